@@ -90,7 +90,7 @@ static qsf_status vocab_from_files(const char *dir, const vocab_files *f, const 
     yyjson_val *decoder;
     qsf_status st = qsf_json_get_obj(f->config.root, VOCAB_CONFIG, "added_tokens_decoder", &decoder, err);
     if (st) return st;
-    v->bos = v->eos = v->eot = v->unk = v->pad = -1;
+    v->bos = v->eos = v->eot = v->unk = v->pad = v->sep = -1;
     if (f->spm_text) {
         v->kind = QSF_VOCAB_SPM;
         qsf_format(v->pre, sizeof v->pre, "default");

@@ -1,6 +1,7 @@
 /* The vocabulary of a GGUF file, with the defaults and corrections of llama.cpp.
  * SPDX-License-Identifier: MIT */
 #include "model/gguf.h"
+#include "text/pretokenize.h"
 
 /* ---- tokens ---- */
 
@@ -12,6 +13,33 @@ static qsf_status list_of(const gguf *g, const char *key, uint32_t n, const gguf
         return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%s\" has no value for each of the %u tokens",
                         g->s->path, key, (unsigned)n);
     return QSF_OK;
+}
+
+static int hex_digit(char c)
+{
+    const char small = (char)(c | 32);
+    return c >= '0' && c <= '9' ? c - '0' : small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
+}
+
+/* RWKV's tokens are bytes; its files have them with escapes as in C, no longer than they. */
+static size_t rwkv_bytes(gguf_text t, char *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t.len; i++) {
+        char c = t.p[i];
+        if (c == '\\' && i + 1 < t.len) {
+            c = t.p[++i];
+            if (c == 'n' || c == 'r' || c == 't') {
+                c = c == 'n' ? '\n' : c == 'r' ? '\r' : '\t';
+            } else if (c == 'x' && i + 2 < t.len && hex_digit(t.p[i + 1]) >= 0
+                       && hex_digit(t.p[i + 2]) >= 0) {
+                c = (char)(hex_digit(t.p[i + 1]) << 4 | hex_digit(t.p[i + 2]));
+                i += 2;
+            }
+        }
+        out[n++] = c;
+    }
+    return n;
 }
 
 /* Copies the tokens' texts; list[n] gets a view of each. */
@@ -36,7 +64,8 @@ static qsf_status read_texts(gguf *g, const gguf_kv *kv, gguf_text *list, qsf_er
     for (uint32_t i = 0; i < n; i++) {
         gguf_text t = qsf_gguf_next_string(&at);
         if (!t.len) t = (gguf_text){ empty, qsf_format(empty, sizeof empty, "[EMPTY_%u]", (unsigned)i) };
-        memcpy(v->text + v->at[i], t.p, t.len);
+        if (v->kind == QSF_VOCAB_RWKV) t.len = rwkv_bytes(t, v->text + v->at[i]);
+        else memcpy(v->text + v->at[i], t.p, t.len);
         list[i] = (gguf_text){ v->text + v->at[i], t.len };
         v->at[i + 1] = v->at[i] + (uint32_t)t.len;
     }
@@ -66,7 +95,8 @@ static qsf_status read_scores(gguf *g, qsf_error *err)
     const gguf_kv *kv;
     double score;
     const qsf_status st = list_of(g, "tokenizer.ggml.scores", v->n_tokens, &kv, err);
-    if (st || v->kind != QSF_VOCAB_SPM) return st;
+    if (st || (v->kind != QSF_VOCAB_SPM && v->kind != QSF_VOCAB_UGM && v->kind != QSF_VOCAB_PLAMO))
+        return st;
     if (!(v->scores = qsf_arena_array(g->s->arena, v->n_tokens, sizeof *v->scores, "tokens", err)))
         return QSF_E_MEMORY;
     for (uint32_t i = 0; kv && i < v->n_tokens; i++) {
@@ -191,33 +221,62 @@ static qsf_status find_ends(const gguf *g, const gguf_names *names, qsf_error *e
 
 static qsf_status read_specials(const gguf *g, const gguf_names *names, qsf_error *err)
 {
-    /* Pre-tokenizers whose models begin with a begin-of-text token. */
-    static const char *const begins[] = { "llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1",
-                                          "pixtral", "midm-2.0", "lfm2", "jina-v5-nano",
-                                          "tekken", "chameleon" };
+    /* what llama.cpp takes where a file does not say */
+    static const struct { int8_t bos, eos, unk, pad, sep; } defaults[QSF_VOCAB_KINDS] = {
+        [QSF_VOCAB_NONE] = { -1, -1, -1, -1, -1 }, [QSF_VOCAB_BPE] = { -1, -1, -1, -1, -1 },
+        [QSF_VOCAB_SPM] = { 1, 2, 0, -1, -1 },     [QSF_VOCAB_WPM] = { 101, -1, 100, 0, 102 },
+        [QSF_VOCAB_UGM] = { -1, 1, 2, 0, -1 },     [QSF_VOCAB_RWKV] = { -1, -1, -1, -1, -1 },
+        [QSF_VOCAB_PLAMO] = { 1, 2, 0, 3, -1 },
+    };
     qsf_vocab *v = &g->s->vocab;
-    const bool spm = v->kind == QSF_VOCAB_SPM;
+    const bool spm = v->kind == QSF_VOCAB_SPM, wpm = v->kind == QSF_VOCAB_WPM;
+    const qsf_pretokenizer *pre = v->kind == QSF_VOCAB_BPE ? qsf_pretokenizer_find(v->pre) : NULL;
+    const unsigned rules = pre ? qsf_pretokenizer_rules(pre) : 0;
     qsf_status st;
-    v->bos = spm ? 1 : -1;
-    v->eos = spm ? 2 : -1;
-    v->unk = spm ? 0 : -1;
-    v->add_bos = v->add_space_prefix = spm;
-    for (size_t i = 0; !spm && i < QSF_ARRAY_LEN(begins); i++) v->add_bos |= !strcmp(v->pre, begins[i]);
+    v->bos = defaults[v->kind].bos;
+    v->eos = defaults[v->kind].eos;
+    v->unk = defaults[v->kind].unk;
+    v->pad = defaults[v->kind].pad;
+    v->sep = defaults[v->kind].sep;
+    v->add_space_prefix = spm;
+    v->add_bos = spm || (rules & QSF_PRE_BEGIN);
+    v->add_eos = v->kind == QSF_VOCAB_UGM;
     if ((st = read_id(g, "tokenizer.ggml.bos_token_id", &v->bos, err))
         || (st = read_id(g, "tokenizer.ggml.eos_token_id", &v->eos, err)) ||
         (st = read_id(g, "tokenizer.ggml.eot_token_id", &v->eot, err))
         || (st = read_id(g, "tokenizer.ggml.unknown_token_id", &v->unk, err)) ||
+        (st = read_id(g, "tokenizer.ggml.seperator_token_id", &v->sep, err)) ||
         (st = read_id(g, "tokenizer.ggml.padding_token_id", &v->pad, err)) ||
         (st = qsf_gguf_bool(g, "tokenizer.ggml.add_bos_token", &v->add_bos, err)) ||
         (st = qsf_gguf_bool(g, "tokenizer.ggml.add_eos_token", &v->add_eos, err)) ||
-        (st = qsf_gguf_bool(g, "tokenizer.ggml.add_space_prefix", &v->add_space_prefix, err))) return st;
+        (st = qsf_gguf_bool(g, "tokenizer.ggml.add_space_prefix", &v->add_space_prefix, err)) ||
+        (st = qsf_gguf_bool(g, "tokenizer.ggml.remove_extra_whitespaces", &v->merge_spaces, err))) return st;
+    if (wpm) v->add_bos = v->add_sep = true;           /* whatever the file says, as in llama.cpp */
+    if (rules & QSF_PRE_MARKS && rules & QSF_PRE_BEGIN) v->add_bos = true;
+    v->lowercase = wpm;
+    if ((st = qsf_gguf_bool(g, "tokenizer.ggml.normalizer.lowercase", &v->lowercase, err))) return st;
+    v->strip_accents = v->lowercase;
+    if ((st = qsf_gguf_bool(g, "tokenizer.ggml.normalizer.strip_accents", &v->strip_accents, err))) return st;
     if ((st = find_ends(g, names, err))) return st;
     if (v->bos < 0) v->add_bos = false;
     if (v->eos < 0) v->add_eos = false;
+    if (v->sep < 0) v->add_sep = false;
     return QSF_OK;
 }
 
 /* ---- the whole vocabulary ---- */
+
+/* Unigram's normaliser; what is in it is checked where it is used. */
+static qsf_status read_charsmap(const gguf *g, qsf_error *err)
+{
+    qsf_vocab *v = &g->s->vocab;
+    const gguf_kv *kv = qsf_gguf_find(g, "tokenizer.ggml.precompiled_charsmap");
+    if (!kv || v->kind != QSF_VOCAB_UGM) return QSF_OK;
+    if (!kv->array || (kv->type != GGUF_U8 && kv->type != GGUF_I8))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tokenizer.ggml.precompiled_charsmap is no list of bytes",
+                        g->s->path);
+    return qsf_vocab_charsmap(v, g->s->arena, kv->data, kv->n, g->s->path, err);
+}
 
 /* The template, and those that the file has by name. */
 static qsf_status read_templates(gguf *g, qsf_error *err)
@@ -249,13 +308,20 @@ static qsf_status read_kind(const gguf *g, qsf_error *err)
     if ((st = qsf_gguf_string(g, "tokenizer.ggml.model", &model, err))
         || (st = qsf_gguf_string(g, "tokenizer.ggml.pre", &pre, err)))
         return st;
-    if (gguf_text_is(model, "gpt2")) v->kind = QSF_VOCAB_BPE;
-    else if (gguf_text_is(model, "llama")) v->kind = QSF_VOCAB_SPM;
-    else if (gguf_text_is(model, "none") || gguf_text_is(model, "no_vocab")) v->kind = QSF_VOCAB_NONE;
-    else
-        return qsf_fail(err, QSF_E_UNSUPPORTED,
-                        "%s: tokenizer \"%.*s\" is unknown to this version; it has gpt2 and llama",
+    static const struct { const char *model; uint8_t kind; } models[] = {
+        { "gpt2", QSF_VOCAB_BPE },  { "gemma4", QSF_VOCAB_BPE }, { "whitespace", QSF_VOCAB_BPE },
+        { "llama", QSF_VOCAB_SPM }, { "bert", QSF_VOCAB_WPM },   { "t5", QSF_VOCAB_UGM },
+        { "rwkv", QSF_VOCAB_RWKV }, { "plamo2", QSF_VOCAB_PLAMO },
+        { "none", QSF_VOCAB_NONE }, { "no_vocab", QSF_VOCAB_NONE },
+    };
+    size_t i = 0;
+    while (i < QSF_ARRAY_LEN(models) && !gguf_text_is(model, models[i].model)) i++;
+    if (i == QSF_ARRAY_LEN(models))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tokenizer \"%.*s\" is unknown to this version; it has "
+                        "gpt2, llama, bert, t5, gemma4, rwkv, plamo2 and whitespace",
                         g->s->path, (int)QSF_MIN(model.len, 40), model.p);
+    v->kind = models[i].kind;
+    if (gguf_text_is(model, "gemma4")) pre = model;
     if (pre.len >= sizeof v->pre)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: pre-tokenizer \"%.*s\" is unknown to this version",
                         g->s->path, 40, pre.p);
@@ -269,7 +335,7 @@ qsf_status qsf_gguf_vocab(gguf *g, qsf_error *err)
     gguf_names names;
     qsf_status st;
 
-    v->bos = v->eos = v->eot = v->unk = v->pad = -1;
+    v->bos = v->eos = v->eot = v->unk = v->pad = v->sep = -1;
     if ((st = read_kind(g, err))) return st;
     if ((st = read_templates(g, err))) return st;
     if (v->kind == QSF_VOCAB_NONE) return qsf_gguf_u32(g, "%s.vocab_size", false, &v->n_tokens, err);
@@ -285,5 +351,6 @@ qsf_status qsf_gguf_vocab(gguf *g, qsf_error *err)
         return st;
     if ((st = qsf_gguf_names(g->tmp, list, v->n_tokens, &names, NULL, err))) return st;
     if (v->kind == QSF_VOCAB_BPE && (st = read_merges(g, &names, err))) return st;
+    if ((st = read_charsmap(g, err))) return st;
     return read_specials(g, &names, err);
 }

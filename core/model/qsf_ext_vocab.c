@@ -98,18 +98,19 @@ static void vocab_put_templates(qsf_ext_out *o, const qsf_vocab *v)
 void qsf_ext_put_vocab(qsf_ext_out *o, const qsf_vocab *v)
 {
     vocab_put_templates(o, v);
-    int32_t ids[5] = { v->bos, v->eos, v->eot, v->unk, v->pad };
-    for (int i = 0; i < 5; i++)         /* an id that no token has is none */
+    int32_t ids[6] = { v->bos, v->eos, v->eot, v->unk, v->pad, v->sep };
+    for (int i = 0; i < 6; i++)         /* an id that no token has is none */
         if (v->kind != QSF_VOCAB_NONE && (ids[i] < 0 || (uint32_t)ids[i] >= v->n_tokens)) ids[i] = -1;
-    vocab_put_i32s(o, "vocab.special", ids, 5);
+    vocab_put_i32s(o, "vocab.special", ids, v->kind < QSF_VOCAB_WPM ? 5 : 6);
     int32_t eog[QSF_ARRAY_LEN(v->eog)];
     size_t n_eog = 0;
     for (uint32_t i = 0; i < v->n_eog && i < QSF_ARRAY_LEN(v->eog); i++)
         if (v->kind == QSF_VOCAB_NONE || (v->eog[i] >= 0 && (uint32_t)v->eog[i] < v->n_tokens))
             eog[n_eog++] = v->eog[i];
     if (n_eog) vocab_put_i32s(o, "vocab.eog", eog, n_eog);
-    const uint8_t flags[4] = { v->add_bos, v->add_eos, v->add_space_prefix, v->nfc };
-    qsf_ext_put_u8s(o, "vocab.flags", flags, 4);
+    const uint8_t flags[9] = { v->add_bos, v->add_eos, v->add_space_prefix, v->nfc, v->add_sep, v->lowercase,
+                               v->strip_accents, v->merge_spaces, v->space_suffix };
+    qsf_ext_put_u8s(o, "vocab.flags", flags, v->kind < QSF_VOCAB_WPM ? 4 : 9);
     if (v->kind == QSF_VOCAB_NONE) return;
 
     qsf_ext_put_u8s(o, "vocab.kind", &v->kind, 1);
@@ -122,6 +123,7 @@ void qsf_ext_put_vocab(qsf_ext_out *o, const qsf_vocab *v)
                     v->n_tokens ? v->at[v->n_tokens] - v->at[0] : 0);
     if (v->types) vocab_put_types(o, v);
     if (v->scores) vocab_put_scores(o, v);
+    if (v->charsmap) qsf_ext_put_u8s(o, "vocab.charsmap", v->charsmap, v->charsmap_len);
     if (!v->n_merges) return;
     qsf_ext_put_u32(o, "vocab.n_merges", v->n_merges);
     qsf_ext_begin(o, "vocab.merges", QSF_EXT_U8);
@@ -257,7 +259,9 @@ static qsf_status vocab_get_specials(const qsf_ext *x, qsf_vocab *v, qsf_error *
 {
     qsf_status st;
     qsf_ext_value special, eog, flags;
-    int32_t *const ids[5] = { &v->bos, &v->eos, &v->eot, &v->unk, &v->pad };
+    int32_t *const ids[6] = { &v->bos, &v->eos, &v->eot, &v->unk, &v->pad, &v->sep };
+    bool *const flag[9] = { &v->add_bos, &v->add_eos, &v->add_space_prefix, &v->nfc, &v->add_sep,
+                            &v->lowercase, &v->strip_accents, &v->merge_spaces, &v->space_suffix };
     if ((st = qsf_ext_get(x, "vocab.special", QSF_EXT_I32, &special, err))) return st;
     if ((st = qsf_ext_get(x, "vocab.eog", QSF_EXT_I32, &eog, err))) return st;
     if ((st = qsf_ext_get(x, "vocab.flags", QSF_EXT_U8, &flags, err))) return st;
@@ -265,19 +269,14 @@ static qsf_status vocab_get_specials(const qsf_ext *x, qsf_vocab *v, qsf_error *
     if (flags.data && flags.count < 4) return vocab_bad(x, "vocab.flags", err);
     if (eog.count > QSF_ARRAY_LEN(v->eog)) return vocab_bad(x, "vocab.eog", err);
     v->n_eog = eog.count;
-    for (uint32_t i = 0; i < 5 && special.data; i++) *ids[i] = (int32_t)qsf_le32(special.data + 4 * i);
+    for (uint32_t i = 0; i < 6 && i < special.count; i++) *ids[i] = (int32_t)qsf_le32(special.data + 4 * i);
     for (uint32_t i = 0; i < v->n_eog; i++) v->eog[i] = (int32_t)qsf_le32(eog.data + 4 * i);
-    if (flags.data) {
-        v->add_bos = flags.data[0];
-        v->add_eos = flags.data[1];
-        v->add_space_prefix = flags.data[2];
-        v->nfc = flags.data[3];
-    }
+    for (uint32_t i = 0; i < 9 && i < flags.count; i++) *flag[i] = flags.data[i];
     if (v->kind == QSF_VOCAB_NONE) return QSF_OK;
-    for (uint32_t i = 0; i < 5 + v->n_eog; i++) {
-        const int32_t id = i < 5 ? *ids[i] : v->eog[i - 5];
+    for (uint32_t i = 0; i < 6 + v->n_eog; i++) {
+        const int32_t id = i < 6 ? *ids[i] : v->eog[i - 6];
         if (id < -1 || (id >= 0 && (uint32_t)id >= v->n_tokens))
-            return vocab_bad(x, i < 5 ? "vocab.special" : "vocab.eog", err);
+            return vocab_bad(x, i < 6 ? "vocab.special" : "vocab.eog", err);
     }
     return QSF_OK;
 }
@@ -320,10 +319,13 @@ qsf_status qsf_ext_get_vocab(const qsf_ext *x, qsf_vocab *v, qsf_arena *a, qsf_e
 {
     qsf_status st;
     qsf_ext_value kind;
+    vocab_bytes charsmap;
+    bool have;
     if ((st = qsf_ext_get(x, "vocab.kind", QSF_EXT_U8, &kind, err))) return st;
-    if (kind.data && (kind.count != 1 || kind.data[0] > QSF_VOCAB_SPM))
+    if (kind.data && (kind.count != 1 || kind.data[0] >= QSF_VOCAB_KINDS))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: the vocabulary is of an unknown kind", x->path);
     v->kind = kind.data ? kind.data[0] : QSF_VOCAB_NONE;
+    v->sep = -1;
     if ((st = vocab_get_name(x, v, a, err))) return st;
     if (v->kind != QSF_VOCAB_NONE) {
         if ((st = qsf_ext_get_u32(x, "vocab.size", &v->n_tokens, err))) return st;
@@ -331,6 +333,10 @@ qsf_status qsf_ext_get_vocab(const qsf_ext *x, qsf_vocab *v, qsf_arena *a, qsf_e
         if ((st = vocab_get_types(x, v, a, err))) return st;
         if ((st = vocab_get_scores(x, v, a, err))) return st;
         if ((st = vocab_get_merges(x, v, a, err))) return st;
+        if ((st = vocab_get_bytes(x, "vocab.charsmap", &charsmap, &have, err))) return st;
+        if (have && (st = qsf_vocab_charsmap(v, a, charsmap.p, (uint64_t)(charsmap.end - charsmap.p), x->path,
+                                             err)))
+            return st;
     }
     return vocab_get_specials(x, v, err);
 }

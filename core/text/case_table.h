@@ -12,5 +12,4 @@ enum { QSF_N_CASE_LOWER = 180, QSF_N_CASE_UPPER = 33, QSF_N_CASE_SPECIAL = 26 };
 extern const qsf_case_run qsf_case_lower[QSF_N_CASE_LOWER];        /* and back, but for those of the next */
 extern const qsf_case_run qsf_case_upper[QSF_N_CASE_UPPER];        /* what the way back does not say */
 extern const qsf_case_run qsf_case_special[QSF_N_CASE_SPECIAL];    /* those that are not one for one */
-
 #endif

@@ -16,11 +16,8 @@ static const qsf_case_run *letter_run(const qsf_case_run *runs, size_t n, uint32
 static uint32_t letter_case(uint32_t c, bool upper)
 {
     const qsf_case_run *run;
-    if (c < 0x80) return upper ? c - 32 * (c >= 'a' && c <= 'z') : c + 32 * (c >= 'A' && c <= 'Z');
-    if (!upper) {
-        run = letter_run(qsf_case_lower, QSF_N_CASE_LOWER, c, false);
-        return run ? c + (uint32_t)run->by : c;
-    }
+    if (!upper) return qsf_lower_case(c);
+    if (c < 0x80) return c - 32 * (c >= 'a' && c <= 'z');
     run = letter_run(qsf_case_upper, QSF_N_CASE_UPPER, c, false);
     if (run) return c + (uint32_t)run->by;
     run = letter_run(qsf_case_lower, QSF_N_CASE_LOWER, c, true);

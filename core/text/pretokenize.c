@@ -219,6 +219,7 @@ static size_t cut_line_runs(cut t, size_t pos)           /* [^\n]+|\n+ */
     while (pos < t.end && (t.c[pos] == '\n') == line) pos++;
     return pos;
 }
+static size_t cut_blank_runs(cut t, size_t pos) { return cut_runs(t, pos, space_at, SIZE_MAX); }
 static size_t cut_letters(cut t, size_t pos) { return cut_spaced_runs(t, pos, letter_at); }
 static bool punct_at(cut t, size_t pos) { return class_at(t, pos) == QSF_C_PUNCT; }
 static size_t cut_puncts(cut t, size_t pos) { return cut_spaced_runs(t, pos, punct_at); }
@@ -387,36 +388,41 @@ static size_t cut_deepseek_v3(cut t, size_t pos)
 enum { MAX_STAGES = 6 };
 struct qsf_pretokenizer {
     const char *names;            /* with spaces between and around */
-    bool        ignores_merges;
+    uint8_t     rules;            /* QSF_PRE_* */
     cut_fn      stages[MAX_STAGES];
 };
 
 static const qsf_pretokenizer pretokenizers[] = {
     { " gpt-2 gpt2 phi-2 mpt olmo jais trillion granite-docling jina-es jina-de jina-v1-en jina-v2-es "
       "jina-v2-de jina-v2-code roberta-bpe gigachat a.x-4.0 mellum "
-      "modern-bert exaone4 ", false, { cut_gpt2 } },
-    { " llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano glm4 glm5 ", true,
-      { cut_llama3 } },
-    { " dbrx smaug-bpe chatglm-bpe ", false, { cut_llama3 } },
+      "modern-bert exaone4 ", 0, { cut_gpt2 } },
+    { " llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano ",
+      QSF_PRE_WHOLE | QSF_PRE_BEGIN, { cut_llama3 } },
+    { " glm4 glm5 ", QSF_PRE_WHOLE, { cut_llama3 } },
+    { " dbrx smaug-bpe chatglm-bpe ", 0, { cut_llama3 } },
     { " qwen2 deepseek-r1-qwen kormo f2llmv2 stablelm2 megrez hunyuan solar-open grok-2 bailingmoe "
-      "bailingmoe2 llada-moe ", false, { cut_qwen2 } },
-    { " laguna ", false, { cut_line_runs, cut_qwen2 } },
-    { " minicpm5 ", true, { cut_digits3, cut_llama3 } },
-    { " qwen35 ", false, { cut_qwen35 } },
-    { " ufakzeka ", false, { cut_plain1 } },
-    { " seed-coder ", false, { cut_seed } },
-    { " smollm starcoder refact command-r codeshell exaone minerva-7b mellum2 ", false,
+      "bailingmoe2 llada-moe ", 0, { cut_qwen2 } },
+    { " laguna ", 0, { cut_line_runs, cut_qwen2 } },
+    { " minicpm5 ", QSF_PRE_WHOLE, { cut_digits3, cut_llama3 } },
+    { " qwen35 ", 0, { cut_qwen35 } },
+    { " ufakzeka ", 0, { cut_plain1 } },
+    { " seed-coder ", 0, { cut_seed } },
+    { " smollm starcoder refact command-r codeshell exaone minerva-7b mellum2 ", 0,
       { cut_digit, cut_gpt2 } },
-    { " falcon ", false, { cut_falcon_punct, cut_gpt2, cut_ascii3 } },
-    { " default ", false, { cut_default_punct, cut_gpt2, cut_digits, cut_ascii3 } },
-    { " deepseek-llm ", false, { cut_newline, cut_deepseek_letters, cut_deepseek_punct, cut_last_spaces,
+    { " falcon ", 0, { cut_falcon_punct, cut_gpt2, cut_ascii3 } },
+    { " default ", 0, { cut_default_punct, cut_gpt2, cut_digits, cut_ascii3 } },
+    { " deepseek-llm ", 0, { cut_newline, cut_deepseek_letters, cut_deepseek_punct, cut_last_spaces,
                                  cut_cjk_llm, cut_digits } },
-    { " deepseek-coder ", false, { cut_newline, cut_letters, cut_puncts, cut_cjk_llm, cut_digit } },
-    { " deepseek-v3 hunyuan-dense joyai-llm hy_v4 ", false, { cut_digits3, cut_cjk_v3, cut_deepseek_v3 } },
-    { " bloom poro-chat gpt3-finnish ", false, { cut_bloom } },
-    { " viking ", false, { cut_bloom, cut_digit } },
-    { " gpt-4o llama4 kanana2 talkie minimax-m2 ", false, { cut_gpt4o } },
-    { " tekken ", true, { cut_tekken } },
+    { " deepseek-coder ", 0, { cut_newline, cut_letters, cut_puncts, cut_cjk_llm, cut_digit } },
+    { " deepseek-v3 hunyuan-dense joyai-llm hy_v4 ", 0, { cut_digits3, cut_cjk_v3, cut_deepseek_v3 } },
+    { " bloom poro-chat gpt3-finnish ", 0, { cut_bloom } },
+    { " viking ", 0, { cut_bloom, cut_digit } },
+    { " gpt-4o llama4 kanana2 talkie minimax-m2 ", 0, { cut_gpt4o } },
+    { " tekken ", QSF_PRE_WHOLE | QSF_PRE_BEGIN, { cut_tekken } },
+    { " gemma4 granite-embed-multi-311m ", QSF_PRE_RAW | QSF_PRE_MARKS | QSF_PRE_LINES | QSF_PRE_BEGIN,
+      { cut_line_runs } },
+    { " sarvam-moe ", QSF_PRE_RAW | QSF_PRE_MARKS, { cut_line_runs } },
+    { " whitespace ", QSF_PRE_RAW | QSF_PRE_NO_SPACES, { cut_blank_runs } },
 };
 
 const qsf_pretokenizer *qsf_pretokenizer_find(const char *name)
@@ -428,7 +434,7 @@ const qsf_pretokenizer *qsf_pretokenizer_find(const char *name)
     return NULL;
 }
 
-bool qsf_pretokenizer_ignores_merges(const qsf_pretokenizer *p) { return p->ignores_merges; }
+unsigned qsf_pretokenizer_rules(const qsf_pretokenizer *p) { return p->rules; }
 
 /* One level for each stage, never deeper. */
 static qsf_status cut_stage(const qsf_pretokenizer *p, int stage, cut t, size_t pos,

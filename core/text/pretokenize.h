@@ -10,8 +10,16 @@ typedef struct qsf_pretokenizer qsf_pretokenizer;
 
 /* By GGUF's name (tokenizer.ggml.pre); NULL: unknown. */
 const qsf_pretokenizer *qsf_pretokenizer_find(const char *name);
-/* Whole words that are tokens are taken as they are, whatever the merges say. */
-bool qsf_pretokenizer_ignores_merges(const qsf_pretokenizer *p);
+/* What else a family's BPE does differently. */
+enum {
+    QSF_PRE_WHOLE = 1,       /* whole words that are tokens are taken as they are, before merges */
+    QSF_PRE_RAW = 2,         /* tokens are plain text, not GPT-2's byte letters; else <0xXX> */
+    QSF_PRE_MARKS = 4,       /* spaces are U+2581 */
+    QSF_PRE_LINES = 8,       /* QSF_PRE_WHOLE, but only for words of line ends */
+    QSF_PRE_NO_SPACES = 16,  /* words of white space are left out */
+    QSF_PRE_BEGIN = 32       /* a text begins with the begin token where the file does not say */
+};
+unsigned qsf_pretokenizer_rules(const qsf_pretokenizer *p);
 
 /* Calls word(user, begin, end) for every word of c[0..n), in order and without gaps; ends at the
  * first status that is not QSF_OK. */

@@ -49,20 +49,25 @@ merge_candidate merge_pop(merge_candidate *heap, size_t *n)
 
 static uint32_t text_hash(const char *text, size_t len)
 {
-    uint32_t h = 2166136261u;                             /* FNV-1a */
-    for (size_t i = 0; i < len; i++) h = (h ^ (uint8_t)text[i]) * 16777619u;
-    return h ^ h >> 15;
+    uint32_t h = token_hash_begin;
+    for (size_t i = 0; i < len; i++) h = token_hash_byte(h, text[i]);
+    return h;
 }
+static uint32_t text_slot(uint32_t hash) { return hash ^ hash >> 15; }
 
-int32_t qsf_tokenizer_find(const qsf_tokenizer *t, const char *text, size_t len)
+int32_t token_hashed(const qsf_tokenizer *t, uint32_t hash, const char *text, size_t len)
 {
-    if (len == 0 || len > t->longest) return -1;
-    for (uint32_t i = text_hash(text, len) & t->text_mask; t->by_text[i]; i = (i + 1) & t->text_mask) {
+    for (uint32_t i = text_slot(hash) & t->text_mask; t->by_text[i]; i = (i + 1) & t->text_mask) {
         size_t n;
         const char *have = token_text(t, t->by_text[i] - 1, &n);
         if (n == len && !memcmp(have, text, len)) return (int32_t)(t->by_text[i] - 1);
     }
     return -1;
+}
+
+int32_t qsf_tokenizer_find(const qsf_tokenizer *t, const char *text, size_t len)
+{
+    return len == 0 || len > t->longest ? -1 : token_hashed(t, text_hash(text, len), text, len);
 }
 
 /* Two thirds full at most: these tables are a good part of what a small budget has. */
@@ -84,7 +89,7 @@ static qsf_status build_texts(qsf_tokenizer *t, qsf_error *err)
         const char *text = token_text(t, id, &len);
         if (len > t->longest) t->longest = (uint32_t)len;
         if (len == 0 || qsf_tokenizer_find(t, text, len) >= 0) continue;      /* the first of equals */
-        uint32_t i = text_hash(text, len) & t->text_mask;
+        uint32_t i = text_slot(text_hash(text, len)) & t->text_mask;
         while (t->by_text[i]) i = (i + 1) & t->text_mask;
         t->by_text[i] = id + 1;
     }
@@ -138,6 +143,12 @@ static void build_specials(qsf_tokenizer *t)
     }
     t->phi3 = t->vocab->kind == QSF_VOCAB_SPM && qsf_tokenizer_find(t, "<|placeholder1|>", 16) >= 0
         && qsf_tokenizer_find(t, "<|assistant|>", 13) >= 0;
+    /* as the makers of these models have it; llama.cpp goes by the same names */
+    t->strips = -1;
+    if (t->vocab->kind == QSF_VOCAB_UGM || !strncmp(t->vocab->pre, "jina-v2-", 8))
+        t->strips = qsf_tokenizer_find(t, "<mask>", 6);
+    else if (!strcmp(t->vocab->pre, "modern-bert"))
+        t->strips = qsf_tokenizer_find(t, "[MASK]", 6);
 }
 
 uint32_t qsf_byte_letter(uint8_t b)
@@ -161,7 +172,7 @@ static void build_byte_tokens(qsf_tokenizer *t)
     for (int b = 0; b < 256; b++) {
         char text[8];
         size_t len;
-        if (t->vocab->kind == QSF_VOCAB_BPE) {
+        if (t->vocab->kind == QSF_VOCAB_BPE && !(t->rules & QSF_PRE_RAW)) {
             len = qsf_utf8_encode(qsf_byte_letter((uint8_t)b), text);
         } else {
             memcpy(text, "<0x00>", len = 6);
@@ -210,8 +221,12 @@ static size_t decode_piece(const qsf_tokenizer *t, uint32_t id, char *out)
     const char *text = token_text(t, id, &len);
     switch (t->vocab->types[id]) {
     case QSF_TOKEN_NORMAL:
-        return t->vocab->kind == QSF_VOCAB_BPE ? decode_letters(text, len, out)
-            : decode_spaces(text, len, out);
+        if (t->vocab->kind == QSF_VOCAB_BPE && !(t->rules & QSF_PRE_RAW))
+            return decode_letters(text, len, out);
+        if (t->vocab->kind != QSF_VOCAB_RWKV && t->vocab->kind != QSF_VOCAB_PLAMO
+            && !(t->rules & QSF_PRE_NO_SPACES)) return decode_spaces(text, len, out);
+        memcpy(out, text, len);
+        return len;
     case QSF_TOKEN_BYTE:
         for (int b = 0; b < 256; b++)
             if (t->byte_tokens[b] == (int32_t)id) {
@@ -255,8 +270,10 @@ qsf_status qsf_tokenizer_new(const qsf_platform *p, const qsf_vocab *v, qsf_toke
     t->vocab = v;
     t->arena = arena;
     t->pre = pre;
+    t->rules = pre ? qsf_pretokenizer_rules(pre) : 0;
     if ((st = build_texts(t, err))) goto fail;
     if (v->kind == QSF_VOCAB_BPE && (st = build_merges(t, err))) goto fail;
+    if (v->kind >= QSF_VOCAB_WPM && (st = qsf_prefix_new(t, err))) goto fail;
     build_byte_tokens(t);
     build_specials(t);
     if ((st = build_pieces(t, err))) goto fail;
@@ -317,9 +334,17 @@ static int32_t special_at(const qsf_tokenizer *t, const char *text, size_t len, 
 static qsf_status encode_plain(token_work *w, const char *text, size_t len, bool first)
 {
     if (len == 0) return QSF_OK;
-    if (w->t->vocab->kind == QSF_VOCAB_BPE) return qsf_bpe_encode(w, text, len);
-    return qsf_spm_encode(w, text, len, first && w->t->vocab->add_space_prefix);
+    switch (w->t->vocab->kind) {
+    case QSF_VOCAB_BPE: return qsf_bpe_encode(w, text, len);
+    case QSF_VOCAB_WPM: return qsf_wpm_encode(w, text, len);
+    case QSF_VOCAB_UGM: return qsf_ugm_encode(w, text, len);
+    case QSF_VOCAB_RWKV: return qsf_rwkv_encode(w, text, len);
+    case QSF_VOCAB_PLAMO: return qsf_plamo_encode(w, text, len);
+    default: return qsf_spm_encode(w, text, len, first && w->t->vocab->add_space_prefix);
+    }
 }
+
+static bool blank_byte(char c) { return c == ' ' || (c >= 9 && c <= 13); }
 
 static qsf_status encode_text(token_work *w, const char *text, size_t len, const qsf_chat_span *spans,
                               size_t n_spans)
@@ -336,14 +361,16 @@ static qsf_status encode_text(token_work *w, const char *text, size_t len, const
             i++;
             continue;
         }
-        const qsf_status st = encode_plain(w, text + begin, i - begin, after_special);
+        size_t plain = i;
+        while (id == t->strips && plain > begin && blank_byte(text[plain - 1])) plain--;
+        const qsf_status st = encode_plain(w, text + begin, plain - begin, after_special);
         if (st) return st;
         token_put(w->sink, id);
         after_special = true;
         i += n;
         if (t->phi3 && t->vocab->types[id] == QSF_TOKEN_CONTROL && id != t->vocab->bos && id != t->vocab->unk
             && id != t->vocab->eos)
-            while (i < len && (text[i] == ' ' || (text[i] >= 9 && text[i] <= 13))) i++;
+            while (i < len && blank_byte(text[i])) i++;
         begin = i;
     }
     return encode_plain(w, text + begin, len - begin, after_special);
@@ -362,7 +389,8 @@ static qsf_status encode_all(const qsf_tokenizer *t, const char *text, size_t le
                         (unsigned long long)len);
     if (begin && v->add_bos && v->bos >= 0) token_put(&sink, v->bos);
     const qsf_status st = encode_text(&w, text, len, spans, n_spans);
-    if (end && v->add_eos && v->eos >= 0) token_put(&sink, v->eos);
+    if (end && v->add_sep && v->sep >= 0) token_put(&sink, v->sep);
+    else if (end && v->add_eos && v->eos >= 0) token_put(&sink, v->eos);
     token_buffer_done(t, &w.points);
     token_buffer_done(t, &w.text);
     token_buffer_done(t, &w.symbols);

@@ -35,21 +35,56 @@ static void bpe_merge(const qsf_tokenizer *t, bpe_symbol *s, size_t len, merge_c
     }
 }
 
-/* The word as the vocabulary spells it, in GPT-2 letters; for whole words that are tokens. */
+/* The word as the vocabulary spells it, in GPT-2 letters unless it is raw; for whole words that are
+ * tokens. */
 static int32_t bpe_whole(token_work *w, const char *word, size_t len)
 {
     char letters[256];
     size_t n = 0;
+    if (w->t->rules & QSF_PRE_RAW) return qsf_tokenizer_find(w->t, word, len);
     if (len > sizeof letters / 2) return -1;
     for (size_t i = 0; i < len; i++) n += qsf_utf8_encode(qsf_byte_letter((uint8_t)word[i]), letters + n);
     return qsf_tokenizer_find(w->t, letters, n);
+}
+
+/* The bytes of a word as symbols.  Bytes without a token are lost.  Hugging Face's library leaves
+ * them out before merging, llama.cpp after: as the former where the text is UTF-8, as the latter
+ * where only llama.cpp takes it. */
+static size_t bpe_bytes(const token_work *w, const char *word, size_t len, bpe_symbol *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++) {
+        const int32_t id = w->t->byte_tokens[(uint8_t)word[i]];
+        if (id < 0 && !w->invalid) continue;
+        s[n] = (bpe_symbol){ id < 0 ? bpe_none : (uint32_t)id, (int32_t)n - 1, (int32_t)n + 1 };
+        n++;
+    }
+    return n;
+}
+
+/* The characters of a word as symbols, where tokens are plain text; one without a token as its
+ * bytes. */
+static size_t bpe_characters(const token_work *w, const char *word, size_t len, bpe_symbol *s)
+{
+    size_t n = 0;
+    for (size_t i = 0, used; i < len; i += used) {
+        used = QSF_MIN(qsf_utf8_length((uint8_t)word[i]), len - i);
+        const int32_t whole = qsf_tokenizer_find(w->t, word + i, used);
+        for (size_t k = 0; k < (whole < 0 ? used : 1); k++) {
+            const int32_t id = whole < 0 ? w->t->byte_tokens[(uint8_t)word[i + k]] : whole;
+            if (id < 0) continue;
+            s[n] = (bpe_symbol){ (uint32_t)id, (int32_t)n - 1, (int32_t)n + 1 };
+            n++;
+        }
+    }
+    return n;
 }
 
 static qsf_status bpe_word(token_work *w, const char *word, size_t len)
 {
     const qsf_tokenizer *t = w->t;
     qsf_status st;
-    if (qsf_pretokenizer_ignores_merges(t->pre)) {
+    if ((t->rules & QSF_PRE_WHOLE) || ((t->rules & QSF_PRE_LINES) && word[0] == '\n')) {
         const int32_t id = bpe_whole(w, word, len);
         if (id >= 0) return token_put(w->sink, id), QSF_OK;
     }
@@ -57,17 +92,8 @@ static qsf_status bpe_word(token_work *w, const char *word, size_t len)
      * holds more than 3 * len. */
     if ((st = token_buffer_need(t, &w->symbols, len * sizeof(bpe_symbol), w->err))) return st;
     if ((st = token_buffer_need(t, &w->heap, 3 * len * sizeof(merge_candidate), w->err))) return st;
-    /* Bytes without a token are lost.  Hugging Face's library leaves them out before merging,
-     * llama.cpp after: as the former where the text is UTF-8, as the latter where only
-     * llama.cpp takes it. */
     bpe_symbol *s = w->symbols.mem;
-    size_t n = 0;
-    for (size_t i = 0; i < len; i++) {
-        const int32_t id = t->byte_tokens[(uint8_t)word[i]];
-        if (id < 0 && !w->invalid) continue;
-        s[n] = (bpe_symbol){ id < 0 ? bpe_none : (uint32_t)id, (int32_t)n - 1, (int32_t)n + 1 };
-        n++;
-    }
+    const size_t n = t->rules & QSF_PRE_RAW ? bpe_characters(w, word, len, s) : bpe_bytes(w, word, len, s);
     if (!n) return QSF_OK;
     s[n - 1].next = -1;
     bpe_merge(t, s, n, w->heap.mem);
@@ -86,7 +112,12 @@ static qsf_status bpe_cut(void *user, size_t begin, size_t end)
     if (st) return st;
     char *text = r->w->text.mem;
     size_t n = 0;
-    for (size_t i = begin; i < end; i++) n += qsf_utf8_encode(r->points[i], text + n);
+    const unsigned rules = r->w->t->rules;
+    if ((rules & QSF_PRE_NO_SPACES) && qsf_is_space(r->points[begin])) return QSF_OK;
+    for (size_t i = begin; i < end; i++) {
+        const bool mark = (rules & QSF_PRE_MARKS) && r->points[i] == ' ';
+        n += qsf_utf8_encode(mark ? 0x2581 : r->points[i], text + n);
+    }
     return bpe_word(r->w, text, n);
 }
 

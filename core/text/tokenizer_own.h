@@ -12,6 +12,7 @@ struct qsf_tokenizer {
     const qsf_vocab    *vocab;
     qsf_arena *arena;
     const qsf_pretokenizer *pre;      /* BPE */
+    unsigned   rules;                 /* QSF_PRE_* */
     uint32_t  *by_text;               /* hash of a token's text -> id + 1; 0 empty */
     uint32_t   text_mask;
     uint32_t  *by_pair;               /* hash of two tokens -> the vocabulary's merge of them + 1; 0 empty */
@@ -25,6 +26,11 @@ struct qsf_tokenizer {
     /* by first byte: bit n of the 128 says that a special token of n + 1 bytes begins with it */
     uint32_t   special_lengths[256][4];
     uint32_t   longest_special;
+    /* by the hash of four bytes: bit n says that a token of n bytes begins with them; 63: as many
+     * or more */
+    uint64_t  *begins;
+    int32_t    strips;                /* a special token that takes the white space before it; -1: none */
+    double     unknown_score;         /* UGM */
     bool       phi3;                  /* its special tokens take the white space behind them */
 };
 
@@ -74,6 +80,30 @@ typedef struct token_work {
 qsf_status qsf_bpe_encode(token_work *w, const char *text, size_t len);                  /* tokenizer_bpe.c */
 /* tokenizer_spm.c; space: begins with an added one */
 qsf_status qsf_spm_encode(token_work *w, const char *text, size_t len, bool space);
+
+qsf_status qsf_wpm_encode(token_work *w, const char *text, size_t len);                  /* tokenizer_wpm.c */
+qsf_status qsf_ugm_encode(token_work *w, const char *text, size_t len);                  /* tokenizer_ugm.c */
+qsf_status qsf_rwkv_encode(token_work *w, const char *text, size_t len);        /* tokenizer_prefix.c */
+qsf_status qsf_plamo_encode(token_work *w, const char *text, size_t len);       /* tokenizer_plamo.c */
+
+/* The tokens that text[0..len) begins with, the shortest first, without those that text never
+ * makes. */
+typedef struct prefix_walk {
+    const char *text;
+    size_t      len, n;               /* n: bytes of the token that was found last */
+    uint32_t    hash;
+    uint64_t    lengths;
+} prefix_walk;
+qsf_status  qsf_prefix_new(qsf_tokenizer *t, qsf_error *err);                   /* tokenizer_prefix.c */
+prefix_walk qsf_prefix_begin(const qsf_tokenizer *t, const char *text, size_t len);
+int32_t     qsf_prefix_next(const qsf_tokenizer *t, prefix_walk *p);                     /* -1: no more */
+/* The longest of them and its bytes; -1: none. */
+int32_t     qsf_prefix_longest(const qsf_tokenizer *t, const char *text, size_t len, size_t *n);
+
+/* The hash of a text, byte by byte (FNV-1a), and its end. */
+static const uint32_t token_hash_begin = 2166136261u;
+static inline uint32_t token_hash_byte(uint32_t h, char byte) { return (h ^ (uint8_t)byte) * 16777619u; }
+int32_t token_hashed(const qsf_tokenizer *t, uint32_t hash, const char *text, size_t len);
 
 /* A binary heap of pairs to merge: smallest key first, then the leftmost. */
 typedef struct merge_candidate { uint64_t key; uint32_t left, right, left_id, right_id; } merge_candidate;

@@ -8,7 +8,8 @@
 typedef enum qsf_class {
     /* Lu Ll Lt Lm Lo */
     QSF_C_OTHER = 0, QSF_C_UPPER, QSF_C_LOWER, QSF_C_TITLE, QSF_C_MODIFIER, QSF_C_LETTER,
-    QSF_C_MARK, QSF_C_NUMBER, QSF_C_PUNCT, QSF_C_SYMBOL, QSF_C_SEPARATOR
+    QSF_C_MARK, QSF_C_NUMBER, QSF_C_PUNCT, QSF_C_SYMBOL, QSF_C_SEPARATOR,
+    QSF_C_SPACING                 /* of the table only, see qsf_is_spacing_mark */
 } qsf_class;
 
 enum { QSF_REPLACEMENT = 0xfffd };
@@ -32,12 +33,19 @@ extern const uint32_t qsf_unicode_mark_from[];       /* [n_marks] a run of one c
 extern const uint8_t  qsf_unicode_mark_more[];       /* [n_marks] code points behind the first */
 extern const uint8_t  qsf_unicode_mark_class[];      /* [n_marks] */
 
-static inline qsf_class qsf_class_of(uint32_t c)
+static inline uint8_t qsf_class_stored(uint32_t c)
 {
     if (c > 0x10ffff) return QSF_C_OTHER;
     const uint8_t two = qsf_unicode_classes[(size_t)qsf_unicode_index[c >> 8] * 128 + (c & 255) / 2];
-    return (qsf_class)(c & 1 ? two >> 4 : two & 15);
+    return c & 1 ? two >> 4 : two & 15;
 }
+static inline qsf_class qsf_class_of(uint32_t c)
+{
+    const uint8_t k = qsf_class_stored(c);
+    return k == QSF_C_SPACING ? QSF_C_MARK : (qsf_class)k;
+}
+/* A mark with room of its own (Mc), or around another character (Me). */
+static inline bool qsf_is_spacing_mark(uint32_t c) { return qsf_class_stored(c) == QSF_C_SPACING; }
 static inline bool qsf_is_letter(uint32_t c)
 {
     const qsf_class k = qsf_class_of(c);
@@ -61,6 +69,11 @@ size_t   qsf_utf8_encode(uint32_t c, char *out);
  * 1 for a continuation or an invalid byte. */
 size_t   qsf_utf8_length(uint8_t lead);
 
+/* The lower case where it is one character, else the character itself. */
+uint32_t qsf_lower_case(uint32_t c);
+
+/* NFD of cps[0..n) to out; returns the number of code points.  out and tmp have room for 4 * n. */
+size_t   qsf_nfd(const uint32_t *cps, size_t n, uint32_t *out, uint32_t *tmp);
 /* NFC of cps[0..n) to out; returns the number of code points.  work and out have room for 4 * n,
  * the most it can become. */
 size_t   qsf_nfc(const uint32_t *cps, size_t n, uint32_t *work, uint32_t *out);

@@ -1,6 +1,7 @@
 /* UTF-8 in and out, whole characters for streams, and NFC.
  * SPDX-License-Identifier: MIT */
 #include "text/unicode.h"
+#include "text/case_table.h"
 
 size_t qsf_utf8_length(uint8_t lead)
 {
@@ -80,6 +81,17 @@ size_t qsf_utf8_push(qsf_utf8_tail *tail, const char *piece, size_t len, char *o
         }
     }
     return n;
+}
+
+uint32_t qsf_lower_case(uint32_t c)
+{
+    if (c < 0x80) return c + 32 * (c >= 'A' && c <= 'Z');
+    for (size_t i = 0; i < QSF_N_CASE_LOWER && c >= qsf_case_lower[i].first; i++) {
+        const qsf_case_run *r = &qsf_case_lower[i];
+        if (c - r->first < (uint32_t)r->n * r->step && (c - r->first) % r->step == 0)
+            return c + (uint32_t)r->by;
+    }
+    return c;
 }
 
 /* ---- NFC: Unicode Standard Annex 15; Hangul by arithmetic (section 3.12) ---- */
@@ -190,12 +202,19 @@ static void order_marks(uint32_t *c, size_t n, uint32_t *tmp)
     }
 }
 
+size_t qsf_nfd(const uint32_t *cps, size_t n, uint32_t *out, uint32_t *tmp)
+{
+    size_t n_out = 0;
+    for (size_t i = 0; i < n; i++) n_out += decompose(cps[i], out + n_out);
+    order_marks(out, n_out, tmp);
+    return n_out;
+}
+
 size_t qsf_nfc(const uint32_t *cps, size_t n, uint32_t *work, uint32_t *out)
 {
-    size_t n_work = 0, n_out = 0, starter = SIZE_MAX;
+    const size_t n_work = qsf_nfd(cps, n, work, out);
+    size_t n_out = 0, starter = SIZE_MAX;
     uint32_t last = 0;
-    for (size_t i = 0; i < n; i++) n_work += decompose(cps[i], work + n_work);
-    order_marks(work, n_work, out);
     for (size_t i = 0; i < n_work; i++) {
         const uint32_t c = work[i], k = combining_class(c);
         /* A mark joins the last starter unless one of its own class or a starter stands between. */

@@ -1,4 +1,4 @@
-/* Chat templates of a vocabulary, which may have several by name.
+/* A vocabulary's chat templates, of which it may have several by name, and its normaliser.
  * SPDX-License-Identifier: MIT */
 #include "text/vocab.h"
 
@@ -33,4 +33,17 @@ const char *qsf_vocab_chat_named(const qsf_vocab *v, const char *name)
     for (uint32_t i = 0; i < v->n_more; i++)
         if (!strcmp(name, v->more[i].name)) return v->more[i].text;
     return NULL;
+}
+
+qsf_status qsf_vocab_charsmap(qsf_vocab *v, qsf_arena *a, const void *bytes, uint64_t len, const char *path,
+                              qsf_error *err)
+{
+    if (!len) return QSF_OK;
+    if (len < 4 || len > UINT32_MAX || qsf_le32(bytes) > len - 4)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: the normaliser's trie does not fit its %llu bytes", path,
+                        (unsigned long long)len);
+    if (!(v->charsmap = qsf_arena_alloc(a, len, "normaliser", err))) return QSF_E_MEMORY;
+    memcpy(v->charsmap, bytes, (size_t)len);
+    v->charsmap_len = (uint32_t)len;
+    return QSF_OK;
 }
