@@ -16,8 +16,10 @@ enum { QSF_NORM_LAYER = 0, QSF_NORM_RMS = 1, QSF_NORM_BARE = 2 };
 enum { QSF_ACT_GELU = 0, QSF_ACT_SILU = 1, QSF_ACT_RELU = 2, QSF_ACT_RELU2 = 3, QSF_ACT_XIELU = 4 };
 /* How a layer's two parts lie between its norms and the residual stream: each behind a norm of its
  * own; without norms before them; both on what one norm makes of the layer's input; both on that
- * input, each behind a norm of its own. */
-enum { QSF_FLOW_SERIAL = 0, QSF_FLOW_POST = 1, QSF_FLOW_PARALLEL = 2, QSF_FLOW_PARALLEL_NORMS = 3 };
+ * input, each behind a norm of its own; without norms before them, but one on each sum with the
+ * stream; the first, but without the norm at the very beginning. */
+enum { QSF_FLOW_SERIAL = 0, QSF_FLOW_POST = 1, QSF_FLOW_PARALLEL = 2, QSF_FLOW_PARALLEL_NORMS = 3,
+       QSF_FLOW_SUMS = 4, QSF_FLOW_BARE_BEGIN = 5 };
 /* Norms of queries and keys, where the model has them: of each head by one vector for all heads; of
  * all heads together; of each head by a part of one vector; as the first, but behind the
  * rotation. */
@@ -64,6 +66,13 @@ typedef struct qsf_hparams {
     float    temp_scale;
     uint32_t temp_every;
     float   *xielu;               /* [n_layers][QSF_XIELU_NUMBERS], or NULL */
+    /* encoders */
+    bool     both_ways;           /* attention sees what follows, too: half a window on each side */
+    bool     rank_mean;           /* what classifies takes the mean of a text, not one token of it */
+    uint32_t window_first;        /* layer i is global where (i + window_first) % pattern == pattern - 1 */
+    uint32_t n_token_types;
+    uint32_t n_classes;           /* that a text is scored for; 0: the file cannot */
+    uint32_t n_dense;             /* between the two dense layers behind the pooling */
 } qsf_hparams;
 
 enum { QSF_MAX_HEAD_DIM = 1024 };
