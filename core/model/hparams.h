@@ -75,6 +75,12 @@ typedef struct qsf_hparams {
     uint32_t n_dense;             /* between the two dense layers behind the pooling */
 } qsf_hparams;
 
+/* Whether a norm with weights is before the head, or at the end of an encoder. */
+static inline bool qsf_final_norm(const qsf_hparams *hp)
+{
+    return hp->norm != QSF_NORM_BARE && hp->flow != QSF_FLOW_SUMS;
+}
+
 enum { QSF_MAX_HEAD_DIM = 1024 };
 /* XIELU's a, b, beta and eps: a x^2 + beta x above zero, else (e^min(x, eps) - 1 - x) b + beta x.
  */

@@ -135,7 +135,7 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
     case QSF_WHEN_FFN_NORM:
         return layer && layer->norm.kind != QSF_NORM_BARE && (layer->flow == QSF_FLOW_SERIAL ||
                layer->flow == QSF_FLOW_PARALLEL_NORMS || layer->flow == QSF_FLOW_BARE_BEGIN);
-    case QSF_WHEN_FINAL_NORM:  return hp->norm != QSF_NORM_BARE && hp->flow != QSF_FLOW_SUMS;
+    case QSF_WHEN_FINAL_NORM:  return qsf_final_norm(hp);
     case QSF_WHEN_SUMS:        return layer && layer->flow == QSF_FLOW_SUMS;
     case QSF_WHEN_CLASSES:     return hp->n_classes != 0;
     case QSF_WHEN_IT_IS:       break;
