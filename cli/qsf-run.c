@@ -140,6 +140,16 @@ static const option run_options[] = {
       "say whether the file, - for standard input, is such a text: \"accepted\"; else at which byte, "
       "from 0, no token can go on, or that it is not finished (exit code 1); a line end at the end may be "
       "one too many", NULL },
+    { OPTION_FLAG, "--embedding --embeddings", NULL, AT(embedding), 0, 0, NULL,
+      "embed the prompt, each of its lines a text; prints a row of numbers a text", NULL },
+    { OPTION_CHOICE, "--pooling", NULL, AT(pooling), 0, 0, "mean|cls|last|rank|none",
+      "with --embedding: what becomes of a text's tokens; rank: the classifier's scores; none: each token has "
+      "a row", "what the file says, else mean" },
+    { OPTION_FLAG, "--embedding-plain", NULL, AT(embed_plain), 0, 0, NULL,
+      "with --embedding: as computed, not brought to the length 1", NULL },
+    { OPTION_TEXT, "--rerank", "FILE", AT(rerank), 0, 0, NULL,
+      "rank the file's lines, each a document, by how well they answer the prompt; prints score, number and "
+      "line, best first", NULL },
     { OPTION_FLAG, "--bench", NULL, AT(bench), 0, 0, NULL, "measure prefill and decode", NULL },
     { OPTION_TEXT, "--perplexity", "FILE", AT(perplexity), 0, 0, NULL,
       "perplexity over a text, in windows of the context length", NULL },
@@ -218,7 +228,7 @@ static int run_mode(const run_settings *set)
     else if (set->perplexity) code = run_perplexity(&s);
     else if (set->bench) code = run_bench(&s);
     else {
-        const bool chat = chat_asked(set);
+        const bool chat = chat_asked(set) && !set->embedding && !set->rerank;
         if (!prompt && !set->ids && (set->file || !chat)
             && !(prompt = owned = read_whole(set->file ? set->file : "-", &len))) {
             code = EXIT_IO;
@@ -226,6 +236,8 @@ static int run_mode(const run_settings *set)
         }
         if (prompt && !owned) len = strlen(prompt);
         if (chat) code = run_chat(&s, prompt, len);
+        else if (set->embedding) code = run_embedding(&s, prompt ? prompt : "", len);
+        else if (set->rerank) code = run_rerank(&s, prompt ? prompt : "", len);
         else if (set->logits) code = run_logits(&s, prompt ? prompt : "", len);
         else code = run_once(&s, prompt ? prompt : "", len);
     }

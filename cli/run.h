@@ -17,13 +17,13 @@ typedef struct run_settings {
     const char *model, *prompt, *file, *session, *system, *template_name, *ids, *perplexity, *kl, *kl_base,
         *check, *io, *i2s_layout, *draft_model, *render, *template_kwargs, *tools, *documents, *bos, *eos,
         *grammar, *regex, *json_schema, *choices, *accept, *tool_choice, *reasoning, *history, *trace,
-        *record;
+        *record, *pooling, *rerank;
     qsf_context_options context;      /* as asked for; session_open adds what follows from the rest */
     qsf_sampler_options sampler;
     qsf_turn_options turn;            /* what options say of it; prompt_begin adds the rest */
     option_list stop, logit_bias, ban, dry_breaker;
     bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json,
-        add_special, parse_special, completion, jinja, no_generation, continue_final, adapted, json_object;
+        add_special, parse_special, embedding, embed_plain, completion, jinja, no_generation, continue_final, adapted, json_object;
     long long max_tokens, chunks, draft, json_blanks;
 } run_settings;
 
@@ -101,6 +101,12 @@ const char *session_longer(run_session *s);
 /* Whether the text can be a message of a conversation; else it is reported in s->error.  Messages
  * end at a zero byte. */
 bool session_is_message(run_session *s, const char *text, size_t len);
+/* Whether texts are embedded or ranked, in so many sequences, and nothing is continued. */
+enum { EMBED_SEQS = 16 };
+static inline bool session_embeds(const run_settings *set) { return set->embedding || set->rerank; }
+/* --embedding and --rerank. */
+int      run_embedding(run_session *s, const char *prompt, size_t len);
+int      run_rerank(run_session *s, const char *query, size_t len);
 /* The numbers of text[0..len), of tokens, with single commas or white space between them, maybe
  * within [].  NULL: reported in s->error, with what the list is called.  The caller frees. */
 int32_t *session_ids(run_session *s, const char *text, size_t len, const char *what, size_t *n);

@@ -46,7 +46,7 @@ static int choose_template(run_session *s)
     size_t len;
     qsf_model_get_info(s->model, &info);
     s->template_name = NULL;
-    if (set->raw || set->ids) return EXIT_OK;
+    if (set->raw || set->ids || session_embeds(set)) return EXIT_OK;
     const int code = chat_texts_open(set, &s->chat);
     if (code) return code;
     s->template_name = s->chat.options.chat_template;
@@ -74,7 +74,7 @@ static int choose_template(run_session *s)
 static uint32_t session_draft(run_session *s, qsf_context_options *co)
 {
     const long long draft = s->set->draft;
-    if (s->set->bench || s->set->logits) return 0;
+    if (s->set->bench || s->set->logits || session_embeds(s->set)) return 0;
     if (draft < 0 && !s->set->draft_model) return qsf_draft_room(s->model, co, QSF_DRAFT_MOST);
     const uint32_t most = draft < 0 ? QSF_DRAFT_MOST : (uint32_t)draft;
     co->n_logits = 1 + most;
@@ -135,7 +135,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
 
     co = set->context;
     if (set->perplexity && !co.n_ctx) co.n_ctx = 512;          /* windows as llama-perplexity's */
-    co.n_seqs = 1;
+    co.n_seqs = session_embeds(set) ? EMBED_SEQS : 1;
     co.n_logits = n_logits;
     co.kv_may_drop = !set->session && !set->perplexity;        /* a session is saved whole */
     co.check_every = !strcmp(set->check, "every");
@@ -146,6 +146,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     warn_of_length(s);
     if (qsf_context_new(s->model, &co, &s->context, &s->error)) return report(&s->error);
 
+    if (session_embeds(set)) return EXIT_OK;
     if ((code = sampling_open(s))) return code;
     if (qsf_turn_new(s->context, 0, &s->turn, &s->error)) return report(&s->error);
     return EXIT_OK;

@@ -241,6 +241,10 @@ static qsf_status convert_units(convert_run *k, convert_report *r, qsf_error *er
         r->tensor_bytes += r->tensors[i].bytes + r->tensors[i].outlier_bytes;
         done += (uint64_t)t->rows * t->cols;
     }
+    const uint32_t final = in->hp.n_layers + 1;
+    if (in->tensors[in->n_tensors - 1].unit != final &&        /* an encoder's may be empty */
+        ((st = qsf_writer_unit_begin(k->w, final, err)) || (st = qsf_writer_unit_end(k->w, 1.0f, err))))
+        return st;
     qsf_conv_progress(o, "write", "", done, r->n_weights);
     return QSF_OK;
 }

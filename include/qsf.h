@@ -181,9 +181,12 @@ QSF_API void       qsf_model_close(qsf_model *m);       /* takes NULL; free the 
  * QSF_POOL_MEAN    their mean
  * QSF_POOL_FIRST   the first token's
  * QSF_POOL_LAST    the last token's
- * QSF_POOL_RANK    the last token's, for a classifier that the file has */
+ * QSF_POOL_RANK    scores by the classifier that the file has; of one token's or of the mean, as the
+ *                  model was trained
+ * QSF_POOL_TOKENS  each by itself: no number of a file, only asked for */
 typedef enum qsf_pooling {
-    QSF_POOL_NONE = 0, QSF_POOL_MEAN = 1, QSF_POOL_FIRST = 2, QSF_POOL_LAST = 3, QSF_POOL_RANK = 4
+    QSF_POOL_NONE = 0, QSF_POOL_MEAN = 1, QSF_POOL_FIRST = 2, QSF_POOL_LAST = 3, QSF_POOL_RANK = 4,
+    QSF_POOL_TOKENS = 5
 } qsf_pooling;
 
 /* What a model is.  The texts belong to the model and are valid until it is closed.
@@ -199,6 +202,8 @@ typedef struct qsf_model_info {
     uint64_t    n_params;         /* number of weights in all tensors */
     uint64_t    weight_bytes;     /* bytes that the weights take in the file */
     qsf_pooling pooling;          /* that the file asks for (GGUF's ARCH.pooling_type) */
+    bool        encoder;          /* each token sees the whole text: it embeds texts and continues none */
+    uint32_t    n_classes;        /* that QSF_POOL_RANK gives scores for; 0: the file has no classifier */
 } qsf_model_info;
 QSF_API qsf_status qsf_model_get_info(const qsf_model *m, qsf_model_info *out);
 
@@ -744,6 +749,45 @@ QSF_API bool         qsf_hidden_pool(const qsf_context *c, size_t first, size_t 
  * After any other error the sequence keeps the batches that were done. */
 QSF_API qsf_status   qsf_embed(qsf_context *c, qsf_seq s, const int32_t *ids, size_t n, qsf_pooling how,
                                float *out);
+
+/* How qsf_embed_texts makes embeddings. */
+typedef struct qsf_embed_options {
+    size_t      size;        /* sizeof(qsf_embed_options) where the caller was compiled */
+    qsf_pooling pooling;     /* QSF_POOL_NONE: what the file says, and the mean where it says nothing */
+    bool        plain;       /* false: each embedding is brought to the length 1 */
+} qsf_embed_options;
+/* Fills all members with their defaults, which are zeros. */
+QSF_API void qsf_embed_defaults_of(qsf_embed_options *o, size_t size);
+static inline void qsf_embed_defaults(qsf_embed_options *o) { qsf_embed_defaults_of(o, sizeof *o); }
+/* Floats that a text takes, or a token with QSF_POOL_TOKENS: n_embd, or n_classes where texts are
+ * ranked. */
+QSF_API uint32_t     qsf_embed_width(const qsf_model *m, qsf_pooling pooling);
+/* Embeds n texts of lens[i] tokens, which stand one behind the other in ids.  As many share a batch
+ * as there are sequences (n_seqs) and rows (n_batch); what a text gets does not depend on the
+ * others.  out, the caller's, takes their embeddings in order: float[n][width], with
+ * QSF_POOL_TOKENS one of each token.  opts may be NULL.  All sequences are empty afterwards.
+ *
+ * QSF_E_ARGUMENT      a text without tokens, or a token that the vocabulary lacks
+ * QSF_E_FULL          a text does not fit in the context, or an encoder's in one batch (n_batch)
+ * QSF_E_UNSUPPORTED   QSF_POOL_RANK, and the file has no classifier */
+QSF_API qsf_status   qsf_embed_texts(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n,
+                                     const qsf_embed_options *opts, float *out);
+
+/* The tokens of a query and a document as the model was trained to rank them: by the file's own
+ * template (tokenizer.chat_template.rerank); by a classifier's two texts with the tokens that begin,
+ * separate and end them; else by Qwen3-Reranker's question, which is answered yes or no.  ids, cap
+ * and *n are as in qsf_tokens_encode. */
+QSF_API qsf_status   qsf_rerank_encode(const qsf_model *m, const char *query, size_t query_len,
+                                       const char *document, size_t document_len, int32_t *ids, size_t cap,
+                                       size_t *n, qsf_error *err);
+/* Scores n such pairs of lens[i] tokens, which stand one behind the other in ids: the classifier's
+ * first value, or the share of "yes" in what the model answers; higher is better.  All sequences are
+ * empty afterwards.
+ *
+ * QSF_E_UNSUPPORTED   there is neither a classifier nor a yes and a no; others as of
+ *                     qsf_embed_texts */
+QSF_API qsf_status   qsf_rerank(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n,
+                                float *scores);
 
 /* ---- sampling -------------------------------------------------------------------------------- */
 

@@ -463,12 +463,9 @@ TEST(hf_types_fit_their_architectures)
         if (!a) continue;
         const qsf_hparams hp = { .n_embd = 8, .n_heads = 2, .n_kv_heads = 1, .head_dim = 4, .n_ff = 16,
                                  .n_vocab = 32, .n_ctx_train = 64, .gated = a->gated,
-<<<<<<< HEAD
-                                 .learned_pos = a->learned_pos, .flow = a->flow };
-=======
-                                 .learned_pos = a->learned_pos, .n_experts = t->n_experts ? 4 : 0,
+                                 .learned_pos = a->learned_pos, .flow = a->flow,
+                                 .n_experts = t->n_experts ? 4 : 0,
                                  .n_used = 2, .n_ff_expert = 6 };
->>>>>>> moe
         const qsf_layer layer = qsf_layer_of(&hp, 0);
         for (size_t i = 0; i < QSF_N_ROLES; i++) {
             const qsf_role *role = &qsf_roles[i];

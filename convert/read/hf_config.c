@@ -417,11 +417,8 @@ qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp
     hp->scaling_orig_ctx = hp->n_ctx_train;
     if (d->keys == HF_KEYS_GPT2) return QSF_OK;
     if ((st = config_window(root, d, a, hp, err)) || (st = qsf_hf_rope(root, d, a, arena, hp, err)) ||
-<<<<<<< HEAD
-        (st = config_biases(root, cfg, err)) || (st = qsf_hf_family(root, cfg, hp, err))) return st;
-=======
-        (st = config_biases(root, cfg, err)) || (st = config_experts(root, d, a, hp, err))) return st;
->>>>>>> moe
+        (st = config_biases(root, cfg, err)) || (st = config_experts(root, d, a, hp, err)) ||
+        (st = qsf_hf_family(root, cfg, hp, err))) return st;
     return d->keys == HF_KEYS_GEMMA2 ? config_gemma2(root, a, hp, err) : QSF_OK;
 }
 

@@ -119,7 +119,6 @@ const hf_type qsf_hf_types[] = {
     { .type = "bitnet_b1_58", .class_name = "BitnetForCausalLM", .other_type = "llama", .arch = "bitnet",
       .vocab = 32000, .embd = 4096, .ff = 11008, .layers = 32, .heads = 32, .ctx = 2048, .eps = 1e-6f,
       .rope_base = 10000, .ternary = true, .names = hf_bitnet_names },
-<<<<<<< HEAD
     { .type = "smollm3", .class_name = "SmolLM3ForCausalLM", .arch = "smollm3", .vocab = 128256,
       .embd = 2048, .ff = 11008, .layers = 36, .heads = 16, .kv_heads = 4, .ctx = 32768, .eps = 1e-6f,
       .rope_base = 2e6f, .tied = true, .late_window = true, .biases = QSF_KINDS_QKV_BIAS },
@@ -150,7 +149,6 @@ const hf_type qsf_hf_types[] = {
     { .type = "cohere2", .class_name = "Cohere2ForCausalLM", .arch = "cohere2", .vocab = 256000,
       .embd = 8192, .ff = 22528, .layers = 40, .heads = 64, .ctx = 8192, .eps = 1e-5f, .rope_base = 10000,
       .window = 4096, .tied = true, .window_period = true, .pairs = true, .biases = QSF_KINDS_QKV_BIAS },
-=======
     { .type = "mixtral", .class_name = "MixtralForCausalLM", .arch = "llama", .vocab = 32000, .embd = 4096,
       .ff = 14336, .layers = 32, .heads = 32, .kv_heads = 8, .ctx = 131072, .eps = 1e-5f, .rope_base = 1e6f,
       .n_experts = "num_local_experts", .names = hf_mixtral_names },
@@ -161,7 +159,6 @@ const hf_type qsf_hf_types[] = {
     { .type = "olmoe", .class_name = "OlmoeForCausalLM", .arch = "olmoe", .vocab = 50304, .embd = 2048,
       .ff = 2048, .layers = 16, .heads = 16, .ctx = 4096, .eps = 1e-5f, .rope_base = 10000,
       .n_experts = "num_experts", .biases = ATTN_BIASES, .names = hf_expert_names },
->>>>>>> moe
     { .type = NULL },
 };
 

@@ -43,6 +43,7 @@ static void ready_qkv(void *arg, uint32_t thread, uint32_t piece)
     float *const x[3] = { p->b->q, p->b->k, p->b->v };
     const size_t ld[3] = { p->b->ld_q, p->b->ld_kv, p->b->ld_kv };
     const float *const weight[3] = { p->w->v[QSF_K_Q_NORM], p->w->v[QSF_K_K_NORM], NULL };
+    const float *const bias[3] = { p->w->v[QSF_K_Q_NORM_BIAS], p->w->v[QSF_K_K_NORM_BIAS], NULL };
     const qsf_range rows = qsf_pass_mine(job, piece);
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++)
@@ -51,7 +52,7 @@ static void ready_qkv(void *arg, uint32_t thread, uint32_t piece)
             const size_t n = (size_t)(i ? l->n_kv_heads : l->n_heads) * (i < 2 ? l->head_dim : l->value_dim);
             for (size_t c = 0; l->qkv_clamp > 0 && c < n; c++)
                 y[c] = QSF_MIN(QSF_MAX(y[c], -l->qkv_clamp), l->qkv_clamp);
-            if (l->qk_norm == QSF_QK_ALL && weight[i]) qsf_pass_norm(p, l->norm, y, y, weight[i], NULL, n);
+            if (l->qk_norm == QSF_QK_ALL && weight[i]) qsf_pass_norm(p, l->norm, y, y, weight[i], bias[i], n);
         }
 }
 
@@ -167,19 +168,33 @@ static void place_key(const qsf_pass *p, uint32_t row, uint32_t kv)
 /* ---- what a row sees ---- */
 
 /* What rows see of the positions before them: the last `window` (0: all) and, of a window that the
- * cache has, the first `sinks`, if `far` (the model's own window; 0: none) reaches them. */
-typedef struct attention_view { uint32_t window, sinks, far; } attention_view;
+ * cache has, the first `sinks`, if `far` (the model's own window; 0: none) reaches them.  Encoders'
+ * rows see half the window on each side, in a text that ends with position `last`. */
+typedef struct attention_view { uint32_t window, sinks, far; bool both; uint32_t last; } attention_view;
 
-static attention_view layer_view(const qsf_pass *p)
+static attention_view layer_view(const qsf_pass *p, uint32_t seq)
 {
     const uint32_t own = p->layer->window, kept = p->o->kv_window;
+    if (p->layer->both_ways)
+        return (attention_view){ .window = own, .far = own, .both = true,
+                                 .last = p->kv->seqs[seq].length - 1 };
     /* With heavy hitters: whatever is there. */
-    if (!kept || p->o->kv_heavy || (own && own <= kept)) return (attention_view){ own, 0, own };
-    return (attention_view){ kept, p->o->kv_sinks, own };
+    if (!kept || p->o->kv_heavy || (own && own <= kept)) return (attention_view){ .window = own, .far = own };
+    return (attention_view){ .window = kept, .sinks = p->o->kv_sinks, .far = own };
 }
 static uint32_t window_begin(uint32_t pos, uint32_t window)
 {
     return window && pos + 1 > window ? pos + 1 - window : 0;
+}
+/* The view of the row at *pos as that of one which sees nothing behind itself, at *pos then. */
+static attention_view view_of_row(const attention_view *w, uint32_t *pos)
+{
+    attention_view v = *w;
+    if (!w->both) return v;
+    const uint32_t half = w->window / 2, begin = w->window && *pos > half ? *pos - half : 0;
+    *pos = w->window && half < w->last - *pos ? *pos + half : w->last;
+    v.window = v.far = *pos + 1 - begin;
+    return v;
 }
 /* Whether the row at pos sees nothing of the block at [at, at + n). */
 static bool view_misses(const attention_view *w, uint32_t at, size_t n, uint32_t pos)
@@ -220,12 +235,12 @@ size_t qsf_attention_scratch(const qsf_source *s, qsf_kv_type type)
     return (size_t)qsf_round_up(vectors * (2 * hd + QSF_KV_BLOCK + 6) + codes + bias + unpacked, 16);
 }
 
-static attention_scratch scratch_of(const qsf_pass *p, uint32_t thread)
+static attention_scratch scratch_of(const qsf_pass *p, uint32_t seq, uint32_t thread)
 {
     const size_t share = p->layer->n_heads / p->layer->n_kv_heads, hd = p->layer->head_dim;
     const size_t vectors = QSF_ATTENTION_ROWS * share;
     float *own = p->b->attention + thread * p->b->ld_attention;
-    attention_scratch a = { .view = layer_view(p), .work.scale = p->layer->attn_scale };
+    attention_scratch a = { .view = layer_view(p, seq), .work.scale = p->layer->attn_scale };
     qsf_kv_work *w = &a.work;
     w->unpacked = (uint8_t *)own;
     w->q = own + qsf_kv_scratch((uint32_t)hd) / sizeof(float);
@@ -257,7 +272,7 @@ static float alibi_slope(const qsf_layer *l, uint32_t head)
 static void add_alibi(const qsf_pass *p, float *s, uint32_t head, uint32_t at, size_t n, uint32_t pos)
 {
     const float slope = alibi_slope(p->layer, head);
-    for (size_t i = 0; i < n; i++) s[i] += slope * ((float)(at + i) - (float)pos);
+    for (size_t i = 0; i < n; i++) s[i] -= slope * fabsf((float)(at + i) - (float)pos);
 }
 
 /* One row's scores of entry e, the positions [at, at + n): soft cap, mask, one step of the online
@@ -265,16 +280,18 @@ static void add_alibi(const qsf_pass *p, float *s, uint32_t head, uint32_t at, s
 static void softmax_row(const qsf_pass *p, const attention_scratch *a, size_t vector, size_t rep, uint32_t e,
                         uint32_t at, size_t n, uint32_t pos)
 {
+    uint32_t end = pos;
+    const attention_view view = view_of_row(&a->view, &end);
     for (size_t v = vector; v < vector + rep; v++) {
         float *s = a->work.s + v * QSF_KV_BLOCK, *factor = &a->work.factor[v];
-        if (view_misses(&a->view, at, n, pos)) {             /* nothing here is for this row */
+        if (view_misses(&view, at, n, end)) {             /* nothing here is for this row */
             memset(s, 0, n * sizeof(float));
             *factor = 1;
             continue;
         }
         if (p->layer->alibi > 0) add_alibi(p, s, a->head + (uint32_t)(v - vector), at, n, pos);
         if (p->layer->attn_softcap > 0) p->k->softcap_inplace(s, p->layer->attn_softcap, n);
-        view_mask(p, &a->view, s, n, at, pos);
+        view_mask(p, &view, s, n, at, end);
         const float l = a->l[v];
         *factor = p->k->attention_softmax_inplace(s, n, &a->m[v], &a->l[v]);
         if (a->counts.of) qsf_kv_attention_note(&a->counts, v, e, l, *factor, a->m[v], a->l[v]);
@@ -306,12 +323,14 @@ static void attend_blocks(const qsf_pass *p, attention_scratch *a, qsf_row_group
     const qsf_kv_layout *layout = &p->kv->layout;
     const qsf_kv_seq *seq = &p->kv->seqs[rows[0].seq];
     const size_t rep = p->layer->n_heads / p->layer->n_kv_heads;
-    const uint32_t last = rows[g.n - 1].pos;
+    const uint32_t last = a->view.both ? a->view.last : rows[g.n - 1].pos;
+    uint32_t begin = rows[0].pos;
+    const attention_view first = view_of_row(&a->view, &begin);
     qsf_kv_work *w = &a->work;
     for (uint32_t e = 0; e < seq->n && seq->places[e] * QSF_KV_BLOCK <= last; e++) {
         const uint32_t at = seq->places[e] * QSF_KV_BLOCK;
         /* The rows behind the first see no more of what is past. */
-        if (view_misses(&a->view, at, QSF_KV_BLOCK, rows[0].pos) && at <= rows[0].pos) continue;
+        if (view_misses(&first, at, QSF_KV_BLOCK, begin) && at <= begin) continue;
         /* Whole vectors of any set, what is too much masked: then sums have one order, and a row's
          * result does not depend on the rows beside it. */
         const size_t n = QSF_MIN(QSF_KV_BLOCK, qsf_round_up(last + 1 - at, 16));
@@ -331,7 +350,7 @@ static void attend(const qsf_pass *p, qsf_row_group g, uint32_t kv, uint32_t thr
     const qsf_kv_layout *layout = &p->kv->layout;
     const uint32_t s = p->batch->rows[g.first].seq;
     const float *bias = bias_apart(p, kv), *sinks = p->w->v[QSF_K_ATTN_SINKS];
-    attention_scratch a = scratch_of(p, thread);
+    attention_scratch a = scratch_of(p, s, thread);
     a.work.vectors = vectors;
     a.head = kv * (uint32_t)rep;
     gather_queries(p, &a, g, kv, rep * hd);
@@ -408,7 +427,7 @@ void qsf_attention_run(qsf_pass_job *job)
     size_t tiles = 0;
     for (int i = 0; i < 3; i++) tiles += qsf_matrix_tiles(&p->w->m[QKV[i]]);
     qsf_pass_run(job, QSF_OP_QKV, tiles, project_qkv);
-    if (l->qkv_clamp > 0 || (l->qk_norm == QSF_QK_ALL && p->w->v[QSF_K_Q_NORM]))
+    if (l->qkv_clamp > 0 || (l->qk_norm == QSF_QK_ALL && (p->w->v[QSF_K_Q_NORM] || p->w->v[QSF_K_K_NORM])))
         qsf_pass_run(job, QSF_OP_PLACE, p->batch->n, ready_qkv);
     if (p->batch->groups_apart) {
         qsf_pass_run(job, QSF_OP_ATTENTION, groups, place_and_attend);

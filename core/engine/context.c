@@ -9,6 +9,9 @@
 #include "engine/plan.h"
 #include "engine/route.h"
 
+/* Most texts fit; -b gives longer ones more. */
+enum { ENCODER_BATCH = 512 };
+
 /* What was left to the model, and what follows from the rest. */
 static qsf_status context_fill(const qsf_hparams *hp, qsf_context_options *o, qsf_error *err)
 {
@@ -18,6 +21,12 @@ static qsf_status context_fill(const qsf_hparams *hp, qsf_context_options *o, qs
         return qsf_fail(err, QSF_E_ARGUMENT, "a context of %u positions; the model has learned %u",
                         (unsigned)o->n_ctx, (unsigned)trained);
     if (o->n_logits == 0) o->n_logits = o->n_seqs;
+    if (hp->both_ways) {        /* a text is one batch, and what is kept of a layer is soon gone */
+        if (o->kv_window)
+            return qsf_fail(err, QSF_E_ARGUMENT, "an encoder sees its text whole: it takes no kv_window");
+        o->n_batch = QSF_MAX(o->n_batch, ENCODER_BATCH);
+        o->kv_type = QSF_KV_F32;
+    }
     o->n_batch = QSF_MIN(o->n_batch, o->n_ctx);
     o->n_logits = QSF_MIN(o->n_logits, o->n_batch);
     if (o->f32) o->kv_type = QSF_KV_F32;
@@ -107,7 +116,7 @@ done:
     return st;
 }
 
-enum { CONTEXT_TABLES = 6 };
+enum { CONTEXT_TABLES = 7 };
 
 static void context_tables(qsf_context *c, const qsf_source *s, const qsf_context_options *o,
                            qsf_piece list[CONTEXT_TABLES])
@@ -118,6 +127,7 @@ static void context_tables(qsf_context *c, const qsf_source *s, const qsf_contex
     list[2] = QSF_PIECE(c->now.old_length, o->n_seqs, "sequences");
     list[3] = QSF_PIECE(c->ropes, s->n_ropes, "rotary tables");
     list[4] = QSF_PIECE(c->rope_freqs, qsf_ropes_half(s), "rotary frequencies");
+    list[6] = QSF_PIECE(c->embed_rows, o->n_batch, "batch");
     list[5] = QSF_PIECE(c->recorder.threads, o->record ? o->n_threads : 0, "records");
 }
 
@@ -169,8 +179,8 @@ static qsf_status context_state(qsf_context *c, uint32_t asked, qsf_error *err)
     qsf_exit_init(&c->early_exit, c->o.early_exit, &c->b);
     qsf_kv_attention_init(&c->kv_attention, c->b.kv_attention, s, &c->o);
     qsf_kv_layout l;
-    qsf_kv_layout_init(&l, c->o.kv_type, qsf_layers_run(s, c->o.quality, s->hp.n_layers), s->most.n_kv_heads,
-                       s->most.head_dim);
+    qsf_kv_layout_init(&l, c->o.kv_type, qsf_layers_kept(s, c->o.quality, s->hp.n_layers),
+                       s->most.n_kv_heads, s->most.head_dim);
     const qsf_status st = qsf_kv_init(&c->kv, mem, &l, qsf_kv_blocks_of(&c->o), c->o.n_seqs, err);
     if (st) return st;
     const size_t state = qsf_state_place(s, c->o.quality, s->hp.n_layers);

@@ -33,6 +33,7 @@ struct qsf_context {
     qsf_plan       plan;
     qsf_stats      stats;
     qsf_account    account;          /* what the rest of the statistics is made of */
+    qsf_row            *embed_rows;  /* [n_batch] of texts that qsf_embed_texts was given */
     qsf_recorder   recorder;
     qsf_error      error;
     const char    *io;               /* how the file is read */

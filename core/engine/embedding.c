@@ -12,7 +12,7 @@ bool qsf_embedding_can_stream(const qsf_source *s)
 {
     const qsf_matrix_place place = qsf_place_embedding(s);
     const bool normed = qsf_unit_find(s, qsf_unit_embd(s), QSF_K_TOKEN_NORM) >= 0;
-    return !s->hp.learned_pos && !normed && qsf_place_can_stream(s, &place);
+    return !s->hp.learned_pos && !s->hp.n_token_types && !normed && qsf_place_can_stream(s, &place);
 }
 
 enum { ROWS_ORDER, ROWS_KEPT, ROWS_PIECES = ROWS_KEPT + 3 };
@@ -144,6 +144,16 @@ qsf_status qsf_embedding_fetch(qsf_embedding *e, const qsf_batch *batch, bool wa
     return qsf_stream_get(&e->rows, begin, end, NULL, wait, &e->strip, err);
 }
 
+/* Every token is of the first type. */
+static void add_type(const qsf_pass *p, float *x)
+{
+    const qsf_tensor *types = &p->w->m[QSF_K_TOKEN_TYPES].t;
+    const float *row = p->w->v[QSF_K_TOKEN_TYPES];
+    if (!p->hp->n_token_types) return;
+    if (!row) qsf_dequant_rows(types, 0, 1, p->b->tmp);
+    p->k->vec_add(x, x, row ? row : p->b->tmp, p->hp->n_embd);
+}
+
 /* Embeds row r of the batch: row `row` of m, plus its token's centroid where the file has them,
  * plus its position's row of pos (NULL: none). */
 static void embed_row(const qsf_pass *p, const qsf_embd_clusters *clusters, uint32_t r, const qsf_matrix *m,
@@ -159,6 +169,7 @@ static void embed_row(const qsf_pass *p, const qsf_embd_clusters *clusters, uint
         p->k->vec_add(x, x, p->b->tmp, hp->n_embd);
     }
     if (hp->embd_scale > 0 && hp->embd_scale != 1) p->k->vec_scale(x, hp->embd_scale, hp->n_embd);
+    add_type(p, x);
     if (pos) {
         qsf_dequant_rows(pos, b->pos, 1, p->b->tmp);
         p->k->vec_add(x, x, p->b->tmp, hp->n_embd);

@@ -29,6 +29,10 @@ void qsf_head_done(qsf_head *h)
 static void norm_row(const qsf_pass *p, float *y, uint32_t r)
 {
     const float *const *v = p->w->v;
+    if (p->hp->flow == QSF_FLOW_SUMS) {
+        memcpy(y, p->b->x + r * p->b->ld_embd, p->hp->n_embd * sizeof *y);
+        return;
+    }
     qsf_pass_norm(p, qsf_norm_of(p->hp), y, p->b->x + r * p->b->ld_embd, v[QSF_K_OUTPUT_NORM],
                   v[QSF_K_OUTPUT_NORM_BIAS], p->hp->n_embd);
 }

@@ -1,5 +1,6 @@
 /* Hidden states behind the final norm, and what a text's come to together: its embedding.
  * SPDX-License-Identifier: MIT */
+#include "engine/embed.h"
 #include "engine/sequence.h"
 #include "engine/step.h"
 
@@ -10,22 +11,12 @@ const float *qsf_hidden(const qsf_context *c, size_t i)
     return !c->now.active && i < c->now.n_hidden ? c->b.tmp + i * c->b.ld_embd : NULL;
 }
 
-/* Brings x to the length 1; zeros stay what they are. */
-static void hidden_unit(float *x, size_t n)
-{
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += (double)x[i] * x[i];
-    const float by = sum > 0 ? (float)(1 / sqrt(sum)) : 0;
-    for (size_t i = 0; i < n; i++) x[i] *= by;
-}
-
 /* Rows are added one after the other, whatever batches they came in: the sum is the same to the
  * bit. */
-bool qsf_hidden_pool(const qsf_context *c, size_t first, size_t rows, size_t at, size_t n, qsf_pooling how,
-                     float *out)
+bool qsf_hidden_sum(const qsf_context *c, size_t first, size_t rows, size_t at, size_t n, qsf_pooling how,
+                    float *out)
 {
     const size_t n_embd = c->hp->n_embd;
-    if (how == QSF_POOL_NONE) how = QSF_POOL_MEAN;
     if (!rows || rows > n || at > n - rows || !qsf_hidden(c, first) || !qsf_hidden(c, first + rows - 1))
         return false;
     for (size_t r = 0; r < rows; r++) {
@@ -34,7 +25,17 @@ bool qsf_hidden_pool(const qsf_context *c, size_t first, size_t rows, size_t at,
         if (one || (how == QSF_POOL_MEAN && at + r == 0)) memcpy(out, x, n_embd * sizeof *out);
         else if (how == QSF_POOL_MEAN) c->k.vec_add(out, out, x, n_embd);
     }
-    if (at + rows == n) hidden_unit(out, n_embd);
+    /* What is behind the pooling may not be as long as the sum. */
+    if (at + rows == n && how == QSF_POOL_MEAN) c->k.vec_scale(out, 1 / (float)n, n_embd);
+    return true;
+}
+
+bool qsf_hidden_pool(const qsf_context *c, size_t first, size_t rows, size_t at, size_t n, qsf_pooling how,
+                     float *out)
+{
+    if (how == QSF_POOL_NONE || how == QSF_POOL_TOKENS) how = QSF_POOL_MEAN;
+    if (!qsf_hidden_sum(c, first, rows, at, n, qsf_pooling_rows(c->hp, how), out)) return false;
+    if (at + rows == n) qsf_hidden_unit(out, c->hp->n_embd);
     return true;
 }
 
@@ -44,6 +45,11 @@ static qsf_status embed_batches(qsf_context *c, qsf_seq s, const int32_t *ids, s
 {
     qsf_row rows[256];
     const size_t most = QSF_MIN(c->o.n_batch, QSF_ARRAY_LEN(rows));
+    if (c->hp->both_ways) {
+        const qsf_pooling one = how == QSF_POOL_NONE || how == QSF_POOL_TOKENS ? QSF_POOL_MEAN : how;
+        const qsf_embed_options o = { .size = sizeof o, .pooling = qsf_pooling_rows(c->hp, one) };
+        return qsf_embed_texts(c, ids, &n, 1, &o, out);
+    }
     for (size_t at = 0, len; at < n; at += len) {
         len = QSF_MIN(most, n - at);
         for (size_t i = 0; i < len; i++) rows[i] = (qsf_row){ s, ids[at + i], false };

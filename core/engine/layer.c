@@ -4,7 +4,7 @@
  *   x -> norm -> mixer -> + x
  *   x -> norm -> feed-forward -> + x
  *
- * Other flows leave out norms before the parts, or give both parts the layer's input. */
+ * Other flows norm the sums, leave out norms before the parts, or give both parts the layer's input. */
 #include "engine/layer.h"
 #include "engine/attention.h"
 #include "engine/feed_forward_experts.h"
@@ -71,14 +71,17 @@ static void quantize_normed(const qsf_pass *p, const layer_part *next, qsf_range
     qsf_matrix_quantize(p, &in, rows);
 }
 
-/* x += tmp, through the post norm where the model has one, and scaled where it says so. */
-static void add_residual(const qsf_pass *p, size_t row, const float *post_norm)
+/* x += tmp, through the post norm where the model has one, and scaled where it says so; or the norm
+ * is that of the sum. */
+static void add_residual(const qsf_pass *p, size_t row, int norm, int bias)
 {
     float *x = row_of(p, p->b->x, row), *t = row_of(p, p->b->tmp, row);
-    const float scale = p->layer->residual_scale;
-    if (post_norm) qsf_pass_norm(p, p->layer->norm, t, t, post_norm, NULL, p->hp->n_embd);
+    const float scale = p->layer->residual_scale, *post_norm = p->w->v[norm];
+    const bool sums = p->layer->flow == QSF_FLOW_SUMS;
+    if (post_norm && !sums) qsf_pass_norm(p, p->layer->norm, t, t, post_norm, NULL, p->hp->n_embd);
     if (scale != 0 && scale != 1) p->k->vec_scale(t, scale, p->hp->n_embd);
     p->k->vec_add(x, x, t, p->hp->n_embd);
+    if (sums) qsf_pass_norm(p, p->layer->norm, x, x, post_norm, p->w->v[bias], p->hp->n_embd);
 }
 
 /* xn from x, as what follows takes it. */
@@ -86,7 +89,9 @@ static void norm_input(const qsf_pass *p, size_t row, int norm, int bias)
 {
     const float *const *v = p->w->v;
     float *xn = row_of(p, p->b->xn, row), *x = row_of(p, p->b->x, row);
-    if (p->layer->flow == QSF_FLOW_POST) memcpy(xn, x, p->hp->n_embd * sizeof *x);
+    const uint8_t flow = p->layer->flow;
+    const bool bare = flow == QSF_FLOW_BARE_BEGIN && norm == QSF_K_ATTN_NORM;
+    if (flow == QSF_FLOW_POST || flow == QSF_FLOW_SUMS || bare) memcpy(xn, x, p->hp->n_embd * sizeof *x);
     else qsf_pass_norm(p, p->layer->norm, xn, x, v[norm], v[bias], p->hp->n_embd);
 }
 
@@ -109,8 +114,8 @@ static void norm_for_feed_forward(void *arg, uint32_t thread, uint32_t piece)
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++) {
         if (flow == QSF_FLOW_PARALLEL_NORMS) norm_input(p, r, QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS);
-        add_residual(p, r, p->w->v[QSF_K_ATTN_POST_NORM]);
-        if (flow == QSF_FLOW_SERIAL || flow == QSF_FLOW_POST)
+        add_residual(p, r, QSF_K_ATTN_POST_NORM, QSF_K_ATTN_POST_NORM_BIAS);
+        if (flow != QSF_FLOW_PARALLEL && flow != QSF_FLOW_PARALLEL_NORMS)
             norm_input(p, r, QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS);
     }
     quantize_normed(p, &layer_feed_forwards[p->layer->feed_forward], rows);
@@ -123,7 +128,7 @@ static void leave_layer(void *arg, uint32_t thread, uint32_t piece)
     const qsf_range rows = qsf_pass_mine(job, piece);
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++) {
-        add_residual(p, r, p->w->v[QSF_K_FFN_POST_NORM]);
+        add_residual(p, r, QSF_K_FFN_POST_NORM, QSF_K_FFN_POST_NORM_BIAS);
         if (!qsf_all_finite(row_of(p, p->b->x, r), p->hp->n_embd))
             atomic_store_explicit(p->not_finite, true, memory_order_relaxed);
     }

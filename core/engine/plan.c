@@ -9,7 +9,7 @@
 /* A third buffer, where nothing had to be reduced, lets two layers travel while one is computed. */
 enum { PLAN_SLOTS = 3 };
 /* Pieces of the reserve beside the fetch's slots, at most; and of these the large ones. */
-enum { PLAN_PIECES = 44, PLAN_LARGE = 18 };
+enum { PLAN_PIECES = 45, PLAN_LARGE = 18 };
 /* A program's heap, what large pieces lose to whole pages, and what its code takes beyond the 4 MB
  * that a budget leaves to it. */
 enum { PLAN_PROGRAM = 1 << 20 };
@@ -187,7 +187,7 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const qsf_gr
     qsf_kv_layout l;
     *plan = (qsf_plan){ .n_ctx = o->n_ctx, .n_batch = o->n_batch, .kv_type = o->kv_type,
                         .kv_window = o->kv_window, .kv_heavy = o->kv_heavy };
-    qsf_kv_layout_init(&l, o->kv_type, qsf_layers_run(s, o->quality, hp->n_layers), s->most.n_kv_heads,
+    qsf_kv_layout_init(&l, o->kv_type, qsf_layers_kept(s, o->quality, hp->n_layers), s->most.n_kv_heads,
                        s->most.head_dim);
     plan_staging(z, g, &fetch);
     plan_ends(s, z, g, plan);

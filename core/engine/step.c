@@ -38,6 +38,9 @@ static qsf_status batch_rows(qsf_context *c, const qsf_row *rows, size_t n)
     for (size_t i = 0; i < n; i++) {
         const qsf_status st = qsf_seq_check(c, rows[i].seq);
         if (st) return st;
+        if (c->hp->both_ways && rows[i].logits)
+            return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s is an encoder: it embeds texts (qsf_embed, "
+                            "--embedding) and continues none", c->model->source->path);
         if (rows[i].token < 0 || (uint32_t)rows[i].token >= c->hp->n_vocab)
             return qsf_fail(&c->error, QSF_E_ARGUMENT, "token %d; the vocabulary has %u", (int)rows[i].token,
                             (unsigned)c->hp->n_vocab);
@@ -129,6 +132,8 @@ static void batch_done(qsf_context *c)
 {
     const uint64_t ns = qsf_now(c->platform) - c->now.begun_ns;
     c->now.active = false;
+    if (c->hp->both_ways)       /* the next batch has other texts */
+        for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, 0);
     qsf_state_batch_done(&c->state);
     qsf_kv_attention_collect(&c->kv_attention, &c->kv, true);
     qsf_exit_end(&c->early_exit);
@@ -176,7 +181,7 @@ static void compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
     if (layer + 2 >= c->hp->n_layers && c->batch.n_asked) qsf_head_stream_ahead(&c->head_stream);
     p->layer = &c->model->source->layers[layer];
     p->number = (int32_t)layer;
-    p->kv_layer = qsf_layers_run(c->model->source, c->o.quality, layer);
+    p->kv_layer = qsf_layers_kept(c->model->source, c->o.quality, layer);
     if (p->state) p->state_place = qsf_state_place(c->model->source, c->o.quality, layer);
     qsf_layer_compute(p);
     if (atomic_load_explicit(&c->now.not_finite, memory_order_relaxed)) return;

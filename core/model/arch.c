@@ -3,6 +3,13 @@
  * SPDX-License-Identifier: MIT */
 #include "model/arch.h"
 
+#define ENCODER_NEED (QSF_KIND(TOKEN_NORM) | QSF_KIND(TOKEN_NORM_BIAS))
+#define ENCODER_MAY (QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS) | QSF_KIND(FFN_UP_BIAS) | \
+                     QSF_KIND(FFN_DOWN_BIAS))
+#define ENCODER_MORE (QSF_KIND_MORE(TOKEN_TYPES) | QSF_KIND_MORE(ATTN_POST_NORM_BIAS) | \
+                      QSF_KIND_MORE(FFN_POST_NORM_BIAS) | QSF_KIND_MORE(CLS) | QSF_KIND_MORE(CLS_BIAS) | \
+                      QSF_KIND_MORE(CLS_OUT_BIAS))
+
 const qsf_arch qsf_archs[] = {
     { .name = "llama", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_PAIRS, .gated = true,
       .may_window = true, .longrope = true, .experts = QSF_EXPERTS_MAY, .router_norm = true,
@@ -149,8 +156,33 @@ const qsf_arch qsf_archs[] = {
       .need = QSF_KIND(ATTN_OUT_BIAS) | QSF_KIND(ATTN_SINKS) | QSF_KIND(ROUTER_BIAS) |
               QSF_KIND(EXPERT_GATE_BIAS) | QSF_KIND(EXPERT_UP_BIAS) | QSF_KIND(EXPERT_DOWN_BIAS),
       .may = QSF_KINDS_QKV_BIAS },
+    /* Encoders.  GELU is the tanh form in all of them, as in llama.cpp. */
+    { .name = "bert", .norm = QSF_NORM_LAYER, .act = QSF_ACT_GELU, .rope = QSF_ROPE_NONE, .learned_pos = true,
+      .both_ways = true, .flow = QSF_FLOW_SUMS, .need = ENCODER_NEED,
+      .may = ENCODER_MAY, .may_more = ENCODER_MORE },
+    { .name = "nomic-bert", .norm = QSF_NORM_LAYER, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES,
+      .gated = true, .both_ways = true, .flow = QSF_FLOW_SUMS, .need = ENCODER_NEED,
+      .may = QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS), .may_more = ENCODER_MORE },
+    { .name = "jina-bert-v2", .norm = QSF_NORM_LAYER, .act = QSF_ACT_GELU, .rope = QSF_ROPE_NONE, .alibi = 8,
+      .gated = true, .both_ways = true, .flow = QSF_FLOW_SUMS, .qk_norm = QSF_QK_ALL,
+      .has = QSF_HAS_LOOSE_GATE,
+      .need = ENCODER_NEED | QSF_KIND(ATTN_OUT_BIAS) | QSF_KIND(FFN_DOWN_BIAS),
+      .may = ENCODER_MAY | QSF_KINDS_QK_NORM,
+      .may_more = ENCODER_MORE | QSF_KIND_MORE(Q_NORM_BIAS) | QSF_KIND_MORE(K_NORM_BIAS) },
+    { .name = "modern-bert", .norm = QSF_NORM_LAYER, .act = QSF_ACT_GELU, .rope = QSF_ROPE_HALVES,
+      .gated = true, .fused_gate = true, .both_ways = true, .may_window = true, .window_pattern = 3,
+      .has = QSF_HAS_BARE_BEGIN | QSF_HAS_FIRST_GLOBAL | QSF_HAS_ACT | QSF_HAS_RANK_MEAN,
+      .need = QSF_KIND(TOKEN_NORM),
+      .may_more = QSF_KIND_MORE(CLS) | QSF_KIND_MORE(CLS_NORM) | QSF_KIND_MORE(CLS_OUT_BIAS) },
+    { .name = "gemma-embedding", .norm = QSF_NORM_RMS, .act = QSF_ACT_GELU, .rope = QSF_ROPE_HALVES,
+      .gated = true, .both_ways = true, .scaled_embd = true, .may_window = true, .window_pattern = 6,
+      .base_local = 10000, .need = QSF_KINDS_QK_NORM | QSF_KINDS_POST_NORM,
+      .may_more = QSF_KIND_MORE(DENSE_2) | QSF_KIND_MORE(DENSE_3) },
     { .name = NULL },
 };
+#undef ENCODER_NEED
+#undef ENCODER_MAY
+#undef ENCODER_MORE
 
 const qsf_arch *qsf_arch_find(const char *name)
 {
@@ -180,16 +212,17 @@ void qsf_arch_list(char *out, size_t cap)
         at += qsf_format(out + at, cap - at, "%s%s", at ? ", " : "", a->name);
 }
 
-static bool arch_bit(uint64_t kinds, const qsf_role *role) { return kinds >> role->kind & 1; }
+static bool arch_bit(uint64_t kinds, uint32_t kind) { return kind < 64 && kinds >> kind & 1; }
 
 bool qsf_arch_needs(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role)
 {
-    return qsf_role_needed(hp, layer, role) || arch_bit(a->need, role);
+    return qsf_role_needed(hp, layer, role) || arch_bit(a->need, role->kind);
 }
 
 bool qsf_arch_takes(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role)
 {
-    return qsf_arch_needs(a, hp, layer, role) || arch_bit(a->may, role);
+    if (qsf_arch_needs(a, hp, layer, role) || arch_bit(a->may, role->kind)) return true;
+    return role->kind >= 64 && arch_bit(a->may_more, role->kind - 64u);
 }
 
 /* A different list from the one above: released numbers, of which some name no architecture of this

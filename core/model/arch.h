@@ -28,7 +28,12 @@ typedef enum qsf_arch_has {
     QSF_HAS_64       = 1 << 17, /* 64 layers: windowed (exaone4), or with norms of queries (command-r) */
     QSF_HAS_32       = 1 << 18, /* 32 layers rotate, 40 have ALiBi, no others are known (baichuan) */
     QSF_HAS_OLD_SCALES = 1 << 19, /* defaults of files that came before the keys (minicpm) */
-    QSF_HAS_LOOSE_POS = 1 << 20 /* positions are learned where the file has them */
+    QSF_HAS_LOOSE_POS = 1 << 20, /* positions are learned where the file has them */
+    QSF_HAS_LOOSE_GATE = 1 << 21, /* gated where ffn_gate is there, or where ffn_up is twice as long */
+    QSF_HAS_BARE_BEGIN = 1 << 22, /* the first layer may have no norm before its attention */
+    QSF_HAS_FIRST_GLOBAL = 1 << 23, /* of a pattern of windows the first layer sees everything */
+    QSF_HAS_ACT      = 1 << 24, /* hidden_activation may be silu */
+    QSF_HAS_RANK_MEAN = 1 << 25 /* what classifies takes the mean, unless a key says otherwise */
 } qsf_arch_has;
 
 /* Whether layers have experts. */
@@ -64,6 +69,8 @@ typedef struct qsf_arch {
     /* Kinds of tensors, as bits, that every model of this architecture has and that one may have,
      * beside those that its hyperparameters ask for (qsf_role_needed). */
     uint64_t need, may;
+    uint64_t may_more;          /* from kind 64 on */
+    bool     both_ways;
 } qsf_arch;
 
 extern const qsf_arch qsf_archs[];                     /* the last has no name */

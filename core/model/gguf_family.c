@@ -115,6 +115,48 @@ static qsf_status family_flow(const gguf *g, qsf_hparams *hp, qsf_error *err)
     return QSF_OK;
 }
 
+/* ---- encoders ---- */
+
+/* How many rows a tensor has; 0: it is not there. */
+static qsf_status family_rows(const gguf *g, const char *name, uint32_t *rows, qsf_error *err)
+{
+    const gguf_tensor *t = qsf_gguf_tensor(g, name);
+    *rows = 0;
+    if (!t) return QSF_OK;
+    if (!t->dims[1] || t->dims[1] > 1 << 24)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s\" has %llu rows", g->s->path, name,
+                        (unsigned long long)t->dims[1]);
+    *rows = (uint32_t)t->dims[1];
+    return QSF_OK;
+}
+
+static qsf_status family_encoder(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    uint32_t up = 0, pooling = QSF_POOL_NONE;
+    gguf_text act = { "gelu", 4 };
+    const bool classes = g->row->may_more & QSF_KIND_MORE(CLS_OUT_BIAS);
+    if (g->row->may_more & QSF_KIND_MORE(TOKEN_TYPES) &&
+        (st = family_rows(g, "token_types.weight", &hp->n_token_types, err))) return st;
+    if (classes && (st = family_rows(g, "cls.output.weight", &hp->n_classes, err))) return st;
+    if (g->row->may_more & QSF_KIND_MORE(DENSE_2) &&
+        (st = family_rows(g, "dense_2.weight", &hp->n_between, err))) return st;
+    if (family_has(g, QSF_HAS_LOOSE_GATE) && !qsf_gguf_tensor(g, "blk.0.ffn_gate.weight")) {
+        if ((st = family_rows(g, "blk.0.ffn_up.weight", &up, err))) return st;
+        hp->gated = up == 2 * (uint64_t)hp->n_ff;
+    }
+    if (family_has(g, QSF_HAS_BARE_BEGIN) && !qsf_gguf_tensor(g, "blk.0.attn_norm.weight"))
+        hp->flow = QSF_FLOW_BARE_BEGIN;
+    if (family_has(g, QSF_HAS_ACT) && (st = qsf_gguf_string(g, "%s.hidden_activation", &act, err))) return st;
+    if (gguf_text_is(act, "silu")) hp->act = QSF_ACT_SILU;
+    else if (!gguf_text_is(act, "gelu"))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: the activation \"%.*s\", which this version cannot run",
+                        g->s->path, (int)QSF_MIN(act.len, 40), act.p);
+    if ((st = qsf_gguf_u32(g, "%s.classifier.pooling_type", false, &pooling, err))) return st;
+    if (pooling) hp->rank_mean = pooling == QSF_POOL_MEAN;
+    return QSF_OK;
+}
+
 /* ---- xIELU ---- */
 
 /* What keeps a trained number above zero. */
@@ -157,6 +199,7 @@ qsf_status qsf_gguf_family(gguf *g, qsf_error *err)
     if (family_has(g, QSF_HAS_64) && g->row->qk_norm == QSF_QK_EACH && hp->n_layers >= 64 &&
         !qsf_gguf_tensor(g, "blk.0.attn_q_norm.weight"))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"blk.0.attn_q_norm.weight\" is missing", g->s->path);
+    if ((st = family_encoder(g, hp, err))) return st;
     if ((st = family_scales(g, hp, err)) || (st = family_attention(g, hp, err)) ||
         (st = family_alpha(g, hp, err)) || (st = family_flow(g, hp, err))) return st;
     return family_xielu(g, hp, err);

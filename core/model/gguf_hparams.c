@@ -47,9 +47,9 @@ static qsf_status refuse_features(const gguf *g, qsf_error *err)
     if ((has & QSF_HAS_SECTIONS) &&
         (st = refuse_number(g, "%s.rope.dimension_sections", "rotary sections of images", err))) return st;
     if ((st = qsf_gguf_bool(g, "%s.attention.causal", &causal, err))) return st;
-    if (!causal)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: attention that is not causal (an embedding model?)",
-                        g->s->path);
+    if (!causal && !g->row->both_ways)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: attention that is not causal, which this version does not know of %s",
+                        g->s->path, g->arch);
     return QSF_OK;
 }
 
@@ -183,19 +183,21 @@ static qsf_status read_rope(const gguf *g, const qsf_arch *a, qsf_hparams *hp, q
 /* A pattern given layer by layer must be one of QSF's: global where i % n == n - 1. */
 static qsf_status read_window_list(const gguf *g, const gguf_kv *kv, qsf_hparams *hp, qsf_error *err)
 {
-    uint32_t n = 0;
+    uint32_t n = 0, first = 0;
     for (uint32_t i = 0; i < hp->n_layers; i++) {
         int64_t windowed;
         if (!qsf_gguf_integer(kv, i, &windowed))
             return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" has no value for layer %u", g->s->path,
                             (int)kv->key.len, kv->key.p, (unsigned)i);
-        if (!windowed && n == 0) n = i + 1;
-        if (!windowed != (n && i % n == n - 1))
+        first |= i == 0 && !windowed && g->row->has & QSF_HAS_FIRST_GLOBAL;
+        if (!windowed && n == 0 && (i || !first)) n = i + !first;
+        if ((windowed == 0) != (first ? i == 0 || (n && i % n == 0) : n && i % n == n - 1))
             return qsf_fail(err, QSF_E_UNSUPPORTED,
                             "%s: windowed layers without a regular pattern (key \"%.*s\")", g->s->path,
                             (int)kv->key.len, kv->key.p);
     }
-    hp->window_pattern = n;
+    hp->window_pattern = first && !n ? hp->n_layers : n;
+    hp->window_first = first ? hp->window_pattern - 1 : 0;
     return QSF_OK;
 }
 
@@ -210,6 +212,8 @@ static qsf_status read_window(const gguf *g, const qsf_arch *a, qsf_hparams *hp,
     if (kv && kv->array) st = read_window_list(g, kv, hp, err);
     else if (kv) st = qsf_gguf_u32(g, "%s.attention.sliding_window_pattern", false, &hp->window_pattern, err);
     if (st) return st;
+    if (a->has & QSF_HAS_FIRST_GLOBAL && hp->window_pattern && !(kv && kv->array))
+        hp->window_first = hp->window_pattern - 1;
     if (a->has & QSF_HAS_STILL_GLOBAL) hp->rope_skip = hp->window_pattern;
     /* every layer sees everything */
     if (hp->window > INT32_MAX || hp->window_pattern == 1) hp->window = 0;
@@ -265,6 +269,7 @@ static qsf_status read_pooling(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     uint32_t pooling = QSF_POOL_NONE;
     const qsf_status st = qsf_gguf_u32(g, "%s.pooling_type", false, &pooling, err);
+    hp->rank_mean = g->row->has & QSF_HAS_RANK_MEAN;
     hp->pooling = pooling <= QSF_POOL_RANK ? (uint8_t)pooling : QSF_POOL_NONE;
     return st;
 }
@@ -302,6 +307,7 @@ qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err)
     hp->flow = a->flow;
     hp->qk_norm = a->qk_norm;
     hp->rope_skip = a->rope_skip;
+    hp->both_ways = a->both_ways;
     hp->yarn_ext_factor = -1;
     if ((st = refuse_features(g, err)) || (st = read_sizes(g, hp, err)) || (st = read_rope(g, a, hp, err)) ||
         (st = read_window(g, a, hp, err)) || (st = read_pooling(g, hp, err))) return st;

@@ -166,12 +166,16 @@ static int64_t layer_of(gguf_text name, gguf_text *rest)
     return n;
 }
 
-/* Names that stand for something else under one architecture.  Falcon's first norm is that of the
+/* Names that stand for something else under one architecture (NULL: where sums are normed).  Falcon's first norm is that of the
  * feed-forward where there is a second one. */
 static const struct { const char *arch, *name; uint8_t kind; bool two; } gguf_aliases[] = {
     { "seed_oss", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
     { "glm4moe", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
     { "gpt-oss", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
+    { NULL, "attn_output_norm.weight", QSF_K_ATTN_POST_NORM, false },
+    { NULL, "attn_output_norm.bias", QSF_K_ATTN_POST_NORM_BIAS, false },
+    { NULL, "layer_output_norm.weight", QSF_K_FFN_POST_NORM, false },
+    { NULL, "layer_output_norm.bias", QSF_K_FFN_POST_NORM_BIAS, false },
     { "falcon", "attn_norm.weight", QSF_K_FFN_NORM, true },
     { "falcon", "attn_norm.bias", QSF_K_FFN_NORM_BIAS, true },
     { "falcon", "attn_norm_2.weight", QSF_K_ATTN_NORM, true },
@@ -185,7 +189,8 @@ static const qsf_role *find_alias(const gguf *g, const qsf_layer *layer, gguf_te
     if (layer->n_experts && gguf_text_is(name, "ffn_up_shexp.weight")) return qsf_role_of(QSF_K_FFN_UP);
     if (layer->n_experts && gguf_text_is(name, "ffn_down_shexp.weight")) return qsf_role_of(QSF_K_FFN_DOWN);
     for (size_t i = 0; i < QSF_ARRAY_LEN(gguf_aliases); i++)
-        if (!strcmp(gguf_aliases[i].arch, g->arch) && gguf_text_is(name, gguf_aliases[i].name) &&
+        if ((gguf_aliases[i].arch ? !strcmp(gguf_aliases[i].arch, g->arch)
+                                  : g->s->hp.flow == QSF_FLOW_SUMS) && gguf_text_is(name, gguf_aliases[i].name) &&
             (!gguf_aliases[i].two || g->s->hp.flow == QSF_FLOW_PARALLEL_NORMS))
             return qsf_role_of(gguf_aliases[i].kind);
     return NULL;
@@ -251,6 +256,13 @@ static bool is_aside(gguf_text name)
            is_input_scale(true, rest);
 }
 
+/* Whether ffn_up holds the gate, too. */
+static bool fuses_gate(const gguf *g)
+{
+    const bool loose = g->row->has & QSF_HAS_LOOSE_GATE;
+    return loose ? g->s->hp.gated && !qsf_gguf_tensor(g, "blk.0.ffn_gate.weight") : g->row->fused_gate;
+}
+
 static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *err)
 {
     const qsf_source *s = l->g->s;
@@ -261,7 +273,7 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
     if (layer >= s->hp.n_layers && layer < (int64_t)s->hp.n_layers + l->g->n_nextn) return QSF_OK;
     if (layer >= 0 && layer < s->hp.n_layers) {
         for (size_t i = 0; i < QSF_ARRAY_LEN(fused_roles); i++)
-            if (gguf_text_is(rest, fused_roles[i].name) && (fused_roles[i].n == 3 || l->g->row->fused_gate))
+            if (gguf_text_is(rest, fused_roles[i].name) && (fused_roles[i].n == 3 || fuses_gate(l->g)))
                 return put_fused(l, (uint32_t)layer, &fused_roles[i], t, err);
         if ((role = find_alias(l->g, &s->layers[layer], rest)) || (role = find_role(true, rest)))
             return put_whole(l, (uint32_t)layer, role, t, err);

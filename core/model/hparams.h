@@ -17,8 +17,10 @@ enum { QSF_ACT_GELU = 0, QSF_ACT_SILU = 1, QSF_ACT_RELU = 2, QSF_ACT_RELU2 = 3, 
        QSF_ACT_SWIGLU_OAI = 5 };
 /* How a layer's two parts lie between its norms and the residual stream: each behind a norm of its
  * own; without norms before them; both on what one norm makes of the layer's input; both on that
- * input, each behind a norm of its own. */
-enum { QSF_FLOW_SERIAL = 0, QSF_FLOW_POST = 1, QSF_FLOW_PARALLEL = 2, QSF_FLOW_PARALLEL_NORMS = 3 };
+ * input, each behind a norm of its own; without norms before them, but one on each sum with the
+ * stream; the first, but without the norm at the very beginning. */
+enum { QSF_FLOW_SERIAL = 0, QSF_FLOW_POST = 1, QSF_FLOW_PARALLEL = 2, QSF_FLOW_PARALLEL_NORMS = 3,
+       QSF_FLOW_SUMS = 4, QSF_FLOW_BARE_BEGIN = 5 };
 /* Norms of queries and keys, where the model has them: of each head by one vector for all heads; of
  * all heads together; of each head by a part of one vector; as the first, but behind the
  * rotation. */
@@ -73,6 +75,13 @@ typedef struct qsf_hparams {
     uint8_t  router;              /* QSF_ROUTER_SOFTMAX, ... */
     bool     router_norm;         /* the weights of chosen experts are made to have the sum 1 */
     float    router_scale;        /* then multiplied by this; 0 means 1 */
+    /* encoders */
+    bool     both_ways;           /* attention sees what follows, too: half a window on each side */
+    bool     rank_mean;           /* what classifies takes the mean of a text, not one token of it */
+    uint32_t window_first;        /* layer i is global where (i + window_first) % pattern == pattern - 1 */
+    uint32_t n_token_types;
+    uint32_t n_classes;           /* that a text is scored for; 0: the file cannot */
+    uint32_t n_between;            /* between the two dense layers behind the pooling */
 } qsf_hparams;
 
 /* What a router's weights are: of all experts' logits together, of each alone, of the chosen
@@ -80,6 +89,12 @@ typedef struct qsf_hparams {
 enum { QSF_ROUTER_SOFTMAX = 0, QSF_ROUTER_SIGMOID = 1, QSF_ROUTER_CHOSEN = 2 };
 /* Experts of a layer at most. */
 enum { QSF_MAX_EXPERTS = 1024 };
+
+/* Whether a norm with weights is before the head, or at the end of an encoder. */
+static inline bool qsf_final_norm(const qsf_hparams *hp)
+{
+    return hp->norm != QSF_NORM_BARE && hp->flow != QSF_FLOW_SUMS;
+}
 
 enum { QSF_MAX_HEAD_DIM = 1024 };
 /* XIELU's a, b, beta and eps: a x^2 + beta x above zero, else (e^min(x, eps) - 1 - x) b + beta x.

@@ -12,7 +12,7 @@ qsf_norm qsf_norm_of(const qsf_hparams *hp) { return (qsf_norm){ hp->norm, hp->n
 qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
 {
     const uint32_t every = hp->window_pattern;
-    const bool windowed = hp->window && (every == 0 || i % every != every - 1);
+    const bool windowed = hp->window && (every == 0 || (i + hp->window_first) % every != every - 1);
     const bool still = hp->rope == QSF_ROPE_NONE || (hp->rope_skip && i % hp->rope_skip == hp->rope_skip - 1);
     const bool experts = hp->n_experts && i >= hp->n_dense;
     const uint16_t rope = windowed && hp->rope_base_local > 0 ? ROPE_LOCAL : ROPE_GLOBAL;
@@ -31,7 +31,8 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
         .norm = qsf_norm_of(hp),
         .attn_scale = hp->attn_scale > 0 ? hp->attn_scale : 1 / sqrtf((float)hp->head_dim),
         .attn_softcap = hp->attn_softcap,
-        .flow = hp->flow,
+        .both_ways = hp->both_ways,
+        .flow = hp->flow == QSF_FLOW_BARE_BEGIN && i ? QSF_FLOW_SERIAL : hp->flow,
         .qk_norm = hp->qk_norm,
         .residual_scale = hp->residual_scale,
         .qkv_clamp = hp->qkv_clamp,

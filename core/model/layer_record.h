@@ -43,7 +43,8 @@ typedef struct qsf_layer {
     qsf_norm norm;
     float    attn_scale;            /* of q . k */
     float    attn_softcap;          /* 0: none; c * tanh(x / c) */
-    uint8_t  flow, qk_norm;         /* as in qsf_hparams, like what follows */
+    bool     both_ways;             /* as in qsf_hparams, like what follows */
+    uint8_t  flow, qk_norm;
     float    residual_scale, qkv_clamp, alibi, temp_scale;
     uint32_t temp_every;
     float    xielu[QSF_XIELU_NUMBERS];

@@ -112,7 +112,8 @@ qsf_status qsf_model_get_info(const qsf_model *m, qsf_model_info *out)
         .n_layers = h->n_layers, .n_embd = h->n_embd, .n_heads = h->n_heads, .n_kv_heads = h->n_kv_heads,
         .head_dim = h->head_dim,
         .n_ff = h->n_ff, .n_vocab = h->n_vocab, .n_ctx_train = h->n_ctx_train, .n_params = s->n_params,
-        .weight_bytes = s->weight_bytes, .pooling = (qsf_pooling)h->pooling,
+        .weight_bytes = s->weight_bytes, .pooling = (qsf_pooling)h->pooling, .encoder = h->both_ways,
+        .n_classes = h->n_classes,
     };
     return QSF_GIVE(out, &info, NULL);
 }

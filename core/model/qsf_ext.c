@@ -259,7 +259,7 @@ static const struct ext_field { const char *key; uint8_t kind, limit; uint16_t a
     EXT_FIELD("rope.yarn_slow",      F32,  yarn_beta_slow, 0),
     EXT_FIELD("rope.attn_factor",    F32,  rope_attn_factor, 0),
     /* From here on written only where they are not zero. */
-    EXT_FIELD("layer.flow",          U8,   flow, QSF_FLOW_PARALLEL_NORMS),
+    EXT_FIELD("layer.flow",          U8,   flow, QSF_FLOW_BARE_BEGIN),
     EXT_FIELD("layer.residual_scale", F32, residual_scale, 0),
     EXT_FIELD("attn.qk_norm",        U8,   qk_norm, QSF_QK_ROTATED),
     EXT_FIELD("attn.qkv_clamp",      F32,  qkv_clamp, 0),
@@ -278,6 +278,12 @@ static const struct ext_field { const char *key; uint8_t kind, limit; uint16_t a
     EXT_FIELD("router.kind",         U8,   router, QSF_ROUTER_CHOSEN),
     EXT_FIELD("router.norm",         BOOL, router_norm, 1),
     EXT_FIELD("router.scale",        F32,  router_scale, 0),
+    EXT_FIELD("attn.both_ways",      BOOL, both_ways, 1),
+    EXT_FIELD("attn.window_first",   U32,  window_first, 0),
+    EXT_FIELD("embd.token_types",    U32,  n_token_types, 0),
+    EXT_FIELD("rank.mean",           BOOL, rank_mean, 1),
+    EXT_FIELD("rank.classes",        U32,  n_classes, 0),
+    EXT_FIELD("dense.width",         U32,  n_between, 0),
     EXT_FIELD("pooling",             U8,   pooling, QSF_POOL_RANK),
 };
 #undef EXT_FIELD

@@ -313,7 +313,7 @@ static qsf_status directory_fixed(qsf_source *s, qsf_error *err)
         if (tf[i].type != QSF_T_F16 || tf[i].rows != 1 || tf[i].cols != s->hp.n_embd || pf[i] != at) break;
         at += tf[i].bytes;
     }
-    if ((i == 0 && s->hp.norm != QSF_NORM_BARE) || (i < f->n_tensors && tf[i].kind < QSF_K_OUTPUT))
+    if ((i == 0 && qsf_final_norm(&s->hp)) || (i < f->n_tensors && tf[i].kind < QSF_K_OUTPUT))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: the tensor directory has no final norm at its place",
                         s->path);
     const int head = qsf_unit_find(s, qsf_unit_final(s), QSF_K_OUTPUT);

@@ -192,11 +192,11 @@ static qsf_status writer_in_final(qsf_writer *w, const qsf_tensor *t, qsf_error 
                             "%s: the final norm and then its bias come first, as %u f16 values each", w->path,
                             (unsigned)w->hp.n_embd);
     } else if (t->kind == QSF_K_OUTPUT) {
-        if (w->flag_written || (!w->n_listed && w->hp.norm != QSF_NORM_BARE) || w->hp.tied)
+        if (w->flag_written || (!w->n_listed && qsf_final_norm(&w->hp)) || w->hp.tied)
             return qsf_fail(err, QSF_E_ARGUMENT, "%s: an output head that is tied or out of order", w->path);
         if ((st = writer_flag(w, t->type, err))) return st;
     } else {
-        if ((!w->n_listed && w->hp.norm != QSF_NORM_BARE) || (!w->flag_written && !w->hp.tied))
+        if ((!w->n_listed && qsf_final_norm(&w->hp)) || (!w->flag_written && !w->hp.tied))
             return qsf_fail(err, QSF_E_ARGUMENT, "%s: the final norm and the head come first", w->path);
         if (!w->flag_written && (st = writer_flag(w, QSF_TIED, err))) return st;
         return writer_headed(w, t, err);
@@ -300,7 +300,8 @@ qsf_status qsf_writer_unit_end(qsf_writer *w, float importance, qsf_error *err)
 {
     qsf_status st;
     uint64_t stored = 0;
-    if (!w->open || !w->n_listed)
+    const bool may_be_empty = w->unit == writer_final(w) && !qsf_final_norm(&w->hp);
+    if (!w->open || (!w->n_listed && !may_be_empty))
         return qsf_fail(err, QSF_E_ARGUMENT, "%s: a unit that was not begun or has no tensors ends", w->path);
     if (w->unit < w->hp.n_layers) {
         if ((st = writer_layer_end(w, importance, &stored, err))) return st;

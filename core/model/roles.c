@@ -31,10 +31,13 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     ROLE(LAYER, ATTN_SINKS, ADD, ONE, HEADS, IT_IS, "attn_sinks", "attn_sinks.weight", "self_attn.sinks"),
     NORM(LAYER, Q_NORM, Q_NORM, IT_IS, "attn_q_norm", "self_attn.q_norm.weight"),
     NORM(LAYER, K_NORM, K_NORM, IT_IS, "attn_k_norm", "self_attn.k_norm.weight"),
+    BIAS(LAYER, Q_NORM_BIAS, Q_NORM, "attn_q_norm.bias", NULL),
+    BIAS(LAYER, K_NORM_BIAS, K_NORM, "attn_k_norm.bias", NULL),
     NORM(LAYER, ATTN_SUB_NORM, SUMS, IT_IS, "attn_sub_norm", "self_attn.attn_sub_norm.weight"),
     MATRIX(LAYER, ATTN_OUT, EMBD, SUMS, ALWAYS, "attn_output", "self_attn.o_proj.weight"),
     BIAS(LAYER, ATTN_OUT_BIAS, EMBD, "attn_output.bias", "self_attn.o_proj.bias"),
-    NORM(LAYER, ATTN_POST_NORM, EMBD, IT_IS, "post_attention_norm", "post_attention_layernorm.weight"),
+    NORM(LAYER, ATTN_POST_NORM, EMBD, SUMS, "post_attention_norm", "post_attention_layernorm.weight"),
+    BIAS(LAYER, ATTN_POST_NORM_BIAS, EMBD, "post_attention_norm.bias", NULL),
     NORM(LAYER, FFN_NORM, EMBD, FFN_NORM, "ffn_norm", "post_attention_layernorm.weight"),
     BIAS(LAYER, FFN_NORM_BIAS, EMBD, "ffn_norm.bias", NULL),
     MATRIX(LAYER, FFN_GATE, FF, EMBD, GATED, "ffn_gate", "mlp.gate_proj.weight"),
@@ -54,15 +57,24 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     MATRIX(LAYER, EXPERT_DOWN, EXPERTS_EMBD, EXPERT_FF, EXPERTS, "ffn_down_exps", NULL),
     BIAS(LAYER, EXPERT_DOWN_BIAS, EXPERTS_EMBD, "ffn_down_exps.bias", NULL),
     ROLE(LAYER, SHARED_ROUTER, ADD, ONE, EMBD, IT_IS, "shared_router", "ffn_gate_inp_shexp.weight", NULL),
-    NORM(LAYER, FFN_POST_NORM, EMBD, IT_IS, "post_ffw_norm", "post_feedforward_layernorm.weight"),
+    NORM(LAYER, FFN_POST_NORM, EMBD, SUMS, "post_ffw_norm", "post_feedforward_layernorm.weight"),
+    BIAS(LAYER, FFN_POST_NORM_BIAS, EMBD, "post_ffw_norm.bias", NULL),
     MATRIX(EMBD, TOKEN_EMBD, VOCAB, EMBD, ALWAYS, "token_embd", "embed_tokens.weight"),
     ROLE(EMBD, POS_EMBD, ADD, CTX, EMBD, LEARNED_POS, "position_embd", "position_embd.weight", NULL),
+    ROLE(EMBD, TOKEN_TYPES, ADD, TYPES, EMBD, IT_IS, "token_types", "token_types.weight", NULL),
     NORM(EMBD, TOKEN_NORM, EMBD, IT_IS, "token_embd_norm", NULL),
     BIAS(EMBD, TOKEN_NORM_BIAS, EMBD, "token_embd_norm.bias", NULL),
     NORM(FINAL, OUTPUT_NORM, EMBD, FINAL_NORM, "output_norm", "norm.weight"),
     BIAS(FINAL, OUTPUT_NORM_BIAS, EMBD, "output_norm.bias", NULL),
     MATRIX(FINAL, OUTPUT, VOCAB, EMBD, UNTIED, "output", "lm_head.weight"),
     BIAS(FINAL, OUTPUT_BIAS, VOCAB, "output.bias", NULL),
+    ROLE(FINAL, CLS, ADD, EMBD, EMBD, IT_IS, "cls", "cls.weight", NULL),
+    BIAS(FINAL, CLS_BIAS, EMBD, "cls.bias", NULL),
+    NORM(FINAL, CLS_NORM, EMBD, IT_IS, "cls.norm", NULL),
+    ROLE(FINAL, CLS_OUT, ADD, CLASSES, EMBD, CLASSES, "cls.output", "cls.output.weight", NULL),
+    BIAS(FINAL, CLS_OUT_BIAS, CLASSES, "cls.output.bias", NULL),
+    ROLE(FINAL, DENSE_2, ADD, DENSE, EMBD, IT_IS, "dense_2", "dense_2.weight", NULL),
+    ROLE(FINAL, DENSE_3, ADD, EMBD, DENSE, IT_IS, "dense_3", "dense_3.weight", NULL),
 };
 #undef HF
 #undef ROLE
@@ -101,6 +113,9 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
     case QSF_DIM_EMBD:  return hp->n_embd;
     case QSF_DIM_VOCAB: return hp->n_vocab;
     case QSF_DIM_CTX:   return hp->n_ctx_train;
+    case QSF_DIM_TYPES: return hp->n_token_types;
+    case QSF_DIM_CLASSES: return hp->n_classes;
+    case QSF_DIM_DENSE: return hp->n_between;
     case QSF_DIM_Q:     return (uint64_t)l->n_heads * l->head_dim;
     case QSF_DIM_KV:    return (uint64_t)l->n_kv_heads * l->head_dim;
     case QSF_DIM_V:     return (uint64_t)l->n_kv_heads * l->value_dim;
@@ -133,11 +148,14 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
     case QSF_WHEN_LEARNED_POS: return hp->learned_pos;
     case QSF_WHEN_UNTIED:      return !hp->tied;
     case QSF_WHEN_ATTN_NORM:
-        return layer && layer->norm.kind != QSF_NORM_BARE && layer->flow != QSF_FLOW_POST;
+        return layer && layer->norm.kind != QSF_NORM_BARE && layer->flow != QSF_FLOW_POST &&
+               layer->flow != QSF_FLOW_SUMS && layer->flow != QSF_FLOW_BARE_BEGIN;
     case QSF_WHEN_FFN_NORM:
         return layer && layer->norm.kind != QSF_NORM_BARE && (layer->flow == QSF_FLOW_SERIAL ||
-               layer->flow == QSF_FLOW_PARALLEL_NORMS);
-    case QSF_WHEN_FINAL_NORM:  return hp->norm != QSF_NORM_BARE;
+               layer->flow == QSF_FLOW_PARALLEL_NORMS || layer->flow == QSF_FLOW_BARE_BEGIN);
+    case QSF_WHEN_FINAL_NORM:  return qsf_final_norm(hp);
+    case QSF_WHEN_SUMS:        return layer && layer->flow == QSF_FLOW_SUMS;
+    case QSF_WHEN_CLASSES:     return hp->n_classes != 0;
     case QSF_WHEN_IT_IS:       break;
     }
     return false;

@@ -12,6 +12,9 @@ typedef enum qsf_dim {
     QSF_DIM_EMBD,
     QSF_DIM_VOCAB,
     QSF_DIM_CTX,
+    QSF_DIM_TYPES,   /* of tokens */
+    QSF_DIM_CLASSES,
+    QSF_DIM_DENSE,   /* between the dense layers behind the pooling */
     QSF_DIM_Q,    /* all heads' queries */
     QSF_DIM_KV,   /* all heads' keys */
     QSF_DIM_V,    /* all heads' values */
@@ -37,6 +40,8 @@ typedef enum qsf_when {
     QSF_WHEN_ATTN_NORM, /* a norm with weights before the mixer, ... */
     QSF_WHEN_FFN_NORM,  /* ... before the feed-forward, ... */
     QSF_WHEN_FINAL_NORM, /* ... before the head */
+    QSF_WHEN_SUMS, /* sums with the stream are normed */
+    QSF_WHEN_CLASSES, /* texts are scored */
     QSF_WHEN_IT_IS /* it need not be */
 } qsf_when;
 
@@ -64,7 +69,7 @@ typedef struct qsf_role {
 } qsf_role;
 
 /* All of them; those of a part in the order in which it uses them. */
-enum { QSF_N_ROLES = 43 };
+enum { QSF_N_ROLES = 55 };
 extern const qsf_role qsf_roles[QSF_N_ROLES];
 
 const qsf_role *qsf_role_of(uint32_t kind); /* NULL: no such kind */
@@ -75,8 +80,9 @@ static inline uint32_t qsf_kind_base(uint32_t kind)
     return kind - (kind >= QSF_K_SCALE ? QSF_K_SCALE : kind >= QSF_K_OUTLIERS ? QSF_K_OUTLIERS : 0);
 }
 
-/* Sets of kinds. */
+/* Sets of kinds; those from 64 on have sets of their own. */
 #define QSF_KIND(name) (1ull << QSF_K_##name)
+#define QSF_KIND_MORE(name) (1ull << (QSF_K_##name - 64))
 #define QSF_KINDS_QK_NORM (QSF_KIND(Q_NORM) | QSF_KIND(K_NORM))
 #define QSF_KINDS_POST_NORM (QSF_KIND(ATTN_POST_NORM) | QSF_KIND(FFN_POST_NORM))
 #define QSF_KINDS_SUB_NORM (QSF_KIND(ATTN_SUB_NORM) | QSF_KIND(FFN_SUB_NORM))

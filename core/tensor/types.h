@@ -74,7 +74,12 @@ typedef enum qsf_kind {
     QSF_K_EXPERT_GATE, QSF_K_EXPERT_UP, QSF_K_EXPERT_DOWN,
     QSF_K_EXPERT_GATE_BIAS, QSF_K_EXPERT_UP_BIAS, QSF_K_EXPERT_DOWN_BIAS,
     QSF_K_SHARED_ROUTER, QSF_K_ATTN_SINKS,
-    QSF_N_KINDS = 51,
+    /* encoders: the row of a token's type, biases of norms, and what a pooled text goes through */
+    QSF_K_TOKEN_TYPES = 90, QSF_K_ATTN_POST_NORM_BIAS, QSF_K_FFN_POST_NORM_BIAS,
+    QSF_K_Q_NORM_BIAS, QSF_K_K_NORM_BIAS,
+    QSF_K_CLS, QSF_K_CLS_BIAS, QSF_K_CLS_NORM, QSF_K_CLS_OUT, QSF_K_CLS_OUT_BIAS,
+    QSF_K_DENSE_2, QSF_K_DENSE_3,
+    QSF_N_KINDS,
     QSF_K_OUTLIERS = 0x100,          /* + the kind whose outliers these are */
     QSF_K_SCALE    = 0x200,          /* + the kind that this number (f32, 1 x 1) multiplies */
     QSF_K_PAD = 0xffff               /* filler between tensors, so that data begins at a multiple of 64 */

@@ -17,6 +17,11 @@ uint32_t qsf_layers_run(const qsf_source *s, float quality, uint32_t n)
     return run;
 }
 
+uint32_t qsf_layers_kept(const qsf_source *s, float quality, uint32_t n)
+{
+    return s->hp.both_ways ? n == s->hp.n_layers : qsf_layers_run(s, quality, n);
+}
+
 bool qsf_layers_known(const qsf_source *s)
 {
     for (uint32_t i = 0; i < s->hp.n_layers; i++)

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 //
 //     llama_ref MODEL.gguf [-n STEPS] [-c CTX] [-t THREADS] [--kv f16|f32] [--flash on|off|auto]
-//               [--top K]
+//               [--top K] [--pool none|mean|cls|last|rank]
 //
 // stdin: one prompt a line, its ids separated by spaces.  A line "text: ..." is tokenised first
 // (special tokens parsed, begin-of-text as the model asks; \n, \t and \\ are escapes).
@@ -11,6 +11,8 @@
 //     greedy   ids of at most STEPS steps, the last one is the end token where one came
 //     ended    bool
 //     margin   largest minus second largest logit at each step
+//     embedding   with --pool, instead of all else but the prompt: its embedding, or of each token one behind
+//              the other
 //     logits   after the last prompt token: all of them, or with --top K pairs [id, logit], largest
 //              first
 // Linked against llama.cpp's libraries: README.md beside this file has the command, and the one
@@ -64,7 +66,7 @@ static void set_flash(llama_context_params *p, const std::string &flash)
 struct Options {
     const char *model = nullptr;
     int steps = 32, n_ctx = 1024, threads = 2, top = 0;
-    std::string kv = "f16", flash = "off";
+    std::string kv = "f16", flash = "off", pool;
 };
 
 static void die(const std::string &why)
@@ -86,6 +88,7 @@ static Options parse(int argc, char **argv)
         else if (a == "-t") o.threads = std::atoi(v);
         else if (a == "--kv") o.kv = v;
         else if (a == "--flash") o.flash = v;
+        else if (a == "--pool") o.pool = v;
         else if (a == "--top") o.top = std::atoi(v);
         else die("unknown option " + a);
     }
@@ -172,6 +175,37 @@ static void run(llama_context *ctx, const llama_vocab *vocab, std::vector<llama_
     std::fflush(stdout);
 }
 
+#ifndef LLAMA_OF_2024
+static void embed(llama_model *model, llama_context *ctx, std::vector<llama_token> prompt, const Options &o)
+{
+    llama_batch b = llama_batch_init((int)prompt.size(), 0, 1);
+    for (size_t i = 0; i < prompt.size(); i++) {
+        b.token[i] = prompt[i];
+        b.pos[i] = (llama_pos)i;
+        b.n_seq_id[i] = 1;
+        b.seq_id[i][0] = 0;
+        b.logits[i] = true;
+    }
+    b.n_tokens = (int)prompt.size();
+    if (llama_get_memory(ctx)) forget(ctx);
+    if (llama_decode(ctx, b)) die("llama_decode failed");
+    const size_t width = o.pool == "rank" ? llama_model_n_cls_out(model) : (size_t)llama_model_n_embd(model);
+    const size_t rows = o.pool == "none" ? prompt.size() : 1;
+    std::vector<double> all;
+    for (size_t r = 0; r < rows; r++) {
+        const float *x = o.pool == "none" ? llama_get_embeddings_ith(ctx, (int)r) : llama_get_embeddings_seq(ctx, 0);
+        all.insert(all.end(), x, x + width);
+    }
+    std::printf("{");
+    print_list("prompt", prompt, "%d");
+    std::printf(", ");
+    print_list("embedding", all, "%.6g");
+    std::printf("}\n");
+    std::fflush(stdout);
+    llama_batch_free(b);
+}
+#endif
+
 int main(int argc, char **argv)
 {
     const Options o = parse(argc, argv);
@@ -187,10 +221,22 @@ int main(int argc, char **argv)
     cp.n_threads = cp.n_threads_batch = o.threads;
     cp.type_k = cp.type_v = o.kv == "f32" ? GGML_TYPE_F32 : GGML_TYPE_F16;
     set_flash(&cp, o.flash);
+#ifndef LLAMA_OF_2024
+    cp.embeddings = !o.pool.empty();
+    cp.n_ubatch = o.pool.empty() ? cp.n_ubatch : cp.n_batch;
+    if (!o.pool.empty())
+        cp.pooling_type = o.pool == "none" ? LLAMA_POOLING_TYPE_NONE : o.pool == "mean" ? LLAMA_POOLING_TYPE_MEAN
+            : o.pool == "cls" ? LLAMA_POOLING_TYPE_CLS : o.pool == "last" ? LLAMA_POOLING_TYPE_LAST
+            : LLAMA_POOLING_TYPE_RANK;
+#endif
     llama_context *ctx = llama_init_from_model(model, cp);
     if (!ctx) die("cannot make a context");
     const llama_vocab *vocab = llama_model_get_vocab(model);
     for (std::string line; std::getline(std::cin, line);)
+#ifndef LLAMA_OF_2024
+        if (!line.empty() && !o.pool.empty()) embed(model, ctx, read_prompt(vocab, line), o);
+        else
+#endif
         if (!line.empty()) run(ctx, vocab, read_prompt(vocab, line), o);
     llama_free(ctx);
     llama_model_free(model);

@@ -136,19 +136,14 @@ def config(m, tensors):
          "max_position_embeddings": 1024, "vocab_size": make_tiny.N_VOCAB, "tie_word_embeddings": m["tied"],
          "rope_theta": kv.get("rope.freq_base", 10000.0),
          "sliding_window": kv.get("attention.sliding_window"),
-<<<<<<< HEAD
          "rope_scaling": rope_config(m, tensors),
          "hidden_act": "gelu_pytorch_tanh" if gemma else "relu2" if arch == "arcee" else "silu", **ids}
-=======
-         "rope_scaling": rope_config(m, tensors), "hidden_act": "gelu_pytorch_tanh" if gemma else "silu",
-         **ids}
     if "experts" in m:
         n = {"llama": "num_local_experts"}.get(arch, "num_experts")
         c.update({"model_type": {"llama": "mixtral", "qwen3moe": "qwen3_moe"}.get(arch, arch),
                   n: m["experts"]["n"], "num_experts_per_tok": kv["expert_used_count"]})
         if arch == "qwen3moe":
             c.update(moe_intermediate_size=m["experts"]["ff"], norm_topk_prob=True, intermediate_size=97)
->>>>>>> moe
     if "head_dim" in m: c["head_dim"] = m["head_dim"]
     if gemma: c.update(hidden_activation="gelu_pytorch_tanh", query_pre_attn_scalar=m["head_dim"])
     if arch == "gemma2": c.update({k: kv[k] for k in ("attn_logit_softcapping", "final_logit_softcapping")})

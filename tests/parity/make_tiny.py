@@ -162,7 +162,7 @@ SMALL = dict(arch="llama", n_embd=64, n_layers=3, n_heads=4, n_kv_heads=2, n_ff=
              vocab="bpe", kv={}, c=512)
 WIDE = dict(SMALL, n_embd=256, n_layers=2, n_ff=512)
 
-def models():
+def models(also_encoders=False):
     """name -> description.  c is the context length to run it with (it decides longrope's table)."""
     llama3 = dict(rope_freqs=True, kv={"rope.freq_base": 500000.0})
     yarn = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
@@ -204,6 +204,8 @@ def models():
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(bitnets(), 1001)})
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(others(), 2001)})
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(mixtures(), 3001)})
+    if also_encoders:
+        out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(encoders(), 4001)})
     return out
 
 def others():
@@ -310,6 +312,31 @@ def mixtures():
     yield "gpt-oss-mxfp4", dict(oss, n_embd=64, n_heads=4, head_dim=16, n_ff=32, type=Q.Q8_0, kv={
         **oss["kv"], "expert_feed_forward_length": 32}, experts=dict(oss["experts"], ff=32, type=Q.MXFP4))
 
+def encoders():
+    """Models that embed texts: attention in both directions, and what only they have."""
+    odd = dict(SMALL, n_embd=72, n_heads=6, n_kv_heads=6, n_ff=140, norm="layer", norm_bias=True, flow="sums",
+               token_norm=True, no_output=True, encoder=True, kv={"attention.causal": False, "pooling_type": 1})
+    bert = dict(odd, arch="bert", gated=False, qkv_bias=True, out_bias=True, ffn_bias=True, types=2,
+                learned=True)
+    yield "bert", bert
+    yield "bert-rank", dict(bert, classes=1, kv={"attention.causal": False, "pooling_type": 4})
+    yield "nomic-bert", dict(odd, arch="nomic-bert", types=1, fused=True, fused_gate=False,
+                             kv={"attention.causal": False, "pooling_type": 1, "rope.freq_base": 1000.0})
+    yield "jina-bert-v2", dict(odd, arch="jina-bert-v2", types=2, qkv_bias=True, out_bias=True, ffn_bias="down",
+                               fused_gate=True)
+    yield "jina-bert-v2-norms", dict(odd, arch="jina-bert-v2", types=2, qkv_bias=True, out_bias=True,
+                                     ffn_bias="down", qk_norm="all", qk_bias=True,
+                                     kv={"attention.causal": False, "pooling_type": 2})
+    modern = dict(odd, arch="modern-bert", n_layers=5, norm_bias=False, flow="serial", no_output=False,
+                  fused=True, bare_begin=True, kv={"attention.causal": False, "pooling_type": 2,
+                  "attention.sliding_window": 8, "rope.freq_base": 160000.0, "rope.freq_base_swa": 1000.0})
+    yield "modern-bert", modern
+    gemma = dict(SMALL, arch="gemma-embedding", n_layers=7, n_embd=72, n_heads=4, n_kv_heads=1, head_dim=20,
+                 n_ff=140, tied=True, vocab="spm", qk_norm="head", post=True, encoder=True,
+                 kv={"attention.causal": False, "pooling_type": 1, "attention.sliding_window": 9,
+                     "rope.freq_base": 1e6, "rope.freq_base_swa": 10000.0})
+    yield "gemma-embedding", gemma
+
 def bitnets():
     """Ternary weights of one magnitude a matrix, in every type that may hold them; two norms more."""
     bitnet = dict(WIDE, arch="bitnet", tied=True, ternary=True, kv={"rope.freq_base": 500000.0})
@@ -389,6 +416,8 @@ class Writer:
                                    ("eps", -1e-3, -1e-6)):
                 w.add_array("xielu." + key, [float(np.float32(v))
                                              for v in self.rng.uniform(m["n_layers"], low, high)])
+        if m.get("types"): w.add_token_type_count(m["types"])
+        if m.get("classes"): w.add_array(m["arch"] + ".classifier.output_labels", ["yes", "no"][:m["classes"]])
         add_spm(w) if m["vocab"] == "spm" else add_bpe(w)
 
     def attention(self, b):
@@ -412,6 +441,9 @@ class Writer:
         elif "qk_norm" in m:
             self.vector(b + "attn_q_norm.weight", n_q, 1.3, 0.3, m["qk_norm"] == "each" and d)
             self.vector(b + "attn_k_norm.weight", n_kv, 1.3, 0.3, m["qk_norm"] == "each" and d)
+            if m.get("qk_bias"):
+                self.vector(b + "attn_q_norm.bias", n_q, 0, 0.2)
+                self.vector(b + "attn_k_norm.bias", n_kv, 0, 0.2)
 
     def ffn(self, b):
         m, gpt2 = self.m, self.m["arch"] == "gpt2"
@@ -424,7 +456,7 @@ class Writer:
         if "bitnet" in m["arch"]: self.vector(b + "ffn_sub_norm.weight", m["n_ff"], 1.0, 0.3)
         self.matrix(b + "ffn_down.weight", m["n_embd"], m["n_ff"], 1.5)
         if gpt2 or m.get("ffn_bias"):
-            self.vector(b + "ffn_up.bias", m["n_ff"], 0, 0.3)
+            if m.get("ffn_bias") != "down": self.vector(b + "ffn_up.bias", m["n_ff"], 0, 0.3)
             self.vector(b + "ffn_down.bias", m["n_embd"], 0, 0.2)
 
     def experts(self, b):
@@ -455,12 +487,15 @@ class Writer:
     def layer(self, i):
         b, post = f"blk.{i}.", self.m["arch"] in ("gemma2", "gemma3") or self.m.get("post")
         flow, large = self.m.get("flow", "serial"), 2.0 * self.m.get("gain", 1)
-        if flow != "post": self.norm(b + "attn_norm")
+        if flow not in ("post", "sums") and not (i == 0 and self.m.get("bare_begin")):
+            self.norm(b + "attn_norm")
         if self.m.get("two_norms"): self.norm(b + "attn_norm_2")
         self.attention(b)
         if post: self.norm(b + "post_attention_norm", large)
         if flow == "serial": self.norm(b + self.m.get("ffn_norm", "ffn_norm"))
+        if flow == "sums": self.norm(b + "attn_output_norm")
         self.experts(b) if i >= self.m.get("experts", {"first": i + 1}).get("first", 0) else self.ffn(b)
+        if flow == "sums": self.norm(b + "layer_output_norm")
         if post: self.norm(b + "post_ffw_norm", large)
 
     def guessing_layer(self, i):
@@ -474,10 +509,12 @@ class Writer:
         m = self.m
         self.metadata()
         # scaled embeddings would drown the layers
-        embd = 0.4 if "embedding_scale" in m["kv"] or m["arch"] in ("gemma2", "gemma3") else 1.0
+        embd = 0.4 if "embedding_scale" in m["kv"] or m["arch"] in ("gemma2", "gemma3",
+                                                                 "gemma-embedding") else 1.0
         self.matrix("token_embd.weight", N_VOCAB, m["n_embd"], embd, dead=N_SPECIAL if m["tied"] else 0)
         if m.get("token_norm"): self.norm("token_embd_norm")
-        if m["arch"] == "gpt2": self.matrix("position_embd.weight", 1024, m["n_embd"], 0.5, kind=Q.F32)
+        if m.get("types"): self.matrix("token_types.weight", m["types"], m["n_embd"], 0.5, kind=Q.F32)
+        if m["arch"] == "gpt2" or m.get("learned"): self.matrix("position_embd.weight", 1024, m["n_embd"], 0.5, kind=Q.F32)
         half = m.get("rope_dim", self.head_dim) // 2
         if m.get("rope_freqs"):
             self.w.add_tensor("rope_freqs.weight", self.rng.uniform(half, 1, 8).astype(np.float32))
@@ -486,10 +523,14 @@ class Writer:
             self.w.add_tensor("rope_factors_short.weight", self.rng.uniform(half, 1, 1.5).astype(np.float32))
         for i in range(m["n_layers"]): self.layer(i)
         for i in range(m["n_layers"], m["n_layers"] + m.get("nextn", 0)): self.guessing_layer(i)
-        self.norm("output_norm", 2.5 / embd)
+        if not m.get("no_output"): self.norm("output_norm", 2.5 / embd)
+        if m.get("classes"):
+            for name, rows in (("cls", m["n_embd"]), ("cls.output", m["classes"])):
+                self.matrix(name + ".weight", rows, m["n_embd"], 1.5)
+                self.vector(name + ".bias", rows, 0, 0.2)
         # what has no norm to be loud by is so itself
         loud = 2.5 if m.get("no_norms") else 1.0
-        if not m["tied"]: self.matrix("output.weight", N_VOCAB, m["n_embd"], loud, dead=N_SPECIAL)
+        if not m["tied"] and not m.get("encoder"): self.matrix("output.weight", N_VOCAB, m["n_embd"], loud, dead=N_SPECIAL)
         if m.get("output_bias"): self.vector("output.bias", N_VOCAB, 0, 0.3)
         self.w.write_header_to_file()
         self.w.write_kv_data_to_file()
@@ -503,8 +544,9 @@ def make(folder, name):
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_suffix(".new")
-        Writer(fresh, models()[name]).write()
-        if models()[name].get("i2_s"): gguf_raw.to_i2_s(fresh, path)
+        m = models(True)[name]
+        Writer(fresh, m).write()
+        if m.get("i2_s"): gguf_raw.to_i2_s(fresh, path)
         else: fresh.rename(path)
         fresh.unlink(missing_ok=True)
     return path, hashlib.sha256(path.read_bytes()).hexdigest()

@@ -8,7 +8,7 @@ SPDX-License-Identifier: MIT
            [--quick]
 
 Prints one line a check and a summary; exit code 1 where one failed. Groups of checks, for --only (which also
-takes model names): tiny, hf, files, bitnet, real, perplexity, lowbit, quantisers. --model leaves real and
+takes model names): tiny, encoders, hf, files, bitnet, real, perplexity, lowbit, quantisers. --model leaves real and
 perplexity this model alone. --models holds the real GGUF files that ../golden/greedy and
 ../golden/perplexity.csv name; those that are not there are skipped, and count as failed with
 QSF_TEST_NO_SKIP=1. --text is the WikiText-2 test text, for perplexity (by itself data/wiki.test.raw of
@@ -25,6 +25,7 @@ import numpy as np
 
 import make_tiny
 from bitnet_files import check_bitnet
+from encoders import check_encoders
 from reference import Model
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -449,7 +450,7 @@ def main():
     with tempfile.TemporaryDirectory() as fresh:
         a.cache = a.cache or pathlib.Path(fresh)
         r = Runner(a)
-        for group in (check_tiny, check_hf, check_files, check_bitnet, check_real, check_perplexity,
+        for group in (check_tiny, check_encoders, check_hf, check_files, check_bitnet, check_real, check_perplexity,
                       check_lowbit, check_quantisers):
             group(r)
     print(f"{r.passed} passed, {len(r.failed)} failed, {r.skipped} skipped")

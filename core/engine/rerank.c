@@ -1,0 +1,136 @@
+/* How well documents answer a query: the pair as the model was trained on it, and its score.
+ * SPDX-License-Identifier: MIT */
+#include "engine/embed.h"
+#include "engine/sequence.h"
+#include "engine/step.h"
+#include "model/model.h"
+
+/* ---- the pair ---- */
+
+/* The form that Qwen3-Reranker was trained on; other models that answer yes or no take it, too. */
+static const char rerank_plain[] =
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the "
+    "Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n"
+    "<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n"
+    "<Query>: {query}\n<Document>: {document}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+
+static const char *rerank_meta(const qsf_model *m, const char *key)
+{
+    for (uint32_t i = 0; i < m->source->n_meta; i++)
+        if (!strcmp(m->source->meta[i].key, key)) return m->source->meta[i].value;
+    return NULL;
+}
+
+/* The ids so far, and those that there is no room for. */
+typedef struct rerank_sink { const qsf_model *m; int32_t *ids; size_t cap, n; qsf_error *err; } rerank_sink;
+
+static qsf_status rerank_put(rerank_sink *s, const char *text, size_t len, int flags, bool behind)
+{
+    size_t n = 0;
+    int32_t *to = s->n < s->cap ? s->ids + s->n : NULL;
+    const size_t room = to ? s->cap - s->n : 0;
+    const qsf_status st = qsf_tokens_encode(s->m, text, len, flags, to, room, &n, s->err);
+    if (st && (st != QSF_E_ARGUMENT || n <= room)) return st;
+    /* The second text of a pair has no beginning of its own. */
+    if (behind && n && room && to[0] == qsf_token_bos(s->m)) {
+        memmove(to, to + 1, (QSF_MIN(n, room) - 1) * sizeof *to);
+        n--;
+    }
+    s->n += n;
+    return QSF_OK;
+}
+
+static void rerank_token(rerank_sink *s, int32_t id)
+{
+    if (s->n < s->cap) s->ids[s->n] = id;
+    s->n++;
+}
+
+/* A template's own text has control tokens, what stands in its places has none. */
+static qsf_status rerank_template(rerank_sink *s, const char *text, const char *query, size_t query_len,
+                                  const char *document, size_t document_len)
+{
+    qsf_status st = QSF_OK;
+    while (*text && !st) {
+        const char *q = strstr(text, "{query}"), *d = strstr(text, "{document}");
+        const char *next = !q ? d : !d ? q : q < d ? q : d;
+        const size_t len = next ? (size_t)(next - text) : strlen(text);
+        if (len) st = rerank_put(s, text, len, QSF_TOK_PARSE_SPECIAL, false);
+        if (!next || st) break;
+        text = next + (next == q ? strlen("{query}") : strlen("{document}"));
+        if (next == q) st = rerank_put(s, query, query_len, 0, false);
+        else st = rerank_put(s, document, document_len, 0, false);
+    }
+    return st;
+}
+
+qsf_status qsf_rerank_encode(const qsf_model *m, const char *query, size_t query_len, const char *document,
+                             size_t document_len, int32_t *ids, size_t cap, size_t *n, qsf_error *err)
+{
+    rerank_sink s = { .m = m, .ids = ids, .cap = cap, .err = err };
+    const char *own = rerank_meta(m, "tokenizer.chat_template.rerank");
+    const char *sep = rerank_meta(m, "tokenizer.ggml.add_sep_token");
+    const char *eos = rerank_meta(m, "tokenizer.ggml.add_eos_token");
+    qsf_status st;
+    *n = 0;
+    if (own || !m->source->hp.n_classes) {
+        st = rerank_template(&s, own ? own : rerank_plain, query, query_len, document, document_len);
+    } else {
+        st = rerank_put(&s, query, query_len, QSF_TOK_ADD_SPECIAL, false);
+        /* RoBERTa's have two between the texts. */
+        if (sep && eos && !strcmp(sep, "true") && !strcmp(eos, "true") && qsf_token_eos(m) >= 0)
+            rerank_token(&s, qsf_token_eos(m));
+        if (!st) st = rerank_put(&s, document, document_len, QSF_TOK_ADD_SPECIAL, true);
+    }
+    if (st) return st;
+    *n = s.n;
+    return s.n <= cap ? QSF_OK
+        : qsf_fail(err, QSF_E_ARGUMENT, "the pair takes %llu tokens, there is room for %llu",
+                   (unsigned long long)s.n, (unsigned long long)cap);
+}
+
+/* ---- the score ---- */
+
+/* The share that "yes" has of "yes" and "no" as the next token. */
+static qsf_status rerank_answers(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n,
+                                 float *scores)
+{
+    const qsf_tokenizer *t = c->model->tokenizer;
+    const int32_t yes = t ? qsf_tokenizer_find(t, "yes", 3) : -1, no = t ? qsf_tokenizer_find(t, "no", 2) : -1;
+    if (yes < 0 || no < 0)
+        return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s has neither a classifier nor tokens \"yes\" and "
+                        "\"no\": it cannot rank", c->model->source->path);
+    for (size_t i = 0; i < n; ids += lens[i++]) {
+        const float *logits;
+        qsf_seq_back(c, 0, 0);
+        const qsf_status st = qsf_feed(c, 0, ids, lens[i], &logits);
+        if (st) return st;
+        scores[i] = (float)(1 / (1 + exp((double)logits[no] - logits[yes])));
+    }
+    qsf_seq_back(c, 0, 0);
+    return QSF_OK;
+}
+
+qsf_status qsf_rerank(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n, float *scores)
+{
+    enum { MOST = 64 };
+    float all[MOST];
+    const uint32_t classes = c->hp->n_classes;
+    const qsf_embed_options o = { .size = sizeof o, .pooling = QSF_POOL_RANK };
+    qsf_batch_drop(c);
+    if (!classes && !c->hp->both_ways) return rerank_answers(c, ids, lens, n, scores);
+    if (classes > MOST)
+        return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s has %u classes: that is no reranker",
+                        c->model->source->path, (unsigned)classes);
+    for (size_t i = 0; i < n;) {
+        const size_t some = QSF_MIN(n - i, MOST / QSF_MAX(classes, 1));
+        const qsf_status st = qsf_embed_texts(c, ids, lens + i, some, &o, all);
+        if (st) return st;
+        for (size_t k = 0; k < some; k++) {
+            scores[i + k] = all[k * classes];
+            ids += lens[i + k];
+        }
+        i += some;
+    }
+    return QSF_OK;
+}
