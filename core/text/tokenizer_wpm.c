@@ -1,11 +1,11 @@
-/* WordPiece, BERT's tokenizer: words between spaces and punctuation, each the longest pieces that fit
- * from its beginning.
+/* WordPiece, BERT's tokenizer: words between spaces and punctuation, each the longest pieces that
+ * fit from its beginning.
  * SPDX-License-Identifier: MIT
  *
  * The first piece of a word begins with U+2581 here, as in GGUF files; others are bare.  Where
  * llama.cpp and Hugging Face's library differ (control characters that are white space, Hangul,
- * marks that take room of their own, very long words), this goes with the latter, as the models were
- * trained. */
+ * marks that take room of their own, very long words), this goes with the latter, as the models
+ * were trained. */
 #include "text/tokenizer_own.h"
 
 enum { WPM_LONGEST = 100 };               /* characters of a word; longer ones are unknown */
