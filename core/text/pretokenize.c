@@ -380,9 +380,10 @@ static size_t cut_spark(cut t, size_t pos) { return cut_v3_rules(t, pos, true); 
 static bool joined_at(cut t, size_t pos)
 {
     const uint32_t c = cp_at(t, pos);
-    return letter_at(t, pos) || mark_at(t, pos) || (number_at(t, pos) && qsf_class_stored(c) != QSF_C_NUMERAL) || c == '_' || c == 0x203f
-        || c == 0x2040 || c == 0x2054 || c == 0xfe33 || c == 0xfe34 || (c >= 0xfe4d && c <= 0xfe4f)
-        || c == 0xff3f;
+    return letter_at(t, pos) || mark_at(t, pos)
+        || (number_at(t, pos) && (c < 0x100 || qsf_class_stored(c) != QSF_C_NUMERAL))
+        || c == '_' || c == 0x203f || c == 0x2040 || c == 0x2054 || c == 0xfe33 || c == 0xfe34
+        || (c >= 0xfe4d && c <= 0xfe4f) || c == 0xff3f;
 }
 static bool true_digit_at(cut t, size_t pos) { return pos < t.end && qsf_is_digit(t.c[pos]); }
 

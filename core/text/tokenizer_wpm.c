@@ -50,7 +50,7 @@ static void wpm_point(const token_work *w, wpm_word *word, uint32_t c)
     const qsf_vocab *v = w->t->vocab;
     const qsf_class k = qsf_class_of(c);
     const bool line = c == '\t' || c == '\n' || c == '\r';
-    if (!c || c == QSF_REPLACEMENT || (k == QSF_C_OTHER && !line)) return;
+    if (!c || c == QSF_REPLACEMENT || (qsf_class_stored(c) == QSF_C_OTHER && !line)) return;
     if (qsf_is_space(c)) {
         wpm_end(w, word);
         return;
