@@ -107,4 +107,15 @@ static inline void small_spm(small_vocab *s)
     s->v.add_bos = s->v.add_space_prefix = true;
 }
 
+/* The tokens of small_spm for the kinds that find tokens from a word's beginning. */
+static inline void small_words(small_vocab *s, uint8_t kind)
+{
+    small_spm(s);
+    s->v.kind = kind;
+    s->v.lowercase = s->v.strip_accents = kind == QSF_VOCAB_WPM;
+    s->v.merge_spaces = kind == QSF_VOCAB_UGM;
+    s->v.sep = 2;
+    s->v.add_sep = kind == QSF_VOCAB_WPM;
+}
+
 #endif

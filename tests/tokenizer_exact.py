@@ -55,6 +55,22 @@ WORDS = {
     "seed-coder": [r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}|"
                    r" ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+"],
     "ufakzeka": [QWEN2.replace(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|", "")],
+    "granite-embed-multi-97m": [CASED.replace("@", "(?i:'s|'t|'re|'ve|'m|'ll|'d)?").replace("#", "{1,3}")],
+    "tiny_aya": [r"\d{1,3}(?=(?:\d{3})*\b)",
+                 CASED.replace("@", "(?i:'s|'t|'re|'ve|'m|'ll|'d)?").replace("#", "{1,3}")],
+    "youtu": ["[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+",
+              CASED.replace("@", "(?i:'s|'t|'re|'ve|'m|'ll|'d)?").replace("#", "")],
+    "kimi-k2": [r"[\p{Han}]+|" + CASED.replace(r"\p{M}]", r"\p{M}&&[^\p{Han}]]").replace(
+        "@", "(?i:'s|'t|'re|'ve|'m|'ll|'d)?").replace("#", "{1,3}").replace(r"\n/", r"\n")],
+    "jais-2": [LLAMA3.replace(
+        r"|\s+(?!\S)|\s+", "".join(rf"|\s{{{n}}}(?!\S)" for n in (512, 256, 128, 64, 32, 16, 8, 4, "1,2")) +
+        r"|\s{1}")],
+    "exaone-moe": [r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}|"
+                   r" ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+"],
+    "spark2_5": [r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+",
+                 V3.replace(r"[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+", r"[\p{P}\p{S}]+|[\r\n]"), r"\p{N}"],
+    "superbpe": [r"\p{N}+", r"(?=(\d{3})+(?!\d))"],
+    "chameleon": [r"([\t\n]|    |  )", r"\p{N}", r"[\p{P}!-/:-@\[-`{-~]", GPT2],
 }
 failed = skipped = 0
 
@@ -185,6 +201,8 @@ def check_words(o):
     from tokenizers import Regex, pre_tokenizers
     texts = list(random_texts(10 if o.quick else 60, 2)) + list(scalars(o.quick))
     for name, expressions in WORDS.items():
+        if o.family and name not in o.family.split(","):
+            continue
         splits = [pre_tokenizers.Split(Regex(e), "isolated") for e in expressions]
         whole = pre_tokenizers.Sequence(splits)
         bad = 0
@@ -210,6 +228,7 @@ def main():
     p.add_argument("--llama")
     p.add_argument("--words")
     p.add_argument("--only", default="")
+    p.add_argument("--family", help="--words: of this pre-tokenizer alone")
     p.add_argument("--quick", action="store_true")
     p.add_argument("--make-golden", action="store_true")
     o = p.parse_args()

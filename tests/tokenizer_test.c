@@ -170,6 +170,46 @@ TEST(encode_counts_what_did_not_fit)
     qsf_tokenizer_free(t);
 }
 
+TEST(wordpiece_takes_the_longest_pieces_of_words)
+{
+    static small_vocab s;
+    small_words(&s, QSF_VOCAB_WPM);
+    IDS(&s.v, "Hi h\xcc\x81i\nhih", 0, SPM_SPACE_HI, SPM_SPACE_HI, SPM_SPACE_HI, SPM_H);
+    IDS(&s.v, "hi! hiz", 0, SPM_SPACE_HI, 0, 0);                  /* a word with a gap is unknown */
+    IDS(&s.v, "<turn>hi", QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL, 1, SPM_TURN, SPM_SPACE_HI, 2);
+    s.v.lowercase = false;
+    IDS(&s.v, "Hi", 0, 0);
+}
+
+TEST(unigram_takes_the_best_sum_after_its_normaliser)
+{
+    static small_vocab s;
+    /* root, base 128: 'A' is unit 128 ^ 'A' with base 1 and a text, whose place is in the next */
+    static uint8_t map[4 + 4 * 256 + 2];
+    small_words(&s, QSF_VOCAB_UGM);
+    IDS(&s.v, "hi  hi", 0, SPM_SPACE_HI, SPM_SPACE_HI);
+    IDS(&s.v, "hzzi", 0, SPM_SPACE_H, 0, SPM_I);                  /* what is unknown is one */
+    qsf_put32(map, 4 * 256);
+    qsf_put32(map + 4, 128u << 10);
+    qsf_put32(map + 4 + 4 * (128 ^ 'A'), 1u << 10 | 256 | 'A');
+    qsf_put32(map + 4 + 4 * (128 ^ 'A' ^ 1), 0x80000000u);
+    map[4 + 4 * 256] = 'h';
+    s.v.charsmap = map;
+    s.v.charsmap_len = sizeof map;
+    IDS(&s.v, "Ai", 0, SPM_SPACE_HI);
+    qsf_put32(map + 4 + 4 * (128 ^ 'A' ^ 1), 0x80000000u | 9);    /* a place beyond the texts: no match */
+    IDS(&s.v, "Ai", 0, SPM_SPACE, 0, SPM_I);
+}
+
+TEST(rwkv_takes_the_longest_and_plamo_falls_back_to_bytes)
+{
+    static small_vocab s;
+    small_words(&s, QSF_VOCAB_RWKV);
+    IDS(&s.v, "hi<s>", 0, SPM_HI, 0, 0, 0);                       /* a control token is no text */
+    small_words(&s, QSF_VOCAB_PLAMO);
+    IDS(&s.v, "hiz", 0, SPM_HI, 3 + 'z');
+}
+
 TEST(unknown_pretokenizers_are_refused_by_name)
 {
     static small_vocab s;
@@ -189,11 +229,12 @@ TEST(unknown_pretokenizers_are_refused_by_name)
 
 TEST(tokenizer_survives_each_failing_allocation)
 {
-    static small_vocab s[2];
+    static small_vocab s[6];
     small_bpe(&s[0], "llama-bpe");
     s[0].v.nfc = true;
     small_spm(&s[1]);
-    for (int k = 0; k < 2; k++)
+    for (uint8_t k = 2; k < 6; k++) small_words(&s[k], QSF_VOCAB_WPM + k - 2);
+    for (int k = 0; k < 6; k++)
         for (uint64_t n = 1;; n++) {
             fault_platform host;
             qsf_tokenizer *t;
@@ -255,6 +296,14 @@ TEST(words_are_cut_as_each_family_does)
     CHECK_STR(words_of("tekken", "HelloWorld's 12"), "Hello|World|'s| |1|2");
     CHECK_STR(words_of("bloom", "a b, c(d"), "a| b|,| c|(|d");
     CHECK_STR(words_of("viking", "a12 b"), "a|1|2| b");
+    CHECK_STR(words_of("tiny_aya", "12345 a1234b"), "12|345| a|123|4|b");
+    CHECK_STR(words_of("superbpe", "1234567, a b"), "1|234|567|, a b");
+    CHECK_STR(words_of("afmoe", "1234 ab"), "1|234| ab");
+    CHECK_STR(words_of("exaone-moe", "Ab cd  e!\n\n"), "Ab cd| | e|!\n|\n");
+    CHECK_STR(words_of("kimi-k2", "a\xe4\xb8\x80 b"), "a|\xe4\xb8\x80| b");
+    CHECK_STR(words_of("jais-2", "a       b"), "a|    |  | b");
+    CHECK_STR(words_of("chameleon", "a   b12!?"), "a|  | b|1|2|!|?");
+    CHECK_STR(words_of("gemma4", "a b\n\nc"), "a b|\n\n|c");
 }
 
 /* ---- size ---- */
@@ -481,6 +530,9 @@ int main(int argc, char **argv)
     RUN(spm_takes_unk_where_byte_tokens_are_missing);
     RUN(pieces_are_the_bytes_of_tokens);
     RUN(encode_counts_what_did_not_fit);
+    RUN(wordpiece_takes_the_longest_pieces_of_words);
+    RUN(unigram_takes_the_best_sum_after_its_normaliser);
+    RUN(rwkv_takes_the_longest_and_plamo_falls_back_to_bytes);
     RUN(unknown_pretokenizers_are_refused_by_name);
     RUN(tokenizer_survives_each_failing_allocation);
     RUN(words_are_cut_as_each_family_does);

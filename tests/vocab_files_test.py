@@ -4,8 +4,8 @@ SPDX-License-Identifier: MIT
 
     vocab_files_test.py QSF_RUN DIR...
 
-DIR is a folder of such files (models/ of llama.cpp); QSF_VOCAB_DIR names further ones. Where a file has no .inp
-it must at least load, and give a text back. Without any file the test is skipped (77)."""
+DIR is a folder of such files (models/ of llama.cpp); QSF_VOCAB_DIR names further ones. Where a file has no
+.inp it must at least load, and give a text back. Without any file the test is skipped (77)."""
 import json, os, pathlib, subprocess, sys
 
 MARK = "\n__ggml_vocab_test__\n"

@@ -32,7 +32,9 @@ LATER_COMPOSED = [
     (0x11391, 0x11391),
     (0x113c5, 0x113c5), (0x113c7, 0x113c8), (0x11938, 0x11938), (0x16121, 0x16128), (0x16d68, 0x16d6a)]
 CLASS = {"Lu": 1, "Ll": 2, "Lt": 3, "Lm": 4, "Lo": 5, "M": 6, "N": 7, "P": 8, "S": 9, "Z": 10, "C": 0,
-         "Mc": 11, "Me": 11}        # 11: a mark, too, which BERT's tokenizer keeps
+         "Mc": 11, "Me": 11,         # a mark, too, which BERT's tokenizer keeps
+         "No": 12, "Nl": 13,         # numbers, too, but no digits
+         "Cn": 14}                   # not assigned
 
 
 def klass(c):

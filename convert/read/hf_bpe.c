@@ -163,8 +163,11 @@ static qsf_status bpe_model(vocab_build *b, yyjson_val *root, qsf_error *err)
         (st = qsf_json_get_text(model, what, "type", &type, err)) ||
         (st = qsf_json_get_text(model, what, "continuing_subword_prefix", &prefix, err)) ||
         (st = qsf_json_get_text(model, what, "end_of_word_suffix", &suffix, err))) return st;
+    if (type && !strcmp(type, "WordPiece")) return qsf_hf_wordpiece(b, root, model, err);
+    if (type && !strcmp(type, "Unigram")) return qsf_hf_unigram(b, root, model, err);
     if (type ? strcmp(type, "BPE") != 0 : !qsf_json_get(model, "merges"))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, FILE_NAME ": model of type %s (supported: BPE)",
+        return qsf_fail(err, QSF_E_UNSUPPORTED,
+                        FILE_NAME ": model of type %s (supported: BPE, WordPiece, Unigram)",
                         type ? type : "(none)");
     if ((prefix && *prefix) || (suffix && *suffix))
         return qsf_fail(err, QSF_E_UNSUPPORTED,

@@ -155,7 +155,14 @@ qsf_status qsf_hf_special_tokens(vocab_build *b, yyjson_val *tokenizer, yyjson_v
         (st = special_set(b, config, "eos_token", cfg->eos, &v->eos, err)) ||
         (st = special_set(b, config, "pad_token", cfg->pad, &v->pad, err)) ||
         (st = special_set(b, config, "unk_token", -1, &v->unk, err)) ||
+        (st = special_set(b, config, "sep_token", -1, &v->sep, err)) ||
         (st = special_adding(b, tokenizer, config, err))) return st;
+    if (v->kind == QSF_VOCAB_WPM) {             /* [CLS] text [SEP], which BERT always has */
+        if ((st = special_set(b, config, "cls_token", -1, &v->bos, err))) return st;
+        v->add_bos = v->bos >= 0;
+        v->add_sep = v->sep >= 0;
+        v->add_eos = false;
+    }
     special_ends(b, cfg);
     return QSF_OK;
 }

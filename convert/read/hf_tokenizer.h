@@ -11,6 +11,10 @@
  * vocabulary itself came from a tokenizer.model already, only added tokens are taken. */
 qsf_status qsf_hf_tokenizer_json(vocab_build *b, yyjson_val *root, bool pieces, qsf_error *err);
 
+/* hf_words.c: vocabulary and rules of a model of type WordPiece or Unigram. */
+qsf_status qsf_hf_wordpiece(vocab_build *b, yyjson_val *root, yyjson_val *model, qsf_error *err);
+qsf_status qsf_hf_unigram(vocab_build *b, yyjson_val *root, yyjson_val *model, qsf_error *err);
+
 /* hf_pretok.c: GGUF's name of a pre-tokenizer.
  * QSF_E_UNSUPPORTED shows the steps of an unknown one. */
 qsf_status qsf_hf_pretokenizer(const qsf_platform *p, yyjson_val *pre, bool ignore_merges, char name[32],

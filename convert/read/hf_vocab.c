@@ -102,7 +102,7 @@ static qsf_status vocab_from_files(const char *dir, const vocab_files *f, const 
     if ((st = vocab_space_prefix(f, &info, cfg, v, err)) ||
         (st = qsf_hf_special_tokens(b, f->json.root, f->config.root, cfg, err)) ||
         (st = qsf_hf_chat_template(b, dir, f->config.root, err))) return st;
-    return qsf_vocab_finish(b, v->kind == QSF_VOCAB_SPM, err);
+    return qsf_vocab_finish(b, v->kind == QSF_VOCAB_SPM || v->kind == QSF_VOCAB_UGM, err);
 }
 
 qsf_status qsf_hf_vocab_read(const char *dir, const hf_config *cfg, input *in, uint32_t *ignored,

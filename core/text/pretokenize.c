@@ -2,12 +2,14 @@
  * tokenizers' lists of expressions do.
  * SPDX-License-Identifier: MIT */
 #include "text/pretokenize.h"
+#include "text/pretokenize_ranges.h"
 
 /* A range of code points; outside it nothing is there,
  * which is what the expressions' look-ahead sees. */
 typedef struct cut {
     const uint32_t *c;
     size_t end;
+    bool no_han;                  /* Han characters are no letters of words */
 } cut;
 
 /* The end of the piece that begins at pos < t.end: a match, or the gap up to the next match. */
@@ -87,9 +89,27 @@ typedef struct llama3_rules {
     bool    marks;           /* marks count as letters */
     bool    slash;           /* [\r\n/]* behind punctuation */
     bool    bare_punct;      /* no line ends in or behind punctuation */
+    bool    one_end;         /* [\r\n/]? behind it */
 } llama3_rules;
 
 static bool word_at(cut t, size_t pos, bool marks) { return letter_at(t, pos) || (marks && mark_at(t, pos)); }
+
+/* \p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
+static size_t cut_no_word(cut t, size_t pos, llama3_rules r)
+{
+    size_t i = pos;
+    while (number_at(t, i) && i - pos < r.digits) i++;
+    if (i > pos) return i;
+    i = pos + (cp_at(t, pos) == ' ');
+    if (other_at(t, i) && !(r.marks && mark_at(t, i))) {
+        while (other_at(t, i) && !(r.marks && mark_at(t, i))) i++;
+        if (r.one_end) return i + (newline_at(t, i) || cp_at(t, i) == '/');
+        while (!r.bare_punct && (newline_at(t, i) || (r.slash && cp_at(t, i) == '/'))) i++;
+        return i;
+    }
+    if ((i = cut_lines(t, pos)) > pos) return i;
+    return space_at(t, pos) ? cut_spaces(t, pos) : pos + 1;
+}
 
 /* (?i:contraction)|[^\r\n\p{L}\p{N}]?\p{L}+
  *  |\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
@@ -103,16 +123,7 @@ static size_t cut_llama3_rules(cut t, size_t pos, llama3_rules r)
         while (word_at(t, i, r.marks)) i++;
         return i;
     }
-    for (i = pos; number_at(t, i) && i - pos < r.digits;) i++;
-    if (i > pos) return i;
-    i = pos + (cp_at(t, pos) == ' ');
-    if (other_at(t, i) && !(r.marks && mark_at(t, i))) {
-        while (other_at(t, i) && !(r.marks && mark_at(t, i))) i++;
-        while (!r.bare_punct && (newline_at(t, i) || (r.slash && cp_at(t, i) == '/'))) i++;
-        return i;
-    }
-    if ((i = cut_lines(t, pos)) > pos) return i;
-    return space_at(t, pos) ? cut_spaces(t, pos) : pos + 1;
+    return cut_no_word(t, pos, r);
 }
 static size_t cut_llama3(cut t, size_t pos)
 {
@@ -135,15 +146,18 @@ static size_t cut_seed(cut t, size_t pos)
     return cut_llama3_rules(t, pos, (llama3_rules){ .digits = 1, .contractions = true, .bare_punct = true });
 }
 
+static bool han_at(cut t, size_t pos) { return pos < t.end && qsf_is_han(t.c[pos]); }
 /* [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] and [\p{Ll}\p{Lm}\p{Lo}\p{M}] overlap in Lm, Lo and M. */
 static bool upper_at(cut t, size_t pos)
 {
+    if (t.no_han && han_at(t, pos)) return false;
     const int k = class_at(t, pos);
     return k == QSF_C_UPPER || k == QSF_C_TITLE || k == QSF_C_MODIFIER || k == QSF_C_LETTER
         || k == QSF_C_MARK;
 }
 static bool lower_at(cut t, size_t pos)
 {
+    if (t.no_han && han_at(t, pos)) return false;
     const int k = class_at(t, pos);
     return k == QSF_C_LOWER || k == QSF_C_MODIFIER || k == QSF_C_LETTER || k == QSF_C_MARK;
 }
@@ -173,10 +187,18 @@ static size_t cut_cased_rules(cut t, size_t pos, uint8_t digits, bool contractio
         if (end == pos) end = cut_cased(t, pos, second);
         if (end > pos) return end + (contractions ? contraction(t, end, true) : 0);
     }
-    return cut_llama3_rules(t, pos, (llama3_rules){ .digits = digits, .slash = true });
+    return cut_no_word(t, pos, (llama3_rules){ .digits = digits, .slash = !t.no_han });
 }
 static size_t cut_gpt4o(cut t, size_t pos) { return cut_cased_rules(t, pos, 3, true); }
 static size_t cut_tekken(cut t, size_t pos) { return cut_cased_rules(t, pos, 1, false); }
+static size_t cut_youtu(cut t, size_t pos) { return cut_cased_rules(t, pos, 1, true); }
+static size_t cut_kimi(cut t, size_t pos)
+{
+    size_t i = pos;
+    while (han_at(t, i)) i++;
+    t.no_han = true;
+    return i > pos ? i : cut_cased_rules(t, pos, 3, true);
+}
 
 /* ---- stages: a match alone, gaps up to the next one ---- */
 
@@ -289,43 +311,7 @@ static bool cjk_v3_at(cut t, size_t pos)
 static size_t cut_cjk_llm(cut t, size_t pos) { return cut_runs(t, pos, cjk_llm_at, SIZE_MAX); }
 static size_t cut_cjk_v3(cut t, size_t pos) { return cut_runs(t, pos, cjk_v3_at, SIZE_MAX); }
 
-/* The letters of DeepSeek LLM's long list: those with case outside of the modifiers, in the scripts
- * that have it, as far as the list goes. */
-static bool deepseek_letter_at(cut t, size_t pos)
-{
-    static const uint32_t ranges[][2] = {
-        { 'A', 'Z' }, { 'a', 'z' }, { 0xb5, 0xb5 }, { 0xc0, 0xd6 }, { 0xd8, 0xf6 }, { 0xf8, 0x1ba },
-        { 0x1bc, 0x1bf }, { 0x1c4, 0x293 }, { 0x295, 0x2af }, { 0x370, 0x373 },
-        { 0x376, 0x377 }, { 0x37b, 0x37d }, { 0x37f, 0x37f }, { 0x386, 0x386 }, { 0x388, 0x38a },
-        { 0x38c, 0x38c }, { 0x38e, 0x3a1 }, { 0x3a3, 0x3f5 }, { 0x3f7, 0x481 },
-        { 0x48a, 0x52f }, { 0x531, 0x556 }, { 0x10a0, 0x10c5 }, { 0x13a0, 0x13f5 }, { 0x13f8, 0x13fd },
-        { 0x1c90, 0x1cba }, { 0x1cbd, 0x1cbf }, { 0x1d00, 0x1d2b },
-        { 0x1d6b, 0x1d77 }, { 0x1d79, 0x1d9a }, { 0x1e00, 0x1f15 }, { 0x1f18, 0x1f1d }, { 0x1f20, 0x1f45 },
-        { 0x1f48, 0x1f4d }, { 0x1f50, 0x1f57 }, { 0x1f59, 0x1f59 },
-        { 0x1f5b, 0x1f5b }, { 0x1f5d, 0x1f5d }, { 0x1f5f, 0x1f7d }, { 0x1f80, 0x1fb4 }, { 0x1fb6, 0x1fbc },
-        { 0x1fbe, 0x1fbe }, { 0x1fc2, 0x1fc4 }, { 0x1fc6, 0x1fcc },
-        { 0x1fd0, 0x1fd3 }, { 0x1fd6, 0x1fdb }, { 0x1fe0, 0x1fec }, { 0x1ff2, 0x1ff4 }, { 0x1ff6, 0x1ffc },
-        { 0x2102, 0x2102 }, { 0x2107, 0x2107 }, { 0x210a, 0x2113 },
-        { 0x2115, 0x2115 }, { 0x2119, 0x211d }, { 0x2124, 0x2124 }, { 0x2126, 0x2126 }, { 0x2128, 0x2128 },
-        { 0x212a, 0x212d }, { 0x212f, 0x2134 }, { 0x2139, 0x2139 },
-        { 0x213c, 0x213f }, { 0x2145, 0x2149 }, { 0x214e, 0x214e }, { 0x2183, 0x2184 }, { 0x2c00, 0x2c7b },
-        { 0x2c7e, 0x2ce4 }, { 0x2ceb, 0x2cee }, { 0x2cf2, 0x2cf3 },
-        { 0xa640, 0xa66d }, { 0xa680, 0xa69b }, { 0xa722, 0xa76f }, { 0xa771, 0xa787 }, { 0xa78b, 0xa78e },
-        { 0xab70, 0xabbf }, { 0xfb00, 0xfb06 }, { 0xfb13, 0xfb17 },
-        { 0xff21, 0xff3a }, { 0xff41, 0xff5a }, { 0x10400, 0x1044f }, { 0x104b0, 0x104d3 },
-        { 0x104d8, 0x104fb }, { 0x10c80, 0x10cb2 }, { 0x10cc0, 0x10cf2 },
-        { 0x118a0, 0x118df }, { 0x1e900, 0x1e943 },
-    };
-    const uint32_t c = cp_at(t, pos);
-    size_t low = 0, high = QSF_ARRAY_LEN(ranges);
-    while (low < high) {
-        const size_t mid = (low + high) / 2;
-        if (c < ranges[mid][0]) high = mid;
-        else if (c > ranges[mid][1]) low = mid + 1;
-        else return true;
-    }
-    return false;
-}
+static bool deepseek_letter_at(cut t, size_t pos) { return qsf_is_deepseek_letter(cp_at(t, pos)); }
 static bool deepseek_punct_at(cut t, size_t pos)         /* [!-/:-~！-／：-～‘-‟　-。] */
 {
     const uint32_t c = cp_at(t, pos);
@@ -355,7 +341,7 @@ static bool sign_at(cut t, size_t pos)
     const int k = class_at(t, pos);
     return k == QSF_C_PUNCT || k == QSF_C_SYMBOL;
 }
-static size_t cut_deepseek_v3(cut t, size_t pos)
+static size_t cut_v3_rules(cut t, size_t pos, bool bare)
 {
     const uint32_t c = cp_at(t, pos);
     size_t i = pos + 1;
@@ -371,10 +357,11 @@ static size_t cut_deepseek_v3(cut t, size_t pos)
     i = pos + (c == ' ');
     if (sign_at(t, i)) {
         while (sign_at(t, i)) i++;
-        while (newline_at(t, i)) i++;
+        while (!bare && newline_at(t, i)) i++;
         return i;
     }
-    if ((i = cut_lines(t, pos)) > pos) return i;
+    if (bare && newline_at(t, pos)) return pos + 1;
+    if (!bare && (i = cut_lines(t, pos)) > pos) return i;
     if (space_at(t, pos)) return cut_spaces(t, pos);
     /* a gap: digits (cut before) and what has no class */
     for (i = pos + 1; i < t.end; i++) {
@@ -382,6 +369,135 @@ static size_t cut_deepseek_v3(cut t, size_t pos)
     }
     return i;
 }
+
+static size_t cut_deepseek_v3(cut t, size_t pos) { return cut_v3_rules(t, pos, false); }
+/* ... ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+ */
+static size_t cut_spark(cut t, size_t pos) { return cut_v3_rules(t, pos, true); }
+
+/* ---- digits in threes from their end ---- */
+
+/* Behind the digits of a group nothing of a word may stand: \b */
+static bool joined_at(cut t, size_t pos)
+{
+    const uint32_t c = cp_at(t, pos);
+    return letter_at(t, pos) || mark_at(t, pos)
+        || (number_at(t, pos) && (c < 0x100 || qsf_class_stored(c) != QSF_C_NUMERAL))
+        || c == '_' || c == 0x203f || c == 0x2040 || c == 0x2054 || c == 0xfe33 || c == 0xfe34
+        || (c >= 0xfe4d && c <= 0xfe4f) || c == 0xff3f;
+}
+static bool true_digit_at(cut t, size_t pos) { return pos < t.end && qsf_is_digit(t.c[pos]); }
+
+/* Only for first stages and runs of numbers: what stands before pos tells that a run goes on. */
+static size_t cut_threes(cut t, size_t pos, bool (*is)(cut, size_t), bool bound)
+{
+    for (size_t i = pos; i < t.end; i++) {
+        if (!is(t, i)) continue;
+        size_t end = i;
+        if (i == pos && pos && is((cut){ t.c, pos, false }, pos - 1)) return pos + 3;
+        while (is(t, end)) end++;
+        if (!bound || !joined_at(t, end)) return i > pos ? i : pos + ((end - i - 1) % 3 + 1);
+        i = end - 1;
+    }
+    return t.end;
+}
+/* \d{1,3}(?=(?:\d{3})*\b) */
+static size_t cut_threes_bound(cut t, size_t pos) { return cut_threes(t, pos, true_digit_at, true); }
+static size_t cut_threes_all(cut t, size_t pos) { return cut_threes(t, pos, number_at, false); }
+
+/* (?=(\d{3})+(?!\d)), before which a run of numbers is cut: up to the next such place */
+static size_t cut_superbpe(cut t, size_t pos)
+{
+    for (size_t i = pos; i < t.end; i++) {
+        size_t end = i;
+        if (!true_digit_at(t, i)) continue;
+        if (i == pos && pos && true_digit_at((cut){ t.c, pos, false }, pos - 1)) {
+            end = pos + 3;
+            if (true_digit_at(t, end)) return end;
+        } else {
+            while (true_digit_at(t, end)) end++;
+            const size_t at = i + ((end - i) % 3 || i > pos ? (end - i) % 3 : 3);
+            if (at < end) return at;
+        }
+        i = end - 1;
+    }
+    return t.end;
+}
+
+/* ---- one family each ---- */
+
+/* [가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+ : which of them, 0 for none */
+static int youtu_kind(cut t, size_t pos)
+{
+    const uint32_t c = cp_at(t, pos);
+    if ((c >= 0xac00 && c <= 0xd7a3) || (c >= 0x3131 && c <= 0x318e)) return 1;
+    if (c == 0xff01 || c == 0x2026 || c == 0x201c || c == 0x201d || c == 0x2018 || c == 0x2019 || c == 0x2014
+        || c == 0xff1a || c == 0xff1b || c == 0xff0c || (c >= 0x3001 && c <= 0x303f)
+        || (c >= 0xfe30 && c <= 0xfe4f)) return 2;
+    return c >= 0x3105 && c <= 0x312f ? 3 : cjk_v3_at(t, pos) ? 4 : 0;
+}
+static size_t cut_youtu_scripts(cut t, size_t pos)
+{
+    const int kind = youtu_kind(t, pos);
+    while (pos < t.end && youtu_kind(t, pos) == kind) pos++;
+    return pos;
+}
+
+/* The scripts of AFMoE's second expression. */
+static bool afmoe_at(cut t, size_t pos) { return qsf_is_afmoe_script(cp_at(t, pos)); }
+static size_t cut_afmoe(cut t, size_t pos) { return cut_runs(t, pos, afmoe_at, SIZE_MAX); }
+
+/* The white space of Jais 2: \s{512}(?!\S)|\s{256}(?!\S)|...|\s{4}(?!\S)|\s{1,2}(?!\S)|\s */
+static size_t cut_jais2(cut t, size_t pos)
+{
+    /* behind a space that ends no line, what is left of its run has no line end either */
+    const bool inside = pos && qsf_is_space(t.c[pos - 1]) && t.c[pos - 1] != '\r' && t.c[pos - 1] != '\n';
+    const size_t end = space_at(t, pos) && !inside ? cut_llama3(t, pos) : pos;
+    if (!space_at(t, pos) || (end > pos && (!space_at(t, end - 1) || newline_at(t, end - 1))))
+        return cut_llama3(t, pos);
+    if (other_at(t, pos + 1) && cp_at(t, pos) == ' ') return cut_llama3(t, pos);
+    if (letter_at(t, pos + 1)) return cut_llama3(t, pos);
+    size_t n = 0;
+    while (n < 513 && space_at(t, pos + n)) n++;
+    const size_t most = pos + n < t.end && n < 513 ? n - 1 : n;        /* the last stays with what follows */
+    for (size_t k = 512; k >= 2; k /= 2)
+        if (k <= most) return pos + k;
+    return pos + 1;
+}
+
+/* The words of EXAONE MoE go on behind single spaces: \p{L}\p{M}*(?: \p{L}\p{M}*)* */
+static size_t cut_exaone(cut t, size_t pos)
+{
+    const size_t tail = contraction(t, pos, true);
+    if (tail) return pos + tail;
+    size_t i = pos;
+    if (!newline_at(t, i) && !letter_at(t, i) && !number_at(t, i)) i++;
+    if (!letter_at(t, i)) return cut_no_word(t, pos, (llama3_rules){ .digits = 1, .one_end = true });
+    while (letter_at(t, i)) {
+        for (i++; mark_at(t, i);) i++;
+        if (cp_at(t, i) == ' ' && letter_at(t, i + 1)) i++;
+    }
+    return i;
+}
+
+/* [\t\n]|    |   and signs alone, of Chameleon; its images are special tokens */
+static size_t chameleon_spaces(cut t, size_t pos)
+{
+    if (cp_at(t, pos) == '\t' || cp_at(t, pos) == '\n') return 1;
+    if (cp_at(t, pos) != ' ' || cp_at(t, pos + 1) != ' ') return 0;
+    return cp_at(t, pos + 2) == ' ' && cp_at(t, pos + 3) == ' ' ? 4 : 2;
+}
+static size_t cut_chameleon(cut t, size_t pos)
+{
+    const size_t n = chameleon_spaces(t, pos);
+    if (n) return pos + n;
+    while (pos < t.end && !chameleon_spaces(t, pos)) pos++;
+    return pos;
+}
+static bool chameleon_sign_at(cut t, size_t pos)
+{
+    return punct_at(t, pos) || (cp_at(t, pos) < 128 && class_at(t, pos) == QSF_C_SYMBOL);
+}
+static size_t cut_chameleon_sign(cut t, size_t pos) { return cut_runs(t, pos, chameleon_sign_at, 1); }
 
 /* ---- names ---- */
 
@@ -419,6 +535,16 @@ static const qsf_pretokenizer pretokenizers[] = {
     { " viking ", 0, { cut_bloom, cut_digit } },
     { " gpt-4o llama4 kanana2 talkie minimax-m2 ", 0, { cut_gpt4o } },
     { " tekken ", QSF_PRE_WHOLE | QSF_PRE_BEGIN, { cut_tekken } },
+    { " granite-embed-multi-97m ", QSF_PRE_WHOLE, { cut_gpt4o } },
+    { " tiny_aya cohere2moe ", 0, { cut_threes_bound, cut_gpt4o } },
+    { " youtu ", QSF_PRE_WHOLE, { cut_youtu_scripts, cut_youtu } },
+    { " kimi-k2 ", 0, { cut_kimi } },
+    { " jais-2 ", 0, { cut_jais2 } },
+    { " exaone-moe ", 0, { cut_exaone } },
+    { " spark2_5 ", 0, { cut_digits3, cut_cjk_v3, cut_spark, cut_digit } },
+    { " afmoe ", 0, { cut_threes_all, cut_afmoe, cut_deepseek_v3 } },
+    { " superbpe ", 0, { cut_digits, cut_superbpe } },
+    { " chameleon ", QSF_PRE_BEGIN, { cut_chameleon, cut_digit, cut_chameleon_sign, cut_gpt2 } },
     { " gemma4 granite-embed-multi-311m ", QSF_PRE_RAW | QSF_PRE_MARKS | QSF_PRE_LINES | QSF_PRE_BEGIN,
       { cut_line_runs } },
     { " sarvam-moe ", QSF_PRE_RAW | QSF_PRE_MARKS, { cut_line_runs } },
@@ -444,7 +570,7 @@ static qsf_status cut_stage(const qsf_pretokenizer *p, int stage, cut t, size_t 
     while (pos < t.end) {
         const size_t end = p->stages[stage](t, pos);
         assert(end > pos && end <= t.end);
-        const qsf_status st = cut_stage(p, stage + 1, (cut){ t.c, end }, pos, word, user);
+        const qsf_status st = cut_stage(p, stage + 1, (cut){ t.c, end, false }, pos, word, user);
         if (st) return st;
         pos = end;
     }
@@ -454,5 +580,5 @@ static qsf_status cut_stage(const qsf_pretokenizer *p, int stage, cut t, size_t 
 qsf_status qsf_pretokenize(const qsf_pretokenizer *p, const uint32_t *c, size_t n,
                            qsf_word_fn word, void *user)
 {
-    return cut_stage(p, 0, (cut){ c, n }, 0, word, user);
+    return cut_stage(p, 0, (cut){ c, n, false }, 0, word, user);
 }

@@ -1,9 +1,9 @@
-/* Tokens that a text begins with, found by hashing it byte by byte; and RWKV's tokenizer, which takes
- * the longest each time.
+/* Tokens that a text begins with, found by hashing it byte by byte; and RWKV's tokenizer, which
+ * takes the longest each time.
  * SPDX-License-Identifier: MIT
  *
- * A table says for each four bytes how long the tokens are that begin so: few lengths are looked up,
- * and the way ends where no token is longer. */
+ * A table says for each four bytes how long the tokens are that begin so: few lengths are looked
+ * up, and the way ends where no token is longer. */
 #include "text/tokenizer_own.h"
 
 enum { PREFIX_SLOTS = 8192, PREFIX_BYTES = 4, PREFIX_LONG = 63 };

@@ -1,11 +1,11 @@
-/* WordPiece, BERT's tokenizer: words between spaces and punctuation, each the longest pieces that fit
- * from its beginning.
+/* WordPiece, BERT's tokenizer: words between spaces and punctuation, each the longest pieces that
+ * fit from its beginning.
  * SPDX-License-Identifier: MIT
  *
  * The first piece of a word begins with U+2581 here, as in GGUF files; others are bare.  Where
  * llama.cpp and Hugging Face's library differ (control characters that are white space, Hangul,
- * marks that take room of their own, very long words), this goes with the latter, as the models were
- * trained. */
+ * marks that take room of their own, very long words), this goes with the latter, as the models
+ * were trained. */
 #include "text/tokenizer_own.h"
 
 enum { WPM_LONGEST = 100 };               /* characters of a word; longer ones are unknown */
@@ -50,7 +50,7 @@ static void wpm_point(const token_work *w, wpm_word *word, uint32_t c)
     const qsf_vocab *v = w->t->vocab;
     const qsf_class k = qsf_class_of(c);
     const bool line = c == '\t' || c == '\n' || c == '\r';
-    if (!c || c == QSF_REPLACEMENT || (k == QSF_C_OTHER && !line)) return;
+    if (!c || c == QSF_REPLACEMENT || (qsf_class_stored(c) == QSF_C_OTHER && !line)) return;
     if (qsf_is_space(c)) {
         wpm_end(w, word);
         return;

@@ -9,7 +9,7 @@ typedef enum qsf_class {
     /* Lu Ll Lt Lm Lo */
     QSF_C_OTHER = 0, QSF_C_UPPER, QSF_C_LOWER, QSF_C_TITLE, QSF_C_MODIFIER, QSF_C_LETTER,
     QSF_C_MARK, QSF_C_NUMBER, QSF_C_PUNCT, QSF_C_SYMBOL, QSF_C_SEPARATOR,
-    QSF_C_SPACING                 /* of the table only, see qsf_is_spacing_mark */
+    QSF_C_SPACING, QSF_C_NUMERAL, QSF_C_LETTER_NUMBER, QSF_C_UNASSIGNED    /* of the table only */
 } qsf_class;
 
 enum { QSF_REPLACEMENT = 0xfffd };
@@ -42,10 +42,13 @@ static inline uint8_t qsf_class_stored(uint32_t c)
 static inline qsf_class qsf_class_of(uint32_t c)
 {
     const uint8_t k = qsf_class_stored(c);
-    return k == QSF_C_SPACING ? QSF_C_MARK : (qsf_class)k;
+    if (k < QSF_C_SPACING) return (qsf_class)k;
+    return k == QSF_C_SPACING ? QSF_C_MARK : k == QSF_C_UNASSIGNED ? QSF_C_OTHER : QSF_C_NUMBER;
 }
 /* A mark with room of its own (Mc), or around another character (Me). */
 static inline bool qsf_is_spacing_mark(uint32_t c) { return qsf_class_stored(c) == QSF_C_SPACING; }
+/* \d: a number that is a digit (Nd). */
+static inline bool qsf_is_digit(uint32_t c) { return qsf_class_stored(c) == QSF_C_NUMBER; }
 static inline bool qsf_is_letter(uint32_t c)
 {
     const qsf_class k = qsf_class_of(c);
