@@ -133,8 +133,8 @@ static int64_t layer_of(gguf_text name, gguf_text *rest)
     return n;
 }
 
-/* Names that stand for something else under one architecture (NULL: where sums are normed).  Falcon's first norm is that of the
- * feed-forward where there is a second one. */
+/* Names that stand for something else under one architecture (NULL: where sums are normed).
+ * Falcon's first norm is that of the feed-forward where there is a second one. */
 static const struct { const char *arch, *name; uint8_t kind; bool two; } gguf_aliases[] = {
     { "seed_oss", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
     { NULL, "attn_output_norm.weight", QSF_K_ATTN_POST_NORM, false },
@@ -151,7 +151,8 @@ static const qsf_role *find_alias(const gguf *g, gguf_text name)
 {
     for (size_t i = 0; i < QSF_ARRAY_LEN(gguf_aliases); i++)
         if ((gguf_aliases[i].arch ? !strcmp(gguf_aliases[i].arch, g->arch)
-                                  : g->s->hp.flow == QSF_FLOW_SUMS) && gguf_text_is(name, gguf_aliases[i].name) &&
+                                  : g->s->hp.flow == QSF_FLOW_SUMS) &&
+            gguf_text_is(name, gguf_aliases[i].name) &&
             (!gguf_aliases[i].two || g->s->hp.flow == QSF_FLOW_PARALLEL_NORMS))
             return qsf_role_of(gguf_aliases[i].kind);
     return NULL;
