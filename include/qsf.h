@@ -775,8 +775,8 @@ QSF_API qsf_status   qsf_embed_texts(qsf_context *c, const int32_t *ids, const s
 
 /* The tokens of a query and a document as the model was trained to rank them: by the file's own
  * template (tokenizer.chat_template.rerank); by a classifier's two texts with the tokens that
- * begin, separate and end them; else by Qwen3-Reranker's question, which is answered yes or no.  ids, cap
- * and *n are as in qsf_tokens_encode. */
+ * begin, separate and end them; else by Qwen3-Reranker's question, which is answered yes or no.
+ * ids, cap and *n are as in qsf_tokens_encode. */
 QSF_API qsf_status   qsf_rerank_encode(const qsf_model *m, const char *query, size_t query_len,
                                        const char *document, size_t document_len, int32_t *ids, size_t cap,
                                        size_t *n, qsf_error *err);

@@ -143,8 +143,9 @@ BLOCKS = {
         after="return 0;\n}\n",
     ),
     # ---- docs/embeddings.md
-    ("docs/embeddings.md", "qsf-run bge-small.gguf --embedding"): Tried("tests/cli_embed_test.py", "--embedding",
-                                                                         "--json"),
+    ("docs/embeddings.md", "qsf-run bge-small.gguf --embedding"): Tried(
+        "tests/cli_embed_test.py", "--embedding", "--json"
+    ),
     ("docs/embeddings.md", "qsf-run reranker.gguf --rerank"): Tried("tests/cli_embed_test.py", "--rerank"),
     ("docs/embeddings.md", "const int32_t ids[]"): C(before="#include <stdlib.h>\n" + FRAGMENT,
                                                       after="free(out);\n}\n"),

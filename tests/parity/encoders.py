@@ -8,8 +8,8 @@ from reference import F, Reader, alibi_slopes, floats, gelu, gelu_f16, layer_nor
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 EXACT = 1e-5                # of the largest number, float run against the reference
-# llama.cpp against the reference with its GELU, a table of 16-bit floats: an input beside an edge is
-# rounded either way
+# llama.cpp against the reference with its GELU, a table of 16-bit floats: an input beside an edge
+# is rounded either way
 CLOSE = 3e-4
 
 class Encoder:
