@@ -4,11 +4,14 @@ SPDX-License-Identifier: MIT
 
     cli_embed_test.py QSF_RUN [unittest options]
 """
-import json, math, pathlib, unittest
+import json, math, pathlib, subprocess, sys, unittest
 
-from cli_case import MODEL, WORK, run
+from cli_case import HERE, MODEL, WORK, run
 
 FOLDER = pathlib.Path(WORK.name)
+RANKER = str(FOLDER / "bert-rank.gguf")
+subprocess.run([sys.executable, HERE / "parity" / "make_tiny.py", WORK.name, "bert-rank"], check=True,
+               stdout=subprocess.DEVNULL)
 TEXTS = ["the cat sat on the mat", "a", "once upon a time there was another text"]
 
 
@@ -63,6 +66,37 @@ class Embed(unittest.TestCase):
         r = run(MODEL, "--rerank", documents, "-p", "a")
         self.assertNotEqual(r.returncode, 0)
         self.assertIn('"yes"', r.stderr.decode())
+
+
+class Encoder(unittest.TestCase):
+    def test_lines_are_ranked_by_the_classifier(self):
+        documents = FOLDER / "documents.txt"
+        documents.write_text("\n".join(TEXTS) + "\n\nthe end\n")
+        lines = [*TEXTS, "the end"]
+        r = run(RANKER, "--rerank", documents, "-p", "a cat", "--json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        got = [(x["index"], x["relevance_score"]) for x in json.loads(r.stdout)["results"]]
+        self.assertEqual(sorted(i for i, _ in got), [0, 1, 2, 3])
+        self.assertEqual([s for _, s in got], sorted((s for _, s in got), reverse=True))
+        def ids(text): return json.loads(run(RANKER, "--tokenize", "-p", text).stdout)
+        pairs = ";".join(",".join(map(str, ids("a cat") + ids(d))) for d in lines)
+        scores = rows(run(RANKER, "--embedding", "--pooling", "rank", "--ids", pairs).stdout.decode())
+        self.assertEqual([s for _, s in sorted(got)], [x for row in scores for x in row])
+        plain = run(RANKER, "--rerank", documents, "-p", "a cat").stdout.decode().splitlines()
+        self.assertEqual([line.split("\t")[1:] for line in plain], [[str(i), lines[i]] for i, _ in got])
+
+    def test_nothing_is_continued(self):
+        for options in (("-p", "a"), ("-p", "a", "--logits"), ("--bench",)):
+            r = run(RANKER, "-t", 1, *options)
+            self.assertNotEqual(r.returncode, 0, options)
+            self.assertIn("encoder", r.stderr.decode())
+
+    def test_a_text_longer_than_a_batch_is_refused(self):
+        long = ",".join(["1"] * 600)
+        r = run(RANKER, "--embedding", "--pooling", "mean", "--ids", long)
+        self.assertNotEqual(r.returncode, 0)
+        self.assertIn("one batch", r.stderr.decode())
+        self.assertEqual(run(RANKER, "--embedding", "--pooling", "mean", "--ids", long, "-b", 600).returncode, 0)
 
 
 if __name__ == "__main__":

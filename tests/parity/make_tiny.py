@@ -295,6 +295,9 @@ def encoders():
                  kv={"attention.causal": False, "pooling_type": 1, "attention.sliding_window": 9,
                      "rope.freq_base": 1e6, "rope.freq_base_swa": 10000.0})
     yield "gemma-embedding", gemma
+    yield "gemma-embedding-dense", dict(gemma, dense=100)
+    yield "qwen3-rank", dict(SMALL, arch="qwen3", n_embd=72, n_heads=4, n_kv_heads=2, head_dim=20, n_ff=140,
+                             classes=2, kv={"pooling_type": 4})
 
 def bitnets():
     """Ternary weights of one magnitude a matrix, in every type that may hold them; two norms more."""
@@ -447,8 +450,14 @@ class Writer:
         if not m.get("no_output"): self.norm("output_norm", 2.5 / embd)
         if m.get("classes"):
             for name, rows in (("cls", m["n_embd"]), ("cls.output", m["classes"])):
+                if name == "cls" and m["arch"] == "qwen3": continue
                 self.matrix(name + ".weight", rows, m["n_embd"], 1.5)
-                self.vector(name + ".bias", rows, 0, 0.2)
+                if m["arch"] != "qwen3": self.vector(name + ".bias", rows, 0, 0.2)
+        if m.get("dense"):
+            for key, n in (("2_feat_in", m["n_embd"]), ("2_feat_out", m["dense"]), ("3_feat_in", m["dense"]),
+                           ("3_feat_out", m["n_embd"])): self.w.add_uint32(f"{m['arch']}.dense_{key}", n)
+            self.matrix("dense_2.weight", m["dense"], m["n_embd"], 1.0)
+            self.matrix("dense_3.weight", m["n_embd"], m["dense"], 1.0)
         # what has no norm to be loud by is so itself
         loud = 2.5 if m.get("no_norms") else 1.0
         if not m["tied"] and not m.get("encoder"):
