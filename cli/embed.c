@@ -164,7 +164,9 @@ static void print_ranks(const run_session *s, const ranked *list, size_t n)
         if (s->set->json)
             printf("%s{\"index\":%zu,\"relevance_score\":%.9g}", i ? "," : "", list[i].number,
                    (double)list[i].score);
-        else printf("%.6f\t%zu\t%.*s\n", (double)list[i].score, list[i].number, (int)list[i].len, list[i].line);
+        else
+            printf("%.6f\t%zu\t%.*s\n", (double)list[i].score, list[i].number, (int)list[i].len,
+                   list[i].line);
     }
     if (s->set->json) puts("]}");
 }

@@ -143,8 +143,8 @@ static const option run_options[] = {
     { OPTION_FLAG, "--embedding --embeddings", NULL, AT(embedding), 0, 0, NULL,
       "embed the prompt, each of its lines a text; prints a row of numbers a text", NULL },
     { OPTION_CHOICE, "--pooling", NULL, AT(pooling), 0, 0, "mean|cls|last|rank|none",
-      "with --embedding: what becomes of a text's tokens; rank: the classifier's scores; none: each token has "
-      "a row", "what the file says, else mean" },
+      "with --embedding: what becomes of a text's tokens; rank: the classifier's scores; none: each "
+      "token has a row", "what the file says, else mean" },
     { OPTION_FLAG, "--embedding-plain", NULL, AT(embed_plain), 0, 0, NULL,
       "with --embedding: as computed, not brought to the length 1", NULL },
     { OPTION_TEXT, "--rerank", "FILE", AT(rerank), 0, 0, NULL,

@@ -181,8 +181,8 @@ QSF_API void       qsf_model_close(qsf_model *m);       /* takes NULL; free the 
  * QSF_POOL_MEAN    their mean
  * QSF_POOL_FIRST   the first token's
  * QSF_POOL_LAST    the last token's
- * QSF_POOL_RANK    scores by the classifier that the file has; of one token's or of the mean, as the
- *                  model was trained
+ * QSF_POOL_RANK    scores by the classifier that the file has; of one token's or of the mean, as
+ *                  the model was trained
  * QSF_POOL_TOKENS  each by itself: no number of a file, only asked for */
 typedef enum qsf_pooling {
     QSF_POOL_NONE = 0, QSF_POOL_MEAN = 1, QSF_POOL_FIRST = 2, QSF_POOL_LAST = 3, QSF_POOL_RANK = 4,
@@ -774,15 +774,15 @@ QSF_API qsf_status   qsf_embed_texts(qsf_context *c, const int32_t *ids, const s
                                      const qsf_embed_options *opts, float *out);
 
 /* The tokens of a query and a document as the model was trained to rank them: by the file's own
- * template (tokenizer.chat_template.rerank); by a classifier's two texts with the tokens that begin,
- * separate and end them; else by Qwen3-Reranker's question, which is answered yes or no.  ids, cap
- * and *n are as in qsf_tokens_encode. */
+ * template (tokenizer.chat_template.rerank); by a classifier's two texts with the tokens that
+ * begin, separate and end them; else by Qwen3-Reranker's question, which is answered yes or no.
+ * ids, cap and *n are as in qsf_tokens_encode. */
 QSF_API qsf_status   qsf_rerank_encode(const qsf_model *m, const char *query, size_t query_len,
                                        const char *document, size_t document_len, int32_t *ids, size_t cap,
                                        size_t *n, qsf_error *err);
 /* Scores n such pairs of lens[i] tokens, which stand one behind the other in ids: the classifier's
- * first value, or the share of "yes" in what the model answers; higher is better.  All sequences are
- * empty afterwards.
+ * first value, or the share of "yes" in what the model answers; higher is better.  All sequences
+ * are empty afterwards.
  *
  * QSF_E_UNSUPPORTED   there is neither a classifier nor a yes and a no; others as of
  *                     qsf_embed_texts */

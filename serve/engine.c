@@ -265,6 +265,12 @@ static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
                                 .staging = engine_staging(&e->o), .metrics = e->metrics,
                                 .wake = engine_wake, .user = e };
     qsf_model_get_info(m, &info);
+    if (info.encoder) {
+        *err = (qsf_error){ .status = QSF_E_UNSUPPORTED };
+        snprintf(err->text, sizeof err->text, "the model is an encoder, which this server does not run yet: "
+                 "qsf-run --embedding and --rerank do");
+        return false;
+    }
     engine_asks(&e->o);
     if (qsf_context_new(m, &e->o.context, &e->context, err)) return false;
     qsf_context_get_plan(e->context, &plan);

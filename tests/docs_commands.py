@@ -142,6 +142,13 @@ BLOCKS = {
         "int fragment(void);\nint fragment(void)\n{\n",
         after="return 0;\n}\n",
     ),
+    # ---- docs/embeddings.md
+    ("docs/embeddings.md", "qsf-run bge-small.gguf --embedding"): Tried(
+        "tests/cli_embed_test.py", "--embedding", "--json"
+    ),
+    ("docs/embeddings.md", "qsf-run reranker.gguf --rerank"): Tried("tests/cli_embed_test.py", "--rerank"),
+    ("docs/embeddings.md", "const int32_t ids[]"): C(before="#include <stdlib.h>\n" + FRAGMENT,
+                                                      after="free(out);\n}\n"),
     # ---- docs/serve.md
     ("docs/serve.md", "qsf-serve model.gguf"): Tried("tests/serve_test.py", "/v1/chat/completions"),
     ("docs/serve.md", "qsf-serve --model small"): Tried("tests/serve_models_test.py",

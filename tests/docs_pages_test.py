@@ -87,12 +87,16 @@ def check_form(page, text):
 
 DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D", KV="Hkv D", V="Hkv D", SUMS="H D",
             Q_NORM="D or H D", K_NORM="D or Hkv D", FF="F", HEADS="H", EXPERTS="X",
-            EXPERT_FF="Fx", EXPERTS_FF="X Fx", EXPERTS_EMBD="X E")
+            EXPERT_FF="Fx", EXPERTS_FF="X Fx", EXPERTS_EMBD="X E", TYPES="types", CLASSES="classes",
+            DENSE="dense")
 WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="where X",
             LEARNED_POS="where positions are learned",
-            UNTIED="where not tied", ATTN_NORM="but where `layer.flow` is 1 or norms have no weights",
-            FFN_NORM="where `layer.flow` is 0 or 3 and norms have weights",
-            FINAL_NORM="where norms have weights", IT_IS="")
+            UNTIED="where not tied",
+            ATTN_NORM="where `layer.flow` is 0, 2, 3, or 5 behind layer 0, and norms have weights",
+            FFN_NORM="where `layer.flow` is 0, 3 or 5 and norms have weights",
+            FINAL_NORM="where norms have weights and `layer.flow` is not 4",
+            SUMS="where `layer.flow` is 4", TYPES="where `embd.token_types` is not 0",
+            DENSE="where `dense.width` is not 0", CLASSES="where `rank.classes` is not 0", IT_IS="")
 
 
 def kind_numbers():

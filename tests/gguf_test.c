@@ -152,13 +152,17 @@ TEST(gguf_reads_every_architecture)
 
 static qsf_hparams hp_of(const qsf_arch *a, bool tied)
 {
+    const uint64_t more = a->may_more;
     return (qsf_hparams){ .n_layers = TINY_LAYERS, .n_embd = TINY_EMBD, .n_heads = TINY_HEADS,
                           .n_kv_heads = strcmp(a->name, "gpt2") ? TINY_KV_HEADS : TINY_HEADS,
                           .head_dim = TINY_HEAD, .n_vocab = TINY_VOCAB,
                           .n_ff = a->has & QSF_HAS_HALF_FF ? TINY_FF / 2 : TINY_FF,
                           .norm = a->norm, .flow = a->flow, .qk_norm = a->qk_norm,
                           .n_ctx_train = TINY_CTX, .gated = a->gated, .learned_pos = a->learned_pos,
-                          .tied = tied, .n_experts = a->experts > QSF_EXPERTS_MAY ? 4 : 0, .n_used = 2,
+                          .n_token_types = more & QSF_KIND_MORE(TOKEN_TYPES) ? 2 : 0,
+                          .n_classes = more & QSF_KIND_MORE(CLS_OUT_BIAS) ? 3 : 0,
+                          .n_between = more & QSF_KIND_MORE(DENSE_2) ? 5 : 0, .tied = tied,
+                          .n_experts = a->experts > QSF_EXPERTS_MAY ? 4 : 0, .n_used = 2,
                           .n_ff_expert = 24, .n_ff_shared = 40 };
 }
 
@@ -170,7 +174,8 @@ static void put_role(gguf_build *b, const qsf_arch *a, const qsf_role *role)
     uint32_t rows = (uint32_t)qsf_dim_size(&hp, &layer, (qsf_dim)role->rows);
     if (a->fused_gate && role->kind == QSF_K_FFN_GATE) return;
     if (a->fused_gate && role->kind == QSF_K_FFN_UP) rows *= 2;
-    if (role->rows == QSF_DIM_ONE) rows = 0;
+    cols = QSF_MAX(cols, 1);
+    rows = role->rows == QSF_DIM_ONE ? 0 : QSF_MAX(rows, 1);
     if (a->qk_norm == QSF_QK_EACH && (QSF_KINDS_QK_NORM >> role->kind & 1)) {
         rows = cols / TINY_HEAD;
         cols = TINY_HEAD;
@@ -214,6 +219,8 @@ static void put_keys(gguf_build *b, const qsf_arch *a)
 /* Whether a file with the tensor, or without it, is of another form of the architecture. */
 static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
 {
+    if (role->kind == QSF_K_TOKEN_TYPES || role->kind == QSF_K_CLS_OUT || role->kind == QSF_K_DENSE_2)
+        return a->may_more != 0;
     return (a->has & QSF_HAS_MAY_PARALLEL && role->kind == QSF_K_FFN_NORM) ||
            (a->has & QSF_HAS_LOOSE_POS && role->kind == QSF_K_POS_EMBD) ||
            /* there it is FFN_NORM */

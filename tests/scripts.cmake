@@ -6,6 +6,7 @@
 set(parity parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-convert> --threads 1)
 
 qsf_script(cli_test 1200 cli_test.py $<TARGET_FILE:qsf-run>)
+qsf_script(cli_embed_test 600 cli_embed_test.py $<TARGET_FILE:qsf-run>)
 qsf_script(cli_chat_test 600 cli_chat_test.py $<TARGET_FILE:qsf-run>)
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     qsf_script(terminal_test 600 terminal_test.py $<TARGET_FILE:qsf-run>)
@@ -22,6 +23,9 @@ elseif(QSF_TEST_VARIANT STREQUAL "tsan")
     qsf_script(parity_tiny 2400 ${parity} --only llama --only gemma3 --threads 2)
 else()                                  # what other compilers could change shows in two networks as well
     qsf_script(parity_tiny 2400 ${parity} --only llama --only gemma3)
+endif()
+if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan|tsan)$")
+    qsf_script(parity_encoders 900 ${parity} --only encoders)
 endif()
 if(QSF_TEST_VARIANT MATCHES "^(release|tsan)$")      # a thread that has no processor is waited for
     set_tests_properties(${prefix}parity_tiny PROPERTIES PROCESSORS 4)

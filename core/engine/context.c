@@ -24,6 +24,8 @@ static qsf_status context_fill(const qsf_hparams *hp, qsf_context_options *o, qs
     if (hp->both_ways) {        /* a text is one batch, and what is kept of a layer is soon gone */
         if (o->kv_window)
             return qsf_fail(err, QSF_E_ARGUMENT, "an encoder sees its text whole: it takes no kv_window");
+        if (o->early_exit > 0)
+            return qsf_fail(err, QSF_E_ARGUMENT, "an encoder has no early exit");
         o->n_batch = QSF_MAX(o->n_batch, ENCODER_BATCH);
         o->kv_type = QSF_KV_F32;
     }

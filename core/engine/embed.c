@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "engine/embed.h"
 #include "base/sized.h"
+#include "engine/hidden.h"
 #include "engine/sequence.h"
 #include "engine/step.h"
 

@@ -33,7 +33,8 @@ bool qsf_head_can_stream(const qsf_source *s)
     if (!qsf_place_can_stream(s, &place)) return false;
     if (s->hp.tied) return !s->hp.learned_pos;          /* as the embedding, which it is */
     vectors_range(s, &begin, &end);
-    if (s->hp.n_classes || s->hp.n_between || qsf_unit_find(s, qsf_unit_final(s), QSF_K_OUTPUT_BIAS) >= 0 || begin >= end) return false;
+    if (s->hp.n_classes || s->hp.n_between) return false;         /* which need the unit whole */
+    if (qsf_unit_find(s, qsf_unit_final(s), QSF_K_OUTPUT_BIAS) >= 0 || begin >= end) return false;
     return qsf_stream_possible(s, place.unit, begin, end);
 }
 

@@ -1,6 +1,7 @@
 /* Hidden states behind the final norm, and what a text's come to together: its embedding.
  * SPDX-License-Identifier: MIT */
 #include "engine/embed.h"
+#include "engine/hidden.h"
 #include "engine/sequence.h"
 #include "engine/step.h"
 

@@ -4,7 +4,8 @@
  *   x -> norm -> mixer -> + x
  *   x -> norm -> feed-forward -> + x
  *
- * Other flows norm the sums, leave out norms before the parts, or give both parts the layer's input. */
+ * Other flows norm the sums, leave out norms before the parts, or give both parts the layer's
+ * input. */
 #include "engine/layer.h"
 #include "engine/attention.h"
 #include "engine/feed_forward_experts.h"

@@ -96,7 +96,8 @@ static qsf_status rerank_answers(qsf_context *c, const int32_t *ids, const size_
                                  float *scores)
 {
     const qsf_tokenizer *t = c->model->tokenizer;
-    const int32_t yes = t ? qsf_tokenizer_find(t, "yes", 3) : -1, no = t ? qsf_tokenizer_find(t, "no", 2) : -1;
+    const int32_t yes = t ? qsf_tokenizer_find(t, "yes", 3) : -1;
+    const int32_t no = t ? qsf_tokenizer_find(t, "no", 2) : -1;
     if (yes < 0 || no < 0)
         return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s has neither a classifier nor tokens \"yes\" and "
                         "\"no\": it cannot rank", c->model->source->path);

@@ -17,7 +17,7 @@ const qsf_arch qsf_archs[] = {
     { .name = "qwen2", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
       .may = QSF_KIND(OUTPUT_BIAS) | QSF_KINDS_QKV_BIAS },
     { .name = "qwen3", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
-      .need = QSF_KINDS_QK_NORM, .may = QSF_KINDS_QKV_BIAS },
+      .need = QSF_KINDS_QK_NORM, .may = QSF_KINDS_QKV_BIAS, .may_more = QSF_KIND_MORE(CLS_OUT_BIAS) },
     /* The text parts of models with pictures: positions of text turn every section alike. */
     { .name = "qwen2vl", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
       .may = QSF_KIND(OUTPUT_BIAS) | QSF_KINDS_QKV_BIAS },

@@ -48,8 +48,8 @@ static qsf_status refuse_features(const gguf *g, qsf_error *err)
         (st = refuse_number(g, "%s.rope.dimension_sections", "rotary sections of images", err))) return st;
     if ((st = qsf_gguf_bool(g, "%s.attention.causal", &causal, err))) return st;
     if (!causal && !g->row->both_ways)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: attention that is not causal, which this version does not know of %s",
-                        g->s->path, g->arch);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: attention that is not causal, which this version does "
+                        "not know of %s", g->s->path, g->arch);
     return QSF_OK;
 }
 

@@ -93,9 +93,9 @@ static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role,
     const bool heads = role->cols == QSF_DIM_Q_NORM || role->cols == QSF_DIM_K_NORM;
     /* A norm for each head may be a matrix. */
     const uint64_t each = heads && layer->qk_norm == QSF_QK_EACH ? layer->head_dim : cols;
-    const qsf_status taken = check_taken(l, unit, role, t, err);
-    if (taken) return taken;
-    const qsf_status st = role_of_experts(layer, role)
+    qsf_status st;
+    if ((st = check_taken(l, unit, role, t, err))) return st;
+    st = role_of_experts(layer, role)
         ? check_experts(l->g, t, role->rows == QSF_DIM_ONE ? 1 : rows / layer->n_experts,
                         role->rows == QSF_DIM_ONE ? cols / layer->n_experts : cols, layer->n_experts, err)
         : check_shape(l->g, t, rows * (cols / each), each, err);
@@ -166,8 +166,8 @@ static int64_t layer_of(gguf_text name, gguf_text *rest)
     return n;
 }
 
-/* Names that stand for something else under one architecture (NULL: where sums are normed).  Falcon's first norm is that of the
- * feed-forward where there is a second one. */
+/* Names that stand for something else under one architecture (NULL: where sums are normed).
+ * Falcon's first norm is that of the feed-forward where there is a second one. */
 static const struct { const char *arch, *name; uint8_t kind; bool two; } gguf_aliases[] = {
     { "seed_oss", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
     { "glm4moe", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
@@ -190,7 +190,8 @@ static const qsf_role *find_alias(const gguf *g, const qsf_layer *layer, gguf_te
     if (layer->n_experts && gguf_text_is(name, "ffn_down_shexp.weight")) return qsf_role_of(QSF_K_FFN_DOWN);
     for (size_t i = 0; i < QSF_ARRAY_LEN(gguf_aliases); i++)
         if ((gguf_aliases[i].arch ? !strcmp(gguf_aliases[i].arch, g->arch)
-                                  : g->s->hp.flow == QSF_FLOW_SUMS) && gguf_text_is(name, gguf_aliases[i].name) &&
+                                  : g->s->hp.flow == QSF_FLOW_SUMS) &&
+            gguf_text_is(name, gguf_aliases[i].name) &&
             (!gguf_aliases[i].two || g->s->hp.flow == QSF_FLOW_PARALLEL_NORMS))
             return qsf_role_of(gguf_aliases[i].kind);
     return NULL;

@@ -61,7 +61,7 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     BIAS(LAYER, FFN_POST_NORM_BIAS, EMBD, "post_ffw_norm.bias", NULL),
     MATRIX(EMBD, TOKEN_EMBD, VOCAB, EMBD, ALWAYS, "token_embd", "embed_tokens.weight"),
     ROLE(EMBD, POS_EMBD, ADD, CTX, EMBD, LEARNED_POS, "position_embd", "position_embd.weight", NULL),
-    ROLE(EMBD, TOKEN_TYPES, ADD, TYPES, EMBD, IT_IS, "token_types", "token_types.weight", NULL),
+    ROLE(EMBD, TOKEN_TYPES, ADD, TYPES, EMBD, TYPES, "token_types", "token_types.weight", NULL),
     NORM(EMBD, TOKEN_NORM, EMBD, IT_IS, "token_embd_norm", NULL),
     BIAS(EMBD, TOKEN_NORM_BIAS, EMBD, "token_embd_norm.bias", NULL),
     NORM(FINAL, OUTPUT_NORM, EMBD, FINAL_NORM, "output_norm", "norm.weight"),
@@ -73,8 +73,8 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     NORM(FINAL, CLS_NORM, EMBD, IT_IS, "cls.norm", NULL),
     ROLE(FINAL, CLS_OUT, ADD, CLASSES, EMBD, CLASSES, "cls.output", "cls.output.weight", NULL),
     BIAS(FINAL, CLS_OUT_BIAS, CLASSES, "cls.output.bias", NULL),
-    ROLE(FINAL, DENSE_2, ADD, DENSE, EMBD, IT_IS, "dense_2", "dense_2.weight", NULL),
-    ROLE(FINAL, DENSE_3, ADD, EMBD, DENSE, IT_IS, "dense_3", "dense_3.weight", NULL),
+    ROLE(FINAL, DENSE_2, ADD, DENSE, EMBD, DENSE, "dense_2", "dense_2.weight", NULL),
+    ROLE(FINAL, DENSE_3, ADD, EMBD, DENSE, DENSE, "dense_3", "dense_3.weight", NULL),
 };
 #undef HF
 #undef ROLE
@@ -156,6 +156,8 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
     case QSF_WHEN_FINAL_NORM:  return qsf_final_norm(hp);
     case QSF_WHEN_SUMS:        return layer && layer->flow == QSF_FLOW_SUMS;
     case QSF_WHEN_CLASSES:     return hp->n_classes != 0;
+    case QSF_WHEN_TYPES:       return hp->n_token_types != 0;
+    case QSF_WHEN_DENSE:       return hp->n_dense != 0;
     case QSF_WHEN_IT_IS:       break;
     }
     return false;

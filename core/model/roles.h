@@ -42,6 +42,8 @@ typedef enum qsf_when {
     QSF_WHEN_FINAL_NORM, /* ... before the head */
     QSF_WHEN_SUMS, /* sums with the stream are normed */
     QSF_WHEN_CLASSES, /* texts are scored */
+    QSF_WHEN_TYPES, /* tokens have types */
+    QSF_WHEN_DENSE, /* layers are behind the pooling */
     QSF_WHEN_IT_IS /* it need not be */
 } qsf_when;
 

@@ -11,8 +11,8 @@
 //     greedy   ids of at most STEPS steps, the last one is the end token where one came
 //     ended    bool
 //     margin   largest minus second largest logit at each step
-//     embedding   with --pool, instead of all else but the prompt: its embedding, or of each token one behind
-//              the other
+//     embedding   with --pool, instead of all else but the prompt: its embedding, or of each
+//              token one behind the other
 //     logits   after the last prompt token: all of them, or with --top K pairs [id, logit], largest
 //              first
 // Linked against llama.cpp's libraries: README.md beside this file has the command, and the one
@@ -193,7 +193,8 @@ static void embed(llama_model *model, llama_context *ctx, std::vector<llama_toke
     const size_t rows = o.pool == "none" ? prompt.size() : 1;
     std::vector<double> all;
     for (size_t r = 0; r < rows; r++) {
-        const float *x = o.pool == "none" ? llama_get_embeddings_ith(ctx, (int)r) : llama_get_embeddings_seq(ctx, 0);
+        const float *x = o.pool == "none" ? llama_get_embeddings_ith(ctx, (int)r)
+                                          : llama_get_embeddings_seq(ctx, 0);
         all.insert(all.end(), x, x + width);
     }
     std::printf("{");
@@ -225,7 +226,8 @@ int main(int argc, char **argv)
     cp.embeddings = !o.pool.empty();
     cp.n_ubatch = o.pool.empty() ? cp.n_ubatch : cp.n_batch;
     if (!o.pool.empty())
-        cp.pooling_type = o.pool == "none" ? LLAMA_POOLING_TYPE_NONE : o.pool == "mean" ? LLAMA_POOLING_TYPE_MEAN
+        cp.pooling_type = o.pool == "none" ? LLAMA_POOLING_TYPE_NONE
+            : o.pool == "mean" ? LLAMA_POOLING_TYPE_MEAN
             : o.pool == "cls" ? LLAMA_POOLING_TYPE_CLS : o.pool == "last" ? LLAMA_POOLING_TYPE_LAST
             : LLAMA_POOLING_TYPE_RANK;
 #endif

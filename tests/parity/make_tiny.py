@@ -315,15 +315,16 @@ def mixtures():
 def encoders():
     """Models that embed texts: attention in both directions, and what only they have."""
     odd = dict(SMALL, n_embd=72, n_heads=6, n_kv_heads=6, n_ff=140, norm="layer", norm_bias=True, flow="sums",
-               token_norm=True, no_output=True, encoder=True, kv={"attention.causal": False, "pooling_type": 1})
+               token_norm=True, no_output=True, encoder=True,
+               kv={"attention.causal": False, "pooling_type": 1})
     bert = dict(odd, arch="bert", gated=False, qkv_bias=True, out_bias=True, ffn_bias=True, types=2,
                 learned=True)
     yield "bert", bert
     yield "bert-rank", dict(bert, classes=1, kv={"attention.causal": False, "pooling_type": 4})
     yield "nomic-bert", dict(odd, arch="nomic-bert", types=1, fused=True, fused_gate=False,
                              kv={"attention.causal": False, "pooling_type": 1, "rope.freq_base": 1000.0})
-    yield "jina-bert-v2", dict(odd, arch="jina-bert-v2", types=2, qkv_bias=True, out_bias=True, ffn_bias="down",
-                               fused_gate=True)
+    yield "jina-bert-v2", dict(odd, arch="jina-bert-v2", types=2, qkv_bias=True, out_bias=True,
+                               ffn_bias="down", fused_gate=True)
     yield "jina-bert-v2-norms", dict(odd, arch="jina-bert-v2", types=2, qkv_bias=True, out_bias=True,
                                      ffn_bias="down", qk_norm="all", qk_bias=True,
                                      kv={"attention.causal": False, "pooling_type": 2})
@@ -336,6 +337,9 @@ def encoders():
                  kv={"attention.causal": False, "pooling_type": 1, "attention.sliding_window": 9,
                      "rope.freq_base": 1e6, "rope.freq_base_swa": 10000.0})
     yield "gemma-embedding", gemma
+    yield "gemma-embedding-dense", dict(gemma, dense=100)
+    yield "qwen3-rank", dict(SMALL, arch="qwen3", n_embd=72, n_heads=4, n_kv_heads=2, head_dim=20, n_ff=140,
+                             classes=2, kv={"pooling_type": 4})
 
 def bitnets():
     """Ternary weights of one magnitude a matrix, in every type that may hold them; two norms more."""
@@ -417,7 +421,8 @@ class Writer:
                 w.add_array("xielu." + key, [float(np.float32(v))
                                              for v in self.rng.uniform(m["n_layers"], low, high)])
         if m.get("types"): w.add_token_type_count(m["types"])
-        if m.get("classes"): w.add_array(m["arch"] + ".classifier.output_labels", ["yes", "no"][:m["classes"]])
+        if m.get("classes"):
+            w.add_array(m["arch"] + ".classifier.output_labels", ["yes", "no"][:m["classes"]])
         add_spm(w) if m["vocab"] == "spm" else add_bpe(w)
 
     def attention(self, b):
@@ -514,7 +519,8 @@ class Writer:
         self.matrix("token_embd.weight", N_VOCAB, m["n_embd"], embd, dead=N_SPECIAL if m["tied"] else 0)
         if m.get("token_norm"): self.norm("token_embd_norm")
         if m.get("types"): self.matrix("token_types.weight", m["types"], m["n_embd"], 0.5, kind=Q.F32)
-        if m["arch"] == "gpt2" or m.get("learned"): self.matrix("position_embd.weight", 1024, m["n_embd"], 0.5, kind=Q.F32)
+        if m["arch"] == "gpt2" or m.get("learned"):
+            self.matrix("position_embd.weight", 1024, m["n_embd"], 0.5, kind=Q.F32)
         half = m.get("rope_dim", self.head_dim) // 2
         if m.get("rope_freqs"):
             self.w.add_tensor("rope_freqs.weight", self.rng.uniform(half, 1, 8).astype(np.float32))
@@ -526,11 +532,18 @@ class Writer:
         if not m.get("no_output"): self.norm("output_norm", 2.5 / embd)
         if m.get("classes"):
             for name, rows in (("cls", m["n_embd"]), ("cls.output", m["classes"])):
+                if name == "cls" and m["arch"] == "qwen3": continue
                 self.matrix(name + ".weight", rows, m["n_embd"], 1.5)
-                self.vector(name + ".bias", rows, 0, 0.2)
+                if m["arch"] != "qwen3": self.vector(name + ".bias", rows, 0, 0.2)
+        if m.get("dense"):
+            for key, n in (("2_feat_in", m["n_embd"]), ("2_feat_out", m["dense"]), ("3_feat_in", m["dense"]),
+                           ("3_feat_out", m["n_embd"])): self.w.add_uint32(f"{m['arch']}.dense_{key}", n)
+            self.matrix("dense_2.weight", m["dense"], m["n_embd"], 1.0)
+            self.matrix("dense_3.weight", m["n_embd"], m["dense"], 1.0)
         # what has no norm to be loud by is so itself
         loud = 2.5 if m.get("no_norms") else 1.0
-        if not m["tied"] and not m.get("encoder"): self.matrix("output.weight", N_VOCAB, m["n_embd"], loud, dead=N_SPECIAL)
+        if not m["tied"] and not m.get("encoder"):
+            self.matrix("output.weight", N_VOCAB, m["n_embd"], loud, dead=N_SPECIAL)
         if m.get("output_bias"): self.vector("output.bias", N_VOCAB, 0, 0.3)
         self.w.write_header_to_file()
         self.w.write_kv_data_to_file()
