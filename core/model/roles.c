@@ -157,7 +157,7 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
     case QSF_WHEN_SUMS:        return layer && layer->flow == QSF_FLOW_SUMS;
     case QSF_WHEN_CLASSES:     return hp->n_classes != 0;
     case QSF_WHEN_TYPES:       return hp->n_token_types != 0;
-    case QSF_WHEN_DENSE:       return hp->n_dense != 0;
+    case QSF_WHEN_DENSE:       return hp->n_between != 0;
     case QSF_WHEN_IT_IS:       break;
     }
     return false;
