@@ -96,7 +96,8 @@ class Encoder(unittest.TestCase):
         r = run(RANKER, "--embedding", "--pooling", "mean", "--ids", long)
         self.assertNotEqual(r.returncode, 0)
         self.assertIn("one batch", r.stderr.decode())
-        self.assertEqual(run(RANKER, "--embedding", "--pooling", "mean", "--ids", long, "-b", 600).returncode, 0)
+        r = run(RANKER, "--embedding", "--pooling", "mean", "--ids", long, "-b", 600)
+        self.assertEqual(r.returncode, 0, r.stderr)
 
 
 if __name__ == "__main__":

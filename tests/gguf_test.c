@@ -221,6 +221,8 @@ static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
 {
     if (role->kind == QSF_K_TOKEN_TYPES || role->kind == QSF_K_CLS_OUT || role->kind == QSF_K_DENSE_2)
         return a->may_more != 0;
+    if ((a->has & QSF_HAS_LOOSE_GATE && role->kind == QSF_K_FFN_GATE) ||
+        (a->has & QSF_HAS_BARE_BEGIN && role->kind == QSF_K_ATTN_NORM)) return true;
     return (a->has & QSF_HAS_MAY_PARALLEL && role->kind == QSF_K_FFN_NORM) ||
            (a->has & QSF_HAS_LOOSE_POS && role->kind == QSF_K_POS_EMBD) ||
            /* there it is FFN_NORM */
