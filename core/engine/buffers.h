@@ -14,6 +14,7 @@ typedef struct qsf_buffers {
     float *q, *k, *v;     /* [rows][ld_q], [rows][ld_kv] */
     float *att;           /* [rows][ld_q] */
     float *gate, *up;     /* [rows][ld_ff] */
+    float *mix;           /* [rows][ld_mix] what a mixer with state is given; NULL: no layer has one */
     float *logits;        /* [n_logits][ld_vocab] */
     float *exit_x;        /* [QSF_EXIT_MOST][ld_embd] of rows that early exit has left, NULL without it */
     float *exit_last;     /* [ld_embd] at the last check */
@@ -26,7 +27,7 @@ typedef struct qsf_buffers {
     /* [QSF_KV_BLOCK][2][half] halves: see key_bias.c; NULL where keys keep their bias */
     uint16_t *bias_steps;
     qsf_act act;          /* [rows][max_cols] */
-    size_t ld_embd, ld_q, ld_kv, ld_ff, ld_vocab, ld_attention, max_cols;
+    size_t ld_embd, ld_q, ld_kv, ld_ff, ld_mix, ld_vocab, ld_attention, max_cols;
 } qsf_buffers;
 
 /* Lays the buffers out from base (NULL: only counts) and returns their bytes. */

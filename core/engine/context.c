@@ -169,8 +169,8 @@ static qsf_status context_state(qsf_context *c, uint32_t asked, qsf_error *err)
     qsf_exit_init(&c->early_exit, c->o.early_exit, &c->b);
     qsf_kv_attention_init(&c->kv_attention, c->b.kv_attention, s, &c->o);
     qsf_kv_layout l;
-    qsf_kv_layout_init(&l, c->o.kv_type, qsf_layers_run(s, c->o.quality, s->hp.n_layers), s->most.n_kv_heads,
-                       s->most.head_dim);
+    qsf_kv_layout_init(&l, c->o.kv_type, qsf_layers_attending(s, c->o.quality, s->hp.n_layers),
+                       s->most.n_kv_heads, s->most.head_dim);
     const qsf_status st = qsf_kv_init(&c->kv, mem, &l, qsf_kv_blocks_of(&c->o), c->o.n_seqs, err);
     if (st) return st;
     const size_t state = qsf_state_place(s, c->o.quality, s->hp.n_layers);

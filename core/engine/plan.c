@@ -187,8 +187,8 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const qsf_gr
     qsf_kv_layout l;
     *plan = (qsf_plan){ .n_ctx = o->n_ctx, .n_batch = o->n_batch, .kv_type = o->kv_type,
                         .kv_window = o->kv_window, .kv_heavy = o->kv_heavy };
-    qsf_kv_layout_init(&l, o->kv_type, qsf_layers_run(s, o->quality, hp->n_layers), s->most.n_kv_heads,
-                       s->most.head_dim);
+    qsf_kv_layout_init(&l, o->kv_type, qsf_layers_attending(s, o->quality, hp->n_layers),
+                       s->most.n_kv_heads, s->most.head_dim);
     plan_staging(z, g, &fetch);
     plan_ends(s, z, g, plan);
     if (z->rows_head) plan_item(plan, "approximate head", z->rows_head);

@@ -116,6 +116,13 @@ const qsf_arch qsf_archs[] = {
     { .name = "bloom", .norm = QSF_NORM_LAYER, .act = QSF_ACT_GELU, .rope = QSF_ROPE_NONE, .alibi = 8,
       .need = QSF_KINDS_NORM_BIAS | QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS) | QSF_KIND(FFN_UP_BIAS) |
               QSF_KIND(FFN_DOWN_BIAS) | QSF_KIND(TOKEN_NORM) | QSF_KIND(TOKEN_NORM_BIAS) },
+    /* Some layers, those without key and value heads, have another mixer. */
+    { .name = "lfm2", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .mixer = QSF_MIXER_SHORT_CONV, .may_window = true, .need = QSF_KINDS_QK_NORM },
+    { .name = "granitehybrid", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_PAIRS,
+      .gated = true, .longrope = true, .mixer = QSF_MIXER_MAMBA2,
+      .has = QSF_HAS_SCALES | QSF_HAS_DIVISOR | QSF_HAS_SWITCH,
+      .may = QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS) | QSF_KINDS_FFN_BIAS },
     { .name = NULL },
 };
 
@@ -133,16 +140,20 @@ void qsf_arch_list(char *out, size_t cap)
         at += qsf_format(out + at, cap - at, "%s%s", at ? ", " : "", a->name);
 }
 
-static bool arch_bit(uint64_t kinds, const qsf_role *role) { return kinds >> role->kind & 1; }
+static bool arch_bit(uint64_t kinds, const qsf_layer *layer, const qsf_role *role)
+{
+    return role->kind < 64 && kinds >> role->kind & 1 && qsf_role_fits(layer, role);
+}
 
 bool qsf_arch_needs(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role)
 {
-    return qsf_role_needed(hp, layer, role) || arch_bit(a->need, role);
+    return qsf_role_needed(hp, layer, role) || arch_bit(a->need, layer, role);
 }
 
 bool qsf_arch_takes(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role)
 {
-    return qsf_arch_needs(a, hp, layer, role) || arch_bit(a->may, role);
+    const bool may = role->when == QSF_WHEN_MAY_SUMS && qsf_role_fits(layer, role);
+    return may || qsf_arch_needs(a, hp, layer, role) || arch_bit(a->may, layer, role);
 }
 
 /* A different list from the one above: released numbers, of which some name no architecture of this

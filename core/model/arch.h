@@ -44,6 +44,7 @@ typedef struct qsf_arch {
     uint32_t window, window_pattern;     /* where the file does not say; pattern 0: every layer is windowed */
     float    attn_softcap, final_softcap;
     float    base_local;        /* rotary base of windowed layers; 0: they turn like the others */
+    uint8_t  mixer;             /* qsf_mixer of layers without key and value heads; 0: there are none */
     uint8_t  flow, qk_norm;     /* as in qsf_hparams, like the next one */
     uint32_t rope_skip;
     uint64_t has;               /* qsf_arch_has */

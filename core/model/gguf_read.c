@@ -64,7 +64,10 @@ static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role,
     const uint64_t cols = qsf_dim_size(hp, layer, (qsf_dim)role->cols);
     const bool heads = role->cols == QSF_DIM_Q_NORM || role->cols == QSF_DIM_K_NORM;
     /* A norm for each head may be a matrix. */
-    const uint64_t each = heads && layer->qk_norm == QSF_QK_EACH ? layer->head_dim : cols;
+    uint64_t each = heads && layer->qk_norm == QSF_QK_EACH ? layer->head_dim : cols;
+    /* So may small numbers of mixers with state, whose rows are channels, heads or groups. */
+    if (role->kind >= QSF_K_MIX_IN && role->rows == QSF_DIM_ONE && t->dims[0] && cols % t->dims[0] == 0)
+        each = t->dims[0];
     const qsf_status st = check_shape(l->g, t, rows * (cols / each), each, err);
     if (st) return st;
     const uint64_t bytes = t->packing ? qsf_stored_codes_bytes(t->packing, (uint32_t)rows, (uint32_t)cols)
@@ -141,6 +144,10 @@ static const struct { const char *arch, *name; uint8_t kind; bool two; } gguf_al
     { "falcon", "attn_norm.bias", QSF_K_FFN_NORM_BIAS, true },
     { "falcon", "attn_norm_2.weight", QSF_K_ATTN_NORM, true },
     { "falcon", "attn_norm_2.bias", QSF_K_ATTN_NORM_BIAS, true },
+    { "lfm2", "shortconv.in_proj.weight", QSF_K_MIX_IN, false },
+    { "lfm2", "shortconv.conv.weight", QSF_K_MIX_CONV, false },
+    { "lfm2", "shortconv.out_proj.weight", QSF_K_MIX_OUT, false },
+    { "lfm2", "token_embd_norm.weight", QSF_K_OUTPUT_NORM, false },
 };
 
 static const qsf_role *find_alias(const gguf *g, gguf_text name)
@@ -229,7 +236,7 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
         const qsf_status st = put_layer_scale(l, (uint32_t)layer, rest, t, &found, err);
         if (found) return st;
     }
-    if (layer < 0 && (role = find_role(false, t->name)))
+    if (layer < 0 && ((role = find_alias(l->g, t->name)) || (role = find_role(false, t->name))))
         return put_whole(l, role->part == QSF_PART_EMBD ? qsf_unit_embd(s) : qsf_unit_final(s), role, t, err);
     if (layer < 0 && (role = find_scaled(false, t->name)))
         return put_scale(l, role->part == QSF_PART_EMBD ? qsf_unit_embd(s) : qsf_unit_final(s), role->kind, t,

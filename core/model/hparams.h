@@ -64,9 +64,16 @@ typedef struct qsf_hparams {
     float    temp_scale;
     uint32_t temp_every;
     float   *xielu;               /* [n_layers][QSF_XIELU_NUMBERS], or NULL */
+    /* Mixers with state beside, or instead of, attention. */
+    uint8_t *mixers;              /* [n_layers] qsf_mixer; NULL: attention in all layers */
+    uint8_t *feed_forwards;       /* [n_layers] qsf_feed_forward; NULL: as `gated` says in all layers */
+    uint32_t mix_conv;            /* positions that a convolution sees, its own included */
+    uint32_t mix_inner;           /* columns of what the mixer computes */
+    uint32_t mix_state;           /* numbers that each of these keeps */
+    uint32_t mix_heads, mix_groups; /* that share a decay; that share what is written and read */
 } qsf_hparams;
 
-enum { QSF_MAX_HEAD_DIM = 1024 };
+enum { QSF_MAX_HEAD_DIM = 1024, QSF_MAX_MIX_CONV = 16, QSF_MAX_MIX_STATE = 1024 };
 /* XIELU's a, b, beta and eps: a x^2 + beta x above zero, else (e^min(x, eps) - 1 - x) b + beta x.
  */
 enum { QSF_XIELU_NUMBERS = 4 };

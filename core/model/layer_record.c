@@ -9,6 +9,59 @@ enum { ROPE_GLOBAL, ROPE_LOCAL };
 
 qsf_norm qsf_norm_of(const qsf_hparams *hp) { return (qsf_norm){ hp->norm, hp->norm_eps }; }
 
+/* Sizes of a mixer with state.  The state is that of the convolution, [positions before this
+ * one][channels], then sums [heads][columns of a head][state]. */
+static void layer_mixer(qsf_layer *l, const qsf_hparams *hp)
+{
+    const uint32_t both = 2 * hp->mix_groups * hp->mix_state;
+    l->mix_conv = hp->mix_conv;
+    l->mix_state = hp->mix_state;
+    l->mix_heads = hp->mix_heads;
+    l->mix_groups = hp->mix_groups;
+    if (l->mixer == QSF_MIXER_SHORT_CONV) {
+        l->mix_inner = l->mix_channels = hp->n_embd;
+        l->mix_in = 3 * hp->n_embd;
+        l->mix_state = 0;
+    } else {
+        l->mix_inner = hp->mix_inner;
+        l->mix_channels = hp->mix_inner + both;
+        l->mix_in = 2 * hp->mix_inner + both + hp->mix_heads;
+    }
+    l->state_bytes = ((l->mix_conv - 1) * l->mix_channels + l->mix_inner * l->mix_state) *
+                     (uint32_t)sizeof(float);
+}
+
+static bool mixer_has_state(uint8_t mixer)
+{
+    return mixer != QSF_MIXER_ATTENTION && mixer != QSF_MIXER_NONE;
+}
+
+/* Numbers that layer_mixer multiplies and mixers divide by. */
+static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
+{
+    const qsf_hparams *hp = &s->hp;
+    bool sums = false, conv = false;
+    for (uint32_t i = 0; i < hp->n_layers; i++) {
+        const uint8_t m = hp->mixers ? hp->mixers[i] : 0, f = hp->feed_forwards ? hp->feed_forwards[i] : 0;
+        if (m >= QSF_N_MIXERS || f >= QSF_N_FEED_FORWARDS ||
+            (m == QSF_MIXER_NONE && f == QSF_FEED_FORWARD_NONE && hp->feed_forwards))
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has mixer %u and feed-forward %u, which "
+                            "this version cannot run", s->path, (unsigned)i, (unsigned)m, (unsigned)f);
+        conv |= mixer_has_state(m);
+        sums |= m == QSF_MIXER_MAMBA2;
+    }
+    if (conv && (hp->mix_conv < 2 || hp->mix_conv > QSF_MAX_MIX_CONV))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a convolution over %u positions; 2 to %d are possible",
+                        s->path, (unsigned)hp->mix_conv, (int)QSF_MAX_MIX_CONV);
+    if (sums && (!hp->mix_inner || hp->mix_inner > 1 << 18 || !hp->mix_state ||
+                 hp->mix_state > QSF_MAX_MIX_STATE || !hp->mix_groups || !hp->mix_heads ||
+                 hp->mix_inner % hp->mix_heads || hp->mix_heads % hp->mix_groups))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a state of %u x %u numbers with %u heads in %u groups, "
+                        "which this version cannot run", s->path, (unsigned)hp->mix_inner,
+                        (unsigned)hp->mix_state, (unsigned)hp->mix_heads, (unsigned)hp->mix_groups);
+    return QSF_OK;
+}
+
 qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
 {
     const uint32_t every = hp->window_pattern;
@@ -16,8 +69,9 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
     const bool still = hp->rope == QSF_ROPE_NONE || (hp->rope_skip && i % hp->rope_skip == hp->rope_skip - 1);
     const uint16_t rope = windowed && hp->rope_base_local > 0 ? ROPE_LOCAL : ROPE_GLOBAL;
     qsf_layer l = {
-        .mixer = QSF_MIXER_ATTENTION,
-        .feed_forward = hp->gated ? QSF_FEED_FORWARD_GATED : QSF_FEED_FORWARD_PLAIN,
+        .mixer = hp->mixers ? hp->mixers[i] : QSF_MIXER_ATTENTION,
+        .feed_forward = hp->feed_forwards ? hp->feed_forwards[i]
+            : hp->gated ? QSF_FEED_FORWARD_GATED : QSF_FEED_FORWARD_PLAIN,
         .act = hp->act,
         .rope = still ? QSF_NO_ROPE : rope,
         .n_heads = hp->n_heads,
@@ -37,6 +91,7 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
         .temp_scale = hp->temp_scale,
         .temp_every = hp->temp_every,
     };
+    if (mixer_has_state(l.mixer)) layer_mixer(&l, hp);
     if (hp->xielu) memcpy(l.xielu, hp->xielu + (size_t)i * QSF_XIELU_NUMBERS, sizeof l.xielu);
     return l;
 }
@@ -70,7 +125,8 @@ qsf_layer_most qsf_layers_most(const qsf_layer *layers, uint32_t n)
         m.n_kv_heads = QSF_MAX(m.n_kv_heads, l->n_kv_heads);
         m.head_dim = QSF_MAX(m.head_dim, wide);
         m.n_ff = QSF_MAX(m.n_ff, l->n_ff);
-        m.q = QSF_MAX(m.q, l->n_heads * wide);
+        m.q = QSF_MAX(m.q, QSF_MAX(l->n_heads * wide, l->mix_inner));
+        m.mix_in = QSF_MAX(m.mix_in, l->mix_in);
         m.kv = QSF_MAX(m.kv, l->n_kv_heads * wide);
         m.share = QSF_MAX(m.share, l->n_heads / l->n_kv_heads);
     }
@@ -89,6 +145,8 @@ qsf_status qsf_layers_fill(qsf_source *s, qsf_error *err)
 {
     qsf_rope_record ropes[QSF_HPARAMS_ROPES];
     const uint32_t n = s->hp.n_layers;
+    const qsf_status st = mixers_check(s, err);
+    if (st) return st;
     s->n_ropes = qsf_ropes_of(&s->hp, ropes);
     s->ropes = qsf_arena_array(s->arena, s->n_ropes, sizeof *s->ropes, "rotary tables", err);
     s->layers = s->ropes ? qsf_arena_array(s->arena, n, sizeof *s->layers, "layers", err) : NULL;

@@ -22,26 +22,34 @@
 const qsf_role qsf_roles[QSF_N_ROLES] = {
     NORM(LAYER, ATTN_NORM, EMBD, ATTN_NORM, "attn_norm", "input_layernorm.weight"),
     BIAS(LAYER, ATTN_NORM_BIAS, EMBD, "attn_norm.bias", NULL),
-    MATRIX(LAYER, ATTN_Q, Q, EMBD, ALWAYS, "attn_q", "self_attn.q_proj.weight"),
+    MATRIX(LAYER, ATTN_Q, Q, EMBD, ATTENTION, "attn_q", "self_attn.q_proj.weight"),
     BIAS(LAYER, ATTN_Q_BIAS, Q, "attn_q.bias", "self_attn.q_proj.bias"),
-    MATRIX(LAYER, ATTN_K, KV, EMBD, ALWAYS, "attn_k", "self_attn.k_proj.weight"),
+    MATRIX(LAYER, ATTN_K, KV, EMBD, ATTENTION, "attn_k", "self_attn.k_proj.weight"),
     BIAS(LAYER, ATTN_K_BIAS, KV, "attn_k.bias", "self_attn.k_proj.bias"),
-    MATRIX(LAYER, ATTN_V, V, EMBD, ALWAYS, "attn_v", "self_attn.v_proj.weight"),
+    MATRIX(LAYER, ATTN_V, V, EMBD, ATTENTION, "attn_v", "self_attn.v_proj.weight"),
     BIAS(LAYER, ATTN_V_BIAS, V, "attn_v.bias", "self_attn.v_proj.bias"),
     NORM(LAYER, Q_NORM, Q_NORM, IT_IS, "attn_q_norm", "self_attn.q_norm.weight"),
     NORM(LAYER, K_NORM, K_NORM, IT_IS, "attn_k_norm", "self_attn.k_norm.weight"),
     NORM(LAYER, ATTN_SUB_NORM, SUMS, IT_IS, "attn_sub_norm", "self_attn.attn_sub_norm.weight"),
-    MATRIX(LAYER, ATTN_OUT, EMBD, SUMS, ALWAYS, "attn_output", "self_attn.o_proj.weight"),
+    MATRIX(LAYER, ATTN_OUT, EMBD, SUMS, ATTENTION, "attn_output", "self_attn.o_proj.weight"),
     BIAS(LAYER, ATTN_OUT_BIAS, EMBD, "attn_output.bias", "self_attn.o_proj.bias"),
+    MATRIX(LAYER, MIX_IN, MIX_IN, EMBD, MIXER, "ssm_in", NULL),
+    ROLE(LAYER, MIX_CONV, ADD, ONE, CONV, MIXER, "ssm_conv1d", "ssm_conv1d.weight", NULL),
+    ROLE(LAYER, MIX_CONV_BIAS, ADD, ONE, CHANNELS, MAY_SUMS, "ssm_conv1d.bias", "ssm_conv1d.bias", NULL),
+    ROLE(LAYER, MIX_STEP_BIAS, ADD, ONE, MIX_HEADS, SUMS, "ssm_dt.bias", "ssm_dt.bias", NULL),
+    ROLE(LAYER, MIX_DECAY, ADD, ONE, MIX_HEADS, SUMS, "ssm_a", "ssm_a", NULL),
+    ROLE(LAYER, MIX_SKIP, ADD, ONE, MIX_HEADS, SUMS, "ssm_d", "ssm_d", NULL),
+    NORM(LAYER, MIX_NORM, MIX, MAY_SUMS, "ssm_norm", NULL),
+    MATRIX(LAYER, MIX_OUT, EMBD, MIX, MIXER, "ssm_out", NULL),
     NORM(LAYER, ATTN_POST_NORM, EMBD, IT_IS, "post_attention_norm", "post_attention_layernorm.weight"),
     NORM(LAYER, FFN_NORM, EMBD, FFN_NORM, "ffn_norm", "post_attention_layernorm.weight"),
     BIAS(LAYER, FFN_NORM_BIAS, EMBD, "ffn_norm.bias", NULL),
     MATRIX(LAYER, FFN_GATE, FF, EMBD, GATED, "ffn_gate", "mlp.gate_proj.weight"),
     BIAS(LAYER, FFN_GATE_BIAS, FF, "ffn_gate.bias", "mlp.gate_proj.bias"),
-    MATRIX(LAYER, FFN_UP, FF, EMBD, ALWAYS, "ffn_up", "mlp.up_proj.weight"),
+    MATRIX(LAYER, FFN_UP, FF, EMBD, FFN, "ffn_up", "mlp.up_proj.weight"),
     BIAS(LAYER, FFN_UP_BIAS, FF, "ffn_up.bias", "mlp.up_proj.bias"),
     NORM(LAYER, FFN_SUB_NORM, FF, IT_IS, "ffn_sub_norm", "mlp.ffn_sub_norm.weight"),
-    MATRIX(LAYER, FFN_DOWN, EMBD, FF, ALWAYS, "ffn_down", "mlp.down_proj.weight"),
+    MATRIX(LAYER, FFN_DOWN, EMBD, FF, FFN, "ffn_down", "mlp.down_proj.weight"),
     BIAS(LAYER, FFN_DOWN_BIAS, EMBD, "ffn_down.bias", "mlp.down_proj.bias"),
     NORM(LAYER, FFN_POST_NORM, EMBD, IT_IS, "post_ffw_norm", "post_feedforward_layernorm.weight"),
     MATRIX(EMBD, TOKEN_EMBD, VOCAB, EMBD, ALWAYS, "token_embd", "embed_tokens.weight"),
@@ -97,6 +105,11 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
     case QSF_DIM_Q_NORM: return (uint64_t)qk_norm_heads(l, l->n_heads) * l->head_dim;
     case QSF_DIM_K_NORM: return (uint64_t)qk_norm_heads(l, l->n_kv_heads) * l->head_dim;
     case QSF_DIM_FF:    return l->n_ff;
+    case QSF_DIM_MIX_IN: return l->mix_in;
+    case QSF_DIM_MIX:   return l->mix_inner;
+    case QSF_DIM_CHANNELS: return l->mix_channels;
+    case QSF_DIM_CONV:  return (uint64_t)l->mix_channels * l->mix_conv;
+    case QSF_DIM_MIX_HEADS: return l->mix_heads;
     case QSF_DIM_ONE:   break;
     }
     return 1;
@@ -107,8 +120,30 @@ uint64_t qsf_role_outputs(const qsf_hparams *hp, const qsf_layer *layer, const q
     return qsf_dim_size(hp, layer, (qsf_dim)(role->rows == QSF_DIM_ONE ? role->cols : role->rows));
 }
 
+static bool layer_has_ffn(const qsf_layer *l) { return l && l->feed_forward != QSF_FEED_FORWARD_NONE; }
+static bool layer_has_mixer(const qsf_layer *l)
+{
+    return l && l->mixer != QSF_MIXER_ATTENTION && l->mixer != QSF_MIXER_NONE;
+}
+
+bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
+{
+    if (!layer || role->part != QSF_PART_LAYER) return true;
+    switch ((qsf_when)role->when) {
+    case QSF_WHEN_ATTENTION: return qsf_layer_attends(layer);
+    case QSF_WHEN_MIXER:     return layer_has_mixer(layer);
+    case QSF_WHEN_SUMS: case QSF_WHEN_MAY_SUMS: return layer_has_mixer(layer) && layer->mix_state;
+    case QSF_WHEN_FFN: case QSF_WHEN_GATED: case QSF_WHEN_FFN_NORM: return layer_has_ffn(layer);
+    default: break;
+    }
+    if (role->kind < 64 && QSF_KINDS_ATTENTION >> role->kind & 1) return qsf_layer_attends(layer);
+    if (role->kind < 64 && QSF_KINDS_FFN >> role->kind & 1) return layer_has_ffn(layer);
+    return true;
+}
+
 bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role)
 {
+    if (!qsf_role_fits(layer, role)) return false;
     switch ((qsf_when)role->when) {
     case QSF_WHEN_ALWAYS:      return true;
     case QSF_WHEN_GATED:       return layer && layer->feed_forward == QSF_FEED_FORWARD_GATED;
@@ -120,7 +155,8 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
         return layer && layer->norm.kind != QSF_NORM_BARE && (layer->flow == QSF_FLOW_SERIAL ||
                layer->flow == QSF_FLOW_PARALLEL_NORMS);
     case QSF_WHEN_FINAL_NORM:  return hp->norm != QSF_NORM_BARE;
-    case QSF_WHEN_IT_IS:       break;
+    case QSF_WHEN_ATTENTION: case QSF_WHEN_MIXER: case QSF_WHEN_SUMS: case QSF_WHEN_FFN: return layer != NULL;
+    case QSF_WHEN_MAY_SUMS: case QSF_WHEN_IT_IS: break;
     }
     return false;
 }

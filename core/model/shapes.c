@@ -48,7 +48,8 @@ static qsf_status shapes_of(const qsf_source *s, uint32_t unit, qsf_part part, c
 /* A matrix of one row cannot be told from a vector. */
 static bool layer_of_single_rows(const qsf_hparams *hp, const qsf_layer *l)
 {
-    return l->n_ff < 2 || qsf_dim_size(hp, l, QSF_DIM_KV) < 2 || qsf_dim_size(hp, l, QSF_DIM_V) < 2;
+    const bool heads = qsf_dim_size(hp, l, QSF_DIM_KV) < 2 || qsf_dim_size(hp, l, QSF_DIM_V) < 2;
+    return (l->n_ff < 2 && l->feed_forward != QSF_FEED_FORWARD_NONE) || (heads && qsf_layer_attends(l));
 }
 
 qsf_status qsf_source_check_shapes(const qsf_source *s, qsf_error *err)

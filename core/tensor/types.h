@@ -69,7 +69,10 @@ typedef enum qsf_kind {
     /* outside the layers */
     QSF_K_TOKEN_EMBD = 32, QSF_K_POS_EMBD, QSF_K_OUTPUT_NORM, QSF_K_OUTPUT_NORM_BIAS, QSF_K_OUTPUT,
     QSF_K_OUTPUT_BIAS, QSF_K_TOKEN_NORM, QSF_K_TOKEN_NORM_BIAS,
-    QSF_N_KINDS = 40,
+    /* of mixers with state: what widens and narrows them, their convolution, decays and norm */
+    QSF_K_MIX_IN = 60, QSF_K_MIX_CONV, QSF_K_MIX_OUT,
+    QSF_K_MIX_CONV_BIAS = 64, QSF_K_MIX_STEP_BIAS, QSF_K_MIX_DECAY, QSF_K_MIX_SKIP, QSF_K_MIX_NORM,
+    QSF_N_KINDS = 90,
     QSF_K_OUTLIERS = 0x100,          /* + the kind whose outliers these are */
     QSF_K_SCALE    = 0x200,          /* + the kind that this number (f32, 1 x 1) multiplies */
     QSF_K_PAD = 0xffff               /* filler between tensors, so that data begins at a multiple of 64 */

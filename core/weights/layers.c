@@ -17,6 +17,13 @@ uint32_t qsf_layers_run(const qsf_source *s, float quality, uint32_t n)
     return run;
 }
 
+uint32_t qsf_layers_attending(const qsf_source *s, float quality, uint32_t n)
+{
+    uint32_t run = 0;
+    for (uint32_t i = 0; i < n; i++) run += qsf_layer_runs(s, quality, i) && qsf_layer_attends(&s->layers[i]);
+    return run;
+}
+
 bool qsf_layers_known(const qsf_source *s)
 {
     for (uint32_t i = 0; i < s->hp.n_layers; i++)

@@ -9,6 +9,8 @@
  * how many of the first n do. */
 bool     qsf_layer_runs(const qsf_source *s, float quality, uint32_t layer);
 uint32_t qsf_layers_run(const qsf_source *s, float quality, uint32_t n);
+/* How many of the first n layers that run have keys and values. */
+uint32_t qsf_layers_attending(const qsf_source *s, float quality, uint32_t n);
 bool     qsf_layers_known(const qsf_source *s);         /* whether the file tells layers' importance */
 /* Whether a layer is left out: it is in left_out, or does not run at the fetch's quality. */
 bool     qsf_layer_skipped(const qsf_fetch *f, uint32_t layer);

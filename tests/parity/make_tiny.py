@@ -203,7 +203,26 @@ def models():
     out["llama-q8_k"]["judge"] = "reference"                # llama.cpp has no product of it
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(bitnets(), 1001)})
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(others(), 2001)})
+    out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(hybrids(), 3001)})
     return out
+
+def hybrids():
+    """Layers with other mixers than attention; kinds: one letter a layer, a: attention."""
+    odd = dict(SMALL, n_embd=72, n_heads=6, n_kv_heads=2, n_ff=140, n_layers=5)
+    yield "lfm2", dict(odd, arch="lfm2", tied=True, qk_norm="head", kinds="ccaca", final="token_embd_norm",
+                       kv={"shortconv.l_cache": 3, "rope.freq_base": 1e6})
+    yield "lfm2-q8_0", dict(odd, arch="lfm2", n_embd=96, n_ff=160, tied=True, qk_norm="head", kinds="cac",
+                            n_layers=3, final="token_embd_norm", type=Q.Q8_0, one=True,
+                            kv={"shortconv.l_cache": 4})
+    granite = {"embedding_scale": 3.0, "residual_scale": 0.6, "logit_scale": 2.5, "attention.scale": 0.4}
+    yield "granitehybrid", dict(odd, arch="granitehybrid", tied=True, kinds="mmam", n_layers=4,
+                                kv={**granite, "rope.scaling.finetuned": False, **ssm(144, 9, 3, 20)})
+    yield "granitehybrid-rope", dict(odd, arch="granitehybrid", kinds="ma", n_layers=2, one=True,
+                                     kv={"logit_scale": 3.0, **ssm(144, 6, 1, 16)})
+
+def ssm(inner, heads, groups, state, conv=4):
+    return {"ssm.conv_kernel": conv, "ssm.inner_size": inner, "ssm.state_size": state,
+            "ssm.time_step_rank": heads, "ssm.group_count": groups}
 
 def others():
     """Architectures of which only some parts are those above, each with what it alone has; sizes that no
@@ -320,7 +339,8 @@ class Writer:
         w.add_block_count(m["n_layers"])
         w.add_feed_forward_length(m["n_ff"] * m.get("ff_times", 1))
         w.add_head_count(m["n_heads"])
-        w.add_head_count_kv(m["n_kv_heads"])
+        kinds = m.get("kinds")
+        w.add_head_count_kv([m["n_kv_heads"] * (k == "a") for k in kinds] if kinds else m["n_kv_heads"])
         layered = m["arch"] == "gpt2" or m.get("norm") == "layer"
         w.add_layer_norm_eps(1e-5) if layered else w.add_layer_norm_rms_eps(1e-5)
         if "head_dim" in m:
@@ -358,6 +378,25 @@ class Writer:
             self.vector(b + "attn_q_norm.weight", n_q, 1.3, 0.3, m["qk_norm"] == "each" and d)
             self.vector(b + "attn_k_norm.weight", n_kv, 1.3, 0.3, m["qk_norm"] == "each" and d)
 
+    def short_conv(self, b):
+        e, taps = self.m["n_embd"], self.m["kv"]["shortconv.l_cache"]
+        self.matrix(b + "shortconv.in_proj.weight", 3 * e, e, 1.5)
+        self.vector(b + "shortconv.conv.weight", e * taps, 0, 0.6, taps)
+        self.matrix(b + "shortconv.out_proj.weight", e, e, 1.5)
+
+    def mamba2(self, b):
+        m, kv = self.m, self.m["kv"]
+        inner, heads, groups = kv["ssm.inner_size"], kv["ssm.time_step_rank"], kv["ssm.group_count"]
+        wide, taps = inner + 2 * groups * kv["ssm.state_size"], kv["ssm.conv_kernel"]
+        self.matrix(b + "ssm_in.weight", inner + wide + heads, m["n_embd"], 1.3)
+        self.vector(b + "ssm_conv1d.weight", wide * taps, 0, 0.6, taps)
+        self.vector(b + "ssm_conv1d.bias", wide, 0, 0.2)
+        self.vector(b + "ssm_dt.bias", heads, -1.5, 0.5)
+        self.vector(b + "ssm_a", heads, -1.0, 0.4, 1)
+        self.vector(b + "ssm_d", heads, 1.0, 0.3, 1)
+        if not m.get("no_ssm_norm"): self.vector(b + "ssm_norm.weight", inner, 1.0, 0.3, inner // groups)
+        self.matrix(b + "ssm_out.weight", m["n_embd"], inner, 1.5)
+
     def ffn(self, b):
         m, gpt2 = self.m, self.m["arch"] == "gpt2"
         plain = gpt2 or not m.get("gated", True)
@@ -383,7 +422,8 @@ class Writer:
         flow, large = self.m.get("flow", "serial"), 2.0 * self.m.get("gain", 1)
         if flow != "post": self.norm(b + "attn_norm")
         if self.m.get("two_norms"): self.norm(b + "attn_norm_2")
-        self.attention(b)
+        kind = self.m.get("kinds", "a" * self.m["n_layers"])[i]
+        {"a": self.attention, "c": self.short_conv, "m": self.mamba2}[kind](b)
         if post: self.norm(b + "post_attention_norm", large)
         if flow == "serial": self.norm(b + self.m.get("ffn_norm", "ffn_norm"))
         self.ffn(b)
@@ -404,7 +444,7 @@ class Writer:
             self.w.add_tensor("rope_factors_long.weight", self.rng.uniform(half, 2, 30).astype(np.float32))
             self.w.add_tensor("rope_factors_short.weight", self.rng.uniform(half, 1, 1.5).astype(np.float32))
         for i in range(m["n_layers"]): self.layer(i)
-        self.norm("output_norm", 2.5 / embd)
+        self.norm(m.get("final", "output_norm"), 2.5 / embd)
         # what has no norm to be loud by is so itself
         loud = 2.5 if m.get("no_norms") else 1.0
         if not m["tied"]: self.matrix("output.weight", N_VOCAB, m["n_embd"], loud, dead=N_SPECIAL)
