@@ -86,11 +86,14 @@ def check_form(page, text):
 
 
 DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D", KV="Hkv D", V="Hkv D", SUMS="H D",
-            Q_NORM="D or H D", K_NORM="D or Hkv D", FF="F")
+            Q_NORM="D or H D", K_NORM="D or Hkv D", FF="F",
+            MIX_IN="M", MIX="I", CHANNELS="C", CONV="C T", MIX_HEADS="S")
 WHEN = dict(ALWAYS="always", GATED="where gated", LEARNED_POS="where positions are learned",
             UNTIED="where not tied", ATTN_NORM="but where `layer.flow` is 1 or norms have no weights",
             FFN_NORM="where `layer.flow` is 0 or 3 and norms have weights",
-            FINAL_NORM="where norms have weights", IT_IS="")
+            FINAL_NORM="where norms have weights", IT_IS="", ATTENTION="where the mixer is attention",
+            MIXER="where the mixer has state", SUMS="where the mixer has sums", MAY_SUMS="",
+            FFN="where there is an FFN")
 
 
 def kind_numbers():

@@ -169,6 +169,7 @@ static void put_role(gguf_build *b, const qsf_arch *a, const qsf_role *role)
     uint32_t rows = (uint32_t)qsf_dim_size(&hp, &layer, (qsf_dim)role->rows);
     if (a->fused_gate && role->kind == QSF_K_FFN_GATE) return;
     if (a->fused_gate && role->kind == QSF_K_FFN_UP) rows *= 2;
+    cols = QSF_MAX(cols, 1);                /* of a mixer that these layers have not */
     if (role->rows == QSF_DIM_ONE) rows = 0;
     if (a->qk_norm == QSF_QK_EACH && (QSF_KINDS_QK_NORM >> role->kind & 1)) {
         rows = cols / TINY_HEAD;
@@ -187,6 +188,13 @@ static void put_keys(gguf_build *b, const qsf_arch *a)
     if (a->has & QSF_HAS_DIVISOR) kv_f32(b, tiny_key(a->name, ".logit_scale"), 2);
     if (a->has & QSF_HAS_CHOICE) kv_bool(b, tiny_key(a->name, ".use_parallel_residual"), false);
     if (a->has & QSF_HAS_STILL_GLOBAL) kv_u32(b, tiny_key(a->name, ".attention.sliding_window"), 4);
+    if (a->mixer) {
+        const bool short_conv = a->mixer == QSF_MIXER_SHORT_CONV;
+        kv_u32(b, tiny_key(a->name, short_conv ? ".shortconv.l_cache" : ".ssm.conv_kernel"), 3);
+        kv_u32(b, tiny_key(a->name, ".ssm.inner_size"), 8);
+        kv_u32(b, tiny_key(a->name, ".ssm.state_size"), 3);
+        kv_u32(b, tiny_key(a->name, ".ssm.time_step_rank"), 2);
+    }
     if (!(a->has & QSF_HAS_XIELU)) return;
     kv_f32(b, "xielu.alpha_p", 0.5f);
     kv_f32(b, "xielu.alpha_n", 0.25f);
@@ -199,6 +207,8 @@ static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
 {
     return (a->has & QSF_HAS_MAY_PARALLEL && role->kind == QSF_K_FFN_NORM) ||
            (a->has & QSF_HAS_LOOSE_POS && role->kind == QSF_K_POS_EMBD) ||
+           /* there the final norm has this name */
+           (!strcmp(a->name, "lfm2") && role->kind == QSF_K_TOKEN_NORM) ||
            (!strcmp(a->name, "seed_oss") && role->kind == QSF_K_ATTN_POST_NORM);  /* there it is FFN_NORM */
 }
 

@@ -49,8 +49,8 @@ qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err)
                             "cannot run", s->path, (unsigned)i);
         const bool whole = l->mixer != QSF_MIXER_NONE && l->feed_forward != QSF_FEED_FORWARD_NONE;
         if (!whole && l->flow != QSF_FLOW_SERIAL)
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has one part, but a flow for two, which this "
-                            "version cannot run", s->path, (unsigned)i);
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has one part, but a flow for two, which "
+                            "this version cannot run", s->path, (unsigned)i);
         if (l->temp_scale != 0 && !l->temp_every)
             return qsf_fail(err, QSF_E_CORRUPT, "%s: queries are scaled with their position, but by a step "
                             "of 0", s->path);

@@ -1,4 +1,4 @@
-/* Mamba-2 (Dao and Gu 2024, arXiv:2405.21060): z, x, B, C, steps -> convolution of x, B and C ->
+/* Mamba-2 (Dao and Gu 2024, arXiv:2405.21060): z, x, B, C, steps -> convolution of x, B, C ->
  * sums that decay -> gate and norm -> output.
  * SPDX-License-Identifier: MIT
  *

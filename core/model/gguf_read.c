@@ -38,15 +38,22 @@ static qsf_status check_shape(const gguf *g, const gguf_tensor *t, uint64_t rows
                     (unsigned long long)cols);
 }
 
+static qsf_status check_takes(const gguf_layout *l, uint32_t unit, const qsf_role *role, const gguf_tensor *t,
+                              qsf_error *err)
+{
+    const qsf_source *s = l->g->s;
+    if (qsf_arch_takes(l->g->row, &s->hp, qsf_source_layer(s, unit), role)) return QSF_OK;
+    return qsf_fail(err, QSF_E_UNSUPPORTED,
+                    "%s: tensor \"%.*s\" is no part of architecture %s as this version knows it", s->path,
+                    (int)QSF_MIN(t->name.len, 80), t->name.p, l->g->arch);
+}
+
 static qsf_status put_place(gguf_layout *l, uint32_t unit, const qsf_role *role, gguf_place p, qsf_error *err)
 {
     const int len = (int)QSF_MIN(p.t->name.len, 80);
     const uint32_t kind = role->kind;
-    const qsf_source *s = l->g->s;
-    if (!qsf_arch_takes(l->g->row, &s->hp, qsf_source_layer(s, unit), role))
-        return qsf_fail(err, QSF_E_UNSUPPORTED,
-                        "%s: tensor \"%.*s\" is no part of architecture %s as this version knows it",
-                        l->g->s->path, len, p.t->name.p, l->g->arch);
+    const qsf_status st = check_takes(l, unit, role, p.t, err);
+    if (st) return st;
     if (l->units[unit][kind].t)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" holds weights that are also in \"%.*s\"",
                         l->g->s->path, len, p.t->name.p, (int)QSF_MIN(l->units[unit][kind].t->name.len, 80),
@@ -62,14 +69,15 @@ static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role,
     const qsf_layer *layer = qsf_source_layer(l->g->s, unit);
     const uint64_t rows = qsf_dim_size(hp, layer, (qsf_dim)role->rows);
     const uint64_t cols = qsf_dim_size(hp, layer, (qsf_dim)role->cols);
+    qsf_status st = check_takes(l, unit, role, t, err);
+    if (st) return st;
     const bool heads = role->cols == QSF_DIM_Q_NORM || role->cols == QSF_DIM_K_NORM;
     /* A norm for each head may be a matrix. */
     uint64_t each = heads && layer->qk_norm == QSF_QK_EACH ? layer->head_dim : cols;
     /* So may small numbers of mixers with state, whose rows are channels, heads or groups. */
     if (role->kind >= QSF_K_MIX_IN && role->rows == QSF_DIM_ONE && t->dims[0] && cols % t->dims[0] == 0)
         each = t->dims[0];
-    const qsf_status st = check_shape(l->g, t, rows * (cols / each), each, err);
-    if (st) return st;
+    if ((st = check_shape(l->g, t, rows * (cols / each), each, err))) return st;
     const uint64_t bytes = t->packing ? qsf_stored_codes_bytes(t->packing, (uint32_t)rows, (uint32_t)cols)
         : t->bytes;
     return put_place(l, unit, role, (gguf_place){ t, t->at, (uint32_t)rows, (uint32_t)cols, bytes }, err);

@@ -9,7 +9,8 @@
 
 #include "model/hparams.h"
 
-/* What mixes positions; core/engine/layer.c has the table of them. */
+/* What mixes positions; core/engine/layer.c has the table of them.  QSF files have these numbers,
+ * and those of qsf_feed_forward. */
 typedef enum qsf_mixer {
     QSF_MIXER_ATTENTION,
     QSF_MIXER_NONE,

@@ -49,7 +49,8 @@ CONV = {"shortconv.in_proj": "ssm_in", "shortconv.conv": "ssm_conv1d", "shortcon
         "token_embd_norm": "output_norm"}
 RENAMED = {"lfm2": CONV, "seed_oss": {"post_attention_norm": "ffn_norm"},
            "falcon": {"attn_norm": "ffn_norm", "attn_norm_2": "attn_norm"}}
-HALVES = {"lfm2", "seed_oss", "hunyuan-dense", "olmo2", "exaone4", "apertus", "qwen", "stablelm", "starcoder2",
+HALVES = {"lfm2",
+          "seed_oss", "hunyuan-dense", "olmo2", "exaone4", "apertus", "qwen", "stablelm", "starcoder2",
           "phi2", "falcon", "gptneox", "nemotron", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "bitnet",
           "bitnet-25", "bitnet-b1.58"}
 
