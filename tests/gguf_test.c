@@ -157,7 +157,7 @@ static qsf_hparams hp_of(const qsf_arch *a, bool tied)
                           .head_dim = TINY_HEAD, .n_vocab = TINY_VOCAB,
                           .n_ff = a->has & QSF_HAS_HALF_FF ? TINY_FF / 2 : TINY_FF,
                           .norm = a->norm, .flow = a->flow, .qk_norm = a->qk_norm,
-                          .n_ctx_train = TINY_CTX, .gated = a->gated, .learned_pos = a->learned_pos,
+                          .n_ctx_train = TINY_CTX, .gated = a->gated, .attn_gate = a->has & QSF_HAS_GATE ? 1 : 0, .learned_pos = a->learned_pos,
                           .tied = tied };
 }
 
@@ -191,7 +191,8 @@ static void put_keys(gguf_build *b, const qsf_arch *a)
     if (a->mixer) {
         const bool short_conv = a->mixer == QSF_MIXER_SHORT_CONV;
         kv_u32(b, tiny_key(a->name, short_conv ? ".shortconv.l_cache" : ".ssm.conv_kernel"), 3);
-        kv_u32(b, tiny_key(a->name, ".ssm.inner_size"), 8);
+        kv_u32(b, tiny_key(a->name, ".full_attention_interval"), 1);
+        kv_u32(b, tiny_key(a->name, ".ssm.inner_size"), 6);
         kv_u32(b, tiny_key(a->name, ".ssm.state_size"), 3);
         kv_u32(b, tiny_key(a->name, ".ssm.time_step_rank"), 2);
     }
@@ -208,6 +209,7 @@ static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
     return (a->has & QSF_HAS_MAY_PARALLEL && role->kind == QSF_K_FFN_NORM) ||
            (a->has & QSF_HAS_LOOSE_POS && role->kind == QSF_K_POS_EMBD) ||
            /* there the final norm has this name */
+           (!strcmp(a->name, "qwen35") && role->kind == QSF_K_ATTN_POST_NORM) ||
            (!strcmp(a->name, "lfm2") && role->kind == QSF_K_TOKEN_NORM) ||
            (!strcmp(a->name, "seed_oss") && role->kind == QSF_K_ATTN_POST_NORM);  /* there it is FFN_NORM */
 }

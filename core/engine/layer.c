@@ -7,6 +7,7 @@
  * Other flows leave out norms before the parts, or give both parts the layer's input. */
 #include "engine/layer.h"
 #include "engine/attention.h"
+#include "engine/delta_net.h"
 #include "engine/feed_forward_gated.h"
 #include "engine/feed_forward_plain.h"
 #include "engine/mamba2.h"
@@ -18,13 +19,15 @@
 /* Computes tmp from the normed rows xn; run NULL: there is no such part. */
 typedef struct layer_part {
     void   (*run)(qsf_pass_job *job);
-    uint8_t  n_readers, readers[3];     /* kinds of the matrices that read xn */
+    uint8_t  n_readers, readers[4];     /* kinds of the matrices that read xn */
 } layer_part;
 
 static const layer_part layer_mixers[QSF_N_MIXERS] = {
     [QSF_MIXER_ATTENTION] = { qsf_attention_run, 3, { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V } },
     [QSF_MIXER_SHORT_CONV] = { qsf_short_conv_run, 1, { QSF_K_MIX_IN } },
     [QSF_MIXER_MAMBA2] = { qsf_mamba2_run, 1, { QSF_K_MIX_IN } },
+    [QSF_MIXER_DELTA_NET] = { qsf_delta_net_run, 4,
+                              { QSF_K_MIX_IN, QSF_K_MIX_GATE, QSF_K_MIX_BETA, QSF_K_MIX_ALPHA } },
 };
 static const layer_part layer_feed_forwards[QSF_N_FEED_FORWARDS] = {
     [QSF_FEED_FORWARD_PLAIN] = { qsf_feed_forward_plain_run, 1, { QSF_K_FFN_UP } },

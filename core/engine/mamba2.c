@@ -2,8 +2,8 @@
  * sums that decay -> gate and norm -> output.
  * SPDX-License-Identifier: MIT
  *
- * A head's sums S [columns][state] become S * exp(step * decay) + step * x B; the head gives S C and
- * a part of x. */
+ * A head's sums S [columns][state] become S * exp(step * decay) + step * x B; the head gives S C
+ * and a part of x. */
 #include "engine/mamba2.h"
 #include "engine/mixer.h"
 
@@ -16,17 +16,9 @@ static float *convolved(const qsf_pass *p, size_t r)
 static void convolve_all(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_range mine = qsf_pass_mine(job, piece);
     (void)thread;
-    for (size_t r = 0; r < p->batch->n; r++) {
-        float *x = convolved(p, r);
-        qsf_mixer_convolve(p, r, x, mine);
-        for (size_t c = mine.begin; c < mine.end; c++) x[c] /= 1 + (float)exp(-x[c]);
-    }
+    qsf_mixer_convolve_rows(job->p, convolved(job->p, 0), qsf_pass_mine(job, piece));
 }
-
-static float softplus_step(float x) { return x > 20 ? x : (float)log(1 + exp(x)); }
 
 /* One head of one row. */
 static void scan_head(const qsf_pass *p, size_t r, size_t head)
@@ -35,7 +27,7 @@ static void scan_head(const qsf_pass *p, size_t r, size_t head)
     const size_t cols = l->mix_inner / l->mix_heads, n = l->mix_state;
     const size_t group = head / (l->mix_heads / l->mix_groups);
     const float *x = convolved(p, r), *b = x + l->mix_inner + group * n, *c = b + l->mix_groups * n;
-    const float step = softplus_step(x[l->mix_channels + head] + p->w->v[QSF_K_MIX_STEP_BIAS][head]);
+    const float step = qsf_softplus(x[l->mix_channels + head] + p->w->v[QSF_K_MIX_STEP_BIAS][head]);
     const float keep = (float)exp(step * p->w->v[QSF_K_MIX_DECAY][head]);
     const float skip = p->w->v[QSF_K_MIX_SKIP][head];
     const size_t at = (size_t)(l->mix_conv - 1) * l->mix_channels + head * cols * n;

@@ -2,18 +2,30 @@
  * SPDX-License-Identifier: MIT */
 #include "engine/mixer.h"
 
+static const uint8_t mixer_inputs[4] = { QSF_K_MIX_IN, QSF_K_MIX_GATE, QSF_K_MIX_BETA, QSF_K_MIX_ALPHA };
+
 static void widen(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
     const qsf_pass *p = job->p;
     const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
-    qsf_matrix_multiply(p, &p->w->m[QSF_K_MIX_IN], NULL, &in, p->b->mix, p->b->ld_mix,
-                        qsf_pass_mine(job, piece), thread);
+    const qsf_range mine = qsf_pass_mine(job, piece);
+    size_t at = 0;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(mixer_inputs); i++) {
+        const qsf_matrix *m = &p->w->m[mixer_inputs[i]];
+        if (!m->t.data) continue;
+        const qsf_range tiles = qsf_range_cut(mine, at, qsf_matrix_tiles(m));
+        qsf_matrix_multiply(p, m, NULL, &in, p->b->mix + at * QSF_TILE_ROWS, p->b->ld_mix, tiles, thread);
+        at += qsf_matrix_tiles(m);
+    }
 }
 
 void qsf_mixer_in(qsf_pass_job *job)
 {
-    qsf_pass_run(job, QSF_OP_MIX_IN, qsf_matrix_tiles(&job->p->w->m[QSF_K_MIX_IN]), widen);
+    size_t tiles = 0;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(mixer_inputs); i++)
+        tiles += qsf_matrix_tiles(&job->p->w->m[mixer_inputs[i]]);
+    qsf_pass_run(job, QSF_OP_MIX_IN, tiles, widen);
 }
 
 static qsf_matrix_in mixed(const qsf_pass *p)
@@ -71,5 +83,13 @@ void qsf_mixer_convolve(const qsf_pass *p, size_t r, float *x, qsf_range channel
         for (uint32_t k = 0; k + 1 < back; k++) after[k * n + c] = before[(k + 1) * n + c];
         after[(back - 1) * n + c] = x[c];
         x[c] = bias ? sum + bias[c] : sum;
+    }
+}
+
+void qsf_mixer_convolve_rows(const qsf_pass *p, float *x, qsf_range channels)
+{
+    for (size_t r = 0; r < p->batch->n; r++, x += p->b->ld_mix) {
+        qsf_mixer_convolve(p, r, x, channels);
+        for (size_t c = channels.begin; c < channels.end; c++) x[c] /= 1 + (float)exp(-x[c]);
     }
 }

@@ -23,7 +23,7 @@ typedef enum qsf_op_use {
     QSF_OP_MATMUL, QSF_OP_ATTEND, QSF_OP_OTHER, QSF_OP_TO_HEAD, QSF_OP_APART
 } qsf_op_use;
 
-enum { QSF_OP_PRODUCTS = 3 };   /* matrices of one operation */
+enum { QSF_OP_PRODUCTS = 4 };   /* matrices of one operation */
 
 typedef struct qsf_op_row {
     const char *name;           /* released names never change */

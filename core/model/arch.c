@@ -123,6 +123,8 @@ const qsf_arch qsf_archs[] = {
       .gated = true, .longrope = true, .mixer = QSF_MIXER_MAMBA2,
       .has = QSF_HAS_SCALES | QSF_HAS_DIVISOR | QSF_HAS_SWITCH,
       .may = QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS) | QSF_KINDS_FFN_BIAS },
+    { .name = "qwen35", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .mixer = QSF_MIXER_DELTA_NET, .has = QSF_HAS_INTERVAL | QSF_HAS_GATE, .need = QSF_KINDS_QK_NORM },
     { .name = NULL },
 };
 

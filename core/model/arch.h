@@ -28,6 +28,8 @@ typedef enum qsf_arch_has {
     QSF_HAS_64       = 1 << 17, /* 64 layers: windowed (exaone4), or with norms of queries (command-r) */
     QSF_HAS_32       = 1 << 18, /* 32 layers rotate, 40 have ALiBi, no others are known (baichuan) */
     QSF_HAS_OLD_SCALES = 1 << 19, /* defaults of files that came before the keys (minicpm) */
+    QSF_HAS_INTERVAL = 1 << 26, /* keys say which layers have the other mixer */
+    QSF_HAS_GATE     = 1 << 27, /* queries have gates behind them */
     QSF_HAS_LOOSE_POS = 1 << 20 /* positions are learned where the file has them */
 } qsf_arch_has;
 

@@ -79,7 +79,6 @@ static qsf_status read_sizes(const gguf *g, qsf_hparams *hp, qsf_error *err)
     if (!hp->n_ff || hp->n_ff > 1 << 24) return hp_wrong(g, "a feed-forward length", hp->n_ff, err);
     if (!hp->n_heads || hp->n_heads > 1 << 16) return hp_wrong(g, "a number of heads", hp->n_heads, err);
     const bool may_share = heads_differ || kv_differ || (hp->n_kv_heads && hp->n_heads % hp->n_kv_heads == 0);
-    if ((st = qsf_gguf_mixers(g, err))) return st;
     if (!hp->n_kv_heads || !may_share)
         return hp_wrong(g, "a number of key and value heads", hp->n_kv_heads, err);
     hp->head_dim = hp->n_embd / hp->n_heads;
@@ -98,7 +97,7 @@ static qsf_status read_sizes(const gguf *g, qsf_hparams *hp, qsf_error *err)
         return qsf_fail(err, QSF_E_UNSUPPORTED,
                         "%s: keys of %u but values of %u, which this version cannot run", g->s->path,
                         (unsigned)hp->head_dim, (unsigned)value_dim);
-    return QSF_OK;
+    return qsf_gguf_mixers(g, err);
 }
 
 /* YaRN's growth of attention with the context. */

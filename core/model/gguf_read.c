@@ -156,6 +156,8 @@ static const struct { const char *arch, *name; uint8_t kind; bool two; } gguf_al
     { "lfm2", "shortconv.conv.weight", QSF_K_MIX_CONV, false },
     { "lfm2", "shortconv.out_proj.weight", QSF_K_MIX_OUT, false },
     { "lfm2", "token_embd_norm.weight", QSF_K_OUTPUT_NORM, false },
+    { "qwen35", "attn_qkv.weight", QSF_K_MIX_IN, false },
+    { "qwen35", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
 };
 
 static const qsf_role *find_alias(const gguf *g, gguf_text name)
@@ -235,11 +237,11 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
     const int64_t layer = layer_of(t->name, &rest);
     if (is_aside(t->name) || t->is_scales) return QSF_OK;
     if (layer >= 0 && layer < s->hp.n_layers) {
+        if ((role = find_alias(l->g, rest))) return put_whole(l, (uint32_t)layer, role, t, err);
         for (size_t i = 0; i < QSF_ARRAY_LEN(fused_roles); i++)
             if (gguf_text_is(rest, fused_roles[i].name) && (fused_roles[i].n == 3 || l->g->row->fused_gate))
                 return put_fused(l, (uint32_t)layer, &fused_roles[i], t, err);
-        if ((role = find_alias(l->g, rest)) || (role = find_role(true, rest)))
-            return put_whole(l, (uint32_t)layer, role, t, err);
+        if ((role = find_role(true, rest))) return put_whole(l, (uint32_t)layer, role, t, err);
         bool found;
         const qsf_status st = put_layer_scale(l, (uint32_t)layer, rest, t, &found, err);
         if (found) return st;

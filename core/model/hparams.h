@@ -67,6 +67,7 @@ typedef struct qsf_hparams {
     /* Mixers with state beside, or instead of, attention. */
     uint8_t *mixers;              /* [n_layers] qsf_mixer; NULL: attention in all layers */
     uint8_t *feed_forwards;       /* [n_layers] qsf_feed_forward; NULL: as `gated` says in all layers */
+    uint8_t  attn_gate;           /* 1: queries have gates behind them, a head's behind its query */
     uint32_t mix_conv;            /* positions that a convolution sees, its own included */
     uint32_t mix_inner;           /* columns of what the mixer computes */
     uint32_t mix_state;           /* numbers that each of these keeps */

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "model/layer_record.h"
 #include "model/source_formats.h"
+#include "tensor/types.h"
 
 /* Tables in their order: that of layers which see everything,
  * and that of windowed ones where it differs. */
@@ -25,8 +26,12 @@ static void layer_mixer(qsf_layer *l, const qsf_hparams *hp)
     } else {
         l->mix_inner = hp->mix_inner;
         l->mix_channels = hp->mix_inner + both;
-        l->mix_in = 2 * hp->mix_inner + both + hp->mix_heads;
+        l->mix_in = l->mix_channels;
+        if (l->mixer == QSF_MIXER_MAMBA2) l->mix_in += hp->mix_inner + hp->mix_heads;
     }
+    l->mix_room = l->mix_in;
+    if (l->mixer == QSF_MIXER_DELTA_NET)        /* gate, beta and alpha begin at whole tiles */
+        l->mix_room += l->mix_inner + 2 * l->mix_heads + 3 * QSF_TILE_ROWS;
     l->state_bytes = ((l->mix_conv - 1) * l->mix_channels + l->mix_inner * l->mix_state) *
                      (uint32_t)sizeof(float);
 }
@@ -40,7 +45,7 @@ static bool mixer_has_state(uint8_t mixer)
 static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
 {
     const qsf_hparams *hp = &s->hp;
-    bool sums = false, conv = false;
+    bool sums = false, conv = false, delta = false;
     for (uint32_t i = 0; i < hp->n_layers; i++) {
         const uint8_t m = hp->mixers ? hp->mixers[i] : 0, f = hp->feed_forwards ? hp->feed_forwards[i] : 0;
         if (m >= QSF_N_MIXERS || f >= QSF_N_FEED_FORWARDS ||
@@ -48,14 +53,16 @@ static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has mixer %u and feed-forward %u, which "
                             "this version cannot run", s->path, (unsigned)i, (unsigned)m, (unsigned)f);
         conv |= mixer_has_state(m);
-        sums |= m == QSF_MIXER_MAMBA2;
+        sums |= m == QSF_MIXER_MAMBA2 || m == QSF_MIXER_DELTA_NET;
+        delta |= m == QSF_MIXER_DELTA_NET;
     }
     if (conv && (hp->mix_conv < 2 || hp->mix_conv > QSF_MAX_MIX_CONV))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a convolution over %u positions; 2 to %d are possible",
                         s->path, (unsigned)hp->mix_conv, (int)QSF_MAX_MIX_CONV);
     if (sums && (!hp->mix_inner || hp->mix_inner > 1 << 18 || !hp->mix_state ||
                  hp->mix_state > QSF_MAX_MIX_STATE || !hp->mix_groups || !hp->mix_heads ||
-                 hp->mix_inner % hp->mix_heads || hp->mix_heads % hp->mix_groups))
+                 hp->mix_inner % hp->mix_heads || hp->mix_heads % hp->mix_groups ||
+                 (delta && (hp->mix_heads < 2 || hp->mix_inner / hp->mix_heads != hp->mix_state))))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a state of %u x %u numbers with %u heads in %u groups, "
                         "which this version cannot run", s->path, (unsigned)hp->mix_inner,
                         (unsigned)hp->mix_state, (unsigned)hp->mix_heads, (unsigned)hp->mix_groups);
@@ -90,8 +97,10 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
         .alibi = hp->alibi,
         .temp_scale = hp->temp_scale,
         .temp_every = hp->temp_every,
+        .attn_gate = hp->attn_gate,
     };
     if (mixer_has_state(l.mixer)) layer_mixer(&l, hp);
+    else if (hp->attn_gate) l.mix_room = 2 * l.n_heads * l.head_dim;
     if (hp->xielu) memcpy(l.xielu, hp->xielu + (size_t)i * QSF_XIELU_NUMBERS, sizeof l.xielu);
     return l;
 }
@@ -126,7 +135,7 @@ qsf_layer_most qsf_layers_most(const qsf_layer *layers, uint32_t n)
         m.head_dim = QSF_MAX(m.head_dim, wide);
         m.n_ff = QSF_MAX(m.n_ff, l->n_ff);
         m.q = QSF_MAX(m.q, QSF_MAX(l->n_heads * wide, l->mix_inner));
-        m.mix_in = QSF_MAX(m.mix_in, l->mix_in);
+        m.mix_room = QSF_MAX(m.mix_room, l->mix_room);
         m.kv = QSF_MAX(m.kv, l->n_kv_heads * wide);
         m.share = QSF_MAX(m.share, l->n_heads / l->n_kv_heads);
     }

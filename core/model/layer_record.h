@@ -16,6 +16,7 @@ typedef enum qsf_mixer {
     QSF_MIXER_NONE,
     QSF_MIXER_SHORT_CONV, /* a gated convolution over a few positions (LFM2) */
     QSF_MIXER_MAMBA2,
+    QSF_MIXER_DELTA_NET, /* a gated one (Qwen 3.5) */
     QSF_N_MIXERS
 } qsf_mixer;
 /* What computes each position alone. */
@@ -53,6 +54,8 @@ typedef struct qsf_layer {
     uint32_t mix_conv, mix_state, mix_heads, mix_groups;        /* as in qsf_hparams */
     uint32_t mix_in, mix_inner;     /* columns that the mixer is given, and that it makes of them */
     uint32_t mix_channels;          /* of its convolution */
+    uint32_t mix_room;              /* columns of the buffer of what it is given */
+    uint8_t  attn_gate;             /* as in qsf_hparams */
 } qsf_layer;
 
 /* Whether it has keys and values. */
@@ -77,7 +80,7 @@ typedef struct qsf_layer_most {
     uint32_t n_heads, n_kv_heads, head_dim, n_ff;
     uint32_t q, kv;                 /* columns of all heads' queries or sums; of all heads' keys or values */
     uint32_t share;                 /* query heads that share a key-value head */
-    uint32_t mix_in;                /* columns that a mixer with state is given */
+    uint32_t mix_room;              /* columns of what a mixer with state, or with a gate, is given */
 } qsf_layer_most;
 
 qsf_norm qsf_norm_of(const qsf_hparams *hp);

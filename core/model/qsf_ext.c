@@ -267,6 +267,7 @@ static const struct ext_field { const char *key; uint8_t kind, limit; uint16_t a
     EXT_FIELD("attn.temp_scale",     F32,  temp_scale, 0),
     EXT_FIELD("attn.temp_every",     U32,  temp_every, 0),
     EXT_FIELD("rope.skip",           U32,  rope_skip, 0),
+    EXT_FIELD("attn.gate",           U8,   attn_gate, 1),
     EXT_FIELD("mix.conv",            U32,  mix_conv, 0),
     EXT_FIELD("mix.inner",           U32,  mix_inner, 0),
     EXT_FIELD("mix.state",           U32,  mix_state, 0),

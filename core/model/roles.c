@@ -38,8 +38,11 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     ROLE(LAYER, MIX_CONV_BIAS, ADD, ONE, CHANNELS, MAY_SUMS, "ssm_conv1d.bias", "ssm_conv1d.bias", NULL),
     ROLE(LAYER, MIX_STEP_BIAS, ADD, ONE, MIX_HEADS, SUMS, "ssm_dt.bias", "ssm_dt.bias", NULL),
     ROLE(LAYER, MIX_DECAY, ADD, ONE, MIX_HEADS, SUMS, "ssm_a", "ssm_a", NULL),
-    ROLE(LAYER, MIX_SKIP, ADD, ONE, MIX_HEADS, SUMS, "ssm_d", "ssm_d", NULL),
-    NORM(LAYER, MIX_NORM, MIX, MAY_SUMS, "ssm_norm", NULL),
+    ROLE(LAYER, MIX_SKIP, ADD, ONE, MIX_HEADS, MAMBA, "ssm_d", "ssm_d", NULL),
+    MATRIX(LAYER, MIX_GATE, MIX, EMBD, DELTA, "attn_gate", NULL),
+    MATRIX(LAYER, MIX_BETA, MIX_HEADS, EMBD, DELTA, "ssm_beta", NULL),
+    MATRIX(LAYER, MIX_ALPHA, MIX_HEADS, EMBD, DELTA, "ssm_alpha", NULL),
+    NORM(LAYER, MIX_NORM, MIX_NORM, MAY_SUMS, "ssm_norm", NULL),
     MATRIX(LAYER, MIX_OUT, EMBD, MIX, MIXER, "ssm_out", NULL),
     NORM(LAYER, ATTN_POST_NORM, EMBD, IT_IS, "post_attention_norm", "post_attention_layernorm.weight"),
     NORM(LAYER, FFN_NORM, EMBD, FFN_NORM, "ffn_norm", "post_attention_layernorm.weight"),
@@ -98,7 +101,7 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
     case QSF_DIM_EMBD:  return hp->n_embd;
     case QSF_DIM_VOCAB: return hp->n_vocab;
     case QSF_DIM_CTX:   return hp->n_ctx_train;
-    case QSF_DIM_Q:     return (uint64_t)l->n_heads * l->head_dim;
+    case QSF_DIM_Q:     return (uint64_t)l->n_heads * l->head_dim * (l->attn_gate ? 2 : 1);
     case QSF_DIM_KV:    return (uint64_t)l->n_kv_heads * l->head_dim;
     case QSF_DIM_V:     return (uint64_t)l->n_kv_heads * l->value_dim;
     case QSF_DIM_SUMS:  return (uint64_t)l->n_heads * l->value_dim;
@@ -110,6 +113,8 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
     case QSF_DIM_CHANNELS: return l->mix_channels;
     case QSF_DIM_CONV:  return (uint64_t)l->mix_channels * l->mix_conv;
     case QSF_DIM_MIX_HEADS: return l->mix_heads;
+    case QSF_DIM_MIX_NORM:
+        return l->mixer == QSF_MIXER_DELTA_NET ? l->mix_inner / l->mix_heads : l->mix_inner;
     case QSF_DIM_ONE:   break;
     }
     return 1;
@@ -133,6 +138,8 @@ bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
     case QSF_WHEN_ATTENTION: return qsf_layer_attends(layer);
     case QSF_WHEN_MIXER:     return layer_has_mixer(layer);
     case QSF_WHEN_SUMS: case QSF_WHEN_MAY_SUMS: return layer_has_mixer(layer) && layer->mix_state;
+    case QSF_WHEN_MAMBA:     return layer->mixer == QSF_MIXER_MAMBA2;
+    case QSF_WHEN_DELTA:     return layer->mixer == QSF_MIXER_DELTA_NET;
     case QSF_WHEN_FFN: case QSF_WHEN_GATED: case QSF_WHEN_FFN_NORM: return layer_has_ffn(layer);
     default: break;
     }
@@ -155,7 +162,8 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
         return layer && layer->norm.kind != QSF_NORM_BARE && (layer->flow == QSF_FLOW_SERIAL ||
                layer->flow == QSF_FLOW_PARALLEL_NORMS);
     case QSF_WHEN_FINAL_NORM:  return hp->norm != QSF_NORM_BARE;
-    case QSF_WHEN_ATTENTION: case QSF_WHEN_MIXER: case QSF_WHEN_SUMS: case QSF_WHEN_FFN: return layer != NULL;
+    case QSF_WHEN_ATTENTION: case QSF_WHEN_MIXER: case QSF_WHEN_SUMS:
+    case QSF_WHEN_MAMBA: case QSF_WHEN_DELTA: case QSF_WHEN_FFN: return layer != NULL;
     case QSF_WHEN_MAY_SUMS: case QSF_WHEN_IT_IS: break;
     }
     return false;

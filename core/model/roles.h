@@ -23,7 +23,8 @@ typedef enum qsf_dim {
     QSF_DIM_MIX, /* columns that it makes of them */
     QSF_DIM_CHANNELS, /* of its convolution */
     QSF_DIM_CONV, /* weights of its convolution: a row of them for each channel */
-    QSF_DIM_MIX_HEADS
+    QSF_DIM_MIX_HEADS,
+    QSF_DIM_MIX_NORM
 } qsf_dim;
 
 /* When a tensor must be there, by the descriptions of the model and of the layer. */
@@ -40,6 +41,8 @@ typedef enum qsf_when {
     QSF_WHEN_MIXER, /* ... one with state, ... */
     QSF_WHEN_SUMS, /* ... one with sums, ... */
     QSF_WHEN_MAY_SUMS, /* ... one with sums, which may do without; */
+    QSF_WHEN_MAMBA, /* the layer's mixer is Mamba-2, ... */
+    QSF_WHEN_DELTA, /* ... a delta net */
     QSF_WHEN_FFN /* the layer has a feed-forward */
 } qsf_when;
 
@@ -67,7 +70,7 @@ typedef struct qsf_role {
 } qsf_role;
 
 /* All of them; those of a part in the order in which it uses them. */
-enum { QSF_N_ROLES = 40 };
+enum { QSF_N_ROLES = 43 };
 extern const qsf_role qsf_roles[QSF_N_ROLES];
 
 const qsf_role *qsf_role_of(uint32_t kind); /* NULL: no such kind */

@@ -72,6 +72,7 @@ typedef enum qsf_kind {
     /* of mixers with state: what widens and narrows them, their convolution, decays and norm */
     QSF_K_MIX_IN = 60, QSF_K_MIX_CONV, QSF_K_MIX_OUT,
     QSF_K_MIX_CONV_BIAS = 64, QSF_K_MIX_STEP_BIAS, QSF_K_MIX_DECAY, QSF_K_MIX_SKIP, QSF_K_MIX_NORM,
+    QSF_K_MIX_GATE, QSF_K_MIX_BETA, QSF_K_MIX_ALPHA,
     QSF_N_KINDS = 90,
     QSF_K_OUTLIERS = 0x100,          /* + the kind whose outliers these are */
     QSF_K_SCALE    = 0x200,          /* + the kind that this number (f32, 1 x 1) multiplies */

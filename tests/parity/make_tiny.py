@@ -220,6 +220,11 @@ def hybrids():
     yield "granitehybrid-rope", dict(odd, arch="granitehybrid", kinds="ma", n_layers=2, one=True,
                                      kv={"logit_scale": 3.0, **ssm(144, 6, 1, 16)})
 
+    yield "qwen35", dict(odd, arch="qwen35", n_heads=4, head_dim=20, tied=True, kinds="ddadd", qk_norm="head",
+                         attn_gate=True, ffn_norm="post_attention_norm", sections=[3, 2, 2, 0],
+                         kv={"rope.dimension_count": 14, "full_attention_interval": 3,
+                             **ssm(84, 6, 3, 14)})
+
 def ssm(inner, heads, groups, state, conv=4):
     return {"ssm.conv_kernel": conv, "ssm.inner_size": inner, "ssm.state_size": state,
             "ssm.time_step_rank": heads, "ssm.group_count": groups}
@@ -340,7 +345,8 @@ class Writer:
         w.add_feed_forward_length(m["n_ff"] * m.get("ff_times", 1))
         w.add_head_count(m["n_heads"])
         kinds = m.get("kinds")
-        w.add_head_count_kv([m["n_kv_heads"] * (k == "a") for k in kinds] if kinds else m["n_kv_heads"])
+        w.add_head_count_kv([m["n_kv_heads"] * (k == "a") for k in kinds]
+                            if kinds and "d" not in kinds else m["n_kv_heads"])
         layered = m["arch"] == "gpt2" or m.get("norm") == "layer"
         w.add_layer_norm_eps(1e-5) if layered else w.add_layer_norm_rms_eps(1e-5)
         if "head_dim" in m:
@@ -350,6 +356,7 @@ class Writer:
             add = (w.add_string if isinstance(value, str) else w.add_bool if isinstance(value, bool) else
                    w.add_uint32 if isinstance(value, int) else w.add_float32)
             add(f"{m['arch']}.{key}", value)
+        if "sections" in m: w.add_array(f"{m['arch']}.rope.dimension_sections", m["sections"])
         if m.get("xielu"):
             for key, low, high in (("alpha_n", -1, 1), ("alpha_p", -1, 1), ("beta", 0.3, 0.6),
                                    ("eps", -1e-3, -1e-6)):
@@ -366,7 +373,8 @@ class Writer:
             if biased: self.vector(b + "attn_qkv.bias", n_q + 2 * n_kv, 0, 0.4)
         else:
             for name, rows, gain in (("attn_q", n_q, 1.5), ("attn_k", n_kv, 1.5), ("attn_v", n_kv, 1.2)):
-                self.matrix(b + name + ".weight", rows, m["n_embd"], gain)
+                twice = 1 + (name == "attn_q" and "attn_gate" in m)
+                self.matrix(b + name + ".weight", rows * twice, m["n_embd"], gain)
                 if biased: self.vector(b + name + ".bias", rows, 0, 0.4)
         if "bitnet" in m["arch"]: self.vector(b + "attn_sub_norm.weight", n_q, 1.0, 0.3)
         self.matrix(b + "attn_output.weight", m["n_embd"], n_q, 1.5)
@@ -397,6 +405,20 @@ class Writer:
         if not m.get("no_ssm_norm"): self.vector(b + "ssm_norm.weight", inner, 1.0, 0.3, inner // groups)
         self.matrix(b + "ssm_out.weight", m["n_embd"], inner, 1.5)
 
+    def delta_net(self, b):
+        m, kv = self.m, self.m["kv"]
+        inner, heads, groups = kv["ssm.inner_size"], kv["ssm.time_step_rank"], kv["ssm.group_count"]
+        wide, taps = inner + 2 * groups * kv["ssm.state_size"], kv["ssm.conv_kernel"]
+        self.matrix(b + "attn_qkv.weight", wide, m["n_embd"], 1.5)
+        self.matrix(b + "attn_gate.weight", inner, m["n_embd"], 1.3)
+        self.vector(b + "ssm_conv1d.weight", wide * taps, 0, 0.6, taps)
+        self.vector(b + "ssm_dt.bias", heads, -1.5, 0.5)
+        self.vector(b + "ssm_a", heads, -1.0, 0.4)
+        self.matrix(b + "ssm_beta.weight", heads, m["n_embd"], 1.0)
+        self.matrix(b + "ssm_alpha.weight", heads, m["n_embd"], 1.0)
+        self.vector(b + "ssm_norm.weight", inner // heads, 1.0, 0.3)
+        self.matrix(b + "ssm_out.weight", m["n_embd"], inner, 1.5)
+
     def ffn(self, b):
         m, gpt2 = self.m, self.m["arch"] == "gpt2"
         plain = gpt2 or not m.get("gated", True)
@@ -423,7 +445,7 @@ class Writer:
         if flow != "post": self.norm(b + "attn_norm")
         if self.m.get("two_norms"): self.norm(b + "attn_norm_2")
         kind = self.m.get("kinds", "a" * self.m["n_layers"])[i]
-        {"a": self.attention, "c": self.short_conv, "m": self.mamba2}[kind](b)
+        {"a": self.attention, "d": self.delta_net, "c": self.short_conv, "m": self.mamba2}[kind](b)
         if post: self.norm(b + "post_attention_norm", large)
         if flow == "serial": self.norm(b + self.m.get("ffn_norm", "ffn_norm"))
         self.ffn(b)

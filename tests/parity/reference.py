@@ -29,6 +29,7 @@ QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
     23: "post_ffw_norm.weight", 24: "attn_sub_norm.weight", 25: "ffn_sub_norm.weight",
     60: "ssm_in.weight", 61: "ssm_conv1d.weight", 62: "ssm_out.weight", 64: "ssm_conv1d.bias",
     65: "ssm_dt.bias", 66: "ssm_a", 67: "ssm_d", 68: "ssm_norm.weight",
+    69: "attn_gate.weight", 70: "ssm_beta.weight", 71: "ssm_alpha.weight",
     32: "token_embd.weight", 33: "position_embd.weight", 34: "output_norm.weight",
     35: "output_norm.bias",
     36: "output.weight", 37: "output.bias", 38: "token_embd_norm.weight", 39: "token_embd_norm.bias"}
@@ -36,7 +37,7 @@ QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
 OTHERS = {"smollm3", "granite", "minicpm", "mistral3", "arcee", "ernie4_5", "internlm2", "seed_oss",
           "hunyuan-dense", "glm4", "olmo2", "exaone4", "apertus", "qwen", "baichuan", "stablelm",
           "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo", "nemotron", "mpt",
-          "bloom", "lfm2", "granitehybrid"}
+          "bloom", "lfm2", "granitehybrid", "qwen35"}
 LAYER_NORM = {"gpt2", "stablelm", "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo",
               "nemotron", "mpt", "bloom"}
 GELU = {"gpt2", "gemma2", "gemma3", "starcoder2", "phi2", "falcon", "gptneox", "mpt", "bloom"}
@@ -47,9 +48,10 @@ ALL_HEADS, AFTERWARDS = {"olmo2", "mpt"}, {"hunyuan-dense"}
 # what these names stand for elsewhere
 CONV = {"shortconv.in_proj": "ssm_in", "shortconv.conv": "ssm_conv1d", "shortconv.out_proj": "ssm_out",
         "token_embd_norm": "output_norm"}
-RENAMED = {"lfm2": CONV, "seed_oss": {"post_attention_norm": "ffn_norm"},
+RENAMED = {"lfm2": CONV, "qwen35": {"attn_qkv": "ssm_in", "post_attention_norm": "ffn_norm"},
+            "seed_oss": {"post_attention_norm": "ffn_norm"},
            "falcon": {"attn_norm": "ffn_norm", "attn_norm_2": "attn_norm"}}
-HALVES = {"lfm2",
+HALVES = {"lfm2", "qwen35",
           "seed_oss", "hunyuan-dense", "olmo2", "exaone4", "apertus", "qwen", "stablelm", "starcoder2",
           "phi2", "falcon", "gptneox", "nemotron", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "bitnet",
           "bitnet-25", "bitnet-b1.58"}
@@ -267,6 +269,9 @@ class Model:
     def attention(self, x, layer, n_ctx):
         b, n = f"blk.{layer}.", len(x)
         q, k, v = self.qkv(x, b)
+        gate = None
+        if self.arch == "qwen35":           # [heads][query, gate]
+            q, gate = np.split(q.reshape(n, self.n_heads, -1), 2, axis=-1)
         normed = b + "attn_q_norm.weight" in self.tensors and self.arch not in ALL_HEADS
         def norms(q, k): return self.norm_heads(q, b + "attn_q_norm"), self.norm_heads(k, b + "attn_k_norm")
         if normed and self.arch not in AFTERWARDS: q, k = norms(q, k)
@@ -290,6 +295,7 @@ class Model:
         score = np.exp(score - score.max(axis=-1, keepdims=True))
         score /= score.sum(axis=-1, keepdims=True)
         out = np.einsum("hij,jhd->ihd", score, v, optimize=True).reshape(n, -1)
+        if gate is not None: out = out / (1 + np.exp(-gate.reshape(n, -1)))
         if b + "attn_sub_norm.weight" in self.tensors: out = self.norm(out, b + "attn_sub_norm")
         return self.linear(out, b + "attn_output")
 
@@ -332,10 +338,34 @@ class Model:
             y = rms_norm(y.reshape(n, groups, -1), weight.reshape(groups, -1), self.eps).reshape(n, inner)
         return self.linear(y, b + "ssm_out")
 
+    def delta_net(self, x, b):
+        """The recurrence of arXiv 2412.06464, equation 10, in 64 bits."""
+        inner, state, heads, groups = (self.get("ssm." + k) for k in (
+            "inner_size", "state_size", "time_step_rank", "group_count"))
+        z, n = self.linear(x, b + "attn_gate"), len(x)
+        beta = 1 / (1 + np.exp(-self.linear(x, b + "ssm_beta").astype(np.float64)))
+        step = softplus(self.linear(x, b + "ssm_alpha") + self.w(b + "ssm_dt.bias").reshape(-1))
+        keep = np.exp(step * self.w(b + "ssm_a").reshape(-1))
+        q, k, v = np.split(silu(self.convolve(self.linear(x, b + "ssm_in"), b)),
+                           [groups * state, 2 * groups * state], axis=-1)
+        def unit(t):
+            t = t.reshape(n, groups, state).astype(np.float64)
+            return np.tile(t / np.sqrt((t * t).sum(-1, keepdims=True) + self.eps), (1, heads // groups, 1))
+        q, k, v = unit(q) / math.sqrt(state), unit(k), v.reshape(n, heads, -1)
+        sums, y = np.zeros((heads, v.shape[-1], state)), np.zeros(v.shape)
+        for i in range(n):
+            sums = sums * keep[i][:, None, None]
+            more = beta[i][:, None] * (v[i] - np.einsum("hvk,hk->hv", sums, k[i]))
+            sums = sums + more[..., None] * k[i][:, None, :]
+            y[i] = np.einsum("hvk,hk->hv", sums, q[i])
+        y = rms_norm(y.astype(F), self.w(b + "ssm_norm.weight"), self.eps).reshape(n, inner)
+        return self.linear(y * silu(z), b + "ssm_out")
+
     def mix(self, x, layer, n_ctx):
         b = f"blk.{layer}."
         if b + "ssm_in.weight" not in self.tensors: return self.attention(x, layer, n_ctx)
-        return (self.short_conv if self.arch == "lfm2" else self.mamba2)(x, b)
+        mixers = {"lfm2": self.short_conv, "qwen35": self.delta_net}
+        return mixers.get(self.arch, self.mamba2)(x, b)
 
     def xielu(self, x, layer):
         return xielu(x, *(self.kv["xielu." + k][layer] for k in ("alpha_p", "alpha_n", "beta", "eps")))
