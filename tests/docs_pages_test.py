@@ -85,10 +85,10 @@ def check_form(page, text):
             bad.append(f"{name}:{i}: white space at the end")
 
 
-DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D", KV="Hkv D", V="Hkv D", SUMS="H D",
-            Q_NORM="D or H D", K_NORM="D or Hkv D", FF="F", HEADS="H", EXPERTS="X",
+DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D or 2 H D", KV="Hkv D", V="Hkv D",
+            SUMS="H D", Q_NORM="D or H D", K_NORM="D or Hkv D", FF="F", HEADS="H", EXPERTS="X",
             EXPERT_FF="Fx", EXPERTS_FF="X Fx", EXPERTS_EMBD="X E", TYPES="types", CLASSES="classes",
-            DENSE="dense")
+            DENSE="dense", MIX_IN="M", MIX="I", CHANNELS="C", CONV="C T", MIX_HEADS="S", MIX_NORM="I or I / S")
 WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="where X",
             LEARNED_POS="where positions are learned",
             UNTIED="where not tied",
@@ -96,7 +96,10 @@ WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="
             FFN_NORM="where `layer.flow` is 0, 3 or 5 and norms have weights",
             FINAL_NORM="where norms have weights and `layer.flow` is not 4",
             SUMS="where `layer.flow` is 4", TYPES="where `embd.token_types` is not 0",
-            DENSE="where `dense.width` is not 0", CLASSES="where `rank.classes` is not 0", IT_IS="")
+            DENSE="where `dense.width` is not 0", CLASSES="where `rank.classes` is not 0", IT_IS="",
+            ATTENTION="where the mixer is attention", MIXER="where the mixer has state",
+            STATE="where the mixer has sums", MAY_STATE="", MAMBA="where the mixer is Mamba-2",
+            DELTA="where the mixer is a delta net")
 
 
 def kind_numbers():

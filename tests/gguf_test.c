@@ -158,7 +158,8 @@ static qsf_hparams hp_of(const qsf_arch *a, bool tied)
                           .head_dim = TINY_HEAD, .n_vocab = TINY_VOCAB,
                           .n_ff = a->has & QSF_HAS_HALF_FF ? TINY_FF / 2 : TINY_FF,
                           .norm = a->norm, .flow = a->flow, .qk_norm = a->qk_norm,
-                          .n_ctx_train = TINY_CTX, .gated = a->gated, .learned_pos = a->learned_pos,
+                          .n_ctx_train = TINY_CTX, .gated = a->gated,
+                          .attn_gate = a->has & QSF_HAS_GATE ? 1 : 0, .learned_pos = a->learned_pos,
                           .n_token_types = more & QSF_KIND_MORE(TOKEN_TYPES) ? 2 : 0,
                           .n_classes = more & QSF_KIND_MORE(CLS_OUT_BIAS) ? 3 : 0,
                           .n_between = more & QSF_KIND_MORE(DENSE_2) ? 5 : 0, .tied = tied,
@@ -174,7 +175,7 @@ static void put_role(gguf_build *b, const qsf_arch *a, const qsf_role *role)
     uint32_t rows = (uint32_t)qsf_dim_size(&hp, &layer, (qsf_dim)role->rows);
     if (a->fused_gate && role->kind == QSF_K_FFN_GATE) return;
     if (a->fused_gate && role->kind == QSF_K_FFN_UP) rows *= 2;
-    cols = QSF_MAX(cols, 1);
+    cols = QSF_MAX(cols, 1);                /* of a part that these layers have not */
     rows = role->rows == QSF_DIM_ONE ? 0 : QSF_MAX(rows, 1);
     if (a->qk_norm == QSF_QK_EACH && (QSF_KINDS_QK_NORM >> role->kind & 1)) {
         rows = cols / TINY_HEAD;
@@ -209,6 +210,14 @@ static void put_keys(gguf_build *b, const qsf_arch *a)
         kv_u32(b, tiny_key(a->name, ".expert_feed_forward_length"), 24);
         kv_u32(b, tiny_key(a->name, ".expert_shared_feed_forward_length"), 40);
     }
+    if (a->mixer) {
+        const bool short_conv = a->mixer == QSF_MIXER_SHORT_CONV;
+        kv_u32(b, tiny_key(a->name, short_conv ? ".shortconv.l_cache" : ".ssm.conv_kernel"), 3);
+        kv_u32(b, tiny_key(a->name, ".full_attention_interval"), 1);
+        kv_u32(b, tiny_key(a->name, ".ssm.inner_size"), 6);
+        kv_u32(b, tiny_key(a->name, ".ssm.state_size"), 3);
+        kv_u32(b, tiny_key(a->name, ".ssm.time_step_rank"), 2);
+    }
     if (!(a->has & QSF_HAS_XIELU)) return;
     kv_f32(b, "xielu.alpha_p", 0.5f);
     kv_f32(b, "xielu.alpha_n", 0.25f);
@@ -225,8 +234,11 @@ static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
         (a->has & QSF_HAS_BARE_BEGIN && role->kind == QSF_K_ATTN_NORM)) return true;
     return (a->has & QSF_HAS_MAY_PARALLEL && role->kind == QSF_K_FFN_NORM) ||
            (a->has & QSF_HAS_LOOSE_POS && role->kind == QSF_K_POS_EMBD) ||
+           /* there the final norm has this name */
+           (!strcmp(a->name, "lfm2") && role->kind == QSF_K_TOKEN_NORM) ||
            /* there it is FFN_NORM */
-           ((!strcmp(a->name, "seed_oss") || !strcmp(a->name, "glm4moe") || !strcmp(a->name, "gpt-oss")) &&
+           ((!strcmp(a->name, "seed_oss") || !strcmp(a->name, "qwen35") || !strcmp(a->name, "glm4moe") ||
+             !strcmp(a->name, "gpt-oss")) &&
             role->kind == QSF_K_ATTN_POST_NORM);
 }
 

@@ -9,29 +9,45 @@
 static const int QKV[3] = { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V };
 static const int QKV_BIAS[3] = { QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS };
 
-/* The part of s, a range of a concatenation, that falls into [at, at + n), counted from at. */
-static qsf_range range_cut(qsf_range s, size_t at, size_t n)
-{
-    const size_t b = s.begin > at ? s.begin - at : 0, e = s.end > at ? s.end - at : 0;
-    return (qsf_range){ QSF_MIN(b, n), QSF_MIN(e, n) };
-}
-
 static void project_qkv(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
     const qsf_pass *p = job->p;
     const qsf_buffers *b = p->b;
-    float *const out[3] = { b->q, b->k, b->v };
-    const size_t ld[3] = { b->ld_q, b->ld_kv, b->ld_kv };
+    const bool gate = p->layer->attn_gate;
+    float *const out[3] = { gate ? b->mix : b->q, b->k, b->v };
+    const size_t ld[3] = { gate ? b->ld_mix : b->ld_q, b->ld_kv, b->ld_kv };
     const qsf_matrix_in in = qsf_matrix_input(p, b->xn, b->ld_embd, p->hp->n_embd, 0, p->batch->n);
     const qsf_range mine = qsf_pass_mine(job, piece);
     size_t at = 0;
     for (int i = 0; i < 3; i++) {
         const qsf_matrix *m = &p->w->m[QKV[i]];
-        const qsf_range tiles = range_cut(mine, at, qsf_matrix_tiles(m));
+        const qsf_range tiles = qsf_range_cut(mine, at, qsf_matrix_tiles(m));
         qsf_matrix_multiply(p, m, p->w->v[QKV_BIAS[i]], &in, out[i], ld[i], tiles, thread);
         at += qsf_matrix_tiles(m);
     }
+}
+
+/* Queries to where they are without gates, which stay: a head's behind its query. */
+static void part_queries(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_buffers *b = job->p->b;
+    const size_t hd = job->p->layer->head_dim, heads = job->p->layer->n_heads;
+    const qsf_range rows = qsf_pass_mine(job, piece);
+    (void)thread;
+    for (size_t r = rows.begin; r < rows.end; r++)
+        for (size_t h = 0; h < heads; h++)
+            memcpy(b->q + r * b->ld_q + h * hd, b->mix + r * b->ld_mix + 2 * h * hd, hd * sizeof *b->q);
+}
+
+static void gate_sums(const qsf_pass *p, size_t r)
+{
+    const size_t hd = p->layer->head_dim;
+    float *y = p->b->att + r * p->b->ld_q;
+    const float *gates = p->b->mix + r * p->b->ld_mix + hd;
+    for (size_t h = 0; h < p->layer->n_heads; h++)
+        for (size_t i = 0; i < hd; i++) y[h * hd + i] /= 1 + (float)exp(-gates[2 * h * hd + i]);
 }
 
 /* What the model does with whole rows of queries, keys and values. */
@@ -63,7 +79,7 @@ static qsf_matrix_in attention_out(const qsf_pass *p)
     return qsf_matrix_input(p, p->b->att, p->b->ld_q, cols, 0, p->batch->n);
 }
 
-/* The norm of the sums of all heads, where the model has one, and their codes, where the matrix
+/* The gates of the sums of all heads and their norm, where the model has one, and their codes, where the matrix
  * takes them. */
 static void ready_attention(void *arg, uint32_t thread, uint32_t piece)
 {
@@ -74,9 +90,10 @@ static void ready_attention(void *arg, uint32_t thread, uint32_t piece)
     const size_t cols = (size_t)p->layer->n_heads * p->layer->value_dim;
     const qsf_range rows = qsf_pass_mine(job, piece);
     (void)thread;
-    for (size_t r = rows.begin; weight && r < rows.end; r++) {
+    for (size_t r = rows.begin; r < rows.end; r++) {
         float *x = p->b->att + r * p->b->ld_q;
-        qsf_pass_norm(p, p->layer->norm, x, x, weight, NULL, cols);
+        if (p->layer->attn_gate) gate_sums(p, r);
+        if (weight) qsf_pass_norm(p, p->layer->norm, x, x, weight, NULL, cols);
     }
     if (qsf_matrix_takes_codes(p, &p->w->m[QSF_K_ATTN_OUT])) qsf_matrix_quantize(p, &in, rows);
 }
@@ -427,6 +444,7 @@ void qsf_attention_run(qsf_pass_job *job)
     size_t tiles = 0;
     for (int i = 0; i < 3; i++) tiles += qsf_matrix_tiles(&p->w->m[QKV[i]]);
     qsf_pass_run(job, QSF_OP_QKV, tiles, project_qkv);
+    if (l->attn_gate) qsf_pass_run(job, QSF_OP_PLACE, p->batch->n, part_queries);
     if (l->qkv_clamp > 0 || (l->qk_norm == QSF_QK_ALL && (p->w->v[QSF_K_Q_NORM] || p->w->v[QSF_K_K_NORM])))
         qsf_pass_run(job, QSF_OP_PLACE, p->batch->n, ready_qkv);
     if (p->batch->groups_apart) {
@@ -435,7 +453,7 @@ void qsf_attention_run(qsf_pass_job *job)
         qsf_pass_run(job, QSF_OP_PLACE, (size_t)p->batch->n * (l->n_heads + l->n_kv_heads), place_heads);
         qsf_pass_run(job, QSF_OP_ATTENTION, groups, attend_heads);
     }
-    if (p->w->v[QSF_K_ATTN_SUB_NORM] || qsf_matrix_takes_codes(p, out))
+    if (l->attn_gate || p->w->v[QSF_K_ATTN_SUB_NORM] || qsf_matrix_takes_codes(p, out))
         qsf_pass_run(job, QSF_OP_ATTN_CODES, p->batch->n, ready_attention);
     qsf_pass_watch(p, QSF_K_ATTN_OUT, p->b->att, p->b->ld_q, (size_t)l->n_heads * l->value_dim, 0,
                    p->batch->n);

@@ -59,6 +59,7 @@ uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_source *s,
     b->ld_q = qsf_round_up(s->most.q, 16);
     b->ld_kv = qsf_round_up(s->most.kv, 16);
     b->ld_ff = qsf_round_up(s->most.n_ff, 16);
+    b->ld_mix = qsf_round_up(s->most.mix_room, 16);
     b->ld_vocab = qsf_round_up(hp->n_vocab, 16);
     b->ld_attention = qsf_attention_scratch(s, o->kv_type);
     const uint64_t act_cols = qsf_act_cols((uint32_t)QSF_MAX(QSF_MAX(b->ld_embd, b->ld_q), b->ld_ff));
@@ -72,6 +73,7 @@ uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_source *s,
     b->att = CARVE(float, rows * b->ld_q);
     b->gate = CARVE(float, rows * b->ld_ff);
     b->up = CARVE(float, rows * b->ld_ff);
+    if (b->ld_mix) b->mix = CARVE(float, rows * b->ld_mix);
     b->logits = CARVE(float, o->n_logits * b->ld_vocab);
     if (o->early_exit > 0) {
         b->exit_x = CARVE(float, QSF_EXIT_MOST * b->ld_embd);

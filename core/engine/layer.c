@@ -8,14 +8,17 @@
  * input. */
 #include "engine/layer.h"
 #include "engine/attention.h"
+#include "engine/delta_net.h"
 #include "engine/feed_forward_experts.h"
 #include "engine/feed_forward_gated.h"
 #include "engine/feed_forward_plain.h"
+#include "engine/mamba2.h"
 #include "engine/matrix.h"
+#include "engine/short_conv.h"
 
 /* ---- what a layer can be made of: a new mixer or feed-forward is a file and a row ---- */
 
-/* Computes tmp from the normed rows xn. */
+/* Computes tmp from the normed rows xn; run NULL: there is no such part. */
 typedef struct layer_part {
     void   (*run)(qsf_pass_job *job);
     uint8_t  n_readers, readers[5];     /* kinds of the matrices that read xn */
@@ -23,6 +26,10 @@ typedef struct layer_part {
 
 static const layer_part layer_mixers[QSF_N_MIXERS] = {
     [QSF_MIXER_ATTENTION] = { qsf_attention_run, 3, { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V } },
+    [QSF_MIXER_SHORT_CONV] = { qsf_short_conv_run, 1, { QSF_K_MIX_IN } },
+    [QSF_MIXER_MAMBA2] = { qsf_mamba2_run, 1, { QSF_K_MIX_IN } },
+    [QSF_MIXER_DELTA_NET] = { qsf_delta_net_run, 4,
+                              { QSF_K_MIX_IN, QSF_K_MIX_GATE, QSF_K_MIX_BETA, QSF_K_MIX_ALPHA } },
 };
 static const layer_part layer_feed_forwards[QSF_N_FEED_FORWARDS] = {
     [QSF_FEED_FORWARD_PLAIN] = { qsf_feed_forward_plain_run, 1, { QSF_K_FFN_UP } },
@@ -51,6 +58,10 @@ qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err)
         if (l->act == QSF_ACT_SWIGLU_OAI && l->feed_forward == QSF_FEED_FORWARD_PLAIN)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has gpt-oss's SwiGLU without a gate", s->path,
                             (unsigned)i);
+        const bool whole = l->mixer != QSF_MIXER_NONE && l->feed_forward != QSF_FEED_FORWARD_NONE;
+        if (!whole && l->flow != QSF_FLOW_SERIAL)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has one part, but a flow for two, which "
+                            "this version cannot run", s->path, (unsigned)i);
         if (l->temp_scale != 0 && !l->temp_every)
             return qsf_fail(err, QSF_E_CORRUPT, "%s: queries are scaled with their position, but by a step "
                             "of 0", s->path);
@@ -115,7 +126,8 @@ static void norm_for_feed_forward(void *arg, uint32_t thread, uint32_t piece)
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++) {
         if (flow == QSF_FLOW_PARALLEL_NORMS) norm_input(p, r, QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS);
-        add_residual(p, r, QSF_K_ATTN_POST_NORM, QSF_K_ATTN_POST_NORM_BIAS);
+        if (p->layer->mixer != QSF_MIXER_NONE)
+            add_residual(p, r, QSF_K_ATTN_POST_NORM, QSF_K_ATTN_POST_NORM_BIAS);
         if (flow != QSF_FLOW_PARALLEL && flow != QSF_FLOW_PARALLEL_NORMS)
             norm_input(p, r, QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS);
     }
@@ -127,9 +139,12 @@ static void leave_layer(void *arg, uint32_t thread, uint32_t piece)
     const qsf_pass_job *job = arg;
     const qsf_pass *p = job->p;
     const qsf_range rows = qsf_pass_mine(job, piece);
+    const bool ends = p->layer->feed_forward == QSF_FEED_FORWARD_NONE;
+    const int norm = ends ? QSF_K_ATTN_POST_NORM : QSF_K_FFN_POST_NORM;
+    const int bias = ends ? QSF_K_ATTN_POST_NORM_BIAS : QSF_K_FFN_POST_NORM_BIAS;
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++) {
-        add_residual(p, r, QSF_K_FFN_POST_NORM, QSF_K_FFN_POST_NORM_BIAS);
+        add_residual(p, r, norm, bias);
         if (!qsf_all_finite(row_of(p, p->b->x, r), p->hp->n_embd))
             atomic_store_explicit(p->not_finite, true, memory_order_relaxed);
     }
@@ -145,9 +160,15 @@ static void run_part(qsf_pass_job *job, const layer_part *part)
 void qsf_layer_compute(const qsf_pass *p)
 {
     qsf_pass_job job = qsf_pass_begin(p);
-    qsf_pass_run(&job, QSF_OP_ATTN_NORM, p->batch->n, norm_for_mixer);
-    run_part(&job, &layer_mixers[p->layer->mixer]);
-    qsf_pass_run(&job, QSF_OP_FFN_NORM, p->batch->n, norm_for_feed_forward);
-    run_part(&job, &layer_feed_forwards[p->layer->feed_forward]);
+    const layer_part *mixer = &layer_mixers[p->layer->mixer];
+    const layer_part *feed_forward = &layer_feed_forwards[p->layer->feed_forward];
+    if (mixer->run) {
+        qsf_pass_run(&job, QSF_OP_ATTN_NORM, p->batch->n, norm_for_mixer);
+        run_part(&job, mixer);
+    }
+    if (feed_forward->run) {
+        qsf_pass_run(&job, QSF_OP_FFN_NORM, p->batch->n, norm_for_feed_forward);
+        run_part(&job, feed_forward);
+    }
     qsf_pass_run(&job, QSF_OP_RESIDUAL, p->batch->n, leave_layer);
 }

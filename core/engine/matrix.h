@@ -18,6 +18,13 @@ static inline size_t qsf_matrix_tiles(const qsf_matrix *m)
     return (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS;
 }
 
+/* The part of s, a range of a concatenation, that falls into [at, at + n), counted from at. */
+static inline qsf_range qsf_range_cut(qsf_range s, size_t at, size_t n)
+{
+    const size_t b = s.begin > at ? s.begin - at : 0, e = s.end > at ? s.end - at : 0;
+    return (qsf_range){ QSF_MIN(b, n), QSF_MIN(e, n) };
+}
+
 /* Rows [first, first + n) of x[][ld], which have cols columns. */
 qsf_matrix_in qsf_matrix_input(const qsf_pass *p, const float *x, size_t ld, size_t cols, uint32_t first,
                                uint32_t n);

@@ -12,6 +12,7 @@
 typedef enum qsf_op {
     QSF_OP_EMBEDDING,
     QSF_OP_ATTN_NORM, QSF_OP_QKV, QSF_OP_PLACE, QSF_OP_ATTENTION, QSF_OP_ATTN_CODES, QSF_OP_ATTN_OUT,
+    QSF_OP_MIX_IN, QSF_OP_MIX, QSF_OP_MIX_CODES, QSF_OP_MIX_OUT,
     QSF_OP_FFN_NORM, QSF_OP_ROUTER, QSF_OP_ROUTER_CHOICE, QSF_OP_EXPERT_ROWS, QSF_OP_EXPERT_UP,
     QSF_OP_EXPERT_CODES, QSF_OP_EXPERT_DOWN, QSF_OP_EXPERT_SUM,
     QSF_OP_FFN_UP, QSF_OP_FFN_CODES, QSF_OP_FFN_DOWN, QSF_OP_RESIDUAL,
@@ -24,7 +25,7 @@ typedef enum qsf_op_use {
     QSF_OP_MATMUL, QSF_OP_ATTEND, QSF_OP_OTHER, QSF_OP_TO_HEAD, QSF_OP_APART
 } qsf_op_use;
 
-enum { QSF_OP_PRODUCTS = 3 };   /* matrices of one operation */
+enum { QSF_OP_PRODUCTS = 4 };   /* matrices of one operation */
 
 typedef struct qsf_op_row {
     const char *name;           /* released names never change */

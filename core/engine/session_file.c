@@ -42,6 +42,11 @@ static void hash_later(session_hash *x, const qsf_hparams *hp)
                                  hp->n_groups, hp->n_groups_used, hp->router, hp->router_norm };
     for (size_t i = 0; i < QSF_ARRAY_LEN(numbers); i++) hash_number(x, numbers[i]);
     for (size_t i = 0; i < QSF_ARRAY_LEN(floats); i++) hash_float(x, floats[i]);
+    const uint32_t mix[] = { hp->mix_conv, hp->mix_inner, hp->mix_state, hp->mix_heads, hp->mix_groups,
+                             hp->attn_gate };
+    for (size_t i = 0; hp->mixers && i < QSF_ARRAY_LEN(mix); i++) hash_number(x, mix[i]);
+    for (uint32_t i = 0; hp->mixers && i < hp->n_layers; i++) hash_number(x, hp->mixers[i]);
+    for (uint32_t i = 0; hp->feed_forwards && i < hp->n_layers; i++) hash_number(x, hp->feed_forwards[i]);
     for (size_t i = 0; hp->xielu && i < (size_t)hp->n_layers * QSF_XIELU_NUMBERS; i++)
         hash_float(x, hp->xielu[i]);
     for (size_t i = 0; hp->n_experts && i < QSF_ARRAY_LEN(experts); i++) hash_number(x, experts[i]);

@@ -178,6 +178,15 @@ const qsf_arch qsf_archs[] = {
       .gated = true, .both_ways = true, .scaled_embd = true, .may_window = true, .window_pattern = 6,
       .base_local = 10000, .need = QSF_KINDS_QK_NORM | QSF_KINDS_POST_NORM,
       .may_more = QSF_KIND_MORE(DENSE_2) | QSF_KIND_MORE(DENSE_3) },
+    /* Some layers, those without key and value heads, have another mixer. */
+    { .name = "lfm2", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .mixer = QSF_MIXER_SHORT_CONV, .may_window = true, .need = QSF_KINDS_QK_NORM },
+    { .name = "granitehybrid", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_PAIRS,
+      .gated = true, .longrope = true, .mixer = QSF_MIXER_MAMBA2,
+      .has = QSF_HAS_SCALES | QSF_HAS_DIVISOR | QSF_HAS_SWITCH,
+      .may = QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS) | QSF_KINDS_FFN_BIAS },
+    { .name = "qwen35", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .mixer = QSF_MIXER_DELTA_NET, .has = QSF_HAS_INTERVAL | QSF_HAS_GATE, .need = QSF_KINDS_QK_NORM },
     { .name = NULL },
 };
 #undef ENCODER_NEED
@@ -216,13 +225,15 @@ static bool arch_bit(uint64_t kinds, uint32_t kind) { return kind < 64 && kinds 
 
 bool qsf_arch_needs(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role)
 {
-    return qsf_role_needed(hp, layer, role) || arch_bit(a->need, role->kind);
+    return qsf_role_needed(hp, layer, role) || (arch_bit(a->need, role->kind) && qsf_role_fits(layer, role));
 }
 
 bool qsf_arch_takes(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role)
 {
-    if (qsf_arch_needs(a, hp, layer, role) || arch_bit(a->may, role->kind)) return true;
-    return role->kind >= 64 && arch_bit(a->may_more, role->kind - 64u);
+    if (qsf_arch_needs(a, hp, layer, role)) return true;
+    const bool may = role->when == QSF_WHEN_MAY_STATE || arch_bit(a->may, role->kind) ||
+                     (role->kind >= 64 && arch_bit(a->may_more, role->kind - 64u));
+    return may && qsf_role_fits(layer, role);
 }
 
 /* A different list from the one above: released numbers, of which some name no architecture of this

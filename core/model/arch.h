@@ -33,7 +33,9 @@ typedef enum qsf_arch_has {
     QSF_HAS_BARE_BEGIN = 1 << 22, /* the first layer may have no norm before its attention */
     QSF_HAS_FIRST_GLOBAL = 1 << 23, /* of a pattern of windows the first layer sees everything */
     QSF_HAS_ACT      = 1 << 24, /* hidden_activation may be silu */
-    QSF_HAS_RANK_MEAN = 1 << 25 /* what classifies takes the mean, unless a key says otherwise */
+    QSF_HAS_RANK_MEAN = 1 << 25, /* what classifies takes the mean, unless a key says otherwise */
+    QSF_HAS_INTERVAL = 1 << 26, /* keys say which layers have the other mixer */
+    QSF_HAS_GATE     = 1 << 27  /* queries have gates behind them */
 } qsf_arch_has;
 
 /* Whether layers have experts. */
@@ -58,6 +60,7 @@ typedef struct qsf_arch {
     uint32_t window, window_pattern;     /* where the file does not say; pattern 0: every layer is windowed */
     float    attn_softcap, final_softcap;
     float    base_local;        /* rotary base of windowed layers; 0: they turn like the others */
+    uint8_t  mixer;             /* qsf_mixer of layers without key and value heads; 0: there are none */
     uint8_t  flow, qk_norm;     /* as in qsf_hparams, like the next one */
     uint32_t rope_skip;
     uint64_t has;               /* qsf_arch_has */

@@ -107,6 +107,10 @@ qsf_status qsf_gguf_layer_u32(const gguf *g, gguf_layer_key key, bool need, uint
 /* Gives them to the records that s->hp has filled. */
 qsf_status qsf_gguf_layer_sizes(gguf *g, qsf_error *err);
 
+/* ---- core/model/gguf_mixers.c ---- */
+/* Which layers have another mixer than attention, and its sizes; needs the number of layers. */
+qsf_status qsf_gguf_mixers(const gguf *g, qsf_error *err);
+
 /* ---- core/model/gguf_family.c ---- */
 /* What the architecture alone gives a meaning; needs all other hparams. */
 qsf_status qsf_gguf_family(gguf *g, qsf_error *err);

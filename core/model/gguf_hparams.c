@@ -112,7 +112,7 @@ static qsf_status read_sizes(gguf *g, qsf_hparams *hp, qsf_error *err)
         return qsf_fail(err, QSF_E_UNSUPPORTED,
                         "%s: keys of %u but values of %u, which this version cannot run", g->s->path,
                         (unsigned)hp->head_dim, (unsigned)value_dim);
-    return QSF_OK;
+    return qsf_gguf_mixers(g, err);
 }
 
 /* YaRN's growth of attention with the context. */

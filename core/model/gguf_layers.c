@@ -52,12 +52,13 @@ qsf_status qsf_gguf_layer_sizes(gguf *g, qsf_error *err)
             int64_t v = 0;
             (void)qsf_gguf_integer(kv, i, &v);
             const uint32_t size = (uint32_t)v;
+            if (key != GGUF_LAYER_FF && !qsf_layer_attends(&s->layers[i])) continue;
             memcpy((uint8_t *)&s->layers[i] + gguf_layer_fields[key].at, &size, sizeof size);
         }
     }
     for (uint32_t i = 0; i < s->hp.n_layers; i++) {
         qsf_layer *l = &s->layers[i];
-        if (!shared) l->n_kv_heads = l->n_heads;
+        if (!shared && qsf_layer_attends(l)) l->n_kv_heads = l->n_heads;
         if ((!l->n_ff && !l->n_experts) || !l->n_heads || !l->n_kv_heads || l->n_heads % l->n_kv_heads)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has %u heads, %u key and value heads and a "
                             "feed-forward length of %u, which this version cannot run", s->path, (unsigned)i,

@@ -90,11 +90,15 @@ static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role,
     const qsf_layer *layer = qsf_source_layer(l->g->s, unit);
     const uint64_t rows = qsf_dim_size(hp, layer, (qsf_dim)role->rows);
     const uint64_t cols = qsf_dim_size(hp, layer, (qsf_dim)role->cols);
+    qsf_status st = check_taken(l, unit, role, t, err);
+    if (st) return st;
     const bool heads = role->cols == QSF_DIM_Q_NORM || role->cols == QSF_DIM_K_NORM;
     /* A norm for each head may be a matrix. */
-    const uint64_t each = heads && layer->qk_norm == QSF_QK_EACH ? layer->head_dim : cols;
-    qsf_status st;
-    if ((st = check_taken(l, unit, role, t, err))) return st;
+    uint64_t each = heads && layer->qk_norm == QSF_QK_EACH ? layer->head_dim : cols;
+    /* So may small numbers of mixers with state, whose rows are channels, heads or groups. */
+    if (role->kind >= QSF_K_MIX_IN && role->kind < QSF_K_TOKEN_TYPES && role->rows == QSF_DIM_ONE &&
+        t->dims[0] && cols % t->dims[0] == 0)
+        each = t->dims[0];
     st = role_of_experts(layer, role)
         ? check_experts(l->g, t, role->rows == QSF_DIM_ONE ? 1 : rows / layer->n_experts,
                         role->rows == QSF_DIM_ONE ? cols / layer->n_experts : cols, layer->n_experts, err)
@@ -180,14 +184,25 @@ static const struct { const char *arch, *name; uint8_t kind; bool two; } gguf_al
     { "falcon", "attn_norm.bias", QSF_K_FFN_NORM_BIAS, true },
     { "falcon", "attn_norm_2.weight", QSF_K_ATTN_NORM, true },
     { "falcon", "attn_norm_2.bias", QSF_K_ATTN_NORM_BIAS, true },
+    { "lfm2", "shortconv.in_proj.weight", QSF_K_MIX_IN, false },
+    { "lfm2", "shortconv.conv.weight", QSF_K_MIX_CONV, false },
+    { "lfm2", "shortconv.out_proj.weight", QSF_K_MIX_OUT, false },
+    { "lfm2", "token_embd_norm.weight", QSF_K_OUTPUT_NORM, false },
+    { "qwen35", "attn_qkv.weight", QSF_K_MIX_IN, false },
+    { "qwen35", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
 };
 
+/* layer: NULL for what is outside of layers. */
 static const qsf_role *find_alias(const gguf *g, const qsf_layer *layer, gguf_text name)
 {
+    static const struct { const char *name; uint8_t kind; } shared[] = {
+        { "ffn_gate_shexp.weight", QSF_K_FFN_GATE }, { "ffn_up_shexp.weight", QSF_K_FFN_UP },
+        { "ffn_down_shexp.weight", QSF_K_FFN_DOWN },
+    };
     /* What is everybody's beside experts is the layer's feed-forward. */
-    if (layer->n_experts && gguf_text_is(name, "ffn_gate_shexp.weight")) return qsf_role_of(QSF_K_FFN_GATE);
-    if (layer->n_experts && gguf_text_is(name, "ffn_up_shexp.weight")) return qsf_role_of(QSF_K_FFN_UP);
-    if (layer->n_experts && gguf_text_is(name, "ffn_down_shexp.weight")) return qsf_role_of(QSF_K_FFN_DOWN);
+    if (layer && layer->n_experts)
+        for (size_t i = 0; i < QSF_ARRAY_LEN(shared); i++)
+            if (gguf_text_is(name, shared[i].name)) return qsf_role_of(shared[i].kind);
     for (size_t i = 0; i < QSF_ARRAY_LEN(gguf_aliases); i++)
         if ((gguf_aliases[i].arch ? !strcmp(gguf_aliases[i].arch, g->arch)
                                   : g->s->hp.flow == QSF_FLOW_SUMS) &&
@@ -273,16 +288,17 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
     if (is_aside(t->name) || t->is_scales) return QSF_OK;
     if (layer >= s->hp.n_layers && layer < (int64_t)s->hp.n_layers + l->g->n_nextn) return QSF_OK;
     if (layer >= 0 && layer < s->hp.n_layers) {
+        if ((role = find_alias(l->g, &s->layers[layer], rest)))
+            return put_whole(l, (uint32_t)layer, role, t, err);
         for (size_t i = 0; i < QSF_ARRAY_LEN(fused_roles); i++)
             if (gguf_text_is(rest, fused_roles[i].name) && (fused_roles[i].n == 3 || fuses_gate(l->g)))
                 return put_fused(l, (uint32_t)layer, &fused_roles[i], t, err);
-        if ((role = find_alias(l->g, &s->layers[layer], rest)) || (role = find_role(true, rest)))
-            return put_whole(l, (uint32_t)layer, role, t, err);
+        if ((role = find_role(true, rest))) return put_whole(l, (uint32_t)layer, role, t, err);
         bool found;
         const qsf_status st = put_layer_scale(l, (uint32_t)layer, rest, t, &found, err);
         if (found) return st;
     }
-    if (layer < 0 && (role = find_role(false, t->name)))
+    if (layer < 0 && ((role = find_alias(l->g, NULL, t->name)) || (role = find_role(false, t->name))))
         return put_whole(l, role->part == QSF_PART_EMBD ? qsf_unit_embd(s) : qsf_unit_final(s), role, t, err);
     if (layer < 0 && (role = find_scaled(false, t->name)))
         return put_scale(l, role->part == QSF_PART_EMBD ? qsf_unit_embd(s) : qsf_unit_final(s), role->kind, t,

@@ -82,6 +82,14 @@ typedef struct qsf_hparams {
     uint32_t n_token_types;
     uint32_t n_classes;           /* that a text is scored for; 0: the file cannot */
     uint32_t n_between;            /* between the two dense layers behind the pooling */
+    /* Mixers with state beside, or instead of, attention. */
+    uint8_t *mixers;              /* [n_layers] qsf_mixer; NULL: attention in all layers */
+    uint8_t *feed_forwards;       /* [n_layers] qsf_feed_forward; NULL: as `gated` says in all layers */
+    uint8_t  attn_gate;           /* 1: queries have gates behind them, a head's behind its query */
+    uint32_t mix_conv;            /* positions that a convolution sees, its own included */
+    uint32_t mix_inner;           /* columns of what the mixer computes */
+    uint32_t mix_state;           /* numbers that each of these keeps */
+    uint32_t mix_heads, mix_groups; /* that share a decay; that share what is written and read */
 } qsf_hparams;
 
 /* What a router's weights are: of all experts' logits together, of each alone, of the chosen
@@ -96,7 +104,7 @@ static inline bool qsf_final_norm(const qsf_hparams *hp)
     return hp->norm != QSF_NORM_BARE && hp->flow != QSF_FLOW_SUMS;
 }
 
-enum { QSF_MAX_HEAD_DIM = 1024 };
+enum { QSF_MAX_HEAD_DIM = 1024, QSF_MAX_MIX_CONV = 16, QSF_MAX_MIX_STATE = 1024 };
 /* XIELU's a, b, beta and eps: a x^2 + beta x above zero, else (e^min(x, eps) - 1 - x) b + beta x.
  */
 enum { QSF_XIELU_NUMBERS = 4 };

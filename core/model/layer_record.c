@@ -2,12 +2,72 @@
  * SPDX-License-Identifier: MIT */
 #include "model/layer_record.h"
 #include "model/source_formats.h"
+#include "tensor/types.h"
 
 /* Tables in their order: that of layers which see everything,
  * and that of windowed ones where it differs. */
 enum { ROPE_GLOBAL, ROPE_LOCAL };
 
 qsf_norm qsf_norm_of(const qsf_hparams *hp) { return (qsf_norm){ hp->norm, hp->norm_eps }; }
+
+/* Sizes of a mixer with state.  The state is that of the convolution, [positions before this
+ * one][channels], then sums [heads][columns of a head][state]. */
+static void layer_mixer(qsf_layer *l, const qsf_hparams *hp)
+{
+    const uint32_t both = 2 * hp->mix_groups * hp->mix_state;
+    l->mix_conv = hp->mix_conv;
+    l->mix_state = hp->mix_state;
+    l->mix_heads = hp->mix_heads;
+    l->mix_groups = hp->mix_groups;
+    if (l->mixer == QSF_MIXER_SHORT_CONV) {
+        l->mix_inner = l->mix_channels = hp->n_embd;
+        l->mix_in = 3 * hp->n_embd;
+        l->mix_state = 0;
+    } else {
+        l->mix_inner = hp->mix_inner;
+        l->mix_channels = hp->mix_inner + both;
+        l->mix_in = l->mix_channels;
+        if (l->mixer == QSF_MIXER_MAMBA2) l->mix_in += hp->mix_inner + hp->mix_heads;
+    }
+    l->mix_room = l->mix_in;
+    if (l->mixer == QSF_MIXER_DELTA_NET)        /* gate, beta and alpha begin at whole tiles */
+        l->mix_room += l->mix_inner + 2 * l->mix_heads + 3 * QSF_TILE_ROWS;
+    l->state_bytes = ((l->mix_conv - 1) * l->mix_channels + l->mix_inner * l->mix_state) *
+                     (uint32_t)sizeof(float);
+}
+
+static bool mixer_has_state(uint8_t mixer)
+{
+    return mixer != QSF_MIXER_ATTENTION && mixer != QSF_MIXER_NONE;
+}
+
+/* Numbers that layer_mixer multiplies and mixers divide by. */
+static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
+{
+    const qsf_hparams *hp = &s->hp;
+    bool sums = false, conv = false, delta = false;
+    for (uint32_t i = 0; i < hp->n_layers; i++) {
+        const uint8_t m = hp->mixers ? hp->mixers[i] : 0, f = hp->feed_forwards ? hp->feed_forwards[i] : 0;
+        if (m >= QSF_N_MIXERS || f >= QSF_N_FEED_FORWARDS ||
+            (m == QSF_MIXER_NONE && f == QSF_FEED_FORWARD_NONE && hp->feed_forwards))
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has mixer %u and feed-forward %u, which "
+                            "this version cannot run", s->path, (unsigned)i, (unsigned)m, (unsigned)f);
+        conv |= mixer_has_state(m);
+        sums |= m == QSF_MIXER_MAMBA2 || m == QSF_MIXER_DELTA_NET;
+        delta |= m == QSF_MIXER_DELTA_NET;
+    }
+    if (conv && (hp->mix_conv < 2 || hp->mix_conv > QSF_MAX_MIX_CONV))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a convolution over %u positions; 2 to %d are possible",
+                        s->path, (unsigned)hp->mix_conv, (int)QSF_MAX_MIX_CONV);
+    if (sums && (!hp->mix_inner || hp->mix_inner > 1 << 18 || !hp->mix_state ||
+                 hp->mix_state > QSF_MAX_MIX_STATE || !hp->mix_groups || !hp->mix_heads ||
+                 hp->mix_inner % hp->mix_heads || hp->mix_heads % hp->mix_groups ||
+                 (delta && (hp->mix_heads < 2 || hp->mix_inner / hp->mix_heads != hp->mix_state))))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a state of %u x %u numbers with %u heads in %u groups, "
+                        "which this version cannot run", s->path, (unsigned)hp->mix_inner,
+                        (unsigned)hp->mix_state, (unsigned)hp->mix_heads, (unsigned)hp->mix_groups);
+    return QSF_OK;
+}
 
 qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
 {
@@ -17,8 +77,9 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
     const bool experts = hp->n_experts && i >= hp->n_dense;
     const uint16_t rope = windowed && hp->rope_base_local > 0 ? ROPE_LOCAL : ROPE_GLOBAL;
     qsf_layer l = {
-        .mixer = QSF_MIXER_ATTENTION,
+        .mixer = hp->mixers ? hp->mixers[i] : QSF_MIXER_ATTENTION,
         .feed_forward = experts ? QSF_FEED_FORWARD_EXPERTS
+            : hp->feed_forwards ? hp->feed_forwards[i]
             : hp->gated ? QSF_FEED_FORWARD_GATED : QSF_FEED_FORWARD_PLAIN,
         .act = hp->act,
         .rope = still ? QSF_NO_ROPE : rope,
@@ -39,6 +100,7 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
         .alibi = hp->alibi,
         .temp_scale = hp->temp_scale,
         .temp_every = hp->temp_every,
+        .attn_gate = hp->attn_gate,
     };
     if (experts) {
         l.n_experts = hp->n_experts;
@@ -50,6 +112,8 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
         l.router_norm = hp->router_norm;
         l.router_scale = hp->router_scale;
     }
+    if (mixer_has_state(l.mixer)) layer_mixer(&l, hp);
+    else if (hp->attn_gate) l.mix_room = 2 * l.n_heads * l.head_dim;
     if (hp->xielu) memcpy(l.xielu, hp->xielu + (size_t)i * QSF_XIELU_NUMBERS, sizeof l.xielu);
     return l;
 }
@@ -85,7 +149,8 @@ qsf_layer_most qsf_layers_most(const qsf_layer *layers, uint32_t n)
         m.n_ff = QSF_MAX(m.n_ff, QSF_MAX(l->n_ff, l->n_ff_expert));
         m.n_experts = QSF_MAX(m.n_experts, l->n_experts);
         m.n_used = QSF_MAX(m.n_used, l->n_used);
-        m.q = QSF_MAX(m.q, l->n_heads * wide);
+        m.q = QSF_MAX(m.q, QSF_MAX(l->n_heads * wide, l->mix_inner));
+        m.mix_room = QSF_MAX(m.mix_room, l->mix_room);
         m.kv = QSF_MAX(m.kv, l->n_kv_heads * wide);
         m.share = QSF_MAX(m.share, l->n_heads / l->n_kv_heads);
     }
@@ -124,10 +189,10 @@ static qsf_status experts_check(const qsf_source *s, qsf_error *err)
 
 qsf_status qsf_layers_fill(qsf_source *s, qsf_error *err)
 {
-    const qsf_status st = experts_check(s, err);
-    if (st) return st;
     qsf_rope_record ropes[QSF_HPARAMS_ROPES];
     const uint32_t n = s->hp.n_layers;
+    qsf_status st;
+    if ((st = experts_check(s, err)) || (st = mixers_check(s, err))) return st;
     s->n_ropes = qsf_ropes_of(&s->hp, ropes);
     s->ropes = qsf_arena_array(s->arena, s->n_ropes, sizeof *s->ropes, "rotary tables", err);
     s->layers = s->ropes ? qsf_arena_array(s->arena, n, sizeof *s->layers, "layers", err) : NULL;

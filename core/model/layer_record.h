@@ -9,12 +9,21 @@
 
 #include "model/hparams.h"
 
-/* What mixes positions; core/engine/layer.c has the table of them. */
-typedef enum qsf_mixer { QSF_MIXER_ATTENTION, QSF_N_MIXERS } qsf_mixer;
+/* What mixes positions; core/engine/layer.c has the table of them.  QSF files have these numbers,
+ * and those of qsf_feed_forward. */
+typedef enum qsf_mixer {
+    QSF_MIXER_ATTENTION,
+    QSF_MIXER_NONE,
+    QSF_MIXER_SHORT_CONV, /* a gated convolution over a few positions (LFM2) */
+    QSF_MIXER_MAMBA2,
+    QSF_MIXER_DELTA_NET, /* a gated one (Qwen 3.5) */
+    QSF_N_MIXERS
+} qsf_mixer;
 /* What computes each position alone. */
 typedef enum qsf_feed_forward {
     QSF_FEED_FORWARD_PLAIN, /* act(up) */
     QSF_FEED_FORWARD_GATED, /* act(gate) * up */
+    QSF_FEED_FORWARD_NONE,
     QSF_FEED_FORWARD_EXPERTS, /* a router chooses gated ones for each row; another may be everybody's */
     QSF_N_FEED_FORWARDS
 } qsf_feed_forward;
@@ -49,7 +58,15 @@ typedef struct qsf_layer {
     uint32_t temp_every;
     float    xielu[QSF_XIELU_NUMBERS];
     uint32_t state_bytes;           /* of a sequence, beside keys and values (engine/state.h); attention: 0 */
+    uint32_t mix_conv, mix_state, mix_heads, mix_groups;        /* as in qsf_hparams */
+    uint32_t mix_in, mix_inner;     /* columns that the mixer is given, and that it makes of them */
+    uint32_t mix_channels;          /* of its convolution */
+    uint32_t mix_room;              /* columns of the buffer of what it is given */
+    uint8_t  attn_gate;             /* as in qsf_hparams */
 } qsf_layer;
+
+/* Whether it has keys and values. */
+static inline bool qsf_layer_attends(const qsf_layer *l) { return l->mixer == QSF_MIXER_ATTENTION; }
 
 /* What a table of rotary frequencies is computed from. */
 typedef struct qsf_rope_record {
@@ -72,6 +89,7 @@ typedef struct qsf_layer_most {
     uint32_t n_experts, n_used;
     uint32_t q, kv;                 /* columns of all heads' queries or sums; of all heads' keys or values */
     uint32_t share;                 /* query heads that share a key-value head */
+    uint32_t mix_room;              /* columns of what a mixer with state, or with a gate, is given */
 } qsf_layer_most;
 
 qsf_norm qsf_norm_of(const qsf_hparams *hp);

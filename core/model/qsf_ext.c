@@ -267,6 +267,12 @@ static const struct ext_field { const char *key; uint8_t kind, limit; uint16_t a
     EXT_FIELD("attn.temp_scale",     F32,  temp_scale, 0),
     EXT_FIELD("attn.temp_every",     U32,  temp_every, 0),
     EXT_FIELD("rope.skip",           U32,  rope_skip, 0),
+    EXT_FIELD("attn.gate",           U8,   attn_gate, 1),
+    EXT_FIELD("mix.conv",            U32,  mix_conv, 0),
+    EXT_FIELD("mix.inner",           U32,  mix_inner, 0),
+    EXT_FIELD("mix.state",           U32,  mix_state, 0),
+    EXT_FIELD("mix.heads",           U32,  mix_heads, 0),
+    EXT_FIELD("mix.groups",          U32,  mix_groups, 0),
     EXT_FIELD("final.scale",         F32,  logit_scale, 0),
     EXT_FIELD("experts.n",           U32,  n_experts, 0),
     EXT_FIELD("experts.used",        U32,  n_used, 0),
@@ -298,7 +304,7 @@ static bool ext_is_set(const qsf_hparams *hp, const struct ext_field *f)
 
 bool qsf_ext_needs_reader(const qsf_hparams *hp)
 {
-    bool needs = hp->xielu != NULL;
+    bool needs = hp->xielu || hp->mixers || hp->feed_forwards;
     for (size_t i = 0; i < QSF_ARRAY_LEN(ext_fields); i++)
         needs |= ext_fields[i].at >= offsetof(qsf_hparams, flow) && ext_is_set(hp, &ext_fields[i]);
     return needs;
@@ -325,6 +331,8 @@ void qsf_ext_put_hparams(qsf_ext_out *o, const qsf_hparams *hp)
     const uint32_t half = (hp->rope_dim ? hp->rope_dim : hp->head_dim) / 2;
     if (hp->rope_factors) qsf_ext_put_f32s(o, "rope.factors", hp->rope_factors, half);
     if (hp->rope_factors_long) qsf_ext_put_f32s(o, "rope.factors_long", hp->rope_factors_long, half);
+    if (hp->mixers) qsf_ext_put_u8s(o, "layer.mixers", hp->mixers, hp->n_layers);
+    if (hp->feed_forwards) qsf_ext_put_u8s(o, "layer.ffns", hp->feed_forwards, hp->n_layers);
     if (hp->xielu) qsf_ext_put_f32s(o, "ffn.xielu", hp->xielu, (uint64_t)hp->n_layers * QSF_XIELU_NUMBERS);
 }
 
@@ -376,6 +384,21 @@ static qsf_status ext_get_factors(const qsf_ext *x, const char *key, uint32_t n,
     return QSF_OK;
 }
 
+/* A byte for each layer; what it may be is checked where records are filled. */
+static qsf_status ext_get_layers(const qsf_ext *x, const char *key, uint32_t n, uint8_t **out, qsf_arena *a,
+                                 qsf_error *err)
+{
+    qsf_ext_value v;
+    const qsf_status st = qsf_ext_get(x, key, QSF_EXT_U8, &v, err);
+    if (st || !v.data) return st;
+    if (v.count != n)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s has %u values for %u layers", x->path, key,
+                        (unsigned)v.count, (unsigned)n);
+    if (!(*out = qsf_arena_array(a, n, 1, key, err))) return QSF_E_MEMORY;
+    memcpy(*out, v.data, n);
+    return QSF_OK;
+}
+
 qsf_status qsf_ext_get_hparams(const qsf_ext *x, qsf_hparams *hp, qsf_arena *a, qsf_error *err)
 {
     qsf_status st;
@@ -384,6 +407,8 @@ qsf_status qsf_ext_get_hparams(const qsf_ext *x, qsf_hparams *hp, qsf_arena *a, 
     const uint32_t half = (hp->rope_dim ? hp->rope_dim : hp->head_dim) / 2;
     if ((st = ext_get_factors(x, "rope.factors", half, true, &hp->rope_factors, a, err)) ||
         (st = ext_get_factors(x, "rope.factors_long", half, true, &hp->rope_factors_long, a, err))) return st;
+    if ((st = ext_get_layers(x, "layer.mixers", hp->n_layers, &hp->mixers, a, err)) ||
+        (st = ext_get_layers(x, "layer.ffns", hp->n_layers, &hp->feed_forwards, a, err))) return st;
     if (hp->act != QSF_ACT_XIELU) return QSF_OK;
     st = ext_get_factors(x, "ffn.xielu", hp->n_layers * QSF_XIELU_NUMBERS, false, &hp->xielu, a, err);
     return st || hp->xielu ? st : qsf_fail(err, QSF_E_CORRUPT, "%s: ffn.xielu is missing", x->path);

@@ -22,11 +22,11 @@
 const qsf_role qsf_roles[QSF_N_ROLES] = {
     NORM(LAYER, ATTN_NORM, EMBD, ATTN_NORM, "attn_norm", "input_layernorm.weight"),
     BIAS(LAYER, ATTN_NORM_BIAS, EMBD, "attn_norm.bias", NULL),
-    MATRIX(LAYER, ATTN_Q, Q, EMBD, ALWAYS, "attn_q", "self_attn.q_proj.weight"),
+    MATRIX(LAYER, ATTN_Q, Q, EMBD, ATTENTION, "attn_q", "self_attn.q_proj.weight"),
     BIAS(LAYER, ATTN_Q_BIAS, Q, "attn_q.bias", "self_attn.q_proj.bias"),
-    MATRIX(LAYER, ATTN_K, KV, EMBD, ALWAYS, "attn_k", "self_attn.k_proj.weight"),
+    MATRIX(LAYER, ATTN_K, KV, EMBD, ATTENTION, "attn_k", "self_attn.k_proj.weight"),
     BIAS(LAYER, ATTN_K_BIAS, KV, "attn_k.bias", "self_attn.k_proj.bias"),
-    MATRIX(LAYER, ATTN_V, V, EMBD, ALWAYS, "attn_v", "self_attn.v_proj.weight"),
+    MATRIX(LAYER, ATTN_V, V, EMBD, ATTENTION, "attn_v", "self_attn.v_proj.weight"),
     BIAS(LAYER, ATTN_V_BIAS, V, "attn_v.bias", "self_attn.v_proj.bias"),
     ROLE(LAYER, ATTN_SINKS, ADD, ONE, HEADS, IT_IS, "attn_sinks", "attn_sinks.weight", "self_attn.sinks"),
     NORM(LAYER, Q_NORM, Q_NORM, IT_IS, "attn_q_norm", "self_attn.q_norm.weight"),
@@ -34,8 +34,19 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     BIAS(LAYER, Q_NORM_BIAS, Q_NORM, "attn_q_norm.bias", NULL),
     BIAS(LAYER, K_NORM_BIAS, K_NORM, "attn_k_norm.bias", NULL),
     NORM(LAYER, ATTN_SUB_NORM, SUMS, IT_IS, "attn_sub_norm", "self_attn.attn_sub_norm.weight"),
-    MATRIX(LAYER, ATTN_OUT, EMBD, SUMS, ALWAYS, "attn_output", "self_attn.o_proj.weight"),
+    MATRIX(LAYER, ATTN_OUT, EMBD, SUMS, ATTENTION, "attn_output", "self_attn.o_proj.weight"),
     BIAS(LAYER, ATTN_OUT_BIAS, EMBD, "attn_output.bias", "self_attn.o_proj.bias"),
+    MATRIX(LAYER, MIX_IN, MIX_IN, EMBD, MIXER, "ssm_in", NULL),
+    ROLE(LAYER, MIX_CONV, ADD, ONE, CONV, MIXER, "ssm_conv1d", "ssm_conv1d.weight", NULL),
+    ROLE(LAYER, MIX_CONV_BIAS, ADD, ONE, CHANNELS, MAY_STATE, "ssm_conv1d.bias", "ssm_conv1d.bias", NULL),
+    ROLE(LAYER, MIX_STEP_BIAS, ADD, ONE, MIX_HEADS, STATE, "ssm_dt.bias", "ssm_dt.bias", NULL),
+    ROLE(LAYER, MIX_DECAY, ADD, ONE, MIX_HEADS, STATE, "ssm_a", "ssm_a", NULL),
+    ROLE(LAYER, MIX_SKIP, ADD, ONE, MIX_HEADS, MAMBA, "ssm_d", "ssm_d", NULL),
+    MATRIX(LAYER, MIX_GATE, MIX, EMBD, DELTA, "attn_gate", NULL),
+    MATRIX(LAYER, MIX_BETA, MIX_HEADS, EMBD, DELTA, "ssm_beta", NULL),
+    MATRIX(LAYER, MIX_ALPHA, MIX_HEADS, EMBD, DELTA, "ssm_alpha", NULL),
+    NORM(LAYER, MIX_NORM, MIX_NORM, MAY_STATE, "ssm_norm", NULL),
+    MATRIX(LAYER, MIX_OUT, EMBD, MIX, MIXER, "ssm_out", NULL),
     NORM(LAYER, ATTN_POST_NORM, EMBD, SUMS, "post_attention_norm", "post_attention_layernorm.weight"),
     BIAS(LAYER, ATTN_POST_NORM_BIAS, EMBD, "post_attention_norm.bias", NULL),
     NORM(LAYER, FFN_NORM, EMBD, FFN_NORM, "ffn_norm", "post_attention_layernorm.weight"),
@@ -116,7 +127,7 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
     case QSF_DIM_TYPES: return hp->n_token_types;
     case QSF_DIM_CLASSES: return hp->n_classes;
     case QSF_DIM_DENSE: return hp->n_between;
-    case QSF_DIM_Q:     return (uint64_t)l->n_heads * l->head_dim;
+    case QSF_DIM_Q:     return (uint64_t)l->n_heads * l->head_dim * (l->attn_gate ? 2 : 1);
     case QSF_DIM_KV:    return (uint64_t)l->n_kv_heads * l->head_dim;
     case QSF_DIM_V:     return (uint64_t)l->n_kv_heads * l->value_dim;
     case QSF_DIM_SUMS:  return (uint64_t)l->n_heads * l->value_dim;
@@ -128,6 +139,13 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
     case QSF_DIM_EXPERT_FF: return l->n_ff_expert;
     case QSF_DIM_EXPERTS_FF: return (uint64_t)l->n_experts * l->n_ff_expert;
     case QSF_DIM_EXPERTS_EMBD: return (uint64_t)l->n_experts * hp->n_embd;
+    case QSF_DIM_MIX_IN: return l->mix_in;
+    case QSF_DIM_MIX:   return l->mix_inner;
+    case QSF_DIM_CHANNELS: return l->mix_channels;
+    case QSF_DIM_CONV:  return (uint64_t)l->mix_channels * l->mix_conv;
+    case QSF_DIM_MIX_HEADS: return l->mix_heads;
+    case QSF_DIM_MIX_NORM:
+        return l->mixer == QSF_MIXER_DELTA_NET ? l->mix_inner / l->mix_heads : l->mix_inner;
     case QSF_DIM_ONE:   break;
     }
     return 1;
@@ -138,8 +156,32 @@ uint64_t qsf_role_outputs(const qsf_hparams *hp, const qsf_layer *layer, const q
     return qsf_dim_size(hp, layer, (qsf_dim)(role->rows == QSF_DIM_ONE ? role->cols : role->rows));
 }
 
+static bool layer_has_ffn(const qsf_layer *l) { return l && l->feed_forward != QSF_FEED_FORWARD_NONE; }
+static bool layer_has_mixer(const qsf_layer *l)
+{
+    return l && l->mixer != QSF_MIXER_ATTENTION && l->mixer != QSF_MIXER_NONE;
+}
+
+bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
+{
+    if (!layer || role->part != QSF_PART_LAYER) return true;
+    switch ((qsf_when)role->when) {
+    case QSF_WHEN_ATTENTION: return qsf_layer_attends(layer);
+    case QSF_WHEN_MIXER:     return layer_has_mixer(layer);
+    case QSF_WHEN_STATE: case QSF_WHEN_MAY_STATE: return layer_has_mixer(layer) && layer->mix_state;
+    case QSF_WHEN_MAMBA:     return layer->mixer == QSF_MIXER_MAMBA2;
+    case QSF_WHEN_DELTA:     return layer->mixer == QSF_MIXER_DELTA_NET;
+    case QSF_WHEN_FF: case QSF_WHEN_GATED: case QSF_WHEN_FFN_NORM: return layer_has_ffn(layer);
+    default: break;
+    }
+    if (role->kind < 64 && QSF_KINDS_ATTENTION >> role->kind & 1) return qsf_layer_attends(layer);
+    if (role->kind < 64 && QSF_KINDS_FFN >> role->kind & 1) return layer_has_ffn(layer);
+    return true;
+}
+
 bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role)
 {
+    if (!qsf_role_fits(layer, role)) return false;
     switch ((qsf_when)role->when) {
     case QSF_WHEN_ALWAYS:      return true;
     case QSF_WHEN_FF:          return layer && layer->n_ff;
@@ -158,7 +200,9 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
     case QSF_WHEN_CLASSES:     return hp->n_classes != 0;
     case QSF_WHEN_TYPES:       return hp->n_token_types != 0;
     case QSF_WHEN_DENSE:       return hp->n_between != 0;
-    case QSF_WHEN_IT_IS:       break;
+    case QSF_WHEN_ATTENTION: case QSF_WHEN_MIXER: case QSF_WHEN_STATE:
+    case QSF_WHEN_MAMBA: case QSF_WHEN_DELTA: return layer != NULL;
+    case QSF_WHEN_MAY_STATE: case QSF_WHEN_IT_IS: break;
     }
     return false;
 }

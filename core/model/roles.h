@@ -26,7 +26,13 @@ typedef enum qsf_dim {
     QSF_DIM_EXPERTS,
     QSF_DIM_EXPERT_FF,   /* hidden columns of an expert, ... */
     QSF_DIM_EXPERTS_FF,  /* ... and of all of them */
-    QSF_DIM_EXPERTS_EMBD /* all experts' outputs */
+    QSF_DIM_EXPERTS_EMBD, /* all experts' outputs */
+    QSF_DIM_MIX_IN, /* columns that a mixer with state is given */
+    QSF_DIM_MIX, /* columns that it makes of them */
+    QSF_DIM_CHANNELS, /* of its convolution */
+    QSF_DIM_CONV, /* weights of its convolution: a row of them for each channel */
+    QSF_DIM_MIX_HEADS,
+    QSF_DIM_MIX_NORM
 } qsf_dim;
 
 /* When a tensor must be there, by the descriptions of the model and of the layer. */
@@ -44,7 +50,13 @@ typedef enum qsf_when {
     QSF_WHEN_CLASSES, /* texts are scored */
     QSF_WHEN_TYPES, /* tokens have types */
     QSF_WHEN_DENSE, /* layers are behind the pooling */
-    QSF_WHEN_IT_IS /* it need not be */
+    QSF_WHEN_IT_IS, /* it need not be */
+    QSF_WHEN_ATTENTION, /* the layer's mixer is that, ... */
+    QSF_WHEN_MIXER, /* ... one with state, ... */
+    QSF_WHEN_STATE, /* ... one with sums in its state, ... */
+    QSF_WHEN_MAY_STATE, /* ... one with sums, which may do without, ... */
+    QSF_WHEN_MAMBA, /* ... Mamba-2, ... */
+    QSF_WHEN_DELTA /* ... a delta net */
 } qsf_when;
 
 /* The part of a model that a tensor belongs to. */
@@ -71,7 +83,7 @@ typedef struct qsf_role {
 } qsf_role;
 
 /* All of them; those of a part in the order in which it uses them. */
-enum { QSF_N_ROLES = 55 };
+enum { QSF_N_ROLES = 66 };
 extern const qsf_role qsf_roles[QSF_N_ROLES];
 
 const qsf_role *qsf_role_of(uint32_t kind); /* NULL: no such kind */
@@ -85,10 +97,14 @@ static inline uint32_t qsf_kind_base(uint32_t kind)
 /* Sets of kinds; those from 64 on have sets of their own. */
 #define QSF_KIND(name) (1ull << QSF_K_##name)
 #define QSF_KIND_MORE(name) (1ull << (QSF_K_##name - 64))
+#define QSF_KINDS_ATTENTION (QSF_KINDS_QK_NORM | QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS) | \
+                             QSF_KIND(ATTN_SUB_NORM) | QSF_KIND(ATTN_SINKS))
 #define QSF_KINDS_QK_NORM (QSF_KIND(Q_NORM) | QSF_KIND(K_NORM))
 #define QSF_KINDS_POST_NORM (QSF_KIND(ATTN_POST_NORM) | QSF_KIND(FFN_POST_NORM))
 #define QSF_KINDS_SUB_NORM (QSF_KIND(ATTN_SUB_NORM) | QSF_KIND(FFN_SUB_NORM))
 #define QSF_KINDS_QKV_BIAS (QSF_KIND(ATTN_Q_BIAS) | QSF_KIND(ATTN_K_BIAS) | QSF_KIND(ATTN_V_BIAS))
+#define QSF_KINDS_FFN (QSF_KINDS_FFN_BIAS | QSF_KIND(FFN_SUB_NORM) | QSF_KIND(FFN_NORM_BIAS) | \
+                       QSF_KIND(FFN_POST_NORM))
 #define QSF_KINDS_NORM_BIAS (QSF_KIND(ATTN_NORM_BIAS) | QSF_KIND(FFN_NORM_BIAS) | QSF_KIND(OUTPUT_NORM_BIAS))
 #define QSF_KINDS_FFN_BIAS (QSF_KIND(FFN_GATE_BIAS) | QSF_KIND(FFN_UP_BIAS) | QSF_KIND(FFN_DOWN_BIAS))
 
@@ -98,6 +114,8 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *layer, qsf_dim dim
 /* What stands one behind the other where a tensor of a file holds several: rows of a matrix, values
  * of a vector. */
 uint64_t qsf_role_outputs(const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role);
+/* Whether the layer has the part that the tensor is for. */
+bool     qsf_role_fits(const qsf_layer *layer, const qsf_role *role);
 bool     qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role);
 
 #endif

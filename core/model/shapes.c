@@ -49,8 +49,10 @@ static qsf_status shapes_of(const qsf_source *s, uint32_t unit, qsf_part part, c
 static bool layer_of_single_rows(const qsf_hparams *hp, const qsf_layer *l)
 {
     const bool experts = l->n_experts != 0;
-    return (l->n_ff < 2 && !(experts && !l->n_ff)) || (experts && (l->n_experts < 2 || l->n_ff_expert < 2)) ||
-           qsf_dim_size(hp, l, QSF_DIM_KV) < 2 || qsf_dim_size(hp, l, QSF_DIM_V) < 2;
+    const bool none = l->feed_forward == QSF_FEED_FORWARD_NONE || (experts && !l->n_ff);
+    const bool heads = qsf_dim_size(hp, l, QSF_DIM_KV) < 2 || qsf_dim_size(hp, l, QSF_DIM_V) < 2;
+    return (l->n_ff < 2 && !none) || (experts && (l->n_experts < 2 || l->n_ff_expert < 2)) ||
+           (heads && qsf_layer_attends(l));
 }
 
 qsf_status qsf_source_check_shapes(const qsf_source *s, qsf_error *err)

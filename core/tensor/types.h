@@ -74,6 +74,10 @@ typedef enum qsf_kind {
     QSF_K_EXPERT_GATE, QSF_K_EXPERT_UP, QSF_K_EXPERT_DOWN,
     QSF_K_EXPERT_GATE_BIAS, QSF_K_EXPERT_UP_BIAS, QSF_K_EXPERT_DOWN_BIAS,
     QSF_K_SHARED_ROUTER, QSF_K_ATTN_SINKS,
+    /* of mixers with state: what widens and narrows them, their convolution, decays and norm */
+    QSF_K_MIX_IN = 60, QSF_K_MIX_CONV, QSF_K_MIX_OUT,
+    QSF_K_MIX_CONV_BIAS = 64, QSF_K_MIX_STEP_BIAS, QSF_K_MIX_DECAY, QSF_K_MIX_SKIP, QSF_K_MIX_NORM,
+    QSF_K_MIX_GATE, QSF_K_MIX_BETA, QSF_K_MIX_ALPHA,
     /* encoders: the row of a token's type, biases of norms, and what a pooled text goes through */
     QSF_K_TOKEN_TYPES = 90, QSF_K_ATTN_POST_NORM_BIAS, QSF_K_FFN_POST_NORM_BIAS,
     QSF_K_Q_NORM_BIAS, QSF_K_K_NORM_BIAS,

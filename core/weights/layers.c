@@ -19,7 +19,10 @@ uint32_t qsf_layers_run(const qsf_source *s, float quality, uint32_t n)
 
 uint32_t qsf_layers_kept(const qsf_source *s, float quality, uint32_t n)
 {
-    return s->hp.both_ways ? n == s->hp.n_layers : qsf_layers_run(s, quality, n);
+    uint32_t run = 0;
+    if (s->hp.both_ways) return n == s->hp.n_layers;
+    for (uint32_t i = 0; i < n; i++) run += qsf_layer_runs(s, quality, i) && qsf_layer_attends(&s->layers[i]);
+    return run;
 }
 
 bool qsf_layers_known(const qsf_source *s)

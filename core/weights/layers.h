@@ -9,8 +9,8 @@
  * how many of the first n do. */
 bool     qsf_layer_runs(const qsf_source *s, float quality, uint32_t layer);
 uint32_t qsf_layers_run(const qsf_source *s, float quality, uint32_t n);
-/* Places that the first n layers have in the KV cache; all layers of an encoder share one, for
- * nothing of a layer is looked at again. */
+/* Places that the first n layers have in the KV cache: one each that runs and has keys and values.
+ * All layers of an encoder share one, for nothing of a layer is looked at again. */
 uint32_t qsf_layers_kept(const qsf_source *s, float quality, uint32_t n);
 bool     qsf_layers_known(const qsf_source *s);         /* whether the file tells layers' importance */
 /* Whether a layer is left out: it is in left_out, or does not run at the fetch's quality. */

@@ -205,8 +205,32 @@ def models(also_encoders=False):
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(others(), 2001)})
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(mixtures(), 3001)})
     if also_encoders:
-        out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(encoders(), 4001)})
+        out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(encoders(), 3001)})
+    out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(hybrids(), 3001)})
     return out
+
+def hybrids():
+    """Layers with other mixers than attention; kinds: one letter a layer, a: attention."""
+    odd = dict(SMALL, n_embd=72, n_heads=6, n_kv_heads=2, n_ff=140, n_layers=5)
+    yield "lfm2", dict(odd, arch="lfm2", tied=True, qk_norm="head", kinds="ccaca", final="token_embd_norm",
+                       kv={"shortconv.l_cache": 3, "rope.freq_base": 1e6})
+    yield "lfm2-q8_0", dict(odd, arch="lfm2", n_embd=96, n_ff=160, tied=True, qk_norm="head", kinds="cac",
+                            n_layers=3, final="token_embd_norm", type=Q.Q8_0, one=True,
+                            kv={"shortconv.l_cache": 4})
+    granite = {"embedding_scale": 3.0, "residual_scale": 0.6, "logit_scale": 2.5, "attention.scale": 0.4}
+    yield "granitehybrid", dict(odd, arch="granitehybrid", tied=True, kinds="mmam", n_layers=4,
+                                kv={**granite, "rope.scaling.finetuned": False, **ssm(144, 9, 3, 20)})
+    yield "granitehybrid-rope", dict(odd, arch="granitehybrid", kinds="ma", n_layers=2, one=True,
+                                     kv={"logit_scale": 3.0, **ssm(144, 6, 1, 16)})
+
+    yield "qwen35", dict(odd, arch="qwen35", n_heads=4, head_dim=20, tied=True, kinds="ddadd", qk_norm="head",
+                         attn_gate=True, ffn_norm="post_attention_norm", sections=[3, 2, 2, 0],
+                         kv={"rope.dimension_count": 14, "full_attention_interval": 3,
+                             **ssm(84, 6, 3, 14)})
+
+def ssm(inner, heads, groups, state, conv=4):
+    return {"ssm.conv_kernel": conv, "ssm.inner_size": inner, "ssm.state_size": state,
+            "ssm.time_step_rank": heads, "ssm.group_count": groups}
 
 def others():
     """Architectures of which only some parts are those above, each with what it alone has; sizes that no
@@ -402,7 +426,9 @@ class Writer:
         w.add_block_count(m["n_layers"] + m.get("nextn", 0))
         w.add_feed_forward_length(m["n_ff"] * m.get("ff_times", 1))
         w.add_head_count(m["n_heads"])
-        w.add_head_count_kv(m["n_kv_heads"])
+        kinds = m.get("kinds")
+        w.add_head_count_kv([m["n_kv_heads"] * (k == "a") for k in kinds]
+                            if kinds and "d" not in kinds else m["n_kv_heads"])
         layered = m["arch"] == "gpt2" or m.get("norm") == "layer"
         w.add_layer_norm_eps(1e-5) if layered else w.add_layer_norm_rms_eps(1e-5)
         if "head_dim" in m:
@@ -415,6 +441,7 @@ class Writer:
             add = (w.add_string if isinstance(value, str) else w.add_bool if isinstance(value, bool) else
                    w.add_uint32 if isinstance(value, int) else w.add_float32)
             add(f"{m['arch']}.{key}", value)
+        if "sections" in m: w.add_array(f"{m['arch']}.rope.dimension_sections", m["sections"])
         if m.get("xielu"):
             for key, low, high in (("alpha_n", -1, 1), ("alpha_p", -1, 1), ("beta", 0.3, 0.6),
                                    ("eps", -1e-3, -1e-6)):
@@ -434,7 +461,8 @@ class Writer:
             if biased: self.vector(b + "attn_qkv.bias", n_q + 2 * n_kv, 0, 0.4)
         else:
             for name, rows, gain in (("attn_q", n_q, 1.5), ("attn_k", n_kv, 1.5), ("attn_v", n_kv, 1.2)):
-                self.matrix(b + name + ".weight", rows, m["n_embd"], gain)
+                twice = 1 + (name == "attn_q" and "attn_gate" in m)
+                self.matrix(b + name + ".weight", rows * twice, m["n_embd"], gain)
                 if biased: self.vector(b + name + ".bias", rows, 0, 0.4)
         if "bitnet" in m["arch"]: self.vector(b + "attn_sub_norm.weight", n_q, 1.0, 0.3)
         self.matrix(b + "attn_output.weight", m["n_embd"], n_q, 1.5)
@@ -449,6 +477,39 @@ class Writer:
             if m.get("qk_bias"):
                 self.vector(b + "attn_q_norm.bias", n_q, 0, 0.2)
                 self.vector(b + "attn_k_norm.bias", n_kv, 0, 0.2)
+
+    def short_conv(self, b):
+        e, taps = self.m["n_embd"], self.m["kv"]["shortconv.l_cache"]
+        self.matrix(b + "shortconv.in_proj.weight", 3 * e, e, 1.5)
+        self.vector(b + "shortconv.conv.weight", e * taps, 0, 0.6, taps)
+        self.matrix(b + "shortconv.out_proj.weight", e, e, 1.5)
+
+    def mamba2(self, b):
+        m, kv = self.m, self.m["kv"]
+        inner, heads, groups = kv["ssm.inner_size"], kv["ssm.time_step_rank"], kv["ssm.group_count"]
+        wide, taps = inner + 2 * groups * kv["ssm.state_size"], kv["ssm.conv_kernel"]
+        self.matrix(b + "ssm_in.weight", inner + wide + heads, m["n_embd"], 1.3)
+        self.vector(b + "ssm_conv1d.weight", wide * taps, 0, 0.6, taps)
+        self.vector(b + "ssm_conv1d.bias", wide, 0, 0.2)
+        self.vector(b + "ssm_dt.bias", heads, -1.5, 0.5)
+        self.vector(b + "ssm_a", heads, -1.0, 0.4, 1)
+        self.vector(b + "ssm_d", heads, 1.0, 0.3, 1)
+        if not m.get("no_ssm_norm"): self.vector(b + "ssm_norm.weight", inner, 1.0, 0.3, inner // groups)
+        self.matrix(b + "ssm_out.weight", m["n_embd"], inner, 1.5)
+
+    def delta_net(self, b):
+        m, kv = self.m, self.m["kv"]
+        inner, heads, groups = kv["ssm.inner_size"], kv["ssm.time_step_rank"], kv["ssm.group_count"]
+        wide, taps = inner + 2 * groups * kv["ssm.state_size"], kv["ssm.conv_kernel"]
+        self.matrix(b + "attn_qkv.weight", wide, m["n_embd"], 1.5)
+        self.matrix(b + "attn_gate.weight", inner, m["n_embd"], 1.3)
+        self.vector(b + "ssm_conv1d.weight", wide * taps, 0, 0.6, taps)
+        self.vector(b + "ssm_dt.bias", heads, -1.5, 0.5)
+        self.vector(b + "ssm_a", heads, -1.0, 0.4)
+        self.matrix(b + "ssm_beta.weight", heads, m["n_embd"], 1.0)
+        self.matrix(b + "ssm_alpha.weight", heads, m["n_embd"], 1.0)
+        self.vector(b + "ssm_norm.weight", inner // heads, 1.0, 0.3)
+        self.matrix(b + "ssm_out.weight", m["n_embd"], inner, 1.5)
 
     def ffn(self, b):
         m, gpt2 = self.m, self.m["arch"] == "gpt2"
@@ -495,7 +556,8 @@ class Writer:
         if flow not in ("post", "sums") and not (i == 0 and self.m.get("bare_begin")):
             self.norm(b + "attn_norm")
         if self.m.get("two_norms"): self.norm(b + "attn_norm_2")
-        self.attention(b)
+        kind = self.m.get("kinds", "a" * self.m["n_layers"])[i]
+        {"a": self.attention, "d": self.delta_net, "c": self.short_conv, "m": self.mamba2}[kind](b)
         if post: self.norm(b + "post_attention_norm", large)
         if flow == "serial": self.norm(b + self.m.get("ffn_norm", "ffn_norm"))
         if flow == "sums": self.norm(b + "attn_output_norm")
@@ -529,7 +591,7 @@ class Writer:
             self.w.add_tensor("rope_factors_short.weight", self.rng.uniform(half, 1, 1.5).astype(np.float32))
         for i in range(m["n_layers"]): self.layer(i)
         for i in range(m["n_layers"], m["n_layers"] + m.get("nextn", 0)): self.guessing_layer(i)
-        if not m.get("no_output"): self.norm("output_norm", 2.5 / embd)
+        if not m.get("no_output"): self.norm(m.get("final", "output_norm"), 2.5 / embd)
         if m.get("classes"):
             for name, rows in (("cls", m["n_embd"]), ("cls.output", m["classes"])):
                 if name == "cls" and m["arch"] == "qwen3": continue

@@ -27,6 +27,9 @@ QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
     18: "attn_norm.bias", 19: "ffn_norm.bias", 20: "attn_q_norm.weight", 21: "attn_k_norm.weight",
     22: "post_attention_norm.weight",
     23: "post_ffw_norm.weight", 24: "attn_sub_norm.weight", 25: "ffn_sub_norm.weight",
+    60: "ssm_in.weight", 61: "ssm_conv1d.weight", 62: "ssm_out.weight", 64: "ssm_conv1d.bias",
+    65: "ssm_dt.bias", 66: "ssm_a", 67: "ssm_d", 68: "ssm_norm.weight",
+    69: "attn_gate.weight", 70: "ssm_beta.weight", 71: "ssm_alpha.weight",
     32: "token_embd.weight", 33: "position_embd.weight", 34: "output_norm.weight",
     35: "output_norm.bias",
     36: "output.weight", 37: "output.bias", 38: "token_embd_norm.weight", 39: "token_embd_norm.bias",
@@ -38,7 +41,7 @@ QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
 OTHERS = {"smollm3", "granite", "minicpm", "mistral3", "arcee", "ernie4_5", "internlm2", "seed_oss",
           "hunyuan-dense", "glm4", "olmo2", "exaone4", "apertus", "qwen", "baichuan", "stablelm",
           "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo", "nemotron", "mpt",
-          "bloom", "granitemoe", "ernie4_5-moe"}
+          "bloom", "granitemoe", "ernie4_5-moe", "lfm2", "granitehybrid", "qwen35"}
 LAYER_NORM = {"gpt2", "stablelm", "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo",
               "nemotron", "mpt", "bloom"}
 GELU = {"gpt2", "gemma2", "gemma3", "starcoder2", "phi2", "falcon", "gptneox", "mpt", "bloom"}
@@ -47,10 +50,14 @@ UNMOVED = {"gpt2", "mpt", "bloom"}          # nothing is rotated
 # norms of queries and keys that are one over all heads, and such that come behind the rotation
 ALL_HEADS, AFTERWARDS = {"olmo2", "mpt", "olmoe"}, {"hunyuan-dense"}
 # what these names stand for elsewhere
-RENAMED = {"seed_oss": {"post_attention_norm": "ffn_norm"}, "glm4moe": {"post_attention_norm": "ffn_norm"},
-           "gpt-oss": {"post_attention_norm": "ffn_norm"},
+CONV = {"shortconv.in_proj": "ssm_in", "shortconv.conv": "ssm_conv1d", "shortconv.out_proj": "ssm_out",
+        "token_embd_norm": "output_norm"}
+RENAMED = {"lfm2": CONV, "qwen35": {"attn_qkv": "ssm_in", "post_attention_norm": "ffn_norm"},
+            "seed_oss": {"post_attention_norm": "ffn_norm"},
+           "glm4moe": {"post_attention_norm": "ffn_norm"}, "gpt-oss": {"post_attention_norm": "ffn_norm"},
            "falcon": {"attn_norm": "ffn_norm", "attn_norm_2": "attn_norm"}}
-HALVES = {"seed_oss", "hunyuan-dense", "olmo2", "exaone4", "apertus", "qwen", "stablelm", "starcoder2",
+HALVES = {"lfm2", "qwen35",
+          "seed_oss", "hunyuan-dense", "olmo2", "exaone4", "apertus", "qwen", "stablelm", "starcoder2",
           "phi2", "falcon", "gptneox", "nemotron", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "bitnet",
           "bitnet-25", "bitnet-b1.58", "qwen2vl", "qwen3vl", "qwen2moe", "qwen3moe", "olmoe",
           "glm4moe", "bailingmoe2", "gpt-oss"}
@@ -129,6 +136,7 @@ class Model:
         self.n_embd, self.n_heads = (g("embedding_length"),
                                                     g("attention.head_count"))
         self.n_kv_heads = g("attention.head_count_kv", self.n_heads)
+        if isinstance(self.n_kv_heads, list): self.n_kv_heads = max(self.n_kv_heads)
         self.head_dim = g("attention.key_length", self.n_embd // self.n_heads)
         self.eps = g("attention.layer_norm_rms_epsilon", g("attention.layer_norm_epsilon"))
         self.gelu = gelu
@@ -138,8 +146,9 @@ class Model:
         if self.arch == "falcon" and "blk.0.attn_norm_2.weight" not in self.tensors: return
         def new(name):
             stem, _, end = name.rpartition(".")
-            block, _, last = stem.rpartition(".")
-            return f"{block}.{names[last]}.{end}" if last in names else name
+            block = ".".join(stem.split(".")[:2]) + "." if stem.startswith("blk.") else ""
+            last = stem[len(block):]
+            return f"{block}{names[last]}.{end}" if last in names else name
         self.tensors = {new(k): t for k, t in self.tensors.items()}
 
     def get(self, key, default=None):
@@ -265,7 +274,7 @@ class Model:
     def turns(self, layer):
         if self.arch == "smollm3": return layer % 4 != 3
         if self.arch == "baichuan": return self.n_layers == 32
-        if self.arch in ("granite", "granitemoe"): return self.get("rope.scaling.finetuned", True)
+        if self.arch in ("granite", "granitemoe", "granitehybrid"): return self.get("rope.scaling.finetuned", True)
         if self.arch == "cohere2" or (self.arch == "exaone4" and self.n_layers == 64):
             return self.is_windowed(layer)
         return self.arch not in UNMOVED
@@ -277,6 +286,9 @@ class Model:
     def attention(self, x, layer, n_ctx):
         b, n = f"blk.{layer}.", len(x)
         q, k, v = self.qkv(x, b)
+        gate = None
+        if self.arch == "qwen35":           # [heads][query, gate]
+            q, gate = np.split(q.reshape(n, self.n_heads, -1), 2, axis=-1)
         normed = b + "attn_q_norm.weight" in self.tensors and self.arch not in ALL_HEADS
         def norms(q, k): return self.norm_heads(q, b + "attn_q_norm"), self.norm_heads(k, b + "attn_k_norm")
         if normed and self.arch not in AFTERWARDS: q, k = norms(q, k)
@@ -304,8 +316,77 @@ class Model:
         score /= score.sum(axis=-1, keepdims=True)
         if sinks is not None: score = score[..., :-1]
         out = np.einsum("hij,jhd->ihd", score, v, optimize=True).reshape(n, -1)
+        if gate is not None: out = out / (1 + np.exp(-gate.reshape(n, -1)))
         if b + "attn_sub_norm.weight" in self.tensors: out = self.norm(out, b + "attn_sub_norm")
         return self.linear(out, b + "attn_output")
+
+    # ---- mixers with state, position by position from the beginning ----
+
+    def convolve(self, x, b):
+        """Of each column with itself, over the last positions; zeros come before the first."""
+        w = self.w(b + "ssm_conv1d.weight").reshape(x.shape[1], -1)
+        taps = w.shape[1]
+        padded = np.concatenate([np.zeros((taps - 1, x.shape[1]), F), x])
+        y = sum(padded[k:k + len(x)] * w[:, k] for k in range(taps))
+        bias = self.w(b + "ssm_conv1d.bias", False)
+        return y if bias is None else y + bias
+
+    def short_conv(self, x, b):
+        before, behind, x = np.split(self.linear(x, b + "ssm_in"), 3, axis=-1)
+        return self.linear(behind * self.convolve(before * x, b), b + "ssm_out")
+
+    def mamba2(self, x, b):
+        """The recurrence of arXiv 2405.21060, section 7, in 64 bits."""
+        inner, state, heads, groups = (self.get("ssm." + k) for k in (
+            "inner_size", "state_size", "time_step_rank", "group_count"))
+        z, wide, step = np.split(self.linear(x, b + "ssm_in"),
+                                 [inner, 2 * inner + 2 * groups * state], axis=-1)
+        x, write, read = np.split(silu(self.convolve(wide, b)), [inner, inner + groups * state], axis=-1)
+        n, each = len(x), inner // heads
+        x = x.reshape(n, heads, each)
+        write, read = (np.repeat(t.reshape(n, groups, state), heads // groups, axis=1)
+                       for t in (write, read))
+        step = softplus(step + self.w(b + "ssm_dt.bias").reshape(-1))
+        keep = np.exp(step * self.w(b + "ssm_a").reshape(-1))
+        sums, y = np.zeros((heads, each, state)), np.zeros(x.shape)
+        for i in range(n):
+            sums = sums * keep[i][:, None, None]
+            sums = sums + (x[i] * step[i][:, None])[..., None] * write[i][:, None, :]
+            y[i] = np.einsum("hes,hs->he", sums, read[i]) + x[i] * self.w(b + "ssm_d").reshape(-1, 1)
+        y = silu(z) * y.reshape(n, inner).astype(F)
+        weight = self.w(b + "ssm_norm.weight", False)
+        if weight is not None:
+            y = rms_norm(y.reshape(n, groups, -1), weight.reshape(groups, -1), self.eps).reshape(n, inner)
+        return self.linear(y, b + "ssm_out")
+
+    def delta_net(self, x, b):
+        """The recurrence of arXiv 2412.06464, equation 10, in 64 bits."""
+        inner, state, heads, groups = (self.get("ssm." + k) for k in (
+            "inner_size", "state_size", "time_step_rank", "group_count"))
+        z, n = self.linear(x, b + "attn_gate"), len(x)
+        beta = 1 / (1 + np.exp(-self.linear(x, b + "ssm_beta").astype(np.float64)))
+        step = softplus(self.linear(x, b + "ssm_alpha") + self.w(b + "ssm_dt.bias").reshape(-1))
+        keep = np.exp(step * self.w(b + "ssm_a").reshape(-1))
+        q, k, v = np.split(silu(self.convolve(self.linear(x, b + "ssm_in"), b)),
+                           [groups * state, 2 * groups * state], axis=-1)
+        def unit(t):
+            t = t.reshape(n, groups, state).astype(np.float64)
+            return np.tile(t / np.sqrt((t * t).sum(-1, keepdims=True) + self.eps), (1, heads // groups, 1))
+        q, k, v = unit(q) / math.sqrt(state), unit(k), v.reshape(n, heads, -1)
+        sums, y = np.zeros((heads, v.shape[-1], state)), np.zeros(v.shape)
+        for i in range(n):
+            sums = sums * keep[i][:, None, None]
+            more = beta[i][:, None] * (v[i] - np.einsum("hvk,hk->hv", sums, k[i]))
+            sums = sums + more[..., None] * k[i][:, None, :]
+            y[i] = np.einsum("hvk,hk->hv", sums, q[i])
+        y = rms_norm(y.astype(F), self.w(b + "ssm_norm.weight"), self.eps).reshape(n, inner)
+        return self.linear(y * silu(z), b + "ssm_out")
+
+    def mix(self, x, layer, n_ctx):
+        b = f"blk.{layer}."
+        if b + "ssm_in.weight" not in self.tensors: return self.attention(x, layer, n_ctx)
+        mixers = {"lfm2": self.short_conv, "qwen35": self.delta_net}
+        return mixers.get(self.arch, self.mamba2)(x, b)
 
     def xielu(self, x, layer):
         return xielu(x, *(self.kv["xielu." + k][layer] for k in ("alpha_p", "alpha_n", "beta", "eps")))
@@ -376,7 +457,7 @@ class Model:
             if has(name): y = self.norm(y, b + name)
             return y * F(self.get("residual_scale", 1.0))
         normed = before(x, "attn_norm")
-        y = behind(self.attention(normed, i, n_ctx), "post_attention_norm")
+        y = behind(self.mix(normed, i, n_ctx), "post_attention_norm")
         # both on the layer's input, by one norm or by two
         together = self.arch in ("phi2", "falcon", "command-r", "cohere2") or (
             self.arch == "stablelm" and not has("ffn_norm")) or self.get("use_parallel_residual")
@@ -401,7 +482,8 @@ class Model:
         head = "output" if "output.weight" in self.tensors else "token_embd"
         y = self.linear(x, head)
         scale = self.get("logit_scale", 0.0)
-        if scale: y = y * F(1 / scale if self.arch in ("granite", "granitemoe", "minicpm") else scale)
+        over = self.arch in ("granite", "granitemoe", "granitehybrid", "minicpm")
+        if scale: y = y * F(1 / scale if over else scale)
         y = soft_cap(y, self.get("final_logit_softcapping"))
         return y[0] if last else y
 

@@ -1,0 +1,28 @@
+/* LFM2's mixer: b, c, x -> convolution of b * x over a few positions, times c -> output.
+ * SPDX-License-Identifier: MIT */
+#include "engine/short_conv.h"
+#include "engine/mixer.h"
+
+/* These channels of all rows. */
+static void convolve_channels(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_range mine = qsf_pass_mine(job, piece);
+    const size_t n = p->hp->n_embd, len = mine.end - mine.begin;
+    (void)thread;
+    for (size_t r = 0; r < p->batch->n; r++) {
+        const float *b = p->b->mix + r * p->b->ld_mix, *c = b + n, *x = c + n;
+        float *y = p->b->att + r * p->b->ld_q;
+        p->k->vec_mul(y + mine.begin, b + mine.begin, x + mine.begin, len);
+        qsf_mixer_convolve(p, r, y, mine);
+        p->k->vec_mul(y + mine.begin, y + mine.begin, c + mine.begin, len);
+    }
+}
+
+void qsf_short_conv_run(qsf_pass_job *job)
+{
+    qsf_mixer_in(job);
+    qsf_pass_run(job, QSF_OP_MIX, job->p->hp->n_embd, convolve_channels);
+    qsf_mixer_out(job);
+}

@@ -1,0 +1,80 @@
+/* What a GGUF file says of layers whose mixer is not attention.
+ * SPDX-License-Identifier: MIT */
+#include "model/gguf.h"
+
+/* Rotary sections of images, time, height and width in turn: of a text's positions all three are the
+ * same, so that nothing changes as long as they cover what turns. */
+static qsf_status check_sections(const gguf *g, qsf_error *err)
+{
+    const gguf_kv *kv = qsf_gguf_find(g, "%s.rope.dimension_sections");
+    uint32_t dim = g->s->hp.head_dim;
+    int64_t n = 0;
+    const qsf_status st = qsf_gguf_u32(g, "%s.rope.dimension_count", false, &dim, err);
+    for (uint32_t i = 0; kv && !st && i < dim / 2; i++)
+        if (!qsf_gguf_integer(kv, i % 3, &n) || n * 3 <= i)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: rotary sections (key \"%.*s\") that leave out some "
+                            "of %u columns", g->s->path, (int)kv->key.len, kv->key.p, (unsigned)dim);
+    return st;
+}
+
+/* Whether layer i is one of those with the other mixer: by a list, or all but every nth. */
+static qsf_status by_interval(const gguf *g, uint32_t i, bool *out, qsf_error *err)
+{
+    const gguf_kv *kv = qsf_gguf_find(g, "%s.attention.recurrent_layers");
+    uint32_t every = 4;
+    int64_t v = 0;
+    if (kv && !qsf_gguf_integer(kv, kv->array ? i : 0, &v))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" has no value for layer %u", g->s->path,
+                        (int)kv->key.len, kv->key.p, (unsigned)i);
+    const qsf_status st = qsf_gguf_u32(g, "%s.full_attention_interval", false, &every, err);
+    *out = kv ? v != 0 : every && (i + 1) % every != 0;
+    return st;
+}
+
+/* Whether layer i has no heads of keys and values. */
+static qsf_status without_heads(const gguf *g, uint32_t i, bool *out, qsf_error *err)
+{
+    const gguf_kv *kv = qsf_gguf_find(g, "%s.attention.head_count_kv");
+    int64_t heads = 1;
+    if (kv && !qsf_gguf_integer(kv, kv->array ? i : 0, &heads))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" has no value for layer %u", g->s->path,
+                        (int)kv->key.len, kv->key.p, (unsigned)i);
+    *out = heads == 0;
+    return QSF_OK;
+}
+
+static qsf_status mixer_sizes(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    if (g->row->mixer == QSF_MIXER_SHORT_CONV)
+        return qsf_gguf_u32(g, "%s.shortconv.l_cache", true, &hp->mix_conv, err);
+    if ((st = qsf_gguf_u32(g, "%s.ssm.conv_kernel", true, &hp->mix_conv, err)) ||
+        (st = qsf_gguf_u32(g, "%s.ssm.inner_size", true, &hp->mix_inner, err)) ||
+        (st = qsf_gguf_u32(g, "%s.ssm.state_size", true, &hp->mix_state, err)) ||
+        (st = qsf_gguf_u32(g, "%s.ssm.time_step_rank", true, &hp->mix_heads, err))) return st;
+    hp->mix_groups = 1;
+    return qsf_gguf_u32(g, "%s.ssm.group_count", false, &hp->mix_groups, err);
+}
+
+qsf_status qsf_gguf_mixers(const gguf *g, qsf_error *err)
+{
+    qsf_hparams *hp = &g->s->hp;
+    qsf_status st;
+    if (!g->row->mixer) return QSF_OK;
+    /* before anything of their number is allocated */
+    if (hp->n_layers > g->n_tensors)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %u layers, but only %u tensors", g->s->path,
+                        (unsigned)hp->n_layers, (unsigned)g->n_tensors);
+    hp->mixers = qsf_arena_array(g->s->arena, hp->n_layers, sizeof *hp->mixers, "mixers", err);
+    if (!hp->mixers) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < hp->n_layers; i++) {
+        bool without = false;
+        if (g->row->has & QSF_HAS_INTERVAL) st = by_interval(g, i, &without, err);
+        else st = without_heads(g, i, &without, err);
+        if (st) return st;
+        hp->mixers[i] = without ? g->row->mixer : QSF_MIXER_ATTENTION;
+    }
+    hp->attn_gate = g->row->has & QSF_HAS_GATE ? 1 : 0;
+    if (g->row->mixer == QSF_MIXER_DELTA_NET && (st = check_sections(g, err))) return st;
+    return mixer_sizes(g, hp, err);
+}
