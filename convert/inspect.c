@@ -52,7 +52,8 @@ static void inspect_hparams(inspect_out *out, const qsf_hparams *h)
                 (unsigned)h->head_dim, (unsigned)h->n_ff, h->gated ? " gated" : "", (unsigned)h->n_vocab,
                 (unsigned)h->n_ctx_train);
     inspect_say(out, "norm %s (eps %g), activation %s, %s%s\n", NAME(h->norm, "LayerNorm", "RMSNorm"),
-                (double)h->norm_eps, NAME(h->act, "GELU", "SiLU", "ReLU", "ReLU2", "xIELU", "gpt-oss's SwiGLU"),
+                (double)h->norm_eps,
+                NAME(h->act, "GELU", "SiLU", "ReLU", "ReLU2", "xIELU", "gpt-oss's SwiGLU"),
                 h->learned_pos ? "learned positions, " : "",
                 h->tied ? "head tied to the embedding" : "head of its own");
     if (h->rope) {

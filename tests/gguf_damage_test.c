@@ -100,7 +100,8 @@ TEST(gguf_refuses_what_it_cannot_run_by_name)
     b = tiny_whole("mamba");
     refuse(&b, QSF_E_UNSUPPORTED, "\"mamba\"");
     b = tiny_whole("qwen3next");
-    refuse(&b, QSF_E_UNSUPPORTED, "\"qwen3next\" is unknown to this version; the nearest that it knows is qwen3;");
+    refuse(&b, QSF_E_UNSUPPORTED,
+           "\"qwen3next\" is unknown to this version; the nearest that it knows is qwen3;");
     b = tiny_whole("mamba");
     refuse(&b, QSF_E_UNSUPPORTED, "it runs llama, qwen2, qwen3, ");
     b = tiny_keyed("qwen2");

@@ -5,7 +5,8 @@
 
 enum { MOST = 8 };
 
-static void choose(const qsf_layer *l, const float *logits, const float *bias, uint32_t *chosen, float *weights)
+static void choose(const qsf_layer *l, const float *logits, const float *bias, uint32_t *chosen,
+                   float *weights)
 {
     float row[3 * MOST];
     memcpy(row, logits, l->n_experts * sizeof *row);
