@@ -91,15 +91,17 @@ def write_hf(folder, t):
     (folder / "tokenizer_config.json").write_text(json.dumps(special))
     (folder / "config.json").write_text(json.dumps({
         "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": d,
-        "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1, "vocab_size": n,
+        "intermediate_size": 64, "num_hidden_layers": 1,
+        "num_attention_heads": 1, "num_key_value_heads": 1, "vocab_size": n,
         "max_position_embeddings": 64,
         "rms_norm_eps": 1e-5, "tie_word_embeddings": True}))
     z = lambda *shape: numpy.zeros(shape, numpy.float32)
     layer = {"self_attn.q_proj": z(d, d), "self_attn.k_proj": z(d, d), "self_attn.v_proj": z(d, d),
              "self_attn.o_proj": z(d, d), "mlp.gate_proj": z(64, d), "mlp.up_proj": z(64, d),
              "mlp.down_proj": z(d, 64), "input_layernorm": z(d), "post_attention_layernorm": z(d)}
-    save_file({"model.embed_tokens.weight": z(n, d), "model.norm.weight": z(d),
-               **{f"model.layers.0.{k}.weight": v for k, v in layer.items()}}, str(folder / "model.safetensors"))
+    tensors = {f"model.layers.0.{k}.weight": v for k, v in layer.items()}
+    save_file({"model.embed_tokens.weight": z(n, d), "model.norm.weight": z(d), **tensors},
+              str(folder / "model.safetensors"))
 
 
 def run(command, data=b""):

@@ -83,8 +83,8 @@ qsf_status qsf_hf_wordpiece(vocab_build *b, yyjson_val *root, yyjson_val *model,
         || (qsf_json_get(model, "max_input_chars_per_word")
             && (!qsf_json_u64(qsf_json_get(model, "max_input_chars_per_word"), &most) || most != 100)))
         return qsf_fail(err, QSF_E_UNSUPPORTED,
-                        FILE_NAME ": WordPiece whose prefix is not ##, or whose words may have other than 100 "
-                        "characters");
+                        FILE_NAME ": WordPiece whose prefix is not ##, or whose words may have other than "
+                        "100 characters");
     b->out->kind = QSF_VOCAB_WPM;
     qsf_format(b->out->pre, sizeof b->out->pre, "default");
     if ((st = wordpiece_normalizer(qsf_json_get(root, "normalizer"), b->out, err)) ||
