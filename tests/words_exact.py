@@ -16,7 +16,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MARK = "\u2581"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = list("aAbBeéÉİıßΣσДжЯक़िाहिन्दी한국어가각中文日本語の\u3000 \t\n\r\x0b\x85\xa0\u2028\x00\x07\ufffd\u200b"
-               "!?.,;:'\"-_$+<=>^`|~¿、。…½Ⅷ0123456789\u0301\u0327\u20dd\U0001f600\ufb01\u212b\u037e") + ["ing", "er", "qsf"]
+               "!?.,;:'\"-_$+<=>^`|~¿、。…½Ⅷ0123456789\u0301\u0327\u20dd\U0001f600\ufb01\u212b\u037e")
+LETTERS += ["ing", "er", "qsf"]
 
 
 def texts(n, seed, letters):
@@ -28,7 +29,8 @@ def texts(n, seed, letters):
 
 
 def documents():
-    return [p.read_text(encoding="utf-8") for p in sorted((ROOT / "docs").glob("*.md"))] + ["한국어 가각 中文 日本語 Дж é हिन्दी"]
+    return [p.read_text(encoding="utf-8") for p in sorted((ROOT / "docs").glob("*.md"))] + [
+        "한국어 가각 中文 日本語 Дж é हिन्दी"]
 
 
 def wordpiece(lower, strip):
@@ -64,7 +66,8 @@ def write_gguf(path, t, model):
         w.add_bool("tokenizer.ggml.normalizer.lowercase", n["lowercase"])
         if n["strip_accents"] is not None:
             w.add_bool("tokenizer.ggml.normalizer.strip_accents", n["strip_accents"])
-        for key, token in (("bos", "[CLS]"), ("seperator", "[SEP]"), ("unknown", "[UNK]"), ("padding", "[PAD]")):
+        for key, token in (("bos", "[CLS]"), ("seperator", "[SEP]"), ("unknown", "[UNK]"),
+                           ("padding", "[PAD]")):
             w.add_uint32(f"tokenizer.ggml.{key}_token_id", t.token_to_id(token))
     else:
         w.add_token_scores([s for _, s in data["model"]["vocab"]])
@@ -82,19 +85,23 @@ def write_hf(folder, t):
     folder.mkdir()
     n, d = t.get_vocab_size(), 64
     t.save(str(folder / "tokenizer.json"))
-    special = {"cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"} if t.token_to_id("[CLS]") else {
-        "eos_token": "</s>", "unk_token": "<unk>"}
+    special = {"eos_token": "</s>", "unk_token": "<unk>"}
+    if t.token_to_id("[CLS]"):
+        special = {"cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
     (folder / "tokenizer_config.json").write_text(json.dumps(special))
     (folder / "config.json").write_text(json.dumps({
-        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": d, "intermediate_size": 64,
-        "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1, "vocab_size": n,
-        "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "tie_word_embeddings": True}))
+        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": d,
+        "intermediate_size": 64, "num_hidden_layers": 1,
+        "num_attention_heads": 1, "num_key_value_heads": 1, "vocab_size": n,
+        "max_position_embeddings": 64,
+        "rms_norm_eps": 1e-5, "tie_word_embeddings": True}))
     z = lambda *shape: numpy.zeros(shape, numpy.float32)
     layer = {"self_attn.q_proj": z(d, d), "self_attn.k_proj": z(d, d), "self_attn.v_proj": z(d, d),
              "self_attn.o_proj": z(d, d), "mlp.gate_proj": z(64, d), "mlp.up_proj": z(64, d),
              "mlp.down_proj": z(d, 64), "input_layernorm": z(d), "post_attention_layernorm": z(d)}
-    save_file({"model.embed_tokens.weight": z(n, d), "model.norm.weight": z(d),
-               **{f"model.layers.0.{k}.weight": v for k, v in layer.items()}}, str(folder / "model.safetensors"))
+    tensors = {f"model.layers.0.{k}.weight": v for k, v in layer.items()}
+    save_file({"model.embed_tokens.weight": z(n, d), "model.norm.weight": z(d), **tensors},
+              str(folder / "model.safetensors"))
 
 
 def run(command, data=b""):

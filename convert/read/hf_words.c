@@ -46,8 +46,8 @@ static qsf_status wordpiece_tokens(vocab_build *b, yyjson_val *model, qsf_error 
             text = copy;
             len += 3;
         }
-        const qsf_status st = qsf_vocab_add(b, id, text, len, is_unk ? QSF_TOKEN_UNKNOWN : QSF_TOKEN_NORMAL, 0,
-                                            err);
+        const qsf_status st = qsf_vocab_add(b, id, text, len,
+                                            is_unk ? QSF_TOKEN_UNKNOWN : QSF_TOKEN_NORMAL, 0, err);
         if (st) return st;
         if (is_unk) b->out->unk = (int32_t)id;
     }
@@ -83,7 +83,8 @@ qsf_status qsf_hf_wordpiece(vocab_build *b, yyjson_val *root, yyjson_val *model,
         || (qsf_json_get(model, "max_input_chars_per_word")
             && (!qsf_json_u64(qsf_json_get(model, "max_input_chars_per_word"), &most) || most != 100)))
         return qsf_fail(err, QSF_E_UNSUPPORTED,
-                        FILE_NAME ": WordPiece with another prefix than ## or other words than of 100 characters");
+                        FILE_NAME ": WordPiece whose prefix is not ##, or whose words may have other than "
+                        "100 characters");
     b->out->kind = QSF_VOCAB_WPM;
     qsf_format(b->out->pre, sizeof b->out->pre, "default");
     if ((st = wordpiece_normalizer(qsf_json_get(root, "normalizer"), b->out, err)) ||
@@ -105,8 +106,8 @@ static qsf_status unigram_tokens(vocab_build *b, yyjson_val *model, qsf_error *e
         yyjson_val *score = yyjson_arr_get_last(e);
         if (yyjson_arr_size(e) != 2 || !text || !yyjson_is_num(score)
             || !(fabs(yyjson_get_num(score)) <= (double)FLT_MAX))
-            return qsf_fail(err, QSF_E_CORRUPT, FILE_NAME ": entry %zu of the vocabulary is no text with a score",
-                            i);
+            return qsf_fail(err, QSF_E_CORRUPT,
+                            FILE_NAME ": entry %zu of the vocabulary is no text with a score", i);
         const qsf_status st = qsf_vocab_add(b, i, text, len, i == unk ? QSF_TOKEN_UNKNOWN : QSF_TOKEN_NORMAL,
                                             (float)yyjson_get_num(score), err);
         if (st) return st;

@@ -15,7 +15,7 @@ static qsf_status list_of(const gguf *g, const char *key, uint32_t n, const gguf
     return QSF_OK;
 }
 
-static int hex_digit(char c)
+static int rwkv_hex(char c)
 {
     const char small = (char)(c | 32);
     return c >= '0' && c <= '9' ? c - '0' : small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
@@ -31,9 +31,9 @@ static size_t rwkv_bytes(gguf_text t, char *out)
             c = t.p[++i];
             if (c == 'n' || c == 'r' || c == 't') {
                 c = c == 'n' ? '\n' : c == 'r' ? '\r' : '\t';
-            } else if (c == 'x' && i + 2 < t.len && hex_digit(t.p[i + 1]) >= 0
-                       && hex_digit(t.p[i + 2]) >= 0) {
-                c = (char)(hex_digit(t.p[i + 1]) << 4 | hex_digit(t.p[i + 2]));
+            } else if (c == 'x' && i + 2 < t.len && rwkv_hex(t.p[i + 1]) >= 0
+                       && rwkv_hex(t.p[i + 2]) >= 0) {
+                c = (char)(rwkv_hex(t.p[i + 1]) << 4 | rwkv_hex(t.p[i + 2]));
                 i += 2;
             }
         }

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "text/pretokenize_ranges.h"
 
-static bool in_ranges(uint32_t c, const uint32_t (*ranges)[2], size_t n)
+static bool within_ranges(uint32_t c, const uint32_t (*ranges)[2], size_t n)
 {
     for (size_t low = 0; low < n;) {
         const size_t mid = (low + n) / 2;
@@ -23,7 +23,7 @@ bool qsf_is_han(uint32_t c)
         { 0x2a700, 0x2b739 }, { 0x2b740, 0x2b81d }, { 0x2b820, 0x2cea1 }, { 0x2ceb0, 0x2ebe0 },
         { 0x2ebf0, 0x2ee5d }, { 0x2f800, 0x2fa1d }, { 0x30000, 0x3134a }, { 0x31350, 0x323af },
     };
-    return in_ranges(c, ranges, QSF_ARRAY_LEN(ranges));
+    return within_ranges(c, ranges, QSF_ARRAY_LEN(ranges));
 }
 
 /* The letters of DeepSeek LLM's long list: those with case outside of the modifiers, in the scripts
@@ -53,7 +53,7 @@ bool qsf_is_deepseek_letter(uint32_t c)
         { 0x104d8, 0x104fb }, { 0x10c80, 0x10cb2 }, { 0x10cc0, 0x10cf2 },
         { 0x118a0, 0x118df }, { 0x1e900, 0x1e943 },
     };
-    return in_ranges(c, ranges, QSF_ARRAY_LEN(ranges));
+    return within_ranges(c, ranges, QSF_ARRAY_LEN(ranges));
 }
 
 /* The scripts of AFMoE's second expression. */
@@ -64,5 +64,5 @@ bool qsf_is_afmoe_script(uint32_t c)
         { 0x2f00, 0x2fdf }, { 0x3040, 0x30ff }, { 0x3400, 0x4dbf }, { 0x4e00, 0x9fff }, { 0xa9e0, 0xa9ff },
         { 0xaa60, 0xaa7f }, { 0xac00, 0xd7af }, { 0xf900, 0xfaff }, { 0xff65, 0xff9f },
     };
-    return in_ranges(c, ranges, QSF_ARRAY_LEN(ranges));
+    return within_ranges(c, ranges, QSF_ARRAY_LEN(ranges));
 }
