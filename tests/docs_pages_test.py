@@ -85,14 +85,15 @@ def check_form(page, text):
             bad.append(f"{name}:{i}: white space at the end")
 
 
-DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D or 2 H D", KV="Hkv D", V="Hkv D", SUMS="H D",
-            Q_NORM="D or H D", K_NORM="D or Hkv D", FF="F",
+DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D or 2 H D", KV="Hkv D", V="Hkv D",
+            SUMS="H D", Q_NORM="D or H D", K_NORM="D or Hkv D", FF="F",
             MIX_IN="M", MIX="I", CHANNELS="C", CONV="C T", MIX_HEADS="S", MIX_NORM="I or I / S")
 WHEN = dict(ALWAYS="always", GATED="where gated", LEARNED_POS="where positions are learned",
             UNTIED="where not tied", ATTN_NORM="but where `layer.flow` is 1 or norms have no weights",
             FFN_NORM="where `layer.flow` is 0 or 3 and norms have weights",
             FINAL_NORM="where norms have weights", IT_IS="", ATTENTION="where the mixer is attention",
-            MIXER="where the mixer has state", SUMS="where the mixer has sums", MAY_SUMS="", MAMBA="where the mixer is Mamba-2",
+            MIXER="where the mixer has state", SUMS="where the mixer has sums", MAY_SUMS="",
+            MAMBA="where the mixer is Mamba-2",
             DELTA="where the mixer is a delta net",
             FFN="where there is an FFN")
 

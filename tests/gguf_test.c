@@ -157,7 +157,8 @@ static qsf_hparams hp_of(const qsf_arch *a, bool tied)
                           .head_dim = TINY_HEAD, .n_vocab = TINY_VOCAB,
                           .n_ff = a->has & QSF_HAS_HALF_FF ? TINY_FF / 2 : TINY_FF,
                           .norm = a->norm, .flow = a->flow, .qk_norm = a->qk_norm,
-                          .n_ctx_train = TINY_CTX, .gated = a->gated, .attn_gate = a->has & QSF_HAS_GATE ? 1 : 0, .learned_pos = a->learned_pos,
+                          .n_ctx_train = TINY_CTX, .gated = a->gated,
+                          .attn_gate = a->has & QSF_HAS_GATE ? 1 : 0, .learned_pos = a->learned_pos,
                           .tied = tied };
 }
 
