@@ -9,6 +9,7 @@
 #ifndef QSF_MAKE_TINY_QSF_H
 #define QSF_MAKE_TINY_QSF_H
 
+#include "model/layer_record.h"
 #include "model/qsf_write.h"
 #include "tensor/quant.h"
 #include "tensor/trellis.h"
@@ -210,17 +211,31 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
     const qsf_hparams *h = &o->hp;
     const uint32_t embd = h->n_embd, q = h->n_heads * h->head_dim, kv = h->n_kv_heads * h->head_dim,
         ff = h->n_ff;
-    const bool ln = h->norm == QSF_NORM_LAYER;
+    const uint8_t mixer = h->mixers ? h->mixers[layer] : QSF_MIXER_ATTENTION;
+    const bool ln = h->norm == QSF_NORM_LAYER, attends = mixer == QSF_MIXER_ATTENTION;
+    const bool conv = mixer == QSF_MIXER_SHORT_CONV, mamba = mixer == QSF_MIXER_MAMBA2;
+    const bool delta = mixer == QSF_MIXER_DELTA_NET, sums = mamba || delta;
+    const uint32_t inner = conv ? embd : h->mix_inner, heads = h->mix_heads;
+    const uint32_t channels = conv ? embd : inner + 2 * h->mix_groups * h->mix_state;
+    const uint32_t in = conv ? 3 * embd : delta ? channels : inner + channels + heads;
     const float out = o->idle == layer + 1 ? 0.001f : 0.2f;
     const struct { uint32_t kind; bool want; uint32_t rows, cols; float mean, scale; } plan[] = {
         { QSF_K_ATTN_NORM, true, 1, embd, 1, 0.1f }, { QSF_K_ATTN_NORM_BIAS, ln, 1, embd, 0, 0.1f },
-        { QSF_K_ATTN_Q, true, q, embd, 0, 0.2f }, { QSF_K_ATTN_K, true, kv, embd, 0, 0.2f },
-        { QSF_K_ATTN_V, true, kv, embd, 0, 0.2f }, { QSF_K_ATTN_Q_BIAS, o->biases, 1, q, 0, 0.1f },
+        { QSF_K_ATTN_Q, attends, h->attn_gate ? 2 * q : q, embd, 0, 0.2f }, { QSF_K_ATTN_K, attends, kv, embd, 0, 0.2f },
+        { QSF_K_ATTN_V, attends, kv, embd, 0, 0.2f }, { QSF_K_ATTN_Q_BIAS, o->biases, 1, q, 0, 0.1f },
         { QSF_K_ATTN_K_BIAS, o->biases, 1, kv, 0, o->key_bias > 0 ? o->key_bias : 0.1f },
         { QSF_K_ATTN_V_BIAS, o->biases, 1, kv, 0, 0.1f },
         { QSF_K_Q_NORM, o->qk_norms, 1, h->head_dim, 1, 0.1f },
         { QSF_K_K_NORM, o->qk_norms, 1, h->head_dim, 1, 0.1f },
-        { QSF_K_ATTN_OUT, true, embd, q, 0, out }, { QSF_K_ATTN_OUT_BIAS, o->biases, 1, embd, 0, 0.1f },
+        { QSF_K_ATTN_OUT, attends, embd, q, 0, out }, { QSF_K_ATTN_OUT_BIAS, o->biases, 1, embd, 0, 0.1f },
+        { QSF_K_MIX_IN, !attends, in, embd, 0, 0.2f },
+        { QSF_K_MIX_CONV, !attends, 1, channels * h->mix_conv, 0, 0.4f },
+        { QSF_K_MIX_CONV_BIAS, mamba, 1, channels, 0, 0.1f }, { QSF_K_MIX_STEP_BIAS, sums, 1, heads, -1, 0.3f },
+        { QSF_K_MIX_DECAY, sums, 1, heads, -1, 0.1f }, { QSF_K_MIX_SKIP, mamba, 1, heads, 1, 0.1f },
+        { QSF_K_MIX_GATE, delta, inner, embd, 0, 0.2f }, { QSF_K_MIX_BETA, delta, heads, embd, 0, 0.2f },
+        { QSF_K_MIX_ALPHA, delta, heads, embd, 0, 0.2f },
+        { QSF_K_MIX_NORM, sums, 1, delta ? h->mix_state : inner, 1, 0.1f },
+        { QSF_K_MIX_OUT, !attends, embd, inner, 0, 0.2f },
         { QSF_K_ATTN_POST_NORM, o->post_norms, 1, embd, 1, 0.1f },
         { QSF_K_FFN_NORM, true, 1, embd, 1, 0.1f }, { QSF_K_FFN_NORM_BIAS, ln, 1, embd, 0, 0.1f },
         { QSF_K_FFN_GATE, h->gated, ff, embd, 0, 0.2f }, { QSF_K_FFN_UP, true, ff, embd, 0, 0.2f },

@@ -79,8 +79,8 @@ static qsf_matrix_in attention_out(const qsf_pass *p)
     return qsf_matrix_input(p, p->b->att, p->b->ld_q, cols, 0, p->batch->n);
 }
 
-/* The gates of the sums of all heads and their norm, where the model has one, and their codes, where the matrix
- * takes them. */
+/* The gates of the sums of all heads and their norm, where the model has one, and their codes,
+ * where the matrix takes them. */
 static void ready_attention(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;

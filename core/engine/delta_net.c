@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: MIT
  *
  * A head's sums S [values][keys] become S * decay, then S + beta (v - S k) k; the head gives S q.
- * A row is queries and keys of all groups, values of all heads; then, each from a whole tile on, the
- * gate, beta and alpha. */
+ * A row is queries and keys of all groups, values of all heads; then, each from a whole tile on,
+ * the gate, beta and alpha. */
 #include "engine/delta_net.h"
 #include "engine/mixer.h"
 

@@ -5,8 +5,8 @@
 
 #include "engine/matrix.h"
 
-/* Before: mix = xn . in; behind it gate, beta and alpha, where the mixer has them, each from a whole
- * tile on. */
+/* Before: mix = xn . in; behind it gate, beta and alpha, where the mixer has them, each from a
+ * whole tile on. */
 void qsf_mixer_in(qsf_pass_job *job);
 /* Afterwards: tmp = att . out, of the layer's mix_inner columns. */
 void qsf_mixer_out(qsf_pass_job *job);

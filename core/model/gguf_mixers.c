@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "model/gguf.h"
 
-/* Rotary sections of images, time, height and width in turn: of a text's positions all three are the
- * same, so that nothing changes as long as they cover what turns. */
+/* Rotary sections of images, time, height and width in turn: of a text's positions all three are
+ * the same, so that nothing changes as long as they cover what turns. */
 static qsf_status check_sections(const gguf *g, qsf_error *err)
 {
     const gguf_kv *kv = qsf_gguf_find(g, "%s.rope.dimension_sections");

@@ -44,6 +44,7 @@ static bool mixer_has_state(uint8_t mixer)
 /* Numbers that layer_mixer multiplies and mixers divide by. */
 static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
 {
+    enum { MOST = 1 << 26 };            /* numbers of a state, of which a layer has bytes in 32 bits */
     const qsf_hparams *hp = &s->hp;
     bool sums = false, conv = false, delta = false;
     for (uint32_t i = 0; i < hp->n_layers; i++) {
@@ -61,6 +62,7 @@ static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
                         s->path, (unsigned)hp->mix_conv, (int)QSF_MAX_MIX_CONV);
     if (sums && (!hp->mix_inner || hp->mix_inner > 1 << 18 || !hp->mix_state ||
                  hp->mix_state > QSF_MAX_MIX_STATE || !hp->mix_groups || !hp->mix_heads ||
+                 hp->mix_inner > MOST / hp->mix_state || hp->mix_groups > MOST / 16 / hp->mix_state ||
                  hp->mix_inner % hp->mix_heads || hp->mix_heads % hp->mix_groups ||
                  (delta && (hp->mix_heads < 2 || hp->mix_inner / hp->mix_heads != hp->mix_state))))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a state of %u x %u numbers with %u heads in %u groups, "
