@@ -132,6 +132,32 @@ def unpack(data, how, size):
     import zstandard
     return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
 
+def join(tensors, first, rest):             # the pieces of a progressive unit
+    out, at, done, low = [], 0, 0, 0
+    def take(n):
+        nonlocal done
+        out.append(first[done:done + n])
+        done += n
+    for t in sorted(tensors, key=lambda t: t["place"]):
+        if t["packing"] != 1 or t["type"] not in (3, 18, 19, 20, 21): continue
+        eight, groups = t["type"] == 18, t["block"] // 32
+        pairs, m, shift = (4, 0xf0, 4) if eight else (2, 0xcc, 2)
+        whole = {20: 64, 21: 128}.get(t["type"], 0)         # bytes of a group behind the pairs
+        head = 16 * head_of(t["type"])
+        take(t["place"] - at)
+        tiles = -(-t["rows"] // 16) * -(-t["cols"] // t["block"])
+        size, n = head + groups * (64 * pairs + whole), tiles * groups * pairs * 64
+        a = np.frombuffer(first, U8, tiles * size, done).reshape(tiles, size)
+        h = a[:, head:].reshape(tiles, groups, -1)
+        l = np.frombuffer(rest, U8, n, low).reshape(tiles, groups, pairs, 1, 64)
+        h, upper = h[:, :, :64 * pairs].reshape(tiles, groups, pairs, 1, 64), h[:, :, 64 * pairs:]
+        ab = np.concatenate([(h << shift) & m | l & ~np.uint8(m), h & m | (l >> shift) & ~np.uint8(m)], axis=3)
+        body = np.concatenate([ab.reshape(tiles, groups, -1), upper], axis=2).reshape(tiles, -1)
+        out.append(np.concatenate([a[:, :head], body], axis=1).tobytes())
+        done, low = done + tiles * size, low + n
+        at = t["place"] + size_of(t["type"], 1, t["block"], t["rows"], t["cols"])
+    return b"".join(out) + first[done:], low
+
 # What version 3 says of the architecture.
 DESCRIBED = ("layer.flow", "layer.residual_scale", "attn.qk_norm", "attn.qkv_clamp", "attn.alibi",
              "attn.temp_scale", "attn.temp_every", "rope.skip", "final.scale", "ffn.xielu")
@@ -146,7 +172,7 @@ class QSF:
          self.ff, self.head) = struct.unpack_from("<11I", h, 4)
         index, embd, final = struct.unpack_from("<3Q", h, 56)
         ext, ext_size, ext_crc, head_crc, rest = struct.unpack_from("<QIIIQ", h, 100)
-        need(version in (1, 2, 3) and header == 128 and struct.unpack_from("<I", h, 92)[0] == len(b) % 2**32,
+        need(version in (1, 2, 3, 4) and header == 128 and struct.unpack_from("<I", h, 92)[0] == len(b) % 2**32,
              "version or size")
         need(any(h[100:]), "a plain file: this reader takes extended ones")
         need(zlib.crc32(h[:116]) == head_crc and rest == 0 and index == 128 and ext == 128 + 32 * layers,
@@ -165,19 +191,34 @@ class QSF:
                  and not any(b[at + payload:end]), f"layer {len(self.units)}")
             self.units.append(unpack(b[at:at + payload], how, raw))
             need(len(self.units[-1]) == raw and zero == 0, f"layer {len(self.units) - 1}: size")
-        for key, at, end in ("embd", embd - 48, entries[0][0]), ("final", final, len(b)):
+        final_end = int(k["rest.at"][0]) if version == 4 else len(b)
+        for key, at, end in ("embd", embd - 48, entries[0][0]), ("final", final, final_end):
             self.units.append(b[at:end])
             need(zlib.crc32(b[at:end]) == k[key + ".crc"][0], key)
             part = int(k["crc.chunk"][0])
-            need([zlib.crc32(b[i:min(i + part, end)])
+            need(version == 4 and key == "embd" and "embd.crcs" not in k or [zlib.crc32(b[i:min(i + part, end)])
                   for i in range(at, end, part)] == list(k[key + ".crcs"]), key + " parts")
         self.tensors = [dict(zip(("unit", "kind", "rows", "cols", "place", "type", "packing", "block"), t))
                         for t in struct.iter_unpack("<IIIIQBBH", k["tensors"].tobytes())]
+        if version == 4: self.join_pieces(b, layers, final_end)
         self.check_headers(layers)
         self.clusters()
         described = any(key in k for key in DESCRIBED)
-        need(version == (3 if described else 1 + (self.embedding_clusters() is not None)),
+        need(version == 4 or version == (3 if described else 1 + (self.embedding_clusters() is not None)),
              "version and description")
+
+    def join_pieces(self, b, layers, at):
+        lines = self.keys["rest"].reshape(layers + 1, 3).tolist()
+        for unit, (size, crc, raw) in zip([layers, *range(layers)], lines):
+            if not size: continue
+            rest = b[at:at + size]
+            need(len(rest) == size and zlib.crc32(rest) == crc, f"second piece of unit {unit}")
+            first, at = self.units[unit][:raw - size], at + size
+            need(not any(self.units[unit][raw - size:]), f"first piece of unit {unit}")
+            whole, used = join([t for t in self.tensors if t["unit"] == unit], first, rest)
+            need(len(whole) == raw and used == size, f"pieces of unit {unit}")
+            self.units[unit] = whole
+        need(at == len(b), "second pieces")
 
     def read_keys(self, x):
         need(x[:4] == b"QSFX", "extension section's beginning")
