@@ -92,8 +92,8 @@ static const option convert_table[] = {
     { OPTION_CHOICE, "--compress", "TYPE", AT(compress), 0, 0, "none|lz4|lz4hc|zstd",
       "compression of layers: none, lz4, lz4hc or zstd", "none" },
     { OPTION_FLAG, "--progressive", NULL, AT(progressive), 0, 0, NULL,
-      "put the high bits of all weights first, so that a page answers while the others arrive; good with "
-      "--quant-type 8bit or 5bit",
+      "put the high bits of all weights first, so that a page answers while the others arrive; for "
+      "--quant-type 8bit",
       NULL },
     { OPTION_CHOICE, "--packing", "N", AT(packing), 0, 0, "0|1",
       "0: rows of blocks, 1: tiles, ready for the processor", "1" },

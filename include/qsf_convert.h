@@ -137,8 +137,8 @@ typedef struct qsf_convert_options {
      * measured sensitivities. */
     double                  target_kl;
     /* false; true: a progressive file.  The high bits of all codes come first in it, so that a page
-     * answers while the low bits arrive; the weights are the same.  For types of 4 bits, 5, 6 and 8
-     * bits with scales; others lie as ever.  Needs memory for the low bits.  Not with a compression. */
+     * answers while the low bits arrive; the weights are the same.  For matrices of 8 bits in
+     * tiles; others lie as ever.  Needs memory for the low bits.  Not with a compression. */
     bool                    progressive;
 } qsf_convert_options;
 

@@ -134,27 +134,17 @@ def unpack(data, how, size):
 
 def join(tensors, first, rest):             # the pieces of a progressive unit
     out, at, done, low = [], 0, 0, 0
-    def take(n):
-        nonlocal done
-        out.append(first[done:done + n])
-        done += n
     for t in sorted(tensors, key=lambda t: t["place"]):
-        if t["packing"] != 1 or t["type"] not in (3, 18, 19, 20, 21): continue
-        eight, groups = t["type"] == 18, t["block"] // 32
-        pairs, m, shift = (4, 0xf0, 4) if eight else (2, 0xcc, 2)
-        whole = {20: 64, 21: 128}.get(t["type"], 0)         # bytes of a group behind the pairs
-        head = 16 * head_of(t["type"])
-        take(t["place"] - at)
+        if t["packing"] != 1 or t["type"] != 18: continue
+        before, pairs = t["place"] - at, t["block"] // 8
         tiles = -(-t["rows"] // 16) * -(-t["cols"] // t["block"])
-        size, n = head + groups * (64 * pairs + whole), tiles * groups * pairs * 64
-        a = np.frombuffer(first, U8, tiles * size, done).reshape(tiles, size)
-        h = a[:, head:].reshape(tiles, groups, -1)
-        l = np.frombuffer(rest, U8, n, low).reshape(tiles, groups, pairs, 1, 64)
-        h, upper = h[:, :, :64 * pairs].reshape(tiles, groups, pairs, 1, 64), h[:, :, 64 * pairs:]
-        ab = np.concatenate([(h << shift) & m | l & ~np.uint8(m), h & m | (l >> shift) & ~np.uint8(m)], axis=3)
-        body = np.concatenate([ab.reshape(tiles, groups, -1), upper], axis=2).reshape(tiles, -1)
-        out.append(np.concatenate([a[:, :head], body], axis=1).tobytes())
-        done, low = done + tiles * size, low + n
+        out.append(first[done:done + before])
+        a = np.frombuffer(first, U8, tiles * (32 + 64 * pairs), done + before).reshape(tiles, -1)
+        l = np.frombuffer(rest, U8, tiles * pairs * 64, low).reshape(tiles, pairs, 1, 64)
+        h = a[:, 32:].reshape(tiles, pairs, 1, 64)
+        codes = np.concatenate([(h << 4) | l & 15, h & 0xf0 | l >> 4], axis=2).reshape(tiles, -1)
+        out.append(np.concatenate([a[:, :32], codes], axis=1).tobytes())
+        done, low = done + before + a.size, low + l.size
         at = t["place"] + size_of(t["type"], 1, t["block"], t["rows"], t["cols"])
     return b"".join(out) + first[done:], low
 
