@@ -112,9 +112,9 @@ export interface LoadOptions {
    */
   kernelRoute?: 'auto' | 'mad' | 'lut';
   /**
-   * Of a progressive file (qsf-convert --progressive) that fits in memory: answer with the high bits of
-   * its weights, which come first, while the low bits arrive. refined() says when all are there.
-   * Default false.
+   * Of a progressive file (qsf-convert --progressive) that fits in memory: answer with the high
+   * bits of its weights, which come first, while the low bits arrive. refined() says when all are
+   * there. Default false.
    */
   firstStage?: boolean;
   /** When a layer's checksum is compared: when it is first read (default), or every time that
@@ -495,8 +495,9 @@ export interface Model extends Record<AsyncDispose, () => Promise<void>> {
   /**
    * With firstStage: resolves when the low bits of all weights are in their places; at once
    * otherwise. From then on answers to new prompts are those of the whole file; what was computed
-   * before stays as it is. Low bits also come in while answers are computed. Rejects where they cannot
-   * be read or are damaged; answers go on with the high bits then. To be called when an answer has begun.
+   * before stays as it is. Low bits also come in while answers are computed. Rejects where they
+   * cannot be read or are damaged; answers go on with the high bits then. To be called when an
+   * answer has begun.
    */
   refined(): Promise<void>;
   /**

@@ -131,7 +131,7 @@ export function serve(host) {
     }
   }
 
-  /* Between answers the low bits of a progressive file come in here; an answer may begin at any time. */
+  /* Where the low bits of a progressive file come in while nothing is computed; answers may begin. */
   async function refined() {
     const stop = new Stop();
     refining.add(stop);

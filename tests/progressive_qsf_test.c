@@ -95,7 +95,8 @@ TEST(lies_about_the_pieces_are_found)
     mem_file *f = written(&h, &o);
     uint8_t *ext = f->bytes + qsf_le64(f->bytes + 100);
     const uint64_t ext_len = qsf_le32(f->bytes + 108);
-    uint8_t *line = repair_find(ext, ext_len, "rest", 8, NULL), *at = repair_find(ext, ext_len, "rest.at", 8, NULL);
+    uint8_t *line = repair_find(ext, ext_len, "rest", 8, NULL);
+    uint8_t *at = repair_find(ext, ext_len, "rest.at", 8, NULL);
     CHECK(line && at);
     for (size_t k = 0; line && at && k < 10; k++)
         for (size_t i = 0; i < QSF_ARRAY_LEN(wrong); i++) {

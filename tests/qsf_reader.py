@@ -139,7 +139,8 @@ def join(tensors, first, rest):             # the pieces of a progressive unit
         before, pairs = t["place"] - at, t["block"] // 8
         tiles = -(-t["rows"] // 16) * -(-t["cols"] // t["block"])
         out.append(first[done:done + before])
-        a = np.frombuffer(first, U8, tiles * (32 + 64 * pairs), done + before).reshape(tiles, -1)
+        a = np.frombuffer(first, U8, tiles * (32 + 64 * pairs), done + before)
+        a = a.reshape(tiles, -1)
         l = np.frombuffer(rest, U8, tiles * pairs * 64, low).reshape(tiles, pairs, 1, 64)
         h = a[:, 32:].reshape(tiles, pairs, 1, 64)
         codes = np.concatenate([(h << 4) | l & 15, h & 0xf0 | l >> 4], axis=2).reshape(tiles, -1)
@@ -162,7 +163,7 @@ class QSF:
          self.ff, self.head) = struct.unpack_from("<11I", h, 4)
         index, embd, final = struct.unpack_from("<3Q", h, 56)
         ext, ext_size, ext_crc, head_crc, rest = struct.unpack_from("<QIIIQ", h, 100)
-        need(version in (1, 2, 3, 4) and header == 128 and struct.unpack_from("<I", h, 92)[0] == len(b) % 2**32,
+        need(1 <= version <= 4 and header == 128 and struct.unpack_from("<I", h, 92)[0] == len(b) % 2**32,
              "version or size")
         need(any(h[100:]), "a plain file: this reader takes extended ones")
         need(zlib.crc32(h[:116]) == head_crc and rest == 0 and index == 128 and ext == 128 + 32 * layers,
@@ -186,7 +187,8 @@ class QSF:
             self.units.append(b[at:end])
             need(zlib.crc32(b[at:end]) == k[key + ".crc"][0], key)
             part = int(k["crc.chunk"][0])
-            need(version == 4 and key == "embd" and "embd.crcs" not in k or [zlib.crc32(b[i:min(i + part, end)])
+            if key + ".crcs" not in k and version == 4: continue
+            need([zlib.crc32(b[i:min(i + part, end)])
                   for i in range(at, end, part)] == list(k[key + ".crcs"]), key + " parts")
         self.tensors = [dict(zip(("unit", "kind", "rows", "cols", "place", "type", "packing", "block"), t))
                         for t in struct.iter_unpack("<IIIIQBBH", k["tensors"].tobytes())]

@@ -93,8 +93,8 @@ static const option_row context_rows[] = {
         "layers' 2-bit weights without scales, a row at a time: by products (mad), by sums looked up (lut), "
         "or what is faster here (auto); answers are the same"),
     FLAG("first-stage", first_stage, 0,
-        "of a progressive file that fits in memory, answer with the high bits of the weights at once; the low bits "
-        "come with qsf_refine"),
+        "of a progressive file that fits in memory, answer with the high bits of the weights at once; the "
+        "low bits come with qsf_refine"),
 };
 #undef OPTION_STRUCT
 

@@ -1,10 +1,10 @@
-/* Units in two pieces: the high bits of the codes of all tiles of 8 bits, which are enough to answer
- * with, and the low bits, which lie at the end of a progressive file.
+/* Units in two pieces: the high bits of the codes of all tiles of 8 bits, enough to answer with, and
+ * the low bits, which lie at the end of a progressive file.
  * SPDX-License-Identifier: MIT
  *
- * A tile is a head of scales and 64-byte vectors of codes (docs/format.md).  Two vectors become one of
- * their codes' upper four bits, for the first piece, and one of the lower four, for the second.  All
- * else is in the first piece, in its order. */
+ * A tile is a head of scales and 64-byte vectors of codes (docs/format.md).  Two vectors become one
+ * of their codes' upper four bits, for the first piece, and one of the lower four, for the second.
+ * All else is in the first piece, in its order. */
 #include "model/planes.h"
 
 enum { PLANES_VECTOR = 64, PLANES_ROWS = 16, PLANES_HEAD = 2 * PLANES_ROWS };
@@ -49,8 +49,8 @@ static void pair_join(const uint8_t *high, const uint8_t *low, uint8_t *a)
 
 /* Without the lower halves, codes get them from the middle, in turn half a step below and above it.
  * Those beside zero, 0 to 15 and -16 to -1, are brought nearer to it, to 3 and -4: columns of very
- * large activations have very small weights, and half a step in each of these is worse than anything
- * else (docs/quantisers.md has the figures). */
+ * large activations have very small weights, and half a step in each of these is worse than
+ * anything else (docs/quantisers.md has the figures). */
 static uint8_t byte_guess(uint32_t high, uint8_t middle)
 {
     return (uint8_t)(high << 4 | (high == 0 ? 3 : high == 15 ? 12 : middle));
@@ -77,8 +77,8 @@ static void pair_refine(const uint8_t *low, uint8_t *a)
 
 typedef enum planes_way { PLANES_SPLIT, PLANES_JOIN, PLANES_REFINE } planes_way;
 
-/* Where a walk through a unit stands: splitting reads raw_in and writes first and rest, the other ways
- * read these and write raw. */
+/* Where a walk through a unit stands: splitting reads raw_in and writes first and rest, the other
+ * ways read these and write raw. */
 typedef struct planes_walk {
     planes_way     way;
     const uint8_t *raw_in, *first_in, *rest_in;

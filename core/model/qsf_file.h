@@ -50,6 +50,9 @@ qsf_status  qsf_plain_units(qsf_source *s, const uint8_t *index, uint64_t embd_a
 /* Of a unit in two pieces: whether they are as long as its tensors ask for. */
 qsf_status  qsf_unit_check_pieces(const qsf_source *s, uint32_t unit, qsf_error *err);
 
+/* Puts the second piece of a unit, whose CRC it checks, into raw bytes made of the first. */
+qsf_status qsf_unit_refine(const qsf_source *s, uint32_t unit, const void *rest, void *raw, qsf_error *err);
+
 /* ---- decompressing ---- */
 /* The memory for it; one caller at a time has it, another meanwhile gets memory of its own. */
 qsf_status qsf_unpack_new(qsf_source *s, qsf_error *err);

@@ -259,7 +259,7 @@ qsf_status qsf_unit_check_pieces(const qsf_source *s, uint32_t unit, qsf_error *
     const qsf_unit *u = &s->units[unit];
     const qsf_planes planes = unit_planes(s, unit);
     if (!u->rest || (qsf_planes_rest(&planes) == u->rest && u->raw - u->rest == u->payload)) return QSF_OK;
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: the two pieces of %s, %llu and %llu bytes, do not fit its tensors",
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: the pieces of %s, %llu and %llu bytes, do not fit its tensors",
                     s->path, qsf_unit_name(s, unit, name), (unsigned long long)u->payload,
                     (unsigned long long)u->rest);
 }

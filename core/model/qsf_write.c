@@ -441,7 +441,8 @@ static qsf_status writer_head_new(qsf_writer *w, const qsf_vocab *v, const qsf_m
 
     const uint64_t n_rest = (uint64_t)hp->n_layers + 1;
     if (!(w->rest = qsf_arena_array(w->arena, n_rest, sizeof *w->rest, "units", err))) return QSF_E_MEMORY;
-    if (!(w->rest_lines = qsf_arena_array(w->arena, n_rest * REST_LINE, 8, "units", err))) return QSF_E_MEMORY;
+    if (!(w->rest_lines = qsf_arena_array(w->arena, n_rest * REST_LINE, 8, "units", err)))
+        return QSF_E_MEMORY;
     qsf_ext_out size = { 0 };
     writer_describe(&size, hp, v, meta, n_meta, &w->o);
     writer_conclude(w, &size, 0, w->o.max_tensors, w->chunks[0].cap, w->chunks[1].cap);
@@ -522,7 +523,8 @@ static void writer_header(qsf_writer *w)
     const qsf_hparams *hp = &w->hp;
     uint8_t *h = w->head;
     const uint32_t arch = qsf_arch_number(hp->arch);
-    const uint32_t version = w->o.progressive ? QSF_VERSION_PLANES : qsf_ext_needs_reader(hp) ? QSF_VERSION_LAYERS
+    const uint32_t version = w->o.progressive ? QSF_VERSION_PLANES
+        : qsf_ext_needs_reader(hp) ? QSF_VERSION_LAYERS
         : w->o.embd_clusters ? QSF_VERSION_EMBD_CLUSTERS : 1;
     const uint32_t words[] = { version, QSF_HEADER_BYTES, arch, hp->n_layers, hp->n_embd, hp->n_heads,
                                hp->n_kv_heads, hp->n_vocab, hp->n_ctx_train, hp->n_ff, hp->head_dim };

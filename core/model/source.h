@@ -116,13 +116,11 @@ qsf_status qsf_source_read_by(const qsf_source *s, qsf_io io, bool streams, cons
  * the tensor headers in the bytes are those that opening saw. */
 qsf_status qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, qsf_error *err);
 enum { QSF_CHECK_CRC = 1, QSF_CHECK_FIRST = 2 };
-/* The same; the CRC only with QSF_CHECK_CRC.  With QSF_CHECK_FIRST, stored has only the first of the
- * unit's two pieces (u->stored - u->rest bytes).  Adds what it took to *t. */
+/* The same; the CRC only with QSF_CHECK_CRC.  With QSF_CHECK_FIRST, stored has only the first of
+ * the unit's two pieces (u->stored - u->rest bytes).  Adds what it took to *t. */
 typedef struct qsf_unit_times { uint64_t check, unpack; } qsf_unit_times;      /* ns */
 qsf_status qsf_unit_check_timed(const qsf_source *s, uint32_t unit, const void *stored, void *raw,
                                 unsigned check, qsf_unit_times *t, qsf_error *err);
-/* Puts the second piece of a unit, whose CRC it checks, into raw bytes made of the first. */
-qsf_status qsf_unit_refine(const qsf_source *s, uint32_t unit, const void *rest, void *raw, qsf_error *err);
 
 /* Opening needs a QSF layer's tensor headers, which lie inside the (maybe compressed) layer:
  * the reader loads each layer once while opening when it is compressed, and only its headers

@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 
-/* PLANES is never in a file: a progressive file's units that lie in two pieces (core/model/planes.h). */
+/* PLANES is never in a file: a progressive file's units that lie in two pieces (planes.h). */
 enum { QSF_COMPRESS_NONE = 0, QSF_COMPRESS_LZ4 = 1, QSF_COMPRESS_LZ4HC = 2, QSF_COMPRESS_ZSTD = 3,
        QSF_COMPRESS_PLANES = 4 };
 enum { QSF_MAX_UNIT_TENSORS = 48 };

@@ -20,7 +20,8 @@ static qsf_status unit_make(qsf_fetch *f, qsf_slot *slot, uint8_t *strips, qsf_p
         first = slot->end < f->source->units[unit].stored;
     const qsf_unit_room room = { .mem = slot->mem, .cap = slot->cap, .raw = f->raw, .strips = strips,
                                  .stored = slot->stage >= 0 ? f->stored[slot->stage] : slot->mem,
-                                 .pool = pool, .first = first, .lut = f->lut && slot->id.kind == QSF_UNIT_LAYER };
+                                 .pool = pool, .first = first,
+                                 .lut = f->lut && slot->id.kind == QSF_UNIT_LAYER };
     const qsf_status st = qsf_weights_make(f->source, unit, &room, crc, slot->w, &slot->took.unit, err);
     if (!st && !first) f->units.checked[unit] = 1;
     return st;

@@ -6,6 +6,8 @@
  * staging buffer and its read of the second extent are the only signs. */
 #include "weights/refine.h"
 
+#include "model/qsf_file.h"
+
 bool qsf_refine_possible(const qsf_fetch *f)
 {
     uint32_t pinned = 0;
