@@ -131,7 +131,7 @@ export function serve(host) {
     }
   }
 
-  /* Where the low bits of a progressive file come in while nothing is computed; answers may begin. */
+  /* Low bits of a progressive file come in here while nothing is computed; answers may begin. */
   async function refined() {
     const stop = new Stop();
     refining.add(stop);

@@ -255,7 +255,8 @@ static qsf_status rest_line(qsf_source *s, uint32_t unit, const uint8_t *line, u
         || raw - bytes > x->len || (unit < s->hp.n_layers && raw - bytes != u->payload)
         || x->len - (raw - bytes) >= QSF_UNIT_ALIGN)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: %s: its second piece, %llu bytes at %llu, does not fit",
-                        s->path, qsf_unit_name(s, unit, name), (unsigned long long)bytes, (unsigned long long)*at);
+                        s->path, qsf_unit_name(s, unit, name), (unsigned long long)bytes,
+                        (unsigned long long)*at);
     if (!bytes) return QSF_OK;
     x[1] = (qsf_extent){ 0, *at, bytes, x->len };
     *at += bytes;
