@@ -1,5 +1,5 @@
-/* Units in two pieces: the high bits of the codes of all tiles of 8 bits, enough to answer with, and
- * the low bits, which lie at the end of a progressive file.
+/* Units in two pieces: the high bits of the codes of all tiles of 8 bits, enough to answer, and the
+ * low bits, which lie at the end of a progressive file.
  * SPDX-License-Identifier: MIT
  *
  * A tile is a head of scales and 64-byte vectors of codes (docs/format.md).  Two vectors become one
