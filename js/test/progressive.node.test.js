@@ -38,11 +38,11 @@ async function visit(file, options, body, rate = RATE) {
   }
 }
 
-test('the first token comes in 0.6 of the time, the whole model answers as the plain file', async t => {
+test('the first token comes in two thirds of the time, the end is the plain file', async t => {
   const whole = await visit(plain, {}, (model, ms) => ms);
   await visit(pieces, {firstStage: true}, async (model, ms) => {
     t.diagnostic(`first token: plain ${whole.toFixed(0)} ms, progressive ${ms.toFixed(0)} ms`);
-    assert.ok(ms <= 0.6 * whole, `${ms} of ${whole} ms`);
+    assert.ok(ms <= 0.67 * whole, `${ms} of ${whole} ms`);
     await model.refined();
     // what the first answer has left in the sequence was computed with the high bits
     for await (const text of model.generate('Something else.', {maxTokens: 1})) void text;
