@@ -34,7 +34,7 @@ typedef struct convert_cli {
     option_list tensors;
     double      target_mb, target_kl;
     long long   threads, ram_mb, clusters, embd_clusters, effort;
-    bool        quiet, help, version;
+    bool        progressive, quiet, help, version;
 } convert_cli;
 
 typedef struct convert_rules {
@@ -91,6 +91,10 @@ static const option convert_table[] = {
     { .kind = OPTION_GROUP, .help = "The file" },
     { OPTION_CHOICE, "--compress", "TYPE", AT(compress), 0, 0, "none|lz4|lz4hc|zstd",
       "compression of layers: none, lz4, lz4hc or zstd", "none" },
+    { OPTION_FLAG, "--progressive", NULL, AT(progressive), 0, 0, NULL,
+      "put the high bits of all weights first, so that a page answers while the others arrive; for "
+      "--quant-type 8bit",
+      NULL },
     { OPTION_CHOICE, "--packing", "N", AT(packing), 0, 0, "0|1",
       "0: rows of blocks, 1: tiles, ready for the processor", "1" },
     { OPTION_INT, "--head-clusters", "N", AT(clusters), 0, QSF_CONVERT_MAX_CLUSTERS, NULL,
@@ -240,7 +244,7 @@ static bool asks_for_weights(const convert_cli *cli)
 {
     return cli->quant_type || cli->tensors.n || cli->block || cli->target_mb != 0 || cli->target_kl != 0 ||
            cli->outliers || cli->equalize ||
-           cli->compress || cli->packing || cli->clusters || cli->embd_clusters ||
+           cli->compress || cli->progressive || cli->packing || cli->clusters || cli->embd_clusters ||
            cli->calibrate || cli->calibration_file || cli->json;
 }
 
@@ -262,6 +266,7 @@ static bool fill_options(const convert_cli *cli, qsf_convert_options *o, convert
     if (cli->block) o->block = (uint32_t)strtoul(cli->block, NULL, 10);
     if (cli->compress)
         o->compression = (qsf_convert_compression)choice_index("none|lz4|lz4hc|zstd", cli->compress);
+    o->progressive = cli->progressive;
     if (cli->packing) o->packing = cli->packing[0] == '1';
     if (cli->outliers) o->outliers = (qsf_convert_switch)choice_index("auto|off|on", cli->outliers);
     if (cli->equalize) o->equalize = (qsf_convert_switch)choice_index("auto|off|on", cli->equalize);

@@ -110,6 +110,7 @@ static const option run_options[] = {
     CONTEXT("--early-exit", "no guesses then, but for --draft N"),
     CONTEXT("--act-quant", NULL),
     CONTEXT("--kernel-route", NULL),
+    CONTEXT("--first-stage", NULL),
     CONTEXT("--isa", NULL),
     { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap",
       "how the file is read: auto (io_uring or threads; past the page cache where layers stream and free "

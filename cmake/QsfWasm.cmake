@@ -22,7 +22,7 @@ set(qsf_engine_targets "")
 set(qsf_small ${qsf_wasm_sources})
 set(qsf_fast ${qsf_wasm_sources})
 list(FILTER qsf_fast INCLUDE REGEX
-    "/kernels/|/core/(engine/(attention|kv_float)|base/crc)\\.c$")
+    "/kernels/|/core/(engine/(attention|kv_float)|base/crc|model/planes)\\.c$")
 string(CONCAT qsf_not_fast "_(scalar|check)\\.c$"
     "|/kernels/(iq|kernels|trellis|wasm|(convert|float|iq|top_k|trellis)_v128)\\.c$")
 list(FILTER qsf_fast EXCLUDE REGEX "${qsf_not_fast}")

@@ -281,6 +281,7 @@ static qsf_status convert_plan(convert_run *k, const char *path, convert_report 
     if ((st = qsf_conv_clusters(in, o, r, &clusters, err))) return st;
     const qsf_write_options wo = { .default_type = r->default_type,
                                    .compression = (uint8_t)o->compression,
+                                   .progressive = o->progressive,
                                    .max_tensors = 3 * in->n_tensors,
                                    .clusters = clusters,
                                    .embd_clusters = r->embd_clusters };

@@ -309,8 +309,9 @@ static qsf_status importance_write(const qsf_source *s, const char *path, const 
     for (uint32_t i = 0; i < s->n_meta; i++)
         if (strcmp(s->meta[i].key, key)) meta[n++] = s->meta[i];
     meta[n++] = (qsf_meta){ key, note };
-    for (uint32_t i = 0; i < s->hp.n_layers; i++)
-        wo.compression = QSF_MAX(wo.compression, s->units[i].compression);
+    for (uint32_t i = 0; i < s->n_units; i++)
+        if (s->units[i].rest) wo.progressive = true;
+        else wo.compression = QSF_MAX(wo.compression, s->units[i].compression);
     qsf_status st = qsf_writer_new(s->platform, path, &s->hp, &s->vocab, meta, n, &wo, &w, err);
     qsf_dealloc(s->platform, meta, ((uint64_t)s->n_meta + 1) * sizeof *meta);
     if (st) return st;

@@ -117,7 +117,10 @@ static void inspect_unit(inspect_out *out, const qsf_source *s, uint32_t unit)
     else snprintf(name, sizeof name, "%s", unit == qsf_unit_embd(s) ? "embedding" : "final");
     inspect_say(out, "%s: %llu bytes", name, (unsigned long long)u->stored);
     if (u->n_extents) inspect_say(out, " at %llu", (unsigned long long)s->extents[u->first_extent].at);
-    if (u->compression)
+    if (u->rest)
+        inspect_say(out, ", of which low bits %llu at %llu", (unsigned long long)u->rest,
+                    (unsigned long long)s->extents[u->first_extent + 1].at);
+    else if (u->compression)
         inspect_say(out, ", %s, %llu unpacked", NAME(u->compression, "none", "lz4", "lz4hc", "zstd"),
                     (unsigned long long)u->raw);
     if (u->has_crc) inspect_say(out, ", crc %08x", (unsigned)u->crc);

@@ -84,6 +84,8 @@ static qsf_status option_take(const qsf_convert_options *from, qsf_convert_optio
     qsf_convert_defaults(o);
     if ((st = QSF_TAKE(o, from, qsf_convert_options, err))) return st;
     if (!o->platform) o->platform = qsf_platform_native();
+    if (o->progressive && o->compression)
+        return qsf_fail(err, QSF_E_ARGUMENT, "a progressive file cannot be compressed");
     if (!option_block(o->block))
         return qsf_fail(err, QSF_E_ARGUMENT, "a block has 32, 64, 128 or 256 weights, not %u",
                         (unsigned)o->block);

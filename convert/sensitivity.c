@@ -56,6 +56,7 @@ static qsf_status sens_file(sens_work *k, convert_calibration *calibration, cons
     o.block = 0;
     o.packing = 1;
     o.compression = QSF_CONVERT_NONE;
+    o.progressive = false;
     o.target_bytes = 0;
     o.target_kl = 0;
     o.head_clusters = 0;

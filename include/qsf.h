@@ -450,6 +450,11 @@ typedef struct qsf_context_options {
     qsf_record_fn record;     /* NULL: nothing is recorded.  Else hears of everything that the context does */
     void       *record_user;
     qsf_kernel_route kernel_route;  /* QSF_ROUTE_AUTO */
+    bool        first_stage;  /* false; true: of a progressive file (qsf-convert --progressive) whose
+                               * units all stay in memory, only the first pieces are read, and answers are
+                               * computed with the high bits of the weights until qsf_refine has brought
+                               * the others.  Does nothing with other files, while layers stream, or with
+                               * QSF_HEAD_SCREEN */
 } qsf_context_options;
 
 /* Fills all members of *o with their defaults. */
@@ -707,6 +712,18 @@ QSF_API qsf_status qsf_step(qsf_context *c, bool *waiting);
  *
  * QSF_E_UNSUPPORTED   the host must not block */
 QSF_API qsf_status qsf_wait(qsf_context *c);
+/* With first_stage: goes on reading the low bits of the weights, and adds those that are here.
+ *
+ * wait: until all are there.  Else it only looks, and is to be called again: between two steps, or
+ * when nothing is computed.
+ *
+ * QSF_OK       all weights are whole, as they always are without first_stage.  What is computed
+ *              from now on is the same, bit for bit, as with the whole file; keys and values of
+ *              earlier tokens stay as they were computed.
+ * QSF_PENDING  not all yet; with wait: a unit has not been used so far, its high bits come first
+ * QSF_E_IO, QSF_E_CORRUPT   a piece cannot be read or is damaged; the next call reads it again.
+ */
+QSF_API qsf_status qsf_refine(qsf_context *c, bool wait);
 /* How many layers of the batch under way are computed;
  * info.n_layers where no batch is under way. */
 QSF_API uint32_t   qsf_batch_layer(const qsf_context *c);

@@ -136,6 +136,10 @@ typedef struct qsf_convert_options {
      * as these go.  Needs calibrate or calibration_file, with which target_bytes, too, chooses by
      * measured sensitivities. */
     double                  target_kl;
+    /* false; true: a progressive file.  The high bits of all codes come first in it, so that a page
+     * answers while the low bits arrive; the weights are the same.  For matrices of 8 bits in
+     * tiles; others lie as ever.  Needs memory for the low bits.  Not with a compression. */
+    bool                    progressive;
 } qsf_convert_options;
 
 /* Fills all members of *o with their defaults.  The first form is for other languages: size is that

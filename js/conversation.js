@@ -172,6 +172,17 @@ export class Conversation {
       if (signal.aborted) throw signal.error;
     }
   }
+  /** Waits for the low bits of a progressive file. */
+  async refined(signal) {
+    for (;;) {
+      const missing = this.#transport.expecting(), status = this.#x.refine();
+      if (status === OK) return;
+      if (status !== PENDING) this.#memory.check(status);
+      await missing(signal.promise, YIELD_MS);
+      await this.#pause();
+      if (signal.aborted) throw signal.error;
+    }
+  }
   /* Computes what the sequence does not hold of the prompt. */
   async #prompt(total, signal, progress) {
     const x = this.#x, layers = x.layer();              // no batch is under way

@@ -111,6 +111,12 @@ export interface LoadOptions {
    * the same. Default 'auto'.
    */
   kernelRoute?: 'auto' | 'mad' | 'lut';
+  /**
+   * Of a progressive file (qsf-convert --progressive) that fits in memory: answer with the high
+   * bits of its weights, which come first, while the low bits arrive. refined() says when all are
+   * there. Default false.
+   */
+  firstStage?: boolean;
   /** When a layer's checksum is compared: when it is first read (default), or every time that
    * it is read again. */
   check?: 'first' | 'every';
@@ -486,6 +492,14 @@ export interface Model extends Record<AsyncDispose, () => Promise<void>> {
    * template's part of it only. */
   render(messages: readonly Message[], options?: TemplateOptions): Promise<string>;
   stats(): Promise<Stats>;
+  /**
+   * With firstStage: resolves when the low bits of all weights are in their places; at once
+   * otherwise. From then on answers to new prompts are those of the whole file; what was computed
+   * before stays as it is. Low bits also come in while answers are computed. Rejects where they
+   * cannot be read or are damaged; answers go on with the high bits then. To be called when an
+   * answer has begun.
+   */
+  refined(): Promise<void>;
   /**
    * The tokens of the last prompt and answer with their keys and values, to go on from them later
    * without computing them again. The size is about `info.plan`'s KV cache times the share of the

@@ -258,6 +258,7 @@ export class Model {
     return this.#ask('render', {messages: checkedMessages(messages)}, options);
   }
   stats() { return this.#port.call('stats'); }
+  refined() { return this.#port.call('refined'); }
   saveSession() { return this.#port.call('saveSession'); }
   async loadSession(bytes) { return this.#port.call('loadSession', {bytes: checkedBytes(bytes)}); }
 

@@ -23,6 +23,7 @@ class Stop {
 /** host: post(message), startReader(), compile(variant), startThread(init), canShare, processors */
 export function serve(host) {
   let engine, source, warnings, stored = 0;
+  const refining = new Set();   // those who wait until a progressive file's weights are whole
   const answers = new Map();    // by their turns' numbers: the one under way, and those whose turn will come
 
   /* A model's bytes, the engine over them, the memory that it needs. */
@@ -63,6 +64,7 @@ export function serve(host) {
    * worker for good where it is ended in the moment after they were. */
   async function end() {
     for (const {stop} of answers.values()) stop.abort();
+    for (const stop of refining) stop.abort();
     engine?.end();
     await source?.close();
   }
@@ -126,6 +128,17 @@ export function serve(host) {
       return use();
     } finally {
       end();
+    }
+  }
+
+  /* Low bits of a progressive file come in here while nothing is computed; answers may begin. */
+  async function refined() {
+    const stop = new Stop();
+    refining.add(stop);
+    try {
+      await engine.conversation.refined(stop);
+    } finally {
+      refining.delete(stop);
     }
   }
 
@@ -212,6 +225,7 @@ export function serve(host) {
     detokenize: ({ids, options}) => engine.conversation.detokenize(ids, options),
     render: ({messages, options}) => engine.conversation.render(messages, options),
     stats: () => engine.stats(),
+    refined,
     saveSession: () => alone(() => engine.conversation.saveSession()),
     loadSession: ({bytes}) => alone(() => engine.conversation.loadSession(bytes)),
     end,

@@ -22,6 +22,7 @@ typedef struct tiny_options {
     uint16_t block;
     uint8_t  packing;                       /* of what can be tiled */
     uint8_t  compression;
+    bool     progressive;
     bool     biases, qk_norms, post_norms;
     float    key_bias;                      /* deviation of the keys' biases; 0: as small as the others */
     bool     outliers;                      /* a few on every down projection */
@@ -371,7 +372,8 @@ static inline qsf_status tiny_write(const qsf_platform *p, const char *path, con
     static char template[] = "{% for m in messages %}{{ m.content }}{% endfor %}";
     const qsf_meta meta[] = { { "source", "tests/make_tiny_qsf.h" } };
     const qsf_write_options wo = { .default_type = o->type <= QSF_T_MIXED ? o->type : QSF_T_MIXED,
-                                   .compression = o->compression, .max_tensors = 40 * (o->hp.n_layers + 1),
+                                   .compression = o->compression, .progressive = o->progressive,
+                                   .max_tensors = 40 * (o->hp.n_layers + 1),
                                    .clusters = o->clusters,
                                    .embd_clusters = o->embd_clusters };
     tiny_vocab(o, &v);

@@ -90,8 +90,9 @@ TEST(lies_with_right_checksums_are_found)
     uint8_t *w = malloc((size_t)len);
     memcpy(w, f->bytes, (size_t)len);
     qsf_source *s = opened(&h);
-    const uint64_t embd = s->extents[qsf_unit_embd(s)].at, layer1 = s->extents[1].at,
-        final = s->extents[qsf_unit_final(s)].at;
+    const uint64_t embd = s->extents[s->units[qsf_unit_embd(s)].first_extent].at,
+        layer1 = s->extents[s->units[1].first_extent].at,
+        final = s->extents[s->units[qsf_unit_final(s)].first_extent].at;
     const uint64_t flag = final + 2 * o.hp.n_embd,
         head1 = layer1 + s->places[s->units[1].first_tensor + 1] - 16;
     qsf_source_close(s);
@@ -150,7 +151,7 @@ TEST(a_scale_must_be_one_number_behind_its_matrix)
     qsf_source *s = opened(&h);
     const uint32_t i = s->units[1].first_tensor +
         (uint32_t)qsf_unit_find(s, 1, QSF_K_SCALE + QSF_K_ATTN_V);
-    const uint64_t at = s->extents[1].at + s->places[i];
+    const uint64_t at = s->extents[s->units[1].first_extent].at + s->places[i];
     qsf_source_close(s);
     uint32_t n = 0;
     uint8_t *dir = repair_find(w + qsf_le64(w + 100), qsf_le32(w + 108), "tensors", 28, &n);

@@ -132,6 +132,23 @@ def unpack(data, how, size):
     import zstandard
     return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
 
+def join(tensors, first, rest):             # the pieces of a progressive unit
+    out, at, done, low = [], 0, 0, 0
+    for t in sorted(tensors, key=lambda t: t["place"]):
+        if t["packing"] != 1 or t["type"] != 18: continue
+        before, pairs = t["place"] - at, t["block"] // 8
+        tiles = -(-t["rows"] // 16) * -(-t["cols"] // t["block"])
+        out.append(first[done:done + before])
+        a = np.frombuffer(first, U8, tiles * (32 + 64 * pairs), done + before)
+        a = a.reshape(tiles, -1)
+        l = np.frombuffer(rest, U8, tiles * pairs * 64, low).reshape(tiles, pairs, 1, 64)
+        h = a[:, 32:].reshape(tiles, pairs, 1, 64)
+        codes = np.concatenate([(h << 4) | l & 15, h & 0xf0 | l >> 4], axis=2).reshape(tiles, -1)
+        out.append(np.concatenate([a[:, :32], codes], axis=1).tobytes())
+        done, low = done + before + a.size, low + l.size
+        at = t["place"] + size_of(t["type"], 1, t["block"], t["rows"], t["cols"])
+    return b"".join(out) + first[done:], low
+
 # What version 3 says of the architecture.
 DESCRIBED = ("layer.flow", "layer.residual_scale", "attn.qk_norm", "attn.qkv_clamp", "attn.alibi",
              "attn.temp_scale", "attn.temp_every", "rope.skip", "final.scale", "ffn.xielu",
@@ -147,7 +164,7 @@ class QSF:
          self.ff, self.head) = struct.unpack_from("<11I", h, 4)
         index, embd, final = struct.unpack_from("<3Q", h, 56)
         ext, ext_size, ext_crc, head_crc, rest = struct.unpack_from("<QIIIQ", h, 100)
-        need(version in (1, 2, 3) and header == 128 and struct.unpack_from("<I", h, 92)[0] == len(b) % 2**32,
+        need(1 <= version <= 4 and header == 128 and struct.unpack_from("<I", h, 92)[0] == len(b) % 2**32,
              "version or size")
         need(any(h[100:]), "a plain file: this reader takes extended ones")
         need(zlib.crc32(h[:116]) == head_crc and rest == 0 and index == 128 and ext == 128 + 32 * layers,
@@ -166,19 +183,35 @@ class QSF:
                  and not any(b[at + payload:end]), f"layer {len(self.units)}")
             self.units.append(unpack(b[at:at + payload], how, raw))
             need(len(self.units[-1]) == raw and zero == 0, f"layer {len(self.units) - 1}: size")
-        for key, at, end in ("embd", embd - 48, entries[0][0]), ("final", final, len(b)):
+        final_end = int(k["rest.at"][0]) if version == 4 else len(b)
+        for key, at, end in ("embd", embd - 48, entries[0][0]), ("final", final, final_end):
             self.units.append(b[at:end])
             need(zlib.crc32(b[at:end]) == k[key + ".crc"][0], key)
             part = int(k["crc.chunk"][0])
+            if key + ".crcs" not in k and version == 4: continue
             need([zlib.crc32(b[i:min(i + part, end)])
                   for i in range(at, end, part)] == list(k[key + ".crcs"]), key + " parts")
         self.tensors = [dict(zip(("unit", "kind", "rows", "cols", "place", "type", "packing", "block"), t))
                         for t in struct.iter_unpack("<IIIIQBBH", k["tensors"].tobytes())]
+        if version == 4: self.join_pieces(b, layers, final_end)
         self.check_headers(layers)
         self.clusters()
         described = any(key in k for key in DESCRIBED)
-        need(version == (3 if described else 1 + (self.embedding_clusters() is not None)),
+        need(version == 4 or version == (3 if described else 1 + (self.embedding_clusters() is not None)),
              "version and description")
+
+    def join_pieces(self, b, layers, at):
+        lines = self.keys["rest"].reshape(layers + 1, 3).tolist()
+        for unit, (size, crc, raw) in zip([layers, *range(layers)], lines):
+            if not size: continue
+            rest = b[at:at + size]
+            need(len(rest) == size and zlib.crc32(rest) == crc, f"second piece of unit {unit}")
+            first, at = self.units[unit][:raw - size], at + size
+            need(not any(self.units[unit][raw - size:]), f"first piece of unit {unit}")
+            whole, used = join([t for t in self.tensors if t["unit"] == unit], first, rest)
+            need(len(whole) == raw and used == size, f"pieces of unit {unit}")
+            self.units[unit] = whole
+        need(at == len(b), "second pieces")
 
     def read_keys(self, x):
         need(x[:4] == b"QSFX", "extension section's beginning")

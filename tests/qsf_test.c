@@ -318,7 +318,7 @@ TEST(parts_of_embedding_and_head_have_checksums)
     qsf_source *s = opened(&h);
     CHECK(s->embd_crcs && s->n_embd_crcs > 1 && s->final_crcs && s->n_final_crcs > 1);
     for (int k = 0; k < 2; k++) {
-        const qsf_extent *x = &s->extents[k ? qsf_unit_final(s) : qsf_unit_embd(s)];
+        const qsf_extent *x = &s->extents[s->units[k ? qsf_unit_final(s) : qsf_unit_embd(s)].first_extent];
         const uint32_t n = k ? s->n_final_crcs : s->n_embd_crcs, *crcs = k ? s->final_crcs : s->embd_crcs;
         for (uint32_t i = 0; i < n; i++) {
             const uint64_t at = (uint64_t)i * s->crc_chunk;

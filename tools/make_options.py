@@ -39,6 +39,7 @@ NAMES = {
     "early-exit": "earlyExit",
     "act-quant": "actQuant",
     "kernel-route": "kernelRoute",
+    "first-stage": "firstStage",
 }
 # One sequence runs, guesses choose the rows with logits, a module is one instruction set, and
 # load() has a word for the last one.

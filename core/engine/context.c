@@ -8,6 +8,7 @@
 #include "engine/options.h"
 #include "engine/plan.h"
 #include "engine/route.h"
+#include "weights/refine.h"
 
 /* Most texts fit; -b gives longer ones more. */
 enum { ENCODER_BATCH = 512 };
@@ -105,6 +106,7 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     c->fetch.check_every = c->o.check_every;
     c->fetch.lut = c->o.kernel_route == QSF_ROUTE_LUT;
     c->fetch.quality = c->o.quality;
+    c->fetch.first = c->o.first_stage && c->o.head != QSF_HEAD_SCREEN && qsf_refine_possible(&c->fetch);
     context_records(c);
     if (c->o.quality < 1 && !qsf_layers_known(s))
         qsf_log(c->model, QSF_LOG_WARN, "%s does not say which layers matter less: a lower quality changes "

@@ -92,6 +92,9 @@ static const option_row context_rows[] = {
     CHOICE("kernel-route", kernel_route, QSF_ROUTE_LUT, QSF_ROUTE_AUTO, "auto|mad|lut",
         "layers' 2-bit weights without scales, a row at a time: by products (mad), by sums looked up (lut), "
         "or what is faster here (auto); answers are the same"),
+    FLAG("first-stage", first_stage, 0,
+        "of a progressive file that fits in memory, answer with the high bits of the weights at once; the "
+        "low bits come with qsf_refine"),
 };
 #undef OPTION_STRUCT
 

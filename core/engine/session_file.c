@@ -84,6 +84,7 @@ static uint64_t session_model(const qsf_source *s)
     for (uint32_t i = 0; i < s->n_units; i++) {
         hash_number(&x, s->units[i].stored);
         hash_number(&x, s->units[i].has_crc ? s->units[i].crc : 0);
+        if (s->units[i].rest) hash_number(&x, s->units[i].rest_crc);
     }
     for (uint32_t i = 0; i < s->n_tensors; i++) {
         const qsf_tensor *t = &s->tensors[i];

@@ -3,6 +3,7 @@
 #include "engine/step.h"
 #include "engine/layer.h"
 #include "engine/sequence.h"
+#include "weights/refine.h"
 
 void qsf_batch_drop(qsf_context *c)
 {
@@ -283,6 +284,11 @@ qsf_status qsf_wait(qsf_context *c)
     if (st != QSF_E_UNSUPPORTED) c->now.waiting_ns = 0;
     if (st && st != QSF_E_UNSUPPORTED) qsf_batch_drop(c);     /* a host that cannot wait may go on stepping */
     return st;
+}
+
+qsf_status qsf_refine(qsf_context *c, bool wait)
+{
+    return qsf_refine_step(&c->fetch, wait && c->model->source->io->read_wait, &c->error);
 }
 
 qsf_status qsf_compute(qsf_context *c, const qsf_row *rows, size_t n)

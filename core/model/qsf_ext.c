@@ -75,13 +75,16 @@ void qsf_ext_put_u32s(qsf_ext_out *o, const char *key, const uint32_t *v, uint64
 }
 void qsf_ext_put_u32(qsf_ext_out *o, const char *key, uint32_t v) { ext_words(o, key, QSF_EXT_U32, &v, 1); }
 
-void qsf_ext_put_u64(qsf_ext_out *o, const char *key, uint64_t v)
+void qsf_ext_put_u64s(qsf_ext_out *o, const char *key, const uint64_t *v, uint64_t n)
 {
     qsf_ext_begin(o, key, QSF_EXT_U64);
-    ext_word(o, (uint32_t)v);
-    ext_word(o, (uint32_t)(v >> 32));
+    for (uint64_t i = 0; i < n; i++) {
+        ext_word(o, (uint32_t)v[i]);
+        ext_word(o, (uint32_t)(v[i] >> 32));
+    }
     qsf_ext_end(o);
 }
+void qsf_ext_put_u64(qsf_ext_out *o, const char *key, uint64_t v) { qsf_ext_put_u64s(o, key, &v, 1); }
 
 void qsf_ext_put_f32s(qsf_ext_out *o, const char *key, const float *v, uint64_t n)
 {

@@ -31,6 +31,7 @@ void qsf_ext_end(qsf_ext_out *o);          /* counts the elements between */
 void qsf_ext_put_u8s(qsf_ext_out *o, const char *key, const void *v, uint64_t n);
 void qsf_ext_put_u32s(qsf_ext_out *o, const char *key, const uint32_t *v, uint64_t n);
 void qsf_ext_put_u32(qsf_ext_out *o, const char *key, uint32_t v);
+void qsf_ext_put_u64s(qsf_ext_out *o, const char *key, const uint64_t *v, uint64_t n);
 void qsf_ext_put_u64(qsf_ext_out *o, const char *key, uint64_t v);
 
 void qsf_ext_put_hparams(qsf_ext_out *o, const qsf_hparams *hp);

@@ -10,6 +10,7 @@ enum {
     QSF_HEADER_BYTES  = 128,
     QSF_VERSION_EMBD_CLUSTERS = 2,  /* the header's version where the embedding is clustered; else 1 */
     QSF_VERSION_LAYERS = 3,         /* where the description has keys that version 2 did not know */
+    QSF_VERSION_PLANES = 4,         /* where units lie in two pieces */
     QSF_ENTRY_BYTES   = 32,         /* of the layer index */
     QSF_EMBD_HEAD     = 16,         /* embedding header */
     QSF_TENSOR_HEAD   = 16,
@@ -45,6 +46,12 @@ qsf_status  qsf_unit_add(qsf_source *s, uint32_t unit, const qsf_tensor *t, uint
  * (core/model/qsf_plain.c). */
 qsf_status  qsf_plain_units(qsf_source *s, const uint8_t *index, uint64_t embd_at, uint64_t final_at,
                             qsf_error *err);
+
+/* Of a unit in two pieces: whether they are as long as its tensors ask for. */
+qsf_status  qsf_unit_check_pieces(const qsf_source *s, uint32_t unit, qsf_error *err);
+
+/* Puts the second piece of a unit, whose CRC it checks, into raw bytes made of the first. */
+qsf_status qsf_unit_refine(const qsf_source *s, uint32_t unit, const void *rest, void *raw, qsf_error *err);
 
 /* ---- decompressing ---- */
 /* The memory for it; one caller at a time has it, another meanwhile gets memory of its own. */

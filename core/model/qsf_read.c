@@ -32,9 +32,9 @@ static qsf_status header_check(const qsf_source *s, qsf_opening *o, qsf_error *e
         return qsf_fail(err, QSF_E_CORRUPT,
                         "%s: the header's checksum is wrong; fetch or convert the file again", s->path);
     o->version = qsf_le32(h + 4);
-    if (o->version < 1 || o->version > QSF_VERSION_LAYERS || qsf_le32(h + 8) != QSF_HEADER_BYTES)
+    if (o->version < 1 || o->version > QSF_VERSION_PLANES || qsf_le32(h + 8) != QSF_HEADER_BYTES)
         return qsf_fail(err, QSF_E_UNSUPPORTED,
-                        "%s: format version %u with a header of %u bytes; this build reads versions 1 to 3",
+                        "%s: format version %u with a header of %u bytes; this build reads versions 1 to 4",
                         s->path, (unsigned)o->version, (unsigned)qsf_le32(h + 8));
     if (qsf_le32(h + 92) != (uint32_t)s->lengths[0])
         return qsf_fail(err, QSF_E_CORRUPT,
@@ -178,6 +178,7 @@ static qsf_status ext_clusters(qsf_source *s, const qsf_opening *o, qsf_error *e
     if ((st = qsf_ext_get_clusters(&o->ext, &s->hp, &s->clusters, s->arena, err))) return st;
     if ((st = qsf_ext_get_embd_clusters(&o->ext, &s->hp, &s->embd_clusters, s->arena, err))) return st;
     const bool layers = qsf_ext_needs_reader(&s->hp);
+    if (o->version == QSF_VERSION_PLANES) return QSF_OK;
     if ((o->version == QSF_VERSION_LAYERS) != layers)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: format version %u, but the description has %s of version 3",
                         s->path, (unsigned)o->version, layers ? "keys" : "no key");
@@ -197,8 +198,8 @@ static qsf_status ext_unit(qsf_source *s, uint32_t unit, uint64_t at, uint64_t e
                         qsf_unit_name(s, unit, name), (unsigned long long)at, (unsigned long long)end,
                         (unsigned long long)s->lengths[0]);
     s->units[unit] = (qsf_unit){ .stored = end - at, .raw = end - at, .payload = end - at, .has_crc = true,
-                                 .importance = 1, .first_extent = unit, .n_extents = 1 };
-    s->extents[unit] = (qsf_extent){ 0, at, end - at, 0 };
+                                 .importance = 1, .first_extent = 2 * unit, .n_extents = 1 };
+    s->extents[2 * unit] = (qsf_extent){ 0, at, end - at, 0 };
     return QSF_OK;
 }
 
@@ -242,11 +243,58 @@ static qsf_status ext_chunks(qsf_source *s, const qsf_ext *x, const char *key, u
     return QSF_OK;
 }
 
+/* One unit's line of `rest`: bytes, CRC, the unit's raw size.  What fits the tensors is checked
+ * when they are known.  Pieces lie in file order, to the file's end. */
+static qsf_status rest_line(qsf_source *s, uint32_t unit, const uint8_t *line, uint64_t *at, qsf_error *err)
+{
+    char name[32];
+    qsf_unit *u = &s->units[unit];
+    const uint64_t bytes = qsf_le64(line), crc = qsf_le64(line + 8), raw = qsf_le64(line + 16);
+    qsf_extent *x = &s->extents[u->first_extent];
+    if (bytes > s->lengths[0] - *at || crc > UINT32_MAX || u->compression || raw < bytes
+        || raw - bytes > x->len || (unit < s->hp.n_layers && raw - bytes != u->payload)
+        || x->len - (raw - bytes) >= QSF_UNIT_ALIGN)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s: its second piece, %llu bytes at %llu, does not fit",
+                        s->path, qsf_unit_name(s, unit, name), (unsigned long long)bytes,
+                        (unsigned long long)*at);
+    if (!bytes) return QSF_OK;
+    x[1] = (qsf_extent){ 0, *at, bytes, x->len };
+    *at += bytes;
+    u->payload = raw - bytes;
+    u->raw = raw;
+    u->stored = x->len + bytes;
+    u->rest = bytes;
+    u->rest_crc = (uint32_t)crc;
+    u->compression = QSF_COMPRESS_PLANES;
+    u->n_extents = 2;
+    return QSF_OK;
+}
+
+static qsf_status ext_rest(qsf_source *s, const qsf_opening *o, uint64_t at, qsf_error *err)
+{
+    enum { LINE = 24 };
+    qsf_ext_value v;
+    qsf_status st;
+    if ((st = qsf_ext_get(&o->ext, "rest", QSF_EXT_U64, &v, err))) return st;
+    if (v.count != (LINE / 8) * ((uint64_t)s->hp.n_layers + 1))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: rest has %u values, which does not fit", s->path,
+                        (unsigned)v.count);
+    if ((st = rest_line(s, qsf_unit_embd(s), v.data, &at, err))) return st;
+    for (uint32_t i = 0; i < s->hp.n_layers; i++)
+        if ((st = rest_line(s, i, v.data + (size_t)LINE * (i + 1), &at, err))) return st;
+    if (at == s->lengths[0]) return QSF_OK;
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: the units' second pieces end at %llu of %llu bytes", s->path,
+                    (unsigned long long)at, (unsigned long long)s->lengths[0]);
+}
+
 static qsf_status ext_units(qsf_source *s, qsf_opening *o, qsf_error *err)
 {
     qsf_status st;
     const uint32_t n = s->hp.n_layers, embd = qsf_unit_embd(s), final = qsf_unit_final(s);
     const uint64_t begin = o->ext_at + o->ext_bytes;
+    uint64_t final_end = s->lengths[0];
+    if (o->version == QSF_VERSION_PLANES && (st = qsf_ext_get_u64(&o->ext, "rest.at", &final_end, err)))
+        return st;
     if (o->embd_at != begin + QSF_EMBD_FRONT)
         return qsf_fail(err, QSF_E_CORRUPT,
                         "%s: the embedding section, at %llu, is not behind the extension section", s->path,
@@ -257,7 +305,8 @@ static qsf_status ext_units(qsf_source *s, qsf_opening *o, qsf_error *err)
         if ((st = ext_layer(s, i, entry, i + 1 < n ? qsf_le64(entry + QSF_ENTRY_BYTES) : o->final_at, err)))
             return st;
     }
-    if ((st = ext_unit(s, final, o->final_at, s->lengths[0], err))) return st;
+    if ((st = ext_unit(s, final, o->final_at, final_end, err))) return st;
+    if (o->version == QSF_VERSION_PLANES && (st = ext_rest(s, o, final_end, err))) return st;
     if ((st = qsf_ext_get_u32(&o->ext, "embd.crc", &s->units[embd].crc, err))) return st;
     if ((st = qsf_ext_get_u32(&o->ext, "final.crc", &s->units[final].crc, err))) return st;
     if ((st = qsf_ext_get_u32(&o->ext, "crc.chunk", &s->crc_chunk, err))) return st;
@@ -342,6 +391,8 @@ static qsf_status ext_tensors(qsf_source *s, const qsf_ext *x, qsf_error *err)
     if (!(s->places = qsf_arena_array(s->arena, n, sizeof *s->places, "tensors", err))) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < n; i++)
         if ((st = directory_line(s, v.data + (size_t)i * QSF_DIR_BYTES, &last_unit, err))) return st;
+    for (uint32_t i = 0; i < s->n_units; i++)
+        if ((st = qsf_unit_check_pieces(s, i, err))) return st;
     return directory_fixed(s, err);
 }
 
@@ -350,7 +401,7 @@ static qsf_status ext_tensors(qsf_source *s, const qsf_ext *x, qsf_error *err)
 static qsf_status units_new(qsf_source *s, qsf_error *err)
 {
     s->n_units = qsf_units_of(s->hp.n_layers);
-    s->n_extents = s->n_units;
+    s->n_extents = 2 * s->n_units;      /* a unit may lie in two pieces */
     if (!(s->units = qsf_arena_array(s->arena, s->n_units, sizeof *s->units, "units", err)))
         return QSF_E_MEMORY;
     if (!(s->extents = qsf_arena_array(s->arena, s->n_extents, sizeof *s->extents, "units", err)))

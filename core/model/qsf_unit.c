@@ -2,6 +2,7 @@
  * file found.
  * SPDX-License-Identifier: MIT */
 #include "model/compress.h"
+#include "model/planes.h"
 #include "model/qsf_file.h"
 #include "model/roles.h"
 #include "model/source_formats.h"
@@ -123,7 +124,7 @@ qsf_status qsf_unpack_new(qsf_source *s, qsf_error *err)
     bool any = false;
     for (uint32_t i = 0; i < s->n_units; i++) {
         qsf_status st;
-        if (s->units[i].compression == QSF_COMPRESS_NONE) continue;
+        if (s->units[i].compression == QSF_COMPRESS_NONE || s->units[i].rest) continue;
         if ((st = qsf_codec_check(s->units[i].compression, s->path, err))) return st;
         size = QSF_MAX(size, qsf_unpack_state(s->units[i].compression));
         any = true;
@@ -222,31 +223,79 @@ static qsf_status unit_check_final(const qsf_source *s, uint32_t unit, const uin
     return unit_check_chain(s, unit, raw, at, i, err);
 }
 
-static qsf_status unit_check_crc(const qsf_source *s, uint32_t unit, const void *stored, qsf_error *err)
+/* One piece of a unit: where it is in one, that is all of it. */
+static qsf_status piece_check_crc(const qsf_source *s, uint32_t unit, const void *bytes, bool rest,
+                                  qsf_error *err)
 {
     char name[32];
     const qsf_unit *u = &s->units[unit];
-    if (s->crc32(0, stored, (size_t)u->stored) == u->crc) return QSF_OK;
+    const uint64_t len = rest ? u->rest : u->stored - u->rest;
+    if (s->crc32(0, bytes, (size_t)len) == (rest ? u->rest_crc : u->crc)) return QSF_OK;
     return qsf_fail(err, QSF_E_CORRUPT,
                     "%s: the checksum of %s is wrong: its %llu bytes at %llu are damaged; fetch or convert "
-                    "the file again", s->path, qsf_unit_name(s, unit, name), (unsigned long long)u->stored,
-                    (unsigned long long)s->extents[u->first_extent].at);
+                    "the file again", s->path, qsf_unit_name(s, unit, name), (unsigned long long)len,
+                    (unsigned long long)s->extents[u->first_extent + (rest ? 1 : 0)].at);
 }
 
-qsf_status qsf_native_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, bool crc,
-                                 qsf_unit_times *t, qsf_error *err)
+static qsf_status unit_check_crc(const qsf_source *s, uint32_t unit, const uint8_t *stored, bool first,
+                                 qsf_error *err)
+{
+    const qsf_unit *u = &s->units[unit];
+    const qsf_status st = piece_check_crc(s, unit, stored, false, err);
+    return st || first || !u->rest ? st : piece_check_crc(s, unit, stored + u->stored - u->rest, true, err);
+}
+
+/* ---- units in two pieces ---- */
+
+static qsf_planes unit_planes(const qsf_source *s, uint32_t unit)
+{
+    const qsf_unit *u = &s->units[unit];
+    return (qsf_planes){ s->tensors + u->first_tensor, s->places + u->first_tensor, u->n_tensors, u->raw };
+}
+
+qsf_status qsf_unit_check_pieces(const qsf_source *s, uint32_t unit, qsf_error *err)
+{
+    char name[32];
+    const qsf_unit *u = &s->units[unit];
+    const qsf_planes planes = unit_planes(s, unit);
+    if (!u->rest || (qsf_planes_rest(&planes) == u->rest && u->raw - u->rest == u->payload)) return QSF_OK;
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: the pieces of %s, %llu and %llu bytes, do not fit its tensors",
+                    s->path, qsf_unit_name(s, unit, name), (unsigned long long)u->payload,
+                    (unsigned long long)u->rest);
+}
+
+static void unit_join(const qsf_source *s, uint32_t unit, const uint8_t *stored, uint8_t *raw, bool first)
+{
+    const qsf_unit *u = &s->units[unit];
+    const qsf_planes planes = unit_planes(s, unit);
+    qsf_planes_join(&planes, stored, first ? NULL : stored + u->stored - u->rest, raw);
+}
+
+qsf_status qsf_unit_refine(const qsf_source *s, uint32_t unit, const void *rest, void *raw, qsf_error *err)
+{
+    const qsf_planes planes = unit_planes(s, unit);
+    const qsf_status st = piece_check_crc(s, unit, rest, true, err);
+    if (!st) qsf_planes_refine(&planes, rest, raw);
+    return st;
+}
+
+qsf_status qsf_native_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw,
+                                 unsigned check, qsf_unit_times *t, qsf_error *err)
 {
     const qsf_unit *u = &s->units[unit];
     const uint8_t *bytes = stored;
-    if (crc && u->has_crc) {
+    const bool first = check & QSF_CHECK_FIRST;
+    if (check & QSF_CHECK_CRC && u->has_crc) {
         const uint64_t begin = qsf_now(s->platform);
-        const qsf_status st = unit_check_crc(s, unit, stored, err);
+        const qsf_status st = unit_check_crc(s, unit, stored, first, err);
         t->check += qsf_now(s->platform) - begin;
         if (st) return st;
     }
     if (u->compression != QSF_COMPRESS_NONE) {
         const uint64_t begin = qsf_now(s->platform);
-        const qsf_status st = qsf_unit_unpack(s, unit, stored, raw, err);
+        qsf_status st = QSF_OK;
+        if (u->rest) unit_join(s, unit, stored, raw, first);
+        else st = qsf_unit_unpack(s, unit, stored, raw, err);
         t->unpack += qsf_now(s->platform) - begin;
         if (st) return st;
         bytes = raw;

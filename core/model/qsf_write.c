@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "model/compress.h"
+#include "model/planes.h"
 #include "model/qsf_ext.h"
 #include "model/qsf_file.h"
 
@@ -16,6 +17,9 @@ typedef struct writer_chunks {
     uint32_t  n, cap;       /* n: begun */
     uint32_t  filled;       /* bytes of the last one */
 } writer_chunks;
+
+/* A unit's second piece as the file lists it. */
+enum { REST_BYTES, REST_CRC, REST_RAW, REST_LINE };
 
 struct qsf_writer {
     const qsf_platform *platform;
@@ -48,6 +52,13 @@ struct qsf_writer {
     uint64_t    raw_cap;
     uint8_t    *state;
     uint64_t    state_bytes;
+
+    /* progressive: the open unit's tensors, and all units' second pieces */
+    qsf_tensor   tensors[QSF_MAX_UNIT_TENSORS];
+    uint64_t     places[QSF_MAX_UNIT_TENSORS];
+    uint8_t    **rest;          /* [layers + 1] in file order: the embedding, the layers */
+    uint64_t    *rest_lines;    /* [layers + 1][REST_LINE] */
+    uint64_t     rest_at;       /* where they begin in the file */
 };
 
 static uint32_t writer_embd(const qsf_writer *w) { return qsf_unit_number(w->hp.n_layers, qsf_id_embd()); }
@@ -55,6 +66,7 @@ static uint32_t writer_final(const qsf_writer *w) { return qsf_unit_number(w->hp
 static uint32_t writer_units(const qsf_writer *w) { return qsf_units_of(w->hp.n_layers); }
 static bool writer_packs(const qsf_writer *w)
 {
+    if (w->o.progressive) return w->unit != writer_final(w);
     return w->o.compression != QSF_COMPRESS_NONE && w->unit < w->hp.n_layers;
 }
 
@@ -143,6 +155,8 @@ static qsf_status writer_list(qsf_writer *w, const qsf_tensor *t, qsf_error *err
     if (w->n_directory == w->o.max_tensors || w->n_listed == QSF_MAX_UNIT_TENSORS)
         return qsf_fail(err, QSF_E_ARGUMENT, "%s: more than %u tensors, or more than %d in a unit", w->path,
                         (unsigned)w->o.max_tensors, (int)QSF_MAX_UNIT_TENSORS);
+    w->tensors[w->n_listed] = *t;
+    w->places[w->n_listed] = w->at;
     qsf_ext_tensor_line(w->directory + (size_t)w->n_directory * QSF_DIR_BYTES, w->unit, t, w->at);
     w->n_directory++;
     w->n_listed++;
@@ -272,6 +286,55 @@ static qsf_status writer_pack(qsf_writer *w, uint64_t *payload, uint8_t *compres
     return st;
 }
 
+/* Writes the unit in w->raw but for the low bits of its codes, which are kept.  *payload: bytes
+ * written. */
+static qsf_status writer_split(qsf_writer *w, uint64_t *payload, qsf_error *err)
+{
+    const qsf_planes planes = { w->tensors, w->places, w->n_listed, w->at };
+    uint64_t *line = w->rest_lines + (size_t)(w->steps - 1) * REST_LINE;
+    uint8_t **rest = &w->rest[w->steps - 1];
+    uint8_t *first = NULL;
+    qsf_status st = QSF_E_MEMORY;
+    line[REST_RAW] = w->at;
+    line[REST_BYTES] = qsf_planes_rest(&planes);
+    *payload = w->at - line[REST_BYTES];
+    if (!(first = qsf_alloc(w->platform, *payload, "a unit's first piece", err))) goto done;
+    if (line[REST_BYTES] && !(*rest = qsf_alloc(w->platform, line[REST_BYTES], "low bits", err))) goto done;
+    qsf_planes_split(&planes, w->raw, first, *rest);
+    line[REST_CRC] = qsf_crc32(0, *rest, (size_t)line[REST_BYTES]);
+    w->crc = qsf_crc32(0, first, (size_t)*payload);
+    st = writer_file(w, w->begin, first, *payload, err);
+done:
+    qsf_dealloc(w->platform, first, *payload);
+    return st;
+}
+
+/* All second pieces, behind the final unit. */
+static qsf_status writer_rests(qsf_writer *w, qsf_error *err)
+{
+    qsf_status st = QSF_OK;
+    w->rest_at = w->begin;
+    for (uint32_t i = 0; !st && w->o.progressive && i <= w->hp.n_layers; i++) {
+        const uint64_t bytes = w->rest_lines[(size_t)i * REST_LINE + REST_BYTES];
+        st = writer_file(w, w->begin, w->rest[i], bytes, err);
+        w->begin += bytes;
+    }
+    return st;
+}
+
+static qsf_status writer_embd_end(qsf_writer *w, uint64_t *stored, qsf_error *err)
+{
+    static const uint8_t zeros[QSF_UNIT_ALIGN];
+    qsf_status st;
+    uint64_t payload = w->at;
+    *stored = qsf_round_up(payload, QSF_UNIT_ALIGN);
+    if (!w->o.progressive) return writer_zeros(w, *stored - payload, err);
+    if ((st = writer_split(w, &payload, err))) return st;
+    *stored = qsf_round_up(payload, QSF_UNIT_ALIGN);
+    w->crc = qsf_crc32(w->crc, zeros, (size_t)(*stored - payload));
+    return writer_file(w, w->begin + payload, zeros, *stored - payload, err);
+}
+
 static qsf_status writer_layer_end(qsf_writer *w, float importance, uint64_t *stored, qsf_error *err)
 {
     static const uint8_t zeros[QSF_UNIT_ALIGN];
@@ -279,14 +342,15 @@ static qsf_status writer_layer_end(qsf_writer *w, float importance, uint64_t *st
     uint64_t payload = w->at;
     uint8_t compression = QSF_COMPRESS_NONE,
         *e = w->head + QSF_HEADER_BYTES + (size_t)w->unit * QSF_ENTRY_BYTES;
-    if (writer_packs(w) && (st = writer_pack(w, &payload, &compression, err))) return st;
+    if (w->o.progressive && (st = writer_split(w, &payload, err))) return st;
+    if (w->o.compression && (st = writer_pack(w, &payload, &compression, err))) return st;
     if (w->at > UINT32_MAX || payload > UINT32_MAX || w->n_headers > UINT16_MAX || !isfinite(importance))
         return qsf_fail(err, QSF_E_ARGUMENT,
                         "%s: layer %u of %llu bytes and %u tensors: the format's limits are 4 GB and 65535",
                         w->path, (unsigned)w->unit, (unsigned long long)w->at, (unsigned)w->n_headers);
     qsf_put64(e, w->begin);
     qsf_put32(e + 8, (uint32_t)payload);
-    qsf_put32(e + 12, (uint32_t)w->at);
+    qsf_put32(e + 12, (uint32_t)(w->o.progressive ? payload : w->at));
     e[16] = (uint8_t)(w->layer_type < 0 ? QSF_T_MIXED : w->layer_type);
     e[17] = compression;
     qsf_put16(e + 18, (uint16_t)w->n_headers);
@@ -306,14 +370,15 @@ qsf_status qsf_writer_unit_end(qsf_writer *w, float importance, qsf_error *err)
     if (w->unit < w->hp.n_layers) {
         if ((st = writer_layer_end(w, importance, &stored, err))) return st;
     } else if (w->unit == writer_embd(w)) {
-        if ((st = writer_zeros(w, qsf_round_up(w->at, QSF_UNIT_ALIGN) - w->at, err))) return st;
-        stored = w->at;
+        if ((st = writer_embd_end(w, &stored, err))) return st;
         w->unit_crc[0] = w->crc;
     } else {
         if (!w->flag_written && !w->hp.tied)
             return qsf_fail(err, QSF_E_ARGUMENT, "%s: the model is not tied, but no head was written",
                             w->path);
         if (!w->flag_written && (st = writer_flag(w, QSF_TIED, err))) return st;
+        const uint64_t end = w->o.progressive ? qsf_round_up(w->at, QSF_DATA_ALIGN) : w->at;
+        if ((st = writer_zeros(w, end - w->at, err))) return st;
         stored = w->at;
         w->final_at = w->begin;
         w->unit_crc[1] = w->crc;
@@ -352,6 +417,10 @@ static void writer_conclude(const qsf_writer *w, qsf_ext_out *x, uint32_t index_
     qsf_ext_put_u32(x, "embd.crc", w->unit_crc[0]);
     qsf_ext_put_u32(x, "final.crc", w->unit_crc[1]);
     qsf_ext_put_u32(x, "crc.chunk", QSF_CRC_CHUNK);
+    if (w->o.progressive) {
+        qsf_ext_put_u64(x, "rest.at", w->rest_at);
+        qsf_ext_put_u64s(x, "rest", w->rest_lines, REST_LINE * ((uint64_t)w->hp.n_layers + 1));
+    }
     if (n_embd) qsf_ext_put_u32s(x, "embd.crcs", w->chunks[0].crc, n_embd);
     if (n_final) qsf_ext_put_u32s(x, "final.crcs", w->chunks[1].crc, n_final);
     qsf_ext_put_u8s(x, "tensors", w->directory, (uint64_t)n_tensors * QSF_DIR_BYTES);
@@ -371,6 +440,10 @@ static qsf_status writer_head_new(qsf_writer *w, const qsf_vocab *v, const qsf_m
     if (!(w->directory = qsf_arena_array(w->arena, w->o.max_tensors, QSF_DIR_BYTES, "tensor directory", err)))
         return QSF_E_MEMORY;
 
+    const uint64_t n_rest = (uint64_t)hp->n_layers + 1;
+    if (!(w->rest = qsf_arena_array(w->arena, n_rest, sizeof *w->rest, "units", err))) return QSF_E_MEMORY;
+    if (!(w->rest_lines = qsf_arena_array(w->arena, n_rest * REST_LINE, 8, "units", err)))
+        return QSF_E_MEMORY;
     qsf_ext_out size = { 0 };
     writer_describe(&size, hp, v, meta, n_meta, &w->o);
     writer_conclude(w, &size, 0, w->o.max_tensors, w->chunks[0].cap, w->chunks[1].cap);
@@ -393,6 +466,8 @@ static qsf_status writer_check(const qsf_platform *p, const char *path, const qs
                         "%s: %u layers of width %u, %u tokens, default type %u cannot be written", path,
                         (unsigned)hp->n_layers, (unsigned)hp->n_embd, (unsigned)hp->n_vocab,
                         (unsigned)o->default_type);
+    if (o->progressive && o->compression)
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s: a progressive file cannot be compressed", path);
     if (o->embd_clusters && hp->tied)
         return qsf_fail(err, QSF_E_ARGUMENT, "%s: an embedding in clusters cannot be the head", path);
     if (p->size < offsetof(qsf_platform, abort) + sizeof p->abort || !p->create || !p->write || !p->commit
@@ -449,7 +524,8 @@ static void writer_header(qsf_writer *w)
     const qsf_hparams *hp = &w->hp;
     uint8_t *h = w->head;
     const uint32_t arch = qsf_arch_number(hp->arch);
-    const uint32_t version = qsf_ext_needs_reader(hp) ? QSF_VERSION_LAYERS
+    const uint32_t version = w->o.progressive ? QSF_VERSION_PLANES
+        : qsf_ext_needs_reader(hp) ? QSF_VERSION_LAYERS
         : w->o.embd_clusters ? QSF_VERSION_EMBD_CLUSTERS : 1;
     const uint32_t words[] = { version, QSF_HEADER_BYTES, arch, hp->n_layers, hp->n_embd, hp->n_heads,
                                hp->n_kv_heads, hp->n_vocab, hp->n_ctx_train, hp->n_ff, hp->head_dim };
@@ -482,6 +558,7 @@ qsf_status qsf_writer_commit(qsf_writer *w, uint64_t *bytes, qsf_error *err)
                       (unsigned)writer_units(w));
         goto fail;
     }
+    if ((st = writer_rests(w, err))) goto fail;
     const uint32_t index_crc = qsf_crc32(0, w->head + QSF_HEADER_BYTES,
                                          (size_t)w->hp.n_layers * QSF_ENTRY_BYTES);
     /* More chunks than there was room for: then no parts can be checked alone, only the whole. */
@@ -507,5 +584,7 @@ void qsf_writer_abort(qsf_writer *w)
     if (w->out) p->abort(p->user, w->out);
     qsf_dealloc(p, w->raw, w->raw_cap);
     qsf_dealloc(p, w->state, w->state_bytes);
+    for (uint32_t i = 0; w->rest_lines && i <= w->hp.n_layers; i++)
+        qsf_dealloc(p, w->rest[i], w->rest_lines[(size_t)i * REST_LINE + REST_BYTES]);
     qsf_arena_free(w->arena);
 }

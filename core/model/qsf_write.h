@@ -10,6 +10,7 @@ typedef struct qsf_writer qsf_writer;
 typedef struct qsf_write_options {
     uint8_t  default_type;      /* header byte 48: a qsf_type 0-5; QSF_T_MIXED where the tensors say */
     uint8_t  compression;       /* QSF_COMPRESS_*, for layers */
+    bool     progressive;       /* embedding and layers in two pieces; not with a compression */
     uint32_t max_tensors;       /* room for this many tensors in the directory, outliers included */
     const qsf_clusters *clusters;   /* of the head; NULL: none */
     /* whose centroids the rows of QSF_K_TOKEN_EMBD lack; NULL: none.  Not where tied */

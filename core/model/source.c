@@ -201,18 +201,18 @@ void qsf_source_close(qsf_source *s)
 
 /* ---- units ---- */
 
-qsf_status qsf_unit_check_timed(const qsf_source *s, uint32_t unit, const void *stored, void *raw, bool crc,
-                                qsf_unit_times *t, qsf_error *err)
+qsf_status qsf_unit_check_timed(const qsf_source *s, uint32_t unit, const void *stored, void *raw,
+                                unsigned check, qsf_unit_times *t, qsf_error *err)
 {
     const qsf_unit *u = &s->units[unit];
     if (u->compression == QSF_COMPRESS_NONE && !u->has_crc) return QSF_OK;
-    return qsf_native_unit_check(s, unit, stored, raw, crc, t, err);
+    return qsf_native_unit_check(s, unit, stored, raw, check, t, err);
 }
 
 qsf_status qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, qsf_error *err)
 {
     qsf_unit_times t = { 0 };
-    return qsf_unit_check_timed(s, unit, stored, raw, true, &t, err);
+    return qsf_unit_check_timed(s, unit, stored, raw, QSF_CHECK_CRC, &t, err);
 }
 
 /* Reads bytes [at, at+len) of a unit's stored bytes. */

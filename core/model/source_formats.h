@@ -16,8 +16,8 @@ qsf_status qsf_native_open(qsf_source *s, qsf_error *err);         /* core/model
 /* Of a file that is neither: an error that says what it is (core/model/source_stranger.c). */
 qsf_status qsf_source_stranger(const qsf_source *s, qsf_error *err);
 /* qsf_unit_check_timed for QSF files. */
-qsf_status qsf_native_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, bool crc,
-                                 qsf_unit_times *t, qsf_error *err);
+qsf_status qsf_native_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw,
+                                 unsigned check, qsf_unit_times *t, qsf_error *err);
 
 /* Once s->hp is known: the records of its layers and rotary tables (core/model/layer_record.c). */
 qsf_status qsf_layers_fill(qsf_source *s, qsf_error *err);

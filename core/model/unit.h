@@ -5,7 +5,9 @@
 
 #include "base/base.h"
 
-enum { QSF_COMPRESS_NONE = 0, QSF_COMPRESS_LZ4 = 1, QSF_COMPRESS_LZ4HC = 2, QSF_COMPRESS_ZSTD = 3 };
+/* PLANES is never in a file: a progressive file's units that lie in two pieces (planes.h). */
+enum { QSF_COMPRESS_NONE = 0, QSF_COMPRESS_LZ4 = 1, QSF_COMPRESS_LZ4HC = 2, QSF_COMPRESS_ZSTD = 3,
+       QSF_COMPRESS_PLANES = 4 };
 enum { QSF_MAX_UNIT_TENSORS = 48 };
 
 /* One read: file's bytes [at, at+len) to place `to` of the unit's stored bytes. */
@@ -20,6 +22,8 @@ typedef struct qsf_unit {
     uint32_t first_extent, n_extents;
     uint32_t first_tensor, n_tensors;
     uint64_t payload;             /* QSF: of the stored bytes, those before the zeros at the end */
+    uint64_t rest;                /* of the stored bytes, the last ones are the low bits; 0: in one piece */
+    uint32_t rest_crc;            /* of these; crc is then of the others */
 } qsf_unit;
 
 /* ---- addresses ---- */

@@ -16,12 +16,14 @@ static uint32_t slot_unit(const qsf_fetch *f, const qsf_slot *slot)
 static qsf_status unit_make(qsf_fetch *f, qsf_slot *slot, uint8_t *strips, qsf_pool *pool, qsf_error *err)
 {
     const uint32_t unit = slot_unit(f, slot);
-    const bool crc = f->check_every || !f->units.checked[unit];
+    const bool crc = f->check_every || !f->units.checked[unit],
+        first = slot->end < f->source->units[unit].stored;
     const qsf_unit_room room = { .mem = slot->mem, .cap = slot->cap, .raw = f->raw, .strips = strips,
                                  .stored = slot->stage >= 0 ? f->stored[slot->stage] : slot->mem,
-                                 .pool = pool, .lut = f->lut && slot->id.kind == QSF_UNIT_LAYER };
+                                 .pool = pool, .first = first,
+                                 .lut = f->lut && slot->id.kind == QSF_UNIT_LAYER };
     const qsf_status st = qsf_weights_make(f->source, unit, &room, crc, slot->w, &slot->took.unit, err);
-    if (!st) f->units.checked[unit] = 1;
+    if (!st && !first) f->units.checked[unit] = 1;
     return st;
 }
 
@@ -40,8 +42,7 @@ static qsf_status slot_make(qsf_fetch *f, qsf_slot *slot, uint8_t *strips, qsf_p
 
 /* ---- reading ---- */
 
-/* What a slot reads of its unit's extent i: `to` is the place in the slot; len 0: nothing. */
-static qsf_extent slot_extent(const qsf_fetch *f, const qsf_slot *slot, uint32_t i)
+qsf_extent qsf_slot_extent(const qsf_fetch *f, const qsf_slot *slot, uint32_t i)
 {
     const qsf_source *s = f->source;
     qsf_extent x = s->extents[s->units[slot_unit(f, slot)].first_extent + i];
@@ -57,7 +58,7 @@ static qsf_status read_failed(const qsf_fetch *f, const qsf_slot *slot, uint32_t
 {
     char name[32];
     const qsf_source *s = f->source;
-    const qsf_extent x = slot_extent(f, slot, i);
+    const qsf_extent x = qsf_slot_extent(f, slot, i);
     if (st == QSF_E_CORRUPT)
         return qsf_fail(err, st, "%s: the file was changed while it was in use; open it again", s->path);
     return qsf_fail(err, st, "%s: %s: reading %llu bytes at %llu failed", s->path,
@@ -65,8 +66,7 @@ static qsf_status read_failed(const qsf_fetch *f, const qsf_slot *slot, uint32_t
                     (unsigned long long)x.at);
 }
 
-/* Ends the reads that are over; wait: all. */
-static qsf_status slot_reads(const qsf_fetch *f, qsf_slot *slot, bool wait, qsf_error *err)
+qsf_status qsf_slot_reads(const qsf_fetch *f, qsf_slot *slot, bool wait, qsf_error *err)
 {
     const qsf_platform *io = f->source->io;
     for (uint32_t i = 0; i < f->max_extents; i++) {
@@ -96,7 +96,7 @@ static qsf_status slot_job(void *arg, uint32_t index, qsf_error *err)
 {
     qsf_fetch *f = arg;
     qsf_slot *slot = &f->slots[index];
-    const qsf_status st = slot_reads(f, slot, true, err);
+    const qsf_status st = qsf_slot_reads(f, slot, true, err);
     const uint64_t now = qsf_now(f->source->platform);
     slot->took.read = now - QSF_MAX(slot->begun, f->read_until);
     f->read_until = now;
@@ -135,7 +135,7 @@ static void record_slot(const qsf_fetch *f, const qsf_slot *slot, bool thread)
     x.name = qsf_unit_name(f->source, slot_unit(f, slot), name);
     if (slot->id.kind == QSF_UNIT_LAYER) x.layer = (int32_t)slot->id.number;
     for (uint32_t i = u->n_extents; i-- > 0;) {
-        const qsf_extent e = slot_extent(f, slot, i);
+        const qsf_extent e = qsf_slot_extent(f, slot, i);
         x.bytes += e.len;
         if (e.len) x.at = e.at;
     }
@@ -181,7 +181,7 @@ static void slot_drop(qsf_fetch *f, uint32_t index)
 {
     qsf_slot *slot = &f->slots[index];
     if (slot->job.given) (void)qsf_worker_take(f->worker, &slot->job, true, NULL);
-    else if (slot->state == QSF_SLOT_READING) slot_stop(f, slot);
+    else if (slot->state != QSF_SLOT_EMPTY) slot_stop(f, slot);
     slot_forget(f, slot);
 }
 
@@ -204,6 +204,7 @@ static void slot_take(qsf_fetch *f, uint32_t index, const qsf_want *want, int32_
     const uint32_t unit = slot_unit(f, slot);
     if (slot->w) {
         f->slot_of[unit] = (int32_t)index;
+        if (f->first && qsf_unit_refines(s, unit)) slot->end -= s->units[unit].rest;
         return;
     }
     if (s->units[unit].has_crc) {
@@ -223,7 +224,7 @@ static qsf_status slot_start(qsf_fetch *f, uint32_t index, qsf_error *err)
     const uint32_t unit = slot_unit(f, slot);
     uint8_t *to = slot->stage >= 0 ? f->stored[slot->stage] : slot->mem;
     for (uint32_t i = 0; i < s->units[unit].n_extents; i++) {
-        const qsf_extent x = slot_extent(f, slot, i);
+        const qsf_extent x = qsf_slot_extent(f, slot, i);
         if (!x.len) continue;
         const qsf_status st = s->io->read_start(s->io->user, s->files[x.file], x.at, to + x.to, (size_t)x.len,
                                                 &slot->reads[i]);
@@ -296,7 +297,7 @@ static qsf_status slot_own(qsf_fetch *f, qsf_slot *slot, bool wait, qsf_error *e
     if (wait && !f->source->io->read_wait)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "this host cannot wait for a read");
     const uint64_t begin = wait ? qsf_now(f->source->platform) : 0;
-    qsf_status st = slot_reads(f, slot, wait, err);
+    qsf_status st = qsf_slot_reads(f, slot, wait, err);
     if (wait) slot->took.read += qsf_now(f->source->platform) - begin;
     if (wait && fetch_records(f)) record_wait(f, "read", begin);
     if (st) return st;

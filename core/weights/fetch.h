@@ -111,6 +111,7 @@ struct qsf_fetch {
     uint64_t   read_until;    /* the thread's: when the reads of its last job were over */
     uint32_t   batch;         /* counts them: the context's to change */
     bool       check_every;   /* compare CRCs each time */
+    bool       first;         /* units are made of their first pieces; see refine.h */
     bool       lut;           /* layers' matrices are looked up, where they can be */
     uint64_t   bytes_read, ns_wait;
     uint64_t   ns_own;        /* of ns_prepare, what the caller did itself */
@@ -121,6 +122,13 @@ struct qsf_fetch {
     float      quality;       /* below 1 layers are left out, see layers.h; qsf_fetch_init sets 1 */
     const uint8_t *left_out;  /* [n_layers] not 0: left out in any case, for measuring it; NULL: none */
 };
+
+/* ---- slots ---- */
+
+/* What a slot reads of its unit's extent i: `to` is the place in the slot; len 0: nothing. */
+qsf_extent qsf_slot_extent(const qsf_fetch *f, const qsf_slot *slot, uint32_t i);
+/* Ends the reads that are over; wait: all. */
+qsf_status qsf_slot_reads(const qsf_fetch *f, qsf_slot *slot, bool wait, qsf_error *err);
 
 /* ---- life ---- */
 

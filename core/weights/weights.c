@@ -88,6 +88,11 @@ bool qsf_unit_staged(const qsf_source *s, uint32_t unit)
     return unit_moves(s, u) || u->compression != QSF_COMPRESS_NONE;
 }
 
+bool qsf_unit_refines(const qsf_source *s, uint32_t unit)
+{
+    return s->units[unit].rest && !unit_moves(s, &s->units[unit]);
+}
+
 qsf_status qsf_unit_memory(const qsf_source *s, uint32_t unit, uint64_t *slot, uint64_t *stored,
                            uint64_t *raw, qsf_error *err)
 {
@@ -249,6 +254,7 @@ qsf_status qsf_weights_make(const qsf_source *s, uint32_t unit, const qsf_unit_r
     const bool packed = u->compression != QSF_COMPRESS_NONE;
     uint8_t *raw = !packed ? NULL : unit_moves(s, u) ? room->raw : room->mem;
     memset(w, 0, sizeof *w);
-    const qsf_status st = qsf_unit_check_timed(s, unit, room->stored, raw, crc, t, err);
+    const unsigned check = (crc ? QSF_CHECK_CRC : 0) | (room->first ? QSF_CHECK_FIRST : 0);
+    const qsf_status st = qsf_unit_check_timed(s, unit, room->stored, raw, check, t, err);
     return st ? st : weights_form(s, unit, room, packed ? raw : room->stored, w, err);
 }

@@ -34,6 +34,8 @@ qsf_status qsf_unit_memory(const qsf_source *s, uint32_t unit, uint64_t *slot, u
                            uint64_t *raw, qsf_error *err);
 /* Whether its bytes are read to a staging buffer; else to the slot itself. */
 bool       qsf_unit_staged(const qsf_source *s, uint32_t unit);
+/* Whether it may be used when its first piece is there, and refined in its slot later. */
+bool       qsf_unit_refines(const qsf_source *s, uint32_t unit);
 
 /* What a unit is made in. */
 typedef struct qsf_unit_room {
@@ -43,6 +45,7 @@ typedef struct qsf_unit_room {
     uint8_t       *raw;       /* the staging buffer for packed bytes, where there is one */
     uint8_t       *strips;    /* scratch for qsf_ggml_to_tiles */
     qsf_pool      *pool;      /* shares the work; NULL: the caller alone */
+    bool           first;     /* of its two pieces, only the first is there */
     bool           lut;       /* matrices of layers that can be looked up are turned for it */
 } qsf_unit_room;
 

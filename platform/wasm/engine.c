@@ -399,10 +399,19 @@ WASM_EXPORT("turn_logprobs") const qsf_logprob *wasm_turn_logprobs(void)
     session.count = session.piece.n_logprobs;
     return session.piece.logprobs;
 }
-/* The status of one step; 256 is added where bytes are missing. */
+/* Low bits of a progressive file: PENDING until all are there. */
+WASM_EXPORT("refine") int wasm_refine(void)
+{
+    const qsf_status st = qsf_refine(session.context, false);
+    if (st && st != QSF_PENDING) qsf_fail(&session.error, st, "%s", qsf_last_error(session.context));
+    return (int)st;
+}
+/* The status of one step; 256 is added where bytes are missing.  Damaged low bits are an error of
+ * refine() alone: the answer goes on with the high ones. */
 WASM_EXPORT("turn_step") int wasm_turn_step(void)
 {
     bool waiting = false;
+    (void)qsf_refine(session.context, false);
     const qsf_status st = qsf_turn_step(session.turn, &waiting);
     return (int)st + (waiting ? 256 : 0);
 }
