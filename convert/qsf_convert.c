@@ -12,6 +12,7 @@
 #include "plan/forms.h"
 #include "plan/loss.h"
 #include "spend.h"
+#include "tune/tune.h"
 
 struct qsf_convert_result {
     const qsf_platform  *platform;
@@ -68,8 +69,8 @@ static qsf_status option_rules(const qsf_convert_options *o, qsf_error *err)
 
 static qsf_status option_effort(const qsf_convert_options *o, qsf_error *err)
 {
-    if (o->effort < -1 || o->effort > 3)
-        return qsf_fail(err, QSF_E_ARGUMENT, "the option effort is %d; -1 to 3 are possible", (int)o->effort);
+    if (o->effort < -1 || o->effort > 4)
+        return qsf_fail(err, QSF_E_ARGUMENT, "the option effort is %d; -1 to 4 are possible", (int)o->effort);
     if (o->effort > 0 && !o->calibrate && !o->calibration_file)
         return qsf_fail(err, QSF_E_ARGUMENT, "the option effort (--effort) is %d: that needs to know what "
                         "matrices are multiplied with; calibrate (--calibrate self) measures it",
@@ -286,6 +287,40 @@ static qsf_status run_calibrate(input *in, const char *to, const qsf_convert_opt
     return st;
 }
 
+/* What has to be tuned, in `half`, and what it is tuned to, in `plain` where the input cannot be
+ * run: names of files for a while. */
+static qsf_status run_tune(input *in, convert_calibration *calibration, const char *to,
+                           const qsf_convert_options *o, char *half, char *plain, size_t room,
+                           convert_report *report, qsf_error *err)
+{
+    qsf_convert_options encode = *o;
+    const char *model = in->model_path;
+    encode.effort = 3;
+    qsf_status st = qsf_host_between(o->platform, to, half, room, err);
+    if (!st) st = qsf_spend_run(in, calibration, &encode, half, report, err);
+    if (!st && !model) {
+        if (!(st = qsf_host_between(o->platform, to, plain, room, err))) st = run_plain(in, o, plain, err);
+        model = plain;
+    }
+    return st ? st : qsf_tune_run_file(in, model, half, to, o, &report->file_bytes, err);
+}
+
+static qsf_status run_encode(input *in, convert_calibration *calibration, const char *to,
+                             const qsf_convert_options *o, convert_report *report, qsf_error *err)
+{
+    const qsf_platform *p = o->platform;
+    const size_t room = strlen(to) + 64;
+    if (o->effort != 4) return qsf_spend_run(in, calibration, o, to, report, err);
+    char *names = qsf_alloc(p, 2 * room, "names of files", err);
+    if (!names) return QSF_E_MEMORY;
+    char *half = names, *plain = names + room;
+    const qsf_status st = run_tune(in, calibration, to, o, half, plain, room, report, err);
+    if (*half) qsf_host_remove(p, half);
+    if (*plain) qsf_host_remove(p, plain);
+    qsf_dealloc(p, names, 2 * room);
+    return st;
+}
+
 /* between: NULL, or room bytes for the name of the file that is
  * written in the output's stead; "" where none is. */
 static qsf_status run_convert(const char *from, const char *to, const qsf_convert_options *o, char *between,
@@ -299,7 +334,7 @@ static qsf_status run_convert(const char *from, const char *to, const qsf_conver
     if (!(st = run_check(o, in, from, to, err))) run_tell_ignored(in, from, o);
     if (!st && between) st = qsf_host_between(o->platform, to, between, room, err);
     if (!st) st = run_calibrate(in, to, o, &calibration, err);
-    if (!st) st = qsf_spend_run(in, calibration, o, between ? between : to, &report, err);
+    if (!st) st = run_encode(in, calibration, between ? between : to, o, &report, err);
     if (!st) st = result_fill(r, in, &report, err);
     qsf_cal_free(calibration);
     in->close(in);
