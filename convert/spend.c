@@ -6,7 +6,11 @@
  * (sensitivity.c), and the other forms' parts follow from their errors (encode/sample.c).  Of each
  * matrix only forms on the lower convex hull of divergence over bytes are used; the steps along
  * all hulls are taken by their gain for a byte, and one that does not fit ends its matrix's steps.
- * So a larger size never predicts more.  The choice goes to the conversion as rules. */
+ * So a larger size never predicts more.  The choice goes to the conversion as rules.
+ *
+ * Large divergences are no sum: coarse matrices make one another's errors matter more.  Where a size
+ * leaves much, the chosen model is made and measured, each matrix of it with its next form, and the
+ * choice is made again with these prices, as long as that helps. */
 #include "spend.h"
 
 #include "encode/sample.h"
@@ -15,7 +19,8 @@
 #include "plan/choose.h"
 #include "sensitivity.h"
 
-enum { SPEND_FORMS = 7, SPEND_COARSE = 1 /* that of QSF_SENS_TYPE */ };
+enum { SPEND_FORMS = 7, SPEND_COARSE = 1 /* that of QSF_SENS_TYPE */,
+       SPEND_ROUNDS = 2 /* of prices in context */ };
 static const struct { uint32_t type, block; } spend_forms[SPEND_FORMS] = {
     { QSF_T_TRELLIS2, 64 }, { QSF_T_TRELLIS3, 64 }, { QSF_T_TRELLIS4, 64 }, { QSF_T_TRELLIS5, 64 },
     { QSF_T_6BIT_S, 64 }, { QSF_T_8BIT, 64 }, { QSF_T_F16, 1 },
@@ -28,6 +33,7 @@ typedef struct spend_tensor {
     double   loss[SPEND_FORMS];         /* of its outputs, relative; then predicted divergence */
     uint32_t hull[SPEND_FORMS], n_hull; /* forms, smallest first */
     uint32_t at;                        /* in hull: the choice */
+    uint32_t kept;                      /* and that of the best model that was measured */
 } spend_tensor;
 
 typedef struct spend_work {
@@ -39,6 +45,8 @@ typedef struct spend_work {
     spend_tensor              *t;       /* [n_tensors] */
     bool                      *asked;   /* [n_tensors] open, for measuring */
     double                    *kl;      /* [n_tensors] */
+    bool                       known;   /* sensitivities are the model's own */
+    double                     whole;   /* divergence of the chosen model, measured; 0: it was not */
 } spend_work;
 
 /* ---- measuring ---- */
@@ -102,7 +110,8 @@ static double spend_slope(const spend_tensor *t, uint32_t from, uint32_t to)
 
 static void spend_hull(spend_tensor *t, uint32_t least)
 {
-    t->n_hull = 0;
+    t->n_hull = t->at = 0;
+    t->full = false;
     for (uint32_t f = least; f < SPEND_FORMS; f++) {
         uint32_t *n = &t->n_hull;
         const uint32_t *h = t->hull;
@@ -113,6 +122,13 @@ static void spend_hull(spend_tensor *t, uint32_t least)
 }
 
 static uint32_t spend_form_of(const spend_tensor *t) { return t->hull[t->at]; }
+
+/* The next one, or where there is none the one before. */
+static uint32_t spend_other(const spend_tensor *t)
+{
+    if (t->at + 1 < t->n_hull) return t->hull[t->at + 1];
+    return t->hull[t->at ? t->at - 1 : 0];
+}
 
 static double spend_predicted(const spend_work *k)
 {
@@ -170,31 +186,112 @@ static qsf_status spend_choose(spend_work *k, qsf_error *err)
     return QSF_OK;
 }
 
+/* ---- in context ---- */
+
+/* Names before the user's own rules, which win.  other: of each matrix the next form, or the one
+ * before the last. */
+static qsf_status spend_rules(const spend_work *k, bool other, qsf_convert_rule **out, size_t *n,
+                              qsf_error *err)
+{
+    const qsf_convert_options *o = k->o;
+    qsf_convert_rule *rules = *out = qsf_arena_array(k->in->arena, k->in->n_tensors + (uint64_t)o->n_rules,
+                                                     sizeof *rules, "the choice", err);
+    if (!rules) return QSF_E_MEMORY;
+    *n = 0;
+    for (uint32_t i = 0; i < k->in->n_tensors; i++) {
+        if (!k->t[i].open) continue;
+        const uint32_t f = other ? spend_other(&k->t[i]) : spend_form_of(&k->t[i]);
+        rules[(*n)++] = (qsf_convert_rule){ k->in->tensors[i].name, qsf_type_get(spend_forms[f].type)->name,
+                                            spend_forms[f].block > 1 ? spend_forms[f].block : 0 };
+    }
+    for (size_t i = 0; i < o->n_rules; i++) rules[(*n)++] = o->rules[i];
+    return QSF_OK;
+}
+
+/* What the exchange of one matrix does to the whole model says what a part of its error costs there,
+ * within limits, for the texts are few; then all parts together are what was measured. */
+static void spend_price_again(spend_work *k)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < k->in->n_tensors; i++) {
+        spend_tensor *t = &k->t[i];
+        if (!t->open) continue;
+        const double own = t->loss[spend_form_of(t)], by = own - t->loss[spend_other(t)];
+        const double more = by != 0 ? QSF_MIN(QSF_MAX((k->whole - k->kl[i]) / by, 0.25), 8) : 1;
+        for (int f = 0; f < SPEND_FORMS; f++) t->loss[f] *= more;
+        sum += own * more;
+    }
+    for (uint32_t i = 0; sum > 0 && i < k->in->n_tensors; i++)
+        for (int f = 0; f < SPEND_FORMS; f++) k->t[i].loss[f] *= k->whole / sum;
+}
+
+/* The choice under way was measured; false: the one before was no worse, and stays. */
+static bool spend_keep(spend_work *k, double kl)
+{
+    const bool better = k->whole <= 0 || kl < k->whole;
+    for (uint32_t i = 0; i < k->in->n_tensors; i++) {
+        if (better) k->t[i].kept = k->t[i].at;
+        else k->t[i].at = k->t[i].kept;
+    }
+    if (better) k->whole = kl;
+    return better;
+}
+
+static bool spend_is_kept(const spend_work *k)
+{
+    for (uint32_t i = 0; i < k->in->n_tensors; i++)
+        if (k->t[i].open && k->t[i].at != k->t[i].kept) return false;
+    return true;
+}
+
+static qsf_status spend_in_context(spend_work *k, qsf_error *err)
+{
+    bool known = true;
+    for (int round = 0; round <= SPEND_ROUNDS; round++) {
+        qsf_convert_rule *own, *other;
+        size_t n;
+        double kl;
+        qsf_status st = spend_rules(k, false, &own, &n, err);
+        if (!st) st = spend_rules(k, true, &other, &n, err);
+        if (st) return st;
+        const qsf_sens_choice c = { own, other, n, round < SPEND_ROUNDS ? k->asked : NULL };
+        st = qsf_sens_in_context(k->in, k->calibration, k->o, k->path, &c, &kl, k->kl, &known, err);
+        if (st || !known || !spend_keep(k, kl) || round == SPEND_ROUNDS) return st;
+        spend_price_again(k);
+        if ((st = spend_choose(k, err)) || spend_is_kept(k)) return st;
+    }
+    return QSF_OK;
+}
+
+/* Divergences above this one are no sum. */
+#define SPEND_MUCH 0.1
+
+/* Under a size alone: a divergence that is asked for goes by sums. */
+static bool spend_asks_context(const spend_work *k)
+{
+    const double kl = spend_predicted(k);
+    return k->known && k->o->target_bytes && kl > SPEND_MUCH && !(k->o->target_kl >= kl);
+}
+#undef SPEND_MUCH
+
 /* ---- the conversion ---- */
 
-/* Names before the user's own rules, which win. */
 static qsf_status spend_convert(spend_work *k, const qsf_convert_options *from, convert_report *r,
                                 qsf_error *err)
 {
     qsf_convert_options o = *from;
-    size_t n = 0;
-    qsf_convert_rule *rules = qsf_arena_array(k->in->arena, k->in->n_tensors + (uint64_t)o.n_rules,
-                                              sizeof *rules, "the choice", err);
-    if (!rules) return QSF_E_MEMORY;
-    for (uint32_t i = 0; i < k->in->n_tensors; i++) {
-        if (!k->t[i].open) continue;
-        const uint32_t f = spend_form_of(&k->t[i]), block = spend_forms[f].block;
-        rules[n++] = (qsf_convert_rule){ k->in->tensors[i].name, qsf_type_get(spend_forms[f].type)->name,
-                                         block > 1 ? block : 0 };
-    }
-    for (size_t i = 0; i < o.n_rules; i++) rules[n++] = from->rules[i];
+    qsf_convert_rule *rules;
+    size_t n;
+    qsf_status st = spend_rules(k, false, &rules, &n, err);
+    if (st) return st;
     o.rules = rules;
     o.n_rules = n;
     o.target_bytes = 0;
     o.target_kl = 0;
-    const qsf_status st = qsf_conv_run_calibrated(k->in, k->calibration, &o, k->path, r, err);
+    st = qsf_conv_run_calibrated(k->in, k->calibration, &o, k->path, r, err);
+    const double sum = spend_predicted(k), by = k->whole > 0 && sum > 0 ? k->whole / sum : 1;
     for (uint32_t i = 0; !st && i < k->in->n_tensors; i++)
-        if (k->t[i].open) r->tensors[i].predicted_kl = k->t[i].loss[spend_form_of(&k->t[i])];
+        if (k->t[i].open) r->tensors[i].predicted_kl = k->t[i].loss[spend_form_of(&k->t[i])] * by;
     return st;
 }
 
@@ -224,12 +321,11 @@ static qsf_status spend_measure(spend_work *k, qsf_error *err)
 {
     const encode_hessians h = { k->calibration, spend_hessian };
     encode_source s = { .in = k->in, .o = k->o, .hessians = &h };
-    bool known;
     qsf_status st = spend_errors(k, &s, 0, 4, err);         /* trellis forms have an order of their own */
     if (!st) st = spend_errors(k, &s, 4, SPEND_FORMS, err);
     qsf_enc_source_done(&s);
-    if (!st) st = qsf_sens_measure(k->in, k->calibration, k->o, k->path, k->asked, k->kl, &known, err);
-    if (!st) spend_price(k, known);
+    if (!st) st = qsf_sens_measure(k->in, k->calibration, k->o, k->path, k->asked, k->kl, &k->known, err);
+    if (!st) spend_price(k, k->known);
     return st;
 }
 
@@ -256,7 +352,7 @@ qsf_status qsf_spend_run(input *in, convert_calibration *calibration, const qsf_
     k.asked = k.t ? qsf_arena_array(in->arena, in->n_tensors, sizeof *k.asked, "the choice", err) : NULL;
     k.kl = k.asked ? qsf_arena_array(in->arena, in->n_tensors, sizeof *k.kl, "the choice", err) : NULL;
     if (!k.kl) return QSF_E_MEMORY;
-    if (!(st = spend_plan(&k, err)) && !(st = spend_measure(&k, err)) && !(st = spend_choose(&k, err)))
-        st = spend_convert(&k, o, r, err);
-    return st;
+    if ((st = spend_plan(&k, err)) || (st = spend_measure(&k, err)) || (st = spend_choose(&k, err))) return st;
+    if (spend_asks_context(&k) && (st = spend_in_context(&k, err))) return st;
+    return spend_convert(&k, o, r, err);
 }
