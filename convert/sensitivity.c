@@ -1,15 +1,12 @@
 /* How much each matrix matters: the divergence that comes of a coarse form of it alone.
  * SPDX-License-Identifier: MIT
  *
- * Two models are made with the same folding of norms and channels, so that a matrix of one fits the
- * network of the other.  Both are resident; in turn each matrix of the first gives its place to the
- * second's, and some texts are run, from that matrix's layer on.  They are made by the calibration's
- * rules, but by another seed: what errors were fitted to would be too kind.  Floats throughout:
- * codes of activations would hide small divergences.
- *
- * What divergences are from is a model in 8 bits, as nearly lossless as need be.  For how much a
- * matrix matters alone it is the first model, too, and the second is as coarse as the form says; in
- * context, both are what the caller has chosen. */
+ * The model is made twice, as nearly lossless and as coarse as the form says, with the same folding
+ * of norms and channels, so that a matrix of one fits the network of the other.  Both are resident;
+ * in turn each matrix of the first gives its place to the second's, and some texts are run, from
+ * that matrix's layer on.  They are made by the calibration's rules, but by another seed: what
+ * errors were fitted to would be too kind.  Floats throughout: codes of activations would hide
+ * small divergences. */
 #include "sensitivity.h"
 
 #include "calibrate/text.h"
@@ -33,28 +30,29 @@ typedef struct sens_model {
 typedef struct sens_work {
     input                     *in;
     const qsf_convert_options *o;
-    sens_model                 fine;    /* what divergences are from; gone when its part is done */
-    sens_model                 own, other;      /* alone, own is what was fine */
+    sens_model                 fine, coarse;
     cal_text                   text;
     qsf_row                   *rows;
     uint32_t                   n_rows, n_asked, n_vocab, n_done;
     float                     *base;    /* [n_asked][n_vocab] log-probabilities of the fine model */
-    float                     *x;       /* own's rows at the input of the layer under way */
+    float                     *x;       /* its rows at the input of the layer under way */
     size_t                     x_bytes;
 } sens_work;
 
-/* ---- the files ---- */
+/* ---- the two files ---- */
 
-/* effort says how norms and channels are folded: the same in all. */
-static qsf_status sens_file(sens_work *k, convert_calibration *calibration, const qsf_convert_rule *rules,
-                            size_t n_rules, const char *beside, sens_model *to, qsf_error *err)
+/* effort says how norms and channels are folded: the same in both.  Without Hessians 8 bits are
+ * rounded plainly, which is quick and near enough. */
+static qsf_status sens_file(sens_work *k, convert_calibration *calibration, const char *type,
+                            const char *beside, sens_model *to, qsf_error *err)
 {
     const qsf_platform *p = k->in->platform;
     qsf_convert_options o = *k->o;
+    const qsf_convert_rule rule = { .pattern = "*", .type = type };
     convert_report report;
     qsf_status st;
-    o.rules = rules;
-    o.n_rules = n_rules;
+    o.rules = &rule;
+    o.n_rules = 1;
     o.block = 0;
     o.packing = 1;
     o.compression = QSF_CONVERT_NONE;
@@ -65,14 +63,6 @@ static qsf_status sens_file(sens_work *k, convert_calibration *calibration, cons
     if (!(to->path = qsf_alloc(p, to->room, "a file's name", err))) return QSF_E_MEMORY;
     if ((st = qsf_host_between(p, beside, to->path, to->room, err))) return st;
     return qsf_conv_run_calibrated(k->in, calibration, &o, to->path, &report, err);
-}
-
-/* All matrices in one type.  Without Hessians 8 bits are rounded plainly, which is quick. */
-static qsf_status sens_file_of(sens_work *k, convert_calibration *calibration, const char *type,
-                               const char *beside, sens_model *to, qsf_error *err)
-{
-    const qsf_convert_rule rule = { .pattern = "*", .type = type };
-    return sens_file(k, calibration, &rule, 1, beside, to, err);
 }
 
 static qsf_status sens_model_open(const sens_work *k, sens_model *to, qsf_error *err)
@@ -89,7 +79,6 @@ static void sens_model_done(const qsf_platform *p, sens_model *k)
     qsf_model_close(k->m);
     if (k->path && *k->path) qsf_host_remove(p, k->path);
     qsf_dealloc(p, k->path, k->room);
-    *k = (sens_model){ 0 };
 }
 
 /* ---- memory ---- */
@@ -118,19 +107,18 @@ static qsf_weights *sens_resident(qsf_context *c, uint32_t unit)
     return slot >= 0 && c->fetch.slots[slot].pinned ? c->fetch.slots[slot].w : NULL;
 }
 
-static qsf_status sens_load(const sens_work *k, sens_model *m, bool *all, qsf_error *err)
+static qsf_status sens_load(const sens_model *m, uint32_t n_layers, bool *all, qsf_error *err)
 {
-    const uint32_t n_layers = k->in->hp.n_layers;
     const qsf_weights *w;
-    qsf_status st = sens_context(k, m, err);
-    for (uint32_t u = 0; !st && *all && u < qsf_units_of(n_layers); u++) {
+    for (uint32_t u = 0; u < qsf_units_of(n_layers); u++) {
         const qsf_unit_id id = qsf_unit_id_at(n_layers, u);
         if (m->c->embedding.streamed) *all = false;
         if (!*all) return QSF_OK;
-        st = qsf_fetch_unit(&m->c->fetch, id, true, &w, err);
-        if (!st) *all = sens_resident(m->c, u) != NULL;
+        const qsf_status st = qsf_fetch_unit(&m->c->fetch, id, true, &w, err);
+        if (st) return st;
+        *all = sens_resident(m->c, u) != NULL;
     }
-    return st;
+    return QSF_OK;
 }
 
 /* ---- one pass ---- */
@@ -157,9 +145,10 @@ static uint32_t sens_layer(const sens_work *k, uint32_t unit)
     return QSF_MIN(unit, n_layers - 1);
 }
 
-/* The batch at the input of layer `from`, in the state k->x; 0: at the very beginning. */
-static qsf_status sens_begin(sens_work *k, qsf_context *c, uint32_t from)
+/* The batch at the input of layer `from`, in the state k->x. */
+static qsf_status sens_begin(sens_work *k, uint32_t from)
 {
+    qsf_context *c = k->fine.c;
     qsf_status st = QSF_OK;
     qsf_batch_drop(c);
     for (uint32_t s = 0; !st && s < k->text.n_seqs; s++) st = qsf_seq_truncate(c, (qsf_seq)s, 0);
@@ -174,25 +163,25 @@ static qsf_status sens_begin(sens_work *k, qsf_context *c, uint32_t from)
     return QSF_OK;
 }
 
-static qsf_status sens_end(qsf_context *c)
+static qsf_status sens_end(sens_work *k)
 {
     bool waiting;
     qsf_status st = QSF_OK;
     while (!st) {
-        if ((st = qsf_step(c, &waiting)) != QSF_PENDING) return st;
-        st = waiting ? qsf_wait(c) : QSF_OK;
+        if ((st = qsf_step(k->fine.c, &waiting)) != QSF_PENDING) return st;
+        st = waiting ? qsf_wait(k->fine.c) : QSF_OK;
     }
     return st;
 }
 
 /* All texts from layer `from` on; first: what the others are compared with. */
-static qsf_status sens_pass(sens_work *k, qsf_context *c, uint32_t from, bool first, double *kl,
-                            qsf_error *err)
+static qsf_status sens_pass(sens_work *k, uint32_t from, bool first, double *kl, qsf_error *err)
 {
+    qsf_context *c = k->fine.c;
     *kl = 0;
     if (qsf_conv_cancelled(k->o)) return qsf_fail(err, QSF_E_CANCELLED, "interrupted");
-    qsf_status st = sens_begin(k, c, from);
-    if (!st) st = sens_end(c);
+    qsf_status st = sens_begin(k, from);
+    if (!st) st = sens_end(k);
     if (st) return qsf_fail(err, st, "%s", qsf_last_error(c));
     for (uint32_t i = 0; i < k->n_asked; i++)
         *kl += qsf_conv_divergence(qsf_logits(c, i), k->n_vocab, k->base + (size_t)i * k->n_vocab, first);
@@ -203,10 +192,10 @@ static qsf_status sens_pass(sens_work *k, qsf_context *c, uint32_t from, bool fi
 static qsf_status sens_swap(sens_work *k, uint32_t i, double *kl, qsf_error *err)
 {
     const input_tensor *t = &k->in->tensors[i];
-    qsf_matrix *m = &sens_resident(k->own.c, t->unit)->m[t->kind];
+    qsf_matrix *m = &sens_resident(k->fine.c, t->unit)->m[t->kind];
     const qsf_matrix own = *m;
-    *m = sens_resident(k->other.c, t->unit)->m[t->kind];
-    const qsf_status st = sens_pass(k, k->own.c, sens_layer(k, t->unit), false, kl, err);
+    *m = sens_resident(k->coarse.c, t->unit)->m[t->kind];
+    const qsf_status st = sens_pass(k, sens_layer(k, t->unit), false, kl, err);
     *kl = (float)*kl;                   /* as the file has it */
     *m = own;
     return st;
@@ -226,19 +215,20 @@ static qsf_status sens_unit(sens_work *k, uint32_t unit, const bool *asked, doub
 /* k->x becomes the input of layer l + 1. */
 static qsf_status sens_next(sens_work *k, uint32_t l, qsf_error *err)
 {
-    qsf_context *c = k->own.c;
-    qsf_status st = sens_begin(k, c, l);
-    while (!st && c->now.stage <= 1 + l)
-        if ((st = qsf_step(c, NULL)) == QSF_PENDING) st = QSF_OK;
-    if (st) return qsf_fail(err, st, "%s", qsf_last_error(c));
-    memcpy(k->x, c->b.x, k->x_bytes);
+    qsf_status st = sens_begin(k, l);
+    while (!st && k->fine.c->now.stage <= 1 + l)
+        if ((st = qsf_step(k->fine.c, NULL)) == QSF_PENDING) st = QSF_OK;
+    if (st) return qsf_fail(err, st, "%s", qsf_last_error(k->fine.c));
+    memcpy(k->x, k->fine.c->b.x, k->x_bytes);
     return QSF_OK;
 }
 
 static qsf_status sens_each(sens_work *k, const bool *asked, double *kl, qsf_error *err)
 {
     const uint32_t n_layers = k->in->hp.n_layers;
-    qsf_status st = sens_unit(k, qsf_unit_number(n_layers, qsf_id_embd()), asked, kl, err);
+    double none;
+    qsf_status st = sens_pass(k, 0, true, &none, err);
+    if (!st) st = sens_unit(k, qsf_unit_number(n_layers, qsf_id_embd()), asked, kl, err);
     for (uint32_t l = 0; !st && l < n_layers; l++) {
         if (l) st = sens_next(k, l - 1, err);
         if (!st) st = sens_unit(k, l, asked, kl, err);
@@ -269,14 +259,20 @@ static qsf_status sens_text(sens_work *k, qsf_error *err)
     return QSF_OK;
 }
 
-/* What divergences are from: the fine model's texts, and its distributions there. */
-static qsf_status sens_reference(sens_work *k, bool *known, qsf_error *err)
+static qsf_status sens_run(sens_work *k, convert_calibration *calibration, const char *path,
+                           const bool *asked, double *kl, bool *known, qsf_error *err)
 {
     const qsf_platform *p = k->in->platform;
-    double none;
+    const uint32_t n_layers = k->in->hp.n_layers;
     qsf_status st;
-    if ((st = sens_model_open(k, &k->fine, err)) || (st = sens_text(k, err)) ||
-        (st = sens_load(k, &k->fine, known, err)) || !*known)
+    if ((st = sens_file(k, NULL, "8bit", path, &k->fine, err)) ||
+        (st = sens_file(k, calibration, qsf_type_get(QSF_SENS_TYPE)->name, path, &k->coarse, err)) ||
+        (st = sens_model_open(k, &k->fine, err)) || (st = sens_model_open(k, &k->coarse, err)) ||
+        (st = sens_text(k, err)) || (st = sens_context(k, &k->fine, err)) ||
+        (st = sens_context(k, &k->coarse, err)))
+        return st;
+    if ((st = sens_load(&k->fine, n_layers, known, err)) ||
+        (st = sens_load(&k->coarse, n_layers, known, err)) || !*known)
         return st;
     k->rows = qsf_alloc_array(p, k->n_rows, sizeof *k->rows, "a batch", err);
     k->base = k->rows ? qsf_alloc_array(p, (uint64_t)k->n_asked * k->n_vocab, sizeof *k->base,
@@ -284,79 +280,30 @@ static qsf_status sens_reference(sens_work *k, bool *known, qsf_error *err)
     k->x_bytes = (size_t)k->n_rows * k->fine.c->b.ld_embd * sizeof *k->x;
     if (!k->base || !(k->x = qsf_alloc(p, k->x_bytes, "a layer's input", err))) return QSF_E_MEMORY;
     sens_rows(k, k->rows);
-    return sens_pass(k, k->fine.c, 0, true, &none, err);
-}
-
-static qsf_status sens_alone(sens_work *k, convert_calibration *calibration, const char *path,
-                             const bool *asked, double *kl, bool *known, qsf_error *err)
-{
-    qsf_status st;
-    if ((st = sens_file_of(k, NULL, "8bit", path, &k->fine, err)) ||
-        (st = sens_file_of(k, calibration, qsf_type_get(QSF_SENS_TYPE)->name, path, &k->other, err)) ||
-        (st = sens_reference(k, known, err)) || !*known || (st = sens_model_open(k, &k->other, err)) ||
-        (st = sens_load(k, &k->other, known, err)) || !*known)
-        return st;
-    k->own = k->fine;
-    k->fine = (sens_model){ 0 };
     return sens_each(k, asked, kl, err);
-}
-
-static qsf_status sens_in_context(sens_work *k, convert_calibration *calibration, const char *path,
-                                  const qsf_sens_choice *c, double *own_kl, double *kl, bool *known,
-                                  qsf_error *err)
-{
-    qsf_status st;
-    if ((st = sens_file_of(k, NULL, "8bit", path, &k->fine, err)) ||
-        (st = sens_file(k, calibration, c->own, c->n_rules, path, &k->own, err)) ||
-        (c->asked && (st = sens_file(k, calibration, c->other, c->n_rules, path, &k->other, err))) ||
-        (st = sens_reference(k, known, err)) || !*known)
-        return st;
-    sens_model_done(k->in->platform, &k->fine);
-    if ((st = sens_model_open(k, &k->own, err)) || (st = sens_load(k, &k->own, known, err)) || !*known ||
-        (st = sens_pass(k, k->own.c, 0, false, own_kl, err)) || !c->asked ||
-        (st = sens_model_open(k, &k->other, err)) || (st = sens_load(k, &k->other, known, err)) || !*known)
-        return st;
-    return sens_each(k, c->asked, kl, err);
-}
-
-/* Ends the work.  Too little memory is no error. */
-static qsf_status sens_done(sens_work *k, qsf_status st, bool *known)
-{
-    const qsf_platform *p = k->in->platform;
-    if (st == QSF_E_BUDGET) {
-        *known = false;
-        st = QSF_OK;
-    }
-    qsf_dealloc(p, k->x, k->x_bytes);
-    qsf_dealloc(p, k->base, (uint64_t)k->n_asked * k->n_vocab * sizeof *k->base);
-    qsf_dealloc(p, k->rows, k->n_rows * sizeof *k->rows);
-    sens_model_done(p, &k->other);
-    sens_model_done(p, &k->own);
-    sens_model_done(p, &k->fine);
-    qsf_cal_text_free(&k->text);
-    return st;
 }
 
 static qsf_status sens_measure(input *in, convert_calibration *calibration, const qsf_convert_options *o,
                                const char *path, const bool *asked, double *kl, bool *known, qsf_error *err)
 {
+    const qsf_platform *p = in->platform;
     sens_work k = { .in = in, .o = o, .n_vocab = in->hp.n_vocab };
     *known = true;
-    const qsf_status st = sens_done(&k, sens_alone(&k, calibration, path, asked, kl, known, err), known);
+    qsf_status st = sens_run(&k, calibration, path, asked, kl, known, err);
+    if (st == QSF_E_BUDGET) {
+        *known = false;
+        st = QSF_OK;
+    }
+    qsf_dealloc(p, k.x, k.x_bytes);
+    qsf_dealloc(p, k.base, (uint64_t)k.n_asked * k.n_vocab * sizeof *k.base);
+    qsf_dealloc(p, k.rows, k.n_rows * sizeof *k.rows);
+    sens_model_done(p, &k.coarse);
+    sens_model_done(p, &k.fine);
+    qsf_cal_text_free(&k.text);
     if (!*known)
         qsf_conv_warn(o, "ram_bytes (--ram) is too little to measure how much each matrix matters: kinds of "
                       "matrices have the sensitivities of another model");
     return st;
-}
-
-qsf_status qsf_sens_in_context(input *in, convert_calibration *calibration, const qsf_convert_options *o,
-                               const char *path, const qsf_sens_choice *c, double *own_kl, double *kl,
-                               bool *known, qsf_error *err)
-{
-    sens_work k = { .in = in, .o = o, .n_vocab = in->hp.n_vocab };
-    *known = true;
-    *own_kl = 0;
-    return sens_done(&k, sens_in_context(&k, calibration, path, c, own_kl, kl, known, err), known);
 }
 
 /* ---- kept ---- */

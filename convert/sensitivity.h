@@ -16,18 +16,4 @@ enum { QSF_SENS_TYPE = QSF_T_TRELLIS3 };
 qsf_status qsf_sens_measure(input *in, convert_calibration *calibration, const qsf_convert_options *o,
                             const char *path, const bool *asked, double *kl, bool *known, qsf_error *err);
 
-/* A choice of types and what to compare its matrices with: the same model, in which every matrix
- * that is asked for has another type. */
-typedef struct qsf_sens_choice {
-    const qsf_convert_rule *own, *other;        /* [n_rules] */
-    size_t                  n_rules;
-    const bool             *asked;              /* [in->n_tensors]; NULL: only own is of interest */
-} qsf_sens_choice;
-
-/* The divergence of the whole chosen model in *own_kl, and in kl[in->n_tensors] what it becomes when
- * one matrix alone has its other type.  Nothing is kept; the rest is as above, but no warning. */
-qsf_status qsf_sens_in_context(input *in, convert_calibration *calibration, const qsf_convert_options *o,
-                               const char *path, const qsf_sens_choice *c, double *own_kl, double *kl,
-                               bool *known, qsf_error *err);
-
 #endif

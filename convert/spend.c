@@ -6,11 +6,7 @@
  * (sensitivity.c), and the other forms' parts follow from their errors (encode/sample.c).  Of each
  * matrix only forms on the lower convex hull of divergence over bytes are used; the steps along
  * all hulls are taken by their gain for a byte, and one that does not fit ends its matrix's steps.
- * So a larger size never predicts more.  The choice goes to the conversion as rules.
- *
- * Large divergences are no sum: coarse matrices make one another's errors matter more.  Where a size
- * leaves much, the chosen model is made and measured, each matrix of it with its next form, and the
- * choice is made again with these prices, as long as that helps. */
+ * So a larger size never predicts more.  The choice goes to the conversion as rules. */
 #include "spend.h"
 
 #include "encode/sample.h"
@@ -19,12 +15,23 @@
 #include "plan/choose.h"
 #include "sensitivity.h"
 
-enum { SPEND_FORMS = 7, SPEND_COARSE = 1 /* that of QSF_SENS_TYPE */,
-       SPEND_ROUNDS = 2 /* of prices in context */ };
-static const struct { uint32_t type, block; } spend_forms[SPEND_FORMS] = {
-    { QSF_T_TRELLIS2, 64 }, { QSF_T_TRELLIS3, 64 }, { QSF_T_TRELLIS4, 64 }, { QSF_T_TRELLIS5, 64 },
-    { QSF_T_6BIT_S, 64 }, { QSF_T_8BIT, 64 }, { QSF_T_F16, 1 },
+enum {
+    SPEND_FORMS = 13, SPEND_STEPS = 4,  /* trellises: columns in the order of steps */
+    SPEND_COARSE = 1                    /* that of QSF_SENS_TYPE */
 };
+/* Those of one preference by their bytes. */
+#define SPEND_SMALL (1 << QSF_CONVERT_SIZE)
+#define SPEND_FAST  (1 << QSF_CONVERT_SPEED)
+static const struct { uint32_t type, block; int of; } spend_forms[SPEND_FORMS] = {
+    { QSF_T_TRELLIS2, 64, SPEND_SMALL }, { QSF_T_TRELLIS3, 64, SPEND_SMALL },
+    { QSF_T_TRELLIS4, 64, SPEND_SMALL }, { QSF_T_TRELLIS5, 64, SPEND_SMALL },
+    { QSF_T_2BIT, 64, SPEND_FAST },      { QSF_T_TABLE3, 64, SPEND_FAST },  { QSF_T_TABLE3, 32, SPEND_FAST },
+    { QSF_T_TABLE4, 64, SPEND_FAST },    { QSF_T_TABLE4, 32, SPEND_FAST },  { QSF_T_5BIT_S, 64, SPEND_FAST },
+    { QSF_T_6BIT_S, 64, SPEND_SMALL | SPEND_FAST },
+    { QSF_T_8BIT, 64, SPEND_SMALL | SPEND_FAST }, { QSF_T_F16, 1, SPEND_SMALL | SPEND_FAST },
+};
+#undef SPEND_SMALL
+#undef SPEND_FAST
 
 typedef struct spend_tensor {
     bool     open;                      /* there is a choice */
@@ -33,7 +40,6 @@ typedef struct spend_tensor {
     double   loss[SPEND_FORMS];         /* of its outputs, relative; then predicted divergence */
     uint32_t hull[SPEND_FORMS], n_hull; /* forms, smallest first */
     uint32_t at;                        /* in hull: the choice */
-    uint32_t kept;                      /* and that of the best model that was measured */
 } spend_tensor;
 
 typedef struct spend_work {
@@ -45,8 +51,9 @@ typedef struct spend_work {
     spend_tensor              *t;       /* [n_tensors] */
     bool                      *asked;   /* [n_tensors] open, for measuring */
     double                    *kl;      /* [n_tensors] */
-    bool                       known;   /* sensitivities are the model's own */
-    double                     whole;   /* divergence of the chosen model, measured; 0: it was not */
+    qsf_convert_prefer         prefer;  /* of the choice under way */
+    double                     other_kl;        /* what the other preference would give */
+    uint64_t                   other_bytes;
 } spend_work;
 
 /* ---- measuring ---- */
@@ -98,9 +105,11 @@ static void spend_price(spend_work *k, bool known)
 /* ---- choosing ---- */
 
 /* The embedding and the head begin at 3 bits. */
-static uint32_t spend_least(const input_tensor *t)
+static bool spend_can_be(const spend_work *k, uint32_t tensor, uint32_t f)
 {
-    return t->kind == QSF_K_TOKEN_EMBD || t->kind == QSF_K_OUTPUT ? 1 : 0;
+    const uint32_t kind = k->in->tensors[tensor].kind, type = spend_forms[f].type;
+    const bool outer = kind == QSF_K_TOKEN_EMBD || kind == QSF_K_OUTPUT;
+    return spend_forms[f].of >> k->prefer & 1 && !(outer && (type == QSF_T_TRELLIS2 || type == QSF_T_2BIT));
 }
 
 static double spend_slope(const spend_tensor *t, uint32_t from, uint32_t to)
@@ -108,13 +117,15 @@ static double spend_slope(const spend_tensor *t, uint32_t from, uint32_t to)
     return (t->loss[from] - t->loss[to]) / (double)(t->bytes[to] - t->bytes[from]);
 }
 
-static void spend_hull(spend_tensor *t, uint32_t least)
+static void spend_hull(const spend_work *k, uint32_t tensor)
 {
+    spend_tensor *t = &k->t[tensor];
     t->n_hull = t->at = 0;
     t->full = false;
-    for (uint32_t f = least; f < SPEND_FORMS; f++) {
+    for (uint32_t f = 0; f < SPEND_FORMS; f++) {
         uint32_t *n = &t->n_hull;
         const uint32_t *h = t->hull;
+        if (!spend_can_be(k, tensor, f)) continue;
         if (*n && (t->bytes[f] <= t->bytes[h[*n - 1]] || t->loss[f] >= t->loss[h[*n - 1]])) continue;
         while (*n > 1 && spend_slope(t, h[*n - 2], h[*n - 1]) <= spend_slope(t, h[*n - 1], f)) --*n;
         t->hull[(*n)++] = f;
@@ -122,13 +133,6 @@ static void spend_hull(spend_tensor *t, uint32_t least)
 }
 
 static uint32_t spend_form_of(const spend_tensor *t) { return t->hull[t->at]; }
-
-/* The next one, or where there is none the one before. */
-static uint32_t spend_other(const spend_tensor *t)
-{
-    if (t->at + 1 < t->n_hull) return t->hull[t->at + 1];
-    return t->hull[t->at ? t->at - 1 : 0];
-}
 
 static double spend_predicted(const spend_work *k)
 {
@@ -167,14 +171,37 @@ static void spend_steps(spend_work *k, uint64_t room)
     }
 }
 
+/* Of the file, as the choice stands. */
+static uint64_t spend_bytes(const spend_work *k)
+{
+    uint64_t bytes = qsf_conv_budget_around(k->in, k->o);
+    for (uint32_t i = 0; i < k->in->n_tensors; i++)
+        bytes += k->t[i].open ? k->t[i].bytes[spend_form_of(&k->t[i])] : k->plan.tensors[i].bytes;
+    return bytes;
+}
+
+/* Every matrix in its smallest form. */
+static uint64_t spend_begin(spend_work *k, qsf_convert_prefer prefer)
+{
+    k->prefer = prefer;
+    for (uint32_t i = 0; i < k->in->n_tensors; i++)
+        if (k->t[i].open) spend_hull(k, i);
+    return spend_bytes(k);
+}
+
+static void spend_compare(spend_work *k)
+{
+    const uint64_t target = k->o->target_bytes,
+        smallest = spend_begin(k, k->o->prefer == QSF_CONVERT_SPEED ? QSF_CONVERT_SIZE : QSF_CONVERT_SPEED);
+    if (target && smallest > target) return;
+    spend_steps(k, target ? target - smallest : UINT64_MAX);
+    k->other_kl = spend_predicted(k);
+    k->other_bytes = spend_bytes(k);
+}
+
 static qsf_status spend_choose(spend_work *k, qsf_error *err)
 {
-    const uint64_t around = qsf_conv_budget_around(k->in, k->o), target = k->o->target_bytes;
-    uint64_t smallest = around;
-    for (uint32_t i = 0; i < k->in->n_tensors; i++) {
-        if (k->t[i].open) spend_hull(&k->t[i], spend_least(&k->in->tensors[i]));
-        smallest += k->t[i].open ? k->t[i].bytes[spend_form_of(&k->t[i])] : k->plan.tensors[i].bytes;
-    }
+    const uint64_t target = k->o->target_bytes, smallest = spend_begin(k, k->o->prefer);
     if (target && smallest > target)
         return qsf_fail(err, QSF_E_ARGUMENT,
                         "target_bytes (--target-size) %.1f MB: the smallest file this model gets is %.1f MB",
@@ -186,112 +213,33 @@ static qsf_status spend_choose(spend_work *k, qsf_error *err)
     return QSF_OK;
 }
 
-/* ---- in context ---- */
-
-/* Names before the user's own rules, which win.  other: of each matrix the next form, or the one
- * before the last. */
-static qsf_status spend_rules(const spend_work *k, bool other, qsf_convert_rule **out, size_t *n,
-                              qsf_error *err)
-{
-    const qsf_convert_options *o = k->o;
-    qsf_convert_rule *rules = *out = qsf_arena_array(k->in->arena, k->in->n_tensors + (uint64_t)o->n_rules,
-                                                     sizeof *rules, "the choice", err);
-    if (!rules) return QSF_E_MEMORY;
-    *n = 0;
-    for (uint32_t i = 0; i < k->in->n_tensors; i++) {
-        if (!k->t[i].open) continue;
-        const uint32_t f = other ? spend_other(&k->t[i]) : spend_form_of(&k->t[i]);
-        rules[(*n)++] = (qsf_convert_rule){ k->in->tensors[i].name, qsf_type_get(spend_forms[f].type)->name,
-                                            spend_forms[f].block > 1 ? spend_forms[f].block : 0 };
-    }
-    for (size_t i = 0; i < o->n_rules; i++) rules[(*n)++] = o->rules[i];
-    return QSF_OK;
-}
-
-/* What the exchange of one matrix does to the whole model says what a part of its error costs there,
- * within limits, for the texts are few; then all parts together are what was measured. */
-static void spend_price_again(spend_work *k)
-{
-    double sum = 0;
-    for (uint32_t i = 0; i < k->in->n_tensors; i++) {
-        spend_tensor *t = &k->t[i];
-        if (!t->open) continue;
-        const double own = t->loss[spend_form_of(t)], by = own - t->loss[spend_other(t)];
-        const double more = by != 0 ? QSF_MIN(QSF_MAX((k->whole - k->kl[i]) / by, 0.25), 8) : 1;
-        for (int f = 0; f < SPEND_FORMS; f++) t->loss[f] *= more;
-        sum += own * more;
-    }
-    for (uint32_t i = 0; sum > 0 && i < k->in->n_tensors; i++)
-        for (int f = 0; f < SPEND_FORMS; f++) k->t[i].loss[f] *= k->whole / sum;
-}
-
-/* The choice under way was measured; false: the one before was no worse, and stays. */
-static bool spend_keep(spend_work *k, double kl)
-{
-    const bool better = k->whole <= 0 || kl < k->whole;
-    for (uint32_t i = 0; i < k->in->n_tensors; i++) {
-        if (better) k->t[i].kept = k->t[i].at;
-        else k->t[i].at = k->t[i].kept;
-    }
-    if (better) k->whole = kl;
-    return better;
-}
-
-static bool spend_is_kept(const spend_work *k)
-{
-    for (uint32_t i = 0; i < k->in->n_tensors; i++)
-        if (k->t[i].open && k->t[i].at != k->t[i].kept) return false;
-    return true;
-}
-
-static qsf_status spend_in_context(spend_work *k, qsf_error *err)
-{
-    bool known = true;
-    for (int round = 0; round <= SPEND_ROUNDS; round++) {
-        qsf_convert_rule *own, *other;
-        size_t n;
-        double kl;
-        qsf_status st = spend_rules(k, false, &own, &n, err);
-        if (!st) st = spend_rules(k, true, &other, &n, err);
-        if (st) return st;
-        const qsf_sens_choice c = { own, other, n, round < SPEND_ROUNDS ? k->asked : NULL };
-        st = qsf_sens_in_context(k->in, k->calibration, k->o, k->path, &c, &kl, k->kl, &known, err);
-        if (st || !known || !spend_keep(k, kl) || round == SPEND_ROUNDS) return st;
-        spend_price_again(k);
-        if ((st = spend_choose(k, err)) || spend_is_kept(k)) return st;
-    }
-    return QSF_OK;
-}
-
-/* Divergences above this one are no sum. */
-#define SPEND_MUCH 0.1
-
-/* Under a size alone: a divergence that is asked for goes by sums. */
-static bool spend_asks_context(const spend_work *k)
-{
-    const double kl = spend_predicted(k);
-    return k->known && k->o->target_bytes && kl > SPEND_MUCH && !(k->o->target_kl >= kl);
-}
-#undef SPEND_MUCH
-
 /* ---- the conversion ---- */
 
+/* Names before the user's own rules, which win. */
 static qsf_status spend_convert(spend_work *k, const qsf_convert_options *from, convert_report *r,
                                 qsf_error *err)
 {
     qsf_convert_options o = *from;
-    qsf_convert_rule *rules;
-    size_t n;
-    qsf_status st = spend_rules(k, false, &rules, &n, err);
-    if (st) return st;
+    size_t n = 0;
+    qsf_convert_rule *rules = qsf_arena_array(k->in->arena, k->in->n_tensors + (uint64_t)o.n_rules,
+                                              sizeof *rules, "the choice", err);
+    if (!rules) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < k->in->n_tensors; i++) {
+        if (!k->t[i].open) continue;
+        const uint32_t f = spend_form_of(&k->t[i]), block = spend_forms[f].block;
+        rules[n++] = (qsf_convert_rule){ k->in->tensors[i].name, qsf_type_get(spend_forms[f].type)->name,
+                                         block > 1 ? block : 0 };
+    }
+    for (size_t i = 0; i < o.n_rules; i++) rules[n++] = from->rules[i];
     o.rules = rules;
     o.n_rules = n;
     o.target_bytes = 0;
     o.target_kl = 0;
-    st = qsf_conv_run_calibrated(k->in, k->calibration, &o, k->path, r, err);
-    const double sum = spend_predicted(k), by = k->whole > 0 && sum > 0 ? k->whole / sum : 1;
+    const qsf_status st = qsf_conv_run_calibrated(k->in, k->calibration, &o, k->path, r, err);
+    r->other_kl = k->other_kl;
+    r->other_bytes = k->other_bytes;
     for (uint32_t i = 0; !st && i < k->in->n_tensors; i++)
-        if (k->t[i].open) r->tensors[i].predicted_kl = k->t[i].loss[spend_form_of(&k->t[i])] * by;
+        if (k->t[i].open) r->tensors[i].predicted_kl = k->t[i].loss[spend_form_of(&k->t[i])];
     return st;
 }
 
@@ -321,11 +269,12 @@ static qsf_status spend_measure(spend_work *k, qsf_error *err)
 {
     const encode_hessians h = { k->calibration, spend_hessian };
     encode_source s = { .in = k->in, .o = k->o, .hessians = &h };
-    qsf_status st = spend_errors(k, &s, 0, 4, err);         /* trellis forms have an order of their own */
-    if (!st) st = spend_errors(k, &s, 4, SPEND_FORMS, err);
+    bool known;
+    qsf_status st = spend_errors(k, &s, 0, SPEND_STEPS, err);
+    if (!st) st = spend_errors(k, &s, SPEND_STEPS, SPEND_FORMS, err);
     qsf_enc_source_done(&s);
-    if (!st) st = qsf_sens_measure(k->in, k->calibration, k->o, k->path, k->asked, k->kl, &k->known, err);
-    if (!st) spend_price(k, k->known);
+    if (!st) st = qsf_sens_measure(k->in, k->calibration, k->o, k->path, k->asked, k->kl, &known, err);
+    if (!st) spend_price(k, known);
     return st;
 }
 
@@ -352,7 +301,8 @@ qsf_status qsf_spend_run(input *in, convert_calibration *calibration, const qsf_
     k.asked = k.t ? qsf_arena_array(in->arena, in->n_tensors, sizeof *k.asked, "the choice", err) : NULL;
     k.kl = k.asked ? qsf_arena_array(in->arena, in->n_tensors, sizeof *k.kl, "the choice", err) : NULL;
     if (!k.kl) return QSF_E_MEMORY;
-    if ((st = spend_plan(&k, err)) || (st = spend_measure(&k, err)) || (st = spend_choose(&k, err))) return st;
-    if (spend_asks_context(&k) && (st = spend_in_context(&k, err))) return st;
-    return spend_convert(&k, o, r, err);
+    if ((st = spend_plan(&k, err)) || (st = spend_measure(&k, err))) return st;
+    spend_compare(&k);
+    st = spend_choose(&k, err);
+    return st ? st : spend_convert(&k, o, r, err);
 }
