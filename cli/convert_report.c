@@ -54,7 +54,7 @@ static void report_spent(FILE *out, const qsf_convert_result *r, const qsf_conve
 }
 
 /* Norms and biases are many, small and all alike: one line for them. */
-void report_table(FILE *out, const qsf_convert_result *r)
+void report_table(FILE *out, const qsf_convert_result *r, const qsf_convert_options *o)
 {
     qsf_convert_summary s = { .size = sizeof s };
     qsf_convert_tensor t = { .size = sizeof t };
@@ -78,6 +78,9 @@ void report_table(FILE *out, const qsf_convert_result *r)
     fprintf(out, "%-26s %-14s %9.3f %9.6f %9.6f  %.2f MB\n", "all", "", report_bits(bytes, s.n_weights),
             s.relative_error, s.cosine, report_mb(bytes));
     if (s.predicted_kl > 0) report_spent(out, r, &s);
+    if (s.other_kl > 0)
+        fprintf(out, "  with --prefer %s: %.4f is predicted, in %.2f MB\n",
+                o->prefer == QSF_CONVERT_SPEED ? "size" : "speed", s.other_kl, report_mb(s.other_bytes));
     fprintf(out, "file %.2f MB, from %.2f MB; %.1f s\n", report_mb(s.file_bytes), report_mb(s.source_bytes),
             (double)s.ns / 1e9);
 }
@@ -134,6 +137,9 @@ void report_json(FILE *out, const qsf_convert_result *r, const qsf_convert_optio
             (unsigned long long)s.n_weights, (unsigned long long)s.source_bytes,
             (unsigned long long)s.tensor_bytes, (unsigned long long)s.file_bytes);
     if (s.predicted_kl > 0) fprintf(out, "  \"predicted_kl\": %.8g,\n", s.predicted_kl);
+    if (s.other_kl > 0)
+        fprintf(out, "  \"other_kl\": %.8g,\n  \"other_bytes\": %llu,\n", s.other_kl,
+                (unsigned long long)s.other_bytes);
     fprintf(out, "  \"bits_per_weight\": %.4f,\n  \"seconds\": %.3f,\n  \"tensors\": [",
             report_bits(s.tensor_bytes, s.n_weights), (double)s.ns / 1e9);
     for (uint32_t i = 0; i < s.n_tensors && !qsf_convert_get_tensor(r, i, &t); i++) {

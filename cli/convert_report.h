@@ -7,7 +7,7 @@
 
 #include "qsf_convert.h"
 
-void report_table(FILE *out, const qsf_convert_result *r);
+void report_table(FILE *out, const qsf_convert_result *r, const qsf_convert_options *o);
 /* from, to: the files' names; o: as asked. */
 void report_json(FILE *out, const qsf_convert_result *r, const qsf_convert_options *o, const char *from,
                  const char *to);

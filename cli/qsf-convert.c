@@ -30,7 +30,7 @@ enum {
 
 typedef struct convert_cli {
     const char *quant_type, *compress, *packing, *block, *outliers, *equalize, *calibration, *calibrate,
-        *calibration_file, *json, *info, *verify, *i2s_layout, *trace, *record;
+        *calibration_file, *json, *info, *verify, *i2s_layout, *trace, *record, *prefer;
     option_list tensors;
     double      target_mb, target_kl;
     long long   threads, ram_mb, clusters, embd_clusters, effort, tune_steps;
@@ -65,6 +65,10 @@ static const option convert_table[] = {
     { OPTION_NUMBER, "--target-kl", "X", AT(target_kl), 0, 1e3, NULL,
       "with --calibrate: the smallest types whose predicted divergence from the input's predictions is at "
       "most X (nats a token)", NULL },
+    { OPTION_CHOICE, "--prefer", "WHAT", AT(prefer), 0, 0, "size|speed",
+      "with --calibrate and one of these two: size (types that lose least for their bytes), speed (types "
+      "that are decoded faster where there is no AVX-512); the report tells what the other would give",
+      "size" },
     { OPTION_CHOICE, "--outliers", "WHEN", AT(outliers), 0, 0, "auto|off|on",
       "keep the largest weights apart in fp16: auto (where that lowers the error more than other bytes "
       "would), off, on",
@@ -279,6 +283,7 @@ static bool fill_options(const convert_cli *cli, qsf_convert_options *o, convert
     (void)qsf_i2s_layout_find(cli->i2s_layout, &o->i2s_layout);
     o->target_bytes = (uint64_t)(cli->target_mb * 1e6);
     o->target_kl = cli->target_kl;
+    if (cli->prefer) o->prefer = (qsf_convert_prefer)choice_index("size|speed", cli->prefer);
     o->ram_bytes = (uint64_t)cli->ram_mb * 1000000;
     o->n_threads = (uint32_t)cli->threads;
     o->effort = (int32_t)cli->effort;
@@ -323,7 +328,7 @@ static int run_conversion(const convert_cli *cli, const qsf_convert_options *o, 
     if (st) return fail(st, &err);
     qsf_convert_get_summary(r, &s);
     const bool json_on_stdout = cli->json && !strcmp(cli->json, "-");
-    if (s.n_tensors && !cli->quiet && !json_on_stdout) report_table(stdout, r);
+    if (s.n_tensors && !cli->quiet && !json_on_stdout) report_table(stdout, r, o);
     if (cli->json && !write_json(cli, o, from, to, r)) code = CODE_IO;
     if (cli->calibration && !cli->quiet)
         fprintf(

@@ -95,6 +95,7 @@ static qsf_status option_take(const qsf_convert_options *from, qsf_convert_optio
         (st = option_range("packing", o->packing, 1, err)) ||
         (st = option_range("outliers", (uint64_t)o->outliers, QSF_CONVERT_ON, err)) ||
         (st = option_range("equalize", (uint64_t)o->equalize, QSF_CONVERT_ON, err)) ||
+        (st = option_range("prefer", (uint64_t)o->prefer, QSF_CONVERT_SPEED, err)) ||
         (st = option_range("n_threads", o->n_threads, QSF_CONVERT_MAX_THREADS, err)) ||
         (st = option_range("head_clusters", o->head_clusters, QSF_CONVERT_MAX_CLUSTERS, err)) ||
         (st = option_range("embd_clusters", o->embd_clusters, QSF_CONVERT_MAX_CLUSTERS, err)) ||
@@ -172,6 +173,8 @@ static qsf_status result_fill(qsf_convert_result *r, const input *in, const conv
         if (qsf_input_is_matrix(t)) qsf_conv_add_error(&all, &report->tensors[i].error);
         s->predicted_kl += report->tensors[i].predicted_kl;
     }
+    s->other_kl = report->other_kl;
+    s->other_bytes = report->other_bytes;
     s->n_tensors = in->n_tensors;
     s->n_weights = report->n_weights;
     s->source_bytes = report->source_bytes;

@@ -15,11 +15,23 @@
 #include "plan/choose.h"
 #include "sensitivity.h"
 
-enum { SPEND_FORMS = 7, SPEND_COARSE = 1 /* that of QSF_SENS_TYPE */ };
-static const struct { uint32_t type, block; } spend_forms[SPEND_FORMS] = {
-    { QSF_T_TRELLIS2, 64 }, { QSF_T_TRELLIS3, 64 }, { QSF_T_TRELLIS4, 64 }, { QSF_T_TRELLIS5, 64 },
-    { QSF_T_6BIT_S, 64 }, { QSF_T_8BIT, 64 }, { QSF_T_F16, 1 },
+enum {
+    SPEND_FORMS = 13, SPEND_STEPS = 4,  /* trellises: columns in the order of steps */
+    SPEND_COARSE = 1                    /* that of QSF_SENS_TYPE */
 };
+/* Those of one preference by their bytes. */
+#define SPEND_SMALL (1 << QSF_CONVERT_SIZE)
+#define SPEND_FAST  (1 << QSF_CONVERT_SPEED)
+static const struct { uint32_t type, block; int of; } spend_forms[SPEND_FORMS] = {
+    { QSF_T_TRELLIS2, 64, SPEND_SMALL }, { QSF_T_TRELLIS3, 64, SPEND_SMALL },
+    { QSF_T_TRELLIS4, 64, SPEND_SMALL }, { QSF_T_TRELLIS5, 64, SPEND_SMALL },
+    { QSF_T_2BIT, 64, SPEND_FAST },      { QSF_T_TABLE3, 64, SPEND_FAST },  { QSF_T_TABLE3, 32, SPEND_FAST },
+    { QSF_T_TABLE4, 64, SPEND_FAST },    { QSF_T_TABLE4, 32, SPEND_FAST },  { QSF_T_5BIT_S, 64, SPEND_FAST },
+    { QSF_T_6BIT_S, 64, SPEND_SMALL | SPEND_FAST },
+    { QSF_T_8BIT, 64, SPEND_SMALL | SPEND_FAST }, { QSF_T_F16, 1, SPEND_SMALL | SPEND_FAST },
+};
+#undef SPEND_SMALL
+#undef SPEND_FAST
 
 typedef struct spend_tensor {
     bool     open;                      /* there is a choice */
@@ -39,6 +51,9 @@ typedef struct spend_work {
     spend_tensor              *t;       /* [n_tensors] */
     bool                      *asked;   /* [n_tensors] open, for measuring */
     double                    *kl;      /* [n_tensors] */
+    qsf_convert_prefer         prefer;  /* of the choice under way */
+    double                     other_kl;        /* what the other preference would give */
+    uint64_t                   other_bytes;
 } spend_work;
 
 /* ---- measuring ---- */
@@ -90,9 +105,11 @@ static void spend_price(spend_work *k, bool known)
 /* ---- choosing ---- */
 
 /* The embedding and the head begin at 3 bits. */
-static uint32_t spend_least(const input_tensor *t)
+static bool spend_can_be(const spend_work *k, uint32_t tensor, uint32_t f)
 {
-    return t->kind == QSF_K_TOKEN_EMBD || t->kind == QSF_K_OUTPUT ? 1 : 0;
+    const uint32_t kind = k->in->tensors[tensor].kind, type = spend_forms[f].type;
+    const bool outer = kind == QSF_K_TOKEN_EMBD || kind == QSF_K_OUTPUT;
+    return spend_forms[f].of >> k->prefer & 1 && !(outer && (type == QSF_T_TRELLIS2 || type == QSF_T_2BIT));
 }
 
 static double spend_slope(const spend_tensor *t, uint32_t from, uint32_t to)
@@ -100,12 +117,15 @@ static double spend_slope(const spend_tensor *t, uint32_t from, uint32_t to)
     return (t->loss[from] - t->loss[to]) / (double)(t->bytes[to] - t->bytes[from]);
 }
 
-static void spend_hull(spend_tensor *t, uint32_t least)
+static void spend_hull(const spend_work *k, uint32_t tensor)
 {
-    t->n_hull = 0;
-    for (uint32_t f = least; f < SPEND_FORMS; f++) {
+    spend_tensor *t = &k->t[tensor];
+    t->n_hull = t->at = 0;
+    t->full = false;
+    for (uint32_t f = 0; f < SPEND_FORMS; f++) {
         uint32_t *n = &t->n_hull;
         const uint32_t *h = t->hull;
+        if (!spend_can_be(k, tensor, f)) continue;
         if (*n && (t->bytes[f] <= t->bytes[h[*n - 1]] || t->loss[f] >= t->loss[h[*n - 1]])) continue;
         while (*n > 1 && spend_slope(t, h[*n - 2], h[*n - 1]) <= spend_slope(t, h[*n - 1], f)) --*n;
         t->hull[(*n)++] = f;
@@ -151,14 +171,37 @@ static void spend_steps(spend_work *k, uint64_t room)
     }
 }
 
+/* Of the file, as the choice stands. */
+static uint64_t spend_bytes(const spend_work *k)
+{
+    uint64_t bytes = qsf_conv_budget_around(k->in, k->o);
+    for (uint32_t i = 0; i < k->in->n_tensors; i++)
+        bytes += k->t[i].open ? k->t[i].bytes[spend_form_of(&k->t[i])] : k->plan.tensors[i].bytes;
+    return bytes;
+}
+
+/* Every matrix in its smallest form. */
+static uint64_t spend_begin(spend_work *k, qsf_convert_prefer prefer)
+{
+    k->prefer = prefer;
+    for (uint32_t i = 0; i < k->in->n_tensors; i++)
+        if (k->t[i].open) spend_hull(k, i);
+    return spend_bytes(k);
+}
+
+static void spend_compare(spend_work *k)
+{
+    const uint64_t target = k->o->target_bytes,
+        smallest = spend_begin(k, k->o->prefer == QSF_CONVERT_SPEED ? QSF_CONVERT_SIZE : QSF_CONVERT_SPEED);
+    if (target && smallest > target) return;
+    spend_steps(k, target ? target - smallest : UINT64_MAX);
+    k->other_kl = spend_predicted(k);
+    k->other_bytes = spend_bytes(k);
+}
+
 static qsf_status spend_choose(spend_work *k, qsf_error *err)
 {
-    const uint64_t around = qsf_conv_budget_around(k->in, k->o), target = k->o->target_bytes;
-    uint64_t smallest = around;
-    for (uint32_t i = 0; i < k->in->n_tensors; i++) {
-        if (k->t[i].open) spend_hull(&k->t[i], spend_least(&k->in->tensors[i]));
-        smallest += k->t[i].open ? k->t[i].bytes[spend_form_of(&k->t[i])] : k->plan.tensors[i].bytes;
-    }
+    const uint64_t target = k->o->target_bytes, smallest = spend_begin(k, k->o->prefer);
     if (target && smallest > target)
         return qsf_fail(err, QSF_E_ARGUMENT,
                         "target_bytes (--target-size) %.1f MB: the smallest file this model gets is %.1f MB",
@@ -193,6 +236,8 @@ static qsf_status spend_convert(spend_work *k, const qsf_convert_options *from, 
     o.target_bytes = 0;
     o.target_kl = 0;
     const qsf_status st = qsf_conv_run_calibrated(k->in, k->calibration, &o, k->path, r, err);
+    r->other_kl = k->other_kl;
+    r->other_bytes = k->other_bytes;
     for (uint32_t i = 0; !st && i < k->in->n_tensors; i++)
         if (k->t[i].open) r->tensors[i].predicted_kl = k->t[i].loss[spend_form_of(&k->t[i])];
     return st;
@@ -225,8 +270,8 @@ static qsf_status spend_measure(spend_work *k, qsf_error *err)
     const encode_hessians h = { k->calibration, spend_hessian };
     encode_source s = { .in = k->in, .o = k->o, .hessians = &h };
     bool known;
-    qsf_status st = spend_errors(k, &s, 0, 4, err);         /* trellis forms have an order of their own */
-    if (!st) st = spend_errors(k, &s, 4, SPEND_FORMS, err);
+    qsf_status st = spend_errors(k, &s, 0, SPEND_STEPS, err);
+    if (!st) st = spend_errors(k, &s, SPEND_STEPS, SPEND_FORMS, err);
     qsf_enc_source_done(&s);
     if (!st) st = qsf_sens_measure(k->in, k->calibration, k->o, k->path, k->asked, k->kl, &known, err);
     if (!st) spend_price(k, known);
@@ -256,7 +301,8 @@ qsf_status qsf_spend_run(input *in, convert_calibration *calibration, const qsf_
     k.asked = k.t ? qsf_arena_array(in->arena, in->n_tensors, sizeof *k.asked, "the choice", err) : NULL;
     k.kl = k.asked ? qsf_arena_array(in->arena, in->n_tensors, sizeof *k.kl, "the choice", err) : NULL;
     if (!k.kl) return QSF_E_MEMORY;
-    if (!(st = spend_plan(&k, err)) && !(st = spend_measure(&k, err)) && !(st = spend_choose(&k, err)))
-        st = spend_convert(&k, o, r, err);
-    return st;
+    if ((st = spend_plan(&k, err)) || (st = spend_measure(&k, err))) return st;
+    spend_compare(&k);
+    st = spend_choose(&k, err);
+    return st ? st : spend_convert(&k, o, r, err);
 }

@@ -57,6 +57,10 @@ typedef enum qsf_convert_compression {
 } qsf_convert_compression;
 
 /* A type of its own for the matrices that a pattern matches. */
+/* SIZE: trellises, which lose least for their bytes.  SPEED: grids and tables, which are decoded
+ * faster where there is no AVX-512. */
+typedef enum qsf_convert_prefer { QSF_CONVERT_SIZE, QSF_CONVERT_SPEED } qsf_convert_prefer;
+
 typedef struct qsf_convert_rule {
     /* Of the tensor's name in the input, or of its kind: "blk.0.*",
      * "attn_v".  * is any text, ? any one byte. */
@@ -143,6 +147,8 @@ typedef struct qsf_convert_options {
     bool                    progressive;
     uint32_t                tune_steps;         /* 0: 150; of effort 4, 256 tokens each */
     bool                    tune_codes;         /* false; effort 4 also changes the codes of trellises */
+    /* QSF_CONVERT_SIZE.  Of target_kl, and of target_bytes with a calibration: which types. */
+    qsf_convert_prefer      prefer;
 } qsf_convert_options;
 
 /* Fills all members of *o with their defaults.  The first form is for other languages: size is that
@@ -184,6 +190,10 @@ typedef struct qsf_convert_summary {
     double      relative_error;     /* of all matrices: sum of squared errors over sum of squares */
     double      cosine;             /* between them and what they became */
     double      predicted_kl;       /* sum of the tensors', nats a token; 0 where none was predicted */
+    /* What the other qsf_convert_prefer would have been predicted to give under the same limits,
+     * and the file's size then, at most; 0: nothing was predicted, or it does not fit. */
+    double      other_kl;
+    uint64_t    other_bytes;
 } qsf_convert_summary;
 /* QSF_E_ARGUMENT: out->size is no struct's. */
 QSF_CONVERT_API qsf_status qsf_convert_get_summary(const qsf_convert_result *r, qsf_convert_summary *out);

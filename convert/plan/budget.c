@@ -8,6 +8,8 @@
  * gain a byte is made until nothing fits. */
 #include "plan/budget.h"
 
+#include "model/qsf_ext.h"
+#include "model/qsf_file.h"
 #include "plan/band.h"
 #include "plan/clusters.h"
 #include "plan/forms.h"
@@ -147,21 +149,27 @@ static void budget_settle(budget_work *k)
 
 /* ---- the file around the tensors ---- */
 
-static uint64_t budget_varint(uint64_t v) { uint64_t n = 1; while (v >>= 7) n++; return n; }
+/* Checksums of `rows` rows: a word for each chunk of bytes, and no matrix has more than floats. */
+static uint64_t budget_checksums(const qsf_hparams *hp, uint64_t rows)
+{
+    return ((rows + 64) * (hp->n_embd + (uint64_t)QSF_MAX_BLOCK) * 4 / QSF_CRC_CHUNK + 4) * 4;
+}
 
+/* A tensor has three lines in the directory (room for outliers and a scale), a header and another
+ * one that fills the way to a multiple of 64; twice, for its scale. */
 uint64_t qsf_conv_budget_around(const input *in, const qsf_convert_options *o)
 {
-    const qsf_vocab *v = &in->vocab;
-    uint64_t n = 16384 + (uint64_t)qsf_units_of(in->hp.n_layers) * 4096 + (uint64_t)in->n_tensors * 128;
-    if (v->n_tokens) n += v->at[v->n_tokens] + 3ull * v->n_tokens;
-    n += qsf_conv_clusters_bytes(in, o);
-    if (v->scores) n += 3ull * v->n_tokens;
-    for (uint64_t i = 0; i < 2ull * v->n_merges; i++) n += budget_varint(v->merges[i]);
-    if (v->chat_template) n += strlen(v->chat_template);
-    for (uint32_t i = 0; i < v->n_more; i++) n += strlen(v->more[i].text) + 3 * QSF_VOCAB_TEMPLATE_NAME;
-    for (uint32_t i = 0; i < in->n_meta; i++) n += strlen(in->meta[i].key) + strlen(in->meta[i].value) + 16;
-    if (in->hp.rope_factors) n += 4ull * in->hp.head_dim;
-    return n;
+    enum { TENSOR = 3 * QSF_DIR_BYTES + 2 * (2 * QSF_TENSOR_HEAD + QSF_DATA_ALIGN), KEYS = 1024 };
+    const qsf_hparams *hp = &in->hp;
+    const uint64_t learned = hp->learned_pos ? hp->n_ctx_train : 0;
+    qsf_ext_out size = { 0 };
+    qsf_ext_put_hparams(&size, hp);
+    qsf_ext_put_meta(&size, in->meta, in->n_meta);
+    qsf_ext_put_vocab(&size, &in->vocab);
+    return QSF_HEADER_BYTES + (uint64_t)hp->n_layers * QSF_ENTRY_BYTES + size.len + KEYS +
+           2 * budget_checksums(hp, hp->n_vocab + hp->n_vocab / QSF_MAX_BLOCK + learned) +
+           ((uint64_t)qsf_units_of(hp->n_layers) + 1) * QSF_UNIT_ALIGN + (uint64_t)in->n_tensors * TENSOR +
+           qsf_conv_clusters_bytes(in, o);
 }
 
 /* The budget of `mixed`: this many bits for each weight of a matrix, and no type under 4 bits. */

@@ -32,6 +32,8 @@ typedef struct convert_tensor {
 typedef struct convert_report {
     convert_tensor *tensors;        /* [in->n_tensors] */
     uint64_t        n_weights, source_bytes, tensor_bytes, file_bytes;
+    double          other_kl;       /* predicted for the other preference; else 0 */
+    uint64_t        other_bytes;
     uint64_t        ns_plan, ns_run;
     uint8_t         default_type;   /* the header's */
     bool            equalized;
