@@ -118,8 +118,8 @@ static bool drop_none(qsf_grant *g)
 
 /* ---- batch ---- */
 
-static bool batch_to_32(qsf_grant *g) { return halve(&g->o.n_batch, 32); }
-static bool batch_rest(qsf_grant *g) { return halve(&g->o.n_batch, LADDER_MIN_BATCH); }
+static bool batch_to_32(qsf_grant *g) { return !g->whole && halve(&g->o.n_batch, 32); }
+static bool batch_rest(qsf_grant *g) { return !g->whole && halve(&g->o.n_batch, LADDER_MIN_BATCH); }
 static bool batch_back(qsf_grant *g, const qsf_grant *asked)
 {
     return twice(&g->o.n_batch, asked->o.n_batch);

@@ -15,6 +15,7 @@ typedef struct qsf_grant {
     qsf_embedding_plan embedding;         /* without n_batch */
     qsf_head_stream_plan head;
     bool     tied;            /* the embedding is the head */
+    bool     whole;           /* a text is one batch, which then does not give way */
     bool     ctx_given;       /* the caller asked for this context length: it goes last */
     bool     may_drop;        /* positions of it, by the attention that they draw */
     bool     can_embd, can_head;          /* stream; tied: both or none */

@@ -306,7 +306,8 @@ static void plan_place(const qsf_source *s, const plan_sizes *z, const qsf_grant
 static qsf_grant plan_wishes(const qsf_source *s, const qsf_context_options *o, bool ctx_given,
                              const plan_sizes *z)
 {
-    qsf_grant g = { .o = *o, .n_slots = 2, .tied = s->hp.tied, .ctx_given = ctx_given,
+    qsf_grant g = { .o = *o, .n_slots = 2, .tied = s->hp.tied, .whole = s->hp.both_ways,
+                    .ctx_given = ctx_given,
                     .embedding.n_kept = PLAN_KEPT };
     g.may_drop = ctx_given && o->kv_may_drop && !o->kv_window && o->n_seqs == 1 && !(o->early_exit > 0);
     if (o->head == QSF_HEAD_EXACT) plan_can_stream(s, z, &g);
