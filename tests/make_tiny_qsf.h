@@ -222,7 +222,8 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
     const float out = o->idle == layer + 1 ? 0.001f : 0.2f;
     const struct { uint32_t kind; bool want; uint32_t rows, cols; float mean, scale; } plan[] = {
         { QSF_K_ATTN_NORM, true, 1, embd, 1, 0.1f }, { QSF_K_ATTN_NORM_BIAS, ln, 1, embd, 0, 0.1f },
-        { QSF_K_ATTN_Q, attends, h->attn_gate ? 2 * q : q, embd, 0, 0.2f }, { QSF_K_ATTN_K, attends, kv, embd, 0, 0.2f },
+        { QSF_K_ATTN_Q, attends, h->attn_gate ? 2 * q : q, embd, 0, 0.2f },
+        { QSF_K_ATTN_K, attends, kv, embd, 0, 0.2f },
         { QSF_K_ATTN_V, attends, kv, embd, 0, 0.2f }, { QSF_K_ATTN_Q_BIAS, o->biases, 1, q, 0, 0.1f },
         { QSF_K_ATTN_K_BIAS, o->biases, 1, kv, 0, o->key_bias > 0 ? o->key_bias : 0.1f },
         { QSF_K_ATTN_V_BIAS, o->biases, 1, kv, 0, 0.1f },
@@ -231,7 +232,8 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
         { QSF_K_ATTN_OUT, attends, embd, q, 0, out }, { QSF_K_ATTN_OUT_BIAS, o->biases, 1, embd, 0, 0.1f },
         { QSF_K_MIX_IN, !attends, in, embd, 0, 0.2f },
         { QSF_K_MIX_CONV, !attends, 1, channels * h->mix_conv, 0, 0.4f },
-        { QSF_K_MIX_CONV_BIAS, mamba, 1, channels, 0, 0.1f }, { QSF_K_MIX_STEP_BIAS, sums, 1, heads, -1, 0.3f },
+        { QSF_K_MIX_CONV_BIAS, mamba, 1, channels, 0, 0.1f },
+        { QSF_K_MIX_STEP_BIAS, sums, 1, heads, -1, 0.3f },
         { QSF_K_MIX_DECAY, sums, 1, heads, -1, 0.1f }, { QSF_K_MIX_SKIP, mamba, 1, heads, 1, 0.1f },
         { QSF_K_MIX_GATE, delta, inner, embd, 0, 0.2f }, { QSF_K_MIX_BETA, delta, heads, embd, 0, 0.2f },
         { QSF_K_MIX_ALPHA, delta, heads, embd, 0, 0.2f },
