@@ -34,7 +34,7 @@ typedef struct convert_cli {
     option_list tensors;
     double      target_mb, target_kl;
     long long   threads, ram_mb, clusters, embd_clusters, effort, tune_steps;
-    bool        quiet, help, version;
+    bool        quiet, help, version, tune_codes;
 } convert_cli;
 
 typedef struct convert_rules {
@@ -83,11 +83,15 @@ static const option convert_table[] = {
       NULL },
     { OPTION_INT, "--effort", "N", AT(effort), -1, 4, NULL,
       "work that goes into quantising: 0, each block by itself; 1, by the importance of its columns; 2, "
-      "errors are made up for in the columns that follow; 3, the same, and each type's best search; 4, then "
-      "the file is tuned to the input's predictions, which takes long; -1: 3 with --calibrate, else 0",
+      "errors are made up for in the columns that follow; 3, the same, and each type's best search; 4, "
+      "then norms and biases are tuned to the input's predictions, which takes long; -1: 3 with --calibrate, "
+      "else 0",
       "-1" },
     { OPTION_INT, "--tune-steps", "N", AT(tune_steps), 0, 1000000, NULL,
-      "steps of --effort 4, of 1024 tokens each, 0: as many as do", "0" },
+      "steps of --effort 4, of 256 tokens each, 0: 150", "0" },
+    { OPTION_FLAG, "--tune-codes", NULL, AT(tune_codes), 0, 0, NULL,
+      "--effort 4 also changes codes of trellises, which takes twice the time: an experiment",
+      NULL },
     { OPTION_CHOICE, "--i2s-layout", "NAME", AT(i2s_layout), 0, 0, I2S_LAYOUTS,
       I2S_HELP, "auto" },
     { .kind = OPTION_GROUP, .help = "The file" },
@@ -274,6 +278,7 @@ static bool fill_options(const convert_cli *cli, qsf_convert_options *o, convert
     o->n_threads = (uint32_t)cli->threads;
     o->effort = (int32_t)cli->effort;
     o->tune_steps = (uint32_t)cli->tune_steps;
+    o->tune_codes = cli->tune_codes;
     o->head_clusters = (uint32_t)cli->clusters;
     o->embd_clusters = (uint32_t)cli->embd_clusters;
     o->calibration = cli->calibration;

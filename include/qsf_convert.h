@@ -103,8 +103,8 @@ typedef struct qsf_convert_options {
     const char             *report;
     void                   *user;           /* NULL; first argument of what follows, never looked into */
     /* NULL.  Called on the calling thread, now and then.  stage: "generate", "calibrate",
-     * "measure", "cluster", "convert", "write"; name: the tensor, or "".  Both are valid during the
-     * call.  done of total: no unit. */
+     * "measure", "cluster", "convert", "teach", "tune", "write"; name: the tensor, or "".  Both are
+     * valid during the call.  done of total: no unit. */
     void                  (*progress)(void *user, const char *stage, const char *name, uint64_t done,
                                       uint64_t total);
     /* NULL.  Asked often, on any of the conversion's threads and on several at once.  true: the
@@ -129,16 +129,16 @@ typedef struct qsf_convert_options {
     uint32_t                calibrate_len;      /* 128; tokens of each of them, 16..8192 */
     /* -1: 3 with a calibration of inputs, 0 without.  How much work goes into quantising.  0: each
      * block by itself; 1: by the importance of its columns; 2: errors are made up for in the
-     * columns that follow; 3: the same, with the best search that each type has; 4: then codes of
-     * trellises, norms and biases are tuned until the file's predictions are as near to the input's
-     * as they get, which takes long. */
+     * columns that follow; 3: the same, with the best search that each type has; 4: then norms
+     * and biases are tuned to the input's predictions, which takes long. */
     int32_t                 effort;
     /* 0: none; else types are chosen so that the predicted divergence (nats a token) of the next
      * token's distribution is at most this, in as few bytes as that takes; with target_bytes as far
      * as these go.  Needs calibrate or calibration_file, with which target_bytes, too, chooses by
      * measured sensitivities. */
     double                  target_kl;
-    uint32_t                tune_steps;         /* 0: as many as do; of effort 4, 1024 tokens each */
+    uint32_t                tune_steps;         /* 0: 150; of effort 4, 256 tokens each */
+    bool                    tune_codes;         /* false; effort 4 also changes the codes of trellises */
 } qsf_convert_options;
 
 /* Fills all members of *o with their defaults.  The first form is for other languages: size is that

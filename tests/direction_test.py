@@ -24,7 +24,9 @@ BELOW["convert/read"] = CORE
 BELOW["convert/plan"] = (*CORE, "convert/read")
 BELOW["convert/calibrate"] = (*CORE, "convert/read", "convert/plan")
 BELOW["convert/encode"] = (*CORE, "convert/read", "convert/plan")
-BELOW["convert"] = (*CORE, "convert/read", "convert/plan", "convert/calibrate", "convert/encode")
+BELOW["convert/tune"] = (*CORE, "convert/read", "convert/plan", "convert/calibrate")
+BELOW["convert"] = (*CORE, "convert/read", "convert/plan", "convert/calibrate", "convert/encode",
+                    "convert/tune")
 # The server sees the public headers alone.
 BELOW["serve"] = ()
 # So does the comparison with other engines; the platform's table is one of them.

@@ -4,9 +4,10 @@
 #define OUT "tune_test"
 #include "convert_fake.h"
 #include "engine/step.h"
+#include "tune/backward.h"
+#include "tune/forward.h"
+#include "tune/progress.h"
 #include "tune/tune.h"
-#include "tune/train.h"
-#include "unit.h"
 
 enum { LEN = 12, SEQS = 3, ROWS = LEN * SEQS };
 
@@ -96,7 +97,8 @@ static void check_forward(const tiny_options *o)
         double worst = 0;
         for (uint32_t v = 0; v < head->rows; v++) {
             double sum = 0;
-            for (uint32_t k = 0; k < head->cols; k++) sum += (double)head->w[(size_t)v * head->cols + k] * x[k];
+            for (uint32_t k = 0; k < head->cols; k++)
+                sum += (double)head->w[(size_t)v * head->cols + k] * x[k];
             sum += bias ? bias[v] : 0;
             worst = QSF_MAX(worst, fabs(sum - logits[v]));
         }
@@ -216,7 +218,8 @@ TEST(gradients_are_what_differences_say)
 /* The values of codes, and the least error that any codes have: by the plain search. */
 TEST(a_path_is_the_best_of_its_scales_in_every_set)
 {
-    const tune_lanes *sets[] = { &qsf_tune_lanes_base, qsf_tune_lanes(qsf_platform_native()->cpu_features(NULL)) };
+    const tune_lanes *sets[] = { &qsf_tune_lanes_base,
+                                 qsf_tune_lanes(qsf_platform_native()->cpu_features(NULL)) };
     for (unsigned bits = 2; bits <= 5; bits++)
         for (size_t set = 0; set < QSF_ARRAY_LEN(sets); set++) {
             enum { COLS = 64 };
@@ -282,13 +285,15 @@ TEST(a_tuned_file_is_nearer_to_its_input)
     scene c;
     scene_begin(&c, &coarse);
     train k;
-    CHECK_EQ(qsf_train_new(&k, &c.net, &err), QSF_OK);
-    for (uint32_t u = 0; u < c.net.s->n_units; u++) {
-        uint8_t *mem;
-        CHECK_EQ(qsf_conv_unit_load(c.net.s, u, &mem, &err), QSF_OK);
-        qsf_train_scales(&k, u, mem);
-        qsf_dealloc(c.net.platform, mem, c.net.s->units[u].raw);
-    }
+    CHECK_EQ(qsf_train_new(&k, &c.net, true, &err), QSF_OK);
+    for (uint32_t u = 0; u < c.net.s->n_units; u++)
+        for (uint32_t j = 0; j < c.net.s->units[u].n_tensors; j++) {
+            const uint32_t i = c.net.s->units[u].first_tensor + j;
+            void *data;
+            CHECK_EQ(qsf_source_load(c.net.s, u, j, &data, &err), QSF_OK);
+            qsf_train_scales(&k, i, data);
+            qsf_dealloc(c.net.platform, data, c.net.s->tensors[i].bytes);
+        }
     k.r = &c.run;
     qsf_tune_forward(&s.run, &s.net, &s.b);
     memcpy(c.hidden, s.run.hidden, (size_t)ROWS * o.hp.n_embd * sizeof *c.hidden);
@@ -296,6 +301,7 @@ TEST(a_tuned_file_is_nearer_to_its_input)
     double first = 0, last = 0;
     for (int step = 0; step < 60; step++) {
         k.rate = 0.03f;
+        k.vector_rate = 0.002f;
         qsf_tune_forward(&c.run, &c.net, &c.b);
         last = qsf_tune_divergence(&c.run, &c.net, &s.net, c.hidden, &c.b, &sink);
         if (!step) first = last;

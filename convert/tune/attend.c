@@ -38,7 +38,8 @@ static void head_weights(const attend_head *h)
     qsf_tune_product_own(h->l, h->p, h->n, head_rows(h->q, h->ldq), head_turned(h->k, h->ldk), h->n, h->n,
                          h->dim, false, h->scratch);
     for (size_t i = 0; i < h->n; i++)
-        head_softmax(h->p + i * h->n, h->window && i + 1 > h->window ? i + 1 - h->window : 0, i, h->n, h->scale);
+        head_softmax(h->p + i * h->n, h->window && i + 1 > h->window ? i + 1 - h->window : 0, i, h->n,
+                     h->scale);
 }
 
 static void head_forward(const attend_head *h)
@@ -53,8 +54,8 @@ static void head_back(const attend_head *h, bool add)
 {
     const size_t n = h->n, dim = h->dim;
     head_weights(h);
-    qsf_tune_product_own(h->l, h->dv, h->ldk, head_turned(h->p, n), head_rows(h->d_out, h->ldq), n, dim, n, add,
-                         h->scratch);
+    qsf_tune_product_own(h->l, h->dv, h->ldk, head_turned(h->p, n), head_rows(h->d_out, h->ldq), n, dim, n,
+                         add, h->scratch);
     qsf_tune_product_own(h->l, h->dp, n, head_rows(h->d_out, h->ldq), head_turned(h->v, h->ldk), n, n, dim,
                          false, h->scratch);
     for (size_t i = 0; i < n; i++) {
@@ -76,13 +77,14 @@ static void attend_items(void *arg, uint32_t thread, size_t begin, size_t end)
     const qsf_layer *l = a->layer;
     const size_t share = l->n_heads / l->n_kv_heads, dim = l->head_dim;
     float *own = a->team->own + thread * a->team->cap_own;
+    const size_t square = (size_t)a->batch->longest * a->batch->longest;
     for (size_t i = begin; i < end; i++) {
         const size_t kv = i % l->n_kv_heads, s = i / l->n_kv_heads, row = a->batch->first[s];
         attend_head h = { .l = a->team->lanes, .n = a->batch->first[s + 1] - row, .dim = dim,
                           .ldq = l->n_heads * dim, .ldk = l->n_kv_heads * dim, .window = l->window,
-                          .scale = l->attn_scale, .p = own, .dp = own + a->batch->longest * a->batch->longest };
+                          .scale = l->attn_scale, .p = own, .dp = own + square };
         const size_t at_k = row * h.ldk + kv * dim;
-        h.scratch = h.dp + a->batch->longest * a->batch->longest;
+        h.scratch = h.dp + square;
         h.k = a->k + at_k;
         h.v = a->v + at_k;
         for (size_t j = 0; j < share; j++) {

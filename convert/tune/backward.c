@@ -2,11 +2,11 @@
  * SPDX-License-Identifier: MIT
  *
  * A tensor's gradient goes to the sink as soon as it is whole and nothing behind it needs the
- * tensor any more: the sink may change it at once, and there is one gradient in memory at a time. */
-#include "tune/attend.h"
-#include "tune/parts.h"
+ * tensor any more: the sink may change it at once, and one gradient at a time is in memory. */
+#include "tune/backward.h"
 
-#include <math.h>
+#include "tune/attend.h"
+#include "tune/forward.h"
 
 /* ---- parts ---- */
 

@@ -1,9 +1,8 @@
 /* A network's way forwards, in floats, keeping what the way back needs.
  * SPDX-License-Identifier: MIT */
-#include "tune/attend.h"
-#include "tune/parts.h"
+#include "tune/forward.h"
 
-#include <math.h>
+#include "tune/attend.h"
 
 tune_part qsf_tune_part(tune_run *r, const tune_net *n, const tune_batch *b, uint32_t unit)
 {
@@ -77,8 +76,8 @@ static void forward_join(const tune_part *p, float *to, const float *x, const fl
 static void forward_attention(const tune_part *p)
 {
     tune_kept *k = p->kept;
-    tune_attention a = { .team = p->r->team, .batch = p->b, .layer = p->l, .q = p->r->qr, .k = p->r->kr, .v = k->v,
-                         .att = k->att };
+    tune_attention a = { .team = p->r->team, .batch = p->b, .layer = p->l, .q = p->r->qr, .k = p->r->kr,
+                         .v = k->v, .att = k->att };
     forward_norm(p, p->r->xn, k->x, QSF_K_ATTN_NORM);
     qsf_tune_times(p, QSF_K_ATTN_Q, k->q, p->r->xn);
     qsf_tune_times(p, QSF_K_ATTN_K, k->k, p->r->xn);

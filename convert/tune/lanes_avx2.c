@@ -15,7 +15,8 @@ QSF_TARGET_BEGIN("avx2,fma")
 #include "tune/lanes_body.h"
 QSF_TARGET_END
 
-const tune_lanes qsf_tune_lanes_avx2 = { "avx2", tune_product_avx2, tune_path_avx2, tune_divergence_avx2 };
+const tune_lanes qsf_tune_lanes_avx2 = { "avx2", tune_product_avx2, tune_path_avx2,
+                                          tune_divergence_avx2 };
 
 #undef LANES
 #undef LANE

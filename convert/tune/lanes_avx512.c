@@ -15,7 +15,8 @@ QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl")
 #include "tune/lanes_body.h"
 QSF_TARGET_END
 
-const tune_lanes qsf_tune_lanes_avx512 = { "avx512", tune_product_avx512, tune_path_avx512, tune_divergence_avx512 };
+const tune_lanes qsf_tune_lanes_avx512 = { "avx512", tune_product_avx512, tune_path_avx512,
+                                            tune_divergence_avx512 };
 
 #undef LANES
 #undef LANE

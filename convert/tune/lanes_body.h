@@ -36,7 +36,8 @@ static inline vi LANE(choose_int)(vi mask, vi yes, vi no) { return (mask & yes) 
 /* LANE_R rows at a time: as many sums as there are registers for. */
 #define LANE_R (LANES == 16 ? TUNE_M : TUNE_M / 2)
 
-static inline void LANE(product_part)(float *c, size_t ldc, const float *a, const float *b, size_t n, bool add)
+static inline void LANE(product_part)(float *c, size_t ldc, const float *a, const float *b, size_t n,
+                                      bool add)
 {
     vf s[LANE_R][2];
     for (int r = 0; r < LANE_R; r++)

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "tune/net.h"
 
-#include "unit.h"
+#include <assert.h>
 
 /* ---- which networks ---- */
 
@@ -44,8 +44,8 @@ qsf_status qsf_tune_can(const qsf_source *s, qsf_error *err)
 {
     const char *lacks = net_lacks(s);
     if (lacks)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "effort 4 (--effort) tunes no networks with %s; effort 3 takes "
-                        "them", lacks);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "effort 4 (--effort) tunes no networks with %s; effort 3 "
+                        "takes them", lacks);
     for (uint32_t i = 0; i < s->n_tensors; i++)
         if (!net_knows(s->tensors[i].kind))
             return qsf_fail(err, QSF_E_UNSUPPORTED, "effort 4 (--effort) tunes no networks with tensors of "
@@ -71,8 +71,9 @@ static qsf_status net_new(tune_net *n, const qsf_source *s, qsf_error *err)
             tune_tensor *to = &n->tensors[i];
             *to = (tune_tensor){ .unit = u, .kind = t->kind, .rows = t->rows, .cols = t->cols };
             n->of[(size_t)u * QSF_N_KINDS + t->kind] = to;
-            to->w = qsf_alloc_array(p, (uint64_t)t->rows * t->cols, sizeof *to->w, "a network's weights", err);
-            if (!to->w) return QSF_E_MEMORY;
+            const uint64_t weights = (uint64_t)t->rows * t->cols;
+            if (!(to->w = qsf_alloc_array(p, weights, sizeof *to->w, "a network's weights", err)))
+                return QSF_E_MEMORY;
         }
     return QSF_OK;
 }
@@ -91,17 +92,16 @@ void qsf_tune_net_free(tune_net *n)
 qsf_status qsf_tune_net_load(tune_net *n, const qsf_source *s, qsf_error *err)
 {
     qsf_status st = net_new(n, s, err);
-    for (uint32_t u = 0; !st && u < s->n_units; u++) {
-        uint8_t *mem;
-        if ((st = qsf_conv_unit_load(s, u, &mem, err))) return st;
-        for (uint32_t j = 0; j < s->units[u].n_tensors; j++) {
+    for (uint32_t u = 0; !st && u < s->n_units; u++)
+        for (uint32_t j = 0; !st && j < s->units[u].n_tensors; j++) {
             const uint32_t i = s->units[u].first_tensor + j;
             qsf_tensor t = s->tensors[i];
-            t.data = mem + s->places[i];
+            void *data;
+            if ((st = qsf_source_load(s, u, j, &data, err))) return st;
+            t.data = data;
             qsf_dequant_rows(&t, 0, t.rows, n->tensors[i].w);
+            qsf_dealloc(s->platform, data, t.bytes);
         }
-        qsf_dealloc(s->platform, mem, s->units[u].raw);
-    }
     return st;
 }
 
@@ -109,7 +109,8 @@ static const input_tensor *net_find(const input *in, const tune_tensor *t, uint3
 {
     for (*i = 0; *i < in->n_tensors; ++*i) {
         const input_tensor *it = &in->tensors[*i];
-        if (it->unit == t->unit && it->kind == t->kind && it->rows == t->rows && it->cols == t->cols) return it;
+        if (it->unit == t->unit && it->kind == t->kind && it->rows == t->rows && it->cols == t->cols)
+            return it;
     }
     return NULL;
 }
@@ -117,11 +118,12 @@ static const input_tensor *net_find(const input *in, const tune_tensor *t, uint3
 qsf_status qsf_tune_net_read(tune_net *n, const qsf_source *s, input *in, qsf_error *err)
 {
     qsf_status st = net_new(n, s, err);
+    assert(in->hp.rope == s->hp.rope);          /* else rows of queries and keys lie in another order */
     for (uint32_t j = 0; !st && j < n->n; j++) {
         uint32_t i;
         if (!net_find(in, &n->tensors[j], &i))
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "effort 4 (--effort): the input has no tensor of unit %u, "
-                            "kind %u as the output has", (unsigned)n->tensors[j].unit,
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "effort 4 (--effort): the input has no tensor of unit "
+                            "%u, kind %u as the output has", (unsigned)n->tensors[j].unit,
                             (unsigned)n->tensors[j].kind);
         st = in->read(in, i, 0, n->tensors[j].rows, n->tensors[j].w, err);
     }

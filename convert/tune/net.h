@@ -1,4 +1,4 @@
-/* A network in floats, which can be run forwards and backwards: see net.c, forward.c, backward.c.
+/* A network in floats, which can be run forwards and backwards: see net.c.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_TUNE_NET_H
 #define QSF_TUNE_NET_H
@@ -58,13 +58,6 @@ typedef struct tune_kept {
     float *gate, *up, *f;       /* and what it made */
 } tune_kept;
 
-/* Is given gradients as they come, each tensor's once; x[rows][cols]: what a matrix was multiplied
- * with, else NULL.  It may change the tensor then. */
-typedef struct tune_sink {
-    void  *user;
-    void (*take)(void *user, const tune_tensor *t, const float *g, const float *x, size_t rows);
-} tune_sink;
-
 /* Memory of runs of up to so many rows. */
 typedef struct tune_run {
     tune_team  *team;
@@ -90,12 +83,5 @@ qsf_status qsf_tune_run_new(tune_run *r, const tune_net *n, tune_team *t, uint32
 void       qsf_tune_run_done(tune_run *r);      /* takes zeros and half-built */
 /* Floats that a thread needs for itself. */
 size_t     qsf_tune_own(const tune_net *n, uint32_t longest);
-
-/* All rows up to the final norm, whose result is r->hidden. */
-void       qsf_tune_forward(tune_run *r, const tune_net *n, const tune_batch *b);
-/* The mean divergence, over the rows of the last forward run, from what `teacher` makes of
- * hidden[n_rows][n_embd].  sink: NULL, or gradients are computed and given to it. */
-double     qsf_tune_divergence(tune_run *r, const tune_net *n, const tune_net *teacher, const float *hidden,
-                               const tune_batch *b, const tune_sink *sink);
 
 #endif

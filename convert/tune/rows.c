@@ -33,7 +33,8 @@ static void norm_rows(void *arg, uint32_t thread, size_t begin, size_t end)
     }
 }
 
-void qsf_tune_norm(tune_team *t, float *y, const float *x, const float *gain, float eps, size_t rows, size_t n)
+void qsf_tune_norm(tune_team *t, float *y, const float *x, const float *gain, float eps, size_t rows,
+                   size_t n)
 {
     rows_job k = { .y = y, .x = x, .gain = gain, .eps = eps, .n = n };
     qsf_tune_rows(t, rows, norm_rows, &k);
@@ -75,8 +76,8 @@ static void norm_back_rows(void *arg, uint32_t thread, size_t begin, size_t end)
     }
 }
 
-void qsf_tune_norm_back(tune_team *t, float *dx, const float *dy, const float *x, const float *gain, float eps,
-                        size_t rows, size_t n, bool add, float *d_gain, float *inverse)
+void qsf_tune_norm_back(tune_team *t, float *dx, const float *dy, const float *x, const float *gain,
+                        float eps, size_t rows, size_t n, bool add, float *d_gain, float *inverse)
 {
     rows_job k = { .y = dx, .y2 = d_gain, .inverse = inverse, .x = x, .dy = dy, .gain = gain, .eps = eps,
                    .rows = rows, .n = n, .add = add };

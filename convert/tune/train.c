@@ -1,15 +1,18 @@
 /* What tuning changes of a network, and how.
  * SPDX-License-Identifier: MIT
  *
- * A matrix in a trellis has codes, which have no gradient.  So it has a shadow, floats that begin as
- * the codes' values; the gradient of the values moves the shadow, and after each step the values
+ * A matrix in a trellis has codes, which have no gradient.  So it has a shadow, floats that begin
+ * as the codes' values; the gradient of the values moves the shadow, and after each step the values
  * are those of the path nearest to it (straight-through: Bengio et al. 2013, arXiv:1308.3432).
  * Scales stay.  "Nearest" weighs columns by the energy of what they are multiplied with, for a
  * column may count a million times as much as its neighbour.
  *
  * Gradients are divided by the root of their mean square, which rows and columns say together
  * (Adafactor: Shazeer and Stern 2018, arXiv:1804.04235): no second number for each weight.  Steps
- * are parts of a cell, the distance of a trellis's usual levels.  Norms and biases go by Adam. */
+ * are parts of a cell, the distance of a trellis's usual levels, and smaller in columns whose
+ * inputs are larger than others, where the divergence is curved as much more.
+ *
+ * Norms and biases go by Adam. */
 #include "tune/train.h"
 
 #include "tensor/trellis.h"
@@ -19,7 +22,6 @@
 #define TRAIN_KEEP 0.95f        /* of mean squares, from step to step */
 #define TRAIN_MOMENTUM 0.9f
 #define TRAIN_MOST 3.0f         /* parts of its usual size that a gradient counts at most */
-#define TRAIN_VECTOR 0.05f      /* a vector's rate, for that of cells, in parts of its size */
 #define TRAIN_SINK 100.0f       /* position 0 counts as much as so many other ones at most */
 
 /* ---- memory ---- */
@@ -55,12 +57,13 @@ static qsf_status train_matrix(train *k, uint32_t i, unsigned bits, qsf_error *e
     to->first = qsf_arena_array(k->arena, pad, sizeof *to->first, "tuning", err);
     to->weight = qsf_arena_array(k->arena, pad, sizeof *to->weight, "tuning", err);
     to->scale = qsf_arena_array(k->arena, t->rows, pad / TUNE_GROUP, "tuning", err);
-    if (!to->row || !to->energy || !to->first || !to->weight || !to->scale) return QSF_E_MEMORY;
+    to->step = qsf_arena_array(k->arena, pad, sizeof *to->step, "tuning", err);
+    if (!to->row || !to->energy || !to->first || !to->weight || !to->scale || !to->step) return QSF_E_MEMORY;
     for (uint32_t s = 0; s < pad; s++) to->weight[s] = 1;
     return QSF_OK;
 }
 
-qsf_status qsf_train_new(train *k, tune_net *n, qsf_error *err)
+qsf_status qsf_train_new(train *k, tune_net *n, bool codes, qsf_error *err)
 {
     *k = (train){ .n = n };
     qsf_status st = qsf_arena_new(n->platform, &k->arena, err);
@@ -70,7 +73,7 @@ qsf_status qsf_train_new(train *k, tune_net *n, qsf_error *err)
         tune_tensor *t = &n->tensors[i];
         train_tensor *to = &k->t[i];
         const uint64_t weights = (uint64_t)t->rows * t->cols;
-        const unsigned bits = qsf_trellis_bits(n->s->tensors[i].type);
+        const unsigned bits = codes ? qsf_trellis_bits(n->s->tensors[i].type) : 0;
         t->frozen = (t->rows > 1 && !bits) || t->kind == QSF_K_OUTPUT_BIAS;
         if (t->frozen) continue;
         to->shadow = qsf_arena_array(k->arena, weights, sizeof *to->shadow, "tuning", err);
@@ -84,19 +87,30 @@ qsf_status qsf_train_new(train *k, tune_net *n, qsf_error *err)
     return st;
 }
 
-void qsf_train_scales(train *k, uint32_t unit, const uint8_t *mem)
+uint32_t qsf_train_parts(const train *k, uint32_t i, train_part parts[TRAIN_PARTS])
 {
-    const qsf_source *s = k->n->s;
-    for (uint32_t j = 0; j < s->units[unit].n_tensors; j++) {
-        const uint32_t i = s->units[unit].first_tensor + j;
-        const qsf_tensor *t = &s->tensors[i];
-        const uint32_t blocks = (uint32_t)qsf_ceil_div(t->cols, TUNE_GROUP);
-        const size_t tile = (size_t)TUNE_ROWS * qsf_block_bytes(t->type, TUNE_GROUP);
-        for (uint32_t r = 0; k->t[i].scale && r < t->rows; r++)
-            for (uint32_t b = 0; b < blocks; b++)
-                k->t[i].scale[(size_t)r * blocks + b] =
-                    mem[s->places[i] + ((size_t)(r / TUNE_ROWS) * blocks + b) * tile + r % TUNE_ROWS];
-    }
+    const tune_tensor *t = &k->n->tensors[i];
+    const train_tensor *to = &k->t[i];
+    const uint64_t row = t->rows * sizeof(float), col = t->cols * sizeof(float);
+    const uint64_t padded = train_pad(t->cols) * sizeof(float);
+    const train_part all[TRAIN_PARTS] = { { to->shadow, t->rows * col }, { to->row, row }, { to->col, col },
+                                          { to->momentum, col }, { to->energy, padded },
+                                          { to->first, padded }, { to->weight, padded } };
+    uint32_t n = 0;
+    for (uint32_t j = 0; j < TRAIN_PARTS; j++)
+        if (all[j].mem) parts[n++] = all[j];
+    return n;
+}
+
+void qsf_train_scales(train *k, uint32_t i, const uint8_t *tiles)
+{
+    const qsf_tensor *t = &k->n->s->tensors[i];
+    const uint32_t blocks = (uint32_t)qsf_ceil_div(t->cols, TUNE_GROUP);
+    const size_t tile = (size_t)TUNE_ROWS * qsf_block_bytes(t->type, TUNE_GROUP);
+    for (uint32_t r = 0; k->t[i].scale && r < t->rows; r++)
+        for (uint32_t b = 0; b < blocks; b++)
+            k->t[i].scale[(size_t)r * blocks + b] =
+                tiles[((size_t)(r / TUNE_ROWS) * blocks + b) * tile + r % TUNE_ROWS];
 }
 
 void qsf_train_done(train *k)
@@ -166,8 +180,8 @@ static void train_move(const train_job *j, size_t row, size_t n)
         float *shadow = j->to->shadow + r * cols;
         for (uint32_t c = 0; c < cols; c++) {
             const float second = by * j->to->col[c], u = second > 0 ? g[c] / sqrtf(second) : 0;
-            shadow[c] -= cell * qsf_trellis_scale(j->to->scale[r * blocks + c / TUNE_GROUP]) *
-                         QSF_MAX(-TRAIN_MOST, QSF_MIN(TRAIN_MOST, u));
+            const float scale = qsf_trellis_scale(j->to->scale[r * blocks + c / TUNE_GROUP]);
+            shadow[c] -= cell * j->to->step[c] * scale * QSF_MAX(-TRAIN_MOST, QSF_MIN(TRAIN_MOST, u));
         }
     }
 }
@@ -258,6 +272,8 @@ static void train_col_means(void *arg, uint32_t thread, size_t begin, size_t end
     }
 }
 
+static float train_ease(float mean, float curved) { return curved > mean ? sqrtf(mean / curved) : 1; }
+
 /* As the encoders have it: the embedding stays near what is looked up, and position 0 does not
  * drown the others. */
 static void train_weights(train_job *j)
@@ -273,7 +289,10 @@ static void train_weights(train_job *j)
     const float by = sink > 0 && !embd ? QSF_MIN(1, TRAIN_SINK * (float)(all / sink)) : 0;
     for (uint32_t s = 0; s < train_pad(cols); s++) {
         const uint32_t c = qsf_trellis_column(s);
-        j->to->weight[s] = c < cols ? j->to->energy[c] + damp + by * j->to->first[c] : 0;
+        const float weight = c < cols ? j->to->energy[c] + damp + by * j->to->first[c] : 0;
+        j->to->weight[s] = weight;
+        if (c >= cols) continue;
+        j->to->step[c] = train_ease(mean, j->to->energy[c] + damp + (embd ? 0 : j->to->first[c]));
     }
 }
 
@@ -283,7 +302,7 @@ static void train_vector(train *k, const tune_tensor *t, train_tensor *to, const
     const float old = (float)to->n_taken;
     const float short_of_1 = 1 - powf(TRAIN_MOMENTUM, old + 1), short_of_2 = 1 - powf(TRAIN_KEEP, old + 1);
     for (uint32_t c = 0; c < t->cols; c++) size += (double)(t->w[c] * t->w[c]);
-    const float by = k->rate * TRAIN_VECTOR * sqrtf((float)(size / t->cols));
+    const float by = k->vector_rate * sqrtf((float)(size / t->cols));
     for (uint32_t c = 0; c < t->cols; c++) {
         to->momentum[c] = TRAIN_MOMENTUM * to->momentum[c] + (1 - TRAIN_MOMENTUM) * g[c];
         to->col[c] = TRAIN_KEEP * to->col[c] + (1 - TRAIN_KEEP) * g[c] * g[c];

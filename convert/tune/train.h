@@ -12,6 +12,7 @@ typedef struct train_tensor {
     float       *momentum;      /* [cols] of a vector's gradients; a matrix has none */
     float       *energy, *first;        /* [cols] mean squares of inputs, of those at position 0 */
     float       *weight;        /* [cols] in the order of steps: what errors count */
+    float       *step;          /* [cols] parts of a matrix's rate */
     uint8_t     *scale;         /* [rows][cols / 64], NULL: a vector */
     tune_levels  levels;
     uint32_t     n_taken;       /* gradients so far */
@@ -22,17 +23,22 @@ typedef struct train {
     tune_run     *r;
     qsf_arena    *arena;
     train_tensor *t;            /* [n->n] shadow NULL: frozen */
-    float         rate;         /* of this step: parts of a cell for a usual gradient */
+    /* of this step: parts of a cell, or of a vector's size, for a usual gradient */
+    float         rate, vector_rate;
 } train;
 
-/* Of the network of s's file, whose unit u has the bytes mem[u]: trellises become shadows, norms and
- * biases are tuned as they are, all else is frozen.  k is to be freed in any case. */
-qsf_status qsf_train_new(train *k, tune_net *n, qsf_error *err);
-/* The scales of one unit's trellises; mem: its bytes. */
-void       qsf_train_scales(train *k, uint32_t unit, const uint8_t *mem);
+/* Of a network with its file's weights: norms and biases are tuned as they are, with `codes`
+ * trellises become shadows, all else is frozen.  k is to be freed in any case. */
+qsf_status qsf_train_new(train *k, tune_net *n, bool codes, qsf_error *err);
+/* The scales of tensor i, where it is a trellis with these tiles. */
+void       qsf_train_scales(train *k, uint32_t i, const uint8_t *tiles);
 void       qsf_train_done(train *k);
 /* Floats that a thread needs for itself. */
 size_t     qsf_train_own(const tune_net *n);
+/* What tensor i's state is made of, beside the number of its gradients; returns how many. */
+typedef struct train_part { void *mem; uint64_t bytes; } train_part;
+enum { TRAIN_PARTS = 7 };
+uint32_t   qsf_train_parts(const train *k, uint32_t i, train_part parts[TRAIN_PARTS]);
 /* Takes gradients for a tune_sink; user is the train. */
 void       qsf_train_take(void *user, const tune_tensor *t, const float *g, const float *x, size_t rows);
 /* Network's weights of tensor i, from its shadow; dst: NULL, or its tiles, zeros before. */

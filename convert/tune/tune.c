@@ -2,9 +2,11 @@
  * SPDX-License-Identifier: MIT
  *
  * The input makes a text, as for a calibration but of another seed, and is run on it once; what
- * its final norm gives is kept.  Then, step by step, the output's network is run on a few sequences,
- * and what it tunes (train.c) goes against the gradient of the divergence of its predictions.  An
- * eighth of the text is held out: if its divergence has not become smaller, nothing is changed. */
+ * its final norm gives is kept.  Then, step by step, the output's network is run on a few
+ * sequences, and what it tunes (train.c) goes against the gradient of the divergence of its
+ * predictions.  An eighth of the text is held out: if its divergence has not become smaller,
+ * nothing is changed.
+ * With a calibration file a second one keeps where tuning is: what is interrupted goes on. */
 #include "tune/tune.h"
 
 #include "calibrate/text.h"
@@ -12,17 +14,19 @@
 #include "model/qsf_write.h"
 #include "plan/caller.h"
 #include "plan/team.h"
-#include "tune/train.h"
-#include "unit.h"
+#include "tune/backward.h"
+#include "tune/forward.h"
+#include "tune/progress.h"
 
 enum {
-    TUNE_AT_ONCE = 512,         /* rows of a step */
+    TUNE_AT_ONCE = 256,         /* rows of a step */
     TUNE_OUT = 8,               /* one sequence of so many is held out */
-    TUNE_STEPS = 400,
+    TUNE_STEPS = 150,
     TUNE_SAVE = 50,             /* steps after which what was done is kept */
-    TUNE_WARM = 20
+    TUNE_WARM = 5
 };
-#define TUNE_RATE 0.02f
+#define TUNE_CODE_RATE 0.02f
+#define TUNE_VECTOR_RATE 0.01f
 
 typedef struct tune_work {
     const qsf_convert_options *o;
@@ -39,6 +43,9 @@ typedef struct tune_work {
     int32_t      *ids;          /* [at_once][len] of a batch */
     uint32_t     *first;        /* [at_once + 1] */
     float        *wanted;       /* [at_once][len][n_embd] */
+    char         *path;         /* of the file that keeps where tuning is; NULL: none does */
+    size_t        room;
+    uint32_t      key;          /* of that file */
 } tune_work;
 
 /* ---- texts ---- */
@@ -58,8 +65,8 @@ static qsf_status tune_text(tune_work *k, const char *model, qsf_error *err)
     st = qsf_cal_text(&k->text, m, &o, err);
     qsf_model_close(m);
     if (!st && k->text.n_seqs < TUNE_OUT)
-        st = qsf_fail(err, QSF_E_ARGUMENT, "effort 4 (--effort) needs a text of %d sequences; this one has %u",
-                      (int)TUNE_OUT, (unsigned)k->text.n_seqs);
+        st = qsf_fail(err, QSF_E_ARGUMENT, "effort 4 (--effort) needs a text of %d sequences; this one "
+                      "has %u", (int)TUNE_OUT, (unsigned)k->text.n_seqs);
     return st;
 }
 
@@ -142,25 +149,76 @@ static void tune_step(tune_work *k, uint32_t step, double *kl)
     const tune_sink sink = { &k->train, qsf_train_take };
     uint32_t seqs[TUNE_AT_ONCE];
     for (uint32_t i = 0; i < some; i++) seqs[i] = tune_pick(step * some + i, n);
-    const float warm = QSF_MIN(1, (float)(step + 1) / TUNE_WARM);
-    k->train.rate = TUNE_RATE * warm * (1 - (float)step / (float)k->n_steps);
+    const float by = QSF_MIN(1, (float)(step + 1) / TUNE_WARM) * (1 - (float)step / (float)k->n_steps);
+    k->train.rate = TUNE_CODE_RATE * by;
+    k->train.vector_rate = TUNE_VECTOR_RATE * by;
     const tune_batch b = tune_gather(k, seqs, some);
     qsf_tune_forward(&k->run, &k->net, &b);
     *kl = qsf_tune_divergence(&k->run, &k->net, &k->teacher, k->wanted, &b, &sink);
 }
 
+/* ---- what was done ---- */
+
+#define TUNE_SUFFIX ".tune"
+
+/* Where progress is kept, and a number of all that it depends on. */
+static qsf_status tune_keep(tune_work *k, qsf_error *err)
+{
+    const qsf_platform *p = k->in->platform;
+    const char *beside = k->o->calibration_file;
+    uint8_t bytes[8];
+    if (!beside) return QSF_OK;
+    k->room = strlen(beside) + sizeof TUNE_SUFFIX;
+    if (!(k->path = qsf_alloc(p, k->room, "a file's name", err))) return QSF_E_MEMORY;
+    qsf_format(k->path, k->room, "%s" TUNE_SUFFIX, beside);
+    if (k->in->reads && k->in->reads(k->in, k->path))
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s is where tuning would keep what it has done, but belongs to "
+                        "the input", k->path);
+    qsf_put32(bytes, k->n_steps);
+    qsf_put32(bytes + 4, k->at_once << 1 | k->o->tune_codes);
+    k->key = qsf_crc32(0, bytes, sizeof bytes);
+    k->key = qsf_crc32(k->key, k->text.ids, (size_t)k->text.n_seqs * k->text.len * sizeof *k->text.ids);
+    for (uint32_t i = 0; i < k->net.n; i++) {
+        const tune_tensor *t = &k->net.tensors[i];
+        k->key = qsf_crc32(k->key, t->w, (size_t)t->rows * t->cols * sizeof *t->w);
+    }
+    return QSF_OK;
+}
+
+static qsf_status tune_save(tune_work *k, uint32_t step, double before, qsf_error *err)
+{
+    return k->path ? qsf_progress_write(&k->train, k->path, k->key, step, before, err) : QSF_OK;
+}
+
+/* Where tuning begins: at step 0, or where it was interrupted. */
+static qsf_status tune_begin(tune_work *k, uint32_t *step, double *before, qsf_error *err)
+{
+    *step = 0;
+    qsf_status st = tune_keep(k, err);
+    if (!st && k->path) st = qsf_progress_read(&k->train, k->path, k->key, step, before, err);
+    if (st || !*step) return st ? st : tune_measure(k, before, err);
+    for (uint32_t i = 0; i < k->net.n; i++) {
+        const tune_tensor *t = &k->net.tensors[i];
+        if (k->train.t[i].scale) qsf_train_values(&k->train, i, NULL);
+        else if (k->train.t[i].shadow) memcpy(t->w, k->train.t[i].shadow, t->cols * sizeof *t->w);
+    }
+    return QSF_OK;
+}
+
 static qsf_status tune_steps(tune_work *k, double *before, double *after, qsf_error *err)
 {
-    uint32_t step = 0;
-    double kl;
-    qsf_status st = tune_measure(k, before, err);
-    *after = *before;
-    for (; !st && step < k->n_steps; step++) {
+    uint32_t step;
+    double kl = 0;
+    qsf_status st = tune_begin(k, &step, before, err);
+    while (!st && step < k->n_steps) {
         char name[32];
-        if (qsf_conv_cancelled(k->o)) return qsf_fail(err, QSF_E_CANCELLED, "interrupted");
-        tune_step(k, step, &kl);
+        const bool stops = qsf_conv_cancelled(k->o);
+        if (step && (stops || step % TUNE_SAVE == 0)) st = tune_save(k, step, *before, err);
+        if (stops && !st) return qsf_fail(err, QSF_E_CANCELLED, "interrupted");
+        if (st) break;
+        tune_step(k, step++, &kl);
         qsf_format(name, sizeof name, "divergence %.4f", kl);
-        qsf_conv_progress(k->o, "tune", name, step + 1, k->n_steps);
+        qsf_conv_progress(k->o, "tune", name, step, k->n_steps);
     }
     return st ? st : tune_measure(k, after, err);
 }
@@ -188,17 +246,16 @@ static qsf_status tune_unit(tune_work *k, qsf_writer *w, uint32_t unit, bool cha
 {
     const qsf_source *s = k->net.s;
     const qsf_unit *u = &s->units[unit];
-    uint8_t *mem;
-    qsf_status st = qsf_conv_unit_load(s, unit, &mem, err);
-    if (!st) st = qsf_writer_unit_begin(w, unit, err);
+    qsf_status st = qsf_writer_unit_begin(w, unit, err);
     for (uint32_t j = 0; !st && j < u->n_tensors; j++) {
-        const uint32_t i = u->first_tensor + j;
-        qsf_tensor t = s->tensors[i];
-        if (changes) tune_put(k, i, mem + s->places[i]);
-        t.data = mem + s->places[i];
+        qsf_tensor t = s->tensors[u->first_tensor + j];
+        void *data;
+        if ((st = qsf_source_load(s, unit, j, &data, err))) return st;
+        if (changes) tune_put(k, u->first_tensor + j, data);
+        t.data = data;
         st = qsf_writer_tensor(w, &t, err);
+        qsf_dealloc(s->platform, data, t.bytes);
     }
-    qsf_dealloc(s->platform, mem, u->raw);
     return st ? st : qsf_writer_unit_end(w, u->importance, err);
 }
 
@@ -248,14 +305,31 @@ static qsf_status tune_memory(tune_work *k, qsf_error *err)
 static qsf_status tune_scales(tune_work *k, qsf_error *err)
 {
     const qsf_source *s = k->net.s;
-    for (uint32_t u = 0; u < s->n_units; u++) {
-        uint8_t *mem;
-        const qsf_status st = qsf_conv_unit_load(s, u, &mem, err);
-        if (st) return st;
-        qsf_train_scales(&k->train, u, mem);
-        qsf_dealloc(s->platform, mem, s->units[u].raw);
-    }
+    for (uint32_t u = 0; u < s->n_units; u++)
+        for (uint32_t j = 0; j < s->units[u].n_tensors; j++) {
+            const uint32_t i = s->units[u].first_tensor + j;
+            void *data;
+            if (!k->train.t[i].scale) continue;
+            const qsf_status st = qsf_source_load(s, u, j, &data, err);
+            if (st) return st;
+            qsf_train_scales(&k->train, i, data);
+            qsf_dealloc(s->platform, data, s->tensors[i].bytes);
+        }
     return QSF_OK;
+}
+
+/* Two networks, shadows where codes are tuned, and rows of a step in all layers. */
+static qsf_status tune_fits(const tune_work *k, const qsf_source *s, qsf_error *err)
+{
+    const qsf_layer_most *m = &s->most;
+    const uint64_t row = 4 * (uint64_t)s->hp.n_embd + 2 * (uint64_t)m->q + 2 * (uint64_t)m->kv +
+                         2 * (uint64_t)m->n_ff;
+    const uint64_t weights = (k->o->tune_codes ? 3 : 2) * s->n_params;
+    const uint64_t bytes = sizeof(float) * (weights + row * TUNE_AT_ONCE * s->hp.n_layers);
+    if (!k->o->ram_bytes || bytes <= k->o->ram_bytes) return QSF_OK;
+    return qsf_fail(err, QSF_E_BUDGET, "effort 4 (--effort) needs %llu MB, ram_bytes (--ram) gives %llu MB; "
+                    "effort 3 needs less", (unsigned long long)(bytes / 1000000 + 1),
+                    (unsigned long long)(k->o->ram_bytes / 1000000));
 }
 
 static qsf_status tune_all(tune_work *k, const char *model, const char *to, uint64_t *bytes, qsf_error *err)
@@ -264,16 +338,18 @@ static qsf_status tune_all(tune_work *k, const char *model, const char *to, uint
     double before, after;
     qsf_status st;
     k->n_steps = k->o->tune_steps ? k->o->tune_steps : TUNE_STEPS;
-    if ((st = qsf_tune_can(s, err)) || (st = tune_text(k, model, err)) ||
+    if ((st = qsf_tune_can(s, err)) || (st = tune_fits(k, s, err)) || (st = tune_text(k, model, err)) ||
         (st = qsf_tune_net_load(&k->net, s, err)) || (st = qsf_tune_net_read(&k->teacher, s, k->in, err)) ||
-        (st = qsf_train_new(&k->train, &k->net, err)) || (st = tune_scales(k, err)) ||
+        (st = qsf_train_new(&k->train, &k->net, k->o->tune_codes, err)) || (st = tune_scales(k, err)) ||
         (st = tune_memory(k, err)) || (st = tune_teach(k, err)) ||
         (st = tune_steps(k, &before, &after, err)))
         return st;
     if (!(after < before))
         qsf_conv_warn(k->o, "tuning (--effort 4) took the divergence of text held out from %.4f to %.4f: the "
                       "file stays as effort 3 makes it", before, after);
-    return tune_write(k, to, after < before, bytes, err);
+    st = tune_write(k, to, after < before, bytes, err);
+    if (!st && k->path) qsf_host_remove(k->in->platform, k->path);
+    return st;
 }
 
 qsf_status qsf_tune_run_file(input *in, const char *model, const char *from, const char *to,
@@ -288,6 +364,7 @@ qsf_status qsf_tune_run_file(input *in, const char *model, const char *from, con
     if (st) return st;
     st = tune_all(&k, model, to, bytes, err);
     const uint64_t rows = (uint64_t)k.at_once * k.text.len;
+    qsf_dealloc(p, k.path, k.room);
     qsf_dealloc(p, k.wanted, rows * k.m->source->hp.n_embd * sizeof *k.wanted);
     qsf_dealloc(p, k.first, (k.at_once + 1) * sizeof *k.first);
     qsf_dealloc(p, k.ids, rows * sizeof *k.ids);
@@ -302,4 +379,6 @@ qsf_status qsf_tune_run_file(input *in, const char *model, const char *from, con
     return st;
 }
 
-#undef TUNE_RATE
+#undef TUNE_CODE_RATE
+#undef TUNE_VECTOR_RATE
+#undef TUNE_SUFFIX

@@ -1,10 +1,15 @@
-/* What the ways forwards and backwards have in common: see forward.c.
+/* A network's way forwards, and the parts of it that the way back takes, too.
  * SPDX-License-Identifier: MIT */
-#ifndef QSF_TUNE_PARTS_H
-#define QSF_TUNE_PARTS_H
+#ifndef QSF_TUNE_FORWARD_H
+#define QSF_TUNE_FORWARD_H
 
 #include "tune/net.h"
 #include "tune/rows.h"
+
+/* All rows up to the final norm, whose result is r->hidden. */
+void      qsf_tune_forward(tune_run *r, const tune_net *n, const tune_batch *b);
+
+/* ---- parts ---- */
 
 /* One layer, of rows that the run has the positions of. */
 typedef struct tune_part {
