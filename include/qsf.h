@@ -123,7 +123,7 @@ typedef struct qsf_custom_file {
 /* An open model: description, tokenizer and the file from which contexts read weights. */
 typedef struct qsf_model qsf_model;
 
-/* How tensors of type I2_S in a GGUF file are stored: docs/format.md, "BitNet files".  Their sizes
+/* How tensors of type I2_S in a GGUF file are stored: docs/bitnet-files.md.  Their sizes
  * tell the layouts apart, but for Microsoft's three, of which a file does not say which it has. */
 typedef enum qsf_i2s_layout {
     QSF_I2S_AUTO = 0,           /* by size; Microsoft's is taken for that of x86 machines */
@@ -660,7 +660,7 @@ typedef qsf_status (*qsf_write_fn)(void *user, const void *bytes, size_t len);
 /* Writes a sequence with its keys and values, so that another context of the same model can go on
  * without computing them again.  The context does not keep tokens: ids are the sequence's tokens,
  * and n_ids must be qsf_seq_length.  A batch under way is not saved.  Equal keys and values make
- * equal bytes on every machine (docs/format.md, section 8).
+ * equal bytes on every machine (docs/session-files.md).
  *
  * QSF_E_UNSUPPORTED   kv_window has dropped positions
  * QSF_E_ARGUMENT      n_ids is wrong, or early exit has left a position unfinished

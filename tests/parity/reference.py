@@ -274,7 +274,8 @@ class Model:
     def turns(self, layer):
         if self.arch == "smollm3": return layer % 4 != 3
         if self.arch == "baichuan": return self.n_layers == 32
-        if self.arch in ("granite", "granitemoe", "granitehybrid"): return self.get("rope.scaling.finetuned", True)
+        if self.arch in ("granite", "granitemoe", "granitehybrid"):
+            return self.get("rope.scaling.finetuned", True)
         if self.arch == "cohere2" or (self.arch == "exaone4" and self.n_layers == 64):
             return self.is_windowed(layer)
         return self.arch not in UNMOVED

@@ -1,0 +1,179 @@
+"""What the random models of make_tiny.py are: one description each, by groups of architectures.
+SPDX-License-Identifier: MIT
+"""
+from gguf import GGMLQuantizationType as Q
+
+import gguf_types       # the types that the package lacks
+
+SMALL = dict(arch="llama", n_embd=64, n_layers=3, n_heads=4, n_kv_heads=2, n_ff=176, type=Q.F32, tied=False,
+             vocab="bpe", kv={}, c=512)
+WIDE = dict(SMALL, n_embd=256, n_layers=2, n_ff=512)
+
+def hybrids():
+    """Layers with other mixers than attention; kinds: one letter a layer, a: attention."""
+    odd = dict(SMALL, n_embd=72, n_heads=6, n_kv_heads=2, n_ff=140, n_layers=5)
+    yield "lfm2", dict(odd, arch="lfm2", tied=True, qk_norm="head", kinds="ccaca", final="token_embd_norm",
+                       kv={"shortconv.l_cache": 3, "rope.freq_base": 1e6})
+    yield "lfm2-q8_0", dict(odd, arch="lfm2", n_embd=96, n_ff=160, tied=True, qk_norm="head", kinds="cac",
+                            n_layers=3, final="token_embd_norm", type=Q.Q8_0, one=True,
+                            kv={"shortconv.l_cache": 4})
+    granite = {"embedding_scale": 3.0, "residual_scale": 0.6, "logit_scale": 2.5, "attention.scale": 0.4}
+    yield "granitehybrid", dict(odd, arch="granitehybrid", tied=True, kinds="mmam", n_layers=4,
+                                kv={**granite, "rope.scaling.finetuned": False, **ssm(144, 9, 3, 20)})
+    yield "granitehybrid-rope", dict(odd, arch="granitehybrid", kinds="ma", n_layers=2, one=True,
+                                     kv={"logit_scale": 3.0, **ssm(144, 6, 1, 16)})
+
+    yield "qwen35", dict(odd, arch="qwen35", n_heads=4, head_dim=20, tied=True, kinds="ddadd", qk_norm="head",
+                         attn_gate=True, ffn_norm="post_attention_norm", sections=[3, 2, 2, 0],
+                         kv={"rope.dimension_count": 14, "full_attention_interval": 3,
+                             **ssm(84, 6, 3, 14)})
+
+def ssm(inner, heads, groups, state, conv=4):
+    return {"ssm.conv_kernel": conv, "ssm.inner_size": inner, "ssm.state_size": state,
+            "ssm.time_step_rank": heads, "ssm.group_count": groups}
+
+def others():
+    """Architectures of which only some parts are those above, each with what it alone has; sizes that no
+    block divides."""
+    odd = dict(SMALL, n_embd=72, n_heads=6, n_kv_heads=2, n_ff=140, shaped=True)
+    layer = dict(odd, norm="layer")
+    mha = dict(layer, n_kv_heads=6, fused=True, fused_gate=False, gated=False, norm_bias=True, qkv_bias=True,
+               out_bias=True, ffn_bias=True)
+    scaled = {"embedding_scale": 3.0, "residual_scale": 0.6, "logit_scale": 2.5}
+    yarn = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+            "rope.scaling.original_context_length": 16}
+    deep = dict(odd, n_embd=24, n_heads=2, n_kv_heads=1, n_ff=36, one=True, gain=0.5)
+    yield "smollm3", dict(odd, arch="smollm3", n_layers=5, tied=True, kv={"rope.freq_base": 5e6})
+    yield "granite", dict(odd, arch="granite", tied=True, kv={**scaled, "attention.scale": 0.4})
+    yield "granite-still", dict(odd, arch="granite", one=True, kv={"logit_scale": 3.0,
+                                                                    "rope.scaling.finetuned": False})
+    yield "minicpm", dict(odd, arch="minicpm", kv=scaled)
+    yield "mistral3", dict(odd, arch="mistral3", head_dim=20, kv={
+        "attention.temperature_scale": 0.3, "rope.scaling.yarn_log_multiplier": 1.0, **yarn})
+    yield "arcee", dict(odd, arch="arcee", gated=False, rope_freqs=True)
+    yield "ernie4_5", dict(odd, arch="ernie4_5", tied=True, kv={"rope.freq_base": 5e5})
+    yield "internlm2", dict(odd, arch="internlm2")
+    yield "seed_oss", dict(odd, arch="seed_oss", head_dim=20, qkv_bias=True, ffn_norm="post_attention_norm")
+    yield "hunyuan-dense", dict(odd, arch="hunyuan-dense", head_dim=20, qk_norm="head", tied=True)
+    yield "glm4", dict(odd, arch="glm4", fused_gate=True, post=True, qkv_bias=True, head_dim=20,
+                       kv={"rope.dimension_count": 10})
+    yield "olmo2", dict(odd, arch="olmo2", flow="post", post=True, qk_norm="all")
+    yield "olmo2-window", dict(odd, arch="olmo2", n_layers=5, flow="post", post=True, qk_norm="all",
+                               kv={"attention.sliding_window": 9, **yarn})
+    yield "exaone4", dict(odd, arch="exaone4", flow="post", post=True, qk_norm="head", tied=True,
+                          rope_freqs=True)
+    yield "exaone4-window", dict(deep, arch="exaone4", n_layers=64, flow="post", post=True, qk_norm="head",
+                                 kv={"attention.sliding_window": 9})
+    yield "apertus", dict(odd, arch="apertus", gated=False, qk_norm="head", rope_freqs=True, xielu=True)
+    yield "qwen", dict(odd, arch="qwen", n_kv_heads=6, fused=True, fused_gate=False, qkv_bias=True,
+                       ff_times=2)
+    yield "baichuan", dict(deep, arch="baichuan", n_layers=32, n_kv_heads=2)
+    yield "baichuan-alibi", dict(deep, arch="baichuan", n_layers=40, n_heads=3, n_kv_heads=3)
+    yield "stablelm", dict(layer, arch="stablelm", norm_bias=True, qkv_bias=True,
+                           kv={"rope.dimension_count": 4})
+    yield "stablelm-parallel", dict(layer, arch="stablelm", norm_bias=True, flow="parallel", qk_norm="each",
+                                    kv={"rope.dimension_count": 4})
+    yield "starcoder2", dict(mha, arch="starcoder2", n_kv_heads=2, fused=False, tied=True)
+    yield "phi2", dict(mha, arch="phi2", flow="parallel", output_bias=True, kv={"rope.dimension_count": 6})
+    yield "falcon", dict(mha, arch="falcon", n_kv_heads=1, flow="parallel", qkv_bias=False, out_bias=False,
+                         ffn_bias=False, tied=True)
+    yield "falcon-two-norms", dict(mha, arch="falcon", n_kv_heads=2, flow="parallel", two_norms=True,
+                                   qkv_bias=False, out_bias=False, ffn_bias=False)
+    yield "gptneox", dict(mha, arch="gptneox", flow="serial",
+                          kv={"rope.dimension_count": 4, "use_parallel_residual": True})
+    yield "gptneox-serial", dict(mha, arch="gptneox", one=True,
+                                 kv={"rope.dimension_count": 6, "use_parallel_residual": False})
+    yield "command-r", dict(layer, arch="command-r", flow="parallel", tied=True, kv={"logit_scale": 0.6})
+    yield "command-r-norms", dict(deep, arch="command-r", norm="layer", n_layers=64, flow="parallel",
+                                  tied=True, qk_norm="each", kv={"logit_scale": 0.7})
+    yield "cohere2", dict(layer, arch="cohere2", n_layers=5, flow="parallel", tied=True,
+                          kv={"logit_scale": 0.6, "attention.sliding_window": 9})
+    yield "olmo", dict(layer, arch="olmo", no_norms=True, kv={"attention.clamp_kqv": 1.1})
+    yield "nemotron", dict(layer, arch="nemotron", norm_bias=True, gated=False,
+                           kv={"rope.dimension_count": 6})
+    yield "mpt", dict(mha, arch="mpt", norm_bias=False, qkv_bias=False, out_bias=False, ffn_bias=False,
+                      tied=True, kv={"attention.max_alibi_bias": 8.0, "attention.clamp_kqv": 1.3})
+    yield "bloom", dict(mha, arch="bloom", token_norm=True, tied=True)
+    # sections that cover all that turns: llama.cpp leaves some of others still in text
+    # llama.cpp does not read the epsilon of qwen2vl and takes 0
+    yield "qwen2vl", dict(odd, arch="qwen2vl", qkv_bias=True, tied=True, judge="reference",
+                          kv={"rope.dimension_sections": [1, 2, 3, 0], "rope.freq_base": 1e6})
+    yield "qwen3vl", dict(odd, arch="qwen3vl", head_dim=20, qk_norm="head",
+                          kv={"rope.dimension_sections": [4, 3, 3, 0]})
+
+def mixtures():
+    """Architectures with experts; their sizes are no multiples of anything."""
+    def moe(arch, n, used, ff, shared=0, kv={}, **more):
+        keys = {"expert_count": n, "expert_used_count": used, "expert_feed_forward_length": ff,
+                **({"expert_shared_feed_forward_length": shared} if shared else {}), **kv}
+        return dict(SMALL, arch=arch, n_embd=72, n_heads=6, n_kv_heads=2, n_ff=ff, shaped=True, kv=keys,
+                    experts=dict(dict(n=n, ff=ff, shared=shared), **more.pop("experts", {})), **more)
+    yield "mixtral", moe("llama", 5, 2, 44)
+    yield "mixtral-q8_0", dict(moe("llama", 4, 2, 96), n_embd=64, n_heads=4, type=Q.Q8_0)
+    yield "qwen2moe", moe("qwen2moe", 6, 3, 28, 40, qkv_bias=True, experts=dict(gate=True))
+    yield "qwen3moe", moe("qwen3moe", 9, 4, 20, head_dim=20, qk_norm="head", tied=True)
+    yield "olmoe", dict(moe("olmoe", 7, 2, 26, qk_norm="all"), n_kv_heads=6)
+    yield "granitemoe", moe("granitemoe", 5, 2, 30, 18, tied=True, kv={
+        "embedding_scale": 3.0, "residual_scale": 0.6, "logit_scale": 2.5, "attention.scale": 0.4})
+    later = dict(first=1, choice=True)
+    yield "ernie4_5-moe", moe("ernie4_5-moe", 6, 2, 26, 38, experts=later, kv={
+        "interleave_moe_layer_step": 1, "leading_dense_block_count": 1})
+    yield "glm4moe", dict(moe("glm4moe", 8, 3, 22, experts=dict(later, shared=44), qkv_bias=True, head_dim=20,
+        qk_norm="head", ffn_norm="post_attention_norm", nextn=1, kv={
+        "leading_dense_block_count": 1, "expert_shared_count": 2, "expert_gating_func": 2,
+        "expert_weights_norm": True, "expert_weights_scale": 1.7, "rope.dimension_count": 10,
+        "nextn_predict_layers": 1}), n_layers=3)
+    yield "bailingmoe2", moe("bailingmoe2", 12, 3, 18, 16, experts=dict(later, shared=32), fused=True,
+        fused_gate=False, qk_norm="head", kv={
+        "leading_dense_block_count": 1, "expert_shared_count": 2, "expert_gating_func": 2,
+        "expert_weights_norm": True, "expert_weights_scale": 2.5, "expert_group_count": 4,
+        "expert_group_used_count": 2})
+    oss = dict(moe("gpt-oss", 6, 2, 26, experts=dict(bias=True), qkv_bias=True, out_bias=True, head_dim=20,
+                   ffn_norm="post_attention_norm", sinks=True, kv={
+        "attention.sliding_window": 9, "rope.freq_base": 150000.0, "rope.scaling.type": "yarn",
+        "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 16}), n_layers=4)
+    yield "gpt-oss", oss
+    yield "gpt-oss-mxfp4", dict(oss, n_embd=64, n_heads=4, head_dim=16, n_ff=32, type=Q.Q8_0, kv={
+        **oss["kv"], "expert_feed_forward_length": 32}, experts=dict(oss["experts"], ff=32, type=Q.MXFP4))
+
+def encoders():
+    """Models that embed texts: attention in both directions, and what only they have."""
+    odd = dict(SMALL, n_embd=72, n_heads=6, n_kv_heads=6, n_ff=140, norm="layer", norm_bias=True, flow="sums",
+               token_norm=True, no_output=True, encoder=True,
+               kv={"attention.causal": False, "pooling_type": 1})
+    bert = dict(odd, arch="bert", gated=False, qkv_bias=True, out_bias=True, ffn_bias=True, types=2,
+                learned=True)
+    yield "bert", bert
+    yield "bert-rank", dict(bert, classes=1, kv={"attention.causal": False, "pooling_type": 4})
+    yield "nomic-bert", dict(odd, arch="nomic-bert", types=1, fused=True, fused_gate=False,
+                             kv={"attention.causal": False, "pooling_type": 1, "rope.freq_base": 1000.0})
+    yield "jina-bert-v2", dict(odd, arch="jina-bert-v2", types=2, qkv_bias=True, out_bias=True,
+                               ffn_bias="down", fused_gate=True)
+    yield "jina-bert-v2-norms", dict(odd, arch="jina-bert-v2", types=2, qkv_bias=True, out_bias=True,
+                                     ffn_bias="down", qk_norm="all", qk_bias=True,
+                                     kv={"attention.causal": False, "pooling_type": 2})
+    modern = dict(odd, arch="modern-bert", n_layers=5, norm_bias=False, flow="serial", no_output=False,
+                  fused=True, bare_begin=True, kv={"attention.causal": False, "pooling_type": 2,
+                  "attention.sliding_window": 8, "rope.freq_base": 160000.0, "rope.freq_base_swa": 1000.0})
+    yield "modern-bert", modern
+    gemma = dict(SMALL, arch="gemma-embedding", n_layers=7, n_embd=72, n_heads=4, n_kv_heads=1, head_dim=20,
+                 n_ff=140, tied=True, vocab="spm", qk_norm="head", post=True, encoder=True,
+                 kv={"attention.causal": False, "pooling_type": 1, "attention.sliding_window": 9,
+                     "rope.freq_base": 1e6, "rope.freq_base_swa": 10000.0})
+    yield "gemma-embedding", gemma
+    yield "gemma-embedding-dense", dict(gemma, dense=100)
+    yield "qwen3-rank", dict(SMALL, arch="qwen3", n_embd=72, n_heads=4, n_kv_heads=2, head_dim=20, n_ff=140,
+                             classes=2, kv={"pooling_type": 4})
+
+def bitnets():
+    """Ternary weights of one magnitude a matrix, in every type that may hold them; two norms more."""
+    bitnet = dict(WIDE, arch="bitnet", tied=True, ternary=True, kv={"rope.freq_base": 500000.0})
+    later = dict(bitnet, arch="bitnet-b1.58", judge="reference")
+    yield "bitnet", dict(bitnet, n_layers=3)
+    yield "bitnet-f16", dict(bitnet, type=Q.F16)
+    yield "bitnet-tq1_0", dict(bitnet, type=Q.TQ1_0)
+    yield "bitnet-tq2_0", dict(bitnet, type=Q.TQ2_0)
+    yield "bitnet-25", dict(later, arch="bitnet-25", n_embd=192, n_heads=3, n_kv_heads=3, n_ff=320)
+    yield "bitnet-b1.58", dict(later, n_layers=3)
+    yield "bitnet-b1.58-tq2_0", dict(later, type=Q.TQ2_0)
+    yield "bitnet-i2_s", dict(bitnet, n_layers=3, i2_s=True, judge="bitnet.cpp")
