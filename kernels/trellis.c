@@ -2,6 +2,18 @@
  * SPDX-License-Identifier: MIT */
 #include "trellis.h"
 
+/* x: u of eight steps; of the later four. */
+#define PAIR(x, i) \
+    (2 * (((x) >> (4 + (i)) ^ (x) >> (3 + (i)) ^ (x) >> (1 + (i))) & 1) + ((x) >> (2 + (i)) & 1))
+#define PAIRS(x) (PAIR(x, 0) << 2 | PAIR(x, 1) | PAIR(x, 2) << 6 | PAIR(x, 3) << 4)
+#define FOUR(x, by) PAIRS((x) * (by)), PAIRS(((x) + 1) * (by)), PAIRS(((x) + 2) * (by)), PAIRS(((x) + 3) * (by))
+#define SIXTEEN(by) { FOUR(0, by), FOUR(4, by), FOUR(8, by), FOUR(12, by) }
+const uint8_t qsf_trellis_pairs[2][16] = { SIXTEEN(16), SIXTEEN(1) };
+#undef PAIR
+#undef PAIRS
+#undef FOUR
+#undef SIXTEEN
+
 enum { TRELLIS_ROWS = 64 };     /* whose sums are added to what there is at once */
 
 /* y (= or +=) eight . x. */

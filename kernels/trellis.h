@@ -14,6 +14,11 @@ enum {
     QSF_TRELLIS_STRETCH = 16
 };
 
+/* The pairs of low bits of four steps' places, 2 P + Q, as bits of the first from 2 on, of the second
+ * from 0, of the third from 6, of the fourth from 4 on: what u of these steps adds to them, in [0] at
+ * four bits of u, and what u of the four steps before adds, in [1]; both together by an exclusive or. */
+extern const uint8_t qsf_trellis_pairs[2][16];
+
 /* One tile of k bits to one of 8: levels as codes, scales times 2^11, which fp16 holds exactly.
  * A tile that is not its row's first goes on from the one before it, which ends with its u. */
 typedef void qsf_trellis_unpack(uint8_t *eight, const uint8_t *tile, unsigned k, bool first);
