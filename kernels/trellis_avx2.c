@@ -20,10 +20,11 @@ QSF_TEMPLATE __m256i trellis_pairs_avx2(__m256i sum, __m256i c, __m256i four)
     return sum;
 }
 
-QSF_TEMPLATE void trellis_expand_avx2(uint8_t *eight, const uint8_t *tile, int k, bool first)
+QSF_TEMPLATE void trellis_expand_avx2(uint8_t *eight, const uint8_t *tile, const qsf_trellis_tables *levels,
+                                      int k, bool first)
 {
     trellis_tables_avx2 tables;
-    trellis_tables_make_avx2(&tables, k, 0);
+    trellis_tables_load_avx2(&tables, levels, k, 0);
     for (int i = 0; i < 64; i += 32) {
         trellis_half_avx2 half;
         trellis_begin_avx2(&half, first ? _mm256_setzero_si256() : load_avx2(tile - 64 + i), k);
@@ -37,14 +38,15 @@ QSF_TEMPLATE void trellis_expand_avx2(uint8_t *eight, const uint8_t *tile, int k
     }
 }
 
-void qsf_trellis_eight_avx2(uint8_t *eight, const uint8_t *tile, unsigned k, bool first)
+void qsf_trellis_eight_avx2(uint8_t *eight, const uint8_t *tile, const qsf_trellis_tables *tables, unsigned k,
+                            bool first)
 {
     for (int r = 0; r < 16; r++) qsf_put16(eight + 2 * r, qsf_trellis_half(tile[r]));
     switch (k) {
-    case 2:  trellis_expand_avx2(eight, tile, 2, first); break;
-    case 3:  trellis_expand_avx2(eight, tile, 3, first); break;
-    case 4:  trellis_expand_avx2(eight, tile, 4, first); break;
-    default: trellis_expand_avx2(eight, tile, 5, first); break;
+    case 2:  trellis_expand_avx2(eight, tile, tables, 2, first); break;
+    case 3:  trellis_expand_avx2(eight, tile, tables, 3, first); break;
+    case 4:  trellis_expand_avx2(eight, tile, tables, 4, first); break;
+    default: trellis_expand_avx2(eight, tile, tables, 5, first); break;
     }
 }
 

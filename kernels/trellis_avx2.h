@@ -9,35 +9,23 @@
 #ifndef QSF_TRELLIS_AVX2_H
 #define QSF_TRELLIS_AVX2_H
 
-/* level[order][m / 4] for steps of order j % 2; five bits: [0][pair].  pairs[own, before]. */
-typedef struct trellis_tables_avx2 { __m256i level[2][4], pairs[2]; } trellis_tables_avx2;
+/* Those of qsf_trellis_tables, and qsf_trellis_pairs. */
+typedef struct trellis_tables_avx2 { __m256i level[4], pairs[2]; } trellis_tables_avx2;
 
-/* flip: 0, or 128 for levels that are unsigned by 128 more. */
-QSF_TEMPLATE void trellis_tables_make_avx2(trellis_tables_avx2 *to, int k, int flip)
+QSF_TEMPLATE __m256i trellis_table_avx2(const void *p)
 {
-    const __m128i across = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    __m128i levels[4];
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p));
+}
+/* flip: 0, or 128 for levels that are unsigned by 128 more. */
+QSF_TEMPLATE void trellis_tables_load_avx2(trellis_tables_avx2 *to, const qsf_trellis_tables *from, int k,
+                                           int flip)
+{
+    const int n = k < 4 ? 2 : 4;
     QSF_UNROLL
-    for (int i = 0; i < 4; i++) {
-        const int8_t *level = qsf_trellis_levels[k - 2] + 16 * i;
-        levels[i] = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)level),
-                                  _mm_set1_epi8((char)flip));
-        to->level[1][i] = _mm256_broadcastsi128_si256(levels[i]);
-        levels[i] = _mm_shuffle_epi8(levels[i], across);
-        to->level[0][i] = _mm256_broadcastsi128_si256(levels[i]);
-    }
-    if (k == 5) {
-        const __m128i low[2] = { _mm_unpacklo_epi32(levels[0], levels[1]), _mm_unpacklo_epi32(levels[2], levels[3]) },
-            high[2] = { _mm_unpackhi_epi32(levels[0], levels[1]), _mm_unpackhi_epi32(levels[2], levels[3]) };
-        to->level[0][0] = _mm256_broadcastsi128_si256(_mm_unpacklo_epi64(low[0], low[1]));
-        to->level[0][1] = _mm256_broadcastsi128_si256(_mm_unpackhi_epi64(low[0], low[1]));
-        to->level[0][2] = _mm256_broadcastsi128_si256(_mm_unpacklo_epi64(high[0], high[1]));
-        to->level[0][3] = _mm256_broadcastsi128_si256(_mm_unpackhi_epi64(high[0], high[1]));
-    }
+    for (int i = 0; i < n; i++)
+        to->level[i] = _mm256_xor_si256(trellis_table_avx2(from->level[i]), _mm256_set1_epi8((char)flip));
     QSF_UNROLL
-    for (int i = 0; i < 2; i++)
-        to->pairs[i] = _mm256_broadcastsi128_si256(
-            _mm_loadu_si128((const __m128i *)(const void *)qsf_trellis_pairs[i]));
+    for (int i = 0; i < 2; i++) to->pairs[i] = trellis_table_avx2(qsf_trellis_pairs[i]);
 }
 
 /* Of a group's half.  Up to four bits: place[2 * (j / 4) + j % 2] has in its nibbles those of steps
@@ -103,8 +91,7 @@ QSF_TEMPLATE void trellis_fetch_avx2(trellis_half_avx2 *s, const trellis_tables_
     __m256i m[2] = { fetch_avx2(g), _mm256_setzero_si256() };
     s->last = _mm256_srli_epi32(high, 24);
     if (k == 2) {       /* a bit for each step becomes the lower of two */
-        const __m256i apart = _mm256_broadcastsi128_si256(
-            _mm_setr_epi8(0, 1, 4, 5, 16, 17, 20, 21, 64, 65, 68, 69, 80, 81, 84, 85));
+        const __m256i apart = trellis_table_avx2(qsf_trellis_apart);
         m[1] = _mm256_shuffle_epi8(apart, _mm256_and_si256(_mm256_srli_epi16(m[0], 4), nibble));
         m[0] = _mm256_shuffle_epi8(apart, _mm256_and_si256(m[0], nibble));
     } else m[1] = fetch_avx2(g + 64);
@@ -124,17 +111,19 @@ QSF_TEMPLATE __m256i trellis_step_avx2(const trellis_half_avx2 *s, const trellis
                                        int k)
 {
     const bool upper = k == 5 ? j % 2 : j / 2 % 2;
-    const __m256i *t = tables->level[k == 5 ? 0 : j % 2],
-        place = _mm256_and_si256(shift_avx2(s->place[k == 5 ? j / 2 : 2 * (j / 4) + j % 2], upper ? -4 : 0),
-                                 _mm256_set1_epi8(15)), first = _mm256_shuffle_epi8(t[0], place);
-    if (k < 4) return first;
+    const __m256i *t = tables->level, from = s->place[k == 5 ? j / 2 : 2 * (j / 4) + j % 2],
+        place = _mm256_and_si256(shift_avx2(from, upper ? -4 : 0), _mm256_set1_epi8(15));
+    if (k < 4) return _mm256_shuffle_epi8(t[j % 2], place);
     /* vpblendvb looks at the top bits */
-    const __m256i choose = shift_avx2(s->choose[0], 7 - j),
-        low = _mm256_blendv_epi8(first, _mm256_shuffle_epi8(t[1], place), choose);
-    if (k == 4) return low;
-    const __m256i high = _mm256_blendv_epi8(_mm256_shuffle_epi8(t[2], place), _mm256_shuffle_epi8(t[3], place),
-                                            choose);
-    return _mm256_blendv_epi8(low, high, shift_avx2(s->choose[1], 7 - j));
+    const __m256i choose = shift_avx2(s->choose[0], 7 - j);
+    if (k == 4)
+        return _mm256_blendv_epi8(_mm256_shuffle_epi8(t[j % 2], place), _mm256_shuffle_epi8(t[2 + j % 2], place),
+                                  choose);
+    return _mm256_blendv_epi8(_mm256_blendv_epi8(_mm256_shuffle_epi8(t[0], place),
+                                                 _mm256_shuffle_epi8(t[1], place), choose),
+                              _mm256_blendv_epi8(_mm256_shuffle_epi8(t[2], place),
+                                                 _mm256_shuffle_epi8(t[3], place), choose),
+                              shift_avx2(s->choose[1], 7 - j));
 }
 
 /* The scales of half h of a tile. */
@@ -185,8 +174,10 @@ QSF_TEMPLATE void trellis_matvec_avx2(int k, bool fold, float *y, const uint8_t 
 {
     const size_t tile = 16 + 128 * (size_t)k;
     trellis_columns_avx2 columns[TRELLIS_COLUMNS_AVX2 / 32];
+    qsf_trellis_tables levels;
     trellis_tables_avx2 tables;
-    trellis_tables_make_avx2(&tables, k, fold ? 0 : 128);
+    qsf_trellis_tables_make(&levels, (unsigned)k);
+    trellis_tables_load_avx2(&tables, &levels, k, fold ? 0 : 128);
     for (size_t from = 0, end; from < blocks; from = end) {
         end = QSF_MIN(blocks, from + TRELLIS_COLUMNS_AVX2 / QSF_TRELLIS_BLOCK);
         for (size_t i = 0; fold && i < 2 * (end - from); i++)
