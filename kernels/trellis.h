@@ -11,7 +11,8 @@ enum {
     QSF_TRELLIS_EIGHT = 32 + 16 * 64,   /* a tile of the 8-bit form, 64 columns */
     /* Blocks that are unpacked at once stay in the first cache, and are added up by themselves, in
      * every way through a set. */
-    QSF_TRELLIS_STRETCH = 16
+    QSF_TRELLIS_STRETCH = 16,
+    QSF_TRELLIS_OFFSET = 128            /* makes levels unsigned */
 };
 
 /* The pairs of low bits of four steps' places, 2 P + Q, as bits of the first from 2 on, of the second

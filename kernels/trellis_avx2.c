@@ -15,9 +15,7 @@ QSF_TARGET_BEGIN("avx2,fma,f16c")
 /* Pairs of products are at most 2 * 127 * 127. */
 QSF_TEMPLATE __m256i trellis_pairs_avx2(__m256i sum, __m256i c, __m256i four)
 {
-    sum = _mm256_add_epi32(sum, widen_avx2(_mm256_maddubs_epi16(four, c)));
-    __asm__("" : "+x"(sum));    /* one after another: GCC would run out of registers */
-    return sum;
+    return _mm256_add_epi32(sum, widen_avx2(_mm256_maddubs_epi16(four, c)));
 }
 
 QSF_TEMPLATE void trellis_expand_avx2(uint8_t *eight, const uint8_t *tile, const qsf_trellis_tables *levels,
