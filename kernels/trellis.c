@@ -6,7 +6,8 @@
 #define PAIR(x, i) \
     (2 * (((x) >> (4 + (i)) ^ (x) >> (3 + (i)) ^ (x) >> (1 + (i))) & 1) + ((x) >> (2 + (i)) & 1))
 #define PAIRS(x) (PAIR(x, 0) << 2 | PAIR(x, 1) | PAIR(x, 2) << 6 | PAIR(x, 3) << 4)
-#define FOUR(x, by) PAIRS((x) * (by)), PAIRS(((x) + 1) * (by)), PAIRS(((x) + 2) * (by)), PAIRS(((x) + 3) * (by))
+#define FOUR(x, by) \
+    PAIRS((x) * (by)), PAIRS(((x) + 1) * (by)), PAIRS(((x) + 2) * (by)), PAIRS(((x) + 3) * (by))
 #define SIXTEEN(by) { FOUR(0, by), FOUR(4, by), FOUR(8, by), FOUR(12, by) }
 const uint8_t qsf_trellis_pairs[2][16] = { SIXTEEN(16), SIXTEEN(1) };
 const uint8_t qsf_trellis_apart[16] = { 0, 1, 4, 5, 16, 17, 20, 21, 64, 65, 68, 69, 80, 81, 84, 85 };
@@ -61,7 +62,8 @@ void qsf_trellis_matmul(unsigned k, float *y, size_t ldy, const uint8_t *w, cons
                              n = QSF_MIN(x->n - m, band);
                 const qsf_act a = qsf_act_part(x, m, n, b * QSF_TRELLIS_BLOCK);
                 for (size_t i = 0; i < some; i++)
-                    unpack(eight + i * QSF_TRELLIS_EIGHT, w + (t * blocks + b + i) * tile, &tables, k, b + i == 0);
+                    unpack(eight + i * QSF_TRELLIS_EIGHT, w + (t * blocks + b + i) * tile, &tables, k,
+                           b + i == 0);
                 trellis_stretch(y + m * ldy + 16 * t, ldy, eight, &a, n, some, b == 0, multiply);
             }
 }

@@ -15,15 +15,17 @@ enum {
     QSF_TRELLIS_OFFSET = 128            /* makes levels unsigned */
 };
 
-/* The pairs of low bits of four steps' places, 2 P + Q, as bits of the first from 2 on, of the second
- * from 0, of the third from 6, of the fourth from 4 on: what u of these steps adds to them, in [0] at
- * four bits of u, and what u of the four steps before adds, in [1]; both together by an exclusive or. */
+/* The pairs of low bits of four steps' places, 2 P + Q, as bits of the first from 2 on, of the
+ * second from 0, of the third from 6, of the fourth from 4 on: what u of these steps adds to them,
+ * in [0] at four bits of u, and what u of the four steps before adds, in [1]; both together by an
+ * exclusive or. */
 extern const uint8_t qsf_trellis_pairs[2][16];
 
 /* m, a bit for each of four steps, as bits of m that lie where pairs would be in their order. */
 extern const uint8_t qsf_trellis_apart[16];
-/* Levels, 16 at a time.  Up to four bits: [order + 2 * the place's fifth bit], at the pair of low bits
- * and two bits of m; with order 0 the pair is above m, with 1 below it.  Five bits: [pair], at m. */
+/* Levels, 16 at a time.  Up to four bits: [order + 2 * the place's fifth bit], at the pair of low
+ * bits and two bits of m; with order 0 the pair is above m, with 1 below it.  Five bits: [pair], at
+ * m. */
 typedef struct qsf_trellis_tables { int8_t level[4][16]; } qsf_trellis_tables;
 void qsf_trellis_tables_make(qsf_trellis_tables *to, unsigned k);
 

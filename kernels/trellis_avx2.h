@@ -28,10 +28,10 @@ QSF_TEMPLATE void trellis_tables_load_avx2(trellis_tables_avx2 *to, const qsf_tr
     for (int i = 0; i < 2; i++) to->pairs[i] = trellis_table_avx2(qsf_trellis_pairs[i]);
 }
 
-/* Of a group's half.  Up to four bits: place[2 * (j / 4) + j % 2] has in its nibbles those of steps
- * j and j + 2, choose[0] the fifth bits.  Five bits: place[j / 2] is m of steps j and j + 1, choose
- * the pairs' low and high bits.  last: u of the group before; with up to four bits its upper nibbles,
- * moved to where the next group begins. */
+/* Of a group's half.  Up to four bits: place[2 * (j / 4) + j % 2] has in its nibbles those of
+ * steps j and j + 2, choose[0] the fifth bits.  Five bits: place[j / 2] is m of steps j and j + 1,
+ * choose the pairs' low and high bits.  last: u of the group before; with up to four bits its upper
+ * nibbles, moved to where the next group begins. */
 typedef struct trellis_half_avx2 { __m256i place[4], choose[2], last; } trellis_half_avx2;
 
 /* From u of the last group. */
@@ -40,8 +40,9 @@ QSF_TEMPLATE void trellis_begin_avx2(trellis_half_avx2 *s, __m256i u, int k)
     s->last = k == 5 ? u : _mm256_srli_epi32(u, 28);
 }
 
-/* 32 activations.  Levels are the same from both ends, so a column's weights change their signs when
- * all bits of their places do: masks of the columns below zero, as bits of a step are, and as places. */
+/* 32 activations.  Levels are the same from both ends, so a column's weights change their signs
+ * when all bits of their places do: masks of the columns below zero, as bits of a step are, and as
+ * places. */
 typedef struct trellis_columns_avx2 {
     uint8_t  size[32];
     uint32_t place[4], bit;
@@ -77,16 +78,18 @@ QSF_TEMPLATE void trellis_fetch_avx2(trellis_half_avx2 *s, const trellis_tables_
     if (k == 5) {
         const __m256i one = _mm256_or_si256(_mm256_slli_epi32(u, 1), _mm256_srli_epi32(last, 31)),
             three = _mm256_or_si256(_mm256_slli_epi32(u, 3), _mm256_srli_epi32(last, 29));
-        s->choose[0] = trellis_turn_avx2(_mm256_or_si256(_mm256_slli_epi32(u, 2), _mm256_srli_epi32(last, 30)),
-                                         x ? &x->bit : NULL);
-        s->choose[1] = trellis_turn_avx2(_mm256_xor_si256(u, _mm256_xor_si256(one, three)),
-                                         x ? &x->bit : NULL);
+        const __m256i two = _mm256_or_si256(_mm256_slli_epi32(u, 2), _mm256_srli_epi32(last, 30));
+        const uint32_t *bit = x ? &x->bit : NULL;
+        s->choose[0] = trellis_turn_avx2(two, bit);
+        s->choose[1] = trellis_turn_avx2(_mm256_xor_si256(u, _mm256_xor_si256(one, three)), bit);
         s->last = u;
         QSF_UNROLL
-        for (int i = 0; i < 4; i++) s->place[i] = trellis_turn_avx2(fetch_avx2(g + 64 * i), x ? &x->place[i] : NULL);
+        for (int i = 0; i < 4; i++)
+            s->place[i] = trellis_turn_avx2(fetch_avx2(g + 64 * i), x ? &x->place[i] : NULL);
         return;
     }
-    const __m256i low = _mm256_and_si256(u, nibble), high = _mm256_and_si256(_mm256_srli_epi16(u, 4), nibble),
+    const __m256i low = _mm256_and_si256(u, nibble),
+        high = _mm256_and_si256(_mm256_srli_epi16(u, 4), nibble),
         before = _mm256_or_si256(_mm256_slli_epi32(high, 8), last);
     __m256i m[2] = { fetch_avx2(g), _mm256_setzero_si256() };
     s->last = _mm256_srli_epi32(high, 24);
@@ -102,7 +105,8 @@ QSF_TEMPLATE void trellis_fetch_avx2(trellis_half_avx2 *s, const trellis_tables_
                                                _mm256_shuffle_epi8(tables->pairs[1], i ? low : before)),
             other = _mm256_and_si256(_mm256_xor_si256(pairs, m[i]), _mm256_set1_epi8((char)0xcc));
         s->place[2 * i] = trellis_turn_avx2(_mm256_xor_si256(m[i], other), x ? &x->place[2 * i] : NULL);
-        s->place[2 * i + 1] = trellis_turn_avx2(_mm256_xor_si256(pairs, other), x ? &x->place[2 * i + 1] : NULL);
+        s->place[2 * i + 1] = trellis_turn_avx2(_mm256_xor_si256(pairs, other),
+                                                x ? &x->place[2 * i + 1] : NULL);
     }
 }
 
@@ -117,8 +121,8 @@ QSF_TEMPLATE __m256i trellis_step_avx2(const trellis_half_avx2 *s, const trellis
     /* vpblendvb looks at the top bits */
     const __m256i choose = shift_avx2(s->choose[0], 7 - j);
     if (k == 4)
-        return _mm256_blendv_epi8(_mm256_shuffle_epi8(t[j % 2], place), _mm256_shuffle_epi8(t[2 + j % 2], place),
-                                  choose);
+        return _mm256_blendv_epi8(_mm256_shuffle_epi8(t[j % 2], place),
+                                  _mm256_shuffle_epi8(t[2 + j % 2], place), choose);
     return _mm256_blendv_epi8(_mm256_blendv_epi8(_mm256_shuffle_epi8(t[0], place),
                                                  _mm256_shuffle_epi8(t[1], place), choose),
                               _mm256_blendv_epi8(_mm256_shuffle_epi8(t[2], place),
@@ -146,6 +150,9 @@ QSF_TEMPLATE __m256 trellis_stretch_avx2(int k, trellis_half_avx2 *half, const t
 {
     __m256 acc = _mm256_setzero_ps();
     for (size_t b = at; b < at + some; b++, w += 16 + 128 * k) {
+        /* with five bits the next stretch would be waited for */
+        for (int i = 0; k == 5 && h && i < 16 + 128 * k; i += 64)
+            _mm_prefetch((const char *)w + QSF_TRELLIS_STRETCH * (16 + 128 * k) + i, _MM_HINT_T0);
         __m256i sum[4] = { _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
                            _mm256_setzero_si256() };
         for (int g = 0; g < 2; g++) {
@@ -193,10 +200,11 @@ QSF_TEMPLATE void trellis_matvec_avx2(int k, bool fold, float *y, const uint8_t 
                     const uint8_t *at = row + b * tile;
                     float *to = y + 16 * t + 8 * h;
                     trellis_half_avx2 half;
+                    const size_t some = QSF_MIN(end - b, (size_t)QSF_TRELLIS_STRETCH);
                     trellis_begin_avx2(&half, b ? load_avx2(at - 64 + 32 * h) : _mm256_setzero_si256(), k);
                     const __m256 part = trellis_stretch_avx2(k, &half, &tables, at, x, b,
-                                                             fold ? columns + 2 * (b - from) : NULL,
-                                                             QSF_MIN(end - b, (size_t)QSF_TRELLIS_STRETCH), h, add);
+                                                             fold ? columns + 2 * (b - from) : NULL, some, h,
+                                                             add);
                     _mm256_storeu_ps(to, _mm256_add_ps(_mm256_loadu_ps(to), part));
                 }
         }

@@ -13,11 +13,13 @@ QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 
 #include "tiles_avx512.h"
 
-/* Those of qsf_trellis_tables, and qsf_trellis_pairs.  Of a group, up to four bits: place[2 * (j / 4)
- * + j % 2] has in its nibbles the places of steps j and j + 2, choose[0] their fifth bits.  Five bits:
- * place[j / 2] is m of steps j and j + 1, choose the pairs' low and high bits.  last: u of the group
- * before. */
-typedef struct trellis_state_avx512 { __m512i level[4], pairs[2], place[4], choose[2], last; } trellis_state_avx512;
+/* Those of qsf_trellis_tables, and qsf_trellis_pairs.  Of a group, up to four bits:
+ * place[2 * (j / 4) + j % 2] has in its nibbles the places of steps j and j + 2, choose[0] their
+ * fifth bits.  Five bits: place[j / 2] is m of steps j and j + 1, choose the pairs' low and high
+ * bits.  last: u of the group before. */
+typedef struct trellis_state_avx512 {
+    __m512i level[4], pairs[2], place[4], choose[2], last;
+} trellis_state_avx512;
 
 QSF_TEMPLATE __m512i trellis_table_avx512(const void *p)
 {

@@ -1,5 +1,5 @@
-/* Tiles of the trellis forms times activations with AVX-512 VNNI: what sets with VBMI and without it
- * share.  Who includes it defines first, in a target region:
+/* Tiles of the trellis forms times activations with AVX-512 VNNI: what sets with VBMI and without
+ * it share.  Who includes it defines first, in a target region:
  * SPDX-License-Identifier: MIT
  *
  *   SET                     what names end in
@@ -23,7 +23,8 @@ QSF_TEMPLATE __m512 NAMED(scales)(const uint8_t *w)
 /* acc + what 64 columns add; s: sums of the activations. */
 QSF_TEMPLATE __m512 NAMED(add)(__m512 acc, __m512i sum, __m512 scale, const float *s, float d)
 {
-    const __m512 f = _mm512_sub_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(QSF_TRELLIS_OFFSET * (s[0] + s[1])));
+    const __m512 offset = _mm512_set1_ps(QSF_TRELLIS_OFFSET * (s[0] + s[1])),
+        f = _mm512_sub_ps(_mm512_cvtepi32_ps(sum), offset);
     return _mm512_fmadd_ps(_mm512_set1_ps(d), _mm512_mul_ps(scale, f), acc);
 }
 

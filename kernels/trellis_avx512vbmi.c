@@ -27,9 +27,11 @@ static const struct trellis_order { uint8_t m[8], third[8], low[8]; } trellis_or
 /* Bits of m that lie side by side. */
 QSF_TEMPLATE int trellis_m_bits(int k) { return k == 2 ? 1 : k == 5 ? 4 : 2; }
 
-/* The steps' tables; of a group planes of m, of m's third bit, and the pairs of low bits of even and of
- * odd steps.  last: u of the group before. */
-typedef struct trellis_state_avx512vbmi { __m512i table[8], m[4], third, pair[2], last; } trellis_state_avx512vbmi;
+/* The steps' tables; of a group planes of m, of m's third bit, and the pairs of low bits of even
+ * and of odd steps.  last: u of the group before. */
+typedef struct trellis_state_avx512vbmi {
+    __m512i table[8], m[4], third, pair[2], last;
+} trellis_state_avx512vbmi;
 
 QSF_TEMPLATE void trellis_tables_avx512vbmi(trellis_state_avx512vbmi *s, int k)
 {

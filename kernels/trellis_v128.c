@@ -9,9 +9,9 @@ QSF_V128_BEGIN
 
 typedef uint32_t v4u __attribute__((vector_size(16)));
 
-/* Of a group's quarter, as trellis_avx2.h has them.  Up to four bits: place[2 * (j / 4) + j % 2] has in
- * its nibbles the places of steps j and j + 2, choose[0] their fifth bits.  Five bits: place[j / 2] is m
- * of steps j and j + 1, choose the pairs' low and high bits. */
+/* Of a group's quarter, as trellis_avx2.h has them.  Up to four bits: place[2 * (j / 4) + j % 2]
+ * has in its nibbles the places of steps j and j + 2, choose[0] their fifth bits.  Five bits:
+ * place[j / 2] is m of steps j and j + 1, choose the pairs' low and high bits. */
 typedef struct trellis_quarter_v128 { v16b place[4], choose[2]; } trellis_quarter_v128;
 
 QSF_TEMPLATE v16b trellis_high_v128(v16b v) { return v16_shift(v, -4) & v16_set1(15); }
@@ -50,10 +50,14 @@ QSF_TEMPLATE void trellis_fetch_v128(trellis_quarter_v128 *s, const uint8_t *g, 
 }
 
 /* All bits of the bytes whose bit j is set. */
-QSF_TEMPLATE v16b trellis_chosen_v128(v16b bits, int j) { return v16_above(v16_set1(0), v16_shift(bits, 7 - j)); }
+QSF_TEMPLATE v16b trellis_chosen_v128(v16b bits, int j)
+{
+    return v16_above(v16_set1(0), v16_shift(bits, 7 - j));
+}
 
 /* Columns 4j to 4j + 3 of a group: levels.  Upper tables have what differs from the lower ones. */
-QSF_TEMPLATE v16b trellis_step_v128(const trellis_quarter_v128 *s, const qsf_trellis_tables *tables, int j, int k)
+QSF_TEMPLATE v16b trellis_step_v128(const trellis_quarter_v128 *s, const qsf_trellis_tables *tables, int j,
+                                    int k)
 {
     const bool upper = k == 5 ? j % 2 : j / 2 % 2;
     const int8_t(*t)[16] = tables->level;
@@ -62,12 +66,13 @@ QSF_TEMPLATE v16b trellis_step_v128(const trellis_quarter_v128 *s, const qsf_tre
     if (k < 4) return v16_table(t[j % 2], place);
     const v16b here = trellis_chosen_v128(s->choose[0], j);
     if (k == 4) return v16_table(t[j % 2], place) ^ (v16_table(t[2 + j % 2], place) & here);
-    return v16_table(t[0], place) ^ (v16_table(t[1], place) & here)
-           ^ ((v16_table(t[2], place) ^ (v16_table(t[3], place) & here)) & trellis_chosen_v128(s->choose[1], j));
+    const v16b low = v16_table(t[0], place) ^ (v16_table(t[1], place) & here),
+        more = v16_table(t[2], place) ^ (v16_table(t[3], place) & here);
+    return low ^ (more & trellis_chosen_v128(s->choose[1], j));
 }
 
-QSF_TEMPLATE void trellis_expand_v128(uint8_t *to, const uint8_t *from, const qsf_trellis_tables *tables, v4u last,
-                                      int k)
+QSF_TEMPLATE void trellis_expand_v128(uint8_t *to, const uint8_t *from, const qsf_trellis_tables *tables,
+                                      v4u last, int k)
 {
     trellis_quarter_v128 s;
     for (int g = 0; g < 2; g++, from += 64 * k, to += 512) {
@@ -78,8 +83,8 @@ QSF_TEMPLATE void trellis_expand_v128(uint8_t *to, const uint8_t *from, const qs
     }
 }
 
-void qsf_trellis_eight_v128(uint8_t *eight, const uint8_t *tile, const qsf_trellis_tables *levels, unsigned k,
-                            bool first)
+void qsf_trellis_eight_v128(uint8_t *eight, const uint8_t *tile, const qsf_trellis_tables *levels,
+                            unsigned k, bool first)
 {
     qsf_trellis_tables tables;
     v16b t[4];
