@@ -324,6 +324,7 @@ void qsf_matmul_avx512(qsf_kernels *k)
     qsf_five_fill_avx512(k);
     qsf_super_avx512(k);
     qsf_iq_avx512(k);
+    qsf_trellis_avx512(k);
 }
 
 QSF_TARGET_END

@@ -226,47 +226,16 @@ QSF_EACH_GGML_FORM(FORM_AVXVNNI)
 #undef FORM_AVXVNNI
 
 /* ---- trellises: as in trellis_avx2.c, with levels made unsigned ---- */
-QSF_TEMPLATE void trellis_matvec_avxvnni(int k, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
-                                         size_t blocks)
+QSF_TEMPLATE __m256i trellis_dot_avxvnni(__m256i sum, __m256i c, __m256i four)
 {
-    trellis_tables_avx2 tables;
-    trellis_tables_make_avx2(&tables, k, 128);
-    for (size_t t = 0; t < tiles; t++, y += 16) {
-        trellis_half_avx2 half[2];
-        __m256 acc[2] = { _mm256_setzero_ps(), _mm256_setzero_ps() }, total[2] = { acc[0], acc[1] };
-        half[0].last = half[1].last = _mm256_setzero_si256();
-        for (size_t b = 0; b < blocks; b++, w += 16 + 128 * k) {
-            const int8_t *q = x->q + 64 * b;
-            const float sq = x->s[2 * b] + x->s[2 * b + 1];
-            __m256i sum[2] = { _mm256_setzero_si256(), _mm256_setzero_si256() };
-            for (int g = 0; g < 2; g++) {
-                QSF_UNROLL
-                for (int h = 0; h < 2; h++) {
-                    trellis_fetch_avx2(&half[h], w + 16 + 64 * k * g + 32 * h, k);
-                    QSF_UNROLL
-                    for (int j = 0; j < 8; j++)
-                        sum[h] = DPBUSD_AVXVNNI(sum[h], trellis_step_avx2(&half[h], &tables, j, k),
-                                                quad_avx2(q, 8 * g + j));
-                }
-            }
-            QSF_UNROLL
-            for (int h = 0; h < 2; h++) {
-                const __m256 scale = trellis_scales_avx2(w, h);
-                acc[h] = value_avxvnni(acc[h], sum[h], scale, scale, x->d[b], sq, QSF_F_8);
-            }
-            if ((b + 1) % QSF_TRELLIS_STRETCH == 0) trellis_stretch_avx2(total, acc);
-        }
-        trellis_stretch_avx2(total, acc);
-        _mm256_storeu_ps(y, total[0]);
-        _mm256_storeu_ps(y + 8, total[1]);
-    }
+    return DPBUSD_AVXVNNI(sum, c, four);
 }
 #    define FORM_AVXVNNI(K)                                                                                  \
         static void matvec_TR##K##_avxvnni(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,       \
                                            size_t blocks, uint32_t block)                                    \
         {                                                                                                    \
             (void)block;                                                                                     \
-            trellis_matvec_avxvnni(K, y, w, x, tiles, blocks);                                               \
+            trellis_matvec_avx2(K, false, y, w, x, tiles, blocks, trellis_dot_avxvnni);                      \
         }                                                                                                    \
         static void matmul_TR##K##_avxvnni(float *y, size_t ldy, const uint8_t *w, const qsf_act *x,         \
                                            size_t tiles, size_t blocks, uint32_t block)                      \

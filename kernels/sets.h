@@ -37,6 +37,7 @@ void qsf_super_avx512(qsf_kernels *k);
 /* The trellis forms' part. */
 void qsf_trellis_scalar(qsf_kernels *k);
 void qsf_trellis_avx2(qsf_kernels *k);
+void qsf_trellis_avx512(qsf_kernels *k);
 
 /* Kernel templates are inlined whole: their form, count and flags are constants there; QSF_UNROLL
  * before a loop whose count is one of them puts all of it in line, so that its arrays are

@@ -2,6 +2,32 @@
  * SPDX-License-Identifier: MIT */
 #include "trellis.h"
 
+/* x: u of eight steps; of the later four. */
+#define PAIR(x, i) \
+    (2 * (((x) >> (4 + (i)) ^ (x) >> (3 + (i)) ^ (x) >> (1 + (i))) & 1) + ((x) >> (2 + (i)) & 1))
+#define PAIRS(x) (PAIR(x, 0) << 2 | PAIR(x, 1) | PAIR(x, 2) << 6 | PAIR(x, 3) << 4)
+#define FOUR(x, by) \
+    PAIRS((x) * (by)), PAIRS(((x) + 1) * (by)), PAIRS(((x) + 2) * (by)), PAIRS(((x) + 3) * (by))
+#define SIXTEEN(by) { FOUR(0, by), FOUR(4, by), FOUR(8, by), FOUR(12, by) }
+const uint8_t qsf_trellis_pairs[2][16] = { SIXTEEN(16), SIXTEEN(1) };
+const uint8_t qsf_trellis_apart[16] = { 0, 1, 4, 5, 16, 17, 20, 21, 64, 65, 68, 69, 80, 81, 84, 85 };
+#undef PAIR
+#undef PAIRS
+#undef FOUR
+#undef SIXTEEN
+
+void qsf_trellis_tables_make(qsf_trellis_tables *to, unsigned k)
+{
+    for (int i = 0; i < 64; i++) {
+        const int8_t level = qsf_trellis_levels[k - 2][i];
+        if (k == 5) to->level[i % 4][i / 4] = level;
+        else if (i < 32) {
+            to->level[i / 16 * 2][i % 4 * 4 + i / 4 % 4] = level;
+            to->level[i / 16 * 2 + 1][i % 16] = level;
+        }
+    }
+}
+
 enum { TRELLIS_ROWS = 64 };     /* whose sums are added to what there is at once */
 
 /* y (= or +=) eight . x. */
@@ -26,6 +52,8 @@ void qsf_trellis_matmul(unsigned k, float *y, size_t ldy, const uint8_t *w, cons
                         size_t blocks, qsf_trellis_unpack *unpack, qsf_trellis_multiply *multiply)
 {
     _Alignas(64) uint8_t eight[QSF_TRELLIS_STRETCH * QSF_TRELLIS_EIGHT];
+    qsf_trellis_tables tables;
+    qsf_trellis_tables_make(&tables, k);
     const size_t band = qsf_band_rows(x->cols), tile = 16 + 128 * (size_t)k;
     for (size_t m = 0; m < x->n; m += band)
         for (size_t t = 0; t < tiles; t++)
@@ -34,7 +62,8 @@ void qsf_trellis_matmul(unsigned k, float *y, size_t ldy, const uint8_t *w, cons
                              n = QSF_MIN(x->n - m, band);
                 const qsf_act a = qsf_act_part(x, m, n, b * QSF_TRELLIS_BLOCK);
                 for (size_t i = 0; i < some; i++)
-                    unpack(eight + i * QSF_TRELLIS_EIGHT, w + (t * blocks + b + i) * tile, k, b + i == 0);
+                    unpack(eight + i * QSF_TRELLIS_EIGHT, w + (t * blocks + b + i) * tile, &tables, k,
+                           b + i == 0);
                 trellis_stretch(y + m * ldy + 16 * t, ldy, eight, &a, n, some, b == 0, multiply);
             }
 }

@@ -12,55 +12,22 @@ QSF_TARGET_BEGIN("avx2,fma,f16c")
 #include "tiles_avx2.h"
 #include "trellis_avx2.h"
 
-QSF_TEMPLATE void trellis_matvec_avx2(int k, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
-                                      size_t blocks)
+/* Pairs of products are at most 2 * 127 * 127. */
+QSF_TEMPLATE __m256i trellis_pairs_avx2(__m256i sum, __m256i c, __m256i four)
 {
-    trellis_tables_avx2 tables;
-    trellis_tables_make_avx2(&tables, k, 0);
-    for (size_t t = 0; t < tiles; t++, y += 16) {
-        trellis_half_avx2 half[2];
-        __m256 acc[2] = { _mm256_setzero_ps(), _mm256_setzero_ps() }, total[2] = { acc[0], acc[1] };
-        half[0].last = half[1].last = _mm256_setzero_si256();
-        for (size_t b = 0; b < blocks; b++, w += 16 + 128 * k) {
-            const int8_t *q = x->q + 64 * b;
-            /* |q| times levels with q's sign: pairs of products are at most 2 * 127 * 127 */
-            __m256i sum[2] = { _mm256_setzero_si256(), _mm256_setzero_si256() };
-            for (int g = 0; g < 2; g++) {
-                QSF_UNROLL
-                for (int h = 0; h < 2; h++)
-                    trellis_fetch_avx2(&half[h], w + 16 + 64 * k * g + 32 * h, k);
-                QSF_UNROLL
-                for (int j = 0; j < 8; j++) {
-                    const __m256i a = quad_avx2(q, 8 * g + j), size = _mm256_abs_epi8(a);
-                    QSF_UNROLL
-                    for (int h = 0; h < 2; h++) {
-                        const __m256i c = trellis_step_avx2(&half[h], &tables, j, k);
-                        const __m256i products = _mm256_maddubs_epi16(size, _mm256_sign_epi8(c, a));
-                        sum[h] = _mm256_add_epi32(sum[h], widen_avx2(products));
-                    }
-                }
-            }
-            QSF_UNROLL
-            for (int h = 0; h < 2; h++)
-                acc[h] = _mm256_fmadd_ps(_mm256_mul_ps(trellis_scales_avx2(w, h), _mm256_set1_ps(x->d[b])),
-                                         _mm256_cvtepi32_ps(sum[h]), acc[h]);
-            if ((b + 1) % QSF_TRELLIS_STRETCH == 0) trellis_stretch_avx2(total, acc);
-        }
-        trellis_stretch_avx2(total, acc);
-        _mm256_storeu_ps(y, total[0]);
-        _mm256_storeu_ps(y + 8, total[1]);
-    }
+    return _mm256_add_epi32(sum, widen_avx2(_mm256_maddubs_epi16(four, c)));
 }
 
-QSF_TEMPLATE void trellis_expand_avx2(uint8_t *eight, const uint8_t *tile, int k, bool first)
+QSF_TEMPLATE void trellis_expand_avx2(uint8_t *eight, const uint8_t *tile, const qsf_trellis_tables *levels,
+                                      int k, bool first)
 {
     trellis_tables_avx2 tables;
-    trellis_tables_make_avx2(&tables, k, 0);
+    trellis_tables_load_avx2(&tables, levels, k, 0);
     for (int i = 0; i < 64; i += 32) {
         trellis_half_avx2 half;
-        half.last = first ? _mm256_setzero_si256() : load_avx2(tile - 64 + i);
+        trellis_begin_avx2(&half, first ? _mm256_setzero_si256() : load_avx2(tile - 64 + i), k);
         for (int g = 0; g < 2; g++) {
-            trellis_fetch_avx2(&half, tile + 16 + 64 * k * g + i, k);
+            trellis_fetch_avx2(&half, &tables, tile + 16 + 64 * k * g + i, NULL, k);
             QSF_UNROLL
             for (int j = 0; j < 8; j++)
                 _mm256_storeu_si256((__m256i *)(void *)(eight + 32 + 512 * g + 64 * j + i),
@@ -69,14 +36,15 @@ QSF_TEMPLATE void trellis_expand_avx2(uint8_t *eight, const uint8_t *tile, int k
     }
 }
 
-void qsf_trellis_eight_avx2(uint8_t *eight, const uint8_t *tile, unsigned k, bool first)
+void qsf_trellis_eight_avx2(uint8_t *eight, const uint8_t *tile, const qsf_trellis_tables *tables, unsigned k,
+                            bool first)
 {
     for (int r = 0; r < 16; r++) qsf_put16(eight + 2 * r, qsf_trellis_half(tile[r]));
     switch (k) {
-    case 2:  trellis_expand_avx2(eight, tile, 2, first); break;
-    case 3:  trellis_expand_avx2(eight, tile, 3, first); break;
-    case 4:  trellis_expand_avx2(eight, tile, 4, first); break;
-    default: trellis_expand_avx2(eight, tile, 5, first); break;
+    case 2:  trellis_expand_avx2(eight, tile, tables, 2, first); break;
+    case 3:  trellis_expand_avx2(eight, tile, tables, 3, first); break;
+    case 4:  trellis_expand_avx2(eight, tile, tables, 4, first); break;
+    default: trellis_expand_avx2(eight, tile, tables, 5, first); break;
     }
 }
 
@@ -85,7 +53,7 @@ void qsf_trellis_eight_avx2(uint8_t *eight, const uint8_t *tile, unsigned k, boo
                                     size_t blocks, uint32_t block)                                          \
     {                                                                                                       \
         (void)block;                                                                                        \
-        trellis_matvec_avx2(K, y, w, x, tiles, blocks);                                                     \
+        trellis_matvec_avx2(K, true, y, w, x, tiles, blocks, trellis_pairs_avx2);                           \
     }                                                                                                       \
     static void matmul_TR##K##_avx2(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, \
                                     size_t blocks, uint32_t block)                                          \

@@ -332,7 +332,11 @@ QSF_TEMPLATE v16b v16_join(v16b a, v16b b, int n, int m)
 }
 QSF_TEMPLATE v16b v16_table(const int8_t *table, v16b i)
 {
+#  if defined(__wasm_relaxed_simd__)
+    return wasm_i8x16_relaxed_swizzle(wasm_v128_load(table), i);
+#  else
     return wasm_i8x16_swizzle(wasm_v128_load(table), i);
+#  endif
 }
 QSF_TEMPLATE v16b v16_even(v16b a, v16b b)
 {
