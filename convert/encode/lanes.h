@@ -16,11 +16,7 @@ enum {
     ENCODE_WINDOW = 32,         /* columns that a search of the trellis looks at */
     ENCODE_GROUP = 64,          /* columns of a trellis that share a scale; factors are padded to them */
     ENCODE_BLOCK = 64,          /* side of a block of the factor's arithmetic */
-    ENCODE_STATES = 8,
-    ENCODE_WAYS = 2 * ENCODE_STATES,    /* survivors of a search: two ways to each state */
-    /* a trellis' scale: the byte e, up to the most, says the float of the bits (e + bias) << 20 */
-    ENCODE_SCALE_BIAS = 800, ENCODE_SCALE_MOST = 255,
-    ENCODE_SCALES_BESIDE = 2            /* so many above and below the plain search's are tried */
+    ENCODE_STATES = 8
 };
 
 /* L, lower triangular, of inverse(H) = L L'.  Rounding column i of a row wrong by e * L[i][i] is

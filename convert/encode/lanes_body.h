@@ -110,48 +110,33 @@ static vf LANE(path_cost)(const encode_levels *q, const float *w, const float *w
     return best * scale * scale;
 }
 
-static inline vi LANE(scale_byte)(vf scale) { return (LANE_BITS(scale) >> 20) - ENCODE_SCALE_BIAS; }
-
-/* Of the nearest byte that says one. */
-static inline vf LANE(scale_of)(vi e)
-{
-    const vi least = (vi){ 0 } + 1, most = (vi){ 0 } + ENCODE_SCALE_MOST;
-    e = LANE(choose_int)(LANE_LESS(e, least), least, e);
-    e = LANE(choose_int)(LANE_LESS(most, e), most, e);
-    return LANE_FLOAT((e + ENCODE_SCALE_BIAS) << 20);
-}
-
-/* 0: the group's values are all 0. */
-static inline void LANE(put_scale)(encode_trellis *t, uint32_t g, int lane, vi byte)
-{
-    const size_t at = (size_t)ENCODE_ROWS * g + lane;
-    LANE(put_bytes)(t->scale_byte + at, byte);
-    LANE(store)(t->scale + at, LANE_FLOAT(LANE_LESS((vi){ 0 }, byte) & LANE_BITS(LANE(scale_of)(byte))));
-}
-
 /* The best scale of group g: of those that a byte can say, 8 to an octave, the n_scales that are
  * next below twice the one that clips nothing.  So high, because errors of columns that count for
  * much more than others (the sink's) stretch what is still open, and because the more scales there
  * are, the nearer one of them brings such a column to a level. */
-static void LANE(find_scale)(encode_trellis *t, uint32_t g, int lane)
+static void LANE(find_scale)(const encode_trellis *t, uint32_t g, int lane)
 {
+    enum { BIAS = 800, MOST = 255 };      /* the byte e says the float whose bits are (e + 800) << 20 */
     const float *w = t->w + (size_t)ENCODE_ROWS * ENCODE_GROUP * g + lane;
-    const vi none = { 0 };
+    const vi none = { 0 }, least = none + 1, top = none + MOST;
     vf most = { 0 }, cost = LANE(all)(INFINITY);
     for (uint32_t i = 0; i < ENCODE_GROUP; i++) {
         const vf x = LANE(size)(LANE(load)(w + (size_t)ENCODE_ROWS * i));
         most = LANE(choose)(LANE_LESS(most, x), x, most);
     }
-    vi e = LANE(scale_byte)(most * (2.0f / 127.0f)), best = none;
-    e = LANE(choose_int)(LANE_LESS(none + ENCODE_SCALE_MOST, e), none + ENCODE_SCALE_MOST, e);
+    vi e = (LANE_BITS(most * (2.0f / 127.0f)) >> 20) - BIAS, best = none;
+    e = LANE(choose_int)(LANE_LESS(top, e), top, e);
     for (uint32_t k = 0; k < t->q->n_scales; k++, e -= 1) {
+        const vi now = LANE(choose_int)(LANE_LESS(e, least), least, e);
         const vf c = LANE(path_cost)(t->q, w, t->f->weight + (size_t)ENCODE_GROUP * g, ENCODE_GROUP,
-                                     LANE(scale_of)(e));
+                                     LANE_FLOAT((now + BIAS) << 20));
         const vi better = LANE_LESS(c, cost) & LANE_LESS(none, e);
         best = LANE(choose_int)(better, e, best);
         cost = LANE(choose)(better, c, cost);
     }
-    LANE(put_scale)(t, g, lane, best);
+    const vi some = LANE_LESS(none, best);
+    LANE(put_bytes)(t->scale_byte + (size_t)ENCODE_ROWS * g + lane, best);
+    LANE(store)(t->scale + (size_t)ENCODE_ROWS * g + lane, LANE_FLOAT(some & ((best + BIAS) << 20)));
 }
 
 static inline vf LANE(scale_at)(const encode_trellis *t, uint32_t column, int lane)
@@ -170,22 +155,21 @@ static inline vf LANE(inverse)(vf scale)
 
 typedef struct LANE(search) {
     float l[ENCODE_WINDOW][ENCODE_WINDOW];      /* L's rows and columns of the window */
-    /* Survivor 2 s + r is the r-th best way to state s. */
-    vf    e[2][ENCODE_WINDOW][ENCODE_WAYS];     /* the errors of each survivor, and of the next ones */
-    vf    metric[ENCODE_WAYS];
-    vi    path[ENCODE_WAYS];                    /* bit c is u of column c */
+    vf    e[2][ENCODE_WINDOW][ENCODE_STATES];   /* the errors of each survivor, and of the next ones */
+    vf    metric[ENCODE_STATES];
+    vi    path[ENCODE_STATES];                  /* bit c is u of column c */
 } LANE(search);
 
-/* Column c: every survivor's two ways on, and for each state the better ways in. */
+/* Column c: every survivor's two ways on, and for each state the better way in. */
 static inline void LANE(search_step)(LANE(search) *k, const encode_levels *q, const float *l, int c, vf w,
                                      vf scale)
 {
     const vf inverse = LANE(inverse)(scale);
-    vf (*from)[ENCODE_WAYS] = k->e[c & 1], (*to)[ENCODE_WAYS] = k->e[~c & 1];
-    vf way[ENCODE_WAYS][2], metric[ENCODE_WAYS];
-    vi path[ENCODE_WAYS];
+    vf (*from)[ENCODE_STATES] = k->e[c & 1], (*to)[ENCODE_STATES] = k->e[~c & 1];
+    vf way[ENCODE_STATES][2], metric[ENCODE_STATES];
+    vi path[ENCODE_STATES];
     const float over = 1.0f / l[c];
-    for (int s = 0; s < ENCODE_WAYS; s += 4) {
+    for (int s = 0; s < ENCODE_STATES; s += 4) {
         vf a0 = w, a1 = w, a2 = w, a3 = w;
         for (int i = 0; i < c; i++) {
             const float by = l[i];
@@ -197,42 +181,19 @@ static inline void LANE(search_step)(LANE(search) *k, const encode_levels *q, co
         const vf a[4] = { a0, a1, a2, a3 };
         for (int j = 0; j < 4; j++)
             for (int u = 0; u < 2; u++) {
-                const vf level = LANE(nearest)(q, LANE(subset)((s + j) / 2, u), a[j] * inverse);
+                const vf level = LANE(nearest)(q, LANE(subset)(s + j, u), a[j] * inverse);
                 way[s + j][u] = (a[j] - level * scale) * over;
             }
     }
     for (int s = 0; s < ENCODE_STATES; s++) {
-        const int a = 2 * (s >> 1), in[4] = { a, a + 1, a + 8, a + 9 }, u = s & 1;
-        vf best = LANE(all)(INFINITY), next = best;
-        vi is[4] = { 0 }, then[4] = { 0 };      /* masks: which of the four ways in */
-        for (int j = 0; j < 4; j++) {
-            const vf cost = k->metric[in[j]] + way[in[j]][u] * way[in[j]][u];
-            const vi first = LANE_LESS(cost, best), second = LANE_LESS(cost, next);
-            for (int i = 0; i < j; i++) {
-                then[i] = LANE(choose_int)(first, is[i], then[i] & ~second);
-                is[i] &= ~first;
-            }
-            is[j] = first;
-            then[j] = second & ~first;
-            next = LANE(choose)(first, best, LANE(choose)(second, cost, next));
-            best = LANE(choose)(first, cost, best);
-        }
-        metric[2 * s] = best;
-        metric[2 * s + 1] = next;
-        for (int r = 0; r < 2; r++) {
-            const vi *m = r ? then : is;
-            vi p = { 0 };
-            for (int j = 0; j < 4; j++) p |= m[j] & k->path[in[j]];
-            path[2 * s + r] = p | ((vi){ 0 } + (int32_t)((uint32_t)u << c));
-            for (int i = 0; i < c; i++) {
-                const vf x = LANE(choose)(m[1], from[i][in[1]], from[i][in[0]]),
-                         y = LANE(choose)(m[3], from[i][in[3]], from[i][in[2]]);
-                to[i][2 * s + r] = LANE(choose)(m[2] | m[3], y, x);
-            }
-            const vf x = LANE(choose)(m[1], way[in[1]][u], way[in[0]][u]),
-                     y = LANE(choose)(m[3], way[in[3]][u], way[in[2]][u]);
-            to[c][2 * s + r] = LANE(choose)(m[2] | m[3], y, x);
-        }
+        const int a = s >> 1, b = a | 4, u = s & 1;
+        const vf ca = k->metric[a] + way[a][u] * way[a][u], cb = k->metric[b] + way[b][u] * way[b][u];
+        const vi second = LANE_LESS(cb, ca);
+        metric[s] = LANE(choose)(second, cb, ca);
+        path[s] = LANE(choose_int)(second, k->path[b], k->path[a]);
+        path[s] |= (vi){ 0 } + (int32_t)((uint32_t)u << c);
+        for (int i = 0; i < c; i++) to[i][s] = LANE(choose)(second, from[i][b], from[i][a]);
+        to[c][s] = LANE(choose)(second, way[b][u], way[a][u]);
     }
     memcpy(k->metric, metric, sizeof metric);
     memcpy(k->path, path, sizeof path);
@@ -243,7 +204,7 @@ static inline vi LANE(search_best)(const LANE(search) *k)
 {
     vf least = k->metric[0];
     vi path = k->path[0];
-    for (int s = 1; s < ENCODE_WAYS; s++) {
+    for (int s = 1; s < ENCODE_STATES; s++) {
         const vi better = LANE_LESS(k->metric[s], least);
         least = LANE(choose)(better, k->metric[s], least);
         path = LANE(choose_int)(better, k->path[s], path);
@@ -296,51 +257,6 @@ static inline void LANE(search_rows)(LANE(search) *k, const encode_factor *f, ui
     }
 }
 
-static inline void LANE(search_window)(LANE(search) *k, const encode_trellis *t, uint32_t from, uint32_t n,
-                                       int lane, vi state)
-{
-    for (int s = 0; s < ENCODE_WAYS; s++) {
-        const vi here = s % 2 ? (vi){ 0 } : LANE_SAME(state, (vi){ 0 } + s / 2);
-        k->metric[s] = LANE(choose)(here, (vf){ 0 }, LANE(all)(1e30f));
-        k->path[s] = (vi){ 0 };
-    }
-    for (uint32_t c = 0; c < n; c++)
-        LANE(search_step)(k, t->q, k->l[c], (int)c,
-                          LANE(load)(t->w + (size_t)ENCODE_ROWS * (from + c) + lane),
-                          LANE(scale_at)(t, from + c, lane));
-}
-
-static inline vf LANE(search_least)(const LANE(search) *k)
-{
-    vf least = k->metric[0];
-    for (int s = 1; s < ENCODE_WAYS; s++)
-        least = LANE(choose)(LANE_LESS(k->metric[s], least), k->metric[s], least);
-    return least;
-}
-
-/* Before the first column of a group is settled: its scale again, of those beside it, by what the
- * search makes of the first window and a plain path of the rest. */
-static void LANE(refine_scale)(LANE(search) *k, encode_trellis *t, uint32_t from, int lane, vi state)
-{
-    const uint32_t g = from / ENCODE_GROUP, rest = from + ENCODE_WINDOW;
-    const vf was = LANE(scale_at)(t, from, lane);
-    const vi some = LANE_LESS((vf){ 0 }, was), byte = some & LANE(scale_byte)(was);
-    vi best = byte;
-    vf least = LANE(all)(INFINITY);
-    for (int by = -ENCODE_SCALES_BESIDE; by <= ENCODE_SCALES_BESIDE; by++) {
-        const vi now = some & LANE(scale_byte)(LANE(scale_of)(byte + by));
-        LANE(put_scale)(t, g, lane, now);
-        LANE(search_window)(k, t, from, ENCODE_WINDOW, lane, state);
-        const vf cost = LANE(search_least)(k) +
-                        LANE(path_cost)(t->q, t->w + (size_t)ENCODE_ROWS * rest + lane, t->f->weight + rest,
-                                        ENCODE_GROUP - ENCODE_WINDOW, LANE(scale_of)(now));
-        const vi better = LANE_LESS(cost, least);
-        best = LANE(choose_int)(better, now, best);
-        least = LANE(choose)(better, cost, least);
-    }
-    LANE(put_scale)(t, g, lane, best);
-}
-
 static void LANE(trellis_lanes)(encode_trellis *t, LANE(search) *k, int lane)
 {
     const uint32_t cols = t->f->cols;
@@ -351,8 +267,15 @@ static void LANE(trellis_lanes)(encode_trellis *t, LANE(search) *k, int lane)
         const uint32_t n = QSF_MIN(cols - from, (uint32_t)ENCODE_WINDOW);
         while (scaled * ENCODE_GROUP < from + n) LANE(find_scale)(t, scaled++, lane);
         LANE(search_rows)(k, t->f, from, n);
-        if (from % ENCODE_GROUP == 0) LANE(refine_scale)(k, t, from, lane, state);
-        LANE(search_window)(k, t, from, n, lane, state);
+        for (int s = 0; s < ENCODE_STATES; s++) {
+            k->metric[s] = LANE(choose)(LANE_SAME(state, (vi){ 0 } + s), (vf){ 0 }, LANE(all)(1e30f));
+            k->path[s] = (vi){ 0 };
+        }
+        for (uint32_t c = 0; c < n; c++) {
+            LANE(search_step)(k, t->q, k->l[c], (int)c,
+                              LANE(load)(t->w + (size_t)ENCODE_ROWS * (from + c) + lane),
+                              LANE(scale_at)(t, from + c, lane));
+        }
         state = LANE(settle)(t, k, from, lane, LANE(search_best)(k), state, e);
         LANE(push)(t->f, from / ENCODE_STEP, e, from + ENCODE_STEP, t->w + lane);
     }
