@@ -34,9 +34,10 @@ QSF_TEMPLATE void trellis_tables_load_avx2(trellis_tables_avx2 *to, const qsf_tr
  * nibbles, moved to where the next group begins. */
 typedef struct trellis_half_avx2 { __m256i place[4], choose[2], last; } trellis_half_avx2;
 
-/* From u of the last group. */
+/* From u of the last group.  choose is set for compilers that do not follow which k has it. */
 QSF_TEMPLATE void trellis_begin_avx2(trellis_half_avx2 *s, __m256i u, int k)
 {
+    s->choose[0] = s->choose[1] = _mm256_setzero_si256();
     s->last = k == 5 ? u : _mm256_srli_epi32(u, 28);
 }
 

@@ -31,6 +31,7 @@ QSF_TEMPLATE void trellis_fetch_v128(trellis_quarter_v128 *s, const uint8_t *g, 
         for (int i = 0; i < 4; i++) s->place[i] = v16_load(g + 64 * i);
         return;
     }
+    s->choose[0] = s->choose[1] = v16_set1(0);      /* for compilers that do not follow which k has it */
     const v16b low = (v16b)u & v16_set1(15), high = trellis_high_v128((v16b)u),
         before = (v16b)((v4u)high << 8 | last >> 28);
     v16b m[2] = { v16_load(g), v16_load(g + (k == 2 ? 0 : 64)) };

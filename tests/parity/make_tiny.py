@@ -383,7 +383,7 @@ class Writer:
         if flow not in ("post", "sums") and not (i == 0 and self.m.get("bare_begin")):
             self.norm(b + "attn_norm")
         if self.m.get("two_norms"): self.norm(b + "attn_norm_2")
-        kind = self.m.get("kinds", "a" * self.m["n_layers"])[i]
+        kind = self.m["kinds"][i] if "kinds" in self.m else "a"
         {"a": self.attention, "d": self.delta_net, "c": self.short_conv, "m": self.mamba2}[kind](b)
         if post: self.norm(b + "post_attention_norm", large)
         if flow == "serial": self.norm(b + self.m.get("ffn_norm", "ffn_norm"))
