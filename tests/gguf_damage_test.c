@@ -117,9 +117,9 @@ TEST(gguf_refuses_what_it_cannot_run_by_name)
     kv_bool(&b, "llama.attention.causal", false);
     refuse(&b, QSF_E_UNSUPPORTED, "causal");
     b = tiny("llama");
-    kv_text(&b, "tokenizer.ggml.model", "t5");
+    kv_text(&b, "tokenizer.ggml.model", "hybriddna");
     tiny_tensors(&b, "llama", NULL);
-    refuse(&b, QSF_E_UNSUPPORTED, "\"t5\"");
+    refuse(&b, QSF_E_UNSUPPORTED, "\"hybriddna\"");
     b = tiny_keyed("llama");
     tensor(&b, "blk.0.ffn_gate_inp.weight", 0, TINY_EMBD, 8);
     refuse(&b, QSF_E_UNSUPPORTED, "blk.0.ffn_gate_inp.weight");

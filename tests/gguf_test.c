@@ -177,7 +177,7 @@ static void put_role(gguf_build *b, const qsf_arch *a, const qsf_role *role)
     if (a->fused_gate && role->kind == QSF_K_FFN_UP) rows *= 2;
     cols = QSF_MAX(cols, 1);                /* of a part that these layers have not */
     rows = role->rows == QSF_DIM_ONE ? 0 : QSF_MAX(rows, 1);
-    if (a->qk_norm == QSF_QK_EACH && (QSF_KINDS_QK_NORM >> role->kind & 1)) {
+    if (a->qk_norm == QSF_QK_EACH && qsf_kinds_have(QSF_KINDS_QK_NORM, role->kind)) {
         rows = cols / TINY_HEAD;
         cols = TINY_HEAD;
     }

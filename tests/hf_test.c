@@ -470,7 +470,7 @@ TEST(hf_types_fit_their_architectures)
         for (size_t i = 0; i < QSF_N_ROLES; i++) {
             const qsf_role *role = &qsf_roles[i];
             const bool need = qsf_arch_needs(a, &hp, &layer, role);
-            const bool may = (t->need | t->biases) >> role->kind & 1;
+            const bool may = qsf_kinds_have(t->need | t->biases, role->kind);
             const hf_named named = qsf_hf_type_name(t, &hp, &layer, role);
             if (need || may) CHECK(named.name != NULL);
             CHECK(named.first + qsf_role_outputs(&hp, &layer, role) <= named.all);

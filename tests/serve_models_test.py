@@ -39,7 +39,8 @@ def tiny(name):
 def deep(name, layers=24):
     """A model most of which is layers."""
     models = make_tiny.models
-    make_tiny.models = lambda: {name: dict(make_tiny.WIDE, n_layers=layers, type=make_tiny.Q.Q8_0, seed=91)}
+    made = dict(make_tiny.WIDE, n_layers=layers, type=make_tiny.Q.Q8_0, seed=91)
+    make_tiny.models = lambda *_: {name: made}
     try:
         return tiny(name)
     finally:

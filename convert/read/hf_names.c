@@ -197,9 +197,10 @@ static qsf_status hf_map_unit(hf_mapper *m, uint32_t unit, qsf_part part, qsf_er
     for (size_t i = 0; i < QSF_N_ROLES; i++) {
         const qsf_role *role = &qsf_roles[i];
         if (role->part != part) continue;
-        const bool need = qsf_arch_needs(m->cfg->arch, hp, layer, role) || m->cfg->need >> role->kind & 1;
+        const bool need = qsf_arch_needs(m->cfg->arch, hp, layer, role) ||
+                          qsf_kinds_have(m->cfg->need, role->kind);
         const hf_named named = qsf_hf_type_name(m->cfg->type, hp, layer, role);
-        if (!named.name || !(need || m->cfg->type->biases >> role->kind & 1)) continue;
+        if (!named.name || !(need || qsf_kinds_have(m->cfg->type->biases, role->kind))) continue;
         hf_full_name(m, unit, role, named.name, name, sizeof name);
         if (strchr(named.name, '*')) {
             const qsf_status st = hf_add_experts(m, unit, layer, role, name, err);

@@ -147,10 +147,9 @@ qsf_status qsf_embedding_fetch(qsf_embedding *e, const qsf_batch *batch, bool wa
 /* Every token is of the first type. */
 static void add_type(const qsf_pass *p, float *x)
 {
-    const qsf_tensor *types = &p->w->m[QSF_K_TOKEN_TYPES].t;
-    const float *row = p->w->v[QSF_K_TOKEN_TYPES];
     if (!p->hp->n_token_types) return;
-    if (!row) qsf_dequant_rows(types, 0, 1, p->b->tmp);
+    const float *row = p->w->v[QSF_K_TOKEN_TYPES];
+    if (!row) qsf_dequant_rows(&p->w->m[QSF_K_TOKEN_TYPES].t, 0, 1, p->b->tmp);
     p->k->vec_add(x, x, row ? row : p->b->tmp, p->hp->n_embd);
 }
 

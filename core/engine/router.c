@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "engine/router.h"
 
-static void softmax(float *x, uint32_t n)
+static void router_softmax(float *x, uint32_t n)
 {
     float most = x[0];
     double sum = 0;
@@ -14,7 +14,7 @@ static void softmax(float *x, uint32_t n)
     for (uint32_t i = 0; i < n; i++) x[i] = (float)(x[i] / sum);
 }
 
-static void sigmoid(float *x, uint32_t n)
+static void router_sigmoid(float *x, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) x[i] = (float)(1 / (1 + exp(-x[i])));
 }
@@ -56,7 +56,7 @@ static void finish_weights(const qsf_layer *l, float *w)
 {
     const float least = 6.103515625e-5f;        /* below it nothing is divided: fp16's smallest */
     float sum = 0;
-    if (l->router == QSF_ROUTER_CHOSEN) softmax(w, l->n_used);
+    if (l->router == QSF_ROUTER_CHOSEN) router_softmax(w, l->n_used);
     for (uint32_t i = 0; i < l->n_used; i++) sum += w[i];
     const float scale = (l->router_scale != 0 ? l->router_scale : 1) /
         (l->router_norm ? QSF_MAX(sum, least) : 1);
@@ -67,8 +67,8 @@ void qsf_router_choose(const qsf_layer *l, float *row, const float *bias, uint32
 {
     const uint32_t n = l->n_experts;
     float *score = row + n, *taken = row + 2 * (size_t)n;
-    if (l->router == QSF_ROUTER_SOFTMAX) softmax(row, n);
-    else if (l->router == QSF_ROUTER_SIGMOID) sigmoid(row, n);
+    if (l->router == QSF_ROUTER_SOFTMAX) router_softmax(row, n);
+    else if (l->router == QSF_ROUTER_SIGMOID) router_sigmoid(row, n);
     for (uint32_t i = 0; i < n; i++) {
         score[i] = row[i] + (bias ? bias[i] : 0);
         taken[i] = 0;

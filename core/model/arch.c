@@ -221,18 +221,17 @@ void qsf_arch_list(char *out, size_t cap)
         at += qsf_format(out + at, cap - at, "%s%s", at ? ", " : "", a->name);
 }
 
-static bool arch_bit(uint64_t kinds, uint32_t kind) { return kind < 64 && kinds >> kind & 1; }
-
 bool qsf_arch_needs(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role)
 {
-    return qsf_role_needed(hp, layer, role) || (arch_bit(a->need, role->kind) && qsf_role_fits(layer, role));
+    const bool need = qsf_kinds_have(a->need, role->kind) && qsf_role_fits(layer, role);
+    return need || qsf_role_needed(hp, layer, role);
 }
 
 bool qsf_arch_takes(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role)
 {
     if (qsf_arch_needs(a, hp, layer, role)) return true;
-    const bool may = role->when == QSF_WHEN_MAY_STATE || arch_bit(a->may, role->kind) ||
-                     (role->kind >= 64 && arch_bit(a->may_more, role->kind - 64u));
+    const bool may = role->when == QSF_WHEN_MAY_STATE || qsf_kinds_have(a->may, role->kind) ||
+                     (role->kind >= 64 && qsf_kinds_have(a->may_more, role->kind - 64u));
     return may && qsf_role_fits(layer, role);
 }
 

@@ -174,8 +174,8 @@ bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
     case QSF_WHEN_FF: case QSF_WHEN_GATED: case QSF_WHEN_FFN_NORM: return layer_has_ffn(layer);
     default: break;
     }
-    if (role->kind < 64 && QSF_KINDS_ATTENTION >> role->kind & 1) return qsf_layer_attends(layer);
-    if (role->kind < 64 && QSF_KINDS_FFN >> role->kind & 1) return layer_has_ffn(layer);
+    if (qsf_kinds_have(QSF_KINDS_ATTENTION, role->kind)) return qsf_layer_attends(layer);
+    if (qsf_kinds_have(QSF_KINDS_FFN, role->kind)) return layer_has_ffn(layer);
     return true;
 }
 

@@ -97,6 +97,7 @@ static inline uint32_t qsf_kind_base(uint32_t kind)
 /* Sets of kinds; those from 64 on have sets of their own. */
 #define QSF_KIND(name) (1ull << QSF_K_##name)
 #define QSF_KIND_MORE(name) (1ull << (QSF_K_##name - 64))
+static inline bool qsf_kinds_have(uint64_t kinds, uint32_t kind) { return kind < 64 && kinds >> kind & 1; }
 #define QSF_KINDS_ATTENTION (QSF_KINDS_QK_NORM | QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS) | \
                              QSF_KIND(ATTN_SUB_NORM) | QSF_KIND(ATTN_SINKS))
 #define QSF_KINDS_QK_NORM (QSF_KIND(Q_NORM) | QSF_KIND(K_NORM))

@@ -178,7 +178,8 @@ def check_hf(r):
     ids = json.loads((GOLDEN / "tiny.json").read_text())["llama"]["prompts"][1]["prompt"]
     for shards, name in enumerate(n for n, m in make_tiny.models().items()
                                    if m["type"] == make_tiny.Q.F32 and not m.get("ternary")
-                                   and not (m.get("shaped") or m.get("one")) or n in make_hf_pair.TYPED):
+                                   and not (m.get("shaped") or m.get("one") or "kinds" in m)
+                                   or n in make_hf_pair.TYPED):
         if not r.wanted("hf", f"hf-{name}"): continue
         folder, gguf = make_hf_pair.make(r.a.cache / "hf", name, 1 + shards % 3)
         reference, n_ctx = Model(gguf), make_tiny.models()[name]["c"]
