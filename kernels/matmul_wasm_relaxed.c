@@ -6,7 +6,7 @@
 #include "five_v128.h"
 #include "iq_v128.h"
 #include "super_v128.h"
-#include "trellis.h"
+#include "trellis_v128.h"
 
 #if defined(__wasm_relaxed_simd__)
 #include "super_wasm.h"
@@ -65,6 +65,13 @@ QSF_TEMPLATE v128_t end_wasm_pairs(const sum_of_wasm_pairs *s, int bits)
 }
 /* 8 products of 4 bits or fewer fit into 16 bits. */
 QSF_TEMPLATE int alike_wasm_pairs(int bits) { return QSF_MAX(bits, 4); }
+#define SET_TRELLIS_QUADS NULL
+QSF_TEMPLATE v4i trellis_add_wasm_pairs(v4i sum, v16b level, const trellis_columns_v128 *x, int j)
+{
+    v128_t two = wasm_i16x8_relaxed_dot_i8x16_i7x16(level, v16_quad(&x->quad[j]));
+    __asm__("" : "+r"(two));    /* as above */
+    return sum + (v4i)wasm_i32x4_extadd_pairwise_i16x8(two);
+}
 #include "matmul_wasm.h"
 
 /* ---- the product of four bytes, where an engine makes one instruction of it: ARM with dotprod,
@@ -98,6 +105,11 @@ QSF_TEMPLATE v128_t end_wasm_dot(const sum_of_wasm_dot *s, int bits)
     return bits == 8 ? wasm_i32x4_sub(s->s32, wasm_i32x4_shl(s->signs, 7)) : s->s32;
 }
 QSF_TEMPLATE int alike_wasm_dot(int bits) { return bits == 8 ? 8 : 4; }
+#define SET_TRELLIS_QUADS NULL
+QSF_TEMPLATE v4i trellis_add_wasm_dot(v4i sum, v16b level, const trellis_columns_v128 *x, int j)
+{
+    return (v4i)wasm_i32x4_relaxed_dot_i8x16_i7x16_add(level, v16_quad(&x->quad[j]), (v128_t)sum);
+}
 #include "matmul_wasm.h"
 
 /* Functions lie in the module in the order in which they are named here.  The two of a form are
