@@ -69,8 +69,9 @@ QSF_TEMPLATE int alike_wasm_pairs(int bits) { return QSF_MAX(bits, 4); }
 QSF_TEMPLATE v4i trellis_add_wasm_pairs(v4i sum, v16b level, const trellis_columns_v128 *x, int j)
 {
     v128_t two = wasm_i16x8_relaxed_dot_i8x16_i7x16(level, v16_quad(&x->quad[j]));
-    __asm__("" : "+r"(two));    /* as above */
-    return sum + (v4i)wasm_i32x4_extadd_pairwise_i16x8(two);
+    v128_t one = wasm_i16x8_splat(1);
+    __asm__("" : "+r"(two), "+r"(one));     /* as above; and one is made once */
+    return sum + (v4i)wasm_i32x4_dot_i16x8(two, one);
 }
 #include "matmul_wasm.h"
 

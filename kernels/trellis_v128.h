@@ -70,19 +70,38 @@ QSF_TEMPLATE void trellis_fetch_v128(trellis_quarter_v128 *s, const uint8_t *g, 
     }
 }
 
-/* All bits of the bytes whose bit j is set. */
+/* All bits of the bytes whose bit j is set.  Compilers must not see the zero: they make a shift of
+ * bytes of it, which WebAssembly's engines do in five instructions. */
 QSF_TEMPLATE v16b trellis_chosen_v128(v16b bits, int j)
 {
-    return v16_above(v16_set1(0), v16_shift(bits, 7 - j));
+    v16b zero = v16_set1(0);
+#if defined(__wasm__)
+    __asm__("" : "+r"(zero));
+#endif
+    return v16_above(zero, v16_shift(bits, 7 - j));
 }
 
-/* Those of qsf_trellis_tables; upper ones have what differs from the lower ones. */
+/* Where one instruction picks bytes, tables are those of qsf_trellis_tables; elsewhere upper ones have
+ * what differs from the lower ones. */
+#if defined(__wasm_relaxed_simd__)
+QSF_TEMPLATE void trellis_tables_v128(v16b t[4], const qsf_trellis_tables *levels, unsigned k)
+{
+    (void)k;
+    for (int i = 0; i < 4; i++) t[i] = v16_load(levels->level[i]);
+}
+QSF_TEMPLATE v16b trellis_pick_v128(v16b low, v16b high, v16b mask)
+{
+    return wasm_i8x16_relaxed_laneselect(high, low, mask);
+}
+#else
 QSF_TEMPLATE void trellis_tables_v128(v16b t[4], const qsf_trellis_tables *levels, unsigned k)
 {
     for (int i = 0; i < 4; i++) t[i] = v16_load(levels->level[i]);
     if (k == 4) t[2] ^= t[0], t[3] ^= t[1];
     if (k == 5) t[3] ^= t[0] ^ t[1] ^ t[2], t[1] ^= t[0], t[2] ^= t[0];
 }
+QSF_TEMPLATE v16b trellis_pick_v128(v16b low, v16b high, v16b mask) { return low ^ (high & mask); }
+#endif
 
 /* Columns 4j to 4j + 3 of a group: levels. */
 QSF_TEMPLATE v16b trellis_step_v128(const trellis_quarter_v128 *s, const v16b t[4], int j, int k)
@@ -92,10 +111,10 @@ QSF_TEMPLATE v16b trellis_step_v128(const trellis_quarter_v128 *s, const v16b t[
         place = v16_shift(from, upper ? -4 : 0) & v16_set1(15);
     if (k < 4) return v16_look(t[j % 2], place);
     const v16b here = trellis_chosen_v128(s->choose[0], j);
-    if (k == 4) return v16_look(t[j % 2], place) ^ (v16_look(t[2 + j % 2], place) & here);
-    const v16b low = v16_look(t[0], place) ^ (v16_look(t[1], place) & here),
-        more = v16_look(t[2], place) ^ (v16_look(t[3], place) & here);
-    return low ^ (more & trellis_chosen_v128(s->choose[1], j));
+    if (k == 4) return trellis_pick_v128(v16_look(t[j % 2], place), v16_look(t[2 + j % 2], place), here);
+    return trellis_pick_v128(trellis_pick_v128(v16_look(t[0], place), v16_look(t[1], place), here),
+                             trellis_pick_v128(v16_look(t[2], place), v16_look(t[3], place), here),
+                             trellis_chosen_v128(s->choose[1], j));
 }
 
 /* sum + levels times columns 4j to 4j + 3 of x. */
