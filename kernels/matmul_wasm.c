@@ -4,7 +4,7 @@
 #include "five_v128.h"
 #include "iq_v128.h"
 #include "super_v128.h"
-#include "trellis.h"
+#include "trellis_v128.h"
 
 #if defined(__wasm_simd128__) && !defined(__wasm_relaxed_simd__)
 #include "super_wasm.h"
@@ -42,6 +42,19 @@ QSF_TEMPLATE v128_t end_wasm(const sum_of_wasm *s, int bits)
 }
 /* a quad's codes have 16 bits whatever they had before */
 QSF_TEMPLATE int alike_wasm(int bits) { (void)bits; return 4; }
+#define SET_TRELLIS_QUADS trellis_quads_wasm
+QSF_TEMPLATE void trellis_quads_wasm(trellis_columns_v128 *to, const int8_t *q)
+{
+    for (int i = 0; i < 32; i += 16) {
+        v16_store(to->quad + i / 4, v16_wide_even(v16_load(q + i)));
+        v16_store(to->quad + 8 + i / 4, v16_wide_odd(v16_load(q + i)));
+    }
+}
+QSF_TEMPLATE v4i trellis_add_wasm(v4i sum, v16b level, const trellis_columns_v128 *x, int j)
+{
+    sum += (v4i)wasm_i32x4_dot_i16x8(v16_wide_even(level), v16_quad(&x->quad[j]));
+    return sum + (v4i)wasm_i32x4_dot_i16x8(v16_wide_odd(level), v16_quad(&x->quad[8 + j]));
+}
 #include "matmul_wasm.h"
 
 void qsf_matmul_wasm(qsf_kernels *k)

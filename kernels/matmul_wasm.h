@@ -15,6 +15,7 @@
  *   add_SET(sum, codes, quad, j, n, fresh, bits)       the j-th of n products in a row, n is 4, 8
  *   or 16; fresh: the sums are zero before
  *   end_SET(sum, bits)                  the sums
+ *   SET_TRELLIS_QUADS, trellis_add_SET  as trellis_v128.h has them
  *   alike_SET(bits)                     4, 5, 6 or 8: bits whose 8 products add_SET and end_SET
  *   treat the same
  *
@@ -391,17 +392,21 @@ static void NAMED(iq_sums)(v4i *sum, const v16b *c, const int8_t *q, const int16
 {
     NAMED(sums)(sum, c, q, h, 256, n, scale, QSF_F_IQ2S, add);
 }
-/* Trellises are multiplied as tiles of 8 bits. */
+/* Trellises: one row is multiplied as it is decoded, several with tiles of 8 bits. */
 #define FORM_WASM(K)                                                                                         \
-    static void NAMED(matmul_TR##K)(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,  \
+    static void NAMED(matvec_TR##K)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,              \
                                     size_t blocks, uint32_t block)                                           \
     {                                                                                                        \
         (void)block;                                                                                         \
-        qsf_trellis_matmul(K, y, ldy, w, x, tiles, blocks, qsf_trellis_eight_v128, NAMED(matmul_8));         \
+        trellis_matvec_v128(K, y, w, x, tiles, blocks, NAMED(trellis_add), SET_TRELLIS_QUADS);               \
     }                                                                                                        \
-    static void NAMED(matvec_TR##K)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,              \
+    static void NAMED(matmul_TR##K)(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,  \
                                     size_t blocks, uint32_t block)                                           \
-    { NAMED(matmul_TR##K)(y, 16 * tiles, w, x, tiles, blocks, block); }
+    {                                                                                                        \
+        if (x->n == 1) NAMED(matvec_TR##K)(y, w, x, tiles, blocks, block);                                   \
+        else                                                                                                 \
+            qsf_trellis_matmul(K, y, ldy, w, x, tiles, blocks, qsf_trellis_eight_v128, NAMED(matmul_8));     \
+    }
 QSF_EACH_TRELLIS(FORM_WASM)
 #undef FORM_WASM
 
@@ -422,3 +427,4 @@ QSF_EACH_IQ_FORM(FORM_WASM)
 #undef SET_WIDTH
 #undef SET_QUAD
 #undef SET_SUM
+#undef SET_TRELLIS_QUADS

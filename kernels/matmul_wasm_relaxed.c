@@ -6,7 +6,7 @@
 #include "five_v128.h"
 #include "iq_v128.h"
 #include "super_v128.h"
-#include "trellis.h"
+#include "trellis_v128.h"
 
 #if defined(__wasm_relaxed_simd__)
 #include "super_wasm.h"
@@ -30,6 +30,13 @@ QSF_TEMPLATE int sums16_wasm_pairs(int bits)
     return bits < 4 ? 16 : bits == 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1;
 }
 
+/* Engines that make the ones of a widening anew each time keep these. */
+QSF_TEMPLATE v128_t widen_wasm_pairs(v128_t s16)
+{
+    v128_t one = wasm_i16x8_splat(1);
+    __asm__("" : "+r"(one));
+    return wasm_i32x4_dot_i16x8(s16, one);
+}
 QSF_TEMPLATE v128_t quad_wasm_pairs(const int8_t *q) { return wasm_v128_load32_splat(q); }
 QSF_TEMPLATE void expand_wasm_pairs(v128_t out[2], v128_t code, int bits)
 {
@@ -49,7 +56,7 @@ QSF_TEMPLATE void add_wasm_pairs(sum_of_wasm_pairs *s, const v128_t c[2], v128_t
     if (full == 1) __asm__("" : "+r"(two));     /* keeps the three apart */
     s->s16 = j % full == 0 ? two : wasm_i16x8_add(s->s16, two);
     if (j % full == full - 1) {
-        const v128_t wide = wasm_i32x4_extadd_pairwise_i16x8(s->s16);
+        const v128_t wide = widen_wasm_pairs(s->s16);
         s->s32 = fresh && j < full ? wide : wasm_i32x4_add(s->s32, wide);
     }
     if (bits == 8) {        /* sign bits: 16 sums of 2 * 127 fit */
@@ -65,6 +72,13 @@ QSF_TEMPLATE v128_t end_wasm_pairs(const sum_of_wasm_pairs *s, int bits)
 }
 /* 8 products of 4 bits or fewer fit into 16 bits. */
 QSF_TEMPLATE int alike_wasm_pairs(int bits) { return QSF_MAX(bits, 4); }
+#define SET_TRELLIS_QUADS NULL
+QSF_TEMPLATE v4i trellis_add_wasm_pairs(v4i sum, v16b level, const trellis_columns_v128 *x, int j)
+{
+    v128_t two = wasm_i16x8_relaxed_dot_i8x16_i7x16(level, v16_quad(&x->quad[j]));
+    __asm__("" : "+r"(two));    /* as above */
+    return sum + (v4i)widen_wasm_pairs(two);
+}
 #include "matmul_wasm.h"
 
 /* ---- the product of four bytes, where an engine makes one instruction of it: ARM with dotprod,
@@ -98,6 +112,11 @@ QSF_TEMPLATE v128_t end_wasm_dot(const sum_of_wasm_dot *s, int bits)
     return bits == 8 ? wasm_i32x4_sub(s->s32, wasm_i32x4_shl(s->signs, 7)) : s->s32;
 }
 QSF_TEMPLATE int alike_wasm_dot(int bits) { return bits == 8 ? 8 : 4; }
+#define SET_TRELLIS_QUADS NULL
+QSF_TEMPLATE v4i trellis_add_wasm_dot(v4i sum, v16b level, const trellis_columns_v128 *x, int j)
+{
+    return (v4i)wasm_i32x4_relaxed_dot_i8x16_i7x16_add(level, v16_quad(&x->quad[j]), (v128_t)sum);
+}
 #include "matmul_wasm.h"
 
 /* Functions lie in the module in the order in which they are named here.  The two of a form are

@@ -190,10 +190,8 @@ QSF_TEMPLATE v16b v16_join(v16b a, v16b b, int n, int m)
     return v16_cut(a, n, false) | (b & v16_set1((1 << m) - (1 << n)));
 }
 /* table[i] for indices below 16. */
-QSF_TEMPLATE v16b v16_table(const int8_t *table, v16b i)
-{
-    return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)table), i);
-}
+QSF_TEMPLATE v16b v16_look(v16b table, v16b i) { return _mm_shuffle_epi8(table, i); }
+QSF_TEMPLATE v16b v16_table(const int8_t *table, v16b i) { return v16_look(v16_load(table), i); }
 /* Bytes 0, 2, 4 ... and 1, 3, 5 ... of 32. */
 QSF_TEMPLATE v16b v16_even(v16b a, v16b b)
 {
@@ -330,14 +328,15 @@ QSF_TEMPLATE v16b v16_join(v16b a, v16b b, int n, int m)
 {
     return v16_cut(a, n, false) | (b & v16_set1((1 << m) - (1 << n)));
 }
-QSF_TEMPLATE v16b v16_table(const int8_t *table, v16b i)
+QSF_TEMPLATE v16b v16_look(v16b table, v16b i)
 {
 #  if defined(__wasm_relaxed_simd__)
-    return wasm_i8x16_relaxed_swizzle(wasm_v128_load(table), i);
+    return wasm_i8x16_relaxed_swizzle(table, i);
 #  else
-    return wasm_i8x16_swizzle(wasm_v128_load(table), i);
+    return wasm_i8x16_swizzle(table, i);
 #  endif
 }
+QSF_TEMPLATE v16b v16_table(const int8_t *table, v16b i) { return v16_look(v16_load(table), i); }
 QSF_TEMPLATE v16b v16_even(v16b a, v16b b)
 {
     return wasm_i8x16_shuffle(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -492,10 +491,8 @@ QSF_TEMPLATE v16b v16_join(v16b a, v16b b, int n, int m)
 {
     return vbslq_s8(vdupq_n_u8((uint8_t)((1 << n) - 1)), a, b) & v16_set1((1 << m) - 1);
 }
-QSF_TEMPLATE v16b v16_table(const int8_t *table, v16b i)
-{
-    return vqtbl1q_s8(vld1q_s8(table), vreinterpretq_u8_s8(i));
-}
+QSF_TEMPLATE v16b v16_look(v16b table, v16b i) { return vqtbl1q_s8(table, vreinterpretq_u8_s8(i)); }
+QSF_TEMPLATE v16b v16_table(const int8_t *table, v16b i) { return v16_look(v16_load(table), i); }
 QSF_TEMPLATE v16b v16_even(v16b a, v16b b) { return vuzp1q_s8(a, b); }
 QSF_TEMPLATE v16b v16_odd(v16b a, v16b b) { return vuzp2q_s8(a, b); }
 QSF_TEMPLATE void v16_ints(v4i out[4], v16b v)
