@@ -7,6 +7,7 @@ import {samplerTexts, turnTexts} from './options.js';
 const ADD_SPECIAL = 1, PARSE_SPECIAL = 2;
 const ENDS = ['', 'end', 'stop', 'length', 'full', 'cancelled', 'failed'];      /* qsf_turn_end */
 const TEXT = 1, REASONING = 2, CALL_END = 5, CALL_CUT = 7;              /* qsf_answer_event_type */
+const POOLINGS = ['auto', 'mean', 'cls', 'last', 'rank', 'none'];       /* qsf_pooling */
 const WAITING = 256;            /* turn_step(): bytes are missing */
 const TELL_MS = 50;
 const CHECK_BATCHES = 32;       /* a check takes half a millisecond */
@@ -158,14 +159,13 @@ export class Conversation {
     this.#breathed = performance.now();
   }
   /* One batch; other messages of the worker are heard meanwhile. */
-  async #compute(signal, stepped) {
-    const x = this.#x;
+  async #compute(signal, stepped, step = this.#x.turn_step, error = this.#x.turn_error) {
     if (this.#batches++ % CHECK_BATCHES === 0) this.#stillWorks();
     for (;;) {
       const missing = this.#transport.expecting();
-      const result = x.turn_step(), status = result & 255;
+      const result = step(), status = result & 255;
       if (status === OK) return;
-      if (status !== PENDING) this.#memory.check(status, x.turn_error);
+      if (status !== PENDING) this.#memory.check(status, error);
       stepped?.();
       if (result & WAITING) await missing(signal.promise, YIELD_MS);
       await this.#pause();
@@ -279,6 +279,61 @@ export class Conversation {
 
   /** How many tokens the sequence holds. */
   get length() { return this.#x.length(); }
+
+  /* ---- embeddings and ranks ---- */
+  /* The numbers of a text, which fill `size` floats. */
+  async #numbers(ids, size, signal, ...how) {
+    const memory = this.#memory, x = this.#x, bytes = 4 * (ids.length + size), at = x.alloc(bytes) >>> 0;
+    if (!at) throw new QsfError('MEMORY', `out of memory: ${bytes} bytes`);
+    const out = at + 4 * ids.length;
+    try {
+      memory.bytes(at, 4 * ids.length).set(new Uint8Array(Int32Array.from(ids).buffer));
+      memory.check(x.embed_begin(at, ids.length, ...how, out));
+      await this.#compute(signal, undefined, x.embed_step, x.error);
+      return new Float32Array(memory.bytes(out, 4 * size).slice().buffer);
+    } finally {
+      x.embed_end();            // no read writes there any more
+      x.free(at, bytes);
+    }
+  }
+  /** The embeddings of texts, each a string or tokens. */
+  async embed(texts, {pooling, normalize}, signal) {
+    const which = POOLINGS.indexOf(pooling), width = this.#x.embed_width(which), all = [];
+    if (pooling === 'rank' && !width)
+      throw new QsfError('UNSUPPORTED',
+        'the file has no classifier (cls.output.weight): its texts have no rank');
+    for (const text of texts) {
+      const ids = typeof text === 'string' ? this.tokenize(text, {addSpecial: true, parseSpecial: true})
+        : text;
+      if (signal.aborted) throw signal.error;
+      all.push(await this.#numbers(ids, width * (pooling === 'none' ? ids.length : 1), signal,
+        which, normalize ? 0 : 1, 0));
+    }
+    return all;
+  }
+  #pair(query, document) {
+    const memory = this.#memory, x = this.#x;
+    let cap = query.length + document.length + 1024;    // a token is a byte or more, but for the template's
+    for (;;) {
+      const ids = memory.room(4 * cap, at => memory.with(query, q => memory.with(document, d => {
+        const status = x.rerank_encode(q, query.length, d, document.length, at, cap);
+        if (status !== OK && x.count() <= cap) memory.check(status);
+        return status === OK ? memory.numbers(at, x.count()) : undefined;
+      })));
+      if (ids) return ids;
+      cap = x.count();
+    }
+  }
+  /** The scores of documents. */
+  async rerank(query, documents, signal) {
+    const scores = [];
+    for (const document of documents) {
+      const ids = this.#pair(encoded(query), encoded(document));
+      if (signal.aborted) throw signal.error;
+      scores.push((await this.#numbers(ids, 1, signal, 0, 0, 1))[0]);
+    }
+    return scores;
+  }
 
   /* ---- sessions ---- */
   /** What the sequence holds, with its keys and values, as bytes. */

@@ -15,7 +15,7 @@ const PLAN = ['planBytes', 'contextLength', 'resident', 'slots'];
 const STATS = ['threads', 'promptTokens', 'generatedTokens', 'promptNs', 'generatedNs', 'waitNs', 'prepareNs',
   'matmulNs', 'attentionNs', 'otherNs', 'bytesRead',
   'readNs', 'checkNs', 'decompressNs', 'headNs', 'overlap', 'layersLeft'];
-const NUMBERS = [...MODEL, ...PLAN, ...STATS, 'batch', 'leastBytes', 'samplingNs'];
+const NUMBERS = [...MODEL, ...PLAN, ...STATS, 'batch', 'leastBytes', 'samplingNs', 'encoder', 'classes'];
 
 const FIRST_PAGES = 64;
 
@@ -155,9 +155,9 @@ export class Engine {
     const reductions = [];
     for (let i = 0, text; (text = this.#memory.string(this.#memory.x.reduction(i))) !== undefined; i++)
       reductions.push(text);
-    const numbers = this.#numbers([...MODEL, ...PLAN]);
-    return {...texts, ...numbers, resident: numbers.resident === 1, plan, reductions,
-      fileBytes: this.#source.length,
+    const numbers = this.#numbers([...MODEL, ...PLAN, 'encoder', 'classes']);
+    return {...texts, ...numbers, resident: numbers.resident === 1, encoder: numbers.encoder === 1,
+      plan, reductions, fileBytes: this.#source.length,
       variant: this.variant, threads: 1 + this.#threads.length};
   }
   /** Whether parts of the file are read for every pass: layers, or the head and the embedding. */

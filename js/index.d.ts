@@ -401,6 +401,10 @@ export interface ModelInfo {
   /** Token ids; -1: the model has none. */
   readonly bos: number;
   readonly eos: number;
+  /** Each token sees the whole text: the model embeds texts and answers nothing. */
+  readonly encoder: boolean;
+  /** That the file's classifier gives scores for; 0: it has none. */
+  readonly classes: number;
   /** As granted. */
   readonly contextLength: number;
   readonly planBytes: number;
@@ -420,6 +424,29 @@ export interface ModelInfo {
    * "context length 4096 -> 1024, to stay within 40 MB". It may grow while the file is fetched.
    */
   readonly warnings: readonly string[];
+}
+
+export interface EmbedOptions {
+  /**
+   * What becomes of a text's tokens. 'auto' (default): what the file says, else the mean. 'cls' is
+   * the first, 'none' gives each token's numbers, 'rank' the classifier's scores.
+   */
+  pooling?: 'auto' | 'mean' | 'cls' | 'last' | 'rank' | 'none';
+  /** Whether a vector has the length 1. Default true. */
+  normalize?: boolean;
+  signal?: AbortSignal;
+}
+
+export interface RerankOptions {
+  /** The best so many. Default: all. */
+  topN?: number;
+  signal?: AbortSignal;
+}
+
+/** A document's place in the list that was given, and how well it answers; higher is better. */
+export interface Ranked {
+  readonly index: number;
+  readonly score: number;
 }
 
 /** Since the model was loaded; Ns are nanoseconds, as exact as the page's clock. */
@@ -491,6 +518,17 @@ export interface Model extends Record<AsyncDispose, () => Promise<void>> {
   /** The text that chat() would give the model; chat() itself takes control tokens from the
    * template's part of it only. */
   render(messages: readonly Message[], options?: TemplateOptions): Promise<string>;
+  /**
+   * What a text, a string or its tokens, means as numbers. Takes its turn as sessions do; the next
+   * prompt begins anew.
+   */
+  embed(text: string, options?: EmbedOptions): Promise<Float32Array>;
+  embed(texts: Iterable<string | Iterable<number>>, options?: EmbedOptions): Promise<Float32Array[]>;
+  /**
+   * How well documents answer a query, best first: by the file's classifier, else by the share of
+   * "yes" in the answer to Qwen3-Reranker's question.
+   */
+  rerank(query: string, documents: Iterable<string>, options?: RerankOptions): Promise<Ranked[]>;
   stats(): Promise<Stats>;
   /**
    * With firstStage: resolves when the low bits of all weights are in their places; at once

@@ -1,7 +1,8 @@
 /* A model as its user sees it; the engine is in a worker.
  * SPDX-License-Identifier: MIT */
 import {QsfError, unpack} from './errors.js';
-import {checked, checkedBytes, checkedIds, checkedMessages, checkedResult, checkedText} from './options.js';
+import {checked, checkedBytes, checkedDocuments, checkedIds, checkedInputs, checkedMessages, checkedResult,
+  checkedText} from './options.js';
 
 const LEAVE_MS = 2000;
 
@@ -31,13 +32,24 @@ class Port {
     if (m.error) call?.reject(unpack(m.error));
     else call?.resolve(m.value);
   }
-  call(op, message) {
-    if (this.#dead) return Promise.reject(this.#dead.error);
+  async call(op, message, signal) {
+    if (this.#dead) throw this.#dead.error;
     const id = this.#next++;
-    return new Promise((resolve, reject) => {
-      this.#calls.set(id, {resolve, reject});
-      this.#worker.post({...message, id, op});
-    });
+    let abort;
+    try {
+      return await new Promise((resolve, reject) => {
+        abort = () => {
+          this.#calls.delete(id);
+          this.send({op: 'abort', turn: id});
+          reject(signal.reason);
+        };
+        signal?.addEventListener('abort', abort, {once: true});
+        this.#calls.set(id, {resolve, reject});
+        this.#worker.post({...message, id, op});
+      });
+    } finally {
+      signal?.removeEventListener('abort', abort);
+    }
   }
   send(message) { if (!this.#dead) this.#worker.post(message); }
   /** Returns the turn's number; listen hears its messages until forget(number). */
@@ -247,8 +259,10 @@ export class Model {
     }
   }
 
-  async #ask(call, what, options) {
-    return this.#port.call(call, {...what, options: checked(call, options)});
+  async #ask(call, what, given) {
+    const {signal, ...options} = checked(call, given);
+    signal?.throwIfAborted();
+    return this.#port.call(call, {...what, options}, signal);
   }
   async tokenize(text, options) { return this.#ask('tokenize', {text: checkedText(text)}, options); }
   async detokenize(ids, options) {
@@ -256,6 +270,17 @@ export class Model {
   }
   async render(messages, options) {
     return this.#ask('render', {messages: checkedMessages(messages)}, options);
+  }
+  async embed(texts, options) {
+    const one = typeof texts === 'string', all = checkedInputs(one ? [texts] : texts, this.#info.vocabulary);
+    const vectors = await this.#ask('embed', {texts: all}, options);
+    return one ? vectors[0] : vectors;
+  }
+  async rerank(query, documents, options) {
+    const what = {query: checkedText(query), documents: checkedDocuments(documents)};
+    const scores = await this.#ask('rerank', what, options);
+    return scores.map((score, index) => ({index, score}))
+      .sort((a, b) => b.score - a.score || a.index - b.index).slice(0, options?.topN);
   }
   stats() { return this.#port.call('stats'); }
   refined() { return this.#port.call('refined'); }

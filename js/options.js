@@ -75,6 +75,9 @@ const OPTIONS = {
   tokenize: {addSpecial: flag(false), parseSpecial: flag(false)},
   detokenize: {special: flag(false)},
   render: TEMPLATE,
+  embed: {pooling: word('auto', ['auto', 'mean', 'cls', 'last', 'rank', 'none']), normalize: flag(true),
+    signal},
+  rerank: {topN: whole(undefined, 2 ** 53, 1), signal},
 };
 
 /* max_tokens, topp: the name without its letter case and signs */
@@ -130,6 +133,17 @@ export function checkedIds(ids, vocabulary) {
     refuse(
       `token ${wrong} is ${shown(all[wrong])}; the model's are whole numbers from 0 to ${vocabulary - 1}`);
   return all;
+}
+
+/** Texts to embed: strings, or lists of tokens. */
+export function checkedInputs(texts, vocabulary) {
+  if (!isList(texts)) refuse(`the texts are ${shown(texts)}; possible is a string, or a list of strings`);
+  return Array.from(texts, text => (typeof text === 'string' ? text : checkedIds(text, vocabulary)));
+}
+export function checkedDocuments(documents) {
+  if (!isList(documents)) refuse(`the documents are ${shown(documents)}; possible is a list of strings`);
+  return Array.from(documents, (text, i) => (typeof text === 'string' ? text
+    : refuse(`document ${i} is ${shown(text)}; possible is a string`)));
 }
 
 function checkedContent(content, name, i, may) {

@@ -125,9 +125,20 @@ export function serve(host) {
     const {before, end} = claim();
     try {
       await before;
-      return use();
+      return await use();
     } finally {
       end();
+    }
+  }
+  /* The same for what takes long: use(signal) ends soon after {op: 'abort', turn: id}. */
+  async function working(id, use) {
+    const stop = new Stop();
+    answers.set(id, {stop});
+    try {
+      return await alone(() => use(stop));
+    } finally {
+      stop.abort();
+      answers.delete(id);
     }
   }
 
@@ -224,6 +235,10 @@ export function serve(host) {
     tokenize: ({text, options}) => engine.conversation.tokenize(text, options),
     detokenize: ({ids, options}) => engine.conversation.detokenize(ids, options),
     render: ({messages, options}) => engine.conversation.render(messages, options),
+    embed: ({id, texts, options}) =>
+      working(id, stop => engine.conversation.embed(texts, options, stop)),
+    rerank: ({id, query, documents}) =>
+      working(id, stop => engine.conversation.rerank(query, documents, stop)),
     stats: () => engine.stats(),
     refined,
     saveSession: () => alone(() => engine.conversation.saveSession()),

@@ -149,6 +149,7 @@ BLOCKS = {
     ("docs/embeddings.md", "qsf-run reranker.gguf --rerank"): Tried("tests/cli_embed_test.py", "--rerank"),
     ("docs/embeddings.md", "const int32_t ids[]"): C(before="#include <stdlib.h>\n" + FRAGMENT,
                                                       after="free(out);\n}\n"),
+    ("docs/embeddings.md", "const [cat, dog] ="): Tried("js/test/embed.node.test.js", "model.embed("),
     # ---- docs/serve.md
     ("docs/serve.md", "qsf-serve model.gguf"): Tried("tests/serve_test.py", "/v1/chat/completions"),
     ("docs/serve.md", "qsf-serve --model small"): Tried("tests/serve_models_test.py",
@@ -295,6 +296,7 @@ BLOCKS = {
     ),
     ("js/README.md", "import {cache, estimate}"): Js(),
     ("js/README.md", "await load(url, {memory: 24"): Js(),
+    ("js/README.md", "const encoder ="): Tried("js/test/embed.node.test.js", "encoder.rerank("),
     ("js/README.md", "const schema ="): Js(),
     ("js/README.md", "const tools ="): Js(),
     # ---- docs/bundlers.md

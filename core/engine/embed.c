@@ -5,6 +5,7 @@
 #include "engine/hidden.h"
 #include "engine/sequence.h"
 #include "engine/step.h"
+#include "model/model.h"
 
 void qsf_embed_defaults_of(qsf_embed_options *o, size_t size)
 {
@@ -150,92 +151,165 @@ static qsf_status embed_finish(qsf_context *c, const qsf_embed_options *o, qsf_p
 
 /* ---- batches ---- */
 
-/* Rows [first, first + rows) of the batch are tokens [at, at + rows) of a text of n. */
-typedef struct embed_part { size_t text, first, rows, at, n; } embed_part;
+enum { SCORE_CLASSES = 64 };
 
-static qsf_status embed_take(qsf_context *c, const embed_part *p, const qsf_embed_options *o,
-                             qsf_pooling how, float *out)
+static qsf_status score_take(qsf_context *c, const qsf_embed_run *r, float *x, size_t row, float *out)
+{
+    float all[SCORE_CLASSES];
+    if (r->how == QSF_POOL_RANK) {
+        const qsf_status st = embed_finish(c, &r->o, r->how, x, all);
+        *out = st ? 0 : all[0];
+        return st;
+    }
+    const float *logits = qsf_logits(c, row);
+    *out = (float)(1 / (1 + exp((double)logits[r->no] - logits[r->yes])));
+    return QSF_OK;
+}
+
+/* row: of the logits, where words are scored. */
+static qsf_status embed_take(qsf_context *c, const embed_part *p, const qsf_embed_run *r, size_t row)
 {
     const size_t n_embd = c->hp->n_embd;
-    if (how == QSF_POOL_TOKENS) {
-        for (size_t r = 0; r < p->rows; r++) {
-            float *y = out + (p->at + r) * n_embd;
-            memcpy(y, qsf_hidden(c, p->first + r), n_embd * sizeof *y);
-            const qsf_status st = embed_finish(c, o, how, y, y);
+    const bool done = p->at + p->rows == p->n;
+    float *out = r->out;
+    if (r->how == QSF_POOL_TOKENS) {
+        for (size_t k = 0; k < p->rows; k++) {
+            float *y = out + (p->at + k) * n_embd;
+            memcpy(y, qsf_hidden(c, p->first + k), n_embd * sizeof *y);
+            const qsf_status st = embed_finish(c, &r->o, r->how, y, y);
             if (st) return st;
         }
         return QSF_OK;
     }
-    float *x = how == QSF_POOL_RANK ? c->b.xn : out;
-    (void)qsf_hidden_sum(c, p->first, p->rows, p->at, p->n, qsf_pooling_rows(c->hp, how), x);
-    return p->at + p->rows == p->n ? embed_finish(c, o, how, x, out) : QSF_OK;
+    float *x = r->how == QSF_POOL_RANK ? c->b.xn : out;
+    if (r->how) (void)qsf_hidden_sum(c, p->first, p->rows, p->at, p->n, qsf_pooling_rows(c->hp, r->how), x);
+    if (!done) return QSF_OK;
+    return r->score ? score_take(c, r, x, row, out) : embed_finish(c, &r->o, r->how, x, out);
 }
 
 /* Fills a batch with whole texts from `text` on, or with the next part of a long one. */
-static size_t embed_gather(const qsf_context *c, const int32_t *ids, const size_t *lens, size_t n,
-                           const embed_part *from, qsf_row *rows, size_t most, embed_part *parts)
-{
-    size_t n_parts = 0, used = 0, blocks = 0;
-    const size_t seqs = QSF_MIN(c->o.n_seqs, EMBED_PARTS);
-    for (size_t i = from->text; i < n && n_parts < seqs; i++) {
-        embed_part p = { .text = i, .first = used, .rows = lens[i], .n = lens[i] };
-        if (n_parts == 0) p.at = from->at;
-        const size_t left = p.n - p.at, takes = qsf_ceil_div(p.n, QSF_KV_BLOCK);
-        if (n_parts && (left > most - used || blocks + takes > c->kv.n_blocks)) break;
-        p.rows = QSF_MIN(left, most - used);
-        for (size_t k = 0; k < p.rows; k++)
-            rows[used + k] = (qsf_row){ (qsf_seq)n_parts, ids[p.at + k], false };
-        used += p.rows;
-        blocks += takes;
-        parts[n_parts++] = p;
-        if (p.at + p.rows < p.n) break;
-        ids += lens[i];
-    }
-    return n_parts;
-}
-
-static qsf_status embed_all(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n,
-                            const qsf_embed_options *o, qsf_pooling how, float *out)
+static size_t embed_gather(const qsf_context *c, qsf_embed_run *r)
 {
     qsf_row *rows = c->embed_rows;
-    embed_part parts[EMBED_PARTS], from = { 0 };
-    const size_t width = embed_width(c->hp, how);
-    while (from.text < n) {
-        const size_t n_parts = embed_gather(c, ids, lens, n, &from, rows, c->o.n_batch, parts);
-        const embed_part *last = &parts[n_parts - 1];
-        qsf_status st = qsf_compute(c, rows, last->first + last->rows);
-        for (size_t i = 0; i < n_parts && !st; i++) {
-            const embed_part *p = &parts[i];
-            if ((st = embed_take(c, p, o, how, out))) break;
-            if (p->at + p->rows < p->n) continue;
-            out += width * (how == QSF_POOL_TOKENS ? p->n : 1);
-            ids += p->n;
-            qsf_seq_back(c, (uint32_t)i, 0);
-        }
-        if (st) return st;
-        from = *last;
-        from.at += last->rows;
-        if (from.at == last->n) from = (embed_part){ .text = last->text + 1 };
+    const int32_t *ids = r->ids;
+    const size_t most = c->o.n_batch;
+    size_t used = 0, blocks = 0, seqs = QSF_MIN(c->o.n_seqs, EMBED_PARTS);
+    if (!r->how) seqs = QSF_MIN(seqs, c->o.n_logits);
+    r->n_parts = 0;
+    for (size_t i = r->from.text; i < r->n && r->n_parts < seqs; ids += r->lens[i++]) {
+        embed_part p = { .text = i, .first = used, .n = r->lens[i], .at = r->n_parts ? 0 : r->from.at };
+        const size_t left = p.n - p.at, takes = qsf_ceil_div(p.n, QSF_KV_BLOCK);
+        if (r->n_parts && (left > most - used || blocks + takes > c->kv.n_blocks)) break;
+        p.rows = QSF_MIN(left, most - used);
+        for (size_t k = 0; k < p.rows; k++)
+            rows[used + k] = (qsf_row){ (qsf_seq)r->n_parts, ids[p.at + k], !r->how && p.at + k + 1 == p.n };
+        used += p.rows;
+        blocks += takes;
+        r->parts[r->n_parts++] = p;
+        if (p.at + p.rows < p.n) break;
     }
-    return QSF_OK;
+    return used;
+}
+
+static qsf_status embed_batch(qsf_context *c, qsf_embed_run *r)
+{
+    if (r->from.text == r->n) return QSF_OK;
+    const qsf_status st = qsf_batch_begin(c, c->embed_rows, embed_gather(c, r));
+    return st ? st : QSF_PENDING;
+}
+
+/* The batch is computed: takes what it has, and begins the next one. */
+static qsf_status embed_next(qsf_context *c, qsf_embed_run *r)
+{
+    const size_t width = r->score ? 1 : embed_width(c->hp, r->how);
+    for (size_t i = 0; i < r->n_parts; i++) {
+        const embed_part *p = &r->parts[i];
+        const qsf_status st = embed_take(c, p, r, i);
+        if (st) return st;
+        if (p->at + p->rows < p->n) continue;
+        r->out += width * (r->how == QSF_POOL_TOKENS ? p->n : 1);
+        r->ids += p->n;
+        qsf_seq_back(c, (uint32_t)i, 0);
+    }
+    r->from = r->parts[r->n_parts - 1];
+    r->from.at += r->from.rows;
+    if (r->from.at == r->from.n) r->from = (embed_part){ .text = r->from.text + 1 };
+    return embed_batch(c, r);
+}
+
+/* Whether the model can answer yes or no, and with which tokens. */
+static bool score_words(const qsf_tokenizer *t, int32_t *yes, int32_t *no)
+{
+    *yes = t ? qsf_tokenizer_find(t, "yes", 3) : -1;
+    *no = t ? qsf_tokenizer_find(t, "no", 2) : -1;
+    return *yes >= 0 && *no >= 0;
+}
+
+/* How a score comes about: by a classifier, or by what the model answers. */
+static qsf_status score_how(qsf_context *c, qsf_embed_run *r)
+{
+    const char *path = c->model->source->path;
+    r->how = QSF_POOL_RANK;
+    if (c->hp->n_classes > SCORE_CLASSES)
+        return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s has %u classes: that is no reranker", path,
+                        (unsigned)c->hp->n_classes);
+    if (c->hp->n_classes || c->hp->both_ways) return QSF_OK;
+    r->how = QSF_POOL_NONE;
+    return score_words(c->model->tokenizer, &r->yes, &r->no) ? QSF_OK
+        : qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s has neither a classifier nor tokens \"yes\" and "
+                   "\"no\": it cannot rank", path);
+}
+
+qsf_status qsf_embed_begin(qsf_context *c, qsf_embed_run *r, const int32_t *ids, const size_t *lens,
+                           size_t n, const qsf_embed_options *opts, bool score, float *out)
+{
+    qsf_status st = QSF_OK;
+    c->error = (qsf_error){ 0 };
+    *r = (qsf_embed_run){ .ids = ids, .lens = lens, .n = n, .out = out, .score = score, .asked = c->hidden };
+    qsf_embed_defaults(&r->o);
+    if (score) st = score_how(c, r);
+    else if (!(st = QSF_TAKE(&r->o, opts, qsf_embed_options, &c->error)))
+        r->how = qsf_pooling_of(c->hp, r->o.pooling);
+    if (st) return st;
+    qsf_batch_drop(c);
+    if ((st = embed_check(c, ids, lens, n, r->how))) return st;
+    for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, 0);
+    c->hidden = r->how != QSF_POOL_NONE;
+    st = embed_batch(c, r);
+    if (st != QSF_PENDING) qsf_embed_end(c, r);
+    return st == QSF_PENDING ? QSF_OK : st;
+}
+
+void qsf_embed_end(qsf_context *c, const qsf_embed_run *r)
+{
+    qsf_batch_drop(c);
+    c->hidden = r->asked;
+    for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, 0);
+}
+
+qsf_status qsf_embed_step(qsf_context *c, qsf_embed_run *r, bool *waiting)
+{
+    *waiting = false;
+    if (r->from.text == r->n) return QSF_OK;
+    qsf_status st = qsf_step(c, waiting);
+    if (!st) st = embed_next(c, r);
+    if (st != QSF_PENDING) qsf_embed_end(c, r);
+    return st;
+}
+
+qsf_status qsf_embed_all(qsf_context *c, qsf_embed_run *r)
+{
+    bool waiting;
+    qsf_status st = QSF_OK;
+    while (!st && (st = qsf_embed_step(c, r, &waiting)) == QSF_PENDING) st = waiting ? qsf_wait(c) : QSF_OK;
+    if (st) qsf_embed_end(c, r);
+    return st;
 }
 
 qsf_status qsf_embed_texts(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n,
                            const qsf_embed_options *opts, float *out)
 {
-    qsf_embed_options o;
-    const bool asked = c->hidden;
-    c->error = (qsf_error){ 0 };
-    qsf_embed_defaults(&o);
-    qsf_status st = QSF_TAKE(&o, opts, qsf_embed_options, &c->error);
-    if (st) return st;
-    const qsf_pooling how = qsf_pooling_of(c->hp, o.pooling);
-    qsf_batch_drop(c);
-    if ((st = embed_check(c, ids, lens, n, how))) return st;
-    for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, 0);
-    c->hidden = true;
-    st = embed_all(c, ids, lens, n, &o, how, out);
-    c->hidden = asked;
-    for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, 0);
-    return st;
+    qsf_embed_run r;
+    const qsf_status st = qsf_embed_begin(c, &r, ids, lens, n, opts, false, out);
+    return st ? st : qsf_embed_all(c, &r);
 }

@@ -91,47 +91,9 @@ qsf_status qsf_rerank_encode(const qsf_model *m, const char *query, size_t query
 
 /* ---- the score ---- */
 
-/* The share that "yes" has of "yes" and "no" as the next token. */
-static qsf_status rerank_answers(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n,
-                                 float *scores)
-{
-    const qsf_tokenizer *t = c->model->tokenizer;
-    const int32_t yes = t ? qsf_tokenizer_find(t, "yes", 3) : -1;
-    const int32_t no = t ? qsf_tokenizer_find(t, "no", 2) : -1;
-    if (yes < 0 || no < 0)
-        return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s has neither a classifier nor tokens \"yes\" and "
-                        "\"no\": it cannot rank", c->model->source->path);
-    for (size_t i = 0; i < n; ids += lens[i++]) {
-        const float *logits;
-        qsf_seq_back(c, 0, 0);
-        const qsf_status st = qsf_feed(c, 0, ids, lens[i], &logits);
-        if (st) return st;
-        scores[i] = (float)(1 / (1 + exp((double)logits[no] - logits[yes])));
-    }
-    qsf_seq_back(c, 0, 0);
-    return QSF_OK;
-}
-
 qsf_status qsf_rerank(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n, float *scores)
 {
-    enum { MOST = 64 };
-    float all[MOST];
-    const uint32_t classes = c->hp->n_classes;
-    const qsf_embed_options o = { .size = sizeof o, .pooling = QSF_POOL_RANK };
-    qsf_batch_drop(c);
-    if (!classes && !c->hp->both_ways) return rerank_answers(c, ids, lens, n, scores);
-    if (classes > MOST)
-        return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s has %u classes: that is no reranker",
-                        c->model->source->path, (unsigned)classes);
-    for (size_t i = 0; i < n;) {
-        const size_t some = QSF_MIN(n - i, MOST / QSF_MAX(classes, 1));
-        const qsf_status st = qsf_embed_texts(c, ids, lens + i, some, &o, all);
-        if (st) return st;
-        for (size_t k = 0; k < some; k++) {
-            scores[i + k] = all[k * classes];
-            ids += lens[i + k];
-        }
-        i += some;
-    }
-    return QSF_OK;
+    qsf_embed_run r;
+    const qsf_status st = qsf_embed_begin(c, &r, ids, lens, n, NULL, true, scores);
+    return st ? st : qsf_embed_all(c, &r);
 }

@@ -34,5 +34,23 @@ test('15 rounds each, one thread and two; formats and tools', {timeout: 120_000}
       bytes = (await import('/tests/tiny.js')).tinyModel({context: 2048});
     return hostile(() => load(bytes, {threads: 2}), 25, 7);
   })));
+  const embedded = await page.evaluate(async () => {
+    const {load} = await import('/js/browser.js'), {tinyModel} = await import('/tests/tiny.js');
+    const model = await load(tinyModel(), {threads: 2}), texts = ['abc', 'once upon'];
+    const [one, together, again] = await Promise.all([model.embed(texts[1]), model.embed(texts),
+      model.embed(texts)]);
+    const stop = new AbortController(), long = model.embed(new Array(5000).fill('x'.repeat(200)),
+      {signal: stop.signal});
+    setTimeout(() => stop.abort('enough'), 50);
+    const reason = await long.catch(error => error);
+    const refused = await model.rerank('a', ['b']).catch(error => error.code);
+    await model.dispose();
+    const lists = vectors => vectors.map(x => [...x]);
+    return {one: [...one], together: lists(together), again: lists(again), reason, refused};
+  });
+  assert.deepEqual(embedded.together, embedded.again);
+  assert.deepEqual(embedded.together[1], embedded.one);
+  assert.ok(Math.abs(Math.hypot(...embedded.one) - 1) < 1e-5 && embedded.one.length === 64);
+  assert.deepEqual([embedded.reason, embedded.refused], ['enough', 'UNSUPPORTED']);
   assert.deepEqual(errors, []);
 });

@@ -5,6 +5,7 @@
  * js/engine.js and js/conversation.js are the other side; the orders of numbers and texts here
  * are engine.js's lists' orders. */
 #include "engine/context.h"
+#include "engine/embed.h"
 #include "engine/plan.h"
 #include "tensor/ggml_tiles.h"
 #include "wasm.h"
@@ -21,6 +22,8 @@ static struct {
     qsf_answer  *answer;
     qsf_answer_event event;         /* the last one */
     bool         answered;          /* the answer has its last piece */
+    qsf_embed_run embed;            /* of the text that is embedded */
+    size_t       embed_len;
     qsf_plan     plan;
     uint32_t     guesses;           /* a pass, at most */
     const char  *bytes;             /* of the last token_piece */
@@ -173,7 +176,7 @@ WASM_EXPORT("number") double wasm_number(uint32_t which)
         (double)s.ns_generated, (double)s.ns_wait_io, (double)s.ns_prepare, (double)s.ns_matmul,
         (double)s.ns_attention, (double)s.ns_other, (double)s.bytes_read, (double)s.ns_read,
         (double)s.ns_check, (double)s.ns_decompress, (double)s.ns_head, s.overlap, (double)s.layers_left,
-        session.plan.n_batch, (double)session.plan.least, (double)t.ns_sampling,
+        session.plan.n_batch, (double)session.plan.least, (double)t.ns_sampling, m.encoder, m.n_classes,
     };
     return which < QSF_ARRAY_LEN(numbers) ? numbers[which] : 0;
 }
@@ -236,6 +239,46 @@ WASM_EXPORT("chat_stop") int wasm_chat_stop(const char *given, double now, char 
     const qsf_chat_options o = chat_options(given, now);
     return qsf_chat_stop_text(session.model, &o, out, 64, &session.count, &session.error);
 }
+
+/* ---- embeddings and ranks ---- */
+
+WASM_EXPORT("embed_width") uint32_t wasm_embed_width(int pooling)
+{
+    return qsf_embed_width(session.model, (qsf_pooling)pooling);
+}
+WASM_EXPORT("rerank_encode")
+int wasm_rerank_encode(const char *query, size_t query_len, const char *document, size_t len, int32_t *ids,
+                       size_t cap)
+{
+    return qsf_rerank_encode(session.model, query, query_len, document, len, ids, cap, &session.count,
+                             &session.error);
+}
+static qsf_status embed_said(qsf_status st)
+{
+    if (st && st != QSF_PENDING) qsf_fail(&session.error, st, "%s", qsf_last_error(session.context));
+    return st;
+}
+/* Begins a text of n tokens; score: a pair that is ranked.  ids and out are in use until
+ * embed_step() gives something else than QSF_PENDING, or embed_end() is called. */
+WASM_EXPORT("embed_begin")
+int wasm_embed_begin(const int32_t *ids, size_t n, int pooling, int plain, int score, float *out)
+{
+    const qsf_embed_options o = { .size = sizeof o, .pooling = (qsf_pooling)pooling, .plain = plain };
+    session.embed_len = n;
+    qsf_turn_cancel(session.turn);
+    (void)qsf_turn_hold(session.turn, NULL, 0);
+    return embed_said(qsf_embed_begin(session.context, &session.embed, ids, &session.embed_len, 1, &o,
+                                      score, out));
+}
+/* As turn_step(). */
+WASM_EXPORT("embed_step") int wasm_embed_step(void)
+{
+    bool waiting;
+    (void)qsf_refine(session.context, false);
+    const qsf_status st = embed_said(qsf_embed_step(session.context, &session.embed, &waiting));
+    return (int)st + (waiting ? 256 : 0);
+}
+WASM_EXPORT("embed_end") void wasm_embed_end(void) { qsf_embed_end(session.context, &session.embed); }
 
 /* ---- sessions ---- */
 

@@ -44,6 +44,12 @@ for await (const text of model.generate('Once',
   text.length;
 for await (const text of model.generate([1, 2, 3])) text.length;
 
+const vector: Float32Array = await model.embed('a text');
+const vectors: Float32Array[] = await model.embed(['a', [1, 2]], {pooling: 'mean', normalize: false,
+  signal: options.signal!});
+const ranks: readonly {index: number, score: number}[] = await model.rerank('a', ['b'], {topN: 1});
+console.log(vector.length, vectors.length, ranks[0]?.score, model.info.encoder, model.info.classes);
+
 const answer = model.generate('x');
 const end = await answer.next();
 const reason: EndReason | undefined = end.done ? end.value : undefined;
