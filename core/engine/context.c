@@ -111,7 +111,8 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     if (c->o.quality < 1 && !qsf_layers_known(s))
         qsf_log(c->model, QSF_LOG_WARN, "%s does not say which layers matter less: a lower quality changes "
                 "nothing (qsf-convert --calibration measures it)", s->path);
-    if ((c->plan.n_slots || c->plan.n_experts || m.head.streams) && (st = qsf_fetch_start_thread(&c->fetch, err))) goto done;
+    const bool threaded = c->plan.n_slots || c->plan.n_experts || m.head.streams;
+    if (threaded && (st = qsf_fetch_start_thread(&c->fetch, err))) goto done;
     if ((st = qsf_experts_init(&c->experts, &c->fetch, &m.fetch, err))) goto done;
     if ((st = qsf_embedding_init(&c->embedding, &c->fetch, &m.embedding, err))) goto done;
     if ((st = qsf_head_stream_init(&c->head_stream, &c->fetch, &m.head, err))) goto done;

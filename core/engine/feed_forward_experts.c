@@ -186,8 +186,9 @@ static void multiply_part(const qsf_pass *p, uint32_t kind, uint32_t bias, uint6
 {
     const qsf_matrix part = expert_part(p, kind, row, rows);
     const float *add = p->w->v[bias];
+    if (add) add += row - expert_skew(p, kind, row);
     tiles.end = QSF_MIN(tiles.end, qsf_matrix_tiles(&part));
-    qsf_matrix_multiply(p, &part, add ? add + row - expert_skew(p, kind, row) : NULL, in, y, ldy, tiles, thread);
+    qsf_matrix_multiply(p, &part, add, in, y, ldy, tiles, thread);
 }
 
 /* The next expert of a piece, and which of its `each` tiles; moves *at on. */

@@ -163,7 +163,8 @@ void qsf_layer_compute(const qsf_pass *p)
     const layer_part *mixer = &layer_mixers[p->layer->mixer];
     const layer_part *feed_forward = &layer_feed_forwards[p->layer->feed_forward];
     if (p->walk->n) {           /* the layer has been under way, and its experts come wave by wave */
-        if (qsf_feed_forward_experts_wave(&job)) qsf_pass_run(&job, QSF_OP_RESIDUAL, p->batch->n, leave_layer);
+        if (qsf_feed_forward_experts_wave(&job))
+            qsf_pass_run(&job, QSF_OP_RESIDUAL, p->batch->n, leave_layer);
         return;
     }
     if (mixer->run) {

@@ -26,7 +26,8 @@ static qsf_pass step_pass(qsf_context *c)
                        .n_ropes = c->model->source->n_ropes, .kv = &c->kv,
                        .state = c->state.bytes ? &c->state : NULL, .key_bias = &c->key_bias,
                        .kv_attention = &c->kv_attention,
-                       .experts = c->experts.fetch ? &c->experts : NULL, .walk = &c->now.walk, .account = &c->account,
+                       .experts = c->experts.fetch ? &c->experts : NULL, .walk = &c->now.walk,
+                       .account = &c->account,
                        .number = -1, .recorder = c->recorder.fn ? &c->recorder : NULL,
                        .not_finite = &c->now.not_finite,
                        .watch = c->watch.fn ? &c->watch : NULL };

@@ -46,6 +46,15 @@ static qsf_extent expert_extent(const qsf_fetch *f, const qsf_slot *slot, uint32
     return (qsf_extent){ .len = 0 };
 }
 
+const char *qsf_slot_name(const qsf_fetch *f, const qsf_slot *slot, char buf[48])
+{
+    char unit[32];
+    const char *name = qsf_unit_name(f->source, qsf_source_unit(f->source, slot->id), unit);
+    if (slot->shelf->slot_of) qsf_format(buf, 48, "%s, expert %u", name, (unsigned)slot->expert);
+    else qsf_format(buf, 48, "%s", name);
+    return buf;
+}
+
 bool qsf_experts_possible(const qsf_source *s)
 {
     bool any = false;
@@ -126,8 +135,9 @@ static float expected_in(const qsf_experts *x, const qsf_slot *slot, uint32_t no
     return turn + (1 - use) / use;
 }
 
-/* An empty slot, else that of the expert that is expected last.  What the walk under way still wants
- * gives way only where nothing else is there, the last of it first; not to what is read ahead. */
+/* An empty slot, else that of the expert that is expected last.  What the walk under way still
+ * wants gives way only where nothing else is there, the last of it first; not to what is read
+ * ahead. */
 static int32_t experts_choose(const qsf_fetch *f, const qsf_shelf *shelf, const qsf_want *want)
 {
     const qsf_experts *x = (const qsf_experts *)(const void *)((const uint8_t *)shelf
@@ -199,7 +209,7 @@ void qsf_experts_ahead(qsf_experts *x, uint32_t layer, const qsf_expert_walk *wa
     for (uint32_t i = walk->begin; i < walk->n && reading < AHEAD; i++) {
         const qsf_want want = want_expert(x, layer, walk->list[i], true);
         if (!expert_slot(x, layer, walk->list[i]))
-            (void)qsf_fetch_start(x->fetch, &x->shelf, &want, NULL);    /* a failure shows when it is needed */
+            (void)qsf_fetch_start(x->fetch, &x->shelf, &want, NULL);    /* a failure shows later */
         const qsf_slot *slot = expert_slot(x, layer, walk->list[i]);
         if (!slot) return;
         reading += slot->state == QSF_SLOT_READING;

@@ -1,8 +1,8 @@
 /* Experts as things that are read alone: when the router has chosen them.
  * SPDX-License-Identifier: MIT
  *
- * A layer's unit is then read without them (qsf_unit_shared).  An expert is some rows of each of the
- * layer's three merged matrices, which lie in a slot one behind the other, each in tiles of its
+ * A layer's unit is then read without them (qsf_unit_shared).  An expert is some rows of each of
+ * the layer's three merged matrices, which lie in a slot one behind the other, each in tiles of its
  * own.  The slots go to the experts that are expected back soonest. */
 #ifndef QSF_EXPERTS_H
 #define QSF_EXPERTS_H

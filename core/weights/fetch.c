@@ -54,16 +54,6 @@ qsf_extent qsf_slot_extent(const qsf_fetch *f, const qsf_slot *slot, uint32_t i)
     return x;
 }
 
-/* "layer 3", "layer 3, expert 5" */
-static const char *slot_name(const qsf_fetch *f, const qsf_slot *slot, char buf[48])
-{
-    char unit[32];
-    const char *name = qsf_unit_name(f->source, slot_unit(f, slot), unit);
-    if (slot->shelf->slot_of) qsf_format(buf, 48, "%s, expert %u", name, (unsigned)slot->expert);
-    else qsf_format(buf, 48, "%s", name);
-    return buf;
-}
-
 /* Its places in the file. */
 static uint32_t slot_extents(const qsf_fetch *f, const qsf_slot *slot)
 {
@@ -80,7 +70,7 @@ static qsf_status read_failed(const qsf_fetch *f, const qsf_slot *slot, uint32_t
     if (st == QSF_E_CORRUPT)
         return qsf_fail(err, st, "%s: the file was changed while it was in use; open it again", s->path);
     return qsf_fail(err, st, "%s: %s: reading %llu bytes at %llu failed", s->path,
-                    slot_name(f, slot, name), (unsigned long long)x.len, (unsigned long long)x.at);
+                    qsf_slot_name(f, slot, name), (unsigned long long)x.len, (unsigned long long)x.at);
 }
 
 qsf_status qsf_slot_reads(const qsf_fetch *f, qsf_slot *slot, bool wait, qsf_error *err)
@@ -148,7 +138,7 @@ static void record_slot(const qsf_fetch *f, const qsf_slot *slot, bool thread)
     char name[48];
     qsf_record x = { .size = sizeof x, .type = QSF_RECORD_READ, .begin_ns = slot->begun,
                      .ns = slot->made - slot->begun, .layer = -1 };
-    x.name = slot_name(f, slot, name);
+    x.name = qsf_slot_name(f, slot, name);
     if (slot->id.kind == QSF_UNIT_LAYER) x.layer = (int32_t)slot->id.number;
     for (uint32_t i = slot_extents(f, slot); i-- > 0;) {
         const qsf_extent e = qsf_slot_extent(f, slot, i);
@@ -255,7 +245,7 @@ static qsf_status slot_start(qsf_fetch *f, uint32_t index, qsf_error *err)
         if (st) {
             slot->reads[i] = NULL;
             return qsf_fail(err, st, "%s: %s: cannot read %llu bytes at %llu", s->path,
-                            slot_name(f, slot, name), (unsigned long long)x.len, (unsigned long long)x.at);
+                            qsf_slot_name(f, slot, name), (unsigned long long)x.len, (unsigned long long)x.at);
         }
         f->bytes_read += x.len;
         slot->shelf->bytes_read += x.len;
