@@ -5,6 +5,7 @@
 #include "base/pieces.h"
 #include "tensor/ggml_tiles.h"
 #include "weights/evict_cyclic.h"
+#include "weights/experts.h"
 
 static uint32_t slot_unit(const qsf_fetch *f, const qsf_slot *slot)
 {
@@ -245,7 +246,8 @@ static qsf_status slot_start(qsf_fetch *f, uint32_t index, qsf_error *err)
         if (st) {
             slot->reads[i] = NULL;
             return qsf_fail(err, st, "%s: %s: cannot read %llu bytes at %llu", s->path,
-                            qsf_slot_name(f, slot, name), (unsigned long long)x.len, (unsigned long long)x.at);
+                            qsf_slot_name(f, slot, name), (unsigned long long)x.len,
+                            (unsigned long long)x.at);
         }
         f->bytes_read += x.len;
         slot->shelf->bytes_read += x.len;

@@ -138,8 +138,6 @@ struct qsf_fetch {
 
 /* What a slot reads of its unit's extent i: `to` is the place in the slot; len 0: nothing. */
 qsf_extent qsf_slot_extent(const qsf_fetch *f, const qsf_slot *slot, uint32_t i);
-/* "layer 3", "layer 3, expert 5" */
-const char *qsf_slot_name(const qsf_fetch *f, const qsf_slot *slot, char buf[48]);
 /* Ends the reads that are over; wait: all. */
 qsf_status qsf_slot_reads(const qsf_fetch *f, qsf_slot *slot, bool wait, qsf_error *err);
 
