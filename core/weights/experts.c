@@ -9,19 +9,19 @@
 /* ---- where an expert lies ---- */
 
 /* Its rows of a matrix of all. */
-typedef struct expert_part {
+typedef struct slot_part {
     qsf_tensor t;
     uint64_t   from;            /* place in the unit */
     uint64_t   to;              /* in the slot */
-} expert_part;
+} slot_part;
 
 /* i: of the layer's matrices of experts.  to: where the one before ends in the slot; moved on. */
-static expert_part part_at(const qsf_source *s, uint32_t layer, uint32_t e, uint32_t i, uint64_t *to)
+static slot_part part_at(const qsf_source *s, uint32_t layer, uint32_t e, uint32_t i, uint64_t *to)
 {
     const qsf_unit *u = &s->units[layer];
     const uint32_t n = u->first_tensor + u->n_tensors - u->n_expert_tensors + i,
         n_experts = s->layers[layer].n_experts;
-    expert_part p = { .t = s->tensors[n], .to = *to };
+    slot_part p = { .t = s->tensors[n], .to = *to };
     p.t.rows /= n_experts;
     p.t.bytes /= n_experts;
     p.from = s->places[n] + e * p.t.bytes;
@@ -33,7 +33,7 @@ static qsf_extent expert_extent(const qsf_fetch *f, const qsf_slot *slot, uint32
 {
     const qsf_source *s = f->source;
     const qsf_unit *u = &s->units[slot->id.number];
-    expert_part p = { .from = 0 };
+    slot_part p = { .from = 0 };
     uint64_t to = 0;
     if (i >= u->n_expert_tensors) return (qsf_extent){ .len = 0 };
     for (uint32_t j = 0; j <= i; j++) p = part_at(s, slot->id.number, slot->expert, j, &to);
@@ -94,7 +94,7 @@ static qsf_status expert_make(qsf_fetch *f, qsf_slot *slot, uint8_t *strips, qsf
     uint64_t to = 0;
     (void)err;
     for (uint32_t i = 0; i < s->units[slot->id.number].n_expert_tensors; i++) {
-        const expert_part p = part_at(s, slot->id.number, slot->expert, i, &to);
+        const slot_part p = part_at(s, slot->id.number, slot->expert, i, &to);
         if (qsf_ggml_tile_type(&p.t) < 0) continue;
         t[n] = p.t;
         tiles[n] = &t[n];
@@ -111,7 +111,7 @@ void qsf_expert_place(const qsf_experts *x, uint32_t layer, uint32_t e, qsf_matr
     uint64_t to = 0;
     assert(index >= 0 && x->fetch->slots[index].state == QSF_SLOT_READY);
     for (uint32_t i = 0;; i++) {
-        const expert_part p = part_at(x->fetch->source, layer, e, i, &to);
+        const slot_part p = part_at(x->fetch->source, layer, e, i, &to);
         if (p.t.kind != m->t.kind) continue;
         m->t.data = x->fetch->slots[index].mem + p.to;
         return;
