@@ -21,7 +21,8 @@ void print_memory(run_session *s)
     if (st.io) fprintf(stderr, "file     read by %s\n", st.io);
     fprintf(stderr, "memory   %.1f MB, context %u, ", (double)plan.total / 1e6, plan.n_ctx);
     if (plan.resident) fprintf(stderr, "all layers stay\n");
-    else fprintf(stderr, "layers pass through %u buffers\n", plan.n_slots);
+    else if (plan.n_slots) fprintf(stderr, "layers pass through %u buffers\n", plan.n_slots);
+    else fprintf(stderr, "layers stay, experts do not\n");
     for (size_t i = 0; i < plan.n_items; i++)
         fprintf(stderr, "  %-28s %10.2f MB\n", plan.items[i].name, (double)plan.items[i].bytes / 1e6);
     if (!s->drafter) return;
@@ -75,6 +76,11 @@ void print_times(run_session *s)
             "%.0f %% of this while computing\n", (double)st.bytes_read / 1e6, (double)st.ns_read / 1e6,
             (double)st.ns_prepare / 1e6, (double)st.ns_check / 1e6, (double)st.ns_decompress / 1e6,
             100.0 * (double)st.overlap);
+    if (st.experts_used)
+        fprintf(stderr, "experts  %llu chosen by batches, %.1f %% of them in memory; %llu read, %.1f MB\n",
+                (unsigned long long)st.experts_used,
+                100.0 * (double)st.experts_found / (double)st.experts_used,
+                (unsigned long long)st.experts_read, (double)st.experts_bytes / 1e6);
     if (st.layers_left)
         fprintf(stderr, "left     %.1f layers a token, by early exit\n",
                 (double)st.layers_left / (double)st.tokens_generated);

@@ -523,6 +523,7 @@ typedef struct qsf_plan {
     char          reductions[12][64];     /* what gave way to the budget: "batch 256 -> 64" */
     bool          losses[12];             /* whether that reduction may change answers, not only the speed */
     size_t        n_reductions;
+    uint32_t      n_experts;     /* experts that have a place in memory; 0: they come with their layers */
 } qsf_plan;
 /* The plan of a context.
  *
@@ -574,6 +575,9 @@ typedef struct qsf_stats {
     float    overlap;                               /* 0..1: the share of ns_read and ns_prepare that
                                                      * passed while something was computed */
     uint64_t layers_left;                           /* layers that tokens did not wait for, by early exit */
+    /* where experts are read alone: those that batches took (each once a layer and batch), those of
+     * them that were in memory, those that were read, and their bytes, a part of bytes_read */
+    uint64_t experts_used, experts_found, experts_read, experts_bytes;
 } qsf_stats;
 QSF_API qsf_status qsf_context_get_stats(const qsf_context *c, qsf_stats *out);
 QSF_API void       qsf_context_reset_stats(qsf_context *c);

@@ -99,7 +99,7 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     if ((st = qsf_memory_init(&m, c->model, err))) goto done;
     if ((st = qsf_plan_make(c->model, &c->o, ctx_given, &m, &c->plan, err))) goto done;
     qsf_plan_log(c->model, &c->plan, &c->o);
-    const bool streams = c->plan.n_slots || m.embedding.streams || m.head.streams;
+    const bool streams = c->plan.n_slots || c->plan.n_experts || m.embedding.streams || m.head.streams;
     if ((st = qsf_source_read_by(s, c->model->io, streams, &c->io, err))) goto done;
     if ((st = qsf_reserve_init(&c->reserve, c->platform, m.reserve, err))) goto done;
     if ((st = qsf_fetch_init(&c->fetch, s, &c->reserve.table, &m.fetch, c->pool, err))) goto done;
@@ -111,7 +111,9 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     if (c->o.quality < 1 && !qsf_layers_known(s))
         qsf_log(c->model, QSF_LOG_WARN, "%s does not say which layers matter less: a lower quality changes "
                 "nothing (qsf-convert --calibration measures it)", s->path);
-    if ((c->plan.n_slots || m.head.streams) && (st = qsf_fetch_start_thread(&c->fetch, err))) goto done;
+    const bool threaded = c->plan.n_slots || c->plan.n_experts || m.head.streams;
+    if (threaded && (st = qsf_fetch_start_thread(&c->fetch, err))) goto done;
+    if ((st = qsf_experts_init(&c->experts, &c->fetch, &m.fetch, err))) goto done;
     if ((st = qsf_embedding_init(&c->embedding, &c->fetch, &m.embedding, err))) goto done;
     if ((st = qsf_head_stream_init(&c->head_stream, &c->fetch, &m.head, err))) goto done;
     st = qsf_head_init(&c->head, s, &c->reserve.table, &c->o, err);
@@ -226,6 +228,7 @@ void qsf_context_free(qsf_context *c)
     qsf_head_done(&c->head);
     qsf_head_stream_done(&c->head_stream);
     qsf_embedding_done(&c->embedding);
+    qsf_experts_done(&c->experts);
     qsf_fetch_done(&c->fetch);
     qsf_state_done(&c->state);
     qsf_kv_done(&c->kv);
@@ -253,6 +256,10 @@ qsf_status qsf_context_get_stats(const qsf_context *c, qsf_stats *out)
     s.ns_other = qsf_account_ns(&c->account, QSF_OP_OTHER);
     s.ns_head = qsf_account_ns(&c->account, QSF_OP_TO_HEAD);
     s.bytes_read = l->bytes_read;
+    s.experts_used = c->experts.n_used;
+    s.experts_found = c->experts.n_found;
+    s.experts_read = c->experts.shelf.n_read;
+    s.experts_bytes = c->experts.shelf.bytes_read;
     s.ns_wait_io = l->ns_wait;
     s.ns_prepare = l->took.prepare;
     s.ns_read = l->took.read;
@@ -267,6 +274,8 @@ void qsf_context_reset_stats(qsf_context *c)
 {
     c->stats = (qsf_stats){ .isa = c->k.isa, .n_threads = c->o.n_threads, .io = c->io };
     c->account = (qsf_account){ 0 };
+    c->experts.n_used = c->experts.n_found = 0;
+    c->experts.shelf.n_read = c->experts.shelf.bytes_read = 0;
     c->fetch.bytes_read = c->fetch.ns_wait = c->fetch.ns_own = 0;
     c->fetch.took = (qsf_fetch_times){ 0 };
 }

@@ -11,6 +11,7 @@
 #include "engine/thread_count.h"
 #include "engine/watch.h"
 #include "model/model.h"
+#include "weights/experts.h"
 
 /* The batch under way, for the step. */
 typedef struct qsf_batch_state {
@@ -23,6 +24,7 @@ typedef struct qsf_batch_state {
     atomic_bool not_finite;          /* a row left a layer, or the head, as something that is no number */
     bool     hidden;                 /* hidden states of its rows are wanted */
     uint32_t n_hidden;               /* of them are there */
+    qsf_expert_walk walk;            /* through the experts of the layer, where these are read alone */
 } qsf_batch_state;
 
 struct qsf_context {
@@ -43,6 +45,7 @@ struct qsf_context {
     qsf_reserve    reserve;          /* the memory of all that follows */
 
     qsf_fetch      fetch;            /* weights */
+    qsf_experts    experts;
     qsf_embedding  embedding;
     qsf_head_stream head_stream;
     qsf_head       head;

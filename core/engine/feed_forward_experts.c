@@ -8,7 +8,8 @@
  * A slot is a row in one of its experts.  Slots are sorted by expert, so that an expert's weights
  * are used once for all of its rows, and computed in waves of as many as there is memory for.  A
  * matrix has all experts one below the other: an expert is some rows of it, which in tiles may
- * begin within one; then its results begin so far behind (`skew`). */
+ * begin within one; then its results begin so far behind (`skew`).  Where experts are read alone,
+ * each has tiles of its own, and the waves come as experts are here. */
 #include "engine/feed_forward_experts.h"
 #include "engine/feed_forward_gated.h"
 #include "engine/matrix.h"
@@ -23,16 +24,21 @@ typedef struct experts_run {
 
 /* ---- an expert's part of a matrix ---- */
 
-static uint32_t expert_skew(const qsf_matrix *m, uint64_t row)
+static uint32_t expert_skew(const qsf_pass *p, uint32_t kind, uint64_t row)
 {
-    return m->form >= 0 ? (uint32_t)(row % QSF_TILE_ROWS) : 0;
+    return p->w->m[kind].form >= 0 && !p->experts ? (uint32_t)(row % QSF_TILE_ROWS) : 0;
 }
 
-/* Rows [row, row + n) of m, behind those that its first tile has before them. */
-static qsf_matrix expert_part(const qsf_matrix *m, uint64_t row, uint32_t n)
+/* Rows [row, row + n) of a matrix, behind those that the first tile has before them. */
+static qsf_matrix expert_part(const qsf_pass *p, uint32_t kind, uint64_t row, uint32_t n)
 {
+    const qsf_matrix *m = &p->w->m[kind];
     qsf_matrix part = *m;
-    const uint32_t skew = expert_skew(m, row);
+    if (p->experts) {
+        qsf_expert_place(p->experts, (uint32_t)p->number, (uint32_t)(row / n), &part);
+        return part;
+    }
+    const uint32_t skew = expert_skew(p, kind, row);
     const uint8_t *data = m->t.data;
     const uint64_t tile = row / QSF_TILE_ROWS;
     if (m->form >= 0) data += tile * m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
@@ -58,14 +64,7 @@ static uint32_t wave_slots(const experts_run *r)
 static qsf_matrix_in slots_in(const qsf_pass *p, const float *x, size_t ld, size_t cols, uint32_t first,
                               uint32_t n)
 {
-    qsf_matrix_in in = { x + first * ld, ld, cols, p->b->slot_act };
-    in.act.cols = qsf_act_cols((uint32_t)cols);
-    in.act.n = n;
-    in.act.q += (size_t)first * in.act.cols;
-    in.act.d += (size_t)first * in.act.cols / 64;
-    in.act.s += (size_t)first * in.act.cols / 32;
-    in.act.h += (size_t)first * in.act.cols / 8;
-    return in;
+    return qsf_matrix_input_of(&p->b->slot_act, x, ld, cols, first, n);
 }
 
 /* What the i-th expert of the list widens: a single row is taken where it is. */
@@ -86,7 +85,7 @@ static uint64_t hidden_row(const qsf_pass *p, uint32_t expert)
 /* The hidden rows of an expert, n of the wave's from `first` on. */
 static qsf_matrix_in expert_hidden(const qsf_pass *p, uint32_t expert, uint32_t first, uint32_t n)
 {
-    const uint32_t skew = expert_skew(&p->w->m[QSF_K_EXPERT_GATE], hidden_row(p, expert));
+    const uint32_t skew = expert_skew(p, QSF_K_EXPERT_GATE, hidden_row(p, expert));
     return slots_in(p, p->b->slot_gate + skew, p->b->ld_slot, p->layer->n_ff_expert, first, n);
 }
 
@@ -153,6 +152,12 @@ static uint32_t sort_slots(const qsf_pass *p)
     return n;
 }
 
+static bool takes_codes(const qsf_pass *p)
+{
+    return qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_GATE]) ||
+           qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_UP]);
+}
+
 /* The rows of slots, and their codes where they are asked for. */
 static void gather(void *arg, uint32_t thread, uint32_t piece)
 {
@@ -160,8 +165,7 @@ static void gather(void *arg, uint32_t thread, uint32_t piece)
     const qsf_pass *p = r->job.p;
     const qsf_buffers *b = p->b;
     const qsf_range slots = qsf_pass_mine(&r->job, piece);
-    const bool codes = qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_GATE]) ||
-                       qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_UP]);
+    const bool codes = takes_codes(p);
     (void)thread;
     for (size_t s = slots.begin; s < slots.end; s++) {
         const uint32_t row = b->slot_row[wave_first(r) + s];
@@ -180,11 +184,11 @@ static void gather(void *arg, uint32_t thread, uint32_t piece)
 static void multiply_part(const qsf_pass *p, uint32_t kind, uint32_t bias, uint64_t row, uint32_t rows,
                           const qsf_matrix_in *in, float *y, size_t ldy, qsf_range tiles, uint32_t thread)
 {
-    const qsf_matrix *m = &p->w->m[kind];
-    const qsf_matrix part = expert_part(m, row, rows);
+    const qsf_matrix part = expert_part(p, kind, row, rows);
     const float *add = p->w->v[bias];
+    if (add) add += row - expert_skew(p, kind, row);
     tiles.end = QSF_MIN(tiles.end, qsf_matrix_tiles(&part));
-    qsf_matrix_multiply(p, &part, add ? add + row - expert_skew(m, row) : NULL, in, y, ldy, tiles, thread);
+    qsf_matrix_multiply(p, &part, add, in, y, ldy, tiles, thread);
 }
 
 /* The next expert of a piece, and which of its `each` tiles; moves *at on. */
@@ -227,8 +231,8 @@ static void activate_slots(void *arg, uint32_t thread, uint32_t piece)
     (void)thread;
     for (size_t s = slots.begin; s < slots.end; s++) {
         const uint64_t row = hidden_row(p, b->slot_expert[wave_first(r) + s]);
-        float *gate = b->slot_gate + s * b->ld_slot + expert_skew(&p->w->m[QSF_K_EXPERT_GATE], row);
-        const float *up = b->slot_up + s * b->ld_slot + expert_skew(&p->w->m[QSF_K_EXPERT_UP], row);
+        float *gate = b->slot_gate + s * b->ld_slot + expert_skew(p, QSF_K_EXPERT_GATE, row);
+        const float *up = b->slot_up + s * b->ld_slot + expert_skew(p, QSF_K_EXPERT_UP, row);
         qsf_activate_gated(p, gate, up, p->layer->n_ff_expert);
         if (!codes) continue;
         const qsf_matrix_in in = expert_hidden(p, b->slot_expert[wave_first(r) + s], (uint32_t)s, 1);
@@ -270,7 +274,7 @@ static void add_slots(void *arg, uint32_t thread, uint32_t piece)
             if (slot < first || slot >= end) continue;
             const uint64_t row = (uint64_t)b->chosen[s] * p->hp->n_embd;
             float *y = b->slot_x + (slot - first) * b->ld_slot_x +
-                       expert_skew(&p->w->m[QSF_K_EXPERT_DOWN], row);
+                       expert_skew(p, QSF_K_EXPERT_DOWN, row);
             p->k->vec_scale(y, b->chosen_weight[s], p->hp->n_embd);
             p->k->vec_add(sum, sum, y, p->hp->n_embd);
         }
@@ -317,6 +321,46 @@ static void run_wave(experts_run *r)
     qsf_pass_run(&r->job, QSF_OP_EXPERT_SUM, p->batch->n, add_slots);
 }
 
+/* The normed rows' codes again, which the shared expert has left others in place of. */
+static void quantize_rows(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
+    (void)thread;
+    qsf_matrix_quantize(p, &in, qsf_pass_mine(job, piece));
+}
+
+/* Experts begin to be read, and what is everybody's is computed meanwhile. */
+static void begin_walk(qsf_pass_job *job, uint32_t n, bool shared)
+{
+    const qsf_pass *p = job->p;
+    const qsf_buffers *b = p->b;
+    *p->walk = (qsf_expert_walk){ .list = b->expert_list, .first = b->expert_first, .n = n,
+                                  .rows = p->batch->n, .most = b->n_slots };
+    qsf_experts_begin(p->experts, (uint32_t)p->number, p->walk);
+    if (!shared) return;
+    qsf_feed_forward_gated_run(job);
+    if (takes_codes(p)) qsf_pass_run(job, QSF_OP_EXPERT_ROWS, p->batch->n, quantize_rows);
+}
+
+bool qsf_feed_forward_experts_wave(qsf_pass_job *job)
+{
+    const qsf_pass *p = job->p;
+    qsf_expert_walk *walk = p->walk;
+    const bool shared = p->layer->n_ff != 0;
+    experts_run r = { .job = *job, .n = walk->n, .begin = walk->begin, .end = walk->end,
+                      .sum = shared ? p->b->experts : p->b->tmp };
+    run_wave(&r);
+    job->clock = r.job.clock;
+    qsf_experts_leave(p->experts, (uint32_t)p->number, walk);
+    walk->begin = walk->end;
+    if (walk->begin < walk->n) return false;
+    walk->n = 0;
+    if (shared) qsf_pass_run(job, QSF_OP_EXPERT_SUM, p->batch->n, add_shared);
+    return true;
+}
+
 void qsf_feed_forward_experts_run(qsf_pass_job *job)
 {
     const qsf_pass *p = job->p;
@@ -324,7 +368,12 @@ void qsf_feed_forward_experts_run(qsf_pass_job *job)
     const bool shared = p->layer->n_ff != 0;
     qsf_pass_run(job, QSF_OP_ROUTER, qsf_matrix_tiles(&p->w->m[QSF_K_ROUTER]), route);
     qsf_pass_run(job, QSF_OP_ROUTER_CHOICE, p->batch->n, choose);
-    experts_run r = { .job = *job, .n = sort_slots(p), .sum = shared ? b->experts : b->tmp };
+    const uint32_t n = sort_slots(p);
+    if (p->experts) {
+        begin_walk(job, n, shared);
+        return;
+    }
+    experts_run r = { .job = *job, .n = n, .sum = shared ? b->experts : b->tmp };
     for (; r.begin < r.n; r.begin = r.end) {
         /* An expert has at most a slot of each row, which always fit. */
         r.end = r.begin + 1;

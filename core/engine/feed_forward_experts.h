@@ -5,7 +5,10 @@
 
 #include "engine/pass.h"
 
-/* From the normed rows to its output: xn -> tmp. */
+/* From the normed rows to its output: xn -> tmp.  Where experts are read alone, this begins a walk
+ * through them (p->walk->n); each wave of it is one call of the next. */
 void qsf_feed_forward_experts_run(qsf_pass_job *job);
+/* Computes experts [begin, end) of the walk; true: that was the last wave, tmp is whole. */
+bool qsf_feed_forward_experts_wave(qsf_pass_job *job);
 
 #endif

@@ -162,6 +162,11 @@ void qsf_layer_compute(const qsf_pass *p)
     qsf_pass_job job = qsf_pass_begin(p);
     const layer_part *mixer = &layer_mixers[p->layer->mixer];
     const layer_part *feed_forward = &layer_feed_forwards[p->layer->feed_forward];
+    if (p->walk->n) {           /* the layer has been under way, and its experts come wave by wave */
+        if (qsf_feed_forward_experts_wave(&job))
+            qsf_pass_run(&job, QSF_OP_RESIDUAL, p->batch->n, leave_layer);
+        return;
+    }
     if (mixer->run) {
         qsf_pass_run(&job, QSF_OP_ATTN_NORM, p->batch->n, norm_for_mixer);
         run_part(&job, mixer);
@@ -170,5 +175,6 @@ void qsf_layer_compute(const qsf_pass *p)
         qsf_pass_run(&job, QSF_OP_FFN_NORM, p->batch->n, norm_for_feed_forward);
         run_part(&job, feed_forward);
     }
+    if (p->walk->n) return;
     qsf_pass_run(&job, QSF_OP_RESIDUAL, p->batch->n, leave_layer);
 }

@@ -8,7 +8,13 @@
 qsf_matrix_in qsf_matrix_input(const qsf_pass *p, const float *x, size_t ld, size_t cols, uint32_t first,
                                uint32_t n)
 {
-    qsf_matrix_in in = { x + first * ld, ld, cols, p->b->act };
+    return qsf_matrix_input_of(&p->b->act, x, ld, cols, first, n);
+}
+
+qsf_matrix_in qsf_matrix_input_of(const qsf_act *act, const float *x, size_t ld, size_t cols, uint32_t first,
+                                  uint32_t n)
+{
+    qsf_matrix_in in = { x + first * ld, ld, cols, *act };
     in.act.cols = qsf_act_cols((uint32_t)cols);
     in.act.n = n;
     in.act.q += (size_t)first * in.act.cols;

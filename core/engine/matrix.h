@@ -28,6 +28,9 @@ static inline qsf_range qsf_range_cut(qsf_range s, size_t at, size_t n)
 /* Rows [first, first + n) of x[][ld], which have cols columns. */
 qsf_matrix_in qsf_matrix_input(const qsf_pass *p, const float *x, size_t ld, size_t cols, uint32_t first,
                                uint32_t n);
+/* The same with codes of their own. */
+qsf_matrix_in qsf_matrix_input_of(const qsf_act *act, const float *x, size_t ld, size_t cols, uint32_t first,
+                                  uint32_t n);
 /* The kernel that multiplies n rows with m: of qsf_product. */
 uint32_t qsf_matrix_kernel(const qsf_pass *p, const qsf_matrix *m, size_t n);
 /* Whether m takes codes. */

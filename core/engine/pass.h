@@ -16,6 +16,7 @@
 #include "engine/rope.h"
 #include "engine/state.h"
 #include "engine/watch.h"
+#include "weights/experts.h"
 #include "weights/layers.h"
 
 #include <stdatomic.h>
@@ -35,6 +36,8 @@ typedef struct qsf_pass {
     size_t              state_place;    /* of the layer's part in a slot */
     const qsf_key_bias *key_bias;
     const qsf_kv_attention *kv_attention;       /* output, too */
+    qsf_experts        *experts;        /* output; NULL: a layer's weights have them */
+    qsf_expert_walk    *walk;           /* output: through these; not without them */
     const qsf_weights  *w;              /* of the layer; for embedding and head: of their unit */
     const qsf_layer    *layer;          /* NULL for embedding and head */
     int32_t             number;         /* of the layer; -1 for embedding and head */

@@ -5,6 +5,7 @@
 #include "engine/buffers.h"
 #include "engine/context.h"
 #include "engine/sampler.h"
+#include "weights/experts.h"
 
 /* A third buffer, where nothing had to be reduced, lets two layers travel while one is computed. */
 enum { PLAN_SLOTS = 3 };
@@ -24,6 +25,8 @@ typedef struct plan_sizes {
     uint64_t staging[3][2];
     uint64_t tables;          /* of the file alone */
     uint64_t rows_head;       /* what an approximate head takes beside the head */
+    uint64_t expert;          /* a slot for one with its tables; 0: experts come with their layers */
+    uint64_t experts_least;   /* of the fewest such slots */
 } plan_sizes;
 
 static void plan_stage(uint64_t most[2], uint64_t stored, uint64_t raw)
@@ -66,7 +69,8 @@ uint64_t qsf_plan_rounding(const qsf_source *s)
     return lines + PLAN_LARGE * QSF_RESERVE_PAGE;
 }
 
-static qsf_status plan_measure(const qsf_source *s, const qsf_context_options *o, plan_sizes *z,
+/* shared: experts are read alone. */
+static qsf_status plan_measure(const qsf_source *s, const qsf_context_options *o, bool shared, plan_sizes *z,
                                uint64_t *layer_bytes, qsf_error *err)
 {
     /* At most one slot a unit: layers pass through fewer slots than there are such layers. */
@@ -74,7 +78,7 @@ static qsf_status plan_measure(const qsf_source *s, const qsf_context_options *o
     for (uint32_t u = 0; u < s->n_units; u++) {
         uint64_t slot, stored, raw;
         if (u < s->hp.n_layers && !qsf_layer_runs(s, o->quality, u)) continue;
-        const qsf_status st = qsf_unit_memory(s, u, &slot, &stored, &raw, err);
+        const qsf_status st = qsf_unit_memory(s, u, shared, &slot, &stored, &raw, err);
         if (st) return st;
         const qsf_unit_kind kind = qsf_unit_id_at(s->hp.n_layers, u).kind;
         const bool head = kind == QSF_UNIT_FINAL && !s->hp.tied;
@@ -88,6 +92,10 @@ static qsf_status plan_measure(const qsf_source *s, const qsf_context_options *o
             z->largest = QSF_MAX(z->largest, slot);
         }
     }
+    if (!shared) return QSF_OK;
+    z->tables += qsf_experts_bytes(s);
+    z->expert = qsf_experts_slot(s) + qsf_fetch_expert_table(s) + QSF_RESERVE_LINE;
+    z->experts_least = z->expert * QSF_MIN(QSF_LEAST_EXPERTS, qsf_experts_all(s));
     return QSF_OK;
 }
 
@@ -206,7 +214,8 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const qsf_gr
 
 static uint64_t plan_needs(const qsf_plan *fixed, const plan_sizes *z, uint32_t n_slots)
 {
-    return fixed->total + (n_slots < UINT32_MAX ? QSF_MIN(z->layers, n_slots * z->largest) : z->layers);
+    return fixed->total + z->experts_least +
+           (n_slots < UINT32_MAX ? QSF_MIN(z->layers, n_slots * z->largest) : z->layers);
 }
 
 static bool plan_fits(const qsf_plan *fixed, const plan_sizes *z, const qsf_grant *g, uint32_t n_slots)
@@ -262,6 +271,20 @@ static void plan_slot(qsf_memory *m, uint64_t cap, qsf_pin pin)
     m->pins[m->fetch.n_slots++] = pin;
 }
 
+/* The rest goes to experts. */
+static void plan_experts(const qsf_source *s, const plan_sizes *z, uint64_t spare, qsf_memory *m,
+                         qsf_plan *plan)
+{
+    const uint32_t all = qsf_experts_all(s);
+    m->fetch.n_experts = 0;
+    if (!z->expert) return;
+    const uint64_t n = QSF_MIN((z->experts_least + spare) / z->expert, all);
+    m->fetch.n_experts = plan->n_experts = (uint32_t)n;
+    m->fetch.expert_cap = qsf_experts_slot(s);
+    plan_item(plan, "experts", n * z->expert);
+    qsf_plan_note(plan, false, "%u of %u experts have a place", (unsigned)n, (unsigned)all);
+}
+
 /* Which slots there are: layers that stay, buffers that the others pass through, then embedding,
  * norm and head. */
 static void plan_place(const qsf_source *s, const plan_sizes *z, const qsf_grant *g, qsf_memory *m,
@@ -271,8 +294,10 @@ static void plan_place(const qsf_source *s, const plan_sizes *z, const qsf_grant
     const uint64_t budget = g->o.ram_budget;
     /* Layers that stay: all, or as many from the first on as leave room for the buffers that the
      * others pass through. */
-    plan->resident = budget == 0 || plan->total + z->layers <= budget;
-    uint64_t spare = plan->resident ? z->layers : budget - plan->total - g->n_slots * z->largest;
+    const uint64_t taken = plan->total + z->experts_least;
+    const bool all_stay = budget == 0 || taken + z->layers <= budget;
+    plan->resident = all_stay && !z->expert;
+    uint64_t spare = plan->resident ? z->layers : budget - taken - (all_stay ? 0 : g->n_slots * z->largest);
     uint64_t pinned = 0;
     m->fetch.n_slots = 0;
     for (uint32_t u = 0; u < n_layers; u++) {
@@ -294,6 +319,7 @@ static void plan_place(const qsf_source *s, const plan_sizes *z, const qsf_grant
     for (uint32_t i = 0; i < plan->n_slots; i++) plan_slot(m, z->largest, (qsf_pin){ .pinned = 0 });
     if (!g->embedding.streams) plan_slot(m, z->embd, qsf_pin_to(qsf_id_embd()));
     if (!g->head.streams || s->hp.tied) plan_slot(m, z->final, qsf_pin_to(qsf_id_final()));
+    plan_experts(s, z, spare, m, plan);
     m->fetch.caps = m->caps;
     m->fetch.pins = m->pins;
     plan_staging(z, g, &m->fetch);
@@ -315,17 +341,38 @@ static qsf_grant plan_wishes(const qsf_source *s, const qsf_context_options *o, 
     return g;
 }
 
+/* What everything takes: with experts that are read alone, where these can be and not all layers
+ * fit.  *least: the smallest budget. */
+static qsf_status plan_sizes_of(const qsf_model *model, const qsf_context_options *o, bool ctx_given,
+                                qsf_memory *m, plan_sizes *z, uint64_t *least, qsf_error *err)
+{
+    const qsf_source *s = model->source;
+    qsf_status st = plan_measure(s, o, qsf_experts_possible(s), z, m->caps, err);
+    if (st || (st = qsf_head_bytes(s, o, &z->rows_head, err))) return st;
+    *least = plan_least(model, z, plan_wishes(s, o, ctx_given, z));
+    if (!z->expert) return QSF_OK;
+    plan_sizes whole;
+    qsf_plan plan;
+    if ((st = plan_measure(s, o, false, &whole, m->caps, err))) return st;
+    whole.rows_head = z->rows_head;
+    qsf_grant g = plan_wishes(s, o, ctx_given, &whole);
+    (void)qsf_ladder[QSF_RUNG_EMBEDDING].step(&g);
+    plan_fixed(model, &whole, &g, &plan);
+    if (!plan_fits(&plan, &whole, &g, UINT32_MAX)) return plan_measure(s, o, true, &whole, m->caps, err);
+    *z = whole;
+    return QSF_OK;
+}
+
 qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ctx_given, qsf_memory *m,
                          qsf_plan *plan, qsf_error *err)
 {
     const qsf_source *s = model->source;
     plan_sizes z;
     qsf_status st;
+    uint64_t least;
 
-    if ((st = plan_measure(s, o, &z, m->caps, err))) return st;
-    if ((st = qsf_head_bytes(s, o, &z.rows_head, err))) return st;
+    if ((st = plan_sizes_of(model, o, ctx_given, m, &z, &least, err))) return st;
     const qsf_grant asked = plan_wishes(s, o, ctx_given, &z);
-    const uint64_t least = plan_least(model, &z, asked);
     if (o->ram_budget && least > o->ram_budget) {
         *plan = (qsf_plan){ .least = least };
         return qsf_fail(err, QSF_E_BUDGET, "%s needs at least %llu MB, the budget is %llu MB", s->path,

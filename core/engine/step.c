@@ -12,6 +12,7 @@ void qsf_batch_drop(qsf_context *c)
     for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, b->old_length[s]);
     b->active = false;
     b->n_hidden = 0;
+    b->walk.n = 0;
     c->batch.n_asked = 0;
     qsf_exit_drop(&c->early_exit);
     qsf_kv_attention_collect(&c->kv_attention, &c->kv, false);
@@ -24,7 +25,9 @@ static qsf_pass step_pass(qsf_context *c)
                        .batch = &c->batch, .b = &c->b, .ropes = c->ropes,
                        .n_ropes = c->model->source->n_ropes, .kv = &c->kv,
                        .state = c->state.bytes ? &c->state : NULL, .key_bias = &c->key_bias,
-                       .kv_attention = &c->kv_attention, .account = &c->account,
+                       .kv_attention = &c->kv_attention,
+                       .experts = c->experts.fetch ? &c->experts : NULL, .walk = &c->now.walk,
+                       .account = &c->account,
                        .number = -1, .recorder = c->recorder.fn ? &c->recorder : NULL,
                        .not_finite = &c->now.not_finite,
                        .watch = c->watch.fn ? &c->watch : NULL };
@@ -123,6 +126,8 @@ static qsf_status step_fetch(qsf_context *c, bool wait, step_weights *need)
         return qsf_head_stream_fetch(&c->head_stream, stage - n_layers - 1, wait, &need->head, &c->error);
     const qsf_unit_id layer = qsf_id_layer(stage - 1);
     const qsf_status st = qsf_fetch_unit(&c->fetch, layer, false, &need->w, &c->error);
+    if (!st && c->now.walk.n)
+        return qsf_experts_get(&c->experts, layer.number, &c->now.walk, wait, &c->error);
     if (st != QSF_PENDING) return st;
     /* The buffer of the last layer is free: the one after this begins to travel. */
     qsf_layers_ahead(&c->fetch, stage - 1);
@@ -177,14 +182,17 @@ static void check_logits(qsf_context *c)
 static void compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
 {
     const uint32_t next = next_layer(c, layer + 1);
-    qsf_exit_join(&c->early_exit, &c->batch, p, layer);
-    qsf_layers_ahead(&c->fetch, layer);     /* bytes travel while this layer computes */
+    const bool chooses = p->experts && c->model->source->layers[layer].n_experts && !c->now.walk.n;
+    if (!c->now.walk.n) qsf_exit_join(&c->early_exit, &c->batch, p, layer);
+    /* Bytes travel while this layer computes: first those of the experts that it chooses. */
+    if (!chooses) qsf_layers_ahead(&c->fetch, layer);
     if (layer + 2 >= c->hp->n_layers && c->batch.n_asked) qsf_head_stream_ahead(&c->head_stream);
     p->layer = &c->model->source->layers[layer];
     p->number = (int32_t)layer;
     p->kv_layer = qsf_layers_kept(c->model->source, c->o.quality, layer);
     if (p->state) p->state_place = qsf_state_place(c->model->source, c->o.quality, layer);
     qsf_layer_compute(p);
+    if (c->now.walk.n) return;
     if (atomic_load_explicit(&c->now.not_finite, memory_order_relaxed)) return;
     const uint32_t to = c->now.hidden
         ? next : qsf_exit_next(&c->early_exit, &c->batch, p, c->now.n_new, layer, next);

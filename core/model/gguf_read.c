@@ -375,11 +375,25 @@ static gguf_place own_scale(const gguf_tensor *t)
     return (gguf_place){ t->scales, t->scales->at, 1, 1, sizeof(float) };
 }
 
+/* Whether a layer's experts can be read alone: each is some whole rows, all in one place. */
+static bool experts_apart(const gguf_layout *l, uint32_t unit)
+{
+    const qsf_layer *layer = qsf_source_layer(l->g->s, unit);
+    if (!layer || !layer->n_experts) return false;
+    for (uint32_t kind = QSF_K_EXPERT_GATE; kind <= QSF_K_EXPERT_DOWN; kind++) {
+        const gguf_place *p = &l->units[unit][kind];
+        if (!p->t || p->t->packing || p->t->scales || p->t->scale_in) return false;
+        if (p->rows % layer->n_experts || p->bytes % p->rows || p->rows / layer->n_experts < 2) return false;
+    }
+    return true;
+}
+
 /* A part's tensors that are there become the unit's, in the order of the table of roles. */
 static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, qsf_part part, qsf_error *err)
 {
     qsf_source *s = l->g->s;
     qsf_unit *u = &s->units[unit];
+    const bool apart = experts_apart(l, unit);
     uint64_t end = 0;       /* of the last tensor as tiles */
     *u = (qsf_unit){ .importance = 1, .first_extent = s->n_extents, .first_tensor = s->n_tensors };
     for (size_t i = 0; i < QSF_N_ROLES; i++) {
@@ -390,9 +404,13 @@ static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, qsf_part part, 
         if (!p->t && (scale.t || qsf_arch_needs(l->g->row, &s->hp, qsf_source_layer(s, unit), role)))
             return missing(s, unit, role, err);
         if (!p->t) continue;
-        add_tensor(s, u, role->kind, p, &end);
+        if (!apart || !qsf_kind_is_experts(role->kind)) add_tensor(s, u, role->kind, p, &end);
         if (!scale.t) scale = own_scale(p->t);
         if (scale.t) add_tensor(s, u, QSF_K_SCALE + role->kind, &scale, &end);
+    }
+    for (uint32_t kind = QSF_K_EXPERT_GATE; apart && kind <= QSF_K_EXPERT_DOWN; kind++) {
+        add_tensor(s, u, kind, &l->units[unit][kind], &end);
+        u->n_expert_tensors++;
     }
     sort_extents(s->extents + u->first_extent, u->n_extents);
     return QSF_OK;

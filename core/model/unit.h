@@ -21,6 +21,7 @@ typedef struct qsf_unit {
     float    importance;          /* of a layer, 1 where unknown */
     uint32_t first_extent, n_extents;
     uint32_t first_tensor, n_tensors;
+    uint32_t n_expert_tensors;    /* the last of them are of experts that can be read alone; 0: none can */
     uint64_t payload;             /* QSF: of the stored bytes, those before the zeros at the end */
     uint64_t rest;                /* of the stored bytes, the last ones are the low bits; 0: in one piece */
     uint32_t rest_crc;            /* of these; crc is then of the others */

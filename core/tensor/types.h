@@ -89,6 +89,12 @@ typedef enum qsf_kind {
     QSF_K_PAD = 0xffff               /* filler between tensors, so that data begins at a multiple of 64 */
 } qsf_kind;
 
+/* Whether a matrix has all experts of a layer, one below the other. */
+static inline bool qsf_kind_is_experts(uint32_t kind)
+{
+    return kind >= QSF_K_EXPERT_GATE && kind <= QSF_K_EXPERT_DOWN;
+}
+
 enum { QSF_TILE_ROWS = 16, QSF_MAX_BLOCK = 256, QSF_MAX_BLOCK_BYTES = 292, QSF_FIVE_BYTES = 52 };
 
 /* What codes of QK256 stand for, with its offset of 2 added; a shuffle's 16 places. */

@@ -5,6 +5,7 @@
 #include "base/pieces.h"
 #include "tensor/ggml_tiles.h"
 #include "weights/evict_cyclic.h"
+#include "weights/experts.h"
 
 static uint32_t slot_unit(const qsf_fetch *f, const qsf_slot *slot)
 {
@@ -17,10 +18,10 @@ static qsf_status unit_make(qsf_fetch *f, qsf_slot *slot, uint8_t *strips, qsf_p
 {
     const uint32_t unit = slot_unit(f, slot);
     const bool crc = f->check_every || !f->units.checked[unit],
-        first = slot->end < f->source->units[unit].stored;
+        first = !f->shared && slot->end < f->source->units[unit].stored;
     const qsf_unit_room room = { .mem = slot->mem, .cap = slot->cap, .raw = f->raw, .strips = strips,
                                  .stored = slot->stage >= 0 ? f->stored[slot->stage] : slot->mem,
-                                 .pool = pool, .first = first,
+                                 .pool = pool, .first = first, .shared = f->shared,
                                  .lut = f->lut && slot->id.kind == QSF_UNIT_LAYER };
     const qsf_status st = qsf_weights_make(f->source, unit, &room, crc, slot->w, &slot->took.unit, err);
     if (!st && !first) f->units.checked[unit] = 1;
@@ -44,6 +45,7 @@ static qsf_status slot_make(qsf_fetch *f, qsf_slot *slot, uint8_t *strips, qsf_p
 
 qsf_extent qsf_slot_extent(const qsf_fetch *f, const qsf_slot *slot, uint32_t i)
 {
+    if (slot->shelf->extent) return slot->shelf->extent(f, slot, i);
     const qsf_source *s = f->source;
     qsf_extent x = s->extents[s->units[slot_unit(f, slot)].first_extent + i];
     const uint64_t begin = QSF_MAX(x.to, slot->begin), end = QSF_MIN(x.to + x.len, slot->end);
@@ -53,17 +55,23 @@ qsf_extent qsf_slot_extent(const qsf_fetch *f, const qsf_slot *slot, uint32_t i)
     return x;
 }
 
+/* Its places in the file. */
+static uint32_t slot_extents(const qsf_fetch *f, const qsf_slot *slot)
+{
+    const qsf_unit *u = &f->source->units[slot_unit(f, slot)];
+    return slot->shelf->extent ? u->n_expert_tensors : u->n_extents;
+}
+
 static qsf_status read_failed(const qsf_fetch *f, const qsf_slot *slot, uint32_t i, qsf_status st,
                               qsf_error *err)
 {
-    char name[32];
+    char name[48];
     const qsf_source *s = f->source;
     const qsf_extent x = qsf_slot_extent(f, slot, i);
     if (st == QSF_E_CORRUPT)
         return qsf_fail(err, st, "%s: the file was changed while it was in use; open it again", s->path);
     return qsf_fail(err, st, "%s: %s: reading %llu bytes at %llu failed", s->path,
-                    qsf_unit_name(s, slot_unit(f, slot), name), (unsigned long long)x.len,
-                    (unsigned long long)x.at);
+                    qsf_slot_name(f, slot, name), (unsigned long long)x.len, (unsigned long long)x.at);
 }
 
 qsf_status qsf_slot_reads(const qsf_fetch *f, qsf_slot *slot, bool wait, qsf_error *err)
@@ -128,13 +136,12 @@ static void record_wait(const qsf_fetch *f, const char *name, uint64_t begin)
 /* The reading of a slot that is ready, and its making, by the thread or not. */
 static void record_slot(const qsf_fetch *f, const qsf_slot *slot, bool thread)
 {
-    char name[32];
+    char name[48];
     qsf_record x = { .size = sizeof x, .type = QSF_RECORD_READ, .begin_ns = slot->begun,
                      .ns = slot->made - slot->begun, .layer = -1 };
-    const qsf_unit *u = &f->source->units[slot_unit(f, slot)];
-    x.name = qsf_unit_name(f->source, slot_unit(f, slot), name);
+    x.name = qsf_slot_name(f, slot, name);
     if (slot->id.kind == QSF_UNIT_LAYER) x.layer = (int32_t)slot->id.number;
-    for (uint32_t i = u->n_extents; i-- > 0;) {
+    for (uint32_t i = slot_extents(f, slot); i-- > 0;) {
         const qsf_extent e = qsf_slot_extent(f, slot, i);
         x.bytes += e.len;
         if (e.len) x.at = e.at;
@@ -171,6 +178,8 @@ static void slot_ask(const qsf_fetch *f, qsf_slot *slot)
 static void slot_forget(qsf_fetch *f, qsf_slot *slot)
 {
     if (slot->w && slot->state != QSF_SLOT_EMPTY) f->slot_of[slot_unit(f, slot)] = -1;
+    if (slot->shelf->slot_of && slot->state != QSF_SLOT_EMPTY)
+        slot->shelf->slot_of[slot->id.number * slot->shelf->per_layer + slot->expert] = -1;
     if (slot->stage >= 0) f->staging[slot->stage] = -1;
     slot->stage = -1;
     slot->state = QSF_SLOT_EMPTY;
@@ -204,7 +213,14 @@ static void slot_take(qsf_fetch *f, uint32_t index, const qsf_want *want, int32_
     const uint32_t unit = slot_unit(f, slot);
     if (slot->w) {
         f->slot_of[unit] = (int32_t)index;
-        if (f->first && qsf_unit_refines(s, unit)) slot->end -= s->units[unit].rest;
+        if (f->shared) slot->end = qsf_unit_shared(s, unit).stored;
+        else if (f->first && qsf_unit_refines(s, unit)) slot->end -= s->units[unit].rest;
+        return;
+    }
+    if (slot->shelf->slot_of) {
+        slot->expert = want->expert;
+        slot->shelf->slot_of[want->id.number * slot->shelf->per_layer + want->expert] = (int32_t)index;
+        slot->shelf->n_read++;
         return;
     }
     if (s->units[unit].has_crc) {
@@ -218,12 +234,11 @@ static void slot_take(qsf_fetch *f, uint32_t index, const qsf_want *want, int32_
 
 static qsf_status slot_start(qsf_fetch *f, uint32_t index, qsf_error *err)
 {
-    char name[32];
+    char name[48];
     const qsf_source *s = f->source;
     qsf_slot *slot = &f->slots[index];
-    const uint32_t unit = slot_unit(f, slot);
     uint8_t *to = slot->stage >= 0 ? f->stored[slot->stage] : slot->mem;
-    for (uint32_t i = 0; i < s->units[unit].n_extents; i++) {
+    for (uint32_t i = 0; i < slot_extents(f, slot); i++) {
         const qsf_extent x = qsf_slot_extent(f, slot, i);
         if (!x.len) continue;
         const qsf_status st = s->io->read_start(s->io->user, s->files[x.file], x.at, to + x.to, (size_t)x.len,
@@ -231,10 +246,11 @@ static qsf_status slot_start(qsf_fetch *f, uint32_t index, qsf_error *err)
         if (st) {
             slot->reads[i] = NULL;
             return qsf_fail(err, st, "%s: %s: cannot read %llu bytes at %llu", s->path,
-                            qsf_unit_name(s, unit, name), (unsigned long long)x.len,
+                            qsf_slot_name(f, slot, name), (unsigned long long)x.len,
                             (unsigned long long)x.at);
         }
         f->bytes_read += x.len;
+        slot->shelf->bytes_read += x.len;
     }
     slot_hand_over(f, index);
     return QSF_OK;
@@ -252,6 +268,7 @@ static bool slot_has(const qsf_slot *slot, const qsf_want *want)
 static int32_t slot_find(const qsf_fetch *f, const qsf_shelf *shelf, const qsf_want *want)
 {
     if (shelf == &f->units) return f->slot_of[qsf_source_unit(f->source, want->id)];
+    if (shelf->slot_of) return shelf->slot_of[want->id.number * shelf->per_layer + want->expert];
     for (uint32_t i = shelf->first; i < shelf->first + shelf->n; i++)
         if (slot_has(&f->slots[i], want)) return (int32_t)i;
     return -1;
@@ -279,9 +296,11 @@ qsf_status qsf_fetch_start(qsf_fetch *f, qsf_shelf *shelf, const qsf_want *want,
     }
     if (shelf == &f->units) {
         if (!stage_choose(f, want, &stage)) return QSF_OK;
-        /* Parts of the head may be given to the thread at any time. */
-        if (f->worker && qsf_worker_room(f->worker) <= QSF_PARTS_AHEAD) return QSF_OK;
     }
+    /* Parts of the head may be given to the thread at any time. */
+    const uint32_t reserved = shelf == &f->units || want->ahead ? QSF_PARTS_AHEAD : 0;
+    if ((shelf == &f->units || shelf->slot_of) && f->worker && qsf_worker_room(f->worker) <= reserved)
+        return QSF_OK;
     if ((index = shelf->evict->choose(f, shelf, want)) < 0) return QSF_OK;
     const uint64_t begin = qsf_now(f->source->platform);
     slot_take(f, (uint32_t)index, want, stage);
@@ -444,7 +463,7 @@ bool qsf_fetch_threaded(const qsf_source *s)
 /* Sizes that depend on the file alone. */
 static void fetch_measure(const qsf_source *s, uint32_t *max_extents, uint64_t *strip_cap)
 {
-    *max_extents = 1;
+    *max_extents = s->most.n_experts ? 3 : 1;
     *strip_cap = 0;
     for (uint32_t u = 0; u < s->n_units; u++) *max_extents = QSF_MAX(*max_extents, s->units[u].n_extents);
     for (uint32_t i = 0; i < s->n_tensors; i++)
@@ -472,10 +491,11 @@ static void fetch_pieces(qsf_fetch *f, qsf_piece list[FETCH_PIECES])
 }
 
 /* How long the tables are. */
-static void fetch_size(qsf_fetch *f, const qsf_source *s, uint32_t n_slots, uint32_t n_threads)
+static void fetch_size(qsf_fetch *f, const qsf_source *s, uint32_t n_slots, uint32_t n_experts,
+                       uint32_t n_threads)
 {
     f->source = s;
-    f->max_slots = n_slots + QSF_PART_SLOTS;
+    f->max_slots = n_slots + QSF_PART_SLOTS + n_experts;
     f->n_weights = n_slots;
     fetch_measure(s, &f->max_extents, &f->strip_cap);
     f->strips_cap = f->strip_cap * (n_threads + 1);
@@ -485,9 +505,17 @@ uint64_t qsf_fetch_tables(const qsf_source *s, uint32_t n_slots, uint32_t n_thre
 {
     qsf_fetch f = { 0 };
     qsf_piece list[FETCH_PIECES];
-    fetch_size(&f, s, n_slots, n_threads);
+    fetch_size(&f, s, n_slots, 0, n_threads);
     fetch_pieces(&f, list);
     return qsf_pieces_bytes(list, FETCH_TABLES) + qsf_worker_bytes();
+}
+
+uint64_t qsf_fetch_expert_table(const qsf_source *s)
+{
+    uint32_t max_extents;
+    uint64_t strip;
+    fetch_measure(s, &max_extents, &strip);
+    return sizeof(qsf_slot) + max_extents * sizeof(qsf_read *);
 }
 
 uint64_t qsf_fetch_staging(const qsf_fetch_plan *plan)
@@ -532,11 +560,11 @@ qsf_status qsf_fetch_init(qsf_fetch *f, const qsf_source *s, const qsf_platform 
     qsf_status st;
     qsf_piece list[FETCH_PIECES];
     *f = (qsf_fetch){ .mem = p, .pool = pool, .stored_cap = plan->stored, .n_stages = plan->n_stages,
-                      .raw_cap = plan->raw, .quality = 1 };
+                      .raw_cap = plan->raw, .quality = 1, .shared = plan->n_experts > 0 };
     f->units = (qsf_shelf){ .evict = &qsf_evict_cyclic, .make = unit_make, .threaded = true,
                             .n = plan->n_slots };
     for (uint32_t i = 0; i < QSF_STAGES; i++) f->staging[i] = -1;
-    fetch_size(f, s, plan->n_slots, pool ? qsf_pool_size(pool) : 1);
+    fetch_size(f, s, plan->n_slots, plan->n_experts, pool ? qsf_pool_size(pool) : 1);
     fetch_pieces(f, list);
     if ((st = qsf_pieces_alloc(p, list, FETCH_PIECES, err))) return st;
     for (uint32_t u = 0; u < s->n_units; u++) f->slot_of[u] = -1;

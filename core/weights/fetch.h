@@ -42,6 +42,7 @@ typedef struct qsf_want {
     qsf_unit_id id;
     uint64_t    begin, end;   /* bytes of the unit, as stored */
     const qsf_tensor *tile;   /* a GGUF matrix that begins the part and becomes tiles; NULL: nothing does */
+    uint32_t    expert;       /* on the shelf for experts, which of the layer's */
     bool        ahead;        /* later: nothing that is needed before gives way to it */
     uint32_t    now;          /* ahead, on the shelf for units: the layer that is being computed */
 } qsf_want;
@@ -65,6 +66,14 @@ struct qsf_shelf {
     /* What has had its CRC compared: a byte for each unit, or a bit for each chunk of the unit that
      * the parts are of. */
     uint8_t  *checked;
+    /* What a slot reads of one of its places in the file, as qsf_slot_extent; NULL: bytes
+     * [begin, end) of the unit. */
+    qsf_extent (*extent)(const qsf_fetch *f, const qsf_slot *slot, uint32_t i);
+    /* [layers][per_layer] the slot that holds or reads an expert, -1: none; NULL: slots are looked
+     * through. */
+    int32_t  *slot_of;
+    uint32_t  per_layer;
+    uint64_t  n_read, bytes_read;       /* slots that began to be read, and their bytes */
 };
 
 struct qsf_slot {
@@ -77,6 +86,7 @@ struct qsf_slot {
     uint32_t    asked_in;     /* and in which it was last asked for; */
     bool        asked;        /* it has not been handed over since */
     uint64_t    used;         /* when it was, by the shelf's clock */
+    uint32_t    expert;       /* of the layer, where the shelf is for these */
     uint8_t    *mem;
     uint64_t    cap;
     qsf_job     job;          /* while it is given, all below is the thread's */
@@ -112,6 +122,7 @@ struct qsf_fetch {
     uint32_t   batch;         /* counts them: the context's to change */
     bool       check_every;   /* compare CRCs each time */
     bool       first;         /* units are made of their first pieces; see refine.h */
+    bool       shared;        /* layers are without those experts that can be read alone */
     bool       lut;           /* layers' matrices are looked up, where they can be */
     uint64_t   bytes_read, ns_wait;
     uint64_t   ns_own;        /* of ns_prepare, what the caller did itself */
@@ -153,6 +164,8 @@ typedef struct qsf_fetch_plan {
     const qsf_pin  *pins;     /* [n_slots] */
     uint64_t        stored, raw;
     uint32_t        n_stages; /* buffers of stored bytes each */
+    uint32_t        n_experts;        /* slots for experts, a shelf of their own */
+    uint64_t        expert_cap;       /* bytes of each */
 } qsf_fetch_plan;
 /* Bytes of a fetch beside slots and staging, with the thread's; and of its staging buffers. */
 uint64_t   qsf_fetch_tables(const qsf_source *s, uint32_t n_slots, uint32_t n_threads);
@@ -160,8 +173,10 @@ uint64_t   qsf_fetch_staging(const qsf_fetch_plan *plan);
 /* f must stay where it is. */
 qsf_status qsf_fetch_init(qsf_fetch *f, const qsf_source *s, const qsf_platform *mem,
                           const qsf_fetch_plan *plan, qsf_pool *pool, qsf_error *err);
-/* A shelf of n slots of cap bytes for parts; its members but first and n are set.  At most
- * QSF_PART_SLOTS in all. */
+/* Bytes of tables for each slot for an expert. */
+uint64_t   qsf_fetch_expert_table(const qsf_source *s);
+/* A shelf of n slots of cap bytes for parts or experts; its members but first and n are set.  At
+ * most QSF_PART_SLOTS for parts in all. */
 qsf_status qsf_fetch_add_shelf(qsf_fetch *f, qsf_shelf *shelf, uint32_t n, uint64_t cap, qsf_error *err);
 /* Ends what runs on a shelf and forgets what it holds. */
 void       qsf_fetch_drop(qsf_fetch *f, const qsf_shelf *shelf);

@@ -54,10 +54,22 @@ static uint64_t unit_stays_until(const qsf_source *s, const qsf_unit *u)
     return qsf_round_up(end, 64);
 }
 
-static qsf_status unit_layout(const qsf_source *s, uint32_t unit, tensor_place *places, uint64_t *total,
+qsf_unit qsf_unit_shared(const qsf_source *s, uint32_t unit)
+{
+    qsf_unit u = s->units[unit];
+    u.n_tensors -= u.n_expert_tensors;
+    if (u.n_expert_tensors) u.stored = u.raw = s->places[u.first_tensor + u.n_tensors];
+    return u;
+}
+
+static qsf_unit unit_part(const qsf_source *s, uint32_t unit, bool shared)
+{
+    return shared ? qsf_unit_shared(s, unit) : s->units[unit];
+}
+
+static qsf_status unit_layout(const qsf_source *s, const qsf_unit *u, tensor_place *places, uint64_t *total,
                               qsf_error *err)
 {
-    const qsf_unit *u = &s->units[unit];
     const bool moves = unit_moves(s, u);
     uint64_t end = moves ? 0 : unit_stays_until(s, u);
     for (uint32_t i = 0; i < u->n_tensors; i++) {
@@ -93,14 +105,14 @@ bool qsf_unit_refines(const qsf_source *s, uint32_t unit)
     return s->units[unit].rest && !unit_moves(s, &s->units[unit]);
 }
 
-qsf_status qsf_unit_memory(const qsf_source *s, uint32_t unit, uint64_t *slot, uint64_t *stored,
+qsf_status qsf_unit_memory(const qsf_source *s, uint32_t unit, bool shared, uint64_t *slot, uint64_t *stored,
                            uint64_t *raw, qsf_error *err)
 {
     tensor_place places[QSF_MAX_UNIT_TENSORS];
-    const qsf_unit *u = &s->units[unit];
+    const qsf_unit part = unit_part(s, unit, shared), *u = &part;
     *stored = qsf_unit_staged(s, unit) ? u->stored : 0;
     *raw = unit_moves(s, u) && u->compression != QSF_COMPRESS_NONE ? u->raw : 0;
-    return unit_layout(s, unit, places, slot, err);
+    return unit_layout(s, u, places, slot, err);
 }
 
 /* ---- from bytes to weights ---- */
@@ -136,16 +148,46 @@ static qsf_status weights_add_scale(const qsf_source *s, qsf_weights *w, const q
                     qsf_kind_name(t->kind), (double)m->scale);
 }
 
+static void matrix_fill(qsf_matrix *m, const qsf_tensor *t)
+{
+    m->t = *t;
+    m->form = t->packing == 1 ? qsf_form_of_type(t->type) : -1;
+    m->blocks = t->block ? (uint32_t)qsf_ceil_div(t->cols, t->block) : 0;
+    m->scale = 1;
+}
+
+void qsf_matrix_of(const qsf_tensor *t, qsf_matrix *m)
+{
+    qsf_tensor tiled = *t;
+    const int type = qsf_ggml_tile_type(t);
+    if (type >= 0) {
+        tiled.bytes = qsf_ggml_tiled_bytes(t);
+        tiled.type = (uint8_t)type;
+        tiled.packing = 1;
+    }
+    *m = (qsf_matrix){ .lut = false };
+    matrix_fill(m, &tiled);
+}
+
+/* Of the matrices of experts the form of one; there is none yet, but its place is not NULL. */
+static void weights_add_experts(const qsf_source *s, const qsf_unit *shared, uint32_t n_experts,
+                                const uint8_t *mem, qsf_weights *w)
+{
+    for (uint32_t i = 0; i < shared->n_expert_tensors; i++) {
+        qsf_tensor t = s->tensors[shared->first_tensor + shared->n_tensors + i];
+        t.rows /= n_experts;
+        t.bytes /= n_experts;
+        t.data = mem;
+        qsf_matrix_of(&t, &w->m[t.kind]);
+    }
+}
+
 static qsf_status weights_add(const qsf_source *s, qsf_weights *w, const qsf_tensor *t, qsf_error *err)
 {
     if (t->kind < QSF_N_KINDS && t->rows == 1) {
         w->v[t->kind] = t->data;
     } else if (t->kind < QSF_N_KINDS) {
-        qsf_matrix *m = &w->m[t->kind];
-        m->t = *t;
-        m->form = t->packing == 1 ? qsf_form_of_type(t->type) : -1;
-        m->blocks = t->block ? (uint32_t)qsf_ceil_div(t->cols, t->block) : 0;
-        m->scale = 1;
+        matrix_fill(&w->m[t->kind], t);
     } else if (t->kind >= QSF_K_SCALE && t->kind < QSF_K_SCALE + QSF_N_KINDS) {
         return weights_add_scale(s, w, t, err);
     } else if (t->kind >= QSF_K_OUTLIERS && t->kind < QSF_K_OUTLIERS + QSF_N_KINDS) {
@@ -206,7 +248,7 @@ static void weights_turn(const qsf_unit_room *room, qsf_weights *w)
     enum { ALONE = 1 << 18 };       /* bytes that are there sooner than another thread */
     for (uint32_t i = 0; i < QSF_N_KINDS; i++) {
         qsf_matrix *m = &w->m[i];
-        if (!m->t.data || !qsf_form_looked_up(m->form)) continue;
+        if (!m->t.data || !qsf_form_looked_up(m->form) || (room->shared && qsf_kind_is_experts(i))) continue;
         turn_run run = { m, room->mem + ((const uint8_t *)m->t.data - room->mem), 1 };
         m->lut = true;
         if (room->pool && m->t.bytes > ALONE) {
@@ -222,14 +264,14 @@ static void weights_turn(const qsf_unit_room *room, qsf_weights *w)
 static qsf_status weights_form(const qsf_source *s, uint32_t unit, const qsf_unit_room *room,
                                const uint8_t *from, qsf_weights *w, qsf_error *err)
 {
-    const qsf_unit *u = &s->units[unit];
+    const qsf_unit part = unit_part(s, unit, room->shared), *u = &part;
     const bool moves = unit_moves(s, u);
     tensor_place places[QSF_MAX_UNIT_TENSORS];
     qsf_tensor tensors[QSF_MAX_UNIT_TENSORS], *ggml[QSF_MAX_UNIT_TENSORS];
     uint8_t *data[QSF_MAX_UNIT_TENSORS];
     uint32_t n_ggml = 0;
     uint64_t total;
-    qsf_status st = unit_layout(s, unit, places, &total, err);
+    qsf_status st = unit_layout(s, u, places, &total, err);
     if (st) return st;
     assert(total <= room->cap);
     for (uint32_t i = 0; i < u->n_tensors; i++) {
@@ -241,6 +283,8 @@ static qsf_status weights_form(const qsf_source *s, uint32_t unit, const qsf_uni
         data[n_ggml++] = to;
     }
     qsf_ggml_to_tiles(ggml, data, n_ggml, room->strips, room->pool);
+    if (room->shared && u->n_expert_tensors)
+        weights_add_experts(s, u, qsf_source_layer(s, unit)->n_experts, room->mem, w);
     for (uint32_t i = 0; i < u->n_tensors; i++)
         if ((st = weights_add(s, w, &tensors[i], err))) return st;
     if (room->lut) weights_turn(room, w);

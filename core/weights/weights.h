@@ -28,9 +28,15 @@ typedef struct qsf_weights {
 /* Whether matrices of this form can be looked up. */
 static inline bool qsf_form_looked_up(int form) { return form == QSF_F_T2 || form == QSF_F_QK256; }
 
+/* A layer without the experts that can be read alone; as it is where it has none. */
+qsf_unit   qsf_unit_shared(const qsf_source *s, uint32_t unit);
+/* A part of a unit's tensor as it then lies in memory: rows of it, whose bytes are t->bytes, in
+ * tiles where there is a kernel for these. */
+void       qsf_matrix_of(const qsf_tensor *t, qsf_matrix *m);
+
 /* Bytes that a unit takes in a slot (weights, vectors as floats), and that it needs of the two
- * staging buffers (0: none): its bytes as stored, and as unpacked. */
-qsf_status qsf_unit_memory(const qsf_source *s, uint32_t unit, uint64_t *slot, uint64_t *stored,
+ * staging buffers (0: none): its bytes as stored, and as unpacked.  shared: without experts. */
+qsf_status qsf_unit_memory(const qsf_source *s, uint32_t unit, bool shared, uint64_t *slot, uint64_t *stored,
                            uint64_t *raw, qsf_error *err);
 /* Whether its bytes are read to a staging buffer; else to the slot itself. */
 bool       qsf_unit_staged(const qsf_source *s, uint32_t unit);
@@ -45,6 +51,7 @@ typedef struct qsf_unit_room {
     uint8_t       *raw;       /* the staging buffer for packed bytes, where there is one */
     uint8_t       *strips;    /* scratch for qsf_ggml_to_tiles */
     qsf_pool      *pool;      /* shares the work; NULL: the caller alone */
+    bool           shared;    /* without experts: of their matrices the weights tell the form of one */
     bool           first;     /* of its two pieces, only the first is there */
     bool           lut;       /* matrices of layers that can be looked up are turned for it */
 } qsf_unit_room;

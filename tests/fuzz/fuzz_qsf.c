@@ -14,7 +14,7 @@ static qsf_status fuzz_qsf_form(const qsf_source *s, uint32_t unit, uint8_t *sto
     qsf_weights w;
     qsf_unit_times t = { 0 };
     uint64_t slot, staged, unpacked;
-    qsf_status st = qsf_unit_memory(s, unit, &slot, &staged, &unpacked, err);
+    qsf_status st = qsf_unit_memory(s, unit, false, &slot, &staged, &unpacked, err);
     uint8_t *mem = st ? NULL : qsf_alloc(s->platform, slot, "slot", err);
     if (!mem) return st ? st : QSF_E_MEMORY;
     const bool in_place = !qsf_unit_staged(s, unit);

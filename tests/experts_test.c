@@ -1,0 +1,390 @@
+/* Experts that are read when the router has chosen them: results as with all in memory, and which
+ * bytes are read.
+ * SPDX-License-Identifier: MIT */
+#include "engine/context.h"
+#include "engine_host.h"
+#include "gguf_build.h"
+#include "test.h"
+
+enum { LAYERS = 3, EMBD = 64, EXPERTS = 16, USED = 3, FF = 40, SHARED = 32, VOCAB = 10, TOKENS = 12,
+       PROMPT = 7, SEEN = 4096 };
+/* An expert's bytes in the file: gate and up in Q8_0, down in f16. */
+enum { WIDE_BYTES = FF * (EMBD / 32 * 34), NARROW_BYTES = EMBD * FF * 2,
+       EXPERT_BYTES = 2 * WIDE_BYTES + NARROW_BYTES };
+
+static const int32_t ids[TOKENS] = { 1, 2, 3, 4, 7, 9, 6, 2, 8, 1, 3, 5 };
+
+typedef struct bench {
+    engine_host  h;
+    qsf_model   *m;
+    qsf_context *c;
+    qsf_error    error;
+} bench;
+
+static bool bench_ok(bench *b, qsf_status st)
+{
+    if (st) test_fail(__FILE__, __LINE__, b->error.text);
+    return !st;
+}
+static mem_file *bench_file(bench *b) { return mem_find(&b->h.m, "m"); }
+/* A new context in the place of the last. */
+static bool bench_context(bench *b, const qsf_context_options *o)
+{
+    qsf_context_free(b->c);
+    b->c = NULL;
+    return bench_ok(b, qsf_context_new(b->m, o, &b->c, &b->error));
+}
+
+/* ---- a model ---- */
+
+static uint32_t dice = 1;
+static uint32_t roll(void) { return dice = dice * 1664525u + 1013904223u, dice >> 8; }
+static float chance(void) { return (float)(roll() % 2001) / 1000 - 1; }
+
+/* A tensor of random numbers; n: experts, 0: it has no dimension of them. */
+static void random_tensor(gguf_build *b, const char *name, uint32_t type, uint32_t cols, uint32_t rows,
+                          uint32_t n)
+{
+    while (b->data.len % b->align) put_bytes(&b->data, "", 1);
+    put_text(&b->infos, name);
+    put_u32(&b->infos, n ? 3 : rows ? 2 : 1);
+    put_u64(&b->infos, cols);
+    if (rows) put_u64(&b->infos, rows);
+    if (n) put_u64(&b->infos, n);
+    put_u32(&b->infos, type);
+    put_u64(&b->infos, b->data.len);
+    b->n_tensors++;
+    const uint32_t count = cols * QSF_MAX(rows, 1) * QSF_MAX(n, 1);
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t half[2], code = (uint8_t)roll();
+        qsf_put16(half, qsf_f32_to_f16(type == 8 ? 0.002f : 0.2f * chance()));
+        if (type == 1 || (type == 8 && i % 32 == 0)) put_bytes(&b->data, half, 2);
+        if (type == 8) put_bytes(&b->data, &code, 1);
+        if (type == 0) put_u32(&b->data, qsf_f32_bits(rows ? 0.3f * chance() : 1 + 0.1f * chance()));
+    }
+}
+
+static void layer_tensor(gguf_build *b, int layer, const char *rest, uint32_t type, uint32_t cols,
+                         uint32_t rows, uint32_t n)
+{
+    char name[96] = "blk.0.";
+    name[4] = (char)('0' + layer);
+    random_tensor(b, strcat(name, rest), type, cols, rows, n);
+}
+
+static void model_keys(gguf_build *b)
+{
+    static const struct { const char *key; uint32_t value; } keys[] = {
+        { "qwen2moe.context_length", 64 }, { "qwen2moe.embedding_length", EMBD },
+        { "qwen2moe.block_count", LAYERS }, { "qwen2moe.feed_forward_length", FF },
+        { "qwen2moe.attention.head_count", 2 }, { "qwen2moe.attention.head_count_kv", 1 },
+        { "qwen2moe.expert_count", EXPERTS }, { "qwen2moe.expert_used_count", USED },
+        { "qwen2moe.expert_feed_forward_length", FF },
+        { "qwen2moe.expert_shared_feed_forward_length", SHARED },
+    };
+    kv_text(b, "general.architecture", "qwen2moe");
+    for (size_t i = 0; i < QSF_ARRAY_LEN(keys); i++) kv_u32(b, keys[i].key, keys[i].value);
+    kv_f32(b, "qwen2moe.attention.layer_norm_rms_epsilon", 1e-5f);
+    tiny_vocab(b);
+}
+
+static gguf_build model_build(void)
+{
+    gguf_build b;
+    gguf_build_init(&b, 3);
+    dice = 1;
+    model_keys(&b);
+    random_tensor(&b, "token_embd.weight", 0, EMBD, VOCAB, 0);
+    random_tensor(&b, "output_norm.weight", 0, EMBD, 0, 0);
+    random_tensor(&b, "output.weight", 0, EMBD, VOCAB, 0);
+    for (int i = 0; i < LAYERS; i++) {
+        layer_tensor(&b, i, "attn_norm.weight", 0, EMBD, 0, 0);
+        layer_tensor(&b, i, "attn_q.weight", 8, EMBD, EMBD, 0);
+        layer_tensor(&b, i, "attn_k.weight", 8, EMBD, EMBD / 2, 0);
+        layer_tensor(&b, i, "attn_v.weight", 8, EMBD, EMBD / 2, 0);
+        layer_tensor(&b, i, "attn_q.bias", 0, EMBD, 0, 0);
+        layer_tensor(&b, i, "attn_k.bias", 0, EMBD / 2, 0, 0);
+        layer_tensor(&b, i, "attn_v.bias", 0, EMBD / 2, 0, 0);
+        layer_tensor(&b, i, "attn_output.weight", 8, EMBD, EMBD, 0);
+        layer_tensor(&b, i, "ffn_norm.weight", 0, EMBD, 0, 0);
+        layer_tensor(&b, i, "ffn_gate_inp.weight", 0, EMBD, EXPERTS, 0);
+        layer_tensor(&b, i, "ffn_down_exps.weight", 1, FF, EMBD, EXPERTS);
+        layer_tensor(&b, i, "ffn_gate_exps.weight", 8, EMBD, FF, EXPERTS);
+        layer_tensor(&b, i, "ffn_up_exps.weight", 8, EMBD, FF, EXPERTS);
+        layer_tensor(&b, i, "ffn_gate_inp_shexp.weight", 0, EMBD, 0, 0);
+        layer_tensor(&b, i, "ffn_gate_shexp.weight", 8, EMBD, SHARED, 0);
+        layer_tensor(&b, i, "ffn_up_shexp.weight", 8, EMBD, SHARED, 0);
+        layer_tensor(&b, i, "ffn_down_shexp.weight", 8, SHARED, EMBD, 0);
+    }
+    gguf_build_end(&b);
+    return b;
+}
+
+/* ---- which bytes are read ---- */
+
+static struct { uint64_t at; size_t len; } seen[SEEN];
+static uint32_t n_seen;
+static qsf_status seen_start(void *user, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_read **out)
+{
+    if (n_seen < SEEN) {
+        seen[n_seen].at = at;
+        seen[n_seen++].len = len;
+    }
+    return engine_read_start(user, f, at, dst, len, out);
+}
+
+static bool model_open(bench *b, bool waits)
+{
+    gguf_build g = model_build();
+    memset(b, 0, sizeof *b);
+    engine_host_init(&b->h);
+    b->h.m.p.read_start = seen_start;
+    if (!waits) engine_host_never_wait(&b->h);
+    mem_put(&b->h.m, "m", g.out, g.len);
+    gguf_build_free(&g);
+    qsf_model_options mo;
+    qsf_model_defaults(&mo);
+    mo.platform = &b->h.m.p;
+    return bench_ok(b, qsf_model_open("m", &mo, &b->m, &b->error));
+}
+
+static void model_close(bench *b)
+{
+    qsf_context_free(b->c);
+    qsf_model_close(b->m);
+    CHECK_EQ(b->h.m.live, 0);
+    engine_host_done(&b->h);
+}
+
+static qsf_context_options model_options(uint32_t threads, uint64_t budget)
+{
+    qsf_context_options o;
+    qsf_context_defaults(&o);
+    o.n_ctx = 32;
+    o.n_batch = 8;
+    o.n_threads = threads;
+    o.kv_type = QSF_KV_F16;
+    o.ram_budget = budget;
+    return o;
+}
+
+static uint64_t least_budget(bench *b, uint32_t threads)
+{
+    qsf_plan plan = { .size = sizeof plan };
+    const qsf_context_options o = model_options(threads, 1);
+    CHECK_EQ(qsf_context_plan(b->m, &o, &plan, &b->error), QSF_E_BUDGET);
+    return plan.least;
+}
+
+/* Feeds rows by steps, as a program does that must not wait. */
+static qsf_status feed(bench *b, const int32_t *from, size_t n, const float **logits)
+{
+    qsf_row rows[PROMPT];
+    bool waiting;
+    for (size_t i = 0; i < n; i++) rows[i] = (qsf_row){ 0, from[i], i == n - 1 };
+    qsf_status st = qsf_batch_begin(b->c, rows, n);
+    while (!st && (st = qsf_step(b->c, &waiting)) == QSF_PENDING) st = QSF_OK;
+    *logits = qsf_logits(b->c, 0);
+    return st;
+}
+
+/* A prompt in one batch, then token by token; logits[TOKENS - PROMPT + 1][VOCAB]. */
+static qsf_status answer(bench *b, float *logits)
+{
+    const float *now;
+    qsf_status st = qsf_seq_truncate(b->c, 0, 0);
+    for (int at = 0; !st && at < TOKENS; at += at ? 1 : PROMPT, logits += VOCAB) {
+        st = feed(b, ids + at, at ? 1 : PROMPT, &now);
+        if (st) qsf_fail(&b->error, st, "%s", qsf_last_error(b->c));
+        else memcpy(logits, now, VOCAB * sizeof *now);
+    }
+    return st;
+}
+
+enum { LOGITS = (TOKENS - PROMPT + 1) * VOCAB };
+static float right[LOGITS], got[LOGITS];
+
+static bool right_answers(void)
+{
+    bench b;
+    const qsf_context_options o = model_options(1, 0);
+    if (!model_open(&b, true) || !bench_context(&b, &o)) return false;
+    const bool ok = bench_ok(&b, answer(&b, right));
+    model_close(&b);
+    return ok;
+}
+
+/* ---- tests ---- */
+
+TEST(experts_that_are_read_alone_change_no_number)
+{
+    uint32_t same = 0;
+    for (uint32_t run = 0; run < 8; run++) {
+        bench b;
+        const uint32_t threads = 1 + run % 2, polls = run / 2 % 2 * 3;
+        if (!model_open(&b, run < 4)) return;
+        const uint64_t least = least_budget(&b, threads);
+        for (uint32_t more = 0; more < 30; more += 13) {      /* places for experts, about */
+            qsf_plan plan = { .size = sizeof plan };
+            const qsf_context_options o = model_options(threads, least + more * EXPERT_BYTES);
+            if (!bench_context(&b, &o)) break;
+            b.h.polls = polls;
+            qsf_context_get_plan(b.c, &plan);
+            CHECK(!plan.resident && plan.n_experts >= 4 && plan.n_experts < LAYERS * EXPERTS);
+            for (int again = 0; again < 2; again++) {
+                memset(got, 0, sizeof got);
+                CHECK_EQ(answer(&b, got), QSF_OK);
+                if (plan.kv_type == o.kv_type) CHECK(!memcmp(got, right, sizeof got));
+            }
+            same += plan.kv_type == o.kv_type;
+            b.h.polls = 0;
+        }
+        model_close(&b);
+    }
+    CHECK(same >= 8);
+}
+
+/* How often each expert's three places were read; false: a read of experts was no expert's. */
+static bool count_reads(const qsf_source *s, uint32_t count[LAYERS][EXPERTS][3], uint64_t *bytes,
+                        uint64_t *all)
+{
+    memset(count, 0, sizeof(uint32_t) * LAYERS * EXPERTS * 3);
+    *bytes = *all = 0;
+    for (uint32_t r = 0; r < n_seen; r++) {
+        *all += seen[r].len;
+        for (uint32_t l = 0; l < LAYERS; l++) {
+            const qsf_unit *u = &s->units[l];
+            for (uint32_t k = 0; k < 3; k++) {
+                const uint32_t t = u->first_tensor + u->n_tensors - 3 + k;
+                const uint64_t each = s->tensors[t].bytes / EXPERTS;
+                for (uint32_t x = u->first_extent; x < u->first_extent + u->n_extents; x++) {
+                    const qsf_extent *e = &s->extents[x];
+                    if (s->places[t] < e->to || s->places[t] >= e->to + e->len) continue;
+                    const uint64_t from = e->at + (s->places[t] - e->to);
+                    if (seen[r].at < from || seen[r].at >= from + EXPERTS * each) continue;
+                    if (seen[r].len != each || (seen[r].at - from) % each) return false;
+                    count[l][(seen[r].at - from) / each][k]++;
+                    *bytes += each;
+                }
+            }
+        }
+    }
+    return true;
+}
+
+TEST(a_batch_reads_each_expert_once_and_a_token_what_is_missing)
+{
+    bench b;
+    const float *logits;
+    static uint32_t count[LAYERS][EXPERTS][3];
+    uint64_t bytes, all;
+    if (!model_open(&b, true)) return;
+    const qsf_context_options o = model_options(1, least_budget(&b, 1) + 60000);
+    if (!bench_context(&b, &o)) return;
+    const qsf_source *s = b.m->source;
+    for (int at = 0; at < TOKENS; at += at ? 1 : PROMPT) {
+        qsf_stats st = { .size = sizeof st };
+        n_seen = 0;
+        qsf_context_reset_stats(b.c);
+        CHECK_EQ(feed(&b, ids + at, at ? 1 : PROMPT, &logits), QSF_OK);
+        qsf_context_get_stats(b.c, &st);
+        CHECK(count_reads(s, count, &bytes, &all));
+        CHECK_EQ(st.bytes_read, all);
+        CHECK_EQ(st.experts_bytes, bytes);
+        CHECK_EQ(st.experts_bytes, st.experts_read * EXPERT_BYTES);
+        CHECK_EQ(st.experts_used, st.experts_found + st.experts_read);
+        if (at) CHECK_EQ(st.experts_used, LAYERS * USED);
+        else CHECK(st.experts_used > LAYERS * USED && st.experts_found == 0);
+        for (uint32_t l = 0; l < LAYERS; l++)
+            for (uint32_t e = 0; e < EXPERTS; e++)
+                for (uint32_t k = 0; k < 3; k++)
+                    CHECK(count[l][e][k] <= 1 && count[l][e][k] == count[l][e][0]);
+    }
+    model_close(&b);
+}
+
+TEST(experts_that_were_used_lately_are_found)
+{
+    bench b;
+    const float *logits;
+    qsf_stats st = { .size = sizeof st };
+    if (!model_open(&b, true)) return;
+    const qsf_context_options o = model_options(1, least_budget(&b, 1) + 3 * USED * 2 * EXPERT_BYTES);
+    if (!bench_context(&b, &o)) return;
+    for (int i = 0; i < 20; i++) {          /* one token at one place: always the same experts */
+        if (i == 10) qsf_context_reset_stats(b.c);
+        CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
+        CHECK_EQ(feed(&b, ids, 1, &logits), QSF_OK);
+    }
+    qsf_context_get_stats(b.c, &st);
+    CHECK_EQ(st.experts_used, 10 * LAYERS * USED);
+    CHECK_EQ(st.experts_found, st.experts_used);
+    CHECK_EQ(st.experts_bytes, 0);
+    model_close(&b);
+}
+
+TEST(a_read_of_an_expert_may_fail)
+{
+    bench b;
+    uint32_t failed = 0, named = 0;
+    if (!model_open(&b, true)) return;
+    const qsf_context_options o = model_options(1, least_budget(&b, 1));
+    for (long n = 1; n < 400; n++) {
+        if (!bench_context(&b, &o)) break;
+        b.h.m.calls = 0;
+        b.h.m.fail_at = n;
+        const qsf_status st = answer(&b, got);
+        const bool over = b.h.m.calls < n;
+        b.h.m.fail_at = 0;
+        failed += st != QSF_OK;
+        named += st && strstr(b.error.text, ", expert ");
+        if (st) CHECK_EQ(st, QSF_E_IO);
+        else CHECK(!memcmp(got, right, sizeof got));
+        CHECK_EQ(answer(&b, got), QSF_OK);
+        CHECK(!memcmp(got, right, sizeof got));
+        if (over) break;
+    }
+    CHECK(failed > 20 && named > 20);
+    model_close(&b);
+}
+
+TEST(a_file_that_became_shorter_is_an_error)
+{
+    bench b;
+    if (!model_open(&b, true)) return;
+    const qsf_context_options o = model_options(1, least_budget(&b, 1) + 100000);
+    if (!bench_context(&b, &o)) return;
+    CHECK_EQ(answer(&b, got), QSF_OK);
+    const uint64_t len = bench_file(&b)->len;
+    bench_file(&b)->len = len / 2;
+    CHECK_EQ(answer(&b, got), QSF_E_IO);
+    CHECK(strstr(b.error.text, ", expert ") != NULL);
+    bench_file(&b)->len = len;
+    CHECK_EQ(answer(&b, got), QSF_OK);
+    CHECK(!memcmp(got, right, sizeof got));
+    model_close(&b);
+}
+
+TEST(with_room_for_all_experts_stay_with_their_layers)
+{
+    bench b;
+    qsf_plan plan = { .size = sizeof plan };
+    if (!model_open(&b, true)) return;
+    const qsf_context_options o = model_options(1, 200000000);
+    CHECK_EQ(qsf_context_plan(b.m, &o, &plan, &b.error), QSF_OK);
+    CHECK(plan.resident && plan.n_experts == 0);
+    model_close(&b);
+}
+
+int main(int argc, char **argv)
+{
+    test_begin(argc, argv);
+    if (!right_answers()) return 1;
+    RUN(experts_that_are_read_alone_change_no_number);
+    RUN(a_batch_reads_each_expert_once_and_a_token_what_is_missing);
+    RUN(experts_that_were_used_lately_are_found);
+    RUN(a_read_of_an_expert_may_fail);
+    RUN(a_file_that_became_shorter_is_an_error);
+    RUN(with_room_for_all_experts_stay_with_their_layers);
+    return test_end();
+}
