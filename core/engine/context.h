@@ -23,6 +23,7 @@ typedef struct qsf_batch_state {
     atomic_bool not_finite;          /* a row left a layer, or the head, as something that is no number */
     bool     hidden;                 /* hidden states of its rows are wanted */
     uint32_t n_hidden;               /* of them are there */
+    uint32_t n_states;               /* rows that go on in layers elsewhere */
 } qsf_batch_state;
 
 struct qsf_context {

@@ -231,6 +231,7 @@ qsf_status qsf_embed_texts(qsf_context *c, const int32_t *ids, const size_t *len
     if (st) return st;
     const qsf_pooling how = qsf_pooling_of(c->hp, o.pooling);
     qsf_batch_drop(c);
+    if ((st = qsf_part_refuse(c->model->source, "an embedding", &c->error))) return st;
     if ((st = embed_check(c, ids, lens, n, how))) return st;
     for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, 0);
     c->hidden = true;
