@@ -154,6 +154,9 @@ typedef struct qsf_model_options {
                                         * uring, pread, mmap).  QSF_E_UNSUPPORTED where the machine
                                         * cannot read this way */
     qsf_i2s_layout         i2s_layout; /* QSF_I2S_AUTO */
+    uint32_t               first_layer, end_layer;  /* 0, 0: all layers.  Else layers [first_layer, end_layer)
+                                        * are run here, and others elsewhere: see "layers apart".
+                                        * end_layer 0: to the last */
 } qsf_model_options;
 
 /* Fills all members of *o with their defaults.  The first form is for other languages: size is that
@@ -743,6 +746,42 @@ QSF_API qsf_status qsf_feed(qsf_context *c, qsf_seq s, const int32_t *ids, size_
 /* The logits, float[n_vocab], of the i-th row of the last finished batch that asked for them; valid
  * until the next batch.  Tokens that qsf_head_mode left out have -INFINITY. */
 QSF_API const float *qsf_logits(const qsf_context *c, size_t i);
+
+/* ---- layers apart ---------------------------------------------------------------------------- */
+
+/* A model whose layers are run in several places: each opens the file with a range of layers
+ * (qsf_model_options.first_layer), and its contexts read these layers only, plan memory for them,
+ * and keep their keys and values.  The embedding is read for the first range, the final norm and
+ * the head for the last one.  Between them travel rows of hidden states, float[n_embd] each, by
+ * whatever way the program has:
+ *
+ *   qsf_compute(first, rows, n);                        from tokens
+ *   states[i] = qsf_batch_states(first, i) ...          to another context, process or machine
+ *   qsf_compute_from(last, rows, n, states);            the same rows
+ *   qsf_logits(last, 0)
+ *
+ * The same rows, as floats, give the same logits as one context for all layers, bit for bit.  Each
+ * context keeps its own sequences: a program truncates and shares them in all.  Options of contexts
+ * must be the same, but for budgets and threads; n_ctx too, which a budget may have changed
+ * (qsf_plan).  Rows may ask for logits in every range: only the last one has any.  Turns, embeddings
+ * and early exit need all layers (QSF_E_UNSUPPORTED).
+ *
+ * qsf_model_open refuses ranges of models whose layers need more than these rows
+ * (QSF_E_UNSUPPORTED; the message names what), and those that the file has not
+ * (QSF_E_ARGUMENT). */
+
+/* As qsf_batch_begin and qsf_compute, for a range that is not the first one: with the hidden states
+ * states[n][n_embd] that the range before computed of the same rows.  They are copied; the rows'
+ * tokens are not looked at.
+ *
+ * QSF_E_ARGUMENT   also: the range is the first one */
+QSF_API qsf_status qsf_batch_begin_from(qsf_context *c, const qsf_row *rows, size_t n,
+                                        const float *states);
+QSF_API qsf_status qsf_compute_from(qsf_context *c, const qsf_row *rows, size_t n, const float *states);
+/* The hidden state, float[n_embd], of the i-th row of the last finished batch, behind the range's
+ * last layer; valid until the next batch.  NULL: there is no such row, or the range is the last
+ * one. */
+QSF_API const float *qsf_batch_states(const qsf_context *c, size_t i);
 
 /* ---- hidden states --------------------------------------------------------------------------- */
 

@@ -76,8 +76,14 @@ def custom_file(program, work, model):
     assert run(program, work / "archive", "1000", str(len(bytes_) + 2000), "Hello", code=1).stderr
 
 
+def two_halves(program, work, model):
+    r = run(program, model, "Hello")
+    assert len(r.stdout) > 1, r
+    assert b"none.gguf" in run(program, work / "none.gguf", "Hello", code=1).stderr
+
+
 def main():
-    examples = {"chat": chat, "event_loop": event_loop, "custom_file": custom_file}
+    examples = {"chat": chat, "event_loop": event_loop, "custom_file": custom_file, "two_halves": two_halves}
     assert {p.stem for p in EXAMPLES.glob("*.c")} == set(examples), "every example has a test here"
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)

@@ -98,6 +98,11 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
     endif()
 endif()
 
+# ---- layers apart ----
+qsf_test_program(part_models part_models.c)
+target_link_libraries(part_models PRIVATE qsf)
+qsf_script(part_models_test 300 part_models_test.py $<TARGET_FILE:part_models> "${work}/part")
+
 # ---- folders have a direction: symbols are read from objects, so with link-time optimisation there
 # is nothing to see ----
 if(CMAKE_NM AND NOT QSF_SANITIZE AND NOT QSF_LTO

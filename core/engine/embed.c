@@ -272,6 +272,7 @@ qsf_status qsf_embed_begin(qsf_context *c, qsf_embed_run *r, const int32_t *ids,
         r->how = qsf_pooling_of(c->hp, r->o.pooling);
     if (st) return st;
     qsf_batch_drop(c);
+    if ((st = qsf_part_refuse(c->model->source, "an embedding", &c->error))) return st;
     if ((st = embed_check(c, ids, lens, n, r->how))) return st;
     for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, 0);
     c->hidden = r->how != QSF_POOL_NONE;

@@ -4,6 +4,7 @@
 #define QSF_EMBED_H
 
 #include "engine/context.h"
+#include "model/part.h"
 
 /* Most texts in one batch. */
 enum { EMBED_PARTS = 64 };

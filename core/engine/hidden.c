@@ -66,6 +66,7 @@ qsf_status qsf_embed(qsf_context *c, qsf_seq s, const int32_t *ids, size_t n, qs
     const bool asked = c->hidden;
     if (n == 0) return qsf_fail(&c->error, QSF_E_ARGUMENT, "no tokens were given");
     qsf_status st = qsf_seq_check(c, s);
+    if (!st) st = qsf_part_refuse(c->model->source, "an embedding", &c->error);
     if (st) return st;
     qsf_batch_drop(c);
     const uint32_t room = qsf_seq_room(c, s);

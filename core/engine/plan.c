@@ -5,6 +5,7 @@
 #include "engine/buffers.h"
 #include "engine/context.h"
 #include "engine/sampler.h"
+#include "model/part.h"
 #include "weights/experts.h"
 
 /* A third buffer, where nothing had to be reduced, lets two layers travel while one is computed. */
@@ -77,7 +78,7 @@ static qsf_status plan_measure(const qsf_source *s, const qsf_context_options *o
     *z = (plan_sizes){ .tables = qsf_fetch_tables(s, s->n_units, o->n_threads) + qsf_plan_rounding(s) };
     for (uint32_t u = 0; u < s->n_units; u++) {
         uint64_t slot, stored, raw;
-        if (u < s->hp.n_layers && !qsf_layer_runs(s, o->quality, u)) continue;
+        if (!qsf_part_needs(s, u) || (u < s->hp.n_layers && !qsf_layer_runs(s, o->quality, u))) continue;
         const qsf_status st = qsf_unit_memory(s, u, shared, &slot, &stored, &raw, err);
         if (st) return st;
         const qsf_unit_kind kind = qsf_unit_id_at(s->hp.n_layers, u).kind;
@@ -109,11 +110,11 @@ static void plan_item(qsf_plan *plan, const char *name, uint64_t bytes)
 /* Windows on a small embedding are larger than the embedding. */
 static void plan_can_stream(const qsf_source *s, const plan_sizes *z, qsf_grant *g)
 {
-    const bool tied = s->hp.tied;
+    const bool tied = g->tied;
     const qsf_embedding_plan embedding = { .streams = true, .n_kept = QSF_LEAST_KEPT, .n_batch = 8 };
     const qsf_head_stream_plan head = { .streams = true, .part = QSF_LEAST_PART };
-    g->can_embd = qsf_embedding_can_stream(s);
-    g->can_head = tied ? g->can_embd : qsf_head_can_stream(s);
+    g->can_embd = qsf_part_embeds(s) && qsf_embedding_can_stream(s);
+    g->can_head = tied ? g->can_embd : qsf_part_ends(s) && qsf_head_can_stream(s);
     const uint64_t parts = g->can_head ? qsf_head_stream_bytes(s, &head) : 0;
     if (g->can_embd) {
         const uint64_t rows = qsf_embedding_bytes(s, &embedding) + qsf_embedding_kept_bytes(s, &embedding);
@@ -179,7 +180,8 @@ static void plan_ends(const qsf_source *s, const plan_sizes *z, const qsf_grant 
     const uint64_t windows = qsf_embedding_bytes(s, &embedding) + qsf_head_stream_bytes(s, &g->head);
     if (embd || head) plan_item(plan, head ? both : "window on the embedding", windows);
     if (embd) plan_item(plan, "embedding rows kept", qsf_embedding_kept_bytes(s, &embedding));
-    else plan_item(plan, "embedding", z->embd);
+    else if (qsf_part_embeds(s)) plan_item(plan, "embedding", z->embd);
+    if (!qsf_part_ends(s)) return;
     if (s->hp.tied) plan_item(plan, "final norm", z->final);
     else if (!head) plan_item(plan, "final norm and head", z->final);
 }
@@ -317,8 +319,9 @@ static void plan_place(const qsf_source *s, const plan_sizes *z, const qsf_grant
     plan_item(plan, "layers that stay", pinned);
     if (plan->n_slots) plan_item(plan, "layer buffers", g->n_slots * z->largest);
     for (uint32_t i = 0; i < plan->n_slots; i++) plan_slot(m, z->largest, (qsf_pin){ .pinned = 0 });
-    if (!g->embedding.streams) plan_slot(m, z->embd, qsf_pin_to(qsf_id_embd()));
-    if (!g->head.streams || s->hp.tied) plan_slot(m, z->final, qsf_pin_to(qsf_id_final()));
+    if (!g->embedding.streams && qsf_part_embeds(s)) plan_slot(m, z->embd, qsf_pin_to(qsf_id_embd()));
+    if (qsf_part_ends(s) && (!g->head.streams || s->hp.tied))
+        plan_slot(m, z->final, qsf_pin_to(qsf_id_final()));
     plan_experts(s, z, spare, m, plan);
     m->fetch.caps = m->caps;
     m->fetch.pins = m->pins;
@@ -332,7 +335,8 @@ static void plan_place(const qsf_source *s, const plan_sizes *z, const qsf_grant
 static qsf_grant plan_wishes(const qsf_source *s, const qsf_context_options *o, bool ctx_given,
                              const plan_sizes *z)
 {
-    qsf_grant g = { .o = *o, .n_slots = 2, .tied = s->hp.tied, .whole = s->hp.both_ways,
+    qsf_grant g = { .o = *o, .n_slots = 2, .tied = s->hp.tied && qsf_part_ends(s),
+                    .whole = s->hp.both_ways,
                     .ctx_given = ctx_given,
                     .embedding.n_kept = PLAN_KEPT };
     g.may_drop = ctx_given && o->kv_may_drop && !o->kv_window && o->n_seqs == 1 && !(o->early_exit > 0);

@@ -11,7 +11,7 @@ void qsf_batch_drop(qsf_context *c)
     if (!b->active) return;
     for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, b->old_length[s]);
     b->active = false;
-    b->n_hidden = 0;
+    b->n_hidden = b->n_states = 0;
     b->walk.n = 0;
     c->batch.n_asked = 0;
     qsf_exit_drop(&c->early_exit);
@@ -45,7 +45,8 @@ static qsf_status batch_rows(qsf_context *c, const qsf_row *rows, size_t n)
         if (c->hp->both_ways && rows[i].logits)
             return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s is an encoder: it embeds texts (qsf_embed, "
                             "--embedding) and continues none", c->model->source->path);
-        if (rows[i].token < 0 || (uint32_t)rows[i].token >= c->hp->n_vocab)
+        const bool known = rows[i].token >= 0 && (uint32_t)rows[i].token < c->hp->n_vocab;
+        if (!known && qsf_part_begins(c->model->source))
             return qsf_fail(&c->error, QSF_E_ARGUMENT, "token %d; the vocabulary has %u", (int)rows[i].token,
                             (unsigned)c->hp->n_vocab);
         if (rows[i].logits && asked++ == c->o.n_logits)
@@ -63,39 +64,59 @@ static qsf_thread_count *batch_threads(qsf_context *c)
     return c->plan.n_slots && c->now.n_new <= FEW_ROWS ? &c->threads[c->now.n_new > 1] : NULL;
 }
 
-qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
+static uint32_t next_layer(const qsf_context *c, uint32_t layer)
+{
+    while (layer < c->hp->n_layers && qsf_layer_skipped(&c->fetch, layer)) layer++;
+    return layer;
+}
+
+/* Rows come from the embedding or, x not NULL, as they left the layer before the first one here. */
+static void batch_input(qsf_context *c, const float *x)
+{
+    const qsf_pass p = step_pass(c);
+    c->now.stage = x ? 1 + next_layer(c, 0) : 0;
+    if (!x) {
+        qsf_embedding_begin(&c->embedding, &p);
+        return;
+    }
+    for (uint32_t r = 0; r < c->batch.n; r++) {
+        memcpy(c->b.x + r * c->b.ld_embd, x + (size_t)r * c->hp->n_embd, c->hp->n_embd * sizeof *x);
+        qsf_pass_angles(&p, r);
+    }
+}
+
+static qsf_status batch_begin(qsf_context *c, const qsf_row *rows, size_t n, const float *x)
 {
     qsf_status st;
     c->error = (qsf_error){ 0 };
     qsf_batch_drop(c);
     if ((st = batch_rows(c, rows, n))) return st;
+    const bool ends = qsf_part_ends(c->model->source);
     const uint32_t end = qsf_seq_end(c);
     for (uint32_t s = 0; s < c->o.n_seqs; s++) {
         if (c->o.kv_window) qsf_kv_slide(&c->kv, s, c->o.kv_window, c->o.kv_sinks, c->o.kv_heavy);
         c->now.old_length[s] = c->kv.seqs[s].length;
     }
     c->now.active = true;
-    c->now.hidden = c->hidden;
-    c->now.n_hidden = 0;
+    c->now.hidden = c->hidden && ends;
+    c->now.n_hidden = c->now.n_states = 0;
     c->fetch.batch++;
     c->batch.n = c->now.n_new = (uint32_t)n;
     c->batch.n_asked = 0;
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t s = (uint32_t)rows[i].seq, pos = c->kv.seqs[s].length;
         c->batch.rows[i] = (qsf_batch_row){ s, pos, rows[i].token,
-                                            rows[i].logits ? (int32_t)c->batch.n_asked++ : -1 };
+                                            rows[i].logits && ends ? (int32_t)c->batch.n_asked++ : -1 };
         if (pos >= end || qsf_kv_grow(&c->kv, s, 1)) {
             qsf_batch_drop(c);
             return qsf_fail(&c->error, QSF_E_FULL, "the context of %u positions is full", (unsigned)end);
         }
         qsf_state_grow(&c->state, s, 1);
     }
-    c->now.stage = 0;
     atomic_store_explicit(&c->now.not_finite, false, memory_order_relaxed);
     qsf_batch_group(&c->batch);
     qsf_exit_begin(&c->early_exit);
-    const qsf_pass p = step_pass(c);
-    qsf_embedding_begin(&c->embedding, &p);
+    batch_input(c, x);
     c->now.begun_ns = qsf_now(c->platform);
     c->now.waiting_ns = 0;
     const qsf_thread_count *threads = batch_threads(c);
@@ -103,10 +124,22 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
     return QSF_OK;
 }
 
-static uint32_t next_layer(const qsf_context *c, uint32_t layer)
+qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
 {
-    while (layer < c->hp->n_layers && qsf_layer_skipped(&c->fetch, layer)) layer++;
-    return layer;
+    const qsf_source *s = c->model->source;
+    if (!qsf_part_begins(s))
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "%s is open from layer %u on: its batches begin with "
+                        "hidden states (qsf_batch_begin_from)", s->path, (unsigned)s->n_before);
+    return batch_begin(c, rows, n, NULL);
+}
+
+qsf_status qsf_batch_begin_from(qsf_context *c, const qsf_row *rows, size_t n, const float *states)
+{
+    const qsf_source *s = c->model->source;
+    if (qsf_part_begins(s))
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "%s is open from its first layer on: its batches begin "
+                        "with tokens (qsf_batch_begin)", s->path);
+    return batch_begin(c, rows, n, states);
 }
 
 /* The weights that the step's stage needs. */
@@ -231,6 +264,7 @@ static qsf_status step_compute(qsf_context *c, const step_weights *have)
     } else {
         compute_head(c, &p, stage - n_layers - 1, &have->head);
     }
+    if (c->now.stage > n_layers) c->now.n_states = qsf_part_ends(c->model->source) ? 0 : c->batch.n;
     const uint32_t end = n_layers + (c->batch.n_asked ? c->head_stream.n_parts : c->now.hidden);
     if (c->now.stage <= end) return QSF_PENDING;
     check_logits(c);
@@ -299,15 +333,30 @@ qsf_status qsf_refine(qsf_context *c, bool wait)
     return qsf_refine_step(&c->fetch, wait && c->model->source->io->read_wait, &c->error);
 }
 
-qsf_status qsf_compute(qsf_context *c, const qsf_row *rows, size_t n)
+/* A batch that has begun, or not: st. */
+static qsf_status batch_finish(qsf_context *c, qsf_status st)
 {
     bool waiting;
-    qsf_status st = qsf_batch_begin(c, rows, n);
     while (!st) {
         if ((st = qsf_step(c, &waiting)) != QSF_PENDING) return st;
         st = waiting ? qsf_wait(c) : QSF_OK;
     }
     return st;
+}
+
+qsf_status qsf_compute(qsf_context *c, const qsf_row *rows, size_t n)
+{
+    return batch_finish(c, qsf_batch_begin(c, rows, n));
+}
+
+qsf_status qsf_compute_from(qsf_context *c, const qsf_row *rows, size_t n, const float *states)
+{
+    return batch_finish(c, qsf_batch_begin_from(c, rows, n, states));
+}
+
+const float *qsf_batch_states(const qsf_context *c, size_t i)
+{
+    return !c->now.active && i < c->now.n_states ? c->b.x + i * c->b.ld_embd : NULL;
 }
 
 /* The rows of a chunk live in the KV tables only; so a small array on the stack feeds batches of

@@ -4,6 +4,7 @@
 #define QSF_STEP_H
 
 #include "engine/context.h"
+#include "model/part.h"
 
 /* Drops the batch under way: its positions are taken back. */
 void qsf_batch_drop(qsf_context *c);

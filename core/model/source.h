@@ -51,6 +51,7 @@ typedef struct qsf_source {
     qsf_rope_record *ropes;
     qsf_layer    *layers;         /* [hp.n_layers] */
     qsf_layer_most most;          /* of them */
+    uint32_t      n_before, n_after;            /* layers that are not run here: model/part.h */
     qsf_vocab     vocab;
     uint32_t    (*crc32)(uint32_t crc, const void *p, size_t len);      /* the fastest here */
     uint32_t      n_files;

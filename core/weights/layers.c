@@ -1,11 +1,13 @@
 /* Layers in order, without those that quality leaves out.
  * SPDX-License-Identifier: MIT */
 #include "weights/layers.h"
+#include "model/part.h"
 
 enum { LAYERS_AHEAD = 2 };        /* on the way at once: while one is prepared the other still travels */
 
 bool qsf_layer_runs(const qsf_source *s, float quality, uint32_t layer)
 {
+    if (!qsf_part_has(s, layer)) return false;
     if (quality >= 1 || layer < 2 || layer + 2 >= s->hp.n_layers) return true;
     return s->units[qsf_source_unit(s, qsf_id_layer(layer))].importance >= 1 - quality;
 }

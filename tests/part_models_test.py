@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+"""Every tiny model in two and three parts gives the logits of the whole, bit for bit.
+SPDX-License-Identifier: MIT
+
+    part_models_test.py PART_MODELS WORK
+
+Only encoders, which give no logits, are left out. A model that cannot be cut must be one of REFUSED.
+"""
+import pathlib, subprocess, sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "parity"))
+import make_tiny
+
+REFUSED = set()             # names of models whose layers need more than a row of hidden states
+
+
+def main():
+    program, work = sys.argv[1], pathlib.Path(sys.argv[2])
+    paths = [str(make_tiny.make(work, name)[0]) for name in make_tiny.models()]
+    done = subprocess.run([program, *paths], capture_output=True, text=True)
+    refused = {pathlib.Path(l.split()[1][:-1]).stem for l in done.stdout.splitlines() if l.startswith("refused")}
+    for line in done.stdout.splitlines():
+        if not line.startswith("ok"): print(line)
+    if done.returncode or refused != REFUSED: sys.exit(f"parts differ from the whole {done.stderr}")
+    if done.stdout.count("ok ") < len(paths): sys.exit("models are missing")
+    print(f"{len(paths)} models")
+
+
+if __name__ == "__main__":
+    main()
