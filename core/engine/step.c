@@ -27,6 +27,7 @@ static qsf_pass step_pass(qsf_context *c)
                        .kv_attention = &c->kv_attention, .account = &c->account,
                        .number = -1, .recorder = c->recorder.fn ? &c->recorder : NULL,
                        .not_finite = &c->now.not_finite,
+                       .lora = c->lora.n_used ? &c->lora : NULL,
                        .watch = c->watch.fn ? &c->watch : NULL };
 }
 
@@ -178,6 +179,7 @@ static void compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
 {
     const uint32_t next = next_layer(c, layer + 1);
     qsf_exit_join(&c->early_exit, &c->batch, p, layer);
+    qsf_lora_rows(&c->lora, &c->batch, false);
     qsf_layers_ahead(&c->fetch, layer);     /* bytes travel while this layer computes */
     if (layer + 2 >= c->hp->n_layers && c->batch.n_asked) qsf_head_stream_ahead(&c->head_stream);
     p->layer = &c->model->source->layers[layer];
@@ -201,6 +203,7 @@ static void compute_head(qsf_context *c, qsf_pass *p, uint32_t part, const qsf_h
     }
     c->now.stage++;
     if (!c->batch.n_asked) return;
+    qsf_lora_rows(&c->lora, &c->batch, true);
     const qsf_head_part head = qsf_head_stream_part(&c->head_stream, part, units);
     qsf_head_compute(&c->head, p, &head, part == 0);
     qsf_head_stream_next(&c->head_stream, part);
