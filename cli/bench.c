@@ -25,6 +25,7 @@ void print_memory(run_session *s)
     else fprintf(stderr, "layers stay, experts do not\n");
     for (size_t i = 0; i < plan.n_items; i++)
         fprintf(stderr, "  %-28s %10.2f MB\n", plan.items[i].name, (double)plan.items[i].bytes / 1e6);
+    adapters_print(s);
     if (!s->drafter) return;
     draft_model_plan(s->drafter, &plan);
     fprintf(stderr, "draft    %.1f MB beside it, context %u\n", (double)plan.total / 1e6, plan.n_ctx);

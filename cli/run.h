@@ -21,7 +21,7 @@ typedef struct run_settings {
     qsf_context_options context;      /* as asked for; session_open adds what follows from the rest */
     qsf_sampler_options sampler;
     qsf_turn_options turn;            /* what options say of it; prompt_begin adds the rest */
-    option_list stop, logit_bias, ban, dry_breaker;
+    option_list stop, logit_bias, ban, dry_breaker, lora;
     bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json,
         add_special, parse_special, embedding, embed_plain, completion, jinja, no_generation,
         continue_final, adapted, json_object;
@@ -29,6 +29,7 @@ typedef struct run_settings {
 } run_settings;
 
 typedef struct draft_model draft_model;
+enum { ADAPTERS_MOST = 8 };       /* of a sequence */
 typedef struct trace_files trace_files;
 
 /* What a conversation is written with, as the settings say. */
@@ -57,6 +58,8 @@ typedef struct run_session {
     bool         keeps;           /* a prompt may go on from what sequence 0 holds: that is said */
     uint32_t     draft;           /* most guesses a pass */
     qsf_grammar *grammar;         /* of answers; NULL: they are free */
+    qsf_adapter_use adapters[ADAPTERS_MOST];      /* of --lora */
+    size_t       n_adapters;
     draft_model *drafter;         /* makes them; NULL: they are what stood there before */
     trace_files *files;           /* of --trace and --record; NULL: none */
     char         longer[96];      /* session_longer's */
@@ -140,6 +143,14 @@ void print_logprobs(const run_session *s, const qsf_turn_piece *p);
 int session_resume(run_session *s);
 /* Writes what sequence 0 holds. */
 int session_keep(run_session *s);
+
+/* ---- adapters.c ---- */
+/* Loads the adapters of --lora, also by half, and adds their memory to *co. */
+int    adapters_open(run_session *s, qsf_context_options *co);
+/* Gives them to the context's sequences. */
+int    adapters_use(run_session *s, uint32_t n_seqs);
+void   adapters_print(const run_session *s);
+void   adapters_close(run_session *s);
 
 /* ---- draft_model.c ---- */
 /* Opens the model of --draft-model as s->drafter, also by half, and takes its memory off

@@ -458,6 +458,8 @@ typedef struct qsf_context_options {
                                * computed with the high bits of the weights until qsf_refine has brought
                                * the others.  Does nothing with other files, while layers stream, or with
                                * QSF_HEAD_SCREEN */
+    uint64_t    adapter_bytes;  /* 0; with ram_budget: what the plan leaves for adapters, the bytes of their
+                                 * qsf_adapter_info together.  They stay in memory */
 } qsf_context_options;
 
 /* Fills all members of *o with their defaults. */
@@ -657,6 +659,57 @@ QSF_API qsf_status qsf_seq_checkpoint(qsf_context *c, qsf_seq s);
 /* From now on makes checkpoints, too, where batches begin n or more positions behind the last
  * checkpoint.  0: no more. */
 QSF_API qsf_status qsf_seq_checkpoint_every(qsf_context *c, qsf_seq s, uint32_t n);
+
+/* ---- adapters -------------------------------------------------------------------------------- */
+
+/* A low-rank adapter (LoRA: Hu et al. 2021, arXiv:2106.09685) of a model: a GGUF file in the form
+ * that llama.cpp has.  To the product of a matrix W and x it adds scale * alpha / rank * B (A x),
+ * in floats; the model's weights stay as they are.  docs/adapters.md says which matrices. */
+typedef struct qsf_adapter qsf_adapter;
+
+/* Reads an adapter to memory, where it stays.  file: as in qsf_model_options; else NULL.  Contexts
+ * of the model may be in use meanwhile.  On an error *out is NULL.
+ *
+ * QSF_E_UNSUPPORTED   the file is no adapter or one of another architecture, or it changes what
+ *                     this version cannot change: the message names the tensor or the key
+ * QSF_E_CORRUPT       the file is damaged, or does not fit the model
+ * and the errors of qsf_model_open */
+QSF_API qsf_status qsf_adapter_load(qsf_model *m, const char *path, const qsf_custom_file *file,
+                                    qsf_adapter **out, qsf_error *err);
+/* Lets go of it (takes NULL).  Sequences that have it keep it until they are given others, or
+ * their context is freed; all that before the model is closed. */
+QSF_API void       qsf_adapter_free(qsf_adapter *a);
+
+/* What an adapter is.  The text belongs to the adapter.
+ *
+ * QSF_E_ARGUMENT   out->size is no struct's */
+typedef struct qsf_adapter_info {
+    size_t      size;         /* set by the caller: sizeof(qsf_adapter_info) */
+    const char *name;         /* as its file says, or the path */
+    uint32_t    n_matrices;   /* that it changes */
+    uint32_t    rank;         /* the largest */
+    float       alpha;        /* 0: the file has none, and alpha / rank is 1 */
+    uint64_t    bytes;        /* of memory, with what batches of 256 rows need beside it */
+} qsf_adapter_info;
+QSF_API qsf_status qsf_adapter_get_info(const qsf_adapter *a, qsf_adapter_info *out);
+
+/* An adapter and how much of it. */
+typedef struct qsf_adapter_use { qsf_adapter *adapter; float scale; } qsf_adapter_use;
+/* From now on, a sequence's rows are computed with these adapters, n of them, at most 8; what they
+ * add is summed.  0: with none, bit for bit as before.  A scale of 0 leaves an adapter out.  Rows
+ * of one batch may have different ones.
+ *
+ * Where the adapters or their scales are others than before, the sequence is emptied, since its
+ * keys and values were computed with those, and a batch under way is dropped.  qsf_seq_share goes
+ * between sequences with the same adapters; sessions are loaded with those that they were saved
+ * with.
+ *
+ * This may allocate.
+ *
+ * QSF_E_BUDGET        the context has a ram_budget and adapter_bytes is too small
+ * QSF_E_UNSUPPORTED   the adapter changes the head, and the context's is not QSF_HEAD_EXACT
+ * QSF_E_ARGUMENT      there are too many, a scale is no number, or an adapter is another model's */
+QSF_API qsf_status qsf_seq_set_adapters(qsf_context *c, qsf_seq s, const qsf_adapter_use *uses, size_t n);
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 

@@ -17,6 +17,7 @@ export const CONTEXT = {
   earlyExit: {name: 'early-exit', kind: 'number', least: 0, most: 1, value: 0},
   actQuant: {name: 'act-quant', kind: 'choice', words: ['block', 'row'], value: 'block'},
   kernelRoute: {name: 'kernel-route', kind: 'choice', words: ['auto', 'mad', 'lut'], value: 'auto'},
+  adapterMemory: {name: 'adapter-memory', kind: 'number', least: 0, most: 10000000, value: 0},
   firstStage: {name: 'first-stage', kind: 'flag', value: false},
 };
 export const SAMPLER = {

@@ -112,6 +112,10 @@ export interface LoadOptions {
    */
   kernelRoute?: 'auto' | 'mad' | 'lut';
   /**
+   * With a memory limit: MB that are kept for adapters (LoRA). A number from 0 to 10000000; default 0.
+   */
+  adapterMemory?: number;
+  /**
    * Of a progressive file (qsf-convert --progressive) that fits in memory: answer with the high
    * bits of its weights, which come first, while the low bits arrive. refined() says when all are
    * there. Default false.

@@ -39,6 +39,7 @@ NAMES = {
     "early-exit": "earlyExit",
     "act-quant": "actQuant",
     "kernel-route": "kernelRoute",
+    "adapter-memory": "adapterMemory",
     "first-stage": "firstStage",
 }
 # One sequence runs, guesses choose the rows with logits, a module is one instruction set, and

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "engine/attention.h"
 #include "engine/kv_codes.h"
-#include "engine/matrix.h"
+#include "engine/lora.h"
 
 /* ---- projections ---- */
 
@@ -457,5 +457,6 @@ void qsf_attention_run(qsf_pass_job *job)
         qsf_pass_run(job, QSF_OP_ATTN_CODES, p->batch->n, ready_attention);
     qsf_pass_watch(p, QSF_K_ATTN_OUT, p->b->att, p->b->ld_q, (size_t)l->n_heads * l->value_dim, 0,
                    p->batch->n);
+    qsf_lora_down(job, (uint32_t)p->number, (const uint8_t[]){ QSF_K_ATTN_OUT }, 1, p->b->att, p->b->ld_q);
     qsf_pass_run(job, QSF_OP_ATTN_OUT, qsf_matrix_tiles(out), project_attention);
 }

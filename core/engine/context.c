@@ -228,6 +228,7 @@ void qsf_context_free(qsf_context *c)
     const qsf_platform *p = c->platform, *mem = &c->reserve.table;
     qsf_piece list[CONTEXT_TABLES];
     qsf_pool_free(c->pool);
+    qsf_lora_done(&c->lora);
     qsf_head_done(&c->head);
     qsf_head_stream_done(&c->head_stream);
     qsf_embedding_done(&c->embedding);

@@ -3,6 +3,7 @@
 #include "engine/embedding.h"
 
 #include "base/pieces.h"
+#include "engine/lora.h"
 
 /* ---- memory ---- */
 
@@ -192,6 +193,7 @@ static void embed_resident(const qsf_pass *p, const qsf_embd_clusters *clusters,
     for (uint32_t r = 0; r < p->batch->n; r++) {
         const int32_t token = p->batch->rows[r].token;
         embed_row(p, clusters, r, m, places ? places[token] : (uint32_t)token, pos->data ? pos : NULL);
+        if (p->lora) qsf_lora_embed(p, r);
         norm_embedded(p, r);
     }
 }
@@ -217,5 +219,6 @@ bool qsf_embedding_compute(qsf_embedding *e, const qsf_pass *p, const uint32_t *
         embed_row(p, clusters, r, &strip, (uint32_t)token % strip.t.rows, NULL);
         kept_put(e, token, p->b->x + r * p->b->ld_embd);
     }
+    for (uint32_t r = 0; p->lora && r < p->batch->n; r++) qsf_lora_embed(p, r);
     return true;
 }

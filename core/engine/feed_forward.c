@@ -1,6 +1,7 @@
 /* What feed-forwards share: the way from their hidden state to their output.
  * SPDX-License-Identifier: MIT */
 #include "engine/feed_forward.h"
+#include "engine/lora.h"
 
 qsf_matrix_in qsf_feed_forward_in(const qsf_pass *p)
 {
@@ -44,5 +45,6 @@ void qsf_feed_forward_down(qsf_pass_job *job)
     if (p->w->v[QSF_K_FFN_SUB_NORM] || qsf_matrix_takes_codes(p, down))
         qsf_pass_run(job, QSF_OP_FFN_CODES, p->batch->n, ready_hidden);
     qsf_pass_watch(p, QSF_K_FFN_DOWN, p->b->gate, p->b->ld_ff, p->layer->n_ff, 0, p->batch->n);
+    qsf_lora_down(job, (uint32_t)p->number, (const uint8_t[]){ QSF_K_FFN_DOWN }, 1, p->b->gate, p->b->ld_ff);
     qsf_pass_run(job, QSF_OP_FFN_DOWN, qsf_matrix_tiles(down), narrow);
 }

@@ -1,6 +1,7 @@
 /* The head's final norm, and which of its rows are computed.
  * SPDX-License-Identifier: MIT */
 #include "engine/head.h"
+#include "engine/lora.h"
 
 qsf_status qsf_head_bytes(const qsf_source *s, const qsf_context_options *o, uint64_t *bytes, qsf_error *err)
 {
@@ -72,6 +73,9 @@ void qsf_head_compute(qsf_head *h, const qsf_pass *p, const qsf_head_part *part,
     if (first) {
         head_norm(p, few || qsf_matrix_takes_codes(p, &part->m));
         begin = qsf_pass_alone(p, QSF_OP_HEAD_NORM, begin);
+        qsf_pass_job job = qsf_pass_begin(p);
+        qsf_lora_down(&job, p->hp->n_layers + 1, (const uint8_t[]){ QSF_K_OUTPUT }, 1, p->b->xn,
+                      p->b->ld_embd);
     }
     if (few && !h->ready) {
         if (screen) begin = qsf_screen_make(&h->screen, p, &part->m, begin);

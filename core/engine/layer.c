@@ -13,7 +13,7 @@
 #include "engine/feed_forward_gated.h"
 #include "engine/feed_forward_plain.h"
 #include "engine/mamba2.h"
-#include "engine/matrix.h"
+#include "engine/lora.h"
 #include "engine/short_conv.h"
 
 /* ---- what a layer can be made of: a new mixer or feed-forward is a file and a row ---- */
@@ -154,6 +154,7 @@ static void run_part(qsf_pass_job *job, const layer_part *part)
 {
     const qsf_pass *p = job->p;
     qsf_pass_watch(p, part->readers[0], p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
+    qsf_lora_down(job, (uint32_t)p->number, part->readers, part->n_readers, p->b->xn, p->b->ld_embd);
     part->run(job);
 }
 

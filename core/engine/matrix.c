@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "engine/matrix.h"
 #include "engine/act_row.h"
+#include "engine/lora.h"
 
 #include "lut.h"
 
@@ -50,7 +51,7 @@ void qsf_matrix_quantize(const qsf_pass *p, const qsf_matrix_in *in, qsf_range r
         (whole ? qsf_quantize_act_row : p->k->quantize_act)(&act, r, in->x + r * in->ld, in->cols);
 }
 
-static float *matrix_scratch(const qsf_pass *p, uint32_t thread)
+float *qsf_matrix_scratch(const qsf_pass *p, uint32_t thread)
 {
     return p->b->float_rows + (size_t)thread * QSF_TILE_ROWS * p->b->max_cols;
 }
@@ -61,7 +62,7 @@ static void multiply_floats(const qsf_pass *p, const qsf_matrix *m, const qsf_ma
 {
     const size_t n = in->act.n, cols = m->t.cols, row = tiles.begin * QSF_TILE_ROWS, at = row * cols;
     const size_t rows = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows) - row;
-    float *scratch = matrix_scratch(p, thread);
+    float *scratch = qsf_matrix_scratch(p, thread);
     const void *w = m->t.data;
     if (m->t.type == QSF_T_F32)
         p->k->matmul_f32(y + row, ldy, (const float *)w + at, in->x, in->ld, n, rows, cols);
@@ -75,7 +76,7 @@ static void multiply_floats(const qsf_pass *p, const qsf_matrix *m, const qsf_ma
 static void multiply_rows(const qsf_pass *p, const qsf_matrix *m, const qsf_matrix_in *in, float *y,
                           size_t ldy, qsf_range tiles, uint32_t thread)
 {
-    float *floats = matrix_scratch(p, thread);
+    float *floats = qsf_matrix_scratch(p, thread);
     for (size_t t = tiles.begin; t < tiles.end; t++) {
         const uint32_t row = (uint32_t)t * QSF_TILE_ROWS, rows = QSF_MIN(QSF_TILE_ROWS, m->t.rows - row);
         qsf_dequant_rows(&m->t, row, rows, floats);
@@ -101,7 +102,7 @@ static void multiply_looked_up(const qsf_pass *p, const qsf_matrix *m, const qsf
     const size_t row = m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block),
         most = QSF_TILE_ROWS * p->b->max_cols * sizeof(float) / row;
     const uint8_t *w = m->t.data;
-    uint8_t *scratch = (uint8_t *)matrix_scratch(p, thread);
+    uint8_t *scratch = (uint8_t *)qsf_matrix_scratch(p, thread);
     if (in->act.n == 1) {
         p->k->matvec_lut(y + tiles.begin * QSF_TILE_ROWS, w + tiles.begin * row, &in->act,
                          tiles.end - tiles.begin, m->blocks, m->form == QSF_F_QK256);
@@ -153,5 +154,6 @@ void qsf_matrix_multiply(const qsf_pass *p, const qsf_matrix *m, const float *bi
     if (m->scale != 1) scale_product(p, m, y, ldy, in->act.n, tiles);
     if (m->out_start) add_outliers(m, in, y, ldy, tiles);
     if (bias) add_bias(p, bias, m->t.rows, y, ldy, in->act.n, tiles);
+    if (p->lora) qsf_lora_up(p, m, y, ldy, tiles, thread);
     if (begin) qsf_record_product(qsf_pass_recorder(p), m, thread, begin, qsf_now(p->platform));
 }

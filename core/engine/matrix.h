@@ -43,4 +43,7 @@ void qsf_matrix_quantize(const qsf_pass *p, const qsf_matrix_in *in, qsf_range r
 void qsf_matrix_multiply(const qsf_pass *p, const qsf_matrix *m, const float *bias, const qsf_matrix_in *in,
                          float *y, size_t ldy, qsf_range tiles, uint32_t thread);
 
+/* The thread's scratch, [16][max_cols] floats, which a product may overwrite. */
+float *qsf_matrix_scratch(const qsf_pass *p, uint32_t thread);
+
 #endif

@@ -1,6 +1,7 @@
 /* What mixers with state share: their matrices, and a convolution over positions.
  * SPDX-License-Identifier: MIT */
 #include "engine/mixer.h"
+#include "engine/lora.h"
 
 static const uint8_t mixer_inputs[4] = { QSF_K_MIX_IN, QSF_K_MIX_GATE, QSF_K_MIX_BETA, QSF_K_MIX_ALPHA };
 
@@ -56,6 +57,7 @@ void qsf_mixer_out(qsf_pass_job *job)
     const qsf_matrix *out = &p->w->m[QSF_K_MIX_OUT];
     if (qsf_matrix_takes_codes(p, out)) qsf_pass_run(job, QSF_OP_MIX_CODES, p->batch->n, make_codes);
     qsf_pass_watch(p, QSF_K_MIX_OUT, p->b->att, p->b->ld_q, p->layer->mix_inner, 0, p->batch->n);
+    qsf_lora_down(job, (uint32_t)p->number, (const uint8_t[]){ QSF_K_MIX_OUT }, 1, p->b->att, p->b->ld_q);
     qsf_pass_run(job, QSF_OP_MIX_OUT, qsf_matrix_tiles(out), narrow_mixed);
 }
 

@@ -28,6 +28,7 @@ const qsf_op_row qsf_ops[QSF_N_OPS] = {
     [QSF_OP_FFN_CODES]   = { "feed-forward codes", QSF_OP_OTHER, 0, { 0 } },
     [QSF_OP_FFN_DOWN]    = { "feed-forward down", QSF_OP_MATMUL, 1, { QSF_K_FFN_DOWN } },
     [QSF_OP_RESIDUAL]    = { "residual", QSF_OP_OTHER, 0, { 0 } },
+    [QSF_OP_ADAPTER]     = { "adapters down", QSF_OP_MATMUL, 0, { 0 } },
     [QSF_OP_HEAD_NORM]   = { "head norm", QSF_OP_TO_HEAD, 0, { 0 } },
     [QSF_OP_HEAD_MAKE]   = { "head preparation", QSF_OP_APART, 0, { 0 } },
     [QSF_OP_HEAD_SCREEN] = { "head screen", QSF_OP_TO_HEAD, 0, { 0 } },

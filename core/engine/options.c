@@ -92,6 +92,8 @@ static const option_row context_rows[] = {
     CHOICE("kernel-route", kernel_route, QSF_ROUTE_LUT, QSF_ROUTE_AUTO, "auto|mad|lut",
         "layers' 2-bit weights without scales, a row at a time: by products (mad), by sums looked up (lut), "
         "or what is faster here (auto); answers are the same"),
+    MEGABYTES("adapter-memory", adapter_bytes, 1e7, 0,
+        "with a ram-budget: memory that is kept for adapters (LoRA); programs that load them first set it"),
     FLAG("first-stage", first_stage, 0,
         "of a progressive file that fits in memory, answer with the high bits of the weights at once; the "
         "low bits come with qsf_refine"),

@@ -46,6 +46,7 @@ typedef struct qsf_pass {
     qsf_account        *account;        /* output: where the time goes */
     qsf_recorder       *recorder;       /* output; NULL: nothing is recorded */
     atomic_bool        *not_finite;     /* output: a row left the layer as something that is no number */
+    const struct qsf_lora *lora;        /* output, too; NULL: no sequence has adapters */
     const qsf_watch    *watch;          /* NULL: nobody watches */
 } qsf_pass;
 

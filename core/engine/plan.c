@@ -158,7 +158,7 @@ static uint64_t plan_apart(const qsf_model *model, const qsf_context_options *o)
 {
     const qsf_source *s = model->source;
     const uint64_t own = plan_own(s, o) + plan_stacks(s, o) + plan_program(model);
-    return plan_description(model) + own + qsf_sampler_bytes(s->hp.n_vocab);
+    return plan_description(model) + own + o->adapter_bytes + qsf_sampler_bytes(s->hp.n_vocab);
 }
 
 /* With a second staging buffer, bytes come in while others are decompressed; it goes when the
@@ -210,6 +210,7 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const qsf_gr
     plan_item(plan, "description and vocabulary", plan_description(model));
     plan_item(plan, "tables", plan_own(s, o) + z->tables + qsf_context_tables(s, o));
     plan_item(plan, "sampler", qsf_sampler_bytes(hp->n_vocab));
+    if (o->adapter_bytes) plan_item(plan, "adapters", o->adapter_bytes);
     plan_item(plan, "thread stacks", plan_stacks(s, o));
     plan_item(plan, "program", plan_program(model));
 }

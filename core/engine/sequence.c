@@ -88,6 +88,9 @@ qsf_status qsf_seq_share(qsf_context *c, qsf_seq dst, qsf_seq src, uint32_t n)
     qsf_status st;
     if ((st = qsf_seq_check(c, dst)) || (st = qsf_seq_check(c, src))) return st;
     qsf_batch_drop(c);
+    if (n && !qsf_lora_same(&c->lora, (uint32_t)dst, (uint32_t)src))
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequences %d and %d have different adapters", (int)dst,
+                        (int)src);
     if ((st = seq_reach(c, src, &n))) return st;
     if ((st = qsf_exit_check(&c->early_exit, (uint32_t)src, n, &c->error))) return st;
     qsf_seq_copy(c, (uint32_t)dst, (uint32_t)src, n);

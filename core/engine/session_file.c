@@ -128,14 +128,14 @@ static uint64_t session_bytes(const qsf_context *c, uint64_t n)
     return SESSION_HEADER + n * 4 + records + c->state.bytes + 4;
 }
 
-static void session_header(const qsf_context *c, uint32_t n, uint8_t h[SESSION_HEADER])
+static void session_header(const qsf_context *c, uint32_t seq, uint32_t n, uint8_t h[SESSION_HEADER])
 {
     const qsf_kv_layout *l = &c->kv.layout;
     memset(h, 0, SESSION_HEADER);
     memcpy(h, session_magic, sizeof session_magic);
     qsf_put32(h + AT_VERSION, c->state.bytes ? SESSION_VERSION : 1);
     qsf_put64(h + AT_LENGTH, session_bytes(c, n));
-    qsf_put64(h + AT_MODEL, session_model(c->model->source));
+    qsf_put64(h + AT_MODEL, session_model(c->model->source) ^ qsf_lora_hash(&c->lora, seq));
     qsf_put32(h + AT_KEYS, session_keys(c));
     qsf_put32(h + AT_POSITIONS, n);
     qsf_put32(h + AT_LAYERS, l->n_layers);
@@ -180,7 +180,7 @@ qsf_status qsf_session_save(const qsf_context *c, qsf_seq seq, const int32_t *id
         return qsf_fail(err, QSF_E_UNSUPPORTED,
                         "the window has dropped keys and values of the sequence: it cannot be saved");
     if ((st = qsf_exit_check(&c->early_exit, (uint32_t)seq, n, err))) return st;
-    session_header(c, n, part);
+    session_header(c, (uint32_t)seq, n, part);
     if ((st = out_put(&o, part, SESSION_HEADER, err))) return st;
     for (uint32_t i = 0; i < n;) {
         size_t at = 0;
@@ -224,7 +224,8 @@ static qsf_status in_get(session_in *in, void *dst, size_t n, qsf_error *err)
 }
 
 /* Whether this header's session goes on here. */
-static qsf_status session_fits(const qsf_context *c, const uint8_t *h, uint64_t length, qsf_error *err)
+static qsf_status session_fits(const qsf_context *c, uint32_t seq, const uint8_t *h, uint64_t length,
+                               qsf_error *err)
 {
     uint8_t own[SESSION_HEADER];
     if (memcmp(h, session_magic, sizeof session_magic))
@@ -235,9 +236,10 @@ static qsf_status session_fits(const qsf_context *c, const uint8_t *h, uint64_t 
         return qsf_fail(err, QSF_E_UNSUPPORTED, "session: version %u; this build reads versions up to %d",
                         (unsigned)qsf_le32(h + AT_VERSION), (int)SESSION_VERSION);
     const uint32_t n = qsf_le32(h + AT_POSITIONS);
-    session_header(c, n, own);
+    session_header(c, seq, n, own);
     if (memcmp(h + AT_MODEL, own + AT_MODEL, 8))
-        return qsf_fail(err, QSF_E_ARGUMENT, "session: it belongs to another model");
+        return qsf_fail(err, QSF_E_ARGUMENT, "session: it belongs to another model, or was computed with "
+                        "other adapters");
     if (qsf_le32(h + AT_TYPE) != (uint32_t)c->kv.layout.type)
         return qsf_fail(err, QSF_E_ARGUMENT,
                         "session: its keys and values are kept as %s, the context's as %s: ask for the same",
@@ -282,8 +284,8 @@ static qsf_status check_record(session_in *in, const qsf_kv_layout *l, qsf_error
 }
 
 /* The whole file, without touching anything of the context. */
-static qsf_status session_check(const qsf_context *c, const qsf_custom_file *from, uint32_t *n, uint32_t *crc,
-                                qsf_error *err)
+static qsf_status session_check(const qsf_context *c, uint32_t seq, const qsf_custom_file *from, uint32_t *n,
+                                uint32_t *crc, qsf_error *err)
 {
     uint8_t part[SESSION_PART];
     session_in in = { from, c->model->source->crc32, 0, 0 };
@@ -291,7 +293,7 @@ static qsf_status session_check(const qsf_context *c, const qsf_custom_file *fro
     if (from->length < SESSION_HEADER + 4)
         return qsf_fail(err, QSF_E_CORRUPT, "session: %llu bytes are too few",
                         (unsigned long long)from->length);
-    if ((st = in_get(&in, part, SESSION_HEADER, err)) || (st = session_fits(c, part, from->length, err)))
+    if ((st = in_get(&in, part, SESSION_HEADER, err)) || (st = session_fits(c, seq, part, from->length, err)))
         return st;
     *n = qsf_le32(part + AT_POSITIONS);
     for (uint64_t left = (uint64_t)*n * 4; left;) {
@@ -344,7 +346,7 @@ qsf_status qsf_session_load(qsf_context *c, qsf_seq seq, const qsf_custom_file *
     if (seq < 0 || (uint32_t)seq >= c->o.n_seqs)
         return qsf_fail(err, QSF_E_ARGUMENT, "sequence %d; the context has %u", (int)seq,
                         (unsigned)c->o.n_seqs);
-    st = session_check(c, from, &n, &crc, err);
+    st = session_check(c, (uint32_t)seq, from, &n, &crc, err);
     if (st) return st;
     *n_ids = n;
     if (n > cap)

@@ -30,6 +30,7 @@ static qsf_pass step_pass(qsf_context *c)
                        .account = &c->account,
                        .number = -1, .recorder = c->recorder.fn ? &c->recorder : NULL,
                        .not_finite = &c->now.not_finite,
+                       .lora = c->lora.n_used ? &c->lora : NULL,
                        .watch = c->watch.fn ? &c->watch : NULL };
 }
 
@@ -217,6 +218,7 @@ static void compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
     const uint32_t next = next_layer(c, layer + 1);
     const bool chooses = p->experts && c->model->source->layers[layer].n_experts && !c->now.walk.n;
     if (!c->now.walk.n) qsf_exit_join(&c->early_exit, &c->batch, p, layer);
+    qsf_lora_rows(&c->lora, &c->batch, false);
     /* Bytes travel while this layer computes: first those of the experts that it chooses. */
     if (!chooses) qsf_layers_ahead(&c->fetch, layer);
     if (layer + 2 >= c->hp->n_layers && c->batch.n_asked) qsf_head_stream_ahead(&c->head_stream);
@@ -242,6 +244,7 @@ static void compute_head(qsf_context *c, qsf_pass *p, uint32_t part, const qsf_h
     }
     c->now.stage++;
     if (!c->batch.n_asked) return;
+    qsf_lora_rows(&c->lora, &c->batch, true);
     const qsf_head_part head = qsf_head_stream_part(&c->head_stream, part, units);
     qsf_head_compute(&c->head, p, &head, part == 0);
     qsf_head_stream_next(&c->head_stream, part);

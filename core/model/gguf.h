@@ -119,6 +119,12 @@ qsf_status qsf_gguf_family(gguf *g, qsf_error *err);
 /* Mixtures of experts; needs the sizes. */
 qsf_status qsf_gguf_experts(gguf *g, qsf_error *err);
 
+/* ---- core/model/gguf_read.c ---- */
+/* Which matrices of an opened model a GGUF tensor of this name and so many rows holds: their unit
+ * and their kinds, whose number is returned; 0: it is none. */
+uint32_t   qsf_gguf_kinds(const qsf_source *model, gguf_text name, uint64_t rows, uint32_t *unit,
+                          uint8_t kinds[3]);
+
 /* ---- core/model/gguf_bitnet.c ---- */
 /* Whether the type's numbers are bitnet.cpp's: their bytes follow from places only. */
 bool       qsf_gguf_is_bitnet(const gguf_tensor *t);

@@ -309,6 +309,33 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
                     (unsigned)s->hp.n_layers);
 }
 
+uint32_t qsf_gguf_kinds(const qsf_source *model, gguf_text name, uint64_t rows, uint32_t *unit,
+                        uint8_t kinds[3])
+{
+    qsf_source s = *model;
+    const gguf g = { .s = &s, .arch = s.hp.arch };
+    gguf_text rest = name;
+    const int64_t number = layer_of(name, &rest);
+    if (number >= s.hp.n_layers) return 0;
+    const qsf_layer *layer = number < 0 ? NULL : &s.layers[number];
+    const qsf_role *role = find_alias(&g, layer, rest);
+    *unit = (uint32_t)number;
+    for (size_t i = 0; layer && !role && i < QSF_ARRAY_LEN(fused_roles); i++) {
+        const gguf_fused *f = &fused_roles[i];
+        uint64_t total = 0;
+        if (!gguf_text_is(rest, f->name)) continue;
+        for (int k = 0; k < f->n; k++)
+            total += qsf_role_outputs(&s.hp, layer, qsf_role_of(f->kinds[k]));
+        if (total != rows) continue;
+        memcpy(kinds, f->kinds, f->n);
+        return f->n;
+    }
+    if (!role && !(role = find_role(layer != NULL, rest))) return 0;
+    if (!layer) *unit = role->part == QSF_PART_EMBD ? qsf_unit_embd(&s) : qsf_unit_final(&s);
+    kinds[0] = role->kind;
+    return role->use == QSF_USE_MATRIX;
+}
+
 /* ---- units ---- */
 
 /* Reads begin in the order of the file: a server, or a disk, then has to go one way only. */

@@ -18,6 +18,7 @@ struct qsf_model {
     _Atomic(qsf_token_tree *) token_tree;       /* NULL until somebody needs it */
     char           stop[64];      /* what ends an answer under the model's own template; "": not known */
     int32_t        chat_end;      /* the control token that stop is; -1: it is none */
+    atomic_size_t  adapter_bytes; /* of those that are loaded */
     qsf_io         io;
     qsf_log_fn     log;
     void          *log_user;

@@ -145,17 +145,13 @@ qsf_status qsf_source_open(const qsf_platform *p, const char *path, const qsf_cu
     return qsf_source_open_as(p, path, custom, vocab_only, QSF_I2S_AUTO, out, err);
 }
 
-qsf_status qsf_source_open_as(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
-                              bool vocab_only, qsf_i2s_layout i2s, qsf_source **out, qsf_error *err)
+qsf_status qsf_source_open_bare(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
+                                qsf_source **out, qsf_error *err)
 {
     qsf_status st;
     qsf_arena *arena = NULL;
     qsf_source *s = *out = NULL;
 
-    if ((uint32_t)i2s >= QSF_N_I2S_LAYOUTS) {
-        if (custom && custom->close) custom->close(custom->user);
-        return qsf_fail(err, QSF_E_ARGUMENT, "there is no layout number %d of I2_S", (int)i2s);
-    }
     if (!path && !custom) return qsf_fail(err, QSF_E_ARGUMENT, "no path of a model file");
     if ((st = qsf_arena_new(p, &arena, err))) goto fail;
     if (!(s = qsf_arena_alloc(arena, sizeof *s, "a model file", err))) {
@@ -164,17 +160,31 @@ qsf_status qsf_source_open_as(const qsf_platform *p, const char *path, const qsf
     }
     s->arena = arena;
     s->platform = p;
-    s->vocab_only = vocab_only;
-    s->i2s_layout = (uint8_t)i2s;
     s->crc32 = qsf_crc32_best(p->cpu_features ? p->cpu_features(p->user) : 0);
     if ((st = source_prepare(s, path, custom, err))) goto fail;
-    if ((st = source_read_magic(s, err))) goto fail;
     *out = s;
     return QSF_OK;
 fail:
     if (custom && custom->close && (!s || s->n_files == 0)) custom->close(custom->user);
     if (s) qsf_source_close(s);
     else qsf_arena_free(arena);
+    return st;
+}
+
+qsf_status qsf_source_open_as(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
+                              bool vocab_only, qsf_i2s_layout i2s, qsf_source **out, qsf_error *err)
+{
+    qsf_source *s = *out = NULL;
+    if ((uint32_t)i2s >= QSF_N_I2S_LAYOUTS) {
+        if (custom && custom->close) custom->close(custom->user);
+        return qsf_fail(err, QSF_E_ARGUMENT, "there is no layout number %d of I2_S", (int)i2s);
+    }
+    qsf_status st = qsf_source_open_bare(p, path, custom, &s, err);
+    if (st) return st;
+    s->vocab_only = vocab_only;
+    s->i2s_layout = (uint8_t)i2s;
+    if ((st = source_read_magic(s, err))) qsf_source_close(s);
+    else *out = s;
     return st;
 }
 

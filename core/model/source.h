@@ -106,6 +106,9 @@ qsf_status qsf_source_open(const qsf_platform *p, const char *path, const qsf_cu
 /* The same, with a layout for tensors of type I2_S in place of what their sizes say. */
 qsf_status qsf_source_open_as(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
                               bool vocab_only, qsf_i2s_layout i2s, qsf_source **out, qsf_error *err);
+/* As qsf_source_open, but nothing is read: the files only, for a reader of another kind of file. */
+qsf_status qsf_source_open_bare(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
+                                qsf_source **out, qsf_error *err);
 void       qsf_source_close(qsf_source *s);      /* takes NULL and half-built */
 
 /* How its files are read from now on (qsf_platform's read_by).

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 //
 //     llama_ref MODEL.gguf [-n STEPS] [-c CTX] [-t THREADS] [--kv f16|f32] [--flash on|off|auto]
-//               [--top K] [--pool none|mean|cls|last|rank]
+//               [--lora FILE[:SCALE]]... [--top K] [--pool none|mean|cls|last|rank]
 //
 // stdin: one prompt a line, its ids separated by spaces.  A line "text: ..." is tokenised first
 // (special tokens parsed, begin-of-text as the model asks; \n, \t and \\ are escapes).
@@ -66,6 +66,7 @@ static void set_flash(llama_context_params *p, const std::string &flash)
 struct Options {
     const char *model = nullptr;
     int steps = 32, n_ctx = 1024, threads = 2, top = 0;
+    std::vector<std::string> lora;
     std::string kv = "f16", flash = "off", pool;
 };
 
@@ -89,6 +90,7 @@ static Options parse(int argc, char **argv)
         else if (a == "--kv") o.kv = v;
         else if (a == "--flash") o.flash = v;
         else if (a == "--pool") o.pool = v;
+        else if (a == "--lora") o.lora.push_back(v);
         else if (a == "--top") o.top = std::atoi(v);
         else die("unknown option " + a);
     }
@@ -207,6 +209,24 @@ static void embed(llama_model *model, llama_context *ctx, std::vector<llama_toke
 }
 #endif
 
+#ifndef LLAMA_OF_2024
+/* FILE or FILE:SCALE */
+static void set_adapters(llama_model *model, llama_context *ctx, const Options &o)
+{
+    std::vector<llama_adapter_lora *> adapters;
+    std::vector<float> scales;
+    for (const std::string &text : o.lora) {
+        const size_t colon = text.rfind(':');
+        const std::string path = text.substr(0, colon);
+        adapters.push_back(llama_adapter_lora_init(model, path.c_str()));
+        scales.push_back(colon == std::string::npos ? 1 : (float)std::atof(text.c_str() + colon + 1));
+        if (!adapters.back()) die("cannot load " + path);
+    }
+    if (!adapters.empty() && llama_set_adapters_lora(ctx, adapters.data(), adapters.size(), scales.data()))
+        die("cannot use the adapters");
+}
+#endif
+
 int main(int argc, char **argv)
 {
     const Options o = parse(argc, argv);
@@ -234,6 +254,9 @@ int main(int argc, char **argv)
     llama_context *ctx = llama_init_from_model(model, cp);
     if (!ctx) die("cannot make a context");
     const llama_vocab *vocab = llama_model_get_vocab(model);
+#ifndef LLAMA_OF_2024
+    set_adapters(model, ctx, o);
+#endif
     for (std::string line; std::getline(std::cin, line);)
 #ifndef LLAMA_OF_2024
         if (!line.empty() && !o.pool.empty()) embed(model, ctx, read_prompt(vocab, line), o);

@@ -1,0 +1,80 @@
+/* --lora FILE[:SCALE]: adapters of the model, for all that the session computes.
+ * SPDX-License-Identifier: MIT */
+#include "run.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* What stands behind the last colon, where that is a number: a colon may belong to the file's name,
+ * or to a drive's letter. */
+static char *adapter_path(const char *text, float *scale)
+{
+    const char *colon = strrchr(text, ':');
+    char *end = NULL;
+    size_t len = strlen(text);
+    *scale = 1;
+    if (colon && colon - text > 1 && colon[1]) {
+        const double value = strtod(colon + 1, &end);
+        if (!*end && isfinite(value)) {
+            *scale = (float)value;
+            len = (size_t)(colon - text);
+        }
+    }
+    char *path = malloc(len + 1);
+    if (!path) return NULL;
+    memcpy(path, text, len);
+    path[len] = 0;
+    return path;
+}
+
+int adapters_open(run_session *s, qsf_context_options *co)
+{
+    const option_list *list = &s->set->lora;
+    if (list->n > ADAPTERS_MOST) {
+        fprintf(stderr, "--lora: at most %d adapters\n", (int)ADAPTERS_MOST);
+        return EXIT_USAGE;
+    }
+    for (size_t i = 0; i < list->n; i++) {
+        qsf_adapter_info info = { .size = sizeof info };
+        qsf_adapter_use *use = &s->adapters[i];
+        char *path = adapter_path(list->items[i], &use->scale);
+        if (!path) {
+            fputs("out of memory for the name of an adapter\n", stderr);
+            return EXIT_NO_MEMORY;
+        }
+        const qsf_status st = qsf_adapter_load(s->model, path, NULL, &use->adapter, &s->error);
+        free(path);
+        if (st) return report(&s->error);
+        s->n_adapters++;
+        qsf_adapter_get_info(use->adapter, &info);
+        co->adapter_bytes += info.bytes;
+    }
+    return EXIT_OK;
+}
+
+int adapters_use(run_session *s, uint32_t n_seqs)
+{
+    for (uint32_t i = 0; s->n_adapters && i < n_seqs; i++)
+        if ((s->error.status = qsf_seq_set_adapters(s->context, (qsf_seq)i, s->adapters, s->n_adapters))) {
+            snprintf(s->error.text, sizeof s->error.text, "%s", qsf_last_error(s->context));
+            return report(&s->error);
+        }
+    return EXIT_OK;
+}
+
+void adapters_print(const run_session *s)
+{
+    for (size_t i = 0; i < s->n_adapters; i++) {
+        qsf_adapter_info info = { .size = sizeof info };
+        qsf_adapter_get_info(s->adapters[i].adapter, &info);
+        fprintf(stderr, "adapter  %s: scale %g, rank %u, alpha %g, %u matrices, %.1f MB\n", info.name,
+                (double)s->adapters[i].scale, (unsigned)info.rank, (double)info.alpha,
+                (unsigned)info.n_matrices, (double)info.bytes / 1e6);
+    }
+}
+
+void adapters_close(run_session *s)
+{
+    for (size_t i = 0; i < s->n_adapters; i++) qsf_adapter_free(s->adapters[i].adapter);
+    s->n_adapters = 0;
+}

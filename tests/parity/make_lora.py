@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Writes random adapters (LoRA) of a GGUF model, the same bytes on every machine.
+SPDX-License-Identifier: MIT
+
+    make_lora.py MODEL.gguf OUT.gguf [--rank 4] [--alpha 8] [--seed 1] [--embd] [--head] [--gain 0.5]
+
+Every matrix of a layer that an adapter may change gets a pair of tensors; with --embd and --head the token
+embedding and the head, too. Numbers are SplitMix64's, as in make_tiny.py.
+"""
+import argparse
+import numpy as np
+from gguf import GGUFReader, GGUFWriter
+
+from make_tiny import Random
+
+MATRICES = ("attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "attn_gate", "ffn_gate", "ffn_up",
+            "ffn_down", "ssm_in", "ssm_out", "ssm_alpha", "ssm_beta", "shortconv.in_proj",
+            "shortconv.out_proj")
+
+
+def shapes(path, embd=False, head=False):
+    """(arch, [(name, rows, cols)]) of the matrices that get a pair."""
+    reader = GGUFReader(path)
+    arch = reader.fields["general.architecture"].contents()
+    out = []
+    for t in reader.tensors:
+        rest = t.name.split(".", 2)[2] if t.name.startswith("blk.") else t.name
+        dims = [int(d) for d in t.shape]
+        if len(dims) != 2 or not rest.endswith(".weight"): continue
+        if rest[:-7] in MATRICES or (embd and rest == "token_embd.weight") or (head and rest == "output.weight"):
+            out.append((t.name, dims[1], dims[0]))
+    return arch, out
+
+def pairs(path, rank, seed, embd=False, head=False, gain=0.5):
+    """name -> (A [rank, cols], B [rows, rank]); of the embedding A is [rank, n_vocab]."""
+    rng, out = Random(seed), {}
+    for name, rows, cols in shapes(path, embd, head)[1]:
+        if name == "token_embd.weight": rows, cols = cols, rows
+        a = rng.normal(rank * cols, 1 if name == "token_embd.weight" else cols**-0.5).reshape(rank, cols)
+        b = rng.normal(rows * rank, gain * rank**-0.5).reshape(rows, rank)
+        out[name] = (a, b)
+    return out
+
+def write(path, arch, tensors, alpha, half=False):
+    w = GGUFWriter(str(path), arch)
+    w.add_type("adapter")
+    w.add_string("adapter.type", "lora")
+    w.add_float32("adapter.lora.alpha", alpha)
+    kind = np.float16 if half else np.float32
+    for name, (a, b) in tensors.items():
+        a = a.T if name == "token_embd.weight" else a       # a token chooses a row
+        w.add_tensor(name + ".lora_a", np.ascontiguousarray(a.astype(kind)))
+        w.add_tensor(name + ".lora_b", np.ascontiguousarray(b.astype(kind)))
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+def make(model, out, rank=4, alpha=8.0, seed=1, **more):
+    half = more.pop("half", False)
+    write(out, shapes(model)[0], pairs(model, rank, seed, **more), alpha, half)
+
+
+if __name__ == "__main__":
+    p = argparse.ArgumentParser()
+    p.add_argument("model")
+    p.add_argument("out")
+    p.add_argument("--rank", type=int, default=4)
+    p.add_argument("--alpha", type=float, default=8)
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--gain", type=float, default=0.5)
+    p.add_argument("--embd", action="store_true")
+    p.add_argument("--head", action="store_true")
+    a = p.parse_args()
+    make(a.model, a.out, a.rank, a.alpha, a.seed, embd=a.embd, head=a.head, gain=a.gain)
