@@ -12,7 +12,7 @@ bool qsf_embedding_can_stream(const qsf_source *s)
 {
     const qsf_matrix_place place = qsf_place_embedding(s);
     const bool normed = qsf_unit_find(s, qsf_unit_embd(s), QSF_K_TOKEN_NORM) >= 0;
-    return !s->hp.learned_pos && !s->hp.n_token_types && !normed && qsf_place_can_stream(s, &place);
+    return !s->hp.learned_pos && !s->hp.n_token_types && !s->hp.n_embd_layer && !normed && qsf_place_can_stream(s, &place);
 }
 
 enum { ROWS_ORDER, ROWS_KEPT, ROWS_PIECES = ROWS_KEPT + 3 };
@@ -176,6 +176,15 @@ static void embed_row(const qsf_pass *p, const qsf_embd_clusters *clusters, uint
     qsf_pass_angles(p, r);
 }
 
+/* A token's rows for all layers. */
+static void take_table(const qsf_pass *p, uint32_t r, const qsf_matrix *table, uint32_t row)
+{
+    float *x = p->b->table + r * p->b->ld_table;
+    memcpy(p->b->x0 + r * p->b->ld_embd, p->b->x + r * p->b->ld_embd, p->hp->n_embd * sizeof *x);
+    qsf_dequant_rows(&table->t, row, 1, x);
+    p->k->vec_scale(x, sqrtf((float)p->hp->n_embd_layer) * table->scale, p->b->ld_table);
+}
+
 /* Where the model norms what it has embedded. */
 static void norm_embedded(const qsf_pass *p, uint32_t r)
 {
@@ -193,6 +202,7 @@ static void embed_resident(const qsf_pass *p, const qsf_embd_clusters *clusters,
         const int32_t token = p->batch->rows[r].token;
         embed_row(p, clusters, r, m, places ? places[token] : (uint32_t)token, pos->data ? pos : NULL);
         norm_embedded(p, r);
+        if (p->hp->n_embd_layer) take_table(p, r, &p->w->m[QSF_K_LAYER_TABLE], (uint32_t)token);
     }
 }
 
