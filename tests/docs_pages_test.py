@@ -88,8 +88,8 @@ def check_form(page, text):
 DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D or 2 H D", KV="Hkv D", V="Hkv D",
             SUMS="H D", Q_NORM="D or H D", K_NORM="D or Hkv D", FF="F", HEADS="H", EXPERTS="X",
             EXPERT_FF="Fx", EXPERTS_FF="X Fx", EXPERTS_EMBD="X E", TYPES="types", CLASSES="classes",
-            DENSE="dense", TABLE="L P", LAYER_EMBD="P", MIX_IN="M", MIX="I", CHANNELS="C", CONV="C T", MIX_HEADS="S",
-            MIX_NORM="I or I / S")
+            DENSE="dense", TABLE="L P", LAYER_EMBD="P", MIX_IN="M", MIX="I", CHANNELS="C", CONV="C T",
+            MIX_HEADS="S", MIX_NORM="I or I / S")
 WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="where X",
             LEARNED_POS="where positions are learned",
             UNTIED="where not tied",

@@ -232,6 +232,7 @@ static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
         return a->may_more != 0;
     if ((a->has & QSF_HAS_LOOSE_GATE && role->kind == QSF_K_FFN_GATE) ||
         (a->has & QSF_HAS_BARE_BEGIN && role->kind == QSF_K_ATTN_NORM)) return true;
+    if (a->later_gemma && role->kind == QSF_K_ATTN_V) return true;      /* values are keys then */
     return (a->has & QSF_HAS_MAY_PARALLEL && role->kind == QSF_K_FFN_NORM) ||
            (a->has & QSF_HAS_LOOSE_POS && role->kind == QSF_K_POS_EMBD) ||
            /* there the final norm has this name */

@@ -341,7 +341,8 @@ static void gather_queries(const qsf_pass *p, const attention_scratch *a, qsf_ro
 {
     const size_t hd = p->layer->head_dim, room = p->kv->layout.head_dim;
     const float *q = p->b->q + g.first * p->b->ld_q + kv * rep * hd;
-    for (size_t r = 0; r < g.n; r++) copy_heads(a->work.q + r * rep * room, room, q + r * p->b->ld_q, hd, rep);
+    for (size_t r = 0; r < g.n; r++)
+        copy_heads(a->work.q + r * rep * room, room, q + r * p->b->ld_q, hd, rep);
 }
 static void spread_sums(const qsf_pass *p, const attention_scratch *a, qsf_row_group g, uint32_t kv,
                         size_t rep)

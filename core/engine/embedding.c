@@ -12,7 +12,8 @@ bool qsf_embedding_can_stream(const qsf_source *s)
 {
     const qsf_matrix_place place = qsf_place_embedding(s);
     const bool normed = qsf_unit_find(s, qsf_unit_embd(s), QSF_K_TOKEN_NORM) >= 0;
-    return !s->hp.learned_pos && !s->hp.n_token_types && !s->hp.n_embd_layer && !normed && qsf_place_can_stream(s, &place);
+    return !s->hp.learned_pos && !s->hp.n_token_types && !s->hp.n_embd_layer && !normed &&
+           qsf_place_can_stream(s, &place);
 }
 
 enum { ROWS_ORDER, ROWS_KEPT, ROWS_PIECES = ROWS_KEPT + 3 };

@@ -48,8 +48,8 @@ qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has keys of %u but values of %u, which "
                             "this version cannot run", s->path, (unsigned)i, (unsigned)l->head_dim,
                             (unsigned)l->value_dim);
-        /* The records of the KV cache are all of one size; shorter heads only where a model is known to have
-         * them. */
+        /* The records of the KV cache are all of one size; shorter heads only where a model is
+         * known to have them. */
         if (l->head_dim != s->most.head_dim && !s->hp.head_dim_local)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has heads of %u, others of %u, which this "
                             "version cannot run", s->path, (unsigned)i, (unsigned)l->head_dim,

@@ -1,8 +1,8 @@
-/* What a layer is given of a token beside the stream (Gemma 3n and 4): a row of a table of its own, and
- * one that a matrix makes of the token's embedding.
+/* What a layer is given of a token beside the stream (Gemma 3n and 4): a row of a table of its own,
+ * and one that a matrix makes of the token's embedding.
  * SPDX-License-Identifier: MIT
  *
- *   embedding -> matrix -> norm -> + the table's row -> * act(gate of x) -> matrix -> norm -> + x */
+ *   embedding -> matrix -> norm -> + table's row -> * act(gate of x) -> matrix -> norm -> + x */
 #include "engine/layer_embedding.h"
 #include "engine/matrix.h"
 

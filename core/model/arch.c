@@ -234,8 +234,8 @@ bool qsf_arch_needs(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *l
 bool qsf_arch_takes(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role)
 {
     if (qsf_arch_needs(a, hp, layer, role)) return true;
-    const bool may = role->when == QSF_WHEN_MAY_STATE ||
-                     (role->when == QSF_WHEN_MAY_LAYER && a->later_gemma) || qsf_kinds_have(a->may, role->kind) ||
+    const bool may = role->when == QSF_WHEN_MAY_STATE || qsf_kinds_have(a->may, role->kind) ||
+                     (role->when == QSF_WHEN_MAY_LAYER && a->later_gemma) ||
                      (role->kind >= 64 && qsf_kinds_have(a->may_more, role->kind - 64u));
     return may && qsf_role_fits(layer, role);
 }

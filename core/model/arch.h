@@ -74,8 +74,8 @@ typedef struct qsf_arch {
     uint64_t need, may;
     uint64_t may_more;          /* from kind 64 on */
     bool     both_ways;
-    /* keys may say sizes of windowed layers' own, layers without keys, embeddings for each layer; values
-     * are normed */
+    /* keys may say sizes of windowed layers, layers without keys, embeddings for each layer;
+     * values are normed */
     bool     later_gemma;
 } qsf_arch;
 

@@ -174,8 +174,8 @@ uint32_t qsf_ropes_of(const qsf_hparams *hp, qsf_rope_record ropes[QSF_HPARAMS_R
     };
     if (!(hp->rope_base_local > 0)) return 1;
     ropes[ROPE_LOCAL] = (qsf_rope_record){
-        .kind = hp->rope, .scaling = QSF_SCALING_NONE, .dim = hp->rope_dim_local ? hp->rope_dim_local : dim,
-        .base = hp->rope_base_local, .factor = 1,
+        .kind = hp->rope, .scaling = QSF_SCALING_NONE, .base = hp->rope_base_local, .factor = 1,
+        .dim = hp->rope_dim_local ? hp->rope_dim_local : dim,
     };
     return 2;
 }
@@ -237,7 +237,8 @@ qsf_status qsf_layers_fill(qsf_source *s, qsf_error *err)
     qsf_rope_record ropes[QSF_HPARAMS_ROPES];
     const uint32_t n = s->hp.n_layers;
     qsf_status st;
-    if ((st = experts_check(s, err)) || (st = mixers_check(s, err)) || (st = sharing_check(s, err))) return st;
+    if ((st = experts_check(s, err)) || (st = mixers_check(s, err)) ||
+        (st = sharing_check(s, err))) return st;
     s->n_ropes = qsf_ropes_of(&s->hp, ropes);
     s->ropes = qsf_arena_array(s->arena, s->n_ropes, sizeof *s->ropes, "rotary tables", err);
     s->layers = s->ropes ? qsf_arena_array(s->arena, n, sizeof *s->layers, "layers", err) : NULL;

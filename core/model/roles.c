@@ -17,6 +17,7 @@
     ANY(part, kind, MATRIX, rows, cols, when, name, name ".weight", name ".scale", hf)
 #define NORM(part, kind, cols, when, name, hf) \
     ROLE(part, kind, NORM, ONE, cols, when, name, name ".weight", hf)
+#define SCALE_NAME "layer_output_scale.weight"
 #define BIAS(part, kind, cols, name, hf) ROLE(part, kind, ADD, ONE, cols, IT_IS, name, name, hf)
 
 const qsf_role qsf_roles[QSF_N_ROLES] = {
@@ -75,8 +76,7 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     MATRIX(LAYER, LAYER_GATE, LAYER_EMBD, EMBD, LAYER_EMBD, "inp_gate", "per_layer_input_gate.weight"),
     MATRIX(LAYER, LAYER_OUT, EMBD, LAYER_EMBD, LAYER_EMBD, "proj", "per_layer_projection.weight"),
     NORM(LAYER, LAYER_POST_NORM, EMBD, LAYER_EMBD, "post_norm", "post_per_layer_input_norm.weight"),
-    ROLE(LAYER, LAYER_SCALE, ADD, ONE, ONE, MAY_LAYER, "layer_output_scale", "layer_output_scale.weight",
-         "layer_scalar"),
+    ROLE(LAYER, LAYER_SCALE, ADD, ONE, ONE, MAY_LAYER, "layer_output_scale", SCALE_NAME, "layer_scalar"),
     MATRIX(EMBD, TOKEN_EMBD, VOCAB, EMBD, ALWAYS, "token_embd", "embed_tokens.weight"),
     MATRIX(EMBD, LAYER_TABLE, VOCAB, TABLE, LAYER_EMBD, "per_layer_token_embd", NULL),
     ROLE(EMBD, POS_EMBD, ADD, CTX, EMBD, LEARNED_POS, "position_embd", "position_embd.weight", NULL),
@@ -101,6 +101,7 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
 #undef MATRIX
 #undef NORM
 #undef BIAS
+#undef SCALE_NAME
 
 const qsf_role *qsf_role_of(uint32_t kind)
 {

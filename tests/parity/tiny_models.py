@@ -113,7 +113,8 @@ def gemmas():
               "attention.shared_kv_layers": shared, "embedding_length_per_layer_input": row,
               "final_logit_softcapping": 12.0, "rope.freq_base": 1e6, **more.pop("kv", {})}
         return dict(SMALL, arch=arch, n_embd=72, n_heads=4, n_ff=140, n_layers=n, head_dim=wide, post=True,
-                    qk_norm="head", qk_norms=(0.45, 0.1), tied=True, each=each, row=row, vocab="spm", kv=kv, **more)
+                    qk_norm="head", qk_norms=(0.45, 0.1), tied=True, each=each, row=row, vocab="spm",
+                    kv=kv, **more)
     heads = {"attention.key_length_swa": 20, "attention.value_length_swa": 20, "rope.dimension_count_swa": 20,
              "rope.freq_base_swa": 1e4}
     yield "gemma4", gemma("gemma4", [True, True, False] * 3, 3, 44, 20, 14, rope_freqs=True, out_scale=True,
