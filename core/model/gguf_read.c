@@ -309,10 +309,16 @@ static bool is_unused(const qsf_layer *layer, gguf_text name)
                               gguf_text_is(name, "attn_k_norm.weight"));
 }
 
-/* Values that are keys before the norm. */
-static void keys_as_values(gguf_layout *l)
+/* Values that are keys before the norm; and a head of its own where tokens have rows for layers, so that
+ * the embedding, which they are in, can be read by row while the head stays. */
+static void put_twice(gguf_layout *l)
 {
     const qsf_source *s = l->g->s;
+    const uint32_t embd = qsf_unit_embd(s), final = qsf_unit_final(s);
+    if (s->hp.n_embd_layer && !l->units[final][QSF_K_OUTPUT].t) {
+        l->units[final][QSF_K_OUTPUT] = l->units[embd][QSF_K_TOKEN_EMBD];
+        l->scales[final][QSF_K_OUTPUT] = l->scales[embd][QSF_K_TOKEN_EMBD];
+    }
     for (uint32_t i = 0; l->g->row->later_gemma && i < s->hp.n_layers; i++)
         if (!l->units[i][QSF_K_ATTN_V].t && qsf_layer_has_kv(&s->layers[i])) {
             l->units[i][QSF_K_ATTN_V] = l->units[i][QSF_K_ATTN_K];
@@ -482,7 +488,7 @@ static qsf_status read_tensors(gguf *g, qsf_error *err)
         return QSF_E_MEMORY;
     for (uint32_t i = 0; i < g->n_tensors; i++)
         if ((st = put_tensor(&l, &g->tensors[i], err))) return st;
-    keys_as_values(&l);
+    put_twice(&l);
     s->hp.tied = !l.units[qsf_unit_final(s)][QSF_K_OUTPUT].t;
     return fill_units(&l, err);
 }

@@ -121,6 +121,8 @@ def gemmas():
                           sizes={"n_ff": [140] * 6 + [212] * 3}, kv=heads)
     yield "gemma4-plain", gemma("gemma4", [True, False] * 2, 0, 36, 20, 0, rope_freqs=True, k_is_v=(1, 3),
                                 sizes={"n_kv_heads": [2, 1, 2, 1]}, kv=heads, one=True)
+    # more rows for layers than all else
+    yield "gemma4-rows", gemma("gemma4", [True, False], 0, 20, 20, 3000, rope_freqs=True, kv=heads, one=True)
     heads = {k: v // 20 * 32 if isinstance(v, int) else v for k, v in heads.items()}
     yield "gemma4-q8_0", dict(gemma("gemma4", [True, False, True, False], 2, 64, 32, 32, rope_freqs=True,
                                     kv=heads, type=Q.Q8_0, one=True), n_embd=96, n_ff=160)
