@@ -206,7 +206,7 @@ const qsf_arch *qsf_arch_find(const char *name)
 
 const qsf_arch *qsf_arch_nearest(const char *name)
 {
-    const qsf_arch *nearest = NULL;
+    const qsf_arch *nearest = qsf_archs;        /* llama, which most others vary */
     size_t most = 2;
     for (const qsf_arch *a = qsf_archs; a->name; a++) {
         size_t same = 0;
