@@ -213,8 +213,8 @@ static qsf_status equal_attention(equal_work *k, double *gain, double *size, qsf
     if ((st = equal_gain(k, t[QSF_K_ATTN_NORM], gain, err))) return st;
     if ((st = equal_norm(k, t[QSF_K_ATTN_NORM], t[QSF_K_ATTN_NORM_BIAS], readers, n_readers, gain,
                          err))) return st;
-    /* Values that are clamped cannot be scaled. */
-    if (k->folds || t[QSF_K_ATTN_SUB_NORM] >= 0 || in->hp.qkv_clamp > 0) return QSF_OK;
+    /* Values that are clamped, or normed, cannot be scaled. */
+    if (k->folds || in->hp.v_norm || t[QSF_K_ATTN_SUB_NORM] >= 0 || in->hp.qkv_clamp > 0) return QSF_OK;
     if (!repeat || !equal_shape(in, t[QSF_K_ATTN_V], kv * d, in->hp.n_embd) || t[QSF_K_ATTN_OUT] < 0 ||
         in->tensors[t[QSF_K_ATTN_OUT]].cols != kv * d * repeat) return QSF_OK;
     if ((st = equal_made_size(k, t[QSF_K_ATTN_V], gain, size, err))) return st;

@@ -20,7 +20,7 @@ static void project_qkv(void *arg, uint32_t thread, uint32_t piece)
     const qsf_matrix_in in = qsf_matrix_input(p, b->xn, b->ld_embd, p->hp->n_embd, 0, p->batch->n);
     const qsf_range mine = qsf_pass_mine(job, piece);
     size_t at = 0;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < (p->layer->kv_from ? 1 : 3); i++) {
         const qsf_matrix *m = &p->w->m[QKV[i]];
         const qsf_range tiles = qsf_range_cut(mine, at, qsf_matrix_tiles(m));
         qsf_matrix_multiply(p, m, p->w->v[QKV_BIAS[i]], &in, out[i], ld[i], tiles, thread);
@@ -171,6 +171,8 @@ static void place_key(const qsf_pass *p, uint32_t row, uint32_t kv)
     const float *weight = p->w->v[QSF_K_K_NORM], *bias = p->w->v[QSF_K_ATTN_K_BIAS];
     const float *apart = bias_apart(p, kv);
     float *k = p->b->k + at, *v = p->b->v + at;
+    if (p->layer->kv_from) return;
+    if (p->layer->v_norm) qsf_pass_norm(p, p->layer->norm, v, v, NULL, NULL, hd);
     for (size_t i = 0; apart && i < hd; i++) k[i] -= apart[i];
     norm_and_rotate(p, k, weight, row, kv);
     if (p->kv->layout.k_bits) {
@@ -179,6 +181,14 @@ static void place_key(const qsf_pass *p, uint32_t row, uint32_t kv)
     }
     /* attend() takes the mixture back from the sum. */
     if (qsf_kv_packed(p->kv->layout.v_bits)) p->k->hadamard_inplace(v, hd, 1);
+    if (hd < p->kv->layout.head_dim) {
+        float wide[2][QSF_MAX_HEAD_DIM];
+        memset(wide, 0, sizeof wide);
+        memcpy(wide[0], k, hd * sizeof *k);
+        memcpy(wide[1], v, hd * sizeof *v);
+        qsf_kv_store(p->kv, p->k, p->kv_layer, b->seq, b->pos, kv, wide[0], wide[1]);
+        return;
+    }
     qsf_kv_store(p->kv, p->k, p->kv_layer, b->seq, b->pos, kv, k, v);
 }
 
@@ -254,7 +264,7 @@ size_t qsf_attention_scratch(const qsf_source *s, qsf_kv_type type)
 
 static attention_scratch scratch_of(const qsf_pass *p, uint32_t seq, uint32_t thread)
 {
-    const size_t share = p->layer->n_heads / p->layer->n_kv_heads, hd = p->layer->head_dim;
+    const size_t share = p->layer->n_heads / p->layer->n_kv_heads, hd = p->kv->layout.head_dim;
     const size_t vectors = QSF_ATTENTION_ROWS * share;
     float *own = p->b->attention + thread * p->b->ld_attention;
     attention_scratch a = { .view = layer_view(p, seq), .work.scale = p->layer->attn_scale };
@@ -315,19 +325,32 @@ static void softmax_row(const qsf_pass *p, const attention_scratch *a, size_t ve
     }
 }
 
+/* n vectors, whose lengths may differ in zeros at their ends. */
+static void copy_heads(float *to, size_t to_len, const float *from, size_t from_len, size_t n)
+{
+    const size_t len = QSF_MIN(to_len, from_len);
+    for (size_t i = 0; i < n; i++, to += to_len, from += from_len) {
+        memcpy(to, from, len * sizeof *to);
+        memset(to + len, 0, (to_len - len) * sizeof *to);
+    }
+}
+
 /* The rows' queries of the heads that share key-value head kv; and back, what these have drawn. */
 static void gather_queries(const qsf_pass *p, const attention_scratch *a, qsf_row_group g, uint32_t kv,
-                           size_t width)
+                           size_t rep)
 {
-    const float *q = p->b->q + g.first * p->b->ld_q + kv * width;
-    for (size_t r = 0; r < g.n; r++) memcpy(a->work.q + r * width, q + r * p->b->ld_q, width * sizeof(float));
+    const size_t hd = p->layer->head_dim, room = p->kv->layout.head_dim;
+    const float *q = p->b->q + g.first * p->b->ld_q + kv * rep * hd;
+    for (size_t r = 0; r < g.n; r++)
+        copy_heads(a->work.q + r * rep * room, room, q + r * p->b->ld_q, hd, rep);
 }
 static void spread_sums(const qsf_pass *p, const attention_scratch *a, qsf_row_group g, uint32_t kv,
-                        size_t width)
+                        size_t rep)
 {
-    float *att = p->b->att + g.first * p->b->ld_q + kv * width;
+    const size_t hd = p->layer->head_dim, room = p->kv->layout.head_dim;
+    float *att = p->b->att + g.first * p->b->ld_q + kv * rep * hd;
     for (size_t r = 0; r < g.n; r++)
-        memcpy(att + r * p->b->ld_q, a->work.o + r * width, width * sizeof(float));
+        copy_heads(att + r * p->b->ld_q, hd, a->work.o + r * rep * room, room, rep);
 }
 
 /* Block by block with an online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867), so that no
@@ -363,14 +386,14 @@ static void attend_blocks(const qsf_pass *p, attention_scratch *a, qsf_row_group
 /* Attention of a group of rows in one key-value head. */
 static void attend(const qsf_pass *p, qsf_row_group g, uint32_t kv, uint32_t thread)
 {
-    const size_t hd = p->layer->head_dim, rep = p->layer->n_heads / p->layer->n_kv_heads, vectors = g.n * rep;
     const qsf_kv_layout *layout = &p->kv->layout;
+    const size_t hd = layout->head_dim, rep = p->layer->n_heads / p->layer->n_kv_heads, vectors = g.n * rep;
     const uint32_t s = p->batch->rows[g.first].seq;
     const float *bias = bias_apart(p, kv), *sinks = p->w->v[QSF_K_ATTN_SINKS];
     attention_scratch a = scratch_of(p, s, thread);
     a.work.vectors = vectors;
     a.head = kv * (uint32_t)rep;
-    gather_queries(p, &a, g, kv, rep * hd);
+    gather_queries(p, &a, g, kv, rep);
     memset(a.work.o, 0, vectors * hd * sizeof(float));
     for (size_t v = 0; v < vectors; v++) {
         /* A sink is one score more, of no position. */
@@ -385,9 +408,9 @@ static void attend(const qsf_pass *p, qsf_row_group g, uint32_t kv, uint32_t thr
     for (size_t v = 0; v < vectors; v++) {
         p->k->vec_scale(a.work.o + v * hd, 1 / a.l[v], hd);
         /* The mixture of values is its own inverse. */
-        if (qsf_kv_packed(layout->v_bits)) p->k->hadamard_inplace(a.work.o + v * hd, hd, 1);
+        if (qsf_kv_packed(layout->v_bits)) p->k->hadamard_inplace(a.work.o + v * hd, p->layer->head_dim, 1);
     }
-    spread_sums(p, &a, g, kv, rep * hd);
+    spread_sums(p, &a, g, kv, rep);
 }
 
 /* ---- jobs ---- */
@@ -442,7 +465,7 @@ void qsf_attention_run(qsf_pass_job *job)
     const qsf_matrix *out = &p->w->m[QSF_K_ATTN_OUT];
     const size_t groups = (size_t)p->batch->n_groups * l->n_kv_heads;
     size_t tiles = 0;
-    for (int i = 0; i < 3; i++) tiles += qsf_matrix_tiles(&p->w->m[QKV[i]]);
+    for (int i = 0; i < (l->kv_from ? 1 : 3); i++) tiles += qsf_matrix_tiles(&p->w->m[QKV[i]]);
     qsf_pass_run(job, QSF_OP_QKV, tiles, project_qkv);
     if (l->attn_gate) qsf_pass_run(job, QSF_OP_PLACE, p->batch->n, part_queries);
     if (l->qkv_clamp > 0 || (l->qk_norm == QSF_QK_ALL && (p->w->v[QSF_K_Q_NORM] || p->w->v[QSF_K_K_NORM])))

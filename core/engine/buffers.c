@@ -73,6 +73,11 @@ uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_source *s,
     b->att = CARVE(float, rows * b->ld_q);
     b->gate = CARVE(float, rows * b->ld_ff);
     b->up = CARVE(float, rows * b->ld_ff);
+    if (hp->n_embd_layer) {
+        b->ld_table = (size_t)hp->n_layers * hp->n_embd_layer;
+        b->x0 = CARVE(float, rows * b->ld_embd);
+        b->table = CARVE(float, rows * b->ld_table);
+    }
     if (b->ld_mix) b->mix = CARVE(float, rows * b->ld_mix);
     b->logits = CARVE(float, o->n_logits * b->ld_vocab);
     if (o->early_exit > 0) {

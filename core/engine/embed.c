@@ -6,6 +6,7 @@
 #include "engine/sequence.h"
 #include "engine/step.h"
 #include "model/model.h"
+#include "model/part.h"
 
 void qsf_embed_defaults_of(qsf_embed_options *o, size_t size)
 {

@@ -14,6 +14,10 @@ typedef struct qsf_embedding {
     qsf_matrix_place place;
     qsf_stream rows;                   /* one strip of them */
     const qsf_slot *strip;             /* what has been fetched last */
+    /* The same of tokens' rows for layers, where the model has them. */
+    qsf_matrix_place table_place;
+    qsf_stream table;
+    const qsf_slot *table_strip;
     uint32_t  *order;                  /* [n_batch] the batch's rows by token: neighbours share a strip */
     uint32_t   n_batch;
     uint32_t   next;                   /* of order: the first row that is not embedded yet */
@@ -21,7 +25,7 @@ typedef struct qsf_embedding {
     /* Embedded rows of the tokens that were used last: a stream brings a strip, and whole checked
      * chunks, for each. */
     uint32_t   n_kept;
-    float     *kept;                   /* [n_kept][n_embd] */
+    float     *kept;                   /* [n_kept][n_embd, then columns of the table] */
     int32_t   *kept_token;             /* [n_kept] -1: empty */
     uint64_t  *kept_used;              /* [n_kept] when, by used */
     uint64_t   used;

@@ -150,10 +150,9 @@ static bool head_streams(qsf_grant *g)
 
 static void ends_say(qsf_plan *plan, const qsf_grant *asked, const qsf_grant *g)
 {
-    (void)asked;
+    const bool embedding = g->embedding.streams && !asked->embedding.streams;
     const char *embd = g->head.streams ? "embedding and head stream" : "embedding streams";
-    if (g->embedding.streams || g->head.streams)
-        qsf_plan_note(plan, false, "%s", g->embedding.streams ? embd : "head streams");
+    if (embedding || g->head.streams) qsf_plan_note(plan, false, "%s", embedding ? embd : "head streams");
 }
 
 static bool head_parts(qsf_grant *g)

@@ -12,6 +12,7 @@
 #include "engine/feed_forward_experts.h"
 #include "engine/feed_forward_gated.h"
 #include "engine/feed_forward_plain.h"
+#include "engine/layer_embedding.h"
 #include "engine/mamba2.h"
 #include "engine/lora.h"
 #include "engine/short_conv.h"
@@ -47,11 +48,19 @@ qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has keys of %u but values of %u, which "
                             "this version cannot run", s->path, (unsigned)i, (unsigned)l->head_dim,
                             (unsigned)l->value_dim);
-        /* The records of the KV cache are all of one size. */
-        if (l->head_dim != s->most.head_dim)
+        /* The records of the KV cache are all of one size; shorter heads only where a model is
+         * known to have them. */
+        if (l->head_dim != s->most.head_dim && !s->hp.head_dim_local)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has heads of %u, others of %u, which this "
                             "version cannot run", s->path, (unsigned)i, (unsigned)l->head_dim,
                             (unsigned)s->most.head_dim);
+        const qsf_layer *from = l->kv_from ? &s->layers[l->kv_from - 1] : l;
+        if (from->n_kv_heads != l->n_kv_heads || from->head_dim != l->head_dim || from->kv_from)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u reads keys of layer %u, whose heads are "
+                            "others", s->path, (unsigned)i, (unsigned)l->kv_from - 1);
+        if (l->rope != QSF_NO_ROPE && s->ropes[l->rope].dim > l->head_dim)
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: layer %u turns %u columns of heads of %u", s->path,
+                            (unsigned)i, (unsigned)s->ropes[l->rope].dim, (unsigned)l->head_dim);
         if (l->act == QSF_ACT_XIELU && l->feed_forward != QSF_FEED_FORWARD_PLAIN)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has a gate with xIELU, which this version "
                             "cannot run", s->path, (unsigned)i);
@@ -145,6 +154,9 @@ static void leave_layer(void *arg, uint32_t thread, uint32_t piece)
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++) {
         add_residual(p, r, norm, bias);
+        if (p->layer->n_embd_layer) continue;
+        if (p->w->v[QSF_K_LAYER_SCALE])
+            p->k->vec_scale(row_of(p, p->b->x, r), *p->w->v[QSF_K_LAYER_SCALE], p->hp->n_embd);
         if (!qsf_all_finite(row_of(p, p->b->x, r), p->hp->n_embd))
             atomic_store_explicit(p->not_finite, true, memory_order_relaxed);
     }
@@ -178,4 +190,5 @@ void qsf_layer_compute(const qsf_pass *p)
     }
     if (p->walk->n) return;
     qsf_pass_run(&job, QSF_OP_RESIDUAL, p->batch->n, leave_layer);
+    if (p->layer->n_embd_layer) qsf_layer_embedding_run(&job);
 }

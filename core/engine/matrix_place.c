@@ -19,6 +19,11 @@ qsf_matrix_place qsf_place_embedding(const qsf_source *s)
     return place_of(s, qsf_id_embd(), QSF_K_TOKEN_EMBD);
 }
 
+qsf_matrix_place qsf_place_table(const qsf_source *s)
+{
+    return place_of(s, qsf_id_embd(), QSF_K_LAYER_TABLE);
+}
+
 qsf_matrix_place qsf_place_head(const qsf_source *s)
 {
     return s->hp.tied ? qsf_place_embedding(s) : place_of(s, qsf_id_final(), QSF_K_OUTPUT);

@@ -341,7 +341,10 @@ static qsf_grant plan_wishes(const qsf_source *s, const qsf_context_options *o, 
                     .ctx_given = ctx_given,
                     .embedding.n_kept = PLAN_KEPT };
     g.may_drop = ctx_given && o->kv_may_drop && !o->kv_window && o->n_seqs == 1 && !(o->early_exit > 0);
-    if (o->head == QSF_HEAD_EXACT) plan_can_stream(s, z, &g);
+    if (o->head == QSF_HEAD_EXACT || s->hp.n_embd_layer) plan_can_stream(s, z, &g);
+    if (o->head != QSF_HEAD_EXACT) g.can_head = false;
+    /* Rows for layers are most of such a model, and a token takes one: they stay in the file. */
+    g.embedding.streams = s->hp.n_embd_layer && !g.tied && g.can_embd;
     g.head.part = QSF_MIN(QSF_MAX(z->largest, QSF_LEAST_PART), PLAN_MAX_PART);
     return g;
 }

@@ -224,7 +224,8 @@ static void compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
     if (layer + 2 >= c->hp->n_layers && c->batch.n_asked) qsf_head_stream_ahead(&c->head_stream);
     p->layer = &c->model->source->layers[layer];
     p->number = (int32_t)layer;
-    p->kv_layer = qsf_layers_kept(c->model->source, c->o.quality, layer);
+    p->kv_layer = qsf_layers_kept(c->model->source, c->o.quality,
+                                  p->layer->kv_from ? p->layer->kv_from - 1 : layer);
     if (p->state) p->state_place = qsf_state_place(c->model->source, c->o.quality, layer);
     qsf_layer_compute(p);
     if (c->now.walk.n) return;

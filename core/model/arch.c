@@ -33,6 +33,10 @@ const qsf_arch qsf_archs[] = {
     { .name = "gemma3", .norm = QSF_NORM_RMS, .act = QSF_ACT_GELU, .rope = QSF_ROPE_HALVES, .gated = true,
       .scaled_embd = true, .may_window = true, .window_pattern = 6, .caps_logits = true, .base_local = 10000,
       .n_layers_27b = 62, .need = QSF_KINDS_QK_NORM | QSF_KINDS_POST_NORM },
+    /* Its attention needs no scale: norms are before it.  Experts are refused. */
+    { .name = "gemma4", .norm = QSF_NORM_RMS, .act = QSF_ACT_GELU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .scaled_embd = true, .longrope = true, .may_window = true, .window_pattern = 6, .caps_logits = true,
+      .base_local = 10000, .later_gemma = true, .need = QSF_KINDS_QK_NORM | QSF_KINDS_POST_NORM },
     { .name = "gpt2", .norm = QSF_NORM_LAYER, .act = QSF_ACT_GELU, .rope = QSF_ROPE_NONE, .learned_pos = true,
       .need = QSF_KIND(ATTN_NORM_BIAS) | QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS) |
               QSF_KIND(FFN_NORM_BIAS) | QSF_KIND(FFN_UP_BIAS) | QSF_KIND(FFN_DOWN_BIAS) |
@@ -202,7 +206,7 @@ const qsf_arch *qsf_arch_find(const char *name)
 
 const qsf_arch *qsf_arch_nearest(const char *name)
 {
-    const qsf_arch *nearest = NULL;
+    const qsf_arch *nearest = qsf_archs;        /* llama, which most others vary */
     size_t most = 2;
     for (const qsf_arch *a = qsf_archs; a->name; a++) {
         size_t same = 0;
@@ -231,6 +235,7 @@ bool qsf_arch_takes(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *l
 {
     if (qsf_arch_needs(a, hp, layer, role)) return true;
     const bool may = role->when == QSF_WHEN_MAY_STATE || qsf_kinds_have(a->may, role->kind) ||
+                     (role->when == QSF_WHEN_MAY_LAYER && a->later_gemma) ||
                      (role->kind >= 64 && qsf_kinds_have(a->may_more, role->kind - 64u));
     return may && qsf_role_fits(layer, role);
 }

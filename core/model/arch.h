@@ -74,11 +74,14 @@ typedef struct qsf_arch {
     uint64_t need, may;
     uint64_t may_more;          /* from kind 64 on */
     bool     both_ways;
+    /* keys may say sizes of windowed layers, layers without keys, embeddings for each layer;
+     * values are normed */
+    bool     later_gemma;
 } qsf_arch;
 
 extern const qsf_arch qsf_archs[];                     /* the last has no name */
 const qsf_arch *qsf_arch_find(const char *name);      /* NULL: unknown */
-/* The one whose name begins most like this one; NULL: none begins with three letters of it. */
+/* The one whose name begins most like this one; llama: none begins with three letters of it. */
 const qsf_arch *qsf_arch_nearest(const char *name);
 void            qsf_arch_list(char *out, size_t cap);  /* "llama, qwen2, ..." */
 

@@ -188,6 +188,29 @@ static qsf_status family_xielu(const gguf *g, qsf_hparams *hp, qsf_error *err)
     return QSF_OK;
 }
 
+/* ---- Gemma's later ones ---- */
+
+static qsf_status family_gemma(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    uint32_t value_dim, dim = hp->head_dim;
+    if (!g->row->later_gemma) return QSF_OK;
+    hp->v_norm = true;
+    hp->attn_scale = 1;
+    if ((st = qsf_gguf_u32(g, "%s.attention.key_length_swa", false, &dim, err))) return st;
+    value_dim = dim;
+    if ((st = qsf_gguf_u32(g, "%s.attention.value_length_swa", false, &value_dim, err))) return st;
+    if (value_dim != dim || !dim)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: windowed layers have keys of %u but values of %u, which "
+                        "this version cannot run", g->s->path, (unsigned)dim, (unsigned)value_dim);
+    if (dim != hp->head_dim) hp->head_dim_local = dim;
+    dim = hp->rope_dim;
+    if ((st = qsf_gguf_u32(g, "%s.rope.dimension_count_swa", false, &dim, err))) return st;
+    if (dim != hp->rope_dim) hp->rope_dim_local = dim;
+    if ((st = qsf_gguf_u32(g, "%s.attention.shared_kv_layers", false, &hp->n_kv_shared, err))) return st;
+    return qsf_gguf_u32(g, "%s.embedding_length_per_layer_input", false, &hp->n_embd_layer, err);
+}
+
 qsf_status qsf_gguf_family(gguf *g, qsf_error *err)
 {
     qsf_hparams *hp = &g->s->hp;
@@ -199,7 +222,7 @@ qsf_status qsf_gguf_family(gguf *g, qsf_error *err)
     if (family_has(g, QSF_HAS_64) && g->row->qk_norm == QSF_QK_EACH && hp->n_layers >= 64 &&
         !qsf_gguf_tensor(g, "blk.0.attn_q_norm.weight"))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"blk.0.attn_q_norm.weight\" is missing", g->s->path);
-    if ((st = family_encoder(g, hp, err))) return st;
+    if ((st = family_encoder(g, hp, err)) || (st = family_gemma(g, hp, err))) return st;
     if ((st = family_scales(g, hp, err)) || (st = family_attention(g, hp, err)) ||
         (st = family_alpha(g, hp, err)) || (st = family_flow(g, hp, err))) return st;
     return family_xielu(g, hp, err);

@@ -8,10 +8,8 @@ static qsf_status arch_unknown(const gguf *g, qsf_error *err)
     char list[400];
     const qsf_arch *nearest = qsf_arch_nearest(g->arch);
     qsf_arch_list(list, sizeof list);
-    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: architecture \"%s\" is unknown to this version%s%s; it "
-                    "runs %s",
-                    g->s->path, g->arch, nearest ? "; the nearest that it knows is " : "",
-                    nearest ? nearest->name : "", list);
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: architecture \"%s\" is unknown to this version; the "
+                    "nearest that it knows is %s; it runs %s", g->s->path, g->arch, nearest->name, list);
 }
 
 /* ---- what is refused ---- */

@@ -41,6 +41,21 @@ qsf_status qsf_gguf_layer_u32(const gguf *g, gguf_layer_key key, bool need, uint
     return QSF_OK;
 }
 
+/* So that files of other formats can say it: what differs, as the model's description has it. */
+static qsf_status keep_differing(const gguf *g, gguf_layer_key key, uint32_t **out, qsf_error *err)
+{
+    uint32_t most;
+    const gguf_kv *kv = find_differing(g, key, &most);
+    if (!kv || !g->row->later_gemma) return QSF_OK;
+    *out = qsf_arena_array(g->s->arena, g->s->hp.n_layers, sizeof **out, "sizes of layers", err);
+    for (uint32_t i = 0; *out && i < g->s->hp.n_layers; i++) {
+        int64_t v = 0;
+        (void)qsf_gguf_integer(kv, i, &v);
+        (*out)[i] = (uint32_t)v;
+    }
+    return *out ? QSF_OK : QSF_E_MEMORY;
+}
+
 qsf_status qsf_gguf_layer_sizes(gguf *g, qsf_error *err)
 {
     qsf_source *s = g->s;
@@ -65,5 +80,6 @@ qsf_status qsf_gguf_layer_sizes(gguf *g, qsf_error *err)
                             (unsigned)l->n_heads, (unsigned)l->n_kv_heads, (unsigned)l->n_ff);
     }
     s->most = qsf_layers_most(s->layers, s->hp.n_layers);
-    return QSF_OK;
+    const qsf_status st = keep_differing(g, GGUF_LAYER_FF, &s->hp.ffs, err);
+    return st ? st : keep_differing(g, GGUF_LAYER_KV_HEADS, &s->hp.kv_heads, err);
 }

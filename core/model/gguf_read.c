@@ -279,25 +279,76 @@ static bool fuses_gate(const gguf *g)
     return loose ? g->s->hp.gated && !qsf_gguf_tensor(g, "blk.0.ffn_gate.weight") : g->row->fused_gate;
 }
 
+/* ---- Gemma's later ones ---- */
+
+/* What makes rows for all layers of an embedding, each layer's below the one before; and the norm
+ * of each. *found: it is one of these. */
+static qsf_status put_for_layers(gguf_layout *l, const gguf_tensor *t, bool *found, qsf_error *err)
+{
+    const qsf_hparams *hp = &l->g->s->hp;
+    const bool norm = gguf_text_is(t->name, "per_layer_proj_norm.weight");
+    const qsf_role *role = qsf_role_of(norm ? QSF_K_LAYER_EMBD_NORM : QSF_K_LAYER_EMBD);
+    const uint32_t n = hp->n_embd_layer, rows = norm ? 1 : n, cols = norm ? n : hp->n_embd;
+    *found = l->g->row->later_gemma && (norm || gguf_text_is(t->name, "per_layer_model_proj.weight"));
+    if (!*found) return QSF_OK;
+    qsf_status st = check_shape(l->g, t, norm ? 1 : (uint64_t)n * hp->n_layers, cols, err);
+    if (st) return st;
+    if (t->packing)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" cannot be taken apart", l->g->s->path,
+                        (int)QSF_MIN(t->name.len, 80), t->name.p);
+    const uint64_t bytes = norm ? t->bytes : t->bytes / hp->n_layers;
+    for (uint32_t i = 0; i < hp->n_layers && !st; i++)
+        st = put_place(l, i, role, (gguf_place){ t, t->at + (norm ? 0 : i * bytes), rows, cols, bytes }, err);
+    return st;
+}
+
+/* Keys and values of a layer that reads another's: files have them, nobody uses them. */
+static bool is_unused(const qsf_layer *layer, gguf_text name)
+{
+    return layer->kv_from && (gguf_text_is(name, "attn_k.weight") || gguf_text_is(name, "attn_v.weight") ||
+                              gguf_text_is(name, "attn_k_norm.weight"));
+}
+
+/* Values that are keys before the norm; and a head of its own where tokens have rows for layers, so
+ * that the embedding, which they are in, can be read by row while the head stays. */
+static void put_twice(gguf_layout *l)
+{
+    const qsf_source *s = l->g->s;
+    const uint32_t embd = qsf_unit_embd(s), final = qsf_unit_final(s);
+    if (s->hp.n_embd_layer && !l->units[final][QSF_K_OUTPUT].t) {
+        l->units[final][QSF_K_OUTPUT] = l->units[embd][QSF_K_TOKEN_EMBD];
+        l->scales[final][QSF_K_OUTPUT] = l->scales[embd][QSF_K_TOKEN_EMBD];
+    }
+    for (uint32_t i = 0; l->g->row->later_gemma && i < s->hp.n_layers; i++)
+        if (!l->units[i][QSF_K_ATTN_V].t && qsf_layer_has_kv(&s->layers[i])) {
+            l->units[i][QSF_K_ATTN_V] = l->units[i][QSF_K_ATTN_K];
+            l->scales[i][QSF_K_ATTN_V] = l->scales[i][QSF_K_ATTN_K];
+        }
+}
+
 static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *err)
 {
     const qsf_source *s = l->g->s;
     const qsf_role *role;
     gguf_text rest;
+    bool found;
+    qsf_status st;
     const int64_t layer = layer_of(t->name, &rest);
     if (is_aside(t->name) || t->is_scales) return QSF_OK;
     if (layer >= s->hp.n_layers && layer < (int64_t)s->hp.n_layers + l->g->n_nextn) return QSF_OK;
     if (layer >= 0 && layer < s->hp.n_layers) {
+        if (is_unused(&s->layers[layer], rest)) return QSF_OK;
         if ((role = find_alias(l->g, &s->layers[layer], rest)))
             return put_whole(l, (uint32_t)layer, role, t, err);
         for (size_t i = 0; i < QSF_ARRAY_LEN(fused_roles); i++)
             if (gguf_text_is(rest, fused_roles[i].name) && (fused_roles[i].n == 3 || fuses_gate(l->g)))
                 return put_fused(l, (uint32_t)layer, &fused_roles[i], t, err);
         if ((role = find_role(true, rest))) return put_whole(l, (uint32_t)layer, role, t, err);
-        bool found;
-        const qsf_status st = put_layer_scale(l, (uint32_t)layer, rest, t, &found, err);
+        st = put_layer_scale(l, (uint32_t)layer, rest, t, &found, err);
         if (found) return st;
     }
+    st = put_for_layers(l, t, &found, err);
+    if (found) return st;
     if (layer < 0 && ((role = find_alias(l->g, NULL, t->name)) || (role = find_role(false, t->name))))
         return put_whole(l, role->part == QSF_PART_EMBD ? qsf_unit_embd(s) : qsf_unit_final(s), role, t, err);
     if (layer < 0 && (role = find_scaled(false, t->name)))
@@ -482,6 +533,7 @@ static qsf_status read_tensors(gguf *g, qsf_error *err)
         return QSF_E_MEMORY;
     for (uint32_t i = 0; i < g->n_tensors; i++)
         if ((st = put_tensor(&l, &g->tensors[i], err))) return st;
+    put_twice(&l);
     s->hp.tied = !l.units[qsf_unit_final(s)][QSF_K_OUTPUT].t;
     return fill_units(&l, err);
 }

@@ -90,6 +90,12 @@ typedef struct qsf_hparams {
     uint32_t mix_inner;           /* columns of what the mixer computes */
     uint32_t mix_state;           /* numbers that each of these keeps */
     uint32_t mix_heads, mix_groups; /* that share a decay; that share what is written and read */
+    /* Gemma's later ones. */
+    uint32_t head_dim_local, rope_dim_local;        /* of windowed layers; 0: as the others */
+    uint32_t n_kv_shared;         /* layers, the last ones, that read keys and values of one before them */
+    uint32_t n_embd_layer;        /* columns of the row that a token has for each layer; 0: none */
+    bool     v_norm;              /* heads' values are normed, without weights */
+    uint32_t *ffs, *kv_heads;     /* [n_layers] n_ff, n_kv_heads where layers differ in them, or NULL */
 } qsf_hparams;
 
 /* What a router's weights are: of all experts' logits together, of each alone, of the chosen

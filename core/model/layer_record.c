@@ -71,10 +71,47 @@ static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
     return QSF_OK;
 }
 
-qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
+static bool layer_windowed(const qsf_hparams *hp, uint32_t i)
 {
     const uint32_t every = hp->window_pattern;
-    const bool windowed = hp->window && (every == 0 || (i + hp->window_first) % every != every - 1);
+    return hp->window && (every == 0 || (i + hp->window_first) % every != every - 1);
+}
+
+/* Sizes of Gemma's later ones.  Layers without keys read those of the last one with the same view
+ * that has some. */
+static void layer_sharing(qsf_layer *l, const qsf_hparams *hp, uint32_t i, bool windowed)
+{
+    enum { BACK = 64 };
+    const uint32_t own = hp->n_layers - hp->n_kv_shared;
+    if (windowed && hp->head_dim_local) l->head_dim = l->value_dim = hp->head_dim_local;
+    if (hp->ffs && l->n_ff) l->n_ff = hp->ffs[i];
+    if (hp->kv_heads) l->n_kv_heads = hp->kv_heads[i];
+    for (uint32_t back = 1; i >= own && back <= BACK && back <= own && !l->kv_from; back++)
+        if (layer_windowed(hp, own - back) == windowed) l->kv_from = 1 + own - back;
+}
+
+static qsf_status sharing_check(const qsf_source *s, qsf_error *err)
+{
+    const qsf_hparams *hp = &s->hp;
+    if (hp->n_kv_shared >= hp->n_layers)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %u of %u layers have no keys of their own", s->path,
+                        (unsigned)hp->n_kv_shared, (unsigned)hp->n_layers);
+    for (uint32_t i = 0; hp->kv_heads && i < hp->n_layers; i++)
+        if (!hp->kv_heads[i] || hp->n_heads % hp->kv_heads[i])
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: layer %u has %u key and value heads for %u heads",
+                            s->path, (unsigned)i, (unsigned)hp->kv_heads[i], (unsigned)hp->n_heads);
+    if (hp->head_dim_local > QSF_MAX_HEAD_DIM || hp->rope_dim_local % 2 || hp->n_embd_layer == 1 ||
+        hp->n_embd_layer > 1 << 16 || (uint64_t)hp->n_embd_layer * hp->n_layers > INT32_MAX)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: windowed layers with heads of %u, of which %u columns "
+                        "turn, and embeddings of %u for each layer, which this version cannot run", s->path,
+                        (unsigned)hp->head_dim_local, (unsigned)hp->rope_dim_local,
+                        (unsigned)hp->n_embd_layer);
+    return QSF_OK;
+}
+
+qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
+{
+    const bool windowed = layer_windowed(hp, i);
     const bool still = hp->rope == QSF_ROPE_NONE || (hp->rope_skip && i % hp->rope_skip == hp->rope_skip - 1);
     const bool experts = hp->n_experts && i >= hp->n_dense;
     const uint16_t rope = windowed && hp->rope_base_local > 0 ? ROPE_LOCAL : ROPE_GLOBAL;
@@ -103,6 +140,8 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
         .temp_scale = hp->temp_scale,
         .temp_every = hp->temp_every,
         .attn_gate = hp->attn_gate,
+        .v_norm = hp->v_norm,
+        .n_embd_layer = hp->n_embd_layer,
     };
     if (experts) {
         l.n_experts = hp->n_experts;
@@ -116,6 +155,7 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
     }
     if (mixer_has_state(l.mixer)) layer_mixer(&l, hp);
     else if (hp->attn_gate) l.mix_room = 2 * l.n_heads * l.head_dim;
+    layer_sharing(&l, hp, i, windowed);
     if (hp->xielu) memcpy(l.xielu, hp->xielu + (size_t)i * QSF_XIELU_NUMBERS, sizeof l.xielu);
     return l;
 }
@@ -134,7 +174,8 @@ uint32_t qsf_ropes_of(const qsf_hparams *hp, qsf_rope_record ropes[QSF_HPARAMS_R
     };
     if (!(hp->rope_base_local > 0)) return 1;
     ropes[ROPE_LOCAL] = (qsf_rope_record){
-        .kind = hp->rope, .scaling = QSF_SCALING_NONE, .dim = dim, .base = hp->rope_base_local, .factor = 1,
+        .kind = hp->rope, .scaling = QSF_SCALING_NONE, .base = hp->rope_base_local, .factor = 1,
+        .dim = hp->rope_dim_local ? hp->rope_dim_local : dim,
     };
     return 2;
 }
@@ -148,7 +189,7 @@ qsf_layer_most qsf_layers_most(const qsf_layer *layers, uint32_t n)
         m.n_heads = QSF_MAX(m.n_heads, l->n_heads);
         m.n_kv_heads = QSF_MAX(m.n_kv_heads, l->n_kv_heads);
         m.head_dim = QSF_MAX(m.head_dim, wide);
-        m.n_ff = QSF_MAX(m.n_ff, QSF_MAX(l->n_ff, l->n_ff_expert));
+        m.n_ff = QSF_MAX(QSF_MAX(m.n_ff, l->n_embd_layer), QSF_MAX(l->n_ff, l->n_ff_expert));
         m.n_experts = QSF_MAX(m.n_experts, l->n_experts);
         m.n_used = QSF_MAX(m.n_used, l->n_used);
         m.q = QSF_MAX(m.q, QSF_MAX(l->n_heads * wide, l->mix_inner));
@@ -161,10 +202,12 @@ qsf_layer_most qsf_layers_most(const qsf_layer *layers, uint32_t n)
 
 uint32_t qsf_layer_apart(const qsf_hparams *hp, const qsf_layer *layers, uint32_t n)
 {
-    uint32_t i = 0;
-    while (i < n && layers[i].n_heads == hp->n_heads && layers[i].n_kv_heads == hp->n_kv_heads &&
-           layers[i].n_ff == qsf_layer_of(hp, i).n_ff) i++;
-    return i;
+    for (uint32_t i = 0; i < n; i++) {
+        const qsf_layer l = qsf_layer_of(hp, i);
+        if (layers[i].n_heads != l.n_heads || layers[i].n_kv_heads != l.n_kv_heads ||
+            layers[i].n_ff != l.n_ff) return i;
+    }
+    return n;
 }
 
 /* Numbers that shapes, allocations and choices of experts go by. */
@@ -194,13 +237,20 @@ qsf_status qsf_layers_fill(qsf_source *s, qsf_error *err)
     qsf_rope_record ropes[QSF_HPARAMS_ROPES];
     const uint32_t n = s->hp.n_layers;
     qsf_status st;
-    if ((st = experts_check(s, err)) || (st = mixers_check(s, err))) return st;
+    if ((st = experts_check(s, err)) || (st = mixers_check(s, err)) ||
+        (st = sharing_check(s, err))) return st;
     s->n_ropes = qsf_ropes_of(&s->hp, ropes);
     s->ropes = qsf_arena_array(s->arena, s->n_ropes, sizeof *s->ropes, "rotary tables", err);
     s->layers = s->ropes ? qsf_arena_array(s->arena, n, sizeof *s->layers, "layers", err) : NULL;
     if (!s->layers) return QSF_E_MEMORY;
     memcpy(s->ropes, ropes, s->n_ropes * sizeof *ropes);
-    for (uint32_t i = 0; i < n; i++) s->layers[i] = qsf_layer_of(&s->hp, i);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t from = (s->layers[i] = qsf_layer_of(&s->hp, i)).kv_from;
+        if (i >= n - s->hp.n_kv_shared && !from)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has no keys, and there is no layer whose "
+                            "keys it could read", s->path, (unsigned)i);
+        if (from) s->layers[from - 1].kv_read = true;
+    }
     s->most = qsf_layers_most(s->layers, n);
     return QSF_OK;
 }

@@ -62,11 +62,16 @@ typedef struct qsf_layer {
     uint32_t mix_in, mix_inner;     /* columns that the mixer is given, and that it makes of them */
     uint32_t mix_channels;          /* of its convolution */
     uint32_t mix_room;              /* columns of the buffer of what it is given */
-    uint8_t  attn_gate;             /* as in qsf_hparams */
+    uint8_t  attn_gate;             /* as in qsf_hparams, like the next ones */
+    bool     v_norm;
+    uint32_t n_embd_layer;
+    uint32_t kv_from;               /* 1 + the layer whose keys and values it reads; 0: it has its own */
+    bool     kv_read;               /* others read its own */
 } qsf_layer;
 
-/* Whether it has keys and values. */
 static inline bool qsf_layer_attends(const qsf_layer *l) { return l->mixer == QSF_MIXER_ATTENTION; }
+/* Whether it has keys and values of its own. */
+static inline bool qsf_layer_has_kv(const qsf_layer *l) { return qsf_layer_attends(l) && !l->kv_from; }
 
 /* What a table of rotary frequencies is computed from. */
 typedef struct qsf_rope_record {

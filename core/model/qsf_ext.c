@@ -293,6 +293,11 @@ static const struct ext_field { const char *key; uint8_t kind, limit; uint16_t a
     EXT_FIELD("rank.mean",           BOOL, rank_mean, 1),
     EXT_FIELD("rank.classes",        U32,  n_classes, 0),
     EXT_FIELD("dense.width",         U32,  n_between, 0),
+    EXT_FIELD("attn.head_dim_local", U32,  head_dim_local, 0),
+    EXT_FIELD("rope.dim_local",      U32,  rope_dim_local, 0),
+    EXT_FIELD("attn.kv_shared",      U32,  n_kv_shared, 0),
+    EXT_FIELD("attn.v_norm",         BOOL, v_norm, 1),
+    EXT_FIELD("embd.per_layer",      U32,  n_embd_layer, 0),
     EXT_FIELD("pooling",             U8,   pooling, QSF_POOL_RANK),
 };
 #undef EXT_FIELD
@@ -307,7 +312,7 @@ static bool ext_is_set(const qsf_hparams *hp, const struct ext_field *f)
 
 bool qsf_ext_needs_reader(const qsf_hparams *hp)
 {
-    bool needs = hp->xielu || hp->mixers || hp->feed_forwards;
+    bool needs = hp->xielu || hp->mixers || hp->feed_forwards || hp->ffs || hp->kv_heads;
     for (size_t i = 0; i < QSF_ARRAY_LEN(ext_fields); i++)
         needs |= ext_fields[i].at >= offsetof(qsf_hparams, flow) && ext_is_set(hp, &ext_fields[i]);
     return needs;
@@ -336,6 +341,8 @@ void qsf_ext_put_hparams(qsf_ext_out *o, const qsf_hparams *hp)
     if (hp->rope_factors_long) qsf_ext_put_f32s(o, "rope.factors_long", hp->rope_factors_long, half);
     if (hp->mixers) qsf_ext_put_u8s(o, "layer.mixers", hp->mixers, hp->n_layers);
     if (hp->feed_forwards) qsf_ext_put_u8s(o, "layer.ffns", hp->feed_forwards, hp->n_layers);
+    if (hp->ffs) qsf_ext_put_u32s(o, "layer.ff", hp->ffs, hp->n_layers);
+    if (hp->kv_heads) qsf_ext_put_u32s(o, "layer.kv_heads", hp->kv_heads, hp->n_layers);
     if (hp->xielu) qsf_ext_put_f32s(o, "ffn.xielu", hp->xielu, (uint64_t)hp->n_layers * QSF_XIELU_NUMBERS);
 }
 
@@ -402,6 +409,26 @@ static qsf_status ext_get_layers(const qsf_ext *x, const char *key, uint32_t n, 
     return QSF_OK;
 }
 
+/* A number for each layer, at most `most`, which is the largest of them. */
+static qsf_status ext_get_sizes(const qsf_ext *x, const char *key, uint32_t n, uint32_t most, uint32_t **out,
+                                qsf_arena *a, qsf_error *err)
+{
+    qsf_ext_value v;
+    const qsf_status st = qsf_ext_get(x, key, QSF_EXT_U32, &v, err);
+    if (st || !v.data) return st;
+    if (v.count != n)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s has %u values for %u layers", x->path, key,
+                        (unsigned)v.count, (unsigned)n);
+    if (!(*out = qsf_arena_array(a, n, sizeof **out, key, err))) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < n; i++) {
+        (*out)[i] = qsf_le32(v.data + 4 * (size_t)i);
+        if (!(*out)[i] || (*out)[i] > most)
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of layer %u is %u, and the most %u", x->path, key,
+                            (unsigned)i, (unsigned)(*out)[i], (unsigned)most);
+    }
+    return QSF_OK;
+}
+
 qsf_status qsf_ext_get_hparams(const qsf_ext *x, qsf_hparams *hp, qsf_arena *a, qsf_error *err)
 {
     qsf_status st;
@@ -412,6 +439,9 @@ qsf_status qsf_ext_get_hparams(const qsf_ext *x, qsf_hparams *hp, qsf_arena *a, 
         (st = ext_get_factors(x, "rope.factors_long", half, true, &hp->rope_factors_long, a, err))) return st;
     if ((st = ext_get_layers(x, "layer.mixers", hp->n_layers, &hp->mixers, a, err)) ||
         (st = ext_get_layers(x, "layer.ffns", hp->n_layers, &hp->feed_forwards, a, err))) return st;
+    if ((st = ext_get_sizes(x, "layer.ff", hp->n_layers, hp->n_ff, &hp->ffs, a, err)) ||
+        (st = ext_get_sizes(x, "layer.kv_heads", hp->n_layers, hp->n_kv_heads, &hp->kv_heads, a, err)))
+        return st;
     if (hp->act != QSF_ACT_XIELU) return QSF_OK;
     st = ext_get_factors(x, "ffn.xielu", hp->n_layers * QSF_XIELU_NUMBERS, false, &hp->xielu, a, err);
     return st || hp->xielu ? st : qsf_fail(err, QSF_E_CORRUPT, "%s: ffn.xielu is missing", x->path);

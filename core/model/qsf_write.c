@@ -431,7 +431,8 @@ static qsf_status writer_head_new(qsf_writer *w, const qsf_vocab *v, const qsf_m
 {
     const qsf_hparams *hp = &w->hp;
     const uint64_t ext_at = QSF_HEADER_BYTES + (uint64_t)hp->n_layers * QSF_ENTRY_BYTES;
-    w->chunks[0].cap = writer_max_chunks(hp->n_vocab, hp->learned_pos ? hp->n_ctx_train : 0, hp->n_embd);
+    w->chunks[0].cap = writer_max_chunks(hp->n_vocab, hp->learned_pos ? hp->n_ctx_train : 0,
+                                         hp->n_embd + (uint64_t)hp->n_layers * hp->n_embd_layer);
     w->chunks[1].cap = writer_max_chunks(hp->tied ? 0 : hp->n_vocab, hp->n_vocab / QSF_MAX_BLOCK + 1,
                                          hp->n_embd);
     for (int i = 0; i < 2; i++)

@@ -17,6 +17,7 @@
     ANY(part, kind, MATRIX, rows, cols, when, name, name ".weight", name ".scale", hf)
 #define NORM(part, kind, cols, when, name, hf) \
     ROLE(part, kind, NORM, ONE, cols, when, name, name ".weight", hf)
+#define SCALE_NAME "layer_output_scale.weight"
 #define BIAS(part, kind, cols, name, hf) ROLE(part, kind, ADD, ONE, cols, IT_IS, name, name, hf)
 
 const qsf_role qsf_roles[QSF_N_ROLES] = {
@@ -24,9 +25,9 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     BIAS(LAYER, ATTN_NORM_BIAS, EMBD, "attn_norm.bias", NULL),
     MATRIX(LAYER, ATTN_Q, Q, EMBD, ATTENTION, "attn_q", "self_attn.q_proj.weight"),
     BIAS(LAYER, ATTN_Q_BIAS, Q, "attn_q.bias", "self_attn.q_proj.bias"),
-    MATRIX(LAYER, ATTN_K, KV, EMBD, ATTENTION, "attn_k", "self_attn.k_proj.weight"),
+    MATRIX(LAYER, ATTN_K, KV, EMBD, KEYS, "attn_k", "self_attn.k_proj.weight"),
     BIAS(LAYER, ATTN_K_BIAS, KV, "attn_k.bias", "self_attn.k_proj.bias"),
-    MATRIX(LAYER, ATTN_V, V, EMBD, ATTENTION, "attn_v", "self_attn.v_proj.weight"),
+    MATRIX(LAYER, ATTN_V, V, EMBD, KEYS, "attn_v", "self_attn.v_proj.weight"),
     BIAS(LAYER, ATTN_V_BIAS, V, "attn_v.bias", "self_attn.v_proj.bias"),
     ROLE(LAYER, ATTN_SINKS, ADD, ONE, HEADS, IT_IS, "attn_sinks", "attn_sinks.weight", "self_attn.sinks"),
     NORM(LAYER, Q_NORM, Q_NORM, IT_IS, "attn_q_norm", "self_attn.q_norm.weight"),
@@ -70,7 +71,14 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     ROLE(LAYER, SHARED_ROUTER, ADD, ONE, EMBD, IT_IS, "shared_router", "ffn_gate_inp_shexp.weight", NULL),
     NORM(LAYER, FFN_POST_NORM, EMBD, SUMS, "post_ffw_norm", "post_feedforward_layernorm.weight"),
     BIAS(LAYER, FFN_POST_NORM_BIAS, EMBD, "post_ffw_norm.bias", NULL),
+    MATRIX(LAYER, LAYER_EMBD, LAYER_EMBD, EMBD, LAYER_EMBD, "layer_embd", NULL),
+    NORM(LAYER, LAYER_EMBD_NORM, LAYER_EMBD, LAYER_EMBD, "layer_embd_norm", NULL),
+    MATRIX(LAYER, LAYER_GATE, LAYER_EMBD, EMBD, LAYER_EMBD, "inp_gate", "per_layer_input_gate.weight"),
+    MATRIX(LAYER, LAYER_OUT, EMBD, LAYER_EMBD, LAYER_EMBD, "proj", "per_layer_projection.weight"),
+    NORM(LAYER, LAYER_POST_NORM, EMBD, LAYER_EMBD, "post_norm", "post_per_layer_input_norm.weight"),
+    ROLE(LAYER, LAYER_SCALE, ADD, ONE, ONE, MAY_LAYER, "layer_output_scale", SCALE_NAME, "layer_scalar"),
     MATRIX(EMBD, TOKEN_EMBD, VOCAB, EMBD, ALWAYS, "token_embd", "embed_tokens.weight"),
+    MATRIX(EMBD, LAYER_TABLE, VOCAB, TABLE, LAYER_EMBD, "per_layer_token_embd", NULL),
     ROLE(EMBD, POS_EMBD, ADD, CTX, EMBD, LEARNED_POS, "position_embd", "position_embd.weight", NULL),
     ROLE(EMBD, TOKEN_TYPES, ADD, TYPES, EMBD, TYPES, "token_types", "token_types.weight", NULL),
     NORM(EMBD, TOKEN_NORM, EMBD, IT_IS, "token_embd_norm", NULL),
@@ -93,6 +101,7 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
 #undef MATRIX
 #undef NORM
 #undef BIAS
+#undef SCALE_NAME
 
 const qsf_role *qsf_role_of(uint32_t kind)
 {
@@ -127,6 +136,8 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
     case QSF_DIM_TYPES: return hp->n_token_types;
     case QSF_DIM_CLASSES: return hp->n_classes;
     case QSF_DIM_DENSE: return hp->n_between;
+    case QSF_DIM_TABLE: return (uint64_t)hp->n_layers * hp->n_embd_layer;
+    case QSF_DIM_LAYER_EMBD: return hp->n_embd_layer;
     case QSF_DIM_Q:     return (uint64_t)l->n_heads * l->head_dim * (l->attn_gate ? 2 : 1);
     case QSF_DIM_KV:    return (uint64_t)l->n_kv_heads * l->head_dim;
     case QSF_DIM_V:     return (uint64_t)l->n_kv_heads * l->value_dim;
@@ -167,6 +178,8 @@ bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
     if (!layer || role->part != QSF_PART_LAYER) return true;
     switch ((qsf_when)role->when) {
     case QSF_WHEN_ATTENTION: return qsf_layer_attends(layer);
+    case QSF_WHEN_KEYS:      return qsf_layer_has_kv(layer);
+    case QSF_WHEN_LAYER_EMBD: return layer->n_embd_layer != 0;
     case QSF_WHEN_MIXER:     return layer_has_mixer(layer);
     case QSF_WHEN_STATE: case QSF_WHEN_MAY_STATE: return layer_has_mixer(layer) && layer->mix_state;
     case QSF_WHEN_MAMBA:     return layer->mixer == QSF_MIXER_MAMBA2;
@@ -174,6 +187,7 @@ bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
     case QSF_WHEN_FF: case QSF_WHEN_GATED: case QSF_WHEN_FFN_NORM: return layer_has_ffn(layer);
     default: break;
     }
+    if (role->kind == QSF_K_K_NORM && layer->kv_from) return false;
     if (qsf_kinds_have(QSF_KINDS_ATTENTION, role->kind)) return qsf_layer_attends(layer);
     if (qsf_kinds_have(QSF_KINDS_FFN, role->kind)) return layer_has_ffn(layer);
     return true;
@@ -201,8 +215,9 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
     case QSF_WHEN_TYPES:       return hp->n_token_types != 0;
     case QSF_WHEN_DENSE:       return hp->n_between != 0;
     case QSF_WHEN_ATTENTION: case QSF_WHEN_MIXER: case QSF_WHEN_STATE:
-    case QSF_WHEN_MAMBA: case QSF_WHEN_DELTA: return layer != NULL;
-    case QSF_WHEN_MAY_STATE: case QSF_WHEN_IT_IS: break;
+    case QSF_WHEN_MAMBA: case QSF_WHEN_DELTA: case QSF_WHEN_KEYS: return layer != NULL;
+    case QSF_WHEN_LAYER_EMBD:  return hp->n_embd_layer != 0;
+    case QSF_WHEN_MAY_STATE: case QSF_WHEN_MAY_LAYER: case QSF_WHEN_IT_IS: break;
     }
     return false;
 }

@@ -15,6 +15,8 @@ typedef enum qsf_dim {
     QSF_DIM_TYPES,   /* of tokens */
     QSF_DIM_CLASSES,
     QSF_DIM_DENSE,   /* between the dense layers behind the pooling */
+    QSF_DIM_TABLE,   /* what a token has for all layers */
+    QSF_DIM_LAYER_EMBD, /* and for one */
     QSF_DIM_Q,    /* all heads' queries */
     QSF_DIM_KV,   /* all heads' keys */
     QSF_DIM_V,    /* all heads' values */
@@ -56,7 +58,10 @@ typedef enum qsf_when {
     QSF_WHEN_STATE, /* ... one with sums in its state, ... */
     QSF_WHEN_MAY_STATE, /* ... one with sums, which may do without, ... */
     QSF_WHEN_MAMBA, /* ... Mamba-2, ... */
-    QSF_WHEN_DELTA /* ... a delta net */
+    QSF_WHEN_DELTA, /* ... a delta net */
+    QSF_WHEN_KEYS, /* attention with keys of its own */
+    QSF_WHEN_LAYER_EMBD, /* tokens have a row for each layer, ... */
+    QSF_WHEN_MAY_LAYER /* ... and what may be there then */
 } qsf_when;
 
 /* The part of a model that a tensor belongs to. */
@@ -83,7 +88,7 @@ typedef struct qsf_role {
 } qsf_role;
 
 /* All of them; those of a part in the order in which it uses them. */
-enum { QSF_N_ROLES = 66 };
+enum { QSF_N_ROLES = 73 };
 extern const qsf_role qsf_roles[QSF_N_ROLES];
 
 const qsf_role *qsf_role_of(uint32_t kind); /* NULL: no such kind */

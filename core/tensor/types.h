@@ -83,6 +83,11 @@ typedef enum qsf_kind {
     QSF_K_Q_NORM_BIAS, QSF_K_K_NORM_BIAS,
     QSF_K_CLS, QSF_K_CLS_BIAS, QSF_K_CLS_NORM, QSF_K_CLS_OUT, QSF_K_CLS_OUT_BIAS,
     QSF_K_DENSE_2, QSF_K_DENSE_3,
+    /* a token's rows for each layer, all in one; then of a layer: its part of the matrix that makes
+     * such a row of the token's embedding, and the norm behind it; what it is multiplied with, made
+     * of the stream; the way back into the stream, its norm; and the layer's factor */
+    QSF_K_LAYER_TABLE = 150, QSF_K_LAYER_EMBD, QSF_K_LAYER_EMBD_NORM, QSF_K_LAYER_GATE, QSF_K_LAYER_OUT,
+    QSF_K_LAYER_POST_NORM, QSF_K_LAYER_SCALE,
     QSF_N_KINDS,
     QSF_K_OUTLIERS = 0x100,          /* + the kind whose outliers these are */
     QSF_K_SCALE    = 0x200,          /* + the kind that this number (f32, 1 x 1) multiplies */

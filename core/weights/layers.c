@@ -8,7 +8,7 @@ enum { LAYERS_AHEAD = 2 };        /* on the way at once: while one is prepared t
 bool qsf_layer_runs(const qsf_source *s, float quality, uint32_t layer)
 {
     if (!qsf_part_has(s, layer)) return false;
-    if (quality >= 1 || layer < 2 || layer + 2 >= s->hp.n_layers) return true;
+    if (quality >= 1 || layer < 2 || layer + 2 >= s->hp.n_layers || s->layers[layer].kv_read) return true;
     return s->units[qsf_source_unit(s, qsf_id_layer(layer))].importance >= 1 - quality;
 }
 
@@ -23,7 +23,7 @@ uint32_t qsf_layers_kept(const qsf_source *s, float quality, uint32_t n)
 {
     uint32_t run = 0;
     if (s->hp.both_ways) return n == s->hp.n_layers;
-    for (uint32_t i = 0; i < n; i++) run += qsf_layer_runs(s, quality, i) && qsf_layer_attends(&s->layers[i]);
+    for (uint32_t i = 0; i < n; i++) run += qsf_layer_runs(s, quality, i) && qsf_layer_has_kv(&s->layers[i]);
     return run;
 }
 

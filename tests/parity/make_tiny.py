@@ -16,7 +16,7 @@ from gguf import GGMLQuantizationType as Q, GGUFWriter, dequantize, quantize
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 import gguf_types       # the types that the package lacks
 import gguf_raw
-from tiny_models import SMALL, WIDE, bitnets, encoders, hybrids, mixtures, others
+from tiny_models import SMALL, WIDE, bitnets, encoders, gemmas, hybrids, mixtures, others
 
 N_VOCAB, N_SPECIAL = 300, 3
 
@@ -201,6 +201,7 @@ def models(also_encoders=False):
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(bitnets(), 1001)})
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(others(), 2001)})
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(mixtures(), 3001)})
+    out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(gemmas(), 4001)})
     if also_encoders:
         out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(encoders(), 3001)})
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(hybrids(), 3001)})
@@ -251,11 +252,15 @@ class Writer:
         w.add_context_length(1024)
         w.add_embedding_length(m["n_embd"])
         w.add_block_count(m["n_layers"] + m.get("nextn", 0))
-        w.add_feed_forward_length(m["n_ff"] * m.get("ff_times", 1))
+        def sizes(name):
+            """One for all layers, or one for each."""
+            all_sizes = [e.get(name, m[name]) for e in m.get("each", [{}])]
+            return all_sizes if len(set(all_sizes)) > 1 else all_sizes[0]
+        w.add_feed_forward_length(sizes("n_ff") if "each" in m else m["n_ff"] * m.get("ff_times", 1))
         w.add_head_count(m["n_heads"])
         kinds = m.get("kinds")
         w.add_head_count_kv([m["n_kv_heads"] * (k == "a") for k in kinds]
-                            if kinds and "d" not in kinds else m["n_kv_heads"])
+                            if kinds and "d" not in kinds else sizes("n_kv_heads"))
         layered = m["arch"] == "gpt2" or m.get("norm") == "layer"
         w.add_layer_norm_eps(1e-5) if layered else w.add_layer_norm_rms_eps(1e-5)
         if "head_dim" in m:
@@ -288,6 +293,8 @@ class Writer:
             if biased: self.vector(b + "attn_qkv.bias", n_q + 2 * n_kv, 0, 0.4)
         else:
             for name, rows, gain in (("attn_q", n_q, 1.5), ("attn_k", n_kv, 1.5), ("attn_v", n_kv, 1.2)):
+                if name != "attn_q" and m.get("no_keys"): continue
+                if name == "attn_v" and int(b.split(".")[1]) in m.get("k_is_v", ()): continue
                 twice = 1 + (name == "attn_q" and "attn_gate" in m)
                 self.matrix(b + name + ".weight", rows * twice, m["n_embd"], gain)
                 if biased: self.vector(b + name + ".bias", rows, 0, 0.4)
@@ -296,8 +303,9 @@ class Writer:
         if m["arch"] == "gpt2" or m.get("out_bias"): self.vector(b + "attn_output.bias", m["n_embd"], 0, 0.2)
         if m.get("sinks"): self.vector(b + "attn_sinks.weight", m["n_heads"], 1.0, 0.8)
         if m["arch"] in ("qwen3", "gemma3") or m.get("qk_norm") == "head":
-            self.vector(b + "attn_q_norm.weight", d, 1.3, 0.3)
-            self.vector(b + "attn_k_norm.weight", d, 1.3, 0.3)
+            mean, std = m.get("qk_norms", (1.3, 0.3))
+            self.vector(b + "attn_q_norm.weight", d, mean, std)
+            if not m.get("no_keys"): self.vector(b + "attn_k_norm.weight", d, mean, std)
         elif "qk_norm" in m:
             self.vector(b + "attn_q_norm.weight", n_q, 1.3, 0.3, m["qk_norm"] == "each" and d)
             self.vector(b + "attn_k_norm.weight", n_kv, 1.3, 0.3, m["qk_norm"] == "each" and d)
@@ -378,6 +386,24 @@ class Writer:
             self.vector(name + ".bias", self.m["n_embd"], 0, 0.2)
 
     def layer(self, i):
+        """One layer; sizes of its own hold for it alone."""
+        whole, wide = self.m, self.head_dim
+        if "each" in whole:
+            self.m = dict(whole, **whole["each"][i])
+            self.head_dim = self.m["head_dim"]
+        self.layer_of(i)
+        self.m, self.head_dim = whole, wide
+
+    def layer_row(self, b):
+        """What a layer is given of a token beside the stream."""
+        m = self.m
+        if m.get("row"):
+            self.matrix(b + "inp_gate.weight", m["row"], m["n_embd"], 1.3)
+            self.matrix(b + "proj.weight", m["n_embd"], m["row"], 1.5)
+            self.norm(b + "post_norm", 1.0)
+        if m.get("out_scale"): self.vector(b + "layer_output_scale.weight", 1, 0.8, 0.1)
+
+    def layer_of(self, i):
         b, post = f"blk.{i}.", self.m["arch"] in ("gemma2", "gemma3") or self.m.get("post")
         flow, large = self.m.get("flow", "serial"), 2.0 * self.m.get("gain", 1)
         if flow not in ("post", "sums") and not (i == 0 and self.m.get("bare_begin")):
@@ -391,6 +417,7 @@ class Writer:
         self.experts(b) if i >= self.m.get("experts", {"first": i + 1}).get("first", 0) else self.ffn(b)
         if flow == "sums": self.norm(b + "layer_output_norm")
         if post: self.norm(b + "post_ffw_norm", large)
+        self.layer_row(b)
 
     def guessing_layer(self, i):
         """It makes a guess of the token after the next one, and no logits."""
@@ -403,9 +430,13 @@ class Writer:
         m = self.m
         self.metadata()
         # scaled embeddings would drown the layers
-        embd = 0.4 if "embedding_scale" in m["kv"] or m["arch"] in ("gemma2", "gemma3",
-                                                                 "gemma-embedding") else 1.0
+        embd = 0.4 if "embedding_scale" in m["kv"] or m["arch"].startswith("gemma") else 1.0
         self.matrix("token_embd.weight", N_VOCAB, m["n_embd"], embd, dead=N_SPECIAL if m["tied"] else 0)
+        if m.get("row"):
+            wide = m["row"] * m["n_layers"]
+            self.matrix("per_layer_token_embd.weight", N_VOCAB, wide, 1.0 if m["type"] == Q.F32 else 4.0)
+            self.matrix("per_layer_model_proj.weight", wide, m["n_embd"], 1.0, kind=Q.F32)
+            self.vector("per_layer_proj_norm.weight", m["row"], 1.0, 0.3)
         if m.get("token_norm"): self.norm("token_embd_norm")
         if m.get("types"): self.matrix("token_types.weight", m["types"], m["n_embd"], 0.5, kind=Q.F32)
         if m["arch"] == "gpt2" or m.get("learned"):

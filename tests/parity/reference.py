@@ -13,6 +13,7 @@ import argparse, json, math, pathlib, sys
 import numpy as np
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+import later_gemmas
 from gguf_reader import Reader
 from gguf_types import floats
 from qsf_reader import QSF
@@ -36,7 +37,9 @@ QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
     40: "ffn_gate_inp.weight", 41: "ffn_gate_inp.bias", 42: "exp_probs_b.bias",
     43: "ffn_gate_exps.weight", 44: "ffn_up_exps.weight", 45: "ffn_down_exps.weight",
     46: "ffn_gate_exps.bias", 47: "ffn_up_exps.bias", 48: "ffn_down_exps.bias",
-    49: "ffn_gate_inp_shexp.weight", 50: "attn_sinks.weight"}
+    49: "ffn_gate_inp_shexp.weight", 50: "attn_sinks.weight",
+    150: "per_layer_token_embd.weight", 151: "layer_embd.weight", 152: "layer_embd_norm.weight",
+    153: "inp_gate.weight", 154: "proj.weight", 155: "post_norm.weight", 156: "layer_output_scale.weight"}
 # rotary pairs are (i, i + d/2); llama's are (2i, 2i + 1)
 OTHERS = {"smollm3", "granite", "minicpm", "mistral3", "arcee", "ernie4_5", "internlm2", "seed_oss",
           "hunyuan-dense", "glm4", "olmo2", "exaone4", "apertus", "qwen", "baichuan", "stablelm",
@@ -44,7 +47,7 @@ OTHERS = {"smollm3", "granite", "minicpm", "mistral3", "arcee", "ernie4_5", "int
           "bloom", "granitemoe", "ernie4_5-moe", "lfm2", "granitehybrid", "qwen35"}
 LAYER_NORM = {"gpt2", "stablelm", "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo",
               "nemotron", "mpt", "bloom"}
-GELU = {"gpt2", "gemma2", "gemma3", "starcoder2", "phi2", "falcon", "gptneox", "mpt", "bloom"}
+GELU = {"gpt2", "gemma2", "gemma3", "gemma4", "starcoder2", "phi2", "falcon", "gptneox", "mpt", "bloom"}
 RELU2 = {"bitnet-25", "bitnet-b1.58", "arcee", "nemotron"}
 UNMOVED = {"gpt2", "mpt", "bloom"}          # nothing is rotated
 # norms of queries and keys that are one over all heads, and such that come behind the rotation
@@ -56,7 +59,7 @@ RENAMED = {"lfm2": CONV, "qwen35": {"attn_qkv": "ssm_in", "post_attention_norm":
             "seed_oss": {"post_attention_norm": "ffn_norm"},
            "glm4moe": {"post_attention_norm": "ffn_norm"}, "gpt-oss": {"post_attention_norm": "ffn_norm"},
            "falcon": {"attn_norm": "ffn_norm", "attn_norm_2": "attn_norm"}}
-HALVES = {"lfm2", "qwen35",
+HALVES = {"lfm2", "qwen35", "gemma4",
           "seed_oss", "hunyuan-dense", "olmo2", "exaone4", "apertus", "qwen", "stablelm", "starcoder2",
           "phi2", "falcon", "gptneox", "nemotron", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "bitnet",
           "bitnet-25", "bitnet-b1.58", "qwen2vl", "qwen3vl", "qwen2moe", "qwen3moe", "olmoe",
@@ -451,6 +454,7 @@ class Model:
         return y + (shared if own is None else shared / (1 + np.exp(-(x @ own)))[:, None])
 
     def layer(self, x, i, n_ctx):
+        if self.arch in later_gemmas.NAMES: return later_gemmas.layer(self, x, i)
         b = f"blk.{i}."
         def has(name): return f"{b}{name}.weight" in self.tensors
         def before(x, name): return self.norm(x, b + name) if has(name) or self.arch == "olmo" else x
@@ -474,7 +478,8 @@ class Model:
         """float32 logits after the last id, or [ids][vocab] after each.  n_ctx matters only to longrope."""
         n_ctx = n_ctx or self.get("context_length")
         x = self.w("token_embd.weight")[np.asarray(ids)]
-        if self.arch in ("gemma2", "gemma3"): x = x * F(math.sqrt(self.n_embd))
+        if self.arch in ("gemma2", "gemma3", "gemma4"): x = x * F(math.sqrt(self.n_embd))
+        if self.arch in later_gemmas.NAMES: later_gemmas.begin(self, x, ids)
         x = x * F(self.get("embedding_scale", 1.0))
         if "position_embd.weight" in self.tensors: x = x + self.w("position_embd.weight")[:len(ids)]
         if "token_embd_norm.weight" in self.tensors: x = self.norm(x, "token_embd_norm")

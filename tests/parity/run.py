@@ -221,6 +221,8 @@ def check_files(r):
     for source in ("llama", "gemma3", "gpt2"): check_embedding_clusters(r, source, ids)
     for source, m in make_tiny.others(): check_described(r, source, m["c"], ids)
     for source, m in make_tiny.mixtures(): check_mixture(r, source, m["c"], ids)
+    for source, m in make_tiny.gemmas(): check_described(r, source, m["c"], ids)
+    check_table(r, ids)
 
 def check_described(r, source, n_ctx, ids):
     """What a QSF file says of an architecture is what the GGUF file said."""
@@ -255,6 +257,18 @@ def check_mixture(r, source, n_ctx, ids):
     for packing in (0, 1):
         r.check(f"files {source}, 8 bits, packing {packing}", work, "--quant-type", "8bit",
                 "--packing", packing)
+
+def check_table(r, ids):
+    """Tokens' rows for layers are read one by one: a budget smaller than all of them is enough."""
+    path, _ = make_tiny.make(r.a.cache, "gemma4-rows")
+    qsf = r.a.cache / "gemma4-rows.qsf"
+    convert(r, path, qsf, "--tensor", "*=f32")
+    stored = Model(path)
+    stored.use_qsf(qsf)
+    for file, reference in ((path, Model(path)), (qsf, stored)):
+        def work():
+            return r.exact(file, reference, ids, 512, "-b", 8, "--ram-budget", 7, "-c", 64)
+        r.check(f"files {file.name}, less memory than its 7.2 MB of rows for layers", work)
 
 def check_outliers(r, kind, packing, ids):
     path, _ = make_tiny.make(r.a.cache, "llama")

@@ -101,6 +101,32 @@ def others():
     yield "qwen3vl", dict(odd, arch="qwen3vl", head_dim=20, qk_norm="head",
                           kv={"rope.dimension_sections": [4, 3, 3, 0]})
 
+def gemmas():
+    """Gemma's later ones: windowed layers have heads of another size, the last layers read others' keys,
+    and tokens have a row for each layer."""
+    def gemma(arch, pattern, shared, wide, narrow, row, **more):
+        n = len(pattern)
+        each = [dict(head_dim=narrow if w else wide, no_keys=i >= n - shared) for i, w in enumerate(pattern)]
+        for name, sizes in more.pop("sizes", {}).items():
+            for e, size in zip(each, sizes): e[name] = size
+        kv = {"attention.sliding_window": 9, "attention.sliding_window_pattern": pattern,
+              "attention.shared_kv_layers": shared, "embedding_length_per_layer_input": row,
+              "final_logit_softcapping": 12.0, "rope.freq_base": 1e6, **more.pop("kv", {})}
+        return dict(SMALL, arch=arch, n_embd=72, n_heads=4, n_ff=140, n_layers=n, head_dim=wide, post=True,
+                    qk_norm="head", qk_norms=(0.45, 0.1), tied=True, each=each, row=row, vocab="spm",
+                    kv=kv, **more)
+    heads = {"attention.key_length_swa": 20, "attention.value_length_swa": 20, "rope.dimension_count_swa": 20,
+             "rope.freq_base_swa": 1e4}
+    yield "gemma4", gemma("gemma4", [True, True, False] * 3, 3, 44, 20, 14, rope_freqs=True, out_scale=True,
+                          sizes={"n_ff": [140] * 6 + [212] * 3}, kv=heads)
+    yield "gemma4-plain", gemma("gemma4", [True, False] * 2, 0, 36, 20, 0, rope_freqs=True, k_is_v=(1, 3),
+                                sizes={"n_kv_heads": [2, 1, 2, 1]}, kv=heads, one=True)
+    # more rows for layers than all else
+    yield "gemma4-rows", gemma("gemma4", [True, False], 0, 20, 20, 3000, rope_freqs=True, kv=heads, one=True)
+    heads = {k: v // 20 * 32 if isinstance(v, int) else v for k, v in heads.items()}
+    yield "gemma4-q8_0", dict(gemma("gemma4", [True, False, True, False], 2, 64, 32, 32, rope_freqs=True,
+                                    kv=heads, type=Q.Q8_0, one=True), n_embd=96, n_ff=160)
+
 def mixtures():
     """Architectures with experts; their sizes are no multiples of anything."""
     def moe(arch, n, used, ff, shared=0, kv={}, **more):

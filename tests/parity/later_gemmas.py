@@ -1,0 +1,89 @@
+"""Gemma 3n and 4 for reference.py: windowed layers with heads of their own, layers that read others' keys,
+and a row of each token for each layer.  From the models' descriptions and their code in Transformers.
+SPDX-License-Identifier: MIT
+"""
+import math
+import numpy as np
+
+F = np.float32
+NAMES = {"gemma4"}
+
+
+def rms(x, weight, eps):
+    y = x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + F(eps))
+    return y if weight is None else y * weight
+
+
+def of_layer(m, key, layer):
+    """A number for all layers, or one for each."""
+    value = m.get(key)
+    return value[layer] if isinstance(value, list) else value
+
+
+def source(m, layer):
+    """The layer whose keys and values this one reads: of the same kind, the last that has some."""
+    own = m.n_layers - m.get("attention.shared_kv_layers", 0)
+    if layer < own: return layer
+    return max(i for i in range(own) if m.is_windowed(i) == m.is_windowed(layer))
+
+
+def table(m, layer, n):
+    local = m.is_windowed(layer)
+    end = "_swa" if local else ""
+    dim = m.get("rope.dimension_count" + end) or m.get("attention.key_length" + end)
+    base = m.get("rope.freq_base_swa", 10000.0) if local else m.get("rope.freq_base")
+    freq = np.power(float(base), -np.arange(0, dim, 2) / dim)
+    divisors = m.w("rope_freqs.weight", False)
+    if divisors is not None and not local: freq = freq / divisors
+    angle = np.outer(np.arange(n), freq)
+    return np.cos(angle).astype(F), np.sin(angle).astype(F), dim
+
+
+def attention(m, x, layer):
+    b, n, local = f"blk.{layer}.", len(x), m.is_windowed(layer)
+    dim = m.get("attention.key_length_swa" if local else "attention.key_length")
+    turn = table(m, layer, n)
+    q = m.linear(x, b + "attn_q").reshape(n, -1, dim)
+    q = m.rotate(rms(q, m.w(b + "attn_q_norm.weight"), m.eps), turn)
+    if source(m, layer) == layer:
+        k = m.linear(x, b + "attn_k").reshape(n, -1, dim)
+        v = m.linear(x, b + "attn_v").reshape(n, -1, dim) if b + "attn_v.weight" in m.tensors else k
+        k = m.rotate(rms(k, m.w(b + "attn_k_norm.weight"), m.eps), turn)
+        m.kept[layer] = k, rms(v, None, m.eps)
+    k, v = (np.repeat(t, q.shape[1] // t.shape[1], axis=1) for t in m.kept[source(m, layer)])
+    score = np.einsum("ihd,jhd->hij", q, k, optimize=True)
+    back = np.arange(n)[:, None] - np.arange(n)[None, :]
+    hidden = back < 0
+    if local: hidden = hidden | (back >= m.get("attention.sliding_window"))
+    score = np.where(hidden, F(-np.inf), score)
+    score = np.exp(score - score.max(axis=-1, keepdims=True))
+    score /= score.sum(axis=-1, keepdims=True)
+    out = np.einsum("hij,jhd->ihd", score, v, optimize=True).reshape(n, -1)
+    return m.linear(out, b + "attn_output")
+
+
+def begin(m, x, ids):
+    """What the layers take of the tokens: rows [layers][tokens][columns]."""
+    m.kept, m.rows = {}, None
+    wide = m.get("embedding_length_per_layer_input", 0)
+    if not wide: return
+    token = m.w("per_layer_token_embd.weight")[np.asarray(ids)] * F(math.sqrt(wide))
+    if "per_layer_model_proj.weight" in m.tensors:
+        made = m.linear(x, "per_layer_model_proj").reshape(len(x), m.n_layers, wide)
+        norms = m.w("per_layer_proj_norm.weight")
+    else:               # as QSF files have it: each layer's rows of the matrix in the layer
+        made = np.stack([m.linear(x, f"blk.{i}.layer_embd") for i in range(m.n_layers)], axis=1)
+        norms = m.w("blk.0.layer_embd_norm.weight")
+    made = rms(made * F(1 / math.sqrt(m.n_embd)), norms, m.eps)
+    m.rows = (made + token.reshape(made.shape)) * F(1 / math.sqrt(2))
+
+
+def layer(m, x, i):
+    b = f"blk.{i}."
+    x = x + m.norm(attention(m, m.norm(x, b + "attn_norm"), i), b + "post_attention_norm")
+    x = x + m.norm(m.ffn(m.norm(x, b + "ffn_norm"), b), b + "post_ffw_norm")
+    if m.rows is not None:
+        y = m.gelu(m.linear(x, b + "inp_gate")) * m.rows[:, i]
+        x = x + m.norm(m.linear(y, b + "proj"), b + "post_norm")
+    scale = m.w(b + "layer_output_scale.weight", False)
+    return x if scale is None else x * scale
