@@ -98,10 +98,10 @@ WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="
             FINAL_NORM="where norms have weights and `layer.flow` is not 4",
             SUMS="where `layer.flow` is 4", TYPES="where `embd.token_types` is not 0",
             DENSE="where `dense.width` is not 0", CLASSES="where `rank.classes` is not 0", IT_IS="",
-            ATTENTION="where the mixer is attention", MIXER="where the mixer has state",
-            STATE="where the mixer has sums", MAY_STATE="", MAMBA="where the mixer is Mamba-2",
+            ATTENTION="where the mixer has attention", MIXER="where the mixer has state",
+            STATE="where the mixer has sums", MAY_STATE="", MAMBA="where the mixer is Mamba-2, alone or not",
             DELTA="where the mixer is a delta net",
-            KEYS="where the mixer is attention with keys of its own",
+            KEYS="where the mixer has attention with keys of its own",
             LAYER_EMBD="where `embd.per_layer` is not 0", MAY_LAYER="")
 
 

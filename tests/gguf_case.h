@@ -6,6 +6,7 @@
 #include "gguf_build.h"
 #include "mem_platform.h"
 #include "memfile.h"
+#include "model/arch.h"
 #include "model/source.h"
 #include "test.h"
 
@@ -103,6 +104,23 @@ static inline gguf_build split_part(uint32_t no, uint32_t count, uint32_t tensor
     kv_u16(&b, "split.count", (uint16_t)count);
     if (no == 0) kv_u32(&b, "split.tensors.count", tensors);
     return b;
+}
+
+/* hp with the layers of the architecture, as its tiny files have them. */
+static inline qsf_hparams tiny_layers(const qsf_arch *a, qsf_hparams hp)
+{
+    static uint8_t mixers[TINY_LAYERS], feed_forwards[TINY_LAYERS];
+    const bool alone = a->layers == QSF_LAYERS_MIXER, one = a->layers == QSF_LAYERS_ONE;
+    const bool all = alone || a->layers == QSF_LAYERS_BESIDE;
+    memset(mixers, one ? QSF_MIXER_NONE : all ? a->mixer : QSF_MIXER_ATTENTION, TINY_LAYERS);
+    memset(feed_forwards, alone ? QSF_FEED_FORWARD_NONE : QSF_FEED_FORWARD_PLAIN, TINY_LAYERS);
+    hp.mixers = mixers;
+    hp.feed_forwards = alone || one ? feed_forwards : NULL;
+    hp.mix_conv = hp.mix_state = 3;
+    hp.mix_inner = 6;
+    hp.mix_heads = 2;
+    hp.mix_groups = 1;
+    return hp;
 }
 
 #endif

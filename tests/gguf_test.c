@@ -1,7 +1,6 @@
 /* The GGUF reader: what good files mean, whole and split.
  * SPDX-License-Identifier: MIT */
 #include "gguf_case.h"
-#include "model/arch.h"
 
 static float first_float(const qsf_source *s, uint32_t unit, uint32_t kind, uint32_t row)
 {
@@ -153,7 +152,7 @@ TEST(gguf_reads_every_architecture)
 static qsf_hparams hp_of(const qsf_arch *a, bool tied)
 {
     const uint64_t more = a->may_more;
-    return (qsf_hparams){ .n_layers = TINY_LAYERS, .n_embd = TINY_EMBD, .n_heads = TINY_HEADS,
+    return tiny_layers(a, (qsf_hparams){ .n_layers = TINY_LAYERS, .n_embd = TINY_EMBD, .n_heads = TINY_HEADS,
                           .n_kv_heads = strcmp(a->name, "gpt2") ? TINY_KV_HEADS : TINY_HEADS,
                           .head_dim = TINY_HEAD, .n_vocab = TINY_VOCAB,
                           .n_ff = a->has & QSF_HAS_HALF_FF ? TINY_FF / 2 : TINY_FF,
@@ -164,7 +163,7 @@ static qsf_hparams hp_of(const qsf_arch *a, bool tied)
                           .n_classes = more & QSF_KIND_MORE(CLS_OUT_BIAS) ? 3 : 0,
                           .n_between = more & QSF_KIND_MORE(DENSE_2) ? 5 : 0, .tied = tied,
                           .n_experts = a->experts > QSF_EXPERTS_MAY ? 4 : 0, .n_used = 2,
-                          .n_ff_expert = 24, .n_ff_shared = 40 };
+                          .n_ff_expert = 24, .n_ff_shared = 40 });
 }
 
 static void put_role(gguf_build *b, const qsf_arch *a, const qsf_role *role)
@@ -237,6 +236,7 @@ static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
            (a->has & QSF_HAS_LOOSE_POS && role->kind == QSF_K_POS_EMBD) ||
            /* there the final norm has this name */
            (!strcmp(a->name, "lfm2") && role->kind == QSF_K_TOKEN_NORM) ||
+           (a->layers == QSF_LAYERS_ONE && role->kind == QSF_K_ATTN_NORM) ||
            /* there it is FFN_NORM */
            ((!strcmp(a->name, "seed_oss") || !strcmp(a->name, "qwen35") || !strcmp(a->name, "glm4moe") ||
              !strcmp(a->name, "gpt-oss")) &&

@@ -213,9 +213,10 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
     const uint32_t embd = h->n_embd, q = h->n_heads * h->head_dim, kv = h->n_kv_heads * h->head_dim,
         ff = h->n_ff;
     const uint8_t mixer = h->mixers ? h->mixers[layer] : QSF_MIXER_ATTENTION;
-    const bool ln = h->norm == QSF_NORM_LAYER, attends = mixer == QSF_MIXER_ATTENTION;
-    const bool conv = mixer == QSF_MIXER_SHORT_CONV, mamba = mixer == QSF_MIXER_MAMBA2;
-    const bool delta = mixer == QSF_MIXER_DELTA_NET, sums = mamba || delta;
+    const bool ln = h->norm == QSF_NORM_LAYER;
+    const bool attends = mixer == QSF_MIXER_ATTENTION || mixer == QSF_MIXER_MAMBA2_BESIDE;
+    const bool conv = mixer == QSF_MIXER_SHORT_CONV, mamba = qsf_mixer_is_mamba2(mixer);
+    const bool state = mixer > QSF_MIXER_NONE, delta = mixer == QSF_MIXER_DELTA_NET, sums = mamba || delta;
     const uint32_t inner = conv ? embd : h->mix_inner, heads = h->mix_heads;
     const uint32_t channels = conv ? embd : inner + 2 * h->mix_groups * h->mix_state;
     const uint32_t in = conv ? 3 * embd : delta ? channels : inner + channels + heads;
@@ -230,15 +231,15 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
         { QSF_K_Q_NORM, o->qk_norms, 1, h->head_dim, 1, 0.1f },
         { QSF_K_K_NORM, o->qk_norms, 1, h->head_dim, 1, 0.1f },
         { QSF_K_ATTN_OUT, attends, embd, q, 0, out }, { QSF_K_ATTN_OUT_BIAS, o->biases, 1, embd, 0, 0.1f },
-        { QSF_K_MIX_IN, !attends, in, embd, 0, 0.2f },
-        { QSF_K_MIX_CONV, !attends, 1, channels * h->mix_conv, 0, 0.4f },
+        { QSF_K_MIX_IN, state, in, embd, 0, 0.2f },
+        { QSF_K_MIX_CONV, state, 1, channels * h->mix_conv, 0, 0.4f },
         { QSF_K_MIX_CONV_BIAS, mamba, 1, channels, 0, 0.1f },
         { QSF_K_MIX_STEP_BIAS, sums, 1, heads, -1, 0.3f },
         { QSF_K_MIX_DECAY, sums, 1, heads, -1, 0.1f }, { QSF_K_MIX_SKIP, mamba, 1, heads, 1, 0.1f },
         { QSF_K_MIX_GATE, delta, inner, embd, 0, 0.2f }, { QSF_K_MIX_BETA, delta, heads, embd, 0, 0.2f },
         { QSF_K_MIX_ALPHA, delta, heads, embd, 0, 0.2f },
         { QSF_K_MIX_NORM, sums, 1, delta ? h->mix_state : inner, 1, 0.1f },
-        { QSF_K_MIX_OUT, !attends, embd, inner, 0, 0.2f },
+        { QSF_K_MIX_OUT, state, embd, inner, 0, 0.2f },
         { QSF_K_ATTN_POST_NORM, o->post_norms, 1, embd, 1, 0.1f },
         { QSF_K_FFN_NORM, true, 1, embd, 1, 0.1f }, { QSF_K_FFN_NORM_BIAS, ln, 1, embd, 0, 0.1f },
         { QSF_K_FFN_GATE, h->gated, ff, embd, 0, 0.2f }, { QSF_K_FFN_UP, true, ff, embd, 0, 0.2f },

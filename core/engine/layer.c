@@ -15,6 +15,8 @@
 #include "engine/layer_embedding.h"
 #include "engine/mamba2.h"
 #include "engine/lora.h"
+#include "engine/mamba2_beside.h"
+#include "engine/matrix.h"
 #include "engine/short_conv.h"
 
 /* ---- what a layer can be made of: a new mixer or feed-forward is a file and a row ---- */
@@ -29,6 +31,8 @@ static const layer_part layer_mixers[QSF_N_MIXERS] = {
     [QSF_MIXER_ATTENTION] = { qsf_attention_run, 3, { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V } },
     [QSF_MIXER_SHORT_CONV] = { qsf_short_conv_run, 1, { QSF_K_MIX_IN } },
     [QSF_MIXER_MAMBA2] = { qsf_mamba2_run, 1, { QSF_K_MIX_IN } },
+    [QSF_MIXER_MAMBA2_BESIDE] = { qsf_mamba2_beside_run, 4,
+                                  { QSF_K_MIX_IN, QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V } },
     [QSF_MIXER_DELTA_NET] = { qsf_delta_net_run, 4,
                               { QSF_K_MIX_IN, QSF_K_MIX_GATE, QSF_K_MIX_BETA, QSF_K_MIX_ALPHA } },
 };

@@ -47,6 +47,14 @@ typedef enum qsf_arch_experts {
     QSF_EXPERTS_EACH            /* the length of what is everybody's is that of one of several */
 } qsf_arch_experts;
 
+/* What layers have. */
+typedef enum qsf_arch_layers {
+    QSF_LAYERS_BOTH,            /* a mixer, `mixer` where there are no heads of keys, and a feed-forward */
+    QSF_LAYERS_MIXER,           /* all have `mixer` and nothing else */
+    QSF_LAYERS_ONE,             /* a feed-forward where its length is not zero, else a mixer */
+    QSF_LAYERS_BESIDE           /* all have `mixer`, which has attention in it, and a feed-forward */
+} qsf_arch_layers;
+
 typedef struct qsf_arch {
     const char *name;           /* in GGUF files, and in qsf_hparams */
     uint8_t  norm, act;
@@ -61,6 +69,7 @@ typedef struct qsf_arch {
     float    attn_softcap, final_softcap;
     float    base_local;        /* rotary base of windowed layers; 0: they turn like the others */
     uint8_t  mixer;             /* qsf_mixer of layers without key and value heads; 0: there are none */
+    uint8_t  layers;            /* qsf_arch_layers */
     uint8_t  flow, qk_norm;     /* as in qsf_hparams, like the next one */
     uint32_t rope_skip;
     uint64_t has;               /* qsf_arch_has */

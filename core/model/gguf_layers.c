@@ -74,7 +74,8 @@ qsf_status qsf_gguf_layer_sizes(gguf *g, qsf_error *err)
     for (uint32_t i = 0; i < s->hp.n_layers; i++) {
         qsf_layer *l = &s->layers[i];
         if (!shared && qsf_layer_attends(l)) l->n_kv_heads = l->n_heads;
-        if ((!l->n_ff && !l->n_experts) || !l->n_heads || !l->n_kv_heads || l->n_heads % l->n_kv_heads)
+        const bool short_of = !l->n_ff && !l->n_experts && l->feed_forward != QSF_FEED_FORWARD_NONE;
+        if (short_of || !l->n_heads || !l->n_kv_heads || l->n_heads % l->n_kv_heads)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has %u heads, %u key and value heads and a "
                             "feed-forward length of %u, which this version cannot run", s->path, (unsigned)i,
                             (unsigned)l->n_heads, (unsigned)l->n_kv_heads, (unsigned)l->n_ff);

@@ -56,6 +56,26 @@ static qsf_status mixer_sizes(const gguf *g, qsf_hparams *hp, qsf_error *err)
     return qsf_gguf_u32(g, "%s.ssm.group_count", false, &hp->mix_groups, err);
 }
 
+/* Layers that are a mixer or a feed-forward. */
+static qsf_status single_parts(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    const gguf_kv *kv = qsf_gguf_find(g, "%s.feed_forward_length");
+    if (g->row->layers != QSF_LAYERS_MIXER && g->row->layers != QSF_LAYERS_ONE) return QSF_OK;
+    hp->feed_forwards = qsf_arena_array(g->s->arena, hp->n_layers, sizeof *hp->feed_forwards,
+                                        "feed-forwards", err);
+    if (!hp->feed_forwards) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < hp->n_layers; i++) {
+        int64_t len = 0;
+        if (g->row->layers == QSF_LAYERS_ONE && (!kv || !qsf_gguf_integer(kv, kv->array ? i : 0, &len)))
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: no feed-forward length for layer %u", g->s->path,
+                            (unsigned)i);
+        if (len) hp->mixers[i] = QSF_MIXER_NONE;
+        hp->feed_forwards[i] = !len ? QSF_FEED_FORWARD_NONE
+            : hp->gated ? QSF_FEED_FORWARD_GATED : QSF_FEED_FORWARD_PLAIN;
+    }
+    return QSF_OK;
+}
+
 qsf_status qsf_gguf_mixers(const gguf *g, qsf_error *err)
 {
     qsf_hparams *hp = &g->s->hp;
@@ -68,12 +88,13 @@ qsf_status qsf_gguf_mixers(const gguf *g, qsf_error *err)
     hp->mixers = qsf_arena_array(g->s->arena, hp->n_layers, sizeof *hp->mixers, "mixers", err);
     if (!hp->mixers) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < hp->n_layers; i++) {
-        bool without = false;
+        bool without = g->row->layers == QSF_LAYERS_MIXER || g->row->layers == QSF_LAYERS_BESIDE;
         if (g->row->has & QSF_HAS_INTERVAL) st = by_interval(g, i, &without, err);
-        else st = without_heads(g, i, &without, err);
+        else st = without ? QSF_OK : without_heads(g, i, &without, err);
         if (st) return st;
         hp->mixers[i] = without ? g->row->mixer : QSF_MIXER_ATTENTION;
     }
+    if ((st = single_parts(g, hp, err))) return st;
     hp->attn_gate = g->row->has & QSF_HAS_GATE ? 1 : 0;
     if (g->row->mixer == QSF_MIXER_DELTA_NET && (st = check_sections(g, err))) return st;
     return mixer_sizes(g, hp, err);

@@ -188,6 +188,7 @@ static const struct { const char *arch, *name; uint8_t kind; bool two; } gguf_al
     { "lfm2", "shortconv.conv.weight", QSF_K_MIX_CONV, false },
     { "lfm2", "shortconv.out_proj.weight", QSF_K_MIX_OUT, false },
     { "lfm2", "token_embd_norm.weight", QSF_K_OUTPUT_NORM, false },
+    { "falcon-h1", "ffn_norm", QSF_K_FFN_NORM, false },     /* its converter writes it so */
     { "qwen35", "attn_qkv.weight", QSF_K_MIX_IN, false },
     { "qwen35", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
 };
@@ -203,6 +204,9 @@ static const qsf_role *find_alias(const gguf *g, const qsf_layer *layer, gguf_te
     if (layer && layer->n_experts)
         for (size_t i = 0; i < QSF_ARRAY_LEN(shared); i++)
             if (gguf_text_is(name, shared[i].name)) return qsf_role_of(shared[i].kind);
+    /* A layer of one part has one norm. */
+    if (layer && layer->mixer == QSF_MIXER_NONE && gguf_text_is(name, "attn_norm.weight"))
+        return qsf_role_of(QSF_K_FFN_NORM);
     for (size_t i = 0; i < QSF_ARRAY_LEN(gguf_aliases); i++)
         if ((gguf_aliases[i].arch ? !strcmp(gguf_aliases[i].arch, g->arch)
                                   : g->s->hp.flow == QSF_FLOW_SUMS) &&

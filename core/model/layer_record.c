@@ -27,9 +27,9 @@ static void layer_mixer(qsf_layer *l, const qsf_hparams *hp)
         l->mix_inner = hp->mix_inner;
         l->mix_channels = hp->mix_inner + both;
         l->mix_in = l->mix_channels;
-        if (l->mixer == QSF_MIXER_MAMBA2) l->mix_in += hp->mix_inner + hp->mix_heads;
+        if (qsf_mixer_is_mamba2(l->mixer)) l->mix_in += hp->mix_inner + hp->mix_heads;
     }
-    l->mix_room = l->mix_in;
+    l->mix_room = l->mixer == QSF_MIXER_MAMBA2_BESIDE ? QSF_MAX(l->mix_in, hp->n_embd) : l->mix_in;
     if (l->mixer == QSF_MIXER_DELTA_NET)        /* gate, beta and alpha begin at whole tiles */
         l->mix_room += l->mix_inner + 2 * l->mix_heads + 3 * QSF_TILE_ROWS;
     l->state_bytes = ((l->mix_conv - 1) * l->mix_channels + l->mix_inner * l->mix_state) *
@@ -54,7 +54,7 @@ static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has mixer %u and feed-forward %u, which "
                             "this version cannot run", s->path, (unsigned)i, (unsigned)m, (unsigned)f);
         conv |= mixer_has_state(m);
-        sums |= m == QSF_MIXER_MAMBA2 || m == QSF_MIXER_DELTA_NET;
+        sums |= qsf_mixer_is_mamba2(m) || m == QSF_MIXER_DELTA_NET;
         delta |= m == QSF_MIXER_DELTA_NET;
     }
     if (conv && (hp->mix_conv < 2 || hp->mix_conv > QSF_MAX_MIX_CONV))
@@ -153,6 +153,7 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
         l.router_norm = hp->router_norm;
         l.router_scale = hp->router_scale;
     }
+    if (l.feed_forward == QSF_FEED_FORWARD_NONE) l.n_ff = 0;
     if (mixer_has_state(l.mixer)) layer_mixer(&l, hp);
     else if (hp->attn_gate) l.mix_room = 2 * l.n_heads * l.head_dim;
     layer_sharing(&l, hp, i, windowed);

@@ -17,6 +17,7 @@ typedef enum qsf_mixer {
     QSF_MIXER_SHORT_CONV, /* a gated convolution over a few positions (LFM2) */
     QSF_MIXER_MAMBA2,
     QSF_MIXER_DELTA_NET, /* a gated one (Qwen 3.5) */
+    QSF_MIXER_MAMBA2_BESIDE, /* it and attention, whose sum is taken (Falcon-H1) */
     QSF_N_MIXERS
 } qsf_mixer;
 /* What computes each position alone. */
@@ -69,7 +70,16 @@ typedef struct qsf_layer {
     bool     kv_read;               /* others read its own */
 } qsf_layer;
 
-static inline bool qsf_layer_attends(const qsf_layer *l) { return l->mixer == QSF_MIXER_ATTENTION; }
+/* Whether it has keys and values. */
+static inline bool qsf_layer_attends(const qsf_layer *l)
+{
+    return l->mixer == QSF_MIXER_ATTENTION || l->mixer == QSF_MIXER_MAMBA2_BESIDE;
+}
+/* Whether it is Mamba-2, alone or beside attention. */
+static inline bool qsf_mixer_is_mamba2(uint8_t mixer)
+{
+    return mixer == QSF_MIXER_MAMBA2 || mixer == QSF_MIXER_MAMBA2_BESIDE;
+}
 /* Whether it has keys and values of its own. */
 static inline bool qsf_layer_has_kv(const qsf_layer *l) { return qsf_layer_attends(l) && !l->kv_from; }
 

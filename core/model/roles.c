@@ -182,8 +182,9 @@ bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
     case QSF_WHEN_LAYER_EMBD: return layer->n_embd_layer != 0;
     case QSF_WHEN_MIXER:     return layer_has_mixer(layer);
     case QSF_WHEN_STATE: case QSF_WHEN_MAY_STATE: return layer_has_mixer(layer) && layer->mix_state;
-    case QSF_WHEN_MAMBA:     return layer->mixer == QSF_MIXER_MAMBA2;
+    case QSF_WHEN_MAMBA:     return qsf_mixer_is_mamba2(layer->mixer);
     case QSF_WHEN_DELTA:     return layer->mixer == QSF_MIXER_DELTA_NET;
+    case QSF_WHEN_ATTN_NORM: return layer->mixer != QSF_MIXER_NONE;
     case QSF_WHEN_FF: case QSF_WHEN_GATED: case QSF_WHEN_FFN_NORM: return layer_has_ffn(layer);
     default: break;
     }

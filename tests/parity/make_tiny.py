@@ -256,12 +256,15 @@ class Writer:
             """One for all layers, or one for each."""
             all_sizes = [e.get(name, m[name]) for e in m.get("each", [{}])]
             return all_sizes if len(set(all_sizes)) > 1 else all_sizes[0]
-        w.add_feed_forward_length(sizes("n_ff") if "each" in m else m["n_ff"] * m.get("ff_times", 1))
-        w.add_head_count(m["n_heads"])
         kinds = m.get("kinds")
-        w.add_head_count_kv([m["n_kv_heads"] * (k == "a") for k in kinds]
-                            if kinds and "d" not in kinds else sizes("n_kv_heads"))
-        layered = m["arch"] == "gpt2" or m.get("norm") == "layer"
+        bare = m.get("one_part") and "a" not in kinds       # neither attention nor feed-forwards
+        w.add_feed_forward_length(0 if bare else [m["n_ff"] * (k == "f") for k in kinds] if "one_part" in m
+                                  else sizes("n_ff") if "each" in m else m["n_ff"] * m.get("ff_times", 1))
+        w.add_head_count(0 if bare else m["n_heads"])
+        if not bare:
+            w.add_head_count_kv([m["n_kv_heads"] * (k == "a") for k in kinds]
+                                if kinds and not set("db") & set(kinds) else sizes("n_kv_heads"))
+        layered = m["arch"] in ("gpt2", "nemotron_h") or m.get("norm") == "layer"
         w.add_layer_norm_eps(1e-5) if layered else w.add_layer_norm_rms_eps(1e-5)
         if "head_dim" in m:
             w.add_key_length(m["head_dim"])
@@ -379,9 +382,9 @@ class Writer:
         self.matrix(b + "ffn_down_shexp.weight", m["n_embd"], shared, 1.5)
         if x.get("gate"): self.vector(b + "ffn_gate_inp_shexp.weight", m["n_embd"], 0, 0.3)
 
-    def norm(self, name, mean=1.0):
+    def norm(self, name, mean=1.0, bare=False):
         if self.m.get("no_norms"): return
-        self.vector(name + ".weight", self.m["n_embd"], mean, 0.3 * mean)
+        self.vector(name if bare else name + ".weight", self.m["n_embd"], mean, 0.3 * mean)
         if self.m["arch"] == "gpt2" or self.m.get("norm_bias"):
             self.vector(name + ".bias", self.m["n_embd"], 0, 0.2)
 
@@ -410,9 +413,13 @@ class Writer:
             self.norm(b + "attn_norm")
         if self.m.get("two_norms"): self.norm(b + "attn_norm_2")
         kind = self.m["kinds"][i] if "kinds" in self.m else "a"
-        {"a": self.attention, "d": self.delta_net, "c": self.short_conv, "m": self.mamba2}[kind](b)
+        for part in "am" if kind == "b" else kind:
+            {"a": self.attention, "d": self.delta_net, "c": self.short_conv, "m": self.mamba2,
+             "f": self.ffn}[part](b)
+        if self.m.get("one_part"): return
         if post: self.norm(b + "post_attention_norm", large)
-        if flow == "serial": self.norm(b + self.m.get("ffn_norm", "ffn_norm"))
+        if flow == "serial":
+            self.norm(b + self.m.get("ffn_norm", "ffn_norm"), bare=self.m["arch"] == "falcon-h1")
         if flow == "sums": self.norm(b + "attn_output_norm")
         self.experts(b) if i >= self.m.get("experts", {"first": i + 1}).get("first", 0) else self.ffn(b)
         if flow == "sums": self.norm(b + "layer_output_norm")

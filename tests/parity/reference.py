@@ -44,12 +44,13 @@ QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
 OTHERS = {"smollm3", "granite", "minicpm", "mistral3", "arcee", "ernie4_5", "internlm2", "seed_oss",
           "hunyuan-dense", "glm4", "olmo2", "exaone4", "apertus", "qwen", "baichuan", "stablelm",
           "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo", "nemotron", "mpt",
-          "bloom", "granitemoe", "ernie4_5-moe", "lfm2", "granitehybrid", "qwen35"}
+          "bloom", "granitemoe", "ernie4_5-moe", "lfm2", "granitehybrid", "qwen35", "mamba2",
+          "nemotron_h", "falcon-h1"}
 LAYER_NORM = {"gpt2", "stablelm", "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo",
               "nemotron", "mpt", "bloom"}
 GELU = {"gpt2", "gemma2", "gemma3", "gemma4", "starcoder2", "phi2", "falcon", "gptneox", "mpt", "bloom"}
-RELU2 = {"bitnet-25", "bitnet-b1.58", "arcee", "nemotron"}
-UNMOVED = {"gpt2", "mpt", "bloom"}          # nothing is rotated
+RELU2 = {"bitnet-25", "bitnet-b1.58", "arcee", "nemotron", "nemotron_h"}
+UNMOVED = {"gpt2", "mpt", "bloom", "nemotron_h"}          # nothing is rotated
 # norms of queries and keys that are one over all heads, and such that come behind the rotation
 ALL_HEADS, AFTERWARDS = {"olmo2", "mpt", "olmoe"}, {"hunyuan-dense"}
 # what these names stand for elsewhere
@@ -59,11 +60,13 @@ RENAMED = {"lfm2": CONV, "qwen35": {"attn_qkv": "ssm_in", "post_attention_norm":
             "seed_oss": {"post_attention_norm": "ffn_norm"},
            "glm4moe": {"post_attention_norm": "ffn_norm"}, "gpt-oss": {"post_attention_norm": "ffn_norm"},
            "falcon": {"attn_norm": "ffn_norm", "attn_norm_2": "attn_norm"}}
-HALVES = {"lfm2", "qwen35", "gemma4",
+HALVES = {"lfm2", "qwen35", "gemma4", "falcon-h1",
           "seed_oss", "hunyuan-dense", "olmo2", "exaone4", "apertus", "qwen", "stablelm", "starcoder2",
           "phi2", "falcon", "gptneox", "nemotron", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "bitnet",
           "bitnet-25", "bitnet-b1.58", "qwen2vl", "qwen3vl", "qwen2moe", "qwen3moe", "olmoe",
           "glm4moe", "bailingmoe2", "gpt-oss"}
+# a layer is a mixer or a feed-forward
+ONE_PART = {"mamba2", "nemotron_h"}
 # the weights of chosen experts are made to have the sum 1
 NORMED_EXPERTS = {"llama", "qwen3moe", "granitemoe", "ernie4_5-moe", "gpt-oss"}
 
@@ -140,7 +143,7 @@ class Model:
                                                     g("attention.head_count"))
         self.n_kv_heads = g("attention.head_count_kv", self.n_heads)
         if isinstance(self.n_kv_heads, list): self.n_kv_heads = max(self.n_kv_heads)
-        self.head_dim = g("attention.key_length", self.n_embd // self.n_heads)
+        self.head_dim = g("attention.key_length", self.n_embd // max(self.n_heads, 1))
         self.eps = g("attention.layer_norm_rms_epsilon", g("attention.layer_norm_epsilon"))
         self.gelu = gelu
 
@@ -153,6 +156,9 @@ class Model:
             last = stem[len(block):]
             return f"{block}{names[last]}.{end}" if last in names else name
         self.tensors = {new(k): t for k, t in self.tensors.items()}
+        if self.arch == "falcon-h1":                         # its converter leaves the end out
+            self.tensors = {k + ".weight" if k.endswith("ffn_norm") else k: t
+                            for k, t in self.tensors.items()}
 
     def get(self, key, default=None):
         return self.kv.get(f"{self.arch}.{key}", default)
@@ -389,6 +395,7 @@ class Model:
     def mix(self, x, layer, n_ctx):
         b = f"blk.{layer}."
         if b + "ssm_in.weight" not in self.tensors: return self.attention(x, layer, n_ctx)
+        if self.arch == "falcon-h1": return self.mamba2(x, b) + self.attention(x, layer, n_ctx)
         mixers = {"lfm2": self.short_conv, "qwen35": self.delta_net}
         return mixers.get(self.arch, self.mamba2)(x, b)
 
@@ -461,6 +468,9 @@ class Model:
         def behind(y, name):
             if has(name): y = self.norm(y, b + name)
             return y * F(self.get("residual_scale", 1.0))
+        if self.arch in ONE_PART:
+            normed = before(x, "attn_norm" if has("attn_norm") else "ffn_norm")
+            return x + (self.ffn(normed, b) if has("ffn_up") else self.mix(normed, i, n_ctx))
         normed = before(x, "attn_norm")
         y = behind(self.mix(normed, i, n_ctx), "post_attention_norm")
         # both on the layer's input, by one norm or by two

@@ -220,6 +220,7 @@ def check_files(r):
         for packing in (1, 0): check_outliers(r, kind, packing, ids)
     for source in ("llama", "gemma3", "gpt2"): check_embedding_clusters(r, source, ids)
     for source, m in make_tiny.others(): check_described(r, source, m["c"], ids)
+    for source, m in make_tiny.hybrids(): check_described(r, source, m["c"], ids)
     for source, m in make_tiny.mixtures(): check_mixture(r, source, m["c"], ids)
     for source, m in make_tiny.gemmas(): check_described(r, source, m["c"], ids)
     check_table(r, ids)

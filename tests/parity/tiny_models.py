@@ -10,7 +10,8 @@ SMALL = dict(arch="llama", n_embd=64, n_layers=3, n_heads=4, n_kv_heads=2, n_ff=
 WIDE = dict(SMALL, n_embd=256, n_layers=2, n_ff=512)
 
 def hybrids():
-    """Layers with other mixers than attention; kinds: one letter a layer, a: attention."""
+    """Layers with other mixers than attention; kinds: one letter a layer, a: attention.  one_part: a layer is
+    a mixer or a feed-forward (f)."""
     odd = dict(SMALL, n_embd=72, n_heads=6, n_kv_heads=2, n_ff=140, n_layers=5)
     yield "lfm2", dict(odd, arch="lfm2", tied=True, qk_norm="head", kinds="ccaca", final="token_embd_norm",
                        kv={"shortconv.l_cache": 3, "rope.freq_base": 1e6})
@@ -27,6 +28,16 @@ def hybrids():
                          attn_gate=True, ffn_norm="post_attention_norm", sections=[3, 2, 2, 0],
                          kv={"rope.dimension_count": 14, "full_attention_interval": 3,
                              **ssm(84, 6, 3, 14)})
+
+    bare = dict(odd, kinds="mmm", n_layers=3, one_part=True)
+    yield "mamba2", dict(bare, arch="mamba2", tied=True, kv=ssm(144, 9, 3, 20))
+    yield "mamba2-q8_0", dict(bare, arch="mamba2", n_embd=96, type=Q.Q8_0, one=True, kv=ssm(192, 6, 1, 16))
+    yield "nemotron_h", dict(bare, arch="nemotron_h", kinds="mfamfa", n_layers=6, gated=False, head_dim=20,
+                             kv=ssm(126, 9, 3, 20))
+    yield "falcon-h1", dict(odd, arch="falcon-h1", kinds="bbb", n_layers=3, head_dim=20, no_ssm_norm=True,
+                            kv={"rope.freq_base": 1e6, **ssm(100, 5, 1, 20)})
+    yield "falcon-h1-norm", dict(odd, arch="falcon-h1", kinds="bb", n_layers=2, tied=True, one=True,
+                                 kv=ssm(144, 6, 2, 18))
 
 def ssm(inner, heads, groups, state, conv=4):
     return {"ssm.conv_kernel": conv, "ssm.inner_size": inner, "ssm.state_size": state,
