@@ -220,7 +220,8 @@ def check_files(r):
         for packing in (1, 0): check_outliers(r, kind, packing, ids)
     for source in ("llama", "gemma3", "gpt2"): check_embedding_clusters(r, source, ids)
     for source, m in make_tiny.others(): check_described(r, source, m["c"], ids)
-    for source, m in make_tiny.mixtures(): check_mixture(r, source, m["c"], ids)
+    for source, m in (*make_tiny.mixtures(), *make_tiny.later_mixtures()):
+        check_mixture(r, source, m["c"], ids)
 
 def check_described(r, source, n_ctx, ids):
     """What a QSF file says of an architecture is what the GGUF file said."""
