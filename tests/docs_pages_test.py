@@ -89,7 +89,8 @@ DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D or 2 H D", KV
             SUMS="H D", Q_NORM="D or H D", K_NORM="D or Hkv D", FF="F", HEADS="H", EXPERTS="X",
             EXPERT_FF="Fx", EXPERTS_FF="X Fx", EXPERTS_EMBD="X E", TYPES="types", CLASSES="classes",
             DENSE="dense", TABLE="L P", LAYER_EMBD="P", MIX_IN="M", MIX="I", CHANNELS="C", CONV="C T",
-            MIX_HEADS="S", MIX_NORM="I or I / S")
+            MIX_HEADS="S", MIX_NORM="I or I / S",
+            BETAS="S or 2 S")
 WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="where X",
             LEARNED_POS="where positions are learned",
             UNTIED="where not tied",
@@ -101,6 +102,7 @@ WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="
             ATTENTION="where the mixer has attention", MIXER="where the mixer has state",
             STATE="where the mixer has sums", MAY_STATE="", MAMBA="where the mixer is Mamba-2, alone or not",
             DELTA="where the mixer is a delta net",
+            ALPHA="where the mixer is a delta net without `mix.neighbours`",
             KEYS="where the mixer has attention with keys of its own",
             LAYER_EMBD="where `embd.per_layer` is not 0", MAY_LAYER="")
 

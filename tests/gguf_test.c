@@ -158,7 +158,9 @@ static qsf_hparams hp_of(const qsf_arch *a, bool tied)
                           .n_ff = a->has & QSF_HAS_HALF_FF ? TINY_FF / 2 : TINY_FF,
                           .norm = a->norm, .flow = a->flow, .qk_norm = a->qk_norm,
                           .n_ctx_train = TINY_CTX, .gated = a->gated,
-                          .attn_gate = a->has & QSF_HAS_GATE ? 1 : 0, .learned_pos = a->learned_pos,
+                          .attn_gate = a->has & QSF_HAS_GATE ? 1 : 0,
+                          .mix_neighbours = a->has & QSF_HAS_NEIGHBOURS ? 1 : 0,
+                          .learned_pos = a->learned_pos,
                           .n_token_types = more & QSF_KIND_MORE(TOKEN_TYPES) ? 2 : 0,
                           .n_classes = more & QSF_KIND_MORE(CLS_OUT_BIAS) ? 3 : 0,
                           .n_between = more & QSF_KIND_MORE(DENSE_2) ? 5 : 0, .tied = tied,
@@ -235,11 +237,11 @@ static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
     return (a->has & QSF_HAS_MAY_PARALLEL && role->kind == QSF_K_FFN_NORM) ||
            (a->has & QSF_HAS_LOOSE_POS && role->kind == QSF_K_POS_EMBD) ||
            /* there the final norm has this name */
-           (!strcmp(a->name, "lfm2") && role->kind == QSF_K_TOKEN_NORM) ||
+           (!strncmp(a->name, "lfm2", 4) && role->kind == QSF_K_TOKEN_NORM) ||
            (a->layers == QSF_LAYERS_ONE && role->kind == QSF_K_ATTN_NORM) ||
            /* there it is FFN_NORM */
-           ((!strcmp(a->name, "seed_oss") || !strcmp(a->name, "qwen35") || !strcmp(a->name, "glm4moe") ||
-             !strcmp(a->name, "gpt-oss")) &&
+           ((!strcmp(a->name, "seed_oss") || a->mixer == QSF_MIXER_DELTA_NET ||
+             !strcmp(a->name, "glm4moe") || !strcmp(a->name, "gpt-oss")) &&
             role->kind == QSF_K_ATTN_POST_NORM);
 }
 

@@ -4,7 +4,7 @@
  *
  * A head's sums S [values][keys] become S * decay, then S + beta (v - S k) k; the head gives S q.
  * A row is queries and keys of all groups, values of all heads; then, each from a whole tile on,
- * the gate, beta and alpha. */
+ * the gate, beta and alpha, which may be of one matrix. */
 #include "engine/delta_net.h"
 #include "engine/mixer.h"
 
@@ -36,14 +36,17 @@ static void norm_groups(void *arg, uint32_t thread, uint32_t piece)
 static void correct_head(const qsf_pass *p, size_t r, size_t head)
 {
     const qsf_layer *l = p->layer;
-    const size_t n = l->mix_state, groups = l->mix_groups, group = head % groups;
+    const size_t n = l->mix_state, groups = l->mix_groups, share = l->mix_heads / groups;
+    const size_t group = l->mix_neighbours ? head / share : head % groups;
     const float *row = p->b->mix + r * p->b->ld_mix, *q = row + group * n, *k = q + groups * n;
     const float *v = row + 2 * groups * n + head * n;
     const float *betas = row + qsf_mixer_columns(p, QSF_K_MIX_IN) + qsf_mixer_columns(p, QSF_K_MIX_GATE);
-    const float *alphas = betas + qsf_mixer_columns(p, QSF_K_MIX_BETA);
-    const float step = qsf_softplus(alphas[head] + p->w->v[QSF_K_MIX_STEP_BIAS][head]);
+    /* a group's betas, then its alphas, where one matrix has both */
+    const size_t at_beta = l->mix_neighbours ? head + group * share : head;
+    const size_t to_alpha = l->mix_neighbours ? share : qsf_mixer_columns(p, QSF_K_MIX_BETA);
+    const float step = qsf_softplus(betas[at_beta + to_alpha] + p->w->v[QSF_K_MIX_STEP_BIAS][head]);
     const float keep = (float)exp(step * p->w->v[QSF_K_MIX_DECAY][head]);
-    const float beta = 1 / (1 + (float)exp(-betas[head]));
+    const float beta = 1 / (1 + (float)exp(-betas[at_beta]));
     const size_t at = (size_t)(l->mix_conv - 1) * l->mix_channels + head * n * n;
     const float *before = qsf_mixer_before(p, r) + at;
     float *after = qsf_mixer_after(p, r) + at, *y = p->b->att + r * p->b->ld_q + head * n;

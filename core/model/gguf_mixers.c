@@ -96,6 +96,7 @@ qsf_status qsf_gguf_mixers(const gguf *g, qsf_error *err)
     }
     if ((st = single_parts(g, hp, err))) return st;
     hp->attn_gate = g->row->has & QSF_HAS_GATE ? 1 : 0;
+    hp->mix_neighbours = g->row->has & QSF_HAS_NEIGHBOURS ? 1 : 0;
     if (g->row->mixer == QSF_MIXER_DELTA_NET && (st = check_sections(g, err))) return st;
     return mixer_sizes(g, hp, err);
 }

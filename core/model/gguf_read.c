@@ -191,7 +191,17 @@ static const struct { const char *arch, *name; uint8_t kind; bool two; } gguf_al
     { "falcon-h1", "ffn_norm", QSF_K_FFN_NORM, false },     /* its converter writes it so */
     { "qwen35", "attn_qkv.weight", QSF_K_MIX_IN, false },
     { "qwen35", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
+    { "qwen3next", "attn_qkv.weight", QSF_K_MIX_IN, false },
+    { "qwen3next", "ssm_ba.weight", QSF_K_MIX_BETA, false },
+    { "qwen3next", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
 };
+
+/* Whether an alias is for the architecture: what it is called with experts counts, too. */
+static bool alias_is_of(const char *alias, const char *arch)
+{
+    const size_t n = strlen(alias);
+    return strlen(arch) >= n && !memcmp(alias, arch, n) && (!arch[n] || !strcmp(arch + n, "moe"));
+}
 
 /* layer: NULL for what is outside of layers. */
 static const qsf_role *find_alias(const gguf *g, const qsf_layer *layer, gguf_text name)
@@ -208,7 +218,7 @@ static const qsf_role *find_alias(const gguf *g, const qsf_layer *layer, gguf_te
     if (layer && layer->mixer == QSF_MIXER_NONE && gguf_text_is(name, "attn_norm.weight"))
         return qsf_role_of(QSF_K_FFN_NORM);
     for (size_t i = 0; i < QSF_ARRAY_LEN(gguf_aliases); i++)
-        if ((gguf_aliases[i].arch ? !strcmp(gguf_aliases[i].arch, g->arch)
+        if ((gguf_aliases[i].arch ? alias_is_of(gguf_aliases[i].arch, g->arch)
                                   : g->s->hp.flow == QSF_FLOW_SUMS) &&
             gguf_text_is(name, gguf_aliases[i].name) &&
             (!gguf_aliases[i].two || g->s->hp.flow == QSF_FLOW_PARALLEL_NORMS))

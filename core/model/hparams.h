@@ -90,6 +90,9 @@ typedef struct qsf_hparams {
     uint32_t mix_inner;           /* columns of what the mixer computes */
     uint32_t mix_state;           /* numbers that each of these keeps */
     uint32_t mix_heads, mix_groups; /* that share a decay; that share what is written and read */
+    /* 1: heads of a delta net that share a group lie side by side, and one matrix has betas and
+     * alphas, group by group; 0: every mix_groups-th head shares one */
+    uint8_t  mix_neighbours;
     /* Gemma's later ones. */
     uint32_t head_dim_local, rope_dim_local;        /* of windowed layers; 0: as the others */
     uint32_t n_kv_shared;         /* layers, the last ones, that read keys and values of one before them */

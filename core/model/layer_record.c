@@ -19,6 +19,7 @@ static void layer_mixer(qsf_layer *l, const qsf_hparams *hp)
     l->mix_state = hp->mix_state;
     l->mix_heads = hp->mix_heads;
     l->mix_groups = hp->mix_groups;
+    l->mix_neighbours = hp->mix_neighbours;
     if (l->mixer == QSF_MIXER_SHORT_CONV) {
         l->mix_inner = l->mix_channels = hp->n_embd;
         l->mix_in = 3 * hp->n_embd;

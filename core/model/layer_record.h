@@ -63,7 +63,7 @@ typedef struct qsf_layer {
     uint32_t mix_in, mix_inner;     /* columns that the mixer is given, and that it makes of them */
     uint32_t mix_channels;          /* of its convolution */
     uint32_t mix_room;              /* columns of the buffer of what it is given */
-    uint8_t  attn_gate;             /* as in qsf_hparams, like the next ones */
+    uint8_t  attn_gate, mix_neighbours;     /* as in qsf_hparams, like the next ones */
     bool     v_norm;
     uint32_t n_embd_layer;
     uint32_t kv_from;               /* 1 + the layer whose keys and values it reads; 0: it has its own */

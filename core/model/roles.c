@@ -44,8 +44,8 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     ROLE(LAYER, MIX_DECAY, ADD, ONE, MIX_HEADS, STATE, "ssm_a", "ssm_a", NULL),
     ROLE(LAYER, MIX_SKIP, ADD, ONE, MIX_HEADS, MAMBA, "ssm_d", "ssm_d", NULL),
     MATRIX(LAYER, MIX_GATE, MIX, EMBD, DELTA, "attn_gate", NULL),
-    MATRIX(LAYER, MIX_BETA, MIX_HEADS, EMBD, DELTA, "ssm_beta", NULL),
-    MATRIX(LAYER, MIX_ALPHA, MIX_HEADS, EMBD, DELTA, "ssm_alpha", NULL),
+    MATRIX(LAYER, MIX_BETA, BETAS, EMBD, DELTA, "ssm_beta", NULL),
+    MATRIX(LAYER, MIX_ALPHA, MIX_HEADS, EMBD, ALPHA, "ssm_alpha", NULL),
     NORM(LAYER, MIX_NORM, MIX_NORM, MAY_STATE, "ssm_norm", NULL),
     MATRIX(LAYER, MIX_OUT, EMBD, MIX, MIXER, "ssm_out", NULL),
     NORM(LAYER, ATTN_POST_NORM, EMBD, SUMS, "post_attention_norm", "post_attention_layernorm.weight"),
@@ -155,6 +155,7 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
     case QSF_DIM_CHANNELS: return l->mix_channels;
     case QSF_DIM_CONV:  return (uint64_t)l->mix_channels * l->mix_conv;
     case QSF_DIM_MIX_HEADS: return l->mix_heads;
+    case QSF_DIM_BETAS: return (uint64_t)l->mix_heads * (l->mix_neighbours ? 2 : 1);
     case QSF_DIM_MIX_NORM:
         return l->mixer == QSF_MIXER_DELTA_NET ? l->mix_inner / l->mix_heads : l->mix_inner;
     case QSF_DIM_ONE:   break;
@@ -185,6 +186,7 @@ bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
     case QSF_WHEN_MAMBA:     return qsf_mixer_is_mamba2(layer->mixer);
     case QSF_WHEN_DELTA:     return layer->mixer == QSF_MIXER_DELTA_NET;
     case QSF_WHEN_ATTN_NORM: return layer->mixer != QSF_MIXER_NONE;
+    case QSF_WHEN_ALPHA:     return layer->mixer == QSF_MIXER_DELTA_NET && !layer->mix_neighbours;
     case QSF_WHEN_FF: case QSF_WHEN_GATED: case QSF_WHEN_FFN_NORM: return layer_has_ffn(layer);
     default: break;
     }
@@ -216,7 +218,8 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
     case QSF_WHEN_TYPES:       return hp->n_token_types != 0;
     case QSF_WHEN_DENSE:       return hp->n_between != 0;
     case QSF_WHEN_ATTENTION: case QSF_WHEN_MIXER: case QSF_WHEN_STATE:
-    case QSF_WHEN_MAMBA: case QSF_WHEN_DELTA: case QSF_WHEN_KEYS: return layer != NULL;
+    case QSF_WHEN_MAMBA: case QSF_WHEN_DELTA: case QSF_WHEN_ALPHA: case QSF_WHEN_KEYS:
+        return layer != NULL;
     case QSF_WHEN_LAYER_EMBD:  return hp->n_embd_layer != 0;
     case QSF_WHEN_MAY_STATE: case QSF_WHEN_MAY_LAYER: case QSF_WHEN_IT_IS: break;
     }

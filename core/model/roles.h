@@ -34,6 +34,7 @@ typedef enum qsf_dim {
     QSF_DIM_CHANNELS, /* of its convolution */
     QSF_DIM_CONV, /* weights of its convolution: a row of them for each channel */
     QSF_DIM_MIX_HEADS,
+    QSF_DIM_BETAS, /* one for each of these, or an alpha with each */
     QSF_DIM_MIX_NORM
 } qsf_dim;
 
@@ -58,7 +59,8 @@ typedef enum qsf_when {
     QSF_WHEN_STATE, /* ... one with sums in its state, ... */
     QSF_WHEN_MAY_STATE, /* ... one with sums, which may do without, ... */
     QSF_WHEN_MAMBA, /* ... Mamba-2, ... */
-    QSF_WHEN_DELTA, /* ... a delta net */
+    QSF_WHEN_DELTA, /* ... a delta net, ... */
+    QSF_WHEN_ALPHA, /* ... one whose alphas are a matrix of their own, ... */
     QSF_WHEN_KEYS, /* attention with keys of its own */
     QSF_WHEN_LAYER_EMBD, /* tokens have a row for each layer, ... */
     QSF_WHEN_MAY_LAYER /* ... and what may be there then */

@@ -16,7 +16,7 @@ from gguf import GGMLQuantizationType as Q, GGUFWriter, dequantize, quantize
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 import gguf_types       # the types that the package lacks
 import gguf_raw
-from tiny_models import SMALL, WIDE, bitnets, encoders, gemmas, hybrids, mixtures, others
+from tiny_models import SMALL, WIDE, bitnets, encoders, gemmas, hybrids, later_mixtures, mixtures, others
 
 N_VOCAB, N_SPECIAL = 300, 3
 
@@ -205,6 +205,7 @@ def models(also_encoders=False):
     if also_encoders:
         out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(encoders(), 3001)})
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(hybrids(), 3001)})
+    out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(later_mixtures(), 5001)})
     return out
 
 class Writer:
@@ -344,8 +345,10 @@ class Writer:
         self.vector(b + "ssm_conv1d.weight", wide * taps, 0, 0.6, taps)
         self.vector(b + "ssm_dt.bias", heads, -1.5, 0.5)
         self.vector(b + "ssm_a", heads, -1.0, 0.4)
-        self.matrix(b + "ssm_beta.weight", heads, m["n_embd"], 1.0)
-        self.matrix(b + "ssm_alpha.weight", heads, m["n_embd"], 1.0)
+        if m["arch"] == "qwen3next": self.matrix(b + "ssm_ba.weight", 2 * heads, m["n_embd"], 1.0)
+        else:
+            self.matrix(b + "ssm_beta.weight", heads, m["n_embd"], 1.0)
+            self.matrix(b + "ssm_alpha.weight", heads, m["n_embd"], 1.0)
         self.vector(b + "ssm_norm.weight", inner // heads, 1.0, 0.3)
         self.matrix(b + "ssm_out.weight", m["n_embd"], inner, 1.5)
 

@@ -56,11 +56,13 @@ ALL_HEADS, AFTERWARDS = {"olmo2", "mpt", "olmoe"}, {"hunyuan-dense"}
 # what these names stand for elsewhere
 CONV = {"shortconv.in_proj": "ssm_in", "shortconv.conv": "ssm_conv1d", "shortconv.out_proj": "ssm_out",
         "token_embd_norm": "output_norm"}
-RENAMED = {"lfm2": CONV, "qwen35": {"attn_qkv": "ssm_in", "post_attention_norm": "ffn_norm"},
+DELTA = {"attn_qkv": "ssm_in", "post_attention_norm": "ffn_norm"}
+RENAMED = {"lfm2": CONV, "lfm2moe": CONV, "qwen35": DELTA, "qwen35moe": DELTA,
+           "qwen3next": {**DELTA, "ssm_ba": "ssm_beta"},
             "seed_oss": {"post_attention_norm": "ffn_norm"},
            "glm4moe": {"post_attention_norm": "ffn_norm"}, "gpt-oss": {"post_attention_norm": "ffn_norm"},
            "falcon": {"attn_norm": "ffn_norm", "attn_norm_2": "attn_norm"}}
-HALVES = {"lfm2", "qwen35", "gemma4", "falcon-h1",
+HALVES = {"lfm2", "qwen35", "gemma4", "falcon-h1", "lfm2moe", "qwen35moe", "qwen3next",
           "seed_oss", "hunyuan-dense", "olmo2", "exaone4", "apertus", "qwen", "stablelm", "starcoder2",
           "phi2", "falcon", "gptneox", "nemotron", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "bitnet",
           "bitnet-25", "bitnet-b1.58", "qwen2vl", "qwen3vl", "qwen2moe", "qwen3moe", "olmoe",
@@ -68,7 +70,9 @@ HALVES = {"lfm2", "qwen35", "gemma4", "falcon-h1",
 # a layer is a mixer or a feed-forward
 ONE_PART = {"mamba2", "nemotron_h"}
 # the weights of chosen experts are made to have the sum 1
-NORMED_EXPERTS = {"llama", "qwen3moe", "granitemoe", "ernie4_5-moe", "gpt-oss"}
+NORMED_EXPERTS = {"llama", "qwen3moe", "granitemoe", "ernie4_5-moe", "gpt-oss", "lfm2moe",
+                  "granitehybrid", "qwen35moe", "qwen3next"}
+GATED_QUERIES = {"qwen35", "qwen35moe", "qwen3next"}
 
 
 def rms_norm(x, weight, eps):
@@ -297,7 +301,7 @@ class Model:
         b, n = f"blk.{layer}.", len(x)
         q, k, v = self.qkv(x, b)
         gate = None
-        if self.arch == "qwen35":           # [heads][query, gate]
+        if self.arch in GATED_QUERIES:      # [heads][query, gate]
             q, gate = np.split(q.reshape(n, self.n_heads, -1), 2, axis=-1)
         normed = b + "attn_q_norm.weight" in self.tensors and self.arch not in ALL_HEADS
         def norms(q, k): return self.norm_heads(q, b + "attn_q_norm"), self.norm_heads(k, b + "attn_k_norm")
@@ -374,14 +378,20 @@ class Model:
         inner, state, heads, groups = (self.get("ssm." + k) for k in (
             "inner_size", "state_size", "time_step_rank", "group_count"))
         z, n = self.linear(x, b + "attn_gate"), len(x)
-        beta = 1 / (1 + np.exp(-self.linear(x, b + "ssm_beta").astype(np.float64)))
-        step = softplus(self.linear(x, b + "ssm_alpha") + self.w(b + "ssm_dt.bias").reshape(-1))
+        if self.arch == "qwen3next":        # [groups][betas, alphas], heads of a group side by side
+            beta, alpha = (t.reshape(n, heads) for t in np.split(
+                self.linear(x, b + "ssm_beta").reshape(n, groups, -1), 2, axis=-1))
+        else: beta, alpha = self.linear(x, b + "ssm_beta"), self.linear(x, b + "ssm_alpha")
+        beta = 1 / (1 + np.exp(-beta.astype(np.float64)))
+        step = softplus(alpha + self.w(b + "ssm_dt.bias").reshape(-1))
         keep = np.exp(step * self.w(b + "ssm_a").reshape(-1))
         q, k, v = np.split(silu(self.convolve(self.linear(x, b + "ssm_in"), b)),
                            [groups * state, 2 * groups * state], axis=-1)
         def unit(t):
             t = t.reshape(n, groups, state).astype(np.float64)
-            return np.tile(t / np.sqrt((t * t).sum(-1, keepdims=True) + self.eps), (1, heads // groups, 1))
+            t = t / np.sqrt((t * t).sum(-1, keepdims=True) + self.eps)
+            return (np.repeat(t, heads // groups, axis=1) if self.arch == "qwen3next"
+                    else np.tile(t, (1, heads // groups, 1)))
         q, k, v = unit(q) / math.sqrt(state), unit(k), v.reshape(n, heads, -1)
         sums, y = np.zeros((heads, v.shape[-1], state)), np.zeros(v.shape)
         for i in range(n):
@@ -396,8 +406,8 @@ class Model:
         b = f"blk.{layer}."
         if b + "ssm_in.weight" not in self.tensors: return self.attention(x, layer, n_ctx)
         if self.arch == "falcon-h1": return self.mamba2(x, b) + self.attention(x, layer, n_ctx)
-        mixers = {"lfm2": self.short_conv, "qwen35": self.delta_net}
-        return mixers.get(self.arch, self.mamba2)(x, b)
+        if self.arch in GATED_QUERIES: return self.delta_net(x, b)
+        return (self.short_conv if self.arch.startswith("lfm2") else self.mamba2)(x, b)
 
     def xielu(self, x, layer):
         return xielu(x, *(self.kv["xielu." + k][layer] for k in ("alpha_p", "alpha_n", "beta", "eps")))

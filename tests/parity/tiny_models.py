@@ -173,6 +173,31 @@ def mixtures():
     yield "gpt-oss-mxfp4", dict(oss, n_embd=64, n_heads=4, head_dim=16, n_ff=32, type=Q.Q8_0, kv={
         **oss["kv"], "expert_feed_forward_length": 32}, experts=dict(oss["experts"], ff=32, type=Q.MXFP4))
 
+def later_mixtures():
+    """Experts beside mixers with state, and beside other attention."""
+    def moe(arch, n, used, ff, shared=0, kv={}, **more):
+        keys = {"expert_count": n, "expert_used_count": used, "expert_feed_forward_length": ff,
+                **({"expert_shared_feed_forward_length": shared} if shared else {}), **kv}
+        each = dict(dict(n=n, ff=ff, shared=shared), **more.pop("experts", {}))
+        sizes = dict(n_embd=72, n_heads=6, n_kv_heads=2, n_ff=ff)
+        return {**SMALL, **sizes, **more, "arch": arch, "kv": keys, "experts": each}
+    delta = dict(n_heads=4, head_dim=20, n_layers=4, kinds="ddad", qk_norm="head", attn_gate=True,
+                 ffn_norm="post_attention_norm", experts=dict(gate=True))
+    keys = {"rope.dimension_count": 14, "full_attention_interval": 3, **ssm(84, 6, 3, 14)}
+    yield "qwen35moe", moe("qwen35moe", 7, 3, 22, 30, **delta, tied=True, sections=[3, 2, 2, 0], kv=keys)
+    yield "qwen3next", moe("qwen3next", 9, 4, 18, 26, **delta, kv=keys)
+    yield "qwen35-nextn", dict(SMALL, arch="qwen35", n_embd=72, n_ff=140, n_layers=2, n_heads=4, n_kv_heads=2,
+                               head_dim=20, kinds="daa", qk_norm="head", attn_gate=True, nextn=1, one=True,
+                               ffn_norm="post_attention_norm", sections=[3, 2, 2, 0],
+                               kv={**keys, "full_attention_interval": 2, "nextn_predict_layers": 1})
+    yield "lfm2moe", moe("lfm2moe", 8, 3, 26, n_ff=100, n_layers=4, tied=True, qk_norm="head", kinds="ccac",
+                         final="token_embd_norm", experts=dict(first=1, choice=True), kv={
+        "shortconv.l_cache": 3, "rope.freq_base": 1e6, "leading_dense_block_count": 1,
+        "expert_gating_func": 2})
+    yield "granitehybrid-moe", moe("granitehybrid", 5, 2, 30, 38, n_layers=3, tied=True, kinds="mam", kv={
+        "embedding_scale": 3.0, "residual_scale": 0.6, "logit_scale": 2.5, "attention.scale": 0.4,
+        "rope.scaling.finetuned": False, **ssm(144, 9, 3, 20)})
+
 def encoders():
     """Models that embed texts: attention in both directions, and what only they have."""
     odd = dict(SMALL, n_embd=72, n_heads=6, n_kv_heads=6, n_ff=140, norm="layer", norm_bias=True, flow="sums",
