@@ -2,7 +2,7 @@
  * summed by pmaddubsw in 16 bits.
  * SPDX-License-Identifier: MIT */
 #include "five_v128.h"
-#include "trellis.h"
+#include "trellis_v128.h"
 #include "tiles_v128.h"
 
 #if defined(__x86_64__)
@@ -173,7 +173,27 @@ QSF_EACH_GGML_FORM(FORM_SSE42)
 QSF_FIVE_FORM(sse42)
 QSF_TQ1_FORM(sse42)
 #undef five_sse42
-QSF_TRELLIS_FORMS(sse42, qsf_trellis_eight_v128)
+
+/* Pairs of products are at most 2 * 127 * 127. */
+QSF_TEMPLATE v4i trellis_add_sse42(v4i sum, v16b level, const trellis_columns_v128 *x, int j)
+{
+    return sum + (v4i)widen_sse42(_mm_maddubs_epi16(v16_quad(&x->quad[j]), level));
+}
+#define FORM_SSE42(K)                                                                                      \
+    static void matvec_TR##K##_sse42(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,           \
+                                     size_t blocks, uint32_t block)                                        \
+    {                                                                                                      \
+        (void)block;                                                                                       \
+        trellis_matvec_v128(K, y, w, x, tiles, blocks, trellis_add_sse42, NULL);                           \
+    }                                                                                                      \
+    static void matmul_TR##K##_sse42(float *y, size_t ldy, const uint8_t *w, const qsf_act *x,             \
+                                     size_t tiles, size_t blocks, uint32_t block)                          \
+    {                                                                                                      \
+        if (x->n == 1) matvec_TR##K##_sse42(y, w, x, tiles, blocks, block);                                \
+        else qsf_trellis_matmul(K, y, ldy, w, x, tiles, blocks, qsf_trellis_eight_v128, matmul_8_sse42);   \
+    }
+QSF_EACH_TRELLIS(FORM_SSE42)
+#undef FORM_SSE42
 
 void qsf_matmul_sse42(qsf_kernels *k)
 {

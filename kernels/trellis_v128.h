@@ -81,8 +81,8 @@ QSF_TEMPLATE v16b trellis_chosen_v128(v16b bits, int j)
     return v16_above(zero, v16_shift(bits, 7 - j));
 }
 
-/* Where one instruction picks bytes, tables are those of qsf_trellis_tables; elsewhere upper ones have
- * what differs from the lower ones. */
+/* Where one instruction picks bytes, tables are those of qsf_trellis_tables; elsewhere upper ones
+ * have what differs from the lower ones. */
 #if defined(__wasm_relaxed_simd__)
 QSF_TEMPLATE void trellis_tables_v128(v16b t[4], const qsf_trellis_tables *levels, unsigned k)
 {
@@ -164,14 +164,15 @@ QSF_TEMPLATE void trellis_stretch_v128(int k, bool fold, float *y, const uint8_t
         trellis_scales_v128(scale, w);
         for (int i = 0; i < 4; i++) {
             v4i sum = v4_set1i(0);
-            QSF_LOOP
-            for (int g = 0; g < 2; g++) {
-                const uint8_t *from = w + 16 + 64 * k * g + 16 * i;
+            const trellis_columns_v128 *c = x;
+            const uint8_t *from = w + 16 + 16 * i;
+            QSF_LOOP    /* short code, as fast as long code */
+            for (const uint8_t *end = w + 16 + 128 * k; from < end; from += 64 * k, c++) {
                 trellis_quarter_v128 s;
-                trellis_fetch_v128(&s, from, last[i], fold ? x + g : NULL, k);
+                trellis_fetch_v128(&s, from, last[i], fold ? c : NULL, k);
                 last[i] = (v4u)v16_load(from + 64 * (k - 1));
                 QSF_UNROLL
-                for (int j = 0; j < 8; j++) sum = add(sum, trellis_step_v128(&s, tables, j, k), x + g, j);
+                for (int j = 0; j < 8; j++) sum = add(sum, trellis_step_v128(&s, tables, j, k), c, j);
             }
             acc[i] += scale[i] * v4_set1(d[b]) * v4_float(sum);
         }
