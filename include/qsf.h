@@ -791,8 +791,8 @@ QSF_API qsf_status   qsf_embed_texts(qsf_context *c, const int32_t *ids, const s
                                      const qsf_embed_options *opts, float *out);
 
 /* As qsf_hidden_pool, with what the file has behind the pooling (a classifier, further layers), and
- * as opts says, but for QSF_POOL_TOKENS: what qsf_embed_texts gives.  out has room for float[n_embd]
- * and for float[qsf_embed_width]; on an error it is of no use.  opts may be NULL.
+ * as opts says, but for QSF_POOL_TOKENS: what qsf_embed_texts gives.  out has room for
+ * float[n_embd] and for float[qsf_embed_width]; on an error it is of no use.  opts may be NULL.
  *
  * QSF_E_ARGUMENT      the batch has no such rows, or was not asked
  * QSF_E_UNSUPPORTED   QSF_POOL_RANK, and the file has no classifier */

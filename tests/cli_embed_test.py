@@ -6,7 +6,8 @@ SPDX-License-Identifier: MIT
 """
 import json, math, pathlib, subprocess, sys, unittest
 
-from cli_case import HERE, MODEL, WORK, run
+import make_hf_tiny
+from cli_case import HERE, MODEL, QSF_RUN, WORK, run
 
 FOLDER = pathlib.Path(WORK.name)
 RANKER = str(FOLDER / "bert-rank.gguf")
@@ -66,6 +67,41 @@ class Embed(unittest.TestCase):
         r = run(MODEL, "--rerank", documents, "-p", "a")
         self.assertNotEqual(r.returncode, 0)
         self.assertIn('"yes"', r.stderr.decode())
+
+
+class Directory(unittest.TestCase):
+    """1_Pooling/config.json of a Hugging Face directory, as the library sentence-transformers writes it."""
+
+    def converted(self, pooling):
+        case = next(c for n, c in make_hf_tiny.good_cases() if n == "qwen2")
+        make_hf_tiny.write(FOLDER, "pooled", case.files)
+        (FOLDER / "pooled" / "1_Pooling").mkdir(exist_ok=True)
+        (FOLDER / "pooled" / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+        out = FOLDER / "pooled.qsf"
+        program = pathlib.Path(QSF_RUN).with_name("qsf-convert")
+        r = subprocess.run([program, "-q", FOLDER / "pooled", out], capture_output=True)
+        return r.returncode, r.stderr.decode(), str(out)
+
+    def test_it_says_what_becomes_of_the_tokens(self):
+        def embed(path, *options): return run(path, "--embedding", "--ids", "1,2,3;4,5", *options).stdout
+        seen = set()
+        for key, pool in (("cls_token", "cls"), ("mean_tokens", "mean"), ("lasttoken", "last")):
+            modes = {f"pooling_mode_{k}": k == key for k in ("cls_token", "mean_tokens", "max_tokens",
+                                                             "lasttoken")}
+            code, err, path = self.converted({"word_embedding_dimension": 16, **modes})
+            self.assertEqual(code, 0, err)
+            self.assertEqual(embed(path), embed(path, "--pooling", pool))
+            seen.add(embed(path))
+        self.assertEqual(len(seen), 3)
+
+    def test_what_cannot_be_is_refused(self):
+        for pooling, words in (({"pooling_mode_max_tokens": True}, "pooling_mode_max_tokens"),
+                               ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}, "beside"),
+                               ({"pooling_mode_cls_token": "yes"}, "1_Pooling/config.json"),
+                               ([], "1_Pooling")):
+            code, err, _ = self.converted(pooling)
+            self.assertNotEqual(code, 0)
+            self.assertIn(words, err)
 
 
 class Encoder(unittest.TestCase):
