@@ -29,7 +29,8 @@ static qsf_status hf_rows(input *in, uint32_t i, uint32_t row, uint32_t n, float
 static const char *const hf_texts[] = {
     "config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
     "added_tokens.json",
-    "1_Pooling/config.json", "chat_template.jinja", "chat_template.json", "additional_chat_templates/tool_use.jinja",
+    "1_Pooling/config.json",
+    "chat_template.jinja", "chat_template.json", "additional_chat_templates/tool_use.jinja",
     "additional_chat_templates/rag.jinja", "model.safetensors.index.json",
     "pytorch_model.bin.index.json",
 };
