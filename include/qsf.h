@@ -886,6 +886,15 @@ QSF_API uint32_t     qsf_embed_width(const qsf_model *m, qsf_pooling pooling);
 QSF_API qsf_status   qsf_embed_texts(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n,
                                      const qsf_embed_options *opts, float *out);
 
+/* As qsf_hidden_pool, with what the file has behind the pooling (a classifier, further layers), and
+ * as opts says, but for QSF_POOL_TOKENS: what qsf_embed_texts gives.  out has room for
+ * float[n_embd] and for float[qsf_embed_width]; on an error it is of no use.  opts may be NULL.
+ *
+ * QSF_E_ARGUMENT      the batch has no such rows, or was not asked
+ * QSF_E_UNSUPPORTED   QSF_POOL_RANK, and the file has no classifier */
+QSF_API qsf_status   qsf_hidden_embed(qsf_context *c, size_t first, size_t rows, size_t at, size_t n,
+                                      const qsf_embed_options *opts, float *out);
+
 /* The tokens of a query and a document as the model was trained to rank them: by the file's own
  * template (tokenizer.chat_template.rerank); by a classifier's two texts with the tokens that
  * begin, separate and end them; else by Qwen3-Reranker's question, which is answered yes or no.

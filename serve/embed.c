@@ -10,6 +10,14 @@ static seq_pool *embed_pool(embedder *e) { return &e->scheduler->pool; }
 
 static uint32_t text_len(const embed_text *t) { return (uint32_t)t->job->prompts[t->index].n; }
 
+/* A vector is asked for: a reranker's is that of the token that its classifier looks at. */
+static qsf_pooling embed_pooling(const qsf_model_info *info, qsf_pooling asked)
+{
+    if (!asked) asked = info->pooling;
+    if (asked == QSF_POOL_TOKENS || !asked) return QSF_POOL_MEAN;
+    return asked != QSF_POOL_RANK ? asked : info->encoder ? QSF_POOL_FIRST : QSF_POOL_LAST;
+}
+
 void embed_begin(embedder *e, struct scheduler *s, qsf_context *c, const serve_engine_options *so)
 {
     qsf_model_info info = { .size = sizeof info };
@@ -18,8 +26,9 @@ void embed_begin(embedder *e, struct scheduler *s, qsf_context *c, const serve_e
     qsf_model_get_info(qsf_context_model(c), &info);
     qsf_context_get_plan(c, &plan);
     o.kv_window = plan.kv_window;
-    *e = (embedder){ .scheduler = s, .pooling = so->pooling ? so->pooling : info.pooling,
-                     .n_embd = info.n_embd, .n_vocab = info.n_vocab, .first_seq = so->slots + so->kept,
+    *e = (embedder){ .scheduler = s, .pooling = embed_pooling(&info, so->pooling),
+                     .n_embd = info.n_embd, .n_vocab = info.n_vocab, .whole = info.encoder,
+                     .first_seq = so->slots + so->kept,
                      .n_seqs = embed_seqs(&o) };
 }
 
@@ -137,6 +146,7 @@ uint32_t embed_gather(embedder *e, uint32_t n, uint32_t left, uint32_t taken)
         (void)seq_make_room(p, taken + seq_blocks_for(p, t->seq, rows), -1);
         const uint32_t fit = seq_rows_in(p, t->seq, p->n_free > taken ? p->n_free - taken : 0);
         if (rows > fit) rows = fit;
+        if (e->whole && rows < text_len(t)) continue;
         taken += seq_blocks_for(p, t->seq, rows);
         t->n_rows = rows;
         t->first = scores ? asked : n;
@@ -223,14 +233,24 @@ static void text_score(embedder *e, embed_text *t)
     }
 }
 
+/* What its rows come to; where that fails, its job ends. */
+static qsf_status text_pool(embedder *e, const embed_text *t)
+{
+    qsf_context *c = embed_pool(e)->context;
+    serve_job *j = t->job;
+    const qsf_embed_options o = { .size = sizeof o, .pooling = j->ranks ? QSF_POOL_RANK : e->pooling };
+    const qsf_status st = qsf_hidden_embed(c, t->first, t->n_rows, t->n_done, text_len(t), &o,
+                                           j->embeddings + (size_t)t->index * e->n_embd);
+    if (st) job_end(e, j, QSF_TURN_FAILED, false, st, qsf_last_error(c));
+    return st;
+}
+
 static void text_computed(embedder *e, unsigned i)
 {
     embed_text *t = &e->texts[i];
     serve_job *j = t->job;
     if (!j->embeddings) text_score(e, t);
-    else
-        (void)qsf_hidden_pool(embed_pool(e)->context, t->first, t->n_rows, t->n_done, text_len(t), e->pooling,
-                              j->embeddings + (size_t)t->index * e->n_embd);
+    else if (text_pool(e, t)) return;
     t->n_done += t->n_rows;
     if (t->n_done < text_len(t)) return;
     text_end(e, i);

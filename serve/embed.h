@@ -28,6 +28,7 @@ typedef struct embedder {
     struct scheduler *scheduler;
     qsf_pooling pooling;
     uint32_t    n_embd, n_vocab;
+    bool        whole;                     /* an encoder: a text's rows are of one batch */
     uint32_t    first_seq, n_seqs;         /* the sequences that are for texts alone */
     embed_text  texts[EMBED_TEXTS];        /* under way, in the order that they came */
     unsigned    n_texts;

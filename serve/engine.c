@@ -265,12 +265,6 @@ static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
                                 .staging = engine_staging(&e->o), .metrics = e->metrics,
                                 .wake = engine_wake, .user = e };
     qsf_model_get_info(m, &info);
-    if (info.encoder) {
-        *err = (qsf_error){ .status = QSF_E_UNSUPPORTED };
-        snprintf(err->text, sizeof err->text, "the model is an encoder, which this server does not run yet: "
-                 "qsf-run --embedding and --rerank do");
-        return false;
-    }
     engine_asks(&e->o);
     if (qsf_context_new(m, &e->o.context, &e->context, err)) return false;
     qsf_context_get_plan(e->context, &plan);
@@ -279,6 +273,8 @@ static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
     /* Behind what a model was trained on it makes no sense. */
     if (info.n_ctx_train && info.n_ctx_train < plan.n_ctx) e->facts.n_seq = info.n_ctx_train;
     if (plan.kv_window) e->facts.n_seq = 1u << 24;
+    e->facts.whole = info.encoder;
+    if (info.encoder && plan.n_batch < e->facts.n_seq) e->facts.n_seq = plan.n_batch;
     if (!scheduler_begin(&e->schedule, e->context, &e->o, e, e->metrics, err)
         || !seq_pool_disk(&e->schedule.pool, &disk, err)) return false;
     e->schedule.n_seq = e->facts.n_seq;

@@ -45,6 +45,7 @@ struct serve_job {
     uint64_t      arrived_ns, deadline_ns; /* 0: no deadline */
     qsf_turn_options turn;                 /* what its turns begin with: grammar, control tokens */
     float        *embeddings;              /* [n_prompts][n_embd] where these are asked for: output */
+    bool          ranks;                   /* prompts are pairs: the first number is the classifier's score */
     void         *front;                   /* the front's own */
     atomic_bool   cancelled;               /* the front may set it at any time */
     /* the engine's */
@@ -77,6 +78,7 @@ static inline const qsf_logprob *serve_event_logprobs(const serve_event *e)
 /* What the front needs to know of a running engine. */
 typedef struct serve_facts {
     uint32_t n_ctx, n_seq, n_batch, slots;     /* n_seq: positions of one sequence */
+    bool     whole;                            /* an encoder: a text is computed in one batch */
     uint64_t planned;                      /* bytes */
 } serve_facts;
 

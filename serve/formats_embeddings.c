@@ -94,10 +94,12 @@ static int ranked_before(const void *a, const void *b)
     return x->index < y->index ? -1 : 1;
 }
 
-/* The cosine of the query, which is text 0, and a document: embeddings have the length 1. */
+/* The classifier's score of a pair; else the cosine of the query, which is text 0, and a document:
+ * embeddings have the length 1. */
 static double document_score(const front_job *j, unsigned document)
 {
     const size_t n = j->entry->info.n_embd;
+    if (j->job.ranks) return j->job.embeddings[document * n];
     const float *x = j->job.embeddings, *y = x + (1 + document) * n;
     double sum = 0;
     for (size_t i = 0; i < n; i++) sum += (double)x[i] * y[i];
@@ -131,7 +133,7 @@ void format_embeddings(const front_job *j, serve_text *out)
     const bool rank = j->job.request.api == API_RERANK;
     void *room = calloc(rank ? n : j->entry->info.n_embd, rank ? sizeof(ranked) : sizeof(float));
     if (!room) out->failed = true;
-    else if (rank) write_ranked(j, room, n - 1, out);
+    else if (rank) write_ranked(j, room, n - !j->job.ranks, out);
     else write_embeddings(j, room, out);
     free(room);
 }

@@ -101,10 +101,29 @@ static bool chat_may_fit(const front_job *j, serve_error *e)
     return fits;
 }
 
+/* A query and a document, as the model's classifier was trained on them. */
+static bool tokens_of_pair(const model_entry *m, const serve_prompt *query, const serve_prompt *document,
+                           serve_tokens *out, serve_error *e)
+{
+    qsf_error err = { 0 };
+    size_t n = query->len + document->len + 1024;
+    if (!text_may_fit(m, query->text, query->len, "query", e)
+        || !text_may_fit(m, document->text, document->len, "documents", e)) return false;
+    for (int i = 0; i < 2; i++) {
+        if (!tokens_room(out, n, e)) return false;
+        const qsf_status st = qsf_rerank_encode(m->model, query->text, query->len, document->text,
+                                                document->len, out->ids, n, &out->n, &err);
+        if (!st) return true;
+        if (st != QSF_E_ARGUMENT || out->n <= n) break;
+        n = out->n;
+    }
+    return serve_refuse(e, 500, NULL, NULL, "%s", err.text);
+}
+
 bool front_tokens(front_job *j, serve_tokens **out, unsigned *n, serve_error *e)
 {
     const serve_request *r = &j->job.request;
-    const unsigned n_prompts = r->n_prompts ? (unsigned)r->n_prompts : 1;
+    const unsigned n_prompts = r->n_prompts ? (unsigned)r->n_prompts - j->job.ranks : 1;
     serve_tokens *t = calloc(n_prompts, sizeof *t);
     bool ok = t || serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
     int flags = QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL;
@@ -112,7 +131,8 @@ bool front_tokens(front_job *j, serve_tokens **out, unsigned *n, serve_error *e)
         flags = (r->add_special ? QSF_TOK_ADD_SPECIAL : 0) | (r->parse_special ? QSF_TOK_PARSE_SPECIAL : 0);
     for (unsigned i = 0; ok && i < n_prompts; i++) {
         const serve_prompt *p = r->n_prompts ? &r->prompts[i] : NULL;
-        if (p && !p->ids && r->api != API_TOKENIZE
+        if (j->job.ranks) ok = tokens_of_pair(j->entry, &r->prompts[0], p + 1, &t[i], e);
+        else if (p && !p->ids && r->api != API_TOKENIZE
             && !text_may_fit(j->entry, p->text, p->len, prompt_field(r), e)) ok = false;
         else if (!p) ok = chat_may_fit(j, e) && front_encode(j, &t[i], e);
         else if (r->suffix.len) ok = infill_tokens(j->entry->model, p, &r->suffix, &t[i], e);
@@ -169,7 +189,7 @@ static bool job_check(const front_job *j, serve_error *e)
         if (!j->job.prompts[i].n)
             return serve_refuse(e, 400, "invalid_value", prompt_field(r),
                                 "a text is empty, and the model has no token that begins one");
-        if (j->job.prompts[i].n >= facts->n_seq)
+        if (j->job.prompts[i].n + !facts->whole > facts->n_seq)
             return serve_refuse(e, 400, "context_length_exceeded", prompt_field(r),
                                 /* clients look for these words */
                                 "this model's maximum context length is %u tokens, the prompt has %zu",
@@ -182,6 +202,12 @@ static bool job_fill(front_job *j, serve_error *e)
 {
     serve_front *f = j->front;
     serve_request *r = &j->job.request;
+    const qsf_model_info *info = &j->entry->info;
+    if (info->encoder && !(r->api & API_EMBEDDED))
+        return serve_refuse(e, 400, "unsupported_model", "model", "%.100s is an encoder: it embeds texts "
+                            "(/v1/embeddings), ranks documents (/v1/rerank), and answers nothing",
+                            j->entry->name);
+    j->job.ranks = r->api == API_RERANK && info->n_classes && info->n_classes <= info->n_embd;
     if (!front_tokens(j, &j->job.prompts, &j->job.n_prompts, e) || !job_check(j, e)) return false;
     const char *stop = r->n_prompts ? NULL : qsf_chat_stop(j->entry->model, f->set->template_name);
     j->n_asked_stops = r->n_stops;

@@ -4,9 +4,14 @@ SPDX-License-Identifier: MIT
 
     cli_embed_test.py QSF_RUN [unittest options]
 """
-import json, math, pathlib, subprocess, sys, unittest
+import json, math, pathlib, subprocess, sys, types, unittest
 
-from cli_case import HERE, MODEL, WORK, run
+import numpy as np
+from gguf import GGUFReader
+
+import make_hf_tiny
+from hf_tiny_files import safetensors
+from cli_case import HERE, MODEL, QSF_RUN, WORK, run
 
 FOLDER = pathlib.Path(WORK.name)
 RANKER = str(FOLDER / "bert-rank.gguf")
@@ -66,6 +71,139 @@ class Embed(unittest.TestCase):
         r = run(MODEL, "--rerank", documents, "-p", "a")
         self.assertNotEqual(r.returncode, 0)
         self.assertIn('"yes"', r.stderr.decode())
+
+
+class Directory(unittest.TestCase):
+    """1_Pooling/config.json of a Hugging Face directory, as the library sentence-transformers writes it."""
+
+    def converted(self, pooling):
+        case = next(c for n, c in make_hf_tiny.good_cases() if n == "qwen2")
+        make_hf_tiny.write(FOLDER, "pooled", case.files)
+        (FOLDER / "pooled" / "1_Pooling").mkdir(exist_ok=True)
+        (FOLDER / "pooled" / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+        out = FOLDER / "pooled.qsf"
+        program = pathlib.Path(QSF_RUN).with_name("qsf-convert")
+        r = subprocess.run([program, "-q", FOLDER / "pooled", out], capture_output=True)
+        return r.returncode, r.stderr.decode(), str(out)
+
+    def test_it_says_what_becomes_of_the_tokens(self):
+        def embed(path, *options): return run(path, "--embedding", "--ids", "1,2,3;4,5", *options).stdout
+        seen = set()
+        for key, pool in (("cls_token", "cls"), ("mean_tokens", "mean"), ("lasttoken", "last")):
+            modes = {f"pooling_mode_{k}": k == key for k in ("cls_token", "mean_tokens", "max_tokens",
+                                                             "lasttoken")}
+            code, err, path = self.converted({"word_embedding_dimension": 16, **modes})
+            self.assertEqual(code, 0, err)
+            self.assertEqual(embed(path), embed(path, "--pooling", pool))
+            seen.add(embed(path))
+        self.assertEqual(len(seen), 3)
+
+    def test_what_cannot_be_is_refused(self):
+        for pooling, words in (({"pooling_mode_max_tokens": True}, "pooling_mode_max_tokens"),
+                               ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}, "beside"),
+                               ({"pooling_mode_cls_token": "yes"}, "1_Pooling/config.json"),
+                               ([], "1_Pooling")):
+            code, err, _ = self.converted(pooling)
+            self.assertNotEqual(code, 0)
+            self.assertIn(words, err)
+
+
+LAYER = {"attn_q": "attention.self.query", "attn_k": "attention.self.key", "attn_v": "attention.self.value",
+         "attn_output": "attention.output.dense", "attn_output_norm": "attention.output.LayerNorm",
+         "ffn_up": "intermediate.dense", "ffn_down": "output.dense", "layer_output_norm": "output.LayerNorm"}
+OTHERS = {"token_embd": "word_embeddings", "position_embd": "position_embeddings",
+          "token_types": "token_type_embeddings", "token_embd_norm": "LayerNorm"}
+
+
+def wordpiece(tokens):
+    return {"added_tokens": [{"id": i, "content": t, "special": True} for i, t in enumerate(tokens[:4])],
+            "normalizer": {"type": "BertNormalizer", "lowercase": True},
+            "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                      "max_input_chars_per_word": 100, "vocab": {t: i for i, t in enumerate(tokens)}}}
+
+
+def unigram(tokens):
+    def special(name): return {"SpecialToken": {"id": name, "type_id": 0}}
+    return {"model": {"type": "Unigram", "unk_id": 3, "vocab": [[t, -1] for t in tokens]},
+            "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "add_prefix_space": True},
+            "post_processor": {"type": "TemplateProcessing",
+                               "single": [special("<s>"), {"Sequence": {"id": "A", "type_id": 0}},
+                                          special("</s>")],
+                               "special_tokens": {}}}
+
+
+class Bert(unittest.TestCase):
+    """Hugging Face directories of encoders with the tensors of a GGUF file, whose numbers are known."""
+
+    def directory(self, kind, prefix, more=0, config={}, spoil=lambda files: None):
+        subprocess.run([sys.executable, HERE / "parity" / "make_tiny.py", WORK.name, "bert"], check=True,
+                       stdout=subprocess.DEVNULL)
+        reader, tensors = GGUFReader(FOLDER / "bert.gguf"), {}
+        for t in reader.tensors:
+            name, part = t.name.rsplit(".", 1)
+            b, i, rest = (name.split(".", 2) + [""] * 2)[:3]
+            full = f"encoder.layer.{i}.{LAYER[rest]}" if b == "blk" else f"embeddings.{OTHERS[name]}"
+            x = np.array(t.data, np.float32)
+            if b == "token_types": x = x.reshape(2, -1)
+            if b == "position_embd" and more: x = np.concatenate([x[:more] + 1, x])
+            tensors[f"{prefix}{full}.{part}"] = x
+        embd, ctx = (tensors[f"{prefix}embeddings.{n}_embeddings.weight"] for n in ("word", "position"))
+        tensors[prefix + "pooler.dense.weight"] = np.zeros((embd.shape[1],) * 2, np.float32)
+        tensors[prefix + "embeddings.position_ids"] = np.zeros((1, 4), np.float32)
+        named = ("bos_token", "pad_token", "eos_token", "unk_token") if more else (
+            "pad_token", "unk_token", "cls_token", "sep_token")
+        special = ["<s>", "<pad>", "</s>", "<unk>"] if more else ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+        known = [*special, *"abcdefghijklmnopqrstuvwxyz", "##a", "##b", "\u2581", "\u2581a", "ab", "##cat"]
+        known += [f"word{i}" for i in range(len(embd) - len(known))]
+        files = {
+            "config.json": {
+                "model_type": kind, "hidden_size": embd.shape[1], "num_hidden_layers": 3,
+                "num_attention_heads": 6, "intermediate_size": 140, "hidden_act": "gelu",
+                "max_position_embeddings": len(ctx), "type_vocab_size": 2, "layer_norm_eps": 1e-5,
+                "vocab_size": len(embd), "pad_token_id": int(more > 0), **config},
+            "tokenizer.json": unigram(known) if more else wordpiece(known),
+            "tokenizer_config.json": dict(zip(named, special)),
+            "1_Pooling/config.json": {"pooling_mode_mean_tokens": True},
+        }
+        spoil(tensors)
+        stored = {n: types.SimpleNamespace(dtype="F32", shape=list(x.shape), data=x.tobytes())
+                  for n, x in tensors.items()}
+        texts = {n: json.dumps(f) for n, f in files.items()}
+        make_hf_tiny.write(FOLDER, kind, {**texts, "model.safetensors": safetensors(stored)})
+        program, out = pathlib.Path(QSF_RUN).with_name("qsf-convert"), FOLDER / f"{kind}.qsf"
+        def convert(source, out):
+            return subprocess.run([program, "-q", "--quant-type", "f16", source, out], capture_output=True)
+        right = convert(FOLDER / "bert.gguf", FOLDER / "right.qsf")
+        self.assertEqual(right.returncode, 0, right.stderr)
+        r = convert(FOLDER / kind, out)
+        return r.returncode, r.stderr.decode(), str(out)
+
+    def test_they_compute_what_gguf_files_do(self):
+        for kind, prefix, more in (("bert", "", 0), ("bert", "bert.", 0), ("xlm-roberta", "roberta.", 2)):
+            code, err, path = self.directory(kind, prefix, more)
+            self.assertEqual(code, 0, err)
+            def embed(model, *options): return run(model, "--embedding", *options)
+            got, right = (embed(p, "--ids", "1,2,3,4,5,6,7;9,8") for p in (path, FOLDER / "right.qsf"))
+            self.assertEqual(got.returncode, 0, got.stderr)
+            self.assertEqual(got.stdout, right.stdout)
+            text, ids = ("a", "0,33,2") if more else ("Abcat a", "2,34,35,4,3")
+            self.assertEqual(embed(path, "-p", text).stdout, embed(path, "--ids", ids).stdout)
+
+    def test_what_cannot_be_is_refused(self):
+        for config, words in (({"is_decoder": True}, "is_decoder"), ({"hidden_act": "tanh"}, "tanh"),
+                              ({"position_embedding_type": "relative_key"}, "relative_key"),
+                              ({"type_vocab_size": 5}, "token_type_embeddings"),
+                              ({"max_position_embeddings": 7}, "position_embeddings")):
+            code, err, _ = self.directory("bert", "", 0, config)
+            self.assertNotEqual(code, 0)
+            self.assertIn(words, err)
+        code, err, _ = self.directory("xlm-roberta", "", 2, {"pad_token_id": 0})
+        self.assertIn("pad_token_id", err)
+        classifier = {"classifier.weight": np.zeros((2, 2), np.float32)}
+        code, err, _ = self.directory("bert", "bert.", spoil=lambda tensors: tensors.update(classifier))
+        self.assertNotEqual(code, 0)
+        self.assertIn("classifier.weight", err)
 
 
 class Encoder(unittest.TestCase):

@@ -8,15 +8,18 @@ With models it compares with what llama.cpp made of the same files (golden/embed
 golden/make_embeddings.py).
 """
 import base64
+import contextlib
 import importlib.util
 import json
 import math
 import pathlib
 import random
 import struct
+import subprocess
+import sys
 import threading
 
-from serve_server import SLOW, Server, run, together
+from serve_server import CHAT, ROOT, SLOW, WORK, Server, run, together
 
 EMBEDDINGS, RERANK = "/v1/embeddings", "/v1/rerank"
 GOLDEN = pathlib.Path(__file__).parent / "golden" / "embeddings.json"
@@ -217,6 +220,99 @@ def test_what_has_no_order_is_refused(s):
     refused(s, RERANK, "array_above_max_length", "documents", query="a", documents=["a"] * 2048)
     refused(s, RERANK, "integer_below_min_value", "top_n", query="a", documents=["a"], top_n=0)
     refused(s, RERANK, "unsupported_parameter", "rank_fields", query="a", documents=["a"], rank_fields=["b"])
+
+
+# ---- encoders and classifiers ----
+
+ENCODERS = ("bert", "bert-rank", "nomic-bert", "jina-bert-v2", "modern-bert", "gemma-embedding-dense")
+
+
+@contextlib.contextmanager
+def tiny(s, name, *options):
+    subprocess.run([sys.executable, ROOT / "parity" / "make_tiny.py", WORK.name, name], check=True,
+                   stdout=subprocess.DEVNULL)
+    server = Server(s.program, f"{WORK.name}/{name}.gguf", "--alias", "tiny", "--quiet", *options)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.end()
+
+
+def by_run(s, name, *options, text):
+    """What qsf-run says."""
+    program = pathlib.Path(s.program).with_name("qsf-run")
+    command = [program, "-m", f"{WORK.name}/{name}.gguf", "--json", "-p", text, *options]
+    r = subprocess.run(command, check=True, capture_output=True)
+    return json.loads(r.stdout)
+
+
+def test_encoders_embed_as_the_command_line_does(s):
+    texts = ["the cat sat", "a", "once upon a time there was another text", "x y z " * 12]
+    for name in ENCODERS:
+        how = ("--pooling", "mean") if "rank" in name else ()
+        with tiny(s, name, *how) as t:
+            got = embed(t, texts)
+            assert got == [embed(t, x)[0] for x in texts] and got[::-1] == embed(t, texts[::-1])
+            right = by_run(s, name, "--embedding", *how, text="\n".join(texts[:3]))
+            for x, d in zip(got, right["data"]):
+                assert max(abs(a - b) for a, b in zip(x, d["embedding"])) < 1e-6, name
+
+
+def test_a_classifier_ranks_pairs(s):
+    documents = ["the cat sat on the mat", "a", "once upon a time", "the end"]
+    listed = pathlib.Path(WORK.name) / "documents.txt"
+    listed.write_text("\n".join(documents))
+    for name in ("bert-rank", "qwen3-rank"):
+        with tiny(s, name) as t:
+            right = by_run(s, name, "--rerank", str(listed), text="a cat")["results"]
+            for path in (RERANK, "/rerank"):
+                answer = t.post(path, query="a cat", documents=documents, return_documents=True)
+                got = answer["results"]
+                assert [r["index"] for r in got] == [r["index"] for r in right], (got, right)
+                assert all(abs(a["relevance_score"] - b["relevance_score"]) < 1e-5
+                           for a, b in zip(got, right)), (got, right)
+                assert all(r["document"]["text"] == documents[r["index"]] for r in got)
+                assert answer["usage"]["total_tokens"] == answer["usage"]["prompt_tokens"] > 8
+            assert len(t.post(RERANK, query="a cat", documents=documents * 40, top_n=3)["results"]) == 3
+
+
+def test_an_encoder_answers_nothing(s):
+    with tiny(s, "bert-rank") as t:
+        for path, body in (("/v1/chat/completions", {"messages": CHAT}),
+                           ("/v1/completions", {"prompt": "a"}), ("/v1/responses", {"input": "a"}),
+                           ("/v1/messages", {"messages": CHAT, "max_tokens": 5}),
+                           ("/v1/completions", {"prompt": "a", "echo": True, "logprobs": 1})):
+            got, _, answer = t.ask("POST", path, body)
+            assert got == 400 and "is an encoder" in answer["error"]["message"], (path, got, answer)
+        meta = t.ask("GET", "/v1/models")[2]["data"][0]["meta"]
+        assert meta["arch"] == "bert" and meta["n_embd"] == len(embed(t, "a")[0])
+        # hostile
+        for query, some in (("a", []), ("a", [""] * 3), ("", ["a"]), ("a" * 5000, ["a"]),
+                            ("a", ["a " * 5000]), ("a", [{"text": 5}]), (["a"], ["a"]), ("a", {"0": "a"}),
+                            ("\0", ["\0\ud800"])):
+            got, _, answer = t.ask("POST", RERANK, {"query": query, "documents": some})
+            assert got in (200, 400), (got, answer)
+        refused(t, RERANK, "context_length_exceeded", query="a", documents=["b " * 2000])
+        refused(t, EMBEDDINGS, "context_length_exceeded", "input", input="b " * 2000)
+        refused(t, EMBEDDINGS, "invalid_value", "input", input=[1 << 20])
+        assert len(t.post(RERANK, query="a", documents=["b"])["results"]) == 1
+
+
+def test_texts_of_an_encoder_share_batches(s):
+    rng = random.Random(5)
+    with tiny(s, "bert") as t:
+        texts = [" ".join(rng.choices(["a", "cat", "the", "mat"], k=rng.randint(1, 60))) for _ in range(60)]
+        alone = embed(t, texts)
+
+        def ask(_):
+            some = rng.sample(range(len(texts)), 20)
+            return embed(t, [texts[k] for k in some]) == [alone[k] for k in some]
+
+        assert all(together([lambda i=i: ask(i) for i in range(8)]))
+        t.wait_for(lambda: t.metric("embedding_requests") == 0)
+        assert t.metric("steps_total") < t.metric("embedding_requests") + 60 + 160
+        assert t.metric("kv_positions") == 0
 
 
 # ---- clients, and the truth ----

@@ -29,6 +29,7 @@ static qsf_status hf_rows(input *in, uint32_t i, uint32_t row, uint32_t n, float
 static const char *const hf_texts[] = {
     "config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
     "added_tokens.json",
+    "1_Pooling/config.json",
     "chat_template.jinja", "chat_template.json", "additional_chat_templates/tool_use.jinja",
     "additional_chat_templates/rag.jinja", "model.safetensors.index.json",
     "pytorch_model.bin.index.json",
@@ -155,6 +156,46 @@ static qsf_status hf_generation(const char *dir, input *in, hf_config *cfg, qsf_
     return st;
 }
 
+/* The library sentence-transformers says what becomes of a text's tokens: one of these is true. */
+static qsf_status hf_pooling_parse(input *in, yyjson_val *root, const char *what, qsf_error *err)
+{
+    static const struct { const char *key; qsf_pooling pooling; } known[] = {
+        { "pooling_mode_cls_token", QSF_POOL_FIRST }, { "pooling_mode_mean_tokens", QSF_POOL_MEAN },
+        { "pooling_mode_lasttoken", QSF_POOL_LAST }, { "pooling_mode_max_tokens", QSF_POOL_NONE },
+        { "pooling_mode_mean_sqrt_len_tokens", QSF_POOL_NONE },
+        { "pooling_mode_weightedmean_tokens", QSF_POOL_NONE },
+    };
+    bool on, found = false;
+    qsf_status st = qsf_json_check_object(root, what, err);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(known) && !st; i++) {
+        if ((st = qsf_json_get_bool(root, what, known[i].key, false, &on, err)) || !on) continue;
+        if (found || known[i].pooling == QSF_POOL_NONE)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s%s, which this version cannot run (it has the "
+                            "first token, the last one and the mean)", what, known[i].key,
+                            found ? " beside another" : "");
+        in->hp.pooling = (uint8_t)known[i].pooling;
+        found = true;
+    }
+    return st;
+}
+
+/* 1_Pooling/config.json.  Optional. */
+static qsf_status hf_pooling(const char *dir, input *in, qsf_error *err)
+{
+    static const char name[] = "1_Pooling/config.json";
+    const qsf_platform *p = in->platform;
+    char *text;
+    uint64_t len;
+    json_text j = { 0 };
+    qsf_status st = qsf_text_file_read(p, dir, name, 1 << 20, &text, &len, err);
+    if (st) return st == QSF_E_NOT_FOUND ? QSF_OK : st;
+    if (!(st = qsf_json_parse(p, text, (size_t)len, name, &j, err)))
+        st = hf_pooling_parse(in, j.root, name, err);
+    qsf_json_free(&j);
+    qsf_dealloc(p, text, len + 1);
+    return st;
+}
+
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static qsf_status hf_read_config(const char *dir, input *in, hf_config *cfg, qsf_error *err)
@@ -195,7 +236,8 @@ static qsf_status hf_open_all(const char *dir, input *in, qsf_error *err)
         (st = qsf_hf_check_tokens(&cfg, "config.json", in->hp.n_vocab, err)) ||
         (st = hf_add_meta(in, "source.format", format, err)) ||
         (st = hf_add_meta(in, "source.model_type", cfg.type->type, err)) ||
-        (st = hf_generation(dir, in, &cfg, err)) || (st = qsf_hf_vocab_read(dir, &cfg, in, &tokens, err)) ||
+        (st = hf_generation(dir, in, &cfg, err)) || (st = hf_pooling(dir, in, err)) ||
+        (st = qsf_hf_vocab_read(dir, &cfg, in, &tokens, err)) ||
         (st = hf_add_count(in, "source.ignored_tensors", tensors, err)) ||
         (st = hf_add_count(in, "source.ignored_tokens", tokens, err))) return st;
     hf_name(dir, &in->hp);

@@ -123,6 +123,7 @@ static qsf_status config_window(yyjson_val *root, const hf_type *d, const qsf_ar
 static qsf_status config_activation(yyjson_val *root, const char *key, qsf_hparams *hp, qsf_error *err)
 {
     static const struct { const char *name; uint8_t act; } known[] = {
+        { "gelu", QSF_ACT_GELU },       /* of encoders, as in their GGUF files */
         { "silu", QSF_ACT_SILU }, { "swish", QSF_ACT_SILU }, { "relu", QSF_ACT_RELU },
         { "relu2", QSF_ACT_RELU2 },
         { "gelu_new", QSF_ACT_GELU },
@@ -132,7 +133,7 @@ static qsf_status config_activation(yyjson_val *root, const char *key, qsf_hpara
     const qsf_status st = qsf_json_get_text(root, CONFIG, key, &name, err);
     if (st || !name) return st;
     for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++)
-        if (!strcmp(name, known[i].name)) {
+        if (!strcmp(name, known[i].name) && (i || hp->both_ways)) {
             hp->act = known[i].act;
             return QSF_OK;
         }
@@ -168,6 +169,33 @@ static qsf_status config_gpt2(yyjson_val *root, const hf_type *d, qsf_hparams *h
     return config_activation(root, "activation_function", hp, err);
 }
 
+/* What encoders have beside config_common's, and what none of them may have. */
+static qsf_status config_bert(yyjson_val *root, const hf_config *cfg, qsf_hparams *hp, qsf_error *err)
+{
+    const hf_type *d = cfg->type;
+    const char *positions;
+    bool decoder;
+    qsf_status st;
+    if ((st = qsf_json_get_u32(root, CONFIG, "type_vocab_size", 2, 1, 1 << 16, &hp->n_token_types, err)) ||
+        (st = qsf_json_get_text(root, CONFIG, "position_embedding_type", &positions, err)) ||
+        (st = qsf_json_get_bool(root, CONFIG, "is_decoder", false, &decoder, err))) return st;
+    if (decoder)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": is_decoder in a model of type %s", d->type);
+    if (positions && strcmp(positions, "absolute"))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": position_embedding_type \"%s\" (supported: "
+                        "absolute)", positions);
+    if (hp->n_ctx_train <= d->pos_first)
+        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": max_position_embeddings is %u",
+                        (unsigned)hp->n_ctx_train);
+    /* Positions begin behind the padding's. */
+    if (d->pos_first && cfg->pad >= 0 && (uint32_t)cfg->pad + 1 != d->pos_first)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": pad_token_id is %d (supported: %u)", (int)cfg->pad,
+                        (unsigned)d->pos_first - 1);
+    hp->n_ctx_train -= d->pos_first;
+    hp->tied = true;
+    return QSF_OK;
+}
+
 static qsf_status config_common(yyjson_val *root, const hf_type *d, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
@@ -183,7 +211,8 @@ static qsf_status config_common(yyjson_val *root, const hf_type *d, qsf_hparams 
         (st = qsf_json_get_f32(root, CONFIG, hp->norm == QSF_NORM_RMS ? "rms_norm_eps" : "layer_norm_eps",
                                d->eps, &hp->norm_eps, err)))
         return st;
-    return config_activation(root, d->keys == HF_KEYS_LLAMA ? "hidden_act" : "hidden_activation", hp, err);
+    const bool gemma = d->keys == HF_KEYS_GEMMA || d->keys == HF_KEYS_GEMMA2;
+    return config_activation(root, gemma ? "hidden_activation" : "hidden_act", hp, err);
 }
 
 /* A soft cap of null is none. */
@@ -264,6 +293,7 @@ static void config_arch(const qsf_arch *a, const hf_type *d, qsf_hparams *hp)
     hp->flow = a->flow;
     hp->qk_norm = a->qk_norm;
     hp->gated = a->gated;
+    hp->both_ways = a->both_ways;
     hp->qk_norm = a->qk_norm;
     hp->learned_pos = a->learned_pos;
     hp->rope_base = d->rope_base;
@@ -414,8 +444,9 @@ qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp
         (text && (st = qsf_hf_config_tokens(text, CONFIG, cfg, err))))
         return st;
     hp->embd_scale = a->scaled_embd ? sqrtf((float)hp->n_embd) : 1;
+    if (d->keys == HF_KEYS_BERT && (st = config_bert(root, cfg, hp, err))) return st;
     hp->scaling_orig_ctx = hp->n_ctx_train;
-    if (d->keys == HF_KEYS_GPT2) return QSF_OK;
+    if (d->keys == HF_KEYS_GPT2 || d->keys == HF_KEYS_BERT) return QSF_OK;
     if ((st = config_window(root, d, a, hp, err)) || (st = qsf_hf_rope(root, d, a, arena, hp, err)) ||
         (st = config_biases(root, cfg, err)) || (st = config_experts(root, d, a, hp, err)) ||
         (st = qsf_hf_family(root, cfg, hp, err))) return st;

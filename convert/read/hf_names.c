@@ -8,7 +8,7 @@
 /* What stands before the names, and before the head's: base models, models with a head, models with
  * pictures. */
 static const struct { const char *body, *head; } hf_prefixes[] = {
-    { "model.", "" }, { "transformer.", "" }, { "", "" },
+    { "model.", "" }, { "transformer.", "" }, { "", "" }, { "bert.", "" }, { "roberta.", "" },
     { "language_model.model.", "language_model." }, { "model.language_model.", "" },
     { "model.language_model.model.", "model.language_model." },
 };
@@ -187,6 +187,14 @@ static void hf_full_name(const hf_mapper *m, uint32_t unit, const qsf_role *role
     else qsf_format(out, cap, "%s%s", role->kind == QSF_K_OUTPUT ? m->head : m->body, name);
 }
 
+/* Whether a tensor that need not be there may. */
+static bool hf_may(const hf_mapper *m, const qsf_layer *layer, const qsf_role *role)
+{
+    const hf_type *type = m->cfg->type;
+    return type->keys == HF_KEYS_BERT ? qsf_arch_takes(m->cfg->arch, &m->in->hp, layer, role)
+                                      : qsf_kinds_have(type->biases, role->kind);
+}
+
 /* Takes the part's tensors in the order of the roles.  A tensor of a role that this model should
  * not have is left alone here and refused as unknown. */
 static qsf_status hf_map_unit(hf_mapper *m, uint32_t unit, qsf_part part, qsf_error *err)
@@ -199,8 +207,12 @@ static qsf_status hf_map_unit(hf_mapper *m, uint32_t unit, qsf_part part, qsf_er
         if (role->part != part) continue;
         const bool need = qsf_arch_needs(m->cfg->arch, hp, layer, role) ||
                           qsf_kinds_have(m->cfg->need, role->kind);
-        const hf_named named = qsf_hf_type_name(m->cfg->type, hp, layer, role);
-        if (!named.name || !(need || qsf_kinds_have(m->cfg->type->biases, role->kind))) continue;
+        hf_named named = qsf_hf_type_name(m->cfg->type, hp, layer, role);
+        if (!named.name || !(need || hf_may(m, layer, role))) continue;
+        if (role->kind == QSF_K_POS_EMBD) {
+            named.first += m->cfg->type->pos_first;
+            named.all += m->cfg->type->pos_first;
+        }
         hf_full_name(m, unit, role, named.name, name, sizeof name);
         if (strchr(named.name, '*')) {
             const qsf_status st = hf_add_experts(m, unit, layer, role, name, err);
@@ -241,6 +253,8 @@ static bool hf_harmless(const hf_mapper *m, const char *name)
         if (hf_has_suffix(name, suffixes[i])) return true;
     for (size_t i = 0; i < QSF_ARRAY_LEN(parts); i++)
         if (m->cfg->pictures && hf_has_prefix(name, parts[i])) return true;
+    if (m->cfg->type->keys == HF_KEYS_BERT && hf_has_prefix(name, m->body) &&
+        hf_has_prefix(name + strlen(m->body), "pooler.dense.")) return true;
     const size_t head = strlen(m->head);
     return m->in->hp.tied && !strncmp(name, m->head, head) &&
            !strcmp(name + head, hf_role_name(m, QSF_K_OUTPUT));

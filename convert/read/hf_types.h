@@ -11,7 +11,8 @@ typedef enum hf_keys {
     HF_KEYS_LLAMA,          /* hidden_size, num_hidden_layers, ... */
     HF_KEYS_GEMMA,          /* the same with hidden_activation */
     HF_KEYS_GEMMA2,         /* and with soft caps and query_pre_attn_scalar */
-    HF_KEYS_GPT2            /* n_embd, n_layer, ... */
+    HF_KEYS_GPT2,           /* n_embd, n_layer, ... */
+    HF_KEYS_BERT            /* hidden_size, ..., and type_vocab_size */
 } hf_keys;
 
 /* What a tensor is called where that is not Llama's name in the table of roles.  Kinds with one
@@ -49,6 +50,7 @@ typedef struct hf_type {
     bool        experts_apart;          /* their length is moe_intermediate_size, norm_topk_prob counts */
     uint64_t    need;                   /* kinds, as bits, beside those of the architecture */
     uint64_t    biases;                 /* those that attention_bias and mlp_bias are about */
+    uint32_t    pos_first;              /* rows of the positions that no text has, before the first */
     const char *layers_at;              /* before a layer's number; NULL: "layers." */
     /* exceptions; NULL: none.  A name with a * stands for one tensor of each expert. */
     const hf_alias *names;

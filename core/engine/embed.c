@@ -38,6 +38,12 @@ uint32_t qsf_embed_width(const qsf_model *m, qsf_pooling pooling)
     return embed_width(&m->source->hp, qsf_pooling_of(&m->source->hp, pooling));
 }
 
+static qsf_status embed_no_classes(qsf_context *c)
+{
+    return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s has no classifier (cls.output.weight): its texts have "
+                    "no rank", c->model->source->path);
+}
+
 static qsf_status embed_check(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n,
                               qsf_pooling how)
 {
@@ -45,9 +51,7 @@ static qsf_status embed_check(qsf_context *c, const int32_t *ids, const size_t *
     size_t at = 0;
     if (how > QSF_POOL_TOKENS)
         return qsf_fail(&c->error, QSF_E_ARGUMENT, "pooling %d is none of qsf_pooling", (int)how);
-    if (how == QSF_POOL_RANK && !c->hp->n_classes)
-        return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s has no classifier (cls.output.weight): its texts "
-                        "have no rank", c->model->source->path);
+    if (how == QSF_POOL_RANK && !c->hp->n_classes) return embed_no_classes(c);
     for (size_t i = 0; i < n; at += lens[i++]) {
         if (!lens[i])
             return qsf_fail(&c->error, QSF_E_ARGUMENT, "text %llu has no tokens", (unsigned long long)i);
@@ -148,6 +152,25 @@ static qsf_status embed_finish(qsf_context *c, const qsf_embed_options *o, qsf_p
     }
     if (how != QSF_POOL_RANK && !o->plain) qsf_hidden_unit(out, n);
     return QSF_OK;
+}
+
+qsf_status qsf_hidden_embed(qsf_context *c, size_t first, size_t rows, size_t at, size_t n,
+                            const qsf_embed_options *opts, float *out)
+{
+    qsf_embed_options o;
+    qsf_embed_defaults(&o);
+    const qsf_status st = QSF_TAKE(&o, opts, qsf_embed_options, &c->error);
+    if (st) return st;
+    const qsf_pooling how = qsf_pooling_of(c->hp, o.pooling);
+    if (how >= QSF_POOL_TOKENS)
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "pooling %d makes no one vector of a text", (int)how);
+    if (how == QSF_POOL_RANK && !c->hp->n_classes) return embed_no_classes(c);
+    if (!qsf_hidden_sum(c, first, rows, at, n, qsf_pooling_rows(c->hp, how), out))
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "the batch has no such hidden states");
+    if (at + rows < n) return QSF_OK;
+    float *x = how == QSF_POOL_RANK ? c->b.xn : out;
+    if (x != out) memcpy(x, out, c->hp->n_embd * sizeof *x);
+    return embed_finish(c, &o, how, x, out);
 }
 
 /* ---- batches ---- */

@@ -70,8 +70,8 @@ test('documents are ranked as the native program ranks them', async () => {
   }
 });
 test('what makes no sense is refused, and the model works on', async () => {
-  for (const [texts, options] of [[undefined], [5], [[1]], [[['a']]], [[[1 << 30]]], ['a', {pooling: 'first'}],
-      ['a', {normalize: 1}], ['a', {signal: {}}], ['a', {pool: 'mean'}]])
+  for (const [texts, options] of [[undefined], [5], [[1]], [[['a']]], [[[1 << 30]]],
+      ['a', {pooling: 'first'}], ['a', {normalize: 1}], ['a', {signal: {}}], ['a', {pool: 'mean'}]])
     await assert.rejects(encoder.embed(texts, options), code('ARGUMENT'));
   for (const [query, documents, options] of [[5, []], ['a', 'b'.length], ['a', [1]], ['a', ['b'], {topN: 0}],
       ['a', ['b'], {topN: 1.5}]])
