@@ -15,7 +15,8 @@ const PLAN = ['planBytes', 'contextLength', 'resident', 'slots'];
 const STATS = ['threads', 'promptTokens', 'generatedTokens', 'promptNs', 'generatedNs', 'waitNs', 'prepareNs',
   'matmulNs', 'attentionNs', 'otherNs', 'bytesRead',
   'readNs', 'checkNs', 'decompressNs', 'headNs', 'overlap', 'layersLeft'];
-const NUMBERS = [...MODEL, ...PLAN, ...STATS, 'batch', 'leastBytes', 'samplingNs'];
+const EXPERTS = ['expertsUsed', 'expertsFound', 'expertsRead', 'expertsBytes'];
+const NUMBERS = [...MODEL, ...PLAN, ...STATS, 'batch', 'leastBytes', 'samplingNs', ...EXPERTS];
 
 const FIRST_PAGES = 64;
 
@@ -166,7 +167,7 @@ export class Engine {
     return !resident || plan.some(({name}) => name.startsWith('window'));
   }
   stats() {
-    const numbers = this.#numbers([...STATS, 'samplingNs']);
+    const numbers = this.#numbers([...STATS, 'samplingNs', ...EXPERTS]);
     return {...numbers, cachedTokens: this.#conversation.length, memoryBytes: this.#memory.size};
   }
 }
