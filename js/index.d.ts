@@ -451,8 +451,9 @@ export interface Stats {
   readonly bytesRead: number;
   /** Layers that tokens went on without, by `earlyExit`. */
   readonly layersLeft: number;
-  /** Of a mixture of experts that `memory` does not hold: those that batches took, each once a layer and
-   * batch; those of them that were in memory; those that were read, and their part of bytesRead. */
+  /** Of a mixture of experts that `memory` does not hold: those that batches took, each once a
+   * layer and batch; those of them that were in memory; those that were read, and their part of
+   * bytesRead. */
   readonly expertsUsed: number;
   readonly expertsFound: number;
   readonly expertsRead: number;
