@@ -15,7 +15,9 @@ const PLAN = ['planBytes', 'contextLength', 'resident', 'slots'];
 const STATS = ['threads', 'promptTokens', 'generatedTokens', 'promptNs', 'generatedNs', 'waitNs', 'prepareNs',
   'matmulNs', 'attentionNs', 'otherNs', 'bytesRead',
   'readNs', 'checkNs', 'decompressNs', 'headNs', 'overlap', 'layersLeft'];
-const NUMBERS = [...MODEL, ...PLAN, ...STATS, 'batch', 'leastBytes', 'samplingNs', 'encoder', 'classes'];
+const EXPERTS = ['expertsUsed', 'expertsFound', 'expertsRead', 'expertsBytes'];
+const NUMBERS = [...MODEL, ...PLAN, ...STATS, 'batch', 'leastBytes', 'samplingNs', 'encoder', 'classes',
+    ...EXPERTS];
 
 const FIRST_PAGES = 64;
 
@@ -166,7 +168,7 @@ export class Engine {
     return !resident || plan.some(({name}) => name.startsWith('window'));
   }
   stats() {
-    const numbers = this.#numbers([...STATS, 'samplingNs']);
+    const numbers = this.#numbers([...STATS, 'samplingNs', ...EXPERTS]);
     return {...numbers, cachedTokens: this.#conversation.length, memoryBytes: this.#memory.size};
   }
 }

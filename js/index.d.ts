@@ -482,6 +482,13 @@ export interface Stats {
   readonly bytesRead: number;
   /** Layers that tokens went on without, by `earlyExit`. */
   readonly layersLeft: number;
+  /** Of a mixture of experts that `memory` does not hold: those that batches took, each once a
+   * layer and batch; those of them that were in memory; those that were read, and their part of
+   * bytesRead. */
+  readonly expertsUsed: number;
+  readonly expertsFound: number;
+  readonly expertsRead: number;
+  readonly expertsBytes: number;
   /** Tokens whose keys and values are kept for the next prompt that begins like this one. */
   readonly cachedTokens: number;
   /** The module's memory. */

@@ -188,6 +188,9 @@ BLOCKS = {
     ("docs/memory.md", "tests/make_random_qwen.py"): Listed(
         "takes minutes and a gigabyte; tests/memory_test.py holds the same promise"
     ),
+    ("docs/memory.md", "tests/make_moe_gguf.py"): Listed(
+        "takes minutes and 7.5 gigabytes; tests/experts_file_test.py does the same with 200 MB"
+    ),
     ("docs/memory.md", "tests/bench/formats.py"): Listed("takes an hour, and needs a text that is not here"),
     ("docs/memory.md", "tests/bench/picolm.py"): Listed(PEERS),
     # ---- docs/performance.md

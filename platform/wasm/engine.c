@@ -177,6 +177,7 @@ WASM_EXPORT("number") double wasm_number(uint32_t which)
         (double)s.ns_attention, (double)s.ns_other, (double)s.bytes_read, (double)s.ns_read,
         (double)s.ns_check, (double)s.ns_decompress, (double)s.ns_head, s.overlap, (double)s.layers_left,
         session.plan.n_batch, (double)session.plan.least, (double)t.ns_sampling, m.encoder, m.n_classes,
+        (double)s.experts_used, (double)s.experts_found, (double)s.experts_read, (double)s.experts_bytes,
     };
     return which < QSF_ARRAY_LEN(numbers) ? numbers[which] : 0;
 }
