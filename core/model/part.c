@@ -28,8 +28,8 @@ static qsf_status part_check(const qsf_source *s, qsf_error *err)
     const qsf_unit *u = &s->units[qsf_unit_embd(s)];
     for (uint32_t i = u->first_tensor; i < u->first_tensor + u->n_tensors; i++)
         if (!part_only_embeds(s->tensors[i].kind))
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers of %s cannot be run apart: they need %s beside "
-                            "the hidden states; run all of them together", s->path, s->hp.arch,
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers of %s cannot be run apart: they need %s "
+                            "beside the hidden states; run all of them together", s->path, s->hp.arch,
                             qsf_kind_name(s->tensors[i].kind));
     return QSF_OK;
 }
@@ -40,8 +40,8 @@ qsf_status qsf_part_set(qsf_source *s, uint32_t first, uint32_t end, qsf_error *
     if (!end) end = n;
     if (!first && end == n) return QSF_OK;
     if (first >= end || end > n)
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s: layers %u to %u; it has layers 0 to %u, of which a part has "
-                        "one at least", s->path, (unsigned)first, (unsigned)end - 1, (unsigned)n - 1);
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s: layers %u to %u; it has layers 0 to %u, of which a part "
+                        "has one at least", s->path, (unsigned)first, (unsigned)end - 1, (unsigned)n - 1);
     if (s->n_units == 0) return QSF_OK;
     const qsf_status st = part_check(s, err);
     if (st) return st;
@@ -53,6 +53,6 @@ qsf_status qsf_part_set(qsf_source *s, uint32_t first, uint32_t end, qsf_error *
 qsf_status qsf_part_refuse(const qsf_source *s, const char *what, qsf_error *err)
 {
     if (qsf_part_whole(s)) return QSF_OK;
-    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: only layers %u to %u are open here, but %s needs all", s->path,
-                    (unsigned)s->n_before, (unsigned)qsf_part_end(s) - 1, what);
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: only layers %u to %u are open here, but %s needs all",
+                    s->path, (unsigned)s->n_before, (unsigned)qsf_part_end(s) - 1, what);
 }
