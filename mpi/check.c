@@ -62,8 +62,8 @@ void job_check_file(const job *j)
     link_gather((double)(h & 0xffffffff), low);
     for (int r = 1; r < link_ranks; r++)
         if (high[r] != high[0] || low[r] != low[0])
-            link_fail("%s is not the same file on rank %d as on rank 0: hash %08x%08x here; copy rank 0's", j->path,
-                      r, (unsigned)(h >> 32), (unsigned)(h & 0xffffffff));
+            link_fail("%s is not the same file on rank %d as on rank 0: hash %08x%08x here; copy rank 0's",
+                      j->path, r, (unsigned)(h >> 32), (unsigned)(h & 0xffffffff));
     free(high);
     free(low);
 }

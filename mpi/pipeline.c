@@ -3,8 +3,8 @@
  *
  * Every rank is to have something to compute all the time.  So a prompt goes in batches of a few
  * rows, of which nothing is waited for but the last; and texts that decode go in as many batches as
- * there are ranks: while one batch is on rank 1, rank 0 computes the next.  The order of messages is
- * the order of batches, everywhere. */
+ * there are ranks: while one batch is on rank 1, rank 0 computes the next.  Messages have the order
+ * of batches, everywhere. */
 #include "job.h"
 #include "link.h"
 
@@ -47,7 +47,9 @@ static void *need(size_t n, size_t size)
 
 static size_t message_cap(const job *j)
 {
-    return sizeof(head) + j->n_batch * (sizeof(qsf_row) + wire_bytes(WIRE_F32, j->info.n_embd) + sizeof(float));
+    /* of q8, whose scale counts where there are few columns */
+    const size_t row = wire_bytes(WIRE_F32, j->info.n_embd) + sizeof(float);
+    return sizeof(head) + j->n_batch * (sizeof(qsf_row) + row);
 }
 
 /* The states of the batch just computed, to the next rank. */
@@ -79,8 +81,8 @@ static void give_logits(const job *j, const qsf_row *rows, size_t n)
     free(out);
 }
 
-static void compute_message(job *j, const head *h, const unsigned char *at, size_t len, qsf_row *rows, float *x,
-                            unsigned char *out)
+static void compute_message(job *j, const head *h, const unsigned char *at, size_t len, qsf_row *rows,
+                            float *x, unsigned char *out)
 {
     const size_t row = wire_bytes((wire)h->wire, j->info.n_embd);
     if (h->kind != BATCH || !h->n || h->n > j->n_batch || h->wire >= N_WIRES ||
@@ -243,7 +245,8 @@ static void lead_report(const lead *l, double seconds)
             text_print(l->j, t, t->n_prompt);
         }
         printf("\n");
-        if (l->j->print_check) fprintf(stderr, "logits of text %zu: %016llx\n", i + 1, (unsigned long long)t->hash);
+        if (l->j->print_check)
+            fprintf(stderr, "logits of text %zu: %016llx\n", i + 1, (unsigned long long)t->hash);
     }
     fprintf(stderr, "%zu tokens of %zu texts in %.3f s: %.2f tokens/s\n", l->n_decoded, l->n_texts, seconds,
             (double)l->n_decoded / seconds);
@@ -251,7 +254,8 @@ static void lead_report(const lead *l, double seconds)
 
 void job_lead(job *j)
 {
-    lead l = { .j = j, .n_texts = j->prompts.n, .n_left = j->prompts.n, .n_flights = 2 * (size_t)link_ranks + 2 };
+    lead l = { .j = j, .n_texts = j->prompts.n, .n_left = j->prompts.n,
+               .n_flights = 2 * (size_t)link_ranks + 2 };
     l.texts = need(l.n_texts, sizeof *l.texts);
     l.rows = need(j->n_batch, sizeof *l.rows);
     l.flights = need(l.n_flights, sizeof *l.flights);

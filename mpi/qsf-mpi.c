@@ -18,7 +18,8 @@ static const option mpi_options[] = {
     { OPTION_CHOICE, "--mpi-wire", "TYPE", AT(wire_name), 0, 0, "f32|f16|q8",
       "how hidden states travel: exactly (f32), or in fewer bits", "f32" },
     { OPTION_CHOICE, "--mpi-check", "WHAT", AT(check), 0, 0, "some|all",
-      "what of the file is compared between ranks: its beginning and pieces of the rest, or all bytes", "some" },
+      "what of the file is compared between ranks: its beginning and pieces of the rest, or all bytes",
+      "some" },
     { OPTION_NUMBER, "--mpi-silent", "SECONDS", AT(silent), 1, 3600, NULL,
       "after so long without a sign of life a rank counts as dead", "6" },
     { OPTION_NUMBER, "--mpi-delay", "US", AT(delay_us), 0, 1e7, NULL,
@@ -31,10 +32,12 @@ static const option mpi_options[] = {
       "a prompt; given again, several texts are computed at once", NULL },
     { OPTION_FLAG, "--raw", NULL, AT(raw), 0, 0, NULL, "continue the text as it is, without a chat template",
       NULL },
-    { OPTION_INT, "-n --predict --max-tokens", "N", AT(max_tokens), 1, 1000000, NULL, "most tokens of an answer",
-      "128" },
-    { OPTION_FLAG, "--ignore-eos", NULL, AT(ignore_eos), 0, 0, NULL, "go on after the end of an answer", NULL },
-    { OPTION_FLAG, "--print-ids", NULL, AT(print_ids), 0, 0, NULL, "print token ids instead of their texts", NULL },
+    { OPTION_INT, "-n --predict --max-tokens", "N", AT(max_tokens), 1, 1000000, NULL,
+      "most tokens of an answer", "128" },
+    { OPTION_FLAG, "--ignore-eos", NULL, AT(ignore_eos), 0, 0, NULL,
+      "go on after the end of an answer", NULL },
+    { OPTION_FLAG, "--print-ids", NULL, AT(print_ids), 0, 0, NULL,
+      "print token ids instead of their texts", NULL },
     { OPTION_FLAG, "--print-check", NULL, AT(print_check), 0, 0, NULL,
       "print a hash of all logits of each text: equal where they are the same, bit for bit", NULL },
     { OPTION_FLAG, "-v --verbose", NULL, AT(verbose), 0, 0, NULL, "say which rank has what", NULL },
@@ -76,8 +79,8 @@ static void agree(job *j)
     link_gather(plan.kv_type, all);
     for (int r = 1; r < link_ranks; r++)
         if (all[r] != all[0])
-            link_fail("the budget of rank %d leaves another type of keys and values than rank 0's: choose one "
-                      "with --kv-type", r);
+            link_fail("the budget of rank %d leaves another type of keys and values than rank 0's: choose "
+                      "one with --kv-type", r);
     j->context.kv_type = plan.kv_type;
     link_gather(plan.n_ctx, all);
     for (int r = 0; r < link_ranks; r++)
@@ -105,7 +108,8 @@ void job_open(job *j)
     if (plan.n_ctx != j->context.n_ctx) link_fail("the context became %u positions", (unsigned)plan.n_ctx);
     if (j->verbose)
         fprintf(stderr, "rank %d: layers %u to %u, %.1f MB, %s\n", link_rank, (unsigned)j->first,
-                (unsigned)j->end - 1, (double)plan.total / 1e6, plan.n_slots ? "some stream" : "all stay in memory");
+                (unsigned)j->end - 1, (double)plan.total / 1e6,
+                plan.n_slots ? "some stream" : "all stay in memory");
 }
 
 /* What there is before any layer is opened: how many there are. */

@@ -22,8 +22,8 @@ static void split_given(job *j)
         char *end;
         n = strtoul(at, &end, 10);
         if (end == at || !n || n > j->info.n_layers || *end != (r + 1 < link_ranks ? ',' : 0))
-            link_fail("--split %s: %d numbers of layers are needed, one for each rank, such as 8,8,14", j->split,
-                      link_ranks);
+            link_fail("--split %s: %d numbers of layers are needed, one for each rank, such as 8,8,14",
+                      j->split, link_ranks);
         if (r == link_rank) j->first = (uint32_t)first, j->end = (uint32_t)(first + n);
         first += n;
         at = *end ? end + 1 : end;
@@ -70,7 +70,8 @@ static double layer_seconds(const job *j)
     float *x = malloc(ROWS * j->info.n_embd * sizeof *x);
     o.ram_budget = 0;
     if (!x || qsf_context_new(m, &o, &c, &err)) link_fail("%s", x ? err.text : "out of memory");
-    for (size_t i = 0; i < ROWS * (size_t)j->info.n_embd; i++) x[i] = (float)(i * 2654435761u % 1024) / 512 - 1;
+    for (size_t i = 0; i < ROWS * (size_t)j->info.n_embd; i++)
+        x[i] = (float)(i * 2654435761u % 1024) / 512 - 1;
     const uint32_t n = o.n_batch < ROWS ? o.n_batch : ROWS;
     for (uint32_t i = 0; i < n; i++) rows[i] = (qsf_row){ 0, 0, false };
     for (int t = 0; t < TURNS; t++) {

@@ -12,7 +12,8 @@ import make_tiny
 MPIRUN, RUN, WORK = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
 TEXTS = ["-p", "Hello there", "-p", "abc", "-p", "one two three four five six seven eight", "-p", "x"]
 COMMON = ["--raw", "-t", "1", "--temp", "0", "--ignore-eos", "--print-ids", "--print-check", "-v"]
-# Open MPI refuses root and more ranks than cores unless it is told otherwise; MPICH looks at none of these.
+# Open MPI refuses root and more ranks than cores unless it is told otherwise; MPICH looks at none
+# of these.
 ENV = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
            PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe")
 
@@ -67,7 +68,7 @@ def wrong_file(model):
     bytes_ = bytearray(model.read_bytes())
     bytes_[len(bytes_) // 2] ^= 1
     other.write_bytes(bytes_)
-    line = [MPIRUN, "-np", "1", *command(1, model, *TEXTS)[3:], ":", "-np", "1", *command(1, other, *TEXTS)[3:]]
+    line = [*command(1, model, *TEXTS), ":", *command(1, other, *TEXTS)[1:]]
     r = subprocess.run(line, capture_output=True, text=True, timeout=60, env=ENV)
     assert r.returncode and r.stderr.count("is not the same file on rank 1") == 2, r
     assert not r.stdout.strip() or "tokens of" not in r.stderr, r
