@@ -1,5 +1,6 @@
 /* qsf-run: a prompt in, text out.  This file is the option table and the choice of what to do.
  * SPDX-License-Identifier: MIT */
+#include "mpi_start.h"
 #include "run.h"
 #include "trace.h"
 
@@ -15,6 +16,8 @@ static const option run_options[] = {
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Model and prompt", NULL },
     { OPTION_TEXT, "-m --model", "FILE", AT(model), 0, 0, NULL,
       "QSF or GGUF file; may also stand alone on the command line", NULL },
+    { OPTION_FLAG, "--mpi", NULL, AT(mpi), 0, 0, NULL,
+      "under mpirun: run layers on its ranks; --mpi --help lists the options", NULL },
     { OPTION_TEXT, "-p --prompt", "TEXT", AT(prompt), 0, 0, NULL, "the prompt", NULL },
     { OPTION_TEXT, "-f --file", "FILE", AT(file), 0, 0, NULL,
       "read the prompt from a file, - for standard input", NULL },
@@ -258,6 +261,7 @@ int main(int argc, char **argv)
         .reasoning = "show",
     };
     option_list rest;
+    if (mpi_wanted(argc, argv)) return mpi_start(argv);
     terminal_init();
     qsf_context_defaults(&set.context);
     qsf_sampler_defaults(&set.sampler);

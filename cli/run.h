@@ -22,7 +22,7 @@ typedef struct run_settings {
     qsf_sampler_options sampler;
     qsf_turn_options turn;            /* what options say of it; prompt_begin adds the rest */
     option_list stop, logit_bias, ban, dry_breaker, lora;
-    bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json,
+    bool help, version, mpi, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json,
         add_special, parse_special, embedding, embed_plain, completion, jinja, no_generation,
         continue_final, adapted, json_object;
     long long max_tokens, chunks, draft, json_blanks;

@@ -77,16 +77,13 @@ int main(int argc, char **argv)
 {
     qsf_error err = { 0 };
     qsf_model *whole = NULL;
-    qsf_model_options only = { 0 };
     qsf_model_info info = { .size = sizeof info };
     half a = { 0 }, b = { 0 };
     if (argc != 3) {
         fprintf(stderr, "usage: %s MODEL PROMPT\n", argv[0]);
         return 2;
     }
-    qsf_model_defaults(&only);
-    only.vocab_only = true;                      /* how many layers there are */
-    qsf_status st = qsf_model_open(argv[1], &only, &whole, &err);
+    qsf_status st = qsf_model_open(argv[1], NULL, &whole, &err);      /* how many layers there are */
     if (!st) st = qsf_model_get_info(whole, &info);
     const uint32_t middle = (info.n_layers + 1) / 2;
     if (!st) st = half_open(&a, argv[1], 0, middle, &err);

@@ -816,8 +816,8 @@ QSF_API const float *qsf_logits(const qsf_context *c, size_t i);
  * The same rows, as floats, give the same logits as one context for all layers, bit for bit.  Each
  * context keeps its own sequences: a program truncates and shares them in all.  Options of contexts
  * must be the same, but for budgets and threads; n_ctx too, which a budget may have changed
- * (qsf_plan).  Rows may ask for logits in every range: only the last one has any.  Turns, embeddings
- * and early exit need all layers (QSF_E_UNSUPPORTED).
+ * (qsf_plan).  Rows may ask for logits in every range: only the last one has any.  Turns,
+ * embeddings and early exit need all layers (QSF_E_UNSUPPORTED).
  *
  * qsf_model_open refuses ranges of models whose layers need more than these rows
  * (QSF_E_UNSUPPORTED; the message names what), and those that the file has not

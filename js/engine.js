@@ -17,7 +17,7 @@ const STATS = ['threads', 'promptTokens', 'generatedTokens', 'promptNs', 'genera
   'readNs', 'checkNs', 'decompressNs', 'headNs', 'overlap', 'layersLeft'];
 const EXPERTS = ['expertsUsed', 'expertsFound', 'expertsRead', 'expertsBytes'];
 const NUMBERS = [...MODEL, ...PLAN, ...STATS, 'batch', 'leastBytes', 'samplingNs', 'encoder', 'classes',
-    ...EXPERTS];
+  ...EXPERTS];
 
 const FIRST_PAGES = 64;
 

@@ -97,6 +97,8 @@ QSF_CACHE=$PWD/cache node page.mjs"""
 BUILD_FIRST = ("README.md", "docs/wasm.md")  # what they make, the others use
 
 BLOCKS = {
+    # ---- docs/many-machines.md
+    ("docs/many-machines.md", "mpirun -np 4"): "needs an MPI; tests/mpi_test.py starts the same",
     # ---- README.md
     ("README.md", './run "Why'): Run(
         ('"Why is the sky blue?"', '"Why is the sky blue?" -n 16 -t 1'),

@@ -3,8 +3,8 @@
  *
  *   part_models MODEL...
  *
- * Two sequences in batches of several lengths, a prompt and single tokens; one of them goes back and
- * on.  Prints a line a model: "ok", or what differs. */
+ * Two sequences in batches of several lengths, a prompt and single tokens; one of them goes back
+ * and on.  Prints a line a model: "ok", or what differs. */
 #include "qsf.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,8 +97,9 @@ static int check(const char *path)
         qsf_seq_truncate(whole.c, 1, 0);
         const long bad = st ? -1 : compare(&whole, p, n, &info, x);
         if (st == QSF_E_UNSUPPORTED) printf("refused %s: %s\n", path, why.text);
-        else if (bad) failed = 1, printf("FAIL %s in %d parts: %ld rows differ; %s\n", path, n, bad, why.text);
+        else if (bad) printf("FAIL %s in %d parts: %ld rows differ; %s\n", path, n, bad, why.text);
         else printf("ok %s in %d parts\n", path, n);
+        failed |= bad && st != QSF_E_UNSUPPORTED;
         parts_close(p, n);
     }
     free(x);

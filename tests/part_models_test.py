@@ -18,8 +18,9 @@ def main():
     program, work = sys.argv[1], pathlib.Path(sys.argv[2])
     paths = [str(make_tiny.make(work, name)[0]) for name in make_tiny.models()]
     done = subprocess.run([program, *paths], capture_output=True, text=True)
-    refused = {pathlib.Path(l.split()[1][:-1]).stem for l in done.stdout.splitlines() if l.startswith("refused")}
-    for line in done.stdout.splitlines():
+    lines = done.stdout.splitlines()
+    refused = {pathlib.Path(l.split()[1][:-1]).stem for l in lines if l.startswith("refused")}
+    for line in lines:
         if not line.startswith("ok"): print(line)
     if done.returncode or refused != REFUSED: sys.exit(f"parts differ from the whole {done.stderr}")
     if done.stdout.count("ok ") < len(paths): sys.exit("models are missing")

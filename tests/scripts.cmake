@@ -99,9 +99,18 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
 endif()
 
 # ---- layers apart ----
-qsf_test_program(part_models part_models.c)
-target_link_libraries(part_models PRIVATE qsf)
-qsf_script(part_models_test 300 part_models_test.py $<TARGET_FILE:part_models> "${work}/part")
+if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
+    qsf_test_program(part_models part_models.c)
+    target_link_libraries(part_models PRIVATE qsf)
+    qsf_script(part_models_test 900 part_models_test.py $<TARGET_FILE:part_models> "${work}/part")
+endif()
+
+if(QSF_MPI)
+    qsf_script(mpi_test 300 mpi_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-run> "${work}/mpi")
+    set_tests_properties(${prefix}mpi_test PROPERTIES RUN_SERIAL ON)
+else()
+    message(STATUS "mpi_test is left out: no MPI was found")
+endif()
 
 # ---- folders have a direction: symbols are read from objects, so with link-time optimisation there
 # is nothing to see ----

@@ -57,7 +57,8 @@ static qsf_status context_options(const qsf_model *m, const qsf_context_options 
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has layers that keep state, which early-exit would leave "
                         "behind: go without it", m->source->path);
     if ((o->early_exit > 0 && (st = qsf_part_refuse(m->source, "early-exit", err))) ||
-        (o->head != QSF_HEAD_EXACT && (st = qsf_part_refuse(m->source, "an approximate head", err)))) return st;
+        (o->head != QSF_HEAD_EXACT && (st = qsf_part_refuse(m->source, "an approximate head", err))))
+        return st;
     const char *isa = o->isa ? o->isa : p->env ? p->env(p->user, "QSF_ISA") : NULL;
     if ((st = qsf_kernels_init(k, p->cpu_features ? p->cpu_features(p->user) : 0, isa, err))) return st;
     o->isa = k->isa;

@@ -12,7 +12,7 @@ bool qsf_part_needs(const qsf_source *s, uint32_t unit)
 
 /* What makes rows of tokens, and is not looked at behind that.  Of anything else in the unit nobody
  * knows whether layers look at it, too: such a model has state outside of its rows. */
-static bool part_only_embeds(uint32_t kind)
+static bool part_is_embedding(uint32_t kind)
 {
     switch (qsf_kind_base(kind)) {
     case QSF_K_TOKEN_EMBD: case QSF_K_POS_EMBD: case QSF_K_TOKEN_TYPES:
@@ -23,13 +23,13 @@ static bool part_only_embeds(uint32_t kind)
     }
 }
 
-static qsf_status part_check(const qsf_source *s, qsf_error *err)
+static qsf_status part_can_be_apart(const qsf_source *s, qsf_error *err)
 {
     const qsf_unit *u = &s->units[qsf_unit_embd(s)];
     for (uint32_t i = u->first_tensor; i < u->first_tensor + u->n_tensors; i++)
-        if (!part_only_embeds(s->tensors[i].kind))
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers of %s cannot be run apart: they need %s beside "
-                            "the hidden states; run all of them together", s->path, s->hp.arch,
+        if (!part_is_embedding(s->tensors[i].kind))
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers of %s cannot be run apart: they need %s "
+                            "beside the hidden states; run all of them together", s->path, s->hp.arch,
                             qsf_kind_name(s->tensors[i].kind));
     return QSF_OK;
 }
@@ -40,10 +40,10 @@ qsf_status qsf_part_set(qsf_source *s, uint32_t first, uint32_t end, qsf_error *
     if (!end) end = n;
     if (!first && end == n) return QSF_OK;
     if (first >= end || end > n)
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s: layers %u to %u; it has layers 0 to %u, of which a part has "
-                        "one at least", s->path, (unsigned)first, (unsigned)end - 1, (unsigned)n - 1);
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s: layers %u to %u; it has layers 0 to %u, of which a part "
+                        "has one at least", s->path, (unsigned)first, (unsigned)end - 1, (unsigned)n - 1);
     if (s->n_units == 0) return QSF_OK;
-    const qsf_status st = part_check(s, err);
+    const qsf_status st = part_can_be_apart(s, err);
     if (st) return st;
     s->n_before = first;
     s->n_after = n - end;
@@ -53,6 +53,6 @@ qsf_status qsf_part_set(qsf_source *s, uint32_t first, uint32_t end, qsf_error *
 qsf_status qsf_part_refuse(const qsf_source *s, const char *what, qsf_error *err)
 {
     if (qsf_part_whole(s)) return QSF_OK;
-    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: only layers %u to %u are open here, but %s needs all", s->path,
-                    (unsigned)s->n_before, (unsigned)qsf_part_end(s) - 1, what);
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: only layers %u to %u are open here, but %s needs all",
+                    s->path, (unsigned)s->n_before, (unsigned)qsf_part_end(s) - 1, what);
 }

@@ -1,0 +1,32 @@
+/* Starting qsf-mpi.  It is a program of its own, so that qsf-run needs no MPI.
+ * SPDX-License-Identifier: MIT */
+#if !defined(_WIN32) && !defined(_GNU_SOURCE)
+#  define _POSIX_C_SOURCE 200809L
+#endif
+#include "mpi_start.h"
+
+#include <stdio.h>
+#include <string.h>
+#if !defined(_WIN32) && !defined(__wasi__)
+#  include <unistd.h>
+#endif
+
+bool mpi_wanted(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
+        if (!strcmp(argv[i], "--mpi")) return true;
+    return false;
+}
+
+int mpi_start(char **argv)
+{
+#if !defined(_WIN32) && !defined(__wasi__)
+    char path[4096];
+    const char *slash = strrchr(argv[0], '/');
+    const int folder = slash ? (int)(slash - argv[0]) + 1 : 0;
+    if (snprintf(path, sizeof path, "%.*sqsf-mpi", folder, argv[0]) < (int)sizeof path) execvp(path, argv);
+#endif
+    fprintf(stderr, "%s --mpi needs the program qsf-mpi beside it, which is built where there is an MPI: "
+            "docs/many-machines.md\n", argv[0]);
+    return 1;
+}

@@ -1,0 +1,266 @@
+/* Messages over MPI.
+ * SPDX-License-Identifier: MIT
+ *
+ * A thread of each rank sends a sign of life to all others twice a second and listens for theirs.
+ * The same thread keeps messages moving while the rank computes: MPI moves large ones only within
+ * its calls.  Nobody waits inside of MPI, where a dead rank would never be noticed. */
+#define _GNU_SOURCE
+#include "link.h"
+
+#include <mpi.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BUFFERS = 8, TAG = 1, BEAT_MS = 500, MOVE_US = 1000 };
+
+/* What begins a message: when it was sent. */
+typedef struct stamp { double at; double length; } stamp;
+
+typedef struct sending { MPI_Request request; unsigned char *bytes; size_t cap; bool used; } sending;
+
+int link_rank, link_ranks;
+static link_delay slower;
+static double silent;
+static MPI_Comm beats;
+static sending ring[BUFFERS];
+static int ring_next;
+static unsigned char *arrived;
+static size_t arrived_cap;
+static double busy_until;               /* of the slow network into this rank */
+static pthread_t watcher;
+static atomic_bool watching, ending, failing;
+
+double link_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void sleep_us(long us)
+{
+    const struct timespec t = { us / 1000000, us % 1000000 * 1000 };
+    nanosleep(&t, NULL);
+}
+
+/* Others get the time to notice by themselves, and to say so; then all are ended.  The alarm ends
+ * this one where MPI cannot. */
+void link_fail(const char *fmt, ...)
+{
+    char line[512];
+    va_list args;
+    if (atomic_exchange(&failing, true))
+        for (;;) pause();               /* another thread is ending the job */
+    va_start(args, fmt);
+    vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    fprintf(stderr, "rank %d of %d: %s; the job ends\n", link_rank, link_ranks, line);
+    fflush(stderr);
+    fflush(stdout);
+    alarm(4);
+    sleep_us(1500000);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    _exit(1);
+}
+
+/* mpirun ends the others when one has died. */
+static void on_term(int number)
+{
+    static const char text[] = "a rank of this job has died or was ended; the job ends\n";
+    (void)number;
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(2);
+    _exit(1);
+}
+
+void link_begin(int *argc, char ***argv, const link_delay *delay)
+{
+    int level = 0;
+    slower = *delay;
+    if (MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) exit(1);
+    MPI_Comm_rank(MPI_COMM_WORLD, &link_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &link_ranks);
+    signal(SIGTERM, on_term);
+    if (level < MPI_THREAD_MULTIPLE) link_fail("this MPI cannot be called by several threads");
+    MPI_Comm_dup(MPI_COMM_WORLD, &beats);
+}
+
+/* ---- signs of life ---- */
+
+static void send_beats(void)
+{
+    static const int beat = 1;
+    for (int r = 0; r < link_ranks; r++) {
+        MPI_Request q;
+        if (r == link_rank) continue;
+        MPI_Isend(&beat, 1, MPI_INT, r, TAG, beats, &q);
+        MPI_Request_free(&q);
+    }
+}
+
+static void hear_beats(double *heard)
+{
+    int there = 1;
+    for (;;) {
+        MPI_Status from;
+        int beat;
+        MPI_Iprobe(MPI_ANY_SOURCE, TAG, beats, &there, &from);
+        if (!there) return;
+        MPI_Recv(&beat, 1, MPI_INT, from.MPI_SOURCE, TAG, beats, MPI_STATUS_IGNORE);
+        heard[from.MPI_SOURCE] = link_now();
+    }
+}
+
+static void *watch(void *arg)
+{
+    double *heard = arg, next = 0;
+    for (int r = 0; r < link_ranks; r++) heard[r] = link_now();
+    while (!atomic_load(&ending)) {
+        const double now = link_now();
+        if (now >= next) {
+            send_beats();
+            next = now + BEAT_MS * 1e-3;
+        }
+        hear_beats(heard);
+        for (int r = 0; r < link_ranks; r++)
+            if (r != link_rank && link_now() - heard[r] > silent && !atomic_load(&ending))
+                link_fail("rank %d has been silent for %.1f s: it has died, hangs or cannot be reached", r,
+                          link_now() - heard[r]);
+        sleep_us(MOVE_US);
+    }
+    free(heard);
+    return NULL;
+}
+
+void link_watch(double limit)
+{
+    double *heard = calloc((size_t)link_ranks, sizeof *heard);
+    silent = limit;
+    if (!heard || pthread_create(&watcher, NULL, watch, heard)) link_fail("no thread for signs of life");
+    atomic_store(&watching, true);
+}
+
+void link_end(void)
+{
+    for (int i = 0; i < BUFFERS; i++) {
+        int done = !ring[i].used;
+        while (!done) {
+            MPI_Test(&ring[i].request, &done, MPI_STATUS_IGNORE);
+            if (!done) sleep_us(100);
+        }
+        free(ring[i].bytes);
+    }
+    /* All are still watched while they come here; a barrier that is polled, as everything is. */
+    MPI_Request q;
+    int all = 0;
+    MPI_Ibarrier(MPI_COMM_WORLD, &q);
+    while (!all) {
+        MPI_Test(&q, &all, MPI_STATUS_IGNORE);
+        if (!all) sleep_us(500);
+    }
+    atomic_store(&ending, true);
+    if (atomic_load(&watching)) pthread_join(watcher, NULL);
+    free(arrived);
+    MPI_Finalize();
+}
+
+/* ---- messages ---- */
+
+/* What waits does not take the processor from those that compute. */
+static void idle(int *turns)
+{
+    if (++*turns < 64) sched_yield();
+    else sleep_us(*turns < 1024 ? 20 : 200);
+}
+
+void link_send(int to, const void *bytes, size_t len)
+{
+    sending *s = &ring[ring_next];
+    const stamp head = { link_now(), (double)len };
+    int done = !s->used, turns = 0;
+    ring_next = (ring_next + 1) % BUFFERS;
+    while (!done) {
+        MPI_Test(&s->request, &done, MPI_STATUS_IGNORE);
+        if (!done) idle(&turns);
+    }
+    if (len > INT32_MAX - sizeof head) link_fail("a message of %zu bytes; take a smaller batch", len);
+    if (s->cap < sizeof head + len) {
+        free(s->bytes);
+        s->cap = sizeof head + len;
+        if (!(s->bytes = malloc(s->cap))) link_fail("out of memory for a message of %zu bytes", len);
+    }
+    memcpy(s->bytes, &head, sizeof head);
+    memcpy(s->bytes + sizeof head, bytes, len);
+    s->used = true;
+    MPI_Isend(s->bytes, (int)(sizeof head + len), MPI_BYTE, to, TAG, MPI_COMM_WORLD, &s->request);
+}
+
+static void hold_back(const stamp *head)
+{
+    if (!(slower.seconds > 0) && !(slower.bytes_a_second > 0)) return;
+    double begin = head->at > busy_until ? head->at : busy_until;
+    busy_until = begin + (slower.bytes_a_second > 0 ? head->length / slower.bytes_a_second : 0);
+    const double due = busy_until + slower.seconds;
+    while (link_now() < due) sleep_us((long)((due - link_now()) * 1e6) + 1);
+}
+
+size_t link_receive(int from, bool wait, const void **bytes)
+{
+    MPI_Status what;
+    MPI_Request q;
+    int there = 0, len = 0, turns = 0;
+    stamp head;
+    *bytes = NULL;
+    for (;;) {
+        MPI_Iprobe(from, TAG, MPI_COMM_WORLD, &there, &what);
+        if (there || !wait) break;
+        idle(&turns);
+    }
+    if (!there) return 0;
+    MPI_Get_count(&what, MPI_BYTE, &len);
+    if ((size_t)len < sizeof head) link_fail("rank %d sent a message of %d bytes", from, len);
+    if (arrived_cap < (size_t)len) {
+        free(arrived);
+        arrived_cap = (size_t)len;
+        if (!(arrived = malloc(arrived_cap))) link_fail("out of memory for a message of %d bytes", len);
+    }
+    MPI_Irecv(arrived, len, MPI_BYTE, from, TAG, MPI_COMM_WORLD, &q);
+    for (there = turns = 0; !there;) {
+        MPI_Test(&q, &there, MPI_STATUS_IGNORE);
+        if (!there) idle(&turns);
+    }
+    memcpy(&head, arrived, sizeof head);
+    if (head.length != (double)((size_t)len - sizeof head)) link_fail("rank %d sent a damaged message", from);
+    hold_back(&head);
+    *bytes = arrived + sizeof head;
+    return (size_t)len - sizeof head;
+}
+
+void link_gather(double mine, double *all)
+{
+    MPI_Request q;
+    int done = 0;
+    MPI_Iallgather(&mine, 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, MPI_COMM_WORLD, &q);
+    while (!done) {
+        MPI_Test(&q, &done, MPI_STATUS_IGNORE);
+        if (!done) sleep_us(200);
+    }
+}
+
+void link_share(void *bytes, size_t len)
+{
+    MPI_Request q;
+    int done = 0;
+    MPI_Ibcast(bytes, (int)len, MPI_BYTE, 0, MPI_COMM_WORLD, &q);
+    while (!done) {
+        MPI_Test(&q, &done, MPI_STATUS_IGNORE);
+        if (!done) sleep_us(200);
+    }
+}

@@ -1,0 +1,37 @@
+/* What ranks say to each other: messages with a time limit, and signs of life.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_MPI_LINK_H
+#define QSF_MPI_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A network that is slower than the one at hand, for tests: a message arrives so much later.  Then
+ * the ranks share a clock: they are on one machine. */
+typedef struct link_delay { double seconds, bytes_a_second; } link_delay;     /* 0: none */
+
+extern int link_rank, link_ranks;
+
+/* Joins the job, which every rank does first; and leaves it. */
+void link_begin(int *argc, char ***argv, const link_delay *delay);
+void link_end(void);
+/* Signs of life from here on.  limit: seconds after which a silent rank counts as dead. */
+void link_watch(double limit);
+
+/* Ends the job on all ranks, with an error on each that is alive. */
+void link_fail(const char *fmt, ...);
+
+/* Sends bytes, which are copied; waits only where the receiver is many messages behind. */
+void link_send(int to, const void *bytes, size_t len);
+/* The next message of a rank, in *bytes, which belongs to the link until the next call; returns its
+ * length.  Where there is none: wait, or 0. */
+size_t link_receive(int from, bool wait, const void **bytes);
+
+/* Every rank's number in all[link_ranks]. */
+void link_gather(double mine, double *all);
+/* Rank 0's bytes, on all. */
+void link_share(void *bytes, size_t len);
+double link_now(void);              /* seconds */
+
+#endif

@@ -1,0 +1,281 @@
+/* The pipeline: batches go from rank to rank, logits back to rank 0, which has the texts.
+ * SPDX-License-Identifier: MIT
+ *
+ * Every rank is to have something to compute all the time.  So a prompt goes in batches of a few
+ * rows, of which nothing is waited for but the last; and texts that decode go in as many batches as
+ * there are ranks: while one batch is on rank 1, rank 0 computes the next.  Messages have the order
+ * of batches, everywhere. */
+#include "job.h"
+#include "link.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 1, LOGITS = 2, END = 3 };
+
+/* A message: this, the rows, then their states; or this and the logits. */
+typedef struct head { uint32_t kind, n, asked, wire; } head;
+
+typedef struct text {
+    int32_t *ids;
+    size_t   n_ids, n_prompt, n_sent;
+    bool     waits, done;
+    uint64_t hash;              /* of all its logits */
+    qsf_sampler *sampler;
+} text;
+
+typedef struct flight { size_t n; int32_t seqs[256]; } flight;      /* texts whose logits are asked for */
+
+typedef struct lead {
+    job    *j;
+    text   *texts;
+    size_t  n_texts, n_left;
+    qsf_row *rows;
+    flight *flights;            /* a ring, those under way from `from` on */
+    size_t  n_flights, from, under_way;
+    unsigned char *out;
+    size_t  n_decoded;
+} lead;
+
+static void *need(size_t n, size_t size)
+{
+    void *p = calloc(n, size);
+    if (!p) link_fail("out of memory");
+    return p;
+}
+
+static size_t message_cap(const job *j)
+{
+    /* of q8, whose scale counts where there are few columns */
+    const size_t row = wire_bytes(WIRE_F32, j->info.n_embd) + sizeof(float);
+    return sizeof(head) + j->n_batch * (sizeof(qsf_row) + row);
+}
+
+/* The states of the batch just computed, to the next rank. */
+static void pass_on(const job *j, const qsf_row *rows, size_t n, unsigned char *out)
+{
+    const head h = { BATCH, (uint32_t)n, 0, j->wire };
+    unsigned char *at = out + sizeof h;
+    memcpy(out, &h, sizeof h);
+    memcpy(at, rows, n * sizeof *rows);
+    at += n * sizeof *rows;
+    for (size_t i = 0; i < n; i++, at += wire_bytes(j->wire, j->info.n_embd))
+        wire_pack(j->wire, at, qsf_batch_states(j->c, i), j->info.n_embd);
+    link_send(link_rank + 1, out, (size_t)(at - out));
+}
+
+/* ---- the ranks behind rank 0 ---- */
+
+static void give_logits(const job *j, const qsf_row *rows, size_t n)
+{
+    head h = { LOGITS, 0, 0, 0 };
+    const size_t row = j->info.n_vocab * sizeof(float);
+    for (size_t i = 0; i < n; i++) h.asked += rows[i].logits;
+    if (!h.asked) return;
+    unsigned char *out = malloc(sizeof h + h.asked * row);
+    if (!out) link_fail("out of memory");
+    memcpy(out, &h, sizeof h);
+    for (uint32_t i = 0; i < h.asked; i++) memcpy(out + sizeof h + i * row, qsf_logits(j->c, i), row);
+    link_send(0, out, sizeof h + h.asked * row);
+    free(out);
+}
+
+static void compute_message(job *j, const head *h, const unsigned char *at, size_t len, qsf_row *rows,
+                            float *x, unsigned char *out)
+{
+    const size_t row = wire_bytes((wire)h->wire, j->info.n_embd);
+    if (h->kind != BATCH || !h->n || h->n > j->n_batch || h->wire >= N_WIRES ||
+        len != h->n * (sizeof *rows + row))
+        link_fail("rank %d sent what is no batch", link_rank - 1);
+    memcpy(rows, at, h->n * sizeof *rows);
+    at += h->n * sizeof *rows;
+    for (uint32_t i = 0; i < h->n; i++, at += row)
+        wire_unpack((wire)h->wire, x + (size_t)i * j->info.n_embd, at, j->info.n_embd);
+    if (qsf_compute_from(j->c, rows, h->n, x)) link_fail("%s", qsf_last_error(j->c));
+    if (link_rank + 1 < link_ranks) pass_on(j, rows, h->n, out);
+    else give_logits(j, rows, h->n);
+}
+
+void job_follow(job *j)
+{
+    qsf_row *rows = need(j->n_batch, sizeof *rows);
+    float *x = need((size_t)j->n_batch * j->info.n_embd, sizeof *x);
+    unsigned char *out = need(message_cap(j), 1);
+    for (;;) {
+        const void *bytes;
+        head h = { 0, 0, 0, 0 };
+        const size_t len = link_receive(link_rank - 1, true, &bytes);
+        if (len >= sizeof h) memcpy(&h, bytes, sizeof h);
+        if (h.kind == END) break;
+        compute_message(j, &h, (const unsigned char *)bytes + sizeof h, len - sizeof h, rows, x, out);
+    }
+    if (link_rank + 1 < link_ranks) link_send(link_rank + 1, &(head){ END, 0, 0, 0 }, sizeof(head));
+    free(rows);
+    free(x);
+    free(out);
+}
+
+/* ---- rank 0: texts ---- */
+
+static size_t encode(const job *j, const char *prompt, int32_t *ids, size_t cap)
+{
+    qsf_error err = { 0 };
+    size_t n = 0;
+    const qsf_message message = { "user", prompt };
+    const qsf_status st = j->raw
+        ? qsf_tokens_encode(j->model, prompt, strlen(prompt), QSF_TOK_ADD_SPECIAL, ids, cap, &n, &err)
+        : qsf_chat_encode(j->model, NULL, &message, 1, true, ids, cap, &n, &err);
+    if (st) link_fail("the prompt: %s", err.text);
+    if (!n) link_fail("a prompt has no tokens");
+    return n;
+}
+
+static void text_begin(const job *j, text *t, const char *prompt)
+{
+    qsf_error err;
+    const size_t cap = 16 + 2 * strlen(prompt) + 1024 + (size_t)j->max_tokens;
+    t->ids = need(cap, sizeof *t->ids);
+    t->n_ids = t->n_prompt = encode(j, prompt, t->ids, cap - (size_t)j->max_tokens);
+    t->hash = 0xcbf29ce484222325u;
+    if (qsf_sampler_new(j->model, &j->sampler, &t->sampler, &err)) link_fail("%s", err.text);
+    for (size_t i = 0; i < t->n_ids; i++) qsf_sampler_accept(t->sampler, t->ids[i]);
+}
+
+static void text_print(const job *j, const text *t, size_t from)
+{
+    for (size_t i = from; i < t->n_ids; i++) {
+        const char *piece;
+        const size_t len = qsf_token_piece(j->model, t->ids[i], false, &piece);
+        if (j->print_ids) printf("%s%d", i > t->n_prompt ? "," : "", (int)t->ids[i]);
+        else fwrite(piece, 1, len, stdout);
+    }
+    fflush(stdout);
+}
+
+static void text_logits(lead *l, text *t, const float *logits)
+{
+    const job *j = l->j;
+    const unsigned char *bytes = (const unsigned char *)logits;
+    for (size_t i = 0; j->print_check && i < j->info.n_vocab * sizeof *logits; i++)
+        t->hash = (t->hash ^ bytes[i]) * 0x100000001b3u;
+    const int32_t id = qsf_sampler_pick(t->sampler, logits);
+    t->waits = false;
+    l->n_decoded++;
+    t->done = (!j->ignore_eos && qsf_token_is_end(j->model, id)) ||
+              t->n_ids - t->n_prompt >= (size_t)j->max_tokens;
+    if (!t->done) {
+        qsf_sampler_accept(t->sampler, id);
+        t->ids[t->n_ids++] = id;
+        if (l->n_texts == 1) text_print(j, t, t->n_ids - 1);
+        t->done = t->n_ids - t->n_prompt >= (size_t)j->max_tokens;
+    }
+    l->n_left -= t->done;
+}
+
+/* ---- rank 0: batches ---- */
+
+/* The next rows: of a prompt, else of texts that decode, as many as are this batch's share. */
+static size_t gather_rows(lead *l)
+{
+    const uint32_t share = (uint32_t)((l->n_left + (size_t)link_ranks - 1) / (size_t)link_ranks);
+    const size_t most = l->j->n_batch < share ? l->j->n_batch : share;
+    size_t n = 0;
+    for (size_t i = 0; i < l->n_texts; i++) {
+        text *t = &l->texts[i];
+        if (t->done || t->waits || t->n_ids - t->n_sent < 2) continue;
+        for (; n < l->j->n_batch && t->n_sent < t->n_ids; n++, t->n_sent++)
+            l->rows[n] = (qsf_row){ (qsf_seq)i, t->ids[t->n_sent], t->n_sent + 1 == t->n_ids };
+        t->waits = t->n_sent == t->n_ids;
+        return n;
+    }
+    for (size_t i = 0; i < l->n_texts && n < most; i++) {
+        text *t = &l->texts[i];
+        if (t->done || t->waits || t->n_sent == t->n_ids) continue;
+        l->rows[n++] = (qsf_row){ (qsf_seq)i, t->ids[t->n_sent++], true };
+        t->waits = true;
+    }
+    return n;
+}
+
+static void take_logits(lead *l, const flight *f, const float *logits)
+{
+    for (size_t i = 0; i < f->n; i++)
+        text_logits(l, &l->texts[f->seqs[i]], logits + i * l->j->info.n_vocab);
+}
+
+static void send_rows(lead *l, size_t n)
+{
+    flight *f = &l->flights[(l->from + l->under_way) % l->n_flights];
+    f->n = 0;
+    for (size_t i = 0; i < n; i++)
+        if (l->rows[i].logits) f->seqs[f->n++] = l->rows[i].seq;
+    if (qsf_compute(l->j->c, l->rows, n)) link_fail("%s", qsf_last_error(l->j->c));
+    if (link_ranks > 1) {
+        pass_on(l->j, l->rows, n, l->out);
+        l->under_way += f->n > 0;
+        return;
+    }
+    for (size_t i = 0; i < f->n; i++) text_logits(l, &l->texts[f->seqs[i]], qsf_logits(l->j->c, i));
+}
+
+static bool take_reply(lead *l, bool wait)
+{
+    head h;
+    const void *bytes;
+    const flight *f = &l->flights[l->from];
+    if (!l->under_way) return false;
+    const size_t len = link_receive(link_ranks - 1, wait, &bytes);
+    if (!len) return false;
+    memcpy(&h, bytes, sizeof h < len ? sizeof h : len);
+    if (h.kind != LOGITS || h.asked != f->n || len != sizeof h + f->n * l->j->info.n_vocab * sizeof(float))
+        link_fail("rank %d sent what are no logits", link_ranks - 1);
+    take_logits(l, f, (const float *)(const void *)((const unsigned char *)bytes + sizeof h));
+    l->from = (l->from + 1) % l->n_flights;
+    l->under_way--;
+    return true;
+}
+
+static void lead_report(const lead *l, double seconds)
+{
+    for (size_t i = 0; i < l->n_texts; i++) {
+        const text *t = &l->texts[i];
+        if (l->n_texts > 1) {
+            printf("[%zu] ", i + 1);
+            text_print(l->j, t, t->n_prompt);
+        }
+        printf("\n");
+        if (l->j->print_check)
+            fprintf(stderr, "logits of text %zu: %016llx\n", i + 1, (unsigned long long)t->hash);
+    }
+    fprintf(stderr, "%zu tokens of %zu texts in %.3f s: %.2f tokens/s\n", l->n_decoded, l->n_texts, seconds,
+            (double)l->n_decoded / seconds);
+}
+
+void job_lead(job *j)
+{
+    lead l = { .j = j, .n_texts = j->prompts.n, .n_left = j->prompts.n,
+               .n_flights = 2 * (size_t)link_ranks + 2 };
+    l.texts = need(l.n_texts, sizeof *l.texts);
+    l.rows = need(j->n_batch, sizeof *l.rows);
+    l.flights = need(l.n_flights, sizeof *l.flights);
+    l.out = need(message_cap(j), 1);
+    for (size_t i = 0; i < l.n_texts; i++) text_begin(j, &l.texts[i], j->prompts.items[i]);
+    const double begin = link_now();
+    while (l.n_left) {
+        while (take_reply(&l, false)) continue;
+        const size_t n = l.n_left && l.under_way < l.n_flights ? gather_rows(&l) : 0;
+        if (n) send_rows(&l, n);
+        else if (l.n_left) take_reply(&l, true);
+    }
+    lead_report(&l, link_now() - begin);
+    if (link_ranks > 1) link_send(1, &(head){ END, 0, 0, 0 }, sizeof(head));
+    for (size_t i = 0; i < l.n_texts; i++) {
+        qsf_sampler_free(l.texts[i].sampler);
+        free(l.texts[i].ids);
+    }
+    free(l.texts);
+    free(l.rows);
+    free(l.flights);
+    free(l.out);
+}

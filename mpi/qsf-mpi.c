@@ -1,0 +1,166 @@
+/* qsf-mpi: a model over many machines, which `qsf-run --mpi` starts.
+ * SPDX-License-Identifier: MIT
+ *
+ *   mpirun -np 4 qsf-run --mpi [options] MODEL -p TEXT [-p TEXT]... */
+#include "job.h"
+#include "link.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(member) offsetof(job, member)
+static const option mpi_options[] = {
+    { OPTION_GROUP, NULL, NULL, 0, 0, 0, NULL, "Many machines", NULL },
+    { OPTION_FLAG, "--mpi", NULL, AT(mpi), 0, 0, NULL, "run layers on the ranks of mpirun", NULL },
+    { OPTION_TEXT, "--split", "N,N,...", AT(split), 0, 0, NULL,
+      "layers of each rank; else by measured speed and memory", NULL },
+    { OPTION_CHOICE, "--mpi-wire", "TYPE", AT(wire_name), 0, 0, "f32|f16|q8",
+      "how hidden states travel: exactly (f32), or in fewer bits", "f32" },
+    { OPTION_CHOICE, "--mpi-check", "WHAT", AT(check), 0, 0, "some|all",
+      "what of the file is compared between ranks: its beginning and pieces of the rest, or all bytes",
+      "some" },
+    { OPTION_NUMBER, "--mpi-silent", "SECONDS", AT(silent), 1, 3600, NULL,
+      "after so long without a sign of life a rank counts as dead", "6" },
+    { OPTION_NUMBER, "--mpi-delay", "US", AT(delay_us), 0, 1e7, NULL,
+      "for tests: messages arrive so many microseconds later", "0" },
+    { OPTION_NUMBER, "--mpi-rate", "MB/S", AT(rate_mb), 0, 1e6, NULL,
+      "for tests: and no faster than so many megabytes a second; 0 for no limit", "0" },
+    { OPTION_GROUP, NULL, NULL, 0, 0, 0, NULL, "Texts", NULL },
+    { OPTION_TEXT, "-m --model", "FILE", AT(path), 0, 0, NULL, "the model", NULL },
+    { OPTION_LIST, "-p --prompt", "TEXT", AT(prompts), 0, 0, NULL,
+      "a prompt; given again, several texts are computed at once", NULL },
+    { OPTION_FLAG, "--raw", NULL, AT(raw), 0, 0, NULL, "continue the text as it is, without a chat template",
+      NULL },
+    { OPTION_INT, "-n --predict --max-tokens", "N", AT(max_tokens), 1, 1000000, NULL,
+      "most tokens of an answer", "128" },
+    { OPTION_FLAG, "--ignore-eos", NULL, AT(ignore_eos), 0, 0, NULL,
+      "go on after the end of an answer", NULL },
+    { OPTION_FLAG, "--print-ids", NULL, AT(print_ids), 0, 0, NULL,
+      "print token ids instead of their texts", NULL },
+    { OPTION_FLAG, "--print-check", NULL, AT(print_check), 0, 0, NULL,
+      "print a hash of all logits of each text: equal where they are the same, bit for bit", NULL },
+    { OPTION_FLAG, "-v --verbose", NULL, AT(verbose), 0, 0, NULL, "say which rank has what", NULL },
+    { OPTION_FLAG, "-h --help", NULL, AT(help), 0, 0, NULL, "print this", NULL },
+    { OPTION_GROUP, NULL, NULL, 0, 0, 0, NULL, "Model and memory, of each rank", NULL },
+    OPTION_OF_CONTEXT("--ram-budget", AT(context), NULL),
+    OPTION_OF_CONTEXT("-c --ctx-size", AT(context), "of all texts together"),
+    OPTION_OF_CONTEXT("-b --batch-size", AT(context), "small ones keep all ranks busy; by itself 32"),
+    OPTION_OF_CONTEXT("-t --threads", AT(context), NULL),
+    OPTION_OF_CONTEXT("--kv-type", AT(context), NULL),
+    OPTION_OF_CONTEXT("--f32", AT(context), NULL),
+    OPTION_OF_CONTEXT("--isa", AT(context), NULL),
+    OPTION_OF_CONTEXT("--quality", AT(context), NULL),
+    { OPTION_GROUP, NULL, NULL, 0, 0, 0, NULL, "Sampling", NULL },
+    OPTION_OF(SAMPLER, "--temp --temperature", AT(sampler), NULL),
+    OPTION_OF(SAMPLER, "--top-k", AT(sampler), NULL),
+    OPTION_OF(SAMPLER, "--top-p", AT(sampler), NULL),
+    OPTION_OF(SAMPLER, "--min-p", AT(sampler), NULL),
+    OPTION_OF(SAMPLER, "--repeat-penalty", AT(sampler), NULL),
+    OPTION_OF(SAMPLER, "-s --seed", AT(sampler), NULL),
+};
+enum { N_MPI_OPTIONS = sizeof mpi_options / sizeof *mpi_options };
+
+static void on_log(void *user, qsf_log_level level, const char *line)
+{
+    (void)user;
+    if (level <= QSF_LOG_WARN) fprintf(stderr, "rank %d: %s\n", link_rank, line);
+}
+
+/* Every rank has what the tightest budget leaves; other differences would be other results. */
+static void agree(job *j)
+{
+    qsf_error err;
+    qsf_plan plan = { .size = sizeof plan };
+    double *all = calloc((size_t)link_ranks, sizeof *all);
+    const qsf_status st = qsf_context_plan(j->model, &j->context, &plan, &err);
+    if (st) link_fail("layers %u to %u: %s", (unsigned)j->first, (unsigned)j->end - 1, err.text);
+    if (!all) link_fail("out of memory");
+    link_gather(plan.kv_type, all);
+    for (int r = 1; r < link_ranks; r++)
+        if (all[r] != all[0])
+            link_fail("the budget of rank %d leaves another type of keys and values than rank 0's: choose "
+                      "one with --kv-type", r);
+    j->context.kv_type = plan.kv_type;
+    link_gather(plan.n_ctx, all);
+    for (int r = 0; r < link_ranks; r++)
+        if (!r || all[r] < j->context.n_ctx) j->context.n_ctx = (uint32_t)all[r];
+    link_gather(plan.n_batch, all);
+    for (int r = 0; r < link_ranks; r++)
+        if (!r || all[r] < j->context.n_batch) j->context.n_batch = (uint32_t)all[r];
+    free(all);
+}
+
+void job_open(job *j)
+{
+    qsf_error err;
+    qsf_plan plan = { .size = sizeof plan };
+    qsf_model_options mo;
+    qsf_model_defaults(&mo);
+    mo.log = on_log;
+    mo.first_layer = j->first;
+    mo.end_layer = j->end;
+    if (qsf_model_open(j->path, &mo, &j->model, &err)) link_fail("%s", err.text);
+    agree(j);
+    if (qsf_context_new(j->model, &j->context, &j->c, &err)) link_fail("%s", err.text);
+    j->n_batch = qsf_context_batch(j->c);
+    qsf_context_get_plan(j->c, &plan);
+    if (plan.n_ctx != j->context.n_ctx) link_fail("the context became %u positions", (unsigned)plan.n_ctx);
+    if (j->verbose)
+        fprintf(stderr, "rank %d: layers %u to %u, %.1f MB, %s\n", link_rank, (unsigned)j->first,
+                (unsigned)j->end - 1, (double)plan.total / 1e6,
+                plan.n_slots ? "some stream" : "all stay in memory");
+}
+
+/* What there is before any layer is opened: how many there are. */
+static void describe(job *j)
+{
+    qsf_error err;
+    qsf_model *m = NULL;
+    j->info.size = sizeof j->info;
+    if (qsf_model_open(j->path, NULL, &m, &err)) link_fail("%s", err.text);
+    qsf_model_get_info(m, &j->info);
+    if (j->info.encoder) link_fail("%s is an encoder: it continues no texts", j->path);
+    qsf_model_close(m);
+}
+
+static bool job_read(job *j, int argc, char **argv)
+{
+    option_list rest;
+    qsf_context_defaults(&j->context);
+    qsf_sampler_defaults(&j->sampler);
+    j->context.n_batch = 32;
+    if (!options_parse(mpi_options, N_MPI_OPTIONS, "QSF_", j, argc, argv, &rest)) return false;
+    if (j->help) {
+        options_help(mpi_options, N_MPI_OPTIONS, "QSF_", stdout);
+        exit(0);
+    }
+    if (!j->path && rest.n) j->path = rest.items[0];
+    if (!j->path || !j->prompts.n) {
+        fputs("a model and a prompt are needed: mpirun -np 4 qsf-run --mpi MODEL -p TEXT\n", stderr);
+        return false;
+    }
+    j->wire = !strcmp(j->wire_name, "f16") ? WIRE_F16 : !strcmp(j->wire_name, "q8") ? WIRE_Q8 : WIRE_F32;
+    j->context.n_seqs = (uint32_t)j->prompts.n;
+    j->context.n_logits = j->context.n_seqs;
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    job j = { .wire_name = "f32", .check = "some", .silent = 6, .max_tokens = 128 };
+    if (!job_read(&j, argc, argv)) return 2;
+    const link_delay delay = { j.delay_us * 1e-6, j.rate_mb * 1e6 };
+    link_begin(&argc, &argv, &delay);
+    link_watch(j.silent);
+    job_check_file(&j);
+    describe(&j);
+    job_split(&j);
+    job_open(&j);
+    if (link_rank) job_follow(&j);
+    else job_lead(&j);
+    link_end();
+    qsf_context_free(j.c);
+    qsf_model_close(j.model);
+    return 0;
+}

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""A model over ranks of MPI: the same logits as one process, bit for bit; errors that end the job.
+SPDX-License-Identifier: MIT
+
+    mpi_test.py MPIRUN QSF_RUN WORK
+"""
+import os, pathlib, re, signal, subprocess, sys, time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "parity"))
+import make_tiny
+
+MPIRUN, RUN, WORK = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+TEXTS = ["-p", "Hello there", "-p", "abc", "-p", "one two three four five six seven eight", "-p", "x"]
+COMMON = ["--raw", "-t", "1", "--temp", "0", "--ignore-eos", "--print-ids", "--print-check", "-v"]
+# Open MPI refuses root and more ranks than cores unless it is told otherwise; MPICH looks at none
+# of these.
+ENV = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+           PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe")
+
+
+def command(ranks, model, *options):
+    return [MPIRUN, "-np", str(ranks), RUN, "--mpi", *COMMON, str(model), *options]
+
+
+def run(ranks, model, *options, code=0):
+    r = subprocess.run(command(ranks, model, *options), capture_output=True, text=True, timeout=120, env=ENV)
+    assert (r.returncode == 0) == (code == 0), (ranks, options, r)
+    return r
+
+
+def logits(r):
+    return sorted(re.findall(r"logits of text \d+: \w+", r.stderr))
+
+
+def same_as_one_process():
+    for name in ("llama", "gemma3", "gpt2", "qwen2", "lfm2"):
+        if name not in make_tiny.models(): continue
+        model, n = make_tiny.make(WORK, name)[0], make_tiny.models()[name]["n_layers"]
+        whole = run(1, model, *TEXTS, "-n", "20")
+        for ranks in [r for r in (2, 4) if r <= n]:
+            parts = run(ranks, model, *TEXTS, "-n", "20", "-b", "3")
+            assert len(logits(whole)) == 4 and logits(parts) == logits(whole), (name, ranks, parts, whole)
+            assert parts.stdout == whole.stdout, (name, ranks)
+            assert parts.stderr.count(": layers ") == ranks, parts.stderr
+
+
+def wires(model):
+    whole = run(1, model, *TEXTS, "-n", "8")
+    for wire in ("f16", "q8"):
+        less = run(2, model, *TEXTS, "-n", "8", "--mpi-wire", wire)
+        assert logits(less) != logits(whole) and len(less.stdout.splitlines()) == 4, less
+        first = [line.split(",")[0] for line in less.stdout.splitlines()]
+        assert first == [line.split(",")[0] for line in whole.stdout.splitlines()], (wire, first)
+
+
+def splits(model):
+    whole = logits(run(1, model, *TEXTS, "-n", "4"))
+    given = run(2, model, *TEXTS, "-n", "4", "--split", "6,2")
+    assert "layers 0 to 5" in given.stderr and "layers 6 to 7" in given.stderr, given
+    assert logits(given) == whole
+    for wrong in ("8", "4,5", "4,4,", "0,8", "a,b", "7"):
+        r = run(2, model, *TEXTS, "--split", wrong, code=1)
+        assert "--split" in r.stderr, r
+
+
+def wrong_file(model):
+    other = WORK / "other.gguf"
+    bytes_ = bytearray(model.read_bytes())
+    bytes_[len(bytes_) // 2] ^= 1
+    other.write_bytes(bytes_)
+    line = [*command(1, model, *TEXTS), ":", *command(1, other, *TEXTS)[1:]]
+    r = subprocess.run(line, capture_output=True, text=True, timeout=60, env=ENV)
+    assert r.returncode and r.stderr.count("is not the same file on rank 1") == 2, r
+    assert not r.stdout.strip() or "tokens of" not in r.stderr, r
+
+
+def ranks_of(parent):
+    """Process ids of the job's ranks, by rank."""
+    out = {}
+    for p in pathlib.Path("/proc").iterdir():
+        try:
+            if not p.name.isdigit() or not (p / "exe").resolve().name == "qsf-mpi": continue
+            env = (p / "environ").read_bytes().split(b"\0")
+            if f"QSF_TEST_JOB={parent}".encode() not in env: continue
+            rank = [e.split(b"=")[1] for e in env if e.startswith((b"PMI_RANK=", b"OMPI_COMM_WORLD_RANK="))]
+            out[int(rank[0])] = int(p.name)
+        except (OSError, IndexError): pass
+    return out
+
+
+def dead_rank(model, number, victim):
+    """A rank that dies or is stopped ends the job within 10 seconds; what it was is said."""
+    job = f"{os.getpid()}-{number}-{victim}"
+    r = subprocess.Popen(command(2, model, "-p", "Hello", "-n", "1000000", "-c", "1000000"), text=True,
+                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=dict(ENV, QSF_TEST_JOB=job))
+    try:
+        until = time.monotonic() + 60
+        while len(ranks_of(job)) < 2 and time.monotonic() < until: time.sleep(0.2)
+        time.sleep(3)
+        os.kill(ranks_of(job)[victim], number)
+        begin = time.monotonic()
+        _, said = r.communicate(timeout=30)
+        took = time.monotonic() - begin
+        assert r.returncode and took < 10, (number, victim, took, said)
+        if number == signal.SIGSTOP: assert f"rank {victim} has been silent" in said, said
+        time.sleep(0.5)
+        assert not ranks_of(job), "ranks are left"
+    finally:
+        for pid in ranks_of(job).values(): os.kill(pid, signal.SIGKILL)
+        if r.poll() is None: r.kill()
+
+
+def budgets():
+    """Each rank has less than a third of what the model takes, and no layer streams."""
+    path = WORK / "large.gguf"
+    if not path.exists():
+        m = dict(make_tiny.models()["llama"], n_layers=24, n_embd=256, n_ff=1536, type=make_tiny.Q.F16)
+        make_tiny.Writer(path, m).write()
+    whole = run(1, path, *TEXTS, "-n", "6")
+    needs = float(re.search(r"rank 0: layers 0 to 23, ([\d.]+) MB, all stay", whole.stderr)[1])
+    budget = str(round(needs / 3))
+    assert "some stream" in run(1, path, *TEXTS, "-n", "6", "--ram-budget", budget).stderr
+    parts = run(4, path, *TEXTS, "-n", "6", "--ram-budget", budget)
+    assert parts.stderr.count("all stay in memory") == 4 and logits(parts) == logits(whole), parts
+
+
+def delays(model):
+    """docs/many-machines.md's model: a token of one text takes what the ranks compute and a message for each
+    rank; and a message its latency and its bytes."""
+    def seconds(*options):
+        r = run(2, model, "-p", "abc", "-n", "50", *options)
+        return float(re.search(r"texts in ([\d.]+) s", r.stderr)[1]) / 50
+    plain = min(seconds() for _ in range(2))
+    late = min(seconds("--mpi-delay", "5000") for _ in range(2))
+    assert 0.010 < late < 0.010 + plain + 0.004, (plain, late)
+    # 64 states or 300 logits of 4 bytes at 0.1 MB/s: 0.4 and 1.2 KB, with their heads
+    n_embd, n_vocab = make_tiny.models()["gemma3"]["n_embd"], make_tiny.N_VOCAB
+    message = 4 * (n_embd + n_vocab) + 2 * 16 + 12
+    slow = min(seconds("--mpi-delay", "5000", "--mpi-rate", "0.1") for _ in range(2))
+    should = 0.010 + message / 0.1e6
+    assert should < slow < should + plain + 0.004, (plain, slow, should)
+
+
+def main():
+    WORK.mkdir(parents=True, exist_ok=True)
+    model = make_tiny.make(WORK, "gemma3")[0]
+    same_as_one_process()
+    wires(make_tiny.make(WORK, "llama")[0])
+    splits(model)
+    wrong_file(model)
+    budgets()
+    delays(model)
+    for number in (signal.SIGKILL, signal.SIGSTOP):
+        for victim in (0, 1): dead_rank(model, number, victim)
+    print("ok")
+
+
+if __name__ == "__main__":
+    main()
