@@ -151,7 +151,7 @@ BLOCKS = {
                                                       after="free(out);\n}\n"),
     # ---- docs/adapters.md
     ("docs/adapters.md", "W x + scale"): Text("a formula"),
-    ("docs/adapters.md", "qsf-run model.gguf --lora"): Tried("tests/lora_test.py", "--lora"),
+    ("docs/adapters.md", "qsf-run model.gguf --lora"): Tried("tests/cli_lora_test.py", "--lora"),
     ("docs/adapters.md", "qsf_adapter *a;"): Tried("tests/lora_test.c", "qsf_adapter_load",
                                                    "qsf_seq_set_adapters", "qsf_adapter_free"),
     # ---- docs/serve.md
