@@ -1,8 +1,10 @@
-/* Adapters: rows of one batch have those of their sequences; what changes with them starts anew; damaged
- * files are refused.
+/* Adapters: rows of one batch have those of their sequences; what changes with them starts anew;
+ * damaged files are refused.
  * SPDX-License-Identifier: MIT */
-#include "engine_variants.h"
+#define tiny_vocab gguf_tiny_vocab      /* make_tiny_qsf.h has one, too */
 #include "gguf_build.h"
+#undef tiny_vocab
+#include "engine_variants.h"
 #include "memfile.h"
 
 #include <stdatomic.h>
@@ -80,7 +82,8 @@ TEST(rows_of_one_batch_have_the_adapters_of_their_sequences)
     const tiny_options o = tiny_defaults();
     if (!bench_begin(&b, &o)) return;
     qsf_adapter *x = adapter_made(&b, 1), *y = adapter_made(&b, 2);
-    const qsf_adapter_use uses[SEQS][2] = { { { x, 0 } }, { { x, 1 } }, { { y, -0.5f } }, { { x, 1 }, { y, 2 } } };
+    const qsf_adapter_use uses[SEQS][2] = { { { x, 0 } }, { { x, 1 } }, { { y, -0.5f } },
+                                            { { x, 1 }, { y, 2 } } };
     bench_tokens(ids, TOKENS, b.n_vocab, 7);
     for (int s = 0; s < SEQS; s++) {
         alone[s] = bench_floats(&b, TOKENS);
@@ -253,7 +256,8 @@ TEST(what_is_no_adapter_of_the_model_is_refused_by_name)
     tensor(&g, "blk.0.attn_q.weight.lora_b", 0, RANK + 1, EMBD);
     adapter_refused(&b, &g, QSF_E_CORRUPT, "another model's");
     for (int i = 0; i < 3; i++) {
-        static const char *const names[] = { "blk.2.attn_q.weight", "blk.0.ffn_gate_inp.weight", "rope_freqs" };
+        static const char *const names[] = { "blk.2.attn_q.weight", "blk.0.ffn_gate_inp.weight",
+                                             "rope_freqs" };
         char name[64];
         g = adapter_begin("llama");
         qsf_format(name, sizeof name, "%s.lora_a", names[i]);
