@@ -83,12 +83,13 @@ class Lora(unittest.TestCase):
         for name in ("llama", "qwen2"):
             model, a, _ = self.files(name)
             out = self.convert(model, FOLDER / f"{name}.qsf")
-            self.assertLess(error(logits(out, range(40), a), logits(model, range(40), a)), 1e-3)     # the last norm becomes f16
+            # the last norm becomes f16
+            self.assertLess(error(logits(out, range(40), a), logits(model, range(40), a)), 1e-3)
 
     def test_heads_of_hugging_face_files_lie_otherwise(self):
         for name in ("llama", "qwen2"):
-            subprocess.run([sys.executable, HERE / "parity" / "make_hf_pair.py", FOLDER / "hf", name], check=True,
-                           stdout=subprocess.DEVNULL)
+            subprocess.run([sys.executable, HERE / "parity" / "make_hf_pair.py", FOLDER / "hf", name],
+                           check=True, stdout=subprocess.DEVNULL)
             gguf, a = FOLDER / "hf" / f"{name}-f16.gguf", FOLDER / "hf" / f"{name}.a.gguf"
             make_lora.make(gguf, a)
             out = self.convert(FOLDER / "hf" / name, FOLDER / "hf" / f"{name}.qsf")
@@ -96,7 +97,8 @@ class Lora(unittest.TestCase):
 
     def test_verbose_says_what_is_used(self):
         model, a, _ = self.files("llama")
-        r = run("-m", model, "--ids", "1,2,3", "--raw", "-n", 4, "--verbose", "--lora", f"{a}:0.5", "--temp", 0)
+        r = run("-m", model, "--ids", "1,2,3", "--raw", "-n", 4, "--verbose", "--lora", f"{a}:0.5",
+                "--temp", 0)
         self.assertIn(b"scale 0.5, rank 4, alpha 8, ", r.stderr)
         self.assertIn(b"adapters", r.stderr)
 

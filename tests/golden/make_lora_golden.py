@@ -19,9 +19,11 @@ def main():
         make_lora.make_tests(folder, NAMES)
         for name in NAMES:
             path, rows = f"{folder}/{name}", []
-            for uses in ((f"{path}.a.gguf",), (f"{path}.b.gguf:-0.7",), (f"{path}.a.gguf", f"{path}.b.gguf:0.5")):
+            a, b = f"{path}.a.gguf", f"{path}.b.gguf"
+            for uses in ((a,), (b + ":-0.7",), (a, b + ":0.5")):
                 options = [x for use in uses for x in ("--lora", use)]
-                out = subprocess.run([sys.argv[1], path + ".gguf", "-n", "1", "--kv", "f32", *options], check=True,
+                command = [sys.argv[1], path + ".gguf", "-n", "1", "--kv", "f32", *options]
+                out = subprocess.run(command, check=True,
                                      input=" ".join(map(str, IDS)) + "\n", text=True, stdout=subprocess.PIPE)
                 rows.append(json.loads(out.stdout)["logits"])
             golden[name] = {"ids": IDS, "logits": rows}
