@@ -288,9 +288,11 @@ qsf_status qsf_adapter_load(qsf_model *m, const char *path, const qsf_custom_fil
     qsf_status st;
     *out = NULL;
     if ((st = qsf_custom_check(file, err))) return st;
-    if (m->source->vocab_only)
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s was opened without weights", m->source->path);
     if ((st = qsf_source_open_bare(m->platform, path, file, &r.g.s, err))) return st;
+    if (m->source->vocab_only) {
+        st = qsf_fail(err, QSF_E_ARGUMENT, "%s was opened without weights", m->source->path);
+        goto done;
+    }
     if ((st = check_channels(m->source, err))) goto done;
     if ((st = qsf_arena_new(m->platform, &arena, err))) goto done;
     if (!(r.a = qsf_arena_alloc(arena, sizeof *r.a, "an adapter", err))) {
