@@ -249,17 +249,28 @@ static qsf_status convert_units(convert_run *k, convert_report *r, qsf_error *er
     return QSF_OK;
 }
 
-/* What was done, for --info: not when or where, so that equal input gives equal files. */
-static qsf_status convert_meta(input *in, const qsf_convert_options *o, qsf_meta **meta, uint32_t *n_meta,
-                               qsf_error *err)
+static const char *meta_of(const input *in, const char *key)
 {
-    qsf_meta *m = qsf_arena_array(in->arena, (uint64_t)in->n_meta + 2, sizeof *m, "metadata", err);
+    for (uint32_t i = 0; i < in->n_meta; i++)
+        if (!strcmp(in->meta[i].key, key)) return in->meta[i].value;
+    return NULL;
+}
+
+/* What was done, for --info: not when or where, so that equal input gives equal files.  Adapters
+ * fit channels that were kept (core/model/adapter.c). */
+static qsf_status convert_meta(input *in, const qsf_convert_options *o, bool equalized, qsf_meta **meta,
+                               uint32_t *n_meta, qsf_error *err)
+{
+    const bool before = !meta_of(in, "qsf.convert.version") || meta_of(in, "qsf.convert.channels");
+    const bool kept = !equalized && before;
+    qsf_meta *m = qsf_arena_array(in->arena, (uint64_t)in->n_meta + 3, sizeof *m, "metadata", err);
     if (!m) return QSF_E_MEMORY;
     uint32_t n = 0;
     for (uint32_t i = 0; i < in->n_meta; i++)
         if (strncmp(in->meta[i].key, "qsf.convert.", 12)) m[n++] = in->meta[i];
     m[n++] = (qsf_meta){ "qsf.convert.version", QSF_VERSION };
     m[n++] = (qsf_meta){ "qsf.convert.quant_type", qsf_convert_preset_name(o->preset) };
+    if (kept) m[n++] = (qsf_meta){ "qsf.convert.channels", "kept" };
     *meta = m;
     *n_meta = n;
     return QSF_OK;
@@ -276,7 +287,7 @@ static qsf_status convert_plan(convert_run *k, const char *path, convert_report 
     qsf_status st;
     if ((st = qsf_conv_embd_clusters(in, o, &r->embd_clusters, err))) return st;
     if ((st = qsf_conv_plan(in, o, r, err))) return st;
-    if ((st = convert_meta(in, o, &meta, &n_meta, err))) return st;
+    if ((st = convert_meta(in, o, r->equalized, &meta, &n_meta, err))) return st;
     r->default_type = convert_default_type(in, r->tensors);
     if ((st = qsf_conv_clusters(in, o, r, &clusters, err))) return st;
     const qsf_write_options wo = { .default_type = r->default_type,

@@ -112,7 +112,8 @@ export interface LoadOptions {
    */
   kernelRoute?: 'auto' | 'mad' | 'lut';
   /**
-   * With a memory limit: MB that are kept for adapters (LoRA). A number from 0 to 10000000; default 0.
+   * With a memory limit: MB that are kept for adapters (LoRA). A number from 0 to 10000000;
+   * default 0.
    */
   adapterMemory?: number;
   /**

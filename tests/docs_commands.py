@@ -152,11 +152,9 @@ BLOCKS = {
     ("docs/embeddings.md", "const int32_t ids[]"): C(before="#include <stdlib.h>\n" + FRAGMENT,
                                                       after="free(out);\n}\n"),
     ("docs/embeddings.md", "const [cat, dog] ="): Tried("js/test/embed.node.test.js", "model.embed("),
-    # ---- docs/adapters.md
     ("docs/adapters.md", "W x + scale"): Text("a formula"),
-    ("docs/adapters.md", "qsf-run model.gguf --lora"): Tried("tests/lora_test.py", "--lora"),
-    ("docs/adapters.md", "qsf_adapter *a;"): Tried("tests/lora_test.c", "qsf_adapter_load",
-                                                   "qsf_seq_set_adapters", "qsf_adapter_free"),
+    ("docs/adapters.md", "qsf-run model.gguf --lora"): Tried("tests/cli_lora_test.py", "--lora"),
+    ("docs/adapters.md", "qsf_adapter *a;"): Tried("tests/lora_test.c", "qsf_adapter_load"),
     # ---- docs/serve.md
     ("docs/serve.md", "qsf-serve model.gguf"): Tried("tests/serve_test.py", "/v1/chat/completions"),
     ("docs/serve.md", "qsf-serve --model small"): Tried("tests/serve_models_test.py",

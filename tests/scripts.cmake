@@ -8,6 +8,7 @@ set(parity parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-conv
 qsf_script(cli_test 1200 cli_test.py $<TARGET_FILE:qsf-run>)
 qsf_script(experts_file_test 600 experts_file_test.py $<TARGET_FILE:qsf-run> "${work}")
 qsf_script(cli_embed_test 600 cli_embed_test.py $<TARGET_FILE:qsf-run>)
+qsf_script(cli_lora_test 600 cli_lora_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>)
 qsf_script(cli_chat_test 600 cli_chat_test.py $<TARGET_FILE:qsf-run>)
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     qsf_script(terminal_test 600 terminal_test.py $<TARGET_FILE:qsf-run>)

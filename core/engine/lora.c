@@ -83,8 +83,8 @@ static qsf_status check_use(qsf_context *c, const qsf_adapter_use *use)
                         "(head-topk)", use->adapter->name);
     const size_t loaded = atomic_load(&c->model->adapter_bytes);
     if (c->o.ram_budget && loaded > c->o.adapter_bytes)
-        return qsf_fail(&c->error, QSF_E_BUDGET, "the adapters take %llu KB, and the plan has %llu KB for them: "
-                        "make the context with adapter-memory", (unsigned long long)loaded / 1000 + 1,
+        return qsf_fail(&c->error, QSF_E_BUDGET, "the adapters take %llu KB, and the plan has %llu KB for "
+                        "them: make the context with adapter-memory", (unsigned long long)loaded / 1000 + 1,
                         (unsigned long long)c->o.adapter_bytes / 1000);
     return QSF_OK;
 }

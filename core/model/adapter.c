@@ -30,7 +30,21 @@ static qsf_status lora_refuse(const adapter_reader *r, qsf_status st, gguf_text 
     return qsf_fail(err, st, "%s: tensor \"%.*s\" %s", r->g.s->path, (int)QSF_MIN(name.len, 80), name.p, why);
 }
 
-/* ---- what the file says of itself ---- */
+/* ---- what the files say of themselves ---- */
+
+/* A converter may have scaled channels between matrices: what an adapter multiplies is another
+ * then. */
+static qsf_status check_channels(const qsf_source *s, qsf_error *err)
+{
+    bool made = false, kept = false;
+    for (uint32_t i = 0; i < s->n_meta; i++) {
+        made |= !strcmp(s->meta[i].key, "qsf.convert.version");
+        kept |= !strcmp(s->meta[i].key, "qsf.convert.channels");
+    }
+    if (!made || kept) return QSF_OK;
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: adapters do not fit, since qsf-convert has scaled its "
+                    "channels; convert it again with --equalize off", s->path);
+}
 
 static qsf_status check_text(const adapter_reader *r, const char *key, const char *want, const char *what,
                              qsf_error *err)
@@ -69,7 +83,8 @@ static qsf_status read_floats(adapter_reader *r, const gguf_tensor *t, float **o
     const qsf_source *s = r->g.s;
     const uint64_t values = t->dims[0] * t->dims[1];
     if (t->packing || t->dims[1] > UINT32_MAX || t->dims[0] > UINT32_MAX)
-        return lora_refuse(r, QSF_E_UNSUPPORTED, t->name, "has a type or a size that adapters do not have", err);
+        return lora_refuse(r, QSF_E_UNSUPPORTED, t->name, "has a type or a size that adapters do not have",
+                           err);
     *out = qsf_arena_array(r->a->arena, values, sizeof **out, "an adapter", err);
     uint8_t *bytes = *out ? qsf_alloc(s->platform, t->bytes, "an adapter", err) : NULL;
     if (!bytes) return QSF_E_MEMORY;
@@ -273,9 +288,12 @@ qsf_status qsf_adapter_load(qsf_model *m, const char *path, const qsf_custom_fil
     qsf_status st;
     *out = NULL;
     if ((st = qsf_custom_check(file, err))) return st;
-    if (m->source->vocab_only)
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s was opened without weights", m->source->path);
     if ((st = qsf_source_open_bare(m->platform, path, file, &r.g.s, err))) return st;
+    if (m->source->vocab_only) {
+        st = qsf_fail(err, QSF_E_ARGUMENT, "%s was opened without weights", m->source->path);
+        goto done;
+    }
+    if ((st = check_channels(m->source, err))) goto done;
     if ((st = qsf_arena_new(m->platform, &arena, err))) goto done;
     if (!(r.a = qsf_arena_alloc(arena, sizeof *r.a, "an adapter", err))) {
         st = QSF_E_MEMORY;

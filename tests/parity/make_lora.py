@@ -11,6 +11,7 @@ import argparse
 import numpy as np
 from gguf import GGUFReader, GGUFWriter
 
+import make_tiny
 from make_tiny import Random
 
 MATRICES = ("attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "attn_gate", "ffn_gate", "ffn_up",
@@ -27,7 +28,8 @@ def shapes(path, embd=False, head=False):
         rest = t.name.split(".", 2)[2] if t.name.startswith("blk.") else t.name
         dims = [int(d) for d in t.shape]
         if len(dims) != 2 or not rest.endswith(".weight"): continue
-        if rest[:-7] in MATRICES or (embd and rest == "token_embd.weight") or (head and rest == "output.weight"):
+        ends = (embd and rest == "token_embd.weight") or (head and rest == "output.weight")
+        if rest[:-7] in MATRICES or ends:
             out.append((t.name, dims[1], dims[0]))
     return arch, out
 
@@ -59,6 +61,18 @@ def write(path, arch, tensors, alpha, half=False):
 def make(model, out, rank=4, alpha=8.0, seed=1, **more):
     half = more.pop("half", False)
     write(out, shapes(model)[0], pairs(model, rank, seed, **more), alpha, half)
+
+def options(name):
+    """What else the first adapter of a test's model changes.  llama.cpp has no adapters of a head that is
+    the embedding."""
+    return {} if make_tiny.models()[name].get("tied") else {"embd": True, "head": True}
+
+def make_tests(folder, names):
+    """NAME.gguf, and its adapters NAME.a.gguf and NAME.b.gguf."""
+    for name in names:
+        model = make_tiny.make(folder, name)[0]
+        make(model, f"{folder}/{name}.a.gguf", 4, 8.0, 1, **options(name))
+        make(model, f"{folder}/{name}.b.gguf", 13, 5.0, 2)
 
 
 if __name__ == "__main__":
