@@ -164,7 +164,8 @@ static qsf_hparams hp_of(const qsf_arch *a, bool tied)
                           .n_classes = more & QSF_KIND_MORE(CLS_OUT_BIAS) ? 3 : 0,
                           .n_between = more & QSF_KIND_MORE(DENSE_2) ? 5 : 0, .tied = tied,
                           .n_experts = a->experts > QSF_EXPERTS_MAY ? 4 : 0, .n_used = 2,
-                          .n_ff_expert = 24, .n_ff_shared = 40 };
+                          .n_ff_expert = 24, .n_ff_shared = 40, .altup = a->altup,
+                          .n_embd_layer = a->altup ? 256 : 0, .n_laurel = a->altup ? 6 : 0 };
 }
 
 static void put_role(gguf_build *b, const qsf_arch *a, const qsf_role *role)
@@ -261,7 +262,8 @@ static gguf_build by_row(const qsf_arch *a, const qsf_role *without, const qsf_r
 TEST(gguf_takes_what_the_row_of_an_architecture_says)
 {
     for (const qsf_arch *a = qsf_archs; a->name; a++) {
-        if (a->has & QSF_HAS_32) continue;              /* two layers are none of its models */
+        /* two layers are none of its models; its first and last layers have tensors of their own */
+        if (a->has & QSF_HAS_32 || a->altup) continue;
         const qsf_hparams tied = hp_of(a, true), untied = hp_of(a, false);
         const qsf_layer layer = qsf_layer_of(&tied, 0);
         gguf_build b = by_row(a, NULL, NULL);

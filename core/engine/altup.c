@@ -1,9 +1,9 @@
-/* Four streams of a row instead of one (AltUp, Baykal et al. 2023, arXiv:2301.13310), and a short way
- * around attention (Laurel, arXiv:2411.07501), of Gemma 3n.
+/* Four streams of a row instead of one (AltUp, Baykal et al. 2023, arXiv:2301.13310), and a short
+ * way around attention (Laurel, arXiv:2411.07501), of Gemma 3n.
  * SPDX-License-Identifier: MIT
  *
- * A layer computes the first stream, x; the others are predicted by sums of all, with coefficients that
- * depend on x, and corrected by how far x came from its own prediction. */
+ * A layer computes the first stream, x; the others are predicted by sums of all, with coefficients
+ * that depend on x, and corrected by how far x came from its own prediction. */
 #include "engine/altup.h"
 #include "engine/matrix.h"
 
@@ -169,7 +169,10 @@ static void altup_come(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
-void qsf_altup_correct(qsf_pass_job *job) { qsf_pass_run(job, QSF_OP_RESIDUAL, job->p->batch->n, altup_come); }
+void qsf_altup_correct(qsf_pass_job *job)
+{
+    qsf_pass_run(job, QSF_OP_RESIDUAL, job->p->batch->n, altup_come);
+}
 
 void qsf_altup_add(const qsf_pass *p, size_t r, const float *t)
 {

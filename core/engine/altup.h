@@ -1,4 +1,5 @@
-/* Four streams of a row instead of one (AltUp), and a short way around attention (Laurel), of Gemma 3n.
+/* Four streams of a row instead of one (AltUp), and a short way around attention (Laurel), of
+ * Gemma 3n.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_ALTUP_H
 #define QSF_ALTUP_H
