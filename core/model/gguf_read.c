@@ -231,10 +231,7 @@ static const qsf_role *find_scaled(bool layer, gguf_text name)
     return NULL;
 }
 
-static bool is_fused_scale(gguf_text name)
-{
-    return gguf_text_is(name, "attn_qkv.scale");
-}
+static bool is_fused_scale(gguf_text name) { return gguf_text_is(name, "attn_qkv.scale"); }
 
 /* The scale of a layer's matrix, or of queries, keys and values in one; *found: it is one. */
 static qsf_status put_layer_scale(gguf_layout *l, uint32_t layer, gguf_text rest, const gguf_tensor *t,
