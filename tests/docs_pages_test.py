@@ -88,7 +88,8 @@ def check_form(page, text):
 DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D or 2 H D", KV="Hkv D", V="Hkv D",
             SUMS="H D", Q_NORM="D or H D", K_NORM="D or Hkv D", FF="F", HEADS="H", EXPERTS="X",
             EXPERT_FF="Fx", EXPERTS_FF="X Fx", EXPERTS_EMBD="X E", TYPES="types", CLASSES="classes",
-            DENSE="dense", TABLE="L P", LAYER_EMBD="P", MIX_IN="M", MIX="I", CHANNELS="C", CONV="C T",
+            DENSE="dense", TABLE="L P", LAYER_EMBD="P", ALTUP="4 E", OTHERS="3 E", PREDICT="64",
+            CORRECT="16", LAUREL="R", MIX_IN="M", MIX="I", CHANNELS="C", CONV="C T",
             MIX_HEADS="S", MIX_NORM="I or I / S",
             BETAS="S or 2 S")
 WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="where X",
@@ -104,7 +105,10 @@ WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="
             DELTA="where the mixer is a delta net",
             ALPHA="where the mixer is a delta net without `mix.neighbours`",
             KEYS="where the mixer has attention with keys of its own",
-            LAYER_EMBD="where `embd.per_layer` is not 0", MAY_LAYER="")
+            LAYER_EMBD="where `embd.per_layer` is not 0", MAY_LAYER="",
+            ALTUP="where `layer.altup` is 1",
+            ALTUP_BEGIN="in the first layer, where `layer.altup` is 1",
+            ALTUP_END="in the last layer, where `layer.altup` is 1")
 
 
 def kind_numbers():

@@ -2,6 +2,7 @@
  * call failing once.
  * SPDX-License-Identifier: MIT */
 #include "gguf_case.h"
+#include "model/arch.h"
 
 /* In the last tensor's entry, behind its name and number of dimensions. */
 static uint8_t *entry_dims(gguf_build *b)
@@ -88,6 +89,42 @@ TEST(gguf_steps_over_layers_that_guess_several_tokens)
 }
 
 /* ---- refused by name ---- */
+
+/* The names that llama.cpp has, of those of its architectures that this version lacks. */
+TEST(gguf_names_what_it_lacks)
+{
+    static const char *const names[] = {
+        "clip", "llama", "llama4", "deci", "falcon", "grok", "gpt2", "gptj", "gptneox", "mpt", "baichuan",
+        "starcoder", "refact", "bert", "modern-bert", "nomic-bert", "nomic-bert-moe", "neo-bert",
+        "jina-bert-v2", "jina-bert-v3", "eurobert", "bloom", "stablelm", "qwen", "qwen2", "qwen2moe",
+        "qwen2vl", "qwen3", "qwen3moe", "qwen3next", "qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe",
+        "qwen4exp", "phi2", "phi3", "phimoe", "plamo", "plamo2", "plamo3", "codeshell", "orion",
+        "internlm2", "minicpm", "minicpm3", "gemma", "gemma2", "gemma3", "gemma3n", "gemma4",
+        "gemma4-assistant", "gemma-embedding", "starcoder2", "mamba", "mamba2", "maple", "jamba",
+        "falcon-h1", "xverse", "command-r", "cohere2", "cohere2moe", "dbrx", "olmo", "olmo2", "olmoe",
+        "muse-glimmer", "openelm", "arctic", "deepseek", "deepseek2", "deepseek2-ocr", "deepseek32",
+        "deepseek4", "chatglm", "glm4", "glm4moe", "glm-dsa", "bitnet", "t5", "t5encoder", "jais", "jais2",
+        "nemotron", "nemotron_h", "nemotron_h_moe", "exaone", "exaone4", "exaone-moe", "rwkv6",
+        "rwkv6qwen2", "rwkv7", "arwkv7", "granite", "granitemoe", "granitehybrid", "graniteswitch",
+        "granite_swa", "chameleon", "wavtokenizer-dec", "plm", "bailingmoe", "bailingmoe2", "bailingmoe3",
+        "dots1", "dots3note", "arcee", "afmoe", "laguna", "ernie4_5", "ernie4_5-moe", "hunyuan-moe",
+        "hunyuan-dense", "hunyuan_vl", "hy_v3", "hy_v4", "smollm3", "gpt-oss", "lfm2", "lfm2moe", "dream",
+        "smallthinker", "llada", "llada-moe", "seed_oss", "grovemoe", "apertus", "minimax-01", "hrm_text",
+        "minimax-m2", "minimax-m3", "cogvlm", "rnd1", "pangu-embedded", "mistral3", "eagle3", "dflash",
+        "mistral4", "paddleocr", "mimo2", "step35", "spark2_5", "llama-embed", "maincoder", "kimi-linear",
+        "kimi-k3", "glm5-next", "talkie", "mellum", "nanbeige", "qwen3tts", "pockettts"
+    };
+    char word[96];
+    for (size_t i = 0; i < QSF_ARRAY_LEN(names); i++) {
+        if (qsf_arch_find(names[i])) continue;
+        gguf_build b = tiny(names[i]);
+        qsf_format(word, sizeof word, "architecture \"%s\" is unknown to this version; the nearest that it "
+                   "knows is %s; it runs ", names[i], qsf_arch_nearest(names[i])->name);
+        refuse(&b, QSF_E_UNSUPPORTED, word);
+    }
+    CHECK_STR(qsf_arch_nearest("gemma4-assistant")->name, "gemma4");
+    CHECK_STR(qsf_arch_nearest("orion")->name, "llama");
+}
 
 TEST(gguf_refuses_what_it_cannot_run_by_name)
 {
@@ -438,6 +475,7 @@ int main(int argc, char **argv)
     RUN(gguf_refuses_numbers_of_experts_that_cannot_be);
     RUN(gguf_refuses_experts_of_other_shapes);
     RUN(gguf_steps_over_layers_that_guess_several_tokens);
+    RUN(gguf_names_what_it_lacks);
     RUN(gguf_refuses_what_it_cannot_run_by_name);
     RUN(gguf_rejects_a_file_cut_at_every_length);
     RUN(gguf_survives_every_byte_of_the_description_changed);

@@ -21,6 +21,7 @@ static const char *net_lacks(const qsf_source *s)
         if (l->feed_forward != QSF_FEED_FORWARD_GATED || l->act > QSF_ACT_SILU) return "another feed-forward";
         if (l->norm.kind != QSF_NORM_RMS) return "norms other than RMS norms";
         if (l->qk_norm != QSF_QK_HEAD) return "another norm of queries and keys";
+        if (l->v_norm) return "normed values";
     }
     return NULL;
 }

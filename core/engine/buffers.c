@@ -78,6 +78,12 @@ uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_source *s,
         b->x0 = CARVE(float, rows * b->ld_embd);
         b->table = CARVE(float, rows * b->ld_table);
     }
+    if (hp->altup) {
+        b->ld_alt = qsf_round_up((QSF_ALTUP - 1) * (uint64_t)hp->n_embd, 16);
+        b->alt = CARVE(float, rows * b->ld_alt);
+        b->predicted = CARVE(float, rows * b->ld_embd);
+        b->laurel = CARVE(float, rows * b->ld_embd);
+    }
     if (b->ld_mix) b->mix = CARVE(float, rows * b->ld_mix);
     b->logits = CARVE(float, o->n_logits * b->ld_vocab);
     if (o->early_exit > 0) {

@@ -16,6 +16,8 @@ typedef struct qsf_buffers {
     float *gate, *up;     /* [rows][ld_ff] */
     float *x0;            /* [rows][ld_embd] the embedding; NULL: tokens have no rows for layers */
     float *table;         /* [rows][ld_table] these */
+    float *alt;           /* [rows][ld_alt] other streams than x; NULL: there is only that one */
+    float *predicted, *laurel;      /* [rows][ld_embd] x before the layer's parts; the way around attention */
     float *mix;           /* [rows][ld_mix] what a mixer with state is given; NULL: no layer has one */
     float *logits;        /* [n_logits][ld_vocab] */
     float *exit_x;        /* [QSF_EXIT_MOST][ld_embd] of rows that early exit has left, NULL without it */
@@ -44,7 +46,7 @@ typedef struct qsf_buffers {
     float    *slot_gate, *slot_up;  /* [n_slots][ld_slot] */
     qsf_act   slot_act;   /* [n_slots][max_cols] */
     size_t    ld_route, ld_slot_x, ld_slot, n_slots;
-    size_t ld_table;
+    size_t ld_table, ld_alt;
     size_t ld_embd, ld_q, ld_kv, ld_ff, ld_mix, ld_vocab, ld_attention, max_cols;
 } qsf_buffers;
 

@@ -39,9 +39,30 @@ static void widen_gated(void *arg, uint32_t thread, uint32_t piece)
     const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, up->t.rows);
     qsf_matrix_multiply(p, up, p->w->v[QSF_K_FFN_UP_BIAS], &in, b->up, b->ld_ff, tiles, thread);
     qsf_matrix_multiply(p, gate, p->w->v[QSF_K_FFN_GATE_BIAS], &in, b->gate, b->ld_ff, tiles, thread);
+    if (p->layer->sparse > 0) return;           /* whole rows are needed */
     for (size_t j = 0; begin < end && j < p->batch->n; j++) {
         const size_t at = j * b->ld_ff + begin;
         qsf_activate_gated(p, b->gate + at, b->up + at, end - begin);
+    }
+}
+
+/* Gates that are not far above their mean count as zero, the others by how far they are. */
+static void drop_small(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const size_t n = p->layer->n_ff;
+    const qsf_range rows = qsf_pass_mine(job, piece);
+    (void)thread;
+    for (size_t r = rows.begin; r < rows.end; r++) {
+        float *gate = p->b->gate + r * p->b->ld_ff;
+        double sum = 0, squares = 0;
+        for (size_t i = 0; i < n; i++) sum += gate[i];
+        const double mean = sum / (double)n;
+        for (size_t i = 0; i < n; i++) squares += (gate[i] - mean) * (gate[i] - mean);
+        const float least = (float)(mean + p->layer->sparse * sqrt(squares / (double)(n - 1)));
+        for (size_t i = 0; i < n; i++) gate[i] = QSF_MAX(gate[i] - least, 0);
+        qsf_activate_gated(p, gate, p->b->up + r * p->b->ld_ff, n);
     }
 }
 
@@ -49,5 +70,6 @@ void qsf_feed_forward_gated_run(qsf_pass_job *job)
 {
     const qsf_pass *p = job->p;
     qsf_pass_run(job, QSF_OP_FFN_UP, qsf_matrix_tiles(&p->w->m[QSF_K_FFN_UP]), widen_gated);
+    if (p->layer->sparse > 0) qsf_pass_run(job, QSF_OP_FFN_CODES, p->batch->n, drop_small);
     qsf_feed_forward_down(job);
 }

@@ -7,6 +7,7 @@
  * Other flows norm the sums, leave out norms before the parts, or give both parts the layer's
  * input. */
 #include "engine/layer.h"
+#include "engine/altup.h"
 #include "engine/attention.h"
 #include "engine/delta_net.h"
 #include "engine/feed_forward_experts.h"
@@ -141,6 +142,7 @@ static void norm_for_feed_forward(void *arg, uint32_t thread, uint32_t piece)
         if (flow == QSF_FLOW_PARALLEL_NORMS) norm_input(p, r, QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS);
         if (p->layer->mixer != QSF_MIXER_NONE)
             add_residual(p, r, QSF_K_ATTN_POST_NORM, QSF_K_ATTN_POST_NORM_BIAS);
+        if (p->layer->altup) qsf_laurel_add(p, r);
         if (flow != QSF_FLOW_PARALLEL && flow != QSF_FLOW_PARALLEL_NORMS)
             norm_input(p, r, QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS);
     }
@@ -184,9 +186,11 @@ void qsf_layer_compute(const qsf_pass *p)
             qsf_pass_run(&job, QSF_OP_RESIDUAL, p->batch->n, leave_layer);
         return;
     }
+    if (p->layer->altup) qsf_altup_begin(&job);
     if (mixer->run) {
         qsf_pass_run(&job, QSF_OP_ATTN_NORM, p->batch->n, norm_for_mixer);
         run_part(&job, mixer);
+        if (p->layer->altup) qsf_laurel_run(&job);
     }
     if (feed_forward->run) {
         qsf_pass_run(&job, QSF_OP_FFN_NORM, p->batch->n, norm_for_feed_forward);
@@ -194,5 +198,7 @@ void qsf_layer_compute(const qsf_pass *p)
     }
     if (p->walk->n) return;
     qsf_pass_run(&job, QSF_OP_RESIDUAL, p->batch->n, leave_layer);
+    if (p->layer->altup) qsf_altup_correct(&job);
     if (p->layer->n_embd_layer) qsf_layer_embedding_run(&job);
+    if (p->layer->altup_end) qsf_altup_end(&job);
 }

@@ -4,12 +4,15 @@
  *
  *   embedding -> matrix -> norm -> + table's row -> * act(gate of x) -> matrix -> norm -> + x */
 #include "engine/layer_embedding.h"
+#include "engine/altup.h"
 #include "engine/matrix.h"
 
 static qsf_matrix_in layer_input(const qsf_pass *p, const float *x)
 {
     return qsf_matrix_input(p, x, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
 }
+/* What the gate is made of. */
+static const float *gate_input(const qsf_pass *p) { return p->layer->altup ? p->b->xn : p->b->x; }
 static qsf_matrix_in gated_rows(const qsf_pass *p)
 {
     return qsf_matrix_input(p, p->b->gate, p->b->ld_ff, p->layer->n_embd_layer, 0, p->batch->n);
@@ -26,7 +29,7 @@ static void quantize_x0(void *arg, uint32_t thread, uint32_t piece)
 static void quantize_x(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
-    const qsf_matrix_in in = layer_input(job->p, job->p->b->x);
+    const qsf_matrix_in in = layer_input(job->p, gate_input(job->p));
     (void)thread;
     qsf_matrix_quantize(job->p, &in, qsf_pass_mine(job, piece));
 }
@@ -43,7 +46,7 @@ static void gate_x(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
     const qsf_pass *p = job->p;
-    const qsf_matrix_in in = layer_input(p, p->b->x);
+    const qsf_matrix_in in = layer_input(p, gate_input(p));
     qsf_matrix_multiply(p, &p->w->m[QSF_K_LAYER_GATE], NULL, &in, p->b->gate, p->b->ld_ff,
                         qsf_pass_mine(job, piece), thread);
 }
@@ -89,7 +92,8 @@ static void add_rows(void *arg, uint32_t thread, uint32_t piece)
     for (size_t r = rows.begin; r < rows.end; r++) {
         float *x = p->b->x + r * p->b->ld_embd, *t = p->b->tmp + r * p->b->ld_embd;
         qsf_pass_norm(p, p->layer->norm, t, t, p->w->v[QSF_K_LAYER_POST_NORM], NULL, n);
-        p->k->vec_add(x, x, t, n);
+        if (p->layer->altup) qsf_altup_add(p, r, t);
+        else p->k->vec_add(x, x, t, n);
         if (scale) p->k->vec_scale(x, *scale, n);
         if (!qsf_all_finite(x, n)) atomic_store_explicit(p->not_finite, true, memory_order_relaxed);
     }
@@ -105,7 +109,7 @@ void qsf_layer_embedding_run(qsf_pass_job *job)
     qsf_pass_watch(p, QSF_K_LAYER_EMBD, p->b->x0, p->b->ld_embd, p->hp->n_embd, 0, n);
     qsf_pass_run(job, QSF_OP_LAYER_EMBD, qsf_matrix_tiles(embd), project_x0);
     if (qsf_matrix_takes_codes(p, gate)) qsf_pass_run(job, QSF_OP_LAYER_CODES, n, quantize_x);
-    qsf_pass_watch(p, QSF_K_LAYER_GATE, p->b->x, p->b->ld_embd, p->hp->n_embd, 0, n);
+    qsf_pass_watch(p, QSF_K_LAYER_GATE, gate_input(p), p->b->ld_embd, p->hp->n_embd, 0, n);
     qsf_pass_run(job, QSF_OP_LAYER_GATE, qsf_matrix_tiles(gate), gate_x);
     qsf_pass_run(job, QSF_OP_LAYER_CODES, n, join_rows);
     qsf_pass_watch(p, QSF_K_LAYER_OUT, p->b->gate, p->b->ld_ff, p->layer->n_embd_layer, 0, n);

@@ -37,6 +37,10 @@ const qsf_arch qsf_archs[] = {
     { .name = "gemma4", .norm = QSF_NORM_RMS, .act = QSF_ACT_GELU, .rope = QSF_ROPE_HALVES, .gated = true,
       .scaled_embd = true, .longrope = true, .may_window = true, .window_pattern = 6, .caps_logits = true,
       .base_local = 10000, .later_gemma = true, .need = QSF_KINDS_QK_NORM | QSF_KINDS_POST_NORM },
+    { .name = "gemma3n", .norm = QSF_NORM_RMS, .act = QSF_ACT_GELU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .scaled_embd = true, .may_window = true, .window_pattern = 5, .final_softcap = 30, .caps_logits = true,
+      .base_local = 10000, .later_gemma = true, .altup = true,
+      .need = QSF_KINDS_QK_NORM | QSF_KINDS_POST_NORM },
     { .name = "gpt2", .norm = QSF_NORM_LAYER, .act = QSF_ACT_GELU, .rope = QSF_ROPE_NONE, .learned_pos = true,
       .need = QSF_KIND(ATTN_NORM_BIAS) | QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS) |
               QSF_KIND(FFN_NORM_BIAS) | QSF_KIND(FFN_UP_BIAS) | QSF_KIND(FFN_DOWN_BIAS) |

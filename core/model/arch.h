@@ -87,6 +87,7 @@ typedef struct qsf_arch {
     /* keys may say sizes of windowed layers, layers without keys, embeddings for each layer;
      * values are normed */
     bool     later_gemma;
+    bool     altup;             /* a row has four streams, with Gemma 3n's sizes where no key gives them */
 } qsf_arch;
 
 extern const qsf_arch qsf_archs[];                     /* the last has no name */

@@ -190,6 +190,37 @@ static qsf_status family_xielu(const gguf *g, qsf_hparams *hp, qsf_error *err)
 
 /* ---- Gemma's later ones ---- */
 
+/* Sizes of Gemma 3n's models, unless keys give others. */
+static qsf_status family_altup(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    uint32_t streams = QSF_ALTUP, active = 0;
+    double first = 1.6448533535003662, v;       /* drops 95 of 100 where gates are normally distributed */
+    qsf_status st;
+    const gguf_kv *kv = qsf_gguf_find(g, "%s.activation_sparsity_scale");
+    hp->altup = true;
+    hp->n_embd_layer = 256;
+    hp->n_sparse = QSF_MIN(hp->n_layers, 10);
+    hp->n_kv_shared = hp->n_layers > 20 ? hp->n_layers - 20 : 0;
+    if ((st = qsf_gguf_u32(g, "%s.altup.num_inputs", false, &streams, err)) ||
+        (st = qsf_gguf_u32(g, "%s.altup.active_idx", false, &active, err)) ||
+        (st = family_rows(g, "blk.0.laurel_l.weight", &hp->n_laurel, err))) return st;
+    if (streams != QSF_ALTUP || active)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %u streams of a row, of which layers compute number %u; "
+                        "this version has %d and computes the first", g->s->path, (unsigned)streams,
+                        (unsigned)active, (int)QSF_ALTUP);
+    for (uint32_t i = 0; kv && i < hp->n_layers; i++) {
+        if (!qsf_gguf_number(kv, kv->array ? i : 0, &v) || !(v >= 0 && v < 100) ||
+            (i && v != 0 && (v != first || hp->n_sparse < i)))
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a sparsity of gates that is not that of the first "
+                            "layers", g->s->path);
+        if (i == 0) first = v;
+        if (i == 0 || v != 0) hp->n_sparse = v != 0 ? i + 1 : 0;
+    }
+    hp->sparse = (float)first;
+    if (first == 0) hp->n_sparse = 0;
+    return QSF_OK;
+}
+
 static qsf_status family_gemma(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
@@ -207,6 +238,7 @@ static qsf_status family_gemma(const gguf *g, qsf_hparams *hp, qsf_error *err)
     dim = hp->rope_dim;
     if ((st = qsf_gguf_u32(g, "%s.rope.dimension_count_swa", false, &dim, err))) return st;
     if (dim != hp->rope_dim) hp->rope_dim_local = dim;
+    if (g->row->altup && (st = family_altup(g, hp, err))) return st;
     if ((st = qsf_gguf_u32(g, "%s.attention.shared_kv_layers", false, &hp->n_kv_shared, err))) return st;
     return qsf_gguf_u32(g, "%s.embedding_length_per_layer_input", false, &hp->n_embd_layer, err);
 }

@@ -95,8 +95,11 @@ static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role,
     const bool heads = role->cols == QSF_DIM_Q_NORM || role->cols == QSF_DIM_K_NORM;
     /* A norm for each head may be a matrix. */
     uint64_t each = heads && layer->qk_norm == QSF_QK_EACH ? layer->head_dim : cols;
-    /* So may small numbers of mixers with state, whose rows are channels, heads or groups. */
-    if (role->kind >= QSF_K_MIX_IN && role->kind < QSF_K_TOKEN_TYPES && role->rows == QSF_DIM_ONE &&
+    /* So may small numbers of mixers with state, whose rows are channels, heads or groups, and
+     * those of streams. */
+    const bool small = role->kind >= QSF_K_ALTUP_ROUTER ||
+                       (role->kind >= QSF_K_MIX_IN && role->kind < QSF_K_TOKEN_TYPES);
+    if (small && role->rows == QSF_DIM_ONE &&
         t->dims[0] && cols % t->dims[0] == 0)
         each = t->dims[0];
     st = role_of_experts(layer, role)
@@ -242,10 +245,7 @@ static const qsf_role *find_scaled(bool layer, gguf_text name)
     return NULL;
 }
 
-static bool is_fused_scale(gguf_text name)
-{
-    return gguf_text_is(name, "attn_qkv.scale");
-}
+static bool is_fused_scale(gguf_text name) { return gguf_text_is(name, "attn_qkv.scale"); }
 
 /* The scale of a layer's matrix, or of queries, keys and values in one; *found: it is one. */
 static qsf_status put_layer_scale(gguf_layout *l, uint32_t layer, gguf_text rest, const gguf_tensor *t,
@@ -316,6 +316,25 @@ static qsf_status put_for_layers(gguf_layout *l, const gguf_tensor *t, bool *fou
     return st;
 }
 
+/* Matrices of a row's streams: the first layer has those that make them, the last the others. */
+static qsf_status put_streams(gguf_layout *l, const gguf_tensor *t, bool *found, qsf_error *err)
+{
+    const qsf_hparams *hp = &l->g->s->hp;
+    const uint32_t e = hp->n_embd, others = QSF_ALTUP - 1, last = hp->n_layers - 1;
+    const bool begin = gguf_text_is(t->name, "altup_proj.weight");
+    *found = hp->altup && (begin || gguf_text_is(t->name, "altup_unembd_proj.weight"));
+    if (!*found) return QSF_OK;
+    qsf_status st = check_experts(l->g, t, e, e, others, err);
+    const uint64_t bytes = t->bytes / others;
+    if (!st && begin)
+        st = put_place(l, 0, qsf_role_of(QSF_K_ALTUP_PROJ), (gguf_place){ t, t->at, others * e, e, t->bytes },
+                       err);
+    for (uint32_t i = 0; i < others && !st && !begin; i++)
+        st = put_place(l, last, qsf_role_of(QSF_K_ALTUP_BACK_1 + i),
+                       (gguf_place){ t, t->at + i * bytes, e, e, bytes }, err);
+    return st;
+}
+
 /* Keys and values of a layer that reads another's: files have them, nobody uses them. */
 static bool is_unused(const qsf_layer *layer, gguf_text name)
 {
@@ -362,6 +381,7 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
         if (found) return st;
     }
     st = put_for_layers(l, t, &found, err);
+    if (!st && !found) st = put_streams(l, t, &found, err);
     if (found) return st;
     if (layer < 0 && ((role = find_alias(l->g, NULL, t->name)) || (role = find_role(false, t->name))))
         return put_whole(l, role->part == QSF_PART_EMBD ? qsf_unit_embd(s) : qsf_unit_final(s), role, t, err);

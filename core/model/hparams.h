@@ -98,6 +98,10 @@ typedef struct qsf_hparams {
     uint32_t n_kv_shared;         /* layers, the last ones, that read keys and values of one before them */
     uint32_t n_embd_layer;        /* columns of the row that a token has for each layer; 0: none */
     bool     v_norm;              /* heads' values are normed, without weights */
+    bool     altup;               /* a row has QSF_ALTUP streams */
+    uint32_t n_laurel;            /* columns of the way around attention; 0: there is none */
+    uint32_t n_sparse;            /* layers, the first ones, that drop small gates: */
+    float    sparse;              /* those less than so many deviations above the mean */
     uint32_t *ffs, *kv_heads;     /* [n_layers] n_ff, n_kv_heads where layers differ in them, or NULL */
 } qsf_hparams;
 
@@ -113,6 +117,7 @@ static inline bool qsf_final_norm(const qsf_hparams *hp)
     return hp->norm != QSF_NORM_BARE && hp->flow != QSF_FLOW_SUMS;
 }
 
+enum { QSF_ALTUP = 4 };
 enum { QSF_MAX_HEAD_DIM = 1024, QSF_MAX_MIX_CONV = 16, QSF_MAX_MIX_STATE = 1024 };
 /* XIELU's a, b, beta and eps: a x^2 + beta x above zero, else (e^min(x, eps) - 1 - x) b + beta x.
  */

@@ -107,6 +107,9 @@ static qsf_status sharing_check(const qsf_source *s, qsf_error *err)
                         "turn, and embeddings of %u for each layer, which this version cannot run", s->path,
                         (unsigned)hp->head_dim_local, (unsigned)hp->rope_dim_local,
                         (unsigned)hp->n_embd_layer);
+    if (hp->altup && (!hp->n_embd_layer || hp->n_laurel < 2 || hp->n_laurel > 1 << 16 || !hp->gated))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: several streams of a row without what Gemma 3n has "
+                        "beside them", s->path);
     return QSF_OK;
 }
 
@@ -143,6 +146,11 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
         .attn_gate = hp->attn_gate,
         .v_norm = hp->v_norm,
         .n_embd_layer = hp->n_embd_layer,
+        .altup = hp->altup,
+        .altup_begin = hp->altup && i == 0,
+        .altup_end = hp->altup && i + 1 == hp->n_layers,
+        .n_laurel = hp->n_laurel,
+        .sparse = i < hp->n_sparse ? hp->sparse : 0,
     };
     if (experts) {
         l.n_experts = hp->n_experts;
@@ -191,7 +199,8 @@ qsf_layer_most qsf_layers_most(const qsf_layer *layers, uint32_t n)
         m.n_heads = QSF_MAX(m.n_heads, l->n_heads);
         m.n_kv_heads = QSF_MAX(m.n_kv_heads, l->n_kv_heads);
         m.head_dim = QSF_MAX(m.head_dim, wide);
-        m.n_ff = QSF_MAX(QSF_MAX(m.n_ff, l->n_embd_layer), QSF_MAX(l->n_ff, l->n_ff_expert));
+        const uint32_t beside = QSF_MAX(l->n_embd_layer, l->n_laurel);
+        m.n_ff = QSF_MAX(QSF_MAX(m.n_ff, beside), QSF_MAX(l->n_ff, l->n_ff_expert));
         m.n_experts = QSF_MAX(m.n_experts, l->n_experts);
         m.n_used = QSF_MAX(m.n_used, l->n_used);
         m.q = QSF_MAX(m.q, QSF_MAX(l->n_heads * wide, l->mix_inner));

@@ -64,7 +64,10 @@ typedef struct qsf_layer {
     uint32_t mix_channels;          /* of its convolution */
     uint32_t mix_room;              /* columns of the buffer of what it is given */
     uint8_t  attn_gate, mix_neighbours;     /* as in qsf_hparams, like the next ones */
-    bool     v_norm;
+    bool     v_norm, altup;
+    bool     altup_begin, altup_end; /* the first and the last layer, which make streams, and one of them */
+    uint32_t n_laurel;
+    float    sparse;                /* 0: no gate is dropped */
     uint32_t n_embd_layer;
     uint32_t kv_from;               /* 1 + the layer whose keys and values it reads; 0: it has its own */
     bool     kv_read;               /* others read its own */

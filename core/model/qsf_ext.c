@@ -298,6 +298,10 @@ static const struct ext_field { const char *key; uint8_t kind, limit; uint16_t a
     EXT_FIELD("rope.dim_local",      U32,  rope_dim_local, 0),
     EXT_FIELD("attn.kv_shared",      U32,  n_kv_shared, 0),
     EXT_FIELD("attn.v_norm",         BOOL, v_norm, 1),
+    EXT_FIELD("layer.altup",         BOOL, altup, 1),
+    EXT_FIELD("layer.laurel",        U32,  n_laurel, 0),
+    EXT_FIELD("ffn.sparse_layers",   U32,  n_sparse, 0),
+    EXT_FIELD("ffn.sparse",          F32,  sparse, 0),
     EXT_FIELD("embd.per_layer",      U32,  n_embd_layer, 0),
     EXT_FIELD("pooling",             U8,   pooling, QSF_POOL_RANK),
 };

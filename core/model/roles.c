@@ -17,6 +17,8 @@
     ANY(part, kind, MATRIX, rows, cols, when, name, name ".weight", name ".scale", hf)
 #define NORM(part, kind, cols, when, name, hf) \
     ROLE(part, kind, NORM, ONE, cols, when, name, name ".weight", hf)
+#define PREDICT_NAME "altup_predict_coef.weight"
+#define CORRECT_NAME "altup_correct_coef.weight"
 #define SCALE_NAME "layer_output_scale.weight"
 #define BIAS(part, kind, cols, name, hf) ROLE(part, kind, ADD, ONE, cols, IT_IS, name, name, hf)
 
@@ -77,6 +79,18 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     MATRIX(LAYER, LAYER_OUT, EMBD, LAYER_EMBD, LAYER_EMBD, "proj", "per_layer_projection.weight"),
     NORM(LAYER, LAYER_POST_NORM, EMBD, LAYER_EMBD, "post_norm", "post_per_layer_input_norm.weight"),
     ROLE(LAYER, LAYER_SCALE, ADD, ONE, ONE, MAY_LAYER, "layer_output_scale", SCALE_NAME, "layer_scalar"),
+    MATRIX(LAYER, ALTUP_PROJ, OTHERS, EMBD, ALTUP_BEGIN, "altup_proj", NULL),
+    MATRIX(LAYER, ALTUP_BACK_1, EMBD, EMBD, ALTUP_END, "altup_unembd_proj_1", NULL),
+    MATRIX(LAYER, ALTUP_BACK_2, EMBD, EMBD, ALTUP_END, "altup_unembd_proj_2", NULL),
+    MATRIX(LAYER, ALTUP_BACK_3, EMBD, EMBD, ALTUP_END, "altup_unembd_proj_3", NULL),
+    ROLE(LAYER, ALTUP_ROUTER, ADD, ONE, ALTUP, ALTUP, "altup_router", "altup_router.weight", NULL),
+    NORM(LAYER, ALTUP_ROUTER_NORM, EMBD, ALTUP, "altup_router_norm", NULL),
+    ROLE(LAYER, ALTUP_PREDICT, ADD, ONE, PREDICT, ALTUP, "altup_predict_coef", PREDICT_NAME, NULL),
+    ROLE(LAYER, ALTUP_CORRECT, ADD, ONE, CORRECT, ALTUP, "altup_correct_coef", CORRECT_NAME, NULL),
+    NORM(LAYER, ALTUP_SCALE, EMBD, ALTUP, "altup_correct_scale", NULL),
+    MATRIX(LAYER, LAUREL_L, LAUREL, EMBD, ALTUP, "laurel_l", NULL),
+    MATRIX(LAYER, LAUREL_R, EMBD, LAUREL, ALTUP, "laurel_r", NULL),
+    NORM(LAYER, LAUREL_POST_NORM, EMBD, ALTUP, "laurel_post_norm", NULL),
     MATRIX(EMBD, TOKEN_EMBD, VOCAB, EMBD, ALWAYS, "token_embd", "embed_tokens.weight"),
     MATRIX(EMBD, LAYER_TABLE, VOCAB, TABLE, LAYER_EMBD, "per_layer_token_embd", NULL),
     ROLE(EMBD, POS_EMBD, ADD, CTX, EMBD, LEARNED_POS, "position_embd", "position_embd.weight", NULL),
@@ -101,6 +115,8 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
 #undef MATRIX
 #undef NORM
 #undef BIAS
+#undef PREDICT_NAME
+#undef CORRECT_NAME
 #undef SCALE_NAME
 
 const qsf_role *qsf_role_of(uint32_t kind)
@@ -138,6 +154,11 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
     case QSF_DIM_DENSE: return hp->n_between;
     case QSF_DIM_TABLE: return (uint64_t)hp->n_layers * hp->n_embd_layer;
     case QSF_DIM_LAYER_EMBD: return hp->n_embd_layer;
+    case QSF_DIM_ALTUP: return (uint64_t)QSF_ALTUP * hp->n_embd;
+    case QSF_DIM_OTHERS: return (uint64_t)(QSF_ALTUP - 1) * hp->n_embd;
+    case QSF_DIM_PREDICT: return QSF_ALTUP * QSF_ALTUP * QSF_ALTUP;
+    case QSF_DIM_CORRECT: return QSF_ALTUP * QSF_ALTUP;
+    case QSF_DIM_LAUREL: return hp->n_laurel;
     case QSF_DIM_Q:     return (uint64_t)l->n_heads * l->head_dim * (l->attn_gate ? 2 : 1);
     case QSF_DIM_KV:    return (uint64_t)l->n_kv_heads * l->head_dim;
     case QSF_DIM_V:     return (uint64_t)l->n_kv_heads * l->value_dim;
@@ -181,6 +202,9 @@ bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
     case QSF_WHEN_ATTENTION: return qsf_layer_attends(layer);
     case QSF_WHEN_KEYS:      return qsf_layer_has_kv(layer);
     case QSF_WHEN_LAYER_EMBD: return layer->n_embd_layer != 0;
+    case QSF_WHEN_ALTUP:     return layer->altup;
+    case QSF_WHEN_ALTUP_BEGIN: return layer->altup_begin;
+    case QSF_WHEN_ALTUP_END: return layer->altup_end;
     case QSF_WHEN_MIXER:     return layer_has_mixer(layer);
     case QSF_WHEN_STATE: case QSF_WHEN_MAY_STATE: return layer_has_mixer(layer) && layer->mix_state;
     case QSF_WHEN_MAMBA:     return qsf_mixer_is_mamba2(layer->mixer);
@@ -219,6 +243,7 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
     case QSF_WHEN_DENSE:       return hp->n_between != 0;
     case QSF_WHEN_ATTENTION: case QSF_WHEN_MIXER: case QSF_WHEN_STATE:
     case QSF_WHEN_MAMBA: case QSF_WHEN_DELTA: case QSF_WHEN_ALPHA: case QSF_WHEN_KEYS:
+    case QSF_WHEN_ALTUP: case QSF_WHEN_ALTUP_BEGIN: case QSF_WHEN_ALTUP_END:
         return layer != NULL;
     case QSF_WHEN_LAYER_EMBD:  return hp->n_embd_layer != 0;
     case QSF_WHEN_MAY_STATE: case QSF_WHEN_MAY_LAYER: case QSF_WHEN_IT_IS: break;

@@ -17,6 +17,11 @@ typedef enum qsf_dim {
     QSF_DIM_DENSE,   /* between the dense layers behind the pooling */
     QSF_DIM_TABLE,   /* what a token has for all layers */
     QSF_DIM_LAYER_EMBD, /* and for one */
+    QSF_DIM_ALTUP, /* all streams of a row, ... */
+    QSF_DIM_OTHERS, /* ... all but the first */
+    QSF_DIM_PREDICT, /* coefficients of a layer's predictions, ... */
+    QSF_DIM_CORRECT, /* ... of its corrections */
+    QSF_DIM_LAUREL,
     QSF_DIM_Q,    /* all heads' queries */
     QSF_DIM_KV,   /* all heads' keys */
     QSF_DIM_V,    /* all heads' values */
@@ -63,6 +68,9 @@ typedef enum qsf_when {
     QSF_WHEN_ALPHA, /* ... one whose alphas are a matrix of their own, ... */
     QSF_WHEN_KEYS, /* attention with keys of its own */
     QSF_WHEN_LAYER_EMBD, /* tokens have a row for each layer, ... */
+    QSF_WHEN_ALTUP, /* a row has several streams, ... */
+    QSF_WHEN_ALTUP_BEGIN, /* ... and it is the first layer, ... */
+    QSF_WHEN_ALTUP_END, /* ... the last one */
     QSF_WHEN_MAY_LAYER /* ... and what may be there then */
 } qsf_when;
 
@@ -90,7 +98,7 @@ typedef struct qsf_role {
 } qsf_role;
 
 /* All of them; those of a part in the order in which it uses them. */
-enum { QSF_N_ROLES = 73 };
+enum { QSF_N_ROLES = 85 };
 extern const qsf_role qsf_roles[QSF_N_ROLES];
 
 const qsf_role *qsf_role_of(uint32_t kind); /* NULL: no such kind */

@@ -88,6 +88,11 @@ typedef enum qsf_kind {
      * of the stream; the way back into the stream, its norm; and the layer's factor */
     QSF_K_LAYER_TABLE = 150, QSF_K_LAYER_EMBD, QSF_K_LAYER_EMBD_NORM, QSF_K_LAYER_GATE, QSF_K_LAYER_OUT,
     QSF_K_LAYER_POST_NORM, QSF_K_LAYER_SCALE,
+    /* of a row's streams: the first layer's matrices that make them, the last one's that bring them
+     * back; of each layer what coefficients are made of; the way around attention */
+    QSF_K_ALTUP_PROJ, QSF_K_ALTUP_BACK_1, QSF_K_ALTUP_BACK_2, QSF_K_ALTUP_BACK_3,
+    QSF_K_ALTUP_ROUTER, QSF_K_ALTUP_ROUTER_NORM, QSF_K_ALTUP_PREDICT, QSF_K_ALTUP_CORRECT,
+    QSF_K_ALTUP_SCALE, QSF_K_LAUREL_L, QSF_K_LAUREL_R, QSF_K_LAUREL_POST_NORM,
     QSF_N_KINDS,
     QSF_K_OUTLIERS = 0x100,          /* + the kind whose outliers these are */
     QSF_K_SCALE    = 0x200,          /* + the kind that this number (f32, 1 x 1) multiplies */

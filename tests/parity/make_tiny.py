@@ -16,7 +16,8 @@ from gguf import GGMLQuantizationType as Q, GGUFWriter, dequantize, quantize
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 import gguf_types       # the types that the package lacks
 import gguf_raw
-from tiny_models import SMALL, WIDE, bitnets, encoders, gemmas, hybrids, later_mixtures, mixtures, others
+from tiny_models import (SMALL, WIDE, bitnets, encoders, gemma3n, gemmas, hybrids, later_mixtures, mixtures,
+                         others)
 
 N_VOCAB, N_SPECIAL = 300, 3
 
@@ -202,6 +203,7 @@ def models(also_encoders=False):
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(others(), 2001)})
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(mixtures(), 3001)})
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(gemmas(), 4001)})
+    out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(gemma3n(), 4101)})
     if also_encoders:
         out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(encoders(), 3001)})
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(hybrids(), 3001)})
@@ -407,6 +409,16 @@ class Writer:
             self.matrix(b + "inp_gate.weight", m["row"], m["n_embd"], 1.3)
             self.matrix(b + "proj.weight", m["n_embd"], m["row"], 1.5)
             self.norm(b + "post_norm", 1.0)
+        if m.get("altup"):
+            e = m["n_embd"]
+            self.matrix(b + "altup_router.weight", 4, e, 20.0, kind=Q.F32)
+            self.norm(b + "altup_router_norm")
+            self.matrix(b + "altup_predict_coef.weight", 16, 4, 0.1, kind=Q.F32)
+            self.matrix(b + "altup_correct_coef.weight", 4, 4, 0.3, kind=Q.F32)
+            self.norm(b + "altup_correct_scale")
+            self.matrix(b + "laurel_l.weight", 64, e, 1.0)
+            self.matrix(b + "laurel_r.weight", e, 64, 1.0)
+            self.norm(b + "laurel_post_norm")
         if m.get("out_scale"): self.vector(b + "layer_output_scale.weight", 1, 0.8, 0.1)
 
     def layer_of(self, i):
@@ -447,6 +459,9 @@ class Writer:
             self.matrix("per_layer_token_embd.weight", N_VOCAB, wide, 1.0 if m["type"] == Q.F32 else 4.0)
             self.matrix("per_layer_model_proj.weight", wide, m["n_embd"], 1.0, kind=Q.F32)
             self.vector("per_layer_proj_norm.weight", m["row"], 1.0, 0.3)
+        for name in ("altup_proj", "altup_unembd_proj") if m.get("altup") else ():
+            e = m["n_embd"]
+            self.w.add_tensor(name + ".weight", self.rng.normal(3 * e * e, e**-0.5).reshape(3, e, e))
         if m.get("token_norm"): self.norm("token_embd_norm")
         if m.get("types"): self.matrix("token_types.weight", m["types"], m["n_embd"], 0.5, kind=Q.F32)
         if m["arch"] == "gpt2" or m.get("learned"):

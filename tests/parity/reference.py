@@ -39,7 +39,11 @@ QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
     46: "ffn_gate_exps.bias", 47: "ffn_up_exps.bias", 48: "ffn_down_exps.bias",
     49: "ffn_gate_inp_shexp.weight", 50: "attn_sinks.weight",
     150: "per_layer_token_embd.weight", 151: "layer_embd.weight", 152: "layer_embd_norm.weight",
-    153: "inp_gate.weight", 154: "proj.weight", 155: "post_norm.weight", 156: "layer_output_scale.weight"}
+    153: "inp_gate.weight", 154: "proj.weight", 155: "post_norm.weight", 156: "layer_output_scale.weight",
+    157: "altup_proj.weight", 158: "altup_back_1.weight", 159: "altup_back_2.weight",
+    160: "altup_back_3.weight", 161: "altup_router.weight", 162: "altup_router_norm.weight",
+    163: "altup_predict_coef.weight", 164: "altup_correct_coef.weight", 165: "altup_correct_scale.weight",
+    166: "laurel_l.weight", 167: "laurel_r.weight", 168: "laurel_post_norm.weight"}
 # rotary pairs are (i, i + d/2); llama's are (2i, 2i + 1)
 OTHERS = {"smollm3", "granite", "minicpm", "mistral3", "arcee", "ernie4_5", "internlm2", "seed_oss",
           "hunyuan-dense", "glm4", "olmo2", "exaone4", "apertus", "qwen", "baichuan", "stablelm",
@@ -48,7 +52,8 @@ OTHERS = {"smollm3", "granite", "minicpm", "mistral3", "arcee", "ernie4_5", "int
           "nemotron_h", "falcon-h1"}
 LAYER_NORM = {"gpt2", "stablelm", "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo",
               "nemotron", "mpt", "bloom"}
-GELU = {"gpt2", "gemma2", "gemma3", "gemma4", "starcoder2", "phi2", "falcon", "gptneox", "mpt", "bloom"}
+GELU = {"gpt2", "gemma2", "gemma3", "gemma3n", "gemma4", "starcoder2", "phi2", "falcon", "gptneox", "mpt",
+        "bloom"}
 RELU2 = {"bitnet-25", "bitnet-b1.58", "arcee", "nemotron", "nemotron_h"}
 UNMOVED = {"gpt2", "mpt", "bloom", "nemotron_h"}          # nothing is rotated
 # norms of queries and keys that are one over all heads, and such that come behind the rotation
@@ -62,7 +67,7 @@ RENAMED = {"lfm2": CONV, "lfm2moe": CONV, "qwen35": DELTA, "qwen35moe": DELTA,
             "seed_oss": {"post_attention_norm": "ffn_norm"},
            "glm4moe": {"post_attention_norm": "ffn_norm"}, "gpt-oss": {"post_attention_norm": "ffn_norm"},
            "falcon": {"attn_norm": "ffn_norm", "attn_norm_2": "attn_norm"}}
-HALVES = {"lfm2", "qwen35", "gemma4", "falcon-h1", "lfm2moe", "qwen35moe", "qwen3next",
+HALVES = {"lfm2", "qwen35", "gemma3n", "gemma4", "falcon-h1", "lfm2moe", "qwen35moe", "qwen3next",
           "seed_oss", "hunyuan-dense", "olmo2", "exaone4", "apertus", "qwen", "stablelm", "starcoder2",
           "phi2", "falcon", "gptneox", "nemotron", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "bitnet",
           "bitnet-25", "bitnet-b1.58", "qwen2vl", "qwen3vl", "qwen2moe", "qwen3moe", "olmoe",
@@ -498,19 +503,20 @@ class Model:
         """float32 logits after the last id, or [ids][vocab] after each.  n_ctx matters only to longrope."""
         n_ctx = n_ctx or self.get("context_length")
         x = self.w("token_embd.weight")[np.asarray(ids)]
-        if self.arch in ("gemma2", "gemma3", "gemma4"): x = x * F(math.sqrt(self.n_embd))
-        if self.arch in later_gemmas.NAMES: later_gemmas.begin(self, x, ids)
+        if self.arch in ("gemma2", "gemma3", "gemma3n", "gemma4"): x = x * F(math.sqrt(self.n_embd))
+        if self.arch in later_gemmas.NAMES: x = later_gemmas.begin(self, x, ids)
         x = x * F(self.get("embedding_scale", 1.0))
         if "position_embd.weight" in self.tensors: x = x + self.w("position_embd.weight")[:len(ids)]
         if "token_embd_norm.weight" in self.tensors: x = self.norm(x, "token_embd_norm")
         for i in range(self.n_layers): x = self.layer(x, i, n_ctx)
+        if self.arch == "gemma3n": x = later_gemmas.end(self, x)
         x = self.norm(x[-1:] if last else x, "output_norm")
         head = "output" if "output.weight" in self.tensors else "token_embd"
         y = self.linear(x, head)
         scale = self.get("logit_scale", 0.0)
         over = self.arch in ("granite", "granitemoe", "granitehybrid", "minicpm")
         if scale: y = y * F(1 / scale if over else scale)
-        y = soft_cap(y, self.get("final_logit_softcapping"))
+        y = soft_cap(y, self.get("final_logit_softcapping", 30.0 if self.arch == "gemma3n" else None))
         return y[0] if last else y
 
 

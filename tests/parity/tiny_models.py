@@ -138,6 +138,16 @@ def gemmas():
     yield "gemma4-q8_0", dict(gemma("gemma4", [True, False, True, False], 2, 64, 32, 32, rope_freqs=True,
                                     kv=heads, type=Q.Q8_0, one=True), n_embd=96, n_ff=160)
 
+def gemma3n():
+    """llama.cpp knows it with 20 layers that have keys, 4 streams and rows of 256."""
+    n = 25
+    pattern = [i % 5 < 4 for i in range(n)]
+    kv = {"attention.sliding_window": 9, "attention.sliding_window_pattern": pattern, "rope.freq_base": 1e6,
+          "rope.freq_base_swa": 1e4, "attention.shared_kv_layers": n - 20}
+    yield "gemma3n", dict(SMALL, arch="gemma3n", n_embd=44, n_heads=4, n_kv_heads=2, head_dim=12, n_ff=76,
+                          n_layers=n, post=True, qk_norm="head", qk_norms=(0.6, 0.1), tied=True, row=256,
+                          altup=True, gain=0.35, vocab="spm", kv=kv, one=True)
+
 def mixtures():
     """Architectures with experts; their sizes are no multiples of anything."""
     def moe(arch, n, used, ff, shared=0, kv={}, **more):
