@@ -83,6 +83,8 @@ typedef enum qsf_kind {
     QSF_K_Q_NORM_BIAS, QSF_K_K_NORM_BIAS,
     QSF_K_CLS, QSF_K_CLS_BIAS, QSF_K_CLS_NORM, QSF_K_CLS_OUT, QSF_K_CLS_OUT_BIAS,
     QSF_K_DENSE_2, QSF_K_DENSE_3,
+    /* of Mamba-1: what gives steps, writing and reading, and what widens the steps */
+    QSF_K_MIX_X = 126, QSF_K_MIX_STEP,
     QSF_N_KINDS,
     QSF_K_OUTLIERS = 0x100,          /* + the kind whose outliers these are */
     QSF_K_SCALE    = 0x200,          /* + the kind that this number (f32, 1 x 1) multiplies */
