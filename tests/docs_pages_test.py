@@ -90,7 +90,7 @@ DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D or 2 H D", KV
             EXPERT_FF="Fx", EXPERTS_FF="X Fx", EXPERTS_EMBD="X E", TYPES="types", CLASSES="classes",
             DENSE="dense", TABLE="L P", LAYER_EMBD="P", ALTUP="4 E", OTHERS="3 E", PREDICT="64",
             CORRECT="16", LAUREL="R", MIX_IN="M", MIX="I", CHANNELS="C", CONV="C T",
-            MIX_HEADS="S", MIX_NORM="I or I / S",
+            MIX_HEADS="S or I", MIX_DECAY="S or I N", MIX_RANK="S", MIX_X="S + 2 N", MIX_NORM="I or I / S",
             BETAS="S or 2 S")
 WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="where X",
             LEARNED_POS="where positions are learned",
@@ -101,7 +101,8 @@ WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="
             SUMS="where `layer.flow` is 4", TYPES="where `embd.token_types` is not 0",
             DENSE="where `dense.width` is not 0", CLASSES="where `rank.classes` is not 0", IT_IS="",
             ATTENTION="where the mixer has attention", MIXER="where the mixer has state",
-            STATE="where the mixer has sums", MAY_STATE="", MAMBA="where the mixer is Mamba-2, alone or not",
+            STATE="where the mixer has sums", MAY_STATE="", MAMBA="where the mixer is Mamba",
+            MAMBA1="where the mixer is Mamba-1",
             DELTA="where the mixer is a delta net",
             ALPHA="where the mixer is a delta net without `mix.neighbours`",
             KEYS="where the mixer has attention with keys of its own",

@@ -215,11 +215,12 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
     const uint8_t mixer = h->mixers ? h->mixers[layer] : QSF_MIXER_ATTENTION;
     const bool ln = h->norm == QSF_NORM_LAYER;
     const bool attends = mixer == QSF_MIXER_ATTENTION || mixer == QSF_MIXER_MAMBA2_BESIDE;
-    const bool conv = mixer == QSF_MIXER_SHORT_CONV, mamba = qsf_mixer_is_mamba2(mixer);
-    const bool state = mixer > QSF_MIXER_NONE, delta = mixer == QSF_MIXER_DELTA_NET, sums = mamba || delta;
-    const uint32_t inner = conv ? embd : h->mix_inner, heads = h->mix_heads;
-    const uint32_t channels = conv ? embd : inner + 2 * h->mix_groups * h->mix_state;
-    const uint32_t in = conv ? 3 * embd : delta ? channels : inner + channels + heads;
+    const bool conv = mixer == QSF_MIXER_SHORT_CONV, state = mixer > QSF_MIXER_NONE;
+    const bool delta = mixer == QSF_MIXER_DELTA_NET, slow = mixer == QSF_MIXER_MAMBA;
+    const bool mamba = slow || qsf_mixer_is_mamba2(mixer), sums = mamba || delta;
+    const uint32_t inner = conv ? embd : h->mix_inner, heads = slow ? inner : h->mix_heads;
+    const uint32_t channels = conv || slow ? inner : inner + 2 * h->mix_groups * h->mix_state;
+    const uint32_t in = conv ? 3 * embd : delta ? channels : slow ? 2 * inner : inner + channels + heads;
     const float out = o->idle == layer + 1 ? 0.001f : 0.2f;
     const struct { uint32_t kind; bool want; uint32_t rows, cols; float mean, scale; } plan[] = {
         { QSF_K_ATTN_NORM, true, 1, embd, 1, 0.1f }, { QSF_K_ATTN_NORM_BIAS, ln, 1, embd, 0, 0.1f },
@@ -235,10 +236,13 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
         { QSF_K_MIX_CONV, state, 1, channels * h->mix_conv, 0, 0.4f },
         { QSF_K_MIX_CONV_BIAS, mamba, 1, channels, 0, 0.1f },
         { QSF_K_MIX_STEP_BIAS, sums, 1, heads, -1, 0.3f },
-        { QSF_K_MIX_DECAY, sums, 1, heads, -1, 0.1f }, { QSF_K_MIX_SKIP, mamba, 1, heads, 1, 0.1f },
+        { QSF_K_MIX_DECAY, sums, 1, slow ? heads * h->mix_state : heads, -1, 0.1f },
+        { QSF_K_MIX_SKIP, mamba, 1, heads, 1, 0.1f },
+        { QSF_K_MIX_X, slow, h->mix_heads + 2 * h->mix_state, inner, 0, 0.2f },
+        { QSF_K_MIX_STEP, slow, inner, h->mix_heads, 0, 0.2f },
         { QSF_K_MIX_GATE, delta, inner, embd, 0, 0.2f }, { QSF_K_MIX_BETA, delta, heads, embd, 0, 0.2f },
         { QSF_K_MIX_ALPHA, delta, heads, embd, 0, 0.2f },
-        { QSF_K_MIX_NORM, sums, 1, delta ? h->mix_state : inner, 1, 0.1f },
+        { QSF_K_MIX_NORM, sums && !slow, 1, delta ? h->mix_state : inner, 1, 0.1f },
         { QSF_K_MIX_OUT, state, embd, inner, 0, 0.2f },
         { QSF_K_ATTN_POST_NORM, o->post_norms, 1, embd, 1, 0.1f },
         { QSF_K_FFN_NORM, true, 1, embd, 1, 0.1f }, { QSF_K_FFN_NORM_BIAS, ln, 1, embd, 0, 0.1f },

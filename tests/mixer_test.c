@@ -78,6 +78,7 @@ static void check_mixer(uint8_t mixer)
 }
 
 TEST(short_convolutions_go_on_from_their_state) { check_mixer(QSF_MIXER_SHORT_CONV); }
+TEST(mamba_goes_on_from_its_state) { check_mixer(QSF_MIXER_MAMBA); }
 TEST(mamba2_goes_on_from_its_state) { check_mixer(QSF_MIXER_MAMBA2); }
 TEST(mamba2_beside_attention_goes_on_from_its_state) { check_mixer(QSF_MIXER_MAMBA2_BESIDE); }
 TEST(delta_nets_go_on_from_their_state) { check_mixer(QSF_MIXER_DELTA_NET); }
@@ -101,6 +102,7 @@ int main(int argc, char **argv)
 {
     test_begin(argc, argv);
     RUN(short_convolutions_go_on_from_their_state);
+    RUN(mamba_goes_on_from_its_state);
     RUN(mamba2_goes_on_from_its_state);
     RUN(mamba2_beside_attention_goes_on_from_its_state);
     RUN(delta_nets_go_on_from_their_state);

@@ -14,6 +14,7 @@
 #include "engine/feed_forward_gated.h"
 #include "engine/feed_forward_plain.h"
 #include "engine/layer_embedding.h"
+#include "engine/mamba.h"
 #include "engine/mamba2.h"
 #include "engine/lora.h"
 #include "engine/mamba2_beside.h"
@@ -31,6 +32,7 @@ typedef struct layer_part {
 static const layer_part layer_mixers[QSF_N_MIXERS] = {
     [QSF_MIXER_ATTENTION] = { qsf_attention_run, 3, { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V } },
     [QSF_MIXER_SHORT_CONV] = { qsf_short_conv_run, 1, { QSF_K_MIX_IN } },
+    [QSF_MIXER_MAMBA] = { qsf_mamba_run, 1, { QSF_K_MIX_IN } },
     [QSF_MIXER_MAMBA2] = { qsf_mamba2_run, 1, { QSF_K_MIX_IN } },
     [QSF_MIXER_MAMBA2_BESIDE] = { qsf_mamba2_beside_run, 4,
                                   { QSF_K_MIX_IN, QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V } },

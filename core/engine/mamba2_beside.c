@@ -5,7 +5,7 @@
 #include "engine/mamba2.h"
 #include "engine/matrix.h"
 
-static float *kept_row(const qsf_pass *p, size_t r) { return p->b->mix + r * p->b->ld_mix; }
+static float *beside_row(const qsf_pass *p, size_t r) { return p->b->mix + r * p->b->ld_mix; }
 
 /* Mamba-2's output goes to the buffer of its input, and the normed rows get their codes back. */
 static void keep_first(void *arg, uint32_t thread, uint32_t piece)
@@ -18,7 +18,7 @@ static void keep_first(void *arg, uint32_t thread, uint32_t piece)
     bool codes = false;
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++)
-        memcpy(kept_row(p, r), p->b->tmp + r * p->b->ld_embd, p->hp->n_embd * sizeof(float));
+        memcpy(beside_row(p, r), p->b->tmp + r * p->b->ld_embd, p->hp->n_embd * sizeof(float));
     for (size_t i = 0; i < QSF_ARRAY_LEN(kinds); i++) codes |= qsf_matrix_takes_codes(p, &p->w->m[kinds[i]]);
     if (codes) qsf_matrix_quantize(p, &in, rows);
 }
@@ -31,7 +31,7 @@ static void add_first(void *arg, uint32_t thread, uint32_t piece)
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++) {
         float *y = p->b->tmp + r * p->b->ld_embd;
-        p->k->vec_add(y, y, kept_row(p, r), p->hp->n_embd);
+        p->k->vec_add(y, y, beside_row(p, r), p->hp->n_embd);
     }
 }
 

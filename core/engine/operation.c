@@ -14,6 +14,8 @@ const qsf_op_row qsf_ops[QSF_N_OPS] = {
     [QSF_OP_MIX_IN]      = { "mixer input", QSF_OP_MATMUL, 4,
                              { QSF_K_MIX_IN, QSF_K_MIX_GATE, QSF_K_MIX_BETA, QSF_K_MIX_ALPHA } },
     [QSF_OP_MIX]         = { "mixer", QSF_OP_ATTEND, 0, { 0 } },
+    [QSF_OP_MIX_X]       = { "mixer steps and sums", QSF_OP_MATMUL, 1, { QSF_K_MIX_X } },
+    [QSF_OP_MIX_STEP]    = { "mixer steps", QSF_OP_MATMUL, 1, { QSF_K_MIX_STEP } },
     [QSF_OP_MIX_CODES]   = { "mixer codes", QSF_OP_OTHER, 0, { 0 } },
     [QSF_OP_MIX_OUT]     = { "mixer output", QSF_OP_MATMUL, 1, { QSF_K_MIX_OUT } },
     [QSF_OP_FFN_NORM]    = { "feed-forward norm", QSF_OP_OTHER, 0, { 0 } },

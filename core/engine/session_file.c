@@ -43,7 +43,7 @@ static void hash_later(session_hash *x, const qsf_hparams *hp)
     for (size_t i = 0; i < QSF_ARRAY_LEN(numbers); i++) hash_number(x, numbers[i]);
     for (size_t i = 0; i < QSF_ARRAY_LEN(floats); i++) hash_float(x, floats[i]);
     const uint32_t mix[] = { hp->mix_conv, hp->mix_inner, hp->mix_state, hp->mix_heads, hp->mix_groups,
-                             hp->attn_gate };
+                             hp->attn_gate, hp->mix_norms };
     for (size_t i = 0; hp->mixers && i < QSF_ARRAY_LEN(mix); i++) hash_number(x, mix[i]);
     for (uint32_t i = 0; hp->mixers && i < hp->n_layers; i++) hash_number(x, hp->mixers[i]);
     for (uint32_t i = 0; hp->feed_forwards && i < hp->n_layers; i++) hash_number(x, hp->feed_forwards[i]);

@@ -199,6 +199,8 @@ const qsf_arch qsf_archs[] = {
       .need = QSF_KINDS_QK_NORM, .may = QSF_KIND(ROUTER_CHOICE) },
     { .name = "qwen35", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
       .mixer = QSF_MIXER_DELTA_NET, .has = QSF_HAS_INTERVAL | QSF_HAS_GATE, .need = QSF_KINDS_QK_NORM },
+    { .name = "mamba", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_NONE,
+      .mixer = QSF_MIXER_MAMBA, .layers = QSF_LAYERS_MIXER },
     { .name = "mamba2", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_NONE,
       .mixer = QSF_MIXER_MAMBA2, .layers = QSF_LAYERS_MIXER },
     { .name = "nemotron_h", .norm = QSF_NORM_RMS, .act = QSF_ACT_RELU2, .rope = QSF_ROPE_NONE,

@@ -53,6 +53,7 @@ static qsf_status mixer_sizes(const gguf *g, qsf_hparams *hp, qsf_error *err)
         (st = qsf_gguf_u32(g, "%s.ssm.state_size", true, &hp->mix_state, err)) ||
         (st = qsf_gguf_u32(g, "%s.ssm.time_step_rank", true, &hp->mix_heads, err))) return st;
     hp->mix_groups = 1;
+    if (g->row->mixer == QSF_MIXER_MAMBA) return qsf_gguf_bool(g, "%s.ssm.dt_b_c_rms", &hp->mix_norms, err);
     return qsf_gguf_u32(g, "%s.ssm.group_count", false, &hp->mix_groups, err);
 }
 

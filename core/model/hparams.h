@@ -89,7 +89,10 @@ typedef struct qsf_hparams {
     uint32_t mix_conv;            /* positions that a convolution sees, its own included */
     uint32_t mix_inner;           /* columns of what the mixer computes */
     uint32_t mix_state;           /* numbers that each of these keeps */
-    uint32_t mix_heads, mix_groups; /* that share a decay; that share what is written and read */
+    /* that share a decay (Mamba-1: columns that steps are widened from); that share what is
+     * written and read */
+    uint32_t mix_heads, mix_groups;
+    bool     mix_norms;           /* Mamba-1: steps, what is written and what is read are normed */
     /* 1: heads of a delta net that share a group lie side by side, and one matrix has betas and
      * alphas, group by group; 0: every mix_groups-th head shares one */
     uint8_t  mix_neighbours;

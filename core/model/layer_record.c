@@ -24,6 +24,11 @@ static void layer_mixer(qsf_layer *l, const qsf_hparams *hp)
         l->mix_inner = l->mix_channels = hp->n_embd;
         l->mix_in = 3 * hp->n_embd;
         l->mix_state = 0;
+    } else if (l->mixer == QSF_MIXER_MAMBA) {
+        l->mix_inner = l->mix_channels = l->mix_heads = hp->mix_inner;
+        l->mix_in = 2 * hp->mix_inner;
+        l->mix_rank = hp->mix_heads;
+        l->mix_norms = hp->mix_norms;
     } else {
         l->mix_inner = hp->mix_inner;
         l->mix_channels = hp->mix_inner + both;
@@ -31,6 +36,8 @@ static void layer_mixer(qsf_layer *l, const qsf_hparams *hp)
         if (qsf_mixer_is_mamba2(l->mixer)) l->mix_in += hp->mix_inner + hp->mix_heads;
     }
     l->mix_room = l->mixer == QSF_MIXER_MAMBA2_BESIDE ? QSF_MAX(l->mix_in, hp->n_embd) : l->mix_in;
+    if (l->mixer == QSF_MIXER_MAMBA)            /* steps and the rest begin at a whole tile */
+        l->mix_room += l->mix_rank + 2 * l->mix_state + 2 * QSF_TILE_ROWS;
     if (l->mixer == QSF_MIXER_DELTA_NET)        /* gate, beta and alpha begin at whole tiles */
         l->mix_room += l->mix_inner + 2 * l->mix_heads + 3 * QSF_TILE_ROWS;
     l->state_bytes = ((l->mix_conv - 1) * l->mix_channels + l->mix_inner * l->mix_state) *
@@ -47,7 +54,7 @@ static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
 {
     enum { MOST = 1 << 26 };            /* numbers of a state, of which a layer has bytes in 32 bits */
     const qsf_hparams *hp = &s->hp;
-    bool sums = false, conv = false, delta = false;
+    bool sums = false, conv = false, delta = false, heads = false;
     for (uint32_t i = 0; i < hp->n_layers; i++) {
         const uint8_t m = hp->mixers ? hp->mixers[i] : 0, f = hp->feed_forwards ? hp->feed_forwards[i] : 0;
         if (m >= QSF_N_MIXERS || f >= QSF_N_FEED_FORWARDS ||
@@ -55,7 +62,8 @@ static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has mixer %u and feed-forward %u, which "
                             "this version cannot run", s->path, (unsigned)i, (unsigned)m, (unsigned)f);
         conv |= mixer_has_state(m);
-        sums |= qsf_mixer_is_mamba2(m) || m == QSF_MIXER_DELTA_NET;
+        sums |= mixer_has_state(m) && m != QSF_MIXER_SHORT_CONV;
+        heads |= qsf_mixer_is_mamba2(m) || m == QSF_MIXER_DELTA_NET;
         delta |= m == QSF_MIXER_DELTA_NET;
     }
     if (conv && (hp->mix_conv < 2 || hp->mix_conv > QSF_MAX_MIX_CONV))
@@ -64,7 +72,8 @@ static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
     if (sums && (!hp->mix_inner || hp->mix_inner > 1 << 18 || !hp->mix_state ||
                  hp->mix_state > QSF_MAX_MIX_STATE || !hp->mix_groups || !hp->mix_heads ||
                  hp->mix_inner > MOST / hp->mix_state || hp->mix_groups > MOST / 16 / hp->mix_state ||
-                 hp->mix_inner % hp->mix_heads || hp->mix_heads % hp->mix_groups ||
+                 hp->mix_heads > hp->mix_inner ||
+                 (heads && (hp->mix_inner % hp->mix_heads || hp->mix_heads % hp->mix_groups)) ||
                  (delta && (hp->mix_heads < 2 || hp->mix_inner / hp->mix_heads != hp->mix_state))))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a state of %u x %u numbers with %u heads in %u groups, "
                         "which this version cannot run", s->path, (unsigned)hp->mix_inner,

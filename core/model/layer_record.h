@@ -18,6 +18,7 @@ typedef enum qsf_mixer {
     QSF_MIXER_MAMBA2,
     QSF_MIXER_DELTA_NET, /* a gated one (Qwen 3.5) */
     QSF_MIXER_MAMBA2_BESIDE, /* it and attention, whose sum is taken (Falcon-H1) */
+    QSF_MIXER_MAMBA, /* Mamba-1 */
     QSF_N_MIXERS
 } qsf_mixer;
 /* What computes each position alone. */
@@ -62,6 +63,8 @@ typedef struct qsf_layer {
     uint32_t mix_conv, mix_state, mix_heads, mix_groups;        /* as in qsf_hparams */
     uint32_t mix_in, mix_inner;     /* columns that the mixer is given, and that it makes of them */
     uint32_t mix_channels;          /* of its convolution */
+    uint32_t mix_rank;              /* Mamba-1: columns that steps are widened from */
+    bool     mix_norms;
     uint32_t mix_room;              /* columns of the buffer of what it is given */
     uint8_t  attn_gate, mix_neighbours;     /* as in qsf_hparams, like the next ones */
     bool     v_norm, altup;

@@ -277,6 +277,7 @@ static const struct ext_field { const char *key; uint8_t kind, limit; uint16_t a
     EXT_FIELD("mix.heads",           U32,  mix_heads, 0),
     EXT_FIELD("mix.groups",          U32,  mix_groups, 0),
     EXT_FIELD("mix.neighbours",      U8,   mix_neighbours, 1),
+    EXT_FIELD("mix.norms",           BOOL, mix_norms, 1),
     EXT_FIELD("final.scale",         F32,  logit_scale, 0),
     EXT_FIELD("experts.n",           U32,  n_experts, 0),
     EXT_FIELD("experts.used",        U32,  n_used, 0),

@@ -43,8 +43,10 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     ROLE(LAYER, MIX_CONV, ADD, ONE, CONV, MIXER, "ssm_conv1d", "ssm_conv1d.weight", NULL),
     ROLE(LAYER, MIX_CONV_BIAS, ADD, ONE, CHANNELS, MAY_STATE, "ssm_conv1d.bias", "ssm_conv1d.bias", NULL),
     ROLE(LAYER, MIX_STEP_BIAS, ADD, ONE, MIX_HEADS, STATE, "ssm_dt.bias", "ssm_dt.bias", NULL),
-    ROLE(LAYER, MIX_DECAY, ADD, ONE, MIX_HEADS, STATE, "ssm_a", "ssm_a", NULL),
+    ROLE(LAYER, MIX_DECAY, ADD, ONE, MIX_DECAY, STATE, "ssm_a", "ssm_a", NULL),
     ROLE(LAYER, MIX_SKIP, ADD, ONE, MIX_HEADS, MAMBA, "ssm_d", "ssm_d", NULL),
+    MATRIX(LAYER, MIX_X, MIX_X, MIX, MAMBA1, "ssm_x", NULL),
+    MATRIX(LAYER, MIX_STEP, MIX, MIX_RANK, MAMBA1, "ssm_dt", NULL),
     MATRIX(LAYER, MIX_GATE, MIX, EMBD, DELTA, "attn_gate", NULL),
     MATRIX(LAYER, MIX_BETA, BETAS, EMBD, DELTA, "ssm_beta", NULL),
     MATRIX(LAYER, MIX_ALPHA, MIX_HEADS, EMBD, ALPHA, "ssm_alpha", NULL),
@@ -177,6 +179,10 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
     case QSF_DIM_CONV:  return (uint64_t)l->mix_channels * l->mix_conv;
     case QSF_DIM_MIX_HEADS: return l->mix_heads;
     case QSF_DIM_BETAS: return (uint64_t)l->mix_heads * (l->mix_neighbours ? 2 : 1);
+    case QSF_DIM_MIX_DECAY:
+        return (uint64_t)l->mix_heads * (l->mixer == QSF_MIXER_MAMBA ? l->mix_state : 1);
+    case QSF_DIM_MIX_RANK: return l->mix_rank;
+    case QSF_DIM_MIX_X: return l->mix_rank + 2 * (uint64_t)l->mix_state;
     case QSF_DIM_MIX_NORM:
         return l->mixer == QSF_MIXER_DELTA_NET ? l->mix_inner / l->mix_heads : l->mix_inner;
     case QSF_DIM_ONE:   break;
@@ -206,8 +212,11 @@ bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
     case QSF_WHEN_ALTUP_BEGIN: return layer->altup_begin;
     case QSF_WHEN_ALTUP_END: return layer->altup_end;
     case QSF_WHEN_MIXER:     return layer_has_mixer(layer);
-    case QSF_WHEN_STATE: case QSF_WHEN_MAY_STATE: return layer_has_mixer(layer) && layer->mix_state;
-    case QSF_WHEN_MAMBA:     return qsf_mixer_is_mamba2(layer->mixer);
+    case QSF_WHEN_STATE: case QSF_WHEN_MAY_STATE:
+        return layer_has_mixer(layer) && layer->mix_state &&
+               (role->kind != QSF_K_MIX_NORM || layer->mixer != QSF_MIXER_MAMBA);
+    case QSF_WHEN_MAMBA:     return qsf_mixer_is_mamba2(layer->mixer) || layer->mixer == QSF_MIXER_MAMBA;
+    case QSF_WHEN_MAMBA1:    return layer->mixer == QSF_MIXER_MAMBA;
     case QSF_WHEN_DELTA:     return layer->mixer == QSF_MIXER_DELTA_NET;
     case QSF_WHEN_ATTN_NORM: return layer->mixer != QSF_MIXER_NONE;
     case QSF_WHEN_ALPHA:     return layer->mixer == QSF_MIXER_DELTA_NET && !layer->mix_neighbours;
@@ -242,7 +251,7 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
     case QSF_WHEN_TYPES:       return hp->n_token_types != 0;
     case QSF_WHEN_DENSE:       return hp->n_between != 0;
     case QSF_WHEN_ATTENTION: case QSF_WHEN_MIXER: case QSF_WHEN_STATE:
-    case QSF_WHEN_MAMBA: case QSF_WHEN_DELTA: case QSF_WHEN_ALPHA: case QSF_WHEN_KEYS:
+    case QSF_WHEN_MAMBA: case QSF_WHEN_MAMBA1: case QSF_WHEN_DELTA: case QSF_WHEN_ALPHA: case QSF_WHEN_KEYS:
     case QSF_WHEN_ALTUP: case QSF_WHEN_ALTUP_BEGIN: case QSF_WHEN_ALTUP_END:
         return layer != NULL;
     case QSF_WHEN_LAYER_EMBD:  return hp->n_embd_layer != 0;

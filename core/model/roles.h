@@ -40,7 +40,10 @@ typedef enum qsf_dim {
     QSF_DIM_CONV, /* weights of its convolution: a row of them for each channel */
     QSF_DIM_MIX_HEADS,
     QSF_DIM_BETAS, /* one for each of these, or an alpha with each */
-    QSF_DIM_MIX_NORM
+    QSF_DIM_MIX_NORM,
+    QSF_DIM_MIX_DECAY, /* of each head; of Mamba-1 of each number of the state */
+    QSF_DIM_MIX_RANK, /* columns that Mamba-1's steps are widened from, ... */
+    QSF_DIM_MIX_X /* ... and what is written and read behind them */
 } qsf_dim;
 
 /* When a tensor must be there, by the descriptions of the model and of the layer. */
@@ -63,7 +66,8 @@ typedef enum qsf_when {
     QSF_WHEN_MIXER, /* ... one with state, ... */
     QSF_WHEN_STATE, /* ... one with sums in its state, ... */
     QSF_WHEN_MAY_STATE, /* ... one with sums, which may do without, ... */
-    QSF_WHEN_MAMBA, /* ... Mamba-2, ... */
+    QSF_WHEN_MAMBA, /* ... Mamba-1 or 2, ... */
+    QSF_WHEN_MAMBA1, /* ... Mamba-1, ... */
     QSF_WHEN_DELTA, /* ... a delta net, ... */
     QSF_WHEN_ALPHA, /* ... one whose alphas are a matrix of their own, ... */
     QSF_WHEN_KEYS, /* attention with keys of its own */
@@ -98,7 +102,7 @@ typedef struct qsf_role {
 } qsf_role;
 
 /* All of them; those of a part in the order in which it uses them. */
-enum { QSF_N_ROLES = 85 };
+enum { QSF_N_ROLES = 87 };
 extern const qsf_role qsf_roles[QSF_N_ROLES];
 
 const qsf_role *qsf_role_of(uint32_t kind); /* NULL: no such kind */

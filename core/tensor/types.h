@@ -83,6 +83,8 @@ typedef enum qsf_kind {
     QSF_K_Q_NORM_BIAS, QSF_K_K_NORM_BIAS,
     QSF_K_CLS, QSF_K_CLS_BIAS, QSF_K_CLS_NORM, QSF_K_CLS_OUT, QSF_K_CLS_OUT_BIAS,
     QSF_K_DENSE_2, QSF_K_DENSE_3,
+    /* of Mamba-1: what gives steps, writing and reading, and what widens the steps */
+    QSF_K_MIX_X = 126, QSF_K_MIX_STEP,
     /* a token's rows for each layer, all in one; then of a layer: its part of the matrix that makes
      * such a row of the token's embedding, and the norm behind it; what it is multiplied with, made
      * of the stream; the way back into the stream, its norm; and the layer's factor */

@@ -325,6 +325,20 @@ class Writer:
         self.vector(b + "shortconv.conv.weight", e * taps, 0, 0.6, taps)
         self.matrix(b + "shortconv.out_proj.weight", e, e, 1.5)
 
+    def mamba(self, b):
+        m, kv = self.m, self.m["kv"]
+        inner, rank, state = kv["ssm.inner_size"], kv["ssm.time_step_rank"], kv["ssm.state_size"]
+        taps = kv["ssm.conv_kernel"]
+        self.matrix(b + "ssm_in.weight", 2 * inner, m["n_embd"], 1.3)
+        self.vector(b + "ssm_conv1d.weight", inner * taps, 0, 0.6, taps)
+        self.vector(b + "ssm_conv1d.bias", inner, 0, 0.2)
+        self.matrix(b + "ssm_x.weight", rank + 2 * state, inner, 1.8)
+        self.matrix(b + "ssm_dt.weight", inner, rank, 1.0)
+        self.vector(b + "ssm_dt.bias", inner, -1.5, 0.5)
+        self.vector(b + "ssm_a", inner * state, -1.0, 0.4, state)
+        self.vector(b + "ssm_d", inner, 1.0, 0.3)
+        self.matrix(b + "ssm_out.weight", m["n_embd"], inner, 1.5)
+
     def mamba2(self, b):
         m, kv = self.m, self.m["kv"]
         inner, heads, groups = kv["ssm.inner_size"], kv["ssm.time_step_rank"], kv["ssm.group_count"]
@@ -430,7 +444,7 @@ class Writer:
         kind = self.m["kinds"][i] if "kinds" in self.m else "a"
         for part in "am" if kind == "b" else kind:
             {"a": self.attention, "d": self.delta_net, "c": self.short_conv, "m": self.mamba2,
-             "f": self.ffn}[part](b)
+             "f": self.ffn, "s": self.mamba}[part](b)
         if self.m.get("one_part"): return
         if post: self.norm(b + "post_attention_norm", large)
         if flow == "serial":

@@ -30,7 +30,8 @@ QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
     23: "post_ffw_norm.weight", 24: "attn_sub_norm.weight", 25: "ffn_sub_norm.weight",
     60: "ssm_in.weight", 61: "ssm_conv1d.weight", 62: "ssm_out.weight", 64: "ssm_conv1d.bias",
     65: "ssm_dt.bias", 66: "ssm_a", 67: "ssm_d", 68: "ssm_norm.weight",
-    69: "attn_gate.weight", 70: "ssm_beta.weight", 71: "ssm_alpha.weight",
+    69: "attn_gate.weight", 70: "ssm_beta.weight", 71: "ssm_alpha.weight", 126: "ssm_x.weight",
+    127: "ssm_dt.weight",
     32: "token_embd.weight", 33: "position_embd.weight", 34: "output_norm.weight",
     35: "output_norm.bias",
     36: "output.weight", 37: "output.bias", 38: "token_embd_norm.weight", 39: "token_embd_norm.bias",
@@ -48,7 +49,7 @@ QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
 OTHERS = {"smollm3", "granite", "minicpm", "mistral3", "arcee", "ernie4_5", "internlm2", "seed_oss",
           "hunyuan-dense", "glm4", "olmo2", "exaone4", "apertus", "qwen", "baichuan", "stablelm",
           "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo", "nemotron", "mpt",
-          "bloom", "granitemoe", "ernie4_5-moe", "lfm2", "granitehybrid", "qwen35", "mamba2",
+          "bloom", "granitemoe", "ernie4_5-moe", "lfm2", "granitehybrid", "qwen35", "mamba", "mamba2",
           "nemotron_h", "falcon-h1"}
 LAYER_NORM = {"gpt2", "stablelm", "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo",
               "nemotron", "mpt", "bloom"}
@@ -73,7 +74,7 @@ HALVES = {"lfm2", "qwen35", "gemma3n", "gemma4", "falcon-h1", "lfm2moe", "qwen35
           "bitnet-25", "bitnet-b1.58", "qwen2vl", "qwen3vl", "qwen2moe", "qwen3moe", "olmoe",
           "glm4moe", "bailingmoe2", "gpt-oss"}
 # a layer is a mixer or a feed-forward
-ONE_PART = {"mamba2", "nemotron_h"}
+ONE_PART = {"mamba", "mamba2", "nemotron_h"}
 # the weights of chosen experts are made to have the sum 1
 NORMED_EXPERTS = {"llama", "qwen3moe", "granitemoe", "ernie4_5-moe", "gpt-oss", "lfm2moe",
                   "granitehybrid", "qwen35moe", "qwen3next"}
@@ -378,6 +379,22 @@ class Model:
             y = rms_norm(y.reshape(n, groups, -1), weight.reshape(groups, -1), self.eps).reshape(n, inner)
         return self.linear(y, b + "ssm_out")
 
+    def mamba(self, x, b):
+        """The recurrence of arXiv 2312.00752, algorithm 2, in 64 bits; with norms as in FalconMamba."""
+        rank, state = self.get("ssm.time_step_rank"), self.get("ssm.state_size")
+        x, z = np.split(self.linear(x, b + "ssm_in"), 2, axis=-1)
+        x = silu(self.convolve(x, b))
+        parts = np.split(x @ self.w(b + "ssm_x.weight").T, [rank, rank + state], axis=-1)
+        if self.get("ssm.dt_b_c_rms"): parts = [rms_norm(t, F(1), self.eps) for t in parts]
+        step, write, read = parts
+        step = softplus(self.linear(step, b + "ssm_dt"))
+        sums, y = np.zeros((x.shape[1], state)), np.zeros(x.shape)
+        decay = self.w(b + "ssm_a").reshape(-1, state)
+        for i in range(len(x)):
+            sums = sums * np.exp(step[i][:, None] * decay) + (step[i] * x[i])[:, None] * write[i]
+            y[i] = sums @ read[i] + x[i] * self.w(b + "ssm_d")
+        return self.linear(y.astype(F) * silu(z), b + "ssm_out")
+
     def delta_net(self, x, b):
         """The recurrence of arXiv 2412.06464, equation 10, in 64 bits."""
         inner, state, heads, groups = (self.get("ssm." + k) for k in (
@@ -412,6 +429,7 @@ class Model:
         if b + "ssm_in.weight" not in self.tensors: return self.attention(x, layer, n_ctx)
         if self.arch == "falcon-h1": return self.mamba2(x, b) + self.attention(x, layer, n_ctx)
         if self.arch in GATED_QUERIES: return self.delta_net(x, b)
+        if self.arch == "mamba": return self.mamba(x, b)
         return (self.short_conv if self.arch.startswith("lfm2") else self.mamba2)(x, b)
 
     def xielu(self, x, layer):

@@ -32,6 +32,10 @@ def hybrids():
     bare = dict(odd, kinds="mmm", n_layers=3, one_part=True)
     yield "mamba2", dict(bare, arch="mamba2", tied=True, kv=ssm(144, 9, 3, 20))
     yield "mamba2-q8_0", dict(bare, arch="mamba2", n_embd=96, type=Q.Q8_0, one=True, kv=ssm(192, 6, 1, 16))
+    slow = {**ssm(144, 5, 1, 9), "ssm.dt_b_c_rms": False}
+    yield "mamba", dict(bare, arch="mamba", kinds="sss", tied=True, kv=slow)
+    yield "falcon-mamba", dict(bare, arch="mamba", kinds="ss", n_layers=2, one=True,
+                               kv={**slow, "ssm.dt_b_c_rms": True})
     yield "nemotron_h", dict(bare, arch="nemotron_h", kinds="mfamfa", n_layers=6, gated=False, head_dim=20,
                              kv=ssm(126, 9, 3, 20))
     yield "falcon-h1", dict(odd, arch="falcon-h1", kinds="bbb", n_layers=3, head_dim=20, no_ssm_norm=True,

@@ -1,0 +1,145 @@
+/* Mamba-1 (Gu and Dao 2023, arXiv:2312.00752): x, z -> convolution of x -> steps, B, C of x -> sums
+ * that decay -> gate -> output.
+ * SPDX-License-Identifier: MIT
+ *
+ * A column's sums S [state] become S * exp(step * decay) + step * x B; the column gives S C and a
+ * part of x.  A row is x and z; then, from a whole tile on, the steps' few columns, B and C. */
+#include "engine/mamba.h"
+#include "engine/mixer.h"
+
+static float *steps_row(const qsf_pass *p, size_t r)
+{
+    return p->b->mix + r * p->b->ld_mix + qsf_mixer_columns(p, QSF_K_MIX_IN);
+}
+
+static void convolve_x(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    (void)thread;
+    qsf_mixer_convolve_rows(job->p, job->p->b->mix, qsf_pass_mine(job, piece));
+}
+
+/* ---- steps, B and C ---- */
+
+static qsf_matrix_in columns_in(const qsf_pass *p)
+{
+    return qsf_matrix_input(p, p->b->mix, p->b->ld_mix, p->layer->mix_inner, 0, p->batch->n);
+}
+
+static qsf_matrix_in steps_in(const qsf_pass *p)
+{
+    return qsf_matrix_input(p, steps_row(p, 0), p->b->ld_mix, p->layer->mix_rank, 0, p->batch->n);
+}
+
+static void make_column_codes(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_matrix_in in = columns_in(job->p);
+    (void)thread;
+    qsf_matrix_quantize(job->p, &in, qsf_pass_mine(job, piece));
+}
+
+static void narrow_columns(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_matrix_in in = columns_in(p);
+    qsf_matrix_multiply(p, &p->w->m[QSF_K_MIX_X], NULL, &in, steps_row(p, 0), p->b->ld_mix,
+                        qsf_pass_mine(job, piece), thread);
+}
+
+static void norm_part(const qsf_pass *p, float *x, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += (double)x[i] * x[i];
+    p->k->vec_scale(x, (float)(1 / sqrt(sum / (double)n + p->layer->norm.eps)), n);
+}
+
+/* Norms of the three, where the model has them, and the steps' codes. */
+static void ready_steps(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const size_t rank = p->layer->mix_rank, n = p->layer->mix_state;
+    const qsf_matrix_in in = steps_in(p);
+    const qsf_range rows = qsf_pass_mine(job, piece);
+    (void)thread;
+    for (size_t r = rows.begin; p->layer->mix_norms && r < rows.end; r++) {
+        float *x = steps_row(p, r);
+        norm_part(p, x, rank);
+        norm_part(p, x + rank, n);
+        norm_part(p, x + rank + n, n);
+    }
+    if (qsf_matrix_takes_codes(p, &p->w->m[QSF_K_MIX_STEP])) qsf_matrix_quantize(p, &in, rows);
+}
+
+static void widen_steps(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_matrix_in in = steps_in(p);
+    qsf_matrix_multiply(p, &p->w->m[QSF_K_MIX_STEP], p->w->v[QSF_K_MIX_STEP_BIAS], &in, p->b->att,
+                        p->b->ld_q, qsf_pass_mine(job, piece), thread);
+}
+
+/* ---- the sums ---- */
+
+/* One row's columns, whose steps are in att: what they give takes their place. */
+static void scan_columns(const qsf_pass *p, size_t r, qsf_range mine)
+{
+    const qsf_layer *l = p->layer;
+    const size_t n = l->mix_state, at = (size_t)(l->mix_conv - 1) * l->mix_channels;
+    const float *b = steps_row(p, r) + l->mix_rank, *c = b + n;
+    const float *x = p->b->mix + r * p->b->ld_mix, *decay = p->w->v[QSF_K_MIX_DECAY];
+    const float *skip = p->w->v[QSF_K_MIX_SKIP], *before = qsf_mixer_before(p, r) + at;
+    float *after = qsf_mixer_after(p, r) + at, *y = p->b->att + r * p->b->ld_q;
+    for (size_t i = mine.begin; i < mine.end; i++) {
+        const float step = qsf_softplus(y[i]), in = step * x[i];
+        float sum = 0;
+        for (size_t k = i * n; k < (i + 1) * n; k++) {
+            after[k] = before[k] * (float)exp(step * decay[k]) + in * b[k - i * n];
+            sum += after[k] * c[k - i * n];
+        }
+        y[i] = sum + x[i] * skip[i];
+    }
+}
+
+static void scan_rows(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    (void)thread;
+    for (size_t r = 0; r < job->p->batch->n; r++) scan_columns(job->p, r, qsf_pass_mine(job, piece));
+}
+
+static void gate_columns(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const size_t n = p->layer->mix_inner;
+    const qsf_range rows = qsf_pass_mine(job, piece);
+    (void)thread;
+    for (size_t r = rows.begin; r < rows.end; r++) {
+        float *y = p->b->att + r * p->b->ld_q, *z = p->b->mix + r * p->b->ld_mix + n;
+        p->k->silu_mul(z, z, y, n);
+        memcpy(y, z, n * sizeof *y);
+    }
+}
+
+void qsf_mamba_run(qsf_pass_job *job)
+{
+    const qsf_pass *p = job->p;
+    const qsf_matrix *narrow = &p->w->m[QSF_K_MIX_X], *widen = &p->w->m[QSF_K_MIX_STEP];
+    const uint32_t n = p->batch->n;
+    qsf_mixer_in(job);
+    qsf_pass_run(job, QSF_OP_MIX, p->layer->mix_channels, convolve_x);
+    if (qsf_matrix_takes_codes(p, narrow)) qsf_pass_run(job, QSF_OP_MIX_CODES, n, make_column_codes);
+    qsf_pass_watch(p, QSF_K_MIX_X, p->b->mix, p->b->ld_mix, p->layer->mix_inner, 0, n);
+    qsf_pass_run(job, QSF_OP_MIX_X, qsf_matrix_tiles(narrow), narrow_columns);
+    if (p->layer->mix_norms || qsf_matrix_takes_codes(p, widen))
+        qsf_pass_run(job, QSF_OP_MIX_CODES, n, ready_steps);
+    qsf_pass_watch(p, QSF_K_MIX_STEP, steps_row(p, 0), p->b->ld_mix, p->layer->mix_rank, 0, n);
+    qsf_pass_run(job, QSF_OP_MIX_STEP, qsf_matrix_tiles(widen), widen_steps);
+    qsf_pass_run(job, QSF_OP_MIX, p->layer->mix_inner, scan_rows);
+    qsf_pass_run(job, QSF_OP_MIX, n, gate_columns);
+    qsf_mixer_out(job);
+}
