@@ -89,7 +89,8 @@ DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D or 2 H D", KV
             SUMS="H D", Q_NORM="D or H D", K_NORM="D or Hkv D", FF="F", HEADS="H", EXPERTS="X",
             EXPERT_FF="Fx", EXPERTS_FF="X Fx", EXPERTS_EMBD="X E", TYPES="types", CLASSES="classes",
             DENSE="dense", MIX_IN="M", MIX="I", CHANNELS="C", CONV="C T", MIX_HEADS="S",
-            MIX_NORM="I or I / S", BETAS="S or 2 S")
+            MIX_NORM="I or I / S", BETAS="S or 2 S",
+            LATENT="L", Q_LATENT="Lq", PLAIN="P", HEADS_LATENT="H L", KV_B="H (P + Dv)")
 WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="where X",
             LEARNED_POS="where positions are learned",
             UNTIED="where not tied",
@@ -101,6 +102,11 @@ WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="
             ATTENTION="where the mixer is attention", MIXER="where the mixer has state",
             STATE="where the mixer has sums", MAY_STATE="", MAMBA="where the mixer is Mamba-2",
             DELTA="where the mixer is a delta net",
+            QUERIES="where the mixer is attention, and queries have no latent",
+            KEYS="where the mixer is attention, and keys and values have no latent",
+            LATENT="where keys and values have a latent", Q_LATENT="where queries have a latent",
+            SPLIT="where keys and values have a latent, and `latent.joined` is 0",
+            JOINED="where `latent.joined` is 1",
             ALPHA="where the mixer is a delta net without `mix.neighbours`")
 
 

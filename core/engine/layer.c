@@ -25,7 +25,8 @@ typedef struct layer_part {
 } layer_part;
 
 static const layer_part layer_mixers[QSF_N_MIXERS] = {
-    [QSF_MIXER_ATTENTION] = { qsf_attention_run, 3, { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V } },
+    [QSF_MIXER_ATTENTION] = { qsf_attention_run, 5,
+                              { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V, QSF_K_Q_A, QSF_K_KV_A } },
     [QSF_MIXER_SHORT_CONV] = { qsf_short_conv_run, 1, { QSF_K_MIX_IN } },
     [QSF_MIXER_MAMBA2] = { qsf_mamba2_run, 1, { QSF_K_MIX_IN } },
     [QSF_MIXER_DELTA_NET] = { qsf_delta_net_run, 4,

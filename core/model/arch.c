@@ -150,6 +150,8 @@ const qsf_arch qsf_archs[] = {
     { .name = "bailingmoe2", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES,
       .gated = true, .experts = QSF_EXPERTS_EACH, .need = QSF_KINDS_QK_NORM,
       .may = QSF_KIND(ROUTER_CHOICE) },
+    { .name = "deepseek2", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_PAIRS, .gated = true,
+      .experts = QSF_EXPERTS_ALWAYS, .has = QSF_HAS_LATENT, .may = QSF_KIND(ROUTER_CHOICE) },
     { .name = "gpt-oss", .norm = QSF_NORM_RMS, .act = QSF_ACT_SWIGLU_OAI, .rope = QSF_ROPE_HALVES,
       .gated = true, .may_window = true, .window_pattern = 2, .has = QSF_HAS_ONE_BASE,
       .experts = QSF_EXPERTS_ALWAYS, .router = QSF_ROUTER_CHOSEN,

@@ -93,6 +93,13 @@ typedef struct qsf_hparams {
     /* 1: heads of a delta net that share a group lie side by side, and one matrix has betas and
      * alphas, group by group; 0: every mix_groups-th head shares one */
     uint8_t  mix_neighbours;
+    /* Latent attention; then there is one head of keys and values, with head_dim columns, which are
+     * rope_dim + kv_latent. */
+    uint32_t kv_latent;           /* columns that all keys and values are made of; 0: they are not */
+    uint32_t q_latent;            /* that queries are made of; 0: they are not */
+    uint32_t head_plain;          /* columns of a head's query that do not turn, beside rope_dim that do */
+    uint32_t head_value;          /* of a head's value */
+    uint8_t  latent_joined;       /* 1: one matrix makes both keys and values, head by head */
 } qsf_hparams;
 
 /* What a router's weights are: of all experts' logits together, of each alone, of the chosen

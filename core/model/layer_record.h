@@ -62,7 +62,9 @@ typedef struct qsf_layer {
     uint32_t mix_in, mix_inner;     /* columns that the mixer is given, and that it makes of them */
     uint32_t mix_channels;          /* of its convolution */
     uint32_t mix_room;              /* columns of the buffer of what it is given */
-    uint8_t  attn_gate, mix_neighbours;     /* as in qsf_hparams */
+    uint8_t  attn_gate, mix_neighbours;     /* as in qsf_hparams, like the next ones */
+    uint8_t  latent_joined;
+    uint32_t kv_latent, q_latent, head_plain, head_value;
 } qsf_layer;
 
 /* Whether it has keys and values. */

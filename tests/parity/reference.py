@@ -36,12 +36,15 @@ QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
     40: "ffn_gate_inp.weight", 41: "ffn_gate_inp.bias", 42: "exp_probs_b.bias",
     43: "ffn_gate_exps.weight", 44: "ffn_up_exps.weight", 45: "ffn_down_exps.weight",
     46: "ffn_gate_exps.bias", 47: "ffn_up_exps.bias", 48: "ffn_down_exps.bias",
-    49: "ffn_gate_inp_shexp.weight", 50: "attn_sinks.weight"}
+    49: "ffn_gate_inp_shexp.weight", 50: "attn_sinks.weight",
+    51: "attn_q_a.weight", 52: "attn_q_b.weight", 53: "attn_kv_a_mqa.weight", 54: "attn_k_b.weight",
+    55: "attn_v_b.weight", 56: "attn_kv_b.weight", 57: "attn_q_a_norm.weight", 58: "attn_kv_a_norm.weight"}
 # rotary pairs are (i, i + d/2); llama's are (2i, 2i + 1)
 OTHERS = {"smollm3", "granite", "minicpm", "mistral3", "arcee", "ernie4_5", "internlm2", "seed_oss",
           "hunyuan-dense", "glm4", "olmo2", "exaone4", "apertus", "qwen", "baichuan", "stablelm",
           "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo", "nemotron", "mpt",
-          "bloom", "granitemoe", "ernie4_5-moe", "lfm2", "granitehybrid", "qwen35"}
+          "bloom", "granitemoe", "ernie4_5-moe", "lfm2", "granitehybrid", "qwen35",
+          "deepseek2"}
 LAYER_NORM = {"gpt2", "stablelm", "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo",
               "nemotron", "mpt", "bloom"}
 GELU = {"gpt2", "gemma2", "gemma3", "starcoder2", "phi2", "falcon", "gptneox", "mpt", "bloom"}
@@ -223,7 +226,8 @@ class Model:
             freq = self.yarn(freq, dim, base, factor, train_ctx)
             # one growth with the context, or that of the whole attention where a key gives both
             by = self.get("rope.scaling.yarn_log_multiplier", 0.0)
-            magnitude *= (1.0 + 0.1 * math.log(factor)) / (1.0 + 0.1 * by * math.log(factor))
+            if self.arch != "deepseek2":
+                magnitude *= (1.0 + 0.1 * math.log(factor)) / (1.0 + 0.1 * by * math.log(factor))
         elif kind in ("linear", "longrope") and not local:
             freq = freq / factor
         angle = np.outer(positions, freq)
@@ -325,6 +329,37 @@ class Model:
         if b + "attn_sub_norm.weight" in self.tensors: out = self.norm(out, b + "attn_sub_norm")
         return self.linear(out, b + "attn_output")
 
+    def latent_attention(self, x, layer, n_ctx):
+        """arXiv 2405.04434, section 2.1, with every head's keys and values made whole."""
+        b, n, heads, turns = f"blk.{layer}.", len(x), self.n_heads, self.get("rope.dimension_count")
+        key = self.get("attention.key_length_mla", self.get("attention.key_length"))
+        value = self.get("attention.value_length_mla", self.get("attention.value_length"))
+        rank, plain = self.get("attention.kv_lora_rank"), key - turns
+        if b + "attn_q_a.weight" in self.tensors:
+            q = self.linear(self.norm(self.linear(x, b + "attn_q_a"), b + "attn_q_a_norm"), b + "attn_q_b")
+        else: q = self.linear(x, b + "attn_q")
+        latent, shared = np.split(self.linear(x, b + "attn_kv_a_mqa"), [rank], axis=-1)
+        latent = self.norm(latent, b + "attn_kv_a_norm")
+        if b + "attn_kv_b.weight" in self.tensors:
+            k, v = np.split(self.linear(latent, b + "attn_kv_b").reshape(n, heads, -1), [plain], axis=-1)
+        else:
+            k = np.einsum("nr,hrp->nhp", latent, self.w(b + "attn_k_b.weight").reshape(heads, rank, plain))
+            v = np.einsum("nr,hvr->nhv", latent, self.w(b + "attn_v_b.weight").reshape(heads, value, rank))
+        cos, sin, dim = self.rope_table(layer, np.arange(n), n_ctx)
+        grow, scale = 1.0, self.get("rope.scaling.factor", 1.0)
+        if scale > 1:                       # YaRN's growth is of the scores, not of what turns
+            grow = 1 + self.get("rope.scaling.yarn_log_multiplier") * math.log(scale)
+        q, shared = q.reshape(n, heads, key), shared.reshape(n, 1, turns)
+        q = np.concatenate([q[..., :plain], self.rotate(q[..., plain:], (cos, sin, dim))], axis=-1)
+        shared = np.repeat(self.rotate(shared, (cos, sin, dim)), heads, axis=1)
+        k = np.concatenate([k, shared], axis=-1)
+        score = np.einsum("ihd,jhd->hij", q, k, optimize=True) * F(grow * grow / math.sqrt(key))
+        score = np.where(np.arange(n)[:, None] < np.arange(n)[None, :], F(-np.inf), score)
+        score = np.exp(score - score.max(axis=-1, keepdims=True))
+        score /= score.sum(axis=-1, keepdims=True)
+        out = np.einsum("hij,jhd->ihd", score, v, optimize=True).reshape(n, -1)
+        return self.linear(out, b + "attn_output")
+
     # ---- mixers with state, position by position from the beginning ----
 
     def convolve(self, x, b):
@@ -395,6 +430,7 @@ class Model:
 
     def mix(self, x, layer, n_ctx):
         b = f"blk.{layer}."
+        if self.arch == "deepseek2": return self.latent_attention(x, layer, n_ctx)
         if b + "ssm_in.weight" not in self.tensors: return self.attention(x, layer, n_ctx)
         if self.arch in GATED_QUERIES: return self.delta_net(x, b)
         return (self.short_conv if self.arch.startswith("lfm2") else self.mamba2)(x, b)
