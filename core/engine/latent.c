@@ -135,7 +135,8 @@ static void absorb_heads(void *arg, uint32_t thread, uint32_t piece)
         for (size_t r = 0; r < p->batch->n; r++)
             memcpy(y + r * p->b->ld_q, x + r * p->b->ld_mix + plain, turns * sizeof *y);
         if (l->latent_joined)
-            add_rows_of_head(p, &p->w->m[QSF_K_KV_B], h * (plain + l->head_value), plain, x, y + turns, thread);
+            add_rows_of_head(p, &p->w->m[QSF_K_KV_B], h * (plain + l->head_value), plain, x, y + turns,
+                             thread);
         else
             multiply_head(p, &p->w->m[QSF_K_KEY_UP], h * l->kv_latent, l->kv_latent, x, p->b->ld_mix,
                           y + turns, thread);

@@ -215,9 +215,10 @@ static qsf_status latent_check(const qsf_source *s, qsf_error *err)
         hp->q_latent > (uint64_t)hp->n_heads * hp->head_dim ||
         hp->head_plain > (uint64_t)hp->n_heads * hp->head_dim || hp->attn_gate || hp->qkv_clamp > 0)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %u heads with latents of %u for keys and %u for "
-                        "queries, %u plain and %u turning columns and values of %u, which this version "
-                        "cannot run", s->path, (unsigned)hp->n_heads, (unsigned)hp->kv_latent, (unsigned)hp->q_latent,
-                        (unsigned)hp->head_plain, (unsigned)hp->rope_dim, (unsigned)hp->head_value);
+                        "queries, %u plain and %u turning columns, values of %u, which this version cannot "
+                        "run", s->path, (unsigned)hp->n_heads, (unsigned)hp->kv_latent,
+                        (unsigned)hp->q_latent, (unsigned)hp->head_plain, (unsigned)hp->rope_dim,
+                        (unsigned)hp->head_value);
     return QSF_OK;
 }
 
