@@ -6,6 +6,8 @@
 #include "engine/pass.h"
 
 /* From the normed rows to its output: xn -> tmp. */
+/* At the beginning of a layer: where its router chooses by the layer's input, its logits. */
+void qsf_feed_forward_experts_early(qsf_pass_job *job);
 void qsf_feed_forward_experts_run(qsf_pass_job *job);
 
 #endif

@@ -163,6 +163,7 @@ void qsf_layer_compute(const qsf_pass *p)
     qsf_pass_job job = qsf_pass_begin(p);
     const layer_part *mixer = &layer_mixers[p->layer->mixer];
     const layer_part *feed_forward = &layer_feed_forwards[p->layer->feed_forward];
+    qsf_feed_forward_experts_early(&job);
     if (mixer->run) {
         qsf_pass_run(&job, QSF_OP_ATTN_NORM, p->batch->n, norm_for_mixer);
         run_part(&job, mixer);

@@ -218,6 +218,7 @@ static qsf_status read_window(const gguf *g, const qsf_arch *a, qsf_hparams *hp,
     if (a->has & QSF_HAS_FIRST_GLOBAL && hp->window_pattern && !(kv && kv->array))
         hp->window_first = hp->window_pattern - 1;
     if (a->has & QSF_HAS_STILL_GLOBAL) hp->rope_skip = hp->window_pattern;
+    if (a->has & QSF_HAS_EARLY && !hp->window) hp->rope_skip = 0;
     /* every layer sees everything */
     if (hp->window > INT32_MAX || hp->window_pattern == 1) hp->window = 0;
     if (!hp->window) return QSF_OK;

@@ -75,6 +75,7 @@ typedef struct qsf_hparams {
     uint8_t  router;              /* QSF_ROUTER_SOFTMAX, ... */
     bool     router_norm;         /* the weights of chosen experts are made to have the sum 1 */
     float    router_scale;        /* then multiplied by this; 0 means 1 */
+    bool     router_early;        /* it chooses by the layer's input, before any norm */
     /* encoders */
     bool     both_ways;           /* attention sees what follows, too: half a window on each side */
     bool     rank_mean;           /* what classifies takes the mean of a text, not one token of it */

@@ -88,7 +88,8 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
 {
     const uint32_t every = hp->window_pattern;
     const bool windowed = hp->window && (every == 0 || (i + hp->window_first) % every != every - 1);
-    const bool still = hp->rope == QSF_ROPE_NONE || (hp->rope_skip && i % hp->rope_skip == hp->rope_skip - 1);
+    const bool skips = hp->rope_skip && (i + hp->window_first) % hp->rope_skip == hp->rope_skip - 1;
+    const bool still = hp->rope == QSF_ROPE_NONE || skips;
     const bool experts = hp->n_experts && i >= hp->n_dense;
     const uint16_t rope = windowed && hp->rope_base_local > 0 ? ROPE_LOCAL : ROPE_GLOBAL;
     qsf_layer l = {
@@ -125,6 +126,7 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
         l.n_groups_used = hp->n_groups_used;
         l.router = hp->router;
         l.router_norm = hp->router_norm;
+        l.router_early = hp->router_early;
         l.router_scale = hp->router_scale;
     }
     if (mixer_has_state(l.mixer)) layer_mixer(&l, hp);

@@ -46,7 +46,7 @@ typedef struct qsf_layer {
     uint32_t n_experts, n_used, n_ff_expert;        /* as in qsf_hparams, like the next ones */
     uint32_t n_groups, n_groups_used;
     uint8_t  router;
-    bool     router_norm;
+    bool     router_norm, router_early;
     float    router_scale;
     uint32_t window;                /* positions that it sees, its own included; 0: all */
     qsf_norm norm;

@@ -293,6 +293,7 @@ static const struct ext_field { const char *key; uint8_t kind, limit; uint16_t a
     EXT_FIELD("router.kind",         U8,   router, QSF_ROUTER_CHOSEN),
     EXT_FIELD("router.norm",         BOOL, router_norm, 1),
     EXT_FIELD("router.scale",        F32,  router_scale, 0),
+    EXT_FIELD("router.early",        BOOL, router_early, 1),
     EXT_FIELD("attn.both_ways",      BOOL, both_ways, 1),
     EXT_FIELD("attn.window_first",   U32,  window_first, 0),
     EXT_FIELD("embd.token_types",    U32,  n_token_types, 0),

@@ -44,7 +44,7 @@ OTHERS = {"smollm3", "granite", "minicpm", "mistral3", "arcee", "ernie4_5", "int
           "hunyuan-dense", "glm4", "olmo2", "exaone4", "apertus", "qwen", "baichuan", "stablelm",
           "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo", "nemotron", "mpt",
           "bloom", "granitemoe", "ernie4_5-moe", "lfm2", "granitehybrid", "qwen35",
-          "deepseek2"}
+          "deepseek2", "smallthinker"}
 LAYER_NORM = {"gpt2", "stablelm", "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo",
               "nemotron", "mpt", "bloom"}
 GELU = {"gpt2", "gemma2", "gemma3", "starcoder2", "phi2", "falcon", "gptneox", "mpt", "bloom"}
@@ -61,14 +61,14 @@ RENAMED = {"lfm2": CONV, "lfm2moe": CONV, "qwen35": DELTA, "qwen35moe": DELTA,
             "seed_oss": {"post_attention_norm": "ffn_norm"},
            "glm4moe": {"post_attention_norm": "ffn_norm"}, "gpt-oss": {"post_attention_norm": "ffn_norm"},
            "falcon": {"attn_norm": "ffn_norm", "attn_norm_2": "attn_norm"}}
-HALVES = {"lfm2", "qwen35", "lfm2moe", "qwen35moe", "qwen3next",
+HALVES = {"lfm2", "qwen35", "lfm2moe", "qwen35moe", "qwen3next", "smallthinker",
           "seed_oss", "hunyuan-dense", "olmo2", "exaone4", "apertus", "qwen", "stablelm", "starcoder2",
           "phi2", "falcon", "gptneox", "nemotron", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "bitnet",
           "bitnet-25", "bitnet-b1.58", "qwen2vl", "qwen3vl", "qwen2moe", "qwen3moe", "olmoe",
           "glm4moe", "bailingmoe2", "gpt-oss"}
 # the weights of chosen experts are made to have the sum 1
 NORMED_EXPERTS = {"llama", "qwen3moe", "granitemoe", "ernie4_5-moe", "gpt-oss", "lfm2moe",
-                  "granitehybrid", "qwen35moe", "qwen3next"}
+                  "granitehybrid", "qwen35moe", "qwen3next", "smallthinker"}
 GATED_QUERIES = {"qwen35", "qwen35moe", "qwen3next"}
 
 
@@ -280,6 +280,7 @@ class Model:
         return layer_norm(x, w, None, self.eps) if self.arch in LAYER_NORM else rms_norm(x, w, self.eps)
 
     def turns(self, layer):
+        if self.arch == "smallthinker": return layer % 4 != 0
         if self.arch == "smollm3": return layer % 4 != 3
         if self.arch == "baichuan": return self.n_layers == 32
         if self.arch in ("granite", "granitemoe", "granitehybrid"):
@@ -457,6 +458,7 @@ class Model:
         biases = [self.w(f"{b}ffn_{n}_exps.bias", False) for n in ("gate", "up", "down")]
         bg, bu, bd = (F(0) if t is None else t.reshape(self.get("expert_count"), -1)[e] for t in biases)
         act = swiglu_oai if self.arch == "gpt-oss" else lambda gate, up: silu(gate) * up
+        if self.arch == "smallthinker": act = lambda gate, up: np.maximum(gate, F(0)) * up
         return act(x @ gate.T + bg, x @ up.T + bu) @ down.T + bd
 
     def of_best_groups(self, score):
@@ -470,7 +472,7 @@ class Model:
 
     def mixture(self, x, b):
         """Each row's best experts by a router's probabilities, and what every row takes."""
-        score = self.linear(x, b + "ffn_gate_inp")
+        score = self.linear(self.layer_input if self.arch == "smallthinker" else x, b + "ffn_gate_inp")
         if self.arch == "gpt-oss": pass                      # softmax of the chosen ones alone
         elif self.get("expert_gating_func") == 2: score = 1 / (1 + np.exp(-score))
         else:
@@ -503,6 +505,7 @@ class Model:
         def behind(y, name):
             if has(name): y = self.norm(y, b + name)
             return y * F(self.get("residual_scale", 1.0))
+        self.layer_input = x
         normed = before(x, "attn_norm")
         y = behind(self.mix(normed, i, n_ctx), "post_attention_norm")
         # both on the layer's input, by one norm or by two

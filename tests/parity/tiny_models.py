@@ -182,6 +182,10 @@ def later_mixtures():
         **deep, "attention.kv_lora_rank": 20, "attention.key_length": 14, "attention.value_length": 10,
         "rope.scaling.factor": 40.0, "rope.scaling.yarn_log_multiplier": 0.0707})
 
+    # llama.cpp takes any window for one of 4096
+    yield "smallthinker", moe("smallthinker", 5, 3, 22, n_layers=5, head_dim=20, tied=True, kv={
+        "attention.sliding_window": 4096, "expert_gating_func": 2, "rope.freq_base": 1.5e6})
+
 def encoders():
     """Models that embed texts: attention in both directions, and what only they have."""
     odd = dict(SMALL, n_embd=72, n_heads=6, n_kv_heads=6, n_ff=140, norm="layer", norm_bias=True, flow="sums",
