@@ -91,7 +91,8 @@ DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D or 2 H D", KV
             DENSE="dense", TABLE="L P", LAYER_EMBD="P", ALTUP="4 E", OTHERS="3 E", PREDICT="64",
             CORRECT="16", LAUREL="R", MIX_IN="M", MIX="I", CHANNELS="C", CONV="C T",
             MIX_HEADS="S or I", MIX_DECAY="S or I N", MIX_RANK="S", MIX_X="S + 2 N", MIX_NORM="I or I / S",
-            BETAS="S or 2 S")
+            BETAS="S or 2 S",
+            LATENT="L", Q_LATENT="Lq", PLAIN="P", HEADS_LATENT="H L", KV_B="H (P + Dv)")
 WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="where X",
             LEARNED_POS="where positions are learned",
             UNTIED="where not tied",
@@ -105,11 +106,15 @@ WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="
             MAMBA1="where the mixer is Mamba-1",
             DELTA="where the mixer is a delta net",
             ALPHA="where the mixer is a delta net without `mix.neighbours`",
-            KEYS="where the mixer has attention with keys of its own",
+            KEYS="where the mixer has attention with keys of its own and no latent",
             LAYER_EMBD="where `embd.per_layer` is not 0", MAY_LAYER="",
             ALTUP="where `layer.altup` is 1",
             ALTUP_BEGIN="in the first layer, where `layer.altup` is 1",
-            ALTUP_END="in the last layer, where `layer.altup` is 1")
+            ALTUP_END="in the last layer, where `layer.altup` is 1",
+            QUERIES="where the mixer has attention, and queries have no latent",
+            LATENT="where keys and values have a latent", Q_LATENT="where queries have a latent",
+            SPLIT="where keys and values have a latent, and `latent.joined` is 0",
+            JOINED="where `latent.joined` is 1")
 
 
 def kind_numbers():

@@ -152,7 +152,7 @@ def join(tensors, first, rest):             # the pieces of a progressive unit
 # What version 3 says of the architecture.
 DESCRIBED = ("layer.flow", "layer.residual_scale", "attn.qk_norm", "attn.qkv_clamp", "attn.alibi",
              "attn.temp_scale", "attn.temp_every", "rope.skip", "final.scale", "ffn.xielu",
-             "experts.n", "attn.v_norm", "layer.mixers", "layer.ffns", "attn.gate")
+             "experts.n", "attn.v_norm", "layer.mixers", "layer.ffns", "attn.gate", "latent.kv")
 
 class QSF:
     def __init__(self, path):

@@ -2,7 +2,9 @@
  * SPDX-License-Identifier: MIT */
 #include "engine/attention.h"
 #include "engine/kv_codes.h"
+#include "engine/latent.h"
 #include "engine/lora.h"
+#include "engine/matrix.h"
 
 /* ---- projections ---- */
 
@@ -75,8 +77,9 @@ static void ready_qkv(void *arg, uint32_t thread, uint32_t piece)
 /* What all heads' attention has made of the rows. */
 static qsf_matrix_in attention_out(const qsf_pass *p)
 {
-    const size_t cols = (size_t)p->layer->n_heads * p->layer->value_dim;
-    return qsf_matrix_input(p, p->b->att, p->b->ld_q, cols, 0, p->batch->n);
+    const bool latent = p->layer->kv_latent != 0;
+    const size_t cols = (size_t)p->layer->n_heads * (latent ? p->layer->head_value : p->layer->value_dim);
+    return qsf_matrix_input(p, latent ? p->b->q : p->b->att, p->b->ld_q, cols, 0, p->batch->n);
 }
 
 /* The gates of the sums of all heads and their norm, where the model has one, and their codes,
@@ -87,13 +90,13 @@ static void ready_attention(void *arg, uint32_t thread, uint32_t piece)
     const qsf_pass *p = job->p;
     const qsf_matrix_in in = attention_out(p);
     const float *weight = p->w->v[QSF_K_ATTN_SUB_NORM];
-    const size_t cols = (size_t)p->layer->n_heads * p->layer->value_dim;
+    float *from = p->layer->kv_latent ? p->b->q : p->b->att;
     const qsf_range rows = qsf_pass_mine(job, piece);
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++) {
-        float *x = p->b->att + r * p->b->ld_q;
+        float *x = from + r * p->b->ld_q;
         if (p->layer->attn_gate) gate_sums(p, r);
-        if (weight) qsf_pass_norm(p, p->layer->norm, x, x, weight, NULL, cols);
+        if (weight) qsf_pass_norm(p, p->layer->norm, x, x, weight, NULL, in.cols);
     }
     if (qsf_matrix_takes_codes(p, &p->w->m[QSF_K_ATTN_OUT])) qsf_matrix_quantize(p, &in, rows);
 }
@@ -466,7 +469,8 @@ void qsf_attention_run(qsf_pass_job *job)
     const size_t groups = (size_t)p->batch->n_groups * l->n_kv_heads;
     size_t tiles = 0;
     for (int i = 0; i < (l->kv_from ? 1 : 3); i++) tiles += qsf_matrix_tiles(&p->w->m[QKV[i]]);
-    qsf_pass_run(job, QSF_OP_QKV, tiles, project_qkv);
+    if (l->kv_latent) qsf_latent_in(job);
+    else qsf_pass_run(job, QSF_OP_QKV, tiles, project_qkv);
     if (l->attn_gate) qsf_pass_run(job, QSF_OP_PLACE, p->batch->n, part_queries);
     if (l->qkv_clamp > 0 || (l->qk_norm == QSF_QK_ALL && (p->w->v[QSF_K_Q_NORM] || p->w->v[QSF_K_K_NORM])))
         qsf_pass_run(job, QSF_OP_PLACE, p->batch->n, ready_qkv);
@@ -476,10 +480,11 @@ void qsf_attention_run(qsf_pass_job *job)
         qsf_pass_run(job, QSF_OP_PLACE, (size_t)p->batch->n * (l->n_heads + l->n_kv_heads), place_heads);
         qsf_pass_run(job, QSF_OP_ATTENTION, groups, attend_heads);
     }
+    if (l->kv_latent) qsf_latent_out(job);
     if (l->attn_gate || p->w->v[QSF_K_ATTN_SUB_NORM] || qsf_matrix_takes_codes(p, out))
         qsf_pass_run(job, QSF_OP_ATTN_CODES, p->batch->n, ready_attention);
-    qsf_pass_watch(p, QSF_K_ATTN_OUT, p->b->att, p->b->ld_q, (size_t)l->n_heads * l->value_dim, 0,
-                   p->batch->n);
-    qsf_lora_down(job, (uint32_t)p->number, (const uint8_t[]){ QSF_K_ATTN_OUT }, 1, p->b->att, p->b->ld_q);
+    const qsf_matrix_in in = attention_out(p);
+    qsf_pass_watch(p, QSF_K_ATTN_OUT, in.x, in.ld, in.cols, 0, p->batch->n);
+    qsf_lora_down(job, (uint32_t)p->number, (const uint8_t[]){ QSF_K_ATTN_OUT }, 1, in.x, in.ld);
     qsf_pass_run(job, QSF_OP_ATTN_OUT, qsf_matrix_tiles(out), project_attention);
 }

@@ -91,11 +91,26 @@ static qsf_matrix_in expert_hidden(const qsf_pass *p, uint32_t expert, uint32_t 
 
 /* ---- jobs ---- */
 
+/* What the router chooses by. */
+static qsf_matrix_in router_in(const qsf_pass *p)
+{
+    return qsf_matrix_input(p, p->layer->router_early ? p->b->x : p->b->xn, p->b->ld_embd, p->hp->n_embd, 0,
+                            p->batch->n);
+}
+
+static void make_router_codes(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_matrix_in in = router_in(job->p);
+    (void)thread;
+    qsf_matrix_quantize(job->p, &in, qsf_pass_mine(job, piece));
+}
+
 static void route(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
     const qsf_pass *p = job->p;
-    const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
+    const qsf_matrix_in in = router_in(p);
     qsf_matrix_multiply(p, &p->w->m[QSF_K_ROUTER], p->w->v[QSF_K_ROUTER_BIAS], &in, p->b->route,
                         p->b->ld_route, qsf_pass_mine(job, piece), thread);
 }
@@ -361,12 +376,22 @@ bool qsf_feed_forward_experts_wave(qsf_pass_job *job)
     return true;
 }
 
+void qsf_feed_forward_experts_early(qsf_pass_job *job)
+{
+    const qsf_matrix *router = &job->p->w->m[QSF_K_ROUTER];
+    if (!job->p->layer->router_early) return;
+    if (qsf_matrix_takes_codes(job->p, router))
+        qsf_pass_run(job, QSF_OP_ROUTER_CHOICE, job->p->batch->n, make_router_codes);
+    qsf_pass_run(job, QSF_OP_ROUTER, qsf_matrix_tiles(router), route);
+}
+
 void qsf_feed_forward_experts_run(qsf_pass_job *job)
 {
     const qsf_pass *p = job->p;
     const qsf_buffers *b = p->b;
     const bool shared = p->layer->n_ff != 0;
-    qsf_pass_run(job, QSF_OP_ROUTER, qsf_matrix_tiles(&p->w->m[QSF_K_ROUTER]), route);
+    if (!p->layer->router_early)
+        qsf_pass_run(job, QSF_OP_ROUTER, qsf_matrix_tiles(&p->w->m[QSF_K_ROUTER]), route);
     qsf_pass_run(job, QSF_OP_ROUTER_CHOICE, p->batch->n, choose);
     const uint32_t n = sort_slots(p);
     if (p->experts) {

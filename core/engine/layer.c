@@ -30,7 +30,8 @@ typedef struct layer_part {
 } layer_part;
 
 static const layer_part layer_mixers[QSF_N_MIXERS] = {
-    [QSF_MIXER_ATTENTION] = { qsf_attention_run, 3, { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V } },
+    [QSF_MIXER_ATTENTION] = { qsf_attention_run, 5,
+                              { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V, QSF_K_Q_A, QSF_K_KV_A } },
     [QSF_MIXER_SHORT_CONV] = { qsf_short_conv_run, 1, { QSF_K_MIX_IN } },
     [QSF_MIXER_MAMBA] = { qsf_mamba_run, 1, { QSF_K_MIX_IN } },
     [QSF_MIXER_MAMBA2] = { qsf_mamba2_run, 1, { QSF_K_MIX_IN } },
@@ -189,6 +190,7 @@ void qsf_layer_compute(const qsf_pass *p)
         return;
     }
     if (p->layer->altup) qsf_altup_begin(&job);
+    qsf_feed_forward_experts_early(&job);
     if (mixer->run) {
         qsf_pass_run(&job, QSF_OP_ATTN_NORM, p->batch->n, norm_for_mixer);
         run_part(&job, mixer);

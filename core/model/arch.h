@@ -36,7 +36,9 @@ typedef enum qsf_arch_has {
     QSF_HAS_RANK_MEAN = 1 << 25, /* what classifies takes the mean, unless a key says otherwise */
     QSF_HAS_INTERVAL = 1 << 26, /* keys say which layers have the other mixer */
     QSF_HAS_GATE     = 1 << 27, /* queries have gates behind them */
-    QSF_HAS_NEIGHBOURS = 1 << 28 /* heads of a delta net that share a key lie side by side */
+    QSF_HAS_NEIGHBOURS = 1 << 28, /* heads of a delta net that share a key lie side by side */
+    QSF_HAS_LATENT   = 1 << 29, /* keys and values are made of latents */
+    QSF_HAS_EARLY    = 1 << 30  /* routers choose by the layer's input */
 } qsf_arch_has;
 
 /* Whether layers have experts. */

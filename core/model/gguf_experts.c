@@ -51,6 +51,7 @@ qsf_status qsf_gguf_experts(gguf *g, qsf_error *err)
     if (hp->n_experts < 2 && g->row->experts == QSF_EXPERTS_MAY) hp->n_experts = 0;
     if (!hp->n_experts && g->row->experts == QSF_EXPERTS_MAY) return QSF_OK;
     hp->router_norm = g->row->router_norm;
+    hp->router_early = (g->row->has & QSF_HAS_EARLY) != 0;
     if ((st = qsf_gguf_u32(g, "%s.expert_used_count", true, &hp->n_used, err)) ||
         (st = expert_lengths(g, hp, err)) || (st = router_kind(g, hp, err)) ||
         (st = qsf_gguf_u32(g, "%s.leading_dense_block_count", false, &hp->n_dense, err)) ||

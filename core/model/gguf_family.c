@@ -243,6 +243,47 @@ static qsf_status family_gemma(const gguf *g, qsf_hparams *hp, qsf_error *err)
     return qsf_gguf_u32(g, "%s.embedding_length_per_layer_input", false, &hp->n_embd_layer, err);
 }
 
+/* ---- latent attention ---- */
+
+/* What YaRN makes of scores beside rotation: the file has a tenth of the number by which the
+ * model's authors let them grow with the context, and then the rotation itself does not. */
+static qsf_status latent_scale(const gguf *g, qsf_hparams *hp, uint32_t key, qsf_error *err)
+{
+    float times = 0;
+    const qsf_status st = qsf_gguf_f32(g, "%s.rope.scaling.yarn_log_multiplier", false, &times, err);
+    const bool grows = hp->scaling == QSF_SCALING_YARN && hp->scaling_factor > 1;
+    const float more = grows ? logf(hp->scaling_factor) : 0;
+    if (grows && times != 0) hp->yarn_attn_factor = 1 / (1 + 0.1f * more);
+    hp->attn_scale = (1 + times * more) * (1 + times * more) / sqrtf((float)key);
+    return st;
+}
+
+/* Heads' sizes have keys of their own in files whose keys and values are two matrices: there the
+ * usual ones are those of what the cache keeps. */
+static qsf_status family_latent(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    uint32_t key = hp->head_dim, value = hp->head_dim;
+    if (!family_has(g, QSF_HAS_LATENT)) return QSF_OK;
+    if ((st = qsf_gguf_u32(g, "%s.attention.value_length", false, &value, err)) ||
+        (st = qsf_gguf_u32(g, "%s.attention.key_length_mla", false, &key, err)) ||
+        (st = qsf_gguf_u32(g, "%s.attention.value_length_mla", false, &value, err)) ||
+        (st = qsf_gguf_u32(g, "%s.attention.kv_lora_rank", true, &hp->kv_latent, err))) return st;
+    if (qsf_gguf_tensor(g, "blk.0.attn_q_a.weight") &&
+        (st = qsf_gguf_u32(g, "%s.attention.q_lora_rank", true, &hp->q_latent, err))) return st;
+    if (key <= hp->rope_dim || key > 2 * QSF_MAX_HEAD_DIM || hp->kv_latent < 2 ||
+        hp->kv_latent > QSF_MAX_HEAD_DIM)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: heads of %u columns, of which %u turn, with a latent of "
+                        "%u, which this version cannot run", g->s->path, (unsigned)key,
+                        (unsigned)hp->rope_dim, (unsigned)hp->kv_latent);
+    hp->head_plain = key - hp->rope_dim;
+    hp->head_value = value;
+    hp->head_dim = hp->kv_latent + hp->rope_dim;
+    hp->n_kv_heads = 1;
+    hp->latent_joined = qsf_gguf_tensor(g, "blk.0.attn_kv_b.weight") != NULL;
+    return latent_scale(g, hp, key, err);
+}
+
 qsf_status qsf_gguf_family(gguf *g, qsf_error *err)
 {
     qsf_hparams *hp = &g->s->hp;
@@ -254,7 +295,8 @@ qsf_status qsf_gguf_family(gguf *g, qsf_error *err)
     if (family_has(g, QSF_HAS_64) && g->row->qk_norm == QSF_QK_EACH && hp->n_layers >= 64 &&
         !qsf_gguf_tensor(g, "blk.0.attn_q_norm.weight"))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"blk.0.attn_q_norm.weight\" is missing", g->s->path);
-    if ((st = family_encoder(g, hp, err)) || (st = family_gemma(g, hp, err))) return st;
+    if ((st = family_encoder(g, hp, err)) || (st = family_gemma(g, hp, err)) ||
+        (st = family_latent(g, hp, err))) return st;
     if ((st = family_scales(g, hp, err)) || (st = family_attention(g, hp, err)) ||
         (st = family_alpha(g, hp, err)) || (st = family_flow(g, hp, err))) return st;
     return family_xielu(g, hp, err);

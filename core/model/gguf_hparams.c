@@ -30,6 +30,7 @@ static const struct { uint64_t unless; const char *key, *what; } gguf_only[] = {
     { QSF_HAS_ALIBI, "%s.attention.max_alibi_bias", "ALiBi positions" },
     { QSF_HAS_CLAMP, "%s.attention.clamp_kqv", "clamped queries and keys" },
     { QSF_HAS_ALPHA, "%s.rope.scaling.alpha", "NTK-aware rotary scaling" },
+    { QSF_HAS_TEMP, "%s.attention.temperature_scale", "queries scaled with their position" },
 };
 
 static qsf_status refuse_features(const gguf *g, qsf_error *err)
@@ -117,7 +118,7 @@ static qsf_status read_sizes(gguf *g, qsf_hparams *hp, qsf_error *err)
     if ((st = qsf_gguf_u32(g, "%s.attention.value_length", false, &value_dim, err))) return st;
     if (!hp->head_dim || hp->head_dim > QSF_MAX_HEAD_DIM)
         return hp_wrong(g, "a head size", hp->head_dim, err);
-    if (value_dim != hp->head_dim)
+    if (value_dim != hp->head_dim && !(g->row->has & QSF_HAS_LATENT))
         return qsf_fail(err, QSF_E_UNSUPPORTED,
                         "%s: keys of %u but values of %u, which this version cannot run", g->s->path,
                         (unsigned)hp->head_dim, (unsigned)value_dim);
@@ -224,6 +225,7 @@ static qsf_status read_window(const gguf *g, const qsf_arch *a, qsf_hparams *hp,
     if (a->has & QSF_HAS_FIRST_GLOBAL && hp->window_pattern && !(kv && kv->array))
         hp->window_first = hp->window_pattern - 1;
     if (a->has & QSF_HAS_STILL_GLOBAL) hp->rope_skip = hp->window_pattern;
+    if (a->has & QSF_HAS_EARLY && !hp->window) hp->rope_skip = 0;
     /* every layer sees everything */
     if (hp->window > INT32_MAX || hp->window_pattern == 1) hp->window = 0;
     if (!hp->window) return QSF_OK;

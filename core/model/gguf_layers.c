@@ -73,7 +73,7 @@ qsf_status qsf_gguf_layer_sizes(gguf *g, qsf_error *err)
     }
     for (uint32_t i = 0; i < s->hp.n_layers; i++) {
         qsf_layer *l = &s->layers[i];
-        if (!shared && qsf_layer_attends(l)) l->n_kv_heads = l->n_heads;
+        if (!shared && qsf_layer_attends(l) && !l->kv_latent) l->n_kv_heads = l->n_heads;
         const bool short_of = !l->n_ff && !l->n_experts && l->feed_forward != QSF_FEED_FORWARD_NONE;
         if (short_of || !l->n_heads || !l->n_kv_heads || l->n_heads % l->n_kv_heads)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has %u heads, %u key and value heads and a "

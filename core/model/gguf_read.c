@@ -62,21 +62,23 @@ static qsf_status put_place(gguf_layout *l, uint32_t unit, const qsf_role *role,
     return QSF_OK;
 }
 
-static bool role_of_experts(const qsf_layer *layer, const qsf_role *role)
+/* How many experts, or heads, whose parts of the tensor are a dimension of it; 0: none. */
+static uint32_t parts_of(const qsf_layer *layer, const qsf_role *role)
 {
     const uint8_t dim = role->rows == QSF_DIM_ONE ? role->cols : role->rows;
-    if (!layer || !layer->n_experts) return false;
-    return dim == QSF_DIM_EXPERTS_FF || dim == QSF_DIM_EXPERTS_EMBD;
+    if (!layer) return 0;
+    if (role->kind == QSF_K_KEY_UP || role->kind == QSF_K_VALUE_UP) return layer->n_heads;
+    return dim == QSF_DIM_EXPERTS_FF || dim == QSF_DIM_EXPERTS_EMBD ? layer->n_experts : 0;
 }
 
-/* Matrices of n experts, or vectors where rows is 1. */
-static qsf_status check_experts(const gguf *g, const gguf_tensor *t, uint64_t rows, uint64_t cols, uint32_t n,
-                                qsf_error *err)
+/* Matrices of n experts or heads, or vectors where rows is 1. */
+static qsf_status check_parts(const gguf *g, const gguf_tensor *t, uint64_t rows, uint64_t cols, uint32_t n,
+                              qsf_error *err)
 {
     const bool vector = rows == 1;
     if (t->dims[0] == cols && t->dims[1] == (vector ? n : rows) && t->dims[2] == (vector ? 1 : n) &&
         t->dims[3] == 1) return QSF_OK;
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is %llu x %llu x %llu, expected %u experts' "
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is %llu x %llu x %llu, expected %u of "
                     "%llu x %llu", g->s->path, (int)QSF_MIN(t->name.len, 80), t->name.p,
                     (unsigned long long)t->dims[2], (unsigned long long)t->dims[1],
                     (unsigned long long)t->dims[0], (unsigned)n, (unsigned long long)rows,
@@ -102,9 +104,10 @@ static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role,
     if (small && role->rows == QSF_DIM_ONE &&
         t->dims[0] && cols % t->dims[0] == 0)
         each = t->dims[0];
-    st = role_of_experts(layer, role)
-        ? check_experts(l->g, t, role->rows == QSF_DIM_ONE ? 1 : rows / layer->n_experts,
-                        role->rows == QSF_DIM_ONE ? cols / layer->n_experts : cols, layer->n_experts, err)
+    const uint32_t parts = parts_of(layer, role);
+    st = parts
+        ? check_parts(l->g, t, role->rows == QSF_DIM_ONE ? 1 : rows / parts,
+                      role->rows == QSF_DIM_ONE ? cols / parts : cols, parts, err)
         : check_shape(l->g, t, rows * (cols / each), each, err);
     if (st) return st;
     const uint64_t bytes = t->packing ? qsf_stored_codes_bytes(t->packing, (uint32_t)rows, (uint32_t)cols)

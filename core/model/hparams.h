@@ -75,6 +75,7 @@ typedef struct qsf_hparams {
     uint8_t  router;              /* QSF_ROUTER_SOFTMAX, ... */
     bool     router_norm;         /* the weights of chosen experts are made to have the sum 1 */
     float    router_scale;        /* then multiplied by this; 0 means 1 */
+    bool     router_early;        /* it chooses by the layer's input, before any norm */
     /* encoders */
     bool     both_ways;           /* attention sees what follows, too: half a window on each side */
     bool     rank_mean;           /* what classifies takes the mean of a text, not one token of it */
@@ -96,6 +97,13 @@ typedef struct qsf_hparams {
     /* 1: heads of a delta net that share a group lie side by side, and one matrix has betas and
      * alphas, group by group; 0: every mix_groups-th head shares one */
     uint8_t  mix_neighbours;
+    /* Latent attention; then there is one head of keys and values, with head_dim columns, which are
+     * rope_dim + kv_latent. */
+    uint32_t kv_latent;           /* columns that all keys and values are made of; 0: they are not */
+    uint32_t q_latent;            /* that queries are made of; 0: they are not */
+    uint32_t head_plain;          /* columns of a head's query that do not turn, beside rope_dim that do */
+    uint32_t head_value;          /* of a head's value */
+    uint8_t  latent_joined;       /* 1: one matrix makes both keys and values, head by head */
     /* Gemma's later ones. */
     uint32_t head_dim_local, rope_dim_local;        /* of windowed layers; 0: as the others */
     uint32_t n_kv_shared;         /* layers, the last ones, that read keys and values of one before them */

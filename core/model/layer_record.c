@@ -44,6 +44,18 @@ static void layer_mixer(qsf_layer *l, const qsf_hparams *hp)
                      (uint32_t)sizeof(float);
 }
 
+/* Sizes of latent attention, and columns of what its matrices give, each from a whole tile on. */
+static void layer_latent(qsf_layer *l, const qsf_hparams *hp)
+{
+    const uint64_t queries = (uint64_t)hp->n_heads * (hp->head_plain + hp->rope_dim);
+    l->kv_latent = hp->kv_latent;
+    l->q_latent = hp->q_latent;
+    l->head_plain = hp->head_plain;
+    l->head_value = hp->head_value;
+    l->latent_joined = hp->latent_joined;
+    l->mix_room = (uint32_t)(hp->head_dim + hp->q_latent + queries + 3 * QSF_TILE_ROWS);
+}
+
 static bool mixer_has_state(uint8_t mixer)
 {
     return mixer != QSF_MIXER_ATTENTION && mixer != QSF_MIXER_NONE;
@@ -125,7 +137,8 @@ static qsf_status sharing_check(const qsf_source *s, qsf_error *err)
 qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
 {
     const bool windowed = layer_windowed(hp, i);
-    const bool still = hp->rope == QSF_ROPE_NONE || (hp->rope_skip && i % hp->rope_skip == hp->rope_skip - 1);
+    const bool skips = hp->rope_skip && (i + hp->window_first) % hp->rope_skip == hp->rope_skip - 1;
+    const bool still = hp->rope == QSF_ROPE_NONE || skips;
     const bool experts = hp->n_experts && i >= hp->n_dense;
     const uint16_t rope = windowed && hp->rope_base_local > 0 ? ROPE_LOCAL : ROPE_GLOBAL;
     qsf_layer l = {
@@ -169,10 +182,12 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
         l.n_groups_used = hp->n_groups_used;
         l.router = hp->router;
         l.router_norm = hp->router_norm;
+        l.router_early = hp->router_early;
         l.router_scale = hp->router_scale;
     }
     if (l.feed_forward == QSF_FEED_FORWARD_NONE) l.n_ff = 0;
     if (mixer_has_state(l.mixer)) layer_mixer(&l, hp);
+    else if (hp->kv_latent) layer_latent(&l, hp);
     else if (hp->attn_gate) l.mix_room = 2 * l.n_heads * l.head_dim;
     layer_sharing(&l, hp, i, windowed);
     if (hp->xielu) memcpy(l.xielu, hp->xielu + (size_t)i * QSF_XIELU_NUMBERS, sizeof l.xielu);
@@ -252,12 +267,31 @@ static qsf_status experts_check(const qsf_source *s, qsf_error *err)
     return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: experts without a gate", s->path);
 }
 
+/* Numbers that buffers are sized by: a head's query and value are no longer than the key. */
+static qsf_status latent_check(const qsf_source *s, qsf_error *err)
+{
+    const qsf_hparams *hp = &s->hp;
+    if (!hp->kv_latent) return QSF_OK;
+    if (hp->kv_latent < 2 || hp->rope_dim < 2 || hp->head_dim > QSF_MAX_HEAD_DIM ||
+        hp->head_dim != hp->kv_latent + hp->rope_dim || hp->n_kv_heads != 1 || hp->n_heads > 1 << 12 ||
+        hp->head_plain < 2 || hp->head_plain > QSF_MAX_HEAD_DIM || hp->head_value < 2 ||
+        hp->head_value > hp->head_dim || hp->q_latent == 1 || hp->rope == QSF_ROPE_NONE ||
+        hp->q_latent > (uint64_t)hp->n_heads * hp->head_dim ||
+        hp->head_plain > (uint64_t)hp->n_heads * hp->head_dim || hp->attn_gate || hp->qkv_clamp > 0)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %u heads with latents of %u for keys and %u for "
+                        "queries, %u plain and %u turning columns, values of %u, which this version cannot "
+                        "run", s->path, (unsigned)hp->n_heads, (unsigned)hp->kv_latent,
+                        (unsigned)hp->q_latent, (unsigned)hp->head_plain, (unsigned)hp->rope_dim,
+                        (unsigned)hp->head_value);
+    return QSF_OK;
+}
+
 qsf_status qsf_layers_fill(qsf_source *s, qsf_error *err)
 {
     qsf_rope_record ropes[QSF_HPARAMS_ROPES];
     const uint32_t n = s->hp.n_layers;
     qsf_status st;
-    if ((st = experts_check(s, err)) || (st = mixers_check(s, err)) ||
+    if ((st = experts_check(s, err)) || (st = mixers_check(s, err)) || (st = latent_check(s, err)) ||
         (st = sharing_check(s, err))) return st;
     s->n_ropes = qsf_ropes_of(&s->hp, ropes);
     s->ropes = qsf_arena_array(s->arena, s->n_ropes, sizeof *s->ropes, "rotary tables", err);

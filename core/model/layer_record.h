@@ -48,7 +48,7 @@ typedef struct qsf_layer {
     uint32_t n_experts, n_used, n_ff_expert;        /* as in qsf_hparams, like the next ones */
     uint32_t n_groups, n_groups_used;
     uint8_t  router;
-    bool     router_norm;
+    bool     router_norm, router_early;
     float    router_scale;
     uint32_t window;                /* positions that it sees, its own included; 0: all */
     qsf_norm norm;
@@ -67,6 +67,8 @@ typedef struct qsf_layer {
     bool     mix_norms;
     uint32_t mix_room;              /* columns of the buffer of what it is given */
     uint8_t  attn_gate, mix_neighbours;     /* as in qsf_hparams, like the next ones */
+    uint8_t  latent_joined;
+    uint32_t kv_latent, q_latent, head_plain, head_value;
     bool     v_norm, altup;
     bool     altup_begin, altup_end; /* the first and the last layer, which make streams, and one of them */
     uint32_t n_laurel;

@@ -25,12 +25,20 @@
 const qsf_role qsf_roles[QSF_N_ROLES] = {
     NORM(LAYER, ATTN_NORM, EMBD, ATTN_NORM, "attn_norm", "input_layernorm.weight"),
     BIAS(LAYER, ATTN_NORM_BIAS, EMBD, "attn_norm.bias", NULL),
-    MATRIX(LAYER, ATTN_Q, Q, EMBD, ATTENTION, "attn_q", "self_attn.q_proj.weight"),
+    MATRIX(LAYER, ATTN_Q, Q, EMBD, QUERIES, "attn_q", "self_attn.q_proj.weight"),
     BIAS(LAYER, ATTN_Q_BIAS, Q, "attn_q.bias", "self_attn.q_proj.bias"),
     MATRIX(LAYER, ATTN_K, KV, EMBD, KEYS, "attn_k", "self_attn.k_proj.weight"),
     BIAS(LAYER, ATTN_K_BIAS, KV, "attn_k.bias", "self_attn.k_proj.bias"),
     MATRIX(LAYER, ATTN_V, V, EMBD, KEYS, "attn_v", "self_attn.v_proj.weight"),
     BIAS(LAYER, ATTN_V_BIAS, V, "attn_v.bias", "self_attn.v_proj.bias"),
+    MATRIX(LAYER, Q_A, Q_LATENT, EMBD, Q_LATENT, "attn_q_a", "self_attn.q_a_proj.weight"),
+    NORM(LAYER, Q_A_NORM, Q_LATENT, Q_LATENT, "attn_q_a_norm", "self_attn.q_a_layernorm.weight"),
+    MATRIX(LAYER, Q_B, Q, Q_LATENT, Q_LATENT, "attn_q_b", "self_attn.q_b_proj.weight"),
+    MATRIX(LAYER, KV_A, KV, EMBD, LATENT, "attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa.weight"),
+    NORM(LAYER, KV_A_NORM, LATENT, LATENT, "attn_kv_a_norm", "self_attn.kv_a_layernorm.weight"),
+    MATRIX(LAYER, KEY_UP, HEADS_LATENT, PLAIN, SPLIT, "attn_k_b", NULL),
+    MATRIX(LAYER, VALUE_UP, SUMS, LATENT, SPLIT, "attn_v_b", NULL),
+    MATRIX(LAYER, KV_B, KV_B, LATENT, JOINED, "attn_kv_b", "self_attn.kv_b_proj.weight"),
     ROLE(LAYER, ATTN_SINKS, ADD, ONE, HEADS, IT_IS, "attn_sinks", "attn_sinks.weight", "self_attn.sinks"),
     NORM(LAYER, Q_NORM, Q_NORM, IT_IS, "attn_q_norm", "self_attn.q_norm.weight"),
     NORM(LAYER, K_NORM, K_NORM, IT_IS, "attn_k_norm", "self_attn.k_norm.weight"),
@@ -161,10 +169,17 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
     case QSF_DIM_PREDICT: return QSF_ALTUP * QSF_ALTUP * QSF_ALTUP;
     case QSF_DIM_CORRECT: return QSF_ALTUP * QSF_ALTUP;
     case QSF_DIM_LAUREL: return hp->n_laurel;
-    case QSF_DIM_Q:     return (uint64_t)l->n_heads * l->head_dim * (l->attn_gate ? 2 : 1);
+    case QSF_DIM_Q:
+        if (l->kv_latent) return (uint64_t)l->n_heads * (l->head_plain + l->head_dim - l->kv_latent);
+        return (uint64_t)l->n_heads * l->head_dim * (l->attn_gate ? 2 : 1);
+    case QSF_DIM_LATENT: return l->kv_latent;
+    case QSF_DIM_Q_LATENT: return l->q_latent;
+    case QSF_DIM_PLAIN: return l->head_plain;
+    case QSF_DIM_HEADS_LATENT: return (uint64_t)l->n_heads * l->kv_latent;
+    case QSF_DIM_KV_B:  return (uint64_t)l->n_heads * (l->head_plain + l->head_value);
     case QSF_DIM_KV:    return (uint64_t)l->n_kv_heads * l->head_dim;
     case QSF_DIM_V:     return (uint64_t)l->n_kv_heads * l->value_dim;
-    case QSF_DIM_SUMS:  return (uint64_t)l->n_heads * l->value_dim;
+    case QSF_DIM_SUMS:  return (uint64_t)l->n_heads * (l->kv_latent ? l->head_value : l->value_dim);
     case QSF_DIM_Q_NORM: return (uint64_t)qk_norm_heads(l, l->n_heads) * l->head_dim;
     case QSF_DIM_K_NORM: return (uint64_t)qk_norm_heads(l, l->n_kv_heads) * l->head_dim;
     case QSF_DIM_FF:    return l->n_ff;
@@ -206,11 +221,16 @@ bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
     if (!layer || role->part != QSF_PART_LAYER) return true;
     switch ((qsf_when)role->when) {
     case QSF_WHEN_ATTENTION: return qsf_layer_attends(layer);
-    case QSF_WHEN_KEYS:      return qsf_layer_has_kv(layer);
+    case QSF_WHEN_KEYS:      return qsf_layer_has_kv(layer) && !layer->kv_latent;
     case QSF_WHEN_LAYER_EMBD: return layer->n_embd_layer != 0;
     case QSF_WHEN_ALTUP:     return layer->altup;
     case QSF_WHEN_ALTUP_BEGIN: return layer->altup_begin;
     case QSF_WHEN_ALTUP_END: return layer->altup_end;
+    case QSF_WHEN_QUERIES:   return qsf_layer_attends(layer) && !layer->q_latent;
+    case QSF_WHEN_LATENT:    return layer->kv_latent;
+    case QSF_WHEN_Q_LATENT:  return layer->q_latent;
+    case QSF_WHEN_SPLIT:     return layer->kv_latent && !layer->latent_joined;
+    case QSF_WHEN_JOINED:    return layer->latent_joined;
     case QSF_WHEN_MIXER:     return layer_has_mixer(layer);
     case QSF_WHEN_STATE: case QSF_WHEN_MAY_STATE:
         return layer_has_mixer(layer) && layer->mix_state &&
@@ -250,8 +270,10 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
     case QSF_WHEN_CLASSES:     return hp->n_classes != 0;
     case QSF_WHEN_TYPES:       return hp->n_token_types != 0;
     case QSF_WHEN_DENSE:       return hp->n_between != 0;
+    case QSF_WHEN_QUERIES: case QSF_WHEN_KEYS: case QSF_WHEN_LATENT: case QSF_WHEN_Q_LATENT:
+    case QSF_WHEN_SPLIT: case QSF_WHEN_JOINED:
     case QSF_WHEN_ATTENTION: case QSF_WHEN_MIXER: case QSF_WHEN_STATE:
-    case QSF_WHEN_MAMBA: case QSF_WHEN_MAMBA1: case QSF_WHEN_DELTA: case QSF_WHEN_ALPHA: case QSF_WHEN_KEYS:
+    case QSF_WHEN_MAMBA: case QSF_WHEN_MAMBA1: case QSF_WHEN_DELTA: case QSF_WHEN_ALPHA:
     case QSF_WHEN_ALTUP: case QSF_WHEN_ALTUP_BEGIN: case QSF_WHEN_ALTUP_END:
         return layer != NULL;
     case QSF_WHEN_LAYER_EMBD:  return hp->n_embd_layer != 0;

@@ -39,6 +39,11 @@ typedef enum qsf_dim {
     QSF_DIM_CHANNELS, /* of its convolution */
     QSF_DIM_CONV, /* weights of its convolution: a row of them for each channel */
     QSF_DIM_MIX_HEADS,
+    QSF_DIM_LATENT, /* of keys and values */
+    QSF_DIM_Q_LATENT,
+    QSF_DIM_PLAIN, /* columns of a head's query that do not turn */
+    QSF_DIM_HEADS_LATENT, /* all heads' queries as they meet the latent */
+    QSF_DIM_KV_B, /* all heads' plain keys and values */
     QSF_DIM_BETAS, /* one for each of these, or an alpha with each */
     QSF_DIM_MIX_NORM,
     QSF_DIM_MIX_DECAY, /* of each head; of Mamba-1 of each number of the state */
@@ -63,6 +68,12 @@ typedef enum qsf_when {
     QSF_WHEN_DENSE, /* layers are behind the pooling */
     QSF_WHEN_IT_IS, /* it need not be */
     QSF_WHEN_ATTENTION, /* the layer's mixer is that, ... */
+    QSF_WHEN_QUERIES, /* ... with queries that no latent is between, ... */
+    QSF_WHEN_KEYS, /* ... with keys and values that are made at once, ... */
+    QSF_WHEN_LATENT, /* ... of a latent, ... */
+    QSF_WHEN_Q_LATENT, /* ... with one for queries, too, ... */
+    QSF_WHEN_SPLIT, /* ... by two matrices of heads, ... */
+    QSF_WHEN_JOINED, /* ... by one, ... */
     QSF_WHEN_MIXER, /* ... one with state, ... */
     QSF_WHEN_STATE, /* ... one with sums in its state, ... */
     QSF_WHEN_MAY_STATE, /* ... one with sums, which may do without, ... */
@@ -102,7 +113,7 @@ typedef struct qsf_role {
 } qsf_role;
 
 /* All of them; those of a part in the order in which it uses them. */
-enum { QSF_N_ROLES = 87 };
+enum { QSF_N_ROLES = 95 };
 extern const qsf_role qsf_roles[QSF_N_ROLES];
 
 const qsf_role *qsf_role_of(uint32_t kind); /* NULL: no such kind */

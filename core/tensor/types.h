@@ -74,6 +74,9 @@ typedef enum qsf_kind {
     QSF_K_EXPERT_GATE, QSF_K_EXPERT_UP, QSF_K_EXPERT_DOWN,
     QSF_K_EXPERT_GATE_BIAS, QSF_K_EXPERT_UP_BIAS, QSF_K_EXPERT_DOWN_BIAS,
     QSF_K_SHARED_ROUTER, QSF_K_ATTN_SINKS,
+    /* of latent attention: what narrows to latents, and widens them to queries, keys and values */
+    QSF_K_Q_A = 51, QSF_K_Q_B, QSF_K_KV_A, QSF_K_KEY_UP, QSF_K_VALUE_UP, QSF_K_KV_B,
+    QSF_K_Q_A_NORM, QSF_K_KV_A_NORM,
     /* of mixers with state: what widens and narrows them, their convolution, decays and norm */
     QSF_K_MIX_IN = 60, QSF_K_MIX_CONV, QSF_K_MIX_OUT,
     QSF_K_MIX_CONV_BIAS = 64, QSF_K_MIX_STEP_BIAS, QSF_K_MIX_DECAY, QSF_K_MIX_SKIP, QSF_K_MIX_NORM,

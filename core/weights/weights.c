@@ -248,7 +248,10 @@ static void weights_turn(const qsf_unit_room *room, qsf_weights *w)
     enum { ALONE = 1 << 18 };       /* bytes that are there sooner than another thread */
     for (uint32_t i = 0; i < QSF_N_KINDS; i++) {
         qsf_matrix *m = &w->m[i];
-        if (!m->t.data || !qsf_form_looked_up(m->form) || (room->shared && qsf_kind_is_experts(i))) continue;
+        /* matrices of heads are used row by row */
+        const bool heads = i == QSF_K_KEY_UP || i == QSF_K_VALUE_UP || i == QSF_K_KV_B;
+        if (!m->t.data || heads || !qsf_form_looked_up(m->form) ||
+            (room->shared && qsf_kind_is_experts(i))) continue;
         turn_run run = { m, room->mem + ((const uint8_t *)m->t.data - room->mem), 1 };
         m->lut = true;
         if (room->pool && m->t.bytes > ALONE) {

@@ -266,7 +266,8 @@ class Writer:
         w.add_head_count(0 if bare else m["n_heads"])
         if not bare:
             w.add_head_count_kv([m["n_kv_heads"] * (k == "a") for k in kinds]
-                                if kinds and not set("db") & set(kinds) else sizes("n_kv_heads"))
+                                if kinds and set(kinds) & set("cm") and not set("db") & set(kinds)
+                                else sizes("n_kv_heads"))
         layered = m["arch"] in ("gpt2", "nemotron_h") or m.get("norm") == "layer"
         w.add_layer_norm_eps(1e-5) if layered else w.add_layer_norm_rms_eps(1e-5)
         if "head_dim" in m:
@@ -318,6 +319,26 @@ class Writer:
             if m.get("qk_bias"):
                 self.vector(b + "attn_q_norm.bias", n_q, 0, 0.2)
                 self.vector(b + "attn_k_norm.bias", n_kv, 0, 0.2)
+
+    def latent_attention(self, b):
+        m, kv = self.m, self.m["kv"]
+        e, heads, rank, q_rank = (m["n_embd"], m["n_heads"], kv["attention.kv_lora_rank"],
+                                  kv.get("attention.q_lora_rank"))
+        joined = "attention.key_length_mla" not in kv
+        key, value = (kv[f"attention.{n}_length" + "_mla" * (not joined)] for n in ("key", "value"))
+        turns = kv["rope.dimension_count"]
+        if q_rank:
+            self.matrix(b + "attn_q_a.weight", q_rank, e, 1.5)
+            self.vector(b + "attn_q_a_norm.weight", q_rank, 1.0, 0.3)
+            self.matrix(b + "attn_q_b.weight", heads * key, q_rank, 1.5)
+        else: self.matrix(b + "attn_q.weight", heads * key, e, 1.5)
+        self.matrix(b + "attn_kv_a_mqa.weight", rank + turns, e, 1.5)
+        self.vector(b + "attn_kv_a_norm.weight", rank, 1.0, 0.3)
+        if joined: self.matrix(b + "attn_kv_b.weight", heads * (key - turns + value), rank, 1.4)
+        else:
+            self.matrix(b + "attn_k_b.weight", rank, key - turns, 1.2, n=heads)
+            self.matrix(b + "attn_v_b.weight", value, rank, 1.4, n=heads)
+        self.matrix(b + "attn_output.weight", e, heads * value, 1.5)
 
     def short_conv(self, b):
         e, taps = self.m["n_embd"], self.m["kv"]["shortconv.l_cache"]
@@ -443,8 +464,8 @@ class Writer:
         if self.m.get("two_norms"): self.norm(b + "attn_norm_2")
         kind = self.m["kinds"][i] if "kinds" in self.m else "a"
         for part in "am" if kind == "b" else kind:
-            {"a": self.attention, "d": self.delta_net, "c": self.short_conv, "m": self.mamba2,
-             "f": self.ffn, "s": self.mamba}[part](b)
+            {"a": self.attention, "l": self.latent_attention, "d": self.delta_net, "c": self.short_conv,
+             "m": self.mamba2, "f": self.ffn, "s": self.mamba}[part](b)
         if self.m.get("one_part"): return
         if post: self.norm(b + "post_attention_norm", large)
         if flow == "serial":

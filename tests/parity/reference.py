@@ -44,13 +44,15 @@ QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
     157: "altup_proj.weight", 158: "altup_back_1.weight", 159: "altup_back_2.weight",
     160: "altup_back_3.weight", 161: "altup_router.weight", 162: "altup_router_norm.weight",
     163: "altup_predict_coef.weight", 164: "altup_correct_coef.weight", 165: "altup_correct_scale.weight",
-    166: "laurel_l.weight", 167: "laurel_r.weight", 168: "laurel_post_norm.weight"}
+    166: "laurel_l.weight", 167: "laurel_r.weight", 168: "laurel_post_norm.weight",
+    51: "attn_q_a.weight", 52: "attn_q_b.weight", 53: "attn_kv_a_mqa.weight", 54: "attn_k_b.weight",
+    55: "attn_v_b.weight", 56: "attn_kv_b.weight", 57: "attn_q_a_norm.weight", 58: "attn_kv_a_norm.weight"}
 # rotary pairs are (i, i + d/2); llama's are (2i, 2i + 1)
 OTHERS = {"smollm3", "granite", "minicpm", "mistral3", "arcee", "ernie4_5", "internlm2", "seed_oss",
           "hunyuan-dense", "glm4", "olmo2", "exaone4", "apertus", "qwen", "baichuan", "stablelm",
           "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo", "nemotron", "mpt",
           "bloom", "granitemoe", "ernie4_5-moe", "lfm2", "granitehybrid", "qwen35", "mamba", "mamba2",
-          "nemotron_h", "falcon-h1"}
+          "nemotron_h", "falcon-h1", "deepseek2", "smallthinker"}
 LAYER_NORM = {"gpt2", "stablelm", "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo",
               "nemotron", "mpt", "bloom"}
 GELU = {"gpt2", "gemma2", "gemma3", "gemma3n", "gemma4", "starcoder2", "phi2", "falcon", "gptneox", "mpt",
@@ -68,7 +70,7 @@ RENAMED = {"lfm2": CONV, "lfm2moe": CONV, "qwen35": DELTA, "qwen35moe": DELTA,
             "seed_oss": {"post_attention_norm": "ffn_norm"},
            "glm4moe": {"post_attention_norm": "ffn_norm"}, "gpt-oss": {"post_attention_norm": "ffn_norm"},
            "falcon": {"attn_norm": "ffn_norm", "attn_norm_2": "attn_norm"}}
-HALVES = {"lfm2", "qwen35", "gemma3n", "gemma4", "falcon-h1", "lfm2moe", "qwen35moe", "qwen3next",
+HALVES = {"lfm2", "qwen35", "gemma3n", "gemma4", "falcon-h1", "lfm2moe", "qwen35moe", "qwen3next", "smallthinker",
           "seed_oss", "hunyuan-dense", "olmo2", "exaone4", "apertus", "qwen", "stablelm", "starcoder2",
           "phi2", "falcon", "gptneox", "nemotron", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "bitnet",
           "bitnet-25", "bitnet-b1.58", "qwen2vl", "qwen3vl", "qwen2moe", "qwen3moe", "olmoe",
@@ -77,7 +79,7 @@ HALVES = {"lfm2", "qwen35", "gemma3n", "gemma4", "falcon-h1", "lfm2moe", "qwen35
 ONE_PART = {"mamba", "mamba2", "nemotron_h"}
 # the weights of chosen experts are made to have the sum 1
 NORMED_EXPERTS = {"llama", "qwen3moe", "granitemoe", "ernie4_5-moe", "gpt-oss", "lfm2moe",
-                  "granitehybrid", "qwen35moe", "qwen3next"}
+                  "granitehybrid", "qwen35moe", "qwen3next", "smallthinker"}
 GATED_QUERIES = {"qwen35", "qwen35moe", "qwen3next"}
 
 
@@ -238,7 +240,8 @@ class Model:
             freq = self.yarn(freq, dim, base, factor, train_ctx)
             # one growth with the context, or that of the whole attention where a key gives both
             by = self.get("rope.scaling.yarn_log_multiplier", 0.0)
-            magnitude *= (1.0 + 0.1 * math.log(factor)) / (1.0 + 0.1 * by * math.log(factor))
+            if self.arch != "deepseek2":
+                magnitude *= (1.0 + 0.1 * math.log(factor)) / (1.0 + 0.1 * by * math.log(factor))
         elif kind in ("linear", "longrope") and not local:
             freq = freq / factor
         angle = np.outer(positions, freq)
@@ -291,6 +294,7 @@ class Model:
         return layer_norm(x, w, None, self.eps) if self.arch in LAYER_NORM else rms_norm(x, w, self.eps)
 
     def turns(self, layer):
+        if self.arch == "smallthinker": return layer % 4 != 0
         if self.arch == "smollm3": return layer % 4 != 3
         if self.arch == "baichuan": return self.n_layers == 32
         if self.arch in ("granite", "granitemoe", "granitehybrid"):
@@ -338,6 +342,37 @@ class Model:
         out = np.einsum("hij,jhd->ihd", score, v, optimize=True).reshape(n, -1)
         if gate is not None: out = out / (1 + np.exp(-gate.reshape(n, -1)))
         if b + "attn_sub_norm.weight" in self.tensors: out = self.norm(out, b + "attn_sub_norm")
+        return self.linear(out, b + "attn_output")
+
+    def latent_attention(self, x, layer, n_ctx):
+        """arXiv 2405.04434, section 2.1, with every head's keys and values made whole."""
+        b, n, heads, turns = f"blk.{layer}.", len(x), self.n_heads, self.get("rope.dimension_count")
+        key = self.get("attention.key_length_mla", self.get("attention.key_length"))
+        value = self.get("attention.value_length_mla", self.get("attention.value_length"))
+        rank, plain = self.get("attention.kv_lora_rank"), key - turns
+        if b + "attn_q_a.weight" in self.tensors:
+            q = self.linear(self.norm(self.linear(x, b + "attn_q_a"), b + "attn_q_a_norm"), b + "attn_q_b")
+        else: q = self.linear(x, b + "attn_q")
+        latent, shared = np.split(self.linear(x, b + "attn_kv_a_mqa"), [rank], axis=-1)
+        latent = self.norm(latent, b + "attn_kv_a_norm")
+        if b + "attn_kv_b.weight" in self.tensors:
+            k, v = np.split(self.linear(latent, b + "attn_kv_b").reshape(n, heads, -1), [plain], axis=-1)
+        else:
+            k = np.einsum("nr,hrp->nhp", latent, self.w(b + "attn_k_b.weight").reshape(heads, rank, plain))
+            v = np.einsum("nr,hvr->nhv", latent, self.w(b + "attn_v_b.weight").reshape(heads, value, rank))
+        cos, sin, dim = self.rope_table(layer, np.arange(n), n_ctx)
+        grow, scale = 1.0, self.get("rope.scaling.factor", 1.0)
+        if scale > 1:                       # YaRN's growth is of the scores, not of what turns
+            grow = 1 + self.get("rope.scaling.yarn_log_multiplier") * math.log(scale)
+        q, shared = q.reshape(n, heads, key), shared.reshape(n, 1, turns)
+        q = np.concatenate([q[..., :plain], self.rotate(q[..., plain:], (cos, sin, dim))], axis=-1)
+        shared = np.repeat(self.rotate(shared, (cos, sin, dim)), heads, axis=1)
+        k = np.concatenate([k, shared], axis=-1)
+        score = np.einsum("ihd,jhd->hij", q, k, optimize=True) * F(grow * grow / math.sqrt(key))
+        score = np.where(np.arange(n)[:, None] < np.arange(n)[None, :], F(-np.inf), score)
+        score = np.exp(score - score.max(axis=-1, keepdims=True))
+        score /= score.sum(axis=-1, keepdims=True)
+        out = np.einsum("hij,jhd->ihd", score, v, optimize=True).reshape(n, -1)
         return self.linear(out, b + "attn_output")
 
     # ---- mixers with state, position by position from the beginning ----
@@ -426,6 +461,7 @@ class Model:
 
     def mix(self, x, layer, n_ctx):
         b = f"blk.{layer}."
+        if self.arch == "deepseek2": return self.latent_attention(x, layer, n_ctx)
         if b + "ssm_in.weight" not in self.tensors: return self.attention(x, layer, n_ctx)
         if self.arch == "falcon-h1": return self.mamba2(x, b) + self.attention(x, layer, n_ctx)
         if self.arch in GATED_QUERIES: return self.delta_net(x, b)
@@ -454,6 +490,7 @@ class Model:
         biases = [self.w(f"{b}ffn_{n}_exps.bias", False) for n in ("gate", "up", "down")]
         bg, bu, bd = (F(0) if t is None else t.reshape(self.get("expert_count"), -1)[e] for t in biases)
         act = swiglu_oai if self.arch == "gpt-oss" else lambda gate, up: silu(gate) * up
+        if self.arch == "smallthinker": act = lambda gate, up: np.maximum(gate, F(0)) * up
         return act(x @ gate.T + bg, x @ up.T + bu) @ down.T + bd
 
     def of_best_groups(self, score):
@@ -467,7 +504,7 @@ class Model:
 
     def mixture(self, x, b):
         """Each row's best experts by a router's probabilities, and what every row takes."""
-        score = self.linear(x, b + "ffn_gate_inp")
+        score = self.linear(self.layer_input if self.arch == "smallthinker" else x, b + "ffn_gate_inp")
         if self.arch == "gpt-oss": pass                      # softmax of the chosen ones alone
         elif self.get("expert_gating_func") == 2: score = 1 / (1 + np.exp(-score))
         else:
@@ -501,6 +538,7 @@ class Model:
         def behind(y, name):
             if has(name): y = self.norm(y, b + name)
             return y * F(self.get("residual_scale", 1.0))
+        self.layer_input = x
         if self.arch in ONE_PART:
             normed = before(x, "attn_norm" if has("attn_norm") else "ffn_norm")
             return x + (self.ffn(normed, b) if has("ffn_up") else self.mix(normed, i, n_ctx))

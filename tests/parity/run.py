@@ -36,7 +36,7 @@ OWN_F16 = 0.006             # 16-bit keys and values
 # 8-bit keys, values, queries and weights; as much on Qwen 2.5, less on the other trained models
 OWN_KV8 = 0.20
 OWN_8BIT = 0.13             # 8-bit activations
-DEEP = 32                   # layers, from which on rounded activations part answers: only floats are compared
+DEEP = 27                   # layers, from which on rounded activations part answers: only floats are compared
 EXACT = 1e-4                # of the largest logit, float run against the reference
 # standard deviation of what 8-bit activations change, relative to the logits' own, in random models
 QUANTISED = 0.1

@@ -212,6 +212,31 @@ def later_mixtures():
         "embedding_scale": 3.0, "residual_scale": 0.6, "logit_scale": 2.5, "attention.scale": 0.4,
         "rope.scaling.finetuned": False, **ssm(144, 9, 3, 20)})
 
+    deep = {"leading_dense_block_count": 1, "expert_shared_count": 2, "rope.dimension_count": 6,
+            "rope.scaling.type": "yarn", "rope.scaling.original_context_length": 64}
+    v3 = {**deep, "attention.q_lora_rank": 26, "attention.kv_lora_rank": 22, "attention.key_length": 28,
+          "attention.value_length": 22, "attention.key_length_mla": 18, "attention.value_length_mla": 10,
+          "expert_gating_func": 2, "expert_weights_norm": True, "expert_weights_scale": 2.5,
+          "expert_group_count": 4, "expert_group_used_count": 2, "rope.scaling.factor": 4.0,
+          "rope.scaling.yarn_log_multiplier": 0.1}
+    yield "deepseek2", moe("deepseek2", 12, 3, 18, n_ff=100, n_heads=5, n_kv_heads=1, kinds="lll", kv=v3,
+                           experts=dict(first=1, choice=True, shared=36))
+    yield "deepseek2-q8_0", moe("deepseek2", 8, 3, 32, n_ff=96, n_embd=64, n_heads=4, n_kv_heads=1,
+                                kinds="ll", n_layers=2, type=Q.Q8_0, one=True, judge="reference", kv={
+        **v3, "attention.q_lora_rank": 64, "attention.kv_lora_rank": 32, "attention.key_length": 38,
+        "attention.value_length": 32, "attention.key_length_mla": 38, "attention.value_length_mla": 32,
+        "expert_weights_scale": 1.0},
+        experts=dict(first=1, choice=True, shared=64))
+    # llama.cpp knows by the number of layers that nothing is between queries
+    yield "deepseek2-lite", moe("deepseek2", 6, 2, 14, n_ff=40, n_embd=40, n_heads=3, n_kv_heads=3,
+                                kinds=27 * "l", n_layers=27, gain=0.5, experts=dict(first=1, shared=28), kv={
+        **deep, "attention.kv_lora_rank": 20, "attention.key_length": 14, "attention.value_length": 10,
+        "rope.scaling.factor": 40.0, "rope.scaling.yarn_log_multiplier": 0.0707})
+
+    # llama.cpp takes any window for one of 4096
+    yield "smallthinker", moe("smallthinker", 5, 3, 22, n_layers=5, head_dim=20, tied=True, kv={
+        "attention.sliding_window": 4096, "expert_gating_func": 2, "rope.freq_base": 1.5e6})
+
 def encoders():
     """Models that embed texts: attention in both directions, and what only they have."""
     odd = dict(SMALL, n_embd=72, n_heads=6, n_kv_heads=6, n_ff=140, norm="layer", norm_bias=True, flow="sums",

@@ -1,0 +1,158 @@
+/* The GGUF reader: files of every architecture have the tensors that its row says, and no others.
+ * SPDX-License-Identifier: MIT */
+#include "gguf_case.h"
+#include "model/arch.h"
+
+static qsf_hparams hp_of(const qsf_arch *a, bool tied)
+{
+    const uint64_t more = a->may_more;
+    const bool latent = a->has & QSF_HAS_LATENT;
+    return tiny_layers(a, (qsf_hparams){ .n_layers = TINY_LAYERS, .n_embd = TINY_EMBD, .n_heads = TINY_HEADS,
+                          .n_kv_heads = latent ? 1 : strcmp(a->name, "gpt2") ? TINY_KV_HEADS : TINY_HEADS,
+                          .head_dim = latent ? 10 + TINY_HEAD / 2 : TINY_HEAD,
+                          .kv_latent = latent ? 10 : 0, .q_latent = latent ? 12 : 0,
+                          .rope_dim = latent ? TINY_HEAD / 2 : 0, .head_plain = TINY_HEAD / 2,
+                          .head_value = TINY_HEAD, .n_vocab = TINY_VOCAB,
+                          .n_ff = a->has & QSF_HAS_HALF_FF ? TINY_FF / 2 : TINY_FF,
+                          .norm = a->norm, .flow = a->flow, .qk_norm = a->qk_norm,
+                          .n_ctx_train = TINY_CTX, .gated = a->gated,
+                          .attn_gate = a->has & QSF_HAS_GATE ? 1 : 0,
+                          .mix_neighbours = a->has & QSF_HAS_NEIGHBOURS ? 1 : 0,
+                          .learned_pos = a->learned_pos,
+                          .n_token_types = more & QSF_KIND_MORE(TOKEN_TYPES) ? 2 : 0,
+                          .n_classes = more & QSF_KIND_MORE(CLS_OUT_BIAS) ? 3 : 0,
+                          .n_between = more & QSF_KIND_MORE(DENSE_2) ? 5 : 0, .tied = tied,
+                          .n_experts = a->experts > QSF_EXPERTS_MAY ? 4 : 0, .n_used = 2,
+                          .n_ff_expert = 24, .n_ff_shared = 40 });
+}
+
+static void put_role(gguf_build *b, const qsf_arch *a, const qsf_role *role)
+{
+    const qsf_hparams hp = hp_of(a, false);
+    const qsf_layer layer = qsf_layer_of(&hp, 0);
+    uint32_t cols = (uint32_t)qsf_dim_size(&hp, &layer, (qsf_dim)role->cols);
+    uint32_t rows = (uint32_t)qsf_dim_size(&hp, &layer, (qsf_dim)role->rows);
+    if (a->fused_gate && role->kind == QSF_K_FFN_GATE) return;
+    if (a->fused_gate && role->kind == QSF_K_FFN_UP) rows *= 2;
+    cols = QSF_MAX(cols, 1);                /* of a part that these layers have not */
+    rows = role->rows == QSF_DIM_ONE ? 0 : QSF_MAX(rows, 1);
+    if (a->qk_norm == QSF_QK_EACH && qsf_kinds_have(QSF_KINDS_QK_NORM, role->kind)) {
+        rows = cols / TINY_HEAD;
+        cols = TINY_HEAD;
+    }
+    if (!cols) cols = 8;                                /* of what the layer has not */
+    uint32_t n = layer.n_experts ? layer.n_experts : 1;
+    const bool experts = role->kind >= QSF_K_EXPERT_GATE && role->kind <= QSF_K_EXPERT_DOWN_BIAS;
+    const bool heads = role->kind == QSF_K_KEY_UP || role->kind == QSF_K_VALUE_UP;
+    const bool third = (experts || (heads && a->has & QSF_HAS_LATENT)) && rows;
+    if (heads) n = TINY_HEADS;
+    if (experts && !rows) {
+        rows = n;
+        cols /= n;
+    }
+    if (third) rows /= n;
+    if (role->part != QSF_PART_LAYER) tensor(b, role->gguf, 0, cols, rows);
+    for (int i = 0; i < TINY_LAYERS && role->part == QSF_PART_LAYER; i++)
+        if (third) tiny_layer_experts(b, i, role->gguf, cols, rows, n);
+        else tiny_layer_tensor(b, i, role->gguf, cols, rows);
+}
+
+/* The keys that only some architectures need. */
+static void put_keys(gguf_build *b, const qsf_arch *a)
+{
+    if (a->norm != QSF_NORM_RMS && strcmp(a->name, "gpt2"))
+        kv_f32(b, tiny_key(a->name, ".attention.layer_norm_epsilon"), 1e-5f);
+    if (a->has & QSF_HAS_DIVISOR) kv_f32(b, tiny_key(a->name, ".logit_scale"), 2);
+    if (a->has & QSF_HAS_CHOICE) kv_bool(b, tiny_key(a->name, ".use_parallel_residual"), false);
+    if (a->has & QSF_HAS_STILL_GLOBAL) kv_u32(b, tiny_key(a->name, ".attention.sliding_window"), 4);
+    if (a->experts > QSF_EXPERTS_MAY) {
+        kv_u32(b, tiny_key(a->name, ".expert_count"), 4);
+        kv_u32(b, tiny_key(a->name, ".expert_used_count"), 2);
+        kv_u32(b, tiny_key(a->name, ".expert_feed_forward_length"), 24);
+        kv_u32(b, tiny_key(a->name, ".expert_shared_feed_forward_length"), 40);
+    }
+    if (a->has & QSF_HAS_LATENT) {
+        kv_u32(b, tiny_key(a->name, ".attention.kv_lora_rank"), 10);
+        kv_u32(b, tiny_key(a->name, ".attention.q_lora_rank"), 12);
+        kv_u32(b, tiny_key(a->name, ".rope.dimension_count"), TINY_HEAD / 2);
+    }
+    if (a->mixer) {
+        const bool short_conv = a->mixer == QSF_MIXER_SHORT_CONV;
+        kv_u32(b, tiny_key(a->name, short_conv ? ".shortconv.l_cache" : ".ssm.conv_kernel"), 3);
+        kv_u32(b, tiny_key(a->name, ".full_attention_interval"), 1);
+        kv_u32(b, tiny_key(a->name, ".ssm.inner_size"), 6);
+        kv_u32(b, tiny_key(a->name, ".ssm.state_size"), 3);
+        kv_u32(b, tiny_key(a->name, ".ssm.time_step_rank"), 2);
+    }
+    if (!(a->has & QSF_HAS_XIELU)) return;
+    kv_f32(b, "xielu.alpha_p", 0.5f);
+    kv_f32(b, "xielu.alpha_n", 0.25f);
+    kv_f32(b, "xielu.beta", 0.5f);
+    kv_f32(b, "xielu.eps", -1e-6f);
+}
+
+/* Whether a file with the tensor, or without it, is of another form of the architecture. */
+static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
+{
+    if (role->kind == QSF_K_TOKEN_TYPES || role->kind == QSF_K_CLS_OUT || role->kind == QSF_K_DENSE_2)
+        return a->may_more != 0;
+    if ((a->has & QSF_HAS_LOOSE_GATE && role->kind == QSF_K_FFN_GATE) ||
+        (a->later_gemma && role->kind == QSF_K_ATTN_V) ||   /* values are keys then */
+        (a->has & QSF_HAS_BARE_BEGIN && role->kind == QSF_K_ATTN_NORM)) return true;
+    if (a->has & QSF_HAS_LATENT && (role->kind == QSF_K_Q_A || role->kind == QSF_K_KV_B)) return true;
+    return (a->has & QSF_HAS_MAY_PARALLEL && role->kind == QSF_K_FFN_NORM) ||
+           (a->has & QSF_HAS_LOOSE_POS && role->kind == QSF_K_POS_EMBD) ||
+           /* there the final norm has this name */
+           (!strncmp(a->name, "lfm2", 4) && role->kind == QSF_K_TOKEN_NORM) ||
+           (a->layers == QSF_LAYERS_ONE && role->kind == QSF_K_ATTN_NORM) ||
+           /* there it is FFN_NORM */
+           ((!strcmp(a->name, "seed_oss") || a->mixer == QSF_MIXER_DELTA_NET ||
+             !strcmp(a->name, "glm4moe") || !strcmp(a->name, "gpt-oss")) &&
+            role->kind == QSF_K_ATTN_POST_NORM);
+}
+
+/* A model with all that it may have; without one tensor, and with another (or NULL). */
+static gguf_build by_row(const qsf_arch *a, const qsf_role *without, const qsf_role *with)
+{
+    const qsf_hparams hp = hp_of(a, false);
+    const qsf_layer layer = qsf_layer_of(&hp, 0);
+    gguf_build b = tiny(a->name);
+    put_keys(&b, a);
+    tiny_vocab(&b);
+    for (size_t i = 0; i < QSF_N_ROLES; i++) {
+        const qsf_role *role = &qsf_roles[i];
+        if (role == with || (role != without && qsf_arch_takes(a, &hp, &layer, role))) put_role(&b, a, role);
+    }
+    return b;
+}
+
+TEST(gguf_takes_what_the_row_of_an_architecture_says)
+{
+    for (const qsf_arch *a = qsf_archs; a->name; a++) {
+        if (a->has & QSF_HAS_32 || a->altup) continue;  /* such layers are none of its models */
+        const qsf_hparams tied = hp_of(a, true), untied = hp_of(a, false);
+        const qsf_layer layer = qsf_layer_of(&tied, 0);
+        gguf_build b = by_row(a, NULL, NULL);
+        qsf_source *s = accept(&b);
+        if (s) close_source(s);
+        for (size_t i = 0; i < QSF_N_ROLES; i++) {
+            const qsf_role *role = &qsf_roles[i];
+            if (tells_forms_apart(a, role)) continue;
+            if (!qsf_arch_takes(a, &untied, &layer, role)) {
+                b = by_row(a, NULL, role);
+                refuse(&b, QSF_E_UNSUPPORTED, "is no part of architecture");
+            } else if (qsf_arch_needs(a, &tied, &layer, role) &&
+                       !(a->fused_gate && role->kind == QSF_K_FFN_GATE)) {
+                b = by_row(a, role, NULL);
+                refuse(&b, QSF_E_CORRUPT, "is missing");
+            }
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    test_begin(argc, argv);
+    RUN(gguf_takes_what_the_row_of_an_architecture_says);
+    return test_end();
+}
