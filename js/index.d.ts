@@ -442,38 +442,27 @@ export interface EmbedOptions {
   signal?: AbortSignal;
 }
 
-export interface RerankOptions {
-  /** The best so many. Default: all. */
-  topN?: number;
-  signal?: AbortSignal;
-}
+/** topN: the best so many; default: all. */
+export interface RerankOptions { topN?: number; signal?: AbortSignal; }
 
 /** A document's place in the list that was given, and how well it answers; higher is better. */
-export interface Ranked {
-  readonly index: number;
-  readonly score: number;
-}
+export interface Ranked { readonly index: number; readonly score: number; }
 
 /** Since the model was loaded; Ns are nanoseconds, as exact as the page's clock. */
 export interface Stats {
   readonly threads: number;
   /** Rows that were computed; generated: guesses that were wrong, too. */
-  readonly promptTokens: number;
-  readonly generatedTokens: number;
-  readonly promptNs: number;
-  readonly generatedNs: number;
+  readonly promptTokens: number; readonly generatedTokens: number;
+  readonly promptNs: number; readonly generatedNs: number;
   /** Computing waited for a layer's bytes. */
   readonly waitNs: number;
   /** Checking, decompressing and repacking layers. */
   readonly prepareNs: number;
   /** Of prepareNs. */
-  readonly checkNs: number;
-  readonly decompressNs: number;
+  readonly checkNs: number; readonly decompressNs: number;
   /** Of promptNs and generatedNs: the layers' matrices, attention, the head's matrix, the rest. */
-  readonly matmulNs: number;
-  readonly attentionNs: number;
-  readonly headNs: number;
-  readonly otherNs: number;
+  readonly matmulNs: number; readonly attentionNs: number;
+  readonly headNs: number; readonly otherNs: number;
   /** Picking tokens. */
   readonly samplingNs: number;
   /** Reads were under way, as far as computing waited for their end. */
@@ -486,10 +475,8 @@ export interface Stats {
   /** Of a mixture of experts that `memory` does not hold: those that batches took, each once a
    * layer and batch; those of them that were in memory; those that were read, and their part of
    * bytesRead. */
-  readonly expertsUsed: number;
-  readonly expertsFound: number;
-  readonly expertsRead: number;
-  readonly expertsBytes: number;
+  readonly expertsUsed: number; readonly expertsFound: number;
+  readonly expertsRead: number; readonly expertsBytes: number;
   /** Tokens whose keys and values are kept for the next prompt that begins like this one. */
   readonly cachedTokens: number;
   /** The module's memory. */

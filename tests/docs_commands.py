@@ -146,8 +146,7 @@ BLOCKS = {
     ),
     # ---- docs/embeddings.md
     ("docs/embeddings.md", "qsf-run bge-small.gguf --embedding"): Tried(
-        "tests/cli_embed_test.py", "--embedding", "--json"
-    ),
+        "tests/cli_embed_test.py", "--embedding", "--json"),
     ("docs/embeddings.md", "qsf-run reranker.gguf --rerank"): Tried("tests/cli_embed_test.py", "--rerank"),
     ("docs/embeddings.md", "const int32_t ids[]"): C(before="#include <stdlib.h>\n" + FRAGMENT,
                                                       after="free(out);\n}\n"),
@@ -570,15 +569,12 @@ def main():
     found, bad = classified(tree)
     if o.list:
         for name, line, _, text, how in found:
-            print(
-                f"{name}:{line}: {type(how).__name__.lower()}: "
-                f"{getattr(how, 'why', None) or getattr(how, 'file', None) or text.splitlines()[0]}"
-            )
+            said = getattr(how, "why", None) or getattr(how, "file", None) or text.splitlines()[0]
+            print(f"{name}:{line}: {type(how).__name__.lower()}: {said}")
     bad += moved(tree, found)
     if bad:
         sys.exit("\n".join(bad))
-    if o.list:
-        return
+    if o.list: return
     work = o.work.resolve()
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -590,15 +586,12 @@ def main():
     ).stdout.strip()
     own = shutil.copy(model, work / "smollm2.gguf")  # what a block writes to, it does not take from others
     tools = {"PYTHON": sys.executable, "SMOLLM2": str(own)}
-    make, ninja = Tree(tree, work / "make", None, table, tools), Tree(
-        tree, work / "ninja", "Ninja", table, tools
-    )
+    make = Tree(tree, work / "make", None, table, tools)
+    ninja = Tree(tree, work / "ninja", "Ninja", table, tools)
     run(make, ninja, found)
     compiled = pathlib.Path(f"{table}.compiled")
-    print(
-        f"{len(found)} blocks; {len(compiled.read_text().splitlines()) if compiled.exists() else 0} "
-        f"objects compiled"
-    )
+    n_compiled = len(compiled.read_text().splitlines()) if compiled.exists() else 0
+    print(f"{len(found)} blocks; {n_compiled} objects compiled")
     for where, seconds in (make.seconds | ninja.seconds).items():
         print(f"{seconds:6.1f} s of processors  {where}")
 

@@ -98,6 +98,9 @@ gguf_text  qsf_gguf_next_string(const uint8_t **at);
 /* ---- core/model/gguf_hparams.c, core/model/gguf_vocab.c, core/model/gguf_read.c ---- */
 qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err);
 qsf_status qsf_gguf_vocab(gguf *g, qsf_error *err);
+/* How many tokens there are: a file without a vocabulary says it by its embedding. */
+qsf_status qsf_gguf_vocab_size(gguf *g, qsf_error *err);
+qsf_status qsf_gguf_meta(gguf *g, qsf_error *err);
 /* ---- core/model/gguf_layers.c ---- */
 /* Sizes that may differ from layer to layer.  *out: the largest; *differ: whether they do. */
 typedef enum gguf_layer_key { GGUF_LAYER_FF, GGUF_LAYER_HEADS, GGUF_LAYER_KV_HEADS,

@@ -1,4 +1,4 @@
-/* A GGUF file as a qsf_source: its tensors by what they are for, in units, and its keys as text.
+/* A GGUF file as a qsf_source: its tensors by what they are for, in units.
  * SPDX-License-Identifier: MIT */
 #include "tensor/ggml_tiles.h"
 #include "model/gguf.h"
@@ -327,7 +327,7 @@ static qsf_status put_streams(gguf_layout *l, const gguf_tensor *t, bool *found,
     const bool begin = gguf_text_is(t->name, "altup_proj.weight");
     *found = hp->altup && (begin || gguf_text_is(t->name, "altup_unembd_proj.weight"));
     if (!*found) return QSF_OK;
-    qsf_status st = check_experts(l->g, t, e, e, others, err);
+    qsf_status st = check_parts(l->g, t, e, e, others, err);
     const uint64_t bytes = t->bytes / others;
     if (!st && begin)
         st = put_place(l, 0, qsf_role_of(QSF_K_ALTUP_PROJ), (gguf_place){ t, t->at, others * e, e, t->bytes },
@@ -575,74 +575,6 @@ static qsf_status read_tensors(gguf *g, qsf_error *err)
     return fill_units(&l, err);
 }
 
-/* A file without a vocabulary says its size by its embedding. */
-static qsf_status read_vocab_size(gguf *g, qsf_error *err)
-{
-    qsf_source *s = g->s;
-    const char *embd = qsf_role_of(QSF_K_TOKEN_EMBD)->gguf;
-    s->hp.n_vocab = s->vocab.n_tokens;
-    for (uint32_t i = 0; !s->hp.n_vocab && i < g->n_tensors; i++)
-        if (gguf_text_is(g->tensors[i].name, embd) && g->tensors[i].dims[1] <= INT32_MAX)
-            s->hp.n_vocab = (uint32_t)g->tensors[i].dims[1];
-    if (!s->hp.n_vocab && !s->vocab_only)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: no vocabulary and no tensor \"%s\"", s->path, embd);
-    return QSF_OK;
-}
-
-/* ---- keys as text ---- */
-
-static size_t meta_scalar(const gguf_kv *kv, uint64_t i, char *out, size_t cap)
-{
-    double f;
-    int64_t n;
-    if (kv->type == GGUF_BOOL && qsf_gguf_integer(kv, i, &n))
-        return qsf_format(out, cap, n ? "true" : "false");
-    if (qsf_gguf_integer(kv, i, &n)) return qsf_format(out, cap, "%lld", (long long)n);
-    if (kv->type == GGUF_U64)
-        return qsf_format(out, cap, "%llu", (unsigned long long)qsf_le64(kv->data + 8 * i));
-    if (qsf_gguf_number(kv, i, &f)) return qsf_format(out, cap, "%.*g", kv->type == GGUF_F32 ? 7 : 15, f);
-    return qsf_format(out, cap, "?");
-}
-
-/* "[49152] <|endoftext|>, <|im_start|>, ..." */
-static size_t meta_array(const gguf_kv *kv, char *out, size_t cap)
-{
-    enum { SHOWN = 8, MOST = 40 };
-    const uint8_t *at = kv->data;
-    size_t len = qsf_format(out, cap, "[%llu]", (unsigned long long)kv->n);
-    for (uint64_t i = 0; i < kv->n && i < SHOWN; i++) {
-        len += qsf_format(out + len, cap - len, i ? ", " : " ");
-        if (kv->type == GGUF_STRING) {
-            const gguf_text t = qsf_gguf_next_string(&at);
-            len += qsf_format(out + len, cap - len, "%.*s", (int)QSF_MIN(t.len, MOST), t.p);
-        } else {
-            len += meta_scalar(kv, i, out + len, cap - len);
-        }
-    }
-    if (kv->n > SHOWN) len += qsf_format(out + len, cap - len, ", ...");
-    return len;
-}
-
-static qsf_status read_meta(gguf *g, qsf_error *err)
-{
-    qsf_source *s = g->s;
-    const gguf_part *part = &g->parts[0];
-    char text[512];          /* eight strings of 40 and what is around them */
-    if (!(s->meta = qsf_arena_array(s->arena, part->n_kv, sizeof *s->meta, "keys", err))) return QSF_E_MEMORY;
-    for (uint32_t i = 0; i < part->n_kv; i++) {
-        const gguf_kv *kv = &part->kv[i];
-        gguf_text value = { text, 0 };
-        const uint8_t *at = kv->data;
-        if (kv->array) value.len = meta_array(kv, text, sizeof text);
-        else if (kv->type == GGUF_STRING) value = qsf_gguf_next_string(&at);
-        else value.len = meta_scalar(kv, 0, text, sizeof text);
-        if (!(s->meta[i].key = qsf_arena_text(s->arena, kv->key.p, kv->key.len, err))) return QSF_E_MEMORY;
-        if (!(s->meta[i].value = qsf_arena_text(s->arena, value.p, value.len, err))) return QSF_E_MEMORY;
-    }
-    s->n_meta = part->n_kv;
-    return QSF_OK;
-}
-
 qsf_status qsf_gguf_open(qsf_source *s, qsf_error *err)
 {
     gguf g = { .s = s };
@@ -651,8 +583,8 @@ qsf_status qsf_gguf_open(qsf_source *s, qsf_error *err)
     if ((st = qsf_gguf_read_files(&g, err))) goto done;
     if ((st = qsf_gguf_hparams(&g, err))) goto done;
     if ((st = qsf_gguf_vocab(&g, err))) goto done;
-    if ((st = read_vocab_size(&g, err))) goto done;
-    if ((st = read_meta(&g, err))) goto done;
+    if ((st = qsf_gguf_vocab_size(&g, err))) goto done;
+    if ((st = qsf_gguf_meta(&g, err))) goto done;
     if (!s->vocab_only) st = read_tensors(&g, err);
     s->opening = qsf_arena_used(s->arena) + qsf_arena_used(g.tmp);
     for (uint32_t i = 0; i < g.n_parts; i++) s->opening += g.parts[i].cap;

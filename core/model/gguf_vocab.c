@@ -1,6 +1,7 @@
 /* The vocabulary of a GGUF file, with the defaults and corrections of llama.cpp.
  * SPDX-License-Identifier: MIT */
 #include "model/gguf.h"
+#include "model/roles.h"
 #include "text/pretokenize.h"
 
 /* ---- tokens ---- */
@@ -353,4 +354,17 @@ qsf_status qsf_gguf_vocab(gguf *g, qsf_error *err)
     if (v->kind == QSF_VOCAB_BPE && (st = read_merges(g, &names, err))) return st;
     if ((st = read_charsmap(g, err))) return st;
     return read_specials(g, &names, err);
+}
+
+qsf_status qsf_gguf_vocab_size(gguf *g, qsf_error *err)
+{
+    qsf_source *s = g->s;
+    const char *embd = qsf_role_of(QSF_K_TOKEN_EMBD)->gguf;
+    s->hp.n_vocab = s->vocab.n_tokens;
+    for (uint32_t i = 0; !s->hp.n_vocab && i < g->n_tensors; i++)
+        if (gguf_text_is(g->tensors[i].name, embd) && g->tensors[i].dims[1] <= INT32_MAX)
+            s->hp.n_vocab = (uint32_t)g->tensors[i].dims[1];
+    if (!s->hp.n_vocab && !s->vocab_only)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: no vocabulary and no tensor \"%s\"", s->path, embd);
+    return QSF_OK;
 }

@@ -69,7 +69,7 @@ typedef enum qsf_when {
     QSF_WHEN_IT_IS, /* it need not be */
     QSF_WHEN_ATTENTION, /* the layer's mixer is that, ... */
     QSF_WHEN_QUERIES, /* ... with queries that no latent is between, ... */
-    QSF_WHEN_KEYS, /* ... with keys and values that are made at once, ... */
+    QSF_WHEN_KEYS, /* ... with keys of its own, which no latent makes, ... */
     QSF_WHEN_LATENT, /* ... of a latent, ... */
     QSF_WHEN_Q_LATENT, /* ... with one for queries, too, ... */
     QSF_WHEN_SPLIT, /* ... by two matrices of heads, ... */
@@ -81,7 +81,6 @@ typedef enum qsf_when {
     QSF_WHEN_MAMBA1, /* ... Mamba-1, ... */
     QSF_WHEN_DELTA, /* ... a delta net, ... */
     QSF_WHEN_ALPHA, /* ... one whose alphas are a matrix of their own, ... */
-    QSF_WHEN_KEYS, /* attention with keys of its own */
     QSF_WHEN_LAYER_EMBD, /* tokens have a row for each layer, ... */
     QSF_WHEN_ALTUP, /* a row has several streams, ... */
     QSF_WHEN_ALTUP_BEGIN, /* ... and it is the first layer, ... */

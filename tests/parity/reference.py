@@ -70,11 +70,11 @@ RENAMED = {"lfm2": CONV, "lfm2moe": CONV, "qwen35": DELTA, "qwen35moe": DELTA,
             "seed_oss": {"post_attention_norm": "ffn_norm"},
            "glm4moe": {"post_attention_norm": "ffn_norm"}, "gpt-oss": {"post_attention_norm": "ffn_norm"},
            "falcon": {"attn_norm": "ffn_norm", "attn_norm_2": "attn_norm"}}
-HALVES = {"lfm2", "qwen35", "gemma3n", "gemma4", "falcon-h1", "lfm2moe", "qwen35moe", "qwen3next", "smallthinker",
-          "seed_oss", "hunyuan-dense", "olmo2", "exaone4", "apertus", "qwen", "stablelm", "starcoder2",
-          "phi2", "falcon", "gptneox", "nemotron", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "bitnet",
-          "bitnet-25", "bitnet-b1.58", "qwen2vl", "qwen3vl", "qwen2moe", "qwen3moe", "olmoe",
-          "glm4moe", "bailingmoe2", "gpt-oss"}
+HALVES = {"lfm2", "qwen35", "gemma3n", "gemma4", "falcon-h1", "lfm2moe", "qwen35moe", "qwen3next",
+          "smallthinker", "seed_oss", "hunyuan-dense", "olmo2", "exaone4", "apertus", "qwen", "stablelm",
+          "starcoder2", "phi2", "falcon", "gptneox", "nemotron", "qwen2", "qwen3", "phi3", "gemma2",
+          "gemma3", "bitnet", "bitnet-25", "bitnet-b1.58", "qwen2vl", "qwen3vl", "qwen2moe", "qwen3moe",
+          "olmoe", "glm4moe", "bailingmoe2", "gpt-oss"}
 # a layer is a mixer or a feed-forward
 ONE_PART = {"mamba", "mamba2", "nemotron_h"}
 # the weights of chosen experts are made to have the sum 1
