@@ -328,7 +328,8 @@ TEST(a_read_of_an_expert_may_fail)
     bench b;
     uint32_t failed = 0, named = 0;
     if (!model_open(&b, true)) return;
-    const qsf_context_options o = model_options(1, least_budget(&b, 1));
+    /* more than the least, with which keys and values have fewer bits */
+    const qsf_context_options o = model_options(1, least_budget(&b, 1) + 13 * EXPERT_BYTES);
     for (long n = 1; n < 400; n++) {
         if (!bench_context(&b, &o)) break;
         b.h.m.calls = 0;

@@ -66,11 +66,11 @@ TEST(gguf_refuses_experts_of_other_shapes)
     gguf_build b = said_experts(8, 2);
     kv_u32(&b, "llama.expert_shared_feed_forward_length", TINY_FF);
     tensor3(&b, "blk.0.ffn_gate_exps.weight", TINY_EMBD, TINY_FF, 7);
-    refuse(&b, QSF_E_CORRUPT, "expected 8 experts' 48 x 32");
+    refuse(&b, QSF_E_CORRUPT, "expected 8 of 48 x 32");
     b = said_experts(8, 2);
     kv_u32(&b, "llama.expert_shared_feed_forward_length", TINY_FF);
     tensor(&b, "blk.0.ffn_gate_exps.weight", 0, TINY_EMBD, 8 * TINY_FF);
-    refuse(&b, QSF_E_CORRUPT, "expected 8 experts' 48 x 32");
+    refuse(&b, QSF_E_CORRUPT, "expected 8 of 48 x 32");
     b = tiny_keyed("llama");
     tensor3(&b, "blk.0.ffn_down_exps.weight", TINY_FF, TINY_EMBD, 8);
     refuse(&b, QSF_E_UNSUPPORTED, "blk.0.ffn_down_exps.weight");
@@ -134,12 +134,12 @@ TEST(gguf_refuses_what_it_cannot_run_by_name)
     b = tiny_whole("llama");
     memcpy(b.out + 4, "\0\0\0\3", 4);
     refuse(&b, QSF_E_UNSUPPORTED, "big-endian");
-    b = tiny_whole("mamba");
-    refuse(&b, QSF_E_UNSUPPORTED, "\"mamba\"");
-    b = tiny_whole("qwen3next");
+    b = tiny_whole("jamba");
+    refuse(&b, QSF_E_UNSUPPORTED, "\"jamba\"");
+    b = tiny_whole("qwen3tts");
     refuse(&b, QSF_E_UNSUPPORTED,
-           "\"qwen3next\" is unknown to this version; the nearest that it knows is qwen3;");
-    b = tiny_whole("mamba");
+           "\"qwen3tts\" is unknown to this version; the nearest that it knows is qwen3;");
+    b = tiny_whole("jamba");
     refuse(&b, QSF_E_UNSUPPORTED, "it runs llama, qwen2, qwen3, ");
     b = tiny_keyed("qwen2");
     kv_u32(&b, "qwen2.expert_count", 8);

@@ -272,7 +272,7 @@ static qsf_status read_adapter(adapter_reader *r, qsf_error *err)
         (st = qsf_source_read(s, 0, 0, magic, sizeof magic, "the first bytes", err))) return st;
     if (memcmp(magic, "GGUF", 4))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: is no GGUF file; adapters are GGUF files in llama.cpp's "
-                        "form (qsf-convert --adapter makes one of a PEFT directory)", s->path);
+                        "form", s->path);
     if ((st = qsf_arena_new(s->platform, &r->g.tmp, err))) return st;
     if ((st = qsf_gguf_read_files(&r->g, err))) return st;
     if ((st = read_keys(r, err)) || (st = read_pairs(r, err))) return st;

@@ -206,7 +206,7 @@ def models(also_encoders=False):
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(gemma3n(), 4101)})
     if also_encoders:
         out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(encoders(), 3001)})
-    out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(hybrids(), 3001)})
+    out.update({name: {"name": name, "seed": seed, **m} for seed, (name, m) in enumerate(hybrids(), 3001)})
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(later_mixtures(), 5001)})
     return out
 
