@@ -11,7 +11,8 @@ import pathlib, subprocess, sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "parity"))
 import make_tiny
 
-REFUSED = set()             # names of models whose layers need more than a row of hidden states
+# Models whose layers need more than a row of hidden states.
+REFUSED = {"gemma4", "gemma4-rows", "gemma4-q8_0", "gemma3n"}
 
 
 def main():
@@ -23,7 +24,7 @@ def main():
     for line in lines:
         if not line.startswith("ok"): print(line)
     if done.returncode or refused != REFUSED: sys.exit(f"parts differ from the whole {done.stderr}")
-    if done.stdout.count("ok ") < len(paths): sys.exit("models are missing")
+    if done.stdout.count("ok ") < len(paths) - len(REFUSED): sys.exit("models are missing")
     print(f"{len(paths)} models")
 
 

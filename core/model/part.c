@@ -23,7 +23,7 @@ static bool part_is_embedding(uint32_t kind)
     }
 }
 
-static qsf_status part_can_be_apart(const qsf_source *s, qsf_error *err)
+static qsf_status part_can_be_apart(const qsf_source *s, uint32_t first, uint32_t end, qsf_error *err)
 {
     const qsf_unit *u = &s->units[qsf_unit_embd(s)];
     for (uint32_t i = u->first_tensor; i < u->first_tensor + u->n_tensors; i++)
@@ -31,6 +31,12 @@ static qsf_status part_can_be_apart(const qsf_source *s, qsf_error *err)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers of %s cannot be run apart: they need %s "
                             "beside the hidden states; run all of them together", s->path, s->hp.arch,
                             qsf_kind_name(s->tensors[i].kind));
+    for (uint32_t i = first; i < end; i++) {
+        const uint32_t from = qsf_layer_of(&s->hp, i).kv_from;
+        if (from && from - 1 < first)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u reads the keys and values of layer %u; cut "
+                            "the model before that one", s->path, (unsigned)i, (unsigned)from - 1);
+    }
     return QSF_OK;
 }
 
@@ -43,7 +49,7 @@ qsf_status qsf_part_set(qsf_source *s, uint32_t first, uint32_t end, qsf_error *
         return qsf_fail(err, QSF_E_ARGUMENT, "%s: layers %u to %u; it has layers 0 to %u, of which a part "
                         "has one at least", s->path, (unsigned)first, (unsigned)end - 1, (unsigned)n - 1);
     if (s->n_units == 0) return QSF_OK;
-    const qsf_status st = part_can_be_apart(s, err);
+    const qsf_status st = part_can_be_apart(s, first, end, err);
     if (st) return st;
     s->n_before = first;
     s->n_after = n - end;

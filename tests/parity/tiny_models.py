@@ -36,12 +36,12 @@ def hybrids():
     yield "mamba", dict(bare, arch="mamba", kinds="sss", tied=True, kv=slow)
     yield "falcon-mamba", dict(bare, arch="mamba", kinds="ss", n_layers=2, one=True,
                                kv={**slow, "ssm.dt_b_c_rms": True})
-    yield "nemotron_h", dict(bare, arch="nemotron_h", kinds="mfamfa", n_layers=6, gated=False, head_dim=20, seed=3008,
-                             kv=ssm(126, 9, 3, 20))
-    yield "falcon-h1", dict(odd, arch="falcon-h1", kinds="bbb", n_layers=3, head_dim=20, no_ssm_norm=True, seed=3009,
-                            kv={"rope.freq_base": 1e6, **ssm(100, 5, 1, 20)})
-    yield "falcon-h1-norm", dict(odd, arch="falcon-h1", kinds="bb", n_layers=2, tied=True, one=True, seed=3010,
-                                 kv=ssm(144, 6, 2, 18))
+    yield "nemotron_h", dict(bare, arch="nemotron_h", kinds="mfamfa", n_layers=6, gated=False, head_dim=20,
+                             seed=3008, kv=ssm(126, 9, 3, 20))
+    yield "falcon-h1", dict(odd, arch="falcon-h1", kinds="bbb", n_layers=3, head_dim=20, no_ssm_norm=True,
+                            seed=3009, kv={"rope.freq_base": 1e6, **ssm(100, 5, 1, 20)})
+    yield "falcon-h1-norm", dict(odd, arch="falcon-h1", kinds="bb", n_layers=2, tied=True, one=True,
+                                 seed=3010, kv=ssm(144, 6, 2, 18))
 
 def ssm(inner, heads, groups, state, conv=4):
     return {"ssm.conv_kernel": conv, "ssm.inner_size": inner, "ssm.state_size": state,
