@@ -135,7 +135,8 @@ void qsf_lora_rows(qsf_lora *l, const qsf_batch *b, bool asked)
 
 /* ---- h = A x ---- */
 
-enum { DOWN_RANKS = 8 };        /* of a piece of work */
+enum { DOWN_RANKS = 8 };        /* of a piece of work, ... */
+enum { DOWN_ROWS = 64 };        /* ... for so many rows at a time */
 
 typedef struct lora_job {
     qsf_pass_job   job;
@@ -147,19 +148,28 @@ typedef struct lora_job {
 
 /* Some of the numbers of one pair, for one span's rows. */
 static void down_ranks(const lora_job *j, const qsf_lora_span *s, const qsf_lora_pair *pair, float scale,
-                       size_t at, uint32_t first)
+                       size_t at, uint32_t first, uint32_t thread)
 {
     const qsf_pass *p = j->job.p;
-    const size_t ld = p->lora->ld_h, n = QSF_MIN(DOWN_RANKS, pair->rank - first);
-    float *h = p->lora->h + s->first * ld + at + pair->at + first;
-    p->k->matmul_f32(h, ld, pair->a + (size_t)first * pair->cols, j->x + s->first * j->ld, j->ld, s->n, n,
-                     pair->cols);
-    for (size_t r = 0; r < s->n; r++)
-        for (size_t i = 0; i < n; i++) h[r * ld + i] *= scale * pair->scale;
+    const size_t ld = p->lora->ld_h, n = QSF_MIN(DOWN_RANKS, pair->rank - first), cols = pair->cols;
+    for (size_t r = 0; r < s->n; r += DOWN_ROWS) {
+        const size_t rows = QSF_MIN(DOWN_ROWS, s->n - r);
+        const float *x = j->x + (s->first + r) * j->ld;
+        float *h = p->lora->h + (s->first + r) * ld + at + pair->at + first, sums[DOWN_ROWS * DOWN_RANKS];
+        for (uint32_t plane = 0; plane < pair->planes; plane++) {
+            const uint16_t *a = (const uint16_t *)pair->a + (plane * (size_t)pair->rank + first) * cols;
+            p->k->matmul_f16(sums, DOWN_RANKS, a, x, j->ld, rows, n, cols, qsf_matrix_scratch(p, thread));
+            for (size_t i = 0; i < rows; i++)
+                for (size_t k = 0; k < n; k++) {
+                    const float more = sums[i * DOWN_RANKS + k] * scale * pair->scale;
+                    h[i * ld + k] = plane ? h[i * ld + k] + more : more;
+                }
+        }
+    }
 }
 
 /* Does those of mine, of all pieces of work; returns how many these are. */
-static size_t down_walk(const lora_job *j, qsf_range mine)
+static size_t down_walk(const lora_job *j, qsf_range mine, uint32_t thread)
 {
     const qsf_lora *l = j->job.p->lora;
     size_t item = 0;
@@ -171,7 +181,7 @@ static size_t down_walk(const lora_job *j, qsf_range mine)
                 const qsf_lora_pair *pair = qsf_adapter_find(s->set->use[u].adapter, j->unit, j->kinds[k]);
                 for (uint32_t r = 0; pair && r < pair->rank; r += DOWN_RANKS, item++)
                     if (item >= mine.begin && item < mine.end)
-                        down_ranks(j, s, pair, s->set->use[u].scale, at, r);
+                        down_ranks(j, s, pair, s->set->use[u].scale, at, r, thread);
             }
     }
     return item;
@@ -180,8 +190,7 @@ static size_t down_walk(const lora_job *j, qsf_range mine)
 static void down_piece(void *arg, uint32_t thread, uint32_t piece)
 {
     const lora_job *j = arg;
-    (void)thread;
-    down_walk(j, qsf_pass_mine(&j->job, piece));
+    down_walk(j, qsf_pass_mine(&j->job, piece), thread);
 }
 
 void qsf_lora_down(qsf_pass_job *job, uint32_t unit, const uint8_t *kinds, uint32_t n_kinds, const float *x,
@@ -189,7 +198,7 @@ void qsf_lora_down(qsf_pass_job *job, uint32_t unit, const uint8_t *kinds, uint3
 {
     if (!job->p->lora) return;
     lora_job j = { *job, unit, n_kinds, kinds, x, ld };
-    const size_t items = down_walk(&j, (qsf_range){ 0, 0 });
+    const size_t items = down_walk(&j, (qsf_range){ 0, 0 }, 0);
     if (!items) return;
     qsf_pass_run(&j.job, QSF_OP_ADAPTER, items, down_piece);
     *job = j.job;
@@ -200,27 +209,30 @@ void qsf_lora_down(qsf_pass_job *job, uint32_t unit, const uint8_t *kinds, uint3
 /* Rows [begin, end) of the pair's B, for n rows of the batch whose numbers are in h; y is where its
  * row `begin` goes. */
 static void up_rows(const qsf_pass *p, const qsf_lora_pair *pair, const float *h, size_t n, size_t begin,
-                    size_t end, float *y, size_t ldy, uint32_t thread)
+                    size_t end, float *y, size_t ldy)
 {
-    enum { ROWS = 256 };
-    const size_t room = (size_t)QSF_TILE_ROWS * p->b->max_cols;
-    float *sums = qsf_matrix_scratch(p, thread);
-    for (size_t at = begin; at < end; at += ROWS) {
-        const size_t rows = QSF_MIN(QSF_MIN(ROWS, end - at), room), most = room / rows;
-        for (size_t r = 0; r < n; r += most) {
-            const size_t some = QSF_MIN(most, n - r);
-            p->k->matmul_f32(sums, rows, pair->b + at * pair->rank, h + r * p->lora->ld_h, p->lora->ld_h,
-                             some, rows, pair->rank);
+    enum { ROWS = 16, WIDE = QSF_TILE_ROWS };
+    static const float keep[2][ROWS] = { { 0 }, { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 } };
+    const size_t ld = p->lora->ld_h, rank = pair->rank, apart = (pair->rows + WIDE - 1) / WIDE * WIDE * rank;
+    float sums[ROWS * WIDE];
+    for (size_t r = 0; r < n; r += ROWS) {
+        const size_t some = QSF_MIN(n - r, (size_t)ROWS);
+        for (size_t at = begin; at < end;) {
+            const size_t from = at % WIDE, rows = QSF_MIN(WIDE - from, end - at);
+            const uint16_t *tile = (const uint16_t *)pair->b + at / WIDE * rank * WIDE;
+            for (uint32_t plane = 0; plane < pair->planes; plane++)
+                p->k->attention_weighted_sum_f16(sums, keep[plane], h + r * ld, ld, tile + plane * apart,
+                                                 rank, WIDE, some);
             for (size_t i = 0; i < some; i++) {
                 float *to = y + (r + i) * ldy + (at - begin);
-                p->k->vec_add(to, to, sums + i * rows, rows);
+                for (size_t k = 0; k < rows; k++) to[k] += sums[i * WIDE + from + k];
             }
+            at += rows;
         }
     }
 }
 
-void qsf_lora_up(const qsf_pass *p, const qsf_matrix *m, float *y, size_t ldy, qsf_range tiles,
-                 uint32_t thread)
+void qsf_lora_up(const qsf_pass *p, const qsf_matrix *m, float *y, size_t ldy, qsf_range tiles)
 {
     const qsf_lora *l = p->lora;
     const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows);
@@ -232,13 +244,13 @@ void qsf_lora_up(const qsf_pass *p, const qsf_matrix *m, float *y, size_t ldy, q
             for (uint32_t k = a->first[p->number]; k < a->first[p->number + 1]; k++)
                 if (m == &p->w->m[a->pairs[k].kind])
                     up_rows(p, &a->pairs[k], l->h + s->first * l->ld_h + at + a->pairs[k].at, s->n, begin,
-                            end, y + s->first * ldy + begin, ldy, thread);
+                            end, y + s->first * ldy + begin, ldy);
         }
     }
 }
 
 void qsf_lora_logits(const qsf_pass *p, uint32_t row, uint32_t rows, uint32_t j, uint32_t n, float *y,
-                     size_t ldy, qsf_range tiles, uint32_t thread)
+                     size_t ldy, qsf_range tiles)
 {
     const qsf_lora *l = p->lora;
     const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, rows);
@@ -251,7 +263,7 @@ void qsf_lora_logits(const qsf_pass *p, uint32_t row, uint32_t rows, uint32_t j,
                                                          QSF_K_OUTPUT);
             if (pair && begin < end)
                 up_rows(p, pair, l->h + first * l->ld_h + at + pair->at, last - first, row + begin, row + end,
-                        y + (first - j) * ldy + begin, ldy, thread);
+                        y + (first - j) * ldy + begin, ldy);
         }
     }
 }
@@ -266,8 +278,8 @@ void qsf_lora_embed(const qsf_pass *p, uint32_t r)
         const qsf_lora_pair *pair = qsf_adapter_find(set->use[u].adapter, p->hp->n_layers, QSF_K_TOKEN_EMBD);
         float *x = p->b->x + r * p->b->ld_embd;
         if (!pair) continue;
-        p->k->matmul_f32(p->b->tmp, n, pair->b, pair->a + (size_t)row->token * pair->rank, pair->rank, 1, n,
-                         pair->rank);
+        p->k->matmul_f32(p->b->tmp, n, pair->b, (const float *)pair->a + (size_t)row->token * pair->rank,
+                         pair->rank, 1, n, pair->rank);
         p->k->vec_scale(p->b->tmp, set->use[u].scale * pair->scale * embd_scale, n);
         p->k->vec_add(x, x, p->b->tmp, n);
     }

@@ -43,12 +43,11 @@ void qsf_lora_rows(qsf_lora *l, const qsf_batch *b, bool asked);
 void qsf_lora_down(qsf_pass_job *job, uint32_t unit, const uint8_t *kinds, uint32_t n_kinds, const float *x,
                    size_t ld);
 /* To y[n][ldy], tiles of the product of all rows with m, which is a matrix of the layer's. */
-void qsf_lora_up(const qsf_pass *p, const qsf_matrix *m, float *y, size_t ldy, qsf_range tiles,
-                 uint32_t thread);
+void qsf_lora_up(const qsf_pass *p, const qsf_matrix *m, float *y, size_t ldy, qsf_range tiles);
 /* To logits[n][ldy] of the rows that asked from j on: tiles of a part of the head that begins at
  * row `row`. */
 void qsf_lora_logits(const qsf_pass *p, uint32_t row, uint32_t rows, uint32_t j, uint32_t n, float *y,
-                     size_t ldy, qsf_range tiles, uint32_t thread);
+                     size_t ldy, qsf_range tiles);
 /* To row r of the batch, which was embedded. */
 void qsf_lora_embed(const qsf_pass *p, uint32_t r);
 

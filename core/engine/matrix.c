@@ -154,6 +154,6 @@ void qsf_matrix_multiply(const qsf_pass *p, const qsf_matrix *m, const float *bi
     if (m->scale != 1) scale_product(p, m, y, ldy, in->act.n, tiles);
     if (m->out_start) add_outliers(m, in, y, ldy, tiles);
     if (bias) add_bias(p, bias, m->t.rows, y, ldy, in->act.n, tiles);
-    if (p->lora) qsf_lora_up(p, m, y, ldy, tiles, thread);
+    if (p->lora) qsf_lora_up(p, m, y, ldy, tiles);
     if (begin) qsf_record_product(qsf_pass_recorder(p), m, thread, begin, qsf_now(p->platform));
 }

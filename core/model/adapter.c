@@ -78,14 +78,15 @@ static qsf_status read_keys(adapter_reader *r, qsf_error *err)
 /* ---- tensors ---- */
 
 /* A tensor's rows as floats. */
-static qsf_status read_floats(adapter_reader *r, const gguf_tensor *t, float **out, qsf_error *err)
+static qsf_status read_floats(adapter_reader *r, const gguf_tensor *t, qsf_arena *arena, float **out,
+                              qsf_error *err)
 {
     const qsf_source *s = r->g.s;
     const uint64_t values = t->dims[0] * t->dims[1];
     if (t->packing || t->dims[1] > UINT32_MAX || t->dims[0] > UINT32_MAX)
         return lora_refuse(r, QSF_E_UNSUPPORTED, t->name, "has a type or a size that adapters do not have",
                            err);
-    *out = qsf_arena_array(r->a->arena, values, sizeof **out, "an adapter", err);
+    *out = qsf_arena_array(arena, values, sizeof **out, "an adapter", err);
     uint8_t *bytes = *out ? qsf_alloc(s->platform, t->bytes, "an adapter", err) : NULL;
     if (!bytes) return QSF_E_MEMORY;
     qsf_status st = qsf_source_read(s, t->file, t->at, bytes, t->bytes, "an adapter's weights", err);
@@ -165,6 +166,53 @@ static qsf_status unpair_rows(const adapter_reader *r, const qsf_lora_pair *p, u
     return QSF_OK;
 }
 
+/* ---- as products take them ---- */
+
+/* Numbers times the power of two that makes the largest one more than 2^13; *by is multiplied with
+ * its inverse.  Then what fp16 leaves of a number is an fp16 number, too, or hardly anything. */
+static void enlarge(float *v, uint64_t n, float *by)
+{
+    float most = 0, times = 1;
+    for (uint64_t i = 0; i < n; i++) most = QSF_MAX(most, v[i] < 0 ? -v[i] : v[i]);
+    while (most > 0 && most * times < 8192 && times < 0x1p60f) times *= 2;
+    while (most * times >= 16384) times /= 2;
+    for (uint64_t i = 0; i < n; i++) v[i] *= times;
+    *by /= times;
+}
+
+static uint32_t lora_planes(const float *v, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (qsf_f16_to_f32(qsf_f32_to_f16(v[i])) != v[i]) return 2;
+    return 1;
+}
+
+/* v in planes that lie `apart`, at place i of each. */
+static void put_planes(uint16_t *to, size_t i, size_t apart, uint32_t planes, float v)
+{
+    to[i] = qsf_f32_to_f16(v);
+    if (planes > 1) to[apart + i] = qsf_f32_to_f16(v - qsf_f16_to_f32(to[i]));
+}
+
+static const void *keep_rows(adapter_reader *r, const float *v, uint64_t n, uint32_t planes, qsf_error *err)
+{
+    uint16_t *to = qsf_arena_array(r->a->arena, planes * n, sizeof *to, "an adapter", err);
+    for (uint64_t i = 0; to && i < n; i++) put_planes(to, (size_t)i, (size_t)n, planes, v[i]);
+    return to;
+}
+
+/* Rows of B in tiles, with zeros behind the last. */
+static const void *keep_tiles(adapter_reader *r, const float *v, const qsf_lora_pair *p, qsf_error *err)
+{
+    const size_t wide = QSF_TILE_ROWS, tiles = (p->rows + wide - 1) / wide, apart = tiles * wide * p->rank;
+    uint16_t *to = qsf_arena_array(r->a->arena, (uint64_t)p->planes * apart, sizeof *to, "an adapter", err);
+    for (size_t i = 0; to && i < tiles * wide; i++)
+        for (size_t k = 0; k < p->rank; k++)
+            put_planes(to, (i / wide * p->rank + k) * wide + i % wide, apart, p->planes,
+                       i < p->rows ? v[i * p->rank + k] : 0);
+    return to;
+}
+
 static qsf_status read_pair(adapter_reader *r, gguf_text base, const gguf_tensor *a, const gguf_tensor *b,
                             qsf_error *err)
 {
@@ -188,16 +236,27 @@ static qsf_status read_pair(adapter_reader *r, gguf_text base, const gguf_tensor
         rows = s->hp.n_embd;
     }
     if ((st = check_pair(r, a, b, rows, cols, embd, err))) return st;
-    if ((st = read_floats(r, a, &fa, err)) || (st = read_floats(r, b, &fb, err))) return st;
+    qsf_arena *arena = embd ? r->a->arena : r->g.tmp;
+    if ((st = read_floats(r, a, arena, &fa, err)) || (st = read_floats(r, b, arena, &fb, err))) return st;
     const uint32_t rank = (uint32_t)b->dims[0];
+    const void *kept = fa;
+    float scale = r->a->alpha != 0 ? r->a->alpha / (float)rank : 1;
+    uint32_t planes = 0;
+    if (!embd) {
+        enlarge(fa, rank * cols, &scale);
+        enlarge(fb, rows * rank, &scale);
+        planes = QSF_MAX(lora_planes(fa, rank * cols), lora_planes(fb, rows * rank));
+        if (!(kept = keep_rows(r, fa, rank * cols, planes, err))) return QSF_E_MEMORY;
+    }
     for (uint32_t i = 0; i < n; i++) {
         qsf_lora_pair *p = &r->a->pairs[r->a->n_pairs++];
-        *p = (qsf_lora_pair){ .unit = unit, .kind = kinds[i], .rank = rank, .cols = (uint32_t)cols, .a = fa,
-                              .b = fb + (size_t)row * rank,
-                              .scale = r->a->alpha != 0 ? r->a->alpha / (float)rank : 1 };
+        *p = (qsf_lora_pair){ .unit = unit, .kind = kinds[i], .rank = rank, .cols = (uint32_t)cols, .a = kept,
+                              .planes = planes, .scale = scale };
         p->rows = embd ? (uint32_t)rows
                        : (uint32_t)qsf_role_outputs(&s->hp, layer, qsf_role_of(kinds[i]));
         if ((st = unpair_rows(r, p, rank, fb + (size_t)row * rank, err))) return st;
+        p->b = embd ? fb : keep_tiles(r, fb + (size_t)row * rank, p, err);
+        if (!p->b) return QSF_E_MEMORY;
         row += p->rows;
         r->hash = ((r->hash ^ (uint64_t)unit << 8 ^ kinds[i]) * 1099511628211u) ^ qsf_f32_bits(p->scale);
     }

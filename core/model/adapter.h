@@ -11,9 +11,12 @@ typedef struct qsf_lora_pair {
     uint32_t     unit, kind;        /* of the matrix */
     uint32_t     rank, rows, cols;
     uint32_t     at;                /* of its rank numbers among those of all pairs of its unit */
-    float        scale;             /* alpha / rank */
-    const float *a;                 /* [rank][cols]; of the token embedding [n_vocab][rank] */
-    const float *b;                 /* [rows][rank] */
+    float        scale;             /* alpha / rank, and what a and b are too large by */
+    /* The sum of so many planes, 1 or 2, of fp16: a [planes][rank][cols]; b, in tiles of 16 rows,
+     * [planes][tiles][rank][16].  0 for the token embedding: floats, a [n_vocab][rank], b
+     * [rows][rank]. */
+    uint32_t     planes;
+    const void  *a, *b;
 } qsf_lora_pair;
 
 struct qsf_adapter {
