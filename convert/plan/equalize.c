@@ -207,8 +207,10 @@ static qsf_status equal_attention(equal_work *k, double *gain, double *size, qsf
     const int n_readers = in->hp.flow != QSF_FLOW_PARALLEL ? 3 : in->hp.gated ? 5 : 4;
     const uint32_t d = in->hp.head_dim, kv = in->hp.n_kv_heads, repeat = kv ? in->hp.n_heads / kv : 0;
     qsf_status st;
-    /* With streams the normed rows are also added to what attention makes of them. */
-    if (!equal_shape(in, t[QSF_K_ATTN_NORM], 1, in->hp.n_embd) || in->hp.altup) return QSF_OK;
+    /* With streams the normed rows are also added to what attention makes of them; beside attention
+     * Mamba-2 takes them. */
+    if (!equal_shape(in, t[QSF_K_ATTN_NORM], 1, in->hp.n_embd) || in->hp.altup || t[QSF_K_MIX_IN] >= 0)
+        return QSF_OK;
     for (int i = 0; i < n_readers; i++)
         if (readers[i] < 0 || in->tensors[readers[i]].cols != in->hp.n_embd) return QSF_OK;
     if ((st = equal_gain(k, t[QSF_K_ATTN_NORM], gain, err))) return st;
