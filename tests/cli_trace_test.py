@@ -108,7 +108,7 @@ class Trace(unittest.TestCase):
                 self.assertGreater(e["args"]["weight_bytes"], 0)
 
     def test_streaming_shows_reads_and_the_thread_that_prepares(self):
-        events, _, r = traced("-t", 1, "--ram-budget", 2)
+        events, _, r = traced("-t", 1, "-c", 1024, "--ram-budget", 3)
         self.assertGreater(sum(e["ph"] == "b" for e in events), 2 * STEPS, r.stderr)
         self.assertTrue(any(e["name"] == "prepare" for e in slices(events)))
 

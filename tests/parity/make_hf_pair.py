@@ -38,6 +38,7 @@ ENDS = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output
 # the others of make_tiny.py that are written like this, too
 TYPED = {"smollm3", "granite", "arcee", "ernie4_5", "seed_oss", "glm4", "olmo2", "olmo2-window", "exaone4",
          "exaone4-window", "cohere2", "mixtral", "qwen3moe", "olmoe"}
+NO_DIRECTORY = {"gemma4", "smallthinker"}           # the converter reads none of these
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 512}
 

@@ -179,6 +179,7 @@ def check_hf(r):
     for shards, name in enumerate(n for n, m in make_tiny.models().items()
                                    if m["type"] == make_tiny.Q.F32 and not m.get("ternary")
                                    and not (m.get("shaped") or m.get("one") or "kinds" in m)
+                                   and m["arch"] not in make_hf_pair.NO_DIRECTORY
                                    or n in make_hf_pair.TYPED):
         if not r.wanted("hf", f"hf-{name}"): continue
         folder, gguf = make_hf_pair.make(r.a.cache / "hf", name, 1 + shards % 3)
