@@ -288,7 +288,8 @@ class Options(unittest.TestCase):
             self.assertIn("--logit-bias takes TOKEN=F", r.stderr.decode())
 
     def test_options_of_lists_are_the_lists(self):
-        own = {"seqs", "logits", "kv-may-drop", "check-every", "adapter-memory"}      # qsf-run sets them by itself
+        # qsf-run sets them by itself
+        own = {"seqs", "logits", "kv-may-drop", "check-every", "adapter-memory"}
         words = " ".join(run("--help").stdout.decode().split())
         for o in make_options.options() + make_options.options("sampler"):
             if o.name in own:

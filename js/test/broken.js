@@ -9,7 +9,7 @@ import {PACKAGE, WORK} from './tools.js';
 const NO_STACK = '__stack_pointer.value = 0';
 const AT = {
   thread: ['engine.js', /__stack_pointer\.value = stack/, NO_STACK],
-  engine: ['conversation.js', /x\.turn_step\(/, `(x.${NO_STACK}, x).turn_step(`],
+  engine: ['conversation.js', /result = step\(\)/, `result = (this.#x.${NO_STACK}, step())`],
   node: ['worker-node.js', /parentPort\.on\('message', serve\(/,
     `parentPort.on('message', m => { if (m.op === 'stats') process.exit(3); });\n  $&`],
   reader: ['worker-node.js', /parentPort\.on\('message', serveReader\(/,
