@@ -11,7 +11,7 @@ from gguf import GGUFReader
 
 import make_hf_tiny
 from hf_tiny_files import safetensors
-from cli_case import HERE, MODEL, QSF_RUN, WORK, run
+from cli_case import HERE, MODEL, QSF_RUN, WORK, needs_directories, run
 
 FOLDER = pathlib.Path(WORK.name)
 RANKER = str(FOLDER / "bert-rank.gguf")
@@ -84,6 +84,7 @@ class Directory(unittest.TestCase):
         out = FOLDER / "pooled.qsf"
         program = pathlib.Path(QSF_RUN).with_name("qsf-convert")
         r = subprocess.run([program, "-q", FOLDER / "pooled", out], capture_output=True)
+        needs_directories(r.stderr)
         return r.returncode, r.stderr.decode(), str(out)
 
     def test_it_says_what_becomes_of_the_tokens(self):
@@ -177,6 +178,7 @@ class Bert(unittest.TestCase):
         right = convert(FOLDER / "bert.gguf", FOLDER / "right.qsf")
         self.assertEqual(right.returncode, 0, right.stderr)
         r = convert(FOLDER / kind, out)
+        needs_directories(r.stderr)
         return r.returncode, r.stderr.decode(), str(out)
 
     def test_they_compute_what_gguf_files_do(self):

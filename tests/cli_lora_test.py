@@ -8,7 +8,7 @@ SPDX-License-Identifier: MIT
 import json, pathlib, subprocess, sys, unittest
 
 QSF_CONVERT = sys.argv.pop(2)
-from cli_case import HERE, WORK, run
+from cli_case import HERE, WORK, needs_directories, run
 
 sys.path.insert(0, str(HERE / "parity"))
 import numpy as np
@@ -76,7 +76,10 @@ class Lora(unittest.TestCase):
         self.assertLess(error(logits(model, range(40), a, b, f32=False), want), 0.1)
 
     def convert(self, path, out):
-        subprocess.run([QSF_CONVERT, "-q", "--equalize", "off", "--tensor", "*=f32", path, out], check=True)
+        r = subprocess.run([QSF_CONVERT, "-q", "--equalize", "off", "--tensor", "*=f32", path, out],
+                           capture_output=True)
+        needs_directories(r.stderr)
+        self.assertEqual(r.returncode, 0, r.stderr)
         return out
 
     def test_qsf_files_take_the_same_adapters(self):
