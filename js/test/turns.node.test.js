@@ -47,7 +47,7 @@ describe('answers, sessions and small calls in random order', () => {
     await rounds(await inOneThread(seed), 400, seed);
   });
   for (const [name, options, layers] of [['one thread', {threads: 1, batch: 16}, 2],
-    ['two threads', {threads: 2}, 2], ['layers stream', {threads: 1, memory: 2.4, batch: 16}, 6]])
+    ['two threads', {threads: 2}, 2], ['layers stream', {threads: 1, memory: 2.6, batch: 16}, 6]])
     test(`40 rounds in a worker, ${name}`, {timeout: 120_000}, async t => {
       const path = join(WORK, `tiny-${layers}.gguf`);
       await writeFile(path, tinyModel({layers}));
