@@ -139,25 +139,26 @@ static qsf_status hf_generation_parse(input *in, yyjson_val *root, const char *w
     return QSF_OK;
 }
 
-/* generation_config.json: further end tokens, and sampling defaults.  Optional. */
-static qsf_status hf_generation(const char *dir, input *in, hf_config *cfg, qsf_error *err)
+/* A file of the directory that need not be there: parse takes what it says. */
+static qsf_status hf_optional(const char *dir, input *in, hf_config *cfg, const char *name,
+                              qsf_status (*parse)(input *, yyjson_val *, const char *, hf_config *,
+                                                  qsf_error *), qsf_error *err)
 {
-    static const char name[] = "generation_config.json";
     const qsf_platform *p = in->platform;
     char *text;
     uint64_t len;
     json_text j = { 0 };
     qsf_status st = qsf_text_file_read(p, dir, name, 1 << 20, &text, &len, err);
     if (st) return st == QSF_E_NOT_FOUND ? QSF_OK : st;
-    if (!(st = qsf_json_parse(p, text, (size_t)len, name, &j, err)))
-        st = hf_generation_parse(in, j.root, name, cfg, err);
+    if (!(st = qsf_json_parse(p, text, (size_t)len, name, &j, err))) st = parse(in, j.root, name, cfg, err);
     qsf_json_free(&j);
     qsf_dealloc(p, text, len + 1);
     return st;
 }
 
 /* The library sentence-transformers says what becomes of a text's tokens: one of these is true. */
-static qsf_status hf_pooling_parse(input *in, yyjson_val *root, const char *what, qsf_error *err)
+static qsf_status hf_pooling_parse(input *in, yyjson_val *root, const char *what, hf_config *cfg,
+                                   qsf_error *err)
 {
     static const struct { const char *key; qsf_pooling pooling; } known[] = {
         { "pooling_mode_cls_token", QSF_POOL_FIRST }, { "pooling_mode_mean_tokens", QSF_POOL_MEAN },
@@ -166,6 +167,7 @@ static qsf_status hf_pooling_parse(input *in, yyjson_val *root, const char *what
         { "pooling_mode_weightedmean_tokens", QSF_POOL_NONE },
     };
     bool on, found = false;
+    (void)cfg;
     qsf_status st = qsf_json_check_object(root, what, err);
     for (size_t i = 0; i < QSF_ARRAY_LEN(known) && !st; i++) {
         if ((st = qsf_json_get_bool(root, what, known[i].key, false, &on, err)) || !on) continue;
@@ -176,23 +178,6 @@ static qsf_status hf_pooling_parse(input *in, yyjson_val *root, const char *what
         in->hp.pooling = (uint8_t)known[i].pooling;
         found = true;
     }
-    return st;
-}
-
-/* 1_Pooling/config.json.  Optional. */
-static qsf_status hf_pooling(const char *dir, input *in, qsf_error *err)
-{
-    static const char name[] = "1_Pooling/config.json";
-    const qsf_platform *p = in->platform;
-    char *text;
-    uint64_t len;
-    json_text j = { 0 };
-    qsf_status st = qsf_text_file_read(p, dir, name, 1 << 20, &text, &len, err);
-    if (st) return st == QSF_E_NOT_FOUND ? QSF_OK : st;
-    if (!(st = qsf_json_parse(p, text, (size_t)len, name, &j, err)))
-        st = hf_pooling_parse(in, j.root, name, err);
-    qsf_json_free(&j);
-    qsf_dealloc(p, text, len + 1);
     return st;
 }
 
@@ -236,7 +221,8 @@ static qsf_status hf_open_all(const char *dir, input *in, qsf_error *err)
         (st = qsf_hf_check_tokens(&cfg, "config.json", in->hp.n_vocab, err)) ||
         (st = hf_add_meta(in, "source.format", format, err)) ||
         (st = hf_add_meta(in, "source.model_type", cfg.type->type, err)) ||
-        (st = hf_generation(dir, in, &cfg, err)) || (st = hf_pooling(dir, in, err)) ||
+        (st = hf_optional(dir, in, &cfg, "generation_config.json", hf_generation_parse, err)) ||
+        (st = hf_optional(dir, in, &cfg, "1_Pooling/config.json", hf_pooling_parse, err)) ||
         (st = qsf_hf_vocab_read(dir, &cfg, in, &tokens, err)) ||
         (st = hf_add_count(in, "source.ignored_tensors", tensors, err)) ||
         (st = hf_add_count(in, "source.ignored_tokens", tokens, err))) return st;
