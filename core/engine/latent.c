@@ -8,7 +8,7 @@
  * A row of `mix` is what the cache gets, [latent][columns that turn], then the queries' own latent,
  * then queries, [heads][plain columns][columns that turn]; each from a whole tile on. */
 #include "engine/latent.h"
-#include "engine/matrix.h"
+#include "engine/mixer.h"
 
 static const uint8_t latent_inputs[3] = { QSF_K_KV_A, QSF_K_Q_A, QSF_K_ATTN_Q };
 
@@ -30,18 +30,7 @@ static qsf_matrix_in latent_of_queries(const qsf_pass *p)
 
 static void narrow_to_latents(void *arg, uint32_t thread, uint32_t piece)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
-    const qsf_range mine = qsf_pass_mine(job, piece);
-    size_t at = 0;
-    for (size_t i = 0; i < QSF_ARRAY_LEN(latent_inputs); i++) {
-        const qsf_matrix *m = &p->w->m[latent_inputs[i]];
-        const qsf_range tiles = qsf_range_cut(mine, at, qsf_matrix_tiles(m));
-        if (!m->t.data) continue;
-        qsf_matrix_multiply(p, m, NULL, &in, p->b->mix + at * QSF_TILE_ROWS, p->b->ld_mix, tiles, thread);
-        at += qsf_matrix_tiles(m);
-    }
+    qsf_mixer_fill(arg, latent_inputs, QSF_ARRAY_LEN(latent_inputs), thread, piece);
 }
 
 /* Norms of the latents; the key and the value of each row. */

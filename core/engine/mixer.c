@@ -5,20 +5,24 @@
 
 static const uint8_t mixer_inputs[4] = { QSF_K_MIX_IN, QSF_K_MIX_GATE, QSF_K_MIX_BETA, QSF_K_MIX_ALPHA };
 
-static void widen(void *arg, uint32_t thread, uint32_t piece)
+void qsf_mixer_fill(const qsf_pass_job *job, const uint8_t *kinds, size_t n, uint32_t thread, uint32_t piece)
 {
-    const qsf_pass_job *job = arg;
     const qsf_pass *p = job->p;
     const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
     const qsf_range mine = qsf_pass_mine(job, piece);
     size_t at = 0;
-    for (size_t i = 0; i < QSF_ARRAY_LEN(mixer_inputs); i++) {
-        const qsf_matrix *m = &p->w->m[mixer_inputs[i]];
+    for (size_t i = 0; i < n; i++) {
+        const qsf_matrix *m = &p->w->m[kinds[i]];
         if (!m->t.data) continue;
         const qsf_range tiles = qsf_range_cut(mine, at, qsf_matrix_tiles(m));
         qsf_matrix_multiply(p, m, NULL, &in, p->b->mix + at * QSF_TILE_ROWS, p->b->ld_mix, tiles, thread);
         at += qsf_matrix_tiles(m);
     }
+}
+
+static void widen(void *arg, uint32_t thread, uint32_t piece)
+{
+    qsf_mixer_fill(arg, mixer_inputs, QSF_ARRAY_LEN(mixer_inputs), thread, piece);
 }
 
 void qsf_mixer_in(qsf_pass_job *job)

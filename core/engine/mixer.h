@@ -8,6 +8,8 @@
 /* Before: mix = xn . in; behind it gate, beta and alpha, where the mixer has them, each from a
  * whole tile on. */
 void qsf_mixer_in(qsf_pass_job *job);
+/* The piece of that for n matrices of any kinds, those that the layer has. */
+void qsf_mixer_fill(const qsf_pass_job *job, const uint8_t *kinds, size_t n, uint32_t thread, uint32_t piece);
 /* Afterwards: tmp = att . out, of the layer's mix_inner columns. */
 void qsf_mixer_out(qsf_pass_job *job);
 /* Of row r of the batch: the layer's part of the state before it, and of what it leaves.  Both may
