@@ -77,6 +77,8 @@ void report_table(FILE *out, const qsf_convert_result *r, const qsf_convert_opti
                 report_bits(small_bytes, small_weights), "", "", report_mb(small_bytes));
     fprintf(out, "%-26s %-14s %9.3f %9.6f %9.6f  %.2f MB\n", "all", "", report_bits(bytes, s.n_weights),
             s.relative_error, s.cosine, report_mb(bytes));
+    if (s.shared_embedding)
+        fprintf(out, "  embedding and head are stored once: they were the same but for rounding\n");
     if (s.predicted_kl > 0) report_spent(out, r, &s);
     if (s.other_kl > 0)
         fprintf(out, "  with --prefer %s: %.4f is predicted, in %.2f MB\n",
@@ -136,6 +138,7 @@ void report_json(FILE *out, const qsf_convert_result *r, const qsf_convert_optio
             "%llu,\n",
             (unsigned long long)s.n_weights, (unsigned long long)s.source_bytes,
             (unsigned long long)s.tensor_bytes, (unsigned long long)s.file_bytes);
+    if (s.shared_embedding) fprintf(out, "  \"shared_embedding\": true,\n");
     if (s.predicted_kl > 0) fprintf(out, "  \"predicted_kl\": %.8g,\n", s.predicted_kl);
     if (s.other_kl > 0)
         fprintf(out, "  \"other_kl\": %.8g,\n  \"other_bytes\": %llu,\n", s.other_kl,

@@ -30,7 +30,7 @@ enum {
 
 typedef struct convert_cli {
     const char *quant_type, *compress, *packing, *block, *outliers, *equalize, *calibration, *calibrate,
-        *calibration_file, *json, *info, *verify, *i2s_layout, *trace, *record, *prefer;
+        *calibration_file, *json, *info, *verify, *i2s_layout, *trace, *record, *prefer, *share_embedding;
     option_list tensors;
     double      target_mb, target_kl;
     long long   threads, ram_mb, clusters, embd_clusters, effort, tune_steps;
@@ -76,6 +76,10 @@ static const option convert_table[] = {
     { OPTION_CHOICE, "--equalize", "WHEN", AT(equalize), 0, 0, "auto|off|on",
       "scale channels between matrices so that quantising loses less; the network stays the same: auto, off, "
       "on",
+      "auto" },
+    { OPTION_CHOICE, "--share-embedding", "WHEN", AT(share_embedding), 0, 0, "auto|off|on",
+      "store embedding and head once where they are the same matrix but for what a quantiser has lost: auto "
+      "(with --target-size and --target-kl), off, on",
       "auto" },
     { OPTION_TEXT, "--calibrate", "FILE|self", AT(calibrate), 0, 0, NULL,
       "measure what each matrix is multiplied with, by running the model on this text file or, with self, on "
@@ -253,7 +257,7 @@ static int choice_index(const char *choices, const char *value)
 static bool asks_for_weights(const convert_cli *cli)
 {
     return cli->quant_type || cli->tensors.n || cli->block || cli->target_mb != 0 || cli->target_kl != 0 ||
-           cli->outliers || cli->equalize ||
+           cli->outliers || cli->equalize || cli->share_embedding ||
            cli->compress || cli->progressive || cli->packing || cli->clusters || cli->embd_clusters ||
            cli->calibrate || cli->calibration_file || cli->json;
 }
@@ -280,6 +284,8 @@ static bool fill_options(const convert_cli *cli, qsf_convert_options *o, convert
     if (cli->packing) o->packing = cli->packing[0] == '1';
     if (cli->outliers) o->outliers = (qsf_convert_switch)choice_index("auto|off|on", cli->outliers);
     if (cli->equalize) o->equalize = (qsf_convert_switch)choice_index("auto|off|on", cli->equalize);
+    if (cli->share_embedding)
+        o->share_embedding = (qsf_convert_switch)choice_index("auto|off|on", cli->share_embedding);
     (void)qsf_i2s_layout_find(cli->i2s_layout, &o->i2s_layout);
     o->target_bytes = (uint64_t)(cli->target_mb * 1e6);
     o->target_kl = cli->target_kl;

@@ -18,7 +18,7 @@
 #include "plan/forms.h"
 #include "plan/loss.h"
 #include "plan/team.h"
-#include "read/untie.h"
+#include "read/tie.h"
 
 typedef struct convert_run {
     input                     *in;

@@ -11,6 +11,7 @@
 #include "plan/caller.h"
 #include "plan/forms.h"
 #include "plan/loss.h"
+#include "read/tie.h"
 #include "spend.h"
 #include "tune/tune.h"
 
@@ -95,6 +96,7 @@ static qsf_status option_take(const qsf_convert_options *from, qsf_convert_optio
         (st = option_range("packing", o->packing, 1, err)) ||
         (st = option_range("outliers", (uint64_t)o->outliers, QSF_CONVERT_ON, err)) ||
         (st = option_range("equalize", (uint64_t)o->equalize, QSF_CONVERT_ON, err)) ||
+        (st = option_range("share_embedding", (uint64_t)o->share_embedding, QSF_CONVERT_ON, err)) ||
         (st = option_range("prefer", (uint64_t)o->prefer, QSF_CONVERT_SPEED, err)) ||
         (st = option_range("n_threads", o->n_threads, QSF_CONVERT_MAX_THREADS, err)) ||
         (st = option_range("head_clusters", o->head_clusters, QSF_CONVERT_MAX_CLUSTERS, err)) ||
@@ -290,6 +292,23 @@ static qsf_status run_calibrate(input *in, const char *to, const qsf_convert_opt
     return st;
 }
 
+/* One matrix where embedding and head are nearly the same: after the calibration, which is of the
+ * model as it came. */
+static qsf_status run_share(input *in, const qsf_convert_options *o, const char *from, bool *shared,
+                            qsf_error *err)
+{
+    const bool asked = o->share_embedding == QSF_CONVERT_ON, was_tied = in->hp.tied;
+    double apart;
+    if (o->share_embedding == QSF_CONVERT_OFF || o->embd_clusters ||
+        (!asked && !o->target_bytes && !(o->target_kl > 0))) return QSF_OK;
+    const qsf_status st = qsf_input_tie(in, &apart, err);
+    if (st) return st;
+    *shared = in->hp.tied && !was_tied;
+    if (!asked || in->hp.tied) return QSF_OK;
+    return qsf_fail(err, QSF_E_ARGUMENT, "%s: head and embedding are two matrices (squared difference %.3g "
+                    "of the head's squares), and share_embedding (--share-embedding) is on", from, apart);
+}
+
 /* What has to be tuned, in `half`, and what it is tuned to, in `plain` where the input cannot be
  * run: names of files for a while. */
 static qsf_status run_tune(input *in, convert_calibration *calibration, const char *to,
@@ -337,6 +356,7 @@ static qsf_status run_convert(const char *from, const char *to, const qsf_conver
     if (!(st = run_check(o, in, from, to, err))) run_tell_ignored(in, from, o);
     if (!st && between) st = qsf_host_between(o->platform, to, between, room, err);
     if (!st) st = run_calibrate(in, to, o, &calibration, err);
+    if (!st) st = run_share(in, o, from, &r->summary.shared_embedding, err);
     if (!st) st = run_encode(in, calibration, between ? between : to, o, &report, err);
     if (!st) st = result_fill(r, in, &report, err);
     qsf_cal_free(calibration);

@@ -312,14 +312,14 @@ static qsf_status sens_measure(input *in, convert_calibration *calibration, cons
 #define SENS_SUFFIX ".sensitivity"
 
 /* What the numbers come of: the calibration, the texts, and how matrices are folded and made. */
-static qsf_status sens_key(const qsf_platform *p, const convert_calibration *calibration,
+static qsf_status sens_key(const input *in, const convert_calibration *calibration,
                            const qsf_convert_options *o, uint32_t *key, qsf_error *err)
 {
-    uint8_t bytes[24];
+    uint8_t bytes[28];
     uint32_t text;
     qsf_convert_options of_text;
     sens_text_options(&of_text, o);
-    const qsf_status st = qsf_cal_settings(p, &of_text, &text, err);
+    const qsf_status st = qsf_cal_settings(in->platform, &of_text, &text, err);
     if (st) return st;
     qsf_put32(bytes, qsf_cal_key(calibration));
     qsf_put32(bytes + 4, text);
@@ -327,6 +327,7 @@ static qsf_status sens_key(const qsf_platform *p, const convert_calibration *cal
     qsf_put32(bytes + 12, (uint32_t)o->equalize);
     qsf_put32(bytes + 16, (uint32_t)o->effort);
     qsf_put32(bytes + 20, SENS_STRIDE);
+    qsf_put32(bytes + 24, in->hp.tied);
     *key = qsf_crc32(0, bytes, sizeof bytes);
     return QSF_OK;
 }
@@ -337,7 +338,7 @@ static qsf_status sens_kept(input *in, convert_calibration *calibration, const q
                             qsf_error *err)
 {
     uint32_t key;
-    qsf_status st = sens_key(in->platform, calibration, o, &key, err);
+    qsf_status st = sens_key(in, calibration, o, &key, err);
     if (st) return st;
     if (in->reads && in->reads(in, kept))       /* a model of that name stays what it is */
         return sens_measure(in, calibration, o, path, asked, kl, known, err);

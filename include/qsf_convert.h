@@ -149,6 +149,10 @@ typedef struct qsf_convert_options {
     bool                    tune_codes;         /* false; effort 4 also changes the codes of trellises */
     /* QSF_CONVERT_SIZE.  Of target_kl, and of target_bytes with a calibration: which types. */
     qsf_convert_prefer      prefer;
+    /* AUTO: with target_bytes and target_kl.  A head and an embedding that are one matrix but for
+     * what a quantiser has lost of them (GGUF files of tied models often have both) are stored
+     * once, as the head.  ON: QSF_E_ARGUMENT where they differ by more. */
+    qsf_convert_switch      share_embedding;
 } qsf_convert_options;
 
 /* Fills all members of *o with their defaults.  The first form is for other languages: size is that
@@ -194,6 +198,7 @@ typedef struct qsf_convert_summary {
      * and the file's size then, at most; 0: nothing was predicted, or it does not fit. */
     double      other_kl;
     uint64_t    other_bytes;
+    bool        shared_embedding;   /* the head took the place of an embedding that was nearly the same */
 } qsf_convert_summary;
 /* QSF_E_ARGUMENT: out->size is no struct's. */
 QSF_CONVERT_API qsf_status qsf_convert_get_summary(const qsf_convert_result *r, qsf_convert_summary *out);
