@@ -4,8 +4,9 @@ import numpy as np
 from gguf import GGUFWriter
 
 
-def make_model(path, layers=6, n=512, ff=1536, vocab=2048, seed=3):
-    """A LLaMA; with these sizes converting takes a good part of a second."""
+def make_model(path, layers=6, n=512, ff=1536, vocab=2048, seed=3, head=None, embd=None):
+    """A LLaMA; with these sizes converting takes a good part of a second.  Without a head it is tied to the
+    embedding."""
     rng = np.random.default_rng(seed)
     w = GGUFWriter(path, "llama")
     w.add_block_count(layers), w.add_context_length(128)
@@ -17,7 +18,8 @@ def make_model(path, layers=6, n=512, ff=1536, vocab=2048, seed=3):
     w.add_token_merges(["t 0"])
     w.add_bos_token_id(0), w.add_eos_token_id(1)
     mat = lambda r, c: (rng.standard_normal((r, c)) * 0.05).astype(np.float16)
-    w.add_tensor("token_embd.weight", mat(vocab, n))
+    w.add_tensor("token_embd.weight", mat(vocab, n) if embd is None else embd)
+    if head is not None: w.add_tensor("output.weight", head)
     w.add_tensor("output_norm.weight", np.ones(n, np.float32))
     for i in range(layers):
         b = f"blk.{i}."

@@ -158,6 +158,7 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release" OR QSF_SANITIZE)
     endif()
     if(NOT QSF_SANITIZE MATCHES "thread")
         qsf_script(qsf_reader_test 600 qsf_reader_test.py $<TARGET_FILE:qsf_test>)
+        qsf_script(cli_share_test 300 cli_share_test.py $<TARGET_FILE:qsf-convert> $<TARGET_FILE:qsf-run>)
     endif()
 endif()
 
