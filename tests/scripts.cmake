@@ -101,11 +101,14 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
     endif()
 endif()
 
-# ---- layers apart ----
+# ---- layers apart, sequences that are cut and shared ----
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     qsf_test_program(part_models part_models.c)
     target_link_libraries(part_models PRIVATE qsf)
     qsf_script(part_models_test 900 part_models_test.py $<TARGET_FILE:part_models> "${work}/part")
+    qsf_test_program(sequence_models sequence_models.c)
+    target_link_libraries(sequence_models PRIVATE qsf)
+    qsf_script(sequence_models_test 900 sequence_models_test.py $<TARGET_FILE:sequence_models> "${work}/seq")
 endif()
 
 if(QSF_MPI)
