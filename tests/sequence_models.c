@@ -1,4 +1,4 @@
-/* Models of every kind through what sequences go through: logits must be those of a fresh run.
+/* Models of every kind through what sequences go through: logits are those of a fresh run, bit for bit.
  * SPDX-License-Identifier: MIT
  *
  *   sequence_models MODEL...
@@ -13,17 +13,14 @@
 
 enum { LENGTH = 36, BATCH = 8, SEQS = 3, PREFIX = 21 };
 
-/* Of the largest logit: batches of other lengths add up in another order. */
-#define LEAST 3e-5
-
 typedef struct scene {
     qsf_model   *m;
     qsf_context *c;
     uint32_t     n_vocab;
     int32_t      ids[LENGTH];
     float       *want;              /* [LENGTH][n_vocab] */
-    double       worst;             /* of what was compared */
-    char         why[256];          /* "" while all is well */
+    uint32_t     n_compared;        /* rows */
+    char         why[512];          /* "" while all is well */
 } scene;
 
 static qsf_error failure;
@@ -55,16 +52,11 @@ static bool scene_context(scene *s)
 static void compare(scene *s, size_t row, uint32_t pos, const char *what)
 {
     const float *have = qsf_logits(s->c, row), *want = s->want + (size_t)pos * s->n_vocab;
-    double apart = 0, most = 1e-6;
-    for (uint32_t i = 0; have && i < s->n_vocab; i++) {
-        apart = fmax(apart, fabs((double)have[i] - want[i]));
-        most = fmax(most, fabs((double)want[i]));
-        if (!(have[i] - have[i] == 0)) apart = INFINITY;
-    }
-    if (!have) apart = INFINITY;
-    s->worst = fmax(s->worst, apart / most);
-    if (apart <= LEAST * most || s->why[0]) return;
-    snprintf(s->why, sizeof s->why, "%s: position %u is %g off", what, (unsigned)pos, apart / most);
+    double apart = have ? 0 : INFINITY;
+    s->n_compared++;
+    if (s->why[0] || (have && !memcmp(have, want, s->n_vocab * sizeof *want))) return;
+    for (uint32_t i = 0; have && i < s->n_vocab; i++) apart = fmax(apart, fabs((double)have[i] - want[i]));
+    snprintf(s->why, sizeof s->why, "%s: position %u is %g off", what, (unsigned)pos, apart);
 }
 
 /* Tokens [qsf_seq_length, to) in batches of n rows, each compared. */
@@ -192,7 +184,7 @@ static bool check(const char *path)
         }
     }
     if (s.why[0]) printf("FAIL %s: %s\n", path, s.why);
-    else printf("ok %s: %.1e\n", path, s.worst);
+    else printf("ok %s: %u rows\n", path, (unsigned)s.n_compared);
     free(s.want);
     qsf_context_free(s.c);
     qsf_model_close(s.m);
