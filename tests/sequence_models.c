@@ -1,10 +1,11 @@
-/* Models of every kind through what sequences go through: logits are those of a fresh run, bit for bit.
+/* Models of every kind through what sequences go through: logits are those of a fresh run.
  * SPDX-License-Identifier: MIT
  *
  *   sequence_models MODEL...
  *
- * Token by token, in uneven batches, beside another sequence, after a cut, from a shared prefix,
- * and from a session in another context; in floats.  Prints a line a model: "ok", or what differs. */
+ * Token by token, in uneven batches, beside another sequence, after a cut, from a shared prefix and
+ * from a session in another context; in floats, bit for bit.  Prints a line a model: "ok", or what
+ * differs. */
 #include "qsf.h"
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ static qsf_error failure;
 static bool is_well(scene *s, qsf_status st, const char *what)
 {
     if (!st || s->why[0]) return !s->why[0];
-    snprintf(s->why, sizeof s->why, "%s: %s", what, s->c ? qsf_last_error(s->c) : failure.text);
+    snprintf(s->why, sizeof s->why, "%.99s: %s", what, s->c ? qsf_last_error(s->c) : failure.text);
     return false;
 }
 

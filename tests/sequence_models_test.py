@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every tiny model through what sequences go through: cuts, shared prefixes, sessions, batches of all lengths.
+"""Every tiny model through what sequences go through: cuts, shared prefixes, sessions, uneven batches.
 SPDX-License-Identifier: MIT
 
     sequence_models_test.py SEQUENCE_MODELS WORK
