@@ -466,7 +466,8 @@ TEST(vectors_of_llama_cpp_are_met)
                                : shared ? shared : "../shared", dir ? "" : "/data/tokenizers", names[i]);
         memcpy(path + n, ".inp", 5);
         char *in = file_text(path, &in_len);
-        if (!in && i >= 5) continue;
+        if (!in && dir) CHECK_STR(path, "a file in QSF_VOCAB_DIR");
+        if (!in && (dir || i >= 5)) continue;
         if (!in) SKIP("no data/tokenizers in QSF_SHARED_DIR");
         memcpy(path + n, ".out", 5);
         char *out = file_text(path, &out_len), *line = out;
