@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { ANSWER = 32, WAITS = 1024,
-       LEAST = 16 };                         /* tokens of a prefix that is counted as one */
+       LEAST = 16 };                         /* tokens; templates begin alike */
 
 /* ---- what ranks have seen ---- */
 
@@ -66,7 +66,7 @@ int rank_choose(serve_ranks *r, unsigned model, const serve_tokens *prompt, unsi
     for (int i = 0; i < f->set->link->ranks; i++) {
         const rank_load *l = &r->loads[i];
         uint32_t s, seen = ids ? prefix_longest(l->tree, ids, (uint32_t)prompt->n + 1, &s) : 0;
-        seen -= seen > 0;                    /* the model's number */
+        seen = seen > LEAST ? seen - 1 : 0;  /* without the model's number */
         const uint64_t all = l->answers + answers;
         const uint64_t cost = prompt->n - seen + l->tokens + (uint64_t)ANSWER * l->answers
             + (all > slots ? WAITS * (all - slots) : 0);
@@ -80,8 +80,8 @@ int rank_choose(serve_ranks *r, unsigned model, const serve_tokens *prompt, unsi
         *same = seen;
     }
     free(ids);
-    if (longest >= LEAST && *same == longest) r->loads[best].n_prefix++;
-    else if (longest >= LEAST) r->loads[knows].n_passed++;
+    if (longest && *same == longest) r->loads[best].n_prefix++;
+    else if (longest) r->loads[knows].n_passed++;
     return best;
 }
 
