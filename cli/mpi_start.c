@@ -24,7 +24,8 @@ int mpi_start(const char *program, char **argv)
     char path[4096];
     const char *slash = strrchr(argv[0], '/');
     const int folder = slash ? (int)(slash - argv[0]) + 1 : 0;
-    if (snprintf(path, sizeof path, "%.*s%s", folder, argv[0], program) < (int)sizeof path) execvp(path, argv);
+    const int n = snprintf(path, sizeof path, "%.*s%s", folder, argv[0], program);
+    if (n < (int)sizeof path) execvp(path, argv);
 #endif
     fprintf(stderr, "%s --mpi needs the program %s beside it, which is built where there is an MPI: "
             "docs/many-machines.md\n", argv[0], program);

@@ -1,9 +1,9 @@
 /* Which rank gets a job: the one where it costs least.
  * SPDX-License-Identifier: MIT
  *
- * Costs are rows that prompts take: of this prompt those that the rank has not seen, of others those
- * that wait there; an answer under way counts as ANSWER rows, one that waits for a slot as WAITS.
- * So a rank that knows the prompt's beginning wins until it has that much more to do. */
+ * Costs are rows that prompts take: of this prompt those that the rank has not seen, of others
+ * those that wait there; an answer under way counts as ANSWER rows, one that waits for a slot as
+ * WAITS.  So a rank that knows the prompt's beginning wins until it has that much more to do. */
 #include "ranks_own.h"
 
 #include <stdio.h>
@@ -45,7 +45,7 @@ void rank_remember(serve_ranks *r, int rank, unsigned model, const serve_tokens 
         free(ids);
         return;
     }
-    if (!same || same < l->prefixes[s].n) s = prefix_oldest(r, l);       /* else the new one goes on from it */
+    if (!same || same < l->prefixes[s].n) s = prefix_oldest(r, l);   /* else the new one goes on from it */
     prefix_remove(l->tree, s);
     free(l->prefixes[s].ids);
     l->prefixes[s] = (rank_prefix){ .ids = ids, .n = n, .used = ++r->uses };

@@ -2,8 +2,8 @@
  * its own.
  * SPDX-License-Identifier: MIT
  *
- * Rank 0 reads requests and writes answers as a server does that is alone.  Where another rank is to
- * compute, the request and its prompts' tokens go there, and the events of its engine come back.
+ * Rank 0 reads requests and writes answers as a server does that is alone.  Where another rank is
+ * to compute, the request and its prompts' tokens go there, and the events of its engine come back.
  * All of this is for the front's thread. */
 #ifndef QSF_SERVE_RANKS_H
 #define QSF_SERVE_RANKS_H

@@ -9,14 +9,15 @@
 typedef enum rank_kind { RANK_JOB = 1, RANK_CANCEL, RANK_END, RANK_EVENT, RANK_REFUSAL,
                          RANK_STATE } rank_kind;
 
-/* A message has parts, each with this before it, and with zeros behind it up to 8 bytes. */
-typedef struct rank_part { uint32_t kind, slot; uint64_t number, len; } rank_part;   /* len: without these */
+/* A message has parts, each with this before it, and with zeros behind it up to 8 bytes, which len
+ * does not count. */
+typedef struct rank_part { uint32_t kind, slot; uint64_t number, len; } rank_part;
 /* RANK_JOB: this, the prompts' lengths (uint64_t), their tokens, the body. */
 typedef struct rank_job { uint32_t api, key, n_prompts, spare; uint64_t left_ns, n_body; } rank_job;
 /* RANK_REFUSAL */
 typedef struct rank_refusal { int32_t status; char code[48], param[80], text[400]; } rank_refusal;
 
-/* Tokens that a rank has seen, and so may have keys and values of; the model's number before them. */
+/* Tokens that a rank has seen, and so may have keys and values of, behind the model's number. */
 typedef struct rank_prefix { int32_t *ids; uint32_t n; uint64_t used; } rank_prefix;
 
 /* A rank, seen from rank 0. */
@@ -27,7 +28,7 @@ typedef struct rank_load {
     rank_prefix  *prefixes;                  /* [n_prefixes] */
     serve_metrics *metrics;                  /* [models]; NULL: its own */
     serve_slot   *slots;                     /* [models][slots] */
-    uint64_t      n_jobs, n_prefix, n_passed;      /* counted; by a prefix; that went elsewhere in spite of one */
+    uint64_t      n_jobs, n_prefix, n_passed;      /* counted; for a prefix; those that went elsewhere */
 } rank_load;
 
 struct serve_ranks {
@@ -48,7 +49,7 @@ int  rank_choose(serve_ranks *r, unsigned model, const serve_tokens *prompt, uns
                  uint32_t *same);
 void rank_remember(serve_ranks *r, int rank, unsigned model, const serve_tokens *prompt);
 bool rank_slot_set(serve_ranks *r, uint32_t slot, front_job *j);         /* false: no memory */
-front_job *rank_slot_job(const serve_ranks *r, const rank_part *p);      /* NULL: there is none of that number */
+front_job *rank_slot_job(const serve_ranks *r, const rank_part *p);      /* NULL: none of that number */
 
 /* ---- ranks_parts.c ---- */
 /* Adds a part: its head, to be ended by part_end when its bytes are added. */

@@ -1,8 +1,8 @@
 /* What ranks send to each other, as bytes.
  * SPDX-License-Identifier: MIT
  *
- * The ranks of a job run the same program on processors of one kind (mpirun starts them so), and what
- * is sent is what lies in memory; lengths and numbers are looked at all the same. */
+ * The ranks of a job run the same program on processors of one kind (mpirun starts them so), and
+ * what is sent is what lies in memory; lengths and numbers are looked at all the same. */
 #include "ranks_own.h"
 
 #include <string.h>

@@ -14,8 +14,8 @@ typedef struct serve_link {
     int      rank, ranks;
     /* Bytes are copied, and come in the order that they went. */
     void   (*send)(int to, const void *bytes, size_t len);
-    /* The next message of a rank, which is aligned for any type and valid until the next call; 0: there is
-     * none. */
+    /* The next message of a rank, which is aligned for any type and valid until the next call; 0:
+     * there is none. */
     size_t (*receive)(int from, const void **bytes);
     void   (*meet)(void);                    /* waits until all ranks have come here */
     void   (*fail)(const char *format, ...) SERVE_PRINTF(1, 2);      /* ends all of them; does not return */
