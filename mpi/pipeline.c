@@ -12,9 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 1, LOGITS = 2, END = 3 };
+enum { BATCH = 1, LOGITS = 2, END = 3, CUT = 4 };
 
-/* A message: this, the rows, then their states; or this and the logits. */
+/* A message: this, the rows, then their states; or this and the logits; or this alone.  Of CUT n is the
+ * length that sequence 0 goes back to. */
 typedef struct head { uint32_t kind, n, asked, wire; } head;
 
 typedef struct text {
@@ -65,6 +66,13 @@ static void pass_on(const job *j, const qsf_row *rows, size_t n, unsigned char *
     link_send(link_rank + 1, out, (size_t)(at - out));
 }
 
+/* A sequence goes back, here and behind. */
+static void cut(job *j, const head *h)
+{
+    if (qsf_seq_truncate(j->c, 0, h->n)) link_fail("%s", qsf_last_error(j->c));
+    if (link_rank + 1 < link_ranks) link_send(link_rank + 1, h, sizeof *h);
+}
+
 /* ---- the ranks behind rank 0 ---- */
 
 static void give_logits(const job *j, const qsf_row *rows, size_t n)
@@ -108,6 +116,10 @@ void job_follow(job *j)
         const size_t len = link_receive(link_rank - 1, true, &bytes);
         if (len >= sizeof h) memcpy(&h, bytes, sizeof h);
         if (h.kind == END) break;
+        if (h.kind == CUT) {
+            cut(j, &h);
+            continue;
+        }
         compute_message(j, &h, (const unsigned char *)bytes + sizeof h, len - sizeof h, rows, x, out);
     }
     if (link_rank + 1 < link_ranks) link_send(link_rank + 1, &(head){ END, 0, 0, 0 }, sizeof(head));
@@ -116,16 +128,51 @@ void job_follow(job *j)
     free(out);
 }
 
+/* ---- rank 0: one sequence ---- */
+
+const float *job_rows(job *j, const qsf_row *rows, size_t n)
+{
+    const void *bytes;
+    head h = { 0, 0, 0, 0 };
+    const bool asks = rows[n - 1].logits;
+    if (qsf_compute(j->c, rows, n)) link_fail("%s", qsf_last_error(j->c));
+    if (link_ranks == 1) return asks ? qsf_logits(j->c, 0) : NULL;
+    if (!j->out) j->out = need(message_cap(j), 1);
+    pass_on(j, rows, n, j->out);
+    if (!asks) return NULL;
+    const size_t len = link_receive(link_ranks - 1, true, &bytes);
+    if (len >= sizeof h) memcpy(&h, bytes, sizeof h);
+    if (h.kind != LOGITS || h.asked != 1 || len != sizeof h + j->info.n_vocab * sizeof(float))
+        link_fail("rank %d sent what are no logits", link_ranks - 1);
+    return (const float *)(const void *)((const unsigned char *)bytes + sizeof h);
+}
+
+uint32_t job_cut(job *j, uint32_t n)
+{
+    const head h = { CUT, n, 0, 0 };
+    cut(j, &h);
+    return qsf_seq_length(j->c, 0);
+}
+
+void job_end(job *j)
+{
+    if (link_ranks > 1) link_send(1, &(head){ END, 0, 0, 0 }, sizeof(head));
+    free(j->out);
+    j->out = NULL;
+}
+
 /* ---- rank 0: texts ---- */
 
 static size_t encode(const job *j, const char *prompt, int32_t *ids, size_t cap)
 {
     qsf_error err = { 0 };
     size_t n = 0;
-    const qsf_message message = { "user", prompt };
+    const qsf_message messages[] = { { "system", j->system }, { "user", prompt } };
+    const int own = !j->system;           /* without the first one */
     const qsf_status st = j->raw
         ? qsf_tokens_encode(j->model, prompt, strlen(prompt), QSF_TOK_ADD_SPECIAL, ids, cap, &n, &err)
-        : qsf_chat_encode(j->model, NULL, &message, 1, true, ids, cap, &n, &err);
+        : qsf_chat_encode(j->model, j->template_name, messages + own, 2 - (size_t)own, true, ids, cap, &n,
+                          &err);
     if (st) link_fail("the prompt: %s", err.text);
     if (!n) link_fail("a prompt has no tokens");
     return n;
@@ -134,7 +181,8 @@ static size_t encode(const job *j, const char *prompt, int32_t *ids, size_t cap)
 static void text_begin(const job *j, text *t, const char *prompt)
 {
     qsf_error err;
-    const size_t cap = 16 + 2 * strlen(prompt) + 1024 + (size_t)j->max_tokens;
+    const size_t texts = strlen(prompt) + (j->system ? strlen(j->system) : 0);
+    const size_t cap = 16 + 2 * texts + 1024 + (size_t)j->max_tokens;
     t->ids = need(cap, sizeof *t->ids);
     t->n_ids = t->n_prompt = encode(j, prompt, t->ids, cap - (size_t)j->max_tokens);
     t->hash = 0xcbf29ce484222325u;
@@ -269,7 +317,7 @@ void job_lead(job *j)
         else if (l.n_left) take_reply(&l, true);
     }
     lead_report(&l, link_now() - begin);
-    if (link_ranks > 1) link_send(1, &(head){ END, 0, 0, 0 }, sizeof(head));
+    job_end(j);
     for (size_t i = 0; i < l.n_texts; i++) {
         qsf_sampler_free(l.texts[i].sampler);
         free(l.texts[i].ids);
