@@ -14,8 +14,8 @@
 
 enum { BATCH = 1, LOGITS = 2, END = 3, CUT = 4 };
 
-/* A message: this, the rows, then their states; or this and the logits; or this alone.  Of CUT n is the
- * length that sequence 0 goes back to. */
+/* A message: this, the rows, then their states; or this and the logits; or this alone.  Of CUT n is
+ * the length that sequence 0 goes back to, or has gone back to. */
 typedef struct head { uint32_t kind, n, asked, wire; } head;
 
 typedef struct text {
@@ -66,11 +66,12 @@ static void pass_on(const job *j, const qsf_row *rows, size_t n, unsigned char *
     link_send(link_rank + 1, out, (size_t)(at - out));
 }
 
-/* A sequence goes back, here and behind. */
+/* A sequence goes back, here and behind; ranks behind say to which length. */
 static void cut(job *j, const head *h)
 {
     if (qsf_seq_truncate(j->c, 0, h->n)) link_fail("%s", qsf_last_error(j->c));
     if (link_rank + 1 < link_ranks) link_send(link_rank + 1, h, sizeof *h);
+    if (link_rank) link_send(0, &(head){ CUT, qsf_seq_length(j->c, 0), 0, 0 }, sizeof *h);
 }
 
 /* ---- the ranks behind rank 0 ---- */
@@ -147,11 +148,25 @@ const float *job_rows(job *j, const qsf_row *rows, size_t n)
     return (const float *)(const void *)((const unsigned char *)bytes + sizeof h);
 }
 
+/* Layers that keep state go back to some positions only, and not every rank has such layers: so all
+ * go back to the least that any has come to, until that is the same. */
 uint32_t job_cut(job *j, uint32_t n)
 {
-    const head h = { CUT, n, 0, 0 };
-    cut(j, &h);
-    return qsf_seq_length(j->c, 0);
+    for (bool same = false; !same;) {
+        cut(j, &(head){ CUT, n, 0, 0 });
+        n = qsf_seq_length(j->c, 0);
+        same = true;
+        for (int r = 1; r < link_ranks; r++) {
+            const void *bytes;
+            head h = { 0, 0, 0, 0 };
+            const size_t len = link_receive(r, true, &bytes);
+            if (len == sizeof h) memcpy(&h, bytes, sizeof h);
+            if (h.kind != CUT) link_fail("rank %d sent what is no length", r);
+            same &= h.n == n;
+            if (h.n < n) n = h.n;
+        }
+    }
+    return n;
 }
 
 void job_end(job *j)

@@ -260,6 +260,14 @@ def test_drain():
         assert s.process.wait(20) == 0
 
 
+def test_idle():
+    """Nobody counts as dead who has nothing to do."""
+    with serving(2, "--mpi-silent", "2") as s:
+        s.complete("Hello", 4)
+        time.sleep(4)
+        assert len(texts(s, ["a", "b", "c"], 4)) == 3 and s.process.poll() is None
+
+
 def test_wrong():
     """Files that differ, a model that is not there, and what does not go with ranks."""
     other = pathlib.Path(WORK.name, "other.gguf")

@@ -10,12 +10,17 @@
 
 static size_t receive_now(int from, const void **bytes) { return link_receive(from, false, bytes); }
 
+static double silent;
+
+/* Ranks are watched from here on: loading takes as long as it takes, and mpirun sees a rank die in
+ * it. */
 static void meet(void)
 {
     double *all = calloc((size_t)link_ranks, sizeof *all);
     if (!all) link_fail("out of memory");
     link_gather(0, all);
     free(all);
+    link_watch(silent);
 }
 
 /* Each rank keeps what it keeps in a file of its own: they may lie in one folder. */
@@ -34,7 +39,7 @@ int serve_ranks_join(struct serve_settings *set, const serve_ranks_asked *a, int
                                 .end = link_end };
     const link_delay none = { 0, 0 };
     link_begin(&argc, &argv, &none);
-    link_watch(a->silent);
+    silent = a->silent;
     for (unsigned i = 0; i < set->n_models; i++) {
         const job file = { .path = set->models[i].path, .check = a->check };
         job_check_file(&file);
