@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { ANSWER = 32, WAITS = 1024,
        LEAST = 16 };                         /* tokens; templates begin alike */
@@ -142,14 +143,30 @@ serve_ranks *ranks_new(serve_front *f)
     return NULL;
 }
 
+/* Rank 0 ends the others, whose last message says that it is one: none is left under way. */
+static void ranks_end(const serve_link *link)
+{
+    const struct timespec moment = { .tv_nsec = 1000000 };
+    const rank_part end = { .kind = RANK_END };
+    if (link->rank) link->send(0, &end, sizeof end);
+    for (int i = 1; !link->rank && i < link->ranks; i++) link->send(i, &end, sizeof end);
+    for (int i = 1; !link->rank && i < link->ranks; i++) {
+        rank_part last = { .kind = RANK_STATE };
+        const void *bytes;
+        while (last.kind != RANK_END) {
+            const size_t len = link->receive(i, &bytes);
+            if (len >= sizeof last) memcpy(&last, bytes, sizeof last);
+            else nanosleep(&moment, NULL);
+        }
+    }
+}
+
 void ranks_free(serve_ranks *r)
 {
-    const rank_part end = { .kind = RANK_END };
     if (!r) return;
-    const serve_link *link = r->front->set->link;
-    for (int i = 0; r->loads && i < link->ranks; i++) {
+    ranks_end(r->front->set->link);
+    for (int i = 0; r->loads && i < r->front->set->link->ranks; i++) {
         rank_load *l = &r->loads[i];
-        if (i) link->send(i, &end, sizeof end);
         for (unsigned k = 0; k < r->n_prefixes; k++) free(l->prefixes[k].ids);
         prefix_free(l->tree);
         free(l->prefixes);
