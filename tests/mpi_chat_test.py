@@ -56,7 +56,8 @@ def commands():
 def waits():
     """Nobody counts as dead while a person thinks."""
     command = [MPIRUN, "-np", "2", RUN, "--mpi", str(WORK / "llama.gguf"), *OPTIONS, "--mpi-silent", "2"]
-    p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
+    pipe = subprocess.PIPE
+    p = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=ENV)
     p.stdin.write(b"Hello\n")
     p.stdin.flush()
     time.sleep(4)
@@ -76,8 +77,9 @@ def adapters():
         assert len(logits[0]) == 2 and logits[0] == logits[1], logits
         assert len({tuple(x) for x in logits[1:]}) == 3, logits
         assert over(2, model, *lora).stdout == over(0, model, *lora).stdout
-    r = subprocess.run([MPIRUN, "-np", "2", RUN, "--mpi", str(model), "-p", "x", "--lora", "no-such-file.gguf"],
-                       capture_output=True, timeout=60, env=ENV)
+    wrong = "-p", "x", "--lora", "no-such-file.gguf"
+    command = [MPIRUN, "-np", "2", RUN, "--mpi", str(model), *wrong]
+    r = subprocess.run(command, capture_output=True, timeout=60, env=ENV)
     assert r.returncode and b"no-such-file.gguf" in r.stderr, r
 
 

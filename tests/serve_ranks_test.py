@@ -251,9 +251,9 @@ def test_models():
 
 def test_drain():
     """SIGTERM at rank 0: what is under way ends, on all ranks."""
-    with serving(2, *ENDLESS) as s, s.busy(max_tokens=1500), \
-            s.busy(prompt="zz", max_tokens=1500) as (reader, lines):
-        assert s.of("rank_answers") == [1, 1]
+    with serving(2, *ENDLESS) as s, s.busy(max_tokens=4000), \
+            s.busy(prompt="zz", max_tokens=4000) as (reader, lines):
+        assert s.of("rank_requests_total") == [1, 1]
         os.kill(s.pids()[0], signal.SIGTERM)
         reader.join(60)
         assert lines[-2] == b"data: [DONE]\n" and b'"finish_reason":"length"' in lines[-4], lines[-4:]
