@@ -11,13 +11,14 @@
 
 typedef struct serve_asked {
     const char *name, *template_name, *host, *key_file, *cache_file, *cache_disk_dir, *io, *i2s_layout,
-        *pooling, *trace, *record, *mpi_check;
+        *pooling, *trace, *record, *mpi_check,
+        *mpi_wire, *split;
     qsf_context_options context;
     option_list models, keys, hosts, origins;
     long long models_max, port, slots, kept, queue, step_rows, steps, session, timeout, drain, max_tokens,
         top_k, connections, draft;
     double temperature, top_p, min_p, repeat_penalty, max_body, cache_disk, mpi_silent;
-    bool help, version, completion, quiet, log_requests, no_page, mpi;
+    bool help, version, completion, quiet, log_requests, no_page, mpi, pipeline;
 } serve_asked;
 
 #define AT(member) offsetof(serve_asked, member)
@@ -105,6 +106,13 @@ static const option serve_options[] = {
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Many machines", NULL },
     { OPTION_FLAG, "--mpi", NULL, AT(mpi), 0, 0, NULL,
       "under mpirun: each of its ranks has the whole model, and answers a part of the requests", NULL },
+    { OPTION_FLAG, "--pipeline", NULL, AT(pipeline), 0, 0, NULL,
+      "with --mpi: each rank has a range of the layers of one model, for models too large for one machine",
+      NULL },
+    { OPTION_TEXT, "--split", "N,N,...", AT(split), 0, 0, NULL,
+      "with --pipeline: layers of each rank; else by measured speed and memory", NULL },
+    { OPTION_CHOICE, "--mpi-wire", "TYPE", AT(mpi_wire), 0, 0, "f32|f16|q8",
+      "with --pipeline: how hidden states travel: exactly (f32), or in fewer bits", "f32" },
     { OPTION_CHOICE, "--mpi-check", "WHAT", AT(mpi_check), 0, 0, "some|all",
       "what of the files is compared between ranks: beginning and pieces of the rest, or all bytes", "some" },
     { OPTION_NUMBER, "--mpi-silent", "SECONDS", AT(mpi_silent), 1, 3600, NULL,
@@ -203,9 +211,14 @@ static bool models_of(const serve_asked *a, const option_list *rest, serve_setti
 /* Joins the other ranks, where all can do what is asked. */
 static int serve_join(const serve_asked *a, serve_settings *set, int argc, char **argv)
 {
-    const serve_ranks_asked asked = { .check = a->mpi_check, .silent = a->mpi_silent };
-    if (!a->trace && !a->record) return serve_ranks_join(set, &asked, argc, argv);
-    fputs("--trace and --record do not go with --mpi: they write files of one process\n", stderr);
+    const serve_ranks_asked asked = { .check = a->mpi_check, .silent = a->mpi_silent, .split = a->split,
+                                      .wire = a->mpi_wire, .pipeline = a->pipeline };
+    if (a->trace || a->record)
+        fputs("--trace and --record do not go with --mpi: they write files of one process\n", stderr);
+    else if (a->pipeline && (a->cache_file || a->cache_disk > 0))
+        fputs("--cache-file and --cache-disk do not go with --pipeline: sequences are on several ranks\n",
+              stderr);
+    else return serve_ranks_join(set, &asked, argc, argv);
     return EXIT_USAGE;
 }
 
@@ -247,7 +260,7 @@ int main(int argc, char **argv)
         .host = "127.0.0.1", .port = 8080, .slots = 8, .kept = 24, .queue = 256, .steps = 1, .session = 600,
         .timeout = 600, .drain = 30, .max_tokens = -1, .connections = 4096, .temperature = 1, .top_p = 1,
         .repeat_penalty = 1, .max_body = 8, .io = "auto", .pooling = "auto", .mpi_check = "some",
-        .mpi_silent = 6,
+        .mpi_wire = "f32", .mpi_silent = 6,
     };
     option_list rest;
     qsf_context_defaults(&a.context);
@@ -255,6 +268,10 @@ int main(int argc, char **argv)
     if (a.help) return print_help(), output_end(EXIT_OK);
     if (a.version) return printf("qsf-serve %s\n", qsf_version()), output_end(EXIT_OK);
     if (a.completion) return options_names(serve_options, N_SERVE_OPTIONS, stdout), output_end(EXIT_OK);
+    if (a.pipeline && !a.mpi) {
+        fputs("--pipeline needs --mpi, and mpirun: docs/many-machines.md\n", stderr);
+        return EXIT_USAGE;
+    }
     if (!a.models.n && !rest.n) {
         fputs("no model was given: qsf-serve [options] MODEL; --help lists the options\n", stderr);
         return EXIT_USAGE;

@@ -6,10 +6,14 @@
 #ifndef QSF_CLI_SERVE_RANKS_H
 #define QSF_CLI_SERVE_RANKS_H
 
+#include <stdbool.h>
+
 struct serve_settings;
 
 typedef struct serve_ranks_asked {
     const char *check;            /* "some" or "all": what of the files is compared */
+    const char *split, *wire;     /* of a pipeline: layers of each rank, how states travel */
+    bool        pipeline;         /* ranks have ranges of layers, and not all of them */
     double      silent;           /* seconds without a sign of life after which a rank counts as dead */
 } serve_ranks_asked;
 

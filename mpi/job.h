@@ -32,6 +32,11 @@ typedef struct job {
 void job_check_file(const job *j);
 /* This rank's layers: as --split says, or by measured speed and memory (split.c). */
 void job_split(job *j);
+/* What there is before any layer is opened: how many there are. */
+void job_describe(job *j);
+/* With the model open: every rank has what the tightest budget leaves; other differences would be
+ * other results. */
+void job_agree(job *j);
 /* Opens this rank's layers, and agrees on context and batch (qsf-mpi.c). */
 void job_open(job *j);
 /* Rank 0: answers the prompts.  Others: compute what comes, until it ends (pipeline.c). */
@@ -40,6 +45,13 @@ void job_follow(job *j);
 /* Rank 0, for one sequence: computes rows here and by the ranks behind.  The logits of the last
  * row, where it asks, valid until the next call. */
 const float *job_rows(job *j, const qsf_row *rows, size_t n);
+/* The same of any rows, with states that this rank has computed; logits of all that ask are
+ * written. */
+void job_behind(job *j, const qsf_row *rows, size_t n, const float *states, size_t ld_states, float *logits,
+                size_t ld_logits);
+/* The ranks behind do with sequences what this one does. */
+void job_back(qsf_seq s, uint32_t n);
+void job_share_seq(qsf_seq dst, qsf_seq src, uint32_t n);
 /* All ranks go back to so many positions, or, where a model cannot, before them: how many are
  * left. */
 uint32_t job_cut(job *j, uint32_t n);

@@ -74,30 +74,6 @@ static void on_log(void *user, qsf_log_level level, const char *line)
     if (level <= QSF_LOG_WARN) fprintf(stderr, "rank %d: %s\n", link_rank, line);
 }
 
-/* Every rank has what the tightest budget leaves; other differences would be other results. */
-static void agree(job *j)
-{
-    qsf_error err;
-    qsf_plan plan = { .size = sizeof plan };
-    double *all = calloc((size_t)link_ranks, sizeof *all);
-    const qsf_status st = qsf_context_plan(j->model, &j->context, &plan, &err);
-    if (st) link_fail("layers %u to %u: %s", (unsigned)j->first, (unsigned)j->end - 1, err.text);
-    if (!all) link_fail("out of memory");
-    link_gather(plan.kv_type, all);
-    for (int r = 1; r < link_ranks; r++)
-        if (all[r] != all[0])
-            link_fail("the budget of rank %d leaves another type of keys and values than rank 0's: choose "
-                      "one with --kv-type", r);
-    j->context.kv_type = plan.kv_type;
-    link_gather(plan.n_ctx, all);
-    for (int r = 0; r < link_ranks; r++)
-        if (!r || all[r] < j->context.n_ctx) j->context.n_ctx = (uint32_t)all[r];
-    link_gather(plan.n_batch, all);
-    for (int r = 0; r < link_ranks; r++)
-        if (!r || all[r] < j->context.n_batch) j->context.n_batch = (uint32_t)all[r];
-    free(all);
-}
-
 void job_open(job *j)
 {
     qsf_error err;
@@ -109,7 +85,7 @@ void job_open(job *j)
     mo.end_layer = j->end;
     if (qsf_model_open(j->path, &mo, &j->model, &err)) link_fail("%s", err.text);
     job_adapters_load(j);
-    agree(j);
+    job_agree(j);
     if (qsf_context_new(j->model, &j->context, &j->c, &err)) link_fail("%s", err.text);
     job_adapters_use(j);
     j->n_batch = qsf_context_batch(j->c);
@@ -119,18 +95,6 @@ void job_open(job *j)
         fprintf(stderr, "rank %d: layers %u to %u, %.1f MB, %s\n", link_rank, (unsigned)j->first,
                 (unsigned)j->end - 1, (double)plan.total / 1e6,
                 plan.n_slots ? "some stream" : "all stay in memory");
-}
-
-/* What there is before any layer is opened: how many there are. */
-static void describe(job *j)
-{
-    qsf_error err;
-    qsf_model *m = NULL;
-    j->info.size = sizeof j->info;
-    if (qsf_model_open(j->path, NULL, &m, &err)) link_fail("%s", err.text);
-    qsf_model_get_info(m, &j->info);
-    if (j->info.encoder) link_fail("%s is an encoder: it continues no texts", j->path);
-    qsf_model_close(m);
 }
 
 static bool job_read(job *j, int argc, char **argv)
@@ -164,7 +128,7 @@ int main(int argc, char **argv)
     link_begin(&argc, &argv, &delay);
     link_watch(j.silent);
     job_check_file(&j);
-    describe(&j);
+    job_describe(&j);
     job_split(&j);
     job_open(&j);
     if (link_rank) job_follow(&j);

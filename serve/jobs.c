@@ -208,6 +208,9 @@ static bool job_fill(front_job *j, serve_error *e)
         return serve_refuse(e, 400, "unsupported_model", "model", "%.100s is an encoder: it embeds texts "
                             "(/v1/embeddings), ranks documents (/v1/rerank), and answers nothing",
                             j->entry->name);
+    if (f->set->engine.behind && r->api & API_EMBEDDED)
+        return serve_refuse(e, 400, "unsupported_model", "model", "%.100s is spread over ranks by layers: it "
+                            "embeds and ranks nothing", j->entry->name);
     j->job.ranks = r->api == API_RERANK && info->n_classes && info->n_classes <= info->n_embd;
     if (!j->job.prompts && !front_tokens(j, &j->job.prompts, &j->job.n_prompts, e)) return false;
     if (!job_check(j, e)) return false;

@@ -17,7 +17,7 @@ typedef struct serve_link {
     /* The next message of a rank, which is aligned for any type and valid until the next call; 0:
      * there is none. */
     size_t (*receive)(int from, const void **bytes);
-    void   (*meet)(void);                    /* waits until all ranks have come here */
+    void   (*meet)(void);                    /* waits until all ranks have come here; NULL: it is alone */
     void   (*fail)(const char *format, ...) SERVE_PRINTF(1, 2);      /* ends all of them; does not return */
     void   (*end)(void);                     /* the last call, of all */
 } serve_link;
@@ -44,6 +44,7 @@ typedef struct serve_settings {
     bool           quiet, log_requests;      /* log_requests: their texts, too */
     bool           no_page;
     const serve_link *link;                  /* NULL: this process serves alone */
+    uint32_t       end_layer;                /* with engine.behind: those from here on are elsewhere */
 } serve_settings;
 
 /* Serves until a signal ends it.  QSF_OK: it was asked to; else *err says why it could not. */

@@ -174,7 +174,7 @@ static bool server_begin(server *s, qsf_error *err)
         || (!ranks_follow(f) && !(f->http = http_server_new(f->base, &limits, &handlers)))
         || !server_events(s) || !server_ranks(s))
         return server_fail(err, QSF_E_MEMORY, "libevent", "it could not begin");
-    if (f->set->link) f->set->link->meet();
+    if (f->set->link && f->set->link->meet) f->set->link->meet();
     return ranks_follow(f) || server_listen(s, err);
 }
 

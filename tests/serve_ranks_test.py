@@ -180,6 +180,45 @@ def test_same_answers():
         assert s.of("generated_tokens_total")[1] > 200
 
 
+def test_pipeline():
+    """Ranges of layers behind one server: all that it answers alone, with kept beginnings, to the bit."""
+    requests = [r for r in REQUESTS if r[0] not in ("/v1/embeddings", "/v1/rerank")]
+    prompts = [f"{i} of a dozen" for i in range(6)]
+    document = "abcde " * 30
+
+    def all_of(s):
+        out = [answer(s, *r) for r in requests]
+        out += [texts(s, prompts, 60), s.complete(document, 4), s.complete(document + "x", 4)]
+        return out, s.metric("kept_tokens_total")
+
+    for more in ((), ("--kv-window", "64"), ("-b", "5", "--draft", "3"), ("--ctx-size", "512")):
+        with serving(0, *more) as one:
+            alone, kept = all_of(one)
+        assert kept > 100 or "--kv-window" in more, (more, kept)
+        for ranks in (2, 3) if not more else (2,):
+            with serving(ranks, "--pipeline", *more) as s:
+                answers, kept = all_of(s)
+                for got, should in zip(answers, alone, strict=True):
+                    assert got == should, (more, got, should)
+                assert kept > 100 or "--kv-window" in more, (more, kept)
+                status, _, e = s.ask("POST", "/v1/embeddings", {"input": "x"})
+                assert status == 400 and "spread over ranks" in e["error"]["message"], e
+                with s.busy(max_tokens=900): pass        # whose client goes
+                s.wait_for(lambda: s.metric("cancelled_total") >= 1)
+                assert s.complete(document, 4) == alone[-2]
+
+
+def test_pipeline_ends():
+    with serving(2, "--pipeline", "--mpi-silent", "2", *ENDLESS) as s:
+        time.sleep(4)
+        with s.busy(max_tokens=2000) as (reader, lines):
+            os.kill(s.pids()[0], signal.SIGTERM)
+            reader.join(60)
+            assert lines[-2] == b"data: [DONE]\n", lines[-4:]
+        assert s.process.wait(20) == 0
+    dead(1, signal.SIGSTOP, "--pipeline")
+
+
 def texts(s, prompts, n=400):
     return together([lambda p=p: s.complete(p, n) for p in prompts])
 
@@ -285,10 +324,13 @@ def test_wrong():
     fails("is not the same file on rank 1", [tiny()], [str(other)])
     fails("no-such-file", ["no-such-file.gguf"], ["no-such-file.gguf"])
     fails("do not go with --mpi", [tiny(), "--trace", "x"], [tiny(), "--trace", "x"])
+    fails("do not go with --pipeline", *[[tiny(), "--pipeline", "--cache-file", "x"]] * 2)
+    fails("layers that keep state", *[[tiny("lfm2"), "--pipeline"]] * 2)
+    fails("is for one model", *[[tiny(), tiny("qwen2"), "--pipeline"]] * 2)
 
 
-def dead(victim, number):
-    s = Ranks(2, *ENDLESS)
+def dead(victim, number, *more):
+    s = Ranks(2, *ENDLESS, *more)
     try:
         with s.busy(), s.busy(prompt="zz"):
             begin = time.monotonic()

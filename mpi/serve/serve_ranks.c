@@ -5,6 +5,7 @@
 #include "job.h"
 #include "link.h"
 #include "serve.h"
+#include "serve_behind.h"
 
 #include <stdlib.h>
 
@@ -43,6 +44,10 @@ int serve_ranks_join(struct serve_settings *set, const serve_ranks_asked *a, int
     for (unsigned i = 0; i < set->n_models; i++) {
         const job file = { .path = set->models[i].path, .check = a->check };
         job_check_file(&file);
+    }
+    if (a->pipeline) {
+        serve_behind_join(set, a);
+        return 0;
     }
     ranks.rank = link_rank;
     ranks.ranks = link_ranks;
