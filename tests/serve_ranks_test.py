@@ -182,7 +182,7 @@ def test_same_answers():
 
 def test_pipeline():
     """Ranges of layers behind one server: all that it answers alone, with kept beginnings, to the bit."""
-    requests = [r for r in REQUESTS if r[0] not in ("/v1/embeddings", "/v1/rerank")]
+    requests = [r for r in REQUESTS if r[0] not in ("/v1/embeddings", "/v1/rerank") and "timeout" not in r[1]]
     prompts = [f"{i} of a dozen" for i in range(6)]
     document = "abcde " * 30
 
