@@ -1,4 +1,4 @@
-/* Starting qsf-mpi.  It is a program of its own, so that qsf-run needs no MPI.
+/* Starting programs that need MPI.  They are programs of their own, so that the others need none.
  * SPDX-License-Identifier: MIT */
 #if !defined(_WIN32) && !defined(_GNU_SOURCE)
 #  define _POSIX_C_SOURCE 200809L
@@ -18,15 +18,16 @@ bool mpi_wanted(int argc, char **argv)
     return false;
 }
 
-int mpi_start(char **argv)
+int mpi_start(const char *program, char **argv)
 {
 #if !defined(_WIN32) && !defined(__wasi__)
     char path[4096];
     const char *slash = strrchr(argv[0], '/');
     const int folder = slash ? (int)(slash - argv[0]) + 1 : 0;
-    if (snprintf(path, sizeof path, "%.*sqsf-mpi", folder, argv[0]) < (int)sizeof path) execvp(path, argv);
+    const int n = snprintf(path, sizeof path, "%.*s%s", folder, argv[0], program);
+    if (n < (int)sizeof path) execvp(path, argv);
 #endif
-    fprintf(stderr, "%s --mpi needs the program qsf-mpi beside it, which is built where there is an MPI: "
-            "docs/many-machines.md\n", argv[0]);
+    fprintf(stderr, "%s --mpi needs the program %s beside it, which is built where there is an MPI: "
+            "docs/many-machines.md\n", argv[0], program);
     return 1;
 }

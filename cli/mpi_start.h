@@ -1,4 +1,4 @@
-/* qsf-run --mpi: the program that runs a model over many machines.
+/* --mpi: the programs that run models over many machines.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CLI_MPI_START_H
 #define QSF_CLI_MPI_START_H
@@ -7,8 +7,8 @@
 
 /* Whether --mpi is among the words. */
 bool mpi_wanted(int argc, char **argv);
-/* Becomes qsf-mpi, which lies beside this program or in PATH.  Returns only where there is none,
- * after a message: the exit code. */
-int  mpi_start(char **argv);
+/* Becomes the other program, which lies beside this one or in PATH.  Returns only where there is
+ * none, after a message: the exit code. */
+int  mpi_start(const char *program, char **argv);
 
 #endif

@@ -261,7 +261,7 @@ int main(int argc, char **argv)
         .reasoning = "show",
     };
     option_list rest;
-    if (mpi_wanted(argc, argv)) return mpi_start(argv);
+    if (mpi_wanted(argc, argv)) return mpi_start("qsf-mpi", argv);
     terminal_init();
     qsf_context_defaults(&set.context);
     qsf_sampler_defaults(&set.sampler);

@@ -6,17 +6,19 @@
 #include "options.h"
 #include "run.h"
 #include "serve.h"
+#include "serve_ranks.h"
 #include "trace.h"
 
 typedef struct serve_asked {
     const char *name, *template_name, *host, *key_file, *cache_file, *cache_disk_dir, *io, *i2s_layout,
-        *pooling, *trace, *record;
+        *pooling, *trace, *record, *mpi_check,
+        *mpi_wire, *split;
     qsf_context_options context;
     option_list models, keys, hosts, origins;
     long long models_max, port, slots, kept, queue, step_rows, steps, session, timeout, drain, max_tokens,
         top_k, connections, draft;
-    double temperature, top_p, min_p, repeat_penalty, max_body, cache_disk;
-    bool help, version, completion, quiet, log_requests, no_page;
+    double temperature, top_p, min_p, repeat_penalty, max_body, cache_disk, mpi_silent;
+    bool help, version, completion, quiet, log_requests, no_page, mpi, pipeline;
 } serve_asked;
 
 #define AT(member) offsetof(serve_asked, member)
@@ -101,6 +103,21 @@ static const option serve_options[] = {
     { OPTION_CHOICE, "--i2s-layout", "NAME", AT(i2s_layout), 0, 0, I2S_LAYOUTS,
       "how tensors of type I2_S are stored, as for qsf-run", "auto" },
 
+    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Many machines", NULL },
+    { OPTION_FLAG, "--mpi", NULL, AT(mpi), 0, 0, NULL,
+      "under mpirun: each of its ranks has the whole model, and answers a part of the requests", NULL },
+    { OPTION_FLAG, "--pipeline", NULL, AT(pipeline), 0, 0, NULL,
+      "with --mpi: each rank has a range of the layers of one model, for models too large for one machine",
+      NULL },
+    { OPTION_TEXT, "--split", "N,N,...", AT(split), 0, 0, NULL,
+      "with --pipeline: layers of each rank; else by measured speed and memory", NULL },
+    { OPTION_CHOICE, "--mpi-wire", "TYPE", AT(mpi_wire), 0, 0, "f32|f16|q8",
+      "with --pipeline: how hidden states travel: exactly (f32), or in fewer bits", "f32" },
+    { OPTION_CHOICE, "--mpi-check", "WHAT", AT(mpi_check), 0, 0, "some|all",
+      "what of the files is compared between ranks: beginning and pieces of the rest, or all bytes", "some" },
+    { OPTION_NUMBER, "--mpi-silent", "SECONDS", AT(mpi_silent), 1, 3600, NULL,
+      "after so long without a sign of life a rank counts as dead, which ends all", "6" },
+
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "About", NULL },
     { OPTION_FLAG, "-q --quiet", NULL, AT(quiet), 0, 0, NULL, "no line for each request", NULL },
     TRACE_OPTIONS,
@@ -121,7 +138,8 @@ static void print_help(void)
            "  qsf-serve model.gguf                              at http://127.0.0.1:8080\n"
            "  qsf-serve model.qsf --slots 16 --ctx-size 32768   16 answers at once, 32768 positions "
                "together\n"
-           "  qsf-serve -m small=a.gguf -m large=b.gguf         two models by name\n\n"
+           "  qsf-serve -m small=a.gguf -m large=b.gguf         two models by name\n"
+           "  mpirun -np 4 qsf-serve --mpi model.gguf           four processes share the requests\n\n"
            "Usage: qsf-serve [options] MODEL...  Each option can also be set by the environment variable in "
            "brackets.\n");
     options_help(serve_options, N_SERVE_OPTIONS, "QSF_", stdout);
@@ -190,7 +208,21 @@ static bool models_of(const serve_asked *a, const option_list *rest, serve_setti
     return true;
 }
 
-static int serve_as_asked(const serve_asked *a, const option_list *rest)
+/* Joins the other ranks, where all can do what is asked. */
+static int serve_join(const serve_asked *a, serve_settings *set, int argc, char **argv)
+{
+    const serve_ranks_asked asked = { .check = a->mpi_check, .silent = a->mpi_silent, .split = a->split,
+                                      .wire = a->mpi_wire, .pipeline = a->pipeline };
+    if (a->trace || a->record)
+        fputs("--trace and --record do not go with --mpi: they write files of one process\n", stderr);
+    else if (a->pipeline && (a->cache_file || a->cache_disk > 0))
+        fputs("--cache-file and --cache-disk do not go with --pipeline: sequences are on several ranks\n",
+              stderr);
+    else return serve_ranks_join(set, &asked, argc, argv);
+    return EXIT_USAGE;
+}
+
+static int serve_as_asked(const serve_asked *a, const option_list *rest, int argc, char **argv)
 {
     qsf_error err;
     serve_settings set = {
@@ -213,10 +245,13 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest)
     };
     trace_files *files;
     if (!models_of(a, rest, &set)) return EXIT_USAGE;
-    const int code = trace_open(a->trace, a->record, &files);
-    if (code) return code;
+    int code = a->mpi ? serve_join(a, &set, argc, argv) : EXIT_OK;
+    if (code || (code = trace_open(a->trace, a->record, &files))) return code;
     trace_context(files, &set.engine.context);
-    return trace_close(files, serve_run(&set, &err) ? report(&err) : EXIT_OK);
+    const qsf_status st = serve_run(&set, &err);
+    if (st && set.link) set.link->fail("%s", err.text);
+    if (set.link) set.link->end();
+    return trace_close(files, st ? report(&err) : EXIT_OK);
 }
 
 int main(int argc, char **argv)
@@ -224,7 +259,8 @@ int main(int argc, char **argv)
     serve_asked a = {
         .host = "127.0.0.1", .port = 8080, .slots = 8, .kept = 24, .queue = 256, .steps = 1, .session = 600,
         .timeout = 600, .drain = 30, .max_tokens = -1, .connections = 4096, .temperature = 1, .top_p = 1,
-        .repeat_penalty = 1, .max_body = 8, .io = "auto", .pooling = "auto",
+        .repeat_penalty = 1, .max_body = 8, .io = "auto", .pooling = "auto", .mpi_check = "some",
+        .mpi_wire = "f32", .mpi_silent = 6,
     };
     option_list rest;
     qsf_context_defaults(&a.context);
@@ -232,9 +268,13 @@ int main(int argc, char **argv)
     if (a.help) return print_help(), output_end(EXIT_OK);
     if (a.version) return printf("qsf-serve %s\n", qsf_version()), output_end(EXIT_OK);
     if (a.completion) return options_names(serve_options, N_SERVE_OPTIONS, stdout), output_end(EXIT_OK);
+    if (a.pipeline && !a.mpi) {
+        fputs("--pipeline needs --mpi, and mpirun: docs/many-machines.md\n", stderr);
+        return EXIT_USAGE;
+    }
     if (!a.models.n && !rest.n) {
         fputs("no model was given: qsf-serve [options] MODEL; --help lists the options\n", stderr);
         return EXIT_USAGE;
     }
-    return serve_as_asked(&a, &rest);
+    return serve_as_asked(&a, &rest, argc, argv);
 }

@@ -1,5 +1,5 @@
-# qsf-mpi, where there is an MPI: MPICH or Open MPI of the system, of MPI_HOME, or beside the tests'
-# Python, whose packages may bring one.
+# qsf-mpi and qsf-mpi-serve, where there is an MPI: MPICH or Open MPI of the system, of MPI_HOME, or
+# beside the tests' Python, whose packages may bring one.
 # SPDX-License-Identifier: MIT
 set(QSF_WITH_MPI AUTO CACHE STRING "AUTO, ON or OFF")
 set_property(CACHE QSF_WITH_MPI PROPERTY STRINGS AUTO ON OFF)
@@ -31,4 +31,16 @@ add_executable(qsf-mpi ${QSF_MPI_SOURCES})
 qsf_flags(qsf-mpi)
 target_include_directories(qsf-mpi PRIVATE "${PROJECT_SOURCE_DIR}/cli" "${PROJECT_SOURCE_DIR}/mpi")
 target_link_libraries(qsf-mpi PRIVATE qsf_tools MPI::MPI_C)
-install(TARGETS qsf-mpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+# qsf-serve --mpi starts this: the server's main, with ranks in the place of none.
+set(qsf_mpi_programs qsf-mpi)
+if(QSF_SERVER)
+    file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/mpi/serve/*.c")
+    list(FILTER QSF_MPI_SOURCES EXCLUDE REGEX "/(qsf-mpi|chat|lora)\\.c$")
+    add_executable(qsf-mpi-serve cli/qsf-serve.c ${sources} ${QSF_MPI_SOURCES})
+    qsf_settings(qsf-mpi-serve)
+    target_include_directories(qsf-mpi-serve PRIVATE "${PROJECT_SOURCE_DIR}/mpi")
+    target_link_libraries(qsf-mpi-serve PRIVATE qsf_server qsf_tools MPI::MPI_C)
+    list(APPEND qsf_mpi_programs qsf-mpi-serve)
+endif()
+install(TARGETS ${qsf_mpi_programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -816,8 +816,8 @@ QSF_API const float *qsf_logits(const qsf_context *c, size_t i);
  * The same rows, as floats, give the same logits as one context for all layers, bit for bit.  Each
  * context keeps its own sequences: a program truncates and shares them in all.  Options of contexts
  * must be the same, but for budgets and threads; n_ctx too, which a budget may have changed
- * (qsf_plan).  Rows may ask for logits in every range: only the last one has any.  Turns,
- * embeddings and early exit need all layers (QSF_E_UNSUPPORTED).
+ * (qsf_plan).  Rows may ask for logits in every range: only the last one has any.  Turns (but for
+ * qsf_context_set_behind), embeddings and early exit need all layers (QSF_E_UNSUPPORTED).
  *
  * qsf_model_open refuses ranges of models whose layers need more than these rows
  * (QSF_E_UNSUPPORTED; the message names what), and those that the file has not
@@ -835,6 +835,30 @@ QSF_API qsf_status qsf_compute_from(qsf_context *c, const qsf_row *rows, size_t 
  * last layer; valid until the next batch.  NULL: there is no such row, or the range is the last
  * one. */
 QSF_API const float *qsf_batch_states(const qsf_context *c, size_t i);
+
+/* Who computes the layers behind a first range, so that its context gives logits as if it had all
+ * layers: turns and all that uses them then work, but for embeddings, adapters and sessions.
+ *
+ * compute  from states[n][ld_states] behind the range's last layer, of the rows of a batch, the
+ *          logits[asked][ld_logits] of those that ask for them, in their order; it may come back
+ *          before it has computed rows of which none asks.  An error is the batch's result
+ * back     sequence s goes back to n positions there, too
+ * share    as qsf_seq_share
+ *
+ * All are called by the thread that uses the context, in the order in which things shall happen. */
+typedef struct qsf_behind {
+    size_t      size;           /* sizeof(qsf_behind) */
+    void       *user;
+    qsf_status (*compute)(void *user, const qsf_row *rows, size_t n, const float *states,
+                          size_t ld_states, float *logits, size_t ld_logits);
+    void       (*back)(void *user, qsf_seq s, uint32_t n);
+    void       (*share)(void *user, qsf_seq dst, qsf_seq src, uint32_t n);
+} qsf_behind;
+/* Sets it, once, before the first batch.
+ *
+ * QSF_E_ARGUMENT      the range is not the first one, or has all layers; a function is missing
+ * QSF_E_UNSUPPORTED   the model has layers that keep state, or sequences have adapters */
+QSF_API qsf_status qsf_context_set_behind(qsf_context *c, const qsf_behind *b);
 
 /* ---- hidden states --------------------------------------------------------------------------- */
 

@@ -11,10 +11,10 @@
 typedef struct job {
     /* as asked for */
     const char *path;
-    option_list prompts;
+    option_list prompts, lora;    /* no prompts: a chat */
     qsf_context_options context;
     qsf_sampler_options sampler;
-    const char *wire_name, *split, *check;
+    const char *wire_name, *split, *check, *system, *template_name;
     long long max_tokens;
     double    silent, delay_us, rate_mb;
     bool      raw, ignore_eos, print_ids, print_check, verbose, help, mpi;
@@ -25,16 +25,43 @@ typedef struct job {
     uint32_t  first, end;           /* its layers */
     uint32_t  n_batch;              /* rows of a batch, on all ranks */
     wire      wire;
+    unsigned char *out;             /* a batch for the next rank */
 } job;
 
 /* Ends the job where the ranks' files are not the same (check.c). */
 void job_check_file(const job *j);
 /* This rank's layers: as --split says, or by measured speed and memory (split.c). */
 void job_split(job *j);
+/* What there is before any layer is opened: how many there are. */
+void job_describe(job *j);
+/* With the model open: every rank has what the tightest budget leaves; other differences would be
+ * other results. */
+void job_agree(job *j);
 /* Opens this rank's layers, and agrees on context and batch (qsf-mpi.c). */
 void job_open(job *j);
 /* Rank 0: answers the prompts.  Others: compute what comes, until it ends (pipeline.c). */
 void job_lead(job *j);
 void job_follow(job *j);
+/* Rank 0, for one sequence: computes rows here and by the ranks behind.  The logits of the last
+ * row, where it asks, valid until the next call. */
+const float *job_rows(job *j, const qsf_row *rows, size_t n);
+/* The same of any rows, with states that this rank has computed; logits of all that ask are
+ * written. */
+void job_behind(job *j, const qsf_row *rows, size_t n, const float *states, size_t ld_states, float *logits,
+                size_t ld_logits);
+/* The ranks behind do with sequences what this one does. */
+void job_back(qsf_seq s, uint32_t n);
+void job_share_seq(qsf_seq dst, qsf_seq src, uint32_t n);
+/* All ranks go back to so many positions, or, where a model cannot, before them: how many are
+ * left. */
+uint32_t job_cut(job *j, uint32_t n);
+void job_end(job *j);           /* the others end */
+/* Rank 0: answers messages from standard input (chat.c). */
+void job_chat(job *j);
+/* The adapters of --lora, of this rank's layers: what they take counts in the plan; then every
+ * sequence has them (lora.c). */
+void job_adapters_load(job *j);
+void job_adapters_use(job *j);
+void job_adapters_free(void);   /* behind the context */
 
 #endif

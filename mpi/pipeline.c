@@ -12,9 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 1, LOGITS = 2, END = 3 };
+enum { BATCH = 1, LOGITS = 2, END = 3, CUT = 4, BACK = 5, SHARE = 6 };
 
-/* A message: this, the rows, then their states; or this and the logits. */
+/* A message: this, the rows, then their states; or this and the logits; or this alone.  Of CUT n is
+ * the length that sequence 0 goes back to, or has gone back to; BACK has sequence and length in n
+ * and asked, SHARE the two sequences and the length in n, asked and wire. */
 typedef struct head { uint32_t kind, n, asked, wire; } head;
 
 typedef struct text {
@@ -52,8 +54,9 @@ static size_t message_cap(const job *j)
     return sizeof(head) + j->n_batch * (sizeof(qsf_row) + row);
 }
 
-/* The states of the batch just computed, to the next rank. */
-static void pass_on(const job *j, const qsf_row *rows, size_t n, unsigned char *out)
+/* The states of a batch, to the next rank; states NULL: of the one that was just computed here. */
+static void pass_on(const job *j, const qsf_row *rows, size_t n, const float *states, size_t ld,
+                    unsigned char *out)
 {
     const head h = { BATCH, (uint32_t)n, 0, j->wire };
     unsigned char *at = out + sizeof h;
@@ -61,11 +64,38 @@ static void pass_on(const job *j, const qsf_row *rows, size_t n, unsigned char *
     memcpy(at, rows, n * sizeof *rows);
     at += n * sizeof *rows;
     for (size_t i = 0; i < n; i++, at += wire_bytes(j->wire, j->info.n_embd))
-        wire_pack(j->wire, at, qsf_batch_states(j->c, i), j->info.n_embd);
+        wire_pack(j->wire, at, states ? states + i * ld : qsf_batch_states(j->c, i), j->info.n_embd);
     link_send(link_rank + 1, out, (size_t)(at - out));
 }
 
+/* A sequence goes back, here and behind; ranks behind say to which length. */
+static void cut(job *j, const head *h)
+{
+    if (qsf_seq_truncate(j->c, 0, h->n)) link_fail("%s", qsf_last_error(j->c));
+    if (link_rank + 1 < link_ranks) link_send(link_rank + 1, h, sizeof *h);
+    if (link_rank) link_send(0, &(head){ CUT, qsf_seq_length(j->c, 0), 0, 0 }, sizeof *h);
+}
+
+/* What rank 0 has done with a sequence, to the next rank. */
+static void pass_seq(const head *h)
+{
+    if (link_rank + 1 < link_ranks) link_send(link_rank + 1, h, sizeof *h);
+}
+
 /* ---- the ranks behind rank 0 ---- */
+
+/* A message about sequences; false: it is another one. */
+static bool take_seq(job *j, const head *h)
+{
+    qsf_status st = QSF_OK;
+    if (h->kind == CUT) cut(j, h);
+    else if (h->kind == BACK) st = qsf_seq_truncate(j->c, (qsf_seq)h->n, h->asked);
+    else if (h->kind == SHARE) st = qsf_seq_share(j->c, (qsf_seq)h->n, (qsf_seq)h->asked, h->wire);
+    else return false;
+    if (st) link_fail("%s", qsf_last_error(j->c));
+    if (h->kind != CUT) pass_seq(h);
+    return true;
+}
 
 static void give_logits(const job *j, const qsf_row *rows, size_t n)
 {
@@ -93,7 +123,7 @@ static void compute_message(job *j, const head *h, const unsigned char *at, size
     for (uint32_t i = 0; i < h->n; i++, at += row)
         wire_unpack((wire)h->wire, x + (size_t)i * j->info.n_embd, at, j->info.n_embd);
     if (qsf_compute_from(j->c, rows, h->n, x)) link_fail("%s", qsf_last_error(j->c));
-    if (link_rank + 1 < link_ranks) pass_on(j, rows, h->n, out);
+    if (link_rank + 1 < link_ranks) pass_on(j, rows, h->n, NULL, 0, out);
     else give_logits(j, rows, h->n);
 }
 
@@ -108,6 +138,7 @@ void job_follow(job *j)
         const size_t len = link_receive(link_rank - 1, true, &bytes);
         if (len >= sizeof h) memcpy(&h, bytes, sizeof h);
         if (h.kind == END) break;
+        if (take_seq(j, &h)) continue;
         compute_message(j, &h, (const unsigned char *)bytes + sizeof h, len - sizeof h, rows, x, out);
     }
     if (link_rank + 1 < link_ranks) link_send(link_rank + 1, &(head){ END, 0, 0, 0 }, sizeof(head));
@@ -116,16 +147,90 @@ void job_follow(job *j)
     free(out);
 }
 
+/* ---- rank 0: one sequence ---- */
+
+/* The logits of so many rows. */
+static const float *take_rows(const job *j, size_t asked)
+{
+    const void *bytes;
+    head h = { 0, 0, 0, 0 };
+    const size_t len = link_receive(link_ranks - 1, true, &bytes);
+    if (len >= sizeof h) memcpy(&h, bytes, sizeof h);
+    if (h.kind != LOGITS || h.asked != asked || len != sizeof h + asked * j->info.n_vocab * sizeof(float))
+        link_fail("rank %d sent what are no logits", link_ranks - 1);
+    return (const float *)(const void *)((const unsigned char *)bytes + sizeof h);
+}
+
+const float *job_rows(job *j, const qsf_row *rows, size_t n)
+{
+    const bool asks = rows[n - 1].logits;
+    if (qsf_compute(j->c, rows, n)) link_fail("%s", qsf_last_error(j->c));
+    if (link_ranks == 1) return asks ? qsf_logits(j->c, 0) : NULL;
+    if (!j->out) j->out = need(message_cap(j), 1);
+    pass_on(j, rows, n, NULL, 0, j->out);
+    return asks ? take_rows(j, 1) : NULL;
+}
+
+void job_behind(job *j, const qsf_row *rows, size_t n, const float *states, size_t ld_states, float *logits,
+                size_t ld_logits)
+{
+    size_t asked = 0;
+    for (size_t i = 0; i < n; i++) asked += rows[i].logits;
+    if (!j->out) j->out = need(message_cap(j), 1);
+    pass_on(j, rows, n, states, ld_states, j->out);
+    if (!asked) return;
+    const float *from = take_rows(j, asked);
+    for (size_t i = 0; i < asked; i++)
+        memcpy(logits + i * ld_logits, from + i * j->info.n_vocab, j->info.n_vocab * sizeof *logits);
+}
+
+void job_back(qsf_seq s, uint32_t n) { pass_seq(&(head){ BACK, (uint32_t)s, n, 0 }); }
+
+void job_share_seq(qsf_seq dst, qsf_seq src, uint32_t n)
+{
+    pass_seq(&(head){ SHARE, (uint32_t)dst, (uint32_t)src, n });
+}
+
+/* Layers that keep state go back to some positions only, and not every rank has such layers: so all
+ * go back to the least that any has come to, until that is the same. */
+uint32_t job_cut(job *j, uint32_t n)
+{
+    for (bool same = false; !same;) {
+        cut(j, &(head){ CUT, n, 0, 0 });
+        n = qsf_seq_length(j->c, 0);
+        same = true;
+        for (int r = 1; r < link_ranks; r++) {
+            const void *bytes;
+            head h = { 0, 0, 0, 0 };
+            const size_t len = link_receive(r, true, &bytes);
+            if (len == sizeof h) memcpy(&h, bytes, sizeof h);
+            if (h.kind != CUT) link_fail("rank %d sent what is no length", r);
+            same &= h.n == n;
+            if (h.n < n) n = h.n;
+        }
+    }
+    return n;
+}
+
+void job_end(job *j)
+{
+    if (link_ranks > 1) link_send(1, &(head){ END, 0, 0, 0 }, sizeof(head));
+    free(j->out);
+    j->out = NULL;
+}
+
 /* ---- rank 0: texts ---- */
 
 static size_t encode(const job *j, const char *prompt, int32_t *ids, size_t cap)
 {
     qsf_error err = { 0 };
     size_t n = 0;
-    const qsf_message message = { "user", prompt };
+    const qsf_message messages[] = { { "system", j->system }, { "user", prompt } };
+    const int own = !j->system;           /* without the first one */
     const qsf_status st = j->raw
         ? qsf_tokens_encode(j->model, prompt, strlen(prompt), QSF_TOK_ADD_SPECIAL, ids, cap, &n, &err)
-        : qsf_chat_encode(j->model, NULL, &message, 1, true, ids, cap, &n, &err);
+        : qsf_chat_encode(j->model, j->template_name, messages + own, 2 - (size_t)own, true, ids, cap, &n,
+                          &err);
     if (st) link_fail("the prompt: %s", err.text);
     if (!n) link_fail("a prompt has no tokens");
     return n;
@@ -134,7 +239,8 @@ static size_t encode(const job *j, const char *prompt, int32_t *ids, size_t cap)
 static void text_begin(const job *j, text *t, const char *prompt)
 {
     qsf_error err;
-    const size_t cap = 16 + 2 * strlen(prompt) + 1024 + (size_t)j->max_tokens;
+    const size_t texts = strlen(prompt) + (j->system ? strlen(j->system) : 0);
+    const size_t cap = 16 + 2 * texts + 1024 + (size_t)j->max_tokens;
     t->ids = need(cap, sizeof *t->ids);
     t->n_ids = t->n_prompt = encode(j, prompt, t->ids, cap - (size_t)j->max_tokens);
     t->hash = 0xcbf29ce484222325u;
@@ -212,7 +318,7 @@ static void send_rows(lead *l, size_t n)
         if (l->rows[i].logits) f->seqs[f->n++] = l->rows[i].seq;
     if (qsf_compute(l->j->c, l->rows, n)) link_fail("%s", qsf_last_error(l->j->c));
     if (link_ranks > 1) {
-        pass_on(l->j, l->rows, n, l->out);
+        pass_on(l->j, l->rows, n, NULL, 0, l->out);
         l->under_way += f->n > 0;
         return;
     }
@@ -269,7 +375,7 @@ void job_lead(job *j)
         else if (l.n_left) take_reply(&l, true);
     }
     lead_report(&l, link_now() - begin);
-    if (link_ranks > 1) link_send(1, &(head){ END, 0, 0, 0 }, sizeof(head));
+    job_end(j);
     for (size_t i = 0; i < l.n_texts; i++) {
         qsf_sampler_free(l.texts[i].sampler);
         free(l.texts[i].ids);

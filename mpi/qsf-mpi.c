@@ -1,7 +1,7 @@
 /* qsf-mpi: a model over many machines, which `qsf-run --mpi` starts.
  * SPDX-License-Identifier: MIT
  *
- *   mpirun -np 4 qsf-run --mpi [options] MODEL -p TEXT [-p TEXT]... */
+ *   mpirun -np 4 qsf-run --mpi [options] MODEL [-p TEXT]... */
 #include "job.h"
 #include "link.h"
 
@@ -29,7 +29,12 @@ static const option mpi_options[] = {
     { OPTION_GROUP, NULL, NULL, 0, 0, 0, NULL, "Texts", NULL },
     { OPTION_TEXT, "-m --model", "FILE", AT(path), 0, 0, NULL, "the model", NULL },
     { OPTION_LIST, "-p --prompt", "TEXT", AT(prompts), 0, 0, NULL,
-      "a prompt; given again, several texts are computed at once", NULL },
+      "a prompt; given again, several texts are computed at once; without one, lines of standard input are "
+      "the messages of a chat", NULL },
+    { OPTION_TEXT, "-sys --system", "TEXT", AT(system), 0, 0, NULL, "system message of the conversation",
+      NULL },
+    { OPTION_TEXT, "--chat-template", "NAME", AT(template_name), 0, 0, NULL,
+      "chat template to use, as for qsf-run, but no file", "the model's own" },
     { OPTION_FLAG, "--raw", NULL, AT(raw), 0, 0, NULL, "continue the text as it is, without a chat template",
       NULL },
     { OPTION_INT, "-n --predict --max-tokens", "N", AT(max_tokens), 1, 1000000, NULL,
@@ -43,6 +48,8 @@ static const option mpi_options[] = {
     { OPTION_FLAG, "-v --verbose", NULL, AT(verbose), 0, 0, NULL, "say which rank has what", NULL },
     { OPTION_FLAG, "-h --help", NULL, AT(help), 0, 0, NULL, "print this", NULL },
     { OPTION_GROUP, NULL, NULL, 0, 0, 0, NULL, "Model and memory, of each rank", NULL },
+    { OPTION_LIST, "--lora", "FILE[:SCALE]", AT(lora), 0, 0, NULL,
+      "an adapter of the model, which each rank reads for its layers; may be given again", NULL },
     OPTION_OF_CONTEXT("--ram-budget", AT(context), NULL),
     OPTION_OF_CONTEXT("-c --ctx-size", AT(context), "of all texts together"),
     OPTION_OF_CONTEXT("-b --batch-size", AT(context), "small ones keep all ranks busy; by itself 32"),
@@ -67,30 +74,6 @@ static void on_log(void *user, qsf_log_level level, const char *line)
     if (level <= QSF_LOG_WARN) fprintf(stderr, "rank %d: %s\n", link_rank, line);
 }
 
-/* Every rank has what the tightest budget leaves; other differences would be other results. */
-static void agree(job *j)
-{
-    qsf_error err;
-    qsf_plan plan = { .size = sizeof plan };
-    double *all = calloc((size_t)link_ranks, sizeof *all);
-    const qsf_status st = qsf_context_plan(j->model, &j->context, &plan, &err);
-    if (st) link_fail("layers %u to %u: %s", (unsigned)j->first, (unsigned)j->end - 1, err.text);
-    if (!all) link_fail("out of memory");
-    link_gather(plan.kv_type, all);
-    for (int r = 1; r < link_ranks; r++)
-        if (all[r] != all[0])
-            link_fail("the budget of rank %d leaves another type of keys and values than rank 0's: choose "
-                      "one with --kv-type", r);
-    j->context.kv_type = plan.kv_type;
-    link_gather(plan.n_ctx, all);
-    for (int r = 0; r < link_ranks; r++)
-        if (!r || all[r] < j->context.n_ctx) j->context.n_ctx = (uint32_t)all[r];
-    link_gather(plan.n_batch, all);
-    for (int r = 0; r < link_ranks; r++)
-        if (!r || all[r] < j->context.n_batch) j->context.n_batch = (uint32_t)all[r];
-    free(all);
-}
-
 void job_open(job *j)
 {
     qsf_error err;
@@ -101,8 +84,10 @@ void job_open(job *j)
     mo.first_layer = j->first;
     mo.end_layer = j->end;
     if (qsf_model_open(j->path, &mo, &j->model, &err)) link_fail("%s", err.text);
-    agree(j);
+    job_adapters_load(j);
+    job_agree(j);
     if (qsf_context_new(j->model, &j->context, &j->c, &err)) link_fail("%s", err.text);
+    job_adapters_use(j);
     j->n_batch = qsf_context_batch(j->c);
     qsf_context_get_plan(j->c, &plan);
     if (plan.n_ctx != j->context.n_ctx) link_fail("the context became %u positions", (unsigned)plan.n_ctx);
@@ -110,18 +95,6 @@ void job_open(job *j)
         fprintf(stderr, "rank %d: layers %u to %u, %.1f MB, %s\n", link_rank, (unsigned)j->first,
                 (unsigned)j->end - 1, (double)plan.total / 1e6,
                 plan.n_slots ? "some stream" : "all stay in memory");
-}
-
-/* What there is before any layer is opened: how many there are. */
-static void describe(job *j)
-{
-    qsf_error err;
-    qsf_model *m = NULL;
-    j->info.size = sizeof j->info;
-    if (qsf_model_open(j->path, NULL, &m, &err)) link_fail("%s", err.text);
-    qsf_model_get_info(m, &j->info);
-    if (j->info.encoder) link_fail("%s is an encoder: it continues no texts", j->path);
-    qsf_model_close(m);
 }
 
 static bool job_read(job *j, int argc, char **argv)
@@ -136,12 +109,13 @@ static bool job_read(job *j, int argc, char **argv)
         exit(0);
     }
     if (!j->path && rest.n) j->path = rest.items[0];
-    if (!j->path || !j->prompts.n) {
-        fputs("a model and a prompt are needed: mpirun -np 4 qsf-run --mpi MODEL -p TEXT\n", stderr);
+    if (!j->path || (j->raw && !j->prompts.n)) {
+        fputs(j->path ? "--raw continues a prompt: -p TEXT\n"
+              : "a model is needed: mpirun -np 4 qsf-run --mpi MODEL -p TEXT\n", stderr);
         return false;
     }
     j->wire = !strcmp(j->wire_name, "f16") ? WIRE_F16 : !strcmp(j->wire_name, "q8") ? WIRE_Q8 : WIRE_F32;
-    j->context.n_seqs = (uint32_t)j->prompts.n;
+    j->context.n_seqs = j->prompts.n ? (uint32_t)j->prompts.n : 1;
     j->context.n_logits = j->context.n_seqs;
     return true;
 }
@@ -154,13 +128,15 @@ int main(int argc, char **argv)
     link_begin(&argc, &argv, &delay);
     link_watch(j.silent);
     job_check_file(&j);
-    describe(&j);
+    job_describe(&j);
     job_split(&j);
     job_open(&j);
     if (link_rank) job_follow(&j);
-    else job_lead(&j);
+    else if (j.prompts.n) job_lead(&j);
+    else job_chat(&j);
     link_end();
     qsf_context_free(j.c);
+    job_adapters_free();
     qsf_model_close(j.model);
     return 0;
 }

@@ -257,6 +257,17 @@ uint64_t serve_engine_context(const serve_engine_options *o, qsf_context_options
     return engine_staging(o);
 }
 
+/* Joins the context to the layers behind its own, which may have had another one's sequences. */
+static bool engine_behind(serve_engine *e, qsf_error *err)
+{
+    const qsf_behind *b = e->o.behind;
+    if (!b) return true;
+    for (uint32_t s = 0; s < e->o.context.n_seqs; s++) b->back(b->user, (qsf_seq)s, 0);
+    err->status = qsf_context_set_behind(e->context, b);
+    if (err->status) snprintf(err->text, sizeof err->text, "%s", qsf_last_error(e->context));
+    return !err->status;
+}
+
 static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
 {
     qsf_plan plan = { .size = sizeof plan };
@@ -266,7 +277,7 @@ static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
                                 .wake = engine_wake, .user = e };
     qsf_model_get_info(m, &info);
     engine_asks(&e->o);
-    if (qsf_context_new(m, &e->o.context, &e->context, err)) return false;
+    if (qsf_context_new(m, &e->o.context, &e->context, err) || !engine_behind(e, err)) return false;
     qsf_context_get_plan(e->context, &plan);
     e->facts = (serve_facts){ .n_ctx = plan.n_ctx, .n_seq = plan.n_ctx, .n_batch = plan.n_batch,
                               .slots = e->o.slots, .planned = plan.total + disk.staging };

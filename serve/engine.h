@@ -29,6 +29,7 @@ typedef struct serve_engine_options {
     uint64_t cache_disk;              /* bytes on disk for sequences that memory has no room for */
     const char *cache_disk_dir;       /* NULL: the system's folder for temporary files */
     unsigned draft;                   /* most guesses of an answer in a step */
+    const qsf_behind *behind;         /* where the layers behind the model's are; NULL: it has all */
 } serve_engine_options;
 
 /* Tokens of one prompt. */

@@ -34,6 +34,15 @@ typedef struct front_choice {
     double       score;                      /* of a beam, of one among the best */
 } front_choice;
 
+/* Where a job is computed, and what of it counts there. */
+typedef struct rank_place {
+    int      rank;
+    uint32_t slot;                           /* of the job, among those of other ranks */
+    uint64_t tokens;                         /* that are still to be computed before its first event */
+    bool     counts, over;                   /* it is among that rank's; rank 0 knows that it is over */
+    char     code[48];                       /* of an error that a rank has sent */
+} rank_place;
+
 /* How a job counts among those of its model.  While it waits nothing of it is done yet. */
 typedef enum job_hold { HOLD_NONE, HOLD_WAITS, HOLD_USES } job_hold;
 
@@ -53,11 +62,14 @@ struct front_job {
     bool          waits;                     /* for its grammar */
     job_hold      hold;
     size_t        n_asked_stops;             /* of the request itself */
+    const http_request *asked;               /* as long as conn is */
+    rank_place    at;                        /* where several ranks serve */
     char          cors[700];                 /* header lines of the answer, while it waits */
     serve_error   error;                     /* of an answer that failed */
 };
 
 struct access_rules;
+struct serve_ranks;
 struct serve_front {
     const serve_settings *set;
     model_list    *models;
@@ -65,6 +77,7 @@ struct serve_front {
     struct event  *tick;                     /* looks at jobs that wait for models */
     http_server   *http;
     struct access_rules *access;
+    struct serve_ranks *ranks;               /* NULL: no others serve */
     long long      started;
     front_job     *jobs;
     unsigned       n_jobs, n_waiting;        /* n_waiting: for models */
@@ -93,6 +106,10 @@ void front_events(serve_front *f);                   /* takes all that are there
 void front_waiting(serve_front *f);                  /* looks at jobs that wait for models */
 void front_gone(void *front, void *job);
 void front_job_free(front_job *j);
+/* Begins a job that has come from another process: it has a request, tokens and a model. */
+void front_job_take(front_job *j);
+/* What the engine says of a job, this one's or another rank's. */
+void front_event(front_job *j, const serve_event *ev, const char *text);
 
 /* ---- infill.c ---- */
 /* Tokens of a prompt and of what comes behind the answer.  false: *e says why. */

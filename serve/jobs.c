@@ -1,6 +1,7 @@
 /* From a request to a job, and from its events to the client.
  * SPDX-License-Identifier: MIT */
 #include "formats.h"
+#include "ranks.h"
 #include "scheduler.h"
 
 #include <event2/event.h>
@@ -207,8 +208,12 @@ static bool job_fill(front_job *j, serve_error *e)
         return serve_refuse(e, 400, "unsupported_model", "model", "%.100s is an encoder: it embeds texts "
                             "(/v1/embeddings), ranks documents (/v1/rerank), and answers nothing",
                             j->entry->name);
+    if (f->set->engine.behind && r->api & API_EMBEDDED)
+        return serve_refuse(e, 400, "unsupported_model", "model", "%.100s is spread over ranks by layers: it "
+                            "embeds and ranks nothing", j->entry->name);
     j->job.ranks = r->api == API_RERANK && info->n_classes && info->n_classes <= info->n_embd;
-    if (!front_tokens(j, &j->job.prompts, &j->job.n_prompts, e) || !job_check(j, e)) return false;
+    if (!j->job.prompts && !front_tokens(j, &j->job.prompts, &j->job.n_prompts, e)) return false;
+    if (!job_check(j, e)) return false;
     const char *stop = r->n_prompts ? NULL : qsf_chat_stop(j->entry->model, f->set->template_name);
     j->n_asked_stops = r->n_stops;
     if (stop) {
@@ -235,6 +240,15 @@ static unsigned retry_after(const front_job *j)
     return wait < 1 ? 1 : wait > 600 ? 600 : (unsigned)wait;
 }
 
+static void job_list(front_job *j)
+{
+    serve_front *f = j->front;
+    j->next = f->jobs;
+    if (j->next) j->next->before = j;
+    f->jobs = j;
+    f->n_jobs++;
+}
+
 /* A job that was read is the server's from here on. */
 static void job_enter(serve_front *f, http_conn *c, front_job *j, const char *cors)
 {
@@ -251,10 +265,7 @@ static void job_enter(serve_front *f, http_conn *c, front_job *j, const char *co
     j->job.arrived_ns = serve_now();
     j->job.deadline_ns = seconds > 0 ? j->job.arrived_ns + (uint64_t)(seconds * 1e9) : 0;
     j->conn = c;
-    j->next = f->jobs;
-    if (j->next) j->next->before = j;
-    f->jobs = j;
-    f->n_jobs++;
+    job_list(j);
     http_set_job(c, j);
 }
 
@@ -269,6 +280,7 @@ static void job_set_hold(front_job *j, job_hold hold)
 static void job_drop(front_job *j)
 {
     j->front->n_jobs--;
+    if (j->front->ranks) ranks_drop(j);
     job_set_hold(j, HOLD_NONE);
     front_job_free(j);
 }
@@ -284,6 +296,7 @@ static void job_refuse(front_job *j, const serve_error *e, unsigned retry)
         http_set_job(j->conn, NULL);
         front_refuse(j->front, j->conn, e, j->job.request.api == API_MESSAGES, more);
     }
+    if (ranks_follow(j->front)) ranks_refuse(j, e);
     job_drop(j);
 }
 
@@ -298,22 +311,33 @@ static void job_stream(front_job *j)
     http_stream(j->conn, f->out.bytes, f->out.len);
 }
 
-/* Hands a job to the engine, unless its grammar is not made yet. */
+/* Whether anybody waits for the answer: a client, or rank 0 for one of its own. */
+static bool job_wanted(front_job *j)
+{
+    return ranks_follow(j->front) ? !atomic_load(&j->job.cancelled) : j->conn != NULL;
+}
+
+static bool job_submit(front_job *j)
+{
+    j->job.front = j;
+    return ranks_lead(j->front) ? ranks_submit(j) : serve_engine_submit(j->entry->engine, &j->job);
+}
+
+/* Hands a job to an engine, unless its grammar is not made yet. */
 static void job_go(front_job *j)
 {
     serve_metrics *m = &j->entry->metrics;
     serve_error e = { 0 };
     j->waits = j->grammar && !grammar_ready(j->grammar, &e);
     if (j->waits) return;
-    if (!j->conn) {
+    if (!job_wanted(j)) {
         job_drop(j);
         return;
     }
     if (!e.status && answers_begin(j, &e)) {
-        j->job.front = j;
-        if (serve_engine_submit(j->entry->engine, &j->job)) {
-            metric_add(&m->requests_total, 1);
-            if (j->job.request.stream) job_stream(j);
+        if (job_submit(j)) {
+            metric_add(&m->requests_total, !j->at.rank);       /* else it is counted there */
+            if (j->conn && j->job.request.stream) job_stream(j);
             return;
         }
         metric_add(&m->refused_total, 1);
@@ -407,6 +431,7 @@ void front_answer(serve_front *f, http_conn *c, const http_request *r, serve_api
         if (serve_request_read(&j->job.request, api, r->body, r->n_body, &f->set->defaults, &e)
             && (j->entry = models_find(f->models, j->job.request.model, &e))) {
             job_enter(f, c, j, cors);
+            j->asked = r;
             job_begin(j);
             if (f->n_waiting) event_add(f->tick, &at_once);     /* not here: others may be under way */
             return;
@@ -414,6 +439,15 @@ void front_answer(serve_front *f, http_conn *c, const http_request *r, serve_api
         front_job_free(j);
     }
     front_refuse(f, c, &e, api & (API_MESSAGES | API_COUNT), cors);
+}
+
+void front_job_take(front_job *j)
+{
+    const struct timeval at_once = { 0 };
+    serve_front *f = j->front;
+    job_list(j);
+    job_begin(j);
+    if (f->n_waiting) event_add(f->tick, &at_once);
 }
 
 void front_gone(void *front, void *job)
@@ -426,7 +460,8 @@ void front_gone(void *front, void *job)
         return;
     }
     atomic_store(&j->job.cancelled, true);
-    serve_engine_wake(j->entry->engine);
+    if (ranks_lead(j->front)) ranks_cancel(j);
+    if (j->entry->engine) serve_engine_wake(j->entry->engine);
 }
 
 /* ---- events ---- */
@@ -489,8 +524,6 @@ static void job_choice_over(front_job *j, const serve_event *ev, const char *tex
     j->n_over++;
     if (ch->end == QSF_TURN_FAILED) {
         const bool theirs = j->grammar && ev->status == QSF_E_BUDGET;      /* it grew too large in use */
-        grammar_forget(j->entry->grammars, j->grammar);
-        if (serve_engine_spoilt(j->entry->engine)) models_spoilt(j->entry);
         serve_refuse(&j->error, theirs ? 400 : 500, theirs ? "invalid_schema" : NULL, NULL, "%.*s",
                      ev->len ? (int)ev->len : 17, ev->len ? text : "the engine failed");
     }
@@ -504,26 +537,37 @@ static void job_choice_over(front_job *j, const serve_event *ev, const char *tex
     http_stream(j->conn, f->out.bytes, f->out.len);
 }
 
+void front_event(front_job *j, const serve_event *ev, const char *text)
+{
+    if (ev->kind == EVENT_END && ev->end == QSF_TURN_FAILED) {
+        grammar_forget(j->entry->grammars, j->grammar);
+        if (serve_engine_spoilt(j->entry->engine)) models_spoilt(j->entry);
+    }
+    if (j->front->ranks) ranks_event(j, ev, text);
+    if (ranks_follow(j->front)) {
+        if (ev->kind == EVENT_DONE) job_drop(j);
+        return;
+    }
+    switch (ev->kind) {
+    case EVENT_PIECE:
+        job_piece(j, ev, text);
+        break;
+    case EVENT_PROMPT:
+        if (j->conn) format_logprob(j, &j->choices[ev->branch], ev);
+        break;
+    case EVENT_END:
+        job_choice_over(j, ev, text);
+        break;
+    default:
+        job_over(j);
+    }
+}
+
 static void model_events(model_entry *m)
 {
     const serve_event *ev;
     const char *text;
-    while ((ev = serve_engine_event(m->engine, &text))) {
-        front_job *j = ev->job->front;
-        switch (ev->kind) {
-        case EVENT_PIECE:
-            job_piece(j, ev, text);
-            break;
-        case EVENT_PROMPT:
-            if (j->conn) format_logprob(j, &j->choices[ev->branch], ev);
-            break;
-        case EVENT_END:
-            job_choice_over(j, ev, text);
-            break;
-        default:
-            job_over(j);
-        }
-    }
+    while ((ev = serve_engine_event(m->engine, &text))) front_event(ev->job->front, ev, text);
 }
 
 void front_events(serve_front *f)

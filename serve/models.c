@@ -76,6 +76,7 @@ static qsf_status model_load(model_list *l, model_entry *m, uint64_t room, qsf_e
     qsf_model_defaults(&mo);
     mo.io = l->set->io;
     mo.i2s_layout = l->set->i2s_layout;
+    mo.end_layer = l->set->end_layer;
     mo.log = models_log;
     mo.log_user = (void *)(size_t)l->set;
     *err = (qsf_error){ 0 };

@@ -2,8 +2,10 @@
  * SPDX-License-Identifier: MIT */
 #include "formats.h"
 #include "page.h"
+#include "ranks.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -67,21 +69,31 @@ static void write_model_metrics(serve_front *f)
     }
 }
 
+/* Of each model, of each rank that has it. */
 static void write_metrics(serve_front *f)
 {
-    serve_metrics *of[SERVE_NAMES];
-    const char *labels[SERVE_NAMES];
-    serve_text text[SERVE_NAMES] = { { 0 } };
-    const unsigned n = models_count(f->models);
-    for (unsigned i = 0; i < n; i++) {
-        text_str(&text[i], "model=");
-        text_json_str(&text[i], models_at(f->models, i)->name);
-        of[i] = &models_at(f->models, i)->metrics;
-        labels[i] = n > 1 && text[i].bytes ? text[i].bytes : "";
+    const unsigned n = models_count(f->models), ranks = ranks_count(f), all = n * ranks;
+    serve_metrics **of = calloc(all, sizeof *of);
+    const char **labels = calloc(all, sizeof *labels);
+    serve_text *text = calloc(all, sizeof *text);
+    f->out.failed |= !of || !labels || !text;
+    for (unsigned i = 0; !f->out.failed && i < all; i++) {
+        const unsigned model = i % n, rank = i / n;
+        if (n > 1) {
+            text_str(&text[i], "model=");
+            text_json_str(&text[i], models_at(f->models, model)->name);
+        }
+        if (ranks > 1) text_format(&text[i], "%srank=\"%u\"", n > 1 ? "," : "", rank);
+        of[i] = rank ? ranks_metrics(f, rank, model) : &models_at(f->models, model)->metrics;
+        labels[i] = text[i].bytes ? text[i].bytes : "";
     }
-    metrics_write(of, labels, n, &f->out);
-    for (unsigned i = 0; i < n; i++) text_free(&text[i]);
+    if (!f->out.failed) metrics_write(of, labels, all, &f->out);
+    for (unsigned i = 0; text && i < all; i++) text_free(&text[i]);
+    free(of);
+    free(labels);
+    free(text);
     write_model_metrics(f);
+    if (ranks_lead(f)) ranks_write(f, &f->out);
 }
 
 static void route_metrics(const route_call *call)
@@ -183,18 +195,20 @@ static void route_models(const route_call *call)
     else reply_json(call);
 }
 
-static void write_slots(const model_entry *m, bool first, serve_front *f)
+static void write_slot(serve_front *f, unsigned rank, unsigned model, unsigned id, bool first)
 {
     static const char *const states[] = { "idle", "prompt", "answer", "paused" };
+    const model_entry *m = models_at(f->models, model);
     serve_slot s;
-    for (unsigned i = 0; i < f->set->engine.slots; i++) {
-        serve_engine_slot(m->engine, i, &s);
-        text_format(&f->out, "%s{\"id\":%u,\"model\":", i || !first ? "," : "", i);
-        text_json_str(&f->out, m->name);
-        text_format(&f->out, ",\"state\":\"%s\",\"is_processing\":%s,\"n_prompt\":%u,\"n_prompt_done\":%u,"
-                    "\"n_tokens\":%u}", states[s.state], s.state ? "true" : "false", s.n_prompt, s.n_done,
-                    s.n_tokens);
-    }
+    if (rank) s = ranks_slots(f, rank, model)[id];
+    else serve_engine_slot(m->engine, id, &s);
+    text_format(&f->out, "%s{\"id\":%u,", first ? "" : ",", id);
+    if (f->set->link) text_format(&f->out, "\"rank\":%u,", rank);
+    text_str(&f->out, "\"model\":");
+    text_json_str(&f->out, m->name);
+    text_format(&f->out, ",\"state\":\"%s\",\"is_processing\":%s,\"n_prompt\":%u,\"n_prompt_done\":%u,"
+                "\"n_tokens\":%u}", states[s.state & 3], s.state ? "true" : "false", s.n_prompt, s.n_done,
+                s.n_tokens);
 }
 
 static void route_slots(const route_call *call)
@@ -203,12 +217,12 @@ static void route_slots(const route_call *call)
     bool first = true;
     text_clear(&f->out);
     text_str(&f->out, "[");
-    for (unsigned i = 0; i < models_count(f->models); i++) {
-        const model_entry *m = models_at(f->models, i);
-        if (m->state != MODEL_READY) continue;
-        write_slots(m, first, f);
-        first = false;
-    }
+    for (unsigned rank = 0; rank < ranks_count(f); rank++)
+        for (unsigned i = 0; i < models_count(f->models); i++) {
+            if (models_at(f->models, i)->state != MODEL_READY) continue;
+            for (unsigned id = 0; id < f->set->engine.slots; id++, first = false)
+                write_slot(f, rank, i, id, first);
+        }
     text_str(&f->out, "]");
     reply_json(call);
 }

@@ -9,6 +9,19 @@ enum { SERVE_NAMES = 64, SERVE_NAME = 128 };      /* SERVE_NAME: bytes of a mode
 /* Texts that may be given several times. */
 typedef struct serve_names { const char *items[SERVE_NAMES]; size_t n; } serve_names;
 
+/* How the processes of a job reach each other, where several serve: rank 0 has the clients. */
+typedef struct serve_link {
+    int      rank, ranks;
+    /* Bytes are copied, and come in the order that they went. */
+    void   (*send)(int to, const void *bytes, size_t len);
+    /* The next message of a rank, which is aligned for any type and valid until the next call; 0:
+     * there is none. */
+    size_t (*receive)(int from, const void **bytes);
+    void   (*meet)(void);                    /* waits until all ranks have come here; NULL: it is alone */
+    void   (*fail)(const char *format, ...) SERVE_PRINTF(1, 2);      /* ends all of them; does not return */
+    void   (*end)(void);                     /* the last call, of all */
+} serve_link;
+
 /* A model that there is. */
 typedef struct serve_model { char name[SERVE_NAME]; const char *path; } serve_model;
 
@@ -30,6 +43,8 @@ typedef struct serve_settings {
     qsf_i2s_layout i2s_layout;
     bool           quiet, log_requests;      /* log_requests: their texts, too */
     bool           no_page;
+    const serve_link *link;                  /* NULL: this process serves alone */
+    uint32_t       end_layer;                /* with engine.behind: those from here on are elsewhere */
 } serve_settings;
 
 /* Serves until a signal ends it.  QSF_OK: it was asked to; else *err says why it could not. */

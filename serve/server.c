@@ -1,6 +1,6 @@
 /* The server as a whole: it opens the models, listens, and goes on until a signal ends it.
  * SPDX-License-Identifier: MIT */
-#include "front.h"
+#include "ranks.h"
 #include "system.h"
 
 #include <event2/event.h>
@@ -18,7 +18,7 @@ typedef struct server {
     evutil_socket_t wake[2];
     struct event *events[5];
     unsigned      n_events;
-    struct event *drain_timer, *look_timer;
+    struct event *drain_timer, *look_timer, *ranks;
 } server;
 
 static bool server_fail(qsf_error *err, qsf_status st, const char *what, const char *why)
@@ -36,6 +36,12 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
     (void)what;
     while (recv(fd, bytes, sizeof bytes, 0) > 0) {}
     front_events(arg);
+}
+
+static void on_ranks(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    ranks_look(arg);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
@@ -57,12 +63,14 @@ static void on_drained(evutil_socket_t fd, short what, void *arg)
     event_base_loopbreak(((server *)arg)->front.base);
 }
 
-/* Ends with the last answer; at once where it is asked again. */
+/* Ends with the last answer; at once where it is asked again.  A rank that has no clients goes on
+ * until rank 0 ends it. */
 static void on_term(evutil_socket_t fd, short what, void *arg)
 {
     server *s = arg;
     (void)fd, (void)what;
     const struct timeval most = { .tv_sec = (long)s->front.set->drain_s }, look = { .tv_usec = 20000 };
+    if (ranks_follow(&s->front)) return;
     if (s->front.drains) {
         event_base_loopbreak(s->front.base);
         return;
@@ -78,8 +86,9 @@ static void on_term(evutil_socket_t fd, short what, void *arg)
 static void on_hup(evutil_socket_t fd, short what, void *arg)
 {
     qsf_error err;
+    serve_front *f = &((server *)arg)->front;
     (void)fd, (void)what;
-    if (!access_read_keys(((server *)arg)->front.access, &err))
+    if (f->access && !access_read_keys(f->access, &err))
         fprintf(stderr, "%s; the keys stay\n", err.text);
 }
 #endif
@@ -103,6 +112,15 @@ static bool server_events(server *s)
         && (s->drain_timer = event_new(s->front.base, -1, 0, on_drained, s))
         && (s->front.tick = event_new(s->front.base, -1, 0, on_tick, &s->front))
         && (s->look_timer = event_new(s->front.base, -1, EV_PERSIST, on_look, s));
+}
+
+/* Messages of ranks have no descriptor to wait for: they are looked for every millisecond. */
+static bool server_ranks(server *s)
+{
+    const struct timeval often = { .tv_usec = 1000 };
+    if (!s->front.set->link) return true;
+    s->ranks = event_new(s->front.base, -1, EV_PERSIST, on_ranks, &s->front);
+    return s->ranks && !event_add(s->ranks, &often) && (s->front.ranks = ranks_new(&s->front));
 }
 
 /* ---- begin and end ---- */
@@ -150,11 +168,14 @@ static bool server_begin(server *s, qsf_error *err)
         return server_fail(err, QSF_E_IO, "socketpair", "it failed");
     evutil_make_socket_nonblocking(s->wake[0]);
     evutil_make_socket_nonblocking(s->wake[1]);
-    if (!(f->access = access_new(f->set, err)) || !(f->models = models_new(f->set, (int)s->wake[1], err)))
-        return false;
-    if (!(f->base = event_base_new()) || !(f->http = http_server_new(f->base, &limits, &handlers))
-        || !server_events(s)) return server_fail(err, QSF_E_MEMORY, "libevent", "it could not begin");
-    return server_listen(s, err);
+    if ((!ranks_follow(f) && !(f->access = access_new(f->set, err)))
+        || !(f->models = models_new(f->set, (int)s->wake[1], err))) return false;
+    if (!(f->base = event_base_new())
+        || (!ranks_follow(f) && !(f->http = http_server_new(f->base, &limits, &handlers)))
+        || !server_events(s) || !server_ranks(s))
+        return server_fail(err, QSF_E_MEMORY, "libevent", "it could not begin");
+    if (f->set->link && f->set->link->meet) f->set->link->meet();
+    return ranks_follow(f) || server_listen(s, err);
 }
 
 static void server_end(server *s)
@@ -165,10 +186,12 @@ static void server_end(server *s)
         if (f->jobs->conn) http_set_job(f->jobs->conn, NULL);
         front_job_free(f->jobs);
     }
+    ranks_free(f->ranks);
     http_server_free(f->http);
     for (unsigned i = 0; i < s->n_events; i++) event_free(s->events[i]);
     if (s->drain_timer) event_free(s->drain_timer);
     if (s->look_timer) event_free(s->look_timer);
+    if (s->ranks) event_free(s->ranks);
     if (f->tick) event_free(f->tick);
     if (f->base) event_base_free(f->base);
     for (int i = 0; i < 2; i++) if (s->wake[i] > 0) evutil_closesocket(s->wake[i]);

@@ -157,11 +157,118 @@ TEST(parts_refuse_what_they_cannot_do)
     bench_end(&b);
 }
 
+/* ---- a first part that others stand behind ---- */
+
+typedef struct second_part {
+    qsf_context *c;
+    float      *x;
+    uint32_t    n_embd, n_vocab;
+    qsf_status  fails;
+} second_part;
+
+static qsf_status second_compute(void *user, const qsf_row *rows, size_t n, const float *states,
+                                 size_t ld_states, float *logits, size_t ld_logits)
+{
+    second_part *p = user;
+    size_t asked = 0;
+    if (p->fails) return p->fails;
+    for (size_t i = 0; i < n; i++)
+        memcpy(p->x + i * p->n_embd, states + i * ld_states, p->n_embd * sizeof *states);
+    const qsf_status st = qsf_compute_from(p->c, rows, n, p->x);
+    for (size_t i = 0; !st && i < n; i++) {
+        if (!rows[i].logits) continue;
+        memcpy(logits + asked * ld_logits, qsf_logits(p->c, asked), p->n_vocab * sizeof *logits);
+        asked++;
+    }
+    return st;
+}
+
+static void second_back(void *user, qsf_seq s, uint32_t n)
+{
+    CHECK_EQ(qsf_seq_truncate(((second_part *)user)->c, s, n), QSF_OK);
+}
+
+static void second_share(void *user, qsf_seq dst, qsf_seq src, uint32_t n)
+{
+    CHECK_EQ(qsf_seq_share(((second_part *)user)->c, dst, src, n), QSF_OK);
+}
+
+/* Feeds a sequence of both contexts: their logits are the same, and the second part goes along. */
+static void feed_both(bench *b, qsf_context *c, const second_part *p, qsf_seq s, const int32_t *ids, size_t n)
+{
+    const float *right, *logits;
+    CHECK_EQ(qsf_feed(b->c, s, ids, n, &right), QSF_OK);
+    CHECK_EQ(qsf_feed(c, s, ids, n, &logits), QSF_OK);
+    CHECK(logits && !memcmp(logits, right, b->n_vocab * sizeof *logits));
+    CHECK_EQ(qsf_seq_length(c, s), qsf_seq_length(b->c, s));
+    CHECK_EQ(qsf_seq_length(p->c, s), qsf_seq_length(b->c, s));
+}
+
+static void check_behind(bench *b, qsf_context *c, second_part *p)
+{
+    int32_t ids[N];
+    qsf_turn *turn = NULL;
+    const qsf_behind behind = { .size = sizeof behind, .user = p, .compute = second_compute,
+                                .back = second_back, .share = second_share };
+    const qsf_behind half = { .size = sizeof half, .user = p, .compute = second_compute };
+    bench_tokens(ids, N, b->n_vocab, 5);
+    CHECK_EQ(qsf_turn_new(c, 0, &turn, &b->error), QSF_E_UNSUPPORTED);
+    CHECK_EQ(qsf_context_set_behind(c, &half), QSF_E_ARGUMENT);
+    CHECK_EQ(qsf_context_set_behind(p->c, &behind), QSF_E_ARGUMENT);
+    CHECK_EQ(qsf_context_set_behind(b->c, &behind), QSF_E_ARGUMENT);
+    CHECK_EQ(qsf_context_set_behind(c, &behind), QSF_OK);
+    CHECK_EQ(qsf_context_set_behind(c, &behind), QSF_E_ARGUMENT);
+    CHECK_EQ(qsf_turn_new(c, 0, &turn, &b->error), QSF_OK);
+    qsf_turn_free(turn);
+    feed_both(b, c, p, 0, ids, N);
+    for (int i = 0; i < 2; i++) {
+        qsf_context *of = i ? c : b->c;
+        CHECK_EQ(qsf_seq_share(of, 1, 0, N - 3), QSF_OK);
+        CHECK_EQ(qsf_seq_truncate(of, 0, 2), QSF_OK);
+    }
+    feed_both(b, c, p, 1, ids, 4);
+    feed_both(b, c, p, 0, ids + 3, 3);
+    p->fails = QSF_E_IO;
+    const uint32_t before = qsf_seq_length(c, 0);
+    CHECK_EQ(qsf_feed(c, 0, ids, 2, NULL), QSF_E_IO);
+    CHECK_EQ(qsf_seq_length(c, 0), before);
+    CHECK_EQ(qsf_seq_length(p->c, 0), before);
+    p->fails = QSF_OK;
+    feed_both(b, c, p, 0, ids, 2);
+}
+
+TEST(a_part_with_others_behind_it_is_as_the_whole)
+{
+    bench b;
+    const tiny_options o = layered();
+    qsf_context_options co = bench_options();
+    qsf_model *m[2] = { NULL, NULL };
+    qsf_context *c[2] = { NULL, NULL };
+    co.kv_type = QSF_KV_F32;
+    co.n_seqs = 2;
+    co.n_batch = CHUNK;
+    if (!bench_write(&b, &o) || !bench_open(&b) || !bench_context(&b, &co)) return;
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(open_part(&b, i ? 1 : 0, i ? 0 : 1, &m[i]), QSF_OK);
+        CHECK_EQ(qsf_context_new(m[i], &co, &c[i], &b.error), QSF_OK);
+    }
+    second_part p = { .c = c[1], .n_embd = o.hp.n_embd, .n_vocab = b.n_vocab,
+                      .x = calloc((size_t)CHUNK * o.hp.n_embd, sizeof *p.x) };
+    check_behind(&b, c[0], &p);
+    for (int i = 0; i < 2; i++) {
+        qsf_context_free(c[i]);
+        qsf_model_close(m[i]);
+    }
+    free(p.x);
+    bench_end(&b);
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
     RUN(two_parts_give_the_logits_of_the_whole);
     RUN(parts_keep_their_budgets_and_stream);
     RUN(parts_refuse_what_they_cannot_do);
+    RUN(a_part_with_others_behind_it_is_as_the_whole);
     return test_end();
 }

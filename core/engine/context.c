@@ -230,6 +230,7 @@ void qsf_context_free(qsf_context *c)
     qsf_piece list[CONTEXT_TABLES];
     qsf_pool_free(c->pool);
     qsf_lora_done(&c->lora);
+    qsf_behind_done(c);
     qsf_head_done(&c->head);
     qsf_head_stream_done(&c->head_stream);
     qsf_embedding_done(&c->embedding);

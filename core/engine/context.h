@@ -9,6 +9,7 @@
 #include "engine/head.h"
 #include "engine/head_stream.h"
 #include "engine/lora.h"
+#include "engine/behind.h"
 #include "engine/thread_count.h"
 #include "engine/watch.h"
 #include "model/model.h"
@@ -65,6 +66,7 @@ struct qsf_context {
     uint64_t       buffers_bytes;
     bool           hidden;           /* the next batch's rows want their hidden states */
     qsf_lora       lora;             /* adapters of sequences */
+    qsf_behind_use behind;           /* layers that are elsewhere */
     qsf_watch      watch;            /* of what matrices are multiplied with; the head's, where hidden */
     qsf_batch      batch;
     qsf_batch_state now;

@@ -96,6 +96,8 @@ qsf_status qsf_seq_set_adapters(qsf_context *c, qsf_seq s, const qsf_adapter_use
     if (!st && n > QSF_LORA_MOST)
         st = qsf_fail(&c->error, QSF_E_ARGUMENT, "%llu adapters; a sequence has at most %d",
                       (unsigned long long)n, (int)QSF_LORA_MOST);
+    if (!st && n && c->behind.rows)
+        st = qsf_fail(&c->error, QSF_E_UNSUPPORTED, "adapters need all layers here (qsf_context_set_behind)");
     for (size_t i = 0; i < n && !st; i++) {
         st = check_use(c, &uses[i]);
         if (!st && uses[i].scale != 0) set.use[set.n++] = uses[i];

@@ -28,6 +28,7 @@ static qsf_status seq_reach(qsf_context *c, qsf_seq s, uint32_t *nearest)
 
 void qsf_seq_back(qsf_context *c, uint32_t s, uint32_t n)
 {
+    if (c->behind.rows && n < c->kv.seqs[s].length) c->behind.use.back(c->behind.use.user, (qsf_seq)s, n);
     qsf_kv_truncate(&c->kv, s, n);
     qsf_state_back(&c->state, s, n);
     qsf_exit_truncate(&c->early_exit, s, n);
@@ -35,6 +36,7 @@ void qsf_seq_back(qsf_context *c, uint32_t s, uint32_t n)
 
 void qsf_seq_copy(qsf_context *c, uint32_t dst, uint32_t src, uint32_t n)
 {
+    if (c->behind.rows) c->behind.use.share(c->behind.use.user, (qsf_seq)dst, (qsf_seq)src, n);
     qsf_kv_share(&c->kv, dst, src, n);
     qsf_state_copy(&c->state, dst, src, n);
     qsf_exit_truncate(&c->early_exit, dst, dst == src ? n : 0);

@@ -92,7 +92,7 @@ static qsf_status batch_begin(qsf_context *c, const qsf_row *rows, size_t n, con
     c->error = (qsf_error){ 0 };
     qsf_batch_drop(c);
     if ((st = batch_rows(c, rows, n))) return st;
-    const bool ends = qsf_part_ends(c->model->source);
+    const bool ends = qsf_part_ends(c->model->source), asks = ends || c->behind.rows;
     const uint32_t end = qsf_seq_end(c);
     for (uint32_t s = 0; s < c->o.n_seqs; s++) {
         if (c->o.kv_window) qsf_kv_slide(&c->kv, s, c->o.kv_window, c->o.kv_sinks, c->o.kv_heavy);
@@ -107,7 +107,7 @@ static qsf_status batch_begin(qsf_context *c, const qsf_row *rows, size_t n, con
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t s = (uint32_t)rows[i].seq, pos = c->kv.seqs[s].length;
         c->batch.rows[i] = (qsf_batch_row){ s, pos, rows[i].token,
-                                            rows[i].logits && ends ? (int32_t)c->batch.n_asked++ : -1 };
+                                            rows[i].logits && asks ? (int32_t)c->batch.n_asked++ : -1 };
         if (pos >= end || qsf_kv_grow(&c->kv, s, 1)) {
             qsf_batch_drop(c);
             return qsf_fail(&c->error, QSF_E_FULL, "the context of %u positions is full", (unsigned)end);
@@ -269,8 +269,10 @@ static qsf_status step_compute(qsf_context *c, const step_weights *have)
         compute_head(c, &p, stage - n_layers - 1, &have->head);
     }
     if (c->now.stage > n_layers) c->now.n_states = qsf_part_ends(c->model->source) ? 0 : c->batch.n;
-    const uint32_t end = n_layers + (c->batch.n_asked ? c->head_stream.n_parts : c->now.hidden);
+    const uint32_t end = c->behind.rows ? n_layers
+        : n_layers + (c->batch.n_asked ? c->head_stream.n_parts : c->now.hidden);
     if (c->now.stage <= end) return QSF_PENDING;
+    if (c->behind.rows && (st = qsf_behind_compute(c))) return st;
     check_logits(c);
     if ((st = step_finite(c, n_layers))) return st;
     batch_done(c);

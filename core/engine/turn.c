@@ -8,6 +8,7 @@
  * the sequence has lost. */
 #include "base/sized.h"
 #include "engine/options.h"
+#include "engine/behind.h"
 #include "engine/turn_own.h"
 #include "model/model.h"
 #include "model/part.h"
@@ -62,7 +63,7 @@ qsf_status qsf_turn_new(qsf_context *c, qsf_seq s, qsf_turn **out, qsf_error *er
     qsf_model_info info = { .size = sizeof info };
     qsf_model *m = qsf_context_model(c);
     *out = NULL;
-    const qsf_status whole = qsf_part_refuse(m->source, "a turn", err);
+    const qsf_status whole = qsf_behind_there(c) ? QSF_OK : qsf_part_refuse(m->source, "a turn", err);
     if (whole) return whole;
     qsf_turn *t = qsf_alloc(m->platform, sizeof *t, "turn", err);
     if (!t) return QSF_E_MEMORY;

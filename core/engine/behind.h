@@ -1,0 +1,19 @@
+/* The layers behind this context's, which somebody else computes.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_BEHIND_H
+#define QSF_BEHIND_H
+
+#include "base/base.h"
+
+struct qsf_context;
+typedef struct qsf_behind_use {
+    qsf_behind use;
+    qsf_row   *rows;            /* [n_batch], of the batch; NULL: all layers are here */
+} qsf_behind_use;
+
+/* The batch's logits, from the states behind the last layer here. */
+qsf_status qsf_behind_compute(struct qsf_context *c);
+bool       qsf_behind_there(const struct qsf_context *c);
+void       qsf_behind_done(struct qsf_context *c);
+
+#endif

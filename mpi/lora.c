@@ -1,0 +1,24 @@
+/* --lora over ranks: each reads the matrices of its layers.
+ * SPDX-License-Identifier: MIT */
+#include "job.h"
+#include "link.h"
+#include "run.h"
+
+static run_settings settings;
+static run_session session;
+
+void job_adapters_load(job *j)
+{
+    settings.lora = j->lora;
+    session.set = &settings;
+    session.model = j->model;
+    if (adapters_open(&session, &j->context)) link_fail("an adapter of --lora cannot be used");
+}
+
+void job_adapters_use(job *j)
+{
+    session.context = j->c;
+    if (adapters_use(&session, j->context.n_seqs)) link_fail("the adapters of --lora cannot be used");
+}
+
+void job_adapters_free(void) { adapters_close(&session); }

@@ -1,0 +1,95 @@
+/* The server's engine over ranges of layers.
+ * SPDX-License-Identifier: MIT
+ *
+ * Rank 0 is a server whose context has the first layers only; what a batch needs of the others the
+ * engine's thread asks the next rank for.  Rows of prompts alone are not waited for: while they are
+ * on their way, rank 0 computes the next ones. */
+#include "serve_behind.h"
+
+#include "job.h"
+#include "link.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static job shared;
+
+static qsf_status compute(void *user, const qsf_row *rows, size_t n, const float *states, size_t ld_states,
+                          float *logits, size_t ld_logits)
+{
+    job_behind(user, rows, n, states, ld_states, logits, ld_logits);
+    return QSF_OK;
+}
+
+static void back(void *user, qsf_seq s, uint32_t n)
+{
+    (void)user;
+    job_back(s, n);
+}
+
+static void share(void *user, qsf_seq dst, qsf_seq src, uint32_t n)
+{
+    (void)user;
+    job_share_seq(dst, src, n);
+}
+
+static void end(void)
+{
+    job_end(&shared);
+    link_end();
+}
+
+/* What all ranks make their contexts with: the server's options, and of each the least. */
+static void agree(job *j, const serve_settings *set)
+{
+    qsf_error err;
+    qsf_model_options mo;
+    qsf_model_defaults(&mo);
+    (void)serve_engine_context(&set->engine, &j->context);
+    job_describe(j);
+    job_split(j);
+    mo.io = set->io;
+    mo.i2s_layout = set->i2s_layout;
+    mo.first_layer = j->first;
+    mo.end_layer = j->end;
+    if (qsf_model_open(j->path, &mo, &j->model, &err)) link_fail("%s", err.text);
+    job_agree(j);
+    j->n_batch = j->context.n_batch;
+}
+
+/* Goes with the job: whoever wants to end it tells rank 0. */
+static void follow(job *j)
+{
+    qsf_error err;
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    if (qsf_context_new(j->model, &j->context, &j->c, &err)) link_fail("%s", err.text);
+    job_follow(j);
+    link_end();
+    qsf_context_free(j->c);
+    qsf_model_close(j->model);
+    exit(0);
+}
+
+void serve_behind_join(serve_settings *set, const serve_ranks_asked *a)
+{
+    static serve_link alone = { .ranks = 1, .fail = link_fail, .end = end };
+    static qsf_behind behind = { .size = sizeof behind, .user = &shared, .compute = compute, .back = back,
+                                 .share = share };
+    job *j = &shared;
+    if (set->n_models > 1) link_fail("--pipeline is for one model");
+    *j = (job){ .path = set->models[0].path, .check = a->check, .split = a->split };
+    j->wire = !strcmp(a->wire, "f16") ? WIRE_F16 : !strcmp(a->wire, "q8") ? WIRE_Q8 : WIRE_F32;
+    agree(j, set);
+    link_watch(a->silent);
+    if (link_rank) follow(j);
+    qsf_model_close(j->model);          /* the server opens it */
+    set->link = &alone;
+    set->engine.context.n_ctx = j->context.n_ctx;
+    set->engine.context.n_batch = j->context.n_batch;
+    set->engine.context.kv_type = j->context.kv_type;
+    if (link_ranks == 1) return;
+    set->end_layer = j->end;
+    set->engine.behind = &behind;
+}

@@ -1,0 +1,45 @@
+/* Sequences over ranks: rank 0 has the clients, and every rank an engine with keys and values of
+ * its own.
+ * SPDX-License-Identifier: MIT
+ *
+ * Rank 0 reads requests and writes answers as a server does that is alone.  Where another rank is
+ * to compute, the request and its prompts' tokens go there, and the events of its engine come back.
+ * All of this is for the front's thread. */
+#ifndef QSF_SERVE_RANKS_H
+#define QSF_SERVE_RANKS_H
+
+#include "front.h"
+
+typedef struct serve_ranks serve_ranks;
+
+/* What this process is among several; alone it is neither. */
+static inline bool ranks_lead(const serve_front *f) { return f->set->link && !f->set->link->rank; }
+static inline bool ranks_follow(const serve_front *f) { return f->set->link && f->set->link->rank; }
+/* How many serve, at least 1. */
+static inline unsigned ranks_count(const serve_front *f)
+{
+    return f->set->link ? (unsigned)f->set->link->ranks : 1;
+}
+
+serve_ranks *ranks_new(serve_front *f);                      /* NULL: out of memory */
+void ranks_free(serve_ranks *r);                             /* takes NULL; rank 0's ends the others */
+/* Takes what others have sent, and sends what they are to know. */
+void ranks_look(serve_front *f);
+
+/* Rank 0: hands a job to the rank where it costs least.  false: as many wait as may. */
+bool ranks_submit(front_job *j);
+void ranks_cancel(front_job *j);
+/* Both: an event has come of a job; a job goes, and counts no more. */
+void ranks_event(front_job *j, const serve_event *ev, const char *text);
+void ranks_drop(front_job *j);
+/* Others: a job that cannot begin. */
+void ranks_refuse(front_job *j, const serve_error *e);
+
+/* Rank 0: the counters of a model and the slots of its engine, at another rank, as they were when
+ * it said so last. */
+serve_metrics *ranks_metrics(const serve_front *f, unsigned rank, unsigned model);
+const serve_slot *ranks_slots(const serve_front *f, unsigned rank, unsigned model);
+/* Rank 0: what was handed to whom, as /metrics has it. */
+void ranks_write(const serve_front *f, serve_text *out);
+
+#endif

@@ -1,0 +1,201 @@
+/* The ranks behind rank 0: jobs come from there, their events go back.
+ * SPDX-License-Identifier: MIT */
+#include "ranks_own.h"
+#include "scheduler.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t state_every_ns = 100000000;
+
+/* ---- what goes back ---- */
+
+/* Counters and slots, where they have changed. */
+static void follow_state(serve_ranks *r)
+{
+    const size_t n = state_bytes(r->front), at = r->out.len;
+    unsigned char *now = malloc(n);
+    if (!now) return;
+    state_pack(r->front, now);
+    r->told_ns = serve_now();
+    if (memcmp(now, r->state, n)) {
+        memcpy(r->state, now, n);
+        part_begin(&r->out, RANK_STATE, 0, 0);
+        text_add(&r->out, (const char *)now, n);
+        part_end(&r->out, at);
+    }
+    free(now);
+}
+
+static void follow_event(front_job *j, const serve_event *ev, const char *text)
+{
+    serve_ranks *r = j->front->ranks;
+    serve_event own = *ev;
+    own.job = NULL;
+    if (ev->kind == EVENT_DONE) follow_state(r);         /* who has an answer finds it counted */
+    const size_t at = part_begin(&r->out, RANK_EVENT, j->at.slot, j->number);
+    text_add(&r->out, (const char *)&own, sizeof own);
+    text_add(&r->out, (const char *)serve_event_logprobs(ev), ev->n_logprobs * sizeof(qsf_logprob));
+    text_add(&r->out, text, ev->len);
+    if (ev->kind == EVENT_DONE && j->job.embeddings)
+        text_add(&r->out, (const char *)j->job.embeddings,
+                 (size_t)j->job.n_prompts * j->entry->info.n_embd * sizeof(float));
+    part_end(&r->out, at);
+    j->at.over = ev->kind == EVENT_DONE;
+}
+
+static void refuse_numbered(serve_ranks *r, uint32_t slot, uint64_t number, const serve_error *e)
+{
+    rank_refusal own = { .status = e->status };
+    snprintf(own.code, sizeof own.code, "%s", e->code ? e->code : "");
+    memcpy(own.param, e->param, sizeof own.param);
+    memcpy(own.text, e->text, sizeof own.text);
+    const size_t at = part_begin(&r->out, RANK_REFUSAL, slot, number);
+    text_add(&r->out, (const char *)&own, sizeof own);
+    part_end(&r->out, at);
+}
+
+void ranks_refuse(front_job *j, const serve_error *e)
+{
+    refuse_numbered(j->front->ranks, j->at.slot, j->number, e);
+    j->at.over = true;
+}
+
+/* ---- both sides' jobs ---- */
+
+void ranks_event(front_job *j, const serve_event *ev, const char *text)
+{
+    if (ranks_follow(j->front)) {
+        follow_event(j, ev, text);
+    } else if (j->at.counts) {
+        j->front->ranks->loads[j->at.rank].tokens -= j->at.tokens;
+        j->at.tokens = 0;
+    }
+}
+
+void ranks_drop(front_job *j)
+{
+    serve_ranks *r = j->front->ranks;
+    serve_error e = { 0 };
+    if (r->loads) {
+        if (!j->at.counts) return;
+        r->loads[j->at.rank].answers -= j->job.n_branches;
+        r->loads[j->at.rank].tokens -= j->at.tokens;
+        if (j->at.rank) rank_slot_set(r, j->at.slot, NULL);
+        return;
+    }
+    rank_slot_set(r, j->at.slot, NULL);
+    serve_refuse(&e, 503, "cancelled", NULL, "the request was cancelled");
+    if (!j->at.over) ranks_refuse(j, &e);
+}
+
+/* ---- what comes ---- */
+
+/* The prompts' tokens, from bytes of which there are enough. */
+static bool tokens_unpack(front_job *j, unsigned n, const unsigned char *lengths, const unsigned char *ids,
+                          serve_error *e)
+{
+    j->job.prompts = calloc(n, sizeof *j->job.prompts);
+    for (unsigned i = 0; j->job.prompts && i < n; i++) {
+        uint64_t len;
+        memcpy(&len, lengths + i * sizeof len, sizeof len);
+        serve_tokens *t = &j->job.prompts[i];
+        t->ids = malloc((len ? (size_t)len : 1) * sizeof *t->ids);
+        if (!t->ids) break;
+        t->n = (size_t)len;
+        memcpy(t->ids, ids, t->n * sizeof *t->ids);
+        ids += t->n * sizeof *t->ids;
+        j->job.n_prompts = i + 1;
+    }
+    return j->job.n_prompts == n || serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
+}
+
+/* Where the body of a job's part begins; 0: its lengths do not fit it. */
+static size_t job_body(const rank_job *head, const unsigned char *bytes, size_t len)
+{
+    const size_t lengths = sizeof *head + (size_t)head->n_prompts * sizeof(uint64_t);
+    if (head->n_prompts > len / sizeof(uint64_t) || lengths > len) return 0;
+    size_t at = lengths;
+    for (uint32_t i = 0; i < head->n_prompts; i++) {
+        uint64_t n;
+        memcpy(&n, bytes + sizeof *head + i * sizeof n, sizeof n);
+        if (n > (len - at) / sizeof(int32_t)) return 0;
+        at += (size_t)n * sizeof(int32_t);
+    }
+    return head->n_body == len - at ? at : 0;
+}
+
+static bool job_unpack(front_job *j, const rank_job *head, const unsigned char *bytes, size_t body,
+                       serve_error *e)
+{
+    serve_front *f = j->front;
+    const size_t lengths = sizeof *head + head->n_prompts * sizeof(uint64_t);
+    j->job.key = head->key;
+    j->job.arrived_ns = serve_now();
+    j->job.deadline_ns = head->left_ns ? j->job.arrived_ns + head->left_ns : 0;
+    return serve_request_read(&j->job.request, (serve_api)head->api, (const char *)bytes + body,
+                              (size_t)head->n_body, &f->set->defaults, e)
+        && (j->entry = models_find(f->models, j->job.request.model, e))
+        && tokens_unpack(j, head->n_prompts, bytes + sizeof *head, bytes + lengths, e);
+}
+
+static void follow_job(serve_ranks *r, const rank_part *p, const unsigned char *bytes)
+{
+    serve_error e = { 0 };
+    rank_job head = { 0 };
+    if (p->len >= sizeof head) memcpy(&head, bytes, sizeof head);
+    const size_t body = p->len >= sizeof head ? job_body(&head, bytes, (size_t)p->len) : 0;
+    if (!body) r->front->set->link->fail("rank 0 sent a request that is broken");
+    front_job *j = calloc(1, sizeof *j);
+    if (!j || !rank_slot_set(r, p->slot, j)) {
+        free(j);
+        serve_refuse(&e, 503, NULL, NULL, "there is no memory for the request");
+        refuse_numbered(r, p->slot, p->number, &e);
+        return;
+    }
+    j->front = r->front;
+    j->number = p->number;
+    j->at.slot = p->slot;
+    if (job_unpack(j, &head, bytes, body, &e)) {
+        front_job_take(j);
+        return;
+    }
+    ranks_refuse(j, &e);
+    rank_slot_set(r, p->slot, NULL);
+    front_job_free(j);
+}
+
+static void follow_part(serve_ranks *r, const rank_part *p, const unsigned char *bytes)
+{
+    front_job *j;
+    switch (p->kind) {
+    case RANK_JOB:
+        follow_job(r, p, bytes);
+        break;
+    case RANK_CANCEL:
+        if ((j = rank_slot_job(r, p))) front_gone(r->front, j);      /* else its end is on its way */
+        break;
+    case RANK_END:
+        event_base_loopbreak(r->front->base);
+        break;
+    default:
+        r->front->set->link->fail("rank 0 sent what this rank does not know");
+    }
+}
+
+void follow_look(serve_ranks *r)
+{
+    const serve_link *link = r->front->set->link;
+    const void *message;
+    size_t len;
+    while ((len = link->receive(0, &message))) {
+        const unsigned char *at = message, *end = at + len, *bytes;
+        for (rank_part p; part_next(r->front, &at, end, &p, &bytes);) follow_part(r, &p, bytes);
+    }
+    if (serve_now() - r->told_ns > state_every_ns) follow_state(r);
+    if (r->out.failed) link->fail("out of memory for what rank 0 is told");
+    if (r->out.len) link->send(0, r->out.bytes, r->out.len);
+    text_clear(&r->out);
+}
