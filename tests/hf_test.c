@@ -175,7 +175,8 @@ static const float *check_tensor(input *in, uint32_t i, const char *line, const 
     CHECK_EQ(t->rows, rows);
     CHECK_EQ(t->cols, cols);
     const uint32_t bits = t->source_type == QSF_T_F32 ? 32 : t->source_type == QSF_T_TERNARY2 ? 2 : 16;
-    CHECK_EQ(t->stored_bytes, (uint64_t)rows * cols * bits / 8);
+    const uint64_t values_bits = (uint64_t)rows * cols * (t->source_type == QSF_T_MXFP4 ? 34 : 8 * bits);
+    CHECK_EQ(t->stored_bytes, values_bits / 64);
     check_values(in, i, values);
     return values + (size_t)rows * cols;
 }

@@ -262,6 +262,9 @@ qsf_status qsf_hf_rope(yyjson_val *root, const hf_type *d, const qsf_arch *a, qs
         (st = rope_find(root, "sliding_attention", &local, err))) return st;
     yyjson_val *rope = full.obj;
     const char *type = full.type, *what = full.what;
+    if (d->scaled_rope && !type)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": a %s model without rope_scaling or rope_parameters "
+                        "that name a type", d->type);
     if (!type && qsf_json_get(rope, "factor"))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: a factor without a \"rope_type\"", what);
     if ((st = rope_base(root, d, &full, hp, err))) return st;

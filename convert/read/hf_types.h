@@ -68,6 +68,7 @@ typedef struct hf_type {
     bool        partial_rope;           /* partial_rotary_factor may be other than 1 */
     float       rope_part;              /* the same, and that is what it is; 0: 1 */
     bool        pairs;                  /* rows of queries and keys lie as pairs that rotate */
+    bool        scaled_rope;            /* config.json must say how: there is no plain default */
     bool        biased;                 /* attention_bias */
     bool        norms_less_one;         /* norms are stored less 1 */
     bool        transposed;             /* matrices of layers are stored [inputs][outputs] */

@@ -33,6 +33,8 @@ OUTSIDE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "out
            "token_embd_norm": "model.embedding_norm", "per_layer_token_embd": "model.embed_tokens_per_layer",
            "per_layer_model_proj": "model.per_layer_model_projection",
            "per_layer_proj_norm": "model.per_layer_projection_norm"}
+# other directories of these models: what rope_scaling says besides
+VARIANTS = {"gpt-oss-smooth": ("gpt-oss", {"truncate": False})}
 ARCHS = {"lfm2", "lfm2moe", "granitehybrid", "granitemoe", "qwen35", "gpt-oss", "gemma4", "qwen2moe"}
 
 def halves(w, n_heads):
@@ -205,8 +207,9 @@ def config(m):
                 num_global_key_value_heads=heads[False] if heads[False] != heads[True] else None,
                 num_kv_shared_layers=kv["attention.shared_kv_layers"],
                 hidden_size_per_layer_input=kv["embedding_length_per_layer_input"],
+                vocab_size_per_layer_input=300,
                 use_double_wide_mlp=kv["attention.shared_kv_layers"] > 0,
-                final_logit_softcapping=kv["final_logit_softcapping"], rope_theta=None,
+                final_logit_softcapping=kv["final_logit_softcapping"], rope_theta=None, rope_scaling=None,
                 layer_types=["sliding_attention" if w else "full_attention" for w in windowed],
                 rope_parameters={
                     "sliding_attention": {"rope_type": "default", "rope_theta": kv["rope.freq_base_swa"]},

@@ -146,7 +146,9 @@ def config(m, tensors):
          "sliding_window": kv.get("attention.sliding_window"),
          "rope_scaling": rope_config(m, tensors),
          "hidden_act": "gelu_pytorch_tanh" if gemma else "relu2" if arch == "arcee" else "silu", **ids}
-    if arch in hf_layouts.ARCHS: return {**c, **hf_layouts.config(m), **head_size(m)}
+    if arch in hf_layouts.ARCHS:
+        c.update(hf_layouts.config(m), **head_size(m))
+        return {k: v for k, v in c.items() if v is not None}
     if "experts" in m:
         n = {"llama": "num_local_experts"}.get(arch, "num_experts")
         c.update({"model_type": {"llama": "mixtral", "qwen3moe": "qwen3_moe"}.get(arch, arch),
@@ -206,7 +208,8 @@ def weights(t):
 
 def make(out, name, shards=1):
     """Returns the directory and the GGUF file."""
-    m = hf_layouts.sizes(dict(make_tiny.models()[name], vocab="bpe", type=make_tiny.Q.F32))
+    of, rope = hf_layouts.VARIANTS.get(name, (name, {}))
+    m = hf_layouts.sizes(dict(make_tiny.models()[of], vocab="bpe", type=make_tiny.Q.F32))
     folder, gguf = pathlib.Path(out) / name, pathlib.Path(out) / f"{name}-f16.gguf"
     folder.mkdir(parents=True, exist_ok=True)
     make_tiny.Writer(folder / "model.tmp", m).write()
@@ -222,7 +225,9 @@ def make(out, name, shards=1):
     write_gguf(gguf, reader, tensors)
     save_weights(folder, hf_tensors(m, tensors), shards)
     kv = {k: f.contents() for k, f in reader.fields.items()}
-    (folder / "config.json").write_text(json.dumps(config(m, tensors), indent=1))
+    c = config(m, tensors)
+    if rope: c["rope_scaling"].update(rope)
+    (folder / "config.json").write_text(json.dumps(c, indent=1))
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer(kv), ensure_ascii=False))
     (folder / "tokenizer_config.json").write_text(
         json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "add_bos_token": False,
