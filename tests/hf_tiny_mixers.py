@@ -47,9 +47,10 @@ def refused(tiny):
     yield "qwen3_5_text", {**delta, "attn_output_gate": False}, "UNSUPPORTED", "attn_output_gate is false"
     yield "qwen3_5_text", {"linear_value_head_dim": 64}, "UNSUPPORTED", "32 value heads of length 64 for 16"
     yield "qwen3_5_text", {**delta, "linear_num_value_heads": 33}, "UNSUPPORTED", "33 value heads"
-    yield "gpt_oss", {"rope_scaling": YARN, "swiglu_limit": 5.0}, "UNSUPPORTED", "swiglu_limit is 5 (supported: 7)"
+    scaled = {"rope_scaling": YARN}
+    yield "gpt_oss", {**scaled, "swiglu_limit": 5.0}, "UNSUPPORTED", "swiglu_limit is 5 (supported: 7)"
     yield "gpt_oss", {"num_local_experts": 4}, "UNSUPPORTED", "without rope_scaling or rope_parameters"
-    yield "gpt_oss", {"rope_scaling": YARN, "num_local_experts": 1}, "CORRUPT", "expected a whole number from 2"
+    yield "gpt_oss", {**scaled, "num_local_experts": 1}, "CORRUPT", "expected a whole number from 2"
     yield "llama", {"quantization_config": {"quant_method": "mxfp4"}}, "UNSUPPORTED", "quantised (mxfp4)"
     yield "qwen2_moe", {"mlp_only_layers": [0]}, "UNSUPPORTED", "layers without experts between"
     yield "gemma4_text", {**alternate, "enable_moe_block": True}, "UNSUPPORTED", "Gemma 4 with experts"

@@ -61,8 +61,8 @@ static qsf_status mixers_by_index(yyjson_val *list, uint8_t mixer, qsf_hparams *
     return QSF_OK;
 }
 
-/* Where nothing lists them, as Transformers takes them: of LFM2 all have attention, of Granite none,
- * of Qwen every nth. */
+/* Where nothing lists them, as Transformers takes them: of LFM2 all have attention, of Granite
+ * none, of Qwen every nth. */
 static qsf_status mixers_which(yyjson_val *root, uint8_t mixer, qsf_hparams *hp, qsf_error *err)
 {
     yyjson_val *types, *list;
@@ -83,7 +83,8 @@ static qsf_status mixers_which(yyjson_val *root, uint8_t mixer, qsf_hparams *hp,
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* The length of LFM2's feed-forward is two thirds of what is written, times a factor, rounded up. */
+/* The length of LFM2's feed-forward is two thirds of what is written, times a factor, rounded
+ * up. */
 static qsf_status mixers_lfm2_ff(yyjson_val *root, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;

@@ -33,8 +33,8 @@ static qsf_status weights_read_dense(const qsf_platform *p, const hf_weights *w,
     return QSF_OK;
 }
 
-/* Columns lie col_step values apart: the wanted rows are a span of each stored line.  Lines are read
- * many at a time where the span is a good part of them, else span by span. */
+/* Columns lie col_step values apart: the wanted rows are a span of each stored line.  Lines are
+ * read many at a time where the span is a good part of them, else span by span. */
 static qsf_status weights_read_turned(const qsf_platform *p, const hf_weights *w, const hf_place *pl,
                                       const weights_tensor *t, uint64_t first, uint32_t n, uint32_t cols,
                                       float *out, qsf_error *err)

@@ -149,6 +149,10 @@ def joined(name, gate, up):
 
 # ---- config.json ----
 
+CLASSES = {"lfm2": "Lfm2", "lfm2_moe": "Lfm2Moe", "granitemoeshared": "GraniteMoeShared",
+           "granitemoehybrid": "GraniteMoeHybrid", "qwen3_5_text": "Qwen3_5", "gpt_oss": "GptOss",
+           "qwen2_moe": "Qwen2Moe", "gemma4_text": "Gemma4"}
+
 def config(m):
     """What config.json says beside what all of them have."""
     kv, arch = m["kv"], m["arch"]

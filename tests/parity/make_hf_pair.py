@@ -148,6 +148,7 @@ def config(m, tensors):
          "hidden_act": "gelu_pytorch_tanh" if gemma else "relu2" if arch == "arcee" else "silu", **ids}
     if arch in hf_layouts.ARCHS:
         c.update(hf_layouts.config(m), **head_size(m))
+        c["architectures"] = [hf_layouts.CLASSES[c["model_type"]] + "ForCausalLM"]
         return {k: v for k, v in c.items() if v is not None}
     if "experts" in m:
         n = {"llama": "num_local_experts"}.get(arch, "num_experts")
