@@ -175,7 +175,8 @@ static const float *check_tensor(input *in, uint32_t i, const char *line, const 
     CHECK_EQ(t->rows, rows);
     CHECK_EQ(t->cols, cols);
     const uint32_t bits = t->source_type == QSF_T_F32 ? 32 : t->source_type == QSF_T_TERNARY2 ? 2 : 16;
-    CHECK_EQ(t->stored_bytes, (uint64_t)rows * cols * bits / 8);
+    const uint64_t values_bits = (uint64_t)rows * cols * (t->source_type == QSF_T_MXFP4 ? 34 : 8 * bits);
+    CHECK_EQ(t->stored_bytes, values_bits / 64);
     check_values(in, i, values);
     return values + (size_t)rows * cols;
 }
@@ -461,24 +462,33 @@ TEST(hf_types_fit_their_architectures)
         CHECK(qsf_hf_type_find(NULL, t->class_name) == t);
         CHECK_STR(a ? a->name : "(no such architecture)", t->arch);
         if (!a) continue;
-        const qsf_hparams hp = { .n_embd = 8, .n_heads = 2, .n_kv_heads = 1, .head_dim = 4, .n_ff = 16,
+        uint8_t mixers[2] = { QSF_MIXER_ATTENTION, a->mixer };
+        const qsf_hparams hp = { .n_layers = 2, .mixers = mixers, .n_embd = 8,
+                                 .n_heads = 2, .n_kv_heads = 1, .head_dim = 4, .n_ff = 16,
                                  .n_vocab = 32, .n_ctx_train = 64, .gated = a->gated,
                                  .learned_pos = a->learned_pos, .flow = a->flow,
-                                 .n_experts = t->n_experts ? 4 : 0,
-                                 .n_used = 2, .n_ff_expert = 6 };
-        const qsf_layer layer = qsf_layer_of(&hp, 0);
-        for (size_t i = 0; i < QSF_N_ROLES; i++) {
-            const qsf_role *role = &qsf_roles[i];
-            const bool need = qsf_arch_needs(a, &hp, &layer, role);
+                                 .n_experts = t->experts ? 4 : 0,
+                                 .n_used = 2, .n_ff_expert = 6, .n_ff_shared = 10, .mix_conv = 3,
+                                 .mix_inner = 12, .mix_state = 6, .mix_heads = 2, .mix_groups = 1,
+                                 .n_embd_layer = a->later_gemma ? 4 : 0 };
+        const qsf_layer layers[2] = { qsf_layer_of(&hp, 0), qsf_layer_of(&hp, 1) };
+        for (size_t i = 0; i < 2 * QSF_N_ROLES; i++) {
+            const qsf_role *role = &qsf_roles[i / 2];
+            const qsf_layer *layer = &layers[i % 2];
+            const bool need = qsf_arch_needs(a, &hp, layer, role);
             const bool may = qsf_kinds_have(t->need | t->biases, role->kind);
-            const hf_named named = qsf_hf_type_name(t, &hp, &layer, role);
+            const hf_named named = qsf_hf_type_name(t, &hp, layer, role);
             if (need || may) CHECK(named.name != NULL);
-            CHECK(named.first + qsf_role_outputs(&hp, &layer, role) <= named.all);
-            CHECK(!named.part == (named.all == qsf_role_outputs(&hp, &layer, role)));
+            CHECK(named.first + qsf_role_outputs(&hp, layer, role) <= named.all);
+            CHECK(!named.part == (named.all == qsf_role_outputs(&hp, layer, role)));
         }
-        for (const hf_alias *n = t->names; n && n->name; n++)
-            CHECK(t->keys == HF_KEYS_BERT ? qsf_arch_takes(a, &hp, &layer, qsf_role_of(n->kind))
-                                          : qsf_arch_needs(a, &hp, &layer, qsf_role_of(n->kind)));
+        for (const hf_alias *n = t->names; n && n->name; n++) {
+            const qsf_role *role = qsf_role_of(n->kind);
+            const bool loose = t->keys == HF_KEYS_BERT || role->when == QSF_WHEN_MAY_STATE ||
+                               n->kind == QSF_K_ROUTER_CHOICE;
+            CHECK((loose ? qsf_arch_takes : qsf_arch_needs)(a, &hp, &layers[0], role) ||
+                  (loose ? qsf_arch_takes : qsf_arch_needs)(a, &hp, &layers[1], role));
+        }
     }
 }
 

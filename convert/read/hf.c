@@ -4,7 +4,6 @@
 #include "read/hf.h"
 #include "read/hf_names.h"
 #include "read/hf_vocab.h"
-#include "read/hf_weights.h"
 #include "read/text_file.h"
 
 #ifdef QSF_HAVE_YYJSON

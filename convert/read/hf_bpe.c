@@ -147,7 +147,9 @@ static qsf_status bpe_metaspace(yyjson_val *v, qsf_vocab *out, qsf_error *err)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static qsf_status bpe_model(vocab_build *b, yyjson_val *root, qsf_error *err)
+/* marks: the pre-tokenizer of a vocabulary with SentencePiece's marks and bytes whose merges count
+ * in their order, as Gemma 4's do; NULL: such a vocabulary is SentencePiece's. */
+static qsf_status bpe_model(vocab_build *b, yyjson_val *root, const char *marks, qsf_error *err)
 {
     static const char what[] = FILE_NAME ": model";
     yyjson_val *model, *pre, *normalizer, *post;
@@ -174,24 +176,25 @@ static qsf_status bpe_model(vocab_build *b, yyjson_val *root, qsf_error *err)
                         FILE_NAME ": BPE with continuing_subword_prefix or end_of_word_suffix");
     if ((st = qsf_json_get_bool(model, what, "byte_fallback", false, &spm, err)) ||
         (st = qsf_json_get_bool(model, what, "ignore_merges", false, &ignore_merges, err))) return st;
-    out->kind = spm ? QSF_VOCAB_SPM : QSF_VOCAB_BPE;
+    out->kind = spm && !marks ? QSF_VOCAB_SPM : QSF_VOCAB_BPE;
     if ((st = bpe_normalizer(normalizer, spm, out, err))) return st;
     if (!spm && !pre) return qsf_fail(err, QSF_E_UNSUPPORTED, FILE_NAME ": BPE without a pre-tokenizer");
     st = spm ? bpe_metaspace(pre, out, err)
              : qsf_hf_pretokenizer(b->platform, pre, ignore_merges, out->pre, err);
     if (st) return st;
-    if (spm) qsf_format(out->pre, sizeof out->pre, "default");
+    if (spm) qsf_format(out->pre, sizeof out->pre, "%s", marks ? marks : "default");
     if ((st = bpe_tokens(b, model, spm, err)) || (st = qsf_vocab_index(b, err))) return st;
-    return bpe_merges(b, model, spm, err);
+    return bpe_merges(b, model, spm && !marks, err);
 }
 
-qsf_status qsf_hf_tokenizer_json(vocab_build *b, yyjson_val *root, bool pieces, qsf_error *err)
+qsf_status qsf_hf_tokenizer_json(vocab_build *b, yyjson_val *root, bool pieces, const char *marks,
+                                 qsf_error *err)
 {
     size_t i, n;
     yyjson_val *e, *added;
     qsf_status st;
     if ((st = qsf_json_get_arr(root, FILE_NAME, "added_tokens", &added, err)) ||
-        (!pieces && (st = bpe_model(b, root, err)))) return st;
+        (!pieces && (st = bpe_model(b, root, marks, err)))) return st;
     yyjson_arr_foreach(added, i, n, e) {
         uint64_t id;
         size_t len;

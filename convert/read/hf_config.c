@@ -3,7 +3,10 @@
  * SPDX-License-Identifier: MIT */
 #include "read/hf_config.h"
 
+#include "read/hf_experts.h"
 #include "read/hf_family.h"
+#include "read/hf_gemma4.h"
+#include "read/hf_mixers.h"
 #include "read/hf_rope.h"
 
 #ifdef QSF_HAVE_YYJSON
@@ -13,7 +16,7 @@
 static qsf_status config_type(yyjson_val *root, const hf_type **out, qsf_error *err)
 {
     const char *type, *cls;
-    char list[512];
+    char list[768];
     yyjson_val *classes;
     qsf_status st;
     if ((st = qsf_json_get_text(root, CONFIG, "model_type", &type, err)) ||
@@ -134,7 +137,8 @@ static qsf_status config_activation(yyjson_val *root, const char *key, qsf_hpara
     if (st || !name) return st;
     for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++)
         if (!strcmp(name, known[i].name) && (i || hp->both_ways)) {
-            hp->act = known[i].act;
+            /* gpt-oss says silu, of which its activation is made */
+            if (hp->act != QSF_ACT_SWIGLU_OAI || known[i].act != QSF_ACT_SILU) hp->act = known[i].act;
             return QSF_OK;
         }
     return qsf_fail(
@@ -208,10 +212,11 @@ static qsf_status config_common(yyjson_val *root, const hf_type *d, qsf_hparams 
         (st = qsf_json_get_u32(root, CONFIG, "intermediate_size", d->ff, 1, 1 << 24, &hp->n_ff, err)) ||
         (st = qsf_json_get_u32(root, CONFIG, "max_position_embeddings", d->ctx, 1, INT32_MAX,
                                &hp->n_ctx_train, err)) ||
-        (st = qsf_json_get_f32(root, CONFIG, hp->norm == QSF_NORM_RMS ? "rms_norm_eps" : "layer_norm_eps",
-                               d->eps, &hp->norm_eps, err)))
+        (st = qsf_json_get_f32(root, CONFIG, d->keys == HF_KEYS_LFM2 ? "norm_eps"
+                               : hp->norm == QSF_NORM_RMS ? "rms_norm_eps" : "layer_norm_eps", d->eps,
+                               &hp->norm_eps, err)))
         return st;
-    const bool gemma = d->keys == HF_KEYS_GEMMA || d->keys == HF_KEYS_GEMMA2;
+    const bool gemma = d->keys == HF_KEYS_GEMMA || d->keys == HF_KEYS_GEMMA2 || d->keys == HF_KEYS_GEMMA4;
     return config_activation(root, gemma ? "hidden_activation" : "hidden_act", hp, err);
 }
 
@@ -234,40 +239,6 @@ static qsf_status config_gemma2(yyjson_val *root, const qsf_arch *a, qsf_hparams
     if (bidirectional)
         return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": use_bidirectional_attention (an embedding model)");
     if (scalar != (float)hp->head_dim) hp->attn_scale = 1 / sqrtf(scalar);
-    return QSF_OK;
-}
-
-/* Layers that are not like the others would have to be read one by one. */
-static qsf_status config_layers_alike(yyjson_val *root, qsf_error *err)
-{
-    uint32_t step;
-    const qsf_status st = qsf_json_get_u32(root, CONFIG, "decoder_sparse_step", 1, 1, 1 << 16, &step, err);
-    if (st) return st;
-    const bool clips = qsf_json_get(root, "clip_qkv") != NULL;
-    if (step == 1 && !yyjson_arr_size(qsf_json_get(root, "mlp_only_layers")) && !clips) return QSF_OK;
-    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": %s, which this version cannot run",
-                    clips ? "clip_qkv" : "layers without experts between those with some");
-}
-
-static qsf_status config_experts(yyjson_val *root, const hf_type *d, const qsf_arch *a, qsf_hparams *hp,
-                                 qsf_error *err)
-{
-    qsf_status st;
-    bool norm;
-    if (!d->n_experts) return QSF_OK;
-    if ((st = qsf_json_get_u32(root, CONFIG, d->n_experts, 0, 2, QSF_MAX_EXPERTS, &hp->n_experts, err)) ||
-        (st = qsf_json_get_u32(root, CONFIG, "num_experts_per_tok", 2, 1, hp->n_experts, &hp->n_used, err)) ||
-        (st = qsf_json_get_u32(root, CONFIG, d->experts_apart ? "moe_intermediate_size" : "intermediate_size",
-                               hp->n_ff, 2, 1 << 24, &hp->n_ff_expert, err)) ||
-        (st = qsf_json_get_bool(root, CONFIG, "norm_topk_prob", false, &norm, err)) ||
-        (st = config_layers_alike(root, err))) return st;
-    if (!hp->n_experts)
-        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": \"%s\" is missing", d->n_experts);
-    if ((uint64_t)hp->n_experts * QSF_MAX(hp->n_ff_expert, hp->n_embd) > INT32_MAX)
-        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": %u experts of length %u", (unsigned)hp->n_experts,
-                        (unsigned)hp->n_ff_expert);
-    /* Mixtral has no key of it. */
-    hp->router_norm = strcmp(d->type, "mixtral") ? norm : a->router_norm;
     return QSF_OK;
 }
 
@@ -422,12 +393,13 @@ qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp
         (st = qsf_json_get_obj(top, CONFIG, "quantization_config", &quantised, err)) ||
         (st = qsf_json_get_text(quantised, CONFIG ": quantization_config", "quant_method", &method, err)) ||
         (st = qsf_json_get_obj(top, CONFIG, "text_config", &text, err))) return st;
-    if (quantised && (!method || strcmp(method, "bitnet")))
+    const bool mxfp4 = method && !strcmp(method, "mxfp4") && d->mxfp4;
+    if (quantised && !mxfp4 && (!method || strcmp(method, "bitnet")))
         return qsf_fail(err, QSF_E_UNSUPPORTED,
                         CONFIG ": the weights are already quantised (%s); convert the 16-bit original",
                         method ? method : "unknown method");
     cfg->ternary = d->ternary ? HF_TERNARY_MASTERS : HF_TERNARY_NONE;
-    if (quantised && (st = config_ternary(quantised, &cfg->ternary, err))) return st;
+    if (quantised && !mxfp4 && (st = config_ternary(quantised, &cfg->ternary, err))) return st;
     /* A model with pictures keeps the text part's settings in an object of its own. */
     yyjson_val *root = text ? text : top;
     cfg->pictures = text != NULL;
@@ -440,6 +412,8 @@ qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp
         (st = config_shape(root, d, hp, err)) ||
         (st = qsf_json_get_bool(qsf_json_get(root, "tie_word_embeddings") ? root : top, CONFIG,
                                 "tie_word_embeddings", d->tied, &hp->tied, err)) ||
+        (d->keys == HF_KEYS_LFM2 &&
+         (st = qsf_json_get_bool(root, CONFIG, "tie_embedding", hp->tied, &hp->tied, err))) ||
         (st = qsf_hf_config_tokens(top, CONFIG, cfg, err)) ||
         (text && (st = qsf_hf_config_tokens(text, CONFIG, cfg, err))))
         return st;
@@ -447,8 +421,10 @@ qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp
     if (d->keys == HF_KEYS_BERT && (st = config_bert(root, cfg, hp, err))) return st;
     hp->scaling_orig_ctx = hp->n_ctx_train;
     if (d->keys == HF_KEYS_GPT2 || d->keys == HF_KEYS_BERT) return QSF_OK;
-    if ((st = config_window(root, d, a, hp, err)) || (st = qsf_hf_rope(root, d, a, arena, hp, err)) ||
-        (st = config_biases(root, cfg, err)) || (st = config_experts(root, d, a, hp, err)) ||
+    if ((st = a->mixer ? qsf_hf_mixers(root, cfg, arena, hp, err) : config_window(root, d, a, hp, err)) ||
+        (d->keys == HF_KEYS_GEMMA4 && (st = qsf_hf_gemma4(root, cfg, arena, hp, err))) ||
+        (hp->rope != QSF_ROPE_NONE && (st = qsf_hf_rope(root, d, a, arena, hp, err))) ||
+        (st = config_biases(root, cfg, err)) || (st = qsf_hf_experts(root, d, a, hp, err)) ||
         (st = qsf_hf_family(root, cfg, hp, err))) return st;
     return d->keys == HF_KEYS_GEMMA2 ? config_gemma2(root, a, hp, err) : QSF_OK;
 }

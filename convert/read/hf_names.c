@@ -42,18 +42,25 @@ static void hf_shape_text(const weights_tensor *t, char *out, size_t cap)
         qsf_format(out + len, cap - len, " x ... (%u dimensions)", (unsigned)t->n_dims);
 }
 
-/* Whether t's shape is that of its role; stored [a][b], or one dimension. */
-static qsf_status hf_check_shape(const weights_tensor *t, bool vector, uint64_t a, uint64_t b, qsf_error *err)
+/* What a tensor's shape should be. */
+typedef struct hf_shape { uint32_t n; uint64_t dim[WEIGHTS_MAX_DIMS]; } hf_shape;
+
+/* flat: dimensions do not count, but how many values there are. */
+static qsf_status hf_check_shape(const weights_tensor *t, const hf_shape *want, bool flat, qsf_error *err)
 {
-    char shape[128];        /* four numbers of 64 bits fit */
-    if (vector && t->n_dims == 1 && t->shape[0] == b) return QSF_OK;
-    if (!vector && t->n_dims == 2 && t->shape[0] == a && t->shape[1] == b) return QSF_OK;
+    char shape[128], asked[128];        /* four numbers of 64 bits fit */
+    const weights_tensor as = { .n_dims = want->n, .shape = { want->dim[0], want->dim[1], want->dim[2],
+                                                              want->dim[3] } };
+    uint64_t values = 1;
+    bool same = t->n_dims == want->n;
+    for (uint32_t i = 0; i < want->n && same; i++) same = t->shape[i] == want->dim[i];
+    for (uint32_t i = 0; i < QSF_MIN(t->n_dims, (uint32_t)WEIGHTS_MAX_DIMS); i++)
+        if (qsf_mul_u64(values, t->shape[i], &values)) values = 0;
+    if (same || (flat && t->n_dims <= WEIGHTS_MAX_DIMS && values == want->dim[0])) return QSF_OK;
     hf_shape_text(t, shape, sizeof shape);
-    return vector ? qsf_fail(err, QSF_E_CORRUPT, "tensor %s is of shape [%s], config.json asks for [%llu]",
-                             t->name, shape, (unsigned long long)b)
-                  : qsf_fail(err, QSF_E_CORRUPT,
-                             "tensor %s is of shape [%s], config.json asks for [%llu x %llu]", t->name, shape,
-                             (unsigned long long)a, (unsigned long long)b);
+    hf_shape_text(&as, asked, sizeof asked);
+    return qsf_fail(err, QSF_E_CORRUPT, "tensor %s is of shape [%s], config.json asks for [%s]", t->name,
+                    shape, asked);
 }
 
 /* The converter's name: the file's, and which part of it. */
@@ -75,7 +82,8 @@ static qsf_status hf_add_packed(hf_mapper *m, const weights_tensor *t, uint32_t 
     if (rows % 4)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor %s packs %u rows, which are no groups of 4", t->name,
                         (unsigned)rows);
-    const qsf_status shape = hf_check_shape(t, false, rows / 4, cols, err);
+    const hf_shape want = { 2, { rows / 4, cols } };
+    const qsf_status shape = hf_check_shape(t, &want, false, err);
     if (shape) return shape;
     qsf_format(name, sizeof name, "%s_scale", t->name);
     weights_tensor *s = qsf_hf_weights_find(m->w, name);
@@ -96,45 +104,111 @@ static bool hf_is_packed(const hf_mapper *m, const qsf_role *role, const weights
            role->use == QSF_USE_MATRIX && !strcmp(t->dtype, "U8");
 }
 
-static qsf_status hf_add(hf_mapper *m, uint32_t unit, const qsf_layer *layer, const qsf_role *role,
-                         const hf_named *named, weights_tensor *t, qsf_error *err)
+/* A tensor that is to be added, and what it is. */
+typedef struct hf_adding {
+    uint32_t         unit, rows, cols;
+    const qsf_layer *layer;
+    const qsf_role  *role;
+    hf_named         named;
+    weights_tensor  *t, *scales;        /* scales: t has MXFP4's blocks */
+    bool             vector, turned;    /* turned: stored [inputs][outputs] */
+    uint64_t         parts;             /* experts that are stacked, or 1 */
+} hf_adding;
+
+static qsf_status hf_check_stored(const hf_adding *a, qsf_error *err)
+{
+    const uint16_t how = a->named.how;
+    const uint64_t all = a->named.all / a->parts, cols = a->cols;
+    const hf_shape blocks = { 4, { a->parts, all, cols / 32, 16 } };
+    const hf_shape scales = { 3, { a->parts, all, cols / 32 } };
+    hf_shape want = { 0 };
+    if (a->t->transposed && how)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor %s is stored transposed", a->t->name);
+    if (a->scales) {
+        const qsf_status st = hf_check_shape(a->t, &blocks, false, err);
+        if (!st && (cols % 32 || strcmp(a->t->dtype, "U8") || strcmp(a->scales->dtype, "U8")))
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "tensors %s and %s are of types %s and %s, in rows of %u "
+                            "(supported: U8, rows of 32, 64, ...)", a->t->name, a->scales->name, a->t->dtype,
+                            a->scales->dtype, (unsigned)a->cols);
+        return st ? st : hf_check_shape(a->scales, &scales, false, err);
+    }
+    if (how & HF_STACKED) want.dim[want.n++] = a->parts;
+    if (!a->vector && a->turned) want.dim[want.n++] = cols;
+    want.dim[want.n++] = all;
+    if (!a->vector && !a->turned) want.dim[want.n++] = cols;
+    return hf_check_shape(a->t, &want, (how & HF_FLAT) != 0, err);
+}
+
+/* Heads of a delta net behind queries and keys, of which the convolution has taps. */
+static hf_heads hf_heads_of(const hf_adding *a)
+{
+    const qsf_layer *l = a->layer;
+    const uint8_t kind = a->role->kind;
+    const bool columns = a->vector || kind == QSF_K_MIX_OUT;
+    const uint32_t keys = 2 * l->mix_groups * l->mix_state, all = columns ? a->cols : a->rows;
+    const uint32_t first = kind == QSF_K_MIX_IN ? keys : kind == QSF_K_MIX_CONV ? keys * l->mix_conv : 0;
+    return (hf_heads){ .columns = columns, .first = first, .size = (all - first) / l->mix_heads,
+                       .keys = l->mix_groups, .each = l->mix_heads / l->mix_groups };
+}
+
+static hf_place hf_place_of(const hf_mapper *m, const hf_adding *a)
+{
+    const hf_named *n = &a->named;
+    const uint64_t own = qsf_role_outputs(&m->in->hp, a->layer, a->role);
+    const bool woven = n->how & HF_WOVEN, stacked = n->how & HF_STACKED;
+    const uint64_t step = woven ? n->all / own : 1;
+    const uint64_t first = woven ? n->first / own : n->first / a->parts;
+    /* the file's own strides may turn the order round that its type has */
+    const bool turned = !a->vector && a->turned != a->t->transposed;
+    const bool norm = a->role->use == QSF_USE_NORM && !(n->how & HF_PLAIN);
+    const bool less_one = norm && m->cfg->type->norms_less_one;
+    hf_place p = { .t = a->t, .scales = a->scales, .decay = (n->how & HF_DECAY) != 0, .add = less_one };
+    p.first = a->vector || turned ? first : first * a->cols;
+    p.row_step = turned ? step : step * a->cols;
+    p.col_step = turned ? n->all / a->parts : a->vector ? step : 1;
+    if (a->vector) p.row_step = a->cols;
+    if (stacked && !a->vector) {
+        p.block = (uint32_t)(a->rows / a->parts);
+        p.block_step = n->all / a->parts * a->cols;
+    }
+    if (n->how & HF_HEADS) p.heads = hf_heads_of(a);
+    return p;
+}
+
+static qsf_status hf_add(hf_mapper *m, hf_adding *a, qsf_error *err)
 {
     const hf_type *type = m->cfg->type;
     const qsf_hparams *hp = &m->in->hp;
-    const uint32_t rows = (uint32_t)qsf_dim_size(hp, layer, (qsf_dim)role->rows);
-    const uint32_t cols = (uint32_t)qsf_dim_size(hp, layer, (qsf_dim)role->cols);
-    const bool vector = role->rows == QSF_DIM_ONE;
-    const bool file_transposed = type->transposed && !vector && role->part == QSF_PART_LAYER;
-    const bool packed = hf_is_packed(m, role, t) && !named->part;
+    weights_tensor *t = a->t;
+    a->rows = (uint32_t)qsf_dim_size(hp, a->layer, (qsf_dim)a->role->rows);
+    a->cols = (uint32_t)qsf_dim_size(hp, a->layer, (qsf_dim)a->role->cols);
+    a->vector = a->role->rows == QSF_DIM_ONE;
+    a->parts = a->named.how & HF_STACKED ? a->layer->n_experts : 1;
+    a->turned = a->named.how & HF_TURNED ? !a->scales
+        : type->transposed && !a->vector && a->role->part == QSF_PART_LAYER;
+    const bool packed = hf_is_packed(m, a->role, t) && !a->named.part;
+    const bool ternary = m->cfg->ternary == HF_TERNARY_MASTERS && a->role->part == QSF_PART_LAYER &&
+                         a->role->use == QSF_USE_MATRIX;
     qsf_status st;
 
-    if (packed) st = QSF_OK;
-    else if ((st = file_transposed ? hf_check_shape(t, vector, cols, named->all, err)
-            : hf_check_shape(t, vector, vector ? 1 : named->all, vector ? named->all : cols, err))) return st;
-    if (t->type == WEIGHTS_NO_TYPE && !packed)
+    if (!packed && (st = hf_check_stored(a, err))) return st;
+    if (t->type == WEIGHTS_NO_TYPE && !packed && !a->scales)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor %s is of type %s (supported: F16, BF16, F32)",
                         t->name, t->dtype);
     input_tensor *i = &m->in->tensors[m->n];
     hf_place *p = &m->places[m->n++];
-    p->t = t;
-    p->add = type->norms_less_one && role->use == QSF_USE_NORM ? 1 : 0;
-    /* The file's own strides may turn the type's order round. */
-    const bool dense_outputs = !vector && file_transposed != t->transposed;
-    p->stride = dense_outputs ? named->all : 0;
-    p->first = vector || dense_outputs ? named->first : named->first * cols;
-    if (packed && (st = hf_add_packed(m, t, rows, cols, p, err))) return st;
-    if (m->cfg->ternary == HF_TERNARY_MASTERS && role->part == QSF_PART_LAYER &&
-        role->use == QSF_USE_MATRIX &&
-        (st = qsf_hf_weights_masters(m->in->platform, m->w, p, rows, cols, err))) return st;
+    *p = hf_place_of(m, a);
+    if (packed && (st = hf_add_packed(m, t, a->rows, a->cols, p, err))) return st;
+    if (ternary && (st = qsf_hf_weights_masters(m->in->platform, m->w, p, a->rows, a->cols, err))) return st;
     t->used = true;
-    i->scale = p->scale;
-    i->unit = unit;
-    i->kind = role->kind;
-    i->rows = rows;
-    i->cols = cols;
-    i->source_type = packed ? QSF_T_TERNARY2 : t->type;
-    i->stored_bytes = packed ? t->bytes : (uint64_t)rows * cols * (t->type == QSF_T_F32 ? 4 : 2);
-    i->name = hf_part_name(m, t, named->part, err);
+    if (a->scales) a->scales->used = true;
+    const uint64_t values = (uint64_t)a->rows * a->cols;
+    *i = (input_tensor){ .unit = a->unit, .kind = a->role->kind, .rows = a->rows, .cols = a->cols,
+                         .scale = p->scale };
+    i->source_type = packed ? QSF_T_TERNARY2 : a->scales ? QSF_T_MXFP4 : t->type;
+    i->stored_bytes = packed ? t->bytes : a->scales ? values / 32 * 17
+                    : values * (t->type == QSF_T_F32 ? 4 : 2);
+    i->name = hf_part_name(m, t, a->named.part, err);
     return i->name ? QSF_OK : QSF_E_MEMORY;
 }
 
@@ -153,6 +227,7 @@ static qsf_status hf_add_experts(hf_mapper *m, uint32_t unit, const qsf_layer *l
     const uint32_t rows = (uint32_t)qsf_dim_size(hp, layer, (qsf_dim)role->rows);
     const uint32_t cols = (uint32_t)qsf_dim_size(hp, layer, (qsf_dim)role->cols);
     const uint32_t each = rows / layer->n_experts;
+    const hf_shape want = { 2, { each, cols } };
     weights_tensor **list = qsf_arena_array(m->in->arena, layer->n_experts, sizeof *list, "experts", err);
     char own[256];
     if (!list) return QSF_E_MEMORY;
@@ -162,7 +237,7 @@ static qsf_status hf_add_experts(hf_mapper *m, uint32_t unit, const qsf_layer *l
         if (!t)
             return qsf_fail(err, QSF_E_CORRUPT, "tensor %s is missing; is a shard missing, or the download "
                             "incomplete?", own);
-        const qsf_status st = hf_check_shape(t, false, each, cols, err);
+        const qsf_status st = hf_check_shape(t, &want, false, err);
         if (st) return st;
         if (t->type == WEIGHTS_NO_TYPE || t->type != list[0]->type || t->transposed)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor %s is of type %s, its first expert of %s "
@@ -171,7 +246,8 @@ static qsf_status hf_add_experts(hf_mapper *m, uint32_t unit, const qsf_layer *l
         t->used = true;
     }
     input_tensor *i = &m->in->tensors[m->n];
-    m->places[m->n++] = (hf_place){ .t = list[0], .each = list, .each_rows = each };
+    m->places[m->n++] = (hf_place){ .t = list[0], .each = list, .block = each, .row_step = cols,
+                                    .col_step = 1 };
     *i = (input_tensor){ .unit = unit, .kind = role->kind, .rows = rows, .cols = cols,
                          .source_type = list[0]->type,
                          .stored_bytes = (uint64_t)rows * cols * (list[0]->type == QSF_T_F32 ? 4 : 2) };
@@ -179,10 +255,11 @@ static qsf_status hf_add_experts(hf_mapper *m, uint32_t unit, const qsf_layer *l
     return i->name ? QSF_OK : QSF_E_MEMORY;
 }
 
-static void hf_full_name(const hf_mapper *m, uint32_t unit, const qsf_role *role, const char *name, char *out,
-                         size_t cap)
+/* outside: for all layers, but in none of them */
+static void hf_full_name(const hf_mapper *m, uint32_t unit, const qsf_role *role, bool outside,
+                         const char *name, char *out, size_t cap)
 {
-    if (role->part == QSF_PART_LAYER)
+    if (role->part == QSF_PART_LAYER && !outside)
         qsf_format(out, cap, "%s%s%u.%s", m->body, m->layers, (unsigned)unit, name);
     else qsf_format(out, cap, "%s%s", role->kind == QSF_K_OUTPUT ? m->head : m->body, name);
 }
@@ -191,43 +268,74 @@ static void hf_full_name(const hf_mapper *m, uint32_t unit, const qsf_role *role
 static bool hf_may(const hf_mapper *m, const qsf_layer *layer, const qsf_role *role)
 {
     const hf_type *type = m->cfg->type;
-    return type->keys == HF_KEYS_BERT ? qsf_arch_takes(m->cfg->arch, &m->in->hp, layer, role)
-                                      : qsf_kinds_have(type->biases, role->kind);
+    const bool loose = type->keys == HF_KEYS_BERT || role->when == QSF_WHEN_MAY_STATE ||
+                       role->when == QSF_WHEN_MAY_LAYER || role->kind == QSF_K_ROUTER_CHOICE;
+    return loose ? qsf_arch_takes(m->cfg->arch, &m->in->hp, layer, role)
+                 : qsf_kinds_have(type->biases, role->kind);
+}
+
+/* Finds the role's tensor, or its blocks and scales, or the one that stands in for it: of Gemma's
+ * later ones keys for values, and the embedding for a head that is apart from it. */
+static void hf_find(const hf_mapper *m, hf_adding *a)
+{
+    const bool outside = a->named.how & HF_OUTSIDE;
+    const uint8_t kind = a->role->kind;
+    const uint8_t other = kind == QSF_K_ATTN_V && m->cfg->arch->later_gemma ? QSF_K_ATTN_K
+        : kind == QSF_K_OUTPUT && m->cfg->head_twice ? QSF_K_TOKEN_EMBD : kind;
+    char name[256], blocks[256];
+    hf_full_name(m, a->unit, a->role, outside, a->named.name, name, sizeof name);
+    a->t = qsf_hf_weights_find(m->w, name);
+    if (!a->t && a->named.how & HF_TURNED) {
+        qsf_format(blocks, sizeof blocks, "%s_scales", name);
+        a->scales = qsf_hf_weights_find(m->w, blocks);
+        qsf_format(blocks, sizeof blocks, "%s_blocks", name);
+        if (a->scales) a->t = qsf_hf_weights_find(m->w, blocks);
+    }
+    if (a->t || other == kind) return;
+    const qsf_role *role = qsf_role_of(other);
+    hf_full_name(m, a->unit, role, false, qsf_hf_type_name(m->cfg->type, &m->in->hp, a->layer, role).name,
+                 name, sizeof name);
+    a->t = qsf_hf_weights_find(m->w, name);
+}
+
+static qsf_status hf_map_role(hf_mapper *m, hf_adding *a, qsf_error *err)
+{
+    const qsf_hparams *hp = &m->in->hp;
+    const qsf_role *role = a->role;
+    const bool need = qsf_arch_needs(m->cfg->arch, hp, a->layer, role) ||
+                      (qsf_kinds_have(m->cfg->need, role->kind) && qsf_role_fits(a->layer, role));
+    char name[256];
+    a->named = qsf_hf_type_name(m->cfg->type, hp, a->layer, role);
+    if (!a->named.name || !(need || hf_may(m, a->layer, role))) return QSF_OK;
+    if (role->kind == QSF_K_POS_EMBD) {
+        a->named.first += m->cfg->type->pos_first;
+        a->named.all += m->cfg->type->pos_first;
+    }
+    if (a->named.how & HF_OUTSIDE && role->use == QSF_USE_MATRIX) {     /* all layers' rows */
+        a->named.first = a->unit * a->named.all;
+        a->named.all *= hp->n_layers;
+    }
+    hf_full_name(m, a->unit, role, a->named.how & HF_OUTSIDE, a->named.name, name, sizeof name);
+    if (strchr(a->named.name, '*')) return hf_add_experts(m, a->unit, a->layer, role, name, err);
+    hf_find(m, a);
+    if (a->t) return hf_add(m, a, err);
+    if (!need) return QSF_OK;
+    return qsf_fail(err, QSF_E_CORRUPT, "tensor %s is missing; is a shard missing, or the download "
+                    "incomplete?", name);
 }
 
 /* Takes the part's tensors in the order of the roles.  A tensor of a role that this model should
  * not have is left alone here and refused as unknown. */
 static qsf_status hf_map_unit(hf_mapper *m, uint32_t unit, qsf_part part, qsf_error *err)
 {
-    const qsf_hparams *hp = &m->in->hp;
-    const qsf_layer record = qsf_layer_of(hp, unit), *layer = part == QSF_PART_LAYER ? &record : NULL;
-    char name[256];
-    for (size_t i = 0; i < QSF_N_ROLES; i++) {
-        const qsf_role *role = &qsf_roles[i];
-        if (role->part != part) continue;
-        const bool need = qsf_arch_needs(m->cfg->arch, hp, layer, role) ||
-                          qsf_kinds_have(m->cfg->need, role->kind);
-        hf_named named = qsf_hf_type_name(m->cfg->type, hp, layer, role);
-        if (!named.name || !(need || hf_may(m, layer, role))) continue;
-        if (role->kind == QSF_K_POS_EMBD) {
-            named.first += m->cfg->type->pos_first;
-            named.all += m->cfg->type->pos_first;
-        }
-        hf_full_name(m, unit, role, named.name, name, sizeof name);
-        if (strchr(named.name, '*')) {
-            const qsf_status st = hf_add_experts(m, unit, layer, role, name, err);
-            if (st) return st;
-            continue;
-        }
-        weights_tensor *t = qsf_hf_weights_find(m->w, name);
-        if (!t && !need) continue;
-        if (!t)
-            return qsf_fail(err, QSF_E_CORRUPT,
-                            "tensor %s is missing; is a shard missing, or the download incomplete?", name);
-        const qsf_status st = hf_add(m, unit, layer, role, &named, t, err);
-        if (st) return st;
+    const qsf_layer record = qsf_layer_of(&m->in->hp, unit);
+    qsf_status st = QSF_OK;
+    for (size_t i = 0; i < QSF_N_ROLES && !st; i++) {
+        hf_adding a = { .unit = unit, .layer = part == QSF_PART_LAYER ? &record : NULL,
+                        .role = &qsf_roles[i] };
+        if (a.role->part == part) st = hf_map_role(m, &a, err);
     }
-    return QSF_OK;
+    return st;
 }
 
 /* ---- what is left over ----------------------------------------------------------------------- */
@@ -247,17 +355,31 @@ static bool hf_harmless(const hf_mapper *m, const char *name)
     static const char *const suffixes[] = { "rotary_emb.inv_freq", "rotary_emb.cos_cached",
                                             "rotary_emb.sin_cached", ".attn.bias", ".attn.masked_bias",
                                             ".position_ids" };
-    static const char *const parts[] = { "vision_tower.", "multi_modal_projector.", "model.vision_tower.",
-                                         "model.multi_modal_projector." };
+    static const char *const parts[] = { "vision_tower.", "multi_modal_projector.", "visual.",
+                                         "embed_vision.", "audio_tower.", "embed_audio." };
+    const char *const inner = name + (hf_has_prefix(name, "model.") ? 6 : 0);
     for (size_t i = 0; i < QSF_ARRAY_LEN(suffixes); i++)
         if (hf_has_suffix(name, suffixes[i])) return true;
     for (size_t i = 0; i < QSF_ARRAY_LEN(parts); i++)
-        if (m->cfg->pictures && hf_has_prefix(name, parts[i])) return true;
+        if (m->cfg->pictures && hf_has_prefix(inner, parts[i])) return true;
+    /* layers that guess further tokens */
+    if (m->cfg->arch->mixer == QSF_MIXER_DELTA_NET && hf_has_prefix(name, "mtp.")) return true;
     if (m->cfg->type->keys == HF_KEYS_BERT && hf_has_prefix(name, m->body) &&
         hf_has_prefix(name + strlen(m->body), "pooler.dense.")) return true;
     const size_t head = strlen(m->head);
     return m->in->hp.tied && !strncmp(name, m->head, head) &&
            !strcmp(name + head, hf_role_name(m, QSF_K_OUTPUT));
+}
+
+/* Keys and values of a layer that reads another's: files have them, nobody uses them. */
+static bool hf_unused_keys(const hf_mapper *m, unsigned long layer, const char *name)
+{
+    static const char *const names[] = { "self_attn.k_proj.weight", "self_attn.v_proj.weight",
+                                         "self_attn.k_norm.weight" };
+    if (layer >= m->in->hp.n_layers || !qsf_layer_of(&m->in->hp, (uint32_t)layer).kv_from) return false;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(names); i++)
+        if (!strcmp(name, names[i])) return true;
+    return false;
 }
 
 /* A tensor that was not used would be lost without a word: only
@@ -276,6 +398,10 @@ static qsf_status hf_check_rest(const hf_mapper *m, uint32_t *ignored, qsf_error
         }
         const char *number = hf_has_prefix(t->name, layers) ? t->name + strlen(layers) : "";
         const unsigned long layer = strtoul(number, &end, 10);
+        if (end > number && *end == '.' && hf_unused_keys(m, layer, end + 1)) {
+            (*ignored)++;
+            continue;
+        }
         if (end > number && *end == '.' && layer >= m->in->hp.n_layers)
             return qsf_fail(err, QSF_E_CORRUPT, "tensor %s belongs to layer %lu, but config.json has %u "
                             "layers (the first is layer 0); "

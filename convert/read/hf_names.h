@@ -4,7 +4,7 @@
 #define QSF_CONVERT_HF_NAMES_H
 
 #include "read/hf_config.h"
-#include "read/hf_weights.h"
+#include "read/hf_rows.h"
 #include "read/input.h"
 
 /* Makes in->tensors and the places behind them.  A missing tensor, a wrong shape or dtype, and a

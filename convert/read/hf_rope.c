@@ -59,9 +59,54 @@ static double rope_mscale(double factor, double scale)
     return factor <= 1 ? 1 : 0.1 * scale * log(factor) + 1;
 }
 
+/* Without truncation the line between fast and slow frequencies begins and ends between two of
+ * them: these are divisors of their own then. */
+static qsf_status rope_yarn_smooth(const char *what, float want, qsf_arena *arena, qsf_hparams *hp,
+                                   qsf_error *err)
+{
+    const uint32_t half = hp->rope_dim / 2;
+    const double turns = hp->scaling_orig_ctx / (2 * 3.14159265358979323846), dims = hp->rope_dim;
+    const double each = dims / (2 * log(hp->rope_base));
+    const double low = QSF_MAX(0.0, each * log(turns / hp->yarn_beta_fast));
+    const double high = QSF_MIN(dims - 1, each * log(turns / hp->yarn_beta_slow));
+    if (!(hp->rope_factors = qsf_arena_array(arena, half, sizeof(float), what, err))) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < half; i++) {
+        const double ramp = (i - low) / QSF_MAX(high - low, 0.001);
+        const double keep = 1 - QSF_MIN(1.0, QSF_MAX(0.0, ramp));
+        hp->rope_factors[i] = (float)(1 / ((1 - keep) / hp->scaling_factor + keep));
+    }
+    hp->rope_attn_factor = want;
+    hp->scaling = QSF_SCALING_NONE;
+    hp->scaling_factor = 1;
+    hp->yarn_beta_fast = hp->yarn_beta_slow = 0;
+    return QSF_OK;
+}
+
+/* Gemma 4: of a head's frequencies, which are those of all its columns, only the fast ones turn. */
+static qsf_status rope_proportional(yyjson_val *rope, const char *what, float absent, qsf_arena *arena,
+                                    qsf_hparams *hp, qsf_error *err)
+{
+    const float never = 1e30f;
+    const uint32_t half = hp->head_dim / 2;
+    float partial, factor;
+    qsf_status st;
+    if ((st = qsf_json_get_number(rope, what, "partial_rotary_factor", absent, 0, 1, &partial, err)) ||
+        (st = qsf_json_get_f32(rope, what, "factor", 1, &factor, err))) return st;
+    if (factor != 1) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: type proportional with factor %g", what,
+                                     (double)factor);
+    if (hp->head_dim % 2)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": an odd number of rotary dimensions");
+    if (!(hp->rope_factors = qsf_arena_array(arena, half, sizeof(float), what, err))) return QSF_E_MEMORY;
+    const uint32_t angles = (uint32_t)((double)partial * hp->head_dim) / 2;
+    for (uint32_t i = 0; i < half; i++) hp->rope_factors[i] = i < angles ? 1 : never;
+    hp->rope_dim = hp->head_dim;
+    return QSF_OK;
+}
+
 /* The engine multiplies sine and cosine by yarn_attn_factor * (1 + 0.1
  * ln factor), Transformers by attention_factor. */
-static qsf_status rope_yarn(yyjson_val *rope, const char *what, qsf_hparams *hp, qsf_error *err)
+static qsf_status rope_yarn(yyjson_val *rope, const char *what, qsf_arena *arena, qsf_hparams *hp,
+                            qsf_error *err)
 {
     float attn, mscale, mscale_all;
     bool truncate;
@@ -78,11 +123,11 @@ static qsf_status rope_yarn(yyjson_val *rope, const char *what, qsf_hparams *hp,
         (st = qsf_json_get_bool(rope, what, "truncate", true, &truncate, err))) return st;
     if (!(hp->scaling_factor >= 1) || !(hp->yarn_beta_fast > 0) || !(hp->yarn_beta_slow > 0))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: type yarn with factor %g", what, (double)hp->scaling_factor);
-    if (!truncate) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: type yarn without truncation", what);
     const double want = attn > 0                       ? (double)attn
                         : mscale > 0 && mscale_all > 0 ? rope_mscale(hp->scaling_factor, mscale) /
                                                              rope_mscale(hp->scaling_factor, mscale_all)
                                                        : rope_mscale(hp->scaling_factor, 1);
+    if (!truncate) return rope_yarn_smooth(what, (float)want, arena, hp, err);
     hp->yarn_attn_factor = (float)(want / rope_mscale(hp->scaling_factor, 1));
     hp->yarn_ext_factor = 1;
     return QSF_OK;
@@ -173,6 +218,8 @@ static qsf_status rope_local(yyjson_val *root, yyjson_val *rope, const rope_at *
     if (st) return st;
     if (apart && at->type && strcmp(at->type, "default"))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: type %s", at->what, at->type);
+    if (at->obj && apart && qsf_json_get(at->obj, "partial_rotary_factor") && hp->head_dim_local)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: partial_rotary_factor", at->what);
     if (hp->rope_base_local > 1) return QSF_OK;
     return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": rope_local_base_freq is %g", (double)hp->rope_base_local);
 }
@@ -215,18 +262,25 @@ qsf_status qsf_hf_rope(yyjson_val *root, const hf_type *d, const qsf_arch *a, qs
         (st = rope_find(root, "sliding_attention", &local, err))) return st;
     yyjson_val *rope = full.obj;
     const char *type = full.type, *what = full.what;
+    if (d->scaled_rope && !type)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": a %s model without rope_scaling or rope_parameters "
+                        "that name a type", d->type);
     if (!type && qsf_json_get(rope, "factor"))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: a factor without a \"rope_type\"", what);
     if ((st = rope_base(root, d, &full, hp, err))) return st;
     if (a->base_local > 0 && hp->window && (st = rope_local(root, rope, &local, a->base_local, hp, err)))
         return st;
+    if (hp->head_dim_local != hp->rope_dim_local && hp->window) hp->rope_dim_local = hp->head_dim_local;
+    if (d->keys == HF_KEYS_GEMMA4 && (!rope || (type && !strcmp(type, "proportional"))))
+        return rope_proportional(rope, what, rope ? 1 : 0.25f, arena, hp, err);
     if ((st = rope_part(root, d, &full, hp, err))) return st;
 
     if (!type || !strcmp(type, "default")) return QSF_OK;
     if (!strcmp(type, "llama3")) return rope_llama3(rope, what, arena, hp, err);
     if (!strcmp(type, "longrope") || !strcmp(type, "su"))
         return rope_longrope(root, rope, what, arena, hp, err);
-    if (!strcmp(type, "yarn") && !qsf_json_get(rope, "long_factor")) return rope_yarn(rope, what, hp, err);
+    if (!strcmp(type, "yarn") && !qsf_json_get(rope, "long_factor"))
+        return rope_yarn(rope, what, arena, hp, err);
     if (!strcmp(type, "linear")) return rope_linear(&full, hp, err);
     return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: type \"%s\" (supported: linear, llama3, yarn, longrope)",
                     what, type);

@@ -8,8 +8,10 @@
 
 #ifdef QSF_HAVE_YYJSON
 /* hf_bpe.c: model, normalizer, pre-tokenizer and added tokens of a tokenizer.json.  pieces: the
- * vocabulary itself came from a tokenizer.model already, only added tokens are taken. */
-qsf_status qsf_hf_tokenizer_json(vocab_build *b, yyjson_val *root, bool pieces, qsf_error *err);
+ * vocabulary itself came from a tokenizer.model already, only added tokens are taken.  marks: as in
+ * hf_bpe.c's bpe_model. */
+qsf_status qsf_hf_tokenizer_json(vocab_build *b, yyjson_val *root, bool pieces, const char *marks,
+                                 qsf_error *err);
 
 /* hf_words.c: vocabulary and rules of a model of type WordPiece or Unigram. */
 qsf_status qsf_hf_wordpiece(vocab_build *b, yyjson_val *root, yyjson_val *model, qsf_error *err);

@@ -3,9 +3,11 @@
  * SPDX-License-Identifier: MIT */
 #include "read/hf_types.h"
 
-#define NAME(kind, name) { QSF_K_##kind, name, NULL }
-#define PART(kind, part, name) { QSF_K_##kind, name, part }
-#define NAMES_END { 0, NULL, NULL }
+#define NAME(kind, name) { QSF_K_##kind, 0, name, NULL }
+#define NAME_AS(kind, how, name) { QSF_K_##kind, how, name, NULL }
+#define PART(kind, part, name) { QSF_K_##kind, 0, name, part }
+#define PART_AS(kind, how, part, name) { QSF_K_##kind, how, name, part }
+#define NAMES_END { 0, 0, NULL, NULL }
 
 static const hf_alias hf_phi3_names[] = {
     PART(ATTN_Q, "q", "self_attn.qkv_proj.weight"),
@@ -98,6 +100,118 @@ static const hf_alias hf_expert_names[] = {
     NAMES_END,
 };
 
+static const hf_alias hf_qwen2_moe_names[] = {
+    NAME(ROUTER, "mlp.gate.weight"),
+    NAME(EXPERT_GATE, "mlp.experts.*.gate_proj.weight"),
+    NAME(EXPERT_UP, "mlp.experts.*.up_proj.weight"),
+    NAME(EXPERT_DOWN, "mlp.experts.*.down_proj.weight"),
+    NAME(FFN_GATE, "mlp.shared_expert.gate_proj.weight"),
+    NAME(FFN_UP, "mlp.shared_expert.up_proj.weight"),
+    NAME(FFN_DOWN, "mlp.shared_expert.down_proj.weight"),
+    NAME_AS(SHARED_ROUTER, HF_FLAT, "mlp.shared_expert_gate.weight"),
+    NAMES_END,
+};
+#define LFM2_NAMES \
+    NAME(ATTN_NORM, "operator_norm.weight"), \
+    NAME(FFN_NORM, "ffn_norm.weight"), \
+    NAME(ATTN_OUT, "self_attn.out_proj.weight"), \
+    NAME(Q_NORM, "self_attn.q_layernorm.weight"), \
+    NAME(K_NORM, "self_attn.k_layernorm.weight"), \
+    NAME(MIX_IN, "conv.in_proj.weight"), \
+    NAME_AS(MIX_CONV, HF_FLAT, "conv.conv.weight"), \
+    NAME(MIX_OUT, "conv.out_proj.weight"), \
+    NAME(FFN_GATE, "feed_forward.w1.weight"), \
+    NAME(FFN_UP, "feed_forward.w3.weight"), \
+    NAME(FFN_DOWN, "feed_forward.w2.weight"), \
+    NAME(OUTPUT_NORM, "embedding_norm.weight")
+static const hf_alias hf_lfm2_names[] = { LFM2_NAMES, NAMES_END };
+static const hf_alias hf_lfm2_moe_names[] = {
+    LFM2_NAMES,
+    NAME(ROUTER, "feed_forward.gate.weight"),
+    NAME(ROUTER_CHOICE, "feed_forward.expert_bias"),
+    NAME(EXPERT_GATE, "feed_forward.experts.*.w1.weight"),
+    NAME(EXPERT_UP, "feed_forward.experts.*.w3.weight"),
+    NAME(EXPERT_DOWN, "feed_forward.experts.*.w2.weight"),
+    NAMES_END,
+};
+#undef LFM2_NAMES
+#define GRANITE_EXPERTS \
+    NAME(ROUTER, "block_sparse_moe.router.layer.weight"), \
+    PART_AS(EXPERT_GATE, HF_STACKED, "gate", "block_sparse_moe.input_linear.weight"), \
+    PART_AS(EXPERT_UP, HF_STACKED, "up", "block_sparse_moe.input_linear.weight"), \
+    NAME_AS(EXPERT_DOWN, HF_STACKED, "block_sparse_moe.output_linear.weight")
+#define GRANITE_SHARED \
+    PART(FFN_GATE, "gate", "shared_mlp.input_linear.weight"), \
+    PART(FFN_UP, "up", "shared_mlp.input_linear.weight"), \
+    NAME(FFN_DOWN, "shared_mlp.output_linear.weight")
+static const hf_alias hf_granite_moe_names[] = { GRANITE_EXPERTS, NAMES_END };
+static const hf_alias hf_granite_shared_names[] = { GRANITE_EXPERTS, GRANITE_SHARED, NAMES_END };
+static const hf_alias hf_granite_hybrid_names[] = {
+    GRANITE_EXPERTS,
+    GRANITE_SHARED,
+    NAME(MIX_IN, "mamba.in_proj.weight"),
+    NAME_AS(MIX_CONV, HF_FLAT, "mamba.conv1d.weight"),
+    NAME(MIX_CONV_BIAS, "mamba.conv1d.bias"),
+    NAME(MIX_STEP_BIAS, "mamba.dt_bias"),
+    NAME_AS(MIX_DECAY, HF_DECAY, "mamba.A_log"),
+    NAME(MIX_SKIP, "mamba.D"),
+    NAME(MIX_NORM, "mamba.norm.weight"),
+    NAME(MIX_OUT, "mamba.out_proj.weight"),
+    NAMES_END,
+};
+#undef GRANITE_EXPERTS
+#undef GRANITE_SHARED
+#define DELTA_NAMES \
+    NAME_AS(MIX_IN, HF_HEADS, "linear_attn.in_proj_qkv.weight"), \
+    NAME_AS(MIX_CONV, HF_FLAT | HF_HEADS, "linear_attn.conv1d.weight"), \
+    NAME_AS(MIX_STEP_BIAS, HF_HEADS, "linear_attn.dt_bias"), \
+    NAME_AS(MIX_DECAY, HF_HEADS | HF_DECAY, "linear_attn.A_log"), \
+    NAME_AS(MIX_GATE, HF_HEADS, "linear_attn.in_proj_z.weight"), \
+    NAME_AS(MIX_BETA, HF_HEADS, "linear_attn.in_proj_b.weight"), \
+    NAME_AS(MIX_ALPHA, HF_HEADS, "linear_attn.in_proj_a.weight"), \
+    NAME_AS(MIX_NORM, HF_PLAIN, "linear_attn.norm.weight"), \
+    NAME_AS(MIX_OUT, HF_HEADS, "linear_attn.out_proj.weight")
+static const hf_alias hf_qwen35_names[] = { DELTA_NAMES, NAMES_END };
+#undef DELTA_NAMES
+static const hf_alias hf_gpt_oss_names[] = {
+    NAME(ROUTER, "mlp.router.weight"),
+    NAME(ROUTER_BIAS, "mlp.router.bias"),
+    PART_AS(EXPERT_GATE, HF_STACKED | HF_TURNED | HF_WOVEN, "gate", "mlp.experts.gate_up_proj"),
+    PART_AS(EXPERT_UP, HF_STACKED | HF_TURNED | HF_WOVEN, "up", "mlp.experts.gate_up_proj"),
+    NAME_AS(EXPERT_DOWN, HF_STACKED | HF_TURNED, "mlp.experts.down_proj"),
+    PART_AS(EXPERT_GATE_BIAS, HF_STACKED | HF_WOVEN, "gate", "mlp.experts.gate_up_proj_bias"),
+    PART_AS(EXPERT_UP_BIAS, HF_STACKED | HF_WOVEN, "up", "mlp.experts.gate_up_proj_bias"),
+    NAME_AS(EXPERT_DOWN_BIAS, HF_STACKED, "mlp.experts.down_proj_bias"),
+    NAMES_END,
+};
+static const hf_alias hf_gemma4_names[] = {
+    NAME(FFN_NORM, "pre_feedforward_layernorm.weight"),
+    NAME(LAYER_TABLE, "embed_tokens_per_layer.weight"),
+    NAME_AS(LAYER_EMBD, HF_OUTSIDE, "per_layer_model_projection.weight"),
+    NAME_AS(LAYER_EMBD_NORM, HF_OUTSIDE, "per_layer_projection_norm.weight"),
+    NAMES_END,
+};
+
+static const hf_expert_keys hf_mixtral_experts = { .n = "num_local_experts", .ff = "intermediate_size",
+    .used_absent = 2 };
+static const hf_expert_keys hf_olmoe_experts = { .n = "num_experts", .ff = "intermediate_size",
+    .used_absent = 2, .norm_says = true };
+static const hf_expert_keys hf_qwen3_experts = { .n = "num_experts", .ff = "moe_intermediate_size",
+    .used_absent = 2, .norm_says = true };
+static const hf_expert_keys hf_qwen2_experts = { .n = "num_experts", .ff = "moe_intermediate_size",
+    .shared = "shared_expert_intermediate_size", .n_absent = 60, .used_absent = 4, .norm_says = true };
+static const hf_expert_keys hf_lfm2_experts = { .n = "num_experts", .ff = "moe_intermediate_size",
+    .dense = "num_dense_layers", .sigmoid = true, .n_absent = 32, .used_absent = 4,
+    .dense_absent = 2, .norm_says = true, .norm_absent = true };
+static const hf_expert_keys hf_granite_experts = { .n = "num_local_experts", .ff = "intermediate_size",
+    .n_absent = 8, .used_absent = 2 };
+static const hf_expert_keys hf_granite_shared_experts = { .n = "num_local_experts",
+    .ff = "intermediate_size", .shared = "shared_intermediate_size", .n_absent = 8, .used_absent = 2 };
+static const hf_expert_keys hf_hybrid_experts = { .n = "num_local_experts", .ff = "intermediate_size",
+    .shared = "shared_intermediate_size", .n_absent = 8, .used_absent = 2, .may_lack = true };
+static const hf_expert_keys hf_oss_experts = { .n = "num_local_experts", .ff = "intermediate_size",
+    .n_absent = 128, .used_absent = 4 };
+
 #define ATTN_BIASES (QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS))
 #define BIASES (ATTN_BIASES | QSF_KINDS_FFN_BIAS)
 
@@ -183,14 +297,56 @@ const hf_type qsf_hf_types[] = {
       .window = 4096, .tied = true, .window_period = true, .pairs = true, .biases = QSF_KINDS_QKV_BIAS },
     { .type = "mixtral", .class_name = "MixtralForCausalLM", .arch = "llama", .vocab = 32000, .embd = 4096,
       .ff = 14336, .layers = 32, .heads = 32, .kv_heads = 8, .ctx = 131072, .eps = 1e-5f, .rope_base = 1e6f,
-      .n_experts = "num_local_experts", .names = hf_mixtral_names },
+      .experts = &hf_mixtral_experts, .names = hf_mixtral_names },
     { .type = "qwen3_moe", .class_name = "Qwen3MoeForCausalLM", .arch = "qwen3moe", .vocab = 151936,
       .embd = 2048, .ff = 6144, .layers = 24, .heads = 32, .kv_heads = 4, .ctx = 32768, .eps = 1e-6f,
-      .rope_base = 10000, .window = 4096, .late_window = true, .n_experts = "num_experts",
-      .experts_apart = true, .biases = ATTN_BIASES, .names = hf_expert_names },
+      .rope_base = 10000, .window = 4096, .late_window = true, .experts = &hf_qwen3_experts,
+      .biases = ATTN_BIASES, .names = hf_expert_names },
     { .type = "olmoe", .class_name = "OlmoeForCausalLM", .arch = "olmoe", .vocab = 50304, .embd = 2048,
       .ff = 2048, .layers = 16, .heads = 16, .ctx = 4096, .eps = 1e-5f, .rope_base = 10000,
-      .n_experts = "num_experts", .biases = ATTN_BIASES, .names = hf_expert_names },
+      .experts = &hf_olmoe_experts, .biases = ATTN_BIASES, .names = hf_expert_names },
+    { .type = "qwen2_moe", .class_name = "Qwen2MoeForCausalLM", .arch = "qwen2moe", .vocab = 151936,
+      .embd = 2048, .ff = 5632, .layers = 24, .heads = 16, .kv_heads = 16, .ctx = 32768, .eps = 1e-6f,
+      .rope_base = 10000, .window = 4096, .late_window = true, .experts = &hf_qwen2_experts,
+      .need = QSF_KINDS_QKV_BIAS, .names = hf_qwen2_moe_names },
+    { .type = "granitemoe", .class_name = "GraniteMoeForCausalLM", .arch = "granitemoe", .vocab = 32000,
+      .embd = 4096, .ff = 11008, .layers = 32, .heads = 32, .ctx = 2048, .eps = 1e-6f, .rope_base = 10000,
+      .experts = &hf_granite_experts, .biases = ATTN_BIASES, .names = hf_granite_moe_names },
+    { .type = "granitemoeshared", .class_name = "GraniteMoeSharedForCausalLM", .arch = "granitemoe",
+      .vocab = 32000, .embd = 4096, .ff = 11008, .layers = 32, .heads = 32, .ctx = 2048, .eps = 1e-6f,
+      .rope_base = 10000, .experts = &hf_granite_shared_experts, .biases = ATTN_BIASES,
+      .names = hf_granite_shared_names },
+    { .type = "granitemoehybrid", .class_name = "GraniteMoeHybridForCausalLM", .arch = "granitehybrid",
+      .vocab = 32000, .embd = 4096, .ff = 11008, .layers = 32, .heads = 32, .ctx = 2048, .eps = 1e-6f,
+      .rope_base = 10000, .experts = &hf_hybrid_experts, .biases = ATTN_BIASES,
+      .names = hf_granite_hybrid_names },
+    { .type = "lfm2", .class_name = "Lfm2ForCausalLM", .arch = "lfm2", .keys = HF_KEYS_LFM2, .vocab = 65536,
+      .embd = 2560, .ff = 12288, .layers = 32, .heads = 32, .kv_heads = 8, .ctx = 128000, .eps = 1e-5f,
+      .rope_base = 1e6f, .tied = true, .names = hf_lfm2_names },
+    { .type = "lfm2_moe", .class_name = "Lfm2MoeForCausalLM", .arch = "lfm2moe", .keys = HF_KEYS_LFM2,
+      .vocab = 65536, .embd = 2048, .ff = 7168, .layers = 32, .heads = 32, .kv_heads = 8, .ctx = 128000,
+      .eps = 1e-5f, .rope_base = 1e6f, .tied = true, .experts = &hf_lfm2_experts,
+      .names = hf_lfm2_moe_names },
+    { .type = "qwen3_5", .class_name = "Qwen3_5ForConditionalGeneration", .arch = "qwen35",
+      .vocab = 248320, .embd = 4096, .ff = 12288, .layers = 32, .heads = 16, .kv_heads = 4, .head_dim = 256,
+      .ctx = 32768, .eps = 1e-6f, .rope_base = 10000, .rope_part = 0.25f, .norms_less_one = true,
+      .names = hf_qwen35_names },
+    { .type = "qwen3_5_text", .class_name = "Qwen3_5ForCausalLM", .arch = "qwen35", .vocab = 248320,
+      .embd = 4096, .ff = 12288, .layers = 32, .heads = 16, .kv_heads = 4, .head_dim = 256, .ctx = 32768,
+      .eps = 1e-6f, .rope_base = 10000, .rope_part = 0.25f, .norms_less_one = true,
+      .names = hf_qwen35_names },
+    { .type = "gpt_oss", .class_name = "GptOssForCausalLM", .arch = "gpt-oss", .vocab = 201088,
+      .embd = 2880, .ff = 2880, .layers = 36, .heads = 64, .kv_heads = 8, .head_dim = 64, .ctx = 131072,
+      .eps = 1e-5f, .rope_base = 150000, .scaled_rope = true, .window = 128, .biased = true,
+      .biases = ATTN_BIASES, .mxfp4 = true, .experts = &hf_oss_experts, .names = hf_gpt_oss_names },
+    { .type = "gemma4", .class_name = "Gemma4ForConditionalGeneration", .arch = "gemma4",
+      .keys = HF_KEYS_GEMMA4, .vocab = 262144, .embd = 2304, .ff = 9216, .layers = 30, .heads = 8,
+      .kv_heads = 4, .head_dim = 256, .ctx = 131072, .eps = 1e-6f, .rope_base = 1e6f, .window = 512,
+      .tied = true, .bare_text = true, .pre = "gemma4", .names = hf_gemma4_names },
+    { .type = "gemma4_text", .class_name = "Gemma4ForCausalLM", .arch = "gemma4", .keys = HF_KEYS_GEMMA4,
+      .vocab = 262144, .embd = 2304, .ff = 9216, .layers = 30, .heads = 8, .kv_heads = 4, .head_dim = 256,
+      .ctx = 131072, .eps = 1e-6f, .rope_base = 1e6f, .window = 512, .tied = true, .bare_text = true,
+      .pre = "gemma4", .names = hf_gemma4_names },
     { .type = NULL },
 };
 
@@ -217,9 +373,9 @@ hf_named qsf_hf_type_name(const hf_type *t, const qsf_hparams *hp, const qsf_lay
 {
     const uint64_t own = qsf_role_outputs(hp, layer, role);
     const hf_alias *n = t->names, *other;
-    while (n && n->name && n->kind != role->kind) n++;
+    while (n && n->name && (n->kind != role->kind || (n->how & HF_SHARED && !layer->n_experts))) n++;
     if (!n || !n->name) return (hf_named){ .name = role->hf, .all = own };
-    hf_named out = { .name = n->name, .part = n->part, .all = own };
+    hf_named out = { .name = n->name, .part = n->part, .how = n->how, .all = own };
     for (other = t->names; n->part && other->name; other++) {
         if (other == n || strcmp(other->name, n->name)) continue;
         const uint64_t theirs = qsf_role_outputs(hp, layer, qsf_role_of(other->kind));
@@ -230,7 +386,9 @@ hf_named qsf_hf_type_name(const hf_type *t, const qsf_hparams *hp, const qsf_lay
 }
 
 #undef NAME
+#undef NAME_AS
 #undef PART
+#undef PART_AS
 #undef NAMES_END
 #undef ATTN_BIASES
 #undef BIASES

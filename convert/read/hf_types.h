@@ -12,17 +12,45 @@ typedef enum hf_keys {
     HF_KEYS_GEMMA,          /* the same with hidden_activation */
     HF_KEYS_GEMMA2,         /* and with soft caps and query_pre_attn_scalar */
     HF_KEYS_GPT2,           /* n_embd, n_layer, ... */
-    HF_KEYS_BERT            /* hidden_size, ..., and type_vocab_size */
+    HF_KEYS_BERT,           /* hidden_size, ..., and type_vocab_size */
+    HF_KEYS_LFM2,           /* Llama's with norm_eps, and a feed-forward whose length is computed */
+    HF_KEYS_GEMMA4          /* hidden_activation, and sizes of layers that see everything */
 } hf_keys;
+
+/* How a tensor lies in its file, as bits, where that is not as the engine has it. */
+typedef enum hf_how {
+    HF_FLAT     = 1 << 0,   /* a vector that has more dimensions there: [channels][1][taps] */
+    HF_STACKED  = 1 << 1,   /* of all experts: [experts][outputs][inputs], vectors [experts][outputs] */
+    HF_TURNED   = 1 << 2,   /* [experts][inputs][outputs], unless it has MXFP4's blocks */
+    HF_WOVEN    = 1 << 3,   /* outputs of the parts take turns, rather than lie one behind the other */
+    HF_HEADS    = 1 << 4,   /* heads of a delta net that share a key lie side by side */
+    HF_DECAY    = 1 << 5,   /* logarithms of what states decay by */
+    HF_PLAIN    = 1 << 6,   /* a norm that is not stored less 1, where the type's others are */
+    HF_SHARED   = 1 << 7,   /* only in layers with experts */
+    HF_OUTSIDE  = 1 << 8    /* outside of the layers, for all of them */
+} hf_how;
 
 /* What a tensor is called where that is not Llama's name in the table of roles.  Kinds with one
  * name share a tensor of the file, the outputs of one behind those of the other as the list has
  * them; part then says which this is, for messages. */
 typedef struct hf_alias {
     uint8_t     kind;
+    uint16_t    how;            /* hf_how */
     const char *name;           /* NULL ends a list */
     const char *part;           /* "q", or NULL */
 } hf_alias;
+
+/* What the members about experts are called.  NULL: the type has none. */
+typedef struct hf_expert_keys {
+    const char *n, *ff;         /* their number; their length */
+    const char *shared;         /* length of what is everybody's beside them, ... */
+    const char *n_shared;       /* ... or how many of an expert's length that are */
+    const char *dense;          /* layers without experts, the first ones */
+    uint32_t    n_absent, used_absent, dense_absent;    /* where config.json is silent; n 0: it must not be */
+    bool        may_lack;       /* their number may be 0: then what is everybody's is all there is */
+    bool        sigmoid;        /* of the router; else it is as in the architecture */
+    bool        norm_says, norm_absent;     /* norm_topk_prob counts; else it is as in the architecture */
+} hf_expert_keys;
 
 typedef struct hf_type {
     const char *type, *class_name;      /* "model_type" and "architectures" of config.json */
@@ -40,14 +68,16 @@ typedef struct hf_type {
     bool        partial_rope;           /* partial_rotary_factor may be other than 1 */
     float       rope_part;              /* the same, and that is what it is; 0: 1 */
     bool        pairs;                  /* rows of queries and keys lie as pairs that rotate */
+    bool        scaled_rope;            /* config.json must say how: there is no plain default */
     bool        biased;                 /* attention_bias */
     bool        norms_less_one;         /* norms are stored less 1 */
     bool        transposed;             /* matrices of layers are stored [inputs][outputs] */
     bool        bare_text;              /* no space in front of a text, whatever tokenizer.model says */
     bool        ternary;                /* matrices of layers are masters of ternary ones */
     const char *other_type;             /* NULL, or the "model_type" that stands beside this class's name */
-    const char *n_experts;              /* the member that has their number; NULL: the type has none */
-    bool        experts_apart;          /* their length is moe_intermediate_size, norm_topk_prob counts */
+    const hf_expert_keys *experts;      /* NULL: the type has none */
+    bool        mxfp4;                  /* quantization_config may say mxfp4 */
+    const char *pre;                    /* BPE with byte_fallback: its pre-tokenizer; NULL: SentencePiece */
     uint64_t    need;                   /* kinds, as bits, beside those of the architecture */
     uint64_t    biases;                 /* those that attention_bias and mlp_bias are about */
     uint32_t    pos_first;              /* rows of the positions that no text has, before the first */
@@ -65,6 +95,7 @@ void           qsf_hf_type_list(char *out, size_t cap);       /* "llama, mistral
  * else outputs [first, first + its own) of all. */
 typedef struct hf_named {
     const char *name, *part;
+    uint16_t    how;                    /* hf_how */
     uint64_t    first, all;
 } hf_named;
 /* layer: as for qsf_dim_size. */

@@ -98,7 +98,8 @@ static qsf_status vocab_from_files(const char *dir, const vocab_files *f, const 
         v->unk = info.unk, v->bos = info.bos, v->eos = info.eos, v->pad = info.pad;
         if ((st = vocab_added_files(b, f, decoder, err))) return st;
     }
-    if (f->json.root && (st = qsf_hf_tokenizer_json(b, f->json.root, f->spm_text != NULL, err))) return st;
+    if (f->json.root &&
+        (st = qsf_hf_tokenizer_json(b, f->json.root, f->spm_text != NULL, cfg->type->pre, err))) return st;
     if ((st = vocab_space_prefix(f, &info, cfg, v, err)) ||
         (st = qsf_hf_special_tokens(b, f->json.root, f->config.root, cfg, err)) ||
         (st = qsf_hf_chat_template(b, dir, f->config.root, err))) return st;

@@ -14,6 +14,7 @@ import numpy as np
 from gguf import GGUFReader, GGUFWriter, dequantize
 from safetensors.numpy import save_file
 
+import hf_layouts
 import make_tiny
 
 LLAMA = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj",
@@ -37,8 +38,10 @@ PAIRED = {"llama", "smollm3", "granite", "arcee"}
 ENDS = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 # the others of make_tiny.py that are written like this, too
 TYPED = {"smollm3", "granite", "arcee", "ernie4_5", "seed_oss", "glm4", "olmo2", "olmo2-window", "exaone4",
-         "exaone4-window", "cohere2", "mixtral", "qwen3moe", "olmoe"}
-NO_DIRECTORY = {"gemma4", "smallthinker"}           # the converter reads none of these
+         "exaone4-window", "cohere2", "mixtral", "qwen3moe", "olmoe", "lfm2", "lfm2moe", "granitehybrid",
+         "granitehybrid-rope", "granitehybrid-moe", "granitemoe", "qwen35", "gpt-oss", "gpt-oss-mxfp4",
+         "gemma4", "gemma4-plain", "qwen2moe"}
+NO_DIRECTORY = {"gemma4", "smallthinker"}           # others of these are not written
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 512}
 
@@ -67,6 +70,7 @@ def expert_tensors(m, layer, part, w):
 
 def hf_tensors(m, tensors):
     out, arch = {}, m["arch"]
+    if arch in hf_layouts.ARCHS: return hf_layouts.tensors(m, tensors)
     for name, w in tensors.items():
         stem, kind = name.rsplit(".", 1)
         if stem.startswith("rope_"): continue
@@ -118,6 +122,9 @@ def family(m, kind):
     if kind == "ernie4_5": c.update(use_bias=False, head_dim=m["n_embd"] // m["n_heads"])
     return c
 
+def head_size(m):
+    return {"head_dim": m["head_dim"]} if "head_dim" in m and m["arch"] != "gemma4" else {}
+
 def config(m, tensors):
     kv, arch, ids = m["kv"], m["arch"], {"bos_token_id": make_tiny.N_VOCAB - 2,
                                          "eos_token_id": make_tiny.N_VOCAB - 1}
@@ -139,6 +146,10 @@ def config(m, tensors):
          "sliding_window": kv.get("attention.sliding_window"),
          "rope_scaling": rope_config(m, tensors),
          "hidden_act": "gelu_pytorch_tanh" if gemma else "relu2" if arch == "arcee" else "silu", **ids}
+    if arch in hf_layouts.ARCHS:
+        c.update(hf_layouts.config(m), **head_size(m))
+        c["architectures"] = [hf_layouts.CLASSES[c["model_type"]] + "ForCausalLM"]
+        return {k: v for k, v in c.items() if v is not None}
     if "experts" in m:
         n = {"llama": "num_local_experts"}.get(arch, "num_experts")
         c.update({"model_type": {"llama": "mixtral", "qwen3moe": "qwen3_moe"}.get(arch, arch),
@@ -174,7 +185,8 @@ def write_gguf(path, reader, tensors):
         value = field.contents()
         w.add_key_value(key, value, field.types[0],
                         sub_type=field.types[-1] if isinstance(value, list) else None)
-    for name, t in tensors.items(): w.add_tensor(name, t)
+    for name, t in tensors.items():
+        w.add_tensor(name, t, raw_dtype=make_tiny.Q.MXFP4 if t.dtype == np.uint8 else None)
     w.write_header_to_file(); w.write_kv_data_to_file(); w.write_tensors_to_file(); w.close()
 
 def save_weights(folder, tensors, shards):
@@ -187,24 +199,36 @@ def save_weights(folder, tensors, shards):
         where.update(dict.fromkeys(part, name))
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
 
+def weights(t):
+    """Matrices in halves, MXFP4's as they are, and all else in floats."""
+    part = t.name.split(".", 2)[-1]
+    small = part in ("ssm_a", "ssm_d") or part.endswith(".bias") or "conv" in part or "ssm_norm" in part
+    if t.tensor_type == make_tiny.Q.MXFP4: return np.array(t.data)
+    x = dequantize(t.data, t.tensor_type)
+    return x.astype(np.float16 if x.ndim >= 2 and (not small or "_proj" in part) else np.float32)
+
 def make(out, name, shards=1):
     """Returns the directory and the GGUF file."""
-    m = dict(make_tiny.models()[name], vocab="bpe", type=make_tiny.Q.F32)
+    of, rope = hf_layouts.VARIANTS.get(name, (name, {}))
+    m = hf_layouts.sizes(dict(make_tiny.models()[of], vocab="bpe", type=make_tiny.Q.F32))
     folder, gguf = pathlib.Path(out) / name, pathlib.Path(out) / f"{name}-f16.gguf"
     folder.mkdir(parents=True, exist_ok=True)
     make_tiny.Writer(folder / "model.tmp", m).write()
     reader = GGUFReader(folder / "model.tmp")
-    tensors = {t.name: dequantize(t.data, t.tensor_type) for t in reader.tensors}
-    tensors = {k: t.astype(np.float16 if t.ndim >= 2 else np.float32) for k, t in tensors.items()}
-    for k in ("output_norm.weight", "output_norm.bias"):      # QSF's final section keeps these as f16
+    tensors = {t.name: weights(t) for t in reader.tensors}
+    # QSF's final section keeps these as f16
+    for k in ("output_norm.weight", "output_norm.bias", "token_embd_norm.weight"):
         if k in tensors: tensors[k] = tensors[k].astype(np.float16).astype(np.float32)
-    if m.get("rope_freqs"):
+    if m["arch"] == "gemma4": tensors["rope_freqs.weight"] = hf_layouts.divisors(m)
+    elif m.get("rope_freqs"):
         dim = m.get("head_dim", m["n_embd"] // m["n_heads"])
         tensors["rope_freqs.weight"] = llama3_divisors(dim, m["kv"].get("rope.freq_base", 10000.0), LLAMA3)
     write_gguf(gguf, reader, tensors)
     save_weights(folder, hf_tensors(m, tensors), shards)
     kv = {k: f.contents() for k, f in reader.fields.items()}
-    (folder / "config.json").write_text(json.dumps(config(m, tensors), indent=1))
+    c = config(m, tensors)
+    if rope: c["rope_scaling"].update(rope)
+    (folder / "config.json").write_text(json.dumps(c, indent=1))
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer(kv), ensure_ascii=False))
     (folder / "tokenizer_config.json").write_text(
         json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "add_bos_token": False,

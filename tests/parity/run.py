@@ -176,6 +176,7 @@ def check_hf(r):
     """A Hugging Face directory, its GGUF twin, and the QSF files made of both."""
     import make_hf_pair
     ids = json.loads((GOLDEN / "tiny.json").read_text())["llama"]["prompts"][1]["prompt"]
+    golden = json.loads((GOLDEN / "hf.json").read_text())
     for shards, name in enumerate(n for n, m in make_tiny.models().items()
                                    if m["type"] == make_tiny.Q.F32 and not m.get("ternary")
                                    and not (m.get("shaped") or m.get("one") or "kinds" in m)
@@ -195,9 +196,24 @@ def check_hf(r):
                 r.report(False, f"hf {name}, {label}", str(e))
                 continue
             r.check(f"hf {name}, {label}, f32 logits", r.exact, qsf, reference, ids, n_ctx)
+        if name in golden:
+            r.check(f"hf {name}, Transformers' logits", agrees, r, name, golden[name], ids, n_ctx)
         same = len(set(map(tuple, answers.values()))) == 1 and len(answers) == 3
         r.report(same, f"hf {name}", "the directory, the GGUF and its conversion give the same 32 tokens"
                  if same else f"the tokens differ: {answers}")
+
+    for name, (of, _) in make_hf_pair.hf_layouts.VARIANTS.items():
+        if not r.wanted("hf", f"hf-{name}"): continue
+        folder, _ = make_hf_pair.make(r.a.cache / "hf", name)
+        qsf = r.a.cache / "hf" / f"{name}-directory.qsf"
+        r.call(r.a.convert, "--quiet", "--quant-type", "f16", folder, qsf)
+        r.check(f"hf {name}, Transformers' logits", agrees, r, name, golden[name], ids,
+                make_tiny.models()[of]["c"])
+
+def agrees(r, name, want, ids, n_ctx):
+    """What the directory computes is what the Transformers library computed with it."""
+    got = r.logits(r.a.cache / "hf" / f"{name}-directory.qsf", ids, n_ctx, "--f32")
+    return compare(got, np.array(want, np.float64), EXACT)
 
 def check_files(r):
     """QSF files compute what their weights say; compression and packing change nothing."""

@@ -1,0 +1,88 @@
+/* What config.json says of a mixture of experts: how many, how long, and how a router chooses.
+ * SPDX-License-Identifier: MIT */
+#include "read/hf_experts.h"
+
+#ifdef QSF_HAVE_YYJSON
+
+#define CONFIG HF_CONFIG_FILE
+enum { EXPERTS_LONGEST = 1 << 24 };     /* a feed-forward */
+
+/* Members whose other values are another network. */
+static qsf_status experts_plain(yyjson_val *root, qsf_error *err)
+{
+    uint32_t step;
+    const char *const numbers[] = { "swiglu_alpha", "swiglu_limit" };
+    const float values[] = { 1.702f, 7 };
+    qsf_status st = qsf_json_get_u32(root, CONFIG, "decoder_sparse_step", 1, 1, 1 << 16, &step, err);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(numbers) && !st; i++) {
+        float v;
+        st = qsf_json_get_f32(root, CONFIG, numbers[i], values[i], &v, err);
+        if (!st && v != values[i])
+            st = qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": %s is %g (supported: %g)", numbers[i], (double)v,
+                          (double)values[i]);
+    }
+    if (st) return st;
+    /* Layers that are not like the others would have to be read one by one. */
+    const bool clips = qsf_json_get(root, "clip_qkv") != NULL;
+    if (step == 1 && !yyjson_arr_size(qsf_json_get(root, "mlp_only_layers")) && !clips) return QSF_OK;
+    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": %s, which this version cannot run",
+                    clips ? "clip_qkv" : "layers without experts between those with some");
+}
+
+/* What every row takes beside its experts. */
+static qsf_status experts_shared(yyjson_val *root, const hf_expert_keys *k, qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    uint32_t n = 0;
+    if (k->shared && (st = qsf_json_get_u32(root, CONFIG, k->shared, hp->n_ff, 0, EXPERTS_LONGEST,
+                                            &hp->n_ff_shared, err))) return st;
+    if (!k->n_shared) return QSF_OK;
+    if ((st = qsf_json_get_u32(root, CONFIG, k->n_shared, 0, 0, QSF_MAX_EXPERTS, &n, err))) return st;
+    if ((uint64_t)n * hp->n_ff_expert > EXPERTS_LONGEST)
+        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": %s is %u, each of length %u", k->n_shared, (unsigned)n,
+                        (unsigned)hp->n_ff_expert);
+    hp->n_ff_shared = n * hp->n_ff_expert;
+    return QSF_OK;
+}
+
+static qsf_status experts_router(yyjson_val *root, const hf_expert_keys *k, const qsf_arch *a,
+                                 qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    bool norm, bias;
+    if ((st = qsf_json_get_bool(root, CONFIG, "norm_topk_prob", k->norm_absent, &norm, err)) ||
+        (st = qsf_json_get_bool(root, CONFIG, "use_expert_bias", true, &bias, err)) ||
+        (st = qsf_json_get_number(root, CONFIG, "routed_scaling_factor", 0, 0, HF_CONFIG_MOST,
+                                  &hp->router_scale, err))) return st;
+    if (!bias) return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": use_expert_bias is false");
+    hp->router_norm = k->norm_says ? norm : a->router_norm;
+    hp->router = k->sigmoid ? QSF_ROUTER_SIGMOID : a->router;
+    return QSF_OK;
+}
+
+qsf_status qsf_hf_experts(yyjson_val *root, const hf_type *d, const qsf_arch *a, qsf_hparams *hp,
+                          qsf_error *err)
+{
+    const hf_expert_keys *k = d->experts;
+    qsf_status st;
+    if (!k) return QSF_OK;
+    if ((st = qsf_json_get_u32(root, CONFIG, k->n, k->n_absent, k->may_lack ? 0 : 2, QSF_MAX_EXPERTS,
+                               &hp->n_experts, err))) return st;
+    if (!hp->n_experts && !k->may_lack)
+        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": \"%s\" is missing", k->n);
+    if (!hp->n_experts)         /* everybody's feed-forward is a layer's only one */
+        return qsf_json_get_u32(root, CONFIG, k->shared, hp->n_ff, 1, EXPERTS_LONGEST, &hp->n_ff, err);
+    if ((st = qsf_json_get_u32(root, CONFIG, "num_experts_per_tok", k->used_absent, 1, hp->n_experts,
+                               &hp->n_used, err)) ||
+        (st = qsf_json_get_u32(root, CONFIG, k->ff, hp->n_ff, 2, EXPERTS_LONGEST, &hp->n_ff_expert, err)) ||
+        (st = experts_shared(root, k, hp, err)) || (st = experts_router(root, k, a, hp, err)) ||
+        (k->dense && (st = qsf_json_get_u32(root, CONFIG, k->dense, k->dense_absent, 0, hp->n_layers,
+                                            &hp->n_dense, err))) ||
+        (st = experts_plain(root, err))) return st;
+    if ((uint64_t)hp->n_experts * QSF_MAX(hp->n_ff_expert, hp->n_embd) <= INT32_MAX) return QSF_OK;
+    return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": %u experts of length %u", (unsigned)hp->n_experts,
+                    (unsigned)hp->n_ff_expert);
+}
+
+#undef CONFIG
+#endif
