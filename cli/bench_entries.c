@@ -17,6 +17,23 @@ static void eb_softmax_step(kernel_bench *e)
 }
 static float *eb_copy(kernel_bench *e, size_t n) { return memcpy(e->c, e->a, n * sizeof(float)); }
 
+/* 64 rows of 128 sums, 16 tokens: an element is one sum that one token moves on. */
+enum { EB_ROWS = 64, EB_STATE = 128, EB_TOKENS = 16 };
+static void eb_scan(kernel_bench *e, bool correct)
+{
+    const qsf_scan s = { .k = e->b, .q = e->b, .v = e->b, .y = e->y, .keep = e->b, .gain = e->b,
+                         .ld = EB_STATE, .ld_y = EB_ROWS, .n = EB_STATE, .tokens = EB_TOKENS,
+                         .correct = correct };
+    e->k.scan_rows(eb_copy(e, EB_ROWS * EB_STATE), e->c, EB_ROWS, &s);
+}
+static void eb_scan_steps(kernel_bench *e)
+{
+    const qsf_scan s = { .k = e->b, .q = e->b, .v = e->b, .y = e->y, .ld = EB_STATE, .ld_y = EB_ROWS,
+                         .n = EB_TOKENS, .tokens = EB_TOKENS };
+    memset(e->y, 0, EB_ROWS * EB_TOKENS * sizeof(float));
+    e->k.scan_steps(eb_copy(e, EB_ROWS * EB_TOKENS), e->c, EB_ROWS, e->b, e->b, &s);
+}
+
 /* X(test, elements, call): kernels that change their input get a copy,
  * whose time is in the figure. */
 #define EB_ENTRIES(X)                                                                                       \
@@ -54,6 +71,13 @@ static float *eb_copy(kernel_bench *e, size_t n) { return memcpy(e->c, e->a, n *
     X(gelu_inplace, EB_N, e->k.gelu_inplace(eb_copy(e, EB_N), EB_N))                                        \
     X(relu_inplace, EB_N, e->k.relu_inplace(eb_copy(e, EB_N), EB_N))                                        \
     X(softcap_inplace, EB_N, e->k.softcap_inplace(eb_copy(e, EB_N), 30, EB_N))                              \
+    X(softplus_inplace, EB_N, e->k.softplus_inplace(eb_copy(e, EB_N), EB_N))                                \
+    X(scan_rows, EB_ROWS * EB_STATE * EB_TOKENS, eb_scan(e, false))                                         \
+    X(scan_rows_correct, EB_ROWS * EB_STATE * EB_TOKENS, eb_scan(e, true))                                  \
+    X(scan_steps, EB_ROWS * EB_TOKENS * EB_TOKENS, eb_scan_steps(e))                                        \
+    X(convolve_inplace, EB_N,                                                                               \
+      e->k.convolve_inplace(eb_copy(e, EB_N), EB_N / EB_TOKENS, EB_TOKENS, EB_N / EB_TOKENS, e->y, e->b,    \
+                            EB_N / EB_TOKENS, e->b, NULL, 4))                                               \
     X(vec_add, EB_N, e->k.vec_add(e->c, e->a, e->b, EB_N))                                                  \
     X(vec_mul, EB_N, e->k.vec_mul(e->c, e->a, e->b, EB_N))                                                  \
     X(vec_scale, EB_N, e->k.vec_scale(eb_copy(e, EB_N), 2, EB_N))                                           \

@@ -14,13 +14,6 @@ QSF_TEMPLATE __m256 halves8_avx2(const uint16_t *p)
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
 
-/* The lanes' sums of four vectors. */
-QSF_TEMPLATE __m128 sums4_avx2(const __m256 v[4])
-{
-    const __m256 h = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
-    return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
-}
-
 /* s[r][0..n) for R heads, n <= 4; rows past n repeat the last,
  * so that nothing behind it is read. */
 QSF_TEMPLATE void scores4_avx2(float *s, size_t lds, const float *q, const uint16_t *k, size_t n,

@@ -13,5 +13,6 @@ void qsf_kernels_avx2(qsf_kernels *k)
     qsf_vector_avx2(k);
     qsf_top_k_avx2(k);
     qsf_convert_avx2(k);
+    qsf_scan_avx2(k);
 }
 #endif

@@ -10,5 +10,6 @@ void qsf_kernels_avx512(qsf_kernels *k)
     qsf_float_avx512(k);
     qsf_attention_avx512(k);
     qsf_vector_avx512(k);
+    qsf_scan_avx512(k);
 }
 #endif

@@ -117,6 +117,19 @@ static inline size_t qsf_kv_v_at(size_t pos, size_t d)
     return (d / 16 * (QSF_KV_BLOCK / 4) + pos / 4) * 64 + d % 16 * 4 + pos % 4;
 }
 
+/* ---- sums of recurrent mixers: rows of n columns, that tokens pass one by one ----
+ * A token t has k[n] and q[n] for all rows, a number v and a result y for each.  With a = keep[t] a
+ * row's sums S become a S + f k, and y = S . q + skip v, where f = gain[t] v; with `correct`
+ * f = gain[t] (v - a S . k), the delta rule. */
+typedef struct qsf_scan {
+    const float *k, *q, *v;     /* of the first token; others ld floats on */
+    float       *y;             /* the same, ld_y floats on */
+    const float *keep, *gain;   /* [tokens] */
+    size_t       ld, ld_y, n, tokens;
+    float        skip;
+    bool         correct;
+} qsf_scan;
+
 typedef struct qsf_kernels {
     const char *isa;    /* as QSF_ISA and --verbose name it */
 
@@ -190,6 +203,7 @@ typedef struct qsf_kernels {
     void (*silu_inplace)(float *x, size_t n);                              /* [15] */
     void (*gelu_inplace)(float *x, size_t n);                              /* [16] tanh form */
     void (*relu_inplace)(float *x, size_t n);
+    void (*softplus_inplace)(float *x, size_t n);                          /* log(1 + exp(x)) */
     /* Hadamard transform of x, x + apart, x + 2 * apart ... within blocks of the largest power of
      * two that divides n; apart is a power of two.  It keeps lengths and is its own inverse.
      * Exactly equal in every variant. */
@@ -201,6 +215,22 @@ typedef struct qsf_kernels {
     void (*silu_mul)(float *y, const float *gate, const float *up, size_t n);
     void (*gelu_mul)(float *y, const float *gate, const float *up, size_t n);
     void (*softcap_inplace)(float *x, float cap, size_t n);                /* cap * tanh(x / cap) */
+
+    /* Sums before[rows][n] become after[rows][n], which may be the same place.  A row's results
+     * have the same bits however many rows and tokens a call has; so it is in the next two. */
+    void (*scan_rows)(float *after, const float *before, size_t rows, const qsf_scan *s);
+    /* The same where each row has a step of its own, which y holds, and each column of it a decay:
+     * S becomes S exp(step decay) + step v k, and y S . q + skip[row] v.  s has no keep, gain and
+     * skip, and does not correct; decay[rows][n] is not positive, steps are not negative. */
+    void (*scan_steps)(float *after, const float *before, size_t rows, const float *decay, const float *skip,
+                       const qsf_scan *s);
+    /* Channels of x[tokens][ld]: token t's become bias[channel] + the sum over j < taps of
+     * w[channel][j] times those of token t - (taps - 1) + j.  before[taps - 1][ld_state] are the
+     * last tokens in front of the first one; after, which may be the same place, those in front of
+     * the next.  bias may be NULL; taps > 1. */
+    void (*convolve_inplace)(float *x, size_t ld, size_t tokens, size_t channels, float *after,
+                             const float *before, size_t ld_state, const float *w, const float *bias,
+                             size_t taps);
 
     /* [22] all but the k largest become -INFINITY; of equals the lower index stays; NaN goes */
     void (*top_k_filter)(float *logits, size_t n, size_t k);

@@ -18,6 +18,12 @@ QSF_TEMPLATE float sum_lanes_avx2(__m256 v)
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
+/* The lanes' sums of four vectors. */
+QSF_TEMPLATE __m128 sums4_avx2(const __m256 v[4])
+{
+    const __m256 h = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
+    return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+}
 QSF_TEMPLATE float max_lanes_avx2(__m256 v)
 {
     __m128 s = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));

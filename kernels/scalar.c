@@ -13,4 +13,5 @@ void qsf_kernels_scalar(qsf_kernels *k)
     qsf_vector_scalar(k);
     qsf_top_k_scalar(k);
     qsf_convert_scalar(k);
+    qsf_scan_scalar(k);
 }

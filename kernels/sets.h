@@ -13,17 +13,20 @@ void qsf_attention_scalar(qsf_kernels *k);
 void qsf_vector_scalar(qsf_kernels *k);
 void qsf_top_k_scalar(qsf_kernels *k);
 void qsf_convert_scalar(qsf_kernels *k);
+void qsf_scan_scalar(qsf_kernels *k);
 void qsf_matmul_avx2(qsf_kernels *k);
 void qsf_float_avx2(qsf_kernels *k);
 void qsf_attention_avx2(qsf_kernels *k);
 void qsf_vector_avx2(qsf_kernels *k);
 void qsf_top_k_avx2(qsf_kernels *k);
 void qsf_convert_avx2(qsf_kernels *k);
+void qsf_scan_avx2(qsf_kernels *k);
 void qsf_matmul_avxvnni(qsf_kernels *k);
 void qsf_matmul_avx512(qsf_kernels *k);
 void qsf_float_avx512(qsf_kernels *k);
 void qsf_attention_avx512(qsf_kernels *k);
 void qsf_vector_avx512(qsf_kernels *k);
+void qsf_scan_avx512(qsf_kernels *k);
 void qsf_float_avx512bf16(qsf_kernels *k);
 
 /* In a module with relaxed SIMD: whether the set that cpu names multiplies tiles of these forms
@@ -34,6 +37,10 @@ bool qsf_wasm_agrees(uint32_t cpu, uint64_t forms);
 void qsf_super_scalar(qsf_kernels *k);
 void qsf_super_avx2(qsf_kernels *k);
 void qsf_super_avx512(qsf_kernels *k);
+/* The reference, where a set has no better one for so many taps. */
+void qsf_convolve_scalar(float *x, size_t ld, size_t tokens, size_t channels, float *after,
+                         const float *before, size_t ld_state, const float *w, const float *bias,
+                         size_t taps);
 /* The trellis forms' part. */
 void qsf_trellis_scalar(qsf_kernels *k);
 void qsf_trellis_avx2(qsf_kernels *k);

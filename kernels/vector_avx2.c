@@ -9,8 +9,8 @@ QSF_TARGET_BEGIN("avx2,fma,f16c")
 #include "math_avx2.h"
 
 /* ---- one float to one float ---- */
-typedef enum op_avx2 { OP_SILU, OP_GELU, OP_RELU, OP_ADD, OP_MUL, OP_SILU_MUL, OP_GELU_MUL,
-                       OP_SOFTCAP } op_avx2;
+typedef enum op_avx2 { OP_SILU, OP_GELU, OP_RELU, OP_SOFTPLUS, OP_ADD, OP_MUL, OP_SILU_MUL,
+                       OP_GELU_MUL, OP_SOFTCAP } op_avx2;
 
 QSF_TEMPLATE __m256 silu_avx2(__m256 x)
 {
@@ -23,12 +23,24 @@ QSF_TEMPLATE __m256 gelu_avx2(__m256 x)
     const __m256 u = _mm256_mul_ps(_mm256_set1_ps(-2 * 0.7978845608f), _mm256_add_ps(x, cube));
     return _mm256_div_ps(x, _mm256_add_ps(_mm256_set1_ps(1), exp_avx2(u)));
 }
+/* max(x, 0) + log(1 + u), u = e^-|x|: twice the area tangent of s = u / (2 + u), at most 1/3, by
+ * its series. */
+QSF_TEMPLATE __m256 softplus_avx2(__m256 x)
+{
+    const __m256 u = exp_avx2(_mm256_or_ps(_mm256_set1_ps(-0.0f), x));
+    const __m256 s = _mm256_div_ps(u, _mm256_add_ps(u, _mm256_set1_ps(2))), z = _mm256_mul_ps(s, s);
+    __m256 p = _mm256_set1_ps(2 / 15.0f);
+    QSF_UNROLL
+    for (int i = 13; i > 0; i -= 2) p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(2 / (float)i));
+    return _mm256_fmadd_ps(p, s, _mm256_max_ps(x, _mm256_setzero_ps()));
+}
 QSF_TEMPLATE __m256 op_one_avx2(op_avx2 op, __m256 a, __m256 b)
 {
     switch (op) {
     case OP_SILU:      return silu_avx2(a);
     case OP_GELU:      return gelu_avx2(a);
     case OP_RELU:      return _mm256_max_ps(a, _mm256_setzero_ps());
+    case OP_SOFTPLUS:  return softplus_avx2(a);
     case OP_ADD:       return _mm256_add_ps(a, b);
     case OP_MUL:       return _mm256_mul_ps(a, b);
     case OP_SILU_MUL:  return _mm256_mul_ps(silu_avx2(a), b);
@@ -55,6 +67,7 @@ QSF_TEMPLATE void map_avx2(op_avx2 op, float *y, const float *a, const float *b,
 static void silu_inplace_avx2(float *x, size_t n) { map_avx2(OP_SILU, x, x, NULL, 0, n); }
 static void gelu_inplace_avx2(float *x, size_t n) { map_avx2(OP_GELU, x, x, NULL, 0, n); }
 static void relu_inplace_avx2(float *x, size_t n) { map_avx2(OP_RELU, x, x, NULL, 0, n); }
+static void softplus_inplace_avx2(float *x, size_t n) { map_avx2(OP_SOFTPLUS, x, x, NULL, 0, n); }
 static void vec_add_avx2(float *y, const float *a, const float *b, size_t n)
 {
     map_avx2(OP_ADD, y, a, b, 0, n);
@@ -177,6 +190,7 @@ void qsf_vector_avx2(qsf_kernels *k)
     k->silu_inplace = silu_inplace_avx2;
     k->gelu_inplace = gelu_inplace_avx2;
     k->relu_inplace = relu_inplace_avx2;
+    k->softplus_inplace = softplus_inplace_avx2;
     k->vec_add = vec_add_avx2;
     k->vec_mul = vec_mul_avx2;
     k->vec_scale = vec_scale_avx2;

@@ -55,6 +55,11 @@ static void relu_inplace_scalar(float *x, size_t n)
     for (size_t i = 0; i < n; i++) x[i] = x[i] > 0 ? x[i] : 0;
 }
 
+static void softplus_inplace_scalar(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] = x[i] > 20 ? x[i] : (float)log(1 + exp(x[i]));
+}
+
 static void hadamard_inplace_scalar(float *x, size_t n, size_t apart)
 {
     const size_t whole = n & (~n + 1);
@@ -100,6 +105,7 @@ void qsf_vector_scalar(qsf_kernels *k)
     k->silu_inplace = silu_inplace_scalar;
     k->gelu_inplace = gelu_inplace_scalar;
     k->relu_inplace = relu_inplace_scalar;
+    k->softplus_inplace = softplus_inplace_scalar;
     k->hadamard_inplace = hadamard_inplace_scalar;
     k->vec_add = vec_add_scalar;
     k->vec_mul = vec_mul_scalar;

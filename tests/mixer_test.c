@@ -4,6 +4,8 @@
 
 enum { LAYERS = 4, N = 48, CONV = 3, INNER = 24, STATE = 6, HEADS = 4, GROUPS = 2 };
 
+enum { FAR = 100000 };          /* a position */
+
 static uint8_t mixers[LAYERS];
 
 static qsf_context_options mixer_options(void)
@@ -14,12 +16,11 @@ static qsf_context_options mixer_options(void)
     return co;
 }
 
-/* Every second layer has that mixer. */
-static bool mixer_begin(bench *b, uint8_t mixer)
+/* Every layer has that mixer, or every second one. */
+static bool mixer_model(bench *b, uint8_t mixer, bool all)
 {
     tiny_options o = tiny_defaults();
-    const qsf_context_options co = mixer_options();
-    for (int i = 0; i < LAYERS; i++) mixers[i] = i % 2 ? QSF_MIXER_ATTENTION : mixer;
+    for (int i = 0; i < LAYERS; i++) mixers[i] = i % 2 && !all ? QSF_MIXER_ATTENTION : mixer;
     o.hp.n_layers = LAYERS;
     o.hp.mixers = mixers;
     o.hp.attn_gate = mixer == QSF_MIXER_DELTA_NET;
@@ -28,7 +29,12 @@ static bool mixer_begin(bench *b, uint8_t mixer)
     o.hp.mix_state = STATE;
     o.hp.mix_heads = HEADS;
     o.hp.mix_groups = GROUPS;
-    return bench_write(b, &o) && bench_open(b) && bench_context(b, &co);
+    return bench_write(b, &o) && bench_open(b);
+}
+static bool mixer_begin(bench *b, uint8_t mixer)
+{
+    const qsf_context_options co = mixer_options();
+    return mixer_model(b, mixer, false) && bench_context(b, &co);
 }
 
 static void check_logits(const bench *b, const float *have, const float *want, size_t rows)
@@ -98,6 +104,57 @@ TEST(only_attention_takes_memory_for_positions)
     bench_end(&b);
 }
 
+/* What the engine counts of the token behind n positions: how often each operation ran, rows and
+ * bytes of weights of each kernel; and what memory is there then. */
+typedef struct mixer_cost {
+    uint64_t ops[QSF_N_OPS], rows[QSF_N_KERNELS], bytes[QSF_N_KERNELS], memory, allocs, state;
+} mixer_cost;
+static mixer_cost token_cost(bench *b, uint32_t n)
+{
+    mixer_cost cost = { .state = b->c->state.bytes };
+    const qsf_account *a = &b->c->account;
+    const int32_t id = 7;
+    int32_t ids[64];
+    bench_tokens(ids, 64, b->n_vocab, 11);
+    while (qsf_seq_length(b->c, 0) < n && !test_failed)
+        CHECK_EQ(bench_feed(b, 0, ids, QSF_MIN(64, n - qsf_seq_length(b->c, 0)), 64, NULL), QSF_OK);
+    const uint64_t allocs = b->h.n_allocs;
+    qsf_context_reset_stats(b->c);
+    CHECK_EQ(bench_feed(b, 0, &id, 1, 1, NULL), QSF_OK);
+    for (int i = 0; i < QSF_N_OPS; i++) cost.ops[i] = a->ops[i].times;
+    for (int i = 0; i < QSF_N_KERNELS; i++) {
+        cost.rows[i] = a->kernels[i][0].rows + a->kernels[i][1].rows;
+        cost.bytes[i] = a->kernels[i][0].bytes + a->kernels[i][1].bytes;
+    }
+    cost.memory = b->h.m.live_bytes;
+    cost.allocs = b->h.n_allocs - allocs;
+    return cost;
+}
+
+static void check_far(uint8_t mixer)
+{
+    bench b;
+    qsf_context_options co = mixer_options();
+    co.n_ctx = 2 * FAR;
+    co.n_seqs = 1;
+    if (!mixer_model(&b, mixer, true) || !bench_context(&b, &co)) return;
+    CHECK_EQ(b.c->kv.layout.n_layers, 0);
+    const mixer_cost near = token_cost(&b, 100), far = token_cost(&b, FAR);
+    CHECK_EQ(qsf_seq_length(b.c, 0), FAR + 1);
+    CHECK(near.ops[QSF_OP_MIX] > 0 && near.state > 0);
+    CHECK(!memcmp(&near, &far, sizeof near));
+    CHECK_EQ(far.allocs, 0);
+    bench_end(&b);
+}
+
+TEST(a_token_at_position_100000_costs_what_one_at_100_does)
+{
+    check_far(QSF_MIXER_SHORT_CONV);
+    check_far(QSF_MIXER_MAMBA);
+    check_far(QSF_MIXER_MAMBA2);
+    check_far(QSF_MIXER_DELTA_NET);
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -107,5 +164,6 @@ int main(int argc, char **argv)
     RUN(mamba2_beside_attention_goes_on_from_its_state);
     RUN(delta_nets_go_on_from_their_state);
     RUN(only_attention_takes_memory_for_positions);
+    RUN(a_token_at_position_100000_costs_what_one_at_100_does);
     return test_end();
 }

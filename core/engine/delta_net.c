@@ -12,66 +12,68 @@ static void convolve_qkv(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
     (void)thread;
-    qsf_mixer_convolve_rows(job->p, job->p->b->mix, qsf_pass_mine(job, piece));
+    qsf_mixer_convolve(job->p, job->p->b->mix, job->p->b->ld_mix, qsf_pass_mine(job, piece), true);
 }
 
-/* Queries and keys get length 1, and queries the scale of their products. */
-static void norm_groups(void *arg, uint32_t thread, uint32_t piece)
+/* Row r's beta of a head, and where its alpha is: behind the other betas, those of the head's group
+ * where one matrix has both. */
+static float *beta_of(const qsf_pass *p, size_t r, size_t head, size_t *to_alpha)
+{
+    const qsf_layer *l = p->layer;
+    const size_t share = l->mix_heads / l->mix_groups;
+    *to_alpha = l->mix_neighbours ? share : qsf_mixer_columns(p, QSF_K_MIX_BETA);
+    return p->b->mix + r * p->b->ld_mix + qsf_mixer_columns(p, QSF_K_MIX_IN)
+        + qsf_mixer_columns(p, QSF_K_MIX_GATE) + (l->mix_neighbours ? head + head / share * share : head);
+}
+
+/* Queries and keys get length 1, and queries the scale of their products; betas become what sums
+ * are corrected by, alphas what stays of them. */
+static void ready_rows(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
     const qsf_pass *p = job->p;
-    const size_t n = p->layer->mix_state, groups = p->layer->mix_groups;
+    const qsf_layer *l = p->layer;
+    const size_t n = l->mix_state, groups = l->mix_groups;
+    const float per_key = 1 / sqrtf((float)n), eps = l->norm.eps / (float)n;
     const qsf_range rows = qsf_pass_mine(job, piece);
     (void)thread;
-    for (size_t r = rows.begin; r < rows.end; r++)
-        for (size_t g = 0; g < 2 * groups; g++) {
-            float *x = p->b->mix + r * p->b->ld_mix + g * n;
-            double sum = p->layer->norm.eps;
-            for (size_t i = 0; i < n; i++) sum += (double)x[i] * x[i];
-            p->k->vec_scale(x, (float)(1 / sqrt(g < groups ? sum * (double)n : sum)), n);
+    for (size_t r = rows.begin; r < rows.end; r++) {
+        float *x = p->b->mix + r * p->b->ld_mix;
+        for (size_t g = 0; g < 2 * groups; g++) p->k->rms_norm(x + g * n, x + g * n, NULL, n, eps);
+        p->k->vec_scale(x, per_key * per_key, groups * n);
+        p->k->vec_scale(x + groups * n, per_key, groups * n);
+        for (size_t head = 0; head < l->mix_heads; head++) {
+            size_t to_alpha;
+            float *beta = beta_of(p, r, head, &to_alpha), *alpha = beta + to_alpha;
+            const float step = qsf_softplus(*alpha + p->w->v[QSF_K_MIX_STEP_BIAS][head]);
+            *alpha = (float)exp(step * p->w->v[QSF_K_MIX_DECAY][head]);
+            *beta = 1 / (1 + (float)exp(-*beta));
         }
+    }
 }
 
-/* One head of one row. */
-static void correct_head(const qsf_pass *p, size_t r, size_t head)
+static void delta_gates(const qsf_pass *p, size_t r, size_t head, float *keep, float *gain)
+{
+    size_t to_alpha;
+    const float *beta = beta_of(p, r, head, &to_alpha);
+    *keep = beta[to_alpha];
+    *gain = *beta;
+}
+
+static qsf_mixer_head delta_head(const qsf_pass *p, size_t head)
 {
     const qsf_layer *l = p->layer;
-    const size_t n = l->mix_state, groups = l->mix_groups, share = l->mix_heads / groups;
-    const size_t group = l->mix_neighbours ? head / share : head % groups;
-    const float *row = p->b->mix + r * p->b->ld_mix, *q = row + group * n, *k = q + groups * n;
-    const float *v = row + 2 * groups * n + head * n;
-    const float *betas = row + qsf_mixer_columns(p, QSF_K_MIX_IN) + qsf_mixer_columns(p, QSF_K_MIX_GATE);
-    /* a group's betas, then its alphas, where one matrix has both */
-    const size_t at_beta = l->mix_neighbours ? head + group * share : head;
-    const size_t to_alpha = l->mix_neighbours ? share : qsf_mixer_columns(p, QSF_K_MIX_BETA);
-    const float step = qsf_softplus(betas[at_beta + to_alpha] + p->w->v[QSF_K_MIX_STEP_BIAS][head]);
-    const float keep = (float)exp(step * p->w->v[QSF_K_MIX_DECAY][head]);
-    const float beta = 1 / (1 + (float)exp(-betas[at_beta]));
-    const size_t at = (size_t)(l->mix_conv - 1) * l->mix_channels + head * n * n;
-    const float *before = qsf_mixer_before(p, r) + at;
-    float *after = qsf_mixer_after(p, r) + at, *y = p->b->att + r * p->b->ld_q + head * n;
-    for (size_t i = 0; i < n; i++, before += n, after += n) {
-        float known = 0, sum = 0;
-        for (size_t j = 0; j < n; j++) {
-            after[j] = before[j] * keep;
-            known += after[j] * k[j];
-        }
-        const float more = beta * (v[i] - known);
-        for (size_t j = 0; j < n; j++) {
-            after[j] += more * k[j];
-            sum += after[j] * q[j];
-        }
-        y[i] = sum;
-    }
+    const size_t n = l->mix_state, groups = l->mix_groups;
+    const size_t group = l->mix_neighbours ? head / (l->mix_heads / groups) : head % groups;
+    const float *q = p->b->mix + group * n;
+    return (qsf_mixer_head){ .k = q + groups * n, .q = q, .v = p->b->mix + 2 * groups * n + head * n,
+                             .correct = true, .gates = delta_gates };
 }
 
 static void correct_heads(void *arg, uint32_t thread, uint32_t piece)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_range mine = qsf_pass_mine(job, piece);
     (void)thread;
-    for (size_t head = mine.begin; head < mine.end; head++)
-        for (size_t r = 0; r < job->p->batch->n; r++) correct_head(job->p, r, head);
+    qsf_mixer_scan_piece(arg, piece, delta_head);
 }
 
 /* The norm of each head, where the model has one, then the gate. */
@@ -98,8 +100,8 @@ void qsf_delta_net_run(qsf_pass_job *job)
     const qsf_pass *p = job->p;
     qsf_mixer_in(job);
     qsf_pass_run(job, QSF_OP_MIX, p->layer->mix_channels, convolve_qkv);
-    qsf_pass_run(job, QSF_OP_MIX, p->batch->n, norm_groups);
-    qsf_pass_run(job, QSF_OP_MIX, p->layer->mix_heads, correct_heads);
+    qsf_pass_run(job, QSF_OP_MIX, p->batch->n, ready_rows);
+    qsf_mixer_scan(job, correct_heads);
     qsf_pass_run(job, QSF_OP_MIX, p->batch->n, gate_heads);
     qsf_mixer_out(job);
 }

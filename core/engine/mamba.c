@@ -16,7 +16,7 @@ static void convolve_x(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
     (void)thread;
-    qsf_mixer_convolve_rows(job->p, job->p->b->mix, qsf_pass_mine(job, piece));
+    qsf_mixer_convolve(job->p, job->p->b->mix, job->p->b->ld_mix, qsf_pass_mine(job, piece), true);
 }
 
 /* ---- steps, B and C ---- */
@@ -84,31 +84,27 @@ static void widen_steps(void *arg, uint32_t thread, uint32_t piece)
 
 /* ---- the sums ---- */
 
-/* One row's columns, whose steps are in att: what they give takes their place. */
-static void scan_columns(const qsf_pass *p, size_t r, qsf_range mine)
-{
-    const qsf_layer *l = p->layer;
-    const size_t n = l->mix_state, at = (size_t)(l->mix_conv - 1) * l->mix_channels;
-    const float *b = steps_row(p, r) + l->mix_rank, *c = b + n;
-    const float *x = p->b->mix + r * p->b->ld_mix, *decay = p->w->v[QSF_K_MIX_DECAY];
-    const float *skip = p->w->v[QSF_K_MIX_SKIP], *before = qsf_mixer_before(p, r) + at;
-    float *after = qsf_mixer_after(p, r) + at, *y = p->b->att + r * p->b->ld_q;
-    for (size_t i = mine.begin; i < mine.end; i++) {
-        const float step = qsf_softplus(y[i]), in = step * x[i];
-        float sum = 0;
-        for (size_t k = i * n; k < (i + 1) * n; k++) {
-            after[k] = before[k] * (float)exp(step * decay[k]) + in * b[k - i * n];
-            sum += after[k] * c[k - i * n];
-        }
-        y[i] = sum + x[i] * skip[i];
-    }
-}
-
-static void scan_rows(void *arg, uint32_t thread, uint32_t piece)
+/* Columns of all rows, whose steps are in att: what they give takes their place. */
+static void scan_columns(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_layer *l = p->layer;
+    const qsf_range mine = qsf_pass_mine(job, piece);
+    const size_t first = mine.begin, len = mine.end - first, n = l->mix_state;
+    const size_t at = (size_t)(l->mix_conv - 1) * l->mix_channels + first * n;
+    qsf_scan s = { .ld = p->b->ld_mix, .ld_y = p->b->ld_q, .n = n };
     (void)thread;
-    for (size_t r = 0; r < job->p->batch->n; r++) scan_columns(job->p, r, qsf_pass_mine(job, piece));
+    for (size_t r = 0; r < p->batch->n; r += s.tokens) {
+        s.tokens = qsf_mixer_run(p, r);
+        s.k = steps_row(p, r) + l->mix_rank;
+        s.q = s.k + n;
+        s.v = p->b->mix + r * s.ld + first;
+        s.y = p->b->att + r * s.ld_y + first;
+        for (size_t t = 0; t < s.tokens; t++) p->k->softplus_inplace(s.y + t * s.ld_y, len);
+        p->k->scan_steps(qsf_mixer_after(p, r) + at, qsf_mixer_before(p, r) + at, len,
+                         p->w->v[QSF_K_MIX_DECAY] + first * n, p->w->v[QSF_K_MIX_SKIP] + first, &s);
+    }
 }
 
 static void gate_columns(void *arg, uint32_t thread, uint32_t piece)
@@ -139,7 +135,7 @@ void qsf_mamba_run(qsf_pass_job *job)
         qsf_pass_run(job, QSF_OP_MIX_CODES, n, ready_steps);
     qsf_pass_watch(p, QSF_K_MIX_STEP, steps_row(p, 0), p->b->ld_mix, p->layer->mix_rank, 0, n);
     qsf_pass_run(job, QSF_OP_MIX_STEP, qsf_matrix_tiles(widen), widen_steps);
-    qsf_pass_run(job, QSF_OP_MIX, p->layer->mix_inner, scan_rows);
+    qsf_pass_run(job, QSF_OP_MIX, p->layer->mix_inner, scan_columns);
     qsf_pass_run(job, QSF_OP_MIX, n, gate_columns);
     qsf_mixer_out(job);
 }

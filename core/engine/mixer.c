@@ -1,4 +1,4 @@
-/* What mixers with state share: their matrices, and a convolution over positions.
+/* What mixers with state share: their matrices, a convolution over positions, sums of heads.
  * SPDX-License-Identifier: MIT */
 #include "engine/mixer.h"
 #include "engine/lora.h"
@@ -76,26 +76,69 @@ float *qsf_mixer_after(const qsf_pass *p, size_t r)
     return (float *)(void *)(qsf_state_after(p->state, p->batch->rows[r].seq) + p->state_place);
 }
 
-void qsf_mixer_convolve(const qsf_pass *p, size_t r, float *x, qsf_range channels)
+size_t qsf_mixer_run(const qsf_pass *p, size_t r)
 {
-    const uint32_t back = p->layer->mix_conv - 1, n = p->layer->mix_channels;
-    const float *before = qsf_mixer_before(p, r), *w = p->w->v[QSF_K_MIX_CONV];
-    const float *bias = p->w->v[QSF_K_MIX_CONV_BIAS];
-    float *after = qsf_mixer_after(p, r);
-    for (size_t c = channels.begin; c < channels.end; c++) {
-        const float *taps = w + c * p->layer->mix_conv;
-        float sum = taps[back] * x[c];
-        for (uint32_t k = 0; k < back; k++) sum += taps[k] * before[k * n + c];
-        for (uint32_t k = 0; k + 1 < back; k++) after[k * n + c] = before[(k + 1) * n + c];
-        after[(back - 1) * n + c] = x[c];
-        x[c] = bias ? sum + bias[c] : sum;
+    const qsf_batch_row *rows = p->batch->rows;
+    size_t n = 1;
+    while (n < QSF_MIXER_ROWS && r + n < p->batch->n && rows[r + n].seq == rows[r].seq) n++;
+    return n;
+}
+
+void qsf_mixer_convolve(const qsf_pass *p, float *x, size_t ld, qsf_range channels, bool silu)
+{
+    const size_t at = channels.begin, n = channels.end - at, taps = p->layer->mix_conv;
+    const float *w = p->w->v[QSF_K_MIX_CONV] + at * taps, *bias = p->w->v[QSF_K_MIX_CONV_BIAS];
+    if (bias) bias += at;
+    x += at;
+    for (size_t r = 0, some; r < p->batch->n; r += some) {
+        some = qsf_mixer_run(p, r);
+        p->k->convolve_inplace(x + r * ld, ld, some, n, qsf_mixer_after(p, r) + at,
+                               qsf_mixer_before(p, r) + at, p->layer->mix_channels, w, bias, taps);
+        for (size_t t = r; silu && t < r + some; t++) p->k->silu_inplace(x + t * ld, n);
     }
 }
 
-void qsf_mixer_convolve_rows(const qsf_pass *p, float *x, qsf_range channels)
+/* ---- sums ---- */
+
+enum { SCAN_ROWS = 64 };        /* of a head, at most, that are an item of the job */
+
+static size_t scan_parts(const qsf_layer *l) { return qsf_ceil_div(l->mix_inner / l->mix_heads, SCAN_ROWS); }
+
+/* Rows of a head's sums, from `first` on. */
+static void scan_part(const qsf_pass *p, const qsf_mixer_head *h, size_t head, size_t first, size_t rows)
 {
-    for (size_t r = 0; r < p->batch->n; r++, x += p->b->ld_mix) {
-        qsf_mixer_convolve(p, r, x, channels);
-        for (size_t c = channels.begin; c < channels.end; c++) x[c] /= 1 + (float)exp(-x[c]);
+    const qsf_layer *l = p->layer;
+    const size_t cols = l->mix_inner / l->mix_heads, ld = p->b->ld_mix;
+    const size_t at = (size_t)(l->mix_conv - 1) * l->mix_channels + (head * cols + first) * l->mix_state;
+    float keep[QSF_MIXER_ROWS], gain[QSF_MIXER_ROWS];
+    qsf_scan s = { .keep = keep, .gain = gain, .ld = ld, .ld_y = p->b->ld_q, .n = l->mix_state,
+                   .skip = h->skip, .correct = h->correct };
+    for (size_t r = 0; r < p->batch->n; r += s.tokens) {
+        s.tokens = qsf_mixer_run(p, r);
+        for (size_t t = 0; t < s.tokens; t++) h->gates(p, r + t, head, &keep[t], &gain[t]);
+        s.k = h->k + r * ld;
+        s.q = h->q + r * ld;
+        s.v = h->v + r * ld + first;
+        s.y = p->b->att + r * s.ld_y + head * cols + first;
+        p->k->scan_rows(qsf_mixer_after(p, r) + at, qsf_mixer_before(p, r) + at, rows, &s);
     }
+}
+
+void qsf_mixer_scan_piece(const qsf_pass_job *job, uint32_t piece,
+                          qsf_mixer_head (*head_of)(const qsf_pass *p, size_t head))
+{
+    const qsf_pass *p = job->p;
+    const qsf_range mine = qsf_pass_mine(job, piece);
+    const size_t parts = scan_parts(p->layer), cols = p->layer->mix_inner / p->layer->mix_heads;
+    for (size_t i = mine.begin; i < mine.end; i++) {
+        const size_t head = i / parts, first = i % parts * SCAN_ROWS;
+        const qsf_mixer_head h = head_of(p, head);
+        scan_part(p, &h, head, first, QSF_MIN(cols - first, SCAN_ROWS));
+    }
+}
+
+void qsf_mixer_scan(qsf_pass_job *job, void (*piece)(void *job, uint32_t thread, uint32_t piece))
+{
+    const qsf_layer *l = job->p->layer;
+    qsf_pass_run(job, QSF_OP_MIX, l->mix_heads * scan_parts(l), piece);
 }

@@ -1,4 +1,4 @@
-/* What mixers with state share: their matrices, and a convolution over positions.
+/* What mixers with state share: their matrices, a convolution over positions, sums of heads.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_MIXER_H
 #define QSF_MIXER_H
@@ -24,12 +24,28 @@ static inline size_t qsf_mixer_columns(const qsf_pass *p, uint32_t kind)
 }
 static inline float qsf_softplus(float x) { return x > 20 ? x : (float)log(1 + exp(x)); }
 
-/* x[c] = the convolution's value at row r for these channels, where x holds the row's inputs; the
- * state's first part, [mix_conv - 1][mix_channels], becomes that behind the row.  A channel's rows
- * come in the order of the batch. */
-void qsf_mixer_convolve(const qsf_pass *p, size_t r, float *x, qsf_range channels);
+/* Mixers take so many rows of the batch before they come to the next part of their state: it is
+ * then read and written once for all of them, and what these rows have is still in the cache. */
+enum { QSF_MIXER_ROWS = 16 };
+/* How many rows from r on are neighbours of one sequence, at most that many. */
+size_t qsf_mixer_run(const qsf_pass *p, size_t r);
 
-/* The same for channels of all rows of x[rows][ld_mix], and SiLU of it. */
-void qsf_mixer_convolve_rows(const qsf_pass *p, float *x, qsf_range channels);
+/* The convolution of these channels of all rows of x[rows][ld], in place; the state's first part,
+ * [mix_conv - 1][mix_channels], becomes that behind them.  silu: and SiLU of it. */
+void qsf_mixer_convolve(const qsf_pass *p, float *x, size_t ld, qsf_range channels, bool silu);
+
+/* A head of a mixer whose state is a matrix (kernels.h, qsf_scan): its columns of the batch's row 0
+ * in mix, from which other rows are ld_mix apart, and what a row says of keep and gain. */
+typedef struct qsf_mixer_head {
+    const float *k, *q, *v;
+    float        skip;
+    bool         correct;
+    void       (*gates)(const qsf_pass *p, size_t r, size_t head, float *keep, float *gain);
+} qsf_mixer_head;
+/* att = what all rows get from the sums, which lie behind the state's first part.  Heads, or parts
+ * of them, are the job's items. */
+void qsf_mixer_scan(qsf_pass_job *job, void (*piece)(void *job, uint32_t thread, uint32_t piece));
+void qsf_mixer_scan_piece(const qsf_pass_job *job, uint32_t piece,
+                          qsf_mixer_head (*head)(const qsf_pass *p, size_t head));
 
 #endif

@@ -9,15 +9,15 @@ static void convolve_channels(void *arg, uint32_t thread, uint32_t piece)
     const qsf_pass_job *job = arg;
     const qsf_pass *p = job->p;
     const qsf_range mine = qsf_pass_mine(job, piece);
-    const size_t n = p->hp->n_embd, len = mine.end - mine.begin;
+    const size_t n = p->hp->n_embd, len = mine.end - mine.begin, ld = p->b->ld_q;
+    const float *b = p->b->mix + mine.begin;
+    float *y = p->b->att + mine.begin;
     (void)thread;
-    for (size_t r = 0; r < p->batch->n; r++) {
-        const float *b = p->b->mix + r * p->b->ld_mix, *c = b + n, *x = c + n;
-        float *y = p->b->att + r * p->b->ld_q;
-        p->k->vec_mul(y + mine.begin, b + mine.begin, x + mine.begin, len);
-        qsf_mixer_convolve(p, r, y, mine);
-        p->k->vec_mul(y + mine.begin, y + mine.begin, c + mine.begin, len);
-    }
+    for (size_t r = 0; r < p->batch->n; r++)
+        p->k->vec_mul(y + r * ld, b + r * p->b->ld_mix, b + r * p->b->ld_mix + 2 * n, len);
+    qsf_mixer_convolve(p, p->b->att, ld, mine, false);
+    for (size_t r = 0; r < p->batch->n; r++)
+        p->k->vec_mul(y + r * ld, y + r * ld, b + r * p->b->ld_mix + n, len);
 }
 
 void qsf_short_conv_run(qsf_pass_job *job)

@@ -7,6 +7,7 @@
 #include "attention.h"
 #include "convert.h"
 #include "matmul.h"
+#include "scan.h"
 #include "top_k.h"
 #include "vector.h"
 
@@ -174,6 +175,37 @@ static void vec_add_last_doubled(float *y, const float *a, const float *b, size_
     sound.vec_add(y, a, b, n);
     if (n % 8 && n > 8) y[n - 1] += b[n - 1];
 }
+static void scan_forgets_keep(float *after, const float *before, size_t rows, const qsf_scan *s)
+{
+    qsf_scan wrong = *s;        /* decays behind the correction, not before it */
+    float gain[SCAN_TOKENS], ones[SCAN_TOKENS];
+    for (size_t t = 0; t < s->tokens; t++) gain[t] = s->gain[t], ones[t] = s->correct ? 1 : s->keep[t];
+    wrong.gain = gain, wrong.keep = ones;
+    sound.scan_rows(after, before, rows, &wrong);
+}
+static void scan_loses_last_rows(float *after, const float *before, size_t rows, const qsf_scan *s)
+{
+    sound.scan_rows(after, before, rows > 4 ? rows / 4 * 4 : rows, s);
+}
+static void scan_of_second_token(float *after, const float *before, size_t rows, const qsf_scan *s)
+{
+    sound.scan_rows(after, before, rows, s);
+    if (s->tokens > 1) s->y[s->ld_y] *= 1.001f;
+}
+static void scan_decays_half(float *after, const float *before, size_t rows, const float *decay,
+                             const float *skip, const qsf_scan *s)
+{
+    sound.scan_steps(after, before, rows, decay, skip, s);
+    if (s->n > 8) after[8] *= 0.999f;
+}
+static void softplus_is_relu(float *x, size_t n) { sound.relu_inplace(x, n); }
+static void convolve_forgets_oldest(float *x, size_t ld, size_t tokens, size_t channels, float *after,
+                                    const float *before, size_t ld_state, const float *w, const float *bias,
+                                    size_t taps)
+{
+    sound.convolve_inplace(x, ld, tokens, channels, after, before, ld_state, w, bias, taps);
+    if (taps > 2) after[channels - 1] = 0;
+}
 static void top_k_ties(float *x, size_t n, size_t k)       /* all of the equals stay */
 {
     float *y = malloc(4 * n + 1);
@@ -276,6 +308,12 @@ static int broken_kernels_caught(uint64_t seed)
     CAUGHT(relu_inplace, relu_before_start, check_relu, 0);
     CAUGHT(gelu_inplace, gelu_of_erf, check_gelu, 0);
     CAUGHT(vec_add, vec_add_last_doubled, check_vec_add, 0);
+    CAUGHT(scan_rows, scan_forgets_keep, check_scan_rows, 0);
+    CAUGHT(scan_rows, scan_loses_last_rows, check_scan_rows, 0);
+    CAUGHT(scan_rows, scan_of_second_token, check_scan_rows, 0);
+    CAUGHT(scan_steps, scan_decays_half, check_scan_steps, 0);
+    CAUGHT(softplus_inplace, softplus_is_relu, check_softplus, 0);
+    CAUGHT(convolve_inplace, convolve_forgets_oldest, check_convolve, 0);
     CAUGHT(top_k_filter, top_k_ties, check_top_k, 0);
     CAUGHT(quantize_act, quantize_act_away, check_quantize_act, 0);
     CAUGHT(quantize_act, quantize_act_dirty_tail, check_quantize_act, 0);

@@ -116,6 +116,12 @@ static void time_others(const qsf_kernels *k, time_buffers *b)
     TIME("vec_add", N, k->vec_add(y, a, c, N));
     TIME("vec_mul", N, k->vec_mul(y, a, c, N));
     TIME("vec_scale", N, k->vec_scale(y, 1, N));
+    const qsf_scan s = { .k = a, .q = c, .v = a, .y = y, .keep = c, .gain = c, .n = 128, .tokens = 16,
+                         .ld = 256, .ld_y = 256, .correct = true };
+    TIME("scan_rows 16 tokens", 64 * 128 * 16, k->scan_rows(y + (1 << 16), y + (1 << 16), 64, &s));
+    TIME("softplus_inplace", N, (memcpy(y, a, 4 * N), k->softplus_inplace(y, N)));
+    TIME("convolve_inplace 16 tokens", 16 * N, (memcpy(y, a, 64 * N), k->convolve_inplace(
+             y, N, 16, N, y + 20 * N, c, N, c, NULL, 4)));
     TIME("top_k_filter 40 (with a copy)", V, (memcpy(y, a, 4 * V), k->top_k_filter(y, V, 40)));
     TIME("fp16_to_fp32_array", N, k->fp16_to_fp32_array(y, b->h, N));
     TIME("fp32_to_fp16_array", N, k->fp32_to_fp16_array(b->h, a, N));

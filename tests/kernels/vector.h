@@ -85,6 +85,11 @@ static void check_relu(table_test *t, const qsf_kernels *ref, const qsf_kernels 
     inplace_rounds(t, ref->relu_inplace, var->relu_inplace, 0, 0);
 }
 
+static void check_softplus(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    inplace_rounds(t, ref->softplus_inplace, var->softplus_inplace, 2e-6, 1e-13);
+}
+
 static void check_hadamard(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {
     ROUNDS(t, 100) {

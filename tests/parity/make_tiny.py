@@ -214,6 +214,10 @@ class Writer:
     def __init__(self, path, m):
         self.m, self.rng, self.w = m, Random(m["seed"]), GGUFWriter(str(path), m["arch"])
         self.head_dim = m.get("head_dim", m["n_embd"] // m["n_heads"])
+        self.n_vocab, self.context = N_VOCAB, 1024
+
+    def vocabulary(self):
+        add_spm(self.w) if self.m["vocab"] == "spm" else add_bpe(self.w)
 
     def vector(self, name, n, mean, std, each=None):
         """Norm weights lie around mean; biases around zero.  each: rows of that many instead of one."""
@@ -252,7 +256,7 @@ class Writer:
     def metadata(self):
         m, w = self.m, self.w
         w.add_name("tiny")                                     # llama.cpp gives some names a meaning
-        w.add_context_length(1024)
+        w.add_context_length(self.context)
         w.add_embedding_length(m["n_embd"])
         w.add_block_count(m["n_layers"] + m.get("nextn", 0))
         def sizes(name):
@@ -289,7 +293,7 @@ class Writer:
         if m.get("types"): w.add_token_type_count(m["types"])
         if m.get("classes"):
             w.add_array(m["arch"] + ".classifier.output_labels", ["yes", "no"][:m["classes"]])
-        add_spm(w) if m["vocab"] == "spm" else add_bpe(w)
+        self.vocabulary()
 
     def attention(self, b):
         m, d = self.m, self.head_dim
@@ -488,10 +492,10 @@ class Writer:
         self.metadata()
         # scaled embeddings would drown the layers
         embd = 0.4 if "embedding_scale" in m["kv"] or m["arch"].startswith("gemma") else 1.0
-        self.matrix("token_embd.weight", N_VOCAB, m["n_embd"], embd, dead=N_SPECIAL if m["tied"] else 0)
+        self.matrix("token_embd.weight", self.n_vocab, m["n_embd"], embd, dead=N_SPECIAL if m["tied"] else 0)
         if m.get("row"):
             wide = m["row"] * m["n_layers"]
-            self.matrix("per_layer_token_embd.weight", N_VOCAB, wide, 1.0 if m["type"] == Q.F32 else 4.0)
+            self.matrix("per_layer_token_embd.weight", self.n_vocab, wide, 1.0 if m["type"] == Q.F32 else 4.0)
             self.matrix("per_layer_model_proj.weight", wide, m["n_embd"], 1.0, kind=Q.F32)
             self.vector("per_layer_proj_norm.weight", m["row"], 1.0, 0.3)
         for name in ("altup_proj", "altup_unembd_proj") if m.get("altup") else ():
@@ -500,7 +504,7 @@ class Writer:
         if m.get("token_norm"): self.norm("token_embd_norm")
         if m.get("types"): self.matrix("token_types.weight", m["types"], m["n_embd"], 0.5, kind=Q.F32)
         if m["arch"] == "gpt2" or m.get("learned"):
-            self.matrix("position_embd.weight", 1024, m["n_embd"], 0.5, kind=Q.F32)
+            self.matrix("position_embd.weight", self.context, m["n_embd"], 0.5, kind=Q.F32)
         half = m.get("rope_dim", self.head_dim) // 2
         if m.get("rope_freqs"):
             self.w.add_tensor("rope_freqs.weight", self.rng.uniform(half, 1, 8).astype(np.float32))
@@ -523,8 +527,8 @@ class Writer:
         # what has no norm to be loud by is so itself
         loud = 2.5 if m.get("no_norms") else 1.0
         if not m["tied"] and not m.get("encoder"):
-            self.matrix("output.weight", N_VOCAB, m["n_embd"], loud, dead=N_SPECIAL)
-        if m.get("output_bias"): self.vector("output.bias", N_VOCAB, 0, 0.3)
+            self.matrix("output.weight", self.n_vocab, m["n_embd"], loud, dead=N_SPECIAL)
+        if m.get("output_bias"): self.vector("output.bias", self.n_vocab, 0, 0.3)
         self.w.write_header_to_file()
         self.w.write_kv_data_to_file()
         self.w.write_tensors_to_file()

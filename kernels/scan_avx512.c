@@ -1,0 +1,133 @@
+/* Sums of recurrent mixers with AVX-512.
+ * SPDX-License-Identifier: MIT */
+#include "sets.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
+#include "math_avx512.h"
+
+enum { SCAN_ALL = 0xffff };     /* lanes */
+
+/* known[r] += the lanes' columns of before . k */
+QSF_TEMPLATE void scan_known_avx512(__m512 known[4], const float *before, const float *k, size_t n,
+                                    __mmask16 lanes, int R)
+{
+    const __m512 kv = _mm512_maskz_loadu_ps(lanes, k);
+    QSF_UNROLL
+    for (int r = 0; r < R; r++)
+        known[r] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(lanes, before + (size_t)r * n), kv, known[r]);
+}
+/* The same columns move on, and sum[r] += what they give. */
+QSF_TEMPLATE void scan_move_avx512(__m512 sum[4], float *after, const float *before, const float *k,
+                                   const float *q, size_t n, __m512 keep, const __m512 more[4],
+                                   __mmask16 lanes, int R)
+{
+    const __m512 kv = _mm512_maskz_loadu_ps(lanes, k), qv = _mm512_maskz_loadu_ps(lanes, q);
+    QSF_UNROLL
+    for (int r = 0; r < R; r++) {
+        const __m512 was = _mm512_maskz_loadu_ps(lanes, before + (size_t)r * n);
+        const __m512 is = _mm512_fmadd_ps(more[r], kv, _mm512_mul_ps(was, keep));
+        _mm512_mask_storeu_ps(after + (size_t)r * n, lanes, is);
+        sum[r] = _mm512_fmadd_ps(is, qv, sum[r]);
+    }
+}
+
+/* R rows, 1 or 4, from row i on: they stay in the first cache while all tokens pass. */
+QSF_TEMPLATE void scan_some_avx512(float *after, const float *before, size_t i, const qsf_scan *s, int R)
+{
+    const size_t n = s->n, whole = n / 16 * 16;
+    const __mmask16 part = first_avx512(n - whole);
+    const __mmask8 rows = (__mmask8)((1 << R) - 1);
+    const float *k = s->k, *q = s->q, *v = s->v + i;
+    float *y = s->y + i, f[4];
+    after += i * n;
+    before += i * n;
+    for (size_t t = 0; t < s->tokens; t++, k += s->ld, q += s->ld, v += s->ld, y += s->ld_y, before = after) {
+        const __m512 keep = _mm512_set1_ps(s->keep[t]), zero = _mm512_setzero_ps();
+        const __m128 in = _mm_maskz_loadu_ps(rows, v);
+        __m512 known[4] = { zero, zero, zero, zero }, sum[4] = { zero, zero, zero, zero }, more[4];
+        if (s->correct) {
+            for (size_t j = 0; j < whole; j += 16)
+                scan_known_avx512(known, before + j, k + j, n, SCAN_ALL, R);
+            if (part) scan_known_avx512(known, before + whole, k + whole, n, part, R);
+        }
+        const __m128 back = _mm_mul_ps(_mm512_castps512_ps128(keep),
+                                       sums4_avx512(known[0], known[1], known[2], known[3]));
+        _mm_storeu_ps(f, _mm_mul_ps(_mm_set1_ps(s->gain[t]), _mm_sub_ps(in, back)));
+        QSF_UNROLL
+        for (int r = 0; r < R; r++) more[r] = _mm512_set1_ps(f[r]);
+        for (size_t j = 0; j < whole; j += 16)
+            scan_move_avx512(sum, after + j, before + j, k + j, q + j, n, keep, more, SCAN_ALL, R);
+        if (part)
+            scan_move_avx512(sum, after + whole, before + whole, k + whole, q + whole, n, keep, more, part,
+                             R);
+        _mm_mask_storeu_ps(y, rows, _mm_fmadd_ps(_mm_set1_ps(s->skip), in,
+                                                 sums4_avx512(sum[0], sum[1], sum[2], sum[3])));
+    }
+}
+
+static void scan_rows_avx512(float *after, const float *before, size_t rows, const qsf_scan *s)
+{
+    size_t i = 0;
+    for (; i + 4 <= rows; i += 4) scan_some_avx512(after, before, i, s, 4);
+    for (; i < rows; i++) scan_some_avx512(after, before, i, s, 1);
+}
+
+/* The lanes' columns of R rows, which decay by their own steps. */
+QSF_TEMPLATE void scan_decay_avx512(__m512 sum[4], float *after, const float *before, const float *decay,
+                                    const float *k, const float *q, size_t n, const float step[4],
+                                    const float more[4], __mmask16 lanes, int R)
+{
+    const __m512 kv = _mm512_maskz_loadu_ps(lanes, k), qv = _mm512_maskz_loadu_ps(lanes, q);
+    QSF_UNROLL
+    for (int r = 0; r < R; r++) {
+        const __m512 by = _mm512_maskz_loadu_ps(lanes, decay + (size_t)r * n);
+        const __m512 was = _mm512_maskz_loadu_ps(lanes, before + (size_t)r * n);
+        const __m512 keep = exp_avx512(_mm512_mul_ps(_mm512_set1_ps(step[r]), by));
+        const __m512 is = _mm512_fmadd_ps(_mm512_set1_ps(more[r]), kv, _mm512_mul_ps(was, keep));
+        _mm512_mask_storeu_ps(after + (size_t)r * n, lanes, is);
+        sum[r] = _mm512_fmadd_ps(is, qv, sum[r]);
+    }
+}
+QSF_TEMPLATE void scan_steps_some_avx512(float *after, const float *before, size_t i, const float *decay,
+                                         const float *skip, const qsf_scan *s, int R)
+{
+    const size_t n = s->n;
+    const __mmask8 rows = (__mmask8)((1 << R) - 1);
+    const __m128 part = _mm_maskz_loadu_ps(rows, skip + i);
+    const float *k = s->k, *q = s->q, *v = s->v + i;
+    float *y = s->y + i, step[4], more[4];
+    after += i * n;
+    before += i * n;
+    decay += i * n;
+    for (size_t t = 0; t < s->tokens; t++, k += s->ld, q += s->ld, v += s->ld, y += s->ld_y, before = after) {
+        const __m128 in = _mm_maskz_loadu_ps(rows, v), steps = _mm_maskz_loadu_ps(rows, y);
+        const __m512 zero = _mm512_setzero_ps();
+        __m512 sum[4] = { zero, zero, zero, zero };
+        _mm_storeu_ps(step, steps);
+        _mm_storeu_ps(more, _mm_mul_ps(steps, in));
+        for (size_t j = 0; j < n; j += 16)
+            scan_decay_avx512(sum, after + j, before + j, decay + j, k + j, q + j, n, step, more,
+                              first_avx512(n - j), R);
+        _mm_mask_storeu_ps(y, rows, _mm_fmadd_ps(part, in, sums4_avx512(sum[0], sum[1], sum[2], sum[3])));
+    }
+}
+
+static void scan_steps_avx512(float *after, const float *before, size_t rows, const float *decay,
+                              const float *skip, const qsf_scan *s)
+{
+    size_t i = 0;
+    for (; i + 4 <= rows; i += 4) scan_steps_some_avx512(after, before, i, decay, skip, s, 4);
+    for (; i < rows; i++) scan_steps_some_avx512(after, before, i, decay, skip, s, 1);
+}
+
+void qsf_scan_avx512(qsf_kernels *k)
+{
+    k->scan_rows = scan_rows_avx512;
+    k->scan_steps = scan_steps_avx512;
+}
+
+QSF_TARGET_END
+#endif

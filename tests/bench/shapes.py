@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Random models of the shapes of real ones (make_shapes.py) in libqsf and in llama.cpp: runs both in turns
+and holds the ratios against their aims; or counts instructions, which a busy machine does not change.
+SPDX-License-Identifier: MIT
+
+    shapes.py FOLDER [NAME...] [--rounds 5] [--threads 2] [--markdown]
+    shapes.py FOLDER [NAME...] --instructions [--depths 100,4000]
+
+Models that FOLDER does not have yet are made there. A round runs llama-bench and qsf-bench once on each
+model; the order changes from round to round. Ratios are of medians: decoding at least 1.3 times llama.cpp, a
+prompt of 512 at least 3 times, an encoder's 2 times. Exit code 1 where one is missed.
+
+--instructions asks Linux's `perf` for the instructions of the program itself, with one thread: what three
+repetitions take more than one is two repetitions' (what loads and warms up falls out). The columns are
+millions a token, and how many times ours llama.cpp's are. Instructions are no time: vectors differ in width.
+--depths counts ours behind so many positions, too: recurrent layers take the same everywhere.
+
+llama-bench is built as compare.py does it, or --llama-bench names one.
+"""
+import argparse, os, pathlib, statistics, subprocess, sys, tempfile
+
+import compare, make_shapes
+
+AIMS = {"pp": 3.0, "tg": 1.3, "encoder": 2.0}
+
+
+def of_shape(a, shape):
+    """The arguments of compare.py's functions for one of the models."""
+    more = ["-embd", "1"] if shape.get("encoder") else []
+    return argparse.Namespace(**{**vars(a), "prompts": [a.prompt],
+                                 "decodes": [0] if shape.get("encoder") else [a.decode],
+                                 "depths": [0], "llama_args": more, "qsf_args": []})
+
+
+def measure(a, models):
+    """{(name, test): ([tok/s of llama.cpp], [ours])}"""
+    samples = {}
+    for round_ in range(a.rounds):
+        for name, path, shape in models:
+            compare.say(f"round {round_ + 1} of {a.rounds}: {name}")
+            both, got = [compare.run_llama, compare.run_qsf], {}
+            for run in both if round_ % 2 == 0 else reversed(both):
+                got[run] = run(of_shape(a, shape), path, a.threads)
+            for test in got[compare.run_llama].keys() & got[compare.run_qsf].keys():
+                theirs, ours = samples.setdefault((name, test), ([], []))
+                theirs.append(got[compare.run_llama][test])
+                ours.append(got[compare.run_qsf][test])
+    return samples
+
+
+def judge(samples, shapes):
+    """Rows of the table, and whether all aims are met."""
+    met = True
+    for (name, test), (theirs, ours) in sorted(samples.items()):
+        aim = AIMS["encoder" if shapes[name].get("encoder") else test[:2]]
+        ratio = statistics.median(ours) / statistics.median(theirs)
+        met &= ratio >= aim
+        yield [name, test, f"{statistics.median(theirs):.1f}", f"{statistics.median(ours):.1f}",
+               f"{ratio:.2f}", f"{aim:.1f}", "yes" if ratio >= aim else "NO"], met
+
+
+# ---- instructions ----
+
+def instructions(command):
+    """Of the program itself and its threads."""
+    with tempfile.NamedTemporaryFile("r") as out:
+        perf = ["perf", "stat", "-x,", "-e", "instructions:u", "-o", out.name, "--"]
+        done = subprocess.run([*perf, *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              text=True)
+        if done.returncode: sys.exit(f"{done.stderr[-2000:]}\nshapes.py: this failed: {command}")
+        for line in out.read().splitlines():
+            if "instructions" in line: return int(line.split(",")[0])
+    sys.exit("shapes.py: perf counts no instructions here")
+
+
+def millions(command, tokens):
+    """Of one token: what two more repetitions take."""
+    return (instructions([*command, "-r", 3]) - instructions([*command, "-r", 1])) / 2 / tokens / 1e6
+
+
+def count(a, models):
+    for name, path, shape in models:
+        tests = [("pp", a.prompt, 0)]
+        if not shape.get("encoder"): tests += [("tg", a.decode, d) for d in [0, *a.depths]]
+        for what, n, depth in tests:
+            work = ["-m", path, "-t", 1, "-p", n if what == "pp" else 0, "-n", n if what == "tg" else 0]
+            ours = millions([a.qsf_bench, path, *work[2:], *(["-d", depth] if depth else [])], n)
+            test, theirs = f"{what}{n}" + (f"@{depth}" if depth else ""), None
+            if not depth and a.llama_bench:
+                theirs = millions([a.llama_bench, *work, *of_shape(a, shape).llama_args], n)
+            yield [name, test, f"{theirs:.2f}" if theirs else "-", f"{ours:.2f}",
+                   f"{theirs / ours:.2f}" if theirs else "-"]
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("folder", type=pathlib.Path)
+    p.add_argument("names", nargs="*", metavar="NAME")
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--prompt", type=int, default=512, metavar="N")
+    p.add_argument("--decode", type=int, default=128, metavar="N")
+    p.add_argument("--instructions", action="store_true")
+    p.add_argument("--depths", type=compare.numbers, default=[], metavar="N,N")
+    p.add_argument("--alone", action="store_true", help="with --instructions: ours only")
+    p.add_argument("--llama-bench", type=pathlib.Path)
+    p.add_argument("--qsf-bench", type=pathlib.Path)
+    p.add_argument("--markdown", action="store_true")
+    a = p.parse_args()
+    shapes = dict(make_shapes.shapes())
+    for name in a.names:
+        if name not in shapes: p.error(f"no shape {name}; there are {', '.join(shapes)}")
+    a.about, a.csv, a.pinned, a.built = {}, False, not a.llama_bench, None
+    return a, {name: shapes[name] for name in a.names or shapes}
+
+
+def main():
+    a, shapes = arguments()
+    models = []
+    for name, shape in shapes.items():
+        compare.say(f"making {name} where it is not there")
+        models.append((name, make_shapes.make(a.folder, name), shape))
+    if a.pinned and not (a.instructions and a.alone):
+        a.llama_bench, a.built = compare.build_llama(None, models[0][1])
+    a.qsf_bench = a.qsf_bench or compare.build_qsf()
+    head = ["shape", "test", "llama.cpp", "libqsf", "ratio"]
+    if a.instructions:
+        print(*head, sep="\t")
+        for row in count(a, models): print(*row, sep="\t", flush=True)
+        return
+    if os.getloadavg()[0] > 0.5: compare.say("the machine is busy: the ratios will mean nothing")
+    rows = list(judge(measure(a, models), shapes))
+    compare.COLUMNS = [*head, "aim", "met"]
+    compare.print_rows(a, [row for row, _ in rows])
+    sys.exit(0 if rows and rows[-1][1] else 1)
+
+
+if __name__ == "__main__":
+    main()
