@@ -4,7 +4,7 @@
 #ifndef QSF_CONVERT_HF_WEIGHTS_H
 #define QSF_CONVERT_HF_WEIGHTS_H
 
-#include "read/weights.h"
+#include "model/weights_file.h"
 
 /* Where the values of one input tensor come from. */
 typedef struct hf_place {
