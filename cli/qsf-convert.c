@@ -102,8 +102,8 @@ static const option convert_table[] = {
     { OPTION_CHOICE, "--i2s-layout", "NAME", AT(i2s_layout), 0, 0, I2S_LAYOUTS,
       I2S_HELP, "auto" },
     { OPTION_LIST, "--merge-lora", "ADAPTER[:SCALE]", AT(merge), 0, 0, NULL,
-      "add an adapter (LoRA) to the weights before they are quantised: a GGUF file or a PEFT directory, times "
-      "SCALE, else 1; may be given again",
+      "add an adapter (LoRA) to the weights before they are quantised: a GGUF file or a PEFT directory, "
+      "times SCALE, else 1; may be given again",
       NULL },
     { .kind = OPTION_GROUP, .help = "The file" },
     { OPTION_CHOICE, "--compress", "TYPE", AT(compress), 0, 0, "none|lz4|lz4hc|zstd",
@@ -261,7 +261,8 @@ static bool asks_for_weights(const convert_cli *cli)
 {
     return cli->quant_type || cli->tensors.n || cli->block || cli->target_mb != 0 || cli->target_kl != 0 ||
            cli->outliers || cli->equalize ||
-           cli->merge.n || cli->compress || cli->progressive || cli->packing || cli->clusters || cli->embd_clusters ||
+           cli->merge.n || cli->compress || cli->progressive || cli->packing || cli->clusters ||
+           cli->embd_clusters ||
            cli->calibrate || cli->calibration_file || cli->json;
 }
 

@@ -82,7 +82,8 @@ class Peft(unittest.TestCase):
         folder, gguf, qsf = base("llama")
         for i, members in enumerate(cases):
             peft, _, pairs = twins("llama", seed=i + 3, **members)
-            merged = converted(make_peft.merge(folder, FOLDER / f"numpy{i}", (pairs, 1)), FOLDER / f"numpy{i}.qsf")
+            merged = converted(make_peft.merge(folder, FOLDER / f"numpy{i}", (pairs, 1)),
+                               FOLDER / f"numpy{i}.qsf")
             want = logits(merged)
             with self.subTest(members):
                 self.assertGreater(error(logits(qsf), want), 1e-3)
@@ -122,7 +123,8 @@ class Peft(unittest.TestCase):
             ("init_lora_weights", "pissa_niter_4"), ("target_modules", ["o_proj"]),
             ("target_modules", "model.decoder.*"), ("target_modules", 7), ("r", 5), ("r", "4"),
             ("rank_pattern", {"q_proj": 9}), ("rank_pattern", [1]), ("alpha_pattern", {"(?=x)q": 1}),
-            ("alpha_pattern", {"q_proj": "x"}), ("layers_to_transform", [5]), ("exclude_modules", ["q_proj"]))]
+            ("alpha_pattern", {"q_proj": "x"}), ("layers_to_transform", [5]),
+            ("exclude_modules", ["q_proj"]))]
         cases += [({}, {name: eye}, name.split(".layers.0.")[-1]) for name in (
             at + "self_attn.q_proj.lora_magnitude_vector", at + "self_attn.rotary.lora_A.weight",
             at + "mlp.experts.0.up_proj.lora_A.weight", "base_model.model.lm_head.weight",
@@ -133,10 +135,12 @@ class Peft(unittest.TestCase):
             r = run("-m", gguf, "--ids", "1", "--raw", "--lora", peft)
             with self.subTest(members, more=list(more)):
                 self.assertNotEqual(r.returncode, 0)
-                self.assertIn({"r": b"rank", "rank_pattern": b"rank"}.get(word, word.encode()), r.stderr)
+                shown = {"r": "rank", "rank_pattern": "rank"}.get(word, word)
+                self.assertIn(shown.encode(), r.stderr)
         odd = next(iter(some))
         short = {**some, odd: (some[odd][0][:, :-1], *some[odd][1:])}
-        r = run("-m", gguf, "--ids", "1", "--raw", "--lora", make_peft.write_peft(FOLDER / "short", config, short))
+        r = run("-m", gguf, "--ids", "1", "--raw", "--lora",
+                make_peft.write_peft(FOLDER / "short", config, short))
         self.assertIn(b"another model's", r.stderr)
         (FOLDER / "bare-config").mkdir()
         (FOLDER / "bare-config" / "adapter_config.json").write_text(json.dumps(config))
@@ -180,8 +184,8 @@ class Peft(unittest.TestCase):
     def test_merged_by_numpy_is_the_same_weights(self):
         folder, _, _ = base("llama")
         peft, _, pairs = twins("llama", seed=6, ends=True)
-        numpy_s = converted(make_peft.merge(folder, FOLDER / "by-numpy", (pairs, -0.25)), FOLDER / "by-numpy.qsf")
-        want = logits(numpy_s)
+        want = logits(converted(make_peft.merge(folder, FOLDER / "by-numpy", (pairs, -0.25)),
+                                FOLDER / "by-numpy.qsf"))
         self.assertLess(error(logits(self.merged("llama", folder, f"{peft}:-0.25")), want), 1e-5)
 
     def test_merging_into_quantised_weights(self):
@@ -206,7 +210,8 @@ class Peft(unittest.TestCase):
         subprocess.run([QSF_CONVERT, "-q", "--equalize", "on", gguf, scaled], check=True)
         again = converted(scaled, FOLDER / "scaled-again.qsf")
         for source, adapter, out, words in (
-                (scaled, peft, "x.qsf", b"scaled its channels"), (again, peft, "x.qsf", b"scaled its channels"),
+                (scaled, peft, "x.qsf", b"scaled its channels"),
+                (again, peft, "x.qsf", b"scaled its channels"),
                 (folder, base("qwen2")[1], "x.qsf", b"is no adapter"), (gguf, twin, twin, b"an adapter"),
                 (gguf, peft, peft / "adapter_model.safetensors", b"an adapter"),
                 (gguf, "none", "x.qsf", b"none")):

@@ -281,8 +281,8 @@ static bool peft_has_layer(const qsf_json_node *v, int64_t layer)
 
 static qsf_status peft_stray(const char *dir, const char *module, const char *key, qsf_error *err)
 {
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: there are weights for \"%.120s\", which is no module that \"%s\" "
-                    "of " PEFT_FILE " names: do the two files belong together?", dir, module, key);
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: there are weights for \"%.120s\", which is no module that "
+                    "\"%s\" of " PEFT_FILE " names: do the two files belong together?", dir, module, key);
 }
 
 /* Every module that has weights is one that the file names. */

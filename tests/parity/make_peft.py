@@ -27,7 +27,8 @@ CONFIG = {"peft_type": "LORA", "auto_mapping": None, "base_model_name_or_path": 
 
 def tensors(folder): return load_file(pathlib.Path(folder) / "model.safetensors")
 
-def is_gpt2(folder): return json.loads((pathlib.Path(folder) / "config.json").read_text())["model_type"] == "gpt2"
+def is_gpt2(folder):
+    return json.loads((pathlib.Path(folder) / "config.json").read_text())["model_type"] == "gpt2"
 
 def modules(folder, ends=False):
     """module -> (outputs, inputs) of the matrices of layers; with ends, of the embedding and the head."""
@@ -50,7 +51,7 @@ def rank_and_scale(config, module):
     return rank, alpha / (math.sqrt(rank) if config["use_rslora"] else rank)
 
 def make(folder, seed=1, ends=False, only=None, gain=0.5, dtype=np.float32, **members):
-    """config, and module -> (A [rank, inputs], B [outputs, rank], scale); A of the embedding [rank, tokens]."""
+    """config, and module -> (A [rank, inputs], B [outputs, rank], scale); tokens are an embedding's."""
     config, rng, pairs = dict(CONFIG, **members), Random(seed), {}
     for module, (rows, cols) in modules(folder, ends).items():
         if only and not re.search(only, module): continue
