@@ -1,4 +1,4 @@
-/* --lora FILE[:SCALE]: adapters of the model, for all that the session computes.
+/* --lora ADAPTER[:SCALE]: adapters of the model, for all that the session computes.
  * SPDX-License-Identifier: MIT */
 #include "run.h"
 #include "scaled_path.h"
