@@ -1,9 +1,31 @@
 /* --lora ADAPTER[:SCALE]: adapters of the model, for all that the session computes.
  * SPDX-License-Identifier: MIT */
 #include "run.h"
-#include "scaled_path.h"
 
+#include <math.h>
 #include <stdlib.h>
+
+/* The scale is what stands behind the last colon, where that is a number: a colon may belong to the
+ * file's name, or to a drive's letter. */
+char *adapter_path(const char *text, float *scale)
+{
+    const char *colon = strrchr(text, ':');
+    char *end = NULL;
+    size_t len = strlen(text);
+    *scale = 1;
+    if (colon && colon - text > 1 && colon[1]) {
+        const double value = strtod(colon + 1, &end);
+        if (!*end && isfinite(value)) {
+            *scale = (float)value;
+            len = (size_t)(colon - text);
+        }
+    }
+    char *path = malloc(len + 1);
+    if (!path) return NULL;
+    memcpy(path, text, len);
+    path[len] = 0;
+    return path;
+}
 
 int adapters_open(run_session *s, qsf_context_options *co)
 {
@@ -15,7 +37,7 @@ int adapters_open(run_session *s, qsf_context_options *co)
     for (size_t i = 0; i < list->n; i++) {
         qsf_adapter_info info = { .size = sizeof info };
         qsf_adapter_use *use = &s->adapters[i];
-        char *path = scaled_path(list->items[i], &use->scale);
+        char *path = adapter_path(list->items[i], &use->scale);
         if (!path) {
             fputs("out of memory for the name of an adapter\n", stderr);
             return EXIT_NO_MEMORY;

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "convert_report.h"
 #include "options.h"
-#include "scaled_path.h"
+#include "run.h"
 #include "trace.h"
 
 #include <signal.h>
@@ -275,7 +275,7 @@ static bool is_interrupted(void *user)
 static bool fill_merges(const convert_cli *cli, qsf_convert_options *o, convert_merges *merges)
 {
     for (size_t i = 0; i < cli->merge.n; i++) {
-        merges->list[i].path = scaled_path(cli->merge.items[i], &merges->list[i].scale);
+        merges->list[i].path = adapter_path(cli->merge.items[i], &merges->list[i].scale);
         if (!merges->list[i].path) return false;
     }
     o->adapters = merges->list;
