@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "engine_bench.h"
 #include "peft_build.h"
+#include "qsf_convert.h"
 
 #include <stdatomic.h>
 
@@ -205,6 +206,40 @@ TEST(every_call_of_the_host_may_fail)
     bench_end(&b);
 }
 
+TEST(merging_leaves_nothing_behind_when_the_host_fails)
+{
+    bench b;
+    const tiny_options o = tiny_defaults();
+    qsf_convert_options co;
+    const qsf_convert_adapter adapters[] = { { "a", 0.5f }, { "a", 2 } };
+    if (!bench_begin(&b, &o)) return;
+    free(peft_of(&b, CONFIG("\"alpha_pattern\":{\"up_proj\":2},")));
+    qsf_convert_defaults(&co);
+    co.platform = &b.h.m.p;
+    co.preset = QSF_CONVERT_8BIT;
+    co.n_threads = 1;
+    co.adapters = adapters;
+    co.n_adapters = QSF_ARRAY_LEN(adapters);
+    for (long n = 1; n < 1000000; n += 1 + n / 40) {
+        const long live = b.h.m.live;
+        b.h.m.calls = 0;
+        b.h.m.fail_on = true;
+        b.h.m.fail_at = n;
+        const qsf_status st = qsf_convert_run("m", "out", &co, NULL, &b.error);
+        b.h.m.fail_at = 0;
+        CHECK_EQ(b.h.m.live, live);
+        if (st) CHECK(!mem_find(&b.h.m, "out"));
+        if (!st && b.h.m.calls < n) break;
+    }
+    CHECK(mem_find(&b.h.m, "out") != NULL);
+    co.adapters = &(qsf_convert_adapter){ "a", NAN };
+    co.n_adapters = 1;
+    CHECK_EQ(qsf_convert_run("m", "out", &co, NULL, &b.error), QSF_E_ARGUMENT);
+    co.adapters = &(qsf_convert_adapter){ NULL, 1 };
+    CHECK_EQ(qsf_convert_run("m", "out", &co, NULL, &b.error), QSF_E_ARGUMENT);
+    bench_end(&b);
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -213,5 +248,6 @@ int main(int argc, char **argv)
     RUN(tensors_that_do_not_fit_are_refused);
     RUN(damaged_directories_are_refused_or_read_but_never_worse);
     RUN(every_call_of_the_host_may_fail);
+    RUN(merging_leaves_nothing_behind_when_the_host_fails);
     return test_end();
 }
