@@ -72,6 +72,9 @@ typedef struct qsf_convert_rule {
     uint32_t    block;      /* weights that share a scale: 32, 64, 128, 256; 0: as without the rule */
 } qsf_convert_rule;
 
+/* An adapter (LoRA), as qsf_adapter_load reads it, and how much of it. */
+typedef struct qsf_convert_adapter { const char *path; float scale; } qsf_convert_adapter;
+
 enum { QSF_CONVERT_MAX_THREADS = 256, QSF_CONVERT_MAX_CLUSTERS = 65536 };
 
 /* What qsf_convert_defaults sets stands first in each comment. */
@@ -153,6 +156,11 @@ typedef struct qsf_convert_options {
      * what a quantiser has lost of them (GGUF files of tied models often have both) are stored
      * once, as the head.  ON: QSF_E_ARGUMENT where they differ by more. */
     qsf_convert_switch      share_embedding;
+    /* NULL.  Adapters (LoRA), GGUF files in llama.cpp's form or PEFT directories, that are added to
+     * the weights before these are quantised: W + scale * alpha / rank * B A, in floats.  A head
+     * that is tied to the embedding becomes a matrix of its own where one of the two is changed. */
+    const qsf_convert_adapter *adapters;
+    size_t                  n_adapters;         /* 0 */
 } qsf_convert_options;
 
 /* Fills all members of *o with their defaults.  The first form is for other languages: size is that

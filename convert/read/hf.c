@@ -4,7 +4,7 @@
 #include "read/hf.h"
 #include "read/hf_names.h"
 #include "read/hf_vocab.h"
-#include "read/text_file.h"
+#include "base/text_file.h"
 
 #ifdef QSF_HAVE_YYJSON
 

@@ -2,7 +2,7 @@
  * added by themselves, what else ends a turn; and the chat template.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_tokenizer.h"
-#include "read/text_file.h"
+#include "base/text_file.h"
 
 #ifdef QSF_HAVE_YYJSON
 

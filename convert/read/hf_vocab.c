@@ -3,7 +3,7 @@
 #include "read/hf_vocab.h"
 #include "read/hf_tokenizer.h"
 #include "read/sentencepiece.h"
-#include "read/text_file.h"
+#include "base/text_file.h"
 
 #ifdef QSF_HAVE_YYJSON
 

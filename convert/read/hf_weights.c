@@ -4,8 +4,8 @@
 #include "read/hf_weights.h"
 #include "read/json.h"
 #include "read/pickle.h"
-#include "read/safetensors.h"
-#include "read/text_file.h"
+#include "model/safetensors.h"
+#include "base/text_file.h"
 
 #include <stdlib.h>
 

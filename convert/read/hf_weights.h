@@ -3,7 +3,7 @@
 #ifndef QSF_CONVERT_HF_WEIGHTS_H
 #define QSF_CONVERT_HF_WEIGHTS_H
 
-#include "read/weights.h"
+#include "model/weights_file.h"
 
 /* All weight files with an index by name. */
 typedef struct hf_weights {

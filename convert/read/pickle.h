@@ -7,7 +7,7 @@
 #ifndef QSF_CONVERT_PICKLE_H
 #define QSF_CONVERT_PICKLE_H
 
-#include "read/weights.h"
+#include "model/weights_file.h"
 
 /* Finds and checks all tensors of f; index goes into their `file`.  QSF_E_CORRUPT: damaged, or lies
  * about its sizes; QSF_E_UNSUPPORTED: the format before PyTorch 1.6, compressed entries, a global

@@ -3,7 +3,7 @@
 #ifndef QSF_CONVERT_PICKLE_MACHINE_H
 #define QSF_CONVERT_PICKLE_MACHINE_H
 
-#include "read/weights.h"
+#include "model/weights_file.h"
 
 typedef enum pickle_kind {
     PV_NONE, PV_INT, PV_FLOAT, PV_TEXT, PV_TUPLE, PV_LIST, PV_DICT, PV_GLOBAL, PV_STORAGE, PV_TENSOR

@@ -4,7 +4,7 @@
 #ifndef QSF_CONVERT_ZIP_H
 #define QSF_CONVERT_ZIP_H
 
-#include "read/weights.h"
+#include "model/weights_file.h"
 
 typedef struct zip_entry {
     const char *name;

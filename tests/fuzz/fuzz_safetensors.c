@@ -1,7 +1,7 @@
 /* Fuzzes the safetensors reader: whole files.
  * SPDX-License-Identifier: MIT */
 #include "mem_platform.h"
-#include "read/safetensors.h"
+#include "model/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

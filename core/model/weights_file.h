@@ -1,7 +1,8 @@
-/* Tensors in the weight files of a Hugging Face directory, as safetensors.c and pickle.c find them.
+/* Tensors in the weight files of a Hugging Face directory: safetensors and, for the converter,
+ * PyTorch's.
  * SPDX-License-Identifier: MIT */
-#ifndef QSF_CONVERT_WEIGHTS_H
-#define QSF_CONVERT_WEIGHTS_H
+#ifndef QSF_WEIGHTS_FILE_H
+#define QSF_WEIGHTS_FILE_H
 
 #include "base/arena.h"
 #include "tensor/types.h"

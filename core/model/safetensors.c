@@ -1,12 +1,12 @@
 /* Reads the header of a safetensors file.  Its author may be hostile: every number meets the file's
  * length first.
  * SPDX-License-Identifier: MIT */
-#include "read/safetensors.h"
-#include "read/json.h"
+#include "model/safetensors.h"
 
-#include <stdlib.h>
+#include "model/gguf.h"
+#include "text/json.h"
 
-#ifdef QSF_HAVE_YYJSON
+#if !defined(QSF_NO_CONVERTER)          /* which is who reads Hugging Face's files */
 
 static const uint64_t safetensors_max_header = 100 * 1000 * 1000;   /* the format's own limit */
 
@@ -27,41 +27,50 @@ static const safetensors_dtype *safetensors_find_dtype(const char *name)
     return NULL;
 }
 
-static qsf_status safetensors_shape(yyjson_val *v, const weights_file *f, weights_tensor *t, uint64_t *count,
-                                    qsf_error *err)
+/* A whole number of the header. */
+static bool safetensors_u64(const qsf_json_node *v, uint64_t *out)
 {
-    size_t i, n;
-    yyjson_val *dim;
+    int64_t n;
+    if (!v || !qsf_json_whole(v, &n) || n < 0) return false;
+    *out = (uint64_t)n;
+    return true;
+}
+
+static qsf_status safetensors_shape(const qsf_json_node *v, const weights_file *f, weights_tensor *t,
+                                    uint64_t *count, qsf_error *err)
+{
     *count = 1;
-    if (!yyjson_is_arr(v))
+    if (!v || v->type != QSF_JSON_LIST)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s has no shape", f->path, t->name);
-    yyjson_arr_foreach(v, i, n, dim) {
+    const qsf_json_node *dim = qsf_json_first(v);
+    for (uint32_t i = 0; i < v->n; i++, dim = qsf_json_next(dim)) {
         uint64_t d;
-        if (!qsf_json_u64(dim, &d) || qsf_mul_u64(*count, d, count))
+        if (!safetensors_u64(dim, &d) || qsf_mul_u64(*count, d, count))
             return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s: shape is no list of sizes, or overflows",
                             f->path, t->name);
         if (i < WEIGHTS_MAX_DIMS) t->shape[i] = d;
     }
-    t->n_dims = (uint32_t)QSF_MIN(yyjson_arr_size(v), UINT32_MAX);
+    t->n_dims = v->n;
     return QSF_OK;
 }
 
 /* One member of the header: its range in the data, and
  * whether that is what shape and dtype need. */
-static qsf_status safetensors_entry(yyjson_val *v, const weights_file *f, uint64_t data, qsf_arena *arena,
-                                    weights_tensor *t, qsf_error *err)
+static qsf_status safetensors_entry(const qsf_json_node *v, const weights_file *f, uint64_t data,
+                                    qsf_arena *arena, weights_tensor *t, qsf_error *err)
 {
     uint64_t begin, end, count, bits;
-    const char *dtype = qsf_json_get_str(v, "dtype");
-    yyjson_val *range = qsf_json_get(v, "data_offsets");
+    const qsf_json_node *dtype = qsf_json_member(v, "dtype"), *range = qsf_json_member(v, "data_offsets");
     qsf_status st;
 
-    if (!dtype) return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s has no dtype", f->path, t->name);
-    t->dtype = qsf_arena_text(arena, dtype, strlen(dtype), err);
+    if (!dtype || dtype->type != QSF_JSON_TEXT || memchr(dtype->text, 0, dtype->n))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s has no dtype", f->path, t->name);
+    t->dtype = qsf_arena_text(arena, dtype->text, dtype->n, err);
     if (!t->dtype) return QSF_E_MEMORY;
-    if ((st = safetensors_shape(qsf_json_get(v, "shape"), f, t, &count, err))) return st;
-    if (yyjson_arr_size(range) != 2 || !qsf_json_u64(yyjson_arr_get_first(range), &begin) ||
-        !qsf_json_u64(yyjson_arr_get_last(range), &end))
+    if ((st = safetensors_shape(qsf_json_member(v, "shape"), f, t, &count, err))) return st;
+    const bool two = range && range->type == QSF_JSON_LIST && range->n == 2;
+    if (!two || !safetensors_u64(qsf_json_first(range), &begin) ||
+        !safetensors_u64(qsf_json_next(qsf_json_first(range)), &end))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s has no data_offsets", f->path, t->name);
     if (begin > end || end > f->length - data)
         return qsf_fail(
@@ -72,7 +81,7 @@ static qsf_status safetensors_entry(yyjson_val *v, const weights_file *f, uint64
     t->at = data + begin;
     t->bytes = end - begin;
     t->type = WEIGHTS_NO_TYPE;
-    const safetensors_dtype *d = safetensors_find_dtype(dtype);
+    const safetensors_dtype *d = safetensors_find_dtype(t->dtype);
     if (!d) return QSF_OK;          /* a newer type: refused only where the tensor is needed */
     t->type = d->type;
     if (qsf_mul_u64(count, d->bits, &bits) || bits / 8 != t->bytes)
@@ -82,57 +91,69 @@ static qsf_status safetensors_entry(yyjson_val *v, const weights_file *f, uint64
     return QSF_OK;
 }
 
-static int safetensors_by_name(const void *a, const void *b)
+/* Whether x lies behind y; empty ones come first: they overlap nothing. */
+static bool safetensors_behind(const weights_tensor *x, const weights_tensor *y)
 {
-    return strcmp((*(const weights_tensor *const *)a)->name, (*(const weights_tensor *const *)b)->name);
-}
-static int safetensors_by_place(const void *a, const void *b)
-{
-    const weights_tensor *x = *(const weights_tensor *const *)a, *y = *(const weights_tensor *const *)b;
-    if (x->at != y->at) return x->at < y->at ? -1 : 1;
-    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;      /* empty ones first: they overlap nothing */
+    return x->at != y->at ? x->at > y->at : x->bytes > y->bytes;
 }
 
+static qsf_status safetensors_apart(const weights_file *f, const weights_list *l, qsf_arena *arena,
+                                    qsf_error *err)
+{
+    weights_tensor **order = qsf_arena_array(arena, l->n, sizeof *order, "safetensors order", err);
+    if (!order) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < l->n; i++) order[i] = &l->tensors[i];
+    for (uint32_t gap = l->n / 2; gap; gap = gap == 2 ? 1 : (uint32_t)((uint64_t)gap * 5 / 11))
+        for (uint32_t i = gap; i < l->n; i++) {
+            weights_tensor *t = order[i];
+            uint32_t k = i;
+            for (; k >= gap && safetensors_behind(order[k - gap], t); k -= gap) order[k] = order[k - gap];
+            order[k] = t;
+        }
+    for (uint32_t i = 1; i < l->n; i++)
+        if (order[i]->at < order[i - 1]->at + order[i - 1]->bytes)
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensors %s and %s overlap", f->path, order[i - 1]->name,
+                            order[i]->name);
+    return QSF_OK;
+}
+
+/* No name and no byte is there twice. */
 static qsf_status safetensors_check(const qsf_platform *p, const weights_file *f, const weights_list *l,
                                     qsf_error *err)
 {
-    qsf_status st = QSF_OK;
-    weights_tensor **order = qsf_alloc_array(p, l->n, sizeof *order, "safetensors order", err);
-    if (!order) return QSF_E_MEMORY;
-    for (uint32_t i = 0; i < l->n; i++) order[i] = &l->tensors[i];
-    qsort(order, l->n, sizeof *order, safetensors_by_name);
-    for (uint32_t i = 1; i < l->n && !st; i++)
-        if (!strcmp(order[i - 1]->name, order[i]->name))
-            st = qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s is there twice", f->path, order[i]->name);
-    qsort(order, l->n, sizeof *order, safetensors_by_place);
-    for (uint32_t i = 1; i < l->n && !st; i++)
-        if (order[i]->at < order[i - 1]->at + order[i - 1]->bytes)
-            st = qsf_fail(err, QSF_E_CORRUPT, "%s: tensors %s and %s overlap", f->path, order[i - 1]->name,
-                          order[i]->name);
-    qsf_dealloc(p, order, (uint64_t)l->n * sizeof *order);
+    gguf_names names;
+    int64_t twice = -1;
+    qsf_arena *tmp;
+    qsf_status st = qsf_arena_new(p, &tmp, err);
+    if (st) return st;
+    gguf_text *list = qsf_arena_array(tmp, l->n, sizeof *list, "safetensors names", err);
+    for (uint32_t i = 0; list && i < l->n; i++)
+        list[i] = (gguf_text){ l->tensors[i].name, strlen(l->tensors[i].name) };
+    st = list ? qsf_gguf_names(tmp, list, l->n, &names, &twice, err) : QSF_E_MEMORY;
+    if (!st && twice >= 0)
+        st = qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s is there twice", f->path, list[twice].p);
+    if (!st) st = safetensors_apart(f, l, tmp, err);
+    qsf_arena_free(tmp);
     return st;
 }
 
-static qsf_status safetensors_entries(yyjson_val *root, const weights_file *f, uint32_t index, uint64_t data,
-                                      qsf_arena *arena, weights_list *out, qsf_error *err)
+static qsf_status safetensors_entries(const qsf_json_node *root, const weights_file *f, uint32_t index,
+                                      uint64_t data, qsf_arena *arena, weights_list *out, qsf_error *err)
 {
-    size_t i, n;
-    yyjson_val *key, *val;
-    if (!yyjson_is_obj(root))
+    if (root->type != QSF_JSON_OBJECT)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: the header is no JSON object", f->path);
-    out->tensors =
-        qsf_arena_array(arena, yyjson_obj_size(root), sizeof *out->tensors, "safetensors directory", err);
+    out->tensors = qsf_arena_array(arena, root->n, sizeof *out->tensors, "safetensors directory", err);
     if (!out->tensors) return QSF_E_MEMORY;
-    json_members(root, i, n, key, val) {
-        size_t len;
-        const char *name = qsf_json_str(key, &len);
-        if (!name) return qsf_fail(err, QSF_E_CORRUPT, "%s: a tensor's name has a 0 in it", f->path);
-        if (!strcmp(name, "__metadata__")) continue;
+    const qsf_json_node *key = qsf_json_first(root);
+    for (uint32_t i = 0; i < root->n; i++, key = qsf_json_next(qsf_json_next(key))) {
+        if (memchr(key->text, 0, key->n))
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: a tensor's name has a 0 in it", f->path);
+        if (qsf_json_is_text(key, "__metadata__")) continue;
         weights_tensor *t = &out->tensors[out->n++];
         t->file = index;
-        t->name = qsf_arena_text(arena, name, len, err);
+        t->name = qsf_arena_text(arena, key->text, key->n, err);
         if (!t->name) return QSF_E_MEMORY;
-        const qsf_status st = safetensors_entry(val, f, data, arena, t, err);
+        const qsf_status st = safetensors_entry(qsf_json_next(key), f, data, arena, t, err);
         if (st) return st;
     }
     return QSF_OK;
@@ -144,7 +165,7 @@ qsf_status qsf_safetensors_read(const qsf_platform *p, const weights_file *f, ui
     uint8_t head[8];
     char *text = NULL;
     uint64_t len = 0;
-    json_text j = { 0 };
+    qsf_json j = { 0 };
     qsf_status st;
 
     memset(out, 0, sizeof *out);
@@ -161,10 +182,10 @@ qsf_status qsf_safetensors_read(const qsf_platform *p, const weights_file *f, ui
     text = qsf_alloc(p, len, "safetensors header", err);
     if (!text) return QSF_E_MEMORY;
     if (!(st = qsf_read_all(p, f->file, sizeof head, text, (size_t)len, err)) &&
-        !(st = qsf_json_parse(p, text, (size_t)len, f->path, &j, err)) &&
-        !(st = safetensors_entries(j.root, f, index, sizeof head + len, arena, out, err)))
+        !(st = qsf_json_read(p, text, (size_t)len, f->path, &j, err)) &&
+        !(st = safetensors_entries(j.nodes, f, index, sizeof head + len, arena, out, err)))
         st = safetensors_check(p, f, out, err);
-    qsf_json_free(&j);
+    qsf_json_drop(&j);
     qsf_dealloc(p, text, len);
     return st;
 }
@@ -176,7 +197,7 @@ qsf_status qsf_safetensors_read(const qsf_platform *p, const weights_file *f, ui
 {
     (void)p, (void)index, (void)arena;
     memset(out, 0, sizeof *out);
-    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: this build has no JSON reader (yyjson)", f->path);
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: this build does not read safetensors files", f->path);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* A small file of a directory, read whole.
  * SPDX-License-Identifier: MIT */
-#include "read/text_file.h"
+#include "base/text_file.h"
 
 qsf_status qsf_text_file_read(const qsf_platform *p, const char *dir, const char *name, uint64_t max,
                               char **text, uint64_t *len, qsf_error *err)

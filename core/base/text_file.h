@@ -1,7 +1,7 @@
 /* A small file of a directory, read whole.
  * SPDX-License-Identifier: MIT */
-#ifndef QSF_CONVERT_TEXT_FILE_H
-#define QSF_CONVERT_TEXT_FILE_H
+#ifndef QSF_TEXT_FILE_H
+#define QSF_TEXT_FILE_H
 
 #include "base/host.h"
 

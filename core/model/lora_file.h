@@ -1,0 +1,46 @@
+/* An adapter's files as pairs of matrices in floats: a GGUF file in llama.cpp's form, or a
+ * directory of PEFT (model/peft.h).
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_LORA_FILE_H
+#define QSF_LORA_FILE_H
+
+#include "model/peft.h"
+
+/* What is added to a matrix, or to neighbours that are one matrix in the file: scale * B A. */
+typedef struct qsf_lora_group {
+    uint32_t unit, n;
+    uint8_t  kinds[3];
+    uint32_t rows[3];           /* of each, one below the other in B */
+    uint32_t rank, cols;
+    float    scale;
+    bool     embd;              /* of the token embedding: a [cols][rank], a row for each token */
+    float   *a, *b;             /* [rank][cols], [all rows][rank] as the model has them */
+} qsf_lora_group;
+
+typedef struct qsf_lora_file {
+    const qsf_source *model;    /* of which hparams, layers and lists of tensors are looked at */
+    /* in: gets every group once; a and b are its own to change, until it returns */
+    void       *user;
+    qsf_status (*take)(void *user, const qsf_lora_group *g, qsf_error *err);
+    peft_warn   warn;
+    /* out, from opening on */
+    const char *name;
+    float       alpha;
+    uint32_t    n_tensors;      /* twice as many as groups, and norms */
+    uint64_t    hash;           /* of all numbers, as they are read */
+    /* own */
+    gguf        g;
+    bool        peft;
+    qsf_peft    more;           /* of PEFT */
+    uint8_t     order;          /* how rows of queries and keys lie: a qsf_rope_kind, NONE: unknown */
+} qsf_lora_file;
+
+/* Opens path, or file where it is not NULL (as in qsf_source_open).  f has what is "in".
+ *
+ * QSF_E_UNSUPPORTED   no adapter, of another architecture, or one that cannot be run */
+qsf_status qsf_lora_file_open(qsf_lora_file *f, const qsf_platform *p, const char *path,
+                              const qsf_custom_file *file, qsf_error *err);
+qsf_status qsf_lora_file_read(qsf_lora_file *f, qsf_error *err);
+void       qsf_lora_file_close(qsf_lora_file *f);       /* takes one that was not opened */
+
+#endif
