@@ -32,16 +32,17 @@ bool lora_choose(front_job *j, serve_error *e)
 {
     const lora_list *l = &j->entry->adapters;
     if (j->adapter && j->job.request.n_scales)
-        return serve_refuse(e, 400, "invalid_value", "lora", "\"lora\" does not go with a model that names an "
-                            "adapter");
+        return serve_refuse(e, 400, "invalid_value", "lora",
+                            "\"lora\" does not go with a model that names an adapter");
     if (j->adapter) {
         serve_adapter *a = lora_list_named(l, j->adapter);      /* it may be gone since */
         return a ? lora_add(&j->job.lora, a, a->scale) : models_no_adapter(j->entry, j->adapter, e) != NULL;
     }
     if (j->job.request.n_scales) return lora_listed(j, e);
-    for (unsigned i = 0; i < l->n; i++)
-        if (lora_list_numbered(l, l->items[i]->id) && !lora_add(&j->job.lora, l->items[i], l->items[i]->everybody))
-            return lora_full(NULL, e);
+    for (unsigned i = 0; i < l->n; i++) {
+        serve_adapter *a = lora_list_numbered(l, l->items[i]->id);
+        if (a && !lora_add(&j->job.lora, a, a->everybody)) return lora_full(NULL, e);
+    }
     return true;
 }
 
@@ -50,8 +51,8 @@ bool lora_choose(front_job *j, serve_error *e)
 static bool lora_may(const front_job *j, serve_error *e)
 {
     return j->front->set->lora_dir
-        || serve_refuse(e, 403, "adapters_fixed", NULL, "adapters are not loaded and dropped here: --lora-dir "
-                        "DIR names a folder that they may be loaded from");
+        || serve_refuse(e, 403, "adapters_fixed", NULL, "adapters are not loaded and dropped here: "
+                        "--lora-dir DIR names a folder that they may be loaded from");
 }
 
 /* Whether the plan of a model with a budget has room for so many bytes more. */
@@ -60,9 +61,9 @@ static bool lora_fits(const front_job *j, uint64_t bytes, serve_error *e)
     model_entry *m = j->entry;
     const uint64_t used = metric_get(&m->metrics.adapter_bytes);
     return !j->front->set->engine.context.ram_budget || used + bytes <= m->adapter_room
-        || serve_refuse(e, 503, "adapter_no_room", NULL, "the adapters of %.100s take %.1f MB, this one %.1f, "
-                        "and the plan has %.1f: --adapter-memory makes room", m->name, (double)used / 1e6,
-                        (double)bytes / 1e6, (double)m->adapter_room / 1e6);
+        || serve_refuse(e, 503, "adapter_no_room", NULL, "the adapters of %.100s take %.1f MB, this one "
+                        "%.1f, and the plan has %.1f: --adapter-memory makes room", m->name,
+                        (double)used / 1e6, (double)bytes / 1e6, (double)m->adapter_room / 1e6);
 }
 
 bool lora_begin(front_job *j, serve_error *e)

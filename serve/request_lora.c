@@ -14,8 +14,9 @@ static bool scales_take(yyjson_val *v, const char *name, serve_scale *scales, si
     *n = 0;
     if (!yyjson_is_arr(v)) return request_wrong_type(e, name, wanted, v);
     if (yyjson_arr_size(v) > SERVE_SCALES)
-        return serve_refuse(e, 400, "array_above_max_length", name, "\"%s\" has %zu adapters; %d are possible",
-                            name, yyjson_arr_size(v), SERVE_SCALES);
+        return serve_refuse(e, 400, "array_above_max_length", name,
+                            "\"%s\" has %zu adapters; %d are possible", name, yyjson_arr_size(v),
+                            SERVE_SCALES);
     yyjson_arr_foreach(v, i, count, item) {
         yyjson_val *id = yyjson_obj_get(item, "id"), *scale = yyjson_obj_get(item, "scale");
         const double x = yyjson_get_num(scale);

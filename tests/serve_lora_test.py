@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Adapters (LoRA) in qsf-serve: answers are those of qsf-run --lora, whoever else asks; what is kept of one set
-of adapters is not another's; loading, dropping and scales while it runs; what is refused.
+"""Adapters (LoRA) in qsf-serve: answers are those of qsf-run --lora, whoever else asks, and probabilities
+llama.cpp's (golden/lora.json); what is kept of one set of adapters is not another's; loading, dropping and
+scales while it runs; what is refused.
 SPDX-License-Identifier: MIT
 
     serve_lora_test.py QSF_SERVE [NAME...] --run QSF_RUN      the tests whose names have one of the words
 """
 import contextlib
+import importlib.util
 import json
 import pathlib
 import shutil
@@ -16,8 +18,8 @@ import sys
 from serve_server import ROOT, SLOW, WORK, Server, run, together
 
 sys.path.insert(0, str(ROOT / "parity"))
+import numpy as np
 import make_lora
-import make_tiny
 
 FOLDER = pathlib.Path(WORK.name, "loras")
 OPTIONS = "--chat-template", "chatml", "--quiet", "--threads", "2"
@@ -50,8 +52,8 @@ def serving(s, *more, model="llama"):
 
 def alone(s, *uses, prompt=PROMPT, n=N, model="llama"):
     """What qsf-run says with these adapters."""
-    r = subprocess.run([s.run, "-m", made() / f"{model}.gguf", "--raw", "-p", prompt, "-n", str(n), "--temp", "0",
-                        "--ignore-eos", *(x for u in uses for x in ("--lora", u))],
+    r = subprocess.run([s.run, "-m", made() / f"{model}.gguf", "--raw", "-p", prompt, "-n", str(n),
+                        "--temp", "0", "--ignore-eos", *(x for u in uses for x in ("--lora", u))],
                        capture_output=True)
     assert r.returncode == 0, r.stderr
     return r.stdout.decode().removesuffix("\n")
@@ -117,7 +119,7 @@ def test_a_mixed_batch_is_as_each_alone(s):
 
 def test_several_answers_beams_and_scores(s):
     with serving(s) as server:
-        two = server.post("/v1/completions", **body("base:a", n=12, prompt=[PROMPT, "Other"]), **{"best_of": 2})
+        two = server.post("/v1/completions", **body("base:a", n=12, prompt=[PROMPT, "Other"], best_of=2))
         assert [c["text"] for c in two["choices"]] == [alone(s, str(adapter("a")), prompt=p, n=12)
                                                        for p in (PROMPT, "Other")]
         beams = {m: server.post("/v1/completions", **body(m, n=8), beam_width=3)["choices"][0]["text"]
@@ -142,8 +144,8 @@ def test_every_interface_takes_them(s):
             m = server.post("/v1/messages", messages=chat, max_tokens=8, **common)
             e = server.post("/v1/embeddings", input=["Say", "something"], model=model)
             assert {x["model"] for x in (c, r, m, e)} == {model}
-            events = [json.loads(x) for x in server.events("/v1/chat/completions", messages=chat, max_tokens=8,
-                                                           **common)[:-1]]
+            lines = server.events("/v1/chat/completions", messages=chat, max_tokens=8, **common)
+            events = [json.loads(x) for x in lines[:-1]]
             streamed = "".join(x["choices"][0]["delta"].get("content") or "" for x in events if x["choices"])
             texts[model] = [c["choices"][0]["message"]["content"], r["output"][0]["content"][0]["text"],
                             m["content"][0]["text"], streamed]
@@ -155,11 +157,59 @@ def test_every_interface_takes_them(s):
         assert again["data"] == vectors["base"]
 
 
+def test_probabilities_are_llama_cpp_s(s):
+    golden = json.loads((ROOT / "golden" / "lora.json").read_text())["llama"]
+    both = [{"id": 0, "scale": 1}, {"id": 1, "scale": 0.5}]
+    sets = {"model": "base:a"}, {"model": "base:b"}, {"lora": both}
+    wanted = [np.array(x, np.float64) for x in golden["logits"]]
+    wanted = [x - x.max() - np.log(np.exp(x - x.max()).sum()) for x in wanted]
+    with serving(s) as server:
+        for fields, want in zip(sets, wanted):
+            got = server.post("/v1/completions", **body(prompt=golden["ids"], n=1, logprobs=40, **fields))
+            top = got["choices"][0]["logprobs"]["top_logprobs"][0]
+            texts = {i: server.post("/detokenize", tokens=[i])["content"]
+                     for i in map(int, np.argsort(-want)[:40])}
+            assert got["choices"][0]["text"] == next(iter(texts.values()))
+            # The server's activations have 8 bits; the other sets are further away.
+            miss = [np.mean([abs(top[t] - w[i]) for i, t in texts.items() if t in top]) for w in wanted]
+            assert min(miss) < 0.15 and np.sort(miss)[1] > 3 * min(miss), miss
+            assert want is wanted[np.argmin(miss)]
+
+
+def test_openai_as_client(s):
+    if not importlib.util.find_spec("openai"):
+        return print("     the package openai is not here")
+    import openai
+    with loading(s) as server:
+        client = openai.OpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key="none", max_retries=0)
+        assert [m.id for m in client.models.list()] == ["base", "base:a", "base:b"]
+        assert client.models.retrieve("base:a").id == "base:a"
+        server.post("/v1/load_lora_adapter", lora_name="late", lora_path="llama.b.gguf")
+        for model, *uses in ("base",), ("base:a", str(adapter("a"))), ("base:late", str(adapter("b"))):
+            more = {"prompt": PROMPT, "max_tokens": N, "temperature": 0, "extra_body": {"ignore_eos": True}}
+            got = client.completions.create(model=model, **more)
+            assert got.model == model and got.choices[0].text == alone(s, *uses)
+            chunks = list(client.completions.create(model=model, stream=True, **more))
+            assert "".join(c.choices[0].text for c in chunks) == got.choices[0].text
+        got = client.completions.create(model="base", prompt=PROMPT, max_tokens=N, temperature=0,
+                                        extra_body={"ignore_eos": True, "lora": [{"id": 1, "scale": 0.5}]})
+        assert got.choices[0].text == alone(s, f"{adapter('b')}:0.5")
+        chat = client.chat.completions.create(model="base:a", max_tokens=8, temperature=0,
+                                              messages=[{"role": "user", "content": "Hi"}])
+        assert chat.model == "base:a"
+        try:
+            client.completions.create(model="base:none", prompt="x")
+            assert False, "it was taken"
+        except openai.NotFoundError as e:
+            assert e.code == "model_not_found" and '"a", "b"' in e.message
+
+
 # ---- what is kept ----
 
 def test_what_is_kept_belongs_to_its_adapters(s):
     for disk in False, True:
-        with serving(s, "--cache-sequences", "2", "--slots", "2", "--cache-disk", "64" if disk else "0") as server:
+        with serving(s, "--cache-sequences", "2", "--slots", "2", "--cache-disk",
+                     "64" if disk else "0") as server:
             for _ in range(2):
                 for fields, uses in asked(s):
                     for p in PROMPT * 4, "Other " + PROMPT * 3:
@@ -191,7 +241,7 @@ def test_models_and_adapters_are_listed(s):
         models = {m["id"]: m for m in server.ask("GET", "/v1/models")[2]["data"]}
         assert list(models) == ["base", "base:a", "base:b"]
         assert models["base:a"]["parent"] == "base" and "parent" not in models["base"]
-        assert models["base:a"]["meta"]["lora"]["rank"] == 4 and models["base:b"]["meta"]["lora"]["rank"] == 13
+        assert [models["base:" + x]["meta"]["lora"]["rank"] for x in "ab"] == [4, 13]
         assert server.ask("GET", "/v1/models/base:b")[2] == models["base:b"]
         assert server.ask("GET", "/v1/models/base%3Ac")[0] == 404
         listed = server.ask("GET", "/lora-adapters")[2]
@@ -275,8 +325,8 @@ def test_dropped_while_answers_run(s):
         streams = [stream(server, **body("base:late", n=n)) for _ in range(2)]
         waits = socket.create_connection(("127.0.0.1", server.port), timeout=60 * SLOW)     # for a slot
         text = json.dumps(body("base:late", n=n))
-        waits.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: "
-                      f"{len(text)}\r\n\r\n{text}".encode())
+        waits.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                      f"Content-Length: {len(text)}\r\n\r\n{text}".encode())
         server.wait_for(lambda: server.metric("waiting") == 1 or server.metric("requests_total") >= 3)
         server.post("/v1/unload_lora_adapter", lora_name="late")
         server.post("/v1/load_lora_adapter", lora_name="late", lora_path="llama.b.gguf")
@@ -318,9 +368,9 @@ def test_loading_is_within_the_folder(s):
             assert "--lora-dir" in message
     with loading(s) as server:
         load = "/v1/load_lora_adapter"
-        for path in "/etc/passwd", "../loras/llama.a.gguf", "below/../llama.a.gguf", "./llama.a.gguf", "", ".", \
-                "below//x.gguf", "below\\x.gguf", "C:x.gguf", "a\u0000b", "below/", str(adapter("a")), "x" * 2000, 7, \
-                None, ["llama.a.gguf"]:
+        for path in "/etc/passwd", "../loras/llama.a.gguf", "below/../llama.a.gguf", "./llama.a.gguf", "", \
+                ".", "..", "below//x.gguf", "below\\x.gguf", "C:x.gguf", "a\u0000b", "below/", \
+                str(adapter("a")), "x" * 2000, 7, None, ["llama.a.gguf"]:
             refused(server, load, 400, {"lora_name": "x", "lora_path": path})
         refused(server, load, 404, {"lora_name": "x", "lora_path": "none.gguf"})
         for name in "", "x" * 200, "a\nb", 3, None:
@@ -338,8 +388,8 @@ def test_loading_is_within_the_folder(s):
 
 def test_hostile_fields(s):
     with serving(s, "--slots", "2") as server:
-        for model, status in ("base:", 404), ("base:A", 404), ("base:a:b", 404), ("nobody:a", 404), (":a", 404), \
-                ("base:" + "x" * 3000, 404), ("base:a\u0000", 400), (7, 400):
+        for model, status in ("base:", 404), ("base:A", 404), ("base:a:b", 404), ("nobody:a", 404), \
+                (":a", 404), ("base:" + "x" * 3000, 404), ("base:a\u0000", 400), (7, 400):
             got = server.ask("POST", "/v1/completions", {**body(), "model": model})
             assert got[0] == status, (model, got)
         for lora in 7, "a", {"id": 0}, [7], [{"id": "0", "scale": 1}], [{"id": 0, "scale": None}], \
@@ -355,16 +405,17 @@ def test_hostile_fields(s):
 def test_several_models_have_their_own(s):
     made()
     for more in (), ("--models-max", "1"):
-        server = Server(s.program, f"--model=one={FOLDER}/llama.gguf", f"--model=two={FOLDER}/qwen2.gguf", *OPTIONS,
-                        "--lora", f"a={adapter('a')}", "--lora", f"two:a={adapter('a', 'qwen2')}:0.5", *more)
+        server = Server(s.program, f"--model=one={FOLDER}/llama.gguf", f"--model=two={FOLDER}/qwen2.gguf",
+                        *OPTIONS, "--lora", f"a={adapter('a')}", "--lora",
+                        f"two:a={adapter('a', 'qwen2')}:0.5", *more)
         try:
             for _ in range(2):
                 assert answer(server, "one:a") == alone(s, str(adapter("a")))
                 assert answer(server, "two:a") == alone(s, f"{adapter('a', 'qwen2')}:0.5", model="qwen2")
                 assert answer(server, "two") == alone(s, model="qwen2")
             refused(server, "/v1/completions", 400, body("two", lora=[{"id": 0, "scale": 1}]))
-            assert [(x["id"], x["model"]) for x in server.ask("GET", "/lora-adapters")[2]] == [(0, "one"),
-                                                                                            (1, "two")]
+            listed = server.ask("GET", "/lora-adapters")[2]
+            assert [(x["id"], x["model"]) for x in listed] == [(0, "one"), (1, "two")]
         finally:
             server.end()
 
@@ -372,8 +423,8 @@ def test_several_models_have_their_own(s):
 def test_a_budget_counts_them(s):
     with loading(s, "--ram-budget", "60") as server:
         assert answer(server, "base:a") == alone(s, str(adapter("a")))
-        message = refused(server, "/v1/load_lora_adapter", 503, {"lora_name": "x", "lora_path": "llama.b.gguf"},
-                          "adapter_no_room")
+        message = refused(server, "/v1/load_lora_adapter", 503,
+                          {"lora_name": "x", "lora_path": "llama.b.gguf"}, "adapter_no_room")
         assert "--adapter-memory" in message
     with loading(s, "--ram-budget", "60", "--adapter-memory", "8") as server:
         server.post("/v1/load_lora_adapter", lora_name="x", lora_path="llama.b.gguf")
