@@ -306,14 +306,17 @@ export class Model {
   async [Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')]() { await this.dispose(); }
 }
 
-/** startWorker() gives what Port takes; place(from) promises {path}, {url}, {blob} or {bytes}. */
-export function loadIn(startWorker, from, options, place) {
+const placed = from => from;
+
+/** startWorker() gives what Port takes; place(from) promises {path}, {url}, {blob} or {bytes}, as
+ * which from is given where there is none. */
+export function loadIn(startWorker, from, options, place = placed) {
   const use = (port, info, onProgress) => new Model(port, info, onProgress, place);
   return open(startWorker, from, options, use, place);
 }
 
 /** The same for estimate(), which answers before loading. */
-export function estimateIn(startWorker, from, options, place) {
+export function estimateIn(startWorker, from, options, place = placed) {
   const use = async (port, estimate) => {
     await port.close(new QsfError('DISPOSED', 'the estimate is made'));
     return Object.freeze(estimate);
@@ -321,8 +324,8 @@ export function estimateIn(startWorker, from, options, place) {
   return open(startWorker, from, options, use, place, true);
 }
 
-async function open(startWorker, from, asked, use, place, estimate = false) {
-  const placed = await place(from);
+async function open(startWorker, given, asked, use, place, estimate = false) {
+  const from = await place(given);
   const {signal, onProgress, ...options} = checked('load', asked);
   signal?.throwIfAborted();
   const port = new Port(await startWorker());
@@ -332,7 +335,7 @@ async function open(startWorker, from, asked, use, place, estimate = false) {
   port.onProgress = progress => callbacks.call(onProgress, progress);
   try {
     signal?.throwIfAborted();   // the port did not listen yet
-    const opened = await port.call('open', {from: placed, options: {...options, estimate}});
+    const opened = await port.call('open', {from, options: {...options, estimate}});
     await port.until(callbacks.over());
     return await use(port, opened, onProgress);
   } catch (error) {
