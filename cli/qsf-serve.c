@@ -11,10 +11,9 @@
 
 typedef struct serve_asked {
     const char *name, *template_name, *host, *key_file, *cache_file, *cache_disk_dir, *io, *i2s_layout,
-        *pooling, *trace, *record, *mpi_check,
-        *mpi_wire, *split;
+        *pooling, *trace, *record, *mpi_check, *mpi_wire, *split, *lora_dir;
     qsf_context_options context;
-    option_list models, keys, hosts, origins;
+    option_list models, keys, hosts, origins, loras;
     long long models_max, port, slots, kept, queue, step_rows, steps, session, timeout, drain, max_tokens,
         top_k, connections, draft;
     double temperature, top_p, min_p, repeat_penalty, max_body, cache_disk, mpi_silent;
@@ -33,6 +32,12 @@ static const option serve_options[] = {
       "its file's" },
     { OPTION_INT, "--models-max", "N", AT(models_max), 0, 64, NULL,
       "most models that are loaded at once, 0 for all; the least recently used one makes room", "0" },
+    { OPTION_LIST, "--lora", "[NAME=]FILE[:SCALE]", AT(loras), 0, 0, NULL,
+      "adapter of the first model, and its name: requests for MODEL:NAME have it with this scale (1); "
+      "MODEL:NAME=FILE is one of another model; may be given again", NULL },
+    { OPTION_TEXT, "--lora-dir", "DIR", AT(lora_dir), 0, 0, NULL,
+      "clients may load adapters from this folder, and drop adapters", NULL },
+    CONTEXT("--adapter-memory"),
     { OPTION_TEXT, "--chat-template", "NAME", AT(template_name), 0, 0, NULL,
       "chat template to use: chatml, llama2, llama3, mistral, phi3, gemma, zephyr, command-r, deepseek, "
           "plain",
@@ -158,24 +163,24 @@ static qsf_pooling pooling_named(const char *word)
            : !strcmp(word, "last") ? QSF_POOL_LAST : QSF_POOL_NONE;
 }
 
-/* "NAME=FILE", or a file by whose name it goes. */
-static bool model_named(const char *text, serve_model *out)
+/* The path of "NAME=FILE", or of a file by whose name it goes.  name_out: room for SERVE_NAME
+ * bytes.  what: it is, for people.  NULL: that it is none was reported. */
+static const char *file_named(const char *text, char *name_out, const char *what)
 {
     const char *equals = strchr(text, '='), *slash = strrchr(text, '/');
     FILE *file = equals ? fopen(text, "rb") : NULL;         /* a file may have such a name */
     const bool named = equals && !file && *text != '/' && *text != '.';
-    const char *name = named ? text : slash ? slash + 1 : text;
+    const char *name = named ? text : slash ? slash + 1 : text, *path = named ? equals + 1 : text;
     const size_t len = named ? (size_t)(equals - text) : strlen(name);
     if (file) fclose(file);
-    out->path = named ? equals + 1 : text;
-    if (!len || len >= SERVE_NAME || !*out->path) {
-        fprintf(stderr, "\"%s\" is no model: NAME=FILE or FILE, with a name of at most %d bytes\n", text,
+    if (!len || len >= SERVE_NAME || !*path) {
+        fprintf(stderr, "\"%s\" is no %s: NAME=FILE or FILE, with a name of at most %d bytes\n", text, what,
                 SERVE_NAME - 1);
-        return false;
+        return NULL;
     }
-    memcpy(out->name, name, len);
-    out->name[len] = 0;
-    return true;
+    memcpy(name_out, name, len);
+    name_out[len] = 0;
+    return path;
 }
 
 /* All models that were asked for; those of the command line replace the environment's. */
@@ -191,7 +196,7 @@ static bool models_of(const serve_asked *a, const option_list *rest, serve_setti
                 return false;
             }
             serve_model *m = &set->models[set->n_models];
-            if (!model_named(lists[k]->items[i], m)) return false;
+            if (!(m->path = file_named(lists[k]->items[i], m->name, "model"))) return false;
             for (unsigned j = 0; j < set->n_models; j++) {
                 if (strcmp(set->models[j].name, m->name)) continue;
                 fprintf(stderr, "two models are called \"%s\"; --model NAME=FILE gives names\n", m->name);
@@ -208,12 +213,51 @@ static bool models_of(const serve_asked *a, const option_list *rest, serve_setti
     return true;
 }
 
+/* The model of an adapter's name, whose own part is left in it. */
+static unsigned lora_model(const serve_settings *set, char *name)
+{
+    for (unsigned i = 0; i < set->n_models; i++) {
+        const size_t len = strlen(set->models[i].name);
+        if (strncmp(name, set->models[i].name, len) || name[len] != ':' || !name[len + 1]) continue;
+        memmove(name, name + len + 1, strlen(name + len + 1) + 1);
+        return i;
+    }
+    return 0;
+}
+
+/* All adapters that were asked for. */
+static bool loras_of(const serve_asked *a, serve_settings *set)
+{
+    for (size_t i = 0; i < a->loras.n; i++) {
+        serve_lora_file *file = &set->loras[set->n_loras++];
+        char *text = adapter_path(a->loras.items[i], &file->scale);
+        const char *path = text ? file_named(text, file->name, "adapter") : NULL;
+        if (!path) return free(text), false;
+        file->model = lora_model(set, file->name);
+        memmove(text, path, strlen(path) + 1);
+        file->path = text;
+        for (unsigned k = 0; k + 1 < set->n_loras; k++) {
+            if (set->loras[k].model != file->model || strcmp(set->loras[k].name, file->name)) continue;
+            fprintf(stderr, "two adapters are called \"%s\"; --lora NAME=FILE gives names\n", file->name);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void loras_free(serve_settings *set)
+{
+    for (unsigned i = 0; i < set->n_loras; i++) free(set->loras[i].path);
+}
+
 /* Joins the other ranks, where all can do what is asked. */
 static int serve_join(const serve_asked *a, serve_settings *set, int argc, char **argv)
 {
     const serve_ranks_asked asked = { .check = a->mpi_check, .silent = a->mpi_silent, .split = a->split,
                                       .wire = a->mpi_wire, .pipeline = a->pipeline };
-    if (a->trace || a->record)
+    if (a->loras.n || a->lora_dir)
+        fputs("--lora and --lora-dir do not go with --mpi: requests go to ranks without adapters\n", stderr);
+    else if (a->trace || a->record)
         fputs("--trace and --record do not go with --mpi: they write files of one process\n", stderr);
     else if (a->pipeline && (a->cache_file || a->cache_disk > 0))
         fputs("--cache-file and --cache-disk do not go with --pipeline: sequences are on several ranks\n",
@@ -241,17 +285,20 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest, int arg
             * 1e6),
         .connections = (unsigned)a->connections, .io = io_named(a->io),
         .i2s_layout = i2s_named(a->i2s_layout), .quiet = a->quiet,
-        .log_requests = a->log_requests, .no_page = a->no_page,
+        .log_requests = a->log_requests, .no_page = a->no_page, .lora_dir = a->lora_dir,
     };
     trace_files *files;
     if (!models_of(a, rest, &set)) return EXIT_USAGE;
+    if (!loras_of(a, &set)) return loras_free(&set), EXIT_USAGE;
     int code = a->mpi ? serve_join(a, &set, argc, argv) : EXIT_OK;
-    if (code || (code = trace_open(a->trace, a->record, &files))) return code;
+    if (code || (code = trace_open(a->trace, a->record, &files))) return loras_free(&set), code;
     trace_context(files, &set.engine.context);
     const qsf_status st = serve_run(&set, &err);
     if (st && set.link) set.link->fail("%s", err.text);
     if (set.link) set.link->end();
-    return trace_close(files, st ? report(&err) : EXIT_OK);
+    code = trace_close(files, st ? report(&err) : EXIT_OK);
+    loras_free(&set);
+    return code;
 }
 
 int main(int argc, char **argv)

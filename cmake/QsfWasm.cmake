@@ -30,9 +30,10 @@ list(REMOVE_ITEM qsf_small ${qsf_fast})
 set(qsf_least ${qsf_small})
 string(CONCAT qsf_cold "/core/(base|model|text|weights)/|/core/simple\\.c$|/platform/|_check\\.c$"
     "|/kernels/[a-z_]+_scalar\\.c$|/core/tensor/(trellis|types|types_ggml|types_iq|codebooks_table)\\.c$"
-    "|/core/engine/(answer|batch|buffers|context|draft|early_exit|feed_forward(_gated|_plain)?|grammar_new"
-    "|head|head_stream|hidden|kv|ladder|layer|matrix|matrix_place|operation|options|pass|plan|recorder|rope"
-    "|sampler(_texts)?|sequence|session_file|state|step|thread_count|totals|turn|turn_grammar)\\.c$")
+    "|/core/engine/(answer|batch|buffers|context|draft|early_exit|embed(ding)?|feed_forward(_gated|_plain)?"
+    "|grammar_new|head|head_stream|hidden|kv|ladder|layer|layer_embedding|lora|matrix|matrix_place|operation"
+    "|options|pass|plan|recorder|rerank|rope|route|sampler(_texts)?|sequence|session_file|state|step"
+    "|thread_count|totals|turn|turn_grammar)\\.c$")
 list(FILTER qsf_least INCLUDE REGEX "${qsf_cold}")
 list(FILTER qsf_least EXCLUDE REGEX "/core/text/(grammar_mask|pretokenize|token_tree|tokenizer_bpe)\\.c$")
 list(REMOVE_ITEM qsf_small ${qsf_least})

@@ -81,7 +81,7 @@ const file = async from => (typeof from?.getFile === 'function' ? from.getFile()
 
 async function begin(how, from, options) {
   const all = addressed(options, absolute);
-  return how(() => startEngine(all), place(await file(from)), all);
+  return how(() => startEngine(all), from, all, async given => place(await file(given)));
 }
 /** @type {import('./index.d.ts').load} */
 export const load = (from, options) => begin(loadIn, from, options);

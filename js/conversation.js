@@ -34,6 +34,7 @@ export class Conversation {
   #memory; #x; #transport; #variant;
   #batches = 0;
   #breathed = 0;
+  #uses = [];                   // the sequence's adapters
 
   /** Of the module that runs in memory and has opened its model. */
   constructor(memory, transport, variant) {
@@ -251,6 +252,7 @@ export class Conversation {
     const x = this.#x, {logprobs, apart} = options, parsed = apart && !options.responseFormat, calls = [];
     let all = '';
     try {
+      this.adapt(options.uses);
       this.#begin(ids, options);
       await this.#prompt(ids.length, signal, progress);
       for (;;) {
@@ -297,7 +299,8 @@ export class Conversation {
     }
   }
   /** The embeddings of texts, each a string or tokens. */
-  async embed(texts, {pooling, normalize}, signal) {
+  async embed(texts, {pooling, normalize, uses}, signal) {
+    this.adapt(uses);
     const which = POOLINGS.indexOf(pooling), width = this.#x.embed_width(which), all = [];
     if (pooling === 'rank' && !width)
       throw new QsfError('UNSUPPORTED',
@@ -325,7 +328,8 @@ export class Conversation {
     }
   }
   /** The scores of documents. */
-  async rerank(query, documents, signal) {
+  async rerank(query, documents, {uses}, signal) {
+    this.adapt(uses);
     const scores = [];
     for (const document of documents) {
       const ids = this.#pair(encoded(query), encoded(document));
@@ -333,6 +337,33 @@ export class Conversation {
       scores.push((await this.#numbers(ids, 1, signal, 0, 0, 1))[0]);
     }
     return scores;
+  }
+
+  /* ---- adapters ---- */
+  /** Reads one from a file's bytes: its place, and what it is. */
+  loadAdapter(name, bytes) {
+    const memory = this.#memory, x = this.#x;
+    return memory.named(name, at => {
+      this.#transport.loaded(bytes, () => memory.check(x.adapter_load(at, bytes.byteLength)));
+      const place = x.count(), number = which => x.adapter_number(place, which);
+      return {place, info: {name: memory.string(x.adapter_name(place)), matrices: number(0), rank: number(1),
+        alpha: number(2), bytes: number(3)}};
+    });
+  }
+  freeAdapter(place) {
+    if (this.#uses.some(use => use.place === place)) this.adapt([]);    // its memory goes at once
+    this.#x.adapter_free(place);
+  }
+  /** What comes next is computed with these: [{place, scale}]. */
+  adapt(uses) {
+    if (!uses.length && !this.#uses.length) return;
+    const words = new DataView(new ArrayBuffer(8 * uses.length));
+    uses.forEach(({place, scale}, i) => {
+      words.setUint32(8 * i, place, true);
+      words.setFloat32(8 * i + 4, scale, true);
+    });
+    this.#memory.check(this.#memory.with(words, at => this.#x.adapters_use(at, uses.length)));
+    this.#uses = uses;
   }
 
   /* ---- sessions ---- */
@@ -343,7 +374,8 @@ export class Conversation {
   }
   /** Makes the sequence what was saved; anything wrong with the bytes leaves it as it is.
    * Returns how many tokens that are. */
-  loadSession(bytes) {
+  loadSession(bytes, {uses}) {
+    this.adapt(uses);
     this.#transport.loaded(bytes, () => this.#memory.check(this.#x.session_load(bytes.byteLength)));
     return this.#x.count();
   }

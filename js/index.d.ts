@@ -1,6 +1,9 @@
 /* Language models from QSF and GGUF files, in browsers and in Node.js.
  * SPDX-License-Identifier: MIT */
 
+import type {AdapterInfo, ModelInfo, Stats} from './info.js';
+export type {AdapterInfo, ModelInfo, Stats} from './info.js';
+
 /* Symbol.asyncDispose where TypeScript's library knows it (lib "esnext.disposable");
  * nothing elsewhere. */
 type AsyncDispose = SymbolConstructor extends {readonly asyncDispose: infer S extends symbol} ? S : never;
@@ -287,6 +290,8 @@ export interface GenerateOptions {
   /** The most blanks and line ends where JSON may have some. 0: compact; Infinity: any number.
    * Default 32, enough for a line end and its indentation. */
   jsonBlanks?: number;
+  /** What the answer is computed with; see Model.loadAdapter(). Default: nothing but the model. */
+  adapters?: readonly AdapterUse[];
   /** No token ends the answer before so many. A whole number from 0 to 9007199254740992;
    * default 0. */
   minTokens?: number;
@@ -384,51 +389,27 @@ export interface Message {
 /** Why an answer ended: a token of the model, a stop text, maxTokens, a full context. */
 export type EndReason = 'end' | 'stop' | 'length' | 'full';
 
-export interface ModelInfo {
-  readonly architecture: string;
-  readonly name: string;
-  readonly format: 'QSF' | 'GGUF';
-  /** 'own' for the model's own template, or the name of the known one that writes the same. Models
-   * without a template have none. */
-  readonly chatTemplate?: string;
-  readonly templateSource?: string;
-  readonly layers: number;
-  readonly embedding: number;
-  readonly heads: number;
-  readonly kvHeads: number;
-  readonly headDim: number;
-  readonly feedForward: number;
-  readonly vocabulary: number;
-  readonly trainedContext: number;
-  readonly parameters: number;
-  readonly weightBytes: number;
-  readonly fileBytes: number;
-  /** Token ids; -1: the model has none. */
-  readonly bos: number;
-  readonly eos: number;
-  /** Each token sees the whole text: the model embeds texts and answers nothing. */
-  readonly encoder: boolean;
-  /** That the file's classifier gives scores for; 0: it has none. */
-  readonly classes: number;
-  /** As granted. */
-  readonly contextLength: number;
-  readonly planBytes: number;
-  /** The memory plan, part by part. */
-  readonly plan: readonly {readonly name: string, readonly bytes: number}[];
-  /** Whether all layers stay in memory; else they stream. */
-  readonly resident: boolean;
-  readonly slots: number;
-  /** What gave way to `memory`: "batch 256 -> 64". */
-  readonly reductions: readonly string[];
-  readonly variant: 'simd' | 'relaxed' | 'simd-threads' | 'relaxed-threads';
-  readonly threads: number;
-  readonly isa: string;
-  readonly version: string;
-  /**
-   * What had to be done without, also what gave way to `memory` and may show in the answers:
-   * "context length 4096 -> 1024, to stay within 40 MB". It may grow while the file is fetched.
-   */
-  readonly warnings: readonly string[];
+/** A low-rank adapter (LoRA) in memory; docs/adapters.md says what it may change. */
+export interface Adapter {
+  readonly info: AdapterInfo;
+  /** What loadAdapter() was asked for: how much of it, where a use does not say. */
+  readonly scale: number;
+  /** Its memory is free when the last answer that has it has ended. Calls that name it reject from
+   * now on. */
+  free(): Promise<void>;
+}
+
+/** An adapter, and how much of it: from -1000000 to 1000000. At most 8 in one list; what they add
+ * is summed. */
+export type AdapterUse = Adapter | {adapter: Adapter, scale?: number};
+
+export interface AdapterOptions {
+  /** Default 1. */
+  scale?: number;
+  /** As of load(). */
+  cache?: boolean | 'reload';
+  timeout?: number;
+  signal?: AbortSignal;
 }
 
 export interface EmbedOptions {
@@ -439,49 +420,15 @@ export interface EmbedOptions {
   pooling?: 'auto' | 'mean' | 'cls' | 'last' | 'rank' | 'none';
   /** Whether a vector has the length 1. Default true. */
   normalize?: boolean;
+  adapters?: readonly AdapterUse[];
   signal?: AbortSignal;
 }
 
 /** topN: the best so many; default: all. */
-export interface RerankOptions { topN?: number; signal?: AbortSignal; }
+export interface RerankOptions { topN?: number; adapters?: readonly AdapterUse[]; signal?: AbortSignal; }
 
 /** A document's place in the list that was given, and how well it answers; higher is better. */
 export interface Ranked { readonly index: number; readonly score: number; }
-
-/** Since the model was loaded; Ns are nanoseconds, as exact as the page's clock. */
-export interface Stats {
-  readonly threads: number;
-  /** Rows that were computed; generated: guesses that were wrong, too. */
-  readonly promptTokens: number; readonly generatedTokens: number;
-  readonly promptNs: number; readonly generatedNs: number;
-  /** Computing waited for a layer's bytes. */
-  readonly waitNs: number;
-  /** Checking, decompressing and repacking layers. */
-  readonly prepareNs: number;
-  /** Of prepareNs. */
-  readonly checkNs: number; readonly decompressNs: number;
-  /** Of promptNs and generatedNs: the layers' matrices, attention, the head's matrix, the rest. */
-  readonly matmulNs: number; readonly attentionNs: number;
-  readonly headNs: number; readonly otherNs: number;
-  /** Picking tokens. */
-  readonly samplingNs: number;
-  /** Reads were under way, as far as computing waited for their end. */
-  readonly readNs: number;
-  /** 0 to 1: the share of readNs and prepareNs that passed while something was computed. */
-  readonly overlap: number;
-  readonly bytesRead: number;
-  /** Layers that tokens went on without, by `earlyExit`. */
-  readonly layersLeft: number;
-  /** Of a mixture of experts that `memory` does not hold: those that batches took, each once a
-   * layer and batch; those of them that were in memory; those that were read, and their part of
-   * bytesRead. */
-  readonly expertsUsed: number; readonly expertsFound: number;
-  readonly expertsRead: number; readonly expertsBytes: number;
-  /** Tokens whose keys and values are kept for the next prompt that begins like this one. */
-  readonly cachedTokens: number;
-  /** The module's memory. */
-  readonly memoryBytes: number;
-}
 
 /**
  * One answer at a time. An answer that is under way, or waits for its turn, ends when it is
@@ -547,9 +494,18 @@ export interface Model extends Record<AsyncDispose, () => Promise<void>> {
    * Goes on from what saveSession() gave, of the same model and `kv`: a prompt that begins like
    * it is computed from where they part. Resolves with the number of tokens. Bytes that are
    * damaged (CORRUPT), of a later version (UNSUPPORTED), of another model (ARGUMENT) or too many
-   * (FULL) change nothing.
+   * (FULL) change nothing. adapters: those that it was saved with; where the last answer had
+   * others, what that left is gone in any case.
    */
-  loadSession(bytes: ArrayBuffer | ArrayBufferView): Promise<number>;
+  loadSession(bytes: ArrayBuffer | ArrayBufferView,
+    options?: {adapters?: readonly AdapterUse[]}): Promise<number>;
+  /**
+   * Reads an adapter of this model, a GGUF file, from whatever load() takes, at any time. It
+   * changes nothing by itself: answers have it that name it in `adapters`. What an answer with
+   * other adapters or scales than the last one has in common with it is computed again. With a
+   * `memory` limit, `adapterMemory` makes room: else answers reject with BUDGET.
+   */
+  loadAdapter(from: Parameters<typeof load>[0], options?: AdapterOptions): Promise<Adapter>;
   /** Frees memory, workers and handles; whoever waits hears an error with code DISPOSED. */
   dispose(): Promise<void>;
 }

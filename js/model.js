@@ -1,5 +1,6 @@
 /* A model as its user sees it; the engine is in a worker.
  * SPDX-License-Identifier: MIT */
+import {Adapter, numbered} from './adapter.js';
 import {QsfError, unpack} from './errors.js';
 import {checked, checkedBytes, checkedDocuments, checkedIds, checkedInputs, checkedMessages, checkedResult,
   checkedText} from './options.js';
@@ -150,12 +151,14 @@ const answered = ({end, message, messages}) => ({end, reasoning: message.reasoni
   text: message.content ?? '', toolCalls: message.tool_calls ?? [], messages});
 
 export class Model {
-  #port; #info; #onProgress;
+  #port; #info; #onProgress; #place;
   #answers = new Set();         // inboxes
   #late;                        // what onProgress threw while nobody waited
 
-  constructor(port, info, onProgress) {
+  /** place(from) promises what a worker takes. */
+  constructor(port, info, onProgress, place) {
     this.#port = port;
+    this.#place = place;
     this.#info = Object.freeze(info);
     const warn = text => console.warn(`qsf: ${text}`);
     if (info.warnings.length) warn(info.warnings.join('; '));
@@ -190,7 +193,7 @@ export class Model {
     const inbox = new Inbox();
     let asked;
     try {
-      asked = {...what(), options: checked(call, options)};
+      asked = {...what(), options: this.#checked(call, options)};
     } catch (error) {
       inbox.fail(error);
     }
@@ -259,8 +262,12 @@ export class Model {
     }
   }
 
+  #checked(call, given) {
+    const options = checked(call, given);
+    return options.adapters ? {...options, adapters: numbered(this.#port, options.adapters)} : options;
+  }
   async #ask(call, what, given) {
-    const {signal, ...options} = checked(call, given);
+    const {signal, ...options} = this.#checked(call, given);
     signal?.throwIfAborted();
     return this.#port.call(call, {...what, options}, signal);
   }
@@ -285,27 +292,40 @@ export class Model {
   stats() { return this.#port.call('stats'); }
   refined() { return this.#port.call('refined'); }
   saveSession() { return this.#port.call('saveSession'); }
-  async loadSession(bytes) { return this.#port.call('loadSession', {bytes: checkedBytes(bytes)}); }
+  async loadSession(bytes, options) {
+    return this.#ask('loadSession', {bytes: checkedBytes(bytes)}, options);
+  }
+  async loadAdapter(from, options) {
+    const {scale, signal, ...how} = checked('loadAdapter', options), place = await this.#place(from);
+    signal?.throwIfAborted();
+    const loaded = await this.#port.call('loadAdapter', {from: place, options: how}, signal);
+    return new Adapter(this.#port, loaded, scale);
+  }
 
   async dispose() { await this.#port.close(new QsfError('DISPOSED', 'the model has been disposed of')); }
   async [Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')]() { await this.dispose(); }
 }
 
-/** startWorker() gives what Port takes; from: {path}, {url}, {blob} or {bytes}. */
-export function loadIn(startWorker, from, options) {
-  return open(startWorker, from, options, (port, info, onProgress) => new Model(port, info, onProgress));
+const placed = from => from;
+
+/** startWorker() gives what Port takes; place(from) promises {path}, {url}, {blob} or {bytes}, as
+ * which from is given where there is none. */
+export function loadIn(startWorker, from, options, place = placed) {
+  const use = (port, info, onProgress) => new Model(port, info, onProgress, place);
+  return open(startWorker, from, options, use, place);
 }
 
 /** The same for estimate(), which answers before loading. */
-export function estimateIn(startWorker, from, options) {
+export function estimateIn(startWorker, from, options, place = placed) {
   const use = async (port, estimate) => {
     await port.close(new QsfError('DISPOSED', 'the estimate is made'));
     return Object.freeze(estimate);
   };
-  return open(startWorker, from, options, use, true);
+  return open(startWorker, from, options, use, place, true);
 }
 
-async function open(startWorker, from, asked, use, estimate = false) {
+async function open(startWorker, given, asked, use, place, estimate = false) {
+  const from = await place(given);
   const {signal, onProgress, ...options} = checked('load', asked);
   signal?.throwIfAborted();
   const port = new Port(await startWorker());

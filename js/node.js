@@ -74,7 +74,7 @@ function absolute(text) {
 
 async function begin(how, from, options) {
   const all = addressed(options, absolute);
-  return how(() => startWorker(all), await place(from), all);
+  return how(() => startWorker(all), from, all, place);
 }
 /** @type {import('./index.d.ts').load} */
 export const load = (from, options) => begin(loadIn, from, options);

@@ -1,6 +1,7 @@
 /* What each call may be asked for, and in which words: what is of no use is an error that names it,
  * shows it and says what would be.
  * SPDX-License-Identifier: MIT */
+import {chosen} from './adapter.js';
 import {biases, format, toolChoice} from './answer_options.js';
 import {CONTEXT, SAMPLER, TURN} from './context_options.js';
 import {QsfError, refuse, shown} from './errors.js';
@@ -43,6 +44,7 @@ const ofList = ({kind: of, value, words, least, most}) =>
 const mapped = (table, fn) => Object.fromEntries(Object.entries(table).map(([name, row]) => [name, fn(row)]));
 const someTexts = value => kind(value, v => only(all => all?.every(text => text !== ''))(texts.take(v)),
   `${texts.possible}, none of them empty`);
+const adapters = kind([], chosen, 'possible is a list of at most 8: adapters, or {adapter, scale}');
 const GENERATE = {
   maxTokens: kind(256, v => (v === Infinity ? -1 : only(isWhole(2 ** 53))(v)),
     'possible is a whole number, or Infinity'),
@@ -53,20 +55,21 @@ const GENERATE = {
   responseFormat: kind(undefined, format, "possible is an object: {type: 'json_object'}, ..."),
   jsonBlanks: kind(32, v => (v === Infinity ? v : only(isWhole(2 ** 31))(v)),
     'possible is a whole number, or Infinity'),
-  onToken: callback, signal,
+  adapters, onToken: callback, signal,
 };
 const TOOLS = {
   toolChoice: kind(undefined, toolChoice,
     "possible are auto, none, required, and {type: 'function', function: {name}}"),
   parallelToolCalls: flag(true), maxToolRounds: whole(8, 1e6, 1), onToolCall: callback, onReasoning: callback,
 };
+const CACHE = word(true, [true, false, 'reload']), TIMEOUT = number(undefined, 1e9);
 const OPTIONS = {
   load: {
     ...mapped(CONTEXT, ofList),
     check: word('first', ['first', 'every']),
     i2sLayout: word('auto', ['auto', 'qk256', 'split32', 'bitnet32', 'microsoft', 'microsoft-arm',
       'microsoft-rows4']),
-    cache: word(true, [true, false, 'reload']), relaxed: flag(undefined), timeout: number(undefined, 1e9),
+    cache: CACHE, relaxed: flag(undefined), timeout: TIMEOUT,
     workerUrl: given, wasmPaths: given,                 // paths.js has checked them
     signal, onProgress: callback,
   },
@@ -76,8 +79,10 @@ const OPTIONS = {
   detokenize: {special: flag(false)},
   render: TEMPLATE,
   embed: {pooling: word('auto', ['auto', 'mean', 'cls', 'last', 'rank', 'none']), normalize: flag(true),
-    signal},
-  rerank: {topN: whole(undefined, 2 ** 53, 1), signal},
+    adapters, signal},
+  rerank: {topN: whole(undefined, 2 ** 53, 1), adapters, signal},
+  loadSession: {adapters},
+  loadAdapter: {scale: number(1, 1e6, -1e6), cache: CACHE, timeout: TIMEOUT, signal},
 };
 
 /* max_tokens, topp: the name without its letter case and signs */

@@ -25,6 +25,7 @@ export function serve(host) {
   let engine, source, warnings, stored = 0;
   const refining = new Set();   // those who wait until a progressive file's weights are whole
   const answers = new Map();    // by their turns' numbers: the one under way, and those whose turn will come
+  const adapters = new Map();   // by number: {place, users, freed}; users: answers
 
   /* A model's bytes, the engine over them, the memory that it needs. */
   async function start(from, options) {
@@ -142,6 +143,68 @@ export function serve(host) {
     }
   }
 
+  /* The bytes of a file that is read once. */
+  async function whole(from, options, stop) {
+    if (from.bytes) return {name: 'memory', bytes: from.bytes};
+    const file = new RemoteSource(host.startReader(),
+      {progress() {}, warning: text => host.post({warning: text})});
+    try {
+      const all = file.open(from, options).then(() => file.read(0, file.length));
+      await Promise.race([all, stop.promise]);
+      if (!stop.aborted) return {name: file.name, bytes: await all};
+      void all.catch(() => {});
+      throw stop.error;
+    } finally {
+      await file.close();
+      file.terminate();
+    }
+  }
+  async function loadAdapter({id, from, options}) {
+    const stop = new Stop();
+    answers.set(id, {stop});
+    try {
+      const {name, bytes} = await whole(from, options, stop);
+      const {place, info} = engine.conversation.loadAdapter(name, bytes);
+      adapters.set(id, {place, users: 0});
+      return {number: id, info};
+    } finally {
+      answers.delete(id);
+    }
+  }
+  function release(adapter) {
+    if (adapter.freed && !adapter.users) engine.conversation.freeAdapter(adapter.place);
+  }
+  /* It goes behind the last answer that has it. */
+  function freeAdapter({number}) {
+    const adapter = adapters.get(number);
+    if (!adapter) return;
+    adapters.delete(number);
+    adapter.freed = true;
+    release(adapter);
+  }
+  /* What is computed with adapters holds them from when it is asked for. */
+  function held(asked) {
+    const uses = asked.map(({number, scale}) => ({adapter: adapters.get(number), scale}));
+    if (!uses.every(use => use.adapter)) throw new QsfError('ARGUMENT', 'an adapter has been freed');
+    for (const {adapter} of uses) adapter.users++;
+    return uses.map(use => ({...use, place: use.adapter.place}));
+  }
+  function letGo(uses) {
+    for (const {adapter} of uses) {
+      adapter.users--;
+      release(adapter);
+    }
+  }
+  /* use(uses), which nobody frees meanwhile. */
+  async function withAdapters(asked, use) {
+    const uses = held(asked);
+    try {
+      return await use(uses);
+    } finally {
+      letGo(uses);
+    }
+  }
+
   /* Low bits of a progressive file come in here while nothing is computed; answers may begin. */
   async function refined() {
     const stop = new Stop();
@@ -156,9 +219,10 @@ export function serve(host) {
   async function generate({turn, ...asked}) {
     const answer = {stop: new Stop(), wanted: AHEAD, wake: undefined, give: undefined};
     // the port has forgotten that turn; the worker's host counts it
-    let claimed, last = {done: 'aborted'};
+    let claimed, uses = [], last = {done: 'aborted'};
     try {
       claimed = claim(answer);
+      uses = asked.options.uses = held(asked.options.adapters);
       answers.set(turn, answer);
       await claimed.before;
       const post = message => host.post({turn, ...message});
@@ -168,6 +232,7 @@ export function serve(host) {
     } finally {
       answer.stop.abort();
       answers.delete(turn);
+      letGo(uses);
       host.post({turn, ...last});
       claimed?.end();
     }
@@ -235,14 +300,17 @@ export function serve(host) {
     tokenize: ({text, options}) => engine.conversation.tokenize(text, options),
     detokenize: ({ids, options}) => engine.conversation.detokenize(ids, options),
     render: ({messages, options}) => engine.conversation.render(messages, options),
-    embed: ({id, texts, options}) =>
-      working(id, stop => engine.conversation.embed(texts, options, stop)),
-    rerank: ({id, query, documents}) =>
-      working(id, stop => engine.conversation.rerank(query, documents, stop)),
+    embed: ({id, texts, options}) => withAdapters(options.adapters, uses =>
+      working(id, stop => engine.conversation.embed(texts, {...options, uses}, stop))),
+    rerank: ({id, query, documents, options}) => withAdapters(options.adapters, uses =>
+      working(id, stop => engine.conversation.rerank(query, documents, {uses}, stop))),
     stats: () => engine.stats(),
     refined,
     saveSession: () => alone(() => engine.conversation.saveSession()),
-    loadSession: ({bytes}) => alone(() => engine.conversation.loadSession(bytes)),
+    loadSession: ({bytes, options}) => withAdapters(options.adapters, uses =>
+      alone(() => engine.conversation.loadSession(bytes, {uses}))),
+    loadAdapter,
+    freeAdapter,
     end,
   };
 
@@ -254,7 +322,10 @@ export function serve(host) {
       return answer?.wake?.();
     }
     if (message.op === 'results') return answer?.give?.(message.results);
-    if (message.op === 'abort') return answer?.stop.abort();
+    if (message.op === 'abort') {
+      freeAdapter({number: message.turn});      // of a loadAdapter() that was done already
+      return answer?.stop.abort();
+    }
     try {
       const value = await ops[message.op](message);
       host.post(message.op === 'end' ? {ended: true} : {id: message.id, value});

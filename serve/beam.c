@@ -158,7 +158,8 @@ static bool beam_fork(serve_beam *m, seq_pool *p, uint32_t i, const beam_next *c
     to->seq = from->seq;
     if (!*taken) return *taken = true;
     if ((to->seq = seq_take(p, -1)) < 0) return false;
-    if (!qsf_seq_share(p->context, to->seq, from->seq, qsf_seq_length(p->context, from->seq))) return true;
+    if (!seq_adapt(p, to->seq, &p->loras[from->seq])
+        && !qsf_seq_share(p->context, to->seq, from->seq, qsf_seq_length(p->context, from->seq))) return true;
     seq_give_back(p, (uint32_t)to->seq);
     return false;
 }

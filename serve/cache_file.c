@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: MIT
  *
  * The file is written beside its place and renamed, so it is the old one or the new one, never a
- * part.  A session that is damaged or of another model ends the reading; what was read stays. */
+ * part.  Sequences with adapters are not among them.  A session that is damaged or of another model
+ * ends the reading; what was read stays. */
 #include "scheduler.h"
 #include "system.h"
 
@@ -87,8 +88,8 @@ static int32_t cache_next(const seq_pool *p, uint64_t used)
     int32_t best = -1;
     for (uint32_t i = 0; i < p->n_seqs; i++) {
         const pool_seq *q = &p->seqs[i];
-        if (q->use == POOL_KEPT && q->used > used && (best < 0 || q->used < p->seqs[best].used)) best =
-            (int32_t)i;
+        if (q->use == POOL_KEPT && !p->loras[i].n && q->used > used
+            && (best < 0 || q->used < p->seqs[best].used)) best = (int32_t)i;
     }
     return best;
 }

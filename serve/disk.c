@@ -258,14 +258,14 @@ static void disk_drop_within(disk_store *d, uint32_t entry)
     }
 }
 
-int32_t disk_put(disk_store *d, const qsf_context *c, qsf_seq s, const int32_t *ids, uint32_t n,
+int32_t disk_put(disk_store *d, const qsf_context *c, qsf_seq s, uint64_t key, const int32_t *ids, uint32_t n,
                  double row_ns, bool pause, uint64_t held_ns)
 {
     uint32_t there = 0;
     const uint64_t bytes = qsf_session_bytes(c, s);
     const double byte_ns = d->read_ns + d->load_ns + (pause ? d->write_ns + d->save_ns : 0);
     if (n < DISK_LEAST || qsf_seq_length(c, s) != n) return -1;
-    if (prefix_longest(d->tree, ids, n, &there) == n) {
+    if (prefix_longest(d->tree, key, ids, n, &there) == n) {
         d->entries[there].used = ++d->uses;
         return (int32_t)there;
     }
@@ -282,7 +282,7 @@ int32_t disk_put(disk_store *d, const qsf_context *c, qsf_seq s, const int32_t *
     e->held_ns = held_ns;
     e->state = ENTRY_WRITING;
     e->work.user = e;
-    prefix_add(d->tree, number, e->ids, n);
+    prefix_add(d->tree, number, key, e->ids, n);
     disk_drop_within(d, number);
     disk_file_do(d->file, &e->work, true);
     metric_add(&d->metrics->swap_out_total, 1);
@@ -292,10 +292,11 @@ int32_t disk_put(disk_store *d, const qsf_context *c, qsf_seq s, const int32_t *
 
 /* ---- in ---- */
 
-int32_t disk_like(disk_store *d, const int32_t *ids, uint32_t len, uint32_t have, double row_ns, uint32_t *n)
+int32_t disk_like(disk_store *d, uint64_t key, const int32_t *ids, uint32_t len, uint32_t have,
+                  double row_ns, uint32_t *n)
 {
     uint32_t entry = 0;
-    *n = prefix_longest(d->tree, ids, len, &entry);
+    *n = prefix_longest(d->tree, key, ids, len, &entry);
     const disk_entry *e = &d->entries[entry];
     if (*n < have + DISK_LEAST) return -1;
     if ((d->read_ns + d->load_ns) * (double)e->work.bytes >= row_ns * (*n - have)) return -1;

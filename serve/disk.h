@@ -31,13 +31,15 @@ void disk_free(disk_store *d);                               /* takes NULL */
 void disk_look(disk_store *d);
 
 /* Writes a sequence with its tokens, unless computing it again, at row_ns a token, were sooner than
- * reading it (pause: than writing and reading it).  held_ns: until when it goes after others.
+ * reading it (pause: than writing and reading it).  key: of its adapters, and only with the same
+ * one it is found again.  held_ns: until when it goes after others.
  * Returns its entry, which may have more tokens behind these; -1: there is none. */
-int32_t disk_put(disk_store *d, const qsf_context *c, qsf_seq s, const int32_t *ids, uint32_t n,
+int32_t disk_put(disk_store *d, const qsf_context *c, qsf_seq s, uint64_t key, const int32_t *ids, uint32_t n,
                  double row_ns, bool pause, uint64_t held_ns);
 /* The entry that has most of a prompt's beginning, and is sooner read than its tokens behind the
  * first `have` computed; *n: how much.  -1: there is none. */
-int32_t disk_like(disk_store *d, const int32_t *ids, uint32_t len, uint32_t have, double row_ns, uint32_t *n);
+int32_t disk_like(disk_store *d, uint64_t key, const int32_t *ids, uint32_t len, uint32_t have,
+                  double row_ns, uint32_t *n);
 
 /* An entry that is held stays, until it is let go as often. */
 void disk_hold(disk_store *d, int32_t entry);

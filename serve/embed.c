@@ -49,7 +49,9 @@ void embed_add(embedder *e, serve_job *j)
 static void text_end(embedder *e, unsigned i)
 {
     const embed_text *t = &e->texts[i];
+    const serve_lora none = { 0 };
     (void)qsf_seq_truncate(embed_pool(e)->context, t->seq, 0);
+    (void)seq_adapt(embed_pool(e), t->seq, &none);
     e->taken &= ~(1u << ((uint32_t)t->seq - e->first_seq));
     memmove(e->texts + i, e->texts + i + 1, (--e->n_texts - i) * sizeof *e->texts);
 }
@@ -123,7 +125,10 @@ static void embed_let_in(embedder *e, uint32_t left)
         e->taken |= 1u << s;
         e->texts[e->n_texts] = (embed_text){ .job = j, .index = j->n_begun++,
                                              .seq = (qsf_seq)(e->first_seq + s) };
-        rows += text_len(&e->texts[e->n_texts++]);
+        const embed_text *t = &e->texts[e->n_texts++];
+        const qsf_status st = seq_adapt(embed_pool(e), t->seq, &j->lora);
+        if (st) job_end(e, j, QSF_TURN_FAILED, false, st, qsf_last_error(embed_pool(e)->context));
+        else rows += text_len(t);
     }
 }
 

@@ -8,6 +8,7 @@
 #ifndef QSF_SERVE_ENGINE_H
 #define QSF_SERVE_ENGINE_H
 
+#include "lora_list.h"
 #include "metrics.h"
 #include "request.h"
 
@@ -44,6 +45,7 @@ struct serve_job {
     unsigned      key;                     /* of the client, for fair turns */
     uint64_t      session;                 /* 0: none */
     uint64_t      arrived_ns, deadline_ns; /* 0: no deadline */
+    serve_lora    lora;                    /* what its sequences are computed with */
     qsf_turn_options turn;                 /* what its turns begin with: grammar, control tokens */
     float        *embeddings;              /* [n_prompts][n_embd] where these are asked for: output */
     bool          ranks;                   /* prompts are pairs: the first number is the classifier's score */

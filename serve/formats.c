@@ -84,7 +84,7 @@ static void write_head(const front_job *j, bool chunk, serve_text *out)
     text_format(out, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", j->id,
                 !is_chat(j) ? "text_completion" : chunk ? "chat.completion.chunk" : "chat.completion",
                     j->created);
-    text_json_str(out, j->entry->name);
+    text_json_str(out, j->model);
     text_str(out, ",");
 }
 

@@ -66,7 +66,7 @@ static void write_tail(const front_job *j, serve_text *out)
 {
     const unsigned n = j->choices[0].n_prompt;
     text_str(out, "],\"model\":");
-    text_json_str(out, j->entry->name);
+    text_json_str(out, j->model);
     text_format(out, ",\"usage\":{\"prompt_tokens\":%u,\"total_tokens\":%u}}", n, n);
 }
 

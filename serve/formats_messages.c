@@ -49,7 +49,7 @@ static void write_message(const front_job *j, bool over, serve_text *out)
     const front_choice *ch = &j->choices[0];
     bool any = false;
     text_format(out, "{\"id\":\"%s\",\"type\":\"message\",\"role\":\"assistant\",\"model\":", j->id);
-    text_json_str(out, j->entry->name);
+    text_json_str(out, j->model);
     text_str(out, ",\"content\":[");
     for (unsigned i = 0; over && i < ch->n_items; i++) {
         if (ch->items[i].dropped) continue;

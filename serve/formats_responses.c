@@ -68,7 +68,7 @@ static void write_response(const front_job *j, bool over, serve_text *out)
                 "\"error\":null,\"incomplete_details\":%s,\"instructions\":null,\"max_output_tokens\":null,"
                 "\"model\":", j->id, j->created, !over ? "in_progress" : cut ? "incomplete" : "completed",
                 cut ? "{\"reason\":\"max_output_tokens\"}" : "null");
-    text_json_str(out, j->entry->name);
+    text_json_str(out, j->model);
     text_str(out, ",\"output\":[");
     for (unsigned i = 0; over && i < ch->n_items; i++) {
         if (ch->items[i].dropped && !r->stream) continue;

@@ -51,6 +51,9 @@ struct front_job {
     serve_front  *front;
     http_conn    *conn;                      /* NULL: the client has gone */
     model_entry  *entry;                     /* its model, among whose jobs it counts */
+    const char   *adapter;                   /* its name in that of the model; NULL: none */
+    serve_adapter *loading;                  /* of /v1/load_lora_adapter */
+    char          model[SERVE_NAME + ADAPTER_NAME];      /* both names, as answers have them */
     front_job    *before, *next;
     uint64_t      number;                    /* of the job, counted */
     char          id[40];
@@ -110,6 +113,17 @@ void front_job_free(front_job *j);
 void front_job_take(front_job *j);
 /* What the engine says of a job, this one's or another rank's. */
 void front_event(front_job *j, const serve_event *ev, const char *text);
+
+/* ---- loras.c: adapters ---- */
+/* The adapters of a job's answers, to job.lora.  false: *e says why it cannot have them. */
+bool lora_choose(front_job *j, serve_error *e);
+/* Makes what is to be loaded.  false: *e says why it may not. */
+bool lora_begin(front_job *j, serve_error *e);
+/* It was read: the model gets it, and out the answer.  false: *e says why not. */
+bool lora_loaded(front_job *j, serve_text *out, serve_error *e);
+bool lora_unload(front_job *j, serve_text *out, serve_error *e);
+void lora_write(serve_front *f, serve_text *out);            /* the list */
+bool lora_scales(serve_front *f, const http_request *r, serve_error *e);       /* for everybody */
 
 /* ---- infill.c ---- */
 /* Tokens of a prompt and of what comes behind the answer.  false: *e says why. */

@@ -155,6 +155,8 @@ void front_job_free(front_job *j)
     if (j->next) j->next->before = j->before;
     answers_free(j);
     if (j->grammar) grammar_drop(j->entry->grammars, j->grammar);
+    lora_empty(&j->job.lora);
+    adapter_let_go(j->loading);
     front_tokens_free(j->job.prompts, j->job.n_prompts);
     serve_request_free(&j->job.request);
     free(j->job.branches);
@@ -213,7 +215,7 @@ static bool job_fill(front_job *j, serve_error *e)
                             "embeds and ranks nothing", j->entry->name);
     j->job.ranks = r->api == API_RERANK && info->n_classes && info->n_classes <= info->n_embd;
     if (!j->job.prompts && !front_tokens(j, &j->job.prompts, &j->job.n_prompts, e)) return false;
-    if (!job_check(j, e)) return false;
+    if (!lora_choose(j, e) || !job_check(j, e)) return false;
     const char *stop = r->n_prompts ? NULL : qsf_chat_stop(j->entry->model, f->set->template_name);
     j->n_asked_stops = r->n_stops;
     if (stop) {
@@ -337,6 +339,7 @@ static void job_go(front_job *j)
     if (!e.status && answers_begin(j, &e)) {
         if (job_submit(j)) {
             metric_add(&m->requests_total, !j->at.rank);       /* else it is counted there */
+            metric_add(&m->adapter_requests_total, !j->at.rank && j->job.lora.n > 0);
             if (j->conn && j->job.request.stream) job_stream(j);
             return;
         }
@@ -351,20 +354,20 @@ static void job_go(front_job *j)
 
 enum { JOB_RETRY_S = 2, JOB_LOOK_US = 50000 };
 
-/* What is not for the engine is answered at once. */
-static void job_text(front_job *j)
+/* Ends a job that was not for the engine. */
+static void job_reply(front_job *j, bool (*write)(front_job *j, serve_text *out, serve_error *e))
 {
     serve_front *f = j->front;
     http_conn *c = j->conn;
     serve_error e = { 0 };
     text_clear(&f->out);
-    if (!front_text(j, &f->out, &e)) {
+    if (!write(j, &f->out, &e)) {
         job_refuse(j, &e, 0);
         return;
     }
-    http_set_job(c, NULL);
-    if (f->out.failed) http_break(c);
-    else http_reply(c, 200, "application/json", j->cors, f->out.bytes, f->out.len);
+    if (c) http_set_job(c, NULL);
+    if (c && f->out.failed) http_break(c);
+    else if (c) http_reply(c, 200, "application/json", j->cors, f->out.bytes, f->out.len);
     job_drop(j);
 }
 
@@ -383,11 +386,24 @@ static void job_wait(front_job *j)
     else if (j->hold == HOLD_NONE) job_set_hold(j, HOLD_WAITS);
 }
 
+/* An adapter is read when the loader has nothing else to do. */
+static void job_lora(front_job *j)
+{
+    serve_error e = { 0 };
+    if (!lora_begin(j, &e)) job_refuse(j, &e, 0);
+    else if (models_read(j->front->models, j->entry, j->loading)) job_set_hold(j, HOLD_USES);
+    else job_wait(j);
+}
+
 /* Begins a job, if its model is there. */
 static void job_begin(front_job *j)
 {
     const unsigned texts = API_TOKENIZE | API_DETOKENIZE | API_TEMPLATE;
     serve_error e = { 0 };
+    if (j->job.request.api == API_LORA_UNLOAD) {
+        job_reply(j, lora_unload);
+        return;
+    }
     switch (models_ask(j->front->models, j->entry, &e)) {
     case MODEL_WAIT:
         job_wait(j);
@@ -396,8 +412,12 @@ static void job_begin(front_job *j)
         job_refuse(j, &e, e.status == 503 ? JOB_RETRY_S : 0);
         break;
     case MODEL_GO:
+        if (j->job.request.api == API_LORA_LOAD) {
+            job_lora(j);
+            break;
+        }
         job_set_hold(j, HOLD_USES);
-        if (j->job.request.api & texts || j->job.request.counts) job_text(j);
+        if (j->job.request.api & texts || j->job.request.counts) job_reply(j, front_text);
         else if (job_fill(j, &e)) job_go(j);
         else job_refuse(j, &e, e.status == 429);
     }
@@ -429,7 +449,9 @@ void front_answer(serve_front *f, http_conn *c, const http_request *r, serve_api
         j->number = ++f->numbers;
         j->job.key = key;
         if (serve_request_read(&j->job.request, api, r->body, r->n_body, &f->set->defaults, &e)
-            && (j->entry = models_find(f->models, j->job.request.model, &e))) {
+            && (j->entry = models_find(f->models, j->job.request.model, &j->adapter, &e))) {
+            snprintf(j->model, sizeof j->model, "%s%s%s", j->entry->name, j->adapter ? ":" : "",
+                     j->adapter ? j->adapter : "");
             job_enter(f, c, j, cors);
             j->asked = r;
             job_begin(j);
@@ -523,8 +545,11 @@ static void job_choice_over(front_job *j, const serve_event *ev, const char *tex
     ch->score = ev->score;
     j->n_over++;
     if (ch->end == QSF_TURN_FAILED) {
-        const bool theirs = j->grammar && ev->status == QSF_E_BUDGET;      /* it grew too large in use */
-        serve_refuse(&j->error, theirs ? 400 : 500, theirs ? "invalid_schema" : NULL, NULL, "%.*s",
+        /* A grammar grew too large in use, or this model's head cannot be changed. */
+        const bool theirs = (j->grammar && ev->status == QSF_E_BUDGET)
+            || (j->job.lora.n && ev->status == QSF_E_UNSUPPORTED);
+        serve_refuse(&j->error, theirs ? 400 : 500, !theirs ? NULL : j->grammar ? "invalid_schema"
+                     : "unsupported_parameter", NULL, "%.*s",
                      ev->len ? (int)ev->len : 17, ev->len ? text : "the engine failed");
     }
     if (ch->late) serve_refuse(&j->error, 503, "timeout", NULL, "the time for this request is over");
@@ -583,6 +608,10 @@ void front_events(serve_front *f)
         next = j->next;
         if (j->waits) job_go(j);
     }
-    models_look(f->models);
+    const serve_adapter *a = models_look(f->models);
+    for (front_job *j = a ? f->jobs : NULL, *next; j; j = next) {
+        next = j->next;
+        if (j->loading == a) job_reply(j, lora_loaded);
+    }
     front_waiting(f);
 }

@@ -40,6 +40,7 @@
     X(prefix_misses_total, "counter", "Prompts of which none had a part") \
     X(grammar_hits_total, "counter", "Grammars that were there already") \
     X(grammar_misses_total, "counter", "Grammars that had to be made") \
+    X(adapter_requests_total, "counter", "Requests that were taken and have adapters") \
     X(step_ns_total, "counter", "Nanoseconds in steps of the engine") \
     X(schedule_ns_total, "counter", "Nanoseconds between the steps, while there was work") \
     X(running, "gauge", "Answers under way") \
@@ -53,6 +54,8 @@
     X(kv_positions, "gauge", "Positions of all sequences") \
     X(kv_block_positions, "gauge", "Positions that a block has room for") \
     X(kept_sequences, "gauge", "Sequences that are kept for later prompts") \
+    X(adapters, "gauge", "Adapters in memory") \
+    X(adapter_bytes, "gauge", "Their bytes") \
     X(swap_sequences, "gauge", "Sequences on disk") \
     X(swap_bytes, "gauge", "Their bytes")
 
@@ -71,6 +74,10 @@ typedef struct serve_metrics {
 static inline void metric_add(atomic_ullong *m, uint64_t n)
 {
     atomic_fetch_add_explicit(m, n, memory_order_relaxed);
+}
+static inline void metric_sub(atomic_ullong *m, uint64_t n)
+{
+    atomic_fetch_sub_explicit(m, n, memory_order_relaxed);
 }
 static inline void metric_set(atomic_ullong *m, uint64_t n)
 {

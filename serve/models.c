@@ -33,6 +33,8 @@ struct model_list {
     pthread_cond_t  changed;
     model_entry    *task;                    /* NULL: it is idle */
     uint64_t        room;                    /* bytes for the model to load */
+    serve_adapter  *adapter;                 /* to be read alone; NULL: the task is the model */
+    uint32_t        n_adapters;              /* that there ever were: their ids */
     bool            drop, done, ends;        /* drop: the model goes */
 };
 
@@ -48,6 +50,7 @@ static void model_unload(model_entry *m)
 {
     serve_engine_free(m->engine);
     m->engine = NULL;
+    lora_list_close(&m->adapters);
     grammar_store_free(m->grammars);
     m->grammars = NULL;
     qsf_model_close(m->model);
@@ -62,7 +65,9 @@ static qsf_status model_fit(model_list *l, model_entry *m, uint64_t room, qsf_er
     qsf_context_options co;
     qsf_plan plan = { .size = sizeof plan };
     if (!budget || room == budget) return QSF_OK;
-    const uint64_t beside = serve_engine_context(&l->set->engine, &co);
+    serve_engine_options alone = m->options;
+    alone.context.ram_budget = budget;
+    const uint64_t beside = serve_engine_context(&alone, &co);
     const qsf_status st = qsf_context_plan(m->model, &co, &plan, err);
     if (st) return st;
     m->need = plan.total + beside;
@@ -81,6 +86,10 @@ static qsf_status model_load(model_list *l, model_entry *m, uint64_t room, qsf_e
     mo.log_user = (void *)(size_t)l->set;
     *err = (qsf_error){ 0 };
     qsf_status st = qsf_model_open(m->path, &mo, &m->model, err);
+    if (!st) st = lora_list_open(&m->adapters, m->model, &m->adapter_room, err);
+    if (m->adapter_room < l->set->engine.context.adapter_bytes)
+        m->adapter_room = l->set->engine.context.adapter_bytes;
+    m->options.context.adapter_bytes = m->adapter_room;
     if (!st) st = model_fit(l, m, room, err);
     if (!st && !(m->grammars = grammar_store_new(m->model, l->set->template_name, &m->metrics, l->wake_fd)))
         st = QSF_E_MEMORY;
@@ -105,7 +114,8 @@ static void *models_main(void *arg)
             continue;
         }
         pthread_mutex_unlock(&l->lock);
-        if (l->drop) model_unload(l->task);
+        if (l->adapter) (void)adapter_open(l->adapter, l->task->model);
+        else if (l->drop) model_unload(l->task);
         else (void)model_load(l, l->task, l->room, &l->task->err);
         pthread_mutex_lock(&l->lock);
         l->done = true;
@@ -177,16 +187,46 @@ static void loader_give(model_list *l, model_entry *m, bool drop, uint64_t room)
     }
 }
 
-void models_look(model_list *l)
+bool models_read(model_list *l, model_entry *m, serve_adapter *a)
 {
-    if (!l->task) return;
+    if (!l->started) l->started = !pthread_create(&l->thread, NULL, models_main, l);
+    if (l->task || !l->started) return false;
+    pthread_mutex_lock(&l->lock);
+    l->task = m;
+    l->adapter = a;
+    l->done = false;
+    pthread_cond_signal(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+    return true;
+}
+
+serve_adapter *models_look(model_list *l)
+{
+    if (!l->task) return NULL;
     pthread_mutex_lock(&l->lock);
     model_entry *m = l->done ? l->task : NULL;
+    serve_adapter *a = m ? l->adapter : NULL;
     const bool drop = l->drop;
     if (m) l->task = NULL;
+    if (m) l->adapter = NULL;
     pthread_mutex_unlock(&l->lock);
-    if (m && drop) model_gone(l, m);
-    else if (m) model_loaded(l, m);
+    if (!m) return NULL;
+    if (!a && drop) model_gone(l, m);
+    else if (!a) model_loaded(l, m);
+    lora_list_sweep(&m->adapters);
+    return a;
+}
+
+bool models_add_adapter(model_list *l, model_entry *m, serve_adapter *a)
+{
+    return lora_list_add(&m->adapters, a, l->n_adapters++);
+}
+
+void models_drop_adapter(model_list *l, model_entry *m, serve_adapter *a)
+{
+    atomic_store(&a->gone, true);
+    if (l->task != m) lora_list_sweep(&m->adapters);      /* else the loader may look at it */
+    if (m->state == MODEL_READY) serve_engine_wake(m->engine);
 }
 
 /* ---- room ---- */
@@ -280,12 +320,34 @@ void models_spoilt(model_entry *m)
 unsigned models_count(const model_list *l) { return l->n; }
 model_entry *models_at(model_list *l, unsigned i) { return &l->entries[i]; }
 
-model_entry *models_find(model_list *l, const char *name, serve_error *e)
+serve_adapter *models_no_adapter(const model_entry *m, const char *name, serve_error *e)
 {
     char names[300];
     size_t n = 0;
+    const lora_list *a = &m->adapters;
+    for (unsigned i = 0; i < a->n && n < sizeof names; i++)
+        if (lora_list_named(a, a->items[i]->name))
+            n += (size_t)snprintf(names + n, sizeof names - n, "%s\"%s\"", n ? ", " : "", a->items[i]->name);
+    serve_refuse(e, 404, "model_not_found", "model", "%.60s has no adapter \"%.60s\", but %s", m->name, name,
+                 n ? names : "none at all");
+    return NULL;
+}
+
+model_entry *models_find(model_list *l, const char *name, const char **adapter, serve_error *e)
+{
+    char names[300];
+    size_t n = 0;
+    *adapter = NULL;
     if (!name || !*name) return &l->entries[0];
     for (unsigned i = 0; i < l->n; i++) if (!strcmp(l->entries[i].name, name)) return &l->entries[i];
+    for (unsigned i = 0; i < l->n; i++) {
+        const size_t len = strlen(l->entries[i].name);
+        if (strncmp(l->entries[i].name, name, len) || name[len] != ':') continue;
+        *adapter = name + len + 1;
+        if (lora_list_named(&l->entries[i].adapters, *adapter)) return &l->entries[i];
+        models_no_adapter(&l->entries[i], *adapter, e);
+        return NULL;
+    }
     for (unsigned i = 0; i < l->n && n < sizeof names; i++)
         n += (size_t)snprintf(names + n, sizeof names - n, "%s\"%s\"", i ? ", " : "", l->entries[i].name);
     serve_refuse(e, 404, "model_not_found", "model", "there is no model \"%.80s\" here, but %s", name, names);
@@ -321,6 +383,17 @@ static bool models_fill(model_list *l)
     return true;
 }
 
+static bool models_fill_adapters(model_list *l)
+{
+    for (unsigned i = 0; i < l->set->n_loras; i++) {
+        const serve_lora_file *file = &l->set->loras[i];
+        model_entry *m = &l->entries[file->model];
+        serve_adapter *a = adapter_new(file->name, file->path, file->scale, &m->metrics);
+        if (!a || !models_add_adapter(l, m, a)) return adapter_let_go(a), false;
+    }
+    return true;
+}
+
 model_list *models_new(const serve_settings *set, int wake_fd, qsf_error *err)
 {
     model_list *l = calloc(1, sizeof *l);
@@ -331,7 +404,7 @@ model_list *models_new(const serve_settings *set, int wake_fd, qsf_error *err)
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
     l->entries = calloc(set->n_models, sizeof *l->entries);
-    if (l->entries && models_fill(l)) {
+    if (l->entries && models_fill(l) && models_fill_adapters(l)) {
         model_entry *first = &l->entries[0];
         *err = (qsf_error){ 0 };
         if (!model_load(l, first, set->engine.context.ram_budget, err)) {
@@ -365,6 +438,7 @@ void models_free(model_list *l)
     if (!l) return;
     for (unsigned i = 0; i < l->n; i++) {
         model_unload(&l->entries[i]);
+        lora_list_free(&l->entries[i].adapters);
         free(l->entries[i].cache_file);
     }
     pthread_cond_destroy(&l->changed);

@@ -28,6 +28,8 @@ typedef struct model_entry {
     qsf_model     *model;
     serve_engine  *engine;
     grammar_store *grammars;
+    lora_list   adapters;                 /* read with it, and when a client asks for one */
+    uint64_t       adapter_room;             /* bytes that its plan has for them */
     /* what was known of it when it was loaded last; n_ctx 0: it never was */
     qsf_model_info info;
     char           arch[32];
@@ -54,17 +56,26 @@ void         models_free(model_list *l);                     /* takes NULL; behi
 
 unsigned     models_count(const model_list *l);
 model_entry *models_at(model_list *l, unsigned i);
-/* The model of this name; the first one where it is NULL or "".  NULL: *e names those that
- * exist. */
-model_entry *models_find(model_list *l, const char *name, serve_error *e);
+/* The model of this name; the first one where it is NULL or "".  *adapter: of "MODEL:ADAPTER" the
+ * second part, else NULL.  NULL: *e names those that exist. */
+model_entry *models_find(model_list *l, const char *name, const char **adapter, serve_error *e);
+/* Refuses the name of an adapter that the model does not have; NULL always. */
+serve_adapter *models_no_adapter(const model_entry *m, const char *name, serve_error *e);
 
 typedef enum model_answer { MODEL_GO, MODEL_WAIT, MODEL_FAIL } model_answer;
 /* Asks for a model: it can be used, or it is on its way, or *e says why it cannot be loaded. */
 model_answer models_ask(model_list *l, model_entry *m, serve_error *e);
 /* Reading its file has failed: it goes, and is loaded again when it is asked for. */
 void         models_spoilt(model_entry *m);
-/* Takes over what the loader has done. */
-void         models_look(model_list *l);
+/* Gives the loader an adapter of a loaded model to read; false: it has something to do. */
+bool         models_read(model_list *l, model_entry *m, serve_adapter *a);
+/* Takes over what the loader has done.  The adapter that it has read, or could not read (its err
+ * says why); NULL: it had none. */
+serve_adapter *models_look(model_list *l);
+/* The model has this adapter from now on, which gets an id.  false: it has too many. */
+bool         models_add_adapter(model_list *l, model_entry *m, serve_adapter *a);
+/* An adapter is not for new requests any more.  It stays for those that have it. */
+void         models_drop_adapter(model_list *l, model_entry *m, serve_adapter *a);
 /* Gives the loader something to do, if it is idle and there is something. */
 void         models_go_on(model_list *l);
 

@@ -1,9 +1,10 @@
 /* A radix tree over the tokens of sequences.
  * SPDX-License-Identifier: MIT
  *
- * A node stands for the stretch of tokens [begin, end) of a path from the root; any sequence that
- * passes through it lends it the tokens (`lender`).  Each node but the root ends a sequence or has
- * two children, so that 2 n nodes are enough for n sequences. */
+ * A path from the root begins with a key, and goes on with tokens.  A node stands for the stretch
+ * [begin, end) of it; any sequence that passes through it lends it the tokens (`lender`).  Each
+ * node but the root ends a sequence or has two children, so that 2 n nodes are enough for n
+ * sequences. */
 #include "prefix.h"
 
 #include <stdlib.h>
@@ -19,8 +20,12 @@ typedef struct prefix_node {
 
 typedef struct prefix_seq {
     const int32_t *ids;
+    uint64_t key;
     int32_t node, next;                     /* where it ends; the next that ends there, too */
 } prefix_seq;
+
+/* What a sequence's path has at a position. */
+static uint64_t seq_at(const prefix_seq *q, uint32_t at) { return at ? (uint32_t)q->ids[at - 1] : q->key; }
 
 struct prefix_tree {
     prefix_node *nodes;
@@ -57,37 +62,40 @@ void prefix_free(prefix_tree *t)
 
 bool prefix_has(const prefix_tree *t, uint32_t s) { return t->seqs[s].node != NONE; }
 
-static const int32_t *node_ids(const prefix_tree *t, const prefix_node *n) { return t->seqs[n->lender].ids; }
+static const prefix_seq *node_seq(const prefix_tree *t, const prefix_node *n) { return &t->seqs[n->lender]; }
 
-/* The child that goes on with a token. */
-static int32_t node_child(const prefix_tree *t, int32_t node, uint32_t at, int32_t token)
+/* The child that goes on with a token, or a key. */
+static int32_t node_child(const prefix_tree *t, int32_t node, uint32_t at, uint64_t token)
 {
     int32_t c = t->nodes[node].child;
-    while (c != NONE && node_ids(t, &t->nodes[c])[at] != token) c = t->nodes[c].sibling;
+    while (c != NONE && seq_at(node_seq(t, &t->nodes[c]), at) != token) c = t->nodes[c].sibling;
     return c;
 }
 
-/* Walks along ids; *node: the last node of which a token is the same.  Returns how many are. */
-static uint32_t prefix_walk(const prefix_tree *t, const int32_t *ids, uint32_t n, int32_t *node)
+/* Walks along a path of length n; *node: the last node of which something is the same.  Returns how
+ * much is. */
+static uint32_t prefix_walk(const prefix_tree *t, const prefix_seq *q, uint32_t n, int32_t *node)
 {
     uint32_t at = 0;
     *node = ROOT;
     while (at < n && at == t->nodes[*node].end) {
-        const int32_t c = node_child(t, *node, at, ids[at]);
+        const int32_t c = node_child(t, *node, at, seq_at(q, at));
         if (c == NONE) break;
         const prefix_node *p = &t->nodes[*node = c];
-        const int32_t *own = node_ids(t, p);
-        while (at < n && at < p->end && own[at] == ids[at]) at++;
+        const prefix_seq *own = node_seq(t, p);
+        while (at < n && at < p->end && seq_at(own, at) == seq_at(q, at)) at++;
     }
     return at;
 }
 
-uint32_t prefix_longest(const prefix_tree *t, const int32_t *ids, uint32_t n, uint32_t *s)
+uint32_t prefix_longest(const prefix_tree *t, uint64_t key, const int32_t *ids, uint32_t n, uint32_t *s)
 {
     int32_t node;
-    const uint32_t at = prefix_walk(t, ids, n, &node);
-    if (at) *s = (uint32_t)t->nodes[node].lender;
-    return at;
+    const prefix_seq q = { .ids = ids, .key = key };
+    const uint32_t at = prefix_walk(t, &q, n + 1, &node);
+    if (at < 2) return 0;                   /* nothing, or the key alone */
+    *s = (uint32_t)t->nodes[node].lender;
+    return at - 1;
 }
 
 /* ---- links ---- */
@@ -124,15 +132,16 @@ static int32_t node_part(prefix_tree *t, int32_t node, uint32_t at)
     return head;
 }
 
-void prefix_add(prefix_tree *t, uint32_t s, const int32_t *ids, uint32_t n)
+void prefix_add(prefix_tree *t, uint32_t s, uint64_t key, const int32_t *ids, uint32_t n)
 {
     int32_t node;
     t->seqs[s].ids = ids;
-    const uint32_t at = prefix_walk(t, ids, n, &node);
+    t->seqs[s].key = key;
+    const uint32_t at = prefix_walk(t, &t->seqs[s], n + 1, &node);
     if (at < t->nodes[node].end) node = node_part(t, node, at);
-    if (at < n)
-        node = node_add(t, node, (prefix_node){ .begin = at, .end = n, .child = NONE, .lender = (int32_t)s,
-                                                .ends = NONE });
+    if (at < n + 1)
+        node = node_add(t, node, (prefix_node){ .begin = at, .end = n + 1, .child = NONE,
+                                                .lender = (int32_t)s, .ends = NONE });
     t->seqs[s].node = node;
     t->seqs[s].next = t->nodes[node].ends;
     t->nodes[node].ends = (int32_t)s;

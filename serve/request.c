@@ -326,7 +326,10 @@ static const field fields[] = {
     LATER("tool_choice", API_CHAT | API_RESPONSES | API_MESSAGES),
     { "functions", API_CHAT, FIELD_OTHER, 0, 0, 0, take_none },
     { "function_call", API_CHAT, FIELD_OTHER, 0, 0, 0, take_none },
-    { "lora", API_ANSWERS, FIELD_OTHER, 0, 0, 0, take_none },           /* for adapters, which are to come */
+    { "lora", API_ANSWERS | API_EMBEDDED, FIELD_OTHER, 0, 0, 0, request_scales },
+    { "lora_name", API_LORA_LOAD | API_LORA_UNLOAD, FIELD_OTHER, 0, 0, 0, request_lora_name },
+    { "lora_path", API_LORA_LOAD, FIELD_OTHER, 0, 0, 0, request_lora_path },
+    { "scale", API_LORA_LOAD, FIELD_NUMBER, AT(lora_scale), -1e6, 1e6, NULL },
     { "parallel_tool_calls", API_CHAT | API_RESPONSES, FIELD_BOOL, AT(parallel), 0, 0, NULL },
     LATER("chat_template_kwargs", API_MESSAGE_LISTS),
     LATER("reasoning_effort", API_CHAT | API_TEMPLATE),
@@ -390,9 +393,7 @@ static bool take_field(serve_request *r, const field *f, yyjson_val *v, serve_er
         *(bool *)to = yyjson_get_bool(v);
         return true;
     case FIELD_TEXT:
-        if (!yyjson_is_str(v)) return request_wrong_type(e, f->name, "a text", v);
-        *(const char **)to = yyjson_get_str(v);
-        return true;
+        return (*(const char **)to = request_text(v, f->name, e)) != NULL;
     case FIELD_OTHER:
         return f->take(r, v, f->name, e);
     default:
@@ -430,6 +431,10 @@ static bool request_together(serve_request *r, yyjson_val *root, serve_error *e)
     const char *needs = r->api == API_TOKENIZE ? "content" : r->api == API_DETOKENIZE ? "tokens"
                         : r->api == API_EMBEDDINGS ? "input" : "prompt";
     if (r->api == API_RERANK) return request_rerank(r, root, e);
+    if (r->api & (API_LORA_LOAD | API_LORA_UNLOAD)) {
+        if (!r->lora_name) return request_missing(e, "lora_name");
+        return r->api == API_LORA_UNLOAD || r->lora_path || request_missing(e, "lora_path");
+    }
     if (prompts ? !r->prompts : !request_messages(r, root, e)) return request_missing(e, needs);
     if (r->api == API_MESSAGES && r->max_tokens < 0) return request_missing(e, "max_tokens");
     if (!prompts && (!request_tools(r, root, e) || !request_kwargs(r, root, e))) return false;
@@ -478,8 +483,8 @@ bool serve_request_read(serve_request *r, serve_api api, const char *text, size_
     yyjson_read_err err;
     *e = (serve_error){ 0 };
     *r = (serve_request){ .api = api == API_COUNT ? API_MESSAGES : api, .counts = api == API_COUNT,
-                          .max_tokens = d->max_tokens, .n = 1,
-                          .length_penalty = 1, .logprobs = -1, .generate = true, .parallel = true };
+                          .max_tokens = d->max_tokens, .n = 1, .length_penalty = 1, .lora_scale = 1,
+                          .logprobs = -1, .generate = true, .parallel = true };
     qsf_sampler_defaults(&r->sampler);
     r->sampler.temperature = (float)d->temperature;
     r->sampler.top_k = (uint32_t)d->top_k;

@@ -11,6 +11,7 @@ typedef enum serve_api {
     API_COMPLETIONS = 1, API_CHAT = 2, API_RESPONSES = 4, API_MESSAGES = 8, API_GENERATE = 16,
     API_TOKENIZE = 32, API_DETOKENIZE = 64, API_TEMPLATE = 128, API_EMBEDDINGS = 256, API_RERANK = 512,
     API_COUNT = 1024,                 /* API_MESSAGES, of which only the prompt is wanted */
+    API_LORA_LOAD = 2048, API_LORA_UNLOAD = 4096,
     API_ANSWERS = API_COMPLETIONS | API_CHAT | API_RESPONSES | API_MESSAGES | API_GENERATE,
     API_EMBEDDED = API_EMBEDDINGS | API_RERANK,
     API_MESSAGE_LISTS = API_CHAT | API_RESPONSES | API_MESSAGES | API_TEMPLATE
@@ -40,11 +41,15 @@ enum {
     SERVE_BIASES = 4096, SERVE_TEXTS = 256,     /* of bans, and of breakers */
     SERVE_INPUTS = 2048,                        /* texts of a request for embeddings */
     SERVE_VARIABLES = 64,                       /* of a chat template: each is looked up among all */
+    SERVE_SCALES = 64,                          /* adapters */
     SERVE_CONTENT = 1 << 20                     /* bytes of a text for /tokenize */
 };
 
 /* A text with its length. */
 typedef struct serve_words { const char *text; size_t len; } serve_words;
+
+/* An adapter by its id, and how much of it. */
+typedef struct serve_scale { uint64_t id; float scale; } serve_scale;
 
 /* What the answer has to be: a grammar's text.  strict: what cannot be kept of a schema is refused;
  * else the answer is then any object. */
@@ -79,6 +84,10 @@ typedef struct serve_request {
     serve_words  *bans, *breakers;
     size_t        n_biases, n_bans, n_breakers;
     const char   *session;                   /* NULL: none */
+    serve_scale  *scales;                    /* of adapters; those that are not there have 0 */
+    size_t        n_scales;                  /* 0: nothing is said */
+    const char   *lora_name, *lora_path;
+    double        lora_scale;
     int64_t       max_tokens;                /* -1: not said */
     int64_t       dimensions, top_n;         /* 0: all */
     int64_t       n, best_of, seed, priority, beam_width, min_tokens;
@@ -108,5 +117,10 @@ typedef struct serve_defaults {
 bool serve_request_read(serve_request *r, serve_api api, const char *text, size_t len,
                         const serve_defaults *d, serve_error *e);
 void serve_request_free(serve_request *r);
+
+/* ---- request_lora.c ---- */
+/* Reads a body that is a list of adapters and scales, to scales[SERVE_SCALES].  false: *e says
+ * why. */
+bool serve_scales_read(const char *text, size_t len, serve_scale *scales, size_t *n, serve_error *e);
 
 #endif

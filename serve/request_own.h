@@ -42,6 +42,11 @@ bool request_messages(serve_request *r, yyjson_val *root, serve_error *e);
 bool request_tools(serve_request *r, yyjson_val *root, serve_error *e);
 bool request_kwargs(serve_request *r, yyjson_val *root, serve_error *e);
 
+/* ---- request_lora.c ---- */
+bool request_scales(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
+bool request_lora_path(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
+bool request_lora_name(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
+
 /* ---- request_shape.c ---- */
 bool request_shape(serve_request *r, yyjson_val *root, serve_error *e);
 

@@ -12,7 +12,8 @@ void branch_pause(scheduler *s, serve_branch *b)
     if (b->stage != BRANCH_PAUSED) {
         b->n_back = (uint32_t)n;
         if (p->disk)
-            b->disk = disk_put(p->disk, p->context, b->seq, b->back, b->n_back, p->row_ns, true, 0);
+            b->disk = disk_put(p->disk, p->context, b->seq, b->job->lora.key, b->back, b->n_back, p->row_ns,
+                               true, 0);
         if (b->disk >= 0) {
             disk_hold(p->disk, b->disk);
             metric_add(&s->metrics->preempted_to_disk_total, 1);
@@ -99,19 +100,21 @@ bool branch_comes(scheduler *s, serve_branch *b)
 {
     seq_pool *p = &s->pool;
     const serve_tokens *ids = branch_prompt(b);
+    const serve_lora *lora = &b->job->lora;
     if (!p->disk) return false;
     if (!b->asked) {
         b->asked = true;
-        b->disk = seq_on_disk(p, ids->ids, (uint32_t)ids->n - 1);
+        b->disk = seq_on_disk(p, lora->key, ids->ids, (uint32_t)ids->n - 1);
         if (b->disk >= 0) disk_hold(p->disk, b->disk);
     }
     /* Another branch may have brought it. */
-    if (b->disk >= 0 && !disk_coming(p->disk, b->disk) && seq_on_disk(p, ids->ids, (uint32_t)ids->n - 1) < 0)
+    if (b->disk >= 0 && !disk_coming(p->disk, b->disk)
+        && seq_on_disk(p, lora->key, ids->ids, (uint32_t)ids->n - 1) < 0)
         branch_forget_disk(s, b);
     if (b->disk < 0) return false;
     const disk_fetched got = disk_fetch(p->disk, b->disk);
     if (got == DISK_COMES) return true;
-    if (got == DISK_READY) (void)seq_from_disk(p, b->disk);
+    if (got == DISK_READY) (void)seq_from_disk(p, b->disk, lora);
     branch_forget_disk(s, b);
     return false;
 }

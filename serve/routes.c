@@ -131,17 +131,36 @@ static void write_status(const model_entry *m, serve_text *out)
     text_str(out, "}");
 }
 
-static void write_model(const serve_front *f, const model_entry *m, serve_text *out)
+/* What an adapter adds to the entry of its model; NULL: it is the model itself. */
+static void write_adapter(const model_entry *m, const serve_adapter *a, serve_text *out)
+{
+    if (a) {
+        text_str(out, ",\"parent\":");
+        text_json_str(out, m->name);
+    }
+    text_str(out, ",\"meta\":{");
+    if (!a) return;
+    text_format(out, "\"lora\":{\"id\":%u,\"scale\":%.9g", (unsigned)a->id, (double)a->scale);
+    if (m->state == MODEL_READY)            /* else the loader may have it */
+        text_format(out, ",\"rank\":%u,\"alpha\":%.9g,\"n_matrices\":%u,\"size\":%llu",
+                    (unsigned)a->info.rank, (double)a->info.alpha, (unsigned)a->info.n_matrices,
+                    (unsigned long long)a->info.bytes);
+    text_str(out, "},");
+}
+
+static void write_model(const serve_front *f, const model_entry *m, const serve_adapter *a, serve_text *out)
 {
     struct stat file;
+    char name[SERVE_NAME + ADAPTER_NAME];
+    snprintf(name, sizeof name, "%s%s%s", m->name, a ? ":" : "", a ? a->name : "");
     text_str(out, "{\"id\":");
-    text_json_str(out, m->name);
+    text_json_str(out, name);
     /* What Anthropic's interface calls them, too. */
     text_str(out, ",\"type\":\"model\",\"created_at\":\"1970-01-01T00:00:00Z\",\"display_name\":");
-    text_json_str(out, m->name);
+    text_json_str(out, name);
     text_format(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"qsf\",", f->started);
     write_status(m, out);
-    text_str(out, ",\"meta\":{");
+    write_adapter(m, a, out);
     if (m->n_ctx) {
         text_str(out, "\"arch\":");
         text_json_str(out, m->arch);
@@ -153,6 +172,17 @@ static void write_model(const serve_front *f, const model_entry *m, serve_text *
         text_format(out, "\"size\":%llu", (unsigned long long)file.st_size);
     }
     text_str(out, "}}");
+}
+
+static void write_with_adapters(serve_front *f, const model_entry *m)
+{
+    const lora_list *l = &m->adapters;
+    write_model(f, m, NULL, &f->out);
+    for (unsigned i = 0; i < l->n; i++) {
+        if (!lora_list_numbered(l, l->items[i]->id)) continue;
+        text_str(&f->out, ",");
+        write_model(f, m, l->items[i], &f->out);
+    }
 }
 
 static int hex_digit(char c)
@@ -177,17 +207,18 @@ static void route_models(const route_call *call)
 {
     serve_front *f = call->f;
     serve_error e = { 0 };
-    char name[SERVE_NAME + 1];
+    char name[SERVE_NAME + ADAPTER_NAME + 1];
     text_clear(&f->out);
     if (call->rest[0] && call->rest[1]) {
         path_name(call->rest + 1, name, sizeof name);
-        const model_entry *m = models_find(f->models, name, &e);
-        if (m) write_model(f, m, &f->out);
+        const char *adapter;
+        const model_entry *m = models_find(f->models, name, &adapter, &e);
+        if (m) write_model(f, m, adapter ? lora_list_named(&m->adapters, adapter) : NULL, &f->out);
     } else {
         text_str(&f->out, "{\"object\":\"list\",\"data\":[");
         for (unsigned i = 0; i < models_count(f->models); i++) {
             if (i) text_str(&f->out, ",");
-            write_model(f, models_at(f->models, i), &f->out);
+            write_with_adapters(f, models_at(f->models, i));
         }
         text_str(&f->out, "],\"has_more\":false}");
     }
@@ -227,6 +258,23 @@ static void route_slots(const route_call *call)
     reply_json(call);
 }
 
+/* ---- adapters ---- */
+
+static void route_lora_list(const route_call *call)
+{
+    text_clear(&call->f->out);
+    lora_write(call->f, &call->f->out);
+    reply_json(call);
+}
+
+static void route_lora_scales(const route_call *call)
+{
+    static const char said[] = "{\"success\":true}";
+    serve_error e = { 0 };
+    if (!lora_scales(call->f, call->r, &e)) front_refuse(call->f, call->c, &e, false, call->cors);
+    else http_reply(call->c, 200, "application/json", call->cors, said, sizeof said - 1);
+}
+
 /* ---- texts and tokens ---- */
 
 static void route_texts(const route_call *call, serve_api api)
@@ -260,6 +308,9 @@ static void route_count(const route_call *call) { route_texts(call, API_COUNT); 
 static void route_embeddings(const route_call *call) { route_answer(call, API_EMBEDDINGS); }
 static void route_rerank(const route_call *call) { route_answer(call, API_RERANK); }
 
+static void route_lora_load(const route_call *call) { route_answer(call, API_LORA_LOAD); }
+static void route_lora_unload(const route_call *call) { route_answer(call, API_LORA_UNLOAD); }
+
 static void route_page(const route_call *call) { page_reply(call->c, &call->r->head, call->page); }
 
 /* ---- the table ---- */
@@ -287,6 +338,10 @@ static const route routes[] = {
     { "POST", "/v1/embeddings", false, false, route_embeddings },
     { "POST", "/v1/rerank", false, false, route_rerank },
     { "POST", "/rerank", false, false, route_rerank },
+    { "GET", "/lora-adapters", false, false, route_lora_list },
+    { "POST", "/lora-adapters", false, false, route_lora_scales },
+    { "POST", "/v1/load_lora_adapter", false, false, route_lora_load },
+    { "POST", "/v1/unload_lora_adapter", false, false, route_lora_unload },
 };
 
 static const route page_route = { "GET", "/", true, false, route_page };
@@ -302,12 +357,18 @@ static bool route_method(const route *t, const char *method)
     return !strcmp(method, t->method) || (!strcmp(method, "HEAD") && !strcmp(t->method, "GET"));
 }
 
-/* The route of a call's path; of a file of the page it fills call->page, too. */
+/* The route of a call's path, of its method if it can be; of a file of the page it fills
+ * call->page, too. */
 static const route *route_find(const serve_front *f, route_call *call)
 {
     const char *path = call->r->head.path;
-    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
-        if (route_at(&routes[i], path)) return &routes[i];
+    const route *found = NULL;
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        if (!route_at(&routes[i], path)) continue;
+        if (!found) found = &routes[i];
+        if (route_method(&routes[i], call->r->head.method)) return &routes[i];
+    }
+    if (found) return found;
     return !f->set->no_page && (call->page = page_find(path)) ? &page_route : NULL;
 }
 

@@ -25,7 +25,8 @@ bool scheduler_begin(scheduler *s, qsf_context *c, const serve_engine_options *o
         return false;
     }
     embed_begin(&s->embed, s, c, o);
-    return seq_pool_begin(&s->pool, c, o->slots + o->kept, o->session_s, metrics, err);
+    return seq_pool_begin(&s->pool, c, o->slots + o->kept, o->slots + o->kept + EMBED_TEXTS, o->session_s,
+                          metrics, err);
 }
 
 void scheduler_end(scheduler *s)
@@ -58,7 +59,10 @@ static void branch_report(scheduler *s, serve_branch *b, qsf_turn_end end, bool 
     const char *text = "";
     qsf_status why = QSF_OK;
     if (b->sampler) qsf_turn_get_state(branch_turn(s, b), &st);
-    if (end == QSF_TURN_FAILED) {
+    if (end == QSF_TURN_FAILED && b->refused) {
+        text = qsf_last_error(s->pool.context);
+        why = b->refused;
+    } else if (end == QSF_TURN_FAILED) {
         text = qsf_turn_error(branch_turn(s, b))->text;
         why = qsf_turn_error(branch_turn(s, b))->status;
         if (!*text) text = qsf_last_error(s->pool.context);
@@ -195,6 +199,7 @@ void scheduler_look(scheduler *s)
 {
     const uint64_t now = serve_now();
     embed_look(&s->embed, now);
+    seq_forget_dropped(&s->pool);
     if (s->pool.disk) disk_look(s->pool.disk);
     for (serve_branch **at = &s->waiting; *at;) {
         const serve_job *j = (*at)->job;
@@ -263,7 +268,7 @@ static bool branch_let_in(scheduler *s, serve_branch *b)
     const serve_tokens *p = branch_prompt(b);
     uint32_t same;
     seq_pool_blocks(pool);
-    int32_t like = seq_like(pool, p->ids, (uint32_t)p->n - 1, &same);
+    int32_t like = seq_like(pool, b->job->lora.key, p->ids, (uint32_t)p->n - 1, &same);
     const uint32_t promised = blocks_promised(s);
     uint32_t need = (uint32_t)(p->n - same) / pool->block + 2 + branch_width(b) + promised;
     if (!seq_make_room(pool, need, like)) {
@@ -274,7 +279,8 @@ static bool branch_let_in(scheduler *s, serve_branch *b)
     }
     if ((b->seq = seq_take(pool, like)) < 0 && (b->seq = seq_take(pool, -1)) < 0) return false;
     if (like == b->seq) like = -1;          /* it was the only one that could go */
-    if (like >= 0 && qsf_seq_share(pool->context, b->seq, like, same)) same = 0;
+    b->refused = seq_adapt(pool, b->seq, &b->job->lora);
+    if (like >= 0 && (b->refused || qsf_seq_share(pool->context, b->seq, like, same))) same = 0;
     if (like < 0) same = 0;
     s->running[s->n_running++] = b;
     s->n_taken += branch_width(b);
@@ -284,7 +290,7 @@ static bool branch_let_in(scheduler *s, serve_branch *b)
     metric_add(&s->metrics->prompt_tokens_total, p->n);
     metric_add(&s->metrics->kept_tokens_total, same);
     metric_time(&s->metrics->queue_time, serve_now() - b->job->arrived_ns);
-    if (branch_begin_turn(s, b, same)) branch_end(s, b, QSF_TURN_FAILED, false);
+    if (b->refused || branch_begin_turn(s, b, same)) branch_end(s, b, QSF_TURN_FAILED, false);
     return true;
 }
 

@@ -26,7 +26,8 @@ typedef struct seq_pool {
     qsf_context   *context;
     serve_metrics *metrics;
     pool_seq      *seqs;
-    uint32_t       n_seqs, n_free;         /* free blocks, as far as is known */
+    serve_lora    *loras;                  /* of these, and of the sequences for texts behind them */
+    uint32_t       n_seqs, n_all, n_free;  /* n_all: of loras; n_free: free blocks, as far as is known */
     uint32_t       block, window;
     uint64_t       uses, session_ns;
     prefix_tree   *tree;
@@ -36,8 +37,9 @@ typedef struct seq_pool {
     double         row_ns;                 /* measured: a prompt's row */
 } seq_pool;
 
-bool seq_pool_begin(seq_pool *p, qsf_context *c, uint32_t n_seqs, unsigned session_s, serve_metrics *metrics,
-                    qsf_error *err);
+/* n_all: with the sequences that are for texts alone. */
+bool seq_pool_begin(seq_pool *p, qsf_context *c, uint32_t n_seqs, uint32_t n_all, unsigned session_s,
+                    serve_metrics *metrics, qsf_error *err);
 /* Gives it a disk.  false: *err says why not. */
 bool seq_pool_disk(seq_pool *p, const disk_options *o, qsf_error *err);
 void seq_pool_end(seq_pool *p);
@@ -50,17 +52,23 @@ uint32_t seq_rows_in(seq_pool *p, qsf_seq s, uint32_t blocks);
 bool seq_make_room(seq_pool *p, uint32_t blocks, int32_t but);
 /* An empty sequence, whose use is POOL_RUNS; -1: all run. */
 int32_t seq_take(seq_pool *p, int32_t but);
-void seq_give_back(seq_pool *p, uint32_t s);                 /* empties it */
+void seq_give_back(seq_pool *p, uint32_t s);                 /* empties it, and takes its adapters */
+/* Gives an empty sequence adapters, a text's, too. */
+qsf_status seq_adapt(seq_pool *p, qsf_seq s, const serve_lora *lora);
+/* Gives up what is kept for adapters that were dropped. */
+void seq_forget_dropped(seq_pool *p);
 /* Keeps it with its turn's tokens, for prompts that begin alike, and for a session. */
 void seq_keep(seq_pool *p, uint32_t s, uint64_t session, uint64_t now_ns);
-/* The sequence that has most of a prompt's beginning; *n: how much.  -1: none has any. */
-int32_t seq_like(seq_pool *p, const int32_t *ids, uint32_t len, uint32_t *n);
+/* The sequence that has most of a prompt's beginning, with adapters of this key; *n: how much.  -1:
+ * none has any. */
+int32_t seq_like(seq_pool *p, uint64_t key, const int32_t *ids, uint32_t len, uint32_t *n);
 void seq_listed(seq_pool *p, uint32_t s, bool listed);       /* its tokens are in the tree */
 /* The entry on disk that has more of a prompt's beginning than any sequence, and is sooner read
  * than computed; -1: there is none. */
-int32_t seq_on_disk(seq_pool *p, const int32_t *ids, uint32_t len);
-/* Keeps what a ready entry holds in a sequence again; false: there is no room. */
-bool seq_from_disk(seq_pool *p, int32_t entry);
+int32_t seq_on_disk(seq_pool *p, uint64_t key, const int32_t *ids, uint32_t len);
+/* Keeps what a ready entry holds, with these adapters, in a sequence again; false: there is no
+ * room. */
+bool seq_from_disk(seq_pool *p, int32_t entry, const serve_lora *lora);
 
 /* ---- cache_file.c ---- */
 /* Whether kept sequences may be written there: no other file is in that place. */
@@ -106,6 +114,7 @@ struct serve_branch {
     uint32_t      n_back, n_rows;          /* n_rows: of it in this step's batch */
     uint64_t      last_ns;                 /* of its last token */
     bool          prompt_done;
+    qsf_status    refused;                 /* why its sequence could not have the adapters */
     int32_t       disk;                    /* the entry that it waits for, or has while it pauses; -1: none */
     bool          asked;                   /* the disk, for its beginning */
     uint64_t      n_guessed, n_right, ns_sampling;     /* of its turn, as far as counted */

@@ -4,16 +4,17 @@
 
 #include <stdlib.h>
 
-bool seq_pool_begin(seq_pool *p, qsf_context *c, uint32_t n_seqs, unsigned session_s, serve_metrics *metrics,
-                    qsf_error *err)
+bool seq_pool_begin(seq_pool *p, qsf_context *c, uint32_t n_seqs, uint32_t n_all, unsigned session_s,
+                    serve_metrics *metrics, qsf_error *err)
 {
     qsf_plan plan = { .size = sizeof plan };
     qsf_context_get_plan(c, &plan);
     *p = (seq_pool){ .context = c, .metrics = metrics, .n_seqs = n_seqs, .window = plan.kv_window,
-                     .session_ns = session_s * (uint64_t)1000000000 };
+                     .n_all = n_all, .session_ns = session_s * (uint64_t)1000000000 };
     p->seqs = calloc(n_seqs, sizeof *p->seqs);
+    p->loras = calloc(n_all, sizeof *p->loras);
     p->tree = prefix_new(n_seqs);
-    if (!p->seqs || !p->tree) {
+    if (!p->seqs || !p->loras || !p->tree) {
         if (err) err->status = QSF_E_MEMORY;
         return false;
     }
@@ -39,7 +40,9 @@ void seq_pool_end(seq_pool *p)
     disk_free(p->disk);
     free(p->ids);
     for (uint32_t s = 0; p->seqs && s < p->n_seqs; s++) qsf_turn_free(p->seqs[s].turn);
+    for (uint32_t s = 0; p->loras && s < p->n_all; s++) lora_empty(&p->loras[s]);
     prefix_free(p->tree);
+    free(p->loras);
     free(p->seqs);
     *p = (seq_pool){ 0 };
 }
@@ -93,13 +96,27 @@ void seq_listed(seq_pool *p, uint32_t s, bool listed)
     if (!listed || p->window) return;       /* a window drops what others would share */
     size_t n;
     const int32_t *ids = qsf_turn_tokens(p->seqs[s].turn, &n);
-    if (n) prefix_add(p->tree, s, ids, (uint32_t)n);
+    if (n) prefix_add(p->tree, s, p->loras[s].key, ids, (uint32_t)n);
+}
+
+qsf_status seq_adapt(seq_pool *p, qsf_seq s, const serve_lora *lora)
+{
+    qsf_adapter_use uses[LORA_MOST];
+    serve_lora *own = &p->loras[s];
+    if (lora_same(own, lora)) return QSF_OK;
+    for (unsigned i = 0; i < lora->n; i++)
+        uses[i] = (qsf_adapter_use){ lora->adapters[i]->adapter, lora->scales[i] };
+    const qsf_status st = qsf_seq_set_adapters(p->context, s, uses, lora->n);
+    if (!st) lora_copy(own, lora);
+    return st;
 }
 
 void seq_give_back(seq_pool *p, uint32_t s)
 {
+    const serve_lora none = { 0 };
     seq_listed(p, s, false);
     (void)qsf_seq_truncate(p->context, (qsf_seq)s, 0);
+    (void)seq_adapt(p, (qsf_seq)s, &none);
     p->seqs[s].use = POOL_FREE;
     p->seqs[s].session = 0;
 }
@@ -128,7 +145,7 @@ static void seq_evict(seq_pool *p, uint32_t s)
     const pool_seq *q = &p->seqs[s];
     const int32_t *ids = qsf_turn_tokens(q->turn, &n);
     if (p->disk)
-        (void)disk_put(p->disk, p->context, (qsf_seq)s, ids, (uint32_t)n, p->row_ns, false,
+        (void)disk_put(p->disk, p->context, (qsf_seq)s, p->loras[s].key, ids, (uint32_t)n, p->row_ns, false,
                        q->session ? q->session_end_ns : 0);
     seq_give_back(p, s);
     metric_add(&p->metrics->evicted_total, 1);
@@ -156,10 +173,10 @@ int32_t seq_take(seq_pool *p, int32_t but)
 
 /* ---- what is kept ---- */
 
-int32_t seq_like(seq_pool *p, const int32_t *ids, uint32_t len, uint32_t *n)
+int32_t seq_like(seq_pool *p, uint64_t key, const int32_t *ids, uint32_t len, uint32_t *n)
 {
     uint32_t s = 0;
-    *n = prefix_longest(p->tree, ids, len, &s);
+    *n = prefix_longest(p->tree, key, ids, len, &s);
     if (!*n) return -1;
     p->seqs[s].used = ++p->uses;
     return (int32_t)s;
@@ -170,7 +187,7 @@ void seq_keep(seq_pool *p, uint32_t s, uint64_t session, uint64_t now_ns)
     for (uint32_t i = 0; i < p->n_seqs; i++)
         if (session && p->seqs[i].session == session) p->seqs[i].session = 0;
     seq_listed(p, s, true);
-    if (!prefix_has(p->tree, s)) {
+    if (!prefix_has(p->tree, s) || lora_is_gone(&p->loras[s])) {
         seq_give_back(p, s);
         return;
     }
@@ -185,20 +202,26 @@ void seq_keep(seq_pool *p, uint32_t s, uint64_t session, uint64_t now_ns)
     }
 }
 
-int32_t seq_on_disk(seq_pool *p, const int32_t *ids, uint32_t len)
+void seq_forget_dropped(seq_pool *p)
 {
-    uint32_t s, n;
-    const uint32_t have = prefix_longest(p->tree, ids, len, &s);
-    return disk_like(p->disk, ids, len, have, p->row_ns, &n);
+    for (uint32_t s = 0; s < p->n_seqs; s++)
+        if (p->seqs[s].use == POOL_KEPT && lora_is_gone(&p->loras[s])) seq_give_back(p, s);
 }
 
-bool seq_from_disk(seq_pool *p, int32_t entry)
+int32_t seq_on_disk(seq_pool *p, uint64_t key, const int32_t *ids, uint32_t len)
+{
+    uint32_t s, n;
+    const uint32_t have = prefix_longest(p->tree, key, ids, len, &s);
+    return disk_like(p->disk, key, ids, len, have, p->row_ns, &n);
+}
+
+bool seq_from_disk(seq_pool *p, int32_t entry, const serve_lora *lora)
 {
     const uint32_t n = disk_length(p->disk, entry), blocks = (n + p->block - 1) / p->block;
     seq_pool_blocks(p);
     const int32_t s = seq_make_room(p, blocks, -1) ? seq_take(p, -1) : -1;
     if (s < 0) return false;
-    if (!disk_load(p->disk, entry, p->context, s, p->ids, p->n_ids)
+    if (seq_adapt(p, s, lora) || !disk_load(p->disk, entry, p->context, s, p->ids, p->n_ids)
         || qsf_turn_hold(p->seqs[s].turn, p->ids, n)) {
         seq_give_back(p, (uint32_t)s);
         return false;

@@ -25,9 +25,20 @@ typedef struct serve_link {
 /* A model that there is. */
 typedef struct serve_model { char name[SERVE_NAME]; const char *path; } serve_model;
 
+/* An adapter that is loaded with its model, which is a place among the models. */
+typedef struct serve_lora_file {
+    char     name[SERVE_NAME];
+    char    *path;
+    float    scale;
+    unsigned model;
+} serve_lora_file;
+
 typedef struct serve_settings {
     serve_model    models[SERVE_NAMES];      /* the first one is loaded at the beginning */
     unsigned       n_models, models_max;     /* most that are loaded; 0: all */
+    serve_lora_file loras[LORA_LIST];
+    unsigned       n_loras;
+    const char    *lora_dir;                 /* where clients may load adapters from; NULL: they may not */
     const char    *template_name;            /* of the chat; NULL: the model's own */
     const char    *host;
     int            port;                     /* 0: any, which is printed */

@@ -56,6 +56,11 @@ class Server:
         assert status == 200, answer
         return answer
 
+    def post_list(self, path, items):
+        status, _, answer = self.ask("POST", path, items)
+        assert status == 200, answer
+        return answer
+
     def events(self, path, **body):
         """The data of a stream."""
         status, headers, text = self.ask("POST", path, {**body, "stream": True})
@@ -120,6 +125,7 @@ def run(doc, tests):
     p = argparse.ArgumentParser(description=doc.split("\n")[0])
     p.add_argument("program")
     p.add_argument("--models")
+    p.add_argument("--run")
     p.add_argument("words", nargs="*")
     a = p.parse_args()
     made = subprocess.run([sys.executable, ROOT / "parity" / "make_tiny.py", WORK.name, "llama"],
@@ -137,7 +143,7 @@ def run(doc, tests):
                 server.end()
 
     with other() as s:
-        s.other, s.models, s.program = other, a.models, a.program
+        s.other, s.models, s.program, s.run = other, a.models, a.program, a.run
         for name, test in list(tests.items()):
             if not name.startswith("test_") or a.words and not any(w in name for w in a.words):
                 continue

@@ -48,7 +48,27 @@ export function tinyModel({layers = 2, seed = 1, context = 256} = {}) {
     ['tokenizer.ggml.token_type', ARRAY, types, I32],
     ['tokenizer.ggml.bos_token_id', U32, 1], ['tokenizer.ggml.eos_token_id', U32, 2],
   ];
+  return gguf(keys, tensors);
+}
 
+/** An adapter (LoRA) of any tinyModel() of so many layers, of all matrices. */
+export function tinyAdapter({layers = 2, seed = 1, rank = 4, alpha = 8, architecture = 'llama'} = {}) {
+  const embedding = 64, forward = 128, next = random(seed), tensors = [];
+  const square = [embedding, embedding], wide = [embedding, forward];
+  const shapes = {attn_q: square, attn_k: square, attn_v: square, attn_output: square, ffn_gate: wide,
+    ffn_up: wide, ffn_down: [forward, embedding]};
+  for (let i = 0; i < layers; i++)
+    for (const [name, [columns, rows]] of Object.entries(shapes))
+      for (const [part, dims] of [['a', [columns, rank]], ['b', [rank, rows]]])
+        tensors.push({name: `blk.${i}.${name}.weight.lora_${part}`, dims,
+          values: Float32Array.from({length: dims[0] * dims[1]}, () => (2 * next() - 1) * 0.3)});
+  return gguf([['general.architecture', STRING, architecture], ['general.type', STRING, 'adapter'],
+    ['general.name', STRING, `adapter ${seed}`], ['adapter.type', STRING, 'lora'],
+    ['adapter.lora.alpha', F32, alpha]], tensors);
+}
+
+/* A file of keys [name, type, value, type of a list's elements] and tensors of floats. */
+function gguf(keys, tensors) {
   const parts = [];
   let length = 0;
   const put = bytes => {

@@ -7,6 +7,7 @@
 #include "engine/context.h"
 #include "engine/embed.h"
 #include "engine/plan.h"
+#include "model/adapter.h"
 #include "tensor/ggml_tiles.h"
 #include "wasm.h"
 
@@ -321,6 +322,34 @@ WASM_EXPORT("session_load") int wasm_session_load(double len)
     if (!st && (st = qsf_turn_hold(session.turn, ids, session.count)))
         session.error = *qsf_turn_error(session.turn);
     wasm_mem_free(NULL, ids, bytes);
+    return st;
+}
+
+/* ---- adapters ---- */
+
+/* Reads an adapter of so many bytes, which are JavaScript's as a session's are; count() says where
+ * it is. */
+WASM_EXPORT("adapter_load") int wasm_adapter_load(const char *name, double len)
+{
+    const qsf_custom_file from = { .size = sizeof from, .length = (uint64_t)len, .read = session_get };
+    qsf_adapter *a;
+    const qsf_status st = qsf_adapter_load(session.model, name, &from, &a, &session.error);
+    session.count = (size_t)a;
+    return st;
+}
+WASM_EXPORT("adapter_free") void wasm_adapter_free(qsf_adapter *a) { qsf_adapter_free(a); }
+WASM_EXPORT("adapter_name") const char *wasm_adapter_name(const qsf_adapter *a) { return a->name; }
+WASM_EXPORT("adapter_number") double wasm_adapter_number(const qsf_adapter *a, uint32_t which)
+{
+    const double numbers[] = { a->n_pairs, a->rank, (double)a->alpha, (double)a->bytes };
+    return which < QSF_ARRAY_LEN(numbers) ? numbers[which] : 0;
+}
+/* What is computed from now on has these; where they are others, the sequence is emptied. */
+WASM_EXPORT("adapters_use") int wasm_adapters_use(const qsf_adapter_use *uses, size_t n)
+{
+    qsf_turn_cancel(session.turn);
+    const qsf_status st = embed_said(qsf_seq_set_adapters(session.context, 0, uses, n));
+    if (!qsf_seq_length(session.context, 0)) (void)qsf_turn_hold(session.turn, NULL, 0);
     return st;
 }
 

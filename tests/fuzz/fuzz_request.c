@@ -14,7 +14,8 @@ static void fuzz_check(const serve_request *r)
     if (r->n < 1 || r->n > SERVE_CHOICES || r->n_stops > SERVE_STOPS - 2 || r->max_tokens < -1) abort();
     const qsf_sampler_options *o = &r->sampler;
     if (!(o->temperature >= 0) || !(o->top_p >= 0 && o->top_p <= 1) || !(o->top_n_sigma >= 0)) abort();
-    if (!r->n_prompts == !r->n_messages || serve_request_each(r) > SERVE_CHOICES) abort();
+    const bool lora = r->api & (API_LORA_LOAD | API_LORA_UNLOAD);
+    if ((!lora && !r->n_prompts == !r->n_messages) || serve_request_each(r) > SERVE_CHOICES) abort();
     if (r->logprobs < -1 || r->logprobs > QSF_LOGPROBS_MOST || r->n_biases > SERVE_BIASES) abort();
     if (r->n_prompts > (r->api & API_EMBEDDED ? SERVE_INPUTS : SERVE_CHOICES)) abort();
     if (r->dimensions < 0 || r->top_n < 0 || (r->api == API_RERANK && r->n_prompts < 2)) abort();
@@ -32,6 +33,9 @@ static void fuzz_check(const serve_request *r)
     for (size_t i = 0; i < r->n_bans; i++) sum += strlen(r->bans[i].text);
     for (size_t i = 0; i < r->n_breakers; i++) sum += r->breakers[i].len;
     for (size_t i = 0; i < r->n_stops; i++) sum += strlen(r->stops[i]) + r->stop_lengths[i];
+    for (size_t i = 0; i < r->n_scales; i++) if (!(r->scales[i].scale <= 1e6f)) abort();
+    if (lora && (!r->lora_name || (!r->lora_path && r->api == API_LORA_LOAD))) abort();
+    if (r->lora_path && (*r->lora_path == '/' || strstr(r->lora_path, "/.."))) abort();
     if (sum == SIZE_MAX) abort();           /* all of it was read */
 }
 
@@ -44,13 +48,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!size) return 0;
     char *text = malloc(size);
     memcpy(text, data + 1, size - 1);
-    if (serve_request_read(&r, (serve_api)(1 << data[0] % 10), text, size - 1, &defaults, &e)) {
+    if (serve_request_read(&r, (serve_api)(1 << data[0] % 13), text, size - 1, &defaults, &e)) {
         if (e.status) abort();
         fuzz_check(&r);
     } else if (e.status < 400 || !*e.text || !e.type) {
         abort();
     }
     serve_request_free(&r);
+    serve_scale scales[SERVE_SCALES];
+    size_t n;
+    e = (serve_error){ 0 };
+    if (serve_scales_read(text, size - 1, scales, &n, &e) ? n > SERVE_SCALES : !e.status) abort();
     free(text);
     return 0;
 }

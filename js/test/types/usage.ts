@@ -1,6 +1,7 @@
 /* Everything of the package as a TypeScript user writes it; tsc checks it, nobody runs it.
  * SPDX-License-Identifier: MIT */
-import {cache, estimate, load, QsfError, type Answer, type CacheEntry, type EndReason, type Estimate,
+import {cache, estimate, load, QsfError, type Adapter, type AdapterUse, type Answer, type CacheEntry,
+  type EndReason, type Estimate,
   type LoadOptions, type Message, type Model, type ModelInfo, type Progress, type ResponseFormat, type Stats,
   type TokenLogprob} from 'qsf';
 
@@ -31,6 +32,17 @@ const warned: readonly string[] = (await estimate('model.gguf', shared)).warning
 const first: string | undefined = guess.fits ? guess.reductions[0]
   : `${guess.leastBytes} ${guess.memoryBytes}`;
 const messages: Message[] = [{role: 'system', content: 'Be brief.'}, {role: 'user', content: 'Hello'}];
+const style: Adapter = await model.loadAdapter('https://example.org/style.gguf',
+  {scale: 0.5, cache: 'reload', timeout: 1000, signal: options.signal!});
+const other = await model.loadAdapter(new Blob([]));
+const adapters: AdapterUse[] = [style, {adapter: style, scale: 2}, {adapter: other}];
+for await (const text of model.generate('Once', {adapters})) text.toUpperCase();
+await model.embed('Once', {adapters});
+await model.rerank('Once', ['upon'], {adapters: [style]});
+await model.loadSession(new Uint8Array(8), {adapters});
+`${style.info.name} ${style.info.rank + style.info.alpha + style.info.matrices + style.info.bytes}`;
+style.scale.toFixed(2);
+await style.free();
 for await (const text of model.chat(messages, {template: 'chatml', maxTokens: 10, temperature: 0}))
   text.toUpperCase();
 const calls: Message[] = [{role: 'user', content: [{type: 'text', text: 'a'}]},

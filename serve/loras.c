@@ -1,0 +1,186 @@
+/* Adapters, as clients see them: which answers have which, and what is loaded and dropped.
+ * SPDX-License-Identifier: MIT */
+#include "front.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- of a job ---- */
+
+static bool lora_full(const char *param, serve_error *e)
+{
+    return serve_refuse(e, 400, "invalid_value", param, "more than %d adapters at once", (int)LORA_MOST);
+}
+
+/* By the request's own list. */
+static bool lora_listed(front_job *j, serve_error *e)
+{
+    const serve_request *r = &j->job.request;
+    for (size_t i = 0; i < r->n_scales; i++) {
+        serve_adapter *a = lora_list_numbered(&j->entry->adapters, r->scales[i].id);
+        if (!a)
+            return serve_refuse(e, 400, "invalid_value", "lora", "%.100s has no adapter of the id %llu; "
+                                "/lora-adapters lists them", j->entry->name,
+                                (unsigned long long)r->scales[i].id);
+        if (!lora_add(&j->job.lora, a, r->scales[i].scale)) return lora_full("lora", e);
+    }
+    return true;
+}
+
+bool lora_choose(front_job *j, serve_error *e)
+{
+    const lora_list *l = &j->entry->adapters;
+    if (j->adapter && j->job.request.n_scales)
+        return serve_refuse(e, 400, "invalid_value", "lora",
+                            "\"lora\" does not go with a model that names an adapter");
+    if (j->adapter) {
+        serve_adapter *a = lora_list_named(l, j->adapter);      /* it may be gone since */
+        return a ? lora_add(&j->job.lora, a, a->scale) : models_no_adapter(j->entry, j->adapter, e) != NULL;
+    }
+    if (j->job.request.n_scales) return lora_listed(j, e);
+    for (unsigned i = 0; i < l->n; i++) {
+        serve_adapter *a = lora_list_numbered(l, l->items[i]->id);
+        if (a && !lora_add(&j->job.lora, a, a->everybody)) return lora_full(NULL, e);
+    }
+    return true;
+}
+
+/* ---- loading and dropping ---- */
+
+static bool lora_may(const front_job *j, serve_error *e)
+{
+    return j->front->set->lora_dir
+        || serve_refuse(e, 403, "adapters_fixed", NULL, "adapters are not loaded and dropped here: "
+                        "--lora-dir DIR names a folder that they may be loaded from");
+}
+
+/* Whether the plan of a model with a budget has room for so many bytes more. */
+static bool lora_fits(const front_job *j, uint64_t bytes, serve_error *e)
+{
+    model_entry *m = j->entry;
+    const uint64_t used = metric_get(&m->metrics.adapter_bytes);
+    return !j->front->set->engine.context.ram_budget || used + bytes <= m->adapter_room
+        || serve_refuse(e, 503, "adapter_no_room", NULL, "the adapters of %.100s take %.1f MB, this one "
+                        "%.1f, and the plan has %.1f: --adapter-memory makes room", m->name,
+                        (double)used / 1e6, (double)bytes / 1e6, (double)m->adapter_room / 1e6);
+}
+
+bool lora_begin(front_job *j, serve_error *e)
+{
+    const serve_request *r = &j->job.request;
+    char path[4096];
+    struct stat file;
+    if (!lora_may(j, e)) return false;
+    if (j->adapter)
+        return serve_refuse(e, 400, "invalid_value", "model", "\"model\" has to be the model alone");
+    if (lora_list_named(&j->entry->adapters, r->lora_name))
+        return serve_refuse(e, 400, "adapter_exists", "lora_name", "%.100s has an adapter \"%s\" already",
+                            j->entry->name, r->lora_name);
+    if (j->entry->adapters.n == LORA_LIST)
+        return serve_refuse(e, 400, "invalid_value", NULL, "%.100s has %d adapters, which is the most",
+                            j->entry->name, LORA_LIST);
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", j->front->set->lora_dir, r->lora_path) >= sizeof path)
+        return serve_refuse(e, 400, "invalid_value", "lora_path", "the path is too long");
+    if (stat(path, &file))
+        return serve_refuse(e, 404, "not_found", "lora_path", "there is no %.200s in the folder of adapters",
+                            r->lora_path);
+    if (!lora_fits(j, S_ISREG(file.st_mode) ? (uint64_t)file.st_size : 0, e)) return false;
+    if (!j->loading)
+        j->loading = adapter_new(r->lora_name, path, (float)r->lora_scale, &j->entry->metrics);
+    return j->loading || serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
+}
+
+static void lora_say(const front_job *j, const serve_adapter *a, serve_text *out)
+{
+    text_format(out, "{\"success\":true,\"id\":%u,\"name\":", (unsigned)a->id);
+    text_json_str(out, a->name);
+    text_str(out, ",\"model\":");
+    text_json_str(out, j->entry->name);
+    text_str(out, "}");
+}
+
+bool lora_loaded(front_job *j, serve_text *out, serve_error *e)
+{
+    serve_adapter *a = j->loading;
+    if (a->err.status)
+        return serve_refuse(e, a->err.status == QSF_E_MEMORY ? 503 : 400, "adapter_load_failed", "lora_path",
+                            "%s", *a->err.text ? a->err.text : qsf_status_text(a->err.status));
+    /* It is among those that are counted. */
+    if (!lora_fits(j, 0, e)) return false;
+    if (!models_add_adapter(j->front->models, j->entry, a))
+        return serve_refuse(e, 400, "invalid_value", NULL, "there are too many adapters");
+    lora_say(j, a, out);
+    j->loading = NULL;
+    return true;
+}
+
+bool lora_unload(front_job *j, serve_text *out, serve_error *e)
+{
+    const char *name = j->job.request.lora_name;
+    serve_adapter *a = lora_list_named(&j->entry->adapters, name);
+    if (!lora_may(j, e)) return false;
+    if (!a) return models_no_adapter(j->entry, name, e) != NULL;
+    lora_say(j, a, out);
+    models_drop_adapter(j->front->models, j->entry, a);
+    return true;
+}
+
+/* ---- the list, and scales for everybody ---- */
+
+void lora_write(serve_front *f, serve_text *out)
+{
+    const char *comma = "";
+    text_str(out, "[");
+    for (unsigned i = 0; i < models_count(f->models); i++) {
+        const model_entry *m = models_at(f->models, i);
+        for (unsigned k = 0; k < m->adapters.n; k++) {
+            const serve_adapter *a = m->adapters.items[k];
+            if (!lora_list_numbered(&m->adapters, a->id)) continue;
+            text_format(out, "%s{\"id\":%u,\"path\":", comma, (unsigned)a->id);
+            text_json_str(out, a->path);
+            text_format(out, ",\"scale\":%.9g,\"name\":", (double)a->everybody);
+            text_json_str(out, a->name);
+            text_format(out, ",\"own_scale\":%.9g,\"model\":", (double)a->scale);
+            text_json_str(out, m->name);
+            text_str(out, "}");
+            comma = ",";
+        }
+    }
+    text_str(out, "]");
+}
+
+static float scale_of(const serve_scale *scales, size_t n, uint32_t id)
+{
+    for (size_t i = 0; i < n; i++) if (scales[i].id == id) return scales[i].scale;
+    return 0;
+}
+
+/* Whether all ids are there, and no model gets too many. */
+static bool scales_check(serve_front *f, const serve_scale *scales, size_t n, serve_error *e)
+{
+    size_t found = 0;
+    for (unsigned i = 0; i < models_count(f->models); i++) {
+        unsigned used = 0;
+        for (size_t k = 0; k < n; k++) {
+            if (!lora_list_numbered(&models_at(f->models, i)->adapters, scales[k].id)) continue;
+            found++;
+            used += scales[k].scale != 0;
+        }
+        if (used > LORA_MOST) return lora_full(NULL, e);
+    }
+    return found == n || serve_refuse(e, 400, "invalid_value", "id", "an id is of no adapter; "
+                                      "GET /lora-adapters lists their ids");
+}
+
+bool lora_scales(serve_front *f, const http_request *r, serve_error *e)
+{
+    serve_scale scales[SERVE_SCALES];
+    size_t n;
+    if (!serve_scales_read(r->body, r->n_body, scales, &n, e) || !scales_check(f, scales, n, e)) return false;
+    for (unsigned i = 0; i < models_count(f->models); i++) {
+        const lora_list *l = &models_at(f->models, i)->adapters;
+        for (unsigned k = 0; k < l->n; k++) l->items[k]->everybody = scale_of(scales, n, l->items[k]->id);
+    }
+    return true;
+}
