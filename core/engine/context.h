@@ -65,6 +65,7 @@ struct qsf_context {
     uint64_t       buffers_bytes;
     bool           hidden;           /* the next batch's rows want their hidden states */
     qsf_lora       lora;             /* adapters of sequences */
+    qsf_reducer    reducer;          /* of shares of layers */
     qsf_watch      watch;            /* of what matrices are multiplied with; the head's, where hidden */
     qsf_batch      batch;
     qsf_batch_state now;

@@ -4,6 +4,7 @@
 
 #include "base/sized.h"
 #include "model/gguf.h"
+#include "model/part.h"
 #include "model/roles.h"
 #include "model/source_read.h"
 
@@ -352,6 +353,7 @@ qsf_status qsf_adapter_load(qsf_model *m, const char *path, const qsf_custom_fil
         st = qsf_fail(err, QSF_E_ARGUMENT, "%s was opened without weights", m->source->path);
         goto done;
     }
+    if (qsf_part_shared(m->source) && (st = qsf_part_refuse(m->source, "an adapter", err))) goto done;
     if ((st = check_channels(m->source, err))) goto done;
     if ((st = qsf_arena_new(m->platform, &arena, err))) goto done;
     if (!(r.a = qsf_arena_alloc(arena, sizeof *r.a, "an adapter", err))) {
