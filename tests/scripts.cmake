@@ -106,6 +106,7 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     qsf_test_program(part_models part_models.c)
     target_link_libraries(part_models PRIVATE qsf)
     qsf_script(part_models_test 900 part_models_test.py $<TARGET_FILE:part_models> "${work}/part")
+    qsf_script(share_models_test 900 share_models_test.py $<TARGET_FILE:part_models> "${work}/share")
 endif()
 
 if(QSF_MPI)
