@@ -157,6 +157,10 @@ typedef struct qsf_model_options {
     uint32_t               first_layer, end_layer;  /* 0, 0: all layers.  Else layers [first_layer, end_layer)
                                         * are run here, and others elsewhere: see "layers apart".
                                         * end_layer 0: to the last */
+    uint32_t               share, n_shares;         /* 0, 0: whole layers.  Else share `share` of n_shares,
+                                        * counted from 0, of each layer: see "shares of layers" */
+    const uint32_t        *share_sizes;             /* NULL: shares are equal, as far as heads go.  Else
+                                        * [n_shares] how large they are beside each other; not kept */
 } qsf_model_options;
 
 /* Fills all members of *o with their defaults.  The first form is for other languages: size is that
@@ -859,6 +863,40 @@ typedef struct qsf_behind {
  * QSF_E_ARGUMENT      the range is not the first one, or has all layers; a function is missing
  * QSF_E_UNSUPPORTED   the model has layers that keep state, or sequences have adapters */
 QSF_API qsf_status qsf_context_set_behind(qsf_context *c, const qsf_behind *b);
+
+/* ---- shares of layers ------------------------------------------------------------------------ */
+
+/* A model whose layers are cut lengthwise (tensor parallelism): each of n_shares contexts, threads,
+ * processes or machines opens the file with another share of all layers, which is some of the heads
+ * with their keys and values, and some of the columns of the feed-forward.  It reads, plans and
+ * keeps only these; where there are fewer heads of keys and values than shares, several shares have
+ * the same ones.  All have the embedding; the final norm and the head are share 0's alone.
+ *
+ * All shares compute the same batches at the same time: qsf_batch_begin, or what is made of it,
+ * with the same rows, everywhere.  Twice in each layer, once the attention and once the
+ * feed-forward has been computed, they need the sum of what all have made, and call the function
+ * that the program has set.  Logits are share 0's; each context keeps its own sequences, which the
+ * program truncates and shares in all.  Options of contexts must be the same, but for budgets and
+ * threads; n_ctx and n_batch too, which a budget may have changed (qsf_plan).
+ *
+ * Logits differ from those of one context for all of it by roundings of sums, about 1e-6 of the
+ * largest.  QSF files have checksums of whole layers, which shares cannot compare.
+ *
+ * qsf_model_open refuses models with layers that look at all heads or columns together, and files
+ * of which no part of a row can be read (QSF_E_UNSUPPORTED; the message names what).  Turns,
+ * embeddings, adapters, early exit, approximate heads, kv_heavy, kv_may_drop and QSF_ACT_ROW need
+ * whole layers (QSF_E_UNSUPPORTED). */
+
+/* x[i] is to become the sum of all shares' x[i], for n floats; of rows of hidden states, one after
+ * another.  Every share must get the same bits, so that all go on alike: add them in the same
+ * order everywhere.  It is called by the thread that steps, and returns when the sum is there; all
+ * shares call it as often, with the same n.  What is not QSF_OK is the batch's result, in all
+ * shares if the program tells them. */
+typedef qsf_status (*qsf_reduce_fn)(void *user, float *x, size_t n);
+/* Sets it, before the first batch; a batch without one is QSF_E_ARGUMENT.
+ *
+ * QSF_E_ARGUMENT   the model was not opened with shares */
+QSF_API qsf_status qsf_context_set_reduce(qsf_context *c, qsf_reduce_fn fn, void *user);
 
 /* ---- hidden states --------------------------------------------------------------------------- */
 

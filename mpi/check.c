@@ -29,6 +29,7 @@ static uint64_t hash_range(FILE *f, uint64_t h, uint64_t at, uint64_t len, const
         if (!n) link_fail("%s cannot be read", path);
         h = hash_on(h, part, n);
         len -= n;
+        link_alive();
     }
     return h;
 }

@@ -8,16 +8,19 @@
 
 #include "qsf.h"
 
+#include <stdio.h>
+
 typedef struct job {
     /* as asked for */
     const char *path;
     option_list prompts, lora;    /* no prompts: a chat */
     qsf_context_options context;
     qsf_sampler_options sampler;
-    const char *wire_name, *split, *check, *system, *template_name;
+    const char *wire_name, *split, *check, *system, *template_name, *logits_path;
     long long max_tokens;
     double    silent, delay_us, rate_mb;
-    bool      raw, ignore_eos, print_ids, print_check, verbose, help, mpi;
+    bool      raw, ignore_eos, print_ids, print_check, verbose, help, mpi, tensor;
+    long long hang;                 /* a rank, -1: none */
     /* this rank */
     qsf_model   *model;
     qsf_context *c;
@@ -26,6 +29,7 @@ typedef struct job {
     uint32_t  n_batch;              /* rows of a batch, on all ranks */
     wire      wire;
     unsigned char *out;             /* a batch for the next rank */
+    FILE     *logits;               /* rank 0's, of all texts, or NULL */
 } job;
 
 /* Ends the job where the ranks' files are not the same (check.c). */
@@ -39,6 +43,16 @@ void job_describe(job *j);
 void job_agree(job *j);
 /* Opens this rank's layers, and agrees on context and batch (qsf-mpi.c). */
 void job_open(job *j);
+/* Computes a batch here, from tokens (x NULL) or states; says at each step that it is alive
+ * (compute.c). */
+void job_compute(const job *j, const qsf_row *rows, size_t n, const float *x);
+/* Each rank has a share of all layers (tensor.c): what it opens; which rows all compute next, and
+ * that there are no more; the other ranks. */
+void job_share(const job *j, qsf_model_options *mo);
+void job_share_begin(const job *j);
+void job_tell(const job *j, const qsf_row *rows, size_t n);
+void job_tell_end(void);
+void job_follow_rows(job *j);
 /* Rank 0: answers the prompts.  Others: compute what comes, until it ends (pipeline.c). */
 void job_lead(job *j);
 void job_follow(job *j);

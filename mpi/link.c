@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT
  *
  * A thread of each rank sends a sign of life to all others twice a second and listens for theirs.
- * The same thread keeps messages moving while the rank computes: MPI moves large ones only within
+ * It also sees whether its own rank goes on, and tells the others where it does not.  The same thread keeps messages moving while the rank computes: MPI moves large ones only within
  * its calls.  Nobody waits inside of MPI, where a dead rank would never be noticed. */
 #define _GNU_SOURCE
 #include "link.h"
@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BUFFERS = 8, TAG = 1, BEAT_MS = 500, MOVE_US = 1000 };
+enum { TAG = 1, BEAT_MS = 500, MOVE_US = 1000, PATIENCE = 20 };
 
 /* What begins a message: when it was sent. */
 typedef struct stamp { double at; double length; } stamp;
@@ -30,13 +30,16 @@ int link_rank, link_ranks;
 static link_delay slower;
 static double silent;
 static MPI_Comm beats;
-static sending ring[BUFFERS];
-static int ring_next;
+/* Sums (reduce.c) need places for what goes to all others, four times over: nobody is further ahead
+ * of a rank than that. */
+static sending *ring;
+static int ring_next, n_ring;
 static unsigned char *arrived;
 static size_t arrived_cap;
 static double busy_until;               /* of the slow network into this rank */
 static pthread_t watcher;
 static atomic_bool watching, ending, failing;
+static atomic_uint steps;               /* that the rank has made */
 
 double link_now(void)
 {
@@ -49,6 +52,13 @@ static void sleep_us(long us)
 {
     const struct timespec t = { us / 1000000, us % 1000000 * 1000 };
     nanosleep(&t, NULL);
+}
+
+/* The rank waits, which is no hanging. */
+static void pause_us(long us)
+{
+    link_alive();
+    sleep_us(us);
 }
 
 /* Others get the time to notice by themselves, and to say so; then all are ended.  The alarm ends
@@ -89,18 +99,50 @@ void link_begin(int *argc, char ***argv, const link_delay *delay)
     MPI_Comm_size(MPI_COMM_WORLD, &link_ranks);
     signal(SIGTERM, on_term);
     if (level < MPI_THREAD_MULTIPLE) link_fail("this MPI cannot be called by several threads");
+    n_ring = 4 * (link_ranks + 1);
+    if (!(ring = calloc((size_t)n_ring, sizeof *ring))) link_fail("out of memory for messages");
     MPI_Comm_dup(MPI_COMM_WORLD, &beats);
 }
 
 /* ---- signs of life ---- */
 
-static void send_beats(void)
+void link_alive(void) { atomic_fetch_add_explicit(&steps, 1, memory_order_relaxed); }
+
+/* Processor time of all threads but this one. */
+static double computed(void)
 {
-    static const int beat = 1;
+    struct timespec all, own;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &all);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own);
+    return (double)(all.tv_sec - own.tv_sec) + (double)(all.tv_nsec - own.tv_nsec) * 1e-9;
+}
+
+/* How long this rank has made no step, in seconds; time in which it computes counts less, since a
+ * step may be long.  Called at every beat. */
+static double no_step(double now)
+{
+    static double before, cpu_before, since;
+    static unsigned steps_before;
+    const unsigned made = atomic_load_explicit(&steps, memory_order_relaxed);
+    const double cpu = computed(), passed = before > 0 ? now - before : 0;
+    const bool computes = cpu - cpu_before > passed / 100;
+    since = made != steps_before ? 0 : since + (computes ? passed / PATIENCE : passed);
+    before = now;
+    cpu_before = cpu;
+    steps_before = made;
+    return since;
+}
+
+/* A beat is how long the rank has hung, in ms; 0: it does not. */
+static void send_beats(int hung)
+{
+    static int beats_sent[2];           /* which must stay: nobody waits until they are gone */
+    int *beat = &beats_sent[hung > 0];
+    *beat = hung;
     for (int r = 0; r < link_ranks; r++) {
         MPI_Request q;
         if (r == link_rank) continue;
-        MPI_Isend(&beat, 1, MPI_INT, r, TAG, beats, &q);
+        MPI_Isend(beat, 1, MPI_INT, r, TAG, beats, &q);
         MPI_Request_free(&q);
     }
 }
@@ -115,6 +157,8 @@ static void hear_beats(double *heard)
         if (!there) return;
         MPI_Recv(&beat, 1, MPI_INT, from.MPI_SOURCE, TAG, beats, MPI_STATUS_IGNORE);
         heard[from.MPI_SOURCE] = link_now();
+        if (beat && !atomic_load(&ending))
+            link_fail("rank %d hangs: it has made no step for %.1f s", from.MPI_SOURCE, beat * 1e-3);
     }
 }
 
@@ -125,7 +169,10 @@ static void *watch(void *arg)
     while (!atomic_load(&ending)) {
         const double now = link_now();
         if (now >= next) {
-            send_beats();
+            const double hung = no_step(now);
+            const bool hangs = hung > silent && !atomic_load(&ending);
+            send_beats(hangs ? (int)(hung * 1e3) : 0);
+            if (hangs) link_fail("this rank hangs: it has made no step for %.1f s", hung);
             next = now + BEAT_MS * 1e-3;
         }
         hear_beats(heard);
@@ -149,21 +196,22 @@ void link_watch(double limit)
 
 void link_end(void)
 {
-    for (int i = 0; i < BUFFERS; i++) {
+    for (int i = 0; i < n_ring; i++) {
         int done = !ring[i].used;
         while (!done) {
             MPI_Test(&ring[i].request, &done, MPI_STATUS_IGNORE);
-            if (!done) sleep_us(100);
+            if (!done) pause_us(100);
         }
         free(ring[i].bytes);
     }
+    free(ring);
     /* All are still watched while they come here; a barrier that is polled, as everything is. */
     MPI_Request q;
     int all = 0;
     MPI_Ibarrier(MPI_COMM_WORLD, &q);
     while (!all) {
         MPI_Test(&q, &all, MPI_STATUS_IGNORE);
-        if (!all) sleep_us(500);
+        if (!all) pause_us(500);
     }
     atomic_store(&ending, true);
     if (atomic_load(&watching)) pthread_join(watcher, NULL);
@@ -176,6 +224,7 @@ void link_end(void)
 /* What waits does not take the processor from those that compute. */
 static void idle(int *turns)
 {
+    link_alive();
     if (++*turns < 64) sched_yield();
     else sleep_us(*turns < 1024 ? 20 : 200);
 }
@@ -185,7 +234,7 @@ void link_send(int to, const void *bytes, size_t len)
     sending *s = &ring[ring_next];
     const stamp head = { link_now(), (double)len };
     int done = !s->used, turns = 0;
-    ring_next = (ring_next + 1) % BUFFERS;
+    ring_next = (ring_next + 1) % n_ring;
     while (!done) {
         MPI_Test(&s->request, &done, MPI_STATUS_IGNORE);
         if (!done) idle(&turns);
@@ -208,7 +257,10 @@ static void hold_back(const stamp *head)
     double begin = head->at > busy_until ? head->at : busy_until;
     busy_until = begin + (slower.bytes_a_second > 0 ? head->length / slower.bytes_a_second : 0);
     const double due = busy_until + slower.seconds;
-    while (link_now() < due) sleep_us((long)((due - link_now()) * 1e6) + 1);
+    while (link_now() < due) {
+        const double left = due - link_now();
+        pause_us(left > 0.1 ? 100000 : (long)(left * 1e6) + 1);
+    }
 }
 
 size_t link_receive(int from, bool wait, const void **bytes)
@@ -250,7 +302,7 @@ void link_gather(double mine, double *all)
     MPI_Iallgather(&mine, 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, MPI_COMM_WORLD, &q);
     while (!done) {
         MPI_Test(&q, &done, MPI_STATUS_IGNORE);
-        if (!done) sleep_us(200);
+        if (!done) pause_us(200);
     }
 }
 
@@ -261,6 +313,6 @@ void link_share(void *bytes, size_t len)
     MPI_Ibcast(bytes, (int)len, MPI_BYTE, 0, MPI_COMM_WORLD, &q);
     while (!done) {
         MPI_Test(&q, &done, MPI_STATUS_IGNORE);
-        if (!done) sleep_us(200);
+        if (!done) pause_us(200);
     }
 }

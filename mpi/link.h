@@ -16,8 +16,11 @@ extern int link_rank, link_ranks;
 /* Joins the job, which every rank does first; and leaves it. */
 void link_begin(int *argc, char ***argv, const link_delay *delay);
 void link_end(void);
-/* Signs of life from here on.  limit: seconds after which a silent rank counts as dead. */
+/* Signs of life from here on.  limit: seconds after which a silent rank counts as dead, and after
+ * which one that neither says that it is alive nor computes counts as hanging. */
 void link_watch(double limit);
+/* The caller goes on; whatever waits in here says so, too. */
+void link_alive(void);
 
 /* Ends the job on all ranks, with an error on each that is alive. */
 void link_fail(const char *fmt, ...);

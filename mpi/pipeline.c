@@ -122,7 +122,7 @@ static void compute_message(job *j, const head *h, const unsigned char *at, size
     at += h->n * sizeof *rows;
     for (uint32_t i = 0; i < h->n; i++, at += row)
         wire_unpack((wire)h->wire, x + (size_t)i * j->info.n_embd, at, j->info.n_embd);
-    if (qsf_compute_from(j->c, rows, h->n, x)) link_fail("%s", qsf_last_error(j->c));
+    job_compute(j, rows, h->n, x);
     if (link_rank + 1 < link_ranks) pass_on(j, rows, h->n, NULL, 0, out);
     else give_logits(j, rows, h->n);
 }
@@ -268,6 +268,7 @@ static void text_logits(lead *l, text *t, const float *logits)
     const int32_t id = qsf_sampler_pick(t->sampler, logits);
     t->waits = false;
     l->n_decoded++;
+    if (j->logits) fwrite(logits, sizeof *logits, j->info.n_vocab, j->logits);
     t->done = (!j->ignore_eos && qsf_token_is_end(j->model, id)) ||
               t->n_ids - t->n_prompt >= (size_t)j->max_tokens;
     if (!t->done) {
@@ -284,7 +285,7 @@ static void text_logits(lead *l, text *t, const float *logits)
 /* The next rows: of a prompt, else of texts that decode, as many as are this batch's share. */
 static size_t gather_rows(lead *l)
 {
-    const uint32_t share = (uint32_t)((l->n_left + (size_t)link_ranks - 1) / (size_t)link_ranks);
+    const size_t batches = l->j->tensor ? 1 : (size_t)link_ranks, share = (l->n_left + batches - 1) / batches;
     const size_t most = l->j->n_batch < share ? l->j->n_batch : share;
     size_t n = 0;
     for (size_t i = 0; i < l->n_texts; i++) {
@@ -316,8 +317,9 @@ static void send_rows(lead *l, size_t n)
     f->n = 0;
     for (size_t i = 0; i < n; i++)
         if (l->rows[i].logits) f->seqs[f->n++] = l->rows[i].seq;
-    if (qsf_compute(l->j->c, l->rows, n)) link_fail("%s", qsf_last_error(l->j->c));
-    if (link_ranks > 1) {
+    if (l->j->tensor) job_tell(l->j, l->rows, n);
+    job_compute(l->j, l->rows, n, NULL);
+    if (link_ranks > 1 && !l->j->tensor) {
         pass_on(l->j, l->rows, n, NULL, 0, l->out);
         l->under_way += f->n > 0;
         return;
@@ -375,7 +377,8 @@ void job_lead(job *j)
         else if (l.n_left) take_reply(&l, true);
     }
     lead_report(&l, link_now() - begin);
-    job_end(j);
+    if (j->tensor) job_tell_end();
+    else job_end(j);
     for (size_t i = 0; i < l.n_texts; i++) {
         qsf_sampler_free(l.texts[i].sampler);
         free(l.texts[i].ids);

@@ -18,7 +18,7 @@
 
 #include <stdatomic.h>
 
-enum { ENGINE_READS = 64 };
+enum { ENGINE_READS = 256 };
 
 typedef struct engine_read {
     bool      taken;

@@ -112,6 +112,7 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     qsf_test_program(sequence_models sequence_models.c)
     target_link_libraries(sequence_models PRIVATE qsf)
     qsf_script(sequence_models_test 900 sequence_models_test.py $<TARGET_FILE:sequence_models> "${work}/seq")
+    qsf_script(share_models_test 900 share_models_test.py $<TARGET_FILE:part_models> "${work}/share")
 endif()
 
 if(QSF_MPI)

@@ -37,6 +37,17 @@ static qsf_status context_fill(const qsf_hparams *hp, qsf_context_options *o, qs
     return QSF_OK;
 }
 
+/* What a part of a model, or a share of its layers, cannot do: it has no head, or not all heads. */
+static qsf_status context_of_part(const qsf_source *s, const qsf_context_options *o, qsf_error *err)
+{
+    const bool shared = qsf_part_shared(s);
+    const char *what = o->early_exit > 0 ? "early-exit"
+                       : o->head != QSF_HEAD_EXACT ? "an approximate head"
+                       : shared && (o->kv_heavy || o->kv_may_drop) ? "what leaves positions out"
+                       : shared && o->act_quant == QSF_ACT_ROW ? "act-quant row" : NULL;
+    return what ? qsf_part_refuse(s, what, err) : QSF_OK;
+}
+
 /* The options that are meant, checked, and the kernels that they choose. */
 static qsf_status context_options(const qsf_model *m, const qsf_context_options *opts, qsf_context_options *o,
                                   bool *ctx_given, qsf_kernels *k, qsf_error *err)
@@ -56,9 +67,7 @@ static qsf_status context_options(const qsf_model *m, const qsf_context_options 
     if (o->early_exit > 0 && qsf_state_place(m->source, o->quality, m->source->hp.n_layers))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has layers that keep state, which early-exit would leave "
                         "behind: go without it", m->source->path);
-    if ((o->early_exit > 0 && (st = qsf_part_refuse(m->source, "early-exit", err))) ||
-        (o->head != QSF_HEAD_EXACT && (st = qsf_part_refuse(m->source, "an approximate head", err))))
-        return st;
+    if ((st = context_of_part(m->source, o, err))) return st;
     const char *isa = o->isa ? o->isa : p->env ? p->env(p->user, "QSF_ISA") : NULL;
     if ((st = qsf_kernels_init(k, p->cpu_features ? p->cpu_features(p->user) : 0, isa, err))) return st;
     o->isa = k->isa;

@@ -67,6 +67,7 @@ struct qsf_context {
     bool           hidden;           /* the next batch's rows want their hidden states */
     qsf_lora       lora;             /* adapters of sequences */
     qsf_behind_use behind;           /* layers that are elsewhere */
+    qsf_reducer    reducer;          /* of shares of layers */
     qsf_watch      watch;            /* of what matrices are multiplied with; the head's, where hidden */
     qsf_batch      batch;
     qsf_batch_state now;

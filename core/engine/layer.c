@@ -179,6 +179,14 @@ static void run_part(qsf_pass_job *job, const layer_part *part)
     part->run(job);
 }
 
+/* tmp becomes the sum of what all shares of the layer have made; false: it did not. */
+static bool add_shares(const qsf_pass *p)
+{
+    qsf_reducer *r = p->reducer;
+    if (r->fn) r->st = r->fn(r->user, p->b->tmp, p->batch->n * p->b->ld_embd);
+    return !r->st;
+}
+
 void qsf_layer_compute(const qsf_pass *p)
 {
     qsf_pass_job job = qsf_pass_begin(p);
@@ -194,11 +202,13 @@ void qsf_layer_compute(const qsf_pass *p)
     if (mixer->run) {
         qsf_pass_run(&job, QSF_OP_ATTN_NORM, p->batch->n, norm_for_mixer);
         run_part(&job, mixer);
+        if (!add_shares(p)) return;
         if (p->layer->altup) qsf_laurel_run(&job);
     }
     if (feed_forward->run) {
         qsf_pass_run(&job, QSF_OP_FFN_NORM, p->batch->n, norm_for_feed_forward);
         run_part(&job, feed_forward);
+        if (!add_shares(p)) return;
     }
     if (p->walk->n) return;
     qsf_pass_run(&job, QSF_OP_RESIDUAL, p->batch->n, leave_layer);

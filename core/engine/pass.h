@@ -13,6 +13,7 @@
 #include "engine/kv.h"
 #include "engine/kv_attention.h"
 #include "engine/recorder.h"
+#include "engine/reducer.h"
 #include "engine/rope.h"
 #include "engine/state.h"
 #include "engine/watch.h"
@@ -48,6 +49,7 @@ typedef struct qsf_pass {
     atomic_bool        *not_finite;     /* output: a row left the layer as something that is no number */
     const struct qsf_lora *lora;        /* output, too; NULL: no sequence has adapters */
     const qsf_watch    *watch;          /* NULL: nobody watches */
+    qsf_reducer        *reducer;        /* output; of shares of layers */
 } qsf_pass;
 
 /* NULL: nothing is recorded. */

@@ -31,7 +31,7 @@ static qsf_pass step_pass(qsf_context *c)
                        .number = -1, .recorder = c->recorder.fn ? &c->recorder : NULL,
                        .not_finite = &c->now.not_finite,
                        .lora = c->lora.n_used ? &c->lora : NULL,
-                       .watch = c->watch.fn ? &c->watch : NULL };
+                       .watch = c->watch.fn ? &c->watch : NULL, .reducer = &c->reducer };
 }
 
 static qsf_status batch_rows(qsf_context *c, const qsf_row *rows, size_t n)
@@ -86,11 +86,30 @@ static void batch_input(qsf_context *c, const float *x)
     }
 }
 
+qsf_status qsf_context_set_reduce(qsf_context *c, qsf_reduce_fn fn, void *user)
+{
+    if (!qsf_part_shared(c->model->source))
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "%s is open with whole layers: there is nothing to add to "
+                        "them (n_shares of qsf_model_options)", c->model->source->path);
+    c->reducer = (qsf_reducer){ fn, user, QSF_OK };
+    return QSF_OK;
+}
+
+/* Whether the rest of each layer can come. */
+static qsf_status step_shares(qsf_context *c)
+{
+    c->reducer.st = QSF_OK;
+    if (c->reducer.fn || !qsf_part_shared(c->model->source)) return QSF_OK;
+    return qsf_fail(&c->error, QSF_E_ARGUMENT, "%s is open with shares of its layers: what the others make is "
+                    "missing (qsf_context_set_reduce)", c->model->source->path);
+}
+
 static qsf_status batch_begin(qsf_context *c, const qsf_row *rows, size_t n, const float *x)
 {
     qsf_status st;
     c->error = (qsf_error){ 0 };
     qsf_batch_drop(c);
+    if ((st = step_shares(c))) return st;
     if ((st = batch_rows(c, rows, n))) return st;
     const bool ends = qsf_part_ends(c->model->source), asks = ends || c->behind.rows;
     const uint32_t end = qsf_seq_end(c);
@@ -192,6 +211,9 @@ static void batch_done(qsf_context *c)
 static qsf_status step_finite(qsf_context *c, uint32_t where)
 {
     const char *path = c->model->source->path;
+    if (c->reducer.st)
+        return qsf_fail(&c->error, c->reducer.st, "%s: layer %u: what its shares make could not be added up",
+                        path, (unsigned)where);
     if (!atomic_load_explicit(&c->now.not_finite, memory_order_relaxed)) return QSF_OK;
     if (where == c->hp->n_layers)
         return qsf_fail(&c->error, QSF_E_CORRUPT, "%s: the output head computes logits that are not "
@@ -229,7 +251,7 @@ static void compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
     if (p->state) p->state_place = qsf_state_place(c->model->source, c->o.quality, layer);
     qsf_layer_compute(p);
     if (c->now.walk.n) return;
-    if (atomic_load_explicit(&c->now.not_finite, memory_order_relaxed)) return;
+    if (c->reducer.st || atomic_load_explicit(&c->now.not_finite, memory_order_relaxed)) return;
     const uint32_t to = c->now.hidden
         ? next : qsf_exit_next(&c->early_exit, &c->batch, p, c->now.n_new, layer, next);
     for (uint32_t i = next; i < to; i++) c->stats.layers_left += !qsf_layer_skipped(&c->fetch, i);

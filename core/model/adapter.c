@@ -4,6 +4,7 @@
 
 #include "base/sized.h"
 #include "model/lora_file.h"
+#include "model/part.h"
 #include "model/roles.h"
 
 enum { LORA_ROWS = 256 };       /* of a batch, in what bytes says */
@@ -152,9 +153,12 @@ qsf_status qsf_adapter_load(qsf_model *m, const char *path, const qsf_custom_fil
     *out = NULL;
     r.f.user = &r;
     if ((st = qsf_custom_check(file, err))) return st;
-    if (m->source->vocab_only) {
+    if (m->source->vocab_only)
+        st = qsf_fail(err, QSF_E_ARGUMENT, "%s was opened without weights", m->source->path);
+    else if (qsf_part_shared(m->source)) st = qsf_part_refuse(m->source, "an adapter", err);
+    if (st) {
         if (file && file->close) file->close(file->user);
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s was opened without weights", m->source->path);
+        return st;
     }
     if ((st = qsf_lora_file_open(&r.f, m->platform, path, file, err))) goto done;
     if ((st = qsf_arena_new(m->platform, &arena, err))) goto done;

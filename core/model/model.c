@@ -4,6 +4,7 @@
 
 #include "base/sized.h"
 #include "model/part.h"
+#include "model/share.h"
 
 void qsf_log(const qsf_model *m, qsf_log_level level, const char *fmt, ...)
 {
@@ -66,6 +67,7 @@ qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_m
     m->log_user = o.log_user;
     if ((st = qsf_source_open_as(p, path, o.file, o.vocab_only, o.i2s_layout, &m->source, err))) goto fail;
     if ((st = qsf_part_set(m->source, o.first_layer, o.end_layer, err))) goto fail;
+    if ((st = qsf_share_set(m->source, o.share, o.n_shares, o.share_sizes, err))) goto fail;
     if ((st = model_io(p, &o, &m->io, err))) goto fail;
     if (m->io != QSF_IO_AUTO && (st = qsf_source_read_by(m->source, m->io, false, &how, err))) goto fail;
     if (m->source->vocab.kind != QSF_VOCAB_NONE)

@@ -59,6 +59,9 @@ qsf_status qsf_part_set(qsf_source *s, uint32_t first, uint32_t end, qsf_error *
 qsf_status qsf_part_refuse(const qsf_source *s, const char *what, qsf_error *err)
 {
     if (qsf_part_whole(s)) return QSF_OK;
+    if (qsf_part_shared(s))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: only share %u of %u of its layers is open here, but %s "
+                        "needs all", s->path, (unsigned)s->share, (unsigned)s->n_shares, what);
     return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: only layers %u to %u are open here, but %s needs all",
                     s->path, (unsigned)s->n_before, (unsigned)qsf_part_end(s) - 1, what);
 }

@@ -1,4 +1,5 @@
-/* The part of a model that is run: all of it, or a range of its layers where others run the rest.
+/* The part of a model that is run: all of it, or a range of its layers, or a share of each, where
+ * others run the rest.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_PART_H
 #define QSF_PART_H
@@ -7,8 +8,12 @@
 
 /* Whether tokens come in and become rows here; whether logits come out. */
 static inline bool qsf_part_begins(const qsf_source *s) { return !s->n_before; }
-static inline bool qsf_part_ends(const qsf_source *s) { return !s->n_after; }
-static inline bool qsf_part_whole(const qsf_source *s) { return qsf_part_begins(s) && qsf_part_ends(s); }
+static inline bool qsf_part_ends(const qsf_source *s) { return !s->n_after && !s->share; }
+static inline bool qsf_part_shared(const qsf_source *s) { return s->n_shares > 1; }
+static inline bool qsf_part_whole(const qsf_source *s)
+{
+    return qsf_part_begins(s) && qsf_part_ends(s) && !qsf_part_shared(s);
+}
 /* The end of its layers. */
 static inline uint32_t qsf_part_end(const qsf_source *s) { return s->hp.n_layers - s->n_after; }
 static inline bool qsf_part_has(const qsf_source *s, uint32_t layer)

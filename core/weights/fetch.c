@@ -41,63 +41,7 @@ static qsf_status slot_make(qsf_fetch *f, qsf_slot *slot, uint8_t *strips, qsf_p
     return st;
 }
 
-/* ---- reading ---- */
-
-qsf_extent qsf_slot_extent(const qsf_fetch *f, const qsf_slot *slot, uint32_t i)
-{
-    if (slot->shelf->extent) return slot->shelf->extent(f, slot, i);
-    const qsf_source *s = f->source;
-    qsf_extent x = s->extents[s->units[slot_unit(f, slot)].first_extent + i];
-    const uint64_t begin = QSF_MAX(x.to, slot->begin), end = QSF_MIN(x.to + x.len, slot->end);
-    x.at += begin - x.to;
-    x.len = begin < end ? end - begin : 0;
-    x.to = begin - slot->begin;
-    return x;
-}
-
-/* Its places in the file. */
-static uint32_t slot_extents(const qsf_fetch *f, const qsf_slot *slot)
-{
-    const qsf_unit *u = &f->source->units[slot_unit(f, slot)];
-    return slot->shelf->extent ? u->n_expert_tensors : u->n_extents;
-}
-
-static qsf_status read_failed(const qsf_fetch *f, const qsf_slot *slot, uint32_t i, qsf_status st,
-                              qsf_error *err)
-{
-    char name[48];
-    const qsf_source *s = f->source;
-    const qsf_extent x = qsf_slot_extent(f, slot, i);
-    if (st == QSF_E_CORRUPT)
-        return qsf_fail(err, st, "%s: the file was changed while it was in use; open it again", s->path);
-    return qsf_fail(err, st, "%s: %s: reading %llu bytes at %llu failed", s->path,
-                    qsf_slot_name(f, slot, name), (unsigned long long)x.len, (unsigned long long)x.at);
-}
-
-qsf_status qsf_slot_reads(const qsf_fetch *f, qsf_slot *slot, bool wait, qsf_error *err)
-{
-    const qsf_platform *io = f->source->io;
-    for (uint32_t i = 0; i < f->max_extents; i++) {
-        if (!slot->reads[i]) continue;
-        const qsf_status st = (wait ? io->read_wait : io->read_poll)(io->user, slot->reads[i]);
-        if (st == QSF_PENDING) return st;
-        slot->reads[i] = NULL;
-        if (st) return read_failed(f, slot, i, st, err);
-    }
-    return QSF_OK;
-}
-
-/* Ends all running reads and ignores their results. */
-static void slot_stop(const qsf_fetch *f, qsf_slot *slot)
-{
-    const qsf_platform *io = f->source->io;
-    for (uint32_t i = 0; i < f->max_extents; i++) {
-        if (!slot->reads[i]) continue;
-        if (io->read_wait) io->read_wait(io->user, slot->reads[i]);
-        else while (io->read_poll(io->user, slot->reads[i]) == QSF_PENDING) ;
-        slot->reads[i] = NULL;
-    }
-}
+/* ---- the thread ---- */
 
 /* What the thread does with a slot.  Reads take from when those of its last job were over. */
 static qsf_status slot_job(void *arg, uint32_t index, qsf_error *err)
@@ -109,7 +53,7 @@ static qsf_status slot_job(void *arg, uint32_t index, qsf_error *err)
     slot->took.read = now - QSF_MAX(slot->begun, f->read_until);
     f->read_until = now;
     if (!st) return slot_make(f, slot, fetch_strips(f, true), NULL, err);
-    slot_stop(f, slot);
+    qsf_slot_stop(f, slot);
     return st;
 }
 
@@ -141,7 +85,7 @@ static void record_slot(const qsf_fetch *f, const qsf_slot *slot, bool thread)
                      .ns = slot->made - slot->begun, .layer = -1 };
     x.name = qsf_slot_name(f, slot, name);
     if (slot->id.kind == QSF_UNIT_LAYER) x.layer = (int32_t)slot->id.number;
-    for (uint32_t i = slot_extents(f, slot); i-- > 0;) {
+    for (uint32_t i = qsf_slot_extents(f, slot); i-- > 0;) {
         const qsf_extent e = qsf_slot_extent(f, slot, i);
         x.bytes += e.len;
         if (e.len) x.at = e.at;
@@ -190,7 +134,7 @@ static void slot_drop(qsf_fetch *f, uint32_t index)
 {
     qsf_slot *slot = &f->slots[index];
     if (slot->job.given) (void)qsf_worker_take(f->worker, &slot->job, true, NULL);
-    else if (slot->state != QSF_SLOT_EMPTY) slot_stop(f, slot);
+    else if (slot->state != QSF_SLOT_EMPTY) qsf_slot_stop(f, slot);
     slot_forget(f, slot);
 }
 
@@ -234,26 +178,15 @@ static void slot_take(qsf_fetch *f, uint32_t index, const qsf_want *want, int32_
 
 static qsf_status slot_start(qsf_fetch *f, uint32_t index, qsf_error *err)
 {
-    char name[48];
-    const qsf_source *s = f->source;
     qsf_slot *slot = &f->slots[index];
-    uint8_t *to = slot->stage >= 0 ? f->stored[slot->stage] : slot->mem;
-    for (uint32_t i = 0; i < slot_extents(f, slot); i++) {
-        const qsf_extent x = qsf_slot_extent(f, slot, i);
-        if (!x.len) continue;
-        const qsf_status st = s->io->read_start(s->io->user, s->files[x.file], x.at, to + x.to, (size_t)x.len,
-                                                &slot->reads[i]);
-        if (st) {
-            slot->reads[i] = NULL;
-            return qsf_fail(err, st, "%s: %s: cannot read %llu bytes at %llu", s->path,
-                            qsf_slot_name(f, slot, name), (unsigned long long)x.len,
-                            (unsigned long long)x.at);
-        }
-        f->bytes_read += x.len;
-        slot->shelf->bytes_read += x.len;
+    for (uint32_t i = 0; i < qsf_slot_extents(f, slot); i++) {
+        const uint64_t len = qsf_slot_extent(f, slot, i).len;
+        f->bytes_read += len;
+        slot->shelf->bytes_read += len;
     }
-    slot_hand_over(f, index);
-    return QSF_OK;
+    const qsf_status st = qsf_slot_start_reads(f, slot, err);
+    if (!st) slot_hand_over(f, index);
+    return st;
 }
 
 /* ---- fetching ---- */
@@ -461,11 +394,12 @@ bool qsf_fetch_threaded(const qsf_source *s)
 }
 
 /* Sizes that depend on the file alone. */
-static void fetch_measure(const qsf_source *s, uint32_t *max_extents, uint64_t *strip_cap)
+static void fetch_measure(const qsf_source *s, uint32_t *max_reads, uint64_t *strip_cap)
 {
-    *max_extents = s->most.n_experts ? 3 : 1;
+    *max_reads = s->most.n_experts ? 3 : 1;
     *strip_cap = 0;
-    for (uint32_t u = 0; u < s->n_units; u++) *max_extents = QSF_MAX(*max_extents, s->units[u].n_extents);
+    for (uint32_t u = 0; u < s->n_units; u++) *max_reads = QSF_MAX(*max_reads, s->units[u].n_extents);
+    *max_reads = QSF_MIN(*max_reads, QSF_READS_AT_ONCE);
     for (uint32_t i = 0; i < s->n_tensors; i++)
         if (qsf_ggml_tile_type(&s->tensors[i]) >= 0)
             *strip_cap = QSF_MAX(*strip_cap, qsf_ggml_strip_bytes(&s->tensors[i]));
@@ -478,7 +412,7 @@ static void fetch_pieces(qsf_fetch *f, qsf_piece list[FETCH_PIECES])
 {
     const uint32_t n_units = f->source ? f->source->n_units : 0;
     list[0] = QSF_PIECE(f->slots, f->max_slots, "slots");
-    list[1] = QSF_PIECE(f->reads, (uint64_t)f->max_slots * f->max_extents, "reads");
+    list[1] = QSF_PIECE(f->reads, (uint64_t)f->max_slots * f->max_reads, "reads");
     list[2] = QSF_PIECE(f->weights, f->n_weights, "slots");
     list[3] = QSF_PIECE(f->slot_of, n_units, "unit table");
     list[4] = QSF_PIECE(f->units.checked, n_units, "unit table");
@@ -497,7 +431,7 @@ static void fetch_size(qsf_fetch *f, const qsf_source *s, uint32_t n_slots, uint
     f->source = s;
     f->max_slots = n_slots + QSF_PART_SLOTS + n_experts;
     f->n_weights = n_slots;
-    fetch_measure(s, &f->max_extents, &f->strip_cap);
+    fetch_measure(s, &f->max_reads, &f->strip_cap);
     f->strips_cap = f->strip_cap * (n_threads + 1);
 }
 
@@ -512,10 +446,10 @@ uint64_t qsf_fetch_tables(const qsf_source *s, uint32_t n_slots, uint32_t n_thre
 
 uint64_t qsf_fetch_expert_table(const qsf_source *s)
 {
-    uint32_t max_extents;
+    uint32_t max_reads;
     uint64_t strip;
-    fetch_measure(s, &max_extents, &strip);
-    return sizeof(qsf_slot) + max_extents * sizeof(qsf_read *);
+    fetch_measure(s, &max_reads, &strip);
+    return sizeof(qsf_slot) + max_reads * sizeof(qsf_read *);
 }
 
 uint64_t qsf_fetch_staging(const qsf_fetch_plan *plan)
@@ -532,7 +466,7 @@ static qsf_status slot_init(qsf_fetch *f, qsf_shelf *shelf, uint64_t cap, qsf_er
     qsf_slot *slot = &f->slots[f->n_slots];
     slot->shelf = shelf;
     slot->stage = -1;
-    slot->reads = f->reads + (size_t)f->n_slots * f->max_extents;
+    slot->reads = f->reads + (size_t)f->n_slots * f->max_reads;
     if (!(slot->mem = qsf_alloc(f->mem, cap, "weights", err))) return QSF_E_MEMORY;
     slot->cap = cap;
     f->n_slots++;

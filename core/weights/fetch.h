@@ -20,6 +20,7 @@
 
 enum {
     QSF_STAGES = 2,           /* staging buffers: one is read to while the other is decompressed */
+    QSF_READS_AT_ONCE = 16,   /* of a slot, whose unit may lie in thousands of pieces (model/share.h) */
     QSF_PARTS_AHEAD = 2,      /* slots for parts of the head: one is computed while the other is read */
     QSF_PART_SLOTS = QSF_PARTS_AHEAD + 2        /* of all shelves but that for units; see qsf_stream_init */
 };
@@ -93,7 +94,8 @@ struct qsf_slot {
     int32_t     stage;        /* of the staging buffers, the one that its bytes go to; -1: none */
     uint64_t    begun, made;  /* when its reads began, and when they were over and it began to be made */
     qsf_fetch_times took;
-    qsf_read  **reads;        /* [max_extents], NULL where there is none or it has ended */
+    uint32_t    next;         /* of its places in the file, the one that is read next */
+    qsf_read  **reads;        /* [max_reads] place i's is i % max_reads; NULL where there is none or it has ended */
     qsf_tensor  tile;         /* of a part: what became tiles; data NULL: nothing did */
     qsf_weights *w;           /* of a unit; NULL for parts */
 };
@@ -101,9 +103,9 @@ struct qsf_slot {
 struct qsf_fetch {
     const qsf_source *source;
     const qsf_platform *mem;  /* whose memory it takes */
-    uint32_t   n_slots, max_slots, max_extents;
+    uint32_t   n_slots, max_slots, max_reads;
     qsf_slot  *slots;
-    qsf_read **reads;         /* [max_slots][max_extents] */
+    qsf_read **reads;         /* [max_slots][max_reads] */
     uint32_t   n_weights;
     qsf_weights *weights;     /* [n_weights] of the slots for units */
     qsf_shelf  units;
@@ -138,8 +140,13 @@ struct qsf_fetch {
 
 /* What a slot reads of its unit's extent i: `to` is the place in the slot; len 0: nothing. */
 qsf_extent qsf_slot_extent(const qsf_fetch *f, const qsf_slot *slot, uint32_t i);
-/* Ends the reads that are over; wait: all. */
+uint32_t   qsf_slot_extents(const qsf_fetch *f, const qsf_slot *slot);
+/* Starts the first reads of a slot, as many as there may be at once. */
+qsf_status qsf_slot_start_reads(const qsf_fetch *f, qsf_slot *slot, qsf_error *err);
+/* Ends the reads that are over, and starts the others; wait: all. */
 qsf_status qsf_slot_reads(const qsf_fetch *f, qsf_slot *slot, bool wait, qsf_error *err);
+/* Ends all running reads and ignores their results. */
+void       qsf_slot_stop(const qsf_fetch *f, qsf_slot *slot);
 
 /* ---- life ---- */
 

@@ -1,0 +1,19 @@
+/* A share of every layer: some of its heads and of its feed-forward's columns, where others have
+ * the rest (tensor parallelism).
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_SHARE_H
+#define QSF_SHARE_H
+
+#include "model/source.h"
+
+enum { QSF_MOST_SHARES = 256 };
+
+/* Makes it share i of n of an open file: records of layers say its heads and columns, units have
+ * its rows and columns of matrices and are read in pieces, and only the first share has a head.
+ * sizes: [n] how large shares are beside each other, NULL: equal.  n < 2: the whole.
+ *
+ * QSF_E_ARGUMENT      there is no such share
+ * QSF_E_UNSUPPORTED   layers of this model, or matrices of this file, cannot be cut so */
+qsf_status qsf_share_set(qsf_source *s, uint32_t i, uint32_t n, const uint32_t *sizes, qsf_error *err);
+
+#endif
