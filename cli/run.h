@@ -145,8 +145,9 @@ int session_resume(run_session *s);
 int session_keep(run_session *s);
 
 /* ---- adapters.c ---- */
-/* Loads the adapters of --lora, also by half, and adds their memory to *co. */
-int    adapters_open(run_session *s, qsf_context_options *co);
+/* Loads the adapters of --lora, also by half, and adds their memory to *co.  streamed: only what a
+ * layer needs is in memory. */
+int    adapters_open(run_session *s, qsf_context_options *co, bool streamed);
 /* Gives them to the context's sequences. */
 int    adapters_use(run_session *s, uint32_t n_seqs);
 void   adapters_print(const run_session *s);
