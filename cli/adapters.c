@@ -27,9 +27,12 @@ char *adapter_path(const char *text, float *scale)
     return path;
 }
 
-int adapters_open(run_session *s, qsf_context_options *co)
+int adapters_open(run_session *s, qsf_context_options *co, bool streamed)
 {
     const option_list *list = &s->set->lora;
+    const qsf_adapter_options options = { .size = sizeof options, .exact = co->f32, .streamed = streamed };
+    adapters_close(s);
+    co->adapter_bytes = s->set->context.adapter_bytes;
     if (list->n > ADAPTERS_MOST) {
         fprintf(stderr, "--lora: at most %d adapters\n", (int)ADAPTERS_MOST);
         return EXIT_USAGE;
@@ -42,7 +45,7 @@ int adapters_open(run_session *s, qsf_context_options *co)
             fputs("out of memory for the name of an adapter\n", stderr);
             return EXIT_NO_MEMORY;
         }
-        const qsf_status st = qsf_adapter_load(s->model, path, NULL, &use->adapter, &s->error);
+        const qsf_status st = qsf_adapter_open(s->model, path, &options, &use->adapter, &s->error);
         free(path);
         if (st) return report(&s->error);
         s->n_adapters++;

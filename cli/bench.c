@@ -82,6 +82,8 @@ void print_times(run_session *s)
                 (unsigned long long)st.experts_used,
                 100.0 * (double)st.experts_found / (double)st.experts_used,
                 (unsigned long long)st.experts_read, (double)st.experts_bytes / 1e6);
+    if (st.adapter_bytes)
+        fprintf(stderr, "adapters %.1f MB brought with their layers\n", (double)st.adapter_bytes / 1e6);
     if (st.layers_left)
         fprintf(stderr, "left     %.1f layers a token, by early exit\n",
                 (double)st.layers_left / (double)st.tokens_generated);

@@ -18,6 +18,7 @@ typedef struct model_bench {
     const char   *path;
     qsf_model    *model;
     qsf_context  *context;
+    qsf_adapter  *adapter;       /* sequence 1 has it; NULL: there is only sequence 0 */
     int32_t      *ids;           /* of the longest prompt or depth */
     uint32_t      n_vocab;
     bench_row     row;           /* what all rows of the setting have in common */
@@ -73,6 +74,16 @@ static model_work bench_work_of(const qsf_model *m)
     return w;
 }
 
+static qsf_status bench_adapter_open(model_bench *b, qsf_context_options *o)
+{
+    qsf_adapter_info info = { .size = sizeof info };
+    const qsf_adapter_options options = { .size = sizeof options, .exact = o->f32 };
+    if (!b->set->lora) return QSF_OK;
+    const qsf_status st = qsf_adapter_open(b->model, b->set->lora, &options, &b->adapter, &b->error);
+    if (!st && !qsf_adapter_get_info(b->adapter, &info)) o->adapter_bytes = info.bytes;
+    return st;
+}
+
 static int bench_open(model_bench *b, uint32_t threads, const char *isa)
 {
     qsf_model_options mo;
@@ -87,10 +98,14 @@ static int bench_open(model_bench *b, uint32_t threads, const char *isa)
     o = b->set->context;
     o.n_ctx = bench_positions(b->set);
     o.n_threads = threads;
-    o.n_seqs = 1;
+    o.n_seqs = b->set->lora ? 2 : 1;
     o.n_logits = 1;
     o.isa = isa;
+    if (bench_adapter_open(b, &o)) return report(&b->error);
     if (qsf_context_new(b->model, &o, &b->context, &b->error)) return report(&b->error);
+    const qsf_adapter_use use = { b->adapter, 1 };
+    if (b->adapter && (b->error.status = qsf_seq_set_adapters(b->context, 1, &use, 1)))
+        return report_context(b->context, b->error.status);
     qsf_model_get_info(b->model, &info);
     qsf_context_get_stats(b->context, &st);
     qsf_context_get_plan(b->context, &plan);
@@ -105,8 +120,10 @@ static int bench_open(model_bench *b, uint32_t threads, const char *isa)
 static void bench_close(model_bench *b)
 {
     qsf_context_free(b->context);
+    qsf_adapter_free(b->adapter);
     qsf_model_close(b->model);
     b->context = NULL;
+    b->adapter = NULL;
     b->model = NULL;
 }
 
@@ -127,7 +144,7 @@ static int32_t bench_token(const model_bench *b, uint32_t i)
 
 /* n tokens one after another, each with its logits, as a chat makes them.
  * ms: [n] what each took, or NULL. */
-static qsf_status bench_decode_tokens(model_bench *b, uint32_t n, double *ms)
+static qsf_status bench_decode_tokens(model_bench *b, qsf_seq seq, uint32_t n, double *ms)
 {
     const float *logits;
     qsf_status st = QSF_OK;
@@ -135,7 +152,7 @@ static qsf_status bench_decode_tokens(model_bench *b, uint32_t n, double *ms)
         if (interrupted()) return QSF_E_CANCELLED;
         const int32_t id = bench_token(b, i * 31 + 7);
         const double begin = bench_now_ms();
-        st = qsf_feed(b->context, 0, &id, 1, &logits);
+        st = qsf_feed(b->context, seq, &id, 1, &logits);
         if (ms) ms[i] = bench_now_ms() - begin;
     }
     return st;
@@ -153,29 +170,51 @@ static void bench_emit_share(model_bench *b, bench_samples *s, double limit, dou
     b->row.share = -1;
 }
 
-/* The prompt's logits are computed for its last token, as for an answer. */
-static int bench_prefill(model_bench *b, uint32_t n)
-{
-    bench_samples s = { .n = 0 };
-    const float *logits;
-    for (long long i = 0; i < b->set->reps; i++) {
-        qsf_seq_truncate(b->context, 0, 0);
-        const double begin = bench_now_ms();
-        const qsf_status st = qsf_feed(b->context, 0, b->ids, n, &logits);
-        if (st) return report_context(b->context, st);
-        bench_samples_add(&s, 1e3 * n / (bench_now_ms() - begin));
-        if (interrupted()) return EXIT_INTERRUPTED;
-    }
-    snprintf(b->row.test, sizeof b->row.test, "pp%u", (unsigned)n);
-    bench_emit_share(b, &s, b->limits.madds, b->work.madds, "peak");
-    return EXIT_OK;
-}
-
 static void bench_part(model_bench *b, const char *test, const char *name, double v, const char *unit)
 {
     bench_samples s = { .v = { v }, .n = 1 };
     snprintf(b->row.test, sizeof b->row.test, "%s %s", test, name);
     bench_emit(b, &s, unit);
+}
+
+static double bench_best(const bench_samples *s)
+{
+    double best = 0;
+    for (size_t i = 0; i < s->n; i++) if (s->v[i] > best) best = s->v[i];
+    return best;
+}
+
+/* What a test has come to with the adapter, s[1], beside without, s[0]: each repetition was both,
+ * one after the other. */
+static void bench_adapter(model_bench *b, const char *test, bench_samples s[2])
+{
+    if (!b->adapter) return;
+    const double cost = 100 * (bench_best(&s[0]) / bench_best(&s[1]) - 1);
+    snprintf(b->row.test, sizeof b->row.test, "%s lora", test);
+    bench_emit(b, &s[1], "tok/s");
+    bench_part(b, test, "lora cost", cost, "%");
+}
+
+/* The prompt's logits are computed for its last token, as for an answer. */
+static int bench_prefill(model_bench *b, uint32_t n)
+{
+    bench_samples s[2] = { { .n = 0 }, { .n = 0 } };
+    const float *logits;
+    char test[32];
+    for (long long i = 0; i < b->set->reps * (b->adapter ? 2 : 1); i++) {
+        const qsf_seq seq = b->adapter ? (qsf_seq)(i % 2) : 0;
+        qsf_seq_truncate(b->context, seq, 0);
+        const double begin = bench_now_ms();
+        const qsf_status st = qsf_feed(b->context, seq, b->ids, n, &logits);
+        if (st) return report_context(b->context, st);
+        bench_samples_add(&s[seq], 1e3 * n / (bench_now_ms() - begin));
+        if (interrupted()) return EXIT_INTERRUPTED;
+    }
+    snprintf(test, sizeof test, "pp%u", (unsigned)n);
+    snprintf(b->row.test, sizeof b->row.test, "%s", test);
+    bench_emit_share(b, &s[0], b->limits.madds, b->work.madds, "peak");
+    bench_adapter(b, test, s);
+    return EXIT_OK;
 }
 
 /* Where the time of the tokens since the statistics were reset has gone. */
@@ -229,25 +268,36 @@ static void bench_token_times(model_bench *b, const char *test, double *ms, size
         bench_part(b, test, rows[i].name, ms[(size_t)(rows[i].share * (double)(n - 1) + 0.5)], "ms");
 }
 
+/* The sequences with `depth` positions, to which each repetition goes back. */
+static qsf_status bench_deep(model_bench *b, uint32_t depth)
+{
+    qsf_status st = QSF_OK;
+    for (qsf_seq seq = 0; !st && seq <= (b->adapter != NULL); seq++) {
+        qsf_seq_truncate(b->context, seq, 0);
+        st = depth ? qsf_feed(b->context, seq, b->ids, depth, NULL) : QSF_OK;
+        if (!st) st = qsf_seq_checkpoint(b->context, seq);
+    }
+    qsf_context_reset_stats(b->context);
+    return st;
+}
+
 static int bench_decode(model_bench *b, uint32_t n, uint32_t depth)
 {
     char test[32];
-    bench_samples s = { .n = 0 };
+    bench_samples s[2] = { { .n = 0 }, { .n = 0 } };
     double *ms = malloc(((size_t)b->set->reps * n + 1) * sizeof *ms);
     if (!ms) {
         fputs("out of memory for the tokens' times\n", stderr);
         return EXIT_NO_MEMORY;
     }
-    qsf_seq_truncate(b->context, 0, 0);
-    qsf_status st = depth ? qsf_feed(b->context, 0, b->ids, depth, NULL) : QSF_OK;
-    if (!st) st = qsf_seq_checkpoint(b->context, 0);
-    qsf_context_reset_stats(b->context);
-    for (long long i = 0; !st && i < b->set->reps; i++) {
-        qsf_seq_truncate(b->context, 0, depth);
-        const double begin = bench_now_ms();
-        st = bench_decode_tokens(b, n, ms + (size_t)i * n);
-        bench_samples_add(&s, 1e3 * n / (bench_now_ms() - begin));
-    }
+    qsf_status st = bench_deep(b, depth);
+    for (long long i = 0; !st && i < b->set->reps; i++)
+        for (qsf_seq seq = 0; !st && seq <= (b->adapter != NULL); seq++) {
+            qsf_seq_truncate(b->context, seq, depth);
+            const double begin = bench_now_ms();
+            st = bench_decode_tokens(b, seq, n, seq ? NULL : ms + (size_t)i * n);
+            bench_samples_add(&s[seq], 1e3 * n / (bench_now_ms() - begin));
+        }
     if (st) {
         free(ms);
         return st == QSF_E_CANCELLED ? EXIT_INTERRUPTED : report_context(b->context, st);
@@ -255,7 +305,8 @@ static int bench_decode(model_bench *b, uint32_t n, uint32_t depth)
     if (depth) snprintf(test, sizeof test, "tg%u@%u", (unsigned)n, (unsigned)depth);
     else snprintf(test, sizeof test, "tg%u", (unsigned)n);
     snprintf(b->row.test, sizeof b->row.test, "%s", test);
-    bench_emit_share(b, &s, b->limits.read, b->work.bytes, "read");
+    bench_emit_share(b, &s[0], b->limits.read, b->work.bytes, "read");
+    bench_adapter(b, test, s);
     bench_token_times(b, test, ms, (size_t)b->set->reps * n);
     free(ms);
     bench_parts(b, test);
@@ -277,7 +328,8 @@ static int bench_speeds(model_bench *b)
     for (uint32_t i = 0; i < bench_positions(set); i++) b->ids[i] = bench_token(b, i);
     /* The first batch reads the weights. */
     qsf_status st = qsf_feed(b->context, 0, b->ids, n_warm, NULL);
-    if (!st) st = bench_decode_tokens(b, 1, NULL);
+    if (!st) st = bench_decode_tokens(b, 0, 1, NULL);
+    if (!st && b->adapter) st = bench_decode_tokens(b, 1, 1, NULL);
     if (st == QSF_E_CANCELLED) code = EXIT_INTERRUPTED;
     else if (st) code = report_context(b->context, st);
     for (size_t i = 0; !code && i < set->prompts.n; i++)
@@ -300,12 +352,12 @@ static int bench_load(model_bench *b, uint32_t threads, const char *isa)
         const double begin = bench_now_ms();
         const int code = bench_open(b, threads, isa);
         if (code) return code;
-        qsf_status st = bench_decode_tokens(b, 1, NULL);
+        qsf_status st = bench_decode_tokens(b, 0, 1, NULL);
         const double loaded = bench_now_ms() - begin;
         double token = 1e30;
         for (int t = 0; !st && t < 5; t++) {
             const double from = bench_now_ms();
-            st = bench_decode_tokens(b, 1, NULL);
+            st = bench_decode_tokens(b, 0, 1, NULL);
             const double took = bench_now_ms() - from;
             if (took < token) token = took;
         }

@@ -20,6 +20,9 @@ static const option bench_options[] = {
       "numbers of tokens to generate one by one, 0 for none", "128" },
     { OPTION_TEXT, "-d --depth", "N,N,...", AT(depths_text), 0, 0, NULL,
       "positions that are already in the cache when generating begins", "0" },
+    { OPTION_TEXT, "--lora", "FILE", AT(lora), 0, 0, NULL,
+      "an adapter of the model: each test is run with it, too, in turns with running it without, and what it "
+      "costs is a row of its own", NULL },
     { OPTION_FLAG, "--load", NULL, AT(load), 0, 0, NULL,
       "the time from opening the file, which the system has in its cache, until all weights are ready",
       NULL },

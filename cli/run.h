@@ -147,8 +147,9 @@ int session_keep(run_session *s);
 /* ---- adapters.c ---- */
 /* FILE of FILE[:SCALE], to be freed, and the scale.  NULL: out of memory. */
 char  *adapter_path(const char *text, float *scale);
-/* Loads the adapters of --lora, also by half, and adds their memory to *co. */
-int    adapters_open(run_session *s, qsf_context_options *co);
+/* Loads the adapters of --lora, also by half, and adds their memory to *co.  streamed: only what a
+ * layer needs is in memory. */
+int    adapters_open(run_session *s, qsf_context_options *co, bool streamed);
 /* Gives them to the context's sequences. */
 int    adapters_use(run_session *s, uint32_t n_seqs);
 void   adapters_print(const run_session *s);

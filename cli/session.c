@@ -140,13 +140,18 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     co.kv_may_drop = !set->session && !set->perplexity;        /* a session is saved whole */
     co.check_every = !strcmp(set->check, "every");
     trace_context(s->files, &co);
-    if ((code = adapters_open(s, &co))) return code;
+    if ((code = adapters_open(s, &co, false))) return code;
     s->draft = n_logits == 1 ? session_draft(s, &co) : 0;
     if (s->draft && set->draft_model && (code = draft_model_open(s, &co))) return code;
     s->asked = co;
     warn_of_length(s);
-    if (qsf_context_new(s->model, &co, &s->context, &s->error)) return report(&s->error);
-
+    qsf_status st = qsf_context_new(s->model, &co, &s->context, &s->error);
+    if (st == QSF_E_BUDGET && s->n_adapters) {      /* they do not fit beside: they come with their layers */
+        if ((code = adapters_open(s, &co, true))) return code;
+        s->asked = co;
+        st = qsf_context_new(s->model, &co, &s->context, &s->error);
+    }
+    if (st) return report(&s->error);
     if ((code = adapters_use(s, co.n_seqs)) || session_embeds(set)) return code;
     if ((code = sampling_open(s))) return code;
     if (qsf_turn_new(s->context, 0, &s->turn, &s->error)) return report(&s->error);

@@ -587,6 +587,8 @@ typedef struct qsf_stats {
     /* where experts are read alone: those that batches took (each once a layer and batch), those of
      * them that were in memory, those that were read, and their bytes, a part of bytes_read */
     uint64_t experts_used, experts_found, experts_read, experts_bytes;
+    uint64_t adapter_bytes;                         /* of adapters that are streamed, which were made of what
+                                                     * was read */
 } qsf_stats;
 QSF_API qsf_status qsf_context_get_stats(const qsf_context *c, qsf_stats *out);
 QSF_API void       qsf_context_reset_stats(qsf_context *c);
@@ -680,6 +682,22 @@ typedef struct qsf_adapter qsf_adapter;
  * and the errors of qsf_model_open */
 QSF_API qsf_status qsf_adapter_load(qsf_model *m, const char *path, const qsf_custom_file *file,
                                     qsf_adapter **out, qsf_error *err);
+/* How an adapter is held.  All members may be 0; size is set by the caller. */
+typedef struct qsf_adapter_options {
+    size_t                 size;      /* sizeof(qsf_adapter_options) */
+    const qsf_custom_file *file;      /* as in qsf_model_options; else NULL */
+    bool                   exact;     /* false: in 8 bits beside matrices of blocks, which products take as
+                                       * codes, too.  true: all in numbers that are as exact as the file's, as
+                                       * contexts want them that compute with floats (f32) */
+    bool                   streamed;  /* false: it stays in memory, and the file is closed.  true: the file
+                                       * stays open, and what belongs to a layer is read each time that the
+                                       * layer runs */
+} qsf_adapter_options;
+/* As qsf_adapter_load, held so; opts may be NULL.
+ *
+ * QSF_E_ARGUMENT   opts->size is no struct's; and the errors of qsf_adapter_load */
+QSF_API qsf_status qsf_adapter_open(qsf_model *m, const char *path, const qsf_adapter_options *opts,
+                                    qsf_adapter **out, qsf_error *err);
 /* Lets go of it (takes NULL).  Sequences that have it keep it until they are given others, or
  * their context is freed; all that before the model is closed. */
 QSF_API void       qsf_adapter_free(qsf_adapter *a);
@@ -711,7 +729,8 @@ typedef struct qsf_adapter_use { qsf_adapter *adapter; float scale; } qsf_adapte
  * This may allocate.
  *
  * QSF_E_BUDGET        the context has a ram_budget and adapter_bytes is too small
- * QSF_E_UNSUPPORTED   the adapter changes the head, and the context's is not QSF_HEAD_EXACT
+ * QSF_E_UNSUPPORTED   the adapter changes the head, and the context's is not QSF_HEAD_EXACT; or the
+ *                     context computes with floats and the adapter was not opened as an exact one
  * QSF_E_ARGUMENT      there are too many, a scale is no number, or an adapter is another model's */
 QSF_API qsf_status qsf_seq_set_adapters(qsf_context *c, qsf_seq s, const qsf_adapter_use *uses, size_t n);
 

@@ -9,6 +9,7 @@ void qsf_kernels_avx2(qsf_kernels *k)
     qsf_matmul_avx2(k);
     qsf_lut_avx2(k);
     qsf_float_avx2(k);
+    qsf_narrow_avx2(k);
     qsf_attention_avx2(k);
     qsf_vector_avx2(k);
     qsf_top_k_avx2(k);

@@ -8,6 +8,7 @@ void qsf_kernels_avx512(qsf_kernels *k)
     k->isa = "avx512";
     qsf_matmul_avx512(k);
     qsf_float_avx512(k);
+    qsf_narrow_avx512(k);
     qsf_attention_avx512(k);
     qsf_vector_avx512(k);
     qsf_scan_avx512(k);

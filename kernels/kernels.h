@@ -83,6 +83,8 @@ typedef enum qsf_form {
 const char *qsf_form_name(qsf_form f);
 /* Bytes of a tile: 16 * qsf_block_bytes of the type. */
 size_t qsf_tile_bytes(qsf_form f, uint32_t block);
+/* Bytes of a tile of narrow weights: see add_narrow. */
+static inline size_t qsf_narrow_bytes(size_t depth) { return 64 + 64 * depth; }
 /* -1: the type (qsf_type) has no form. */
 int    qsf_form_of_type(uint32_t type);
 
@@ -160,6 +162,12 @@ typedef struct qsf_kernels {
                        size_t rows, size_t cols, float *scratch);
     void (*matmul_bf16)(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n,
                         size_t rows, size_t cols, float *scratch);
+
+    /* For adapters: y[m][16t + r] += d[m*ldd] * scale[r] * (row r of tile t of w . q[m]), m < n.
+     * A tile: fp32 scale[16], depth vectors of int8, byte 4r + b of vector j is column 4j + b of
+     * row r.  No code of w or q[n][4*depth] is -128.  Integer sums are exact. */
+    void (*add_narrow)(float *y, size_t ldy, const uint8_t *w, size_t depth, size_t tiles, const int8_t *q,
+                       size_t ldq, const float *d, size_t ldd, size_t n);
 
     /* Attention over n cached positions of one KV head, for the rep query vectors that share
      * it.  s: [rep][lds] f16: k, v: [n][head_dim].

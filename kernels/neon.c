@@ -13,6 +13,7 @@ void qsf_kernels_neon(qsf_kernels *k, uint32_t cpu)
     qsf_matmul_neon(k);
     qsf_lut_v128(k);
     qsf_float_v128(k);
+    qsf_narrow_v128(k);
     qsf_attention_v128(k);
     qsf_vector_v128(k);
     qsf_top_k_v128(k);

@@ -9,6 +9,7 @@ void qsf_kernels_scalar(qsf_kernels *k)
     k->isa = "scalar";
     qsf_matmul_scalar(k);
     qsf_lut_scalar(k);
+    qsf_narrow_scalar(k);
     qsf_attention_scalar(k);
     qsf_vector_scalar(k);
     qsf_top_k_scalar(k);

@@ -9,6 +9,7 @@
 
 /* Each fills the entries of its subject. */
 void qsf_matmul_scalar(qsf_kernels *k);
+void qsf_narrow_scalar(qsf_kernels *k);
 void qsf_attention_scalar(qsf_kernels *k);
 void qsf_vector_scalar(qsf_kernels *k);
 void qsf_top_k_scalar(qsf_kernels *k);
@@ -16,6 +17,7 @@ void qsf_convert_scalar(qsf_kernels *k);
 void qsf_scan_scalar(qsf_kernels *k);
 void qsf_matmul_avx2(qsf_kernels *k);
 void qsf_float_avx2(qsf_kernels *k);
+void qsf_narrow_avx2(qsf_kernels *k);
 void qsf_attention_avx2(qsf_kernels *k);
 void qsf_vector_avx2(qsf_kernels *k);
 void qsf_top_k_avx2(qsf_kernels *k);
@@ -24,6 +26,7 @@ void qsf_scan_avx2(qsf_kernels *k);
 void qsf_matmul_avxvnni(qsf_kernels *k);
 void qsf_matmul_avx512(qsf_kernels *k);
 void qsf_float_avx512(qsf_kernels *k);
+void qsf_narrow_avx512(qsf_kernels *k);
 void qsf_attention_avx512(qsf_kernels *k);
 void qsf_vector_avx512(qsf_kernels *k);
 void qsf_scan_avx512(qsf_kernels *k);

@@ -10,6 +10,7 @@ void qsf_kernels_sse42(qsf_kernels *k)
     qsf_matmul_sse42(k);
     qsf_lut_v128(k);
     qsf_float_v128(k);
+    qsf_narrow_v128(k);
     qsf_attention_v128(k);
     qsf_vector_v128(k);
     qsf_top_k_v128(k);

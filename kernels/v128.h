@@ -30,6 +30,7 @@
 #if defined(QSF_V128)
 /* Each fills the entries of its subject. */
 void qsf_float_v128(qsf_kernels *k);
+void qsf_narrow_v128(qsf_kernels *k);
 void qsf_attention_v128(qsf_kernels *k);
 void qsf_vector_v128(qsf_kernels *k);
 void qsf_top_k_v128(qsf_kernels *k);

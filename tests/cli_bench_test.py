@@ -51,6 +51,15 @@ class Models(unittest.TestCase):
     def test_models_by_option_and_by_position(self):
         self.assertEqual(len(self.rows(MODEL, "-m", MODEL, *QUICK)), 4)
 
+    def test_an_adapter_is_measured_in_turns(self):
+        adapter = pathlib.Path(WORK.name) / "adapter.gguf"
+        subprocess.run([sys.executable, HERE / "parity" / "make_lora.py", MODEL, adapter], check=True)
+        rows = self.rows(MODEL, *QUICK, "--lora", adapter)
+        self.assertEqual([(r["test"], r["n"]) for r in rows],
+                         [("pp8", 2), ("pp8 lora", 2), ("pp8 lora cost", 1),
+                          ("tg2", 2), ("tg2 lora", 2), ("tg2 lora cost", 1)])
+        self.assertEqual(run(MODEL, *QUICK, "--lora", MODEL).returncode, 3)
+
     def test_zero_leaves_a_test_out(self):
         self.assertEqual([r["test"] for r in self.rows(MODEL, "-p", "0", "-n", "2", "-r", "1")], ["tg2"])
         self.assertEqual([r["test"] for r in self.rows(MODEL, "-p", "0", "-n", "0", "-r", "1", "--load")],

@@ -75,8 +75,16 @@ class Lora(unittest.TestCase):
         want = logits(model, range(40), a, b)
         self.assertLess(error(logits(model, range(40), a, b, f32=False), want), 0.1)
 
-    def convert(self, path, out):
-        r = subprocess.run([QSF_CONVERT, "-q", "--equalize", "off", "--tensor", "*=f32", path, out],
+    def test_codes_beside_blocks_are_near(self):
+        model, a, b = self.files("llama")
+        out = self.convert(model, FOLDER / "llama8.qsf", "8bit")
+        want = logits(out, range(40), a, b)
+        got = logits(out, range(40), a, b, f32=False)
+        self.assertLess(error(got, want), 0.05)
+        self.assertGreater(error(got, logits(out, range(40), f32=False)), 0.1)
+
+    def convert(self, path, out, kind="f32"):
+        r = subprocess.run([QSF_CONVERT, "-q", "--equalize", "off", "--tensor", f"*={kind}", path, out],
                            capture_output=True)
         needs_directories(r.stderr)
         self.assertEqual(r.returncode, 0, r.stderr)

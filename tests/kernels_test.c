@@ -83,6 +83,7 @@ static const table_entry table_entries[] = {
     ENTRY(matmul_f32, check_matmul_f32),
     ENTRY(matmul_f16, check_matmul_f16),
     ENTRY(matmul_bf16, check_matmul_bf16),
+    ENTRY(add_narrow, check_add_narrow),
     ENTRY(attention_scores_f16, check_attention_scores_f16),
     ENTRY(attention_scores_q8, check_attention_scores_q8),
     ENTRY(attention_softmax_inplace, check_attention_softmax),

@@ -138,6 +138,138 @@ TEST(a_sequence_without_adapters_is_bit_for_bit_as_before)
     bench_end(&b);
 }
 
+/* ---- how adapters are held ---- */
+
+/* Logits of TOKENS tokens, the last ones one by one, with the adapter of these bytes, opened so.
+ * *read: what was brought of it. */
+static float *held_logits(bench *b, memfile *m, bool exact, bool streamed, uint64_t *read)
+{
+    qsf_stats stats = { .size = sizeof stats };
+    qsf_adapter *a = NULL;
+    int32_t ids[TOKENS];
+    const qsf_adapter_options o = { .size = sizeof o, .file = &m->file, .exact = exact,
+                                    .streamed = streamed };
+    float *out = bench_floats(b, TOKENS);
+    m->closed = 0;
+    bench_tokens(ids, TOKENS, b->n_vocab, 7);
+    if (!bench_ok(b, qsf_adapter_open(b->m, NULL, &o, &a, &b->error))) return out;
+    CHECK_EQ(m->closed, !streamed);
+    qsf_context_reset_stats(b->c);
+    CHECK_EQ(qsf_seq_set_adapters(b->c, 0, &(qsf_adapter_use){ a, 1 }, 1), QSF_OK);
+    CHECK_EQ(bench_feed(b, 0, ids, TOKENS - 4, 16, out), QSF_OK);
+    CHECK_EQ(bench_feed(b, 0, ids + TOKENS - 4, 4, 1, out + (size_t)(TOKENS - 4) * b->n_vocab), QSF_OK);
+    CHECK_EQ(qsf_context_get_stats(b->c, &stats), QSF_OK);
+    if (read) *read = stats.adapter_bytes;
+    CHECK_EQ(qsf_seq_set_adapters(b->c, 0, NULL, 0), QSF_OK);
+    qsf_adapter_free(a);
+    CHECK_EQ(m->closed, 1);
+    return out;
+}
+
+TEST(codes_are_near_the_numbers_that_they_stand_for)
+{
+    bench b;
+    memfile m;
+    const tiny_options o = tiny_defaults();
+    qsf_context_options co = bench_options();
+    gguf_build g = adapter_of(1);
+    memfile_init(&m, g.out, g.len);
+    if (!bench_begin(&b, &o)) return;
+    const size_t n = TOKENS * (size_t)b.n_vocab;
+    float *codes = held_logits(&b, &m, false, false, NULL), *exact = held_logits(&b, &m, true, false, NULL);
+    const double apart = bench_distance(exact, codes, n);
+    CHECK(apart > 0);
+    co.f32 = true;
+    CHECK(bench_context(&b, &co));
+    float *floats = held_logits(&b, &m, true, false, NULL);
+    const double rounding = bench_distance(floats, exact, n);     /* of activations alone */
+    CHECK_NEAR(apart, 0, 1.5 * rounding);
+    qsf_adapter *x = adapter_made(&b, 1);
+    CHECK_EQ(qsf_seq_set_adapters(b.c, 0, &(qsf_adapter_use){ x, 1 }, 1), QSF_E_UNSUPPORTED);
+    CHECK(strstr(qsf_last_error(b.c), "exact") != NULL);
+    qsf_adapter_free(x);
+    free(codes);
+    free(exact);
+    free(floats);
+    gguf_build_free(&g);
+    bench_end(&b);
+}
+
+/* A context whose budget has no room for all layers. */
+static bool small_context(bench *b)
+{
+    qsf_context_options co = bench_options();
+    qsf_plan plan = { .size = sizeof plan };
+    co.adapter_bytes = 1000000;
+    co.ram_budget = 100000000;
+    do {
+        if (!bench_ok(b, qsf_context_plan(b->m, &co, &plan, &b->error))) return false;
+        co.ram_budget = plan.total - 1024;
+    } while (plan.resident);
+    CHECK(plan.n_batch >= 16);
+    co.ram_budget = plan.total;
+    return bench_context(b, &co);
+}
+
+TEST(streamed_adapters_are_bit_for_bit_those_in_memory)
+{
+    bench b;
+    memfile m;
+    const tiny_options o = tiny_defaults();
+    gguf_build g = adapter_of(1);
+    memfile_init(&m, g.out, g.len);
+    if (!bench_begin(&b, &o)) return;
+    for (int i = 0; i < 3; i++) {
+        qsf_context_options co = bench_options();
+        const bool f32 = i == 1;
+        uint64_t read = 1;
+        co.f32 = f32;
+        CHECK(i == 2 ? small_context(&b) : bench_context(&b, &co));
+        float *stays = held_logits(&b, &m, f32, false, &read);
+        CHECK_EQ(read, 0);
+        float *comes = held_logits(&b, &m, f32, true, &read);
+        CHECK(!memcmp(stays, comes, TOKENS * b.n_vocab * sizeof *stays));
+        /* six batches of two layers and the head: at least a byte for each number of theirs */
+        const uint64_t layer = RANK * (4 * EMBD + 2 * KV_COLS + 2 * EMBD + 3 * (EMBD + FF));
+        CHECK(read > 5 * 2 * layer && read < 6 * 10 * (2 * layer + 2 * RANK * (EMBD + 288)));
+        free(stays);
+        free(comes);
+    }
+    gguf_build_free(&g);
+    bench_end(&b);
+}
+
+TEST(a_streamed_adapter_that_cannot_be_read_is_an_error)
+{
+    bench b;
+    memfile m;
+    qsf_adapter *a = NULL;
+    qsf_adapter_info whole = { .size = sizeof whole }, part = whole;
+    const tiny_options o = tiny_defaults();
+    gguf_build g = adapter_of(1);
+    memfile_init(&m, g.out, g.len);
+    if (!bench_begin(&b, &o)) return;
+    qsf_adapter *x = adapter_made(&b, 1);
+    const qsf_adapter_options ao = { .size = sizeof ao, .file = &m.file, .streamed = true };
+    CHECK(bench_ok(&b, qsf_adapter_open(b.m, NULL, &ao, &a, &b.error)));
+    CHECK_EQ(qsf_adapter_get_info(x, &whole), QSF_OK);
+    CHECK_EQ(qsf_adapter_get_info(a, &part), QSF_OK);
+    CHECK_EQ(part.n_matrices, whole.n_matrices);
+    CHECK_EQ(qsf_seq_set_adapters(b.c, 0, &(qsf_adapter_use){ a, 1 }, 1), QSF_OK);
+    const qsf_row row = { 0, 5, true };
+    m.fail_at = m.reads + 20;           /* in the second layer */
+    CHECK_EQ(qsf_compute(b.c, &row, 1), QSF_E_IO);
+    m.fail_at = 0;
+    CHECK_EQ(qsf_compute(b.c, &row, 1), QSF_OK);
+    CHECK_EQ(qsf_seq_set_adapters(b.c, 0, NULL, 0), QSF_OK);
+    CHECK_EQ(m.closed, 0);
+    qsf_adapter_free(a);
+    CHECK_EQ(m.closed, 1);
+    qsf_adapter_free(x);
+    gguf_build_free(&g);
+    bench_end(&b);
+}
+
 /* ---- keys and values ---- */
 
 typedef struct saved { uint8_t *bytes; size_t len; } saved;
@@ -309,6 +441,9 @@ int main(int argc, char **argv)
     test_begin(argc, argv);
     RUN(rows_of_one_batch_have_the_adapters_of_their_sequences);
     RUN(a_sequence_without_adapters_is_bit_for_bit_as_before);
+    RUN(codes_are_near_the_numbers_that_they_stand_for);
+    RUN(streamed_adapters_are_bit_for_bit_those_in_memory);
+    RUN(a_streamed_adapter_that_cannot_be_read_is_an_error);
     RUN(keys_and_values_stay_with_the_adapters_that_made_them);
     RUN(a_budget_counts_adapters);
     RUN(what_is_no_adapter_of_the_model_is_refused_by_name);

@@ -82,8 +82,8 @@ static qsf_matrix_in attention_out(const qsf_pass *p)
     return qsf_matrix_input(p, latent ? p->b->q : p->b->att, p->b->ld_q, cols, 0, p->batch->n);
 }
 
-/* The gates of the sums of all heads and their norm, where the model has one, and their codes,
- * where the matrix takes them. */
+/* The gates of the sums of all heads and their norm, where the model has one; then they are ready
+ * for the matrix. */
 static void ready_attention(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
@@ -92,13 +92,12 @@ static void ready_attention(void *arg, uint32_t thread, uint32_t piece)
     const float *weight = p->w->v[QSF_K_ATTN_SUB_NORM];
     float *from = p->layer->kv_latent ? p->b->q : p->b->att;
     const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++) {
         float *x = from + r * p->b->ld_q;
         if (p->layer->attn_gate) gate_sums(p, r);
         if (weight) qsf_pass_norm(p, p->layer->norm, x, x, weight, NULL, in.cols);
     }
-    if (qsf_matrix_takes_codes(p, &p->w->m[QSF_K_ATTN_OUT])) qsf_matrix_quantize(p, &in, rows);
+    qsf_rows_ready(p, (const uint8_t[]){ QSF_K_ATTN_OUT }, 1, &in, rows, thread);
 }
 
 static void project_attention(void *arg, uint32_t thread, uint32_t piece)
@@ -481,10 +480,9 @@ void qsf_attention_run(qsf_pass_job *job)
         qsf_pass_run(job, QSF_OP_ATTENTION, groups, attend_heads);
     }
     if (l->kv_latent) qsf_latent_out(job);
-    if (l->attn_gate || p->w->v[QSF_K_ATTN_SUB_NORM] || qsf_matrix_takes_codes(p, out))
+    if (l->attn_gate || p->w->v[QSF_K_ATTN_SUB_NORM] || qsf_rows_need(p, QSF_K_ATTN_OUT))
         qsf_pass_run(job, QSF_OP_ATTN_CODES, p->batch->n, ready_attention);
     const qsf_matrix_in in = attention_out(p);
     qsf_pass_watch(p, QSF_K_ATTN_OUT, in.x, in.ld, in.cols, 0, p->batch->n);
-    qsf_lora_down(job, (uint32_t)p->number, (const uint8_t[]){ QSF_K_ATTN_OUT }, 1, in.x, in.ld);
     qsf_pass_run(job, QSF_OP_ATTN_OUT, qsf_matrix_tiles(out), project_attention);
 }

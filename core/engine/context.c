@@ -271,6 +271,7 @@ qsf_status qsf_context_get_stats(const qsf_context *c, qsf_stats *out)
     s.ns_other = qsf_account_ns(&c->account, QSF_OP_OTHER);
     s.ns_head = qsf_account_ns(&c->account, QSF_OP_TO_HEAD);
     s.bytes_read = l->bytes_read;
+    s.adapter_bytes = c->lora.bytes_read;
     s.experts_used = c->experts.n_used;
     s.experts_found = c->experts.n_found;
     s.experts_read = c->experts.shelf.n_read;
@@ -290,6 +291,7 @@ void qsf_context_reset_stats(qsf_context *c)
     c->stats = (qsf_stats){ .isa = c->k.isa, .n_threads = c->o.n_threads, .io = c->io };
     c->account = (qsf_account){ 0 };
     c->experts.n_used = c->experts.n_found = 0;
+    c->lora.bytes_read = 0;
     c->experts.shelf.n_read = c->experts.shelf.bytes_read = 0;
     c->fetch.bytes_read = c->fetch.ns_wait = c->fetch.ns_own = 0;
     c->fetch.took = (qsf_fetch_times){ 0 };

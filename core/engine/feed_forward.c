@@ -13,7 +13,7 @@ static qsf_matrix_in feed_forward_hidden(const qsf_pass *p)
     return qsf_matrix_input(p, p->b->gate, p->b->ld_ff, p->layer->n_ff, 0, p->batch->n);
 }
 
-/* The norm of hidden rows, where the model has one; their codes, where the matrix takes them. */
+/* The norm of hidden rows, where the model has one; then they are ready for the matrix. */
 static void ready_hidden(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
@@ -21,12 +21,11 @@ static void ready_hidden(void *arg, uint32_t thread, uint32_t piece)
     const qsf_matrix_in in = feed_forward_hidden(p);
     const float *weight = p->w->v[QSF_K_FFN_SUB_NORM];
     const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
     for (size_t r = rows.begin; weight && r < rows.end; r++) {
         float *x = p->b->gate + r * p->b->ld_ff;
         qsf_pass_norm(p, p->layer->norm, x, x, weight, NULL, p->layer->n_ff);
     }
-    if (qsf_matrix_takes_codes(p, &p->w->m[QSF_K_FFN_DOWN])) qsf_matrix_quantize(p, &in, rows);
+    qsf_rows_ready(p, (const uint8_t[]){ QSF_K_FFN_DOWN }, 1, &in, rows, thread);
 }
 
 static void narrow(void *arg, uint32_t thread, uint32_t piece)
@@ -42,9 +41,8 @@ void qsf_feed_forward_down(qsf_pass_job *job)
 {
     const qsf_pass *p = job->p;
     const qsf_matrix *down = &p->w->m[QSF_K_FFN_DOWN];
-    if (p->w->v[QSF_K_FFN_SUB_NORM] || qsf_matrix_takes_codes(p, down))
+    if (p->w->v[QSF_K_FFN_SUB_NORM] || qsf_rows_need(p, QSF_K_FFN_DOWN))
         qsf_pass_run(job, QSF_OP_FFN_CODES, p->batch->n, ready_hidden);
     qsf_pass_watch(p, QSF_K_FFN_DOWN, p->b->gate, p->b->ld_ff, p->layer->n_ff, 0, p->batch->n);
-    qsf_lora_down(job, (uint32_t)p->number, (const uint8_t[]){ QSF_K_FFN_DOWN }, 1, p->b->gate, p->b->ld_ff);
     qsf_pass_run(job, QSF_OP_FFN_DOWN, qsf_matrix_tiles(down), narrow);
 }

@@ -62,7 +62,9 @@ static void head_norm(const qsf_pass *p, bool codes)
         if (scale != 0 && scale != 1) p->k->vec_scale(y, scale, p->hp->n_embd);
     }
     const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, n_asked);
-    if (codes) qsf_matrix_quantize(p, &in, (qsf_range){ 0, n_asked });
+    const qsf_range rows = { 0, n_asked };
+    if (codes || (p->lora && !p->o->f32)) qsf_matrix_quantize(p, &in, rows);
+    qsf_lora_down(p, p->hp->n_layers + 1, (const uint8_t[]){ QSF_K_OUTPUT }, 1, &in, rows, 0);
 }
 
 void qsf_head_compute(qsf_head *h, const qsf_pass *p, const qsf_head_part *part, bool first)
@@ -73,9 +75,6 @@ void qsf_head_compute(qsf_head *h, const qsf_pass *p, const qsf_head_part *part,
     if (first) {
         head_norm(p, few || qsf_matrix_takes_codes(p, &part->m));
         begin = qsf_pass_alone(p, QSF_OP_HEAD_NORM, begin);
-        qsf_pass_job job = qsf_pass_begin(p);
-        qsf_lora_down(&job, p->hp->n_layers + 1, (const uint8_t[]){ QSF_K_OUTPUT }, 1, p->b->xn,
-                      p->b->ld_embd);
     }
     if (few && !h->ready) {
         if (screen) begin = qsf_screen_make(&h->screen, p, &part->m, begin);

@@ -19,7 +19,7 @@ void qsf_head_logits(const qsf_pass *p, const qsf_head_part *part, uint32_t j, u
     const float cap = p->hp->final_softcap;
     float *logits = qsf_head_row(p, j) + part->row;
     qsf_matrix_multiply(p, &part->m, part->bias, &in, logits, p->b->ld_vocab, tiles, thread);
-    if (p->lora) qsf_lora_logits(p, part->row, part->m.t.rows, j, n, logits, p->b->ld_vocab, tiles);
+    if (p->lora) qsf_lora_logits(p, part->row, j, n, logits, p->b->ld_vocab, tiles);
     for (size_t i = 0; cap > 0 && begin < end && i < n; i++)
         p->k->softcap_inplace(logits + i * p->b->ld_vocab + begin, cap, end - begin);
 }

@@ -90,14 +90,11 @@ qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err)
 
 static float *row_of(const qsf_pass *p, float *x, size_t row) { return x + row * p->b->ld_embd; }
 
-/* The rows' codes, where a matrix of what follows the norm takes them. */
-static void quantize_normed(const qsf_pass *p, const layer_part *next, qsf_range rows)
+/* The rows as the matrices of what follows the norm take them. */
+static void ready_normed(const qsf_pass *p, const layer_part *next, qsf_range rows, uint32_t thread)
 {
-    bool codes = false;
-    for (int i = 0; i < next->n_readers; i++) codes |= qsf_matrix_takes_codes(p, &p->w->m[next->readers[i]]);
-    if (!codes) return;
     const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
-    qsf_matrix_quantize(p, &in, rows);
+    qsf_rows_ready(p, next->readers, next->n_readers, &in, rows, thread);
 }
 
 /* x += tmp, through the post norm where the model has one, and scaled where it says so; or the norm
@@ -129,9 +126,8 @@ static void norm_for_mixer(void *arg, uint32_t thread, uint32_t piece)
     const qsf_pass_job *job = arg;
     const qsf_pass *p = job->p;
     const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++) norm_input(p, r, QSF_K_ATTN_NORM, QSF_K_ATTN_NORM_BIAS);
-    quantize_normed(p, &layer_mixers[p->layer->mixer], rows);
+    ready_normed(p, &layer_mixers[p->layer->mixer], rows, thread);
 }
 
 static void norm_for_feed_forward(void *arg, uint32_t thread, uint32_t piece)
@@ -140,7 +136,6 @@ static void norm_for_feed_forward(void *arg, uint32_t thread, uint32_t piece)
     const qsf_pass *p = job->p;
     const qsf_range rows = qsf_pass_mine(job, piece);
     const uint8_t flow = p->layer->flow;
-    (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++) {
         if (flow == QSF_FLOW_PARALLEL_NORMS) norm_input(p, r, QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS);
         if (p->layer->mixer != QSF_MIXER_NONE)
@@ -149,7 +144,7 @@ static void norm_for_feed_forward(void *arg, uint32_t thread, uint32_t piece)
         if (flow != QSF_FLOW_PARALLEL && flow != QSF_FLOW_PARALLEL_NORMS)
             norm_input(p, r, QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS);
     }
-    quantize_normed(p, &layer_feed_forwards[p->layer->feed_forward], rows);
+    ready_normed(p, &layer_feed_forwards[p->layer->feed_forward], rows, thread);
 }
 
 static void leave_layer(void *arg, uint32_t thread, uint32_t piece)
@@ -175,7 +170,6 @@ static void run_part(qsf_pass_job *job, const layer_part *part)
 {
     const qsf_pass *p = job->p;
     qsf_pass_watch(p, part->readers[0], p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
-    qsf_lora_down(job, (uint32_t)p->number, part->readers, part->n_readers, p->b->xn, p->b->ld_embd);
     part->run(job);
 }
 

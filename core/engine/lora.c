@@ -12,11 +12,82 @@ static void set_drop(qsf_lora_set *set)
     set->n = 0;
 }
 
+/* ---- slots ---- */
+
+static size_t slots_of(const qsf_lora *l) { return (size_t)l->n_seqs * QSF_LORA_MOST; }
+
+static bool slot_used(const qsf_lora *l, const qsf_lora_slot *slot)
+{
+    for (uint32_t s = 0; s < l->n_seqs; s++)
+        for (uint32_t u = 0; u < l->sets[s].n; u++)
+            if (l->sets[s].use[u].adapter == slot->adapter) return true;
+    return false;
+}
+
+/* Frees those of adapters that no sequence has. */
+static void slots_sweep(qsf_lora *l)
+{
+    for (size_t i = 0; l->slots && i < slots_of(l); i++) {
+        qsf_lora_slot *slot = &l->slots[i];
+        if (!slot->adapter || slot_used(l, slot)) continue;
+        qsf_dealloc(l->platform, slot->mem, slot->cap);
+        *slot = (qsf_lora_slot){ .adapter = NULL };
+    }
+}
+
+/* NULL: it has none. */
+static qsf_lora_slot *slot_of(const qsf_lora *l, const qsf_adapter *a)
+{
+    for (size_t i = 0; l->slots && i < slots_of(l); i++) if (l->slots[i].adapter == a) return &l->slots[i];
+    return NULL;
+}
+
+static qsf_status slots_take(qsf_lora *l, const qsf_lora_set *set, qsf_error *err)
+{
+    for (uint32_t u = 0; u < set->n; u++) {
+        const qsf_adapter *a = set->use[u].adapter;
+        if (!a->streamed || slot_of(l, a)) continue;
+        if (!l->slots &&
+            !(l->slots = qsf_alloc_array(l->platform, slots_of(l), sizeof *l->slots, "adapters", err)))
+            return QSF_E_MEMORY;
+        qsf_lora_slot *slot = slot_of(l, NULL);
+        assert(slot);
+        uint8_t *mem = qsf_alloc(l->platform, a->unit_most, "an adapter", err);
+        if (!mem) return QSF_E_MEMORY;
+        *slot = (qsf_lora_slot){ a, -1, mem, a->unit_most };
+    }
+    return QSF_OK;
+}
+
+/* The memory of a's pairs of the unit. */
+static const uint8_t *lora_mem(const qsf_lora *l, const qsf_adapter *a, uint32_t unit)
+{
+    return a->mem[unit] ? a->mem[unit] : slot_of(l, a)->mem;
+}
+
+qsf_status qsf_lora_fetch(qsf_lora *l, uint32_t unit, qsf_error *err)
+{
+    for (uint32_t i = 0; i < l->n_spans; i++)
+        for (uint32_t u = 0; u < l->spans[i].set->n; u++) {
+            const qsf_adapter *a = l->spans[i].set->use[u].adapter;
+            qsf_lora_slot *slot = a->streamed && a->first[unit] < a->first[unit + 1] ? slot_of(l, a) : NULL;
+            if (!slot || slot->unit == unit) continue;
+            slot->unit = -1;
+            const qsf_status st = qsf_adapter_read_unit(a, unit, slot->mem, err);
+            if (st) return st;
+            slot->unit = unit;
+            l->bytes_read += a->unit_bytes[unit];
+        }
+    return QSF_OK;
+}
+
 void qsf_lora_done(qsf_lora *l)
 {
     for (uint32_t s = 0; l->sets && s < l->n_seqs; s++) set_drop(&l->sets[s]);
     qsf_dealloc(l->platform, l->h, l->cap_h * sizeof *l->h);
     qsf_dealloc(l->platform, l->spans, (uint64_t)l->n_rows * sizeof *l->spans);
+    slots_sweep(l);
+    qsf_dealloc(l->platform, l->slots, slots_of(l) * sizeof *l->slots);
     qsf_dealloc(l->platform, l->sets, (uint64_t)l->n_seqs * sizeof *l->sets);
     *l = (qsf_lora){ 0 };
 }
@@ -77,6 +148,9 @@ static qsf_status check_use(qsf_context *c, const qsf_adapter_use *use)
         return qsf_fail(&c->error, QSF_E_ARGUMENT, "the adapter was loaded for another model");
     if (!(use->scale >= -FLT_MAX && use->scale <= FLT_MAX))
         return qsf_fail(&c->error, QSF_E_ARGUMENT, "adapter %s: its scale is no number", use->adapter->name);
+    if (c->o.f32 && use->adapter->codes)
+        return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "adapter %s is held in 8 bits, and the context "
+                        "computes with floats: open it as an exact one", use->adapter->name);
     if (c->o.head != QSF_HEAD_EXACT &&
         qsf_adapter_find(use->adapter, qsf_unit_final(c->model->source), QSF_K_OUTPUT))
         return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "adapter %s changes the head, which must be exact then "
@@ -108,11 +182,12 @@ qsf_status qsf_seq_set_adapters(qsf_context *c, qsf_seq s, const qsf_adapter_use
     l->n_seqs = c->o.n_seqs;
     l->n_rows = qsf_rows_most(&c->o);
     qsf_batch_drop(c);
-    if ((st = lora_grow(l, &set, &c->error))) return st;
+    if ((st = lora_grow(l, &set, &c->error)) || (st = slots_take(l, &set, &c->error))) return st;
     qsf_seq_back(c, (uint32_t)s, 0);
     for (uint32_t i = 0; i < set.n; i++) qsf_adapter_hold(set.use[i].adapter);
     set_drop(&l->sets[s]);
     l->sets[s] = set;
+    slots_sweep(l);
     l->n_used = 0;
     for (uint32_t i = 0; i < l->n_seqs; i++) l->n_used += l->sets[i].n > 0;
     return QSF_OK;
@@ -137,135 +212,215 @@ void qsf_lora_rows(qsf_lora *l, const qsf_batch *b, bool asked)
 
 /* ---- h = A x ---- */
 
-enum { DOWN_RANKS = 8 };        /* of a piece of work, ... */
+enum { DOWN_RANKS = 8 };        /* exactly: numbers of a product, ... */
 enum { DOWN_ROWS = 64 };        /* ... for so many rows at a time */
+enum { DOWN_WIDTH = 256 };      /* in codes: places of a product, where pairs are joined */
 
-typedef struct lora_job {
-    qsf_pass_job   job;
-    uint32_t       unit, n_kinds;
-    const uint8_t *kinds;
-    const float   *x;
-    size_t         ld;
-} lora_job;
-
-/* Some of the numbers of one pair, for one span's rows. */
-static void down_ranks(const lora_job *j, const qsf_lora_span *s, const qsf_lora_pair *pair, float scale,
-                       size_t at, uint32_t first, uint32_t thread)
+/* Where h has the places of a pair for row r. */
+static float *down_place(const qsf_lora *l, const qsf_lora_pair *pair, size_t at, size_t r)
 {
-    const qsf_pass *p = j->job.p;
-    const size_t ld = p->lora->ld_h, n = QSF_MIN(DOWN_RANKS, pair->rank - first), cols = pair->cols;
-    for (size_t r = 0; r < s->n; r += DOWN_ROWS) {
-        const size_t rows = QSF_MIN(DOWN_ROWS, s->n - r);
-        const float *x = j->x + (s->first + r) * j->ld;
-        float *h = p->lora->h + (s->first + r) * ld + at + pair->at + first, sums[DOWN_ROWS * DOWN_RANKS];
-        for (uint32_t plane = 0; plane < pair->planes; plane++) {
-            const uint16_t *a = (const uint16_t *)pair->a + (plane * (size_t)pair->rank + first) * cols;
-            p->k->matmul_f16(sums, DOWN_RANKS, a, x, j->ld, rows, n, cols, qsf_matrix_scratch(p, thread));
-            for (size_t i = 0; i < rows; i++)
-                for (size_t k = 0; k < n; k++) {
-                    const float more = sums[i * DOWN_RANKS + k] * scale * pair->scale;
-                    h[i * ld + k] = plane ? h[i * ld + k] + more : more;
+    return l->h + r * l->ld_h + at + pair->at;
+}
+
+/* Rows [r, r + n) of in meet an adapter's A, which are in mem; its places begin at `at`. */
+typedef struct down_part {
+    const qsf_pass      *p;
+    const qsf_matrix_in *in;
+    const uint8_t       *mem;
+    float                scale;
+    size_t               at, r, n;
+    uint32_t             thread;
+} down_part;
+
+/* One pair, exactly. */
+static void down_exact(const down_part *d, const qsf_lora_pair *pair)
+{
+    const qsf_pass *p = d->p;
+    const size_t cols = pair->cols, rank = pair->rank, ld = p->lora->ld_h;
+    const uint16_t *a = (const uint16_t *)(const void *)(d->mem + pair->a_at);
+    float sums[DOWN_ROWS * DOWN_RANKS];
+    for (size_t j = 0; j < d->n; j += DOWN_ROWS)
+        for (size_t k = 0; k < pair->planes * rank;) {
+            const size_t n = QSF_MIN(d->n - j, (size_t)DOWN_ROWS), first = k % rank;
+            const size_t ranks = QSF_MIN(rank - first, (size_t)DOWN_RANKS);
+            float *h = down_place(p->lora, pair, d->at, d->r + j) + first;
+            p->k->matmul_f16(sums, DOWN_RANKS, a + k * cols, d->in->x + (d->r + j) * d->in->ld, d->in->ld, n,
+                             ranks, cols, qsf_matrix_scratch(p, d->thread));
+            for (size_t i = 0; i < n; i++)
+                for (size_t c = 0; c < ranks; c++) {
+                    const float more = sums[i * DOWN_RANKS + c] * d->scale * pair->scale;
+                    h[i * ld + c] = k < rank ? more : h[i * ld + c] + more;
                 }
+            k += ranks;
+        }
+}
+
+/* n_pairs pairs whose A lie one behind the other, in codes.  A row's codes take a quarter of a
+ * pair's places, their scale follows. */
+static void down_codes(const down_part *d, const qsf_lora_pair *pairs, uint32_t n_pairs)
+{
+    const qsf_pass *p = d->p;
+    const uint8_t *a = d->mem + pairs->a_at;
+    const size_t blocks = (size_t)qsf_ceil_div(pairs->cols, QSF_LORA_BLOCK);
+    float *y = qsf_matrix_scratch(p, d->thread);
+    size_t width = 0;
+    for (uint32_t i = 0; i < n_pairs; i++) width += qsf_lora_width(&pairs[i]);
+    const size_t most = QSF_TILE_ROWS * p->b->max_cols / width, tiles = width / QSF_TILE_ROWS;
+    for (size_t j = 0; j < d->n; j += most) {
+        const uint32_t rows = (uint32_t)QSF_MIN(d->n - j, most), first = (uint32_t)(d->r + j);
+        const qsf_matrix_in in = qsf_matrix_input(p, d->in->x, d->in->ld, d->in->cols, first, rows);
+        if (rows == 1) p->k->matvec[QSF_F_8](y, a, &in.act, tiles, blocks, QSF_LORA_BLOCK);
+        else p->k->matmul[QSF_F_8](y, width, a, &in.act, tiles, blocks, QSF_LORA_BLOCK);
+        const float *from = y;
+        for (size_t i = 0; i < rows; i++)
+            for (uint32_t k = 0; k < n_pairs; from += qsf_lora_width(&pairs[k++])) {
+                float *h = down_place(p->lora, &pairs[k], d->at, first + i);
+                float *scale = h + qsf_lora_width(&pairs[k]) / 4;
+                p->k->quantize_kv_8bit((int8_t *)(void *)h, scale, from, 4 * qsf_lora_depth(&pairs[k]));
+                *scale *= d->scale * pairs[k].scale;
+            }
+    }
+}
+
+static bool down_wanted(const qsf_lora_pair *pair, const uint8_t *kinds, uint32_t n_kinds)
+{
+    for (uint32_t i = 0; i < n_kinds; i++) if (pair->kind == kinds[i]) return true;
+    return false;
+}
+
+/* How many pairs from the first on are one product: of at most n. */
+static uint32_t down_joined(const qsf_lora_pair *pairs, uint32_t n, const uint8_t *kinds, uint32_t n_kinds)
+{
+    uint32_t joined = 1;
+    size_t width = qsf_lora_width(pairs);
+    for (; joined < n; joined++) {
+        const qsf_lora_pair *next = &pairs[joined];
+        width += qsf_lora_width(next);
+        if (width > DOWN_WIDTH || next->planes || next->cols != pairs->cols ||
+            !down_wanted(next, kinds, n_kinds)) break;
+    }
+    return joined;
+}
+
+/* All pairs of these kinds. */
+static void down_adapter(const down_part *d, const qsf_adapter *a, uint32_t unit, const uint8_t *kinds,
+                         uint32_t n_kinds)
+{
+    const uint32_t end = a->first[unit + 1];
+    for (uint32_t k = a->first[unit], joined; k < end; k += joined) {
+        const qsf_lora_pair *pair = &a->pairs[k];
+        joined = 1;
+        if (!down_wanted(pair, kinds, n_kinds)) continue;
+        if (pair->planes) down_exact(d, pair);
+        else down_codes(d, pair, joined = down_joined(pair, end - k, kinds, n_kinds));
+    }
+}
+
+void qsf_lora_down(const qsf_pass *p, uint32_t unit, const uint8_t *kinds, uint32_t n_kinds,
+                   const qsf_matrix_in *in, qsf_range rows, uint32_t thread)
+{
+    const qsf_lora *l = p->lora;
+    for (uint32_t i = 0; l && i < l->n_spans; i++) {
+        const qsf_lora_span *s = &l->spans[i];
+        const qsf_range mine = qsf_range_cut(rows, s->first, s->n);
+        size_t at = 0;
+        for (uint32_t u = 0; mine.begin < mine.end && u < s->set->n; at += s->set->use[u++].adapter->width) {
+            const qsf_adapter *a = s->set->use[u].adapter;
+            if (a->first[unit] == a->first[unit + 1]) continue;
+            const down_part part = { p, in, lora_mem(l, a, unit), s->set->use[u].scale, at,
+                                     s->first + mine.begin, mine.end - mine.begin, thread };
+            down_adapter(&part, a, unit, kinds, n_kinds);
         }
     }
 }
 
-/* Does those of mine, of all pieces of work; returns how many these are. */
-static size_t down_walk(const lora_job *j, qsf_range mine, uint32_t thread)
+bool qsf_rows_need(const qsf_pass *p, uint32_t kind)
 {
-    const qsf_lora *l = j->job.p->lora;
-    size_t item = 0;
-    for (uint32_t i = 0; i < l->n_spans; i++) {
-        const qsf_lora_span *s = &l->spans[i];
-        size_t at = 0;
-        for (uint32_t u = 0; u < s->set->n; at += s->set->use[u++].adapter->width)
-            for (uint32_t k = 0; k < j->n_kinds; k++) {
-                const qsf_lora_pair *pair = qsf_adapter_find(s->set->use[u].adapter, j->unit, j->kinds[k]);
-                for (uint32_t r = 0; pair && r < pair->rank; r += DOWN_RANKS, item++)
-                    if (item >= mine.begin && item < mine.end)
-                        down_ranks(j, s, pair, s->set->use[u].scale, at, r, thread);
-            }
-    }
-    return item;
+    return p->lora || qsf_matrix_takes_codes(p, &p->w->m[kind]);
 }
 
-static void down_piece(void *arg, uint32_t thread, uint32_t piece)
+void qsf_rows_ready(const qsf_pass *p, const uint8_t *kinds, uint32_t n_kinds, const qsf_matrix_in *in,
+                    qsf_range rows, uint32_t thread)
 {
-    const lora_job *j = arg;
-    down_walk(j, qsf_pass_mine(&j->job, piece), thread);
-}
-
-void qsf_lora_down(qsf_pass_job *job, uint32_t unit, const uint8_t *kinds, uint32_t n_kinds, const float *x,
-                   size_t ld)
-{
-    if (!job->p->lora) return;
-    lora_job j = { *job, unit, n_kinds, kinds, x, ld };
-    const size_t items = down_walk(&j, (qsf_range){ 0, 0 }, 0);
-    if (!items) return;
-    qsf_pass_run(&j.job, QSF_OP_ADAPTER, items, down_piece);
-    *job = j.job;
+    bool codes = p->lora && !p->o->f32;
+    for (uint32_t i = 0; i < n_kinds; i++) codes |= qsf_matrix_takes_codes(p, &p->w->m[kinds[i]]);
+    if (codes) qsf_matrix_quantize(p, in, rows);
+    qsf_lora_down(p, (uint32_t)p->number, kinds, n_kinds, in, rows, thread);
 }
 
 /* ---- y += B h ---- */
 
-/* Rows [begin, end) of the pair's B, for n rows of the batch whose numbers are in h; y is where its
- * row `begin` goes. */
-static void up_rows(const qsf_pass *p, const qsf_lora_pair *pair, const float *h, size_t n, size_t begin,
-                    size_t end, float *y, size_t ldy)
+/* What products are added to: tiles from t on, for rows [r, r + n) of the batch; y is where the
+ * first number goes. */
+typedef struct up_part { size_t t, tiles, r, n; float *y; size_t ldy; } up_part;
+
+static void up_exact(const qsf_pass *p, const qsf_lora_pair *pair, const uint8_t *mem, size_t at,
+                     const up_part *to)
 {
     enum { ROWS = 16, WIDE = QSF_TILE_ROWS };
     static const float keep[2][ROWS] = { { 0 }, { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 } };
     const size_t ld = p->lora->ld_h, rank = pair->rank, apart = (pair->rows + WIDE - 1) / WIDE * WIDE * rank;
+    const uint16_t *b = (const uint16_t *)(const void *)(mem + pair->b_at) + to->t * rank * WIDE;
     float sums[ROWS * WIDE];
-    for (size_t r = 0; r < n; r += ROWS) {
-        const size_t some = QSF_MIN(n - r, (size_t)ROWS);
-        for (size_t at = begin; at < end;) {
-            const size_t from = at % WIDE, rows = QSF_MIN(WIDE - from, end - at);
-            const uint16_t *tile = (const uint16_t *)pair->b + at / WIDE * rank * WIDE;
+    for (size_t r = 0; r < to->n; r += ROWS) {
+        const size_t some = QSF_MIN(to->n - r, (size_t)ROWS);
+        const float *h = down_place(p->lora, pair, at, to->r + r);
+        for (size_t t = 0; t < to->tiles; t++) {
+            const size_t rows = QSF_MIN((size_t)WIDE, pair->rows - (to->t + t) * WIDE);
             for (uint32_t plane = 0; plane < pair->planes; plane++)
-                p->k->attention_weighted_sum_f16(sums, keep[plane], h + r * ld, ld, tile + plane * apart,
-                                                 rank, WIDE, some);
+                p->k->attention_weighted_sum_f16(sums, keep[plane], h, ld,
+                                                 b + t * rank * WIDE + plane * apart, rank, WIDE, some);
             for (size_t i = 0; i < some; i++) {
-                float *to = y + (r + i) * ldy + (at - begin);
-                for (size_t k = 0; k < rows; k++) to[k] += sums[i * WIDE + from + k];
+                float *y = to->y + (r + i) * to->ldy + t * WIDE;
+                for (size_t k = 0; k < rows; k++) y[k] += sums[i * WIDE + k];
             }
-            at += rows;
         }
     }
+}
+
+static void up_pair(const qsf_pass *p, const qsf_adapter *a, const qsf_lora_pair *pair, size_t at,
+                    const up_part *to)
+{
+    const uint8_t *mem = lora_mem(p->lora, a, pair->unit);
+    const size_t depth = qsf_lora_depth(pair), ld = p->lora->ld_h;
+    const float *h = down_place(p->lora, pair, at, to->r);
+    if (pair->planes) up_exact(p, pair, mem, at, to);
+    else
+        p->k->add_narrow(to->y, to->ldy, mem + pair->b_at + to->t * qsf_narrow_bytes(depth), depth, to->tiles,
+                         (const int8_t *)(const void *)h, ld * sizeof *h, h + qsf_lora_width(pair) / 4, ld,
+                         to->n);
 }
 
 void qsf_lora_up(const qsf_pass *p, const qsf_matrix *m, float *y, size_t ldy, qsf_range tiles)
 {
     const qsf_lora *l = p->lora;
-    const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows);
     for (uint32_t i = 0; p->number >= 0 && i < l->n_spans; i++) {
         const qsf_lora_span *s = &l->spans[i];
+        const up_part to = { tiles.begin, tiles.end - tiles.begin, s->first, s->n,
+                             y + s->first * ldy + tiles.begin * QSF_TILE_ROWS, ldy };
         size_t at = 0;
         for (uint32_t u = 0; u < s->set->n; at += s->set->use[u++].adapter->width) {
             const qsf_adapter *a = s->set->use[u].adapter;
             for (uint32_t k = a->first[p->number]; k < a->first[p->number + 1]; k++)
-                if (m == &p->w->m[a->pairs[k].kind])
-                    up_rows(p, &a->pairs[k], l->h + s->first * l->ld_h + at + a->pairs[k].at, s->n, begin,
-                            end, y + s->first * ldy + begin, ldy);
+                if (m == &p->w->m[a->pairs[k].kind]) up_pair(p, a, &a->pairs[k], at, &to);
         }
     }
 }
 
-void qsf_lora_logits(const qsf_pass *p, uint32_t row, uint32_t rows, uint32_t j, uint32_t n, float *y,
-                     size_t ldy, qsf_range tiles)
+void qsf_lora_logits(const qsf_pass *p, uint32_t row, uint32_t j, uint32_t n, float *y, size_t ldy,
+                     qsf_range tiles)
 {
     const qsf_lora *l = p->lora;
-    const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, rows);
     for (uint32_t i = 0; i < l->n_spans; i++) {
         const qsf_lora_span *s = &l->spans[i];
         const uint32_t first = QSF_MAX(s->first, j), last = QSF_MIN(s->first + s->n, j + n);
+        const up_part to = { row / QSF_TILE_ROWS + tiles.begin, tiles.end - tiles.begin, first, last - first,
+                             y + (size_t)(first - j) * ldy + tiles.begin * QSF_TILE_ROWS, ldy };
         size_t at = 0;
         for (uint32_t u = 0; first < last && u < s->set->n; at += s->set->use[u++].adapter->width) {
-            const qsf_lora_pair *pair = qsf_adapter_find(s->set->use[u].adapter, p->hp->n_layers + 1,
-                                                         QSF_K_OUTPUT);
-            if (pair && begin < end)
-                up_rows(p, pair, l->h + first * l->ld_h + at + pair->at, last - first, row + begin, row + end,
-                        y + (first - j) * ldy + begin, ldy);
+            const qsf_adapter *a = s->set->use[u].adapter;
+            const qsf_lora_pair *pair = qsf_adapter_find(a, p->hp->n_layers + 1, QSF_K_OUTPUT);
+            if (pair) up_pair(p, a, pair, at, &to);
         }
     }
 }
@@ -277,10 +432,13 @@ void qsf_lora_embed(const qsf_pass *p, uint32_t r)
     const uint32_t n = p->hp->n_embd;
     const float embd_scale = p->hp->embd_scale > 0 ? p->hp->embd_scale : 1;
     for (uint32_t u = 0; u < set->n; u++) {
-        const qsf_lora_pair *pair = qsf_adapter_find(set->use[u].adapter, p->hp->n_layers, QSF_K_TOKEN_EMBD);
+        const qsf_adapter *a = set->use[u].adapter;
+        const qsf_lora_pair *pair = qsf_adapter_find(a, p->hp->n_layers, QSF_K_TOKEN_EMBD);
         float *x = p->b->x + r * p->b->ld_embd;
         if (!pair) continue;
-        p->k->matmul_f32(p->b->tmp, n, pair->b, (const float *)pair->a + (size_t)row->token * pair->rank,
+        const uint8_t *mem = lora_mem(p->lora, a, pair->unit);
+        p->k->matmul_f32(p->b->tmp, n, (const float *)(const void *)(mem + pair->b_at),
+                         (const float *)(const void *)(mem + pair->a_at) + (size_t)row->token * pair->rank,
                          pair->rank, 1, n, pair->rank);
         p->k->vec_scale(p->b->tmp, set->use[u].scale * pair->scale * embd_scale, n);
         p->k->vec_add(x, x, p->b->tmp, n);

@@ -38,12 +38,11 @@ static qsf_matrix_in mixed(const qsf_pass *p)
     return qsf_matrix_input(p, p->b->att, p->b->ld_q, p->layer->mix_inner, 0, p->batch->n);
 }
 
-static void make_codes(void *arg, uint32_t thread, uint32_t piece)
+static void ready_mixed(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
     const qsf_matrix_in in = mixed(job->p);
-    (void)thread;
-    qsf_matrix_quantize(job->p, &in, qsf_pass_mine(job, piece));
+    qsf_rows_ready(job->p, (const uint8_t[]){ QSF_K_MIX_OUT }, 1, &in, qsf_pass_mine(job, piece), thread);
 }
 
 static void narrow_mixed(void *arg, uint32_t thread, uint32_t piece)
@@ -59,9 +58,8 @@ void qsf_mixer_out(qsf_pass_job *job)
 {
     const qsf_pass *p = job->p;
     const qsf_matrix *out = &p->w->m[QSF_K_MIX_OUT];
-    if (qsf_matrix_takes_codes(p, out)) qsf_pass_run(job, QSF_OP_MIX_CODES, p->batch->n, make_codes);
+    if (qsf_rows_need(p, QSF_K_MIX_OUT)) qsf_pass_run(job, QSF_OP_MIX_CODES, p->batch->n, ready_mixed);
     qsf_pass_watch(p, QSF_K_MIX_OUT, p->b->att, p->b->ld_q, p->layer->mix_inner, 0, p->batch->n);
-    qsf_lora_down(job, (uint32_t)p->number, (const uint8_t[]){ QSF_K_MIX_OUT }, 1, p->b->att, p->b->ld_q);
     qsf_pass_run(job, QSF_OP_MIX_OUT, qsf_matrix_tiles(out), narrow_mixed);
 }
 

@@ -33,7 +33,6 @@ const qsf_op_row qsf_ops[QSF_N_OPS] = {
     [QSF_OP_FFN_CODES]   = { "feed-forward codes", QSF_OP_OTHER, 0, { 0 } },
     [QSF_OP_FFN_DOWN]    = { "feed-forward down", QSF_OP_MATMUL, 1, { QSF_K_FFN_DOWN } },
     [QSF_OP_RESIDUAL]    = { "residual", QSF_OP_OTHER, 0, { 0 } },
-    [QSF_OP_ADAPTER]     = { "adapters down", QSF_OP_MATMUL, 0, { 0 } },
     [QSF_OP_ALTUP]       = { "streams", QSF_OP_MATMUL, 0, { 0 } },
     [QSF_OP_LAYER_CODES] = { "layer embedding codes", QSF_OP_OTHER, 0, { 0 } },
     [QSF_OP_LAYER_EMBD]  = { "layer embedding", QSF_OP_MATMUL, 1, { QSF_K_LAYER_EMBD } },

@@ -235,12 +235,14 @@ static void check_logits(qsf_context *c)
     }
 }
 
-static void compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
+static qsf_status compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
 {
     const uint32_t next = next_layer(c, layer + 1);
     const bool chooses = p->experts && c->model->source->layers[layer].n_experts && !c->now.walk.n;
     if (!c->now.walk.n) qsf_exit_join(&c->early_exit, &c->batch, p, layer);
     qsf_lora_rows(&c->lora, &c->batch, false);
+    const qsf_status st = qsf_lora_fetch(&c->lora, layer, &c->error);
+    if (st) return st;
     /* Bytes travel while this layer computes: first those of the experts that it chooses. */
     if (!chooses) qsf_layers_ahead(&c->fetch, layer);
     if (layer + 2 >= c->hp->n_layers && c->batch.n_asked) qsf_head_stream_ahead(&c->head_stream);
@@ -250,15 +252,16 @@ static void compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
                                   p->layer->kv_from ? p->layer->kv_from - 1 : layer);
     if (p->state) p->state_place = qsf_state_place(c->model->source, c->o.quality, layer);
     qsf_layer_compute(p);
-    if (c->now.walk.n) return;
-    if (c->reducer.st || atomic_load_explicit(&c->now.not_finite, memory_order_relaxed)) return;
+    if (c->now.walk.n) return QSF_OK;
+    if (c->reducer.st || atomic_load_explicit(&c->now.not_finite, memory_order_relaxed)) return QSF_OK;
     const uint32_t to = c->now.hidden
         ? next : qsf_exit_next(&c->early_exit, &c->batch, p, c->now.n_new, layer, next);
     for (uint32_t i = next; i < to; i++) c->stats.layers_left += !qsf_layer_skipped(&c->fetch, i);
     c->now.stage = 1 + to;
+    return QSF_OK;
 }
 
-static void compute_head(qsf_context *c, qsf_pass *p, uint32_t part, const qsf_head_units *units)
+static qsf_status compute_head(qsf_context *c, qsf_pass *p, uint32_t part, const qsf_head_units *units)
 {
     p->w = units->final;
     if (part == 0 && c->now.hidden) {
@@ -266,11 +269,14 @@ static void compute_head(qsf_context *c, qsf_pass *p, uint32_t part, const qsf_h
         c->now.n_hidden = c->now.n_new;
     }
     c->now.stage++;
-    if (!c->batch.n_asked) return;
+    if (!c->batch.n_asked) return QSF_OK;
     qsf_lora_rows(&c->lora, &c->batch, true);
+    const qsf_status st = qsf_lora_fetch(&c->lora, c->hp->n_layers + 1, &c->error);
+    if (st) return st;
     const qsf_head_part head = qsf_head_stream_part(&c->head_stream, part, units);
     qsf_head_compute(&c->head, p, &head, part == 0);
     qsf_head_stream_next(&c->head_stream, part);
+    return QSF_OK;
 }
 
 static qsf_status step_compute(qsf_context *c, const step_weights *have)
@@ -285,10 +291,9 @@ static qsf_status step_compute(qsf_context *c, const step_weights *have)
         if (qsf_embedding_compute(&c->embedding, &p, places)) c->now.stage = 1 + next_layer(c, 0);
         (void)qsf_pass_alone(&p, QSF_OP_EMBEDDING, begin);
     } else if (stage <= n_layers) {
-        compute_layer(c, &p, stage - 1);
-        if ((st = step_finite(c, stage - 1))) return st;
-    } else {
-        compute_head(c, &p, stage - n_layers - 1, &have->head);
+        if ((st = compute_layer(c, &p, stage - 1)) || (st = step_finite(c, stage - 1))) return st;
+    } else if ((st = compute_head(c, &p, stage - n_layers - 1, &have->head))) {
+        return st;
     }
     if (c->now.stage > n_layers) c->now.n_states = qsf_part_ends(c->model->source) ? 0 : c->batch.n;
     const uint32_t end = c->behind.rows ? n_layers

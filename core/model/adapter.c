@@ -10,9 +10,10 @@
 enum { LORA_ROWS = 256 };       /* of a batch, in what bytes says */
 
 typedef struct adapter_reader {
-    qsf_adapter  *a;
-    qsf_lora_file f;
-    uint64_t      hash;         /* of what is scaled by how much */
+    qsf_adapter *a;
+    uint64_t     hash;          /* of what is scaled by how much */
+    uint64_t     most;          /* bytes of a group while it is read */
+    uint8_t     *mem;           /* where one unit's pairs go; NULL: to those of all units */
 } adapter_reader;
 
 /* ---- as products take them ---- */
@@ -43,87 +44,228 @@ static void put_planes(uint16_t *to, size_t i, size_t apart, uint32_t planes, fl
     if (planes > 1) to[apart + i] = qsf_f32_to_f16(v - qsf_f16_to_f32(to[i]));
 }
 
-static const void *keep_rows(adapter_reader *r, const float *v, uint64_t n, uint32_t planes, qsf_error *err)
+static void put_rows(uint16_t *to, const float *v, size_t n, uint32_t planes)
 {
-    uint16_t *to = qsf_arena_array(r->a->arena, planes * n, sizeof *to, "an adapter", err);
-    for (uint64_t i = 0; to && i < n; i++) put_planes(to, (size_t)i, (size_t)n, planes, v[i]);
-    return to;
+    for (size_t i = 0; i < n; i++) put_planes(to, i, n, planes, v[i]);
 }
 
 /* Rows of B in tiles, with zeros behind the last. */
-static const void *keep_tiles(adapter_reader *r, const float *v, const qsf_lora_pair *p, qsf_error *err)
+static void put_tiles(uint16_t *to, const float *v, const qsf_lora_pair *p)
 {
     const size_t wide = QSF_TILE_ROWS, tiles = (p->rows + wide - 1) / wide, apart = tiles * wide * p->rank;
-    uint16_t *to = qsf_arena_array(r->a->arena, (uint64_t)p->planes * apart, sizeof *to, "an adapter", err);
-    for (size_t i = 0; to && i < tiles * wide; i++)
+    for (size_t i = 0; i < tiles * wide; i++)
         for (size_t k = 0; k < p->rank; k++)
             put_planes(to, (i / wide * p->rank + k) * wide + i % wide, apart, p->planes,
                        i < p->rows ? v[i * p->rank + k] : 0);
-    return to;
 }
 
-/* The token embedding's, in floats as they are. */
-static qsf_status keep_embd(adapter_reader *r, const qsf_lora_group *g, qsf_lora_pair *p, qsf_error *err)
+static float largest_size(const float *v, size_t n)
 {
-    const size_t na = (size_t)g->rank * g->cols, nb = (size_t)g->rank * g->rows[0];
-    float *a = qsf_arena_array(r->a->arena, na, sizeof *a, "an adapter", err);
-    float *b = a ? qsf_arena_array(r->a->arena, nb, sizeof *b, "an adapter", err) : NULL;
-    if (!b) return QSF_E_MEMORY;
-    p->a = memcpy(a, g->a, na * sizeof *a);
-    p->b = memcpy(b, g->b, nb * sizeof *b);
+    float most = 0;
+    for (size_t i = 0; i < n; i++) most = QSF_MAX(most, v[i] < 0 ? -v[i] : v[i]);
+    return most;
+}
+
+/* n codes, each four `apart`. */
+static void put_codes(uint8_t *to, size_t apart, const float *v, size_t n, float d)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double code = d > 0 ? floor((double)v[i] / d + 0.5) : 0;
+        to[i / 4 * apart + i % 4] = (uint8_t)(int8_t)QSF_MIN(QSF_MAX(code, -127), 127);
+    }
+}
+
+static void put_code_rows(uint8_t *to, const float *v, const qsf_lora_pair *p)
+{
+    const size_t blocks = ((size_t)p->cols + QSF_LORA_BLOCK - 1) / QSF_LORA_BLOCK,
+        tile = (size_t)QSF_TILE_ROWS * qsf_block_bytes(QSF_T_8BIT, QSF_LORA_BLOCK);
+    memset(to, 0, qsf_lora_a_bytes(p));
+    for (uint32_t k = 0; k < p->rank; k++)
+        for (size_t b = 0; b < blocks; b++) {
+            uint8_t codes[QSF_LORA_BLOCK] = { 0 };
+            const float *from = v + (size_t)k * p->cols + b * QSF_LORA_BLOCK;
+            const size_t n = QSF_MIN(p->cols - b * QSF_LORA_BLOCK, (size_t)QSF_LORA_BLOCK);
+            const float d = qsf_f16_to_f32(qsf_f32_to_f16(largest_size(from, n) / 127));
+            put_codes(codes, 4, from, n, d);
+            qsf_tile_put_row(to + (k / QSF_TILE_ROWS * blocks + b) * tile, QSF_T_8BIT, QSF_LORA_BLOCK,
+                             k % QSF_TILE_ROWS, d, codes);
+        }
+}
+
+static void put_code_tiles(uint8_t *to, const float *v, const qsf_lora_pair *p)
+{
+    const size_t tile = qsf_narrow_bytes(qsf_lora_depth(p)), wide = QSF_TILE_ROWS;
+    memset(to, 0, qsf_lora_b_bytes(p));
+    for (size_t i = 0; i < p->rows; i++, v += p->rank) {
+        uint8_t *at = to + i / wide * tile;
+        const float d = largest_size(v, p->rank) / 127;
+        memcpy(at + i % wide * sizeof d, &d, sizeof d);
+        put_codes(at + wide * sizeof d + i % wide * 4, wide * 4, v, p->rank, d);
+    }
+}
+
+size_t qsf_lora_a_bytes(const qsf_lora_pair *p)
+{
+    const size_t blocks = ((size_t)p->cols + QSF_LORA_BLOCK - 1) / QSF_LORA_BLOCK;
+    if (p->kind == QSF_K_TOKEN_EMBD) return (size_t)p->cols * p->rank * sizeof(float);
+    if (p->planes) return (size_t)qsf_round_up((size_t)p->planes * p->rank * p->cols * 2, 64);
+    return qsf_lora_width(p) * blocks * qsf_block_bytes(QSF_T_8BIT, QSF_LORA_BLOCK);
+}
+
+size_t qsf_lora_b_bytes(const qsf_lora_pair *p)
+{
+    const size_t tiles = ((size_t)p->rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS;
+    if (p->kind == QSF_K_TOKEN_EMBD) return (size_t)p->rows * p->rank * sizeof(float);
+    if (p->planes) return (size_t)qsf_round_up(p->planes * tiles * QSF_TILE_ROWS * p->rank * 2, 64);
+    return tiles * qsf_narrow_bytes(qsf_lora_depth(p));
+}
+
+/* ---- reading: all groups are looked at first, then kept ---- */
+
+/* Whether products with a matrix are of floats, as an adapter's then are. */
+static bool matrix_is_float(const qsf_source *s, uint32_t unit, uint32_t kind)
+{
+    const int i = kind == QSF_K_OUTPUT && s->hp.tied
+        ? qsf_unit_find(s, qsf_unit_embd(s), QSF_K_TOKEN_EMBD) : qsf_unit_find(s, unit, kind);
+    const uint8_t type = i < 0 ? QSF_T_F32 : s->tensors[i].type;
+    return type == QSF_T_F32 || type == QSF_T_F16 || type == QSF_T_BF16;
+}
+
+static uint64_t group_rows(const qsf_lora_group *g)
+{
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < g->n; i++) rows += g->rows[i];
+    return rows;
+}
+
+/* What a and b become; how much too large they are then. */
+static float group_enlarge(const qsf_lora_group *g)
+{
+    float by = 1;
+    if (g->embd) return by;
+    enlarge(g->a, (uint64_t)g->rank * g->cols, &by);
+    enlarge(g->b, group_rows(g) * g->rank, &by);
+    return by;
+}
+
+static qsf_status describe_group(void *user, const qsf_lora_group *g, qsf_error *err)
+{
+    adapter_reader *r = user;
+    const uint64_t na = (uint64_t)g->rank * g->cols, nb = group_rows(g) * g->rank;
+    const float scale = g->scale * group_enlarge(g);
+    bool exact = r->a->exact;
+    (void)err;
+    for (uint32_t i = 0; i < g->n; i++) exact |= matrix_is_float(r->a->model->source, g->unit, g->kinds[i]);
+    const uint32_t planes = !exact || g->embd ? 0 : QSF_MAX(lora_planes(g->a, na), lora_planes(g->b, nb));
+    for (uint32_t i = 0; i < g->n; i++) {
+        r->a->pairs[r->a->n_pairs++] =
+            (qsf_lora_pair){ .unit = g->unit, .kind = g->kinds[i], .rank = g->rank, .rows = g->rows[i],
+                             .cols = g->cols, .planes = planes, .scale = scale };
+        r->hash = ((r->hash ^ (uint64_t)g->unit << 8 ^ g->kinds[i]) * 1099511628211u) ^ qsf_f32_bits(scale);
+    }
+    r->a->codes |= !planes && !g->embd;
+    r->most = QSF_MAX(r->most, (na + nb + QSF_MAX(na, nb)) * sizeof(float));
+    r->a->rank = QSF_MAX(r->a->rank, g->rank);
     return QSF_OK;
 }
 
 static qsf_status keep_group(void *user, const qsf_lora_group *g, qsf_error *err)
 {
-    adapter_reader *r = user;
-    uint64_t rows = 0, row = 0;
-    float scale = g->scale;
-    const void *kept = NULL;
-    uint32_t planes = 0;
-    for (uint32_t i = 0; i < g->n; i++) rows += g->rows[i];
-    if (!g->embd) {
-        const uint64_t na = (uint64_t)g->rank * g->cols, nb = rows * g->rank;
-        enlarge(g->a, na, &scale);
-        enlarge(g->b, nb, &scale);
-        planes = QSF_MAX(lora_planes(g->a, na), lora_planes(g->b, nb));
-        if (!(kept = keep_rows(r, g->a, na, planes, err))) return QSF_E_MEMORY;
+    const adapter_reader *r = user;
+    const float *b = g->b;
+    uint8_t *mem = r->mem ? r->mem : r->a->mem[g->unit];
+    if (!mem) return QSF_OK;
+    (void)err;
+    (void)group_enlarge(g);
+    for (uint32_t i = 0; i < g->n; b += (size_t)g->rows[i++] * g->rank) {
+        const qsf_lora_pair *p = qsf_adapter_find(r->a, g->unit, g->kinds[i]);
+        const size_t na = (size_t)p->rank * p->cols;
+        uint8_t *to_a = mem + p->a_at, *to_b = mem + p->b_at;
+        if (g->embd) {
+            memcpy(to_a, g->a, qsf_lora_a_bytes(p));
+            memcpy(to_b, b, qsf_lora_b_bytes(p));
+        } else if (p->planes) {
+            put_rows((uint16_t *)(void *)to_a, g->a, na, p->planes);
+            put_tiles((uint16_t *)(void *)to_b, b, p);
+        } else {
+            put_code_rows(to_a, g->a, p);
+            put_code_tiles(to_b, b, p);
+        }
     }
-    for (uint32_t i = 0; i < g->n; row += g->rows[i++]) {
-        qsf_lora_pair *p = &r->a->pairs[r->a->n_pairs++];
-        *p = (qsf_lora_pair){ .unit = g->unit, .kind = g->kinds[i], .rank = g->rank, .rows = g->rows[i],
-                              .cols = g->cols, .a = kept, .planes = planes, .scale = scale };
-        if (g->embd && keep_embd(r, g, p, err)) return QSF_E_MEMORY;
-        if (!g->embd && !(p->b = keep_tiles(r, g->b + row * g->rank, p, err))) return QSF_E_MEMORY;
-        r->hash = ((r->hash ^ (uint64_t)g->unit << 8 ^ g->kinds[i]) * 1099511628211u) ^ qsf_f32_bits(scale);
-    }
-    r->a->rank = QSF_MAX(r->a->rank, g->rank);
     return QSF_OK;
 }
 
-/* By unit, each with its place among the numbers of the unit. */
-static qsf_status sort_pairs(adapter_reader *r, qsf_error *err)
+/* The places of a unit's pairs in h and in memory: first all A, so that neighbours are one
+ * matrix. */
+static void place_pairs(qsf_adapter *a, uint32_t unit)
 {
-    qsf_adapter *a = r->a;
+    uint32_t width = 0;
+    size_t at = 0;
+    for (uint32_t i = a->first[unit]; i < a->first[unit + 1]; i++) {
+        a->pairs[i].at = width;
+        width += (uint32_t)qsf_lora_width(&a->pairs[i]);
+        a->pairs[i].a_at = at;
+        at += qsf_lora_a_bytes(&a->pairs[i]);
+    }
+    for (uint32_t i = a->first[unit]; i < a->first[unit + 1]; i++) {
+        a->pairs[i].b_at = at;
+        at += qsf_lora_b_bytes(&a->pairs[i]);
+    }
+    a->unit_bytes[unit] = at;
+    a->width = QSF_MAX(a->width, width);
+}
+
+/* By unit and kind, each with its places. */
+static qsf_status sort_pairs(qsf_adapter *a, qsf_error *err)
+{
     const uint32_t n_units = qsf_units_of(a->model->source->hp.n_layers);
     qsf_lora_pair *sorted = qsf_arena_array(a->arena, a->n_pairs, sizeof *sorted, "an adapter", err);
     a->first = qsf_arena_array(a->arena, (uint64_t)n_units + 1, sizeof *a->first, "an adapter", err);
-    if (!a->first || !sorted) return QSF_E_MEMORY;
+    a->unit_bytes = qsf_arena_array(a->arena, n_units, sizeof *a->unit_bytes, "an adapter", err);
+    a->mem = qsf_arena_array(a->arena, n_units, sizeof *a->mem, "an adapter", err);
+    if (!a->first || !sorted || !a->unit_bytes || !a->mem) return QSF_E_MEMORY;
     uint32_t n = 0;
     for (uint32_t u = 0; u < n_units; u++) {
-        uint32_t width = 0;
         a->first[u] = n;
         for (uint32_t i = 0; i < a->n_pairs; i++) {
             if (a->pairs[i].unit != u) continue;
-            sorted[n] = a->pairs[i];
-            sorted[n++].at = width;
-            width += a->pairs[i].rank;
+            uint32_t to = n++;
+            for (; to > a->first[u] && sorted[to - 1].kind > a->pairs[i].kind; to--)
+                sorted[to] = sorted[to - 1];
+            sorted[to] = a->pairs[i];
         }
-        a->width = QSF_MAX(a->width, width);
     }
     a->first[n_units] = n;
     a->pairs = sorted;
+    for (uint32_t u = 0; u < n_units; u++) place_pairs(a, u);
     return QSF_OK;
+}
+
+/* Memory for what stays, and its pairs. */
+static qsf_status keep_pairs(adapter_reader *r, qsf_error *err)
+{
+    qsf_adapter *a = r->a;
+    const qsf_source *s = a->model->source;
+    bool any = false;
+    for (uint32_t u = 0; u < qsf_units_of(s->hp.n_layers); u++) {
+        a->mem[u] = NULL;
+        if (a->streamed && u != qsf_unit_embd(s)) a->unit_most = QSF_MAX(a->unit_most, a->unit_bytes[u]);
+        else if (a->unit_bytes[u]) {
+            if (!(a->mem[u] = qsf_arena_alloc(a->arena, a->unit_bytes[u], "an adapter", err)))
+                return QSF_E_MEMORY;
+            any = true;
+        }
+    }
+    a->file.take = keep_group;
+    return any ? qsf_lora_file_again(&a->file, a->streamed ? (int64_t)qsf_unit_embd(s) : -1, err) : QSF_OK;
+}
+
+qsf_status qsf_adapter_read_unit(const qsf_adapter *a, uint32_t unit, uint8_t *mem, qsf_error *err)
+{
+    adapter_reader r = { .a = (qsf_adapter *)(uintptr_t)a, .mem = mem };
+    qsf_lora_file f = a->file;
+    f.user = &r;
+    return qsf_lora_file_again(&f, unit, err);
 }
 
 static void adapter_warn(void *user, const char *line)
@@ -135,49 +277,64 @@ static void adapter_warn(void *user, const char *line)
 static qsf_status read_adapter(adapter_reader *r, qsf_error *err)
 {
     qsf_adapter *a = r->a;
-    const uint64_t most = 3 * (uint64_t)r->f.n_tensors;         /* a tensor has up to three matrices */
-    a->alpha = r->f.alpha;
-    if (!(a->name = qsf_arena_text(a->arena, r->f.name, strlen(r->f.name), err))) return QSF_E_MEMORY;
+    const uint64_t most = 3 * (uint64_t)a->file.n_tensors;      /* a tensor has up to three matrices */
+    qsf_status st;
+    a->alpha = a->file.alpha;
+    if (!(a->name = qsf_arena_text(a->arena, a->file.name, strlen(a->file.name), err))) return QSF_E_MEMORY;
     if (!(a->pairs = qsf_arena_array(a->arena, most, sizeof *a->pairs, "an adapter", err)))
         return QSF_E_MEMORY;
-    const qsf_status st = qsf_lora_file_read(&r->f, err);
-    return st ? st : sort_pairs(r, err);
+    if ((st = qsf_lora_file_read(&a->file, err)) || (st = sort_pairs(a, err))) return st;
+    a->hash = a->file.hash ^ r->hash * 1099511628211u;
+    a->file.warn.tell = NULL;
+    if ((st = keep_pairs(r, err))) return st;
+    a->bytes = qsf_arena_used(a->arena) + (uint64_t)LORA_ROWS * a->width * sizeof(float);
+    if (a->streamed) a->bytes += a->unit_most + r->most + qsf_arena_used(a->file.g.tmp);
+    return QSF_OK;
+}
+
+qsf_status qsf_adapter_open(qsf_model *m, const char *path, const qsf_adapter_options *opts,
+                            qsf_adapter **out, qsf_error *err)
+{
+    qsf_adapter_options o = { .size = sizeof o };
+    qsf_arena *arena = NULL;
+    qsf_status st;
+    *out = NULL;
+    if ((st = QSF_TAKE(&o, opts, qsf_adapter_options, err))) return st;
+    if ((st = qsf_custom_check(o.file, err))) return st;
+    if (m->source->vocab_only)
+        st = qsf_fail(err, QSF_E_ARGUMENT, "%s was opened without weights", m->source->path);
+    else if (qsf_part_shared(m->source)) st = qsf_part_refuse(m->source, "an adapter", err);
+    if (st) {
+        if (o.file && o.file->close) o.file->close(o.file->user);
+        return st;
+    }
+    adapter_reader r = { .hash = 14695981039346656037u };
+    qsf_lora_file f = { .model = m->source, .take = describe_group, .warn = { m, adapter_warn } };
+    st = qsf_lora_file_open(&f, m->platform, path, o.file, err);
+    if (!st) st = qsf_arena_new(m->platform, &arena, err);
+    if (!st && !(r.a = qsf_arena_alloc(arena, sizeof *r.a, "an adapter", err))) st = QSF_E_MEMORY;
+    if (!st) {
+        *r.a = (qsf_adapter){ .model = m, .arena = arena, .exact = o.exact, .streamed = o.streamed,
+                              .file = f };
+        r.a->file.user = &r;
+        st = read_adapter(&r, err);
+    }
+    if (st || !o.streamed) qsf_lora_file_close(r.a ? &r.a->file : &f);
+    if (st) {
+        qsf_arena_free(arena);
+        return st;
+    }
+    atomic_init(&r.a->users, 1);
+    atomic_fetch_add(&m->adapter_bytes, (size_t)r.a->bytes);
+    *out = r.a;
+    return QSF_OK;
 }
 
 qsf_status qsf_adapter_load(qsf_model *m, const char *path, const qsf_custom_file *file, qsf_adapter **out,
                             qsf_error *err)
 {
-    adapter_reader r = { .f = { .model = m->source, .take = keep_group, .warn = { m, adapter_warn } } };
-    qsf_arena *arena = NULL;
-    qsf_status st;
-    *out = NULL;
-    r.f.user = &r;
-    if ((st = qsf_custom_check(file, err))) return st;
-    if (m->source->vocab_only)
-        st = qsf_fail(err, QSF_E_ARGUMENT, "%s was opened without weights", m->source->path);
-    else if (qsf_part_shared(m->source)) st = qsf_part_refuse(m->source, "an adapter", err);
-    if (st) {
-        if (file && file->close) file->close(file->user);
-        return st;
-    }
-    if ((st = qsf_lora_file_open(&r.f, m->platform, path, file, err))) goto done;
-    if ((st = qsf_arena_new(m->platform, &arena, err))) goto done;
-    if (!(r.a = qsf_arena_alloc(arena, sizeof *r.a, "an adapter", err))) {
-        st = QSF_E_MEMORY;
-        goto done;
-    }
-    r.a->model = m;
-    r.a->arena = arena;
-    if ((st = read_adapter(&r, err))) goto done;
-    r.a->hash = r.f.hash ^ r.hash * 1099511628211u;
-    r.a->bytes = qsf_arena_used(arena) + (uint64_t)LORA_ROWS * r.a->width * sizeof(float);
-    atomic_init(&r.a->users, 1);
-    atomic_fetch_add(&m->adapter_bytes, (size_t)r.a->bytes);
-    *out = r.a;
-done:
-    qsf_lora_file_close(&r.f);
-    if (st) qsf_arena_free(arena);
-    return st;
+    const qsf_adapter_options o = { .size = sizeof o, .file = file };
+    return qsf_adapter_open(m, path, &o, out, err);
 }
 
 void qsf_adapter_hold(qsf_adapter *a) { atomic_fetch_add(&a->users, 1); }
@@ -186,6 +343,7 @@ void qsf_adapter_free(qsf_adapter *a)
 {
     if (!a || atomic_fetch_sub(&a->users, 1) > 1) return;
     atomic_fetch_sub(&a->model->adapter_bytes, (size_t)a->bytes);
+    if (a->streamed) qsf_lora_file_close(&a->file);
     qsf_arena_free(a->arena);
 }
 

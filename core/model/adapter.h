@@ -4,20 +4,32 @@
 #ifndef QSF_ADAPTER_H
 #define QSF_ADAPTER_H
 
+#include "kernels.h"
+#include "model/lora_file.h"
 #include "model/model.h"
 
 /* What an adapter adds to one matrix. */
 typedef struct qsf_lora_pair {
     uint32_t     unit, kind;        /* of the matrix */
     uint32_t     rank, rows, cols;
-    uint32_t     at;                /* of its rank numbers among those of all pairs of its unit */
+    uint32_t     at;                /* of its qsf_lora_width places among those of all pairs of its unit */
     float        scale;             /* alpha / rank, and what a and b are too large by */
-    /* The sum of so many planes, 1 or 2, of fp16: a [planes][rank][cols]; b, in tiles of 16 rows,
-     * [planes][tiles][rank][16].  0 for the token embedding: floats, a [n_vocab][rank], b
-     * [rows][rank]. */
+    /* 0: in codes of 8 bits: a as tiles of the form QSF_F_8, QSF_LORA_BLOCK columns wide, b as
+     * tiles of add_narrow (kernels.h).  Else exactly, as the sum of so many planes, 1 or 2, of
+     * fp16: a [planes][rank][cols]; b, in tiles of 16 rows, [planes][tiles][rank][16].  The token
+     * embedding's are floats, a [n_vocab][rank], b [rows][rank], and stay in memory. */
     uint32_t     planes;
-    const void  *a, *b;
+    size_t       a_at, b_at;        /* in the memory of its unit */
 } qsf_lora_pair;
+
+enum { QSF_LORA_BLOCK = 64 };
+static inline size_t qsf_lora_width(const qsf_lora_pair *p)
+{
+    return (size_t)qsf_round_up(p->rank, QSF_TILE_ROWS);
+}
+static inline size_t qsf_lora_depth(const qsf_lora_pair *p) { return ((size_t)p->rank + 3) / 4; }
+size_t qsf_lora_a_bytes(const qsf_lora_pair *p);
+size_t qsf_lora_b_bytes(const qsf_lora_pair *p);
 
 struct qsf_adapter {
     qsf_model     *model;
@@ -25,14 +37,24 @@ struct qsf_adapter {
     atomic_uint    users;           /* the caller, until qsf_adapter_free, and sequences */
     const char    *name;
     uint32_t       n_pairs;
-    qsf_lora_pair *pairs;           /* by unit */
+    qsf_lora_pair *pairs;           /* by unit and kind */
     uint32_t      *first;           /* [n_layers + 3] of each unit's pairs */
+    size_t        *unit_bytes;      /* [n_layers + 2] */
+    size_t         unit_most;       /* the most of those that do not stay */
+    uint8_t      **mem;             /* [n_layers + 2]; NULL: there are none, or they are streamed */
     uint32_t       rank;            /* the largest */
-    uint32_t       width;           /* the most rank numbers that the pairs of one unit have */
+    uint32_t       width;           /* the most places that the pairs of one unit have */
     float          alpha;
+    bool           exact, streamed; /* as it was opened */
+    bool           codes;           /* a pair is in codes */
     uint64_t       hash;            /* of all that changes answers */
     uint64_t       bytes;
+    qsf_lora_file  file;            /* open while it is streamed */
 };
+
+/* Reads the pairs of a unit of one that is streamed to mem[unit_bytes].  Contexts may do so at the
+ * same time. */
+qsf_status qsf_adapter_read_unit(const qsf_adapter *a, uint32_t unit, uint8_t *mem, qsf_error *err);
 
 void qsf_adapter_hold(qsf_adapter *a);
 

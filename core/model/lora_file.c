@@ -10,6 +10,9 @@
 
 enum { LORA_MAX_RANK = 4096 };
 
+/* Where a group's matrices are. */
+struct lora_place { uint32_t unit; gguf_text base; const gguf_tensor *a, *b; };
+
 /* The end of a tensor's name; false: it ends otherwise. */
 static bool lora_name(gguf_text name, const char *end, gguf_text *base)
 {
@@ -216,14 +219,15 @@ static qsf_status lora_give_group(qsf_lora_file *r, qsf_lora_group *k, const ggu
     return st;
 }
 
-static qsf_status lora_read_group(qsf_lora_file *r, gguf_text base, const gguf_tensor *a,
-                                  const gguf_tensor *b, qsf_error *err)
+static qsf_status lora_read_group(qsf_lora_file *r, struct lora_place *place, qsf_error *err)
 {
     const qsf_source *s = r->model;
+    const gguf_tensor *a = place->a, *b = place->b;
     qsf_lora_group k = { .n = 0 };
     uint64_t rows = 0;
     qsf_status st;
-    k.n = qsf_gguf_kinds(s, base, b->dims[1], &k.unit, k.kinds);
+    k.n = qsf_gguf_kinds(s, place->base, b->dims[1], &k.unit, k.kinds);
+    place->unit = k.unit;
     bool takes = k.n > 0;
     for (uint32_t i = 0; i < k.n; i++) takes &= lora_applies(s, k.unit, k.kinds[i]);
     if (!takes)
@@ -252,9 +256,11 @@ qsf_status qsf_lora_file_read(qsf_lora_file *r, qsf_error *err)
     gguf *g = &r->g;
     gguf_names names;
     gguf_text base, *list = qsf_arena_array(g->tmp, g->n_tensors, sizeof *list, "an adapter", err);
-    uint32_t norms = 0, groups = 0;
+    uint32_t norms = 0;
     char other[256];
-    if (!list) return QSF_E_MEMORY;
+    r->n_places = 0;
+    r->places = qsf_arena_array(g->tmp, g->n_tensors, sizeof *r->places, "an adapter", err);
+    if (!list || !r->places) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < g->n_tensors; i++) list[i] = g->tensors[i].name;
     qsf_status st = qsf_gguf_names(g->tmp, list, g->n_tensors, &names, NULL, err);
     for (uint32_t i = 0; i < g->n_tensors && !st; i++) {
@@ -269,15 +275,25 @@ qsf_status qsf_lora_file_read(qsf_lora_file *r, qsf_error *err)
                                     a ? ".lora_b" : ".lora_a");
         const int64_t at = n < sizeof other ? qsf_gguf_name_find(&names, other, n) : -1;
         if (at < 0) return lora_refuse(r, QSF_E_CORRUPT, list[i], "has no partner .lora_a or .lora_b", err);
-        if (a) st = lora_read_group(r, base, &g->tensors[i], &g->tensors[at], err);
-        groups += a;
+        if (!a) continue;
+        r->places[r->n_places] = (struct lora_place){ 0, base, &g->tensors[i], &g->tensors[at] };
+        st = lora_read_group(r, &r->places[r->n_places++], err);
     }
-    if (!st && !groups) return qsf_fail(err, QSF_E_CORRUPT, "%s: the adapter has no weights", g->s->path);
+    if (!st && !r->n_places)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: the adapter has no weights", g->s->path);
     if (!st && norms && r->warn.tell) {
         qsf_format(other, sizeof other, "%.160s: %u norms of the adapter are left out", g->s->path,
                    (unsigned)norms);
         r->warn.tell(r->warn.user, other);
     }
+    return st;
+}
+
+qsf_status qsf_lora_file_again(qsf_lora_file *r, int64_t unit, qsf_error *err)
+{
+    qsf_status st = QSF_OK;
+    for (uint32_t i = 0; i < r->n_places && !st; i++)
+        if (unit < 0 || r->places[i].unit == unit) st = lora_read_group(r, &r->places[i], err);
     return st;
 }
 

@@ -30,6 +30,8 @@ typedef struct qsf_lora_file {
     uint64_t    hash;           /* of all numbers, as they are read */
     /* own */
     gguf        g;
+    struct lora_place *places;  /* [n_places] of groups, once they were read */
+    uint32_t    n_places;
     bool        peft;
     qsf_peft    more;           /* of PEFT */
     uint8_t     order;          /* how rows of queries and keys lie: a qsf_rope_kind, NONE: unknown */
@@ -41,6 +43,8 @@ typedef struct qsf_lora_file {
 qsf_status qsf_lora_file_open(qsf_lora_file *f, const qsf_platform *p, const char *path,
                               const qsf_custom_file *file, qsf_error *err);
 qsf_status qsf_lora_file_read(qsf_lora_file *f, qsf_error *err);
+/* Once more, those of one unit, or with -1 all; f may be a copy of the one that has read them. */
+qsf_status qsf_lora_file_again(qsf_lora_file *f, int64_t unit, qsf_error *err);
 void       qsf_lora_file_close(qsf_lora_file *f);       /* takes one that was not opened */
 
 #endif

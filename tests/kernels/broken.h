@@ -88,6 +88,16 @@ static void matvec_iq4_rounds(float *y, const uint8_t *w, const qsf_act *x, size
     sound.matvec[QSF_F_IQ4](y, w, x, tiles, blocks, block);
     for (size_t i = 0; i < 16 * tiles; i++) y[i] += 1e-3f * fabsf(y[i]);
 }
+static void narrow_cut(float *y, size_t ldy, const uint8_t *w, size_t depth, size_t tiles, const int8_t *q,
+                       size_t ldq, const float *d, size_t ldd, size_t n)
+{
+    sound.add_narrow(y, ldy, w, depth, tiles, q, ldq, d, ldd, n - n % 4);
+}
+static void narrow_other_row(float *y, size_t ldy, const uint8_t *w, size_t depth, size_t tiles,
+                             const int8_t *q, size_t ldq, const float *d, size_t ldd, size_t n)
+{
+    sound.add_narrow(y, ldy, w, depth, tiles, q, ldq, d, ldd > 1 ? ldd - 1 : ldd, n);
+}
 static void matmul_f32_tail(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n,
                             size_t rows, size_t cols)
 {
@@ -295,6 +305,8 @@ static int broken_kernels_caught(uint64_t seed)
     CAUGHT(matmul_f32, matmul_f32_tail, check_matmul_f32, 0);
     CAUGHT(matmul_f16, matmul_f16_cut, check_matmul_f16, 0);
     CAUGHT(matmul_bf16, matmul_bf16_unrounded, check_matmul_bf16, 0);
+    CAUGHT(add_narrow, narrow_cut, check_add_narrow, 0);
+    CAUGHT(add_narrow, narrow_other_row, check_add_narrow, 0);
     CAUGHT(attention_scores_q8, scores_wrong_stride, check_attention_scores_q8, 0);
     CAUGHT(attention_weights_q8, weights_behind_the_end, check_attention_weights_q8, 0);
     CAUGHT(attention_softmax_inplace, softmax_mask_leaks, check_attention_softmax, 0);

@@ -413,4 +413,41 @@ static void check_f32_bounds(table_test *t, const qsf_kernels *ref, const qsf_ke
     }
 }
 
+/* ---- narrow weights ---- */
+
+static void check_add_narrow(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    ROUNDS(t, 60) {
+        const size_t depth = pick(t, 1, t->round % 7 ? 8 : 40), tiles = pick(t, 1, 5), n = pick(t, 1, 19);
+        const size_t ldq = 4 * (depth + pick(t, 0, 3)), ldd = pick(t, 1, 3), ldy = 16 * tiles + pick(t, 0, 5);
+        const size_t tile = 64 + 64 * depth, total = (n - 1) * ldy + 16 * tiles;
+        uint8_t *w = guard_alloc(t, tiles * tile);
+        int8_t *q = (int8_t *)guard_alloc(t, (n - 1) * ldq + 4 * depth);
+        float *d = guard_f32(t, (n - 1) * ldd + 1), *y[2] = { guard_f32(t, total), guard_f32(t, total) };
+        SHAPE(t, "depth %d, tiles %d, rows %d", (int)depth, (int)tiles, (int)n);
+        for (size_t i = 0; i < tiles * tile; i++) {
+            const float scale = pick_f32(t, 1);
+            if (i % tile >= 64) w[i] = (uint8_t)(t->round == 1 ? 129 : (int)pick(t, 1, 255) - 128);
+            else if (i % 4 == 0) memcpy(w + i, &scale, 4);
+        }
+        for (size_t i = 0; i < (n - 1) * ldq + 4 * depth; i++)
+            q[i] = (int8_t)(t->round == 1 ? 127 : (int)pick(t, 1, 255) - 128);
+        for (size_t i = 0; i < (n - 1) * ldd + 1; i++) d[i] = t->round ? pick_f32(t, 1) : 0;
+        for (size_t i = 0; i < total; i++) y[0][i] = y[1][i] = pick_f32(t, 100);
+        const float before = y[0][total - 1];
+        for (int v = 0; v < 2; v++)
+            (v ? var : ref)->add_narrow(y[v], ldy, w, depth, tiles, q, ldq, d, ldd, n);
+        same_f32(t, "y", y[0], y[1], total, 1e-5);
+        double sum = 0;         /* of the last number, in the header's words */
+        float scale;
+        memcpy(&scale, w + (tiles - 1) * tile + 60, 4);
+        for (size_t k = 0; k < 4 * depth; k++)
+            sum += (double)(int8_t)w[(tiles - 1) * tile + 64 + 64 * (k / 4) + 60 + k % 4]
+                * q[(n - 1) * ldq + k];
+        const double want = before + sum * scale * d[(n - 1) * ldd];
+        if (fabs(y[0][total - 1] - want) > 1e-5 * (fabs(want) + fabs(before)) + 1e-3)
+            miss(t, "the reference is wrong");
+    }
+}
+
 #endif

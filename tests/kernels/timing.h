@@ -94,6 +94,8 @@ static void time_others(const qsf_kernels *k, time_buffers *b)
     TIME("matmul_f16 8 rows", 8 * 64 * 2048, k->matmul_f16(y, 64, b->h, c, 2048, 8, 64, 2048, y + 4096));
     TIME("matmul_bf16 1 row", 64 * 2048, k->matmul_bf16(y, 64, b->h, c, 2048, 1, 64, 2048, y + 4096));
     TIME("matmul_bf16 8 rows", 8 * 64 * 2048, k->matmul_bf16(y, 64, b->h, c, 2048, 8, 64, 2048, y + 4096));
+    TIME("add_narrow 16 1 row", 16 * 1024, k->add_narrow(y, 1024, b->w, 4, 64, q, 16, a, 1, 1));
+    TIME("add_narrow 16 8 rows", 8 * 16 * 1024, k->add_narrow(y, 1024, b->w, 4, 64, q, 16, a, 1, 8));
     TIME("quantize_act", 2048, k->quantize_act(&b->x, 0, a, 2048));
     TIME("attention_scores_f16", P * D * R, k->attention_scores_f16(y, P, a, b->h, P, D, R, 1));
     TIME("attention_scores_q8", P * D * R, k->attention_scores_q8(y, P, q, c, qs, q, c, P, D, R, 1));
