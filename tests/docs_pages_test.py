@@ -87,13 +87,16 @@ def check_form(page, text):
 
 DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D or 2 H D", KV="Hkv D", V="Hkv D",
             SUMS="H D", Q_NORM="D or H D", K_NORM="D or Hkv D", FF="F", HEADS="H", EXPERTS="X",
-            EXPERT_FF="Fx", EXPERTS_FF="X Fx", EXPERTS_EMBD="X E", TYPES="types", CLASSES="classes",
+            EXPERT_FF="Fx", EXPERTS_FF="X Fx", EXPERT_EMBD="Ex", EXPERTS_EMBD="X Ex",
+            TYPES="types", CLASSES="classes",
             DENSE="dense", TABLE="L P", LAYER_EMBD="P", ALTUP="4 E", OTHERS="3 E", PREDICT="64",
             CORRECT="16", LAUREL="R", MIX_IN="M", MIX="I", CHANNELS="C", CONV="C T",
             MIX_HEADS="S or I", MIX_DECAY="S or I N", MIX_RANK="S", MIX_X="S + 2 N", MIX_NORM="I or I / S",
             BETAS="S or 2 S",
             LATENT="L", Q_LATENT="Lq", PLAIN="P", HEADS_LATENT="H L", KV_B="H (P + Dv)")
 WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="where X",
+            EXPERT_GATE="where X, and gated", BESIDE="where `experts.beside` is 1",
+            EXPERTS_APART="where `experts.embd` is not 0", MAY_EXPERTS="",
             LEARNED_POS="where positions are learned",
             UNTIED="where not tied",
             ATTN_NORM="where `layer.flow` is 0, 2, 3, or 5 behind layer 0, and norms have weights",

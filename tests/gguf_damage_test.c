@@ -76,6 +76,25 @@ TEST(gguf_refuses_experts_of_other_shapes)
     refuse(&b, QSF_E_UNSUPPORTED, "blk.0.ffn_down_exps.weight");
 }
 
+TEST(gguf_refuses_gates_and_ups_in_one_that_are_not)
+{
+    gguf_build b = said_experts(8, 2);
+    kv_u32(&b, "llama.expert_shared_feed_forward_length", TINY_FF);
+    tensor3(&b, "blk.0.ffn_gate_up_exps.weight", TINY_EMBD, TINY_FF, 8);
+    refuse(&b, QSF_E_CORRUPT, "expected 8 of 96 x 32");
+    b = said_experts(8, 2);
+    kv_u32(&b, "llama.expert_shared_feed_forward_length", TINY_FF);
+    tensor3(&b, "blk.0.ffn_gate_up_exps.weight", TINY_EMBD, 2 * TINY_FF, 8);
+    tensor3(&b, "blk.0.ffn_up_exps.weight", TINY_EMBD, TINY_FF, 8);
+    refuse(&b, QSF_E_CORRUPT, "holds weights that are also in");
+    b = tiny_keyed("llama");
+    tensor3(&b, "blk.0.ffn_gate_up_exps.weight", TINY_EMBD, 2 * TINY_FF, 8);
+    refuse(&b, QSF_E_UNSUPPORTED, "is no part of architecture");
+    b = said_experts(8, 2);
+    kv_u32(&b, "llama.moe_latent_size", TINY_EMBD / 2);
+    refuse(&b, QSF_E_UNSUPPORTED, "experts with 16 of 32 columns, beside a feed-forward of 0");
+}
+
 TEST(gguf_steps_over_layers_that_guess_several_tokens)
 {
     gguf_build b = tiny_keyed("llama");
@@ -474,6 +493,7 @@ int main(int argc, char **argv)
     test_begin(argc, argv);
     RUN(gguf_refuses_numbers_of_experts_that_cannot_be);
     RUN(gguf_refuses_experts_of_other_shapes);
+    RUN(gguf_refuses_gates_and_ups_in_one_that_are_not);
     RUN(gguf_steps_over_layers_that_guess_several_tokens);
     RUN(gguf_names_what_it_lacks);
     RUN(gguf_refuses_what_it_cannot_run_by_name);

@@ -9,9 +9,12 @@
  * are used once for all of its rows, and computed in waves of as many as there is memory for.  A
  * matrix has all experts one below the other: an expert is some rows of it, which in tiles may
  * begin within one; then its results begin so far behind (`skew`).  Where experts are read alone,
- * each has tiles of its own, and the waves come as experts are here. */
+ * each has tiles of its own, and the waves come as experts are here.
+ * Where experts have norms of their own (Gemma 4), xn is made of x again for each part; where they
+ * have another width (Nemotron), a matrix narrows xn before them and another widens their sum. */
 #include "engine/feed_forward_experts.h"
 #include "engine/feed_forward_gated.h"
+#include "engine/feed_forward_plain.h"
 #include "engine/matrix.h"
 #include "engine/router.h"
 
@@ -67,13 +70,19 @@ static qsf_matrix_in slots_in(const qsf_pass *p, const float *x, size_t ld, size
     return qsf_matrix_input_of(&p->b->slot_act, x, ld, cols, first, n);
 }
 
+/* Rows of the batch as experts take them. */
+static qsf_matrix_in rows_in(const qsf_pass *p, size_t row, size_t n)
+{
+    return qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->layer->n_expert_embd, row, n);
+}
+
 /* What the i-th expert of the list widens: a single row is taken where it is. */
 static qsf_matrix_in expert_in(const experts_run *r, uint32_t i)
 {
     const qsf_pass *p = r->job.p;
     const uint32_t *first = p->b->expert_first;
-    if (p->batch->n == 1) return qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, 1);
-    return slots_in(p, p->b->slot_x, p->b->ld_slot_x, p->hp->n_embd, first[i] - wave_first(r),
+    if (p->batch->n == 1) return rows_in(p, 0, 1);
+    return slots_in(p, p->b->slot_x, p->b->ld_slot_x, p->layer->n_expert_embd, first[i] - wave_first(r),
                     first[i + 1] - first[i]);
 }
 
@@ -82,10 +91,16 @@ static uint64_t hidden_row(const qsf_pass *p, uint32_t expert)
     return (uint64_t)expert * p->layer->n_ff_expert;
 }
 
+/* The matrix whose results become hidden rows. */
+static uint32_t hidden_kind(const qsf_pass *p)
+{
+    return p->layer->experts_plain ? QSF_K_EXPERT_UP : QSF_K_EXPERT_GATE;
+}
+
 /* The hidden rows of an expert, n of the wave's from `first` on. */
 static qsf_matrix_in expert_hidden(const qsf_pass *p, uint32_t expert, uint32_t first, uint32_t n)
 {
-    const uint32_t skew = expert_skew(p, QSF_K_EXPERT_GATE, hidden_row(p, expert));
+    const uint32_t skew = expert_skew(p, hidden_kind(p), hidden_row(p, expert));
     return slots_in(p, p->b->slot_gate + skew, p->b->ld_slot, p->layer->n_ff_expert, first, n);
 }
 
@@ -125,6 +140,13 @@ static float shared_weight(const qsf_pass *p, const float *x)
     return (float)(1 / (1 + exp(-sum)));
 }
 
+/* What an expert's output is multiplied by counts with its weight. */
+static void scale_weights(const qsf_pass *p, const uint32_t *chosen, float *weights)
+{
+    const float *of = p->w->v[QSF_K_EXPERT_WEIGHT];
+    for (uint32_t k = 0; of && k < p->layer->n_used; k++) weights[k] *= of[chosen[k]];
+}
+
 static void choose(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
@@ -136,6 +158,7 @@ static void choose(void *arg, uint32_t thread, uint32_t piece)
     for (size_t i = rows.begin; i < rows.end; i++) {
         qsf_router_choose(p->layer, b->route + i * b->ld_route, p->w->v[QSF_K_ROUTER_CHOICE],
                           b->chosen + i * k, b->chosen_weight + i * k);
+        scale_weights(p, b->chosen + i * k, b->chosen_weight + i * k);
         b->shared_weight[i] = shared_weight(p, b->xn + i * b->ld_embd);
     }
 }
@@ -184,9 +207,9 @@ static void gather(void *arg, uint32_t thread, uint32_t piece)
     (void)thread;
     for (size_t s = slots.begin; s < slots.end; s++) {
         const uint32_t row = b->slot_row[wave_first(r) + s];
-        const qsf_matrix_in from = qsf_matrix_input(p, b->xn, b->ld_embd, p->hp->n_embd, row, 1),
-            to = slots_in(p, b->slot_x, b->ld_slot_x, p->hp->n_embd, (uint32_t)s, 1);
-        memcpy(b->slot_x + s * b->ld_slot_x, from.x, p->hp->n_embd * sizeof(float));
+        const qsf_matrix_in from = rows_in(p, row, 1),
+            to = slots_in(p, b->slot_x, b->ld_slot_x, p->layer->n_expert_embd, (uint32_t)s, 1);
+        memcpy(b->slot_x + s * b->ld_slot_x, from.x, p->layer->n_expert_embd * sizeof(float));
         if (!codes) continue;
         memcpy(to.act.q, from.act.q, to.act.cols * sizeof *to.act.q);
         memcpy(to.act.d, from.act.d, to.act.cols / 64 * sizeof *to.act.d);
@@ -229,8 +252,10 @@ static void widen_experts(void *arg, uint32_t thread, uint32_t piece)
         const uint64_t row = hidden_row(p, b->expert_list[i]);
         const qsf_matrix_in in = expert_in(r, i);
         const size_t to = (b->expert_first[i] - wave_first(r)) * b->ld_slot;
-        multiply_part(p, QSF_K_EXPERT_UP, QSF_K_EXPERT_UP_BIAS, row, rows, &in, b->slot_up + to, b->ld_slot,
+        float *up = p->layer->experts_plain ? b->slot_gate : b->slot_up;
+        multiply_part(p, QSF_K_EXPERT_UP, QSF_K_EXPERT_UP_BIAS, row, rows, &in, up + to, b->ld_slot,
                       tiles, thread);
+        if (p->layer->experts_plain) continue;
         multiply_part(p, QSF_K_EXPERT_GATE, QSF_K_EXPERT_GATE_BIAS, row, rows, &in, b->slot_gate + to,
                       b->ld_slot, tiles, thread);
     }
@@ -246,9 +271,10 @@ static void activate_slots(void *arg, uint32_t thread, uint32_t piece)
     (void)thread;
     for (size_t s = slots.begin; s < slots.end; s++) {
         const uint64_t row = hidden_row(p, b->slot_expert[wave_first(r) + s]);
-        float *gate = b->slot_gate + s * b->ld_slot + expert_skew(p, QSF_K_EXPERT_GATE, row);
+        float *gate = b->slot_gate + s * b->ld_slot + expert_skew(p, hidden_kind(p), row);
         const float *up = b->slot_up + s * b->ld_slot + expert_skew(p, QSF_K_EXPERT_UP, row);
-        qsf_activate_gated(p, gate, up, p->layer->n_ff_expert);
+        if (p->layer->experts_plain) qsf_activate_plain(p, gate, p->layer->n_ff_expert);
+        else qsf_activate_gated(p, gate, up, p->layer->n_ff_expert);
         if (!codes) continue;
         const qsf_matrix_in in = expert_hidden(p, b->slot_expert[wave_first(r) + s], (uint32_t)s, 1);
         qsf_matrix_quantize(p, &in, (qsf_range){ 0, 1 });
@@ -260,7 +286,7 @@ static void narrow_experts(void *arg, uint32_t thread, uint32_t piece)
     const experts_run *r = arg;
     const qsf_pass *p = r->job.p;
     const qsf_buffers *b = p->b;
-    const uint32_t rows = p->hp->n_embd;
+    const uint32_t rows = p->layer->n_expert_embd;
     const qsf_range mine = qsf_pass_mine(&r->job, piece);
     for (size_t at = mine.begin; at < mine.end;) {
         qsf_range tiles;
@@ -279,21 +305,27 @@ static void add_slots(void *arg, uint32_t thread, uint32_t piece)
     const qsf_pass *p = r->job.p;
     const qsf_buffers *b = p->b;
     const uint32_t k = p->layer->n_used, first = wave_first(r), end = first + wave_slots(r);
+    const uint32_t n = p->layer->n_expert_embd;
     const qsf_range rows = qsf_pass_mine(&r->job, piece);
     (void)thread;
     for (size_t i = rows.begin; i < rows.end; i++) {
         float *sum = r->sum + i * b->ld_embd;
-        if (!r->begin) memset(sum, 0, p->hp->n_embd * sizeof *sum);
+        if (!r->begin) memset(sum, 0, n * sizeof *sum);
         for (size_t s = i * k; s < (i + 1) * k; s++) {
             const uint32_t slot = b->slot_of[s];
             if (slot < first || slot >= end) continue;
-            const uint64_t row = (uint64_t)b->chosen[s] * p->hp->n_embd;
+            const uint64_t row = (uint64_t)b->chosen[s] * n;
             float *y = b->slot_x + (slot - first) * b->ld_slot_x +
                        expert_skew(p, QSF_K_EXPERT_DOWN, row);
-            p->k->vec_scale(y, b->chosen_weight[s], p->hp->n_embd);
-            p->k->vec_add(sum, sum, y, p->hp->n_embd);
+            p->k->vec_scale(y, b->chosen_weight[s], n);
+            p->k->vec_add(sum, sum, y, n);
         }
     }
+}
+
+static void norm_row(const qsf_pass *p, float *y, const float *x, uint32_t norm)
+{
+    qsf_pass_norm(p, p->layer->norm, y, x, p->w->v[norm], NULL, p->hp->n_embd);
 }
 
 static void add_shared(void *arg, uint32_t thread, uint32_t piece)
@@ -304,9 +336,14 @@ static void add_shared(void *arg, uint32_t thread, uint32_t piece)
     const qsf_range rows = qsf_pass_mine(job, piece);
     (void)thread;
     for (size_t i = rows.begin; i < rows.end; i++) {
-        float *y = b->tmp + i * b->ld_embd;
+        float *y = b->tmp + i * b->ld_embd, *sum = p->layer->experts_apart ? b->xn : b->experts;
+        sum += i * b->ld_embd;
+        if (p->layer->experts_beside) {
+            norm_row(p, y, y, QSF_K_SHARED_POST_NORM);
+            norm_row(p, sum, sum, QSF_K_EXPERT_POST_NORM);
+        }
         if (p->w->v[QSF_K_SHARED_ROUTER]) p->k->vec_scale(y, b->shared_weight[i], p->hp->n_embd);
-        p->k->vec_add(y, y, b->experts + i * b->ld_embd, p->hp->n_embd);
+        p->k->vec_add(y, y, sum, p->hp->n_embd);
     }
 }
 
@@ -329,10 +366,10 @@ static void run_wave(experts_run *r)
     if (p->batch->n > 1) qsf_pass_run(&r->job, QSF_OP_EXPERT_ROWS, slots, gather);
     qsf_pass_run(&r->job, QSF_OP_EXPERT_UP, n * expert_tiles(ff), widen_experts);
     count_products(r, QSF_K_EXPERT_UP, ff);
-    count_products(r, QSF_K_EXPERT_GATE, ff);
+    if (!p->layer->experts_plain) count_products(r, QSF_K_EXPERT_GATE, ff);
     qsf_pass_run(&r->job, QSF_OP_EXPERT_CODES, slots, activate_slots);
-    qsf_pass_run(&r->job, QSF_OP_EXPERT_DOWN, n * expert_tiles(p->hp->n_embd), narrow_experts);
-    count_products(r, QSF_K_EXPERT_DOWN, p->hp->n_embd);
+    qsf_pass_run(&r->job, QSF_OP_EXPERT_DOWN, n * expert_tiles(p->layer->n_expert_embd), narrow_experts);
+    count_products(r, QSF_K_EXPERT_DOWN, p->layer->n_expert_embd);
     qsf_pass_run(&r->job, QSF_OP_EXPERT_SUM, p->batch->n, add_slots);
 }
 
@@ -346,6 +383,122 @@ static void quantize_rows(void *arg, uint32_t thread, uint32_t piece)
     qsf_matrix_quantize(p, &in, qsf_pass_mine(job, piece));
 }
 
+/* ---- experts with norms, or of a width, of their own ---- */
+
+typedef struct norm_run {
+    qsf_pass_job job;           /* the first */
+    uint32_t norm;
+    uint8_t  readers[2];        /* kinds of the matrices that read xn then */
+} norm_run;
+
+/* xn from x again; what the router chooses by is shorter by the root of its length. */
+static void norm_again(void *arg, uint32_t thread, uint32_t piece)
+{
+    const norm_run *r = arg;
+    const qsf_pass *p = r->job.p;
+    const size_t n = p->hp->n_embd, ld = p->b->ld_embd;
+    const qsf_range rows = qsf_pass_mine(&r->job, piece);
+    (void)thread;
+    for (size_t i = rows.begin; i < rows.end; i++) {
+        float *xn = p->b->xn + i * ld;
+        norm_row(p, xn, p->b->x + i * ld, r->norm);
+        if (r->norm == QSF_K_ROUTER_NORM) p->k->vec_scale(xn, 1 / sqrtf((float)n), n);
+    }
+    if (!qsf_matrix_takes_codes(p, &p->w->m[r->readers[0]]) &&
+        !qsf_matrix_takes_codes(p, &p->w->m[r->readers[1]])) return;
+    const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, ld, n, 0, p->batch->n);
+    qsf_matrix_quantize(p, &in, rows);
+}
+
+static void norm_for(qsf_pass_job *job, uint32_t norm, uint8_t reader, uint8_t other)
+{
+    norm_run r = { .job = *job, .norm = norm, .readers = { reader, other } };
+    if (!job->p->layer->experts_beside) return;
+    qsf_pass_run(&r.job, QSF_OP_FFN_NORM, job->p->batch->n, norm_again);
+    job->clock = r.job.clock;
+}
+
+/* Rows of experts' width that wait in `experts`: what goes in, or the sum. */
+static qsf_matrix_in narrow_rows(const qsf_pass *p)
+{
+    return qsf_matrix_input(p, p->b->experts, p->b->ld_embd, p->layer->n_expert_embd, 0, p->batch->n);
+}
+
+static void narrow_stream(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
+    qsf_matrix_multiply(p, &p->w->m[QSF_K_EXPERTS_IN], NULL, &in, p->b->experts, p->b->ld_embd,
+                        qsf_pass_mine(job, piece), thread);
+}
+
+static void take_narrow(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_matrix_in in = rows_in(p, 0, p->batch->n);
+    const qsf_range rows = qsf_pass_mine(job, piece);
+    (void)thread;
+    for (size_t i = rows.begin; i < rows.end; i++)
+        memcpy(p->b->xn + i * p->b->ld_embd, p->b->experts + i * p->b->ld_embd,
+               p->layer->n_expert_embd * sizeof(float));
+    if (takes_codes(p)) qsf_matrix_quantize(p, &in, rows);
+}
+
+static void quantize_sum(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_matrix_in in = narrow_rows(job->p);
+    (void)thread;
+    qsf_matrix_quantize(job->p, &in, qsf_pass_mine(job, piece));
+}
+
+static void widen_sum(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_matrix_in in = narrow_rows(p);
+    qsf_matrix_multiply(p, &p->w->m[QSF_K_EXPERTS_OUT], NULL, &in, p->b->xn, p->b->ld_embd,
+                        qsf_pass_mine(job, piece), thread);
+}
+
+/* ---- what is everybody's ---- */
+
+static void run_shared(qsf_pass_job *job)
+{
+    norm_for(job, QSF_K_FFN_NORM, QSF_K_FFN_UP, QSF_K_FFN_GATE);
+    if (job->p->layer->experts_plain) qsf_feed_forward_plain_run(job);
+    else qsf_feed_forward_gated_run(job);
+}
+
+/* The same, before the experts, whose rows are then made ready. */
+static void run_shared_first(qsf_pass_job *job)
+{
+    const qsf_pass *p = job->p;
+    const qsf_matrix *in = &p->w->m[QSF_K_EXPERTS_IN];
+    run_shared(job);
+    norm_for(job, QSF_K_EXPERT_NORM, QSF_K_EXPERT_UP, QSF_K_EXPERT_GATE);
+    if (p->layer->experts_beside) return;
+    if (p->layer->experts_apart ? qsf_matrix_takes_codes(p, in) : takes_codes(p))
+        qsf_pass_run(job, QSF_OP_EXPERT_ROWS, p->batch->n, quantize_rows);
+    if (!p->layer->experts_apart) return;
+    qsf_pass_run(job, QSF_OP_EXPERTS_IN, qsf_matrix_tiles(in), narrow_stream);
+    qsf_pass_run(job, QSF_OP_EXPERT_ROWS, p->batch->n, take_narrow);
+}
+
+static void join_shared(qsf_pass_job *job)
+{
+    const qsf_pass *p = job->p;
+    const qsf_matrix *out = &p->w->m[QSF_K_EXPERTS_OUT];
+    if (p->layer->experts_apart) {
+        if (qsf_matrix_takes_codes(p, out))
+            qsf_pass_run(job, QSF_OP_EXPERT_ROWS, p->batch->n, quantize_sum);
+        qsf_pass_run(job, QSF_OP_EXPERTS_OUT, qsf_matrix_tiles(out), widen_sum);
+    }
+    qsf_pass_run(job, QSF_OP_EXPERT_SUM, p->batch->n, add_shared);
+}
+
 /* Experts begin to be read, and what is everybody's is computed meanwhile. */
 static void begin_walk(qsf_pass_job *job, uint32_t n, bool shared)
 {
@@ -354,9 +507,7 @@ static void begin_walk(qsf_pass_job *job, uint32_t n, bool shared)
     *p->walk = (qsf_expert_walk){ .list = b->expert_list, .first = b->expert_first, .n = n,
                                   .rows = p->batch->n, .most = b->n_slots };
     qsf_experts_begin(p->experts, (uint32_t)p->number, p->walk);
-    if (!shared) return;
-    qsf_feed_forward_gated_run(job);
-    if (takes_codes(p)) qsf_pass_run(job, QSF_OP_EXPERT_ROWS, p->batch->n, quantize_rows);
+    if (shared) run_shared_first(job);
 }
 
 bool qsf_feed_forward_experts_wave(qsf_pass_job *job)
@@ -372,7 +523,7 @@ bool qsf_feed_forward_experts_wave(qsf_pass_job *job)
     walk->begin = walk->end;
     if (walk->begin < walk->n) return false;
     walk->n = 0;
-    if (shared) qsf_pass_run(job, QSF_OP_EXPERT_SUM, p->batch->n, add_shared);
+    if (shared) join_shared(job);
     return true;
 }
 
@@ -389,7 +540,8 @@ void qsf_feed_forward_experts_run(qsf_pass_job *job)
 {
     const qsf_pass *p = job->p;
     const qsf_buffers *b = p->b;
-    const bool shared = p->layer->n_ff != 0;
+    const bool shared = p->layer->n_ff != 0, first = p->layer->experts_beside || p->layer->experts_apart;
+    norm_for(job, QSF_K_ROUTER_NORM, QSF_K_ROUTER, QSF_K_ROUTER);
     if (!p->layer->router_early)
         qsf_pass_run(job, QSF_OP_ROUTER, qsf_matrix_tiles(&p->w->m[QSF_K_ROUTER]), route);
     qsf_pass_run(job, QSF_OP_ROUTER_CHOICE, p->batch->n, choose);
@@ -398,6 +550,7 @@ void qsf_feed_forward_experts_run(qsf_pass_job *job)
         begin_walk(job, n, shared);
         return;
     }
+    if (first) run_shared_first(job);
     experts_run r = { .job = *job, .n = n, .sum = shared ? b->experts : b->tmp };
     for (; r.begin < r.n; r.begin = r.end) {
         /* An expert has at most a slot of each row, which always fit. */
@@ -407,6 +560,6 @@ void qsf_feed_forward_experts_run(qsf_pass_job *job)
     }
     job->clock = r.job.clock;
     if (!shared) return;
-    qsf_feed_forward_gated_run(job);
-    qsf_pass_run(job, QSF_OP_EXPERT_SUM, p->batch->n, add_shared);
+    if (!first) run_shared(job);
+    join_shared(job);
 }

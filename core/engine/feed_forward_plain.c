@@ -13,7 +13,7 @@ static void xielu(const float *of, float *x, size_t n)
     }
 }
 
-static void activate(const qsf_pass *p, float *x, size_t n)
+void qsf_activate_plain(const qsf_pass *p, float *x, size_t n)
 {
     if (p->layer->act == QSF_ACT_XIELU) {
         xielu(p->layer->xielu, x, n);
@@ -36,7 +36,7 @@ static void widen_plain(void *arg, uint32_t thread, uint32_t piece)
     const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, up->t.rows);
     qsf_matrix_multiply(p, up, p->w->v[QSF_K_FFN_UP_BIAS], &in, b->gate, b->ld_ff, tiles, thread);
     for (size_t j = 0; begin < end && j < p->batch->n; j++)
-        activate(p, b->gate + j * b->ld_ff + begin, end - begin);
+        qsf_activate_plain(p, b->gate + j * b->ld_ff + begin, end - begin);
 }
 
 void qsf_feed_forward_plain_run(qsf_pass_job *job)

@@ -5,6 +5,8 @@
 
 #include "engine/pass.h"
 
+/* act(x) of n values. */
+void qsf_activate_plain(const qsf_pass *p, float *x, size_t n);
 /* From the normed rows to its output: xn -> tmp. */
 void qsf_feed_forward_plain_run(qsf_pass_job *job);
 

@@ -72,7 +72,7 @@ qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err)
         if (l->act == QSF_ACT_XIELU && l->feed_forward != QSF_FEED_FORWARD_PLAIN)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has a gate with xIELU, which this version "
                             "cannot run", s->path, (unsigned)i);
-        if (l->act == QSF_ACT_SWIGLU_OAI && l->feed_forward == QSF_FEED_FORWARD_PLAIN)
+        if (l->act == QSF_ACT_SWIGLU_OAI && (l->feed_forward == QSF_FEED_FORWARD_PLAIN || l->experts_plain))
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has gpt-oss's SwiGLU without a gate",
                             s->path, (unsigned)i);
         const bool whole = l->mixer != QSF_MIXER_NONE && l->feed_forward != QSF_FEED_FORWARD_NONE;

@@ -15,8 +15,10 @@ static void norm_bare(float *y, const float *x, size_t n, float eps)
 void qsf_pass_norm(const qsf_pass *p, qsf_norm norm, float *y, const float *x, const float *weight,
                    const float *bias, size_t n)
 {
-    if (norm.kind == QSF_NORM_RMS) p->k->rms_norm(y, x, weight, n, norm.eps);
-    else if (norm.kind == QSF_NORM_BARE) norm_bare(y, x, n, norm.eps);
+    if (norm.kind == QSF_NORM_RMS) {
+        p->k->rms_norm(y, x, weight, n, norm.eps);
+        if (bias) p->k->vec_add(y, y, bias, n);
+    } else if (norm.kind == QSF_NORM_BARE) norm_bare(y, x, n, norm.eps);
     else p->k->layer_norm(y, x, weight, bias, n, norm.eps);
 }
 

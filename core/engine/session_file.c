@@ -51,6 +51,7 @@ static void hash_later(session_hash *x, const qsf_hparams *hp)
         hash_float(x, hp->xielu[i]);
     for (size_t i = 0; hp->n_experts && i < QSF_ARRAY_LEN(experts); i++) hash_number(x, experts[i]);
     if (hp->n_experts) hash_float(x, hp->router_scale);
+    if (hp->experts_beside || hp->n_expert_embd) hash_number(x, hp->n_expert_embd);
     const uint32_t gemma[] = { hp->head_dim_local, hp->rope_dim_local, hp->n_kv_shared, hp->n_embd_layer,
                                hp->v_norm, hp->altup, hp->n_laurel, hp->n_sparse };
     for (size_t i = 0; hp->v_norm && i < QSF_ARRAY_LEN(gemma); i++) hash_number(x, gemma[i]);

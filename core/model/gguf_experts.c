@@ -25,9 +25,10 @@ static qsf_status expert_lengths(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
     uint32_t n_shared = 0;
-    /* Qwen's first files give the length of what all chosen experts have together. */
-    hp->n_ff_expert = !memcmp(g->arch, "qwen", 4) && hp->n_used ? hp->n_ff / hp->n_used : hp->n_ff;
-    hp->n_ff_shared = g->row->experts == QSF_EXPERTS_SHARED ? hp->n_ff : 0;
+    /* Qwen's first files, and Nemotron's, give the length of what all chosen experts have. */
+    const bool together = !memcmp(g->arch, "qwen", 4) || g->row->layers == QSF_LAYERS_ONE;
+    hp->n_ff_expert = together && hp->n_used ? hp->n_ff / hp->n_used : hp->n_ff;
+    hp->n_ff_shared = g->row->experts == QSF_EXPERTS_SHARED || g->row->later_gemma ? hp->n_ff : 0;
     if ((st = qsf_gguf_u32(g, "%s.expert_feed_forward_length", false, &hp->n_ff_expert, err)) ||
         (st = qsf_gguf_u32(g, "%s.expert_shared_count", false, &n_shared, err)) ||
         (st = qsf_gguf_u32(g, "%s.expert_shared_feed_forward_length", false, &hp->n_ff_shared, err)))
@@ -52,10 +53,12 @@ qsf_status qsf_gguf_experts(gguf *g, qsf_error *err)
     if (!hp->n_experts && g->row->experts == QSF_EXPERTS_MAY) return QSF_OK;
     hp->router_norm = g->row->router_norm;
     hp->router_early = (g->row->has & QSF_HAS_EARLY) != 0;
+    hp->experts_beside = g->row->later_gemma;
     if ((st = qsf_gguf_u32(g, "%s.expert_used_count", true, &hp->n_used, err)) ||
         (st = expert_lengths(g, hp, err)) || (st = router_kind(g, hp, err)) ||
         (st = qsf_gguf_u32(g, "%s.leading_dense_block_count", false, &hp->n_dense, err)) ||
         (st = qsf_gguf_u32(g, "%s.interleave_moe_layer_step", false, &step, err)) ||
+        (st = qsf_gguf_u32(g, "%s.moe_latent_size", false, &hp->n_expert_embd, err)) ||
         (st = qsf_gguf_u32(g, "%s.expert_group_count", false, &hp->n_groups, err)) ||
         (st = qsf_gguf_u32(g, "%s.expert_group_used_count", false, &hp->n_groups_used, err)) ||
         (st = qsf_gguf_bool(g, "%s.expert_weights_norm", &hp->router_norm, err)) ||

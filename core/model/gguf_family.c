@@ -15,7 +15,8 @@ static qsf_status family_wrong(const gguf *g, const char *what, float value, qsf
 /* ---- scales ---- */
 
 /* Files of MiniCPM that say nothing mean the numbers of the first models, whose logits llama.cpp
- * scales the other way round: those are refused by the missing key. */
+ * scales the other way round: those are refused by the missing key.  MiniCPM 3 has no keys, and
+ * logits as of a model with 256 columns. */
 static qsf_status family_scales(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
@@ -23,6 +24,7 @@ static qsf_status family_scales(const gguf *g, qsf_hparams *hp, qsf_error *err)
     if (family_has(g, QSF_HAS_OLD_SCALES)) {
         hp->embd_scale = 12;
         hp->residual_scale = 1.4f / sqrtf((float)hp->n_layers);
+        if (!family_has(g, QSF_HAS_SCALES)) hp->logit_scale = 256 / (float)hp->n_embd;
     }
     if (family_has(g, QSF_HAS_SCALES)) {
         if ((st = qsf_gguf_f32(g, "%s.embedding_scale", false, &hp->embd_scale, err)) ||

@@ -68,6 +68,8 @@ qsf_status qsf_gguf_layer_sizes(gguf *g, qsf_error *err)
             (void)qsf_gguf_integer(kv, i, &v);
             const uint32_t size = (uint32_t)v;
             if (key != GGUF_LAYER_FF && !qsf_layer_attends(&s->layers[i])) continue;
+            /* where a layer is one part, the length says that this is a feed-forward */
+            if (key == GGUF_LAYER_FF && s->hp.feed_forwards && s->layers[i].n_experts) continue;
             memcpy((uint8_t *)&s->layers[i] + gguf_layer_fields[key].at, &size, sizeof size);
         }
     }

@@ -1,8 +1,6 @@
 /* A GGUF file as a qsf_source: its tensors by what they are for, in units.
  * SPDX-License-Identifier: MIT */
-#include "tensor/ggml_tiles.h"
-#include "model/gguf.h"
-#include "model/roles.h"
+#include "model/gguf_units.h"
 #include "tensor/stored.h"
 
 /* ---- which tensor is what ---- */
@@ -17,15 +15,10 @@ static const gguf_fused fused_roles[] = {
     { "ffn_up.weight", 2, { QSF_K_FFN_GATE, QSF_K_FFN_UP } },
 };
 
-/* Where the weights of one kind are: a whole tensor of the file or some rows of one. */
-typedef struct gguf_place { const gguf_tensor *t; uint64_t at; uint32_t rows, cols; uint64_t bytes;
-} gguf_place;
-
-typedef struct gguf_layout {
-    const gguf *g;
-    gguf_place (*units)[QSF_N_KINDS];       /* [n_units] */
-    gguf_place (*scales)[QSF_N_KINDS];      /* [n_units] one f32 that multiplies the matrix of a kind */
-} gguf_layout;
+static gguf_place gguf_at(const gguf_tensor *t, uint64_t at, uint64_t rows, uint64_t cols, uint64_t bytes)
+{
+    return (gguf_place){ .t = t, .at = at, .rows = (uint32_t)rows, .cols = (uint32_t)cols, .bytes = bytes };
+}
 
 static qsf_status check_shape(const gguf *g, const gguf_tensor *t, uint64_t rows, uint64_t cols,
                               qsf_error *err)
@@ -100,7 +93,7 @@ static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role,
     /* So may small numbers of mixers with state, whose rows are channels, heads or groups, and
      * those of streams. */
     const bool small = role->kind >= QSF_K_ALTUP_ROUTER ||
-                       (role->kind >= QSF_K_MIX_IN && role->kind < QSF_K_TOKEN_TYPES);
+                       (role->kind >= QSF_K_MIX_IN && role->kind < QSF_K_ROUTER_NORM);
     if (small && role->rows == QSF_DIM_ONE &&
         t->dims[0] && cols % t->dims[0] == 0)
         each = t->dims[0];
@@ -112,7 +105,7 @@ static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role,
     if (st) return st;
     const uint64_t bytes = t->packing ? qsf_stored_codes_bytes(t->packing, (uint32_t)rows, (uint32_t)cols)
         : t->bytes;
-    return put_place(l, unit, role, (gguf_place){ t, t->at, (uint32_t)rows, (uint32_t)cols, bytes }, err);
+    return put_place(l, unit, role, gguf_at(t, t->at, rows, cols, bytes), err);
 }
 
 static qsf_status put_fused(gguf_layout *l, uint32_t unit, const gguf_fused *f, const gguf_tensor *t,
@@ -137,11 +130,64 @@ static qsf_status put_fused(gguf_layout *l, uint32_t unit, const gguf_fused *f, 
                             "%s: tensor \"%.*s\" cannot be taken apart within its blocks", l->g->s->path,
                             (int)QSF_MIN(t->name.len, 80), t->name.p);
         const uint64_t bytes = (vector ? 1 : n) * (values / t->block) * each;
-        const gguf_place p = { t, at, vector ? 1 : (uint32_t)n, (uint32_t)values, bytes };
+        const gguf_place p = gguf_at(t, at, vector ? 1 : n, values, bytes);
         if ((st = put_place(l, unit, roles[i], p, err))) return st;
         at += bytes;
     }
     return QSF_OK;
+}
+
+/* ---- tensors that hold kinds in turn ---- */
+
+/* The layer's matrix of a kind is pieces of t: of each of n groups of `rows` rows those that
+ * `piece` says, behind the first `skip`. */
+static qsf_status put_pieces(gguf_layout *l, uint32_t unit, uint32_t kind, const gguf_tensor *t, uint32_t n,
+                             const uint64_t piece[GGUF_PIECES], uint64_t skip, uint64_t rows, qsf_error *err)
+{
+    const uint64_t row = t->bytes / (n * rows);
+    uint64_t mine = 0;
+    gguf_pieces *of = qsf_arena_array(l->g->tmp, 1, sizeof *of, "pieces of tensors", err);
+    if (!of) return QSF_E_MEMORY;
+    *of = (gguf_pieces){ .n = n, .stride = rows * row };
+    for (int i = 0; i < GGUF_PIECES; i++) {
+        of->bytes[i] = piece[i] * row;
+        mine += piece[i];
+    }
+    gguf_place p = gguf_at(t, t->at + skip * row, n * mine, t->dims[0], n * mine * row);
+    p.pieces = of;
+    return put_place(l, unit, qsf_role_of(kind), p, err);
+}
+
+/* Experts' gates and what they multiply, an expert's below each other; or of a delta net's groups
+ * of heads queries, keys, values and gates.  *found: it is one of these. */
+static qsf_status put_in_turn(gguf_layout *l, uint32_t unit, gguf_text name, const gguf_tensor *t,
+                              bool *found, qsf_error *err)
+{
+    const qsf_layer *layer = qsf_source_layer(l->g->s, unit);
+    const bool experts = layer->n_experts && gguf_text_is(name, "ffn_gate_up_exps.weight");
+    const bool delta = layer->mix_neighbours && layer->mixer == QSF_MIXER_DELTA_NET &&
+                       gguf_text_is(name, "ssm_in.weight");
+    const uint64_t ff = layer->n_ff_expert, state = layer->mix_state;
+    qsf_status st;
+    *found = experts || delta;
+    if (!*found) return QSF_OK;
+    if (t->packing || t->scales)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" cannot be taken apart", l->g->s->path,
+                        (int)QSF_MIN(t->name.len, 80), t->name.p);
+    if (experts) {
+        const uint32_t n = layer->n_experts;
+        if ((st = check_parts(l->g, t, 2 * ff, layer->n_expert_embd, n, err)) ||
+            (st = put_pieces(l, unit, QSF_K_EXPERT_GATE, t, n, (uint64_t[]){ ff, 0, 0 }, 0, 2 * ff, err)))
+            return st;
+        return put_pieces(l, unit, QSF_K_EXPERT_UP, t, n, (uint64_t[]){ ff, 0, 0 }, ff, 2 * ff, err);
+    }
+    const uint32_t n = layer->mix_groups;
+    const uint64_t values = layer->mix_inner / n, rows = 2 * state + 2 * values;
+    if ((st = check_shape(l->g, t, n * rows, l->g->s->hp.n_embd, err)) ||
+        (st = put_pieces(l, unit, QSF_K_MIX_IN, t, n, (uint64_t[]){ state, state, values }, 0, rows, err)))
+        return st;
+    return put_pieces(l, unit, QSF_K_MIX_GATE, t, n, (uint64_t[]){ values, 0, 0 }, 2 * state + values, rows,
+                      err);
 }
 
 /* A tensor of one value: the scale of a matrix, or of all that a tensor holds. */
@@ -159,7 +205,7 @@ static qsf_status put_scale(gguf_layout *l, uint32_t unit, uint32_t kind, const 
         return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is a scale that \"%.*s\" is, too", s->path,
                         len, t->name.p, (int)QSF_MIN(l->scales[unit][kind].t->name.len, 80),
                         l->scales[unit][kind].t->name.p);
-    l->scales[unit][kind] = (gguf_place){ t, t->at, 1, 1, sizeof(float) };
+    l->scales[unit][kind] = gguf_at(t, t->at, 1, 1, sizeof(float));
     return QSF_OK;
 }
 
@@ -250,6 +296,11 @@ static const qsf_role *find_scaled(bool layer, gguf_text name)
 
 static bool is_fused_scale(gguf_text name) { return gguf_text_is(name, "attn_qkv.scale"); }
 
+static bool has_one_value(const gguf_tensor *t)
+{
+    return t->dims[0] == 1 && t->dims[1] == 1 && t->dims[2] == 1 && t->dims[3] == 1;
+}
+
 /* The scale of a layer's matrix, or of queries, keys and values in one; *found: it is one. */
 static qsf_status put_layer_scale(gguf_layout *l, uint32_t layer, gguf_text rest, const gguf_tensor *t,
                                   bool *found, qsf_error *err)
@@ -315,7 +366,7 @@ static qsf_status put_for_layers(gguf_layout *l, const gguf_tensor *t, bool *fou
                         (int)QSF_MIN(t->name.len, 80), t->name.p);
     const uint64_t bytes = norm ? t->bytes : t->bytes / hp->n_layers;
     for (uint32_t i = 0; i < hp->n_layers && !st; i++)
-        st = put_place(l, i, role, (gguf_place){ t, t->at + (norm ? 0 : i * bytes), rows, cols, bytes }, err);
+        st = put_place(l, i, role, gguf_at(t, t->at + (norm ? 0 : i * bytes), rows, cols, bytes), err);
     return st;
 }
 
@@ -330,11 +381,11 @@ static qsf_status put_streams(gguf_layout *l, const gguf_tensor *t, bool *found,
     qsf_status st = check_parts(l->g, t, e, e, others, err);
     const uint64_t bytes = t->bytes / others;
     if (!st && begin)
-        st = put_place(l, 0, qsf_role_of(QSF_K_ALTUP_PROJ), (gguf_place){ t, t->at, others * e, e, t->bytes },
+        st = put_place(l, 0, qsf_role_of(QSF_K_ALTUP_PROJ), gguf_at(t, t->at, others * e, e, t->bytes),
                        err);
     for (uint32_t i = 0; i < others && !st && !begin; i++)
         st = put_place(l, last, qsf_role_of(QSF_K_ALTUP_BACK_1 + i),
-                       (gguf_place){ t, t->at + i * bytes, e, e, bytes }, err);
+                       gguf_at(t, t->at + i * bytes, e, e, bytes), err);
     return st;
 }
 
@@ -374,11 +425,16 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
     if (layer >= s->hp.n_layers && layer < (int64_t)s->hp.n_layers + l->g->n_nextn) return QSF_OK;
     if (layer >= 0 && layer < s->hp.n_layers) {
         if (is_unused(&s->layers[layer], rest)) return QSF_OK;
+        st = put_in_turn(l, (uint32_t)layer, rest, t, &found, err);
+        if (found) return st;
         if ((role = find_alias(l->g, &s->layers[layer], rest)))
             return put_whole(l, (uint32_t)layer, role, t, err);
         for (size_t i = 0; i < QSF_ARRAY_LEN(fused_roles); i++)
             if (gguf_text_is(rest, fused_roles[i].name) && (fused_roles[i].n == 3 || fuses_gate(l->g)))
                 return put_fused(l, (uint32_t)layer, &fused_roles[i], t, err);
+        /* a name may be that of a matrix's scale and of a vector */
+        st = has_one_value(t) ? put_layer_scale(l, (uint32_t)layer, rest, t, &found, err) : QSF_OK;
+        if (has_one_value(t) && found) return st;
         if ((role = find_role(true, rest))) return put_whole(l, (uint32_t)layer, role, t, err);
         st = put_layer_scale(l, (uint32_t)layer, rest, t, &found, err);
         if (found) return st;
@@ -424,131 +480,7 @@ uint32_t qsf_gguf_kinds(const qsf_source *model, gguf_text name, uint64_t rows, 
     return role->use == QSF_USE_MATRIX;
 }
 
-/* ---- units ---- */
-
-/* Reads begin in the order of the file: a server, or a disk, then has to go one way only. */
-static void sort_extents(qsf_extent *x, uint32_t n)
-{
-    for (uint32_t i = 1; i < n; i++)
-        for (uint32_t j = i; j; j--) {
-            if (x[j].file > x[j - 1].file || (x[j].file == x[j - 1].file && x[j].at > x[j - 1].at)) break;
-            const qsf_extent t = x[j];
-            x[j] = x[j - 1];
-            x[j - 1] = t;
-        }
-}
-
-static qsf_status missing(const qsf_source *s, uint32_t unit, const qsf_role *role, qsf_error *err)
-{
-    const qsf_layer *layer = qsf_source_layer(s, unit);
-    char where[32] = "";
-    if (layer) qsf_format(where, sizeof where, "blk.%u.", (unsigned)unit);
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s%s\" (%llu x %llu) is missing", s->path, where,
-                    role->gguf, (unsigned long long)qsf_dim_size(&s->hp, layer, (qsf_dim)role->rows),
-                    (unsigned long long)qsf_dim_size(&s->hp, layer, (qsf_dim)role->cols));
-}
-
-static void add_extent(qsf_source *s, qsf_unit *u, uint32_t file, uint64_t at, uint64_t len, uint64_t to)
-{
-    qsf_extent *x = u->n_extents ? &s->extents[s->n_extents - 1] : NULL;
-    /* What follows the one before in the file just as it does in memory is read with it, the gap
-     * between included. */
-    if (x && x->file == file && at >= x->at + x->len && at - x->at == to - x->to) x->len = to - x->to + len;
-    else {
-        s->extents[s->n_extents++] = (qsf_extent){ file, at, len, to };
-        u->n_extents++;
-    }
-    u->stored = u->raw = to + len;
-    s->weight_bytes += len;
-}
-
-/* The unit's next tensor, behind `*end`, where the one before ends as tiles. */
-static void add_tensor(qsf_source *s, qsf_unit *u, uint32_t kind, const gguf_place *p, uint64_t *end)
-{
-    const uint64_t to = qsf_round_up(*end, 64);
-    const bool scale = kind >= QSF_K_SCALE;
-    const gguf_tensor *scales = scale ? NULL : p->t->scales;
-    qsf_tensor *t = &s->tensors[s->n_tensors];
-    *t = (qsf_tensor){ .kind = kind, .type = scale ? QSF_T_F32 : (uint8_t)p->t->type,
-                       .packing = scale ? 0 : p->t->packing, .block = scale ? 1 : (uint16_t)p->t->block,
-                       .rows = p->rows, .cols = p->cols, .bytes = p->bytes };
-    if (t->packing) qsf_stored_place(t);
-    add_extent(s, u, p->t->file, p->at, p->bytes, to + (t->packing ? qsf_stored_codes_at(t) : 0));
-    if (scales && scales->bytes > sizeof(float))
-        add_extent(s, u, scales->file, scales->at, scales->bytes, to + qsf_stored_scales_at(t));
-    s->places[s->n_tensors++] = to;
-    u->n_tensors++;
-    *end = to + QSF_MAX(qsf_ggml_tiled_bytes(t), t->bytes);
-    if (!scale) s->n_params += (uint64_t)p->rows * p->cols;
-}
-
-/* The one number of a matrix that bitnet.cpp's types have in them or beside them, of any name. */
-static gguf_place own_scale(const gguf_tensor *t)
-{
-    if (t->scale_in) return (gguf_place){ t, t->at + t->scale_in, 1, 1, sizeof(float) };
-    if (!t->scales || t->scales->bytes > sizeof(float)) return (gguf_place){ NULL, 0, 0, 0, 0 };
-    return (gguf_place){ t->scales, t->scales->at, 1, 1, sizeof(float) };
-}
-
-/* Whether a layer's experts can be read alone: each is some whole rows, all in one place. */
-static bool experts_apart(const gguf_layout *l, uint32_t unit)
-{
-    const qsf_layer *layer = qsf_source_layer(l->g->s, unit);
-    if (!layer || !layer->n_experts) return false;
-    for (uint32_t kind = QSF_K_EXPERT_GATE; kind <= QSF_K_EXPERT_DOWN; kind++) {
-        const gguf_place *p = &l->units[unit][kind];
-        if (!p->t || p->t->packing || p->t->scales || p->t->scale_in) return false;
-        if (p->rows % layer->n_experts || p->bytes % p->rows || p->rows / layer->n_experts < 2) return false;
-    }
-    return true;
-}
-
-/* A part's tensors that are there become the unit's, in the order of the table of roles. */
-static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, qsf_part part, qsf_error *err)
-{
-    qsf_source *s = l->g->s;
-    qsf_unit *u = &s->units[unit];
-    const bool apart = experts_apart(l, unit);
-    uint64_t end = 0;       /* of the last tensor as tiles */
-    *u = (qsf_unit){ .importance = 1, .first_extent = s->n_extents, .first_tensor = s->n_tensors };
-    for (size_t i = 0; i < QSF_N_ROLES; i++) {
-        const qsf_role *role = &qsf_roles[i];
-        const gguf_place *p = &l->units[unit][role->kind];
-        gguf_place scale = l->scales[unit][role->kind];
-        if (role->part != part) continue;
-        if (!p->t && (scale.t || qsf_arch_needs(l->g->row, &s->hp, qsf_source_layer(s, unit), role)))
-            return missing(s, unit, role, err);
-        if (!p->t) continue;
-        if (!apart || !qsf_kind_is_experts(role->kind)) add_tensor(s, u, role->kind, p, &end);
-        if (!scale.t) scale = own_scale(p->t);
-        if (scale.t) add_tensor(s, u, QSF_K_SCALE + role->kind, &scale, &end);
-    }
-    for (uint32_t kind = QSF_K_EXPERT_GATE; apart && kind <= QSF_K_EXPERT_DOWN; kind++) {
-        add_tensor(s, u, kind, &l->units[unit][kind], &end);
-        u->n_expert_tensors++;
-    }
-    sort_extents(s->extents + u->first_extent, u->n_extents);
-    return QSF_OK;
-}
-
-static qsf_status fill_units(const gguf_layout *l, qsf_error *err)
-{
-    qsf_source *s = l->g->s;
-    const uint64_t room = (uint64_t)s->n_units * QSF_N_ROLES * 3;      /* a tensor and its scales */
-    qsf_status st = QSF_OK;
-    if (!(s->units = qsf_arena_array(s->arena, s->n_units, sizeof *s->units, "units", err)))
-        return QSF_E_MEMORY;
-    if (!(s->extents = qsf_arena_array(s->arena, room, sizeof *s->extents, "extents", err)))
-        return QSF_E_MEMORY;
-    if (!(s->tensors = qsf_arena_array(s->arena, room, sizeof *s->tensors, "tensors", err)))
-        return QSF_E_MEMORY;
-    if (!(s->places = qsf_arena_array(s->arena, room, sizeof *s->places, "tensors", err)))
-        return QSF_E_MEMORY;
-    for (uint32_t i = 0; i < s->hp.n_layers && !st; i++) st = fill_unit(l, i, QSF_PART_LAYER, err);
-    if (!st) st = fill_unit(l, qsf_unit_embd(s), QSF_PART_EMBD, err);
-    if (!st) st = fill_unit(l, qsf_unit_final(s), QSF_PART_FINAL, err);
-    return st;
-}
+/* ---- the whole file ---- */
 
 static qsf_status read_tensors(gguf *g, qsf_error *err)
 {
@@ -572,7 +504,7 @@ static qsf_status read_tensors(gguf *g, qsf_error *err)
         if ((st = put_tensor(&l, &g->tensors[i], err))) return st;
     put_twice(&l);
     s->hp.tied = !l.units[qsf_unit_final(s)][QSF_K_OUTPUT].t;
-    return fill_units(&l, err);
+    return qsf_gguf_fill_units(&l, err);
 }
 
 qsf_status qsf_gguf_open(qsf_source *s, qsf_error *err)

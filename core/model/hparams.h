@@ -113,6 +113,10 @@ typedef struct qsf_hparams {
     uint32_t n_laurel;            /* columns of the way around attention; 0: there is none */
     uint32_t n_sparse;            /* layers, the first ones, that drop small gates: */
     float    sparse;              /* those less than so many deviations above the mean */
+    /* Experts have norms of their own, and so has their router, which chooses by the stream: a norm
+     * before them, one behind them, and one behind what is everybody's. */
+    bool     experts_beside;
+    uint32_t n_expert_embd;       /* columns that experts take and give; 0: the stream's */
     uint32_t *ffs, *kv_heads;     /* [n_layers] n_ff, n_kv_heads where layers differ in them, or NULL */
 } qsf_hparams;
 

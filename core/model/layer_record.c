@@ -56,6 +56,23 @@ static void layer_latent(qsf_layer *l, const qsf_hparams *hp)
     l->mix_room = (uint32_t)(hp->head_dim + hp->q_latent + queries + 3 * QSF_TILE_ROWS);
 }
 
+static void layer_experts(qsf_layer *l, const qsf_hparams *hp)
+{
+    l->n_experts = hp->n_experts;
+    l->n_used = hp->n_used;
+    l->n_ff_expert = hp->n_ff_expert;
+    l->n_expert_embd = hp->n_expert_embd ? hp->n_expert_embd : hp->n_embd;
+    l->experts_apart = hp->n_expert_embd != 0;
+    l->experts_plain = !hp->gated;
+    l->experts_beside = hp->experts_beside;
+    l->n_groups = hp->n_groups;
+    l->n_groups_used = hp->n_groups_used;
+    l->router = hp->router;
+    l->router_norm = hp->router_norm;
+    l->router_early = hp->router_early;
+    l->router_scale = hp->router_scale;
+}
+
 static bool mixer_has_state(uint8_t mixer)
 {
     return mixer != QSF_MIXER_ATTENTION && mixer != QSF_MIXER_NONE;
@@ -139,13 +156,13 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
     const bool windowed = layer_windowed(hp, i);
     const bool skips = hp->rope_skip && (i + hp->window_first) % hp->rope_skip == hp->rope_skip - 1;
     const bool still = hp->rope == QSF_ROPE_NONE || skips;
-    const bool experts = hp->n_experts && i >= hp->n_dense;
+    const uint8_t says = hp->feed_forwards ? hp->feed_forwards[i]
+        : hp->gated ? QSF_FEED_FORWARD_GATED : QSF_FEED_FORWARD_PLAIN;
+    const bool experts = hp->n_experts && i >= hp->n_dense && says != QSF_FEED_FORWARD_NONE;
     const uint16_t rope = windowed && hp->rope_base_local > 0 ? ROPE_LOCAL : ROPE_GLOBAL;
     qsf_layer l = {
         .mixer = hp->mixers ? hp->mixers[i] : QSF_MIXER_ATTENTION,
-        .feed_forward = experts ? QSF_FEED_FORWARD_EXPERTS
-            : hp->feed_forwards ? hp->feed_forwards[i]
-            : hp->gated ? QSF_FEED_FORWARD_GATED : QSF_FEED_FORWARD_PLAIN,
+        .feed_forward = experts ? QSF_FEED_FORWARD_EXPERTS : says,
         .act = hp->act,
         .rope = still ? QSF_NO_ROPE : rope,
         .n_heads = hp->n_heads,
@@ -174,17 +191,7 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
         .n_laurel = hp->n_laurel,
         .sparse = i < hp->n_sparse ? hp->sparse : 0,
     };
-    if (experts) {
-        l.n_experts = hp->n_experts;
-        l.n_used = hp->n_used;
-        l.n_ff_expert = hp->n_ff_expert;
-        l.n_groups = hp->n_groups;
-        l.n_groups_used = hp->n_groups_used;
-        l.router = hp->router;
-        l.router_norm = hp->router_norm;
-        l.router_early = hp->router_early;
-        l.router_scale = hp->router_scale;
-    }
+    if (experts) layer_experts(&l, hp);
     if (l.feed_forward == QSF_FEED_FORWARD_NONE) l.n_ff = 0;
     if (mixer_has_state(l.mixer)) layer_mixer(&l, hp);
     else if (hp->kv_latent) layer_latent(&l, hp);
@@ -263,8 +270,15 @@ static qsf_status experts_check(const qsf_source *s, qsf_error *err)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: %u experts in %u groups, of which %u are used for %u "
                         "experts", s->path, (unsigned)hp->n_experts, (unsigned)hp->n_groups,
                         (unsigned)hp->n_groups_used, (unsigned)hp->n_used);
-    if (hp->gated) return QSF_OK;
-    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: experts without a gate", s->path);
+    if (hp->n_expert_embd == 1 || hp->n_expert_embd > hp->n_embd || (hp->n_expert_embd && !hp->n_ff_shared))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: experts with %u of %u columns, beside a feed-forward of "
+                        "%u, which this version cannot run", s->path, (unsigned)hp->n_expert_embd,
+                        (unsigned)hp->n_embd, (unsigned)hp->n_ff_shared);
+    if (hp->experts_beside && (!hp->n_ff_shared || hp->n_expert_embd || hp->router_early ||
+                               hp->norm != QSF_NORM_RMS || hp->flow != QSF_FLOW_SERIAL))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: experts with norms of their own without what Gemma 4 "
+                        "has beside them", s->path);
+    return QSF_OK;
 }
 
 /* Numbers that buffers are sized by: a head's query and value are no longer than the key. */

@@ -47,6 +47,10 @@ typedef struct qsf_layer {
     uint32_t n_ff;                  /* with experts: of what is everybody's, 0: nothing is */
     uint32_t n_experts, n_used, n_ff_expert;        /* as in qsf_hparams, like the next ones */
     uint32_t n_groups, n_groups_used;
+    uint32_t n_expert_embd;         /* columns that an expert takes and gives, ... */
+    bool     experts_apart;         /* ... which matrices make of the stream's, and back */
+    bool     experts_plain;         /* they have no gates, nor has what is everybody's */
+    bool     experts_beside;        /* as in qsf_hparams, like the next ones */
     uint8_t  router;
     bool     router_norm, router_early;
     float    router_scale;

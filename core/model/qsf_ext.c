@@ -291,6 +291,8 @@ static const struct ext_field { const char *key; uint8_t kind, limit; uint16_t a
     EXT_FIELD("experts.dense",       U32,  n_dense, 0),
     EXT_FIELD("experts.groups",      U32,  n_groups, 0),
     EXT_FIELD("experts.groups_used", U32,  n_groups_used, 0),
+    EXT_FIELD("experts.embd",        U32,  n_expert_embd, 0),
+    EXT_FIELD("experts.beside",      BOOL, experts_beside, 1),
     EXT_FIELD("router.kind",         U8,   router, QSF_ROUTER_CHOSEN),
     EXT_FIELD("router.norm",         BOOL, router_norm, 1),
     EXT_FIELD("router.scale",        F32,  router_scale, 0),

@@ -33,7 +33,8 @@ typedef enum qsf_dim {
     QSF_DIM_EXPERTS,
     QSF_DIM_EXPERT_FF,   /* hidden columns of an expert, ... */
     QSF_DIM_EXPERTS_FF,  /* ... and of all of them */
-    QSF_DIM_EXPERTS_EMBD, /* all experts' outputs */
+    QSF_DIM_EXPERT_EMBD, /* columns that an expert takes and gives, ... */
+    QSF_DIM_EXPERTS_EMBD, /* ... of all of them */
     QSF_DIM_MIX_IN, /* columns that a mixer with state is given */
     QSF_DIM_MIX, /* columns that it makes of them */
     QSF_DIM_CHANNELS, /* of its convolution */
@@ -57,6 +58,10 @@ typedef enum qsf_when {
     QSF_WHEN_FF, /* a feed-forward that is everybody's, ... */
     QSF_WHEN_GATED, /* ... and has a gate */
     QSF_WHEN_EXPERTS,
+    QSF_WHEN_EXPERT_GATE, /* ... that have gates, ... */
+    QSF_WHEN_BESIDE, /* ... norms of their own, beside everybody's, ... */
+    QSF_WHEN_EXPERTS_APART, /* ... another width than the stream, ... */
+    QSF_WHEN_MAY_EXPERTS, /* ... and what may be there then */
     QSF_WHEN_LEARNED_POS,
     QSF_WHEN_UNTIED,
     QSF_WHEN_ATTN_NORM, /* a norm with weights before the mixer, ... */
@@ -112,7 +117,7 @@ typedef struct qsf_role {
 } qsf_role;
 
 /* All of them; those of a part in the order in which it uses them. */
-enum { QSF_N_ROLES = 95 };
+enum { QSF_N_ROLES = 102 };
 extern const qsf_role qsf_roles[QSF_N_ROLES];
 
 const qsf_role *qsf_role_of(uint32_t kind); /* NULL: no such kind */

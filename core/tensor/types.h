@@ -81,6 +81,11 @@ typedef enum qsf_kind {
     QSF_K_MIX_IN = 60, QSF_K_MIX_CONV, QSF_K_MIX_OUT,
     QSF_K_MIX_CONV_BIAS = 64, QSF_K_MIX_STEP_BIAS, QSF_K_MIX_DECAY, QSF_K_MIX_SKIP, QSF_K_MIX_NORM,
     QSF_K_MIX_GATE, QSF_K_MIX_BETA, QSF_K_MIX_ALPHA,
+    /* experts beside what is everybody's: the norm of what the router chooses by, that before them,
+     * those behind either, and what an expert's weight is multiplied by; and the matrices between
+     * the stream and experts of another width */
+    QSF_K_ROUTER_NORM = 72, QSF_K_EXPERT_NORM, QSF_K_SHARED_POST_NORM, QSF_K_EXPERT_POST_NORM,
+    QSF_K_EXPERT_WEIGHT, QSF_K_EXPERTS_IN, QSF_K_EXPERTS_OUT,
     /* encoders: the row of a token's type, biases of norms, and what a pooled text goes through */
     QSF_K_TOKEN_TYPES = 90, QSF_K_ATTN_POST_NORM_BIAS, QSF_K_FFN_POST_NORM_BIAS,
     QSF_K_Q_NORM_BIAS, QSF_K_K_NORM_BIAS,

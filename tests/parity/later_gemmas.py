@@ -5,6 +5,8 @@ SPDX-License-Identifier: MIT
 import math
 import numpy as np
 
+from experts import sum_of_experts
+
 F = np.float32
 NAMES = {"gemma3n", "gemma4"}
 
@@ -121,11 +123,26 @@ def end(m, x):
     return (x[0] + sum(as_long(x[k + 1] @ w.T, x[0]) for k, w in enumerate(back))) * F(0.25)
 
 
+def beside(m, x, b):
+    """Experts beside what is everybody's, both on the stream; the router chooses by the stream, too."""
+    y = rms(x, m.w(b + "ffn_gate_inp.scale"), m.eps) * F(1 / math.sqrt(m.n_embd))
+    score = m.linear(y, b + "ffn_gate_inp")
+    score = np.exp(score - score.max(axis=-1, keepdims=True))
+    chosen = np.argsort(-score, axis=-1, kind="stable")[:, :m.get("expert_used_count")]
+    weight = np.take_along_axis(score, chosen, axis=-1)
+    weight = weight / weight.sum(axis=-1, keepdims=True) * m.w(b + "ffn_down_exps.scale")[chosen]
+    y = sum_of_experts(m, m.norm(x, b + "pre_ffw_norm_2"), b, chosen, weight)
+    y = m.norm(y, b + "post_ffw_norm_2")
+    return y + m.norm(m.dense(m.norm(x, b + "ffn_norm"), b), b + "post_ffw_norm_1")
+
+
 def layer(m, x, i):
     if m.arch == "gemma3n": return streams(m, x, i)
     b = f"blk.{i}."
     x = x + m.norm(attention(m, m.norm(x, b + "attn_norm"), i), b + "post_attention_norm")
-    x = x + m.norm(m.ffn(m.norm(x, b + "ffn_norm"), b), b + "post_ffw_norm")
+    y = (beside(m, x, b) if b + "ffn_gate_inp.weight" in m.tensors else
+         m.ffn(m.norm(x, b + "ffn_norm"), b))
+    x = x + m.norm(y, b + "post_ffw_norm")
     if m.rows is not None:
         y = m.gelu(m.linear(x, b + "inp_gate")) * m.rows[:, i]
         x = x + m.norm(m.linear(y, b + "proj"), b + "post_norm")

@@ -17,7 +17,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 import gguf_types       # the types that the package lacks
 import gguf_raw
 from tiny_models import (SMALL, WIDE, bitnets, encoders, gemma3n, gemmas, hybrids, later_mixtures, mixtures,
-                         others)
+                         more_mixtures, others)
 
 N_VOCAB, N_SPECIAL = 300, 3
 
@@ -208,6 +208,7 @@ def models(also_encoders=False):
         out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(encoders(), 3001)})
     out.update({name: {"name": name, "seed": seed, **m} for seed, (name, m) in enumerate(hybrids(), 3001)})
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(later_mixtures(), 5001)})
+    out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(more_mixtures(), 5101)})
     return out
 
 class Writer:
@@ -265,14 +266,14 @@ class Writer:
             return all_sizes if len(set(all_sizes)) > 1 else all_sizes[0]
         kinds = m.get("kinds")
         bare = m.get("one_part") and "a" not in kinds       # neither attention nor feed-forwards
-        w.add_feed_forward_length(0 if bare else [m["n_ff"] * (k == "f") for k in kinds] if "one_part" in m
+        w.add_feed_forward_length(0 if bare else [m["n_ff"] * (k in "fe") for k in kinds] if "one_part" in m
                                   else sizes("n_ff") if "each" in m else m["n_ff"] * m.get("ff_times", 1))
         w.add_head_count(0 if bare else m["n_heads"])
         if not bare:
             w.add_head_count_kv([m["n_kv_heads"] * (k == "a") for k in kinds]
                                 if kinds and set(kinds) & set("cm") and not set("db") & set(kinds)
                                 else sizes("n_kv_heads"))
-        layered = m["arch"] in ("gpt2", "nemotron_h") or m.get("norm") == "layer"
+        layered = m["arch"] in ("gpt2", "nemotron_h", "nemotron_h_moe") or m.get("norm") == "layer"
         w.add_layer_norm_eps(1e-5) if layered else w.add_layer_norm_rms_eps(1e-5)
         if "head_dim" in m:
             w.add_key_length(m["head_dim"])
@@ -381,8 +382,10 @@ class Writer:
         m, kv = self.m, self.m["kv"]
         inner, heads, groups = kv["ssm.inner_size"], kv["ssm.time_step_rank"], kv["ssm.group_count"]
         wide, taps = inner + 2 * groups * kv["ssm.state_size"], kv["ssm.conv_kernel"]
-        self.matrix(b + "attn_qkv.weight", wide, m["n_embd"], 1.5)
-        self.matrix(b + "attn_gate.weight", inner, m["n_embd"], 1.3)
+        if m.get("in_one"): self.matrix(b + "ssm_in.weight", wide + inner, m["n_embd"], 1.5)
+        else:
+            self.matrix(b + "attn_qkv.weight", wide, m["n_embd"], 1.5)
+            self.matrix(b + "attn_gate.weight", inner, m["n_embd"], 1.3)
         self.vector(b + "ssm_conv1d.weight", wide * taps, 0, 0.6, taps)
         self.vector(b + "ssm_dt.bias", heads, -1.5, 0.5)
         self.vector(b + "ssm_a", heads, -1.0, 0.4)
@@ -409,11 +412,22 @@ class Writer:
 
     def experts(self, b):
         m, x = self.m, self.m["experts"]
-        n, ff, shared = x["n"], x["ff"], x["shared"]
+        n, ff, shared, plain = x["n"], x["ff"], x["shared"], not m.get("gated", True)
+        wide = x.get("wide", m["n_embd"])
         self.matrix(b + "ffn_gate_inp.weight", n, m["n_embd"], 2.5, kind=Q.F32)
-        self.matrix(b + "ffn_gate_exps.weight", ff, m["n_embd"], 1.3, n=n)
-        self.matrix(b + "ffn_up_exps.weight", ff, m["n_embd"], 1.3, n=n)
-        self.matrix(b + "ffn_down_exps.weight", m["n_embd"], ff, 1.8, n=n)
+        if wide != m["n_embd"]:
+            self.matrix(b + "ffn_latent_down.weight", wide, m["n_embd"], 1.3)
+            self.matrix(b + "ffn_latent_up.weight", m["n_embd"], wide, 1.3)
+        if x.get("fused"): self.matrix(b + "ffn_gate_up_exps.weight", 2 * ff, wide, 1.3, n=n)
+        else:
+            if not plain: self.matrix(b + "ffn_gate_exps.weight", ff, wide, 1.3, n=n)
+            self.matrix(b + "ffn_up_exps.weight", ff, wide, 1.3, n=n)
+        self.matrix(b + "ffn_down_exps.weight", wide, ff, 1.8, n=n)
+        if x.get("beside"):
+            self.vector(b + "ffn_gate_inp.scale", m["n_embd"], 8.0, 2.0)
+            self.vector(b + "ffn_down_exps.scale", n, 1.0, 0.3)
+            for name in ("pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2"): self.norm(b + name)
+            self.ffn(b)
         if x.get("bias"):
             self.vector(b + "ffn_gate_inp.bias", n, 0, 0.3)
             self.vector(b + "ffn_gate_exps.bias", n * ff, 0, 0.3, ff)
@@ -421,7 +435,7 @@ class Writer:
             self.vector(b + "ffn_down_exps.bias", n * m["n_embd"], 0, 0.2, m["n_embd"])
         if x.get("choice"): self.vector(b + "exp_probs_b.bias", n, 0, 0.2)
         if not shared: return
-        self.matrix(b + "ffn_gate_shexp.weight", shared, m["n_embd"], 1.3)
+        if not plain: self.matrix(b + "ffn_gate_shexp.weight", shared, m["n_embd"], 1.3)
         self.matrix(b + "ffn_up_shexp.weight", shared, m["n_embd"], 1.3)
         self.matrix(b + "ffn_down_shexp.weight", m["n_embd"], shared, 1.5)
         if x.get("gate"): self.vector(b + "ffn_gate_inp_shexp.weight", m["n_embd"], 0, 0.3)
@@ -469,7 +483,7 @@ class Writer:
         kind = self.m["kinds"][i] if "kinds" in self.m else "a"
         for part in "am" if kind == "b" else kind:
             {"a": self.attention, "l": self.latent_attention, "d": self.delta_net, "c": self.short_conv,
-             "m": self.mamba2, "f": self.ffn, "s": self.mamba}[part](b)
+             "m": self.mamba2, "f": self.ffn, "s": self.mamba, "e": self.experts}[part](b)
         if self.m.get("one_part"): return
         if post: self.norm(b + "post_attention_norm", large)
         if flow == "serial":
@@ -491,7 +505,7 @@ class Writer:
         m = self.m
         self.metadata()
         # scaled embeddings would drown the layers
-        embd = 0.4 if "embedding_scale" in m["kv"] or m["arch"].startswith("gemma") else 1.0
+        embd = m.get("embd", 0.4 if "embedding_scale" in m["kv"] or m["arch"].startswith("gemma") else 1.0)
         self.matrix("token_embd.weight", self.n_vocab, m["n_embd"], embd, dead=N_SPECIAL if m["tied"] else 0)
         if m.get("row"):
             wide = m["row"] * m["n_layers"]

@@ -13,6 +13,7 @@ import argparse, json, math, pathlib, sys
 import numpy as np
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+import experts
 import later_gemmas
 from gguf_reader import Reader
 from gguf_types import floats
@@ -39,6 +40,9 @@ QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
     43: "ffn_gate_exps.weight", 44: "ffn_up_exps.weight", 45: "ffn_down_exps.weight",
     46: "ffn_gate_exps.bias", 47: "ffn_up_exps.bias", 48: "ffn_down_exps.bias",
     49: "ffn_gate_inp_shexp.weight", 50: "attn_sinks.weight",
+    72: "ffn_gate_inp.scale", 73: "pre_ffw_norm_2.weight", 74: "post_ffw_norm_1.weight",
+    75: "post_ffw_norm_2.weight", 76: "ffn_down_exps.scale", 77: "ffn_latent_down.weight",
+    78: "ffn_latent_up.weight",
     150: "per_layer_token_embd.weight", 151: "layer_embd.weight", 152: "layer_embd_norm.weight",
     153: "inp_gate.weight", 154: "proj.weight", 155: "post_norm.weight", 156: "layer_output_scale.weight",
     157: "altup_proj.weight", 158: "altup_back_1.weight", 159: "altup_back_2.weight",
@@ -52,13 +56,13 @@ OTHERS = {"smollm3", "granite", "minicpm", "mistral3", "arcee", "ernie4_5", "int
           "hunyuan-dense", "glm4", "olmo2", "exaone4", "apertus", "qwen", "baichuan", "stablelm",
           "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo", "nemotron", "mpt",
           "bloom", "granitemoe", "ernie4_5-moe", "lfm2", "granitehybrid", "qwen35", "mamba", "mamba2",
-          "nemotron_h", "falcon-h1", "deepseek2", "smallthinker"}
+          "nemotron_h", "falcon-h1", "deepseek2", "smallthinker", "phimoe", "minicpm3", "nemotron_h_moe"}
 LAYER_NORM = {"gpt2", "stablelm", "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo",
               "nemotron", "mpt", "bloom"}
 GELU = {"gpt2", "gemma2", "gemma3", "gemma3n", "gemma4", "starcoder2", "phi2", "falcon", "gptneox", "mpt",
         "bloom"}
-RELU2 = {"bitnet-25", "bitnet-b1.58", "arcee", "nemotron", "nemotron_h"}
-UNMOVED = {"gpt2", "mpt", "bloom", "nemotron_h"}          # nothing is rotated
+RELU2 = {"bitnet-25", "bitnet-b1.58", "arcee", "nemotron", "nemotron_h", "nemotron_h_moe"}
+UNMOVED = {"gpt2", "mpt", "bloom", "nemotron_h", "nemotron_h_moe"}          # nothing is rotated
 # norms of queries and keys that are one over all heads, and such that come behind the rotation
 ALL_HEADS, AFTERWARDS = {"olmo2", "mpt", "olmoe"}, {"hunyuan-dense"}
 # what these names stand for elsewhere
@@ -74,12 +78,9 @@ HALVES = {"lfm2", "qwen35", "gemma3n", "gemma4", "falcon-h1", "lfm2moe", "qwen35
           "smallthinker", "seed_oss", "hunyuan-dense", "olmo2", "exaone4", "apertus", "qwen", "stablelm",
           "starcoder2", "phi2", "falcon", "gptneox", "nemotron", "qwen2", "qwen3", "phi3", "gemma2",
           "gemma3", "bitnet", "bitnet-25", "bitnet-b1.58", "qwen2vl", "qwen3vl", "qwen2moe", "qwen3moe",
-          "olmoe", "glm4moe", "bailingmoe2", "gpt-oss"}
+          "olmoe", "glm4moe", "bailingmoe2", "gpt-oss", "phimoe", "minicpm3"}
 # a layer is a mixer or a feed-forward
-ONE_PART = {"mamba", "mamba2", "nemotron_h"}
-# the weights of chosen experts are made to have the sum 1
-NORMED_EXPERTS = {"llama", "qwen3moe", "granitemoe", "ernie4_5-moe", "gpt-oss", "lfm2moe",
-                  "granitehybrid", "qwen35moe", "qwen3next", "smallthinker"}
+ONE_PART = {"mamba", "mamba2", "nemotron_h", "nemotron_h_moe"}
 GATED_QUERIES = {"qwen35", "qwen35moe", "qwen3next"}
 
 
@@ -106,10 +107,6 @@ def gelu(x):
 def gelu_f16(x):
     h = x.astype(np.float16).astype(F)
     return np.where(x <= -10, F(0), np.where(x >= 10, x, gelu(h).astype(np.float16).astype(F)))
-
-def swiglu_oai(gate, up):
-    gate, up = np.minimum(gate, F(7)), np.clip(up, F(-7), F(7))
-    return gate / (1 + np.exp(F(-1.702) * gate)) * (up + 1)
 
 def softplus(x):
     return np.log1p(np.exp(np.float64(x)))
@@ -158,6 +155,10 @@ class Model:
         self.head_dim = g("attention.key_length", self.n_embd // max(self.n_heads, 1))
         self.eps = g("attention.layer_norm_rms_epsilon", g("attention.layer_norm_epsilon"))
         self.gelu = gelu
+        if self.arch == "minicpm3":         # its files have no keys for them
+            for key, value in (("embedding_scale", 12.0), ("residual_scale", 1.4 / math.sqrt(self.n_layers)),
+                               ("logit_scale", 256 / self.n_embd)):
+                self.kv.setdefault(f"minicpm3.{key}", value)
 
     def rename(self):
         names = RENAMED.get(self.arch, {})
@@ -201,7 +202,8 @@ class Model:
             for o in q.tensors:
                 if o["unit"] == t["unit"] and o["kind"] == 0x100 + t["kind"]:
                     w += outliers(q.data(o), o["rows"], o["cols"], w.shape)
-            if f"blk.{t['unit']}.ffn_gate_inp.weight" in all_names:
+            b = f"blk.{t['unit']}."
+            if b + "ffn_gate_inp.weight" in all_names and b + "ffn_gate.weight" not in all_names:
                 # what is everybody's is the layer's feed-forward
                 name = {4: "ffn_gate_shexp.weight", 5: "ffn_up_shexp.weight",
                         6: "ffn_down_shexp.weight"}.get(t["kind"], name)
@@ -273,7 +275,8 @@ class Model:
         if self.arch in LAYER_NORM:
             return layer_norm(x, self.w(name + ".weight", self.arch != "olmo"), self.w(name + ".bias", False),
                               self.eps)
-        return rms_norm(x, self.w(name + ".weight"), self.eps)
+        bias = self.w(name + ".bias", False)
+        return rms_norm(x, self.w(name + ".weight"), self.eps) + (F(0) if bias is None else bias)
 
     def qkv(self, x, b):
         sizes = [self.n_heads * self.head_dim, self.n_kv_heads * self.head_dim]
@@ -434,7 +437,12 @@ class Model:
         """The recurrence of arXiv 2412.06464, equation 10, in 64 bits."""
         inner, state, heads, groups = (self.get("ssm." + k) for k in (
             "inner_size", "state_size", "time_step_rank", "group_count"))
-        z, n = self.linear(x, b + "attn_gate"), len(x)
+        n, wide = len(x), self.linear(x, b + "ssm_in")
+        if b + "attn_gate.weight" in self.tensors: z = self.linear(x, b + "attn_gate")
+        else:                               # [groups][queries, keys, values, gates]
+            *parts, z = np.split(wide.reshape(n, groups, -1), [state, 2 * state, 2 * state + inner // groups],
+                                 axis=-1)
+            wide, z = np.concatenate([t.reshape(n, -1) for t in parts], axis=-1), z.reshape(n, -1)
         if self.arch == "qwen3next":        # [groups][betas, alphas], heads of a group side by side
             beta, alpha = (t.reshape(n, heads) for t in np.split(
                 self.linear(x, b + "ssm_beta").reshape(n, groups, -1), 2, axis=-1))
@@ -442,7 +450,7 @@ class Model:
         beta = 1 / (1 + np.exp(-beta.astype(np.float64)))
         step = softplus(alpha + self.w(b + "ssm_dt.bias").reshape(-1))
         keep = np.exp(step * self.w(b + "ssm_a").reshape(-1))
-        q, k, v = np.split(silu(self.convolve(self.linear(x, b + "ssm_in"), b)),
+        q, k, v = np.split(silu(self.convolve(wide, b)),
                            [groups * state, 2 * groups * state], axis=-1)
         def unit(t):
             t = t.reshape(n, groups, state).astype(np.float64)
@@ -461,7 +469,7 @@ class Model:
 
     def mix(self, x, layer, n_ctx):
         b = f"blk.{layer}."
-        if self.arch == "deepseek2": return self.latent_attention(x, layer, n_ctx)
+        if self.arch in ("deepseek2", "minicpm3"): return self.latent_attention(x, layer, n_ctx)
         if b + "ssm_in.weight" not in self.tensors: return self.attention(x, layer, n_ctx)
         if self.arch == "falcon-h1": return self.mamba2(x, b) + self.attention(x, layer, n_ctx)
         if self.arch in GATED_QUERIES: return self.delta_net(x, b)
@@ -472,7 +480,10 @@ class Model:
         return xielu(x, *(self.kv["xielu." + k][layer] for k in ("alpha_p", "alpha_n", "beta", "eps")))
 
     def ffn(self, x, b):
-        if b + "ffn_gate_inp.weight" in self.tensors: return self.mixture(x, b)
+        if b + "ffn_gate_inp.weight" in self.tensors: return experts.mixture(self, x, b)
+        return self.dense(x, b)
+
+    def dense(self, x, b):
         act = self.gelu if self.arch in GELU else relu2 if self.arch in RELU2 else silu
         if self.arch == "apertus": act = lambda up: self.xielu(up, int(b.split(".")[1]))
         up = self.linear(x, b + "ffn_up")
@@ -481,54 +492,6 @@ class Model:
         else: up = act(up)
         if b + "ffn_sub_norm.weight" in self.tensors: up = self.norm(up, b + "ffn_sub_norm")
         return self.linear(up, b + "ffn_down")
-
-    def expert(self, x, b, e):
-        """One of the merged tensors'."""
-        gate, up, down = (self.w(f"{b}ffn_{n}_exps.weight").reshape(self.get("expert_count"), *shape)[e]
-                          for n, shape in (("gate", (-1, self.n_embd)), ("up", (-1, self.n_embd)),
-                                           ("down", (self.n_embd, -1))))
-        biases = [self.w(f"{b}ffn_{n}_exps.bias", False) for n in ("gate", "up", "down")]
-        bg, bu, bd = (F(0) if t is None else t.reshape(self.get("expert_count"), -1)[e] for t in biases)
-        act = swiglu_oai if self.arch == "gpt-oss" else lambda gate, up: silu(gate) * up
-        if self.arch == "smallthinker": act = lambda gate, up: np.maximum(gate, F(0)) * up
-        return act(x @ gate.T + bg, x @ up.T + bu) @ down.T + bd
-
-    def of_best_groups(self, score):
-        """Of groups of neighbours those with the largest sums of two are chosen from (DeepSeek-V3)."""
-        groups = score.reshape(len(score), self.get("expert_group_count"), -1)
-        worth = np.sort(groups, axis=-1)[..., -2:].sum(axis=-1)
-        order = np.argsort(-worth, axis=-1, kind="stable")
-        gone = np.zeros(worth.shape, bool)
-        np.put_along_axis(gone, order[:, self.get("expert_group_used_count"):], True, axis=-1)
-        return np.where(gone[..., None], F(-np.inf), groups).reshape(score.shape)
-
-    def mixture(self, x, b):
-        """Each row's best experts by a router's probabilities, and what every row takes."""
-        score = self.linear(self.layer_input if self.arch == "smallthinker" else x, b + "ffn_gate_inp")
-        if self.arch == "gpt-oss": pass                      # softmax of the chosen ones alone
-        elif self.get("expert_gating_func") == 2: score = 1 / (1 + np.exp(-score))
-        else:
-            score = np.exp(score - score.max(axis=-1, keepdims=True))
-            score /= score.sum(axis=-1, keepdims=True)
-        bias = self.w(b + "exp_probs_b.bias", False)
-        best = score if bias is None else score + bias
-        if self.get("expert_group_count", 0) > 1: best = self.of_best_groups(best)
-        chosen = np.argsort(-best, axis=-1, kind="stable")[:, :self.get("expert_used_count")]
-        weight = np.take_along_axis(score, chosen, axis=-1)
-        if self.arch == "gpt-oss": weight = np.exp(weight - weight.max(axis=-1, keepdims=True))
-        if self.get("expert_weights_norm", self.arch in NORMED_EXPERTS):
-            weight /= weight.sum(axis=-1, keepdims=True)
-        weight *= F(self.get("expert_weights_scale", 1.0))
-        y = np.zeros_like(x)
-        for e in range(self.get("expert_count")):
-            rows, place = np.nonzero(chosen == e)
-            if len(rows): y[rows] += weight[rows, place, None] * self.expert(x[rows], b, e)
-        names = [b + f"ffn_{n}_shexp.weight" for n in ("gate", "up", "down")]
-        if names[0] not in self.tensors: return y
-        gate, up, down = (self.w(n) for n in names)
-        shared = (silu(x @ gate.T) * (x @ up.T)) @ down.T
-        own = self.w(b + "ffn_gate_inp_shexp.weight", False)
-        return y + (shared if own is None else shared / (1 + np.exp(-(x @ own)))[:, None])
 
     def layer(self, x, i, n_ctx):
         if self.arch in later_gemmas.NAMES: return later_gemmas.layer(self, x, i)
@@ -541,7 +504,8 @@ class Model:
         self.layer_input = x
         if self.arch in ONE_PART:
             normed = before(x, "attn_norm" if has("attn_norm") else "ffn_norm")
-            return x + (self.ffn(normed, b) if has("ffn_up") else self.mix(normed, i, n_ctx))
+            alone = has("ffn_up") or has("ffn_gate_inp")
+            return x + (self.ffn(normed, b) if alone else self.mix(normed, i, n_ctx))
         normed = before(x, "attn_norm")
         y = behind(self.mix(normed, i, n_ctx), "post_attention_norm")
         # both on the layer's input, by one norm or by two

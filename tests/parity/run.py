@@ -238,7 +238,7 @@ def check_files(r):
     for source in ("llama", "gemma3", "gpt2"): check_embedding_clusters(r, source, ids)
     for source, m in make_tiny.others(): check_described(r, source, m["c"], ids)
     for source, m in make_tiny.hybrids(): check_described(r, source, m["c"], ids)
-    for source, m in (*make_tiny.mixtures(), *make_tiny.later_mixtures()):
+    for source, m in (*make_tiny.mixtures(), *make_tiny.later_mixtures(), *make_tiny.more_mixtures()):
         check_mixture(r, source, m["c"], ids)
     for source, m in (*make_tiny.gemmas(), *make_tiny.gemma3n()): check_described(r, source, m["c"], ids)
     check_table(r, ids)

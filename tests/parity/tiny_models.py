@@ -138,9 +138,17 @@ def gemmas():
                                 sizes={"n_kv_heads": [2, 1, 2, 1]}, kv=heads, one=True)
     # more rows for layers than all else
     yield "gemma4-rows", gemma("gemma4", [True, False], 0, 20, 20, 3000, rope_freqs=True, kv=heads, one=True)
+    experts = {"expert_count": 6, "expert_used_count": 2, "expert_feed_forward_length": 22}
+    mixture = gemma("gemma4", [True, False, True], 0, 36, 20, 0, rope_freqs=True, out_scale=True,
+                    kv={**heads, **experts}, experts=dict(n=6, ff=22, shared=0, beside=True, fused=True))
     heads = {k: v // 20 * 32 if isinstance(v, int) else v for k, v in heads.items()}
     yield "gemma4-q8_0", dict(gemma("gemma4", [True, False, True, False], 2, 64, 32, 32, rope_freqs=True,
                                     kv=heads, type=Q.Q8_0, one=True), n_embd=96, n_ff=160)
+    yield "gemma4-moe", mixture
+    yield "gemma4-moe-apart", dict(mixture, n_embd=60, n_ff=90, n_heads=3, n_kv_heads=1, one=True, n_layers=2,
+                                   each=mixture["each"][:2], experts=dict(mixture["experts"], fused=False),
+                                   kv={**mixture["kv"], "expert_used_count": 3,
+                                       "attention.sliding_window_pattern": [True, False]})
 
 def gemma3n():
     """llama.cpp knows it with 20 layers that have keys, 4 streams and rows of 256."""
@@ -236,6 +244,49 @@ def later_mixtures():
     # llama.cpp takes any window for one of 4096
     yield "smallthinker", moe("smallthinker", 5, 3, 22, n_layers=5, head_dim=20, tied=True, kv={
         "attention.sliding_window": 4096, "expert_gating_func": 2, "rope.freq_base": 1.5e6})
+
+def more_mixtures():
+    """Experts with norms of their own, without a gate or in a smaller width; and what has a group's form."""
+    def moe(arch, n, used, ff, shared=0, kv={}, **more):
+        keys = {"expert_count": n, "expert_used_count": used, "expert_feed_forward_length": ff,
+                **({"expert_shared_feed_forward_length": shared} if shared else {}), **kv}
+        each = dict(dict(n=n, ff=ff, shared=shared), **more.pop("experts", {}))
+        return {**SMALL, "n_embd": 72, "n_heads": 6, "n_ff": ff, **more, "arch": arch, "kv": keys,
+                "experts": each}
+    longrope = {"rope.scaling.original_context_length": 256, "rope.scaling.attn_factor": 1.19,
+                "rope.dimension_count": 12}
+    phimoe = moe("phimoe", 6, 2, 26, norm_bias=True, qkv_bias=True, out_bias=True, output_bias=True,
+                 longrope=True, shaped=True, kv=longrope)
+    yield "phimoe", dict(phimoe, c=256)
+    yield "phimoe-long", dict(phimoe, c=512, n_embd=60, n_heads=5, n_kv_heads=1, one=True,
+                              kv={**phimoe["kv"], "expert_used_count": 3})
+    yield "phimoe-window", dict(phimoe, c=256, one=True, judge="reference",
+                                kv={**phimoe["kv"], "attention.sliding_window": 12})
+    latent = {"attention.q_lora_rank": 26, "attention.kv_lora_rank": 22, "attention.key_length": 18,
+              "attention.value_length": 10, "rope.dimension_count": 6,
+              "rope.scaling.original_context_length": 256, "rope.scaling.attn_factor": 1.1}
+    minicpm3 = dict(SMALL, arch="minicpm3", n_embd=72, n_heads=5, n_kv_heads=5, n_ff=140, kinds="lll",
+                    rope_dim=6, longrope=True, embd=0.1, kv=latent)
+    yield "minicpm3", dict(minicpm3, c=256)
+    yield "minicpm3-long", dict(minicpm3, n_embd=44, n_heads=3, n_kv_heads=3, tied=True, one=True)
+    nemotron = dict(n_layers=6, kinds="meaeme", one_part=True, gated=False, head_dim=20, n_ff=52)
+    sums = {"expert_weights_norm": True, "expert_weights_scale": 1.7, "expert_gating_func": 2,
+            **ssm(126, 9, 3, 20)}
+    yield "nemotron_h_moe", moe("nemotron_h_moe", 9, 3, 26, 38, **nemotron, kv=sums,
+                                experts=dict(choice=True))
+    yield "nemotron_h_moe-narrow", moe("nemotron_h_moe", 7, 2, 22, 30, **nemotron, kv={
+        **sums, "moe_latent_size": 34}, experts=dict(choice=True, wide=34))
+    yield "nemotron_h_moe-q8_0", moe("nemotron_h_moe", 8, 3, 32, 64, **{
+        **nemotron, "n_embd": 96, "n_heads": 3, "n_kv_heads": 1, "head_dim": 32, "type": Q.Q8_0, "one": True},
+        kv={**sums, **ssm(192, 6, 1, 16), "moe_latent_size": 32, "expert_group_count": 4,
+            "expert_group_used_count": 2}, experts=dict(choice=True, wide=32))
+    yield "qwen3moe-fused", moe("qwen3moe", 7, 3, 22, head_dim=20, qk_norm="head", shaped=True,
+                                experts=dict(fused=True))
+    yield "qwen3next-one", moe("qwen3next", 6, 2, 18, 26, n_heads=4, head_dim=20, n_layers=3, kinds="dad",
+                               qk_norm="head", attn_gate=True, ffn_norm="post_attention_norm", in_one=True,
+                               experts=dict(gate=True, fused=True), kv={
+        "rope.dimension_count": 14, "full_attention_interval": 2, **ssm(84, 6, 3, 14)})
+
 
 def encoders():
     """Models that embed texts: attention in both directions, and what only they have."""
