@@ -12,7 +12,7 @@ void job_adapters_load(job *j)
     settings.lora = j->lora;
     session.set = &settings;
     session.model = j->model;
-    if (adapters_open(&session, &j->context)) link_fail("an adapter of --lora cannot be used");
+    if (adapters_open(&session, &j->context, false)) link_fail("an adapter of --lora cannot be used");
 }
 
 void job_adapters_use(job *j)

@@ -40,7 +40,7 @@ void rank_remember(serve_ranks *r, int rank, unsigned model, const serve_tokens 
     const uint32_t n = (uint32_t)prompt->n + 1;
     uint32_t s = 0;
     if (!ids) return;
-    const uint32_t same = prefix_longest(l->tree, ids, n, &s);
+    const uint32_t same = prefix_longest(l->tree, 0, ids, n, &s);
     if (same == n) {
         l->prefixes[s].used = ++r->uses;
         free(ids);
@@ -50,7 +50,7 @@ void rank_remember(serve_ranks *r, int rank, unsigned model, const serve_tokens 
     prefix_remove(l->tree, s);
     free(l->prefixes[s].ids);
     l->prefixes[s] = (rank_prefix){ .ids = ids, .n = n, .used = ++r->uses };
-    prefix_add(l->tree, s, ids, n);
+    prefix_add(l->tree, s, 0, ids, n);
 }
 
 /* ---- the choice ---- */
@@ -66,7 +66,7 @@ int rank_choose(serve_ranks *r, unsigned model, const serve_tokens *prompt, unsi
     *same = 0;
     for (int i = 0; i < f->set->link->ranks; i++) {
         const rank_load *l = &r->loads[i];
-        uint32_t s, seen = ids ? prefix_longest(l->tree, ids, (uint32_t)prompt->n + 1, &s) : 0;
+        uint32_t s, seen = ids ? prefix_longest(l->tree, 0, ids, (uint32_t)prompt->n + 1, &s) : 0;
         seen = seen > LEAST ? seen - 1 : 0;  /* without the model's number */
         const uint64_t all = l->answers + answers;
         const uint64_t cost = prompt->n - seen + l->tokens + (uint64_t)ANSWER * l->answers
