@@ -58,7 +58,7 @@ void rank_remember(serve_ranks *r, int rank, unsigned model, const serve_tokens 
 int rank_choose(serve_ranks *r, unsigned model, const serve_tokens *prompt, unsigned answers, uint32_t *same)
 {
     const serve_front *f = r->front;
-    const unsigned slots = f->set->engine.slots;
+    const unsigned slots = f->set->engine.slots, room = slots + f->set->engine.queue;
     int32_t *ids = prefix_ids(model, prompt);
     uint64_t least = UINT64_MAX;
     uint32_t longest = 0;
@@ -70,7 +70,7 @@ int rank_choose(serve_ranks *r, unsigned model, const serve_tokens *prompt, unsi
         seen = seen > LEAST ? seen - 1 : 0;  /* without the model's number */
         const uint64_t all = l->answers + answers;
         const uint64_t cost = prompt->n - seen + l->tokens + (uint64_t)ANSWER * l->answers
-            + (all > slots ? WAITS * (all - slots) : 0);
+            + (all > slots ? WAITS * (all - slots) : 0) + (all > room ? UINT64_MAX / 2 : 0);
         if (seen > longest) {
             longest = seen;
             knows = i;
