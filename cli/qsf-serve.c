@@ -216,13 +216,17 @@ static bool models_of(const serve_asked *a, const option_list *rest, serve_setti
 /* The model of an adapter's name, whose own part is left in it. */
 static unsigned lora_model(const serve_settings *set, char *name)
 {
+    unsigned found = 0;
+    size_t most = 0;                        /* names of models may have colons, too */
     for (unsigned i = 0; i < set->n_models; i++) {
         const size_t len = strlen(set->models[i].name);
-        if (strncmp(name, set->models[i].name, len) || name[len] != ':' || !name[len + 1]) continue;
-        memmove(name, name + len + 1, strlen(name + len + 1) + 1);
-        return i;
+        if (len < most || strncmp(name, set->models[i].name, len)) continue;
+        if (name[len] != ':' || !name[len + 1]) continue;
+        found = i;
+        most = len + 1;
     }
-    return 0;
+    memmove(name, name + most, strlen(name + most) + 1);
+    return found;
 }
 
 /* All adapters that were asked for. */

@@ -55,11 +55,12 @@ static bool lora_may(const front_job *j, serve_error *e)
                         "--lora-dir DIR names a folder that they may be loaded from");
 }
 
-/* Whether the plan of a model with a budget has room for so many bytes more. */
-static bool lora_fits(const front_job *j, uint64_t bytes, serve_error *e)
+/* Whether the plan of a model with a budget has room for so many bytes, some of which are counted
+ * already. */
+static bool lora_fits(const front_job *j, uint64_t bytes, uint64_t counted, serve_error *e)
 {
     model_entry *m = j->entry;
-    const uint64_t used = metric_get(&m->metrics.adapter_bytes);
+    const uint64_t used = metric_get(&m->metrics.adapter_bytes) - counted;
     return !j->front->set->engine.context.ram_budget || used + bytes <= m->adapter_room
         || serve_refuse(e, 503, "adapter_no_room", NULL, "the adapters of %.100s take %.1f MB, this one "
                         "%.1f, and the plan has %.1f: --adapter-memory makes room", m->name,
@@ -85,7 +86,7 @@ bool lora_begin(front_job *j, serve_error *e)
     if (stat(path, &file))
         return serve_refuse(e, 404, "not_found", "lora_path", "there is no %.200s in the folder of adapters",
                             r->lora_path);
-    if (!lora_fits(j, S_ISREG(file.st_mode) ? (uint64_t)file.st_size : 0, e)) return false;
+    if (!lora_fits(j, S_ISREG(file.st_mode) ? (uint64_t)file.st_size : 0, 0, e)) return false;
     if (!j->loading)
         j->loading = adapter_new(r->lora_name, path, (float)r->lora_scale, &j->entry->metrics);
     return j->loading || serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
@@ -106,8 +107,7 @@ bool lora_loaded(front_job *j, serve_text *out, serve_error *e)
     if (a->err.status)
         return serve_refuse(e, a->err.status == QSF_E_MEMORY ? 503 : 400, "adapter_load_failed", "lora_path",
                             "%s", *a->err.text ? a->err.text : qsf_status_text(a->err.status));
-    /* It is among those that are counted. */
-    if (!lora_fits(j, 0, e)) return false;
+    if (!lora_fits(j, a->info.bytes, a->info.bytes, e)) return false;
     if (!models_add_adapter(j->front->models, j->entry, a))
         return serve_refuse(e, 400, "invalid_value", NULL, "there are too many adapters");
     lora_say(j, a, out);

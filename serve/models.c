@@ -337,15 +337,19 @@ model_entry *models_find(model_list *l, const char *name, const char **adapter, 
 {
     char names[300];
     size_t n = 0;
+    const model_entry *owner = NULL;
     *adapter = NULL;
     if (!name || !*name) return &l->entries[0];
     for (unsigned i = 0; i < l->n; i++) if (!strcmp(l->entries[i].name, name)) return &l->entries[i];
-    for (unsigned i = 0; i < l->n; i++) {
+    for (unsigned i = 0; i < l->n; i++) {               /* names of models may have colons, too */
         const size_t len = strlen(l->entries[i].name);
         if (strncmp(l->entries[i].name, name, len) || name[len] != ':') continue;
         *adapter = name + len + 1;
         if (lora_list_named(&l->entries[i].adapters, *adapter)) return &l->entries[i];
-        models_no_adapter(&l->entries[i], *adapter, e);
+        owner = &l->entries[i];
+    }
+    if (owner) {
+        models_no_adapter(owner, name + strlen(owner->name) + 1, e);
         return NULL;
     }
     for (unsigned i = 0; i < l->n && n < sizeof names; i++)

@@ -420,6 +420,29 @@ def test_several_models_have_their_own(s):
             server.end()
 
 
+def test_names_may_have_colons(s):
+    made()
+    server = Server(s.program, f"--model=m={FOLDER}/llama.gguf", f"--model=m:7b={FOLDER}/llama.gguf",
+                    *OPTIONS, "--lora", f"m:7b:a={adapter('a')}", "--lora", f"m:b={adapter('b')}")
+    try:
+        assert answer(server, "m:7b:a") == alone(s, str(adapter("a")))
+        assert answer(server, "m:b") == alone(s, str(adapter("b"))) and answer(server, "m:7b") == alone(s)
+        assert '"a"' in refused(server, "/v1/completions", 404, body("m:7b:b"), "model_not_found")
+    finally:
+        server.end()
+
+
+def test_a_head_that_cannot_be_changed_is_an_error(s):
+    """The adapter a changes the head, b does not."""
+    with serving(s, "--head-topk", "screen") as server:
+        plain = answer(server)
+        for more in {}, {"n": 2}, {"prompt": [PROMPT, "x"]}, {"echo": True, "logprobs": 1}:
+            assert "head" in refused(server, "/v1/completions", 400, body("base:a", **more),
+                                     "unsupported_parameter")
+        assert answer(server, "base:b") != plain == answer(server)
+        assert server.metric("running") == 0 and server.metric("failed_total") > 0
+
+
 def test_a_budget_counts_them(s):
     with loading(s, "--ram-budget", "60") as server:
         assert answer(server, "base:a") == alone(s, str(adapter("a")))
