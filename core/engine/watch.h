@@ -16,10 +16,17 @@ typedef struct qsf_watched {
     const float *x;               /* [n][ld] of which cols count */
     size_t   ld;
     uint32_t cols, n;
-    const qsf_batch_row *rows;    /* [n] */
+    const qsf_batch_row *rows;    /* [n], or of the whole batch: */
+    const uint32_t *row_of;       /* [n] places in it; NULL: row i is i */
+    uint32_t expert;              /* 1 + which of the layer's experts takes these rows; 0: it is none's */
     const qsf_kernels *k;
     qsf_pool *pool;
 } qsf_watched;
+
+static inline uint32_t qsf_watched_pos(const qsf_watched *w, uint32_t i)
+{
+    return w->rows[w->row_of ? w->row_of[i] : i].pos;
+}
 
 typedef struct qsf_watch {
     void (*fn)(void *user, const qsf_watched *w);       /* NULL: nobody watches */
