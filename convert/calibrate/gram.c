@@ -116,6 +116,11 @@ typedef struct gram_job {
     uint32_t           n_pieces, n_strips;
 } gram_job;
 
+static uint32_t gram_pos(const qsf_watched *w, uint32_t i)
+{
+    return w->rows[w->row_of ? w->row_of[i] : i].pos;
+}
+
 /* A few columns at a time: they read whole lines of the cache. */
 static void gram_turn(void *arg, uint32_t thread, uint32_t piece)
 {
@@ -129,7 +134,7 @@ static void gram_turn(void *arg, uint32_t thread, uint32_t piece)
         size_t kept = 0;
         for (uint32_t r = 0; r < w->n; r++) {
             const float *x = w->x + r * w->ld + c;
-            const uint32_t pos = qsf_watched_pos(w, r);
+            const uint32_t pos = gram_pos(w, r);
             for (size_t i = 0; pos == 0 && i < n; i++) job->g->first[c + i] += x[i];
             if (pos < CAL_SKIPPED) continue;
             for (size_t i = 0; i < n; i++) to[i * job->ld + kept] = x[i];
@@ -182,8 +187,8 @@ void qsf_grams_watch(void *user, const qsf_watched *w)
     if (!job.g) return;
     assert(job.g->cols == w->cols && w->n <= k->n_rows);
     for (uint32_t r = 0; r < w->n; r++) {
-        kept += qsf_watched_pos(w, r) >= CAL_SKIPPED;
-        job.g->firsts += qsf_watched_pos(w, r) == 0;
+        kept += gram_pos(w, r) >= CAL_SKIPPED;
+        job.g->firsts += gram_pos(w, r) == 0;
     }
     job.g->tokens += kept;
     job.ld = grams_ld(kept);

@@ -23,11 +23,6 @@ typedef struct qsf_watched {
     qsf_pool *pool;
 } qsf_watched;
 
-static inline uint32_t qsf_watched_pos(const qsf_watched *w, uint32_t i)
-{
-    return w->rows[w->row_of ? w->row_of[i] : i].pos;
-}
-
 typedef struct qsf_watch {
     void (*fn)(void *user, const qsf_watched *w);       /* NULL: nobody watches */
     void  *user;
