@@ -7,6 +7,7 @@ SPDX-License-Identifier: MIT
 """
 import json, pathlib, struct, subprocess, sys
 import numpy as np
+from gguf import GGUFWriter
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "parity"))
 import experts, later_gemmas, make_tiny
@@ -24,7 +25,7 @@ def text_of(seed):
 
 def run(*command):
     done = subprocess.run([*map(str, command)], capture_output=True, text=True)
-    if done.returncode: sys.exit(f"calibrate_experts_test.py: {' '.join(map(str, command))[:200]}: {done.stderr}")
+    if done.returncode: sys.exit(f"calibrate_experts_test.py: {command[0]}: {done.stderr}")
     return done.stdout
 
 
@@ -109,6 +110,34 @@ def spied(model, texts):
     return spy
 
 
+def write_imatrix(path, model, seen, turned):
+    """As llama-imatrix writes it; turned: each expert gets what its neighbour multiplies."""
+    w, n = GGUFWriter(str(path), "imatrix"), Model(model).get("expert_count")
+    w.add_type("imatrix")
+    for layer in sorted({layer for layer, _ in seen}):
+        rows = [seen[layer, (e + turned) % n] for e in range(n)]
+        for name in ("ffn_up_exps", "ffn_gate_exps"):
+            w.add_tensor(f"blk.{layer}.{name}.weight.in_sum2",
+                         np.stack([np.square(x).sum(axis=0) for x in rows]).astype(np.float32))
+            w.add_tensor(f"blk.{layer}.{name}.weight.counts",
+                         np.array([[len(x)] for x in rows], np.float32))
+    w.write_header_to_file(), w.write_kv_data_to_file(), w.write_tensors_to_file(), w.close()
+
+
+def check_imatrix(qsf_run, convert, work):
+    """Each expert is encoded by its own importance: with a neighbour's its outputs are worse."""
+    model, _ = make_tiny.make(work, "mixtral-q8_0")
+    seen, errors = spied(model, pieces(qsf_run, model, text_of(1))).ups, []
+    for key in seen: seen[key] = seen[key] * (1 + 7 * (np.arange(seen[key].shape[1]) % 4 == key[1]))
+    for turned in (0, 1):
+        write_imatrix(work / "imatrix.gguf", model, seen, turned)
+        run(convert, "--quiet", "--quant-type", "4bit", "--calibration-file", work / "imatrix.gguf", model,
+            work / "imatrix.qsf")
+        errors.append(output_error(model, work / "imatrix.qsf", seen))
+    print(f"importance matrices: errors {errors} with an expert's own and with another's")
+    if not errors[0] < BETTER * errors[1]: sys.exit("calibrate_experts_test.py: an importance is another's")
+
+
 def main():
     qsf_run, convert, work = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
     for name in ("mixtral", "mixtral-q8_0", "gemma4-moe", "nemotron_h_moe-narrow"):
@@ -123,9 +152,10 @@ def main():
                 errors.append(output_error(model, qsf, spied(model, pieces(qsf_run, model, text_of(2))).ups))
         spy = spied(model, pieces(qsf_run, model, text.read_text()))
         kept, missing = check_file(name, read_file(cal), spy, Model(model).get("expert_count"))
-        print(f"{name}: {kept} Hessians of experts as they should be, {missing} of too few rows; errors {errors}")
+        print(f"{name}: {kept} Hessians of experts are right, {missing} have too few rows; errors {errors}")
         if errors and not errors[1] < BETTER * errors[0]:
             sys.exit(f"calibrate_experts_test.py: {name}: outputs of experts are not better: {errors}")
+    check_imatrix(qsf_run, convert, work)
 
 
 if __name__ == "__main__":
