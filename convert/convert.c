@@ -32,6 +32,7 @@ typedef struct convert_run {
 typedef struct convert_task {
     input                *in;
     uint32_t              tensor, band_rows;
+    uint32_t              first, rows;  /* those of the tensor that are this task's */
     const convert_tensor *c;
     convert_band         *bands;        /* one a thread */
     encode_rows           encode;       /* f: NULL where no factor is encoded with */
@@ -46,7 +47,7 @@ typedef struct convert_task {
 static qsf_status convert_one_band(void *user, uint32_t i, uint32_t thread, qsf_error *err)
 {
     convert_task *k = user;
-    const uint32_t row = i * k->band_rows, n = QSF_MIN(k->band_rows, k->in->tensors[k->tensor].rows - row);
+    const uint32_t at = i * k->band_rows, n = QSF_MIN(k->band_rows, k->rows - at), row = k->first + at;
     uint8_t *dst = k->dst + i * k->band_bytes;
     if (k->encode.f)
         return qsf_enc_rows(&k->encode, row, n, &k->bands[thread], &k->own[thread], dst, &k->errors[i],
@@ -114,16 +115,17 @@ static qsf_status convert_prepare(encode_source *s, uint32_t i, convert_tensor *
     return QSF_OK;
 }
 
-/* Fills dst with tensor i in its new form, and *sparse with
- * its outliers where they are kept apart. */
-static qsf_status convert_tensor_to(convert_run *w, uint32_t i, convert_tensor *c, uint8_t *dst,
-                                    void **sparse, qsf_error *err)
+/* Fills dst with rows [first, first + rows) of tensor i in its new form, and *sparse with its
+ * outliers where they are kept apart. */
+static qsf_status convert_rows_to(convert_run *w, uint32_t i, uint32_t first, uint32_t rows,
+                                  convert_tensor *c, uint8_t *dst, void **sparse, qsf_error *err)
 {
     input *in = w->in;
     const qsf_platform *p = in->platform;
     const input_tensor *t = &in->tensors[i];
-    convert_task k = { .in = in, .tensor = i, .band_rows = qsf_conv_band_rows(t->cols), .c = c, .dst = dst };
-    const uint32_t n = (uint32_t)qsf_ceil_div(t->rows, k.band_rows);
+    convert_task k = { .in = in, .tensor = i, .band_rows = qsf_conv_band_rows(t->cols), .first = first,
+                       .rows = rows, .c = c, .dst = dst };
+    const uint32_t n = (uint32_t)qsf_ceil_div(rows, k.band_rows);
     uint32_t n_threads = QSF_MAX(1, QSF_MIN(qsf_conv_threads(p, w->o), n));
     bool measured;
     qsf_status st;
@@ -142,6 +144,26 @@ static qsf_status convert_tensor_to(convert_run *w, uint32_t i, convert_tensor *
     if (!st && c->keeps_outliers) st = qsf_conv_found_join(p, k.found, n, t->rows, c, sparse, err);
     convert_free(&k, n, n_threads);
     c->importance = NULL;
+    return st;
+}
+
+/* Tensor i.  Of experts each one's rows are encoded by what it multiplies, where it has whole tiles
+ * of its own. */
+static qsf_status convert_tensor_to(convert_run *w, uint32_t i, convert_tensor *c, uint8_t *dst,
+                                    void **sparse, qsf_error *err)
+{
+    const input_tensor *t = &w->in->tensors[i];
+    const uint32_t n = qsf_kind_is_experts(t->kind) && w->source.hessians ? w->in->hp.n_experts : 1;
+    const uint32_t rows = t->rows / n;
+    uint64_t bytes = 0;
+    if (n == 1 || rows % QSF_TILE_ROWS || c->keeps_outliers)
+        return convert_rows_to(w, i, 0, t->rows, c, dst, sparse, err);
+    qsf_status st = qsf_tensor_bytes(c->type, c->packing, c->block, rows, t->cols, &bytes, err);
+    for (uint32_t e = 0; !st && e < n; e++) {
+        w->source.expert = e + 1;
+        st = convert_rows_to(w, i, e * rows, rows, c, dst + e * bytes, sparse, err);
+    }
+    w->source.expert = 0;
     return st;
 }
 

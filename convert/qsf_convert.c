@@ -297,9 +297,6 @@ static qsf_status run_calibrate(input *in, const char *to, const qsf_convert_opt
                                 convert_calibration **out, qsf_error *err)
 {
     const qsf_platform *p = o->platform;
-    if (in->hp.n_experts && (o->calibrate || o->calibration_file))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "a model with experts cannot be calibrated by this version; "
-                        "convert it without --calibrate and --calibration-file");
     if (!qsf_cal_runs(p, o) || in->model_path) return qsf_cal_open(in, in->model_path, to, o, out, err);
     const size_t room = strlen(to) + 64;
     char *model = qsf_alloc(p, room, "a file's name", err);

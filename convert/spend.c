@@ -278,10 +278,10 @@ static qsf_status spend_measure(spend_work *k, qsf_error *err)
     return st;
 }
 
-static bool spend_can(const convert_calibration *calibration, const qsf_convert_options *o)
+static bool spend_can(const input *in, const convert_calibration *calibration, const qsf_convert_options *o)
 {
-    return calibration && o->packing == 1 && (!o->block || o->block == 64) && !o->embd_clusters &&
-           (o->effort < 0 || o->effort >= 2);
+    return calibration && !in->hp.n_experts && o->packing == 1 && (!o->block || o->block == 64) &&
+           !o->embd_clusters && (o->effort < 0 || o->effort >= 2);
 }
 
 qsf_status qsf_spend_run(input *in, convert_calibration *calibration, const qsf_convert_options *o,
@@ -292,10 +292,11 @@ qsf_status qsf_spend_run(input *in, convert_calibration *calibration, const qsf_
     const bool asked = o->target_bytes || o->target_kl > 0;
     qsf_status st;
     if (own.effort < 0) own.effort = 3;
-    if (o->target_kl > 0 && !spend_can(calibration, o))
+    if (o->target_kl > 0 && !spend_can(in, calibration, o))
         return qsf_fail(err, QSF_E_ARGUMENT, "target_kl (--target-kl) needs a calibration (--calibrate self"
-                        "), effort 2 or 3, tiles, blocks of 64 and no embd_clusters");
-    if (!asked || !spend_can(calibration, o))
+                        "), effort 2 or 3, tiles, blocks of 64, no embd_clusters and a model without "
+                        "experts");
+    if (!asked || !spend_can(in, calibration, o))
         return qsf_conv_run_calibrated(in, calibration, o, path, r, err);
     k.t = qsf_arena_array(in->arena, in->n_tensors, sizeof *k.t, "the choice", err);
     k.asked = k.t ? qsf_arena_array(in->arena, in->n_tensors, sizeof *k.asked, "the choice", err) : NULL;

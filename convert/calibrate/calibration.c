@@ -131,7 +131,7 @@ static qsf_status calibration_run(const convert_calibration *c, const char *mode
     mo.i2s_layout = c->in->i2s_layout;
     qsf_status st = calibration_about(c->in, o, &about, err);
     if (st || (st = qsf_model_open(model, &mo, &m, err))) return st;
-    if (!(st = qsf_hessian_create(c->platform, path, qsf_cal_inputs(&m->source->hp), &w, err)) &&
+    if (!(st = qsf_hessian_create(c->platform, path, qsf_cal_inputs(m->source), &w, err)) &&
         !(st = qsf_cal_text(&t, m, o, err)) && !(st = qsf_cal_measure(m, &t, o, w, &about.tokens, err))) {
         st = qsf_hessian_commit(w, &about, err);
         w = NULL;
@@ -211,7 +211,8 @@ static qsf_status calibration_diagonal(const convert_calibration *c, uint32_t un
                                        qsf_error *err)
 {
     const int32_t layer = unit < c->in->hp.n_layers ? (int32_t)unit : -1;
-    const qsf_status st = qsf_imatrix_read(c->imatrix, layer, kind, cols, first, tokens, err);
+    const qsf_status st = qsf_imatrix_read(c->imatrix, layer, kind, c->in->hp.n_experts, cols, first, tokens,
+                                           err);
     if (st) return st;
     memset(h, 0, (size_t)cols * cols * sizeof *h);
     for (size_t i = 0; i < cols; i++) h[i * cols + i] = first[i];
@@ -219,15 +220,25 @@ static qsf_status calibration_diagonal(const convert_calibration *c, uint32_t un
     return QSF_OK;
 }
 
+/* Of an expert, where enough rows came to it; else of the layer's. */
+static const cal_record *calibration_find(const cal_file *f, uint32_t unit, uint32_t kind, uint32_t expert)
+{
+    const cal_record *r = expert ? qsf_hessian_find(f, unit, kind + expert * CAL_EXPERT) : NULL;
+    if (!r) r = qsf_hessian_find(f, unit, kind);
+    /* Where no norm is between, experts and what is everybody's take what the router takes. */
+    if (!r && (kind == QSF_K_EXPERT_UP || kind == QSF_K_FFN_UP)) r = qsf_hessian_find(f, unit, QSF_K_ROUTER);
+    return r;
+}
+
 qsf_status qsf_cal_hessian(convert_calibration *c, uint32_t unit, uint32_t kind, uint32_t cols, float *h,
                            float *first, uint64_t *tokens, bool *diagonal, qsf_error *err)
 {
-    const uint32_t input_kind = qsf_gram_kind(kind);
+    const uint32_t input_kind = qsf_gram_kind(kind % CAL_EXPERT);
     *diagonal = c->imatrix != NULL;
     if (input_kind == CAL_NO_INPUT || (kind == QSF_K_TOKEN_EMBD && !c->in->hp.tied)) return QSF_E_NOT_FOUND;
     if (c->imatrix) return calibration_diagonal(c, unit, kind, cols, h, first, tokens, err);
     if (input_kind == QSF_K_OUTPUT) unit = qsf_unit_number(c->in->hp.n_layers, qsf_id_final());
-    const cal_record *r = qsf_hessian_find(&c->file, unit, input_kind);
+    const cal_record *r = calibration_find(&c->file, unit, input_kind, kind / CAL_EXPERT);
     if (!r) return QSF_E_NOT_FOUND;
     if (r->cols != cols)
         return qsf_fail(err, QSF_E_ARGUMENT, "%s: has a Hessian of %u columns for a matrix of %u: it is of "

@@ -27,7 +27,8 @@ void       qsf_cal_free(convert_calibration *c);        /* takes NULL */
  * the calibration is an importance matrix. */
 uint32_t qsf_cal_key(const convert_calibration *c);
 
-/* Of tensor (unit, kind), which has cols columns.
+/* Of tensor (unit, kind), which has cols columns; kind + (1 + e) * CAL_EXPERT: of what expert e
+ * multiplies, or of all rows where too few came to it.
  *
  * h         [cols][cols]: mean of x x' over positions from 2 on, both triangles
  * first     [cols]: x at position 0, the mean of the texts' first tokens where these differ

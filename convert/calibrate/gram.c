@@ -16,10 +16,13 @@ enum { GRAM_LINE = 16 };        /* floats of a line of the cache */
 uint32_t qsf_gram_kind(uint32_t kind)
 {
     switch (kind) {
-    case QSF_K_ATTN_Q: case QSF_K_ATTN_K: case QSF_K_ATTN_V: return QSF_K_ATTN_Q;
+    case QSF_K_ATTN_Q: case QSF_K_ATTN_K: case QSF_K_ATTN_V:
+    case QSF_K_Q_A: case QSF_K_KV_A:                         return QSF_K_ATTN_Q;
+    case QSF_K_ROUTER: case QSF_K_EXPERTS_IN:                return QSF_K_ROUTER;
+    case QSF_K_EXPERT_UP: case QSF_K_EXPERT_GATE:            return QSF_K_EXPERT_UP;
     case QSF_K_FFN_UP: case QSF_K_FFN_GATE:                  return QSF_K_FFN_UP;
     case QSF_K_OUTPUT: case QSF_K_TOKEN_EMBD:                return QSF_K_OUTPUT;
-    case QSF_K_ATTN_OUT: case QSF_K_FFN_DOWN:                return kind;
+    case QSF_K_ATTN_OUT: case QSF_K_FFN_DOWN: case QSF_K_EXPERT_DOWN: case QSF_K_EXPERTS_OUT: return kind;
     }
     return CAL_NO_INPUT;
 }
@@ -113,6 +116,11 @@ typedef struct gram_job {
     uint32_t           n_pieces, n_strips;
 } gram_job;
 
+static uint32_t gram_pos(const qsf_watched *w, uint32_t i)
+{
+    return w->rows[w->row_of ? w->row_of[i] : i].pos;
+}
+
 /* A few columns at a time: they read whole lines of the cache. */
 static void gram_turn(void *arg, uint32_t thread, uint32_t piece)
 {
@@ -126,8 +134,9 @@ static void gram_turn(void *arg, uint32_t thread, uint32_t piece)
         size_t kept = 0;
         for (uint32_t r = 0; r < w->n; r++) {
             const float *x = w->x + r * w->ld + c;
-            for (size_t i = 0; w->rows[r].pos == 0 && i < n; i++) job->g->first[c + i] += x[i];
-            if (w->rows[r].pos < CAL_SKIPPED) continue;
+            const uint32_t pos = gram_pos(w, r);
+            for (size_t i = 0; pos == 0 && i < n; i++) job->g->first[c + i] += x[i];
+            if (pos < CAL_SKIPPED) continue;
             for (size_t i = 0; i < n; i++) to[i * job->ld + kept] = x[i];
             kept++;
         }
@@ -164,7 +173,8 @@ static cal_gram *grams_find(const cal_grams *k, const qsf_watched *w)
 {
     for (uint32_t i = 0; i < k->n; i++) {
         cal_gram *g = &k->list[i];
-        if (g->kind == w->kind && (w->layer < 0 || g->unit == (uint32_t)w->layer)) return g;
+        const bool there = w->layer < 0 || g->unit == (uint32_t)w->layer;
+        if (there && g->kind == w->kind && g->expert == w->expert) return g;
     }
     return NULL;
 }
@@ -177,8 +187,8 @@ void qsf_grams_watch(void *user, const qsf_watched *w)
     if (!job.g) return;
     assert(job.g->cols == w->cols && w->n <= k->n_rows);
     for (uint32_t r = 0; r < w->n; r++) {
-        kept += w->rows[r].pos >= CAL_SKIPPED;
-        job.g->firsts += w->rows[r].pos == 0;
+        kept += gram_pos(w, r) >= CAL_SKIPPED;
+        job.g->firsts += gram_pos(w, r) == 0;
     }
     job.g->tokens += kept;
     job.ld = grams_ld(kept);

@@ -7,10 +7,14 @@
 
 enum { CAL_STRIP = 64, CAL_SKIPPED = 2 };
 #define CAL_NO_INPUT UINT32_MAX
+/* A kind and an expert in one, as files have them and as is asked: the kind, and from here on
+ * 1 + the expert, or 0 of all rows. */
+enum { CAL_EXPERT = 1 << 16 };
 
 /* One input, which one matrix or several are multiplied with. */
 typedef struct cal_gram {
     uint32_t unit, kind, cols;  /* kind: of the first of these matrices */
+    uint32_t expert;            /* as in qsf_watched */
     /* The lower triangle in strips of CAL_STRIP rows, each with the columns up to its last row. */
     float   *sums;
     double  *first;             /* [cols] sums of rows at position 0, which are in no product */

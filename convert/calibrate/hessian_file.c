@@ -116,6 +116,7 @@ qsf_status qsf_hessian_write(cal_writer *w, const cal_gram *g, qsf_error *err)
     const double firsts = (double)QSF_MAX(g->firsts, 1), tokens = (double)QSF_MAX(g->tokens, 1);
     qsf_status st = QSF_OK;
     assert(w->n < w->n_inputs);
+    if (g->expert && g->tokens < g->cols) return QSF_OK;        /* the layer's says more */
     w->crc = 0;
     for (uint32_t j = 0; !st && j < g->cols; j++) st = hessian_put(w, (float)(g->first[j] / firsts), err);
     for (uint32_t i = 0; !st && i < g->cols; i++) {
@@ -124,7 +125,7 @@ qsf_status qsf_hessian_write(cal_writer *w, const cal_gram *g, qsf_error *err)
     }
     if (!st) st = hessian_flush(w, err);
     qsf_put32(row, g->unit);
-    qsf_put32(row + 4, g->kind);
+    qsf_put32(row + 4, g->kind + g->expert * CAL_EXPERT);
     qsf_put32(row + 8, g->cols);
     qsf_put32(row + 12, w->crc);
     qsf_put64(row + 16, at);
@@ -136,16 +137,16 @@ qsf_status qsf_hessian_write(cal_writer *w, const cal_gram *g, qsf_error *err)
 qsf_status qsf_hessian_commit(cal_writer *w, const cal_about *about, qsf_error *err)
 {
     uint8_t *h = w->head;
-    assert(w->n == w->n_inputs);
     memcpy(h, qsf_hessian_magic, CAL_MAGIC);
     qsf_put32(h + 8, CAL_VERSION);
     qsf_put32(h + 16, about->model);
     qsf_put32(h + 20, about->settings);
-    qsf_put32(h + 24, w->n_inputs);
+    qsf_put32(h + 24, w->n);
     qsf_put32(h + 28, about->n_layers);
     qsf_put64(h + 32, about->tokens);
     qsf_put64(h + 40, w->at);
-    qsf_put32(h + 12, w->crc32(0, h + CAL_CHECKED, w->head_bytes - CAL_CHECKED));
+    const size_t bytes = CAL_HEADER + (size_t)w->n * CAL_ROW;
+    qsf_put32(h + 12, w->crc32(0, h + CAL_CHECKED, bytes - CAL_CHECKED));
     qsf_status st = hessian_write_at(w, 0, h, (size_t)w->head_bytes, err);
     if (!st) {
         st = w->platform->commit(w->platform->user, w->out);

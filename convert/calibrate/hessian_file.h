@@ -19,12 +19,12 @@ typedef struct cal_about {
 /* ---- writing ---- */
 typedef struct cal_writer cal_writer;
 
-/* Begins a file with so many inputs.  On an error *out is NULL. */
+/* Begins a file with at most so many inputs.  On an error *out is NULL. */
 qsf_status qsf_hessian_create(const qsf_platform *p, const char *path, uint32_t n_inputs, cal_writer **out,
                               qsf_error *err);
-/* The next input: means of its sums. */
+/* The next input: means of its sums.  Of an expert with fewer rows than columns nothing is kept. */
 qsf_status qsf_hessian_write(cal_writer *w, const cal_gram *g, qsf_error *err);
-/* Both end w; abort takes NULL.  All n_inputs must have been written. */
+/* Both end w; abort takes NULL. */
 qsf_status qsf_hessian_commit(cal_writer *w, const cal_about *about, qsf_error *err);
 void       qsf_hessian_abort(cal_writer *w);
 

@@ -7,7 +7,8 @@
  *   i32 values, f32 values[]: means times calls; then the calls of all and the text's name
  * The newer one is a GGUF file with general.type "imatrix" and two tensors of each matrix:
  *   NAME.in_sum2, f32 sums of squares, and NAME.counts, f32 how many rows they are of
- * A matrix with several experts has as many times the values; this project has none. */
+ * A matrix with several experts has as many times the values, and as many counts in the newer
+ * form. */
 #include "calibrate/imatrix.h"
 
 #include "calibrate/gram.h"
@@ -23,7 +24,9 @@ typedef struct imatrix_entry {
     gguf_text      name;
     const uint8_t *values;      /* f32 as the file has them */
     uint32_t       n;
-    float          count;       /* that values are divided by */
+    float          count;       /* that values are divided by, ... */
+    const uint8_t *counts;      /* ... f32, an expert's, of n_counts */
+    uint32_t       n_counts;    /* 0: count is all experts' */
 } imatrix_entry;
 
 struct cal_imatrix {
@@ -44,6 +47,7 @@ void qsf_imatrix_close(cal_imatrix *m)
 static qsf_status imatrix_check(const cal_imatrix *m, const imatrix_entry *e, qsf_error *err)
 {
     bool sound = e->count >= 1 && e->count <= IMATRIX_MAX_COUNT && e->n > 0;
+    for (uint32_t i = 0; sound && i < e->n_counts; i++) sound = qsf_lef32(e->counts + 4 * (size_t)i) >= 0;
     for (uint32_t i = 0; sound && i < e->n; i++) {
         const float x = qsf_lef32(e->values + (size_t)i * 4);
         sound = x >= 0 && x < INFINITY;
@@ -148,7 +152,14 @@ static qsf_status imatrix_gguf_entry(cal_imatrix *m, const gguf *g, const gguf_n
     if (st || (st = imatrix_load(m, g, &g->tensors[i], &count, err))) return st;
     const char *name = qsf_arena_text(m->arena, t->name.p, len, err);
     if (!name) return QSF_E_MEMORY;
-    *e = (imatrix_entry){ { name, len }, values, (uint32_t)(t->bytes / 4), qsf_lef32(count) };
+    *e = (imatrix_entry){ .name = { name, len }, .values = values, .n = (uint32_t)(t->bytes / 4),
+                          .count = qsf_lef32(count) };
+    const uint32_t n_counts = (uint32_t)(g->tensors[i].bytes / 4);
+    if (n_counts > 1) {                 /* then count is the sum */
+        *e = (imatrix_entry){ .name = e->name, .values = values, .n = e->n, .counts = count,
+                              .n_counts = n_counts };
+        for (uint32_t k = 0; k < n_counts; k++) e->count += qsf_lef32(count + 4 * (size_t)k);
+    }
     m->n++;
     return imatrix_check(m, e, err);
 }
@@ -238,9 +249,32 @@ static const imatrix_entry *imatrix_find(const cal_imatrix *m, int32_t layer, co
     return i < 0 ? NULL : &m->entries[i];
 }
 
-qsf_status qsf_imatrix_read(const cal_imatrix *m, int32_t layer, uint32_t kind, uint32_t cols, float *mean,
-                            uint64_t *tokens, qsf_error *err)
+/* Adds values of an expert, or of the only matrix, divided by `count`. */
+static void imatrix_add(const imatrix_entry *e, uint32_t expert, uint32_t cols, float count, float *mean)
 {
+    const uint8_t *values = e->values + 4 * (size_t)expert * cols;
+    for (uint32_t i = 0; i < cols; i++) mean[i] += qsf_lef32(values + 4 * (size_t)i) / count;
+}
+
+/* Of one expert, where rows came to it; else of all n. */
+static void imatrix_of_experts(const imatrix_entry *e, uint32_t expert, uint32_t n, uint32_t cols,
+                               float *mean, uint64_t *tokens)
+{
+    const bool apart = e->n_counts == n;
+    float count = apart && expert ? qsf_lef32(e->counts + 4 * (size_t)(expert - 1)) : e->count;
+    if (expert && count >= 1) {
+        imatrix_add(e, expert - 1, cols, count, mean);
+    } else {
+        count = e->count;
+        for (uint32_t k = 0; k < n; k++) imatrix_add(e, k, cols, apart ? count : count * (float)n, mean);
+    }
+    *tokens = (uint64_t)count;
+}
+
+qsf_status qsf_imatrix_read(const cal_imatrix *m, int32_t layer, uint32_t of, uint32_t n_experts,
+                            uint32_t cols, float *mean, uint64_t *tokens, qsf_error *err)
+{
+    const uint32_t kind = of % CAL_EXPERT;
     const qsf_role *role = qsf_role_of(kind);
     const imatrix_entry *e = role ? imatrix_find(m, layer, role->gguf) : NULL;
     /* Another matrix that is multiplied with the same says the same. */
@@ -248,13 +282,15 @@ qsf_status qsf_imatrix_read(const cal_imatrix *m, int32_t layer, uint32_t kind, 
         if (qsf_roles[i].use == QSF_USE_MATRIX && qsf_gram_kind(qsf_roles[i].kind) == qsf_gram_kind(kind))
             e = imatrix_find(m, layer, qsf_roles[i].gguf);
     if (!e && qsf_gram_kind(kind) == QSF_K_ATTN_Q) e = imatrix_find(m, layer, "attn_qkv.weight");
+    if (!e && qsf_gram_kind(kind) == QSF_K_EXPERT_UP) e = imatrix_find(m, layer, "ffn_gate_up_exps.weight");
     if (!e) return QSF_E_NOT_FOUND;
-    if (e->n != cols)
+    const uint32_t n = qsf_kind_is_experts(kind) ? n_experts : 1;
+    if (e->n != (uint64_t)n * cols)
         return qsf_fail(err, QSF_E_ARGUMENT, "%s: \"%.*s\" has %u values, the model's matrix %u columns: it "
                         "is another model's importance matrix", m->path, (int)QSF_MIN(e->name.len, 80),
                         e->name.p, (unsigned)e->n, (unsigned)cols);
-    for (uint32_t i = 0; i < cols; i++) mean[i] = qsf_lef32(e->values + (size_t)i * 4) / e->count;
-    *tokens = (uint64_t)e->count;
+    memset(mean, 0, cols * sizeof *mean);
+    imatrix_of_experts(e, n > 1 ? of / CAL_EXPERT : 0, n, cols, mean, tokens);
     return QSF_OK;
 }
 

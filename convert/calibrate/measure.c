@@ -7,10 +7,11 @@
  * same in all of them: neither their number nor that of the threads changes a bit. */
 #include "calibrate/measure.h"
 
+#include "model/roles.h"
 #include "plan/caller.h"
 #include "plan/team.h"
 
-enum { MEASURE_ROWS = 1024, MEASURE_OF_LAYER = 4 };
+enum { MEASURE_ROWS = 1024 };
 
 typedef struct measure_work {
     const qsf_convert_options *o;
@@ -28,27 +29,51 @@ typedef struct measure_work {
 
 /* ---- inputs ---- */
 
-uint32_t qsf_cal_inputs(const qsf_hparams *hp) { return hp->n_layers * MEASURE_OF_LAYER + 1; }
-
 static uint64_t measure_bytes(const cal_gram *g)
 {
     return qsf_gram_floats(g->cols) * sizeof(float) + g->cols * sizeof(double);
 }
 
+/* The next input, which only counts where there is no list. */
+static void measure_add(measure_work *k, uint32_t unit, uint32_t kind, uint32_t expert, uint32_t cols)
+{
+    if (k->grams)
+        k->grams[k->n_grams] = (cal_gram){ .unit = unit, .kind = kind, .cols = cols, .expert = expert };
+    k->max_cols = QSF_MAX(k->max_cols, cols);
+    k->n_grams++;
+}
+
+/* Of a layer's experts: of all of them, where no other input is that, then of each. */
+static void measure_experts(measure_work *k, uint32_t i, const qsf_layer *l)
+{
+    if (l->experts_beside || l->experts_apart) measure_add(k, i, QSF_K_EXPERT_UP, 0, l->n_expert_embd);
+    for (uint32_t e = 1; e <= l->n_experts; e++) measure_add(k, i, QSF_K_EXPERT_UP, e, l->n_expert_embd);
+    for (uint32_t e = 0; e <= l->n_experts; e++) measure_add(k, i, QSF_K_EXPERT_DOWN, e, l->n_ff_expert);
+    if (l->experts_apart) measure_add(k, i, QSF_K_EXPERTS_OUT, 0, l->n_expert_embd);
+}
+
 static void measure_list(measure_work *k, const qsf_source *s)
 {
-    static const uint32_t kinds[MEASURE_OF_LAYER] = { QSF_K_ATTN_Q, QSF_K_ATTN_OUT, QSF_K_FFN_UP,
-                                                      QSF_K_FFN_DOWN };
+    k->n_grams = 0;
     for (uint32_t i = 0; i < k->n_layers; i++) {
         const qsf_layer *l = &s->layers[i];
-        const uint32_t cols[MEASURE_OF_LAYER] = { s->hp.n_embd, l->n_heads * l->value_dim, s->hp.n_embd,
-                                                  l->n_ff };
-        for (int j = 0; j < MEASURE_OF_LAYER; j++)
-            k->grams[i * MEASURE_OF_LAYER + j] = (cal_gram){ .unit = i, .kind = kinds[j], .cols = cols[j] };
+        if (qsf_layer_attends(l)) {
+            measure_add(k, i, QSF_K_ATTN_Q, 0, s->hp.n_embd);
+            measure_add(k, i, QSF_K_ATTN_OUT, 0, (uint32_t)qsf_dim_size(&s->hp, l, QSF_DIM_SUMS));
+        }
+        if (l->n_experts) measure_add(k, i, QSF_K_ROUTER, 0, s->hp.n_embd);
+        else if (l->n_ff) measure_add(k, i, QSF_K_FFN_UP, 0, s->hp.n_embd);
+        if (l->n_ff) measure_add(k, i, QSF_K_FFN_DOWN, 0, l->n_ff);
+        if (l->n_experts) measure_experts(k, i, l);
     }
-    k->grams[k->n_grams - 1] = (cal_gram){ .unit = qsf_unit_final(s), .kind = QSF_K_OUTPUT,
-                                           .cols = s->hp.n_embd };
-    for (uint32_t i = 0; i < k->n_grams; i++) k->max_cols = QSF_MAX(k->max_cols, k->grams[i].cols);
+    measure_add(k, qsf_unit_final(s), QSF_K_OUTPUT, 0, s->hp.n_embd);
+}
+
+uint32_t qsf_cal_inputs(const qsf_source *s)
+{
+    measure_work k = { .n_layers = s->hp.n_layers };
+    measure_list(&k, s);
+    return k.n_grams;
 }
 
 /* ---- memory ---- */
@@ -194,7 +219,7 @@ qsf_status qsf_cal_measure(qsf_model *m, const cal_text *t, const qsf_convert_op
 {
     const qsf_platform *p = m->platform;
     const uint32_t n_layers = m->source->hp.n_layers, at_once = QSF_MAX(1, MEASURE_ROWS / t->len);
-    measure_work k = { .o = o, .t = t, .n_layers = n_layers, .n_grams = qsf_cal_inputs(&m->source->hp) };
+    measure_work k = { .o = o, .t = t, .n_layers = n_layers, .n_grams = qsf_cal_inputs(m->source) };
     k.at_once = qsf_cal_seqs(m, QSF_MIN(at_once, t->n_seqs), t->len);
     k.n_rows = k.at_once * t->len;
     qsf_status st = QSF_E_MEMORY;

@@ -7,7 +7,7 @@
 #include "calibrate/text.h"
 
 /* Inputs of a model: so many records its calibration file has. */
-uint32_t   qsf_cal_inputs(const qsf_hparams *hp);
+uint32_t   qsf_cal_inputs(const qsf_source *s);
 /* Writes the Hessians of all inputs to w, which stays the caller's; *tokens: of so many rows. */
 qsf_status qsf_cal_measure(qsf_model *m, const cal_text *t, const qsf_convert_options *o, cal_writer *w,
                            uint64_t *tokens, qsf_error *err);

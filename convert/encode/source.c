@@ -16,6 +16,7 @@ static uint32_t source_input(const input *in, uint32_t kind)
 {
     if (kind == QSF_K_ATTN_K || kind == QSF_K_ATTN_V) return QSF_K_ATTN_Q;
     if (kind == QSF_K_FFN_UP && in->hp.gated) return QSF_K_FFN_GATE;
+    if (kind == QSF_K_EXPERT_UP && in->hp.gated) return QSF_K_EXPERT_GATE;
     return kind == QSF_K_TOKEN_EMBD ? QSF_K_OUTPUT : kind;
 }
 
@@ -34,8 +35,8 @@ static qsf_status source_make(encode_source *s, const input_tensor *t, const con
     uint64_t tokens = 0;
     bool diagonal = false;
     qsf_error why;
-    qsf_status st = s->hessians->read(s->hessians->user, t->unit, t->kind, t->cols, h, first, &tokens,
-                                      &diagonal, err);
+    qsf_status st = s->hessians->read(s->hessians->user, t->unit, t->kind + (s->expert << 16), t->cols, h,
+                                      first, &tokens, &diagonal, err);
     if (st || !tokens) return st;
     if (diagonal || s->o->effort == 1) {
         for (size_t i = 0; i < cols; i++) h[i] = h[i * cols + i];
@@ -78,7 +79,7 @@ qsf_status qsf_enc_factor_of(encode_source *s, uint32_t i, const convert_tensor 
 {
     const input_tensor *t = &s->in->tensors[i];
     const bool steps = qsf_enc_steps(c->type), asks = source_knows(s, t);
-    const uint32_t what = source_input(s->in, t->kind);
+    const uint32_t what = source_input(s->in, t->kind) + (s->expert << 16);
     qsf_status st = QSF_OK;
     *out = NULL;
     *measured = false;

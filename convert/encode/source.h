@@ -9,9 +9,10 @@
 /* Where Hessians come from. */
 typedef struct encode_hessians {
     void *user;
-    /* Of what the matrix of this unit and kind is multiplied with: h[cols][cols], full and
-     * symmetric (*diagonal: nothing but the diagonal is known, and the rest is 0); first[cols],
-     * what it is at a text's first position; *tokens 0: nothing is known of this matrix. */
+    /* Of what the matrix of this unit and kind (+ (1 + e) << 16: expert e's rows of it) is
+     * multiplied with: h[cols][cols], full and symmetric (*diagonal: nothing but the diagonal is
+     * known, and the rest is 0); first[cols], what it is at a text's first position; *tokens 0:
+     * nothing is known of this matrix. */
     qsf_status (*read)(void *user, uint32_t unit, uint32_t kind, uint32_t cols, float *h, float *first,
                        uint64_t *tokens, bool *diagonal, qsf_error *err);
 } encode_hessians;
@@ -20,6 +21,7 @@ typedef struct encode_source {
     const input               *in;
     const qsf_convert_options *o;           /* effort is one of 0 to 3 */
     const encode_hessians     *hessians;    /* NULL: without calibration */
+    uint32_t                   expert;      /* 1 + whose rows of the matrix the next factor is for; 0: all */
     encode_factor             *last;        /* and what it was made for */
     uint32_t                   unit, input;
     const float               *col_scale;

@@ -323,7 +323,7 @@ static void add_slots(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
-static void norm_row(const qsf_pass *p, float *y, const float *x, uint32_t norm)
+static void norm_stream(const qsf_pass *p, float *y, const float *x, uint32_t norm)
 {
     qsf_pass_norm(p, p->layer->norm, y, x, p->w->v[norm], NULL, p->hp->n_embd);
 }
@@ -339,8 +339,8 @@ static void add_shared(void *arg, uint32_t thread, uint32_t piece)
         float *y = b->tmp + i * b->ld_embd, *sum = p->layer->experts_apart ? b->xn : b->experts;
         sum += i * b->ld_embd;
         if (p->layer->experts_beside) {
-            norm_row(p, y, y, QSF_K_SHARED_POST_NORM);
-            norm_row(p, sum, sum, QSF_K_EXPERT_POST_NORM);
+            norm_stream(p, y, y, QSF_K_SHARED_POST_NORM);
+            norm_stream(p, sum, sum, QSF_K_EXPERT_POST_NORM);
         }
         if (p->w->v[QSF_K_SHARED_ROUTER]) p->k->vec_scale(y, b->shared_weight[i], p->hp->n_embd);
         p->k->vec_add(y, y, sum, p->hp->n_embd);
@@ -359,15 +359,35 @@ static void count_products(const experts_run *r, uint32_t kind, uint32_t rows)
     qsf_account_product(r->job.p->account, &product);
 }
 
+/* What each expert of the wave multiplies: the rows that chose it, or their hidden rows. */
+static void watch_wave(const experts_run *r, uint32_t kind)
+{
+    const qsf_pass *p = r->job.p;
+    const qsf_buffers *b = p->b;
+    for (uint32_t i = r->begin; p->watch && i < r->end; i++) {
+        const uint32_t first = b->expert_first[i], n = b->expert_first[i + 1] - first, e = b->expert_list[i];
+        const qsf_matrix_in in = kind == QSF_K_EXPERT_UP ? expert_in(r, i)
+            : expert_hidden(p, e, first - wave_first(r), n);
+        qsf_watched w = { .layer = p->number, .kind = kind, .x = in.x, .ld = in.ld,
+                          .cols = (uint32_t)in.cols, .n = n, .rows = p->batch->rows,
+                          .row_of = b->slot_row + first, .expert = e + 1, .k = p->k, .pool = p->pool };
+        p->watch->fn(p->watch->user, &w);
+        w.expert = 0;
+        if (kind == QSF_K_EXPERT_DOWN) p->watch->fn(p->watch->user, &w);
+    }
+}
+
 static void run_wave(experts_run *r)
 {
     const qsf_pass *p = r->job.p;
     const uint32_t n = r->end - r->begin, slots = wave_slots(r), ff = p->layer->n_ff_expert;
     if (p->batch->n > 1) qsf_pass_run(&r->job, QSF_OP_EXPERT_ROWS, slots, gather);
+    watch_wave(r, QSF_K_EXPERT_UP);
     qsf_pass_run(&r->job, QSF_OP_EXPERT_UP, n * expert_tiles(ff), widen_experts);
     count_products(r, QSF_K_EXPERT_UP, ff);
     if (!p->layer->experts_plain) count_products(r, QSF_K_EXPERT_GATE, ff);
     qsf_pass_run(&r->job, QSF_OP_EXPERT_CODES, slots, activate_slots);
+    watch_wave(r, QSF_K_EXPERT_DOWN);
     qsf_pass_run(&r->job, QSF_OP_EXPERT_DOWN, n * expert_tiles(p->layer->n_expert_embd), narrow_experts);
     count_products(r, QSF_K_EXPERT_DOWN, p->layer->n_expert_embd);
     qsf_pass_run(&r->job, QSF_OP_EXPERT_SUM, p->batch->n, add_slots);
@@ -401,7 +421,7 @@ static void norm_again(void *arg, uint32_t thread, uint32_t piece)
     (void)thread;
     for (size_t i = rows.begin; i < rows.end; i++) {
         float *xn = p->b->xn + i * ld;
-        norm_row(p, xn, p->b->x + i * ld, r->norm);
+        norm_stream(p, xn, p->b->x + i * ld, r->norm);
         if (r->norm == QSF_K_ROUTER_NORM) p->k->vec_scale(xn, 1 / sqrtf((float)n), n);
     }
     if (!qsf_matrix_takes_codes(p, &p->w->m[r->readers[0]]) &&
@@ -472,6 +492,12 @@ static void run_shared(qsf_pass_job *job)
     else qsf_feed_forward_gated_run(job);
 }
 
+/* Rows of experts' width. */
+static void watch_rows(const qsf_pass *p, uint32_t kind, const float *x)
+{
+    qsf_pass_watch(p, kind, x, p->b->ld_embd, p->layer->n_expert_embd, 0, p->batch->n);
+}
+
 /* The same, before the experts, whose rows are then made ready. */
 static void run_shared_first(qsf_pass_job *job)
 {
@@ -479,12 +505,16 @@ static void run_shared_first(qsf_pass_job *job)
     const qsf_matrix *in = &p->w->m[QSF_K_EXPERTS_IN];
     run_shared(job);
     norm_for(job, QSF_K_EXPERT_NORM, QSF_K_EXPERT_UP, QSF_K_EXPERT_GATE);
-    if (p->layer->experts_beside) return;
+    if (p->layer->experts_beside) {
+        watch_rows(p, QSF_K_EXPERT_UP, p->b->xn);
+        return;
+    }
     if (p->layer->experts_apart ? qsf_matrix_takes_codes(p, in) : takes_codes(p))
         qsf_pass_run(job, QSF_OP_EXPERT_ROWS, p->batch->n, quantize_rows);
     if (!p->layer->experts_apart) return;
     qsf_pass_run(job, QSF_OP_EXPERTS_IN, qsf_matrix_tiles(in), narrow_stream);
     qsf_pass_run(job, QSF_OP_EXPERT_ROWS, p->batch->n, take_narrow);
+    watch_rows(p, QSF_K_EXPERT_UP, p->b->xn);
 }
 
 static void join_shared(qsf_pass_job *job)
@@ -492,6 +522,7 @@ static void join_shared(qsf_pass_job *job)
     const qsf_pass *p = job->p;
     const qsf_matrix *out = &p->w->m[QSF_K_EXPERTS_OUT];
     if (p->layer->experts_apart) {
+        watch_rows(p, QSF_K_EXPERTS_OUT, p->b->experts);
         if (qsf_matrix_takes_codes(p, out))
             qsf_pass_run(job, QSF_OP_EXPERT_ROWS, p->batch->n, quantize_sum);
         qsf_pass_run(job, QSF_OP_EXPERTS_OUT, qsf_matrix_tiles(out), widen_sum);

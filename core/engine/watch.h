@@ -16,7 +16,9 @@ typedef struct qsf_watched {
     const float *x;               /* [n][ld] of which cols count */
     size_t   ld;
     uint32_t cols, n;
-    const qsf_batch_row *rows;    /* [n] */
+    const qsf_batch_row *rows;    /* [n], or of the whole batch: */
+    const uint32_t *row_of;       /* [n] places in it; NULL: row i is i */
+    uint32_t expert;              /* 1 + which of the layer's experts takes these rows; 0: it is none's */
     const qsf_kernels *k;
     qsf_pool *pool;
 } qsf_watched;

@@ -1,5 +1,5 @@
-/* Where a GGUF file has the weights of each kind: found by the names of tensors (gguf_read.c), and made
- * into units (gguf_units.c).
+/* Where a GGUF file has the weights of each kind: found by the names of tensors (gguf_read.c), and
+ * made into units (gguf_units.c).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_GGUF_UNITS_H
 #define QSF_GGUF_UNITS_H

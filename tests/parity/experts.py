@@ -22,22 +22,30 @@ def swiglu_oai(gate, up):
     return gate / (1 + np.exp(F(-1.702) * gate)) * (up + 1)
 
 
-def expert(m, x, b, e):
+def matrix(m, b, name, e, rows):
     """One of the merged tensors'."""
-    def of(name):
-        return m.w(f"{b}ffn_{name}_exps.weight").reshape(m.get("expert_count"), rows[name], -1)[e]
+    return m.w(f"{b}ffn_{name}_exps.weight").reshape(m.get("expert_count"), rows, -1)[e]
+
+
+def bias(m, b, name, e):
+    t = m.w(f"{b}ffn_{name}_exps.bias", False)
+    return F(0) if t is None else t.reshape(m.get("expert_count"), -1)[e]
+
+
+def hidden(m, x, b, e):
+    """What an expert narrows again."""
     ff = m.get("expert_feed_forward_length")
-    rows = {"gate": ff, "up": ff, "gate_up": 2 * ff, "down": x.shape[1]}
-    if m.arch == "nemotron_h_moe": return relu2(x @ of("up").T) @ of("down").T
-    gate, up = (np.split(of("gate_up"), 2) if b + "ffn_gate_up_exps.weight" in m.tensors else
-                (of("gate"), of("up")))
-    down = of("down")
-    biases = [m.w(f"{b}ffn_{n}_exps.bias", False) for n in ("gate", "up", "down")]
-    bg, bu, bd = (F(0) if t is None else t.reshape(m.get("expert_count"), -1)[e] for t in biases)
+    if m.arch == "nemotron_h_moe": return relu2(x @ matrix(m, b, "up", e, ff).T)
+    if b + "ffn_gate_up_exps.weight" in m.tensors: gate, up = np.split(matrix(m, b, "gate_up", e, 2 * ff), 2)
+    else: gate, up = (matrix(m, b, name, e, ff) for name in ("gate", "up"))
     act = swiglu_oai if m.arch == "gpt-oss" else lambda gate, up: silu(gate) * up
     if m.arch == "gemma4": act = lambda gate, up: m.gelu(gate) * up
     if m.arch == "smallthinker": act = lambda gate, up: np.maximum(gate, F(0)) * up
-    return act(x @ gate.T + bg, x @ up.T + bu) @ down.T + bd
+    return act(x @ gate.T + bias(m, b, "gate", e), x @ up.T + bias(m, b, "up", e))
+
+
+def expert(m, x, b, e):
+    return hidden(m, x, b, e) @ matrix(m, b, "down", e, x.shape[1]).T + bias(m, b, "down", e)
 
 
 def of_best_groups(m, score):

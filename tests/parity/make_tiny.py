@@ -527,7 +527,7 @@ class Writer:
             self.w.add_tensor("rope_factors_short.weight", self.rng.uniform(half, 1, 1.5).astype(np.float32))
         for i in range(m["n_layers"]): self.layer(i)
         for i in range(m["n_layers"], m["n_layers"] + m.get("nextn", 0)): self.guessing_layer(i)
-        if not m.get("no_output"): self.norm(m.get("final", "output_norm"), 2.5 / embd)
+        if not m.get("no_output"): self.norm(m.get("final", "output_norm"), m.get("final_mean", 2.5 / embd))
         if m.get("classes"):
             for name, rows in (("cls", m["n_embd"]), ("cls.output", m["classes"])):
                 if name == "cls" and m["arch"] == "qwen3": continue

@@ -266,22 +266,21 @@ def more_mixtures():
               "attention.value_length": 10, "rope.dimension_count": 6,
               "rope.scaling.original_context_length": 256, "rope.scaling.attn_factor": 1.1}
     minicpm3 = dict(SMALL, arch="minicpm3", n_embd=72, n_heads=5, n_kv_heads=5, n_ff=140, kinds="lll",
-                    rope_dim=6, longrope=True, embd=0.1, kv=latent)
+                    rope_dim=6, longrope=True, embd=0.1, final_mean=0.7, kv=latent)
     yield "minicpm3", dict(minicpm3, c=256)
     yield "minicpm3-long", dict(minicpm3, n_embd=44, n_heads=3, n_kv_heads=3, tied=True, one=True)
     nemotron = dict(n_layers=6, kinds="meaeme", one_part=True, gated=False, head_dim=20, n_ff=52)
     sums = {"expert_weights_norm": True, "expert_weights_scale": 1.7, "expert_gating_func": 2,
             **ssm(126, 9, 3, 20)}
-    yield "nemotron_h_moe", moe("nemotron_h_moe", 9, 3, 26, 38, **nemotron, kv=sums,
-                                experts=dict(choice=True))
+    yield "nemotron_h_moe", moe("nemotron_h_moe", 9, 3, 26, 38, **nemotron, kv={
+        **sums, "expert_group_count": 3, "expert_group_used_count": 2}, experts=dict(choice=True))
     yield "nemotron_h_moe-narrow", moe("nemotron_h_moe", 7, 2, 22, 30, **nemotron, kv={
         **sums, "moe_latent_size": 34}, experts=dict(choice=True, wide=34))
     yield "nemotron_h_moe-q8_0", moe("nemotron_h_moe", 8, 3, 32, 64, **{
-        **nemotron, "n_embd": 96, "n_heads": 3, "n_kv_heads": 1, "head_dim": 32, "type": Q.Q8_0, "one": True},
+        **nemotron, "n_embd": 96, "n_heads": 3, "n_kv_heads": 1, "head_dim": 32, "type": Q.Q8_0, "one": True,
+        "judge": "reference"},
         kv={**sums, **ssm(192, 6, 1, 16), "moe_latent_size": 32, "expert_group_count": 4,
             "expert_group_used_count": 2}, experts=dict(choice=True, wide=32))
-    yield "qwen3moe-fused", moe("qwen3moe", 7, 3, 22, head_dim=20, qk_norm="head", shaped=True,
-                                experts=dict(fused=True))
     yield "qwen3next-one", moe("qwen3next", 6, 2, 18, 26, n_heads=4, head_dim=20, n_layers=3, kinds="dad",
                                qk_norm="head", attn_gate=True, ffn_norm="post_attention_norm", in_one=True,
                                experts=dict(gate=True, fused=True), kv={
