@@ -15,11 +15,11 @@ prompt of 512 at least 3 times, an encoder's 2 times. Exit code 1 where one is m
 are. Instructions are no time: vectors differ in width. Linux's `perf` counts them; where it cannot, valgrind
 does (callgrind), fifty times slower and with ours up to AVX2: --layers then leaves only so many of a model's
 layers, and 4096 tokens, and llama-bench has to be one for AVX2. --depths counts ours behind so many
-positions, too: recurrent layers take the same everywhere.
+positions, too: recurrent layers take the same everywhere. Encoders are left out there.
 
 llama-bench is built as compare.py does it, or --llama-bench names one.
 """
-import argparse, os, pathlib, platform, re, statistics, subprocess, sys
+import argparse, os, pathlib, platform, re, statistics, subprocess, sys, tempfile, time
 
 import compare, make_shapes
 
@@ -34,19 +34,34 @@ def of_shape(a, shape):
                                  "depths": [0], "llama_args": more, "qsf_args": []})
 
 
+def run_encoder(a, path, threads):
+    """{test: tok/s} of qsf-run --embedding: what eight texts take that nine take more than one."""
+    took = []
+    for n in (1, 9):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as texts:
+            for i in range(n): texts.write((chr(97 + i) + "q") * (a.prompt // 2) + "\n")    # a token a letter
+            texts.flush()
+            begin = time.perf_counter()
+            compare.quietly(a.qsf_bench.parent / "qsf-run", "-m", path, "--embedding", "-f", texts.name, "-t",
+                            threads, "--json")
+            took.append(time.perf_counter() - begin)
+    return {compare.test_name(a.prompt, 0, 0): 8 * a.prompt / (took[1] - took[0])}
+
+
 def measure(a, models):
     """{(name, test): ([tok/s of llama.cpp], [ours])}"""
     samples = {}
     for round_ in range(a.rounds):
         for name, path, shape in models:
             compare.say(f"round {round_ + 1} of {a.rounds}: {name}")
-            both, got = [compare.run_llama, compare.run_qsf], {}
+            ours = run_encoder if shape.get("encoder") else compare.run_qsf
+            both, got = [compare.run_llama, ours], {}
             for run in both if round_ % 2 == 0 else reversed(both):
                 got[run] = run(of_shape(a, shape), path, a.threads)
-            for test in got[compare.run_llama].keys() & got[compare.run_qsf].keys():
-                theirs, ours = samples.setdefault((name, test), ([], []))
-                theirs.append(got[compare.run_llama][test])
-                ours.append(got[compare.run_qsf][test])
+            for test in got[compare.run_llama].keys() & got[ours].keys():
+                pair = samples.setdefault((name, test), ([], []))
+                pair[0].append(got[compare.run_llama][test])
+                pair[1].append(got[ours][test])
     return samples
 
 
@@ -99,8 +114,8 @@ def count(a, models):
     counter = choose_counter()
     qsf_args = ["--isa", "avx2"] if counter == "valgrind" and platform.machine() == "x86_64" else []
     for name, path, shape in models:
-        tests = [("pp", a.prompt, 0)]
-        if not shape.get("encoder"): tests += [("tg", a.decode, d) for d in [0, *a.depths]]
+        if shape.get("encoder"): continue       # qsf-bench generates
+        tests = [("pp", a.prompt, 0), *(("tg", a.decode, d) for d in [0, *a.depths])]
         for what, n, depth in tests:
             work = ["-m", path, "-t", 1, "-p", n if what == "pp" else 0, "-n", n if what == "tg" else 0]
             deep = ["-d", depth] if depth else []
@@ -143,7 +158,9 @@ def main():
         models.append((name, make_shapes.make(a.folder, name, a.layers), shape))
     if a.pinned and not (a.instructions and a.alone):
         a.llama_bench, a.built = compare.build_llama(None, models[0][1])
-    a.qsf_bench = a.qsf_bench or compare.build_qsf()
+    if not a.qsf_bench:
+        a.qsf_bench = compare.build_qsf()
+        compare.quietly("cmake", "--build", a.qsf_bench.parent, "--target", "qsf-run")
     head = ["shape", "test", "llama.cpp", "libqsf", "ratio"]
     if a.instructions:
         print(*head, sep="\t")
