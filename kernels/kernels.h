@@ -225,7 +225,7 @@ typedef struct qsf_kernels {
     void (*softcap_inplace)(float *x, float cap, size_t n);                /* cap * tanh(x / cap) */
 
     /* Sums before[rows][n] become after[rows][n], which may be the same place.  A row's results
-     * have the same bits however many rows and tokens a call has; so it is in the next two. */
+     * have the same bits however many tokens a call has; so it is in the next two. */
     void (*scan_rows)(float *after, const float *before, size_t rows, const qsf_scan *s);
     /* The same where each row has a step of its own, which y holds, and each column of it a decay:
      * S becomes S exp(step decay) + step v k, and y S . q + skip[row] v.  s has no keep, gain and

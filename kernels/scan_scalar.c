@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 
-static void scan_rows_scalar(float *after, const float *before, size_t rows, const qsf_scan *s)
+void qsf_scan_rows_scalar(float *after, const float *before, size_t rows, const qsf_scan *s)
 {
     for (size_t i = 0; i < rows; i++, before += s->n, after += s->n)
         for (size_t t = 0; t < s->tokens; t++) {
@@ -19,8 +19,8 @@ static void scan_rows_scalar(float *after, const float *before, size_t rows, con
         }
 }
 
-static void scan_steps_scalar(float *after, const float *before, size_t rows, const float *decay,
-                              const float *skip, const qsf_scan *s)
+void qsf_scan_steps_scalar(float *after, const float *before, size_t rows, const float *decay,
+                           const float *skip, const qsf_scan *s)
 {
     for (size_t i = 0; i < rows; i++, before += s->n, after += s->n, decay += s->n)
         for (size_t t = 0; t < s->tokens; t++) {
@@ -52,7 +52,7 @@ void qsf_convolve_scalar(float *x, size_t ld, size_t tokens, size_t channels, fl
 
 void qsf_scan_scalar(qsf_kernels *k)
 {
-    k->scan_rows = scan_rows_scalar;
-    k->scan_steps = scan_steps_scalar;
+    k->scan_rows = qsf_scan_rows_scalar;
+    k->scan_steps = qsf_scan_steps_scalar;
     k->convolve_inplace = qsf_convolve_scalar;
 }

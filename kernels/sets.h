@@ -40,7 +40,10 @@ bool qsf_wasm_agrees(uint32_t cpu, uint64_t forms);
 void qsf_super_scalar(qsf_kernels *k);
 void qsf_super_avx2(qsf_kernels *k);
 void qsf_super_avx512(qsf_kernels *k);
-/* The reference, where a set has no better one for so many taps. */
+/* References, for what a set has nothing better for. */
+void qsf_scan_rows_scalar(float *after, const float *before, size_t rows, const qsf_scan *s);
+void qsf_scan_steps_scalar(float *after, const float *before, size_t rows, const float *decay,
+                           const float *skip, const qsf_scan *s);
 void qsf_convolve_scalar(float *x, size_t ld, size_t tokens, size_t channels, float *after,
                          const float *before, size_t ld_state, const float *w, const float *bias,
                          size_t taps);

@@ -8,8 +8,7 @@ QSF_V128_BEGIN
 
 /* ---- one float to one float ---- */
 typedef enum op_v128 {
-    V128_SILU, V128_GELU, V128_RELU, V128_SOFTPLUS, V128_ADD, V128_MUL,
-    V128_SILU_MUL, V128_GELU_MUL, V128_SOFTCAP
+    V128_SILU, V128_GELU, V128_RELU, V128_ADD, V128_MUL, V128_SILU_MUL, V128_GELU_MUL, V128_SOFTCAP
 } op_v128;
 
 QSF_TEMPLATE v4f silu_v128(v4f x) { return x / (v4_set1(1) + v4_exp(-x)); }
@@ -18,23 +17,12 @@ QSF_TEMPLATE v4f gelu_v128(v4f x)
     const v4f cube = v4_set1(0.044715f) * x * x * x;
     return x / (v4_set1(1) + v4_exp(v4_set1(-2 * 0.7978845608f) * (x + cube)));
 }
-/* max(x, 0) + log(1 + u), u = e^-|x|: twice the area tangent of s = u / (2 + u), at most 1/3, by
- * its series. */
-QSF_TEMPLATE v4f softplus_v128(v4f x)
-{
-    const v4f u = v4_exp(-v4_abs(x)), s = u / (u + v4_set1(2)), z = s * s;
-    v4f p = v4_set1(2 / 15.0f);
-    QSF_UNROLL
-    for (int i = 13; i > 0; i -= 2) p = v4_fma(p, z, v4_set1(2 / (float)i));
-    return v4_fma(p, s, v4_max(x, v4_set1(0)));
-}
 QSF_TEMPLATE v4f op_one_v128(op_v128 op, v4f a, v4f b)
 {
     switch (op) {
     case V128_SILU:      return silu_v128(a);
     case V128_GELU:      return gelu_v128(a);
     case V128_RELU:      return v4_max(a, v4_set1(0));
-    case V128_SOFTPLUS:  return softplus_v128(a);
     case V128_ADD:       return a + b;
     case V128_MUL:       return a * b;
     case V128_SILU_MUL:  return silu_v128(a) * b;
@@ -59,7 +47,6 @@ QSF_TEMPLATE void map_v128(op_v128 op, float *y, const float *a, const float *b,
 static void silu_inplace_v128(float *x, size_t n) { map_v128(V128_SILU, x, x, NULL, 0, n); }
 static void gelu_inplace_v128(float *x, size_t n) { map_v128(V128_GELU, x, x, NULL, 0, n); }
 static void relu_inplace_v128(float *x, size_t n) { map_v128(V128_RELU, x, x, NULL, 0, n); }
-static void softplus_inplace_v128(float *x, size_t n) { map_v128(V128_SOFTPLUS, x, x, NULL, 0, n); }
 static void vec_add_v128(float *y, const float *a, const float *b, size_t n)
 {
     map_v128(V128_ADD, y, a, b, 0, n);
@@ -218,7 +205,6 @@ void qsf_vector_v128(qsf_kernels *k)
     k->silu_inplace = silu_inplace_v128;
     k->gelu_inplace = gelu_inplace_v128;
     k->relu_inplace = relu_inplace_v128;
-    k->softplus_inplace = softplus_inplace_v128;
     k->hadamard_inplace = hadamard_inplace_v128;
     k->vec_add = vec_add_v128;
     k->vec_mul = vec_mul_v128;

@@ -11,8 +11,9 @@
 static void convolve_qkv(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
     (void)thread;
-    qsf_mixer_convolve(job->p, job->p->b->mix, job->p->b->ld_mix, qsf_pass_mine(job, piece), true);
+    qsf_mixer_convolve(p, p->b->mix, p->b->ld_mix, qsf_mixer_mine(job, piece, p->layer->mix_channels), true);
 }
 
 /* Row r's beta of a head, and where its alpha is: behind the other betas, those of the head's group
@@ -99,7 +100,7 @@ void qsf_delta_net_run(qsf_pass_job *job)
 {
     const qsf_pass *p = job->p;
     qsf_mixer_in(job);
-    qsf_pass_run(job, QSF_OP_MIX, p->layer->mix_channels, convolve_qkv);
+    qsf_pass_run(job, QSF_OP_MIX, qsf_mixer_items(p->layer->mix_channels), convolve_qkv);
     qsf_pass_run(job, QSF_OP_MIX, p->batch->n, ready_rows);
     qsf_mixer_scan(job, correct_heads);
     qsf_pass_run(job, QSF_OP_MIX, p->batch->n, gate_heads);

@@ -15,8 +15,9 @@ static float *steps_row(const qsf_pass *p, size_t r)
 static void convolve_x(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
     (void)thread;
-    qsf_mixer_convolve(job->p, job->p->b->mix, job->p->b->ld_mix, qsf_pass_mine(job, piece), true);
+    qsf_mixer_convolve(p, p->b->mix, p->b->ld_mix, qsf_mixer_mine(job, piece, p->layer->mix_channels), true);
 }
 
 /* ---- steps, B and C ---- */
@@ -90,7 +91,7 @@ static void scan_columns(void *arg, uint32_t thread, uint32_t piece)
     const qsf_pass_job *job = arg;
     const qsf_pass *p = job->p;
     const qsf_layer *l = p->layer;
-    const qsf_range mine = qsf_pass_mine(job, piece);
+    const qsf_range mine = qsf_mixer_mine(job, piece, l->mix_inner);
     const size_t first = mine.begin, len = mine.end - first, n = l->mix_state;
     const size_t at = (size_t)(l->mix_conv - 1) * l->mix_channels + first * n;
     qsf_scan s = { .ld = p->b->ld_mix, .ld_y = p->b->ld_q, .n = n };
@@ -127,7 +128,7 @@ void qsf_mamba_run(qsf_pass_job *job)
     const qsf_matrix *narrow = &p->w->m[QSF_K_MIX_X], *widen = &p->w->m[QSF_K_MIX_STEP];
     const uint32_t n = p->batch->n;
     qsf_mixer_in(job);
-    qsf_pass_run(job, QSF_OP_MIX, p->layer->mix_channels, convolve_x);
+    qsf_pass_run(job, QSF_OP_MIX, qsf_mixer_items(p->layer->mix_channels), convolve_x);
     if (qsf_matrix_takes_codes(p, narrow)) qsf_pass_run(job, QSF_OP_MIX_CODES, n, make_column_codes);
     qsf_pass_watch(p, QSF_K_MIX_X, p->b->mix, p->b->ld_mix, p->layer->mix_inner, 0, n);
     qsf_pass_run(job, QSF_OP_MIX_X, qsf_matrix_tiles(narrow), narrow_columns);
@@ -135,7 +136,7 @@ void qsf_mamba_run(qsf_pass_job *job)
         qsf_pass_run(job, QSF_OP_MIX_CODES, n, ready_steps);
     qsf_pass_watch(p, QSF_K_MIX_STEP, steps_row(p, 0), p->b->ld_mix, p->layer->mix_rank, 0, n);
     qsf_pass_run(job, QSF_OP_MIX_STEP, qsf_matrix_tiles(widen), widen_steps);
-    qsf_pass_run(job, QSF_OP_MIX, p->layer->mix_inner, scan_columns);
+    qsf_pass_run(job, QSF_OP_MIX, qsf_mixer_items(p->layer->mix_inner), scan_columns);
     qsf_pass_run(job, QSF_OP_MIX, n, gate_columns);
     qsf_mixer_out(job);
 }

@@ -16,8 +16,10 @@ static float *convolved(const qsf_pass *p, size_t r)
 static void convolve_all(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_range mine = qsf_mixer_mine(job, piece, p->layer->mix_channels);
     (void)thread;
-    qsf_mixer_convolve(job->p, convolved(job->p, 0), job->p->b->ld_mix, qsf_pass_mine(job, piece), true);
+    qsf_mixer_convolve(p, convolved(p, 0), p->b->ld_mix, mine, true);
 }
 
 static void step_gates(const qsf_pass *p, size_t r, size_t head, float *keep, float *gain)
@@ -65,7 +67,7 @@ void qsf_mamba2_run(qsf_pass_job *job)
 {
     const qsf_pass *p = job->p;
     qsf_mixer_in(job);
-    qsf_pass_run(job, QSF_OP_MIX, p->layer->mix_channels, convolve_all);
+    qsf_pass_run(job, QSF_OP_MIX, qsf_mixer_items(p->layer->mix_channels), convolve_all);
     qsf_mixer_scan(job, scan_heads);
     qsf_pass_run(job, QSF_OP_MIX, p->batch->n, gate_rows);
     qsf_mixer_out(job);

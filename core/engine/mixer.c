@@ -74,6 +74,12 @@ float *qsf_mixer_after(const qsf_pass *p, size_t r)
     return (float *)(void *)(qsf_state_after(p->state, p->batch->rows[r].seq) + p->state_place);
 }
 
+qsf_range qsf_mixer_mine(const qsf_pass_job *job, uint32_t piece, size_t columns)
+{
+    const qsf_range tiles = qsf_pass_mine(job, piece);
+    return (qsf_range){ tiles.begin * QSF_TILE_ROWS, QSF_MIN(tiles.end * QSF_TILE_ROWS, columns) };
+}
+
 size_t qsf_mixer_run(const qsf_pass *p, size_t r)
 {
     const qsf_batch_row *rows = p->batch->rows;

@@ -27,6 +27,9 @@ static inline float qsf_softplus(float x) { return x > 20 ? x : (float)log(1 + e
 /* Mixers take so many rows of the batch before they come to the next part of their state: it is
  * then read and written once for all of them, and what these rows have is still in the cache. */
 enum { QSF_MIXER_ROWS = 16 };
+/* Jobs over so many columns have items of a tile's width, whose edges do not depend on threads. */
+static inline size_t qsf_mixer_items(size_t columns) { return qsf_ceil_div(columns, QSF_TILE_ROWS); }
+qsf_range qsf_mixer_mine(const qsf_pass_job *job, uint32_t piece, size_t columns);
 /* How many rows from r on are neighbours of one sequence, at most that many. */
 size_t qsf_mixer_run(const qsf_pass *p, size_t r);
 

@@ -8,7 +8,7 @@ static void convolve_channels(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
     const qsf_pass *p = job->p;
-    const qsf_range mine = qsf_pass_mine(job, piece);
+    const qsf_range mine = qsf_mixer_mine(job, piece, p->hp->n_embd);
     const size_t n = p->hp->n_embd, len = mine.end - mine.begin, ld = p->b->ld_q;
     const float *b = p->b->mix + mine.begin;
     float *y = p->b->att + mine.begin;
@@ -23,6 +23,6 @@ static void convolve_channels(void *arg, uint32_t thread, uint32_t piece)
 void qsf_short_conv_run(qsf_pass_job *job)
 {
     qsf_mixer_in(job);
-    qsf_pass_run(job, QSF_OP_MIX, job->p->hp->n_embd, convolve_channels);
+    qsf_pass_run(job, QSF_OP_MIX, qsf_mixer_items(job->p->hp->n_embd), convolve_channels);
     qsf_mixer_out(job);
 }

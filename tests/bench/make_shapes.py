@@ -106,13 +106,19 @@ class ShapeWriter(make_tiny.Writer):
         self.w.add_tensor(name, data, raw_dtype=None if kind == Q.F32 else kind)
 
 
-def make(folder, name):
-    """Writes folder/name.gguf unless it is there; returns its path."""
-    path = pathlib.Path(folder) / f"{name}.gguf"
+def cut(shape, layers):
+    """The same with its first layers, and few tokens."""
+    if not layers: return shape
+    kinds = {"kinds": shape["kinds"][:layers]} if "kinds" in shape else {}
+    return dict(shape, n_layers=layers, n_vocab=min(shape["n_vocab"], 4096), **kinds)
+
+def make(folder, name, layers=0):
+    """Writes folder/name.gguf unless it is there; returns its path.  layers: so many of the model's."""
+    path = pathlib.Path(folder) / (f"{name}-{layers}.gguf" if layers else f"{name}.gguf")
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_suffix(".new")
-        ShapeWriter(fresh, dict(dict(shapes())[name], seed=7)).write()
+        ShapeWriter(fresh, dict(cut(dict(shapes())[name], layers), seed=7)).write()
         fresh.rename(path)
     return path
 

@@ -49,17 +49,15 @@ static void check_scan_rows(table_test *t, const qsf_kernels *ref, const qsf_ker
         same_f32(t, "y", y, z, given, 1e-5);
         same_f32(t, "the sums", state, inplace, rows * n, 1e-5);
 
-        /* token by token, and row by row, from the first sums to other ones: the same bits */
+        /* token by token, from the first sums to other ones: the same bits */
         float *alone = guard_f32(t, rows * n);
         const float *from = before;
-        for (size_t i = 0; i < tokens; i++, from = alone)
-            for (size_t r = 0; r < rows; r++) {
-                const qsf_scan one = { .k = x + i * ld, .q = s.q + i * ld, .v = s.v + i * ld + r,
-                                       .y = y + i * ld_y + r, .keep = keep + i, .gain = gain + i, .ld = ld,
-                                       .ld_y = ld_y, .n = n, .tokens = 1, .skip = s.skip,
-                                       .correct = s.correct };
-                var->scan_rows(alone + r * n, from + r * n, 1, &one);
-            }
+        for (size_t i = 0; i < tokens; i++, from = alone) {
+            const qsf_scan one = { .k = x + i * ld, .q = s.q + i * ld, .v = s.v + i * ld, .y = y + i * ld_y,
+                                   .keep = keep + i, .gain = gain + i, .ld = ld, .ld_y = ld_y, .n = n,
+                                   .tokens = 1, .skip = s.skip, .correct = s.correct };
+            var->scan_rows(alone, from, rows, &one);
+        }
         same_bytes(t, "y alone", z, y, 4 * given);
         same_bytes(t, "the sums alone", inplace, alone, 4 * rows * n);
     }
@@ -90,13 +88,12 @@ static void check_scan_steps(table_test *t, const qsf_kernels *ref, const qsf_ke
         same_f32(t, "y", y, z, given, 1e-5);
         same_f32(t, "the sums", state, inplace, rows * n, 1e-5);
 
-        const float *from = before;             /* token by token, and row by row: the same bits */
-        for (size_t i = 0; i < tokens; i++, from = one)
-            for (size_t r = 0; r < rows; r++) {
-                const qsf_scan a = { .k = x + i * ld, .q = s.q + i * ld, .v = s.v + i * ld + r,
-                                     .y = alone + i * ld_y + r, .ld = ld, .ld_y = ld_y, .n = n, .tokens = 1 };
-                var->scan_steps(one + r * n, from + r * n, 1, decay + r * n, skip + r, &a);
-            }
+        const float *from = before;             /* token by token: the same bits */
+        for (size_t i = 0; i < tokens; i++, from = one) {
+            const qsf_scan a = { .k = x + i * ld, .q = s.q + i * ld, .v = s.v + i * ld, .y = alone + i * ld_y,
+                                 .ld = ld, .ld_y = ld_y, .n = n, .tokens = 1 };
+            var->scan_steps(one, from, rows, decay, skip, &a);
+        }
         same_bytes(t, "y alone", z, alone, 4 * given);
         same_bytes(t, "the sums alone", inplace, one, 4 * rows * n);
     }
@@ -125,10 +122,8 @@ static void check_convolve(table_test *t, const qsf_kernels *ref, const qsf_kern
         var->convolve_inplace(z, ld, tokens, channels, inplace, inplace, ld_state, w, more, taps);
         same_f32(t, "x", y, z, room, 1e-6);
         same_f32(t, "the last inputs", after, inplace, past, 0);
-        for (size_t i = 0; i < tokens; i++)     /* token by token and channel by channel: the same bits */
-            for (size_t c = 0; c < channels; c++)
-                var->convolve_inplace(alone + i * ld + c, ld, 1, 1, one + c, one + c, ld_state, w + c * taps,
-                                      more ? more + c : NULL, taps);
+        for (size_t i = 0; i < tokens; i++)     /* token by token: the same bits */
+            var->convolve_inplace(alone + i * ld, ld, 1, channels, one, one, ld_state, w, more, taps);
         same_bytes(t, "x alone", z, alone, 4 * room);
         same_bytes(t, "the last inputs alone", inplace, one, 4 * past);
     }
