@@ -20,8 +20,8 @@ def main():
         for name in NAMES:
             m = make_tiny.models()[name]
             model, gguf = make_hf_pair.make(folder, name)
-            adapter = make_peft.write_gguf(f"{folder}/{name}.a.gguf", m["arch"], m["n_heads"], m["n_kv_heads"],
-                                           *make_peft.make(model, **MEMBERS))
+            adapter = make_peft.write_gguf(f"{folder}/{name}.a.gguf", m["arch"], m["n_heads"],
+                                           m["n_kv_heads"], *make_peft.make(model, **MEMBERS))
             out = subprocess.run([sys.argv[1], gguf, "-n", "1", "--kv", "f32", "--lora", adapter], check=True,
                                  input=" ".join(map(str, IDS)) + "\n", text=True, stdout=subprocess.PIPE)
             golden["logits"][name] = json.loads(out.stdout)["logits"]
