@@ -66,6 +66,19 @@ class Peft(unittest.TestCase):
                     with self.subTest(name, model=model, adapter=adapter):
                         self.assertLess(error(logits(model, adapter), want), 2e-4)
 
+    def test_logits_are_llama_cpp_s(self):
+        """Its GGUF adapters have the numbers of these directories (golden/make_peft_golden.py)."""
+        golden = json.loads((HERE / "golden" / "peft.json").read_text())
+        self.assertEqual(list(IDS), golden["ids"])
+        for name, want in golden["logits"].items():
+            _, gguf, qsf = base(name)
+            peft, _, _ = twins(name, **golden["members"])
+            for model in (gguf, qsf):
+                with self.subTest(name, model=model):
+                    # llama.cpp rounds what meets weights in f16 to f16
+                    self.assertLess(error(logits(model, peft), np.array(want)), 5e-3)
+                    self.assertGreater(error(logits(model), np.array(want)), 5e-2)
+
     def test_members_mean_what_peft_makes_of_them(self):
         """rsLoRA, patterns as regular expressions and as names, targets as a list and as an expression."""
         cases = (

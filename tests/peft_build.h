@@ -28,8 +28,8 @@ static inline void peft_tensor(peft_build *b, const char *name, uint32_t rows, u
 {
     const size_t n = (size_t)rows * cols;
     b->len += (size_t)snprintf(b->header + b->len, sizeof b->header - b->len,
-                               ",\"%s\":{\"dtype\":\"F32\",\"shape\":[%u,%u],\"data_offsets\":[%zu,%zu]}", name,
-                               (unsigned)rows, (unsigned)cols, b->n_data, b->n_data + 4 * n);
+                               ",\"%s\":{\"dtype\":\"F32\",\"shape\":[%u,%u],\"data_offsets\":[%zu,%zu]}",
+                               name, (unsigned)rows, (unsigned)cols, b->n_data, b->n_data + 4 * n);
     for (size_t i = 0; i < n; i++, b->n_data += 4) {
         const float v = (float)((i * 37 + rows) % 23) / 23 - 0.5f;
         memcpy(b->data + b->n_data, &v, 4);             /* hosts of tests are little-endian */

@@ -57,7 +57,8 @@ TEST(a_directory_says_rank_and_alpha_of_each_matrix)
         CHECK_EQ(info.n_matrices, 2);
         CHECK(!strcmp(info.name, "a"));
         /* the numbers of A and B are larger by powers of two, and the scale is smaller by them */
-        const qsf_lora_pair *q = qsf_adapter_find(a, 0, QSF_K_ATTN_Q), *up = qsf_adapter_find(a, 1, QSF_K_FFN_UP);
+        const qsf_lora_pair *q = qsf_adapter_find(a, 0, QSF_K_ATTN_Q);
+        const qsf_lora_pair *up = qsf_adapter_find(a, 1, QSF_K_FFN_UP);
         CHECK(q && up);
         if (q && up) {
             int e;
@@ -102,7 +103,8 @@ TEST(what_peft_has_and_the_engine_has_not_is_refused_by_name)
 
 TEST(tensors_that_do_not_fit_are_refused)
 {
-    static const struct { const char *name; uint32_t rows, cols; qsf_status st; const char *words; } cases[] = {
+    static const struct { const char *name; uint32_t rows, cols; qsf_status st; const char *words; }
+    cases[] = {
         { Q0 ".lora_A.other.weight", 3, 64, QSF_E_CORRUPT, "twice" },
         { Q0 ".lora_magnitude_vector", 64, 1, QSF_E_UNSUPPORTED, "lora_magnitude_vector" },
         { "base_model.model.model.layers.0.mlp.up_proj.lora_A.weight", 3, 64, QSF_E_CORRUPT, "partner" },

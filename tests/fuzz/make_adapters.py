@@ -19,7 +19,8 @@ OUT = pathlib.Path(sys.argv[1])
 
 def keep(data): (OUT / hashlib.sha1(data).hexdigest()[:12]).write_bytes(data)
 
-def numbers(*shape, kind=np.float32): return (np.arange(np.prod(shape)) % 23 / 23 - 0.5).reshape(shape).astype(kind)
+def numbers(*shape, kind=np.float32):
+    return (np.arange(np.prod(shape)) % 23 / 23 - 0.5).reshape(shape).astype(kind)
 
 def gguf(names, rank, kind=np.float32, embd=False):
     with tempfile.NamedTemporaryFile() as f:
