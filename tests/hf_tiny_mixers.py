@@ -52,6 +52,15 @@ def refused(tiny):
     yield "gpt_oss", {"num_local_experts": 4}, "UNSUPPORTED", "without rope_scaling or rope_parameters"
     yield "gpt_oss", {**scaled, "num_local_experts": 1}, "CORRUPT", "expected a whole number from 2"
     yield "llama", {"quantization_config": {"quant_method": "mxfp4"}}, "UNSUPPORTED", "quantised (mxfp4)"
+    deep = {"n_routed_experts": 8, "num_experts_per_tok": 2, "first_k_dense_replace": 1}
+    yield ("deepseek_v2", {**deep, "topk_method": "group_limited_greedy"}, "UNSUPPORTED",
+           '"group_limited_greedy"')
+    yield "deepseek_v3", {**deep, "scoring_func": "softmax"}, "UNSUPPORTED", "supported: noaux_tc, sigmoid"
+    yield "deepseek_v3", {**deep, "n_group": 3}, "CORRUPT", "8 experts in 3 groups"
+    yield "deepseek_v3", {**deep, "n_group": 4, "topk_group": 5}, "CORRUPT", "from 1 to 4"
+    yield "deepseek_v3", {**deep, "moe_layer_freq": 2}, "UNSUPPORTED", "moe_layer_freq is 2"
+    yield "deepseek_v3", {**deep, "rope_interleave": False}, "UNSUPPORTED", "rope_interleave is false"
+    yield "deepseek_v3", {**deep, "q_lora_rank": 1}, "CORRUPT", "expected a whole number from 2"
     yield "qwen2_moe", {"mlp_only_layers": [0]}, "UNSUPPORTED", "layers without experts between"
     yield "gemma4_text", {**alternate, "enable_moe_block": True}, "UNSUPPORTED", "Gemma 4 with experts"
     yield "gemma4_text", {**alternate, "use_bidirectional_attention": "all"}, "UNSUPPORTED", '"all"'

@@ -6,6 +6,7 @@
 #include "read/hf_experts.h"
 #include "read/hf_family.h"
 #include "read/hf_gemma4.h"
+#include "read/hf_latent.h"
 #include "read/hf_mixers.h"
 #include "read/hf_rope.h"
 
@@ -423,7 +424,9 @@ qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp
     if (d->keys == HF_KEYS_GPT2 || d->keys == HF_KEYS_BERT) return QSF_OK;
     if ((st = a->mixer ? qsf_hf_mixers(root, cfg, arena, hp, err) : config_window(root, d, a, hp, err)) ||
         (d->keys == HF_KEYS_GEMMA4 && (st = qsf_hf_gemma4(root, cfg, arena, hp, err))) ||
+        (a->has & QSF_HAS_LATENT && (st = qsf_hf_latent_turning(root, hp, err))) ||
         (hp->rope != QSF_ROPE_NONE && (st = qsf_hf_rope(root, d, a, arena, hp, err))) ||
+        (a->has & QSF_HAS_LATENT && (st = qsf_hf_latent(root, cfg, hp, err))) ||
         (st = config_biases(root, cfg, err)) || (st = qsf_hf_experts(root, d, a, hp, err)) ||
         (st = qsf_hf_family(root, cfg, hp, err))) return st;
     return d->keys == HF_KEYS_GEMMA2 ? config_gemma2(root, a, hp, err) : QSF_OK;

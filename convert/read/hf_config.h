@@ -21,6 +21,7 @@ typedef struct hf_config {
     const qsf_arch *arch;
     uint64_t    need;                        /* kinds, as bits, beside those that the architecture needs */
     uint8_t     ternary;                     /* hf_ternary */
+    uint32_t    n_guessing;                  /* layers behind the others, which guess further tokens */
     bool        head_twice;                  /* the head is the embedding, and yet a matrix of its own */
     bool        pictures;                    /* the text model is a part, beside one for pictures */
     int32_t     bos, eos, pad;               /* -1: not said */

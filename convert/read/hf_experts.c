@@ -37,11 +37,42 @@ static qsf_status experts_shared(yyjson_val *root, const hf_expert_keys *k, qsf_
     if (k->shared && (st = qsf_json_get_u32(root, CONFIG, k->shared, hp->n_ff, 0, EXPERTS_LONGEST,
                                             &hp->n_ff_shared, err))) return st;
     if (!k->n_shared) return QSF_OK;
-    if ((st = qsf_json_get_u32(root, CONFIG, k->n_shared, 0, 0, QSF_MAX_EXPERTS, &n, err))) return st;
+    if ((st = qsf_json_get_u32(root, CONFIG, k->n_shared, k->n_shared_absent, 0, QSF_MAX_EXPERTS, &n, err)))
+        return st;
     if ((uint64_t)n * hp->n_ff_expert > EXPERTS_LONGEST)
         return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": %s is %u, each of length %u", k->n_shared, (unsigned)n,
                         (unsigned)hp->n_ff_expert);
     hp->n_ff_shared = n * hp->n_ff_expert;
+    return QSF_OK;
+}
+
+/* Of DeepSeek's: groups of experts are those of its third version, and none of the second. */
+static qsf_status experts_groups(yyjson_val *root, const hf_expert_keys *k, qsf_hparams *hp, qsf_error *err)
+{
+    const char *method, *scores;
+    uint32_t freq;
+    qsf_status st;
+    if (!k->method) return QSF_OK;
+    if ((st = qsf_json_get_text(root, CONFIG, "topk_method", &method, err)) ||
+        (st = qsf_json_get_text(root, CONFIG, "scoring_func", &scores, err)) ||
+        (st = qsf_json_get_u32(root, CONFIG, "moe_layer_freq", 1, 1, UINT16_MAX, &freq, err))) return st;
+    if (freq != 1)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": moe_layer_freq is %u (supported: 1)",
+                        (unsigned)freq);
+    if ((method && strcmp(method, k->method)) ||
+        (scores && strcmp(scores, k->sigmoid ? "sigmoid" : "softmax")))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": topk_method \"%.40s\", scoring_func \"%.40s\" "
+                        "(supported: %s)", method ? method : "", scores ? scores : "",
+                        k->sigmoid ? "noaux_tc, sigmoid" : "greedy, softmax");
+    if (!k->sigmoid) return QSF_OK;
+    if ((st = qsf_json_get_u32(root, CONFIG, "n_group", 8, 1, hp->n_experts, &hp->n_groups, err)) ||
+        (st = qsf_json_get_u32(root, CONFIG, "topk_group", QSF_MIN(4, hp->n_groups), 1, hp->n_groups,
+                               &hp->n_groups_used, err))) return st;
+    const uint32_t each = hp->n_experts / hp->n_groups;
+    if (hp->n_experts % hp->n_groups || (uint64_t)each * hp->n_groups_used < hp->n_used)
+        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": %u experts in %u groups, of which %u are used for %u "
+                        "experts", (unsigned)hp->n_experts, (unsigned)hp->n_groups,
+                        (unsigned)hp->n_groups_used, (unsigned)hp->n_used);
     return QSF_OK;
 }
 
@@ -76,6 +107,7 @@ qsf_status qsf_hf_experts(yyjson_val *root, const hf_type *d, const qsf_arch *a,
                                &hp->n_used, err)) ||
         (st = qsf_json_get_u32(root, CONFIG, k->ff, hp->n_ff, 2, EXPERTS_LONGEST, &hp->n_ff_expert, err)) ||
         (st = experts_shared(root, k, hp, err)) || (st = experts_router(root, k, a, hp, err)) ||
+        (st = experts_groups(root, k, hp, err)) ||
         (k->dense && (st = qsf_json_get_u32(root, CONFIG, k->dense, k->dense_absent, 0, hp->n_layers,
                                             &hp->n_dense, err))) ||
         (st = experts_plain(root, err))) return st;

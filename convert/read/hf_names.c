@@ -398,7 +398,8 @@ static qsf_status hf_check_rest(const hf_mapper *m, uint32_t *ignored, qsf_error
         }
         const char *number = hf_has_prefix(t->name, layers) ? t->name + strlen(layers) : "";
         const unsigned long layer = strtoul(number, &end, 10);
-        if (end > number && *end == '.' && hf_unused_keys(m, layer, end + 1)) {
+        const bool guesses = layer >= m->in->hp.n_layers && layer - m->in->hp.n_layers < m->cfg->n_guessing;
+        if (end > number && *end == '.' && (guesses || hf_unused_keys(m, layer, end + 1))) {
             (*ignored)++;
             continue;
         }

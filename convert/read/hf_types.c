@@ -135,6 +135,17 @@ static const hf_alias hf_lfm2_moe_names[] = {
     NAMES_END,
 };
 #undef LFM2_NAMES
+static const hf_alias hf_deepseek_names[] = {
+    NAME(ROUTER, "mlp.gate.weight"),
+    NAME(ROUTER_CHOICE, "mlp.gate.e_score_correction_bias"),
+    NAME(EXPERT_GATE, "mlp.experts.*.gate_proj.weight"),
+    NAME(EXPERT_UP, "mlp.experts.*.up_proj.weight"),
+    NAME(EXPERT_DOWN, "mlp.experts.*.down_proj.weight"),
+    NAME_AS(FFN_GATE, HF_SHARED, "mlp.shared_experts.gate_proj.weight"),
+    NAME_AS(FFN_UP, HF_SHARED, "mlp.shared_experts.up_proj.weight"),
+    NAME_AS(FFN_DOWN, HF_SHARED, "mlp.shared_experts.down_proj.weight"),
+    NAMES_END,
+};
 #define GRANITE_EXPERTS \
     NAME(ROUTER, "block_sparse_moe.router.layer.weight"), \
     PART_AS(EXPERT_GATE, HF_STACKED, "gate", "block_sparse_moe.input_linear.weight"), \
@@ -209,6 +220,13 @@ static const hf_expert_keys hf_granite_shared_experts = { .n = "num_local_expert
     .ff = "intermediate_size", .shared = "shared_intermediate_size", .n_absent = 8, .used_absent = 2 };
 static const hf_expert_keys hf_hybrid_experts = { .n = "num_local_experts", .ff = "intermediate_size",
     .shared = "shared_intermediate_size", .n_absent = 8, .used_absent = 2, .may_lack = true };
+static const hf_expert_keys hf_deepseek2_experts = { .n = "n_routed_experts",
+    .ff = "moe_intermediate_size", .n_shared = "n_shared_experts", .n_shared_absent = 2, .method = "greedy",
+    .dense = "first_k_dense_replace", .n_absent = 64, .used_absent = 6 };
+static const hf_expert_keys hf_deepseek3_experts = { .n = "n_routed_experts",
+    .ff = "moe_intermediate_size", .n_shared = "n_shared_experts", .n_shared_absent = 1,
+    .method = "noaux_tc", .dense = "first_k_dense_replace", .n_absent = 256, .used_absent = 8,
+    .dense_absent = 3, .sigmoid = true, .norm_says = true, .norm_absent = true };
 static const hf_expert_keys hf_oss_experts = { .n = "num_local_experts", .ff = "intermediate_size",
     .n_absent = 128, .used_absent = 4 };
 
@@ -339,6 +357,12 @@ const hf_type qsf_hf_types[] = {
       .embd = 2880, .ff = 2880, .layers = 36, .heads = 64, .kv_heads = 8, .head_dim = 64, .ctx = 131072,
       .eps = 1e-5f, .rope_base = 150000, .scaled_rope = true, .window = 128, .biased = true,
       .biases = ATTN_BIASES, .mxfp4 = true, .experts = &hf_oss_experts, .names = hf_gpt_oss_names },
+    { .type = "deepseek_v2", .class_name = "DeepseekV2ForCausalLM", .arch = "deepseek2", .vocab = 102400,
+      .embd = 4096, .ff = 11008, .layers = 32, .heads = 32, .ctx = 2048, .eps = 1e-6f, .rope_base = 10000,
+      .pairs = true, .experts = &hf_deepseek2_experts, .names = hf_deepseek_names },
+    { .type = "deepseek_v3", .class_name = "DeepseekV3ForCausalLM", .arch = "deepseek2", .vocab = 129280,
+      .embd = 7168, .ff = 18432, .layers = 61, .heads = 128, .ctx = 4096, .eps = 1e-6f, .rope_base = 10000,
+      .pairs = true, .experts = &hf_deepseek3_experts, .names = hf_deepseek_names },
     { .type = "gemma4", .class_name = "Gemma4ForConditionalGeneration", .arch = "gemma4",
       .keys = HF_KEYS_GEMMA4, .vocab = 262144, .embd = 2304, .ff = 9216, .layers = 30, .heads = 8,
       .kv_heads = 4, .head_dim = 256, .ctx = 131072, .eps = 1e-6f, .rope_base = 1e6f, .window = 512,

@@ -44,7 +44,9 @@ typedef struct hf_alias {
 typedef struct hf_expert_keys {
     const char *n, *ff;         /* their number; their length */
     const char *shared;         /* length of what is everybody's beside them, ... */
-    const char *n_shared;       /* ... or how many of an expert's length that are */
+    const char *n_shared;       /* ... or how many of an expert's length that are, */
+    uint32_t    n_shared_absent;
+    const char *method;         /* topk_method, beside "greedy"; NULL: the type has none */
     const char *dense;          /* layers without experts, the first ones */
     uint32_t    n_absent, used_absent, dense_absent;    /* where config.json is silent; n 0: it must not be */
     bool        may_lack;       /* their number may be 0: then what is everybody's is all there is */

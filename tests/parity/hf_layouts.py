@@ -35,7 +35,8 @@ OUTSIDE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "out
            "per_layer_proj_norm": "model.per_layer_projection_norm"}
 # other directories of these models: what rope_scaling says besides
 VARIANTS = {"gpt-oss-smooth": ("gpt-oss", {"truncate": False})}
-ARCHS = {"lfm2", "lfm2moe", "granitehybrid", "granitemoe", "qwen35", "gpt-oss", "gemma4", "qwen2moe"}
+ARCHS = {"lfm2", "lfm2moe", "granitehybrid", "granitemoe", "qwen35", "gpt-oss", "gemma4", "qwen2moe",
+         "deepseek2"}
 
 def halves(w, n_heads):
     """GGUF stores Granite's q and k rows as rotary pairs, Hugging Face as two halves."""
@@ -109,6 +110,16 @@ def gpt_oss(m, part, kind, w):
 def gemma4(m, part, kind, w):
     return {"layer_scalar": w} if part == "layer_output_scale" else {f"{GEMMA4[part]}.{kind}": w}
 
+def deepseek2(m, part, kind, w):
+    names = dict(COMMON, attn_q_a="self_attn.q_a_proj", attn_q_a_norm="self_attn.q_a_layernorm",
+                 attn_q_b="self_attn.q_b_proj", attn_kv_a_mqa="self_attn.kv_a_proj_with_mqa",
+                 attn_kv_a_norm="self_attn.kv_a_layernorm", attn_kv_b="self_attn.kv_b_proj")
+    if part == "exp_probs_b": return {"mlp.gate.e_score_correction_bias": w}
+    if part in ("attn_k_b", "attn_v_b"): return {"self_attn.kv_b_proj.weight": w}
+    if part.endswith("_exps"): return qwen2moe(m, part, kind, w)
+    if part.endswith("_shexp"): return {f"mlp.shared_experts.{COMMON[part[:-6]][4:]}.weight": w}
+    return {f"{names[part]}.{kind}": w}
+
 def qwen2moe(m, part, kind, w):
     if part.endswith("_exps"):
         return own_experts(part, w, "mlp.experts", {"ffn_gate_exps": "gate_proj", "ffn_up_exps": "up_proj",
@@ -118,7 +129,7 @@ def qwen2moe(m, part, kind, w):
     return {f"{COMMON[part]}.{kind}": w}
 
 LAYERS = {"lfm2": lfm2, "lfm2moe": lfm2, "granitehybrid": granite, "granitemoe": granite, "qwen35": qwen35,
-          "gpt-oss": gpt_oss, "gemma4": gemma4, "qwen2moe": qwen2moe}
+          "gpt-oss": gpt_oss, "gemma4": gemma4, "qwen2moe": qwen2moe, "deepseek2": deepseek2}
 
 def tensors(m, found):
     """Of all tensors of a GGUF file; what two of them share is joined."""
@@ -133,7 +144,9 @@ def tensors(m, found):
         _, layer, part = stem.split(".", 2)
         for own, x in LAYERS[arch](m, part, kind, w).items():
             own = f"model.layers.{layer}.{own}"
-            if "gate_up_proj" in own or "input_linear" in own:
+            if part in ("attn_k_b", "attn_v_b"):
+                pieces.setdefault(own, {})["gate" if part == "attn_k_b" else "up"] = x
+            elif "gate_up_proj" in own or "input_linear" in own:
                 pieces.setdefault(own, {})["gate" if "ffn_gate" in part else "up"] = x
             else: out[own] = x
     for own, p in pieces.items(): out[own] = joined(own, p["gate"], p["up"])
@@ -142,6 +155,9 @@ def tensors(m, found):
 def joined(name, gate, up):
     """Outputs of Granite's one behind the other, of gpt-oss in turn: the last axis of plain weights and
     biases, the one behind the experts of MXFP4's."""
+    if "kv_b_proj" in name:                             # head by head: what makes keys, then values
+        both = np.concatenate([gate.swapaxes(1, 2), up], 1)
+        return both.reshape(-1, both.shape[-1])
     if "input_linear" in name: return np.concatenate([gate, up], -2)
     axis = 1 if name.endswith(("_blocks", "_scales")) else -1
     both = np.stack([gate, up], axis % gate.ndim + 1)
@@ -151,7 +167,8 @@ def joined(name, gate, up):
 
 CLASSES = {"lfm2": "Lfm2", "lfm2_moe": "Lfm2Moe", "granitemoeshared": "GraniteMoeShared",
            "granitemoehybrid": "GraniteMoeHybrid", "qwen3_5_text": "Qwen3_5", "gpt_oss": "GptOss",
-           "qwen2_moe": "Qwen2Moe", "gemma4_text": "Gemma4"}
+           "qwen2_moe": "Qwen2Moe", "gemma4_text": "Gemma4", "deepseek_v2": "DeepseekV2",
+           "deepseek_v3": "DeepseekV3"}
 
 def config(m):
     """What config.json says beside what all of them have."""
@@ -202,6 +219,23 @@ def config(m):
         return dict(model_type="qwen2_moe", num_experts=x["n"], num_experts_per_tok=kv["expert_used_count"],
                     moe_intermediate_size=x["ff"], shared_expert_intermediate_size=x["shared"],
                     norm_topk_prob=False, intermediate_size=97)
+    if arch == "deepseek2":
+        q_rank, turns = kv.get("attention.q_lora_rank"), kv["rope.dimension_count"]
+        end = "_mla" if "attention.key_length_mla" in kv else ""
+        c = dict(model_type="deepseek_v3" if q_rank else "deepseek_v2", n_routed_experts=x["n"],
+                 moe_intermediate_size=x["ff"], n_shared_experts=2,
+                 num_experts_per_tok=kv["expert_used_count"], first_k_dense_replace=1,
+                 kv_lora_rank=kv["attention.kv_lora_rank"], qk_rope_head_dim=turns,
+                 qk_nope_head_dim=kv["attention.key_length" + end] - turns,
+                 v_head_dim=kv["attention.value_length" + end], num_key_value_heads=m["n_heads"],
+                 routed_scaling_factor=kv.get("expert_weights_scale", 1.0), rms_norm_eps=1e-6,
+                 n_group=kv.get("expert_group_count", 1), topk_group=kv.get("expert_group_used_count", 1),
+                 norm_topk_prob=bool(q_rank), topk_method="noaux_tc" if q_rank else "greedy")
+        grows = kv["rope.scaling.yarn_log_multiplier"] * 10
+        c["rope_scaling"] = {"rope_type": "yarn", "factor": kv["rope.scaling.factor"], "mscale": grows,
+                             "mscale_all_dim": grows,
+                             "original_max_position_embeddings": 64}
+        return dict(c, q_lora_rank=q_rank)
     windowed = kv["attention.sliding_window_pattern"]
     each = dict(zip(windowed, m["each"]))
     heads = {w: e.get("n_kv_heads", m["n_kv_heads"]) for w, e in each.items()}

@@ -40,7 +40,7 @@ ENDS = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output
 TYPED = {"smollm3", "granite", "arcee", "ernie4_5", "seed_oss", "glm4", "olmo2", "olmo2-window", "exaone4",
          "exaone4-window", "cohere2", "mixtral", "qwen3moe", "olmoe", "lfm2", "lfm2moe", "granitehybrid",
          "granitehybrid-rope", "granitehybrid-moe", "granitemoe", "qwen35", "gpt-oss", "gpt-oss-mxfp4",
-         "gemma4", "gemma4-plain", "qwen2moe"}
+         "gemma4", "gemma4-plain", "qwen2moe", "deepseek2", "deepseek2-lite"}
 NO_DIRECTORY = {"gemma4", "smallthinker"}           # others of these are not written
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 512}
@@ -149,7 +149,7 @@ def config(m, tensors):
     if arch in hf_layouts.ARCHS:
         c.update(hf_layouts.config(m), **head_size(m))
         c["architectures"] = [hf_layouts.CLASSES[c["model_type"]] + "ForCausalLM"]
-        return {k: v for k, v in c.items() if v is not None}
+        return {k: v for k, v in c.items() if v is not None or k == "q_lora_rank"}
     if "experts" in m:
         n = {"llama": "num_local_experts"}.get(arch, "num_experts")
         c.update({"model_type": {"llama": "mixtral", "qwen3moe": "qwen3_moe"}.get(arch, arch),
@@ -183,6 +183,8 @@ def write_gguf(path, reader, tensors):
     for key, field in reader.fields.items():
         if key.startswith("GGUF.") or key == "general.architecture": continue
         value = field.contents()
+        # Transformers' norms of DeepSeek's latents know no other
+        if key == "deepseek2.attention.layer_norm_rms_epsilon": value = 1e-6
         w.add_key_value(key, value, field.types[0],
                         sub_type=field.types[-1] if isinstance(value, list) else None)
     for name, t in tensors.items():
