@@ -855,8 +855,9 @@ QSF_API const float *qsf_batch_states(const qsf_context *c, size_t i);
  * program truncates and shares in all.  Options of contexts must be the same, but for budgets and
  * threads; n_ctx and n_batch too, which a budget may have changed (qsf_plan).
  *
- * Logits differ from those of one context for all of it by roundings of sums, about 1e-6 of the
- * largest.  QSF files have checksums of whole layers, which shares cannot compare.
+ * Logits differ from those of one context for all of it by roundings of sums: about 1e-6 of the
+ * largest where activations, keys and values are floats (f32, QSF_KV_F32), else as they do between
+ * instruction sets.  QSF files have checksums of whole layers, which shares cannot compare.
  *
  * qsf_model_open refuses models with layers that look at all heads or columns together, and files
  * of which no part of a row can be read (QSF_E_UNSUPPORTED; the message names what).  Turns,
