@@ -898,8 +898,9 @@ QSF_API qsf_status qsf_context_set_behind(qsf_context *c, const qsf_behind *b);
  * program truncates and shares in all.  Options of contexts must be the same, but for budgets and
  * threads; n_ctx and n_batch too, which a budget may have changed (qsf_plan).
  *
- * Logits differ from those of one context for all of it by roundings of sums, about 1e-6 of the
- * largest.  QSF files have checksums of whole layers, which shares cannot compare.
+ * Logits differ from those of one context for all of it by roundings of sums: about 1e-6 of the
+ * largest where activations, keys and values are floats (f32, QSF_KV_F32), else as they do between
+ * instruction sets.  QSF files have checksums of whole layers, which shares cannot compare.
  *
  * qsf_model_open refuses models with layers that look at all heads or columns together, and files
  * of which no part of a row can be read (QSF_E_UNSUPPORTED; the message names what).  Turns,

@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: MIT
  *
  * A thread of each rank sends a sign of life to all others twice a second and listens for theirs.
- * It also sees whether its own rank goes on, and tells the others where it does not.  The same thread keeps messages moving while the rank computes: MPI moves large ones only within
- * its calls.  Nobody waits inside of MPI, where a dead rank would never be noticed. */
+ * It also sees whether its own rank goes on, and tells the others where it does not.  The same
+ * thread keeps messages moving while the rank computes: MPI moves large ones only within its
+ * calls.  Nobody waits inside of MPI, where a dead rank would never be noticed. */
 #define _GNU_SOURCE
 #include "link.h"
 
@@ -38,7 +39,7 @@ static unsigned char *arrived;
 static size_t arrived_cap;
 static double busy_until;               /* of the slow network into this rank */
 static pthread_t watcher;
-static atomic_bool watching, ending, failing;
+static atomic_bool watching, ending, failing, away;
 static atomic_uint steps;               /* that the rank has made */
 
 double link_now(void)
@@ -106,6 +107,7 @@ void link_begin(int *argc, char ***argv, const link_delay *delay)
 
 /* ---- signs of life ---- */
 
+void link_away(bool is) { atomic_store(&away, is); }
 void link_alive(void) { atomic_fetch_add_explicit(&steps, 1, memory_order_relaxed); }
 
 /* Processor time of all threads but this one. */
@@ -124,9 +126,12 @@ static double no_step(double now)
     static double before, cpu_before, since;
     static unsigned steps_before;
     const unsigned made = atomic_load_explicit(&steps, memory_order_relaxed);
-    const double cpu = computed(), passed = before > 0 ? now - before : 0;
+    const double cpu = computed(), beat = BEAT_MS * 1e-3;
+    /* more where all was stopped for a while */
+    const double passed = before <= 0 ? 0 : now - before < 2 * beat ? now - before : 2 * beat;
     const bool computes = cpu - cpu_before > passed / 100;
-    since = made != steps_before ? 0 : since + (computes ? passed / PATIENCE : passed);
+    since += computes ? passed / PATIENCE : passed;
+    if (made != steps_before || atomic_load(&away)) since = 0;
     before = now;
     cpu_before = cpu;
     steps_before = made;

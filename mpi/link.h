@@ -21,6 +21,8 @@ void link_end(void);
 void link_watch(double limit);
 /* The caller goes on; whatever waits in here says so, too. */
 void link_alive(void);
+/* It writes to where somebody may read slowly, or no longer does. */
+void link_away(bool is);
 
 /* Ends the job on all ranks, with an error on each that is alive. */
 void link_fail(const char *fmt, ...);

@@ -250,6 +250,7 @@ static void text_begin(const job *j, text *t, const char *prompt)
 
 static void text_print(const job *j, const text *t, size_t from)
 {
+    link_away(true);
     for (size_t i = from; i < t->n_ids; i++) {
         const char *piece;
         const size_t len = qsf_token_piece(j->model, t->ids[i], false, &piece);
@@ -257,6 +258,7 @@ static void text_print(const job *j, const text *t, size_t from)
         else fwrite(piece, 1, len, stdout);
     }
     fflush(stdout);
+    link_away(false);
 }
 
 static void text_logits(lead *l, text *t, const float *logits)

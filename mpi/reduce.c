@@ -63,6 +63,8 @@ void reduce_sum(float *x, size_t n)
     add_all(x + at, len);
     memcpy(x + at, sums, len * sizeof *x);
     to_others(sums, len);
-    for (int r = 0; r < link_ranks; r++)
-        if (r != link_rank) memcpy(x + part_begin(n, r), part_of(r, part_len(n, r)), part_len(n, r) * sizeof *x);
+    for (int r = 0; r < link_ranks; r++) {
+        const size_t theirs = part_len(n, r);
+        if (r != link_rank) memcpy(x + part_begin(n, r), part_of(r, theirs), theirs * sizeof *x);
+    }
 }

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""A model over ranks of MPI: the same logits as one process, bit for bit; errors that end the job.
+"""A model over ranks of MPI: the same logits as one process, bit for bit by ranges of layers, within 1e-4 by
+shares of them; errors that end the job.
 SPDX-License-Identifier: MIT
 
     mpi_test.py MPIRUN QSF_RUN WORK
 """
 import os, pathlib, re, signal, subprocess, sys, time
+import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "parity"))
 import make_tiny
@@ -12,6 +14,7 @@ import make_tiny
 MPIRUN, RUN, WORK = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
 TEXTS = ["-p", "Hello there", "-p", "abc", "-p", "one two three four five six seven eight", "-p", "x"]
 COMMON = ["--raw", "-t", "1", "--temp", "0", "--ignore-eos", "--print-ids", "--print-check", "-v"]
+SHARES = ["--tensor-parallel"]
 # Open MPI refuses root and more ranks than cores unless it is told otherwise; MPICH looks at none
 # of these.
 ENV = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
@@ -42,6 +45,38 @@ def same_as_one_process():
             assert len(logits(whole)) == 4 and logits(parts) == logits(whole), (name, ranks, parts, whole)
             assert parts.stdout == whole.stdout, (name, ranks)
             assert parts.stderr.count(": layers ") == ranks, parts.stderr
+
+
+def by_shares(ranks, model, *options):
+    """Printed tokens and all logits, with floats where codes would make large differences of small ones."""
+    out = WORK / f"logits-{ranks}"
+    r = run(ranks, model, *options, *SHARES, "--f32", "--kv-type", "f32", "--mpi-logits", str(out))
+    assert r.stderr.count(f"of {ranks} of layers") == ranks, r.stderr
+    return r.stdout, np.fromfile(out, np.float32)
+
+
+def shares(model):
+    """Each rank has a share of every layer; a long prompt's sums go in parts."""
+    long = ["-p", "one two three four " * 24, "-n", "12", "-b", "128"]
+    for name, options in (("llama", TEXTS), ("gemma3", TEXTS), ("qwen2-q8", long)):
+        path = make_tiny.make(WORK, name)[0] if name in make_tiny.models() else WORK / f"{name}.gguf"
+        if not path.exists():
+            m = dict(make_tiny.models()["qwen2"], n_embd=256, n_heads=8, n_kv_heads=4, n_ff=640,
+                     head_dim=64, type=make_tiny.Q.Q8_0)
+            make_tiny.Writer(path, m).write()
+        text, right = by_shares(1, path, *options, "-n", "12")
+        for ranks in (2, 4):
+            said, logits_ = by_shares(ranks, path, *options, "-n", "12")
+            assert said == text and right.size == logits_.size, (name, ranks, said, text)
+            assert abs(logits_ - right).max() <= 1e-4 * abs(right).max(), (name, ranks)
+    text, right = by_shares(1, model, *TEXTS, "-n", "6")
+    said, logits_ = by_shares(2, model, *TEXTS, "-n", "6", "--split", "3,1")
+    assert said == text and abs(logits_ - right).max() <= 1e-4 * abs(right).max()
+    for wrong in ("1", "1,0", "1,1,1", "a,b", "-1,1"):
+        assert "--split" in run(2, model, *TEXTS, *SHARES, "--split", wrong, code=1).stderr
+    r = run(2, make_tiny.make(WORK, "lfm2")[0], *TEXTS, *SHARES, code=1)
+    assert r.stderr.count("layer 0 has a mixer other than attention") == 2, r
+    assert "--mpi-wire is for" in run(2, model, *TEXTS, *SHARES, "--mpi-wire", "q8", code=1).stderr
 
 
 def wires(model):
@@ -88,11 +123,12 @@ def ranks_of(parent):
     return out
 
 
-def dead_rank(model, number, victim):
+def dead_rank(model, number, victim, *options):
     """A rank that dies or is stopped ends the job within 10 seconds; what it was is said."""
     job = f"{os.getpid()}-{number}-{victim}"
-    r = subprocess.Popen(command(2, model, "-p", "Hello", "-n", "1000000", "-c", "1000000"), text=True,
-                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=dict(ENV, QSF_TEST_JOB=job))
+    line = command(2, model, "-p", "Hello", "-n", "1000000", "-c", "1000000", *options)
+    r = subprocess.Popen(line, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                         env=dict(ENV, QSF_TEST_JOB=job))
     try:
         until = time.monotonic() + 60
         while len(ranks_of(job)) < 2 and time.monotonic() < until: time.sleep(0.2)
@@ -108,6 +144,16 @@ def dead_rank(model, number, victim):
     finally:
         for pid in ranks_of(job).values(): os.kill(pid, signal.SIGKILL)
         if r.poll() is None: r.kill()
+
+
+def hanging_rank(model, *options):
+    """A rank whose thread of signs of life goes on while it does nothing: both say so, within 10 seconds."""
+    begin = time.monotonic()
+    r = run(2, model, "-p", "Hello", "-n", "1000", "--mpi-hang", "1", *options, code=1)
+    took = time.monotonic() - begin
+    assert "rank 1 of 2: this rank hangs: it has made no step" in r.stderr, r
+    assert "rank 0 of 2: rank 1 hangs: it has made no step" in r.stderr, r
+    assert took < 12, took              # of which starting takes some
 
 
 def budgets():
@@ -141,15 +187,31 @@ def delays(model):
     assert should < slow < should + plain + 0.004, (plain, slow, should)
 
 
+def delays_of_shares(model):
+    """A token of shares takes two messages for each layer, and one that says which token it is."""
+    def seconds(*options):
+        r = run(2, model, "-p", "abc", "-n", "20", *SHARES, *options)
+        return float(re.search(r"texts in ([\d.]+) s", r.stderr)[1]) / 20
+    n = 2 * make_tiny.models()["gemma3"]["n_layers"]
+    plain = min(seconds() for _ in range(2))
+    late = min(seconds("--mpi-delay", "5000") for _ in range(2))
+    assert n * 0.005 < late < (n + 1) * 0.005 + plain + n * 0.0005, (plain, late)
+
+
 def main():
     WORK.mkdir(parents=True, exist_ok=True)
     model = make_tiny.make(WORK, "gemma3")[0]
     same_as_one_process()
+    shares(model)
     wires(make_tiny.make(WORK, "llama")[0])
     splits(model)
     wrong_file(model)
     budgets()
     delays(model)
+    delays_of_shares(model)
+    hanging_rank(model)
+    hanging_rank(model, *SHARES)
+    dead_rank(model, signal.SIGSTOP, 1, *SHARES)
     for number in (signal.SIGKILL, signal.SIGSTOP):
         for victim in (0, 1): dead_rank(model, number, victim)
     print("ok")

@@ -17,11 +17,12 @@ from make_tiny import Q
 # What a layer has that needs all of it.
 WHOLE = {
     "ALiBi": r"baichuan-alibi|bloom|mpt",
-    "experts": r"bailingmoe2|ernie4_5-moe|glm4moe|gpt-oss.*|granitemoe|mixtral.*|olmoe|qwen[23]moe|smallthinker",
+    "experts": r"bailingmoe2|ernie4_5-moe|glm4moe|gpt-oss.*|granitemoe|mixtral.*|olmoe|qwen[23]moe"
+               r"|smallthinker",
     "a norm inside of its parts": r"bitnet.*",
     "latent attention": r"deepseek2.*",
-    "a mixer other than attention": r"falcon-h1.*|falcon-mamba|granitehybrid.*|lfm2.*|mamba.*|nemotron_h|qwen35.*"
-                                    r"|qwen3next",
+    "a mixer other than attention": r"falcon-h1.*|falcon-mamba|granitehybrid.*|lfm2.*|mamba.*|nemotron_h"
+                                    r"|qwen35.*|qwen3next",
     "what Gemma 3n has": r"gemma3n|gemma4.*",
     "a norm of all heads together": r"olmo2.*",
 }

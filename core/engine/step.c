@@ -100,8 +100,8 @@ static qsf_status step_shares(qsf_context *c)
 {
     c->reducer.st = QSF_OK;
     if (c->reducer.fn || !qsf_part_shared(c->model->source)) return QSF_OK;
-    return qsf_fail(&c->error, QSF_E_ARGUMENT, "%s is open with shares of its layers: what the others make is "
-                    "missing (qsf_context_set_reduce)", c->model->source->path);
+    return qsf_fail(&c->error, QSF_E_ARGUMENT, "%s is open with shares of its layers: what the others make "
+                    "is missing (qsf_context_set_reduce)", c->model->source->path);
 }
 
 static qsf_status batch_begin(qsf_context *c, const qsf_row *rows, size_t n, const float *x)

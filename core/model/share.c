@@ -103,7 +103,7 @@ static bool share_possible(const share_places *x, uint64_t at)
     return !(at / x->group * x->head_dim % x->kv_step) && !(at / x->group * x->value_dim % x->kv_step);
 }
 
-/* Part ask->i of `all` in ask->n parts of about their sizes; false: there are not as many places. */
+/* Part ask->i of `all` in ask->n parts of about their sizes; false: there are too few places. */
 static bool share_deal(const share_places *x, qsf_range all, const share_ask *ask, qsf_range *mine)
 {
     uint64_t total = 0, sum = 0;
@@ -178,14 +178,14 @@ static qsf_status share_cut_layer(const qsf_source *s, uint32_t layer, const sha
     if (heads && share_columns(s, layer, ask, cut)) return QSF_OK;
     const uint32_t kind = heads ? QSF_K_FFN_DOWN : QSF_K_ATTN_OUT, step = share_step(s, layer, kind, true);
     if (!step)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s of layer %u cannot be cut: a code of its type depends "
-                        "on those before; convert with another type for it", s->path, qsf_kind_name(kind),
-                        (unsigned)layer);
-    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u cannot be cut into %u shares: %u heads of %u columns, "
-                    "%u of keys and values, and %u columns of its feed-forward, where %s can be cut at "
-                    "multiples of %u columns; take fewer shares", s->path, (unsigned)layer, (unsigned)ask->n,
-                    (unsigned)l->n_heads, (unsigned)l->head_dim, (unsigned)l->n_kv_heads, (unsigned)l->n_ff,
-                    qsf_kind_name(kind), (unsigned)step);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s of layer %u cannot be cut: a code of its type "
+                        "depends on those before; convert with another type for it", s->path,
+                        qsf_kind_name(kind), (unsigned)layer);
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u cannot be cut into %u shares: %u heads of %u "
+                    "columns, %u of keys and values, and %u columns of its feed-forward, where %s can be cut "
+                    "at multiples of %u columns; take fewer shares", s->path, (unsigned)layer,
+                    (unsigned)ask->n, (unsigned)l->n_heads, (unsigned)l->head_dim, (unsigned)l->n_kv_heads,
+                    (unsigned)l->n_ff, qsf_kind_name(kind), (unsigned)step);
 }
 
 /* ---- units of shares ---- */
@@ -220,13 +220,14 @@ static qsf_status share_tensor(share_unit *x, qsf_tensor *t, uint64_t *place, qs
                                qsf_error *err)
 {
     const uint64_t at = *place, to = qsf_round_up(x->end, 64), lines = t->packing == 1 ? QSF_TILE_ROWS : 1;
-    const uint64_t each = lines * qsf_block_bytes(t->type, t->block), across = qsf_ceil_div(t->cols, t->block);
+    const uint64_t each = lines * qsf_block_bytes(t->type, t->block);
+    const uint64_t across = qsf_ceil_div(t->cols, t->block);
     const uint64_t first = cols.begin / t->block, n = qsf_ceil_div(cols.end, t->block) - first;
     const uint64_t line = rows.begin / lines, n_lines = qsf_ceil_div(rows.end, lines) - line;
     if (rows.begin % lines || (rows.end % lines && rows.end != t->rows) || cols.begin % t->block ||
         (cols.end % t->block && cols.end != t->cols))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s cannot be cut at row %llu or column %llu: take another "
-                        "number of shares", x->s->path, qsf_kind_name(t->kind),
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s cannot be cut at row %llu or column %llu: take "
+                        "another number of shares", x->s->path, qsf_kind_name(t->kind),
                         (unsigned long long)rows.begin, (unsigned long long)cols.begin);
     t->rows = (uint32_t)(rows.end - rows.begin);
     t->cols = (uint32_t)(cols.end - cols.begin);
@@ -264,7 +265,10 @@ static qsf_range share_of_dim(const qsf_source *s, uint32_t layer, const share_c
 }
 
 /* Whether it is added to what all shares make together: then only one of them has it. */
-static bool share_is_once(uint32_t kind) { return kind == QSF_K_ATTN_OUT_BIAS || kind == QSF_K_FFN_DOWN_BIAS; }
+static bool share_is_once(uint32_t kind)
+{
+    return kind == QSF_K_ATTN_OUT_BIAS || kind == QSF_K_FFN_DOWN_BIAS;
+}
 
 /* A layer's tensors and pieces; with extents its unit and its record become those of the share. */
 static qsf_status share_layer(qsf_source *s, uint32_t layer, const share_ask *ask, share_unit *x,
@@ -313,8 +317,8 @@ static qsf_status share_units(qsf_source *s, const share_ask *ask, share_unit *x
     }
     for (uint32_t i = s->hp.n_layers; i < s->n_units; i++) {
         qsf_unit *u = &s->units[i];
-        if (x->extents && u->n_extents)
-            memcpy(x->extents + x->n_extents, s->extents + u->first_extent, u->n_extents * sizeof *x->extents);
+        const qsf_extent *from = s->extents + u->first_extent;
+        for (uint32_t k = 0; x->extents && k < u->n_extents; k++) x->extents[x->n_extents + k] = from[k];
         if (x->extents) u->first_extent = (uint32_t)x->n_extents;
         x->n_extents += u->n_extents;
     }

@@ -6,6 +6,7 @@
 #include "tensor/ggml_tiles.h"
 #include "weights/evict_cyclic.h"
 #include "weights/experts.h"
+#include "weights/slot_read.h"
 
 static uint32_t slot_unit(const qsf_fetch *f, const qsf_slot *slot)
 {

@@ -95,7 +95,7 @@ struct qsf_slot {
     uint64_t    begun, made;  /* when its reads began, and when they were over and it began to be made */
     qsf_fetch_times took;
     uint32_t    next;         /* of its places in the file, the one that is read next */
-    qsf_read  **reads;        /* [max_reads] place i's is i % max_reads; NULL where there is none or it has ended */
+    qsf_read  **reads;        /* [max_reads] place i's is i % max_reads; NULL: none, or it has ended */
     qsf_tensor  tile;         /* of a part: what became tiles; data NULL: nothing did */
     qsf_weights *w;           /* of a unit; NULL for parts */
 };
@@ -135,18 +135,6 @@ struct qsf_fetch {
     float      quality;       /* below 1 layers are left out, see layers.h; qsf_fetch_init sets 1 */
     const uint8_t *left_out;  /* [n_layers] not 0: left out in any case, for measuring it; NULL: none */
 };
-
-/* ---- slots ---- */
-
-/* What a slot reads of its unit's extent i: `to` is the place in the slot; len 0: nothing. */
-qsf_extent qsf_slot_extent(const qsf_fetch *f, const qsf_slot *slot, uint32_t i);
-uint32_t   qsf_slot_extents(const qsf_fetch *f, const qsf_slot *slot);
-/* Starts the first reads of a slot, as many as there may be at once. */
-qsf_status qsf_slot_start_reads(const qsf_fetch *f, qsf_slot *slot, qsf_error *err);
-/* Ends the reads that are over, and starts the others; wait: all. */
-qsf_status qsf_slot_reads(const qsf_fetch *f, qsf_slot *slot, bool wait, qsf_error *err);
-/* Ends all running reads and ignores their results. */
-void       qsf_slot_stop(const qsf_fetch *f, qsf_slot *slot);
 
 /* ---- life ---- */
 

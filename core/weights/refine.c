@@ -5,6 +5,7 @@
  * first pieces are here, and that is when this begins.  A slot that is refined stays ready; its
  * staging buffer and its read of the second extent are the only signs. */
 #include "weights/refine.h"
+#include "weights/slot_read.h"
 
 #include "model/qsf_file.h"
 

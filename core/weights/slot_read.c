@@ -1,5 +1,6 @@
-/* The reads of a slot: pieces of its unit, some of them at once.
+/* Starts and ends the reads of a slot.
  * SPDX-License-Identifier: MIT */
+#include "weights/slot_read.h"
 #include "weights/experts.h"
 
 static const qsf_unit *unit_of_slot(const qsf_fetch *f, const qsf_slot *slot)
