@@ -66,7 +66,7 @@ static float largest_size(const float *v, size_t n)
 }
 
 /* n codes, each four `apart`. */
-static void put_codes(uint8_t *to, size_t apart, const float *v, size_t n, float d)
+static void put_spread(uint8_t *to, size_t apart, const float *v, size_t n, float d)
 {
     for (size_t i = 0; i < n; i++) {
         const double code = d > 0 ? floor((double)v[i] / d + 0.5) : 0;
@@ -85,7 +85,7 @@ static void put_code_rows(uint8_t *to, const float *v, const qsf_lora_pair *p)
             const float *from = v + (size_t)k * p->cols + b * QSF_LORA_BLOCK;
             const size_t n = QSF_MIN(p->cols - b * QSF_LORA_BLOCK, (size_t)QSF_LORA_BLOCK);
             const float d = qsf_f16_to_f32(qsf_f32_to_f16(largest_size(from, n) / 127));
-            put_codes(codes, 4, from, n, d);
+            put_spread(codes, 4, from, n, d);
             qsf_tile_put_row(to + (k / QSF_TILE_ROWS * blocks + b) * tile, QSF_T_8BIT, QSF_LORA_BLOCK,
                              k % QSF_TILE_ROWS, d, codes);
         }
@@ -99,7 +99,7 @@ static void put_code_tiles(uint8_t *to, const float *v, const qsf_lora_pair *p)
         uint8_t *at = to + i / wide * tile;
         const float d = largest_size(v, p->rank) / 127;
         memcpy(at + i % wide * sizeof d, &d, sizeof d);
-        put_codes(at + wide * sizeof d + i % wide * 4, wide * 4, v, p->rank, d);
+        put_spread(at + wide * sizeof d + i % wide * 4, wide * 4, v, p->rank, d);
     }
 }
 
