@@ -1,13 +1,13 @@
-/* --lora FILE[:SCALE]: adapters of the model, for all that the session computes.
+/* --lora ADAPTER[:SCALE]: adapters of the model, for all that the session computes.
  * SPDX-License-Identifier: MIT */
 #include "run.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* What stands behind the last colon, where that is a number: a colon may belong to the file's name,
- * or to a drive's letter. */
-static char *adapter_path(const char *text, float *scale)
+/* The scale is what stands behind the last colon, where that is a number: a colon may belong to the
+ * file's name, or to a drive's letter. */
+char *adapter_path(const char *text, float *scale)
 {
     const char *colon = strrchr(text, ':');
     char *end = NULL;

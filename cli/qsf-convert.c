@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "convert_report.h"
 #include "options.h"
+#include "run.h"
 #include "trace.h"
 
 #include <signal.h>
@@ -31,7 +32,7 @@ enum {
 typedef struct convert_cli {
     const char *quant_type, *compress, *packing, *block, *outliers, *equalize, *calibration, *calibrate,
         *calibration_file, *json, *info, *verify, *i2s_layout, *trace, *record, *prefer;
-    option_list tensors;
+    option_list tensors, merge;
     double      target_mb, target_kl;
     long long   threads, ram_mb, clusters, embd_clusters, effort, tune_steps;
     bool        progressive, quiet, help, version, tune_codes;
@@ -41,6 +42,8 @@ typedef struct convert_rules {
     qsf_convert_rule list[OPTION_LIST_MAX];
     char             texts[OPTION_LIST_MAX][160];
 } convert_rules;
+
+typedef struct convert_merges { qsf_convert_adapter list[OPTION_LIST_MAX]; } convert_merges;
 
 #define AT(member) offsetof(convert_cli, member)
 #define CONVERT_OPTIONS (sizeof convert_table / sizeof convert_table[0])
@@ -98,6 +101,10 @@ static const option convert_table[] = {
       NULL },
     { OPTION_CHOICE, "--i2s-layout", "NAME", AT(i2s_layout), 0, 0, I2S_LAYOUTS,
       I2S_HELP, "auto" },
+    { OPTION_LIST, "--merge-lora", "ADAPTER[:SCALE]", AT(merge), 0, 0, NULL,
+      "add an adapter (LoRA) to the weights before they are quantised: a GGUF file or a PEFT directory, "
+      "times SCALE, else 1; may be given again",
+      NULL },
     { .kind = OPTION_GROUP, .help = "The file" },
     { OPTION_CHOICE, "--compress", "TYPE", AT(compress), 0, 0, "none|lz4|lz4hc|zstd",
       "compression of layers: none, lz4, lz4hc or zstd", "none" },
@@ -254,7 +261,8 @@ static bool asks_for_weights(const convert_cli *cli)
 {
     return cli->quant_type || cli->tensors.n || cli->block || cli->target_mb != 0 || cli->target_kl != 0 ||
            cli->outliers || cli->equalize ||
-           cli->compress || cli->progressive || cli->packing || cli->clusters || cli->embd_clusters ||
+           cli->merge.n || cli->compress || cli->progressive || cli->packing || cli->clusters ||
+           cli->embd_clusters ||
            cli->calibrate || cli->calibration_file || cli->json;
 }
 
@@ -262,6 +270,22 @@ static bool is_interrupted(void *user)
 {
     (void)user;
     return convert_interrupted != 0;
+}
+
+static bool fill_merges(const convert_cli *cli, qsf_convert_options *o, convert_merges *merges)
+{
+    for (size_t i = 0; i < cli->merge.n; i++) {
+        merges->list[i].path = adapter_path(cli->merge.items[i], &merges->list[i].scale);
+        if (!merges->list[i].path) return false;
+    }
+    o->adapters = merges->list;
+    o->n_adapters = cli->merge.n;
+    return true;
+}
+
+static void free_merges(convert_merges *merges)
+{
+    for (size_t i = 0; i < OPTION_LIST_MAX; i++) free((void *)(uintptr_t)merges->list[i].path);
 }
 
 static bool fill_options(const convert_cli *cli, qsf_convert_options *o, convert_rules *rules)
@@ -379,6 +403,7 @@ static int run_inspection(const convert_cli *cli)
 int main(int argc, char **argv)
 {
     static convert_rules rules;
+    static convert_merges merges;
     convert_cli cli = { .effort = -1 };
     qsf_convert_options o;
     option_list rest;
@@ -404,11 +429,16 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: qsf-convert [options] INPUT OUTPUT; --help lists the options\n");
         return CODE_USAGE;
     }
+    if (!fill_merges(&cli, &o, &merges)) {
+        fputs("error: out of memory for the name of an adapter\n", stderr);
+        return CODE_MEMORY;
+    }
     if (!cli.quiet && convert_isatty(2)) o.progress = show_progress;
     signal(SIGINT, on_interrupt);
 #ifdef SIGTERM
     signal(SIGTERM, on_interrupt);
 #endif
     const int code = run_recorded(&cli, &o, rest.items[0], rest.items[1]);
+    free_merges(&merges);
     return fflush(stdout) ? CODE_IO : code;
 }

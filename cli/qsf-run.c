@@ -105,7 +105,8 @@ static const option run_options[] = {
       "a small model of the same vocabulary that makes the guesses; it stays in memory, within the budget",
       NULL },
     { OPTION_LIST, "--lora", "FILE[:SCALE]", AT(lora), 0, 0, NULL,
-      "an adapter (LoRA) of the model, a GGUF file, and how much of it; may be given again: docs/adapters.md",
+      "an adapter (LoRA) of the model, a GGUF file or a PEFT directory, and how much of it; may be given "
+      "again: docs/adapters.md",
       "SCALE 1" },
     CONTEXT("-ctk --kv --kv-type", NULL),
     CONTEXT("--kv-window", NULL),

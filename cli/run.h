@@ -145,6 +145,8 @@ int session_resume(run_session *s);
 int session_keep(run_session *s);
 
 /* ---- adapters.c ---- */
+/* FILE of FILE[:SCALE], to be freed, and the scale.  NULL: out of memory. */
+char  *adapter_path(const char *text, float *scale);
 /* Loads the adapters of --lora, also by half, and adds their memory to *co.  streamed: only what a
  * layer needs is in memory. */
 int    adapters_open(run_session *s, qsf_context_options *co, bool streamed);

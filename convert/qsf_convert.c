@@ -11,6 +11,7 @@
 #include "plan/caller.h"
 #include "plan/forms.h"
 #include "plan/loss.h"
+#include "read/merge.h"
 #include "spend.h"
 #include "tune/tune.h"
 
@@ -105,6 +106,9 @@ static qsf_status option_take(const qsf_convert_options *from, qsf_convert_optio
     if (!(o->target_kl >= 0 && o->target_kl < INFINITY))
         return qsf_fail(err, QSF_E_ARGUMENT, "the option target_kl is %g; 0 and more are possible",
                         o->target_kl);
+    for (size_t i = 0; i < o->n_adapters; i++)
+        if (!o->adapters[i].path || !isfinite(o->adapters[i].scale))
+            return qsf_fail(err, QSF_E_ARGUMENT, "adapter %zu has no path, or its scale is no number", i);
     return option_rules(o, err);
 }
 
@@ -228,6 +232,21 @@ static qsf_status run_check_calibrate(const qsf_convert_options *o, const char *
     return qsf_cal_runs(p, o) ? qsf_conv_check_place(p, file, err) : QSF_OK;
 }
 
+/* An adapter is a file, or a directory with its weights. */
+static qsf_status run_check_adapters(const qsf_convert_options *o, const char *to, qsf_error *err)
+{
+    char weights[4096];
+    qsf_status st = QSF_OK;
+    for (size_t i = 0; i < o->n_adapters && !st; i++) {
+        const char *path = o->adapters[i].path;
+        const size_t n = qsf_format(weights, sizeof weights, "%s/adapter_model.safetensors", path);
+        st = qsf_conv_check_apart(o->platform, to, "an adapter", path, err);
+        if (!st && n < sizeof weights)
+            st = qsf_conv_check_apart(o->platform, to, "an adapter", weights, err);
+    }
+    return st;
+}
+
 /* Before the work: nothing that is read is written, and nothing twice. */
 static qsf_status run_check(const qsf_convert_options *o, input *in, const char *from, const char *to,
                             qsf_error *err)
@@ -235,6 +254,7 @@ static qsf_status run_check(const qsf_convert_options *o, input *in, const char 
     qsf_status st = qsf_conv_check_output(in, to, err);
     if (!st && o->calibration) st = qsf_conv_check_calibration(o->platform, o->calibration, to, err);
     if (!st) st = run_check_calibrate(o, to, err);
+    if (!st) st = run_check_adapters(o, to, err);
     return st ? st : run_check_report(o, in, from, to, err);
 }
 
@@ -324,6 +344,8 @@ static qsf_status run_encode(input *in, convert_calibration *calibration, const 
     return st;
 }
 
+static void run_warn(void *user, const char *line) { qsf_conv_warn(user, "%s", line); }
+
 /* between: NULL, or room bytes for the name of the file that is
  * written in the output's stead; "" where none is. */
 static qsf_status run_convert(const char *from, const char *to, const qsf_convert_options *o, char *between,
@@ -335,6 +357,7 @@ static qsf_status run_convert(const char *from, const char *to, const qsf_conver
     qsf_status st = qsf_input_open_as(o->platform, from, o->i2s_layout, &in, err);
     if (st) return st;
     if (!(st = run_check(o, in, from, to, err))) run_tell_ignored(in, from, o);
+    if (!st) st = qsf_input_merge(in, o->adapters, o->n_adapters, run_warn, (void *)(uintptr_t)o, err);
     if (!st && between) st = qsf_host_between(o->platform, to, between, room, err);
     if (!st) st = run_calibrate(in, to, o, &calibration, err);
     if (!st) st = run_encode(in, calibration, between ? between : to, o, &report, err);
@@ -376,7 +399,7 @@ static qsf_status run_way(const char *from, const char *to, const qsf_convert_op
                           qsf_convert_result *r, qsf_error *err)
 {
     if (!o->calibration) return run_convert(from, to, o, NULL, 0, r, err);
-    const bool converts = !o->keep_weights || o->calibrate || o->calibration_file;
+    const bool converts = !o->keep_weights || o->calibrate || o->calibration_file || o->n_adapters;
     if (converts || !run_is_qsf(o->platform, from)) return run_calibrated(from, to, o, r, err);
     const qsf_status st = run_check_report(o, NULL, from, to, err);
     return st ? st

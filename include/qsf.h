@@ -664,8 +664,8 @@ QSF_API qsf_status qsf_seq_checkpoint_every(qsf_context *c, qsf_seq s, uint32_t 
 
 /* ---- adapters -------------------------------------------------------------------------------- */
 
-/* A low-rank adapter (LoRA: Hu et al. 2021, arXiv:2106.09685) of a model: a GGUF file in the form
- * that llama.cpp has.  To the product of a matrix W and x it adds scale * alpha / rank * B (A x),
+/* A low-rank adapter (LoRA: Hu et al. 2021, arXiv:2106.09685) of a model: llama.cpp's GGUF file or
+ * a directory of PEFT.  To the product of a matrix W and x it adds scale * alpha / rank * B (A x),
  * in floats; the model's weights stay as they are.  docs/adapters.md says which matrices. */
 typedef struct qsf_adapter qsf_adapter;
 

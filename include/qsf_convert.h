@@ -72,6 +72,9 @@ typedef struct qsf_convert_rule {
     uint32_t    block;      /* weights that share a scale: 32, 64, 128, 256; 0: as without the rule */
 } qsf_convert_rule;
 
+/* An adapter (LoRA), as qsf_adapter_load reads it, and how much of it. */
+typedef struct qsf_convert_adapter { const char *path; float scale; } qsf_convert_adapter;
+
 enum { QSF_CONVERT_MAX_THREADS = 256, QSF_CONVERT_MAX_CLUSTERS = 65536 };
 
 /* What qsf_convert_defaults sets stands first in each comment. */
@@ -149,6 +152,11 @@ typedef struct qsf_convert_options {
     bool                    tune_codes;         /* false; effort 4 also changes the codes of trellises */
     /* QSF_CONVERT_SIZE.  Of target_kl, and of target_bytes with a calibration: which types. */
     qsf_convert_prefer      prefer;
+    /* NULL.  Adapters (LoRA), GGUF files in llama.cpp's form or PEFT directories, that are added to
+     * the weights before these are quantised: W + scale * alpha / rank * B A, in floats.  A head
+     * that is tied to the embedding becomes a matrix of its own where one of the two is changed. */
+    const qsf_convert_adapter *adapters;
+    size_t                  n_adapters;         /* 0 */
 } qsf_convert_options;
 
 /* Fills all members of *o with their defaults.  The first form is for other languages: size is that

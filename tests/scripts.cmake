@@ -11,6 +11,7 @@ if(NOT QSF_SANITIZE)            # whose own memory is not in a budget
 endif()
 qsf_script(cli_embed_test 600 cli_embed_test.py $<TARGET_FILE:qsf-run>)
 qsf_script(cli_lora_test 600 cli_lora_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>)
+qsf_script(cli_peft_test 600 cli_peft_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>)
 qsf_script(cli_chat_test 600 cli_chat_test.py $<TARGET_FILE:qsf-run>)
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     qsf_script(terminal_test 600 terminal_test.py $<TARGET_FILE:qsf-run>)

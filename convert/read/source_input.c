@@ -227,6 +227,7 @@ static bool input_keeps(const char *key)
 {
     static const char *const drop[] = { "general.architecture", "general.file_type",
                                         "general.quantization_version", "general.alignment" };
+    if (!strncmp(key, "qsf.convert.", 12) || !strcmp(key, "source.format")) return true;
     if (strncmp(key, "general.", 8)) return false;
     for (size_t i = 0; i < QSF_ARRAY_LEN(drop); i++)
         if (!strcmp(key, drop[i])) return false;

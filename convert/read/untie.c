@@ -14,6 +14,12 @@ static qsf_status untied_read(input *in, uint32_t i, uint32_t row, uint32_t n, f
     return u->base.read(&u->base, i < u->head ? i : i == u->head ? u->embd : i - 1, row, n, out, err);
 }
 
+static bool untied_reads(input *in, const char *path)
+{
+    untied *u = in->own;
+    return u->base.reads && u->base.reads(&u->base, path);
+}
+
 static void untied_close(input *in)
 {
     const untied *u = in->own;
@@ -45,6 +51,7 @@ qsf_status qsf_input_untie(input *in, qsf_error *err)
     in->hp.tied = false;
     in->untied = true;
     in->read = untied_read;
+    in->reads = untied_reads;
     in->close = untied_close;
     in->own = u;
     return QSF_OK;

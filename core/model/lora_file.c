@@ -138,7 +138,7 @@ static qsf_status check_pair(const qsf_lora_file *r, const gguf_tensor *a, const
 }
 
 /* How rows of queries and keys lie in the model. */
-static uint8_t model_order(const qsf_source *s)
+static uint8_t lora_model_order(const qsf_source *s)
 {
     const qsf_arch *arch = qsf_arch_find(s->hp.arch);
     const uint8_t gguf_order = arch ? arch->rope : QSF_ROPE_NONE;
@@ -151,7 +151,7 @@ static uint8_t model_order(const qsf_source *s)
 
 /* A head's rows in the model's order: a file of pairs has neighbours that turn together, one of
  * halves has these half a head apart. */
-static void turn_head(float *rows, float *head, uint32_t hd, uint32_t rank, bool to_halves)
+static void lora_order_head(float *rows, float *head, uint32_t hd, uint32_t rank, bool to_halves)
 {
     const uint32_t half = hd / 2;
     memcpy(head, rows, (size_t)hd * rank * sizeof *head);
@@ -162,12 +162,12 @@ static void turn_head(float *rows, float *head, uint32_t hd, uint32_t rank, bool
 }
 
 /* Rows of a query's or key's heads, from the adapter's order to the model's. */
-static qsf_status turn_rows(const qsf_lora_file *r, uint32_t unit, uint32_t kind, uint32_t rows,
-                            uint32_t rank, float *b, qsf_error *err)
+static qsf_status lora_order_rows(const qsf_lora_file *r, uint32_t unit, uint32_t kind, uint32_t rows,
+                                  uint32_t rank, float *b, qsf_error *err)
 {
     const qsf_source *s = r->model;
     const qsf_layer *l = qsf_source_layer(s, unit);
-    const uint8_t order = model_order(s);
+    const uint8_t order = lora_model_order(s);
     if (!l || (kind != QSF_K_ATTN_Q && kind != QSF_K_ATTN_K)) return QSF_OK;
     if (r->peft && r->order == QSF_ROPE_NONE)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: this version does not know how queries and keys of "
@@ -184,13 +184,14 @@ static qsf_status turn_rows(const qsf_lora_file *r, uint32_t unit, uint32_t kind
     float *head = qsf_alloc(s->platform, bytes, "an adapter", err);
     if (!head) return QSF_E_MEMORY;
     for (uint32_t h = 0; h < rows / hd; h++)
-        turn_head(b + (uint64_t)h * hd * rank, head, hd, rank, order == QSF_ROPE_HALVES);
+        lora_order_head(b + (uint64_t)h * hd * rank, head, hd, rank, order == QSF_ROPE_HALVES);
     qsf_dealloc(s->platform, head, bytes);
     return QSF_OK;
 }
 
 /* [rank][cols] becomes [cols][rank]. */
-static qsf_status turn_over(const qsf_platform *p, float **v, uint32_t rank, uint32_t cols, qsf_error *err)
+static qsf_status lora_transpose(const qsf_platform *p, float **v, uint32_t rank, uint32_t cols,
+                                 qsf_error *err)
 {
     float *to = qsf_alloc_array(p, (uint64_t)rank * cols, sizeof *to, "an adapter", err);
     if (!to) return QSF_E_MEMORY;
@@ -202,23 +203,23 @@ static qsf_status turn_over(const qsf_platform *p, float **v, uint32_t rank, uin
 }
 
 /* Reads both matrices of a group that has been checked, and hands it over. */
-static qsf_status give_group(qsf_lora_file *r, qsf_lora_group *k, const gguf_tensor *a, const gguf_tensor *b,
-                             qsf_error *err)
+static qsf_status lora_give_group(qsf_lora_file *r, qsf_lora_group *k, const gguf_tensor *a,
+                                  const gguf_tensor *b, qsf_error *err)
 {
     const qsf_platform *p = r->model->platform;
     uint64_t row = 0;
     qsf_status st = read_floats(r, a, &k->a, err);
     if (!st) st = read_floats(r, b, &k->b, err);
-    if (!st && k->embd && r->peft) st = turn_over(p, &k->a, k->rank, k->cols, err);
+    if (!st && k->embd && r->peft) st = lora_transpose(p, &k->a, k->rank, k->cols, err);
     for (uint32_t i = 0; i < k->n && !st; row += k->rows[i++])
-        st = turn_rows(r, k->unit, k->kinds[i], k->rows[i], k->rank, k->b + row * k->rank, err);
+        st = lora_order_rows(r, k->unit, k->kinds[i], k->rows[i], k->rank, k->b + row * k->rank, err);
     if (!st) st = r->take(r->user, k, err);
     if (k->a) qsf_dealloc(p, k->a, (uint64_t)k->rank * k->cols * sizeof *k->a);
     if (k->b) qsf_dealloc(p, k->b, b->dims[0] * b->dims[1] * sizeof *k->b);
     return st;
 }
 
-static qsf_status read_group(qsf_lora_file *r, struct lora_place *place, qsf_error *err)
+static qsf_status lora_read_group(qsf_lora_file *r, struct lora_place *place, qsf_error *err)
 {
     const qsf_source *s = r->model;
     const gguf_tensor *a = place->a, *b = place->b;
@@ -247,7 +248,7 @@ static qsf_status read_group(qsf_lora_file *r, struct lora_place *place, qsf_err
     k.rank = (uint32_t)b->dims[0];
     k.cols = (uint32_t)cols;
     k.scale = r->peft ? r->more.scales[a - r->g.tensors] : r->alpha != 0 ? r->alpha / (float)k.rank : 1;
-    return give_group(r, &k, a, b, err);
+    return lora_give_group(r, &k, a, b, err);
 }
 
 qsf_status qsf_lora_file_read(qsf_lora_file *r, qsf_error *err)
@@ -276,7 +277,7 @@ qsf_status qsf_lora_file_read(qsf_lora_file *r, qsf_error *err)
         if (at < 0) return lora_refuse(r, QSF_E_CORRUPT, list[i], "has no partner .lora_a or .lora_b", err);
         if (!a) continue;
         r->places[r->n_places] = (struct lora_place){ 0, base, &g->tensors[i], &g->tensors[at] };
-        st = read_group(r, &r->places[r->n_places++], err);
+        st = lora_read_group(r, &r->places[r->n_places++], err);
     }
     if (!st && !r->n_places)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: the adapter has no weights", g->s->path);
@@ -292,13 +293,13 @@ qsf_status qsf_lora_file_again(qsf_lora_file *r, int64_t unit, qsf_error *err)
 {
     qsf_status st = QSF_OK;
     for (uint32_t i = 0; i < r->n_places && !st; i++)
-        if (unit < 0 || r->places[i].unit == unit) st = read_group(r, &r->places[i], err);
+        if (unit < 0 || r->places[i].unit == unit) st = lora_read_group(r, &r->places[i], err);
     return st;
 }
 
 /* ---- files ---- */
 
-static qsf_status open_gguf(qsf_lora_file *r, qsf_error *err)
+static qsf_status lora_open_gguf(qsf_lora_file *r, qsf_error *err)
 {
     const qsf_source *s = r->g.s;
     const qsf_arch *arch = qsf_arch_find(r->model->hp.arch);
@@ -327,7 +328,7 @@ qsf_status qsf_lora_file_open(qsf_lora_file *r, const qsf_platform *p, const cha
         if (!(r->name = qsf_arena_text(r->g.tmp, path, strlen(path), err))) return QSF_E_MEMORY;
     } else {
         if ((st = qsf_source_open_bare(p, path, file, &r->g.s, err))) return st;
-        if ((st = open_gguf(r, err))) return st;
+        if ((st = lora_open_gguf(r, err))) return st;
     }
     r->n_tensors = r->g.n_tensors;
     return check_channels(r->model, err);

@@ -12,7 +12,8 @@
 #if !defined(QSF_NO_CONVERTER)          /* which is who reads Hugging Face's files */
 
 #define PEFT_FILE "adapter_config.json"
-enum { PEFT_MAX_PATTERNS = 16384, PEFT_MAX_LIST = 4096, PEFT_PATTERN_MEMORY = 8 << 20 };
+enum { PEFT_MAX_NAMES = 16384, PEFT_MAX_PATTERNS = 256, PEFT_MAX_LIST = 4096,
+       PEFT_PATTERN_MEMORY = 8 << 20 };
 
 /* ---- members ---- */
 
@@ -159,6 +160,26 @@ qsf_status qsf_peft_config_read(const qsf_platform *p, const char *dir, qsf_json
 
 /* ---- patterns ---- */
 
+/* Most patterns are names, in which a dot fits any character. */
+static bool peft_plain(const qsf_json_node *pattern)
+{
+    for (uint32_t i = 0; i < pattern->n; i++) {
+        const char c = pattern->text[i];
+        const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!letter && c != '_' && c != '.' && !(c >= '0' && c <= '9')) return false;
+    }
+    return true;
+}
+
+static bool peft_plain_fits(const char *name, const qsf_json_node *pattern, bool behind)
+{
+    const size_t n = strlen(name), first = n - pattern->n;
+    if (n < pattern->n || (first && (!behind || name[first - 1] != '.'))) return false;
+    for (uint32_t i = 0; i < pattern->n; i++)
+        if (pattern->text[i] != '.' && pattern->text[i] != name[first + i]) return false;
+    return true;
+}
+
 /* Sets met of the modules whose whole name the pattern, a regular expression, fits; with behind:
  * whose last parts. */
 static qsf_status peft_match(const qsf_platform *p, const qsf_json_node *pattern, bool behind,
@@ -169,6 +190,10 @@ static qsf_status peft_match(const qsf_platform *p, const qsf_json_node *pattern
     qsf_grammar *g = NULL;
     qsf_matcher *at = NULL;
     qsf_error why = { 0 };
+    if (peft_plain(pattern)) {
+        for (uint32_t i = 0; i < n; i++) m[i].met = peft_plain_fits(m[i].name, pattern, behind);
+        return QSF_OK;
+    }
     const size_t cap = pattern->n + sizeof before + 8;
     char *text = qsf_arena_alloc(tmp, cap, "a pattern", err);
     if (!text) return QSF_E_MEMORY;
@@ -195,10 +220,11 @@ static qsf_status peft_pattern(const qsf_json *j, const char *dir, const char *k
                                uint32_t n, qsf_arena *tmp, qsf_error *err)
 {
     const qsf_json_node *map = peft_get(j->nodes, key);
+    uint32_t expressions = 0;
     uint8_t *done;
     qsf_status st = QSF_OK;
     if (!map || !peft_set(map)) return QSF_OK;
-    if (map->type != QSF_JSON_OBJECT || map->n > PEFT_MAX_PATTERNS)
+    if (map->type != QSF_JSON_OBJECT || map->n > PEFT_MAX_NAMES)
         return peft_expected(dir, key, "an object with a value for each pattern", err);
     if (!(done = qsf_arena_alloc(tmp, n, "patterns", err))) return QSF_E_MEMORY;
     const qsf_json_node *k = qsf_json_first(map);
@@ -207,6 +233,10 @@ static qsf_status peft_pattern(const qsf_json *j, const char *dir, const char *k
         uint32_t asked = 0;
         st = rank ? peft_rank(qsf_json_next(k), dir, key, &asked, err)
                   : peft_number(qsf_json_next(k), dir, key, &alpha, err);
+        expressions += !peft_plain(k);
+        if (expressions > PEFT_MAX_PATTERNS)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s/" PEFT_FILE ": \"%s\" has more than %d regular "
+                            "expressions", dir, key, (int)PEFT_MAX_PATTERNS);
         if (!st) st = peft_match(j->platform, k, true, key, m, n, tmp, err);
         for (uint32_t x = 0; x < n && !st; x++) {
             if (!m[x].met || done[x]) continue;
@@ -281,8 +311,8 @@ static bool peft_has_layer(const qsf_json_node *v, int64_t layer)
 
 static qsf_status peft_stray(const char *dir, const char *module, const char *key, qsf_error *err)
 {
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: there are weights for \"%.120s\", which is no module that \"%s\" "
-                    "of " PEFT_FILE " names: do the two files belong together?", dir, module, key);
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: there are weights for \"%.120s\", which is no module that "
+                    "\"%s\" of " PEFT_FILE " names: do the two files belong together?", dir, module, key);
 }
 
 /* Every module that has weights is one that the file names. */
