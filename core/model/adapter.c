@@ -283,6 +283,7 @@ qsf_status qsf_adapter_read_unit(const qsf_adapter *a, uint32_t unit, uint8_t *m
     adapter_reader r = { .a = (qsf_adapter *)(uintptr_t)a, .mem = mem };
     qsf_lora_file f = a->file;
     f.user = &r;
+    f.take = keep_group;
     return qsf_lora_file_again(&f, unit, err);
 }
 
