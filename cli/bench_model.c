@@ -96,9 +96,9 @@ static int bench_open(model_bench *b, uint32_t threads, const char *isa)
     mo.i2s_layout = i2s_named(b->set->i2s_layout);
     if (qsf_model_open(b->path, &mo, &b->model, &b->error)) return report(&b->error);
     o = b->set->context;
-    o.n_ctx = bench_positions(b->set);
-    o.n_threads = threads;
     o.n_seqs = b->set->lora ? 2 : 1;
+    o.n_ctx = o.n_seqs * bench_positions(b->set);
+    o.n_threads = threads;
     o.n_logits = 1;
     o.isa = isa;
     if (bench_adapter_open(b, &o)) return report(&b->error);

@@ -11,7 +11,8 @@ QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 #include "tiles_avx512.h"
 
 /* T rows of activations against all tiles.  Weights become unsigned by adding 128; sums begin with
- * what that brings too much. */
+ * what that brings too much.  With few rows, what comes soon is asked for, also of the next
+ * matrix, which lies behind this one: it is over before the processor sees a stream. */
 QSF_TEMPLATE void narrow_rows_avx512(int T, float *y, size_t ldy, const uint8_t *w, size_t depth,
                                      size_t tiles, const int8_t *q, size_t ldq, const float *d, size_t ldd)
 {
@@ -27,11 +28,13 @@ QSF_TEMPLATE void narrow_rows_avx512(int T, float *y, size_t ldy, const uint8_t 
     for (size_t t = 0; t < tiles; t++, y += 16) {
         const __m512 scale = _mm512_loadu_ps(w);
         __m512i sum[8];
+        if (T <= 2) prefetch_avx512(w + AHEAD_AVX512, 64);
         QSF_UNROLL
         for (int m = 0; m < T; m++) sum[m] = begin[m];
         w += 64;
         for (size_t j = 0; j < depth; j++, w += 64) {
             const __m512i c = _mm512_xor_si512(load_avx512(w), turn);
+            if (T <= 2) prefetch_avx512(w + AHEAD_AVX512, 64);
             QSF_UNROLL
             for (int m = 0; m < T; m++)
                 sum[m] = _mm512_dpbusd_epi32(sum[m], c, quad_avx512(q + (size_t)m * ldq, (int)j));

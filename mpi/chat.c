@@ -76,6 +76,7 @@ static char *line_read(chat *c)
         }
         if (c->over) return NULL;
         from = c->n_line;
+        link_alive();
         struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
         if (poll(&in, 1, LOOK_MS) < 1) continue;
         c->line = grown(c->line, &c->cap_line, c->n_line + 4096, 1);

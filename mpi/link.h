@@ -21,7 +21,7 @@ void link_end(void);
 void link_watch(double limit);
 /* The caller goes on; whatever waits in here says so, too. */
 void link_alive(void);
-/* It writes to where somebody may read slowly, or no longer does. */
+/* It waits for somebody outside of the job: one who reads what it writes, or asks for work. */
 void link_away(bool is);
 
 /* Ends the job on all ranks, with an error on each that is alive. */

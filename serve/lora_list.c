@@ -28,10 +28,11 @@ void adapter_let_go(serve_adapter *a)
     free(a);
 }
 
-qsf_status adapter_open(serve_adapter *a, qsf_model *m)
+qsf_status adapter_open(serve_adapter *a, qsf_model *m, bool exact)
 {
+    const qsf_adapter_options o = { .size = sizeof o, .exact = exact };
     a->err = (qsf_error){ 0 };
-    a->err.status = qsf_adapter_load(m, a->path, NULL, &a->adapter, &a->err);
+    a->err.status = qsf_adapter_open(m, a->path, &o, &a->adapter, &a->err);
     if (a->err.status) return a->err.status;
     a->info = (qsf_adapter_info){ .size = sizeof a->info };
     qsf_adapter_get_info(a->adapter, &a->info);
@@ -78,11 +79,11 @@ serve_adapter *lora_list_numbered(const lora_list *l, uint64_t id)
     return NULL;
 }
 
-qsf_status lora_list_open(lora_list *l, qsf_model *m, uint64_t *bytes, qsf_error *err)
+qsf_status lora_list_open(lora_list *l, qsf_model *m, bool exact, uint64_t *bytes, qsf_error *err)
 {
     *bytes = 0;
     for (unsigned i = 0; i < l->n; i++) {
-        if (adapter_open(l->items[i], m)) {
+        if (adapter_open(l->items[i], m, exact)) {
             *err = l->items[i]->err;
             return err->status;
         }

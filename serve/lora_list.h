@@ -29,8 +29,8 @@ typedef struct serve_adapter {
 /* One that is held once, without its file.  NULL: out of memory. */
 serve_adapter *adapter_new(const char *name, const char *path, float scale, serve_metrics *metrics);
 void adapter_let_go(serve_adapter *a);                       /* takes NULL */
-/* Reads its file, and forgets what was read. */
-qsf_status adapter_open(serve_adapter *a, qsf_model *m);
+/* Reads its file, exactly for contexts of floats; and forgets what was read. */
+qsf_status adapter_open(serve_adapter *a, qsf_model *m, bool exact);
 void adapter_close(serve_adapter *a);
 
 /* ---- the adapters of a model ---- */
@@ -43,7 +43,7 @@ bool lora_list_add(lora_list *l, serve_adapter *a, uint32_t id);
 serve_adapter *lora_list_named(const lora_list *l, const char *name);
 serve_adapter *lora_list_numbered(const lora_list *l, uint64_t id);
 /* Reads all files; *bytes: of memory.  Where one fails, *err says which. */
-qsf_status lora_list_open(lora_list *l, qsf_model *m, uint64_t *bytes, qsf_error *err);
+qsf_status lora_list_open(lora_list *l, qsf_model *m, bool exact, uint64_t *bytes, qsf_error *err);
 void lora_list_close(lora_list *l);
 void lora_list_sweep(lora_list *l);                          /* lets those go that are gone */
 void lora_list_free(lora_list *l);                           /* lets all go */

@@ -86,7 +86,7 @@ static qsf_status model_load(model_list *l, model_entry *m, uint64_t room, qsf_e
     mo.log_user = (void *)(size_t)l->set;
     *err = (qsf_error){ 0 };
     qsf_status st = qsf_model_open(m->path, &mo, &m->model, err);
-    if (!st) st = lora_list_open(&m->adapters, m->model, &m->adapter_room, err);
+    if (!st) st = lora_list_open(&m->adapters, m->model, l->set->engine.context.f32, &m->adapter_room, err);
     if (m->adapter_room < l->set->engine.context.adapter_bytes)
         m->adapter_room = l->set->engine.context.adapter_bytes;
     m->options.context.adapter_bytes = m->adapter_room;
@@ -114,7 +114,7 @@ static void *models_main(void *arg)
             continue;
         }
         pthread_mutex_unlock(&l->lock);
-        if (l->adapter) (void)adapter_open(l->adapter, l->task->model);
+        if (l->adapter) (void)adapter_open(l->adapter, l->task->model, l->set->engine.context.f32);
         else if (l->drop) model_unload(l->task);
         else (void)model_load(l, l->task, l->room, &l->task->err);
         pthread_mutex_lock(&l->lock);

@@ -80,8 +80,9 @@ class Lora(unittest.TestCase):
         out = self.convert(model, FOLDER / "llama8.qsf", "8bit")
         want = logits(out, range(40), a, b)
         got = logits(out, range(40), a, b, f32=False)
-        self.assertLess(error(got, want), 0.05)
-        self.assertGreater(error(got, logits(out, range(40), f32=False)), 0.1)
+        # as near as activations of 8 bits are without adapters: 0.07
+        self.assertLess(error(got, want), 0.15)
+        self.assertGreater(error(got, logits(out, range(40), f32=False)), 3 * error(got, want))
 
     def convert(self, path, out, kind="f32"):
         r = subprocess.run([QSF_CONVERT, "-q", "--equalize", "off", "--tensor", f"*={kind}", path, out],

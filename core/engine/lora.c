@@ -294,10 +294,10 @@ static uint32_t down_joined(const qsf_lora_pair *pairs, uint32_t n, const uint8_
     uint32_t joined = 1;
     size_t width = qsf_lora_width(pairs);
     for (; joined < n; joined++) {
-        const qsf_lora_pair *next = &pairs[joined];
+        const qsf_lora_pair *last = &pairs[joined - 1], *next = &pairs[joined];
         width += qsf_lora_width(next);
-        if (width > DOWN_WIDTH || next->planes || next->cols != pairs->cols ||
-            !down_wanted(next, kinds, n_kinds)) break;
+        if (width > DOWN_WIDTH || next->planes || next->cols != last->cols ||
+            next->a_at != last->a_at + qsf_lora_a_bytes(last) || !down_wanted(next, kinds, n_kinds)) break;
     }
     return joined;
 }

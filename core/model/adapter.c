@@ -67,7 +67,7 @@ static float largest_size(const float *v, size_t n)
 }
 
 /* n codes, each four `apart`. */
-static void put_codes(uint8_t *to, size_t apart, const float *v, size_t n, float d)
+static void put_spread(uint8_t *to, size_t apart, const float *v, size_t n, float d)
 {
     for (size_t i = 0; i < n; i++) {
         const double code = d > 0 ? floor((double)v[i] / d + 0.5) : 0;
@@ -86,7 +86,7 @@ static void put_code_rows(uint8_t *to, const float *v, const qsf_lora_pair *p)
             const float *from = v + (size_t)k * p->cols + b * QSF_LORA_BLOCK;
             const size_t n = QSF_MIN(p->cols - b * QSF_LORA_BLOCK, (size_t)QSF_LORA_BLOCK);
             const float d = qsf_f16_to_f32(qsf_f32_to_f16(largest_size(from, n) / 127));
-            put_codes(codes, 4, from, n, d);
+            put_spread(codes, 4, from, n, d);
             qsf_tile_put_row(to + (k / QSF_TILE_ROWS * blocks + b) * tile, QSF_T_8BIT, QSF_LORA_BLOCK,
                              k % QSF_TILE_ROWS, d, codes);
         }
@@ -100,7 +100,7 @@ static void put_code_tiles(uint8_t *to, const float *v, const qsf_lora_pair *p)
         uint8_t *at = to + i / wide * tile;
         const float d = largest_size(v, p->rank) / 127;
         memcpy(at + i % wide * sizeof d, &d, sizeof d);
-        put_codes(at + wide * sizeof d + i % wide * 4, wide * 4, v, p->rank, d);
+        put_spread(at + wide * sizeof d + i % wide * 4, wide * 4, v, p->rank, d);
     }
 }
 
@@ -195,21 +195,36 @@ static qsf_status keep_group(void *user, const qsf_lora_group *g, qsf_error *err
     return QSF_OK;
 }
 
-/* The places of a unit's pairs in h and in memory: first all A, so that neighbours are one
- * matrix. */
+/* A number for each set of matrices that read the same rows. */
+static uint32_t lora_readers(uint32_t kind)
+{
+    switch (kind) {
+    case QSF_K_ATTN_Q: case QSF_K_ATTN_K: case QSF_K_ATTN_V: return 0;
+    case QSF_K_FFN_GATE: case QSF_K_FFN_UP: return 1;
+    case QSF_K_MIX_IN: case QSF_K_MIX_GATE: case QSF_K_MIX_BETA: case QSF_K_MIX_ALPHA: return 2;
+    default: return 3 + kind;
+    }
+}
+
+/* The places of a unit's pairs in h and in memory, in the order of use: those of matrices that read
+ * the same rows are next to each other, first all A, which are one matrix, then all B. */
 static void place_pairs(qsf_adapter *a, uint32_t unit)
 {
     uint32_t width = 0;
     size_t at = 0;
-    for (uint32_t i = a->first[unit]; i < a->first[unit + 1]; i++) {
-        a->pairs[i].at = width;
-        width += (uint32_t)qsf_lora_width(&a->pairs[i]);
-        a->pairs[i].a_at = at;
-        at += qsf_lora_a_bytes(&a->pairs[i]);
-    }
-    for (uint32_t i = a->first[unit]; i < a->first[unit + 1]; i++) {
-        a->pairs[i].b_at = at;
-        at += qsf_lora_b_bytes(&a->pairs[i]);
+    for (uint32_t i = a->first[unit], end = i; i < a->first[unit + 1]; i = end) {
+        const uint32_t readers = lora_readers(a->pairs[i].kind);
+        for (; end < a->first[unit + 1] && lora_readers(a->pairs[end].kind) == readers; end++) {
+            qsf_lora_pair *p = &a->pairs[end];
+            p->at = width;
+            width += (uint32_t)qsf_lora_width(p);
+            p->a_at = at;
+            at += qsf_lora_a_bytes(p);
+        }
+        for (uint32_t k = i; k < end; k++) {
+            a->pairs[k].b_at = at;
+            at += qsf_lora_b_bytes(&a->pairs[k]);
+        }
     }
     a->unit_bytes[unit] = at;
     a->width = QSF_MAX(a->width, width);
@@ -224,6 +239,7 @@ static qsf_status sort_pairs(qsf_adapter *a, qsf_error *err)
     a->unit_bytes = qsf_arena_array(a->arena, n_units, sizeof *a->unit_bytes, "an adapter", err);
     a->mem = qsf_arena_array(a->arena, n_units, sizeof *a->mem, "an adapter", err);
     if (!a->first || !sorted || !a->unit_bytes || !a->mem) return QSF_E_MEMORY;
+    for (uint32_t u = 0; u < n_units; u++) a->mem[u] = NULL;
     uint32_t n = 0;
     for (uint32_t u = 0; u < n_units; u++) {
         a->first[u] = n;
@@ -241,23 +257,26 @@ static qsf_status sort_pairs(qsf_adapter *a, qsf_error *err)
     return QSF_OK;
 }
 
-/* Memory for what stays, and its pairs. */
+/* Memory for what stays, all in one, and its pairs. */
 static qsf_status keep_pairs(adapter_reader *r, qsf_error *err)
 {
     qsf_adapter *a = r->a;
     const qsf_source *s = a->model->source;
-    bool any = false;
-    for (uint32_t u = 0; u < qsf_units_of(s->hp.n_layers); u++) {
-        a->mem[u] = NULL;
-        if (a->streamed && u != qsf_unit_embd(s)) a->unit_most = QSF_MAX(a->unit_most, a->unit_bytes[u]);
-        else if (a->unit_bytes[u]) {
-            if (!(a->mem[u] = qsf_arena_alloc(a->arena, a->unit_bytes[u], "an adapter", err)))
-                return QSF_E_MEMORY;
-            any = true;
-        }
+    const uint32_t n_units = qsf_units_of(s->hp.n_layers), embd = qsf_unit_embd(s);
+    size_t bytes = 0;
+    for (uint32_t u = 0; u < n_units; u++)
+        if (a->streamed && u != embd) a->unit_most = QSF_MAX(a->unit_most, a->unit_bytes[u]);
+        else bytes += a->unit_bytes[u];
+    if (!bytes) return QSF_OK;
+    uint8_t *mem = qsf_arena_alloc(a->arena, bytes, "an adapter", err);
+    if (!mem) return QSF_E_MEMORY;
+    for (uint32_t u = 0; u < n_units; u++) {
+        if (!a->unit_bytes[u] || (a->streamed && u != embd)) continue;
+        a->mem[u] = mem;
+        mem += a->unit_bytes[u];
     }
     a->file.take = keep_group;
-    return any ? qsf_lora_file_again(&a->file, a->streamed ? (int64_t)qsf_unit_embd(s) : -1, err) : QSF_OK;
+    return qsf_lora_file_again(&a->file, a->streamed ? (int64_t)embd : -1, err);
 }
 
 qsf_status qsf_adapter_read_unit(const qsf_adapter *a, uint32_t unit, uint8_t *mem, qsf_error *err)
@@ -265,6 +284,7 @@ qsf_status qsf_adapter_read_unit(const qsf_adapter *a, uint32_t unit, uint8_t *m
     adapter_reader r = { .a = (qsf_adapter *)(uintptr_t)a, .mem = mem };
     qsf_lora_file f = a->file;
     f.user = &r;
+    f.take = keep_group;
     return qsf_lora_file_again(&f, unit, err);
 }
 

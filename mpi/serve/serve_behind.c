@@ -18,7 +18,9 @@ static job shared;
 static qsf_status compute(void *user, const qsf_row *rows, size_t n, const float *states, size_t ld_states,
                           float *logits, size_t ld_logits)
 {
+    link_away(false);
     job_behind(user, rows, n, states, ld_states, logits, ld_logits);
+    link_away(true);
     return QSF_OK;
 }
 
@@ -84,6 +86,7 @@ void serve_behind_join(serve_settings *set, const serve_ranks_asked *a)
     agree(j, set);
     link_watch(a->silent);
     if (link_rank) follow(j);
+    link_away(true);                    /* a server has nothing to do at times */
     qsf_model_close(j->model);          /* the server opens it */
     set->link = &alone;
     set->engine.context.n_ctx = j->context.n_ctx;

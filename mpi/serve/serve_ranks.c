@@ -9,7 +9,12 @@
 
 #include <stdlib.h>
 
-static size_t receive_now(int from, const void **bytes) { return link_receive(from, false, bytes); }
+/* Called at every turn of the server's loop. */
+static size_t receive_now(int from, const void **bytes)
+{
+    link_alive();
+    return link_receive(from, false, bytes);
+}
 
 static double silent;
 
