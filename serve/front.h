@@ -102,9 +102,6 @@ const char *access_cors(const struct access_rules *a, const http_head *h, char *
 /* ---- jobs.c: from a request to events ---- */
 void front_answer(serve_front *f, http_conn *c, const http_request *r, serve_api api, unsigned key,
                   const char *cors);
-/* Tokens of a request's prompts.  false: *e says why. */
-bool front_tokens(front_job *j, serve_tokens **out, unsigned *n, serve_error *e);
-void front_tokens_free(serve_tokens *t, unsigned n);
 void front_events(serve_front *f);                   /* takes all that are there, grammars, models */
 void front_waiting(serve_front *f);                  /* looks at jobs that wait for models */
 void front_gone(void *front, void *job);
@@ -113,6 +110,12 @@ void front_job_free(front_job *j);
 void front_job_take(front_job *j);
 /* What the engine says of a job, this one's or another rank's. */
 void front_event(front_job *j, const serve_event *ev, const char *text);
+
+/* ---- job_tokens.c ---- */
+/* Tokens of a request's prompts.  false: *e says why. */
+bool front_tokens(front_job *j, serve_tokens **out, unsigned *n, serve_error *e);
+void front_tokens_free(serve_tokens *t, unsigned n);
+const char *front_prompt_field(const serve_request *r);      /* that the request's texts stand in */
 
 /* ---- loras.c: adapters ---- */
 /* The adapters of a job's answers, to job.lora.  false: *e says why it cannot have them. */

@@ -8,7 +8,8 @@
 
 qsf_status qsf_hf_latent_turning(yyjson_val *root, qsf_hparams *hp, qsf_error *err)
 {
-    return qsf_json_get_u32(root, CONFIG, "qk_rope_head_dim", 64, 2, QSF_MAX_HEAD_DIM / 2, &hp->head_dim, err);
+    return qsf_json_get_u32(root, CONFIG, "qk_rope_head_dim", 64, 2, QSF_MAX_HEAD_DIM / 2, &hp->head_dim,
+                            err);
 }
 
 /* What YaRN makes of scores beside rotation: they grow with the context. */
@@ -18,7 +19,8 @@ static qsf_status latent_score(yyjson_val *root, uint32_t key, qsf_hparams *hp, 
     float all, more = 1;
     const qsf_status st = qsf_json_get_number(newer ? newer : qsf_json_get(root, "rope_scaling"), CONFIG,
                                               "mscale_all_dim", 0, 0, HF_CONFIG_MOST, &all, err);
-    if (hp->scaling == QSF_SCALING_YARN && hp->scaling_factor > 1) more += 0.1f * all * logf(hp->scaling_factor);
+    if (hp->scaling == QSF_SCALING_YARN && hp->scaling_factor > 1)
+        more += 0.1f * all * logf(hp->scaling_factor);
     hp->attn_scale = more * more / sqrtf((float)key);
     return st;
 }
