@@ -376,6 +376,10 @@ static qsf_status run_convert(const char *from, const char *to, const qsf_conver
     if (!st) st = qsf_input_merge(in, o->adapters, o->n_adapters, run_warn, (void *)(uintptr_t)o, err);
     if (!st && between) st = qsf_host_between(o->platform, to, between, room, err);
     if (!st) st = run_calibrate(in, to, o, &calibration, err);
+    if (calibration) {
+        in->sizes = qsf_cal_sizes;
+        in->sizes_user = calibration;
+    }
     if (!st) st = run_share(in, o, from, &r->summary.shared_embedding, err);
     if (!st) st = run_encode(in, calibration, between ? between : to, o, &report, err);
     if (!st) st = result_fill(r, in, &report, err);

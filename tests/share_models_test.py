@@ -18,11 +18,11 @@ from make_tiny import Q
 WHOLE = {
     "ALiBi": r"baichuan-alibi|bloom|mpt",
     "experts": r"bailingmoe2|ernie4_5-moe|glm4moe|gpt-oss.*|granitemoe|mixtral.*|olmoe|qwen[23]moe"
-               r"|smallthinker",
+               r"|smallthinker|phimoe.*|gemma4-moe.*|.*moe-fused.*",
     "a norm inside of its parts": r"bitnet.*",
-    "latent attention": r"deepseek2.*",
-    "a mixer other than attention": r"falcon-h1.*|falcon-mamba|granitehybrid.*|lfm2.*|mamba.*|nemotron_h"
-                                    r"|qwen35.*|qwen3next",
+    "latent attention": r"deepseek2.*|minicpm3.*",
+    "a mixer other than attention": r"falcon-h1.*|falcon-mamba|granitehybrid.*|lfm2.*|mamba.*|nemotron_h.*"
+                                    r"|qwen35.*|qwen3next.*",
     "what Gemma 3n has": r"gemma3n|gemma4.*",
     "a norm of all heads together": r"olmo2.*",
 }

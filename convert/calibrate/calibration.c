@@ -246,3 +246,20 @@ qsf_status qsf_cal_hessian(convert_calibration *c, uint32_t unit, uint32_t kind,
     *tokens = c->file.about.tokens;
     return qsf_hessian_read(&c->file, r, h, first, err);
 }
+
+qsf_status qsf_cal_sizes(void *user, uint32_t unit, uint32_t kind, uint32_t cols, float *size, bool *known,
+                         qsf_error *err)
+{
+    convert_calibration *c = user;
+    const uint64_t n = (uint64_t)cols * cols;
+    float *h = qsf_alloc_array(c->platform, n, sizeof *h, "a matrix of inputs", err);
+    uint64_t tokens = 0;
+    bool diagonal;
+    *known = false;
+    if (!h) return QSF_E_MEMORY;
+    const qsf_status st = qsf_cal_hessian(c, unit, kind, cols, h, size, &tokens, &diagonal, err);
+    *known = !st && tokens;
+    for (size_t i = 0; *known && i < cols; i++) size[i] = sqrtf(QSF_MAX(h[i * cols + i], 0));
+    qsf_dealloc(c->platform, h, n * sizeof *h);
+    return st == QSF_E_NOT_FOUND ? QSF_OK : st;
+}

@@ -17,13 +17,17 @@
  * the row that makes it.  docs/quantisers.md has the measurements.
  *
  * Error feedback knows better how much each input counts.  For it the norms' gains go into the
- * matrices whole, so that a block's columns have inputs of about one size, and that is all. */
+ * matrices whole, so that a block's columns have inputs of about one size, and that is all.  Where
+ * calibration has measured how large inputs are, all channels get one size: a block of activations
+ * in 8 bits loses what its largest channel is above the others. */
 #include "plan/equalize.h"
 
 #include "plan/band.h"
 #include "plan/team.h"
 
 #include <math.h>
+
+#define EQUAL_MOST 4.0          /* scales lie within 2^-4 and 2^4 of their mean, so that fp16 has room */
 
 typedef struct equal_layer {
     int tensor[QSF_N_KINDS];        /* index in the input, -1: none */
@@ -87,7 +91,7 @@ static void equal_scales(const double *size, const double *column, uint32_t n, f
     const double mean = used ? sum / used : 0;
     for (uint32_t j = 0; j < n; j++) {
         const double e = isnan(scale[j]) ? 0 : scale[j] - mean;
-        scale[j] = (float)exp2(rint(QSF_MAX(-4.0, QSF_MIN(4.0, e)) * 64) / 64);
+        scale[j] = (float)exp2(rint(QSF_MAX(-EQUAL_MOST, QSF_MIN(EQUAL_MOST, e)) * 64) / 64);
     }
 }
 
@@ -104,6 +108,36 @@ static void equal_fold(const double *gain, uint32_t n, float *scale)
     for (uint32_t j = 0; j < n; j++) scale[j] = gain[j] > 1e-6 && gain[j] < 1e6 ? (float)gain[j] : 1;
 }
 
+/* scale[j] = size[j], so that all channels get one size, rounded and bounded as equal_scales does
+ * it.  Their mean is that of the gains, which then go into the matrices as a whole, or 1 (NULL).
+ * A channel that is never used gets the mean. */
+static void equal_level(const float *size, const double *gain, uint32_t n, float *scale)
+{
+    double sizes = 0, gains = 0;
+    uint32_t used = 0;
+    for (uint32_t j = 0; j < n; j++) {
+        if (!(size[j] > 0 && isfinite(size[j])) || (gain && !(gain[j] > 1e-6 && gain[j] < 1e6))) continue;
+        sizes += log2(size[j]);
+        if (gain) gains += log2(gain[j]);
+        used++;
+    }
+    for (uint32_t j = 0; j < n; j++) {
+        const double e = size[j] > 0 && isfinite(size[j]) && used ? log2(size[j]) - sizes / used : 0;
+        const double mean = used ? gains / used : 0, of = QSF_MAX(-EQUAL_MOST, QSF_MIN(EQUAL_MOST, e));
+        scale[j] = (float)exp2(rint((of + mean) * 64) / 64);
+    }
+}
+
+/* What calibration says of the columns of a matrix; *known false: nothing. */
+static qsf_status equal_measured(const equal_work *k, int tensor, float *size, bool *known, qsf_error *err)
+{
+    const input *in = k->in;
+    const input_tensor *t = &in->tensors[tensor];
+    *known = false;
+    if (!k->folds || !in->sizes) return QSF_OK;
+    return in->sizes(in->sizes_user, t->unit, t->kind, t->cols, size, known, err);
+}
+
 /* ---- a norm and the matrices that read it ---- */
 
 static qsf_status equal_norm(equal_work *k, int norm, int norm_bias, const int *readers, int n_readers,
@@ -114,15 +148,19 @@ static qsf_status equal_norm(equal_work *k, int norm, int norm_bias, const int *
     const uint64_t bytes = (uint64_t)n * sizeof(double);
     double *column = qsf_alloc(in->platform, bytes, "channel sizes", err);
     float *scale = qsf_arena_array(in->arena, n, sizeof *scale, "channel scales", err), *back;
-    qsf_status st = column && scale ? QSF_OK : QSF_E_MEMORY;
+    float *size = qsf_alloc_array(in->platform, n, sizeof *size, "channel sizes", err);
+    qsf_status st = column && scale && size ? QSF_OK : QSF_E_MEMORY;
     uint64_t rows = 0;
+    bool known = false;
+    if (!st) st = equal_measured(k, readers[0], size, &known, err);
     for (int i = 0; st == QSF_OK && !k->folds && i < n_readers; i++) {
         st = equal_energy(k, readers[i], NULL, NULL, column, err);
         rows += in->tensors[readers[i]].rows;
     }
     if (st == QSF_OK) {
         for (uint32_t j = 0; j < n; j++) column[j] = rows ? sqrt(column[j] / (double)rows) : 0;
-        if (k->folds) equal_fold(gain, n, scale);
+        if (known) equal_level(size, gain, n, scale);
+        else if (k->folds) equal_fold(gain, n, scale);
         else equal_scales(gain, column, n, scale);
         st = equal_reciprocal(k, scale, n, &back, err);
     }
@@ -131,42 +169,82 @@ static qsf_status equal_norm(equal_work *k, int norm, int norm_bias, const int *
         k->r->tensors[norm].col_scale = back;
         if (norm_bias >= 0) k->r->tensors[norm_bias].col_scale = back;
     }
+    qsf_dealloc(in->platform, size, (uint64_t)n * sizeof *size);
     qsf_dealloc(in->platform, column, bytes);
     return st;
 }
 
 /* ---- a matrix that makes channels and one that reads them ---- */
 
-/* size[n]: of the made channels; the reader's columns are n * repeat: head h of head_dim columns
- * reads channels of head h / repeat. */
-static qsf_status equal_pair(equal_work *k, int maker, int maker_bias, int reader, uint32_t n,
-                             uint32_t head_dim, uint32_t repeat, const double *size, qsf_error *err)
+typedef struct equal_channels {
+    int      maker, maker_bias, reader;
+    uint32_t n, head_dim, repeat;       /* the reader has n * repeat columns: head h of head_dim columns
+                                         * reads channels of head h / repeat */
+} equal_channels;
+
+static uint32_t equal_channel(const equal_channels *p, uint32_t column)
+{
+    return column / p->head_dim / p->repeat * p->head_dim + column % p->head_dim;
+}
+
+/* From scale[n]. */
+static qsf_status equal_pair_set(equal_work *k, const equal_channels *p, const float *scale, qsf_error *err)
+{
+    const uint32_t cols = k->in->tensors[p->reader].cols;
+    float *wide = qsf_arena_array(k->in->arena, cols, sizeof *wide, "channel scales", err), *back;
+    if (!wide) return QSF_E_MEMORY;
+    for (uint32_t c = 0; c < cols; c++) wide[c] = scale[equal_channel(p, c)];
+    const qsf_status st = equal_reciprocal(k, scale, p->n, &back, err);
+    if (st) return st;
+    k->r->tensors[p->reader].col_scale = wide;
+    k->r->tensors[p->maker].row_scale = back;
+    if (p->maker_bias >= 0) k->r->tensors[p->maker_bias].col_scale = back;
+    return QSF_OK;
+}
+
+/* As calibration has measured them. */
+static qsf_status equal_pair_level(equal_work *k, const equal_channels *p, qsf_error *err)
+{
+    const qsf_platform *platform = k->in->platform;
+    const uint32_t cols = k->in->tensors[p->reader].cols;
+    const uint64_t bytes = 3 * (uint64_t)cols * sizeof(float);
+    float *size = qsf_alloc(platform, bytes, "channel sizes", err);
+    bool known;
+    if (!size) return QSF_E_MEMORY;
+    float *of = size + cols, *scale = of + cols;
+    qsf_status st = equal_measured(k, p->reader, size, &known, err);
+    if (!st && known) {
+        memset(of, 0, cols * sizeof *of);
+        for (uint32_t c = 0; c < cols; c++) of[equal_channel(p, c)] += size[c] * size[c];
+        for (uint32_t j = 0; j < p->n; j++) of[j] = sqrtf(of[j]);
+        equal_level(of, NULL, p->n, scale);
+        st = equal_pair_set(k, p, scale, err);
+    }
+    qsf_dealloc(platform, size, bytes);
+    return st;
+}
+
+/* size[n]: of the made channels, as the weights say. */
+static qsf_status equal_pair(equal_work *k, const equal_channels *p, const double *size, qsf_error *err)
 {
     input *in = k->in;
-    const uint32_t cols = in->tensors[reader].cols;
+    const uint32_t cols = in->tensors[p->reader].cols;
     const uint64_t bytes = (uint64_t)cols * sizeof(double);
     double *column = qsf_alloc(in->platform, bytes, "channel sizes", err),
            *made = qsf_alloc(in->platform, bytes, "channel sizes", err);
-    float *scale = qsf_arena_array(in->arena, n, sizeof *scale, "channel scales", err), *back;
-    float *wide = qsf_arena_array(in->arena, cols, sizeof *wide, "channel scales", err);
-    qsf_status st =
-        column && made && scale && wide ? equal_energy(k, reader, NULL, NULL, column, err) : QSF_E_MEMORY;
+    float *scale = qsf_alloc_array(in->platform, p->n, sizeof *scale, "channel scales", err);
+    qsf_status st = column && made && scale ? equal_energy(k, p->reader, NULL, NULL, column, err)
+                                            : QSF_E_MEMORY;
     if (st == QSF_OK) {
-        for (uint32_t c = 0; c < cols; c++)
-            made[c / head_dim / repeat * head_dim + c % head_dim] += column[c];
-        for (uint32_t j = 0; j < n; j++)
-            made[j] = sqrt(made[j] / ((double)in->tensors[reader].rows * repeat));
-        equal_scales(size, made, n, scale);
-        for (uint32_t c = 0; c < cols; c++) wide[c] = scale[c / head_dim / repeat * head_dim + c % head_dim];
-        st = equal_reciprocal(k, scale, n, &back, err);
-    }
-    if (st == QSF_OK) {
-        k->r->tensors[reader].col_scale = wide;
-        k->r->tensors[maker].row_scale = back;
-        if (maker_bias >= 0) k->r->tensors[maker_bias].col_scale = back;
+        for (uint32_t c = 0; c < cols; c++) made[equal_channel(p, c)] += column[c];
+        for (uint32_t j = 0; j < p->n; j++)
+            made[j] = sqrt(made[j] / ((double)in->tensors[p->reader].rows * p->repeat));
+        equal_scales(size, made, p->n, scale);
+        st = equal_pair_set(k, p, scale, err);
     }
     qsf_dealloc(in->platform, column, bytes);
     qsf_dealloc(in->platform, made, bytes);
+    qsf_dealloc(in->platform, scale, (uint64_t)p->n * sizeof *scale);
     return st;
 }
 
@@ -217,12 +295,14 @@ static qsf_status equal_attention(equal_work *k, double *gain, double *size, qsf
     if ((st = equal_norm(k, t[QSF_K_ATTN_NORM], t[QSF_K_ATTN_NORM_BIAS], readers, n_readers, gain,
                          err))) return st;
     /* Values that are clamped, or normed, cannot be scaled. */
-    if (k->folds || in->hp.v_norm || t[QSF_K_ATTN_SUB_NORM] >= 0 || in->hp.qkv_clamp > 0) return QSF_OK;
+    if (in->hp.v_norm || t[QSF_K_ATTN_SUB_NORM] >= 0 || in->hp.qkv_clamp > 0) return QSF_OK;
     if (!repeat || !equal_shape(in, t[QSF_K_ATTN_V], kv * d, in->hp.n_embd) || t[QSF_K_ATTN_OUT] < 0 ||
         in->tensors[t[QSF_K_ATTN_OUT]].cols != kv * d * repeat) return QSF_OK;
-    if ((st = equal_made_size(k, t[QSF_K_ATTN_V], gain, size, err))) return st;
-    return equal_pair(k, t[QSF_K_ATTN_V], t[QSF_K_ATTN_V_BIAS], t[QSF_K_ATTN_OUT], kv * d, d, repeat, size,
-                      err);
+    const equal_channels values = { t[QSF_K_ATTN_V], t[QSF_K_ATTN_V_BIAS], t[QSF_K_ATTN_OUT], kv * d, d,
+                                    repeat };
+    if (k->folds) return equal_pair_level(k, &values, err);
+    if ((st = equal_made_size(k, values.maker, gain, size, err))) return st;
+    return equal_pair(k, &values, size, err);
 }
 
 static qsf_status equal_feed_forward(equal_work *k, double *gain, double *size, double *other, qsf_error *err)
@@ -240,13 +320,15 @@ static qsf_status equal_feed_forward(equal_work *k, double *gain, double *size, 
     if ((st = equal_norm(k, t[QSF_K_FFN_NORM], t[QSF_K_FFN_NORM_BIAS], readers, in->hp.gated ? 2 : 1, gain,
                          err)))
         return st;
-    if (k->folds || t[QSF_K_FFN_SUB_NORM] >= 0) return QSF_OK;
+    if (t[QSF_K_FFN_SUB_NORM] >= 0) return QSF_OK;
     if (!in->hp.gated || t[QSF_K_FFN_DOWN] < 0 || in->tensors[t[QSF_K_FFN_DOWN]].cols != ff) return QSF_OK;
+    const equal_channels hidden = { t[QSF_K_FFN_UP], t[QSF_K_FFN_UP_BIAS], t[QSF_K_FFN_DOWN], ff, ff, 1 };
+    if (k->folds) return equal_pair_level(k, &hidden, err);
     if ((st = equal_made_size(k, t[QSF_K_FFN_UP], gain, size, err)) ||
         (st = equal_made_size(k, t[QSF_K_FFN_GATE], gain, other, err)))
         return st;
     for (uint32_t j = 0; j < ff; j++) size[j] *= other[j];
-    return equal_pair(k, t[QSF_K_FFN_UP], t[QSF_K_FFN_UP_BIAS], t[QSF_K_FFN_DOWN], ff, ff, 1, size, err);
+    return equal_pair(k, &hidden, size, err);
 }
 
 static qsf_status equal_one_layer(void *user, uint32_t layer, uint32_t thread, qsf_error *err)
@@ -273,3 +355,5 @@ qsf_status qsf_conv_equalize(input *in, const qsf_convert_options *o, convert_re
     /* One thread: the arena is not shared, and reading bounds this anyway. */
     return qsf_conv_parallel(in->platform, o, 1, in->hp.n_layers, equal_one_layer, &k, err);
 }
+
+#undef EQUAL_MOST

@@ -32,6 +32,11 @@ struct input {
     /* whether path names a file of the input; NULL: the input has none */
     bool        (*reads)(input *in, const char *path);
     void        (*close)(input *in);    /* frees in too */
+    /* Of what the matrix of this unit and kind is multiplied with: the root mean square of each
+     * column, as calibration has measured it (*known).  NULL: there was none. */
+    qsf_status  (*sizes)(void *user, uint32_t unit, uint32_t kind, uint32_t cols, float *size, bool *known,
+                         qsf_error *err);
+    void         *sizes_user;
     bool          untied;       /* the head is a copy of the embedding that it was tied to */
     const char   *model_path;   /* what qsf_model_open takes; NULL: the engine cannot run the input */
     qsf_i2s_layout i2s_layout;  /* and how its tensors of type I2_S are stored */

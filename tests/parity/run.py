@@ -236,6 +236,9 @@ def check_files(r):
     for kind in ("4bit", "2bit"):
         for packing in (1, 0): check_outliers(r, kind, packing, ids)
     for source in ("llama", "gemma3", "gpt2"): check_embedding_clusters(r, source, ids)
+    for source in ("llama", "gemma3", "qwen2"):
+        check_scaled(r, source, make_tiny.models()[source]["c"], ids, "channels of one size", "--calibrate",
+                     "self", "--effort", "2")
     for source, m in make_tiny.others(): check_described(r, source, m["c"], ids)
     for source, m in make_tiny.hybrids(): check_described(r, source, m["c"], ids)
     for source, m in (*make_tiny.mixtures(), *make_tiny.later_mixtures(), *make_tiny.more_mixtures()):
@@ -252,18 +255,24 @@ def check_described(r, source, n_ctx, ids):
         reference = Model(path)
         reference.use_qsf(qsf)
         return r.exact(qsf, reference, ids, n_ctx)
-    def scaled(*options):
+    r.check(f"files {source}, f32 logits", work)
+    if make_tiny.models()[source]["n_layers"] >= DEEP: return
+    check_scaled(r, source, n_ctx, ids, "scaled channels", "--equalize", "on")
+    if "norms" not in source and make_tiny.models()[source].get("flow") == "parallel":
+        check_scaled(r, source, n_ctx, ids, "channels of one size", "--calibrate", "self", "--effort", "2")
+
+def check_scaled(r, source, n_ctx, ids, what, *options):
+    """Channels scaled between matrices: the same function."""
+    path, _ = make_tiny.make(r.a.cache, source)
+    qsf = r.a.cache / f"{source}.qsf"
+    def work():
         # what 8 bits change of streams is large by itself
         streams = make_tiny.models()[source].get("altup")
         convert(r, path, qsf, "--tensor", "*=f32" if streams else "*=8bit", *options)
         want = Model(path).logits(ids, n_ctx)
         share = float(np.std(r.logits(qsf, ids, n_ctx, "--f32") - want) / np.std(want))
         return share < SCALED, f"{100 * share:.2f}% of the logits' spread"
-    r.check(f"files {source}, f32 logits", work)
-    if make_tiny.models()[source]["n_layers"] >= DEEP: return
-    r.check(f"files {source}, scaled channels", scaled, "--equalize", "on")
-    if "norms" not in source and make_tiny.models()[source].get("flow") == "parallel":
-        r.check(f"files {source}, folded norms", scaled, "--calibrate", "self", "--effort", "2")
+    r.check(f"files {source}, {what}", work)
 
 def check_mixture(r, source, n_ctx, ids):
     """Experts of a QSF file, whose rows begin within a tile where their length is odd."""
