@@ -340,6 +340,56 @@ TEST(equalising_keeps_the_function)
     remove(out_path);
 }
 
+static double odd_channel;
+
+/* Inputs as large as their gains, but for channel 7 of layer 0's attention. */
+static qsf_status measured_sizes(void *user, uint32_t unit, uint32_t kind, uint32_t cols, float *size,
+                                 bool *known, qsf_error *err)
+{
+    static float gain[EMBD];
+    input *in = user;
+    *known = unit == 0 && kind == QSF_K_ATTN_Q;
+    CHECK(!*known || cols == EMBD);
+    if (!*known) return QSF_OK;
+    const qsf_status st = in->read(in, 1, 0, 1, gain, err);
+    for (uint32_t j = 0; j < EMBD; j++) size[j] = gain[j] * (j == 7 ? (float)odd_channel : 1);
+    size[9] = 0;                                              /* nothing is known of it */
+    return st;
+}
+
+/* With error feedback gains go into the matrices whole; a channel that is then far larger than the
+ * others is bounded. */
+TEST(a_large_channel_is_bounded)
+{
+    static const double factors[] = { 20, 3000 };
+    for (int k = 0; k < 2; k++) {
+        fake f = { 0 };
+        input in;
+        qsf_convert_options o;
+        convert_report r;
+        float gain[EMBD];
+        odd_channel = factors[k];
+        qsf_convert_defaults(&o);
+        o.effort = 2;
+        fake_open(&in, &f, "llama");
+        in.sizes = measured_sizes;
+        in.sizes_user = &in;
+        CHECK_EQ(qsf_conv_run(&in, &o, out_path, &r, NULL), QSF_OK);
+        CHECK_EQ(in.read(&in, 1, 0, 1, gain, NULL), QSF_OK);
+        const convert_tensor *t = r.tensors + 1;
+        for (int j = 0; j < EMBD; j++) {
+            const bool bounded = k && j == 7;
+            CHECK_NEAR(t[0].col_scale[j] * t[1].col_scale[j], 1, 1e-6);
+            CHECK(t[1].col_scale == t[2].col_scale && t[2].col_scale == t[3].col_scale);
+            /* 3000 times the mean, of which it is a part itself, becomes 4 times */
+            if (bounded) CHECK_NEAR(t[1].col_scale[j] / gain[j], 3000 / (4 * pow(3000, 1.0 / 63)), 10);
+            else CHECK(t[1].col_scale[j] == gain[j]);
+        }
+        in.close(&in);
+    }
+    remove(out_path);
+}
+
 /* ---- what goes wrong ---- */
 
 static void put_old_file(void)
@@ -479,6 +529,7 @@ int main(int argc, char **argv)
     RUN(outliers_are_kept_where_they_pay);
     RUN(sizes_are_kept_and_low_cosines_raised);
     RUN(equalising_keeps_the_function);
+    RUN(a_large_channel_is_bounded);
     RUN(a_bad_weight_is_named_and_the_old_file_stays);
     RUN(cancelling_leaves_the_old_file);
     RUN(too_little_memory_is_said_before_work);

@@ -17,9 +17,8 @@
  * the row that makes it.  docs/quantisers.md has the measurements.
  *
  * Error feedback knows better how much each input counts.  For it the norms' gains go into the
- * matrices whole, so that a block's columns have inputs of about one size, and that is all.  Where
- * calibration has measured how large inputs are, all channels get one size: a block of activations
- * in 8 bits loses what its largest channel is above the others. */
+ * matrices whole, so that a block's columns have inputs of about one size, and that is all; but for
+ * channels of the hidden state that calibration has found far larger than the others. */
 #include "plan/equalize.h"
 
 #include "plan/band.h"
@@ -27,7 +26,8 @@
 
 #include <math.h>
 
-#define EQUAL_MOST 4.0          /* scales lie within 2^-4 and 2^4 of their mean, so that fp16 has room */
+#define EQUAL_ODD  40.0         /* SmolLM2 has 33 at most, Qwen 2.5 35, Gemma 3 400 */
+#define EQUAL_MOST 4.0
 
 typedef struct equal_layer {
     int tensor[QSF_N_KINDS];        /* index in the input, -1: none */
@@ -76,6 +76,8 @@ static qsf_status equal_energy(const equal_work *k, int i, const double *gain, d
     return st;
 }
 
+static double equal_rounded(double e) { return exp2(rint(e * 64) / 64); }
+
 /* scale[j] = sqrt(size[j] / column[j]) around a geometric mean of 1.  Rounded to a 64th of an
  * octave, so that two readers whose sums differ in the last bits (rows in another order) make one
  * file; and within 16, so that fp16 has room. */
@@ -91,7 +93,7 @@ static void equal_scales(const double *size, const double *column, uint32_t n, f
     const double mean = used ? sum / used : 0;
     for (uint32_t j = 0; j < n; j++) {
         const double e = isnan(scale[j]) ? 0 : scale[j] - mean;
-        scale[j] = (float)exp2(rint(QSF_MAX(-EQUAL_MOST, QSF_MIN(EQUAL_MOST, e)) * 64) / 64);
+        scale[j] = (float)equal_rounded(QSF_MAX(-4.0, QSF_MIN(4.0, e)));
     }
 }
 
@@ -108,24 +110,28 @@ static void equal_fold(const double *gain, uint32_t n, float *scale)
     for (uint32_t j = 0; j < n; j++) scale[j] = gain[j] > 1e-6 && gain[j] < 1e6 ? (float)gain[j] : 1;
 }
 
-/* scale[j] = size[j], so that all channels get one size, rounded and bounded as equal_scales does
- * it.  Their mean is that of the gains, which then go into the matrices as a whole, or 1 (NULL).
- * A channel that is never used gets the mean. */
-static void equal_level(const float *size, const double *gain, uint32_t n, float *scale)
+static bool equal_usable(double size) { return size > 1e-6 && size < 1e6; }
+
+/* scale[j] = gain[j].  What remains is the hidden state itself, whose activations are rounded to 8
+ * bits by the largest of a block: where a channel of it is EQUAL_ODD times as large as the mean,
+ * scales are raised so that none is more than EQUAL_MOST times as large. */
+static void equal_bound(const float *size, const double *gain, uint32_t n, float *scale)
 {
-    double sizes = 0, gains = 0;
+    double sum = 0, largest = -INFINITY;
     uint32_t used = 0;
+    equal_fold(gain, n, scale);
     for (uint32_t j = 0; j < n; j++) {
-        if (!(size[j] > 0 && isfinite(size[j])) || (gain && !(gain[j] > 1e-6 && gain[j] < 1e6))) continue;
-        sizes += log2(size[j]);
-        if (gain) gains += log2(gain[j]);
+        if (!equal_usable(size[j]) || !equal_usable(gain[j])) continue;
+        const double e = log2(size[j] / gain[j]);
+        largest = QSF_MAX(largest, e);
+        sum += e;
         used++;
     }
-    for (uint32_t j = 0; j < n; j++) {
-        const double e = size[j] > 0 && isfinite(size[j]) && used ? log2(size[j]) - sizes / used : 0;
-        const double mean = used ? gains / used : 0, of = QSF_MAX(-EQUAL_MOST, QSF_MIN(EQUAL_MOST, e));
-        scale[j] = (float)exp2(rint((of + mean) * 64) / 64);
-    }
+    if (!used || exp2(largest - sum / used) < EQUAL_ODD) return;
+    const double most = EQUAL_MOST * exp2(sum / used);
+    for (uint32_t j = 0; j < n; j++)
+        if (equal_usable(size[j]) && size[j] > most * scale[j])
+            scale[j] = (float)equal_rounded(log2(size[j] / most));
 }
 
 /* What calibration says of the columns of a matrix; *known false: nothing. */
@@ -159,7 +165,7 @@ static qsf_status equal_norm(equal_work *k, int norm, int norm_bias, const int *
     }
     if (st == QSF_OK) {
         for (uint32_t j = 0; j < n; j++) column[j] = rows ? sqrt(column[j] / (double)rows) : 0;
-        if (known) equal_level(size, gain, n, scale);
+        if (known) equal_bound(size, gain, n, scale);
         else if (k->folds) equal_fold(gain, n, scale);
         else equal_scales(gain, column, n, scale);
         st = equal_reciprocal(k, scale, n, &back, err);
@@ -202,29 +208,7 @@ static qsf_status equal_pair_set(equal_work *k, const equal_channels *p, const f
     return QSF_OK;
 }
 
-/* As calibration has measured them. */
-static qsf_status equal_pair_level(equal_work *k, const equal_channels *p, qsf_error *err)
-{
-    const qsf_platform *platform = k->in->platform;
-    const uint32_t cols = k->in->tensors[p->reader].cols;
-    const uint64_t bytes = 3 * (uint64_t)cols * sizeof(float);
-    float *size = qsf_alloc(platform, bytes, "channel sizes", err);
-    bool known;
-    if (!size) return QSF_E_MEMORY;
-    float *of = size + cols, *scale = of + cols;
-    qsf_status st = equal_measured(k, p->reader, size, &known, err);
-    if (!st && known) {
-        memset(of, 0, cols * sizeof *of);
-        for (uint32_t c = 0; c < cols; c++) of[equal_channel(p, c)] += size[c] * size[c];
-        for (uint32_t j = 0; j < p->n; j++) of[j] = sqrtf(of[j]);
-        equal_level(of, NULL, p->n, scale);
-        st = equal_pair_set(k, p, scale, err);
-    }
-    qsf_dealloc(platform, size, bytes);
-    return st;
-}
-
-/* size[n]: of the made channels, as the weights say. */
+/* size[n]: of the made channels. */
 static qsf_status equal_pair(equal_work *k, const equal_channels *p, const double *size, qsf_error *err)
 {
     input *in = k->in;
@@ -295,12 +279,11 @@ static qsf_status equal_attention(equal_work *k, double *gain, double *size, qsf
     if ((st = equal_norm(k, t[QSF_K_ATTN_NORM], t[QSF_K_ATTN_NORM_BIAS], readers, n_readers, gain,
                          err))) return st;
     /* Values that are clamped, or normed, cannot be scaled. */
-    if (in->hp.v_norm || t[QSF_K_ATTN_SUB_NORM] >= 0 || in->hp.qkv_clamp > 0) return QSF_OK;
+    if (k->folds || in->hp.v_norm || t[QSF_K_ATTN_SUB_NORM] >= 0 || in->hp.qkv_clamp > 0) return QSF_OK;
     if (!repeat || !equal_shape(in, t[QSF_K_ATTN_V], kv * d, in->hp.n_embd) || t[QSF_K_ATTN_OUT] < 0 ||
         in->tensors[t[QSF_K_ATTN_OUT]].cols != kv * d * repeat) return QSF_OK;
     const equal_channels values = { t[QSF_K_ATTN_V], t[QSF_K_ATTN_V_BIAS], t[QSF_K_ATTN_OUT], kv * d, d,
                                     repeat };
-    if (k->folds) return equal_pair_level(k, &values, err);
     if ((st = equal_made_size(k, values.maker, gain, size, err))) return st;
     return equal_pair(k, &values, size, err);
 }
@@ -320,10 +303,9 @@ static qsf_status equal_feed_forward(equal_work *k, double *gain, double *size, 
     if ((st = equal_norm(k, t[QSF_K_FFN_NORM], t[QSF_K_FFN_NORM_BIAS], readers, in->hp.gated ? 2 : 1, gain,
                          err)))
         return st;
-    if (t[QSF_K_FFN_SUB_NORM] >= 0) return QSF_OK;
+    if (k->folds || t[QSF_K_FFN_SUB_NORM] >= 0) return QSF_OK;
     if (!in->hp.gated || t[QSF_K_FFN_DOWN] < 0 || in->tensors[t[QSF_K_FFN_DOWN]].cols != ff) return QSF_OK;
     const equal_channels hidden = { t[QSF_K_FFN_UP], t[QSF_K_FFN_UP_BIAS], t[QSF_K_FFN_DOWN], ff, ff, 1 };
-    if (k->folds) return equal_pair_level(k, &hidden, err);
     if ((st = equal_made_size(k, t[QSF_K_FFN_UP], gain, size, err)) ||
         (st = equal_made_size(k, t[QSF_K_FFN_GATE], gain, other, err)))
         return st;
@@ -356,4 +338,5 @@ qsf_status qsf_conv_equalize(input *in, const qsf_convert_options *o, convert_re
     return qsf_conv_parallel(in->platform, o, 1, in->hp.n_layers, equal_one_layer, &k, err);
 }
 
+#undef EQUAL_ODD
 #undef EQUAL_MOST

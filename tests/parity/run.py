@@ -237,7 +237,7 @@ def check_files(r):
         for packing in (1, 0): check_outliers(r, kind, packing, ids)
     for source in ("llama", "gemma3", "gpt2"): check_embedding_clusters(r, source, ids)
     for source in ("llama", "gemma3", "qwen2"):
-        check_scaled(r, source, make_tiny.models()[source]["c"], ids, "channels of one size", "--calibrate",
+        check_scaled(r, source, make_tiny.models()[source]["c"], ids, "large channels bounded", "--calibrate",
                      "self", "--effort", "2")
     for source, m in make_tiny.others(): check_described(r, source, m["c"], ids)
     for source, m in make_tiny.hybrids(): check_described(r, source, m["c"], ids)
@@ -259,7 +259,7 @@ def check_described(r, source, n_ctx, ids):
     if make_tiny.models()[source]["n_layers"] >= DEEP: return
     check_scaled(r, source, n_ctx, ids, "scaled channels", "--equalize", "on")
     if "norms" not in source and make_tiny.models()[source].get("flow") == "parallel":
-        check_scaled(r, source, n_ctx, ids, "channels of one size", "--calibrate", "self", "--effort", "2")
+        check_scaled(r, source, n_ctx, ids, "large channels bounded", "--calibrate", "self", "--effort", "2")
 
 def check_scaled(r, source, n_ctx, ids, what, *options):
     """Channels scaled between matrices: the same function."""
