@@ -118,7 +118,7 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     qsf_script(budget_models_test 600 budget_models_test.py $<TARGET_FILE:budget_models> "${work}/budget")
 endif()
 
-if(QSF_MPI)
+if(QSF_MPI AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release"))   # alone: minutes
     qsf_script(mpi_test 300 mpi_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-run> "${work}/mpi")
     set_tests_properties(${prefix}mpi_test PROPERTIES RUN_SERIAL ON)
     qsf_script(mpi_chat_test 300 mpi_chat_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-run>
