@@ -118,7 +118,10 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     qsf_script(budget_models_test 600 budget_models_test.py $<TARGET_FILE:budget_models> "${work}/budget")
 endif()
 
-if(QSF_MPI AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release"))   # alone: minutes
+# ---- ranks: in one build, since they run alone and take minutes ----
+if(NOT QSF_MPI)
+    message(STATUS "tests of ranks are left out: no MPI was found")
+elseif(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(mpi_test 300 mpi_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-run> "${work}/mpi")
     set_tests_properties(${prefix}mpi_test PROPERTIES RUN_SERIAL ON)
     qsf_script(mpi_chat_test 300 mpi_chat_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-run>
@@ -128,8 +131,6 @@ if(QSF_MPI AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release"))   
         qsf_script(serve_ranks_test 300 serve_ranks_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-serve>)
         set_tests_properties(${prefix}serve_ranks_test PROPERTIES RUN_SERIAL ON)
     endif()
-else()
-    message(STATUS "mpi_test is left out: no MPI was found")
 endif()
 
 # ---- folders have a direction: symbols are read from objects, so with link-time optimisation there
