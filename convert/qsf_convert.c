@@ -234,17 +234,18 @@ static qsf_status run_check_calibrate(const qsf_convert_options *o, const char *
     return qsf_cal_runs(p, o) ? qsf_conv_check_place(p, file, err) : QSF_OK;
 }
 
-/* An adapter is a file, or a directory with its weights. */
-static qsf_status run_check_adapters(const qsf_convert_options *o, const char *to, qsf_error *err)
+/* What is written at path costs no adapter: a file, or a directory of two. */
+static qsf_status run_check_adapters(const qsf_convert_options *o, const char *path, qsf_error *err)
 {
-    char weights[4096];
+    static const char *const names[] = { "adapter_model.safetensors", "adapter_config.json" };
+    char file[4096];
     qsf_status st = QSF_OK;
     for (size_t i = 0; i < o->n_adapters && !st; i++) {
-        const char *path = o->adapters[i].path;
-        const size_t n = qsf_format(weights, sizeof weights, "%s/adapter_model.safetensors", path);
-        st = qsf_conv_check_apart(o->platform, to, "an adapter", path, err);
-        if (!st && n < sizeof weights)
-            st = qsf_conv_check_apart(o->platform, to, "an adapter", weights, err);
+        const char *adapter = o->adapters[i].path;
+        st = qsf_conv_check_apart(o->platform, path, "an adapter", adapter, err);
+        for (size_t k = 0; !st && k < QSF_ARRAY_LEN(names); k++)
+            if (qsf_format(file, sizeof file, "%s/%s", adapter, names[k]) < sizeof file)
+                st = qsf_conv_check_apart(o->platform, path, "an adapter", file, err);
     }
     return st;
 }
@@ -257,6 +258,7 @@ static qsf_status run_check(const qsf_convert_options *o, input *in, const char 
     if (!st && o->calibration) st = qsf_conv_check_calibration(o->platform, o->calibration, to, err);
     if (!st) st = run_check_calibrate(o, to, err);
     if (!st) st = run_check_adapters(o, to, err);
+    if (!st && o->report) st = run_check_adapters(o, o->report, err);
     return st ? st : run_check_report(o, in, from, to, err);
 }
 

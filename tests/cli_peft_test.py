@@ -232,6 +232,13 @@ class Peft(unittest.TestCase):
             with self.subTest(words, source=source):
                 self.assertNotEqual(r.returncode, 0)
                 self.assertIn(words, r.stderr)
+        for adapter, report in ((twin, pathlib.Path(twin)), (peft, peft / "adapter_config.json")):
+            before = report.read_bytes()
+            r = convert(gguf, FOLDER / "x.qsf", "--merge-lora", adapter, "--json", report)
+            with self.subTest("a report", report=report):
+                self.assertNotEqual(r.returncode, 0)
+                self.assertIn(b"an adapter", r.stderr)
+                self.assertEqual(report.read_bytes(), before)
 
 
 if __name__ == "__main__":

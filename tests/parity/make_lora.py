@@ -75,13 +75,19 @@ def make_tests(folder, names):
         make(model, f"{folder}/{name}.b.gguf", 13, 5.0, 2)
 
 
-if __name__ == "__main__":
+def arguments():
+    """What every script that makes an adapter takes."""
     p = argparse.ArgumentParser()
     p.add_argument("model")
     p.add_argument("out")
     p.add_argument("--rank", type=int, default=4)
     p.add_argument("--alpha", type=float, default=8)
     p.add_argument("--seed", type=int, default=1)
+    return p
+
+
+if __name__ == "__main__":
+    p = arguments()
     p.add_argument("--gain", type=float, default=0.5)
     p.add_argument("--embd", action="store_true")
     p.add_argument("--head", action="store_true")

@@ -10,7 +10,7 @@ scaling, get_delta_weight, get_pattern_key.  The GGUF file has what llama.cpp's 
 LlamaModel.permute of B for queries and keys where the model's GGUF file has pairs, lora_a of the token
 embedding with a row for each token.
 """
-import argparse, json, math, pathlib, re
+import json, math, pathlib, re
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
@@ -122,11 +122,5 @@ def merge(folder, out, *uses):
 
 
 if __name__ == "__main__":
-    p = argparse.ArgumentParser()
-    p.add_argument("model")
-    p.add_argument("out")
-    p.add_argument("--rank", type=int, default=4)
-    p.add_argument("--alpha", type=float, default=8)
-    p.add_argument("--seed", type=int, default=1)
-    a = p.parse_args()
+    a = make_lora.arguments().parse_args()
     write_peft(a.out, *make(a.model, a.seed, r=a.rank, lora_alpha=a.alpha))
