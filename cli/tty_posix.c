@@ -26,7 +26,7 @@
 
 /* ---- what signal handlers share with the rest ---- */
 
-static volatile sig_atomic_t tty_keys_on, tty_resized, tty_went_on;
+static volatile sig_atomic_t tty_wanted, tty_keys_on, tty_resized, tty_went_on;
 static struct termios tty_before, tty_keys;
 static int tty_out = STDERR_FILENO;     /* the descriptor that the screen is behind */
 
@@ -48,19 +48,29 @@ static void tty_set(const struct termios *t)
     while (tcsetattr(STDIN_FILENO, TCSANOW, t) && errno == EINTR) ;
 }
 
-static void tty_enter(void)
+/* Whole, whatever comes meanwhile: a second Ctrl-C ends the program at once, and finds the terminal
+ * in one state or the other.  SIGTTOU stays open: it stops a program in the background here. */
+static void tty_switch(bool keys)
 {
-    tty_set(&tty_keys);
-    tty_put(tty_paste_on, sizeof tty_paste_on - 1);
-    tty_keys_on = 1;
+    sigset_t most, before;
+    sigfillset(&most);
+    sigdelset(&most, SIGTTOU);
+    sigprocmask(SIG_BLOCK, &most, &before);
+    if (keys) {
+        tty_set(&tty_keys);
+        tty_put(tty_paste_on, sizeof tty_paste_on - 1);
+    } else if (tty_keys_on) {
+        tty_put(tty_paste_off, sizeof tty_paste_off - 1);
+        tty_set(&tty_before);
+    }
+    tty_keys_on = keys;
+    sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
 void tty_restore(void)
 {
-    if (!tty_keys_on) return;
-    tty_keys_on = 0;
-    tty_put(tty_paste_off, sizeof tty_paste_off - 1);
-    tty_set(&tty_before);
+    tty_wanted = 0;
+    tty_switch(false);
 }
 
 /* ---- signals ---- */
@@ -88,7 +98,7 @@ static void tty_on_stop(int sig)
     const int before = errno;
     struct sigaction mine;
     sigset_t set;
-    tty_restore();
+    tty_switch(false);
     sigaction(sig, &tty_old_stop, &mine);
     sigemptyset(&set);
     sigaddset(&set, sig);
@@ -96,7 +106,7 @@ static void tty_on_stop(int sig)
     /* stops here; SIGCONT's handler has run when this returns, or nobody could stop us */
     sigprocmask(SIG_UNBLOCK, &set, NULL);
     sigaction(sig, &mine, NULL);
-    if (!tty_keys_on) tty_enter();
+    if (tty_wanted && !tty_keys_on) tty_switch(true);
     tty_went_on = 1;
     errno = before;
 }
@@ -105,7 +115,7 @@ static void tty_on_cont(int sig)
 {
     const int before = errno;
     (void)sig;
-    tty_enter();
+    if (tty_wanted) tty_switch(true);
     tty_went_on = 1;
     errno = before;
 }
@@ -151,7 +161,7 @@ bool tty_open(void)
 {
     static bool at_exit;
     const char *term = getenv("TERM");
-    if (tty_keys_on) return true;
+    if (tty_wanted) return true;
     if (!term || !*term || !strcmp(term, "dumb") || !isatty(STDIN_FILENO)) return false;
     if (!isatty(tty_out = STDERR_FILENO) && !isatty(tty_out = STDOUT_FILENO)) return false;
     if (tcgetattr(STDIN_FILENO, &tty_before)) return false;
@@ -164,18 +174,19 @@ bool tty_open(void)
     if (!at_exit && atexit(tty_restore)) return false;
     at_exit = true;
     tty_signals();
-    tty_enter();
+    tty_wanted = 1;
+    tty_switch(true);
     return true;
 }
 
 void tty_close(void)
 {
-    if (!tty_keys_on) return;
+    if (!tty_wanted) return;
     tty_restore();
     tty_signals_back();
 }
 
-bool tty_is_open(void) { return tty_keys_on != 0; }
+bool tty_is_open(void) { return tty_wanted != 0; }
 
 /* Signals are let in only while pselect waits: none can come between the look at its
  * flag and the wait. */
