@@ -93,7 +93,7 @@ class ShapeWriter(make_tiny.Writer):
         return Q.Q6_K if any(s in name for s in sensitive) else Q.Q4_K
 
     def matrix(self, name, rows, cols, gain, kind=None, dead=0, n=0):
-        kind = kind or n and self.m["experts"].get("type") or self.type_of(name, cols)
+        if kind is None: kind = n and self.m["experts"].get("type") or self.type_of(name, cols)    # F32 is 0
         total, std = rows * max(n, 1), gain / cols**0.5
         if kind == Q.F32:
             data = np.resize(self.rng.normal(min(total, BAND) * cols, std), (total, cols))
