@@ -342,50 +342,69 @@ TEST(equalising_keeps_the_function)
 
 static double odd_channel;
 
-/* Inputs as large as their gains, but for channel 7 of layer 0's attention. */
+/* Inputs of layer 0's attention as large as their gains, and of its attention output and down matrix
+ * all alike, but for channel 7. */
 static qsf_status measured_sizes(void *user, uint32_t unit, uint32_t kind, uint32_t cols, float *size,
                                  bool *known, qsf_error *err)
 {
     static float gain[EMBD];
     input *in = user;
-    *known = unit == 0 && kind == QSF_K_ATTN_Q;
-    CHECK(!*known || cols == EMBD);
+    const bool normed = kind == QSF_K_ATTN_Q;
+    *known = unit == 0 && (normed || kind == QSF_K_ATTN_OUT || kind == QSF_K_FFN_DOWN);
     if (!*known) return QSF_OK;
+    CHECK_EQ(cols, kind == QSF_K_FFN_DOWN ? FF : EMBD);
     const qsf_status st = in->read(in, 1, 0, 1, gain, err);
-    for (uint32_t j = 0; j < EMBD; j++) size[j] = gain[j] * (j == 7 ? (float)odd_channel : 1);
+    for (uint32_t j = 0; j < cols; j++) size[j] = (normed ? gain[j] : 1) * (j == 7 ? (float)odd_channel : 1);
     size[9] = 0;                                              /* nothing is known of it */
     return st;
 }
 
-/* With error feedback gains go into the matrices whole; a channel that is then far larger than the
- * others is bounded. */
-TEST(a_large_channel_is_bounded)
+static void check_levelled(const convert_tensor *t, const float *gain, double *scale)
 {
-    static const double factors[] = { 20, 3000 };
-    for (int k = 0; k < 2; k++) {
+    for (int j = 0; j < EMBD; j++) {
+        CHECK_NEAR(t[0].col_scale[j] * t[1].col_scale[j], 1, 1e-6);
+        CHECK(t[1].col_scale == t[2].col_scale && t[2].col_scale == t[3].col_scale);
+        CHECK_NEAR(t[3].row_scale[j % KV] * t[4].col_scale[j], 1, 1e-6);
+        if (j != 7) CHECK_NEAR(t[1].col_scale[j] / gain[j], 1, 0.1);
+    }
+    for (int j = 0; j < FF; j++) CHECK_NEAR(t[7].row_scale[j] * t[8].col_scale[j], 1, 1e-6);
+    scale[0] = t[1].col_scale[7] / gain[7];
+    scale[1] = t[4].col_scale[7] / t[4].col_scale[8];
+    scale[2] = t[8].col_scale[7] / t[8].col_scale[8];
+    CHECK_EQ(t[1].col_scale[9], gain[9]);
+    CHECK_EQ(t[8].col_scale[9], 1);
+    CHECK(!t[6].row_scale && !t[1].row_scale && !t[8].row_scale);
+}
+
+/* With error feedback gains go into the matrices whole; a channel that is far larger than the others
+ * is made smaller, the more so the more bits its column has. */
+TEST(a_large_channel_is_made_smaller)
+{
+    static const struct { double factor; qsf_convert_preset preset; } cases[] = {
+        { 1, QSF_CONVERT_2BIT }, { 100, QSF_CONVERT_2BIT }, { 100, QSF_CONVERT_8BIT } };
+    double scale[3][3];
+    for (int k = 0; k < 3; k++) {
         fake f = { 0 };
         input in;
         qsf_convert_options o;
         convert_report r;
         float gain[EMBD];
-        odd_channel = factors[k];
+        odd_channel = cases[k].factor;
         qsf_convert_defaults(&o);
         o.effort = 2;
+        o.preset = cases[k].preset;
         fake_open(&in, &f, "llama");
         in.sizes = measured_sizes;
         in.sizes_user = &in;
         CHECK_EQ(qsf_conv_run(&in, &o, out_path, &r, NULL), QSF_OK);
         CHECK_EQ(in.read(&in, 1, 0, 1, gain, NULL), QSF_OK);
-        const convert_tensor *t = r.tensors + 1;
-        for (int j = 0; j < EMBD; j++) {
-            const bool bounded = k && j == 7;
-            CHECK_NEAR(t[0].col_scale[j] * t[1].col_scale[j], 1, 1e-6);
-            CHECK(t[1].col_scale == t[2].col_scale && t[2].col_scale == t[3].col_scale);
-            /* 3000 times the mean, of which it is a part itself, becomes 4 times */
-            if (bounded) CHECK_NEAR(t[1].col_scale[j] / gain[j], 3000 / (4 * pow(3000, 1.0 / 63)), 10);
-            else CHECK(t[1].col_scale[j] == gain[j]);
-        }
+        check_levelled(r.tensors + 1, gain, scale[k]);
         in.close(&in);
+    }
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(scale[0][i], 1);
+        CHECK(scale[1][i] >= 1 && scale[2][i] >= 4 * scale[1][i]);
+        CHECK(scale[2][i] >= 10 && scale[2][i] <= 100);
     }
     remove(out_path);
 }
@@ -529,7 +548,7 @@ int main(int argc, char **argv)
     RUN(outliers_are_kept_where_they_pay);
     RUN(sizes_are_kept_and_low_cosines_raised);
     RUN(equalising_keeps_the_function);
-    RUN(a_large_channel_is_bounded);
+    RUN(a_large_channel_is_made_smaller);
     RUN(a_bad_weight_is_named_and_the_old_file_stays);
     RUN(cancelling_leaves_the_old_file);
     RUN(too_little_memory_is_said_before_work);

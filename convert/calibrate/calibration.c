@@ -247,21 +247,6 @@ qsf_status qsf_cal_hessian(convert_calibration *c, uint32_t unit, uint32_t kind,
     return qsf_hessian_read(&c->file, r, h, first, err);
 }
 
-/* Channels that position 0 makes large are no measure: what it brings there counts by itself. */
-static void calibration_sizes(const float *h, const float *first, uint32_t cols, float *size)
-{
-    double trace = 0, sink = 0;
-    for (size_t i = 0; i < cols; i++) {
-        trace += h[i * cols + i];
-        sink += (double)first[i] * first[i];
-    }
-    const double weight = sink > 0 ? QSF_MIN(1, 100 * trace / sink) : 0;
-    for (size_t i = 0; i < cols; i++) {
-        const float own = h[i * cols + i];
-        size[i] = own > 0 && weight * first[i] * first[i] <= own ? sqrtf(own) : 0;
-    }
-}
-
 qsf_status qsf_cal_sizes(void *user, uint32_t unit, uint32_t kind, uint32_t cols, float *size, bool *known,
                          qsf_error *err)
 {
@@ -274,7 +259,7 @@ qsf_status qsf_cal_sizes(void *user, uint32_t unit, uint32_t kind, uint32_t cols
     if (!h) return QSF_E_MEMORY;
     const qsf_status st = qsf_cal_hessian(c, unit, kind, cols, h, h + n, &tokens, &diagonal, err);
     *known = !st && tokens;
-    if (*known) calibration_sizes(h, h + n, cols, size);
+    for (size_t i = 0; *known && i < cols; i++) size[i] = sqrtf(QSF_MAX(h[i * cols + i], 0));
     qsf_dealloc(c->platform, h, (n + cols) * sizeof *h);
     return st == QSF_E_NOT_FOUND ? QSF_OK : st;
 }

@@ -18,16 +18,14 @@
  *
  * Error feedback knows better how much each input counts.  For it the norms' gains go into the
  * matrices whole, so that a block's columns have inputs of about one size, and that is all; but for
- * channels of the hidden state that calibration has found far larger than the others. */
+ * what calibration says of the channels of the hidden state: level.h. */
 #include "plan/equalize.h"
 
 #include "plan/band.h"
+#include "plan/level.h"
 #include "plan/team.h"
 
 #include <math.h>
-
-#define EQUAL_ODD  40.0         /* SmolLM2 has 33 at most, Qwen 2.5 35, Gemma 3 400 */
-#define EQUAL_MOST 4.0
 
 typedef struct equal_layer {
     int tensor[QSF_N_KINDS];        /* index in the input, -1: none */
@@ -37,6 +35,7 @@ typedef struct equal_work {
     input          *in;
     convert_report *r;
     uint32_t        layer;
+    double          bits;           /* of a weight, about */
     bool            folds;          /* norm gains go into the matrices whole, and nothing else is done */
     equal_layer     at;
 } equal_work;
@@ -110,30 +109,6 @@ static void equal_fold(const double *gain, uint32_t n, float *scale)
     for (uint32_t j = 0; j < n; j++) scale[j] = gain[j] > 1e-6 && gain[j] < 1e6 ? (float)gain[j] : 1;
 }
 
-static bool equal_usable(double size) { return size > 1e-6 && size < 1e6; }
-
-/* scale[j] = gain[j].  What remains is the hidden state itself, whose activations are rounded to 8
- * bits by the largest of a block: where a channel of it is EQUAL_ODD times as large as the mean,
- * scales are raised so that none is more than EQUAL_MOST times as large. */
-static void equal_bound(const float *size, const double *gain, uint32_t n, float *scale)
-{
-    double sum = 0, largest = -INFINITY;
-    uint32_t used = 0;
-    equal_fold(gain, n, scale);
-    for (uint32_t j = 0; j < n; j++) {
-        if (!equal_usable(size[j]) || !equal_usable(gain[j])) continue;
-        const double e = log2(size[j] / gain[j]);
-        largest = QSF_MAX(largest, e);
-        sum += e;
-        used++;
-    }
-    if (!used || exp2(largest - sum / used) < EQUAL_ODD) return;
-    const double most = EQUAL_MOST * exp2(sum / used);
-    for (uint32_t j = 0; j < n; j++)
-        if (equal_usable(size[j]) && size[j] > most * scale[j])
-            scale[j] = (float)equal_rounded(log2(size[j] / most));
-}
-
 /* What calibration says of the columns of a matrix; *known false: nothing. */
 static qsf_status equal_measured(const equal_work *k, int tensor, float *size, bool *known, qsf_error *err)
 {
@@ -165,11 +140,12 @@ static qsf_status equal_norm(equal_work *k, int norm, int norm_bias, const int *
     }
     if (st == QSF_OK) {
         for (uint32_t j = 0; j < n; j++) column[j] = rows ? sqrt(column[j] / (double)rows) : 0;
-        if (known) equal_bound(size, gain, n, scale);
+        const level_norm of = { readers, n_readers, n, k->bits, gain, size };
+        if (known) st = qsf_conv_level(in, &of, scale, err);
         else if (k->folds) equal_fold(gain, n, scale);
         else equal_scales(gain, column, n, scale);
-        st = equal_reciprocal(k, scale, n, &back, err);
     }
+    if (st == QSF_OK) st = equal_reciprocal(k, scale, n, &back, err);
     if (st == QSF_OK) {
         for (int i = 0; i < n_readers; i++) k->r->tensors[readers[i]].col_scale = scale;
         k->r->tensors[norm].col_scale = back;
@@ -232,6 +208,31 @@ static qsf_status equal_pair(equal_work *k, const equal_channels *p, const doubl
     return st;
 }
 
+/* Of what calibration says of the reader's columns; nothing where it says nothing. */
+static qsf_status equal_pair_level(equal_work *k, const equal_channels *p, qsf_error *err)
+{
+    input *in = k->in;
+    const uint32_t cols = in->tensors[p->reader].cols;
+    float *size = qsf_alloc_array(in->platform, cols, sizeof *size, "channel sizes", err),
+          *scale = qsf_alloc_array(in->platform, cols, sizeof *scale, "channel sizes", err);
+    double *gain = qsf_alloc_array(in->platform, cols, sizeof *gain, "channel sizes", err);
+    const level_norm of = { &p->reader, 1, cols, k->bits, gain, size };
+    bool known = false;
+    qsf_status st = size && scale && gain ? equal_measured(k, p->reader, size, &known, err) : QSF_E_MEMORY;
+    if (st == QSF_OK && known) {
+        for (uint32_t c = 0; c < cols; c++) gain[equal_channel(p, c)] += (double)size[c] * size[c] / p->repeat;
+        for (uint32_t c = 0; c < p->n; c++) scale[c] = (float)sqrt(gain[c]);
+        for (uint32_t c = 0; c < cols; c++) size[c] = scale[equal_channel(p, c)], gain[c] = 1;
+        st = qsf_conv_level(in, &of, scale, err);
+        for (uint32_t c = 0; c < cols; c++) size[equal_channel(p, c)] = scale[c];
+        if (st == QSF_OK) st = equal_pair_set(k, p, size, err);
+    }
+    qsf_dealloc(in->platform, size, (uint64_t)cols * sizeof *size);
+    qsf_dealloc(in->platform, scale, (uint64_t)cols * sizeof *scale);
+    qsf_dealloc(in->platform, gain, (uint64_t)cols * sizeof *gain);
+    return st;
+}
+
 /* size[r] = root of the energy of the maker's row r behind a norm with this gain. */
 static qsf_status equal_made_size(equal_work *k, int maker, const double *gain, double *size, qsf_error *err)
 {
@@ -279,11 +280,12 @@ static qsf_status equal_attention(equal_work *k, double *gain, double *size, qsf
     if ((st = equal_norm(k, t[QSF_K_ATTN_NORM], t[QSF_K_ATTN_NORM_BIAS], readers, n_readers, gain,
                          err))) return st;
     /* Values that are clamped, or normed, cannot be scaled. */
-    if (k->folds || in->hp.v_norm || t[QSF_K_ATTN_SUB_NORM] >= 0 || in->hp.qkv_clamp > 0) return QSF_OK;
+    if (in->hp.v_norm || t[QSF_K_ATTN_SUB_NORM] >= 0 || in->hp.qkv_clamp > 0) return QSF_OK;
     if (!repeat || !equal_shape(in, t[QSF_K_ATTN_V], kv * d, in->hp.n_embd) || t[QSF_K_ATTN_OUT] < 0 ||
         in->tensors[t[QSF_K_ATTN_OUT]].cols != kv * d * repeat) return QSF_OK;
     const equal_channels values = { t[QSF_K_ATTN_V], t[QSF_K_ATTN_V_BIAS], t[QSF_K_ATTN_OUT], kv * d, d,
                                     repeat };
+    if (k->folds) return equal_pair_level(k, &values, err);
     if ((st = equal_made_size(k, values.maker, gain, size, err))) return st;
     return equal_pair(k, &values, size, err);
 }
@@ -303,9 +305,10 @@ static qsf_status equal_feed_forward(equal_work *k, double *gain, double *size, 
     if ((st = equal_norm(k, t[QSF_K_FFN_NORM], t[QSF_K_FFN_NORM_BIAS], readers, in->hp.gated ? 2 : 1, gain,
                          err)))
         return st;
-    if (k->folds || t[QSF_K_FFN_SUB_NORM] >= 0) return QSF_OK;
+    if (t[QSF_K_FFN_SUB_NORM] >= 0) return QSF_OK;
     if (!in->hp.gated || t[QSF_K_FFN_DOWN] < 0 || in->tensors[t[QSF_K_FFN_DOWN]].cols != ff) return QSF_OK;
     const equal_channels hidden = { t[QSF_K_FFN_UP], t[QSF_K_FFN_UP_BIAS], t[QSF_K_FFN_DOWN], ff, ff, 1 };
+    if (k->folds) return equal_pair_level(k, &hidden, err);
     if ((st = equal_made_size(k, t[QSF_K_FFN_UP], gain, size, err)) ||
         (st = equal_made_size(k, t[QSF_K_FFN_GATE], gain, other, err)))
         return st;
@@ -316,7 +319,7 @@ static qsf_status equal_feed_forward(equal_work *k, double *gain, double *size, 
 static qsf_status equal_one_layer(void *user, uint32_t layer, uint32_t thread, qsf_error *err)
 {
     const equal_work *all = user;
-    equal_work k = { .in = all->in, .r = all->r, .folds = all->folds, .layer = layer };
+    equal_work k = { .in = all->in, .r = all->r, .folds = all->folds, .bits = all->bits, .layer = layer };
     const qsf_platform *p = k.in->platform;
     const uint64_t n =
         (uint64_t)k.in->hp.n_embd + k.in->hp.n_ff + (uint64_t)k.in->hp.n_kv_heads * k.in->hp.head_dim;
@@ -331,12 +334,22 @@ static qsf_status equal_one_layer(void *user, uint32_t layer, uint32_t thread, q
     return st;
 }
 
+/* What a weight will have, about; types that a target chooses are not known yet. */
+static double equal_bits(const input *in, const qsf_convert_options *o, const convert_report *r)
+{
+    double weights = 0, bytes = 0;
+    for (uint32_t i = 0; i < in->n_tensors; i++) {
+        const input_tensor *t = &in->tensors[i];
+        if (!qsf_input_is_matrix(t)) continue;
+        weights += (double)t->rows * t->cols;
+        bytes += (double)r->tensors[i].bytes;
+    }
+    return 8 * (o->target_bytes ? (double)o->target_bytes : bytes) / QSF_MAX(weights, 1);
+}
+
 qsf_status qsf_conv_equalize(input *in, const qsf_convert_options *o, convert_report *r, qsf_error *err)
 {
-    equal_work k = { .in = in, .r = r, .folds = o->effort >= 2 };
+    equal_work k = { .in = in, .r = r, .folds = o->effort >= 2, .bits = equal_bits(in, o, r) };
     /* One thread: the arena is not shared, and reading bounds this anyway. */
     return qsf_conv_parallel(in->platform, o, 1, in->hp.n_layers, equal_one_layer, &k, err);
 }
-
-#undef EQUAL_ODD
-#undef EQUAL_MOST
