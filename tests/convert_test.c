@@ -342,8 +342,8 @@ TEST(equalising_keeps_the_function)
 
 static double odd_channel;
 
-/* Inputs of layer 0's attention as large as their gains, and of its attention output and down matrix
- * all alike, but for channel 7. */
+/* Inputs of layer 0's attention as large as their gains, and of its attention output and down
+ * matrix all alike, but for channel 7. */
 static qsf_status measured_sizes(void *user, uint32_t unit, uint32_t kind, uint32_t cols, float *size,
                                  bool *known, qsf_error *err)
 {
@@ -376,8 +376,8 @@ static void check_levelled(const convert_tensor *t, const float *gain, double *s
     CHECK(!t[6].row_scale && !t[1].row_scale && !t[8].row_scale);
 }
 
-/* With error feedback gains go into the matrices whole; a channel that is far larger than the others
- * is made smaller, the more so the more bits its column has. */
+/* With error feedback gains go into the matrices whole; a channel that is far larger than the
+ * others is made smaller, the more so the more bits its column has. */
 TEST(a_large_channel_is_made_smaller)
 {
     static const struct { double factor; qsf_convert_preset preset; } cases[] = {

@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: MIT
  *
  * A gain that goes into the matrices whole leaves the hidden state itself.  Activations are rounded
- * to 8 bits in blocks, by the largest of each: a channel that is far larger than its neighbours costs
- * them their bits.  Made smaller, with its column larger, it costs the weights of its block theirs.
+ * to 8 bits in blocks, by the largest of each: a channel that is far larger than its neighbours
+ * costs them their bits.  Made smaller, with its column larger, it costs the weights of its block
+ * theirs.
  * The same holds of channels that a matrix makes, as if behind a norm with a gain of 1.
  *
  * Which loses less depends on the model and on how many bits a weight has, so that each is tried:
@@ -128,12 +129,12 @@ static qsf_status level_reader(input *in, const level_work *k, int tensor, doubl
 
 qsf_status qsf_conv_level(input *in, const level_norm *of, float *scale, qsf_error *err)
 {
-    const uint64_t n = of->n;
+    const uint64_t n = of->n, all = LEVEL_RANGES * n;
     double loss[LEVEL_RANGES] = { 0 };
     level_work k = { .of = of, .mean = level_mean(of),
                      .row = qsf_alloc_array(in->platform, n, sizeof(float), "a row", err),
-                     .scale = qsf_alloc_array(in->platform, LEVEL_RANGES * n, sizeof(float), "scales", err),
-                     .noise = qsf_alloc_array(in->platform, LEVEL_RANGES * n, sizeof(double), "scales", err) };
+                     .scale = qsf_alloc_array(in->platform, all, sizeof(float), "scales", err),
+                     .noise = qsf_alloc_array(in->platform, all, sizeof(double), "scales", err) };
     qsf_status st = k.row && k.scale && k.noise ? QSF_OK : QSF_E_MEMORY;
     for (int r = 0; r < LEVEL_RANGES && st == QSF_OK; r++) {
         level_scales(of, k.mean, level_range[r], k.scale + (size_t)r * n);
@@ -148,7 +149,7 @@ qsf_status qsf_conv_level(input *in, const level_norm *of, float *scale, qsf_err
         memcpy(scale, k.scale + (size_t)best * n, n * sizeof *scale);
     }
     qsf_dealloc(in->platform, k.row, n * sizeof(float));
-    qsf_dealloc(in->platform, k.scale, LEVEL_RANGES * n * sizeof(float));
-    qsf_dealloc(in->platform, k.noise, LEVEL_RANGES * n * sizeof(double));
+    qsf_dealloc(in->platform, k.scale, all * sizeof(float));
+    qsf_dealloc(in->platform, k.noise, all * sizeof(double));
     return st;
 }
