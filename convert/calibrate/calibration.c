@@ -221,24 +221,34 @@ static qsf_status calibration_diagonal(const convert_calibration *c, uint32_t un
 }
 
 /* Of an expert, where enough rows came to it; else of the layer's. */
-static const cal_record *calibration_find(const cal_file *f, uint32_t unit, uint32_t kind, uint32_t expert)
+static cal_record *calibration_find(const cal_file *f, uint32_t unit, uint32_t kind, uint32_t expert)
 {
-    const cal_record *r = expert ? qsf_hessian_find(f, unit, kind + expert * CAL_EXPERT) : NULL;
+    cal_record *r = expert ? qsf_hessian_find(f, unit, kind + expert * CAL_EXPERT) : NULL;
     if (!r) r = qsf_hessian_find(f, unit, kind);
     /* Where no norm is between, experts and what is everybody's take what the router takes. */
     if (!r && (kind == QSF_K_EXPERT_UP || kind == QSF_K_FFN_UP)) r = qsf_hessian_find(f, unit, QSF_K_ROUTER);
     return r;
 }
 
+static bool calibration_has_input(const convert_calibration *c, uint32_t kind)
+{
+    return qsf_gram_kind(kind % CAL_EXPERT) != CAL_NO_INPUT && (kind != QSF_K_TOKEN_EMBD || c->in->hp.tied);
+}
+
+static cal_record *calibration_record(const convert_calibration *c, uint32_t unit, uint32_t kind)
+{
+    const uint32_t input_kind = qsf_gram_kind(kind % CAL_EXPERT);
+    if (input_kind == QSF_K_OUTPUT) unit = qsf_unit_number(c->in->hp.n_layers, qsf_id_final());
+    return calibration_find(&c->file, unit, input_kind, kind / CAL_EXPERT);
+}
+
 qsf_status qsf_cal_hessian(convert_calibration *c, uint32_t unit, uint32_t kind, uint32_t cols, float *h,
                            float *first, uint64_t *tokens, bool *diagonal, qsf_error *err)
 {
-    const uint32_t input_kind = qsf_gram_kind(kind % CAL_EXPERT);
     *diagonal = c->imatrix != NULL;
-    if (input_kind == CAL_NO_INPUT || (kind == QSF_K_TOKEN_EMBD && !c->in->hp.tied)) return QSF_E_NOT_FOUND;
+    if (!calibration_has_input(c, kind)) return QSF_E_NOT_FOUND;
     if (c->imatrix) return calibration_diagonal(c, unit, kind, cols, h, first, tokens, err);
-    if (input_kind == QSF_K_OUTPUT) unit = qsf_unit_number(c->in->hp.n_layers, qsf_id_final());
-    const cal_record *r = calibration_find(&c->file, unit, input_kind, kind / CAL_EXPERT);
+    const cal_record *r = calibration_record(c, unit, kind);
     if (!r) return QSF_E_NOT_FOUND;
     if (r->cols != cols)
         return qsf_fail(err, QSF_E_ARGUMENT, "%s: has a Hessian of %u columns for a matrix of %u: it is of "
@@ -247,19 +257,24 @@ qsf_status qsf_cal_hessian(convert_calibration *c, uint32_t unit, uint32_t kind,
     return qsf_hessian_read(&c->file, r, h, first, err);
 }
 
+/* A plan asks for each matrix, and a conversion makes several plans: what was read is kept. */
 qsf_status qsf_cal_sizes(void *user, uint32_t unit, uint32_t kind, uint32_t cols, float *size, bool *known,
                          qsf_error *err)
 {
     convert_calibration *c = user;
+    cal_record *r = c->imatrix || !calibration_has_input(c, kind) ? NULL : calibration_record(c, unit, kind);
+    *known = r && r->cols == cols && r->size;
+    if (*known) return memcpy(size, r->size, cols * sizeof *size), QSF_OK;
     const uint64_t n = (uint64_t)cols * cols;
     float *h = qsf_alloc_array(c->platform, n + cols, sizeof *h, "a matrix of inputs", err);
     uint64_t tokens = 0;
     bool diagonal;
-    *known = false;
     if (!h) return QSF_E_MEMORY;
     const qsf_status st = qsf_cal_hessian(c, unit, kind, cols, h, h + n, &tokens, &diagonal, err);
     *known = !st && tokens;
     for (size_t i = 0; *known && i < cols; i++) size[i] = sqrtf(QSF_MAX(h[i * cols + i], 0));
     qsf_dealloc(c->platform, h, (n + cols) * sizeof *h);
+    if (*known && r && (r->size = qsf_arena_array(c->file.arena, cols, sizeof *size, "channel sizes", NULL)))
+        memcpy(r->size, size, cols * sizeof *size);
     return st == QSF_E_NOT_FOUND ? QSF_OK : st;
 }

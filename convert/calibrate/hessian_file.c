@@ -243,7 +243,7 @@ qsf_status qsf_hessian_open(const qsf_platform *p, const char *path, cal_file *o
     return st;
 }
 
-const cal_record *qsf_hessian_find(const cal_file *f, uint32_t unit, uint32_t kind)
+cal_record *qsf_hessian_find(const cal_file *f, uint32_t unit, uint32_t kind)
 {
     for (uint32_t i = 0; i < f->n; i++)
         if (f->records[i].unit == unit && f->records[i].kind == kind) return &f->records[i];

@@ -32,6 +32,7 @@ void       qsf_hessian_abort(cal_writer *w);
 typedef struct cal_record {
     uint32_t unit, kind, cols, crc;
     uint64_t at, bytes;         /* cols floats, then the triangle's */
+    float   *size;              /* [cols] roots of the diagonal, once they were asked for; else NULL */
 } cal_record;
 
 typedef struct cal_file {
@@ -48,7 +49,7 @@ typedef struct cal_file {
 qsf_status qsf_hessian_open(const qsf_platform *p, const char *path, cal_file *out, qsf_error *err);
 void       qsf_hessian_close(cal_file *f);              /* takes one that was never opened */
 /* NULL: nothing is known of this input. */
-const cal_record *qsf_hessian_find(const cal_file *f, uint32_t unit, uint32_t kind);
+cal_record *qsf_hessian_find(const cal_file *f, uint32_t unit, uint32_t kind);
 /* h[cols][cols], both triangles, and first[cols]; checks the bytes. */
 qsf_status qsf_hessian_read(const cal_file *f, const cal_record *r, float *h, float *first, qsf_error *err);
 

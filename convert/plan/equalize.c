@@ -220,7 +220,8 @@ static qsf_status equal_pair_level(equal_work *k, const equal_channels *p, qsf_e
     bool known = false;
     qsf_status st = size && scale && gain ? equal_measured(k, p->reader, size, &known, err) : QSF_E_MEMORY;
     if (st == QSF_OK && known) {
-        for (uint32_t c = 0; c < cols; c++) gain[equal_channel(p, c)] += (double)size[c] * size[c] / p->repeat;
+        for (uint32_t c = 0; c < cols; c++)
+            gain[equal_channel(p, c)] += (double)size[c] * size[c] / p->repeat;
         for (uint32_t c = 0; c < p->n; c++) scale[c] = (float)sqrt(gain[c]);
         for (uint32_t c = 0; c < cols; c++) size[c] = scale[equal_channel(p, c)], gain[c] = 1;
         st = qsf_conv_level(in, &of, scale, err);
