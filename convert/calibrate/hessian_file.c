@@ -197,7 +197,7 @@ static qsf_status hessian_read_table(cal_file *f, const uint8_t head[CAL_HEADER]
     for (uint32_t i = 0; !st && i < f->n; i++) {
         const uint8_t *row = table + (uint64_t)i * CAL_ROW;
         f->records[i] = (cal_record){ qsf_le32(row), qsf_le32(row + 4), qsf_le32(row + 8),
-                                      qsf_le32(row + 12), qsf_le64(row + 16), qsf_le64(row + 24) };
+                                      qsf_le32(row + 12), qsf_le64(row + 16), qsf_le64(row + 24), NULL };
         st = hessian_check_record(f, &f->records[i], CAL_HEADER + bytes, length, err);
     }
     return st;
