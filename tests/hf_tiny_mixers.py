@@ -62,7 +62,9 @@ def refused(tiny):
     yield "deepseek_v3", {**deep, "rope_interleave": False}, "UNSUPPORTED", "rope_interleave is false"
     yield "deepseek_v3", {**deep, "q_lora_rank": 1}, "CORRUPT", "expected a whole number from 2"
     yield "qwen2_moe", {"mlp_only_layers": [0]}, "UNSUPPORTED", "layers without experts between"
-    yield "gemma4_text", {**alternate, "enable_moe_block": True}, "UNSUPPORTED", "Gemma 4 with experts"
+    yield "gemma4_text", {**alternate, "enable_moe_block": True}, "CORRUPT", '"num_experts" is missing'
+    yield ("gemma4_text", {**alternate, "enable_moe_block": True, "num_experts": 4, "top_k_experts": 5},
+           "CORRUPT", "from 1 to 4")
     yield "gemma4_text", {**alternate, "use_bidirectional_attention": "all"}, "UNSUPPORTED", '"all"'
     yield "gemma4_text", {}, "UNSUPPORTED", "the last layer, 1, is windowed"
     each = {"per_layer_config": {"0": {"head_dim": 16}}}

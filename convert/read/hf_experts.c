@@ -95,16 +95,19 @@ qsf_status qsf_hf_experts(yyjson_val *root, const hf_type *d, const qsf_arch *a,
                           qsf_error *err)
 {
     const hf_expert_keys *k = d->experts;
+    bool some = true;
     qsf_status st;
     if (!k) return QSF_OK;
+    if (k->when && ((st = qsf_json_get_bool(root, CONFIG, k->when, false, &some, err)) || !some)) return st;
     if ((st = qsf_json_get_u32(root, CONFIG, k->n, k->n_absent, k->may_lack ? 0 : 2, QSF_MAX_EXPERTS,
                                &hp->n_experts, err))) return st;
-    if (!hp->n_experts && !k->may_lack)
+    if (!hp->n_experts && (!k->may_lack || k->when))
         return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": \"%s\" is missing", k->n);
     if (!hp->n_experts)         /* everybody's feed-forward is a layer's only one */
         return qsf_json_get_u32(root, CONFIG, k->shared, hp->n_ff, 1, EXPERTS_LONGEST, &hp->n_ff, err);
-    if ((st = qsf_json_get_u32(root, CONFIG, "num_experts_per_tok", k->used_absent, 1, hp->n_experts,
-                               &hp->n_used, err)) ||
+    hp->experts_beside = a->later_gemma;
+    if ((st = qsf_json_get_u32(root, CONFIG, k->used ? k->used : "num_experts_per_tok", k->used_absent, 1,
+                               hp->n_experts, &hp->n_used, err)) ||
         (st = qsf_json_get_u32(root, CONFIG, k->ff, hp->n_ff, 2, EXPERTS_LONGEST, &hp->n_ff_expert, err)) ||
         (st = experts_shared(root, k, hp, err)) || (st = experts_router(root, k, a, hp, err)) ||
         (st = experts_groups(root, k, hp, err)) ||

@@ -84,13 +84,8 @@ static qsf_status gemma4_lengths(yyjson_val *root, qsf_arena *arena, qsf_hparams
 static qsf_status gemma4_refuse(yyjson_val *root, const qsf_hparams *hp, qsf_error *err)
 {
     const char *both;
-    bool experts;
-    qsf_status st;
-    if ((st = qsf_json_get_bool(root, CONFIG, "enable_moe_block", false, &experts, err)) ||
-        (st = qsf_json_get_text(root, CONFIG, "use_bidirectional_attention", &both, err))) return st;
-    if (experts)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": enable_moe_block: Gemma 4 with experts, which this "
-                        "version cannot run");
+    const qsf_status st = qsf_json_get_text(root, CONFIG, "use_bidirectional_attention", &both, err);
+    if (st) return st;
     /* of a text "vision" changes nothing */
     if (both && strcmp(both, "vision"))
         return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": use_bidirectional_attention \"%.40s\" (supported: "

@@ -269,7 +269,7 @@ static bool hf_may(const hf_mapper *m, const qsf_layer *layer, const qsf_role *r
 {
     const hf_type *type = m->cfg->type;
     const bool loose = type->keys == HF_KEYS_BERT || role->when == QSF_WHEN_MAY_STATE ||
-                       role->when == QSF_WHEN_MAY_LAYER || role->kind == QSF_K_ROUTER_CHOICE;
+                       role->when == QSF_WHEN_MAY_LAYER || role->when == QSF_WHEN_MAY_EXPERTS;
     return loose ? qsf_arch_takes(m->cfg->arch, &m->in->hp, layer, role)
                  : qsf_kinds_have(type->biases, role->kind);
 }

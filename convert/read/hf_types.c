@@ -200,6 +200,15 @@ static const hf_alias hf_gemma4_names[] = {
     NAME(LAYER_TABLE, "embed_tokens_per_layer.weight"),
     NAME_AS(LAYER_EMBD, HF_OUTSIDE, "per_layer_model_projection.weight"),
     NAME_AS(LAYER_EMBD_NORM, HF_OUTSIDE, "per_layer_projection_norm.weight"),
+    NAME(ROUTER_NORM, "router.scale"),
+    NAME(ROUTER, "router.proj.weight"),
+    NAME(EXPERT_WEIGHT, "router.per_expert_scale"),
+    NAME(EXPERT_NORM, "pre_feedforward_layernorm_2.weight"),
+    PART_AS(EXPERT_GATE, HF_STACKED, "gate", "experts.gate_up_proj"),
+    PART_AS(EXPERT_UP, HF_STACKED, "up", "experts.gate_up_proj"),
+    NAME_AS(EXPERT_DOWN, HF_STACKED, "experts.down_proj"),
+    NAME(EXPERT_POST_NORM, "post_feedforward_layernorm_2.weight"),
+    NAME(SHARED_POST_NORM, "post_feedforward_layernorm_1.weight"),
     NAMES_END,
 };
 
@@ -229,6 +238,9 @@ static const hf_expert_keys hf_deepseek3_experts = { .n = "n_routed_experts",
     .dense_absent = 3, .sigmoid = true, .norm_says = true, .norm_absent = true };
 static const hf_expert_keys hf_oss_experts = { .n = "num_local_experts", .ff = "intermediate_size",
     .n_absent = 128, .used_absent = 4 };
+static const hf_expert_keys hf_gemma4_experts = { .when = "enable_moe_block", .n = "num_experts",
+    .used = "top_k_experts", .ff = "moe_intermediate_size", .shared = "intermediate_size",
+    .used_absent = 2, .may_lack = true };
 
 #define ATTN_BIASES (QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS))
 #define BIASES (ATTN_BIASES | QSF_KINDS_FFN_BIAS)
@@ -366,11 +378,12 @@ const hf_type qsf_hf_types[] = {
     { .type = "gemma4", .class_name = "Gemma4ForConditionalGeneration", .arch = "gemma4",
       .keys = HF_KEYS_GEMMA4, .vocab = 262144, .embd = 2304, .ff = 9216, .layers = 30, .heads = 8,
       .kv_heads = 4, .head_dim = 256, .ctx = 131072, .eps = 1e-6f, .rope_base = 1e6f, .window = 512,
-      .tied = true, .bare_text = true, .pre = "gemma4", .names = hf_gemma4_names },
+      .tied = true, .bare_text = true, .pre = "gemma4", .experts = &hf_gemma4_experts,
+      .names = hf_gemma4_names },
     { .type = "gemma4_text", .class_name = "Gemma4ForCausalLM", .arch = "gemma4", .keys = HF_KEYS_GEMMA4,
       .vocab = 262144, .embd = 2304, .ff = 9216, .layers = 30, .heads = 8, .kv_heads = 4, .head_dim = 256,
       .ctx = 131072, .eps = 1e-6f, .rope_base = 1e6f, .window = 512, .tied = true, .bare_text = true,
-      .pre = "gemma4", .names = hf_gemma4_names },
+      .pre = "gemma4", .experts = &hf_gemma4_experts, .names = hf_gemma4_names },
     { .type = NULL },
 };
 

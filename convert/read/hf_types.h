@@ -42,7 +42,9 @@ typedef struct hf_alias {
 
 /* What the members about experts are called.  NULL: the type has none. */
 typedef struct hf_expert_keys {
+    const char *when;           /* whether there are any; NULL: n alone says it */
     const char *n, *ff;         /* their number; their length */
+    const char *used;           /* how many a row takes; NULL: "num_experts_per_tok" */
     const char *shared;         /* length of what is everybody's beside them, ... */
     const char *n_shared;       /* ... or how many of an expert's length that are, */
     uint32_t    n_shared_absent;

@@ -29,6 +29,8 @@ DELTA = {"attn_qkv.weight": "in_proj_qkv.weight", "attn_gate.weight": "in_proj_z
 GEMMA4 = dict(COMMON, ffn_norm="pre_feedforward_layernorm", post_ffw_norm="post_feedforward_layernorm",
               inp_gate="per_layer_input_gate", proj="per_layer_projection",
               post_norm="post_per_layer_input_norm")
+GEMMA4.update({"pre_ffw_norm_2": "pre_feedforward_layernorm_2",
+               **{f"post_ffw_norm_{i}": f"post_feedforward_layernorm_{i}" for i in (1, 2)}})
 OUTSIDE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
            "token_embd_norm": "model.embedding_norm", "per_layer_token_embd": "model.embed_tokens_per_layer",
            "per_layer_model_proj": "model.per_layer_model_projection",
@@ -108,7 +110,12 @@ def gpt_oss(m, part, kind, w):
     return {name + end: x for end, x in zip(("_blocks", "_scales"), mxfp4_pieces(w))}
 
 def gemma4(m, part, kind, w):
-    return {"layer_scalar": w} if part == "layer_output_scale" else {f"{GEMMA4[part]}.{kind}": w}
+    names = {"layer_output_scale": "layer_scalar", "ffn_gate_inp.scale": "router.scale",
+             "ffn_gate_inp.weight": "router.proj.weight", "ffn_down_exps.scale": "router.per_expert_scale",
+             "ffn_gate_up_exps.weight": "experts.gate_up_proj", "ffn_gate_exps.weight": "experts.gate_up_proj",
+             "ffn_up_exps.weight": "experts.gate_up_proj", "ffn_down_exps.weight": "experts.down_proj"}
+    name = names.get(part) or names.get(f"{part}.{kind}")
+    return {name or f"{GEMMA4[part]}.{kind}": w}
 
 def deepseek2(m, part, kind, w):
     names = dict(COMMON, attn_q_a="self_attn.q_a_proj", attn_q_a_norm="self_attn.q_a_layernorm",
@@ -146,7 +153,7 @@ def tensors(m, found):
             own = f"model.layers.{layer}.{own}"
             if part in ("attn_k_b", "attn_v_b"):
                 pieces.setdefault(own, {})["gate" if part == "attn_k_b" else "up"] = x
-            elif "gate_up_proj" in own or "input_linear" in own:
+            elif ("gate_up_proj" in own and "gate_up" not in part) or "input_linear" in own:
                 pieces.setdefault(own, {})["gate" if "ffn_gate" in part else "up"] = x
             else: out[own] = x
     for own, p in pieces.items(): out[own] = joined(own, p["gate"], p["up"])
@@ -158,7 +165,7 @@ def joined(name, gate, up):
     if "kv_b_proj" in name:                             # head by head: what makes keys, then values
         both = np.concatenate([gate.swapaxes(1, 2), up], 1)
         return both.reshape(-1, both.shape[-1])
-    if "input_linear" in name: return np.concatenate([gate, up], -2)
+    if "input_linear" in name or "mlp" not in name: return np.concatenate([gate, up], -2)
     axis = 1 if name.endswith(("_blocks", "_scales")) else -1
     both = np.stack([gate, up], axis % gate.ndim + 1)
     return both.reshape(*gate.shape[:axis % gate.ndim], -1, *gate.shape[axis % gate.ndim + 1:])
@@ -239,7 +246,10 @@ def config(m):
     windowed = kv["attention.sliding_window_pattern"]
     each = dict(zip(windowed, m["each"]))
     heads = {w: e.get("n_kv_heads", m["n_kv_heads"]) for w, e in each.items()}
-    return dict(model_type="gemma4_text", hidden_activation="gelu_pytorch_tanh",
+    x = m.get("experts")
+    mixture = dict(enable_moe_block=True, num_experts=x["n"], top_k_experts=kv["expert_used_count"],
+                   moe_intermediate_size=x["ff"]) if x else {}
+    return dict(mixture, model_type="gemma4_text", hidden_activation="gelu_pytorch_tanh",
                 head_dim=each[True]["head_dim"], global_head_dim=each[False]["head_dim"],
                 attention_k_eq_v="k_is_v" in m, num_key_value_heads=heads[True],
                 num_global_key_value_heads=heads[False] if heads[False] != heads[True] else None,

@@ -40,7 +40,8 @@ ENDS = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output
 TYPED = {"smollm3", "granite", "arcee", "ernie4_5", "seed_oss", "glm4", "olmo2", "olmo2-window", "exaone4",
          "exaone4-window", "cohere2", "mixtral", "qwen3moe", "olmoe", "lfm2", "lfm2moe", "granitehybrid",
          "granitehybrid-rope", "granitehybrid-moe", "granitemoe", "qwen35", "gpt-oss", "gpt-oss-mxfp4",
-         "gemma4", "gemma4-plain", "qwen2moe", "deepseek2", "deepseek2-lite"}
+         "gemma4", "gemma4-plain", "gemma4-moe-apart", "qwen2moe", "deepseek2",
+         "deepseek2-lite"}
 NO_DIRECTORY = {"gemma4", "smallthinker"}           # others of these are not written
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 512}
