@@ -468,6 +468,7 @@ TEST(hf_types_fit_their_architectures)
                                  .n_vocab = 32, .n_ctx_train = 64, .gated = a->gated,
                                  .learned_pos = a->learned_pos, .flow = a->flow,
                                  .n_experts = t->experts ? 4 : 0,
+                                 .experts_beside = t->experts && a->later_gemma,
                                  .n_used = 2, .n_ff_expert = 6, .n_ff_shared = 10, .mix_conv = 3,
                                  .mix_inner = 12, .mix_state = 6, .mix_heads = 2, .mix_groups = 1,
                                  .n_embd_layer = a->later_gemma ? 4 : 0 };
@@ -485,7 +486,7 @@ TEST(hf_types_fit_their_architectures)
         for (const hf_alias *n = t->names; n && n->name; n++) {
             const qsf_role *role = qsf_role_of(n->kind);
             const bool loose = t->keys == HF_KEYS_BERT || role->when == QSF_WHEN_MAY_STATE ||
-                               n->kind == QSF_K_ROUTER_CHOICE;
+                               role->when == QSF_WHEN_MAY_EXPERTS;
             CHECK((loose ? qsf_arch_takes : qsf_arch_needs)(a, &hp, &layers[0], role) ||
                   (loose ? qsf_arch_takes : qsf_arch_needs)(a, &hp, &layers[1], role));
         }

@@ -112,8 +112,8 @@ def gpt_oss(m, part, kind, w):
 def gemma4(m, part, kind, w):
     names = {"layer_output_scale": "layer_scalar", "ffn_gate_inp.scale": "router.scale",
              "ffn_gate_inp.weight": "router.proj.weight", "ffn_down_exps.scale": "router.per_expert_scale",
-             "ffn_gate_up_exps.weight": "experts.gate_up_proj", "ffn_gate_exps.weight": "experts.gate_up_proj",
-             "ffn_up_exps.weight": "experts.gate_up_proj", "ffn_down_exps.weight": "experts.down_proj"}
+             "ffn_down_exps.weight": "experts.down_proj",
+             **{f"ffn_{which}_exps.weight": "experts.gate_up_proj" for which in ("gate", "up", "gate_up")}}
     name = names.get(part) or names.get(f"{part}.{kind}")
     return {name or f"{GEMMA4[part]}.{kind}": w}
 
