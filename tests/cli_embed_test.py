@@ -137,12 +137,13 @@ def unigram(tokens):
 class Bert(unittest.TestCase):
     """Hugging Face directories of encoders with the tensors of a GGUF file, whose numbers are known."""
 
-    def directory(self, kind, prefix, more=0, config={}, spoil=lambda files: None):
-        subprocess.run([sys.executable, HERE / "parity" / "make_tiny.py", WORK.name, "bert"], check=True,
+    def directory(self, kind, prefix, more=0, config={}, spoil=lambda files: None, model="bert"):
+        subprocess.run([sys.executable, HERE / "parity" / "make_tiny.py", WORK.name, model], check=True,
                        stdout=subprocess.DEVNULL)
-        reader, tensors = GGUFReader(FOLDER / "bert.gguf"), {}
+        reader, tensors = GGUFReader(FOLDER / f"{model}.gguf"), {}
         for t in reader.tensors:
             name, part = t.name.rsplit(".", 1)
+            if name in ("cls", "cls.output"): continue
             b, i, rest = (name.split(".", 2) + [""] * 2)[:3]
             full = f"encoder.layer.{i}.{LAYER[rest]}" if b == "blk" else f"embeddings.{OTHERS[name]}"
             x = np.array(t.data, np.float32)
@@ -175,7 +176,7 @@ class Bert(unittest.TestCase):
         program, out = pathlib.Path(QSF_RUN).with_name("qsf-convert"), FOLDER / f"{kind}.qsf"
         def convert(source, out):
             return subprocess.run([program, "-q", "--quant-type", "f16", source, out], capture_output=True)
-        right = convert(FOLDER / "bert.gguf", FOLDER / "right.qsf")
+        right = convert(FOLDER / f"{model}.gguf", FOLDER / "right.qsf")
         self.assertEqual(right.returncode, 0, right.stderr)
         r = convert(FOLDER / kind, out)
         needs_directories(r.stderr)
@@ -191,6 +192,30 @@ class Bert(unittest.TestCase):
             self.assertEqual(got.stdout, right.stdout)
             text, ids = ("a", "0,33,2") if more else ("Abcat a", "2,34,35,4,3")
             self.assertEqual(embed(path, "-p", text).stdout, embed(path, "--ids", ids).stdout)
+
+    def test_classifiers_score_as_gguf_files_do(self):
+        names = {"bert": ("bert.pooler.dense", "classifier", "BertForSequenceClassification"),
+                 "xlm-roberta": ("classifier.dense", "classifier.out_proj",
+                                 "XLMRobertaForSequenceClassification")}
+        for kind, (dense, out, name) in names.items():
+            def add(tensors):
+                tensors.pop(prefix + "pooler.dense.weight")
+                for t in GGUFReader(FOLDER / "bert-rank.gguf").tensors:
+                    of, part = t.name.rsplit(".", 1)
+                    if of not in ("cls", "cls.output"): continue
+                    x = np.array(t.data, np.float32)
+                    tensors[f"{dense if of == 'cls' else out}.{part}"] = (
+                        x.reshape(-1, 72) if part == "weight" else x)
+            prefix, more = ("bert.", 0) if kind == "bert" else ("roberta.", 2)
+            one = {"architectures": [name], "id2label": {"0": "LABEL_0"}}
+            code, err, path = self.directory(kind, prefix, more, one, add, "bert-rank")
+            self.assertEqual(code, 0, err)
+            def scores(model): return run(model, "--embedding", "--ids", "1,2,3,4,5,6,7;9,8").stdout
+            self.assertEqual(len(rows(scores(path).decode())[0]), 1)
+            self.assertEqual(scores(path), scores(FOLDER / "right.qsf"))
+            code, err, _ = self.directory(kind, prefix, more, {**one, "id2label": None}, add, "bert-rank")
+            self.assertNotEqual(code, 0)
+            self.assertIn(f"{out}.weight is of shape [1 x 72], config.json asks for [2 x 72]", err)
 
     def test_what_cannot_be_is_refused(self):
         for config, words in (({"is_decoder": True}, "is_decoder"), ({"hidden_act": "tanh"}, "tanh"),

@@ -471,6 +471,7 @@ TEST(hf_types_fit_their_architectures)
                                  .experts_beside = t->experts && a->later_gemma,
                                  .n_used = 2, .n_ff_expert = 6, .n_ff_shared = 10, .mix_conv = 3,
                                  .mix_inner = 12, .mix_state = 6, .mix_heads = 2, .mix_groups = 1,
+                                 .n_classes = t->classes ? 3 : 0,
                                  .n_embd_layer = a->later_gemma ? 4 : 0 };
         const qsf_layer layers[2] = { qsf_layer_of(&hp, 0), qsf_layer_of(&hp, 1) };
         for (size_t i = 0; i < 2 * QSF_N_ROLES; i++) {

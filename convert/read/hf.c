@@ -155,7 +155,8 @@ static qsf_status hf_optional(const char *dir, input *in, hf_config *cfg, const 
     return st;
 }
 
-/* The library sentence-transformers says what becomes of a text's tokens: one of these is true. */
+/* The library sentence-transformers says what becomes of a text's tokens: one of these is true.  A
+ * classifier's is its own. */
 static qsf_status hf_pooling_parse(input *in, yyjson_val *root, const char *what, hf_config *cfg,
                                    qsf_error *err)
 {
@@ -166,7 +167,7 @@ static qsf_status hf_pooling_parse(input *in, yyjson_val *root, const char *what
         { "pooling_mode_weightedmean_tokens", QSF_POOL_NONE },
     };
     bool on, found = false;
-    (void)cfg;
+    if (cfg->type->classes) return QSF_OK;
     qsf_status st = qsf_json_check_object(root, what, err);
     for (size_t i = 0; i < QSF_ARRAY_LEN(known) && !st; i++) {
         if ((st = qsf_json_get_bool(root, what, known[i].key, false, &on, err)) || !on) continue;

@@ -175,6 +175,17 @@ static qsf_status config_gpt2(yyjson_val *root, const hf_type *d, qsf_hparams *h
 }
 
 /* What encoders have beside config_common's, and what none of them may have. */
+/* Scores of a text: as many as there are labels, two where nothing says it. */
+static qsf_status config_classes(yyjson_val *root, qsf_hparams *hp, qsf_error *err)
+{
+    yyjson_val *labels;
+    qsf_status st = qsf_json_get_obj(root, CONFIG, "id2label", &labels, err);
+    const size_t n = st || !labels ? 2 : yyjson_obj_size(labels);
+    if (!st) st = qsf_json_get_u32(root, CONFIG, "num_labels", (uint32_t)n, 1, 1 << 24, &hp->n_classes, err);
+    hp->pooling = QSF_POOL_RANK;
+    return st;
+}
+
 static qsf_status config_bert(yyjson_val *root, const hf_config *cfg, qsf_hparams *hp, qsf_error *err)
 {
     const hf_type *d = cfg->type;
@@ -184,6 +195,7 @@ static qsf_status config_bert(yyjson_val *root, const hf_config *cfg, qsf_hparam
     if ((st = qsf_json_get_u32(root, CONFIG, "type_vocab_size", 2, 1, 1 << 16, &hp->n_token_types, err)) ||
         (st = qsf_json_get_text(root, CONFIG, "position_embedding_type", &positions, err)) ||
         (st = qsf_json_get_bool(root, CONFIG, "is_decoder", false, &decoder, err))) return st;
+    if (d->classes && (st = config_classes(root, hp, err))) return st;
     if (decoder)
         return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": is_decoder in a model of type %s", d->type);
     if (positions && strcmp(positions, "absolute"))

@@ -255,13 +255,12 @@ static qsf_status hf_add_experts(hf_mapper *m, uint32_t unit, const qsf_layer *l
     return i->name ? QSF_OK : QSF_E_MEMORY;
 }
 
-/* outside: for all layers, but in none of them */
-static void hf_full_name(const hf_mapper *m, uint32_t unit, const qsf_role *role, bool outside,
+static void hf_full_name(const hf_mapper *m, uint32_t unit, const qsf_role *role, uint16_t how,
                          const char *name, char *out, size_t cap)
 {
-    if (role->part == QSF_PART_LAYER && !outside)
+    if (role->part == QSF_PART_LAYER && !(how & HF_OUTSIDE))
         qsf_format(out, cap, "%s%s%u.%s", m->body, m->layers, (unsigned)unit, name);
-    else qsf_format(out, cap, "%s%s", role->kind == QSF_K_OUTPUT ? m->head : m->body, name);
+    else qsf_format(out, cap, "%s%s", role->kind == QSF_K_OUTPUT || how & HF_BARE ? m->head : m->body, name);
 }
 
 /* Whether a tensor that need not be there may. */
@@ -278,12 +277,11 @@ static bool hf_may(const hf_mapper *m, const qsf_layer *layer, const qsf_role *r
  * later ones keys for values, and the embedding for a head that is apart from it. */
 static void hf_find(const hf_mapper *m, hf_adding *a)
 {
-    const bool outside = a->named.how & HF_OUTSIDE;
     const uint8_t kind = a->role->kind;
     const uint8_t other = kind == QSF_K_ATTN_V && m->cfg->arch->later_gemma ? QSF_K_ATTN_K
         : kind == QSF_K_OUTPUT && m->cfg->head_twice ? QSF_K_TOKEN_EMBD : kind;
     char name[256], blocks[256];
-    hf_full_name(m, a->unit, a->role, outside, a->named.name, name, sizeof name);
+    hf_full_name(m, a->unit, a->role, a->named.how, a->named.name, name, sizeof name);
     a->t = qsf_hf_weights_find(m->w, name);
     if (!a->t && a->named.how & HF_TURNED) {
         qsf_format(blocks, sizeof blocks, "%s_scales", name);
@@ -293,7 +291,7 @@ static void hf_find(const hf_mapper *m, hf_adding *a)
     }
     if (a->t || other == kind) return;
     const qsf_role *role = qsf_role_of(other);
-    hf_full_name(m, a->unit, role, false, qsf_hf_type_name(m->cfg->type, &m->in->hp, a->layer, role).name,
+    hf_full_name(m, a->unit, role, 0, qsf_hf_type_name(m->cfg->type, &m->in->hp, a->layer, role).name,
                  name, sizeof name);
     a->t = qsf_hf_weights_find(m->w, name);
 }
@@ -315,7 +313,7 @@ static qsf_status hf_map_role(hf_mapper *m, hf_adding *a, qsf_error *err)
         a->named.first = a->unit * a->named.all;
         a->named.all *= hp->n_layers;
     }
-    hf_full_name(m, a->unit, role, a->named.how & HF_OUTSIDE, a->named.name, name, sizeof name);
+    hf_full_name(m, a->unit, role, a->named.how, a->named.name, name, sizeof name);
     if (strchr(a->named.name, '*')) return hf_add_experts(m, a->unit, a->layer, role, name, err);
     hf_find(m, a);
     if (a->t) return hf_add(m, a, err);

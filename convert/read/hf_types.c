@@ -60,30 +60,46 @@ static const hf_alias hf_gpt2_names[] = {
     NAMES_END,
 };
 
-static const hf_alias hf_bert_names[] = {
-    NAME(TOKEN_EMBD, "embeddings.word_embeddings.weight"),
-    NAME(POS_EMBD, "embeddings.position_embeddings.weight"),
-    NAME(TOKEN_TYPES, "embeddings.token_type_embeddings.weight"),
-    NAME(TOKEN_NORM, "embeddings.LayerNorm.weight"),
-    NAME(TOKEN_NORM_BIAS, "embeddings.LayerNorm.bias"),
-    NAME(ATTN_Q, "attention.self.query.weight"),
-    NAME(ATTN_Q_BIAS, "attention.self.query.bias"),
-    NAME(ATTN_K, "attention.self.key.weight"),
-    NAME(ATTN_K_BIAS, "attention.self.key.bias"),
-    NAME(ATTN_V, "attention.self.value.weight"),
-    NAME(ATTN_V_BIAS, "attention.self.value.bias"),
-    NAME(ATTN_OUT, "attention.output.dense.weight"),
-    NAME(ATTN_OUT_BIAS, "attention.output.dense.bias"),
-    NAME(ATTN_POST_NORM, "attention.output.LayerNorm.weight"),
-    NAME(ATTN_POST_NORM_BIAS, "attention.output.LayerNorm.bias"),
-    NAME(FFN_UP, "intermediate.dense.weight"),
-    NAME(FFN_UP_BIAS, "intermediate.dense.bias"),
-    NAME(FFN_DOWN, "output.dense.weight"),
-    NAME(FFN_DOWN_BIAS, "output.dense.bias"),
-    NAME(FFN_POST_NORM, "output.LayerNorm.weight"),
-    NAME(FFN_POST_NORM_BIAS, "output.LayerNorm.bias"),
+#define BERT_NAMES \
+    NAME(TOKEN_EMBD, "embeddings.word_embeddings.weight"), \
+    NAME(POS_EMBD, "embeddings.position_embeddings.weight"), \
+    NAME(TOKEN_TYPES, "embeddings.token_type_embeddings.weight"), \
+    NAME(TOKEN_NORM, "embeddings.LayerNorm.weight"), \
+    NAME(TOKEN_NORM_BIAS, "embeddings.LayerNorm.bias"), \
+    NAME(ATTN_Q, "attention.self.query.weight"), \
+    NAME(ATTN_Q_BIAS, "attention.self.query.bias"), \
+    NAME(ATTN_K, "attention.self.key.weight"), \
+    NAME(ATTN_K_BIAS, "attention.self.key.bias"), \
+    NAME(ATTN_V, "attention.self.value.weight"), \
+    NAME(ATTN_V_BIAS, "attention.self.value.bias"), \
+    NAME(ATTN_OUT, "attention.output.dense.weight"), \
+    NAME(ATTN_OUT_BIAS, "attention.output.dense.bias"), \
+    NAME(ATTN_POST_NORM, "attention.output.LayerNorm.weight"), \
+    NAME(ATTN_POST_NORM_BIAS, "attention.output.LayerNorm.bias"), \
+    NAME(FFN_UP, "intermediate.dense.weight"), \
+    NAME(FFN_UP_BIAS, "intermediate.dense.bias"), \
+    NAME(FFN_DOWN, "output.dense.weight"), \
+    NAME(FFN_DOWN_BIAS, "output.dense.bias"), \
+    NAME(FFN_POST_NORM, "output.LayerNorm.weight"), \
+    NAME(FFN_POST_NORM_BIAS, "output.LayerNorm.bias")
+static const hf_alias hf_bert_names[] = { BERT_NAMES, NAMES_END };
+static const hf_alias hf_bert_classes_names[] = {
+    BERT_NAMES,
+    NAME(CLS, "pooler.dense.weight"),
+    NAME(CLS_BIAS, "pooler.dense.bias"),
+    NAME_AS(CLS_OUT, HF_BARE, "classifier.weight"),
+    NAME_AS(CLS_OUT_BIAS, HF_BARE, "classifier.bias"),
     NAMES_END,
 };
+static const hf_alias hf_roberta_classes_names[] = {
+    BERT_NAMES,
+    NAME_AS(CLS, HF_BARE, "classifier.dense.weight"),
+    NAME_AS(CLS_BIAS, HF_BARE, "classifier.dense.bias"),
+    NAME_AS(CLS_OUT, HF_BARE, "classifier.out_proj.weight"),
+    NAME_AS(CLS_OUT_BIAS, HF_BARE, "classifier.out_proj.bias"),
+    NAMES_END,
+};
+#undef BERT_NAMES
 
 static const hf_alias hf_mixtral_names[] = {
     NAME(ROUTER, "block_sparse_moe.gate.weight"),
@@ -289,6 +305,14 @@ const hf_type qsf_hf_types[] = {
       .vocab = 30522, .embd = 768, .ff = 3072, .layers = 12, .heads = 12, .ctx = 512, .eps = 1e-12f,
       .rope_base = 10000, .tied = true, .pos_first = 2, .layers_at = "encoder.layer.",
       .names = hf_bert_names },
+    { .type = "bert_classes", .class_name = "BertForSequenceClassification", .other_type = "bert",
+      .arch = "bert", .keys = HF_KEYS_BERT, .vocab = 30522, .embd = 768, .ff = 3072, .layers = 12,
+      .heads = 12, .ctx = 512, .eps = 1e-12f, .rope_base = 10000, .tied = true, .classes = true,
+      .layers_at = "encoder.layer.", .names = hf_bert_classes_names },
+    { .type = "xlm-roberta_classes", .class_name = "XLMRobertaForSequenceClassification",
+      .other_type = "xlm-roberta", .arch = "bert", .keys = HF_KEYS_BERT, .vocab = 30522, .embd = 768,
+      .ff = 3072, .layers = 12, .heads = 12, .ctx = 512, .eps = 1e-12f, .rope_base = 10000, .tied = true,
+      .classes = true, .pos_first = 2, .layers_at = "encoder.layer.", .names = hf_roberta_classes_names },
     { .type = "bitnet", .class_name = "BitNetForCausalLM", .arch = "bitnet-b1.58", .vocab = 128256,
       .embd = 2560, .ff = 6912, .layers = 30, .heads = 20, .kv_heads = 5, .ctx = 2048, .eps = 1e-5f,
       .rope_base = 500000, .biases = ATTN_BIASES, .ternary = true },
@@ -402,7 +426,7 @@ void qsf_hf_type_list(char *out, size_t cap)
 {
     size_t at = 0;
     for (const hf_type *t = qsf_hf_types; t->type && at < cap; t++)
-        at += qsf_format(out + at, cap - at, "%s%s", at ? ", " : "", t->type);
+        if (!t->classes) at += qsf_format(out + at, cap - at, "%s%s", at ? ", " : "", t->type);
 }
 
 hf_named qsf_hf_type_name(const hf_type *t, const qsf_hparams *hp, const qsf_layer *layer,

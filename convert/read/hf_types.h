@@ -27,7 +27,8 @@ typedef enum hf_how {
     HF_DECAY    = 1 << 5,   /* logarithms of what states decay by */
     HF_PLAIN    = 1 << 6,   /* a norm that is not stored less 1, where the type's others are */
     HF_SHARED   = 1 << 7,   /* only in layers with experts */
-    HF_OUTSIDE  = 1 << 8    /* outside of the layers, for all of them */
+    HF_OUTSIDE  = 1 << 8,   /* outside of the layers, for all of them */
+    HF_BARE     = 1 << 9    /* nothing stands before the name, but what does before the head's */
 } hf_how;
 
 /* What a tensor is called where that is not Llama's name in the table of roles.  Kinds with one
@@ -75,6 +76,7 @@ typedef struct hf_type {
     bool        scaled_rope;            /* config.json must say how: there is no plain default */
     bool        biased;                 /* attention_bias */
     bool        norms_less_one;         /* norms are stored less 1 */
+    bool        classes;                /* texts are scored for labels */
     bool        transposed;             /* matrices of layers are stored [inputs][outputs] */
     bool        bare_text;              /* no space in front of a text, whatever tokenizer.model says */
     bool        ternary;                /* matrices of layers are masters of ternary ones */
