@@ -106,7 +106,8 @@ QSF_TEMPLATE void panel_rows_avx512(int sub, bool has_zero, int T, float *y, siz
                                                         : sum[t][i]);
                     part[t] = k + i ? _mm512_fmadd_ps(by, v, part[t]) : _mm512_mul_ps(by, v);
                     if (!has_zero) continue;
-                    const __m512 all = there ? _mm512_set1_ps(sums[(size_t)t * (x->cols / 32) + (size_t)(k + i)])
+                    const float *float_sum = sums + (size_t)t * (x->cols / 32) + k + i;
+                    const __m512 all = there ? _mm512_set1_ps(*float_sum)
                         : _mm512_cvtepi32_ps(_mm512_set1_epi32(s[t * QSF_PANEL_SUBS + k + i]));
                     part[t] = _mm512_fmadd_ps(z, all, part[t]);
                 }

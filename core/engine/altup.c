@@ -116,8 +116,9 @@ static void altup_predict(void *arg, uint32_t thread, uint32_t piece)
             for (int k = 0; k < STREAMS; k++) memcpy(is[k], x[k] + i, some * sizeof(float));
             for (int k = 0; k < STREAMS; k++) {
                 float sum[ALTUP_SOME];
+                const float *by = c[k];
                 for (size_t l = 0; l < ALTUP_SOME; l++)
-                    sum[l] = c[k][0] * is[0][l] + c[k][1] * is[1][l] + c[k][2] * is[2][l] + c[k][3] * is[3][l];
+                    sum[l] = by[0] * is[0][l] + by[1] * is[1][l] + by[2] * is[2][l] + by[3] * is[3][l];
                 memcpy(x[k] + i, sum, some * sizeof(float));
             }
         }

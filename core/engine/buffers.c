@@ -26,11 +26,14 @@ static size_t ld_apart(size_t cols)
 /* A slot's results may begin within a tile. */
 static size_t ld_slot(size_t cols) { return ld_apart(cols + QSF_TILE_ROWS - 1); }
 
+/* Slots of a wave for each row of a batch: with few, threads wait for each other too often. */
+enum { EXPERT_WAVE = 2 };
+
 static uint64_t layout_experts(qsf_buffers *b, uint8_t *base, uint64_t at, const qsf_source *s, uint64_t rows)
 {
     const qsf_layer_most *most = &s->most;
     const uint64_t slots = rows * most->n_used;
-    b->n_slots = QSF_MAX(rows, most->n_used);
+    b->n_slots = QSF_MAX(EXPERT_WAVE * rows, most->n_used);
     b->ld_route = qsf_round_up(qsf_router_floats(most->n_experts), 16);
     b->ld_slot_x = ld_slot(s->hp.n_embd);
     b->ld_slot = ld_slot(most->n_ff);

@@ -71,7 +71,8 @@ static void drop_small(void *arg, uint32_t thread, uint32_t piece)
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++) {
         float *gate = p->b->gate + r * p->b->ld_ff;
-        const double mean = sum_apart(gate, n, 0, false) / (double)n, squares = sum_apart(gate, n, mean, true);
+        const double mean = sum_apart(gate, n, 0, false) / (double)n;
+        const double squares = sum_apart(gate, n, mean, true);
         const float least = (float)(mean + p->layer->sparse * sqrt(squares / (double)(n - 1)));
         for (size_t i = 0; i < n; i++) gate[i] = QSF_MAX(gate[i] - least, 0);
         qsf_activate_gated(p, gate, p->b->up + r * p->b->ld_ff, n);
