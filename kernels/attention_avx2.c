@@ -147,11 +147,11 @@ static float attention_softmax_inplace_avx2(float *s, size_t n, float *m, float 
 }
 
 /* Eight values from number `at` on, and one. */
-QSF_TEMPLATE __m256 values8_avx2(const void *v, bool half, size_t at)
+QSF_TEMPLATE __m256 eight_values_avx2(const void *v, bool half, size_t at)
 {
     return half ? halves8_avx2((const uint16_t *)v + at) : _mm256_loadu_ps((const float *)v + at);
 }
-QSF_TEMPLATE float value_avx2(const void *v, bool half, size_t at)
+QSF_TEMPLATE float one_value_avx2(const void *v, bool half, size_t at)
 {
     return half ? qsf_f16_to_f32(((const uint16_t *)v)[at]) : ((const float *)v)[at];
 }
@@ -172,7 +172,7 @@ QSF_TEMPLATE void weighted_cols_avx2(float *o, const float *factor, const float 
     for (size_t i = 0; i < n; i++) {
         __m256 x[2];
         QSF_UNROLL
-        for (int j = 0; j < V; j++) x[j] = values8_avx2(v, half, i * head_dim + c + 8 * (size_t)j);
+        for (int j = 0; j < V; j++) x[j] = eight_values_avx2(v, half, i * head_dim + c + 8 * (size_t)j);
         QSF_UNROLL
         for (int r = 0; r < R; r++) {
             const __m256 w = _mm256_broadcast_ss(p + (size_t)r * ldp + i);
@@ -196,7 +196,7 @@ QSF_TEMPLATE void weighted_vectors_avx2(float *o, const float *factor, const flo
         for (int r = 0; r < R; r++) {
             float *out = o + (size_t)r * head_dim + c, sum = factor[r] == 0 ? 0 : *out * factor[r];
             for (size_t i = 0; i < n; i++)
-                sum += p[(size_t)r * ldp + i] * value_avx2(v, half, i * head_dim + c);
+                sum += p[(size_t)r * ldp + i] * one_value_avx2(v, half, i * head_dim + c);
             *out = sum;
         }
 }

@@ -140,7 +140,7 @@ static float attention_softmax_inplace_v128(float *s, size_t n, float *m, float 
     return factor;
 }
 
-QSF_TEMPLATE float value_v128(const void *v, bool half, size_t at)
+QSF_TEMPLATE float one_value_v128(const void *v, bool half, size_t at)
 {
     return half ? qsf_f16_to_f32(((const uint16_t *)v)[at]) : ((const float *)v)[at];
 }
@@ -182,7 +182,7 @@ QSF_TEMPLATE void weighted_heads_v128(float *o, const float *factor, const float
         for (int r = 0; r < R; r++) {
             float *out = o + (size_t)r * head_dim + c, sum = factor[r] == 0 ? 0 : *out * factor[r];
             for (size_t i = 0; i < n; i++)
-                sum += p[(size_t)r * ldp + i] * value_v128(v, half, i * head_dim + c);
+                sum += p[(size_t)r * ldp + i] * one_value_v128(v, half, i * head_dim + c);
             *out = sum;
         }
 }

@@ -132,20 +132,22 @@ typedef void panel_rows_fn(float *y, size_t ldy, const qsf_panel *p, const panel
     {                                                                                                     \
         panel_rows_avx512(SUB, ZERO, T, y, ldy, p, side, band_row, x, row, at, cols);                     \
     }
-#define PANEL_ALL(SUB, ZERO) PANEL_ROWS(SUB, ZERO, 8) PANEL_ROWS(SUB, ZERO, 4) PANEL_ROWS(SUB, ZERO, 1)
+#define PANEL_ALL(SUB, ZERO) PANEL_ROWS(SUB, ZERO, 8) PANEL_ROWS(SUB, ZERO, 4) PANEL_ROWS(SUB, ZERO, 2) \
+    PANEL_ROWS(SUB, ZERO, 1)
 PANEL_ALL(16, 0) PANEL_ALL(16, 1) PANEL_ALL(32, 0) PANEL_ALL(32, 1) PANEL_ALL(64, 0) PANEL_ALL(64, 1)
 #undef PANEL_ALL
 #undef PANEL_ROWS
 
-enum { PANEL_COUNTS = 3 };
-static const size_t panel_counts[PANEL_COUNTS] = { 8, 4, 1 };
+enum { PANEL_COUNTS = 4 };
+static const size_t panel_counts[PANEL_COUNTS] = { 8, 4, 2, 1 };
 
 /* All rows of a band against a panel. */
 static void panel_band(const qsf_panel_form *f, float *y, size_t ldy, const qsf_panel *p,
                        const panel_side *side, const qsf_act *x, size_t row, size_t n, size_t at, size_t cols)
 {
 #define PANEL_ALL(SUB, ZERO) \
-    { panel_rows_##SUB##_##ZERO##_8, panel_rows_##SUB##_##ZERO##_4, panel_rows_##SUB##_##ZERO##_1 }
+    { panel_rows_##SUB##_##ZERO##_8, panel_rows_##SUB##_##ZERO##_4, panel_rows_##SUB##_##ZERO##_2, \
+      panel_rows_##SUB##_##ZERO##_1 }
     static panel_rows_fn *const all[3][2][PANEL_COUNTS] = {
         { PANEL_ALL(16, 0), PANEL_ALL(16, 1) }, { PANEL_ALL(32, 0), PANEL_ALL(32, 1) },
         { PANEL_ALL(64, 0), PANEL_ALL(64, 1) },
