@@ -58,6 +58,8 @@ static void eb_scan_steps(kernel_bench *e)
       e->k.attention_weighted_sum_q8(e->c, eb_ones, (const uint8_t *)e->q, e->b, e->q, EB_D, EB_R))         \
     X(attention_weighted_sum_f16, EB_P * EB_D * EB_R,                                                       \
       e->k.attention_weighted_sum_f16(e->c, eb_ones, e->b, EB_P, e->h, EB_P, EB_D, EB_R))                   \
+    X(attention_weighted_sum_f32, EB_P * EB_D * EB_R,                                                       \
+      e->k.attention_weighted_sum_f32(e->c, eb_ones, e->b, EB_P, e->a, EB_P, EB_D, EB_R))                   \
     X(attention_softmax_inplace, EB_P, eb_softmax_step(e))                                                  \
     X(causal_mask_apply, EB_P, e->k.causal_mask_apply(e->c, EB_P, 0, 20, 10))                               \
     X(layer_norm, EB_N, e->k.layer_norm(e->c, e->a, e->b, e->b, EB_N, 1e-5f))                               \

@@ -146,9 +146,19 @@ static float attention_softmax_inplace_avx2(float *s, size_t n, float *m, float 
     return factor;
 }
 
+/* Eight values from number `at` on, and one. */
+QSF_TEMPLATE __m256 eight_values_avx2(const void *v, bool half, size_t at)
+{
+    return half ? halves8_avx2((const uint16_t *)v + at) : _mm256_loadu_ps((const float *)v + at);
+}
+QSF_TEMPLATE float one_value_avx2(const void *v, bool half, size_t at)
+{
+    return half ? qsf_f16_to_f32(((const uint16_t *)v)[at]) : ((const float *)v)[at];
+}
+
 /* o[r][c..c+8*V) of R vectors; p[r] weights of n positions. */
-QSF_TEMPLATE void weighted_cols_avx2(float *o, const float *factor, const float *p, size_t ldp,
-                                     const uint16_t *v, size_t n, size_t head_dim, size_t c, int R, int V)
+QSF_TEMPLATE void weighted_cols_avx2(float *o, const float *factor, const float *p, size_t ldp, const void *v,
+                                     bool half, size_t n, size_t head_dim, size_t c, int R, int V)
 {
     __m256 acc[4][2];
     QSF_UNROLL
@@ -162,7 +172,7 @@ QSF_TEMPLATE void weighted_cols_avx2(float *o, const float *factor, const float 
     for (size_t i = 0; i < n; i++) {
         __m256 x[2];
         QSF_UNROLL
-        for (int j = 0; j < V; j++) x[j] = halves8_avx2(v + i * head_dim + c + 8 * (size_t)j);
+        for (int j = 0; j < V; j++) x[j] = eight_values_avx2(v, half, i * head_dim + c + 8 * (size_t)j);
         QSF_UNROLL
         for (int r = 0; r < R; r++) {
             const __m256 w = _mm256_broadcast_ss(p + (size_t)r * ldp + i);
@@ -176,17 +186,17 @@ QSF_TEMPLATE void weighted_cols_avx2(float *o, const float *factor, const float 
         for (int j = 0; j < V; j++) _mm256_storeu_ps(o + (size_t)r * head_dim + c + 8 * (size_t)j, acc[r][j]);
 }
 QSF_TEMPLATE void weighted_vectors_avx2(float *o, const float *factor, const float *p, size_t ldp,
-                                        const uint16_t *v, size_t n, size_t head_dim, int R)
+                                        const void *v, bool half, size_t n, size_t head_dim, int R)
 {
     size_t c = 0;
-    for (; c + 16 <= head_dim; c += 16) weighted_cols_avx2(o, factor, p, ldp, v, n, head_dim, c, R, 2);
-    for (; c + 8 <= head_dim; c += 8) weighted_cols_avx2(o, factor, p, ldp, v, n, head_dim, c, R, 1);
+    for (; c + 16 <= head_dim; c += 16) weighted_cols_avx2(o, factor, p, ldp, v, half, n, head_dim, c, R, 2);
+    for (; c + 8 <= head_dim; c += 8) weighted_cols_avx2(o, factor, p, ldp, v, half, n, head_dim, c, R, 1);
     for (; c < head_dim; c++)
         QSF_UNROLL
         for (int r = 0; r < R; r++) {
             float *out = o + (size_t)r * head_dim + c, sum = factor[r] == 0 ? 0 : *out * factor[r];
             for (size_t i = 0; i < n; i++)
-                sum += p[(size_t)r * ldp + i] * qsf_f16_to_f32(v[i * head_dim + c]);
+                sum += p[(size_t)r * ldp + i] * one_value_avx2(v, half, i * head_dim + c);
             *out = sum;
         }
 }
@@ -195,13 +205,22 @@ static void attention_weighted_sum_f16_avx2(float *o, const float *factor, const
 {
     size_t r = 0;
     for (; r + 4 <= rep; r += 4)
-        weighted_vectors_avx2(o + r * head_dim, factor + r, s + r * lds, lds, v, n, head_dim, 4);
+        weighted_vectors_avx2(o + r * head_dim, factor + r, s + r * lds, lds, v, true, n, head_dim, 4);
     if (rep - r == 3)
-        weighted_vectors_avx2(o + r * head_dim, factor + r, s + r * lds, lds, v, n, head_dim, 3);
+        weighted_vectors_avx2(o + r * head_dim, factor + r, s + r * lds, lds, v, true, n, head_dim, 3);
     if (rep - r == 2)
-        weighted_vectors_avx2(o + r * head_dim, factor + r, s + r * lds, lds, v, n, head_dim, 2);
+        weighted_vectors_avx2(o + r * head_dim, factor + r, s + r * lds, lds, v, true, n, head_dim, 2);
     if (rep - r == 1)
-        weighted_vectors_avx2(o + r * head_dim, factor + r, s + r * lds, lds, v, n, head_dim, 1);
+        weighted_vectors_avx2(o + r * head_dim, factor + r, s + r * lds, lds, v, true, n, head_dim, 1);
+}
+static void attention_weighted_sum_f32_avx2(float *o, const float *factor, const float *s, size_t lds,
+                                            const float *v, size_t n, size_t head_dim, size_t rep)
+{
+    size_t r = 0;
+    for (; r + 4 <= rep; r += 4)
+        weighted_vectors_avx2(o + r * head_dim, factor + r, s + r * lds, lds, v, false, n, head_dim, 4);
+    for (; r < rep; r++)
+        weighted_vectors_avx2(o + r * head_dim, factor + r, s + r * lds, lds, v, false, n, head_dim, 1);
 }
 
 static void attention_weights_q8_avx2(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd,
@@ -302,6 +321,7 @@ void qsf_attention_avx2(qsf_kernels *k)
     k->attention_scores_q8 = attention_scores_q8_avx2;
     k->attention_softmax_inplace = attention_softmax_inplace_avx2;
     k->attention_weighted_sum_f16 = attention_weighted_sum_f16_avx2;
+    k->attention_weighted_sum_f32 = attention_weighted_sum_f32_avx2;
     k->attention_weights_q8 = attention_weights_q8_avx2;
     k->attention_weighted_sum_q8 = attention_weighted_sum_q8_avx2;
     k->causal_mask_apply = causal_mask_apply_avx2;

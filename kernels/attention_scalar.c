@@ -60,6 +60,17 @@ static void attention_weighted_sum_f16_scalar(float *o, const float *factor, con
         }
 }
 
+static void attention_weighted_sum_f32_scalar(float *o, const float *factor, const float *s, size_t lds,
+                                              const float *v, size_t n, size_t head_dim, size_t rep)
+{
+    for (size_t i = 0; i < rep * head_dim; i++) {
+        const size_t r = i / head_dim;
+        double sum = factor[r] == 0 ? 0 : (double)o[i] * factor[r];
+        for (size_t at = 0; at < n; at++) sum += (double)s[r * lds + at] * v[at * head_dim + i % head_dim];
+        o[i] = (float)sum;
+    }
+}
+
 static void attention_weights_q8_scalar(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd,
                                         size_t n, size_t rep)
 {
@@ -102,6 +113,7 @@ void qsf_attention_scalar(qsf_kernels *k)
     k->attention_scores_q8 = attention_scores_q8_scalar;
     k->attention_softmax_inplace = attention_softmax_inplace_scalar;
     k->attention_weighted_sum_f16 = attention_weighted_sum_f16_scalar;
+    k->attention_weighted_sum_f32 = attention_weighted_sum_f32_scalar;
     k->attention_weights_q8 = attention_weights_q8_scalar;
     k->attention_weighted_sum_q8 = attention_weighted_sum_q8_scalar;
     k->causal_mask_apply = causal_mask_apply_scalar;

@@ -140,9 +140,14 @@ static float attention_softmax_inplace_v128(float *s, size_t n, float *m, float 
     return factor;
 }
 
+QSF_TEMPLATE float one_value_v128(const void *v, bool half, size_t at)
+{
+    return half ? qsf_f16_to_f32(((const uint16_t *)v)[at]) : ((const float *)v)[at];
+}
+
 /* o[r][c..c+8) of R heads. */
 QSF_TEMPLATE void weighted_cols_v128(float *o, const float *factor, const float *p, size_t ldp,
-                                     const uint16_t *v, size_t n, size_t head_dim, size_t c, int R)
+                                     const void *v, bool half, size_t n, size_t head_dim, size_t c, int R)
 {
     v4f acc[4][2];
     QSF_UNROLL
@@ -153,7 +158,9 @@ QSF_TEMPLATE void weighted_cols_v128(float *o, const float *factor, const float 
                     + c + 4 * (size_t)j);
     for (size_t i = 0; i < n; i++) {
         v4f x[2];
-        v8_halves(x, v + i * head_dim + c);
+        const size_t at = i * head_dim + c;
+        if (half) v8_halves(x, (const uint16_t *)v + at);
+        else x[0] = v4_load((const float *)v + at), x[1] = v4_load((const float *)v + at + 4);
         QSF_UNROLL
         for (int r = 0; r < R; r++) {
             const v4f w = v4_set1(p[(size_t)r * ldp + i]);
@@ -167,15 +174,15 @@ QSF_TEMPLATE void weighted_cols_v128(float *o, const float *factor, const float 
         for (int j = 0; j < 2; j++) v4_store(o + (size_t)r * head_dim + c + 4 * (size_t)j, acc[r][j]);
 }
 QSF_TEMPLATE void weighted_heads_v128(float *o, const float *factor, const float *p, size_t ldp,
-                                      const uint16_t *v, size_t n, size_t head_dim, int R)
+                                      const void *v, bool half, size_t n, size_t head_dim, int R)
 {
     size_t c = 0;
-    for (; c + 8 <= head_dim; c += 8) weighted_cols_v128(o, factor, p, ldp, v, n, head_dim, c, R);
+    for (; c + 8 <= head_dim; c += 8) weighted_cols_v128(o, factor, p, ldp, v, half, n, head_dim, c, R);
     for (; c < head_dim; c++)
         for (int r = 0; r < R; r++) {
             float *out = o + (size_t)r * head_dim + c, sum = factor[r] == 0 ? 0 : *out * factor[r];
             for (size_t i = 0; i < n; i++)
-                sum += p[(size_t)r * ldp + i] * qsf_f16_to_f32(v[i * head_dim + c]);
+                sum += p[(size_t)r * ldp + i] * one_value_v128(v, half, i * head_dim + c);
             *out = sum;
         }
 }
@@ -184,10 +191,22 @@ static void attention_weighted_sum_f16_v128(float *o, const float *factor, const
 {
     size_t r = 0;
     for (; r + 4 <= rep; r += 4)
-        weighted_heads_v128(o + r * head_dim, factor + r, s + r * lds, lds, v, n, head_dim, 4);
-    if (rep - r == 3) weighted_heads_v128(o + r * head_dim, factor + r, s + r * lds, lds, v, n, head_dim, 3);
-    if (rep - r == 2) weighted_heads_v128(o + r * head_dim, factor + r, s + r * lds, lds, v, n, head_dim, 2);
-    if (rep - r == 1) weighted_heads_v128(o + r * head_dim, factor + r, s + r * lds, lds, v, n, head_dim, 1);
+        weighted_heads_v128(o + r * head_dim, factor + r, s + r * lds, lds, v, true, n, head_dim, 4);
+    if (rep - r == 3)
+        weighted_heads_v128(o + r * head_dim, factor + r, s + r * lds, lds, v, true, n, head_dim, 3);
+    if (rep - r == 2)
+        weighted_heads_v128(o + r * head_dim, factor + r, s + r * lds, lds, v, true, n, head_dim, 2);
+    if (rep - r == 1)
+        weighted_heads_v128(o + r * head_dim, factor + r, s + r * lds, lds, v, true, n, head_dim, 1);
+}
+static void attention_weighted_sum_f32_v128(float *o, const float *factor, const float *s, size_t lds,
+                                            const float *v, size_t n, size_t head_dim, size_t rep)
+{
+    size_t r = 0;
+    for (; r + 4 <= rep; r += 4)
+        weighted_heads_v128(o + r * head_dim, factor + r, s + r * lds, lds, v, false, n, head_dim, 4);
+    for (; r < rep; r++)
+        weighted_heads_v128(o + r * head_dim, factor + r, s + r * lds, lds, v, false, n, head_dim, 1);
 }
 
 static void attention_weights_q8_v128(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd,
@@ -275,6 +294,7 @@ void qsf_attention_v128(qsf_kernels *k)
     k->attention_scores_q8 = attention_scores_q8_v128;
     k->attention_softmax_inplace = attention_softmax_inplace_v128;
     k->attention_weighted_sum_f16 = attention_weighted_sum_f16_v128;
+    k->attention_weighted_sum_f32 = attention_weighted_sum_f32_v128;
     k->attention_weights_q8 = attention_weights_q8_v128;
     k->attention_weighted_sum_q8 = attention_weighted_sum_q8_v128;
     k->causal_mask_apply = causal_mask_apply_v128;

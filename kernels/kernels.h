@@ -188,6 +188,8 @@ typedef struct qsf_kernels {
     /* [9] o[rep][head_dim] = o * factor[rep] + s . v; where factor is 0, o is not read */
     void (*attention_weighted_sum_f16)(float *o, const float *factor, const float *s, size_t lds,
                                        const uint16_t *v, size_t n, size_t head_dim, size_t rep);
+    void (*attention_weighted_sum_f32)(float *o, const float *factor, const float *s, size_t lds,
+                                       const float *v, size_t n, size_t head_dim, size_t rep);
     /* q8 again: p[rep][QSF_KV_BLOCK] = s * vd / pd, to nearest even, 0 to 255; pd[rep] = the
      * largest s * vd / 255.  s >= 0; zeros behind n. */
     void (*attention_weights_q8)(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd, size_t n,

@@ -14,31 +14,28 @@ QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 
 enum { PANEL_BAND = 256 };
 
-/* What a band's rows bring to a panel's columns besides their codes. */
-typedef struct panel_side {
-    /* of the codes: for the zero, or times -offset, where the products' sums begin */
-    int32_t sum[PANEL_BAND][QSF_PANEL_SUBS];
-    float   d[PANEL_BAND][QSF_PANEL_COLS / 64];
-} panel_side;
+/* What a band's rows bring to a panel's columns besides their codes: the codes' sums, for the zero,
+ * or times -offset, where the products' sums begin.  For zeros of 32 columns x has them as they are
+ * needed. */
+typedef struct panel_side { int32_t sum[PANEL_BAND][QSF_PANEL_SUBS]; } panel_side;
+QSF_TEMPLATE bool side_is_there(int sub, bool zero) { return zero && sub == 32; }
 
 /* 256 columns at a time, as x's rows are made of. */
 static void panel_side_read(panel_side *side, const qsf_panel_form *f, const qsf_act *x, size_t row, size_t n,
                             size_t at, size_t cols)
 {
-    const __m512i by = _mm512_set1_epi32(f->zero ? 1 : -f->offset);
+    const int times_all = f->zero ? 1 : -f->offset;
+    const __m512i by = f->sub == 16 ? _mm512_set1_epi16((short)times_all) : _mm512_set1_epi32(times_all);
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
         odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-    for (size_t r = 0; r < n; r++) {
-        const float *s = x->s + (row + r) * (x->cols / 32) + at / 32,
-            *d = x->d + (row + r) * (x->cols / 64) + at / 64;
+    for (size_t r = 0; r < n && !side_is_there(f->sub, f->zero); r++) {
+        const float *s = x->s + (row + r) * (x->cols / 32) + at / 32;
         const int16_t *h = x->h + (row + r) * (x->cols / 8) + at / 8;
         int32_t *to = side->sum[r];
         for (size_t c = 0; c < cols; c += 256, s += 8, h += 32, to += 256 / f->sub) {
             const __m512i sum = _mm512_castsi256_si512(_mm256_cvtps_epi32(_mm256_loadu_ps(s)));
-            _mm_storeu_ps(side->d[r] + c / 64, _mm_loadu_ps(d + c / 64));
             if (f->sub == 16) {
-                const __m512i sixteens = _mm512_madd_epi16(load_avx512(h), _mm512_set1_epi16(1));
-                _mm512_storeu_si512(to, _mm512_mullo_epi32(sixteens, by));
+                _mm512_storeu_si512(to, _mm512_madd_epi16(load_avx512(h), by));
             } else if (f->sub == 32) {
                 const __m512i times = _mm512_mullo_epi32(sum, by);
                 _mm256_storeu_si256((__m256i *)(void *)to, _mm512_castsi512_si256(times));
@@ -74,8 +71,10 @@ QSF_TEMPLATE void panel_rows_avx512(int sub, bool has_zero, int T, float *y, siz
                                     size_t at, size_t cols)
 {
     const int n_sums = sub == 64 ? 1 : 64 / sub, half = sub == 16 ? 16 : 32;
+    const bool there = side_is_there(sub, has_zero);
     const uint8_t *w = p->code[0];
-    const float *scale = p->scale[0], *zero = p->zero[0], *d = side->d[band_row];
+    const float *scale = p->scale[0], *zero = p->zero[0], *d = x->d + row * (x->cols / 64) + at / 64,
+        *sums = x->s + row * (x->cols / 32) + at / 32;
     const int32_t *s = side->sum[band_row];
     const int8_t *q[8];
     __m512 acc[8];
@@ -106,17 +105,18 @@ QSF_TEMPLATE void panel_rows_avx512(int sub, bool has_zero, int T, float *y, siz
                     const __m512 v = _mm512_cvtepi32_ps(sub == 64 ? _mm512_add_epi32(sum[t][0], sum[t][1])
                                                         : sum[t][i]);
                     part[t] = k + i ? _mm512_fmadd_ps(by, v, part[t]) : _mm512_mul_ps(by, v);
-                    if (has_zero)
-                        part[t] =
-                            _mm512_fmadd_ps(z, _mm512_cvtepi32_ps(_mm512_set1_epi32(s[t * QSF_PANEL_SUBS + k
-                                            + i])), part[t]);
+                    if (!has_zero) continue;
+                    const float *float_sum = sums + (size_t)t * (x->cols / 32) + k + i;
+                    const __m512 all = there ? _mm512_set1_ps(*float_sum)
+                        : _mm512_cvtepi32_ps(_mm512_set1_epi32(s[t * QSF_PANEL_SUBS + k + i]));
+                    part[t] = _mm512_fmadd_ps(z, all, part[t]);
                 }
             }
         }
         QSF_UNROLL
         for (int t = 0; t < T; t++)
-            acc[t] = _mm512_fmadd_ps(_mm512_set1_ps(d[t * (QSF_PANEL_COLS / 64)]), part[t], acc[t]);
-        s += n_sums, scale += 16 * n_sums, zero += 16 * n_sums;
+            acc[t] = _mm512_fmadd_ps(_mm512_set1_ps(d[(size_t)t * (x->cols / 64)]), part[t], acc[t]);
+        s += n_sums, sums += n_sums, scale += 16 * n_sums, zero += 16 * n_sums;
     }
     QSF_UNROLL
     for (int t = 0; t < T; t++) _mm512_storeu_ps(y + (size_t)t * ldy, acc[t]);
@@ -132,20 +132,22 @@ typedef void panel_rows_fn(float *y, size_t ldy, const qsf_panel *p, const panel
     {                                                                                                     \
         panel_rows_avx512(SUB, ZERO, T, y, ldy, p, side, band_row, x, row, at, cols);                     \
     }
-#define PANEL_ALL(SUB, ZERO) PANEL_ROWS(SUB, ZERO, 8) PANEL_ROWS(SUB, ZERO, 4) PANEL_ROWS(SUB, ZERO, 1)
+#define PANEL_ALL(SUB, ZERO) PANEL_ROWS(SUB, ZERO, 8) PANEL_ROWS(SUB, ZERO, 4) PANEL_ROWS(SUB, ZERO, 2) \
+    PANEL_ROWS(SUB, ZERO, 1)
 PANEL_ALL(16, 0) PANEL_ALL(16, 1) PANEL_ALL(32, 0) PANEL_ALL(32, 1) PANEL_ALL(64, 0) PANEL_ALL(64, 1)
 #undef PANEL_ALL
 #undef PANEL_ROWS
 
-enum { PANEL_COUNTS = 3 };
-static const size_t panel_counts[PANEL_COUNTS] = { 8, 4, 1 };
+enum { PANEL_COUNTS = 4 };
+static const size_t panel_counts[PANEL_COUNTS] = { 8, 4, 2, 1 };
 
 /* All rows of a band against a panel. */
 static void panel_band(const qsf_panel_form *f, float *y, size_t ldy, const qsf_panel *p,
                        const panel_side *side, const qsf_act *x, size_t row, size_t n, size_t at, size_t cols)
 {
 #define PANEL_ALL(SUB, ZERO) \
-    { panel_rows_##SUB##_##ZERO##_8, panel_rows_##SUB##_##ZERO##_4, panel_rows_##SUB##_##ZERO##_1 }
+    { panel_rows_##SUB##_##ZERO##_8, panel_rows_##SUB##_##ZERO##_4, panel_rows_##SUB##_##ZERO##_2, \
+      panel_rows_##SUB##_##ZERO##_1 }
     static panel_rows_fn *const all[3][2][PANEL_COUNTS] = {
         { PANEL_ALL(16, 0), PANEL_ALL(16, 1) }, { PANEL_ALL(32, 0), PANEL_ALL(32, 1) },
         { PANEL_ALL(64, 0), PANEL_ALL(64, 1) },
@@ -166,7 +168,7 @@ enum { PAIR_ROWS = 6, PAIR_COLS = 512 };        /* two panels of which stay in t
 QSF_TEMPLATE void panel_pair_avx512(int T, float *y, size_t ldy, const qsf_panel *p, const panel_side *side,
                                     size_t band_row, const qsf_act *x, size_t row, size_t at, size_t cols)
 {
-    const float *d = side->d[band_row];
+    const float *d = x->d + row * (x->cols / 64) + at / 64;
     const int32_t *s = side->sum[band_row];
     const int8_t *q[PAIR_ROWS];
     __m512 acc[PAIR_ROWS][2];
@@ -198,7 +200,7 @@ QSF_TEMPLATE void panel_pair_avx512(int T, float *y, size_t ldy, const qsf_panel
             const __m512 by = _mm512_loadu_ps(p[h].scale[c / 64]);
             QSF_UNROLL
             for (int t = 0; t < T; t++)
-                acc[t][h] = _mm512_fmadd_ps(_mm512_set1_ps(d[t * (QSF_PANEL_COLS / 64)]),
+                acc[t][h] = _mm512_fmadd_ps(_mm512_set1_ps(d[(size_t)t * (x->cols / 64)]),
                                             _mm512_mul_ps(by, _mm512_cvtepi32_ps(sum[t][h])), acc[t][h]);
         }
     }

@@ -192,7 +192,8 @@ QSF_TEMPLATE void super_any_avx512(qsf_form form, float *y, size_t ldy, const ui
                                    size_t tiles, size_t blocks, qsf_panel_unpack *unpack)
 {
     const size_t row_bytes = blocks * qsf_tile_bytes(form, qsf_form_super(form));
-    if (x->n >= QSF_PANEL_ROWS) {
+    /* where scales change every 16 columns, a panel pays sooner */
+    if (x->n >= (qsf_form_sub(form) == 16 ? 16 : QSF_PANEL_ROWS)) {
         const qsf_panel_form f = { unpack, qsf_form_sub(form), offset_avx512(form), qsf_form_has_min(form) };
         qsf_panel_matmul_avx512(&f, y, ldy, w, row_bytes, x, tiles, blocks, qsf_form_super(form));
         return;

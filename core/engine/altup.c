@@ -16,10 +16,17 @@ static float *stream(const qsf_pass *p, size_t r, int k)
 
 static double altup_dot(const float *a, const float *b, size_t n)
 {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += (double)a[i] * b[i];
-    return sum;
+    double sum[8] = { 0 };
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        for (size_t l = 0; l < 8; l++) sum[l] += (double)a[i + l] * b[i + l];
+    for (; i < n; i++) sum[0] += (double)a[i] * b[i];
+    for (size_t l = 1; l < 8; l++) sum[0] += sum[l];
+    return sum[0];
 }
+
+/* What is added up of several streams at once, so that compilers see that nothing overlaps. */
+enum { ALTUP_SOME = 64 };
 
 /* ---- matrices: codes of rows, where these are taken, then the product ---- */
 
@@ -63,10 +70,8 @@ static void altup_router(const qsf_pass *p, const float *x, float work[], float 
 {
     const size_t n = p->hp->n_embd;
     qsf_pass_norm(p, p->layer->norm, work, x, p->w->v[QSF_K_ALTUP_ROUTER_NORM], NULL, n);
-    for (int k = 0; k < STREAMS; k++) {
-        const double a = altup_dot(p->w->v[QSF_K_ALTUP_ROUTER] + (size_t)k * n, work, n) / (double)n;
-        out[k] = (float)(1 - 2 / (exp(2 * a) + 1));
-    }
+    p->k->matmul_f32(out, STREAMS, p->w->v[QSF_K_ALTUP_ROUTER], work, n, 1, STREAMS, n);
+    for (int k = 0; k < STREAMS; k++) out[k] = (float)(1 - 2 / (exp(2 * out[k] / (double)n) + 1));
 }
 
 /* The other streams get the first one's length. */
@@ -105,10 +110,17 @@ static void altup_predict(void *arg, uint32_t thread, uint32_t piece)
                 c[k][j] = (float)altup_dot(coefs + row * STREAMS, like, STREAMS) + (k == j);
             }
         }
-        for (size_t i = 0; i < n; i++) {
-            const float is[STREAMS] = { x[0][i], x[1][i], x[2][i], x[3][i] };
-            for (int k = 0; k < STREAMS; k++)
-                x[k][i] = c[k][0] * is[0] + c[k][1] * is[1] + c[k][2] * is[2] + c[k][3] * is[3];
+        for (size_t i = 0; i < n; i += ALTUP_SOME) {
+            const size_t some = QSF_MIN(n - i, (size_t)ALTUP_SOME);
+            float is[STREAMS][ALTUP_SOME] = { { 0 } };
+            for (int k = 0; k < STREAMS; k++) memcpy(is[k], x[k] + i, some * sizeof(float));
+            for (int k = 0; k < STREAMS; k++) {
+                float sum[ALTUP_SOME];
+                const float *by = c[k];
+                for (size_t l = 0; l < ALTUP_SOME; l++)
+                    sum[l] = by[0] * is[0][l] + by[1] * is[1][l] + by[2] * is[2][l] + by[3] * is[3][l];
+                memcpy(x[k] + i, sum, some * sizeof(float));
+            }
         }
         memcpy(p->b->predicted + r * p->b->ld_embd, x[0], n * sizeof(float));
     }
@@ -160,10 +172,13 @@ static void altup_come(void *arg, uint32_t thread, uint32_t piece)
             x[k] = stream(p, r, k);
             c[k] = 1 + (float)altup_dot(p->w->v[QSF_K_ALTUP_CORRECT] + k * STREAMS, like, STREAMS);
         }
-        for (size_t i = 0; i < n; i++) {
-            const float far = x[0][i] - was[i];
-            x[0][i] = was[i] + c[0] * far;
-            for (int k = 1; k < STREAMS; k++) x[k][i] += c[k] * far;
+        for (size_t i = 0; i < n; i += ALTUP_SOME) {
+            const size_t some = QSF_MIN(n - i, (size_t)ALTUP_SOME);
+            float far[ALTUP_SOME];
+            for (size_t l = 0; l < some; l++) far[l] = x[0][i + l] - was[i + l];
+            memcpy(x[0] + i, was + i, some * sizeof(float));
+            for (int k = 0; k < STREAMS; k++)
+                for (size_t l = 0; l < some; l++) x[k][i + l] += c[k] * far[l];
         }
         p->k->vec_mul(xn, x[0], p->w->v[QSF_K_ALTUP_SCALE], n);
     }

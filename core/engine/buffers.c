@@ -16,14 +16,24 @@ static uint8_t *carve(uint8_t *base, uint64_t *at, uint64_t n, uint64_t size)
 }
 #define CARVE(type, n) ((type *)(void *)carve(base, &at, (n), sizeof(type)))
 
+/* Products write 16 columns of many rows one after another: rows that lie a multiple of a kilobyte
+ * apart would fight for the same few lines of the caches. */
+static size_t ld_apart(size_t cols)
+{
+    const size_t ld = qsf_round_up(cols, QSF_TILE_ROWS);
+    return ld && ld % 256 == 0 ? ld + QSF_TILE_ROWS : ld;
+}
 /* A slot's results may begin within a tile. */
-static size_t ld_slot(size_t cols) { return qsf_round_up(cols + QSF_TILE_ROWS - 1, QSF_TILE_ROWS); }
+static size_t ld_slot(size_t cols) { return ld_apart(cols + QSF_TILE_ROWS - 1); }
+
+/* Slots of a wave for each row of a batch: with few, threads wait for each other too often. */
+enum { EXPERT_WAVE = 2 };
 
 static uint64_t layout_experts(qsf_buffers *b, uint8_t *base, uint64_t at, const qsf_source *s, uint64_t rows)
 {
     const qsf_layer_most *most = &s->most;
     const uint64_t slots = rows * most->n_used;
-    b->n_slots = QSF_MAX(rows, most->n_used);
+    b->n_slots = QSF_MAX(EXPERT_WAVE * rows, most->n_used);
     b->ld_route = qsf_round_up(qsf_router_floats(most->n_experts), 16);
     b->ld_slot_x = ld_slot(s->hp.n_embd);
     b->ld_slot = ld_slot(most->n_ff);
@@ -55,14 +65,15 @@ uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_source *s,
     const qsf_hparams *hp = &s->hp;
     const uint64_t rows = qsf_rows_most(o);
     *b = (qsf_buffers){ 0 };
-    b->ld_embd = qsf_round_up(hp->n_embd, 16);
-    b->ld_q = qsf_round_up(s->most.q, 16);
-    b->ld_kv = qsf_round_up(s->most.kv, 16);
-    b->ld_ff = qsf_round_up(s->most.n_ff, 16);
-    b->ld_mix = qsf_round_up(s->most.mix_room, 16);
+    b->ld_embd = ld_apart(hp->n_embd);
+    b->ld_q = ld_apart(s->most.q);
+    b->ld_kv = ld_apart(s->most.kv);
+    b->ld_ff = ld_apart(s->most.n_ff);
+    b->ld_mix = ld_apart(s->most.mix_room);
     b->ld_vocab = qsf_round_up(hp->n_vocab, 16);
     b->ld_attention = qsf_attention_scratch(s, o->kv_type);
-    const uint64_t act_cols = qsf_act_cols((uint32_t)QSF_MAX(QSF_MAX(b->ld_embd, b->ld_q), b->ld_ff));
+    const uint64_t act_cols = qsf_act_cols(QSF_MAX(QSF_MAX(hp->n_embd, (uint32_t)s->most.q),
+                                                   (uint32_t)s->most.n_ff));
     b->max_cols = act_cols;
     b->x = CARVE(float, rows * b->ld_embd);
     b->xn = CARVE(float, rows * b->ld_embd);

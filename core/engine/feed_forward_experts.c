@@ -203,13 +203,14 @@ static void gather(void *arg, uint32_t thread, uint32_t piece)
     const qsf_pass *p = r->job.p;
     const qsf_buffers *b = p->b;
     const qsf_range slots = qsf_pass_mine(&r->job, piece);
-    const bool codes = takes_codes(p);
+    const bool codes = takes_codes(p), floats = qsf_matrix_takes_floats(p, &p->w->m[QSF_K_EXPERT_GATE]) ||
+                                                qsf_matrix_takes_floats(p, &p->w->m[QSF_K_EXPERT_UP]);
     (void)thread;
     for (size_t s = slots.begin; s < slots.end; s++) {
         const uint32_t row = b->slot_row[wave_first(r) + s];
         const qsf_matrix_in from = rows_in(p, row, 1),
             to = slots_in(p, b->slot_x, b->ld_slot_x, p->layer->n_expert_embd, (uint32_t)s, 1);
-        memcpy(b->slot_x + s * b->ld_slot_x, from.x, p->layer->n_expert_embd * sizeof(float));
+        if (floats) memcpy(b->slot_x + s * b->ld_slot_x, from.x, p->layer->n_expert_embd * sizeof(float));
         if (!codes) continue;
         memcpy(to.act.q, from.act.q, to.act.cols * sizeof *to.act.q);
         memcpy(to.act.d, from.act.d, to.act.cols / 64 * sizeof *to.act.d);

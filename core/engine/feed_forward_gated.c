@@ -46,6 +46,21 @@ static void widen_gated(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
+/* The sum of (x - mean)^power, power 1 or 2. */
+static double sum_apart(const float *x, size_t n, double mean, bool square)
+{
+    double sum[8] = { 0 };
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        for (size_t l = 0; l < 8; l++) {
+            const double far = x[i + l] - mean;
+            sum[l] += square ? far * far : far;
+        }
+    for (; i < n; i++) sum[0] += square ? (x[i] - mean) * (x[i] - mean) : x[i] - mean;
+    for (size_t l = 1; l < 8; l++) sum[0] += sum[l];
+    return sum[0];
+}
+
 /* Gates that are not far above their mean count as zero, the others by how far they are. */
 static void drop_small(void *arg, uint32_t thread, uint32_t piece)
 {
@@ -56,10 +71,8 @@ static void drop_small(void *arg, uint32_t thread, uint32_t piece)
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++) {
         float *gate = p->b->gate + r * p->b->ld_ff;
-        double sum = 0, squares = 0;
-        for (size_t i = 0; i < n; i++) sum += gate[i];
-        const double mean = sum / (double)n;
-        for (size_t i = 0; i < n; i++) squares += (gate[i] - mean) * (gate[i] - mean);
+        const double mean = sum_apart(gate, n, 0, false) / (double)n;
+        const double squares = sum_apart(gate, n, mean, true);
         const float least = (float)(mean + p->layer->sparse * sqrt(squares / (double)(n - 1)));
         for (size_t i = 0; i < n; i++) gate[i] = QSF_MAX(gate[i] - least, 0);
         qsf_activate_gated(p, gate, p->b->up + r * p->b->ld_ff, n);

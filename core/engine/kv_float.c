@@ -55,14 +55,8 @@ static void kv_scores_f32(const qsf_kv_layout *l, const qsf_kernels *kn, qsf_kv_
 static void kv_sum_f32(const qsf_kv_layout *l, const qsf_kernels *kn, qsf_kv_work *w, const uint8_t *record,
                        size_t n)
 {
-    const size_t hd = l->head_dim;
     const float *v = (const float *)(const void *)(record + l->v_at);
-    for (size_t r = 0; r < w->vectors; r++) {
-        float *o = w->o + r * hd;
-        kn->vec_scale(o, w->factor[r], hd);
-        for (size_t i = 0; i < n; i++)
-            for (size_t d = 0; d < hd; d++) o[d] += w->s[r * QSF_KV_BLOCK + i] * v[i * hd + d];
-    }
+    kn->attention_weighted_sum_f32(w->o, w->factor, w->s, QSF_KV_BLOCK, v, n, l->head_dim, w->vectors);
 }
 
 const qsf_kv_ops qsf_kv_f32_ops = { kv_store_f32, kv_begin_float, kv_scores_f32, kv_sum_f32 };

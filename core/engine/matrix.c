@@ -30,6 +30,11 @@ bool qsf_matrix_takes_codes(const qsf_pass *p, const qsf_matrix *m)
     return m->t.data && m->form >= 0 && !p->o->f32;
 }
 
+bool qsf_matrix_takes_floats(const qsf_pass *p, const qsf_matrix *m)
+{
+    return m->t.data && (!qsf_matrix_takes_codes(p, m) || m->out_start || p->lora || p->watch);
+}
+
 uint32_t qsf_matrix_kernel(const qsf_pass *p, const qsf_matrix *m, size_t n)
 {
     if (m->lut && n == 1) return m->form == QSF_F_QK256 ? QSF_KERNEL_LUT_QK256 : QSF_KERNEL_LUT_T2;

@@ -104,10 +104,12 @@ static void check_attention_scores_q8(table_test *t, const qsf_kernels *ref, con
     }
 }
 
-static void check_attention_weighted_sum_f16(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+static void check_weighted_sum(table_test *t, const qsf_kernels *ref, const qsf_kernels *var, bool half)
 {
     ROUNDS(t, 80) {
         const attention_case c = random_attention(t);
+        float *values = guard_f32(t, c.n * c.head_dim);
+        for (size_t i = 0; i < c.n * c.head_dim; i++) values[i] = qsf_f16_to_f32(c.f16[i]);
         const size_t total = (c.rep - 1) * c.lds + c.n;
         float *s = guard_f32(t, total), *factor = guard_f32(t, c.rep), *o[2];
         for (size_t i = 0; i < total; i++) s[i] = fabsf(pick_f32(t, 1));
@@ -116,13 +118,23 @@ static void check_attention_weighted_sum_f16(table_test *t, const qsf_kernels *r
             o[v] = guard_f32(t, c.rep * c.head_dim);
             /* a factor of 0 does not read it */
             for (size_t i = 0; i < c.rep * c.head_dim; i++) o[v][i] = t->round % 3 ? c.q[i] : NAN;
-            (v ? var : ref)->attention_weighted_sum_f16(o[v], factor, s, c.lds, c.f16, c.n,
-                                                        c.head_dim, c.rep);
+            const qsf_kernels *k = v ? var : ref;
+            if (half) k->attention_weighted_sum_f16(o[v], factor, s, c.lds, c.f16, c.n, c.head_dim, c.rep);
+            else k->attention_weighted_sum_f32(o[v], factor, s, c.lds, values, c.n, c.head_dim, c.rep);
         }
         for (size_t i = 0; i < c.rep * c.head_dim; i++)
             if (o[0][i] != o[0][i]) miss(t, "the reference made NaN");
         same_f32(t, "o", o[0], o[1], c.rep * c.head_dim, 1e-5);
     }
+}
+
+static void check_attention_weighted_sum_f16(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    check_weighted_sum(t, ref, var, true);
+}
+static void check_attention_weighted_sum_f32(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    check_weighted_sum(t, ref, var, false);
 }
 
 static void check_attention_weights_q8(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)

@@ -101,6 +101,7 @@ static void time_others(const qsf_kernels *k, time_buffers *b)
     TIME("attention_scores_q8", P * D * R, k->attention_scores_q8(y, P, q, c, qs, q, c, P, D, R, 1));
     TIME("attention_weights_q8", P * R, k->attention_weights_q8(p, f, a, P, c, P, R));
     TIME("attention_weighted_sum_f16", P * D * R, k->attention_weighted_sum_f16(y, f, a, P, b->h, P, D, R));
+    TIME("attention_weighted_sum_f32", P * D * R, k->attention_weighted_sum_f32(y, f, a, P, c, P, D, R));
     TIME("attention_weighted_sum_q8", P * D * R, k->attention_weighted_sum_q8(y, f, p, c, q, D, R));
     TIME("attention_softmax_inplace", P, (memcpy(y, a, 4 * P), m = -INFINITY, l = 0,
                                           k->attention_softmax_inplace(y, P, &m, &l)));
