@@ -16,7 +16,7 @@
  *   or 16; fresh: the sums are zero before
  *   end_SET(sum, bits)                  the sums
  *   SET_TRELLIS_QUADS, trellis_add_SET  as trellis_v128.h has them
- *   SET_PANEL        whether products of 16 bits suit trellises better than those of tiles of 8 bits
+ *   SET_PANEL        whether products of 16 bits suit trellises better than tiles of 8 bits
  *   alike_SET(bits)                     4, 5, 6 or 8: bits whose 8 products add_SET and end_SET
  *   treat the same
  *

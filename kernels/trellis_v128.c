@@ -1,6 +1,6 @@
-/* Tiles of the trellis forms over vectors of 128 bits, where several rows of activations meet them: to
- * tiles of the 8-bit form, and in WebAssembly to levels of 16 bits.  A tile is read as four quarters
- * of 4 rows.
+/* Tiles of the trellis forms over vectors of 128 bits, where several rows of activations meet them:
+ * to tiles of the 8-bit form, and in WebAssembly to levels of 16 bits.  A tile is read as four
+ * quarters of 4 rows.
  * SPDX-License-Identifier: MIT */
 #include "trellis_v128.h"
 
@@ -87,14 +87,17 @@ static QSF_NOINLINE void panel_sums(trellis_panel *p, v4f (*acc)[4], const qsf_a
         QSF_UNROLL
         for (int t = 0; t < PANEL_ROWS; t++) sum[t][0] = sum[t][1] = v4_set1i(0);
         const v8h *level = &p->level[0][half];
+        const int16_t *q = p->q[0];
         QSF_LOOP    /* one pair: in longer blocks engines run out of registers */
-        for (const int16_t *q = p->q[0], *end = p->q[1]; q < end; q += 2, level += 4)
+        for (int i = 0; i < 32; i++, q += 2, level += 4) {
+            __asm__("" : "+r"(q), "+r"(level));     /* else each load's place is an addition of its own */
             QSF_UNROLL
             for (int t = 0; t < PANEL_ROWS; t++) {
                 const v8h two = v16_quad(q + 64 * t);
                 sum[t][0] = v8_dot2(sum[t][0], level[0], two);
                 sum[t][1] = v8_dot2(sum[t][1], level[1], two);
             }
+        }
         QSF_UNROLL
         for (size_t t = 0; t < PANEL_ROWS; t++) {
             if (t >= n) continue;
