@@ -42,16 +42,17 @@ void qsf_trellis_eight_v128(uint8_t *eight, const uint8_t *tile, const qsf_trell
 /* ---- several rows of activations ----
  * Levels and activations both have signs, and their products fill 16 bits: as bytes they would need
  * two products and a widening for each vector.  In 16 bits it is two products alone. */
-enum { PANEL_BAND = 64, PANEL_ROWS = 4 };
+enum { TRELLIS_PANEL_BAND = 64, TRELLIS_PANEL_ROWS = 4 };
 
 /* 64 columns as pairs: 0 and 2 of each four, then 1 and 3 of each. */
 typedef struct trellis_panel {
     v8h     level[32][4];               /* [pair][quarter] */
-    int16_t q[PANEL_ROWS][64];
-    v4f     scale[4], acc[PANEL_BAND][4];
+    int16_t q[TRELLIS_PANEL_ROWS][64];
+    v4f     scale[4], acc[TRELLIS_PANEL_BAND][4];
 } trellis_panel;
 
-QSF_TEMPLATE void panel_levels(trellis_panel *p, const uint8_t *w, const v16b tables[4], bool first, int k)
+QSF_TEMPLATE void trellis_panel_levels(trellis_panel *p, const uint8_t *w, const v16b tables[4], bool first,
+                                       int k)
 {
     for (int i = 0; i < 4; i++) {
         const uint8_t *from = w + 16 + 16 * i;
@@ -71,11 +72,11 @@ QSF_TEMPLATE void panel_levels(trellis_panel *p, const uint8_t *w, const v16b ta
     }
 }
 
-/* Sums of n rows from the m-th on, in 64 columns. */
-static QSF_NOINLINE void panel_sums(trellis_panel *p, v4f (*acc)[4], const qsf_act *x, size_t m, size_t n,
-                                    size_t at)
+/* Sums of n rows from the m-th on, in 64 columns; up to T at once. */
+QSF_TEMPLATE void trellis_panel_some(trellis_panel *p, v4f (*acc)[4], const qsf_act *x, size_t m, size_t n,
+                                     size_t at, int T)
 {
-    for (size_t t = 0; t < PANEL_ROWS; t++) {
+    for (size_t t = 0; t < (size_t)T; t++) {
         const int8_t *q = x->q + (m + QSF_MIN(t, n - 1)) * x->cols + at;
         for (int i = 0; i < 4; i++) {
             v16_store(p->q[t] + 8 * i, v16_wide_even(v16_load(q + 16 * i)));
@@ -83,23 +84,23 @@ static QSF_NOINLINE void panel_sums(trellis_panel *p, v4f (*acc)[4], const qsf_a
         }
     }
     for (int half = 0; half < 4; half += 2) {
-        v4i sum[PANEL_ROWS][2];
+        v4i sum[TRELLIS_PANEL_ROWS][2];
         QSF_UNROLL
-        for (int t = 0; t < PANEL_ROWS; t++) sum[t][0] = sum[t][1] = v4_set1i(0);
+        for (int t = 0; t < T; t++) sum[t][0] = sum[t][1] = v4_set1i(0);
         const v8h *level = &p->level[0][half];
         const int16_t *q = p->q[0];
         QSF_LOOP    /* one pair: in longer blocks engines run out of registers */
         for (int i = 0; i < 32; i++, q += 2, level += 4) {
             __asm__("" : "+r"(q), "+r"(level));     /* else each load's place is an addition of its own */
             QSF_UNROLL
-            for (int t = 0; t < PANEL_ROWS; t++) {
+            for (int t = 0; t < T; t++) {
                 const v8h two = v16_quad(q + 64 * t);
                 sum[t][0] = v8_dot2(sum[t][0], level[0], two);
                 sum[t][1] = v8_dot2(sum[t][1], level[1], two);
             }
         }
         QSF_UNROLL
-        for (size_t t = 0; t < PANEL_ROWS; t++) {
+        for (size_t t = 0; t < (size_t)T; t++) {
             if (t >= n) continue;
             const v4f d = v4_set1(x->d[((m + t) * x->cols + at) / 64]);
             acc[t][half] += p->scale[half] * d * v4_float(sum[t][0]);
@@ -108,7 +109,14 @@ static QSF_NOINLINE void panel_sums(trellis_panel *p, v4f (*acc)[4], const qsf_a
     }
 }
 
-static void panel_store(float *y, size_t ldy, v4f (*acc)[4], size_t n, bool first)
+static QSF_NOINLINE void trellis_panel_sums(trellis_panel *p, v4f (*acc)[4], const qsf_act *x, size_t m,
+                                            size_t n, size_t at)
+{
+    if (n > 2) trellis_panel_some(p, acc, x, m, n, at, TRELLIS_PANEL_ROWS);
+    else trellis_panel_some(p, acc, x, m, n, at, 2);
+}
+
+static void trellis_panel_store(float *y, size_t ldy, v4f (*acc)[4], size_t n, bool first)
 {
     for (size_t t = 0; t < n; t++, y += ldy)
         for (int i = 0; i < 4; i++)
@@ -118,7 +126,7 @@ static void panel_store(float *y, size_t ldy, v4f (*acc)[4], size_t n, bool firs
 void qsf_trellis_panel_v128(unsigned k, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
                             size_t tiles, size_t blocks)
 {
-    const size_t band = QSF_MIN(qsf_band_rows(x->cols), (size_t)PANEL_BAND);
+    const size_t band = QSF_MIN(qsf_band_rows(x->cols), (size_t)TRELLIS_PANEL_BAND);
     trellis_panel p;
     qsf_trellis_tables levels;
     v16b tables[4];
@@ -133,15 +141,16 @@ void qsf_trellis_panel_v128(unsigned k, float *y, size_t ldy, const uint8_t *w, 
                 if (b == stretch) memset(p.acc, 0, n * sizeof *p.acc);
                 trellis_scales_v128(p.scale, at);
                 switch (k) {
-                case 2:  panel_levels(&p, at, tables, b == 0, 2); break;
-                case 3:  panel_levels(&p, at, tables, b == 0, 3); break;
-                case 4:  panel_levels(&p, at, tables, b == 0, 4); break;
-                default: panel_levels(&p, at, tables, b == 0, 5); break;
+                case 2:  trellis_panel_levels(&p, at, tables, b == 0, 2); break;
+                case 3:  trellis_panel_levels(&p, at, tables, b == 0, 3); break;
+                case 4:  trellis_panel_levels(&p, at, tables, b == 0, 4); break;
+                default: trellis_panel_levels(&p, at, tables, b == 0, 5); break;
                 }
-                for (size_t r = 0; r < n; r += PANEL_ROWS)
-                    panel_sums(&p, p.acc + r, x, m + r, QSF_MIN(n - r, (size_t)PANEL_ROWS), 64 * b);
+                for (size_t r = 0; r < n; r += TRELLIS_PANEL_ROWS)
+                    trellis_panel_sums(&p, p.acc + r, x, m + r, QSF_MIN(n - r, (size_t)TRELLIS_PANEL_ROWS),
+                                       64 * b);
                 if (b + 1 == QSF_MIN(stretch + QSF_TRELLIS_STRETCH, blocks))
-                    panel_store(y + m * ldy + 16 * t, ldy, p.acc, n, stretch == 0);
+                    trellis_panel_store(y + m * ldy + 16 * t, ldy, p.acc, n, stretch == 0);
             }
     }
 }
