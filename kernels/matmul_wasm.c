@@ -43,6 +43,7 @@ QSF_TEMPLATE v128_t end_wasm(const sum_of_wasm *s, int bits)
 /* a quad's codes have 16 bits whatever they had before */
 QSF_TEMPLATE int alike_wasm(int bits) { (void)bits; return 4; }
 #define SET_TRELLIS_QUADS trellis_quads_wasm
+#define SET_PANEL true
 QSF_TEMPLATE void trellis_quads_wasm(trellis_columns_v128 *to, const int8_t *q)
 {
     for (int i = 0; i < 32; i += 16) {

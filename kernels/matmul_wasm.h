@@ -16,6 +16,7 @@
  *   or 16; fresh: the sums are zero before
  *   end_SET(sum, bits)                  the sums
  *   SET_TRELLIS_QUADS, trellis_add_SET  as trellis_v128.h has them
+ *   SET_PANEL        whether products of 16 bits suit trellises better than tiles of 8 bits
  *   alike_SET(bits)                     4, 5, 6 or 8: bits whose 8 products add_SET and end_SET
  *   treat the same
  *
@@ -392,7 +393,7 @@ static void NAMED(iq_sums)(v4i *sum, const v16b *c, const int8_t *q, const int16
 {
     NAMED(sums)(sum, c, q, h, 256, n, scale, QSF_F_IQ2S, add);
 }
-/* Trellises: one row is multiplied as it is decoded, several with tiles of 8 bits. */
+/* Trellises: one row is multiplied as it is decoded. */
 #define FORM_WASM(K)                                                                                         \
     static void NAMED(matvec_TR##K)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,              \
                                     size_t blocks, uint32_t block)                                           \
@@ -404,6 +405,7 @@ static void NAMED(iq_sums)(v4i *sum, const v16b *c, const int8_t *q, const int16
                                     size_t blocks, uint32_t block)                                           \
     {                                                                                                        \
         if (x->n == 1) NAMED(matvec_TR##K)(y, w, x, tiles, blocks, block);                                   \
+        else if (SET_PANEL) qsf_trellis_panel_v128(K, y, ldy, w, x, tiles, blocks);                          \
         else                                                                                                 \
             qsf_trellis_matmul(K, y, ldy, w, x, tiles, blocks, qsf_trellis_eight_v128, NAMED(matmul_8));     \
     }
@@ -428,3 +430,4 @@ QSF_EACH_IQ_FORM(FORM_WASM)
 #undef SET_QUAD
 #undef SET_SUM
 #undef SET_TRELLIS_QUADS
+#undef SET_PANEL

@@ -73,6 +73,7 @@ QSF_TEMPLATE v128_t end_wasm_pairs(const sum_of_wasm_pairs *s, int bits)
 /* 8 products of 4 bits or fewer fit into 16 bits. */
 QSF_TEMPLATE int alike_wasm_pairs(int bits) { return QSF_MAX(bits, 4); }
 #define SET_TRELLIS_QUADS NULL
+#define SET_PANEL true
 QSF_TEMPLATE v4i trellis_add_wasm_pairs(v4i sum, v16b level, const trellis_columns_v128 *x, int j)
 {
     v128_t two = wasm_i16x8_relaxed_dot_i8x16_i7x16(level, v16_quad(&x->quad[j]));
@@ -113,6 +114,7 @@ QSF_TEMPLATE v128_t end_wasm_dot(const sum_of_wasm_dot *s, int bits)
 }
 QSF_TEMPLATE int alike_wasm_dot(int bits) { return bits == 8 ? 8 : 4; }
 #define SET_TRELLIS_QUADS NULL
+#define SET_PANEL false
 QSF_TEMPLATE v4i trellis_add_wasm_dot(v4i sum, v16b level, const trellis_columns_v128 *x, int j)
 {
     return (v4i)wasm_i32x4_relaxed_dot_i8x16_i7x16_add(level, v16_quad(&x->quad[j]), (v128_t)sum);

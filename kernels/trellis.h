@@ -44,6 +44,10 @@ qsf_trellis_unpack qsf_trellis_eight_v128, qsf_trellis_eight_avx2;
 
 qsf_trellis_multiply qsf_matmul_8_avx2;
 
+/* The same with products of 16 bits, in WebAssembly. */
+void qsf_trellis_panel_v128(unsigned k, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
+                            size_t tiles, size_t blocks);
+
 /* The fp16 of a scale times 2^11. */
 QSF_TEMPLATE uint16_t qsf_trellis_half(uint8_t e)
 {

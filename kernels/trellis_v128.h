@@ -167,7 +167,10 @@ QSF_TEMPLATE void trellis_stretch_v128(int k, bool fold, float *y, const uint8_t
             const trellis_columns_v128 *c = x;
             const uint8_t *from = w + 16 + 16 * i;
             QSF_LOOP    /* short code, as fast as long code */
-            for (const uint8_t *end = w + 16 + 128 * k; from < end; from += 64 * k, c++) {
+            for (int g = 0; g < 2; g++, from += 64 * k, c++) {
+#if defined(__wasm__)
+                __asm__("" : "+r"(from), "+r"(c));      /* else each load's place is an addition of its own */
+#endif
                 trellis_quarter_v128 s;
                 trellis_fetch_v128(&s, from, last[i], fold ? c : NULL, k);
                 last[i] = (v4u)v16_load(from + 64 * (k - 1));
