@@ -10,32 +10,42 @@ QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 
 enum { SCAN_ALL = 0xffff };     /* lanes */
 
+/* past: one token alone, so that sums come from memory and go there past the caches, which would
+ * read first what is then written.  While it waits for what is known, the processor by itself does
+ * not look far enough ahead: both passes ask for the next rows. */
+
 /* known[r] += the lanes' columns of before . k */
 QSF_TEMPLATE void scan_known_avx512(__m512 known[4], const float *before, const float *k, size_t n,
-                                    __mmask16 lanes, int R)
+                                    __mmask16 lanes, int R, bool past)
 {
     const __m512 kv = _mm512_maskz_loadu_ps(lanes, k);
     QSF_UNROLL
-    for (int r = 0; r < R; r++)
+    for (int r = 0; r < R; r++) {
+        if (past) _mm_prefetch((const char *)(before + (size_t)(R + r) * n), _MM_HINT_T0);
         known[r] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(lanes, before + (size_t)r * n), kv, known[r]);
+    }
 }
 /* The same columns move on, and sum[r] += what they give. */
 QSF_TEMPLATE void scan_move_avx512(__m512 sum[4], float *after, const float *before, const float *k,
                                    const float *q, size_t n, __m512 keep, const __m512 more[4],
-                                   __mmask16 lanes, int R)
+                                   __mmask16 lanes, int R, bool past)
 {
     const __m512 kv = _mm512_maskz_loadu_ps(lanes, k), qv = _mm512_maskz_loadu_ps(lanes, q);
     QSF_UNROLL
     for (int r = 0; r < R; r++) {
         const __m512 was = _mm512_maskz_loadu_ps(lanes, before + (size_t)r * n);
         const __m512 is = _mm512_fmadd_ps(more[r], kv, _mm512_mul_ps(was, keep));
-        _mm512_mask_storeu_ps(after + (size_t)r * n, lanes, is);
+        if (past) {
+            _mm_prefetch((const char *)(before + (size_t)(R + r) * n), _MM_HINT_T0);
+            _mm512_stream_ps(after + (size_t)r * n, is);
+        } else _mm512_mask_storeu_ps(after + (size_t)r * n, lanes, is);
         sum[r] = _mm512_fmadd_ps(is, qv, sum[r]);
     }
 }
 
 /* R rows, 1 or 4, from row i on: they stay in the first cache while all tokens pass. */
-QSF_TEMPLATE void scan_some_avx512(float *after, const float *before, size_t i, const qsf_scan *s, int R)
+QSF_TEMPLATE void scan_some_avx512(float *after, const float *before, size_t i, const qsf_scan *s, int R,
+                                   bool past)
 {
     const size_t n = s->n, whole = n / 16 * 16;
     const __mmask16 part = first_avx512(n - whole);
@@ -50,8 +60,8 @@ QSF_TEMPLATE void scan_some_avx512(float *after, const float *before, size_t i, 
         __m512 known[4] = { zero, zero, zero, zero }, sum[4] = { zero, zero, zero, zero }, more[4];
         if (s->correct) {
             for (size_t j = 0; j < whole; j += 16)
-                scan_known_avx512(known, before + j, k + j, n, SCAN_ALL, R);
-            if (part) scan_known_avx512(known, before + whole, k + whole, n, part, R);
+                scan_known_avx512(known, before + j, k + j, n, SCAN_ALL, R, past);
+            if (part) scan_known_avx512(known, before + whole, k + whole, n, part, R, past);
         }
         const __m128 back = _mm_mul_ps(_mm512_castps512_ps128(keep),
                                        sums4_avx512(known[0], known[1], known[2], known[3]));
@@ -59,10 +69,10 @@ QSF_TEMPLATE void scan_some_avx512(float *after, const float *before, size_t i, 
         QSF_UNROLL
         for (int r = 0; r < R; r++) more[r] = _mm512_set1_ps(f[r]);
         for (size_t j = 0; j < whole; j += 16)
-            scan_move_avx512(sum, after + j, before + j, k + j, q + j, n, keep, more, SCAN_ALL, R);
+            scan_move_avx512(sum, after + j, before + j, k + j, q + j, n, keep, more, SCAN_ALL, R, past);
         if (part)
             scan_move_avx512(sum, after + whole, before + whole, k + whole, q + whole, n, keep, more, part,
-                             R);
+                             R, past);
         _mm_mask_storeu_ps(y, rows, _mm_fmadd_ps(_mm_set1_ps(s->skip), in,
                                                  sums4_avx512(sum[0], sum[1], sum[2], sum[3])));
     }
@@ -71,8 +81,12 @@ QSF_TEMPLATE void scan_some_avx512(float *after, const float *before, size_t i, 
 static void scan_rows_avx512(float *after, const float *before, size_t rows, const qsf_scan *s)
 {
     size_t i = 0;
-    for (; i + 4 <= rows; i += 4) scan_some_avx512(after, before, i, s, 4);
-    for (; i < rows; i++) scan_some_avx512(after, before, i, s, 1);
+    if (s->tokens == 1 && after != before && s->n % 16 == 0 && (uintptr_t)after % 64 == 0) {
+        for (; i + 4 <= rows; i += 4) scan_some_avx512(after, before, i, s, 4, true);
+        _mm_sfence();
+    }
+    for (; i + 4 <= rows; i += 4) scan_some_avx512(after, before, i, s, 4, false);
+    for (; i < rows; i++) scan_some_avx512(after, before, i, s, 1, false);
 }
 
 /* The lanes' columns of R rows, which decay by their own steps. */
