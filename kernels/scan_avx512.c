@@ -137,8 +137,64 @@ static void scan_steps_avx512(float *after, const float *before, size_t rows, co
     for (; i < rows; i++) scan_steps_some_avx512(after, before, i, decay, skip, s, 1);
 }
 
+/* Tap `k` of sixteen channels, whose taps lie in 64 floats one channel after the other. */
+QSF_TEMPLATE __m512 scan_tap_avx512(const __m512 w[4], size_t taps, size_t k)
+{
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i at = _mm512_add_epi32(_mm512_mullo_epi32(lanes, _mm512_set1_epi32((int)taps)),
+                                        _mm512_set1_epi32((int)k));
+    const __mmask16 behind = _mm512_cmpge_epi32_mask(at, _mm512_set1_epi32(32));
+    return _mm512_mask_blend_ps(behind, _mm512_permutex2var_ps(w[0], at, w[1]),
+                                _mm512_permutex2var_ps(w[2], at, w[3]));
+}
+
+/* Sixteen channels, or the first of them, as convolve_four_v128 does four. */
+QSF_TEMPLATE void convolve_some_avx512(float *x, size_t ld, size_t tokens, float *after, const float *before,
+                                       size_t ld_state, const float *w, const float *bias, size_t taps,
+                                       size_t channels)
+{
+    const __mmask16 some = first_avx512(channels);
+    const __m512 add = bias ? _mm512_maskz_loadu_ps(some, bias) : _mm512_setzero_ps();
+    __m512 from[4], tap[4], was[3];
+    for (size_t i = 0; i < 4; i++)
+        from[i] = _mm512_maskz_loadu_ps(16 * i < channels * taps ? first_avx512(channels * taps - 16 * i) : 0,
+                                        w + 16 * i);
+    for (size_t k = 0; k < 4; k++)
+        tap[k] = k + taps < 4 ? _mm512_setzero_ps() : scan_tap_avx512(from, taps, k + taps - 4);
+    for (size_t k = 0; k < 3; k++)
+        was[k] = k + taps < 4 ? _mm512_setzero_ps()
+            : _mm512_maskz_loadu_ps(some, before + (k + taps - 4) * ld_state);
+    for (size_t t = 0; t < tokens; t++, x += ld) {
+        const __m512 in = _mm512_maskz_loadu_ps(some, x);
+        __m512 sum = _mm512_mul_ps(tap[3], in);
+        sum = _mm512_fmadd_ps(tap[0], was[0], sum);
+        sum = _mm512_fmadd_ps(tap[1], was[1], sum);
+        sum = _mm512_fmadd_ps(tap[2], was[2], sum);
+        was[0] = taps > 3 ? was[1] : was[0];
+        was[1] = taps > 2 ? was[2] : was[1];
+        was[2] = in;
+        _mm512_mask_storeu_ps(x, some, _mm512_add_ps(sum, add));
+    }
+    for (size_t k = 4 - taps; k < 3; k++)
+        _mm512_mask_storeu_ps(after + (k + taps - 4) * ld_state, some, was[k]);
+}
+
+static void convolve_inplace_avx512(float *x, size_t ld, size_t tokens, size_t channels, float *after,
+                                    const float *before, size_t ld_state, const float *w, const float *bias,
+                                    size_t taps)
+{
+    if (taps > 4) {
+        qsf_convolve_scalar(x, ld, tokens, channels, after, before, ld_state, w, bias, taps);
+        return;
+    }
+    for (size_t c = 0; c < channels; c += 16)
+        convolve_some_avx512(x + c, ld, tokens, after + c, before + c, ld_state, w + c * taps,
+                             bias ? bias + c : NULL, taps, QSF_MIN(channels - c, (size_t)16));
+}
+
 void qsf_scan_avx512(qsf_kernels *k)
 {
+    k->convolve_inplace = convolve_inplace_avx512;
     k->scan_rows = scan_rows_avx512;
     k->scan_steps = scan_steps_avx512;
 }
