@@ -57,14 +57,15 @@ QSF_TEMPLATE void scan_some_avx2(float *after, const float *before, size_t i, co
     for (size_t t = 0; t < s->tokens; t++, k += s->ld, q += s->ld, v += s->ld, y += s->ld_y, before = after) {
         const __m256 keep = _mm256_set1_ps(s->keep[t]), zero = _mm256_setzero_ps();
         const __m128 in = R < 4 ? _mm_set1_ps(*v) : _mm_loadu_ps(v);
+        __m128 error = in;
         __m256 known[4] = { zero, zero, zero, zero }, sum[4] = { zero, zero, zero, zero };
         if (s->correct) {
             for (size_t j = 0; j < whole; j += 8)
                 scan_known_avx2(known, before + j, k + j, n, all, true, R, past);
             if (whole < n) scan_known_avx2(known, before + whole, k + whole, n, part, false, R, past);
+            error = _mm_sub_ps(in, _mm_mul_ps(_mm256_castps256_ps128(keep), sums4_avx2(known)));
         }
-        const __m128 back = _mm_mul_ps(_mm256_castps256_ps128(keep), sums4_avx2(known));
-        _mm_storeu_ps(more, _mm_mul_ps(_mm_set1_ps(s->gain[t]), _mm_sub_ps(in, back)));
+        _mm_storeu_ps(more, _mm_mul_ps(_mm_set1_ps(s->gain[t]), error));
         for (size_t j = 0; j < whole; j += 8)
             scan_move_avx2(sum, after + j, before + j, k + j, q + j, n, keep, more, all, true, R, past);
         if (whole < n)

@@ -57,15 +57,16 @@ QSF_TEMPLATE void scan_some_avx512(float *after, const float *before, size_t i, 
     for (size_t t = 0; t < s->tokens; t++, k += s->ld, q += s->ld, v += s->ld, y += s->ld_y, before = after) {
         const __m512 keep = _mm512_set1_ps(s->keep[t]), zero = _mm512_setzero_ps();
         const __m128 in = _mm_maskz_loadu_ps(rows, v);
+        __m128 error = in;
         __m512 known[4] = { zero, zero, zero, zero }, sum[4] = { zero, zero, zero, zero }, more[4];
         if (s->correct) {
             for (size_t j = 0; j < whole; j += 16)
                 scan_known_avx512(known, before + j, k + j, n, SCAN_ALL, R, past);
             if (part) scan_known_avx512(known, before + whole, k + whole, n, part, R, past);
+            error = _mm_sub_ps(in, _mm_mul_ps(_mm512_castps512_ps128(keep),
+                                              sums4_avx512(known[0], known[1], known[2], known[3])));
         }
-        const __m128 back = _mm_mul_ps(_mm512_castps512_ps128(keep),
-                                       sums4_avx512(known[0], known[1], known[2], known[3]));
-        _mm_storeu_ps(f, _mm_mul_ps(_mm_set1_ps(s->gain[t]), _mm_sub_ps(in, back)));
+        _mm_storeu_ps(f, _mm_mul_ps(_mm_set1_ps(s->gain[t]), error));
         QSF_UNROLL
         for (int r = 0; r < R; r++) more[r] = _mm512_set1_ps(f[r]);
         for (size_t j = 0; j < whole; j += 16)
