@@ -52,6 +52,20 @@ static void panel_side_read(panel_side *side, const qsf_panel_form *f, const qsf
     }
 }
 
+/* The weights that are unpacked next, of some tile rows: in the end those behind the call's, which
+ * the thread's next call has.  They are asked for little by little, while a band's rows meet the
+ * panel: unpacking would wait for the memory longer than it works. */
+typedef struct panel_next { const uint8_t *w; size_t bytes, row_bytes, rows; } panel_next;
+
+/* What falls to T rows from r on, of n. */
+QSF_TEMPLATE void panel_ask(const panel_next *next, size_t r, size_t T, size_t n)
+{
+    const size_t each = (size_t)qsf_round_up(qsf_ceil_div(next->bytes, n), 64);
+    for (size_t i = 0; i < next->rows; i++)
+        for (size_t at = r * each; at < (r + T) * each && at < next->bytes; at += 64)
+            _mm_prefetch((const char *)next->w + i * next->row_bytes + at, _MM_HINT_T0);
+}
+
 /* Two sums for each of T rows: `cols` columns from column c on, and as many behind them. */
 QSF_TEMPLATE void panel_sums(__m512i sum[8][2], int T, const uint8_t *w, const int8_t *const q[8],
                              size_t c, int cols)
@@ -136,20 +150,6 @@ typedef void panel_rows_fn(float *y, size_t ldy, const qsf_panel *p, const panel
 PANEL_ALL(16, 0) PANEL_ALL(16, 1) PANEL_ALL(32, 0) PANEL_ALL(32, 1) PANEL_ALL(64, 0) PANEL_ALL(64, 1)
 #undef PANEL_ALL
 #undef PANEL_ROWS
-
-/* The weights that are unpacked next, of some tile rows: in the end those behind the call's, which
- * the thread's next call has.  They are asked for little by little, while a band's rows meet the
- * panel: unpacking would wait for the memory longer than it works. */
-typedef struct panel_next { const uint8_t *w; size_t bytes, row_bytes, rows; } panel_next;
-
-/* What falls to T rows from r on, of n. */
-QSF_TEMPLATE void panel_ask(const panel_next *next, size_t r, size_t T, size_t n)
-{
-    const size_t each = (size_t)qsf_round_up(qsf_ceil_div(next->bytes, n), 64);
-    for (size_t i = 0; i < next->rows; i++)
-        for (size_t at = r * each; at < (r + T) * each && at < next->bytes; at += 64)
-            _mm_prefetch((const char *)next->w + i * next->row_bytes + at, _MM_HINT_T0);
-}
 
 enum { PANEL_COUNTS = 3 };
 static const size_t panel_counts[PANEL_COUNTS] = { 8, 4, 1 };
