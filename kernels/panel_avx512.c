@@ -49,6 +49,20 @@ static void panel_side_read(panel_side *side, const qsf_panel_form *f, const qsf
     }
 }
 
+/* The weights that are unpacked next, of some tile rows: in the end those behind the call's, which
+ * the thread's next call has.  They are asked for little by little, while a band's rows meet the
+ * panel: unpacking would wait for the memory longer than it works. */
+typedef struct panel_next { const uint8_t *w; size_t bytes, row_bytes, rows; } panel_next;
+
+/* What falls to T rows from r on, of n. */
+QSF_TEMPLATE void panel_ask(const panel_next *next, size_t r, size_t T, size_t n)
+{
+    const size_t each = (size_t)qsf_round_up(qsf_ceil_div(next->bytes, n), 64);
+    for (size_t i = 0; i < next->rows; i++)
+        for (size_t at = r * each; at < (r + T) * each && at < next->bytes; at += 64)
+            _mm_prefetch((const char *)next->w + i * next->row_bytes + at, _MM_HINT_T0);
+}
+
 /* Two sums for each of T rows: `cols` columns from column c on, and as many behind them. */
 QSF_TEMPLATE void panel_sums(__m512i sum[8][2], int T, const uint8_t *w, const int8_t *const q[8],
                              size_t c, int cols)
@@ -143,7 +157,8 @@ static const size_t panel_counts[PANEL_COUNTS] = { 8, 4, 2, 1 };
 
 /* All rows of a band against a panel. */
 static void panel_band(const qsf_panel_form *f, float *y, size_t ldy, const qsf_panel *p,
-                       const panel_side *side, const qsf_act *x, size_t row, size_t n, size_t at, size_t cols)
+                       const panel_side *side, const qsf_act *x, size_t row, size_t n, size_t at, size_t cols,
+                       const panel_next *next)
 {
 #define PANEL_ALL(SUB, ZERO) \
     { panel_rows_##SUB##_##ZERO##_8, panel_rows_##SUB##_##ZERO##_4, panel_rows_##SUB##_##ZERO##_2, \
@@ -156,6 +171,7 @@ static void panel_band(const qsf_panel_form *f, float *y, size_t ldy, const qsf_
     panel_rows_fn *const *rows = all[f->sub / 32][f->zero];
     for (size_t r = 0, i = 0; r < n; r += panel_counts[i]) {
         while (n - r < panel_counts[i]) i++;
+        panel_ask(next, r, panel_counts[i], n);
         rows[i](y + (row + r) * ldy, ldy, p, side, r, x, row + r, at, cols);
     }
 }
@@ -211,11 +227,14 @@ QSF_TEMPLATE void panel_pair_avx512(int T, float *y, size_t ldy, const qsf_panel
 }
 
 static void panel_pair_band(float *y, size_t ldy, const qsf_panel *p, const panel_side *side,
-                            const qsf_act *x, size_t row, size_t n, size_t at, size_t cols)
+                            const qsf_act *x, size_t row, size_t n, size_t at, size_t cols,
+                            const panel_next *next)
 {
     size_t r = 0;
-    for (; n - r >= 6; r += 6)
+    for (; n - r >= 6; r += 6) {
+        panel_ask(next, r, 6, n);
         panel_pair_avx512(6, y + (row + r) * ldy, ldy, p, side, r, x, row + r, at, cols);
+    }
     for (; n - r >= 2; r += 2)
         panel_pair_avx512(2, y + (row + r) * ldy, ldy, p, side, r, x, row + r, at, cols);
     if (r < n) panel_pair_avx512(1, y + (row + r) * ldy, ldy, p, side, r, x, row + r, at, cols);
@@ -236,13 +255,16 @@ void qsf_panel_matmul_avx512(const qsf_panel_form *f, float *y, size_t ldy, cons
             const size_t here = QSF_MIN(most, cols - at), b = QSF_MIN(here / block, blocks - at / block);
             panel_side_read(&side, f, x, from, n, at, here);
             panel[0].first = panel[1].first = at == 0;
-            for (size_t t = 0; t < tiles; t++) {
+            for (size_t t = 0, two; t < tiles; t += 1 + two) {
                 const uint8_t *tile = w + t * row_bytes + at / block * tile_bytes;
+                two = pairs && t + 1 < tiles;
+                panel_next next = { tile + (1 + two) * row_bytes, b * tile_bytes, row_bytes, 1 + two };
+                if (t + 1 + two >= tiles && at + here < cols) next.w = w + (at + here) / block * tile_bytes;
                 f->unpack(&panel[0], tile, b, block);
-                if (pairs && t + 1 < tiles) {
+                if (two) {
                     f->unpack(&panel[1], tile + row_bytes, b, block);
-                    panel_pair_band(y + 16 * t++, ldy, panel, &side, x, from, n, at, here);
-                } else panel_band(f, y + 16 * t, ldy, &panel[0], &side, x, from, n, at, here);
+                    panel_pair_band(y + 16 * t, ldy, panel, &side, x, from, n, at, here, &next);
+                } else panel_band(f, y + 16 * t, ldy, &panel[0], &side, x, from, n, at, here, &next);
             }
         }
     }
