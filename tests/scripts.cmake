@@ -115,7 +115,8 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     qsf_script(share_models_test 900 share_models_test.py $<TARGET_FILE:part_models> "${work}/share")
     qsf_test_program(budget_models budget_models.c)
     target_link_libraries(budget_models PRIVATE qsf)
-    qsf_script(budget_models_test 600 budget_models_test.py $<TARGET_FILE:budget_models> "${work}/budget")
+    qsf_script(budget_models_test 600 budget_models_test.py $<TARGET_FILE:budget_models>
+               $<TARGET_FILE:qsf-convert> "${work}/budget")
 endif()
 
 # ---- ranks: in one build, since they run alone and take minutes ----
