@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A GGUF file of 200 MB with 384 experts in a tenth of that, and a QSF file of 60 MB with 128 in 12 MB: tokens
-as with all in memory by every way of reading, the memory promise, and bytes read as the experts that were read
-say.
+"""A GGUF file of 200 MB with 384 experts in a tenth of that, and a QSF file of 60 MB with 128 in 12 MB:
+tokens as with all in memory by every way of reading, the memory promise, and bytes read as the experts that
+were read say.
 SPDX-License-Identifier: MIT
 
     experts_file_test.py QSF_RUN QSF_CONVERT WORK
@@ -51,8 +51,8 @@ def main(program, convert, work):
         check(program, gguf, 20, GGUF)
         make_moe_gguf.make_moe(gguf, make_moe_gguf.options([str(gguf), "--experts", "32", *SIZES]))
         subprocess.run([convert, str(gguf), str(qsf)], check=True, capture_output=True)
-        said = subprocess.run([convert, "--info", str(qsf)], check=True, capture_output=True, text=True).stdout
-        assert "experts of 4 layers can be read alone, each by its checksum" in said, said
+        said = subprocess.run([convert, "--info", str(qsf)], check=True, capture_output=True, text=True)
+        assert "experts of 4 layers can be read alone, each by its checksum" in said.stdout, said
         check(program, qsf, 12, QSF)
     finally:
         for path in (gguf, qsf): path.unlink(missing_ok=True)

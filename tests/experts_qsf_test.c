@@ -1,5 +1,5 @@
-/* Experts of QSF files that are read when the router has chosen them: results, bytes, checksums, and
- * which files say that they can be.
+/* Experts of QSF files that are read when the router has chosen them: results, bytes, checksums,
+ * and which files say that they can be.
  * SPDX-License-Identifier: MIT */
 #include "engine/context.h"
 #include "engine_host.h"

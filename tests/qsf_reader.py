@@ -255,7 +255,8 @@ class QSF:
         need(len(k["experts.crcs"]) == len(layers) * (1 + n), "checksums of experts")
         for unit, crcs in zip(layers, k["experts.crcs"].reshape(-1, 1 + n).tolist()):
             parts = [t for t in self.tensors if t["unit"] == unit and t["kind"] in (43, 44, 45)]
-            need(parts == [t for t in self.tensors if t["unit"] == unit][-len(parts):], f"layer {unit}: order")
+            last = [t for t in self.tensors if t["unit"] == unit][-len(parts):]
+            need(parts == last, f"layer {unit}: order")
             need(zlib.crc32(self.units[unit][:parts[0]["place"]]) == crcs[0], f"layer {unit} but for experts")
             for e in range(n):
                 crc = 0

@@ -7,7 +7,8 @@ set(parity parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-conv
 
 qsf_script(cli_test 1200 cli_test.py $<TARGET_FILE:qsf-run>)
 if(NOT QSF_SANITIZE)            # whose own memory is not in a budget
-    qsf_script(experts_file_test 600 experts_file_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert> "${work}")
+    qsf_script(experts_file_test 600 experts_file_test.py $<TARGET_FILE:qsf-run>
+               $<TARGET_FILE:qsf-convert> "${work}")
 endif()
 qsf_script(cli_embed_test 600 cli_embed_test.py $<TARGET_FILE:qsf-run>)
 qsf_script(cli_lora_test 600 cli_lora_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>)

@@ -60,7 +60,7 @@ void qsf_ext_put_experts(qsf_ext_out *x, const qsf_experts_out *o, uint32_t n_la
 
 /* ---- reading ---- */
 
-/* How many of a layer's last tensors are its matrices of experts; 0: they are not as they must be. */
+/* How many of a layer's last tensors are its matrices of experts; 0: not all of them are. */
 static uint32_t experts_last(const qsf_source *s, uint32_t layer)
 {
     const qsf_unit *u = &s->units[layer];
@@ -89,8 +89,8 @@ qsf_status qsf_ext_get_experts(const qsf_ext *x, qsf_source *s, qsf_error *err)
         qsf_unit *u = &s->units[i];
         if (!s->layers[i].n_experts) continue;
         if (!(u->n_expert_tensors = experts_last(s, i)))
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: %s is there, but layer %u does not end with experts that "
-                            "can be read alone", s->path, experts_key, (unsigned)i);
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: %s is there, but layer %u does not end with experts "
+                            "that can be read alone", s->path, experts_key, (unsigned)i);
         u->shared_crc = crcs[0];
         u->expert_crcs = crcs + 1;
         crcs += line;
