@@ -243,31 +243,41 @@ static uint8_t convert_default_type(const input *in, const convert_tensor *c)
     return type < 0 ? QSF_T_MIXED : (uint8_t)type;
 }
 
+/* Tensors [begin, end), which are a unit's.  Of a layer's, the matrices of experts come last: then
+ * each expert can be read alone. */
+static qsf_status convert_unit(convert_run *k, uint32_t begin, uint32_t end, convert_report *r,
+                               uint64_t *done, qsf_error *err)
+{
+    const input *in = k->in;
+    qsf_status st = qsf_writer_unit_begin(k->w, in->tensors[begin].unit, err);
+    for (uint32_t j = 0; !st && j < 2 * (end - begin); j++) {
+        const uint32_t i = begin + j % (end - begin);
+        const input_tensor *t = &in->tensors[i];
+        if (qsf_kind_is_experts(t->kind) != (j >= end - begin)) continue;
+        if (qsf_conv_cancelled(k->o)) return qsf_fail(err, QSF_E_CANCELLED, "interrupted");
+        qsf_conv_progress(k->o, "convert", t->name, *done, r->n_weights);
+        st = convert_write_tensor(k, i, &r->tensors[i], err);
+        r->tensor_bytes += r->tensors[i].bytes + r->tensors[i].outlier_bytes;
+        *done += (uint64_t)t->rows * t->cols;
+    }
+    return st ? st : qsf_writer_unit_end(k->w, 1.0f, err);
+}
+
 static qsf_status convert_units(convert_run *k, convert_report *r, qsf_error *err)
 {
-    input *in = k->in;
-    const qsf_convert_options *o = k->o;
+    const input *in = k->in;
     uint64_t done = 0;
     qsf_status st;
-    for (uint32_t i = 0; i < in->n_tensors; i++) {
-        const input_tensor *t = &in->tensors[i];
-        if (qsf_conv_cancelled(o)) return qsf_fail(err, QSF_E_CANCELLED, "interrupted");
-        qsf_conv_progress(o, "convert", t->name, done, r->n_weights);
-        if ((i == 0 || in->tensors[i - 1].unit != t->unit) &&
-            (st = qsf_writer_unit_begin(k->w, t->unit, err)))
-            return st;
-        if ((st = convert_write_tensor(k, i, &r->tensors[i], err))) return st;
-        if ((i + 1 == in->n_tensors || in->tensors[i + 1].unit != t->unit) &&
-            (st = qsf_writer_unit_end(k->w, 1.0f, err)))
-            return st;
-        r->tensor_bytes += r->tensors[i].bytes + r->tensors[i].outlier_bytes;
-        done += (uint64_t)t->rows * t->cols;
+    for (uint32_t i = 0, begin = 0; i < in->n_tensors; i++) {
+        if (i + 1 < in->n_tensors && in->tensors[i + 1].unit == in->tensors[i].unit) continue;
+        if ((st = convert_unit(k, begin, i + 1, r, &done, err))) return st;
+        begin = i + 1;
     }
     const uint32_t final = in->hp.n_layers + 1;
     if (in->tensors[in->n_tensors - 1].unit != final &&        /* an encoder's may be empty */
         ((st = qsf_writer_unit_begin(k->w, final, err)) || (st = qsf_writer_unit_end(k->w, 1.0f, err))))
         return st;
-    qsf_conv_progress(o, "write", "", done, r->n_weights);
+    qsf_conv_progress(k->o, "write", "", done, r->n_weights);
     return QSF_OK;
 }
 

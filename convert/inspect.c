@@ -137,6 +137,18 @@ static void inspect_unit(inspect_out *out, const qsf_source *s, uint32_t unit)
     }
 }
 
+static void inspect_experts(inspect_out *out, const qsf_source *s)
+{
+    uint32_t alone = 0, checked = 0;
+    for (uint32_t i = 0; s->n_units && i < s->hp.n_layers; i++) {
+        alone += s->units[i].n_expert_tensors != 0;
+        checked += s->units[i].expert_crcs != NULL;
+    }
+    if (alone)
+        inspect_say(out, "experts of %u layers can be read alone%s\n", (unsigned)alone,
+                    checked ? ", each by its checksum" : "");
+}
+
 /* lacks: why there are no weights, NULL where there are. */
 static void inspect_source(inspect_out *out, const qsf_source *s, const char *path, const char *lacks)
 {
@@ -155,6 +167,7 @@ static void inspect_source(inspect_out *out, const qsf_source *s, const char *pa
         inspect_text(out, s->meta[i].value);
     }
     if (lacks) inspect_say(out, "no weights: %s\n", lacks);
+    inspect_experts(out, s);
     if (s->clusters) inspect_say(out, "head: rows in %u clusters\n", (unsigned)s->clusters->n);
     if (s->embd_clusters)
         inspect_say(

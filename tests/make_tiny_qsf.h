@@ -24,6 +24,7 @@ typedef struct tiny_options {
     uint8_t  compression;
     bool     progressive;
     bool     biases, qk_norms, post_norms;
+    bool     norm_last;                     /* the post norm of the FFN stands behind experts */
     float    key_bias;                      /* deviation of the keys' biases; 0: as small as the others */
     bool     outliers;                      /* a few on every down projection */
     float    scales;                        /* not 0: of every matrix, which has the rest of the values */
@@ -211,7 +212,7 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
 {
     const qsf_hparams *h = &o->hp;
     const uint32_t embd = h->n_embd, q = h->n_heads * h->head_dim, kv = h->n_kv_heads * h->head_dim,
-        ff = h->n_ff;
+        experts = h->n_experts, ff = experts ? h->n_ff_shared : h->n_ff;
     const uint8_t mixer = h->mixers ? h->mixers[layer] : QSF_MIXER_ATTENTION;
     const bool ln = h->norm == QSF_NORM_LAYER;
     const bool attends = mixer == QSF_MIXER_ATTENTION || mixer == QSF_MIXER_MAMBA2_BESIDE;
@@ -246,17 +247,22 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
         { QSF_K_MIX_OUT, state, embd, inner, 0, 0.2f },
         { QSF_K_ATTN_POST_NORM, o->post_norms, 1, embd, 1, 0.1f },
         { QSF_K_FFN_NORM, true, 1, embd, 1, 0.1f }, { QSF_K_FFN_NORM_BIAS, ln, 1, embd, 0, 0.1f },
-        { QSF_K_FFN_GATE, h->gated, ff, embd, 0, 0.2f }, { QSF_K_FFN_UP, true, ff, embd, 0, 0.2f },
-        { QSF_K_FFN_UP_BIAS, o->biases, 1, ff, 0, 0.1f }, { QSF_K_FFN_DOWN, true, embd, ff, 0, out },
+        { QSF_K_FFN_GATE, h->gated && ff, ff, embd, 0, 0.2f }, { QSF_K_FFN_UP, ff, ff, embd, 0, 0.2f },
+        { QSF_K_FFN_UP_BIAS, o->biases, 1, ff, 0, 0.1f }, { QSF_K_FFN_DOWN, ff, embd, ff, 0, out },
         { QSF_K_FFN_DOWN_BIAS, o->biases, 1, embd, 0, 0.1f },
-        { QSF_K_FFN_POST_NORM, o->post_norms, 1, embd, 1, 0.1f },
+        { QSF_K_ROUTER, experts, experts, embd, 0, 0.3f },
+        { QSF_K_FFN_POST_NORM, o->post_norms && !o->norm_last, 1, embd, 1, 0.1f },
+        { QSF_K_EXPERT_GATE, experts && h->gated, experts * h->n_ff_expert, embd, 0, 0.2f },
+        { QSF_K_EXPERT_UP, experts, experts * h->n_ff_expert, embd, 0, 0.2f },
+        { QSF_K_EXPERT_DOWN, experts, experts * embd, h->n_ff_expert, 0, out },
+        { QSF_K_FFN_POST_NORM, o->post_norms && o->norm_last, 1, embd, 1, 0.1f },
     };
     qsf_status st = qsf_writer_unit_begin(w, layer, err);
     for (size_t i = 0; i < QSF_ARRAY_LEN(plan) && !st; i++)
         if (plan[i].want)
             st = tiny_put(w, o, plan[i].kind, plan[i].rows == 1 ? QSF_T_F16 : o->type, plan[i].rows,
                           plan[i].cols, plan[i].mean, plan[i].scale, seed, err);
-    if (!st && o->outliers) st = tiny_put_outliers(w, QSF_K_FFN_DOWN, embd, ff, seed, err);
+    if (!st && o->outliers && ff) st = tiny_put_outliers(w, QSF_K_FFN_DOWN, embd, ff, seed, err);
     return st ? st : qsf_writer_unit_end(w, 1, err);
 }
 

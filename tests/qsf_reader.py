@@ -195,6 +195,7 @@ class QSF:
                         for t in struct.iter_unpack("<IIIIQBBH", k["tensors"].tobytes())]
         if version == 4: self.join_pieces(b, layers, final_end)
         self.check_headers(layers)
+        self.experts()
         self.clusters()
         described = any(key in k for key in DESCRIBED)
         need(version == 4 or version == (3 if described else 1 + (self.embedding_clusters() is not None)),
@@ -245,6 +246,27 @@ class QSF:
         final = {t["kind"]: t for t in self.tensors if t["unit"] == layers + 1}
         flag = self.units[layers + 1][2 * self.embd * sum(kind in final for kind in (34, 35))]
         need(flag == (final[36]["type"] if 36 in final else 255), "flag byte")
+
+    def experts(self):                      # layers' last tensors, of which each expert's rows have a CRC
+        k = self.keys
+        if "experts.crcs" not in k: return
+        n = int(k["experts.n"][0])
+        layers = sorted({t["unit"] for t in self.tensors if t["kind"] in (43, 44, 45)})
+        need(len(k["experts.crcs"]) == len(layers) * (1 + n), "checksums of experts")
+        for unit, crcs in zip(layers, k["experts.crcs"].reshape(-1, 1 + n).tolist()):
+            parts = [t for t in self.tensors if t["unit"] == unit and t["kind"] in (43, 44, 45)]
+            last = [t for t in self.tensors if t["unit"] == unit][-len(parts):]
+            need(parts == last, f"layer {unit}: order")
+            need(zlib.crc32(self.units[unit][:parts[0]["place"]]) == crcs[0], f"layer {unit} but for experts")
+            for e in range(n):
+                crc = 0
+                for t in parts:
+                    rows, lines = t["rows"] // n, 16 if t["packing"] else 1
+                    each = size_of(t["type"], t["packing"], t["block"], lines, t["cols"])
+                    at = t["place"] + e * rows // lines * each
+                    end = t["place"] + -(-(e + 1) * rows // lines) * each
+                    crc = zlib.crc32(self.units[unit][at:end], crc)
+                need(crc == crcs[1 + e], f"layer {unit}, expert {e}")
 
     # of the head: rows of each cluster, what columns count, radius, centroids
     def clusters(self):

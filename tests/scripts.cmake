@@ -7,7 +7,8 @@ set(parity parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-conv
 
 qsf_script(cli_test 1200 cli_test.py $<TARGET_FILE:qsf-run>)
 if(NOT QSF_SANITIZE)            # whose own memory is not in a budget
-    qsf_script(experts_file_test 600 experts_file_test.py $<TARGET_FILE:qsf-run> "${work}")
+    qsf_script(experts_file_test 600 experts_file_test.py $<TARGET_FILE:qsf-run>
+               $<TARGET_FILE:qsf-convert> "${work}")
 endif()
 qsf_script(cli_embed_test 600 cli_embed_test.py $<TARGET_FILE:qsf-run>)
 qsf_script(cli_lora_test 600 cli_lora_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>)
@@ -115,7 +116,8 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     qsf_script(share_models_test 900 share_models_test.py $<TARGET_FILE:part_models> "${work}/share")
     qsf_test_program(budget_models budget_models.c)
     target_link_libraries(budget_models PRIVATE qsf)
-    qsf_script(budget_models_test 600 budget_models_test.py $<TARGET_FILE:budget_models> "${work}/budget")
+    qsf_script(budget_models_test 600 budget_models_test.py $<TARGET_FILE:budget_models>
+               $<TARGET_FILE:qsf-convert> "${work}/budget")
 endif()
 
 # ---- ranks: in one build, since they run alone and take minutes ----

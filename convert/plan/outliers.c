@@ -60,6 +60,8 @@ static qsf_status outlier_one(void *user, uint32_t i, uint32_t thread, qsf_error
     double share, rival;
     qsf_status st;
     if (!outlier_possible(k->in, i, c)) return QSF_OK;
+    /* Experts whose weights lie in two places cannot be read alone. */
+    if (k->o->outliers == QSF_CONVERT_AUTO && qsf_kind_is_experts(t->kind)) return QSF_OK;
     with.keeps_outliers = true;
     if ((st = qsf_conv_measure(k->in, i, c, b, &none, NULL, err)) ||
         (st = qsf_conv_measure(k->in, i, &with, b, &apart, &share, err)))

@@ -9,7 +9,7 @@
  * are used once for all of its rows, and computed in waves of as many as there is memory for.  A
  * matrix has all experts one below the other: an expert is some rows of it, which in tiles may
  * begin within one; then its results begin so far behind (`skew`).  Where experts are read alone,
- * each has tiles of its own, and the waves come as experts are here.
+ * each may have tiles of its own, and the waves come as experts are here.
  * Where experts have norms of their own (Gemma 4), xn is made of x again for each part; where they
  * have another width (Nemotron), a matrix narrows xn before them and another widens their sum. */
 #include "engine/feed_forward_experts.h"
@@ -29,7 +29,8 @@ typedef struct experts_run {
 
 static uint32_t expert_skew(const qsf_pass *p, uint32_t kind, uint64_t row)
 {
-    return p->w->m[kind].form >= 0 && !p->experts ? (uint32_t)(row % QSF_TILE_ROWS) : 0;
+    const bool own = p->experts && p->experts->own_tiles;
+    return p->w->m[kind].form >= 0 && !own ? (uint32_t)(row % QSF_TILE_ROWS) : 0;
 }
 
 /* Rows [row, row + n) of a matrix, behind those that the first tile has before them. */

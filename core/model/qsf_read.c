@@ -7,6 +7,7 @@
  * as the founding document has it (core/model/qsf_plain.c). */
 #include "model/arch.h"
 #include "model/compress.h"
+#include "model/experts_alone.h"
 #include "model/qsf_ext.h"
 #include "model/qsf_file.h"
 #include "model/source_formats.h"
@@ -443,6 +444,7 @@ qsf_status qsf_native_open(qsf_source *s, qsf_error *err)
             s->n_params += (uint64_t)s->tensors[i].rows * s->tensors[i].cols;
     for (uint32_t i = 0; !st && i < s->n_units; i++) s->weight_bytes += s->units[i].stored;
     if (!st) st = qsf_source_check_shapes(s, err);
+    if (!st && o.extended) st = qsf_ext_get_experts(&o.ext, s, err);
     s->opening = qsf_arena_used(s->arena) + o.ext_bytes + o.index_bytes;
     qsf_dealloc(s->platform, o.ext_mem, o.ext_bytes);
     qsf_dealloc(s->platform, o.index, o.index_bytes);

@@ -167,10 +167,9 @@ static qsf_status unit_differs(const qsf_source *s, uint32_t unit, const char *w
 
 /* The header chain from `at` on must hold tensors i .. of the unit, in order, with nothing between
  * them but skipped kinds. */
-static qsf_status unit_check_chain(const qsf_source *s, uint32_t unit, const uint8_t *raw, uint64_t at,
-                                   uint32_t i, qsf_error *err)
+static qsf_status unit_check_chain(const qsf_source *s, uint32_t unit, const qsf_unit *u, const uint8_t *raw,
+                                   uint64_t at, uint32_t i, qsf_error *err)
 {
-    const qsf_unit *u = &s->units[unit];
     while (i < u->n_tensors) {
         const qsf_tensor *want = &s->tensors[u->first_tensor + i];
         qsf_tensor t;
@@ -200,7 +199,7 @@ static qsf_status unit_check_embd(const qsf_source *s, uint32_t unit, const uint
     if (qsf_le32(h) != t->type || qsf_le32(h + 4) != (uint32_t)t->bytes || qsf_le32(h + 8) != t->rows
         || qsf_le32(h + 12) != t->cols)
         return unit_differs(s, unit, "the embedding header", place - QSF_EMBD_HEAD, err);
-    return unit_check_chain(s, unit, raw, place + t->bytes, 1, err);
+    return unit_check_chain(s, unit, u, raw, place + t->bytes, 1, err);
 }
 
 static qsf_status unit_check_final(const qsf_source *s, uint32_t unit, const uint8_t *raw, qsf_error *err)
@@ -220,15 +219,14 @@ static qsf_status unit_check_final(const qsf_source *s, uint32_t unit, const uin
     } else {
         at = qsf_round_up(at + 1, QSF_DATA_ALIGN);
     }
-    return unit_check_chain(s, unit, raw, at, i, err);
+    return unit_check_chain(s, unit, u, raw, at, i, err);
 }
 
 /* One piece of a unit: where it is in one, that is all of it. */
-static qsf_status piece_check_crc(const qsf_source *s, uint32_t unit, const void *bytes, bool rest,
-                                  qsf_error *err)
+static qsf_status piece_check_crc(const qsf_source *s, uint32_t unit, const qsf_unit *u, const void *bytes,
+                                  bool rest, qsf_error *err)
 {
     char name[32];
-    const qsf_unit *u = &s->units[unit];
     const uint64_t len = rest ? u->rest : u->stored - u->rest;
     if (s->crc32(0, bytes, (size_t)len) == (rest ? u->rest_crc : u->crc)) return QSF_OK;
     return qsf_fail(err, QSF_E_CORRUPT,
@@ -237,12 +235,12 @@ static qsf_status piece_check_crc(const qsf_source *s, uint32_t unit, const void
                     (unsigned long long)s->extents[u->first_extent + (rest ? 1 : 0)].at);
 }
 
-static qsf_status unit_check_crc(const qsf_source *s, uint32_t unit, const uint8_t *stored, bool first,
-                                 qsf_error *err)
+static qsf_status unit_check_crc(const qsf_source *s, uint32_t unit, const qsf_unit *u, const uint8_t *stored,
+                                 bool first, qsf_error *err)
 {
-    const qsf_unit *u = &s->units[unit];
-    const qsf_status st = piece_check_crc(s, unit, stored, false, err);
-    return st || first || !u->rest ? st : piece_check_crc(s, unit, stored + u->stored - u->rest, true, err);
+    const qsf_status st = piece_check_crc(s, unit, u, stored, false, err);
+    if (st || first || !u->rest) return st;
+    return piece_check_crc(s, unit, u, stored + u->stored - u->rest, true, err);
 }
 
 /* ---- units in two pieces ---- */
@@ -274,7 +272,7 @@ static void unit_join(const qsf_source *s, uint32_t unit, const uint8_t *stored,
 qsf_status qsf_unit_refine(const qsf_source *s, uint32_t unit, const void *rest, void *raw, qsf_error *err)
 {
     const qsf_planes planes = unit_planes(s, unit);
-    const qsf_status st = piece_check_crc(s, unit, rest, true, err);
+    const qsf_status st = piece_check_crc(s, unit, &s->units[unit], rest, true, err);
     if (!st) qsf_planes_refine(&planes, rest, raw);
     return st;
 }
@@ -282,12 +280,12 @@ qsf_status qsf_unit_refine(const qsf_source *s, uint32_t unit, const void *rest,
 qsf_status qsf_native_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw,
                                  unsigned check, qsf_unit_times *t, qsf_error *err)
 {
-    const qsf_unit *u = &s->units[unit];
+    const qsf_unit part = check & QSF_CHECK_SHARED ? qsf_unit_shared(s, unit) : s->units[unit], *u = &part;
     const uint8_t *bytes = stored;
     const bool first = check & QSF_CHECK_FIRST;
     if (check & QSF_CHECK_CRC && u->has_crc) {
         const uint64_t begin = qsf_now(s->platform);
-        const qsf_status st = unit_check_crc(s, unit, stored, first, err);
+        const qsf_status st = unit_check_crc(s, unit, u, stored, first, err);
         t->check += qsf_now(s->platform) - begin;
         if (st) return st;
     }
@@ -302,5 +300,5 @@ qsf_status qsf_native_unit_check(const qsf_source *s, uint32_t unit, const void 
     }
     if (unit == qsf_unit_embd(s)) return unit_check_embd(s, unit, bytes, err);
     if (unit == qsf_unit_final(s)) return unit_check_final(s, unit, bytes, err);
-    return unit_check_chain(s, unit, bytes, 0, 0, err);
+    return unit_check_chain(s, unit, u, bytes, 0, 0, err);
 }

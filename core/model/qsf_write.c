@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "model/compress.h"
+#include "model/experts_alone.h"
 #include "model/planes.h"
 #include "model/qsf_ext.h"
 #include "model/qsf_file.h"
@@ -47,7 +48,7 @@ struct qsf_writer {
     bool        flag_written;
     uint32_t    unit_crc[2];    /* embedding, final section */
     writer_chunks chunks[2];
-
+    qsf_experts_out experts;
     uint8_t    *raw;            /* a layer that will be compressed */
     uint64_t    raw_cap;
     uint8_t    *state;
@@ -172,6 +173,7 @@ static qsf_status writer_headed(qsf_writer *w, const qsf_tensor *t, qsf_error *e
     w->n_headers++;
     if ((st = writer_put(w, h, sizeof h, err))) return st;
     if ((st = writer_list(w, t, err))) return st;
+    if (w->unit < w->hp.n_layers) qsf_experts_note(&w->experts, t, w->crc);
     return writer_put(w, t->data, t->bytes, err);
 }
 
@@ -357,6 +359,7 @@ static qsf_status writer_layer_end(qsf_writer *w, float importance, uint64_t *st
     qsf_put32(e + 20, w->crc);
     qsf_put32(e + 24, qsf_f32_bits(importance));
     *stored = qsf_round_up(payload, QSF_UNIT_ALIGN);
+    qsf_experts_note_end(&w->experts);
     return writer_file(w, w->begin + payload, zeros, *stored - payload, err);
 }
 
@@ -410,7 +413,7 @@ static void writer_describe(qsf_ext_out *x, const qsf_hparams *hp, const qsf_voc
 
 /* Writes the keys whose values are known only at the end. */
 static void writer_conclude(const qsf_writer *w, qsf_ext_out *x, uint32_t index_crc, uint32_t n_tensors,
-                            uint32_t n_embd, uint32_t n_final)
+                            uint32_t n_embd, uint32_t n_final, uint32_t n_of_experts)
 {
     qsf_ext_put_u64(x, "file.size", w->begin);
     qsf_ext_put_u32(x, "index.crc", index_crc);
@@ -423,6 +426,7 @@ static void writer_conclude(const qsf_writer *w, qsf_ext_out *x, uint32_t index_
     }
     if (n_embd) qsf_ext_put_u32s(x, "embd.crcs", w->chunks[0].crc, n_embd);
     if (n_final) qsf_ext_put_u32s(x, "final.crcs", w->chunks[1].crc, n_final);
+    qsf_ext_put_experts(x, &w->experts, n_of_experts);
     qsf_ext_put_u8s(x, "tensors", w->directory, (uint64_t)n_tensors * QSF_DIR_BYTES);
 }
 
@@ -441,13 +445,18 @@ static qsf_status writer_head_new(qsf_writer *w, const qsf_vocab *v, const qsf_m
     if (!(w->directory = qsf_arena_array(w->arena, w->o.max_tensors, QSF_DIR_BYTES, "tensor directory", err)))
         return QSF_E_MEMORY;
 
+    /* What is packed is read whole. */
+    if (!w->o.progressive && !w->o.compression) w->experts.n_experts = hp->n_experts;
+    const uint64_t each = 4 * (1 + (uint64_t)w->experts.n_experts);
+    if (!(w->experts.crcs = qsf_arena_array(w->arena, hp->n_layers, each, "checksums", err)))
+        return QSF_E_MEMORY;
     const uint64_t n_rest = (uint64_t)hp->n_layers + 1;
     if (!(w->rest = qsf_arena_array(w->arena, n_rest, sizeof *w->rest, "units", err))) return QSF_E_MEMORY;
     if (!(w->rest_lines = qsf_arena_array(w->arena, n_rest * REST_LINE, 8, "units", err)))
         return QSF_E_MEMORY;
     qsf_ext_out size = { 0 };
     writer_describe(&size, hp, v, meta, n_meta, &w->o);
-    writer_conclude(w, &size, 0, w->o.max_tensors, w->chunks[0].cap, w->chunks[1].cap);
+    writer_conclude(w, &size, 0, w->o.max_tensors, w->chunks[0].cap, w->chunks[1].cap, hp->n_layers);
     w->head_bytes = qsf_round_up(ext_at + size.len, QSF_UNIT_ALIGN);
     if (w->head_bytes - ext_at > UINT32_MAX)
         return qsf_fail(err, QSF_E_ARGUMENT, "%s: a description of more than 4 GB", w->path);
@@ -565,7 +574,7 @@ qsf_status qsf_writer_commit(qsf_writer *w, uint64_t *bytes, qsf_error *err)
     /* More chunks than there was room for: then no parts can be checked alone, only the whole. */
     const uint32_t n_embd = w->chunks[0].n <= w->chunks[0].cap ? w->chunks[0].n : 0,
         n_final = w->chunks[1].n <= w->chunks[1].cap ? w->chunks[1].n : 0;
-    writer_conclude(w, &w->ext, index_crc, w->n_directory, n_embd, n_final);
+    writer_conclude(w, &w->ext, index_crc, w->n_directory, n_embd, n_final, w->experts.n_layers);
     assert(w->ext.len <= w->ext.cap);
     writer_header(w);
     if ((st = writer_file(w, 0, w->head, w->head_bytes, err))) goto fail;

@@ -120,9 +120,10 @@ qsf_status qsf_source_read_by(const qsf_source *s, qsf_io io, bool streams, cons
  * decompresses to raw[] (raw may be NULL where the unit is not compressed).  For QSF, checks that
  * the tensor headers in the bytes are those that opening saw. */
 qsf_status qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, qsf_error *err);
-enum { QSF_CHECK_CRC = 1, QSF_CHECK_FIRST = 2 };
+enum { QSF_CHECK_CRC = 1, QSF_CHECK_FIRST = 2, QSF_CHECK_SHARED = 4 };
 /* The same; the CRC only with QSF_CHECK_CRC.  With QSF_CHECK_FIRST, stored has only the first of
- * the unit's two pieces (u->stored - u->rest bytes).  Adds what it took to *t. */
+ * the unit's two pieces (u->stored - u->rest bytes); with QSF_CHECK_SHARED, only what
+ * qsf_unit_shared has.  Adds what it took to *t. */
 typedef struct qsf_unit_times { uint64_t check, unpack; } qsf_unit_times;      /* ns */
 qsf_status qsf_unit_check_timed(const qsf_source *s, uint32_t unit, const void *stored, void *raw,
                                 unsigned check, qsf_unit_times *t, qsf_error *err);

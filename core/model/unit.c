@@ -11,6 +11,16 @@ const char *qsf_unit_name(const qsf_source *s, uint32_t unit, char buf[32])
     return buf;
 }
 
+qsf_unit qsf_unit_shared(const qsf_source *s, uint32_t unit)
+{
+    qsf_unit u = s->units[unit];
+    if (!u.n_expert_tensors) return u;
+    u.n_tensors -= u.n_expert_tensors;
+    u.stored = u.raw = s->places[u.first_tensor + u.n_tensors];
+    u.crc = u.shared_crc;
+    return u;
+}
+
 int qsf_unit_find(const qsf_source *s, uint32_t unit, uint32_t kind)
 {
     const qsf_unit *u = &s->units[unit];

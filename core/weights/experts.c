@@ -4,6 +4,7 @@
 
 #include "base/pieces.h"
 #include "base/reserve.h"
+#include "model/experts_alone.h"
 #include "tensor/ggml_tiles.h"
 
 /* ---- where an expert lies ---- */
@@ -11,8 +12,7 @@
 /* Its rows of a matrix of all. */
 typedef struct slot_part {
     qsf_tensor t;
-    uint64_t   from;            /* place in the unit */
-    uint64_t   to;              /* in the slot */
+    uint64_t   from, to;        /* place in the unit, and in the slot */
 } slot_part;
 
 /* i: of the layer's matrices of experts.  to: where the one before ends in the slot; moved on. */
@@ -21,10 +21,9 @@ static slot_part part_at(const qsf_source *s, uint32_t layer, uint32_t e, uint32
     const qsf_unit *u = &s->units[layer];
     const uint32_t n = u->first_tensor + u->n_tensors - u->n_expert_tensors + i,
         n_experts = s->layers[layer].n_experts;
-    slot_part p = { .t = s->tensors[n], .to = *to };
-    p.t.rows /= n_experts;
-    p.t.bytes /= n_experts;
-    p.from = s->places[n] + e * p.t.bytes;
+    slot_part p = { .to = *to };
+    p.t = qsf_expert_rows(&s->tensors[n], n_experts, e, &p.from);
+    p.from += s->places[n];
     *to += qsf_round_up(QSF_MAX(qsf_ggml_tiled_bytes(&p.t), p.t.bytes), 64);
     return p;
 }
@@ -75,15 +74,39 @@ uint32_t qsf_experts_all(const qsf_source *s)
 uint64_t qsf_experts_slot(const qsf_source *s)
 {
     uint64_t most = 0;
-    for (uint32_t layer = 0; layer < s->hp.n_layers; layer++) {
-        uint64_t to = 0;
-        for (uint32_t i = 0; i < s->units[layer].n_expert_tensors; i++) (void)part_at(s, layer, 0, i, &to);
-        most = QSF_MAX(most, to);
-    }
+    for (uint32_t layer = 0; layer < s->hp.n_layers; layer++)
+        for (uint32_t e = 0; e < s->layers[layer].n_experts; e++) {     /* some may share more tiles */
+            uint64_t to = 0;
+            for (uint32_t i = 0; i < s->units[layer].n_expert_tensors; i++)
+                (void)part_at(s, layer, e, i, &to);
+            most = QSF_MAX(most, to);
+        }
     return qsf_reserve_room(most);
 }
 
 /* ---- from bytes to weights ---- */
+
+/* Of files that have a checksum for it. */
+static qsf_status expert_check(const qsf_fetch *f, const qsf_slot *slot, qsf_error *err)
+{
+    char name[48];
+    const qsf_source *s = f->source;
+    const qsf_unit *u = &s->units[slot->id.number];
+    uint8_t *checked = &slot->shelf->checked[slot->id.number * slot->shelf->per_layer + slot->expert];
+    uint32_t crc = 0;
+    uint64_t to = 0, bytes = 0;
+    if (!u->expert_crcs || (*checked && !f->check_every)) return QSF_OK;
+    for (uint32_t i = 0; i < u->n_expert_tensors; i++) {
+        const slot_part p = part_at(s, slot->id.number, slot->expert, i, &to);
+        crc = s->crc32(crc, slot->mem + p.to, (size_t)p.t.bytes);
+        bytes += p.t.bytes;
+    }
+    *checked = crc == u->expert_crcs[slot->expert];
+    if (*checked) return QSF_OK;
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: the checksum of %s is wrong: its %llu bytes are damaged; fetch "
+                    "or convert the file again", s->path, qsf_slot_name(f, slot, name),
+                    (unsigned long long)bytes);
+}
 
 static qsf_status expert_make(qsf_fetch *f, qsf_slot *slot, uint8_t *strips, qsf_pool *pool, qsf_error *err)
 {
@@ -92,7 +115,10 @@ static qsf_status expert_make(qsf_fetch *f, qsf_slot *slot, uint8_t *strips, qsf
     uint8_t *data[3];
     uint32_t n = 0;
     uint64_t to = 0;
-    (void)err;
+    const uint64_t begin = qsf_now(s->platform);
+    const qsf_status st = expert_check(f, slot, err);
+    slot->took.unit.check = qsf_now(s->platform) - begin;
+    if (st) return st;
     for (uint32_t i = 0; i < s->units[slot->id.number].n_expert_tensors; i++) {
         const slot_part p = part_at(s, slot->id.number, slot->expert, i, &to);
         if (qsf_ggml_tile_type(&p.t) < 0) continue;
@@ -114,6 +140,7 @@ void qsf_expert_place(const qsf_experts *x, uint32_t layer, uint32_t e, qsf_matr
         const slot_part p = part_at(x->fetch->source, layer, e, i, &to);
         if (p.t.kind != m->t.kind) continue;
         m->t.data = x->fetch->slots[index].mem + p.to;
+        m->t.rows = p.t.rows;
         return;
     }
 }
@@ -241,13 +268,22 @@ void qsf_experts_leave(qsf_experts *x, uint32_t layer, const qsf_expert_walk *wa
 
 /* ---- life ---- */
 
-enum { EXPERTS_PIECES = 2 };
+/* Whether matrices of all experts are in tiles, as they are in QSF files. */
+static bool experts_tiled(const qsf_source *s)
+{
+    for (uint32_t i = 0; i < s->n_tensors; i++)
+        if (qsf_kind_is_experts(s->tensors[i].kind) && s->tensors[i].packing == 1) return true;
+    return false;
+}
+
+enum { EXPERTS_PIECES = 3 };
 
 static void experts_pieces(qsf_experts *x, const qsf_source *s, qsf_piece list[EXPERTS_PIECES])
 {
     const uint64_t n = (uint64_t)s->hp.n_layers * s->most.n_experts;
     list[0] = QSF_PIECE(x->shelf.slot_of, n, "experts");
     list[1] = QSF_PIECE(x->use, n, "experts");
+    list[2] = QSF_PIECE(x->shelf.checked, n, "experts");
 }
 
 uint64_t qsf_experts_bytes(const qsf_source *s)
@@ -262,7 +298,7 @@ qsf_status qsf_experts_init(qsf_experts *x, qsf_fetch *f, const qsf_fetch_plan *
 {
     qsf_piece list[EXPERTS_PIECES];
     if (!plan->n_experts) return QSF_OK;
-    *x = (qsf_experts){ .fetch = f };
+    *x = (qsf_experts){ .fetch = f, .own_tiles = !experts_tiled(f->source) };
     x->shelf = (qsf_shelf){ .evict = &evict_expected, .make = expert_make, .threaded = true,
                             .extent = expert_extent, .per_layer = f->source->most.n_experts };
     experts_pieces(x, f->source, list);

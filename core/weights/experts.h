@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: MIT
  *
  * A layer's unit is then read without them (qsf_unit_shared).  An expert is some rows of each of
- * the layer's three merged matrices, which lie in a slot one behind the other, each in tiles of its
- * own.  The slots go to the experts that are expected back soonest. */
+ * the layer's three merged matrices, which lie in a slot one behind the other: GGUF's in tiles of
+ * their own, QSF's in those that the file has.  The slots go to the experts that are expected back
+ * soonest. */
 #ifndef QSF_EXPERTS_H
 #define QSF_EXPERTS_H
 
@@ -14,6 +15,7 @@ enum { QSF_LEAST_EXPERTS = 4 };     /* slots: one is computed while others are r
 typedef struct qsf_experts {
     qsf_fetch *fetch;           /* NULL: experts are read with their layers */
     qsf_shelf  shelf;
+    bool       own_tiles;       /* each begins with a tile: the file's rows become tiles when it is read */
     float     *use;             /* [layers][per_layer] how often a row has taken it of late, 0 to 1 */
     uint64_t   n_used;          /* experts that batches took, once each layer and batch */
     uint64_t   n_found;         /* of these, in memory or on the way when they were chosen */
@@ -50,7 +52,8 @@ void       qsf_experts_ahead(qsf_experts *x, uint32_t layer, const qsf_expert_wa
 qsf_status qsf_experts_get(qsf_experts *x, uint32_t layer, qsf_expert_walk *walk, bool wait, qsf_error *err);
 /* The wave has been computed. */
 void       qsf_experts_leave(qsf_experts *x, uint32_t layer, const qsf_expert_walk *walk);
-/* Expert e of the wave: the matrix of that kind, of which m tells the form, is in its slot. */
+/* Expert e of the wave: the matrix of that kind, of which m tells the form, is in its slot.
+ * Where own_tiles is false, its rows begin within the first tile, as in the file. */
 void       qsf_expert_place(const qsf_experts *x, uint32_t layer, uint32_t e, qsf_matrix *m);
 
 #endif

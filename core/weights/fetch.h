@@ -64,8 +64,8 @@ struct qsf_shelf {
     bool      threaded;       /* the thread, where there is one, ends the reads and makes */
     uint32_t  first, n;       /* slots */
     uint64_t  clock;          /* of the rule */
-    /* What has had its CRC compared: a byte for each unit, or a bit for each chunk of the unit that
-     * the parts are of. */
+    /* What has had its CRC compared: a byte for each unit, or for each expert as in slot_of, or a
+     * bit for each chunk of the unit that the parts are of. */
     uint8_t  *checked;
     /* What a slot reads of one of its places in the file, as qsf_slot_extent; NULL: bytes
      * [begin, end) of the unit. */

@@ -1,6 +1,7 @@
 /* Where a unit's tensors go in memory, and in which form.
  * SPDX-License-Identifier: MIT */
 #include "weights/weights.h"
+#include "model/experts_alone.h"
 #include "model/roles.h"
 
 #include "tensor/ggml_tiles.h"
@@ -52,14 +53,6 @@ static uint64_t unit_stays_until(const qsf_source *s, const qsf_unit *u)
         end = QSF_MAX(end, s->places[t] + qsf_ggml_tiled_bytes(&s->tensors[t]));
     }
     return qsf_round_up(end, 64);
-}
-
-qsf_unit qsf_unit_shared(const qsf_source *s, uint32_t unit)
-{
-    qsf_unit u = s->units[unit];
-    u.n_tensors -= u.n_expert_tensors;
-    if (u.n_expert_tensors) u.stored = u.raw = s->places[u.first_tensor + u.n_tensors];
-    return u;
 }
 
 static qsf_unit unit_part(const qsf_source *s, uint32_t unit, bool shared)
@@ -174,9 +167,9 @@ static void weights_add_experts(const qsf_source *s, const qsf_unit *shared, uin
                                 const uint8_t *mem, qsf_weights *w)
 {
     for (uint32_t i = 0; i < shared->n_expert_tensors; i++) {
-        qsf_tensor t = s->tensors[shared->first_tensor + shared->n_tensors + i];
-        t.rows /= n_experts;
-        t.bytes /= n_experts;
+        uint64_t at;
+        qsf_tensor t = qsf_expert_rows(&s->tensors[shared->first_tensor + shared->n_tensors + i], n_experts,
+                                       0, &at);
         t.data = mem;
         qsf_matrix_of(&t, &w->m[t.kind]);
     }
@@ -301,7 +294,8 @@ qsf_status qsf_weights_make(const qsf_source *s, uint32_t unit, const qsf_unit_r
     const bool packed = u->compression != QSF_COMPRESS_NONE;
     uint8_t *raw = !packed ? NULL : unit_moves(s, u) ? room->raw : room->mem;
     memset(w, 0, sizeof *w);
-    const unsigned check = (crc ? QSF_CHECK_CRC : 0) | (room->first ? QSF_CHECK_FIRST : 0);
+    const unsigned check = (crc ? QSF_CHECK_CRC : 0) | (room->first ? QSF_CHECK_FIRST : 0) |
+                           (room->shared ? QSF_CHECK_SHARED : 0);
     const qsf_status st = qsf_unit_check_timed(s, unit, room->stored, raw, check, t, err);
     return st ? st : weights_form(s, unit, room, packed ? raw : room->stored, w, err);
 }

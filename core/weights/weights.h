@@ -28,8 +28,6 @@ typedef struct qsf_weights {
 /* Whether matrices of this form can be looked up. */
 static inline bool qsf_form_looked_up(int form) { return form == QSF_F_T2 || form == QSF_F_QK256; }
 
-/* A layer without the experts that can be read alone; as it is where it has none. */
-qsf_unit   qsf_unit_shared(const qsf_source *s, uint32_t unit);
 /* A part of a unit's tensor as it then lies in memory: rows of it, whose bytes are t->bytes, in
  * tiles where there is a kernel for these. */
 void       qsf_matrix_of(const qsf_tensor *t, qsf_matrix *m);

@@ -3,25 +3,49 @@
  * SPDX-License-Identifier: MIT */
 #include "mem_platform.h"
 #include "qsf_repair.h"
+#include "model/experts_alone.h"
 #include "weights/weights.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Brings the unit's bytes, which are at `stored`, into the form that kernels take. */
-static qsf_status fuzz_qsf_form(const qsf_source *s, uint32_t unit, uint8_t *stored, uint8_t *raw,
-                                qsf_error *err)
+/* Brings the unit's bytes, which are at `stored`, into the form that kernels take; shared: those
+ * before its experts alone. */
+static qsf_status fuzz_qsf_form(const qsf_source *s, uint32_t unit, bool shared, uint8_t *stored,
+                                uint8_t *raw, qsf_error *err)
 {
     qsf_weights w;
     qsf_unit_times t = { 0 };
     uint64_t slot, staged, unpacked;
-    qsf_status st = qsf_unit_memory(s, unit, false, &slot, &staged, &unpacked, err);
+    qsf_status st = qsf_unit_memory(s, unit, shared, &slot, &staged, &unpacked, err);
     uint8_t *mem = st ? NULL : qsf_alloc(s->platform, slot, "slot", err);
     if (!mem) return st ? st : QSF_E_MEMORY;
     const bool in_place = !qsf_unit_staged(s, unit);
-    if (in_place) memcpy(mem, stored, (size_t)s->units[unit].stored);
-    const qsf_unit_room room = { .mem = mem, .cap = slot, .stored = in_place ? mem : stored, .raw = raw };
-    st = qsf_weights_make(s, unit, &room, true, &w, &t, err);
+    const qsf_unit part = shared ? qsf_unit_shared(s, unit) : s->units[unit];
+    if (in_place) memcpy(mem, stored, (size_t)part.stored);
+    const qsf_unit_room room = { .mem = mem, .cap = slot, .stored = in_place ? mem : stored, .raw = raw,
+                                 .shared = shared };
+    /* What is before experts has a checksum of its own, which no repair makes right. */
+    st = qsf_weights_make(s, unit, &room, !shared, &w, &t, err);
     qsf_dealloc(s->platform, mem, slot);
+    return st;
+}
+
+/* A layer that experts are read apart from: its own bytes, and each expert's. */
+static qsf_status fuzz_qsf_experts(const qsf_source *s, uint32_t unit, const uint8_t *stored, qsf_error *err)
+{
+    const qsf_unit *u = &s->units[unit], shared = qsf_unit_shared(s, unit);
+    uint8_t *own = malloc((size_t)shared.stored);
+    memcpy(own, stored, (size_t)shared.stored);
+    const qsf_status st = fuzz_qsf_form(s, unit, true, own, NULL, err);
+    free(own);
+    for (uint32_t i = shared.n_tensors; i < u->n_tensors; i++)
+        for (uint32_t e = 0; e < s->layers[unit].n_experts; e++) {
+            uint64_t at;
+            const qsf_tensor *t = &s->tensors[u->first_tensor + i],
+                part = qsf_expert_rows(t, s->layers[unit].n_experts, e, &at);
+            if (!part.bytes || at > t->bytes || part.bytes > t->bytes - at) abort();
+            (void)qsf_crc32(0, stored + s->places[u->first_tensor + i] + at, (size_t)part.bytes);
+        }
     return st;
 }
 
@@ -54,7 +78,8 @@ static qsf_status fuzz_qsf_load(const qsf_source *s, qsf_error *err)
             qsf_dequant_rows(&x, x.rows - 1, 1, row);
             free(row);
         }
-        if (!st) st = fuzz_qsf_form(s, i, stored, raw, err);
+        if (!st) st = fuzz_qsf_form(s, i, false, stored, raw, err);
+        if (!st && u->n_expert_tensors) st = fuzz_qsf_experts(s, i, stored, err);
         qsf_dealloc(s->platform, raw, u->raw);
         qsf_dealloc(s->platform, stored, u->stored);
     }
