@@ -32,8 +32,10 @@ typedef struct job {
     FILE     *logits;               /* rank 0's, of all texts, or NULL */
 } job;
 
-/* Ends the job where the ranks' files are not the same (check.c). */
+/* Ends the job where the ranks' files are not the same (check.c): the model, or all bytes of an
+ * adapter's file or directory. */
 void job_check_file(const job *j);
+void job_check_adapter(const char *path);
 /* This rank's layers: as --split says, or by measured speed and memory (split.c). */
 void job_split(job *j);
 /* What there is before any layer is opened: how many there are. */

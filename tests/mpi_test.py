@@ -11,7 +11,7 @@ import os, pathlib, re, signal, subprocess, sys, time
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "parity"))
-import make_tiny
+import make_lora, make_tiny
 
 MPIRUN, RUN, WORK = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
 TEXTS = ["-p", "Hello there", "-p", "abc", "-p", "one two three four five six seven eight", "-p", "x"]
@@ -79,6 +79,30 @@ def shares(model):
     r = run(2, make_tiny.make(WORK, "lfm2")[0], *TEXTS, *SHARES, code=1)
     assert r.stderr.count("layer 0 has a mixer other than attention") == 2, r
     assert "--mpi-wire is for" in run(2, model, *TEXTS, *SHARES, "--mpi-wire", "q8", code=1).stderr
+
+
+def adapters():
+    """Each rank has its rows and columns of adapters, too; one of a head is rank 0's."""
+    make_lora.make_tests(WORK, ["llama", "qwen2"])
+    for name in ("llama", "qwen2"):
+        model = WORK / f"{name}.gguf"
+        both = "--lora", f"{WORK / name}.a.gguf", "--lora", f"{WORK / name}.b.gguf:0.5"
+        without = by_shares(1, model, *TEXTS, "-n", "8")[1]
+        text, right = by_shares(1, model, *TEXTS, "-n", "8", *both)
+        assert abs(right[:300] - without[:300]).max() > 0.01 * abs(right).max(), name
+        for ranks in (2, 4):
+            said, logits_ = by_shares(ranks, model, *TEXTS, "-n", "8", *both)
+            assert said == text and right.size == logits_.size, (name, ranks, said, text)
+            assert abs(logits_ - right).max() <= 1e-4 * abs(right).max(), (name, ranks)
+    other = WORK / "other.a.gguf"
+    bytes_ = bytearray((WORK / "llama.a.gguf").read_bytes())
+    bytes_[-1] ^= 1
+    other.write_bytes(bytes_)
+    model = WORK / "llama.gguf"
+    line = [*command(1, model, *TEXTS, "--lora", str(WORK / "llama.a.gguf")), ":",
+            *command(1, model, *TEXTS, "--lora", str(other))[1:]]
+    r = subprocess.run(line, capture_output=True, text=True, timeout=60, env=ENV)
+    assert r.returncode and "a.gguf is not the same file on rank 1" in r.stderr, r
 
 
 def wires(model):
@@ -218,6 +242,7 @@ def main():
     model = make_tiny.make(WORK, "gemma3")[0]
     same_as_one_process()
     shares(model)
+    adapters()
     wires(make_tiny.make(WORK, "llama")[0])
     splits(model)
     wrong_file(model)
