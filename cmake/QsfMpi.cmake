@@ -5,7 +5,7 @@ set(QSF_WITH_MPI AUTO CACHE STRING "AUTO, ON or OFF")
 set_property(CACHE QSF_WITH_MPI PROPERTY STRINGS AUTO ON OFF)
 
 set(QSF_MPI OFF)
-if(QSF_WITH_MPI STREQUAL "OFF" OR WASI OR WIN32 OR QSF_STATIC OR CMAKE_CROSSCOMPILING OR QSF_SANITIZE)
+if(QSF_WITH_MPI STREQUAL "OFF" OR WASI OR WIN32 OR QSF_STATIC OR CMAKE_CROSSCOMPILING)
     return()
 endif()
 if(QSF_TEST_PYTHON AND NOT MPI_C_COMPILER)
@@ -31,6 +31,18 @@ add_executable(qsf-mpi ${QSF_MPI_SOURCES})
 qsf_flags(qsf-mpi)
 target_include_directories(qsf-mpi PRIVATE "${PROJECT_SOURCE_DIR}/cli" "${PROJECT_SOURCE_DIR}/mpi")
 target_link_libraries(qsf-mpi PRIVATE qsf_tools MPI::MPI_C)
+
+# The same with another MPI, for tests alone.
+set(QSF_TEST_MPI "" CACHE PATH "a second MPI to test with: a folder with bin/mpirun, include/ and lib/")
+if(QSF_TEST_MPI)
+    add_executable(qsf-mpi-second ${QSF_MPI_SOURCES})
+    qsf_flags(qsf-mpi-second)
+    target_include_directories(qsf-mpi-second PRIVATE "${PROJECT_SOURCE_DIR}/cli" "${PROJECT_SOURCE_DIR}/mpi"
+        "${QSF_TEST_MPI}/include")
+    target_link_libraries(qsf-mpi-second PRIVATE qsf_tools "${QSF_TEST_MPI}/lib/libmpi.so")
+    target_link_options(qsf-mpi-second PRIVATE "-Wl,-rpath,${QSF_TEST_MPI}/lib"
+        "-Wl,-rpath-link,${QSF_TEST_MPI}/lib")
+endif()
 
 # qsf-serve --mpi starts this: the server's main, with ranks in the place of none.
 set(qsf_mpi_programs qsf-mpi)

@@ -213,5 +213,5 @@ void job_chat(job *j)
     free(c.ids);
     free(c.next);
     free(rows);
-    job_end(j);
+    job_end();
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { WHOLE_START = 4 << 20, PIECES = 1024, PIECE = 4096 };
 
@@ -54,9 +55,9 @@ static uint64_t hash_file(const char *path, bool all)
     return h;
 }
 
-void job_check_file(const job *j)
+static void check_file(const char *path, bool whole)
 {
-    const uint64_t h = hash_file(j->path, !strcmp(j->check, "all"));
+    const uint64_t h = hash_file(path, whole);
     double *high = calloc((size_t)link_ranks, sizeof *high), *low = calloc((size_t)link_ranks, sizeof *low);
     if (!high || !low) link_fail("out of memory");
     link_gather((double)(h >> 32), high);
@@ -64,7 +65,23 @@ void job_check_file(const job *j)
     for (int r = 1; r < link_ranks; r++)
         if (high[r] != high[0] || low[r] != low[0])
             link_fail("%s is not the same file on rank %d as on rank 0: hash %08x%08x here; copy rank 0's",
-                      j->path, r, (unsigned)(h >> 32), (unsigned)(h & 0xffffffff));
+                      path, r, (unsigned)(h >> 32), (unsigned)(h & 0xffffffff));
     free(high);
     free(low);
+}
+
+void job_check_file(const job *j) { check_file(j->path, !strcmp(j->check, "all")); }
+
+void job_check_adapter(const char *path)
+{
+    static const char *const of_directory[] = { "adapter_config.json", "adapter_model.safetensors" };
+    struct stat is;
+    char name[4096];
+    if (stat(path, &is)) link_fail("%s cannot be opened", path);
+    if (!S_ISDIR(is.st_mode)) check_file(path, true);
+    for (int i = 0; S_ISDIR(is.st_mode) && i < 2; i++) {
+        if (snprintf(name, sizeof name, "%s/%s", path, of_directory[i]) >= (int)sizeof name)
+            link_fail("%s: the name is too long", path);
+        check_file(name, true);
+    }
 }

@@ -28,12 +28,13 @@ typedef struct job {
     uint32_t  first, end;           /* its layers */
     uint32_t  n_batch;              /* rows of a batch, on all ranks */
     wire      wire;
-    unsigned char *out;             /* a batch for the next rank */
     FILE     *logits;               /* rank 0's, of all texts, or NULL */
 } job;
 
-/* Ends the job where the ranks' files are not the same (check.c). */
+/* Ends the job where the ranks' files are not the same (check.c): the model, or all bytes of an
+ * adapter's file or directory. */
 void job_check_file(const job *j);
+void job_check_adapter(const char *path);
 /* This rank's layers: as --split says, or by measured speed and memory (split.c). */
 void job_split(job *j);
 /* What there is before any layer is opened: how many there are. */
@@ -69,7 +70,7 @@ void job_share_seq(qsf_seq dst, qsf_seq src, uint32_t n);
 /* All ranks go back to so many positions, or, where a model cannot, before them: how many are
  * left. */
 uint32_t job_cut(job *j, uint32_t n);
-void job_end(job *j);           /* the others end */
+void job_end(void);             /* the others end */
 /* Rank 0: answers messages from standard input (chat.c). */
 void job_chat(job *j);
 /* The adapters of --lora, of this rank's layers: what they take counts in the plan; then every

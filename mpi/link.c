@@ -234,12 +234,11 @@ static void idle(int *turns)
     else sleep_us(*turns < 1024 ? 20 : 200);
 }
 
-void link_send(int to, const void *bytes, size_t len)
+void *link_message(size_t len)
 {
     sending *s = &ring[ring_next];
-    const stamp head = { link_now(), (double)len };
+    const stamp head = { 0, (double)len };
     int done = !s->used, turns = 0;
-    ring_next = (ring_next + 1) % n_ring;
     while (!done) {
         MPI_Test(&s->request, &done, MPI_STATUS_IGNORE);
         if (!done) idle(&turns);
@@ -250,10 +249,28 @@ void link_send(int to, const void *bytes, size_t len)
         s->cap = sizeof head + len;
         if (!(s->bytes = malloc(s->cap))) link_fail("out of memory for a message of %zu bytes", len);
     }
+    s->used = false;
     memcpy(s->bytes, &head, sizeof head);
-    memcpy(s->bytes + sizeof head, bytes, len);
+    return s->bytes + sizeof head;
+}
+
+void link_go(int to)
+{
+    sending *s = &ring[ring_next];
+    stamp head;
+    ring_next = (ring_next + 1) % n_ring;
+    memcpy(&head, s->bytes, sizeof head);
+    head.at = link_now();
+    memcpy(s->bytes, &head, sizeof head);
     s->used = true;
-    MPI_Isend(s->bytes, (int)(sizeof head + len), MPI_BYTE, to, TAG, MPI_COMM_WORLD, &s->request);
+    MPI_Isend(s->bytes, (int)(sizeof head + (size_t)head.length), MPI_BYTE, to, TAG, MPI_COMM_WORLD,
+              &s->request);
+}
+
+void link_send(int to, const void *bytes, size_t len)
+{
+    memcpy(link_message(len), bytes, len);
+    link_go(to);
 }
 
 static void hold_back(const stamp *head)

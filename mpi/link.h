@@ -29,6 +29,9 @@ void link_fail(const char *fmt, ...);
 
 /* Sends bytes, which are copied; waits only where the receiver is many messages behind. */
 void link_send(int to, const void *bytes, size_t len);
+/* The same without a copy: the place of the next message, for len bytes, which then goes. */
+void *link_message(size_t len);
+void link_go(int to);
 /* The next message of a rank, in *bytes, which belongs to the link until the next call; returns its
  * length.  Where there is none: wait, or 0. */
 size_t link_receive(int from, bool wait, const void **bytes);

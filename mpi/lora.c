@@ -4,11 +4,20 @@
 #include "link.h"
 #include "run.h"
 
+#include <stdlib.h>
+
 static run_settings settings;
 static run_session session;
 
 void job_adapters_load(job *j)
 {
+    for (size_t i = 0; i < j->lora.n; i++) {
+        float scale;
+        char *path = adapter_path(j->lora.items[i], &scale);
+        if (!path) link_fail("out of memory");
+        job_check_adapter(path);
+        free(path);
+    }
     settings.lora = j->lora;
     session.set = &settings;
     session.model = j->model;

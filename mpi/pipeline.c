@@ -36,7 +36,6 @@ typedef struct lead {
     qsf_row *rows;
     flight *flights;            /* a ring, those under way from `from` on */
     size_t  n_flights, from, under_way;
-    unsigned char *out;
     size_t  n_decoded;
 } lead;
 
@@ -47,25 +46,19 @@ static void *need(size_t n, size_t size)
     return p;
 }
 
-static size_t message_cap(const job *j)
-{
-    /* of q8, whose scale counts where there are few columns */
-    const size_t row = wire_bytes(WIRE_F32, j->info.n_embd) + sizeof(float);
-    return sizeof(head) + j->n_batch * (sizeof(qsf_row) + row);
-}
-
 /* The states of a batch, to the next rank; states NULL: of the one that was just computed here. */
-static void pass_on(const job *j, const qsf_row *rows, size_t n, const float *states, size_t ld,
-                    unsigned char *out)
+static void pass_on(const job *j, const qsf_row *rows, size_t n, const float *states, size_t ld)
 {
     const head h = { BATCH, (uint32_t)n, 0, j->wire };
-    unsigned char *at = out + sizeof h;
-    memcpy(out, &h, sizeof h);
+    const size_t row = wire_bytes(j->wire, j->info.n_embd);
+    unsigned char *at = link_message(sizeof h + n * (sizeof *rows + row));
+    memcpy(at, &h, sizeof h);
+    at += sizeof h;
     memcpy(at, rows, n * sizeof *rows);
     at += n * sizeof *rows;
-    for (size_t i = 0; i < n; i++, at += wire_bytes(j->wire, j->info.n_embd))
+    for (size_t i = 0; i < n; i++, at += row)
         wire_pack(j->wire, at, states ? states + i * ld : qsf_batch_states(j->c, i), j->info.n_embd);
-    link_send(link_rank + 1, out, (size_t)(at - out));
+    link_go(link_rank + 1);
 }
 
 /* A sequence goes back, here and behind; ranks behind say to which length. */
@@ -103,16 +96,14 @@ static void give_logits(const job *j, const qsf_row *rows, size_t n)
     const size_t row = j->info.n_vocab * sizeof(float);
     for (size_t i = 0; i < n; i++) h.asked += rows[i].logits;
     if (!h.asked) return;
-    unsigned char *out = malloc(sizeof h + h.asked * row);
-    if (!out) link_fail("out of memory");
+    unsigned char *out = link_message(sizeof h + h.asked * row);
     memcpy(out, &h, sizeof h);
     for (uint32_t i = 0; i < h.asked; i++) memcpy(out + sizeof h + i * row, qsf_logits(j->c, i), row);
-    link_send(0, out, sizeof h + h.asked * row);
-    free(out);
+    link_go(0);
 }
 
 static void compute_message(job *j, const head *h, const unsigned char *at, size_t len, qsf_row *rows,
-                            float *x, unsigned char *out)
+                            float *x)
 {
     const size_t row = wire_bytes((wire)h->wire, j->info.n_embd);
     if (h->kind != BATCH || !h->n || h->n > j->n_batch || h->wire >= N_WIRES ||
@@ -123,7 +114,7 @@ static void compute_message(job *j, const head *h, const unsigned char *at, size
     for (uint32_t i = 0; i < h->n; i++, at += row)
         wire_unpack((wire)h->wire, x + (size_t)i * j->info.n_embd, at, j->info.n_embd);
     job_compute(j, rows, h->n, x);
-    if (link_rank + 1 < link_ranks) pass_on(j, rows, h->n, NULL, 0, out);
+    if (link_rank + 1 < link_ranks) pass_on(j, rows, h->n, NULL, 0);
     else give_logits(j, rows, h->n);
 }
 
@@ -131,7 +122,6 @@ void job_follow(job *j)
 {
     qsf_row *rows = need(j->n_batch, sizeof *rows);
     float *x = need((size_t)j->n_batch * j->info.n_embd, sizeof *x);
-    unsigned char *out = need(message_cap(j), 1);
     for (;;) {
         const void *bytes;
         head h = { 0, 0, 0, 0 };
@@ -139,12 +129,11 @@ void job_follow(job *j)
         if (len >= sizeof h) memcpy(&h, bytes, sizeof h);
         if (h.kind == END) break;
         if (take_seq(j, &h)) continue;
-        compute_message(j, &h, (const unsigned char *)bytes + sizeof h, len - sizeof h, rows, x, out);
+        compute_message(j, &h, (const unsigned char *)bytes + sizeof h, len - sizeof h, rows, x);
     }
     if (link_rank + 1 < link_ranks) link_send(link_rank + 1, &(head){ END, 0, 0, 0 }, sizeof(head));
     free(rows);
     free(x);
-    free(out);
 }
 
 /* ---- rank 0: one sequence ---- */
@@ -166,8 +155,7 @@ const float *job_rows(job *j, const qsf_row *rows, size_t n)
     const bool asks = rows[n - 1].logits;
     if (qsf_compute(j->c, rows, n)) link_fail("%s", qsf_last_error(j->c));
     if (link_ranks == 1) return asks ? qsf_logits(j->c, 0) : NULL;
-    if (!j->out) j->out = need(message_cap(j), 1);
-    pass_on(j, rows, n, NULL, 0, j->out);
+    pass_on(j, rows, n, NULL, 0);
     return asks ? take_rows(j, 1) : NULL;
 }
 
@@ -176,8 +164,7 @@ void job_behind(job *j, const qsf_row *rows, size_t n, const float *states, size
 {
     size_t asked = 0;
     for (size_t i = 0; i < n; i++) asked += rows[i].logits;
-    if (!j->out) j->out = need(message_cap(j), 1);
-    pass_on(j, rows, n, states, ld_states, j->out);
+    pass_on(j, rows, n, states, ld_states);
     if (!asked) return;
     const float *from = take_rows(j, asked);
     for (size_t i = 0; i < asked; i++)
@@ -212,11 +199,9 @@ uint32_t job_cut(job *j, uint32_t n)
     return n;
 }
 
-void job_end(job *j)
+void job_end(void)
 {
     if (link_ranks > 1) link_send(1, &(head){ END, 0, 0, 0 }, sizeof(head));
-    free(j->out);
-    j->out = NULL;
 }
 
 /* ---- rank 0: texts ---- */
@@ -322,7 +307,7 @@ static void send_rows(lead *l, size_t n)
     if (l->j->tensor) job_tell(l->j, l->rows, n);
     job_compute(l->j, l->rows, n, NULL);
     if (link_ranks > 1 && !l->j->tensor) {
-        pass_on(l->j, l->rows, n, NULL, 0, l->out);
+        pass_on(l->j, l->rows, n, NULL, 0);
         l->under_way += f->n > 0;
         return;
     }
@@ -369,7 +354,6 @@ void job_lead(job *j)
     l.texts = need(l.n_texts, sizeof *l.texts);
     l.rows = need(j->n_batch, sizeof *l.rows);
     l.flights = need(l.n_flights, sizeof *l.flights);
-    l.out = need(message_cap(j), 1);
     for (size_t i = 0; i < l.n_texts; i++) text_begin(j, &l.texts[i], j->prompts.items[i]);
     const double begin = link_now();
     while (l.n_left) {
@@ -380,7 +364,7 @@ void job_lead(job *j)
     }
     lead_report(&l, link_now() - begin);
     if (j->tensor) job_tell_end();
-    else job_end(j);
+    else job_end();
     for (size_t i = 0; i < l.n_texts; i++) {
         qsf_sampler_free(l.texts[i].sampler);
         free(l.texts[i].ids);
@@ -388,5 +372,4 @@ void job_lead(job *j)
     free(l.texts);
     free(l.rows);
     free(l.flights);
-    free(l.out);
 }

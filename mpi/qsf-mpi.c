@@ -57,7 +57,7 @@ static const option mpi_options[] = {
     { OPTION_FLAG, "-h --help", NULL, AT(help), 0, 0, NULL, "print this", NULL },
     { OPTION_GROUP, NULL, NULL, 0, 0, 0, NULL, "Model and memory, of each rank", NULL },
     { OPTION_LIST, "--lora", "FILE[:SCALE]", AT(lora), 0, 0, NULL,
-      "an adapter of the model, which each rank reads for its layers; may be given again", NULL },
+      "an adapter of the model, of which each rank reads what its layers need; may be given again", NULL },
     OPTION_OF_CONTEXT("--ram-budget", AT(context), NULL),
     OPTION_OF_CONTEXT("-c --ctx-size", AT(context), "of all texts together"),
     OPTION_OF_CONTEXT("-b --batch-size", AT(context), "small ones keep all ranks busy; by itself 32"),
@@ -111,6 +111,16 @@ void job_open(job *j)
             plan.n_slots ? "some stream" : "all stay in memory");
 }
 
+/* With --verbose: what has been read since the context was made. */
+static void job_report(const job *j)
+{
+    qsf_stats stats = { .size = sizeof stats };
+    if (!j->verbose || qsf_context_get_stats(j->c, &stats)) return;
+    fprintf(stderr, "rank %d: %llu bytes read for %llu rows\n", link_rank,
+            (unsigned long long)stats.bytes_read,
+            (unsigned long long)(stats.tokens_prompt + stats.tokens_generated));
+}
+
 static bool job_read(job *j, int argc, char **argv)
 {
     option_list rest;
@@ -139,10 +149,6 @@ static bool job_read(job *j, int argc, char **argv)
         fputs("--tensor-parallel answers prompts (-p), and holds no chat\n", stderr);
         return false;
     }
-    if (j->tensor && j->lora.n) {
-        fputs("--lora is for ranges of layers: with --tensor-parallel layers have no adapters\n", stderr);
-        return false;
-    }
     j->context.n_logits = j->context.n_seqs;
     return true;
 }
@@ -164,6 +170,7 @@ int main(int argc, char **argv)
     else if (link_rank) job_follow(&j);
     else if (j.prompts.n) job_lead(&j);
     else job_chat(&j);
+    job_report(&j);
     if (j.logits && fclose(j.logits)) link_fail("%s could not be written", j.logits_path);
     link_end();
     qsf_context_free(j.c);

@@ -127,6 +127,7 @@ bool lora_loaded(front_job *j, serve_text *out, serve_error *e);
 bool lora_unload(front_job *j, serve_text *out, serve_error *e);
 void lora_write(serve_front *f, serve_text *out);            /* the list */
 bool lora_scales(serve_front *f, const http_request *r, serve_error *e);       /* for everybody */
+void lora_scales_set(serve_front *f, const serve_scale *scales, size_t n);   /* the same, checked */
 
 /* ---- infill.c ---- */
 /* Tokens of a prompt and of what comes behind the answer.  false: *e says why. */

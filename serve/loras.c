@@ -1,6 +1,7 @@
 /* Adapters, as clients see them: which answers have which, and what is loaded and dropped.
  * SPDX-License-Identifier: MIT */
 #include "front.h"
+#include "ranks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -173,14 +174,20 @@ static bool scales_check(serve_front *f, const serve_scale *scales, size_t n, se
                                       "GET /lora-adapters lists their ids");
 }
 
+void lora_scales_set(serve_front *f, const serve_scale *scales, size_t n)
+{
+    for (unsigned i = 0; i < models_count(f->models); i++) {
+        const lora_list *l = &models_at(f->models, i)->adapters;
+        for (unsigned k = 0; k < l->n; k++) l->items[k]->everybody = scale_of(scales, n, l->items[k]->id);
+    }
+}
+
 bool lora_scales(serve_front *f, const http_request *r, serve_error *e)
 {
     serve_scale scales[SERVE_SCALES];
     size_t n;
     if (!serve_scales_read(r->body, r->n_body, scales, &n, e) || !scales_check(f, scales, n, e)) return false;
-    for (unsigned i = 0; i < models_count(f->models); i++) {
-        const lora_list *l = &models_at(f->models, i)->adapters;
-        for (unsigned k = 0; k < l->n; k++) l->items[k]->everybody = scale_of(scales, n, l->items[k]->id);
-    }
+    lora_scales_set(f, scales, n);
+    if (ranks_lead(f)) ranks_scales(f, scales, n);
     return true;
 }

@@ -29,6 +29,8 @@ void ranks_look(serve_front *f);
 /* Rank 0: hands a job to the rank where it costs least.  false: as many wait as may. */
 bool ranks_submit(front_job *j);
 void ranks_cancel(front_job *j);
+/* Rank 0: adapters' scales for everybody are these now, for jobs that go behind this. */
+void ranks_scales(serve_front *f, const serve_scale *scales, size_t n);
 /* Both: an event has come of a job; a job goes, and counts no more. */
 void ranks_event(front_job *j, const serve_event *ev, const char *text);
 void ranks_drop(front_job *j);

@@ -177,6 +177,10 @@ static void follow_part(serve_ranks *r, const rank_part *p, const unsigned char 
     case RANK_CANCEL:
         if ((j = rank_slot_job(r, p))) front_gone(r->front, j);      /* else its end is on its way */
         break;
+    case RANK_SCALES:
+        lora_scales_set(r->front, (const serve_scale *)(const void *)bytes,
+                        (size_t)p->len / sizeof(serve_scale));
+        break;
     case RANK_END:
         event_base_loopbreak(r->front->base);
         break;

@@ -73,6 +73,17 @@ void ranks_cancel(front_job *j)
     if (j->at.rank) j->front->set->link->send(j->at.rank, &p, sizeof p);
 }
 
+void ranks_scales(serve_front *f, const serve_scale *scales, size_t n)
+{
+    serve_ranks *r = f->ranks;
+    text_clear(&r->out);
+    const size_t at = part_begin(&r->out, RANK_SCALES, 0, 0);
+    text_add(&r->out, (const char *)scales, n * sizeof *scales);
+    part_end(&r->out, at);
+    if (r->out.failed) f->set->link->fail("out of memory for what other ranks are told");
+    for (int i = 1; i < f->set->link->ranks; i++) f->set->link->send(i, r->out.bytes, r->out.len);
+}
+
 /* ---- events come ---- */
 
 /* What a rank's job says that could not begin. */

@@ -3,13 +3,15 @@
 shares of them; errors that end the job.
 SPDX-License-Identifier: MIT
 
-    mpi_test.py MPIRUN QSF_RUN WORK
+    mpi_test.py MPIRUN QSF_RUN WORK [short]
+
+short: what another MPI or a sanitizer may change, without what measures time.  QSF_RUN may be qsf-mpi itself.
 """
 import os, pathlib, re, signal, subprocess, sys, time
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "parity"))
-import make_tiny
+import make_lora, make_tiny
 
 MPIRUN, RUN, WORK = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
 TEXTS = ["-p", "Hello there", "-p", "abc", "-p", "one two three four five six seven eight", "-p", "x"]
@@ -35,12 +37,12 @@ def logits(r):
     return sorted(re.findall(r"logits of text \d+: \w+", r.stderr))
 
 
-def same_as_one_process():
-    for name in ("llama", "gemma3", "gpt2", "qwen2", "lfm2"):
+def same_as_one_process(names=("llama", "gemma3", "gpt2", "qwen2", "lfm2"), most=4):
+    for name in names:
         if name not in make_tiny.models(): continue
         model, n = make_tiny.make(WORK, name)[0], make_tiny.models()[name]["n_layers"]
         whole = run(1, model, *TEXTS, "-n", "20")
-        for ranks in [r for r in (2, 4) if r <= n]:
+        for ranks in [r for r in (2, 4) if r <= min(n, most)]:
             parts = run(ranks, model, *TEXTS, "-n", "20", "-b", "3")
             assert len(logits(whole)) == 4 and logits(parts) == logits(whole), (name, ranks, parts, whole)
             assert parts.stdout == whole.stdout, (name, ranks)
@@ -79,6 +81,30 @@ def shares(model):
     assert "--mpi-wire is for" in run(2, model, *TEXTS, *SHARES, "--mpi-wire", "q8", code=1).stderr
 
 
+def adapters():
+    """Each rank has its rows and columns of adapters, too; one of a head is rank 0's."""
+    make_lora.make_tests(WORK, ["llama", "qwen2"])
+    for name in ("llama", "qwen2"):
+        model = WORK / f"{name}.gguf"
+        both = "--lora", f"{WORK / name}.a.gguf", "--lora", f"{WORK / name}.b.gguf:0.5"
+        without = by_shares(1, model, *TEXTS, "-n", "8")[1]
+        text, right = by_shares(1, model, *TEXTS, "-n", "8", *both)
+        assert abs(right[:300] - without[:300]).max() > 0.01 * abs(right).max(), name
+        for ranks in (2, 4):
+            said, logits_ = by_shares(ranks, model, *TEXTS, "-n", "8", *both)
+            assert said == text and right.size == logits_.size, (name, ranks, said, text)
+            assert abs(logits_ - right).max() <= 1e-4 * abs(right).max(), (name, ranks)
+    other = WORK / "other.a.gguf"
+    bytes_ = bytearray((WORK / "llama.a.gguf").read_bytes())
+    bytes_[-1] ^= 1
+    other.write_bytes(bytes_)
+    model = WORK / "llama.gguf"
+    line = [*command(1, model, *TEXTS, "--lora", str(WORK / "llama.a.gguf")), ":",
+            *command(1, model, *TEXTS, "--lora", str(other))[1:]]
+    r = subprocess.run(line, capture_output=True, text=True, timeout=60, env=ENV)
+    assert r.returncode and "a.gguf is not the same file on rank 1" in r.stderr, r
+
+
 def wires(model):
     whole = run(1, model, *TEXTS, "-n", "8")
     for wire in ("f16", "q8"):
@@ -114,7 +140,7 @@ def ranks_of(parent):
     out = {}
     for p in pathlib.Path("/proc").iterdir():
         try:
-            if not p.name.isdigit() or not (p / "exe").resolve().name == "qsf-mpi": continue
+            if not p.name.isdigit() or not (p / "exe").resolve().name.startswith("qsf-mpi"): continue
             env = (p / "environ").read_bytes().split(b"\0")
             if f"QSF_TEST_JOB={parent}".encode() not in env: continue
             rank = [e.split(b"=")[1] for e in env if e.startswith((b"PMI_RANK=", b"OMPI_COMM_WORLD_RANK="))]
@@ -198,11 +224,25 @@ def delays_of_shares(model):
     assert n * 0.005 < late < (n + 1) * 0.005 + plain + n * 0.0005, (plain, late)
 
 
+def short():
+    model = make_tiny.make(WORK, "llama")[0]
+    same_as_one_process(["llama"], 2)
+    text, right = by_shares(1, model, *TEXTS, "-n", "6")
+    said, logits_ = by_shares(2, model, *TEXTS, "-n", "6")
+    assert said == text and abs(logits_ - right).max() <= 1e-4 * abs(right).max()
+    wrong_file(model)
+    for number in (signal.SIGKILL, signal.SIGSTOP): dead_rank(model, number, 1)
+
+
 def main():
     WORK.mkdir(parents=True, exist_ok=True)
+    if sys.argv[4:] == ["short"]:
+        short()
+        return print("ok")
     model = make_tiny.make(WORK, "gemma3")[0]
     same_as_one_process()
     shares(model)
+    adapters()
     wires(make_tiny.make(WORK, "llama")[0])
     splits(model)
     wrong_file(model)

@@ -133,6 +133,19 @@ elseif(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
         qsf_script(serve_ranks_test 300 serve_ranks_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-serve>)
         set_tests_properties(${prefix}serve_ranks_test PROPERTIES RUN_SERIAL ON)
     endif()
+    if(QSF_TEST_MPI)
+        qsf_script(mpi_second_test 300 mpi_test.py "${QSF_TEST_MPI}/bin/mpirun" $<TARGET_FILE:qsf-mpi-second>
+            "${work}/mpi_second" short)
+        set_tests_properties(${prefix}mpi_second_test PROPERTIES RUN_SERIAL ON)
+    endif()
+elseif(QSF_TEST_VARIANT MATCHES "^(asan|tsan)$")
+    qsf_script(mpi_test 600 mpi_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-run> "${work}/mpi" short)
+    # The hooks that MPICH's UCX puts into memory functions run in threads that the sanitizer does
+    # not know yet, and its wrapper of process_vm_readv() takes what was read for a list of places.
+    set_tests_properties(${prefix}mpi_test PROPERTIES RUN_SERIAL ON)
+    set_property(TEST ${prefix}mpi_test APPEND PROPERTY ENVIRONMENT UCX_MEM_EVENTS=n
+        UCX_MEM_MMAP_HOOK_MODE=none UCX_TLS=^cma)
+    qsf_slow(mpi_test)
 endif()
 
 # ---- folders have a direction: symbols are read from objects, so with link-time optimisation there
@@ -220,7 +233,7 @@ endif()
 qsf_slow(parity_real_gemma3 parity_real_qwen2.5 parity_perplexity_smollm2 parity_perplexity_gemma3
     parity_perplexity_qwen2.5 parity_quantisers head_topk draft_model convert_atomic_test chat_exact
     tokenizer_exact kernels_test_Nehalem serve_load_test serve_cache_test serve_soak_begin
-    serve_soak_test)
+    serve_soak_test mpi_second_test)
 
 # two minutes, for files whose readers and writers the C tests hold to the same bytes
 if(QSF_SANITIZE)

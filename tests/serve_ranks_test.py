@@ -19,6 +19,7 @@ import time
 from serve_server import ROOT, WORK, Server, together
 
 sys.path.insert(0, str(ROOT / "parity"))
+import make_lora
 import make_tiny
 
 MPIRUN, SERVE = sys.argv[1:3]
@@ -180,6 +181,29 @@ def test_same_answers():
         assert s.of("generated_tokens_total")[1] > 200
 
 
+def test_adapters():
+    """Every rank has them; scales for everybody that rank 0 is told are all ranks', from then on."""
+    loras = [pathlib.Path(WORK.name, f"{seed}.lora.gguf") for seed in (1, 2)]
+    for i, path in enumerate(loras): make_lora.make(tiny(), path, seed=i + 1)
+    options = *ENDLESS, "--lora", f"one={loras[0]}", "--lora", f"two={loras[1]}:0.5"
+
+    def all_of(s):
+        out = []
+        for scales in (None, [{"id": 0, "scale": 0.7}], [{"id": 1, "scale": 2}, {"id": 0, "scale": -1}]):
+            if scales: assert s.ask("POST", "/lora-adapters", scales)[0] == 200
+            for more in ({}, {"model": "llama.gguf:one"}, {"model": "llama.gguf:two"},
+                         {"lora": [{"id": 1, "scale": 0.3}]}, {"lora": [{"id": 7, "scale": 1}]}):
+                out.append(answer(s, "/v1/completions", {"prompt": "Hello there", **GREEDY, **more}))
+        return out
+
+    with serving(0, *options) as one:
+        alone = all_of(one)
+    assert len({json.dumps(x) for x in alone}) > 5, alone
+    with serving(2, *options) as s, s.busy():
+        assert all_of(s) == alone
+        assert s.of("rank_requests_total") == [1, 12], s.of("rank_requests_total")
+
+
 def test_pipeline():
     """Ranges of layers behind one server: all that it answers alone, with kept beginnings, to the bit."""
     requests = [r for r in REQUESTS if r[0] not in ("/v1/embeddings", "/v1/rerank") and "timeout" not in r[1]]
@@ -330,6 +354,13 @@ def test_wrong():
     fails("do not go with --mpi", [tiny(), "--trace", "x"], [tiny(), "--trace", "x"])
     fails("do not go with --pipeline", *[[tiny(), "--pipeline", "--cache-file", "x"]] * 2)
     fails("layers that keep state", *[[tiny("lfm2"), "--pipeline"]] * 2)
+    lora = str(pathlib.Path(WORK.name, "x.lora.gguf"))
+    make_lora.make(tiny(), lora)
+    pathlib.Path(lora + "2").write_bytes(pathlib.Path(lora).read_bytes() + b"x")
+    fails("lora.gguf is not the same file on rank 1", *[[tiny(), "--lora", "a=" + lora],
+                                                         [tiny(), "--lora", "a=" + lora + "2"]])
+    fails("--lora does not go with --pipeline", *[[tiny(), "--pipeline", "--lora", "x"]] * 2)
+    fails("--lora-dir does not go with --mpi", *[[tiny(), "--lora-dir", "x"]] * 2)
     fails("is for one model", *[[tiny(), tiny("qwen2"), "--pipeline"]] * 2)
 
 

@@ -4,7 +4,6 @@
 
 #include "base/sized.h"
 #include "model/lora_file.h"
-#include "model/part.h"
 #include "model/roles.h"
 
 enum { LORA_ROWS = 256 };       /* of a batch, in what bytes says */
@@ -323,7 +322,6 @@ qsf_status qsf_adapter_open(qsf_model *m, const char *path, const qsf_adapter_op
     if ((st = qsf_custom_check(o.file, err))) return st;
     if (m->source->vocab_only)
         st = qsf_fail(err, QSF_E_ARGUMENT, "%s was opened without weights", m->source->path);
-    else if (qsf_part_shared(m->source)) st = qsf_part_refuse(m->source, "an adapter", err);
     if (st) {
         if (o.file && o.file->close) o.file->close(o.file->user);
         return st;

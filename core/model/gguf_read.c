@@ -1,6 +1,7 @@
 /* A GGUF file as a qsf_source: its tensors by what they are for, in units.
  * SPDX-License-Identifier: MIT */
 #include "model/gguf_units.h"
+#include "model/share.h"
 #include "tensor/stored.h"
 
 /* ---- which tensor is what ---- */
@@ -461,7 +462,7 @@ uint32_t qsf_gguf_kinds(const qsf_source *model, gguf_text name, uint64_t rows, 
     gguf_text rest = name;
     const int64_t number = layer_of(name, &rest);
     if (number >= s.hp.n_layers) return 0;
-    const qsf_layer *layer = number < 0 ? NULL : &s.layers[number];
+    const qsf_layer *layer = number < 0 ? NULL : qsf_share_whole(model, (uint32_t)number);
     const qsf_role *role = find_alias(&g, layer, rest);
     *unit = (uint32_t)number;
     for (size_t i = 0; layer && !role && i < QSF_ARRAY_LEN(fused_roles); i++) {

@@ -5,7 +5,9 @@
  * directory of PEFT has been given such names (model/peft.c). */
 #include "model/lora_file.h"
 
+#include "model/part.h"
 #include "model/roles.h"
+#include "model/share.h"
 #include "model/source_read.h"
 
 enum { LORA_MAX_RANK = 4096 };
@@ -202,18 +204,41 @@ static qsf_status lora_transpose(const qsf_platform *p, float **v, uint32_t rank
     return QSF_OK;
 }
 
+/* Hands over what the model's share has of a group: these numbers are moved together. */
+static qsf_status lora_take(const qsf_lora_file *r, const qsf_lora_group *whole, qsf_error *err)
+{
+    const qsf_source *s = r->model;
+    qsf_lora_group k = *whole;
+    qsf_range rows, cols = { 0, 0 };
+    const float *from = k.b;
+    float *to = k.b;
+    if (!s->shared || k.unit >= s->hp.n_layers) return r->take(r->user, whole, err);
+    for (uint32_t i = 0; i < k.n; i++) {
+        qsf_share_matrix(s, k.unit, k.kinds[i], &rows, &cols);
+        k.rows[i] = (uint32_t)(rows.end - rows.begin);
+        memmove(to, from + rows.begin * k.rank, (size_t)k.rows[i] * k.rank * sizeof *to);
+        to += (size_t)k.rows[i] * k.rank;
+        from += (size_t)whole->rows[i] * k.rank;
+    }
+    k.cols = (uint32_t)(cols.end - cols.begin);
+    for (size_t i = 0; i < k.rank; i++)
+        memmove(k.a + i * k.cols, k.a + i * whole->cols + cols.begin, k.cols * sizeof *k.a);
+    return r->take(r->user, &k, err);
+}
+
 /* Reads both matrices of a group that has been checked, and hands it over. */
 static qsf_status lora_give_group(qsf_lora_file *r, qsf_lora_group *k, const gguf_tensor *a,
                                   const gguf_tensor *b, qsf_error *err)
 {
     const qsf_platform *p = r->model->platform;
     uint64_t row = 0;
+    if (!qsf_part_needs(r->model, k->unit)) return QSF_OK;
     qsf_status st = read_floats(r, a, &k->a, err);
     if (!st) st = read_floats(r, b, &k->b, err);
     if (!st && k->embd && r->peft) st = lora_transpose(p, &k->a, k->rank, k->cols, err);
     for (uint32_t i = 0; i < k->n && !st; row += k->rows[i++])
         st = lora_order_rows(r, k->unit, k->kinds[i], k->rows[i], k->rank, k->b + row * k->rank, err);
-    if (!st) st = r->take(r->user, k, err);
+    if (!st) st = lora_take(r, k, err);
     if (k->a) qsf_dealloc(p, k->a, (uint64_t)k->rank * k->cols * sizeof *k->a);
     if (k->b) qsf_dealloc(p, k->b, b->dims[0] * b->dims[1] * sizeof *k->b);
     return st;
@@ -233,7 +258,7 @@ static qsf_status lora_read_group(qsf_lora_file *r, struct lora_place *place, qs
     if (!takes)
         return lora_refuse(r, QSF_E_UNSUPPORTED, a->name, "is for a matrix that the model does not have, or "
                            "whose adapters this version cannot run", err);
-    const qsf_layer *layer = qsf_source_layer(s, k.unit);
+    const qsf_layer *layer = qsf_share_whole(s, k.unit);
     uint64_t cols = qsf_dim_size(&s->hp, layer, (qsf_dim)qsf_role_of(k.kinds[0])->cols);
     k.embd = k.kinds[0] == QSF_K_TOKEN_EMBD;
     for (uint32_t i = 0; i < k.n; i++) {

@@ -9,7 +9,6 @@
 #include "model/roles.h"
 
 #include "base/arena.h"
-#include "base/pool.h"
 #include "tensor/ggml_tiles.h"
 #include "tensor/trellis.h"
 
@@ -20,6 +19,8 @@ typedef struct share_ask { uint32_t i, n; const uint32_t *sizes; } share_ask;
 
 /* What a share has of a layer. */
 typedef struct share_cut { qsf_range heads, kv, ff; } share_cut;
+
+struct qsf_shared { qsf_layer whole; share_cut cut; };
 
 /* ---- what cannot be cut ---- */
 
@@ -196,6 +197,7 @@ typedef struct share_unit {
     const qsf_unit *from;
     qsf_extent *extents;
     uint64_t    n_extents;
+    struct qsf_shared *shared;
     uint64_t    end;                /* of the last tensor as tiles */
     uint64_t    stored;
 } share_unit;
@@ -248,10 +250,9 @@ static qsf_range share_times(qsf_range r, uint64_t n)
 }
 
 /* The share's part of a size. */
-static qsf_range share_of_dim(const qsf_source *s, uint32_t layer, const share_cut *cut, qsf_dim dim)
+static qsf_range share_of_dim(const qsf_hparams *hp, const qsf_layer *l, const share_cut *cut, qsf_dim dim)
 {
-    const qsf_layer *l = &s->layers[layer];
-    const uint64_t all = qsf_dim_size(&s->hp, l, dim);
+    const uint64_t all = qsf_dim_size(hp, l, dim);
     const bool each = l->qk_norm == QSF_QK_EACH;
     switch (dim) {
     case QSF_DIM_Q: case QSF_DIM_SUMS: case QSF_DIM_HEADS: return share_times(cut->heads, all / l->n_heads);
@@ -275,6 +276,7 @@ static qsf_status share_layer(qsf_source *s, uint32_t layer, const share_ask *as
                               qsf_error *err)
 {
     share_cut cut;
+    qsf_layer *l = &s->layers[layer];
     qsf_unit u = s->units[layer];
     const uint32_t end = u.first_tensor + u.n_tensors;
     qsf_status st = share_cut_layer(s, layer, ask, &cut, err);
@@ -289,8 +291,8 @@ static qsf_status share_layer(qsf_source *s, uint32_t layer, const share_ask *as
         if (ask->i && share_is_once(t.kind)) continue;
         assert(scale || role);
         const qsf_range one = { 0, 1 };
-        st = share_tensor(x, &t, &place, scale ? one : share_of_dim(s, layer, &cut, (qsf_dim)role->rows),
-                          scale ? one : share_of_dim(s, layer, &cut, (qsf_dim)role->cols), err);
+        st = share_tensor(x, &t, &place, scale ? one : share_of_dim(&s->hp, l, &cut, (qsf_dim)role->rows),
+                          scale ? one : share_of_dim(&s->hp, l, &cut, (qsf_dim)role->cols), err);
         if (!x->extents || st) continue;
         s->tensors[u.first_tensor + u.n_tensors] = t;
         s->places[u.first_tensor + u.n_tensors++] = place;
@@ -301,7 +303,7 @@ static qsf_status share_layer(qsf_source *s, uint32_t layer, const share_ask *as
     u.stored = u.raw = u.payload = x->stored;
     u.has_crc = false;              /* files have those of whole layers */
     s->units[layer] = u;
-    qsf_layer *l = &s->layers[layer];
+    x->shared[layer] = (struct qsf_shared){ *l, cut };
     l->n_heads = (uint32_t)(cut.heads.end - cut.heads.begin);
     l->n_kv_heads = (uint32_t)(cut.kv.end - cut.kv.begin);
     l->n_ff = (uint32_t)(cut.ff.end - cut.ff.begin);
@@ -353,9 +355,11 @@ qsf_status qsf_share_set(qsf_source *s, uint32_t i, uint32_t n, const uint32_t *
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a share would be read in %llu pieces", s->path,
                         (unsigned long long)x.n_extents);
     qsf_extent *extents = qsf_arena_array(s->arena, (size_t)x.n_extents, sizeof *extents, "extents", err);
-    if (!extents) return QSF_E_MEMORY;
-    x = (share_unit){ .s = s, .extents = extents };
+    struct qsf_shared *shared = qsf_arena_array(s->arena, s->hp.n_layers, sizeof *shared, "shares", err);
+    if (!extents || !shared) return QSF_E_MEMORY;
+    x = (share_unit){ .s = s, .extents = extents, .shared = shared };
     if ((st = share_units(s, &ask, &x, err))) return st;
+    s->shared = shared;
     s->extents = extents;
     s->n_extents = (uint32_t)x.n_extents;
     s->weight_bytes = 0;
@@ -364,4 +368,18 @@ qsf_status qsf_share_set(qsf_source *s, uint32_t i, uint32_t n, const uint32_t *
     s->share = i;
     s->n_shares = n;
     return QSF_OK;
+}
+
+const qsf_layer *qsf_share_whole(const qsf_source *s, uint32_t unit)
+{
+    const qsf_layer *l = qsf_source_layer(s, unit);
+    return l && s->shared ? &s->shared[unit].whole : l;
+}
+
+void qsf_share_matrix(const qsf_source *s, uint32_t layer, uint32_t kind, qsf_range *rows, qsf_range *cols)
+{
+    const struct qsf_shared *of = &s->shared[layer];
+    const qsf_role *role = qsf_role_of(kind);
+    *rows = share_of_dim(&s->hp, &of->whole, &of->cut, (qsf_dim)role->rows);
+    *cols = share_of_dim(&s->hp, &of->whole, &of->cut, (qsf_dim)role->cols);
 }

@@ -6,6 +6,8 @@
 
 #include "model/source.h"
 
+#include "base/pool.h"
+
 enum { QSF_MOST_SHARES = 256 };
 
 /* Makes it share i of n of an open file: records of layers say its heads and columns, units have
@@ -15,5 +17,10 @@ enum { QSF_MOST_SHARES = 256 };
  * QSF_E_ARGUMENT      there is no such share
  * QSF_E_UNSUPPORTED   layers of this model, or matrices of this file, cannot be cut so */
 qsf_status qsf_share_set(qsf_source *s, uint32_t i, uint32_t n, const uint32_t *sizes, qsf_error *err);
+
+/* The record of a whole layer; NULL: the unit is none.  qsf_source_layer has the share's. */
+const qsf_layer *qsf_share_whole(const qsf_source *s, uint32_t unit);
+/* Which rows and columns the share has of a layer's matrix. */
+void qsf_share_matrix(const qsf_source *s, uint32_t layer, uint32_t kind, qsf_range *rows, qsf_range *cols);
 
 #endif

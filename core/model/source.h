@@ -53,6 +53,7 @@ typedef struct qsf_source {
     qsf_layer_most most;          /* of them */
     uint32_t      n_before, n_after;            /* layers that are not run here: model/part.h */
     uint32_t      share, n_shares;              /* of each layer that is: model/share.h; 0, 0: all of it */
+    const struct qsf_shared *shared;            /* [hp.n_layers] what it has; NULL: all of it */
     qsf_vocab     vocab;
     uint32_t    (*crc32)(uint32_t crc, const void *p, size_t len);      /* the fastest here */
     uint32_t      n_files;

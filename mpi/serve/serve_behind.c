@@ -38,7 +38,7 @@ static void share(void *user, qsf_seq dst, qsf_seq src, uint32_t n)
 
 static void end(void)
 {
-    job_end(&shared);
+    job_end();
     link_end();
 }
 

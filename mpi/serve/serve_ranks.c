@@ -50,6 +50,7 @@ int serve_ranks_join(struct serve_settings *set, const serve_ranks_asked *a, int
         const job file = { .path = set->models[i].path, .check = a->check };
         job_check_file(&file);
     }
+    for (unsigned i = 0; i < set->n_loras; i++) job_check_adapter(set->loras[i].path);
     if (a->pipeline) {
         serve_behind_join(set, a);
         return 0;
