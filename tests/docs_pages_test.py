@@ -91,7 +91,8 @@ DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D or 2 H D", KV
             TYPES="types", CLASSES="classes",
             DENSE="dense", TABLE="L P", LAYER_EMBD="P", ALTUP="4 E", OTHERS="3 E", PREDICT="64",
             CORRECT="16", LAUREL="R", MIX_IN="M", MIX="I", CHANNELS="C", CONV="C T",
-            MIX_HEADS="S or I", MIX_DECAY="S or I N", MIX_RANK="S", MIX_X="S + 2 N", MIX_NORM="I or I / S",
+            MIX_HEADS="S or I", MIX_DECAY="S or I N", MIX_RANK="S", MIX_X="S + 2 N or S", MIX_NORM="I or I / S",
+            LERPS="6 E or 5 E", MIX_RATE="A", MIX_FIRST="B", MIX_GATE="Z",
             BETAS="S or 2 S",
             LATENT="L", Q_LATENT="Lq", PLAIN="P", HEADS_LATENT="H L", KV_B="H (P + Dv)")
 WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="where X",
@@ -105,8 +106,11 @@ WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="
             SUMS="where `layer.flow` is 4", TYPES="where `embd.token_types` is not 0",
             DENSE="where `dense.width` is not 0", CLASSES="where `rank.classes` is not 0", IT_IS="",
             ATTENTION="where the mixer has attention", MIXER="where the mixer has state",
-            STATE="where the mixer has sums", MAY_STATE="", MAMBA="where the mixer is Mamba",
-            MAMBA1="where the mixer is Mamba-1",
+            STATE="where the mixer has sums", MAY_STATE="", MAMBA="where the mixer is Mamba or RWKV",
+            MAMBA1="where the mixer is Mamba-1 or RWKV", CONV="where the mixer has a convolution",
+            DECAY="where the mixer has sums, and is not RWKV", RWKV="where the mixer is RWKV",
+            RWKV_FIRST="where the mixer is RWKV, behind layer 0",
+            RWKV_GATE="where the mixer is RWKV, and Z is not 0", SHIFTED="where `layer.ffns` is 4",
             DELTA="where the mixer is a delta net",
             ALPHA="where the mixer is a delta net without `mix.neighbours`",
             KEYS="where the mixer has attention with keys of its own and no latent",
@@ -144,14 +148,15 @@ def check_kinds():
         shape = " × ".join(DIMS[d] for d in dims if DIMS[d])
         rows[numbers[kind]] = (rest[0].strip('"'), shape, WHEN[when])
     said = {}
-    for line in (ROOT / "docs/format.md").read_text().split("## 4. Kinds")[1].split("## 5.")[0].splitlines():
+    kinds = (ROOT / "docs/format.md").read_text().split("## 4. Kinds")[1].split("## 5.")[0]
+    for line in (kinds + (ROOT / "docs/layer-parts.md").read_text()).splitlines():
         if re.match(r"\| \d+ \|", line):
             kind, name, _, shape, when = (c.strip() for c in line.strip("|").split("|"))
             said[int(kind)] = (name.strip("`"), shape, when)
     for kind in sorted(rows.keys() | said.keys()):
         if rows.get(kind) != said.get(kind):
             want, is_said = rows.get(kind), said.get(kind)
-            bad.append(f"docs/format.md: kind {kind} is {is_said}, but core/model/roles.c has {want}")
+            bad.append(f"docs/format.md, layer-parts.md: kind {kind} is {is_said}, but core/model/roles.c has {want}")
     if not rows:
         bad.append("core/model/roles.c: no table of roles")
 

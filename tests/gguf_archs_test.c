@@ -26,10 +26,16 @@ static qsf_hparams hp_of(const qsf_arch *a, bool tied)
                           .n_ff_expert = 24, .n_ff_shared = 40 });
 }
 
+/* That of the layer which has most. */
+static qsf_layer layer_of_arch(const qsf_arch *a, const qsf_hparams *hp)
+{
+    return qsf_layer_of(hp, a->mixer == QSF_MIXER_RWKV);
+}
+
 static void put_role(gguf_build *b, const qsf_arch *a, const qsf_role *role)
 {
     const qsf_hparams hp = hp_of(a, false);
-    const qsf_layer layer = qsf_layer_of(&hp, 0);
+    const qsf_layer layer = layer_of_arch(a, &hp);
     uint32_t cols = (uint32_t)qsf_dim_size(&hp, &layer, (qsf_dim)role->cols);
     uint32_t rows = (uint32_t)qsf_dim_size(&hp, &layer, (qsf_dim)role->rows);
     if (a->fused_gate && role->kind == QSF_K_FFN_GATE) return;
@@ -84,6 +90,13 @@ static void put_keys(gguf_build *b, const qsf_arch *a)
         kv_u32(b, tiny_key(a->name, ".ssm.state_size"), 3);
         kv_u32(b, tiny_key(a->name, ".ssm.time_step_rank"), 2);
     }
+    if (a->mixer == QSF_MIXER_RWKV) {
+        kv_u32(b, tiny_key(a->name, ".wkv.head_size"), TINY_EMBD / 2);
+        kv_u32(b, tiny_key(a->name, ".attention.decay_lora_rank"), 2);
+        kv_u32(b, tiny_key(a->name, ".attention.iclr_lora_rank"), 5);
+        kv_u32(b, tiny_key(a->name, ".attention.value_residual_mix_lora_rank"), 3);
+        kv_u32(b, tiny_key(a->name, ".attention.gate_lora_rank"), 4);
+    }
     if (!(a->has & QSF_HAS_XIELU)) return;
     kv_f32(b, "xielu.alpha_p", 0.5f);
     kv_f32(b, "xielu.alpha_n", 0.25f);
@@ -94,6 +107,8 @@ static void put_keys(gguf_build *b, const qsf_arch *a)
 /* Whether a file with the tensor, or without it, is of another form of the architecture. */
 static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
 {
+    /* one with gates has another share of rows */
+    if (a->layers == QSF_LAYERS_STATE && role->kind == QSF_K_MIX_GATE_IN) return true;
     if (role->kind == QSF_K_TOKEN_TYPES || role->kind == QSF_K_CLS_OUT || role->kind == QSF_K_DENSE_2)
         return a->may_more != 0;
     if ((a->has & QSF_HAS_LOOSE_GATE && role->kind == QSF_K_FFN_GATE) ||
@@ -117,7 +132,7 @@ static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
 static gguf_build by_row(const qsf_arch *a, const qsf_role *without, const qsf_role *with)
 {
     const qsf_hparams hp = hp_of(a, false);
-    const qsf_layer layer = qsf_layer_of(&hp, 0);
+    const qsf_layer layer = layer_of_arch(a, &hp);
     gguf_build b = tiny(a->name);
     put_keys(&b, a);
     tiny_vocab(&b);
@@ -133,7 +148,7 @@ TEST(gguf_takes_what_the_row_of_an_architecture_says)
     for (const qsf_arch *a = qsf_archs; a->name; a++) {
         if (a->has & QSF_HAS_32 || a->altup) continue;  /* such layers are none of its models */
         const qsf_hparams tied = hp_of(a, true), untied = hp_of(a, false);
-        const qsf_layer layer = qsf_layer_of(&tied, 0);
+        const qsf_layer layer = layer_of_arch(a, &tied);
         gguf_build b = by_row(a, NULL, NULL);
         qsf_source *s = accept(&b);
         if (s) close_source(s);

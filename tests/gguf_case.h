@@ -111,15 +111,23 @@ static inline qsf_hparams tiny_layers(const qsf_arch *a, qsf_hparams hp)
 {
     static uint8_t mixers[TINY_LAYERS], feed_forwards[TINY_LAYERS];
     const bool alone = a->layers == QSF_LAYERS_MIXER, one = a->layers == QSF_LAYERS_ONE;
-    const bool all = alone || a->layers == QSF_LAYERS_BESIDE;
+    const bool all = alone || a->layers >= QSF_LAYERS_BESIDE, shifted = a->layers == QSF_LAYERS_SHIFTED;
     memset(mixers, one ? QSF_MIXER_NONE : all ? a->mixer : QSF_MIXER_ATTENTION, TINY_LAYERS);
     memset(feed_forwards, alone ? QSF_FEED_FORWARD_NONE : QSF_FEED_FORWARD_PLAIN, TINY_LAYERS);
     hp.mixers = mixers;
-    hp.feed_forwards = alone || one ? feed_forwards : NULL;
+    if (shifted) memset(feed_forwards, QSF_FEED_FORWARD_SHIFTED, TINY_LAYERS);
+    hp.feed_forwards = alone || one || shifted ? feed_forwards : NULL;
     hp.mix_conv = hp.mix_state = 3;
     hp.mix_inner = 6;
     hp.mix_heads = 2;
     hp.mix_groups = 1;
+    if (a->mixer != QSF_MIXER_RWKV) return hp;
+    hp.mix_conv = 2;
+    hp.mix_inner = hp.n_embd;
+    hp.mix_state = hp.n_embd / 2;
+    hp.mix_rate = 5;
+    hp.mix_first = 3;
+    hp.mix_gate = 4;
     return hp;
 }
 

@@ -206,6 +206,40 @@ static inline qsf_status tiny_put_outliers(qsf_writer *w, uint32_t kind, uint32_
     return st;
 }
 
+typedef struct tiny_part { uint32_t kind; bool want; uint32_t rows, cols; float mean, scale; } tiny_part;
+static inline qsf_status tiny_put_parts(qsf_writer *w, const tiny_options *o, const tiny_part *parts,
+                                        size_t n, uint64_t *seed, qsf_error *err)
+{
+    qsf_status st = QSF_OK;
+    for (size_t i = 0; i < n && !st; i++)
+        if (parts[i].want)
+            st = tiny_put(w, o, parts[i].kind, parts[i].rows == 1 ? QSF_T_F16 : o->type, parts[i].rows,
+                          parts[i].cols, parts[i].mean, parts[i].scale, seed, err);
+    return st;
+}
+
+/* What RWKV has beside what others have, too. */
+static inline qsf_status tiny_put_rwkv(qsf_writer *w, const tiny_options *o, uint32_t layer, uint64_t *seed,
+                                       qsf_error *err)
+{
+    const qsf_hparams *h = &o->hp;
+    const uint32_t n = h->n_embd;
+    const bool later = layer != 0;
+    const tiny_part parts[] = {
+        { QSF_K_MIX_LERP, true, 1, 6 * n, 0.5f, 0.2f },
+        { QSF_K_MIX_KEY, true, n, n, 0, 0.2f }, { QSF_K_MIX_VALUE, true, n, n, 0, 0.2f },
+        { QSF_K_MIX_FIRST_IN, later, h->mix_first, n, 0, 0.2f },
+        { QSF_K_MIX_FIRST_OUT, later, n, h->mix_first, 0, 0.2f },
+        { QSF_K_MIX_FIRST_BIAS, later, 1, n, 0, 0.3f }, { QSF_K_MIX_RATE_IN, true, h->mix_rate, n, 0, 0.2f },
+        { QSF_K_MIX_RATE_OUT, true, n, h->mix_rate, 0, 0.2f }, { QSF_K_MIX_RATE_BIAS, true, 1, n, 0, 0.3f },
+        { QSF_K_MIX_GATE_IN, true, h->mix_gate, n, 0, 0.2f },
+        { QSF_K_MIX_GATE_OUT, true, n, h->mix_gate, 0, 0.2f },
+        { QSF_K_MIX_KEY_OUT, true, 1, n, 0.8f, 0.1f }, { QSF_K_MIX_KEY_RATE, true, 1, n, 1, 0.1f },
+        { QSF_K_MIX_NORM_BIAS, true, 1, n, 0, 0.1f }, { QSF_K_FFN_LERP, true, 1, n, 0.5f, 0.2f },
+    };
+    return tiny_put_parts(w, o, parts, QSF_ARRAY_LEN(parts), seed, err);
+}
+
 /* Kinds and shapes are written out, not taken from core/model/roles.c: a wrong row there shows. */
 static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32_t layer, uint64_t *seed,
                                     qsf_error *err)
@@ -218,12 +252,15 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
     const bool attends = mixer == QSF_MIXER_ATTENTION || mixer == QSF_MIXER_MAMBA2_BESIDE;
     const bool conv = mixer == QSF_MIXER_SHORT_CONV, state = mixer > QSF_MIXER_NONE;
     const bool delta = mixer == QSF_MIXER_DELTA_NET, slow = mixer == QSF_MIXER_MAMBA;
-    const bool mamba = slow || qsf_mixer_is_mamba2(mixer), sums = mamba || delta;
-    const uint32_t inner = conv ? embd : h->mix_inner, heads = slow ? inner : h->mix_heads;
+    const bool rwkv = mixer == QSF_MIXER_RWKV, steps = slow || rwkv;
+    const bool mamba = slow || qsf_mixer_is_mamba2(mixer), sums = mamba || delta || rwkv;
+    const bool shifted = h->feed_forwards && h->feed_forwards[layer] == QSF_FEED_FORWARD_SHIFTED;
+    const uint32_t inner = conv ? embd : h->mix_inner, heads = steps ? inner : h->mix_heads;
     const uint32_t channels = conv || slow ? inner : inner + 2 * h->mix_groups * h->mix_state;
-    const uint32_t in = conv ? 3 * embd : delta ? channels : slow ? 2 * inner : inner + channels + heads;
+    const uint32_t in = rwkv ? embd : conv ? 3 * embd : delta ? channels : slow ? 2 * inner
+        : inner + channels + heads;
     const float out = o->idle == layer + 1 ? 0.001f : 0.2f;
-    const struct { uint32_t kind; bool want; uint32_t rows, cols; float mean, scale; } plan[] = {
+    const tiny_part plan[] = {
         { QSF_K_ATTN_NORM, true, 1, embd, 1, 0.1f }, { QSF_K_ATTN_NORM_BIAS, ln, 1, embd, 0, 0.1f },
         { QSF_K_ATTN_Q, attends, h->attn_gate ? 2 * q : q, embd, 0, 0.2f },
         { QSF_K_ATTN_K, attends, kv, embd, 0, 0.2f },
@@ -234,20 +271,21 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
         { QSF_K_K_NORM, o->qk_norms, 1, h->head_dim, 1, 0.1f },
         { QSF_K_ATTN_OUT, attends, embd, q, 0, out }, { QSF_K_ATTN_OUT_BIAS, o->biases, 1, embd, 0, 0.1f },
         { QSF_K_MIX_IN, state, in, embd, 0, 0.2f },
-        { QSF_K_MIX_CONV, state, 1, channels * h->mix_conv, 0, 0.4f },
+        { QSF_K_MIX_CONV, state && !rwkv, 1, channels * h->mix_conv, 0, 0.4f },
         { QSF_K_MIX_CONV_BIAS, mamba, 1, channels, 0, 0.1f },
         { QSF_K_MIX_STEP_BIAS, sums, 1, heads, -1, 0.3f },
-        { QSF_K_MIX_DECAY, sums, 1, slow ? heads * h->mix_state : heads, -1, 0.1f },
-        { QSF_K_MIX_SKIP, mamba, 1, heads, 1, 0.1f },
-        { QSF_K_MIX_X, slow, h->mix_heads + 2 * h->mix_state, inner, 0, 0.2f },
-        { QSF_K_MIX_STEP, slow, inner, h->mix_heads, 0, 0.2f },
+        { QSF_K_MIX_DECAY, sums && !rwkv, 1, slow ? heads * h->mix_state : heads, -1, 0.1f },
+        { QSF_K_MIX_SKIP, mamba || rwkv, 1, heads, 1, 0.1f },
+        { QSF_K_MIX_X, steps, h->mix_heads + (slow ? 2 * h->mix_state : 0), inner, 0, 0.2f },
+        { QSF_K_MIX_STEP, steps, inner, h->mix_heads, 0, 0.2f },
         { QSF_K_MIX_GATE, delta, inner, embd, 0, 0.2f }, { QSF_K_MIX_BETA, delta, heads, embd, 0, 0.2f },
         { QSF_K_MIX_ALPHA, delta, heads, embd, 0, 0.2f },
         { QSF_K_MIX_NORM, sums && !slow, 1, delta ? h->mix_state : inner, 1, 0.1f },
         { QSF_K_MIX_OUT, state, embd, inner, 0, 0.2f },
         { QSF_K_ATTN_POST_NORM, o->post_norms, 1, embd, 1, 0.1f },
         { QSF_K_FFN_NORM, true, 1, embd, 1, 0.1f }, { QSF_K_FFN_NORM_BIAS, ln, 1, embd, 0, 0.1f },
-        { QSF_K_FFN_GATE, h->gated && ff, ff, embd, 0, 0.2f }, { QSF_K_FFN_UP, ff, ff, embd, 0, 0.2f },
+        { QSF_K_FFN_GATE, h->gated && ff && !shifted, ff, embd, 0, 0.2f },
+        { QSF_K_FFN_UP, ff, ff, embd, 0, 0.2f },
         { QSF_K_FFN_UP_BIAS, o->biases, 1, ff, 0, 0.1f }, { QSF_K_FFN_DOWN, ff, embd, ff, 0, out },
         { QSF_K_FFN_DOWN_BIAS, o->biases, 1, embd, 0, 0.1f },
         { QSF_K_ROUTER, experts, experts, embd, 0, 0.3f },
@@ -258,10 +296,8 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
         { QSF_K_FFN_POST_NORM, o->post_norms && o->norm_last, 1, embd, 1, 0.1f },
     };
     qsf_status st = qsf_writer_unit_begin(w, layer, err);
-    for (size_t i = 0; i < QSF_ARRAY_LEN(plan) && !st; i++)
-        if (plan[i].want)
-            st = tiny_put(w, o, plan[i].kind, plan[i].rows == 1 ? QSF_T_F16 : o->type, plan[i].rows,
-                          plan[i].cols, plan[i].mean, plan[i].scale, seed, err);
+    if (!st) st = tiny_put_parts(w, o, plan, QSF_ARRAY_LEN(plan), seed, err);
+    if (!st && rwkv) st = tiny_put_rwkv(w, o, layer, seed, err);
     if (!st && o->outliers && ff) st = tiny_put_outliers(w, QSF_K_FFN_DOWN, embd, ff, seed, err);
     return st ? st : qsf_writer_unit_end(w, 1, err);
 }

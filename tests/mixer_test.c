@@ -6,7 +6,7 @@ enum { LAYERS = 4, N = 48, CONV = 3, INNER = 24, STATE = 6, HEADS = 4, GROUPS = 
 
 enum { FAR = 100000 };          /* a position */
 
-static uint8_t mixers[LAYERS];
+static uint8_t mixers[LAYERS], feed_forwards[LAYERS];
 
 static qsf_context_options mixer_options(void)
 {
@@ -29,6 +29,16 @@ static bool mixer_model(bench *b, uint8_t mixer, bool all)
     o.hp.mix_state = STATE;
     o.hp.mix_heads = HEADS;
     o.hp.mix_groups = GROUPS;
+    for (int i = 0; i < LAYERS && mixer == QSF_MIXER_RWKV; i++) {
+        feed_forwards[i] = mixers[i] ? QSF_FEED_FORWARD_SHIFTED : QSF_FEED_FORWARD_GATED;
+        o.hp.feed_forwards = feed_forwards;
+        o.hp.mix_conv = 2;
+        o.hp.mix_inner = o.hp.n_embd;
+        o.hp.mix_state = 16;
+        o.hp.mix_rate = 3;
+        o.hp.mix_first = 5;
+        o.hp.mix_gate = 7;
+    }
     return bench_write(b, &o) && bench_open(b);
 }
 static bool mixer_begin(bench *b, uint8_t mixer)
@@ -88,6 +98,7 @@ TEST(mamba_goes_on_from_its_state) { check_mixer(QSF_MIXER_MAMBA); }
 TEST(mamba2_goes_on_from_its_state) { check_mixer(QSF_MIXER_MAMBA2); }
 TEST(mamba2_beside_attention_goes_on_from_its_state) { check_mixer(QSF_MIXER_MAMBA2_BESIDE); }
 TEST(delta_nets_go_on_from_their_state) { check_mixer(QSF_MIXER_DELTA_NET); }
+TEST(rwkv_goes_on_from_its_state) { check_mixer(QSF_MIXER_RWKV); }
 
 TEST(only_attention_takes_memory_for_positions)
 {
@@ -153,6 +164,7 @@ TEST(a_token_at_position_100000_costs_what_one_at_100_does)
     check_far(QSF_MIXER_MAMBA);
     check_far(QSF_MIXER_MAMBA2);
     check_far(QSF_MIXER_DELTA_NET);
+    check_far(QSF_MIXER_RWKV);
 }
 
 int main(int argc, char **argv)
@@ -163,6 +175,7 @@ int main(int argc, char **argv)
     RUN(mamba2_goes_on_from_its_state);
     RUN(mamba2_beside_attention_goes_on_from_its_state);
     RUN(delta_nets_go_on_from_their_state);
+    RUN(rwkv_goes_on_from_its_state);
     RUN(only_attention_takes_memory_for_positions);
     RUN(a_token_at_position_100000_costs_what_one_at_100_does);
     return test_end();

@@ -12,7 +12,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "parity"))
 import make_tiny
 
 # Models whose layers need more than a row of hidden states.
-REFUSED = {"gemma4", "gemma4-rows", "gemma4-q8_0", "gemma3n"}
+REFUSED = {"gemma4", "gemma4-rows", "gemma4-q8_0", "gemma3n", "rwkv7", "rwkv7-heads",
+           "rwkv7-q8_0", "arwkv7", "arwkv7-gate"}
 
 
 def main():

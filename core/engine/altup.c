@@ -5,7 +5,7 @@
  * A layer computes the first stream, x; the others are predicted by sums of all, with coefficients
  * that depend on x, and corrected by how far x came from its own prediction. */
 #include "engine/altup.h"
-#include "engine/matrix.h"
+#include "engine/product.h"
 
 enum { STREAMS = QSF_ALTUP, OTHERS = STREAMS - 1 };
 
@@ -28,39 +28,12 @@ static double altup_dot(const float *a, const float *b, size_t n)
 /* What is added up of several streams at once, so that compilers see that nothing overlaps. */
 enum { ALTUP_SOME = 64 };
 
-/* ---- matrices: codes of rows, where these are taken, then the product ---- */
-
-/* Rows x[n][ld] times a matrix, into y[n][ldy]. */
-typedef struct altup_product {
-    qsf_pass_job job;
-    qsf_matrix_in in;
-    const qsf_matrix *m;
-    float *y;
-    size_t ldy;
-} altup_product;
-
-static void altup_codes(void *arg, uint32_t thread, uint32_t piece)
-{
-    const altup_product *a = arg;
-    (void)thread;
-    qsf_matrix_quantize(a->job.p, &a->in, qsf_pass_mine(&a->job, piece));
-}
-static void altup_multiply(void *arg, uint32_t thread, uint32_t piece)
-{
-    const altup_product *a = arg;
-    qsf_matrix_multiply(a->job.p, a->m, NULL, &a->in, a->y, a->ldy, qsf_pass_mine(&a->job, piece), thread);
-}
-
 static void altup_run(qsf_pass_job *job, uint32_t kind, const float *x, size_t ld, size_t cols, float *y,
                       size_t ldy)
 {
-    const qsf_pass *p = job->p;
-    altup_product a = { .job = *job, .m = &p->w->m[kind], .y = y, .ldy = ldy,
-                        .in = qsf_matrix_input(p, x, ld, cols, 0, p->batch->n) };
-    if (qsf_matrix_takes_codes(p, a.m)) qsf_pass_run(&a.job, QSF_OP_LAYER_CODES, p->batch->n, altup_codes);
-    qsf_pass_watch(p, kind, x, ld, cols, 0, p->batch->n);
-    qsf_pass_run(&a.job, QSF_OP_ALTUP, qsf_matrix_tiles(a.m), altup_multiply);
-    *job = a.job;
+    const qsf_product_to to = { .kind = kind, .x = x, .ld = ld, .cols = cols, .y = y, .ldy = ldy,
+                                .codes = QSF_OP_LAYER_CODES, .op = QSF_OP_ALTUP };
+    qsf_product_run(job, &to);
 }
 
 /* ---- before a layer ---- */

@@ -95,6 +95,7 @@ uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_source *s,
         b->predicted = CARVE(float, rows * b->ld_embd);
         b->laurel = CARVE(float, rows * b->ld_embd);
     }
+    if (hp->mix_first) b->first = CARVE(float, rows * b->ld_embd);
     if (b->ld_mix) b->mix = CARVE(float, rows * b->ld_mix);
     b->logits = CARVE(float, o->n_logits * b->ld_vocab);
     if (o->early_exit > 0) {

@@ -18,6 +18,7 @@ typedef struct qsf_buffers {
     float *table;         /* [rows][ld_table] these */
     float *alt;           /* [rows][ld_alt] other streams than x; NULL: there is only that one */
     float *predicted, *laurel;      /* [rows][ld_embd] x before the layer's parts; the way around attention */
+    float *first;         /* [rows][ld_embd] the first layer's values, NULL: no layer asks for them */
     float *mix;           /* [rows][ld_mix] what a mixer with state is given; NULL: no layer has one */
     float *logits;        /* [n_logits][ld_vocab] */
     float *exit_x;        /* [QSF_EXIT_MOST][ld_embd] of rows that early exit has left, NULL without it */

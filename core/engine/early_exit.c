@@ -117,8 +117,8 @@ uint32_t qsf_exit_next(qsf_early_exit *e, qsf_batch *batch, const qsf_pass *p, u
                        uint32_t next)
 {
     const uint32_t n_layers = p->hp->n_layers, begin = n_layers / 2;
-    /* Rows that wait would need their tokens' rows for layers. */
-    if (p->hp->n_embd_layer) return next;
+    /* Rows that wait would need their tokens' rows for layers, or the first layer's values. */
+    if (p->hp->n_embd_layer || p->hp->mix_first) return next;
     if (!(e->threshold > 0) || n_new != 1 || batch->n_asked != 1 || e->gone ||
         e->n_waiting == QSF_EXIT_MOST) return next;
     if (next + EXIT_LAST >= n_layers || layer < begin || (layer - begin) % EXIT_EVERY ||

@@ -19,6 +19,7 @@
 #include "engine/lora.h"
 #include "engine/mamba2_beside.h"
 #include "engine/matrix.h"
+#include "engine/rwkv.h"
 #include "engine/short_conv.h"
 
 /* ---- what a layer can be made of: a new mixer or feed-forward is a file and a row ---- */
@@ -26,13 +27,14 @@
 /* Computes tmp from the normed rows xn; run NULL: there is no such part. */
 typedef struct layer_part {
     void   (*run)(qsf_pass_job *job);
-    uint8_t  n_readers, readers[5];     /* kinds of the matrices that read xn */
+    uint8_t  n_readers, readers[5];     /* kinds of the matrices that read xn; 0: none reads it as it is */
 } layer_part;
 
 static const layer_part layer_mixers[QSF_N_MIXERS] = {
     [QSF_MIXER_ATTENTION] = { qsf_attention_run, 5,
                               { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V, QSF_K_Q_A, QSF_K_KV_A } },
     [QSF_MIXER_SHORT_CONV] = { qsf_short_conv_run, 1, { QSF_K_MIX_IN } },
+    [QSF_MIXER_RWKV] = { qsf_rwkv_run, 0, { 0 } },
     [QSF_MIXER_MAMBA] = { qsf_mamba_run, 1, { QSF_K_MIX_IN } },
     [QSF_MIXER_MAMBA2] = { qsf_mamba2_run, 1, { QSF_K_MIX_IN } },
     [QSF_MIXER_MAMBA2_BESIDE] = { qsf_mamba2_beside_run, 4,
@@ -43,6 +45,7 @@ static const layer_part layer_mixers[QSF_N_MIXERS] = {
 static const layer_part layer_feed_forwards[QSF_N_FEED_FORWARDS] = {
     [QSF_FEED_FORWARD_PLAIN] = { qsf_feed_forward_plain_run, 1, { QSF_K_FFN_UP } },
     [QSF_FEED_FORWARD_GATED] = { qsf_feed_forward_gated_run, 2, { QSF_K_FFN_UP, QSF_K_FFN_GATE } },
+    [QSF_FEED_FORWARD_SHIFTED] = { qsf_rwkv_feed_forward_run, 0, { 0 } },
     [QSF_FEED_FORWARD_EXPERTS] = { qsf_feed_forward_experts_run, 5,
                                    { QSF_K_ROUTER, QSF_K_EXPERT_UP, QSF_K_EXPERT_GATE, QSF_K_FFN_UP,
                                      QSF_K_FFN_GATE } },
@@ -72,7 +75,8 @@ qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err)
         if (l->act == QSF_ACT_XIELU && l->feed_forward != QSF_FEED_FORWARD_PLAIN)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has a gate with xIELU, which this version "
                             "cannot run", s->path, (unsigned)i);
-        if (l->act == QSF_ACT_SWIGLU_OAI && (l->feed_forward == QSF_FEED_FORWARD_PLAIN || l->experts_plain))
+        if (l->act == QSF_ACT_SWIGLU_OAI && (l->feed_forward == QSF_FEED_FORWARD_PLAIN || l->experts_plain ||
+                                               l->feed_forward == QSF_FEED_FORWARD_SHIFTED))
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has gpt-oss's SwiGLU without a gate",
                             s->path, (unsigned)i);
         const bool whole = l->mixer != QSF_MIXER_NONE && l->feed_forward != QSF_FEED_FORWARD_NONE;
@@ -169,7 +173,8 @@ static void leave_layer(void *arg, uint32_t thread, uint32_t piece)
 static void run_part(qsf_pass_job *job, const layer_part *part)
 {
     const qsf_pass *p = job->p;
-    qsf_pass_watch(p, part->readers[0], p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
+    if (part->n_readers)
+        qsf_pass_watch(p, part->readers[0], p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
     part->run(job);
 }
 

@@ -45,6 +45,8 @@ static void hash_later(session_hash *x, const qsf_hparams *hp)
     const uint32_t mix[] = { hp->mix_conv, hp->mix_inner, hp->mix_state, hp->mix_heads, hp->mix_groups,
                              hp->attn_gate, hp->mix_norms };
     for (size_t i = 0; hp->mixers && i < QSF_ARRAY_LEN(mix); i++) hash_number(x, mix[i]);
+    const uint32_t rwkv[] = { hp->mix_rate, hp->mix_first, hp->mix_gate };
+    for (size_t i = 0; hp->mix_first && i < QSF_ARRAY_LEN(rwkv); i++) hash_number(x, rwkv[i]);
     for (uint32_t i = 0; hp->mixers && i < hp->n_layers; i++) hash_number(x, hp->mixers[i]);
     for (uint32_t i = 0; hp->feed_forwards && i < hp->n_layers; i++) hash_number(x, hp->feed_forwards[i]);
     for (size_t i = 0; hp->xielu && i < (size_t)hp->n_layers * QSF_XIELU_NUMBERS; i++)

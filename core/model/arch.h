@@ -55,7 +55,9 @@ typedef enum qsf_arch_layers {
     QSF_LAYERS_BOTH,            /* a mixer, `mixer` where there are no heads of keys, and a feed-forward */
     QSF_LAYERS_MIXER,           /* all have `mixer` and nothing else */
     QSF_LAYERS_ONE,             /* a feed-forward where its length is not zero, else a mixer */
-    QSF_LAYERS_BESIDE           /* all have `mixer`, which has attention in it, and a feed-forward */
+    QSF_LAYERS_BESIDE,          /* all have `mixer`, which has attention in it, and a feed-forward */
+    QSF_LAYERS_STATE,           /* all have `mixer`, no attention, and a feed-forward, ... */
+    QSF_LAYERS_SHIFTED          /* ... which takes the row before, too */
 } qsf_arch_layers;
 
 typedef struct qsf_arch {

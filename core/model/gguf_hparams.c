@@ -71,16 +71,17 @@ static qsf_status read_layers(gguf *g, qsf_hparams *hp, qsf_error *err)
     return QSF_OK;
 }
 
-/* Without attention and feed-forwards nothing asks for their sizes; files give them as 0. */
-static void sizes_unused(qsf_hparams *hp)
+/* Without attention, or without feed-forwards, nothing asks for their sizes; files give them as 0. */
+static void sizes_unused(qsf_hparams *hp, bool bare)
 {
-    hp->n_heads = hp->n_kv_heads = hp->n_ff = 1;
+    hp->n_heads = hp->n_kv_heads = 1;
     hp->head_dim = 16;
+    if (bare) hp->n_ff = 1;
 }
 
 static qsf_status read_sizes(gguf *g, qsf_hparams *hp, qsf_error *err)
 {
-    const bool bare = g->row->layers == QSF_LAYERS_MIXER;
+    const bool bare = g->row->layers == QSF_LAYERS_MIXER, still = bare || g->row->layers >= QSF_LAYERS_STATE;
     qsf_status st;
     uint32_t value_dim;
     bool ff_differ, heads_differ, kv_differ;
@@ -90,14 +91,14 @@ static qsf_status read_sizes(gguf *g, qsf_hparams *hp, qsf_error *err)
         (st = qsf_gguf_u32(g, "%s.expert_feed_forward_length", false, &hp->n_ff, err)) ||
         (st = qsf_gguf_layer_u32(g, GGUF_LAYER_FF, !bare && (!g->row->experts || !hp->n_ff), &hp->n_ff,
                                  &ff_differ, err)) ||
-        (st = qsf_gguf_layer_u32(g, GGUF_LAYER_HEADS, !bare, &hp->n_heads, &heads_differ, err))) return st;
+        (st = qsf_gguf_layer_u32(g, GGUF_LAYER_HEADS, !still, &hp->n_heads, &heads_differ, err))) return st;
     hp->n_kv_heads = hp->n_heads;
     if ((st = qsf_gguf_layer_u32(g, GGUF_LAYER_KV_HEADS, false, &hp->n_kv_heads, &kv_differ, err))) return st;
     if (g->row->has & QSF_HAS_HALF_FF) hp->n_ff /= 2;
     if (ff_differ && g->row->has & QSF_HAS_HALF_FF)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers of %s that differ in length", g->s->path,
                         g->arch);
-    if (bare) sizes_unused(hp);
+    if (still) sizes_unused(hp, bare);
     if (!hp->n_ctx_train) return hp_wrong(g, "a context", hp->n_ctx_train, err);
     if (!hp->n_embd || hp->n_embd > 1 << 20) return hp_wrong(g, "an embedding length", hp->n_embd, err);
     if (!hp->n_layers || hp->n_layers > 1 << 16) return hp_wrong(g, "a number of layers", hp->n_layers, err);
@@ -106,12 +107,12 @@ static qsf_status read_sizes(gguf *g, qsf_hparams *hp, qsf_error *err)
     const bool may_share = heads_differ || kv_differ || (hp->n_kv_heads && hp->n_heads % hp->n_kv_heads == 0);
     if (!hp->n_kv_heads || !may_share)
         return hp_wrong(g, "a number of key and value heads", hp->n_kv_heads, err);
-    if (!bare) hp->head_dim = hp->n_embd / hp->n_heads;
+    if (!still) hp->head_dim = hp->n_embd / hp->n_heads;
     if (heads_differ && !qsf_gguf_find(g, "%s.attention.key_length"))
         return qsf_fail(err, QSF_E_CORRUPT,
                         "%s: layers differ in heads, and no key \"%s.attention.key_length\" "
                         "gives their size", g->s->path, g->arch);
-    if (!bare && !qsf_gguf_find(g, "%s.attention.key_length") && hp->n_embd % hp->n_heads)
+    if (!still && !qsf_gguf_find(g, "%s.attention.key_length") && hp->n_embd % hp->n_heads)
         return hp_wrong(g, "a number of heads", hp->n_heads, err);
     if ((st = qsf_gguf_u32(g, "%s.attention.key_length", false, &hp->head_dim, err))) return st;
     value_dim = hp->head_dim;

@@ -43,9 +43,31 @@ static qsf_status without_heads(const gguf *g, uint32_t i, bool *out, qsf_error 
     return QSF_OK;
 }
 
+/* RWKV's gates may be missing, whatever the key says. */
+static qsf_status rwkv_sizes(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    const uint32_t shifts = g->row->layers == QSF_LAYERS_SHIFTED ? 2 : 1;
+    uint32_t count = shifts;
+    qsf_status st;
+    hp->mix_conv = 2;
+    hp->mix_inner = hp->n_embd;
+    hp->mix_groups = 1;
+    if ((st = qsf_gguf_u32(g, "%s.wkv.head_size", true, &hp->mix_state, err)) ||
+        (st = qsf_gguf_u32(g, "%s.attention.decay_lora_rank", true, &hp->mix_heads, err)) ||
+        (st = qsf_gguf_u32(g, "%s.attention.iclr_lora_rank", true, &hp->mix_rate, err)) ||
+        (st = qsf_gguf_u32(g, "%s.attention.value_residual_mix_lora_rank", true, &hp->mix_first, err)) ||
+        (st = qsf_gguf_u32(g, "%s.attention.gate_lora_rank", shifts == 2, &hp->mix_gate, err)) ||
+        (st = qsf_gguf_u32(g, "%s.token_shift_count", false, &count, err))) return st;
+    if (shifts == 1 && !qsf_gguf_tensor(g, "blk.0.time_mix_g1.weight")) hp->mix_gate = 0;
+    if (count == shifts) return QSF_OK;
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %u parts of a layer take the row before; of %s %u do",
+                    g->s->path, (unsigned)count, g->arch, (unsigned)shifts);
+}
+
 static qsf_status mixer_sizes(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
+    if (g->row->mixer == QSF_MIXER_RWKV) return rwkv_sizes(g, hp, err);
     if (g->row->mixer == QSF_MIXER_SHORT_CONV)
         return qsf_gguf_u32(g, "%s.shortconv.l_cache", true, &hp->mix_conv, err);
     if ((st = qsf_gguf_u32(g, "%s.ssm.conv_kernel", true, &hp->mix_conv, err)) ||
@@ -61,11 +83,13 @@ static qsf_status mixer_sizes(const gguf *g, qsf_hparams *hp, qsf_error *err)
 static qsf_status single_parts(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     const gguf_kv *kv = qsf_gguf_find(g, "%s.feed_forward_length");
-    if (g->row->layers != QSF_LAYERS_MIXER && g->row->layers != QSF_LAYERS_ONE) return QSF_OK;
+    const bool shifted = g->row->layers == QSF_LAYERS_SHIFTED;
+    if (g->row->layers != QSF_LAYERS_MIXER && g->row->layers != QSF_LAYERS_ONE && !shifted) return QSF_OK;
     hp->feed_forwards = qsf_arena_array(g->s->arena, hp->n_layers, sizeof *hp->feed_forwards,
                                         "feed-forwards", err);
     if (!hp->feed_forwards) return QSF_E_MEMORY;
-    for (uint32_t i = 0; i < hp->n_layers; i++) {
+    if (shifted) memset(hp->feed_forwards, QSF_FEED_FORWARD_SHIFTED, hp->n_layers);
+    for (uint32_t i = 0; i < hp->n_layers && !shifted; i++) {
         int64_t len = 0;
         if (g->row->layers == QSF_LAYERS_ONE && (!kv || !qsf_gguf_integer(kv, kv->array ? i : 0, &len)))
             return qsf_fail(err, QSF_E_CORRUPT, "%s: no feed-forward length for layer %u", g->s->path,
@@ -89,7 +113,7 @@ qsf_status qsf_gguf_mixers(const gguf *g, qsf_error *err)
     hp->mixers = qsf_arena_array(g->s->arena, hp->n_layers, sizeof *hp->mixers, "mixers", err);
     if (!hp->mixers) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < hp->n_layers; i++) {
-        bool without = g->row->layers == QSF_LAYERS_MIXER || g->row->layers == QSF_LAYERS_BESIDE;
+        bool without = g->row->layers == QSF_LAYERS_MIXER || g->row->layers >= QSF_LAYERS_BESIDE;
         if (g->row->has & QSF_HAS_INTERVAL) st = by_interval(g, i, &without, err);
         else st = without ? QSF_OK : without_heads(g, i, &without, err);
         if (st) return st;

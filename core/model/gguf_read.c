@@ -79,6 +79,13 @@ static qsf_status check_parts(const gguf *g, const gguf_tensor *t, uint64_t rows
                     (unsigned long long)cols);
 }
 
+/* Shares of the row before have dimensions of 1 between their two. */
+static bool is_lerp(const qsf_role *role, const gguf_tensor *t, uint64_t embd, uint64_t cols)
+{
+    return role->kind == QSF_K_MIX_LERP && t->dims[0] == embd && t->dims[1] == 1 && t->dims[2] == 1 &&
+           t->dims[3] == cols / embd;
+}
+
 static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role, const gguf_tensor *t,
                             qsf_error *err)
 {
@@ -93,13 +100,13 @@ static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role,
     uint64_t each = heads && layer->qk_norm == QSF_QK_EACH ? layer->head_dim : cols;
     /* So may small numbers of mixers with state, whose rows are channels, heads or groups, and
      * those of streams. */
-    const bool small = role->kind >= QSF_K_ALTUP_ROUTER ||
+    const bool small = role->kind >= QSF_K_ALTUP_ROUTER || role->kind == QSF_K_MIX_LERP ||
                        (role->kind >= QSF_K_MIX_IN && role->kind < QSF_K_ROUTER_NORM);
     if (small && role->rows == QSF_DIM_ONE &&
         t->dims[0] && cols % t->dims[0] == 0)
         each = t->dims[0];
     const uint32_t parts = parts_of(layer, role);
-    st = parts
+    st = is_lerp(role, t, hp->n_embd, cols) ? QSF_OK : parts
         ? check_parts(l->g, t, role->rows == QSF_DIM_ONE ? 1 : rows / parts,
                       role->rows == QSF_DIM_ONE ? cols / parts : cols, parts, err)
         : check_shape(l->g, t, rows * (cols / each), each, err);
@@ -241,6 +248,10 @@ static const struct { const char *arch, *name; uint8_t kind; bool two; } gguf_al
     { "lfm2", "shortconv.conv.weight", QSF_K_MIX_CONV, false },
     { "lfm2", "shortconv.out_proj.weight", QSF_K_MIX_OUT, false },
     { "lfm2", "token_embd_norm.weight", QSF_K_OUTPUT_NORM, false },
+    { "rwkv7", "attn_norm_2.weight", QSF_K_FFN_NORM, false },
+    { "rwkv7", "attn_norm_2.bias", QSF_K_FFN_NORM_BIAS, false },
+    { "rwkv7", "channel_mix_key.weight", QSF_K_FFN_UP, false },
+    { "rwkv7", "channel_mix_value.weight", QSF_K_FFN_DOWN, false },
     { "falcon-h1", "ffn_norm", QSF_K_FFN_NORM, false },     /* its converter writes it so */
     { "qwen35", "attn_qkv.weight", QSF_K_MIX_IN, false },
     { "qwen35", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
@@ -263,10 +274,18 @@ static const qsf_role *find_alias(const gguf *g, const qsf_layer *layer, gguf_te
         { "ffn_gate_shexp.weight", QSF_K_FFN_GATE }, { "ffn_up_shexp.weight", QSF_K_FFN_UP },
         { "ffn_down_shexp.weight", QSF_K_FFN_DOWN },
     };
+    static const struct { const char *name; uint8_t kind; } rwkv[] = {
+        { "time_mix_receptance.weight", QSF_K_MIX_IN }, { "time_mix_output.weight", QSF_K_MIX_OUT },
+        { "time_mix_w1.weight", QSF_K_MIX_X }, { "time_mix_w2.weight", QSF_K_MIX_STEP },
+        { "time_mix_w0.weight", QSF_K_MIX_STEP_BIAS }, { "time_mix_r_k.weight", QSF_K_MIX_SKIP },
+        { "time_mix_ln.weight", QSF_K_MIX_NORM },
+    };
     /* What is everybody's beside experts is the layer's feed-forward. */
     if (layer && layer->n_experts)
         for (size_t i = 0; i < QSF_ARRAY_LEN(shared); i++)
             if (gguf_text_is(name, shared[i].name)) return qsf_role_of(shared[i].kind);
+    for (size_t i = 0; layer && layer->mixer == QSF_MIXER_RWKV && i < QSF_ARRAY_LEN(rwkv); i++)
+        if (gguf_text_is(name, rwkv[i].name)) return qsf_role_of(rwkv[i].kind);
     /* A layer of one part has one norm. */
     if (layer && layer->mixer == QSF_MIXER_NONE && gguf_text_is(name, "attn_norm.weight"))
         return qsf_role_of(QSF_K_FFN_NORM);
@@ -390,9 +409,13 @@ static qsf_status put_streams(gguf_layout *l, const gguf_tensor *t, bool *found,
     return st;
 }
 
-/* Keys and values of a layer that reads another's: files have them, nobody uses them. */
+/* Keys and values of a layer that reads another's, and what would bring the first layer's values to
+ * this one itself: files have them, nobody uses them. */
 static bool is_unused(const qsf_layer *layer, gguf_text name)
 {
+    if (layer->mixer == QSF_MIXER_RWKV && !layer->mix_first)
+        return gguf_text_is(name, "time_mix_v0.weight") || gguf_text_is(name, "time_mix_v1.weight") ||
+               gguf_text_is(name, "time_mix_v2.weight");
     return layer->kv_from && (gguf_text_is(name, "attn_k.weight") || gguf_text_is(name, "attn_v.weight") ||
                               gguf_text_is(name, "attn_k_norm.weight"));
 }

@@ -10,9 +10,23 @@ enum { ROPE_GLOBAL, ROPE_LOCAL };
 
 qsf_norm qsf_norm_of(const qsf_hparams *hp) { return (qsf_norm){ hp->norm, hp->norm_eps }; }
 
+/* RWKV's convolution is the row before.  A row is how far that one is away, six vectors and a narrow
+ * one, each from a whole tile on. */
+static void layer_rwkv(qsf_layer *l, const qsf_hparams *hp, bool first)
+{
+    l->mix_inner = l->mix_channels = hp->n_embd;
+    l->mix_heads = hp->n_embd / hp->mix_state;
+    l->mix_rank = hp->mix_heads;
+    l->mix_rate = hp->mix_rate;
+    l->mix_first = first ? 0 : hp->mix_first;
+    l->mix_gate = hp->mix_gate;
+    l->mix_low = QSF_MAX(QSF_MAX(l->mix_rank, l->mix_rate), QSF_MAX(l->mix_first, l->mix_gate));
+    l->mix_in = hp->n_embd;
+}
+
 /* Sizes of a mixer with state.  The state is that of the convolution, [positions before this
- * one][channels], then sums [heads][columns of a head][state]. */
-static void layer_mixer(qsf_layer *l, const qsf_hparams *hp)
+ * one][channels], then sums [heads][columns of a head][state]; then a row for the feed-forward. */
+static void layer_mixer(qsf_layer *l, const qsf_hparams *hp, bool first)
 {
     const uint32_t both = 2 * hp->mix_groups * hp->mix_state;
     l->mix_conv = hp->mix_conv;
@@ -29,6 +43,8 @@ static void layer_mixer(qsf_layer *l, const qsf_hparams *hp)
         l->mix_in = 2 * hp->mix_inner;
         l->mix_rank = hp->mix_heads;
         l->mix_norms = hp->mix_norms;
+    } else if (l->mixer == QSF_MIXER_RWKV) {
+        layer_rwkv(l, hp, first);
     } else {
         l->mix_inner = hp->mix_inner;
         l->mix_channels = hp->mix_inner + both;
@@ -40,8 +56,11 @@ static void layer_mixer(qsf_layer *l, const qsf_hparams *hp)
         l->mix_room += l->mix_rank + 2 * l->mix_state + 2 * QSF_TILE_ROWS;
     if (l->mixer == QSF_MIXER_DELTA_NET)        /* gate, beta and alpha begin at whole tiles */
         l->mix_room += l->mix_inner + 2 * l->mix_heads + 3 * QSF_TILE_ROWS;
+    if (l->mixer == QSF_MIXER_RWKV)
+        l->mix_room = 7 * (uint32_t)qsf_round_up(hp->n_embd, QSF_TILE_ROWS) + l->mix_low + QSF_TILE_ROWS;
     l->state_bytes = ((l->mix_conv - 1) * l->mix_channels + l->mix_inner * l->mix_state) *
                      (uint32_t)sizeof(float);
+    if (l->feed_forward == QSF_FEED_FORWARD_SHIFTED) l->state_bytes += hp->n_embd * (uint32_t)sizeof(float);
 }
 
 /* Sizes of latent attention, and columns of what its matrices give, each from a whole tile on. */
@@ -90,8 +109,11 @@ static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
             (m == QSF_MIXER_NONE && f == QSF_FEED_FORWARD_NONE && hp->feed_forwards))
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has mixer %u and feed-forward %u, which "
                             "this version cannot run", s->path, (unsigned)i, (unsigned)m, (unsigned)f);
+        if (f == QSF_FEED_FORWARD_SHIFTED && m != QSF_MIXER_RWKV)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has a feed-forward of RWKV, but another "
+                            "mixer", s->path, (unsigned)i);
         conv |= mixer_has_state(m);
-        sums |= mixer_has_state(m) && m != QSF_MIXER_SHORT_CONV;
+        sums |= mixer_has_state(m) && m != QSF_MIXER_SHORT_CONV && m != QSF_MIXER_RWKV;
         heads |= qsf_mixer_is_mamba2(m) || m == QSF_MIXER_DELTA_NET;
         delta |= m == QSF_MIXER_DELTA_NET;
     }
@@ -108,6 +130,23 @@ static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
                         "which this version cannot run", s->path, (unsigned)hp->mix_inner,
                         (unsigned)hp->mix_state, (unsigned)hp->mix_heads, (unsigned)hp->mix_groups);
     return QSF_OK;
+}
+
+/* Whether a matrix narrows rows to so many columns. */
+static bool rwkv_rank(uint32_t n) { return n >= 2 && n <= 1 << 16; }
+
+static qsf_status rwkv_check(const qsf_source *s, qsf_error *err)
+{
+    const qsf_hparams *hp = &s->hp;
+    if (!hp->mixers || !memchr(hp->mixers, QSF_MIXER_RWKV, hp->n_layers)) return QSF_OK;
+    if (hp->mix_conv == 2 && hp->mix_inner == hp->n_embd && hp->n_embd <= 1 << 16 && hp->mix_state &&
+        hp->mix_state <= QSF_MAX_MIX_STATE && hp->n_embd % hp->mix_state == 0 && rwkv_rank(hp->mix_heads) &&
+        rwkv_rank(hp->mix_rate) && rwkv_rank(hp->mix_first) && (!hp->mix_gate || rwkv_rank(hp->mix_gate)) &&
+        hp->flow == QSF_FLOW_SERIAL) return QSF_OK;
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: heads of %u of RWKV in rows of %u, widened from %u, %u, %u "
+                    "and %u columns, which this version cannot run", s->path, (unsigned)hp->mix_state,
+                    (unsigned)hp->n_embd, (unsigned)hp->mix_heads, (unsigned)hp->mix_rate,
+                    (unsigned)hp->mix_first, (unsigned)hp->mix_gate);
 }
 
 static bool layer_windowed(const qsf_hparams *hp, uint32_t i)
@@ -193,7 +232,7 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
     };
     if (experts) layer_experts(&l, hp);
     if (l.feed_forward == QSF_FEED_FORWARD_NONE) l.n_ff = 0;
-    if (mixer_has_state(l.mixer)) layer_mixer(&l, hp);
+    if (mixer_has_state(l.mixer)) layer_mixer(&l, hp, i == 0);
     else if (hp->kv_latent) layer_latent(&l, hp);
     else if (hp->attn_gate) l.mix_room = 2 * l.n_heads * l.head_dim;
     layer_sharing(&l, hp, i, windowed);
@@ -234,7 +273,7 @@ qsf_layer_most qsf_layers_most(const qsf_layer *layers, uint32_t n)
         m.n_ff = QSF_MAX(QSF_MAX(m.n_ff, beside), QSF_MAX(l->n_ff, l->n_ff_expert));
         m.n_experts = QSF_MAX(m.n_experts, l->n_experts);
         m.n_used = QSF_MAX(m.n_used, l->n_used);
-        m.q = QSF_MAX(m.q, QSF_MAX(l->n_heads * wide, l->mix_inner));
+        m.q = QSF_MAX(QSF_MAX(m.q, l->mix_low), QSF_MAX(l->n_heads * wide, l->mix_inner));
         m.mix_room = QSF_MAX(m.mix_room, l->mix_room);
         m.kv = QSF_MAX(m.kv, l->n_kv_heads * wide);
         m.share = QSF_MAX(m.share, l->n_heads / l->n_kv_heads);
@@ -305,8 +344,8 @@ qsf_status qsf_layers_fill(qsf_source *s, qsf_error *err)
     qsf_rope_record ropes[QSF_HPARAMS_ROPES];
     const uint32_t n = s->hp.n_layers;
     qsf_status st;
-    if ((st = experts_check(s, err)) || (st = mixers_check(s, err)) || (st = latent_check(s, err)) ||
-        (st = sharing_check(s, err))) return st;
+    if ((st = experts_check(s, err)) || (st = mixers_check(s, err)) || (st = rwkv_check(s, err)) ||
+        (st = latent_check(s, err)) || (st = sharing_check(s, err))) return st;
     s->n_ropes = qsf_ropes_of(&s->hp, ropes);
     s->ropes = qsf_arena_array(s->arena, s->n_ropes, sizeof *s->ropes, "rotary tables", err);
     s->layers = s->ropes ? qsf_arena_array(s->arena, n, sizeof *s->layers, "layers", err) : NULL;

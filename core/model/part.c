@@ -31,6 +31,10 @@ static qsf_status part_can_be_apart(const qsf_source *s, uint32_t first, uint32_
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers of %s cannot be run apart: they need %s "
                             "beside the hidden states; run all of them together", s->path, s->hp.arch,
                             qsf_kind_name(s->tensors[i].kind));
+    if (s->hp.mix_first)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers of %s cannot be run apart: they need the first "
+                        "one's values beside the hidden states; run all of them together", s->path,
+                        s->hp.arch);
     for (uint32_t i = first; i < end; i++) {
         const uint32_t from = qsf_layer_of(&s->hp, i).kv_from;
         if (from && from - 1 < first)

@@ -48,22 +48,37 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     MATRIX(LAYER, ATTN_OUT, EMBD, SUMS, ATTENTION, "attn_output", "self_attn.o_proj.weight"),
     BIAS(LAYER, ATTN_OUT_BIAS, EMBD, "attn_output.bias", "self_attn.o_proj.bias"),
     MATRIX(LAYER, MIX_IN, MIX_IN, EMBD, MIXER, "ssm_in", NULL),
-    ROLE(LAYER, MIX_CONV, ADD, ONE, CONV, MIXER, "ssm_conv1d", "ssm_conv1d.weight", NULL),
+    ROLE(LAYER, MIX_LERP, ADD, ONE, LERPS, RWKV, "time_mix_lerp", "time_mix_lerp_fused.weight", NULL),
+    ROLE(LAYER, MIX_CONV, ADD, ONE, CONV, CONV, "ssm_conv1d", "ssm_conv1d.weight", NULL),
     ROLE(LAYER, MIX_CONV_BIAS, ADD, ONE, CHANNELS, MAY_STATE, "ssm_conv1d.bias", "ssm_conv1d.bias", NULL),
     ROLE(LAYER, MIX_STEP_BIAS, ADD, ONE, MIX_HEADS, STATE, "ssm_dt.bias", "ssm_dt.bias", NULL),
-    ROLE(LAYER, MIX_DECAY, ADD, ONE, MIX_DECAY, STATE, "ssm_a", "ssm_a", NULL),
+    ROLE(LAYER, MIX_DECAY, ADD, ONE, MIX_DECAY, DECAY, "ssm_a", "ssm_a", NULL),
     ROLE(LAYER, MIX_SKIP, ADD, ONE, MIX_HEADS, MAMBA, "ssm_d", "ssm_d", NULL),
     MATRIX(LAYER, MIX_X, MIX_X, MIX, MAMBA1, "ssm_x", NULL),
     MATRIX(LAYER, MIX_STEP, MIX, MIX_RANK, MAMBA1, "ssm_dt", NULL),
+    MATRIX(LAYER, MIX_KEY, MIX, EMBD, RWKV, "time_mix_key", NULL),
+    MATRIX(LAYER, MIX_VALUE, MIX, EMBD, RWKV, "time_mix_value", NULL),
+    MATRIX(LAYER, MIX_FIRST_IN, MIX_FIRST, EMBD, RWKV_FIRST, "time_mix_v1", NULL),
+    MATRIX(LAYER, MIX_FIRST_OUT, MIX, MIX_FIRST, RWKV_FIRST, "time_mix_v2", NULL),
+    ROLE(LAYER, MIX_FIRST_BIAS, ADD, ONE, MIX, RWKV_FIRST, "time_mix_v0", "time_mix_v0.weight", NULL),
+    MATRIX(LAYER, MIX_RATE_IN, MIX_RATE, EMBD, RWKV, "time_mix_a1", NULL),
+    MATRIX(LAYER, MIX_RATE_OUT, MIX, MIX_RATE, RWKV, "time_mix_a2", NULL),
+    ROLE(LAYER, MIX_RATE_BIAS, ADD, ONE, MIX, RWKV, "time_mix_a0", "time_mix_a0.weight", NULL),
+    MATRIX(LAYER, MIX_GATE_IN, MIX_GATE, EMBD, RWKV_GATE, "time_mix_g1", NULL),
+    MATRIX(LAYER, MIX_GATE_OUT, MIX, MIX_GATE, RWKV_GATE, "time_mix_g2", NULL),
+    ROLE(LAYER, MIX_KEY_OUT, ADD, ONE, MIX, RWKV, "time_mix_k_k", "time_mix_k_k.weight", NULL),
+    ROLE(LAYER, MIX_KEY_RATE, ADD, ONE, MIX, RWKV, "time_mix_k_a", "time_mix_k_a.weight", NULL),
     MATRIX(LAYER, MIX_GATE, MIX, EMBD, DELTA, "attn_gate", NULL),
     MATRIX(LAYER, MIX_BETA, BETAS, EMBD, DELTA, "ssm_beta", NULL),
     MATRIX(LAYER, MIX_ALPHA, MIX_HEADS, EMBD, ALPHA, "ssm_alpha", NULL),
     NORM(LAYER, MIX_NORM, MIX_NORM, MAY_STATE, "ssm_norm", NULL),
+    ROLE(LAYER, MIX_NORM_BIAS, ADD, ONE, MIX, MAY_STATE, "time_mix_ln.bias", "time_mix_ln.bias", NULL),
     MATRIX(LAYER, MIX_OUT, EMBD, MIX, MIXER, "ssm_out", NULL),
     NORM(LAYER, ATTN_POST_NORM, EMBD, SUMS, "post_attention_norm", "post_attention_layernorm.weight"),
     BIAS(LAYER, ATTN_POST_NORM_BIAS, EMBD, "post_attention_norm.bias", NULL),
     NORM(LAYER, FFN_NORM, EMBD, FFN_NORM, "ffn_norm", "post_attention_layernorm.weight"),
     BIAS(LAYER, FFN_NORM_BIAS, EMBD, "ffn_norm.bias", NULL),
+    ROLE(LAYER, FFN_LERP, ADD, ONE, EMBD, SHIFTED, "channel_mix_lerp_k", "channel_mix_lerp_k.weight", NULL),
     MATRIX(LAYER, FFN_GATE, FF, EMBD, GATED, "ffn_gate", "mlp.gate_proj.weight"),
     BIAS(LAYER, FFN_GATE_BIAS, FF, "ffn_gate.bias", "mlp.gate_proj.bias"),
     MATRIX(LAYER, FFN_UP, FF, EMBD, FF, "ffn_up", "mlp.up_proj.weight"),
@@ -200,12 +215,17 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
     case QSF_DIM_MIX:   return l->mix_inner;
     case QSF_DIM_CHANNELS: return l->mix_channels;
     case QSF_DIM_CONV:  return (uint64_t)l->mix_channels * l->mix_conv;
-    case QSF_DIM_MIX_HEADS: return l->mix_heads;
+    case QSF_DIM_MIX_HEADS: return l->mixer == QSF_MIXER_RWKV ? l->mix_inner : l->mix_heads;
     case QSF_DIM_BETAS: return (uint64_t)l->mix_heads * (l->mix_neighbours ? 2 : 1);
     case QSF_DIM_MIX_DECAY:
         return (uint64_t)l->mix_heads * (l->mixer == QSF_MIXER_MAMBA ? l->mix_state : 1);
     case QSF_DIM_MIX_RANK: return l->mix_rank;
-    case QSF_DIM_MIX_X: return l->mix_rank + 2 * (uint64_t)l->mix_state;
+    case QSF_DIM_MIX_X:
+        return l->mix_rank + (l->mixer == QSF_MIXER_RWKV ? 0 : 2 * (uint64_t)l->mix_state);
+    case QSF_DIM_LERPS: return (uint64_t)hp->n_embd * (l->mix_gate ? 6 : 5);
+    case QSF_DIM_MIX_RATE: return l->mix_rate;
+    case QSF_DIM_MIX_FIRST: return l->mix_first;
+    case QSF_DIM_MIX_GATE: return l->mix_gate;
     case QSF_DIM_MIX_NORM:
         return l->mixer == QSF_MIXER_DELTA_NET ? l->mix_inner / l->mix_heads : l->mix_inner;
     case QSF_DIM_ONE:   break;
@@ -224,9 +244,17 @@ static bool layer_has_mixer(const qsf_layer *l)
     return l && l->mixer != QSF_MIXER_ATTENTION && l->mixer != QSF_MIXER_NONE;
 }
 
+/* Of what mixers with sums may have: the convolution's bias, the norm and its bias. */
+static bool mixer_may(const qsf_layer *l, uint32_t kind)
+{
+    if (kind == QSF_K_MIX_NORM) return l->mixer != QSF_MIXER_MAMBA;
+    return (kind == QSF_K_MIX_NORM_BIAS) == (l->mixer == QSF_MIXER_RWKV);
+}
+
 bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
 {
     if (!layer || role->part != QSF_PART_LAYER) return true;
+    const bool rwkv = layer->mixer == QSF_MIXER_RWKV;
     switch ((qsf_when)role->when) {
     case QSF_WHEN_ATTENTION: return qsf_layer_attends(layer);
     case QSF_WHEN_KEYS:      return qsf_layer_has_kv(layer) && !layer->kv_latent;
@@ -244,11 +272,18 @@ bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
     case QSF_WHEN_BESIDE:    return layer->experts_beside;
     case QSF_WHEN_EXPERTS_APART: return layer->experts_apart;
     case QSF_WHEN_MAY_EXPERTS: return layer->n_experts;
-    case QSF_WHEN_STATE: case QSF_WHEN_MAY_STATE:
-        return layer_has_mixer(layer) && layer->mix_state &&
-               (role->kind != QSF_K_MIX_NORM || layer->mixer != QSF_MIXER_MAMBA);
-    case QSF_WHEN_MAMBA:     return qsf_mixer_is_mamba2(layer->mixer) || layer->mixer == QSF_MIXER_MAMBA;
-    case QSF_WHEN_MAMBA1:    return layer->mixer == QSF_MIXER_MAMBA;
+    case QSF_WHEN_CONV:      return layer_has_mixer(layer) && !rwkv;
+    case QSF_WHEN_STATE:     return layer_has_mixer(layer) && layer->mix_state;
+    case QSF_WHEN_DECAY:     return layer_has_mixer(layer) && layer->mix_state && !rwkv;
+    case QSF_WHEN_MAY_STATE:
+        return layer_has_mixer(layer) && layer->mix_state && mixer_may(layer, role->kind);
+    case QSF_WHEN_MAMBA:
+        return qsf_mixer_is_mamba2(layer->mixer) || layer->mixer == QSF_MIXER_MAMBA || rwkv;
+    case QSF_WHEN_MAMBA1:    return layer->mixer == QSF_MIXER_MAMBA || rwkv;
+    case QSF_WHEN_RWKV:      return rwkv;
+    case QSF_WHEN_RWKV_FIRST: return rwkv && layer->mix_first;
+    case QSF_WHEN_RWKV_GATE: return rwkv && layer->mix_gate;
+    case QSF_WHEN_SHIFTED:   return layer->feed_forward == QSF_FEED_FORWARD_SHIFTED;
     case QSF_WHEN_DELTA:     return layer->mixer == QSF_MIXER_DELTA_NET;
     case QSF_WHEN_ATTN_NORM: return layer->mixer != QSF_MIXER_NONE;
     case QSF_WHEN_ALPHA:     return layer->mixer == QSF_MIXER_DELTA_NET && !layer->mix_neighbours;
@@ -269,7 +304,7 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
     case QSF_WHEN_FF:          return layer && layer->n_ff;
     case QSF_WHEN_GATED:
         return layer && layer->n_ff && layer->feed_forward != QSF_FEED_FORWARD_PLAIN &&
-               !layer->experts_plain;
+               layer->feed_forward != QSF_FEED_FORWARD_SHIFTED && !layer->experts_plain;
     case QSF_WHEN_EXPERTS:     return layer && layer->n_experts;
     case QSF_WHEN_LEARNED_POS: return hp->learned_pos;
     case QSF_WHEN_UNTIED:      return !hp->tied;
@@ -288,6 +323,8 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
     case QSF_WHEN_QUERIES: case QSF_WHEN_KEYS: case QSF_WHEN_LATENT: case QSF_WHEN_Q_LATENT:
     case QSF_WHEN_SPLIT: case QSF_WHEN_JOINED:
     case QSF_WHEN_ATTENTION: case QSF_WHEN_MIXER: case QSF_WHEN_STATE:
+    case QSF_WHEN_CONV: case QSF_WHEN_DECAY: case QSF_WHEN_RWKV: case QSF_WHEN_RWKV_FIRST:
+    case QSF_WHEN_RWKV_GATE: case QSF_WHEN_SHIFTED:
     case QSF_WHEN_MAMBA: case QSF_WHEN_MAMBA1: case QSF_WHEN_DELTA: case QSF_WHEN_ALPHA:
     case QSF_WHEN_ALTUP: case QSF_WHEN_ALTUP_BEGIN: case QSF_WHEN_ALTUP_END:
         return layer != NULL;

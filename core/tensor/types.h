@@ -86,11 +86,19 @@ typedef enum qsf_kind {
      * the stream and experts of another width */
     QSF_K_ROUTER_NORM = 72, QSF_K_EXPERT_NORM, QSF_K_SHARED_POST_NORM, QSF_K_EXPERT_POST_NORM,
     QSF_K_EXPERT_WEIGHT, QSF_K_EXPERTS_IN, QSF_K_EXPERTS_OUT,
+    /* of RWKV-7: shares of the row before; keys and values; pairs of matrices, which narrow and widen,
+     * of the rate, of the first layer's values and of the gate; of keys, what is taken out by and
+     * how far the rate goes; biases of its norm; a share for the feed-forward */
+    QSF_K_MIX_LERP = 79, QSF_K_MIX_KEY, QSF_K_MIX_VALUE,
+    QSF_K_MIX_RATE_IN, QSF_K_MIX_RATE_OUT, QSF_K_MIX_RATE_BIAS,
+    QSF_K_MIX_FIRST_IN, QSF_K_MIX_FIRST_OUT, QSF_K_MIX_FIRST_BIAS, QSF_K_MIX_GATE_IN, QSF_K_MIX_GATE_OUT,
     /* encoders: the row of a token's type, biases of norms, and what a pooled text goes through */
     QSF_K_TOKEN_TYPES = 90, QSF_K_ATTN_POST_NORM_BIAS, QSF_K_FFN_POST_NORM_BIAS,
     QSF_K_Q_NORM_BIAS, QSF_K_K_NORM_BIAS,
     QSF_K_CLS, QSF_K_CLS_BIAS, QSF_K_CLS_NORM, QSF_K_CLS_OUT, QSF_K_CLS_OUT_BIAS,
     QSF_K_DENSE_2, QSF_K_DENSE_3,
+    /* of RWKV-7 again */
+    QSF_K_MIX_KEY_OUT = 102, QSF_K_MIX_KEY_RATE, QSF_K_MIX_NORM_BIAS, QSF_K_FFN_LERP,
     /* of Mamba-1: what gives steps, writing and reading, and what widens the steps */
     QSF_K_MIX_X = 126, QSF_K_MIX_STEP,
     /* a token's rows for each layer, all in one; then of a layer: its part of the matrix that makes

@@ -16,6 +16,7 @@ from gguf import GGMLQuantizationType as Q, GGUFWriter, dequantize, quantize
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 import gguf_types       # the types that the package lacks
 import gguf_raw
+import rwkv
 from tiny_models import (SMALL, WIDE, bitnets, encoders, gemma3n, gemmas, hybrids, later_mixtures, mixtures,
                          more_mixtures, others)
 
@@ -207,6 +208,8 @@ def models(also_encoders=False):
     if also_encoders:
         out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(encoders(), 3001)})
     out.update({name: {"name": name, "seed": seed, **m} for seed, (name, m) in enumerate(hybrids(), 3001)})
+    out.update({name: dict(m, name=name, seed=seed)
+                for seed, (name, m) in enumerate(rwkv.models(SMALL), 3101)})
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(later_mixtures(), 5001)})
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(more_mixtures(), 5101)})
     return out
@@ -266,10 +269,11 @@ class Writer:
             return all_sizes if len(set(all_sizes)) > 1 else all_sizes[0]
         kinds = m.get("kinds")
         bare = m.get("one_part") and "a" not in kinds       # neither attention nor feed-forwards
+        still = bare or "rwkv" in m["arch"]
         w.add_feed_forward_length(0 if bare else [m["n_ff"] * (k in "fe") for k in kinds] if "one_part" in m
                                   else sizes("n_ff") if "each" in m else m["n_ff"] * m.get("ff_times", 1))
-        w.add_head_count(0 if bare else m["n_heads"])
-        if not bare:
+        w.add_head_count(0 if still else m["n_heads"])
+        if not still:
             w.add_head_count_kv([m["n_kv_heads"] * (k == "a") for k in kinds]
                                 if kinds and set(kinds) & set("cm") and not set("db") & set(kinds)
                                 else sizes("n_kv_heads"))
@@ -483,12 +487,14 @@ class Writer:
         kind = self.m["kinds"][i] if "kinds" in self.m else "a"
         for part in "am" if kind == "b" else kind:
             {"a": self.attention, "l": self.latent_attention, "d": self.delta_net, "c": self.short_conv,
-             "m": self.mamba2, "f": self.ffn, "s": self.mamba, "e": self.experts}[part](b)
+             "m": self.mamba2, "f": self.ffn, "s": self.mamba, "e": self.experts,
+             "r": lambda b: rwkv.mixer(self, b)}[part](b)
         if self.m.get("one_part"): return
         if post: self.norm(b + "post_attention_norm", large)
         if flow == "serial":
             self.norm(b + self.m.get("ffn_norm", "ffn_norm"), bare=self.m["arch"] == "falcon-h1")
         if flow == "sums": self.norm(b + "attn_output_norm")
+        if self.m["arch"] == "rwkv7": return rwkv.ffn(self, b)
         self.experts(b) if i >= self.m.get("experts", {"first": i + 1}).get("first", 0) else self.ffn(b)
         if flow == "sums": self.norm(b + "layer_output_norm")
         if post: self.norm(b + "post_ffw_norm", large)

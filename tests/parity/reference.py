@@ -15,6 +15,7 @@ import numpy as np
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 import experts
 import later_gemmas
+import rwkv
 from gguf_reader import Reader
 from gguf_types import floats
 from qsf_reader import QSF
@@ -50,18 +51,20 @@ QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
     163: "altup_predict_coef.weight", 164: "altup_correct_coef.weight", 165: "altup_correct_scale.weight",
     166: "laurel_l.weight", 167: "laurel_r.weight", 168: "laurel_post_norm.weight",
     51: "attn_q_a.weight", 52: "attn_q_b.weight", 53: "attn_kv_a_mqa.weight", 54: "attn_k_b.weight",
-    55: "attn_v_b.weight", 56: "attn_kv_b.weight", 57: "attn_q_a_norm.weight", 58: "attn_kv_a_norm.weight"}
+    55: "attn_v_b.weight", 56: "attn_kv_b.weight", 57: "attn_q_a_norm.weight", 58: "attn_kv_a_norm.weight",
+    **rwkv.KINDS}
 # rotary pairs are (i, i + d/2); llama's are (2i, 2i + 1)
 OTHERS = {"smollm3", "granite", "minicpm", "mistral3", "arcee", "ernie4_5", "internlm2", "seed_oss",
           "hunyuan-dense", "glm4", "olmo2", "exaone4", "apertus", "qwen", "baichuan", "stablelm",
           "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo", "nemotron", "mpt",
           "bloom", "granitemoe", "ernie4_5-moe", "lfm2", "granitehybrid", "qwen35", "mamba", "mamba2",
-          "nemotron_h", "falcon-h1", "deepseek2", "smallthinker", "phimoe", "minicpm3", "nemotron_h_moe"}
+          *rwkv.RENAMED, "nemotron_h", "falcon-h1", "deepseek2", "smallthinker", "phimoe", "minicpm3",
+          "nemotron_h_moe"}
 LAYER_NORM = {"gpt2", "stablelm", "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo",
-              "nemotron", "mpt", "bloom"}
+              "nemotron", "mpt", "bloom", "rwkv7"}
 GELU = {"gpt2", "gemma2", "gemma3", "gemma3n", "gemma4", "starcoder2", "phi2", "falcon", "gptneox", "mpt",
         "bloom"}
-RELU2 = {"bitnet-25", "bitnet-b1.58", "arcee", "nemotron", "nemotron_h", "nemotron_h_moe"}
+RELU2 = {"rwkv7", "bitnet-25", "bitnet-b1.58", "arcee", "nemotron", "nemotron_h", "nemotron_h_moe"}
 UNMOVED = {"gpt2", "mpt", "bloom", "nemotron_h", "nemotron_h_moe"}          # nothing is rotated
 # norms of queries and keys that are one over all heads, and such that come behind the rotation
 ALL_HEADS, AFTERWARDS = {"olmo2", "mpt", "olmoe"}, {"hunyuan-dense"}
@@ -69,7 +72,7 @@ ALL_HEADS, AFTERWARDS = {"olmo2", "mpt", "olmoe"}, {"hunyuan-dense"}
 CONV = {"shortconv.in_proj": "ssm_in", "shortconv.conv": "ssm_conv1d", "shortconv.out_proj": "ssm_out",
         "token_embd_norm": "output_norm"}
 DELTA = {"attn_qkv": "ssm_in", "post_attention_norm": "ffn_norm"}
-RENAMED = {"lfm2": CONV, "lfm2moe": CONV, "qwen35": DELTA, "qwen35moe": DELTA,
+RENAMED = {**rwkv.RENAMED, "lfm2": CONV, "lfm2moe": CONV, "qwen35": DELTA, "qwen35moe": DELTA,
            "qwen3next": {**DELTA, "ssm_ba": "ssm_beta"},
             "seed_oss": {"post_attention_norm": "ffn_norm"},
            "glm4moe": {"post_attention_norm": "ffn_norm"}, "gpt-oss": {"post_attention_norm": "ffn_norm"},
@@ -167,6 +170,7 @@ class Model:
             stem, _, end = name.rpartition(".")
             block = ".".join(stem.split(".")[:2]) + "." if stem.startswith("blk.") else ""
             last = stem[len(block):]
+            if names.get(last) in ("ssm_d", "ssm_dt.bias"): return block + names[last]
             return f"{block}{names[last]}.{end}" if last in names else name
         self.tensors = {new(k): t for k, t in self.tensors.items()}
         if self.arch == "falcon-h1":                         # its converter leaves the end out
@@ -470,6 +474,7 @@ class Model:
     def mix(self, x, layer, n_ctx):
         b = f"blk.{layer}."
         if self.arch in ("deepseek2", "minicpm3"): return self.latent_attention(x, layer, n_ctx)
+        if "rwkv" in self.arch: return rwkv.mix(self, x, b)
         if b + "ssm_in.weight" not in self.tensors: return self.attention(x, layer, n_ctx)
         if self.arch == "falcon-h1": return self.mamba2(x, b) + self.attention(x, layer, n_ctx)
         if self.arch in GATED_QUERIES: return self.delta_net(x, b)
@@ -486,6 +491,7 @@ class Model:
     def dense(self, x, b):
         act = self.gelu if self.arch in GELU else relu2 if self.arch in RELU2 else silu
         if self.arch == "apertus": act = lambda up: self.xielu(up, int(b.split(".")[1]))
+        if self.arch == "rwkv7": x = rwkv.shifted(self, x, b)
         up = self.linear(x, b + "ffn_up")
         if b + "ffn_gate.weight" in self.tensors: up = act(self.linear(x, b + "ffn_gate")) * up
         elif self.arch in ("phi3", "glm4"): up = act(up[:, :up.shape[1] // 2]) * up[:, up.shape[1] // 2:]
