@@ -102,6 +102,27 @@ class Peft(unittest.TestCase):
                 self.assertGreater(error(logits(qsf), want), 1e-3)
                 for model in (gguf, qsf): self.assertLess(error(logits(model, peft), want), 2e-4)
 
+    def test_modules_of_experts(self):
+        """Each expert has modules of its own: all of them, and some, by numpy's merged weights."""
+        for name in ("mixtral", "qwen3moe", "olmoe"):
+            folder, gguf, qsf = base(name)
+            peft, twin, pairs = twins(name, experts=True)
+            some, _, less = twins(name, experts=True, seed=2,
+                                  only=r"(\.gate|\.[02]\.(w1|w2|up_proj|down_proj))$")
+            self.assertTrue(any(".experts.2." in m for m in less))
+            self.assertFalse(any(".experts.1." in m for m in less))
+            merged = make_peft.merge(folder, FOLDER / f"{name}-moe", (pairs, 1), (less, -0.5))
+            want = logits(converted(merged, FOLDER / f"{name}-moe.qsf"))
+            self.assertGreater(error(logits(gguf), want), 1e-2)
+            for model in (gguf, qsf):
+                for adapter in (peft, twin):
+                    with self.subTest(name, model=model, adapter=adapter):
+                        self.assertLess(error(logits(model, adapter, f"{some}:-0.5"), want), 2e-4)
+            for source in (folder, gguf, qsf):
+                with self.subTest(name, merged=source):
+                    out = self.merged(name, source, peft, f"{some}:-0.5")
+                    self.assertLess(error(logits(out), want), 1e-3)
+
     def test_forms_of_the_same_tensors(self):
         _, gguf, _ = base("llama")
         config, pairs = make_peft.make(base("llama")[0], dtype=np.float16)

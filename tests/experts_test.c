@@ -4,13 +4,14 @@
 #include "engine/context.h"
 #include "engine_host.h"
 #include "gguf_build.h"
+#include "memfile.h"
 #include "test.h"
 
 enum { LAYERS = 3, EMBD = 64, EXPERTS = 16, USED = 3, FF = 40, SHARED = 32, VOCAB = 10, TOKENS = 12,
        PROMPT = 7, SEEN = 4096 };
 /* An expert's bytes in the file: gate and up in Q8_0, down in f16. */
 enum { WIDE_BYTES = FF * (EMBD / 32 * 34), NARROW_BYTES = EMBD * FF * 2,
-       EXPERT_BYTES = 2 * WIDE_BYTES + NARROW_BYTES };
+       EXPERT_BYTES = 2 * WIDE_BYTES + NARROW_BYTES, ADAPTER_BYTES = 600000 };
 
 static const int32_t ids[TOKENS] = { 1, 2, 3, 4, 7, 9, 6, 2, 8, 1, 3, 5 };
 
@@ -377,6 +378,115 @@ TEST(with_room_for_all_experts_stay_with_their_layers)
     model_close(&b);
 }
 
+/* ---- adapters ---- */
+
+static gguf_build adapter_build(uint32_t seed)
+{
+    static const struct { const char *name; uint32_t cols, rows, n; } of[] = {
+        { "ffn_gate_exps", EMBD, FF, EXPERTS }, { "ffn_up_exps", EMBD, FF, EXPERTS },
+        { "ffn_down_exps", FF, EMBD, EXPERTS }, { "ffn_gate_inp", EMBD, EXPERTS, 0 },
+        { "ffn_up_shexp", EMBD, SHARED, 0 }, { "ffn_down_shexp", SHARED, EMBD, 0 },
+    };
+    gguf_build b;
+    gguf_build_init(&b, 3);
+    dice = seed;
+    kv_text(&b, "general.architecture", "qwen2moe");
+    kv_text(&b, "general.type", "adapter");
+    kv_text(&b, "adapter.type", "lora");
+    for (int i = 0; i < LAYERS; i++)
+        for (size_t k = 0; k < QSF_ARRAY_LEN(of); k++) {
+            char name[64];
+            qsf_format(name, sizeof name, "%s.weight.lora_a", of[k].name);
+            layer_tensor(&b, i, name, 1, of[k].cols, 5, of[k].n);
+            name[strlen(name) - 1] = 'b';
+            layer_tensor(&b, i, name, 1, 5, of[k].rows, of[k].n);
+        }
+    gguf_build_end(&b);
+    return b;
+}
+
+static qsf_adapter *adapter_open(bench *b, memfile *m, bool streamed)
+{
+    const qsf_adapter_options ao = { .size = sizeof ao, .file = &m->file, .streamed = streamed };
+    qsf_adapter *a = NULL;
+    bench_ok(b, qsf_adapter_open(b->m, NULL, &ao, &a, &b->error));
+    return a;
+}
+
+/* Answers with the adapter; the context is made anew, and the adapter let go. */
+static bool adapted(bench *b, qsf_context_options o, qsf_adapter *a, float *logits)
+{
+    o.adapter_bytes = ADAPTER_BYTES;
+    const bool ok = a && bench_context(b, &o) &&
+        !qsf_seq_set_adapters(b->c, 0, &(qsf_adapter_use){ a, 1 }, 1) && bench_ok(b, answer(b, logits));
+    qsf_adapter_free(a);
+    return ok;
+}
+
+TEST(adapters_of_experts_are_the_same_where_experts_are_read_alone)
+{
+    static float with[LOGITS];
+    uint32_t same = 0;
+    bench b;
+    memfile m;
+    gguf_build g = adapter_build(3);
+    if (!model_open(&b, true)) return;
+    memfile_init(&m, g.out, g.len);
+    CHECK(adapted(&b, model_options(1, 0), adapter_open(&b, &m, false), with));
+    CHECK(memcmp(with, right, sizeof with) != 0);
+    for (uint32_t run = 0; run < 8; run++) {
+        qsf_plan plan = { .size = sizeof plan };
+        const uint32_t threads = 1 + run % 2;
+        const uint64_t more = (run & 4 ? 30 : 20) * EXPERT_BYTES + ADAPTER_BYTES;
+        qsf_context_free(b.c);          /* which has an adapter, whose file is m */
+        b.c = NULL;
+        memfile_init(&m, g.out, g.len);
+        const qsf_context_options o = model_options(threads, least_budget(&b, threads) + more);
+        CHECK(adapted(&b, o, adapter_open(&b, &m, run & 2), got));
+        qsf_context_get_plan(b.c, &plan);
+        CHECK(!plan.resident && plan.n_experts >= 4 && plan.n_experts < LAYERS * EXPERTS);
+        if (plan.kv_type == QSF_KV_F16) CHECK(!memcmp(got, with, sizeof got));
+        same += plan.kv_type == QSF_KV_F16;
+    }
+    CHECK(same >= 4);
+    model_close(&b);
+    gguf_build_free(&g);
+}
+
+/* Rows of two sequences in turns, one with an adapter and one without, then each alone. */
+TEST(slots_of_one_expert_have_the_adapters_of_their_rows)
+{
+    bench b;
+    memfile m;
+    gguf_build g = adapter_build(3);
+    qsf_context_options o = model_options(2, 0);
+    float alone[2][VOCAB], near = 0, far = 0;
+    o.n_seqs = 2;
+    if (!model_open(&b, true) || !bench_context(&b, &o)) return;
+    memfile_init(&m, g.out, g.len);
+    qsf_adapter *a = adapter_open(&b, &m, false);
+    CHECK_EQ(qsf_seq_set_adapters(b.c, 1, &(qsf_adapter_use){ a, 1 }, 1), QSF_OK);
+    for (int s = 0; s < 2; s++) {
+        for (int i = 0; i < 4; i++) CHECK_EQ(qsf_compute(b.c, &(qsf_row){ s, ids[i], i == 3 }, 1), QSF_OK);
+        memcpy(alone[s], qsf_logits(b.c, 0), sizeof alone[s]);
+        CHECK_EQ(qsf_seq_truncate(b.c, s, 0), QSF_OK);
+    }
+    qsf_row rows[8];
+    for (int i = 0; i < 8; i++) rows[i] = (qsf_row){ i % 2, ids[i / 2], i >= 6 };
+    CHECK_EQ(qsf_compute(b.c, rows, 8), QSF_OK);
+    for (int i = 0; i < 2 * VOCAB; i++) {
+        const float x = alone[i / VOCAB][i % VOCAB];
+        const float y = qsf_logits(b.c, (size_t)(i / VOCAB))[i % VOCAB];
+        near = QSF_MAX(near, fabsf(x - y));
+        far = QSF_MAX(far, fabsf(x - alone[1 - i / VOCAB][i % VOCAB]));
+    }
+    CHECK_NEAR(near, 0, 1e-4f * far);
+    CHECK(far > 0.1f);
+    qsf_adapter_free(a);
+    model_close(&b);
+    gguf_build_free(&g);
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -387,5 +497,7 @@ int main(int argc, char **argv)
     RUN(a_read_of_an_expert_may_fail);
     RUN(a_file_that_became_shorter_is_an_error);
     RUN(with_room_for_all_experts_stay_with_their_layers);
+    RUN(adapters_of_experts_are_the_same_where_experts_are_read_alone);
+    RUN(slots_of_one_expert_have_the_adapters_of_their_rows);
     return test_end();
 }

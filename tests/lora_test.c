@@ -410,7 +410,12 @@ TEST(what_is_no_adapter_of_the_model_is_refused_by_name)
     g = adapter_begin("llama");
     tensor3(&g, "blk.0.ffn_up.weight.lora_a", EMBD, RANK, 2);
     tensor3(&g, "blk.0.ffn_up.weight.lora_b", RANK, FF, 2);
-    adapter_refused(&b, &g, QSF_E_UNSUPPORTED, "experts");
+    adapter_refused(&b, &g, QSF_E_CORRUPT, "2 pairs");
+    g = adapter_begin("llama");
+    adapter_pair(&g, 0, 0);
+    tensor(&g, "blk.0.attn_qkv.weight.lora_a", 0, EMBD, RANK + 1);
+    tensor(&g, "blk.0.attn_qkv.weight.lora_b", 0, RANK + 1, EMBD + 2 * KV_COLS);
+    adapter_refused(&b, &g, QSF_E_CORRUPT, "twice");
     bench_end(&b);
 }
 

@@ -11,6 +11,7 @@
 typedef struct merge_part {
     struct merge_part *next;            /* of the same tensor, or while files are read of any */
     uint32_t     unit, kind, rank, rows, cols;
+    uint32_t     first, all;            /* rows are those from first on, of so many */
     bool         embd;
     float        scale;
     const float *a, *b;
@@ -26,7 +27,7 @@ typedef struct merged {
 
 /* ---- what is read ---- */
 
-/* w[n][cols] of rows from `row` on. */
+/* w[n][cols] of rows from `row` on, of the part's. */
 static void merge_add(const merge_part *k, uint32_t row, uint32_t n, float *w)
 {
     for (uint32_t r = 0; r < n; r++, w += k->cols) {
@@ -56,8 +57,10 @@ static qsf_status merged_read(input *in, uint32_t i, uint32_t row, uint32_t n, f
     merged *m = in->own;
     const qsf_status st = m->base.read(&m->base, i, row, n, out, err);
     for (const merge_part *k = m->of[i]; k && !st; k = k->next) {
-        if (k->embd) merge_add_embd(k, row, n, out);
-        else merge_add(k, row, n, out);
+        const uint32_t begin = QSF_MAX(row, k->first), end = QSF_MIN(row + n, k->first + k->rows);
+        if (begin >= end) continue;
+        (k->embd ? merge_add_embd : merge_add)(k, begin - k->first, end - begin,
+                                               out + (size_t)(begin - row) * k->cols);
     }
     return st;
 }
@@ -96,6 +99,8 @@ static qsf_status merge_take(void *user, const qsf_lora_group *g, qsf_error *err
         *k = (merge_part){ .unit = g->unit, .kind = g->kinds[i], .rank = g->rank, .embd = g->embd,
                            .rows = g->embd ? g->cols : g->rows[i], .cols = g->embd ? g->rows[i] : g->cols,
                            .scale = m->scale * g->scale, .a = a, .b = b };
+        k->first = g->expert * k->rows;
+        k->all = QSF_MAX(g->n_experts, 1) * k->rows;
         *m->last = k;
         m->last = &k->next;
     }
@@ -144,7 +149,7 @@ static qsf_status merge_place(merged *m, input *in, qsf_error *err)
         uint32_t i = 0;
         next = k->next;
         while (i < in->n_tensors && (in->tensors[i].unit != k->unit || in->tensors[i].kind != k->kind)) i++;
-        if (i == in->n_tensors || in->tensors[i].rows != k->rows || in->tensors[i].cols != k->cols)
+        if (i == in->n_tensors || in->tensors[i].rows != k->all || in->tensors[i].cols != k->cols)
             return qsf_fail(err, QSF_E_CORRUPT, "an adapter changes %s, which the input has not, or of other "
                             "sizes", qsf_kind_name(k->kind));
         in->tensors[i].scale = 0;

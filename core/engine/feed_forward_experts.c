@@ -15,6 +15,7 @@
 #include "engine/feed_forward_experts.h"
 #include "engine/feed_forward_gated.h"
 #include "engine/feed_forward_plain.h"
+#include "engine/lora.h"
 #include "engine/matrix.h"
 #include "engine/router.h"
 
@@ -77,14 +78,18 @@ static qsf_matrix_in rows_in(const qsf_pass *p, size_t row, size_t n)
     return qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->layer->n_expert_embd, row, n);
 }
 
-/* What the i-th expert of the list widens: a single row is taken where it is. */
+/* The rows of the wave's slots: a single one is taken where it is. */
+static qsf_matrix_in slots_rows(const qsf_pass *p, uint32_t first, uint32_t n)
+{
+    if (p->batch->n == 1) return rows_in(p, 0, 1);
+    return slots_in(p, p->b->slot_x, p->b->ld_slot_x, p->layer->n_expert_embd, first, n);
+}
+
+/* What the i-th expert of the list widens. */
 static qsf_matrix_in expert_in(const experts_run *r, uint32_t i)
 {
-    const qsf_pass *p = r->job.p;
-    const uint32_t *first = p->b->expert_first;
-    if (p->batch->n == 1) return rows_in(p, 0, 1);
-    return slots_in(p, p->b->slot_x, p->b->ld_slot_x, p->layer->n_expert_embd, first[i] - wave_first(r),
-                    first[i + 1] - first[i]);
+    const uint32_t *first = r->job.p->b->expert_first;
+    return slots_rows(r->job.p, first[i] - wave_first(r), first[i + 1] - first[i]);
 }
 
 static uint64_t hidden_row(const qsf_pass *p, uint32_t expert)
@@ -118,8 +123,7 @@ static void make_router_codes(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
     const qsf_matrix_in in = router_in(job->p);
-    (void)thread;
-    qsf_matrix_quantize(job->p, &in, qsf_pass_mine(job, piece));
+    qsf_rows_ready(job->p, (const uint8_t[]){ QSF_K_ROUTER }, 1, &in, qsf_pass_mine(job, piece), thread);
 }
 
 static void route(void *arg, uint32_t thread, uint32_t piece)
@@ -164,37 +168,26 @@ static void choose(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
-/* Sorts slots by expert; returns how many experts have any. */
-static uint32_t sort_slots(const qsf_pass *p)
-{
-    const qsf_buffers *b = p->b;
-    const uint32_t n_experts = p->layer->n_experts, n_slots = p->batch->n * p->layer->n_used;
-    uint32_t *count = b->expert_count, n = 0, at = 0;
-    memset(count, 0, n_experts * sizeof *count);
-    for (uint32_t s = 0; s < n_slots; s++) count[b->chosen[s]]++;
-    for (uint32_t e = 0; e < n_experts; e++) {
-        const uint32_t have = count[e];
-        if (have) {
-            b->expert_list[n] = e;
-            b->expert_first[n++] = at;
-        }
-        count[e] = at;
-        at += have;
-    }
-    b->expert_first[n] = at;
-    for (uint32_t s = 0; s < n_slots; s++) {
-        const uint32_t slot = count[b->chosen[s]]++;
-        b->slot_of[s] = slot;
-        b->slot_row[slot] = s / p->layer->n_used;
-        b->slot_expert[slot] = b->chosen[s];
-    }
-    return n;
-}
-
 static bool takes_codes(const qsf_pass *p)
 {
     return qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_GATE]) ||
-           qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_UP]);
+           qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_UP]) || qsf_lora_takes_codes(p);
+}
+
+/* What adapters take of the wave's slots: of rows, or of hidden rows. */
+static void adapt_slots(const experts_run *r, bool hidden, qsf_range slots, uint32_t thread)
+{
+    static const uint8_t wide[] = { QSF_K_EXPERT_UP, QSF_K_EXPERT_GATE }, narrow[] = { QSF_K_EXPERT_DOWN };
+    const qsf_pass *p = r->job.p;
+    const uint32_t wave = wave_first(r), end = wave + (uint32_t)slots.end;
+    qsf_lora_expert e = { .first = wave + (uint32_t)slots.begin, .wave = wave };
+    for (; p->lora && e.first < end; e.first += e.n) {
+        e.expert = p->b->slot_expert[e.first];
+        for (e.n = 1; e.first + e.n < end && p->b->slot_expert[e.first + e.n] == e.expert; e.n++) continue;
+        const qsf_matrix_in in = hidden ? expert_hidden(p, e.expert, e.first - wave, e.n)
+            : slots_rows(p, e.first - wave, e.n);
+        qsf_lora_expert_down(p, hidden ? narrow : wide, hidden ? 1 : 2, &in, &e, thread);
+    }
 }
 
 /* The rows of slots, and their codes where they are asked for. */
@@ -204,10 +197,10 @@ static void gather(void *arg, uint32_t thread, uint32_t piece)
     const qsf_pass *p = r->job.p;
     const qsf_buffers *b = p->b;
     const qsf_range slots = qsf_pass_mine(&r->job, piece);
-    const bool codes = takes_codes(p), floats = qsf_matrix_takes_floats(p, &p->w->m[QSF_K_EXPERT_GATE]) ||
-                                                qsf_matrix_takes_floats(p, &p->w->m[QSF_K_EXPERT_UP]);
-    (void)thread;
-    for (size_t s = slots.begin; s < slots.end; s++) {
+    const bool codes = takes_codes(p);
+    const bool floats = p->lora || qsf_matrix_takes_floats(p, &p->w->m[QSF_K_EXPERT_GATE]) ||
+                        qsf_matrix_takes_floats(p, &p->w->m[QSF_K_EXPERT_UP]);
+    for (size_t s = slots.begin; p->batch->n > 1 && s < slots.end; s++) {
         const uint32_t row = b->slot_row[wave_first(r) + s];
         const qsf_matrix_in from = rows_in(p, row, 1),
             to = slots_in(p, b->slot_x, b->ld_slot_x, p->layer->n_expert_embd, (uint32_t)s, 1);
@@ -218,17 +211,26 @@ static void gather(void *arg, uint32_t thread, uint32_t piece)
         memcpy(to.act.s, from.act.s, to.act.cols / 32 * sizeof *to.act.s);
         memcpy(to.act.h, from.act.h, to.act.cols / 8 * sizeof *to.act.h);
     }
+    adapt_slots(r, false, slots, thread);
 }
 
-/* Tiles [begin, end) of an expert's rows of a matrix, times in. */
-static void multiply_part(const qsf_pass *p, uint32_t kind, uint32_t bias, uint64_t row, uint32_t rows,
+/* Tiles [begin, end) of the matrix of the i-th expert of the list, which has so many rows, times
+ * in; y[][ldy] is where the wave's first slot goes. */
+static void multiply_part(const experts_run *r, uint32_t i, uint32_t kind, uint32_t bias, uint32_t rows,
                           const qsf_matrix_in *in, float *y, size_t ldy, qsf_range tiles, uint32_t thread)
 {
+    const qsf_pass *p = r->job.p;
+    const uint32_t *first = p->b->expert_first;
+    const qsf_lora_expert e = { p->b->expert_list[i], first[i], first[i + 1] - first[i], wave_first(r) };
+    const uint64_t row = (uint64_t)e.expert * rows;
+    const uint32_t skew = expert_skew(p, kind, row);
     const qsf_matrix part = expert_part(p, kind, row, rows);
     const float *add = p->w->v[bias];
-    if (add) add += row - expert_skew(p, kind, row);
+    if (add) add += row - skew;
+    y += (e.first - e.wave) * ldy;
     tiles.end = QSF_MIN(tiles.end, qsf_matrix_tiles(&part));
     qsf_matrix_multiply(p, &part, add, in, y, ldy, tiles, thread);
+    if (p->lora) qsf_lora_expert_up(p, kind, &e, skew, y, ldy, tiles);
 }
 
 /* The next expert of a piece, and which of its `each` tiles; moves *at on. */
@@ -251,15 +253,12 @@ static void widen_experts(void *arg, uint32_t thread, uint32_t piece)
     for (size_t at = mine.begin; at < mine.end;) {
         qsf_range tiles;
         const uint32_t i = next_part(r, &at, mine.end, expert_tiles(rows), &tiles);
-        const uint64_t row = hidden_row(p, b->expert_list[i]);
         const qsf_matrix_in in = expert_in(r, i);
-        const size_t to = (b->expert_first[i] - wave_first(r)) * b->ld_slot;
         float *up = p->layer->experts_plain ? b->slot_gate : b->slot_up;
-        multiply_part(p, QSF_K_EXPERT_UP, QSF_K_EXPERT_UP_BIAS, row, rows, &in, up + to, b->ld_slot,
-                      tiles, thread);
+        multiply_part(r, i, QSF_K_EXPERT_UP, QSF_K_EXPERT_UP_BIAS, rows, &in, up, b->ld_slot, tiles, thread);
         if (p->layer->experts_plain) continue;
-        multiply_part(p, QSF_K_EXPERT_GATE, QSF_K_EXPERT_GATE_BIAS, row, rows, &in, b->slot_gate + to,
-                      b->ld_slot, tiles, thread);
+        multiply_part(r, i, QSF_K_EXPERT_GATE, QSF_K_EXPERT_GATE_BIAS, rows, &in, b->slot_gate, b->ld_slot,
+                      tiles, thread);
     }
 }
 
@@ -269,8 +268,7 @@ static void activate_slots(void *arg, uint32_t thread, uint32_t piece)
     const qsf_pass *p = r->job.p;
     const qsf_buffers *b = p->b;
     const qsf_range slots = qsf_pass_mine(&r->job, piece);
-    const bool codes = qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_DOWN]);
-    (void)thread;
+    const bool codes = qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_DOWN]) || qsf_lora_takes_codes(p);
     for (size_t s = slots.begin; s < slots.end; s++) {
         const uint64_t row = hidden_row(p, b->slot_expert[wave_first(r) + s]);
         float *gate = b->slot_gate + s * b->ld_slot + expert_skew(p, hidden_kind(p), row);
@@ -281,6 +279,7 @@ static void activate_slots(void *arg, uint32_t thread, uint32_t piece)
         const qsf_matrix_in in = expert_hidden(p, b->slot_expert[wave_first(r) + s], (uint32_t)s, 1);
         qsf_matrix_quantize(p, &in, (qsf_range){ 0, 1 });
     }
+    adapt_slots(r, true, slots, thread);
 }
 
 static void narrow_experts(void *arg, uint32_t thread, uint32_t piece)
@@ -295,8 +294,8 @@ static void narrow_experts(void *arg, uint32_t thread, uint32_t piece)
         const uint32_t i = next_part(r, &at, mine.end, expert_tiles(rows), &tiles);
         const uint32_t e = b->expert_list[i], first = b->expert_first[i] - wave_first(r);
         const qsf_matrix_in in = expert_hidden(p, e, first, b->expert_first[i + 1] - b->expert_first[i]);
-        multiply_part(p, QSF_K_EXPERT_DOWN, QSF_K_EXPERT_DOWN_BIAS, (uint64_t)e * rows, rows, &in,
-                      b->slot_x + first * b->ld_slot_x, b->ld_slot_x, tiles, thread);
+        multiply_part(r, i, QSF_K_EXPERT_DOWN, QSF_K_EXPERT_DOWN_BIAS, rows, &in, b->slot_x, b->ld_slot_x,
+                      tiles, thread);
     }
 }
 
@@ -383,7 +382,7 @@ static void run_wave(experts_run *r)
 {
     const qsf_pass *p = r->job.p;
     const uint32_t n = r->end - r->begin, slots = wave_slots(r), ff = p->layer->n_ff_expert;
-    if (p->batch->n > 1) qsf_pass_run(&r->job, QSF_OP_EXPERT_ROWS, slots, gather);
+    if (p->batch->n > 1 || p->lora) qsf_pass_run(&r->job, QSF_OP_EXPERT_ROWS, slots, gather);
     watch_wave(r, QSF_K_EXPERT_UP);
     qsf_pass_run(&r->job, QSF_OP_EXPERT_UP, n * expert_tiles(ff), widen_experts);
     count_products(r, QSF_K_EXPERT_UP, ff);
@@ -420,16 +419,13 @@ static void norm_again(void *arg, uint32_t thread, uint32_t piece)
     const qsf_pass *p = r->job.p;
     const size_t n = p->hp->n_embd, ld = p->b->ld_embd;
     const qsf_range rows = qsf_pass_mine(&r->job, piece);
-    (void)thread;
     for (size_t i = rows.begin; i < rows.end; i++) {
         float *xn = p->b->xn + i * ld;
         norm_stream(p, xn, p->b->x + i * ld, r->norm);
         if (r->norm == QSF_K_ROUTER_NORM) p->k->vec_scale(xn, 1 / sqrtf((float)n), n);
     }
-    if (!qsf_matrix_takes_codes(p, &p->w->m[r->readers[0]]) &&
-        !qsf_matrix_takes_codes(p, &p->w->m[r->readers[1]])) return;
     const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, ld, n, 0, p->batch->n);
-    qsf_matrix_quantize(p, &in, rows);
+    qsf_rows_ready(p, r->readers, 2, &in, rows, thread);
 }
 
 static void norm_for(qsf_pass_job *job, uint32_t norm, uint8_t reader, uint8_t other)
@@ -564,7 +560,7 @@ void qsf_feed_forward_experts_early(qsf_pass_job *job)
 {
     const qsf_matrix *router = &job->p->w->m[QSF_K_ROUTER];
     if (!job->p->layer->router_early) return;
-    if (qsf_matrix_takes_codes(job->p, router))
+    if (qsf_rows_need(job->p, QSF_K_ROUTER))
         qsf_pass_run(job, QSF_OP_ROUTER_CHOICE, job->p->batch->n, make_router_codes);
     qsf_pass_run(job, QSF_OP_ROUTER, qsf_matrix_tiles(router), route);
 }
@@ -578,7 +574,7 @@ void qsf_feed_forward_experts_run(qsf_pass_job *job)
     if (!p->layer->router_early)
         qsf_pass_run(job, QSF_OP_ROUTER, qsf_matrix_tiles(&p->w->m[QSF_K_ROUTER]), route);
     qsf_pass_run(job, QSF_OP_ROUTER_CHOICE, p->batch->n, choose);
-    const uint32_t n = sort_slots(p);
+    const uint32_t n = qsf_router_sort(p);
     if (p->experts) {
         begin_walk(job, n, shared);
         return;

@@ -40,7 +40,13 @@ typedef struct qsf_lora {
     uint32_t       n_spans;
     float         *h;                   /* [n_rows][ld_h] numbers, or their codes and a scale */
     size_t         ld_h, cap_h;
+    float         *experts_h;           /* [n_expert_rows][ld_experts_h] of experts' slots in a wave */
+    size_t         ld_experts_h, cap_experts_h, n_expert_rows;
 } qsf_lora;
+
+/* Slots [first, first + n) of an expert (feed_forward_experts.c) in the wave that begins at slot
+ * `wave`. */
+typedef struct qsf_lora_expert { uint32_t expert, first, n, wave; } qsf_lora_expert;
 
 void qsf_lora_done(qsf_lora *l);        /* takes one that was never begun, all zeros */
 /* Whether sequences a and b have the same adapters. */
@@ -64,6 +70,14 @@ void qsf_rows_ready(const qsf_pass *p, const uint8_t *kinds, uint32_t n_kinds, c
 bool qsf_rows_need(const qsf_pass *p, uint32_t kind);
 /* To y[n][ldy], tiles of the product of all rows with m, which is a matrix of the layer's. */
 void qsf_lora_up(const qsf_pass *p, const qsf_matrix *m, float *y, size_t ldy, qsf_range tiles);
+/* The same of an expert's slots: in is their rows, y [n][ldy] of the product with its part of the
+ * matrix, which begins `skew` rows behind the first tile's. */
+void qsf_lora_expert_down(const qsf_pass *p, const uint8_t *kinds, uint32_t n_kinds, const qsf_matrix_in *in,
+                          const qsf_lora_expert *e, uint32_t thread);
+void qsf_lora_expert_up(const qsf_pass *p, uint32_t kind, const qsf_lora_expert *e, uint32_t skew, float *y,
+                        size_t ldy, qsf_range tiles);
+/* Whether adapters may take codes of rows that no matrix takes codes of. */
+static inline bool qsf_lora_takes_codes(const qsf_pass *p) { return p->lora && !p->o->f32; }
 /* To logits[n][ldy] of the rows that asked from j on: tiles of a part of the head that begins at
  * row `row`, where a tile begins. */
 void qsf_lora_logits(const qsf_pass *p, uint32_t row, uint32_t j, uint32_t n, float *y, size_t ldy,

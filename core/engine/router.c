@@ -84,3 +84,29 @@ void qsf_router_choose(const qsf_layer *l, float *row, const float *bias, uint32
     for (uint32_t k = 0; k < l->n_used; k++) weights[k] = row[chosen[k]];
     finish_weights(l, weights);
 }
+
+uint32_t qsf_router_sort(const qsf_pass *p)
+{
+    const qsf_buffers *b = p->b;
+    const uint32_t n_experts = p->layer->n_experts, n_slots = p->batch->n * p->layer->n_used;
+    uint32_t *count = b->expert_count, n = 0, at = 0;
+    memset(count, 0, n_experts * sizeof *count);
+    for (uint32_t s = 0; s < n_slots; s++) count[b->chosen[s]]++;
+    for (uint32_t e = 0; e < n_experts; e++) {
+        const uint32_t have = count[e];
+        if (have) {
+            b->expert_list[n] = e;
+            b->expert_first[n++] = at;
+        }
+        count[e] = at;
+        at += have;
+    }
+    b->expert_first[n] = at;
+    for (uint32_t s = 0; s < n_slots; s++) {
+        const uint32_t slot = count[b->chosen[s]]++;
+        b->slot_of[s] = slot;
+        b->slot_row[slot] = s / p->layer->n_used;
+        b->slot_expert[slot] = b->chosen[s];
+    }
+    return n;
+}

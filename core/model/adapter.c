@@ -147,20 +147,51 @@ static float group_enlarge(const qsf_lora_group *g)
     return by;
 }
 
+#define NO_PAIR FLT_MAX         /* an expert's scale, until it has one */
+
+/* The pair that a group's kind i belongs to: a new one, or that of other experts. */
+static qsf_status described_pair(adapter_reader *r, const qsf_lora_group *g, uint32_t i, qsf_lora_pair **out,
+                                 qsf_error *err)
+{
+    qsf_adapter *a = r->a;
+    qsf_lora_pair *p = a->pairs, *end = a->pairs + a->n_pairs;
+    const char *path = a->file.g.s->path;
+    while (p < end && (p->unit != g->unit || p->kind != g->kinds[i])) p++;
+    *out = p;
+    if (p == end) {
+        *p = (qsf_lora_pair){ .unit = g->unit, .kind = g->kinds[i], .rank = g->rank, .rows = g->rows[i],
+                              .cols = g->cols, .n_experts = g->n_experts };
+        a->n_pairs++;
+        if (!p->n_experts) return QSF_OK;
+        p->scales = qsf_arena_array(a->arena, p->n_experts, sizeof *p->scales, "an adapter", err);
+        if (!p->scales) return QSF_E_MEMORY;
+        for (uint32_t e = 0; e < p->n_experts; e++) p->scales[e] = NO_PAIR;
+    } else if (!p->scales || p->scales[g->expert] != NO_PAIR) {
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: the adapter changes a matrix twice (%s of layer %u)", path,
+                        qsf_kind_name(p->kind), (unsigned)p->unit);
+    }
+    if (p->rank == g->rank) return QSF_OK;
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: experts of one matrix (%s of layer %u) have ranks %u and "
+                    "%u, which this version cannot run", path, qsf_kind_name(p->kind), (unsigned)p->unit,
+                    (unsigned)p->rank, (unsigned)g->rank);
+}
+
 static qsf_status describe_group(void *user, const qsf_lora_group *g, qsf_error *err)
 {
     adapter_reader *r = user;
     const uint64_t na = (uint64_t)g->rank * g->cols, nb = group_rows(g) * g->rank;
     const float scale = g->scale * group_enlarge(g);
     bool exact = r->a->exact;
-    (void)err;
     for (uint32_t i = 0; i < g->n; i++) exact |= matrix_is_float(r->a->model->source, g->unit, g->kinds[i]);
     const uint32_t planes = !exact || g->embd ? 0 : QSF_MAX(lora_planes(g->a, na), lora_planes(g->b, nb));
     for (uint32_t i = 0; i < g->n; i++) {
-        r->a->pairs[r->a->n_pairs++] =
-            (qsf_lora_pair){ .unit = g->unit, .kind = g->kinds[i], .rank = g->rank, .rows = g->rows[i],
-                             .cols = g->cols, .planes = planes, .scale = scale };
-        r->hash = ((r->hash ^ (uint64_t)g->unit << 8 ^ g->kinds[i]) * 1099511628211u) ^ qsf_f32_bits(scale);
+        qsf_lora_pair *p;
+        const qsf_status st = described_pair(r, g, i, &p, err);
+        if (st) return st;
+        p->planes = QSF_MAX(p->planes, planes);
+        *(p->scales ? &p->scales[g->expert] : &p->scale) = scale;
+        r->hash = ((r->hash ^ (uint64_t)g->unit << 8 ^ (uint64_t)g->expert << 40 ^ g->kinds[i])
+                   * 1099511628211u) ^ qsf_f32_bits(scale);
     }
     r->a->codes |= !planes && !g->embd;
     r->most = QSF_MAX(r->most, (na + nb + QSF_MAX(na, nb)) * sizeof(float));
@@ -179,7 +210,7 @@ static qsf_status keep_group(void *user, const qsf_lora_group *g, qsf_error *err
     for (uint32_t i = 0; i < g->n; b += (size_t)g->rows[i++] * g->rank) {
         const qsf_lora_pair *p = qsf_adapter_find(r->a, g->unit, g->kinds[i]);
         const size_t na = (size_t)p->rank * p->cols;
-        uint8_t *to_a = mem + p->a_at, *to_b = mem + p->b_at;
+        uint8_t *to_a = mem + p->a_at + g->expert * p->a_step, *to_b = mem + p->b_at + g->expert * p->b_step;
         if (g->embd) {
             memcpy(to_a, g->a, qsf_lora_a_bytes(p));
             memcpy(to_b, b, qsf_lora_b_bytes(p));
@@ -201,32 +232,45 @@ static uint32_t lora_readers(uint32_t kind)
     case QSF_K_ATTN_Q: case QSF_K_ATTN_K: case QSF_K_ATTN_V: return 0;
     case QSF_K_FFN_GATE: case QSF_K_FFN_UP: return 1;
     case QSF_K_MIX_IN: case QSF_K_MIX_GATE: case QSF_K_MIX_BETA: case QSF_K_MIX_ALPHA: return 2;
-    default: return 3 + kind;
+    case QSF_K_EXPERT_GATE: case QSF_K_EXPERT_UP: return 3;
+    default: return 4 + kind;
     }
 }
 
 /* The places of a unit's pairs in h and in memory, in the order of use: those of matrices that read
- * the same rows are next to each other, first all A, which are one matrix, then all B. */
-static void place_pairs(qsf_adapter *a, uint32_t unit)
+ * the same rows are next to each other, first all A, which are one matrix, then all B.  Experts
+ * have theirs one behind the other.  Returns how many bytes that are. */
+static uint64_t place_pairs(qsf_adapter *a, uint32_t unit)
 {
-    uint32_t width = 0;
-    size_t at = 0;
+    uint32_t width[2] = { 0, 0 };
+    uint64_t at = 0;
     for (uint32_t i = a->first[unit], end = i; i < a->first[unit + 1]; i = end) {
-        const uint32_t readers = lora_readers(a->pairs[i].kind);
+        const uint32_t readers = lora_readers(a->pairs[i].kind), n = QSF_MAX(a->pairs[i].n_experts, 1);
+        uint32_t *places = &width[a->pairs[i].n_experts != 0];
+        const uint64_t begin = at;
         for (; end < a->first[unit + 1] && lora_readers(a->pairs[end].kind) == readers; end++) {
             qsf_lora_pair *p = &a->pairs[end];
-            p->at = width;
-            width += (uint32_t)qsf_lora_width(p);
-            p->a_at = at;
+            p->at = *places;
+            *places += (uint32_t)qsf_lora_width(p);
+            p->a_at = (size_t)at;
             at += qsf_lora_a_bytes(p);
         }
+        const uint64_t step = at - begin;
+        at = begin + n * step;
         for (uint32_t k = i; k < end; k++) {
-            a->pairs[k].b_at = at;
-            at += qsf_lora_b_bytes(&a->pairs[k]);
+            qsf_lora_pair *p = &a->pairs[k];
+            for (uint32_t e = 0; e < p->n_experts; e++)
+                if (p->scales[e] == NO_PAIR) p->scales[e] = 0;
+            p->a_step = (size_t)step;
+            p->b_step = qsf_lora_b_bytes(p);
+            p->b_at = (size_t)at;
+            at += (uint64_t)n * p->b_step;
         }
     }
-    a->unit_bytes[unit] = at;
-    a->width = QSF_MAX(a->width, width);
+    a->unit_bytes[unit] = (size_t)at;
+    a->width = QSF_MAX(a->width, width[0]);
+    a->experts_width = QSF_MAX(a->experts_width, width[1]);
+    return at;
 }
 
 /* By unit and kind, each with its places. */
@@ -252,8 +296,11 @@ static qsf_status sort_pairs(qsf_adapter *a, qsf_error *err)
     }
     a->first[n_units] = n;
     a->pairs = sorted;
-    for (uint32_t u = 0; u < n_units; u++) place_pairs(a, u);
-    return QSF_OK;
+    uint64_t bytes = 0;
+    for (uint32_t u = 0; u < n_units; u++) bytes += place_pairs(a, u);
+    if (bytes <= SIZE_MAX / 2) return QSF_OK;
+    return qsf_fail(err, QSF_E_MEMORY, "%s: the adapter takes %llu MB, more than this machine can address",
+                    a->file.g.s->path, (unsigned long long)bytes / 1000000);
 }
 
 /* Memory for what stays, all in one, and its pairs. */
@@ -269,6 +316,7 @@ static qsf_status keep_pairs(adapter_reader *r, qsf_error *err)
     if (!bytes) return QSF_OK;
     uint8_t *mem = qsf_arena_alloc(a->arena, bytes, "an adapter", err);
     if (!mem) return QSF_E_MEMORY;
+    memset(mem, 0, bytes);          /* experts may have none */
     for (uint32_t u = 0; u < n_units; u++) {
         if (!a->unit_bytes[u] || (a->streamed && u != embd)) continue;
         a->mem[u] = mem;
@@ -282,6 +330,7 @@ qsf_status qsf_adapter_read_unit(const qsf_adapter *a, uint32_t unit, uint8_t *m
 {
     adapter_reader r = { .a = (qsf_adapter *)(uintptr_t)a, .mem = mem };
     qsf_lora_file f = a->file;
+    memset(mem, 0, a->unit_bytes[unit]);
     f.user = &r;
     f.take = keep_group;
     return qsf_lora_file_again(&f, unit, err);
@@ -306,7 +355,8 @@ static qsf_status read_adapter(adapter_reader *r, qsf_error *err)
     a->hash = a->file.hash ^ r->hash * 1099511628211u;
     a->file.warn.tell = NULL;
     if ((st = keep_pairs(r, err))) return st;
-    a->bytes = qsf_arena_used(a->arena) + (uint64_t)LORA_ROWS * a->width * sizeof(float);
+    a->bytes = qsf_arena_used(a->arena) +
+        (uint64_t)LORA_ROWS * (a->width + a->experts_width) * sizeof(float);
     if (a->streamed) a->bytes += a->unit_most + r->most + qsf_arena_used(a->file.g.tmp);
     return QSF_OK;
 }

@@ -14,12 +14,16 @@ typedef struct qsf_lora_pair {
     uint32_t     rank, rows, cols;
     uint32_t     at;                /* of its qsf_lora_width places among those of all pairs of its unit */
     float        scale;             /* alpha / rank, and what a and b are too large by */
+    /* A matrix of experts has a pair for each, of rows x cols; else 0 and NULL. */
+    uint32_t     n_experts;
+    float       *scales;            /* [n_experts] instead of scale; 0: the expert has none */
     /* 0: in codes of 8 bits: a as tiles of the form QSF_F_8, QSF_LORA_BLOCK columns wide, b as
      * tiles of add_narrow (kernels.h).  Else exactly, as the sum of so many planes, 1 or 2, of
      * fp16: a [planes][rank][cols]; b, in tiles of 16 rows, [planes][tiles][rank][16].  The token
      * embedding's are floats, a [n_vocab][rank], b [rows][rank], and stay in memory. */
     uint32_t     planes;
     size_t       a_at, b_at;        /* in the memory of its unit */
+    size_t       a_step, b_step;    /* from an expert's to the next one's */
 } qsf_lora_pair;
 
 enum { QSF_LORA_BLOCK = 64 };
@@ -44,6 +48,7 @@ struct qsf_adapter {
     uint8_t      **mem;             /* [n_layers + 2]; NULL: there are none, or they are streamed */
     uint32_t       rank;            /* the largest */
     uint32_t       width;           /* the most places that the pairs of one unit have */
+    uint32_t       experts_width;   /* the same of those of experts, which are of other rows */
     float          alpha;
     bool           exact, streamed; /* as it was opened */
     bool           codes;           /* a pair is in codes */
@@ -57,6 +62,21 @@ struct qsf_adapter {
 qsf_status qsf_adapter_read_unit(const qsf_adapter *a, uint32_t unit, uint8_t *mem, qsf_error *err);
 
 void qsf_adapter_hold(qsf_adapter *a);
+
+/* What h is multiplied with, beside the adapter's own scale in use.  expert: 0 where there are
+ * none, as in the next ones. */
+static inline float qsf_lora_scale(const qsf_lora_pair *p, uint32_t expert)
+{
+    return p->scales ? p->scales[expert] : p->scale;
+}
+static inline const uint8_t *qsf_lora_a(const qsf_lora_pair *p, const uint8_t *unit, uint32_t expert)
+{
+    return unit + p->a_at + expert * p->a_step;
+}
+static inline const uint8_t *qsf_lora_b(const qsf_lora_pair *p, const uint8_t *unit, uint32_t expert)
+{
+    return unit + p->b_at + expert * p->b_step;
+}
 
 static inline const qsf_lora_pair *qsf_adapter_find(const qsf_adapter *a, uint32_t unit, uint32_t kind)
 {

@@ -488,10 +488,17 @@ uint32_t qsf_gguf_kinds(const qsf_source *model, gguf_text name, uint64_t rows, 
     const qsf_layer *layer = number < 0 ? NULL : qsf_share_whole(model, (uint32_t)number);
     const qsf_role *role = find_alias(&g, layer, rest);
     *unit = (uint32_t)number;
+    if (layer && layer->n_experts && gguf_text_is(rest, "ffn_gate_up_exps.weight")) {
+        kinds[0] = QSF_K_EXPERT_GATE;
+        kinds[1] = QSF_K_EXPERT_UP;
+        return 2;
+    }
+    /* What is everybody's beside experts has names of its own, but where it has norms, too. */
+    const bool other = !role && layer && layer->n_experts && !layer->experts_beside;
     for (size_t i = 0; layer && !role && i < QSF_ARRAY_LEN(fused_roles); i++) {
         const gguf_fused *f = &fused_roles[i];
         uint64_t total = 0;
-        if (!gguf_text_is(rest, f->name)) continue;
+        if (!gguf_text_is(rest, f->name) || (f->n == 2 && layer->n_experts)) continue;
         for (int k = 0; k < f->n; k++)
             total += qsf_role_outputs(&s.hp, layer, qsf_role_of(f->kinds[k]));
         if (total != rows) continue;
@@ -501,6 +508,8 @@ uint32_t qsf_gguf_kinds(const qsf_source *model, gguf_text name, uint64_t rows, 
     if (!role && !(role = find_role(layer != NULL, rest))) return 0;
     if (!layer) *unit = role->part == QSF_PART_EMBD ? qsf_unit_embd(&s) : qsf_unit_final(&s);
     kinds[0] = role->kind;
+    if (other && (role->kind == QSF_K_FFN_UP || role->kind == QSF_K_FFN_GATE || role->kind == QSF_K_FFN_DOWN))
+        return 0;
     return role->use == QSF_USE_MATRIX;
 }
 

@@ -12,8 +12,8 @@
 
 enum { LORA_MAX_RANK = 4096 };
 
-/* Where a group's matrices are. */
-struct lora_place { uint32_t unit; gguf_text base; const gguf_tensor *a, *b; };
+/* Where a group's matrices are, or those of all experts, or with alone of one. */
+struct lora_place { uint32_t unit, expert; bool alone; gguf_text base; const gguf_tensor *a, *b; };
 
 /* The end of a tensor's name; false: it ends otherwise. */
 static bool lora_name(gguf_text name, const char *end, gguf_text *base)
@@ -76,29 +76,31 @@ static qsf_status read_keys(qsf_lora_file *r, qsf_error *err)
 
 /* ---- tensors ---- */
 
-/* A tensor's rows as floats; the memory is the caller's, also after an error. */
-static qsf_status read_floats(qsf_lora_file *r, const gguf_tensor *t, float **out, qsf_error *err)
+/* Rows of the `part`th matrix of a tensor as floats; the memory is the caller's, also after an
+ * error. */
+static qsf_status read_floats(qsf_lora_file *r, const gguf_tensor *t, uint64_t part, float **out,
+                              qsf_error *err)
 {
     const qsf_source *s = r->g.s;
-    const uint64_t values = t->dims[0] * t->dims[1];
+    const uint64_t values = t->dims[0] * t->dims[1], len = t->bytes / t->dims[2];
     *out = NULL;
     if (t->packing || t->dims[1] > UINT32_MAX || t->dims[0] > UINT32_MAX)
         return lora_refuse(r, QSF_E_UNSUPPORTED, t->name, "has a type or a size that adapters do not have",
                            err);
     *out = qsf_alloc_array(s->platform, values, sizeof **out, "an adapter", err);
-    uint8_t *bytes = *out ? qsf_alloc(s->platform, t->bytes, "an adapter", err) : NULL;
+    uint8_t *bytes = *out ? qsf_alloc(s->platform, len, "an adapter", err) : NULL;
     if (!bytes) return QSF_E_MEMORY;
-    qsf_status st = qsf_source_read(s, t->file, t->at, bytes, t->bytes, "an adapter's weights", err);
+    qsf_status st = qsf_source_read(s, t->file, t->at + part * len, bytes, len, "an adapter's weights", err);
     if (!st) {
         const qsf_tensor rows = { .type = (uint8_t)t->type, .block = (uint16_t)t->block, .data = bytes,
                                   .rows = (uint32_t)t->dims[1], .cols = (uint32_t)t->dims[0],
-                                  .bytes = t->bytes };
+                                  .bytes = len };
         qsf_dequant_rows(&rows, 0, rows.rows, *out);
-        r->hash = (r->hash ^ s->crc32(0, bytes, (size_t)t->bytes)) * 1099511628211u;
+        r->hash = (r->hash ^ s->crc32(0, bytes, (size_t)len)) * 1099511628211u;
         if (!qsf_all_finite(*out, (size_t)values))
             st = lora_refuse(r, QSF_E_CORRUPT, t->name, "has values that are not finite", err);
     }
-    qsf_dealloc(s->platform, bytes, t->bytes);
+    qsf_dealloc(s->platform, bytes, len);
     return st;
 }
 
@@ -110,23 +112,28 @@ static bool lora_applies(const qsf_source *s, uint32_t unit, uint32_t kind)
     switch (kind) {
     case QSF_K_ATTN_Q: case QSF_K_ATTN_K: case QSF_K_ATTN_V: case QSF_K_ATTN_OUT:
     case QSF_K_MIX_IN: case QSF_K_MIX_GATE: case QSF_K_MIX_BETA: case QSF_K_MIX_ALPHA: case QSF_K_MIX_OUT:
+    case QSF_K_FFN_UP: case QSF_K_FFN_GATE: case QSF_K_FFN_DOWN:
+    case QSF_K_ROUTER: case QSF_K_EXPERT_UP: case QSF_K_EXPERT_GATE:
     case QSF_K_TOKEN_EMBD: case QSF_K_OUTPUT:
         return true;
-    case QSF_K_FFN_UP: case QSF_K_FFN_GATE: case QSF_K_FFN_DOWN:
-        return layer && !layer->n_experts;
+    case QSF_K_EXPERT_DOWN:     /* whether what an adapter adds is scaled, too, is not agreed upon */
+        return qsf_unit_find(s, unit, QSF_K_EXPERT_WEIGHT) < 0;
     default:
         return false;
     }
 }
 
-/* turned: A has a row for each column. */
-static qsf_status check_pair(const qsf_lora_file *r, const gguf_tensor *a, const gguf_tensor *b,
+/* n: pairs in the two tensors.  turned: A has a row for each column. */
+static qsf_status check_pair(const qsf_lora_file *r, const gguf_tensor *a, const gguf_tensor *b, uint64_t n,
                              uint64_t rows, uint64_t cols, bool turned, qsf_error *err)
 {
-    const uint64_t rank = b->dims[0], more = a->dims[2] * a->dims[3] * b->dims[2] * b->dims[3];
-    if (more != 1)
-        return lora_refuse(r, QSF_E_UNSUPPORTED, a->name, "is an adapter of experts, which this version "
-                           "cannot run", err);
+    const uint64_t rank = b->dims[0];
+    if (a->dims[2] != n || b->dims[2] != n || a->dims[3] * b->dims[3] != 1)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" has %llu pairs and its lora_b %llu, which "
+                        "does not fit the model's %llu: is it another model's adapter?", r->g.s->path,
+                        (int)QSF_MIN(a->name.len, 80), a->name.p,
+                        (unsigned long long)(a->dims[2] * a->dims[3]),
+                        (unsigned long long)(b->dims[2] * b->dims[3]), (unsigned long long)n);
     if (a->dims[!turned] != rank || a->dims[turned] != cols || b->dims[1] != rows)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is %llu x %llu and its lora_b %llu x %llu, "
                         "which does not fit the model's %llu x %llu: is it another model's adapter?",
@@ -205,7 +212,8 @@ static qsf_status lora_transpose(const qsf_platform *p, float **v, uint32_t rank
 }
 
 /* Hands over what the model's share has of a group: these numbers are moved together. */
-static qsf_status lora_take(const qsf_lora_file *r, const qsf_lora_group *whole, qsf_error *err)
+static qsf_status lora_take(const qsf_lora_file *r, const qsf_lora_group *whole, gguf_text name,
+                            qsf_error *err)
 {
     const qsf_source *s = r->model;
     qsf_lora_group k = *whole;
@@ -213,6 +221,9 @@ static qsf_status lora_take(const qsf_lora_file *r, const qsf_lora_group *whole,
     const float *from = k.b;
     float *to = k.b;
     if (!s->shared || k.unit >= s->hp.n_layers) return r->take(r->user, whole, err);
+    if (k.n_experts)
+        return lora_refuse(r, QSF_E_UNSUPPORTED, name, "is for experts, whose adapters this version cannot run "
+                           "in shares of layers", err);
     for (uint32_t i = 0; i < k.n; i++) {
         qsf_share_matrix(s, k.unit, k.kinds[i], &rows, &cols);
         k.rows[i] = (uint32_t)(rows.end - rows.begin);
@@ -226,19 +237,21 @@ static qsf_status lora_take(const qsf_lora_file *r, const qsf_lora_group *whole,
     return r->take(r->user, &k, err);
 }
 
-/* Reads both matrices of a group that has been checked, and hands it over. */
+/* Reads both matrices of a group that has been checked, the `part`th of their tensors, and hands it
+ * over. */
 static qsf_status lora_give_group(qsf_lora_file *r, qsf_lora_group *k, const gguf_tensor *a,
-                                  const gguf_tensor *b, qsf_error *err)
+                                  const gguf_tensor *b, uint32_t part, qsf_error *err)
 {
     const qsf_platform *p = r->model->platform;
     uint64_t row = 0;
     if (!qsf_part_needs(r->model, k->unit)) return QSF_OK;
-    qsf_status st = read_floats(r, a, &k->a, err);
-    if (!st) st = read_floats(r, b, &k->b, err);
+    k->b = NULL;
+    qsf_status st = read_floats(r, a, part, &k->a, err);
+    if (!st) st = read_floats(r, b, part, &k->b, err);
     if (!st && k->embd && r->peft) st = lora_transpose(p, &k->a, k->rank, k->cols, err);
     for (uint32_t i = 0; i < k->n && !st; row += k->rows[i++])
         st = lora_order_rows(r, k->unit, k->kinds[i], k->rows[i], k->rank, k->b + row * k->rank, err);
-    if (!st) st = lora_take(r, k, err);
+    if (!st) st = lora_take(r, k, a->name, err);
     if (k->a) qsf_dealloc(p, k->a, (uint64_t)k->rank * k->cols * sizeof *k->a);
     if (k->b) qsf_dealloc(p, k->b, b->dims[0] * b->dims[1] * sizeof *k->b);
     return st;
@@ -253,6 +266,7 @@ static qsf_status lora_read_group(qsf_lora_file *r, struct lora_place *place, qs
     qsf_status st;
     k.n = qsf_gguf_kinds(s, place->base, b->dims[1], &k.unit, k.kinds);
     place->unit = k.unit;
+    k.expert = place->expert;
     bool takes = k.n > 0;
     for (uint32_t i = 0; i < k.n; i++) takes &= lora_applies(s, k.unit, k.kinds[i]);
     if (!takes)
@@ -261,19 +275,39 @@ static qsf_status lora_read_group(qsf_lora_file *r, struct lora_place *place, qs
     const qsf_layer *layer = qsf_share_whole(s, k.unit);
     uint64_t cols = qsf_dim_size(&s->hp, layer, (qsf_dim)qsf_role_of(k.kinds[0])->cols);
     k.embd = k.kinds[0] == QSF_K_TOKEN_EMBD;
+    k.n_experts = qsf_kind_is_experts(k.kinds[0]) ? layer->n_experts : 0;
+    const uint32_t all = QSF_MAX(k.n_experts, 1), n = place->alone ? 1 : all;
     for (uint32_t i = 0; i < k.n; i++) {
-        k.rows[i] = (uint32_t)qsf_role_outputs(&s->hp, layer, qsf_role_of(k.kinds[i]));
+        k.rows[i] = (uint32_t)qsf_role_outputs(&s->hp, layer, qsf_role_of(k.kinds[i])) / all;
         rows += k.rows[i];
     }
+    if (place->alone && k.expert >= k.n_experts)
+        return lora_refuse(r, QSF_E_CORRUPT, a->name, "is for an expert that the model does not have", err);
     if (k.embd) {       /* a token chooses a row of A; B gives the model's width */
         cols = rows;
         rows = k.rows[0] = s->hp.n_embd;
     }
-    if ((st = check_pair(r, a, b, rows, cols, k.embd && !r->peft, err))) return st;
+    if ((st = check_pair(r, a, b, n, rows, cols, k.embd && !r->peft, err))) return st;
     k.rank = (uint32_t)b->dims[0];
     k.cols = (uint32_t)cols;
     k.scale = r->peft ? r->more.scales[a - r->g.tensors] : r->alpha != 0 ? r->alpha / (float)k.rank : 1;
-    return lora_give_group(r, &k, a, b, err);
+    for (uint32_t i = 0; i < n && !st; i++) {
+        st = lora_give_group(r, &k, a, b, i, err);
+        k.expert++;
+    }
+    return st;
+}
+
+/* Takes ":17" from the end of a directory's name, which is of one expert then. */
+static void lora_take_expert(struct lora_place *place)
+{
+    size_t at = place->base.len;
+    while (at && place->base.p[at - 1] >= '0' && place->base.p[at - 1] <= '9') at--;
+    if (!at || place->base.p[at - 1] != ':') return;
+    for (size_t i = at; i < place->base.len; i++)
+        place->expert = place->expert * 10 + (uint32_t)(place->base.p[i] - '0');
+    place->alone = true;
+    place->base.len = at - 1;
 }
 
 qsf_status qsf_lora_file_read(qsf_lora_file *r, qsf_error *err)
@@ -301,7 +335,9 @@ qsf_status qsf_lora_file_read(qsf_lora_file *r, qsf_error *err)
         const int64_t at = n < sizeof other ? qsf_gguf_name_find(&names, other, n) : -1;
         if (at < 0) return lora_refuse(r, QSF_E_CORRUPT, list[i], "has no partner .lora_a or .lora_b", err);
         if (!a) continue;
-        r->places[r->n_places] = (struct lora_place){ 0, base, &g->tensors[i], &g->tensors[at] };
+        r->places[r->n_places] = (struct lora_place){ .base = base, .a = &g->tensors[i],
+                                                      .b = &g->tensors[at] };
+        if (r->peft) lora_take_expert(&r->places[r->n_places]);
         st = lora_read_group(r, &r->places[r->n_places++], err);
     }
     if (!st && !r->n_places)

@@ -9,6 +9,7 @@
 /* What is added to a matrix, or to neighbours that are one matrix in the file: scale * B A. */
 typedef struct qsf_lora_group {
     uint32_t unit, n;
+    uint32_t expert, n_experts; /* 0: the matrix has none; else rows are those of this one */
     uint8_t  kinds[3];
     uint32_t rows[3];           /* of each, one below the other in B */
     uint32_t rank, cols;
@@ -19,14 +20,15 @@ typedef struct qsf_lora_group {
 
 typedef struct qsf_lora_file {
     const qsf_source *model;    /* of which hparams, layers and lists of tensors are looked at */
-    /* in: gets every group once; a and b are its own to change, until it returns */
+    /* in: gets every group once, of experts each alone; a and b are its own to change, until it
+     * returns */
     void       *user;
     qsf_status (*take)(void *user, const qsf_lora_group *g, qsf_error *err);
     peft_warn   warn;
     /* out, from opening on */
     const char *name;
     float       alpha;
-    uint32_t    n_tensors;      /* twice as many as groups, and norms */
+    uint32_t    n_tensors;      /* a group has two, or experts share them; and norms */
     uint64_t    hash;           /* of all numbers, as they are read */
     /* own */
     gguf        g;

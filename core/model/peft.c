@@ -36,6 +36,20 @@ static const struct { const char *module, *gguf; } peft_modules[] = {
     { "mamba.in_proj", "ssm_in" }, { "mamba.out_proj", "ssm_out" },
     { "mixer.in_proj", "ssm_in" }, { "mixer.out_proj", "ssm_out" },
     { "shared_mlp.input_linear", "ffn_up" }, { "shared_mlp.output_linear", "ffn_down" },
+    { "mlp.gate", "ffn_gate_inp" }, { "block_sparse_moe.gate", "ffn_gate_inp" },
+    { "feed_forward.gate", "ffn_gate_inp" },
+    { "mlp.shared_expert.gate_proj", "ffn_gate_shexp" }, { "mlp.shared_expert.up_proj", "ffn_up_shexp" },
+    { "mlp.shared_expert.down_proj", "ffn_down_shexp" },
+    { "mlp.shared_experts.gate_proj", "ffn_gate_shexp" }, { "mlp.shared_experts.up_proj", "ffn_up_shexp" },
+    { "mlp.shared_experts.down_proj", "ffn_down_shexp" },
+};
+/* Experts' modules: one of these, a number, and behind it what one of those says. */
+static const char *const peft_experts[] = {
+    "mlp.experts.", "block_sparse_moe.experts.", "feed_forward.experts.",
+};
+static const struct { const char *module, *gguf; } peft_of_expert[] = {
+    { "gate_proj", "ffn_gate_exps" }, { "up_proj", "ffn_up_exps" }, { "down_proj", "ffn_down_exps" },
+    { "w1", "ffn_gate_exps" }, { "w3", "ffn_up_exps" }, { "w2", "ffn_down_exps" },
 };
 static const struct { const char *module, *gguf; } peft_outside[] = {
     { "embed_tokens", "token_embd" }, { "wte", "token_embd" }, { "embeddings", "token_embd" },
@@ -69,14 +83,36 @@ static const char *peft_in_layer(const char *p, size_t n)
     return NULL;
 }
 
-/* The same with "N." before it, in a layer. */
-static bool peft_numbered(const char *p, size_t n, char out[PEFT_NAME])
+/* How many digits are before a '.' and more; 0: there is no such number. */
+static size_t peft_digits(const char *p, size_t n)
 {
     size_t digits = 0;
     while (digits < n && digits < 9 && p[digits] >= '0' && p[digits] <= '9') digits++;
-    if (!digits || digits == n || p[digits] != '.') return false;
-    const char *name = peft_in_layer(p + digits + 1, n - digits - 1);
-    if (!name) return false;
+    return digits < n && p[digits] == '.' ? digits : 0;
+}
+
+/* Of an expert's module, with the layer's number: a name with the expert's behind it, which only
+ * lora_file.c reads. */
+static bool peft_expert(const char *layer, size_t layer_len, const char *p, size_t len, char out[PEFT_NAME])
+{
+    for (size_t i = 0; i < QSF_ARRAY_LEN(peft_experts); i++) {
+        size_t n = len;
+        const char *at = peft_behind(p, &n, peft_experts[i]);
+        const size_t digits = at ? peft_digits(at, n) : 0;
+        for (size_t k = 0; digits && k < QSF_ARRAY_LEN(peft_of_expert); k++)
+            if (peft_is_text(at + digits + 1, n - digits - 1, peft_of_expert[k].module))
+                return qsf_format(out, PEFT_NAME, "blk.%.*s.%s.weight:%.*s", (int)layer_len, layer,
+                                  peft_of_expert[k].gguf, (int)digits, at) < PEFT_NAME;
+    }
+    return false;
+}
+
+/* The same with "N." before it, in a layer. */
+static bool peft_numbered(const char *p, size_t n, char out[PEFT_NAME])
+{
+    const size_t digits = peft_digits(p, n), begin = digits + 1;
+    const char *name = digits ? peft_in_layer(p + begin, n - begin) : NULL;
+    if (!name) return digits && peft_expert(p, digits, p + begin, n - begin, out);
     return qsf_format(out, PEFT_NAME, "blk.%.*s.%s.weight", (int)digits, p, name) < PEFT_NAME;
 }
 

@@ -10,7 +10,8 @@ import json, pathlib, subprocess, sys, tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "parity"))
 import make_lora
 
-NAMES = ("llama", "phi3-short", "gpt2", "gemma3", "qwen2", "lfm2", "granitehybrid")
+NAMES = ("llama", "phi3-short", "gpt2", "gemma3", "qwen2", "lfm2", "granitehybrid", "mixtral", "qwen2moe",
+         "olmoe", "ernie4_5-moe", "gpt-oss", "smallthinker", "nemotron_h_moe", "gemma4-moe")
 IDS = list(range(5, 45))
 
 def main():

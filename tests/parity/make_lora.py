@@ -16,30 +16,37 @@ from make_tiny import Random
 
 MATRICES = ("attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "attn_gate", "ffn_gate", "ffn_up",
             "ffn_down", "ssm_in", "ssm_out", "ssm_alpha", "ssm_beta", "shortconv.in_proj",
-            "shortconv.out_proj")
+            "shortconv.out_proj", "ffn_gate_inp", "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp")
+EXPERTS = ("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps", "ffn_gate_up_exps")
 
 
 def shapes(path, embd=False, head=False):
-    """(arch, [(name, rows, cols)]) of the matrices that get a pair."""
+    """(arch, [(name, rows, cols, experts)]) of the matrices that get a pair, or of experts each one."""
     reader = GGUFReader(path)
     arch = reader.fields["general.architecture"].contents()
-    out = []
+    out, scaled = [], {t.name for t in reader.tensors if t.name.endswith("ffn_down_exps.scale")}
     for t in reader.tensors:
         rest = t.name.split(".", 2)[2] if t.name.startswith("blk.") else t.name
         dims = [int(d) for d in t.shape]
+        if rest.removesuffix(".weight") in EXPERTS:
+            if t.name.replace(".weight", ".scale") in scaled: continue
+            out.append((t.name, dims[1], dims[0], dims[2]))
         if len(dims) != 2 or not rest.endswith(".weight"): continue
         ends = (embd and rest == "token_embd.weight") or (head and rest == "output.weight")
         if rest[:-7] in MATRICES or ends:
-            out.append((t.name, dims[1], dims[0]))
+            out.append((t.name, dims[1], dims[0], 0))
     return arch, out
 
 def pairs(path, rank, seed, embd=False, head=False, gain=0.5):
-    """name -> (A [rank, cols], B [rows, rank]); of the embedding A is [rank, n_vocab]."""
+    """name -> (A [rank, cols], B [rows, rank]), of experts [experts, ...]; of the embedding A is
+    [rank, n_vocab]."""
     rng, out = Random(seed), {}
-    for name, rows, cols in shapes(path, embd, head)[1]:
+    for name, rows, cols, experts in shapes(path, embd, head)[1]:
         if name == "token_embd.weight": rows, cols = cols, rows
-        a = rng.normal(rank * cols, 1 if name == "token_embd.weight" else cols**-0.5).reshape(rank, cols)
-        b = rng.normal(rows * rank, gain * rank**-0.5).reshape(rows, rank)
+        n, lead = max(experts, 1), (experts,) if experts else ()
+        std = 1 if name == "token_embd.weight" else cols**-0.5
+        a = rng.normal(n * rank * cols, std).reshape(*lead, rank, cols)
+        b = rng.normal(n * rows * rank, gain * rank**-0.5).reshape(*lead, rows, rank)
         out[name] = (a, b)
     return out
 

@@ -30,13 +30,15 @@ def tensors(folder): return load_file(pathlib.Path(folder) / "model.safetensors"
 def is_gpt2(folder):
     return json.loads((pathlib.Path(folder) / "config.json").read_text())["model_type"] == "gpt2"
 
-def modules(folder, ends=False):
-    """module -> (outputs, inputs) of the matrices of layers; with ends, of the embedding and the head."""
+def modules(folder, ends=False, experts=False):
+    """module -> (outputs, inputs) of the matrices of layers; with ends, of the embedding and the head; with
+    experts, of each of these and of routers."""
     out, turned = {}, is_gpt2(folder)
     for name, w in tensors(folder).items():
         module = name.removesuffix(".weight")
         outside = module in ("model.embed_tokens", "lm_head")
-        if w.ndim != 2 or ".experts." in name or module.endswith((".gate", "wpe", "wte")): continue
+        if w.ndim != 2 or module.endswith(("wpe", "wte")): continue
+        if not experts and (".experts." in name or module.endswith(".gate")): continue
         if outside and not ends: continue
         out[module] = w.shape[::-1] if turned else w.shape
     return out
@@ -50,10 +52,10 @@ def rank_and_scale(config, module):
     alpha = config["alpha_pattern"].get(key_of(config["alpha_pattern"], module), config["lora_alpha"])
     return rank, alpha / (math.sqrt(rank) if config["use_rslora"] else rank)
 
-def make(folder, seed=1, ends=False, only=None, gain=0.5, dtype=np.float32, **members):
+def make(folder, seed=1, ends=False, experts=False, only=None, gain=0.5, dtype=np.float32, **members):
     """config, and module -> (A [rank, inputs], B [outputs, rank], scale); tokens are an embedding's."""
     config, rng, pairs = dict(CONFIG, **members), Random(seed), {}
-    for module, (rows, cols) in modules(folder, ends).items():
+    for module, (rows, cols) in modules(folder, ends, experts).items():
         if only and not re.search(only, module): continue
         rank, scale = rank_and_scale(config, module)
         if module.endswith("embed_tokens"): rows, cols = cols, rows
@@ -81,7 +83,14 @@ def write_peft(out, config, pairs, named="", prefix="base_model.model.", more=No
     (out / "adapter_config.json").write_text(json.dumps(config, indent=2))
     return out
 
+OF_EXPERTS = {"w1": "gate", "w3": "up", "w2": "down", "gate_proj": "gate", "up_proj": "up",
+              "down_proj": "down"}
+
 def gguf_name(arch, module):
+    if ".experts." in module:
+        parts = module.split(".")
+        return f"blk.{parts[2]}.ffn_{OF_EXPERTS[parts[-1]]}_exps.weight"
+    if module.endswith(".gate"): return f"blk.{module.split('.')[2]}.ffn_gate_inp.weight"
     names = dict(GPT2 if arch == "gpt2" else {**ENDS, **LAYER_NAMES.get(arch, LLAMA)})
     parts = module.split(".")
     at = next((i for i, p in enumerate(parts) if p.isdigit()), None)
@@ -100,7 +109,13 @@ def write_gguf(out, arch, n_heads, n_kv_heads, config, pairs):
         name, b = gguf_name(arch, module), b.astype(np.float32)
         if arch in PAIRED and name.endswith("attn_q.weight"): b = permute(b, n_heads)
         if arch in PAIRED and name.endswith("attn_k.weight"): b = permute(b, n_kv_heads)
-        made[name] = a.astype(np.float32), b * np.float32(scale * a.shape[0] / config["lora_alpha"])
+        pair = a.astype(np.float32), b * np.float32(scale * a.shape[0] / config["lora_alpha"])
+        if ".experts." in module: made.setdefault(name, []).append((int(module.split(".")[-2]), *pair))
+        else: made[name] = pair
+    for name, pair in made.items():
+        if not isinstance(pair, list): continue
+        pair.sort(key=lambda p: p[0])
+        made[name] = np.stack([p[1] for p in pair]), np.stack([p[2] for p in pair])
     make_lora.write(out, arch, made, float(config["lora_alpha"]))
     return out
 
