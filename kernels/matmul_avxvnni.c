@@ -13,15 +13,16 @@
 /* tests/kernels/avxvnni.h compiles this file once more with AVX-512's encoding of the same
  * instruction, for machines that have only that. */
 #if defined(QSF_AVXVNNI_BY_EVEX)
-QSF_TARGET_BEGIN("avx512f,avx512vl,avx512vnni,avx2,fma,f16c")
+QSF_TARGET_BEGIN("avx512f,avx512vl,avx512vnni,gfni,avx2,fma,f16c")
 #  define DPBUSD_AVXVNNI _mm256_dpbusd_epi32
 #else
-QSF_TARGET_BEGIN("avxvnni,avx2,fma,f16c")
+QSF_TARGET_BEGIN("avxvnni,gfni,avx2,fma,f16c")
 #  define DPBUSD_AVXVNNI _mm256_dpbusd_avx_epi32
 #endif
 
 #include "tiles_avx2.h"
 #include "trellis_avx2.h"
+#include "trellis_gfni.h"
 
 /* 8-bit codes become unsigned by adding 128. */
 QSF_TEMPLATE int offset_avxvnni(qsf_form form) { return signed_avx2(form) ? 128 : qsf_form_offset(form); }
@@ -226,16 +227,17 @@ QSF_EACH_GGML_FORM(FORM_AVXVNNI)
 #undef FORM_AVXVNNI
 
 /* ---- trellises: as in trellis_avx2.c, with levels made unsigned ---- */
-QSF_TEMPLATE __m256i trellis_dot_avxvnni(__m256i sum, __m256i c, __m256i four)
+QSF_TEMPLATE void trellis_dot_avxvnni(__m256i sum[2], __m256i u[4], __m256i s[4])
 {
-    return DPBUSD_AVXVNNI(sum, c, four);
+    QSF_UNROLL
+    for (int i = 0; i < 4; i++) sum[i % 2] = DPBUSD_AVXVNNI(sum[i % 2], u[i], s[i]);
 }
 #    define FORM_AVXVNNI(K)                                                                                  \
         static void matvec_TR##K##_avxvnni(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,       \
                                            size_t blocks, uint32_t block)                                    \
         {                                                                                                    \
             (void)block;                                                                                     \
-            trellis_matvec_avx2(K, false, y, w, x, tiles, blocks, trellis_dot_avxvnni);                      \
+            trellis_matvec_avx2(K, false, y, w, x, tiles, blocks, trellis_fetch_gfni, trellis_dot_avxvnni);  \
         }                                                                                                    \
         static void matmul_TR##K##_avxvnni(float *y, size_t ldy, const uint8_t *w, const qsf_act *x,         \
                                            size_t tiles, size_t blocks, uint32_t block)                      \
