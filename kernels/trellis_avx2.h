@@ -44,8 +44,8 @@ QSF_TEMPLATE void trellis_tables_load_avx2(trellis_tables_avx2 *to, const qsf_tr
         to->pairs[i] = trellis_table_avx2(k == 5 ? trellis_turns_avx2[i] : qsf_trellis_pairs[i]);
 }
 
-/* What a group's half becomes.  Up to four bits: [2 * (j / 4) + j % 2] has in its nibbles the places
- * of steps j and j + 2, [4] the fifth bits.  Five bits: [j / 2] is m of steps j and j + 1, turned
+/* What a group's half becomes.  Up to four bits: [2 * (j / 4) + j % 2] has in its nibbles the
+ * places of steps j and j + 2, [4] the fifth bits.  Five bits: [j / 2] is m of steps j and j + 1, turned
  * where P is 0, [4] what chooses. */
 QSF_TEMPLATE int trellis_places_avx2(int k) { return k < 4 ? 4 : 5; }
 

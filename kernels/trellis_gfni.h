@@ -1,81 +1,49 @@
-/* Places of levels in trellis tiles with GFNI, 8 rows at a time: as trellis_avx2.h has them.
- * Included inside a target region.
+/* Matrices for gf2p8affineqb, which makes each bit of a byte the parity of any bits of another one:
+ * what trellis tiles need of u.
  * SPDX-License-Identifier: MIT
  *
- * gf2p8affineqb makes each bit of a byte the parity of any bits of another one.  So the pairs of low
- * bits of four steps are one instruction, from a byte of u that begins three steps before them. */
+ * The pair of low bits of a step's place, 2 P + Q, comes from u of the step and of the three before:
+ * one instruction makes several pairs, wherever they shall lie. */
 #ifndef QSF_TRELLIS_GFNI_H
 #define QSF_TRELLIS_GFNI_H
 
-/* A matrix whose rows say of which bits the result's bits are the parity, r0 the lowest. */
-#define MATRIX_GFNI(r0, r1, r2, r3, r4, r5, r6, r7)                                                      \
-    ((int64_t)((uint64_t)(r0) << 56 | (uint64_t)(r1) << 48 | (uint64_t)(r2) << 40 | (uint64_t)(r3) << 32 \
-               | (uint64_t)(r4) << 24 | (uint64_t)(r5) << 16 | (uint64_t)(r6) << 8 | (uint64_t)(r7)))
-/* What P and Q of the step whose u is bit b of a byte are the parity of. */
-#define P_GFNI(b) (13 << (b) >> 3)
-#define Q_GFNI(b) (1 << (b) >> 2)
-/* In the order of qsf_trellis_pairs those of four steps, the first u at bit b. */
-#define PAIRS_GFNI(b)                                                                                    \
-    MATRIX_GFNI(Q_GFNI(b + 1), P_GFNI(b + 1), Q_GFNI(b), P_GFNI(b), Q_GFNI(b + 3), P_GFNI(b + 3),        \
-                Q_GFNI(b + 2), P_GFNI(b + 2))
-/* Nibbles with P of two steps in all bits. */
-#define TURNS_GFNI(b)                                                                                    \
-    MATRIX_GFNI(P_GFNI(b), P_GFNI(b), P_GFNI(b), P_GFNI(b), P_GFNI(b + 1), P_GFNI(b + 1), P_GFNI(b + 1), \
-                P_GFNI(b + 1))
-/* The four bits of m from b on, as qsf_trellis_apart has them. */
-#define APART_GFNI(b) MATRIX_GFNI(1 << (b), 0, 2 << (b), 0, 4 << (b), 0, 8 << (b), 0)
-#define CHOOSE_GFNI(b) (P_GFNI(b) ^ Q_GFNI(b))
+#include "sets.h"
 
-QSF_TEMPLATE __m256i parity_gfni(__m256i v, int64_t matrix)
-{
-    return _mm256_gf2p8affine_epi64_epi8(v, _mm256_set1_epi64x(matrix), 0);
-}
-QSF_TEMPLATE __m256i not_parity_gfni(__m256i v, int64_t matrix)
-{
-    return _mm256_gf2p8affine_epi64_epi8(v, _mm256_set1_epi64x(matrix), 0xff);
-}
+/* Bit `to` of the result is the parity of the bits in `of`.  Matrices of different bits are put
+ * together by an or. */
+QSF_TEMPLATE uint64_t bit_gfni(int to, unsigned of) { return (uint64_t)of << 8 * (7 - to); }
 
-/* As trellis_fetch_avx2, without signs of activations.  *last: u of the group before. */
-QSF_TEMPLATE void trellis_fetch_gfni(__m256i *to, __m256i *last, const trellis_tables_avx2 *tables,
-                                     const uint8_t *g, const trellis_columns_avx2 *x, int k)
+/* Of the step whose u is bit b: what P and Q are the parity of. */
+QSF_TEMPLATE unsigned high_gfni(int b) { return 13u << b >> 3; }
+QSF_TEMPLATE unsigned low_gfni(int b) { return 1u << b >> 2; }
+/* The pair at bits `to` and to + 1. */
+QSF_TEMPLATE uint64_t pair_gfni(int to, int b)
 {
-    (void)tables, (void)x;
-    const __m256i u = fetch_avx2(g + 64 * (k - 1)),
-        before = _mm256_or_si256(_mm256_slli_epi32(u, 3), _mm256_srli_epi32(*last, 29));
-    *last = u;
-    if (k == 5) {
-        QSF_UNROLL
-        for (int i = 0; i < 4; i++)
-            to[i] = _mm256_xor_si256(fetch_avx2(g + 64 * i),
-                                     i == 0 ? not_parity_gfni(before, TURNS_GFNI(3))
-                                     : i == 1 ? not_parity_gfni(before, TURNS_GFNI(5))
-                                     : i == 2 ? not_parity_gfni(u, TURNS_GFNI(4))
-                                              : not_parity_gfni(u, TURNS_GFNI(6)));
-        const int64_t low = MATRIX_GFNI(CHOOSE_GFNI(3), CHOOSE_GFNI(4), CHOOSE_GFNI(5), CHOOSE_GFNI(6),
-                                        0, 0, 0, 0),
-            high = MATRIX_GFNI(0, 0, 0, 0, CHOOSE_GFNI(4), CHOOSE_GFNI(5), CHOOSE_GFNI(6), CHOOSE_GFNI(7));
-        to[4] = _mm256_xor_si256(not_parity_gfni(before, low), parity_gfni(u, high));
-        return;
-    }
-    if (k == 4) to[4] = fetch_avx2(g + 128);
-    const __m256i first = fetch_avx2(g);
-    QSF_UNROLL
-    for (int i = 0; i < 2; i++) {
-        const __m256i pairs = i ? parity_gfni(u, PAIRS_GFNI(4)) : parity_gfni(before, PAIRS_GFNI(3)),
-            m = k == 2 ? i ? parity_gfni(first, APART_GFNI(4)) : parity_gfni(first, APART_GFNI(0))
-                : i ? fetch_avx2(g + 64) : first,
-            other = _mm256_and_si256(_mm256_xor_si256(pairs, m), _mm256_set1_epi8((char)0xcc));
-        to[2 * i] = _mm256_xor_si256(m, other);
-        to[2 * i + 1] = _mm256_xor_si256(pairs, other);
-    }
+    return bit_gfni(to, low_gfni(b)) | bit_gfni(to + 1, high_gfni(b));
 }
-
-#undef MATRIX_GFNI
-#undef P_GFNI
-#undef Q_GFNI
-#undef PAIRS_GFNI
-#undef TURNS_GFNI
-#undef APART_GFNI
-#undef CHOOSE_GFNI
+/* Four pairs, the first step's u at bit b, in the order of qsf_trellis_pairs. */
+QSF_TEMPLATE uint64_t pairs_gfni(int b)
+{
+    return pair_gfni(2, b) | pair_gfni(0, b + 1) | pair_gfni(6, b + 2) | pair_gfni(4, b + 3);
+}
+/* Four bits from b on, as qsf_trellis_apart has them. */
+QSF_TEMPLATE uint64_t apart_gfni(int b)
+{
+    return bit_gfni(0, 1u << b) | bit_gfni(2, 2u << b) | bit_gfni(4, 4u << b) | bit_gfni(6, 8u << b);
+}
+/* Nibbles of P of two steps. */
+QSF_TEMPLATE uint64_t turns_gfni(int b)
+{
+    uint64_t m = 0;
+    for (int i = 0; i < 8; i++) m |= bit_gfni(i, high_gfni(b + i / 4));
+    return m;
+}
+/* P xor Q of four steps at bits `to` on. */
+QSF_TEMPLATE uint64_t choose_gfni(int to, int b)
+{
+    uint64_t m = 0;
+    for (int i = 0; i < 4; i++) m |= bit_gfni(to + i, high_gfni(b + i) ^ low_gfni(b + i));
+    return m;
+}
 
 #endif

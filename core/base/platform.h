@@ -19,7 +19,7 @@ enum {
     QSF_CPU_AVX512  = 1 << 3,    /* F, BW, DQ, VL, VNNI (Ice Lake, Zen 4) */
     QSF_CPU_AVX512_BF16 = 1 << 4,
     QSF_CPU_PCLMUL  = 1 << 5,    /* PCLMULQDQ and SSE4.1 */
-    QSF_CPU_AVX512_VBMI = 1 << 6,        /* VBMI and VBMI2 (Ice Lake, Zen 4) */
+    QSF_CPU_AVX512_VBMI = 1 << 6,        /* VBMI, VBMI2 and GFNI (Ice Lake, Zen 4) */
     QSF_CPU_NEON    = 1 << 8,
     QSF_CPU_DOTPROD = 1 << 9,
     QSF_CPU_I8MM    = 1 << 10,
