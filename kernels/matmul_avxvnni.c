@@ -245,9 +245,10 @@ QSF_TEMPLATE void trellis_fetch_avxvnni(__m256i *to, __m256i *last, const trelli
     *last = u;
     if (k == 5) {
         QSF_UNROLL
-        for (int i = 0; i < 4; i++)
-            to[i] = _mm256_xor_si256(fetch_avx2(g + 64 * i),
-                                     not_parity_avxvnni(i < 2 ? before : u, turns_gfni((i < 2 ? 3 : 0) + 2 * i)));
+        for (int i = 0; i < 4; i++) {
+            const uint64_t turns = turns_gfni(i < 2 ? 3 + 2 * i : 2 * i);
+            to[i] = _mm256_xor_si256(fetch_avx2(g + 64 * i), not_parity_avxvnni(i < 2 ? before : u, turns));
+        }
         to[4] = _mm256_xor_si256(not_parity_avxvnni(before, choose_gfni(0, 3)),
                                  parity_avxvnni(u, choose_gfni(4, 4)));
         return;

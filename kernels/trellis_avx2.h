@@ -45,8 +45,8 @@ QSF_TEMPLATE void trellis_tables_load_avx2(trellis_tables_avx2 *to, const qsf_tr
 }
 
 /* What a group's half becomes.  Up to four bits: [2 * (j / 4) + j % 2] has in its nibbles the
- * places of steps j and j + 2, [4] the fifth bits.  Five bits: [j / 2] is m of steps j and j + 1, turned
- * where P is 0, [4] what chooses. */
+ * places of steps j and j + 2, [4] the fifth bits.  Five bits: [j / 2] is m of steps j and j + 1,
+ * turned where P is 0, [4] what chooses. */
 QSF_TEMPLATE int trellis_places_avx2(int k) { return k < 4 ? 4 : 5; }
 
 /* 32 activations.  Levels are the same from both ends, so a column's weights change their signs
@@ -193,6 +193,9 @@ QSF_TEMPLATE void trellis_stretch_avx2(int k, float *y, __m256i last[2], const t
     for (size_t i = at; i < at + n; i++) {
         const __m256 scale0 = trellis_scales_avx2(w, 0), scale1 = trellis_scales_avx2(w, 1);
         const int8_t *q = x->q + 64 * i;
+        /* with four bits or more the next stretch would be waited for */
+        for (int p = 0; k > 3 && p < 16 + 128 * k; p += 64)
+            _mm_prefetch((const char *)w + QSF_TRELLIS_STRETCH * (16 + 128 * k) + p, _MM_HINT_T0);
         __m256i sum[2] = { _mm256_setzero_si256(), _mm256_setzero_si256() };
         w += 16;
         QSF_LOOP

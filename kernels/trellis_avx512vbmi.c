@@ -1,5 +1,5 @@
-/* Tiles of the trellis forms times activations with AVX-512 VNNI, VBMI, VBMI2 and GFNI: levels come from
- * a table of 64 bytes by one vpermb.
+/* Tiles of the trellis forms times activations with AVX-512 VNNI, VBMI, VBMI2 and GFNI: levels come
+ * from a table of 64 bytes by one vpermb.
  * SPDX-License-Identifier: MIT
  *
  * Most of the work would be moving the parts of an index side by side.  But vpermb takes its six
