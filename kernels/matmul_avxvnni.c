@@ -3,6 +3,7 @@
  * Lake and later).
  * SPDX-License-Identifier: MIT */
 #include "trellis.h"
+#include "trellis_gfni.h"
 #include "tensor/types.h"
 #include "tensor/types_ggml.h"
 
@@ -13,10 +14,10 @@
 /* tests/kernels/avxvnni.h compiles this file once more with AVX-512's encoding of the same
  * instruction, for machines that have only that. */
 #if defined(QSF_AVXVNNI_BY_EVEX)
-QSF_TARGET_BEGIN("avx512f,avx512vl,avx512vnni,avx2,fma,f16c")
+QSF_TARGET_BEGIN("avx512f,avx512vl,avx512vnni,gfni,avx2,fma,f16c")
 #  define DPBUSD_AVXVNNI _mm256_dpbusd_epi32
 #else
-QSF_TARGET_BEGIN("avxvnni,avx2,fma,f16c")
+QSF_TARGET_BEGIN("avxvnni,gfni,avx2,fma,f16c")
 #  define DPBUSD_AVXVNNI _mm256_dpbusd_avx_epi32
 #endif
 
@@ -226,16 +227,55 @@ QSF_EACH_GGML_FORM(FORM_AVXVNNI)
 #undef FORM_AVXVNNI
 
 /* ---- trellises: as in trellis_avx2.c, with levels made unsigned ---- */
-QSF_TEMPLATE __m256i trellis_dot_avxvnni(__m256i sum, __m256i c, __m256i four)
+QSF_TEMPLATE __m256i parity_avxvnni(__m256i v, uint64_t matrix)
 {
-    return DPBUSD_AVXVNNI(sum, c, four);
+    return _mm256_gf2p8affine_epi64_epi8(v, _mm256_set1_epi64x((int64_t)matrix), 0);
+}
+QSF_TEMPLATE __m256i not_parity_avxvnni(__m256i v, uint64_t matrix)
+{
+    return _mm256_gf2p8affine_epi64_epi8(v, _mm256_set1_epi64x((int64_t)matrix), 0xff);
+}
+/* As trellis_fetch_avx2.  before: u that begins three steps earlier. */
+QSF_TEMPLATE void trellis_fetch_avxvnni(__m256i *to, __m256i *last, const trellis_tables_avx2 *tables,
+                                        const uint8_t *g, const trellis_columns_avx2 *x, int k)
+{
+    (void)tables, (void)x;
+    const __m256i u = fetch_avx2(g + 64 * (k - 1)),
+        before = _mm256_or_si256(_mm256_slli_epi32(u, 3), _mm256_srli_epi32(*last, 29));
+    *last = u;
+    if (k == 5) {
+        QSF_UNROLL
+        for (int i = 0; i < 4; i++) {
+            const uint64_t turns = turns_gfni(i < 2 ? 3 + 2 * i : 2 * i);
+            to[i] = _mm256_xor_si256(fetch_avx2(g + 64 * i), not_parity_avxvnni(i < 2 ? before : u, turns));
+        }
+        to[4] = _mm256_xor_si256(not_parity_avxvnni(before, choose_gfni(0, 3)),
+                                 parity_avxvnni(u, choose_gfni(4, 4)));
+        return;
+    }
+    if (k == 4) to[4] = fetch_avx2(g + 128);
+    const __m256i first = fetch_avx2(g);
+    QSF_UNROLL
+    for (int i = 0; i < 2; i++) {
+        const __m256i pairs = parity_avxvnni(i ? u : before, pairs_gfni(3 + i)),
+            m = k == 2 ? parity_avxvnni(first, apart_gfni(4 * i)) : i ? fetch_avx2(g + 64) : first,
+            other = _mm256_and_si256(_mm256_xor_si256(pairs, m), _mm256_set1_epi8((char)0xcc));
+        to[2 * i] = _mm256_xor_si256(m, other);
+        to[2 * i + 1] = _mm256_xor_si256(pairs, other);
+    }
+}
+QSF_TEMPLATE void trellis_dot_avxvnni(__m256i sum[2], __m256i u[4], __m256i s[4])
+{
+    QSF_UNROLL
+    for (int i = 0; i < 4; i++) sum[i % 2] = DPBUSD_AVXVNNI(sum[i % 2], u[i], s[i]);
 }
 #    define FORM_AVXVNNI(K)                                                                                  \
         static void matvec_TR##K##_avxvnni(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,       \
                                            size_t blocks, uint32_t block)                                    \
         {                                                                                                    \
             (void)block;                                                                                     \
-            trellis_matvec_avx2(K, false, y, w, x, tiles, blocks, trellis_dot_avxvnni);                      \
+            trellis_matvec_avx2(K, false, y, w, x, tiles, blocks, trellis_fetch_avxvnni,            \
+                                trellis_dot_avxvnni);                                                \
         }                                                                                                    \
         static void matmul_TR##K##_avxvnni(float *y, size_t ldy, const uint8_t *w, const qsf_act *x,         \
                                            size_t tiles, size_t blocks, uint32_t block)                      \

@@ -1,36 +1,39 @@
-/* Tiles of the trellis forms times activations with AVX-512 VNNI, VBMI and VBMI2: levels come from
- * a table of 64 bytes by one vpermb.
+/* Tiles of the trellis forms times activations with AVX-512 VNNI, VBMI, VBMI2 and GFNI: levels come
+ * from a table of 64 bytes by one vpermb.
  * SPDX-License-Identifier: MIT
  *
  * Most of the work would be moving the parts of an index side by side.  But vpermb takes its six
  * bits in any order, if the table is in that order: each of a group's eight steps has a table of
- * its own, and parts are moved only where they would overlap or lie in bits 6 and 7. */
+ * its own, and parts are moved only where they would overlap or lie in bits 6 and 7.  Pairs of low
+ * bits are made where they shall lie; with two bits, two steps' fit into one index. */
 #include "panel_avx512.h"
 #include "trellis.h"
+#include "trellis_gfni.h"
 #include "tensor/types_ggml.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512vbmi2,avx2,fma,f16c")
+QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512vbmi2,gfni,avx2,fma,f16c")
 
 #include "tiles_avx512.h"
 
 /* [k - 2][step]: the lowest bit that m (its two low bits with k = 4), m's third bit (k = 4), and
  * the pair of the index's low bits have in the order of that step's table. */
 static const struct trellis_order { uint8_t m[8], third[8], low[8]; } trellis_orders[4] = {
-    { { 2, 3, 4, 5, 2, 3, 4, 5 }, { 0 }, { 0, 0, 2, 2, 4, 4, 0, 0 } },
-    { { 2, 2, 4, 4, 0, 2, 4, 4 }, { 0 }, { 0, 0, 2, 2, 4, 4, 0, 0 } },
-    { { 2, 2, 4, 4, 0, 2, 4, 4 }, { 4, 5, 0, 1, 2, 1, 2, 3 }, { 0, 0, 2, 2, 4, 4, 0, 0 } },
-    { { 0, 2, 0, 2, 0, 0, 0, 0 }, { 0 }, { 4, 0, 4, 0, 4, 4, 4, 4 } },
+    { { 0, 1, 2, 3, 4, 5, 4, 5 }, { 0 }, { 2, 4, 0, 4, 0, 2, 0, 2 } },
+    { { 0, 2, 4, 4, 0, 2, 4, 4 }, { 0 }, { 2, 4, 0, 0, 2, 4, 0, 0 } },
+    { { 0, 2, 4, 4, 0, 2, 4, 4 }, { 4, 0, 2, 3, 4, 0, 2, 3 }, { 2, 4, 0, 0, 2, 4, 0, 0 } },
+    { { 0, 2, 0, 2, 0, 2, 0, 2 }, { 0 }, { 4, 0, 4, 0, 4, 0, 4, 0 } },
 };
 /* Bits of m that lie side by side. */
 QSF_TEMPLATE int trellis_m_bits(int k) { return k == 2 ? 1 : k == 5 ? 4 : 2; }
 
-/* The steps' tables; of a group planes of m, of m's third bit, and the pairs of low bits of even
- * and of odd steps.  last: u of the group before. */
+/* The steps' tables; of a group planes of m, and of half a group's steps m's third bits.  pair: of
+ * steps 2i and 2i + 1 with two and five bits, with two bits beside their m; else [2i] of the first
+ * three steps of a half, [2i + 1] of its fourth.  last: u of the group before. */
 typedef struct trellis_state_avx512vbmi {
-    __m512i table[8], m[4], third, pair[2], last;
+    __m512i table[8], m[4], third[2], pair[4], last;
 } trellis_state_avx512vbmi;
 
 QSF_TEMPLATE void trellis_tables_avx512vbmi(trellis_state_avx512vbmi *s, int k)
@@ -55,6 +58,11 @@ QSF_TEMPLATE void trellis_tables_avx512vbmi(trellis_state_avx512vbmi *s, int k)
     }
 }
 
+QSF_TEMPLATE __m512i parity_avx512vbmi(__m512i v, uint64_t matrix)
+{
+    return _mm512_gf2p8affine_epi64_epi8(v, _mm512_set1_epi64((int64_t)matrix), 0);
+}
+
 QSF_TEMPLATE void trellis_begin_avx512vbmi(trellis_state_avx512vbmi *s, __m512i u) { s->last = u; }
 
 QSF_TEMPLATE void trellis_fetch_avx512vbmi(trellis_state_avx512vbmi *s, const uint8_t *g, int k)
@@ -62,26 +70,40 @@ QSF_TEMPLATE void trellis_fetch_avx512vbmi(trellis_state_avx512vbmi *s, const ui
     const int planes = trellis_m_bits(k);
     QSF_UNROLL
     for (int i = 0; i < planes; i++) s->m[i] = fetch_avx512(g + 64 * i);
-    if (k == 4) s->third = fetch_avx512(g + 128);
-    const __m512i u = fetch_avx512(g + 64 * (k - 1)), even = _mm512_set1_epi8(0x55);
-    const __m512i high = _mm512_ternarylogic_epi32(u, _mm512_shldi_epi32(u, s->last, 1),
-                                                   _mm512_shldi_epi32(u, s->last, 3), 0x96),
-        low = _mm512_shldi_epi32(u, s->last, 2);
-    s->pair[0] = select_avx512(even, low, _mm512_add_epi8(high, high));
-    s->pair[1] = select_avx512(even, shift_avx512(low, -1), high);
+    const struct trellis_order *o = &trellis_orders[k - 2];
+    const __m512i u = fetch_avx512(g + 64 * (k - 1)), before = _mm512_shldi_epi32(u, s->last, 3);
     s->last = u;
+    QSF_UNROLL
+    for (int i = 0; i < 4; i++) {
+        uint64_t matrix = 0;
+        if (k == 2 || k == 5)
+            for (int j = 2 * i; j < 2 * i + 2; j++) matrix |= pair_gfni(o->low[j], i < 2 ? j + 3 : j);
+        else
+            for (int j = i % 2 * 3; j < 3 + i % 2; j++) matrix |= pair_gfni(o->low[j], j + (i < 2 ? 3 : 4));
+        s->pair[i] = parity_avx512vbmi(i < 2 ? before : u, matrix);
+        if (k == 2)
+            s->pair[i] = select_avx512(_mm512_set1_epi8((char)(3 << o->m[2 * i])),
+                                       shift_avx512(s->m[0], o->m[2 * i] - 2 * i), s->pair[i]);
+    }
+    if (k != 4) return;
+    const __m512i third = fetch_avx512(g + 128);
+    QSF_UNROLL
+    for (int i = 0; i < 2; i++) {
+        uint64_t matrix = 0;
+        for (int j = 4 * i; j < 4 * i + 4; j++) matrix |= bit_gfni(o->third[j], 1u << j);
+        s->third[i] = parity_avx512vbmi(third, matrix);
+    }
 }
 
 QSF_TEMPLATE __m512i trellis_step_avx512vbmi(const trellis_state_avx512vbmi *s, int j, int k)
 {
     const struct trellis_order *o = &trellis_orders[k - 2];
     const int bits = trellis_m_bits(k), each = 8 / bits;
+    if (k == 2) return _mm512_permutexvar_epi8(s->pair[j / 2], s->table[j]);
     const __m512i m = shift_avx512(s->m[j / each], o->m[j] - bits * (j % each)),
-        low = shift_avx512(s->pair[j % 2], o->low[j] - j / 2 * 2);
+        low = s->pair[k == 5 ? j / 2 : j / 4 * 2 + (j % 4 == 3)];
     __m512i index = select_avx512(_mm512_set1_epi8((char)(3 << o->low[j])), low, m);
-    if (k == 4)
-        index = select_avx512(_mm512_set1_epi8((char)(1 << o->third[j])),
-                              shift_avx512(s->third, o->third[j] - j), index);
+    if (k == 4) index = select_avx512(_mm512_set1_epi8((char)(1 << o->third[j])), s->third[j / 4], index);
     return _mm512_permutexvar_epi8(index, s->table[j]);
 }
 

@@ -15,11 +15,11 @@ typedef struct qsf_thread qsf_thread;
 enum {
     QSF_CPU_SSE42   = 1 << 0,    /* SSE4.2, SSSE3, POPCNT */
     QSF_CPU_AVX2    = 1 << 1,    /* AVX2, FMA, F16C, BMI (Haswell, Zen 1) */
-    QSF_CPU_AVXVNNI = 1 << 2,    /* the above and AVX-VNNI */
+    QSF_CPU_AVXVNNI = 1 << 2,    /* the above, AVX-VNNI and GFNI (Alder Lake, Zen 5) */
     QSF_CPU_AVX512  = 1 << 3,    /* F, BW, DQ, VL, VNNI (Ice Lake, Zen 4) */
     QSF_CPU_AVX512_BF16 = 1 << 4,
     QSF_CPU_PCLMUL  = 1 << 5,    /* PCLMULQDQ and SSE4.1 */
-    QSF_CPU_AVX512_VBMI = 1 << 6,        /* VBMI and VBMI2 (Ice Lake, Zen 4) */
+    QSF_CPU_AVX512_VBMI = 1 << 6,        /* VBMI, VBMI2 and GFNI (Ice Lake, Zen 4) */
     QSF_CPU_NEON    = 1 << 8,
     QSF_CPU_DOTPROD = 1 << 9,
     QSF_CPU_I8MM    = 1 << 10,

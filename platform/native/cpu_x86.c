@@ -39,12 +39,12 @@ uint32_t native_cpu_features(void *user)
     const uint32_t avx2 = 1u << 3 | 1u << 5 | 1u << 8;                       /* BMI1, AVX2, BMI2 */
     if (!cpu_all(saved, CPU_XMM_YMM) || !cpu_all(ecx1, avx) || !cpu_all(ebx7, avx2)) return has;
     has |= QSF_CPU_AVX2;
-    if (eax71 & 1u << 4) has |= QSF_CPU_AVXVNNI;
+    if (eax71 & 1u << 4 && ecx7 & 1u << 8) has |= QSF_CPU_AVXVNNI;           /* with GFNI, bit 8 */
 
     const uint32_t avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;       /* F, DQ, BW, VL */
     if (!cpu_all(saved, CPU_ZMM) || !cpu_all(ebx7, avx512) || !(ecx7 & 1u << 11)) return has;
     has |= QSF_CPU_AVX512;                                                   /* with VNNI, bit 11 */
-    if (cpu_all(ecx7, 1u << 1 | 1u << 6)) has |= QSF_CPU_AVX512_VBMI;        /* and VBMI2 */
+    if (cpu_all(ecx7, 1u << 1 | 1u << 6 | 1u << 8)) has |= QSF_CPU_AVX512_VBMI;      /* VBMI2, GFNI */
     if (eax71 & 1u << 5) has |= QSF_CPU_AVX512_BF16;
     return has;
 }
