@@ -91,7 +91,8 @@ DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D or 2 H D", KV
             TYPES="types", CLASSES="classes",
             DENSE="dense", TABLE="L P", LAYER_EMBD="P", ALTUP="4 E", OTHERS="3 E", PREDICT="64",
             CORRECT="16", LAUREL="R", MIX_IN="M", MIX="I", CHANNELS="C", CONV="C T",
-            MIX_HEADS="S or I", MIX_DECAY="S or I N", MIX_RANK="S", MIX_X="S + 2 N or S", MIX_NORM="I or I / S",
+            MIX_HEADS="S or I", MIX_DECAY="S or I N", MIX_RANK="S", MIX_X="S + 2 N or S",
+            MIX_NORM="I or I / S",
             LERPS="6 E or 5 E", MIX_RATE="A", MIX_FIRST="B", MIX_GATE="Z",
             BETAS="S or 2 S",
             LATENT="L", Q_LATENT="Lq", PLAIN="P", HEADS_LATENT="H L", KV_B="H (P + Dv)")
@@ -156,7 +157,8 @@ def check_kinds():
     for kind in sorted(rows.keys() | said.keys()):
         if rows.get(kind) != said.get(kind):
             want, is_said = rows.get(kind), said.get(kind)
-            bad.append(f"docs/format.md, layer-parts.md: kind {kind} is {is_said}, but core/model/roles.c has {want}")
+            bad.append(f"docs/format.md, layer-parts.md: kind {kind} is {is_said}, but core/model/roles.c "
+                       f"has {want}")
     if not rows:
         bad.append("core/model/roles.c: no table of roles")
 

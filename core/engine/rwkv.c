@@ -152,8 +152,8 @@ static void rwkv_inputs(qsf_pass_job *job)
 
 /* ---- the sums ---- */
 
-/* Of row r: decays, keys, values, and instead of rates and of how far the row before is away the two
- * sides of what is taken out, k' a and k'. */
+/* Of row r: decays, keys, values, and instead of rates and of how far the row before is away the
+ * two sides of what is taken out, k' a and k'. */
 static void ready_row(const qsf_pass *p, size_t r)
 {
     const float *const *v = p->w->v;
@@ -190,8 +190,8 @@ static void ready_mixer(void *arg, uint32_t thread, uint32_t piece)
 /* The vectors of one head in one row. */
 typedef struct rwkv_head { const float *r, *w, *k, *v, *out, *a; float *y; } rwkv_head;
 
-/* `wide` values of a head, from the first on: all sums of one are computed one by one, so that values
- * lie side by side in vectors. */
+/* `wide` values of a head, from the first on: all sums of one are computed one by one, so that
+ * values lie side by side in vectors. */
 static inline void rwkv_values(const rwkv_head *h, size_t first, size_t wide, size_t n, const float *before,
                                float *after)
 {

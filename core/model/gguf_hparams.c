@@ -71,7 +71,8 @@ static qsf_status read_layers(gguf *g, qsf_hparams *hp, qsf_error *err)
     return QSF_OK;
 }
 
-/* Without attention, or without feed-forwards, nothing asks for their sizes; files give them as 0. */
+/* Without attention, or without feed-forwards, nothing asks for their sizes; files give them as
+ * 0. */
 static void sizes_unused(qsf_hparams *hp, bool bare)
 {
     hp->n_heads = hp->n_kv_heads = 1;

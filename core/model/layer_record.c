@@ -10,8 +10,8 @@ enum { ROPE_GLOBAL, ROPE_LOCAL };
 
 qsf_norm qsf_norm_of(const qsf_hparams *hp) { return (qsf_norm){ hp->norm, hp->norm_eps }; }
 
-/* RWKV's convolution is the row before.  A row is how far that one is away, six vectors and a narrow
- * one, each from a whole tile on. */
+/* RWKV's convolution is the row before.  A row is how far that one is away, six vectors and a
+ * narrow one, each from a whole tile on. */
 static void layer_rwkv(qsf_layer *l, const qsf_hparams *hp, bool first)
 {
     l->mix_inner = l->mix_channels = hp->n_embd;

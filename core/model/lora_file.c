@@ -222,8 +222,8 @@ static qsf_status lora_take(const qsf_lora_file *r, const qsf_lora_group *whole,
     float *to = k.b;
     if (!s->shared || k.unit >= s->hp.n_layers) return r->take(r->user, whole, err);
     if (k.n_experts)
-        return lora_refuse(r, QSF_E_UNSUPPORTED, name, "is for experts, whose adapters this version cannot run "
-                           "in shares of layers", err);
+        return lora_refuse(r, QSF_E_UNSUPPORTED, name, "is for experts, whose adapters this version cannot "
+                           "run in shares of layers", err);
     for (uint32_t i = 0; i < k.n; i++) {
         qsf_share_matrix(s, k.unit, k.kinds[i], &rows, &cols);
         k.rows[i] = (uint32_t)(rows.end - rows.begin);
