@@ -183,17 +183,21 @@ def hanging_rank(model, *options):
 
 
 def budgets():
-    """Each rank has less than a third of what the model takes, and no layer streams."""
+    """Each rank has little more than a quarter of what one process takes, and a smaller context: no layer
+    streams, and what is read is each rank's part of the file, once, however many tokens follow."""
     path = WORK / "large.gguf"
     if not path.exists():
         m = dict(make_tiny.models()["llama"], n_layers=24, n_embd=256, n_ff=1536, type=make_tiny.Q.F16)
         make_tiny.Writer(path, m).write()
     whole = run(1, path, *TEXTS, "-n", "6")
     needs = float(re.search(r"rank 0: layers 0 to 23, ([\d.]+) MB, all stay", whole.stderr)[1])
-    budget = str(round(needs / 3))
-    assert "some stream" in run(1, path, *TEXTS, "-n", "6", "--ram-budget", budget).stderr
-    parts = run(4, path, *TEXTS, "-n", "6", "--ram-budget", budget)
+    small = "--ram-budget", f"{needs / 3.8:.3f}", "-c", "128", "-b", "4"
+    assert "some stream" in run(1, path, *TEXTS, "-n", "6", *small).stderr
+    parts, longer = (run(4, path, *TEXTS, "-n", n, *small) for n in ("6", "12"))
     assert parts.stderr.count("all stay in memory") == 4 and logits(parts) == logits(whole), parts
+    read, later = ([int(n) for n in re.findall(r"(\d+) bytes read", r.stderr)] for r in (parts, longer))
+    assert len(read) == 4 and sorted(read) == sorted(later), (read, later)
+    assert 0.9 * path.stat().st_size < sum(read) <= path.stat().st_size, (read, path.stat())
 
 
 def delays(model):
