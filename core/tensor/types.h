@@ -87,8 +87,8 @@ typedef enum qsf_kind {
     QSF_K_ROUTER_NORM = 72, QSF_K_EXPERT_NORM, QSF_K_SHARED_POST_NORM, QSF_K_EXPERT_POST_NORM,
     QSF_K_EXPERT_WEIGHT, QSF_K_EXPERTS_IN, QSF_K_EXPERTS_OUT,
     /* of RWKV-7: shares of the row before; keys and values; pairs of matrices, which narrow and
-     * widen, of the rate, of the first layer's values and of the gate; of keys, what is taken out by and
-     * how far the rate goes; biases of its norm; a share for the feed-forward */
+     * widen, of the rate, of the first layer's values and of the gate; of keys, what is taken out
+     * by and how far the rate goes; biases of its norm; a share for the feed-forward */
     QSF_K_MIX_LERP = 79, QSF_K_MIX_KEY, QSF_K_MIX_VALUE,
     QSF_K_MIX_RATE_IN, QSF_K_MIX_RATE_OUT, QSF_K_MIX_RATE_BIAS,
     QSF_K_MIX_FIRST_IN, QSF_K_MIX_FIRST_OUT, QSF_K_MIX_FIRST_BIAS, QSF_K_MIX_GATE_IN, QSF_K_MIX_GATE_OUT,
