@@ -161,9 +161,11 @@ class Peft(unittest.TestCase):
             ("exclude_modules", ["q_proj"]))]
         cases += [({}, {name: eye}, name.split(".layers.0.")[-1]) for name in (
             at + "self_attn.q_proj.lora_magnitude_vector", at + "self_attn.rotary.lora_A.weight",
-            at + "mlp.experts.0.up_proj.lora_A.weight", "base_model.model.lm_head.weight",
+            at + "mlp.experts.0.mid_proj.lora_A.weight", "base_model.model.lm_head.weight",
             "base_model.model.vision_tower.layers.0.self_attn.q_proj.lora_A.weight",
             at + "input_layernorm.lora_A.weight")]
+        pair = {at + f"mlp.experts.0.up_proj.lora_{x}.weight": eye for x in "AB"}
+        cases.append(({}, pair, "a matrix that the model does not have"))
         for i, (members, more, word) in enumerate(cases):
             peft = make_peft.write_peft(FOLDER / f"bad{i}", {**config, **members}, some, more=more)
             r = run("-m", gguf, "--ids", "1", "--raw", "--lora", peft)
