@@ -40,12 +40,25 @@ static qsf_status plan_set(convert_tensor *c, const input_tensor *t, const qsf_c
     return qsf_tensor_bytes(c->type, c->packing, c->block, t->rows, t->cols, &c->bytes, err);
 }
 
+/* Small matrices that keep 16 bits unless a rule names them: a wrong expert is no small error, and
+ * what RWKV widens from few columns decides how its state goes on (llama.cpp keeps it, too). */
+static bool plan_stays(const input *in, const input_tensor *t)
+{
+    switch (t->kind) {
+    case QSF_K_MIX_X: case QSF_K_MIX_STEP:      /* of Mamba, or RWKV's decays */
+        return t->unit < in->hp.n_layers && in->hp.mixers && in->hp.mixers[t->unit] == QSF_MIXER_RWKV;
+    case QSF_K_ROUTER: case QSF_K_MIX_RATE_IN: case QSF_K_MIX_RATE_OUT: case QSF_K_MIX_FIRST_IN:
+    case QSF_K_MIX_FIRST_OUT: case QSF_K_MIX_GATE_IN: case QSF_K_MIX_GATE_OUT: return true;
+    default: return false;
+    }
+}
+
 /* A head that was tied keeps the tied matrix's form. */
 static convert_form plan_form(const input *in, const input_tensor *t, const qsf_convert_options *o)
 {
     const convert_forms *forms = qsf_conv_preset_forms(o->preset);
     if (t->kind == QSF_K_TOKEN_EMBD) return o->embd_clusters ? (convert_form){ QSF_T_2BIT, 64 } : forms->embd;
-    if (t->kind == QSF_K_ROUTER) return (convert_form){ QSF_T_F16, 1 };
+    if (plan_stays(in, t)) return (convert_form){ QSF_T_F16, 1 };
     if (t->kind == QSF_K_OUTPUT) return in->untied ? forms->embd : forms->head;
     return forms->layer;
 }
@@ -90,8 +103,8 @@ static qsf_status plan_tensor(input *in, uint32_t i, const qsf_convert_options *
     if (t->kind == QSF_K_POS_EMBD) return plan_set(c, t, o, QSF_T_F16, 1, err);
     if (!qsf_input_is_matrix(t)) return plan_set(c, t, o, QSF_T_F32, 1, err);
     f = plan_form(in, t, o);
-    if (o->block && t->kind != QSF_K_ROUTER) f.block = o->block;
-    c->fixed = t->kind == QSF_K_ROUTER;         /* small, and a wrong expert is no small error */
+    if (o->block && !plan_stays(in, t)) f.block = o->block;
+    c->fixed = plan_stays(in, t);
     for (size_t k = 0; k < o->n_rules; k++) {
         if (!plan_matches(&o->rules[k], t)) continue;
         c->fixed = true;
