@@ -30,7 +30,8 @@ list(REMOVE_ITEM qsf_small ${qsf_fast})
 set(qsf_least ${qsf_small})
 string(CONCAT qsf_cold "/core/(base|model|text|weights)/|/core/simple\\.c$|/platform/|_check\\.c$"
     "|/kernels/[a-z_]+_scalar\\.c$|/core/tensor/(trellis|types|types_ggml|types_iq|codebooks_table)\\.c$"
-    "|/core/engine/(answer|batch|buffers|context|draft|early_exit|embed(ding)?|feed_forward(_gated|_plain)?"
+    "|/core/engine/(answer|batch|behind|buffers|context|draft|early_exit|embed(ding)?"
+    "|feed_forward(_experts|_gated|_plain)?|product|router"
     "|grammar_new|head|head_stream|hidden|kv|ladder|layer|layer_embedding|lora|matrix|matrix_place|operation"
     "|options|pass|plan|recorder|rerank|rope|route|sampler(_texts)?|sequence|session_file|state|step"
     "|thread_count|totals|turn|turn_grammar)\\.c$")
