@@ -440,7 +440,7 @@ def test_a_head_that_cannot_be_changed_is_an_error(s):
             assert "head" in refused(server, "/v1/completions", 400, body("base:a", **more),
                                      "unsupported_parameter")
         assert answer(server, "base:b") != plain == answer(server)
-        assert server.metric("running") == 0 and server.metric("failed_total") > 0
+        server.wait_for(lambda: server.metric("running") == 0 and server.metric("failed_total") > 0)
 
 
 def test_a_budget_counts_them(s):
