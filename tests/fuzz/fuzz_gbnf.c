@@ -5,19 +5,19 @@
 #include "text/gbnf.h"
 
 #include <stdlib.h>
-#include <time.h>
 
-enum { FUZZ_GBNF_SECONDS = 2 };     /* of the ways through one grammar: some allow much at each token */
+/* Of the ways through one grammar: some allow much at each token. */
+enum { FUZZ_GBNF_SECONDS = 2 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* A way through the grammar that the seed chooses. */
-static void fuzz_way(qsf_matcher *m, const qsf_tokenizer *t, uint32_t seed, clock_t end)
+static void fuzz_way(qsf_matcher *m, const qsf_tokenizer *t, uint32_t seed, uint64_t end)
 {
     uint32_t mask[BPE_TOKENS / 32 + 1];
     qsf_error err;
     char forced[16];
-    for (int i = 0; i < 48 && !qsf_matcher_over(m) && clock() < end; i++) {
+    for (int i = 0; i < 48 && !qsf_matcher_over(m) && qsf_now(qsf_platform_native()) < end; i++) {
         const size_t n = qsf_matcher_forced(m, forced, sizeof forced);
         const qsf_status st = qsf_matcher_mask(m, mask, &err);
         if (st == QSF_E_BUDGET || st == QSF_E_MEMORY) return;
@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (st && st != QSF_E_ARGUMENT && st != QSF_E_CORRUPT && st != QSF_E_UNSUPPORTED && st != QSF_E_BUDGET
         && st != QSF_E_MEMORY)
         abort();
-    const clock_t end = clock() + FUZZ_GBNF_SECONDS * CLOCKS_PER_SEC;
+    const uint64_t end = qsf_now(p) + FUZZ_GBNF_SECONDS * (uint64_t)1000000000;
     if (!st && !qsf_matcher_new(p, g, tree, &m, NULL))
         for (uint32_t seed = 1; seed <= 3; seed++) {
             qsf_matcher_reset(m);
