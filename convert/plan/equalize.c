@@ -36,6 +36,7 @@ typedef struct equal_work {
     convert_report *r;
     uint32_t        layer;
     double          bits;           /* of a weight, about */
+    bool            odd;            /* the layer has channels far larger than others */
     bool            folds;          /* norm gains go into the matrices whole, and nothing else is done */
     equal_layer     at;
 } equal_work;
@@ -141,7 +142,8 @@ static qsf_status equal_norm(equal_work *k, int norm, int norm_bias, const int *
     if (st == QSF_OK) {
         for (uint32_t j = 0; j < n; j++) column[j] = rows ? sqrt(column[j] / (double)rows) : 0;
         const level_norm of = { readers, n_readers, n, k->bits, gain, size };
-        if (known) st = qsf_conv_level(in, &of, scale, err);
+        k->odd |= known && qsf_conv_level_odd(&of);
+        if (k->odd && known) st = qsf_conv_level(in, &of, scale, err);
         else if (k->folds) equal_fold(gain, n, scale);
         else equal_scales(gain, column, n, scale);
     }
@@ -213,6 +215,7 @@ static qsf_status equal_pair_level(equal_work *k, const equal_channels *p, qsf_e
 {
     input *in = k->in;
     const uint32_t cols = in->tensors[p->reader].cols;
+    if (!k->odd) return QSF_OK;
     float *size = qsf_alloc_array(in->platform, cols, sizeof *size, "channel sizes", err),
           *scale = qsf_alloc_array(in->platform, cols, sizeof *scale, "channel sizes", err);
     double *gain = qsf_alloc_array(in->platform, cols, sizeof *gain, "channel sizes", err);

@@ -14,6 +14,9 @@ typedef struct level_norm {
     const float  *size;         /* [n] root mean squares behind the norm; 0: not known */
 } level_norm;
 
+/* Whether a channel of the hidden state is far larger than their geometric mean. */
+bool       qsf_conv_level_odd(const level_norm *of);
+
 /* scale[n]: what the readers' columns are multiplied with, and the norm's gain divided by. */
 qsf_status qsf_conv_level(input *in, const level_norm *of, float *scale, qsf_error *err);
 
