@@ -41,6 +41,10 @@ typedef struct sens_work {
 
 /* ---- the two files ---- */
 
+/* Of a weight, for how far channels are made alike: a matrix of one file takes another's place only
+ * where their channels have the same scales. */
+#define SENS_BITS 4.5
+
 /* effort says how norms and channels are folded: the same in both.  Without Hessians 8 bits are
  * rounded plainly, which is quick and near enough. */
 static qsf_status sens_file(sens_work *k, convert_calibration *calibration, const char *type,
@@ -63,7 +67,10 @@ static qsf_status sens_file(sens_work *k, convert_calibration *calibration, cons
     to->room = strlen(beside) + 64;
     if (!(to->path = qsf_alloc(p, to->room, "a file's name", err))) return QSF_E_MEMORY;
     if ((st = qsf_host_between(p, beside, to->path, to->room, err))) return st;
-    return qsf_conv_run_calibrated(k->in, calibration, &o, to->path, &report, err);
+    k->in->level_bits = SENS_BITS;
+    st = qsf_conv_run_calibrated(k->in, calibration, &o, to->path, &report, err);
+    k->in->level_bits = 0;
+    return st;
 }
 
 static qsf_status sens_model_open(const sens_work *k, sens_model *to, qsf_error *err)
@@ -368,4 +375,5 @@ qsf_status qsf_sens_measure(input *in, convert_calibration *calibration, const q
     return st;
 }
 
+#undef SENS_BITS
 #undef SENS_SUFFIX

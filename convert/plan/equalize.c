@@ -342,6 +342,7 @@ static qsf_status equal_one_layer(void *user, uint32_t layer, uint32_t thread, q
 static double equal_bits(const input *in, const qsf_convert_options *o, const convert_report *r)
 {
     double weights = 0, bytes = 0;
+    if (in->level_bits > 0) return in->level_bits;
     for (uint32_t i = 0; i < in->n_tensors; i++) {
         const input_tensor *t = &in->tensors[i];
         if (!qsf_input_is_matrix(t)) continue;

@@ -37,6 +37,8 @@ struct input {
     qsf_status  (*sizes)(void *user, uint32_t unit, uint32_t kind, uint32_t cols, float *size, bool *known,
                          qsf_error *err);
     void         *sizes_user;
+    /* Of a weight, for how far channels are made alike; 0: what the plan's types have. */
+    double        level_bits;
     bool          untied;       /* the head is a copy of the embedding that it was tied to */
     const char   *model_path;   /* what qsf_model_open takes; NULL: the engine cannot run the input */
     qsf_i2s_layout i2s_layout;  /* and how its tensors of type I2_S are stored */
