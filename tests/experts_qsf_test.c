@@ -1,29 +1,14 @@
 /* Experts of QSF files that are read when the router has chosen them: results, bytes, checksums,
  * and which files say that they can be.
  * SPDX-License-Identifier: MIT */
-#include "engine/context.h"
-#include "engine_host.h"
+#include "experts_bench.h"
 #include "make_tiny_qsf.h"
 #include "model/compress.h"
 #include "model/experts_alone.h"
-#include "test.h"
 
-enum { LAYERS = 3, EXPERTS = 12, USED = 3, VOCAB = 288, TOKENS = 12, PROMPT = 7, SEEN = 4096 };
+enum { LAYERS = 3, EXPERTS = 12, USED = 3, VOCAB = 288 };
 
 static const int32_t ids[TOKENS] = { 1, 22, 133, 4, 7, 9, 260, 22, 8, 1, 3, 55 };
-
-typedef struct bench {
-    engine_host  h;
-    qsf_model   *m;
-    qsf_context *c;
-    qsf_error    error;
-} bench;
-
-static bool bench_ok(bench *b, qsf_status st)
-{
-    if (st) test_fail(__FILE__, __LINE__, b->error.text);
-    return !st;
-}
 
 /* ff: an expert's length; shared: of what every row takes, 0: nothing. */
 static tiny_options experts_options(uint8_t type, uint32_t ff, uint32_t shared)
@@ -41,100 +26,23 @@ static tiny_options experts_options(uint8_t type, uint32_t ff, uint32_t shared)
     return o;
 }
 
-/* ---- which bytes are read ---- */
-
-static struct { uint64_t at; size_t len; } seen[SEEN];
-static uint32_t n_seen;
-static qsf_status seen_start(void *user, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_read **out)
-{
-    if (n_seen < SEEN) {
-        seen[n_seen].at = at;
-        seen[n_seen++].len = len;
-    }
-    return engine_read_start(user, f, at, dst, len, out);
-}
-
-/* A new model in the place of the last, of the file that is there. */
-static qsf_status bench_model(bench *b)
-{
-    qsf_model_options mo;
-    qsf_context_free(b->c);
-    qsf_model_close(b->m);
-    b->c = NULL;
-    b->m = NULL;
-    qsf_model_defaults(&mo);
-    mo.platform = &b->h.m.p;
-    return qsf_model_open("m", &mo, &b->m, &b->error);
-}
-
 static bool bench_open(bench *b, const tiny_options *o, bool waits)
 {
-    memset(b, 0, sizeof *b);
-    engine_host_init(&b->h);
-    b->h.m.p.read_start = seen_start;
-    if (!waits) engine_host_never_wait(&b->h);
+    bench_begin(b, ids, VOCAB, waits);
     return bench_ok(b, tiny_write(&b->h.m.p, "m", o, &b->error)) && bench_ok(b, bench_model(b));
 }
 
-static void bench_close(bench *b)
-{
-    qsf_context_free(b->c);
-    qsf_model_close(b->m);
-    CHECK_EQ(b->h.m.live, 0);
-    engine_host_done(&b->h);
-}
-
-static qsf_context_options bench_options(uint32_t threads, uint64_t budget)
-{
-    qsf_context_options o;
-    qsf_context_defaults(&o);
-    o.n_ctx = 32;
-    o.n_batch = 8;
-    o.n_threads = threads;
-    o.kv_type = QSF_KV_F16;
-    o.ram_budget = budget;
-    return o;
-}
-
 /* A context with room for about `more` experts beyond the fewest; -1: for all. */
-static bool bench_context(bench *b, uint32_t threads, int more)
+static bool bench_room(bench *b, uint32_t threads, int more)
 {
-    qsf_plan plan = { .size = sizeof plan };
-    qsf_context_options o = bench_options(threads, 1);
-    qsf_context_free(b->c);
-    b->c = NULL;
-    CHECK_EQ(qsf_context_plan(b->m, &o, &plan, &b->error), QSF_E_BUDGET);
-    o.ram_budget = more < 0 ? 0 : plan.least + (uint64_t)more * qsf_experts_slot(b->m->source);
-    return bench_ok(b, qsf_context_new(b->m, &o, &b->c, &b->error));
-}
-
-/* Feeds rows by steps, as a program does that must not wait. */
-static qsf_status feed(bench *b, const int32_t *from, size_t n, const float **logits)
-{
-    qsf_row rows[PROMPT];
-    bool waiting;
-    for (size_t i = 0; i < n; i++) rows[i] = (qsf_row){ 0, from[i], i == n - 1 };
-    qsf_status st = qsf_batch_begin(b->c, rows, n);
-    while (!st && (st = qsf_step(b->c, &waiting)) == QSF_PENDING) st = QSF_OK;
-    *logits = qsf_logits(b->c, 0);
-    return st;
+    const uint64_t least = bench_least(b, threads);
+    const qsf_context_options o = bench_options(threads, more < 0 ? 0
+        : least + (uint64_t)more * qsf_experts_slot(b->m->source));
+    return bench_context(b, &o);
 }
 
 enum { LOGITS = (TOKENS - PROMPT + 1) * VOCAB };
 static float right[LOGITS], got[LOGITS];
-
-/* A prompt in one batch, then token by token. */
-static qsf_status answer(bench *b, float *logits)
-{
-    const float *now;
-    qsf_status st = qsf_seq_truncate(b->c, 0, 0);
-    for (int at = 0; !st && at < TOKENS; at += at ? 1 : PROMPT, logits += VOCAB) {
-        st = feed(b, ids + at, at ? 1 : PROMPT, &now);
-        if (st) qsf_fail(&b->error, st, "%s", qsf_last_error(b->c));
-        else memcpy(logits, now, VOCAB * sizeof *now);
-    }
-    return st;
-}
 
 /* ---- tests ---- */
 
@@ -144,10 +52,10 @@ static void check_alone(const tiny_options *o)
         bench b;
         uint32_t same = 0;
         if (!bench_open(&b, o, run < 2)) return;
-        if (!bench_context(&b, 1, -1) || !bench_ok(&b, answer(&b, right))) return;
+        if (!bench_room(&b, 1, -1) || !bench_ok(&b, answer(&b, right))) return;
         for (int more = 3; more < 20; more += 8) {
             qsf_plan plan = { .size = sizeof plan };
-            if (!bench_context(&b, 1 + run % 2, more)) break;
+            if (!bench_room(&b, 1 + run % 2, more)) break;
             b.h.polls = run % 2 * 3;
             qsf_context_get_plan(b.c, &plan);
             CHECK(!plan.resident && plan.n_experts >= 4 && plan.n_experts < LAYERS * EXPERTS);
@@ -190,7 +98,7 @@ TEST(a_token_reads_the_experts_that_it_takes_and_are_missing)
     bench b;
     const float *logits;
     const tiny_options o = experts_options(QSF_T_4BIT, 64, 32);
-    if (!bench_open(&b, &o, true) || !bench_context(&b, 1, 6)) return;
+    if (!bench_open(&b, &o, true) || !bench_room(&b, 1, 6)) return;
     const qsf_source *s = b.m->source;
     uint64_t each = 0, at, len;
     for (uint32_t k = 0; k < 3; k++) {
@@ -227,7 +135,7 @@ TEST(damage_in_an_expert_is_found_when_it_is_taken)
     bench b;
     uint32_t found = 0, not_taken = 0;
     const tiny_options o = experts_options(QSF_T_8BIT, 32, 32);
-    if (!bench_open(&b, &o, true) || !bench_context(&b, 1, 5) || !bench_ok(&b, answer(&b, right))) return;
+    if (!bench_open(&b, &o, true) || !bench_room(&b, 1, 5) || !bench_ok(&b, answer(&b, right))) return;
     for (uint32_t i = 0; i < LAYERS * EXPERTS; i++) {
         char name[32];
         uint64_t at, len;
@@ -236,7 +144,7 @@ TEST(damage_in_an_expert_is_found_when_it_is_taken)
         snprintf(name, sizeof name, "layer %u, expert %u ", (unsigned)layer, (unsigned)e);
         uint8_t *byte = &mem_find(&b.h.m, "m")->bytes[at + i * 37 % len];
         *byte ^= (uint8_t)(1 << i % 8);
-        if (!bench_context(&b, 1, 5)) break;
+        if (!bench_room(&b, 1, 5)) break;
         const qsf_status st = answer(&b, got);
         CHECK(st == QSF_E_CORRUPT || !st);
         if (st) CHECK(strstr(b.error.text, name) != NULL);
@@ -262,7 +170,7 @@ TEST(damage_before_experts_is_found)
     for (uint64_t i = 0; i < len; i += 97) {
         uint8_t *byte = &mem_find(&b.h.m, "m")->bytes[at + i];
         *byte ^= (uint8_t)(1 << i % 8);
-        if (!bench_context(&b, 1, 5)) break;
+        if (!bench_room(&b, 1, 5)) break;
         CHECK_EQ(answer(&b, got), QSF_E_CORRUPT);
         CHECK(strstr(b.error.text, "layer 1") && !strstr(b.error.text, "expert "));
         *byte ^= (uint8_t)(1 << i % 8);
@@ -275,9 +183,9 @@ TEST(a_read_of_an_expert_may_fail)
     bench b;
     uint32_t failed = 0, named = 0;
     const tiny_options o = experts_options(QSF_T_4BIT, 40, 0);
-    if (!bench_open(&b, &o, true) || !bench_context(&b, 1, 6) || !bench_ok(&b, answer(&b, right))) return;
+    if (!bench_open(&b, &o, true) || !bench_room(&b, 1, 6) || !bench_ok(&b, answer(&b, right))) return;
     for (long n = 1; n < 400; n++) {
-        if (!bench_context(&b, 1, 6)) break;
+        if (!bench_room(&b, 1, 6)) break;
         b.h.m.calls = 0;
         b.h.m.fail_at = n;
         const qsf_status st = answer(&b, got);
@@ -307,8 +215,8 @@ TEST(files_without_their_checksums_run_with_whole_layers)
         if (way == 2 && !o.compression) continue;
         if (!bench_open(&b, &o, true)) return;
         CHECK(!qsf_experts_possible(b.m->source));
-        if (bench_context(&b, 1, -1)) CHECK_EQ(answer(&b, right), QSF_OK);
-        if (bench_context(&b, 1, 0)) CHECK_EQ(answer(&b, got), QSF_OK);
+        if (bench_room(&b, 1, -1)) CHECK_EQ(answer(&b, right), QSF_OK);
+        if (bench_room(&b, 1, 0)) CHECK_EQ(answer(&b, got), QSF_OK);
         bench_close(&b);
     }
 }

@@ -1,40 +1,18 @@
 /* Experts that are read when the router has chosen them: results as with all in memory, and which
  * bytes are read.
  * SPDX-License-Identifier: MIT */
-#include "engine/context.h"
-#include "engine_host.h"
+#include "experts_bench.h"
 #include "gguf_build.h"
 #include "memfile.h"
-#include "test.h"
 
-enum { LAYERS = 3, EMBD = 64, EXPERTS = 16, USED = 3, FF = 40, SHARED = 32, VOCAB = 10, TOKENS = 12,
-       PROMPT = 7, SEEN = 4096 };
+enum { LAYERS = 3, EMBD = 64, EXPERTS = 16, USED = 3, FF = 40, SHARED = 32, VOCAB = 10 };
 /* An expert's bytes in the file: gate and up in Q8_0, down in f16. */
 enum { WIDE_BYTES = FF * (EMBD / 32 * 34), NARROW_BYTES = EMBD * FF * 2,
        EXPERT_BYTES = 2 * WIDE_BYTES + NARROW_BYTES, ADAPTER_BYTES = 600000 };
 
 static const int32_t ids[TOKENS] = { 1, 2, 3, 4, 7, 9, 6, 2, 8, 1, 3, 5 };
 
-typedef struct bench {
-    engine_host  h;
-    qsf_model   *m;
-    qsf_context *c;
-    qsf_error    error;
-} bench;
-
-static bool bench_ok(bench *b, qsf_status st)
-{
-    if (st) test_fail(__FILE__, __LINE__, b->error.text);
-    return !st;
-}
 static mem_file *bench_file(bench *b) { return mem_find(&b->h.m, "m"); }
-/* A new context in the place of the last. */
-static bool bench_context(bench *b, const qsf_context_options *o)
-{
-    qsf_context_free(b->c);
-    b->c = NULL;
-    return bench_ok(b, qsf_context_new(b->m, o, &b->c, &b->error));
-}
 
 /* ---- a model ---- */
 
@@ -121,85 +99,13 @@ static gguf_build model_build(void)
     return b;
 }
 
-/* ---- which bytes are read ---- */
-
-static struct { uint64_t at; size_t len; } seen[SEEN];
-static uint32_t n_seen;
-static qsf_status seen_start(void *user, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_read **out)
-{
-    if (n_seen < SEEN) {
-        seen[n_seen].at = at;
-        seen[n_seen++].len = len;
-    }
-    return engine_read_start(user, f, at, dst, len, out);
-}
-
 static bool model_open(bench *b, bool waits)
 {
     gguf_build g = model_build();
-    memset(b, 0, sizeof *b);
-    engine_host_init(&b->h);
-    b->h.m.p.read_start = seen_start;
-    if (!waits) engine_host_never_wait(&b->h);
+    bench_begin(b, ids, VOCAB, waits);
     mem_put(&b->h.m, "m", g.out, g.len);
     gguf_build_free(&g);
-    qsf_model_options mo;
-    qsf_model_defaults(&mo);
-    mo.platform = &b->h.m.p;
-    return bench_ok(b, qsf_model_open("m", &mo, &b->m, &b->error));
-}
-
-static void model_close(bench *b)
-{
-    qsf_context_free(b->c);
-    qsf_model_close(b->m);
-    CHECK_EQ(b->h.m.live, 0);
-    engine_host_done(&b->h);
-}
-
-static qsf_context_options model_options(uint32_t threads, uint64_t budget)
-{
-    qsf_context_options o;
-    qsf_context_defaults(&o);
-    o.n_ctx = 32;
-    o.n_batch = 8;
-    o.n_threads = threads;
-    o.kv_type = QSF_KV_F16;
-    o.ram_budget = budget;
-    return o;
-}
-
-static uint64_t least_budget(bench *b, uint32_t threads)
-{
-    qsf_plan plan = { .size = sizeof plan };
-    const qsf_context_options o = model_options(threads, 1);
-    CHECK_EQ(qsf_context_plan(b->m, &o, &plan, &b->error), QSF_E_BUDGET);
-    return plan.least;
-}
-
-/* Feeds rows by steps, as a program does that must not wait. */
-static qsf_status feed(bench *b, const int32_t *from, size_t n, const float **logits)
-{
-    qsf_row rows[PROMPT];
-    bool waiting;
-    for (size_t i = 0; i < n; i++) rows[i] = (qsf_row){ 0, from[i], i == n - 1 };
-    qsf_status st = qsf_batch_begin(b->c, rows, n);
-    while (!st && (st = qsf_step(b->c, &waiting)) == QSF_PENDING) st = QSF_OK;
-    *logits = qsf_logits(b->c, 0);
-    return st;
-}
-
-/* A prompt in one batch, then token by token; logits[TOKENS - PROMPT + 1][VOCAB]. */
-static qsf_status answer(bench *b, float *logits)
-{
-    const float *now;
-    qsf_status st = qsf_seq_truncate(b->c, 0, 0);
-    for (int at = 0; !st && at < TOKENS; at += at ? 1 : PROMPT, logits += VOCAB) {
-        st = feed(b, ids + at, at ? 1 : PROMPT, &now);
-        if (st) qsf_fail(&b->error, st, "%s", qsf_last_error(b->c));
-        else memcpy(logits, now, VOCAB * sizeof *now);
-    }
-    return st;
+    return bench_ok(b, bench_model(b));
 }
 
 enum { LOGITS = (TOKENS - PROMPT + 1) * VOCAB };
@@ -208,10 +114,10 @@ static float right[LOGITS], got[LOGITS];
 static bool right_answers(void)
 {
     bench b;
-    const qsf_context_options o = model_options(1, 0);
+    const qsf_context_options o = bench_options(1, 0);
     if (!model_open(&b, true) || !bench_context(&b, &o)) return false;
     const bool ok = bench_ok(&b, answer(&b, right));
-    model_close(&b);
+    bench_close(&b);
     return ok;
 }
 
@@ -224,10 +130,10 @@ TEST(experts_that_are_read_alone_change_no_number)
         bench b;
         const uint32_t threads = 1 + run % 2, polls = run / 2 % 2 * 3;
         if (!model_open(&b, run < 4)) return;
-        const uint64_t least = least_budget(&b, threads);
+        const uint64_t least = bench_least(&b, threads);
         for (uint32_t more = 0; more < 30; more += 13) {      /* places for experts, about */
             qsf_plan plan = { .size = sizeof plan };
-            const qsf_context_options o = model_options(threads, least + more * EXPERT_BYTES);
+            const qsf_context_options o = bench_options(threads, least + more * EXPERT_BYTES);
             if (!bench_context(&b, &o)) break;
             b.h.polls = polls;
             qsf_context_get_plan(b.c, &plan);
@@ -240,7 +146,7 @@ TEST(experts_that_are_read_alone_change_no_number)
             same += plan.kv_type == o.kv_type;
             b.h.polls = 0;
         }
-        model_close(&b);
+        bench_close(&b);
     }
     CHECK(same >= 8);
 }
@@ -280,7 +186,7 @@ TEST(a_batch_reads_each_expert_once_and_a_token_what_is_missing)
     static uint32_t count[LAYERS][EXPERTS][3];
     uint64_t bytes, all;
     if (!model_open(&b, true)) return;
-    const qsf_context_options o = model_options(1, least_budget(&b, 1) + 60000);
+    const qsf_context_options o = bench_options(1, bench_least(&b, 1) + 60000);
     if (!bench_context(&b, &o)) return;
     const qsf_source *s = b.m->source;
     for (int at = 0; at < TOKENS; at += at ? 1 : PROMPT) {
@@ -301,7 +207,7 @@ TEST(a_batch_reads_each_expert_once_and_a_token_what_is_missing)
                 for (uint32_t k = 0; k < 3; k++)
                     CHECK(count[l][e][k] <= 1 && count[l][e][k] == count[l][e][0]);
     }
-    model_close(&b);
+    bench_close(&b);
 }
 
 TEST(experts_that_were_used_lately_are_found)
@@ -310,7 +216,7 @@ TEST(experts_that_were_used_lately_are_found)
     const float *logits;
     qsf_stats st = { .size = sizeof st };
     if (!model_open(&b, true)) return;
-    const qsf_context_options o = model_options(1, least_budget(&b, 1) + 3 * USED * 2 * EXPERT_BYTES);
+    const qsf_context_options o = bench_options(1, bench_least(&b, 1) + 3 * USED * 2 * EXPERT_BYTES);
     if (!bench_context(&b, &o)) return;
     for (int i = 0; i < 20; i++) {          /* one token at one place: always the same experts */
         if (i == 10) qsf_context_reset_stats(b.c);
@@ -321,7 +227,7 @@ TEST(experts_that_were_used_lately_are_found)
     CHECK_EQ(st.experts_used, 10 * LAYERS * USED);
     CHECK_EQ(st.experts_found, st.experts_used);
     CHECK_EQ(st.experts_bytes, 0);
-    model_close(&b);
+    bench_close(&b);
 }
 
 TEST(a_read_of_an_expert_may_fail)
@@ -330,7 +236,7 @@ TEST(a_read_of_an_expert_may_fail)
     uint32_t failed = 0, named = 0;
     if (!model_open(&b, true)) return;
     /* more than the least, with which keys and values have fewer bits */
-    const qsf_context_options o = model_options(1, least_budget(&b, 1) + 13 * EXPERT_BYTES);
+    const qsf_context_options o = bench_options(1, bench_least(&b, 1) + 13 * EXPERT_BYTES);
     for (long n = 1; n < 400; n++) {
         if (!bench_context(&b, &o)) break;
         b.h.m.calls = 0;
@@ -347,14 +253,14 @@ TEST(a_read_of_an_expert_may_fail)
         if (over) break;
     }
     CHECK(failed > 20 && named > 20);
-    model_close(&b);
+    bench_close(&b);
 }
 
 TEST(a_file_that_became_shorter_is_an_error)
 {
     bench b;
     if (!model_open(&b, true)) return;
-    const qsf_context_options o = model_options(1, least_budget(&b, 1) + 100000);
+    const qsf_context_options o = bench_options(1, bench_least(&b, 1) + 100000);
     if (!bench_context(&b, &o)) return;
     CHECK_EQ(answer(&b, got), QSF_OK);
     const uint64_t len = bench_file(&b)->len;
@@ -364,7 +270,7 @@ TEST(a_file_that_became_shorter_is_an_error)
     bench_file(&b)->len = len;
     CHECK_EQ(answer(&b, got), QSF_OK);
     CHECK(!memcmp(got, right, sizeof got));
-    model_close(&b);
+    bench_close(&b);
 }
 
 TEST(with_room_for_all_experts_stay_with_their_layers)
@@ -372,10 +278,10 @@ TEST(with_room_for_all_experts_stay_with_their_layers)
     bench b;
     qsf_plan plan = { .size = sizeof plan };
     if (!model_open(&b, true)) return;
-    const qsf_context_options o = model_options(1, 200000000);
+    const qsf_context_options o = bench_options(1, 200000000);
     CHECK_EQ(qsf_context_plan(b.m, &o, &plan, &b.error), QSF_OK);
     CHECK(plan.resident && plan.n_experts == 0);
-    model_close(&b);
+    bench_close(&b);
 }
 
 /* ---- adapters ---- */
@@ -432,7 +338,7 @@ TEST(adapters_of_experts_are_the_same_where_experts_are_read_alone)
     gguf_build g = adapter_build(3);
     if (!model_open(&b, true)) return;
     memfile_init(&m, g.out, g.len);
-    CHECK(adapted(&b, model_options(1, 0), adapter_open(&b, &m, false), with));
+    CHECK(adapted(&b, bench_options(1, 0), adapter_open(&b, &m, false), with));
     CHECK(memcmp(with, right, sizeof with) != 0);
     for (uint32_t run = 0; run < 8; run++) {
         qsf_plan plan = { .size = sizeof plan };
@@ -441,7 +347,7 @@ TEST(adapters_of_experts_are_the_same_where_experts_are_read_alone)
         qsf_context_free(b.c);          /* which has an adapter, whose file is m */
         b.c = NULL;
         memfile_init(&m, g.out, g.len);
-        const qsf_context_options o = model_options(threads, least_budget(&b, threads) + more);
+        const qsf_context_options o = bench_options(threads, bench_least(&b, threads) + more);
         CHECK(adapted(&b, o, adapter_open(&b, &m, run & 2), got));
         qsf_context_get_plan(b.c, &plan);
         CHECK(!plan.resident && plan.n_experts >= 4 && plan.n_experts < LAYERS * EXPERTS);
@@ -449,7 +355,7 @@ TEST(adapters_of_experts_are_the_same_where_experts_are_read_alone)
         same += plan.kv_type == QSF_KV_F16;
     }
     CHECK(same >= 4);
-    model_close(&b);
+    bench_close(&b);
     gguf_build_free(&g);
 }
 
@@ -459,7 +365,7 @@ TEST(slots_of_one_expert_have_the_adapters_of_their_rows)
     bench b;
     memfile m;
     gguf_build g = adapter_build(3);
-    qsf_context_options o = model_options(2, 0);
+    qsf_context_options o = bench_options(2, 0);
     float alone[2][VOCAB], near = 0, far = 0;
     o.n_seqs = 2;
     if (!model_open(&b, true) || !bench_context(&b, &o)) return;
@@ -483,7 +389,7 @@ TEST(slots_of_one_expert_have_the_adapters_of_their_rows)
     CHECK_NEAR(near, 0, 1e-4f * far);
     CHECK(far > 0.1f);
     qsf_adapter_free(a);
-    model_close(&b);
+    bench_close(&b);
     gguf_build_free(&g);
 }
 
