@@ -1,5 +1,5 @@
-/* What tests of experts that are read alone share: a model on a host that notes what is read, and its
- * answer to one prompt.
+/* What tests of experts that are read alone share: a model on a host that notes what is read, and
+ * its answer to one prompt.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_EXPERTS_BENCH_H
 #define QSF_EXPERTS_BENCH_H
