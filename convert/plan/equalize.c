@@ -17,8 +17,8 @@
  * the row that makes it.  docs/quantisers.md has the measurements.
  *
  * Error feedback knows better how much each input counts.  For it the norms' gains go into the
- * matrices whole, so that a block's columns have inputs of about one size, and that is all; but for
- * what calibration says of the channels of the hidden state: level.h. */
+ * matrices whole, so that a block's columns have inputs of about one size, and that is all; but in a
+ * model where calibration finds odd channels of the hidden state: level.h. */
 #include "plan/equalize.h"
 
 #include "plan/band.h"
@@ -36,7 +36,8 @@ typedef struct equal_work {
     convert_report *r;
     uint32_t        layer;
     double          bits;           /* of a weight, about */
-    bool            odd;            /* the layer has channels far larger than others */
+    bool            odd;            /* the model has channels far larger than others */
+    bool            looks;          /* only for these */
     bool            folds;          /* norm gains go into the matrices whole, and nothing else is done */
     equal_layer     at;
 } equal_work;
@@ -143,12 +144,12 @@ static qsf_status equal_norm(equal_work *k, int norm, int norm_bias, const int *
         for (uint32_t j = 0; j < n; j++) column[j] = rows ? sqrt(column[j] / (double)rows) : 0;
         const level_norm of = { readers, n_readers, n, k->bits, gain, size };
         k->odd |= known && qsf_conv_level_odd(&of);
-        if (k->odd && known) st = qsf_conv_level(in, &of, scale, err);
+        if (k->odd && known && !k->looks) st = qsf_conv_level(in, &of, scale, err);
         else if (k->folds) equal_fold(gain, n, scale);
         else equal_scales(gain, column, n, scale);
     }
-    if (st == QSF_OK) st = equal_reciprocal(k, scale, n, &back, err);
-    if (st == QSF_OK) {
+    if (st == QSF_OK && !k->looks) st = equal_reciprocal(k, scale, n, &back, err);
+    if (st == QSF_OK && !k->looks) {
         for (int i = 0; i < n_readers; i++) k->r->tensors[readers[i]].col_scale = scale;
         k->r->tensors[norm].col_scale = back;
         if (norm_bias >= 0) k->r->tensors[norm_bias].col_scale = back;
@@ -215,7 +216,7 @@ static qsf_status equal_pair_level(equal_work *k, const equal_channels *p, qsf_e
 {
     input *in = k->in;
     const uint32_t cols = in->tensors[p->reader].cols;
-    if (!k->odd) return QSF_OK;
+    if (!k->odd || k->looks) return QSF_OK;
     float *size = qsf_alloc_array(in->platform, cols, sizeof *size, "channel sizes", err),
           *scale = qsf_alloc_array(in->platform, cols, sizeof *scale, "channel sizes", err);
     double *gain = qsf_alloc_array(in->platform, cols, sizeof *gain, "channel sizes", err);
@@ -322,12 +323,12 @@ static qsf_status equal_feed_forward(equal_work *k, double *gain, double *size, 
 
 static qsf_status equal_one_layer(void *user, uint32_t layer, uint32_t thread, qsf_error *err)
 {
-    const equal_work *all = user;
-    equal_work k = { .in = all->in, .r = all->r, .folds = all->folds, .bits = all->bits, .layer = layer };
+    equal_work *all = user, k = *all;
     const qsf_platform *p = k.in->platform;
     const uint64_t n =
         (uint64_t)k.in->hp.n_embd + k.in->hp.n_ff + (uint64_t)k.in->hp.n_kv_heads * k.in->hp.head_dim;
     (void)thread;
+    k.layer = layer;
     equal_find(k.in, layer, &k.at);
     double *v = qsf_alloc_array(p, 3 * n, sizeof *v, "channel sizes", err);
     if (!v) return QSF_E_MEMORY;
@@ -335,6 +336,7 @@ static qsf_status equal_one_layer(void *user, uint32_t layer, uint32_t thread, q
     memset(v, 0, 3 * n * sizeof *v);
     if (st == QSF_OK) st = equal_feed_forward(&k, v, v + n, v + 2 * n, err);
     qsf_dealloc(p, v, 3 * n * sizeof *v);
+    all->odd = k.odd;
     return st;
 }
 
@@ -355,6 +357,12 @@ static double equal_bits(const input *in, const qsf_convert_options *o, const co
 qsf_status qsf_conv_equalize(input *in, const qsf_convert_options *o, convert_report *r, qsf_error *err)
 {
     equal_work k = { .in = in, .r = r, .folds = o->effort >= 2, .bits = equal_bits(in, o, r) };
+    k.looks = k.folds && in->sizes;
     /* One thread: the arena is not shared, and reading bounds this anyway. */
+    if (k.looks) {
+        const qsf_status st = qsf_conv_parallel(in->platform, o, 1, in->hp.n_layers, equal_one_layer, &k, err);
+        if (st) return st;
+        k.looks = false;
+    }
     return qsf_conv_parallel(in->platform, o, 1, in->hp.n_layers, equal_one_layer, &k, err);
 }

@@ -9,7 +9,7 @@
  *
  * Which loses less depends on the model and on how many bits a weight has, so that each is tried:
  * some rows of its readers with the channels kept within several ranges, rounded on an even grid.
- * Only layers with odd channels are: elsewhere SmolLM2 lost by it.
+ * Only models with odd channels are: SmolLM2, which has none, lost by it.
  * docs/quantisers.md has what it brings. */
 #include "plan/level.h"
 
