@@ -17,8 +17,8 @@
  * the row that makes it.  docs/quantisers.md has the measurements.
  *
  * Error feedback knows better how much each input counts.  For it the norms' gains go into the
- * matrices whole, so that a block's columns have inputs of about one size, and that is all; but in a
- * model where calibration finds odd channels of the hidden state: level.h. */
+ * matrices whole, so that a block's columns have inputs of about one size, and that is all; but in
+ * a model where calibration finds odd channels of the hidden state: level.h. */
 #include "plan/equalize.h"
 
 #include "plan/band.h"
@@ -360,7 +360,8 @@ qsf_status qsf_conv_equalize(input *in, const qsf_convert_options *o, convert_re
     k.looks = k.folds && in->sizes;
     /* One thread: the arena is not shared, and reading bounds this anyway. */
     if (k.looks) {
-        const qsf_status st = qsf_conv_parallel(in->platform, o, 1, in->hp.n_layers, equal_one_layer, &k, err);
+        const qsf_status st =
+            qsf_conv_parallel(in->platform, o, 1, in->hp.n_layers, equal_one_layer, &k, err);
         if (st) return st;
         k.looks = false;
     }

@@ -116,8 +116,8 @@ def whole_quality(o, path, base):
 def own(o, path):
     """Speed and memory of qsf-run."""
     ids = ",".join(str(100 + i * 37 % 1900) for i in range(64))
-    runs = [with_memory(o.run, path, "--raw", "--ids", ids, "-n", 64, "--ignore-eos", "--temp", 0, "-c", 256,
-                        "-v", "--draft", 0, "-t", o.threads) for _ in range(3)]
+    runs = [with_memory(o.run, path, "--raw", "--ids", ids, "-n", 64, "--ignore-eos", "--temp", 0, "-c",
+                        256, "-v", "--draft", 0, "-t", o.threads) for _ in range(3)]
     least = found(r"at least (\d+) MB", call(o.run, path, "--raw", "-p", "x", "-n", 1, "-c", 256,
                                              "--ram-budget", 1, ok=(4,)))
     return {"MB": path.stat().st_size / 1e6, "memory": max(m for _, m in runs), "least": f"{least:.0f}",
