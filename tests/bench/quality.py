@@ -107,8 +107,8 @@ def likeness(o, path, base):
 
 
 def whole_quality(o, path, base):
-    said = call(o.run, path, "--perplexity", o.text, "-c", 512, "--chunks", o.windows, "--kl-base", base, "-t",
-                o.threads)
+    said = call(o.run, path, "--perplexity", o.text, "-c", 512, "--chunks", o.windows, "--kl-base", base,
+                "-t", o.threads)
     return {"perplexity": found(r"perplexity ([0-9.]+) ", said),
             "right": sorted(right(o, path)) if o.probes else []}
 
