@@ -3,7 +3,7 @@
  *
  * Events are gathered as text and written when a batch is over, whole lines only.  The trace's end
  * goes behind them each time, and the next write begins on top of it: what is on the disk is whole
- * JSON at any time, whatever ends the program. */
+ * JSON at any time, whatever ends the program; but a kill in the middle of a write cuts a line. */
 #include "trace.h"
 
 #include "base/base.h"
