@@ -10,6 +10,11 @@
 
 #include <stdio.h>
 
+enum { JOB_ADAPTERS = 8 };      /* of a sequence, at most */
+
+/* An adapter of a sequence, as ranks tell each other of it. */
+typedef struct job_adapter { uint32_t number; float scale; } job_adapter;
+
 typedef struct job {
     /* as asked for */
     const char *path;
@@ -29,12 +34,16 @@ typedef struct job {
     uint32_t  n_batch;              /* rows of a batch, on all ranks */
     wire      wire;
     FILE     *logits;               /* rank 0's, of all texts, or NULL */
+    qsf_adapter **adapters;         /* [n_adapters] of a server, by number */
+    uint32_t  n_adapters;
 } job;
 
 /* Ends the job where the ranks' files are not the same (check.c): the model, or all bytes of an
  * adapter's file or directory. */
 void job_check_file(const job *j);
 void job_check_adapter(const char *path);
+/* For any thread: a hash of all bytes of an adapter's file or directory; 0: they cannot be read. */
+uint64_t job_adapter_sum(const char *path);
 /* This rank's layers: as --split says, or by measured speed and memory (split.c). */
 void job_split(job *j);
 /* What there is before any layer is opened: how many there are. */
@@ -67,6 +76,7 @@ void job_behind(job *j, const qsf_row *rows, size_t n, const float *states, size
 /* The ranks behind do with sequences what this one does. */
 void job_back(qsf_seq s, uint32_t n);
 void job_share_seq(qsf_seq dst, qsf_seq src, uint32_t n);
+void job_adapt(qsf_seq s, const job_adapter *uses, size_t n);
 /* All ranks go back to so many positions, or, where a model cannot, before them: how many are
  * left. */
 uint32_t job_cut(job *j, uint32_t n);

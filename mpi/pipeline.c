@@ -12,11 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 1, LOGITS = 2, END = 3, CUT = 4, BACK = 5, SHARE = 6 };
+enum { BATCH = 1, LOGITS = 2, END = 3, CUT = 4, BACK = 5, SHARE = 6, ADAPT = 7 };
 
 /* A message: this, the rows, then their states; or this and the logits; or this alone.  Of CUT n is
  * the length that sequence 0 goes back to, or has gone back to; BACK has sequence and length in n
- * and asked, SHARE the two sequences and the length in n, asked and wire. */
+ * and asked, SHARE the two sequences and the length in n, asked and wire, ADAPT a sequence in n and
+ * in asked how many adapters (job_adapter) come behind this. */
 typedef struct head { uint32_t kind, n, asked, wire; } head;
 
 typedef struct text {
@@ -75,18 +76,44 @@ static void pass_seq(const head *h)
     if (link_rank + 1 < link_ranks) link_send(link_rank + 1, h, sizeof *h);
 }
 
+static void pass_adapters(const head *h, const job_adapter *uses)
+{
+    if (link_rank + 1 == link_ranks) return;
+    unsigned char *at = link_message(sizeof *h + h->asked * sizeof *uses);
+    memcpy(at, h, sizeof *h);
+    if (h->asked) memcpy(at + sizeof *h, uses, h->asked * sizeof *uses);
+    link_go(link_rank + 1);
+}
+
 /* ---- the ranks behind rank 0 ---- */
 
+/* A sequence gets adapters, by their numbers among this rank's. */
+static qsf_status take_adapters(job *j, const head *h, const unsigned char *bytes, size_t len)
+{
+    job_adapter asked[JOB_ADAPTERS];
+    qsf_adapter_use uses[JOB_ADAPTERS];
+    if (h->asked > JOB_ADAPTERS || len != h->asked * sizeof *asked)
+        link_fail("rank %d sent what are no adapters", link_rank - 1);
+    if (len) memcpy(asked, bytes, len);
+    for (uint32_t i = 0; i < h->asked; i++) {
+        if (asked[i].number >= j->n_adapters) link_fail("rank 0 uses an adapter that this rank has not");
+        uses[i] = (qsf_adapter_use){ j->adapters[asked[i].number], asked[i].scale };
+    }
+    pass_adapters(h, asked);
+    return qsf_seq_set_adapters(j->c, (qsf_seq)h->n, uses, h->asked);
+}
+
 /* A message about sequences; false: it is another one. */
-static bool take_seq(job *j, const head *h)
+static bool take_seq(job *j, const head *h, const unsigned char *rest, size_t len)
 {
     qsf_status st = QSF_OK;
     if (h->kind == CUT) cut(j, h);
+    else if (h->kind == ADAPT) st = take_adapters(j, h, rest, len);
     else if (h->kind == BACK) st = qsf_seq_truncate(j->c, (qsf_seq)h->n, h->asked);
     else if (h->kind == SHARE) st = qsf_seq_share(j->c, (qsf_seq)h->n, (qsf_seq)h->asked, h->wire);
     else return false;
     if (st) link_fail("%s", qsf_last_error(j->c));
-    if (h->kind != CUT) pass_seq(h);
+    if (h->kind != CUT && h->kind != ADAPT) pass_seq(h);
     return true;
 }
 
@@ -128,8 +155,9 @@ void job_follow(job *j)
         const size_t len = link_receive(link_rank - 1, true, &bytes);
         if (len >= sizeof h) memcpy(&h, bytes, sizeof h);
         if (h.kind == END) break;
-        if (take_seq(j, &h)) continue;
-        compute_message(j, &h, (const unsigned char *)bytes + sizeof h, len - sizeof h, rows, x);
+        const unsigned char *rest = (const unsigned char *)bytes + sizeof h;
+        if (take_seq(j, &h, rest, len - sizeof h)) continue;
+        compute_message(j, &h, rest, len - sizeof h, rows, x);
     }
     if (link_rank + 1 < link_ranks) link_send(link_rank + 1, &(head){ END, 0, 0, 0 }, sizeof(head));
     free(rows);
@@ -176,6 +204,11 @@ void job_back(qsf_seq s, uint32_t n) { pass_seq(&(head){ BACK, (uint32_t)s, n, 0
 void job_share_seq(qsf_seq dst, qsf_seq src, uint32_t n)
 {
     pass_seq(&(head){ SHARE, (uint32_t)dst, (uint32_t)src, n });
+}
+
+void job_adapt(qsf_seq s, const job_adapter *uses, size_t n)
+{
+    pass_adapters(&(head){ ADAPT, (uint32_t)s, (uint32_t)n, 0 }, uses);
 }
 
 /* Layers that keep state go back to some positions only, and not every rank has such layers: so all

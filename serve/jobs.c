@@ -229,6 +229,7 @@ static void job_reply(front_job *j, bool (*write)(front_job *j, serve_text *out,
         job_refuse(j, &e, 0);
         return;
     }
+    if (ranks_follow(f)) ranks_event(j, &(serve_event){ .kind = EVENT_DONE, .job = &j->job }, "");
     if (c) http_set_job(c, NULL);
     if (c && f->out.failed) http_break(c);
     else if (c) http_reply(c, 200, "application/json", j->cors, f->out.bytes, f->out.len);
@@ -257,6 +258,24 @@ static void job_lora(front_job *j)
     if (!lora_begin(j, &e)) job_refuse(j, &e, 0);
     else if (models_read(j->front->models, j->entry, j->loading)) job_set_hold(j, HOLD_USES);
     else job_wait(j);
+}
+
+/* The end where all ranks were asked: an adapter is everywhere, or nowhere. */
+static bool lora_everywhere(front_job *j, serve_text *out, serve_error *e)
+{
+    *e = j->error;
+    if (!e->status && lora_loaded(j, out, e)) return true;
+    ranks_lora_drop(j->front, j->at.adapter);
+    return false;
+}
+
+void front_lora_told(front_job *j) { job_reply(j, lora_everywhere); }
+
+/* The loader has read a job's adapter, or could not. */
+static void job_lora_read(front_job *j)
+{
+    if (ranks_lead(j->front) && !j->loading->err.status) ranks_lora(j);
+    else job_reply(j, lora_loaded);
 }
 
 /* Begins a job, if its model is there. */
@@ -475,7 +494,7 @@ void front_events(serve_front *f)
     const serve_adapter *a = models_look(f->models);
     for (front_job *j = a ? f->jobs : NULL, *next; j; j = next) {
         next = j->next;
-        if (j->loading == a) job_reply(j, lora_loaded);
+        if (j->loading == a) job_lora_read(j);
     }
     front_waiting(f);
 }

@@ -39,10 +39,14 @@ def tiny(name="llama"):
 class Ranks(Server):
     """A server of so many ranks, or of one process."""
 
-    def __init__(self, ranks, *more, model=None):
+    def __init__(self, ranks, *more, model=None, first=None):
+        """first: rank 0's own options, where the others have more."""
         self.n, self.job = ranks, f"{os.getpid()}-{time.monotonic_ns()}"
         os.environ["QSF_TEST_JOB"] = self.job
         program = [MPIRUN, "-np", str(ranks), SERVE, "--mpi"] if ranks else [SERVE]
+        if first:
+            own = SERVE, "--mpi", model or tiny(), "--port", "0", *OPTIONS, *first
+            program = [MPIRUN, "-np", "1", *own, ":", "-np", str(ranks - 1), SERVE, "--mpi"]
         super().__init__(program, model or tiny(), *OPTIONS, *more)
 
     def of(self, name):
@@ -202,6 +206,60 @@ def test_adapters():
     with serving(2, *options) as s, s.busy():
         assert all_of(s) == alone
         assert s.of("rank_requests_total") == [1, 12], s.of("rank_requests_total")
+    # ranges of layers, whose ranks are told which sequence has which; at last inside a budget
+    names = "llama.gguf", "llama.gguf:one", "llama.gguf:two"
+    with serving(0, *options) as one:
+        mixed = together([lambda m=m: one.complete("Hello there", 60, model=m) for m in names * 2])
+    assert len(set(mixed)) == 3, mixed
+    for ranks, more in ((2, ()), (3, ("--draft", "3")), (2, ("--ram-budget", "20"))):
+        with serving(ranks, "--pipeline", *options, *more) as s:
+            assert all_of(s) == alone, more
+            s.ask("POST", "/lora-adapters", [])
+            assert together([lambda m=m: s.complete("Hello there", 60, model=m) for m in names * 2]) == mixed
+            assert s.metric("adapters") == 2, s.metric("adapters")
+
+
+def test_adapter_folder():
+    """What rank 0 is asked to load and drop, all ranks load and drop, or none of them does."""
+    here, there = (pathlib.Path(WORK.name, name) for name in ("here", "there"))
+    for folder in here, there:
+        folder.mkdir()
+        for i, name in enumerate("ab"): make_lora.make(tiny(), folder / f"{name}.gguf", seed=i + 1)
+        make_lora.make(tiny(), folder / "other.gguf", seed=3 if folder == here else 4)
+    make_lora.make(tiny(), here / "here.gguf", seed=5)
+    request = {"prompt": "Hello there", **GREEDY}
+    with serving(0, "--lora", f"a={here / 'a.gguf'}", "--lora", f"b={here / 'b.gguf'}") as one:
+        alone = [one.complete("Hello there", 24, model=f"llama.gguf:{x}") for x in "ab"]
+    options = [(*ENDLESS, "--lora-dir", str(folder)) for folder in (here, there)]
+
+    def load(s, name, path=None):
+        return s.ask("POST", "/v1/load_lora_adapter",
+                     {"lora_name": name, "lora_path": path or f"{name}.gguf"})
+
+    with serving(2, *options[1], first=options[0]) as s, s.busy():
+        plain = s.complete("Hello there", 24)
+        for i, name in enumerate("ab"):
+            status, _, got = load(s, name)
+            assert status == 200 and got["id"] == i and s.of("adapters") == [i + 1] * 2, got
+        for name, code, words in (("here", 404, "rank 1: there is no here.gguf"),
+                                  ("other", 400, "rank 1: other.gguf is not the same"),
+                                  ("a", 400, 'has an adapter "a" already')):
+            status, _, e = load(s, name)
+            assert status == code and words in e["error"]["message"], (status, e)
+            assert s.of("adapters") == [2, 2] and len(s.ask("GET", "/lora-adapters")[2]) == 2, name
+        assert [s.complete("Hello there", 24, model=f"llama.gguf:{x}") for x in "ab"] == alone
+        assert s.of("rank_requests_total") == [1, 3] and s.complete("Hello there", 24) == plain
+        # two clients at once want one name
+        both = [lambda p=p: load(s, "late", p) for p in ("a.gguf", "b.gguf")]
+        got = sorted(x[0] for x in together(both * 2))
+        assert got == [200, 400, 400, 400] and s.of("adapters") == [3, 3], got
+        assert s.complete("Hello there", 24, model="llama.gguf:late") in alone
+        for name in "a", "late": s.post("/v1/unload_lora_adapter", lora_name=name)
+        s.wait_for(lambda: s.of("adapters") == [1, 1])
+        assert s.ask("POST", "/v1/completions", {**request, "model": "llama.gguf:a"})[0] == 404
+        assert load(s, "a", "b.gguf")[0] == 200
+        assert s.complete("Hello there", 24, model="llama.gguf:a") == alone[1]
+        assert s.complete("Hello there", 24, model="llama.gguf:b") == alone[1]
 
 
 def test_pipeline():
@@ -359,8 +417,7 @@ def test_wrong():
     pathlib.Path(lora + "2").write_bytes(pathlib.Path(lora).read_bytes() + b"x")
     fails("lora.gguf is not the same file on rank 1", *[[tiny(), "--lora", "a=" + lora],
                                                          [tiny(), "--lora", "a=" + lora + "2"]])
-    fails("--lora does not go with --pipeline", *[[tiny(), "--pipeline", "--lora", "x"]] * 2)
-    fails("--lora-dir does not go with --mpi", *[[tiny(), "--lora-dir", "x"]] * 2)
+    fails("--lora-dir does not go with --pipeline", *[[tiny(), "--pipeline", "--lora-dir", "x"]] * 2)
     fails("is for one model", *[[tiny(), tiny("qwen2"), "--pipeline"]] * 2)
 
 

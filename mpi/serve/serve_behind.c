@@ -36,10 +36,48 @@ static void share(void *user, qsf_seq dst, qsf_seq src, uint32_t n)
     job_share_seq(dst, src, n);
 }
 
+static qsf_status adapt(void *user, qsf_seq s, const qsf_adapter_use *uses, size_t n)
+{
+    job_adapter told[JOB_ADAPTERS];
+    (void)user;
+    for (size_t i = 0; i < n; i++) {
+        qsf_adapter_info info = { .size = sizeof info };
+        qsf_adapter_get_info(uses[i].adapter, &info);
+        told[i] = (job_adapter){ info.number, uses[i].scale };
+    }
+    job_adapt(s, told, n);
+    return QSF_OK;
+}
+
 static void end(void)
 {
     job_end();
     link_end();
+}
+
+/* What this rank's layers have of the server's adapters, by their numbers; the plan counts them. */
+static void adapters_read(job *j, const serve_settings *set)
+{
+    qsf_error err;
+    uint64_t bytes = 0;
+    j->adapters = calloc(set->n_loras ? set->n_loras : 1, sizeof *j->adapters);
+    if (!j->adapters) link_fail("out of memory");
+    for (; j->n_adapters < set->n_loras; j->n_adapters++) {
+        const qsf_adapter_options o = { .size = sizeof o, .exact = j->context.f32, .number = j->n_adapters };
+        qsf_adapter_info info = { .size = sizeof info };
+        const char *path = set->loras[j->n_adapters].path;
+        qsf_adapter **a = &j->adapters[j->n_adapters];
+        if (qsf_adapter_open(j->model, path, &o, a, &err)) link_fail("%s", err.text);
+        qsf_adapter_get_info(*a, &info);
+        bytes += info.bytes;
+    }
+    if (j->context.adapter_bytes < bytes) j->context.adapter_bytes = bytes;
+}
+
+static void adapters_drop(job *j)
+{
+    while (j->n_adapters) qsf_adapter_free(j->adapters[--j->n_adapters]);
+    free(j->adapters);
 }
 
 /* What all ranks make their contexts with: the server's options, and of each the least. */
@@ -56,6 +94,7 @@ static void agree(job *j, const serve_settings *set)
     mo.first_layer = j->first;
     mo.end_layer = j->end;
     if (qsf_model_open(j->path, &mo, &j->model, &err)) link_fail("%s", err.text);
+    adapters_read(j, set);
     job_agree(j);
     j->n_batch = j->context.n_batch;
 }
@@ -70,6 +109,7 @@ static void follow(job *j)
     job_follow(j);
     link_end();
     qsf_context_free(j->c);
+    adapters_drop(j);
     qsf_model_close(j->model);
     exit(0);
 }
@@ -78,7 +118,7 @@ void serve_behind_join(serve_settings *set, const serve_ranks_asked *a)
 {
     static serve_link alone = { .ranks = 1, .fail = link_fail, .end = end };
     static qsf_behind behind = { .size = sizeof behind, .user = &shared, .compute = compute, .back = back,
-                                 .share = share };
+                                 .share = share, .adapters = adapt };
     job *j = &shared;
     if (set->n_models > 1) link_fail("--pipeline is for one model");
     *j = (job){ .path = set->models[0].path, .check = a->check, .split = a->split };
@@ -87,6 +127,7 @@ void serve_behind_join(serve_settings *set, const serve_ranks_asked *a)
     link_watch(a->silent);
     if (link_rank) follow(j);
     link_away(true);                    /* a server has nothing to do at times */
+    adapters_drop(j);
     qsf_model_close(j->model);          /* the server opens it */
     set->link = &alone;
     set->engine.context.n_ctx = j->context.n_ctx;
