@@ -56,7 +56,8 @@ async function answers({seeds, threads}) {
 
 for (const threads of [1, 2])
   test(`two at once and none, ${threads} threads`, {timeout: 120_000}, async t => {
-    const server = await serve([['/tests', here], ['/js', PACKAGE], ['/work', WORK]], {isolation: threads > 1});
+    const server = await serve([['/tests', here], ['/js', PACKAGE], ['/work', WORK]],
+      {isolation: threads > 1});
     t.after(() => {
       server.closeAllConnections();
       server.close();
