@@ -98,7 +98,7 @@ uint64_t job_adapter_sum(const char *path)
     for (int i = 0; adapter_file(path, i, name, sizeof name); i++) {
         FILE *f = fopen(name, "rb");
         if (!f) return 0;
-        for (size_t n; (n = fread(part, 1, sizeof part, f));) h = hash_on(h, part, n);
+        for (size_t n; (n = fread(part, 1, sizeof part, f)); link_alive()) h = hash_on(h, part, n);
         const bool bad = ferror(f);
         fclose(f);
         if (bad) return 0;

@@ -271,6 +271,18 @@ static bool lora_everywhere(front_job *j, serve_text *out, serve_error *e)
 
 void front_lora_told(front_job *j) { job_reply(j, lora_everywhere); }
 
+/* Asks whether those who have the layers behind this process's have answered. */
+static void job_lora_asks(front_job *j)
+{
+    const serve_link *link = j->front->set->link;
+    qsf_error err;
+    if (!j->at.everywhere || !link->load || !link->loaded(j->at.adapter, &err)) return;
+    if (err.status)
+        serve_refuse(&j->error, err.status == QSF_E_MEMORY || err.status == QSF_E_BUDGET ? 503 : 400,
+                     "adapter_load_failed", "lora_path", "%s", err.text);
+    front_lora_told(j);
+}
+
 /* The loader has read a job's adapter, or could not. */
 static void job_lora_read(front_job *j)
 {
@@ -495,6 +507,10 @@ void front_events(serve_front *f)
     for (front_job *j = a ? f->jobs : NULL, *next; j; j = next) {
         next = j->next;
         if (j->loading == a) job_lora_read(j);
+    }
+    for (front_job *j = ranks_lead(f) ? f->jobs : NULL, *next; j; j = next) {
+        next = j->next;
+        job_lora_asks(j);
     }
     front_waiting(f);
 }

@@ -24,6 +24,7 @@ void adapter_let_go(serve_adapter *a)
 {
     if (!a || atomic_fetch_sub(&a->holders, 1) > 1) return;
     adapter_close(a);
+    if (a->gone_at) a->gone_at(a->id);
     free(a->path);
     free(a);
 }

@@ -22,6 +22,7 @@ typedef struct serve_adapter {
     float        scale;                    /* for those who name it */
     float        everybody;                /* for those who name none: the front's */
     serve_metrics *metrics;                /* of its model */
+    void       (*gone_at)(uint32_t id);    /* hears that nobody has it any more; NULL: nobody does */
     qsf_adapter *adapter;                  /* NULL while its model is not loaded */
     qsf_adapter_info info;
     qsf_error    err;                      /* of the last try to read it */

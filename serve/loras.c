@@ -74,6 +74,19 @@ static bool lora_exists(const front_job *j, const char *name, serve_error *e)
                         j->entry->name, name);
 }
 
+/* Where several ranks have it, it has its id from the beginning, and on rank 0 it is a new one. */
+static void lora_make(front_job *j, const char *path)
+{
+    const serve_request *r = &j->job.request;
+    serve_adapter *a = adapter_new(r->lora_name, path, (float)r->lora_scale, &j->entry->metrics);
+    if (a && ranks_lead(j->front)) {
+        j->at.adapter = models_adapter_number(j->front->models);
+        a->gone_at = j->front->set->link->drop;
+    }
+    if (a) a->id = j->at.adapter;
+    j->loading = a;
+}
+
 bool lora_begin(front_job *j, serve_error *e)
 {
     const serve_request *r = &j->job.request;
@@ -93,8 +106,7 @@ bool lora_begin(front_job *j, serve_error *e)
         return serve_refuse(e, 404, "not_found", "lora_path", "there is no %.200s in the folder of adapters",
                             r->lora_path);
     if (!lora_fits(j, S_ISREG(file.st_mode) ? (uint64_t)file.st_size : 0, 0, e)) return false;
-    if (!j->loading)
-        j->loading = adapter_new(r->lora_name, path, (float)r->lora_scale, &j->entry->metrics);
+    if (!j->loading) lora_make(j, path);
     return j->loading || serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
 }
 
@@ -118,7 +130,7 @@ bool lora_loaded(front_job *j, serve_text *out, serve_error *e)
         return serve_refuse(e, 400, "adapter_load_failed", "lora_path", "%.200s is not the same on rank %d "
                             "as on rank 0", j->job.request.lora_path, j->front->set->link->rank);
     if (!lora_fits(j, a->info.bytes, a->info.bytes, e)) return false;
-    a->id = j->front->ranks ? j->at.adapter : models_adapter_number(j->front->models);
+    if (!j->front->ranks) a->id = models_adapter_number(j->front->models);
     if (!models_add_adapter(j->entry, a))
         return serve_refuse(e, 400, "invalid_value", NULL, "there are too many adapters");
     lora_say(j, a, out);

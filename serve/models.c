@@ -400,6 +400,7 @@ static bool models_fill_adapters(model_list *l)
         model_entry *m = &l->entries[file->model];
         serve_adapter *a = adapter_new(file->name, file->path, file->scale, &m->metrics);
         if (a) a->id = models_adapter_number(l);
+        if (a && l->set->link) a->gone_at = l->set->link->drop;
         if (!a || !models_add_adapter(m, a)) return adapter_let_go(a), false;
     }
     return true;

@@ -80,7 +80,7 @@ void ranks_drop(front_job *j)
     serve_ranks *r = j->front->ranks;
     serve_error e = { 0 };
     if (r->loads) {
-        if (j->at.everywhere) rank_slot_set(r, j->at.slot, NULL);
+        if (j->at.everywhere && !r->front->set->link->load) rank_slot_set(r, j->at.slot, NULL);
         if (!j->at.counts) return;
         r->loads[j->at.rank].answers -= j->job.n_branches;
         r->loads[j->at.rank].tokens -= j->at.tokens;

@@ -120,10 +120,16 @@ static void lora_pack(const front_job *j, serve_text *out)
 void ranks_lora(front_job *j)
 {
     serve_ranks *r = j->front->ranks;
+    const serve_link *link = r->front->set->link;
     serve_text body = { 0 };
+    if (link->load) {
+        j->at.everywhere = true;
+        link->load(j->at.adapter, j->job.request.lora_path, j->loading->sum);
+        serve_engine_wake(j->entry->engine);
+        return;
+    }
     lora_pack(j, &body);
-    j->at.adapter = models_adapter_number(j->front->models);
-    j->at.n_left = (unsigned)r->front->set->link->ranks - 1;
+    j->at.n_left = (unsigned)link->ranks - 1;
     j->at.everywhere = true;
     j->at.slot = slot_free(r);
     const rank_job head = { .api = API_LORA_LOAD, .key = j->job.key, .adapter = j->at.adapter,

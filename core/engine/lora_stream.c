@@ -86,10 +86,10 @@ static bool slot_streams(const qsf_adapter *a, uint32_t unit)
 /* What could not be read ahead is read again, which says why. */
 static qsf_status slot_fetch(qsf_lora_slot *slot, uint32_t unit, qsf_error *err)
 {
-    slot_wait(slot);
+    slot_wait(slot);            /* ahead_unit may be none then */
     slot->unit = -1;
-    const qsf_status st = qsf_adapter_read_unit(slot->adapter, unit,
-                                                slot->ahead_unit == unit ? &slot->ahead : NULL, slot->mem, err);
+    const qsf_lora_bytes *there = slot->ahead_unit == unit ? &slot->ahead : NULL;
+    const qsf_status st = qsf_adapter_read_unit(slot->adapter, unit, there, slot->mem, err);
     if (!st) slot->unit = unit;
     slot->ahead_unit = -1;
     return st;
