@@ -277,9 +277,10 @@ static void job_lora_asks(front_job *j)
     const serve_link *link = j->front->set->link;
     qsf_error err;
     if (!j->at.everywhere || !link->load || !link->loaded(j->at.adapter, &err)) return;
+    const bool room = err.status == QSF_E_BUDGET;
     if (err.status)
-        serve_refuse(&j->error, err.status == QSF_E_MEMORY || err.status == QSF_E_BUDGET ? 503 : 400,
-                     "adapter_load_failed", "lora_path", "%s", err.text);
+        serve_refuse(&j->error, room || err.status == QSF_E_MEMORY ? 503 : 400,
+                     room ? "adapter_no_room" : "adapter_load_failed", "lora_path", "%s", err.text);
     front_lora_told(j);
 }
 
