@@ -246,11 +246,13 @@ def come_and_go(s, alone, count):
                         ("a", 'has an adapter "a" already')):
         status, _, e = load(s, name)
         assert status in (400, 404) and words in e["error"]["message"], (status, e)
-        assert count() == {2} and len(s.ask("GET", "/lora-adapters")[2]) == 2, name
+        assert len(s.ask("GET", "/lora-adapters")[2]) == 2, name
+        s.wait_for(lambda: count() == {2})
     assert [said(x) for x in "ab"] == alone and said() == plain
     both = [lambda p=p: load(s, "late", p) for p in ("a.gguf", "b.gguf")]       # clients who want one name
     got = sorted(x[0] for x in together(both * 2))
-    assert got == [200, 400, 400, 400] and count() == {3}, got
+    assert got == [200, 400, 400, 400], got
+    s.wait_for(lambda: count() == {3})
     assert said("late") in alone
     for name in "a", "late": s.post("/v1/unload_lora_adapter", lora_name=name)
     s.wait_for(lambda: count() == {1})
