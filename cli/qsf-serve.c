@@ -259,12 +259,7 @@ static int serve_join(const serve_asked *a, serve_settings *set, int argc, char 
 {
     const serve_ranks_asked asked = { .check = a->mpi_check, .silent = a->mpi_silent, .split = a->split,
                                       .wire = a->mpi_wire, .pipeline = a->pipeline };
-    if (a->lora_dir)
-        fputs("--lora-dir does not go with --mpi: what one rank loads the others would not have\n", stderr);
-    else if (a->pipeline && a->loras.n)
-        fputs("--lora does not go with --pipeline: ranks of layers do not know which answer has which\n",
-              stderr);
-    else if (a->trace || a->record)
+    if (a->trace || a->record)
         fputs("--trace and --record do not go with --mpi: they write files of one process\n", stderr);
     else if (a->pipeline && (a->cache_file || a->cache_disk > 0))
         fputs("--cache-file and --cache-disk do not go with --pipeline: sequences are on several ranks\n",

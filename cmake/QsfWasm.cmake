@@ -32,9 +32,9 @@ string(CONCAT qsf_cold "/core/(base|model|text|weights)/|/core/simple\\.c$|/plat
     "|/kernels/[a-z_]+_scalar\\.c$|/core/tensor/(trellis|types|types_ggml|types_iq|codebooks_table)\\.c$"
     "|/core/engine/(answer|batch|behind|buffers|context|draft|early_exit|embed(ding)?"
     "|feed_forward(_experts|_gated|_plain)?|product|router"
-    "|grammar_new|head|head_stream|hidden|kv|ladder|layer|layer_embedding|lora|matrix|matrix_place|operation"
-    "|options|pass|plan|recorder|rerank|rope|route|sampler(_texts)?|sequence|session_file|state|step"
-    "|thread_count|totals|turn|turn_grammar)\\.c$")
+    "|grammar_new|head|head_stream|hidden|kv|ladder|layer|layer_embedding|lora(_stream)?|matrix|matrix_place"
+    "|operation|options|pass|plan|recorder|rerank|rope|route|sampler(_texts)?|sequence|session_file|state"
+    "|step|thread_count|totals|turn|turn_grammar)\\.c$")
 list(FILTER qsf_least INCLUDE REGEX "${qsf_cold}")
 list(FILTER qsf_least EXCLUDE REGEX "/core/text/(grammar_mask|pretokenize|token_tree|tokenizer_bpe)\\.c$")
 list(REMOVE_ITEM qsf_small ${qsf_least})

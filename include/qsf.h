@@ -692,6 +692,7 @@ typedef struct qsf_adapter_options {
     bool                   streamed;  /* false: it stays in memory, and the file is closed.  true: the file
                                        * stays open, and what belongs to a layer is read each time that the
                                        * layer runs */
+    uint32_t               number;    /* the program's own, which qsf_adapter_info gives back */
 } qsf_adapter_options;
 /* As qsf_adapter_load, held so; opts may be NULL.
  *
@@ -712,6 +713,7 @@ typedef struct qsf_adapter_info {
     uint32_t    rank;         /* the largest */
     float       alpha;        /* 0: the file has none, and alpha / rank is 1 */
     uint64_t    bytes;        /* of memory, with what batches of 256 rows need beside it */
+    uint32_t    number;       /* that it was opened with */
 } qsf_adapter_info;
 QSF_API qsf_status qsf_adapter_get_info(const qsf_adapter *a, qsf_adapter_info *out);
 
@@ -731,7 +733,8 @@ typedef struct qsf_adapter_use { qsf_adapter *adapter; float scale; } qsf_adapte
  * QSF_E_BUDGET        the context has a ram_budget and adapter_bytes is too small
  * QSF_E_UNSUPPORTED   the adapter changes the head, and the context's is not QSF_HEAD_EXACT; or the
  *                     context computes with floats and the adapter was not opened as an exact one
- * QSF_E_ARGUMENT      there are too many, a scale is no number, or an adapter is another model's */
+ * QSF_E_ARGUMENT      there are too many, a scale is no number, or an adapter is another model's
+ * and what qsf_behind.adapters says */
 QSF_API qsf_status qsf_seq_set_adapters(qsf_context *c, qsf_seq s, const qsf_adapter_use *uses, size_t n);
 
 /* ---- sessions -------------------------------------------------------------------------------- */
@@ -860,13 +863,16 @@ QSF_API qsf_status qsf_compute_from(qsf_context *c, const qsf_row *rows, size_t 
 QSF_API const float *qsf_batch_states(const qsf_context *c, size_t i);
 
 /* Who computes the layers behind a first range, so that its context gives logits as if it had all
- * layers: turns and all that uses them then work, but for embeddings, adapters and sessions.
+ * layers: turns and all that uses them then work, but for embeddings and sessions.
  *
  * compute  from states[n][ld_states] behind the range's last layer, of the rows of a batch, the
  *          logits[asked][ld_logits] of those that ask for them, in their order; it may come back
  *          before it has computed rows of which none asks.  An error is the batch's result
  * back     sequence s goes back to n positions there, too
  * share    as qsf_seq_share
+ * adapters as qsf_seq_set_adapters, with what these adapters are there (qsf_adapter_info.number
+ *          tells them apart); a scale is never 0.  An error is that of the call, and the sequence
+ *          is empty then and has the adapters that it had.  NULL: sequences have none
  *
  * All are called by the thread that uses the context, in the order in which things shall happen. */
 typedef struct qsf_behind {
@@ -876,11 +882,12 @@ typedef struct qsf_behind {
                           size_t ld_states, float *logits, size_t ld_logits);
     void       (*back)(void *user, qsf_seq s, uint32_t n);
     void       (*share)(void *user, qsf_seq dst, qsf_seq src, uint32_t n);
+    qsf_status (*adapters)(void *user, qsf_seq s, const qsf_adapter_use *uses, size_t n);
 } qsf_behind;
 /* Sets it, once, before the first batch.
  *
  * QSF_E_ARGUMENT      the range is not the first one, or has all layers; a function is missing
- * QSF_E_UNSUPPORTED   the model has layers that keep state, or sequences have adapters */
+ * QSF_E_UNSUPPORTED   the model has layers that keep state, or sequences have adapters already */
 QSF_API qsf_status qsf_context_set_behind(qsf_context *c, const qsf_behind *b);
 
 /* ---- shares of layers ------------------------------------------------------------------------ */

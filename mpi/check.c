@@ -72,16 +72,36 @@ static void check_file(const char *path, bool whole)
 
 void job_check_file(const job *j) { check_file(j->path, !strcmp(j->check, "all")); }
 
-void job_check_adapter(const char *path)
+/* The i-th file of an adapter, in cap bytes of name; false: there is none. */
+static bool adapter_file(const char *path, int i, char *name, size_t cap)
 {
     static const char *const of_directory[] = { "adapter_config.json", "adapter_model.safetensors" };
     struct stat is;
+    const bool folder = !stat(path, &is) && S_ISDIR(is.st_mode);
+    if (i >= (folder ? 2 : 1)) return false;
+    const int n = snprintf(name, cap, "%s%s%s", path, folder ? "/" : "", folder ? of_directory[i] : "");
+    return n > 0 && (size_t)n < cap;
+}
+
+void job_check_adapter(const char *path)
+{
     char name[4096];
-    if (stat(path, &is)) link_fail("%s cannot be opened", path);
-    if (!S_ISDIR(is.st_mode)) check_file(path, true);
-    for (int i = 0; S_ISDIR(is.st_mode) && i < 2; i++) {
-        if (snprintf(name, sizeof name, "%s/%s", path, of_directory[i]) >= (int)sizeof name)
-            link_fail("%s: the name is too long", path);
-        check_file(name, true);
+    if (!adapter_file(path, 0, name, sizeof name)) link_fail("%s: the name is too long", path);
+    for (int i = 0; adapter_file(path, i, name, sizeof name); i++) check_file(name, true);
+}
+
+uint64_t job_adapter_sum(const char *path)
+{
+    char name[4096];
+    unsigned char part[1 << 14];
+    uint64_t h = 0xcbf29ce484222325u;
+    for (int i = 0; adapter_file(path, i, name, sizeof name); i++) {
+        FILE *f = fopen(name, "rb");
+        if (!f) return 0;
+        for (size_t n; (n = fread(part, 1, sizeof part, f)); link_alive()) h = hash_on(h, part, n);
+        const bool bad = ferror(f);
+        fclose(f);
+        if (bad) return 0;
     }
+    return h;
 }

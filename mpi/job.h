@@ -10,6 +10,11 @@
 
 #include <stdio.h>
 
+enum { JOB_ADAPTERS = 8 };      /* of a sequence, at most */
+
+/* An adapter of a sequence, as ranks tell each other of it. */
+typedef struct job_adapter { uint32_t number; float scale; } job_adapter;
+
 typedef struct job {
     /* as asked for */
     const char *path;
@@ -29,12 +34,17 @@ typedef struct job {
     uint32_t  n_batch;              /* rows of a batch, on all ranks */
     wire      wire;
     FILE     *logits;               /* rank 0's, of all texts, or NULL */
+    qsf_adapter **adapters;         /* [n_adapters] of a server, by number; NULL: there is none */
+    uint32_t  n_adapters;
+    const char *lora_dir;           /* where those are that are loaded later, or NULL */
 } job;
 
 /* Ends the job where the ranks' files are not the same (check.c): the model, or all bytes of an
  * adapter's file or directory. */
 void job_check_file(const job *j);
 void job_check_adapter(const char *path);
+/* For any thread: a hash of all bytes of an adapter's file or directory; 0: they cannot be read. */
+uint64_t job_adapter_sum(const char *path);
 /* This rank's layers: as --split says, or by measured speed and memory (split.c). */
 void job_split(job *j);
 /* What there is before any layer is opened: how many there are. */
@@ -67,6 +77,11 @@ void job_behind(job *j, const qsf_row *rows, size_t n, const float *states, size
 /* The ranks behind do with sequences what this one does. */
 void job_back(qsf_seq s, uint32_t n);
 void job_share_seq(qsf_seq dst, qsf_seq src, uint32_t n);
+void job_adapt(qsf_seq s, const job_adapter *uses, size_t n);
+/* The ranks behind read an adapter by this number, by its path within their lora_dir, if its bytes
+ * are these; *err: none has it, or which rank could not.  They let go of it. */
+void job_load_adapter(uint32_t number, const char *path, uint64_t sum, qsf_error *err);
+void job_drop_adapter(uint32_t number);
 /* All ranks go back to so many positions, or, where a model cannot, before them: how many are
  * left. */
 uint32_t job_cut(job *j, uint32_t n);
@@ -78,5 +93,11 @@ void job_chat(job *j);
 void job_adapters_load(job *j);
 void job_adapters_use(job *j);
 void job_adapters_free(void);   /* behind the context */
+/* A server's adapters (adapters.c): reads one, which the plan must have room for where there is a
+ * context; lets go of one. */
+qsf_status job_adapter_open(job *j, uint32_t number, const char *path, uint64_t *bytes, qsf_error *err);
+void job_adapter_close(job *j, uint32_t number);
+/* As another rank asks for it, by a path within lora_dir. */
+void job_adapter_asked(job *j, uint32_t number, const char *path, uint64_t sum, qsf_error *err);
 
 #endif

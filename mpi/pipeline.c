@@ -12,11 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 1, LOGITS = 2, END = 3, CUT = 4, BACK = 5, SHARE = 6 };
+enum { BATCH = 1, LOGITS = 2, END = 3, CUT = 4, BACK = 5, SHARE = 6, ADAPT = 7,
+       LOAD = 8, LOADED = 9, DROP = 10 };
 
 /* A message: this, the rows, then their states; or this and the logits; or this alone.  Of CUT n is
  * the length that sequence 0 goes back to, or has gone back to; BACK has sequence and length in n
- * and asked, SHARE the two sequences and the length in n, asked and wire. */
+ * and asked, SHARE the two sequences and the length in n, asked and wire, ADAPT a sequence in n and
+ * in asked how many adapters (job_adapter) come behind this.  Of LOAD, LOADED and DROP n is an
+ * adapter's number; behind LOAD come a hash and a path, behind LOADED, which goes to rank 0, a
+ * qsf_error. */
 typedef struct head { uint32_t kind, n, asked, wire; } head;
 
 typedef struct text {
@@ -75,18 +79,82 @@ static void pass_seq(const head *h)
     if (link_rank + 1 < link_ranks) link_send(link_rank + 1, h, sizeof *h);
 }
 
+static void pass_adapters(const head *h, const job_adapter *uses)
+{
+    if (link_rank + 1 == link_ranks) return;
+    unsigned char *at = link_message(sizeof *h + h->asked * sizeof *uses);
+    memcpy(at, h, sizeof *h);
+    if (h->asked) memcpy(at + sizeof *h, uses, h->asked * sizeof *uses);
+    link_go(link_rank + 1);
+}
+
+static void pass_adapter(const head *h, uint64_t sum, const char *path)
+{
+    const size_t len = strlen(path) + 1;
+    if (link_rank + 1 == link_ranks) return;
+    unsigned char *at = link_message(sizeof *h + sizeof sum + len);
+    memcpy(at, h, sizeof *h);
+    memcpy(at + sizeof *h, &sum, sizeof sum);
+    memcpy(at + sizeof *h + sizeof sum, path, len);
+    link_go(link_rank + 1);
+}
+
 /* ---- the ranks behind rank 0 ---- */
 
+/* A sequence gets adapters, by their numbers among this rank's. */
+static qsf_status take_adapters(job *j, const head *h, const unsigned char *bytes, size_t len)
+{
+    job_adapter asked[JOB_ADAPTERS];
+    qsf_adapter_use uses[JOB_ADAPTERS];
+    if (h->asked > JOB_ADAPTERS || len != h->asked * sizeof *asked)
+        link_fail("rank %d sent what are no adapters", link_rank - 1);
+    if (len) memcpy(asked, bytes, len);
+    for (uint32_t i = 0; i < h->asked; i++) {
+        qsf_adapter *a = asked[i].number < j->n_adapters ? j->adapters[asked[i].number] : NULL;
+        if (!a) link_fail("rank 0 uses an adapter that this rank has not");
+        uses[i] = (qsf_adapter_use){ a, asked[i].scale };
+    }
+    pass_adapters(h, asked);
+    return qsf_seq_set_adapters(j->c, (qsf_seq)h->n, uses, h->asked);
+}
+
+/* A message about an adapter; false: it is another one. */
+static bool take_adapter(job *j, const head *h, const unsigned char *rest, size_t len)
+{
+    uint64_t sum;
+    char path[1024];
+    qsf_error err = { 0 };
+    if (h->kind == DROP) {
+        pass_seq(h);
+        job_adapter_close(j, h->n);
+        return true;
+    }
+    if (h->kind != LOAD) return false;
+    if (len <= sizeof sum || len > sizeof sum + sizeof path || rest[len - 1])
+        link_fail("rank %d sent what is no adapter's path", link_rank - 1);
+    memcpy(&sum, rest, sizeof sum);
+    memcpy(path, rest + sizeof sum, len - sizeof sum);
+    pass_adapter(h, sum, path);         /* all read at the same time */
+    job_adapter_asked(j, h->n, path, sum, &err);
+    const head answer = { LOADED, h->n, 0, 0 };
+    unsigned char *at = link_message(sizeof answer + sizeof err);
+    memcpy(at, &answer, sizeof answer);
+    memcpy(at + sizeof answer, &err, sizeof err);
+    link_go(0);
+    return true;
+}
+
 /* A message about sequences; false: it is another one. */
-static bool take_seq(job *j, const head *h)
+static bool take_seq(job *j, const head *h, const unsigned char *rest, size_t len)
 {
     qsf_status st = QSF_OK;
     if (h->kind == CUT) cut(j, h);
+    else if (h->kind == ADAPT) st = take_adapters(j, h, rest, len);
     else if (h->kind == BACK) st = qsf_seq_truncate(j->c, (qsf_seq)h->n, h->asked);
     else if (h->kind == SHARE) st = qsf_seq_share(j->c, (qsf_seq)h->n, (qsf_seq)h->asked, h->wire);
     else return false;
     if (st) link_fail("%s", qsf_last_error(j->c));
-    if (h->kind != CUT) pass_seq(h);
+    if (h->kind != CUT && h->kind != ADAPT) pass_seq(h);
     return true;
 }
 
@@ -128,8 +196,9 @@ void job_follow(job *j)
         const size_t len = link_receive(link_rank - 1, true, &bytes);
         if (len >= sizeof h) memcpy(&h, bytes, sizeof h);
         if (h.kind == END) break;
-        if (take_seq(j, &h)) continue;
-        compute_message(j, &h, (const unsigned char *)bytes + sizeof h, len - sizeof h, rows, x);
+        const unsigned char *rest = (const unsigned char *)bytes + sizeof h;
+        if (take_seq(j, &h, rest, len - sizeof h) || take_adapter(j, &h, rest, len - sizeof h)) continue;
+        compute_message(j, &h, rest, len - sizeof h, rows, x);
     }
     if (link_rank + 1 < link_ranks) link_send(link_rank + 1, &(head){ END, 0, 0, 0 }, sizeof(head));
     free(rows);
@@ -176,6 +245,31 @@ void job_back(qsf_seq s, uint32_t n) { pass_seq(&(head){ BACK, (uint32_t)s, n, 0
 void job_share_seq(qsf_seq dst, qsf_seq src, uint32_t n)
 {
     pass_seq(&(head){ SHARE, (uint32_t)dst, (uint32_t)src, n });
+}
+
+void job_load_adapter(uint32_t number, const char *path, uint64_t sum, qsf_error *err)
+{
+    *err = (qsf_error){ 0 };
+    pass_adapter(&(head){ LOAD, number, 0, 0 }, sum, path);
+    for (int r = 1; r < link_ranks; r++) {
+        const void *bytes;
+        head h = { 0, 0, 0, 0 };
+        qsf_error own;
+        const size_t len = link_receive(r, true, &bytes);
+        if (len == sizeof h + sizeof own) memcpy(&h, bytes, sizeof h);
+        if (h.kind != LOADED || h.n != number) link_fail("rank %d says nothing of the adapter", r);
+        memcpy(&own, (const unsigned char *)bytes + sizeof h, sizeof own);
+        if (!own.status || err->status) continue;
+        err->status = own.status;
+        snprintf(err->text, sizeof err->text, "rank %d: %.*s", r, (int)sizeof own.text - 20, own.text);
+    }
+}
+
+void job_drop_adapter(uint32_t number) { pass_seq(&(head){ DROP, number, 0, 0 }); }
+
+void job_adapt(qsf_seq s, const job_adapter *uses, size_t n)
+{
+    pass_adapters(&(head){ ADAPT, (uint32_t)s, (uint32_t)n, 0 }, uses);
 }
 
 /* Layers that keep state go back to some positions only, and not every rank has such layers: so all

@@ -203,6 +203,7 @@ static void *engine_main(void *arg)
         engine_take(e, !busy);
         if (waited) begin = serve_now();
         scheduler_look(&e->schedule);
+        if (e->o.turn) e->o.turn();
         busy = false;
         for (unsigned i = 0; i < e->o.steps && scheduler_step(&e->schedule); i++) {
             busy = true;
@@ -262,7 +263,10 @@ static bool engine_behind(serve_engine *e, qsf_error *err)
 {
     const qsf_behind *b = e->o.behind;
     if (!b) return true;
-    for (uint32_t s = 0; s < e->o.context.n_seqs; s++) b->back(b->user, (qsf_seq)s, 0);
+    for (uint32_t s = 0; s < e->o.context.n_seqs; s++) {
+        b->back(b->user, (qsf_seq)s, 0);
+        if (b->adapters) (void)b->adapters(b->user, (qsf_seq)s, NULL, 0);
+    }
     err->status = qsf_context_set_behind(e->context, b);
     if (err->status) snprintf(err->text, sizeof err->text, "%s", qsf_last_error(e->context));
     return !err->status;

@@ -31,6 +31,7 @@ typedef struct serve_engine_options {
     const char *cache_disk_dir;       /* NULL: the system's folder for temporary files */
     unsigned draft;                   /* most guesses of an answer in a step */
     const qsf_behind *behind;         /* where the layers behind the model's are; NULL: it has all */
+    void (*turn)(void);               /* what else its thread does where it looks for jobs; NULL: nothing */
 } serve_engine_options;
 
 /* Tokens of one prompt. */

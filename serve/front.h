@@ -40,6 +40,10 @@ typedef struct rank_place {
     uint32_t slot;                           /* of the job, among those of other ranks */
     uint64_t tokens;                         /* that are still to be computed before its first event */
     bool     counts, over;                   /* it is among that rank's; rank 0 knows that it is over */
+    bool     everywhere;                     /* all ranks have it: of /v1/load_lora_adapter */
+    unsigned n_left;                         /* ranks that have not answered that */
+    uint32_t adapter;                        /* the id that it gets, ... */
+    uint64_t sum;                            /* ... and what its files are at rank 0 */
     char     code[48];                       /* of an error that a rank has sent */
 } rank_place;
 
@@ -108,6 +112,8 @@ void front_gone(void *front, void *job);
 void front_job_free(front_job *j);
 /* Begins a job that has come from another process: it has a request, tokens and a model. */
 void front_job_take(front_job *j);
+/* All other ranks have answered that they have an adapter, or that they cannot (error). */
+void front_lora_told(front_job *j);
 /* What the engine says of a job, this one's or another rank's. */
 void front_event(front_job *j, const serve_event *ev, const char *text);
 
@@ -124,6 +130,8 @@ bool lora_choose(front_job *j, serve_error *e);
 bool lora_begin(front_job *j, serve_error *e);
 /* It was read: the model gets it, and out the answer.  false: *e says why not. */
 bool lora_loaded(front_job *j, serve_text *out, serve_error *e);
+/* It is not read any more, or not everywhere: nobody may use it. */
+void lora_drop(serve_front *f, uint32_t id);
 bool lora_unload(front_job *j, serve_text *out, serve_error *e);
 void lora_write(serve_front *f, serve_text *out);            /* the list */
 bool lora_scales(serve_front *f, const http_request *r, serve_error *e);       /* for everybody */

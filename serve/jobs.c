@@ -229,6 +229,7 @@ static void job_reply(front_job *j, bool (*write)(front_job *j, serve_text *out,
         job_refuse(j, &e, 0);
         return;
     }
+    if (ranks_follow(f)) ranks_event(j, &(serve_event){ .kind = EVENT_DONE, .job = &j->job }, "");
     if (c) http_set_job(c, NULL);
     if (c && f->out.failed) http_break(c);
     else if (c) http_reply(c, 200, "application/json", j->cors, f->out.bytes, f->out.len);
@@ -257,6 +258,37 @@ static void job_lora(front_job *j)
     if (!lora_begin(j, &e)) job_refuse(j, &e, 0);
     else if (models_read(j->front->models, j->entry, j->loading)) job_set_hold(j, HOLD_USES);
     else job_wait(j);
+}
+
+/* The end where all ranks were asked: an adapter is everywhere, or nowhere. */
+static bool lora_everywhere(front_job *j, serve_text *out, serve_error *e)
+{
+    *e = j->error;
+    if (!e->status && lora_loaded(j, out, e)) return true;
+    ranks_lora_drop(j->front, j->at.adapter);
+    return false;
+}
+
+void front_lora_told(front_job *j) { job_reply(j, lora_everywhere); }
+
+/* Asks whether those who have the layers behind this process's have answered. */
+static void job_lora_asks(front_job *j)
+{
+    const serve_link *link = j->front->set->link;
+    qsf_error err;
+    if (!j->at.everywhere || !link->load || !link->loaded(j->at.adapter, &err)) return;
+    const bool room = err.status == QSF_E_BUDGET;
+    if (err.status)
+        serve_refuse(&j->error, room || err.status == QSF_E_MEMORY ? 503 : 400,
+                     room ? "adapter_no_room" : "adapter_load_failed", "lora_path", "%s", err.text);
+    front_lora_told(j);
+}
+
+/* The loader has read a job's adapter, or could not. */
+static void job_lora_read(front_job *j)
+{
+    if (ranks_lead(j->front) && !j->loading->err.status) ranks_lora(j);
+    else job_reply(j, lora_loaded);
 }
 
 /* Begins a job, if its model is there. */
@@ -475,7 +507,11 @@ void front_events(serve_front *f)
     const serve_adapter *a = models_look(f->models);
     for (front_job *j = a ? f->jobs : NULL, *next; j; j = next) {
         next = j->next;
-        if (j->loading == a) job_reply(j, lora_loaded);
+        if (j->loading == a) job_lora_read(j);
+    }
+    for (front_job *j = ranks_lead(f) ? f->jobs : NULL, *next; j; j = next) {
+        next = j->next;
+        job_lora_asks(j);
     }
     front_waiting(f);
 }

@@ -24,13 +24,14 @@ void adapter_let_go(serve_adapter *a)
 {
     if (!a || atomic_fetch_sub(&a->holders, 1) > 1) return;
     adapter_close(a);
+    if (a->gone_at) a->gone_at(a->id);
     free(a->path);
     free(a);
 }
 
 qsf_status adapter_open(serve_adapter *a, qsf_model *m, bool exact)
 {
-    const qsf_adapter_options o = { .size = sizeof o, .exact = exact };
+    const qsf_adapter_options o = { .size = sizeof o, .exact = exact, .number = a->id };
     a->err = (qsf_error){ 0 };
     a->err.status = qsf_adapter_open(m, a->path, &o, &a->adapter, &a->err);
     if (a->err.status) return a->err.status;
@@ -52,10 +53,9 @@ void adapter_close(serve_adapter *a)
 
 /* ---- lists ---- */
 
-bool lora_list_add(lora_list *l, serve_adapter *a, uint32_t id)
+bool lora_list_add(lora_list *l, serve_adapter *a)
 {
     if (l->n == LORA_LIST) return false;
-    a->id = id;
     l->items[l->n++] = a;
     return true;
 }

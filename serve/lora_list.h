@@ -18,9 +18,11 @@ typedef struct serve_adapter {
     uint32_t     id;                       /* of no other one, as long as the server runs */
     char         name[ADAPTER_NAME];
     char        *path;
+    uint64_t     sum;                      /* of its files' bytes, where several ranks have it */
     float        scale;                    /* for those who name it */
     float        everybody;                /* for those who name none: the front's */
     serve_metrics *metrics;                /* of its model */
+    void       (*gone_at)(uint32_t id);    /* hears that nobody has it any more; NULL: nobody does */
     qsf_adapter *adapter;                  /* NULL while its model is not loaded */
     qsf_adapter_info info;
     qsf_error    err;                      /* of the last try to read it */
@@ -37,8 +39,8 @@ void adapter_close(serve_adapter *a);
 
 typedef struct lora_list { serve_adapter *items[LORA_LIST]; unsigned n; } lora_list;
 
-/* Takes one over, and gives it an id.  false: the list is full. */
-bool lora_list_add(lora_list *l, serve_adapter *a, uint32_t id);
+/* Takes one over, which has an id.  false: the list is full. */
+bool lora_list_add(lora_list *l, serve_adapter *a);
 /* Those that are not gone; NULL: there is none of this name, or id. */
 serve_adapter *lora_list_named(const lora_list *l, const char *name);
 serve_adapter *lora_list_numbered(const lora_list *l, uint64_t id);

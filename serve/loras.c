@@ -68,6 +68,25 @@ static bool lora_fits(const front_job *j, uint64_t bytes, uint64_t counted, serv
                         (double)used / 1e6, (double)bytes / 1e6, (double)m->adapter_room / 1e6);
 }
 
+static bool lora_exists(const front_job *j, const char *name, serve_error *e)
+{
+    return serve_refuse(e, 400, "adapter_exists", "lora_name", "%.100s has an adapter \"%s\" already",
+                        j->entry->name, name);
+}
+
+/* Where several ranks have it, it has its id from the beginning, and on rank 0 it is a new one. */
+static void lora_make(front_job *j, const char *path)
+{
+    const serve_request *r = &j->job.request;
+    serve_adapter *a = adapter_new(r->lora_name, path, (float)r->lora_scale, &j->entry->metrics);
+    if (a && ranks_lead(j->front)) {
+        j->at.adapter = models_adapter_number(j->front->models);
+        a->gone_at = j->front->set->link->drop;
+    }
+    if (a) a->id = j->at.adapter;
+    j->loading = a;
+}
+
 bool lora_begin(front_job *j, serve_error *e)
 {
     const serve_request *r = &j->job.request;
@@ -77,8 +96,7 @@ bool lora_begin(front_job *j, serve_error *e)
     if (j->adapter)
         return serve_refuse(e, 400, "invalid_value", "model", "\"model\" has to be the model alone");
     if (lora_list_named(&j->entry->adapters, r->lora_name))
-        return serve_refuse(e, 400, "adapter_exists", "lora_name", "%.100s has an adapter \"%s\" already",
-                            j->entry->name, r->lora_name);
+        return lora_exists(j, r->lora_name, e);
     if (j->entry->adapters.n == LORA_LIST)
         return serve_refuse(e, 400, "invalid_value", NULL, "%.100s has %d adapters, which is the most",
                             j->entry->name, LORA_LIST);
@@ -88,8 +106,7 @@ bool lora_begin(front_job *j, serve_error *e)
         return serve_refuse(e, 404, "not_found", "lora_path", "there is no %.200s in the folder of adapters",
                             r->lora_path);
     if (!lora_fits(j, S_ISREG(file.st_mode) ? (uint64_t)file.st_size : 0, 0, e)) return false;
-    if (!j->loading)
-        j->loading = adapter_new(r->lora_name, path, (float)r->lora_scale, &j->entry->metrics);
+    if (!j->loading) lora_make(j, path);
     return j->loading || serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
 }
 
@@ -108,8 +125,13 @@ bool lora_loaded(front_job *j, serve_text *out, serve_error *e)
     if (a->err.status)
         return serve_refuse(e, a->err.status == QSF_E_MEMORY ? 503 : 400, "adapter_load_failed", "lora_path",
                             "%s", *a->err.text ? a->err.text : qsf_status_text(a->err.status));
+    if (lora_list_named(&j->entry->adapters, a->name)) return lora_exists(j, a->name, e);
+    if (ranks_follow(j->front) && a->sum != j->at.sum)
+        return serve_refuse(e, 400, "adapter_load_failed", "lora_path", "%.200s is not the same on rank %d "
+                            "as on rank 0", j->job.request.lora_path, j->front->set->link->rank);
     if (!lora_fits(j, a->info.bytes, a->info.bytes, e)) return false;
-    if (!models_add_adapter(j->front->models, j->entry, a))
+    if (!j->front->ranks) a->id = models_adapter_number(j->front->models);
+    if (!models_add_adapter(j->entry, a))
         return serve_refuse(e, 400, "invalid_value", NULL, "there are too many adapters");
     lora_say(j, a, out);
     j->loading = NULL;
@@ -123,8 +145,18 @@ bool lora_unload(front_job *j, serve_text *out, serve_error *e)
     if (!lora_may(j, e)) return false;
     if (!a) return models_no_adapter(j->entry, name, e) != NULL;
     lora_say(j, a, out);
+    if (ranks_lead(j->front)) ranks_lora_drop(j->front, a->id);
     models_drop_adapter(j->front->models, j->entry, a);
     return true;
+}
+
+void lora_drop(serve_front *f, uint32_t id)
+{
+    for (unsigned i = 0; i < models_count(f->models); i++) {
+        model_entry *m = models_at(f->models, i);
+        serve_adapter *a = lora_list_numbered(&m->adapters, id);
+        if (a) models_drop_adapter(f->models, m, a);
+    }
 }
 
 /* ---- the list, and scales for everybody ---- */

@@ -104,6 +104,13 @@ static qsf_status model_load(model_list *l, model_entry *m, uint64_t room, qsf_e
     return st;
 }
 
+static void adapter_read(const model_list *l, serve_adapter *a)
+{
+    const serve_link *link = l->set->link;
+    if (!adapter_open(a, l->task->model, l->set->engine.context.f32) && link && link->sum)
+        a->sum = link->sum(a->path);
+}
+
 static void *models_main(void *arg)
 {
     model_list *l = arg;
@@ -114,7 +121,7 @@ static void *models_main(void *arg)
             continue;
         }
         pthread_mutex_unlock(&l->lock);
-        if (l->adapter) (void)adapter_open(l->adapter, l->task->model, l->set->engine.context.f32);
+        if (l->adapter) adapter_read(l, l->adapter);
         else if (l->drop) model_unload(l->task);
         else (void)model_load(l, l->task, l->room, &l->task->err);
         pthread_mutex_lock(&l->lock);
@@ -217,10 +224,9 @@ serve_adapter *models_look(model_list *l)
     return a;
 }
 
-bool models_add_adapter(model_list *l, model_entry *m, serve_adapter *a)
-{
-    return lora_list_add(&m->adapters, a, l->n_adapters++);
-}
+uint32_t models_adapter_number(model_list *l) { return l->n_adapters++; }
+
+bool models_add_adapter(model_entry *m, serve_adapter *a) { return lora_list_add(&m->adapters, a); }
 
 void models_drop_adapter(model_list *l, model_entry *m, serve_adapter *a)
 {
@@ -393,7 +399,9 @@ static bool models_fill_adapters(model_list *l)
         const serve_lora_file *file = &l->set->loras[i];
         model_entry *m = &l->entries[file->model];
         serve_adapter *a = adapter_new(file->name, file->path, file->scale, &m->metrics);
-        if (!a || !models_add_adapter(l, m, a)) return adapter_let_go(a), false;
+        if (a) a->id = models_adapter_number(l);
+        if (a && l->set->link) a->gone_at = l->set->link->drop;
+        if (!a || !models_add_adapter(m, a)) return adapter_let_go(a), false;
     }
     return true;
 }

@@ -72,8 +72,10 @@ bool         models_read(model_list *l, model_entry *m, serve_adapter *a);
 /* Takes over what the loader has done.  The adapter that it has read, or could not read (its err
  * says why); NULL: it had none. */
 serve_adapter *models_look(model_list *l);
-/* The model has this adapter from now on, which gets an id.  false: it has too many. */
-bool         models_add_adapter(model_list *l, model_entry *m, serve_adapter *a);
+/* An id for an adapter, which no other one had or gets. */
+uint32_t     models_adapter_number(model_list *l);
+/* The model has this adapter from now on.  false: it has too many. */
+bool         models_add_adapter(model_entry *m, serve_adapter *a);
 /* An adapter is not for new requests any more.  It stays for those that have it. */
 void         models_drop_adapter(model_list *l, model_entry *m, serve_adapter *a);
 /* Gives the loader something to do, if it is idle and there is something. */

@@ -80,6 +80,7 @@ void ranks_drop(front_job *j)
     serve_ranks *r = j->front->ranks;
     serve_error e = { 0 };
     if (r->loads) {
+        if (j->at.everywhere && !r->front->set->link->load) rank_slot_set(r, j->at.slot, NULL);
         if (!j->at.counts) return;
         r->loads[j->at.rank].answers -= j->job.n_branches;
         r->loads[j->at.rank].tokens -= j->at.tokens;
@@ -133,6 +134,8 @@ static bool job_unpack(front_job *j, const rank_job *head, const unsigned char *
     serve_front *f = j->front;
     const size_t lengths = sizeof *head + head->n_prompts * sizeof(uint64_t);
     j->job.key = head->key;
+    j->at.adapter = head->adapter;
+    j->at.sum = head->sum;
     j->job.arrived_ns = serve_now();
     j->job.deadline_ns = head->left_ns ? j->job.arrived_ns + head->left_ns : 0;
     return serve_request_read(&j->job.request, (serve_api)head->api, (const char *)bytes + body,
@@ -180,6 +183,9 @@ static void follow_part(serve_ranks *r, const rank_part *p, const unsigned char 
     case RANK_SCALES:
         lora_scales_set(r->front, (const serve_scale *)(const void *)bytes,
                         (size_t)p->len / sizeof(serve_scale));
+        break;
+    case RANK_LORA_DROP:
+        lora_drop(r->front, (uint32_t)p->number);
         break;
     case RANK_END:
         event_base_loopbreak(r->front->base);

@@ -29,11 +29,17 @@ static void job_pack(const front_job *j, serve_text *out)
     text_add(out, j->asked->body, j->asked->n_body);
 }
 
-/* Sends a job away.  false: no memory. */
-static bool job_send(serve_ranks *r, front_job *j, int rank)
+static uint32_t slot_free(const serve_ranks *r)
 {
     uint32_t slot = 0;
     while (slot < r->n_jobs && r->jobs[slot]) slot++;
+    return slot;
+}
+
+/* Sends a job away.  false: no memory. */
+static bool job_send(serve_ranks *r, front_job *j, int rank)
+{
+    const uint32_t slot = slot_free(r);
     text_clear(&r->out);
     const size_t at = part_begin(&r->out, RANK_JOB, slot, j->number);
     job_pack(j, &r->out);
@@ -73,6 +79,19 @@ void ranks_cancel(front_job *j)
     if (j->at.rank) j->front->set->link->send(j->at.rank, &p, sizeof p);
 }
 
+static void link_out_of_memory(const serve_ranks *r)
+{
+    r->front->set->link->fail("out of memory for what other ranks are told");
+}
+
+/* What is in r->out, to all others. */
+static void send_all(serve_ranks *r)
+{
+    const serve_link *link = r->front->set->link;
+    if (r->out.failed) link_out_of_memory(r);
+    for (int i = 1; i < link->ranks; i++) link->send(i, r->out.bytes, r->out.len);
+}
+
 void ranks_scales(serve_front *f, const serve_scale *scales, size_t n)
 {
     serve_ranks *r = f->ranks;
@@ -80,14 +99,64 @@ void ranks_scales(serve_front *f, const serve_scale *scales, size_t n)
     const size_t at = part_begin(&r->out, RANK_SCALES, 0, 0);
     text_add(&r->out, (const char *)scales, n * sizeof *scales);
     part_end(&r->out, at);
-    if (r->out.failed) f->set->link->fail("out of memory for what other ranks are told");
-    for (int i = 1; i < f->set->link->ranks; i++) f->set->link->send(i, r->out.bytes, r->out.len);
+    send_all(r);
+}
+
+/* ---- adapters ---- */
+
+/* The request as others are to read it: the client that sent it may have gone. */
+static void lora_pack(const front_job *j, serve_text *out)
+{
+    const serve_request *q = &j->job.request;
+    text_str(out, "{\"lora_name\":");
+    text_json_str(out, q->lora_name);
+    text_str(out, ",\"lora_path\":");
+    text_json_str(out, q->lora_path);
+    text_format(out, ",\"scale\":%.17g,\"model\":", q->lora_scale);
+    text_json_str(out, j->entry->name);
+    text_str(out, "}");
+}
+
+void ranks_lora(front_job *j)
+{
+    serve_ranks *r = j->front->ranks;
+    const serve_link *link = r->front->set->link;
+    serve_text body = { 0 };
+    if (link->load) {
+        j->at.everywhere = true;
+        link->load(j->at.adapter, j->job.request.lora_path, j->loading->sum);
+        serve_engine_wake(j->entry->engine);
+        return;
+    }
+    lora_pack(j, &body);
+    j->at.n_left = (unsigned)link->ranks - 1;
+    j->at.everywhere = true;
+    j->at.slot = slot_free(r);
+    const rank_job head = { .api = API_LORA_LOAD, .key = j->job.key, .adapter = j->at.adapter,
+                            .sum = j->loading->sum, .n_body = body.len };
+    text_clear(&r->out);
+    const size_t at = part_begin(&r->out, RANK_JOB, j->at.slot, j->number);
+    text_add(&r->out, (const char *)&head, sizeof head);
+    text_add(&r->out, body.bytes, body.len);
+    part_end(&r->out, at);
+    if (body.failed || !rank_slot_set(r, j->at.slot, j)) link_out_of_memory(r);
+    send_all(r);
+    text_free(&body);
+    if (!j->at.n_left) front_lora_told(j);
+}
+
+void ranks_lora_drop(serve_front *f, uint32_t id)
+{
+    serve_ranks *r = f->ranks;
+    text_clear(&r->out);
+    part_end(&r->out, part_begin(&r->out, RANK_LORA_DROP, 0, id));
+    send_all(r);
 }
 
 /* ---- events come ---- */
 
-/* What a rank's job says that could not begin. */
-static void job_refused(front_job *j, const rank_refusal *e)
+/* What a rank's job says that could not begin, to the job's error. */
+static void refusal_take(front_job *j, const rank_refusal *e)
 {
     char code[sizeof e->code], param[sizeof e->param], text[sizeof e->text];
     snprintf(code, sizeof code, "%.*s", (int)sizeof code - 1, e->code);
@@ -96,6 +165,11 @@ static void job_refused(front_job *j, const rank_refusal *e)
     memcpy(j->at.code, code, sizeof code);
     serve_refuse(&j->error, e->status >= 400 && e->status < 600 ? e->status : 500, *code ? j->at.code : NULL,
                  *param ? param : NULL, "%s", text);
+}
+
+static void job_refused(front_job *j, const rank_refusal *e)
+{
+    refusal_take(j, e);
     const unsigned n = j->job.n_branches;
     for (unsigned i = 0; i < n; i++)
         if (!j->choices[i].over)
@@ -117,15 +191,29 @@ static void job_told(front_job *j, const serve_event *ev, size_t len)
     front_event(j, ev, (const char *)(ev + 1) + logprobs);
 }
 
+/* A rank has an adapter, or says why it cannot (e not NULL). */
+static void lora_answered(front_job *j, int rank, const rank_refusal *e)
+{
+    if (e && !j->error.status) {
+        rank_refusal named = *e;
+        snprintf(named.text, sizeof named.text, "rank %d: %.*s", rank, (int)sizeof e->text - 20, e->text);
+        refusal_take(j, &named);
+    }
+    if (j->at.n_left && !--j->at.n_left) front_lora_told(j);
+}
+
 static void lead_part(serve_ranks *r, int rank, const rank_part *p, const unsigned char *bytes)
 {
     const serve_link *link = r->front->set->link;
     front_job *j = p->kind == RANK_STATE ? NULL : rank_slot_job(r, p);
     const bool own = j && j->at.rank == rank;
+    const bool refusal = p->kind == RANK_REFUSAL && p->len == sizeof(rank_refusal);
     if (p->kind == RANK_STATE && p->len == state_bytes(r->front)) state_unpack(r, rank, bytes);
+    else if (j && j->at.everywhere && (p->kind == RANK_EVENT || refusal))
+        lora_answered(j, rank, refusal ? (const void *)bytes : NULL);
     else if (p->kind == RANK_EVENT && own && p->len >= sizeof(serve_event))
         job_told(j, (const void *)bytes, (size_t)p->len);
-    else if (p->kind == RANK_REFUSAL && own && p->len == sizeof(rank_refusal))
+    else if (refusal && own)
         job_refused(j, (const void *)bytes);
     else link->fail("rank %d sent what rank 0 does not know: do both have the same options?", rank);
 }

@@ -7,13 +7,19 @@
 #include "ranks.h"
 
 typedef enum rank_kind { RANK_JOB = 1, RANK_CANCEL, RANK_END, RANK_EVENT, RANK_REFUSAL,
-                         RANK_STATE, RANK_SCALES } rank_kind;
+                         RANK_STATE, RANK_SCALES, RANK_LORA_DROP } rank_kind;
 
 /* A message has parts, each with this before it, and with zeros behind it up to 8 bytes, which len
  * does not count. */
 typedef struct rank_part { uint32_t kind, slot; uint64_t number, len; } rank_part;
 /* RANK_JOB: this, the prompts' lengths (uint64_t), their tokens, the body. */
-typedef struct rank_job { uint32_t api, key, n_prompts, spare; uint64_t left_ns, n_body; } rank_job;
+typedef struct rank_job {
+    uint32_t api, key, n_prompts;
+    uint32_t adapter;                        /* API_LORA_LOAD: its id, ... */
+    uint64_t sum;                            /* ... and of its files */
+    uint64_t left_ns, n_body;
+} rank_job;
+/* RANK_LORA_DROP: number is the adapter's id. */
 /* RANK_SCALES: the adapters' for everybody (serve_scale), from here on. */
 /* RANK_REFUSAL */
 typedef struct rank_refusal { int32_t status; char code[48], param[80], text[400]; } rank_refusal;

@@ -17,6 +17,14 @@ typedef struct serve_link {
     /* The next message of a rank, which is aligned for any type and valid until the next call; 0:
      * there is none. */
     size_t (*receive)(int from, const void **bytes);
+    uint64_t (*sum)(const char *path);       /* of the bytes of an adapter's file or directory, from any
+                                              * thread; 0: they cannot be read.  NULL: it is alone */
+    /* Where the layers behind this process's are elsewhere (engine.behind), NULL where not: others
+     * are to read an adapter, by its path within lora_dir, if its bytes are the same; the engine's
+     * next turn has them do so.  Whether they have answered that, and how. */
+    void   (*load)(uint32_t id, const char *path, uint64_t sum);
+    bool   (*loaded)(uint32_t id, qsf_error *err);
+    void   (*drop)(uint32_t id);             /* nobody has it any more; from any thread */
     void   (*meet)(void);                    /* waits until all ranks have come here; NULL: it is alone */
     void   (*fail)(const char *format, ...) SERVE_PRINTF(1, 2);      /* ends all of them; does not return */
     void   (*end)(void);                     /* the last call, of all */

@@ -1,64 +1,13 @@
 /* Adapters: rows of one batch have those of their sequences; what changes with them starts anew;
  * damaged files are refused.
  * SPDX-License-Identifier: MIT */
-#define tiny_vocab gguf_tiny_vocab      /* make_tiny_qsf.h has one, too */
-#include "gguf_build.h"
-#undef tiny_vocab
+#include "lora_build.h"
 #include "engine_variants.h"
 #include "memfile.h"
 
 #include <stdatomic.h>
 
-enum { EMBD = 64, KV_COLS = 32, FF = 96, RANK = 5, TOKENS = 20 };
-
-static const struct { const char *name; uint32_t rows, cols; } matrices[] = {
-    { "attn_q", EMBD, EMBD }, { "attn_k", KV_COLS, EMBD }, { "attn_v", KV_COLS, EMBD },
-    { "attn_output", EMBD, EMBD }, { "ffn_gate", FF, EMBD }, { "ffn_up", FF, EMBD }, { "ffn_down", EMBD, FF },
-};
-
-/* An adapter of tiny_defaults' model, with random numbers of that seed. */
-static gguf_build adapter_begin(const char *arch)
-{
-    gguf_build b;
-    gguf_build_init(&b, 3);
-    kv_text(&b, "general.architecture", arch);
-    kv_text(&b, "general.type", "adapter");
-    kv_text(&b, "adapter.type", "lora");
-    kv_f32(&b, "adapter.lora.alpha", 8);
-    return b;
-}
-static void adapter_end(gguf_build *b, uint64_t seed)
-{
-    gguf_build_end(b);
-    for (size_t at = b->data_at; at + 4 <= b->len; at += 4)
-        qsf_put32(b->out + at, qsf_f32_bits((float)(tiny_uniform(&seed) - 0.5) / 2));
-}
-static void adapter_pair(gguf_build *b, uint32_t layer, size_t i)
-{
-    char name[64];
-    qsf_format(name, sizeof name, "blk.%u.%s.weight.lora_a", (unsigned)layer, matrices[i].name);
-    tensor(b, name, 0, matrices[i].cols, RANK);
-    name[strlen(name) - 1] = 'b';
-    tensor(b, name, 0, RANK, matrices[i].rows);
-}
-static gguf_build adapter_with(uint64_t seed, bool ends)
-{
-    gguf_build b = adapter_begin("llama");
-    for (uint32_t layer = 0; layer < 2; layer++)
-        for (size_t i = 0; i < QSF_ARRAY_LEN(matrices); i++) adapter_pair(&b, layer, i);
-    if (!ends) {
-        adapter_end(&b, seed);
-        return b;
-    }
-    tensor(&b, "token_embd.weight.lora_a", 0, RANK, 288);
-    tensor(&b, "token_embd.weight.lora_b", 0, RANK, EMBD);
-    tensor(&b, "output.weight.lora_a", 0, EMBD, RANK);
-    tensor(&b, "output.weight.lora_b", 0, RANK, 288);
-    adapter_end(&b, seed);
-    return b;
-}
-
-static gguf_build adapter_of(uint64_t seed) { return adapter_with(seed, true); }
+enum { TOKENS = 20 };
 
 static qsf_status adapter_open(bench *b, const void *bytes, size_t len, qsf_adapter **out)
 {
@@ -141,6 +90,123 @@ TEST(a_sequence_without_adapters_is_bit_for_bit_as_before)
     CHECK(!memcmp(before, beside, TOKENS * b.n_vocab * sizeof *before));
     free(before);
     free(beside);
+    bench_end(&b);
+}
+
+/* ---- layers apart ---- */
+
+/* The layers behind a first one, with adapters by number. */
+typedef struct rest_of {
+    qsf_model   *m;
+    qsf_context *c;
+    qsf_adapter *adapters[3];
+    uint32_t     n_vocab;
+    qsf_status   fails;
+} rest_of;
+
+static qsf_status rest_compute(void *user, const qsf_row *rows, size_t n, const float *states,
+                               size_t ld_states, float *logits, size_t ld_logits)
+{
+    const rest_of *r = user;
+    CHECK_EQ(n, 1);
+    (void)ld_states, (void)ld_logits;
+    const qsf_status st = qsf_compute_from(r->c, rows, 1, states);
+    if (!st) memcpy(logits, qsf_logits(r->c, 0), r->n_vocab * sizeof *logits);
+    return st;
+}
+static void rest_back(void *user, qsf_seq s, uint32_t n)
+{
+    CHECK_EQ(qsf_seq_truncate(((rest_of *)user)->c, s, n), QSF_OK);
+}
+static void rest_share(void *user, qsf_seq dst, qsf_seq src, uint32_t n)
+{
+    CHECK_EQ(qsf_seq_share(((rest_of *)user)->c, dst, src, n), QSF_OK);
+}
+static qsf_status rest_adapt(void *user, qsf_seq s, const qsf_adapter_use *uses, size_t n)
+{
+    const rest_of *r = user;
+    qsf_adapter_use own[8];
+    for (size_t i = 0; i < n; i++) {
+        qsf_adapter_info info = { .size = sizeof info };
+        CHECK_EQ(qsf_adapter_get_info(uses[i].adapter, &info), QSF_OK);
+        own[i] = (qsf_adapter_use){ r->adapters[info.number], uses[i].scale };
+    }
+    return r->fails ? r->fails : qsf_seq_set_adapters(r->c, s, own, n);
+}
+
+/* A range of layers, with both adapters of it. */
+static bool rest_open(bench *b, uint32_t first, uint32_t end, rest_of *r)
+{
+    qsf_model_options mo;
+    const qsf_context_options co = bench_options();
+    qsf_model_defaults(&mo);
+    mo.platform = &b->h.m.p;
+    mo.first_layer = first;
+    mo.end_layer = end;
+    r->n_vocab = b->n_vocab;
+    bool ok = bench_ok(b, qsf_model_open("m", &mo, &r->m, &b->error));
+    for (uint32_t i = 1; i < 3 && ok; i++) {
+        gguf_build g = adapter_of(i);
+        memfile m;
+        memfile_init(&m, g.out, g.len);
+        const qsf_adapter_options ao = { .size = sizeof ao, .file = &m.file, .number = i };
+        ok = bench_ok(b, qsf_adapter_open(r->m, NULL, &ao, &r->adapters[i], &b->error));
+        gguf_build_free(&g);
+    }
+    return ok && bench_ok(b, qsf_context_new(r->m, &co, &r->c, &b->error));
+}
+
+static void rest_close(rest_of *r)
+{
+    qsf_context_free(r->c);
+    for (int i = 1; i < 3; i++) qsf_adapter_free(r->adapters[i]);
+    qsf_model_close(r->m);
+}
+
+static void check_rest(bench *b, qsf_context *c, const qsf_adapter_use *whole, const qsf_adapter_use *first,
+                       size_t n)
+{
+    int32_t ids[TOKENS];
+    bench_tokens(ids, TOKENS, b->n_vocab, 7);
+    CHECK_EQ(qsf_seq_set_adapters(b->c, 1, whole, n), QSF_OK);
+    CHECK_EQ(qsf_seq_set_adapters(c, 1, first, n), QSF_OK);
+    CHECK_EQ(qsf_seq_length(c, 1), 0);
+    for (int i = 0; i < TOKENS; i++) {
+        const qsf_row row = { 1, ids[i], true };
+        CHECK_EQ(qsf_compute(b->c, &row, 1), QSF_OK);
+        CHECK_EQ(qsf_compute(c, &row, 1), QSF_OK);
+        CHECK(!memcmp(qsf_logits(b->c, 0), qsf_logits(c, 0), b->n_vocab * sizeof(float)));
+    }
+}
+
+TEST(the_rest_of_a_model_has_the_adapters_of_its_sequences)
+{
+    bench b;
+    const tiny_options o = tiny_defaults();
+    rest_of first = { 0 }, rest = { 0 };
+    qsf_behind behind = { .size = sizeof behind, .user = &rest, .compute = rest_compute, .back = rest_back,
+                          .share = rest_share };
+    if (!bench_begin(&b, &o) || !rest_open(&b, 0, 1, &first) || !rest_open(&b, 1, 0, &rest)) return;
+    qsf_adapter *x = adapter_made(&b, 1), *y = adapter_made(&b, 2);
+    const qsf_adapter_use whole[] = { { y, 0.5f }, { x, 1 } };
+    const qsf_adapter_use use[] = { { first.adapters[2], 0.5f }, { first.adapters[1], 1 } };
+    CHECK_EQ(qsf_context_set_behind(first.c, &behind), QSF_OK);
+    CHECK_EQ(qsf_seq_set_adapters(first.c, 1, use, 1), QSF_E_UNSUPPORTED);      /* nobody tells the rest */
+    qsf_context_free(first.c);
+    const qsf_context_options co = bench_options();
+    CHECK_EQ(qsf_context_new(first.m, &co, &first.c, &b.error), QSF_OK);
+    behind.adapters = rest_adapt;
+    CHECK_EQ(qsf_context_set_behind(first.c, &behind), QSF_OK);
+    for (size_t n = 0; n < 3; n++) check_rest(&b, first.c, whole, use, n);
+    rest.fails = QSF_E_BUDGET;
+    CHECK_EQ(qsf_seq_set_adapters(first.c, 1, use, 1), QSF_E_BUDGET);
+    CHECK(strstr(qsf_last_error(first.c), "cannot have these adapters") != NULL);
+    rest.fails = QSF_OK;
+    check_rest(&b, first.c, whole, use, 0);
+    rest_close(&first);
+    rest_close(&rest);
+    qsf_adapter_free(x);
+    qsf_adapter_free(y);
     bench_end(&b);
 }
 
@@ -245,6 +311,42 @@ TEST(streamed_adapters_are_bit_for_bit_those_in_memory)
     bench_end(&b);
 }
 
+/* The next unit's bytes travel while one is computed: a layer's step begins no read of its own. */
+TEST(a_streamed_adapter_is_read_ahead)
+{
+    enum { UNITS = 3 };         /* two layers and the head */
+    bench b;
+    memfile m;
+    qsf_adapter *a = NULL;
+    const tiny_options o = tiny_defaults();
+    gguf_build g = adapter_of(1);
+    memfile_init(&m, g.out, g.len);
+    const qsf_adapter_options ao = { .size = sizeof ao, .file = &m.file, .streamed = true };
+    if (!bench_begin(&b, &o) || !bench_ok(&b, qsf_adapter_open(b.m, NULL, &ao, &a, &b.error))) return;
+    CHECK_EQ(qsf_seq_set_adapters(b.c, 0, &(qsf_adapter_use){ a, 1 }, 1), QSF_OK);
+    CHECK_EQ(bench_feed(&b, 0, (const int32_t[]){ 5, 6 }, 2, 2, NULL), QSF_OK);     /* no logits, no head */
+    CHECK_EQ(qsf_compute(b.c, &(qsf_row){ 0, 7, true }, 1), QSF_OK);
+    for (int token = 0; token < 3; token++) {
+        const qsf_row row = { 0, 8 + token, true };
+        const uint64_t before = m.reads;
+        qsf_status st = qsf_batch_begin(b.c, &row, 1);
+        for (uint32_t done = 0; !st || st == QSF_PENDING;) {
+            const uint64_t at = m.reads;
+            if ((st = qsf_step(b.c, NULL)) == QSF_OK) break;
+            if (qsf_batch_layer(b.c) == done) continue;         /* the embedding's step */
+            CHECK_EQ(m.reads - at, 1);                          /* one read, of what comes next */
+            done = qsf_batch_layer(b.c);
+        }
+        CHECK_EQ(st, QSF_OK);
+        CHECK_EQ(m.reads - before, UNITS);
+    }
+    CHECK_EQ(qsf_seq_set_adapters(b.c, 0, NULL, 0), QSF_OK);
+    qsf_adapter_free(a);
+    CHECK_EQ(m.closed, 1);
+    gguf_build_free(&g);
+    bench_end(&b);
+}
+
 TEST(a_streamed_adapter_that_cannot_be_read_is_an_error)
 {
     bench b;
@@ -263,10 +365,12 @@ TEST(a_streamed_adapter_that_cannot_be_read_is_an_error)
     CHECK_EQ(part.n_matrices, whole.n_matrices);
     CHECK_EQ(qsf_seq_set_adapters(b.c, 0, &(qsf_adapter_use){ a, 1 }, 1), QSF_OK);
     const qsf_row row = { 0, 5, true };
-    m.fail_at = m.reads + 20;           /* in the second layer */
+    m.fail_at = m.reads + 5;            /* in the first layer */
     CHECK_EQ(qsf_compute(b.c, &row, 1), QSF_E_IO);
-    m.fail_at = 0;
+    m.fail_at = m.reads + 15;           /* ahead, of the second one, which is read when it runs then */
     CHECK_EQ(qsf_compute(b.c, &row, 1), QSF_OK);
+    CHECK(m.reads > m.fail_at + 14);
+    m.fail_at = 0;
     CHECK_EQ(qsf_seq_set_adapters(b.c, 0, NULL, 0), QSF_OK);
     CHECK_EQ(m.closed, 0);
     qsf_adapter_free(a);
@@ -452,8 +556,10 @@ int main(int argc, char **argv)
     test_begin(argc, argv);
     RUN(rows_of_one_batch_have_the_adapters_of_their_sequences);
     RUN(a_sequence_without_adapters_is_bit_for_bit_as_before);
+    RUN(the_rest_of_a_model_has_the_adapters_of_its_sequences);
     RUN(codes_are_near_the_numbers_that_they_stand_for);
     RUN(streamed_adapters_are_bit_for_bit_those_in_memory);
+    RUN(a_streamed_adapter_is_read_ahead);
     RUN(a_streamed_adapter_that_cannot_be_read_is_an_error);
     RUN(keys_and_values_stay_with_the_adapters_that_made_them);
     RUN(a_budget_counts_adapters);

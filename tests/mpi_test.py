@@ -82,7 +82,13 @@ def shares(model):
 
 
 def adapters():
-    """Each rank has its rows and columns of adapters, too; one of a head is rank 0's."""
+    """Each rank has its layers of adapters, experts' among them; or its rows and columns, and one of a
+    head is rank 0's."""
+    for name in ("qwen2moe", "mixtral"):
+        make_lora.make_tests(WORK, [name])
+        line = WORK / f"{name}.gguf", *TEXTS, "-n", "12", "--lora", str(WORK / f"{name}.a.gguf")
+        whole, parts = run(1, *line), run(2, *line)
+        assert logits(whole) == logits(parts) != logits(run(2, *line[:-2])), (name, whole, parts)
     make_lora.make_tests(WORK, ["llama", "qwen2"])
     for name in ("llama", "qwen2"):
         model = WORK / f"{name}.gguf"

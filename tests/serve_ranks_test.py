@@ -39,10 +39,14 @@ def tiny(name="llama"):
 class Ranks(Server):
     """A server of so many ranks, or of one process."""
 
-    def __init__(self, ranks, *more, model=None):
+    def __init__(self, ranks, *more, model=None, first=None):
+        """first: rank 0's own options, where the others have more."""
         self.n, self.job = ranks, f"{os.getpid()}-{time.monotonic_ns()}"
         os.environ["QSF_TEST_JOB"] = self.job
         program = [MPIRUN, "-np", str(ranks), SERVE, "--mpi"] if ranks else [SERVE]
+        if first:
+            own = SERVE, "--mpi", model or tiny(), "--port", "0", *OPTIONS, *first
+            program = [MPIRUN, "-np", "1", *own, ":", "-np", str(ranks - 1), SERVE, "--mpi"]
         super().__init__(program, model or tiny(), *OPTIONS, *more)
 
     def of(self, name):
@@ -202,6 +206,90 @@ def test_adapters():
     with serving(2, *options) as s, s.busy():
         assert all_of(s) == alone
         assert s.of("rank_requests_total") == [1, 12], s.of("rank_requests_total")
+    # ranges of layers, whose ranks are told which sequence has which; at last inside a budget
+    names = "llama.gguf", "llama.gguf:one", "llama.gguf:two"
+    with serving(0, *options) as one:
+        mixed = together([lambda m=m: one.complete("Hello there", 60, model=m) for m in names * 2])
+    assert len(set(mixed)) == 3, mixed
+    for ranks, more in ((2, ()), (3, ("--draft", "3")), (2, ("--ram-budget", "20"))):
+        with serving(ranks, "--pipeline", *options, *more) as s:
+            assert all_of(s) == alone, more
+            s.ask("POST", "/lora-adapters", [])
+            assert together([lambda m=m: s.complete("Hello there", 60, model=m) for m in names * 2]) == mixed
+            assert s.metric("adapters") == 2, s.metric("adapters")
+
+
+def folders():
+    """Two folders of adapters, whose other.gguf differ; one has here.gguf alone."""
+    both = [pathlib.Path(WORK.name, name) for name in ("here", "there")]
+    for folder in both:
+        folder.mkdir(exist_ok=True)
+        for i, name in enumerate("ab"): make_lora.make(tiny(), folder / f"{name}.gguf", seed=i + 1)
+        make_lora.make(tiny(), folder / "other.gguf", seed=3 if folder == both[0] else 4)
+    make_lora.make(tiny(), both[0] / "here.gguf", seed=5)
+    return both
+
+
+def load(s, name, path=None):
+    return s.ask("POST", "/v1/load_lora_adapter", {"lora_name": name, "lora_path": path or f"{name}.gguf"})
+
+
+def come_and_go(s, alone, count):
+    """Adapters of the folder, which all ranks have or none has; count: how many they have."""
+    def said(name=None):
+        return s.complete("Hello there", 24, model=f"llama.gguf:{name}" if name else "llama.gguf")
+    plain = said()
+    for i, name in enumerate("ab"):
+        status, _, got = load(s, name)
+        assert status == 200 and got["id"] == i and count() == {i + 1}, got
+    for name, words in (("here", "rank 1: "), ("other", "rank 1: other.gguf is not the same"),
+                        ("a", 'has an adapter "a" already')):
+        status, _, e = load(s, name)
+        assert status in (400, 404) and words in e["error"]["message"], (status, e)
+        assert len(s.ask("GET", "/lora-adapters")[2]) == 2, name
+        s.wait_for(lambda: count() == {2})
+    assert [said(x) for x in "ab"] == alone and said() == plain
+    both = [lambda p=p: load(s, "late", p) for p in ("a.gguf", "b.gguf")]       # clients who want one name
+    got = sorted(x[0] for x in together(both * 2))
+    assert got == [200, 400, 400, 400], got
+    s.wait_for(lambda: count() == {3})
+    assert said("late") in alone
+    for name in "a", "late": s.post("/v1/unload_lora_adapter", lora_name=name)
+    s.wait_for(lambda: count() == {1})
+    assert s.ask("POST", "/v1/completions", {"prompt": "x", "model": "llama.gguf:a"})[0] == 404
+    assert load(s, "a", "b.gguf")[0] == 200
+    assert said("a") == said("b") == alone[1] and said() == plain
+
+
+def test_adapter_folder():
+    """What rank 0 is asked to load and drop, all ranks load and drop, or none of them does."""
+    here, there = folders()
+    with serving(0, "--lora", f"a={here / 'a.gguf'}", "--lora", f"b={here / 'b.gguf'}") as one:
+        alone = [one.complete("Hello there", 24, model=f"llama.gguf:{x}") for x in "ab"]
+    options = [(*ENDLESS, "--lora-dir", str(folder)) for folder in (here, there)]
+
+    def same_on_all(): return set(s.of("adapters"))
+
+    with serving(2, *options[1], first=options[0]) as s, s.busy():
+        come_and_go(s, alone, same_on_all)
+        assert s.of("rank_requests_total")[0] == 1 and s.of("adapter_requests_total")[1] == 5
+    for more in ((), ("--ram-budget", "20", "--adapter-memory", "1")):
+        ranges = [("--pipeline", "--lora-dir", str(folder), *more) for folder in (here, there)]
+        with serving(2, *ranges[1], first=ranges[0]) as s:
+            come_and_go(s, alone, lambda: {s.metric("adapters")})
+            each = s.metric("adapter_bytes") / s.metric("adapters")
+    # what is dropped makes room on all ranks
+    with serving(2, *ranges[0][:-1], str(2.5 * each / 1e6)) as s:
+        for i in range(8):
+            status, _, e = load(s, f"x{i}", "b.gguf")
+            assert status == 200, (i, e)
+            assert s.complete("Hello there", 24, model=f"llama.gguf:x{i}") == alone[1]
+            s.post("/v1/unload_lora_adapter", lora_name=f"x{i}")
+            s.wait_for(lambda: s.metric("adapters") == 0)
+    with serving(2, *ranges[0][:-1], "0.01") as s:
+        status, _, e = load(s, "a")
+        assert status == 503 and e["error"]["code"] == "adapter_no_room", (status, e)
+        assert s.complete("Hello there", 4) and not s.ask("GET", "/lora-adapters")[2]
 
 
 def test_pipeline():
@@ -359,8 +447,6 @@ def test_wrong():
     pathlib.Path(lora + "2").write_bytes(pathlib.Path(lora).read_bytes() + b"x")
     fails("lora.gguf is not the same file on rank 1", *[[tiny(), "--lora", "a=" + lora],
                                                          [tiny(), "--lora", "a=" + lora + "2"]])
-    fails("--lora does not go with --pipeline", *[[tiny(), "--pipeline", "--lora", "x"]] * 2)
-    fails("--lora-dir does not go with --mpi", *[[tiny(), "--lora-dir", "x"]] * 2)
     fails("is for one model", *[[tiny(), tiny("qwen2"), "--pipeline"]] * 2)
 
 

@@ -39,6 +39,14 @@ qsf_status qsf_behind_compute(qsf_context *c)
                                c->model->source->path, (unsigned)qsf_part_end(c->model->source) - 1);
 }
 
+qsf_status qsf_behind_adapt(qsf_context *c, qsf_seq s, const qsf_adapter_use *uses, size_t n)
+{
+    const qsf_behind *b = &c->behind.use;
+    const qsf_status st = b->adapters(b->user, s, uses, n);
+    return !st ? st : qsf_fail(&c->error, st, "%s: the layers behind %u cannot have these adapters",
+                               c->model->source->path, (unsigned)qsf_part_end(c->model->source) - 1);
+}
+
 bool qsf_behind_there(const qsf_context *c) { return c->behind.rows; }
 
 void qsf_behind_done(qsf_context *c)

@@ -13,6 +13,8 @@ typedef struct qsf_behind_use {
 
 /* The batch's logits, from the states behind the last layer here. */
 qsf_status qsf_behind_compute(struct qsf_context *c);
+/* A sequence's adapters, there as well. */
+qsf_status qsf_behind_adapt(struct qsf_context *c, qsf_seq s, const qsf_adapter_use *uses, size_t n);
 bool       qsf_behind_there(const struct qsf_context *c);
 void       qsf_behind_done(struct qsf_context *c);
 

@@ -1,94 +1,34 @@
 /* What adapters add to products.
  * SPDX-License-Identifier: MIT */
 #include "engine/lora.h"
+#include "engine/lora_stream.h"
 #include "engine/sequence.h"
 #include "engine/step.h"
 
 /* ---- adapters of sequences ---- */
 
-static void set_drop(qsf_lora_set *set)
+static void set_drop(const qsf_lora *l, qsf_lora_set *set)
 {
-    for (uint32_t i = 0; i < set->n; i++) qsf_adapter_free(set->use[i].adapter);
+    for (uint32_t i = 0; i < set->n; i++) {
+        qsf_lora_settle(l, set->use[i].adapter);        /* it may be freed, and its file closed */
+        qsf_adapter_free(set->use[i].adapter);
+    }
     set->n = 0;
-}
-
-/* ---- slots ---- */
-
-static size_t slots_of(const qsf_lora *l) { return (size_t)l->n_seqs * QSF_LORA_MOST; }
-
-static bool slot_used(const qsf_lora *l, const qsf_lora_slot *slot)
-{
-    for (uint32_t s = 0; s < l->n_seqs; s++)
-        for (uint32_t u = 0; u < l->sets[s].n; u++)
-            if (l->sets[s].use[u].adapter == slot->adapter) return true;
-    return false;
-}
-
-/* Frees those of adapters that no sequence has. */
-static void slots_sweep(qsf_lora *l)
-{
-    for (size_t i = 0; l->slots && i < slots_of(l); i++) {
-        qsf_lora_slot *slot = &l->slots[i];
-        if (!slot->adapter || slot_used(l, slot)) continue;
-        qsf_dealloc(l->platform, slot->mem, slot->cap);
-        *slot = (qsf_lora_slot){ .adapter = NULL };
-    }
-}
-
-/* NULL: it has none. */
-static qsf_lora_slot *slot_of(const qsf_lora *l, const qsf_adapter *a)
-{
-    for (size_t i = 0; l->slots && i < slots_of(l); i++) if (l->slots[i].adapter == a) return &l->slots[i];
-    return NULL;
-}
-
-static qsf_status slots_take(qsf_lora *l, const qsf_lora_set *set, qsf_error *err)
-{
-    for (uint32_t u = 0; u < set->n; u++) {
-        const qsf_adapter *a = set->use[u].adapter;
-        if (!a->streamed || slot_of(l, a)) continue;
-        if (!l->slots &&
-            !(l->slots = qsf_alloc_array(l->platform, slots_of(l), sizeof *l->slots, "adapters", err)))
-            return QSF_E_MEMORY;
-        qsf_lora_slot *slot = slot_of(l, NULL);
-        assert(slot);
-        uint8_t *mem = qsf_alloc(l->platform, a->unit_most, "an adapter", err);
-        if (!mem) return QSF_E_MEMORY;
-        *slot = (qsf_lora_slot){ a, -1, mem, a->unit_most };
-    }
-    return QSF_OK;
 }
 
 /* The memory of a's pairs of the unit. */
 static const uint8_t *lora_mem(const qsf_lora *l, const qsf_adapter *a, uint32_t unit)
 {
-    return a->mem[unit] ? a->mem[unit] : slot_of(l, a)->mem;
-}
-
-qsf_status qsf_lora_fetch(qsf_lora *l, uint32_t unit, qsf_error *err)
-{
-    for (uint32_t i = 0; i < l->n_spans; i++)
-        for (uint32_t u = 0; u < l->spans[i].set->n; u++) {
-            const qsf_adapter *a = l->spans[i].set->use[u].adapter;
-            qsf_lora_slot *slot = a->streamed && a->first[unit] < a->first[unit + 1] ? slot_of(l, a) : NULL;
-            if (!slot || slot->unit == unit) continue;
-            slot->unit = -1;
-            const qsf_status st = qsf_adapter_read_unit(a, unit, slot->mem, err);
-            if (st) return st;
-            slot->unit = unit;
-            l->bytes_read += a->unit_bytes[unit];
-        }
-    return QSF_OK;
+    return a->mem[unit] ? a->mem[unit] : qsf_lora_slot_of(l, a)->mem;
 }
 
 void qsf_lora_done(qsf_lora *l)
 {
-    for (uint32_t s = 0; l->sets && s < l->n_seqs; s++) set_drop(&l->sets[s]);
+    for (uint32_t s = 0; l->sets && s < l->n_seqs; s++) set_drop(l, &l->sets[s]);
     qsf_dealloc(l->platform, l->h, l->cap_h * sizeof *l->h);
     qsf_dealloc(l->platform, l->experts_h, l->cap_experts_h * sizeof *l->h);
     qsf_dealloc(l->platform, l->spans, (uint64_t)l->n_rows * sizeof *l->spans);
-    slots_sweep(l);
-    qsf_dealloc(l->platform, l->slots, slots_of(l) * sizeof *l->slots);
+    qsf_lora_slots_done(l);
     qsf_dealloc(l->platform, l->sets, (uint64_t)l->n_seqs * sizeof *l->sets);
     *l = (qsf_lora){ 0 };
 }
@@ -181,8 +121,8 @@ qsf_status qsf_seq_set_adapters(qsf_context *c, qsf_seq s, const qsf_adapter_use
     if (!st && n > QSF_LORA_MOST)
         st = qsf_fail(&c->error, QSF_E_ARGUMENT, "%llu adapters; a sequence has at most %d",
                       (unsigned long long)n, (int)QSF_LORA_MOST);
-    if (!st && n && c->behind.rows)
-        st = qsf_fail(&c->error, QSF_E_UNSUPPORTED, "adapters need all layers here (qsf_context_set_behind)");
+    if (!st && n && c->behind.rows && !c->behind.use.adapters)
+        st = qsf_fail(&c->error, QSF_E_UNSUPPORTED, "adapters need all layers here, or qsf_behind.adapters");
     for (size_t i = 0; i < n && !st; i++) {
         st = check_use(c, &uses[i]);
         if (!st && uses[i].scale != 0) set.use[set.n++] = uses[i];
@@ -194,12 +134,13 @@ qsf_status qsf_seq_set_adapters(qsf_context *c, qsf_seq s, const qsf_adapter_use
     l->n_rows = qsf_rows_most(&c->o);
     l->n_expert_rows = c->b.n_slots;
     qsf_batch_drop(c);
-    if ((st = lora_grow(l, &set, &c->error)) || (st = slots_take(l, &set, &c->error))) return st;
+    if ((st = lora_grow(l, &set, &c->error)) || (st = qsf_lora_slots_take(l, &set, &c->error))) return st;
     qsf_seq_back(c, (uint32_t)s, 0);
+    if (c->behind.rows && (st = qsf_behind_adapt(c, s, set.use, set.n))) return qsf_lora_slots_sweep(l), st;
     for (uint32_t i = 0; i < set.n; i++) qsf_adapter_hold(set.use[i].adapter);
-    set_drop(&l->sets[s]);
+    set_drop(l, &l->sets[s]);
     l->sets[s] = set;
-    slots_sweep(l);
+    qsf_lora_slots_sweep(l);
     l->n_used = 0;
     for (uint32_t i = 0; i < l->n_seqs; i++) l->n_used += l->sets[i].n > 0;
     return QSF_OK;

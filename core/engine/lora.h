@@ -27,6 +27,11 @@ typedef struct qsf_lora_slot {
     int64_t            unit;            /* -1: none yet */
     uint8_t           *mem;
     uint64_t           cap;
+    qsf_lora_bytes     ahead;           /* of the file, of ahead_unit; NULL: nothing is read ahead */
+    uint8_t           *raw;             /* [raw_cap], where that is */
+    uint64_t           raw_cap;
+    int64_t            ahead_unit;      /* -1: none */
+    qsf_read          *read;            /* under way; NULL: none is */
 } qsf_lora_slot;
 
 typedef struct qsf_lora {
@@ -58,6 +63,9 @@ uint64_t qsf_lora_hash(const qsf_lora *l, uint32_t seq);
 void qsf_lora_rows(qsf_lora *l, const qsf_batch *b, bool asked);
 /* Reads what these rows' adapters have of the unit, and of which none stays in memory. */
 qsf_status qsf_lora_fetch(qsf_lora *l, uint32_t unit, qsf_error *err);
+/* While the unit is computed: what these rows' adapters have of the next one begins to travel.
+ * head: it comes, too, behind the last layer. */
+void qsf_lora_ahead(qsf_lora *l, uint32_t unit, uint32_t n_layers, bool head);
 /* Computes h of unit's pairs of these kinds, for these rows of in, which is all rows; these have
  * their codes, but where all is computed with floats. */
 void qsf_lora_down(const qsf_pass *p, uint32_t unit, const uint8_t *kinds, uint32_t n_kinds,

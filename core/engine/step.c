@@ -245,6 +245,7 @@ static qsf_status compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
     if (st) return st;
     /* Bytes travel while this layer computes: first those of the experts that it chooses. */
     if (!chooses) qsf_layers_ahead(&c->fetch, layer);
+    qsf_lora_ahead(&c->lora, layer, c->hp->n_layers, c->batch.n_asked > 0);
     if (layer + 2 >= c->hp->n_layers && c->batch.n_asked) qsf_head_stream_ahead(&c->head_stream);
     p->layer = &c->model->source->layers[layer];
     p->number = (int32_t)layer;
@@ -273,6 +274,7 @@ static qsf_status compute_head(qsf_context *c, qsf_pass *p, uint32_t part, const
     qsf_lora_rows(&c->lora, &c->batch, true);
     const qsf_status st = qsf_lora_fetch(&c->lora, c->hp->n_layers + 1, &c->error);
     if (st) return st;
+    qsf_lora_ahead(&c->lora, c->hp->n_layers + 1, c->hp->n_layers, true);
     const qsf_head_part head = qsf_head_stream_part(&c->head_stream, part, units);
     qsf_head_compute(&c->head, p, &head, part == 0);
     qsf_head_stream_next(&c->head_stream, part);

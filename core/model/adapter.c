@@ -326,12 +326,31 @@ static qsf_status keep_pairs(adapter_reader *r, qsf_error *err)
     return qsf_lora_file_again(&a->file, a->streamed ? (int64_t)embd : -1, err);
 }
 
-qsf_status qsf_adapter_read_unit(const qsf_adapter *a, uint32_t unit, uint8_t *mem, qsf_error *err)
+bool qsf_adapter_unit_bytes(const qsf_adapter *a, uint32_t unit, qsf_lora_bytes *out)
+{
+    const qsf_platform *io = a->file.g.s->io;
+    return io->read_wait && io->reads_cross_threads && qsf_lora_file_extent(&a->file, unit, out);
+}
+
+/* For the largest unit that does not stay. */
+static void measure_ahead(qsf_adapter *a)
+{
+    const qsf_source *s = a->model->source;
+    for (uint32_t u = 0; u < qsf_units_of(s->hp.n_layers); u++) {
+        qsf_lora_bytes b;
+        if (u != qsf_unit_embd(s) && qsf_adapter_unit_bytes(a, u, &b) && b.len <= SIZE_MAX)
+            a->ahead_most = QSF_MAX(a->ahead_most, (size_t)b.len);
+    }
+}
+
+qsf_status qsf_adapter_read_unit(const qsf_adapter *a, uint32_t unit, const qsf_lora_bytes *there,
+                                 uint8_t *mem, qsf_error *err)
 {
     adapter_reader r = { .a = (qsf_adapter *)(uintptr_t)a, .mem = mem };
     qsf_lora_file f = a->file;
     memset(mem, 0, a->unit_bytes[unit]);
     f.user = &r;
+    f.there = there;
     f.take = keep_group;
     return qsf_lora_file_again(&f, unit, err);
 }
@@ -357,7 +376,9 @@ static qsf_status read_adapter(adapter_reader *r, qsf_error *err)
     if ((st = keep_pairs(r, err))) return st;
     a->bytes = qsf_arena_used(a->arena) +
         (uint64_t)LORA_ROWS * (a->width + a->experts_width) * sizeof(float);
-    if (a->streamed) a->bytes += a->unit_most + r->most + qsf_arena_used(a->file.g.tmp);
+    if (!a->streamed) return QSF_OK;
+    measure_ahead(a);
+    a->bytes += a->unit_most + a->ahead_most + r->most + qsf_arena_used(a->file.g.tmp);
     return QSF_OK;
 }
 
@@ -383,7 +404,7 @@ qsf_status qsf_adapter_open(qsf_model *m, const char *path, const qsf_adapter_op
     if (!st && !(r.a = qsf_arena_alloc(arena, sizeof *r.a, "an adapter", err))) st = QSF_E_MEMORY;
     if (!st) {
         *r.a = (qsf_adapter){ .model = m, .arena = arena, .exact = o.exact, .streamed = o.streamed,
-                              .file = f };
+                              .number = o.number, .file = f };
         r.a->file.user = &r;
         st = read_adapter(&r, err);
     }
@@ -418,6 +439,6 @@ void qsf_adapter_free(qsf_adapter *a)
 qsf_status qsf_adapter_get_info(const qsf_adapter *a, qsf_adapter_info *out)
 {
     const qsf_adapter_info info = { .name = a->name, .rank = a->rank, .alpha = a->alpha,
-                                    .n_matrices = a->n_pairs, .bytes = a->bytes };
+                                    .n_matrices = a->n_pairs, .bytes = a->bytes, .number = a->number };
     return QSF_GIVE(out, &info, NULL);
 }

@@ -45,21 +45,26 @@ struct qsf_adapter {
     uint32_t      *first;           /* [n_layers + 3] of each unit's pairs */
     size_t        *unit_bytes;      /* [n_layers + 2] */
     size_t         unit_most;       /* the most of those that do not stay */
+    size_t         ahead_most;      /* the most bytes of the file that are read for one at once; 0: none */
     uint8_t      **mem;             /* [n_layers + 2]; NULL: there are none, or they are streamed */
     uint32_t       rank;            /* the largest */
     uint32_t       width;           /* the most places that the pairs of one unit have */
     uint32_t       experts_width;   /* the same of those of experts, which are of other rows */
     float          alpha;
     bool           exact, streamed; /* as it was opened */
+    uint32_t       number;
     bool           codes;           /* a pair is in codes */
     uint64_t       hash;            /* of all that changes answers */
     uint64_t       bytes;
     qsf_lora_file  file;            /* open while it is streamed */
 };
 
-/* Reads the pairs of a unit of one that is streamed to mem[unit_bytes].  Contexts may do so at the
- * same time. */
-qsf_status qsf_adapter_read_unit(const qsf_adapter *a, uint32_t unit, uint8_t *mem, qsf_error *err);
+/* Reads the pairs of a unit of one that is streamed to mem[unit_bytes], but for bytes that are
+ * there (NULL: none).  Contexts may do so at the same time. */
+qsf_status qsf_adapter_read_unit(const qsf_adapter *a, uint32_t unit, const qsf_lora_bytes *there,
+                                 uint8_t *mem, qsf_error *err);
+/* Which bytes that are, at most ahead_most; false: they are not read at once. */
+bool       qsf_adapter_unit_bytes(const qsf_adapter *a, uint32_t unit, qsf_lora_bytes *out);
 
 void qsf_adapter_hold(qsf_adapter *a);
 

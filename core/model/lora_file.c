@@ -76,6 +76,17 @@ static qsf_status read_keys(qsf_lora_file *r, qsf_error *err)
 
 /* ---- tensors ---- */
 
+/* Bytes of the file, which may be there already. */
+static qsf_status lora_bytes(const qsf_lora_file *r, uint32_t file, uint64_t at, uint8_t *to, uint64_t len,
+                             qsf_error *err)
+{
+    const qsf_lora_bytes *t = r->there;
+    if (!t || t->file != file || at < t->at || at - t->at > t->len || len > t->len - (at - t->at))
+        return qsf_source_read(r->g.s, file, at, to, len, "an adapter's weights", err);
+    memcpy(to, t->bytes + (at - t->at), (size_t)len);
+    return QSF_OK;
+}
+
 /* Rows of the `part`th matrix of a tensor as floats; the memory is the caller's, also after an
  * error. */
 static qsf_status read_floats(qsf_lora_file *r, const gguf_tensor *t, uint64_t part, float **out,
@@ -90,7 +101,7 @@ static qsf_status read_floats(qsf_lora_file *r, const gguf_tensor *t, uint64_t p
     *out = qsf_alloc_array(s->platform, values, sizeof **out, "an adapter", err);
     uint8_t *bytes = *out ? qsf_alloc(s->platform, len, "an adapter", err) : NULL;
     if (!bytes) return QSF_E_MEMORY;
-    qsf_status st = qsf_source_read(s, t->file, t->at + part * len, bytes, len, "an adapter's weights", err);
+    qsf_status st = lora_bytes(r, t->file, t->at + part * len, bytes, len, err);
     if (!st) {
         const qsf_tensor rows = { .type = (uint8_t)t->type, .block = (uint16_t)t->block, .data = bytes,
                                   .rows = (uint32_t)t->dims[1], .cols = (uint32_t)t->dims[0],
@@ -356,6 +367,24 @@ qsf_status qsf_lora_file_again(qsf_lora_file *r, int64_t unit, qsf_error *err)
     for (uint32_t i = 0; i < r->n_places && !st; i++)
         if (unit < 0 || r->places[i].unit == unit) st = lora_read_group(r, &r->places[i], err);
     return st;
+}
+
+bool qsf_lora_file_extent(const qsf_lora_file *r, uint32_t unit, qsf_lora_bytes *out)
+{
+    uint64_t end = 0, sum = 0;
+    out->at = UINT64_MAX;
+    for (uint32_t i = 0; i < 2 * r->n_places; i++) {
+        const struct lora_place *place = &r->places[i / 2];
+        const gguf_tensor *t = i % 2 ? place->b : place->a;
+        if (place->unit != unit) continue;
+        if (sum && t->file != out->file) return false;
+        out->file = t->file;
+        out->at = QSF_MIN(out->at, t->at);
+        end = QSF_MAX(end, t->at + t->bytes);       /* the file has both: they were read */
+        sum += t->bytes;
+    }
+    out->len = sum ? end - out->at : 0;
+    return sum && out->len <= sum + sum / 4;
 }
 
 /* ---- files ---- */

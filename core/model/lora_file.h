@@ -18,6 +18,9 @@ typedef struct qsf_lora_group {
     float   *a, *b;             /* [rank][cols], [all rows][rank] as the model has them */
 } qsf_lora_group;
 
+/* Bytes of the file that are in memory, which are not read again. */
+typedef struct qsf_lora_bytes { const uint8_t *bytes; uint64_t at, len; uint32_t file; } qsf_lora_bytes;
+
 typedef struct qsf_lora_file {
     const qsf_source *model;    /* of which hparams, layers and lists of tensors are looked at */
     /* in: gets every group once, of experts each alone; a and b are its own to change, until it
@@ -25,6 +28,7 @@ typedef struct qsf_lora_file {
     void       *user;
     qsf_status (*take)(void *user, const qsf_lora_group *g, qsf_error *err);
     peft_warn   warn;
+    const qsf_lora_bytes *there;        /* NULL: none */
     /* out, from opening on */
     const char *name;
     float       alpha;
@@ -47,6 +51,9 @@ qsf_status qsf_lora_file_open(qsf_lora_file *f, const qsf_platform *p, const cha
 qsf_status qsf_lora_file_read(qsf_lora_file *f, qsf_error *err);
 /* Once more, those of one unit, or with -1 all; f may be a copy of the one that has read them. */
 qsf_status qsf_lora_file_again(qsf_lora_file *f, int64_t unit, qsf_error *err);
+/* Once they were read: where all bytes of a unit's matrices lie, in one piece with little between
+ * them; out->bytes stays.  false: they do not, or there are none. */
+bool       qsf_lora_file_extent(const qsf_lora_file *f, uint32_t unit, qsf_lora_bytes *out);
 void       qsf_lora_file_close(qsf_lora_file *f);       /* takes one that was not opened */
 
 #endif

@@ -41,8 +41,8 @@ static void name_cache(serve_settings *set)
 
 int serve_ranks_join(struct serve_settings *set, const serve_ranks_asked *a, int argc, char **argv)
 {
-    static serve_link ranks = { .send = link_send, .receive = receive_now, .meet = meet, .fail = link_fail,
-                                .end = link_end };
+    static serve_link ranks = { .send = link_send, .receive = receive_now, .sum = job_adapter_sum,
+                                .meet = meet, .fail = link_fail, .end = link_end };
     const link_delay none = { 0, 0 };
     link_begin(&argc, &argv, &none);
     silent = a->silent;

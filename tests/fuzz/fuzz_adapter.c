@@ -1,6 +1,7 @@
 /* Fuzz target: any bytes as an adapter.  As they are, a GGUF file; with their first four bytes as
  * lengths, a PEFT directory: adapter_config.json, then the header of adapter_model.safetensors,
- * then its data.  What is taken computes, or is named damaged.
+ * then its data.  What is taken computes, or is named damaged.  It meets a dense model and one of
+ * experts.
  * SPDX-License-Identifier: MIT */
 #include "engine_bench.h"
 #include "memfile.h"
@@ -51,17 +52,37 @@ static void fuzz_peft(bench *b, const uint8_t *data, size_t size)
     fuzz_use(b, st, a);
 }
 
-/* The model, and what its context takes once adapters are there. */
-static void fuzz_begin(bench *b)
+static tiny_options fuzz_options(bool experts)
 {
-    static const char config[] = "{\"peft_type\":\"LORA\",\"r\":1,\"target_modules\":[\"q_proj\"]}";
+    tiny_options o = tiny_defaults();
+    if (!experts) return o;
+    o.hp.n_experts = 4;
+    o.hp.n_used = 2;
+    o.hp.n_ff_expert = o.hp.n_ff_shared = 64;
+    o.hp.router_norm = true;
+    snprintf(o.hp.arch, sizeof o.hp.arch, "qwen2moe");
+    return o;
+}
+
+/* A model, and what its context takes once adapters are there. */
+static void fuzz_begin(bench *b, bool experts)
+{
+    static const char config[] = "{\"peft_type\":\"LORA\",\"r\":1,"
+                                 "\"target_modules\":[\"q_proj\",\"up_proj\"]}";
+    static const char *const dense = "model.layers.0.mlp.up_proj.lora_%c.weight",
+        *const of_expert = "model.layers.0.mlp.experts.1.up_proj.lora_%c.weight";
     static peft_build f;
-    const tiny_options o = tiny_defaults();
+    const tiny_options o = fuzz_options(experts);
+    char name[64];
     qsf_adapter *a;
     if (!bench_begin(b, &o)) abort();
     peft_begin(&f);
     peft_tensor(&f, "model.layers.0.self_attn.q_proj.lora_A.weight", 1, 64);
     peft_tensor(&f, "model.layers.0.self_attn.q_proj.lora_B.weight", 64, 1);
+    for (int part = 'A'; part <= 'B'; part++) {
+        snprintf(name, sizeof name, experts ? of_expert : dense, part);
+        peft_tensor(&f, name, part == 'A' ? 1 : experts ? 64 : 96, part == 'A' ? 64 : 1);
+    }
     peft_end(&f, &b->h.m, config);
     if (qsf_adapter_load(b->m, "a", NULL, &a, &b->error)) abort();
     fuzz_use(b, QSF_OK, a);
@@ -70,13 +91,16 @@ static void fuzz_begin(bench *b)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static bench b;
+    static bench models[2];
     static bool begun;
-    if (!begun) fuzz_begin(&b);
+    for (int i = 0; i < 2 && !begun; i++) fuzz_begin(&models[i], i > 0);
     begun = true;
-    const long live = b.h.m.live;
-    fuzz_gguf_adapter(&b, data, size);
-    fuzz_peft(&b, data, size);
-    if (b.h.m.live != live) abort();
+    for (int i = 0; i < 2; i++) {
+        bench *b = &models[i];
+        const long live = b->h.m.live;
+        fuzz_gguf_adapter(b, data, size);
+        fuzz_peft(b, data, size);
+        if (b->h.m.live != live) abort();
+    }
     return 0;
 }
