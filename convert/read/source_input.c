@@ -227,7 +227,11 @@ static bool input_keeps(const char *key)
 {
     static const char *const drop[] = { "general.architecture", "general.file_type",
                                         "general.quantization_version", "general.alignment" };
-    if (!strncmp(key, "qsf.convert.", 12) || !strcmp(key, "source.format")) return true;
+    static const char *const keep[] = { "source.format", "tokenizer.ggml.add_sep_token",
+                                        "tokenizer.ggml.add_eos_token", "tokenizer.chat_template.rerank" };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(keep); i++)        /* the last three: of rerankers' pairs */
+        if (!strcmp(key, keep[i])) return true;
+    if (!strncmp(key, "qsf.convert.", 12)) return true;
     if (strncmp(key, "general.", 8)) return false;
     for (size_t i = 0; i < QSF_ARRAY_LEN(drop); i++)
         if (!strcmp(key, drop[i])) return false;
