@@ -109,6 +109,25 @@ class Directory(unittest.TestCase):
             self.assertIn(words, err)
 
 
+class SentencePiece(unittest.TestCase):
+    """A Unigram model without tokenizer.json: texts are cut as SentencePiece cuts them."""
+
+    def test_texts_are_cut_as_sentencepiece_cuts_them(self):
+        case = next(c for n, c in make_hf_tiny.good_cases() if n == "mistral-unigram")
+        model = (HERE / "golden" / "unigram.model").read_bytes()
+        make_hf_tiny.write(FOLDER, "unigram", {**case.files, "tokenizer.model": model})
+        out = FOLDER / "unigram.qsf"
+        r = subprocess.run([pathlib.Path(QSF_RUN).with_name("qsf-convert"), "-q", FOLDER / "unigram", out],
+                           capture_output=True)
+        needs_directories(r.stderr)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        for text, ids in json.loads((HERE / "golden" / "unigram.json").read_text()):
+            if not text.strip(): continue
+            # runs of unknown characters are one token there and here
+            got = json.loads(run(out, "--tokenize", "-p", text).stdout)
+            self.assertEqual(got, ids, text)
+
+
 LAYER = {"attn_q": "attention.self.query", "attn_k": "attention.self.key", "attn_v": "attention.self.value",
          "attn_output": "attention.output.dense", "attn_output_norm": "attention.output.LayerNorm",
          "ffn_up": "intermediate.dense", "ffn_down": "output.dense", "layer_output_norm": "output.LayerNorm"}

@@ -218,6 +218,8 @@ def good_cases():
                           {"arch": "llama", "window": 32}, llama(7, "BF16"), spm_model()).weights()
     yield "mistral-no-window", Case({"model_type": "mistral", **COMMON, "sliding_window": None},
                                     {"arch": "llama"}, llama(8, "BF16"), spm_model(prefix=0)).weights()
+    yield "mistral-unigram", Case({"model_type": "mistral", **COMMON, "sliding_window": None},
+                                  {"arch": "llama"}, llama(8, "BF16"), spm_model(trainer=1)).weights()
     yield "qwen2", Case({"model_type": "qwen2", **COMMON, "sliding_window": 64, "use_sliding_window": False,
                          "max_window_layers": 1}, {"arch": "qwen2"},
                         llama(9, "F16", biases=("qkv",)), bpe("qwen2", nfc=True)).weights()
@@ -506,7 +508,9 @@ def bad_cases():
     yield "tok-model", with_tok(lambda t: t.__setitem__("model",
                                                         5)), "QSF_E_CORRUPT", '"model" is the number 5'
     yield "tok-deep", file(tk, lambda s: "{\"a\":" * 1000), "QSF_E_CORRUPT", "nested"
-    yield "spm-unigram", case(tok=spm_model(trainer=1)), "QSF_E_UNSUPPORTED", "unigram"
+    yield "spm-word", case(tok=spm_model(trainer=3)), "QSF_E_UNSUPPORTED", "word"
+    yield ("spm-unigram-bytes", case(tok=spm_model(trainer=1, more=b"\x98\x02\x01")), "QSF_E_UNSUPPORTED",
+           "byte_fallback")
     files, want = spm_model()
     yield ("spm-cut", case(tok=({"tokenizer.model": files["tokenizer.model"][:50]}, want)), "QSF_E_CORRUPT",
            "tokenizer.model")

@@ -28,8 +28,8 @@ static qsf_status hf_rows(input *in, uint32_t i, uint32_t row, uint32_t n, float
 
 /* Beside the weights. */
 static const char *const hf_texts[] = {
-    "config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
-    "added_tokens.json",
+    "config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "sentencepiece.bpe.model",
+    "tokenizer_config.json", "added_tokens.json",
     "modules.json", "1_Pooling/config.json", "2_Dense/config.json", "3_Dense/config.json",
     "chat_template.jinja", "chat_template.json", "additional_chat_templates/tool_use.jinja",
     "additional_chat_templates/rag.jinja", "model.safetensors.index.json",
@@ -96,6 +96,13 @@ static qsf_status hf_add_count(input *in, const char *key, uint32_t n, qsf_error
     char text[16];
     qsf_format(text, sizeof text, "%u", (unsigned)n);
     return n ? hf_add_meta(in, key, text, err) : QSF_OK;
+}
+
+/* What the keys of a GGUF file say of rerankers' pairs. */
+static qsf_status hf_add_pair(input *in, qsf_error *err)
+{
+    const qsf_status st = hf_add_meta(in, "tokenizer.ggml.add_sep_token", "true", err);
+    return st ? st : hf_add_meta(in, "tokenizer.ggml.add_eos_token", "true", err);
 }
 
 /* Sampling defaults.  -1 is written for "no top_k". */
@@ -171,7 +178,8 @@ static qsf_status hf_open_all(const char *dir, input *in, qsf_error *err)
     hf_input *own = in->own;
     hf_config cfg;
     const char *format = NULL;
-    uint32_t tensors = 0, tokens = 0;
+    uint32_t tensors = 0;
+    hf_vocab_said said;
     qsf_status st;
     if (!(own->dir = qsf_arena_text(in->arena, dir, strlen(dir), err))) return QSF_E_MEMORY;
     if ((st = hf_read_config(dir, in, &cfg, err)) ||
@@ -189,10 +197,11 @@ static qsf_status hf_open_all(const char *dir, input *in, qsf_error *err)
         (st = hf_add_meta(in, "source.format", format, err)) ||
         (st = hf_add_meta(in, "source.model_type", cfg.type->type, err)) ||
         (st = qsf_hf_optional(dir, in, &cfg, "generation_config.json", hf_generation_parse, err)) ||
-        (st = qsf_hf_vocab_read(dir, &cfg, in, &tokens, err)) ||
+        (st = qsf_hf_vocab_read(dir, &cfg, in, &said, err)) ||
         (st = qsf_hf_rerank(&own->weights, &cfg, in, own->places, err)) ||
         (st = hf_add_count(in, "source.ignored_tensors", tensors, err)) ||
-        (st = hf_add_count(in, "source.ignored_tokens", tokens, err))) return st;
+        (st = hf_add_count(in, "source.ignored_tokens", said.ignored, err)) ||
+        (said.two_between && (st = hf_add_pair(in, err)))) return st;
     hf_name(dir, &in->hp);
     return QSF_OK;
 }
