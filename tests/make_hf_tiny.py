@@ -12,7 +12,7 @@ SPDX-License-Identifier: MIT
 """
 import copy, json, math, pathlib, random, re, shutil, struct, sys
 
-import hf_tiny_bitnet, hf_tiny_mixers
+import hf_tiny_bitnet, hf_tiny_encoders, hf_tiny_mixers
 from hf_tiny_files import encode, f32, pytorch, safetensors, Tensor, torch_zip
 from hf_tiny_vocab import bpe, N_VOCAB, spm_json, spm_model
 
@@ -281,6 +281,7 @@ def good_cases():
     yield "gpt2-base-pickle", Case(small, hp, gpt2(18, "F16", ""), bpe("gpt-2")).weights("bin")
     yield from hf_tiny_bitnet.good(sys.modules[__name__])
     yield from hf_tiny_mixers.good(sys.modules[__name__])
+    yield from hf_tiny_encoders.good(sys.modules[__name__])
 
 def gemma_tokenizer():
     files, want = spm_model(prefix=1)
@@ -322,6 +323,7 @@ def bad_cases():
     def setof(key, val): return lambda h: h[first].__setitem__(key, val)
     yield from hf_tiny_bitnet.bad(sys.modules[__name__])
     yield from hf_tiny_mixers.bad(sys.modules[__name__])
+    yield from hf_tiny_encoders.bad(sys.modules[__name__])
     yield "config-missing", drop(case(), "config.json"), "QSF_E_NOT_FOUND", "config.json"
     yield "weights-missing", drop(case(), st), "QSF_E_NOT_FOUND", "no model.safetensors"
     yield "tokenizer-missing", drop(case(), tk), "QSF_E_NOT_FOUND", "tokenizer"

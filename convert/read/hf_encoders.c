@@ -41,7 +41,7 @@ static qsf_status encoder_classes(yyjson_val *root, qsf_hparams *hp, qsf_error *
     return st;
 }
 
-/* ---- BERT, and Jina's with ALiBi ----------------------------------------------------------------- */
+/* ---- BERT, and Jina's with ALiBi ------------------------------------------------------------- */
 
 static qsf_status encoder_bert(yyjson_val *root, const hf_config *cfg, qsf_hparams *hp, qsf_error *err)
 {
@@ -65,7 +65,7 @@ static qsf_status encoder_bert(yyjson_val *root, const hf_config *cfg, qsf_hpara
     return QSF_OK;
 }
 
-/* ---- Nomic's ----------------------------------------------------------------------------------- */
+/* ---- Nomic's --------------------------------------------------------------------------------- */
 
 /* The models' own code has GPT-2's names of sizes, the Transformers library BERT's. */
 static qsf_status nomic_size(yyjson_val *root, const char *older, const char *newer, uint32_t absent,
@@ -117,7 +117,7 @@ qsf_status qsf_hf_nomic(yyjson_val *root, const hf_type *d, qsf_hparams *hp, qsf
     return QSF_OK;
 }
 
-/* ---- ModernBERT -------------------------------------------------------------------------------- */
+/* ---- ModernBERT ------------------------------------------------------------------------------ */
 
 /* Every nth layer sees everything, the first one does; layer_types lists the same. */
 static qsf_status modern_period(yyjson_val *root, const qsf_hparams *hp, uint32_t *period, qsf_error *err)

@@ -1,6 +1,6 @@
-/* Rerankers that answer yes or no (Qwen3-Reranker) as classifiers: two rows of the head are all that a
- * score takes.  No member of config.json tells them from models that write texts; llama.cpp's converter
- * goes by the same names.
+/* Rerankers that answer yes or no (Qwen3-Reranker) as classifiers: two rows of the head are all
+ * that a score takes.  No member of config.json tells them from models that write texts;
+ * llama.cpp's converter goes by the same names.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_rerank.h"
 #include "base/text_file.h"
@@ -59,12 +59,14 @@ qsf_status qsf_hf_rerank(const hf_weights *w, const hf_config *cfg, input *in, h
     uint32_t embd = 0;
     if (!cfg->rerank) return QSF_OK;
     if (yes < 0 || no < 0)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "a reranker whose vocabulary has no tokens \"yes\" and \"no\"");
+        return qsf_fail(err, QSF_E_UNSUPPORTED,
+                        "a reranker whose vocabulary has no tokens \"yes\" and \"no\"");
     while (embd + 1 < in->n_tensors && in->tensors[embd].kind != QSF_K_TOKEN_EMBD) embd++;
     hf_place head = places[embd];
     const weights_tensor *own = cfg->own_head ? qsf_hf_weights_find(w, "lm_head.weight") : NULL;
     if (own) {
-        if (own->n_dims != 2 || own->shape[0] != hp->n_vocab || own->shape[1] != hp->n_embd || own->transposed)
+        if (own->n_dims != 2 || own->shape[0] != hp->n_vocab || own->shape[1] != hp->n_embd ||
+            own->transposed)
             return qsf_fail(err, QSF_E_CORRUPT, "tensor %s is not of the embedding's shape", own->name);
         if (own->type == WEIGHTS_NO_TYPE)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor %s is of type %s (supported: F16, BF16, F32)",

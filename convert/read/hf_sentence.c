@@ -21,7 +21,7 @@ qsf_status qsf_hf_optional(const char *dir, input *in, hf_config *cfg, const cha
     return st;
 }
 
-/* ---- modules.json ------------------------------------------------------------------------------ */
+/* ---- modules.json ---------------------------------------------------------------------------- */
 
 /* "sentence_transformers.models.Pooling" and its later places. */
 static bool module_is(const char *type, const char *name)
@@ -44,7 +44,7 @@ static qsf_status module_take(input *in, const char *what, const char *type, con
                               hf_config *cfg, qsf_error *err)
 {
     uint32_t dense = 0;
-    if (module_is(type, "Normalize")) return QSF_OK;        /* which all embeddings are, unless asked not to */
+    if (module_is(type, "Normalize")) return QSF_OK;    /* as all embeddings are, unless asked not to */
     if (module_is(type, "Transformer")) {
         if (!path || !*path) return QSF_OK;
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: the network is in the folder %.80s; convert that one, "
@@ -73,7 +73,7 @@ static qsf_status modules_parse(input *in, yyjson_val *root, const char *what, h
     return QSF_OK;
 }
 
-/* ---- pooling ------------------------------------------------------------------------------------- */
+/* ---- pooling --------------------------------------------------------------------------------- */
 
 static const struct { const char *key, *name; qsf_pooling pooling; } sentence_poolings[] = {
     { "pooling_mode_cls_token", "cls", QSF_POOL_FIRST },
@@ -109,18 +109,17 @@ static qsf_status pooling_parse(input *in, yyjson_val *root, const char *what, h
                     what, mode);
 }
 
-/* ---- dense layers -------------------------------------------------------------------------------- */
+/* ---- dense layers ---------------------------------------------------------------------------- */
 
 /* Of n_embd to n_between, or back. */
 static qsf_status dense_parse(input *in, yyjson_val *root, const char *what, hf_config *cfg, qsf_error *err)
 {
     qsf_hparams *hp = &in->hp;
-    const bool second = hp->n_between != 0;
+    const bool second = cfg->n_dense != 0;
     const char *act;
     uint32_t from = 0, to = 0;
     bool bias;
     qsf_status st = qsf_json_check_object(root, what, err);
-    (void)cfg;
     if (st || (st = qsf_json_get_u32(root, what, "in_features", 0, 1, 1 << 20, &from, err)) ||
         (st = qsf_json_get_u32(root, what, "out_features", 0, 1, 1 << 20, &to, err)) ||
         (st = qsf_json_get_bool(root, what, "bias", true, &bias, err)) ||
@@ -130,10 +129,11 @@ static qsf_status dense_parse(input *in, yyjson_val *root, const char *what, hf_
                         "Identity)", what, bias ? "a bias, and the activation" : "the activation",
                         act ? act : "Tanh");
     if (from != (second ? hp->n_between : hp->n_embd) || !to || (second && to != hp->n_embd))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: from %u to %u columns, behind %u (supported: two layers, "
-                        "of which the second gives the columns that the first one takes)", what,
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: from %u to %u columns, behind %u (supported: two "
+                        "layers, of which the second gives the columns that the first one takes)", what,
                         (unsigned)from, (unsigned)to, (unsigned)(second ? hp->n_between : hp->n_embd));
     if (!second) hp->n_between = to;
+    cfg->n_dense++;
     return QSF_OK;
 }
 
@@ -144,16 +144,16 @@ static qsf_status sentence_dense(const char *dir, input *in, hf_config *cfg, hf_
     qsf_status st;
     if (!cfg->dense[0]) return QSF_OK;
     if (!cfg->dense[1] || !(cfg->arch->may_more & QSF_KIND_MORE(DENSE_2)))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "modules.json: %s in a model of type %s (supported: two in one "
-                        "of the class Gemma3TextModel)", cfg->dense[1] ? "dense layers" : "one dense layer",
-                        cfg->type->type);
-    for (int i = 0; i < 2; i++) {
-        const uint32_t before = in->hp.n_between;
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "modules.json: %s in a model of type %s (supported: two in "
+                        "one of the class Gemma3TextModel)",
+                        cfg->dense[1] ? "dense layers" : "one dense layer", cfg->type->type);
+    for (uint32_t i = 0; i < 2; i++) {
         qsf_format(name, sizeof name, "%s/config.json", cfg->dense[i]);
         if ((st = qsf_hf_optional(dir, in, cfg, name, dense_parse, err))) return st;
-        if (!i && in->hp.n_between == before)
+        if (cfg->n_dense == i)
             return qsf_fail(err, QSF_E_NOT_FOUND, "%s: no %s, of which modules.json speaks", dir, name);
-        if ((st = qsf_hf_weights_add(in->platform, dir, cfg->dense[i], names[i], in->arena, w, err))) return st;
+        st = qsf_hf_weights_add(in->platform, dir, cfg->dense[i], names[i], in->arena, w, err);
+        if (st) return st;
     }
     return QSF_OK;
 }

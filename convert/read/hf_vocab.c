@@ -31,8 +31,8 @@ static qsf_status vocab_read_file(const qsf_platform *p, const char *dir, const 
     return st ? st : qsf_json_check_object(j->root, name, err);
 }
 
-/* tokenizer.model.  XLM-RoBERTa's file has another name, and is read where there is no other: its ids
- * are not those of the model. */
+/* tokenizer.model.  XLM-RoBERTa's file has another name, and is read where there is no other: its
+ * ids are not those of the model. */
 static qsf_status vocab_read_spm(const qsf_platform *p, const char *dir, const hf_config *cfg, vocab_files *f,
                                  qsf_error *err)
 {
@@ -117,6 +117,9 @@ static qsf_status vocab_from_files(const char *dir, const vocab_files *f, const 
     }
     if (f->json.root &&
         (st = qsf_hf_tokenizer_json(b, f->json.root, f->spm_text != NULL, cfg->type->pre, err))) return st;
+    /* the same rules, but for spaces before a mask */
+    if (cfg->type->keys == HF_KEYS_MODERN && !strcmp(v->pre, "gpt-2"))
+        qsf_format(v->pre, sizeof v->pre, "modern-bert");
     if ((st = vocab_space_prefix(f, &info, cfg, v, err)) ||
         (st = qsf_hf_special_tokens(b, f->json.root, f->config.root, cfg, err)) ||
         (st = qsf_hf_chat_template(b, dir, f->config.root, err))) return st;

@@ -7,7 +7,7 @@
 
 typedef struct spm_info {
     const char *name;           /* of the file, for messages; like the next one it is the caller's */
-    bool        shifted;        /* ids are those of fairseq: <s> <pad> </s> <unk>, then pieces from the third on */
+    bool        shifted;        /* ids are fairseq's: <s> <pad> </s> <unk>, then pieces from the third on */
     bool        unigram, add_dummy_prefix, merge_spaces;
     int32_t     unk, bos, eos, pad;
 } spm_info;

@@ -24,12 +24,14 @@ def load(kind, folder, **more):
     return kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager", **more).eval()
 
 def dense(folder, x):
-    for at in sorted(folder.glob("?_Dense")): x = load_file(at / "model.safetensors")["linear.weight"].float() @ x
+    for at in sorted(folder.glob("?_Dense")):
+        x = load_file(at / "model.safetensors")["linear.weight"].float() @ x
     return x
 
 def numbers(name, folder, ids):
     if name == "nomic-older":       # whose config.json the library does not read, but its tensors
-        (folder / "config.json").write_text(json.dumps(hf_encoders.config("nomic", hf_encoders.model("nomic"))))
+        newer = hf_encoders.config("nomic", hf_encoders.model("nomic"))
+        (folder / "config.json").write_text(json.dumps(newer))
     tanh = {k: "gelu_pytorch_tanh" for k in ("hidden_activation", "classifier_activation")
             if name.startswith("modern")}
     with torch.no_grad():

@@ -80,7 +80,8 @@ def directory_tensors(name, tensors):
         if stem == "token_types": w = w.reshape(-1, w.shape[-1])
         if stem == "cls.output" and reranks(name) or stem.startswith("dense_"): continue
         if stem.startswith("cls"):
-            out[{"cls": "head.dense", "cls.norm": "head.norm", "cls.output": "classifier"}[stem] + "." + kind] = w
+            named = {"cls": "head.dense", "cls.norm": "head.norm", "cls.output": "classifier"}[stem]
+            out[f"{named}.{kind}"] = w
             continue
         if stem == "output":
             out["lm_head.weight"] = w
@@ -98,8 +99,8 @@ def directory_tensors(name, tensors):
         out[f"{prefix}{at}{names[stem]}.{kind}"] = w
     if name == "modern-masked":
         n = out["model.final_norm.weight"].size
-        out.update({"head.dense.weight": np.zeros((n, n), np.float32), "decoder.bias": np.zeros(300, np.float32),
-                    "head.norm.weight": np.ones(n, np.float32)})
+        out.update({"head.dense.weight": np.zeros((n, n), np.float32),
+                    "decoder.bias": np.zeros(300, np.float32), "head.norm.weight": np.ones(n, np.float32)})
     if name.startswith("jina"): out[prefix + "pooler.dense.weight"] = np.zeros((2, 2), np.float32)
     return {k: np.ascontiguousarray(v) for k, v in out.items()}
 
@@ -134,7 +135,8 @@ def config(name, m):
                      id2label={str(i): f"LABEL_{i}" for i in range(3)})
         bases = kv["rope.freq_base"], kv["rope.freq_base_swa"]
         if name != "modern-masked":
-            return dict(c, global_attn_every_n_layers=3, global_rope_theta=bases[0], local_rope_theta=bases[1])
+            return dict(c, global_attn_every_n_layers=3, global_rope_theta=bases[0],
+                        local_rope_theta=bases[1])
         return dict(c, architectures=["ModernBertForMaskedLM"], rope_parameters={
             kind: {"rope_type": "default", "rope_theta": base}
             for kind, base in zip(("full_attention", "sliding_attention"), bases)},
@@ -183,7 +185,7 @@ def make(out, name):
     make_tiny.Writer(folder / "model.tmp", m).write()
     reader = GGUFReader(folder / "model.tmp")
     tensors = {t.name: make_hf_pair.weights(t) for t in reader.tensors}
-    for k, w in tensors.items():        # QSF's first and final sections keep halves; less 1 all are exact then
+    for k, w in tensors.items():        # QSF's first and final sections keep halves, and less 1 is exact
         if not k.startswith("blk.") or k.endswith("norm.weight"):
             tensors[k] = w.astype(np.float16).astype(w.dtype)
     if name.startswith("modern-rank"): classifier(tensors, m, make_tiny.Random(77))
@@ -191,7 +193,7 @@ def make(out, name):
     if reranks(name):
         answers(reader)
         rank_rows(tensors, m)
-    make_hf_pair.write_gguf(gguf, reader, tensors)
+    make_hf_pair.write_gguf(gguf, reader, tensors, templates(name))
     save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
     kv = {k: f.contents() for k, f in reader.fields.items()}
     (folder / "config.json").write_text(json.dumps(config(name, m), indent=1))
@@ -203,9 +205,28 @@ def make(out, name):
     (folder / "model.tmp").unlink()
     return folder, gguf
 
+PAIR = ("<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the "
+        'Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n'
+        "<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n"
+        "<Query>: {query}\n<Document>: {document}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")
+
+def templates(name):
+    """What llama.cpp's converter writes of a reranker."""
+    return [{"name": "rerank", "template": PAIR}] if reranks(name) else None
+
 def texts():
     golden = json.loads((GOLDEN / "encoders.json").read_text())
     return golden["modern-bert"]["texts"][1:3]
+
+def check_ranks(r, name, files):
+    """Texts are made the same pairs, and these have the same scores."""
+    documents = r.a.cache / "hf" / "documents.txt"
+    documents.write_text("the cat sat on the mat\nonce upon a time\nanother text\n")
+    def work():
+        found = {r.call(r.a.qsf_run, "-m", f, "--rerank", documents, "-p", "a cat", "--f32") for f in files}
+        return (len(found) == 1 and found.pop().count(b"\n") == 3,
+                "the directory, the GGUF and its conversion rank alike")
+    r.check(f"hf encoder {name}, ranks", work)
 
 def check_hf_encoders(r):
     golden = json.loads((GOLDEN / "hf_encoders.json").read_text())
@@ -228,6 +249,8 @@ def check_pair(r, name, golden):
     twin, own = (r.a.cache / "hf" / f"{name}-{kind}.qsf" for kind in ("twin", "directory"))
     r.check(f"hf encoder {name}, converted GGUF", same, twin, gguf)
     r.check(f"hf encoder {name}, directory", same, own, folder)
-    if golden is None: return r.report(name.startswith(FOREIGN), f"hf encoder {name}", "no code to compare with")
+    if reranks(name) or name.startswith("modern-rank"): check_ranks(r, name, (gguf, twin, own))
+    if golden is None:
+        return r.report(name.startswith(FOREIGN), f"hf encoder {name}", "no code to compare with")
     r.check(f"hf encoder {name}, Transformers' numbers",
             lambda: close(found[own], np.array(golden), 2e-5))
