@@ -3,7 +3,7 @@ SPDX-License-Identifier: MIT
 
 Part of make_hf_tiny.py, whose module is `tiny` here.
 """
-import json, struct
+import json
 
 from hf_tiny_files import safetensors, Tensor
 from hf_tiny_vocab import bpe, N_VOCAB, spm_model
@@ -72,7 +72,23 @@ def modern(tiny, seed, **config):
                       "rope_dim": D // tiny.HEADS, "rope_base": 160000, "rope_base_local": 10000}, m,
                      (files, want)).weights()
 
+def ended(tiny):
+    """Qwen3-Embedding: the template of a text ends with a token that the settings do not call its end."""
+    files, want = bpe("qwen2")
+    tok, n = json.loads(files["tokenizer.json"]), want["special"]["bos"]
+    tok["post_processor"] = {"type": "Sequence", "processors": [{"type": "ByteLevel"}, {
+        "type": "TemplateProcessing", "pair": [], "single": [{"Sequence": {"id": "A", "type_id": 0}},
+                                                             {"SpecialToken": {"id": "<|im_end|>"}}]}]}
+    files["tokenizer.json"] = json.dumps(tok)
+    want["special"].update(eos=n + 1, add_eos=1)
+    c = tiny.Case({"model_type": "qwen3", **tiny.COMMON, "tie_word_embeddings": False},
+                  {"arch": "qwen3", "tied": 1}, tiny.llama(76, "F16", prefix="", tied=True, qk=True),
+                  (files, want), eog=[n + 2])
+    c.files["1_Pooling/config.json"] = json.dumps({"pooling_mode": "lasttoken"})
+    return c.weights()
+
 def good(tiny):
+    yield "qwen3-embedding", ended(tiny)
     yield "gemma3-embedding", gemma(tiny, 70)
     yield "modernbert", modern(tiny, 71)
 
