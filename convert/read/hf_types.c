@@ -528,7 +528,7 @@ void qsf_hf_type_list(char *out, size_t cap)
 {
     size_t at = 0;
     for (const hf_type *t = qsf_hf_types; t->type && at < cap; t++)
-        if (!t->classes) at += qsf_format(out + at, cap - at, "%s%s", at ? ", " : "", t->type);
+        if (!t->other_type) at += qsf_format(out + at, cap - at, "%s%s", at ? ", " : "", t->type);
 }
 
 hf_named qsf_hf_type_name(const hf_type *t, const qsf_hparams *hp, const qsf_layer *layer,
