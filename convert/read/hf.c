@@ -201,7 +201,7 @@ static qsf_status hf_open_all(const char *dir, input *in, qsf_error *err)
         (st = qsf_hf_rerank(&own->weights, &cfg, in, own->places, err)) ||
         (st = hf_add_count(in, "source.ignored_tensors", tensors, err)) ||
         (st = hf_add_count(in, "source.ignored_tokens", said.ignored, err)) ||
-        (said.two_between && (st = hf_add_pair(in, err)))) return st;
+        (said.two_between && in->hp.n_classes && (st = hf_add_pair(in, err)))) return st;
     hf_name(dir, &in->hp);
     return QSF_OK;
 }
