@@ -511,8 +511,8 @@ def bad_cases():
                                                         5)), "QSF_E_CORRUPT", '"model" is the number 5'
     yield "tok-deep", file(tk, lambda s: "{\"a\":" * 1000), "QSF_E_CORRUPT", "nested"
     yield "spm-word", case(tok=spm_model(trainer=3)), "QSF_E_UNSUPPORTED", "word"
-    yield ("spm-unigram-bytes", case(tok=spm_model(trainer=1, more=b"\x98\x02\x01")), "QSF_E_UNSUPPORTED",
-           "byte_fallback")
+    yield ("spm-unigram-suffix", case(tok=spm_model(trainer=1, more=b"\xc0\x01\x01")), "QSF_E_UNSUPPORTED",
+           "treat_whitespace_as_suffix")
     files, want = spm_model()
     yield ("spm-cut", case(tok=({"tokenizer.model": files["tokenizer.model"][:50]}, want)), "QSF_E_CORRUPT",
            "tokenizer.model")

@@ -19,7 +19,6 @@ enum {
     PIECE_TYPE = 3,
     TRAINER_TYPE = 3,
     TRAINER_SUFFIX = 24,
-    TRAINER_BYTES = 35,
     TRAINER_UNK = 40,
     TRAINER_BOS = 41,
     TRAINER_EOS = 42,
@@ -109,7 +108,7 @@ static qsf_status spm_piece(vocab_build *b, spm_bytes m, const char *name, uint6
 
 static qsf_status spm_trainer(spm_bytes m, spm_info *info, qsf_error *err)
 {
-    bool bytes = false, suffix = false;
+    bool suffix = false;
     info->unigram = true;                               /* which a trainer that names none trains */
     for (spm_field f; m.p < m.end; ) {
         if (!spm_next(&m, &f))
@@ -120,16 +119,15 @@ static qsf_status spm_trainer(spm_bytes m, spm_info *info, qsf_error *err)
                             "%s: a SentencePiece model of type %s (supported: unigram, BPE)", info->name,
                             f.value == 3 ? "word" : "char");
         if (f.number == TRAINER_TYPE) info->unigram = f.value == SPM_UNIGRAM;
-        bytes |= spm_flag(&f, TRAINER_BYTES);
         suffix |= spm_flag(&f, TRAINER_SUFFIX);
         if (f.number == TRAINER_UNK) info->unk = spm_id(f.value);
         if (f.number == TRAINER_BOS) info->bos = spm_id(f.value);
         if (f.number == TRAINER_EOS) info->eos = spm_id(f.value);
         if (f.number == TRAINER_PAD) info->pad = spm_id(f.value);
     }
-    if (!info->unigram || (!bytes && !suffix)) return QSF_OK;
-    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a SentencePiece model of type unigram with %s", info->name,
-                    bytes ? "byte_fallback" : "treat_whitespace_as_suffix");
+    if (!info->unigram || !suffix) return QSF_OK;
+    return qsf_fail(err, QSF_E_UNSUPPORTED,
+                    "%s: a SentencePiece model of type unigram with treat_whitespace_as_suffix", info->name);
 }
 
 /* charsmap: the normaliser's table, which only Unigram uses. */

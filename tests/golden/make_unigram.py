@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Trains a small Unigram model with SentencePiece on this project's documents, and records what it cuts texts
-into: unigram.model and unigram.json.
+"""Trains small Unigram models with SentencePiece on this project's documents, and records what they cut texts
+into: unigram.model, unigram-bytes.model, whose unknown characters are bytes, and unigram.json.
 SPDX-License-Identifier: MIT
 
     make_unigram.py             needs sentencepiece (0.2.3 was taken)
 """
-import io, json, pathlib, random, tempfile
+import io, json, pathlib, random, re, tempfile
 
 import sentencepiece
 
@@ -21,22 +21,29 @@ def texts():
     yield "ﬁne ½ Tests！"
     for _ in range(40): yield "".join(r.choice(LETTERS) for _ in range(r.randrange(1, 60)))
 
-def main():
-    docs = HERE.parent.parent / "docs"
-    lines = [line for name in DOCUMENTS for line in (docs / name).read_text().splitlines()]
+def train(lines, rules, **more):
     model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, model_type="unigram",
+        normalization_rule_tsv=str(rules), num_threads=1, minloglevel=2, **more)
+    return model.getvalue()
+
+def main():
+    docs, cut = HERE.parent.parent / "docs", {}
+    lines = [line for name in DOCUMENTS for line in (docs / name).read_text().splitlines()]
     with tempfile.TemporaryDirectory() as folder:
         rules = pathlib.Path(folder) / "rules.tsv"
         rules.write_text(RULES)
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines), model_writer=model, vocab_size=268, model_type="unigram",
-            character_coverage=0.995, normalization_rule_tsv=str(rules),
-            num_threads=1, minloglevel=2)
-    (HERE / "unigram.model").write_bytes(model.getvalue())
-    p = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    cut = [[t, p.encode(t)] for t in texts()]
-    rows = ",\n".join(json.dumps(c, ensure_ascii=False) for c in cut)
-    (HERE / "unigram.json").write_text(f"[\n{rows}\n]\n")
+        few = [re.sub("[^a-z ]", "", line) for line in lines]       # of which pieces are made beside bytes
+        for name, of, more in (("unigram", lines, {"vocab_size": 268, "character_coverage": 0.995}),
+                               ("unigram-bytes", few, {"vocab_size": 296, "byte_fallback": True})):
+            model = train(of, rules, **more)
+            (HERE / f"{name}.model").write_bytes(model)
+            p = sentencepiece.SentencePieceProcessor(model_proto=model)
+            cut[name] = [[t, p.encode(t)] for t in texts()]
+    rows = [f'"{n}": [\n' + ",\n".join(json.dumps(c, ensure_ascii=False) for c in v) + "\n]"
+            for n, v in cut.items()]
+    (HERE / "unigram.json").write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
 if __name__ == "__main__":
     main()
