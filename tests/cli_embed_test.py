@@ -109,6 +109,24 @@ class Directory(unittest.TestCase):
             self.assertIn(words, err)
 
 
+class SentencePiece(unittest.TestCase):
+    """A Unigram model without tokenizer.json: texts are cut as SentencePiece cuts them."""
+
+    def test_texts_are_cut_as_sentencepiece_cuts_them(self):
+        case = next(c for n, c in make_hf_tiny.good_cases() if n == "mistral-unigram")
+        model = (HERE / "golden" / "unigram.model").read_bytes()
+        make_hf_tiny.write(FOLDER, "unigram", {**case.files, "tokenizer.model": model})
+        out = FOLDER / "unigram.qsf"
+        r = subprocess.run([pathlib.Path(QSF_RUN).with_name("qsf-convert"), "-q", FOLDER / "unigram", out],
+                           capture_output=True)
+        needs_directories(r.stderr)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        for text, ids in json.loads((HERE / "golden" / "unigram.json").read_text())["unigram"]:
+            # runs of unknown characters are one token there and here
+            got = json.loads(run(out, "--tokenize", "--add-special", "-p", text).stdout)
+            self.assertEqual(got, [1] + ids, text)
+
+
 LAYER = {"attn_q": "attention.self.query", "attn_k": "attention.self.key", "attn_v": "attention.self.value",
          "attn_output": "attention.output.dense", "attn_output_norm": "attention.output.LayerNorm",
          "ffn_up": "intermediate.dense", "ffn_down": "output.dense", "layer_output_norm": "output.LayerNorm"}
@@ -126,18 +144,20 @@ def wordpiece(tokens):
 
 def unigram(tokens):
     def special(name): return {"SpecialToken": {"id": name, "type_id": 0}}
+    def text(name): return {"Sequence": {"id": name, "type_id": 0}}
     return {"model": {"type": "Unigram", "unk_id": 3, "vocab": [[t, -1] for t in tokens]},
             "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "add_prefix_space": True},
             "post_processor": {"type": "TemplateProcessing",
-                               "single": [special("<s>"), {"Sequence": {"id": "A", "type_id": 0}},
-                                          special("</s>")],
-                               "special_tokens": {}}}
+                               "single": [special("<s>"), text("A"), special("</s>")],
+                               "pair": [special("<s>"), text("A"), special("</s>"), special("</s>"),
+                                        text("B"), special("</s>")], "special_tokens": {}}}
 
 
 class Bert(unittest.TestCase):
     """Hugging Face directories of encoders with the tensors of a GGUF file, whose numbers are known."""
 
-    def directory(self, kind, prefix, more=0, config={}, spoil=lambda files: None, model="bert"):
+    def directory(self, kind, prefix, more=0, config={}, spoil=lambda files: None, model="bert",
+                  pieces=None):
         subprocess.run([sys.executable, HERE / "parity" / "make_tiny.py", WORK.name, model], check=True,
                        stdout=subprocess.DEVNULL)
         reader, tensors = GGUFReader(FOLDER / f"{model}.gguf"), {}
@@ -168,10 +188,13 @@ class Bert(unittest.TestCase):
             "tokenizer_config.json": dict(zip(named, special)),
             "1_Pooling/config.json": {"pooling_mode_mean_tokens": True},
         }
+        if pieces: del files["tokenizer.json"]
         spoil(tensors)
         stored = {n: types.SimpleNamespace(dtype="F32", shape=list(x.shape), data=x.tobytes())
                   for n, x in tensors.items()}
         texts = {n: json.dumps(f) for n, f in files.items()}
+        if pieces: texts["sentencepiece.bpe.model"] = (HERE / "golden" / f"{pieces}.model").read_bytes()
+        (FOLDER / kind / "tokenizer.json").unlink(missing_ok=True)
         make_hf_tiny.write(FOLDER, kind, {**texts, "model.safetensors": safetensors(stored)})
         program, out = pathlib.Path(QSF_RUN).with_name("qsf-convert"), FOLDER / f"{kind}.qsf"
         def convert(source, out):
@@ -193,6 +216,23 @@ class Bert(unittest.TestCase):
             text, ids = ("a", "0,33,2") if more else ("Abcat a", "2,34,35,4,3")
             self.assertEqual(embed(path, "-p", text).stdout, embed(path, "--ids", ids).stdout)
 
+    def test_pieces_have_the_ids_of_fairseq(self):
+        """<s> <pad> </s> <unk>, then the pieces from the third on, one place further."""
+        for name, cut in json.loads((HERE / "golden" / "unigram.json").read_text()).items():
+            code, err, path = self.directory("xlm-roberta", "", 2, pieces=name)
+            self.assertEqual(code, 0, err)
+            for text, ids in cut:
+                got = json.loads(run(path, "--tokenize", "--add-special", "-p", text).stdout)
+                self.assertEqual(got, [0] + [i + 1 if i else 3 for i in ids] + [2], text)
+
+    def check_pair(self, path, ids):
+        """The tokens between and around the texts are those of the model's own template of pairs."""
+        documents = FOLDER / "documents.txt"
+        documents.write_text("a\n")
+        got = run(path, "--rerank", documents, "-p", "a").stdout.decode()
+        want = run(path, "--embedding", "--pooling", "rank", "--ids", ids).stdout.decode()
+        self.assertAlmostEqual(float(got.split()[0]), float(want), 5)
+
     def test_classifiers_score_as_gguf_files_do(self):
         names = {"bert": ("bert.pooler.dense", "classifier", "BertForSequenceClassification"),
                  "xlm-roberta": ("classifier.dense", "classifier.out_proj",
@@ -213,6 +253,7 @@ class Bert(unittest.TestCase):
             def scores(model): return run(model, "--embedding", "--ids", "1,2,3,4,5,6,7;9,8").stdout
             self.assertEqual(len(rows(scores(path).decode())[0]), 1)
             self.assertEqual(scores(path), scores(FOLDER / "right.qsf"))
+            self.check_pair(path, "0,33,2,2,33,2" if more else "2,4,3,4,3")
             code, err, _ = self.directory(kind, prefix, more, {**one, "id2label": None}, add, "bert-rank")
             self.assertNotEqual(code, 0)
             self.assertIn(f"{out}.weight is of shape [1 x 72], config.json asks for [2 x 72]", err)

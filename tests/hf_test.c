@@ -367,8 +367,10 @@ static void load_directory(mem_host *h, const char *name)
 {
     static const char *const files[MEM_FILES] = { "config.json", "generation_config.json", "tokenizer.json",
                                                   "tokenizer.model", "tokenizer_config.json",
-                                                  "chat_template.jinja", "model.safetensors",
-                                                  "pytorch_model.bin" };
+                                                  "chat_template.jinja", "modules.json", "model.safetensors",
+                                                  "pytorch_model.bin", "1_Pooling/config.json",
+                                                  "2_Dense/config.json", "2_Dense/model.safetensors",
+                                                  "3_Dense/config.json", "3_Dense/model.safetensors" };
     char path[1024], inside[64];
     size_t len;
     for (size_t i = 0; i < MEM_FILES; i++) {
@@ -422,6 +424,7 @@ TEST(hf_reports_every_failed_call)
     check_failures("mistral");
     check_failures("phi3");
     check_failures("gpt2");
+    check_failures("gemma3-embedding");
 }
 
 static bool make_directories(void)
@@ -486,7 +489,7 @@ TEST(hf_types_fit_their_architectures)
         }
         for (const hf_alias *n = t->names; n && n->name; n++) {
             const qsf_role *role = qsf_role_of(n->kind);
-            const bool loose = t->keys == HF_KEYS_BERT || role->when == QSF_WHEN_MAY_STATE ||
+            const bool loose = a->both_ways || role->when == QSF_WHEN_MAY_STATE ||
                                role->when == QSF_WHEN_MAY_EXPERTS;
             CHECK((loose ? qsf_arch_takes : qsf_arch_needs)(a, &hp, &layers[0], role) ||
                   (loose ? qsf_arch_takes : qsf_arch_needs)(a, &hp, &layers[1], role));

@@ -75,19 +75,20 @@ def spm_pieces():
     return pieces + [(MARK, -1.0, 1), ("h", -2.0, 1), ("e", -3.0, 1), ("he", -0.5, 1),
                      (MARK + "he", -0.25, 1), (MARK + MARK, 0.0, 4)]
 
-def spm_model(trainer=2, prefix=1):
+def spm_model(trainer=2, prefix=1, more=b""):
     """tokenizer.model, and the vocabulary it means."""
     pieces = spm_pieces()
     out = b"".join(field(1, field(1, t.encode()) + b"\x15" + struct.pack("<f", s)
                          + (b"\x18" + varint(k) if k != 1 else b"")) for t, s, k in pieces)
-    out += field(2, b"\x18" + varint(trainer) + varint(40 << 3) + varint(0) + varint(41 << 3) + varint(1)
-                 + varint(42 << 3) + varint(2)
+    out += field(2, more + b"\x18" + varint(trainer) + varint(40 << 3) + varint(0) + varint(41 << 3)
+                 + varint(1) + varint(42 << 3) + varint(2)
                  + varint(43 << 3) + b"\xff" * 9 + b"\x01")
     out += field(3, field(1, b"identity") + b"\x18" + varint(prefix))
     tokens = [(k, t.encode() if k != 4 else t.replace(MARK, " ").encode()) for t, s, k in pieces]
     scores = [s if k != 4 else -1000.0 for t, s, k in pieces]
     for i in range(len(tokens), N_VOCAB): tokens.append((5, f"[PAD{i}]".encode())); scores.append(-10000.0)
-    want = {"kind": 2, "pre": "default", "tokens": tokens, "scores": scores, "merges": [], "template": None,
+    want = {"kind": 2 if trainer == 2 else 4, "pre": "default", "tokens": tokens, "scores": scores,
+            "merges": [], "template": None,
             "special": {"bos": 1, "eos": 2, "eot": -1, "unk": 0, "pad": -1, "add_bos": 1, "add_eos": 0,
                         "add_space_prefix": prefix, "nfc": 0}}
     return {"tokenizer.model": out}, want

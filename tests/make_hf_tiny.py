@@ -12,7 +12,7 @@ SPDX-License-Identifier: MIT
 """
 import copy, json, math, pathlib, random, re, shutil, struct, sys
 
-import hf_tiny_bitnet, hf_tiny_mixers
+import hf_tiny_bitnet, hf_tiny_encoders, hf_tiny_mixers
 from hf_tiny_files import encode, f32, pytorch, safetensors, Tensor, torch_zip
 from hf_tiny_vocab import bpe, N_VOCAB, spm_json, spm_model
 
@@ -218,6 +218,8 @@ def good_cases():
                           {"arch": "llama", "window": 32}, llama(7, "BF16"), spm_model()).weights()
     yield "mistral-no-window", Case({"model_type": "mistral", **COMMON, "sliding_window": None},
                                     {"arch": "llama"}, llama(8, "BF16"), spm_model(prefix=0)).weights()
+    yield "mistral-unigram", Case({"model_type": "mistral", **COMMON, "sliding_window": None},
+                                  {"arch": "llama"}, llama(8, "BF16"), spm_model(trainer=1)).weights()
     yield "qwen2", Case({"model_type": "qwen2", **COMMON, "sliding_window": 64, "use_sliding_window": False,
                          "max_window_layers": 1}, {"arch": "qwen2"},
                         llama(9, "F16", biases=("qkv",)), bpe("qwen2", nfc=True)).weights()
@@ -279,6 +281,7 @@ def good_cases():
     yield "gpt2-base-pickle", Case(small, hp, gpt2(18, "F16", ""), bpe("gpt-2")).weights("bin")
     yield from hf_tiny_bitnet.good(sys.modules[__name__])
     yield from hf_tiny_mixers.good(sys.modules[__name__])
+    yield from hf_tiny_encoders.good(sys.modules[__name__])
 
 def gemma_tokenizer():
     files, want = spm_model(prefix=1)
@@ -320,6 +323,7 @@ def bad_cases():
     def setof(key, val): return lambda h: h[first].__setitem__(key, val)
     yield from hf_tiny_bitnet.bad(sys.modules[__name__])
     yield from hf_tiny_mixers.bad(sys.modules[__name__])
+    yield from hf_tiny_encoders.bad(sys.modules[__name__])
     yield "config-missing", drop(case(), "config.json"), "QSF_E_NOT_FOUND", "config.json"
     yield "weights-missing", drop(case(), st), "QSF_E_NOT_FOUND", "no model.safetensors"
     yield "tokenizer-missing", drop(case(), tk), "QSF_E_NOT_FOUND", "tokenizer"
@@ -506,7 +510,9 @@ def bad_cases():
     yield "tok-model", with_tok(lambda t: t.__setitem__("model",
                                                         5)), "QSF_E_CORRUPT", '"model" is the number 5'
     yield "tok-deep", file(tk, lambda s: "{\"a\":" * 1000), "QSF_E_CORRUPT", "nested"
-    yield "spm-unigram", case(tok=spm_model(trainer=1)), "QSF_E_UNSUPPORTED", "unigram"
+    yield "spm-word", case(tok=spm_model(trainer=3)), "QSF_E_UNSUPPORTED", "word"
+    yield ("spm-unigram-suffix", case(tok=spm_model(trainer=1, more=b"\xc0\x01\x01")), "QSF_E_UNSUPPORTED",
+           "treat_whitespace_as_suffix")
     files, want = spm_model()
     yield ("spm-cut", case(tok=({"tokenizer.model": files["tokenizer.model"][:50]}, want)), "QSF_E_CORRUPT",
            "tokenizer.model")

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MEM_FILES = 8 };
+enum { MEM_FILES = 14 };
 
 typedef struct mem_file {
     char     path[256];

@@ -188,7 +188,9 @@ TEST(unigram_takes_the_best_sum_after_its_normaliser)
     static uint8_t map[4 + 4 * 256 + 2];
     small_words(&s, QSF_VOCAB_UGM);
     IDS(&s.v, "hi  hi", 0, SPM_SPACE_HI, SPM_SPACE_HI);
-    IDS(&s.v, "hzzi", 0, SPM_SPACE_H, 0, SPM_I);                  /* what is unknown is one */
+    IDS(&s.v, "hzzi", 0, SPM_SPACE_H, 3 + 'z', 3 + 'z', SPM_I);   /* bytes have tokens, ... */
+    for (int b = 0; b < 256; b++) s.v.types[3 + b] = QSF_TOKEN_UNUSED;
+    IDS(&s.v, "hzzi", 0, SPM_SPACE_H, 0, SPM_I);                  /* ... else what is unknown is one */
     qsf_put32(map, 4 * 256);
     qsf_put32(map + 4, 128u << 10);
     qsf_put32(map + 4 + 4 * (128 ^ 'A'), 1u << 10 | 256 | 'A');

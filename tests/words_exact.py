@@ -41,7 +41,8 @@ def wordpiece(lower, strip):
     return t
 
 
-def unigram():
+def unigram(fallback=False):
+    """fallback: what no token is made of becomes bytes."""
     t = Tokenizer(models.Unigram())
     t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
     t.train_from_iterator(documents(), trainers.UnigramTrainer(
@@ -49,6 +50,8 @@ def unigram():
     data = json.loads(t.to_str())
     # what a file's 32 bits can say
     data["model"]["vocab"] = [[a, float(numpy.float32(s))] for a, s in data["model"]["vocab"]]
+    data["model"]["byte_fallback"] = fallback
+    data["model"]["vocab"] += [[f"<0x{b:02X}>", 0.0] for b in range(256 * fallback)]
     return Tokenizer.from_str(json.dumps(data))
 
 
@@ -59,7 +62,8 @@ def write_gguf(path, t, model):
     words = [t.id_to_token(i) for i in range(size)]
     data = json.loads(t.to_str())
     special = {e["content"] for e in data["added_tokens"]}
-    kinds = [2 if x in ("[UNK]", "<unk>") else 3 if x in special else 1 for x in words]
+    kinds = [2 if x in ("[UNK]", "<unk>") else 3 if x in special else 6 if x.startswith("<0x") else 1
+             for x in words]
     if model == "bert":
         words = [x if k != 1 else x[2:] if x.startswith("##") else MARK + x for x, k in zip(words, kinds)]
         n = data["normalizer"]
@@ -133,7 +137,7 @@ def main():
     cases = [("bert lower", wordpiece(True, None), "bert", same),
              ("bert cased", wordpiece(False, None), "bert", same),
              ("bert lower, accents", wordpiece(True, False), "bert", same),
-             ("unigram", unigram(), "t5", plain)]
+             ("unigram", unigram(), "t5", plain), ("unigram, bytes", unigram(True), "t5", plain)]
     bad = 0
     with tempfile.TemporaryDirectory() as tmp:
         for i, (name, t, model, clean) in enumerate(cases):

@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: MIT */
 #include "read/hf.h"
 #include "read/hf_names.h"
+#include "read/hf_rerank.h"
+#include "read/hf_sentence.h"
 #include "read/hf_vocab.h"
 #include "base/text_file.h"
 
@@ -26,9 +28,9 @@ static qsf_status hf_rows(input *in, uint32_t i, uint32_t row, uint32_t n, float
 
 /* Beside the weights. */
 static const char *const hf_texts[] = {
-    "config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
-    "added_tokens.json",
-    "1_Pooling/config.json",
+    "config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "sentencepiece.bpe.model",
+    "tokenizer_config.json", "added_tokens.json",
+    "modules.json", "1_Pooling/config.json", "2_Dense/config.json", "3_Dense/config.json",
     "chat_template.jinja", "chat_template.json", "additional_chat_templates/tool_use.jinja",
     "additional_chat_templates/rag.jinja", "model.safetensors.index.json",
     "pytorch_model.bin.index.json",
@@ -96,6 +98,13 @@ static qsf_status hf_add_count(input *in, const char *key, uint32_t n, qsf_error
     return n ? hf_add_meta(in, key, text, err) : QSF_OK;
 }
 
+/* What the keys of a GGUF file say of rerankers' pairs. */
+static qsf_status hf_add_pair(input *in, qsf_error *err)
+{
+    const qsf_status st = hf_add_meta(in, "tokenizer.ggml.add_sep_token", "true", err);
+    return st ? st : hf_add_meta(in, "tokenizer.ggml.add_eos_token", "true", err);
+}
+
 /* Sampling defaults.  -1 is written for "no top_k". */
 static qsf_status hf_generation_meta(input *in, yyjson_val *root, const char *what, qsf_error *err)
 {
@@ -138,49 +147,6 @@ static qsf_status hf_generation_parse(input *in, yyjson_val *root, const char *w
     return QSF_OK;
 }
 
-/* A file of the directory that need not be there: parse takes what it says. */
-static qsf_status hf_optional(const char *dir, input *in, hf_config *cfg, const char *name,
-                              qsf_status (*parse)(input *, yyjson_val *, const char *, hf_config *,
-                                                  qsf_error *), qsf_error *err)
-{
-    const qsf_platform *p = in->platform;
-    char *text;
-    uint64_t len;
-    json_text j = { 0 };
-    qsf_status st = qsf_text_file_read(p, dir, name, 1 << 20, &text, &len, err);
-    if (st) return st == QSF_E_NOT_FOUND ? QSF_OK : st;
-    if (!(st = qsf_json_parse(p, text, (size_t)len, name, &j, err))) st = parse(in, j.root, name, cfg, err);
-    qsf_json_free(&j);
-    qsf_dealloc(p, text, len + 1);
-    return st;
-}
-
-/* The library sentence-transformers says what becomes of a text's tokens: one of these is true.  A
- * classifier's is its own. */
-static qsf_status hf_pooling_parse(input *in, yyjson_val *root, const char *what, hf_config *cfg,
-                                   qsf_error *err)
-{
-    static const struct { const char *key; qsf_pooling pooling; } known[] = {
-        { "pooling_mode_cls_token", QSF_POOL_FIRST }, { "pooling_mode_mean_tokens", QSF_POOL_MEAN },
-        { "pooling_mode_lasttoken", QSF_POOL_LAST }, { "pooling_mode_max_tokens", QSF_POOL_NONE },
-        { "pooling_mode_mean_sqrt_len_tokens", QSF_POOL_NONE },
-        { "pooling_mode_weightedmean_tokens", QSF_POOL_NONE },
-    };
-    bool on, found = false;
-    if (cfg->type->classes) return QSF_OK;
-    qsf_status st = qsf_json_check_object(root, what, err);
-    for (size_t i = 0; i < QSF_ARRAY_LEN(known) && !st; i++) {
-        if ((st = qsf_json_get_bool(root, what, known[i].key, false, &on, err)) || !on) continue;
-        if (found || known[i].pooling == QSF_POOL_NONE)
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s%s, which this version cannot run (it has the "
-                            "first token, the last one and the mean)", what, known[i].key,
-                            found ? " beside another" : "");
-        in->hp.pooling = (uint8_t)known[i].pooling;
-        found = true;
-    }
-    return st;
-}
-
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static qsf_status hf_read_config(const char *dir, input *in, hf_config *cfg, qsf_error *err)
@@ -212,20 +178,30 @@ static qsf_status hf_open_all(const char *dir, input *in, qsf_error *err)
     hf_input *own = in->own;
     hf_config cfg;
     const char *format = NULL;
-    uint32_t tensors = 0, tokens = 0;
+    uint32_t tensors = 0;
+    hf_vocab_said said;
     qsf_status st;
     if (!(own->dir = qsf_arena_text(in->arena, dir, strlen(dir), err))) return QSF_E_MEMORY;
     if ((st = hf_read_config(dir, in, &cfg, err)) ||
         (st = qsf_hf_weights_open(in->platform, dir, in->arena, &own->weights, &format, err)) ||
-        (st = qsf_hf_map_tensors(&own->weights, &cfg, in, &own->places, &tensors, err)) ||
+        (st = qsf_hf_rerank_find(dir, in, &cfg, err)) ||
+        (!cfg.rerank && (st = qsf_hf_sentence(dir, in, &cfg, &own->weights, err)))) return st;
+    hf_type older = *cfg.type;
+    if (older.older && qsf_hf_weights_find(&own->weights, older.older_mark)) {
+        older.names = older.older;
+        older.layers_at = older.older_at;
+        cfg.type = &older;
+    }
+    if ((st = qsf_hf_map_tensors(&own->weights, &cfg, in, &own->places, &tensors, err)) ||
         (st = qsf_hf_check_tokens(&cfg, "config.json", in->hp.n_vocab, err)) ||
         (st = hf_add_meta(in, "source.format", format, err)) ||
         (st = hf_add_meta(in, "source.model_type", cfg.type->type, err)) ||
-        (st = hf_optional(dir, in, &cfg, "generation_config.json", hf_generation_parse, err)) ||
-        (st = hf_optional(dir, in, &cfg, "1_Pooling/config.json", hf_pooling_parse, err)) ||
-        (st = qsf_hf_vocab_read(dir, &cfg, in, &tokens, err)) ||
+        (st = qsf_hf_optional(dir, in, &cfg, "generation_config.json", hf_generation_parse, err)) ||
+        (st = qsf_hf_vocab_read(dir, &cfg, in, &said, err)) ||
+        (st = qsf_hf_rerank(&own->weights, &cfg, in, own->places, err)) ||
         (st = hf_add_count(in, "source.ignored_tensors", tensors, err)) ||
-        (st = hf_add_count(in, "source.ignored_tokens", tokens, err))) return st;
+        (st = hf_add_count(in, "source.ignored_tokens", said.ignored, err)) ||
+        (said.two_between && in->hp.n_classes && (st = hf_add_pair(in, err)))) return st;
     hf_name(dir, &in->hp);
     return QSF_OK;
 }

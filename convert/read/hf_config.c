@@ -3,11 +3,13 @@
  * SPDX-License-Identifier: MIT */
 #include "read/hf_config.h"
 
+#include "read/hf_encoders.h"
 #include "read/hf_experts.h"
 #include "read/hf_family.h"
 #include "read/hf_gemma4.h"
 #include "read/hf_latent.h"
 #include "read/hf_mixers.h"
+#include "read/hf_rerank.h"
 #include "read/hf_rope.h"
 
 #ifdef QSF_HAVE_YYJSON
@@ -174,45 +176,6 @@ static qsf_status config_gpt2(yyjson_val *root, const hf_type *d, qsf_hparams *h
     return config_activation(root, "activation_function", hp, err);
 }
 
-/* What encoders have beside config_common's, and what none of them may have. */
-/* Scores of a text: as many as there are labels, two where nothing says it. */
-static qsf_status config_classes(yyjson_val *root, qsf_hparams *hp, qsf_error *err)
-{
-    yyjson_val *labels;
-    qsf_status st = qsf_json_get_obj(root, CONFIG, "id2label", &labels, err);
-    const size_t n = st || !labels ? 2 : yyjson_obj_size(labels);
-    if (!st) st = qsf_json_get_u32(root, CONFIG, "num_labels", (uint32_t)n, 1, 1 << 24, &hp->n_classes, err);
-    hp->pooling = QSF_POOL_RANK;
-    return st;
-}
-
-static qsf_status config_bert(yyjson_val *root, const hf_config *cfg, qsf_hparams *hp, qsf_error *err)
-{
-    const hf_type *d = cfg->type;
-    const char *positions;
-    bool decoder;
-    qsf_status st;
-    if ((st = qsf_json_get_u32(root, CONFIG, "type_vocab_size", 2, 1, 1 << 16, &hp->n_token_types, err)) ||
-        (st = qsf_json_get_text(root, CONFIG, "position_embedding_type", &positions, err)) ||
-        (st = qsf_json_get_bool(root, CONFIG, "is_decoder", false, &decoder, err))) return st;
-    if (d->classes && (st = config_classes(root, hp, err))) return st;
-    if (decoder)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": is_decoder in a model of type %s", d->type);
-    if (positions && strcmp(positions, "absolute"))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": position_embedding_type \"%s\" (supported: "
-                        "absolute)", positions);
-    if (hp->n_ctx_train <= d->pos_first)
-        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": max_position_embeddings is %u",
-                        (unsigned)hp->n_ctx_train);
-    /* Positions begin behind the padding's. */
-    if (d->pos_first && cfg->pad >= 0 && (uint32_t)cfg->pad + 1 != d->pos_first)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": pad_token_id is %d (supported: %u)", (int)cfg->pad,
-                        (unsigned)d->pos_first - 1);
-    hp->n_ctx_train -= d->pos_first;
-    hp->tied = true;
-    return QSF_OK;
-}
-
 static qsf_status config_common(yyjson_val *root, const hf_type *d, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
@@ -225,12 +188,13 @@ static qsf_status config_common(yyjson_val *root, const hf_type *d, qsf_hparams 
         (st = qsf_json_get_u32(root, CONFIG, "intermediate_size", d->ff, 1, 1 << 24, &hp->n_ff, err)) ||
         (st = qsf_json_get_u32(root, CONFIG, "max_position_embeddings", d->ctx, 1, INT32_MAX,
                                &hp->n_ctx_train, err)) ||
-        (st = qsf_json_get_f32(root, CONFIG, d->keys == HF_KEYS_LFM2 ? "norm_eps"
+        (st = qsf_json_get_f32(root, CONFIG, d->keys == HF_KEYS_LFM2 || d->keys == HF_KEYS_MODERN ? "norm_eps"
                                : hp->norm == QSF_NORM_RMS ? "rms_norm_eps" : "layer_norm_eps", d->eps,
                                &hp->norm_eps, err)))
         return st;
-    const bool gemma = d->keys == HF_KEYS_GEMMA || d->keys == HF_KEYS_GEMMA2 || d->keys == HF_KEYS_GEMMA4;
-    return config_activation(root, gemma ? "hidden_activation" : "hidden_act", hp, err);
+    const bool longer = d->keys == HF_KEYS_GEMMA || d->keys == HF_KEYS_GEMMA2 || d->keys == HF_KEYS_GEMMA4 ||
+                        d->keys == HF_KEYS_MODERN;
+    return config_activation(root, longer ? "hidden_activation" : "hidden_act", hp, err);
 }
 
 /* A soft cap of null is none. */
@@ -249,8 +213,10 @@ static qsf_status config_gemma2(yyjson_val *root, const qsf_arch *a, qsf_hparams
                                   &hp->final_softcap, err)) ||
         (st = qsf_json_get_bool(root, CONFIG, "use_bidirectional_attention", false, &bidirectional, err)))
         return st;
-    if (bidirectional)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": use_bidirectional_attention (an embedding model)");
+    if (bidirectional != hp->both_ways)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": %s (supported: an embedding model of the class "
+                        "Gemma3TextModel with use_bidirectional_attention, any other model without)",
+                        bidirectional ? "use_bidirectional_attention" : "no use_bidirectional_attention");
     if (scalar != (float)hp->head_dim) hp->attn_scale = 1 / sqrtf(scalar);
     return QSF_OK;
 }
@@ -283,6 +249,13 @@ static void config_arch(const qsf_arch *a, const hf_type *d, qsf_hparams *hp)
     hp->rope_base = d->rope_base;
     hp->scaling_factor = 1;
     hp->yarn_ext_factor = -1;
+}
+
+/* Sizes, norms' epsilons and the activation, by the names that the type has. */
+static qsf_status config_sizes(yyjson_val *root, const hf_type *d, qsf_hparams *hp, qsf_error *err)
+{
+    if (d->keys == HF_KEYS_GPT2) return config_gpt2(root, d, hp, err);
+    return d->keys == HF_KEYS_NOMIC ? qsf_hf_nomic(root, d, hp, err) : config_common(root, d, hp, err);
 }
 
 /* -1 is written for "none". */
@@ -420,8 +393,9 @@ qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp
     cfg->type = d;
     cfg->arch = a;
     cfg->need = d->need;
+    if (d->yes_no) cfg->rerank = qsf_hf_rerank_name(qsf_json_get_str(root, "_name_or_path"));
     config_arch(a, d, hp);
-    if ((st = d->keys == HF_KEYS_GPT2 ? config_gpt2(root, d, hp, err) : config_common(root, d, hp, err)) ||
+    if ((st = config_sizes(root, d, hp, err)) ||
         (st = config_shape(root, d, hp, err)) ||
         (st = qsf_json_get_bool(qsf_json_get(root, "tie_word_embeddings") ? root : top, CONFIG,
                                 "tie_word_embeddings", d->tied, &hp->tied, err)) ||
@@ -431,9 +405,11 @@ qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp
         (text && (st = qsf_hf_config_tokens(text, CONFIG, cfg, err))))
         return st;
     hp->embd_scale = a->scaled_embd ? sqrtf((float)hp->n_embd) : 1;
-    if (d->keys == HF_KEYS_BERT && (st = config_bert(root, cfg, hp, err))) return st;
+    const bool encoder = d->keys == HF_KEYS_BERT || d->keys == HF_KEYS_NOMIC || d->keys == HF_KEYS_MODERN;
+    if (encoder && (st = qsf_hf_encoder(root, cfg, hp, err))) return st;
     hp->scaling_orig_ctx = hp->n_ctx_train;
-    if (d->keys == HF_KEYS_GPT2 || d->keys == HF_KEYS_BERT) return QSF_OK;
+    if (encoder || d->keys == HF_KEYS_GPT2)
+        return hp->rope == QSF_ROPE_NONE ? QSF_OK : qsf_hf_rope(root, d, a, arena, hp, err);
     if ((st = a->mixer ? qsf_hf_mixers(root, cfg, arena, hp, err) : config_window(root, d, a, hp, err)) ||
         (d->keys == HF_KEYS_GEMMA4 && (st = qsf_hf_gemma4(root, cfg, arena, hp, err))) ||
         (a->has & QSF_HAS_LATENT && (st = qsf_hf_latent_turning(root, hp, err))) ||

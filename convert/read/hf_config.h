@@ -24,6 +24,11 @@ typedef struct hf_config {
     uint32_t    n_guessing;                  /* layers behind the others, which guess further tokens */
     bool        head_twice;                  /* the head is the embedding, and yet a matrix of its own */
     bool        pictures;                    /* the text model is a part, beside one for pictures */
+    bool        own_head;                    /* of a reranker, whose head is no part of the model */
+    bool        rerank;                      /* a text's score is the share of "yes" in its answer */
+    /* Folders of the modules of the library sentence-transformers; NULL: there is none. */
+    const char *pooling, *dense[2];
+    uint32_t    n_dense;                     /* of which config.json was read */
     int32_t     bos, eos, pad;               /* -1: not said */
     uint32_t    n_more_eos;
     int32_t     more_eos[16];                /* where eos_token_id is a list: all of it */

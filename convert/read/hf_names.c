@@ -9,6 +9,7 @@
  * pictures. */
 static const struct { const char *body, *head; } hf_prefixes[] = {
     { "model.", "" }, { "transformer.", "" }, { "", "" }, { "bert.", "" }, { "roberta.", "" },
+    { "nomic_bert.", "" },
     { "language_model.model.", "language_model." }, { "model.language_model.", "" },
     { "model.language_model.model.", "model.language_model." },
 };
@@ -267,7 +268,7 @@ static void hf_full_name(const hf_mapper *m, uint32_t unit, const qsf_role *role
 static bool hf_may(const hf_mapper *m, const qsf_layer *layer, const qsf_role *role)
 {
     const hf_type *type = m->cfg->type;
-    const bool loose = type->keys == HF_KEYS_BERT || role->when == QSF_WHEN_MAY_STATE ||
+    const bool loose = m->cfg->arch->both_ways || role->when == QSF_WHEN_MAY_STATE ||
                        role->when == QSF_WHEN_MAY_LAYER || role->when == QSF_WHEN_MAY_EXPERTS;
     return loose ? qsf_arch_takes(m->cfg->arch, &m->in->hp, layer, role)
                  : qsf_kinds_have(type->biases, role->kind);
@@ -346,6 +347,17 @@ static bool hf_has_suffix(const char *s, const char *suffix)
 
 static bool hf_has_prefix(const char *s, const char *prefix) { return !strncmp(s, prefix, strlen(prefix)); }
 
+/* An encoder's heads that are for its training, beside those of classifiers. */
+static bool hf_guesses_masks(const hf_mapper *m, const char *name)
+{
+    static const char *const heads[] = { "cls.predictions.", "cls.seq_relationship.", "lm_head.", "head.",
+                                         "decoder." };
+    const char *const inner = name + (hf_has_prefix(name, m->body) ? strlen(m->body) : 0);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(heads) && !m->cfg->type->classes; i++)
+        if (hf_has_prefix(name, heads[i])) return true;
+    return hf_has_prefix(inner, "pooler.dense.");
+}
+
 /* Tensors that no text depends on: masks and frequencies, which are computed, a copy of the
  * embedding where the head is tied to it, and what a model with pictures has for those. */
 static bool hf_harmless(const hf_mapper *m, const char *name)
@@ -362,8 +374,7 @@ static bool hf_harmless(const hf_mapper *m, const char *name)
         if (m->cfg->pictures && hf_has_prefix(inner, parts[i])) return true;
     /* layers that guess further tokens */
     if (m->cfg->arch->mixer == QSF_MIXER_DELTA_NET && hf_has_prefix(name, "mtp.")) return true;
-    if (m->cfg->type->keys == HF_KEYS_BERT && hf_has_prefix(name, m->body) &&
-        hf_has_prefix(name + strlen(m->body), "pooler.dense.")) return true;
+    if (m->cfg->arch->both_ways && hf_guesses_masks(m, name)) return true;
     const size_t head = strlen(m->head);
     return m->in->hp.tied && !strncmp(name, m->head, head) &&
            !strcmp(name + head, hf_role_name(m, QSF_K_OUTPUT));

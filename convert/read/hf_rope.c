@@ -201,19 +201,21 @@ static qsf_status rope_base(yyjson_val *root, const hf_type *d, const rope_at *a
                                    qsf_hparams *hp, qsf_error *err)
 {
     const bool inner = qsf_json_get(at->obj, "rope_theta") != NULL;
-    const qsf_status st = qsf_json_get_number(inner ? at->obj : root, inner ? at->what : CONFIG, "rope_theta",
+    const char *key = inner || !d->theta ? "rope_theta" : d->theta;
+    const qsf_status st = qsf_json_get_number(inner ? at->obj : root, inner ? at->what : CONFIG, key,
                                               d->rope_base, 1, HF_CONFIG_MOST, &hp->rope_base, err);
     if (st || hp->rope_base > 1) return st;
-    return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": rope_theta is %g", (double)hp->rope_base);
+    return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": %s is %g", key, (double)hp->rope_base);
 }
 
-/* Gemma 3's windowed layers have a base of their own; base: where config.json does not say it. */
-static qsf_status rope_local(yyjson_val *root, yyjson_val *rope, const rope_at *at, float base,
-                             qsf_hparams *hp, qsf_error *err)
+/* Windowed layers of Gemma 3 and ModernBERT have a base of their own; base: where config.json does
+ * not say it. */
+static qsf_status rope_local(yyjson_val *root, const hf_type *d, yyjson_val *rope, const rope_at *at,
+                             float base, qsf_hparams *hp, qsf_error *err)
 {
     const bool apart = at->obj != rope, own = at->obj && apart && qsf_json_get(at->obj, "rope_theta");
-    const qsf_status st = qsf_json_get_number(own ? at->obj : root, own ? at->what : CONFIG,
-                                              own ? "rope_theta" : "rope_local_base_freq", base, 1,
+    const char *key = own ? "rope_theta" : d->theta_local ? d->theta_local : "rope_local_base_freq";
+    const qsf_status st = qsf_json_get_number(own ? at->obj : root, own ? at->what : CONFIG, key, base, 1,
                                               HF_CONFIG_MOST, &hp->rope_base_local, err);
     if (st) return st;
     if (apart && at->type && strcmp(at->type, "default"))
@@ -221,7 +223,7 @@ static qsf_status rope_local(yyjson_val *root, yyjson_val *rope, const rope_at *
     if (at->obj && apart && qsf_json_get(at->obj, "partial_rotary_factor") && hp->head_dim_local)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: partial_rotary_factor", at->what);
     if (hp->rope_base_local > 1) return QSF_OK;
-    return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": rope_local_base_freq is %g", (double)hp->rope_base_local);
+    return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": %s is %g", key, (double)hp->rope_base_local);
 }
 
 static qsf_status rope_part(yyjson_val *root, const hf_type *d, const rope_at *at,
@@ -268,7 +270,8 @@ qsf_status qsf_hf_rope(yyjson_val *root, const hf_type *d, const qsf_arch *a, qs
     if (!type && qsf_json_get(rope, "factor"))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: a factor without a \"rope_type\"", what);
     if ((st = rope_base(root, d, &full, hp, err))) return st;
-    if (a->base_local > 0 && hp->window && (st = rope_local(root, rope, &local, a->base_local, hp, err)))
+    const float base_local = d->rope_local > 0 ? d->rope_local : a->base_local;
+    if (base_local > 0 && hp->window && (st = rope_local(root, d, rope, &local, base_local, hp, err)))
         return st;
     if (hp->head_dim_local != hp->rope_dim_local && hp->window) hp->rope_dim_local = hp->head_dim_local;
     if (d->keys == HF_KEYS_GEMMA4 && (!rope || (type && !strcmp(type, "proportional"))))

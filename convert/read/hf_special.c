@@ -41,6 +41,20 @@ static qsf_status special_set(const vocab_build *b, yyjson_val *config, const ch
 
 typedef struct special_adds { int bos, eos; } special_adds;     /* -1: not said */
 
+/* How many special tokens are between the two texts of a pair. */
+static int special_between(yyjson_val *pair)
+{
+    size_t i, n;
+    yyjson_val *e;
+    int between = -1;
+    yyjson_arr_foreach(pair, i, n, e) {
+        if (qsf_json_get(e, "Sequence") && between >= 0) return between;
+        if (qsf_json_get(e, "Sequence")) between = 0;
+        else if (between >= 0) between++;
+    }
+    return 0;
+}
+
 /* A template of one text: special tokens around {"Sequence": "A"}.  An
  * unset begin or end token is learnt from it. */
 static void special_template(vocab_build *b, yyjson_val *processor, special_adds *adds)
@@ -50,10 +64,11 @@ static void special_template(vocab_build *b, yyjson_val *processor, special_adds
     const char *last = qsf_json_get_str(qsf_json_get(yyjson_arr_get_last(single), "SpecialToken"), "id");
     const int32_t bos = special_find(b, first), eos = special_find(b, last);
     if (yyjson_arr_size(single) < 2) return;
+    b->two_between = special_between(qsf_json_get(processor, "pair")) == 2;
     if (bos >= 0 && b->out->bos < 0) b->out->bos = bos;
-    if (eos >= 0 && b->out->eos < 0) b->out->eos = eos;
+    if (eos >= 0) b->out->eos = eos;            /* it runs, whatever the settings call the end */
     if (first) adds->bos = bos >= 0 && bos == b->out->bos;
-    if (last) adds->eos = eos >= 0 && eos == b->out->eos;
+    if (last) adds->eos = eos >= 0;
 }
 
 static void special_processors(vocab_build *b, yyjson_val *tokenizer, special_adds *adds)
@@ -73,17 +88,28 @@ static void special_processors(vocab_build *b, yyjson_val *tokenizer, special_ad
     }
 }
 
-/* The post-processor is what runs, so it counts before the settings; a SentencePiece model begins
- * with its begin token where nothing is said. */
-static qsf_status special_adding(vocab_build *b, yyjson_val *tokenizer, yyjson_val *config, qsf_error *err)
+/* What a tokenizer of SentencePiece does where nothing is said: it begins with its begin token;
+ * that of a T5 ends with its end token, and that of XLM-RoBERTa does both. */
+static special_adds special_usual(const vocab_build *b, yyjson_val *tokenizer, yyjson_val *config,
+                                  const hf_config *cfg)
 {
-    const bool by_default = b->out->kind == QSF_VOCAB_SPM;
+    const char *name = qsf_json_get_str(config, "tokenizer_class");
+    const bool unigram = b->out->kind == QSF_VOCAB_UGM && !tokenizer;
+    const bool t5 = unigram && name && !strncmp(name, "T5", 2);
+    return (special_adds){ .bos = b->out->kind == QSF_VOCAB_SPM || (unigram && !t5),
+                           .eos = t5 || (unigram && cfg->type->pos_first) };
+}
+
+/* The post-processor is what runs, so it counts before the settings. */
+static qsf_status special_adding(vocab_build *b, yyjson_val *tokenizer, yyjson_val *config,
+                                 const hf_config *cfg, qsf_error *err)
+{
+    const special_adds usual = special_usual(b, tokenizer, config, cfg);
     special_adds adds = { -1, -1 };
     qsf_status st;
     special_processors(b, tokenizer, &adds);
-    if ((st =
-             qsf_json_get_bool(config, SPECIAL_CONFIG, "add_bos_token", by_default, &b->out->add_bos, err)) ||
-        (st = qsf_json_get_bool(config, SPECIAL_CONFIG, "add_eos_token", false, &b->out->add_eos, err)))
+    if ((st = qsf_json_get_bool(config, SPECIAL_CONFIG, "add_bos_token", usual.bos, &b->out->add_bos, err)) ||
+        (st = qsf_json_get_bool(config, SPECIAL_CONFIG, "add_eos_token", usual.eos, &b->out->add_eos, err)))
         return st;
     if (adds.bos >= 0) b->out->add_bos = adds.bos;
     if (adds.eos >= 0) b->out->add_eos = adds.eos;
@@ -156,7 +182,7 @@ qsf_status qsf_hf_special_tokens(vocab_build *b, yyjson_val *tokenizer, yyjson_v
         (st = special_set(b, config, "pad_token", cfg->pad, &v->pad, err)) ||
         (st = special_set(b, config, "unk_token", -1, &v->unk, err)) ||
         (st = special_set(b, config, "sep_token", -1, &v->sep, err)) ||
-        (st = special_adding(b, tokenizer, config, err))) return st;
+        (st = special_adding(b, tokenizer, config, cfg, err))) return st;
     if (v->kind == QSF_VOCAB_WPM) {             /* [CLS] text [SEP], which BERT always has */
         if ((st = special_set(b, config, "cls_token", -1, &v->bos, err))) return st;
         v->add_bos = v->bos >= 0;

@@ -60,9 +60,8 @@ static const hf_alias hf_gpt2_names[] = {
     NAMES_END,
 };
 
-#define BERT_NAMES \
+#define BERT_ATTENTION \
     NAME(TOKEN_EMBD, "embeddings.word_embeddings.weight"), \
-    NAME(POS_EMBD, "embeddings.position_embeddings.weight"), \
     NAME(TOKEN_TYPES, "embeddings.token_type_embeddings.weight"), \
     NAME(TOKEN_NORM, "embeddings.LayerNorm.weight"), \
     NAME(TOKEN_NORM_BIAS, "embeddings.LayerNorm.bias"), \
@@ -75,7 +74,10 @@ static const hf_alias hf_gpt2_names[] = {
     NAME(ATTN_OUT, "attention.output.dense.weight"), \
     NAME(ATTN_OUT_BIAS, "attention.output.dense.bias"), \
     NAME(ATTN_POST_NORM, "attention.output.LayerNorm.weight"), \
-    NAME(ATTN_POST_NORM_BIAS, "attention.output.LayerNorm.bias"), \
+    NAME(ATTN_POST_NORM_BIAS, "attention.output.LayerNorm.bias")
+#define BERT_NAMES \
+    BERT_ATTENTION, \
+    NAME(POS_EMBD, "embeddings.position_embeddings.weight"), \
     NAME(FFN_UP, "intermediate.dense.weight"), \
     NAME(FFN_UP_BIAS, "intermediate.dense.bias"), \
     NAME(FFN_DOWN, "output.dense.weight"), \
@@ -99,7 +101,83 @@ static const hf_alias hf_roberta_classes_names[] = {
     NAME_AS(CLS_OUT_BIAS, HF_BARE, "classifier.out_proj.bias"),
     NAMES_END,
 };
+/* The activation is taken of the first half. */
+static const hf_alias hf_jina_names[] = {
+    BERT_ATTENTION,
+    NAME(Q_NORM, "attention.self.layer_norm_q.weight"),
+    NAME(Q_NORM_BIAS, "attention.self.layer_norm_q.bias"),
+    NAME(K_NORM, "attention.self.layer_norm_k.weight"),
+    NAME(K_NORM_BIAS, "attention.self.layer_norm_k.bias"),
+    PART(FFN_GATE, "gate", "mlp.gated_layers.weight"),
+    PART(FFN_UP, "up", "mlp.gated_layers.weight"),
+    NAME(FFN_DOWN, "mlp.wo.weight"),
+    NAME(FFN_DOWN_BIAS, "mlp.wo.bias"),
+    NAME(FFN_POST_NORM, "mlp.layernorm.weight"),
+    NAME(FFN_POST_NORM_BIAS, "mlp.layernorm.bias"),
+    NAMES_END,
+};
 #undef BERT_NAMES
+#undef BERT_ATTENTION
+/* As the Transformers library has them, and as the models' own code and files do. */
+static const hf_alias hf_nomic_names[] = {
+    NAME(TOKEN_EMBD, "embeddings.word_embeddings.weight"),
+    NAME(TOKEN_TYPES, "embeddings.token_type_embeddings.weight"),
+    NAME(TOKEN_NORM, "embeddings.LayerNorm.weight"),
+    NAME(TOKEN_NORM_BIAS, "embeddings.LayerNorm.bias"),
+    NAME(ATTN_POST_NORM, "post_attention_layernorm.weight"),
+    NAME(ATTN_POST_NORM_BIAS, "post_attention_layernorm.bias"),
+    NAME(FFN_POST_NORM, "post_mlp_layernorm.weight"),
+    NAME(FFN_POST_NORM_BIAS, "post_mlp_layernorm.bias"),
+    NAMES_END,
+};
+static const hf_alias hf_nomic_older[] = {
+    NAME(TOKEN_EMBD, "embeddings.word_embeddings.weight"),
+    NAME(TOKEN_TYPES, "embeddings.token_type_embeddings.weight"),
+    NAME(TOKEN_NORM, "emb_ln.weight"),
+    NAME(TOKEN_NORM_BIAS, "emb_ln.bias"),
+    PART(ATTN_Q, "q", "attn.Wqkv.weight"),
+    PART(ATTN_K, "k", "attn.Wqkv.weight"),
+    PART(ATTN_V, "v", "attn.Wqkv.weight"),
+    NAME(ATTN_OUT, "attn.out_proj.weight"),
+    NAME(ATTN_POST_NORM, "norm1.weight"),
+    NAME(ATTN_POST_NORM_BIAS, "norm1.bias"),
+    NAME(FFN_GATE, "mlp.fc12.weight"),
+    NAME(FFN_UP, "mlp.fc11.weight"),
+    NAME(FFN_DOWN, "mlp.fc2.weight"),
+    NAME(FFN_POST_NORM, "norm2.weight"),
+    NAME(FFN_POST_NORM_BIAS, "norm2.bias"),
+    NAMES_END,
+};
+#define MODERN_NAMES \
+    NAME(TOKEN_EMBD, "embeddings.tok_embeddings.weight"), \
+    NAME(TOKEN_NORM, "embeddings.norm.weight"), \
+    NAME(ATTN_NORM, "attn_norm.weight"), \
+    PART(ATTN_Q, "q", "attn.Wqkv.weight"), \
+    PART(ATTN_K, "k", "attn.Wqkv.weight"), \
+    PART(ATTN_V, "v", "attn.Wqkv.weight"), \
+    NAME(ATTN_OUT, "attn.Wo.weight"), \
+    NAME(FFN_NORM, "mlp_norm.weight"), \
+    PART(FFN_GATE, "gate", "mlp.Wi.weight"), \
+    PART(FFN_UP, "up", "mlp.Wi.weight"), \
+    NAME(FFN_DOWN, "mlp.Wo.weight"), \
+    NAME(OUTPUT_NORM, "final_norm.weight")
+static const hf_alias hf_modern_names[] = { MODERN_NAMES, NAMES_END };
+static const hf_alias hf_modern_classes_names[] = {
+    MODERN_NAMES,
+    NAME_AS(CLS, HF_BARE, "head.dense.weight"),
+    NAME_AS(CLS_NORM, HF_BARE, "head.norm.weight"),
+    NAME_AS(CLS_OUT, HF_BARE, "classifier.weight"),
+    NAME_AS(CLS_OUT_BIAS, HF_BARE, "classifier.bias"),
+    NAMES_END,
+};
+#undef MODERN_NAMES
+/* Modules of sentence-transformers, which have folders of their own. */
+static const hf_alias hf_gemma_embedding_names[] = {
+    NAME(FFN_NORM, "pre_feedforward_layernorm.weight"),
+    NAME_AS(DENSE_2, HF_BARE, "2_Dense/linear.weight"),
+    NAME_AS(DENSE_3, HF_BARE, "3_Dense/linear.weight"),
+    NAMES_END,
+};
 
 static const hf_alias hf_mixtral_names[] = {
     NAME(ROUTER, "block_sparse_moe.gate.weight"),
@@ -274,7 +352,7 @@ const hf_type qsf_hf_types[] = {
       .biases = BIASES },
     { .type = "qwen3", .class_name = "Qwen3ForCausalLM", .arch = "qwen3", .vocab = 151936, .embd = 4096,
       .ff = 22016, .layers = 32, .heads = 32, .kv_heads = 32, .head_dim = 128, .ctx = 32768, .eps = 1e-6f,
-      .rope_base = 10000, .window = 4096, .late_window = true, .biases = BIASES },
+      .rope_base = 10000, .window = 4096, .late_window = true, .yes_no = true, .biases = BIASES },
     { .type = "phi3", .class_name = "Phi3ForCausalLM", .arch = "phi3", .vocab = 32064, .embd = 3072,
       .ff = 8192, .layers = 32, .heads = 32, .ctx = 4096, .eps = 1e-5f, .rope_base = 10000,
       .partial_rope = true, .names = hf_phi3_names },
@@ -313,6 +391,28 @@ const hf_type qsf_hf_types[] = {
       .other_type = "xlm-roberta", .arch = "bert", .keys = HF_KEYS_BERT, .vocab = 30522, .embd = 768,
       .ff = 3072, .layers = 12, .heads = 12, .ctx = 512, .eps = 1e-12f, .rope_base = 10000, .tied = true,
       .classes = true, .pos_first = 2, .layers_at = "encoder.layer.", .names = hf_roberta_classes_names },
+    { .type = "jina_bert_v2", .class_name = "JinaBertForMaskedLM", .other_class = "JinaBertModel",
+      .other_type = "bert", .arch = "jina-bert-v2", .keys = HF_KEYS_BERT, .vocab = 30522, .embd = 768,
+      .ff = 3072, .layers = 12, .heads = 12, .ctx = 512, .eps = 1e-12f, .rope_base = 10000, .tied = true,
+      .layers_at = "encoder.layer.", .names = hf_jina_names },
+    { .type = "nomic_bert", .class_name = "NomicBertModel", .arch = "nomic-bert", .keys = HF_KEYS_NOMIC,
+      .vocab = 30528, .embd = 768, .ff = 3072, .layers = 12, .heads = 12, .ctx = 2048, .eps = 1e-12f,
+      .rope_base = 1000, .theta = "rotary_emb_base", .tied = true, .names = hf_nomic_names,
+      .older_mark = "emb_ln.weight", .older_at = "encoder.layers.", .older = hf_nomic_older },
+    { .type = "modernbert", .class_name = "ModernBertModel", .arch = "modern-bert", .keys = HF_KEYS_MODERN,
+      .vocab = 50368, .embd = 768, .ff = 1152, .layers = 22, .heads = 12, .ctx = 8192, .eps = 1e-5f,
+      .rope_base = 160000, .rope_local = 10000, .theta = "global_rope_theta",
+      .theta_local = "local_rope_theta", .window = 128, .tied = true, .names = hf_modern_names },
+    { .type = "modernbert_classes", .class_name = "ModernBertForSequenceClassification",
+      .other_type = "modernbert", .arch = "modern-bert", .keys = HF_KEYS_MODERN, .vocab = 50368,
+      .embd = 768, .ff = 1152, .layers = 22, .heads = 12, .ctx = 8192, .eps = 1e-5f, .rope_base = 160000,
+      .rope_local = 10000, .theta = "global_rope_theta", .theta_local = "local_rope_theta", .window = 128,
+      .tied = true, .classes = true, .names = hf_modern_classes_names },
+    { .type = "gemma3_embedding", .class_name = "Gemma3TextModel", .other_type = "gemma3_text",
+      .arch = "gemma-embedding", .keys = HF_KEYS_GEMMA2, .vocab = 262208, .embd = 2304, .ff = 9216,
+      .layers = 26, .heads = 8, .kv_heads = 4, .head_dim = 256, .ctx = 131072, .eps = 1e-6f,
+      .rope_base = 1e6f, .window = 4096, .tied = true, .window_period = true, .norms_less_one = true,
+      .bare_text = true, .biases = ATTN_BIASES, .names = hf_gemma_embedding_names },
     { .type = "bitnet", .class_name = "BitNetForCausalLM", .arch = "bitnet-b1.58", .vocab = 128256,
       .embd = 2560, .ff = 6912, .layers = 30, .heads = 20, .kv_heads = 5, .ctx = 2048, .eps = 1e-5f,
       .rope_base = 500000, .biases = ATTN_BIASES, .ternary = true },
@@ -415,7 +515,9 @@ const hf_type *qsf_hf_type_find(const char *type, const char *class_name)
 {
     for (const hf_type *t = qsf_hf_types; t->type && class_name; t++) {
         const char *other = type && t->other_type ? t->other_type : "";
-        if (!strcmp(class_name, t->class_name) && (!type || !strcmp(type, other))) return t;
+        const bool named = !strcmp(class_name, t->class_name) ||
+                           (t->other_class && !strcmp(class_name, t->other_class));
+        if (named && (!type || !strcmp(type, other))) return t;
     }
     for (const hf_type *t = qsf_hf_types; t->type && type; t++)
         if (!strcmp(type, t->type)) return t;
@@ -426,7 +528,7 @@ void qsf_hf_type_list(char *out, size_t cap)
 {
     size_t at = 0;
     for (const hf_type *t = qsf_hf_types; t->type && at < cap; t++)
-        if (!t->classes) at += qsf_format(out + at, cap - at, "%s%s", at ? ", " : "", t->type);
+        if (!t->other_type) at += qsf_format(out + at, cap - at, "%s%s", at ? ", " : "", t->type);
 }
 
 hf_named qsf_hf_type_name(const hf_type *t, const qsf_hparams *hp, const qsf_layer *layer,

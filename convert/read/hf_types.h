@@ -13,6 +13,8 @@ typedef enum hf_keys {
     HF_KEYS_GEMMA2,         /* and with soft caps and query_pre_attn_scalar */
     HF_KEYS_GPT2,           /* n_embd, n_layer, ... */
     HF_KEYS_BERT,           /* hidden_size, ..., and type_vocab_size */
+    HF_KEYS_NOMIC,          /* the same, or n_embd, n_layer, ... and what the network is not */
+    HF_KEYS_MODERN,         /* Llama's with hidden_activation, norm_eps and local_attention */
     HF_KEYS_LFM2,           /* Llama's with norm_eps, and a feed-forward whose length is computed */
     HF_KEYS_GEMMA4          /* hidden_activation, and sizes of layers that see everything */
 } hf_keys;
@@ -67,6 +69,8 @@ typedef struct hf_type {
     uint32_t    head_dim;               /* 0: embd / heads */
     uint32_t    ctx, window;            /* window 0: none */
     float       eps, rope_base;
+    float       rope_local;             /* of windowed layers; 0: as the architecture has it */
+    const char *theta, *theta_local;    /* keys of both; NULL: "rope_theta", "rope_local_base_freq" */
     bool        tied;
     bool        late_window;            /* use_sliding_window, and layers up to max_window_layers see all */
     bool        window_period;          /* sliding_window_pattern */
@@ -81,6 +85,8 @@ typedef struct hf_type {
     bool        bare_text;              /* no space in front of a text, whatever tokenizer.model says */
     bool        ternary;                /* matrices of layers are masters of ternary ones */
     const char *other_type;             /* NULL, or the "model_type" that stands beside this class's name */
+    const char *other_class;            /* NULL, or another class's name that means the same */
+    bool        yes_no;                 /* rerankers answer yes or no: their directories say it by name */
     const hf_expert_keys *experts;      /* NULL: the type has none */
     bool        mxfp4;                  /* quantization_config may say mxfp4 */
     const char *pre;                    /* BPE with byte_fallback: its pre-tokenizer; NULL: SentencePiece */
@@ -90,6 +96,9 @@ typedef struct hf_type {
     const char *layers_at;              /* before a layer's number; NULL: "layers." */
     /* exceptions; NULL: none.  A name with a * stands for one tensor of each expert. */
     const hf_alias *names;
+    /* Files that have this tensor have these names, too; NULL: there are none. */
+    const char *older_mark, *older_at;
+    const hf_alias *older;
 } hf_type;
 
 extern const hf_type qsf_hf_types[];                          /* the last has no type */

@@ -14,6 +14,8 @@ enum { VOCAB_MAX_FILE = 256 << 20 };
 
 /* The files a tokenizer may be spread over; those that are not there stay empty. */
 typedef struct vocab_files {
+    const char *spm_name;
+    bool      shifted;          /* of spm_text: spm_info's */
     char     *spm_text, *json_text, *config_text, *added_text;
     uint64_t  spm_len, json_len, config_len, added_len;
     json_text json, config, added;
@@ -27,6 +29,19 @@ static qsf_status vocab_read_file(const qsf_platform *p, const char *dir, const 
     if (st || !j) return st;
     st = qsf_json_parse(p, *text, (size_t)*len, name, j, err);
     return st ? st : qsf_json_check_object(j->root, name, err);
+}
+
+/* tokenizer.model.  XLM-RoBERTa's file has another name, and is read where there is no other: its
+ * ids are not those of the model. */
+static qsf_status vocab_read_spm(const qsf_platform *p, const char *dir, const hf_config *cfg, vocab_files *f,
+                                 qsf_error *err)
+{
+    f->spm_name = "tokenizer.model";
+    const qsf_status st = vocab_read_file(p, dir, f->spm_name, &f->spm_text, &f->spm_len, NULL, err);
+    if (st || f->spm_text || f->json_text || !cfg->type->pos_first) return st;
+    f->spm_name = "sentencepiece.bpe.model";
+    f->shifted = true;
+    return vocab_read_file(p, dir, f->spm_name, &f->spm_text, &f->spm_len, NULL, err);
 }
 
 static void vocab_files_free(const qsf_platform *p, vocab_files *f)
@@ -85,36 +100,41 @@ static qsf_status vocab_space_prefix(const vocab_files *f, const spm_info *info,
 static qsf_status vocab_from_files(const char *dir, const vocab_files *f, const hf_config *cfg, input *in,
                                    vocab_build *b, qsf_error *err)
 {
-    spm_info info = { .add_dummy_prefix = true, .unk = -1, .bos = -1, .eos = -1, .pad = -1 };
+    spm_info info = { .name = f->spm_name, .shifted = f->shifted };
     qsf_vocab *v = &in->vocab;
     yyjson_val *decoder;
     qsf_status st = qsf_json_get_obj(f->config.root, VOCAB_CONFIG, "added_tokens_decoder", &decoder, err);
     if (st) return st;
     v->bos = v->eos = v->eot = v->unk = v->pad = v->sep = -1;
     if (f->spm_text) {
-        v->kind = QSF_VOCAB_SPM;
         qsf_format(v->pre, sizeof v->pre, "default");
         if ((st = qsf_spm_read(b, f->spm_text, (size_t)f->spm_len, &info, err))) return st;
+        v->kind = info.unigram ? QSF_VOCAB_UGM : QSF_VOCAB_SPM;
+        v->merge_spaces = info.unigram && info.merge_spaces;
+        b->two_between = info.shifted;
         v->unk = info.unk, v->bos = info.bos, v->eos = info.eos, v->pad = info.pad;
         if ((st = vocab_added_files(b, f, decoder, err))) return st;
     }
     if (f->json.root &&
         (st = qsf_hf_tokenizer_json(b, f->json.root, f->spm_text != NULL, cfg->type->pre, err))) return st;
+    /* the same rules, but for spaces before a mask */
+    if (cfg->type->keys == HF_KEYS_MODERN && !strcmp(v->pre, "gpt-2"))
+        qsf_format(v->pre, sizeof v->pre, "modern-bert");
     if ((st = vocab_space_prefix(f, &info, cfg, v, err)) ||
         (st = qsf_hf_special_tokens(b, f->json.root, f->config.root, cfg, err)) ||
         (st = qsf_hf_chat_template(b, dir, f->config.root, err))) return st;
     return qsf_vocab_finish(b, v->kind == QSF_VOCAB_SPM || v->kind == QSF_VOCAB_UGM, err);
 }
 
-qsf_status qsf_hf_vocab_read(const char *dir, const hf_config *cfg, input *in, uint32_t *ignored,
+qsf_status qsf_hf_vocab_read(const char *dir, const hf_config *cfg, input *in, hf_vocab_said *said,
                              qsf_error *err)
 {
     const qsf_platform *p = in->platform;
     vocab_files f = { 0 };
     vocab_build b = { 0 };
     qsf_status st;
-    if (!(st = vocab_read_file(p, dir, "tokenizer.model", &f.spm_text, &f.spm_len, NULL, err)) &&
-        !(st = vocab_read_file(p, dir, "tokenizer.json", &f.json_text, &f.json_len, &f.json, err)) &&
+    if (!(st = vocab_read_file(p, dir, "tokenizer.json", &f.json_text, &f.json_len, &f.json, err)) &&
+        !(st = vocab_read_spm(p, dir, cfg, &f, err)) &&
         !(st = vocab_read_file(p, dir, VOCAB_CONFIG, &f.config_text, &f.config_len, &f.config, err)) &&
         !(st = vocab_read_file(p, dir, "added_tokens.json", &f.added_text, &f.added_len, &f.added, err))) {
         if (!f.spm_text && !f.json_text)
@@ -122,7 +142,7 @@ qsf_status qsf_hf_vocab_read(const char *dir, const hf_config *cfg, input *in, u
         else if (!(st = qsf_vocab_build_new(&b, p, in->arena, in->hp.n_vocab, &in->vocab, err)))
             st = vocab_from_files(dir, &f, cfg, in, &b, err);
     }
-    *ignored = b.ignored;
+    *said = (hf_vocab_said){ .ignored = b.ignored, .two_between = b.two_between };
     qsf_vocab_build_free(&b);
     vocab_files_free(p, &f);
     return st;

@@ -6,10 +6,14 @@
 #include "read/hf_config.h"
 #include "read/input.h"
 
+typedef struct hf_vocab_said {
+    uint32_t ignored;       /* control tokens without a row of the embedding, which no text can reach */
+    bool     two_between;   /* the texts of a pair have two tokens between them */
+} hf_vocab_said;
+
 /* tokenizer.json or tokenizer.model, with what the other files say, to in->vocab of hp.n_vocab
- * tokens. *ignored counts control tokens without a row of the embedding, which no text can reach;
- * any other without one is an error. */
-qsf_status qsf_hf_vocab_read(const char *dir, const hf_config *cfg, input *in, uint32_t *ignored,
+ * tokens.  One without a row of the embedding that is no control token is an error. */
+qsf_status qsf_hf_vocab_read(const char *dir, const hf_config *cfg, input *in, hf_vocab_said *said,
                              qsf_error *err);
 
 #endif

@@ -52,20 +52,23 @@ static qsf_status hf_open_file(const qsf_platform *p, const char *dir, const cha
 }
 
 /* A shard's name from the index stays in the directory. */
-static bool hf_plain_name(const char *name)
+bool qsf_hf_plain_name(const char *name)
 {
     return name && *name && !strchr(name, '/') && !strchr(name, '\\') && !strchr(name, ':') &&
            strcmp(name, ".") && strcmp(name, "..");
 }
 
+/* Adds tensors to the index. */
 static qsf_status hf_sort(hf_weights *w, const weights_list *lists, uint32_t n_lists, qsf_arena *arena,
                           qsf_error *err)
 {
-    uint64_t n = 0;
+    uint64_t n = w->n;
+    weights_tensor **before = w->by_name;
     for (uint32_t i = 0; i < n_lists; i++) n += lists[i].n;
     if (n > UINT32_MAX) return qsf_fail(err, QSF_E_CORRUPT, "more than 2^32 tensors");
     if (!(w->by_name = qsf_arena_array(arena, n, sizeof *w->by_name, "tensor index", err)))
         return QSF_E_MEMORY;
+    if (w->n) memcpy(w->by_name, before, w->n * sizeof *before);
     for (uint32_t i = 0; i < n_lists; i++)
         for (uint32_t k = 0; k < lists[i].n; k++) w->by_name[w->n++] = &lists[i].tensors[k];
     qsort(w->by_name, w->n, sizeof *w->by_name, weights_pointer_order);
@@ -86,7 +89,7 @@ static qsf_status hf_shard_names(yyjson_val *map, const char *what, const char *
         const char *name = qsf_json_str(val, NULL);
         /* entries of one shard mostly follow each other: look back from the end */
         uint32_t k = *n;
-        if (!hf_plain_name(name))
+        if (!qsf_hf_plain_name(name))
             return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s lies in a file with no plain name", what,
                             yyjson_get_str(key));
         while (k && strcmp(names[k - 1], name)) k--;
@@ -178,6 +181,35 @@ qsf_status qsf_hf_weights_open(const qsf_platform *p, const char *dir, qsf_arena
         return st;
     }
     return qsf_fail(err, QSF_E_NOT_FOUND, "%s: no model.safetensors, pytorch_model.bin or index of one", dir);
+}
+
+/* The module's own name of a tensor, behind that of the module. */
+static qsf_status hf_rename(qsf_arena *arena, const char *as, const weights_list *list, qsf_error *err)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        if (!(list->tensors[i].name = hf_join(arena, as, list->tensors[i].name, err))) return QSF_E_MEMORY;
+    return QSF_OK;
+}
+
+qsf_status qsf_hf_weights_add(const qsf_platform *p, const char *dir, const char *folder, const char *as,
+                              qsf_arena *arena, hf_weights *w, qsf_error *err)
+{
+    static const char *const kinds[] = { "model.safetensors", "pytorch_model.bin" };
+    weights_list *list = qsf_arena_array(arena, 1, sizeof *list, "tensor list", err);
+    weights_file *files = qsf_arena_array(arena, w->n_files + 1, sizeof *files, "weight files", err);
+    if (!list || !files) return QSF_E_MEMORY;
+    memcpy(files, w->files, w->n_files * sizeof *files);
+    w->files = files;
+    for (int i = 0; i < 2; i++) {
+        const uint32_t before = w->n_files;
+        const char *name = hf_join(arena, folder, kinds[i], err);
+        qsf_status st = name ? hf_open_file(p, dir, name, i != 0, arena, w, list, err) : QSF_E_MEMORY;
+        if (st == QSF_E_NOT_FOUND && w->n_files == before) continue;
+        if (!st) st = hf_rename(arena, as, list, err);
+        return st ? st : hf_sort(w, list, 1, arena, err);
+    }
+    return qsf_fail(err, QSF_E_NOT_FOUND, "%s/%s: neither model.safetensors nor pytorch_model.bin", dir,
+                    folder);
 }
 
 void qsf_hf_weights_close(const qsf_platform *p, hf_weights *w)

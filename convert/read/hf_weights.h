@@ -17,6 +17,12 @@ typedef struct hf_weights {
  *  *format names the kind. On an error the files opened so far are in w, for hf_weights_close. */
 qsf_status qsf_hf_weights_open(const qsf_platform *p, const char *dir, qsf_arena *arena, hf_weights *w,
                                const char **format, qsf_error *err);
+/* The weights of a module in a folder of the directory, whose tensors get the name `as` and a slash
+ * in front of their own. */
+qsf_status qsf_hf_weights_add(const qsf_platform *p, const char *dir, const char *folder, const char *as,
+                              qsf_arena *arena, hf_weights *w, qsf_error *err);
+/* Whether it names a file or folder of the directory itself. */
+bool       qsf_hf_plain_name(const char *name);
 void       qsf_hf_weights_close(const qsf_platform *p, hf_weights *w);
 
 /* NULL: there is none. */

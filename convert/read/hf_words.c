@@ -94,7 +94,8 @@ qsf_status qsf_hf_wordpiece(vocab_build *b, yyjson_val *root, yyjson_val *model,
 
 /* ---- Unigram --------------------------------------------------------------------------------- */
 
-static qsf_status unigram_tokens(vocab_build *b, yyjson_val *model, qsf_error *err)
+/* bytes: "<0x41>" stands for a byte. */
+static qsf_status unigram_tokens(vocab_build *b, yyjson_val *model, bool bytes, qsf_error *err)
 {
     size_t i, n, len;
     uint64_t unk = UINT64_MAX;
@@ -108,8 +109,9 @@ static qsf_status unigram_tokens(vocab_build *b, yyjson_val *model, qsf_error *e
             || !(fabs(yyjson_get_num(score)) <= (double)FLT_MAX))
             return qsf_fail(err, QSF_E_CORRUPT,
                             FILE_NAME ": entry %zu of the vocabulary is no text with a score", i);
-        const qsf_status st = qsf_vocab_add(b, i, text, len, i == unk ? QSF_TOKEN_UNKNOWN : QSF_TOKEN_NORMAL,
-                                            (float)yyjson_get_num(score), err);
+        const uint8_t type = i == unk ? QSF_TOKEN_UNKNOWN
+            : bytes && qsf_hf_is_byte(text, len) ? QSF_TOKEN_BYTE : QSF_TOKEN_NORMAL;
+        const qsf_status st = qsf_vocab_add(b, i, text, len, type, (float)yyjson_get_num(score), err);
         if (st) return st;
     }
     if (unk < n) b->out->unk = (int32_t)unk;
@@ -181,10 +183,9 @@ qsf_status qsf_hf_unigram(vocab_build *b, yyjson_val *root, yyjson_val *model, q
     b->out->kind = QSF_VOCAB_UGM;
     qsf_format(b->out->pre, sizeof b->out->pre, "default");
     if ((st = qsf_json_get_bool(model, FILE_NAME ": model", "byte_fallback", false, &bytes, err))) return st;
-    if (bytes) return qsf_fail(err, QSF_E_UNSUPPORTED, FILE_NAME ": Unigram with byte_fallback");
     if ((st = unigram_step(b, qsf_json_get(root, "normalizer"), err)) ||
         (st = unigram_step(b, qsf_json_get(root, "pre_tokenizer"), err)) ||
-        (st = unigram_tokens(b, model, err))) return st;
+        (st = unigram_tokens(b, model, bytes, err))) return st;
     return qsf_vocab_index(b, err);
 }
 

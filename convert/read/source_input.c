@@ -221,12 +221,16 @@ static void input_source_close(input *in)
     qsf_dealloc(p, in, sizeof *in);
 }
 
-/* What says where a model is from stays with it; what describes
- * the network or the file is written anew. */
-static bool input_keeps(const char *key)
+/* What says where a model is from stays with it, and what the pairs of a classifier look like; what
+ * describes the network or the file is written anew. */
+static bool input_keeps(const char *key, bool classes)
 {
     static const char *const drop[] = { "general.architecture", "general.file_type",
                                         "general.quantization_version", "general.alignment" };
+    static const char *const pairs[] = { "tokenizer.ggml.add_sep_token", "tokenizer.ggml.add_eos_token",
+                                         "tokenizer.chat_template.rerank" };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(pairs) && classes; i++)
+        if (!strcmp(key, pairs[i])) return true;
     if (!strncmp(key, "qsf.convert.", 12) || !strcmp(key, "source.format")) return true;
     if (strncmp(key, "general.", 8)) return false;
     for (size_t i = 0; i < QSF_ARRAY_LEN(drop); i++)
@@ -324,7 +328,7 @@ static qsf_status input_list(input *in, const qsf_source *s, qsf_error *err)
         if ((st = input_list_unit(in, s, l, err))) return st;
     if ((st = input_list_unit(in, s, qsf_unit_final(s), err))) return st;
     for (uint32_t i = 0; i < s->n_meta; i++)
-        if (input_keeps(s->meta[i].key)) in->meta[in->n_meta++] = s->meta[i];
+        if (input_keeps(s->meta[i].key, s->hp.n_classes != 0)) in->meta[in->n_meta++] = s->meta[i];
     return QSF_OK;
 }
 

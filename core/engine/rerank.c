@@ -7,7 +7,7 @@
 
 /* ---- the pair ---- */
 
-/* The form that Qwen3-Reranker was trained on; other models that answer yes or no take it, too. */
+/* The form that Qwen3-Reranker was trained on; other models that write texts take it, too. */
 static const char rerank_plain[] =
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the "
     "Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n"
@@ -19,6 +19,13 @@ static const char *rerank_meta(const qsf_model *m, const char *key)
     for (uint32_t i = 0; i < m->source->n_meta; i++)
         if (!strcmp(m->source->meta[i].key, key)) return m->source->meta[i].value;
     return NULL;
+}
+
+/* The template of a pair that the file has, beside those of chats. */
+static const char *rerank_own(const qsf_model *m)
+{
+    const char *named = qsf_vocab_chat_named(&m->source->vocab, "rerank");
+    return named ? named : rerank_meta(m, "tokenizer.chat_template.rerank");
 }
 
 /* The ids so far, and those that there is no room for. */
@@ -68,12 +75,12 @@ qsf_status qsf_rerank_encode(const qsf_model *m, const char *query, size_t query
                              size_t document_len, int32_t *ids, size_t cap, size_t *n, qsf_error *err)
 {
     rerank_sink s = { .m = m, .ids = ids, .cap = cap, .err = err };
-    const char *own = rerank_meta(m, "tokenizer.chat_template.rerank");
+    const char *own = rerank_own(m);
     const char *sep = rerank_meta(m, "tokenizer.ggml.add_sep_token");
     const char *eos = rerank_meta(m, "tokenizer.ggml.add_eos_token");
     qsf_status st;
     *n = 0;
-    if (own || !m->source->hp.n_classes) {
+    if (own || !m->source->hp.both_ways) {
         st = rerank_template(&s, own ? own : rerank_plain, query, query_len, document, document_len);
     } else {
         st = rerank_put(&s, query, query_len, QSF_TOK_ADD_SPECIAL, false);

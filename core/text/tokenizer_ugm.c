@@ -108,6 +108,21 @@ static void ugm_forward(const qsf_tokenizer *t, const char *text, size_t len, ug
     }
 }
 
+/* What no token is made of: its bytes where the vocabulary has tokens for them; else one unknown
+ * token, and so for several in a row. */
+static void ugm_unknown(token_work *w, const char *text, size_t len, bool again)
+{
+    const qsf_vocab *v = w->t->vocab;
+    const int32_t *bytes = w->t->byte_tokens;
+    const int32_t first = bytes[(uint8_t)text[0]];
+    if (first < 0 || v->types[first] != QSF_TOKEN_BYTE) {
+        if (!again && v->unk >= 0) token_put(w->sink, v->unk);
+        return;
+    }
+    for (size_t i = 0; i < len; i++)
+        if (bytes[(uint8_t)text[i]] >= 0) token_put(w->sink, bytes[(uint8_t)text[i]]);
+}
+
 qsf_status qsf_ugm_encode(token_work *w, const char *text, size_t len)
 {
     const qsf_vocab *v = w->t->vocab;
@@ -128,8 +143,12 @@ qsf_status qsf_ugm_encode(token_work *w, const char *text, size_t len)
         nodes[--first] = node;
         at = node.from;
     }
-    for (size_t i = first; i <= n; i++)         /* unknown ones in a row are one */
-        if (nodes[i].id != v->unk || i == first || nodes[i - 1].id != v->unk)
-            if (nodes[i].id >= 0) token_put(w->sink, nodes[i].id);
+    const char *normalized = w->text.mem;
+    for (size_t i = first; i <= n; i++) {
+        const size_t from = nodes[i].from, end = i < n ? nodes[i + 1].from : n;
+        const bool again = i > first && nodes[i - 1].id == v->unk;
+        if (nodes[i].id == v->unk) ugm_unknown(w, normalized + from, end - from, again);
+        else token_put(w->sink, nodes[i].id);
+    }
     return QSF_OK;
 }

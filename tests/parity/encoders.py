@@ -103,9 +103,10 @@ class Encoder:
         return self.linear(self.linear(x, "dense_2"), "dense_3") if "dense_2.weight" in self.w else x
 
 def embed(r, model, texts, pool, *options):
+    """pool None: as the file says."""
     ids = ";".join(",".join(map(str, t)) for t in texts)
-    out = r.call(r.a.qsf_run, "-m", model, "--embedding", "--ids", ids, "--pooling", pool, "-t", r.a.threads,
-                 *options)
+    how = ("--pooling", pool) if pool else ()
+    out = r.call(r.a.qsf_run, "-m", model, "--embedding", "--ids", ids, "-t", r.a.threads, *how, *options)
     return np.array([[float(x) for x in row.split()] for row in out.decode().splitlines()])
 
 def close(got, want, bound):

@@ -179,7 +179,7 @@ def tokenizer(kv):
                       "vocab": {t: i for i, t in enumerate(tokens)},
                       "merges": kv["tokenizer.ggml.merges"]}}
 
-def write_gguf(path, reader, tensors):
+def write_gguf(path, reader, tensors, templates=None):
     w = GGUFWriter(str(path), reader.fields["general.architecture"].contents())
     for key, field in reader.fields.items():
         if key.startswith("GGUF.") or key == "general.architecture": continue
@@ -188,6 +188,7 @@ def write_gguf(path, reader, tensors):
         if key == "deepseek2.attention.layer_norm_rms_epsilon": value = 1e-6
         w.add_key_value(key, value, field.types[0],
                         sub_type=field.types[-1] if isinstance(value, list) else None)
+    if templates: w.add_chat_template(templates)
     for name, t in tensors.items():
         w.add_tensor(name, t, raw_dtype=make_tiny.Q.MXFP4 if t.dtype == np.uint8 else None)
     w.write_header_to_file(); w.write_kv_data_to_file(); w.write_tensors_to_file(); w.close()

@@ -26,6 +26,7 @@ import numpy as np
 import make_tiny
 from bitnet_files import check_bitnet
 from encoders import check_encoders
+from hf_encoders import check_hf_encoders
 from reference import Model
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -495,8 +496,8 @@ def main():
     with tempfile.TemporaryDirectory() as fresh:
         a.cache = a.cache or pathlib.Path(fresh)
         r = Runner(a)
-        for group in (check_tiny, check_encoders, check_hf, check_files, check_bitnet, check_real,
-                      check_perplexity, check_lowbit, check_quantisers):
+        for group in (check_tiny, check_encoders, check_hf, check_hf_encoders, check_files, check_bitnet,
+                      check_real, check_perplexity, check_lowbit, check_quantisers):
             group(r)
     print(f"{r.passed} passed, {len(r.failed)} failed, {r.skipped} skipped")
     for name in r.failed: print("failed:", name)
