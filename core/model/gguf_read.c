@@ -240,6 +240,7 @@ static const struct { const char *arch, *name; uint8_t kind; bool two; } gguf_al
     { NULL, "attn_output_norm.bias", QSF_K_ATTN_POST_NORM_BIAS, false },
     { NULL, "layer_output_norm.weight", QSF_K_FFN_POST_NORM, false },
     { NULL, "layer_output_norm.bias", QSF_K_FFN_POST_NORM_BIAS, false },
+    { "neo-bert", "enc.output_norm.weight", QSF_K_OUTPUT_NORM, false },
     { "falcon", "attn_norm.weight", QSF_K_FFN_NORM, true },
     { "falcon", "attn_norm.bias", QSF_K_FFN_NORM_BIAS, true },
     { "falcon", "attn_norm_2.weight", QSF_K_ATTN_NORM, true },

@@ -85,7 +85,9 @@ typedef struct qsf_hparams {
     uint32_t n_between;            /* between the two dense layers behind the pooling */
     /* Mixers with state beside, or instead of, attention. */
     uint8_t *mixers;              /* [n_layers] qsf_mixer; NULL: attention in all layers */
-    uint8_t *feed_forwards;       /* [n_layers] qsf_feed_forward; NULL: as `gated` says in all layers */
+    /* [n_layers] qsf_feed_forward; NULL: as `gated` says in all layers.  Without
+     * QSF_FEED_FORWARD_EXPERTS in it all from n_dense on that have one have the model's experts. */
+    uint8_t *feed_forwards;
     uint8_t  attn_gate;           /* 1: queries have gates behind them, a head's behind its query */
     uint32_t mix_conv;            /* positions that a convolution sees, its own included */
     uint32_t mix_inner;           /* columns of what the mixer computes */

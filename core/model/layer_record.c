@@ -109,6 +109,9 @@ static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
             (m == QSF_MIXER_NONE && f == QSF_FEED_FORWARD_NONE && hp->feed_forwards))
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has mixer %u and feed-forward %u, which "
                             "this version cannot run", s->path, (unsigned)i, (unsigned)m, (unsigned)f);
+        if (f == QSF_FEED_FORWARD_EXPERTS && (!hp->n_experts || i < hp->n_dense))
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: layer %u has experts, but the file has none for it",
+                            s->path, (unsigned)i);
         if (f == QSF_FEED_FORWARD_SHIFTED && m != QSF_MIXER_RWKV)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has a feed-forward of RWKV, but another "
                             "mixer", s->path, (unsigned)i);
@@ -190,6 +193,16 @@ static qsf_status sharing_check(const qsf_source *s, qsf_error *err)
     return QSF_OK;
 }
 
+/* Those that the list names have experts; where it names none, all that have a feed-forward. */
+static bool layer_has_experts(const qsf_hparams *hp, uint32_t i)
+{
+    const uint8_t *says = hp->feed_forwards;
+    if (!hp->n_experts || i < hp->n_dense) return false;
+    if (says && memchr(says, QSF_FEED_FORWARD_EXPERTS, hp->n_layers))
+        return says[i] == QSF_FEED_FORWARD_EXPERTS;
+    return !says || says[i] != QSF_FEED_FORWARD_NONE;
+}
+
 qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
 {
     const bool windowed = layer_windowed(hp, i);
@@ -197,7 +210,7 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
     const bool still = hp->rope == QSF_ROPE_NONE || skips;
     const uint8_t says = hp->feed_forwards ? hp->feed_forwards[i]
         : hp->gated ? QSF_FEED_FORWARD_GATED : QSF_FEED_FORWARD_PLAIN;
-    const bool experts = hp->n_experts && i >= hp->n_dense && says != QSF_FEED_FORWARD_NONE;
+    const bool experts = layer_has_experts(hp, i);
     const uint16_t rope = windowed && hp->rope_base_local > 0 ? ROPE_LOCAL : ROPE_GLOBAL;
     qsf_layer l = {
         .mixer = hp->mixers ? hp->mixers[i] : QSF_MIXER_ATTENTION,

@@ -27,7 +27,7 @@ typedef enum qsf_feed_forward {
     QSF_FEED_FORWARD_PLAIN, /* act(up) */
     QSF_FEED_FORWARD_GATED, /* act(gate) * up */
     QSF_FEED_FORWARD_NONE,
-    QSF_FEED_FORWARD_EXPERTS, /* a router chooses gated ones for each row; another may be everybody's */
+    QSF_FEED_FORWARD_EXPERTS, /* a router chooses some for each row; another may be everybody's */
     QSF_FEED_FORWARD_SHIFTED, /* act(up) of a row with a share of the one before (RWKV) */
     QSF_N_FEED_FORWARDS
 } qsf_feed_forward;

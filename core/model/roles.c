@@ -76,6 +76,8 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     MATRIX(LAYER, MIX_OUT, EMBD, MIX, MIXER, "ssm_out", NULL),
     NORM(LAYER, ATTN_POST_NORM, EMBD, SUMS, "post_attention_norm", "post_attention_layernorm.weight"),
     BIAS(LAYER, ATTN_POST_NORM_BIAS, EMBD, "post_attention_norm.bias", NULL),
+    NORM(LAYER, ATTN_NORM_2, EMBD, IT_IS, "attn_norm_2", NULL),
+    BIAS(LAYER, ATTN_NORM_2_BIAS, EMBD, "attn_norm_2.bias", NULL),
     NORM(LAYER, FFN_NORM, EMBD, FFN_NORM, "ffn_norm", "post_attention_layernorm.weight"),
     BIAS(LAYER, FFN_NORM_BIAS, EMBD, "ffn_norm.bias", NULL),
     ROLE(LAYER, FFN_LERP, ADD, ONE, EMBD, SHIFTED, "channel_mix_lerp_k", "channel_mix_lerp_k.weight", NULL),

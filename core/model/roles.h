@@ -127,7 +127,7 @@ typedef struct qsf_role {
 } qsf_role;
 
 /* All of them; those of a part in the order in which it uses them. */
-enum { QSF_N_ROLES = 117 };
+enum { QSF_N_ROLES = 119 };
 extern const qsf_role qsf_roles[QSF_N_ROLES];
 
 const qsf_role *qsf_role_of(uint32_t kind); /* NULL: no such kind */
