@@ -33,6 +33,7 @@ static bool mixer_model(bench *b, uint8_t mixer, bool all)
     o.hp.mix_state = STATE;
     o.hp.mix_heads = HEADS;
     o.hp.mix_groups = GROUPS;
+    if (mixer == QSF_MIXER_PLAMO) o.hp.mix_rate = 5;
     for (int i = 0; i < LAYERS && mixer == QSF_MIXER_RWKV; i++) {
         feed_forwards[i] = mixers[i] ? QSF_FEED_FORWARD_SHIFTED : QSF_FEED_FORWARD_GATED;
         o.hp.feed_forwards = feed_forwards;
@@ -102,6 +103,7 @@ TEST(mamba_goes_on_from_its_state) { check_mixer(QSF_MIXER_MAMBA); }
 TEST(mamba2_goes_on_from_its_state) { check_mixer(QSF_MIXER_MAMBA2); }
 TEST(mamba2_beside_attention_goes_on_from_its_state) { check_mixer(QSF_MIXER_MAMBA2_BESIDE); }
 TEST(delta_nets_go_on_from_their_state) { check_mixer(QSF_MIXER_DELTA_NET); }
+TEST(plamo_goes_on_from_its_state) { check_mixer(QSF_MIXER_PLAMO); }
 TEST(rwkv_goes_on_from_its_state) { check_mixer(QSF_MIXER_RWKV); }
 
 TEST(only_attention_takes_memory_for_positions)
@@ -179,6 +181,7 @@ int main(int argc, char **argv)
     RUN(mamba2_goes_on_from_its_state);
     RUN(mamba2_beside_attention_goes_on_from_its_state);
     RUN(delta_nets_go_on_from_their_state);
+    RUN(plamo_goes_on_from_its_state);
     RUN(rwkv_goes_on_from_its_state);
     RUN(only_attention_takes_memory_for_positions);
     RUN(a_token_at_position_100000_costs_what_one_at_100_does);

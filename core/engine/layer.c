@@ -36,6 +36,7 @@ static const layer_part layer_mixers[QSF_N_MIXERS] = {
     [QSF_MIXER_SHORT_CONV] = { qsf_short_conv_run, 1, { QSF_K_MIX_IN } },
     [QSF_MIXER_RWKV] = { qsf_rwkv_run, 0, { 0 } },
     [QSF_MIXER_MAMBA] = { qsf_mamba_run, 1, { QSF_K_MIX_IN } },
+    [QSF_MIXER_PLAMO] = { qsf_mamba_run, 2, { QSF_K_MIX_IN, QSF_K_MIX_GATE } },
     [QSF_MIXER_MAMBA2] = { qsf_mamba2_run, 1, { QSF_K_MIX_IN } },
     [QSF_MIXER_MAMBA2_BESIDE] = { qsf_mamba2_beside_run, 4,
                                   { QSF_K_MIX_IN, QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V } },

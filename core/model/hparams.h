@@ -97,7 +97,8 @@ typedef struct qsf_hparams {
     uint32_t mix_heads, mix_groups;
     bool     mix_norms;           /* Mamba-1: steps, what is written and what is read are normed */
     /* RWKV: columns that rates, shares of the first layer's values and gates are widened from;
-     * those of decays are mix_heads.  0 for gates: it has none */
+     * those of decays are mix_heads.  0 for gates: it has none.  PLaMo 2: steps are widened from
+     * mix_rate columns */
     uint32_t mix_rate, mix_first, mix_gate;
     /* 1: heads of a delta net that share a group lie side by side, and one matrix has betas and
      * alphas, group by group; 0: every mix_groups-th head shares one */

@@ -43,6 +43,14 @@ def hybrids():
     yield "falcon-h1-norm", dict(odd, arch="falcon-h1", kinds="bb", n_layers=2, tied=True, one=True,
                                  seed=3010, kv=ssm(144, 6, 2, 18))
 
+    plamo = dict(odd, arch="plamo2", tied=True, kinds="appa", n_layers=4, head_dim=20, fused=True, post=True,
+                 qk_norm="each", bare=True, vocab="spm", kv={"rope.freq_base": 1e6, **ssm(90, 5, 0, 14)})
+    yield "plamo2", plamo
+    # llama.cpp does not rotate where the first layer has no heads
+    yield "plamo2-first", dict(plamo, kinds="pap", n_layers=3, one=True, judge="reference")
+    yield "plamo2-q8_0", dict(plamo, n_embd=96, n_ff=160, kinds="ap", n_layers=2, n_heads=4, n_kv_heads=1,
+                              head_dim=32, tied=False, type=Q.Q8_0, one=True, kv=ssm(96, 3, 0, 32))
+
 def ssm(inner, heads, groups, state, conv=4):
     return {"ssm.conv_kernel": conv, "ssm.inner_size": inner, "ssm.state_size": state,
             "ssm.time_step_rank": heads, "ssm.group_count": groups}
