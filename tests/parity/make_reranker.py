@@ -5,9 +5,9 @@ SPDX-License-Identifier: MIT
 
     make_reranker.py QWEN2.gguf RERANKER.gguf PLAIN.gguf
 
-As llama.cpp's converter makes it: `cls.output` is the head's rows of "yes" and "no", the pooling type is rank,
-and there is a template of this name. The norms of queries and keys that Qwen 3 has are ones here. Its scores
-say nothing of documents; what they are made of is everything but the weights.
+As llama.cpp's converter makes it: `cls.output` is the head's rows of "yes" and "no", the pooling type is
+rank, and there is a template of this name. The norms of queries and keys that Qwen 3 has are ones here. Its
+scores say nothing of documents; how they are made is that of the real model.
 """
 import pathlib, sys
 import numpy as np
@@ -17,10 +17,11 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 from gguf_reader import Reader
 
 WORDS = "yes", "no"
-TEMPLATE = ("<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the "
-            'Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n'
-            "<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n"
-            "<Query>: {query}\n<Document>: {document}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")
+TEMPLATE = (
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the "
+    'Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n'
+    "<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n"
+    "<Query>: {query}\n<Document>: {document}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")
 
 def write(reader, path, ranks):
     w = GGUFWriter(str(path), "qwen3")
@@ -34,7 +35,8 @@ def write(reader, path, ranks):
         w.add_array("tokenizer.chat_templates", ["rerank"])
         w.add_string("tokenizer.chat_template.rerank", TEMPLATE)
     tensors = {t.name: t for t in reader.tensors}
-    width = int(tensors["blk.0.attn_k.bias"].shape[0]) // reader.fields["qwen2.attention.head_count_kv"].contents()
+    heads = reader.fields["qwen2.attention.head_count_kv"].contents()
+    width = int(tensors["blk.0.attn_k.bias"].shape[0]) // heads
     for name, t in tensors.items():
         w.add_tensor(name, t.data, raw_dtype=t.tensor_type)
         if not name.endswith("attn_q.weight"): continue
