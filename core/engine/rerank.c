@@ -83,7 +83,7 @@ static qsf_status rerank_template(rerank_sink *s, const char *text, const char *
     rerank_text t = { 0 };
     if (!s->m->tokenizer) return rerank_put(s, text, 0, 0, false);      /* which says so */
     rerank_fill(&t, text, query, query_len, document, document_len);
-    const uint64_t bytes = t.n_spans * (uint64_t)sizeof *t.spans + t.len;
+    const uint64_t bytes = t.n_spans * (uint64_t)sizeof *t.spans + t.len + 1;        /* all may be empty */
     char *mem = qsf_alloc(p, bytes, "a pair of texts", s->err);
     if (!mem) return QSF_E_MEMORY;
     const size_t n_spans = t.n_spans, len = t.len;
