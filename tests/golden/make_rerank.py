@@ -14,8 +14,9 @@ sys.path.append(str(HERE.parent / "parity"))
 import make_reranker
 
 QUERY = "When was the tower built?"
-DOCUMENTS = ["The tower was built from 1887 to 1889 for the World's Fair.", "  Bananas are rich in potassium. ",
-             "Der Turm wurde 1889 fertig; er ist 330 m hoch.", "塔は1889年に完成した。", "def tower():\\n    return 1889"]
+DOCUMENTS = ["The tower was built from 1887 to 1889 for the World's Fair.",
+             "  Bananas are rich in potassium. ", "Der Turm wurde 1889 fertig; er ist 330 m hoch.",
+             "塔は1889年に完成した。", "def tower():\\n    return 1889"]
 
 def ask(ref, model, documents):
     def line(d):
@@ -29,7 +30,8 @@ def main():
     ref, model = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         files = [str(pathlib.Path(folder) / n) for n in ("reranker.gguf", "plain.gguf")]
-        subprocess.run([sys.executable, HERE.parent / "parity" / "make_reranker.py", model, *files], check=True)
+        make = HERE.parent / "parity" / "make_reranker.py"
+        subprocess.run([sys.executable, make, model, *files], check=True)
         answers = ask(ref, files[0], DOCUMENTS)
     pairs = [{"document": d, "ids": a["prompt"], "score": round(a["embedding"][0], 6)}
              for d, a in zip(DOCUMENTS, answers)]
