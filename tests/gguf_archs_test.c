@@ -116,6 +116,9 @@ static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
         /* without experts a scale of none of them */
         (a->experts <= QSF_EXPERTS_MAY && role->kind == QSF_K_EXPERT_WEIGHT) ||
         (a->has & QSF_HAS_BARE_BEGIN && role->kind == QSF_K_ATTN_NORM)) return true;
+    /* there these are names of other norms */
+    if ((role->kind == QSF_K_ATTN_NORM_2 || role->kind == QSF_K_ATTN_NORM_2_BIAS) &&
+        (a->has & QSF_HAS_TWO_NORMS || a->mixer == QSF_MIXER_RWKV)) return true;
     if (a->has & QSF_HAS_LATENT && (role->kind == QSF_K_Q_A || role->kind == QSF_K_KV_B)) return true;
     return (a->has & QSF_HAS_MAY_PARALLEL && role->kind == QSF_K_FFN_NORM) ||
            (a->has & QSF_HAS_LOOSE_POS && role->kind == QSF_K_POS_EMBD) ||

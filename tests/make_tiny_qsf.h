@@ -240,6 +240,31 @@ static inline qsf_status tiny_put_rwkv(qsf_writer *w, const tiny_options *o, uin
     return tiny_put_parts(w, o, parts, QSF_ARRAY_LEN(parts), seed, err);
 }
 
+static inline qsf_status tiny_put_plamo(qsf_writer *w, const tiny_options *o, uint64_t *seed, qsf_error *err)
+{
+    const tiny_part parts[] = {
+        { QSF_K_MIX_STEP_NORM, true, 1, o->hp.mix_rate, 1, 0.1f },
+        { QSF_K_MIX_WRITE_NORM, true, 1, o->hp.mix_state, 1, 0.1f },
+        { QSF_K_MIX_READ_NORM, true, 1, o->hp.mix_state, 1, 0.1f },
+    };
+    return tiny_put_parts(w, o, parts, QSF_ARRAY_LEN(parts), seed, err);
+}
+
+/* Sizes of a mixer with state: columns that it makes and is given, its convolution's, and those
+ * that narrow steps are made of. */
+typedef struct tiny_mix { uint32_t inner, heads, channels, in, rank; } tiny_mix;
+static inline tiny_mix tiny_mix_of(const qsf_hparams *h, uint8_t mixer)
+{
+    const bool conv = mixer == QSF_MIXER_SHORT_CONV, slow = mixer == QSF_MIXER_MAMBA;
+    const bool rwkv = mixer == QSF_MIXER_RWKV, plamo = mixer == QSF_MIXER_PLAMO;
+    tiny_mix x = { .inner = conv ? h->n_embd : h->mix_inner, .rank = plamo ? h->mix_rate : h->mix_heads };
+    x.heads = slow || rwkv ? x.inner : h->mix_heads;
+    x.channels = conv || slow || plamo ? x.inner : x.inner + 2 * h->mix_groups * h->mix_state;
+    x.in = rwkv ? h->n_embd : conv ? 3 * h->n_embd : mixer == QSF_MIXER_DELTA_NET ? x.channels
+        : slow ? 2 * x.inner : plamo ? x.inner : x.inner + x.channels + x.heads;
+    return x;
+}
+
 /* Kinds and shapes are written out, not taken from core/model/roles.c: a wrong row there shows. */
 static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32_t layer, uint64_t *seed,
                                     qsf_error *err)
@@ -250,15 +275,13 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
     const uint8_t mixer = h->mixers ? h->mixers[layer] : QSF_MIXER_ATTENTION;
     const bool ln = h->norm == QSF_NORM_LAYER;
     const bool attends = mixer == QSF_MIXER_ATTENTION || mixer == QSF_MIXER_MAMBA2_BESIDE;
-    const bool conv = mixer == QSF_MIXER_SHORT_CONV, state = mixer > QSF_MIXER_NONE;
+    const bool state = mixer > QSF_MIXER_NONE;
     const bool delta = mixer == QSF_MIXER_DELTA_NET, slow = mixer == QSF_MIXER_MAMBA;
-    const bool rwkv = mixer == QSF_MIXER_RWKV, steps = slow || rwkv;
-    const bool mamba = slow || qsf_mixer_is_mamba2(mixer), sums = mamba || delta || rwkv;
+    const bool rwkv = mixer == QSF_MIXER_RWKV, plamo = mixer == QSF_MIXER_PLAMO;
+    const bool steps = slow || rwkv || plamo;
+    const bool mamba = slow || plamo || qsf_mixer_is_mamba2(mixer), sums = mamba || delta || rwkv;
     const bool shifted = h->feed_forwards && h->feed_forwards[layer] == QSF_FEED_FORWARD_SHIFTED;
-    const uint32_t inner = conv ? embd : h->mix_inner, heads = steps ? inner : h->mix_heads;
-    const uint32_t channels = conv || slow ? inner : inner + 2 * h->mix_groups * h->mix_state;
-    const uint32_t in = rwkv ? embd : conv ? 3 * embd : delta ? channels : slow ? 2 * inner
-        : inner + channels + heads;
+    const tiny_mix x = tiny_mix_of(h, mixer);
     const float out = o->idle == layer + 1 ? 0.001f : 0.2f;
     const tiny_part plan[] = {
         { QSF_K_ATTN_NORM, true, 1, embd, 1, 0.1f }, { QSF_K_ATTN_NORM_BIAS, ln, 1, embd, 0, 0.1f },
@@ -270,18 +293,19 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
         { QSF_K_Q_NORM, o->qk_norms, 1, h->head_dim, 1, 0.1f },
         { QSF_K_K_NORM, o->qk_norms, 1, h->head_dim, 1, 0.1f },
         { QSF_K_ATTN_OUT, attends, embd, q, 0, out }, { QSF_K_ATTN_OUT_BIAS, o->biases, 1, embd, 0, 0.1f },
-        { QSF_K_MIX_IN, state, in, embd, 0, 0.2f },
-        { QSF_K_MIX_CONV, state && !rwkv, 1, channels * h->mix_conv, 0, 0.4f },
-        { QSF_K_MIX_CONV_BIAS, mamba, 1, channels, 0, 0.1f },
-        { QSF_K_MIX_STEP_BIAS, sums, 1, heads, -1, 0.3f },
-        { QSF_K_MIX_DECAY, sums && !rwkv, 1, slow ? heads * h->mix_state : heads, -1, 0.1f },
-        { QSF_K_MIX_SKIP, mamba || rwkv, 1, heads, 1, 0.1f },
-        { QSF_K_MIX_X, steps, h->mix_heads + (slow ? 2 * h->mix_state : 0), inner, 0, 0.2f },
-        { QSF_K_MIX_STEP, steps, inner, h->mix_heads, 0, 0.2f },
-        { QSF_K_MIX_GATE, delta, inner, embd, 0, 0.2f }, { QSF_K_MIX_BETA, delta, heads, embd, 0, 0.2f },
-        { QSF_K_MIX_ALPHA, delta, heads, embd, 0, 0.2f },
-        { QSF_K_MIX_NORM, sums && !slow, 1, delta ? h->mix_state : inner, 1, 0.1f },
-        { QSF_K_MIX_OUT, state, embd, inner, 0, 0.2f },
+        { QSF_K_MIX_IN, state, x.in, embd, 0, 0.2f },
+        { QSF_K_MIX_CONV, state && !rwkv, 1, x.channels * h->mix_conv, 0, 0.4f },
+        { QSF_K_MIX_CONV_BIAS, mamba, 1, x.channels, 0, 0.1f },
+        { QSF_K_MIX_STEP_BIAS, sums, 1, x.heads, -1, 0.3f },
+        { QSF_K_MIX_DECAY, sums && !rwkv, 1, slow ? x.heads * h->mix_state : x.heads, -1, 0.1f },
+        { QSF_K_MIX_SKIP, mamba || rwkv, 1, x.heads, 1, 0.1f },
+        { QSF_K_MIX_X, steps, x.rank + (rwkv ? 0 : 2 * h->mix_state), x.inner, 0, 0.2f },
+        { QSF_K_MIX_STEP, steps, x.heads, x.rank, 0, 0.2f },
+        { QSF_K_MIX_GATE, delta || plamo, x.inner, embd, 0, 0.2f },
+        { QSF_K_MIX_BETA, delta, x.heads, embd, 0, 0.2f },
+        { QSF_K_MIX_ALPHA, delta, x.heads, embd, 0, 0.2f },
+        { QSF_K_MIX_NORM, sums && !slow && !plamo, 1, delta ? h->mix_state : x.inner, 1, 0.1f },
+        { QSF_K_MIX_OUT, state, embd, x.inner, 0, 0.2f },
         { QSF_K_ATTN_POST_NORM, o->post_norms, 1, embd, 1, 0.1f },
         { QSF_K_FFN_NORM, true, 1, embd, 1, 0.1f }, { QSF_K_FFN_NORM_BIAS, ln, 1, embd, 0, 0.1f },
         { QSF_K_FFN_GATE, h->gated && ff && !shifted, ff, embd, 0, 0.2f },
@@ -298,6 +322,7 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
     qsf_status st = qsf_writer_unit_begin(w, layer, err);
     if (!st) st = tiny_put_parts(w, o, plan, QSF_ARRAY_LEN(plan), seed, err);
     if (!st && rwkv) st = tiny_put_rwkv(w, o, layer, seed, err);
+    if (!st && plamo) st = tiny_put_plamo(w, o, seed, err);
     if (!st && o->outliers && ff) st = tiny_put_outliers(w, QSF_K_FFN_DOWN, embd, ff, seed, err);
     return st ? st : qsf_writer_unit_end(w, 1, err);
 }

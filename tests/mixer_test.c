@@ -33,6 +33,7 @@ static bool mixer_model(bench *b, uint8_t mixer, bool all)
     o.hp.mix_state = STATE;
     o.hp.mix_heads = HEADS;
     o.hp.mix_groups = GROUPS;
+    if (mixer == QSF_MIXER_PLAMO) o.hp.mix_rate = 5;
     for (int i = 0; i < LAYERS && mixer == QSF_MIXER_RWKV; i++) {
         feed_forwards[i] = mixers[i] ? QSF_FEED_FORWARD_SHIFTED : QSF_FEED_FORWARD_GATED;
         o.hp.feed_forwards = feed_forwards;
@@ -102,6 +103,7 @@ TEST(mamba_goes_on_from_its_state) { check_mixer(QSF_MIXER_MAMBA); }
 TEST(mamba2_goes_on_from_its_state) { check_mixer(QSF_MIXER_MAMBA2); }
 TEST(mamba2_beside_attention_goes_on_from_its_state) { check_mixer(QSF_MIXER_MAMBA2_BESIDE); }
 TEST(delta_nets_go_on_from_their_state) { check_mixer(QSF_MIXER_DELTA_NET); }
+TEST(plamo_goes_on_from_its_state) { check_mixer(QSF_MIXER_PLAMO); }
 TEST(rwkv_goes_on_from_its_state) { check_mixer(QSF_MIXER_RWKV); }
 
 TEST(only_attention_takes_memory_for_positions)
@@ -171,6 +173,24 @@ TEST(a_token_at_position_100000_costs_what_one_at_100_does)
     check_far(QSF_MIXER_RWKV);
 }
 
+/* A list of feed-forwards that names experts, in a file without any. */
+TEST(layers_of_experts_need_experts)
+{
+    bench b;
+    qsf_model_options mo;
+    tiny_options o = tiny_defaults();
+    memset(feed_forwards, QSF_FEED_FORWARD_GATED, LAYERS);
+    feed_forwards[1] = QSF_FEED_FORWARD_EXPERTS;
+    o.hp.n_layers = LAYERS;
+    o.hp.feed_forwards = feed_forwards;
+    if (!bench_write(&b, &o)) return;
+    qsf_model_defaults(&mo);
+    mo.platform = &b.h.m.p;
+    CHECK_EQ(qsf_model_open("m", &mo, &b.m, &b.error), QSF_E_CORRUPT);
+    CHECK(strstr(b.error.text, "layer 1 has experts"));
+    bench_end(&b);
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -179,6 +199,8 @@ int main(int argc, char **argv)
     RUN(mamba2_goes_on_from_its_state);
     RUN(mamba2_beside_attention_goes_on_from_its_state);
     RUN(delta_nets_go_on_from_their_state);
+    RUN(layers_of_experts_need_experts);
+    RUN(plamo_goes_on_from_its_state);
     RUN(rwkv_goes_on_from_its_state);
     RUN(only_attention_takes_memory_for_positions);
     RUN(a_token_at_position_100000_costs_what_one_at_100_does);

@@ -211,6 +211,7 @@ if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "rele
         --models "${models}")
     qsf_script(head_topk 2400 head_topk.py $<TARGET_FILE:qsf-bench> --models "${models}")
     qsf_script(parity_lowbit 2400 ${parity} --models "${models}" --only lowbit)
+    qsf_script(parity_rerank 900 ${parity} --models "${models}" --only rerank)
     qsf_script(parity_quantisers 2400 ${parity} --models "${models}" --only quantisers)
     qsf_script(chat_exact 900 chat_exact.py $<TARGET_FILE:chat_test> --models "${models}")
     qsf_script(chat_foreign 300 chat_foreign.py $<TARGET_FILE:chat_test>)
@@ -231,8 +232,8 @@ endif()
 # ./test has SmolLM2 as its real model; what takes long, or says more about figures than about code,
 # is left to --all.
 qsf_slow(parity_real_gemma3 parity_real_qwen2.5 parity_perplexity_smollm2 parity_perplexity_gemma3
-    parity_perplexity_qwen2.5 parity_quantisers head_topk draft_model convert_atomic_test chat_exact
-    tokenizer_exact kernels_test_Nehalem serve_load_test serve_cache_test serve_soak_begin
+    parity_perplexity_qwen2.5 parity_quantisers parity_rerank head_topk draft_model convert_atomic_test
+    chat_exact tokenizer_exact kernels_test_Nehalem serve_load_test serve_cache_test serve_soak_begin
     serve_soak_test mpi_second_test)
 
 # two minutes, for files whose readers and writers the C tests hold to the same bytes

@@ -22,7 +22,7 @@ WHOLE = {
     "a norm inside of its parts": r"bitnet.*",
     "latent attention": r"deepseek2.*|minicpm3.*",
     "a mixer other than attention": r"falcon-h1.*|falcon-mamba|granitehybrid.*|lfm2.*|mamba.*|nemotron_h.*"
-                                    r"|qwen35.*|qwen3next.*|a?rwkv7.*",
+                                    r"|qwen35.*|qwen3next.*|a?rwkv7.*|plamo2.*",
     "what Gemma 3n has": r"gemma3n|gemma4.*",
     "a norm of all heads together": r"olmo2.*",
 }

@@ -36,6 +36,7 @@ static const layer_part layer_mixers[QSF_N_MIXERS] = {
     [QSF_MIXER_SHORT_CONV] = { qsf_short_conv_run, 1, { QSF_K_MIX_IN } },
     [QSF_MIXER_RWKV] = { qsf_rwkv_run, 0, { 0 } },
     [QSF_MIXER_MAMBA] = { qsf_mamba_run, 1, { QSF_K_MIX_IN } },
+    [QSF_MIXER_PLAMO] = { qsf_mamba_run, 2, { QSF_K_MIX_IN, QSF_K_MIX_GATE } },
     [QSF_MIXER_MAMBA2] = { qsf_mamba2_run, 1, { QSF_K_MIX_IN } },
     [QSF_MIXER_MAMBA2_BESIDE] = { qsf_mamba2_beside_run, 4,
                                   { QSF_K_MIX_IN, QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V } },
@@ -125,6 +126,15 @@ static void norm_input(const qsf_pass *p, size_t row, int norm, int bias)
     else qsf_pass_norm(p, p->layer->norm, xn, x, v[norm], v[bias], p->hp->n_embd);
 }
 
+/* x is a norm of its sum with the layer's input, which xn still is. */
+static void norm_twice(const qsf_pass *p, size_t row)
+{
+    float *x = row_of(p, p->b->x, row);
+    const float *const *v = p->w->v;
+    p->k->vec_add(x, x, row_of(p, p->b->xn, row), p->hp->n_embd);
+    qsf_pass_norm(p, p->layer->norm, x, x, v[QSF_K_ATTN_NORM_2], v[QSF_K_ATTN_NORM_2_BIAS], p->hp->n_embd);
+}
+
 static void norm_for_mixer(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
@@ -144,6 +154,7 @@ static void norm_for_feed_forward(void *arg, uint32_t thread, uint32_t piece)
         if (flow == QSF_FLOW_PARALLEL_NORMS) norm_input(p, r, QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS);
         if (p->layer->mixer != QSF_MIXER_NONE)
             add_residual(p, r, QSF_K_ATTN_POST_NORM, QSF_K_ATTN_POST_NORM_BIAS);
+        if (p->w->v[QSF_K_ATTN_NORM_2]) norm_twice(p, r);
         if (p->layer->altup) qsf_laurel_add(p, r);
         if (flow != QSF_FLOW_PARALLEL && flow != QSF_FLOW_PARALLEL_NORMS)
             norm_input(p, r, QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS);

@@ -53,22 +53,53 @@ static void rerank_token(rerank_sink *s, int32_t id)
     s->n++;
 }
 
-/* A template's own text has control tokens, what stands in its places has none. */
+/* A template's text with its places filled, tiled by spans; NULL for both: it is only measured. */
+typedef struct rerank_text { char *text; qsf_chat_span *spans; size_t len, n_spans; } rerank_text;
+
+static void rerank_add(rerank_text *t, const char *text, size_t len, bool own)
+{
+    if (!len) return;
+    if (t->text) {
+        memcpy(t->text + t->len, text, len);
+        t->spans[t->n_spans] = (qsf_chat_span){ t->len, len, own };
+    }
+    t->len += len;
+    t->n_spans++;
+}
+
+static void rerank_fill(rerank_text *t, const char *text, const char *query, size_t query_len,
+                        const char *document, size_t document_len)
+{
+    for (const char *next;; text = next) {
+        const char *q = strstr(text, "{query}"), *d = strstr(text, "{document}");
+        next = !q ? d : !d ? q : q < d ? q : d;
+        rerank_add(t, text, next ? (size_t)(next - text) : strlen(text), true);
+        if (!next) return;
+        if (next == q) rerank_add(t, query, query_len, false);
+        else rerank_add(t, document, document_len, false);
+        next += next == q ? strlen("{query}") : strlen("{document}");
+    }
+}
+
+/* The template's own text has control tokens, what stands in its places has none.  All is one text
+ * to the tokenizer: a space of the template's may be part of a document's first token. */
 static qsf_status rerank_template(rerank_sink *s, const char *text, const char *query, size_t query_len,
                                   const char *document, size_t document_len)
 {
-    qsf_status st = QSF_OK;
-    while (*text && !st) {
-        const char *q = strstr(text, "{query}"), *d = strstr(text, "{document}");
-        const char *next = !q ? d : !d ? q : q < d ? q : d;
-        const size_t len = next ? (size_t)(next - text) : strlen(text);
-        if (len) st = rerank_put(s, text, len, QSF_TOK_PARSE_SPECIAL, false);
-        if (!next || st) break;
-        text = next + (next == q ? strlen("{query}") : strlen("{document}"));
-        if (next == q) st = rerank_put(s, query, query_len, 0, false);
-        else st = rerank_put(s, document, document_len, 0, false);
-    }
-    return st;
+    const qsf_platform *p = s->m->platform;
+    rerank_text t = { 0 };
+    if (!s->m->tokenizer) return rerank_put(s, text, 0, 0, false);      /* which says so */
+    rerank_fill(&t, text, query, query_len, document, document_len);
+    const uint64_t bytes = t.n_spans * (uint64_t)sizeof *t.spans + t.len + 1;        /* all may be empty */
+    char *mem = qsf_alloc(p, bytes, "a pair of texts", s->err);
+    if (!mem) return QSF_E_MEMORY;
+    const size_t n_spans = t.n_spans, len = t.len;
+    t = (rerank_text){ .spans = (qsf_chat_span *)(void *)mem, .text = mem + n_spans * sizeof *t.spans };
+    rerank_fill(&t, text, query, query_len, document, document_len);
+    const qsf_status st = qsf_tokenizer_encode_chat(s->m->tokenizer, t.text, len, t.spans, n_spans, false,
+                                                    s->ids, s->cap, &s->n, s->err);
+    qsf_dealloc(p, mem, bytes);
+    return st == QSF_E_ARGUMENT && s->n > s->cap ? QSF_OK : st;         /* the caller says it */
 }
 
 qsf_status qsf_rerank_encode(const qsf_model *m, const char *query, size_t query_len, const char *document,

@@ -44,6 +44,7 @@ typedef enum qsf_arch_has {
 /* Whether layers have experts. */
 typedef enum qsf_arch_experts {
     QSF_EXPERTS_NONE,
+    QSF_EXPERTS_SOME,           /* a key may give them to every nth layer */
     QSF_EXPERTS_MAY,
     QSF_EXPERTS_ALWAYS,
     QSF_EXPERTS_SHARED,         /* and one that is everybody's */

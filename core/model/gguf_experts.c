@@ -41,16 +41,36 @@ static qsf_status expert_lengths(const gguf *g, qsf_hparams *hp, qsf_error *err)
     return QSF_OK;
 }
 
+/* Experts in every nth layer only, the second one first; in no layer where n is 0 or 1. */
+static qsf_status expert_layers(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    uint32_t n = 0;
+    const qsf_status st = qsf_gguf_u32(g, "%s.moe_every_n_layers", false, &n, err);
+    if (st || g->row->experts != QSF_EXPERTS_SOME) return st;
+    if (n < 2 || hp->n_layers < 2) {
+        hp->n_experts = 0;
+        return QSF_OK;
+    }
+    /* before anything of their number is allocated */
+    if (hp->n_layers > g->n_tensors) return expert_wrong(g, "fewer tensors than layers,", hp->n_layers, err);
+    hp->feed_forwards = qsf_arena_array(g->s->arena, hp->n_layers, 1, "feed-forwards", err);
+    if (!hp->feed_forwards) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < hp->n_layers; i++)
+        hp->feed_forwards[i] = i % n == 1 ? QSF_FEED_FORWARD_EXPERTS
+            : hp->gated ? QSF_FEED_FORWARD_GATED : QSF_FEED_FORWARD_PLAIN;
+    return QSF_OK;
+}
+
 qsf_status qsf_gguf_experts(gguf *g, qsf_error *err)
 {
     qsf_hparams *hp = &g->s->hp;
     qsf_status st;
     uint32_t step = 1;
     if (!g->row->experts) return QSF_OK;
-    if ((st = qsf_gguf_u32(g, "%s.expert_count", g->row->experts != QSF_EXPERTS_MAY, &hp->n_experts, err)))
-        return st;
-    if (hp->n_experts < 2 && g->row->experts == QSF_EXPERTS_MAY) hp->n_experts = 0;
-    if (!hp->n_experts && g->row->experts == QSF_EXPERTS_MAY) return QSF_OK;
+    const bool always = g->row->experts > QSF_EXPERTS_MAY;
+    if ((st = qsf_gguf_u32(g, "%s.expert_count", always, &hp->n_experts, err))) return st;
+    if (hp->n_experts < 2 && !always) hp->n_experts = 0;
+    if (!hp->n_experts && !always) return QSF_OK;
     hp->router_norm = g->row->router_norm;
     hp->router_early = (g->row->has & QSF_HAS_EARLY) != 0;
     hp->experts_beside = g->row->later_gemma;
@@ -64,5 +84,5 @@ qsf_status qsf_gguf_experts(gguf *g, qsf_error *err)
         (st = qsf_gguf_bool(g, "%s.expert_weights_norm", &hp->router_norm, err)) ||
         (st = qsf_gguf_f32(g, "%s.expert_weights_scale", false, &hp->router_scale, err))) return st;
     if (step > 1) return expert_wrong(g, "experts only in one layer out of", step, err);
-    return QSF_OK;
+    return expert_layers(g, hp, err);
 }

@@ -76,7 +76,14 @@ static qsf_status mixer_sizes(const gguf *g, qsf_hparams *hp, qsf_error *err)
         (st = qsf_gguf_u32(g, "%s.ssm.time_step_rank", true, &hp->mix_heads, err))) return st;
     hp->mix_groups = 1;
     if (g->row->mixer == QSF_MIXER_MAMBA) return qsf_gguf_bool(g, "%s.ssm.dt_b_c_rms", &hp->mix_norms, err);
-    return qsf_gguf_u32(g, "%s.ssm.group_count", false, &hp->mix_groups, err);
+    st = qsf_gguf_u32(g, "%s.ssm.group_count", false, &hp->mix_groups, err);
+    if (st || g->row->mixer != QSF_MIXER_PLAMO) return st;
+    if (hp->mix_groups > 1)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %u groups of heads, which this version does not know of "
+                        "%s", g->s->path, (unsigned)hp->mix_groups, g->arch);
+    hp->mix_groups = 1;
+    hp->mix_rate = QSF_MAX(64, hp->n_embd / 16);        /* no key says it */
+    return QSF_OK;
 }
 
 /* Layers that are a mixer or a feed-forward. */

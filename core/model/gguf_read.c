@@ -167,7 +167,8 @@ static qsf_status put_pieces(gguf_layout *l, uint32_t unit, uint32_t kind, const
 }
 
 /* Experts' gates and what they multiply, an expert's below each other; or of a delta net's groups
- * of heads queries, keys, values and gates.  *found: it is one of these. */
+ * of heads queries, keys, values and gates; or of PLaMo 2's heads gates and values.  *found: it is
+ * one of these. */
 static qsf_status put_in_turn(gguf_layout *l, uint32_t unit, gguf_text name, const gguf_tensor *t,
                               bool *found, qsf_error *err)
 {
@@ -175,9 +176,10 @@ static qsf_status put_in_turn(gguf_layout *l, uint32_t unit, gguf_text name, con
     const bool experts = layer->n_experts && gguf_text_is(name, "ffn_gate_up_exps.weight");
     const bool delta = layer->mix_neighbours && layer->mixer == QSF_MIXER_DELTA_NET &&
                        gguf_text_is(name, "ssm_in.weight");
+    const bool plamo = layer->mixer == QSF_MIXER_PLAMO && gguf_text_is(name, "ssm_in.weight");
     const uint64_t ff = layer->n_ff_expert, state = layer->mix_state;
     qsf_status st;
-    *found = experts || delta;
+    *found = experts || delta || plamo;
     if (!*found) return QSF_OK;
     if (t->packing || t->scales)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" cannot be taken apart", l->g->s->path,
@@ -188,6 +190,14 @@ static qsf_status put_in_turn(gguf_layout *l, uint32_t unit, gguf_text name, con
             (st = put_pieces(l, unit, QSF_K_EXPERT_GATE, t, n, (uint64_t[]){ ff, 0, 0 }, 0, 2 * ff, err)))
             return st;
         return put_pieces(l, unit, QSF_K_EXPERT_UP, t, n, (uint64_t[]){ ff, 0, 0 }, ff, 2 * ff, err);
+    }
+    if (plamo) {
+        const uint64_t each = layer->mix_inner / layer->mix_heads;
+        if ((st = check_shape(l->g, t, 2 * (uint64_t)layer->mix_inner, l->g->s->hp.n_embd, err)) ||
+            (st = put_pieces(l, unit, QSF_K_MIX_GATE, t, layer->mix_heads, (uint64_t[]){ each, 0, 0 }, 0,
+                             2 * each, err))) return st;
+        return put_pieces(l, unit, QSF_K_MIX_IN, t, layer->mix_heads, (uint64_t[]){ each, 0, 0 }, each,
+                          2 * each, err);
     }
     const uint32_t n = layer->mix_groups;
     const uint64_t values = layer->mix_inner / n, rows = 2 * state + 2 * values;
@@ -240,6 +250,7 @@ static const struct { const char *arch, *name; uint8_t kind; bool two; } gguf_al
     { NULL, "attn_output_norm.bias", QSF_K_ATTN_POST_NORM_BIAS, false },
     { NULL, "layer_output_norm.weight", QSF_K_FFN_POST_NORM, false },
     { NULL, "layer_output_norm.bias", QSF_K_FFN_POST_NORM_BIAS, false },
+    { "neo-bert", "enc.output_norm.weight", QSF_K_OUTPUT_NORM, false },
     { "falcon", "attn_norm.weight", QSF_K_FFN_NORM, true },
     { "falcon", "attn_norm.bias", QSF_K_FFN_NORM_BIAS, true },
     { "falcon", "attn_norm_2.weight", QSF_K_ATTN_NORM, true },
@@ -252,6 +263,8 @@ static const struct { const char *arch, *name; uint8_t kind; bool two; } gguf_al
     { "rwkv7", "attn_norm_2.bias", QSF_K_FFN_NORM_BIAS, false },
     { "rwkv7", "channel_mix_key.weight", QSF_K_FFN_UP, false },
     { "rwkv7", "channel_mix_value.weight", QSF_K_FFN_DOWN, false },
+    { "plamo2", "post_attention_norm", QSF_K_ATTN_POST_NORM, false },
+    { "plamo2", "post_ffw_norm", QSF_K_FFN_POST_NORM, false },
     { "falcon-h1", "ffn_norm", QSF_K_FFN_NORM, false },     /* its converter writes it so */
     { "qwen35", "attn_qkv.weight", QSF_K_MIX_IN, false },
     { "qwen35", "post_attention_norm.weight", QSF_K_FFN_NORM, false },

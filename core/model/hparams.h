@@ -85,7 +85,9 @@ typedef struct qsf_hparams {
     uint32_t n_between;            /* between the two dense layers behind the pooling */
     /* Mixers with state beside, or instead of, attention. */
     uint8_t *mixers;              /* [n_layers] qsf_mixer; NULL: attention in all layers */
-    uint8_t *feed_forwards;       /* [n_layers] qsf_feed_forward; NULL: as `gated` says in all layers */
+    /* [n_layers] qsf_feed_forward; NULL: as `gated` says in all layers.  Without
+     * QSF_FEED_FORWARD_EXPERTS in it all from n_dense on that have one have the model's experts. */
+    uint8_t *feed_forwards;
     uint8_t  attn_gate;           /* 1: queries have gates behind them, a head's behind its query */
     uint32_t mix_conv;            /* positions that a convolution sees, its own included */
     uint32_t mix_inner;           /* columns of what the mixer computes */
@@ -95,7 +97,8 @@ typedef struct qsf_hparams {
     uint32_t mix_heads, mix_groups;
     bool     mix_norms;           /* Mamba-1: steps, what is written and what is read are normed */
     /* RWKV: columns that rates, shares of the first layer's values and gates are widened from;
-     * those of decays are mix_heads.  0 for gates: it has none */
+     * those of decays are mix_heads.  0 for gates: it has none.  PLaMo 2: steps are widened from
+     * mix_rate columns */
     uint32_t mix_rate, mix_first, mix_gate;
     /* 1: heads of a delta net that share a group lie side by side, and one matrix has betas and
      * alphas, group by group; 0: every mix_groups-th head shares one */

@@ -43,6 +43,9 @@ static void layer_mixer(qsf_layer *l, const qsf_hparams *hp, bool first)
         l->mix_in = 2 * hp->mix_inner;
         l->mix_rank = hp->mix_heads;
         l->mix_norms = hp->mix_norms;
+    } else if (l->mixer == QSF_MIXER_PLAMO) {
+        l->mix_inner = l->mix_channels = l->mix_in = hp->mix_inner;
+        l->mix_rank = hp->mix_rate;
     } else if (l->mixer == QSF_MIXER_RWKV) {
         layer_rwkv(l, hp, first);
     } else {
@@ -54,6 +57,8 @@ static void layer_mixer(qsf_layer *l, const qsf_hparams *hp, bool first)
     l->mix_room = l->mixer == QSF_MIXER_MAMBA2_BESIDE ? QSF_MAX(l->mix_in, hp->n_embd) : l->mix_in;
     if (l->mixer == QSF_MIXER_MAMBA)            /* steps and the rest begin at a whole tile */
         l->mix_room += l->mix_rank + 2 * l->mix_state + 2 * QSF_TILE_ROWS;
+    if (l->mixer == QSF_MIXER_PLAMO)            /* and so do the gate and what widened steps are */
+        l->mix_room += l->mix_inner + l->mix_rank + 2 * l->mix_state + l->mix_heads + 4 * QSF_TILE_ROWS;
     if (l->mixer == QSF_MIXER_DELTA_NET)        /* gate, beta and alpha begin at whole tiles */
         l->mix_room += l->mix_inner + 2 * l->mix_heads + 3 * QSF_TILE_ROWS;
     if (l->mixer == QSF_MIXER_RWKV)
@@ -97,24 +102,31 @@ static bool mixer_has_state(uint8_t mixer)
     return mixer != QSF_MIXER_ATTENTION && mixer != QSF_MIXER_NONE;
 }
 
+/* Whether a matrix narrows rows to so many columns. */
+static bool rank_possible(uint32_t n) { return n >= 2 && n <= 1 << 16; }
+
 /* Numbers that layer_mixer multiplies and mixers divide by. */
 static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
 {
     enum { MOST = 1 << 26 };            /* numbers of a state, of which a layer has bytes in 32 bits */
     const qsf_hparams *hp = &s->hp;
-    bool sums = false, conv = false, delta = false, heads = false;
+    bool sums = false, conv = false, delta = false, heads = false, plamo = false;
     for (uint32_t i = 0; i < hp->n_layers; i++) {
         const uint8_t m = hp->mixers ? hp->mixers[i] : 0, f = hp->feed_forwards ? hp->feed_forwards[i] : 0;
         if (m >= QSF_N_MIXERS || f >= QSF_N_FEED_FORWARDS ||
             (m == QSF_MIXER_NONE && f == QSF_FEED_FORWARD_NONE && hp->feed_forwards))
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has mixer %u and feed-forward %u, which "
                             "this version cannot run", s->path, (unsigned)i, (unsigned)m, (unsigned)f);
+        if (f == QSF_FEED_FORWARD_EXPERTS && (!hp->n_experts || i < hp->n_dense))
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: layer %u has experts, but the file has none for it",
+                            s->path, (unsigned)i);
         if (f == QSF_FEED_FORWARD_SHIFTED && m != QSF_MIXER_RWKV)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has a feed-forward of RWKV, but another "
                             "mixer", s->path, (unsigned)i);
         conv |= mixer_has_state(m);
         sums |= mixer_has_state(m) && m != QSF_MIXER_SHORT_CONV && m != QSF_MIXER_RWKV;
-        heads |= qsf_mixer_is_mamba2(m) || m == QSF_MIXER_DELTA_NET;
+        heads |= qsf_mixer_is_mamba2(m) || m == QSF_MIXER_DELTA_NET || m == QSF_MIXER_PLAMO;
+        plamo |= m == QSF_MIXER_PLAMO;
         delta |= m == QSF_MIXER_DELTA_NET;
     }
     if (conv && (hp->mix_conv < 2 || hp->mix_conv > QSF_MAX_MIX_CONV))
@@ -125,6 +137,7 @@ static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
                  hp->mix_inner > MOST / hp->mix_state || hp->mix_groups > MOST / 16 / hp->mix_state ||
                  hp->mix_heads > hp->mix_inner ||
                  (heads && (hp->mix_inner % hp->mix_heads || hp->mix_heads % hp->mix_groups)) ||
+                 (plamo && !rank_possible(hp->mix_rate)) ||
                  (delta && (hp->mix_heads < 2 || hp->mix_inner / hp->mix_heads != hp->mix_state))))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a state of %u x %u numbers with %u heads in %u groups, "
                         "which this version cannot run", s->path, (unsigned)hp->mix_inner,
@@ -132,17 +145,14 @@ static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
     return QSF_OK;
 }
 
-/* Whether a matrix narrows rows to so many columns. */
-static bool rwkv_rank(uint32_t n) { return n >= 2 && n <= 1 << 16; }
-
 static qsf_status rwkv_check(const qsf_source *s, qsf_error *err)
 {
     const qsf_hparams *hp = &s->hp;
     if (!hp->mixers || !memchr(hp->mixers, QSF_MIXER_RWKV, hp->n_layers)) return QSF_OK;
     if (hp->mix_conv == 2 && hp->mix_inner == hp->n_embd && hp->n_embd <= 1 << 16 && hp->mix_state &&
-        hp->mix_state <= QSF_MAX_MIX_STATE && hp->n_embd % hp->mix_state == 0 && rwkv_rank(hp->mix_heads) &&
-        rwkv_rank(hp->mix_rate) && rwkv_rank(hp->mix_first) && (!hp->mix_gate || rwkv_rank(hp->mix_gate)) &&
-        hp->flow == QSF_FLOW_SERIAL) return QSF_OK;
+        hp->mix_state <= QSF_MAX_MIX_STATE && hp->n_embd % hp->mix_state == 0 &&
+        rank_possible(hp->mix_heads) && rank_possible(hp->mix_rate) && rank_possible(hp->mix_first) &&
+        (!hp->mix_gate || rank_possible(hp->mix_gate)) && hp->flow == QSF_FLOW_SERIAL) return QSF_OK;
     return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: heads of %u of RWKV in rows of %u, widened from %u, %u, %u "
                     "and %u columns, which this version cannot run", s->path, (unsigned)hp->mix_state,
                     (unsigned)hp->n_embd, (unsigned)hp->mix_heads, (unsigned)hp->mix_rate,
@@ -190,6 +200,16 @@ static qsf_status sharing_check(const qsf_source *s, qsf_error *err)
     return QSF_OK;
 }
 
+/* Those that the list names have experts; where it names none, all that have a feed-forward. */
+static bool layer_has_experts(const qsf_hparams *hp, uint32_t i)
+{
+    const uint8_t *says = hp->feed_forwards;
+    if (!hp->n_experts || i < hp->n_dense) return false;
+    if (says && memchr(says, QSF_FEED_FORWARD_EXPERTS, hp->n_layers))
+        return says[i] == QSF_FEED_FORWARD_EXPERTS;
+    return !says || says[i] != QSF_FEED_FORWARD_NONE;
+}
+
 qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
 {
     const bool windowed = layer_windowed(hp, i);
@@ -197,7 +217,7 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
     const bool still = hp->rope == QSF_ROPE_NONE || skips;
     const uint8_t says = hp->feed_forwards ? hp->feed_forwards[i]
         : hp->gated ? QSF_FEED_FORWARD_GATED : QSF_FEED_FORWARD_PLAIN;
-    const bool experts = hp->n_experts && i >= hp->n_dense && says != QSF_FEED_FORWARD_NONE;
+    const bool experts = layer_has_experts(hp, i);
     const uint16_t rope = windowed && hp->rope_base_local > 0 ? ROPE_LOCAL : ROPE_GLOBAL;
     qsf_layer l = {
         .mixer = hp->mixers ? hp->mixers[i] : QSF_MIXER_ATTENTION,

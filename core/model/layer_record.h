@@ -20,6 +20,7 @@ typedef enum qsf_mixer {
     QSF_MIXER_MAMBA2_BESIDE, /* it and attention, whose sum is taken (Falcon-H1) */
     QSF_MIXER_MAMBA, /* Mamba-1 */
     QSF_MIXER_RWKV, /* RWKV-7 */
+    QSF_MIXER_PLAMO, /* Mamba-1 with the heads of Mamba-2 (PLaMo 2) */
     QSF_N_MIXERS
 } qsf_mixer;
 /* What computes each position alone. */
@@ -27,7 +28,7 @@ typedef enum qsf_feed_forward {
     QSF_FEED_FORWARD_PLAIN, /* act(up) */
     QSF_FEED_FORWARD_GATED, /* act(gate) * up */
     QSF_FEED_FORWARD_NONE,
-    QSF_FEED_FORWARD_EXPERTS, /* a router chooses gated ones for each row; another may be everybody's */
+    QSF_FEED_FORWARD_EXPERTS, /* a router chooses some for each row; another may be everybody's */
     QSF_FEED_FORWARD_SHIFTED, /* act(up) of a row with a share of the one before (RWKV) */
     QSF_N_FEED_FORWARDS
 } qsf_feed_forward;
@@ -69,7 +70,7 @@ typedef struct qsf_layer {
     uint32_t mix_conv, mix_state, mix_heads, mix_groups;        /* as in qsf_hparams */
     uint32_t mix_in, mix_inner;     /* columns that the mixer is given, and that it makes of them */
     uint32_t mix_channels;          /* of its convolution */
-    uint32_t mix_rank;              /* Mamba-1, RWKV: columns that steps, or decays, are widened from */
+    uint32_t mix_rank;              /* Mamba-1, PLaMo 2, RWKV: columns that steps, or decays, are made of */
     uint32_t mix_rate, mix_first, mix_gate;         /* as in qsf_hparams; the first layer has no mix_first */
     uint32_t mix_low;               /* the largest of these four */
     bool     mix_norms;

@@ -55,7 +55,10 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     ROLE(LAYER, MIX_DECAY, ADD, ONE, MIX_DECAY, DECAY, "ssm_a", "ssm_a", NULL),
     ROLE(LAYER, MIX_SKIP, ADD, ONE, MIX_HEADS, MAMBA, "ssm_d", "ssm_d", NULL),
     MATRIX(LAYER, MIX_X, MIX_X, MIX, MAMBA1, "ssm_x", NULL),
-    MATRIX(LAYER, MIX_STEP, MIX, MIX_RANK, MAMBA1, "ssm_dt", NULL),
+    MATRIX(LAYER, MIX_STEP, MIX_STEPS, MIX_RANK, MAMBA1, "ssm_dt", NULL),
+    ROLE(LAYER, MIX_STEP_NORM, NORM, ONE, MIX_RANK, PLAMO, "ssm_dt_norm", "ssm_dt_norm", NULL),
+    ROLE(LAYER, MIX_WRITE_NORM, NORM, ONE, MIX_STATE, PLAMO, "ssm_b_norm", "ssm_b_norm", NULL),
+    ROLE(LAYER, MIX_READ_NORM, NORM, ONE, MIX_STATE, PLAMO, "ssm_c_norm", "ssm_c_norm", NULL),
     MATRIX(LAYER, MIX_KEY, MIX, EMBD, RWKV, "time_mix_key", NULL),
     MATRIX(LAYER, MIX_VALUE, MIX, EMBD, RWKV, "time_mix_value", NULL),
     MATRIX(LAYER, MIX_FIRST_IN, MIX_FIRST, EMBD, RWKV_FIRST, "time_mix_v1", NULL),
@@ -68,7 +71,7 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     MATRIX(LAYER, MIX_GATE_OUT, MIX, MIX_GATE, RWKV_GATE, "time_mix_g2", NULL),
     ROLE(LAYER, MIX_KEY_OUT, ADD, ONE, MIX, RWKV, "time_mix_k_k", "time_mix_k_k.weight", NULL),
     ROLE(LAYER, MIX_KEY_RATE, ADD, ONE, MIX, RWKV, "time_mix_k_a", "time_mix_k_a.weight", NULL),
-    MATRIX(LAYER, MIX_GATE, MIX, EMBD, DELTA, "attn_gate", NULL),
+    MATRIX(LAYER, MIX_GATE, MIX, EMBD, MIX_GATE, "attn_gate", NULL),
     MATRIX(LAYER, MIX_BETA, BETAS, EMBD, DELTA, "ssm_beta", NULL),
     MATRIX(LAYER, MIX_ALPHA, MIX_HEADS, EMBD, ALPHA, "ssm_alpha", NULL),
     NORM(LAYER, MIX_NORM, MIX_NORM, MAY_STATE, "ssm_norm", NULL),
@@ -76,6 +79,8 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     MATRIX(LAYER, MIX_OUT, EMBD, MIX, MIXER, "ssm_out", NULL),
     NORM(LAYER, ATTN_POST_NORM, EMBD, SUMS, "post_attention_norm", "post_attention_layernorm.weight"),
     BIAS(LAYER, ATTN_POST_NORM_BIAS, EMBD, "post_attention_norm.bias", NULL),
+    NORM(LAYER, ATTN_NORM_2, EMBD, IT_IS, "attn_norm_2", NULL),
+    BIAS(LAYER, ATTN_NORM_2_BIAS, EMBD, "attn_norm_2.bias", NULL),
     NORM(LAYER, FFN_NORM, EMBD, FFN_NORM, "ffn_norm", "post_attention_layernorm.weight"),
     BIAS(LAYER, FFN_NORM_BIAS, EMBD, "ffn_norm.bias", NULL),
     ROLE(LAYER, FFN_LERP, ADD, ONE, EMBD, SHIFTED, "channel_mix_lerp_k", "channel_mix_lerp_k.weight", NULL),
@@ -220,6 +225,8 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
     case QSF_DIM_MIX_DECAY:
         return (uint64_t)l->mix_heads * (l->mixer == QSF_MIXER_MAMBA ? l->mix_state : 1);
     case QSF_DIM_MIX_RANK: return l->mix_rank;
+    case QSF_DIM_MIX_STEPS: return l->mixer == QSF_MIXER_PLAMO ? l->mix_heads : l->mix_inner;
+    case QSF_DIM_MIX_STATE: return l->mix_state;
     case QSF_DIM_MIX_X:
         return l->mix_rank + (l->mixer == QSF_MIXER_RWKV ? 0 : 2 * (uint64_t)l->mix_state);
     case QSF_DIM_LERPS: return (uint64_t)hp->n_embd * (l->mix_gate ? 6 : 5);
@@ -247,14 +254,15 @@ static bool layer_has_mixer(const qsf_layer *l)
 /* Of what mixers with sums may have: the convolution's bias, the norm and its bias. */
 static bool mixer_may(const qsf_layer *l, uint32_t kind)
 {
-    if (kind == QSF_K_MIX_NORM) return l->mixer != QSF_MIXER_MAMBA;
+    if (kind == QSF_K_MIX_NORM) return l->mixer != QSF_MIXER_MAMBA && l->mixer != QSF_MIXER_PLAMO;
     return (kind == QSF_K_MIX_NORM_BIAS) == (l->mixer == QSF_MIXER_RWKV);
 }
 
 bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
 {
     if (!layer || role->part != QSF_PART_LAYER) return true;
-    const bool rwkv = layer->mixer == QSF_MIXER_RWKV;
+    const bool rwkv = layer->mixer == QSF_MIXER_RWKV, plamo = layer->mixer == QSF_MIXER_PLAMO;
+    const bool slow = layer->mixer == QSF_MIXER_MAMBA || plamo || rwkv;
     switch ((qsf_when)role->when) {
     case QSF_WHEN_ATTENTION: return qsf_layer_attends(layer);
     case QSF_WHEN_KEYS:      return qsf_layer_has_kv(layer) && !layer->kv_latent;
@@ -278,8 +286,10 @@ bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
     case QSF_WHEN_MAY_STATE:
         return layer_has_mixer(layer) && layer->mix_state && mixer_may(layer, role->kind);
     case QSF_WHEN_MAMBA:
-        return qsf_mixer_is_mamba2(layer->mixer) || layer->mixer == QSF_MIXER_MAMBA || rwkv;
-    case QSF_WHEN_MAMBA1:    return layer->mixer == QSF_MIXER_MAMBA || rwkv;
+        return qsf_mixer_is_mamba2(layer->mixer) || slow;
+    case QSF_WHEN_MAMBA1:    return slow;
+    case QSF_WHEN_PLAMO:     return plamo;
+    case QSF_WHEN_MIX_GATE:  return layer->mixer == QSF_MIXER_DELTA_NET || plamo;
     case QSF_WHEN_RWKV:      return rwkv;
     case QSF_WHEN_RWKV_FIRST: return rwkv && layer->mix_first;
     case QSF_WHEN_RWKV_GATE: return rwkv && layer->mix_gate;
@@ -326,6 +336,7 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
     case QSF_WHEN_CONV: case QSF_WHEN_DECAY: case QSF_WHEN_RWKV: case QSF_WHEN_RWKV_FIRST:
     case QSF_WHEN_RWKV_GATE: case QSF_WHEN_SHIFTED:
     case QSF_WHEN_MAMBA: case QSF_WHEN_MAMBA1: case QSF_WHEN_DELTA: case QSF_WHEN_ALPHA:
+    case QSF_WHEN_PLAMO: case QSF_WHEN_MIX_GATE:
     case QSF_WHEN_ALTUP: case QSF_WHEN_ALTUP_BEGIN: case QSF_WHEN_ALTUP_END:
         return layer != NULL;
     case QSF_WHEN_LAYER_EMBD:  return hp->n_embd_layer != 0;

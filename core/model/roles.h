@@ -49,6 +49,8 @@ typedef enum qsf_dim {
     QSF_DIM_MIX_NORM,
     QSF_DIM_MIX_DECAY, /* of each head; of Mamba-1 of each number of the state */
     QSF_DIM_MIX_RANK, /* columns that Mamba-1's steps are widened from, ... */
+    QSF_DIM_MIX_STEPS, /* ... and that they are widened to, ... */
+    QSF_DIM_MIX_STATE, /* ... numbers that are written and read, ... */
     QSF_DIM_MIX_X, /* ... and what is written and read behind them */
     QSF_DIM_LERPS, /* RWKV's shares of the row before, ... */
     QSF_DIM_MIX_RATE, /* ... columns that its rates are widened from, ... */
@@ -89,12 +91,14 @@ typedef enum qsf_when {
     QSF_WHEN_CONV, /* ... one with a convolution, ... */
     QSF_WHEN_DECAY, /* ... one with sums, whose decays are given, ... */
     QSF_WHEN_MAMBA, /* ... Mamba-1 or 2, or RWKV, ... */
-    QSF_WHEN_MAMBA1, /* ... Mamba-1 or RWKV, ... */
+    QSF_WHEN_MAMBA1, /* ... Mamba-1, PLaMo 2 or RWKV, ... */
+    QSF_WHEN_PLAMO, /* ... PLaMo 2, ... */
     QSF_WHEN_RWKV, /* ... RWKV, ... */
     QSF_WHEN_RWKV_FIRST, /* ... in another layer than the first, ... */
     QSF_WHEN_RWKV_GATE, /* ... with a gate, ... */
     QSF_WHEN_SHIFTED, /* (the feed-forward takes the row before, too) */
     QSF_WHEN_DELTA, /* ... a delta net, ... */
+    QSF_WHEN_MIX_GATE, /* ... one or PLaMo 2, ... */
     QSF_WHEN_ALPHA, /* ... one whose alphas are a matrix of their own, ... */
     QSF_WHEN_LAYER_EMBD, /* tokens have a row for each layer, ... */
     QSF_WHEN_ALTUP, /* a row has several streams, ... */
@@ -127,7 +131,7 @@ typedef struct qsf_role {
 } qsf_role;
 
 /* All of them; those of a part in the order in which it uses them. */
-enum { QSF_N_ROLES = 117 };
+enum { QSF_N_ROLES = 122 };
 extern const qsf_role qsf_roles[QSF_N_ROLES];
 
 const qsf_role *qsf_role_of(uint32_t kind); /* NULL: no such kind */

@@ -99,6 +99,10 @@ typedef enum qsf_kind {
     QSF_K_DENSE_2, QSF_K_DENSE_3,
     /* of RWKV-7 again */
     QSF_K_MIX_KEY_OUT = 102, QSF_K_MIX_KEY_RATE, QSF_K_MIX_NORM_BIAS, QSF_K_FFN_LERP,
+    /* a norm of the sum of the stream before a layer and of the first norm of sums */
+    QSF_K_ATTN_NORM_2 = 106, QSF_K_ATTN_NORM_2_BIAS,
+    /* of PLaMo 2: norms of what gives steps, of writing and of reading */
+    QSF_K_MIX_STEP_NORM = 108, QSF_K_MIX_WRITE_NORM, QSF_K_MIX_READ_NORM,
     /* of Mamba-1: what gives steps, writing and reading, and what widens the steps */
     QSF_K_MIX_X = 126, QSF_K_MIX_STEP,
     /* a token's rows for each layer, all in one; then of a layer: its part of the matrix that makes

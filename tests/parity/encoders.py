@@ -19,7 +19,7 @@ class Encoder:
         self.kv = {k: f.contents() for k, f in reader.fields.items()}
         self.arch = self.kv["general.architecture"]
         self.w = {t.name: floats(t).astype(F) for t in reader.tensors}
-        self.act = silu if self.arch == "nomic-bert" else gelu
+        self.act = silu if self.arch in ("nomic-bert", "eurobert", "neo-bert") else gelu
         g = self.get
         self.n_layers, self.heads = g("block_count"), g("attention.head_count")
         self.kv_heads = g("attention.head_count_kv", self.heads)
@@ -30,8 +30,8 @@ class Encoder:
 
     def norm(self, x, name):
         w, b = self.w[name + ".weight"], self.w.get(name + ".bias")
-        if self.arch == "gemma-embedding": return rms_norm(x, w, self.get("attention.layer_norm_rms_epsilon"))
-        return layer_norm(x, w, b, self.get("attention.layer_norm_epsilon"))
+        rms = self.get("attention.layer_norm_rms_epsilon")
+        return rms_norm(x, w, rms) if rms else layer_norm(x, w, b, self.get("attention.layer_norm_epsilon"))
 
     def linear(self, x, name):
         return x @ self.w[name + ".weight"].T + self.w.get(name + ".bias", F(0))
@@ -42,8 +42,11 @@ class Encoder:
 
     def rotate(self, x, base):                              # x[rows][heads][d]
         angle = np.outer(np.arange(len(x)), float(base) ** (-np.arange(0, self.d, 2) / self.d))[:, None, :]
-        cos, sin, (a, b) = np.cos(angle).astype(F), np.sin(angle).astype(F), np.split(x, 2, axis=-1)
-        return np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
+        cos, sin = np.cos(angle).astype(F), np.sin(angle).astype(F)
+        pairs = self.arch == "neo-bert"
+        a, b = (x[..., ::2], x[..., 1::2]) if pairs else np.split(x, 2, axis=-1)
+        turned = a * cos - b * sin, a * sin + b * cos
+        return np.stack(turned, axis=-1).reshape(x.shape) if pairs else np.concatenate(turned, axis=-1)
 
     def attention(self, x, i):
         b, n = f"blk.{i}.", len(x)
@@ -55,7 +58,7 @@ class Encoder:
         q, k, v = (t.reshape(n, -1, self.d) for t in (q, k, v))
         if self.arch == "gemma-embedding":
             q, k = self.norm(q, b + "attn_q_norm"), self.norm(k, b + "attn_k_norm")
-        if self.arch in ("nomic-bert", "modern-bert", "gemma-embedding"):
+        if self.arch not in ("bert", "jina-bert-v2"):
             base = self.get("rope.freq_base_swa" if self.windowed(i) else "rope.freq_base")
             q, k = self.rotate(q, base), self.rotate(k, base)
         k, v = (np.repeat(t, self.heads // self.kv_heads, axis=1) for t in (k, v))
@@ -76,10 +79,24 @@ class Encoder:
         else: up = self.act(up)
         return self.linear(up, b + "ffn_down")
 
+    def experts(self, x, b):
+        """The k most probable experts of each row, by their probabilities."""
+        p = x @ self.w[b + "ffn_gate_inp.weight"].T
+        p = np.exp(p - p.max(axis=-1, keepdims=True))
+        p /= p.sum(axis=-1, keepdims=True)
+        up, down = self.w[b + "ffn_up_exps.weight"], self.w[b + "ffn_down_exps.weight"]
+        def row(x, p):
+            chosen = np.argsort(-p, kind="stable")[:self.get("expert_used_count")]
+            return sum(p[e] * (down[e] @ self.act(up[e] @ x)) for e in chosen)
+        return np.stack([row(*each) for each in zip(x, p)]) * F(self.get("expert_weights_scale", 1))
+
     def layer(self, x, i):
         b = f"blk.{i}."
         if b + "attn_output_norm.weight" in self.w:
-            x = self.norm(x + self.attention(x, i), b + "attn_output_norm")
+            before, x = x, self.norm(x + self.attention(x, i), b + "attn_output_norm")
+            if b + "attn_norm_2.weight" in self.w: x = self.norm(x + before, b + "attn_norm_2")
+            if b + "ffn_gate_inp.weight" in self.w:
+                return self.norm(x + self.experts(x, b), b + "layer_output_norm")
             return self.norm(x + self.ffn(x, b), b + "layer_output_norm")
         def behind(y, name): return self.norm(y, b + name) if f"{b}{name}.weight" in self.w else y
         y = self.norm(x, b + "attn_norm") if b + "attn_norm.weight" in self.w else x
@@ -93,7 +110,8 @@ class Encoder:
         if "position_embd.weight" in self.w: x = x + self.w["position_embd.weight"][:len(ids)]
         if "token_embd_norm.weight" in self.w: x = self.norm(x, "token_embd_norm")
         for i in range(self.n_layers): x = self.layer(x, i)
-        return self.norm(x, "output_norm") if "output_norm.weight" in self.w else x
+        last = "enc.output_norm" if self.arch == "neo-bert" else "output_norm"
+        return self.norm(x, last) if last + ".weight" in self.w else x
 
     def embed(self, texts, pool):
         def one(x):

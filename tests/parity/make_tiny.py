@@ -272,10 +272,11 @@ class Writer:
         still = bare or "rwkv" in m["arch"]
         w.add_feed_forward_length(0 if bare else [m["n_ff"] * (k in "fe") for k in kinds] if "one_part" in m
                                   else sizes("n_ff") if "each" in m else m["n_ff"] * m.get("ff_times", 1))
-        w.add_head_count(0 if still else m["n_heads"])
+        heads = [m["n_heads"] * (k == "a") for k in kinds] if kinds and "p" in kinds else m["n_heads"]
+        w.add_head_count(0 if still else heads)
         if not still:
             w.add_head_count_kv([m["n_kv_heads"] * (k == "a") for k in kinds]
-                                if kinds and set(kinds) & set("cm") and not set("db") & set(kinds)
+                                if kinds and set(kinds) & set("cmp") and not set("db") & set(kinds)
                                 else sizes("n_kv_heads"))
         layered = m["arch"] in ("gpt2", "nemotron_h", "nemotron_h_moe") or m.get("norm") == "layer"
         w.add_layer_norm_eps(1e-5) if layered else w.add_layer_norm_rms_eps(1e-5)
@@ -380,6 +381,23 @@ class Writer:
         self.vector(b + "ssm_a", heads, -1.0, 0.4, 1)
         self.vector(b + "ssm_d", heads, 1.0, 0.3, 1)
         if not m.get("no_ssm_norm"): self.vector(b + "ssm_norm.weight", inner, 1.0, 0.3, inner // groups)
+        self.matrix(b + "ssm_out.weight", m["n_embd"], inner, 1.5)
+
+    def plamo(self, b):
+        """Mamba-1's narrow steps with heads, of which ssm_in has gates and values in turn."""
+        m, kv = self.m, self.m["kv"]
+        inner, heads, state = kv["ssm.inner_size"], kv["ssm.time_step_rank"], kv["ssm.state_size"]
+        rank, taps = max(64, m["n_embd"] // 16), kv["ssm.conv_kernel"]
+        self.matrix(b + "ssm_in.weight", 2 * inner, m["n_embd"], 1.3)
+        self.vector(b + "ssm_conv1d.weight", inner * taps, 0, 0.6, taps)
+        self.matrix(b + "ssm_x.weight", 2 * state + rank, inner, 1.8)
+        self.vector(b + "ssm_b_norm", state, 1.0, 0.3)
+        self.vector(b + "ssm_c_norm", state, 1.0, 0.3)
+        self.vector(b + "ssm_dt_norm", rank, 1.0, 0.3)
+        self.matrix(b + "ssm_dt.weight", heads, rank, 1.0)
+        self.vector(b + "ssm_dt.bias", heads, -1.5, 0.5)
+        self.vector(b + "ssm_a", heads, -1.0, 0.4)
+        self.vector(b + "ssm_d", heads, 1.0, 0.3)
         self.matrix(b + "ssm_out.weight", m["n_embd"], inner, 1.5)
 
     def delta_net(self, b):
@@ -487,17 +505,19 @@ class Writer:
         kind = self.m["kinds"][i] if "kinds" in self.m else "a"
         for part in "am" if kind == "b" else kind:
             {"a": self.attention, "l": self.latent_attention, "d": self.delta_net, "c": self.short_conv,
-             "m": self.mamba2, "f": self.ffn, "s": self.mamba, "e": self.experts,
+             "m": self.mamba2, "f": self.ffn, "s": self.mamba, "p": self.plamo, "e": self.experts,
              "r": lambda b: rwkv.mixer(self, b)}[part](b)
         if self.m.get("one_part"): return
-        if post: self.norm(b + "post_attention_norm", large)
+        if post: self.norm(b + "post_attention_norm", large, self.m.get("bare"))
         if flow == "serial":
             self.norm(b + self.m.get("ffn_norm", "ffn_norm"), bare=self.m["arch"] == "falcon-h1")
         if flow == "sums": self.norm(b + "attn_output_norm")
         if self.m["arch"] == "rwkv7": return rwkv.ffn(self, b)
-        self.experts(b) if i >= self.m.get("experts", {"first": i + 1}).get("first", 0) else self.ffn(b)
+        x = self.m.get("experts")
+        some = x and i >= x.get("first", 0) and ("every" not in x or i % x["every"] == 1)
+        self.experts(b) if some else self.ffn(b)
         if flow == "sums": self.norm(b + "layer_output_norm")
-        if post: self.norm(b + "post_ffw_norm", large)
+        if post: self.norm(b + "post_ffw_norm", large, self.m.get("bare"))
         self.layer_row(b)
 
     def guessing_layer(self, i):

@@ -33,7 +33,7 @@ QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
     60: "ssm_in.weight", 61: "ssm_conv1d.weight", 62: "ssm_out.weight", 64: "ssm_conv1d.bias",
     65: "ssm_dt.bias", 66: "ssm_a", 67: "ssm_d", 68: "ssm_norm.weight",
     69: "attn_gate.weight", 70: "ssm_beta.weight", 71: "ssm_alpha.weight", 126: "ssm_x.weight",
-    127: "ssm_dt.weight",
+    127: "ssm_dt.weight", 108: "ssm_dt_norm", 109: "ssm_b_norm", 110: "ssm_c_norm",
     32: "token_embd.weight", 33: "position_embd.weight", 34: "output_norm.weight",
     35: "output_norm.bias",
     36: "output.weight", 37: "output.bias", 38: "token_embd_norm.weight", 39: "token_embd_norm.bias",
@@ -59,7 +59,7 @@ OTHERS = {"smollm3", "granite", "minicpm", "mistral3", "arcee", "ernie4_5", "int
           "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo", "nemotron", "mpt",
           "bloom", "granitemoe", "ernie4_5-moe", "lfm2", "granitehybrid", "qwen35", "mamba", "mamba2",
           *rwkv.RENAMED, "nemotron_h", "falcon-h1", "deepseek2", "smallthinker", "phimoe", "minicpm3",
-          "nemotron_h_moe"}
+          "nemotron_h_moe", "plamo2"}
 LAYER_NORM = {"gpt2", "stablelm", "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo",
               "nemotron", "mpt", "bloom", "rwkv7"}
 GELU = {"gpt2", "gemma2", "gemma3", "gemma3n", "gemma4", "starcoder2", "phi2", "falcon", "gptneox", "mpt",
@@ -81,7 +81,7 @@ HALVES = {"lfm2", "qwen35", "gemma3n", "gemma4", "falcon-h1", "lfm2moe", "qwen35
           "smallthinker", "seed_oss", "hunyuan-dense", "olmo2", "exaone4", "apertus", "qwen", "stablelm",
           "starcoder2", "phi2", "falcon", "gptneox", "nemotron", "qwen2", "qwen3", "phi3", "gemma2",
           "gemma3", "bitnet", "bitnet-25", "bitnet-b1.58", "qwen2vl", "qwen3vl", "qwen2moe", "qwen3moe",
-          "olmoe", "glm4moe", "bailingmoe2", "gpt-oss", "phimoe", "minicpm3"}
+          "olmoe", "glm4moe", "bailingmoe2", "gpt-oss", "phimoe", "minicpm3", "plamo2"}
 # a layer is a mixer or a feed-forward
 ONE_PART = {"mamba", "mamba2", "nemotron_h", "nemotron_h_moe"}
 GATED_QUERIES = {"qwen35", "qwen35moe", "qwen3next"}
@@ -153,6 +153,7 @@ class Model:
         self.n_layers = g("block_count") - g("nextn_predict_layers", 0)
         self.n_embd, self.n_heads = (g("embedding_length"),
                                                     g("attention.head_count"))
+        if isinstance(self.n_heads, list): self.n_heads = max(self.n_heads)
         self.n_kv_heads = g("attention.head_count_kv", self.n_heads)
         if isinstance(self.n_kv_heads, list): self.n_kv_heads = max(self.n_kv_heads)
         self.head_dim = g("attention.key_length", self.n_embd // max(self.n_heads, 1))
@@ -173,8 +174,9 @@ class Model:
             if names.get(last) in ("ssm_d", "ssm_dt.bias"): return block + names[last]
             return f"{block}{names[last]}.{end}" if last in names else name
         self.tensors = {new(k): t for k, t in self.tensors.items()}
-        if self.arch == "falcon-h1":                         # its converter leaves the end out
-            self.tensors = {k + ".weight" if k.endswith("ffn_norm") else k: t
+        if self.arch in ("falcon-h1", "plamo2"):             # their converters leave the end out
+            bare = "ffn_norm", "post_attention_norm", "post_ffw_norm"
+            self.tensors = {k + ".weight" if k.endswith(bare) else k: t
                             for k, t in self.tensors.items()}
 
     def get(self, key, default=None):
@@ -437,6 +439,25 @@ class Model:
             y[i] = sums @ read[i] + x[i] * self.w(b + "ssm_d")
         return self.linear(y.astype(F) * silu(z), b + "ssm_out")
 
+    def plamo(self, x, b):
+        """Narrow steps as in Mamba-1, heads as in Mamba-2; steps, B and C are normed, in 64 bits."""
+        inner, heads, state = (self.get("ssm." + k) for k in ("inner_size", "time_step_rank", "state_size"))
+        n, wide = len(x), self.linear(x, b + "ssm_in")
+        if b + "attn_gate.weight" in self.tensors: z, x = self.linear(x, b + "attn_gate"), wide
+        else: z, x = (t.reshape(n, inner) for t in np.split(wide.reshape(n, heads, -1), 2, axis=-1))
+        x = silu(self.convolve(x, b))
+        parts = np.split(x @ self.w(b + "ssm_x.weight").T, [state, 2 * state], axis=-1)
+        write, read, step = (rms_norm(t, self.w(f"{b}ssm_{name}_norm"), self.eps)
+                             for t, name in zip(parts, ("b", "c", "dt")))
+        step = softplus(self.linear(step, b + "ssm_dt"))
+        keep = np.exp(step * self.w(b + "ssm_a"))
+        x = x.reshape(n, heads, -1)
+        sums, y = np.zeros((heads, x.shape[2], state)), np.zeros(x.shape)
+        for i in range(n):
+            sums = sums * keep[i][:, None, None] + (x[i] * step[i][:, None])[..., None] * write[i]
+            y[i] = sums @ read[i] + x[i] * self.w(b + "ssm_d")[:, None]
+        return self.linear(silu(z) * y.reshape(n, inner).astype(F), b + "ssm_out")
+
     def delta_net(self, x, b):
         """The recurrence of arXiv 2412.06464, equation 10, in 64 bits."""
         inner, state, heads, groups = (self.get("ssm." + k) for k in (
@@ -479,6 +500,7 @@ class Model:
         if self.arch == "falcon-h1": return self.mamba2(x, b) + self.attention(x, layer, n_ctx)
         if self.arch in GATED_QUERIES: return self.delta_net(x, b)
         if self.arch == "mamba": return self.mamba(x, b)
+        if self.arch == "plamo2": return self.plamo(x, b)
         return (self.short_conv if self.arch.startswith("lfm2") else self.mamba2)(x, b)
 
     def xielu(self, x, layer):
@@ -494,7 +516,8 @@ class Model:
         if self.arch == "rwkv7": x = rwkv.shifted(self, x, b)
         up = self.linear(x, b + "ffn_up")
         if b + "ffn_gate.weight" in self.tensors: up = act(self.linear(x, b + "ffn_gate")) * up
-        elif self.arch in ("phi3", "glm4"): up = act(up[:, :up.shape[1] // 2]) * up[:, up.shape[1] // 2:]
+        elif self.arch in ("phi3", "glm4", "plamo2"):
+            up = act(up[:, :up.shape[1] // 2]) * up[:, up.shape[1] // 2:]
         else: up = act(up)
         if b + "ffn_sub_norm.weight" in self.tensors: up = self.norm(up, b + "ffn_sub_norm")
         return self.linear(up, b + "ffn_down")

@@ -8,8 +8,8 @@ SPDX-License-Identifier: MIT
            [--quick]
 
 Prints one line a check and a summary; exit code 1 where one failed. Groups of checks, for --only (which also
-takes model names): tiny, encoders, hf, files, bitnet, real, perplexity, lowbit, quantisers. --model leaves
-real and perplexity this model alone. --models holds the real GGUF files that ../golden/greedy and
+takes model names): tiny, encoders, hf, files, bitnet, real, perplexity, lowbit, quantisers, rerank. --model
+leaves real and perplexity this model alone. --models holds the real GGUF files that ../golden/greedy and
 ../golden/perplexity.csv name; those that are not there are skipped, and count as failed with
 QSF_TEST_NO_SKIP=1. --text is the WikiText-2 test text, for perplexity (by itself data/wiki.test.raw of
 --shared). --full adds the slow float runs of all real prompts, --quick leaves out combinations of types,
@@ -28,6 +28,7 @@ from bitnet_files import check_bitnet
 from encoders import check_encoders
 from hf_encoders import check_hf_encoders
 from reference import Model
+from rerank import check_rerank
 
 HERE = pathlib.Path(__file__).resolve().parent
 GOLDEN = HERE.parent / "golden"
@@ -499,6 +500,7 @@ def main():
         for group in (check_tiny, check_encoders, check_hf, check_hf_encoders, check_files, check_bitnet,
                       check_real, check_perplexity, check_lowbit, check_quantisers):
             group(r)
+        check_rerank(r, find_model)
     print(f"{r.passed} passed, {len(r.failed)} failed, {r.skipped} skipped")
     for name in r.failed: print("failed:", name)
     sys.exit(1 if r.failed else 0)

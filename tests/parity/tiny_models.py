@@ -43,6 +43,14 @@ def hybrids():
     yield "falcon-h1-norm", dict(odd, arch="falcon-h1", kinds="bb", n_layers=2, tied=True, one=True,
                                  seed=3010, kv=ssm(144, 6, 2, 18))
 
+    plamo = dict(odd, arch="plamo2", tied=True, kinds="appa", n_layers=4, head_dim=20, fused=True, post=True,
+                 qk_norm="each", bare=True, vocab="spm", kv={"rope.freq_base": 1e6, **ssm(90, 5, 0, 14)})
+    yield "plamo2", plamo
+    # llama.cpp does not rotate where the first layer has no heads
+    yield "plamo2-first", dict(plamo, kinds="pap", n_layers=3, one=True, judge="reference")
+    yield "plamo2-q8_0", dict(plamo, n_embd=96, n_ff=160, kinds="ap", n_layers=2, n_heads=4, n_kv_heads=1,
+                              head_dim=32, tied=False, type=Q.Q8_0, one=True, kv=ssm(96, 3, 0, 32))
+
 def ssm(inner, heads, groups, state, conv=4):
     return {"ssm.conv_kernel": conv, "ssm.inner_size": inner, "ssm.state_size": state,
             "ssm.time_step_rank": heads, "ssm.group_count": groups}
@@ -315,6 +323,23 @@ def encoders():
     yield "gemma-embedding-dense", dict(gemma, dense=100)
     yield "qwen3-rank", dict(SMALL, arch="qwen3", n_embd=72, n_heads=4, n_kv_heads=2, head_dim=20, n_ff=140,
                              classes=2, kv={"pooling_type": 4})
+    turned = {"attention.causal": False, "pooling_type": 1, "rope.freq_base": 1000.0}
+    moe = dict(odd, arch="nomic-bert-moe", n_layers=4, gated=False, types=1, fused=True, fused_gate=False,
+               qkv_bias=True, out_bias=True, ffn_bias=True, experts=dict(n=5, ff=140, shared=0, every=2),
+               kv={**turned, "moe_every_n_layers": 2, "expert_count": 5, "expert_used_count": 2})
+    yield "nomic-bert-moe", moe
+    yield "nomic-bert-moe-third", dict(moe, n_layers=5, n_embd=84, n_ff=100, qkv_bias=False, out_bias=False,
+                                       ffn_bias=False, experts=dict(n=9, ff=100, shared=0, every=3),
+                                       kv={**moe["kv"], "moe_every_n_layers": 3, "expert_count": 9,
+                                           "expert_used_count": 3})
+    yield "jina-bert-v3", dict(bert, arch="jina-bert-v3", learned=False, types=1, kv=turned)
+    yield "jina-bert-v2-twice", dict(odd, arch="jina-bert-v2", types=2, qkv_bias=True, out_bias=True,
+                                     ffn_bias="down", fused_gate=True, two_norms=True)
+    later = dict(SMALL, n_embd=72, n_heads=6, n_ff=140, tied=True, encoder=True,
+                 kv={"attention.causal": False, "pooling_type": 3, "rope.freq_base": 250000.0})
+    yield "eurobert", dict(later, arch="eurobert", n_kv_heads=2)
+    yield "neo-bert", dict(later, arch="neo-bert", n_kv_heads=6, fused=True, final="enc.output_norm",
+                           kv={**later["kv"], "pooling_type": 2, "rope.freq_base": 10000.0})
 
 def bitnets():
     """Ternary weights of one magnitude a matrix, in every type that may hold them; two norms more."""
