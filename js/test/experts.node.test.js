@@ -1,5 +1,5 @@
-/* Experts of a file behind a URL that a budget does not hold: those that the router has chosen are asked
- * for, and no others.
+/* Experts of a file behind a URL that a budget does not hold: those that the router has chosen are
+ * asked for, and no others.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {before, test} from 'node:test';
@@ -17,7 +17,8 @@ for (const [name, {file, bytes, memory}] of Object.entries(FILES))
         model = await load(server.url, {threads, contextLength: 64, cache: false, memory});
         assert.equal(model.info.resident, false);
         const begun = await model.stats(), opened = server.asked.length;
-        await collect(model.generate(PROMPT, {temperature: 0, maxTokens: TOKENS, onToken: id => ids.push(id)}));
+        const onToken = id => ids.push(id);
+        await collect(model.generate(PROMPT, {temperature: 0, maxTokens: TOKENS, onToken}));
         assert.deepEqual(ids, native(file));
         t.diagnostic(onlyChosen(server.asked.slice(opened), begun, await model.stats(), bytes));
       } finally {

@@ -26,7 +26,8 @@ export async function makeMixtures() {
 export const native = file => JSON.parse(execFileSync(process.env.QSF_TEST_RUN,
   ['-m', file, '--raw', '-p', PROMPT, '--temp', '0', '-n', String(TOKENS), '--json'])).ids;
 
-/** asked: what the server was asked for by an answer that took stats.bytesRead to this from `before`. */
+/** asked: what the server was asked for by an answer that took the numbers from `before` to
+ * `stats`. */
 export function onlyChosen(asked, before, stats, bytes) {
   const total = asked.reduce((n, range) => {
     const [from, to] = /^bytes=(\d+)-(\d+)$/.exec(range).slice(1).map(Number);
