@@ -314,6 +314,9 @@ static qsf_status convert_plan(convert_run *k, const char *path, convert_report 
     qsf_meta *meta;
     uint32_t n_meta;
     qsf_status st;
+    if (in->hp.n_experts && (o->compression != QSF_CONVERT_NONE || o->progressive))
+        qsf_conv_warn(o, "experts of a compressed or progressive file are read with their whole layer, not "
+                      "alone: leave out --compress and --progressive where a budget will not hold the model");
     if ((st = qsf_conv_embd_clusters(in, o, &r->embd_clusters, err))) return st;
     if ((st = qsf_conv_plan(in, o, r, err))) return st;
     if ((st = convert_meta(in, o, r->equalized, &meta, &n_meta, err))) return st;

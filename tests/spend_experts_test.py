@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """How much matrices of experts matter, as the converter measures it, against a plain implementation of the
-model; and that a size and a divergence that were asked for are kept.
+model; that a size and a divergence that were asked for are kept; and which files warn of experts.
 SPDX-License-Identifier: MIT
 
     spend_experts_test.py QSF_RUN QSF_CONVERT WORK
 """
-import json, pathlib, struct, sys
+import json, pathlib, struct, subprocess, sys
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "parity"))
@@ -83,6 +83,14 @@ def check_targets(qsf_convert, name, model, cal, work, cut):
         if out.stat().st_size > size: sys.exit(f"spend_experts_test.py: {name}: more than {size} bytes")
 
 
+def check_warning(qsf_convert, model, out):
+    """Of a file whose experts cannot be read alone, and of no other."""
+    for more in ([], ["--progressive"]):
+        command = [qsf_convert, "-q", "--quant-type", "8bit", *more, model, out]
+        said = subprocess.run([*map(str, command)], check=True, capture_output=True, text=True).stderr
+        if ("warning: experts of" in said) != bool(more): sys.exit(f"spend_experts_test.py: {more}: {said}")
+
+
 def main():
     qsf_run, qsf_convert, work = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
     work.mkdir(parents=True, exist_ok=True)
@@ -94,14 +102,15 @@ def main():
         kept = pathlib.Path(f"{cal}.sensitivity")
         cal.unlink(missing_ok=True), kept.unlink(missing_ok=True)
         given = ["-q", "--equalize", "off"]
-        run(qsf_convert, *given, "--effort", "3", "--calibrate", text, "--calibration-file", cal, "--target-kl", "0.1", model,
-            work / "spent.qsf")
+        run(qsf_convert, *given, "--effort", "3", "--calibrate", text, "--calibration-file", cal,
+            "--target-kl", "0.1", model, work / "spent.qsf")
         files = {"fine": work / "fine.qsf", "coarse": work / "coarse.qsf"}
         for what, form, more in (("fine", "8bit", []), ("coarse", COARSE, ["--calibration-file", cal])):
             run(qsf_convert, *given, *more, "--tensor", f"*={form}", "--tensor", "ffn_gate_inp=f16", model,
                 files[what])
         check_sensitivities(name, model, files, read_sensitivities(kept), cut)
         check_targets(qsf_convert, name, model, cal, work, cut)
+    check_warning(qsf_convert, model, work / "spent.qsf")
 
 
 if __name__ == "__main__":
