@@ -147,17 +147,14 @@ static qsf_status convert_rows_to(convert_run *w, uint32_t i, uint32_t first, ui
     return st;
 }
 
-/* Tensor i.  Of experts each one's rows are encoded by what it multiplies, where it has whole tiles
- * of its own. */
+/* Tensor i, in its parts. */
 static qsf_status convert_tensor_to(convert_run *w, uint32_t i, convert_tensor *c, uint8_t *dst,
                                     void **sparse, qsf_error *err)
 {
     const input_tensor *t = &w->in->tensors[i];
-    const uint32_t n = qsf_kind_is_experts(t->kind) && w->source.hessians ? w->in->hp.n_experts : 1;
-    const uint32_t rows = t->rows / n;
+    const uint32_t n = qsf_enc_parts(&w->source, t, c), rows = t->rows / n;
     uint64_t bytes = 0;
-    if (n == 1 || rows % QSF_TILE_ROWS || c->keeps_outliers)
-        return convert_rows_to(w, i, 0, t->rows, c, dst, sparse, err);
+    if (n == 1) return convert_rows_to(w, i, 0, t->rows, c, dst, sparse, err);
     qsf_status st = qsf_tensor_bytes(c->type, c->packing, c->block, rows, t->cols, &bytes, err);
     for (uint32_t e = 0; !st && e < n; e++) {
         w->source.expert = e + 1;
@@ -317,6 +314,9 @@ static qsf_status convert_plan(convert_run *k, const char *path, convert_report 
     qsf_meta *meta;
     uint32_t n_meta;
     qsf_status st;
+    if (in->hp.n_experts && (o->compression != QSF_CONVERT_NONE || o->progressive))
+        qsf_conv_warn(o, "experts of a compressed or progressive file are read with their whole layer, not "
+                      "alone: leave out --compress and --progressive where a budget will not hold the model");
     if ((st = qsf_conv_embd_clusters(in, o, &r->embd_clusters, err))) return st;
     if ((st = qsf_conv_plan(in, o, r, err))) return st;
     if ((st = convert_meta(in, o, r->equalized, &meta, &n_meta, err))) return st;

@@ -46,17 +46,19 @@ typedef struct sens_work {
 #define SENS_BITS 4.5
 
 /* effort says how norms and channels are folded: the same in both.  Without Hessians 8 bits are
- * rounded plainly, which is quick and near enough. */
+ * rounded plainly, which is quick and near enough.  Routers choose as they do in the file to be
+ * made. */
 static qsf_status sens_file(sens_work *k, convert_calibration *calibration, const char *type,
                             const char *beside, sens_model *to, qsf_error *err)
 {
     const qsf_platform *p = k->in->platform;
     qsf_convert_options o = *k->o;
-    const qsf_convert_rule rule = { .pattern = "*", .type = type };
+    const qsf_convert_rule rules[] = { { .pattern = "*", .type = type },
+                                       { .pattern = qsf_kind_name(QSF_K_ROUTER), .type = "f16" } };
     convert_report report;
     qsf_status st;
-    o.rules = &rule;
-    o.n_rules = 1;
+    o.rules = rules;
+    o.n_rules = k->in->hp.n_experts ? 2 : 1;
     o.block = 0;
     o.packing = 1;
     o.compression = QSF_CONVERT_NONE;
@@ -120,7 +122,7 @@ static qsf_status sens_load(const sens_model *m, uint32_t n_layers, bool *all, q
     const qsf_weights *w;
     for (uint32_t u = 0; u < qsf_units_of(n_layers); u++) {
         const qsf_unit_id id = qsf_unit_id_at(n_layers, u);
-        if (m->c->embedding.streamed) *all = false;
+        if (m->c->embedding.streamed || m->c->experts.fetch) *all = false;
         if (!*all) return QSF_OK;
         const qsf_status st = qsf_fetch_unit(&m->c->fetch, id, true, &w, err);
         if (st) return st;

@@ -17,7 +17,8 @@
 
 enum {
     SPEND_FORMS = 13, SPEND_STEPS = 4,  /* trellises: columns in the order of steps */
-    SPEND_COARSE = 1                    /* that of QSF_SENS_TYPE */
+    SPEND_COARSE = 1,                   /* that of QSF_SENS_TYPE */
+    SPEND_EXPERTS = 4                   /* of a layer, that forms are tried on */
 };
 /* Those of one preference by their bytes. */
 #define SPEND_SMALL (1 << QSF_CONVERT_SIZE)
@@ -67,21 +68,40 @@ static convert_tensor spend_as(const spend_work *k, uint32_t i, int f)
     return c;
 }
 
+/* Forms [from, to) of tensor i: a mean over some of its experts. */
+static qsf_status spend_error(spend_work *k, encode_source *s, uint32_t i, int from, int to, qsf_error *err)
+{
+    const input_tensor *t = &k->in->tensors[i];
+    const uint32_t all = qsf_enc_parts(s, t, &k->plan.tensors[i]), n = QSF_MIN(all, (uint32_t)SPEND_EXPERTS);
+    qsf_status st = QSF_OK;
+    for (int f = from; !st && f < to; f++) {
+        const convert_tensor c = spend_as(k, i, f);
+        k->t[i].loss[f] = 0;
+        st = qsf_tensor_bytes(c.type, c.packing, c.block, t->rows, t->cols, &k->t[i].bytes[f], err);
+    }
+    for (uint32_t j = 0; j < n; j++) {
+        s->expert = all > 1 ? 1 + (uint32_t)((uint64_t)j * (all - 1) / (n - 1)) : 0;
+        for (int f = from; !st && f < to; f++) {
+            const convert_tensor c = spend_as(k, i, f);
+            double loss = 0;
+            st = qsf_enc_sample(s, k->in, i, &c, &loss, err);
+            k->t[i].loss[f] += loss / n;
+        }
+    }
+    s->expert = 0;
+    return st;
+}
+
 /* Forms [from, to) of all matrices: those of one order of columns after another, for a factor
  * serves all matrices that read one input. */
 static qsf_status spend_errors(spend_work *k, encode_source *s, int from, int to, qsf_error *err)
 {
     qsf_status st = QSF_OK;
     for (uint32_t i = 0; !st && i < k->in->n_tensors; i++) {
-        const input_tensor *t = &k->in->tensors[i];
         if (!k->t[i].open) continue;
         if (qsf_conv_cancelled(k->o)) return qsf_fail(err, QSF_E_CANCELLED, "interrupted");
-        qsf_conv_progress(k->o, "measure", t->name, i, k->in->n_tensors);
-        for (int f = from; !st && f < to; f++) {
-            const convert_tensor c = spend_as(k, i, f);
-            st = qsf_tensor_bytes(c.type, c.packing, c.block, t->rows, t->cols, &k->t[i].bytes[f], err);
-            if (!st) st = qsf_enc_sample(s, k->in, i, &c, &k->t[i].loss[f], err);
-        }
+        qsf_conv_progress(k->o, "measure", k->in->tensors[i].name, i, k->in->n_tensors);
+        st = spend_error(k, s, i, from, to, err);
     }
     return st;
 }
@@ -278,10 +298,10 @@ static qsf_status spend_measure(spend_work *k, qsf_error *err)
     return st;
 }
 
-static bool spend_can(const input *in, const convert_calibration *calibration, const qsf_convert_options *o)
+static bool spend_can(const convert_calibration *calibration, const qsf_convert_options *o)
 {
-    return calibration && !in->hp.n_experts && o->packing == 1 && (!o->block || o->block == 64) &&
-           !o->embd_clusters && (o->effort < 0 || o->effort >= 2);
+    return calibration && o->packing == 1 && (!o->block || o->block == 64) && !o->embd_clusters &&
+           (o->effort < 0 || o->effort >= 2);
 }
 
 qsf_status qsf_spend_run(input *in, convert_calibration *calibration, const qsf_convert_options *o,
@@ -292,11 +312,10 @@ qsf_status qsf_spend_run(input *in, convert_calibration *calibration, const qsf_
     const bool asked = o->target_bytes || o->target_kl > 0;
     qsf_status st;
     if (own.effort < 0) own.effort = 3;
-    if (o->target_kl > 0 && !spend_can(in, calibration, o))
+    if (o->target_kl > 0 && !spend_can(calibration, o))
         return qsf_fail(err, QSF_E_ARGUMENT, "target_kl (--target-kl) needs a calibration (--calibrate self"
-                        "), effort 2 or 3, tiles, blocks of 64, no embd_clusters and a model without "
-                        "experts");
-    if (!asked || !spend_can(in, calibration, o))
+                        "), effort 2 or 3, tiles, blocks of 64 and no embd_clusters");
+    if (!asked || !spend_can(calibration, o))
         return qsf_conv_run_calibrated(in, calibration, o, path, r, err);
     k.t = qsf_arena_array(in->arena, in->n_tensors, sizeof *k.t, "the choice", err);
     k.asked = k.t ? qsf_arena_array(in->arena, in->n_tensors, sizeof *k.asked, "the choice", err) : NULL;

@@ -204,6 +204,7 @@ export class Download {
   async #pump(bytes) {
     try {
       for await (const part of bytes) {
+        if (this.#ranges) return;               // nobody wants it
         if (!part.length) continue;
         this.#keep(part);
         this.#onBytes(part.length);
@@ -248,10 +249,11 @@ export class Download {
   /* Whether the whole file is stored, or will be. */
   get #keeps() { return !!this.#entry && this.#partsFrom === this.#at; }
 
-  /** The engine tells whether it will read the same bytes again and again.
-   * Rejects where it cannot. */
-  async settle({again}) {
+  /** The engine tells whether it will read the same bytes again and again, and some apart from
+   * others. Rejects where it cannot. */
+  async settle({again, apart}) {
     this.#settled = true;
+    if (apart) (this.#lanes ??= new Lanes(this.#remote, this.length)).exact();
     for (const length of this.#early.values()) this.#limit += length;
     if (!again || this.#keeps || this.#ranges) return;
     if (this.#remote.ranges === undefined) await this.#remote.head(this.#signal);

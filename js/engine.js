@@ -162,10 +162,11 @@ export class Engine {
       plan, reductions, fileBytes: this.#source.length,
       variant: this.variant, threads: 1 + this.#threads.length};
   }
-  /** Whether parts of the file are read for every pass: layers, or the head and the embedding. */
-  get readsAgain() {
-    const {resident, plan} = this.info();
-    return !resident || plan.some(({name}) => name.startsWith('window'));
+  /** again: parts of the file are read for every pass, layers, or the head and the embedding.
+   * apart: places from all over it are, experts of layers. */
+  get reading() {
+    const {resident, plan} = this.info(), has = word => plan.some(({name}) => name.startsWith(word));
+    return {again: !resident || has('window'), apart: has('experts')};
   }
   stats() {
     const numbers = this.#numbers([...STATS, 'samplingNs', ...EXPERTS]);

@@ -7,9 +7,11 @@
  * reading stopped in an earlier pass (at first: to the file's end), and takes the answer's bytes as
  * reads want them; the stream's own backpressure holds back the rest. Some lanes are open at once:
  * layers ahead belong to the next pass, head and embedding lie elsewhere. A short read that nothing
- * is known of, such as a row of the embedding, is a request of its own. */
+ * is known of, such as a row of the embedding, is a request of its own. Where experts are read
+ * alone, every read is, but for those that touch. */
 
-const GAP = 256 << 10;          /* bytes that are rather passed over than asked around */
+/* bytes that are rather passed over than asked around: of layers, and between matrices */
+const GAP = 256 << 10, LEAST_GAP = 64;
 const TAIL = 128 << 10;         /* bytes that a lane has given and keeps: reads of the head overlap */
 const LONG = 512 << 10;         /* reads of so many bytes will go on behind */
 /* lanes that stay open; a browser has six connections to a server, for all pages */
@@ -143,7 +145,7 @@ export class Lanes {
   }
   /** The server has no ranges: every lane is the whole file, passed over up to the first read. */
   whole() { this.#open = true; }
-  /** Nothing will be read behind the range that is asked for. */
+  /** Nothing will be read beside the range that is asked for: a description, or experts. */
   exact() { this.#exact = true; }
 
   /**
@@ -194,7 +196,7 @@ export class Lanes {
     while (reads.length) {
       const group = [reads.shift()];
       let {at, end} = group[0];
-      while (reads.length && reads[0].at <= end + GAP) {
+      while (reads.length && reads[0].at <= end + (this.#exact ? LEAST_GAP : GAP)) {
         end = Math.max(end, reads[0].end);
         group.push(reads.shift());
       }

@@ -3,9 +3,9 @@
  * SPDX-License-Identifier: MIT
  *
  * In: {op: 'open', from, options}, {op: 'memory', memory, ring}, {op: 'read', id, at, length, dst?,
- * slot?}, {op: 'cancel', id}, {op: 'settle', again}, {op: 'back', buffer}, {op: 'spoil'}, {op:
- * 'close'}. Out: {opened} or {error}; {id, bytes}, {id, done} or {id, error}; {settled: {error?}};
- * {progress}; {warning}; {spoiled}; {closed}.
+ * slot?}, {op: 'cancel', id}, {op: 'settle', again, apart}, {op: 'back', buffer}, {op: 'spoil'},
+ * {op: 'close'}. Out: {opened} or {error}; {id, bytes}, {id, done} or {id, error};
+ * {settled: {error?}}; {progress}; {warning}; {spoiled}; {closed}.
  *
  * Where the engine's memory is shared, bytes go straight to it: a read names one of the ring's
  * words, and the reader takes that before it writes, so that a read that the engine gave up writes

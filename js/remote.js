@@ -92,7 +92,7 @@ export class RemoteSource {
     this.#worker.post({op: 'cancel', id});
   }
 
-  /** again: the same bytes will be read again and again.  Rejects where that is not possible. */
+  /** how: Engine's reading.  Rejects where that is not possible. */
   async settle(how) {
     const {error} = await this.#ask('settled', {op: 'settle', ...how});
     if (error) throw unpack(error);

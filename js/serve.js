@@ -56,7 +56,7 @@ export function serve(host) {
     engine.context({...options, threads: 0});
     warnings.push(...engine.warnings);
     const info = engine.info();
-    await source.settle?.({again: engine.readsAgain});
+    await source.settle?.(engine.reading);
     if (!info.resident) engine.share();
     early = false;
     return info;

@@ -190,6 +190,8 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release" OR QSF_SANITIZE)
         qsf_script(convert_tune_test 300 convert_tune_test.py $<TARGET_FILE:qsf-convert>)
         qsf_script(calibrate_experts_test 300 calibrate_experts_test.py $<TARGET_FILE:qsf-run>
                    $<TARGET_FILE:qsf-convert> "${work}/calibrate_experts")
+        qsf_script(spend_experts_test 300 spend_experts_test.py $<TARGET_FILE:qsf-run>
+                   $<TARGET_FILE:qsf-convert> "${work}/spend_experts")
     endif()
     if(NOT QSF_SANITIZE MATCHES "thread")
         qsf_script(qsf_reader_test 600 qsf_reader_test.py $<TARGET_FILE:qsf_test>)

@@ -53,11 +53,10 @@ static void keep_no_more(void *user, const char *path)
     if (f) mem_drop(f);
 }
 
-static void scene_begin_idle(scene *s, uint32_t idle)
+static void scene_begin_model(scene *s, const tiny_options *from)
 {
     qsf_error err = { 0 };
-    tiny_options model = tiny_defaults();
-    model.idle = idle;
+    tiny_options model = *from;
     model.type = QSF_T_F16;
     model.packing = 0;
     memset(s, 0, sizeof *s);
@@ -78,7 +77,28 @@ static void scene_begin_idle(scene *s, uint32_t idle)
     s->o.user = s;
 }
 
+static void scene_begin_idle(scene *s, uint32_t idle)
+{
+    tiny_options model = tiny_defaults();
+    model.idle = idle;
+    scene_begin_model(s, &model);
+}
+
 static void scene_begin(scene *s) { scene_begin_idle(s, 0); }
+
+/* Eight experts, of whole tiles or not. */
+static void scene_begin_experts(scene *s, uint32_t idle, uint32_t ff)
+{
+    tiny_options model = tiny_defaults();
+    model.idle = idle;
+    model.hp.n_experts = 8;
+    model.hp.n_used = 2;
+    model.hp.n_ff_expert = ff;
+    model.hp.n_ff_shared = 32;
+    model.hp.router_norm = true;
+    snprintf(model.hp.arch, sizeof model.hp.arch, "qwen2moe");
+    scene_begin_model(s, &model);
+}
 
 static void scene_end(scene *s)
 {
@@ -212,6 +232,68 @@ TEST(what_matters_gets_the_bytes)
     }
 }
 
+TEST(experts_are_kinds_like_others)
+{
+    for (uint32_t ff = 32; ff >= 20; ff -= 12) {
+        scene s;
+        double last = INFINITY;
+        uint32_t chosen = 0;
+        scene_begin_experts(&s, 0, ff);
+        for (uint64_t size = 130000; s.ok && size <= 190000; size += 30000) {
+            s.o.target_bytes = size;
+            const spent to = scene_spend(&s);
+            CHECK_EQ(to.status, QSF_OK);
+            CHECK(to.file_bytes <= size);
+            CHECK(to.kl < last);
+            last = to.kl;
+            for (uint32_t i = 0; i < to.n; i++) {
+                const uint32_t kind = s.in->tensors[i].kind;
+                if (kind == QSF_K_ROUTER) CHECK_EQ(to.type[i], QSF_T_F16);
+                if (qsf_kind_is_experts(kind)) chosen |= 1u << QSF_MIN(to.type[i], 31u);
+            }
+        }
+        CHECK(chosen & (chosen - 1));                   /* one type for one size, another for another */
+        s.o.target_bytes = 0;
+        s.o.target_kl = 0.01;
+        const spent to = scene_spend(&s);
+        CHECK_EQ(to.status, QSF_OK);
+        CHECK(to.kl <= 0.01);
+        scene_end(&s);
+    }
+}
+
+TEST(experts_that_matter_get_the_bytes)
+{
+    for (uint32_t idle = 0; idle < 2; idle++) {
+        scene s;
+        scene_begin_experts(&s, 1 + idle, 32);
+        s.o.target_bytes = 200000;
+        const spent to = scene_spend(&s);
+        CHECK_EQ(to.status, QSF_OK);
+        CHECK(to.of_layer[!idle] > to.of_layer[idle]);
+        scene_end(&s);
+    }
+}
+
+TEST(little_memory_for_experts_is_told_of)
+{
+    double measured = 0;
+    uint32_t constants = 0, all = 0;
+    for (uint64_t ram = 0; ram < 13000000; ram += ram ? 9000000 : 3000000) {
+        scene s;
+        scene_begin_experts(&s, 0, 32);
+        s.o.target_bytes = 160000;
+        s.o.ram_bytes = ram;
+        const spent to = scene_spend(&s);
+        CHECK_EQ(to.status, QSF_OK);
+        if (!ram) measured = to.kl;
+        else if (to.kl == measured) all++;
+        else constants++;
+        scene_end(&s);
+    }
+    CHECK(constants > 0 && all > 0);
+}
+
 TEST(nothing_is_left_behind_after_cancelling)
 {
     scene s;
@@ -307,6 +389,9 @@ int main(int argc, char **argv)
     RUN(a_preference_keeps_to_its_types_and_says_what_the_other_gives);
     RUN(threads_change_no_choice);
     RUN(what_matters_gets_the_bytes);
+    RUN(experts_are_kinds_like_others);
+    RUN(experts_that_matter_get_the_bytes);
+    RUN(little_memory_for_experts_is_told_of);
     RUN(nothing_is_left_behind_after_cancelling);
     RUN(little_memory_is_told_of_and_takes_constants);
     RUN(what_was_measured_is_kept_for_the_next_size);

@@ -16,6 +16,7 @@ enum { SAMPLE_SHARE = 8, SAMPLE_LEAST = 4, SAMPLE_MOST = 96 };
 
 typedef struct sample_work {
     encode_rows      rows;
+    uint32_t         first, n_rows; /* of the matrix: all, or an expert's */
     uint32_t         tiles, taken;
     convert_band    *bands;         /* one a thread */
     encode_band     *own;
@@ -28,12 +29,12 @@ static qsf_status sample_one(void *user, uint32_t i, uint32_t thread, qsf_error 
 {
     sample_work *k = user;
     const uint32_t tile = k->taken > 1 ? (uint32_t)((uint64_t)i * (k->tiles - 1) / (k->taken - 1)) : 0;
-    const uint32_t row = tile * ENCODE_ROWS, all = k->rows.in->tensors[k->rows.tensor].rows;
+    const uint32_t row = tile * ENCODE_ROWS, n = QSF_MIN(k->n_rows - row, (uint32_t)ENCODE_ROWS);
     uint8_t *dst = k->dst + thread * k->tile_bytes;
     qsf_quant_error e = { 0 };
     memset(dst, 0, (size_t)k->tile_bytes);
-    return qsf_enc_rows(&k->rows, row, QSF_MIN((uint32_t)ENCODE_ROWS, all - row), &k->bands[thread],
-                        &k->own[thread], dst, &e, &k->losses[i], err);
+    return qsf_enc_rows(&k->rows, k->first + row, n, &k->bands[thread], &k->own[thread], dst, &e,
+                        &k->losses[i], err);
 }
 
 static qsf_status sample_tiles(sample_work *k, const qsf_convert_options *o, uint32_t n_threads, double *loss,
@@ -87,7 +88,9 @@ qsf_status qsf_enc_sample(encode_source *s, input *in, uint32_t i, const convert
         as.importance = f ? f->weight : NULL;
         return sample_plain(in, i, &as, loss, err);
     }
-    sample_work k = { .tiles = (uint32_t)qsf_ceil_div(in->tensors[i].rows, ENCODE_ROWS) };
+    const uint32_t n_rows = in->tensors[i].rows / (s->expert ? in->hp.n_experts : 1);
+    sample_work k = { .first = s->expert ? (s->expert - 1) * n_rows : 0, .n_rows = n_rows,
+                      .tiles = (uint32_t)qsf_ceil_div(n_rows, ENCODE_ROWS) };
     k.rows = (encode_rows){ .in = in, .tensor = i, .c = &as, .f = f,
                             .lanes = qsf_enc_lanes(p->cpu_features ? p->cpu_features(p->user) : 0) };
     k.taken = QSF_MIN(k.tiles, QSF_MIN(QSF_MAX(k.tiles / SAMPLE_SHARE, SAMPLE_LEAST), SAMPLE_MOST));

@@ -5,8 +5,9 @@
 
 #include "encode/source.h"
 
-/* *loss: tr(E H E') / tr(W H W') of tensor i as c says, on tiles from all over the matrix; the
- * relative squared error of the weights where no factor is encoded with. */
+/* *loss: tr(E H E') / tr(W H W') of tensor i as c says, on tiles from all over the matrix (of
+ * s->expert, over its rows); the relative squared error of the weights where no factor is encoded
+ * with. */
 qsf_status qsf_enc_sample(encode_source *s, input *in, uint32_t i, const convert_tensor *c, double *loss,
                           qsf_error *err);
 

@@ -104,6 +104,12 @@ qsf_status qsf_enc_factor_of(encode_source *s, uint32_t i, const convert_tensor 
     return QSF_OK;
 }
 
+uint32_t qsf_enc_parts(const encode_source *s, const input_tensor *t, const convert_tensor *c)
+{
+    const uint32_t n = qsf_kind_is_experts(t->kind) && s->hessians ? s->in->hp.n_experts : 1;
+    return t->rows / n % QSF_TILE_ROWS || c->keeps_outliers ? 1 : n;
+}
+
 void qsf_enc_source_done(encode_source *s) { source_forget(s); }
 
 #undef SOURCE_DAMPING

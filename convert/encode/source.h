@@ -33,6 +33,9 @@ typedef struct encode_source {
  * calibration says it. */
 qsf_status qsf_enc_factor_of(encode_source *s, uint32_t i, const convert_tensor *c,
                              const encode_factor **out, bool *measured, qsf_error *err);
+/* In how many parts of equal rows the tensor is encoded, each with a factor of its own: experts,
+ * where calibration may know what each multiplies and each has whole tiles; else 1. */
+uint32_t   qsf_enc_parts(const encode_source *s, const input_tensor *t, const convert_tensor *c);
 void       qsf_enc_source_done(encode_source *s);
 
 #endif

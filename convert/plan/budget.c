@@ -161,12 +161,13 @@ uint64_t qsf_conv_budget_around(const input *in, const qsf_convert_options *o)
 {
     enum { TENSOR = 3 * QSF_DIR_BYTES + 2 * (2 * QSF_TENSOR_HEAD + QSF_DATA_ALIGN), KEYS = 1024 };
     const qsf_hparams *hp = &in->hp;
-    const uint64_t learned = hp->learned_pos ? hp->n_ctx_train : 0;
+    const uint64_t learned = hp->learned_pos ? hp->n_ctx_train : 0,
+        crcs = hp->n_experts ? 4 * (1 + (uint64_t)hp->n_experts) : 0;   /* experts that are read alone */
     qsf_ext_out size = { 0 };
     qsf_ext_put_hparams(&size, hp);
     qsf_ext_put_meta(&size, in->meta, in->n_meta);
     qsf_ext_put_vocab(&size, &in->vocab);
-    return QSF_HEADER_BYTES + (uint64_t)hp->n_layers * QSF_ENTRY_BYTES + size.len + KEYS +
+    return QSF_HEADER_BYTES + (uint64_t)hp->n_layers * (QSF_ENTRY_BYTES + crcs) + size.len + KEYS +
            2 * budget_checksums(hp, hp->n_vocab + hp->n_vocab / QSF_MAX_BLOCK + learned) +
            ((uint64_t)qsf_units_of(hp->n_layers) + 1) * QSF_UNIT_ALIGN + (uint64_t)in->n_tensors * TENSOR +
            qsf_conv_clusters_bytes(in, o);

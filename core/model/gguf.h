@@ -103,8 +103,8 @@ qsf_status qsf_gguf_vocab_size(gguf *g, qsf_error *err);
 qsf_status qsf_gguf_meta(gguf *g, qsf_error *err);
 /* ---- core/model/gguf_layers.c ---- */
 /* Sizes that may differ from layer to layer.  *out: the largest; *differ: whether they do. */
-typedef enum gguf_layer_key { GGUF_LAYER_FF, GGUF_LAYER_HEADS, GGUF_LAYER_KV_HEADS,
-                              GGUF_N_LAYER_KEYS } gguf_layer_key;
+typedef enum gguf_layer_key { GGUF_LAYER_FF, GGUF_LAYER_HEADS, GGUF_LAYER_KV_HEADS, GGUF_LAYER_USED,
+                              GGUF_LAYER_EXPERT_FF, GGUF_N_LAYER_KEYS } gguf_layer_key;
 qsf_status qsf_gguf_layer_u32(const gguf *g, gguf_layer_key key, bool need, uint32_t *out, bool *differ,
                               qsf_error *err);
 /* Gives them to the records that s->hp has filled. */

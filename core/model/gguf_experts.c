@@ -25,11 +25,12 @@ static qsf_status expert_lengths(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
     uint32_t n_shared = 0;
+    bool differ;
     /* Qwen's first files, and Nemotron's, give the length of what all chosen experts have. */
     const bool together = !memcmp(g->arch, "qwen", 4) || g->row->layers == QSF_LAYERS_ONE;
     hp->n_ff_expert = together && hp->n_used ? hp->n_ff / hp->n_used : hp->n_ff;
     hp->n_ff_shared = g->row->experts == QSF_EXPERTS_SHARED || g->row->later_gemma ? hp->n_ff : 0;
-    if ((st = qsf_gguf_u32(g, "%s.expert_feed_forward_length", false, &hp->n_ff_expert, err)) ||
+    if ((st = qsf_gguf_layer_u32(g, GGUF_LAYER_EXPERT_FF, false, &hp->n_ff_expert, &differ, err)) ||
         (st = qsf_gguf_u32(g, "%s.expert_shared_count", false, &n_shared, err)) ||
         (st = qsf_gguf_u32(g, "%s.expert_shared_feed_forward_length", false, &hp->n_ff_shared, err)))
         return st;
@@ -66,6 +67,7 @@ qsf_status qsf_gguf_experts(gguf *g, qsf_error *err)
     qsf_hparams *hp = &g->s->hp;
     qsf_status st;
     uint32_t step = 1;
+    bool differ;
     if (!g->row->experts) return QSF_OK;
     const bool always = g->row->experts > QSF_EXPERTS_MAY;
     if ((st = qsf_gguf_u32(g, "%s.expert_count", always, &hp->n_experts, err))) return st;
@@ -74,7 +76,7 @@ qsf_status qsf_gguf_experts(gguf *g, qsf_error *err)
     hp->router_norm = g->row->router_norm;
     hp->router_early = (g->row->has & QSF_HAS_EARLY) != 0;
     hp->experts_beside = g->row->later_gemma;
-    if ((st = qsf_gguf_u32(g, "%s.expert_used_count", true, &hp->n_used, err)) ||
+    if ((st = qsf_gguf_layer_u32(g, GGUF_LAYER_USED, true, &hp->n_used, &differ, err)) ||
         (st = expert_lengths(g, hp, err)) || (st = router_kind(g, hp, err)) ||
         (st = qsf_gguf_u32(g, "%s.leading_dense_block_count", false, &hp->n_dense, err)) ||
         (st = qsf_gguf_u32(g, "%s.interleave_moe_layer_step", false, &step, err)) ||

@@ -89,7 +89,7 @@ static qsf_status read_sizes(gguf *g, qsf_hparams *hp, qsf_error *err)
     if ((st = qsf_gguf_u32(g, "%s.context_length", true, &hp->n_ctx_train, err)) ||
         (st = qsf_gguf_u32(g, "%s.embedding_length", true, &hp->n_embd, err)) ||
         (st = read_layers(g, hp, err)) ||
-        (st = qsf_gguf_u32(g, "%s.expert_feed_forward_length", false, &hp->n_ff, err)) ||
+        (st = qsf_gguf_layer_u32(g, GGUF_LAYER_EXPERT_FF, false, &hp->n_ff, &ff_differ, err)) ||
         (st = qsf_gguf_layer_u32(g, GGUF_LAYER_FF, !bare && (!g->row->experts || !hp->n_ff), &hp->n_ff,
                                  &ff_differ, err)) ||
         (st = qsf_gguf_layer_u32(g, GGUF_LAYER_HEADS, !still, &hp->n_heads, &heads_differ, err))) return st;

@@ -8,6 +8,8 @@ static const struct gguf_layer_field { const char *key; size_t at; } gguf_layer_
     [GGUF_LAYER_FF] = { "%s.feed_forward_length", offsetof(qsf_layer, n_ff) },
     [GGUF_LAYER_HEADS] = { "%s.attention.head_count", offsetof(qsf_layer, n_heads) },
     [GGUF_LAYER_KV_HEADS] = { "%s.attention.head_count_kv", offsetof(qsf_layer, n_kv_heads) },
+    [GGUF_LAYER_USED] = { "%s.expert_used_count", offsetof(qsf_layer, n_used) },
+    [GGUF_LAYER_EXPERT_FF] = { "%s.expert_feed_forward_length", offsetof(qsf_layer, n_ff_expert) },
 };
 
 /* The key, where its values differ; NULL: they do not, or one of them is no size. */
@@ -41,19 +43,30 @@ qsf_status qsf_gguf_layer_u32(const gguf *g, gguf_layer_key key, bool need, uint
     return QSF_OK;
 }
 
-/* So that files of other formats can say it: what differs, as the model's description has it. */
+/* So that files of other formats can say it: what differs, as the model's description has it.  A
+ * layer without experts gets the largest of their sizes. */
 static qsf_status keep_differing(const gguf *g, gguf_layer_key key, uint32_t **out, qsf_error *err)
 {
     uint32_t most;
     const gguf_kv *kv = find_differing(g, key, &most);
-    if (!kv || !g->row->later_gemma) return QSF_OK;
+    const bool experts = key == GGUF_LAYER_USED || key == GGUF_LAYER_EXPERT_FF;
+    if (!kv || (!g->row->later_gemma && !experts)) return QSF_OK;
     *out = qsf_arena_array(g->s->arena, g->s->hp.n_layers, sizeof **out, "sizes of layers", err);
     for (uint32_t i = 0; *out && i < g->s->hp.n_layers; i++) {
         int64_t v = 0;
         (void)qsf_gguf_integer(kv, i, &v);
-        (*out)[i] = (uint32_t)v;
+        (*out)[i] = experts && !g->s->layers[i].n_experts ? most : (uint32_t)v;
     }
     return *out ? QSF_OK : QSF_E_MEMORY;
+}
+
+/* Whether a layer has what the key is the size of. */
+static bool layer_has(const qsf_source *s, const qsf_layer *l, gguf_layer_key key)
+{
+    if (key == GGUF_LAYER_USED || key == GGUF_LAYER_EXPERT_FF) return l->n_experts;
+    /* where a layer is one part, the length says that this is a feed-forward */
+    if (key == GGUF_LAYER_FF) return !s->hp.feed_forwards || !l->n_experts;
+    return qsf_layer_attends(l);
 }
 
 qsf_status qsf_gguf_layer_sizes(gguf *g, qsf_error *err)
@@ -67,9 +80,7 @@ qsf_status qsf_gguf_layer_sizes(gguf *g, qsf_error *err)
             int64_t v = 0;
             (void)qsf_gguf_integer(kv, i, &v);
             const uint32_t size = (uint32_t)v;
-            if (key != GGUF_LAYER_FF && !qsf_layer_attends(&s->layers[i])) continue;
-            /* where a layer is one part, the length says that this is a feed-forward */
-            if (key == GGUF_LAYER_FF && s->hp.feed_forwards && s->layers[i].n_experts) continue;
+            if (!layer_has(s, &s->layers[i], (gguf_layer_key)key)) continue;
             memcpy((uint8_t *)&s->layers[i] + gguf_layer_fields[key].at, &size, sizeof size);
         }
     }
@@ -81,8 +92,14 @@ qsf_status qsf_gguf_layer_sizes(gguf *g, qsf_error *err)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has %u heads, %u key and value heads and a "
                             "feed-forward length of %u, which this version cannot run", s->path, (unsigned)i,
                             (unsigned)l->n_heads, (unsigned)l->n_kv_heads, (unsigned)l->n_ff);
+        if (l->n_experts && (!l->n_used || l->n_ff_expert < 2))
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has experts of length %u and takes %u of "
+                            "them, which this version cannot run", s->path, (unsigned)i,
+                            (unsigned)l->n_ff_expert, (unsigned)l->n_used);
     }
     s->most = qsf_layers_most(s->layers, s->hp.n_layers);
-    const qsf_status st = keep_differing(g, GGUF_LAYER_FF, &s->hp.ffs, err);
-    return st ? st : keep_differing(g, GGUF_LAYER_KV_HEADS, &s->hp.kv_heads, err);
+    qsf_status st = keep_differing(g, GGUF_LAYER_FF, &s->hp.ffs, err);
+    if (!st) st = keep_differing(g, GGUF_LAYER_KV_HEADS, &s->hp.kv_heads, err);
+    if (!st) st = keep_differing(g, GGUF_LAYER_USED, &s->hp.useds, err);
+    return st ? st : keep_differing(g, GGUF_LAYER_EXPERT_FF, &s->hp.expert_ffs, err);
 }

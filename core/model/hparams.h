@@ -124,6 +124,7 @@ typedef struct qsf_hparams {
     bool     experts_beside;
     uint32_t n_expert_embd;       /* columns that experts take and give; 0: the stream's */
     uint32_t *ffs, *kv_heads;     /* [n_layers] n_ff, n_kv_heads where layers differ in them, or NULL */
+    uint32_t *useds, *expert_ffs; /* the same of n_used and n_ff_expert */
 } qsf_hparams;
 
 /* What a router's weights are: of all experts' logits together, of each alone, of the chosen

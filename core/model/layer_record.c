@@ -80,11 +80,11 @@ static void layer_latent(qsf_layer *l, const qsf_hparams *hp)
     l->mix_room = (uint32_t)(hp->head_dim + hp->q_latent + queries + 3 * QSF_TILE_ROWS);
 }
 
-static void layer_experts(qsf_layer *l, const qsf_hparams *hp)
+static void layer_experts(qsf_layer *l, const qsf_hparams *hp, uint32_t i)
 {
     l->n_experts = hp->n_experts;
-    l->n_used = hp->n_used;
-    l->n_ff_expert = hp->n_ff_expert;
+    l->n_used = hp->useds ? hp->useds[i] : hp->n_used;
+    l->n_ff_expert = hp->expert_ffs ? hp->expert_ffs[i] : hp->n_ff_expert;
     l->n_expert_embd = hp->n_expert_embd ? hp->n_expert_embd : hp->n_embd;
     l->experts_apart = hp->n_expert_embd != 0;
     l->experts_plain = !hp->gated;
@@ -250,7 +250,7 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
         .n_laurel = hp->n_laurel,
         .sparse = i < hp->n_sparse ? hp->sparse : 0,
     };
-    if (experts) layer_experts(&l, hp);
+    if (experts) layer_experts(&l, hp, i);
     if (l.feed_forward == QSF_FEED_FORWARD_NONE) l.n_ff = 0;
     if (mixer_has_state(l.mixer)) layer_mixer(&l, hp, i == 0);
     else if (hp->kv_latent) layer_latent(&l, hp);
@@ -306,7 +306,8 @@ uint32_t qsf_layer_apart(const qsf_hparams *hp, const qsf_layer *layers, uint32_
     for (uint32_t i = 0; i < n; i++) {
         const qsf_layer l = qsf_layer_of(hp, i);
         if (layers[i].n_heads != l.n_heads || layers[i].n_kv_heads != l.n_kv_heads ||
-            layers[i].n_ff != l.n_ff) return i;
+            layers[i].n_ff != l.n_ff || layers[i].n_used != l.n_used ||
+            layers[i].n_ff_expert != l.n_ff_expert) return i;
     }
     return n;
 }

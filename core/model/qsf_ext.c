@@ -329,7 +329,8 @@ static bool ext_is_set(const qsf_hparams *hp, const struct ext_field *f)
 
 bool qsf_ext_needs_reader(const qsf_hparams *hp)
 {
-    bool needs = hp->xielu || hp->mixers || hp->feed_forwards || hp->ffs || hp->kv_heads;
+    bool needs = hp->xielu || hp->mixers || hp->feed_forwards || hp->ffs || hp->kv_heads ||
+                 hp->useds || hp->expert_ffs;
     for (size_t i = 0; i < QSF_ARRAY_LEN(ext_fields); i++)
         needs |= ext_fields[i].at >= offsetof(qsf_hparams, flow) && ext_is_set(hp, &ext_fields[i]);
     return needs;
@@ -360,6 +361,8 @@ void qsf_ext_put_hparams(qsf_ext_out *o, const qsf_hparams *hp)
     if (hp->feed_forwards) qsf_ext_put_u8s(o, "layer.ffns", hp->feed_forwards, hp->n_layers);
     if (hp->ffs) qsf_ext_put_u32s(o, "layer.ff", hp->ffs, hp->n_layers);
     if (hp->kv_heads) qsf_ext_put_u32s(o, "layer.kv_heads", hp->kv_heads, hp->n_layers);
+    if (hp->useds) qsf_ext_put_u32s(o, "layer.experts_used", hp->useds, hp->n_layers);
+    if (hp->expert_ffs) qsf_ext_put_u32s(o, "layer.experts_ff", hp->expert_ffs, hp->n_layers);
     if (hp->xielu) qsf_ext_put_f32s(o, "ffn.xielu", hp->xielu, (uint64_t)hp->n_layers * QSF_XIELU_NUMBERS);
 }
 
@@ -457,7 +460,9 @@ qsf_status qsf_ext_get_hparams(const qsf_ext *x, qsf_hparams *hp, qsf_arena *a, 
     if ((st = ext_get_layers(x, "layer.mixers", hp->n_layers, &hp->mixers, a, err)) ||
         (st = ext_get_layers(x, "layer.ffns", hp->n_layers, &hp->feed_forwards, a, err))) return st;
     if ((st = ext_get_sizes(x, "layer.ff", hp->n_layers, hp->n_ff, &hp->ffs, a, err)) ||
-        (st = ext_get_sizes(x, "layer.kv_heads", hp->n_layers, hp->n_kv_heads, &hp->kv_heads, a, err)))
+        (st = ext_get_sizes(x, "layer.kv_heads", hp->n_layers, hp->n_kv_heads, &hp->kv_heads, a, err)) ||
+        (st = ext_get_sizes(x, "layer.experts_used", hp->n_layers, hp->n_used, &hp->useds, a, err)) ||
+        (st = ext_get_sizes(x, "layer.experts_ff", hp->n_layers, hp->n_ff_expert, &hp->expert_ffs, a, err)))
         return st;
     if (hp->act != QSF_ACT_XIELU) return QSF_OK;
     st = ext_get_factors(x, "ffn.xielu", hp->n_layers * QSF_XIELU_NUMBERS, false, &hp->xielu, a, err);

@@ -14,16 +14,18 @@ export function random(seed) {
 
 const U32 = 4, I32 = 5, F32 = 6, STRING = 8, ARRAY = 9;
 
-/** layers: each of them takes 168 KB. */
-export function tinyModel({layers = 2, seed = 1, context = 256} = {}) {
+/** layers: each of them takes 168 KB, or with experts 64 KB and 96 for each of these, of which a
+ * token takes two. */
+export function tinyModel({layers = 2, seed = 1, context = 256, experts = 0} = {}) {
   const embedding = 64, forward = 128, next = random(seed);
   const tokens = ['<unk>', '<s>', '</s>', '<0x0A>', '\u2581',
     ...Array.from({length: 94}, (_, i) => String.fromCharCode(33 + i))];
   // unknown, control, byte, normal
   const types = tokens.map((_, i) => (i === 0 ? 2 : i < 3 ? 3 : i === 3 ? 6 : 1));
   const tensors = [];
-  const tensor = (name, columns, rows, width) => tensors.push({name, dims: rows ? [columns, rows] : [columns],
-    values: Float32Array.from({length: columns * (rows ?? 1)},
+  const tensor = (name, columns, rows, width, n = 1) => tensors.push({name,
+    dims: [columns, ...rows ? [rows] : [], ...n > 1 ? [n] : []],
+    values: Float32Array.from({length: columns * (rows ?? 1) * n},
       () => (width === undefined ? 1 : (2 * next() - 1) * width))});
   tensor('token_embd.weight', embedding, tokens.length, 1);
   for (let i = 0; i < layers; i++) {
@@ -31,8 +33,11 @@ export function tinyModel({layers = 2, seed = 1, context = 256} = {}) {
     for (const name of ['q', 'k', 'v', 'output'])
       tensor(`blk.${i}.attn_${name}.weight`, embedding, embedding, 0.4);
     tensor(`blk.${i}.ffn_norm.weight`, embedding);
-    for (const name of ['gate', 'up']) tensor(`blk.${i}.ffn_${name}.weight`, embedding, forward, 0.3);
-    tensor(`blk.${i}.ffn_down.weight`, forward, embedding, 0.3);
+    const of = experts ? '_exps' : '';
+    if (experts) tensor(`blk.${i}.ffn_gate_inp.weight`, embedding, experts, 0.3);
+    for (const name of ['gate', 'up'])
+      tensor(`blk.${i}.ffn_${name}${of}.weight`, embedding, forward, 0.3, experts);
+    tensor(`blk.${i}.ffn_down${of}.weight`, forward, embedding, 0.3, experts);
   }
   tensor('output_norm.weight', embedding);
   tensor('output.weight', embedding, tokens.length, 1);
@@ -42,6 +47,7 @@ export function tinyModel({layers = 2, seed = 1, context = 256} = {}) {
     ['llama.block_count', U32, layers], ['llama.feed_forward_length', U32, forward],
     ['llama.attention.head_count', U32, 2], ['llama.attention.head_count_kv', U32, 2],
     ['llama.rope.dimension_count', U32, 32], ['llama.attention.layer_norm_rms_epsilon', F32, 1e-5],
+    ...experts ? [['llama.expert_count', U32, experts], ['llama.expert_used_count', U32, 2]] : [],
     ['tokenizer.ggml.model', STRING, 'llama'],
     ['tokenizer.ggml.tokens', ARRAY, tokens, STRING],
     ['tokenizer.ggml.scores', ARRAY, tokens.map(() => 0), F32],

@@ -8,7 +8,7 @@
  * QSF_E_CANCELLED. */
 #include "wasm.h"
 
-enum { FILE_READS = 32 };       /* at once; a unit of a GGUF file may need several */
+enum { FILE_READS = 128 };      /* at once; a unit of a GGUF file may need several, and an expert three */
 
 struct qsf_read { uint32_t state; bool taken; };
 struct qsf_file { qsf_read reads[FILE_READS]; };

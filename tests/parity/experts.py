@@ -32,9 +32,15 @@ def bias(m, b, name, e):
     return F(0) if t is None else t.reshape(m.get("expert_count"), -1)[e]
 
 
+def of_layer(m, key, b):
+    """A number of all layers, or one for each."""
+    value = m.get(key)
+    return value[int(b.split(".")[1])] if isinstance(value, list) else value
+
+
 def hidden(m, x, b, e):
     """What an expert narrows again."""
-    ff = m.get("expert_feed_forward_length")
+    ff = of_layer(m, "expert_feed_forward_length", b)
     if m.arch == "nemotron_h_moe": return relu2(x @ matrix(m, b, "up", e, ff).T)
     if b + "ffn_gate_up_exps.weight" in m.tensors: gate, up = np.split(matrix(m, b, "gate_up", e, 2 * ff), 2)
     else: gate, up = (matrix(m, b, name, e, ff) for name in ("gate", "up"))
@@ -69,7 +75,7 @@ def mixture(m, x, b):
     bias = m.w(b + "exp_probs_b.bias", False)
     best = score if bias is None else score + bias
     if m.get("expert_group_count", 0) > 1: best = of_best_groups(m, best)
-    chosen = np.argsort(-best, axis=-1, kind="stable")[:, :m.get("expert_used_count")]
+    chosen = np.argsort(-best, axis=-1, kind="stable")[:, :of_layer(m, "expert_used_count", b)]
     weight = np.take_along_axis(score, chosen, axis=-1)
     if m.arch == "gpt-oss": weight = np.exp(weight - weight.max(axis=-1, keepdims=True))
     if m.get("expert_weights_norm", m.arch in NORMED_EXPERTS):

@@ -435,6 +435,7 @@ class Writer:
     def experts(self, b):
         m, x = self.m, self.m["experts"]
         n, ff, shared, plain = x["n"], x["ff"], x["shared"], not m.get("gated", True)
+        if isinstance(ff, list): ff = ff[int(b.split(".")[1])]
         wide = x.get("wide", m["n_embd"])
         self.matrix(b + "ffn_gate_inp.weight", n, m["n_embd"], 2.5, kind=Q.F32)
         if wide != m["n_embd"]:
