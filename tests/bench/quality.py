@@ -147,7 +147,7 @@ def peer_quality(o, tool, path, base):
     said = call(tool("llama-perplexity"), "-m", path, "-f", o.text, "-c", 512, "--chunks", o.windows, "-t",
                 o.threads)
     read = path
-    if subprocess.run([o.qsf_convert, "--info", path], capture_output=True).returncode:
+    if subprocess.run([o.run, path, "--raw", "-p", "x", "-n", "1"], capture_output=True).returncode:
         read = path.with_suffix(".f16.gguf")
         call(tool("llama-quantize"), "--allow-requantize", path, read, "f16")
     row = likeness(o, read, base)
