@@ -55,12 +55,12 @@ static void fuzz_vocab(mem_host *h, const hf_config *cfg)
 {
     enum { N = 300 };
     input in = { .platform = &h->p };
-    uint32_t ignored;
+    hf_vocab_said said;
     qsf_error err;
     in.hp.n_vocab = N;
     qsf_format(in.hp.arch, sizeof in.hp.arch, "llama");
     if (qsf_arena_new(&h->p, &in.arena, NULL)) return;
-    if (!qsf_hf_vocab_read("d", cfg, &in, &ignored, &err)) check_vocab(&in.vocab, N);
+    if (!qsf_hf_vocab_read("d", cfg, &in, &said, &err)) check_vocab(&in.vocab, N);
     qsf_arena_free(in.arena);
 }
 
