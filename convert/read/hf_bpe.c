@@ -8,12 +8,6 @@
 
 static const char bpe_space[] = "\xe2\x96\x81";     /* U+2581, SentencePiece's space */
 
-bool qsf_hf_is_byte(const char *s, size_t len)
-{
-    static const char hex[] = "0123456789ABCDEFabcdef";
-    return len == 6 && !memcmp(s, "<0x", 3) && strchr(hex, s[3]) && strchr(hex, s[4]) && s[5] == '>';
-}
-
 static qsf_status bpe_tokens(vocab_build *b, yyjson_val *model, bool spm, qsf_error *err)
 {
     size_t i, n, len;
@@ -27,9 +21,9 @@ static qsf_status bpe_tokens(vocab_build *b, yyjson_val *model, bool spm, qsf_er
         if (!text || !qsf_json_u64(val, &id))
             return qsf_fail(err, QSF_E_CORRUPT,
                             FILE_NAME ": entry %zu of the vocabulary is no text with an id", i);
-        const uint8_t type = spm && qsf_hf_is_byte(text, len)      ? QSF_TOKEN_BYTE
-                             : spm && unk && !strcmp(unk, text) ? QSF_TOKEN_UNKNOWN
-                                                                : QSF_TOKEN_NORMAL;
+        const uint8_t type = spm && qsf_vocab_is_byte(text, len) ? QSF_TOKEN_BYTE
+                             : spm && unk && !strcmp(unk, text)  ? QSF_TOKEN_UNKNOWN
+                                                                 : QSF_TOKEN_NORMAL;
         const qsf_status st = qsf_vocab_add(b, id, text, len, type, 0, err);
         if (st) return st;
         if (type == QSF_TOKEN_UNKNOWN) b->out->unk = (int32_t)id;

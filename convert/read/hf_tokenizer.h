@@ -13,9 +13,6 @@
 qsf_status qsf_hf_tokenizer_json(vocab_build *b, yyjson_val *root, bool pieces, const char *marks,
                                  qsf_error *err);
 
-/* Whether a token's text is that of a byte, "<0x41>". */
-bool       qsf_hf_is_byte(const char *s, size_t len);
-
 /* hf_words.c: vocabulary and rules of a model of type WordPiece or Unigram. */
 qsf_status qsf_hf_wordpiece(vocab_build *b, yyjson_val *root, yyjson_val *model, qsf_error *err);
 qsf_status qsf_hf_unigram(vocab_build *b, yyjson_val *root, yyjson_val *model, qsf_error *err);

@@ -110,7 +110,7 @@ static qsf_status unigram_tokens(vocab_build *b, yyjson_val *model, bool bytes, 
             return qsf_fail(err, QSF_E_CORRUPT,
                             FILE_NAME ": entry %zu of the vocabulary is no text with a score", i);
         const uint8_t type = i == unk ? QSF_TOKEN_UNKNOWN
-            : bytes && qsf_hf_is_byte(text, len) ? QSF_TOKEN_BYTE : QSF_TOKEN_NORMAL;
+            : bytes && qsf_vocab_is_byte(text, len) ? QSF_TOKEN_BYTE : QSF_TOKEN_NORMAL;
         const qsf_status st = qsf_vocab_add(b, i, text, len, type, (float)yyjson_get_num(score), err);
         if (st) return st;
     }

@@ -99,6 +99,13 @@ qsf_status qsf_vocab_add_special(vocab_build *b, uint64_t id, const char *text, 
     return vocab_user_text(b, text, len, t, err);
 }
 
+bool qsf_vocab_is_byte(const char *text, size_t len)
+{
+    static const char hex[] = "0123456789ABCDEFabcdef";
+    return len == 6 && !memcmp(text, "<0x", 3) && strchr(hex, text[3]) && strchr(hex, text[4]) &&
+           text[5] == '>';
+}
+
 /* ---- finding by text ------------------------------------------------------------------------- */
 
 /* FNV-1a, continued over the parts of a text. */

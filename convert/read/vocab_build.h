@@ -38,6 +38,8 @@ qsf_status qsf_vocab_add(vocab_build *b, uint64_t id, const char *text, size_t l
  * embedding a control token is counted and left out. */
 qsf_status qsf_vocab_add_special(vocab_build *b, uint64_t id, const char *text, size_t len, bool special,
                                  qsf_error *err);
+/* Whether a token's text stands for a byte, "<0x41>". */
+bool       qsf_vocab_is_byte(const char *text, size_t len);
 /* Builds the hash over all texts there are now. */
 qsf_status qsf_vocab_index(vocab_build *b, qsf_error *err);
 /* The id of the text a + b, -1: none.  Needs the hash. */
