@@ -36,8 +36,8 @@ export function tinyModel({layers = 2, seed = 1, context = 256, experts = 0} = {
     const of = experts ? '_exps' : '';
     if (experts) tensor(`blk.${i}.ffn_gate_inp.weight`, embedding, experts, 0.3);
     for (const name of ['gate', 'up'])
-      tensor(`blk.${i}.ffn_${name}${of}.weight`, embedding, forward, 0.3, experts);
-    tensor(`blk.${i}.ffn_down${of}.weight`, forward, embedding, 0.3, experts);
+      tensor(`blk.${i}.ffn_${name}${of}.weight`, embedding, forward, 0.3, experts || 1);
+    tensor(`blk.${i}.ffn_down${of}.weight`, forward, embedding, 0.3, experts || 1);
   }
   tensor('output_norm.weight', embedding);
   tensor('output.weight', embedding, tokens.length, 1);
