@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     vocab_build b = { 0 };
     qsf_vocab v = { 0 };
     qsf_arena *arena;
-    spm_info info;
+    spm_info info = { .name = "tokenizer.model", .shifted = size % 2 != 0 };
     uint8_t *bytes = malloc(size ? size : 1);           /* of exactly this size */
     mem_host_init(&h);
     if (size) memcpy(bytes, data, size);
