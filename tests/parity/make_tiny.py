@@ -211,7 +211,8 @@ def models(also_encoders=False):
     out.update({name: dict(m, name=name, seed=seed)
                 for seed, (name, m) in enumerate(rwkv.models(SMALL), 3101)})
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(later_mixtures(), 5001)})
-    out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(more_mixtures(), 5101)})
+    out.update({name: {"name": name, "seed": seed, **m}
+                for seed, (name, m) in enumerate(more_mixtures(), 5101)})
     return out
 
 class Writer:
