@@ -219,18 +219,21 @@ TEST(threads_change_no_choice)
 }
 
 /* Relative errors are the same in both layers: only what they do to the model tells them apart. */
-TEST(what_matters_gets_the_bytes)
+static void check_bytes_matter(bool experts, uint64_t size)
 {
     for (uint32_t idle = 0; idle < 2; idle++) {
         scene s;
-        scene_begin_idle(&s, 1 + idle);
-        s.o.target_bytes = 95000;
+        if (experts) scene_begin_experts(&s, 1 + idle, 32);
+        else scene_begin_idle(&s, 1 + idle);
+        s.o.target_bytes = size;
         const spent to = scene_spend(&s);
         CHECK_EQ(to.status, QSF_OK);
         CHECK(to.of_layer[!idle] > to.of_layer[idle]);
         scene_end(&s);
     }
 }
+
+TEST(what_matters_gets_the_bytes) { check_bytes_matter(false, 95000); }
 
 TEST(experts_are_kinds_like_others)
 {
@@ -262,18 +265,7 @@ TEST(experts_are_kinds_like_others)
     }
 }
 
-TEST(experts_that_matter_get_the_bytes)
-{
-    for (uint32_t idle = 0; idle < 2; idle++) {
-        scene s;
-        scene_begin_experts(&s, 1 + idle, 32);
-        s.o.target_bytes = 200000;
-        const spent to = scene_spend(&s);
-        CHECK_EQ(to.status, QSF_OK);
-        CHECK(to.of_layer[!idle] > to.of_layer[idle]);
-        scene_end(&s);
-    }
-}
+TEST(experts_that_matter_get_the_bytes) { check_bytes_matter(true, 200000); }
 
 TEST(little_memory_for_experts_is_told_of)
 {

@@ -45,7 +45,7 @@ async function answers({seeds, threads}) {
   for (let round = 0; round < 2; round++)
     for (const adapters of [[a, b], undefined, [{adapter: b, scale: -1}]]) ids.push(await said(adapters));
   const stored = [];
-  for (let i = 0; i < 2; i++) stored.push(await model.loadAdapter('/work/page-a.lora.gguf', {scale: 0.5}));
+  for (let i = 0; i < 2; i++) stored.push(await model.loadAdapter('/files/page-a.lora.gguf', {scale: 0.5}));
   const far = [await said([stored[0], b]), await said([stored[1]]), await said()];
   const refused = await model.loadAdapter(tinyModel()).catch(error => error.code);
   await a.free();
@@ -56,7 +56,7 @@ async function answers({seeds, threads}) {
 
 for (const threads of [1, 2])
   test(`two at once and none, ${threads} threads`, {timeout: 120_000}, async t => {
-    const server = await serve([['/tests', here], ['/js', PACKAGE], ['/work', WORK]],
+    const server = await serve([['/tests', here], ['/js', PACKAGE], ['/files', WORK]],
       {isolation: threads > 1});
     t.after(() => {
       server.closeAllConnections();
