@@ -3,24 +3,22 @@
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
-import {createRequire} from 'node:module';
 import {writeFile} from 'node:fs/promises';
 import {join} from 'node:path';
 import {after, before, test} from 'node:test';
 import {fileURLToPath} from 'node:url';
 import {serve} from '../../demo/serve.mjs';
+import {launch} from './chromium.js';
 import {PACKAGE, WORK} from './tools.js';
 import {tinyAdapter, tinyModel} from './tiny.js';
 
-const {chromium} = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js'))('playwright-core');
 const here = fileURLToPath(new URL('.', import.meta.url)), SEEDS = {a: {seed: 5}, b: {seed: 6, rank: 9}};
 const path = join(WORK, 'page-tiny.gguf'), file = name => join(WORK, `page-${name}.lora.gguf`);
 let browser;
 before(async () => {
   await writeFile(path, tinyModel());
   for (const [name, of] of Object.entries(SEEDS)) await writeFile(file(name), tinyAdapter(of));
-  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox']});
+  browser = await launch();
 });
 after(() => browser?.close());
 

@@ -7,15 +7,14 @@
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import {cp, mkdir, rm, writeFile} from 'node:fs/promises';
-import {createRequire} from 'node:module';
 import {join} from 'node:path';
 import {after, before, test} from 'node:test';
 import {fileURLToPath} from 'node:url';
 import {serve} from '../../demo/serve.mjs';
+import {launch} from './chromium.js';
 import {PACKAGE, WORK, collect, load} from './tools.js';
 
-const TOOLS = process.env.QSF_TEST_TOOLS,
-  {chromium} = createRequire(join(TOOLS, 'x.js'))('playwright-core');
+const TOOLS = process.env.QSF_TEST_TOOLS;
 const TINY = fileURLToPath(new URL('../../tests/golden/tiny.qsf', import.meta.url)),
   folder = join(WORK, 'bundlers');
 const html = script =>
@@ -73,10 +72,7 @@ before(async () => {
     ['/qsf', PACKAGE],
     ['/model.qsf', TINY],
   ]);
-  browser = await chromium.launch({
-    executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox'],
-  });
+  browser = await launch();
 
   const model = await load(TINY, {contextLength: 64}),
     ids = [];

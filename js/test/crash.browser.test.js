@@ -3,21 +3,19 @@
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {readFile, readdir} from 'node:fs/promises';
-import {createRequire} from 'node:module';
 import {join} from 'node:path';
 import {after, before, test} from 'node:test';
 import {fileURLToPath} from 'node:url';
 import {serve} from '../../demo/serve.mjs';
+import {launch} from './chromium.js';
 import {broken} from './broken.js';
 import {PACKAGE, QSF} from './tools.js';
 
-const {chromium} = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js'))('playwright-core');
 const here = fileURLToPath(new URL('browser', import.meta.url));
 
 let browser, server, origin;
 before(async () => {
-  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox']});
+  browser = await launch();
   const copies = await Promise.all(['engine', 'thread', 'web']
     .map(async where => [`/${where}`, await broken(where)]));
   server = await serve([['/test', here], ['/js', PACKAGE], ['/model.qsf', QSF], ...copies],

@@ -3,15 +3,14 @@
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {mkdtemp, rm, writeFile} from 'node:fs/promises';
-import {createRequire} from 'node:module';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {after, before, test} from 'node:test';
 import {serve} from '../../demo/serve.mjs';
+import {launch} from './chromium.js';
 import {FILES, PROMPT, TOKENS, makeMixtures, native, onlyChosen} from './mixtures.js';
 import {PACKAGE, fileServer} from './tools.js';
 
-const {chromium} = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js'))('playwright-core');
 const CORS = {'access-control-allow-origin': '*', 'access-control-allow-headers': 'range'};
 
 let browser, folder;
@@ -19,8 +18,7 @@ before(async () => {
   await makeMixtures();
   folder = await mkdtemp(join(tmpdir(), 'qsf-page-'));
   await writeFile(join(folder, 'index.html'), '<!doctype html><title>test</title>');
-  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox']});
+  browser = await launch();
 });
 after(async () => {
   await browser?.close();

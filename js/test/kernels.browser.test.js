@@ -5,19 +5,17 @@
  * QSF_TEST_CHROMIUM names the browser (chromium), QSF_TEST_TOOLS the folder with playwright-core,
  * QSF_TEST_WASM the build. */
 import assert from 'node:assert/strict';
-import {createRequire} from 'node:module';
 import {join} from 'node:path';
 import {after, before, test} from 'node:test';
 import {fileURLToPath} from 'node:url';
 import {serve} from '../../demo/serve.mjs';
+import {launch} from './chromium.js';
 
-const {chromium} = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js'))('playwright-core');
 const pages = join(fileURLToPath(new URL('.', import.meta.url)), 'browser');
 
 let browser, server, page;
 before(async () => {
-  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox']});
+  browser = await launch();
   server = await serve([['/test', pages], ['/build', process.env.QSF_TEST_WASM]]);
   page = await browser.newPage();
   await page.goto(`http://127.0.0.1:${server.address().port}/test/kernels.html`);

@@ -5,20 +5,18 @@
  * with playwright-core. */
 import assert from 'node:assert/strict';
 import {join} from 'node:path';
-import {createRequire} from 'node:module';
 import {after, before, describe, test} from 'node:test';
 import {fileURLToPath} from 'node:url';
 import {serve} from '../../demo/serve.mjs';
+import {launch} from './chromium.js';
 import {PACKAGE, QSF, WORK, nativeTokens} from './tools.js';
 
-const {chromium} = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js'))('playwright-core');
 const here = fileURLToPath(new URL('.', import.meta.url)), demo = join(here, '../../demo');
 const CSP = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
 
 let browser;
 before(async () => {
-  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox']});
+  browser = await launch();
 });
 after(() => browser?.close());
 

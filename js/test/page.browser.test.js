@@ -12,10 +12,11 @@ import {join} from 'node:path';
 import {after, before, beforeEach, describe, test} from 'node:test';
 import {fileURLToPath} from 'node:url';
 import {serve} from '../../demo/serve.mjs';
+import {launch} from './chromium.js';
 import {accessible, fits} from './browser/looks.js';
 import {QSF, WORK} from './tools.js';
 
-const tools = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js')), {chromium} = tools('playwright-core');
+const tools = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js'));
 const root = fileURLToPath(new URL('../..', import.meta.url)),
   folder = join(process.env.QSF_TEST_WASM, 'demo');
 const CSP = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
@@ -24,8 +25,7 @@ const NAME = 'models/smollm2-135m-4bit.qsf', SLOW = {timeout: 60_000, polling: 5
 
 let browser;
 before(async () => {
-  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox']});
+  browser = await launch();
 });
 after(() => browser?.close());
 

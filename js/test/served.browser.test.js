@@ -9,15 +9,14 @@ import {spawn} from 'node:child_process';
 import {once} from 'node:events';
 import {readFileSync, writeFileSync} from 'node:fs';
 import {createServer} from 'node:http';
-import {createRequire} from 'node:module';
 import {extname, join} from 'node:path';
 import {after, before, describe, test} from 'node:test';
 import {fileURLToPath} from 'node:url';
 import {serve} from '../../demo/serve.mjs';
+import {launch} from './chromium.js';
 import {accessible, fits} from './browser/looks.js';
 
-const {QSF_TEST_TOOLS: tools, QSF_TEST_WORK: WORK, QSF_TEST_SERVE: SERVE, QSF_TEST_GGUF: GGUF} = process.env;
-const {chromium} = createRequire(join(tools, 'x.js'))('playwright-core');
+const {QSF_TEST_WORK: WORK, QSF_TEST_SERVE: SERVE, QSF_TEST_GGUF: GGUF} = process.env;
 const root = fileURLToPath(new URL('../..', import.meta.url)),
   golden = join(root, 'tests/golden/clients/page.json');
 // by time: a page that is not in front may draw no frame
@@ -25,8 +24,7 @@ const SLOW = {timeout: 60_000, polling: 50};
 
 let browser;
 before(async () => {
-  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox']});
+  browser = await launch();
 });
 after(() => browser?.close());
 

@@ -5,12 +5,11 @@ import assert from 'node:assert/strict';
 import {mkdtemp, rm, writeFile} from 'node:fs/promises';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
-import {createRequire} from 'node:module';
 import {after, before, beforeEach, describe, test} from 'node:test';
 import {serve} from '../../demo/serve.mjs';
+import {launch} from './chromium.js';
 import {PACKAGE, QSF, fileServer, nativeTokens} from './tools.js';
 
-const {chromium} = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js'))('playwright-core');
 const QUESTION = [{role: 'user', content: 'What is the capital of France?'}];
 
 let browser, folder, wanted;
@@ -18,8 +17,7 @@ before(async () => {
   wanted = nativeTokens(QSF, 24);
   folder = await mkdtemp(join(tmpdir(), 'qsf-page-'));
   await writeFile(join(folder, 'index.html'), '<!doctype html><title>test</title>');
-  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox']});
+  browser = await launch();
 });
 after(async () => {
   await browser?.close();

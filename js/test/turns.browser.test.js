@@ -1,19 +1,16 @@
 /* Who may use the model: answers, sessions and small calls in random order, in Chromium.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
-import {createRequire} from 'node:module';
-import {join} from 'node:path';
 import {test} from 'node:test';
 import {fileURLToPath} from 'node:url';
 import {serve} from '../../demo/serve.mjs';
+import {launch} from './chromium.js';
 import {PACKAGE} from './tools.js';
 
-const {chromium} = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js'))('playwright-core');
 const here = fileURLToPath(new URL('.', import.meta.url));
 
 test('15 rounds each, one thread and two; formats and tools', {timeout: 120_000}, async t => {
-  const executablePath = process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium';
-  const browser = await chromium.launch({executablePath, args: ['--no-sandbox']});
+  const browser = await launch();
   t.after(() => browser.close());
   const server = await serve([['/tests', here], ['/js', PACKAGE]], {isolation: true});
   t.after(() => {

@@ -4,14 +4,14 @@
 import assert from 'node:assert/strict';
 import {execFile} from 'node:child_process';
 import {cp, mkdir, readdir, rm, writeFile} from 'node:fs/promises';
-import {createRequire} from 'node:module';
 import {join} from 'node:path';
 import {after, before, test} from 'node:test';
 import {promisify} from 'node:util';
 import {serve} from '../../demo/serve.mjs';
+import {launch} from './chromium.js';
 import {PACKAGE, QSF, QUESTION, WORK, nativeTokens} from './tools.js';
 
-const TOOLS = process.env.QSF_TEST_TOOLS, {chromium} = createRequire(join(TOOLS, 'x.js'))('playwright-core');
+const TOOLS = process.env.QSF_TEST_TOOLS;
 const PAGE = `<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>vite</title><link rel="icon" href="data:,">
 <script type="module" src="./main.js"></script></html>`;
@@ -21,8 +21,7 @@ const CONFIGS = {default: '', es: "export default {worker: {format: 'es'}};\n"};
 
 let browser;
 before(async () => {
-  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox']});
+  browser = await launch();
 });
 after(() => browser?.close());
 

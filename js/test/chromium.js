@@ -1,0 +1,9 @@
+/* The browser of tests of pages.
+ * SPDX-License-Identifier: MIT */
+import {createRequire} from 'node:module';
+import {join} from 'node:path';
+
+const {chromium} = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js'))('playwright-core');
+
+export const launch = () => chromium.launch({
+  executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox']});
