@@ -4,9 +4,9 @@
  * The model is made twice, as nearly lossless and as coarse as the form says, with the same folding
  * of norms and channels, so that a matrix of one fits the network of the other.  Both are resident;
  * in turn each matrix of the first gives its place to the second's, and some texts are run, from
- * that matrix's layer on.  They are made by the calibration's rules, but by another seed: what
- * errors were fitted to would be too kind.  Floats throughout: codes of activations would hide
- * small divergences. */
+ * that matrix's layer on, or from one before it whose keys are read later.  They are made by the
+ * calibration's rules, but by another seed: what errors were fitted to would be too kind.  Floats
+ * throughout: codes of activations would hide small divergences. */
 #include "sensitivity.h"
 
 #include "calibrate/text.h"
@@ -35,8 +35,9 @@ typedef struct sens_work {
     qsf_row                   *rows;
     uint32_t                   n_rows, n_asked, n_vocab, n_done;
     float                     *base;    /* [n_asked][n_vocab] log-probabilities of the fine model */
-    float                     *x;       /* its rows at the input of the layer under way */
-    size_t                     x_bytes;
+    float                     *x;       /* its rows at the input of the layer under way, */
+    float                     *alt;     /* and their other streams, NULL where there are none */
+    size_t                     x_bytes, alt_bytes;
 } sens_work;
 
 /* ---- the two files ---- */
@@ -155,7 +156,20 @@ static uint32_t sens_layer(const sens_work *k, uint32_t unit)
     return QSF_MIN(unit, n_layers - 1);
 }
 
-/* The batch at the input of layer `from`, in the state k->x. */
+/* Where a pass begins whose first change is in `layer`: so that it computes all keys that its layers
+ * read, for a sequence that begins anew may have them elsewhere. */
+static uint32_t sens_start(const sens_work *k, uint32_t layer)
+{
+    const uint32_t n_layers = k->in->hp.n_layers;
+    uint32_t start = layer;
+    for (uint32_t l = layer; l < n_layers; l++) {
+        const uint32_t from = qsf_source_layer(k->fine.m->source, l)->kv_from;
+        if (from && from - 1 < start) l = start = from - 1;
+    }
+    return start;
+}
+
+/* The batch at the input of layer `from`, in the state k->x and k->alt. */
 static qsf_status sens_begin(sens_work *k, uint32_t from)
 {
     qsf_context *c = k->fine.c;
@@ -169,6 +183,7 @@ static qsf_status sens_begin(sens_work *k, uint32_t from)
     }
     if (st || !from) return st;
     memcpy(c->b.x, k->x, k->x_bytes);
+    if (k->alt) memcpy(c->b.alt, k->alt, k->alt_bytes);
     c->now.stage = 1 + from;
     return QSF_OK;
 }
@@ -205,7 +220,7 @@ static qsf_status sens_swap(sens_work *k, uint32_t i, double *kl, qsf_error *err
     qsf_matrix *m = &sens_resident(k->fine.c, t->unit)->m[t->kind];
     const qsf_matrix own = *m;
     *m = sens_resident(k->coarse.c, t->unit)->m[t->kind];
-    const qsf_status st = sens_pass(k, sens_layer(k, t->unit), false, kl, err);
+    const qsf_status st = sens_pass(k, sens_start(k, sens_layer(k, t->unit)), false, kl, err);
     *kl = (float)*kl;                   /* as the file has it */
     *m = own;
     return st;
@@ -222,7 +237,7 @@ static qsf_status sens_unit(sens_work *k, uint32_t unit, const bool *asked, doub
     return st;
 }
 
-/* k->x becomes the input of layer l + 1. */
+/* k->x and k->alt become the input of layer l + 1. */
 static qsf_status sens_next(sens_work *k, uint32_t l, qsf_error *err)
 {
     qsf_status st = sens_begin(k, l);
@@ -230,17 +245,19 @@ static qsf_status sens_next(sens_work *k, uint32_t l, qsf_error *err)
         if ((st = qsf_step(k->fine.c, NULL)) == QSF_PENDING) st = QSF_OK;
     if (st) return qsf_fail(err, st, "%s", qsf_last_error(k->fine.c));
     memcpy(k->x, k->fine.c->b.x, k->x_bytes);
+    if (k->alt) memcpy(k->alt, k->fine.c->b.alt, k->alt_bytes);
     return QSF_OK;
 }
 
 static qsf_status sens_each(sens_work *k, const bool *asked, double *kl, qsf_error *err)
 {
     const uint32_t n_layers = k->in->hp.n_layers;
+    uint32_t at = 0;
     double none;
     qsf_status st = sens_pass(k, 0, true, &none, err);
     if (!st) st = sens_unit(k, qsf_unit_number(n_layers, qsf_id_embd()), asked, kl, err);
     for (uint32_t l = 0; !st && l < n_layers; l++) {
-        if (l) st = sens_next(k, l - 1, err);
+        while (!st && at < sens_start(k, l)) st = sens_next(k, at++, err);
         if (!st) st = sens_unit(k, l, asked, kl, err);
     }
     return st ? st : sens_unit(k, qsf_unit_number(n_layers, qsf_id_final()), asked, kl, err);
@@ -287,8 +304,12 @@ static qsf_status sens_run(sens_work *k, convert_calibration *calibration, const
     k->rows = qsf_alloc_array(p, k->n_rows, sizeof *k->rows, "a batch", err);
     k->base = k->rows ? qsf_alloc_array(p, (uint64_t)k->n_asked * k->n_vocab, sizeof *k->base,
                                         "probabilities to compare with", err) : NULL;
-    k->x_bytes = (size_t)k->n_rows * k->fine.c->b.ld_embd * sizeof *k->x;
-    if (!k->base || !(k->x = qsf_alloc(p, k->x_bytes, "a layer's input", err))) return QSF_E_MEMORY;
+    const qsf_buffers *b = &k->fine.c->b;
+    k->x_bytes = (size_t)k->n_rows * b->ld_embd * sizeof *k->x;
+    k->alt_bytes = b->alt ? (size_t)k->n_rows * b->ld_alt * sizeof *k->alt : 0;
+    if (!k->base || !(k->x = qsf_alloc(p, k->x_bytes, "a layer's input", err)) ||
+        (b->alt && !(k->alt = qsf_alloc(p, k->alt_bytes, "a layer's input", err))))
+        return QSF_E_MEMORY;
     sens_rows(k, k->rows);
     return sens_each(k, asked, kl, err);
 }
@@ -304,6 +325,7 @@ static qsf_status sens_measure(input *in, convert_calibration *calibration, cons
         *known = false;
         st = QSF_OK;
     }
+    qsf_dealloc(p, k.alt, k.alt_bytes);
     qsf_dealloc(p, k.x, k.x_bytes);
     qsf_dealloc(p, k.base, (uint64_t)k.n_asked * k.n_vocab * sizeof *k.base);
     qsf_dealloc(p, k.rows, k.n_rows * sizeof *k.rows);

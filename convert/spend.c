@@ -20,7 +20,7 @@ enum {
     SPEND_COARSE = 1,                   /* that of QSF_SENS_TYPE */
     SPEND_EXPERTS = 4                   /* of a layer, that forms are tried on */
 };
-/* Those of one preference by their bytes. */
+/* Those of one preference by their bytes, where a matrix has no padding. */
 #define SPEND_SMALL (1 << QSF_CONVERT_SIZE)
 #define SPEND_FAST  (1 << QSF_CONVERT_SPEED)
 static const struct { uint32_t type, block; int of; } spend_forms[SPEND_FORMS] = {
@@ -146,6 +146,7 @@ static void spend_hull(const spend_work *k, uint32_t tensor)
         uint32_t *n = &t->n_hull;
         const uint32_t *h = t->hull;
         if (!spend_can_be(k, tensor, f)) continue;
+        while (*n && t->bytes[f] <= t->bytes[h[*n - 1]] && t->loss[f] <= t->loss[h[*n - 1]]) --*n;
         if (*n && (t->bytes[f] <= t->bytes[h[*n - 1]] || t->loss[f] >= t->loss[h[*n - 1]])) continue;
         while (*n > 1 && spend_slope(t, h[*n - 2], h[*n - 1]) <= spend_slope(t, h[*n - 1], f)) --*n;
         t->hull[(*n)++] = f;
@@ -228,8 +229,9 @@ static qsf_status spend_choose(spend_work *k, qsf_error *err)
                         (double)target / 1e6, (double)smallest / 1e6 + 0.1);
     spend_steps(k, target ? target - smallest : UINT64_MAX);
     if (k->o->target_kl > 0 && spend_predicted(k) > k->o->target_kl)
-        qsf_conv_warn(k->o, "target_kl (--target-kl) %g does not fit the size: %g is predicted",
-                      k->o->target_kl, spend_predicted(k));
+        qsf_conv_warn(k->o, "target_kl (--target-kl) %g %s: %g is predicted", k->o->target_kl,
+                      target ? "does not fit the size" : "is less than the largest forms give",
+                      spend_predicted(k));
     return QSF_OK;
 }
 

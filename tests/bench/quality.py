@@ -153,7 +153,7 @@ def peer_quality(o, tool, path, base):
     row = likeness(o, read, base)
     if read != path:
         read.unlink()
-    return row | {"perplexity": found(r"PPL = ([0-9.]+)", said)}
+    return row | {"perplexity": found(r"Final estimate: PPL.* = ([0-9.]+) ", said)}
 
 
 def peer_row(o, tool, path, base):

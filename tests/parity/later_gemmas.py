@@ -86,7 +86,9 @@ def begin(m, x, ids):
 
 
 def as_long(x, of):
-    return x * np.sqrt(np.sum(of * of, -1, keepdims=True) / np.sum(x * x, -1, keepdims=True))
+    own = np.sum(x * x, -1, keepdims=True)
+    by = np.sum(of * of, -1, keepdims=True) / np.where(own > 0, own, 1)
+    return x * np.sqrt(np.where(own > 0, by, 0))        # a stream of zeros stays one
 
 
 def streams(m, x, i):
