@@ -34,8 +34,10 @@ uint32_t qsf_cal_positions(uint32_t n_seqs, uint32_t len)
 uint32_t qsf_cal_seqs(const qsf_model *m, uint32_t most, uint32_t len)
 {
     const qsf_hparams *hp = &m->source->hp;
-    if (!hp->learned_pos || !hp->n_ctx_train) return most;
-    return QSF_MAX(1, QSF_MIN(most, hp->n_ctx_train / (uint32_t)qsf_round_up(len, QSF_KV_BLOCK)));
+    const uint32_t positions = hp->learned_pos       ? hp->n_ctx_train
+                             : hp->rope_factors_long ? hp->scaling_orig_ctx : 0;
+    if (!positions) return most;
+    return QSF_MAX(1, QSF_MIN(most, positions / (uint32_t)qsf_round_up(len, QSF_KV_BLOCK)));
 }
 
 static qsf_status text_new(cal_text *t, const qsf_platform *p, uint32_t n_seqs, uint32_t len, qsf_error *err)

@@ -22,8 +22,8 @@ void       qsf_cal_text_free(cal_text *t);
 
 /* Positions that a context needs for so many sequences of that length. */
 uint32_t   qsf_cal_positions(uint32_t n_seqs, uint32_t len);
-/* So many sequences at once of `most`, or as many as a model that has learned its positions
- * allows. */
+/* So many sequences at once of `most`, or as many as a model allows that has learned its positions,
+ * or as keep one with other rotary factors for long contexts at those for short ones. */
 uint32_t   qsf_cal_seqs(const qsf_model *m, uint32_t most, uint32_t len);
 
 #endif
