@@ -430,6 +430,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "--info and --verify take one file and no other argument\n");
         return CODE_USAGE;
     }
+    if (rest.n > 2)
+        fprintf(stderr, "unexpected \"%s\" behind \"%s\" and \"%s\"\n", rest.items[2], rest.items[0],
+                rest.items[1]);
     if (rest.n != 2) {
         fprintf(stderr, "usage: qsf-convert [options] INPUT OUTPUT; --help lists the options\n");
         return CODE_USAGE;
