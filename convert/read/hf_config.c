@@ -94,7 +94,7 @@ static qsf_status config_window(yyjson_val *root, const hf_type *d, const qsf_ar
     if (v && yyjson_is_null(v)) return QSF_OK;          /* null is an answer: no window */
     if ((st = qsf_json_get_u32(root, CONFIG, "sliding_window", d->window, 0, INT32_MAX, &hp->window, err)) ||
         (st = qsf_json_get_bool(root, CONFIG, "use_sliding_window", !d->late_window, &use, err)) ||
-        (d->late_window &&
+        (d->late_window && !d->experts &&
          (st = qsf_json_get_u32(root, CONFIG, "max_window_layers", 28, 0, UINT16_MAX, &p.full_layers,
                                 err))) ||
         (d->window_period && !types &&
@@ -102,6 +102,9 @@ static qsf_status config_window(yyjson_val *root, const hf_type *d, const qsf_ar
         return st;
     if (!use) hp->window = 0;
     if (!hp->window) return QSF_OK;
+    if (d->few_windows && !types)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": use_sliding_window without layer_types in a %s "
+                        "model", d->type);
     for (uint32_t i = 0; i < hp->n_layers; i++) {       /* the first global layer gives the period */
         const bool local = config_windowed(types, &p, i);
         n_local += local;
@@ -194,6 +197,11 @@ static qsf_status config_common(yyjson_val *root, const hf_type *d, qsf_hparams 
         return st;
     const bool longer = d->keys == HF_KEYS_GEMMA || d->keys == HF_KEYS_GEMMA2 || d->keys == HF_KEYS_GEMMA4 ||
                         d->keys == HF_KEYS_MODERN;
+    /* The first Gemma has both members, or the shorter one, in which gelu means its tanh form. */
+    if (d->keys == HF_KEYS_GEMMA && !qsf_json_get(root, "hidden_activation")) {
+        const char *act = qsf_json_get_str(root, "hidden_act");
+        return act && !strcmp(act, "gelu") ? QSF_OK : config_activation(root, "hidden_act", hp, err);
+    }
     return config_activation(root, longer ? "hidden_activation" : "hidden_act", hp, err);
 }
 
@@ -397,7 +405,7 @@ qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp
     config_arch(a, d, hp);
     if ((st = config_sizes(root, d, hp, err)) ||
         (st = config_shape(root, d, hp, err)) ||
-        (st = qsf_json_get_bool(qsf_json_get(root, "tie_word_embeddings") ? root : top, CONFIG,
+        (st = qsf_json_get_bool(qsf_json_get(top, "tie_word_embeddings") ? top : root, CONFIG,
                                 "tie_word_embeddings", d->tied, &hp->tied, err)) ||
         (d->keys == HF_KEYS_LFM2 &&
          (st = qsf_json_get_bool(root, CONFIG, "tie_embedding", hp->tied, &hp->tied, err))) ||

@@ -91,6 +91,16 @@ static qsf_status experts_router(yyjson_val *root, const hf_expert_keys *k, cons
     return QSF_OK;
 }
 
+/* The number of experts by the type's own name or, as the Transformers library writes and takes it
+ * of some types, by another one's. */
+static const char *experts_number(yyjson_val *root, const hf_expert_keys *k)
+{
+    static const char *const other[] = { "num_local_experts", "num_experts" };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(other) && !qsf_json_get(root, k->n); i++)
+        if (qsf_json_get(root, other[i])) return other[i];
+    return k->n;
+}
+
 qsf_status qsf_hf_experts(yyjson_val *root, const hf_type *d, const qsf_arch *a, qsf_hparams *hp,
                           qsf_error *err)
 {
@@ -98,8 +108,9 @@ qsf_status qsf_hf_experts(yyjson_val *root, const hf_type *d, const qsf_arch *a,
     bool some = true;
     qsf_status st;
     if (!k) return QSF_OK;
+    const char *number = experts_number(root, k);
     if (k->when && ((st = qsf_json_get_bool(root, CONFIG, k->when, false, &some, err)) || !some)) return st;
-    if ((st = qsf_json_get_u32(root, CONFIG, k->n, k->n_absent, k->may_lack ? 0 : 2, QSF_MAX_EXPERTS,
+    if ((st = qsf_json_get_u32(root, CONFIG, number, k->n_absent, k->may_lack ? 0 : 2, QSF_MAX_EXPERTS,
                                &hp->n_experts, err))) return st;
     if (!hp->n_experts && (!k->may_lack || k->when))
         return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": \"%s\" is missing", k->n);

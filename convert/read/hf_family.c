@@ -68,7 +68,8 @@ static qsf_status family_windows(const qsf_arch *a, qsf_hparams *hp, qsf_error *
     if (a->has & QSF_HAS_STILL_GLOBAL && !hp->window && !(a->has & QSF_HAS_64))
         return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": a model of type %s without windowed layers",
                         a->name);
-    if (a->has & QSF_HAS_PLAIN_LOCAL && hp->window && hp->scaling != QSF_SCALING_NONE)
+    const bool scaled = hp->scaling != QSF_SCALING_NONE || hp->rope_factors;
+    if (a->has & QSF_HAS_PLAIN_LOCAL && hp->window && scaled && !(hp->rope_base_local > 0))
         hp->rope_base_local = hp->rope_base;
     return QSF_OK;
 }

@@ -15,9 +15,10 @@ qsf_status qsf_hf_latent_turning(yyjson_val *root, qsf_hparams *hp, qsf_error *e
 /* What YaRN makes of scores beside rotation: they grow with the context. */
 static qsf_status latent_score(yyjson_val *root, uint32_t key, qsf_hparams *hp, qsf_error *err)
 {
-    yyjson_val *newer = qsf_json_get(root, "rope_parameters");
+    yyjson_val *older = qsf_json_get(root, "rope_scaling");
     float all, more = 1;
-    const qsf_status st = qsf_json_get_number(newer ? newer : qsf_json_get(root, "rope_scaling"), CONFIG,
+    const qsf_status st = qsf_json_get_number(yyjson_obj_size(older) ? older
+                                              : qsf_json_get(root, "rope_parameters"), CONFIG,
                                               "mscale_all_dim", 0, 0, HF_CONFIG_MOST, &all, err);
     if (hp->scaling == QSF_SCALING_YARN && hp->scaling_factor > 1)
         more += 0.1f * all * logf(hp->scaling_factor);

@@ -72,7 +72,9 @@ typedef struct hf_type {
     float       rope_local;             /* of windowed layers; 0: as the architecture has it */
     const char *theta, *theta_local;    /* keys of both; NULL: "rope_theta", "rope_local_base_freq" */
     bool        tied;
-    bool        late_window;            /* use_sliding_window, and layers up to max_window_layers see all */
+    bool        late_window;            /* use_sliding_window, and layers up to max_window_layers see all,
+                                         * with experts none of them */
+    bool        few_windows;            /* or other layers do, which layer_types must list */
     bool        window_period;          /* sliding_window_pattern */
     bool        partial_rope;           /* partial_rotary_factor may be other than 1 */
     float       rope_part;              /* the same, and that is what it is; 0: 1 */

@@ -35,8 +35,14 @@ OUTSIDE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "out
            "token_embd_norm": "model.embedding_norm", "per_layer_token_embd": "model.embed_tokens_per_layer",
            "per_layer_model_proj": "model.per_layer_model_projection",
            "per_layer_proj_norm": "model.per_layer_projection_norm"}
-# other directories of these models: what rope_scaling says besides
-VARIANTS = {"gpt-oss-smooth": ("gpt-oss", {"truncate": False})}
+# other directories of some models: what config.json says besides or, where it is None, does not say
+TWO_BASES = {"full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 20000.0},
+             "sliding_attention": {"rope_type": "default", "rope_theta": 5000.0}}
+VARIANTS = {"gpt-oss-smooth": ("gpt-oss", {"rope_scaling": {"truncate": False}}),
+            "qwen3moe-newer": ("qwen3moe", {"num_experts": None, "num_local_experts": 9}),
+            "olmo2-bases": ("olmo2-window", {"rope_parameters": TWO_BASES, "rope_theta": None,
+                                              "rope_scaling": None}),
+            "llama-own-head": ("llama", {"tie_word_embeddings": True})}
 ARCHS = {"lfm2", "lfm2moe", "granitehybrid", "granitemoe", "qwen35", "gpt-oss", "gemma4", "qwen2moe",
          "deepseek2"}
 

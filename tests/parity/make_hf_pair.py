@@ -213,7 +213,7 @@ def weights(t):
 
 def make(out, name, shards=1):
     """Returns the directory and the GGUF file."""
-    of, rope = hf_layouts.VARIANTS.get(name, (name, {}))
+    of, other = hf_layouts.VARIANTS.get(name, (name, {}))
     m = hf_layouts.sizes(dict(make_tiny.models()[of], vocab="bpe", type=make_tiny.Q.F32))
     folder, gguf = pathlib.Path(out) / name, pathlib.Path(out) / f"{name}-f16.gguf"
     folder.mkdir(parents=True, exist_ok=True)
@@ -231,7 +231,9 @@ def make(out, name, shards=1):
     save_weights(folder, hf_tensors(m, tensors), shards)
     kv = {k: f.contents() for k, f in reader.fields.items()}
     c = config(m, tensors)
-    if rope: c["rope_scaling"].update(rope)
+    for key, value in other.items():
+        c[key] = {**c[key], **value} if value and isinstance(c.get(key), dict) else value
+    c = {k: v for k, v in c.items() if v is not None or k not in other}
     (folder / "config.json").write_text(json.dumps(c, indent=1))
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer(kv), ensure_ascii=False))
     (folder / "tokenizer_config.json").write_text(
