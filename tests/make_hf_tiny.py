@@ -339,8 +339,10 @@ def bad_cases():
     yield "config-missing", drop(case(), "config.json"), "QSF_E_NOT_FOUND", "config.json"
     yield "weights-missing", drop(case(), st), "QSF_E_NOT_FOUND", "no model.safetensors"
     yield "tokenizer-missing", drop(case(), tk), "QSF_E_NOT_FOUND", "tokenizer"
-    yield ("config-type", with_config(model_type="mamba"), "QSF_E_UNSUPPORTED",
-           "\"mamba\" is not supported (supported: llama")
+    yield ("config-type", with_config(model_type="falcon_h1"), "QSF_E_UNSUPPORTED",
+           "\"falcon_h1\" are not read; its GGUF files are: make one with")
+    yield ("config-other-type", with_config(model_type="mamba_3"), "QSF_E_UNSUPPORTED",
+           "\"mamba_3\" are not read; a GGUF file of it may be")
     yield "config-quantised", with_config(
         quantization_config={"quant_method": "gptq"}), "QSF_E_UNSUPPORTED", "gptq"
     yield ("config-rope", with_config(rope_scaling={"type": "dynamic", "factor": 2.0}),

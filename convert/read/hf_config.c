@@ -16,6 +16,24 @@
 
 #define CONFIG HF_CONFIG_FILE
 
+static bool config_sign(char c) { return c == '_' || c == '-'; }
+
+/* An architecture of GGUF files with this type's name but for dashes; NULL: there is none. */
+static const qsf_arch *config_gguf(const char *type)
+{
+    for (const qsf_arch *a = qsf_archs; a->name && type; a++) {
+        const char *x = type, *y = a->name;
+        while (*x || *y) {
+            if (config_sign(*x)) x++;
+            else if (config_sign(*y)) y++;
+            else if (*x != *y) break;
+            else x++, y++;
+        }
+        if (!*x && !*y) return a;
+    }
+    return NULL;
+}
+
 static qsf_status config_type(yyjson_val *root, const hf_type **out, qsf_error *err)
 {
     const char *type, *cls;
@@ -29,8 +47,10 @@ static qsf_status config_type(yyjson_val *root, const hf_type **out, qsf_error *
         return qsf_json_refuse(yyjson_arr_get_first(classes), CONFIG, "architectures[0]", "a text", err);
     if ((*out = qsf_hf_type_find(type, cls))) return QSF_OK;
     qsf_hf_type_list(list, sizeof list);
-    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": model type \"%s\" is not supported (supported: %s)",
-                    type ? type : cls ? cls : "(none)", list);
+    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": directories of model type \"%.60s\" are not read; %s: "
+                    "make one with llama.cpp's convert_hf_to_gguf.py (read are %s)",
+                    type ? type : cls ? cls : "(none)",
+                    config_gguf(type) ? "its GGUF files are" : "a GGUF file of it may be", list);
 }
 
 /* ---- sliding windows ------------------------------------------------------------------------- */
