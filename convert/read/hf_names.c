@@ -152,6 +152,15 @@ static hf_heads hf_heads_of(const hf_adding *a)
                        .keys = l->mix_groups, .each = l->mix_heads / l->mix_groups };
 }
 
+static hf_sets hf_sets_of(const hf_adding *a)
+{
+    const qsf_layer *l = a->layer;
+    const uint32_t key = l->mix_state, values = l->mix_inner / l->mix_groups;
+    const bool gates = a->role->kind == QSF_K_MIX_GATE;
+    return (hf_sets){ .all = 2 * (key + values), .key = key, .values = values,
+                      .first = gates ? 0 : 2 * l->mix_groups * key, .at = 2 * key + (gates ? values : 0) };
+}
+
 static hf_place hf_place_of(const hf_mapper *m, const hf_adding *a)
 {
     const hf_named *n = &a->named;
@@ -173,6 +182,10 @@ static hf_place hf_place_of(const hf_mapper *m, const hf_adding *a)
         p.block_step = n->all / a->parts * a->cols;
     }
     if (n->how & HF_HEADS) p.heads = hf_heads_of(a);
+    if (n->how & HF_SETS) {
+        p.sets = hf_sets_of(a);
+        p.first = 0;
+    }
     return p;
 }
 
@@ -421,6 +434,16 @@ static qsf_status hf_check_rest(const hf_mapper *m, uint32_t *ignored, qsf_error
                         m->cfg->type->type);
     }
     return QSF_OK;
+}
+
+bool qsf_hf_has(const hf_weights *w, const char *name)
+{
+    char own[160];
+    for (size_t i = 0; i < QSF_ARRAY_LEN(hf_prefixes); i++) {
+        qsf_format(own, sizeof own, "%s%s", hf_prefixes[i].body, name);
+        if (qsf_hf_weights_find(w, own)) return true;
+    }
+    return false;
 }
 
 static bool hf_find_prefix(hf_mapper *m, const char *embd)

@@ -194,15 +194,19 @@ static const hf_alias hf_expert_names[] = {
     NAMES_END,
 };
 
+#define SHARED_EXPERT \
+    NAME(ROUTER, "mlp.gate.weight"), \
+    NAME(FFN_GATE, "mlp.shared_expert.gate_proj.weight"), \
+    NAME(FFN_UP, "mlp.shared_expert.up_proj.weight"), \
+    NAME(FFN_DOWN, "mlp.shared_expert.down_proj.weight"), \
+    NAME_AS(SHARED_ROUTER, HF_FLAT, "mlp.shared_expert_gate.weight")
+#define EXPERT_EACH \
+    NAME(EXPERT_GATE, "mlp.experts.*.gate_proj.weight"), \
+    NAME(EXPERT_UP, "mlp.experts.*.up_proj.weight"), \
+    NAME(EXPERT_DOWN, "mlp.experts.*.down_proj.weight")
 static const hf_alias hf_qwen2_moe_names[] = {
-    NAME(ROUTER, "mlp.gate.weight"),
-    NAME(EXPERT_GATE, "mlp.experts.*.gate_proj.weight"),
-    NAME(EXPERT_UP, "mlp.experts.*.up_proj.weight"),
-    NAME(EXPERT_DOWN, "mlp.experts.*.down_proj.weight"),
-    NAME(FFN_GATE, "mlp.shared_expert.gate_proj.weight"),
-    NAME(FFN_UP, "mlp.shared_expert.up_proj.weight"),
-    NAME(FFN_DOWN, "mlp.shared_expert.down_proj.weight"),
-    NAME_AS(SHARED_ROUTER, HF_FLAT, "mlp.shared_expert_gate.weight"),
+    SHARED_EXPERT,
+    EXPERT_EACH,
     NAMES_END,
 };
 #define LFM2_NAMES \
@@ -277,7 +281,32 @@ static const hf_alias hf_granite_hybrid_names[] = {
     NAME_AS(MIX_NORM, HF_PLAIN, "linear_attn.norm.weight"), \
     NAME_AS(MIX_OUT, HF_HEADS, "linear_attn.out_proj.weight")
 static const hf_alias hf_qwen35_names[] = { DELTA_NAMES, NAMES_END };
+static const hf_alias hf_qwen35_moe_names[] = { DELTA_NAMES, SHARED_EXPERT, EXPERT_EACH, NAMES_END };
+/* As the models were released. */
+static const hf_alias hf_qwen35_moe_stacked[] = {
+    DELTA_NAMES,
+    SHARED_EXPERT,
+    PART_AS(EXPERT_GATE, HF_STACKED, "gate", "mlp.experts.gate_up_proj"),
+    PART_AS(EXPERT_UP, HF_STACKED, "up", "mlp.experts.gate_up_proj"),
+    NAME_AS(EXPERT_DOWN, HF_STACKED, "mlp.experts.down_proj"),
+    NAMES_END,
+};
+static const hf_alias hf_qwen3_next_names[] = {
+    PART_AS(MIX_IN, HF_SETS, "qkv", "linear_attn.in_proj_qkvz.weight"),
+    PART_AS(MIX_GATE, HF_SETS, "z", "linear_attn.in_proj_qkvz.weight"),
+    NAME_AS(MIX_CONV, HF_FLAT, "linear_attn.conv1d.weight"),
+    NAME(MIX_STEP_BIAS, "linear_attn.dt_bias"),
+    NAME_AS(MIX_DECAY, HF_DECAY, "linear_attn.A_log"),
+    NAME(MIX_BETA, "linear_attn.in_proj_ba.weight"),
+    NAME_AS(MIX_NORM, HF_PLAIN, "linear_attn.norm.weight"),
+    NAME(MIX_OUT, "linear_attn.out_proj.weight"),
+    SHARED_EXPERT,
+    EXPERT_EACH,
+    NAMES_END,
+};
 #undef DELTA_NAMES
+#undef SHARED_EXPERT
+#undef EXPERT_EACH
 static const hf_alias hf_gpt_oss_names[] = {
     NAME(ROUTER, "mlp.router.weight"),
     NAME(ROUTER_BIAS, "mlp.router.bias"),
@@ -314,6 +343,11 @@ static const hf_expert_keys hf_qwen3_experts = { .n = "num_experts", .ff = "moe_
     .used_absent = 2, .norm_says = true };
 static const hf_expert_keys hf_qwen2_experts = { .n = "num_experts", .ff = "moe_intermediate_size",
     .shared = "shared_expert_intermediate_size", .n_absent = 60, .used_absent = 4, .norm_says = true };
+static const hf_expert_keys hf_qwen35_experts = { .n = "num_experts", .ff = "moe_intermediate_size",
+    .shared = "shared_expert_intermediate_size", .n_absent = 256, .used_absent = 8 };
+static const hf_expert_keys hf_qwen3_next_experts = { .n = "num_experts", .ff = "moe_intermediate_size",
+    .shared = "shared_expert_intermediate_size", .n_absent = 512, .used_absent = 10, .norm_says = true,
+    .norm_absent = true };
 static const hf_expert_keys hf_lfm2_experts = { .n = "num_experts", .ff = "moe_intermediate_size",
     .dense = "num_dense_layers", .sigmoid = true, .n_absent = 32, .used_absent = 4,
     .dense_absent = 2, .norm_says = true, .norm_absent = true };
@@ -490,6 +524,20 @@ const hf_type qsf_hf_types[] = {
       .embd = 4096, .ff = 12288, .layers = 32, .heads = 16, .kv_heads = 4, .head_dim = 256, .ctx = 32768,
       .eps = 1e-6f, .rope_base = 10000, .rope_part = 0.25f, .norms_less_one = true,
       .names = hf_qwen35_names },
+    { .type = "qwen3_5_moe", .class_name = "Qwen3_5MoeForConditionalGeneration", .arch = "qwen35moe",
+      .vocab = 248320, .embd = 2048, .ff = 512, .layers = 40, .heads = 16, .kv_heads = 2, .head_dim = 256,
+      .ctx = 32768, .eps = 1e-6f, .rope_base = 10000, .rope_part = 0.25f, .norms_less_one = true,
+      .experts = &hf_qwen35_experts, .names = hf_qwen35_moe_names,
+      .older_mark = "layers.0.mlp.experts.gate_up_proj", .older = hf_qwen35_moe_stacked },
+    { .type = "qwen3_5_moe_text", .class_name = "Qwen3_5MoeForCausalLM", .arch = "qwen35moe",
+      .vocab = 248320, .embd = 2048, .ff = 512, .layers = 40, .heads = 16, .kv_heads = 2, .head_dim = 256,
+      .ctx = 32768, .eps = 1e-6f, .rope_base = 10000, .rope_part = 0.25f, .norms_less_one = true,
+      .experts = &hf_qwen35_experts, .names = hf_qwen35_moe_names,
+      .older_mark = "layers.0.mlp.experts.gate_up_proj", .older = hf_qwen35_moe_stacked },
+    { .type = "qwen3_next", .class_name = "Qwen3NextForCausalLM", .arch = "qwen3next", .vocab = 151936,
+      .embd = 2048, .ff = 512, .layers = 48, .heads = 16, .kv_heads = 2, .head_dim = 256, .ctx = 32768,
+      .eps = 1e-6f, .rope_base = 10000, .rope_part = 0.25f, .norms_less_one = true,
+      .experts = &hf_qwen3_next_experts, .names = hf_qwen3_next_names },
     { .type = "gpt_oss", .class_name = "GptOssForCausalLM", .arch = "gpt-oss", .vocab = 201088,
       .embd = 2880, .ff = 2880, .layers = 36, .heads = 64, .kv_heads = 8, .head_dim = 64, .ctx = 131072,
       .eps = 1e-5f, .rope_base = 150000, .scaled_rope = true, .window = 128, .biased = true,
@@ -511,43 +559,6 @@ const hf_type qsf_hf_types[] = {
       .pre = "gemma4", .experts = &hf_gemma4_experts, .names = hf_gemma4_names },
     { .type = NULL },
 };
-
-const hf_type *qsf_hf_type_find(const char *type, const char *class_name)
-{
-    for (const hf_type *t = qsf_hf_types; t->type && class_name; t++) {
-        const char *other = type && t->other_type ? t->other_type : "";
-        const bool named = !strcmp(class_name, t->class_name) ||
-                           (t->other_class && !strcmp(class_name, t->other_class));
-        if (named && (!type || !strcmp(type, other))) return t;
-    }
-    for (const hf_type *t = qsf_hf_types; t->type && type; t++)
-        if (!strcmp(type, t->type)) return t;
-    return NULL;
-}
-
-void qsf_hf_type_list(char *out, size_t cap)
-{
-    size_t at = 0;
-    for (const hf_type *t = qsf_hf_types; t->type && at < cap; t++)
-        if (!t->other_type) at += qsf_format(out + at, cap - at, "%s%s", at ? ", " : "", t->type);
-}
-
-hf_named qsf_hf_type_name(const hf_type *t, const qsf_hparams *hp, const qsf_layer *layer,
-                          const qsf_role *role)
-{
-    const uint64_t own = qsf_role_outputs(hp, layer, role);
-    const hf_alias *n = t->names, *other;
-    while (n && n->name && (n->kind != role->kind || (n->how & HF_SHARED && !layer->n_experts))) n++;
-    if (!n || !n->name) return (hf_named){ .name = role->hf, .all = own };
-    hf_named out = { .name = n->name, .part = n->part, .how = n->how, .all = own };
-    for (other = t->names; n->part && other->name; other++) {
-        if (other == n || strcmp(other->name, n->name)) continue;
-        const uint64_t theirs = qsf_role_outputs(hp, layer, qsf_role_of(other->kind));
-        out.all += theirs;
-        if (other < n) out.first += theirs;
-    }
-    return out;
-}
 
 #undef NAME
 #undef NAME_AS

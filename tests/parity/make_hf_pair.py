@@ -41,7 +41,7 @@ TYPED = {"smollm3", "granite", "arcee", "ernie4_5", "seed_oss", "glm4", "olmo2",
          "exaone4-window", "cohere2", "mixtral", "qwen3moe", "olmoe", "lfm2", "lfm2moe", "granitehybrid",
          "granitehybrid-rope", "granitehybrid-moe", "granitemoe", "qwen35", "gpt-oss", "gpt-oss-mxfp4",
          "gemma4", "gemma4-plain", "gemma4-moe-apart", "qwen2moe", "deepseek2",
-         "deepseek2-lite"}
+         "deepseek2-lite", "qwen35moe", "qwen3next"}
 NO_DIRECTORY = {"gemma4", "smallthinker"}           # others of these are not written
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 512}
@@ -228,7 +228,8 @@ def make(out, name, shards=1):
         dim = m.get("head_dim", m["n_embd"] // m["n_heads"])
         tensors["rope_freqs.weight"] = llama3_divisors(dim, m["kv"].get("rope.freq_base", 10000.0), LLAMA3)
     write_gguf(gguf, reader, tensors)
-    save_weights(folder, hf_tensors(m, tensors), shards)
+    own = hf_tensors(m, tensors)
+    save_weights(folder, hf_layouts.stacked(own) if name in hf_layouts.STACKED else own, shards)
     kv = {k: f.contents() for k, f in reader.fields.items()}
     c = config(m, tensors)
     for key, value in other.items():
