@@ -492,7 +492,7 @@ TEST(hf_types_fit_their_architectures)
         for (const hf_alias *n = t->names; n && n->name; n++) {
             const qsf_role *role = qsf_role_of(n->kind);
             const bool loose = a->both_ways || role->when == QSF_WHEN_MAY_STATE ||
-                               role->when == QSF_WHEN_MAY_EXPERTS;
+                               role->when == QSF_WHEN_MAY_EXPERTS || qsf_kinds_have(a->may, n->kind);
             CHECK((loose ? qsf_arch_takes : qsf_arch_needs)(a, &hp, &layers[0], role) ||
                   (loose ? qsf_arch_takes : qsf_arch_needs)(a, &hp, &layers[1], role));
         }

@@ -35,6 +35,43 @@ const hf_alias qsf_hf_glm4_names[] = {
     PART(FFN_UP, "up", "mlp.gate_up_proj.weight"),
     NAMES_END,
 };
+#define NORM_BIASES \
+    NAME(ATTN_NORM_BIAS, "input_layernorm.bias"), \
+    NAME(FFN_NORM_BIAS, "post_attention_layernorm.bias"), \
+    NAME(OUTPUT_NORM_BIAS, "norm.bias")
+const hf_alias qsf_hf_norm_bias_names[] = { NORM_BIASES, NAMES_END };
+const hf_alias qsf_hf_starcoder2_names[] = {
+    NORM_BIASES,
+    NAME(FFN_UP, "mlp.c_fc.weight"),
+    NAME(FFN_UP_BIAS, "mlp.c_fc.bias"),
+    NAME(FFN_DOWN, "mlp.c_proj.weight"),
+    NAME(FFN_DOWN_BIAS, "mlp.c_proj.bias"),
+    NAMES_END,
+};
+#undef NORM_BIASES
+const hf_alias qsf_hf_phi_names[] = {
+    NAME(ATTN_NORM_BIAS, "input_layernorm.bias"),
+    NAME(ATTN_OUT, "self_attn.dense.weight"),
+    NAME(ATTN_OUT_BIAS, "self_attn.dense.bias"),
+    NAME(FFN_UP, "mlp.fc1.weight"),
+    NAME(FFN_UP_BIAS, "mlp.fc1.bias"),
+    NAME(FFN_DOWN, "mlp.fc2.weight"),
+    NAME(FFN_DOWN_BIAS, "mlp.fc2.bias"),
+    NAME(OUTPUT_NORM, "final_layernorm.weight"),
+    NAME(OUTPUT_NORM_BIAS, "final_layernorm.bias"),
+    NAME_AS(OUTPUT_BIAS, HF_BARE, "lm_head.bias"),
+    NAMES_END,
+};
+const hf_alias qsf_hf_cohere_names[] = {
+    NAME_AS(Q_NORM, HF_FLAT, "self_attn.q_norm.weight"),
+    NAME_AS(K_NORM, HF_FLAT, "self_attn.k_norm.weight"),
+    NAMES_END,
+};
+const hf_alias qsf_hf_hunyuan_names[] = {
+    NAME(Q_NORM, "self_attn.query_layernorm.weight"),
+    NAME(K_NORM, "self_attn.key_layernorm.weight"),
+    NAMES_END,
+};
 const hf_alias qsf_hf_gpt2_names[] = {
     NAME(TOKEN_EMBD, "wte.weight"),
     NAME(POS_EMBD, "wpe.weight"),
@@ -238,6 +275,15 @@ const hf_alias qsf_hf_deepseek_names[] = {
     NAME(EXPERT_GATE, "mlp.experts.*.gate_proj.weight"),
     NAME(EXPERT_UP, "mlp.experts.*.up_proj.weight"),
     NAME(EXPERT_DOWN, "mlp.experts.*.down_proj.weight"),
+    NAME_AS(FFN_GATE, HF_SHARED, "mlp.shared_experts.gate_proj.weight"),
+    NAME_AS(FFN_UP, HF_SHARED, "mlp.shared_experts.up_proj.weight"),
+    NAME_AS(FFN_DOWN, HF_SHARED, "mlp.shared_experts.down_proj.weight"),
+    NAMES_END,
+};
+const hf_alias qsf_hf_ernie_moe_names[] = {
+    NAME(ROUTER, "mlp.gate.weight"),
+    NAME_AS(ROUTER_CHOICE, HF_FLAT, "mlp.moe_statics.e_score_correction_bias"),
+    EXPERT_EACH,
     NAME_AS(FFN_GATE, HF_SHARED, "mlp.shared_experts.gate_proj.weight"),
     NAME_AS(FFN_UP, HF_SHARED, "mlp.shared_experts.up_proj.weight"),
     NAME_AS(FFN_DOWN, HF_SHARED, "mlp.shared_experts.down_proj.weight"),

@@ -26,7 +26,7 @@ static qsf_status latent_score(yyjson_val *root, uint32_t key, qsf_hparams *hp, 
     return st;
 }
 
-qsf_status qsf_hf_latent(yyjson_val *root, hf_config *cfg, qsf_hparams *hp, qsf_error *err)
+qsf_status qsf_hf_latent(yyjson_val *root, qsf_hparams *hp, qsf_error *err)
 {
     enum { MOST = QSF_MAX_HEAD_DIM / 2 };
     yyjson_val *queries = yyjson_obj_get(root, "q_lora_rank");
@@ -38,7 +38,6 @@ qsf_status qsf_hf_latent(yyjson_val *root, hf_config *cfg, qsf_hparams *hp, qsf_
                                          err))) ||
         (st = qsf_json_get_u32(root, CONFIG, "qk_nope_head_dim", 128, 2, MOST, &hp->head_plain, err)) ||
         (st = qsf_json_get_u32(root, CONFIG, "v_head_dim", 128, 2, MOST, &hp->head_value, err)) ||
-        (st = qsf_json_get_u32(root, CONFIG, "num_nextn_predict_layers", 0, 0, 64, &cfg->n_guessing, err)) ||
         (st = qsf_json_get_bool(root, CONFIG, "rope_interleave", true, &pairs, err))) return st;
     if (!pairs) return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": rope_interleave is false");
     const uint32_t key = hp->head_plain + hp->rope_dim;

@@ -264,6 +264,18 @@ static qsf_status rope_linear(const rope_at *at, qsf_hparams *hp, qsf_error *err
                     (double)hp->scaling_factor);
 }
 
+/* Hunyuan calls it dynamic, and yet it depends on no text's length. */
+static qsf_status rope_alpha(const rope_at *at, qsf_hparams *hp, qsf_error *err)
+{
+    float alpha;
+    const qsf_status st = qsf_json_get_f32(at->obj, at->what, "alpha", 0, &alpha, err);
+    if (st) return st;
+    if (!(alpha >= 1) || hp->head_dim < 4)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: type dynamic with alpha %g", at->what, (double)alpha);
+    hp->rope_base *= (float)pow(alpha, (double)hp->head_dim / (hp->head_dim - 2));
+    return QSF_OK;
+}
+
 qsf_status qsf_hf_rope(yyjson_val *root, const hf_type *d, const qsf_arch *a, qsf_arena *arena,
                        qsf_hparams *hp, qsf_error *err)
 {
@@ -288,7 +300,8 @@ qsf_status qsf_hf_rope(yyjson_val *root, const hf_type *d, const qsf_arch *a, qs
         return rope_proportional(rope, what, rope ? 1 : 0.25f, arena, hp, err);
     if ((st = rope_part(root, d, &full, hp, err))) return st;
 
-    if (!type || !strcmp(type, "default")) return QSF_OK;
+    if (!type || !strcmp(type, "default") || (d->sections && !strcmp(type, "mrope"))) return QSF_OK;
+    if (a->has & QSF_HAS_ALPHA && !strcmp(type, "dynamic")) return rope_alpha(&full, hp, err);
     if (!strcmp(type, "llama3")) return rope_llama3(rope, what, arena, hp, err);
     if (!strcmp(type, "longrope") || !strcmp(type, "su"))
         return rope_longrope(root, rope, what, arena, hp, err);

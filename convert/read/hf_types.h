@@ -56,6 +56,7 @@ typedef struct hf_expert_keys {
     const char *dense;          /* layers without experts, the first ones */
     uint32_t    n_absent, used_absent, dense_absent;    /* where config.json is silent; n 0: it must not be */
     bool        may_lack;       /* their number may be 0: then what is everybody's is all there is */
+    uint32_t    groups_absent;  /* of experts, where config.json is silent */
     bool        sigmoid;        /* of the router; else it is as in the architecture */
     bool        norm_says, norm_absent;     /* norm_topk_prob counts; else it is as in the architecture */
 } hf_expert_keys;
@@ -70,6 +71,7 @@ typedef struct hf_type {
     uint32_t    head_dim;               /* 0: embd / heads */
     uint32_t    ctx, window;            /* window 0: none */
     float       eps, rope_base;
+    const char *eps_at;                 /* key; NULL: "rms_norm_eps", or as the keys have it */
     float       rope_local;             /* of windowed layers; 0: as the architecture has it */
     const char *theta, *theta_local;    /* keys of both; NULL: "rope_theta", "rope_local_base_freq" */
     bool        tied;
@@ -79,6 +81,7 @@ typedef struct hf_type {
     bool        window_period;          /* sliding_window_pattern */
     bool        partial_rope;           /* partial_rotary_factor may be other than 1 */
     float       rope_part;              /* the same, and that is what it is; 0: 1 */
+    bool        sections;               /* texts turn all sections of "mrope" alike */
     bool        pairs;                  /* rows of queries and keys lie as pairs that rotate */
     bool        scaled_rope;            /* config.json must say how: there is no plain default */
     bool        biased;                 /* attention_bias */

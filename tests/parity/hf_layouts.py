@@ -4,7 +4,10 @@ SPDX-License-Identifier: MIT
 
 Each transformation undoes what llama.cpp's converter does to such a directory.
 """
+import functools
 import numpy as np
+
+import hf_relatives
 
 COMMON = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
           "attn_output": "self_attn.o_proj", "attn_q_norm": "self_attn.q_norm",
@@ -43,11 +46,11 @@ VARIANTS = {"gpt-oss-smooth": ("gpt-oss", {"rope_scaling": {"truncate": False}})
             "olmo2-bases": ("olmo2-window", {"rope_parameters": TWO_BASES, "rope_theta": None,
                                               "rope_scaling": None}),
             "llama-own-head": ("llama", {"tie_word_embeddings": True}),
-            "qwen35moe-stacked": ("qwen35moe", {})}
+            "qwen35moe-stacked": ("qwen35moe", {}), "hunyuan-alpha": ("hunyuan-dense", hf_relatives.ALPHA)}
 STACKED = {"qwen35moe-stacked"}             # which have all experts in one tensor
 DELTAS = {"qwen35", "qwen35moe", "qwen3next"}
 ARCHS = {"lfm2", "lfm2moe", "granitehybrid", "granitemoe", "qwen35", "gpt-oss", "gemma4", "qwen2moe",
-         "deepseek2", "qwen35moe", "qwen3next"}
+         "deepseek2", "qwen35moe", "qwen3next", *hf_relatives.TYPES}
 
 def halves(w, n_heads):
     """GGUF stores Granite's q and k rows as rotary pairs, Hugging Face as two halves."""
@@ -176,7 +179,8 @@ def qwen2moe(m, part, kind, w):
 
 LAYERS = {"lfm2": lfm2, "lfm2moe": lfm2, "granitehybrid": granite, "granitemoe": granite, "qwen35": qwen35,
           "gpt-oss": gpt_oss, "gemma4": gemma4, "qwen2moe": qwen2moe, "deepseek2": deepseek2,
-          "qwen35moe": qwen35moe, "qwen3next": qwen3next}
+          "qwen35moe": qwen35moe, "qwen3next": qwen3next,
+          **dict.fromkeys(hf_relatives.TYPES, functools.partial(hf_relatives.layer, COMMON))}
 
 def tensors(m, found):
     """Of all tensors of a GGUF file; what two of them share is joined."""
@@ -186,7 +190,9 @@ def tensors(m, found):
         stem, kind = name.rsplit(".", 1) if name.endswith((".weight", ".bias")) else (name, "")
         if not stem.startswith("blk."):
             if arch in DELTAS and stem == "output_norm": w = w - np.float32(1)
-            out[f"{OUTSIDE[stem]}.{kind}"] = w
+            if arch == "nemotron" and name == "output_norm.weight": w = w - np.float32(1)
+            last = "model.final_layernorm" if arch == "phi2" and stem == "output_norm" else OUTSIDE[stem]
+            out[f"{last}.{kind}"] = w
             continue
         _, layer, part = stem.split(".", 2)
         for own, x in LAYERS[arch](m, part, kind, w).items():
@@ -199,6 +205,7 @@ def tensors(m, found):
                 pieces.setdefault(own, {})["gate" if "ffn_gate" in part else "up"] = x
             else: out[own] = x
     for own, p in pieces.items(): out[own] = joined(own, p["gate"], p["up"])
+    if arch == "qwen3vl": out = {k.replace("model.", "model.language_model."): w for k, w in out.items()}
     return {k: np.ascontiguousarray(v) for k, v in out.items()}
 
 def joined(name, gate, up):
@@ -218,13 +225,15 @@ def joined(name, gate, up):
 CLASSES = {"lfm2": "Lfm2", "lfm2_moe": "Lfm2Moe", "granitemoeshared": "GraniteMoeShared",
            "granitemoehybrid": "GraniteMoeHybrid", "qwen3_5_text": "Qwen3_5", "gpt_oss": "GptOss",
            "qwen2_moe": "Qwen2Moe", "gemma4_text": "Gemma4", "deepseek_v2": "DeepseekV2",
-           "deepseek_v3": "DeepseekV3", "qwen3_5_moe_text": "Qwen3_5Moe", "qwen3_next": "Qwen3Next"}
+           "deepseek_v3": "DeepseekV3", "qwen3_5_moe_text": "Qwen3_5Moe", "qwen3_next": "Qwen3Next",
+           **hf_relatives.CLASSES}
 
 def config(m):
     """What config.json says beside what all of them have."""
     kv, arch = m["kv"], m["arch"]
     x = m.get("experts", {})
     kinds = m.get("kinds", "")
+    if arch in hf_relatives.TYPES: return hf_relatives.config(m)
     def types(other): return ["full_attention" if k == "a" else other for k in kinds]
     if arch in ("lfm2", "lfm2moe"):
         c = dict(model_type="lfm2", norm_eps=1e-5, rms_norm_eps=None, conv_L_cache=kv["shortconv.l_cache"],
@@ -313,6 +322,10 @@ def config(m):
 
 def sizes(m):
     """What the description of a tiny model cannot be in such a directory."""
+    if m["arch"] == "ernie4_5-moe":         # an expert's length, twice
+        twice = 2 * m["experts"]["ff"]
+        return dict(m, experts=dict(m["experts"], shared=twice),
+                    kv=dict(m["kv"], expert_shared_feed_forward_length=twice))
     if m["arch"] != "gemma4": return m
     shared = m["kv"]["attention.shared_kv_layers"]
     each = [dict(e, n_ff=m["n_ff"] * (1 + (i >= m["n_layers"] - shared))) for i, e in enumerate(m["each"])]

@@ -40,7 +40,8 @@ TYPED = {"smollm3", "granite", "arcee", "ernie4_5", "seed_oss", "glm4", "olmo2",
          "exaone4-window", "cohere2", "mixtral", "qwen3moe", "olmoe", "lfm2", "lfm2moe", "granitehybrid",
          "granitehybrid-rope", "granitehybrid-moe", "granitemoe", "qwen35", "gpt-oss", "gpt-oss-mxfp4",
          "gemma4", "gemma4-plain", "gemma4-moe-apart", "qwen2moe", "deepseek2",
-         "deepseek2-lite", "qwen35moe", "qwen3next"}
+         "deepseek2-lite", "qwen35moe", "qwen3next", "command-r", "phi2", "starcoder2", "stablelm",
+         "nemotron", "olmo", "hunyuan-dense", "qwen2vl", "qwen3vl", "ernie4_5-moe", "glm4moe"}
 NO_DIRECTORY = {"gemma4", "smallthinker"}           # others of these are not written
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 512}
@@ -231,7 +232,7 @@ def make(out, name, shards=1):
     for key, value in other.items():
         c[key] = {**c[key], **value} if value and isinstance(c.get(key), dict) else value
     c = {k: v for k, v in c.items() if v is not None or k not in other}
-    (folder / "config.json").write_text(json.dumps(c, indent=1))
+    (folder / "config.json").write_text(json.dumps(hf_layouts.hf_relatives.whole(c), indent=1))
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer(kv), ensure_ascii=False))
     (folder / "tokenizer_config.json").write_text(
         json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "add_bos_token": False,
