@@ -9,7 +9,7 @@
 #endif
 #include "read/hf.h"
 #include "read/hf_tokenizer.h"
-#include "read/hf_types.h"
+#include "read/hf_type_find.h"
 #include "mem_platform.h"
 #include "test.h"
 
@@ -474,6 +474,7 @@ TEST(hf_types_fit_their_architectures)
                                  .experts_beside = t->experts && a->later_gemma,
                                  .n_used = 2, .n_ff_expert = 6, .n_ff_shared = 10, .mix_conv = 3,
                                  .mix_inner = 12, .mix_state = 6, .mix_heads = 2, .mix_groups = 1,
+                                 .mix_neighbours = a->has & QSF_HAS_NEIGHBOURS ? 1 : 0,
                                  .n_classes = t->classes ? 3 : 0,
                                  .n_embd_layer = a->later_gemma ? 4 : 0 };
         const qsf_layer layers[2] = { qsf_layer_of(&hp, 0), qsf_layer_of(&hp, 1) };
@@ -484,13 +485,14 @@ TEST(hf_types_fit_their_architectures)
             const bool may = qsf_kinds_have(t->need | t->biases, role->kind);
             const hf_named named = qsf_hf_type_name(t, &hp, layer, role);
             if (need || may) CHECK(named.name != NULL);
-            CHECK(named.first + qsf_role_outputs(&hp, layer, role) <= named.all);
-            CHECK(!named.part == (named.all == qsf_role_outputs(&hp, layer, role)));
+            const uint64_t own = qsf_role_outputs(&hp, layer, role);
+            CHECK(named.first + own <= named.all);
+            CHECK(!own || !named.part == (named.all == own));       /* 0: the other mixer's */
         }
         for (const hf_alias *n = t->names; n && n->name; n++) {
             const qsf_role *role = qsf_role_of(n->kind);
             const bool loose = a->both_ways || role->when == QSF_WHEN_MAY_STATE ||
-                               role->when == QSF_WHEN_MAY_EXPERTS;
+                               role->when == QSF_WHEN_MAY_EXPERTS || qsf_kinds_have(a->may, n->kind);
             CHECK((loose ? qsf_arch_takes : qsf_arch_needs)(a, &hp, &layers[0], role) ||
                   (loose ? qsf_arch_takes : qsf_arch_needs)(a, &hp, &layers[1], role));
         }

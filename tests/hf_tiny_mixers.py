@@ -62,6 +62,13 @@ def refused(tiny):
     yield "deepseek_v3", {**deep, "rope_interleave": False}, "UNSUPPORTED", "rope_interleave is false"
     yield "deepseek_v3", {**deep, "q_lora_rank": 1}, "CORRUPT", "expected a whole number from 2"
     yield "qwen2_moe", {"mlp_only_layers": [0]}, "UNSUPPORTED", "layers without experts between"
+    yield ("smollm3", {"use_sliding_window": True, "sliding_window": 8}, "UNSUPPORTED",
+           "use_sliding_window without layer_types in a smollm3 model")
+    yield "qwen3", {"rope_parameters": {"rope_theta": 1e6}, "rope_scaling": YARN}, "UNSUPPORTED", "beside"
+    # whose layers that see everything have heads as the others have
+    alike = {"per_layer_config": {}, "hidden_size_per_layer_input": 0}
+    yield ("gemma4_text", {**types("full_attention", "full_attention"), **alike}, "CORRUPT",
+           "q_norm.weight is missing")
     yield "gemma4_text", {**alternate, "enable_moe_block": True}, "CORRUPT", '"num_experts" is missing'
     yield ("gemma4_text", {**alternate, "enable_moe_block": True, "num_experts": 4, "top_k_experts": 5},
            "CORRUPT", "from 1 to 4")

@@ -214,6 +214,8 @@ def good_cases():
                                           bpe("gpt-2")).weights("bin")
     yield "llama-base-model", Case({**plain, "tie_word_embeddings": True}, {"arch": "llama", "tied": 1},
                                    llama(6, "F16", prefix="", tied=True), spm_json()).weights()
+    yield "llama-tied-with-own-head", Case({**plain, "tie_word_embeddings": True}, {"arch": "llama"},
+                                           llama(19, "F16"), bpe("gpt-2")).weights()
     yield "mistral", Case({"model_type": "mistral", **COMMON, "sliding_window": 32},
                           {"arch": "llama", "window": 32}, llama(7, "BF16"), spm_model()).weights()
     yield "mistral-no-window", Case({"model_type": "mistral", **COMMON, "sliding_window": None},
@@ -249,6 +251,9 @@ def good_cases():
     gemma = {"act": 0, "tied": 1, "embd_scale": 4}
     yield "gemma", Case({"model_type": "gemma", **COMMON, "hidden_act": "gelu"}, {"arch": "gemma", **gemma},
                         llama(27, "F16", gemma=1, tied=True), gemma_tokenizer()).weights()
+    yield "gemma-act", Case({"model_type": "gemma", **COMMON, "hidden_act": "silu"},
+                            {"arch": "gemma", **gemma, "act": 1}, llama(28, "F16", gemma=1, tied=True),
+                            gemma_tokenizer()).weights()
     yield "gemma2", Case({"model_type": "gemma2", **COMMON, "query_pre_attn_scalar": 16,
                           "sliding_window": 64},
                          {"arch": "gemma2", **gemma, "attn_scale": 0.25, "attn_softcap": 50,
@@ -273,6 +278,12 @@ def good_cases():
                                    "scaling_factor": 8},
                                   pictures(llama(16, "BF16", prefix="language_model.model.", gemma=2,
                                                  tied=True, qk=True)), gemma_tokenizer()).weights()
+    text = {"model_type": "gemma3_text", **COMMON, "query_pre_attn_scalar": 8, "sliding_window": None}
+    yield "gemma3-pictures-untied", Case({"model_type": "gemma3", "tie_word_embeddings": False,
+                                          "text_config": {**text, "tie_word_embeddings": True}},
+                                         {"arch": "gemma3", **gemma, "tied": 0, "rope_base": 1e6},
+                                         llama(29, "BF16", prefix="language_model.model.", gemma=2,
+                                               head="language_model.", qk=True), gemma_tokenizer()).weights()
     small = {"model_type": "gpt2", "n_embd": D, "n_layer": LAYERS, "n_head": 2, "n_positions": 128,
              "vocab_size": N_VOCAB}
     hp = {"arch": "gpt2", "n_heads": 2, "n_kv_heads": 2, "n_ff": 4 * D, "norm": 0, "act": 0, "rope": 0,
@@ -291,7 +302,8 @@ def gemma_tokenizer():
 
 def aside(m):
     """What no text depends on: computed frequencies, and a copy of the embedding that the head is tied to."""
-    m.add("model.layers.0.self_attn.rotary_emb.inv_freq", [HD // 2]); m.add("lm_head.weight", [N_VOCAB, D])
+    m.add("model.layers.0.self_attn.rotary_emb.inv_freq", [HD // 2])
+    m.files["lm_head.weight"] = m.files["model.embed_tokens.weight"]
     return m
 
 def unreachable(tokenizer):
@@ -327,8 +339,10 @@ def bad_cases():
     yield "config-missing", drop(case(), "config.json"), "QSF_E_NOT_FOUND", "config.json"
     yield "weights-missing", drop(case(), st), "QSF_E_NOT_FOUND", "no model.safetensors"
     yield "tokenizer-missing", drop(case(), tk), "QSF_E_NOT_FOUND", "tokenizer"
-    yield ("config-type", with_config(model_type="mamba"), "QSF_E_UNSUPPORTED",
-           "\"mamba\" is not supported (supported: llama")
+    yield ("config-type", with_config(model_type="falcon_h1"), "QSF_E_UNSUPPORTED",
+           "\"falcon_h1\" are not read; its GGUF files are: make one with")
+    yield ("config-other-type", with_config(model_type="mamba_3"), "QSF_E_UNSUPPORTED",
+           "\"mamba_3\" are not read; a GGUF file of it may be")
     yield "config-quantised", with_config(
         quantization_config={"quant_method": "gptq"}), "QSF_E_UNSUPPORTED", "gptq"
     yield ("config-rope", with_config(rope_scaling={"type": "dynamic", "factor": 2.0}),

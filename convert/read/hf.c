@@ -187,7 +187,7 @@ static qsf_status hf_open_all(const char *dir, input *in, qsf_error *err)
         (st = qsf_hf_rerank_find(dir, in, &cfg, err)) ||
         (!cfg.rerank && (st = qsf_hf_sentence(dir, in, &cfg, &own->weights, err)))) return st;
     hf_type older = *cfg.type;
-    if (older.older && qsf_hf_weights_find(&own->weights, older.older_mark)) {
+    if (older.older && qsf_hf_has(&own->weights, older.older_mark)) {
         older.names = older.older;
         older.layers_at = older.older_at;
         cfg.type = &older;

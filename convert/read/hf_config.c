@@ -16,6 +16,24 @@
 
 #define CONFIG HF_CONFIG_FILE
 
+static bool config_sign(char c) { return c == '_' || c == '-'; }
+
+/* An architecture of GGUF files with this type's name but for dashes; NULL: there is none. */
+static const qsf_arch *config_gguf(const char *type)
+{
+    for (const qsf_arch *a = qsf_archs; a->name && type; a++) {
+        const char *x = type, *y = a->name;
+        while (*x || *y) {
+            if (config_sign(*x)) x++;
+            else if (config_sign(*y)) y++;
+            else if (*x != *y) break;
+            else x++, y++;
+        }
+        if (!*x && !*y) return a;
+    }
+    return NULL;
+}
+
 static qsf_status config_type(yyjson_val *root, const hf_type **out, qsf_error *err)
 {
     const char *type, *cls;
@@ -29,8 +47,10 @@ static qsf_status config_type(yyjson_val *root, const hf_type **out, qsf_error *
         return qsf_json_refuse(yyjson_arr_get_first(classes), CONFIG, "architectures[0]", "a text", err);
     if ((*out = qsf_hf_type_find(type, cls))) return QSF_OK;
     qsf_hf_type_list(list, sizeof list);
-    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": model type \"%s\" is not supported (supported: %s)",
-                    type ? type : cls ? cls : "(none)", list);
+    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": directories of model type \"%.60s\" are not read; %s: "
+                    "make one with llama.cpp's convert_hf_to_gguf.py (read are %s)",
+                    type ? type : cls ? cls : "(none)",
+                    config_gguf(type) ? "its GGUF files are" : "a GGUF file of it may be", list);
 }
 
 /* ---- sliding windows ------------------------------------------------------------------------- */
@@ -94,7 +114,7 @@ static qsf_status config_window(yyjson_val *root, const hf_type *d, const qsf_ar
     if (v && yyjson_is_null(v)) return QSF_OK;          /* null is an answer: no window */
     if ((st = qsf_json_get_u32(root, CONFIG, "sliding_window", d->window, 0, INT32_MAX, &hp->window, err)) ||
         (st = qsf_json_get_bool(root, CONFIG, "use_sliding_window", !d->late_window, &use, err)) ||
-        (d->late_window &&
+        (d->late_window && !d->experts &&
          (st = qsf_json_get_u32(root, CONFIG, "max_window_layers", 28, 0, UINT16_MAX, &p.full_layers,
                                 err))) ||
         (d->window_period && !types &&
@@ -102,6 +122,9 @@ static qsf_status config_window(yyjson_val *root, const hf_type *d, const qsf_ar
         return st;
     if (!use) hp->window = 0;
     if (!hp->window) return QSF_OK;
+    if (d->few_windows && !types)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": use_sliding_window without layer_types in a %s "
+                        "model", d->type);
     for (uint32_t i = 0; i < hp->n_layers; i++) {       /* the first global layer gives the period */
         const bool local = config_windowed(types, &p, i);
         n_local += local;
@@ -176,6 +199,13 @@ static qsf_status config_gpt2(yyjson_val *root, const hf_type *d, qsf_hparams *h
     return config_activation(root, "activation_function", hp, err);
 }
 
+static const char *config_eps_at(const hf_type *d, const qsf_hparams *hp)
+{
+    if (d->eps_at) return d->eps_at;
+    if (d->keys == HF_KEYS_LFM2 || d->keys == HF_KEYS_MODERN) return "norm_eps";
+    return hp->norm == QSF_NORM_RMS ? "rms_norm_eps" : "layer_norm_eps";
+}
+
 static qsf_status config_common(yyjson_val *root, const hf_type *d, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
@@ -188,12 +218,15 @@ static qsf_status config_common(yyjson_val *root, const hf_type *d, qsf_hparams 
         (st = qsf_json_get_u32(root, CONFIG, "intermediate_size", d->ff, 1, 1 << 24, &hp->n_ff, err)) ||
         (st = qsf_json_get_u32(root, CONFIG, "max_position_embeddings", d->ctx, 1, INT32_MAX,
                                &hp->n_ctx_train, err)) ||
-        (st = qsf_json_get_f32(root, CONFIG, d->keys == HF_KEYS_LFM2 || d->keys == HF_KEYS_MODERN ? "norm_eps"
-                               : hp->norm == QSF_NORM_RMS ? "rms_norm_eps" : "layer_norm_eps", d->eps,
-                               &hp->norm_eps, err)))
+        (st = qsf_json_get_f32(root, CONFIG, config_eps_at(d, hp), d->eps, &hp->norm_eps, err)))
         return st;
     const bool longer = d->keys == HF_KEYS_GEMMA || d->keys == HF_KEYS_GEMMA2 || d->keys == HF_KEYS_GEMMA4 ||
                         d->keys == HF_KEYS_MODERN;
+    /* The first Gemma has both members, or the shorter one, in which gelu means its tanh form. */
+    if (d->keys == HF_KEYS_GEMMA && !qsf_json_get(root, "hidden_activation")) {
+        const char *act = qsf_json_get_str(root, "hidden_act");
+        return act && !strcmp(act, "gelu") ? QSF_OK : config_activation(root, "hidden_act", hp, err);
+    }
     return config_activation(root, longer ? "hidden_activation" : "hidden_act", hp, err);
 }
 
@@ -365,6 +398,19 @@ static qsf_status config_ternary(yyjson_val *q, uint8_t *ternary, qsf_error *err
     return QSF_OK;
 }
 
+/* A model with pictures says it for the whole model, or did once for the text alone. */
+static qsf_status config_tied(yyjson_val *top, yyjson_val *text, const hf_type *d, qsf_hparams *hp,
+                              qsf_error *err)
+{
+    bool inner;
+    qsf_status st;
+    if ((st = qsf_json_get_bool(top, CONFIG, "tie_word_embeddings", d->tied, &hp->tied, err)) ||
+        (st = qsf_json_get_bool(text, CONFIG ": text_config", "tie_word_embeddings", false, &inner, err)))
+        return st;
+    hp->tied = hp->tied || inner;
+    return QSF_OK;
+}
+
 qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp, hf_config *cfg,
                               qsf_error *err)
 {
@@ -388,7 +434,7 @@ qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp
     if (quantised && !mxfp4 && (st = config_ternary(quantised, &cfg->ternary, err))) return st;
     /* A model with pictures keeps the text part's settings in an object of its own. */
     yyjson_val *root = text ? text : top;
-    cfg->pictures = text != NULL;
+    cfg->pictures = text || qsf_json_get(top, "vision_config");
     const qsf_arch *a = qsf_arch_find(d->arch);
     cfg->type = d;
     cfg->arch = a;
@@ -397,8 +443,7 @@ qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp
     config_arch(a, d, hp);
     if ((st = config_sizes(root, d, hp, err)) ||
         (st = config_shape(root, d, hp, err)) ||
-        (st = qsf_json_get_bool(qsf_json_get(root, "tie_word_embeddings") ? root : top, CONFIG,
-                                "tie_word_embeddings", d->tied, &hp->tied, err)) ||
+        (st = config_tied(top, text, d, hp, err)) ||
         (d->keys == HF_KEYS_LFM2 &&
          (st = qsf_json_get_bool(root, CONFIG, "tie_embedding", hp->tied, &hp->tied, err))) ||
         (st = qsf_hf_config_tokens(top, CONFIG, cfg, err)) ||
@@ -414,7 +459,7 @@ qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp
         (d->keys == HF_KEYS_GEMMA4 && (st = qsf_hf_gemma4(root, cfg, arena, hp, err))) ||
         (a->has & QSF_HAS_LATENT && (st = qsf_hf_latent_turning(root, hp, err))) ||
         (hp->rope != QSF_ROPE_NONE && (st = qsf_hf_rope(root, d, a, arena, hp, err))) ||
-        (a->has & QSF_HAS_LATENT && (st = qsf_hf_latent(root, cfg, hp, err))) ||
+        (a->has & QSF_HAS_LATENT && (st = qsf_hf_latent(root, hp, err))) ||
         (st = config_biases(root, cfg, err)) || (st = qsf_hf_experts(root, d, a, hp, err)) ||
         (st = qsf_hf_family(root, cfg, hp, err))) return st;
     return d->keys == HF_KEYS_GEMMA2 ? config_gemma2(root, a, hp, err) : QSF_OK;

@@ -5,7 +5,7 @@
 
 #include "model/source.h"
 #include "base/arena.h"
-#include "read/hf_types.h"
+#include "read/hf_type_find.h"
 #include "read/json.h"
 
 /* What weight files hold of ternary matrices. */

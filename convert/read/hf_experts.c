@@ -7,13 +7,29 @@
 #define CONFIG HF_CONFIG_FILE
 enum { EXPERTS_LONGEST = 1 << 24 };     /* a feed-forward */
 
-/* Members whose other values are another network. */
-static qsf_status experts_plain(yyjson_val *root, qsf_error *err)
+/* Layers that are not like the others would have to be read one by one. */
+static qsf_status experts_everywhere(yyjson_val *root, uint32_t n_layers, qsf_error *err)
 {
-    uint32_t step;
+    yyjson_val *end = qsf_json_get(root, "moe_layer_end_index");
+    uint32_t step, every, last = n_layers - 1;
+    qsf_status st;
+    if ((st = qsf_json_get_u32(root, CONFIG, "decoder_sparse_step", 1, 1, 1 << 16, &step, err)) ||
+        (st = qsf_json_get_u32(root, CONFIG, "moe_layer_interval", 1, 1, 1 << 16, &every, err))) return st;
+    const bool at_end = yyjson_is_sint(end) && yyjson_get_sint(end) == -1;
+    if (!at_end && (st = qsf_json_get_u32(root, CONFIG, "moe_layer_end_index", last, 0, 1 << 16, &last, err)))
+        return st;
+    if (step == 1 && every == 1 && last + 1 == n_layers &&
+        !yyjson_arr_size(qsf_json_get(root, "mlp_only_layers"))) return QSF_OK;
+    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": layers without experts between those with some, which "
+                    "this version cannot run");
+}
+
+/* Members whose other values are another network. */
+static qsf_status experts_plain(yyjson_val *root, uint32_t n_layers, qsf_error *err)
+{
     const char *const numbers[] = { "swiglu_alpha", "swiglu_limit" };
     const float values[] = { 1.702f, 7 };
-    qsf_status st = qsf_json_get_u32(root, CONFIG, "decoder_sparse_step", 1, 1, 1 << 16, &step, err);
+    qsf_status st = QSF_OK;
     for (size_t i = 0; i < QSF_ARRAY_LEN(numbers) && !st; i++) {
         float v;
         st = qsf_json_get_f32(root, CONFIG, numbers[i], values[i], &v, err);
@@ -22,11 +38,9 @@ static qsf_status experts_plain(yyjson_val *root, qsf_error *err)
                           (double)values[i]);
     }
     if (st) return st;
-    /* Layers that are not like the others would have to be read one by one. */
-    const bool clips = qsf_json_get(root, "clip_qkv") != NULL;
-    if (step == 1 && !yyjson_arr_size(qsf_json_get(root, "mlp_only_layers")) && !clips) return QSF_OK;
-    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": %s, which this version cannot run",
-                    clips ? "clip_qkv" : "layers without experts between those with some");
+    if (qsf_json_get(root, "clip_qkv"))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": clip_qkv, which this version cannot run");
+    return experts_everywhere(root, n_layers, err);
 }
 
 /* What every row takes beside its experts. */
@@ -65,7 +79,8 @@ static qsf_status experts_groups(yyjson_val *root, const hf_expert_keys *k, qsf_
                         "(supported: %s)", method ? method : "", scores ? scores : "",
                         k->sigmoid ? "noaux_tc, sigmoid" : "greedy, softmax");
     if (!k->sigmoid) return QSF_OK;
-    if ((st = qsf_json_get_u32(root, CONFIG, "n_group", 8, 1, hp->n_experts, &hp->n_groups, err)) ||
+    if ((st = qsf_json_get_u32(root, CONFIG, "n_group", k->groups_absent, 1, hp->n_experts, &hp->n_groups,
+                               err)) ||
         (st = qsf_json_get_u32(root, CONFIG, "topk_group", QSF_MIN(4, hp->n_groups), 1, hp->n_groups,
                                &hp->n_groups_used, err))) return st;
     const uint32_t each = hp->n_experts / hp->n_groups;
@@ -91,6 +106,16 @@ static qsf_status experts_router(yyjson_val *root, const hf_expert_keys *k, cons
     return QSF_OK;
 }
 
+/* The number of experts by the type's own name or, as the Transformers library writes and takes it
+ * of some types, by another one's. */
+static const char *experts_number(yyjson_val *root, const hf_expert_keys *k)
+{
+    static const char *const other[] = { "num_local_experts", "num_experts" };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(other) && !qsf_json_get(root, k->n); i++)
+        if (qsf_json_get(root, other[i])) return other[i];
+    return k->n;
+}
+
 qsf_status qsf_hf_experts(yyjson_val *root, const hf_type *d, const qsf_arch *a, qsf_hparams *hp,
                           qsf_error *err)
 {
@@ -98,8 +123,9 @@ qsf_status qsf_hf_experts(yyjson_val *root, const hf_type *d, const qsf_arch *a,
     bool some = true;
     qsf_status st;
     if (!k) return QSF_OK;
+    const char *number = experts_number(root, k);
     if (k->when && ((st = qsf_json_get_bool(root, CONFIG, k->when, false, &some, err)) || !some)) return st;
-    if ((st = qsf_json_get_u32(root, CONFIG, k->n, k->n_absent, k->may_lack ? 0 : 2, QSF_MAX_EXPERTS,
+    if ((st = qsf_json_get_u32(root, CONFIG, number, k->n_absent, k->may_lack ? 0 : 2, QSF_MAX_EXPERTS,
                                &hp->n_experts, err))) return st;
     if (!hp->n_experts && (!k->may_lack || k->when))
         return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": \"%s\" is missing", k->n);
@@ -113,7 +139,7 @@ qsf_status qsf_hf_experts(yyjson_val *root, const hf_type *d, const qsf_arch *a,
         (st = experts_groups(root, k, hp, err)) ||
         (k->dense && (st = qsf_json_get_u32(root, CONFIG, k->dense, k->dense_absent, 0, hp->n_layers,
                                             &hp->n_dense, err))) ||
-        (st = experts_plain(root, err))) return st;
+        (st = experts_plain(root, hp->n_layers, err))) return st;
     if ((uint64_t)hp->n_experts * QSF_MAX(hp->n_ff_expert, hp->n_embd) <= INT32_MAX) return QSF_OK;
     return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": %u experts of length %u", (unsigned)hp->n_experts,
                     (unsigned)hp->n_ff_expert);

@@ -68,20 +68,62 @@ static qsf_status family_windows(const qsf_arch *a, qsf_hparams *hp, qsf_error *
     if (a->has & QSF_HAS_STILL_GLOBAL && !hp->window && !(a->has & QSF_HAS_64))
         return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": a model of type %s without windowed layers",
                         a->name);
-    if (a->has & QSF_HAS_PLAIN_LOCAL && hp->window && hp->scaling != QSF_SCALING_NONE)
+    const bool scaled = hp->scaling != QSF_SCALING_NONE || hp->rope_factors;
+    if (a->has & QSF_HAS_PLAIN_LOCAL && hp->window && scaled && !(hp->rope_base_local > 0))
         hp->rope_base_local = hp->rope_base;
     return QSF_OK;
 }
 
 static qsf_status family_biases(yyjson_val *root, hf_config *cfg, qsf_error *err)
 {
+    const bool always = qsf_kinds_have(cfg->arch->need, QSF_K_ATTN_OUT_BIAS);
     qsf_status st;
-    bool all, out;
-    if ((st = qsf_json_get_bool(root, CONFIG, "use_bias", false, &all, err)) ||
+    bool all, out, qkv;
+    if ((st = qsf_json_get_bool(root, CONFIG, "use_bias", always, &all, err)) ||
+        (st = qsf_json_get_bool(root, CONFIG, "use_qkv_bias", false, &qkv, err)) ||
         (st = qsf_json_get_bool(root, CONFIG, "attention_out_bias", false, &out, err))) return st;
-    const char *key = all ? "use_bias" : "attention_out_bias";
-    if (!all && !out) return QSF_OK;
-    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": %s in a model of type %s", key, cfg->type->type);
+    if (qkv) cfg->need |= QSF_KINDS_QKV_BIAS;
+    if (all == always && !out) return QSF_OK;
+    if (always && !all)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": use_bias is false in a model of type %s",
+                        cfg->type->type);
+    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": %s in a model of type %s",
+                    all != always ? "use_bias" : "attention_out_bias", cfg->type->type);
+}
+
+/* Norms of queries and keys that only some models of a type have. */
+static qsf_status family_qk_norms(yyjson_val *root, hf_config *cfg, qsf_error *err)
+{
+    const uint64_t takes = cfg->arch->may | cfg->arch->need;
+    qsf_status st;
+    bool each, some;
+    if ((st = qsf_json_get_bool(root, CONFIG, "use_qk_norm", false, &some, err)) ||
+        (st = qsf_json_get_bool(root, CONFIG, "qk_layernorm", false, &each, err))) return st;
+    if (each || (some && !qsf_kinds_have(takes, QSF_K_Q_NORM)))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": %s in a model of type %s",
+                        each ? "qk_layernorm" : "use_qk_norm", cfg->type->type);
+    if (some) cfg->need |= QSF_KINDS_QK_NORM;
+    return QSF_OK;
+}
+
+/* StableLM's layers may have both parts side by side, behind one norm; queries, keys and values of
+ * OLMo may be clamped; GLM 4.5 has layers that guess further tokens. */
+static qsf_status family_layers(yyjson_val *root, hf_config *cfg, qsf_hparams *hp, qsf_error *err)
+{
+    const qsf_arch *a = cfg->arch;
+    bool parallel = false;
+    qsf_status st = QSF_OK;
+    if (a->has & QSF_HAS_MAY_PARALLEL &&
+        (st = qsf_json_get_bool(root, CONFIG, "use_parallel_residual", false, &parallel, err))) return st;
+    if (parallel) {
+        hp->flow = QSF_FLOW_PARALLEL;
+        cfg->need &= ~QSF_KIND(FFN_NORM_BIAS);
+    }
+    if (a->has & QSF_HAS_CLAMP &&
+        (st = qsf_json_get_number(root, CONFIG, "clip_qkv", 0, 0, HF_CONFIG_MOST, &hp->qkv_clamp, err)))
+        return st;
+    return qsf_json_get_u32(root, CONFIG, qsf_json_get(root, "num_mtp_layers") ? "num_mtp_layers"
+                            : "num_nextn_predict_layers", 0, 0, 64, &cfg->n_guessing, err);
 }
 
 qsf_status qsf_hf_family(yyjson_val *root, hf_config *cfg, qsf_hparams *hp, qsf_error *err)
@@ -89,7 +131,8 @@ qsf_status qsf_hf_family(yyjson_val *root, hf_config *cfg, qsf_hparams *hp, qsf_
     qsf_status st;
     const qsf_arch *a = cfg->arch;
     if ((st = family_scales(root, a, hp, err)) || (st = family_windows(a, hp, err)) ||
-        (st = family_biases(root, cfg, err))) return st;
+        (st = family_biases(root, cfg, err)) || (st = family_qk_norms(root, cfg, err)) ||
+        (st = family_layers(root, cfg, hp, err))) return st;
     return a->rope_skip ? family_rope_skip(root, a, hp, err) : QSF_OK;
 }
 

@@ -13,7 +13,7 @@ static bool gemma4_windowed(const qsf_hparams *hp, uint32_t i)
 }
 
 /* What Transformers 5 writes instead of global_head_dim: an object for each layer that sees
- * everything, by its number. */
+ * everything, by its number, with what differs from the others. */
 static qsf_status gemma4_each(yyjson_val *root, const qsf_hparams *hp, uint32_t *dim, uint32_t *kv_heads,
                               qsf_error *err)
 {
@@ -22,6 +22,8 @@ static qsf_status gemma4_each(yyjson_val *root, const qsf_hparams *hp, uint32_t 
     size_t i, n, count = 0;
     qsf_status st = qsf_json_get_obj(root, CONFIG, "per_layer_config", &all, err);
     if (st || !all) return st;
+    *dim = hp->head_dim;
+    *kv_heads = hp->n_kv_heads;
     json_members(all, i, n, key, val) {
         const char *number = qsf_json_str(key, NULL);
         uint32_t own_dim = *dim, own_kv = *kv_heads, layer = 0;

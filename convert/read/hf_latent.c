@@ -15,9 +15,10 @@ qsf_status qsf_hf_latent_turning(yyjson_val *root, qsf_hparams *hp, qsf_error *e
 /* What YaRN makes of scores beside rotation: they grow with the context. */
 static qsf_status latent_score(yyjson_val *root, uint32_t key, qsf_hparams *hp, qsf_error *err)
 {
-    yyjson_val *newer = qsf_json_get(root, "rope_parameters");
+    yyjson_val *older = qsf_json_get(root, "rope_scaling");
     float all, more = 1;
-    const qsf_status st = qsf_json_get_number(newer ? newer : qsf_json_get(root, "rope_scaling"), CONFIG,
+    const qsf_status st = qsf_json_get_number(yyjson_obj_size(older) ? older
+                                              : qsf_json_get(root, "rope_parameters"), CONFIG,
                                               "mscale_all_dim", 0, 0, HF_CONFIG_MOST, &all, err);
     if (hp->scaling == QSF_SCALING_YARN && hp->scaling_factor > 1)
         more += 0.1f * all * logf(hp->scaling_factor);
@@ -25,7 +26,7 @@ static qsf_status latent_score(yyjson_val *root, uint32_t key, qsf_hparams *hp, 
     return st;
 }
 
-qsf_status qsf_hf_latent(yyjson_val *root, hf_config *cfg, qsf_hparams *hp, qsf_error *err)
+qsf_status qsf_hf_latent(yyjson_val *root, qsf_hparams *hp, qsf_error *err)
 {
     enum { MOST = QSF_MAX_HEAD_DIM / 2 };
     yyjson_val *queries = yyjson_obj_get(root, "q_lora_rank");
@@ -37,7 +38,6 @@ qsf_status qsf_hf_latent(yyjson_val *root, hf_config *cfg, qsf_hparams *hp, qsf_
                                          err))) ||
         (st = qsf_json_get_u32(root, CONFIG, "qk_nope_head_dim", 128, 2, MOST, &hp->head_plain, err)) ||
         (st = qsf_json_get_u32(root, CONFIG, "v_head_dim", 128, 2, MOST, &hp->head_value, err)) ||
-        (st = qsf_json_get_u32(root, CONFIG, "num_nextn_predict_layers", 0, 0, 64, &cfg->n_guessing, err)) ||
         (st = qsf_json_get_bool(root, CONFIG, "rope_interleave", true, &pairs, err))) return st;
     if (!pairs) return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": rope_interleave is false");
     const uint32_t key = hp->head_plain + hp->rope_dim;

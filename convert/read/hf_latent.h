@@ -8,7 +8,7 @@
 #ifdef QSF_HAVE_YYJSON
 /* Before the rotary embedding is read, which is that of a head's turning columns; then the rest. */
 qsf_status qsf_hf_latent_turning(yyjson_val *root, qsf_hparams *hp, qsf_error *err);
-qsf_status qsf_hf_latent(yyjson_val *root, hf_config *cfg, qsf_hparams *hp, qsf_error *err);
+qsf_status qsf_hf_latent(yyjson_val *root, qsf_hparams *hp, qsf_error *err);
 #endif
 
 #endif

@@ -155,7 +155,7 @@ static qsf_status mixers_granite(yyjson_val *root, qsf_hparams *hp, qsf_error *e
     return QSF_OK;
 }
 
-static qsf_status mixers_delta(yyjson_val *root, qsf_hparams *hp, qsf_error *err)
+static qsf_status mixers_delta(yyjson_val *root, const qsf_arch *a, qsf_hparams *hp, qsf_error *err)
 {
     uint32_t value;
     qsf_status st;
@@ -176,6 +176,7 @@ static qsf_status mixers_delta(yyjson_val *root, qsf_hparams *hp, qsf_error *err
                         (unsigned)value, (unsigned)hp->mix_groups, (unsigned)hp->mix_state);
     hp->mix_inner = value * hp->mix_heads;
     hp->attn_gate = 1;
+    hp->mix_neighbours = a->has & QSF_HAS_NEIGHBOURS ? 1 : 0;
     return QSF_OK;
 }
 
@@ -188,7 +189,8 @@ qsf_status qsf_hf_mixers(yyjson_val *root, const hf_config *cfg, qsf_arena *aren
     const qsf_status st = mixers_which(root, mixer, hp, err);
     if (st) return st;
     if (mixer == QSF_MIXER_SHORT_CONV) return mixers_lfm2(root, cfg, hp, err);
-    return mixer == QSF_MIXER_DELTA_NET ? mixers_delta(root, hp, err) : mixers_granite(root, hp, err);
+    if (mixer == QSF_MIXER_DELTA_NET) return mixers_delta(root, cfg->arch, hp, err);
+    return mixers_granite(root, hp, err);
 }
 
 #undef CONFIG

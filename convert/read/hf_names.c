@@ -152,6 +152,15 @@ static hf_heads hf_heads_of(const hf_adding *a)
                        .keys = l->mix_groups, .each = l->mix_heads / l->mix_groups };
 }
 
+static hf_sets hf_sets_of(const hf_adding *a)
+{
+    const qsf_layer *l = a->layer;
+    const uint32_t key = l->mix_state, values = l->mix_inner / l->mix_groups;
+    const bool gates = a->role->kind == QSF_K_MIX_GATE;
+    return (hf_sets){ .all = 2 * (key + values), .key = key, .values = values,
+                      .first = gates ? 0 : 2 * l->mix_groups * key, .at = 2 * key + (gates ? values : 0) };
+}
+
 static hf_place hf_place_of(const hf_mapper *m, const hf_adding *a)
 {
     const hf_named *n = &a->named;
@@ -173,6 +182,10 @@ static hf_place hf_place_of(const hf_mapper *m, const hf_adding *a)
         p.block_step = n->all / a->parts * a->cols;
     }
     if (n->how & HF_HEADS) p.heads = hf_heads_of(a);
+    if (n->how & HF_SETS) {
+        p.sets = hf_sets_of(a);
+        p.first = 0;
+    }
     return p;
 }
 
@@ -423,6 +436,16 @@ static qsf_status hf_check_rest(const hf_mapper *m, uint32_t *ignored, qsf_error
     return QSF_OK;
 }
 
+bool qsf_hf_has(const hf_weights *w, const char *name)
+{
+    char own[160];
+    for (size_t i = 0; i < QSF_ARRAY_LEN(hf_prefixes); i++) {
+        qsf_format(own, sizeof own, "%s%s", hf_prefixes[i].body, name);
+        if (qsf_hf_weights_find(w, own)) return true;
+    }
+    return false;
+}
+
 static bool hf_find_prefix(hf_mapper *m, const char *embd)
 {
     char name[128];
@@ -454,6 +477,46 @@ static qsf_status hf_vocab_size(hf_mapper *m, const char *embd, qsf_error *err)
     return QSF_OK;
 }
 
+enum { HF_ROWS = 64 };                  /* compared at once */
+
+/* Whether two matrices of one shape hold the same numbers. */
+static qsf_status hf_same_values(const hf_mapper *m, const weights_tensor *a, const weights_tensor *b,
+                                 bool *same, qsf_error *err)
+{
+    const uint32_t rows = (uint32_t)a->shape[0], cols = (uint32_t)a->shape[1];
+    const hf_place one = { .t = a, .row_step = cols, .col_step = 1 };
+    const hf_place two = { .t = b, .row_step = cols, .col_step = 1 };
+    const uint64_t half = (uint64_t)HF_ROWS * cols;
+    float *x = qsf_alloc_array(m->in->platform, 2 * half, sizeof *x, "rows to compare", err);
+    qsf_status st = x ? QSF_OK : QSF_E_MEMORY;
+    *same = true;
+    for (uint32_t row = 0; row < rows && *same && !st; row += HF_ROWS) {
+        const uint32_t n = QSF_MIN((uint32_t)HF_ROWS, rows - row);
+        st = qsf_hf_weights_rows(m->in->platform, m->w, &one, cols, row, n, x, err);
+        if (!st) st = qsf_hf_weights_rows(m->in->platform, m->w, &two, cols, row, n, x + half, err);
+        for (uint64_t i = 0; i < (uint64_t)n * cols && !st; i++) *same = *same && x[i] == x[half + i];
+    }
+    qsf_dealloc(m->in->platform, x, 2 * half * sizeof *x);
+    return st;
+}
+
+/* Files of a model whose head is tied to the embedding, as its config.json says, may have a head
+ * for all that: a copy, or, as the Transformers library takes it, one of its own. */
+static qsf_status hf_untie(const hf_mapper *m, const char *embd, qsf_error *err)
+{
+    char name[128], head[128];
+    bool same;
+    qsf_format(name, sizeof name, "%s%s", m->body, embd);
+    qsf_format(head, sizeof head, "%s%s", m->head, hf_role_name(m, QSF_K_OUTPUT));
+    const weights_tensor *e = qsf_hf_weights_find(m->w, name), *h = qsf_hf_weights_find(m->w, head);
+    if (!m->in->hp.tied || m->cfg->arch->both_ways || !h || h->n_dims != 2 || h->shape[0] != e->shape[0] ||
+        h->shape[1] != e->shape[1] || h->shape[1] > 1 << 20 || e->transposed || h->transposed ||
+        e->type == WEIGHTS_NO_TYPE || h->type == WEIGHTS_NO_TYPE) return QSF_OK;
+    const qsf_status st = hf_same_values(m, e, h, &same, err);
+    if (!st && !same) m->in->hp.tied = false;
+    return st;
+}
+
 qsf_status qsf_hf_map_tensors(const hf_weights *w, const hf_config *cfg, input *in, hf_place **places,
                               uint32_t *ignored, qsf_error *err)
 {
@@ -464,7 +527,7 @@ qsf_status qsf_hf_map_tensors(const hf_weights *w, const hf_config *cfg, input *
 
     m.layers = cfg->type->layers_at ? cfg->type->layers_at : "layers.";
     if (!hf_find_prefix(&m, embd)) return qsf_fail(err, QSF_E_CORRUPT, "tensor %s is missing", embd);
-    if ((st = hf_vocab_size(&m, embd, err))) return st;
+    if ((st = hf_vocab_size(&m, embd, err)) || (st = hf_untie(&m, embd, err))) return st;
     /* A config may claim thousands of layers: the files must have
      * a tensor for each before room is made. */
     if (n_layers > w->n)

@@ -38,7 +38,8 @@ static qsf_status rope_llama3(yyjson_val *rope, const char *what, qsf_arena *are
     if ((st = qsf_json_get_f32(rope, what, "factor", 8, &factor, err)) ||
         (st = qsf_json_get_f32(rope, what, "low_freq_factor", 1, &low, err)) ||
         (st = qsf_json_get_f32(rope, what, "high_freq_factor", 4, &high, err)) ||
-        (st = qsf_json_get_f32(rope, what, "original_max_position_embeddings", 8192, &orig, err))) return st;
+        (st = qsf_json_get_f32(rope, what, "original_max_position_embeddings", (float)hp->n_ctx_train, &orig,
+                               err))) return st;
     if (!(factor >= 1 && low > 0 && high > low && orig > 0))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: type llama3 with factor %g, low %g, high %g", what,
                         (double)factor, (double)low, (double)high);
@@ -157,8 +158,9 @@ static qsf_status rope_longrope(yyjson_val *root, yyjson_val *rope, const char *
     return QSF_OK;
 }
 
-/* rope_parameters (Transformers 5) or rope_scaling; Gemma 3's newer form has one object for each
- * kind of layer.  *out NULL: nothing said. */
+/* rope_parameters (Transformers 5) or rope_scaling, which people still add to newer files and which
+ * counts then; Gemma 3's newer form has one object for each kind of layer.  *out NULL: nothing
+ * said. */
 static qsf_status rope_of(yyjson_val *root, const char *layers, char what[ROPE_WHAT],
                                  yyjson_val **out, qsf_error *err)
 {
@@ -166,6 +168,13 @@ static qsf_status rope_of(yyjson_val *root, const char *layers, char what[ROPE_W
     qsf_status st;
     if ((st = qsf_json_get_obj(root, CONFIG, "rope_parameters", &newer, err)) ||
         (st = qsf_json_get_obj(root, CONFIG, "rope_scaling", &older, err))) return st;
+    const bool both = newer && yyjson_obj_size(older);
+    const bool lost = qsf_json_get(newer, "rope_theta") && !qsf_json_get(older, "rope_theta") &&
+                      !qsf_json_get(root, "rope_theta");
+    if (both && (lost || qsf_json_get(newer, "full_attention") || qsf_json_get(newer, "sliding_attention")))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": rope_scaling beside rope_parameters; put what it "
+                        "says into the latter");
+    if (both) newer = NULL;
     qsf_format(what, ROPE_WHAT, CONFIG ": %s", newer ? "rope_parameters" : "rope_scaling");
     yyjson_val *rope = newer ? newer : older;
     if ((st = qsf_json_get_obj(rope, what, "full_attention", &full, err)) ||
@@ -255,6 +264,18 @@ static qsf_status rope_linear(const rope_at *at, qsf_hparams *hp, qsf_error *err
                     (double)hp->scaling_factor);
 }
 
+/* Hunyuan calls it dynamic, and yet it depends on no text's length. */
+static qsf_status rope_alpha(const rope_at *at, qsf_hparams *hp, qsf_error *err)
+{
+    float alpha;
+    const qsf_status st = qsf_json_get_f32(at->obj, at->what, "alpha", 0, &alpha, err);
+    if (st) return st;
+    if (!(alpha >= 1) || hp->head_dim < 4)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: type dynamic with alpha %g", at->what, (double)alpha);
+    hp->rope_base *= (float)pow(alpha, (double)hp->head_dim / (hp->head_dim - 2));
+    return QSF_OK;
+}
+
 qsf_status qsf_hf_rope(yyjson_val *root, const hf_type *d, const qsf_arch *a, qsf_arena *arena,
                        qsf_hparams *hp, qsf_error *err)
 {
@@ -270,7 +291,8 @@ qsf_status qsf_hf_rope(yyjson_val *root, const hf_type *d, const qsf_arch *a, qs
     if (!type && qsf_json_get(rope, "factor"))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: a factor without a \"rope_type\"", what);
     if ((st = rope_base(root, d, &full, hp, err))) return st;
-    const float base_local = d->rope_local > 0 ? d->rope_local : a->base_local;
+    const float own = d->rope_local > 0 ? d->rope_local : a->base_local;
+    const float base_local = !(own > 0) && local.obj && local.obj != rope ? hp->rope_base : own;
     if (base_local > 0 && hp->window && (st = rope_local(root, d, rope, &local, base_local, hp, err)))
         return st;
     if (hp->head_dim_local != hp->rope_dim_local && hp->window) hp->rope_dim_local = hp->head_dim_local;
@@ -278,7 +300,8 @@ qsf_status qsf_hf_rope(yyjson_val *root, const hf_type *d, const qsf_arch *a, qs
         return rope_proportional(rope, what, rope ? 1 : 0.25f, arena, hp, err);
     if ((st = rope_part(root, d, &full, hp, err))) return st;
 
-    if (!type || !strcmp(type, "default")) return QSF_OK;
+    if (!type || !strcmp(type, "default") || (d->sections && !strcmp(type, "mrope"))) return QSF_OK;
+    if (a->has & QSF_HAS_ALPHA && !strcmp(type, "dynamic")) return rope_alpha(&full, hp, err);
     if (!strcmp(type, "llama3")) return rope_llama3(rope, what, arena, hp, err);
     if (!strcmp(type, "longrope") || !strcmp(type, "su"))
         return rope_longrope(root, rope, what, arena, hp, err);

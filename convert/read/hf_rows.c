@@ -100,6 +100,15 @@ static uint32_t weights_head_place(const hf_heads *h, uint32_t i)
     return h->first + (head % h->keys * h->each + head / h->keys) * h->size + in;
 }
 
+/* Likewise of sets. */
+static uint32_t weights_set_place(const hf_sets *s, uint32_t i)
+{
+    const uint32_t half = s->first / 2, in = i < half ? i : i - half, j = i - s->first;
+    if (!s->all) return i;
+    if (i < s->first) return in / s->key * s->all + (i < half ? 0 : s->key) + in % s->key;
+    return j / s->values * s->all + s->at + j % s->values;
+}
+
 static qsf_status weights_order_columns(const qsf_platform *p, const hf_heads *h, uint32_t n, uint32_t cols,
                                         float *out, qsf_error *err)
 {
@@ -196,7 +205,10 @@ qsf_status qsf_hf_weights_number(const qsf_platform *p, const hf_weights *w, con
 static uint32_t weights_run(const hf_place *pl, uint32_t row, uint32_t n)
 {
     const hf_heads *h = &pl->heads;
+    const hf_sets *s = &pl->sets;
     if (pl->block) n = QSF_MIN(n, pl->block - row % pl->block);
+    if (s->all) return QSF_MIN(n, row < s->first ? s->key - row % s->key
+                                                 : s->values - (row - s->first) % s->values);
     if (!h->each || h->columns) return n;
     return QSF_MIN(n, row < h->first ? h->first - row : h->size - (row - h->first) % h->size);
 }
@@ -204,7 +216,8 @@ static uint32_t weights_run(const hf_place *pl, uint32_t row, uint32_t n)
 static qsf_status weights_read_run(const qsf_platform *p, const hf_weights *w, const hf_place *pl,
                                    uint32_t cols, uint32_t row, uint32_t n, float *out, qsf_error *err)
 {
-    const uint32_t at = pl->heads.columns ? row : weights_head_place(&pl->heads, row);
+    const uint32_t own = pl->heads.columns ? row : weights_head_place(&pl->heads, row);
+    const uint32_t at = weights_set_place(&pl->sets, own);
     const uint32_t block = pl->block ? at / pl->block : 0, in = pl->block ? at % pl->block : at;
     const weights_tensor *t = pl->each ? pl->each[block] : pl->t;
     const uint64_t first = pl->first + (pl->each ? 0 : block * pl->block_step) + in * pl->row_step;

@@ -12,6 +12,13 @@ typedef struct hf_heads {
     uint32_t keys, each;    /* how many keys; heads of each; 0: rows lie as ours */
 } hf_heads;
 
+/* Rows of a delta net that the file has key by key: its query, itself, its values, their gates. */
+typedef struct hf_sets {
+    uint32_t all;           /* rows of one key in the file; 0: rows lie as ours */
+    uint32_t key, values;   /* rows of a query or a key; of one key's values or gates */
+    uint32_t first, at;     /* our rows of queries and keys, before the others; where these begin in a set */
+} hf_sets;
+
 /* Where the values of one input tensor come from. */
 typedef struct hf_place {
     const weights_tensor *t;
@@ -23,6 +30,7 @@ typedef struct hf_place {
     uint64_t first;         /* values before the part */
     uint64_t row_step, col_step;        /* values from a row to the next, from a column to the next */
     hf_heads heads;
+    hf_sets  sets;
     const weights_tensor *scales;       /* of MXFP4's blocks, which t then has; or NULL */
     bool     decay;         /* values are logarithms, of which ours are the powers below zero */
     float    add;           /* Gemma stores its norms less 1 */

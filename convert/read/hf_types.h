@@ -30,7 +30,8 @@ typedef enum hf_how {
     HF_PLAIN    = 1 << 6,   /* a norm that is not stored less 1, where the type's others are */
     HF_SHARED   = 1 << 7,   /* only in layers with experts */
     HF_OUTSIDE  = 1 << 8,   /* outside of the layers, for all of them */
-    HF_BARE     = 1 << 9    /* nothing stands before the name, but what does before the head's */
+    HF_BARE     = 1 << 9,   /* nothing stands before the name, but what does before the head's */
+    HF_SETS     = 1 << 10   /* of a delta net: a key's rows in one piece, query, key, values, gates */
 } hf_how;
 
 /* What a tensor is called where that is not Llama's name in the table of roles.  Kinds with one
@@ -55,6 +56,7 @@ typedef struct hf_expert_keys {
     const char *dense;          /* layers without experts, the first ones */
     uint32_t    n_absent, used_absent, dense_absent;    /* where config.json is silent; n 0: it must not be */
     bool        may_lack;       /* their number may be 0: then what is everybody's is all there is */
+    uint32_t    groups_absent;  /* of experts, where config.json is silent */
     bool        sigmoid;        /* of the router; else it is as in the architecture */
     bool        norm_says, norm_absent;     /* norm_topk_prob counts; else it is as in the architecture */
 } hf_expert_keys;
@@ -69,13 +71,17 @@ typedef struct hf_type {
     uint32_t    head_dim;               /* 0: embd / heads */
     uint32_t    ctx, window;            /* window 0: none */
     float       eps, rope_base;
+    const char *eps_at;                 /* key; NULL: "rms_norm_eps", or as the keys have it */
     float       rope_local;             /* of windowed layers; 0: as the architecture has it */
     const char *theta, *theta_local;    /* keys of both; NULL: "rope_theta", "rope_local_base_freq" */
     bool        tied;
-    bool        late_window;            /* use_sliding_window, and layers up to max_window_layers see all */
+    bool        late_window;            /* use_sliding_window, and layers up to max_window_layers see all,
+                                         * with experts none of them */
+    bool        few_windows;            /* or other layers do, which layer_types must list */
     bool        window_period;          /* sliding_window_pattern */
     bool        partial_rope;           /* partial_rotary_factor may be other than 1 */
     float       rope_part;              /* the same, and that is what it is; 0: 1 */
+    bool        sections;               /* texts turn all sections of "mrope" alike */
     bool        pairs;                  /* rows of queries and keys lie as pairs that rotate */
     bool        scaled_rope;            /* config.json must say how: there is no plain default */
     bool        biased;                 /* attention_bias */
@@ -96,25 +102,12 @@ typedef struct hf_type {
     const char *layers_at;              /* before a layer's number; NULL: "layers." */
     /* exceptions; NULL: none.  A name with a * stands for one tensor of each expert. */
     const hf_alias *names;
-    /* Files that have this tensor have these names, too; NULL: there are none. */
+    /* Files that have this tensor, whatever stands before its name, have these names, too; NULL:
+     * there are none. */
     const char *older_mark, *older_at;
     const hf_alias *older;
 } hf_type;
 
 extern const hf_type qsf_hf_types[];                          /* the last has no type */
-/* By model_type; where that is NULL by class name.  NULL: unknown. */
-const hf_type *qsf_hf_type_find(const char *type, const char *class_name);
-void           qsf_hf_type_list(char *out, size_t cap);       /* "llama, mistral, ..." */
-
-/* Where a role's values stand.  name NULL: such files have none.  part NULL: it is a whole tensor;
- * else outputs [first, first + its own) of all. */
-typedef struct hf_named {
-    const char *name, *part;
-    uint16_t    how;                    /* hf_how */
-    uint64_t    first, all;
-} hf_named;
-/* layer: as for qsf_dim_size. */
-hf_named qsf_hf_type_name(const hf_type *t, const qsf_hparams *hp, const qsf_layer *layer,
-                          const qsf_role *role);
 
 #endif

@@ -11,7 +11,7 @@ import json, os, pathlib, sys, tempfile
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "parity"))
@@ -24,7 +24,9 @@ def names():
     return [n for n in newer if n != "deepseek2-lite"] + [*hf_layouts.VARIANTS]
 
 def logits(folder, ids):
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
+    pictures = "vision_config" in json.loads((folder / "config.json").read_text())
+    auto = AutoModelForImageTextToText if pictures else AutoModelForCausalLM
+    model = auto.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
                                                  experts_implementation="eager")
     with torch.no_grad(): out = model(torch.tensor([ids])).logits[0, -1]
     return [float(f"{x:.7g}") for x in out.tolist()]

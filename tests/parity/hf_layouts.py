@@ -4,7 +4,10 @@ SPDX-License-Identifier: MIT
 
 Each transformation undoes what llama.cpp's converter does to such a directory.
 """
+import functools
 import numpy as np
+
+import hf_relatives
 
 COMMON = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
           "attn_output": "self_attn.o_proj", "attn_q_norm": "self_attn.q_norm",
@@ -35,10 +38,19 @@ OUTSIDE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "out
            "token_embd_norm": "model.embedding_norm", "per_layer_token_embd": "model.embed_tokens_per_layer",
            "per_layer_model_proj": "model.per_layer_model_projection",
            "per_layer_proj_norm": "model.per_layer_projection_norm"}
-# other directories of these models: what rope_scaling says besides
-VARIANTS = {"gpt-oss-smooth": ("gpt-oss", {"truncate": False})}
+# other directories of some models: what config.json says besides or, where it is None, does not say
+TWO_BASES = {"full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 20000.0},
+             "sliding_attention": {"rope_type": "default", "rope_theta": 5000.0}}
+VARIANTS = {"gpt-oss-smooth": ("gpt-oss", {"rope_scaling": {"truncate": False}}),
+            "qwen3moe-newer": ("qwen3moe", {"num_experts": None, "num_local_experts": 9}),
+            "olmo2-bases": ("olmo2-window", {"rope_parameters": TWO_BASES, "rope_theta": None,
+                                              "rope_scaling": None}),
+            "llama-own-head": ("llama", {"tie_word_embeddings": True}),
+            "qwen35moe-stacked": ("qwen35moe", {}), "hunyuan-alpha": ("hunyuan-dense", hf_relatives.ALPHA)}
+STACKED = {"qwen35moe-stacked"}             # which have all experts in one tensor
+DELTAS = {"qwen35", "qwen35moe", "qwen3next"}
 ARCHS = {"lfm2", "lfm2moe", "granitehybrid", "granitemoe", "qwen35", "gpt-oss", "gemma4", "qwen2moe",
-         "deepseek2"}
+         "deepseek2", "qwen35moe", "qwen3next", *hf_relatives.TYPES}
 
 def halves(w, n_heads):
     """GGUF stores Granite's q and k rows as rotary pairs, Hugging Face as two halves."""
@@ -100,6 +112,36 @@ def qwen35(m, part, kind, w):
     if full == "ssm_a": w = np.log(-w)
     return {"linear_attn." + DELTA[full]: w[:, None] if full == "ssm_conv1d.weight" else w}
 
+def qwen35moe(m, part, kind, w):
+    experts = part.endswith(("_exps", "_shexp")) or part == "ffn_gate_inp"
+    return (qwen2moe if experts else qwen35)(m, part, kind, w)
+
+def qwen3next(m, part, kind, w):
+    """Key by key: its query, itself, its values, their gates.  Its heads lie side by side in GGUF, too."""
+    keys, state, full = m["kv"]["ssm.group_count"], m["kv"]["ssm.state_size"], f"{part}.{kind}"
+    if part == "attn_qkv":
+        q, k, v = np.split(w, [keys * state, 2 * keys * state])
+        return {"linear_attn.in_proj_qkvz.weight": np.concatenate([x.reshape(keys, -1, w.shape[1])
+                                                                   for x in (q, k, v)], 1)}
+    if part == "attn_gate": return {"linear_attn.in_proj_qkvz.weight": w.reshape(keys, -1, w.shape[1])}
+    if part == "ssm_ba": return {"linear_attn.in_proj_ba.weight": w}
+    if part == "ssm_a": return {"linear_attn.A_log": np.log(-w)}
+    if full in DELTA: return {"linear_attn." + DELTA[full]: w[:, None] if part == "ssm_conv1d" else w}
+    return qwen35moe(m, part, kind, w)
+
+def stacked(tensors):
+    """All experts of a layer in one tensor, gates above what they multiply."""
+    out, experts = {}, {}
+    for name, w in tensors.items():
+        at, dot, rest = name.partition("mlp.experts.")
+        if dot: experts.setdefault(at + dot, {})[tuple(rest.split(".")[:2])] = w
+        else: out[name] = w
+    for at, each in experts.items():
+        gate, up, down = (np.stack([each[str(e), which + "_proj"] for e in range(len(each) // 3)])
+                          for which in ("gate", "up", "down"))
+        out.update({at + "gate_up_proj": np.concatenate([gate, up], 1), at + "down_proj": down})
+    return out
+
 def gpt_oss(m, part, kind, w):
     if part == "attn_sinks": return {"self_attn.sinks": w}
     if part == "ffn_gate_inp": return {f"mlp.router.{kind}": w}
@@ -136,7 +178,9 @@ def qwen2moe(m, part, kind, w):
     return {f"{COMMON[part]}.{kind}": w}
 
 LAYERS = {"lfm2": lfm2, "lfm2moe": lfm2, "granitehybrid": granite, "granitemoe": granite, "qwen35": qwen35,
-          "gpt-oss": gpt_oss, "gemma4": gemma4, "qwen2moe": qwen2moe, "deepseek2": deepseek2}
+          "gpt-oss": gpt_oss, "gemma4": gemma4, "qwen2moe": qwen2moe, "deepseek2": deepseek2,
+          "qwen35moe": qwen35moe, "qwen3next": qwen3next,
+          **dict.fromkeys(hf_relatives.TYPES, functools.partial(hf_relatives.layer, COMMON))}
 
 def tensors(m, found):
     """Of all tensors of a GGUF file; what two of them share is joined."""
@@ -145,23 +189,29 @@ def tensors(m, found):
         if name.startswith("rope_"): continue
         stem, kind = name.rsplit(".", 1) if name.endswith((".weight", ".bias")) else (name, "")
         if not stem.startswith("blk."):
-            if arch == "qwen35" and stem == "output_norm": w = w - np.float32(1)
-            out[f"{OUTSIDE[stem]}.{kind}"] = w
+            if arch in DELTAS and stem == "output_norm": w = w - np.float32(1)
+            if arch == "nemotron" and name == "output_norm.weight": w = w - np.float32(1)
+            last = "model.final_layernorm" if arch == "phi2" and stem == "output_norm" else OUTSIDE[stem]
+            out[f"{last}.{kind}"] = w
             continue
         _, layer, part = stem.split(".", 2)
         for own, x in LAYERS[arch](m, part, kind, w).items():
             own = f"model.layers.{layer}.{own}"
-            if part in ("attn_k_b", "attn_v_b"):
+            if own.endswith("in_proj_qkvz.weight"):
+                pieces.setdefault(own, {})["gate" if part == "attn_gate" else "up"] = x
+            elif part in ("attn_k_b", "attn_v_b"):
                 pieces.setdefault(own, {})["gate" if part == "attn_k_b" else "up"] = x
             elif ("gate_up_proj" in own and "gate_up" not in part) or "input_linear" in own:
                 pieces.setdefault(own, {})["gate" if "ffn_gate" in part else "up"] = x
             else: out[own] = x
     for own, p in pieces.items(): out[own] = joined(own, p["gate"], p["up"])
+    if arch == "qwen3vl": out = {k.replace("model.", "model.language_model."): w for k, w in out.items()}
     return {k: np.ascontiguousarray(v) for k, v in out.items()}
 
 def joined(name, gate, up):
     """Outputs of Granite's one behind the other, of gpt-oss in turn: the last axis of plain weights and
     biases, the one behind the experts of MXFP4's."""
+    if "qkvz" in name: return np.concatenate([up, gate], 1).reshape(-1, up.shape[-1])
     if "kv_b_proj" in name:                             # head by head: what makes keys, then values
         both = np.concatenate([gate.swapaxes(1, 2), up], 1)
         return both.reshape(-1, both.shape[-1])
@@ -175,13 +225,15 @@ def joined(name, gate, up):
 CLASSES = {"lfm2": "Lfm2", "lfm2_moe": "Lfm2Moe", "granitemoeshared": "GraniteMoeShared",
            "granitemoehybrid": "GraniteMoeHybrid", "qwen3_5_text": "Qwen3_5", "gpt_oss": "GptOss",
            "qwen2_moe": "Qwen2Moe", "gemma4_text": "Gemma4", "deepseek_v2": "DeepseekV2",
-           "deepseek_v3": "DeepseekV3"}
+           "deepseek_v3": "DeepseekV3", "qwen3_5_moe_text": "Qwen3_5Moe", "qwen3_next": "Qwen3Next",
+           **hf_relatives.CLASSES}
 
 def config(m):
     """What config.json says beside what all of them have."""
     kv, arch = m["kv"], m["arch"]
     x = m.get("experts", {})
     kinds = m.get("kinds", "")
+    if arch in hf_relatives.TYPES: return hf_relatives.config(m)
     def types(other): return ["full_attention" if k == "a" else other for k in kinds]
     if arch in ("lfm2", "lfm2moe"):
         c = dict(model_type="lfm2", norm_eps=1e-5, rms_norm_eps=None, conv_L_cache=kv["shortconv.l_cache"],
@@ -207,13 +259,17 @@ def config(m):
                     mamba_conv_bias=True, mamba_proj_bias=False, layer_types=[
                         "attention" if k == "a" else "mamba" for k in kinds],
                     position_embedding_type="rope" if turns else "nope")
-    if arch == "qwen35":
-        return dict(model_type="qwen3_5_text", attn_output_gate=True, linear_conv_kernel_dim=4,
+    if arch in DELTAS:
+        mixture = dict(num_experts=x["n"], num_experts_per_tok=kv["expert_used_count"],
+                       moe_intermediate_size=x["ff"],
+                       shared_expert_intermediate_size=x["shared"]) if x else {}
+        return dict(mixture, model_type={"qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text"}.get(
+                        arch, "qwen3_next"), attn_output_gate=True, linear_conv_kernel_dim=4,
                     linear_key_head_dim=kv["ssm.state_size"], linear_value_head_dim=kv["ssm.state_size"],
                     linear_num_key_heads=kv["ssm.group_count"], layer_types=types("linear_attention"),
                     linear_num_value_heads=kv["ssm.time_step_rank"], rope_theta=None, rope_parameters={
                         "rope_type": "default", "rope_theta": 10000.0, "mrope_interleaved": True,
-                        "mrope_section": m["sections"][:3],
+                        "mrope_section": m.get("sections", [])[:3],
                         "partial_rotary_factor": kv["rope.dimension_count"] / m["head_dim"]})
     if arch == "gpt-oss":
         c = dict(model_type="gpt_oss", num_local_experts=x["n"], intermediate_size=x["ff"],
@@ -266,6 +322,10 @@ def config(m):
 
 def sizes(m):
     """What the description of a tiny model cannot be in such a directory."""
+    if m["arch"] == "ernie4_5-moe":         # an expert's length, twice
+        twice = 2 * m["experts"]["ff"]
+        return dict(m, experts=dict(m["experts"], shared=twice),
+                    kv=dict(m["kv"], expert_shared_feed_forward_length=twice))
     if m["arch"] != "gemma4": return m
     shared = m["kv"]["attention.shared_kv_layers"]
     each = [dict(e, n_ff=m["n_ff"] * (1 + (i >= m["n_layers"] - shared))) for i, e in enumerate(m["each"])]

@@ -6,8 +6,7 @@ SPDX-License-Identifier: MIT
     make_hf_pair.py OUT_DIR NAME [--shards N]     OUT_DIR/NAME/ (directory) and OUT_DIR/NAME-f16.gguf
 
 Names and layouts are those of the Transformers library: rotary halves, fused phi3 matrices, GPT-2's
-transposed ones, Gemma's norm weights less one. Matrices are f16, vectors f32 (the final norm with
-values that f16 holds).
+transposed ones, Gemma's norm weights less one. Matrices are f16, vectors f32.
 """
 import argparse, json, math, pathlib
 import numpy as np
@@ -41,7 +40,8 @@ TYPED = {"smollm3", "granite", "arcee", "ernie4_5", "seed_oss", "glm4", "olmo2",
          "exaone4-window", "cohere2", "mixtral", "qwen3moe", "olmoe", "lfm2", "lfm2moe", "granitehybrid",
          "granitehybrid-rope", "granitehybrid-moe", "granitemoe", "qwen35", "gpt-oss", "gpt-oss-mxfp4",
          "gemma4", "gemma4-plain", "gemma4-moe-apart", "qwen2moe", "deepseek2",
-         "deepseek2-lite"}
+         "deepseek2-lite", "qwen35moe", "qwen3next", "command-r", "phi2", "starcoder2", "stablelm",
+         "nemotron", "olmo", "hunyuan-dense", "qwen2vl", "qwen3vl", "ernie4_5-moe", "glm4moe"}
 NO_DIRECTORY = {"gemma4", "smallthinker"}           # others of these are not written
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 512}
@@ -213,26 +213,26 @@ def weights(t):
 
 def make(out, name, shards=1):
     """Returns the directory and the GGUF file."""
-    of, rope = hf_layouts.VARIANTS.get(name, (name, {}))
+    of, other = hf_layouts.VARIANTS.get(name, (name, {}))
     m = hf_layouts.sizes(dict(make_tiny.models()[of], vocab="bpe", type=make_tiny.Q.F32))
     folder, gguf = pathlib.Path(out) / name, pathlib.Path(out) / f"{name}-f16.gguf"
     folder.mkdir(parents=True, exist_ok=True)
     make_tiny.Writer(folder / "model.tmp", m).write()
     reader = GGUFReader(folder / "model.tmp")
     tensors = {t.name: weights(t) for t in reader.tensors}
-    # QSF's final section keeps these as f16
-    for k in ("output_norm.weight", "output_norm.bias", "token_embd_norm.weight"):
-        if k in tensors: tensors[k] = tensors[k].astype(np.float16).astype(np.float32)
     if m["arch"] == "gemma4": tensors["rope_freqs.weight"] = hf_layouts.divisors(m)
     elif m.get("rope_freqs"):
         dim = m.get("head_dim", m["n_embd"] // m["n_heads"])
         tensors["rope_freqs.weight"] = llama3_divisors(dim, m["kv"].get("rope.freq_base", 10000.0), LLAMA3)
     write_gguf(gguf, reader, tensors)
-    save_weights(folder, hf_tensors(m, tensors), shards)
+    own = hf_tensors(m, tensors)
+    save_weights(folder, hf_layouts.stacked(own) if name in hf_layouts.STACKED else own, shards)
     kv = {k: f.contents() for k, f in reader.fields.items()}
     c = config(m, tensors)
-    if rope: c["rope_scaling"].update(rope)
-    (folder / "config.json").write_text(json.dumps(c, indent=1))
+    for key, value in other.items():
+        c[key] = {**c[key], **value} if value and isinstance(c.get(key), dict) else value
+    c = {k: v for k, v in c.items() if v is not None or k not in other}
+    (folder / "config.json").write_text(json.dumps(hf_layouts.hf_relatives.whole(c), indent=1))
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer(kv), ensure_ascii=False))
     (folder / "tokenizer_config.json").write_text(
         json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "add_bos_token": False,

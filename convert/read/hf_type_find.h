@@ -1,0 +1,23 @@
+/* Which type a config.json means, and what this type calls a tensor.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CONVERT_HF_TYPE_FIND_H
+#define QSF_CONVERT_HF_TYPE_FIND_H
+
+#include "read/hf_types.h"
+
+/* By model_type; where that is NULL by class name.  NULL: unknown. */
+const hf_type *qsf_hf_type_find(const char *type, const char *class_name);
+void           qsf_hf_type_list(char *out, size_t cap);       /* "llama, mistral, ..." */
+
+/* Where a role's values stand.  name NULL: such files have none.  part NULL: it is a whole tensor;
+ * else outputs [first, first + its own) of all. */
+typedef struct hf_named {
+    const char *name, *part;
+    uint16_t    how;                    /* hf_how */
+    uint64_t    first, all;
+} hf_named;
+/* layer: as for qsf_dim_size. */
+hf_named qsf_hf_type_name(const hf_type *t, const qsf_hparams *hp, const qsf_layer *layer,
+                          const qsf_role *role);
+
+#endif
