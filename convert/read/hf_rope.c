@@ -150,9 +150,7 @@ static qsf_status rope_longrope(yyjson_val *root, yyjson_val *rope, const char *
                                &factor, err)) ||
         (st = rope_floats(rope, what, "short_factor", n, arena, &hp->rope_factors, err)) ||
         (st = rope_floats(rope, what, "long_factor", n, arena, &hp->rope_factors_long, err))) return st;
-    /* Where the config says the original length beside the extended one, their ratio is the factor.
-     *  It only counts in the attention's factor: the frequencies have their own. */
-    if (orig_of == root) factor = (float)hp->n_ctx_train / (float)hp->scaling_orig_ctx;
+    /* It only counts in the attention's factor: the frequencies have their own. */
     if (!(hp->rope_attn_factor > 0))
         hp->rope_attn_factor = factor <= 1 ? 1 : (float)sqrt(1 + log(factor) / log(hp->scaling_orig_ctx));
     return QSF_OK;
