@@ -61,6 +61,15 @@ def refused(tiny):
     yield "deepseek_v3", {**deep, "moe_layer_freq": 2}, "UNSUPPORTED", "moe_layer_freq is 2"
     yield "deepseek_v3", {**deep, "rope_interleave": False}, "UNSUPPORTED", "rope_interleave is false"
     yield "deepseek_v3", {**deep, "q_lora_rank": 1}, "CORRUPT", "expected a whole number from 2"
+    yield "qwen2_moe", {"qkv_bias": False, "num_experts": 4}, "CORRUPT", "mlp.shared_expert."
+    yield "stablelm", {"qk_layernorm": True}, "UNSUPPORTED", "qk_layernorm in a model of type stablelm"
+    yield "llama", {"use_qk_norm": True}, "UNSUPPORTED", "use_qk_norm in a model of type llama"
+    yield "starcoder2", {"use_bias": False}, "UNSUPPORTED", "use_bias is false in a model of type starcoder2"
+    yield "ernie4_5_moe", {"moe_layer_interval": 2}, "UNSUPPORTED", "layers without experts between"
+    yield "ernie4_5_moe", {"moe_layer_end_index": 0}, "UNSUPPORTED", "layers without experts between"
+    yield "ministral3", {}, "UNSUPPORTED", "a ministral3 model without rope_scaling or rope_parameters"
+    yield ("hunyuan_v1_dense", {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "UNSUPPORTED",
+           "type dynamic with alpha 0")
     yield "qwen2_moe", {"mlp_only_layers": [0]}, "UNSUPPORTED", "layers without experts between"
     yield ("smollm3", {"use_sliding_window": True, "sliding_window": 8}, "UNSUPPORTED",
            "use_sliding_window without layer_types in a smollm3 model")

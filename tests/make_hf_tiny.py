@@ -218,6 +218,13 @@ def good_cases():
                                            llama(19, "F16"), bpe("gpt-2")).weights()
     yield "mistral", Case({"model_type": "mistral", **COMMON, "sliding_window": 32},
                           {"arch": "llama", "window": 32}, llama(7, "BF16"), spm_model()).weights()
+    yield "mistral3-pictures", Case({"model_type": "mistral3",
+                                     "architectures": ["Mistral3ForConditionalGeneration"],
+                                     "text_config": {"model_type": "mistral", **COMMON, "sliding_window": 32},
+                                     "vision_config": {"model_type": "pixtral"}},
+                                    {"arch": "llama", "window": 32},
+                                    pictures(llama(30, "BF16", prefix="language_model.model.",
+                                                   head="language_model.")), spm_model()).weights()
     yield "mistral-no-window", Case({"model_type": "mistral", **COMMON, "sliding_window": None},
                                     {"arch": "llama"}, llama(8, "BF16"), spm_model(prefix=0)).weights()
     yield "mistral-unigram", Case({"model_type": "mistral", **COMMON, "sliding_window": None},

@@ -42,6 +42,13 @@ static qsf_status config_type(yyjson_val *root, const hf_type **out, qsf_error *
     qsf_status st;
     if ((st = qsf_json_get_text(root, CONFIG, "model_type", &type, err)) ||
         (st = qsf_json_get_arr(root, CONFIG, "architectures", &classes, err))) return st;
+    /* Its text model is of another type, which says all of it. */
+    if (type && !strcmp(type, "mistral3")) {
+        yyjson_val *text;
+        if ((st = qsf_json_get_obj(root, CONFIG, "text_config", &text, err)) ||
+            (st = qsf_json_get_text(text, CONFIG ": text_config", "model_type", &type, err))) return st;
+        if (!type) type = "mistral";
+    }
     cls = qsf_json_str(yyjson_arr_get_first(classes), NULL);
     if (yyjson_arr_size(classes) && !cls)
         return qsf_json_refuse(yyjson_arr_get_first(classes), CONFIG, "architectures[0]", "a text", err);

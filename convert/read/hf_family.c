@@ -78,11 +78,13 @@ static qsf_status family_biases(yyjson_val *root, hf_config *cfg, qsf_error *err
 {
     const bool always = qsf_kinds_have(cfg->arch->need, QSF_K_ATTN_OUT_BIAS);
     qsf_status st;
-    bool all, out, qkv;
+    bool all, out, qkv, always_qkv;
     if ((st = qsf_json_get_bool(root, CONFIG, "use_bias", always, &all, err)) ||
         (st = qsf_json_get_bool(root, CONFIG, "use_qkv_bias", false, &qkv, err)) ||
+        (st = qsf_json_get_bool(root, CONFIG, "qkv_bias", true, &always_qkv, err)) ||
         (st = qsf_json_get_bool(root, CONFIG, "attention_out_bias", false, &out, err))) return st;
     if (qkv) cfg->need |= QSF_KINDS_QKV_BIAS;
+    if (!always_qkv) cfg->need &= ~QSF_KINDS_QKV_BIAS;
     if (all == always && !out) return QSF_OK;
     if (always && !all)
         return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": use_bias is false in a model of type %s",

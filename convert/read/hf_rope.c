@@ -150,9 +150,7 @@ static qsf_status rope_longrope(yyjson_val *root, yyjson_val *rope, const char *
                                &factor, err)) ||
         (st = rope_floats(rope, what, "short_factor", n, arena, &hp->rope_factors, err)) ||
         (st = rope_floats(rope, what, "long_factor", n, arena, &hp->rope_factors_long, err))) return st;
-    /* Where the config says the original length beside the extended one, their ratio is the factor.
-     *  It only counts in the attention's factor: the frequencies have their own. */
-    if (orig_of == root) factor = (float)hp->n_ctx_train / (float)hp->scaling_orig_ctx;
+    /* It only counts in the attention's factor: the frequencies have their own. */
     if (!(hp->rope_attn_factor > 0))
         hp->rope_attn_factor = factor <= 1 ? 1 : (float)sqrt(1 + log(factor) / log(hp->scaling_orig_ctx));
     return QSF_OK;
@@ -276,6 +274,16 @@ static qsf_status rope_alpha(const rope_at *at, qsf_hparams *hp, qsf_error *err)
     return QSF_OK;
 }
 
+/* Queries of Ministral 3 grow with their position. */
+static qsf_status rope_temp(const rope_at *at, qsf_hparams *hp, qsf_error *err)
+{
+    const qsf_status st = qsf_json_get_number(at->obj, at->what, "llama_4_scaling_beta", 0, 0, HF_CONFIG_MOST,
+                                              &hp->temp_scale, err);
+    if (st || !(hp->temp_scale > 0)) return st;
+    return qsf_json_get_u32(at->obj, at->what, "original_max_position_embeddings", hp->n_ctx_train, 1,
+                            INT32_MAX, &hp->temp_every, err);
+}
+
 qsf_status qsf_hf_rope(yyjson_val *root, const hf_type *d, const qsf_arch *a, qsf_arena *arena,
                        qsf_hparams *hp, qsf_error *err)
 {
@@ -298,7 +306,8 @@ qsf_status qsf_hf_rope(yyjson_val *root, const hf_type *d, const qsf_arch *a, qs
     if (hp->head_dim_local != hp->rope_dim_local && hp->window) hp->rope_dim_local = hp->head_dim_local;
     if (d->keys == HF_KEYS_GEMMA4 && (!rope || (type && !strcmp(type, "proportional"))))
         return rope_proportional(rope, what, rope ? 1 : 0.25f, arena, hp, err);
-    if ((st = rope_part(root, d, &full, hp, err))) return st;
+    if ((st = rope_part(root, d, &full, hp, err)) ||
+        (a->has & QSF_HAS_TEMP && (st = rope_temp(&full, hp, err)))) return st;
 
     if (!type || !strcmp(type, "default") || (d->sections && !strcmp(type, "mrope"))) return QSF_OK;
     if (a->has & QSF_HAS_ALPHA && !strcmp(type, "dynamic")) return rope_alpha(&full, hp, err);

@@ -45,6 +45,8 @@ VARIANTS = {"gpt-oss-smooth": ("gpt-oss", {"rope_scaling": {"truncate": False}})
             "qwen3moe-newer": ("qwen3moe", {"num_experts": None, "num_local_experts": 9}),
             "olmo2-bases": ("olmo2-window", {"rope_parameters": TWO_BASES, "rope_theta": None,
                                               "rope_scaling": None}),
+            "phi3-factor": ("phi3-short", {"rope_scaling": {"factor": 2.0, "attention_factor": None},
+                                           "pad_token_id": 0}),
             "llama-own-head": ("llama", {"tie_word_embeddings": True}),
             "qwen35moe-stacked": ("qwen35moe", {}), "hunyuan-alpha": ("hunyuan-dense", hf_relatives.ALPHA)}
 STACKED = {"qwen35moe-stacked"}             # which have all experts in one tensor

@@ -1,5 +1,5 @@
-"""How the Transformers library's files have models whose layers are Llama's but for names, biases and experts:
-a layer's tensors and the config.json of make_hf_pair.py's models, from those of their GGUF files.
+"""How the Transformers library's files have models whose layers are Llama's but for names, biases and
+experts: a layer's tensors and the config.json of make_hf_pair.py's models, from those of their GGUF files.
 SPDX-License-Identifier: MIT
 """
 import numpy as np
@@ -10,11 +10,12 @@ HUNYUAN = {"attn_q_norm": "self_attn.query_layernorm", "attn_k_norm": "self_attn
 NAMES = {"phi2": PHI, "starcoder2": STARCODER, "hunyuan-dense": HUNYUAN}
 TYPES = {"command-r": "cohere", "phi2": "phi", "starcoder2": "starcoder2", "stablelm": "stablelm",
          "nemotron": "nemotron", "olmo": "olmo", "hunyuan-dense": "hunyuan_v1_dense", "qwen2vl": "qwen2_vl",
-         "qwen3vl": "qwen3_vl", "ernie4_5-moe": "ernie4_5_moe", "glm4moe": "glm4_moe"}
+         "qwen3vl": "qwen3_vl", "mistral3": "ministral3", "ernie4_5-moe": "ernie4_5_moe",
+         "glm4moe": "glm4_moe"}
 CLASSES = {"cohere": "Cohere", "phi": "Phi", "starcoder2": "Starcoder2", "stablelm": "StableLm",
            "nemotron": "Nemotron", "olmo": "Olmo", "hunyuan_v1_dense": "HunYuanDenseV1",
-           "qwen2_vl": "Qwen2VL", "qwen3_vl": "Qwen3VL", "ernie4_5_moe": "Ernie4_5_Moe",
-           "glm4_moe": "Glm4Moe"}
+           "ministral3": "Ministral3", "qwen2_vl": "Qwen2VL", "qwen3_vl": "Qwen3VL",
+           "ernie4_5_moe": "Ernie4_5_Moe", "glm4_moe": "Glm4Moe"}
 PICTURES = {"qwen2_vl", "qwen3_vl"}
 # another directory of one: Hunyuan's rotary base as its models say it
 ALPHA = {"rope_theta": None, "rope_scaling": {"type": "dynamic", "alpha": 50.0, "factor": 1.0},
@@ -32,7 +33,7 @@ def layer(common, m, part, kind, w):
     if part == "exp_probs_b":
         if arch == "glm4moe": return {"mlp.gate.e_score_correction_bias": w}
         return {"mlp.moe_statics.e_score_correction_bias": w[None]}
-    if arch == "olmo" and part in ("attn_q", "attn_k"):          # pairs that rotate, there halves
+    if arch in ("olmo", "mistral3") and part in ("attn_q", "attn_k"):      # pairs that rotate, there halves
         heads = m["n_heads"] if part == "attn_q" else m["n_kv_heads"]
         w = w.reshape(heads, -1, 2, w.shape[-1]).swapaxes(1, 2).reshape(w.shape)
     if arch == "nemotron" and part.endswith("norm") and kind == "weight": w = w - np.float32(1)
@@ -52,6 +53,11 @@ def config(m):
         "qwen2vl": {"rope_scaling": {"type": "mrope", "mrope_section": [1, 2, 3]}},
         "qwen3vl": {"rope_scaling": {"rope_type": "default", "mrope_section": [4, 3, 3],
                                      "mrope_interleaved": True}},
+        "mistral3": {"rope_scaling": {
+            "rope_type": "yarn", "factor": kv.get("rope.scaling.factor"), "mscale": 1.0,
+            "mscale_all_dim": 1.0,
+            "original_max_position_embeddings": kv.get("rope.scaling.original_context_length"),
+            "llama_4_scaling_beta": kv.get("attention.temperature_scale")}},
         "ernie4_5-moe": {"moe_num_experts": x.get("n"), "moe_k": kv.get("expert_used_count"),
                          "moe_intermediate_size": x.get("ff"), "moe_num_shared_experts": 2,
                          "moe_layer_start_index": 1, "moe_layer_end_index": -1, "use_bias": False},

@@ -41,7 +41,7 @@ TYPED = {"smollm3", "granite", "arcee", "ernie4_5", "seed_oss", "glm4", "olmo2",
          "granitehybrid-rope", "granitehybrid-moe", "granitemoe", "qwen35", "gpt-oss", "gpt-oss-mxfp4",
          "gemma4", "gemma4-plain", "gemma4-moe-apart", "qwen2moe", "deepseek2",
          "deepseek2-lite", "qwen35moe", "qwen3next", "command-r", "phi2", "starcoder2", "stablelm",
-         "nemotron", "olmo", "hunyuan-dense", "qwen2vl", "qwen3vl", "ernie4_5-moe", "glm4moe"}
+         "nemotron", "olmo", "hunyuan-dense", "qwen2vl", "qwen3vl", "mistral3", "ernie4_5-moe", "glm4moe"}
 NO_DIRECTORY = {"gemma4", "smallthinker"}           # others of these are not written
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 512}
