@@ -231,7 +231,7 @@ TEST(rules_give_tensors_their_types)
     CHECK_EQ(t[4].type, QSF_T_8BIT);
     CHECK_EQ(t[13].type, QSF_T_F16);
     CHECK_EQ(t[1].type, QSF_T_F32);
-    CHECK_EQ(t[19].type, QSF_T_F32);                          /* the final norm: halves do not hold it */
+    CHECK_EQ(t[19].type, QSF_T_F16);                          /* the final norm: the format says so */
     add_rule(&o, "atn_q", "f16", 0);
     qsf_error err = { 0 };
     CHECK_EQ(convert_fake(&f, &o, &r, t, &err), QSF_E_ARGUMENT);

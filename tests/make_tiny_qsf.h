@@ -24,7 +24,6 @@ typedef struct tiny_options {
     uint8_t  compression;
     bool     progressive;
     bool     biases, qk_norms, post_norms;
-    bool     wide_norm;                     /* the final norm and its bias are f32 */
     bool     norm_last;                     /* the post norm of the FFN stands behind experts */
     float    key_bias;                      /* deviation of the keys' biases; 0: as small as the others */
     bool     outliers;                      /* a few on every down projection */
@@ -353,10 +352,9 @@ static inline qsf_status tiny_units(qsf_writer *w, const tiny_options *o, qsf_er
     for (uint32_t i = 0; i < h->n_layers; i++)
         if ((st = tiny_layer(w, o, i, &seed, err))) return st;
     if ((st = qsf_writer_unit_begin(w, qsf_unit_number(h->n_layers, qsf_id_final()), err))) return st;
-    const uint8_t norm = o->wide_norm ? QSF_T_F32 : QSF_T_F16;
-    if ((st = tiny_put(w, o, QSF_K_OUTPUT_NORM, norm, 1, h->n_embd, 1, 0.1f, &seed, err))) return st;
-    if (h->norm == QSF_NORM_LAYER && (st = tiny_put(w, o, QSF_K_OUTPUT_NORM_BIAS, norm, 1, h->n_embd, 0, 0.1f,
-                                                    &seed, err)))
+    if ((st = tiny_put(w, o, QSF_K_OUTPUT_NORM, QSF_T_F16, 1, h->n_embd, 1, 0.1f, &seed, err))) return st;
+    if (h->norm == QSF_NORM_LAYER && (st = tiny_put(w, o, QSF_K_OUTPUT_NORM_BIAS, QSF_T_F16, 1, h->n_embd, 0,
+                                                    0.1f, &seed, err)))
         return st;
     if (!h->tied && (st = tiny_put(w, o, QSF_K_OUTPUT, o->head_type, h->n_vocab, h->n_embd, 0, 1,
                                    &seed, err)))

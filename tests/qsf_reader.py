@@ -244,8 +244,7 @@ class QSF:
                      (t["block"] if coded else 1) == ((2 ** log2 if log2 else 64) if coded else 1),
                      f"tensor header: {t}")
         final = {t["kind"]: t for t in self.tensors if t["unit"] == layers + 1}
-        vectors = [size_of(t["type"], 0, 1, 1, self.embd) for kind, t in final.items() if kind in (34, 35)]
-        flag = self.units[layers + 1][sum(vectors)]
+        flag = self.units[layers + 1][2 * self.embd * sum(kind in final for kind in (34, 35))]
         need(flag == (final[36]["type"] if 36 in final else 255), "flag byte")
 
     def experts(self):                      # layers' last tensors, of which each expert's rows have a CRC

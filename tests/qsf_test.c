@@ -287,7 +287,7 @@ TEST(data_lies_at_multiples_of_64_and_units_at_4096)
     o.hp.norm = QSF_NORM_LAYER;
     o.hp.rope = QSF_ROPE_NONE;
     o.hp.tied = false;
-    o.biases = o.outliers = o.wide_norm = true;
+    o.biases = o.outliers = true;
     mem_host_init(&h);
     written(&h, &o);
     qsf_source *s = opened(&h);
@@ -571,7 +571,7 @@ static int write_samples(const char *dir)
     tiny_clusters_free(&t);
     qsf_embd_clusters k = { 0 };
     o = tiny_defaults();
-    o.hp.tied = false, o.wide_norm = true;
+    o.hp.tied = false;
     o.embd_type = QSF_T_2BIT;
     ok = ok && tiny_embd_clusters_make(&k, 20, o.hp.n_vocab, o.hp.n_embd);
     o.embd_clusters = &k;

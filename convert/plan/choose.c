@@ -90,41 +90,13 @@ static qsf_status plan_ternary(input *in, uint32_t i, const qsf_convert_options 
     return QSF_OK;
 }
 
-static bool plan_final_norm(const input_tensor *t)
-{
-    return t->kind == QSF_K_OUTPUT_NORM || t->kind == QSF_K_OUTPUT_NORM_BIAS;
-}
-
-/* The final norm and its bias stay in floats where halves do not hold them: of Gemma, whose norms
- * are stored less 1, no head would be exact. */
-static qsf_status plan_final_type(input *in, uint32_t *type, qsf_error *err)
-{
-    const uint32_t cols = in->hp.n_embd;
-    float *x = qsf_alloc_array(in->platform, cols, sizeof *x, "final norm", err);
-    qsf_status st = x ? QSF_OK : QSF_E_MEMORY;
-    *type = QSF_T_F16;
-    for (uint32_t i = 0; i < in->n_tensors && !st; i++) {
-        if (!plan_final_norm(&in->tensors[i]) || in->tensors[i].cols != cols) continue;
-        st = in->read(in, i, 0, 1, x, err);
-        for (uint32_t c = 0; c < cols && !st; c++)
-            if (qsf_f16_to_f32(qsf_f32_to_f16(x[c])) != x[c]) *type = QSF_T_F32;
-    }
-    qsf_dealloc(in->platform, x, (uint64_t)cols * sizeof *x);
-    return st;
-}
-
 static qsf_status plan_tensor(input *in, uint32_t i, const qsf_convert_options *o, convert_tensor *c,
                               qsf_error *err)
 {
     const input_tensor *t = &in->tensors[i];
-    uint32_t type;
     convert_form f;
     memset(c, 0, sizeof *c);
     c->fixed = true;
-    if (plan_final_norm(t)) {
-        const qsf_status st = plan_final_type(in, &type, err);
-        return st ? st : plan_set(c, t, o, type, 1, err);
-    }
     /* the format says so */
     if (t->unit == in->hp.n_layers + 1 && t->kind != QSF_K_OUTPUT)
         return plan_set(c, t, o, QSF_T_F16, 1, err);

@@ -24,9 +24,6 @@ enum {
     QSF_MAX_LAYERS    = 4096
 };
 
-/* What the final norm may be of; its bias is of the same. */
-static inline bool qsf_final_norm_type(uint32_t type) { return type == QSF_T_F16 || type == QSF_T_F32; }
-
 /* ---- tensor headers ---- */
 void qsf_tensor_header_put(uint8_t out[QSF_TENSOR_HEAD], const qsf_tensor *t);
 /* layer_type: what type byte 0xFF stands for.  Fills t->bytes too. */

@@ -360,8 +360,7 @@ static qsf_status directory_fixed(qsf_source *s, qsf_error *err)
     uint64_t at = 0;
     uint32_t i = 0;
     for (; i < f->n_tensors && i < 2 && tf[i].kind == QSF_K_OUTPUT_NORM + i; i++) {
-        if (!qsf_final_norm_type(tf[i].type) || tf[i].type != tf[0].type || tf[i].rows != 1 ||
-            tf[i].cols != s->hp.n_embd || pf[i] != at) break;
+        if (tf[i].type != QSF_T_F16 || tf[i].rows != 1 || tf[i].cols != s->hp.n_embd || pf[i] != at) break;
         at += tf[i].bytes;
     }
     if ((i == 0 && qsf_final_norm(&s->hp)) || (i < f->n_tensors && tf[i].kind < QSF_K_OUTPUT))

@@ -202,11 +202,11 @@ static qsf_status writer_in_final(qsf_writer *w, const qsf_tensor *t, qsf_error 
 {
     qsf_status st;
     if (t->kind == QSF_K_OUTPUT_NORM || t->kind == QSF_K_OUTPUT_NORM_BIAS) {
-        if (!qsf_final_norm_type(t->type) || t->rows != 1 || t->cols != w->hp.n_embd || w->flag_written
+        if (t->type != QSF_T_F16 || t->rows != 1 || t->cols != w->hp.n_embd || w->flag_written
             || w->n_listed != t->kind - QSF_K_OUTPUT_NORM)
             return qsf_fail(err, QSF_E_ARGUMENT,
-                            "%s: the final norm and then its bias come first, as %u f16 or f32 values each",
-                            w->path, (unsigned)w->hp.n_embd);
+                            "%s: the final norm and then its bias come first, as %u f16 values each", w->path,
+                            (unsigned)w->hp.n_embd);
     } else if (t->kind == QSF_K_OUTPUT) {
         if (w->flag_written || (!w->n_listed && qsf_final_norm(&w->hp)) || w->hp.tied)
             return qsf_fail(err, QSF_E_ARGUMENT, "%s: an output head that is tied or out of order", w->path);

@@ -6,7 +6,8 @@ SPDX-License-Identifier: MIT
     make_hf_pair.py OUT_DIR NAME [--shards N]     OUT_DIR/NAME/ (directory) and OUT_DIR/NAME-f16.gguf
 
 Names and layouts are those of the Transformers library: rotary halves, fused phi3 matrices, GPT-2's
-transposed ones, Gemma's norm weights less one. Matrices are f16, vectors f32.
+transposed ones, Gemma's norm weights less one. Matrices are f16, vectors f32 (the final norm with
+values that f16 holds).
 """
 import argparse, json, math, pathlib
 import numpy as np
@@ -220,6 +221,9 @@ def make(out, name, shards=1):
     make_tiny.Writer(folder / "model.tmp", m).write()
     reader = GGUFReader(folder / "model.tmp")
     tensors = {t.name: weights(t) for t in reader.tensors}
+    # QSF's final section keeps these as f16
+    for k in ("output_norm.weight", "output_norm.bias", "token_embd_norm.weight"):
+        if k in tensors: tensors[k] = tensors[k].astype(np.float16).astype(np.float32)
     if m["arch"] == "gemma4": tensors["rope_freqs.weight"] = hf_layouts.divisors(m)
     elif m.get("rope_freqs"):
         dim = m.get("head_dim", m["n_embd"] // m["n_heads"])
