@@ -192,10 +192,11 @@ static qsf_status read_rope(const gguf *g, const qsf_arch *a, qsf_hparams *hp, q
     return hp->scaling == QSF_SCALING_YARN ? read_yarn(g, hp, err) : QSF_OK;
 }
 
-/* A pattern given layer by layer must be one of QSF's: global where i % n == n - 1. */
+/* A pattern given layer by layer: one of QSF's, global where i % n == n - 1, or else a list. */
 static qsf_status read_window_list(const gguf *g, const gguf_kv *kv, qsf_hparams *hp, qsf_error *err)
 {
     uint32_t n = 0, first = 0;
+    bool regular = true;
     for (uint32_t i = 0; i < hp->n_layers; i++) {
         int64_t windowed;
         if (!qsf_gguf_integer(kv, i, &windowed))
@@ -203,14 +204,18 @@ static qsf_status read_window_list(const gguf *g, const gguf_kv *kv, qsf_hparams
                             (int)kv->key.len, kv->key.p, (unsigned)i);
         first |= i == 0 && !windowed && g->row->has & QSF_HAS_FIRST_GLOBAL;
         if (!windowed && n == 0 && (i || !first)) n = i + !first;
-        if ((windowed == 0) != (first ? i == 0 || (n && i % n == 0) : n && i % n == n - 1))
-            return qsf_fail(err, QSF_E_UNSUPPORTED,
-                            "%s: windowed layers without a regular pattern (key \"%.*s\")", g->s->path,
-                            (int)kv->key.len, kv->key.p);
+        regular &= (windowed == 0) == (first ? i == 0 || (n && i % n == 0) : n && i % n == n - 1);
     }
     hp->window_pattern = first && !n ? hp->n_layers : n;
     hp->window_first = first ? hp->window_pattern - 1 : 0;
-    return QSF_OK;
+    if (regular) return QSF_OK;
+    hp->windowed = qsf_arena_array(g->s->arena, hp->n_layers, 1, "windowed layers", err);
+    for (uint32_t i = 0; hp->windowed && i < hp->n_layers; i++) {
+        int64_t windowed = 0;
+        (void)qsf_gguf_integer(kv, i, &windowed);
+        hp->windowed[i] = windowed != 0;
+    }
+    return hp->windowed ? QSF_OK : QSF_E_MEMORY;
 }
 
 static qsf_status read_window(const gguf *g, const qsf_arch *a, qsf_hparams *hp, qsf_error *err)
@@ -229,7 +234,7 @@ static qsf_status read_window(const gguf *g, const qsf_arch *a, qsf_hparams *hp,
     if (a->has & QSF_HAS_STILL_GLOBAL) hp->rope_skip = hp->window_pattern;
     if (a->has & QSF_HAS_EARLY && !hp->window) hp->rope_skip = 0;
     /* every layer sees everything */
-    if (hp->window > INT32_MAX || hp->window_pattern == 1) hp->window = 0;
+    if (hp->window > INT32_MAX || (hp->window_pattern == 1 && !hp->windowed)) hp->window = 0;
     if (!hp->window) return QSF_OK;
     if (a->has & QSF_HAS_ONE_BASE) {
         const bool apart = a->has & QSF_HAS_PLAIN_LOCAL && hp->scaling != QSF_SCALING_NONE;

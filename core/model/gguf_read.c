@@ -302,10 +302,12 @@ static const qsf_role *find_alias(const gguf *g, const qsf_layer *layer, gguf_te
     /* A layer of one part has one norm. */
     if (layer && layer->mixer == QSF_MIXER_NONE && gguf_text_is(name, "attn_norm.weight"))
         return qsf_role_of(QSF_K_FFN_NORM);
+    /* attn_qkv is a delta net's input, but in layers of attention what it is elsewhere */
+    const bool attends = layer && layer->mixer == QSF_MIXER_ATTENTION;
     for (size_t i = 0; i < QSF_ARRAY_LEN(gguf_aliases); i++)
         if ((gguf_aliases[i].arch ? alias_is_of(gguf_aliases[i].arch, g->arch)
                                   : g->s->hp.flow == QSF_FLOW_SUMS) &&
-            gguf_text_is(name, gguf_aliases[i].name) &&
+            gguf_text_is(name, gguf_aliases[i].name) && (!attends || gguf_aliases[i].kind != QSF_K_MIX_IN) &&
             (!gguf_aliases[i].two || g->s->hp.flow == QSF_FLOW_PARALLEL_NORMS))
             return qsf_role_of(gguf_aliases[i].kind);
     return NULL;

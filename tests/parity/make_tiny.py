@@ -307,7 +307,7 @@ class Writer:
         n_q, n_kv = m["n_heads"] * d, m["n_kv_heads"] * d
         biased = m["arch"] in ("qwen2", "gpt2") or m.get("qkv_bias")
         if m.get("fused") or m["arch"] == "gpt2":
-            self.matrix(b + "attn_qkv.weight", n_q + 2 * n_kv, m["n_embd"], 1.4)
+            self.matrix(b + "attn_qkv.weight", n_q * (1 + ("attn_gate" in m)) + 2 * n_kv, m["n_embd"], 1.4)
             if biased: self.vector(b + "attn_qkv.bias", n_q + 2 * n_kv, 0, 0.4)
         else:
             for name, rows, gain in (("attn_q", n_q, 1.5), ("attn_k", n_kv, 1.5), ("attn_v", n_kv, 1.2)):

@@ -123,6 +123,17 @@ def others():
                           kv={"rope.dimension_sections": [1, 2, 3, 0], "rope.freq_base": 1e6})
     yield "qwen3vl", dict(odd, arch="qwen3vl", head_dim=20, qk_norm="head",
                           kv={"rope.dimension_sections": [4, 3, 3, 0]})
+    # GLM's models with pictures turn halves
+    yield "glm4-sections", dict(odd, arch="glm4", fused_gate=True, post=True, head_dim=20, one=True,
+                                kv={"rope.dimension_count": 10, "rope.dimension_sections": [2, 2, 1, 0]})
+    yield "cohere2-list", dict(layer, arch="cohere2", n_layers=4, flow="parallel", tied=True, one=True,
+                               kv={"logit_scale": 0.6, "attention.sliding_window": 9,
+                                   "attention.sliding_window_pattern": [True, False, False, True]})
+    yield "qwen35-fused", dict(odd, arch="qwen35", n_heads=4, head_dim=20, kinds="da", n_layers=2, fused=True,
+                               fused_gate=False, qk_norm="head", attn_gate=True, one=True,
+                               ffn_norm="post_attention_norm", sections=[3, 2, 2, 0],
+                               kv={"rope.dimension_count": 14, "full_attention_interval": 2,
+                                   **ssm(84, 6, 3, 14)})
 
 def gemmas():
     """Gemma's later ones: windowed layers have heads of another size, the last layers read others' keys,
