@@ -447,6 +447,7 @@ class Writer:
             if not plain: self.matrix(b + "ffn_gate_exps.weight", ff, wide, 1.3, n=n)
             self.matrix(b + "ffn_up_exps.weight", ff, wide, 1.3, n=n)
         self.matrix(b + "ffn_down_exps.weight", wide, ff, 1.8, n=n)
+        for name in x.get("scales", ()): self.vector(b + f"ffn_{name}_exps.scale", n, 1.0, 0.3)
         if x.get("beside"):
             self.vector(b + "ffn_gate_inp.scale", m["n_embd"], 8.0, 2.0)
             self.vector(b + "ffn_down_exps.scale", n, 1.0, 0.3)

@@ -306,6 +306,8 @@ def more_mixtures():
         "rope.dimension_count": 14, "full_attention_interval": 2, **ssm(84, 6, 3, 14)})
     yield "nemotron_h_moe-uneven", moe("nemotron_h_moe", 8, [0, 3, 0, 1, 0, 4], [0, 26, 0, 40, 0, 18], 30, **{
         **nemotron, "one": True, "seed": 5109}, kv=sums, experts=dict(choice=True))
+    # as NVFP4 models have them
+    yield "mixtral-scales", moe("llama", 5, 2, 44, one=True, experts=dict(scales=("gate", "up", "down")))
 
 
 def encoders():
