@@ -33,7 +33,16 @@ static const struct { uint64_t unless; const char *key, *what; } gguf_only[] = {
     { QSF_HAS_TEMP, "%s.attention.temperature_scale", "queries scaled with their position" },
 };
 
-static qsf_status refuse_features(const gguf *g, qsf_error *err)
+/* Models of these that embed texts may see them whole; then a key says so. */
+static bool may_see_all(const char *arch)
+{
+    static const char *const archs[] = { "llama", "qwen2", "qwen3" };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(archs); i++)
+        if (!strcmp(arch, archs[i])) return true;
+    return false;
+}
+
+static qsf_status refuse_features(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
     bool causal = true;
@@ -46,7 +55,8 @@ static qsf_status refuse_features(const gguf *g, qsf_error *err)
     if ((has & QSF_HAS_SECTIONS) &&
         (st = refuse_number(g, "%s.rope.dimension_sections", "rotary sections of images", err))) return st;
     if ((st = qsf_gguf_bool(g, "%s.attention.causal", &causal, err))) return st;
-    if (!causal && !g->row->both_ways)
+    hp->both_ways = g->row->both_ways || !causal;
+    if (!causal && !g->row->both_ways && !may_see_all(g->arch))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: attention that is not causal, which this version does "
                         "not know of %s", g->s->path, g->arch);
     return QSF_OK;
@@ -325,10 +335,10 @@ qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err)
     hp->flow = a->flow;
     hp->qk_norm = a->qk_norm;
     hp->rope_skip = a->rope_skip;
-    hp->both_ways = a->both_ways;
     hp->yarn_ext_factor = -1;
-    if ((st = refuse_features(g, err)) || (st = read_sizes(g, hp, err)) || (st = read_rope(g, a, hp, err)) ||
-        (st = read_window(g, a, hp, err)) || (st = read_pooling(g, hp, err))) return st;
+    if ((st = refuse_features(g, hp, err)) || (st = read_sizes(g, hp, err)) ||
+        (st = read_rope(g, a, hp, err)) || (st = read_window(g, a, hp, err)) ||
+        (st = read_pooling(g, hp, err))) return st;
     if ((st = read_scales(g, a, hp, err)) || (st = qsf_gguf_experts(g, err))) return st;
     return qsf_gguf_family(g, err);
 }

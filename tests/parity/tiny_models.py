@@ -356,6 +356,9 @@ def encoders():
     yield "neo-bert", dict(later, arch="neo-bert", n_kv_heads=6, fused=True, final="enc.output_norm",
                            kv={**later["kv"], "pooling_type": 2, "rope.freq_base": 10000.0})
 
+    yield "qwen3-both", dict(SMALL, arch="qwen3", n_embd=72, n_heads=4, n_kv_heads=2, head_dim=20, n_ff=140,
+                             tied=True, kv={"attention.causal": False, "pooling_type": 3})
+
 def bitnets():
     """Ternary weights of one magnitude a matrix, in every type that may hold them; two norms more."""
     bitnet = dict(WIDE, arch="bitnet", tied=True, ternary=True, kv={"rope.freq_base": 500000.0})
