@@ -202,6 +202,7 @@ const qsf_arch qsf_archs[] = {
                   QSF_KIND_MORE(ATTN_NORM_2) | QSF_KIND_MORE(ATTN_NORM_2_BIAS) },
     { .name = "modern-bert", .norm = QSF_NORM_LAYER, .act = QSF_ACT_GELU, .rope = QSF_ROPE_HALVES,
       .gated = true, .fused_gate = true, .both_ways = true, .may_window = true, .window_pattern = 3,
+      .base_local = 10000,
       .has = QSF_HAS_BARE_BEGIN | QSF_HAS_FIRST_GLOBAL | QSF_HAS_ACT | QSF_HAS_RANK_MEAN,
       .need = QSF_KIND(TOKEN_NORM),
       .may_more = QSF_KIND_MORE(CLS) | QSF_KIND_MORE(CLS_NORM) | QSF_KIND_MORE(CLS_OUT_BIAS) },

@@ -228,6 +228,20 @@ static qsf_status read_window_list(const gguf *g, const gguf_kv *kv, qsf_hparams
     return hp->windowed ? QSF_OK : QSF_E_MEMORY;
 }
 
+/* Gemma's later ones alone have windowed layers whose heads differ. */
+static qsf_status check_local(const gguf *g, const qsf_hparams *hp, qsf_error *err)
+{
+    uint32_t dim = hp->head_dim, turns = hp->rope_dim;
+    qsf_status st;
+    if (g->row->later_gemma) return QSF_OK;
+    if ((st = qsf_gguf_u32(g, "%s.attention.key_length_swa", false, &dim, err)) ||
+        (st = qsf_gguf_u32(g, "%s.rope.dimension_count_swa", false, &turns, err))) return st;
+    if (dim == hp->head_dim && turns == hp->rope_dim) return QSF_OK;
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: windowed layers of %s with heads of %u, of which %u columns "
+                    "turn, but others with %u and %u, which this version cannot run", g->s->path, g->arch,
+                    (unsigned)dim, (unsigned)turns, (unsigned)hp->head_dim, (unsigned)hp->rope_dim);
+}
+
 static qsf_status read_window(const gguf *g, const qsf_arch *a, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
@@ -246,6 +260,7 @@ static qsf_status read_window(const gguf *g, const qsf_arch *a, qsf_hparams *hp,
     /* every layer sees everything */
     if (hp->window > INT32_MAX || (hp->window_pattern == 1 && !hp->windowed)) hp->window = 0;
     if (!hp->window) return QSF_OK;
+    if ((st = check_local(g, hp, err))) return st;
     if (a->has & QSF_HAS_ONE_BASE) {
         const bool apart = a->has & QSF_HAS_PLAIN_LOCAL && hp->scaling != QSF_SCALING_NONE;
         hp->rope_base_local = apart ? hp->rope_base : 0;
