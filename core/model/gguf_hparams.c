@@ -294,7 +294,8 @@ static qsf_status read_scales(const gguf *g, const qsf_arch *a, qsf_hparams *hp,
         return qsf_fail(err, QSF_E_CORRUPT, "%s: a norm epsilon of %g", g->s->path, (double)hp->norm_eps);
     hp->embd_scale = a->scaled_embd ? sqrtf((float)hp->n_embd) : 1;
     hp->attn_softcap = a->attn_softcap;
-    hp->final_softcap = a->final_softcap;
+    /* llama.cpp's, which Gemma's later ones have unless a key says otherwise */
+    hp->final_softcap = a->later_gemma ? 30 : a->final_softcap;
     if (a->attn_softcap > 0 && (st = qsf_gguf_f32(g, "%s.attn_logit_softcapping", false,
                                                   &hp->attn_softcap, err)))
         return st;
