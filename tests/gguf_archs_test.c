@@ -113,8 +113,8 @@ static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
         return a->may_more != 0;
     if ((a->has & QSF_HAS_LOOSE_GATE && role->kind == QSF_K_FFN_GATE) ||
         (a->later_gemma && role->kind == QSF_K_ATTN_V) ||   /* values are keys then */
-        /* without experts a scale of none of them */
-        (a->experts <= QSF_EXPERTS_MAY && role->kind == QSF_K_EXPERT_WEIGHT) ||
+        /* without experts a scale of none of them, and elsewhere of matrices */
+        role->kind == QSF_K_EXPERT_WEIGHT ||
         (a->has & QSF_HAS_BARE_BEGIN && role->kind == QSF_K_ATTN_NORM)) return true;
     /* there these are names of other norms */
     if ((role->kind == QSF_K_ATTN_NORM_2 || role->kind == QSF_K_ATTN_NORM_2_BIAS) &&

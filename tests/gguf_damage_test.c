@@ -169,8 +169,8 @@ TEST(gguf_refuses_what_it_cannot_run_by_name)
     b = tiny_keyed("llama");
     kv_u32(&b, "llama.attention.value_length", 8);
     refuse(&b, QSF_E_UNSUPPORTED, "values of 8");
-    b = tiny_keyed("llama");
-    kv_bool(&b, "llama.attention.causal", false);
+    b = tiny_keyed("gemma2");
+    kv_bool(&b, "gemma2.attention.causal", false);
     refuse(&b, QSF_E_UNSUPPORTED, "causal");
     b = tiny("llama");
     kv_text(&b, "tokenizer.ggml.model", "hybriddna");

@@ -197,11 +197,28 @@ TEST(gguf_gives_gemma_its_windows_and_caps)
     CHECK_EQ(s->hp.window_pattern, 2);
     close_source(s);
 
-    b = tiny_keyed("gemma3");                   /* layer 0 global, layer 1 not */
+    b = tiny_keyed("gemma3");                   /* layer 0 global, layer 1 not: no regular pattern */
     kv_u32(&b, "gemma3.attention.sliding_window", 512);
     kv_array(&b, "gemma3.attention.sliding_window_pattern", 7, 2);
     put_bytes(&b.kv, "\0\1", 2);
-    refuse(&b, QSF_E_UNSUPPORTED, "pattern");
+    if (!(s = accept(&b))) return;
+    CHECK_EQ(qsf_source_layer(s, 0)->window, 0);
+    CHECK_EQ(qsf_source_layer(s, 1)->window, 512);
+    close_source(s);
+
+    b = tiny_keyed("gemma3");                   /* a list that ends too early */
+    kv_u32(&b, "gemma3.attention.sliding_window", 512);
+    kv_array(&b, "gemma3.attention.sliding_window_pattern", 7, 1);
+    put_bytes(&b.kv, "\0", 1);
+    refuse(&b, QSF_E_CORRUPT, "no value for layer 1");
+}
+
+TEST(gguf_refuses_a_section_that_text_does_not_turn)
+{
+    gguf_build b = tiny_keyed("glm4");
+    kv_array(&b, "glm4.rope.dimension_sections", 5, 4);
+    for (int i = 0; i < 4; i++) put_u32(&b.kv, 2);
+    refuse(&b, QSF_E_UNSUPPORTED, "section 3");
 }
 
 TEST(gguf_reads_rotary_scaling)
@@ -452,6 +469,7 @@ int main(int argc, char **argv)
     RUN(gguf_reads_every_architecture);
     RUN(gguf_sets_scales_of_inputs_aside);
     RUN(gguf_gives_gemma_its_windows_and_caps);
+    RUN(gguf_refuses_a_section_that_text_does_not_turn);
     RUN(gguf_reads_rotary_scaling);
     RUN(gguf_reads_what_embeddings_are_made_of);
     RUN(gguf_reads_a_byte_level_vocabulary);

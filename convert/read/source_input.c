@@ -7,8 +7,15 @@
 #include <stdatomic.h>
 
 /* A tensor of this input and its place in the source; sparse: its
- * outliers (QSF_T_SPARSE's bytes), n of them, or NULL; scale: of the tensor, 1: none. */
-typedef struct input_place { uint32_t unit, tensor; const uint8_t *sparse; uint32_t n; float scale;
+ * outliers (QSF_T_SPARSE's bytes), n of them, or NULL; scale: of the tensor, 1: none; or
+ * scales[n_scales] of as many parts. */
+typedef struct input_place {
+    uint32_t unit, tensor;
+    const uint8_t *sparse;
+    uint32_t n;
+    float scale;
+    const float *scales;
+    uint32_t n_scales;
 } input_place;
 
 typedef struct input_source {
@@ -150,6 +157,8 @@ static qsf_status input_source_read(input *in, uint32_t i, uint32_t row, uint32_
     const qsf_status st = whole ? input_read_kept(own, pl, row, n, out, err)
                                  : input_read_rows(in, own->src, pl, row, n, out, err);
     for (size_t k = 0; st == QSF_OK && pl->scale != 1 && k < (size_t)n * t->cols; k++) out[k] *= pl->scale;
+    for (size_t k = 0; st == QSF_OK && pl->scales && k < (size_t)n * t->cols; k++)
+        out[k] *= pl->scales[(row + k / t->cols) / (t->rows / pl->n_scales)];
     if (st == QSF_OK && pl->sparse) input_add_outliers(pl, t, row, n, out);
     if (st == QSF_OK && t->kind == QSF_K_TOKEN_EMBD && own->src->embd_clusters)
         return input_add_centroids(own->src, row, n, out, err);
@@ -272,19 +281,27 @@ static qsf_status input_load_outliers(input *in, const qsf_source *s, uint32_t u
     return pl->sparse ? QSF_OK : QSF_E_MEMORY;
 }
 
-static qsf_status input_load_scale(const qsf_source *s, uint32_t unit, const qsf_tensor *t, const char *name,
-                                   float *scale, qsf_error *err)
+/* Scales of experts are the rows' own from here on: a QSF file has none. */
+static qsf_status input_load_scale(input *in, const qsf_source *s, uint32_t unit, const qsf_tensor *t,
+                                   const char *name, input_place *pl, qsf_error *err)
 {
     const int found = qsf_unit_find(s, unit, QSF_K_SCALE + t->kind);
     void *data = NULL;
-    *scale = 1;
+    float last = 1;
     if (found < 0) return QSF_OK;
+    const uint32_t n = s->tensors[s->units[unit].first_tensor + (uint32_t)found].cols;
     const qsf_status st = qsf_source_load(s, unit, (uint32_t)found, &data, err);
     if (st) return st;
-    *scale = qsf_lef32(data);
-    qsf_dealloc(s->platform, data, sizeof *scale);
-    if (isfinite(*scale)) return QSF_OK;
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: the scale of %s is %g", s->path, name, (double)*scale);
+    float *each = qsf_arena_array(in->arena, n, sizeof *each, "scales", err);
+    for (uint32_t i = 0; each && i < n && isfinite(last); i++)
+        last = each[i] = qsf_lef32((const uint8_t *)data + 4 * (size_t)i);
+    qsf_dealloc(s->platform, data, n * sizeof *each);
+    if (!each) return QSF_E_MEMORY;
+    pl->scale = n > 1 ? 1 : last;
+    pl->scales = n > 1 ? each : NULL;
+    pl->n_scales = n;
+    if (isfinite(last)) return QSF_OK;
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: the scale of %s is %g", s->path, name, (double)last);
 }
 
 static qsf_status input_list_unit(input *in, const qsf_source *s, uint32_t unit, qsf_error *err)
@@ -300,9 +317,9 @@ static qsf_status input_list_unit(input *in, const qsf_source *s, uint32_t unit,
             qsf_format(name, sizeof name, "blk.%u.%s", (unsigned)unit, qsf_kind_name(t->kind));
         else qsf_format(name, sizeof name, "%s", qsf_kind_name(t->kind));
         input_place *pl = &own->places[in->n_tensors];
-        *pl = (input_place){ unit, at, NULL, 0, 1 };
+        *pl = (input_place){ .unit = unit, .tensor = at, .scale = 1 };
         qsf_status st = input_load_outliers(in, s, unit, t, name, pl, err);
-        if (!st) st = input_load_scale(s, unit, t, name, &pl->scale, err);
+        if (!st) st = input_load_scale(in, s, unit, t, name, pl, err);
         if (st) return st;
         input_tensor *to = &in->tensors[in->n_tensors++];
         *to = (input_tensor){ .unit = unit, .kind = t->kind, .rows = t->rows, .cols = t->cols,

@@ -39,6 +39,7 @@ static qsf_matrix expert_part(const qsf_pass *p, uint32_t kind, uint64_t row, ui
 {
     const qsf_matrix *m = &p->w->m[kind];
     qsf_matrix part = *m;
+    if (p->w->v[kind]) part.scale = p->w->v[kind][row / n];
     if (p->experts) {
         qsf_expert_place(p->experts, (uint32_t)p->number, (uint32_t)(row / n), &part);
         return part;

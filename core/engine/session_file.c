@@ -57,6 +57,7 @@ static void hash_later(session_hash *x, const qsf_hparams *hp)
     const uint32_t gemma[] = { hp->head_dim_local, hp->rope_dim_local, hp->n_kv_shared, hp->n_embd_layer,
                                hp->v_norm, hp->altup, hp->n_laurel, hp->n_sparse };
     for (size_t i = 0; hp->v_norm && i < QSF_ARRAY_LEN(gemma); i++) hash_number(x, gemma[i]);
+    for (uint32_t i = 0; hp->windowed && i < hp->n_layers; i++) hash_number(x, hp->windowed[i] != 0);
     for (uint32_t i = 0; hp->ffs && i < hp->n_layers; i++) hash_number(x, hp->ffs[i]);
     for (uint32_t i = 0; hp->kv_heads && i < hp->n_layers; i++) hash_number(x, hp->kv_heads[i]);
 }

@@ -20,7 +20,7 @@ typedef enum qsf_arch_has {
     QSF_HAS_ONE_BASE = 1 << 9,  /* windowed layers turn by the same base, ... */
     QSF_HAS_PLAIN_LOCAL = 1 << 10, /* ... but without its scaling */
     QSF_HAS_STILL_GLOBAL = 1 << 11, /* layers that see everything do not rotate, where others are windowed */
-    QSF_HAS_SECTIONS = 1 << 12, /* rotary sections change what turns */
+    QSF_HAS_SECTIONS = 1 << 12, /* rotary sections change what turns: they are refused */
     QSF_HAS_XIELU    = 1 << 13,
     QSF_HAS_MAY_PARALLEL = 1 << 14, /* without ffn_norm in its first layer it is parallel */
     QSF_HAS_CHOICE   = 1 << 15, /* use_parallel_residual says whether it is */

@@ -38,7 +38,9 @@ static qsf_status family_scales(const gguf *g, qsf_hparams *hp, qsf_error *err)
     if (family_has(g, QSF_HAS_LOGIT))
         return qsf_gguf_f32(g, "%s.logit_scale", false, &hp->logit_scale, err);
     if (!family_has(g, QSF_HAS_DIVISOR)) return QSF_OK;
-    if ((st = qsf_gguf_f32(g, "%s.logit_scale", true, &divisor, err))) return st;
+    const bool old = family_has(g, QSF_HAS_OLD_SCALES);
+    if ((st = qsf_gguf_f32(g, "%s.logit_scale", old, &divisor, err))) return st;
+    if (divisor == 0 && !old) divisor = 1;
     hp->logit_scale = 1 / divisor;
     return divisor > 0 && isfinite(hp->logit_scale) ? QSF_OK : family_wrong(g, "a logit scale", divisor, err);
 }
@@ -81,6 +83,21 @@ static qsf_status family_attention(const gguf *g, qsf_hparams *hp, qsf_error *er
         hp->scaling = QSF_SCALING_NONE;
         hp->scaling_factor = 1;
     }
+    return QSF_OK;
+}
+
+/* GLM's models with pictures turn halves.  Sections are of time, height and width, which a text's
+ * positions have all alike; another one, the fourth, would not turn. */
+static qsf_status family_sections(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    const gguf_kv *kv = qsf_gguf_find(g, "%s.rope.dimension_sections");
+    int64_t n[4] = { 0 };
+    if (!kv || memcmp(g->arch, "glm4", 4)) return QSF_OK;
+    for (uint64_t i = 0; i < QSF_MIN(kv->n, 4u); i++)
+        if (!qsf_gguf_integer(kv, i, &n[i]) || n[i] < 0 || (i == 3 && n[i]))
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: key \"%.*s\": section %u is none that text turns",
+                            g->s->path, (int)kv->key.len, kv->key.p, (unsigned)i);
+    if (n[0] && n[1]) hp->rope = QSF_ROPE_HALVES;
     return QSF_OK;
 }
 
@@ -300,6 +317,7 @@ qsf_status qsf_gguf_family(gguf *g, qsf_error *err)
     if ((st = family_encoder(g, hp, err)) || (st = family_gemma(g, hp, err)) ||
         (st = family_latent(g, hp, err))) return st;
     if ((st = family_scales(g, hp, err)) || (st = family_attention(g, hp, err)) ||
-        (st = family_alpha(g, hp, err)) || (st = family_flow(g, hp, err))) return st;
+        (st = family_sections(g, hp, err)) || (st = family_alpha(g, hp, err)) ||
+        (st = family_flow(g, hp, err))) return st;
     return family_xielu(g, hp, err);
 }

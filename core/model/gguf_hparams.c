@@ -33,7 +33,16 @@ static const struct { uint64_t unless; const char *key, *what; } gguf_only[] = {
     { QSF_HAS_TEMP, "%s.attention.temperature_scale", "queries scaled with their position" },
 };
 
-static qsf_status refuse_features(const gguf *g, qsf_error *err)
+/* Models of these that embed texts may see them whole; then a key says so. */
+static bool may_see_all(const char *arch)
+{
+    static const char *const archs[] = { "llama", "qwen2", "qwen3" };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(archs); i++)
+        if (!strcmp(arch, archs[i])) return true;
+    return false;
+}
+
+static qsf_status refuse_features(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
     bool causal = true;
@@ -46,7 +55,8 @@ static qsf_status refuse_features(const gguf *g, qsf_error *err)
     if ((has & QSF_HAS_SECTIONS) &&
         (st = refuse_number(g, "%s.rope.dimension_sections", "rotary sections of images", err))) return st;
     if ((st = qsf_gguf_bool(g, "%s.attention.causal", &causal, err))) return st;
-    if (!causal && !g->row->both_ways)
+    hp->both_ways = g->row->both_ways || !causal;
+    if (!causal && !g->row->both_ways && !may_see_all(g->arch))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: attention that is not causal, which this version does "
                         "not know of %s", g->s->path, g->arch);
     return QSF_OK;
@@ -192,10 +202,11 @@ static qsf_status read_rope(const gguf *g, const qsf_arch *a, qsf_hparams *hp, q
     return hp->scaling == QSF_SCALING_YARN ? read_yarn(g, hp, err) : QSF_OK;
 }
 
-/* A pattern given layer by layer must be one of QSF's: global where i % n == n - 1. */
+/* A pattern given layer by layer: one of QSF's, global where i % n == n - 1, or else a list. */
 static qsf_status read_window_list(const gguf *g, const gguf_kv *kv, qsf_hparams *hp, qsf_error *err)
 {
     uint32_t n = 0, first = 0;
+    bool regular = true;
     for (uint32_t i = 0; i < hp->n_layers; i++) {
         int64_t windowed;
         if (!qsf_gguf_integer(kv, i, &windowed))
@@ -203,14 +214,32 @@ static qsf_status read_window_list(const gguf *g, const gguf_kv *kv, qsf_hparams
                             (int)kv->key.len, kv->key.p, (unsigned)i);
         first |= i == 0 && !windowed && g->row->has & QSF_HAS_FIRST_GLOBAL;
         if (!windowed && n == 0 && (i || !first)) n = i + !first;
-        if ((windowed == 0) != (first ? i == 0 || (n && i % n == 0) : n && i % n == n - 1))
-            return qsf_fail(err, QSF_E_UNSUPPORTED,
-                            "%s: windowed layers without a regular pattern (key \"%.*s\")", g->s->path,
-                            (int)kv->key.len, kv->key.p);
+        regular &= (windowed == 0) == (first ? i == 0 || (n && i % n == 0) : n && i % n == n - 1);
     }
     hp->window_pattern = first && !n ? hp->n_layers : n;
     hp->window_first = first ? hp->window_pattern - 1 : 0;
-    return QSF_OK;
+    if (regular) return QSF_OK;
+    hp->windowed = qsf_arena_array(g->s->arena, hp->n_layers, 1, "windowed layers", err);
+    for (uint32_t i = 0; hp->windowed && i < hp->n_layers; i++) {
+        int64_t windowed = 0;
+        (void)qsf_gguf_integer(kv, i, &windowed);
+        hp->windowed[i] = windowed != 0;
+    }
+    return hp->windowed ? QSF_OK : QSF_E_MEMORY;
+}
+
+/* Gemma's later ones alone have windowed layers whose heads differ. */
+static qsf_status check_local(const gguf *g, const qsf_hparams *hp, qsf_error *err)
+{
+    uint32_t dim = hp->head_dim, turns = hp->rope_dim;
+    qsf_status st;
+    if (g->row->later_gemma) return QSF_OK;
+    if ((st = qsf_gguf_u32(g, "%s.attention.key_length_swa", false, &dim, err)) ||
+        (st = qsf_gguf_u32(g, "%s.rope.dimension_count_swa", false, &turns, err))) return st;
+    if (dim == hp->head_dim && turns == hp->rope_dim) return QSF_OK;
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: windowed layers of %s with heads of %u, of which %u columns "
+                    "turn, but others with %u and %u, which this version cannot run", g->s->path, g->arch,
+                    (unsigned)dim, (unsigned)turns, (unsigned)hp->head_dim, (unsigned)hp->rope_dim);
 }
 
 static qsf_status read_window(const gguf *g, const qsf_arch *a, qsf_hparams *hp, qsf_error *err)
@@ -229,8 +258,9 @@ static qsf_status read_window(const gguf *g, const qsf_arch *a, qsf_hparams *hp,
     if (a->has & QSF_HAS_STILL_GLOBAL) hp->rope_skip = hp->window_pattern;
     if (a->has & QSF_HAS_EARLY && !hp->window) hp->rope_skip = 0;
     /* every layer sees everything */
-    if (hp->window > INT32_MAX || hp->window_pattern == 1) hp->window = 0;
+    if (hp->window > INT32_MAX || (hp->window_pattern == 1 && !hp->windowed)) hp->window = 0;
     if (!hp->window) return QSF_OK;
+    if ((st = check_local(g, hp, err))) return st;
     if (a->has & QSF_HAS_ONE_BASE) {
         const bool apart = a->has & QSF_HAS_PLAIN_LOCAL && hp->scaling != QSF_SCALING_NONE;
         hp->rope_base_local = apart ? hp->rope_base : 0;
@@ -264,7 +294,8 @@ static qsf_status read_scales(const gguf *g, const qsf_arch *a, qsf_hparams *hp,
         return qsf_fail(err, QSF_E_CORRUPT, "%s: a norm epsilon of %g", g->s->path, (double)hp->norm_eps);
     hp->embd_scale = a->scaled_embd ? sqrtf((float)hp->n_embd) : 1;
     hp->attn_softcap = a->attn_softcap;
-    hp->final_softcap = a->final_softcap;
+    /* llama.cpp's, which Gemma's later ones have unless a key says otherwise */
+    hp->final_softcap = a->later_gemma ? 30 : a->final_softcap;
     if (a->attn_softcap > 0 && (st = qsf_gguf_f32(g, "%s.attn_logit_softcapping", false,
                                                   &hp->attn_softcap, err)))
         return st;
@@ -320,10 +351,10 @@ qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err)
     hp->flow = a->flow;
     hp->qk_norm = a->qk_norm;
     hp->rope_skip = a->rope_skip;
-    hp->both_ways = a->both_ways;
     hp->yarn_ext_factor = -1;
-    if ((st = refuse_features(g, err)) || (st = read_sizes(g, hp, err)) || (st = read_rope(g, a, hp, err)) ||
-        (st = read_window(g, a, hp, err)) || (st = read_pooling(g, hp, err))) return st;
+    if ((st = refuse_features(g, hp, err)) || (st = read_sizes(g, hp, err)) ||
+        (st = read_rope(g, a, hp, err)) || (st = read_window(g, a, hp, err)) ||
+        (st = read_pooling(g, hp, err))) return st;
     if ((st = read_scales(g, a, hp, err)) || (st = qsf_gguf_experts(g, err))) return st;
     return qsf_gguf_family(g, err);
 }

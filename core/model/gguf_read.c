@@ -208,13 +208,21 @@ static qsf_status put_in_turn(gguf_layout *l, uint32_t unit, gguf_text name, con
                       err);
 }
 
-/* A tensor of one value: the scale of a matrix, or of all that a tensor holds. */
+static bool has_one_value(const gguf_tensor *t)
+{
+    return t->dims[0] == 1 && t->dims[1] == 1 && t->dims[2] == 1 && t->dims[3] == 1;
+}
+
+/* A tensor of one value, the scale of a matrix or of all that a tensor holds; or of one for each
+ * expert. */
 static qsf_status put_scale(gguf_layout *l, uint32_t unit, uint32_t kind, const gguf_tensor *t,
                             qsf_error *err)
 {
     const qsf_source *s = l->g->s;
     const int len = (int)QSF_MIN(t->name.len, 80);
-    const qsf_status st = check_shape(l->g, t, 1, 1, err);
+    const bool each = qsf_kind_is_experts(kind) && !has_one_value(t);
+    const uint32_t n = each ? qsf_source_layer(s, unit)->n_experts : 1;
+    const qsf_status st = check_shape(l->g, t, 1, n, err);
     if (st) return st;
     if (t->type != QSF_T_F32)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" is a scale of type %u, not f32", s->path,
@@ -223,7 +231,7 @@ static qsf_status put_scale(gguf_layout *l, uint32_t unit, uint32_t kind, const 
         return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is a scale that \"%.*s\" is, too", s->path,
                         len, t->name.p, (int)QSF_MIN(l->scales[unit][kind].t->name.len, 80),
                         l->scales[unit][kind].t->name.p);
-    l->scales[unit][kind] = gguf_at(t, t->at, 1, 1, sizeof(float));
+    l->scales[unit][kind] = gguf_at(t, t->at, 1, n, n * sizeof(float));
     return QSF_OK;
 }
 
@@ -302,10 +310,12 @@ static const qsf_role *find_alias(const gguf *g, const qsf_layer *layer, gguf_te
     /* A layer of one part has one norm. */
     if (layer && layer->mixer == QSF_MIXER_NONE && gguf_text_is(name, "attn_norm.weight"))
         return qsf_role_of(QSF_K_FFN_NORM);
+    /* attn_qkv is a delta net's input, but in layers of attention what it is elsewhere */
+    const bool attends = layer && layer->mixer == QSF_MIXER_ATTENTION;
     for (size_t i = 0; i < QSF_ARRAY_LEN(gguf_aliases); i++)
         if ((gguf_aliases[i].arch ? alias_is_of(gguf_aliases[i].arch, g->arch)
                                   : g->s->hp.flow == QSF_FLOW_SUMS) &&
-            gguf_text_is(name, gguf_aliases[i].name) &&
+            gguf_text_is(name, gguf_aliases[i].name) && (!attends || gguf_aliases[i].kind != QSF_K_MIX_IN) &&
             (!gguf_aliases[i].two || g->s->hp.flow == QSF_FLOW_PARALLEL_NORMS))
             return qsf_role_of(gguf_aliases[i].kind);
     return NULL;
@@ -327,19 +337,29 @@ static const qsf_role *find_scaled(bool layer, gguf_text name)
     return NULL;
 }
 
-static bool is_fused_scale(gguf_text name) { return gguf_text_is(name, "attn_qkv.scale"); }
-
-static bool has_one_value(const gguf_tensor *t)
+/* What the architecture calls the matrix of "name.scale". */
+static const qsf_role *find_scale_alias(const gguf *g, uint32_t layer, gguf_text name)
 {
-    return t->dims[0] == 1 && t->dims[1] == 1 && t->dims[2] == 1 && t->dims[3] == 1;
+    static const char scale[] = ".scale";
+    char weight[64];
+    const size_t tail = sizeof scale - 1;
+    if (name.len <= tail || memcmp(name.p + name.len - tail, scale, tail)) return NULL;
+    const size_t n = qsf_format(weight, sizeof weight, "%.*s.weight", (int)QSF_MIN(name.len - tail, 80),
+                                name.p);
+    const qsf_role *role = n >= sizeof weight ? NULL
+        : find_alias(g, qsf_source_layer(g->s, layer), (gguf_text){ weight, n });
+    return role && role->scale ? role : NULL;
 }
+
+static bool is_fused_scale(gguf_text name) { return gguf_text_is(name, "attn_qkv.scale"); }
 
 /* The scale of a layer's matrix, or of queries, keys and values in one; *found: it is one. */
 static qsf_status put_layer_scale(gguf_layout *l, uint32_t layer, gguf_text rest, const gguf_tensor *t,
                                   bool *found, qsf_error *err)
 {
-    const qsf_role *role = find_scaled(true, rest);
-    const bool fused = is_fused_scale(rest);
+    const qsf_role *role = find_scale_alias(l->g, layer, rest);
+    const bool fused = !role && is_fused_scale(rest);
+    if (!role) role = find_scaled(true, rest);
     qsf_status st = QSF_OK;
     *found = role || fused;
     if (role) return put_scale(l, layer, role->kind, t, err);
@@ -356,6 +376,7 @@ static bool is_input_scale(bool layer, gguf_text name)
     char scale[64];
     const size_t tail = sizeof input - 1;
     if (name.len <= tail || memcmp(name.p + name.len - tail, input, tail)) return false;
+    if (layer && name.len > tail + 6 && !memcmp(name.p + name.len - tail - 6, "_shexp", 6)) return true;
     const size_t n = qsf_format(scale, sizeof scale, "%.*s.scale", (int)QSF_MIN(name.len - tail, 80), name.p);
     const gguf_text text = { scale, n };
     return n < sizeof scale && (find_scaled(layer, text) || (layer && is_fused_scale(text)));
@@ -469,9 +490,11 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
         for (size_t i = 0; i < QSF_ARRAY_LEN(fused_roles); i++)
             if (gguf_text_is(rest, fused_roles[i].name) && (fused_roles[i].n == 3 || fuses_gate(l->g)))
                 return put_fused(l, (uint32_t)layer, &fused_roles[i], t, err);
-        /* a name may be that of a matrix's scale and of a vector */
-        st = has_one_value(t) ? put_layer_scale(l, (uint32_t)layer, rest, t, &found, err) : QSF_OK;
-        if (has_one_value(t) && found) return st;
+        /* a name may be that of a matrix's scale, or of its experts', and of a vector */
+        const bool each = gguf_text_is(rest, "ffn_down_exps.scale") && !s->layers[layer].experts_beside;
+        const bool scale = has_one_value(t) || each;
+        st = scale ? put_layer_scale(l, (uint32_t)layer, rest, t, &found, err) : QSF_OK;
+        if (scale && found) return st;
         if ((role = find_role(true, rest))) return put_whole(l, (uint32_t)layer, role, t, err);
         st = put_layer_scale(l, (uint32_t)layer, rest, t, &found, err);
         if (found) return st;

@@ -125,6 +125,8 @@ typedef struct qsf_hparams {
     uint32_t n_expert_embd;       /* columns that experts take and give; 0: the stream's */
     uint32_t *ffs, *kv_heads;     /* [n_layers] n_ff, n_kv_heads where layers differ in them, or NULL */
     uint32_t *useds, *expert_ffs; /* the same of n_used and n_ff_expert */
+    uint8_t *windowed;            /* [n_layers] 1: windowed; or NULL: as window_pattern says.  Where rope_skip
+                                   * is not 0, those that are not do not rotate */
 } qsf_hparams;
 
 /* What a router's weights are: of all experts' logits together, of each alone, of the chosen

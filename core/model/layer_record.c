@@ -162,6 +162,7 @@ static qsf_status rwkv_check(const qsf_source *s, qsf_error *err)
 static bool layer_windowed(const qsf_hparams *hp, uint32_t i)
 {
     const uint32_t every = hp->window_pattern;
+    if (hp->windowed) return hp->window && hp->windowed[i];
     return hp->window && (every == 0 || (i + hp->window_first) % every != every - 1);
 }
 
@@ -213,7 +214,8 @@ static bool layer_has_experts(const qsf_hparams *hp, uint32_t i)
 qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
 {
     const bool windowed = layer_windowed(hp, i);
-    const bool skips = hp->rope_skip && (i + hp->window_first) % hp->rope_skip == hp->rope_skip - 1;
+    const bool nth = hp->rope_skip && (i + hp->window_first) % hp->rope_skip == hp->rope_skip - 1;
+    const bool skips = hp->windowed ? hp->rope_skip && !windowed : nth;
     const bool still = hp->rope == QSF_ROPE_NONE || skips;
     const uint8_t says = hp->feed_forwards ? hp->feed_forwards[i]
         : hp->gated ? QSF_FEED_FORWARD_GATED : QSF_FEED_FORWARD_PLAIN;

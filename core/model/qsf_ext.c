@@ -330,7 +330,7 @@ static bool ext_is_set(const qsf_hparams *hp, const struct ext_field *f)
 bool qsf_ext_needs_reader(const qsf_hparams *hp)
 {
     bool needs = hp->xielu || hp->mixers || hp->feed_forwards || hp->ffs || hp->kv_heads ||
-                 hp->useds || hp->expert_ffs;
+                 hp->useds || hp->expert_ffs || hp->windowed;
     for (size_t i = 0; i < QSF_ARRAY_LEN(ext_fields); i++)
         needs |= ext_fields[i].at >= offsetof(qsf_hparams, flow) && ext_is_set(hp, &ext_fields[i]);
     return needs;
@@ -359,6 +359,7 @@ void qsf_ext_put_hparams(qsf_ext_out *o, const qsf_hparams *hp)
     if (hp->rope_factors_long) qsf_ext_put_f32s(o, "rope.factors_long", hp->rope_factors_long, half);
     if (hp->mixers) qsf_ext_put_u8s(o, "layer.mixers", hp->mixers, hp->n_layers);
     if (hp->feed_forwards) qsf_ext_put_u8s(o, "layer.ffns", hp->feed_forwards, hp->n_layers);
+    if (hp->windowed) qsf_ext_put_u8s(o, "layer.windowed", hp->windowed, hp->n_layers);
     if (hp->ffs) qsf_ext_put_u32s(o, "layer.ff", hp->ffs, hp->n_layers);
     if (hp->kv_heads) qsf_ext_put_u32s(o, "layer.kv_heads", hp->kv_heads, hp->n_layers);
     if (hp->useds) qsf_ext_put_u32s(o, "layer.experts_used", hp->useds, hp->n_layers);
@@ -458,7 +459,8 @@ qsf_status qsf_ext_get_hparams(const qsf_ext *x, qsf_hparams *hp, qsf_arena *a, 
     if ((st = ext_get_factors(x, "rope.factors", half, true, &hp->rope_factors, a, err)) ||
         (st = ext_get_factors(x, "rope.factors_long", half, true, &hp->rope_factors_long, a, err))) return st;
     if ((st = ext_get_layers(x, "layer.mixers", hp->n_layers, &hp->mixers, a, err)) ||
-        (st = ext_get_layers(x, "layer.ffns", hp->n_layers, &hp->feed_forwards, a, err))) return st;
+        (st = ext_get_layers(x, "layer.ffns", hp->n_layers, &hp->feed_forwards, a, err)) ||
+        (st = ext_get_layers(x, "layer.windowed", hp->n_layers, &hp->windowed, a, err))) return st;
     if ((st = ext_get_sizes(x, "layer.ff", hp->n_layers, hp->n_ff, &hp->ffs, a, err)) ||
         (st = ext_get_sizes(x, "layer.kv_heads", hp->n_layers, hp->n_kv_heads, &hp->kv_heads, a, err)) ||
         (st = ext_get_sizes(x, "layer.experts_used", hp->n_layers, hp->n_used, &hp->useds, a, err)) ||

@@ -132,13 +132,19 @@ static bool outliers_in_range(const qsf_tensor *t, uint32_t cols)
     return true;
 }
 
+/* One number, or one for each expert, which stand where a vector of the matrix's kind would. */
 static qsf_status weights_add_scale(const qsf_source *s, qsf_weights *w, const qsf_tensor *t, qsf_error *err)
 {
-    qsf_matrix *m = &w->m[t->kind - QSF_K_SCALE];
-    m->scale = qsf_lef32(t->data);
-    if (m->t.data && isfinite(m->scale)) return QSF_OK;
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: %s is %g, or there is no such matrix", s->path,
-                    qsf_kind_name(t->kind), (double)m->scale);
+    const uint32_t kind = t->kind - QSF_K_SCALE;
+    const float *scale = (const float *)(const void *)t->data;
+    uint32_t i = 0;
+    while (i + 1 < t->cols && isfinite(scale[i])) i++;
+    if (!w->m[kind].t.data || !isfinite(scale[i]))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s is %g, or there is no such matrix", s->path,
+                        qsf_kind_name(t->kind), (double)scale[i]);
+    if (t->cols > 1) w->v[kind] = scale;
+    else w->m[kind].scale = *scale;
+    return QSF_OK;
 }
 
 static void matrix_fill(qsf_matrix *m, const qsf_tensor *t)
@@ -281,8 +287,11 @@ static qsf_status weights_form(const qsf_source *s, uint32_t unit, const qsf_uni
     qsf_ggml_to_tiles(ggml, data, n_ggml, room->strips, room->pool);
     if (room->shared && u->n_expert_tensors)
         weights_add_experts(s, u, qsf_source_layer(s, unit)->n_experts, room->mem, w);
-    for (uint32_t i = 0; i < u->n_tensors; i++)
-        if ((st = weights_add(s, w, &tensors[i], err))) return st;
+    for (uint32_t i = 0; i < 2 * u->n_tensors; i++) {   /* scales behind matrices, wherever these are */
+        const qsf_tensor *t = &tensors[i % u->n_tensors];
+        const bool scale = t->kind >= QSF_K_SCALE, second = i >= u->n_tensors;
+        if (scale == second && (st = weights_add(s, w, t, err))) return st;
+    }
     if (room->lut) weights_turn(room, w);
     return QSF_OK;
 }

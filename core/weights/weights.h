@@ -19,7 +19,7 @@ typedef struct qsf_matrix {
     const uint16_t *out_value;              /* fp16, added to the weight */
 } qsf_matrix;
 
-/* A loaded unit by kind.  Vectors are floats. */
+/* A loaded unit by kind.  Vectors are floats; of the kind of a matrix of experts, their scales. */
 typedef struct qsf_weights {
     qsf_matrix   m[QSF_N_KINDS];
     const float *v[QSF_N_KINDS];

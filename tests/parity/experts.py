@@ -23,8 +23,10 @@ def swiglu_oai(gate, up):
 
 
 def matrix(m, b, name, e, rows):
-    """One of the merged tensors'."""
-    return m.w(f"{b}ffn_{name}_exps.weight").reshape(m.get("expert_count"), rows, -1)[e]
+    """One of the merged tensors', with its own scale."""
+    scale = None if m.arch == "gemma4" else m.w(f"{b}ffn_{name}_exps.scale", False)
+    one = m.w(f"{b}ffn_{name}_exps.weight").reshape(m.get("expert_count"), rows, -1)[e]
+    return one if scale is None else one * scale[e]
 
 
 def bias(m, b, name, e):

@@ -307,7 +307,7 @@ class Writer:
         n_q, n_kv = m["n_heads"] * d, m["n_kv_heads"] * d
         biased = m["arch"] in ("qwen2", "gpt2") or m.get("qkv_bias")
         if m.get("fused") or m["arch"] == "gpt2":
-            self.matrix(b + "attn_qkv.weight", n_q + 2 * n_kv, m["n_embd"], 1.4)
+            self.matrix(b + "attn_qkv.weight", n_q * (1 + ("attn_gate" in m)) + 2 * n_kv, m["n_embd"], 1.4)
             if biased: self.vector(b + "attn_qkv.bias", n_q + 2 * n_kv, 0, 0.4)
         else:
             for name, rows, gain in (("attn_q", n_q, 1.5), ("attn_k", n_kv, 1.5), ("attn_v", n_kv, 1.2)):
@@ -447,6 +447,7 @@ class Writer:
             if not plain: self.matrix(b + "ffn_gate_exps.weight", ff, wide, 1.3, n=n)
             self.matrix(b + "ffn_up_exps.weight", ff, wide, 1.3, n=n)
         self.matrix(b + "ffn_down_exps.weight", wide, ff, 1.8, n=n)
+        for name in x.get("scales", ()): self.vector(b + f"ffn_{name}_exps.scale", n, 1.0, 0.3)
         if x.get("beside"):
             self.vector(b + "ffn_gate_inp.scale", m["n_embd"], 8.0, 2.0)
             self.vector(b + "ffn_down_exps.scale", n, 1.0, 0.3)

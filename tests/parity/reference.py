@@ -171,6 +171,7 @@ class Model:
             stem, _, end = name.rpartition(".")
             block = ".".join(stem.split(".")[:2]) + "." if stem.startswith("blk.") else ""
             last = stem[len(block):]
+            if last == "attn_qkv" and block + "ssm_a" not in self.tensors: return name
             if names.get(last) in ("ssm_d", "ssm_dt.bias"): return block + names[last]
             return f"{block}{names[last]}.{end}" if last in names else name
         self.tensors = {new(k): t for k, t in self.tensors.items()}
@@ -269,7 +270,8 @@ class Model:
         cos, sin, dim = table
         cos, sin = cos[:, None, :], sin[:, None, :]
         out = x.copy()
-        a, b = ((slice(0, dim // 2), slice(dim // 2, dim)) if self.arch in HALVES else
+        halves = self.arch in HALVES or self.arch == "glm4" and any(self.get("rope.dimension_sections", []))
+        a, b = ((slice(0, dim // 2), slice(dim // 2, dim)) if halves else
                 (slice(0, dim, 2), slice(1, dim, 2)))
         out[..., a] = x[..., a] * cos - x[..., b] * sin
         out[..., b] = x[..., a] * sin + x[..., b] * cos
@@ -286,6 +288,7 @@ class Model:
 
     def qkv(self, x, b):
         sizes = [self.n_heads * self.head_dim, self.n_kv_heads * self.head_dim]
+        if self.arch in GATED_QUERIES: sizes[0] *= 2
         if b + "attn_qkv.weight" in self.tensors:
             q, k, v = np.split(self.linear(x, b + "attn_qkv"), np.cumsum(sizes), axis=-1)
         else:

@@ -123,6 +123,17 @@ def others():
                           kv={"rope.dimension_sections": [1, 2, 3, 0], "rope.freq_base": 1e6})
     yield "qwen3vl", dict(odd, arch="qwen3vl", head_dim=20, qk_norm="head",
                           kv={"rope.dimension_sections": [4, 3, 3, 0]})
+    # GLM's models with pictures turn halves
+    yield "glm4-sections", dict(odd, arch="glm4", fused_gate=True, post=True, head_dim=20, one=True,
+                                kv={"rope.dimension_count": 10, "rope.dimension_sections": [2, 2, 1, 0]})
+    yield "cohere2-list", dict(layer, arch="cohere2", n_layers=4, flow="parallel", tied=True, one=True,
+                               kv={"logit_scale": 0.6, "attention.sliding_window": 9,
+                                   "attention.sliding_window_pattern": [True, False, False, True]})
+    yield "qwen35-fused", dict(odd, arch="qwen35", n_heads=4, head_dim=20, kinds="da", n_layers=2, fused=True,
+                               fused_gate=False, qk_norm="head", attn_gate=True, one=True,
+                               ffn_norm="post_attention_norm", sections=[3, 2, 2, 0],
+                               kv={"rope.dimension_count": 14, "full_attention_interval": 2,
+                                   **ssm(84, 6, 3, 14)})
 
 def gemmas():
     """Gemma's later ones: windowed layers have heads of another size, the last layers read others' keys,
@@ -295,6 +306,8 @@ def more_mixtures():
         "rope.dimension_count": 14, "full_attention_interval": 2, **ssm(84, 6, 3, 14)})
     yield "nemotron_h_moe-uneven", moe("nemotron_h_moe", 8, [0, 3, 0, 1, 0, 4], [0, 26, 0, 40, 0, 18], 30, **{
         **nemotron, "one": True, "seed": 5109}, kv=sums, experts=dict(choice=True))
+    # as NVFP4 models have them
+    yield "mixtral-scales", moe("llama", 5, 2, 44, one=True, experts=dict(scales=("gate", "up", "down")))
 
 
 def encoders():
@@ -342,6 +355,9 @@ def encoders():
     yield "eurobert", dict(later, arch="eurobert", n_kv_heads=2)
     yield "neo-bert", dict(later, arch="neo-bert", n_kv_heads=6, fused=True, final="enc.output_norm",
                            kv={**later["kv"], "pooling_type": 2, "rope.freq_base": 10000.0})
+
+    yield "qwen3-both", dict(SMALL, arch="qwen3", n_embd=72, n_heads=4, n_kv_heads=2, head_dim=20, n_ff=140,
+                             tied=True, kv={"attention.causal": False, "pooling_type": 3})
 
 def bitnets():
     """Ternary weights of one magnitude a matrix, in every type that may hold them; two norms more."""
