@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How much matrices of experts matter, and of layers with several streams, as the converter measures it, against
-a plain implementation of the model; that a size and a divergence that were asked for are kept; that padding is
-not paid for; and which files warn of experts.
+"""How much matrices of experts matter, and of layers with several streams, as the converter measures it,
+against a plain implementation of the model; that a size and a divergence that were asked for are kept; that
+padding is not paid for; and which files warn of experts.
 SPDX-License-Identifier: MIT
 
     spend_experts_test.py QSF_RUN QSF_CONVERT WORK
@@ -107,7 +107,8 @@ def main():
     work.mkdir(parents=True, exist_ok=True)
     text = work / "text.txt"
     text.write_text(text_of(1))
-    for name, kinds in (("gemma3n", STREAMS), *((n, EXPERTS) for n in ("mixtral", "mixtral-q8_0", "qwen2moe"))):
+    models = {"gemma3n": STREAMS, "mixtral": EXPERTS, "mixtral-q8_0": EXPERTS, "qwen2moe": EXPERTS}
+    for name, kinds in models.items():
         model, _ = make_tiny.make(work, name)
         cal, cut = work / f"{name}.cal", texts(qsf_run, model, text.read_text())
         kept = pathlib.Path(f"{cal}.sensitivity")

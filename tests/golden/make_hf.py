@@ -27,7 +27,7 @@ def logits(folder, ids):
     pictures = "vision_config" in json.loads((folder / "config.json").read_text())
     auto = AutoModelForImageTextToText if pictures else AutoModelForCausalLM
     model = auto.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
-                                                 experts_implementation="eager")
+                                 experts_implementation="eager")
     with torch.no_grad(): out = model(torch.tensor([ids])).logits[0, -1]
     return [float(f"{x:.7g}") for x in out.tolist()]
 
