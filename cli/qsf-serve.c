@@ -11,13 +11,13 @@
 
 typedef struct serve_asked {
     const char *name, *template_name, *host, *key_file, *cache_file, *cache_disk_dir, *io, *i2s_layout,
-        *pooling, *trace, *record, *mpi_check, *mpi_wire, *split, *lora_dir;
+        *pooling, *trace, *record, *mpi_check, *mpi_wire, *split, *lora_dir, *log_format;
     qsf_context_options context;
     option_list models, keys, hosts, origins, loras;
     long long models_max, port, slots, kept, queue, step_rows, steps, session, timeout, drain, max_tokens,
         top_k, connections, draft;
-    double temperature, top_p, min_p, repeat_penalty, max_body, cache_disk, mpi_silent;
-    bool help, version, completion, quiet, log_requests, no_page, mpi, pipeline;
+    double temperature, top_p, min_p, repeat_penalty, max_body, cache_disk, mpi_silent, ping;
+    bool help, version, completion, quiet, verbose, log_requests, no_page, mpi, pipeline;
 } serve_asked;
 
 #define AT(member) offsetof(serve_asked, member)
@@ -53,12 +53,15 @@ static const option serve_options[] = {
     { OPTION_LIST, "--allow-host", "NAME", AT(hosts), 0, 0, NULL,
       "a name of this server in the Host header, beside localhost and addresses; may be given again", NULL },
     { OPTION_LIST, "--cors", "ORIGIN", AT(origins), 0, 0, NULL,
-      "pages of this origin may ask, * for all; may be given again", NULL },
+      "let pages of this origin ask, with * for any characters (chrome-extension://*, or * alone); may be "
+      "given again", NULL },
+    { OPTION_NUMBER, "--sse-ping-interval", "S", AT(ping), -1, 3600, NULL,
+      "seconds of silence after which a stream gets a sign of life; 0 for none", "10" },
     { OPTION_FLAG, "--no-page", NULL, AT(no_page), 0, 0, NULL, "no chat page at /", NULL },
     { OPTION_INT, "--timeout", "S", AT(timeout), 0, 1e6, NULL,
       "most seconds for a request, waiting included; 0 for no limit", "600" },
-    { OPTION_INT, "--drain", "S", AT(drain), 0, 1e6, NULL, "most seconds for running answers after SIGTERM",
-      "30" },
+    { OPTION_INT, "--drain", "S", AT(drain), 0, 1e6, NULL,
+      "most seconds for running answers after SIGTERM; then they end with an error", "30" },
     { OPTION_NUMBER, "--max-body", "MB", AT(max_body), 0.001, 1000, NULL, "largest body of a request", "8" },
     { OPTION_INT, "--connections", "N", AT(connections), 1, 100000, NULL, "most open connections", "4096" },
 
@@ -125,6 +128,9 @@ static const option serve_options[] = {
 
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "About", NULL },
     { OPTION_FLAG, "-q --quiet", NULL, AT(quiet), 0, 0, NULL, "no line for each request", NULL },
+    { OPTION_FLAG, "-v --verbose", NULL, AT(verbose), 0, 0, NULL,
+      "name ignored fields in the line of a request", NULL },
+    { OPTION_CHOICE, "--log-format", NULL, AT(log_format), 0, 0, "text|json", "form of these lines", "text" },
     TRACE_OPTIONS,
     { OPTION_FLAG, "--log-requests", NULL, AT(log_requests), 0, 0, NULL, "log the requests' texts, too",
       NULL },
@@ -287,6 +293,8 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest, int arg
             * 1e6),
         .connections = (unsigned)a->connections, .io = io_named(a->io),
         .i2s_layout = i2s_named(a->i2s_layout), .quiet = a->quiet,
+        .log_json = !strcmp(a->log_format, "json"), .verbose = a->verbose,
+        .ping_s = a->ping > 0 ? a->ping : 0,
         .log_requests = a->log_requests, .no_page = a->no_page, .lora_dir = a->lora_dir,
     };
     trace_files *files;
@@ -309,7 +317,7 @@ int main(int argc, char **argv)
         .host = "127.0.0.1", .port = 8080, .slots = 8, .kept = 24, .queue = 256, .steps = 1, .session = 600,
         .timeout = 600, .drain = 30, .max_tokens = -1, .connections = 4096, .temperature = 1, .top_p = 1,
         .repeat_penalty = 1, .max_body = 8, .io = "auto", .pooling = "auto", .mpi_check = "some",
-        .mpi_wire = "f32", .mpi_silent = 6,
+        .mpi_wire = "f32", .mpi_silent = 6, .ping = 10, .log_format = "text",
     };
     option_list rest;
     qsf_context_defaults(&a.context);

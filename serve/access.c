@@ -168,10 +168,31 @@ static bool host_allowed(const serve_settings *set, const char *host)
     return false;
 }
 
+/* Whether an origin is of this form, in which '*' stands for any characters. */
+static bool origin_like(const char *form, const char *origin)
+{
+    const char *star = NULL, *back = NULL;
+    while (*origin) {
+        if (*form == '*') {
+            star = form++;
+            back = origin;
+        } else if (*form == *origin) {
+            form++;
+            origin++;
+        } else if (star) {                  /* the last star takes one more */
+            form = star + 1;
+            origin = ++back;
+        } else {
+            return false;
+        }
+    }
+    return !form[strspn(form, "*")];
+}
+
 static bool origin_listed(const serve_settings *set, const char *origin)
 {
     for (size_t i = 0; i < set->origins.n; i++)
-        if (!strcmp(set->origins.items[i], "*") || !strcmp(set->origins.items[i], origin)) return true;
+        if (origin_like(set->origins.items[i], origin)) return true;
     return false;
 }
 
@@ -199,12 +220,28 @@ bool access_allowed(const struct access_rules *a, const http_head *h, bool open,
                         "(Authorization: Bearer KEY)");
 }
 
+/* The headers that a preflight asks for are allowed: the server ignores those that are new to it.
+ * They come back only if they are names, commas and spaces. */
+static const char *cors_headers(const http_head *h)
+{
+    static const char some[] = "authorization, content-type, x-api-key, anthropic-version, "
+                               "anthropic-beta, anthropic-dangerous-direct-browser-access";
+    const size_t n = strlen(h->asks_headers);
+    const size_t fine = strspn(h->asks_headers, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                                "0123456789-_, ");
+    return n && n == fine && n < ACCESS_HEADERS ? h->asks_headers : some;
+}
+
 const char *access_cors(const struct access_rules *a, const http_head *h, char *out, size_t cap)
 {
     *out = 0;
-    if (*h->origin && origin_listed(a->set, h->origin))
-        snprintf(out, cap, "Access-Control-Allow-Origin: %.200s\r\nVary: Origin\r\n"
-                 "Access-Control-Allow-Headers: authorization, content-type, x-api-key\r\n"
-                 "Access-Control-Allow-Methods: GET, POST, OPTIONS\r\n", h->origin);
+    if (!*h->origin || !origin_listed(a->set, h->origin)) return out;
+    int n = snprintf(out, cap, "Access-Control-Allow-Origin: %.200s\r\nVary: Origin\r\n"
+                     "Access-Control-Expose-Headers: x-qsf-ignored, retry-after\r\n", h->origin);
+    if (strcmp(h->method, "OPTIONS")) return out;
+    snprintf(out + n, cap - (size_t)n, "Access-Control-Allow-Headers: %s\r\n"
+             "Access-Control-Allow-Methods: GET, HEAD, POST, DELETE, OPTIONS\r\n"
+             "Access-Control-Max-Age: 7200\r\n%s", cors_headers(h),
+             h->asks_private ? "Access-Control-Allow-Private-Network: true\r\n" : "");
     return out;
 }

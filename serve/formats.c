@@ -4,21 +4,32 @@
 
 #include <string.h>
 
-void format_error(serve_text *out, const serve_error *e, bool anthropic)
+static void error_member(const char *name, const char *text, serve_text *out)
 {
-    text_str(out, anthropic ? "{\"type\":\"error\",\"error\":{\"type\":" : "{\"error\":{\"message\":");
-    text_json_str(out, anthropic ? e->type : e->text);
-    text_str(out, anthropic ? ",\"message\":" : ",\"type\":");
-    text_json_str(out, anthropic ? e->text : e->type);
-    if (!anthropic) {
-        text_str(out, ",\"param\":");
-        if (*e->param) text_json_str(out, e->param);
-        else text_str(out, "null");
-        text_str(out, ",\"code\":");
-        if (e->code) text_json_str(out, e->code);
-        else text_str(out, "null");
+    text_format(out, ",\"%s\":", name);
+    if (text && *text) text_json_str(out, text);
+    else text_str(out, "null");
+}
+
+void format_error(serve_text *out, const serve_error *e, error_form form)
+{
+    if (form == ERRORS_OLLAMA) {
+        text_str(out, "{\"error\":");
+        text_json_str(out, e->text);
+        text_str(out, "}");
+    } else if (form == ERRORS_ANTHROPIC) {
+        text_str(out, "{\"type\":\"error\",\"error\":{\"type\":");
+        text_json_str(out, e->type);
+        error_member("message", e->text, out);
+        text_str(out, "}}");
+    } else {
+        text_str(out, "{\"error\":{\"message\":");
+        text_json_str(out, e->text);
+        error_member("type", e->type, out);
+        error_member("param", e->param, out);
+        error_member("code", e->code, out);
+        text_str(out, "}}");
     }
-    text_str(out, "}}");
 }
 
 static bool is_chat(const front_job *j) { return j->job.request.api == API_CHAT; }
@@ -35,7 +46,7 @@ bool format_calls(const front_choice *ch)
     return false;
 }
 
-static const char *finish_word(const front_choice *ch)
+const char *format_finish(const front_choice *ch)
 {
     return format_cut(ch) ? "length" : format_calls(ch) ? "tool_calls" : "stop";
 }
@@ -109,7 +120,12 @@ static void chunk_end(front_job *j, unsigned choice, const char *finish, serve_t
     text_str(out, ",\"finish_reason\":");
     if (finish) text_json_str(out, finish);
     else text_str(out, "null");
-    text_str(out, j->job.request.api == API_GENERATE ? "}\n\n" : "}]}\n\n");
+    if (j->job.request.api != API_GENERATE) text_str(out, "}]");
+    if (j->job.request.timings) {
+        text_str(out, ",");
+        format_timings(&j->choices[choice], out);
+    }
+    text_str(out, "}\n\n");
 }
 
 static void delta_chunk(front_job *j, unsigned choice, const char *name, const char *text, size_t len,
@@ -182,9 +198,13 @@ static void echo_chunk(front_job *j, unsigned choice, serve_text *out)
     text_free(&text);
 }
 
+/* Whether the answer is another server's, and not as the request's api has it. */
+static bool writes_itself(const front_job *j) { return j->form && j->form->text; }
+
 void format_begin(front_job *j, serve_text *out)
 {
     const serve_api api = j->job.request.api;
+    if (writes_itself(j)) return;
     if (api == API_RESPONSES) format_responses_begin(j, out);
     if (api == API_MESSAGES) format_messages_begin(j, out);
     if (api & (API_RESPONSES | API_MESSAGES)) return;
@@ -201,12 +221,28 @@ void format_begin(front_job *j, serve_text *out)
 
 void format_text(front_job *j, unsigned choice, const char *text, size_t len, serve_text *out)
 {
-    text_chunk(j, choice, text, len, NULL, out);
+    if (writes_itself(j)) j->form->text(j, choice, text, len, out);
+    else text_chunk(j, choice, text, len, NULL, out);
+}
+
+void format_progress(front_job *j, unsigned choice, uint32_t n_done, serve_text *out)
+{
+    if (writes_itself(j)) {
+        if (j->form->progress) j->form->progress(j, choice, n_done, out);
+        return;
+    }
+    chunk_begin(j, choice, out);
+    text_str(out, is_chat(j) ? "\"delta\":{}" : "\"text\":\"\"");
+    text_str(out, j->job.request.api == API_GENERATE ? ",\"finish_reason\":null,"
+                                                     : ",\"finish_reason\":null}],");
+    format_progress_member(j, choice, n_done, out);
+    text_str(out, "}\n\n");
 }
 
 void format_rest(front_job *j, unsigned choice, serve_text *out)
 {
     if (j->job.request.api == API_RESPONSES || !j->choices[choice].logprobs[0].len) return;
+    if (writes_itself(j)) return;           /* the next text takes them along */
     if (is_chat(j)) delta_chunk(j, choice, "content", "", 0, out);
     else text_chunk(j, choice, "", 0, NULL, out);
 }
@@ -214,6 +250,7 @@ void format_rest(front_job *j, unsigned choice, serve_text *out)
 void format_item(front_job *j, unsigned choice, const front_item *item, serve_text *out)
 {
     const serve_api api = j->job.request.api;
+    if (writes_itself(j)) return;
     if (api == API_RESPONSES) format_responses_item(j, item, out);
     else if (api == API_MESSAGES) format_messages_item(j, item, out);
     else if (item->kind == ITEM_CALL) call_chunk(j, choice, item, NULL, 0, out);
@@ -223,7 +260,8 @@ void format_item_text(front_job *j, unsigned choice, const front_item *item, con
                       serve_text *out)
 {
     const serve_api api = j->job.request.api;
-    if (api == API_RESPONSES) format_responses_text(j, item, text, len, out);
+    if (writes_itself(j)) j->form->item_text(j, choice, item, text, len, out);
+    else if (api == API_RESPONSES) format_responses_text(j, item, text, len, out);
     else if (api == API_MESSAGES) format_messages_text(item, text, len, out);
     else if (item->kind == ITEM_CALL) call_chunk(j, choice, item, text, len, out);
     else delta_chunk(j, choice, item->kind == ITEM_TEXT ? "content" : "reasoning_content", text, len, out);
@@ -231,24 +269,25 @@ void format_item_text(front_job *j, unsigned choice, const front_item *item, con
 
 void format_item_end(front_job *j, unsigned choice, const front_item *item, serve_text *out)
 {
-    (void)choice;
-    if (j->job.request.api == API_RESPONSES) format_responses_item_end(j, item, out);
+    if (writes_itself(j)) j->form->item_end(j, choice, item, out);
+    else if (j->job.request.api == API_RESPONSES) format_responses_item_end(j, item, out);
     else if (j->job.request.api == API_MESSAGES) format_messages_item_end(item, out);
 }
 
 static void stream_error(front_job *j, serve_text *out)
 {
-    const bool anthropic = j->job.request.api == API_MESSAGES;
-    text_str(out, anthropic ? "event: error\ndata: " : "data: ");
-    format_error(out, &j->error, anthropic);
+    const error_form form = front_errors(j);
+    text_str(out, form == ERRORS_ANTHROPIC ? "event: error\ndata: " : "data: ");
+    format_error(out, &j->error, form);
     text_str(out, "\n\n");
 }
 
 void format_choice_end(front_job *j, unsigned choice, serve_text *out)
 {
     const serve_api api = j->job.request.api;
-    const char *finish = finish_word(&j->choices[choice]);
-    if (j->error.status || api == API_RESPONSES || api == API_MESSAGES) return;
+    const char *finish = format_finish(&j->choices[choice]);
+    if (writes_itself(j) && !j->error.status) j->form->choice_end(j, choice, out);
+    if (j->error.status || api == API_RESPONSES || api == API_MESSAGES || writes_itself(j)) return;
     if (api != API_CHAT) {
         text_chunk(j, choice, "", 0, finish, out);
         return;
@@ -261,7 +300,9 @@ void format_choice_end(front_job *j, unsigned choice, serve_text *out)
 void format_end(front_job *j, serve_text *out)
 {
     const serve_api api = j->job.request.api;
-    if (j->error.status) {
+    if (writes_itself(j)) {
+        j->form->end(j, out);
+    } else if (j->error.status) {
         stream_error(j, out);
     } else if (api == API_RESPONSES) {
         format_responses_end(j, out);
@@ -365,12 +406,16 @@ static void write_choice(const front_job *j, unsigned choice, unsigned index, se
     text_str(out, ",");
     format_logprobs(j, ch, out);
     if (j->job.request.beam_width > 1) text_format(out, ",\"score\":%.6f", ch->score);
-    text_format(out, ",\"finish_reason\":\"%s\"}", finish_word(ch));
+    text_format(out, ",\"finish_reason\":\"%s\"}", format_finish(ch));
 }
 
 void format_whole(front_job *j, serve_text *out)
 {
     unsigned n = 0;
+    if (j->form && j->form->whole) {
+        j->form->whole(j, out);
+        return;
+    }
     if (j->job.request.api == API_RESPONSES) {
         format_responses_whole(j, out);
         return;
@@ -393,5 +438,9 @@ void format_whole(front_job *j, serve_text *out)
     }
     text_str(out, "],");
     format_usage(j, out);
+    if (j->job.request.timings) {
+        text_str(out, ",");
+        format_timings(&j->choices[0], out);
+    }
     text_str(out, "}");
 }

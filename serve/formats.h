@@ -6,7 +6,7 @@
 #include "front.h"
 
 /* ---- formats.c ---- */
-void format_error(serve_text *out, const serve_error *e, bool anthropic);
+void format_error(serve_text *out, const serve_error *e, error_form form);
 /* What begins a stream, the end of one answer, the end of all. */
 void format_begin(front_job *j, serve_text *out);
 void format_choice_end(front_job *j, unsigned choice, serve_text *out);
@@ -23,12 +23,30 @@ void format_item_text(front_job *j, unsigned choice, const front_item *item, con
                       serve_text *out);
 void format_item_end(front_job *j, unsigned choice, const front_item *item, serve_text *out);
 
+/* In a stream: how far an answer's prompt is. */
+void format_progress(front_job *j, unsigned choice, uint32_t n_done, serve_text *out);
+
 /* What the interfaces share. */
 bool format_cut(const front_choice *ch);                     /* by a length */
 bool format_calls(const front_choice *ch);                   /* whether it has whole calls */
 void format_usage(const front_job *j, serve_text *out);      /* "usage":{...} */
 void format_arguments(const front_item *item, serve_text *out);      /* the object; {} for none */
 static inline const char *format_bytes(const serve_text *t) { return t->bytes ? t->bytes : ""; }
+
+const char *format_finish(const front_choice *ch);           /* "stop", "length", "tool_calls" */
+
+/* ---- formats_timings.c ---- */
+/* "timings":{...} as llama-server has it, of one answer. */
+void format_timings(const front_choice *ch, serve_text *out);
+/* "prompt_progress":{...}, of an answer's prompt. */
+void format_progress_member(const front_job *j, unsigned choice, uint32_t n_done, serve_text *out);
+
+/* ---- formats_ollama.c, formats_llama.c: the forms of other servers' paths ---- */
+void format_ollama_details(const model_entry *m, serve_text *out);   /* "details":{...} */
+void format_ollama_time(const model_entry *m, serve_text *out);      /* "...", when its file was made */
+extern const front_form form_ollama_chat, form_ollama_generate, form_ollama_embed, form_ollama_embeddings,
+                        form_ollama_show, form_completion, form_infill, form_embedding, form_score,
+                        form_tokenize;
 
 /* ---- formats_logprobs.c ---- */
 /* A token's log probabilities to the lists of the answer. */
@@ -42,6 +60,9 @@ void format_logprobs_clear(front_choice *ch);
 bool embeddings_begin(front_job *j, serve_error *e);
 /* The whole answer of /v1/embeddings or /v1/rerank. */
 void format_embeddings(const front_job *j, serve_text *out);
+/* The vector of its text i; the score of its document i. */
+void format_vector(const front_job *j, unsigned i, serve_text *out);
+double format_score(const front_job *j, unsigned document);
 
 /* ---- formats_responses.c, formats_messages.c ---- */
 void format_responses_begin(front_job *j, serve_text *out);

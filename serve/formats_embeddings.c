@@ -83,6 +83,14 @@ static void write_embeddings(const front_job *j, float *x, serve_text *out)
     write_tail(j, out);
 }
 
+void format_vector(const front_job *j, unsigned i, serve_text *out)
+{
+    float *x = calloc(j->entry->info.n_embd, sizeof *x);
+    out->failed |= !x;
+    if (x) write_numbers(x, embedding_cut(j, i, x), out);
+    free(x);
+}
+
 /* ---- documents in order ---- */
 
 typedef struct ranked { unsigned index; double score; } ranked;
@@ -96,11 +104,12 @@ static int ranked_before(const void *a, const void *b)
 
 /* The classifier's score of a pair; else the cosine of the query, which is text 0, and a document:
  * embeddings have the length 1. */
-static double document_score(const front_job *j, unsigned document)
+double format_score(const front_job *j, unsigned document)
 {
-    const size_t n = j->entry->info.n_embd;
+    const size_t n = j->entry->info.n_embd, queries = j->job.request.n_queries;
     if (j->job.ranks) return j->job.embeddings[document * n];
-    const float *x = j->job.embeddings, *y = x + (1 + document) * n;
+    const float *x = j->job.embeddings + (queries > 1 ? document : 0) * n;
+    const float *y = j->job.embeddings + (queries + document) * n;
     double sum = 0;
     for (size_t i = 0; i < n; i++) sum += (double)x[i] * y[i];
     return sum;
@@ -109,12 +118,12 @@ static double document_score(const front_job *j, unsigned document)
 static void write_ranked(const front_job *j, ranked *list, unsigned n, serve_text *out)
 {
     const serve_request *r = &j->job.request;
-    for (unsigned i = 0; i < n; i++) list[i] = (ranked){ i, document_score(j, i) };
+    for (unsigned i = 0; i < n; i++) list[i] = (ranked){ i, format_score(j, i) };
     qsort(list, n, sizeof *list, ranked_before);
     if (r->top_n && r->top_n < (int64_t)n) n = (unsigned)r->top_n;
     text_format(out, "{\"id\":\"%s\",\"object\":\"list\",\"results\":[", j->id);
     for (unsigned i = 0; i < n; i++) {
-        const serve_prompt *p = &r->prompts[1 + list[i].index];
+        const serve_prompt *p = &r->prompts[r->n_queries + list[i].index];
         text_format(out, "%s{\"index\":%u,\"relevance_score\":%.9g", i ? "," : "", list[i].index,
                     list[i].score);
         if (r->documents) {
@@ -133,7 +142,7 @@ void format_embeddings(const front_job *j, serve_text *out)
     const bool rank = j->job.request.api == API_RERANK;
     void *room = calloc(rank ? n : j->entry->info.n_embd, rank ? sizeof(ranked) : sizeof(float));
     if (!room) out->failed = true;
-    else if (rank) write_ranked(j, room, n - !j->job.ranks, out);
+    else if (rank) write_ranked(j, room, n - (j->job.ranks ? 0 : (unsigned)j->job.request.n_queries), out);
     else write_embeddings(j, room, out);
     free(room);
 }

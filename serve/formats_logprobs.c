@@ -26,6 +26,7 @@ static void write_chat_token(const front_job *j, int32_t token, float logprob, s
 {
     const char *piece;
     const size_t n = qsf_token_piece(j->entry->model, token, true, &piece);
+    if (j->form) text_format(out, "\"id\":%d,", (int)token);      /* llama-server's */
     text_str(out, "\"token\":");
     text_json(out, piece, n);
     text_format(out, ",\"logprob\":%.6f,\"bytes\":[", number_of(logprob));
@@ -79,7 +80,7 @@ static void add_completion(const front_job *j, front_choice *ch, const serve_eve
 
 void format_logprob(const front_job *j, front_choice *ch, const serve_event *e)
 {
-    if (j->job.request.api & (API_CHAT | API_RESPONSES)) add_chat(j, ch, e);
+    if (j->form || j->job.request.api & (API_CHAT | API_RESPONSES)) add_chat(j, ch, e);
     else add_completion(j, ch, e);
 }
 

@@ -5,9 +5,16 @@
 
 #include "http.h"
 #include "models.h"
+#include "rewrite.h"
 
 typedef struct serve_front serve_front;
 typedef struct front_job front_job;
+
+/* Bytes: of the headers that a preflight may ask for, of all header lines that CORS adds. */
+enum { ACCESS_HEADERS = 1024, ACCESS_LINES = ACCESS_HEADERS + 640 };
+
+/* Whose form an error has: {"error": {...}} of OpenAI, Anthropic's, {"error": "..."} of Ollama. */
+typedef enum error_form { ERRORS_OPENAI, ERRORS_ANTHROPIC, ERRORS_OLLAMA } error_form;
 
 /* A part of an answer: text, reasoning or a call. */
 typedef enum item_kind { ITEM_TEXT, ITEM_REASONING, ITEM_CALL } item_kind;
@@ -31,6 +38,9 @@ typedef struct front_choice {
     qsf_turn_end end;
     bool         over, late, left_out;       /* left_out: others were better (best_of) */
     uint32_t     n_prompt, n_kept, n_tokens;
+    uint64_t     begun_ns, first_ns, last_ns;      /* its prompt; its first token; its last one, or
+                                              * step of the prompt; 0: not yet */
+    serve_text   tokens;                     /* their ids as JSON, where the request wants them */
     double       score;                      /* of a beam, of one among the best */
 } front_choice;
 
@@ -46,6 +56,28 @@ typedef struct rank_place {
     uint64_t sum;                            /* ... and what its files are at rank 0 */
     char     code[48];                       /* of an error that a rank has sent */
 } rank_place;
+
+/* How the paths of another server read bodies and write answers.  Without text() streams are written
+ * as the request's api has them, without whole() whole answers. */
+typedef struct front_form {
+    serve_rewriter rewrite;
+    error_form     errors;
+    const char    *stream_type;              /* of a stream; NULL: text/event-stream */
+    bool           lines;                    /* a stream is lines of JSON, which have no comments */
+    /* Answers a request that wants no tokens (REWRITE_LOAD), once its model is loaded. */
+    bool (*reply)(front_job *j, serve_text *out, serve_error *e);
+    /* In a stream: text of an answer that is not cut into items, an item's text, its end, an
+     * answer's end, the end of all, which may be an error. */
+    void (*text)(front_job *j, unsigned choice, const char *text, size_t len, serve_text *out);
+    void (*item_text)(front_job *j, unsigned choice, const front_item *item, const char *text, size_t len,
+                      serve_text *out);
+    void (*item_end)(front_job *j, unsigned choice, const front_item *item, serve_text *out);
+    void (*choice_end)(front_job *j, unsigned choice, serve_text *out);
+    void (*end)(front_job *j, serve_text *out);
+    void (*whole)(front_job *j, serve_text *out);
+    /* In a stream: how far a prompt is; NULL: that is not told. */
+    void (*progress)(front_job *j, unsigned choice, uint32_t n_done, serve_text *out);
+} front_form;
 
 /* How a job counts among those of its model.  While it waits nothing of it is done yet. */
 typedef enum job_hold { HOLD_NONE, HOLD_WAITS, HOLD_USES } job_hold;
@@ -70,8 +102,12 @@ struct front_job {
     job_hold      hold;
     size_t        n_asked_stops;             /* of the request itself */
     const http_request *asked;               /* as long as conn is */
+    const front_form *form;                  /* NULL: the request's own */
+    serve_rewritten body;                    /* of a form that rewrites it */
+    uint64_t      ready_ns;                  /* when its model was there */
+    uint64_t      told_ns;                   /* when its stream was last written to; 0: it has not begun */
     rank_place    at;                        /* where several ranks serve */
-    char          cors[700];                 /* header lines of the answer, while it waits */
+    char          cors[ACCESS_LINES];        /* header lines of the answer, while it waits */
     serve_error   error;                     /* of an answer that failed */
 };
 
@@ -93,6 +129,18 @@ struct serve_front {
     bool           drains;
 };
 
+static inline error_form front_errors(const front_job *j)
+{
+    return j->form ? j->form->errors : j->job.request.api == API_MESSAGES ? ERRORS_ANTHROPIC : ERRORS_OPENAI;
+}
+/* The request's body, as it is read. */
+static inline const char *front_body(const front_job *j, size_t *len)
+{
+    const bool rewritten = j->body.json.len != 0;
+    *len = rewritten ? j->body.json.len : j->asked->n_body;
+    return rewritten ? j->body.json.bytes : j->asked->body;
+}
+
 /* ---- access.c: who may ask ---- */
 struct access_rules *access_new(const serve_settings *set, qsf_error *err);
 void access_free(struct access_rules *a);            /* takes NULL */
@@ -100,12 +148,13 @@ bool access_read_keys(struct access_rules *a, qsf_error *err);       /* the file
 /* Whether the request may be answered; *key: the client's number.  open: without a key, too. */
 bool access_allowed(const struct access_rules *a, const http_head *h, bool open, unsigned *key,
                     serve_error *e);
-/* The header lines of CORS that this request's answer needs, in out; "" where there are none. */
+/* The header lines of CORS that this request's answer needs, in out[ACCESS_LINES]; "" for none. */
 const char *access_cors(const struct access_rules *a, const http_head *h, char *out, size_t cap);
 
 /* ---- jobs.c: from a request to events ---- */
-void front_answer(serve_front *f, http_conn *c, const http_request *r, serve_api api, unsigned key,
-                  const char *cors);
+/* form: NULL where the body and the answer are the api's own. */
+void front_answer(serve_front *f, http_conn *c, const http_request *r, serve_api api, const front_form *form,
+                  unsigned key, const char *cors);
 void front_events(serve_front *f);                   /* takes all that are there, grammars, models */
 void front_waiting(serve_front *f);                  /* looks at jobs that wait for models */
 void front_gone(void *front, void *job);
@@ -114,8 +163,15 @@ void front_job_free(front_job *j);
 void front_job_take(front_job *j);
 /* All other ranks have answered that they have an adapter, or that they cannot (error). */
 void front_lora_told(front_job *j);
+void front_job_drop(front_job *j);                   /* ends it, and what it holds of its model */
+
+/* ---- job_events.c ---- */
 /* What the engine says of a job, this one's or another rank's. */
 void front_event(front_job *j, const serve_event *ev, const char *text);
+/* Writes to streams that have been silent for long. */
+void front_ping(serve_front *f);
+/* The time for answers is over: those under way end with an error. */
+void front_drained(serve_front *f);
 
 /* ---- job_tokens.c ---- */
 /* Tokens of a request's prompts.  false: *e says why. */
@@ -138,8 +194,11 @@ bool lora_scales(serve_front *f, const http_request *r, serve_error *e);       /
 void lora_scales_set(serve_front *f, const serve_scale *scales, size_t n);   /* the same, checked */
 
 /* ---- infill.c ---- */
-/* Tokens of a prompt and of what comes behind the answer.  false: *e says why. */
-bool infill_tokens(const qsf_model *m, const serve_prompt *p, const serve_words *suffix, serve_tokens *out,
+/* Whether the model's vocabulary has the marks of an infill. */
+bool infill_known(const qsf_model *m);
+/* Tokens of a prompt, the request's other files and what comes after the answer.  false: *e says
+ * why. */
+bool infill_tokens(const qsf_model *m, const serve_request *r, const serve_prompt *p, serve_tokens *out,
                    serve_error *e);
 
 /* ---- conversations.c: what a chat's template makes of a request ---- */
@@ -161,10 +220,16 @@ bool answers_begin(front_job *j, serve_error *e);
 bool answers_go_on(front_job *j, unsigned choice, const char *text, size_t len, bool last, serve_text *out);
 void answers_free(front_job *j);
 
+/* ---- log.c ---- */
+/* The request of this connection is refused, or its stream ends with this error. */
+void front_note(http_conn *c, const serve_error *e);
+/* Writes the line of a request that is over. */
+void front_log(void *front, const http_record *r);
+
 /* ---- routes.c ---- */
 bool front_admitted(void *front, http_conn *c, const http_request *r);
 void front_request(void *front, http_conn *c, const http_request *r);
 void front_refusal(void *front, serve_text *body, int status, const char *why);
-void front_refuse(serve_front *f, http_conn *c, const serve_error *e, bool anthropic, const char *more);
+void front_refuse(serve_front *f, http_conn *c, const serve_error *e, error_form form, const char *more);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #ifdef _WIN32
 #  include <winsock2.h>
 #  include <ws2tcpip.h>
@@ -49,6 +50,10 @@ struct http_conn {
     bool         chunked, advancing;    /* the answer is chunked; ... */
     bool         ended, dead, eof;      /* no more requests; broken; the client sends no more */
     void        *job;
+    char         client[64];            /* its address */
+    int          status;                /* of the answer; 0: there is none yet */
+    uint64_t     since_ns;              /* when the request's head was there; 0: there is no request */
+    http_note    note;
 };
 
 struct http_server {
@@ -79,7 +84,7 @@ static void on_output(struct evbuffer *out, const struct evbuffer_cb_info *info,
 static void server_listen_again(http_server *s)
 {
     for (unsigned i = 0; i < s->n_listeners; i++)
-        if (s->drains || s->n_conns >= s->limits.connections) evconnlistener_disable(s->listeners[i]);
+        if (s->n_conns >= s->limits.connections) evconnlistener_disable(s->listeners[i]);
         else evconnlistener_enable(s->listeners[i]);
 }
 
@@ -89,10 +94,32 @@ static void conn_body_free(http_conn *c)
     text_free(&c->body);
 }
 
+static uint64_t http_now(void)
+{
+    struct timespec t = { 0 };
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The request is over.  cut: before its answer's end. */
+static void conn_record(http_conn *c, bool cut)
+{
+    const http_handlers *h = &c->server->handlers;
+    const http_record r = { .head = &c->request.head, .client = c->client, .cut = cut,
+                            .status = c->status ? c->status : 499, .note = &c->note,
+                            .ns = c->since_ns ? http_now() - c->since_ns : 0 };
+    const bool any = c->since_ns || c->status;
+    c->since_ns = 0;
+    c->status = 0;
+    if (any && h->ended) h->ended(h->user, &r);
+    if (any) c->note = (http_note){ .counted = false };
+}
+
 static void conn_free(http_conn *c)
 {
     http_server *s = c->server;
     void *job = c->job;
+    conn_record(c, true);
     c->job = NULL;
     if (job) s->handlers.gone(s->handlers.user, job);
     evbuffer_remove_cb(bufferevent_get_output(c->bev), on_output, c);
@@ -154,6 +181,7 @@ static void conn_head(http_conn *c, int status, const char *type, const char *mo
     struct evbuffer *out = bufferevent_get_output(c->bev);
     const size_t before = evbuffer_get_length(out);
     if (c->server->drains) c->ended = true;
+    c->status = status;
     evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s", status, status_text(status), type,
                         more ? more : "");
     if (c->ended) evbuffer_add_printf(out, "Connection: close\r\n");
@@ -165,6 +193,7 @@ static void conn_head(http_conn *c, int status, const char *type, const char *mo
 static void conn_answered(http_conn *c)
 {
     c->job = NULL;
+    conn_record(c, false);
     c->ended |= c->server->drains;
     conn_body_free(c);
     free(c->head);
@@ -224,6 +253,8 @@ size_t http_backlog(http_conn *c) { return c->waits; }
 
 void http_set_job(http_conn *c, void *job) { c->job = job; }
 
+http_note *http_note_of(http_conn *c) { return &c->note; }
+
 /* A refusal before any handler; the connection ends with it, since where the next request begins
  * is not known. */
 static void conn_refuse(http_conn *c, int status, const char *why)
@@ -231,6 +262,7 @@ static void conn_refuse(http_conn *c, int status, const char *why)
     serve_text body = { 0 };
     c->ended = true;
     if (!c->request.head.method) c->request.head.method = "";
+    snprintf(c->note.why, sizeof c->note.why, "%s", why);
     c->server->handlers.refusal(c->server->handlers.user, &body, status, why);
     if (body.failed) text_clear(&body);
     http_reply(c, status, "application/json", NULL, body.bytes ? body.bytes : "", body.len);
@@ -263,6 +295,7 @@ static bool conn_parse_head(http_conn *c, size_t len)
     if (!(c->head = malloc(len + 1))) return conn_refuse(c, 503, "there is no memory for the request"), true;
     evbuffer_remove(conn_input(c), c->head, len);
     c->head[len] = 0;
+    c->since_ns = http_now();
     const int status = http_parse_head(c->head, len, &c->request.head, &why);
     const http_head *h = &c->request.head;
     c->ended = status || h->close;
@@ -426,12 +459,21 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 /* ---- connections ---- */
 
+static void conn_name(http_conn *c, const struct sockaddr *a)
+{
+    const struct sockaddr_in *v4 = (const void *)a;
+    const struct sockaddr_in6 *v6 = (const void *)a;
+    const void *at = a->sa_family == AF_INET ? (const void *)&v4->sin_addr : (const void *)&v6->sin6_addr;
+    if ((a->sa_family != AF_INET && a->sa_family != AF_INET6)
+        || !evutil_inet_ntop(a->sa_family, at, c->client, sizeof c->client)) memcpy(c->client, "-", 2);
+}
+
 static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *a, int len, void *arg)
 {
     http_server *s = arg;
     const struct timeval write = { .tv_sec = (long)s->limits.write_s };
     const int one = 1, system_bytes = SOCKET_BYTES;
-    (void)l, (void)a, (void)len;
+    (void)l, (void)len;
     http_conn *c = calloc(1, sizeof *c);
     if (c) c->bev = bufferevent_socket_new(s->base, fd, BEV_OPT_CLOSE_ON_FREE);
     if (c) c->timer = event_new(s->base, -1, 0, on_timer, c);
@@ -445,6 +487,7 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, (const void *)&one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, (const void *)&system_bytes, sizeof system_bytes);
     c->server = s;
+    conn_name(c, a);
     c->request.head = (http_head){ .method = "", .minor = 1 };
     c->next = s->conns;
     if (s->conns) s->conns->before = c;
@@ -535,6 +578,14 @@ void http_server_drain(http_server *s)
         c->state = CONN_LINGER;
         conn_timer(c, s->limits.write_s);
     }
+}
+
+unsigned http_busy(const http_server *s)
+{
+    unsigned n = 0;
+    for (const http_conn *c = s->conns; c; c = c->next)
+        n += (c->state != CONN_HEAD && c->state != CONN_LINGER) || c->waits || c->scanned;
+    return n;
 }
 
 unsigned http_connections(const http_server *s) { return s->n_conns; }

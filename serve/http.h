@@ -31,6 +31,24 @@ typedef struct http_request {
     size_t      n_body;
 } http_request;
 
+/* What a log says of a request that HTTP does not know: the handlers fill it. */
+typedef struct http_note {
+    char     model[256], code[48], why[400], ignored[256];
+    bool     counted;                 /* these figures are there: */
+    uint32_t n_prompt, n_kept, n_tokens;
+    uint64_t first_ns;                /* after the request; 0: there was no token */
+} http_note;
+
+/* A request that is over. */
+typedef struct http_record {
+    const http_head *head;
+    const char      *client;          /* its address; "-" for a local socket */
+    int              status;          /* 499: the client went before there was an answer */
+    bool             cut;             /* the client went before the answer's end */
+    uint64_t         ns;              /* from its head to its end */
+    const http_note *note;
+} http_record;
+
 typedef struct http_handlers {
     void *user;
     /* The head of a request has come, its body has not.  false: the handler has refused it. */
@@ -41,6 +59,8 @@ typedef struct http_handlers {
     void (*gone)(void *user, void *job);
     /* Writes the body of a refusal that no handler has seen. */
     void (*refusal)(void *user, serve_text *body, int status, const char *why);
+    /* A request is over; NULL: nobody wants to know. */
+    void (*ended)(void *user, const http_record *r);
 } http_handlers;
 
 http_server *http_server_new(struct event_base *base, const http_limits *l, const http_handlers *h);
@@ -48,8 +68,10 @@ void http_server_free(http_server *s);                       /* takes NULL; ends
 /* Listens at host and port ("" for a port of 0: any; *port says which), or on the socket fd >= 0.
  * NULL: it does; else why not. */
 const char *http_listen(http_server *s, const char *host, int *port, int fd);
-/* Takes no new connections, ends idle ones, and others with their answers. */
+/* Ends idle connections, and others with their answers; new ones have one answer. */
 void http_server_drain(http_server *s);
+/* Connections with a request that has no answer yet, or one that is not sent yet. */
+unsigned http_busy(const http_server *s);
 unsigned http_connections(const http_server *s);
 uint64_t http_bytes_sent(const http_server *s);
 
@@ -62,6 +84,7 @@ void http_stream_end(http_conn *c);
 /* Bytes of the answer that the client has not taken. */
 size_t http_backlog(http_conn *c);
 void http_set_job(http_conn *c, void *job);
+http_note *http_note_of(http_conn *c);
 /* Ends a stream in the middle, so that the client knows. */
 void http_break(http_conn *c);
 

@@ -81,7 +81,7 @@ static int parse_length(const char *value, uint64_t *out, const char **why)
 
 /* What has been seen of the headers that say where a body ends, and of what may come once. */
 enum { SEEN_LENGTH = 1, SEEN_CODING = 2, SEEN_HOST = 4, SEEN_KEY = 8, SEEN_OTHER_KEY = 16, SEEN_ORIGIN = 32,
-       SEEN_ENCODING = 64 };
+       SEEN_ENCODING = 64, SEEN_ASKS = 128 };
 
 static int parse_header(const char *name, const char *value, http_head *h, unsigned *seen, const char **why)
 {
@@ -114,6 +114,11 @@ static int parse_header(const char *name, const char *value, http_head *h, unsig
         h->origin = value;
     } else if (same_word(name, "if-none-match")) {
         h->if_none_match = value;
+    } else if (same_word(name, "access-control-request-headers")) {
+        once = SEEN_ASKS;
+        h->asks_headers = value;
+    } else if (same_word(name, "access-control-request-private-network")) {
+        h->asks_private = same_word(value, "true");
     } else if (same_word(name, "connection")) {
         if (list_has(value, "close")) h->close = true;
         else if (h->minor == 0 && list_has(value, "keep-alive")) h->close = false;
@@ -134,7 +139,7 @@ int http_parse_head(char *text, size_t len, http_head *h, const char **why)
     const char *end = text + len;
     unsigned seen = 0;
     *h = (http_head){ .host = "", .origin = "", .authorization = "", .content_type = "", .api_key = "",
-                      .encoding = "", .if_none_match = "" };
+                      .encoding = "", .if_none_match = "", .asks_headers = "" };
     char *line = next_line(&text, end);
     *why = "lines end in a carriage return and a line feed";
     if (!line) return 400;

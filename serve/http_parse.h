@@ -17,6 +17,8 @@ typedef struct http_head {
     uint64_t    length;                        /* of the body; 0 where nothing says it */
     /* of these headers, "" where they are missing */
     const char *host, *origin, *authorization, *content_type, *api_key, *encoding, *if_none_match;
+    const char *asks_headers;                  /* Access-Control-Request-Headers */
+    bool        asks_private;                  /* Access-Control-Request-Private-Network: true */
 } http_head;
 
 /* Reads a head, text[0..len) with the empty line at its end.  Its fields lie in text, which is

@@ -45,15 +45,47 @@ static bool infill_add(const qsf_model *m, const char *text, size_t len, size_t 
     return true;
 }
 
-bool infill_tokens(const qsf_model *m, const serve_prompt *p, const serve_words *suffix, serve_tokens *out,
+bool infill_known(const qsf_model *m)
+{
+    int32_t marks[3];
+    return infill_find(m, marks);
+}
+
+/* Other files before the one that is completed: as the model was trained on them if its vocabulary
+ * has a mark for it, else one after the other. */
+static void extra_add(const qsf_model *m, const serve_request *r, serve_tokens *out, size_t cap,
+                      serve_error *e)
+{
+    static const char *const marks[] = { "<|file_sep|>", "<file_sep>", "<|file_separator|>" };
+    int32_t mark = -1;
+    for (int i = 0; i < 3 && mark < 0; i++) if (!mark_token(m, marks[i], &mark)) mark = -1;
+    for (size_t i = 0; i < r->n_extra; i += 2) {
+        if (mark >= 0) out->ids[out->n++] = mark;
+        for (int k = 0; k < 2; k++) {
+            const serve_words *w = &r->extra[i + (size_t)k];
+            if ((!k && !w->len) || !infill_add(m, w->text, w->len, cap, out, e)) continue;
+            (void)infill_add(m, "\n", 1, cap, out, e);
+        }
+    }
+    if (mark >= 0 && r->n_extra) out->ids[out->n++] = mark;
+}
+
+static size_t infill_bytes(const serve_request *r, const serve_prompt *p)
+{
+    size_t n = p->len + r->suffix.len + r->middle.len;
+    for (size_t i = 0; i < r->n_extra; i++) n += r->extra[i].len + 16;
+    return n;
+}
+
+bool infill_tokens(const qsf_model *m, const serve_request *r, const serve_prompt *p, serve_tokens *out,
                    serve_error *e)
 {
     int32_t marks[3], bos;
     size_t n = 0;
-    const size_t cap = p->len + suffix->len + 64;
+    const size_t cap = infill_bytes(r, p) + 64;
     if (!infill_find(m, marks))
         return serve_refuse(e, 400, "unsupported_parameter", "suffix", "\"suffix\" is not supported by this "
-                            "model: its vocabulary has no marks for it");
+                            "model: its vocabulary has no tokens that mark one");
     if (p->ids)
         return serve_refuse(e, 400, "invalid_value", "suffix",
                             "\"suffix\" goes with a prompt that is a text");
@@ -62,10 +94,11 @@ bool infill_tokens(const qsf_model *m, const serve_prompt *p, const serve_words 
     out->n = 0;
     if (!qsf_tokens_encode(m, "", 0, QSF_TOK_ADD_SPECIAL, &bos, 1, &n, NULL) && n == 1
         && bos == qsf_token_bos(m)) out->ids[out->n++] = bos;
+    extra_add(m, r, out, cap, e);
     out->ids[out->n++] = marks[0];
-    if (!infill_add(m, p->text, p->len, cap - 2, out, e)) return false;
+    if (e->status || !infill_add(m, p->text, p->len, cap, out, e)) return false;
     out->ids[out->n++] = marks[1];
-    if (!infill_add(m, suffix->text, suffix->len, cap - 1, out, e)) return false;
+    if (!infill_add(m, r->suffix.text ? r->suffix.text : "", r->suffix.len, cap, out, e)) return false;
     out->ids[out->n++] = marks[2];
-    return true;
+    return infill_add(m, r->middle.text ? r->middle.text : "", r->middle.len, cap, out, e);
 }

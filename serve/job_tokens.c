@@ -40,6 +40,29 @@ static bool tokens_of_text(const model_entry *m, const serve_prompt *p, int flag
     return serve_refuse(e, 500, NULL, NULL, "%s", err.text);
 }
 
+/* The beginning of a text, as much as a sequence takes, with the token that ends one. */
+static bool tokens_cut(const model_entry *m, const serve_prompt *p, int flags, serve_tokens *out,
+                       serve_error *e)
+{
+    enum { LONG = 128 };                    /* bytes: tokens have fewer on average, in any text */
+    const serve_facts *facts = serve_engine_facts(m->engine);
+    const size_t most = facts->n_seq - !facts->whole;
+    int32_t ends[8];
+    size_t n = 0;
+    serve_prompt some = *p;
+    if (some.len / LONG > most) {
+        some.len = most * LONG;
+        while (some.len && ((unsigned char)some.text[some.len] & 0xc0) == 0x80) some.len--;
+    }
+    if (!tokens_of_text(m, &some, flags, out, e)) return false;
+    if (out->n <= most) return true;
+    if (qsf_tokens_encode(m->model, "", 0, flags, ends, 8, &n, NULL)) n = 0;
+    if (n && ends[n - 1] == out->ids[out->n - 1] && ends[n - 1] != qsf_token_bos(m->model))
+        out->ids[most - 1] = ends[n - 1];
+    out->n = most;
+    return true;
+}
+
 static bool tokens_of_ids(const model_entry *m, const serve_prompt *p, const char *field, serve_tokens *out,
                           serve_error *e)
 {
@@ -117,7 +140,8 @@ static bool tokens_of_pair(const model_entry *m, const serve_prompt *query, cons
 bool front_tokens(front_job *j, serve_tokens **out, unsigned *n, serve_error *e)
 {
     const serve_request *r = &j->job.request;
-    const unsigned n_prompts = r->n_prompts ? (unsigned)r->n_prompts - j->job.ranks : 1;
+    const size_t left_out = j->job.ranks ? r->n_queries : 0;      /* queries are parts of pairs */
+    const unsigned n_prompts = r->n_prompts ? (unsigned)(r->n_prompts - left_out) : 1;
     serve_tokens *t = calloc(n_prompts, sizeof *t);
     bool ok = t || serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
     int flags = QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL;
@@ -125,11 +149,13 @@ bool front_tokens(front_job *j, serve_tokens **out, unsigned *n, serve_error *e)
         flags = (r->add_special ? QSF_TOK_ADD_SPECIAL : 0) | (r->parse_special ? QSF_TOK_PARSE_SPECIAL : 0);
     for (unsigned i = 0; ok && i < n_prompts; i++) {
         const serve_prompt *p = r->n_prompts ? &r->prompts[i] : NULL;
-        if (j->job.ranks) ok = tokens_of_pair(j->entry, &r->prompts[0], p + 1, &t[i], e);
+        if (j->job.ranks) ok = tokens_of_pair(j->entry, &r->prompts[r->n_queries > 1 ? i : 0],
+                                              p + r->n_queries, &t[i], e);
+        else if (p && r->truncate && !p->ids) ok = tokens_cut(j->entry, p, flags, &t[i], e);
         else if (p && !p->ids && r->api != API_TOKENIZE
             && !text_may_fit(j->entry, p->text, p->len, front_prompt_field(r), e)) ok = false;
         else if (!p) ok = chat_may_fit(j, e) && front_encode(j, &t[i], e);
-        else if (r->suffix.len) ok = infill_tokens(j->entry->model, p, &r->suffix, &t[i], e);
+        else if (r->suffix.len || r->infill) ok = infill_tokens(j->entry->model, r, p, &t[i], e);
         else if (p->ids) ok = tokens_of_ids(j->entry, p, front_prompt_field(r), &t[i], e);
         else ok = tokens_of_text(j->entry, p, flags, &t[i], e);
     }

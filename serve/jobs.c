@@ -25,6 +25,7 @@ void front_job_free(front_job *j)
     serve_request_free(&j->job.request);
     free(j->job.branches);
     free(j->job.embeddings);
+    text_free(&j->body.json);
     free(j);
 }
 
@@ -116,8 +117,9 @@ static void job_list(front_job *j)
 }
 
 /* A job that was read is the server's from here on. */
-static void job_enter(serve_front *f, http_conn *c, front_job *j, const char *cors)
+static void job_enter(front_job *j, const char *cors)
 {
+    serve_front *f = j->front;
     static const char *const names[] = { "cmpl-", "chatcmpl-", "resp_", "msg_", "gen-", "", "", "", "embd-",
                                          "rank-" };
     const serve_request *r = &j->job.request;
@@ -130,9 +132,8 @@ static void job_enter(serve_front *f, http_conn *c, front_job *j, const char *co
     j->created = (long long)time(NULL);
     j->job.arrived_ns = serve_now();
     j->job.deadline_ns = seconds > 0 ? j->job.arrived_ns + (uint64_t)(seconds * 1e9) : 0;
-    j->conn = c;
     job_list(j);
-    http_set_job(c, j);
+    http_set_job(j->conn, j);
 }
 
 static void job_set_hold(front_job *j, job_hold hold)
@@ -143,7 +144,7 @@ static void job_set_hold(front_job *j, job_hold hold)
     j->hold = hold;
 }
 
-static void job_drop(front_job *j)
+void front_job_drop(front_job *j)
 {
     j->front->n_jobs--;
     if (j->front->ranks) ranks_drop(j);
@@ -155,26 +156,28 @@ static void job_drop(front_job *j)
  * said. */
 static void job_refuse(front_job *j, const serve_error *e, unsigned retry)
 {
-    char more[800];
+    char more[ACCESS_LINES + 64];
     if (retry) snprintf(more, sizeof more, "Retry-After: %u\r\n%s", retry, j->cors);
     else snprintf(more, sizeof more, "%s", j->cors);
     if (j->conn) {
         http_set_job(j->conn, NULL);
-        front_refuse(j->front, j->conn, e, j->job.request.api == API_MESSAGES, more);
+        front_refuse(j->front, j->conn, e, front_errors(j), more);
     }
     if (ranks_follow(j->front)) ranks_refuse(j, e);
-    job_drop(j);
+    front_job_drop(j);
 }
 
 static void job_stream(front_job *j)
 {
     serve_front *f = j->front;
-    char more[800];
+    char more[ACCESS_LINES + 64];
     snprintf(more, sizeof more, "Cache-Control: no-cache\r\n%s", j->cors);
-    http_stream_begin(j->conn, "text/event-stream", more);
+    http_stream_begin(j->conn, j->form && j->form->stream_type ? j->form->stream_type : "text/event-stream",
+                      more);
     text_clear(&f->out);
     format_begin(j, &f->out);
     http_stream(j->conn, f->out.bytes, f->out.len);
+    j->told_ns = serve_now();
 }
 
 /* Whether anybody waits for the answer: a client, or rank 0 for one of its own. */
@@ -197,7 +200,7 @@ static void job_go(front_job *j)
     j->waits = j->grammar && !grammar_ready(j->grammar, &e);
     if (j->waits) return;
     if (!job_wanted(j)) {
-        job_drop(j);
+        front_job_drop(j);
         return;
     }
     if (!e.status && answers_begin(j, &e)) {
@@ -233,7 +236,7 @@ static void job_reply(front_job *j, bool (*write)(front_job *j, serve_text *out,
     if (c) http_set_job(c, NULL);
     if (c && f->out.failed) http_break(c);
     else if (c) http_reply(c, 200, "application/json", j->cors, f->out.bytes, f->out.len);
-    job_drop(j);
+    front_job_drop(j);
 }
 
 static void job_wait(front_job *j)
@@ -313,7 +316,9 @@ static void job_begin(front_job *j)
             break;
         }
         job_set_hold(j, HOLD_USES);
-        if (j->job.request.api & texts || j->job.request.counts) job_reply(j, front_text);
+        j->ready_ns = serve_now();
+        if (j->body.asks & REWRITE_LOAD) job_reply(j, j->form->reply);
+        else if (j->job.request.api & texts || j->job.request.counts) job_reply(j, front_text);
         else if (job_fill(j, &e)) job_go(j);
         else job_refuse(j, &e, e.status == 429);
     }
@@ -332,8 +337,26 @@ void front_waiting(serve_front *f)
     if (f->n_waiting) event_add(f->tick, &soon);
 }
 
-void front_answer(serve_front *f, http_conn *c, const http_request *r, serve_api api, unsigned key,
-                  const char *cors)
+/* Reads the request of a job.  false: *e says why it cannot be. */
+static bool job_read(front_job *j, serve_api api, serve_error *e)
+{
+    serve_front *f = j->front;
+    const http_request *r = j->asked;
+    size_t len;
+    if (j->form && !j->form->rewrite(r->body, r->n_body, &j->body, e)) return false;
+    const char *body = front_body(j, &len);
+    if (!serve_request_read(&j->job.request, j->form ? j->body.api : api, body, len, &f->set->defaults, e)
+        || !(j->entry = models_find(f->models, j->job.request.model, &j->adapter, e))) return false;
+    if (j->body.asks & REWRITE_TOKENS) j->job.request.tokens = true;
+    snprintf(j->model, sizeof j->model, "%s%s%s", j->entry->name, j->adapter ? ":" : "",
+             j->adapter ? j->adapter : "");
+    http_note *note = http_note_of(j->conn);
+    snprintf(note->model, sizeof note->model, "%s", j->model);
+    return true;
+}
+
+void front_answer(serve_front *f, http_conn *c, const http_request *r, serve_api api, const front_form *form,
+                  unsigned key, const char *cors)
 {
     const struct timeval at_once = { 0 };
     serve_error e = { 0 };
@@ -344,19 +367,19 @@ void front_answer(serve_front *f, http_conn *c, const http_request *r, serve_api
         j->front = f;
         j->number = ++f->numbers;
         j->job.key = key;
-        if (serve_request_read(&j->job.request, api, r->body, r->n_body, &f->set->defaults, &e)
-            && (j->entry = models_find(f->models, j->job.request.model, &j->adapter, &e))) {
-            snprintf(j->model, sizeof j->model, "%s%s%s", j->entry->name, j->adapter ? ":" : "",
-                     j->adapter ? j->adapter : "");
-            job_enter(f, c, j, cors);
-            j->asked = r;
+        j->form = form;
+        j->conn = c;
+        j->asked = r;
+        if (job_read(j, api, &e)) {
+            job_enter(j, cors);
             job_begin(j);
             if (f->n_waiting) event_add(f->tick, &at_once);     /* not here: others may be under way */
             return;
         }
         front_job_free(j);
     }
-    front_refuse(f, c, &e, api & (API_MESSAGES | API_COUNT), cors);
+    front_refuse(f, c, &e, form ? form->errors : api & (API_MESSAGES | API_COUNT) ? ERRORS_ANTHROPIC
+                                                                                  : ERRORS_OPENAI, cors);
 }
 
 void front_job_take(front_job *j)
@@ -374,7 +397,7 @@ void front_gone(void *front, void *job)
     (void)front;
     j->conn = NULL;
     if (j->hold == HOLD_WAITS) {
-        job_drop(j);
+        front_job_drop(j);
         return;
     }
     atomic_store(&j->job.cancelled, true);
@@ -383,106 +406,6 @@ void front_gone(void *front, void *job)
 }
 
 /* ---- events ---- */
-
-static void job_over(front_job *j)
-{
-    serve_front *f = j->front;
-    http_conn *c = j->conn;
-    const bool stream = j->job.request.stream, anthropic = j->job.request.api == API_MESSAGES;
-    text_clear(&f->out);
-    if (c && j->error.status && !stream) {
-        front_refuse(f, c, &j->error, anthropic, NULL);
-    } else if (c) {
-        if (stream) format_end(j, &f->out);
-        else format_whole(j, &f->out);
-        if (f->out.failed) http_break(c);
-        else if (!stream) http_reply(c, 200, "application/json", NULL, f->out.bytes, f->out.len);
-        else {
-            http_stream(c, f->out.bytes, f->out.len);
-            http_stream_end(c);
-        }
-    }
-    job_drop(j);
-}
-
-/* An answer goes on by text. */
-static void job_piece(front_job *j, const serve_event *ev, const char *text)
-{
-    serve_front *f = j->front;
-    front_choice *ch = &j->choices[ev->branch];
-    const bool stream = j->job.request.stream;
-    if (!j->conn) return;
-    text_clear(&f->out);
-    if (j->job.request.logprobs >= 0 && ev->token >= 0) format_logprob(j, ch, ev);
-    if (ch->answer) {
-        qsf_answer_token(ch->answer, ev->token);
-        if (!answers_go_on(j, ev->branch, text, ev->len, false, &f->out))
-            serve_refuse(&j->error, 503, NULL, NULL, "there is no memory for the answer");
-    } else if (!stream) {
-        text_add(&ch->text, text, ev->len);
-    } else if (ev->len) {
-        format_text(j, ev->branch, text, ev->len, &f->out);
-    }
-    if (!stream) return;
-    format_rest(j, ev->branch, &f->out);
-    if (f->out.len) http_stream(j->conn, f->out.bytes, f->out.len);
-}
-
-static void job_choice_over(front_job *j, const serve_event *ev, const char *text)
-{
-    serve_front *f = j->front;
-    front_choice *ch = &j->choices[ev->branch];
-    ch->over = true;
-    ch->end = (qsf_turn_end)ev->end;
-    ch->late = ev->late;
-    ch->n_prompt = ev->n_prompt;
-    ch->n_kept = ev->n_kept;
-    ch->n_tokens = ev->n_tokens;
-    ch->score = ev->score;
-    j->n_over++;
-    if (ch->end == QSF_TURN_FAILED) {
-        /* A grammar grew too large in use, or this model's head cannot be changed. */
-        const bool theirs = (j->grammar && ev->status == QSF_E_BUDGET)
-            || (j->job.lora.n && ev->status == QSF_E_UNSUPPORTED);
-        serve_refuse(&j->error, theirs ? 400 : 500, !theirs ? NULL : j->grammar ? "invalid_schema"
-                     : "unsupported_parameter", NULL, "%.*s",
-                     ev->len ? (int)ev->len : 17, ev->len ? text : "the engine failed");
-    }
-    if (ch->late) serve_refuse(&j->error, 503, "timeout", NULL, "the time for this request is over");
-    if (!j->conn) return;
-    text_clear(&f->out);
-    if (ch->answer && !answers_go_on(j, ev->branch, "", 0, true, &f->out))
-        serve_refuse(&j->error, 503, NULL, NULL, "there is no memory for the answer");
-    if (!j->job.request.stream) return;
-    format_choice_end(j, ev->branch, &f->out);
-    http_stream(j->conn, f->out.bytes, f->out.len);
-}
-
-void front_event(front_job *j, const serve_event *ev, const char *text)
-{
-    if (ev->kind == EVENT_END && ev->end == QSF_TURN_FAILED) {
-        grammar_forget(j->entry->grammars, j->grammar);
-        if (serve_engine_spoilt(j->entry->engine)) models_spoilt(j->entry);
-    }
-    if (j->front->ranks) ranks_event(j, ev, text);
-    if (ranks_follow(j->front)) {
-        if (ev->kind == EVENT_DONE) job_drop(j);
-        return;
-    }
-    switch (ev->kind) {
-    case EVENT_PIECE:
-        job_piece(j, ev, text);
-        break;
-    case EVENT_PROMPT:
-        if (j->conn) format_logprob(j, &j->choices[ev->branch], ev);
-        break;
-    case EVENT_END:
-        job_choice_over(j, ev, text);
-        break;
-    default:
-        job_over(j);
-    }
-}
 
 static void model_events(model_entry *m)
 {

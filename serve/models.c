@@ -5,7 +5,7 @@
  * a model is loaded when what it wants is free beside the others.  Those that nobody uses make
  * room, the least recently used first.  Where all others work, the model waits for them; when it
  * has waited for long, one of them takes no new jobs until it has gone. */
-#include "models.h"
+#include "front.h"
 
 #include "scheduler.h"
 #include "system.h"
@@ -134,6 +134,17 @@ static void *models_main(void *arg)
 
 /* ---- the loader, seen from the front ---- */
 
+/* By what the chat template mentions, and the vocabulary has. */
+static unsigned model_abilities(const model_entry *m)
+{
+    const char *t = m->info.chat_template ? m->info.chat_template : "";
+    unsigned found = infill_known(m->model) ? MODEL_INFILL : 0;
+    if (strstr(t, "tools")) found |= MODEL_TOOLS;
+    if (strstr(t, "enable_thinking") || strstr(t, "<think>") || strstr(t, "reasoning"))
+        found |= MODEL_REASONING;
+    return found;
+}
+
 static void model_learn(model_entry *m)
 {
     m->info = (qsf_model_info){ .size = sizeof m->info };
@@ -141,6 +152,8 @@ static void model_learn(model_entry *m)
     snprintf(m->arch, sizeof m->arch, "%s", m->info.arch ? m->info.arch : "");
     m->info.arch = m->arch;
     m->n_ctx = serve_engine_facts(m->engine)->n_ctx;
+    m->n_seq = serve_engine_facts(m->engine)->n_seq;
+    m->abilities = model_abilities(m);
 }
 
 static void model_loaded(model_list *l, model_entry *m)
@@ -321,6 +334,13 @@ model_answer models_ask(model_list *l, model_entry *m, serve_error *e)
 void models_spoilt(model_entry *m)
 {
     m->closing = true;
+}
+
+void models_unload(model_list *l, model_entry *m)
+{
+    if (m->state != MODEL_READY) return;
+    m->closing = true;
+    models_go_on(l);
 }
 
 unsigned models_count(const model_list *l) { return l->n; }

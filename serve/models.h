@@ -17,6 +17,9 @@ typedef enum model_state {
     MODEL_LEAVING                            /* the loader has it */
 } model_state;
 
+/* What a model can be asked for besides completions. */
+enum model_ability { MODEL_TOOLS = 1, MODEL_REASONING = 2, MODEL_INFILL = 4 };
+
 typedef struct model_entry {
     char           name[SERVE_NAME];
     const char    *path;
@@ -33,7 +36,8 @@ typedef struct model_entry {
     /* what was known of it when it was loaded last; n_ctx 0: it never was */
     qsf_model_info info;
     char           arch[32];
-    uint32_t       n_ctx;
+    uint32_t       n_ctx, n_seq;             /* positions of the context, of one sequence */
+    unsigned       abilities;                /* bits of model_ability */
     uint64_t       need;                     /* bytes that it wants; 0: not known */
     /* the front's */
     model_state    state;
@@ -65,6 +69,8 @@ serve_adapter *models_no_adapter(const model_entry *m, const char *name, serve_e
 typedef enum model_answer { MODEL_GO, MODEL_WAIT, MODEL_FAIL } model_answer;
 /* Asks for a model: it can be used, or it is on its way, or *e says why it cannot be loaded. */
 model_answer models_ask(model_list *l, model_entry *m, serve_error *e);
+/* Nobody needs it for now: it goes after its last job, and comes back when it is asked for. */
+void         models_unload(model_list *l, model_entry *m);
 /* Reading its file has failed: it goes, and is loaded again when it is asked for. */
 void         models_spoilt(model_entry *m);
 /* Gives the loader an adapter of a loaded model to read; false: it has something to do. */

@@ -16,8 +16,10 @@ static unsigned job_model(const front_job *j)
 static void job_pack(const front_job *j, serve_text *out)
 {
     const uint64_t now = serve_now(), deadline = j->job.deadline_ns;
+    size_t n_body;
+    const char *body = front_body(j, &n_body);
     const rank_job head = { .api = (uint32_t)j->job.request.api, .key = j->job.key,
-                            .n_prompts = j->job.n_prompts, .n_body = j->asked->n_body,
+                            .n_prompts = j->job.n_prompts, .n_body = n_body,
                             .left_ns = !deadline ? 0 : deadline > now ? deadline - now : 1 };
     text_add(out, (const char *)&head, sizeof head);
     for (unsigned i = 0; i < head.n_prompts; i++) {
@@ -26,7 +28,7 @@ static void job_pack(const front_job *j, serve_text *out)
     }
     for (unsigned i = 0; i < head.n_prompts; i++)
         text_add(out, (const char *)j->job.prompts[i].ids, j->job.prompts[i].n * sizeof(int32_t));
-    text_add(out, j->asked->body, j->asked->n_body);
+    text_add(out, body, n_body);
 }
 
 static uint32_t slot_free(const serve_ranks *r)

@@ -219,14 +219,6 @@ static bool take_tokens(serve_request *r, yyjson_val *v, const char *name, serve
     return take_ids(r, v, name, r->prompts, e);
 }
 
-static bool take_suffix(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
-{
-    if (request_is_empty(v)) return true;
-    if (!yyjson_is_str(v)) return request_wrong_type(e, name, "a text", v);
-    r->suffix = (serve_words){ yyjson_get_str(v), yyjson_get_len(v) };
-    return true;
-}
-
 static bool take_content(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {
     if (!yyjson_is_str(v)) return request_wrong_type(e, name, "a text", v);
@@ -253,6 +245,7 @@ static const field fields[] = {
     { "encoding_format", API_EMBEDDINGS, FIELD_OTHER, 0, 0, 0, request_encoding },
     { "dimensions", API_EMBEDDINGS, FIELD_WHOLE, AT(dimensions), 1, 1 << 20, NULL },
     { "query", API_RERANK, FIELD_OTHER, 0, 0, 0, request_query },
+    { "queries", API_RERANK, FIELD_OTHER, 0, 0, 0, request_queries },
     { "documents", API_RERANK, FIELD_OTHER, 0, 0, 0, request_documents },
     { "top_n", API_RERANK, FIELD_WHOLE, AT(top_n), 1, 1e9, NULL },
     { "return_documents", API_RERANK, FIELD_BOOL, AT(documents), 0, 0, NULL },
@@ -298,7 +291,12 @@ static const field fields[] = {
     { "stream", API_ANSWERS, FIELD_BOOL, AT(stream), 0, 0, NULL },
     { "stream_options", FREE, FIELD_OTHER, 0, 0, 0, take_stream_options },
     { "echo", API_COMPLETIONS, FIELD_BOOL, AT(echo), 0, 0, NULL },
-    { "suffix", API_COMPLETIONS, FIELD_OTHER, 0, 0, 0, take_suffix },
+    { "suffix", TEXTS, FIELD_OTHER, 0, 0, 0, request_suffix },
+    { "middle", API_GENERATE, FIELD_OTHER, 0, 0, 0, request_middle },
+    { "input_extra", API_GENERATE, FIELD_OTHER, 0, 0, 0, request_extra },
+    { "timings_per_token", FREE, FIELD_BOOL, AT(timings), 0, 0, NULL },
+    { "return_progress", FREE, FIELD_BOOL, AT(progress), 0, 0, NULL },
+    { "truncate", API_EMBEDDINGS, FIELD_BOOL, AT(truncate), 0, 0, NULL },
     { "ignore_eos", API_ANSWERS, FIELD_BOOL, AT(ignore_end), 0, 0, NULL },
     { "priority", API_ANSWERS, FIELD_WHOLE, AT(priority), -100, 100, NULL },
     { "session_id", API_ANSWERS, FIELD_TEXT, AT(session), 0, 0, NULL },
@@ -484,6 +482,7 @@ bool serve_request_read(serve_request *r, serve_api api, const char *text, size_
     *e = (serve_error){ 0 };
     *r = (serve_request){ .api = api == API_COUNT ? API_MESSAGES : api, .counts = api == API_COUNT,
                           .max_tokens = d->max_tokens, .n = 1, .length_penalty = 1, .lora_scale = 1,
+                          .n_queries = 1,
                           .logprobs = -1, .generate = true, .parallel = true };
     qsf_sampler_defaults(&r->sampler);
     r->sampler.temperature = (float)d->temperature;

@@ -70,6 +70,10 @@ typedef struct serve_request {
     serve_prompt *prompts;
     size_t        n_prompts;
     serve_words   suffix;                    /* that comes behind the answer */
+    serve_words   middle;                    /* the answer's beginning, after the marks of an infill */
+    serve_words  *extra;                     /* of an infill: names and texts of other files, in turn */
+    size_t        n_extra;                   /* of both together */
+    size_t        n_queries;                 /* of rerank: 1, or as many as documents, each for its own */
     serve_words   messages;                  /* JSON, as OpenAI's chat has them */
     size_t        n_messages;
     /* JSON, or NULL: tools as OpenAI's chat has them; the same with any objects as arguments (NULL:
@@ -95,7 +99,9 @@ typedef struct serve_request {
     qsf_sampler_options sampler;             /* without the seed */
     double        timeout, length_penalty;
     bool          seeded, stream, usage, echo, ignore_end, add_special, parse_special, generate,
-                  continue_final, parallel, counts, own_breakers, base64, documents;
+                  continue_final, parallel, counts, own_breakers, base64, documents,
+                  infill, truncate, timings, progress,
+                  tokens;                    /* each is told, also one without text */
 } serve_request;
 
 /* Answers to each prompt that are made: n of them are given. */

@@ -30,6 +30,20 @@ bool request_query(serve_request *r, yyjson_val *v, const char *name, serve_erro
     return yyjson_is_str(v) || request_wrong_type(e, name, "a text", v);
 }
 
+/* One query for all documents, or as many as documents: vLLM's scores of pairs. */
+bool request_queries(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
+{
+    size_t i, n;
+    yyjson_val *item;
+    (void)r;
+    if (yyjson_is_str(v)) return true;
+    if (!yyjson_is_arr(v) || !yyjson_arr_size(v))
+        return request_wrong_type(e, name, "a text or a list of texts", v);
+    yyjson_arr_foreach(v, i, n, item)
+        if (!yyjson_is_str(item)) return request_wrong_type(e, name, "a text or a list of texts", item);
+    return true;
+}
+
 bool request_documents(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {
     const size_t n = yyjson_arr_size(v);
@@ -50,11 +64,32 @@ bool request_documents(serve_request *r, yyjson_val *v, const char *name, serve_
     return true;
 }
 
+/* Queries before documents, of which there are n so far behind the place of one query. */
+static bool queries_place(serve_request *r, yyjson_val *list, serve_error *e)
+{
+    const size_t n = r->n_prompts - 1, many = yyjson_is_arr(list) ? yyjson_arr_size(list) : 1;
+    serve_prompt *all = r->prompts;
+    yyjson_val *item = yyjson_is_arr(list) ? yyjson_arr_get_first(list) : list;
+    if (many != 1 && many != n)
+        return serve_refuse(e, 400, "invalid_value", "queries", "%zu first texts and %zu second ones; there "
+                            "has to be one first text, or as many as second ones", many, n);
+    if (many + n > SERVE_INPUTS)
+        return serve_refuse(e, 400, "array_above_max_length", "queries", "%zu texts; %d are possible",
+                            many + n, SERVE_INPUTS);
+    if (many > 1 && !(all = request_alloc(r, many + n, sizeof *all, e))) return false;
+    if (many > 1) memcpy(all + many, r->prompts + 1, n * sizeof *all);
+    for (size_t i = 0; i < many; i++, item = unsafe_yyjson_get_next(item)) take_text(&all[i], item);
+    r->prompts = all;
+    r->n_queries = many;
+    r->n_prompts = many + n;
+    return true;
+}
+
 bool request_rerank(serve_request *r, yyjson_val *root, serve_error *e)
 {
-    yyjson_val *query = yyjson_obj_get(root, "query");
+    yyjson_val *query = yyjson_obj_get(root, "query"), *queries = yyjson_obj_get(root, "queries");
+    if (!query || yyjson_is_null(query)) query = queries;
     if (!query || yyjson_is_null(query)) return request_missing(e, "query");
     if (!r->prompts) return request_missing(e, "documents");
-    take_text(&r->prompts[0], query);
-    return true;
+    return queries_place(r, query, e);
 }

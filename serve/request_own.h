@@ -29,9 +29,15 @@ bool request_prompts(serve_request *r, yyjson_val *v, const char *name, serve_er
 /* ---- request_embeddings.c ---- */
 bool request_encoding(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
 bool request_query(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
+bool request_queries(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
 bool request_documents(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
 /* Whether a query and documents are there. */
 bool request_rerank(serve_request *r, yyjson_val *root, serve_error *e);
+
+/* ---- request_infill.c ---- */
+bool request_suffix(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
+bool request_middle(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
+bool request_extra(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
 
 /* ---- request_messages.c ---- */
 /* The conversation of a request, to r->messages. */

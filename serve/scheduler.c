@@ -261,6 +261,15 @@ static uint32_t blocks_promised(scheduler *s)
     return n;
 }
 
+/* Tells how many tokens of a branch's prompt are there. */
+static void branch_progress(scheduler *s, const serve_branch *b, uint32_t n)
+{
+    serve_event e = { .kind = EVENT_PROGRESS, .branch = (uint16_t)b->index, .job = b->job, .n_tokens = n,
+                      .n_prompt = (uint32_t)branch_prompt(b)->n, .n_kept = b->n_kept,
+                      .ns = serve_now() - b->job->arrived_ns };
+    engine_post(s->engine, &e, NULL, "");
+}
+
 /* Begins a branch that waits; false: there is no room for it now. */
 static bool branch_let_in(scheduler *s, serve_branch *b)
 {
@@ -290,6 +299,7 @@ static bool branch_let_in(scheduler *s, serve_branch *b)
     metric_add(&s->metrics->prompt_tokens_total, p->n);
     metric_add(&s->metrics->kept_tokens_total, same);
     metric_time(&s->metrics->queue_time, serve_now() - b->job->arrived_ns);
+    branch_progress(s, b, same);
     if (b->refused || branch_begin_turn(s, b, same)) branch_end(s, b, QSF_TURN_FAILED, false);
     return true;
 }
@@ -353,13 +363,16 @@ static void branch_piece(scheduler *s, serve_branch *b, const qsf_turn_piece *pi
         metric_time(b->last_ns ? &s->metrics->between_tokens : &s->metrics->first_token,
                     now - (b->last_ns ? b->last_ns : b->job->arrived_ns));
         b->last_ns = now;
+        b->n_told++;
     }
     const bool wanted = b->job->request.logprobs >= 0 && piece->token >= 0;
     if (piece->n_logprobs) b->score += (double)piece->logprobs[0].logprob;
     /* Who reads calls hears of every token. */
-    if (!piece->len && !wanted && (!b->job->turn.special || piece->token < 0)) return;
+    const bool each = b->job->turn.special || b->job->request.tokens;
+    if (!piece->len && !wanted && (!each || piece->token < 0)) return;
     serve_event e = { .kind = EVENT_PIECE, .branch = (uint16_t)b->index, .job = b->job,
-                      .len = (uint32_t)piece->len, .token = piece->token,
+                      .len = (uint32_t)piece->len, .token = piece->token, .n_tokens = b->n_told,
+                      .ns = now - b->job->arrived_ns,
                       .n_logprobs = wanted ? (uint32_t)piece->n_logprobs : 0 };
     engine_post(s->engine, &e, piece->logprobs, piece->text);
 }
@@ -407,6 +420,8 @@ static void scheduler_deliver(scheduler *s)
         }
         size_t n = b->n_rows;
         if (!b->beam || b->stage == BRANCH_PROMPT) n = qsf_turn_computed(branch_turn(s, b), first);
+        if (b->stage == BRANCH_PROMPT && b->job->request.progress)
+            branch_progress(s, b, qsf_seq_length(s->pool.context, b->seq));
         b->first = first;
         first += n;
         if (!n) s->order[i] = NULL;

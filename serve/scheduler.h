@@ -113,6 +113,7 @@ struct serve_branch {
     const int32_t *back;                   /* PAUSED: tokens that the sequence is to have again */
     uint32_t      n_back, n_rows;          /* n_rows: of it in this step's batch */
     uint64_t      last_ns;                 /* of its last token */
+    uint32_t      n_told;                  /* tokens of the answer so far */
     bool          prompt_done;
     qsf_status    refused;                 /* why its sequence could not have the adapters */
     int32_t       disk;                    /* the entry that it waits for, or has while it pauses; -1: none */

@@ -61,6 +61,8 @@ typedef struct serve_settings {
     qsf_io         io;
     qsf_i2s_layout i2s_layout;
     bool           quiet, log_requests;      /* log_requests: their texts, too */
+    bool           log_json, verbose;        /* verbose: with the fields that were ignored */
+    double         ping_s;                   /* that a stream is silent before a sign of life; 0: none */
     bool           no_page;
     const serve_link *link;                  /* NULL: this process serves alone */
     uint32_t       end_layer;                /* with engine.behind: those from here on are elsewhere */

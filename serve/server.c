@@ -18,7 +18,8 @@ typedef struct server {
     evutil_socket_t wake[2];
     struct event *events[5];
     unsigned      n_events;
-    struct event *drain_timer, *look_timer, *ranks;
+    struct event *drain_timer, *look_timer, *ping, *ranks;
+    bool          late;                      /* the time for answers is over: they are being ended */
 } server;
 
 static bool server_fail(qsf_error *err, qsf_status st, const char *what, const char *why)
@@ -50,17 +51,32 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     front_waiting(arg);
 }
 
+static void on_ping(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    front_ping(arg);
+}
+
 static void on_look(evutil_socket_t fd, short what, void *arg)
 {
     server *s = arg;
     (void)fd, (void)what;
-    if (!s->front.n_jobs && !http_connections(s->front.http)) event_base_loopbreak(s->front.base);
+    if ((s->late || !s->front.n_jobs) && !http_busy(s->front.http)) event_base_loopbreak(s->front.base);
 }
 
+/* Answers that are under way end with an error, for which clients have some time. */
 static void on_drained(evutil_socket_t fd, short what, void *arg)
 {
+    server *s = arg;
+    const struct timeval some = { .tv_sec = 2 };
     (void)fd, (void)what;
-    event_base_loopbreak(((server *)arg)->front.base);
+    if (s->late) {
+        event_base_loopbreak(s->front.base);
+        return;
+    }
+    s->late = true;
+    front_drained(&s->front);
+    event_add(s->drain_timer, &some);
 }
 
 /* Ends with the last answer; at once where it is asked again.  A rank that has no clients goes on
@@ -101,6 +117,16 @@ static bool server_event(server *s, evutil_socket_t fd, short what, event_callba
     return true;
 }
 
+/* Silent streams are looked for ten times in their interval. */
+static bool server_pings(server *s)
+{
+    const double often = s->front.set->ping_s / 10;
+    const struct timeval every = { .tv_sec = (long)often, .tv_usec = (long)((often - (long)often) * 1e6) };
+    if (often <= 0) return true;
+    s->ping = event_new(s->front.base, -1, EV_PERSIST, on_ping, &s->front);
+    return s->ping && !event_add(s->ping, &every);
+}
+
 static bool server_events(server *s)
 {
     return server_event(s, s->wake[0], EV_READ | EV_PERSIST, on_wake, &s->front)
@@ -111,7 +137,8 @@ static bool server_events(server *s)
 #endif
         && (s->drain_timer = event_new(s->front.base, -1, 0, on_drained, s))
         && (s->front.tick = event_new(s->front.base, -1, 0, on_tick, &s->front))
-        && (s->look_timer = event_new(s->front.base, -1, EV_PERSIST, on_look, s));
+        && (s->look_timer = event_new(s->front.base, -1, EV_PERSIST, on_look, s))
+        && server_pings(s);
 }
 
 /* Messages of ranks have no descriptor to wait for: they are looked for every millisecond. */
@@ -162,7 +189,7 @@ static bool server_begin(server *s, qsf_error *err)
                                                              OTHERS + OF_MODEL * f->set->n_models),
                                  .head_s = 30, .body_s = 300, .idle_s = 75, .write_s = 60 };
     const http_handlers handlers = { .user = f, .admitted = front_admitted, .request = front_request,
-                                     .gone = front_gone, .refusal = front_refusal };
+                                     .gone = front_gone, .refusal = front_refusal, .ended = front_log };
     f->started = (long long)time(NULL);
     if (!system_begin() || evutil_socketpair(AF_UNIX, SOCK_STREAM, 0, s->wake))
         return server_fail(err, QSF_E_IO, "socketpair", "it failed");
@@ -191,6 +218,7 @@ static void server_end(server *s)
     for (unsigned i = 0; i < s->n_events; i++) event_free(s->events[i]);
     if (s->drain_timer) event_free(s->drain_timer);
     if (s->look_timer) event_free(s->look_timer);
+    if (s->ping) event_free(s->ping);
     if (s->ranks) event_free(s->ranks);
     if (f->tick) event_free(f->tick);
     if (f->base) event_base_free(f->base);

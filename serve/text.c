@@ -109,3 +109,15 @@ void text_json(serve_text *t, const char *bytes, size_t len)
 }
 
 void text_json_str(serve_text *t, const char *str) { text_json(t, str, strlen(str)); }
+
+void text_time(serve_text *t, long long seconds, long microseconds)
+{
+    /* The date of a number of days, in years that begin in March: then leap days come last. */
+    const long long days = seconds / 86400 + 719468, era = days / 146097, of_day = seconds % 86400;
+    const long long day = days - era * 146097;
+    const long long year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
+    const long long rest = day - (365 * year + year / 4 - year / 100), month = (5 * rest + 2) / 153;
+    const long long m = month < 10 ? month + 3 : month - 9;
+    text_format(t, "%04lld-%02lld-%02lldT%02lld:%02lld:%02lld.%06ldZ", year + era * 400 + (m <= 2), m,
+                rest - (153 * month + 2) / 5 + 1, of_day / 3600, of_day / 60 % 60, of_day % 60, microseconds);
+}

@@ -31,6 +31,8 @@ void text_format(serve_text *t, const char *format, ...) SERVE_PRINTF(2, 3);
 /* "...", escaped.  Bytes that are no UTF-8 become U+FFFD. */
 void text_json(serve_text *t, const char *bytes, size_t len);
 void text_json_str(serve_text *t, const char *str);
+/* A time of UTC, seconds since 1970 and microseconds, as RFC 3339 has it. */
+void text_time(serve_text *t, long long seconds, long microseconds);
 bool text_is_utf8(const char *bytes, size_t len);
 
 #endif

@@ -5,11 +5,49 @@
 
 #include <stdlib.h>
 
-static void write_tokens(const serve_tokens *t, serve_text *out)
+/* A token's text; its bytes if it is a part of a character. */
+static void write_piece(const qsf_model *m, int32_t id, serve_text *out)
 {
-    text_str(out, "{\"tokens\":[");
-    for (size_t i = 0; i < t->n; i++) text_format(out, i ? ",%d" : "%d", (int)t->ids[i]);
-    text_str(out, "]}");
+    const char *piece;
+    const size_t n = qsf_token_piece(m, id, true, &piece);
+    if (text_is_utf8(piece, n)) {
+        text_json(out, piece, n);
+        return;
+    }
+    text_str(out, "[");
+    for (size_t i = 0; i < n; i++) text_format(out, i ? ",%u" : "%u", (unsigned char)piece[i]);
+    text_str(out, "]");
+}
+
+/* The tokens; with their texts as llama-server has them; or as vLLM writes all of it. */
+static void write_tokens(const front_job *j, const serve_tokens *t, serve_text *out)
+{
+    const qsf_model *m = j->entry->model;
+    const bool counts = j->body.asks & REWRITE_COUNT, pieces = j->body.asks & REWRITE_PIECES;
+    text_str(out, "{");
+    if (counts)
+        text_format(out, "\"count\":%zu,\"max_model_len\":%u,", t->n,
+                    (unsigned)serve_engine_facts(j->entry->engine)->n_seq);
+    text_str(out, "\"tokens\":[");
+    for (size_t i = 0; i < t->n; i++) {
+        if (i) text_str(out, ",");
+        if (!pieces || counts) {
+            text_format(out, "%d", (int)t->ids[i]);
+            continue;
+        }
+        text_format(out, "{\"id\":%d,\"piece\":", (int)t->ids[i]);
+        write_piece(m, t->ids[i], out);
+        text_str(out, "}");
+    }
+    text_str(out, "]");
+    if (counts) text_str(out, pieces ? ",\"token_strs\":[" : ",\"token_strs\":null");
+    for (size_t i = 0; counts && pieces && i < t->n; i++) {
+        const char *piece;
+        const size_t n = qsf_token_piece(m, t->ids[i], true, &piece);
+        if (i) text_str(out, ",");
+        text_json(out, piece, n);
+    }
+    text_str(out, counts && pieces ? "]}" : "}");
 }
 
 static void write_content(const qsf_model *m, const serve_tokens *t, serve_text *out)
@@ -21,6 +59,8 @@ static void write_content(const qsf_model *m, const serve_tokens *t, serve_text 
         text_add(&text, piece, len);
     }
     text_str(out, "{\"content\":");
+    text_json(out, text.bytes ? text.bytes : "", text.len);
+    text_str(out, ",\"prompt\":");            /* the same, as vLLM calls it */
     text_json(out, text.bytes ? text.bytes : "", text.len);
     text_str(out, "}");
     out->failed |= text.failed;
@@ -43,10 +83,10 @@ bool front_text(front_job *j, serve_text *out, serve_error *e)
 {
     serve_tokens *t;
     unsigned n;
-    if (j->job.request.api == API_TEMPLATE) return write_rendered(j, out, e);
+    if (j->job.request.api == API_TEMPLATE && !j->body.asks) return write_rendered(j, out, e);
     if (!front_tokens(j, &t, &n, e)) return false;
     if (j->job.request.counts) text_format(out, "{\"input_tokens\":%zu}", t->n);
-    else if (j->job.request.api == API_TOKENIZE) write_tokens(t, out);
+    else if (j->job.request.api != API_DETOKENIZE) write_tokens(j, t, out);
     else write_content(j->entry->model, t, out);
     front_tokens_free(t, n);
     return true;

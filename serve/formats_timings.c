@@ -1,0 +1,31 @@
+/* How long an answer's parts took, and how far its prompt is, as llama-server has them.
+ * SPDX-License-Identifier: MIT */
+#include "formats.h"
+#include "scheduler.h"
+
+static double between_ms(uint64_t from, uint64_t to) { return from && to > from ? (double)(to - from) / 1e6 : 0; }
+
+/* Time, and rates of n tokens in it. */
+static void write_rates(const char *name, uint32_t n, double ms, serve_text *out)
+{
+    text_format(out, "\"%s_n\":%u,\"%s_ms\":%.3f,\"%s_per_token_ms\":%.3f,\"%s_per_second\":%.3f", name,
+                (unsigned)n, name, ms, name, n ? ms / n : 0, name, ms > 0 ? 1e3 * n / ms : 0);
+}
+
+void format_timings(const front_choice *ch, serve_text *out)
+{
+    const uint64_t first = ch->first_ns ? ch->first_ns : serve_now();
+    text_format(out, "\"timings\":{\"cache_n\":%u,", (unsigned)ch->n_kept);
+    write_rates("prompt", ch->n_prompt - ch->n_kept, between_ms(ch->begun_ns, first), out);
+    text_str(out, ",");
+    write_rates("predicted", ch->n_tokens, between_ms(ch->first_ns, ch->last_ns), out);
+    text_str(out, "}");
+}
+
+void format_progress_member(const front_job *j, unsigned choice, uint32_t n_done, serve_text *out)
+{
+    const front_choice *ch = &j->choices[choice];
+    text_format(out, "\"prompt_progress\":{\"total\":%u,\"cache\":%u,\"processed\":%u,\"time_ms\":%.0f}",
+                (unsigned)ch->n_prompt, (unsigned)ch->n_kept, (unsigned)n_done,
+                between_ms(ch->begun_ns, ch->last_ns));
+}
