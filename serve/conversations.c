@@ -5,6 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *front_template(const serve_front *f, const model_entry *m)
+{
+    if (f->set->template_name) return f->set->template_name;
+    if (m->state != MODEL_READY) return "";
+    if (m->info.chat_template) return m->info.chat_template;
+    return qsf_chat_template(m->model) ? qsf_chat_template(m->model) : "plain";
+}
+
 void front_chat(const serve_front *f, const serve_request *r, qsf_chat_options *o)
 {
     qsf_chat_defaults(o);

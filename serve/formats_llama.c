@@ -75,8 +75,8 @@ static void write_prompt(const front_job *j, unsigned choice, serve_text *out)
 static void write_settings(const serve_request *r, uint32_t n_ctx, serve_text *out)
 {
     const qsf_sampler_options *o = &r->sampler;
-    text_format(out, "\"generation_settings\":{\"n_predict\":%lld,\"n_ctx\":%u,\"temperature\":%.9g,\"top_k\":%u,"
-                "\"top_p\":%.9g,\"min_p\":%.9g,\"typical_p\":%.9g,\"repeat_penalty\":%.9g,"
+    text_format(out, "\"generation_settings\":{\"n_predict\":%lld,\"n_ctx\":%u,\"temperature\":%.9g,"
+                "\"top_k\":%u,\"top_p\":%.9g,\"min_p\":%.9g,\"typical_p\":%.9g,\"repeat_penalty\":%.9g,"
                 "\"repeat_last_n\":%u,\"presence_penalty\":%.9g,\"frequency_penalty\":%.9g,\"seed\":",
                 (long long)r->max_tokens, (unsigned)n_ctx, (double)o->temperature, (unsigned)o->top_k,
                 (double)o->top_p, (double)o->min_p, (double)o->typical_p, (double)o->repeat_penalty,
@@ -178,8 +178,8 @@ static void score_whole(front_job *j, serve_text *out)
     for (unsigned i = 0; i < n; i++)
         text_format(out, "%s{\"index\":%u,\"object\":\"score\",\"score\":%.9g}", i ? "," : "", i,
                     format_score(j, i));
-    text_format(out, "],\"usage\":{\"prompt_tokens\":%u,\"total_tokens\":%u,\"completion_tokens\":0}}", tokens,
-                tokens);
+    text_format(out, "],\"usage\":{\"prompt_tokens\":%u,\"total_tokens\":%u,\"completion_tokens\":0}}",
+                tokens, tokens);
 }
 
 #define COMPLETION_ANSWERS .text = completion_text, .item_text = no_item_text, .item_end = no_item_end, \

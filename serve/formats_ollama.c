@@ -12,6 +12,11 @@
 
 static bool of_chat(const front_job *j) { return j->form == &form_ollama_chat; }
 
+static const char *empty_text(const front_job *j)
+{
+    return of_chat(j) ? "\"message\":{\"role\":\"assistant\",\"content\":\"\"}," : "\"response\":\"\",";
+}
+
 /* {"model":...,"created_at":..., */
 static void write_head(const front_job *j, serve_text *out)
 {
@@ -108,7 +113,7 @@ static void ollama_item_end(front_job *j, unsigned choice, const front_item *ite
 static void ollama_choice_end(front_job *j, unsigned choice, serve_text *out)
 {
     write_head(j, out);
-    text_str(out, of_chat(j) ? "\"message\":{\"role\":\"assistant\",\"content\":\"\"}," : "\"response\":\"\",");
+    text_str(out, empty_text(j));
     write_logprobs(&j->choices[choice], out);
     write_end(j, out);
     text_str(out, "\n");
@@ -195,7 +200,7 @@ static bool ollama_load(front_job *j, serve_text *out, serve_error *e)
     const bool leaves = j->body.asks & REWRITE_UNLOAD;
     (void)e;
     write_head(j, out);
-    text_str(out, of_chat(j) ? "\"message\":{\"role\":\"assistant\",\"content\":\"\"}," : "\"response\":\"\",");
+    text_str(out, empty_text(j));
     text_format(out, "\"done\":true,\"done_reason\":\"%s\"}", leaves ? "unload" : "load");
     if (leaves) models_unload(j->front->models, j->entry);
     return true;
@@ -272,10 +277,9 @@ static void write_capabilities(const model_entry *m, serve_text *out)
 static bool ollama_show(front_job *j, serve_text *out, serve_error *e)
 {
     const model_entry *m = j->entry;
-    const char *own = m->info.chat_template;
     (void)e;
     text_str(out, "{\"modelfile\":\"\",\"parameters\":\"\",\"license\":\"\",\"template\":");
-    text_json_str(out, own ? own : qsf_chat_template(m->model) ? qsf_chat_template(m->model) : "");
+    text_json_str(out, front_template(j->front, m));
     text_str(out, ",");
     format_ollama_details(m, out);
     text_str(out, ",");

@@ -3,7 +3,10 @@
 #include "formats.h"
 #include "scheduler.h"
 
-static double between_ms(uint64_t from, uint64_t to) { return from && to > from ? (double)(to - from) / 1e6 : 0; }
+static double between_ms(uint64_t from, uint64_t to)
+{
+    return from && to > from ? (double)(to - from) / 1e6 : 0;
+}
 
 /* Time, and rates of n tokens in it. */
 static void write_rates(const char *name, uint32_t n, double ms, serve_text *out)

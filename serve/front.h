@@ -57,8 +57,8 @@ typedef struct rank_place {
     char     code[48];                       /* of an error that a rank has sent */
 } rank_place;
 
-/* How the paths of another server read bodies and write answers.  Without text() streams are written
- * as the request's api has them, without whole() whole answers. */
+/* How the paths of another server read bodies and write answers.  Without text() streams have the
+ * form of the request's api, without whole() whole answers have. */
 typedef struct front_form {
     serve_rewriter rewrite;
     error_form     errors;
@@ -202,6 +202,8 @@ bool infill_tokens(const qsf_model *m, const serve_request *r, const serve_promp
                    serve_error *e);
 
 /* ---- conversations.c: what a chat's template makes of a request ---- */
+/* The template, or its name; "" if the model is not loaded. */
+const char *front_template(const serve_front *f, const model_entry *m);
 /* The options that a conversation is written with. */
 void front_chat(const serve_front *f, const serve_request *r, qsf_chat_options *o);
 /* Its tokens, in the place of those that *out has. */

@@ -584,7 +584,7 @@ unsigned http_busy(const http_server *s)
 {
     unsigned n = 0;
     for (const http_conn *c = s->conns; c; c = c->next)
-        n += (c->state != CONN_HEAD && c->state != CONN_LINGER) || c->waits || c->scanned;
+        n += c->state != CONN_HEAD || c->waits || c->scanned;
     return n;
 }
 

@@ -146,9 +146,11 @@ static void job_set_hold(front_job *j, job_hold hold)
 
 void front_job_drop(front_job *j)
 {
+    const struct timeval at_once = { 0 };
     j->front->n_jobs--;
     if (j->front->ranks) ranks_drop(j);
     job_set_hold(j, HOLD_NONE);
+    if (j->entry->closing && !j->entry->n_active) event_add(j->front->tick, &at_once);     /* it may go */
     front_job_free(j);
 }
 

@@ -1,7 +1,8 @@
 /* A line for each request that is over: who asked what, what came of it, and how long it took.
  * SPDX-License-Identifier: MIT
  *
- * Names and texts of clients are written as JSON strings, so that no request can forge a line. */
+ * Names and texts of clients are written as JSON strings, so that no request can forge a line.
+ * What requests say is left out unless --log-requests is given. */
 #include "front.h"
 
 #include <event2/util.h>
@@ -63,6 +64,27 @@ static void log_head(const http_record *r, bool json, serve_text *out)
     }
 }
 
+/* A reason, without what it quotes of the request: names of fields stay, which are short words of
+ * small letters, digits, and a few signs. */
+static void log_reason(const char *why, bool json, serve_text *out)
+{
+    serve_text text = { 0 };
+    while (*why) {
+        const size_t plain = strcspn(why, "\"");
+        text_add(&text, why, plain);
+        why += plain;
+        if (!*why) break;
+        const size_t name = strspn(++why, "abcdefghijklmnopqrstuvwxyz0123456789_.[]-");
+        const size_t all = strcspn(why, "\"");
+        if (name == all && name <= 40) text_format(&text, "\"%.*s\"", (int)name, why);
+        else text_str(&text, "\"...\"");
+        why += all + (why[all] == '"');
+    }
+    log_text("error", text.bytes ? text.bytes : "", json, out);
+    out->failed |= text.failed;
+    text_free(&text);
+}
+
 void front_log(void *front, const http_record *r)
 {
     const serve_front *f = front;
@@ -80,7 +102,8 @@ void front_log(void *front, const http_record *r)
     }
     if (n->first_ns) log_ms("first_ms", n->first_ns, json, &out);
     log_ms("total_ms", r->ns, json, &out);
-    if (*n->why) log_text("error", n->why, json, &out);
+    if (*n->why && f->set->log_requests) log_text("error", n->why, json, &out);
+    else if (*n->why) log_reason(n->why, json, &out);
     if (f->set->verbose && *n->ignored) log_text("ignored", n->ignored, json, &out);
     text_str(&out, json ? "}\n" : "\n");
     if (!out.failed) fwrite(out.bytes, 1, out.len, stderr);

@@ -17,8 +17,8 @@ bool request_middle(serve_request *r, yyjson_val *v, const char *name, serve_err
     return true;
 }
 
-/* Other files: [{"filename": ..., "text": ...}, ...].  The list itself, even an empty one, says that
- * the prompt is to be completed up to its suffix. */
+/* Other files: [{"filename": ..., "text": ...}, ...].  The list itself, even an empty one, means
+ * that the prompt is completed up to its suffix. */
 bool request_extra(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {
     size_t i, n;

@@ -26,7 +26,7 @@ typedef struct serve_rewritten {
     unsigned   asks;
 } serve_rewritten;
 
-/* Rewrites text[0..len).  false: *e says why it cannot be; out->json is to be freed all the same. */
+/* Rewrites text[0..len).  false: *e says why not; out->json is to be freed all the same. */
 typedef bool (*serve_rewriter)(const char *text, size_t len, serve_rewritten *out, serve_error *e);
 
 /* ---- rewrite_ollama.c ---- */

@@ -48,7 +48,7 @@ static const ollama_option ollama_options[] = {
     { "penalize_newline", NULL, OPTION_NOTHING }, { "tfs_z", NULL, OPTION_NOTHING },
 };
 
-/* An option's value under our name.  Numbers without a fraction are whole, however they are written. */
+/* An option's value under our name.  Numbers without a fraction are whole, also as 5.0. */
 static bool option_write(serve_text *out, const ollama_option *o, yyjson_val *v, serve_error *e)
 {
     char name[80];

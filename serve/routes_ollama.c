@@ -80,8 +80,8 @@ void route_ollama_ps(const route_call *call)
         if (m->state != MODEL_READY) continue;
         if (any) text_str(&f->out, ",");
         write_model(m, &f->out);
-        text_format(&f->out, ",\"expires_at\":\"9999-12-31T23:59:59Z\",\"size_vram\":0,\"context_length\":%u}",
-                    (unsigned)m->n_ctx);
+        text_format(&f->out, ",\"expires_at\":\"9999-12-31T23:59:59Z\",\"size_vram\":0,"
+                    "\"context_length\":%u}", (unsigned)m->n_ctx);
         any = true;
     }
     text_str(&f->out, "]}");

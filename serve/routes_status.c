@@ -152,8 +152,6 @@ void route_props(const route_call *call)
     serve_front *f = call->f;
     const model_entry *m = models_at(f->models, 0);
     const bool ready = m->state == MODEL_READY;
-    const char *template = !ready ? NULL : m->info.chat_template ? m->info.chat_template
-                                                                 : qsf_chat_template(m->model);
     text_clear(&f->out);
     text_str(&f->out, "{\"default_generation_settings\":");
     write_defaults(f, m, &f->out);
@@ -162,7 +160,7 @@ void route_props(const route_call *call)
     text_str(&f->out, ",\"model_path\":");
     text_json_str(&f->out, m->path);
     text_str(&f->out, ",\"chat_template\":");
-    text_json_str(&f->out, template ? template : "");
+    text_json_str(&f->out, front_template(f, m));
     if (ready) write_token(m->model, "bos_token", qsf_token_bos(m->model), &f->out);
     if (ready) write_token(m->model, "eos_token", qsf_token_eos(m->model), &f->out);
     text_format(&f->out, ",\"modalities\":{\"vision\":false,\"audio\":false},\"is_sleeping\":%s,"

@@ -86,6 +86,13 @@ bool text_is_utf8(const char *bytes, size_t len)
     return true;
 }
 
+/* U+0085, U+2028 and U+2029 end lines for some clients, which read streams line by line. */
+static bool ends_lines(const char *at, size_t n)
+{
+    return (n == 2 && !memcmp(at, "\xc2\x85", 2))
+        || (n == 3 && (!memcmp(at, "\xe2\x80\xa8", 3) || !memcmp(at, "\xe2\x80\xa9", 3)));
+}
+
 void text_json(serve_text *t, const char *bytes, size_t len)
 {
     static const char names[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
@@ -101,6 +108,8 @@ void text_json(serve_text *t, const char *bytes, size_t len)
         const size_t n = text_character((const unsigned char *)bytes + i, len - i);
         if (name) text_format(t, "\\%c", letters[name - names]);
         else if (c < 0x20 || c == 0x7f) text_format(t, "\\u%04x", c);
+        else if (ends_lines(bytes + i, n)) text_str(t, n == 2 ? "\\u0085" : bytes[i + 2] == '\xa8' ? "\\u2028"
+                                                                                                 : "\\u2029");
         else if (n) text_add(t, bytes + i, n);
         else text_str(t, "\xef\xbf\xbd");
         i += n ? n : 1;

@@ -28,7 +28,7 @@ void text_clear(serve_text *t);                                  /* empty; the m
 void text_add(serve_text *t, const char *bytes, size_t len);
 void text_str(serve_text *t, const char *str);
 void text_format(serve_text *t, const char *format, ...) SERVE_PRINTF(2, 3);
-/* "...", escaped.  Bytes that are no UTF-8 become U+FFFD. */
+/* "...", escaped, also what ends lines.  Bytes that are no UTF-8 become U+FFFD. */
 void text_json(serve_text *t, const char *bytes, size_t len);
 void text_json_str(serve_text *t, const char *str);
 /* A time of UTC, seconds since 1970 and microseconds, as RFC 3339 has it. */

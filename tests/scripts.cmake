@@ -69,7 +69,7 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
         qsf_script(${name} 600 ${name}.py $<TARGET_FILE:qsf-serve> ${serve_models})
     endforeach()
     set(serve_tests ${scripts})
-    set(scripts serve_http_test serve_load_test serve_models_test)
+    set(scripts serve_http_test serve_paths_test serve_load_test serve_models_test)
     if(NOT QSF_SANITIZE MATCHES "thread")
         list(APPEND scripts serve_page_test serve_hostile_test serve_cache_test)
     endif()

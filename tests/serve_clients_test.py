@@ -24,7 +24,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "clients"))
 import record
-from serve_server import ROOT, WORK, Server
+from serve_server import ROOT, WORK, Server, long_context
 
 CLIENTS = ROOT / "clients"
 GOLDEN = ROOT / "golden" / "clients"
@@ -145,14 +145,6 @@ def compare(name, transcript, write):
 
 # ---- all ----
 
-def long_context(path):
-    """Room for answers that last seconds on any machine: a client's deadline has to come before their end."""
-    data = bytearray(path.read_bytes())
-    at = data.index(key := b"llama.context_length") + len(key) + 4      # 4 bytes: the type
-    data[at:at + 4] = CONTEXT.to_bytes(4, "little")
-    path.write_bytes(data)
-
-
 @contextlib.contextmanager
 def server(program, model, *options):
     s = Server(program, str(model), "--quiet", "--threads", "2", "--api-key", KEY, *options)
@@ -177,7 +169,7 @@ def main():
     npm_copies()
     subprocess.run([sys.executable, ROOT / "parity" / "make_tiny.py", WORK.name, "llama"], check=True,
                    stdout=subprocess.DEVNULL)
-    long_context(pathlib.Path(WORK.name, "llama.gguf"))
+    long_context(pathlib.Path(WORK.name, "llama.gguf"), CONTEXT)
     print(f"set up after {time.monotonic() - begin:.1f} s", flush=True)
     models = {"SMOL": ("smollm2", "smollm2-135m-q4_1.gguf"),
               "QWEN": ("qwen", "qwen2.5-coder-0.5b-q4_k_m.gguf")}

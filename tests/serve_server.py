@@ -49,7 +49,7 @@ class Server:
         r = c.getresponse()
         text, kind = r.read().decode(), r.headers.get("Content-Type", "")
         c.close()
-        return r.status, r.headers, json.loads(text) if text and "json" in kind else text
+        return r.status, r.headers, json.loads(text) if text and kind == "application/json" else text
 
     def post(self, path, **body):
         status, _, answer = self.ask("POST", path, body)
@@ -118,6 +118,14 @@ def together(calls):
     for t in threads:
         t.join()
     return results
+
+
+def long_context(path, n):
+    """Room in a model's file for answers that last seconds on any machine."""
+    data = bytearray(path.read_bytes())
+    at = data.index(key := b"llama.context_length") + len(key) + 4      # 4 bytes: the type
+    data[at:at + 4] = n.to_bytes(4, "little")
+    path.write_bytes(data)
 
 
 def run(doc, tests):
