@@ -35,7 +35,8 @@ SLOTS, QUEUE = 8, 2
 CONTEXT = 16384             # of the tiny model
 # Whose packages each client's program needs. Those that take longest begin first.
 NAMES = {"litellm": "litellm", "llm": "clients", "langchain": "clients", "openai": "clients",
-         "anthropic": "clients", "openai_npm": "npm", "ai": "npm", "curl": None}
+         "anthropic": "clients", "ollama": "clients", "openai_npm": "npm", "ai": "npm", "ollama_npm": "npm",
+         "curl": None}
 
 
 # ---- what the clients are ----

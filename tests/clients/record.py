@@ -147,6 +147,9 @@ def answer_in(stream, method):
         text, whole = e.partial, False
     if answer["type"] == "text/event-stream":
         return {**answer, "events": events_of(text.decode(errors="replace"), whole)}
+    if answer["type"] == "application/x-ndjson":
+        found = [tidy(as_json(line)) for line in text.split(b"\n")[:-1]]
+        return {**answer, "events": shortened(found) if whole else found[:1]}
     return {**answer, "answer": tidy(as_json(text))}
 
 
@@ -188,14 +191,16 @@ IDS = re.compile(r"\b(chatcmpl|cmpl|msg|resp|call|fc|rs|toolu|run|lc|gen)([-_]+)
 
 
 CALL_IDS = {"tool_call_id", "call_id", "tool_use_id"}
+TIMES = {"created", "created_at", "modified_at", "digest", "total_duration", "load_duration", "eval_duration",
+         "prompt_eval_duration"}
 
 
 def tidy(v):
     """Without ids and times."""
     if isinstance(v, dict):
-        calls = CALL_IDS | ({"id"} if v.get("type") in ("function", "tool_use") else set())
-        times = {k for k in ("created", "created_at") if isinstance(v.get(k), int)}
-        return {k: 0 if k in times else "id" if k in calls else tidy(x) for k, x in v.items()}
+        calls = CALL_IDS | ({"id"} if v.get("type") in ("function", "tool_use") or "function" in v else set())
+        times = {k: type(v[k])() for k in TIMES if isinstance(v.get(k), (int, str))}
+        return {k: times[k] if k in times else "id" if k in calls else tidy(x) for k, x in v.items()}
     if isinstance(v, list):
         return [tidy(x) for x in v]
     return IDS.sub(lambda m: f"{m[1]}{m[2]}0" if m[1] else "uuid", v) if isinstance(v, str) else v
