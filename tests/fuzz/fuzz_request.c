@@ -1,6 +1,7 @@
-/* Fuzz target: any bytes as the body of a request; the first one chooses the interface.
+/* Fuzz target: any bytes as the body of a request; the first one chooses the interface, or another
+ * server's path whose bodies are rewritten first.
  * SPDX-License-Identifier: MIT */
-#include "request.h"
+#include "rewrite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,28 +37,62 @@ static void fuzz_check(const serve_request *r)
     for (size_t i = 0; i < r->n_scales; i++) if (!(r->scales[i].scale <= 1e6f)) abort();
     if (lora && (!r->lora_name || (!r->lora_path && r->api == API_LORA_LOAD))) abort();
     if (r->lora_path && (*r->lora_path == '/' || strstr(r->lora_path, "/.."))) abort();
+    for (size_t i = 0; i < r->n_extra; i++) sum += strlen(r->extra[i].text) + r->extra[i].len;
+    if (r->n_extra % 2 || (r->n_extra && !r->infill)) abort();
+    for (size_t i = 0; i < r->middle.len; i++) sum += (unsigned char)r->middle.text[i];
+    if (r->n_queries != 1 && (r->api != API_RERANK || r->n_prompts != 2 * r->n_queries)) abort();
     if (sum == SIZE_MAX) abort();           /* all of it was read */
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void fuzz_read(serve_api api, const char *text, size_t len)
 {
     static const serve_defaults defaults = { .temperature = 1, .top_p = 1, .repeat_penalty = 1, .max_tokens =
                                              -1 };
     serve_request r;
     serve_error e;
-    if (!size) return 0;
-    char *text = malloc(size);
-    memcpy(text, data + 1, size - 1);
-    if (serve_request_read(&r, (serve_api)(1 << data[0] % 13), text, size - 1, &defaults, &e)) {
+    if (serve_request_read(&r, api, text, len, &defaults, &e)) {
         if (e.status) abort();
         fuzz_check(&r);
     } else if (e.status < 400 || !*e.text || !e.type) {
         abort();
     }
     serve_request_free(&r);
+}
+
+/* What a rewriter takes becomes a body of JSON. */
+static void fuzz_rewrite(serve_rewriter rewrite, const char *text, size_t len)
+{
+    serve_rewritten out = { .asks = 0 };
+    serve_error e = { 0 };
+    if (rewrite(text, len, &out, &e)) {
+        if (e.status || !out.json.len || !out.api) abort();
+        serve_error none;
+        serve_request r;
+        if (!serve_request_read(&r, out.api, out.json.bytes, out.json.len, &(serve_defaults){ 0 }, &none)
+            && none.code && !strcmp(none.code, "invalid_json") && !strstr(none.text, "deeper")) abort();
+        serve_request_free(&r);
+        fuzz_read(out.api, out.json.bytes, out.json.len);
+    } else if (e.status < 400 || !*e.text || !e.type) {
+        abort();
+    }
+    text_free(&out.json);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const serve_rewriter rewriters[] = { rewrite_ollama_chat, rewrite_ollama_generate,
+                                                rewrite_ollama_embed, rewrite_ollama_embeddings,
+                                                rewrite_ollama_model, rewrite_completion, rewrite_infill,
+                                                rewrite_embedding, rewrite_score, rewrite_tokenize };
+    enum { APIS = 13, REWRITERS = sizeof rewriters / sizeof *rewriters, FIRST = 200 };
+    if (!size) return 0;
+    char *text = malloc(size);
+    memcpy(text, data + 1, size - 1);
+    if (data[0] >= FIRST) fuzz_rewrite(rewriters[(data[0] - FIRST) % REWRITERS], text, size - 1);
+    else fuzz_read((serve_api)(1 << data[0] % APIS), text, size - 1);
     serve_scale scales[SERVE_SCALES];
     size_t n;
-    e = (serve_error){ 0 };
+    serve_error e = { 0 };
     if (serve_scales_read(text, size - 1, scales, &n, &e) ? n > SERVE_SCALES : !e.status) abort();
     free(text);
     return 0;
