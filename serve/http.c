@@ -49,6 +49,7 @@ struct http_conn {
     uint64_t     lingered;
     bool         chunked, advancing;    /* the answer is chunked; ... */
     bool         ended, dead, eof;      /* no more requests; broken; the client sends no more */
+    bool         answered;              /* it had a request before */
     void        *job;
     char         client[64];            /* its address */
     int          status;                /* of the answer; 0: there is none yet */
@@ -193,6 +194,7 @@ static void conn_head(http_conn *c, int status, const char *type, const char *mo
 static void conn_answered(http_conn *c)
 {
     c->job = NULL;
+    c->answered = true;
     conn_record(c, false);
     c->ended |= c->server->drains;
     conn_body_free(c);
@@ -568,7 +570,7 @@ void http_server_drain(http_server *s)
     server_listen_again(s);
     for (http_conn *c = s->conns, *next; c; c = next) {
         next = c->next;
-        if (c->state != CONN_HEAD || c->scanned) continue;
+        if (c->state != CONN_HEAD || c->scanned || !c->answered) continue;
         if (!http_backlog(c)) {
             conn_free(c);
             continue;

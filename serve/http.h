@@ -68,7 +68,7 @@ void http_server_free(http_server *s);                       /* takes NULL; ends
 /* Listens at host and port ("" for a port of 0: any; *port says which), or on the socket fd >= 0.
  * NULL: it does; else why not. */
 const char *http_listen(http_server *s, const char *host, int *port, int fd);
-/* Ends idle connections, and others with their answers; new ones have one answer. */
+/* Ends idle connections, and others with their answers; new ones get one answer. */
 void http_server_drain(http_server *s);
 /* Connections with a request that has no answer yet, or one that is not sent yet. */
 unsigned http_busy(const http_server *s);
