@@ -359,7 +359,7 @@ static void branch_piece(scheduler *s, serve_branch *b, const qsf_turn_piece *pi
     /* Who reads calls hears of every token. */
     if (!piece->len && !wanted && (!b->job->turn.special || piece->token < 0)) return;
     serve_event e = { .kind = EVENT_PIECE, .branch = (uint16_t)b->index, .job = b->job,
-                      .len = (uint32_t)piece->len, .token = piece->token,
+                      .len = (uint32_t)piece->len, .token = piece->token, .n_kept = b->n_kept,
                       .n_logprobs = wanted ? (uint32_t)piece->n_logprobs : 0 };
     engine_post(s->engine, &e, piece->logprobs, piece->text);
 }
