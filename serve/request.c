@@ -96,7 +96,7 @@ bool request_ignore(serve_request *r, const char *where, const char *name, serve
     char all[160] = "";
     if (where) name_add(all, sizeof all, where);
     if (where) name_add(all, sizeof all, ".");
-    name_add(all, sizeof all, name);
+    name_add(all, sizeof all, *name ? name : "_");
     if (r->strict)
         return serve_refuse(e, 400, "unsupported_parameter", all, "\"%s\" is not supported here", all);
     const size_t n = strlen(r->ignored);

@@ -75,6 +75,7 @@ static bool take_stream_options(serve_request *r, yyjson_val *v, const char *nam
 {
     size_t i, n;
     yyjson_val *key, *value;
+    if (request_is_empty(v)) return true;
     if (!yyjson_is_obj(v)) return request_wrong_type(e, name, "an object", v);
     yyjson_obj_foreach(v, i, n, key, value) {
         const char *part = unsafe_yyjson_get_str(key);
@@ -146,8 +147,6 @@ static bool take_modalities(serve_request *r, yyjson_val *v, const char *name, s
     if (!text) return serve_refuse(e, 400, "unsupported_parameter", name, "answers are text here");
     return yyjson_arr_size(v) < 2 || request_ignore(r, NULL, name, e);
 }
-
-static bool take_options(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
 
 /* ---- the table ---- */
 
@@ -235,7 +234,7 @@ static const field fields[] = {
     TAKE("bad_words", SAMPLED, request_bans),
     TAKE("logit_bias", SAMPLED, request_biases),
     TAKE("seed", SAMPLED, take_seed),
-    TAKE("options", SAMPLED, take_options),
+    LATER("options", SAMPLED),
     UNUSED("samplers", SAMPLED),
     REFUSED("allowed_token_ids", SAMPLED),
     /* how many answers, and how they come */
@@ -405,19 +404,21 @@ static bool take_field(serve_request *r, const field *f, yyjson_val *v, serve_er
     }
 }
 
-/* The numbers of "options", as Ollama's clients have them: those that the request itself has go
- * first. */
-static bool take_options(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
+/* The numbers of "options", as Ollama's clients have them.  They are read first: the request's own
+ * fields stand above them. */
+static bool take_options(serve_request *r, yyjson_val *root, serve_error *e)
 {
+    static const char name[] = "options";
     size_t i, n;
-    yyjson_val *key, *value, *root = yyjson_doc_get_root(r->doc);
+    yyjson_val *key, *value, *v = request_field(r, root, name);
+    if (!v) return true;
     if (!yyjson_is_obj(v)) return request_wrong_type(e, name, "an object", v);
     yyjson_obj_foreach(v, i, n, key, value) {
         const char *part = unsafe_yyjson_get_str(key);
         const field *f = field_find(r->api, part);
         const bool ours = f && (f->kind != FIELD_OTHER || f->take == take_stop || f->take == take_seed)
             && f->kind != FIELD_TEXT;
-        if (yyjson_is_null(value) || (ours && yyjson_obj_get(root, part))) continue;
+        if (yyjson_is_null(value) || (ours && f->take == take_stop && yyjson_obj_get(root, part))) continue;
         if (ours ? !take_field(r, f, value, e) : !request_ignore(r, name, part, e)) return false;
     }
     return true;
@@ -431,6 +432,7 @@ bool request_fields(serve_request *r, yyjson_val *root, serve_error *e)
     if (!yyjson_is_obj(root))
         return serve_refuse(e, 400, "invalid_json", NULL, "the body has to be a JSON object, not %s",
                             yyjson_get_type_desc(root));
+    if (!take_options(r, root, e)) return false;
     yyjson_obj_foreach(root, i, n, key, value) {
         const field *f = field_find(r->api, unsafe_yyjson_get_str(key));
         if (!f && (yyjson_is_null(value) || yyjson_is_false(value))) continue;
