@@ -19,9 +19,9 @@ static bool block_call(message_list *l, yyjson_val *v, const char *where)
     const char *name = id ? request_text(yyjson_obj_get(v, "name"), where, l->e) : NULL;
     yyjson_val *input = yyjson_obj_get(v, "input");
     if (!name) return false;
-    if (input && !yyjson_is_null(input) && !yyjson_is_obj(input))
+    if (input && !yyjson_is_null(input) && !yyjson_is_obj(input) && !yyjson_is_str(input))
         return request_wrong_type(l->e, where, "calls whose input is an object", input);
-    draft_call(l, id, name, yyjson_is_obj(input) ? input : NULL);
+    draft_call(l, id, name, request_is_empty(input) || !yyjson_get_len(input) ? NULL : input);
     return true;
 }
 
@@ -64,6 +64,7 @@ bool message_blocks(message_list *l, yyjson_val *v)
             && !request_is_empty(value) && !message_ignore(l, name)) return false;
     }
     message_where(l, "content", where);
+    if (!content && !strcmp(role, "system")) return true;       /* settings alone, which are ignored */
     if (!content) return request_missing(l->e, where);
     draft_end(l);
     if (!yyjson_is_arr(content)) {

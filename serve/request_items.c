@@ -79,9 +79,10 @@ static bool item_output(message_list *l, yyjson_val *v)
     yyjson_val *call = yyjson_obj_get(v, "call_id"), *output = yyjson_obj_get(v, "output");
     if (!yyjson_is_str(call) && yyjson_is_str(yyjson_obj_get(v, "id"))) call = yyjson_obj_get(v, "id");
     draft_begin(l, "tool");
-    l->draft.call_id = request_text(call, message_where(l, "call_id", where), l->e);
-    if (!l->draft.call_id) return false;
+    message_where(l, "call_id", where);
+    if (call && !yyjson_is_null(call) && !(l->draft.call_id = request_text(call, where, l->e))) return false;
     message_where(l, "output", where);
+    if (!output) return request_missing(l->e, where);
     return (l->draft.content = message_content(l, output, "tool", where)) != NULL;
 }
 
@@ -138,12 +139,15 @@ static bool item_known(message_list *l, yyjson_val *v)
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
         if (!strcmp(type, actions[i])) return item_action(l, v, type);
     const size_t n = strlen(type);
-    if (n > 7 && !strcmp(type + n - 7, "_output")) return item_output(l, v);
+    const bool function = !strcmp(type, "function_call_output") || !strcmp(type, "custom_tool_call_output");
+    if (function || (n > 7 && !strcmp(type + n - 7, "_output") && yyjson_obj_get(v, "output")))
+        return item_output(l, v);
     return item_readable(l, v);
 }
 
 bool message_item(message_list *l, yyjson_val *v)
 {
     const char *type = yyjson_get_str(yyjson_obj_get(v, "type"));
-    return type && !strcmp(type, "item_reference") ? item_reference(l, v) : item_known(l, v);
+    const bool id_alone = !type && !yyjson_obj_get(v, "role") && yyjson_is_str(yyjson_obj_get(v, "id"));
+    return id_alone || (type && !strcmp(type, "item_reference")) ? item_reference(l, v) : item_known(l, v);
 }

@@ -377,5 +377,6 @@ bool request_messages(serve_request *r, yyjson_val *root, serve_error *e)
         return r->messages.text != NULL;
     }
     text_free(&l.out);
-    return ok || e->status ? ok : request_missing(e, l.name);
+    if (ok) return serve_refuse(e, 400, "invalid_value", l.name, "\"%s\" is empty", l.name);
+    return !e->status ? request_missing(e, l.name) : false;
 }

@@ -115,6 +115,10 @@ bool part_text(message_list *l, yyjson_val *part, const char *role, const char *
     }
     const char *type = yyjson_get_str(yyjson_obj_get(part, "type")), *member, *kind;
     if (!type && yyjson_is_str(yyjson_obj_get(part, "text"))) type = "text";
+    if (!type && yyjson_is_obj(part) && !strcmp(role, "tool")) {
+        part_readable(out, part);
+        return true;
+    }
     if (!type) return request_wrong_type(l->e, where, "a list of parts that have a type", part);
     if ((member = part_member(type))) {
         const char *text = message_content(l, yyjson_obj_get(part, member), role, where);

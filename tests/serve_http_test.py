@@ -54,7 +54,7 @@ BAD = [
     ("/v1/messages", {"messages": [{"role": "tool", "content": "x"}], "max_tokens": 1}, 400, None),
     ("/v1/messages", {"messages": [{"role": "user", "content": [{"type": "image"}]}], "max_tokens": 1}, 400,
      None),
-    ("/v1/responses", {"input": [{"type": "function_call_output"}]}, 400, "invalid_type"),
+    ("/v1/responses", {"input": [{"type": "function_call_output"}]}, 400, "missing_required_parameter"),
     ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a\0b"}]}, 400, "invalid_value"),
     ("/v1/chat/completions", {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400,
      "unsupported_parameter"),
