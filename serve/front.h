@@ -4,14 +4,16 @@
 #define QSF_SERVE_FRONT_H
 
 #include "http.h"
+#include "kept_responses.h"
 #include "models.h"
 #include "rewrite.h"
 
 typedef struct serve_front serve_front;
 typedef struct front_job front_job;
 
-/* Bytes: of the headers that a preflight may ask for, of all header lines that CORS adds. */
-enum { ACCESS_HEADERS = 1024, ACCESS_LINES = ACCESS_HEADERS + 640 };
+/* Bytes: of the headers that a preflight may ask for, of all header lines that CORS adds, and of
+ * those of an answer. */
+enum { ACCESS_HEADERS = 1024, ACCESS_LINES = ACCESS_HEADERS + 640, ANSWER_LINES = ACCESS_LINES + 640 };
 
 /* Whose form an error has: {"error": {...}} of OpenAI, Anthropic's, {"error": "..."} of Ollama. */
 typedef enum error_form { ERRORS_OPENAI, ERRORS_ANTHROPIC, ERRORS_OLLAMA } error_form;
@@ -107,7 +109,8 @@ struct front_job {
     uint64_t      ready_ns;                  /* when its model was there */
     uint64_t      told_ns;                   /* when its stream was last written to; 0: it has not begun */
     rank_place    at;                        /* where several ranks serve */
-    char          cors[ACCESS_LINES];        /* header lines of the answer, while it waits */
+    char          cors[ANSWER_LINES];        /* header lines of the answer, while it waits */
+    bool          begun;                     /* a stream has its first event */
     serve_error   error;                     /* of an answer that failed */
 };
 
@@ -127,6 +130,7 @@ struct serve_front {
     uint64_t       numbers;                  /* of jobs */
     serve_text     out;                      /* what is written to a client next */
     bool           drains;
+    kept_responses *responses;               /* of /v1/responses */
 };
 
 static inline error_form front_errors(const front_job *j)
@@ -163,6 +167,8 @@ void front_job_free(front_job *j);
 void front_job_take(front_job *j);
 /* All other ranks have answered that they have an adapter, or that they cannot (error). */
 void front_lora_told(front_job *j);
+/* The events that begin a stream, unless it has them, to what is written next. */
+void front_job_first(front_job *j);
 void front_job_drop(front_job *j);                   /* ends it, and what it holds of its model */
 
 /* ---- job_events.c ---- */

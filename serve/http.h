@@ -33,7 +33,7 @@ typedef struct http_request {
 
 /* What a log says of a request that HTTP does not know: the handlers fill it. */
 typedef struct http_note {
-    char     model[256], code[48], why[400], ignored[256];
+    char     model[256], code[48], why[400], ignored[400];
     bool     counted;                 /* these figures are there: */
     uint32_t n_prompt, n_kept, n_tokens;
     uint64_t first_ns;                /* after the request; 0: there was no token */

@@ -49,6 +49,7 @@ static void job_over(front_job *j)
             http_stream_end(c);
         }
     }
+    if (j->job.request.api == API_RESPONSES && !j->error.status) format_responses_keep(j);
     front_job_drop(j);
 }
 
@@ -65,6 +66,8 @@ static void job_piece(front_job *j, const serve_event *ev, const char *text)
     }
     if (!j->conn) return;
     text_clear(&f->out);
+    ch->n_kept = ev->n_kept;
+    front_job_first(j);
     if (j->job.request.tokens && ev->token >= 0)
         text_format(&ch->tokens, ch->tokens.len ? ",%d" : "%d", (int)ev->token);
     if (j->job.request.logprobs >= 0 && ev->token >= 0) format_logprob(j, ch, ev);
@@ -105,6 +108,7 @@ static void job_choice_over(front_job *j, const serve_event *ev, const char *tex
     if (ch->late) serve_refuse(&j->error, 503, "timeout", NULL, "the time for this request is over");
     if (!j->conn) return;
     text_clear(&f->out);
+    if (!j->error.status) front_job_first(j);
     if (ch->answer && !answers_go_on(j, ev->branch, "", 0, true, &f->out))
         serve_refuse(&j->error, 503, NULL, NULL, "there is no memory for the answer");
     if (!j->job.request.stream) return;

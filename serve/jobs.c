@@ -5,6 +5,7 @@
 #include "scheduler.h"
 
 #include <event2/event.h>
+#include <event2/util.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,6 +117,28 @@ static void job_list(front_job *j)
     f->n_jobs++;
 }
 
+/* The header lines of a job's answer: those of CORS, and one that names the fields without an
+ * effect. */
+static void job_headers(front_job *j, const char *cors)
+{
+    const char *ignored = j->job.request.ignored;
+    snprintf(j->cors, sizeof j->cors, "%s", cors);
+    if (!*ignored) return;
+    const size_t n = strlen(j->cors);
+    snprintf(j->cors + n, sizeof j->cors - n, "x-qsf-ignored: %s\r\n", ignored);
+    http_note *note = http_note_of(j->conn);
+    snprintf(note->ignored, sizeof note->ignored, "%s", ignored);
+}
+
+/* The name of a job, which nobody can guess: responses are kept by it. */
+static void job_name(front_job *j, const char *prefix)
+{
+    uint32_t secret[2] = { 0, 0 };
+    evutil_secure_rng_get_bytes(secret, sizeof secret);
+    snprintf(j->id, sizeof j->id, "%s%08llx%08x%08x", prefix, (unsigned long long)j->number & 0xffffffffu,
+             (unsigned)secret[0], (unsigned)secret[1]);
+}
+
 /* A job that was read is the server's from here on. */
 static void job_enter(front_job *j, const char *cors)
 {
@@ -126,9 +149,8 @@ static void job_enter(front_job *j, const char *cors)
     const double seconds = r->timeout > 0 ? r->timeout : f->set->timeout_s;
     unsigned kind = 0;
     while (1 << kind < (int)r->api) kind++;
-    snprintf(j->id, sizeof j->id, "%s%08llx%08llx", kind < sizeof names / sizeof *names ? names[kind] : "",
-             (unsigned long long)f->started & 0xffffffffu, (unsigned long long)j->number);
-    snprintf(j->cors, sizeof j->cors, "%s", cors);
+    job_name(j, kind < sizeof names / sizeof *names ? names[kind] : "");
+    job_headers(j, cors);
     j->created = (long long)time(NULL);
     j->job.arrived_ns = serve_now();
     j->job.deadline_ns = seconds > 0 ? j->job.arrived_ns + (uint64_t)(seconds * 1e9) : 0;
@@ -158,7 +180,7 @@ void front_job_drop(front_job *j)
  * said. */
 static void job_refuse(front_job *j, const serve_error *e, unsigned retry)
 {
-    char more[ACCESS_LINES + 64];
+    char more[ANSWER_LINES + 64];
     if (retry) snprintf(more, sizeof more, "Retry-After: %u\r\n%s", retry, j->cors);
     else snprintf(more, sizeof more, "%s", j->cors);
     if (j->conn) {
@@ -169,15 +191,23 @@ static void job_refuse(front_job *j, const serve_error *e, unsigned retry)
     front_job_drop(j);
 }
 
+/* Those of /v1/messages have how much of the prompt was there already, so they wait for the engine. */
+void front_job_first(front_job *j)
+{
+    if (!j->job.request.stream || j->begun) return;
+    j->begun = true;
+    format_begin(j, &j->front->out);
+}
+
 static void job_stream(front_job *j)
 {
     serve_front *f = j->front;
-    char more[ACCESS_LINES + 64];
+    char more[ANSWER_LINES + 64];
     snprintf(more, sizeof more, "Cache-Control: no-cache\r\n%s", j->cors);
     http_stream_begin(j->conn, j->form && j->form->stream_type ? j->form->stream_type : "text/event-stream",
                       more);
     text_clear(&f->out);
-    format_begin(j, &f->out);
+    if (j->job.request.api != API_MESSAGES) front_job_first(j);
     http_stream(j->conn, f->out.bytes, f->out.len);
     j->told_ns = serve_now();
 }
@@ -347,8 +377,13 @@ static bool job_read(front_job *j, serve_api api, serve_error *e)
     size_t len;
     if (j->form && !j->form->rewrite(r->body, r->n_body, &j->body, e)) return false;
     const char *body = front_body(j, &len);
-    if (!serve_request_read(&j->job.request, j->form ? j->body.api : api, body, len, &f->set->defaults, e)
-        || !(j->entry = models_find(f->models, j->job.request.model, &j->adapter, e))) return false;
+    serve_defaults d = f->set->defaults;
+    d.kept = f->responses;
+    d.key = j->job.key;
+    if (j->form) api = j->body.api;
+    if (!serve_request_read(&j->job.request, api, body, len, &d, e)
+        || !(j->entry = models_find(f->models, j->job.request.model, !(api & API_LORAS), &j->adapter, e)))
+        return false;
     if (j->body.asks & REWRITE_TOKENS) j->job.request.tokens = true;
     snprintf(j->model, sizeof j->model, "%s%s%s", j->entry->name, j->adapter ? ":" : "",
              j->adapter ? j->adapter : "");

@@ -6,11 +6,9 @@
 
 /* ---- llama-server: completions ---- */
 
-/* Members that change no answer here, and those that are written under another name. */
+/* Members that are written under another name, or are for the answer alone. */
 static const char *const completion_known[] = {
-    "cache_prompt", "id_slot", "slot_id", "n_keep", "n_discard", "t_max_predict_ms", "n_indent", "min_keep",
-    "post_sampling_probs", "response_fields", "n_cache_reuse", "n_probs", "n_cmpl", "return_tokens", "prompt",
-    "input_prefix", "input_suffix", "input_extra", "t_max_prompt_ms", NULL,
+    "n_probs", "n_cmpl", "return_tokens", "prompt", "input_prefix", "input_suffix", "input_extra", NULL,
 };
 
 /* What a completion and an infill share. */

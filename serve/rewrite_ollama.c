@@ -14,10 +14,10 @@ static const char no_limit[] = "1000000000";
 
 /* ---- options ---- */
 
-typedef enum option_kind { OPTION_WHOLE, OPTION_ANY, OPTION_MOST, OPTION_SEED, OPTION_NOTHING } option_kind;
+typedef enum option_kind { OPTION_WHOLE, OPTION_ANY, OPTION_MOST, OPTION_SEED } option_kind;
 typedef struct ollama_option {
     const char *name, *as;
-    option_kind kind;               /* NOTHING: it changes no answer here */
+    option_kind kind;
 } ollama_option;
 
 static const ollama_option ollama_options[] = {
@@ -36,16 +36,6 @@ static const ollama_option ollama_options[] = {
     { "mirostat_tau", "mirostat_tau", OPTION_ANY },
     { "mirostat_eta", "mirostat_eta", OPTION_ANY },
     { "stop", "stop", OPTION_ANY },
-    /* Of the machine, or of how the model is loaded: the server's own options say these. */
-    { "num_ctx", NULL, OPTION_NOTHING }, { "num_batch", NULL, OPTION_NOTHING },
-    { "num_gpu", NULL, OPTION_NOTHING }, { "main_gpu", NULL, OPTION_NOTHING },
-    { "num_thread", NULL, OPTION_NOTHING }, { "num_keep", NULL, OPTION_NOTHING },
-    { "numa", NULL, OPTION_NOTHING }, { "low_vram", NULL, OPTION_NOTHING },
-    { "use_mmap", NULL, OPTION_NOTHING }, { "use_mlock", NULL, OPTION_NOTHING },
-    { "f16_kv", NULL, OPTION_NOTHING }, { "vocab_only", NULL, OPTION_NOTHING },
-    { "logits_all", NULL, OPTION_NOTHING }, { "embedding_only", NULL, OPTION_NOTHING },
-    { "rope_frequency_base", NULL, OPTION_NOTHING }, { "rope_frequency_scale", NULL, OPTION_NOTHING },
-    { "penalize_newline", NULL, OPTION_NOTHING }, { "tfs_z", NULL, OPTION_NOTHING },
 };
 
 /* An option's value under our name.  Numbers without a fraction are whole, also as 5.0. */
@@ -54,7 +44,7 @@ static bool option_write(serve_text *out, const ollama_option *o, yyjson_val *v,
     char name[80];
     const double x = yyjson_get_num(v);
     snprintf(name, sizeof name, "options.%s", o->name);
-    if (o->kind == OPTION_NOTHING || yyjson_is_null(v)) return true;
+    if (yyjson_is_null(v)) return true;
     if (o->kind == OPTION_ANY) return rewrite_value(out, o->as, v), true;
     if (!yyjson_is_num(v) || x != floor(x) || fabs(x) > 9e15)
         return request_wrong_type(e, name, "a whole number", v);
@@ -78,7 +68,8 @@ static bool options_write(serve_text *out, yyjson_val *root, serve_error *e)
         while (k < N && strcmp(ollama_options[k].name, name)) k++;
         if (k < N && !option_write(out, &ollama_options[k], value, e)) return false;
         if (k < N) continue;
-        char unknown[80];                               /* treated as an unknown member of the body */
+        /* Of the machine, of how the model is loaded, or new: an unknown member of the body. */
+        char unknown[80];
         snprintf(unknown, sizeof unknown, "options.%.60s", name);
         rewrite_value(out, unknown, value);
     }

@@ -65,6 +65,25 @@ static void route_ask(const route_call *call)
     front_answer(call->f, call->c, call->r, call->route->api, call->route->form, call->key, call->cors);
 }
 
+/* A response that is kept, by the id after the path. */
+static void route_kept(const route_call *call)
+{
+    const char *id = *call->rest ? call->rest + 1 : "";
+    const kept_response *k = kept_responses_find(call->f->responses, id, call->key);
+    serve_error e = { 0 };
+    if (!k) {
+        serve_refuse(&e, 404, "not_found", NULL, "there is no response \"%.80s\" here", id);
+        route_refuse(call, &e);
+    } else if (!strcmp(call->r->head.method, "DELETE")) {
+        text_clear(&call->f->out);
+        text_format(&call->f->out, "{\"id\":\"%s\",\"object\":\"response\",\"deleted\":true}", k->id);
+        kept_responses_drop(call->f->responses, id, call->key);
+        route_reply(call);
+    } else {
+        http_reply(call->c, 200, "application/json", call->cors, k->json.bytes, k->json.len);
+    }
+}
+
 static void route_page(const route_call *call) { page_reply(call->c, &call->r->head, call->page); }
 
 #define GET(path, answer) { "GET", path, false, false, answer, 0, NULL }
@@ -81,6 +100,10 @@ static const route routes[] = {
     POST("/v1/chat/completions", API_CHAT), POST("/chat/completions", API_CHAT),
     POST("/v1/completions", API_COMPLETIONS), POST("/completions", API_COMPLETIONS),
     POST("/v1/responses", API_RESPONSES), POST("/responses", API_RESPONSES),
+    POST("/v1/responses/input_tokens", API_COUNT_RESPONSES),
+    POST("/v1/chat/completions/input_tokens", API_COUNT_CHAT),
+    { "GET", "/v1/responses", false, true, route_kept, 0, NULL },
+    { "DELETE", "/v1/responses", false, true, route_kept, 0, NULL },
     POST("/v1/messages", API_MESSAGES), POST("/v1/messages/count_tokens", API_COUNT),
     POST("/generate", API_GENERATE),
     FORM("/completion", API_GENERATE, form_completion), FORM("/infill", API_GENERATE, form_infill),

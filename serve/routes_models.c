@@ -102,7 +102,7 @@ void route_models(const route_call *call)
     if (call->rest[0] && call->rest[1]) {
         path_name(call->rest + 1, name, sizeof name);
         const char *adapter;
-        const model_entry *m = models_find(f->models, name, &adapter, &e);
+        const model_entry *m = models_find(f->models, name, false, &adapter, &e);
         if (m) write_model(f, m, adapter ? lora_list_named(&m->adapters, adapter) : NULL, &f->out);
     } else {
         text_str(&f->out, "{\"object\":\"list\",\"data\":[");

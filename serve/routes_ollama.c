@@ -99,7 +99,7 @@ void route_ollama_pull(const route_call *call)
     const http_request *q = call->r;
     if (rewrite_ollama_model(q->body, q->n_body, &body, &e)
         && serve_request_read(&r, body.api, body.json.bytes, body.json.len, &f->set->defaults, &e)
-        && !models_find(f->models, r.model, &adapter, &e)) {
+        && !models_find(f->models, r.model, false, &adapter, &e)) {
         e = (serve_error){ 0 };
         serve_refuse(&e, 404, "model_not_found", "model", "\"%.100s\" is not served here, and this server "
                      "fetches no models: start qsf-serve with the model's file", r.model);

@@ -118,6 +118,10 @@ def test_ollama_calls_and_results(s):
 
 def test_ollama_options(s):
     ask = {"messages": CHAT, "stream": False}
+    body = {**ask, "options": {"num_predict": 1, "num_ctx": 512, "num_gpu": 1}, "novelty": 1}
+    status, headers, _ = s.ask("POST", "/api/chat", body)
+    assert status == 200 and {"options.num_ctx", "options.num_gpu", "novelty"} <= set(
+        headers["x-qsf-ignored"].split(", ")), headers["x-qsf-ignored"]
     for options, words in (({"num_predict": "a"}, ["options.num_predict"]), ({"seed": 1.5}, ["options.seed"]),
                            ({"top_p": 3}, ["top_p"]), ([1], ["options"])):
         refused(s, "/api/chat", {**ask, "options": options}, 400, *words)
@@ -151,7 +155,7 @@ def test_ollama_models(s):
     assert s.ask("HEAD", "/")[0] == 200
     assert s.post("/api/pull", model="tiny") == {"status": "success"}
     refused(s, "/api/pull", {"name": "other"}, 404, "other")
-    refused(s, "/api/show", {"model": "other"}, 404, "other")
+    assert s.post("/api/show", model="other") == shown     # a single model goes by any name
     refused(s, "/api/show", {}, 400, "model")
     refused(s, "/api/chat", "no JSON", 400, "JSON")
     assert s.ask("DELETE", "/api/delete", {"model": "tiny"})[0] == 501
