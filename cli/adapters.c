@@ -29,10 +29,10 @@ char *adapter_path(const char *text, float *scale)
 
 int adapters_open(run_session *s, qsf_context_options *co, bool streamed)
 {
-    const option_list *list = &s->set->lora;
+    const option_list *list = &s->set->common.lora;
     const qsf_adapter_options options = { .size = sizeof options, .exact = co->f32, .streamed = streamed };
     adapters_close(s);
-    co->adapter_bytes = s->set->context.adapter_bytes;
+    co->adapter_bytes = s->set->common.context.adapter_bytes;
     if (list->n > ADAPTERS_MOST) {
         fprintf(stderr, "--lora: at most %d adapters\n", (int)ADAPTERS_MOST);
         return EXIT_USAGE;

@@ -37,7 +37,7 @@ int sampling_open(run_session *s)
 {
     const run_settings *set = s->set;
     int code = EXIT_OK;
-    if (qsf_sampler_new(s->model, &set->sampler, &s->sampler, &s->error)) return report(&s->error);
+    if (qsf_sampler_new(s->model, &set->common.sampler, &s->sampler, &s->error)) return report(&s->error);
     for (size_t i = 0; !code && i < set->logit_bias.n; i++) code = bias_add(s, set->logit_bias.items[i]);
     for (size_t i = 0; !code && i < set->ban.n; i++) {
         const char *text = set->ban.items[i];

@@ -57,6 +57,8 @@ struct http_server {
     http_handlers handlers;
     struct evconnlistener *listeners[MOST_LISTENERS];
     unsigned      n_listeners;
+    evutil_socket_t bound[MOST_LISTENERS];  /* sockets that do not listen yet */
+    unsigned      n_bound;
     http_conn    *conns;
     unsigned      n_conns;
     uint64_t      sent;
@@ -476,10 +478,11 @@ void http_server_free(http_server *s)
     s->drains = true;
     while (s->conns) conn_free(s->conns);
     for (unsigned i = 0; i < s->n_listeners; i++) evconnlistener_free(s->listeners[i]);
+    while (s->n_bound) evutil_closesocket(s->bound[--s->n_bound]);
     free(s);
 }
 
-static bool listen_at(http_server *s, const struct addrinfo *a, int *port)
+static bool bind_at(http_server *s, const struct addrinfo *a, int *port)
 {
     struct sockaddr_storage at;
     memcpy(&at, a->ai_addr, a->ai_addrlen);
@@ -487,36 +490,57 @@ static bool listen_at(http_server *s, const struct addrinfo *a, int *port)
     struct sockaddr_in6 *v6 = (void *)&at;
     uint16_t *place = at.ss_family == AF_INET6 ? &v6->sin6_port : &v4->sin_port;
     *place = htons((uint16_t)*port);
-    struct evconnlistener *l = evconnlistener_new_bind(s->base, on_accept, s,
-        LEV_OPT_CLOSE_ON_FREE | LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_EXEC, 1024, (struct sockaddr *)&at,
-        (int)a->ai_addrlen);
-    if (!l) return false;
+    const evutil_socket_t fd = socket(a->ai_family, SOCK_STREAM, 0);
+    if (fd == EVUTIL_INVALID_SOCKET) return false;
+    evutil_make_listen_socket_reuseable(fd);
+    evutil_make_socket_nonblocking(fd);
+    evutil_make_socket_closeonexec(fd);
+    if (bind(fd, (struct sockaddr *)&at, (socklen_t)a->ai_addrlen)) {
+        const int error = EVUTIL_SOCKET_ERROR();
+        evutil_closesocket(fd);
+        EVUTIL_SET_SOCKET_ERROR(error);
+        return false;
+    }
     socklen_t len = sizeof at;
-    if (!*port && !getsockname(evconnlistener_get_fd(l), (struct sockaddr *)&at, &len)) *port = ntohs(*place);
-    s->listeners[s->n_listeners++] = l;
+    if (!*port && !getsockname(fd, (struct sockaddr *)&at, &len)) *port = ntohs(*place);
+    s->bound[s->n_bound++] = fd;
     return true;
 }
 
-const char *http_listen(http_server *s, const char *host, int *port, int fd)
+const char *http_bind(http_server *s, const char *host, int *port)
 {
-    if (fd >= 0) {
-        evutil_make_socket_nonblocking(fd);
-        if (s->n_listeners == MOST_LISTENERS) return "too many sockets were handed over";
-        s->listeners[s->n_listeners] = evconnlistener_new(s->base, on_accept, s, LEV_OPT_CLOSE_ON_EXEC, 0,
-                                                          fd);
-        if (!s->listeners[s->n_listeners]) return "the socket that was handed over does not listen";
-        s->n_listeners++;
-        return NULL;
-    }
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
     struct addrinfo *found = NULL;
     const int error = getaddrinfo(host, NULL, &hints, &found);
     if (error) return gai_strerror(error);
-    bool listens = false;
-    for (const struct addrinfo *a = found; a && s->n_listeners < MOST_LISTENERS; a = a->ai_next)
-        listens |= (a->ai_family == AF_INET || a->ai_family == AF_INET6) && listen_at(s, a, port);
+    for (const struct addrinfo *a = found; a && s->n_bound < MOST_LISTENERS; a = a->ai_next)
+        if (a->ai_family == AF_INET || a->ai_family == AF_INET6) (void)bind_at(s, a, port);
     freeaddrinfo(found);
-    return listens ? NULL : evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR());
+    return s->n_bound ? NULL : evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR());
+}
+
+/* Listens on a socket, which is the server's then; backlog 0: it listens already. */
+static bool listen_on(http_server *s, evutil_socket_t fd, unsigned flags, int backlog)
+{
+    struct evconnlistener *l = evconnlistener_new(s->base, on_accept, s, flags | LEV_OPT_CLOSE_ON_EXEC, backlog,
+                                                  fd);
+    if (l) s->listeners[s->n_listeners++] = l;
+    return l != NULL;
+}
+
+const char *http_listen(http_server *s, int fd)
+{
+    if (fd >= 0) {
+        evutil_make_socket_nonblocking(fd);
+        if (s->n_listeners == MOST_LISTENERS) return "too many sockets were handed over";
+        return listen_on(s, fd, 0, 0) ? NULL : "the socket that was handed over does not listen";
+    }
+    while (s->n_bound) {
+        if (!listen_on(s, s->bound[s->n_bound - 1], LEV_OPT_CLOSE_ON_FREE, 1024))
+            return evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR());
+        s->n_bound--;
+    }
+    return NULL;
 }
 
 void http_server_drain(http_server *s)

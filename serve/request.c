@@ -485,12 +485,11 @@ bool serve_request_read(serve_request *r, serve_api api, const char *text, size_
     *r = (serve_request){ .api = api == API_COUNT ? API_MESSAGES : api, .counts = api == API_COUNT,
                           .max_tokens = d->max_tokens, .n = 1, .length_penalty = 1, .lora_scale = 1,
                           .logprobs = -1, .generate = true, .parallel = true };
-    qsf_sampler_defaults(&r->sampler);
-    r->sampler.temperature = (float)d->temperature;
-    r->sampler.top_k = (uint32_t)d->top_k;
-    r->sampler.top_p = (float)d->top_p;
-    r->sampler.min_p = (float)d->min_p;
-    r->sampler.repeat_penalty = (float)d->repeat_penalty;
+    r->sampler = d->sampler;
+    r->sampler.seed = 0;
+    r->seed = (int64_t)d->sampler.seed;
+    r->seeded = d->sampler.seed != 0;
+    r->reasoning_budget = d->reasoning_budget;
     if (api == API_COMPLETIONS) r->max_tokens = 16;
     if (r->api == API_MESSAGES) r->max_tokens = r->counts ? 0 : -1;
     if (too_deep(text, len))
@@ -499,7 +498,7 @@ bool serve_request_read(serve_request *r, serve_api api, const char *text, size_
     if (!r->doc)
         return serve_refuse(e, 400, "invalid_json", NULL, "the body is no JSON: %s at byte %zu", err.msg,
                             err.pos);
-    if (read_fields(r, yyjson_doc_get_root(r->doc), e)) return true;
+    if (read_fields(r, yyjson_doc_get_root(r->doc), e) && request_default_kwargs(r, d->kwargs, e)) return true;
     serve_request_free(r);
     return false;
 }

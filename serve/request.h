@@ -89,6 +89,7 @@ typedef struct serve_request {
     const char   *lora_name, *lora_path;
     double        lora_scale;
     int64_t       max_tokens;                /* -1: not said */
+    int64_t       reasoning_budget;          /* most tokens of reasoning, -1: no limit */
     int64_t       dimensions, top_n;         /* 0: all */
     int64_t       n, best_of, seed, priority, beam_width, min_tokens;
     int64_t       logprobs;                  /* -1: none; else so many of the likeliest, too */
@@ -109,14 +110,17 @@ static inline bool serve_request_scores(const serve_request *r) { return r->echo
 
 /* What fields that are not there mean. */
 typedef struct serve_defaults {
-    double  temperature, top_p, min_p, repeat_penalty;
-    int64_t top_k, max_tokens;
+    qsf_sampler_options sampler;      /* a seed other than 0 is that of every request without one */
+    int64_t max_tokens, reasoning_budget;       /* -1: no limit */
+    const char *kwargs;               /* of the chat template: a JSON object; NULL: none */
 } serve_defaults;
 
 /* Reads text[0..len), which is not changed.  false: *e says why; *r is freed all the same. */
 bool serve_request_read(serve_request *r, serve_api api, const char *text, size_t len,
                         const serve_defaults *d, serve_error *e);
 void serve_request_free(serve_request *r);
+/* Whether a text is a JSON object. */
+bool serve_is_object(const char *json);
 
 /* ---- request_lora.c ---- */
 /* Reads a body that is a list of adapters and scales, to scales[SERVE_SCALES].  false: *e says

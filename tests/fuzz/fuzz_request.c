@@ -41,11 +41,13 @@ static void fuzz_check(const serve_request *r)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const serve_defaults defaults = { .temperature = 1, .top_p = 1, .repeat_penalty = 1, .max_tokens =
-                                             -1 };
+    serve_defaults defaults = { .max_tokens = -1 };
     serve_request r;
     serve_error e;
     if (!size) return 0;
+    qsf_sampler_defaults(&defaults.sampler);
+    defaults.reasoning_budget = data[0] % 2 - 1;
+    defaults.kwargs = data[0] % 3 ? NULL : "{\"enable_thinking\":true,\"k\":[1]}";
     char *text = malloc(size);
     memcpy(text, data + 1, size - 1);
     if (serve_request_read(&r, (serve_api)(1 << data[0] % 13), text, size - 1, &defaults, &e)) {
