@@ -28,7 +28,8 @@ static int run_regen(conversation *c, const char *argument)
     chat_taken t;
     (void)argument;
     if (!chat_take(c, false, &t)) return fputs("there is no message to answer yet\n", stderr), EXIT_OK;
-    if (c->s->set->common.sampler.temperature <= 0) fputs("(with --temp 0 the answer stays the same)\n", stderr);
+    if (c->s->set->common.sampler.temperature <= 0)
+        fputs("(with --temp 0 the answer stays the same)\n", stderr);
     return take_over(c, &t, chat_answer(c));
 }
 

@@ -127,9 +127,9 @@ static bool template_listed(const char *name)
 
 int template_unknown(const char *asked)
 {
-    fprintf(stderr, "there is no chat template \"%s\", and no such file; there are", asked);
-    for (const char *const *p = qsf_chat_template_names(); *p; p++) fprintf(stderr, " %s", *p);
-    fputc('\n', stderr);
+    fprintf(stderr, "there is no chat template \"%s\", and no such file; there are ", asked);
+    for (const char *const *p = qsf_chat_template_names(); *p; p++)
+        fprintf(stderr, "%s%s", *p, p[1] ? ", " : "\n");
     return EXIT_USAGE;
 }
 

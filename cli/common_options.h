@@ -1,4 +1,4 @@
-/* The options that qsf-run and qsf-serve share: model, template, context, sampling, adapters, drafts.
+/* The options that qsf-run and qsf-serve share: template, context, sampling, adapters, drafts.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CLI_COMMON_OPTIONS_H
 #define QSF_CLI_COMMON_OPTIONS_H
@@ -15,7 +15,7 @@ typedef struct common_settings {
     long long   reasoning_budget;   /* -1: no limit */
 } common_settings;
 
-/* Parts of a program's table, with their headings; base: where common_settings lies in its struct. */
+/* Parts of a program's table; base: where common_settings lies in the program's struct. */
 typedef enum common_part { COMMON_TEMPLATE, COMMON_LORA, COMMON_ANSWER, COMMON_SAMPLING,
                            COMMON_MACHINE } common_part;
 option_part common_options(common_part part, size_t base);

@@ -65,7 +65,9 @@ bool report_loss(const qsf_convert_result *r, char *out, size_t cap)
     else if (s.estimated_kl < useless)
         snprintf(out, cap, "estimated loss: %.2f nats a token, perplexity about %.2f times the input's",
                  s.estimated_kl, exp(s.estimated_kl));
-    else snprintf(out, cap, "estimated loss: %.1f nats a token, so that answers make no sense", s.estimated_kl);
+    else
+        snprintf(out, cap, "estimated loss: %.1f nats a token, so that answers make no sense",
+                 s.estimated_kl);
     return s.estimated_kl > large;
 }
 

@@ -20,8 +20,8 @@ int chat_texts_open(const run_settings *set, chat_texts *t)
     t->options.add_generation_prompt = !set->no_generation;
     t->options.continue_final_message = set->continue_final;
     if (set->common.template_name) {
-        const int code = template_asked(set->common.template_name, set->model != NULL, &t->options.chat_template,
-                                        &t->template_text);
+        const int code = template_asked(set->common.template_name, set->model != NULL,
+                                        &t->options.chat_template, &t->template_text);
         if (code) return code;
     }
     if (set->tools && !(t->options.tools = t->tools = read_whole(set->tools, &len))) return EXIT_IO;

@@ -40,7 +40,7 @@ typedef struct option {
 
 /* Rows of one struct, which lies at base in the program's. */
 typedef struct option_part { const option *rows; size_t n, base; } option_part;
-/* A default of a program where its parts are shared; shown: as the help shows it, NULL: the value. */
+/* A program's own default of a shared option; shown: as the help shows it, NULL: the value. */
 typedef struct option_default { const char *name, *value, *shown; } option_default;
 typedef struct option_program {
     const option_part    *parts;

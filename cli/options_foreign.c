@@ -60,10 +60,11 @@ static const foreign_option foreign_models[] = {
     IGNORED("--repack -nr --no-repack", NONE, "weights are always stored as the processor needs them"),
     IGNORED("--check-tensors", NONE, "checksums of QSF files are compared whenever bytes are first read"),
     IGNORED("--numa", VALUE, "numactl places memory and threads"),
-    IGNORED("-C --cpu-mask -Cr --cpu-range --cpu-strict -Cb --cpu-mask-batch -Crb --cpu-range-batch "
-            "--cpu-strict-batch -Cd -Crd -Cbd", VALUE, "taskset chooses the processors"),
-    IGNORED("--prio --poll --prio-batch --poll-batch", VALUE, "nice sets the priority"),
-    IGNORED("-tb --threads-batch -td --threads-draft -tbd --threads-batch-draft --threads-http", VALUE,
+    IGNORED("-C --cpu-mask* -Cr --cpu-range* --cpu-strict* -Cb -Crb -Cd -Crd -Cbd", VALUE,
+            "taskset chooses the processors"),
+    IGNORED("--prio* --poll*", VALUE, "nice sets the priority"),
+    IGNORED("-tb --threads-batch -td --threads-draft -tbd --threads-batch-draft "
+            "--threads-http", VALUE,
             "-t is the number of threads of everything"),
     SAME("--num-threads --n-threads --nthreads", "--threads"),
     REFUSED("--rpc", VALUE, "several machines share a model by --mpi: docs/many-machines.md"),
@@ -117,12 +118,13 @@ static const foreign_option foreign_models[] = {
     IGNORED("--mmproj-auto --no-mmproj --no-mmproj-auto", NONE, NO_IMAGES),
 
     /* reasoning */
-    REFUSED_IF("--reasoning -rea", "off|none", "--reasoning-budget 0 makes the model answer without thinking"),
+    REFUSED_IF("--reasoning -rea", "off|none", "--reasoning-budget 0 has the model answer at once"),
     IGNORED("--reasoning -rea", VALUE, "models think as their templates have them; --reasoning-budget N"),
     REFUSED_IF("--reasoning-format", "none", "reasoning is always separated from the answer"),
     IGNORED("--reasoning-format --reasoning-parser", VALUE, "reasoning is always separated from the answer"),
     IGNORED("--reasoning-preserve --no-reasoning-preserve", NONE, "the chat template decides"),
-    REFUSED("--reasoning-effort", VALUE, "--chat-template-kwargs '{\"reasoning_effort\": \"high\"}' gives it"),
+    REFUSED("--reasoning-effort", VALUE,
+            "--chat-template-kwargs '{\"reasoning_effort\": \"high\"}' sets it"),
     REFUSED("--reasoning-budget-message", VALUE, "reasoning is closed by the model's own mark"),
     REFUSED("--skip-chat-parsing", NONE, "--raw gives the model's text unchanged"),
     IGNORED("--no-skip-chat-parsing --enable-auto-tool-choice --trust-remote-code", NONE,
@@ -148,8 +150,9 @@ static const foreign_option foreign_models[] = {
     REFUSED("-md --model-draft --spec-draft-model --draft-model", VALUE,
             "guesses come from the conversation's own text here: --draft N"),
     SAME("--draft-n --draft-max --spec-draft-n-max", "--draft"),
-    IGNORED("--draft-min --draft-n-min --draft-p-split --spec-*", VALUE,
+    IGNORED("--draft-min --draft-n-min --draft-p-* --spec-*", VALUE,
             "--draft N is the number of guesses; the rest is measured"),
+    IGNORED("--no-spec-*", NONE, "--draft N is the number of guesses; the rest is measured"),
     IGNORED("-lcs --lookup-cache-static -lcd --lookup-cache-dynamic", VALUE,
             "guesses come from the conversation's own text: --draft N"),
 
@@ -192,12 +195,23 @@ static const foreign_option foreign_models[] = {
             NONE, "only what -v asks for is printed"),
     IGNORED("-lv --verbosity --log-verbosity", VALUE, "-v prints more"),
     SAME("--log-verbose", "--verbose"),
+    IGNORED("--log-verbose -v --verbose", NONE, "each request has a line in the log"),
     SAME("--log-jsonl", "--log-format=json"),
     REFUSED("--log-jsonl", NONE, "messages are plain text"),
     REFUSED("--log-file --log-prompts-dir", VALUE, "2> FILE sends the messages to a file"),
     REFUSED("-o --output --output-file", VALUE, "> FILE sends the answer to a file"),
     SAME("--usage", "--help"),
     SAME("--completion-bash", "--completion-names"),
+
+    /* the other program's */
+    REFUSED("-a --alias --host --port --api-key --api-key-file -to --timeout --sse-ping-interval "
+            "--models-dir --models-max --slots --cors --cors-origins --served-model-name --no-ui --no-webui",
+            VALUE,
+            "it belongs to qsf-serve"),
+    REFUSED("-p --prompt -f --file -sys --system --system-prompt --ids -i --interactive -if "
+            "--interactive-first -cnv --conversation -r --reverse-prompt --stop --ignore-eos -l --logit-bias "
+            "--dry-sequence-breaker --ban --session --prompt-cache --verbose-prompt --perf --show-timings",
+            VALUE, "it belongs to qsf-run; here requests say it"),
 };
 
 /* Of llama-quantize and of the scripts that make GGUF files. */

@@ -363,8 +363,8 @@ static int run_conversion(const convert_cli *cli, const qsf_convert_options *o, 
     const bool json_on_stdout = cli->json && !strcmp(cli->json, "-");
     if (s.n_tensors && !cli->quiet && !json_on_stdout) report_table(stdout, r, o);
     if (report_loss(r, loss, sizeof loss) && !cli->quiet)
-        fprintf(stderr, "warning: %s: --quant-type auto, mixed or 8bit loses less, and --calibrate self loses "
-                "less in the same size\n", loss);
+        fprintf(stderr, "warning: %s; --quant-type auto (the default), mixed or 8bit loses less, and "
+                "--calibrate self loses less in the same size\n", loss);
     if (cli->json && !write_json(cli, o, from, to, r)) code = CODE_IO;
     if (cli->calibration && !cli->quiet)
         fprintf(

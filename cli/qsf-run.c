@@ -170,8 +170,8 @@ static void print_help(const option_program *p)
            "  qsf-run model.gguf                             chat\n"
            "  qsf-run model.qsf --ram-budget 200 -p \"...\"    inside 200 MB\n"
            "  qsf-run model.qsf --raw -p \"Once upon a time\"  completion\n\n"
-           "Usage: qsf-run [options] MODEL [PROMPT].  Each option can also be set by the environment variable "
-           "in brackets.\n"
+           "Usage: qsf-run [options] MODEL [PROMPT].  Each option can also be set by the environment "
+           "variable in brackets.\n"
            "Exit codes: 0 ok, 1 failed, 2 usage, 3 bad model, 4 memory, 5 input or output, "
            "130 interrupted.\n");
     program_help(p, stdout);

@@ -11,7 +11,8 @@
 
 typedef struct serve_asked {
     common_settings common;
-    const char *name, *host, *key_file, *cache_file, *cache_disk_dir, *pooling, *trace, *record, *mpi_check, *mpi_wire, *split, *lora_dir;
+    const char *name, *host, *key_file, *cache_file, *cache_disk_dir, *pooling, *trace, *record,
+        *mpi_check, *mpi_wire, *split, *lora_dir;
     option_list models, keys, hosts, origins;
     long long models_max, port, slots, kept, queue, step_rows, steps, session, timeout, drain, connections;
     double max_body, cache_disk, mpi_silent;
@@ -251,7 +252,7 @@ static int serve_check(const serve_asked *a)
     if (c->template_kwargs && !serve_is_object(c->template_kwargs))
         why = "--chat-template-kwargs takes a JSON object, such as {\"enable_thinking\": false}";
     else if (c->context.early_exit > 0 && (a->cache_file || a->cache_disk > 0))
-        why = "--cache-file and --cache-disk keep what all layers have seen: they do not go with --early-exit";
+        why = "--cache-file and --cache-disk keep what all layers have seen: not with --early-exit";
     if (!why) return EXIT_OK;
     fprintf(stderr, "%s\n", why);
     return EXIT_USAGE;
@@ -297,7 +298,8 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest, int arg
     char *template_text = NULL;
     set.engine.context.check_every = !strcmp(c->check, "every");
     int code = serve_check(a);
-    if (!code && c->template_name) code = template_asked(c->template_name, true, &set.template_name, &template_text);
+    if (!code && c->template_name) 
+        code = template_asked(c->template_name, true, &set.template_name, &template_text);
     if (code || !models_of(a, rest, &set)) return free(template_text), code ? code : EXIT_USAGE;
     if (!loras_of(a, &set)) return serve_asked_free(&set, template_text), EXIT_USAGE;
     code = a->mpi ? serve_join(a, &set, argc, argv) : EXIT_OK;

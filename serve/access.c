@@ -38,7 +38,7 @@ static bool key_add(key_list *l, const char *key, const char *from, qsf_error *e
 {
     if (!*key) {
         err->status = QSF_E_ARGUMENT;
-        snprintf(err->text, sizeof err->text, "%s: the key is empty; leave the option out to serve without keys",
+        snprintf(err->text, sizeof err->text, "%s: the key is empty; without the option no key is needed",
                  from);
         return false;
     }

@@ -522,8 +522,8 @@ const char *http_bind(http_server *s, const char *host, int *port)
 /* Listens on a socket, which is the server's then; backlog 0: it listens already. */
 static bool listen_on(http_server *s, evutil_socket_t fd, unsigned flags, int backlog)
 {
-    struct evconnlistener *l = evconnlistener_new(s->base, on_accept, s, flags | LEV_OPT_CLOSE_ON_EXEC, backlog,
-                                                  fd);
+    struct evconnlistener *l = evconnlistener_new(s->base, on_accept, s, flags | LEV_OPT_CLOSE_ON_EXEC,
+                                                  backlog, fd);
     if (l) s->listeners[s->n_listeners++] = l;
     return l != NULL;
 }

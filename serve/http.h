@@ -48,7 +48,7 @@ void http_server_free(http_server *s);                       /* takes NULL; ends
 /* Takes host and port (0: any; *port becomes the one that was taken), without accepting anyone yet.
  * NULL: they are free; else why not. */
 const char *http_bind(http_server *s, const char *host, int *port);
-/* Listens where http_bind was called for, or on the socket fd >= 0.  NULL: it does; else why not. */
+/* Listens where http_bind was called for, or on the socket fd >= 0.  NULL: done; else why not. */
 const char *http_listen(http_server *s, int fd);
 /* Takes no new connections, ends idle ones, and others with their answers. */
 void http_server_drain(http_server *s);

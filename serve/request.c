@@ -498,7 +498,8 @@ bool serve_request_read(serve_request *r, serve_api api, const char *text, size_
     if (!r->doc)
         return serve_refuse(e, 400, "invalid_json", NULL, "the body is no JSON: %s at byte %zu", err.msg,
                             err.pos);
-    if (read_fields(r, yyjson_doc_get_root(r->doc), e) && request_default_kwargs(r, d->kwargs, e)) return true;
+    if (read_fields(r, yyjson_doc_get_root(r->doc), e) && request_default_kwargs(r, d->kwargs, e))
+        return true;
     serve_request_free(r);
     return false;
 }

@@ -215,7 +215,8 @@ static bool server_begin(server *s, qsf_error *err)
     if (front && (!(f->access = access_new(f->set, err)) || !server_cache_file(s, err))) return false;
     if (!(f->base = event_base_new()) || (front && !(f->http = http_server_new(f->base, &limits, &handlers))))
         return server_fail(err, QSF_E_MEMORY, "libevent", "it could not begin");
-    if ((front && !server_bind(s, err)) || !(f->models = models_new(f->set, (int)s->wake[1], err))) return false;
+    if (front && !server_bind(s, err)) return false;
+    if (!(f->models = models_new(f->set, (int)s->wake[1], err))) return false;
     if (!server_events(s) || !server_ranks(s))
         return server_fail(err, QSF_E_MEMORY, "libevent", "it could not begin");
     if (f->set->link && f->set->link->meet) f->set->link->meet();

@@ -58,7 +58,11 @@ double qsf_conv_loss_sensitivity(const input *in, const input_tensor *t)
 }
 
 typedef struct budget_form { uint64_t bytes; double loss; bool usable; } budget_form;
-typedef struct budget_tensor { budget_form form[CONVERT_FORMS]; double sensitivity; int chosen; } budget_tensor;
+typedef struct budget_tensor {
+    budget_form form[CONVERT_FORMS];
+    double      sensitivity;
+    int         chosen;
+} budget_tensor;
 
 typedef struct budget_work {
     input                     *in;

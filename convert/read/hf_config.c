@@ -53,8 +53,8 @@ static qsf_status config_type(yyjson_val *root, const hf_type **out, qsf_error *
         return qsf_json_refuse(yyjson_arr_get_first(classes), CONFIG, "architectures[0]", "a text", err);
     if ((*out = qsf_hf_type_find(type, cls))) return QSF_OK;
     return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": directories of model type \"%.60s\" are not read; %s: "
-                    "make one with llama.cpp's convert_hf_to_gguf.py, and give that; docs/models.md lists what is "
-                    "read",
+                    "make one with llama.cpp's convert_hf_to_gguf.py, and give that; docs/models.md lists "
+                    "what is read",
                     type ? type : cls ? cls : "(none)",
                     config_gguf(type) ? "its GGUF files are" : "a GGUF file of it may be");
 }

@@ -50,7 +50,7 @@ typedef struct turn_reasoning {
     int64_t     n_tokens;               /* of reasoning so far */
     char        window[TURN_MARK];      /* the end of the answer's text */
     size_t      n_window;
-    int32_t     forced[TURN_MARK_TOKENS];       /* the end mark, to be given before the model is asked again */
+    int32_t     forced[TURN_MARK_TOKENS];       /* the end mark, before the model is asked again */
     size_t      n_forced, at;
 } turn_reasoning;
 

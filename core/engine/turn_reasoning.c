@@ -72,8 +72,8 @@ qsf_status qsf_turn_reasoning_look(qsf_turn *t)
     if (!r->on || !r->inside || r->at < r->n_forced || r->n_tokens < t->o.reasoning_budget) return QSF_OK;
     const size_t len = strlen(t->o.reasoning_end);
     r->at = r->n_forced = 0;
-    const qsf_status st = qsf_tokens_encode(t->model, t->o.reasoning_end, len, QSF_TOK_PARSE_SPECIAL, r->forced,
-                                            TURN_MARK_TOKENS, &n, &t->error);
+    const qsf_status st = qsf_tokens_encode(t->model, t->o.reasoning_end, len, QSF_TOK_PARSE_SPECIAL,
+                                            r->forced, TURN_MARK_TOKENS, &n, &t->error);
     if (st) return n > TURN_MARK_TOKENS ? (r->on = false, QSF_OK) : st;
     for (size_t i = 0; i < n; i++) bytes += qsf_token_piece(t->model, r->forced[i], true, &piece);
     r->at = n > 1 && bytes == len + 1 && qsf_token_piece(t->model, r->forced[0], true, &piece) == 1
