@@ -178,6 +178,7 @@ static bool option_set(const option *o, void *into, const char *name, const char
         return true;
     }
     case OPTION_CHOICE:
+        value = foreign_word(option_long(o) + strlen("--"), value);
         if (!choice_valid(o->choices, value)) return refuse_choice(name, o->choices, value);
         *(const char **)(void *)member = value;
         return true;

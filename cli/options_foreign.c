@@ -238,7 +238,7 @@ static const struct { const char *option, *word, *ours; } foreign_words[] = {
     { "kv-type", "q8_0", "q8" }, { "kv-type", "q4_0", "q4" }, { "kv-type", "q4_1", "q4" },
     { "kv-type", "iq4_nl", "q4" }, { "kv-type", "q5_0", "q8" }, { "kv-type", "q5_1", "q8" },
     { "kv-type", "bf16", "f16" },
-    { "quant-type", "f32", "f16" }, { "quant-type", "bf16", "f16" }, { "quant-type", "q8_0", "8bit" },
+    { "quant-type", "bf16", "f16" }, { "quant-type", "q8_0", "8bit" },
     { "quant-type", "Q8_0", "8bit" }, { "quant-type", "Q4_0", "4bit" }, { "quant-type", "Q4_K_M", "auto" },
     { "quant-type", "tq1_0", "ternary5" }, { "quant-type", "tq2_0", "ternary" },
     { "reasoning", "on", "show" }, { "reasoning", "auto", "show" },

@@ -216,7 +216,9 @@ done:
 static int take_words(run_settings *set, const option_list *rest)
 {
     size_t i = 0;
-    if (!set->model && i < rest->n) set->model = rest->items[i++];
+    const char *variable = getenv("QSF_MODEL");
+    const bool replaced = set->model && set->model == variable && rest->n && path_exists(rest->items[0]);
+    if ((!set->model || replaced) && i < rest->n) set->model = rest->items[i++];
     if (!set->prompt && !set->file && !set->ids && i < rest->n) set->prompt = rest->items[i++];
     if (i == rest->n) return EXIT_OK;
     fprintf(stderr, "unexpected \"%s\": a prompt of several words stands in quotes: qsf-run MODEL \"...\"\n",

@@ -438,6 +438,7 @@ model_list *models_new(const serve_settings *set, int wake_fd, qsf_error *err)
     if (l->entries && models_fill(l) && models_fill_adapters(l)) {
         model_entry *first = &l->entries[0];
         *err = (qsf_error){ 0 };
+        if (!set->quiet) fprintf(stderr, "loading %s\n", first->path);
         if (!model_load(l, first, set->engine.context.ram_budget, err)) {
             model_loaded(l, first);
             return l;
