@@ -55,7 +55,7 @@ static const foreign_option foreign_models[] = {
     /* memory and files */
     IGNORED("--mlock --mmap --no-mmap -dio --direct-io -ndio --no-direct-io", NONE,
             "--io chooses how the file is read, --ram-budget how much of it is kept"),
-    IGNORED("-lm --load-mode -lzm --lazy-mode", VALUE,
+    IGNORED("-mmp -lm --load-mode -lzm --lazy-mode", VALUE,
             "--io chooses how the file is read, --ram-budget how much of it is kept"),
     IGNORED("--repack -nr --no-repack", NONE, "weights are always stored as the processor needs them"),
     IGNORED("--check-tensors", NONE, "checksums of QSF files are compared whenever bytes are first read"),

@@ -136,6 +136,12 @@ class Friendly(unittest.TestCase):
         self.assertIn(b'unexpected "there"', r.stderr)
         self.assertEqual(run(SCRIPT, "hi", "-p", "x").returncode, 2)
 
+    def test_a_model_of_the_command_line_replaces_the_environments(self):
+        env = {"QSF_MODEL": str(SCRIPT)}
+        self.assertEqual(run("hi", "--template", "chatml", env=env).stdout, b"Hello you.\n")
+        r = run(THINKS, "hi", "--template", "chatml", env=env)
+        self.assertIn(b"one two three", r.stdout)
+
     def test_bye_ends_a_chat(self):
         r = run(SCRIPT, "-i", "--template", "chatml", stdin=b"hi\n/bye\nhi\n")
         self.assertEqual((r.returncode, r.stdout.count(b"Hello you.")), (0, 1), r)
