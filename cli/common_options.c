@@ -41,6 +41,11 @@ static const option answer_rows[] = {
     SAMPLER("--frequency-penalty"),
     SAMPLER("--presence-penalty"),
     SAMPLER("-s --seed"),
+    { OPTION_LIST, "-l --logit-bias", "TOKEN=F", AT(logit_bias), 0, 0, NULL,
+      "add F to the logit of a token, given by its number or as a text that is one token; -inf: it never "
+      "comes; may be given again", NULL },
+    { OPTION_LIST, "--ban", "TEXT", AT(ban), 0, 0, NULL,
+      "the text does not come in an answer; may be given again", NULL },
 };
 
 static const option sampling_rows[] = {
@@ -49,6 +54,9 @@ static const option sampling_rows[] = {
     SAMPLER("--dry-base"),
     SAMPLER("--dry-allowed-length"),
     SAMPLER("--dry-penalty-last-n --dry-last-n"),
+    { OPTION_LIST, "--dry-sequence-breaker", "TEXT", AT(dry_breaker), 0, 0, NULL,
+      "DRY sees no repetition over this text; may be given again, and the first takes the usual ones away: "
+      "line feed, colon, quote, asterisk; none: only takes them away", NULL },
     SAMPLER("--top-nsigma --top-n-sigma"),
     SAMPLER("--typical --typical-p"),
     SAMPLER("--xtc-probability"),

@@ -9,7 +9,7 @@ typedef struct common_settings {
     const char *template_name, *template_kwargs, *io, *i2s_layout, *check;
     qsf_context_options context;
     qsf_sampler_options sampler;
-    option_list lora;
+    option_list lora, logit_bias, ban, dry_breaker;
     long long   max_tokens;
     long long   draft;              /* -1: the program chooses */
     long long   reasoning_budget;   /* -1: no limit */
@@ -21,6 +21,11 @@ typedef enum common_part { COMMON_TEMPLATE, COMMON_LORA, COMMON_ANSWER, COMMON_S
 option_part common_options(common_part part, size_t base);
 /* The library's defaults and those of the table; a program's own come after. */
 void common_defaults(common_settings *c);
+
+/* Gives a new sampler what --logit-bias, --ban and --dry-sequence-breaker ask for.
+ *
+ * QSF_E_ARGUMENT   a token that there is not, a text that cannot be banned */
+qsf_status common_sampler(const common_settings *c, const qsf_model *m, qsf_sampler *s, qsf_error *err);
 
 /* A template by what --chat-template gives: a name, a file, or Jinja itself.  *out is what
  * qsf_chat_options takes, *owned a file's text, which the caller frees.  vocab_names: the model may

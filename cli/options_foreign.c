@@ -209,8 +209,8 @@ static const foreign_option foreign_models[] = {
             VALUE,
             "it belongs to qsf-serve"),
     REFUSED("-p --prompt -f --file -sys --system --system-prompt --ids -i --interactive -if "
-            "--interactive-first -cnv --conversation -r --reverse-prompt --stop --ignore-eos -l --logit-bias "
-            "--dry-sequence-breaker --ban --session --prompt-cache --verbose-prompt --perf --show-timings",
+            "--interactive-first -cnv --conversation -r --reverse-prompt --stop --ignore-eos --session "
+            "--prompt-cache --verbose-prompt --perf --show-timings",
             VALUE, "it belongs to qsf-run; here requests say it"),
 };
 

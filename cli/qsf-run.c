@@ -52,14 +52,6 @@ static const option run_answer_rows[] = {
       "go on after tokens that end a text", NULL },
     TURN("--min-tokens", NULL),
     TURN("--logprobs", "a line of JSON for each token on standard error"),
-    { OPTION_LIST, "-l --logit-bias", "TOKEN=F", AT(logit_bias), 0, 0, NULL,
-      "add F to the logit of a token, given by its number or as a text that is one token; -inf: it never "
-      "comes; may be given again", NULL },
-    { OPTION_LIST, "--ban", "TEXT", AT(ban), 0, 0, NULL,
-      "the text does not come in an answer; may be given again", NULL },
-    { OPTION_LIST, "--dry-sequence-breaker", "TEXT", AT(dry_breaker), 0, 0, NULL,
-      "DRY sees no repetition over this text; may be given again, and the first takes the usual ones away: "
-      "line feed, colon, quote, asterisk; none: only takes them away", NULL },
 };
 static const option run_machine_rows[] = {
     { OPTION_TEXT, "--draft-model", "FILE", AT(draft_model), 0, 0, NULL,

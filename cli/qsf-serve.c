@@ -272,6 +272,12 @@ static int serve_join(const serve_asked *a, serve_settings *set, int argc, char 
     return EXIT_USAGE;
 }
 
+static qsf_status serve_sampler(const void *user, const qsf_model *m, qsf_sampler *s, qsf_error *err)
+{
+    qsf_error own;
+    return common_sampler(user, m, s, err ? err : &own);
+}
+
 static int serve_as_asked(const serve_asked *a, const option_list *rest, int argc, char **argv)
 {
     qsf_error err;
@@ -287,7 +293,8 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest, int arg
                     .cache_disk_dir = a->cache_disk_dir, .draft = c->draft > 0 ? (unsigned)c->draft : 0,
                     .pooling = pooling_named(a->pooling) },
         .defaults = { .sampler = c->sampler, .max_tokens = c->max_tokens,
-                      .reasoning_budget = c->reasoning_budget, .kwargs = c->template_kwargs },
+                      .reasoning_budget = c->reasoning_budget, .kwargs = c->template_kwargs,
+                      .prepare = serve_sampler, .user = c },
         .timeout_s = (unsigned)a->timeout, .drain_s = (unsigned)a->drain, .most_body = (size_t)(a->max_body
             * 1e6),
         .connections = (unsigned)a->connections, .io = io_named(c->io),

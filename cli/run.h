@@ -20,7 +20,7 @@ typedef struct run_settings {
         *grammar, *regex, *json_schema, *choices, *accept, *tool_choice, *reasoning, *history, *trace,
         *record, *pooling, *rerank;
     qsf_turn_options turn;            /* what options say of it; prompt_begin adds the rest */
-    option_list stop, logit_bias, ban, dry_breaker;
+    option_list stop;
     bool help, version, mpi, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json,
         add_special, parse_special, embedding, embed_plain, completion, no_generation,
         continue_final, adapted, json_object;

@@ -92,6 +92,17 @@ static qsf_status model_template(const model_list *l, model_entry *m, qsf_error 
     return QSF_OK;
 }
 
+/* Whether samplers can be made as the server's settings say. */
+static qsf_status model_sampler(const model_list *l, const model_entry *m, qsf_error *err)
+{
+    const serve_defaults *d = &l->set->defaults;
+    qsf_sampler *sampler = NULL;
+    qsf_status st = qsf_sampler_new(m->model, &d->sampler, &sampler, err);
+    if (!st && d->prepare) st = d->prepare(d->user, m->model, sampler, err);
+    qsf_sampler_free(sampler);
+    return st;
+}
+
 /* QSF_PENDING: it needs more room, and m->need says how much. */
 static qsf_status model_load(model_list *l, model_entry *m, uint64_t room, qsf_error *err)
 {
@@ -105,6 +116,7 @@ static qsf_status model_load(model_list *l, model_entry *m, uint64_t room, qsf_e
     *err = (qsf_error){ 0 };
     qsf_status st = qsf_model_open(m->path, &mo, &m->model, err);
     if (!st) st = model_template(l, m, err);
+    if (!st) st = model_sampler(l, m, err);
     if (!st) st = lora_list_open(&m->adapters, m->model, l->set->engine.context.f32, &m->adapter_room, err);
     if (m->adapter_room < l->set->engine.context.adapter_bytes)
         m->adapter_room = l->set->engine.context.adapter_bytes;

@@ -485,6 +485,7 @@ bool serve_request_read(serve_request *r, serve_api api, const char *text, size_
     *r = (serve_request){ .api = api == API_COUNT ? API_MESSAGES : api, .counts = api == API_COUNT,
                           .max_tokens = d->max_tokens, .n = 1, .length_penalty = 1, .lora_scale = 1,
                           .logprobs = -1, .generate = true, .parallel = true };
+    r->defaults = d;
     r->sampler = d->sampler;
     r->sampler.seed = 0;
     r->seed = (int64_t)d->sampler.seed;

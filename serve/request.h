@@ -60,8 +60,10 @@ typedef struct serve_shape {
     const char      *param;                  /* the field that says it */
 } serve_shape;
 
+struct serve_defaults;
 typedef struct serve_request {
     serve_api     api;
+    const struct serve_defaults *defaults;   /* that it was read with, which have to stay */
     void         *doc;                       /* texts and lists lie in it and in owned */
     void         *owned;
     const char   *model;                     /* NULL: not said */
@@ -113,6 +115,10 @@ typedef struct serve_defaults {
     qsf_sampler_options sampler;      /* a seed other than 0 is that of every request without one */
     int64_t max_tokens, reasoning_budget;       /* -1: no limit */
     const char *kwargs;               /* of the chat template: a JSON object; NULL: none */
+    /* What a new sampler gets besides, before what the request asks for; NULL: nothing.  From any
+     * thread. */
+    qsf_status (*prepare)(const void *user, const qsf_model *m, qsf_sampler *s, qsf_error *err);
+    const void *user;                 /* its first argument */
 } serve_defaults;
 
 /* Reads text[0..len), which is not changed.  false: *e says why; *r is freed all the same. */

@@ -105,7 +105,8 @@ class Shared(unittest.TestCase):
                   "--lora", "--draft", "--ctx-size", "--ram-budget", "--kv-type", "--kv-window", "--kv-heavy",
                   "--quality", "--early-exit", "--act-quant", "--isa", "--io", "--check", "--f32", "--seed",
                   "--temp", "--top-k", "--dry-multiplier", "--xtc-probability", "--mirostat", "--dynatemp-range",
-                  "--repeat-last-n", "--max-tokens", "--head-topk", "--adapter-memory"}
+                  "--repeat-last-n", "--max-tokens", "--head-topk", "--adapter-memory",
+                  "--logit-bias", "--ban", "--dry-sequence-breaker"}
         self.assertLessEqual(shared, of_run)
         self.assertLessEqual(shared, of_serve)
 

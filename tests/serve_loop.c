@@ -69,7 +69,7 @@ typedef struct loop_job { serve_job job; serve_tokens tokens; unsigned n, ended;
 
 static void job_begin(loop_job *j, const char *text)
 {
-    serve_defaults defaults = { .max_tokens = -1, .reasoning_budget = -1 };
+    static serve_defaults defaults = { .max_tokens = -1, .reasoning_budget = -1 };
     serve_error e = { 0 };
     qsf_sampler_defaults(&defaults.sampler);
     defaults.sampler.temperature = defaults.sampler.top_p = 1;

@@ -97,6 +97,13 @@ def ignore_eos_goes_on_in_a_chat(program):
     assert a["choices"][0]["finish_reason"] == "length" and a["usage"]["completion_tokens"] == 12, a
 
 
+def s_text(program, body, *options):
+    s = Server(program, str(TINY), *options)
+    text = s.post("/v1/completions", **body)["choices"][0]["text"]
+    s.end()
+    return text
+
+
 def options_of_sampling_are_the_defaults_of_requests(program):
     s = Server(program, str(TINY), "--temp", "0", "--repeat-penalty", "1.5", "--dry-multiplier", "0.5")
     body = {"prompt": "once upon", "max_tokens": 20, "ignore_eos": True}
@@ -106,6 +113,15 @@ def options_of_sampling_are_the_defaults_of_requests(program):
     free = s.post("/v1/completions", repeat_penalty=1, dry_multiplier=0, **body)["choices"][0]["text"]
     s.end()
     assert len(texts) == 1 and free not in texts, (texts, free)
+    body["temperature"] = 0
+    free = s_text(program, body)
+    token = free[:1]
+    banned = s_text(program, body, "--ban", token)
+    assert token in free and token not in banned, (free, banned)
+    only = s_text(program, body, "--logit-bias", "65=100", "--temp", "0")
+    assert only == "A" * 20, only
+    for value in ("no-such-token-anywhere=1", "65", "65=x"):
+        refused(program, TINY, "--port", "0", "--logit-bias", value, code=2, says=["--logit-bias takes TOKEN=F"])
     s = Server(program, str(TINY), "--seed", "7", "--temp", "1.5")
     body = {"prompt": "once upon", "max_tokens": 16}
     one, two = (s.post("/v1/completions", **body)["choices"][0]["text"] for _ in range(2))
