@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The scale is what stands behind the last colon, where that is a number: a colon may belong to the
  * file's name, or to a drive's letter. */
@@ -29,10 +30,10 @@ char *adapter_path(const char *text, float *scale)
 
 int adapters_open(run_session *s, qsf_context_options *co, bool streamed)
 {
-    const option_list *list = &s->set->lora;
+    const option_list *list = &s->set->common.lora;
     const qsf_adapter_options options = { .size = sizeof options, .exact = co->f32, .streamed = streamed };
     adapters_close(s);
-    co->adapter_bytes = s->set->context.adapter_bytes;
+    co->adapter_bytes = s->set->common.context.adapter_bytes;
     if (list->n > ADAPTERS_MOST) {
         fprintf(stderr, "--lora: at most %d adapters\n", (int)ADAPTERS_MOST);
         return EXIT_USAGE;
@@ -45,7 +46,9 @@ int adapters_open(run_session *s, qsf_context_options *co, bool streamed)
             fputs("out of memory for the name of an adapter\n", stderr);
             return EXIT_NO_MEMORY;
         }
-        const qsf_status st = qsf_adapter_open(s->model, path, &options, &use->adapter, &s->error);
+        /* qsf-serve's NAME=FILE, unless a file has such a name */
+        const char *equals = strchr(path, '='), *file = equals && !path_exists(path) ? equals + 1 : path;
+        const qsf_status st = qsf_adapter_open(s->model, file, &options, &use->adapter, &s->error);
         free(path);
         if (st) return report(&s->error);
         s->n_adapters++;

@@ -28,7 +28,8 @@ static int run_regen(conversation *c, const char *argument)
     chat_taken t;
     (void)argument;
     if (!chat_take(c, false, &t)) return fputs("there is no message to answer yet\n", stderr), EXIT_OK;
-    if (c->s->set->sampler.temperature <= 0) fputs("(with --temp 0 the answer stays the same)\n", stderr);
+    if (c->s->set->common.sampler.temperature <= 0)
+        fputs("(with --temp 0 the answer stays the same)\n", stderr);
     return take_over(c, &t, chat_answer(c));
 }
 
@@ -150,6 +151,7 @@ static const chat_row chat_table[] = {
     { "/help",      "",            "this list", false, false, run_help },
     { "/exit",      "",            "leave (also Ctrl-D)", false, false, NULL },
     { "/quit",      "",            NULL, false, false, NULL },
+    { "/bye",       "",            NULL, false, false, NULL },
 };
 enum { N_CHAT_TABLE = sizeof chat_table / sizeof chat_table[0] };
 

@@ -154,7 +154,7 @@ static void file_add(conversation *c, const char *path, const char *text, size_t
     char *joined = NULL;
     if (zero) {
         snprintf(why, sizeof why, "byte %zu is zero: this is no text", (size_t)(zero - text));
-    } else if (all >= plan.n_ctx && !c->s->set->context.kv_window) {
+    } else if (all >= plan.n_ctx && !c->s->set->common.context.kv_window) {
         snprintf(why, sizeof why, "%zu bytes are %zu tokens%s; the context has %u positions", len, n,
                  all > n ? ", and others wait" : "", (unsigned)plan.n_ctx);
     } else if (!(joined = realloc(c->file, c->n_file + len + 2))) {

@@ -53,11 +53,30 @@ static void report_spent(FILE *out, const qsf_convert_result *r, const qsf_conve
     fprintf(out, "  predicted KL of all: %.4f nats a token\n", s->predicted_kl);
 }
 
+bool report_loss(const qsf_convert_result *r, char *out, size_t cap)
+{
+    /* From here on answers are clearly worse; beyond the second they make no sense. */
+    const double large = 0.25, useless = 2;
+    qsf_convert_summary s = { .size = sizeof s };
+    qsf_convert_get_summary(r, &s);
+    out[0] = 0;
+    if (!s.n_tensors || s.estimated_kl <= 0) return false;
+    if (s.estimated_kl < 0.01) snprintf(out, cap, "estimated loss: below 0.01 nats a token");
+    else if (s.estimated_kl < useless)
+        snprintf(out, cap, "estimated loss: %.2f nats a token, perplexity about %.2f times the input's",
+                 s.estimated_kl, exp(s.estimated_kl));
+    else
+        snprintf(out, cap, "estimated loss: %.1f nats a token, so that answers make no sense",
+                 s.estimated_kl);
+    return s.estimated_kl > large;
+}
+
 /* Norms and biases are many, small and all alike: one line for them. */
 void report_table(FILE *out, const qsf_convert_result *r, const qsf_convert_options *o)
 {
     qsf_convert_summary s = { .size = sizeof s };
     qsf_convert_tensor t = { .size = sizeof t };
+    char loss[160];
     uint64_t small_bytes = 0, small_weights = 0, bytes = 0;
     uint32_t small = 0;
     qsf_convert_get_summary(r, &s);
@@ -80,6 +99,8 @@ void report_table(FILE *out, const qsf_convert_result *r, const qsf_convert_opti
     if (s.shared_embedding)
         fprintf(out, "  embedding and head are stored once: they were the same but for rounding\n");
     if (s.predicted_kl > 0) report_spent(out, r, &s);
+    (void)report_loss(r, loss, sizeof loss);
+    if (loss[0]) fprintf(out, "  %s\n", loss);
     if (s.other_kl > 0)
         fprintf(out, "  with --prefer %s: %.4f is predicted, in %.2f MB\n",
                 o->prefer == QSF_CONVERT_SPEED ? "size" : "speed", s.other_kl, report_mb(s.other_bytes));
@@ -140,6 +161,7 @@ void report_json(FILE *out, const qsf_convert_result *r, const qsf_convert_optio
             (unsigned long long)s.tensor_bytes, (unsigned long long)s.file_bytes);
     if (s.shared_embedding) fprintf(out, "  \"shared_embedding\": true,\n");
     if (s.predicted_kl > 0) fprintf(out, "  \"predicted_kl\": %.8g,\n", s.predicted_kl);
+    if (s.estimated_kl > 0) fprintf(out, "  \"estimated_kl\": %.8g,\n", s.estimated_kl);
     if (s.other_kl > 0)
         fprintf(out, "  \"other_kl\": %.8g,\n  \"other_bytes\": %llu,\n", s.other_kl,
                 (unsigned long long)s.other_bytes);

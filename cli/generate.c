@@ -145,15 +145,57 @@ static qsf_status prompt_begin(run_session *s, const int32_t *ids, size_t n)
     qsf_turn_options o = s->set->turn;
     qsf_status st;
     o.grammar = s->grammar;
-    o.max_tokens = s->set->max_tokens;
+    o.max_tokens = s->set->common.max_tokens;
     o.stops = s->stops;
-    o.n_stops = s->n_stops;
+    o.n_stops = s->set->ignore_eos ? s->set->stop.n : s->n_stops;
+    o.reasoning_budget = s->set->common.reasoning_budget;
     o.ignore_end = o.special = s->set->ignore_eos;
     o.draft = s->draft;
     o.guess = s->drafter ? draft_model_guess : NULL;
     o.guess_user = s->drafter;
     if (s->reader && (st = qsf_answer_turn(s->reader, &o, &s->error))) return st;
     return qsf_turn_begin(s->turn, ids, n, s->sampler, &o);
+}
+
+/* ---- while the prompt is computed ---- */
+
+/* A line on a terminal, from half a second on.  Layers count too: weights are loaded while the
+ * first batch goes through them. */
+typedef struct prompt_progress {
+    bool     on, shown;
+    uint64_t begun_ns, told_ns;
+    size_t   n, first;
+    uint32_t n_layers, n_batch;
+} prompt_progress;
+
+static void prompt_progress_begin(prompt_progress *p, run_session *s, size_t n_done, size_t n)
+{
+    qsf_model_info info = { .size = sizeof info };
+    qsf_model_get_info(s->model, &info);
+    *p = (prompt_progress){ .on = terminal_moves(stderr), .begun_ns = clock_ns(), .first = n_done, .n = n,
+                            .n_layers = info.n_layers,
+                            .n_batch = s->set->common.context.n_batch };
+}
+
+static void prompt_progress_step(prompt_progress *p, const qsf_context *c, size_t n_done)
+{
+    enum { LINE_EVERY_NS = 100000000, QUIET_NS = 500000000 };
+    const uint64_t now = p->on ? clock_ns() : 0;
+    if (!p->on || now - p->begun_ns < QUIET_NS || now - p->told_ns < LINE_EVERY_NS) return;
+    const size_t left = p->n - n_done, rows = left < p->n_batch ? left : p->n_batch;
+    const uint32_t layer = qsf_batch_layer(c);
+    const double of_batch = layer < p->n_layers ? (double)layer / p->n_layers * (double)rows : 0;
+    const double part = ((double)(n_done - p->first) + of_batch) / (double)(p->n - p->first);
+    fprintf(stderr, "\r\033[Jprompt: %zu of %zu tokens, %d%%", n_done, p->n, (int)(100 * part));
+    fflush(stderr);
+    p->told_ns = now;
+    p->shown = true;
+}
+
+static void prompt_progress_end(prompt_progress *p)
+{
+    if (p->shown) fputs("\r\033[J", stderr);
+    if (p->shown) fflush(stderr);
 }
 
 int generate_prompt(run_session *s, const int32_t *ids, size_t n, const char *what)
@@ -169,16 +211,17 @@ int generate_prompt(run_session *s, const int32_t *ids, size_t n, const char *wh
     if (s->set->verbose && s->keeps)
         fprintf(stderr, "%zu tokens, %zu of them kept from before\n", n, state.n_kept);
     if (st) return st == QSF_E_FULL ? report_length(s, n, what) : report(qsf_turn_error(s->turn));
-    for (size_t told = state.n_done; state.n_done < n && !state.end;) {
+    prompt_progress progress;
+    prompt_progress_begin(&progress, s, state.n_done, n);
+    while (state.n_done < n && !state.end && !interrupted()) {
         qsf_turn_step(s->turn, NULL);
         qsf_turn_get_state(s->turn, &state);
-        if (interrupted()) {
-            qsf_turn_cancel(s->turn);
-            return EXIT_INTERRUPTED;
-        }
-        if (told == state.n_done || state.n_done == n) continue;
-        told = state.n_done;
-        if (s->set->verbose && terminal_is(stderr)) fprintf(stderr, "\rprompt %zu of %zu tokens", told, n);
+        prompt_progress_step(&progress, s->context, state.n_done);
+    }
+    prompt_progress_end(&progress);
+    if (state.n_done < n && !state.end) {
+        qsf_turn_cancel(s->turn);
+        return EXIT_INTERRUPTED;
     }
     return state.end ? report(qsf_turn_error(s->turn)) : EXIT_OK;
 }
@@ -187,7 +230,7 @@ void answer_cut(const run_session *s, const answer *a)
 {
     if (!a->cut) return;
     fprintf(stderr, "(still thinking after %lld tokens: -n N allows more, -1 any number)\n",
-            s->set->max_tokens);
+            s->set->common.max_tokens);
 }
 
 static void print_json_ids(const int32_t *ids, size_t n)
@@ -207,7 +250,7 @@ int run_once(run_session *s, const char *prompt, size_t len)
     int code = session_resume(s);
     if (!code) code = answers_open(s, NULL);
     if (!code) code = generate_prompt(s, ids, n, "the prompt");
-    if (!code && s->set->max_tokens != 0) code = generate_answer(s, !s->set->json, &a);
+    if (!code && s->set->common.max_tokens != 0) code = generate_answer(s, !s->set->json, &a);
     if (s->set->json) print_json_ids(a.ids, a.n_ids);
     else if (a.last && a.last != '\n') putchar('\n');
     if (a.full) fprintf(stderr, "the context is full; %s\n", session_longer(s));

@@ -6,41 +6,22 @@
 
 /* ---- the template and what goes with it ---- */
 
-static bool file_exists(const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    if (f) fclose(f);
-    return f != NULL;
-}
-
-/* A template by what --chat-template said: a name, a file, or Jinja itself.
- * *owned: a file's text, which the caller frees. */
-static int template_asked(const char *asked, const char **out, char **owned)
-{
-    size_t len;
-    *out = asked;
-    for (const char *const *p = qsf_chat_template_names(); *p; p++)
-        if (!strcmp(*p, asked)) return EXIT_OK;
-    if (strchr(asked, '{') || !file_exists(asked)) return EXIT_OK;
-    *out = *owned = read_whole(asked, &len);
-    if (!*owned) return EXIT_IO;
-    if (strchr(*owned, '{')) return EXIT_OK;
-    fprintf(stderr, "%s: this is no chat template: nothing in it is {{ ... }} or {%% ... %%}\n", asked);
-    return EXIT_USAGE;
-}
-
 int chat_texts_open(const run_settings *set, chat_texts *t)
 {
     size_t len;
     *t = (chat_texts){ 0 };
     qsf_chat_defaults(&t->options);
-    t->options.kwargs = set->template_kwargs;
+    /* A template that can leave its reasoning out writes the prompt as the model was trained. */
+    static const char no_reasoning[] = "{\"enable_thinking\":false,\"thinking\":false}";
+    t->options.kwargs = set->common.template_kwargs;
+    if (!t->options.kwargs && set->common.reasoning_budget == 0) t->options.kwargs = no_reasoning;
     t->options.bos = set->bos;
     t->options.eos = set->eos;
     t->options.add_generation_prompt = !set->no_generation;
     t->options.continue_final_message = set->continue_final;
-    if (set->template_name) {
-        const int code = template_asked(set->template_name, &t->options.chat_template, &t->template_text);
+    if (set->common.template_name) {
+        const int code = template_asked(set->common.template_name, set->model != NULL,
+                                        &t->options.chat_template, &t->template_text);
         if (code) return code;
     }
     if (set->tools && !(t->options.tools = t->tools = read_whole(set->tools, &len))) return EXIT_IO;

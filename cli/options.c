@@ -1,6 +1,6 @@
 /* Parsing and printing the option table.
  * SPDX-License-Identifier: MIT */
-#include "options.h"
+#include "options_foreign.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -20,16 +20,27 @@ static bool option_named(const option *o, const char *text, size_t len)
     return false;
 }
 
-static const char *option_long(const option *o)
+const char *option_long(const option *o)
 {
     const char *space = strrchr(o->names, ' ');
     return space ? space + 1 : o->names;
 }
 
-static const option *option_find(const option *table, size_t n, const char *text, size_t len)
+const option *program_row(const option_program *p, size_t i, size_t *base)
 {
-    for (size_t i = 0; i < n; i++)
-        if (option_named(&table[i], text, len)) return &table[i];
+    for (size_t k = 0; k < p->n_parts; i -= p->parts[k++].n) {
+        if (i >= p->parts[k].n) continue;
+        *base = p->parts[k].base;
+        return &p->parts[k].rows[i];
+    }
+    return NULL;
+}
+
+const option *program_option(const option_program *p, const char *name, size_t len, size_t *base)
+{
+    const option *o;
+    for (size_t i = 0; (o = program_row(p, i, base)); i++)
+        if (option_named(o, name, len)) return o;
     return NULL;
 }
 
@@ -84,45 +95,6 @@ const char *option_word(const char *context_option, int value, size_t *len)
     return choice_at(option_listed(OPTION_CONTEXT, context_option)->choices, value, len);
 }
 
-/* Edit distance of two short names, for "did you mean". */
-static size_t name_distance(const char *a, const char *b)
-{
-    enum { MOST = 40 };
-    size_t row[MOST + 1];
-    const size_t la = strlen(a), lb = strlen(b);
-    if (la > MOST || lb > MOST) return MOST;
-    for (size_t j = 0; j <= lb; j++) row[j] = j;
-    for (size_t i = 1; i <= la; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= lb; j++) {
-            const size_t up = row[j];
-            const size_t change = diagonal + (a[i - 1] != b[j - 1]);
-            row[j] = row[j] + 1 < row[j - 1] + 1 ? row[j] + 1 : row[j - 1] + 1;
-            if (change < row[j]) row[j] = change;
-            diagonal = up;
-        }
-    }
-    return row[lb];
-}
-
-static void unknown_option(const option *table, size_t n, const char *given)
-{
-    const char *best = NULL;
-    size_t distance = 4;
-    for (size_t i = 0; i < n; i++) {
-        if (table[i].kind == OPTION_GROUP) continue;
-        const size_t d = name_distance(given, option_long(&table[i]));
-        if (d < distance) {
-            distance = d;
-            best = option_long(&table[i]);
-        }
-    }
-    fprintf(stderr, "unknown option %s", given);
-    if (best) fprintf(stderr, "; did you mean %s?", best);
-    fputs("  --help lists all.\n", stderr);
-}
-
 static bool choice_valid(const char *choices, const char *value)
 {
     const size_t len = strlen(value);
@@ -162,6 +134,7 @@ static bool option_set_library(const option *o, void *into, const char *name, co
 {
     const qsf_option *listed = option_of_library(o);
     if (listed->kind == QSF_OPTION_FLAG) value = flag_value(value) ? "true" : "false";
+    if (listed->kind == QSF_OPTION_CHOICE) value = foreign_word(listed->name, value);
     const qsf_status st = o->kind == OPTION_CONTEXT ? qsf_context_set(into, listed->name, value, NULL)
         : o->kind == OPTION_SAMPLER ? qsf_sampler_set(into, listed->name, value, NULL)
         : qsf_turn_set(into, listed->name, value, NULL);
@@ -172,7 +145,7 @@ static bool option_set_library(const option *o, void *into, const char *name, co
     return refuse_whole(name, listed->least, listed->most, value);
 }
 
-/* Sets the member of *into.  name is what to call the option in an error. */
+/* Sets the member of the struct at *into.  name is what to call the option in an error. */
 static bool option_set(const option *o, void *into, const char *name, const char *value)
 {
     char *member = (char *)into + o->at, *end;
@@ -205,6 +178,7 @@ static bool option_set(const option *o, void *into, const char *name, const char
         return true;
     }
     case OPTION_CHOICE:
+        value = foreign_word(option_long(o) + strlen("--"), value);
         if (!choice_valid(o->choices, value)) return refuse_choice(name, o->choices, value);
         *(const char **)(void *)member = value;
         return true;
@@ -225,14 +199,79 @@ static void option_env_name(const option *o, const char *prefix, char *out, size
     out[n] = 0;
 }
 
-static bool options_environment(const option *table, size_t n, const char *prefix, void *into)
+static bool program_environment(const option_program *p, void *into)
 {
-    for (size_t i = 0; i < n; i++) {
+    const option *o;
+    size_t base;
+    for (size_t i = 0; (o = program_row(p, i, &base)); i++) {
         char name[64];
-        if (table[i].kind == OPTION_GROUP) continue;
-        option_env_name(&table[i], prefix, name, sizeof name);
+        if (o->kind == OPTION_GROUP) continue;
+        option_env_name(o, p->prefix, name, sizeof name);
         const char *value = getenv(name);
-        if (value && *value && !option_set(&table[i], into, name, value)) return false;
+        if (value && *value && !option_set(o, (char *)into + base, name, value)) return false;
+    }
+    return true;
+}
+
+static bool program_defaults(const option_program *p, void *into)
+{
+    for (size_t i = 0; i < p->n_defaults; i++) {
+        const option_default *d = &p->defaults[i];
+        size_t base;
+        const option *o = program_option(p, d->name, strlen(d->name), &base);
+        if (!o || !option_set(o, (char *)into + base, d->name, d->value)) return false;
+    }
+    return true;
+}
+
+/* A word that begins with a minus, and its value: "--name=value" or "--name value"; negative
+ * numbers are values because they follow a name. */
+static bool parse_option(const option_program *p, void *into, int argc, char **argv, int *i)
+{
+    const char *word = argv[*i], *next = *i + 1 < argc ? argv[*i + 1] : NULL;
+    const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
+    const size_t len = equals ? (size_t)(equals - word) : strlen(word);
+    const char *value = equals ? equals + 1 : NULL;
+    size_t base;
+    const option *o = program_option(p, word, len, &base);
+    if (!o) {
+        foreign_use use;
+        if (!foreign_find(p, word, len, value, next, &use)) return false;
+        *i += use.takes_next;
+        if (!use.option) return true;
+        o = use.option;
+        base = use.base;
+        value = use.value;
+        next = use.takes_next ? NULL : next;
+    }
+    if (!option_is_flag(o) && !value) {
+        if (!next) {
+            fprintf(stderr, "%s needs a value: %s\n", word, option_arg(o));
+            return false;
+        }
+        value = next;
+        ++*i;
+    }
+    return option_set(o, (char *)into + base, word, value);
+}
+
+bool program_parse(const option_program *p, void *into, int argc, char **argv, option_list *rest)
+{
+    bool only_rest = false;
+    rest->n = 0;
+    if (!program_defaults(p, into) || !program_environment(p, into)) return false;
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        if (!only_rest && !strcmp(word, "--")) {
+            only_rest = true;
+        } else if (!only_rest && word[0] == '-' && word[1]) {
+            if (!parse_option(p, into, argc, argv, &i)) return false;
+        } else if (rest->n == OPTION_LIST_MAX) {
+            fputs("too many arguments\n", stderr);
+            return false;
+        } else {
+            rest->items[rest->n++] = word;
+        }
     }
     return true;
 }
@@ -240,43 +279,9 @@ static bool options_environment(const option *table, size_t n, const char *prefi
 bool options_parse(const option *table, size_t n, const char *prefix, void *into, int argc, char **argv,
                    option_list *rest)
 {
-    bool only_rest = false;
-    rest->n = 0;
-    if (!options_environment(table, n, prefix, into)) return false;
-    for (int i = 1; i < argc; i++) {
-        const char *word = argv[i];
-        if (!only_rest && !strcmp(word, "--")) {
-            only_rest = true;
-            continue;
-        }
-        if (only_rest || word[0] != '-' || !word[1]) {
-            if (rest->n == OPTION_LIST_MAX) {
-                fputs("too many arguments\n", stderr);
-                return false;
-            }
-            rest->items[rest->n++] = word;
-            continue;
-        }
-        /* "--name=value" and "--name value"; negative numbers are values because
-         * they follow a name. */
-        const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
-        const size_t len = equals ? (size_t)(equals - word) : strlen(word);
-        const option *o = option_find(table, n, word, len);
-        if (!o) {
-            unknown_option(table, n, word);
-            return false;
-        }
-        const char *value = equals ? equals + 1 : NULL;
-        if (!option_is_flag(o) && !value) {
-            if (i + 1 == argc) {
-                fprintf(stderr, "%s needs a value: %s\n", word, option_arg(o));
-                return false;
-            }
-            value = argv[++i];
-        }
-        if (!option_set(o, into, word, value)) return false;
-    }
-    return true;
+    const option_part part = { table, n, 0 };
+    const option_program p = { &part, 1, NULL, 0, prefix, NULL };
+    return program_parse(&p, into, argc, argv, rest);
 }
 
 /* Help text wrapped to 80 columns behind a margin. */
@@ -306,7 +311,7 @@ static void help_wrap(FILE *out, size_t column, const char *text)
 }
 
 /* "the option's help (default 7) [QSF_OPTION]" */
-static void help_text(const option *o, const char *variable, char *out, size_t cap)
+static void help_text(const option_program *p, const option *o, const char *variable, char *out, size_t cap)
 {
     const qsf_option *listed = option_of_library(o);
     const char *help = listed ? listed->help : o->help, *more = listed && o->help ? o->help : NULL;
@@ -321,35 +326,56 @@ static void help_text(const option *o, const char *variable, char *out, size_t c
         snprintf(number, sizeof number, "%.7g", listed->value);
         value = number;
     }
+    for (size_t i = 0; i < p->n_defaults; i++) {
+        const option_default *d = &p->defaults[i];
+        if (option_named(o, d->name, strlen(d->name))) value = d->shown ? d->shown : d->value;
+    }
     snprintf(out, cap, "%s%s%s%s%s%s [%s]", help, more ? "; " : "", more ? more : "",
              value ? " (default " : "", value ? value : "", value ? ")" : "", variable);
 }
 
-void options_help(const option *table, size_t n, const char *prefix, FILE *out)
+void program_help(const option_program *p, FILE *out)
 {
-    for (size_t i = 0; i < n; i++) {
-        const option *o = &table[i];
+    const option *o;
+    size_t base;
+    for (size_t i = 0; (o = program_row(p, i, &base)); i++) {
         char text[640], names[128], name[64];
         if (o->kind == OPTION_GROUP) {
             fprintf(out, "\n%s\n", o->help);
             continue;
         }
         size_t len = 0;
-        for (const char *p = o->names; *p && len + 4 < sizeof names; p++) {
-            if (*p == ' ') names[len++] = ',';
-            names[len++] = *p;
+        for (const char *at = o->names; *at && len + 4 < sizeof names; at++) {
+            if (*at == ' ') names[len++] = ',';
+            names[len++] = *at;
         }
         names[len] = 0;
         const bool flag = option_is_flag(o);
         const int column = fprintf(out, "  %s%s%s", names, flag ? "" : " ", flag ? "" : option_arg(o));
-        option_env_name(o, prefix, name, sizeof name);
-        help_text(o, name, text, sizeof text);
+        option_env_name(o, p->prefix, name, sizeof name);
+        help_text(p, o, name, text, sizeof text);
         help_wrap(out, (size_t)column, text);
     }
 }
 
+void options_help(const option *table, size_t n, const char *prefix, FILE *out)
+{
+    const option_part part = { table, n, 0 };
+    const option_program p = { &part, 1, NULL, 0, prefix, NULL };
+    program_help(&p, out);
+}
+
+void program_names(const option_program *p, FILE *out)
+{
+    const option *o;
+    size_t base;
+    for (size_t i = 0; (o = program_row(p, i, &base)); i++)
+        if (o->kind != OPTION_GROUP) fprintf(out, "%s\n", o->names);
+}
+
 void options_names(const option *table, size_t n, FILE *out)
 {
-    for (size_t i = 0; i < n; i++)
-        if (table[i].kind != OPTION_GROUP) fprintf(out, "%s\n", table[i].names);
+    const option_part part = { table, n, 0 };
+    const option_program p = { &part, 1, NULL, 0, NULL, NULL };
+    program_names(&p, out);
 }

@@ -38,16 +38,41 @@ typedef struct option {
 #define OPTION_OF(kind, names, at, more) { OPTION_##kind, names, NULL, at, 0, 0, NULL, more, NULL }
 #define OPTION_OF_CONTEXT(names, at, more) OPTION_OF(CONTEXT, names, at, more)
 
-/* Reads environment variables (prefix + the long name in capitals, '-' as '_'), then argv, into
- * *into.  Words that are no option go to rest.  An error is printed to stderr with the nearest
- * name; false then. */
+/* Rows of one struct, which lies at base in the program's. */
+typedef struct option_part { const option *rows; size_t n, base; } option_part;
+/* A program's own default of a shared option; shown: as the help shows it, NULL: the value. */
+typedef struct option_default { const char *name, *value, *shown; } option_default;
+typedef struct option_program {
+    const option_part    *parts;
+    size_t                n_parts;
+    const option_default *defaults;
+    size_t                n_defaults;
+    const char           *prefix;        /* of environment variables: "QSF_" */
+    const char           *name;          /* "qsf-serve", for messages */
+} option_program;
+
+/* Reads the defaults, environment variables (prefix + the long name in capitals, '-' as '_'), then
+ * argv, into *into.  Words that are not options go to rest.  Options of llama.cpp's programs that
+ * have an equivalent or make no difference are accepted (options_foreign.h).  An error is printed
+ * to stderr; false then. */
+bool program_parse(const option_program *p, void *into, int argc, char **argv, option_list *rest);
+void program_help(const option_program *p, FILE *out);
+/* Lines of "--name" for shell completion. */
+void program_names(const option_program *p, FILE *out);
+/* The option with one of these names, and where its struct lies; NULL: the program has no such. */
+const option *program_option(const option_program *p, const char *name, size_t len, size_t *base);
+/* The i-th row of all parts; NULL: there are no more. */
+const option *program_row(const option_program *p, size_t i, size_t *base);
+/* "--prompt" of "-p --prompt". */
+const char *option_long(const option *o);
+
+/* The same for a program with one table. */
 bool options_parse(const option *table, size_t n, const char *prefix, void *into, int argc, char **argv,
                    option_list *rest);
 void options_help(const option *table, size_t n, const char *prefix, FILE *out);
 /* The word for a value of a context's option that is a choice: "q8" of "kv-type".
  * Its first len bytes. */
 const char *option_word(const char *context_option, int value, size_t *len);
-/* Lines of "--name" for shell completion. */
 void options_names(const option *table, size_t n, FILE *out);
 
 /* Of --i2s-layout. */

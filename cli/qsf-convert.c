@@ -51,9 +51,10 @@ typedef struct convert_merges { qsf_convert_adapter list[OPTION_LIST_MAX]; } con
 static const option convert_table[] = {
     { .kind = OPTION_GROUP, .help = "What the weights become" },
     { OPTION_CHOICE, "--quant-type", "TYPE", AT(quant_type), 0, 0,
-      "2bit|2bit-sym|3bit|4bit|ternary|8bit|f16|mixed|ternary5",
-      "2bit, 2bit-sym, 3bit, 4bit, ternary, 8bit, f16, or mixed: more bits where they help most; matrices "
-      "that are ternary already stay so, in 2 bits, with ternary5 in 1.6", "4bit" },
+      "auto|2bit|2bit-sym|3bit|4bit|ternary|8bit|f16|mixed|ternary5",
+      "auto: 4bit, with more bits where they help most until the estimated loss is small; 2bit, 2bit-sym, "
+      "3bit, 4bit, ternary, 8bit, f16; mixed: 5.35 bits a weight, spent where they help most; matrices "
+      "that are ternary already stay so, in 2 bits, with ternary5 in 1.6", "auto" },
     { OPTION_LIST, "--tensor", "PATTERN=TYPE", AT(tensors), 0, 0, NULL,
       "a type of its own for matrices whose name or kind matches (* and ?), such as \"attn_v=6bit_s\" or "
       "\"blk.0.*=8bit:64\"; may be given again, the last one wins. "
@@ -294,7 +295,9 @@ static void free_merges(convert_merges *merges)
 static bool fill_options(const convert_cli *cli, qsf_convert_options *o, convert_rules *rules)
 {
     qsf_convert_defaults(o);
-    if (cli->quant_type && !qsf_convert_preset_find(cli->quant_type, &o->preset)) return false;
+    const bool sized = cli->target_mb > 0 || cli->target_kl > 0;
+    if (!cli->quant_type) o->preset = sized ? QSF_CONVERT_4BIT : QSF_CONVERT_BY_LOSS;
+    else if (!qsf_convert_preset_find(cli->quant_type, &o->preset)) return false;
     for (size_t i = 0; i < cli->tensors.n; i++)
         if (!parse_rule(cli->tensors.items[i], &rules->list[i], rules->texts[i], sizeof rules->texts[i]))
             return false;
@@ -351,6 +354,7 @@ static int run_conversion(const convert_cli *cli, const qsf_convert_options *o, 
     qsf_convert_summary s = { .size = sizeof s };
     qsf_convert_result *r;
     qsf_error err = { 0 };
+    char loss[160];
     int code = CODE_OK;
     const qsf_status st = qsf_convert_run(from, to, o, &r, &err);
     if (o->progress) clear_progress();
@@ -358,6 +362,9 @@ static int run_conversion(const convert_cli *cli, const qsf_convert_options *o, 
     qsf_convert_get_summary(r, &s);
     const bool json_on_stdout = cli->json && !strcmp(cli->json, "-");
     if (s.n_tensors && !cli->quiet && !json_on_stdout) report_table(stdout, r, o);
+    if (report_loss(r, loss, sizeof loss) && !cli->quiet)
+        fprintf(stderr, "warning: %s; --quant-type auto (the default), mixed or 8bit loses less, and "
+                "--calibrate self loses less in the same size\n", loss);
     if (cli->json && !write_json(cli, o, from, to, r)) code = CODE_IO;
     if (cli->calibration && !cli->quiet)
         fprintf(

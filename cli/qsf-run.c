@@ -8,17 +8,17 @@
 #include <string.h>
 
 #define AT(member) offsetof(run_settings, member)
-#define CONTEXT(names, more) OPTION_OF_CONTEXT(names, AT(context), more)
-#define SAMPLER(names) OPTION_OF(SAMPLER, names, AT(sampler), NULL)
+#define CONTEXT(names) OPTION_OF_CONTEXT(names, AT(common.context), NULL)
 #define TURN(names, more) OPTION_OF(TURN, names, AT(turn), more)
 
-static const option run_options[] = {
+static const option run_prompt_rows[] = {
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Model and prompt", NULL },
     { OPTION_TEXT, "-m --model", "FILE", AT(model), 0, 0, NULL,
       "QSF or GGUF file; may also stand alone on the command line", NULL },
     { OPTION_FLAG, "--mpi", NULL, AT(mpi), 0, 0, NULL,
       "under mpirun: run layers on its ranks; --mpi --help lists the options", NULL },
-    { OPTION_TEXT, "-p --prompt", "TEXT", AT(prompt), 0, 0, NULL, "the prompt", NULL },
+    { OPTION_TEXT, "-p --prompt", "TEXT", AT(prompt), 0, 0, NULL,
+      "the prompt; may also stand alone after the model", NULL },
     { OPTION_TEXT, "-f --file", "FILE", AT(file), 0, 0, NULL,
       "read the prompt from a file, - for standard input", NULL },
     { OPTION_TEXT, "--ids", "N,N,...", AT(ids), 0, 0, NULL, "the prompt as token ids", NULL },
@@ -31,11 +31,8 @@ static const option run_options[] = {
       "it", NULL },
     { OPTION_FLAG, "--raw", NULL, AT(raw), 0, 0, NULL,
       "complete the text as it is, without the model's chat template", NULL },
-    { OPTION_TEXT, "--chat-template-file --template --chat-template", "NAME|FILE", AT(template_name), 0, 0,
-      NULL, "chat template to use: a file in Jinja, or chatml, llama2, llama3, mistral, phi3, gemma, zephyr, "
-      "command-r, deepseek, plain", "the model's own" },
-    { OPTION_TEXT, "--chat-template-kwargs", "JSON", AT(template_kwargs), 0, 0, NULL,
-      "an object of further variables for the template: {\"enable_thinking\": false}", NULL },
+};
+static const option run_chat_rows[] = {
     { OPTION_TEXT, "--tools", "FILE", AT(tools), 0, 0, NULL,
       "tools for the template, a list in JSON; a pipe gets calls as lines of JSON, and a chat asks for what "
       "they have given", NULL },
@@ -43,93 +40,26 @@ static const option run_options[] = {
       "auto, none, required, or the tool that is called", NULL },
     { OPTION_TEXT, "--documents", "FILE", AT(documents), 0, 0, NULL,
       "documents for the template, a list in JSON", NULL },
-    { OPTION_FLAG, "--jinja", NULL, AT(jinja), 0, 0, NULL,
-      "accepted and ignored: templates always run", NULL },
     { OPTION_CHOICE, "--reasoning", NULL, AT(reasoning), 0, 0, "show|hide",
       "what a model thinks before it answers: dim on a terminal, or one line in its place", "show" },
     { OPTION_TEXT, "--history", "FILE|off", AT(history), 0, 0, NULL,
       "where the chat keeps what was typed", "a file of your own in the system's place for such" },
-
-    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Answer", NULL },
-    { OPTION_INT, "-n --predict --max-tokens", "N", AT(max_tokens), -1, 1e9, NULL,
-      "most tokens to generate, -1 for no limit", "256" },
-    SAMPLER("--temp --temperature"),
-    SAMPLER("--top-k"),
-    SAMPLER("--top-p"),
-    SAMPLER("--min-p"),
-    SAMPLER("--repeat-penalty"),
-    SAMPLER("--repeat-last-n"),
-    SAMPLER("--frequency-penalty"),
-    SAMPLER("--presence-penalty"),
-    SAMPLER("-s --seed"),
+};
+static const option run_answer_rows[] = {
     { OPTION_LIST, "-r --reverse-prompt --stop", "TEXT", AT(stop), 0, 0, NULL,
       "end the answer before this text; may be given again", NULL },
     { OPTION_FLAG, "--ignore-eos", NULL, AT(ignore_eos), 0, 0, NULL,
       "go on after tokens that end a text", NULL },
     TURN("--min-tokens", NULL),
     TURN("--logprobs", "a line of JSON for each token on standard error"),
-    { OPTION_LIST, "-l --logit-bias", "TOKEN=F", AT(logit_bias), 0, 0, NULL,
-      "add F to the logit of a token, given by its number or as a text that is one token; -inf: it never "
-      "comes; may be given again", NULL },
-    { OPTION_LIST, "--ban", "TEXT", AT(ban), 0, 0, NULL,
-      "the text does not come in an answer; may be given again", NULL },
-
-    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "More of sampling, all of it off at first (docs/sampling.md)",
-      NULL },
-    SAMPLER("--dry-multiplier"),
-    SAMPLER("--dry-base"),
-    SAMPLER("--dry-allowed-length"),
-    SAMPLER("--dry-penalty-last-n --dry-last-n"),
-    { OPTION_LIST, "--dry-sequence-breaker", "TEXT", AT(dry_breaker), 0, 0, NULL,
-      "DRY sees no repetition over this text; may be given again, and the first takes the usual ones away: "
-      "line feed, colon, quote, asterisk; none: only takes them away", NULL },
-    SAMPLER("--top-nsigma --top-n-sigma"),
-    SAMPLER("--typical --typical-p"),
-    SAMPLER("--xtc-probability"),
-    SAMPLER("--xtc-threshold"),
-    SAMPLER("--dynatemp-range"),
-    SAMPLER("--dynatemp-exp --dynatemp-exponent"),
-    SAMPLER("--mirostat"),
-    SAMPLER("--mirostat-ent --mirostat-tau"),
-    SAMPLER("--mirostat-lr --mirostat-eta"),
-
-    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Machine", NULL },
-    CONTEXT("-t --threads", NULL),
-    CONTEXT("-c --ctx-size", NULL),
-    CONTEXT("-b --batch-size", NULL),
-    CONTEXT("--ram-budget", NULL),
-    { OPTION_INT, "--draft", "N", AT(draft), -1, QSF_DRAFT_MOST, NULL,
-      "most tokens to guess from what stood there before and to check in one pass: the same answer, sooner",
-      "7 where layers stream, else 0" },
+};
+static const option run_machine_rows[] = {
     { OPTION_TEXT, "--draft-model", "FILE", AT(draft_model), 0, 0, NULL,
       "a small model of the same vocabulary that makes the guesses; it stays in memory, within the budget",
       NULL },
-    { OPTION_LIST, "--lora", "FILE[:SCALE]", AT(lora), 0, 0, NULL,
-      "an adapter (LoRA) of the model, a GGUF file or a PEFT directory, and how much of it; may be given "
-      "again: docs/adapters.md",
-      "SCALE 1" },
-    CONTEXT("-ctk --kv --kv-type", NULL),
-    CONTEXT("--kv-window", NULL),
-    CONTEXT("--kv-sinks", NULL),
-    CONTEXT("--kv-heavy", NULL),
-    CONTEXT("--head-topk", NULL),
-    CONTEXT("--quality", NULL),
-    CONTEXT("--early-exit", "no guesses then, but for --draft N"),
-    CONTEXT("--act-quant", NULL),
-    CONTEXT("--kernel-route", NULL),
-    CONTEXT("--first-stage", NULL),
-    CONTEXT("--isa", NULL),
-    { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap",
-      "how the file is read: auto (io_uring or threads; past the page cache where layers stream and free "
-      "memory could not cache the file), uring or pread (past the page cache wherever layers stream), mmap",
-      "auto" },
-    { OPTION_CHOICE, "--i2s-layout", "NAME", AT(i2s_layout), 0, 0, I2S_LAYOUTS,
-      I2S_HELP, "auto" },
-    { OPTION_CHOICE, "--check", NULL, AT(check), 0, 0, "first|every",
-      "when the checksum of what streams is compared: when it is first read, or every time that it is read "
-      "again", "first" },
-    CONTEXT("--f32", NULL),
-
+    CONTEXT("--first-stage"),
+};
+static const option run_rest_rows[] = {
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "What an answer may be", NULL },
     { OPTION_TEXT, "--grammar", "GBNF", AT(grammar), 0, 0, NULL,
       "a text of these rules: GBNF with a rule \"root\", or a file of it", NULL },
@@ -202,22 +132,41 @@ static const option run_options[] = {
 };
 #undef AT
 #undef CONTEXT
-#undef SAMPLER
 #undef TURN
-enum { N_RUN_OPTIONS = sizeof run_options / sizeof run_options[0] };
 
-static void print_help(void)
+#define PART(rows) { rows, sizeof rows / sizeof rows[0], 0 }
+static const option_default run_defaults[] = {
+    { "--max-tokens", "256", NULL }, { "--draft", "-1", "7 where layers stream, else 0" },
+};
+
+/* The program's own rows and the shared ones, in the order of the help.  parts: room for 10. */
+static option_program run_program(option_part *parts)
+{
+    const size_t base = offsetof(run_settings, common);
+    const option_part all[] = {
+        PART(run_prompt_rows), common_options(COMMON_TEMPLATE, base), PART(run_chat_rows),
+        common_options(COMMON_ANSWER, base), PART(run_answer_rows), common_options(COMMON_SAMPLING, base),
+        common_options(COMMON_MACHINE, base), common_options(COMMON_LORA, base), PART(run_machine_rows),
+        PART(run_rest_rows),
+    };
+    memcpy(parts, all, sizeof all);
+    return (option_program){ parts, sizeof all / sizeof all[0], run_defaults,
+                             sizeof run_defaults / sizeof run_defaults[0], "QSF_", "qsf-run" };
+}
+#undef PART
+
+static void print_help(const option_program *p)
 {
     printf("Runs a language model from a QSF or GGUF file.\n\n"
-           "  qsf-run model.qsf -p \"Why is the sky blue?\"   one answer\n"
+           "  qsf-run model.qsf \"Why is the sky blue?\"      one answer\n"
            "  qsf-run model.gguf                             chat\n"
            "  qsf-run model.qsf --ram-budget 200 -p \"...\"    inside 200 MB\n"
            "  qsf-run model.qsf --raw -p \"Once upon a time\"  completion\n\n"
-           "Usage: qsf-run [options] MODEL.  Each option can also be set by the environment variable "
-           "in brackets.\n"
+           "Usage: qsf-run [options] MODEL [PROMPT].  Each option can also be set by the environment "
+           "variable in brackets.\n"
            "Exit codes: 0 ok, 1 failed, 2 usage, 3 bad model, 4 memory, 5 input or output, "
            "130 interrupted.\n");
-    options_help(run_options, N_RUN_OPTIONS, "QSF_", stdout);
+    program_help(p, stdout);
 }
 
 static int run_mode(const run_settings *set)
@@ -255,54 +204,58 @@ done:
     return output_end(session_close(&s, code));
 }
 
+/* The words that are not options: the model, unless -m gave it, and the prompt. */
+static int take_words(run_settings *set, const option_list *rest)
+{
+    size_t i = 0;
+    const char *variable = getenv("QSF_MODEL");
+    const bool replaced = set->model && set->model == variable && rest->n && path_exists(rest->items[0]);
+    if ((!set->model || replaced) && i < rest->n) set->model = rest->items[i++];
+    if (!set->prompt && !set->file && !set->ids && i < rest->n) set->prompt = rest->items[i++];
+    if (i == rest->n) return EXIT_OK;
+    fprintf(stderr, "unexpected \"%s\": a prompt of several words stands in quotes: qsf-run MODEL \"...\"\n",
+            rest->items[i]);
+    return EXIT_USAGE;
+}
+
+/* Options that need others, or exclude them.  An exit code; errors are reported. */
+static int check_settings(run_settings *set, const option_list *rest)
+{
+    const char *why = NULL;
+    const int code = take_words(set, rest);
+    if (code) return code;
+    if (!set->model && !set->render)
+        why = "no model was given: qsf-run [options] MODEL [PROMPT]; --help lists the options";
+    else if (set->tool_choice && !set->tools)
+        why = "--tool-choice goes with --tools FILE";
+    else if (set->tools && !set->render && (set->raw || set->ids))
+        why = "--tools needs a conversation: it does not go with --raw and --ids";
+    else if ((set->kl || set->kl_base) && !set->perplexity)
+        why = "--kl and --kl-base go with --perplexity FILE";
+    else if (set->session && set->common.context.early_exit > 0)
+        why = "--session keeps what all layers have seen: it does not go with --early-exit";
+    else if (set->perplexity && set->common.context.head != QSF_HEAD_EXACT)
+        why = "--perplexity needs all logits: it does not go with --head-topk other than exact";
+    if (!why) return EXIT_OK;
+    fprintf(stderr, "%s\n", why);
+    return EXIT_USAGE;
+}
+
 int main(int argc, char **argv)
 {
-    run_settings set = {
-        .max_tokens = 256, .draft = -1, .json_blanks = 32, .check = "first", .io = "auto",
-        .reasoning = "show",
-    };
+    run_settings set = { .json_blanks = 32, .reasoning = "show" };
+    option_part parts[10];
+    const option_program program = run_program(parts);
     option_list rest;
     if (mpi_wanted(argc, argv)) return mpi_start("qsf-mpi", argv);
     terminal_init();
-    qsf_context_defaults(&set.context);
-    qsf_sampler_defaults(&set.sampler);
+    common_defaults(&set.common);
     qsf_turn_defaults(&set.turn);
-    if (!options_parse(run_options, N_RUN_OPTIONS, "QSF_", &set, argc, argv, &rest)) return EXIT_USAGE;
-    if (set.help) return print_help(), output_end(EXIT_OK);
+    if (!program_parse(&program, &set, argc, argv, &rest)) return EXIT_USAGE;
+    if (set.help) return print_help(&program), output_end(EXIT_OK);
     if (set.version) return printf("qsf-run %s\n", qsf_version()), output_end(EXIT_OK);
-    if (set.completion) return options_names(run_options, N_RUN_OPTIONS, stdout), output_end(EXIT_OK);
-    if (!set.model && rest.n) {
-        set.model = rest.items[0];
-        memmove(rest.items, rest.items + 1, --rest.n * sizeof rest.items[0]);
-    }
-    if (!set.model && !set.render) {
-        fputs("no model was given: qsf-run [options] MODEL; --help lists the options\n", stderr);
-        return EXIT_USAGE;
-    }
-    if (rest.n) {
-        fprintf(stderr, "unexpected \"%s\": the prompt comes behind -p\n", rest.items[0]);
-        return EXIT_USAGE;
-    }
-    if (set.tool_choice && !set.tools) {
-        fputs("--tool-choice goes with --tools FILE\n", stderr);
-        return EXIT_USAGE;
-    }
-    if (set.tools && !set.render && (set.raw || set.ids)) {
-        fputs("--tools needs a conversation: it does not go with --raw and --ids\n", stderr);
-        return EXIT_USAGE;
-    }
-    if (set.render) return output_end(run_render(&set));
-    if ((set.kl || set.kl_base) && !set.perplexity) {
-        fputs("--kl and --kl-base go with --perplexity FILE\n", stderr);
-        return EXIT_USAGE;
-    }
-    if (set.session && set.context.early_exit > 0) {
-        fputs("--session keeps what all layers have seen: it does not go with --early-exit\n", stderr);
-        return EXIT_USAGE;
-    }
-    if (set.perplexity && set.context.head != QSF_HEAD_EXACT) {
-        fputs("--perplexity needs all logits: it does not go with --head-topk other than exact\n", stderr);
-        return EXIT_USAGE;
-    }
-    return run_mode(&set);
+    if (set.completion) return program_names(&program, stdout), output_end(EXIT_OK);
+    const int code = check_settings(&set, &rest);
+    if (code) return code;
+    return set.render ? output_end(run_render(&set)) : run_mode(&set);
 }

@@ -10,20 +10,18 @@
 #include "trace.h"
 
 typedef struct serve_asked {
-    const char *name, *template_name, *host, *key_file, *cache_file, *cache_disk_dir, *io, *i2s_layout,
-        *pooling, *trace, *record, *mpi_check, *mpi_wire, *split, *lora_dir, *default_model, *log_format;
-    qsf_context_options context;
-    option_list models, keys, hosts, origins, loras;
-    long long models_max, port, slots, kept, queue, step_rows, steps, session, timeout, drain, max_tokens,
-        top_k, connections, draft;
-    double temperature, top_p, min_p, repeat_penalty, max_body, cache_disk, mpi_silent, ping;
+    common_settings common;
+    const char *name, *host, *key_file, *cache_file, *cache_disk_dir, *pooling, *trace, *record,
+        *mpi_check, *mpi_wire, *split, *lora_dir, *default_model, *log_format;
+    option_list models, keys, hosts, origins;
+    long long models_max, port, slots, kept, queue, step_rows, steps, session, timeout, drain, connections;
+    double max_body, cache_disk, mpi_silent, ping;
     bool help, version, completion, quiet, verbose, log_requests, no_page, mpi, pipeline, strict;
 } serve_asked;
 
 #define AT(member) offsetof(serve_asked, member)
-#define CONTEXT(names) OPTION_OF_CONTEXT(names, AT(context), NULL)
 
-static const option serve_options[] = {
+static const option serve_model_rows[] = {
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Model", NULL },
     { OPTION_LIST, "-m --model", "[NAME=]FILE", AT(models), 0, 0, NULL,
       "QSF or GGUF file, and its name for clients; may also stand alone on the command line, and be given "
@@ -34,19 +32,12 @@ static const option serve_options[] = {
       "of several models, the one that answers requests for a name that is not there", NULL },
     { OPTION_INT, "--models-max", "N", AT(models_max), 0, 64, NULL,
       "most models that are loaded at once, 0 for all; the least recently used one makes room", "0" },
-    { OPTION_LIST, "--lora", "[NAME=]FILE[:SCALE]", AT(loras), 0, 0, NULL,
-      "adapter of the first model, and its name: requests for MODEL:NAME have it with this scale (1); "
-      "MODEL:NAME=FILE is one of another model; may be given again", NULL },
     { OPTION_TEXT, "--lora-dir", "DIR", AT(lora_dir), 0, 0, NULL,
       "clients may load adapters from this folder, and drop adapters", NULL },
-    CONTEXT("--adapter-memory"),
-    { OPTION_TEXT, "--chat-template", "NAME", AT(template_name), 0, 0, NULL,
-      "chat template to use: chatml, llama2, llama3, mistral, phi3, gemma, zephyr, command-r, deepseek, "
-          "plain",
-      "the model's own" },
-
+};
+static const option serve_network_rows[] = {
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Network", NULL },
-    { OPTION_TEXT, "--host", "NAME", AT(host), 0, 0, NULL, "name or address to listen at", "127.0.0.1" },
+    { OPTION_TEXT, "--host", "NAME", AT(host), 0, 0, NULL, "name or address to listen at, or the path of a socket", "127.0.0.1" },
     { OPTION_INT, "--port", "N", AT(port), 0, 65535, NULL, "port to listen at, 0 for any free one", "8080" },
     { OPTION_LIST, "--api-key", "KEY", AT(keys), 0, 0, NULL,
       "only clients with this key may ask; may be given again", NULL },
@@ -67,7 +58,7 @@ static const option serve_options[] = {
     { OPTION_NUMBER, "--max-body", "MB", AT(max_body), 0.001, 1000, NULL, "largest body of a request", "8" },
     { OPTION_INT, "--connections", "N", AT(connections), 1, 100000, NULL, "most open connections", "4096" },
 
-    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Answers", NULL },
+    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Requests", NULL },
     { OPTION_INT, "-np --slots", "N", AT(slots), 1, 1024, NULL, "answers at once", "8" },
     { OPTION_INT, "--cache-sequences", "N", AT(kept), 0, 2048, NULL,
       "sequences that are kept for prompts that begin alike", "24" },
@@ -87,34 +78,10 @@ static const option serve_options[] = {
       "rows of prompts in a step beside answers; 0: as many as make the step twice as long", "0" },
     { OPTION_INT, "--steps", "N", AT(steps), 1, 64, NULL,
       "steps between two looks at the queue: more is less work, and a longer wait for a new request", "1" },
-    { OPTION_INT, "--draft", "N", AT(draft), 0, QSF_DRAFT_MOST, NULL,
-      "most guesses of an answer in a step, from what stood behind the same words before", "0" },
     { OPTION_INT, "--session-time", "S", AT(session), 0, 1e9, NULL,
       "seconds that the sequence of a session_id is kept on purpose", "600" },
-    { OPTION_INT, "-n --predict --max-tokens", "N", AT(max_tokens), -1, 1e9, NULL,
-      "most tokens of an answer whose request does not say it, -1 for no limit", "-1" },
-    { OPTION_NUMBER, "--temp --temperature", "F", AT(temperature), 0, 100, NULL,
-      "temperature where a request does not say it", "1" },
-    { OPTION_INT, "--top-k", "N", AT(top_k), 0, 1e9, NULL, "the same for top_k", "0" },
-    { OPTION_NUMBER, "--top-p", "F", AT(top_p), 0, 1, NULL, "the same for top_p", "1" },
-    { OPTION_NUMBER, "--min-p", "F", AT(min_p), 0, 1, NULL, "the same for min_p", "0" },
-    { OPTION_NUMBER, "--repeat-penalty", "F", AT(repeat_penalty), 0.01, 100, NULL,
-      "the same for repeat_penalty", "1" },
-
-    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Machine", NULL },
-    CONTEXT("-t --threads"),
-    CONTEXT("-c --ctx-size"),
-    CONTEXT("-b --batch-size"),
-    CONTEXT("--ram-budget"),
-    CONTEXT("-ctk --kv --kv-type"),
-    CONTEXT("--kv-window"),
-    CONTEXT("--kv-sinks"),
-    CONTEXT("--head-topk"),
-    CONTEXT("--isa"),
-    { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap", "how the file is read", "auto" },
-    { OPTION_CHOICE, "--i2s-layout", "NAME", AT(i2s_layout), 0, 0, I2S_LAYOUTS,
-      "how tensors of type I2_S are stored, as for qsf-run", "auto" },
-
+};
+static const option serve_rest_rows[] = {
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Many machines", NULL },
     { OPTION_FLAG, "--mpi", NULL, AT(mpi), 0, 0, NULL,
       "under mpirun: each of its ranks has the whole model, and answers a part of the requests", NULL },
@@ -144,10 +111,32 @@ static const option serve_options[] = {
     { OPTION_FLAG, "-h --help", NULL, AT(help), 0, 0, NULL, "print this", NULL },
 };
 #undef AT
-#undef CONTEXT
-enum { N_SERVE_OPTIONS = sizeof serve_options / sizeof serve_options[0] };
 
-static void print_help(void)
+/* What a request leaves open is what OpenAI's API has as its defaults. */
+static const option_default serve_defaults_of_requests[] = {
+    { "--max-tokens", "-1", NULL }, { "--temperature", "1", NULL }, { "--top-k", "0", NULL },
+    { "--top-p", "1", NULL }, { "--min-p", "0", NULL }, { "--repeat-penalty", "1", NULL },
+    { "--draft", "0", NULL },
+};
+
+#define PART(rows) { rows, sizeof rows / sizeof rows[0], 0 }
+/* The program's own rows and the shared ones, in the order of the help.  parts: room for 8. */
+static option_program serve_program(option_part *parts)
+{
+    const size_t base = offsetof(serve_asked, common);
+    const option_part all[] = {
+        PART(serve_model_rows), common_options(COMMON_LORA, base), common_options(COMMON_TEMPLATE, base),
+        PART(serve_network_rows), common_options(COMMON_ANSWER, base), common_options(COMMON_SAMPLING, base),
+        common_options(COMMON_MACHINE, base), PART(serve_rest_rows),
+    };
+    memcpy(parts, all, sizeof all);
+    return (option_program){ parts, sizeof all / sizeof all[0], serve_defaults_of_requests,
+                             sizeof serve_defaults_of_requests / sizeof serve_defaults_of_requests[0], "QSF_",
+                             "qsf-serve" };
+}
+#undef PART
+
+static void print_help(const option_program *p)
 {
     printf("Serves a language model over HTTP, for clients of OpenAI's and Anthropic's interfaces.\n\n"
            "  qsf-serve model.gguf                              at http://127.0.0.1:8080\n"
@@ -157,7 +146,7 @@ static void print_help(void)
            "  mpirun -np 4 qsf-serve --mpi model.gguf           four processes share the requests\n\n"
            "Usage: qsf-serve [options] MODEL...  Each option can also be set by the environment variable in "
            "brackets.\n");
-    options_help(serve_options, N_SERVE_OPTIONS, "QSF_", stdout);
+    program_help(p, stdout);
 }
 
 static serve_names names_of(const option_list *list)
@@ -244,9 +233,9 @@ static unsigned lora_model(const serve_settings *set, char *name)
 /* All adapters that were asked for. */
 static bool loras_of(const serve_asked *a, serve_settings *set)
 {
-    for (size_t i = 0; i < a->loras.n; i++) {
+    for (size_t i = 0; i < a->common.lora.n; i++) {
         serve_lora_file *file = &set->loras[set->n_loras++];
-        char *text = adapter_path(a->loras.items[i], &file->scale);
+        char *text = adapter_path(a->common.lora.items[i], &file->scale);
         const char *path = text ? file_named(text, file->name, "adapter") : NULL;
         if (!path) return free(text), false;
         file->model = lora_model(set, file->name);
@@ -261,9 +250,24 @@ static bool loras_of(const serve_asked *a, serve_settings *set)
     return true;
 }
 
-static void loras_free(serve_settings *set)
+static void serve_asked_free(serve_settings *set, char *template_text)
 {
     for (unsigned i = 0; i < set->n_loras; i++) free(set->loras[i].path);
+    free(template_text);
+}
+
+/* Options that exclude each other, and JSON that is none.  An exit code; errors are reported. */
+static int serve_check(const serve_asked *a)
+{
+    const common_settings *c = &a->common;
+    const char *why = NULL;
+    if (c->template_kwargs && !serve_is_object(c->template_kwargs))
+        why = "--chat-template-kwargs takes a JSON object, such as {\"enable_thinking\": false}";
+    else if (c->context.early_exit > 0 && (a->cache_file || a->cache_disk > 0))
+        why = "--cache-file and --cache-disk keep what all layers have seen: not with --early-exit";
+    if (!why) return EXIT_OK;
+    fprintf(stderr, "%s\n", why);
+    return EXIT_USAGE;
 }
 
 /* Joins the other ranks, where all can do what is asked. */
@@ -280,42 +284,55 @@ static int serve_join(const serve_asked *a, serve_settings *set, int argc, char 
     return EXIT_USAGE;
 }
 
+static qsf_status serve_sampler(const void *user, const qsf_model *m, qsf_sampler *s, qsf_error *err)
+{
+    qsf_error own;
+    return common_sampler(user, m, s, err ? err : &own);
+}
+
 static int serve_as_asked(const serve_asked *a, const option_list *rest, int argc, char **argv)
 {
     qsf_error err;
+    const common_settings *c = &a->common;
     serve_settings set = {
-        .models_max = (unsigned)a->models_max, .template_name = a->template_name, .host = a->host,
+        .models_max = (unsigned)a->models_max, .host = a->host,
         .port = (int)a->port, .keys = names_of(&a->keys), .allowed_hosts = names_of(&a->hosts),
         .origins = names_of(&a->origins), .key_file = a->key_file,
-        .engine = { .context = a->context, .slots = (unsigned)a->slots, .kept = (unsigned)a->kept,
+        .engine = { .context = c->context, .slots = (unsigned)a->slots, .kept = (unsigned)a->kept,
                     .queue = (unsigned)a->queue, .step_rows = (unsigned)a->step_rows,
                     .steps = (unsigned)a->steps, .session_s = (unsigned)a->session,
                     .cache_file = a->cache_file, .cache_disk = (uint64_t)(a->cache_disk * 1e6),
-                    .cache_disk_dir = a->cache_disk_dir, .draft = (unsigned)a->draft,
+                    .cache_disk_dir = a->cache_disk_dir, .draft = c->draft > 0 ? (unsigned)c->draft : 0,
                     .pooling = pooling_named(a->pooling) },
-        .defaults = { .temperature = a->temperature, .top_p = a->top_p, .min_p = a->min_p,
-                      .repeat_penalty = a->repeat_penalty, .top_k = a->top_k, .max_tokens = a->max_tokens,
-                      .strict = a->strict },
+        .defaults = { .sampler = c->sampler, .max_tokens = c->max_tokens, .strict = a->strict,
+                      .reasoning_budget = c->reasoning_budget, .kwargs = c->template_kwargs,
+                      .prepare = serve_sampler, .user = c },
         .timeout_s = (unsigned)a->timeout, .drain_s = (unsigned)a->drain, .most_body = (size_t)(a->max_body
             * 1e6),
-        .connections = (unsigned)a->connections, .io = io_named(a->io),
-        .i2s_layout = i2s_named(a->i2s_layout), .quiet = a->quiet,
+        .connections = (unsigned)a->connections, .io = io_named(c->io),
+        .i2s_layout = i2s_named(c->i2s_layout), .quiet = a->quiet,
         .log_json = !strcmp(a->log_format, "json"), .verbose = a->verbose,
         .ping_s = a->ping > 0 ? a->ping : 0,
         .log_requests = a->log_requests, .no_page = a->no_page, .lora_dir = a->lora_dir,
         .default_model = a->default_model,
     };
     trace_files *files;
-    if (!models_of(a, rest, &set)) return EXIT_USAGE;
-    if (!loras_of(a, &set)) return loras_free(&set), EXIT_USAGE;
-    int code = a->mpi ? serve_join(a, &set, argc, argv) : EXIT_OK;
-    if (code || (code = trace_open(a->trace, a->record, &files))) return loras_free(&set), code;
+    char *template_text = NULL;
+    set.engine.context.check_every = !strcmp(c->check, "every");
+    int code = serve_check(a);
+    if (!code && c->template_name) 
+        code = template_asked(c->template_name, true, &set.template_name, &template_text);
+    if (code || !models_of(a, rest, &set)) return free(template_text), code ? code : EXIT_USAGE;
+    if (!loras_of(a, &set)) return serve_asked_free(&set, template_text), EXIT_USAGE;
+    code = a->mpi ? serve_join(a, &set, argc, argv) : EXIT_OK;
+    if (code || (code = trace_open(a->trace, a->record, &files)))
+        return serve_asked_free(&set, template_text), code;
     trace_context(files, &set.engine.context);
     const qsf_status st = serve_run(&set, &err);
     if (st && set.link) set.link->fail("%s", err.text);
     if (set.link) set.link->end();
     code = trace_close(files, st ? report(&err) : EXIT_OK);
-    loras_free(&set);
+    serve_asked_free(&set, template_text);
     return code;
 }
 
@@ -323,16 +340,17 @@ int main(int argc, char **argv)
 {
     serve_asked a = {
         .host = "127.0.0.1", .port = 8080, .slots = 8, .kept = 24, .queue = 256, .steps = 1, .session = 600,
-        .timeout = 600, .drain = 30, .max_tokens = -1, .connections = 4096, .temperature = 1, .top_p = 1,
-        .repeat_penalty = 1, .max_body = 8, .io = "auto", .pooling = "auto", .mpi_check = "some",
-        .mpi_wire = "f32", .mpi_silent = 6, .ping = 10, .log_format = "text",
+        .timeout = 600, .drain = 30, .connections = 4096, .max_body = 8, .pooling = "auto",
+        .mpi_check = "some", .mpi_wire = "f32", .mpi_silent = 6, .ping = 10, .log_format = "text",
     };
+    option_part parts[8];
+    const option_program program = serve_program(parts);
     option_list rest;
-    qsf_context_defaults(&a.context);
-    if (!options_parse(serve_options, N_SERVE_OPTIONS, "QSF_", &a, argc, argv, &rest)) return EXIT_USAGE;
-    if (a.help) return print_help(), output_end(EXIT_OK);
+    common_defaults(&a.common);
+    if (!program_parse(&program, &a, argc, argv, &rest)) return EXIT_USAGE;
+    if (a.help) return print_help(&program), output_end(EXIT_OK);
     if (a.version) return printf("qsf-serve %s\n", qsf_version()), output_end(EXIT_OK);
-    if (a.completion) return options_names(serve_options, N_SERVE_OPTIONS, stdout), output_end(EXIT_OK);
+    if (a.completion) return program_names(&program, stdout), output_end(EXIT_OK);
     if (a.pipeline && !a.mpi) {
         fputs("--pipeline needs --mpi, and mpirun: docs/many-machines.md\n", stderr);
         return EXIT_USAGE;

@@ -3,8 +3,8 @@
 #ifndef QSF_CLI_RUN_H
 #define QSF_CLI_RUN_H
 
+#include "common_options.h"
 #include "message.h"
-#include "options.h"
 #include "qsf.h"
 
 #include <string.h>
@@ -14,18 +14,17 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_MODEL = 3, EXIT_NO_MEM
        EXIT_INTERRUPTED = 130 };
 
 typedef struct run_settings {
-    const char *model, *prompt, *file, *session, *system, *template_name, *ids, *perplexity, *kl, *kl_base,
-        *check, *io, *i2s_layout, *draft_model, *render, *template_kwargs, *tools, *documents, *bos, *eos,
+    common_settings common;           /* as asked for; session_open adds what follows from the rest */
+    const char *model, *prompt, *file, *session, *system, *ids, *perplexity, *kl, *kl_base,
+        *draft_model, *render, *tools, *documents, *bos, *eos,
         *grammar, *regex, *json_schema, *choices, *accept, *tool_choice, *reasoning, *history, *trace,
         *record, *pooling, *rerank;
-    qsf_context_options context;      /* as asked for; session_open adds what follows from the rest */
-    qsf_sampler_options sampler;
     qsf_turn_options turn;            /* what options say of it; prompt_begin adds the rest */
-    option_list stop, logit_bias, ban, dry_breaker, lora;
+    option_list stop;
     bool help, version, mpi, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json,
-        add_special, parse_special, embedding, embed_plain, completion, jinja, no_generation,
+        add_special, parse_special, embedding, embed_plain, completion, no_generation,
         continue_final, adapted, json_object;
-    long long max_tokens, chunks, draft, json_blanks;
+    long long chunks, json_blanks;
 } run_settings;
 
 typedef struct draft_model draft_model;

@@ -61,10 +61,7 @@ static int choose_template(run_session *s)
     s->chat.options.chat_template = s->template_name;
     const qsf_status st = qsf_chat_stop_text(s->model, &s->chat.options, s->own_stop, sizeof s->own_stop,
                                              &len, &s->error);
-    if (st == QSF_E_NOT_FOUND) {
-        fprintf(stderr, "%s, and no such file\n", s->error.text);
-        return EXIT_USAGE;
-    }
+    if (st == QSF_E_NOT_FOUND) return template_unknown(s->template_name);
     if (st) s->own_stop[0] = 0;         /* the first message says what is wrong */
     return EXIT_OK;
 }
@@ -73,7 +70,7 @@ static int choose_template(run_session *s)
  * else only where layers stream. */
 static uint32_t session_draft(run_session *s, qsf_context_options *co)
 {
-    const long long draft = s->set->draft;
+    const long long draft = s->set->common.draft;
     if (s->set->bench || s->set->logits || session_embeds(s->set)) return 0;
     if (draft < 0 && !s->set->draft_model) return qsf_draft_room(s->model, co, QSF_DRAFT_MOST);
     const uint32_t most = draft < 0 ? QSF_DRAFT_MOST : (uint32_t)draft;
@@ -85,10 +82,10 @@ static void warn_of_length(const run_session *s)
 {
     qsf_model_info info = { .size = sizeof info };
     qsf_model_get_info(s->model, &info);
-    if (info.n_ctx_train && s->set->context.n_ctx > info.n_ctx_train)
+    if (info.n_ctx_train && s->set->common.context.n_ctx > info.n_ctx_train)
         fprintf(stderr, "%swarning:%s -c %u is beyond the %u positions that the model was trained on; "
                 "what comes behind them may make no sense\n",
-                colour(stderr, "\033[33m"), colour(stderr, "\033[0m"), (unsigned)s->set->context.n_ctx,
+                colour(stderr, "\033[33m"), colour(stderr, "\033[0m"), (unsigned)s->set->common.context.n_ctx,
                 (unsigned)info.n_ctx_train);
 }
 
@@ -104,13 +101,13 @@ const char *session_longer(run_session *s)
     if (info.n_ctx_train && info.n_ctx_train <= plan.n_ctx)
         snprintf(s->longer, sizeof s->longer, "the model was trained on %u positions",
             (unsigned)info.n_ctx_train);
-    else if (!info.n_ctx_train && !s->set->context.ram_budget)
+    else if (!info.n_ctx_train && !s->set->common.context.ram_budget)
         snprintf(s->longer, sizeof s->longer, "-c N makes it longer");
     else if (!qsf_context_plan(s->model, &co, &longer, &e) && longer.n_ctx > plan.n_ctx)
         snprintf(s->longer, sizeof s->longer, "-c N makes it longer, up to %u", (unsigned)longer.n_ctx);
     else
         snprintf(s->longer, sizeof s->longer, "a longer one does not fit --ram-budget %llu",
-            (unsigned long long)s->set->context.ram_budget / 1000000);
+            (unsigned long long)s->set->common.context.ram_budget / 1000000);
     return s->longer;
 }
 
@@ -121,8 +118,8 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     *s = (run_session){ .set = set, .hides = !strcmp(set->reasoning, "hide") };
     qsf_model_defaults(&mo);
     mo.vocab_only = vocab_only;
-    mo.io = io_named(set->io);
-    mo.i2s_layout = i2s_named(set->i2s_layout);
+    mo.io = io_named(set->common.io);
+    mo.i2s_layout = i2s_named(set->common.i2s_layout);
     mo.log = session_log;
     mo.log_user = (void *)(size_t)set;
     int code = trace_open(set->trace, set->record, &s->files);
@@ -133,12 +130,12 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     for (; s->n_stops < set->stop.n; s->n_stops++) s->stops[s->n_stops] = set->stop.items[s->n_stops];
     if (s->own_stop[0]) s->stops[s->n_stops++] = s->own_stop;
 
-    co = set->context;
+    co = set->common.context;
     if (set->perplexity && !co.n_ctx) co.n_ctx = 512;          /* windows as llama-perplexity's */
     co.n_seqs = session_embeds(set) ? EMBED_SEQS : 1;
     co.n_logits = n_logits;
     co.kv_may_drop = !set->session && !set->perplexity;        /* a session is saved whole */
-    co.check_every = !strcmp(set->check, "every");
+    co.check_every = !strcmp(set->common.check, "every");
     trace_context(s->files, &co);
     if ((code = adapters_open(s, &co, false))) return code;
     s->draft = n_logits == 1 ? session_draft(s, &co) : 0;
@@ -264,7 +261,7 @@ static void say_other_templates(run_session *s)
 {
     char *text = s->error.text;
     const size_t len = strlen(text);
-    if (s->set->template_name || strncmp(text, "chat template,", 14)) return;
+    if (s->set->common.template_name || strncmp(text, "chat template,", 14)) return;
     snprintf(text + len, sizeof s->error.text - len,
              "; --chat-template NAME takes another one, --raw none");
 }

@@ -8,6 +8,7 @@
 #include "convert.h"
 #include "importance.h"
 #include "output.h"
+#include "plan/budget.h"
 #include "plan/caller.h"
 #include "plan/forms.h"
 #include "plan/loss.h"
@@ -92,7 +93,7 @@ static qsf_status option_take(const qsf_convert_options *from, qsf_convert_optio
     if (!option_block(o->block))
         return qsf_fail(err, QSF_E_ARGUMENT, "a block has 32, 64, 128 or 256 weights, not %u",
                         (unsigned)o->block);
-    if ((st = option_range("preset", (uint64_t)o->preset, QSF_CONVERT_TERNARY5, err)) ||
+    if ((st = option_range("preset", (uint64_t)o->preset, QSF_CONVERT_BY_LOSS, err)) ||
         (st = option_range("compression", (uint64_t)o->compression, QSF_CONVERT_ZSTD, err)) ||
         (st = option_range("packing", o->packing, 1, err)) ||
         (st = option_range("outliers", (uint64_t)o->outliers, QSF_CONVERT_ON, err)) ||
@@ -168,6 +169,7 @@ static qsf_status result_fill(qsf_convert_result *r, const input *in, const conv
 {
     qsf_convert_summary *s = &r->summary;
     qsf_quant_error all = { 0 };
+    bool encoded = false;
     if (!(r->tensors = qsf_arena_array(r->arena, in->n_tensors, sizeof *r->tensors, "the result", err)))
         return QSF_E_MEMORY;
     if (!(s->arch = qsf_arena_text(r->arena, in->hp.arch, strlen(in->hp.arch), err))) return QSF_E_MEMORY;
@@ -178,9 +180,14 @@ static qsf_status result_fill(qsf_convert_result *r, const input *in, const conv
         result_tensor(t, &report->tensors[i], name, &r->tensors[i]);
         if (qsf_input_is_matrix(t)) qsf_conv_add_error(&all, &report->tensors[i].error);
         s->predicted_kl += report->tensors[i].predicted_kl;
+        encoded |= report->tensors[i].output_energy > 0;
+        if (qsf_input_is_matrix(t))
+            s->estimated_kl += qsf_conv_loss_sensitivity(in, t) * r->tensors[i].relative_error;
     }
     s->other_kl = report->other_kl;
     s->other_bytes = report->other_bytes;
+    /* Codes that are chosen for the outputs' sake are further from the weights. */
+    if (s->predicted_kl > 0 || encoded || in->hp.both_ways) s->estimated_kl = s->predicted_kl;
     s->n_tensors = in->n_tensors;
     s->n_weights = report->n_weights;
     s->source_bytes = report->source_bytes;

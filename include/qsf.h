@@ -1229,6 +1229,14 @@ typedef struct qsf_turn_options {
     bool               grammar_with;   /* false: the grammar begins behind that text; true: with it */
     const char        *special_in;     /* NULL; with special, only control tokens whose text is a part of this
                                         * one have theirs.  It must stay until the turn has ended */
+    int64_t            reasoning_budget;        /* -1: no limit; else after this many tokens of reasoning its
+                                        * end is written for the model, which goes on with the answer.  0: the
+                                        * end comes at once.  Without reasoning_end it has no effect */
+    const char        *reasoning_begin;         /* NULL; the text that reasoning begins with, and */
+    const char        *reasoning_end;           /* NULL; the one that ends it, as the model writes them: texts
+                                        * of control tokens are these tokens.  qsf_answer_turn sets both, and
+                                        * in_reasoning.  They must stay until the turn has ended */
+    bool               in_reasoning;            /* false; true: the prompt has begun the reasoning */
 } qsf_turn_options;
 
 /* The most log probabilities that a piece tells besides its own. */
@@ -1380,9 +1388,9 @@ QSF_API void       qsf_answer_reset(qsf_answer *a, uint64_t id_seed);
 
 /* Sets the members of *o by which a turn's pieces fit this answer: special and special_in, so that
  * control tokens that mark calls or reasoning have their texts, and others have none unless special
- * was set; and, where there are tools, the grammar that keeps calls to the tools' schemas.  It
- * begins where a call begins, unless tool_choice asks for one.  A grammar that the caller has set
- * stays; where the prompt has begun the model's reasoning, and *o does not say otherwise, it begins
+ * was set; the marks of reasoning; and, with tools, the grammar that keeps calls to their schemas.
+ * It begins where a call begins, unless tool_choice asks for one.  A grammar that the caller set
+ * stays; if the prompt has begun the model's reasoning, and *o does not say otherwise, it begins
  * behind that.  What is set belongs to a, and may serve several turns, as grammars do.
  *
  * QSF_E_ARGUMENT   tool_choice names no tool, or a schema has what cannot be kept: the message says

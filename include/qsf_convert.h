@@ -35,13 +35,15 @@ extern "C" {
 
 /* What a whole model's matrices become.  docs/quantisers.md says what each costs in size and
  * perplexity.  MIXED chooses the type of each matrix by its measured error, and gives more bits
- * where a cosine would be below 0.99.  A layer's matrix that is ternary already, with one
- * magnitude for all of it, stays as it is under each of them but F16: in 2 bits a weight (type
- * ternary2), with TERNARY5 in 1.6; TERNARY5 is for models that have only such ones. */
+ * where a cosine would be below 0.99.  BY_LOSS ("auto") is 4BIT with more bits for the
+ * matrices that need them most, until the estimated loss is small or the file has 6.6 bits a
+ * weight.  A layer's matrix that is ternary already, with one magnitude for all of it, stays as it
+ * is under each of them but F16: in 2 bits a weight (type ternary2), with TERNARY5 in 1.6; TERNARY5
+ * is for models that have only such ones. */
 typedef enum qsf_convert_preset {
     QSF_CONVERT_2BIT = 0, QSF_CONVERT_2BIT_SYM = 1, QSF_CONVERT_3BIT = 2, QSF_CONVERT_4BIT = 3,
     QSF_CONVERT_TERNARY = 4, QSF_CONVERT_8BIT = 5, QSF_CONVERT_F16 = 6, QSF_CONVERT_MIXED = 7,
-    QSF_CONVERT_TERNARY5 = 8
+    QSF_CONVERT_TERNARY5 = 8, QSF_CONVERT_BY_LOSS = 9
 } qsf_convert_preset;
 QSF_CONVERT_API const char *qsf_convert_preset_name(qsf_convert_preset p);      /* "2bit-sym"; "?" */
 /* The preset of this name; false: there is none, and *out stays as it is. */
@@ -207,6 +209,10 @@ typedef struct qsf_convert_summary {
     double      other_kl;
     uint64_t    other_bytes;
     bool        shared_embedding;   /* the head took the place of an embedding that was nearly the same */
+    /* The divergence from the input's predictions, nats a token, estimated from the errors of the
+     * weights and from how much matrices of each kind matter.  0: nothing was quantised, or the
+     * model does not predict tokens. */
+    double      estimated_kl;
 } qsf_convert_summary;
 /* QSF_E_ARGUMENT: out->size is no struct's. */
 QSF_CONVERT_API qsf_status qsf_convert_get_summary(const qsf_convert_result *r, qsf_convert_summary *out);

@@ -18,7 +18,7 @@ void job_adapters_load(job *j)
         job_check_adapter(path);
         free(path);
     }
-    settings.lora = j->lora;
+    settings.common.lora = j->lora;
     session.set = &settings;
     session.model = j->model;
     if (adapters_open(&session, &j->context, false)) link_fail("an adapter of --lora cannot be used");

@@ -36,6 +36,12 @@ static void key_list_free(key_list *l)
 
 static bool key_add(key_list *l, const char *key, const char *from, qsf_error *err)
 {
+    if (!*key) {
+        err->status = QSF_E_ARGUMENT;
+        snprintf(err->text, sizeof err->text, "%s: the key is empty; without the option no key is needed",
+                 from);
+        return false;
+    }
     if (l->n == MOST_KEYS || strlen(key) > KEY_BYTES) {
         err->status = QSF_E_ARGUMENT;
         snprintf(err->text, sizeof err->text, "%s: %d keys of %d bytes are possible", from, MOST_KEYS,

@@ -35,6 +35,7 @@ bool answers_begin(front_job *j, serve_error *e)
     qsf_error err;
     qsf_turn_defaults(&j->job.turn);
     if (j->grammar) grammar_turn(j->grammar, &j->job.turn);
+    j->job.turn.reasoning_budget = r->reasoning_budget;
     if (!(r->api & (API_CHAT | API_RESPONSES | API_MESSAGES))) return true;
     front_chat(j->front, r, &chat);
     for (unsigned i = 0; i < j->job.n_branches; i++) if (!answer_reader(j, i, &chat, e)) return false;

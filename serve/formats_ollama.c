@@ -7,8 +7,10 @@
 #include "scheduler.h"
 
 #include <event2/util.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <yyjson.h>
 
 static bool of_chat(const front_job *j) { return j->form == &form_ollama_chat; }
 
@@ -53,6 +55,19 @@ static void write_logprobs(front_choice *ch, serve_text *out)
     format_logprobs_clear(ch);
 }
 
+/* Arguments on one line; those that an end cut off are no object, so there are none. */
+static void write_arguments(const front_item *item, serve_text *out)
+{
+    yyjson_doc *doc = item->text.len ? yyjson_read(item->text.bytes, item->text.len, 0) : NULL;
+    yyjson_val *root = yyjson_doc_get_root(doc);
+    size_t len = 0;
+    char *json = yyjson_is_obj(root) ? yyjson_val_write(root, YYJSON_WRITE_ESCAPE_UNICODE, &len) : NULL;
+    if (json) text_add(out, json, len);
+    else text_str(out, "{}");
+    free(json);
+    yyjson_doc_free(doc);
+}
+
 static void write_call(const front_item *item, unsigned index, serve_text *out)
 {
     text_str(out, "{\"id\":");
@@ -60,8 +75,7 @@ static void write_call(const front_item *item, unsigned index, serve_text *out)
     text_format(out, ",\"function\":{\"index\":%u,\"name\":", index);
     text_json(out, format_bytes(&item->name), item->name.len);
     text_str(out, ",\"arguments\":");
-    if (item->cut) text_str(out, "{}");             /* what there is of them is no object */
-    else format_arguments(item, out);
+    write_arguments(item, out);
     text_str(out, "}}");
 }
 

@@ -339,4 +339,7 @@ void grammar_turn(const serve_grammar *g, qsf_turn_options *o)
     o->grammar_after = g->turn.grammar_after;
     o->n_grammar_after = g->turn.n_grammar_after;
     o->grammar_with = g->turn.grammar_with;
+    o->reasoning_begin = g->turn.reasoning_begin;
+    o->reasoning_end = g->turn.reasoning_end;
+    o->in_reasoning = g->turn.in_reasoning;
 }

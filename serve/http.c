@@ -1,11 +1,10 @@
 /* HTTP/1 over libevent's sockets.
  * SPDX-License-Identifier: MIT */
-#include "http.h"
+#include "http_own.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
-#include <event2/listener.h>
 #include <event2/util.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +14,6 @@
 #  include <winsock2.h>
 #  include <ws2tcpip.h>
 #else
-#  include <netdb.h>
 #  include <netinet/in.h>
 #  include <netinet/tcp.h>
 #  include <sys/socket.h>
@@ -24,7 +22,6 @@
 enum { IN_FLIGHT = 1 << 16,             /* bytes that are read ahead, and of answers sent ahead */
        SOCKET_BYTES = 1 << 18,          /* that the system keeps for a client that does not read */
        LINGER_S = 5, LINGER_BYTES = 1 << 28 };
-enum { MOST_LISTENERS = 8 };
 
 typedef enum conn_state {
     CONN_HEAD,                          /* waits for a head, or has a part of one */
@@ -55,19 +52,6 @@ struct http_conn {
     int          status;                /* of the answer; 0: there is none yet */
     uint64_t     since_ns;              /* when the request's head was there; 0: there is no request */
     http_note    note;
-};
-
-struct http_server {
-    struct event_base *base;
-    http_limits   limits;
-    http_handlers handlers;
-    struct evconnlistener *listeners[MOST_LISTENERS];
-    unsigned      n_listeners;
-    http_conn    *conns;
-    unsigned      n_conns;
-    uint64_t      sent;
-    size_t        bodies, backlog;      /* bytes of all bodies; of answers that clients have not taken */
-    bool          drains;
 };
 
 static void conn_advance(http_conn *c);
@@ -470,7 +454,7 @@ static void conn_name(http_conn *c, const struct sockaddr *a)
         || !evutil_inet_ntop(a->sa_family, at, c->client, sizeof c->client)) memcpy(c->client, "-", 2);
 }
 
-static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *a, int len, void *arg)
+void http_on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *a, int len, void *arg)
 {
     http_server *s = arg;
     const struct timeval write = { .tv_sec = (long)s->limits.write_s };
@@ -521,47 +505,9 @@ void http_server_free(http_server *s)
     s->drains = true;
     while (s->conns) conn_free(s->conns);
     for (unsigned i = 0; i < s->n_listeners; i++) evconnlistener_free(s->listeners[i]);
+    while (s->n_bound) evutil_closesocket(s->bound[--s->n_bound]);
+    if (s->path) remove(s->path);
     free(s);
-}
-
-static bool listen_at(http_server *s, const struct addrinfo *a, int *port)
-{
-    struct sockaddr_storage at;
-    memcpy(&at, a->ai_addr, a->ai_addrlen);
-    struct sockaddr_in *v4 = (void *)&at;
-    struct sockaddr_in6 *v6 = (void *)&at;
-    uint16_t *place = at.ss_family == AF_INET6 ? &v6->sin6_port : &v4->sin_port;
-    *place = htons((uint16_t)*port);
-    struct evconnlistener *l = evconnlistener_new_bind(s->base, on_accept, s,
-        LEV_OPT_CLOSE_ON_FREE | LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_EXEC, 1024, (struct sockaddr *)&at,
-        (int)a->ai_addrlen);
-    if (!l) return false;
-    socklen_t len = sizeof at;
-    if (!*port && !getsockname(evconnlistener_get_fd(l), (struct sockaddr *)&at, &len)) *port = ntohs(*place);
-    s->listeners[s->n_listeners++] = l;
-    return true;
-}
-
-const char *http_listen(http_server *s, const char *host, int *port, int fd)
-{
-    if (fd >= 0) {
-        evutil_make_socket_nonblocking(fd);
-        if (s->n_listeners == MOST_LISTENERS) return "too many sockets were handed over";
-        s->listeners[s->n_listeners] = evconnlistener_new(s->base, on_accept, s, LEV_OPT_CLOSE_ON_EXEC, 0,
-                                                          fd);
-        if (!s->listeners[s->n_listeners]) return "the socket that was handed over does not listen";
-        s->n_listeners++;
-        return NULL;
-    }
-    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
-    struct addrinfo *found = NULL;
-    const int error = getaddrinfo(host, NULL, &hints, &found);
-    if (error) return gai_strerror(error);
-    bool listens = false;
-    for (const struct addrinfo *a = found; a && s->n_listeners < MOST_LISTENERS; a = a->ai_next)
-        listens |= (a->ai_family == AF_INET || a->ai_family == AF_INET6) && listen_at(s, a, port);
-    freeaddrinfo(found);
-    return listens ? NULL : evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR());
 }
 
 void http_server_drain(http_server *s)

@@ -65,9 +65,13 @@ typedef struct http_handlers {
 
 http_server *http_server_new(struct event_base *base, const http_limits *l, const http_handlers *h);
 void http_server_free(http_server *s);                       /* takes NULL; ends all connections */
-/* Listens at host and port ("" for a port of 0: any; *port says which), or on the socket fd >= 0.
- * NULL: it does; else why not. */
-const char *http_listen(http_server *s, const char *host, int *port, int fd);
+/* Whether the name of a host is the path of a socket: it has a slash, or ends with ".sock". */
+bool http_is_path(const char *host);
+/* Takes host and port (0: any; *port becomes the one that was taken), without accepting anyone yet.
+ * NULL: they are free; else why not. */
+const char *http_bind(http_server *s, const char *host, int *port);
+/* Listens where http_bind was called for, or on the socket fd >= 0.  NULL: done; else why not. */
+const char *http_listen(http_server *s, int fd);
 /* Ends idle connections, and others with their answers; new ones get one answer. */
 void http_server_drain(http_server *s);
 /* Connections with a request that has no answer yet, or one that is not sent yet. */

@@ -82,11 +82,10 @@ static bool job_fill(front_job *j, serve_error *e)
     j->job.ranks = r->api == API_RERANK && info->n_classes && info->n_classes <= info->n_embd;
     if (!j->job.prompts && !front_tokens(j, &j->job.prompts, &j->job.n_prompts, e)) return false;
     if (!lora_choose(j, e) || !job_check(j, e)) return false;
-    const char *stop = r->n_prompts ? NULL : qsf_chat_stop(j->entry->model, f->set->template_name);
     j->n_asked_stops = r->n_stops;
-    if (stop) {
-        r->stop_lengths[r->n_stops] = strlen(stop);
-        r->stops[r->n_stops++] = stop;
+    if (j->entry->stop[0] && !r->n_prompts && !r->ignore_end) {
+        r->stop_lengths[r->n_stops] = strlen(j->entry->stop);
+        r->stops[r->n_stops++] = j->entry->stop;
     }
     j->job.n_branches = r->api & API_EMBEDDED ? 1 : j->job.n_prompts * serve_request_each(r);
     if (r->api & API_EMBEDDED && !embeddings_begin(j, e)) return false;
@@ -384,6 +383,7 @@ static bool job_read(front_job *j, serve_api api, serve_error *e)
     if (!serve_request_read(&j->job.request, api, body, len, &d, e)
         || !(j->entry = models_find(f->models, j->job.request.model, !(api & API_LORAS), &j->adapter, e)))
         return false;
+    j->job.request.defaults = &f->set->defaults;        /* these stay */
     if (j->body.asks & REWRITE_TOKENS) j->job.request.tokens = true;
     snprintf(j->model, sizeof j->model, "%s%s%s", j->entry->name, j->adapter ? ":" : "",
              j->adapter ? j->adapter : "");

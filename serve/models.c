@@ -74,6 +74,35 @@ static qsf_status model_fit(model_list *l, model_entry *m, uint64_t room, qsf_er
     return m->need > room ? QSF_PENDING : QSF_OK;
 }
 
+/* The text that ends an answer; an unknown name of a template is found here, before it is used. */
+static qsf_status model_template(const model_list *l, model_entry *m, qsf_error *err)
+{
+    size_t len;
+    qsf_chat_options o;
+    qsf_chat_defaults(&o);
+    o.chat_template = l->set->template_name;
+    const qsf_status st = qsf_chat_stop_text(m->model, &o, m->stop, sizeof m->stop, &len, err);
+    if (st == QSF_E_NOT_FOUND) {
+        const size_t n = strlen(err->text);
+        snprintf(err->text + n, sizeof err->text - n, ", and no such file");
+        return err->status = QSF_E_ARGUMENT;
+    }
+    if (st) m->stop[0] = 0;             /* the first request says what is wrong with the template */
+    *err = (qsf_error){ 0 };
+    return QSF_OK;
+}
+
+/* Whether samplers can be made as the server's settings say. */
+static qsf_status model_sampler(const model_list *l, const model_entry *m, qsf_error *err)
+{
+    const serve_defaults *d = &l->set->defaults;
+    qsf_sampler *sampler = NULL;
+    qsf_status st = qsf_sampler_new(m->model, &d->sampler, &sampler, err);
+    if (!st && d->prepare) st = d->prepare(d->user, m->model, sampler, err);
+    qsf_sampler_free(sampler);
+    return st;
+}
+
 /* QSF_PENDING: it needs more room, and m->need says how much. */
 static qsf_status model_load(model_list *l, model_entry *m, uint64_t room, qsf_error *err)
 {
@@ -86,6 +115,8 @@ static qsf_status model_load(model_list *l, model_entry *m, uint64_t room, qsf_e
     mo.log_user = (void *)(size_t)l->set;
     *err = (qsf_error){ 0 };
     qsf_status st = qsf_model_open(m->path, &mo, &m->model, err);
+    if (!st) st = model_template(l, m, err);
+    if (!st) st = model_sampler(l, m, err);
     if (!st) st = lora_list_open(&m->adapters, m->model, l->set->engine.context.f32, &m->adapter_room, err);
     if (m->adapter_room < l->set->engine.context.adapter_bytes)
         m->adapter_room = l->set->engine.context.adapter_bytes;
@@ -496,6 +527,7 @@ model_list *models_new(const serve_settings *set, int wake_fd, qsf_error *err)
             models_free(l);
             return NULL;
         }
+        if (!set->quiet) fprintf(stderr, "loading %s\n", first->path);
         if (!model_load(l, first, set->engine.context.ram_budget, err)) {
             model_loaded(l, first);
             return l;

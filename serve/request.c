@@ -259,12 +259,12 @@ bool serve_request_read(serve_request *r, serve_api api, const char *text, size_
                           .max_tokens = d->max_tokens, .n = 1, .length_penalty = 1, .lora_scale = 1,
                           .n_queries = 1, .logprobs = -1, .generate = true, .parallel = true, .store = true,
                           .strict = d->strict, .kept = d->kept, .key = d->key };
-    qsf_sampler_defaults(&r->sampler);
-    r->sampler.temperature = (float)d->temperature;
-    r->sampler.top_k = (uint32_t)d->top_k;
-    r->sampler.top_p = (float)d->top_p;
-    r->sampler.min_p = (float)d->min_p;
-    r->sampler.repeat_penalty = (float)d->repeat_penalty;
+    r->defaults = d;
+    r->sampler = d->sampler;
+    r->sampler.seed = 0;
+    r->seed = (int64_t)d->sampler.seed;
+    r->seeded = d->sampler.seed != 0;
+    r->reasoning_budget = d->reasoning_budget;
     if (api == API_COMPLETIONS) r->max_tokens = 16;
     if (too_deep(text, len))
         return serve_refuse(e, 400, "invalid_json", NULL, "the body nests deeper than %d", SERVE_DEPTH);
@@ -273,7 +273,8 @@ bool serve_request_read(serve_request *r, serve_api api, const char *text, size_
         return serve_refuse(e, 400, "invalid_json", NULL, "the body is no JSON: %s at byte %zu", err.msg,
                             err.pos);
     yyjson_val *root = yyjson_doc_get_root(r->doc);
-    if (request_fields(r, root, e) && request_together(r, root, e)) return true;
+    if (request_fields(r, root, e) && request_together(r, root, e) && request_default_kwargs(r, d->kwargs, e))
+        return true;
     serve_request_free(r);
     return false;
 }

@@ -71,8 +71,10 @@ typedef struct serve_tool {
 
 struct kept_responses;
 
+struct serve_defaults;
 typedef struct serve_request {
     serve_api     api;
+    const struct serve_defaults *defaults;   /* that it was read with, which have to stay */
     void         *doc;                       /* texts and lists lie in it and in owned */
     void         *owned;
     const char   *model;                     /* NULL: not said */
@@ -114,6 +116,7 @@ typedef struct serve_request {
     const char   *lora_name, *lora_path;
     double        lora_scale;
     int64_t       max_tokens;                /* -1: not said */
+    int64_t       reasoning_budget;          /* most tokens of reasoning, -1: no limit */
     int64_t       dimensions, top_n;         /* 0: all */
     int64_t       n, best_of, seed, priority, beam_width, min_tokens;
     int64_t       logprobs;                  /* -1: none; else so many of the likeliest, too */
@@ -137,11 +140,16 @@ static inline bool serve_request_scores(const serve_request *r) { return r->echo
 
 /* What fields that are not there mean. */
 typedef struct serve_defaults {
-    double  temperature, top_p, min_p, repeat_penalty;
-    int64_t top_k, max_tokens;
-    bool    strict;                          /* refuse fields that the server does not know */
-    const struct kept_responses *kept;       /* responses that a request may continue; NULL: none */
-    unsigned key;                            /* whose */
+    qsf_sampler_options sampler;      /* a seed other than 0 is that of every request without one */
+    int64_t max_tokens, reasoning_budget;       /* -1: no limit */
+    const char *kwargs;               /* of the chat template: a JSON object; NULL: none */
+    /* What a new sampler gets besides, before what the request asks for; NULL: nothing.  From any
+     * thread. */
+    qsf_status (*prepare)(const void *user, const qsf_model *m, qsf_sampler *s, qsf_error *err);
+    const void *user;                 /* its first argument */
+    bool    strict;                   /* refuse fields that the server does not know */
+    const struct kept_responses *kept;          /* responses that a request may continue; NULL: none */
+    unsigned key;                     /* whose */
 } serve_defaults;
 
 /* Reads text[0..len), which is not changed.  false: *e says why; *r is freed all the same. */
@@ -150,6 +158,8 @@ bool serve_request_read(serve_request *r, serve_api api, const char *text, size_
 void serve_request_free(serve_request *r);
 /* The table of fields and what each interface makes of them, in Markdown. */
 void serve_request_list(serve_text *out);
+/* Whether a text is a JSON object. */
+bool serve_is_object(const char *json);
 
 /* ---- request_lora.c ---- */
 /* Reads a body that is a list of adapters and scales, to scales[SERVE_SCALES].  false: *e says

@@ -115,6 +115,10 @@ const char *request_spaced(serve_request *r, const char *space, const char *name
 /* The variables of the chat template. */
 bool request_kwargs(serve_request *r, yyjson_val *root, serve_error *e);
 
+/* ---- request_defaults.c ---- */
+/* The server's variables of the template (NULL: none), where the request has none of the name. */
+bool request_default_kwargs(serve_request *r, const char *kwargs, serve_error *e);
+
 /* ---- request_lora.c ---- */
 bool request_scales(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
 bool request_lora_path(serve_request *r, yyjson_val *v, const char *name, serve_error *e);

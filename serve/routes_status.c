@@ -140,10 +140,11 @@ static void write_token(const qsf_model *m, const char *name, int32_t id, serve_
 static void write_defaults(const serve_front *f, const model_entry *m, serve_text *out)
 {
     const serve_defaults *d = &f->set->defaults;
+    const qsf_sampler_options *o = &d->sampler;
     text_format(out, "{\"id\":0,\"n_ctx\":%u,\"is_processing\":false,\"params\":{\"n_predict\":%lld,"
-                "\"temperature\":%.9g,\"top_k\":%lld,\"top_p\":%.9g,\"min_p\":%.9g,"
-                "\"repeat_penalty\":%.9g,\"stream\":false}}", (unsigned)m->n_ctx, (long long)d->max_tokens,
-                d->temperature, (long long)d->top_k, d->top_p, d->min_p, d->repeat_penalty);
+                "\"temperature\":%.9g,\"top_k\":%u,\"top_p\":%.9g,\"min_p\":%.9g,\"repeat_penalty\":%.9g,"
+                "\"stream\":false}}", (unsigned)m->n_ctx, (long long)d->max_tokens, (double)o->temperature,
+                (unsigned)o->top_k, (double)o->top_p, (double)o->min_p, (double)o->repeat_penalty);
 }
 
 /* The first model, as llama-server describes the one that it has. */

@@ -48,7 +48,7 @@ typedef struct serve_settings {
     serve_lora_file loras[LORA_LIST];
     unsigned       n_loras;
     const char    *lora_dir;                 /* where clients may load adapters from; NULL: they may not */
-    const char    *template_name;            /* of the chat; NULL: the model's own */
+    const char    *template_name;            /* of the chat, or its text; NULL: the model's own */
     const char    *host;
     int            port;                     /* 0: any, which is printed */
     serve_names    keys, allowed_hosts, origins;       /* origins: of CORS, "*" for all */

@@ -3,6 +3,7 @@
 #include "ranks.h"
 #include "system.h"
 
+#include <errno.h>
 #include <event2/event.h>
 #include <event2/util.h>
 #include <signal.h>
@@ -18,6 +19,7 @@ typedef struct server {
     evutil_socket_t wake[2];
     struct event *events[5];
     unsigned      n_events;
+    int           port;
     struct event *drain_timer, *look_timer, *ping, *ranks;
     bool          late;                      /* the time for answers is over: they are being ended */
 } server;
@@ -25,7 +27,7 @@ typedef struct server {
 static bool server_fail(qsf_error *err, qsf_status st, const char *what, const char *why)
 {
     err->status = st;
-    snprintf(err->text, sizeof err->text, "%s: %s", what, why);
+    snprintf(err->text, sizeof err->text, "%.200s: %.190s", what, why);
     return false;
 }
 
@@ -159,17 +161,61 @@ static int sockets_given(void)
     return pid && n && atol(pid) == (long)getpid() ? atoi(n) : 0;
 }
 
+/* "127.0.0.1:8080", "[::1]:8080", or the path of a socket. */
+static void server_address(const server *s, char *out, size_t cap)
+{
+    const char *host = s->front.set->host;
+    if (http_is_path(host)) snprintf(out, cap, "%s", host);
+    else snprintf(out, cap, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host, s->port);
+}
+
+/* Before the models are loaded, which may take minutes. */
+static bool server_bind(server *s, qsf_error *err)
+{
+    char address[300], why[200];
+    serve_front *f = &s->front;
+    s->port = f->set->port;
+    if (sockets_given()) return true;
+    const char *error = http_bind(f->http, f->set->host, &s->port);
+    if (!error) return true;
+    server_address(s, address, sizeof address);
+    snprintf(why, sizeof why, "%s%s", error, http_is_path(f->set->host) ? ""
+             : "; --port N chooses another port, 0 any free one");
+    return server_fail(err, QSF_E_IO, address, why);
+}
+
+/* Whether the file of kept sequences can be written when the server ends. */
+static bool server_cache_file(const server *s, qsf_error *err)
+{
+    char beside[4096];
+    const char *path = s->front.set->engine.cache_file;
+    if (!path) return true;
+    if ((size_t)snprintf(beside, sizeof beside, "%s.new", path) >= sizeof beside)
+        return server_fail(err, QSF_E_ARGUMENT, "--cache-file", "the path is too long");
+    FILE *file = fopen(beside, "wb");
+    if (!file) {
+        char why[200];
+        snprintf(why, sizeof why, "--cache-file cannot be written: %s", strerror(errno));
+        return server_fail(err, QSF_E_IO, path, why);
+    }
+    fclose(file);
+    remove(beside);
+    return true;
+}
+
 static bool server_listen(server *s, qsf_error *err)
 {
+    char address[300];
     serve_front *f = &s->front;
-    int port = f->set->port;
     const char *why = NULL;
     const int given = sockets_given();
-    for (int i = 0; i < given && !why; i++) why = http_listen(f->http, NULL, NULL, 3 + i);
-    if (!given) why = http_listen(f->http, f->set->host, &port, -1);
-    if (why) return server_fail(err, QSF_E_IO, given ? "the socket that was handed over" : f->set->host, why);
+    server_address(s, address, sizeof address);
+    for (int i = 0; i < given && !why; i++) why = http_listen(f->http, 3 + i);
+    if (!given) why = http_listen(f->http, -1);
+    if (why) return server_fail(err, QSF_E_IO, given ? "the socket that was handed over" : address, why);
     const char *name = f->set->models[0].name;
-    if (!given) fprintf(stderr, "%s is served at http://%s:%d\n", name, f->set->host, port);
+    if (!given)
+        fprintf(stderr, "%s is served at %s%s\n", name, http_is_path(f->set->host) ? "" : "http://", address);
     for (unsigned i = 1; i < f->set->n_models && !f->set->quiet; i++)
         fprintf(stderr, "%s is loaded when it is asked for\n", f->set->models[i].name);
     fflush(stderr);
@@ -195,16 +241,18 @@ static bool server_begin(server *s, qsf_error *err)
         return server_fail(err, QSF_E_IO, "socketpair", "it failed");
     evutil_make_socket_nonblocking(s->wake[0]);
     evutil_make_socket_nonblocking(s->wake[1]);
+    const bool front = !ranks_follow(f);
     if (!(f->responses = calloc(1, sizeof *f->responses)))
         return server_fail(err, QSF_E_MEMORY, "responses", "out of memory");
-    if ((!ranks_follow(f) && !(f->access = access_new(f->set, err)))
-        || !(f->models = models_new(f->set, (int)s->wake[1], err))) return false;
-    if (!(f->base = event_base_new())
-        || (!ranks_follow(f) && !(f->http = http_server_new(f->base, &limits, &handlers)))
-        || !server_events(s) || !server_ranks(s))
+    if (front && (!(f->access = access_new(f->set, err)) || !server_cache_file(s, err))) return false;
+    if (!(f->base = event_base_new()) || (front && !(f->http = http_server_new(f->base, &limits, &handlers))))
+        return server_fail(err, QSF_E_MEMORY, "libevent", "it could not begin");
+    if (front && !server_bind(s, err)) return false;
+    if (!(f->models = models_new(f->set, (int)s->wake[1], err))) return false;
+    if (!server_events(s) || !server_ranks(s))
         return server_fail(err, QSF_E_MEMORY, "libevent", "it could not begin");
     if (f->set->link && f->set->link->meet) f->set->link->meet();
-    return ranks_follow(f) || server_listen(s, err);
+    return !front || server_listen(s, err);
 }
 
 static void server_end(server *s)

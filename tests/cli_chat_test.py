@@ -195,7 +195,7 @@ class Templates(unittest.TestCase):
         own = self.file("t.jinja", self.TEMPLATE)
         tokens = ("--bos", "<s>", "--eos", "</s>")
         for args, text in ((("--chat-template", own, *tokens), "<s>[user]h\u00e9</s>[a]"),
-                           (("--chat-template", own, "--no-generation-prompt", "--jinja"), "[user]h\u00e9"),
+                           (("--chat-template", own, "--no-generation-prompt"), "[user]h\u00e9"),
                            (("--chat-template", own, "--chat-template-kwargs", '{"word": "w"}', "--tools",
                              self.file("tools.json", [{"name": "f"}])), "[user]h\u00e9fw[a]"),
                            (("--chat-template", own, "--continue-final-message"), "[user]h\u00e9"),

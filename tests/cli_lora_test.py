@@ -65,6 +65,11 @@ class Lora(unittest.TestCase):
                 with self.subTest(name, files=files):
                     self.assertLess(error(logits(model, ids, *files), merged(model, ids, *uses)), 1e-4)
 
+    def test_a_name_as_qsf_serve_takes_it_is_left_out(self):
+        model, a, _ = self.files("llama")
+        plain, named = (logits(model, range(9), uses) for uses in (f"{a}:0.5", f"style={a}:0.5"))
+        self.assertTrue((plain == named).all())
+
     def test_a_scale_of_0_is_bit_for_bit_none(self):
         model, a, _ = self.files("llama")
         for f32 in (True, False):

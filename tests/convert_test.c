@@ -534,12 +534,12 @@ TEST(names_are_found)
 {
     qsf_convert_preset p;
     uint32_t type;
-    for (int i = 0; i <= QSF_CONVERT_TERNARY5; i++) {
+    for (int i = 0; i <= QSF_CONVERT_BY_LOSS; i++) {
         CHECK(qsf_convert_preset_find(qsf_convert_preset_name((qsf_convert_preset)i), &p));
         CHECK_EQ(p, i);
     }
     CHECK(!qsf_convert_preset_find("5bit", &p));
-    CHECK(!strcmp(qsf_convert_preset_name((qsf_convert_preset)(QSF_CONVERT_TERNARY5 + 1)), "?"));
+    CHECK(!strcmp(qsf_convert_preset_name((qsf_convert_preset)(QSF_CONVERT_BY_LOSS + 1)), "?"));
     CHECK(qsf_conv_type_find("5bit_s", &type) && type == QSF_T_5BIT_S);
     CHECK(!qsf_conv_type_find("mixed", &type));
     CHECK(!qsf_conv_type_find("q4_0", &type));

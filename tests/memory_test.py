@@ -38,7 +38,7 @@ def main():
     a = a.parse_args()
     if not sys.platform.startswith("linux"):
         return print("skipped: not Linux")
-    models = [m for m in (a.models / "smollm2-135m-q4_1.gguf", a.models / "smollm2-135m-4bit.qsf")
+    models = [m for m in (a.models / "smollm2-135m-q4_1.gguf", a.models / "smollm2-135m-auto.qsf")
               if m.exists()]
     if not models:
         return print("skipped: no SmolLM2 in", a.models)

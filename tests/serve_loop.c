@@ -69,8 +69,11 @@ typedef struct loop_job { serve_job job; serve_tokens tokens; unsigned n, ended;
 
 static void job_begin(loop_job *j, const char *text)
 {
-    const serve_defaults defaults = { .temperature = 1, .top_p = 1, .repeat_penalty = 1, .max_tokens = -1 };
+    static serve_defaults defaults = { .max_tokens = -1, .reasoning_budget = -1 };
     serve_error e = { 0 };
+    qsf_sampler_defaults(&defaults.sampler);
+    defaults.sampler.temperature = defaults.sampler.top_p = 1;
+    defaults.sampler.top_k = 0;
     memset(j, 0, sizeof *j);
     CHECK(serve_request_read(&j->job.request, API_COMPLETIONS, text, strlen(text), &defaults, &e));
     CHECK_STR(e.text, "");

@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import time
 
 from serve_server import CHAT, SLOW, WORK, Server, long_context, run
@@ -25,7 +26,10 @@ def lines(s, path, **body):
     assert status == 200 and headers["Content-Type"] == "application/x-ndjson", (status, text)
     assert text.endswith("\n")
     assert text.splitlines() == text[:-1].split("\n")      # whatever a client takes for the end of a line
-    return [json.loads(line) for line in text[:-1].split("\n")]
+    try:
+        return [json.loads(line) for line in text[:-1].split("\n")]
+    except ValueError:
+        raise AssertionError(text) from None
 
 
 def refused(s, path, body, status, *words):
@@ -398,6 +402,36 @@ def test_silent_streams_get_a_sign_of_life(s):
     assert got["/v1/chat/completions"].endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
     assert got["/v1/messages"].count(b'event: ping\ndata: {"type":"ping"}\n\n') >= 2
     assert b"ping" not in got["/api/chat"] and b'"done":true' in got["/api/chat"]
+
+
+def test_a_socket_in_the_file_system(s):
+    path = pathlib.Path(WORK.name, "qsf.sock")
+    command = [s.program, WORK.name + "/llama.gguf", "--alias", "tiny", "--quiet", "--host", str(path)]
+
+    def begin():
+        p = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        for line in p.stderr:
+            if "is served at" in line:
+                return p, line
+        return p, ""
+
+    p, line = begin()
+    assert line == f"tiny is served at {path}\n", line
+    with socket.socket(socket.AF_UNIX) as c:
+        c.connect(str(path))
+        c.sendall(b"GET /api/tags HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert b'"name":"tiny"' in read_all(c)
+    second = subprocess.run(command, capture_output=True, text=True)
+    assert second.returncode and "another program listens there" in second.stderr, second.stderr
+    p.kill()                                    # it leaves the socket, which the next one replaces
+    p.wait()
+    assert path.exists()
+    p, line = begin()
+    assert line
+    p.terminate()
+    assert p.wait(20 * SLOW) == 0 and not path.exists()
+    path.write_text("somebody's")
+    assert subprocess.run(command, capture_output=True).returncode and path.read_text() == "somebody's"
 
 
 # ---- the end ----

@@ -296,6 +296,23 @@ class Commands(Scripted):
             self.assertIn(b"error:", r.stderr)
             self.assertIn(b"Hello there.", r.stdout)
 
+    def test_a_long_prompt_shows_how_far_it_is(self):
+        long = FOLDER / "long.txt"
+        long.write_text("x" * 15000)
+        t = self.says("hello", "-c", "100000", "-t", "1", "-b", "16")
+        t.asks(f"/load-file {long}")
+        t.asks("short")
+        figures = [(int(a), int(b), int(p)) for a, b, p in
+                   re.findall(rb"prompt: (\d+) of (\d+) tokens, (\d+)%", t.raw)]
+        self.assertGreater(len(figures), 1)
+        for (a, n, p), (b, _, q) in zip(figures, figures[1:]):
+            self.assertTrue(a <= b <= n and p <= q <= 100 and n > 15000, (a, b, n, p, q))
+        self.assertNotIn("prompt:", "\n".join(t.screen.lines()))     # it is gone again
+        self.assertEqual(t.screen.lines()[-2:], ["Hello there.", ">"])
+        before = len(re.findall(rb"prompt: ", t.raw))
+        t.asks("hi")                                        # nothing of it is computed again
+        self.assertEqual(len(re.findall(rb"prompt: ", t.raw)), before)
+
     def test_load_file(self):
         folder = FOLDER / "été dir"
         folder.mkdir(exist_ok=True)

@@ -16,7 +16,8 @@
 #include "plan/loss.h"
 #include "plan/team.h"
 
-double qsf_conv_budget_sensitivity(const input *in, uint32_t kind)
+/* 0: the kind was not measured. */
+static double kind_sensitivity(const input *in, uint32_t kind)
 {
     const double layer = 1.0 / QSF_MAX(in->hp.n_layers, 1);
     switch (kind) {
@@ -31,12 +32,37 @@ double qsf_conv_budget_sensitivity(const input *in, uint32_t kind)
     case QSF_K_EXPERT_DOWN:
     case QSF_K_FFN_DOWN:   return 8.6 * layer;
     case QSF_K_TOKEN_EMBD: return in->hp.tied ? 13.8 : 4.0;
-    default:               return 10.0;     /* a head of its own */
+    case QSF_K_OUTPUT:     return 10.0;
+    default:               return 0;
     }
 }
 
+double qsf_conv_budget_sensitivity(const input *in, uint32_t kind)
+{
+    const double known = kind_sensitivity(in, kind);
+    return known > 0 ? known : 10.0;
+}
+
+/* The table's sensitivities are those of SmolLM2, whose layers have 106 million weights.  The
+ * divergence that an error brings falls about as the square root of the layers' size
+ * (docs/quantisers.md has the models that were measured). */
+double qsf_conv_loss_sensitivity(const input *in, const input_tensor *t)
+{
+    const double measured = 106e6, known = kind_sensitivity(in, t->kind);
+    double weights = 0;
+    for (uint32_t i = 0; i < in->n_tensors; i++)
+        if (in->tensors[i].unit < in->hp.n_layers && qsf_input_is_matrix(&in->tensors[i]))
+            weights += (double)in->tensors[i].rows * in->tensors[i].cols;
+    const double size = weights > 0 ? sqrt(measured / weights) : 1;
+    return (known > 0 ? known : 5.0 / QSF_MAX(in->hp.n_layers, 1)) * QSF_MIN(size, 1);
+}
+
 typedef struct budget_form { uint64_t bytes; double loss; bool usable; } budget_form;
-typedef struct budget_tensor { budget_form form[CONVERT_FORMS]; int chosen; } budget_tensor;
+typedef struct budget_tensor {
+    budget_form form[CONVERT_FORMS];
+    double      sensitivity;
+    int         chosen;
+} budget_tensor;
 
 typedef struct budget_work {
     input                     *in;
@@ -57,9 +83,7 @@ static qsf_status budget_measure(budget_work *k, uint32_t i, int f, convert_band
     qsf_status st =
         qsf_tensor_bytes(c.type, c.packing, c.block, t->rows, t->cols, &k->t[i].form[f].bytes, err);
     if (!st) st = qsf_conv_measure(k->in, i, &c, b, &e, NULL, err);
-    if (!st)
-        k->t[i].form[f].loss =
-            qsf_conv_budget_sensitivity(k->in, t->kind) * qsf_conv_relative_error(&e);
+    if (!st) k->t[i].form[f].loss = k->t[i].sensitivity * qsf_conv_relative_error(&e);
     return st;
 }
 
@@ -120,9 +144,18 @@ static bool budget_start(budget_work *k, uint64_t limit, uint64_t *smallest, uin
     return limit >= *smallest;
 }
 
-static void budget_spend(budget_work *k, uint64_t room)
+static double budget_loss(const budget_work *k)
 {
-    for (;;) {
+    double sum = 0;
+    for (uint32_t i = 0; i < k->in->n_tensors; i++)
+        if (!k->r->tensors[i].fixed) sum += k->t[i].form[k->t[i].chosen].loss;
+    return sum;
+}
+
+/* Until the room is spent, or the loss is at most `enough`. */
+static void budget_spend(budget_work *k, uint64_t room, double enough)
+{
+    for (double loss = budget_loss(k); loss > enough;) {
         double best = 0;
         int form = -1;
         uint32_t at = 0;
@@ -132,6 +165,7 @@ static void budget_spend(budget_work *k, uint64_t room)
             if (f >= 0) { form = f; at = i; }
         }
         if (form < 0) return;
+        loss -= k->t[at].form[k->t[at].chosen].loss - k->t[at].form[form].loss;
         room -= k->t[at].form[form].bytes - k->t[at].form[k->t[at].chosen].bytes;
         k->t[at].chosen = form;
     }
@@ -175,28 +209,55 @@ uint64_t qsf_conv_budget_around(const input *in, const qsf_convert_options *o)
 
 /* The budget of `mixed`: this many bits for each weight of a matrix, and no type under 4 bits. */
 #define BUDGET_MIXED_BITS 5.35
+/* `auto` ends at this estimated loss, in nats a token, or at this many bits. */
+#define BUDGET_AUTO_LOSS 0.1
+#define BUDGET_AUTO_BITS 6.6
 
 static uint64_t budget_limit(const input *in, const qsf_convert_options *o, const convert_report *r)
 {
     const uint64_t around = qsf_conv_budget_around(in, o);
+    const double bits = o->preset == QSF_CONVERT_BY_LOSS ? BUDGET_AUTO_BITS : BUDGET_MIXED_BITS;
     double bytes = 0;
     if (o->target_bytes) return o->target_bytes > around ? o->target_bytes - around : 0;
     for (uint32_t i = 0; i < in->n_tensors; i++)
         bytes += r->tensors[i].fixed
                      ? (double)r->tensors[i].bytes
-                     : (double)in->tensors[i].rows * in->tensors[i].cols * BUDGET_MIXED_BITS / 8;
+                     : (double)in->tensors[i].rows * in->tensors[i].cols * bits / 8;
     return (uint64_t)bytes;
+}
+
+/* The forms that each matrix may have.  `auto` gives no matrix less than its form of 4bit, and an
+ * embedding in clusters keeps the type of what is left of it. */
+static void budget_forms(budget_work *k)
+{
+    const qsf_convert_options *o = k->o;
+    const bool automatic = o->preset == QSF_CONVERT_BY_LOSS && !o->target_bytes;
+    for (uint32_t i = 0; i < k->in->n_tensors; i++) {
+        const input_tensor *t = &k->in->tensors[i];
+        convert_tensor *c = &k->r->tensors[i];
+        k->t[i].sensitivity = automatic ? qsf_conv_loss_sensitivity(k->in, t)
+                                        : qsf_conv_budget_sensitivity(k->in, t->kind);
+        if (automatic && c->clusters) c->fixed = true;
+        for (int f = o->target_bytes ? 0 : CONVERT_MIXED_LEAST; f < CONVERT_FORMS; f++) {
+            convert_tensor to = *c;
+            bool *usable = &k->t[i].form[f].usable;
+            *usable = true;
+            if (!automatic || c->fixed) continue;
+            qsf_conv_set_form(f, o, &to);
+            *usable = to.type != QSF_T_F16
+                && !qsf_tensor_bytes(to.type, to.packing, to.block, t->rows, t->cols, &to.bytes, NULL)
+                && to.bytes >= c->bytes;
+        }
+    }
 }
 
 qsf_status qsf_conv_budget(input *in, const qsf_convert_options *o, convert_report *r, qsf_error *err)
 {
     budget_work k = { .in = in, .o = o, .r = r };
     const uint64_t bytes = (uint64_t)in->n_tensors * sizeof *k.t;
-    const int first = o->target_bytes ? 0 : CONVERT_MIXED_LEAST;
     uint64_t smallest, room;
     if (!(k.t = qsf_alloc(in->platform, bytes, "the budget's table", err))) return QSF_E_MEMORY;
-    for (uint32_t i = 0; i < in->n_tensors; i++)
-        for (int f = first; f < CONVERT_FORMS; f++) k.t[i].form[f].usable = true;
+    budget_forms(&k);
     qsf_status st = budget_measure_all(&k, err);
     if (st == QSF_OK && !budget_start(&k, budget_limit(in, o, r), &smallest, &room) && o->target_bytes)
         st = qsf_fail(err, QSF_E_ARGUMENT,
@@ -204,7 +265,7 @@ qsf_status qsf_conv_budget(input *in, const qsf_convert_options *o, convert_repo
                       (double)o->target_bytes / 1e6,
                       (double)(smallest + qsf_conv_budget_around(in, o)) / 1e6 + 0.1);
     if (st == QSF_OK) {
-        budget_spend(&k, room);
+        budget_spend(&k, room, o->preset == QSF_CONVERT_BY_LOSS && !o->target_bytes ? BUDGET_AUTO_LOSS : 0);
         budget_settle(&k);
     }
     qsf_dealloc(in->platform, k.t, bytes);

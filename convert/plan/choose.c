@@ -165,7 +165,8 @@ qsf_status qsf_conv_plan(input *in, const qsf_convert_options *o, convert_report
     }
     r->equalized = plan_equalizes(in, o, r);
     if (r->equalized && (st = qsf_conv_equalize(in, o, r, err))) return st;
-    if ((o->target_bytes || o->preset == QSF_CONVERT_MIXED) && (st = qsf_conv_budget(in, o, r, err)))
+    const bool by_error = o->preset == QSF_CONVERT_MIXED || o->preset == QSF_CONVERT_BY_LOSS;
+    if ((o->target_bytes || by_error) && (st = qsf_conv_budget(in, o, r, err)))
         return st;
     return qsf_conv_outliers(in, o, r, err);
 }

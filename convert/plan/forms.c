@@ -36,6 +36,7 @@ static const struct { const char *name; convert_forms forms;
     [QSF_CONVERT_F16] = { "f16", { { QSF_T_F16, 1 }, { QSF_T_F16, 1 }, { QSF_T_F16, 1 } } },
     [QSF_CONVERT_TERNARY5] = { "ternary5", { { QSF_T_TERNARY5, 256 }, { QSF_T_6BIT_S, 64 },
                                              { QSF_T_6BIT_S, 64 } } },
+    [QSF_CONVERT_BY_LOSS] = { "auto", { { QSF_T_4BIT_S, 32 }, { QSF_T_5BIT_S, 64 }, { QSF_T_6BIT_S, 64 } } },
     [QSF_CONVERT_MIXED] = { "mixed", { { QSF_T_4BIT_S, 32 }, { QSF_T_6BIT_S, 64 }, { QSF_T_6BIT_S, 64 } } },
 };
 

@@ -37,7 +37,6 @@ static const qsf_arch *config_gguf(const char *type)
 static qsf_status config_type(yyjson_val *root, const hf_type **out, qsf_error *err)
 {
     const char *type, *cls;
-    char list[768];
     yyjson_val *classes;
     qsf_status st;
     if ((st = qsf_json_get_text(root, CONFIG, "model_type", &type, err)) ||
@@ -53,11 +52,11 @@ static qsf_status config_type(yyjson_val *root, const hf_type **out, qsf_error *
     if (yyjson_arr_size(classes) && !cls)
         return qsf_json_refuse(yyjson_arr_get_first(classes), CONFIG, "architectures[0]", "a text", err);
     if ((*out = qsf_hf_type_find(type, cls))) return QSF_OK;
-    qsf_hf_type_list(list, sizeof list);
     return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": directories of model type \"%.60s\" are not read; %s: "
-                    "make one with llama.cpp's convert_hf_to_gguf.py (read are %s)",
+                    "make one with llama.cpp's convert_hf_to_gguf.py, and give that; docs/models.md lists "
+                    "what is read",
                     type ? type : cls ? cls : "(none)",
-                    config_gguf(type) ? "its GGUF files are" : "a GGUF file of it may be", list);
+                    config_gguf(type) ? "its GGUF files are" : "a GGUF file of it may be");
 }
 
 /* ---- sliding windows ------------------------------------------------------------------------- */

@@ -15,13 +15,6 @@ const hf_type *qsf_hf_type_find(const char *type, const char *class_name)
     return NULL;
 }
 
-void qsf_hf_type_list(char *out, size_t cap)
-{
-    size_t at = 0;
-    for (const hf_type *t = qsf_hf_types; t->type && at < cap; t++)
-        if (!t->other_type) at += qsf_format(out + at, cap - at, "%s%s", at ? ", " : "", t->type);
-}
-
 hf_named qsf_hf_type_name(const hf_type *t, const qsf_hparams *hp, const qsf_layer *layer,
                           const qsf_role *role)
 {

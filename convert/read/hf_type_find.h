@@ -7,7 +7,6 @@
 
 /* By model_type; where that is NULL by class name.  NULL: unknown. */
 const hf_type *qsf_hf_type_find(const char *type, const char *class_name);
-void           qsf_hf_type_list(char *out, size_t cap);       /* "llama, mistral, ..." */
 
 /* Where a role's values stand.  name NULL: such files have none.  part NULL: it is a whole tensor;
  * else outputs [first, first + its own) of all. */

@@ -106,6 +106,11 @@ qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err)
     o->special = true;
     if (!a->all) o->special_in = a->marks.at;
     if (!QSF_SIZED_HAS(o, qsf_turn_options, grammar_with)) return QSF_OK;
+    if (QSF_SIZED_HAS(o, qsf_turn_options, in_reasoning)) {
+        o->reasoning_begin = a->form.text[QSF_TT_REASONING];
+        o->reasoning_end = a->form.text[QSF_TT_REASONING_END];
+        o->in_reasoning = a->form.in_reasoning;
+    }
     if (own.grammar && !own.n_grammar_after && a->form.in_reasoning) {
         a->behind = qsf_tool_core(a->form.text[QSF_TT_REASONING_END]);
         o->grammar_after = &a->behind;

@@ -157,6 +157,8 @@ static const option_row turn_rows[] = {
     WHOLE("draft", draft, 0, QSF_DRAFT_MOST, 0, "tokens", "most guesses a pass"),
     SIGNED("logprobs", logprobs, -1, QSF_LOGPROBS_MOST, -1, "tokens",
         "log probabilities of each token and of the N likeliest; -1 is off"),
+    COUNT("reasoning-budget", reasoning_budget, -1, 9007199254740992, -1, "tokens",
+        "most tokens of reasoning: then its end is written for the model; -1 for no limit"),
 };
 #undef OPTION_STRUCT
 /* clang-format on */

@@ -181,6 +181,7 @@ static qsf_status turn_texts_of(qsf_turn *t)
     qsf_status st = qsf_turn_texts_copy(t->platform, &t->stops, t->o.stops, t->o.n_stops, t->o.stop_lengths,
                                         "stop text", &t->error);
     if (st || (st = qsf_turn_grammar_begin(t))) return st;
+    qsf_turn_reasoning_begin(t);
     if (t->o.logprobs < 0 || t->logprobs) return QSF_OK;
     t->logprobs = qsf_alloc_array(t->platform, 1 + QSF_LOGPROBS_MOST, sizeof *t->logprobs, "probabilities",
                                   &t->error);
@@ -257,7 +258,7 @@ size_t qsf_turn_rows(qsf_turn *t, qsf_row *rows, size_t cap)
 {
     size_t n = 0;
     if (!cap) return 0;
-    if (t->stage != TURN_ROWS || t->grammar.at < t->grammar.n_forced) return t->n_rows = 0;
+    if (t->stage != TURN_ROWS || qsf_turn_forces(t)) return t->n_rows = 0;
     const size_t own = t->n_ids - t->n_fed, most = QSF_MIN(cap, t->n_batch);
     for (; n < most && n < own; n++)
         rows[n] = (qsf_row){ t->seq, t->ids[t->n_fed + n], n + 1 == own };
@@ -296,7 +297,7 @@ qsf_status qsf_turn_step(qsf_turn *t, bool *waiting)
     bool missing = false;
     qsf_status st = QSF_OK;
     if (waiting) *waiting = false;
-    if (t->stage != TURN_ROWS || t->grammar.at < t->grammar.n_forced) return QSF_OK;
+    if (t->stage != TURN_ROWS || qsf_turn_forces(t)) return QSF_OK;
     if (!t->stepping) st = turn_batch(t);
     if (!st) st = qsf_step(t->context, &missing);
     if (st == QSF_PENDING && missing && !waiting && (st = qsf_wait(t->context)) == QSF_OK) st = QSF_PENDING;
@@ -374,14 +375,19 @@ static bool turn_pick(qsf_turn *t, qsf_turn_piece *p)
     const char *piece;
     bool found;
     if (t->grammar.over) return turn_over(t, QSF_TURN_END_TOKEN), false;
-    const int32_t id = qsf_turn_draw(t);
+    turn_reasoning *r = &t->reasoning;
+    const bool mark = r->at < r->n_forced;      /* it may be a token that ends answers elsewhere */
+    const int32_t id = mark ? r->forced[r->at++] : qsf_turn_draw(t);
     if (id < 0) return turn_over(t, QSF_TURN_FAILED), false;
-    if ((!t->o.ignore_end || t->grammar.active) && qsf_token_is_end(t->model, id))
+    t->state.n_forced += mark;
+    if (mark) t->n_logprobs = 0;
+    if (!mark && (!t->o.ignore_end || t->grammar.active) && qsf_token_is_end(t->model, id))
         return turn_over(t, QSF_TURN_END_TOKEN), false;
     if (t->n_ids == t->cap_ids && turn_ids_room(t, 2 * t->cap_ids))
         return turn_over(t, QSF_TURN_FAILED), false;
     qsf_sampler_accept(t->sampler, id);
     qsf_turn_grammar_take(t, id);
+    qsf_turn_reasoning_take(t, id);
     t->ids[t->n_ids++] = p->token = id;
     t->state.n_tokens++;
     const size_t n = t->o.special ? qsf_token_shown(t->model, id, t->o.special_in, &piece)
@@ -416,8 +422,9 @@ qsf_status qsf_turn_next(qsf_turn *t, qsf_turn_piece *out)
     if (st) return st;
     if (t->stage == TURN_NONE) return qsf_fail(&t->error, QSF_E_ARGUMENT, "no turn was begun");
     if (t->stage == TURN_READY && t->o.max_tokens == 0) turn_over(t, QSF_TURN_MOST);
-    if (turn_may_force(t) && qsf_turn_grammar_look(t)) turn_over(t, QSF_TURN_FAILED);
-    const bool given = t->grammar.over || t->grammar.at < t->grammar.n_forced;
+    if (turn_may_force(t) && (qsf_turn_reasoning_look(t) || qsf_turn_grammar_look(t)))
+        turn_over(t, QSF_TURN_FAILED);
+    const bool given = t->grammar.over || qsf_turn_forces(t);
     if (t->stage == TURN_ROWS && !(turn_may_force(t) && given)) return QSF_PENDING;
     if (t->stage == TURN_OVER || !turn_pick(t, &p)) {
         turn_show(t, &p, t->n_held);

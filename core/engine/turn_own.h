@@ -41,6 +41,19 @@ typedef struct turn_grammar {
     size_t      n_forced, at, cap_forced;
 } turn_grammar;
 
+/* The budget of reasoning (turn_reasoning.c). */
+enum { TURN_MARK = 160, TURN_MARK_TOKENS = 64 };
+typedef struct turn_reasoning {
+    bool        on, inside;
+    const char *begin, *end;            /* marks without white space around them */
+    size_t      begin_len, end_len;
+    int64_t     n_tokens;               /* of reasoning so far */
+    char        window[TURN_MARK];      /* the end of the answer's text */
+    size_t      n_window;
+    int32_t     forced[TURN_MARK_TOKENS];       /* the end mark, before the model is asked again */
+    size_t      n_forced, at;
+} turn_reasoning;
+
 struct qsf_turn {
     const qsf_platform *platform;
     qsf_context  *context;
@@ -66,6 +79,7 @@ struct qsf_turn {
     bool          guessed;              /* they are made */
 
     turn_grammar  grammar;
+    turn_reasoning reasoning;
     int32_t      *never;                /* [n_ends + TURN_VETOES] the tokens that end an answer, then others
                                          * that one pick may not take */
     size_t        n_ends;
@@ -92,5 +106,17 @@ void       qsf_turn_grammar_take(qsf_turn *t, int32_t id);
 size_t     qsf_turn_grammar_guesses(qsf_turn *t, size_t n);
 /* Looks for forced text, where that is due.  QSF_OK: or there is none. */
 qsf_status qsf_turn_grammar_look(qsf_turn *t);
+
+/* ---- turn_reasoning.c ---- */
+void       qsf_turn_reasoning_begin(qsf_turn *t);       /* of t->o */
+/* A token was taken: its text may begin or end reasoning. */
+void       qsf_turn_reasoning_take(qsf_turn *t, int32_t id);
+/* If the budget is used up, the end mark is forced. */
+qsf_status qsf_turn_reasoning_look(qsf_turn *t);
+/* Whether tokens are there that the model is not asked for. */
+static inline bool qsf_turn_forces(const qsf_turn *t)
+{
+    return t->grammar.at < t->grammar.n_forced || t->reasoning.at < t->reasoning.n_forced;
+}
 
 #endif

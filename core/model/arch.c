@@ -283,13 +283,6 @@ const qsf_arch *qsf_arch_nearest(const char *name)
     return nearest;
 }
 
-void qsf_arch_list(char *out, size_t cap)
-{
-    size_t at = 0;
-    for (const qsf_arch *a = qsf_archs; a->name && at < cap; a++)
-        at += qsf_format(out + at, cap - at, "%s%s", at ? ", " : "", a->name);
-}
-
 bool qsf_arch_needs(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role)
 {
     const bool need = qsf_kinds_have(a->need, role->kind) && qsf_role_fits(layer, role);

@@ -99,7 +99,6 @@ extern const qsf_arch qsf_archs[];                     /* the last has no name *
 const qsf_arch *qsf_arch_find(const char *name);      /* NULL: unknown */
 /* The one whose name begins most like this one; llama: none begins with three letters of it. */
 const qsf_arch *qsf_arch_nearest(const char *name);
-void            qsf_arch_list(char *out, size_t cap);  /* "llama, qwen2, ..." */
 
 /* Whether a model must have the tensor, and whether it may.  layer: as for qsf_role_needed. */
 bool qsf_arch_needs(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role);

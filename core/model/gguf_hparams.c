@@ -5,11 +5,10 @@
 
 static qsf_status arch_unknown(const gguf *g, qsf_error *err)
 {
-    char list[400];
-    const qsf_arch *nearest = qsf_arch_nearest(g->arch);
-    qsf_arch_list(list, sizeof list);
     return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: architecture \"%s\" is unknown to this version; the "
-                    "nearest that it knows is %s; it runs %s", g->s->path, g->arch, nearest->name, list);
+                    "nearest that it knows is %s; a newer libqsf may run it: docs/models.md lists the "
+                    "models that this one (" QSF_VERSION ") runs", g->s->path, g->arch,
+                    qsf_arch_nearest(g->arch)->name);
 }
 
 /* ---- what is refused ---- */

@@ -46,10 +46,11 @@ static void fuzz_check(const serve_request *r)
 
 static void fuzz_read(serve_api api, const char *text, size_t len)
 {
-    static const serve_defaults defaults = { .temperature = 1, .top_p = 1, .repeat_penalty = 1, .max_tokens =
-                                             -1 };
+    serve_defaults defaults = { .max_tokens = -1, .reasoning_budget = (int)(len % 2) - 1,
+                                .kwargs = len % 3 ? NULL : "{\"enable_thinking\":true,\"k\":[1]}" };
     serve_request r;
     serve_error e;
+    qsf_sampler_defaults(&defaults.sampler);
     if (serve_request_read(&r, api, text, len, &defaults, &e)) {
         if (e.status) abort();
         fuzz_check(&r);

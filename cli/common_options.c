@@ -1,0 +1,158 @@
+/* The table of the options that qsf-run and qsf-serve share.
+ * SPDX-License-Identifier: MIT */
+#include "common_options.h"
+
+#include "run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(member) offsetof(common_settings, member)
+#define CONTEXT(names, more) OPTION_OF_CONTEXT(names, AT(context), more)
+#define SAMPLER(names) OPTION_OF(SAMPLER, names, AT(sampler), NULL)
+
+static const option template_rows[] = {
+    { OPTION_TEXT, "--chat-template-file --template --chat-template", "NAME|FILE", AT(template_name), 0, 0,
+      NULL, "chat template to use: a file in Jinja, or chatml, llama2, llama3, mistral, phi3, gemma, zephyr, "
+      "command-r, deepseek, plain", "the model's own" },
+    { OPTION_TEXT, "--chat-template-kwargs", "JSON", AT(template_kwargs), 0, 0, NULL,
+      "an object of further variables for the template: {\"enable_thinking\": false}", NULL },
+    { OPTION_INT, "--reasoning-budget", "N", AT(reasoning_budget), -1, 1e9, NULL,
+      "most tokens of reasoning: then the model's own mark ends it; 0 for none, -1 for no limit", "-1" },
+};
+
+static const option lora_rows[] = {
+    { OPTION_LIST, "--lora", "[NAME=]FILE[:SCALE]", AT(lora), 0, 0, NULL,
+      "an adapter (LoRA) of the model, a GGUF file or a PEFT directory, and how much of it; qsf-serve: its "
+      "name for clients, who ask for MODEL:NAME, and MODEL:NAME=FILE for a model that is not the first; may "
+      "be given again: docs/adapters.md", "SCALE 1" },
+};
+
+static const option answer_rows[] = {
+    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Answer (qsf-serve: defaults of requests)", NULL },
+    { OPTION_INT, "-n --predict --max-tokens", "N", AT(max_tokens), -1, 1e9, NULL,
+      "most tokens to generate, -1 for no limit", NULL },
+    SAMPLER("--temp --temperature"),
+    SAMPLER("--top-k"),
+    SAMPLER("--top-p"),
+    SAMPLER("--min-p"),
+    SAMPLER("--repeat-penalty"),
+    SAMPLER("--repeat-last-n"),
+    SAMPLER("--frequency-penalty"),
+    SAMPLER("--presence-penalty"),
+    SAMPLER("-s --seed"),
+    { OPTION_LIST, "-l --logit-bias", "TOKEN=F", AT(logit_bias), 0, 0, NULL,
+      "add F to the logit of a token, given by its number or as a text that is one token; -inf: it never "
+      "comes; may be given again", NULL },
+    { OPTION_LIST, "--ban", "TEXT", AT(ban), 0, 0, NULL,
+      "the text does not come in an answer; may be given again", NULL },
+};
+
+static const option sampling_rows[] = {
+    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "More sampling, off by default (docs/sampling.md)", NULL },
+    SAMPLER("--dry-multiplier"),
+    SAMPLER("--dry-base"),
+    SAMPLER("--dry-allowed-length"),
+    SAMPLER("--dry-penalty-last-n --dry-last-n"),
+    { OPTION_LIST, "--dry-sequence-breaker", "TEXT", AT(dry_breaker), 0, 0, NULL,
+      "DRY sees no repetition over this text; may be given again, and the first takes the usual ones away: "
+      "line feed, colon, quote, asterisk; none: only takes them away", NULL },
+    SAMPLER("--top-nsigma --top-n-sigma"),
+    SAMPLER("--typical --typical-p"),
+    SAMPLER("--xtc-probability"),
+    SAMPLER("--xtc-threshold"),
+    SAMPLER("--dynatemp-range"),
+    SAMPLER("--dynatemp-exp --dynatemp-exponent"),
+    SAMPLER("--mirostat"),
+    SAMPLER("--mirostat-ent --mirostat-tau"),
+    SAMPLER("--mirostat-lr --mirostat-eta"),
+};
+
+static const option machine_rows[] = {
+    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Machine", NULL },
+    CONTEXT("-t --threads", NULL),
+    CONTEXT("-c --ctx-size", NULL),
+    CONTEXT("-b --batch-size", NULL),
+    CONTEXT("--ram-budget", NULL),
+    CONTEXT("--adapter-memory", NULL),
+    { OPTION_INT, "--draft", "N", AT(draft), -1, QSF_DRAFT_MOST, NULL,
+      "most tokens to guess from earlier text and to check in one pass: the same answer, sooner", NULL },
+    CONTEXT("-ctk --kv --kv-type", NULL),
+    CONTEXT("--kv-window", NULL),
+    CONTEXT("--kv-sinks", NULL),
+    CONTEXT("--kv-heavy", NULL),
+    CONTEXT("--head-topk", NULL),
+    CONTEXT("--quality", NULL),
+    CONTEXT("--early-exit", "no guesses then, except with --draft N"),
+    CONTEXT("--act-quant", NULL),
+    CONTEXT("--kernel-route", NULL),
+    CONTEXT("--isa", NULL),
+    { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap",
+      "how the file is read: auto (io_uring or threads; past the page cache where layers stream and free "
+      "memory could not cache the file), uring or pread (past the page cache wherever layers stream), mmap",
+      "auto" },
+    { OPTION_CHOICE, "--i2s-layout", "NAME", AT(i2s_layout), 0, 0, I2S_LAYOUTS, I2S_HELP, "auto" },
+    { OPTION_CHOICE, "--check", NULL, AT(check), 0, 0, "first|every",
+      "when the checksum of what streams is compared: when it is first read, or every time that it is read "
+      "again", "first" },
+    CONTEXT("--f32", NULL),
+};
+#undef AT
+#undef CONTEXT
+#undef SAMPLER
+
+#define PART(rows) { rows, sizeof rows / sizeof rows[0], 0 }
+static const option_part common_parts[] = {
+    [COMMON_TEMPLATE] = PART(template_rows), [COMMON_LORA] = PART(lora_rows),
+    [COMMON_ANSWER] = PART(answer_rows), [COMMON_SAMPLING] = PART(sampling_rows),
+    [COMMON_MACHINE] = PART(machine_rows),
+};
+#undef PART
+
+option_part common_options(common_part part, size_t base)
+{
+    option_part p = common_parts[part];
+    p.base = base;
+    return p;
+}
+
+void common_defaults(common_settings *c)
+{
+    *c = (common_settings){ .io = "auto", .i2s_layout = "auto", .check = "first", .draft = -1,
+                            .reasoning_budget = -1 };
+    qsf_context_defaults(&c->context);
+    qsf_sampler_defaults(&c->sampler);
+}
+
+/* ---- the chat template ---- */
+
+static bool template_listed(const char *name)
+{
+    const char *const *p = qsf_chat_template_names();
+    while (*p && strcmp(*p, name)) p++;
+    return *p != NULL;
+}
+
+int template_unknown(const char *asked)
+{
+    fprintf(stderr, "there is no chat template \"%s\", and no such file; there are ", asked);
+    for (const char *const *p = qsf_chat_template_names(); *p; p++)
+        fprintf(stderr, "%s%s", *p, p[1] ? ", " : "\n");
+    return EXIT_USAGE;
+}
+
+int template_asked(const char *asked, bool vocab_names, const char **out, char **owned)
+{
+    size_t len;
+    *out = asked;
+    if (template_listed(asked) || strchr(asked, '{')) return EXIT_OK;
+    if (!path_exists(asked))
+        return vocab_names && !strpbrk(asked, "/\\") ? EXIT_OK : template_unknown(asked);
+    *out = *owned = read_whole(asked, &len);
+    if (!*owned) return EXIT_IO;
+    if (strchr(*owned, '{')) return EXIT_OK;
+    fprintf(stderr, "%s: this is no chat template: nothing in it is {{ ... }} or {%% ... %%}\n", asked);
+    free(*owned);
+    *owned = NULL;
+    return EXIT_USAGE;
+}
