@@ -37,7 +37,8 @@ static const option serve_model_rows[] = {
 };
 static const option serve_network_rows[] = {
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Network", NULL },
-    { OPTION_TEXT, "--host", "NAME", AT(host), 0, 0, NULL, "name or address to listen at, or the path of a socket", "127.0.0.1" },
+    { OPTION_TEXT, "--host", "NAME", AT(host), 0, 0, NULL,
+      "name or address to listen at, or the path of a socket", "127.0.0.1" },
     { OPTION_INT, "--port", "N", AT(port), 0, 65535, NULL, "port to listen at, 0 for any free one", "8080" },
     { OPTION_LIST, "--api-key", "KEY", AT(keys), 0, 0, NULL,
       "only clients with this key may ask; may be given again", NULL },

@@ -190,7 +190,7 @@ static void job_refuse(front_job *j, const serve_error *e, unsigned retry)
     front_job_drop(j);
 }
 
-/* Those of /v1/messages have how much of the prompt was there already, so they wait for the engine. */
+/* Those of /v1/messages say how much of the prompt was there already: they wait for the engine. */
 void front_job_first(front_job *j)
 {
     if (!j->job.request.stream || j->begun) return;

@@ -43,7 +43,8 @@ const format = {
   type: 'object', properties: {name: {type: 'string'}, age: {type: 'integer'}}, required: ['name', 'age'],
   additionalProperties: false,
 };
-isAda(JSON.parse((await qwen.chat({model: 'qwen', messages: PERSON, format, options: shaped})).message.content));
+const person = await qwen.chat({model: 'qwen', messages: PERSON, format, options: shaped});
+isAda(JSON.parse(person.message.content));
 
 step('tools');
 const tools = [{
