@@ -127,22 +127,25 @@ static bool remedy_roles(chat_run *run, qsf_jinja_value *messages)
     return remedy_end(&l, messages);
 }
 
+/* The message as the user's, after its role's name. */
+static qsf_jinja_value remedy_quoted(chat_run *run, const qsf_jinja_value *m)
+{
+    const qsf_jinja_value colon = qsf_jinja_text(": "), content = remedy_content(m);
+    const qsf_jinja_value *role = qsf_jinja_member(m, "role");
+    qsf_jinja_value name = qsf_jinja_text("");
+    if (role && role->type == QSF_JINJA_TEXT) name = chat_joined(run, role, "", &colon);
+    return chat_message_of(run, "user", content.type == QSF_JINJA_TEXT ? chat_joined(run, &name, "", &content)
+                                                                       : chat_merged(run, &name, &content));
+}
+
 static bool remedy_unknown(chat_run *run, qsf_jinja_value *messages)
 {
-    const qsf_jinja_value colon = qsf_jinja_text(": "), nothing = qsf_jinja_text("");
     remedy_list l = remedy_begin(run, messages);
     for (uint32_t i = 0; i < messages->n && !run->st; i++) {
-        const qsf_jinja_value *m = &messages->as.items[i], *role = qsf_jinja_member(m, "role");
-        if (remedy_is_known(m)) {
-            remedy_add(&l, *m);
-            continue;
-        }
-        qsf_jinja_value content = remedy_content(m), name = nothing;
-        if (role && role->type == QSF_JINJA_TEXT) name = chat_joined(run, role, "", &colon);
-        content = content.type == QSF_JINJA_TEXT ? chat_joined(run, &name, "", &content)
-            : chat_merged(run, &name, &content);
-        remedy_add(&l, chat_message_of(run, "user", content));
-        l.changed = true;
+        const qsf_jinja_value *m = &messages->as.items[i];
+        const bool known = remedy_is_known(m);
+        remedy_add(&l, known ? *m : remedy_quoted(run, m));
+        l.changed |= !known;
     }
     return remedy_end(&l, messages);
 }
@@ -300,7 +303,7 @@ static bool remedy_text_later(chat_run *run, qsf_jinja_value *messages)
     return remedy_text(run, messages, true);
 }
 
-/* Among the results m[from..to), the one of this call, or the one in its place; to: there is none. */
+/* Among the results m[from..to), the one of this call, or the one in its place; to: none. */
 static uint32_t remedy_result_of(const qsf_jinja_value *call, uint32_t k, const qsf_jinja_value *m,
                                  uint32_t from, uint32_t to)
 {
@@ -343,7 +346,7 @@ static bool remedy_calls_apart(chat_run *run, qsf_jinja_value *messages)
     return remedy_end(&l, messages);
 }
 
-/* Results of no call, or all of calls and results, as text. */
+/* Results without a call, or all calls and results, as text. */
 static bool remedy_as_text(chat_run *run, qsf_jinja_value *messages, bool all)
 {
     remedy_list l = remedy_begin(run, messages);
@@ -353,7 +356,7 @@ static bool remedy_as_text(chat_run *run, qsf_jinja_value *messages, bool all)
         const bool result = remedy_is(m, "tool"), calls = chat_calls_of(m);
         const bool change = all ? result || calls : result && !called;
         called = calls || (called && result);
-        remedy_add(&l, change ? chat_without_calls(run, m) : *m);
+        remedy_add(&l, !change ? *m : all ? chat_without_calls(run, m) : remedy_quoted(run, m));
         l.changed |= change;
     }
     return remedy_end(&l, messages);
@@ -393,8 +396,8 @@ static bool remedy_system_one(chat_run *run, qsf_jinja_value *messages)
     return remedy_end(&l, messages);
 }
 
-/* System messages from the number `from` on go before the question behind them; where there is none,
- * to the end of the question before them; else they are a question of their own. */
+/* System messages from m[from] on go before the question that follows them, else to the end of the
+ * question before them; if they are next to none, they are a question of their own. */
 static bool remedy_system(chat_run *run, qsf_jinja_value *messages, uint32_t from)
 {
     const qsf_jinja_value nothing = qsf_jinja_text("");
@@ -452,18 +455,19 @@ static bool remedy_rows(chat_run *run, qsf_jinja_value *messages)
     return remedy_end(&l, messages);
 }
 
-/* An empty message where one message follows another: role is that of the message that is put in. */
+/* Puts an empty message of this role before the first answer, after a result, or at the end. */
 static bool remedy_between(chat_run *run, qsf_jinja_value *messages, chat_remedy where, const char *role)
 {
     remedy_list l = remedy_begin(run, messages);
     const uint32_t leading = remedy_leading(messages), n = messages->n;
+    const char *text = where == CHAT_AFTER_RESULT ? " " : "";
     for (uint32_t i = 0; i <= n && !run->st; i++) {
         const qsf_jinja_value *m = i < n ? &messages->as.items[i] : NULL, *last = i ? m ? m - 1
             : &messages->as.items[n - 1] : NULL;
         const bool here = where == CHAT_BEGIN ? m && i == leading && remedy_is(m, "assistant")
             : where == CHAT_END ? !m && last && remedy_is(last, "assistant")
             : m && last && remedy_is(last, "tool") && remedy_is(m, "user");
-        if (here) remedy_add(&l, chat_message_of(run, role, qsf_jinja_text(where == CHAT_AFTER_RESULT ? " " : "")));
+        if (here) remedy_add(&l, chat_message_of(run, role, qsf_jinja_text(text)));
         if (m) remedy_add(&l, *m);
         l.changed |= here;
     }

@@ -3,9 +3,9 @@
  * SPDX-License-Identifier: MIT
  *
  * A template may refuse a shape ("roles must alternate"), drop a message without a word, or write a
- * role that it does not know into its markup.  To see that, the conversation is rendered once with a
- * mark of its own in place of each text and call: a mark that is not in the output was dropped.
- * Templates look at places and roles, so what repeats is left out first, and the cost does not grow
+ * role that it does not know into its markup.  To see that, the conversation is rendered once with
+ * a mark in place of each text and call: a mark that is not in the output was dropped.  Templates
+ * look at places and roles, so turns that repeat are left out first, and the cost does not grow
  * with the length of a conversation. */
 #include "text/chat_own.h"
 
@@ -194,7 +194,8 @@ static uint32_t shape_lost(chat_run *run, const shape_probe *p)
         if (memcmp(e->out + at, shape_letters, 2)) continue;
         for (; digits < SHAPE_DIGITS && e->out[at + 2 + digits] >= '0' && e->out[at + 2 + digits] <= '9';
              digits++) k = 10 * k + (uint32_t)(e->out[at + 2 + digits] - '0');
-        if (digits == SHAPE_DIGITS && k < p->n_marks && !(p->listed[k] && shape_quoted(e->out, at))) seen[k] = 1;
+        if (digits < SHAPE_DIGITS || k >= p->n_marks) continue;
+        if (!p->listed[k] || !shape_quoted(e->out, at)) seen[k] = 1;
     }
     for (uint32_t k = 0; k < p->n_marks; k++)
         if (!seen[k]) return p->of[k];
@@ -242,8 +243,8 @@ static bool shape_is_name_only(chat_run *run, const char *role, shape_place plac
     return differs;
 }
 
-/* Whether a system message in this place is marked by its role's name alone, and not as the template
- * marks one at the beginning: by "system" between the same two characters. */
+/* Whether a system message in this place is marked by its role's name alone, and not as the
+ * template marks one at the beginning: by "system" between the same two characters. */
 static bool shape_is_system_in_name(chat_run *run, shape_place place)
 {
     char around[sizeof "<system>"] = "";

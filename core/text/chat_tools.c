@@ -112,8 +112,9 @@ bool chat_adapt_tools(chat_run *run, qsf_jinja_value *messages)
     const qsf_jinja_var vars[2] = { { "tools", chat_json(run, run->ask->tools) },
                                     { "example", qsf_jinja_text(example) } };
     if (!form.shown) {
+        const qsf_jinja_value *m = messages->as.items;
         qsf_jinja_value *list = chat_values(run, messages->n);
-        for (uint32_t i = 0; list && i < messages->n; i++) list[i] = chat_without_calls(run, &messages->as.items[i]);
+        for (uint32_t i = 0; list && i < messages->n; i++) list[i] = chat_without_calls(run, &m[i]);
         if (list) *messages = qsf_jinja_list(list, messages->n);
     }
     tools_put_system(run, messages, tools_write(run, tools_system, vars));
