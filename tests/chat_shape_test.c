@@ -1,5 +1,5 @@
-/* Conversations of every shape through templates of every kind: all that messages say is written, by
- * roles that the template knows.
+/* Conversations of every shape through templates of every kind: all that messages say is written,
+ * by roles that the template knows.
  * SPDX-License-Identifier: MIT */
 #include "text/chat.h"
 #include "test.h"
@@ -44,7 +44,7 @@ static const char
     system_first[] = "{% if not messages | selectattr('role', 'equalto', 'user') | list %}" NO "{% endif %}"
         FOR "{% if m.role == 'system' and not loop.first %}" NO "{% elif m.role not in ['system', 'user', "
         "'assistant', 'tool'] %}" NO "{% endif %}" TURN CALLS END,
-    /* Mistral: in turns, the system message goes to the last question, calls drop the text beside them */
+    /* Mistral: in turns; the system message goes to the last question; a call drops its text */
     in_turns[] = "{% if messages[0].role == 'system' %}{% set s = messages[0].content %}"
         "{% set messages = messages[1:] %}{% endif %}{% set ns = namespace(i=0) %}"
         FOR "{% if not (m.role == 'tool' or m.tool_calls) %}{% if (m.role == 'user') != (ns.i % 2 == 0) %}" NO

@@ -51,7 +51,8 @@ static const char tag_tools[] =
     "\"consts\": {\"oneOf\": [{\"const\": \"a\"}, {\"const\": \"b\"}]}, "
     "\"number\": {\"type\": \"number\"}, \"integer\": {\"type\": \"integer\"}, "
     "\"bool\": {\"type\": \"boolean\"}, \"null\": {\"type\": \"null\"}, "
-    "\"list\": {\"anyOf\": [{\"type\": \"array\", \"items\": {\"type\": \"integer\"}}, {\"type\": \"null\"}]}, "
+    "\"list\": {\"anyOf\": [{\"type\": \"array\", \"items\": {\"type\": \"integer\"}}, "
+    "{\"type\": \"null\"}]}, "
     "\"dict\": {\"type\": \"object\", \"additionalProperties\": {\"type\": \"integer\"}}, "
     "\"loop\": {\"$ref\": \"#/$defs/loop\"}, \"free\": {}}}}}]";
 
@@ -59,16 +60,19 @@ static const char tag_tools[] =
 static const struct tag_value { const char *key, *written, *json; bool fits; } values[] = {
     { "text", "completed", "\"completed\"", true }, { "text", "\"q\"", "\"\\\"q\\\"\"", true },
     { "text", "5", "\"5\"", true }, { "text", "null", "\"null\"", true }, { "text", "", "\"\"", true },
-    { "text", "{\"a\": 1}", "\"{\\\"a\\\": 1}\"", true }, { "text", "a\nb\n\n  c", "\"a\\nb\\n\\n  c\"", true },
+    { "text", "{\"a\": 1}", "\"{\\\"a\\\": 1}\"", true },
+    { "text", "a\nb\n\n  c", "\"a\\nb\\n\\n  c\"", true },
     { "text", "\n\na\n\n", "\"\\n\\na\\n\\n\"", true }, { "text", "  a ", "\"  a \"", true },
-    { "text", "x ` y", NULL, true }, { "text", "x ~ y", NULL, false }, { "text", "<b>~</b>\n~ z", NULL, false },
+    { "text", "x ` y", NULL, true }, { "text", "x ~ y", NULL, false },
+    { "text", "<b>~</b>\n~ z", NULL, false },
     { "text", "a < b && c > d \xc3\xa9", "\"a < b && c > d \xc3\xa9\"", true },
     { "enum", "completed", "\"completed\"", true }, { "enum", "other", "\"other\"", false },
-    { "any", "completed", "\"completed\"", true }, { "any", "null", "null", true }, { "any", "5", "\"5\"", true },
-    { "any", "\"quoted\"", "\"quoted\"", true }, { "any", "a \"b\" c", "\"a \\\"b\\\" c\"", true },
-    { "any", "\na\n\n", "\"\\na\\n\\n\"", true }, { "any", "x ~ y", NULL, false },
-    { "any", "true", "\"true\"", true }, { "any", "{\"a\": 1}", "\"{\\\"a\\\": 1}\"", true },
-    { "one", "5", "5", true }, { "one", "5.5", "\"5.5\"", true }, { "one", "five", "\"five\"", true },
+    { "any", "completed", "\"completed\"", true }, { "any", "null", "null", true },
+    { "any", "5", "\"5\"", true }, { "any", "\"quoted\"", "\"quoted\"", true },
+    { "any", "a \"b\" c", "\"a \\\"b\\\" c\"", true }, { "any", "\na\n\n", "\"\\na\\n\\n\"", true },
+    { "any", "x ~ y", NULL, false }, { "any", "true", "\"true\"", true },
+    { "any", "{\"a\": 1}", "\"{\\\"a\\\": 1}\"", true }, { "one", "5", "5", true },
+    { "one", "5.5", "\"5.5\"", true }, { "one", "five", "\"five\"", true },
     { "one", "007", "\"007\"", true }, { "const", "completed", "\"completed\"", true },
     { "ref", "completed", "\"completed\"", true }, { "ref", "done", "\"done\"", false },
     { "far", "pending", "\"pending\"", true }, { "maybe", "completed", "\"completed\"", true },
@@ -76,14 +80,15 @@ static const struct tag_value { const char *key, *written, *json; bool fits; } v
     { "all", "5", "\"5\"", true }, { "all", "\"x\"", "\"\\\"x\\\"\"", true },
     { "types", "true", "true", true }, { "types", "null", "null", true }, { "types", "5", "\"5\"", true },
     { "consts", "a", "\"a\"", true }, { "consts", "c", "\"c\"", false },
-    { "number", "-1.5e3", "-1.5e3", true }, { "integer", "5", "5", true }, { "integer", "five", "\"five\"", false },
-    { "bool", "true", "true", true }, { "bool", "True", "true", true }, { "null", "null", "null", true },
+    { "number", "-1.5e3", "-1.5e3", true }, { "integer", "5", "5", true },
+    { "integer", "five", "\"five\"", false }, { "bool", "true", "true", true },
+    { "bool", "True", "true", true }, { "null", "null", "null", true },
     { "list", "[1, 2]", "[1, 2]", true }, { "list", "null", "null", true },
-    { "dict", "{\"a\": 1}", "{\"a\": 1}", true }, { "dict", "{'a': True, \"b\": None}", "{\"a\": true, \"b\": null}",
-                                                    false },
+    { "dict", "{\"a\": 1}", "{\"a\": 1}", true },
+    { "dict", "{'a': True, \"b\": None}", "{\"a\": true, \"b\": null}", false },
     { "loop", "5", "5", false }, { "loop", "x", "\"x\"", false }, { "free", "5", "5", true },
-    { "free", "\"x\"", "\"x\"", true }, { "free", "x", "\"x\"", true },
-    { "unknown", "[5]", "[5]", false }, { "unknown", "x y", "\"x y\"", false },
+    { "free", "\"x\"", "\"x\"", true }, { "free", "x", "\"x\"", true }, { "unknown", "[5]", "[5]", false },
+    { "unknown", "x y", "\"x y\"", false },
 };
 
 static const char *core(const char *text) { return qsf_tool_core(text); }
@@ -126,15 +131,14 @@ static void put_argument(const struct tag_form *t, const struct tag_value *v, ch
 
 static void put_open(const struct tag_form *t, char *out)
 {
-    sprintf(out + strlen(out), "%s%sset%s", *out ? "" : core(t->section), *out || *t->section ? t->open : core(t->open),
-            t->arguments);
+    const char *open = *out || *t->section ? t->open : core(t->open);
+    sprintf(out + strlen(out), "%s%sset%s", *out ? "" : t->section, open, t->arguments);
 }
 
-/* A text that says it is one is not JSON, and the other way round. */
-static bool says_type(const struct tag_form *t, const struct tag_value *v)
+/* Quotes around what is said to be a text are a part of it. */
+static bool fits_form(const struct tag_form *t, const struct tag_value *v)
 {
-    if (!*t->type) return true;
-    return v->json && strcmp(v->written, v->json) != 0 && v->json[0] == '"' && v->written[0] != '"';
+    return !*t->type || *v->written != '"';
 }
 
 TEST(values_in_tags_are_of_the_type_that_the_schema_says)
@@ -144,7 +148,7 @@ TEST(values_in_tags_are_of_the_type_that_the_schema_says)
             const struct tag_form *t = &forms[k];
             char body[2048] = "", json[512], arguments[1024], two[4096];
             qsf_tool_form f;
-            if (!says_type(t, &values[i]) && *t->type) continue;
+            if (!fits_form(t, &values[i])) continue;
             form_of(t, &f);
             value_json(t, &values[i], json);
             sprintf(arguments, "{\"%s\": %s, \"text\": \"t\"}", values[i].key, json);
@@ -207,7 +211,8 @@ TEST(calls_in_tags_without_all_marks_are_read)
 TEST(calls_in_tags_that_are_cut_anywhere_are_kept)
 {
     static const struct tag_value rows[] = {
-        { "text", "one\n\ntwo", NULL, true }, { "integer", "12", "12", true }, { "any", "x ~ y", NULL, false },
+        { "text", "one\n\ntwo", NULL, true }, { "integer", "12", "12", true },
+        { "any", "x ~ y", NULL, false },
     };
     for (size_t k = 0; k < QSF_ARRAY_LEN(forms); k++) {
         const struct tag_form *t = &forms[k];
@@ -220,13 +225,14 @@ TEST(calls_in_tags_that_are_cut_anywhere_are_kept)
         for (size_t n = 1; n <= strlen(body); n++) {
             qsf_json j;
             char *message = answer(&f, tag_tools, body, n);
-            CHECK_EQ(qsf_json_read(host, message, strlen(message), "message", &j, &(qsf_error){ 0 }), QSF_OK);
+            CHECK_EQ(qsf_json_read(host, message, strlen(message), "message", &j, NULL), QSF_OK);
             const qsf_json_node *calls = qsf_json_member(j.nodes, "tool_calls");
             const qsf_json_node *content = qsf_json_member(j.nodes, "content");
             const qsf_json_node *in = calls ? qsf_json_member(qsf_json_first(calls), "function") : NULL;
             const qsf_json_node *args = in ? qsf_json_member(in, "arguments") : NULL;
-            bool ok = calls ? calls->n == 1 && content->type == QSF_JSON_NULL && !strstr(args->text, core(t->key))
-                : content->type == QSF_JSON_TEXT && content->n <= n && !memcmp(content->text, body, content->n);
+            bool ok = content->type == (calls ? QSF_JSON_NULL : QSF_JSON_TEXT);
+            if (ok && calls) ok = calls->n == 1 && !strstr(args->text, core(t->key));
+            if (ok && !calls) ok = content->n <= n && !memcmp(content->text, body, content->n);
             for (size_t i = content->n; ok && !calls && i < n; i++) ok = qsf_tool_blank(body[i]);
             if (ok && args && n < (size_t)(strstr(body, "two") - body) + 3 + strlen(t->end))
                 ok = !strstr(args->text, "\\n<") && !strstr(args->text, "two<");
@@ -247,8 +253,8 @@ TEST(marks_of_tags_without_a_call_are_text)
             char text[256];
             qsf_tool_form f;
             form_of(&forms[k], &f);
-            snprintf(text, sizeof text, "Write %s%s", core(*forms[k].section ? forms[k].section : forms[k].open),
-                     tails[i]);
+            const char *open = *forms[k].section ? forms[k].section : core(forms[k].open);
+            snprintf(text, sizeof text, "Write %s%s", open, tails[i]);
             char *message = answer(&f, tag_tools, text, strlen(text));
             check_message(message, text, NULL, NULL, 0, forms[k].name, text);
             free(message);
@@ -273,7 +279,7 @@ TEST(grammars_of_tags_agree_with_the_reader)
         if (st) printf("    %s: %s\n", forms[k].name, err.text);
         for (size_t i = 0; !st && i < QSF_ARRAY_LEN(values); i++) {
             char body[2048] = "";
-            if (!says_type(&forms[k], &values[i]) && *forms[k].type) continue;
+            if (!fits_form(&forms[k], &values[i])) continue;
             if (!strcmp(values[i].key, "loop")) continue;
             put_open(&forms[k], body);
             put_argument(&forms[k], &values[i], body);

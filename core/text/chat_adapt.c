@@ -8,8 +8,8 @@
  *   arguments of a call    are an object where the template writes JSON itself, else JSON text
  *   reasoning              has all names under which templates ask for it
  *
- * Roles and their order are the subject of chat_shape.c.  A template that takes the messages as they
- * are gets them unchanged. */
+ * Roles and their order are the subject of chat_shape.c.  Messages that the template takes as they
+ * come are unchanged. */
 #include "text/chat_own.h"
 
 static const char probe_key[] = "kEy5rq", probe_text[] = "tExt7vw";

@@ -40,7 +40,9 @@ bool ta_read_value(qsf_tool_answer *a)
 /* ---- arguments in tags ---- */
 
 /* What stands where an argument may begin, or the call may end. */
-typedef enum ta_next { NX_WAIT, NX_NONE, NX_KEY, NX_CLOSE, NX_OTHER, NX_END, NX_CUT_KEY, NX_CUT_CLOSE } ta_next;
+typedef enum ta_next {
+    NX_WAIT, NX_NONE, NX_KEY, NX_CLOSE, NX_OTHER, NX_END, NX_CUT_KEY, NX_CUT_CLOSE
+} ta_next;
 
 /* Which mark stands at src[at], after blanks; *behind: where it ends.  Models leave out some of the
  * marks that close a call: any line of them closes it, and so does what begins another call. */
@@ -101,8 +103,8 @@ bool ta_read_tag(qsf_tool_answer *a)
     return true;
 }
 
-/* Finds a mark from src[scan] on: 1: at scan, *len bytes; 0: not there, at most a part of it at scan;
- * -1: wait. */
+/* Finds a mark from src[scan] on: 1: at scan, *len bytes; 0: not there, or cut off at scan; -1:
+ * wait. */
 static int ta_search(qsf_tool_answer *a, const char *text, size_t *len)
 {
     for (; a->scan < a->src.n; a->scan++) {

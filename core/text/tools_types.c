@@ -120,7 +120,8 @@ static uint8_t ty_of(ty_work *w, const qsf_json_node *schema, int depth)
 {
     uint8_t types = QSF_TOOL_ANY;
     const qsf_json_node *v, *to;
-    if (!schema || schema->type != QSF_JSON_OBJECT || depth == TY_DEPTH || w->looks-- <= 0) return QSF_TOOL_ANY;
+    if (!schema || schema->type != QSF_JSON_OBJECT || depth == TY_DEPTH || w->looks-- <= 0)
+        return QSF_TOOL_ANY;
     if ((v = qsf_json_member(schema, "type"))) types &= ty_of_type(v);
     if ((v = qsf_json_member(schema, "const"))) types &= qsf_tool_type_of(v);
     if ((v = qsf_json_member(schema, "enum"))) types &= ty_of_values(v);
@@ -159,7 +160,8 @@ static bool ty_texts(ty_work *w, const qsf_json_node *schema, int depth, qsf_too
         if (!(v = qsf_json_member(schema, lists[k])) || v->type != QSF_JSON_LIST) continue;
         const qsf_json_node *x = qsf_json_first(v);
         for (uint32_t i = 0; i < v->n; i++, x = qsf_json_next(x))
-            if ((ty_of(w, x, depth + 1) & QSF_TOOL_STRING) && !ty_texts(w, x, depth + 1, each, user)) return false;
+            if ((ty_of(w, x, depth + 1) & QSF_TOOL_STRING) && !ty_texts(w, x, depth + 1, each, user))
+                return false;
         return true;
     }
     if ((v = qsf_json_member(schema, "$ref")) && (to = ty_follow(w, v)))
