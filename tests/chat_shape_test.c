@@ -223,7 +223,13 @@ static const char sweep_tools[] =
     "{\"type\": \"object\", \"properties\": {\"x\": {\"type\": \"string\", \"description\": \"d\"}}, "
     "\"required\": []}}}]";
 
-/* All conversations of n messages, counted from 0. */
+#if defined(QSF_TEST_SHORT) || defined(QSF_TEST_SLOW)
+enum { SHAPE_EVERY = 7 };
+#else
+enum { SHAPE_EVERY = 1 };
+#endif
+
+/* The conversation of n messages that has this number. */
 static void check_shape(const char *name, const char *jinja, uint32_t shape, uint32_t n, const char *tools)
 {
     char messages[2048] = "[", needle[] = "qs#s";
@@ -247,13 +253,14 @@ static void check_shape(const char *name, const char *jinja, uint32_t shape, uin
     if (!ok) printf("      %s: %s\n      %.600s\n", name, messages, text);
 }
 
-static void check_shapes(const char *name, const char *jinja, uint32_t most, uint32_t every,
-                         const char *tools)
+/* All conversations of one and two messages, some of those of more. */
+static void check_shapes(const char *name, const char *jinja, uint32_t most, const char *tools)
 {
     uint32_t count = 1;
     for (uint32_t n = 1; n <= most; n++) {
+        const uint32_t every = n == 1 ? 1 : n == 2 ? SHAPE_EVERY : 1 + 96 * SHAPE_EVERY;
         count *= QSF_ARRAY_LEN(bits);
-        for (uint32_t i = n < 3 ? 0 : count % every; i < count && !test_failed; i += n < 3 ? 1 : every)
+        for (uint32_t i = count % every; i < count && !test_failed; i += every)
             check_shape(name, jinja, i, n, tools);
     }
 }
@@ -262,9 +269,9 @@ TEST(every_shape_is_written_by_every_kind_of_template)
 {
     const char *stop;
     for (size_t i = 0; i < QSF_ARRAY_LEN(kinds); i++)
-        check_shapes(kinds[i].name, kinds[i].jinja, 5, 1 + 96 * TEST_EVERY, NULL);
+        check_shapes(kinds[i].name, kinds[i].jinja, 5, NULL);
     for (const char *const *name = qsf_chat_names(); *name; name++)
-        check_shapes(*name, qsf_chat_known(*name, &stop), 5, 1 + 96 * TEST_EVERY, NULL);
+        check_shapes(*name, qsf_chat_known(*name, &stop), 5, NULL);
 }
 
 /* Long conversations: what repeats is left out of what is tried, not of what is written. */
@@ -312,7 +319,7 @@ TEST(every_shape_is_written_by_templates_of_models)
         if (!f) SKIP("no data/templates in QSF_SHARED_DIR");
         jinja[fread(jinja, 1, sizeof jinja - 1, f)] = 0;
         fclose(f);
-        check_shapes(models[i], jinja, 4, 1 + 96 * TEST_EVERY, sweep_tools);
+        check_shapes(models[i], jinja, 4, sweep_tools);
     }
 }
 

@@ -146,7 +146,7 @@ TEST(values_in_tags_are_of_the_type_that_the_schema_says)
     for (size_t k = 0; k < QSF_ARRAY_LEN(forms); k++)
         for (size_t i = 0; i < QSF_ARRAY_LEN(values); i++) {
             const struct tag_form *t = &forms[k];
-            char body[2048] = "", json[512], arguments[1024], two[4096];
+            char body[2048] = "", json[512], arguments[1024], two[3 * sizeof body];
             qsf_tool_form f;
             if (!fits_form(t, &values[i])) continue;
             form_of(t, &f);

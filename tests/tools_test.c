@@ -256,12 +256,12 @@ TEST(grammars_have_what_templates_write)
     const call two[] = { good_calls[0], good_calls[2] };
     qsf_json t;
     qsf_error err;
-    qsf_json_read(host, tools, strlen(tools), "tools", &t, NULL);
     for (size_t i = 0; i < n_templates(); i++) {
         const char *name = template_name(i);
         char *jinja = read_template(name);
         qsf_tool_form f;
         if (!jinja) SKIP("no data/templates in QSF_SHARED_DIR");
+        qsf_json_read(host, tools, strlen(tools), "tools", &t, NULL);
         form_of(jinja, plain, &f);
         for (int way = 0; way < 4; way++) {             /* any, one only, one tool only, required */
             qsf_tool_grammar g;
@@ -281,9 +281,9 @@ TEST(grammars_have_what_templates_write)
             CHECK(way != 3 || (!g.n_after && !fits(g.grammar, "No.") && !fits(g.grammar, "")));
             qsf_tool_grammar_drop(&g);
         }
+        qsf_json_drop(&t);
         free(jinja);
     }
-    qsf_json_drop(&t);
     CHECK(n_fits > 10 * (int)n_templates());
 }
 
