@@ -1,5 +1,5 @@
-/* Fuzz target: any bytes as an answer with calls, whole and in two pieces.  The message is the same,
- * it is JSON, and so are the arguments of its calls.
+/* Fuzz target: any bytes as an answer with calls, whole and in two pieces.  The message is the
+ * same, it is JSON, and so are the arguments of its calls.
  * SPDX-License-Identifier: MIT
  *
  * The first byte chooses the form, whether three bytes are a control token, and whether the tools
