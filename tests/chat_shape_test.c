@@ -244,8 +244,8 @@ static bool says_all(const char *text, uint32_t n, bool calls)
     return all;
 }
 
-/* The conversation of n messages that has this number.  If the template writes all of it as it comes,
- * by roles that every template knows, that is what comes. */
+/* The conversation of n messages that has this number.  If the template writes all of it as it is,
+ * by roles that every template knows, it is not changed. */
 static void check_shape(const char *name, const char *jinja, uint32_t shape, uint32_t n, const char *tools)
 {
     static char given[OUT];
@@ -263,7 +263,7 @@ static void check_shape(const char *name, const char *jinja, uint32_t shape, uin
     messages[len] = 0;
     snprintf(given, sizeof given, "%s", written(jinja, messages, tools, sweep_kwargs, true));
     plain &= says_all(given, n, calls) && (!tools || strstr(given, "\"object\""));
-    plain &= !strstr(given, "'text'") && !strstr(given, "\"text\"");               /* parts as Python or JSON */
+    plain &= !strstr(given, "'text'") && !strstr(given, "\"text\"");    /* parts as Python or JSON */
     const char *text = written(jinja, messages, tools, sweep_kwargs, false);
     const bool ok = says_all(text, n, calls), same = !plain || !strcmp(text, given);
     CHECK(ok);
