@@ -197,6 +197,14 @@ TEST(contents_in_all_forms)
           U("c"), "<user>a<model>b<user>s\nt\n\nc");
 }
 
+/* Probes of a slow template end, and change nothing. */
+TEST(templates_that_take_long_are_not_probed_on)
+{
+    static const char slow[] = "{% for i in range(500) %}{% for j in range(600) %}{% endfor %}{% endfor %}"
+                               FOR "{% if m.role != 'assistant' %}" TURN "{% endif %}" END;
+    check(slow, U("a") "," A("b") "," U("c"), "<user>a<user>c");
+}
+
 TEST(what_cannot_be_written_is_named)
 {
     check(one_message, U("a") "," A("b") "," U("c"), "the chat template does not write message 0, whose role "
@@ -354,6 +362,7 @@ int main(int argc, char **argv)
     RUN(calls_and_results_in_shapes_of_their_own);
     RUN(roles_of_other_interfaces);
     RUN(contents_in_all_forms);
+    RUN(templates_that_take_long_are_not_probed_on);
     RUN(what_cannot_be_written_is_named);
     RUN(every_shape_is_written_by_every_kind_of_template);
     RUN(long_conversations_are_written_whole);

@@ -8,6 +8,8 @@
  * to take long ends within a second. */
 enum { CHAT_STEPS = 1 << 21, CHAT_STEPS_BYTE = 256, CHAT_STEPS_MOST = 1 << 28,
        CHAT_MEMORY = 1 << 26, CHAT_MEMORY_BYTE = 256, CHAT_MEMORY_MOST = 1 << 30 };
+/* What all probes of a template may take, in renderings that take the most. */
+enum { CHAT_PROBES = 4 };
 
 static const char chat_what[] = "a conversation";
 
@@ -220,7 +222,9 @@ qsf_status chat_run_render(chat_run *run, const qsf_jinja_value *messages, bool 
     const qsf_status st = chat_engine_render(&run->engine, run->vars, run->n_vars, run->ask->now, err);
     /* who tries whether a template takes something must not take this for a no */
     if (st == QSF_E_MEMORY) run->st = qsf_fail(run->err, st, "%s: out of memory", chat_what);
-    run->given_up |= st == QSF_E_BUDGET || st == QSF_E_UNSUPPORTED;
+    run->steps += run->engine.t ? qsf_jinja_steps(run->engine.t) : 0;
+    run->given_up |= st == QSF_E_BUDGET || st == QSF_E_UNSUPPORTED
+        || run->steps > CHAT_PROBES * (uint64_t)run->engine.steps;
     return st;
 }
 

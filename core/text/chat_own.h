@@ -39,6 +39,7 @@ typedef struct chat_run {
     uint8_t        in_parts;            /* bits of roles whose texts the template wants in parts */
     uint8_t        blind, developer, tool;      /* answers of chat_shape.c: 0: not asked, 1: no, 2: yes */
     bool           given_up;            /* the template takes too long, or cannot be run: no more probes */
+    uint64_t       steps;               /* of all that was rendered */
     uint32_t       lost;                /* the first message that the template dropped; UINT32_MAX: none */
     qsf_status     st;                  /* of making values: the first error, kept in *err */
     qsf_error     *err;

@@ -289,18 +289,30 @@ static bool shape_has_unknown(chat_run *run, const qsf_jinja_value *messages)
 
 /* ---- which remedies ---- */
 
-bool chat_fits(chat_run *run, const qsf_jinja_value *messages)
+static bool shape_fits(chat_run *run, const qsf_jinja_value *messages)
 {
     shape_probe p;
     qsf_error ignored;
-    run->lost = UINT32_MAX;
-    if (run->given_up || !shape_begin(run, &p, messages)) return true;
+    if (!shape_begin(run, &p, messages)) return true;
     const qsf_status st = chat_run_render(run, &p.messages, run->ask->generate && !run->ask->goes_on,
                                           &ignored);
     if (run->st || run->given_up) return true;
     if (st) return false;
     run->lost = shape_lost(run, &p);
     return run->lost == UINT32_MAX && !shape_has_unknown(run, messages);
+}
+
+bool chat_fits(chat_run *run, const qsf_jinja_value *messages)
+{
+    qsf_arena *kept = run->arena, *own;
+    run->lost = UINT32_MAX;
+    if (run->given_up || run->st) return true;
+    if ((run->st = qsf_arena_new(run->ask->platform, &own, run->err))) return true;
+    run->arena = own;                   /* of a conversation of marks nothing stays */
+    const bool fits = shape_fits(run, messages);
+    run->arena = kept;
+    qsf_arena_free(own);
+    return fits;
 }
 
 /* The messages after these remedies. */
@@ -356,6 +368,7 @@ bool chat_fit(chat_run *run, qsf_jinja_value *messages)
         used = shape_one_of(run, messages, all & ways[i]);
         if (!used) used = shape_some_of(run, messages, all & ways[i]);
     }
+    if (run->given_up) return true;             /* whatever was tried last was not seen to fit */
     if (used) *messages = shape_remedied(run, messages, used);
     run->lost = lost;
     return used;
