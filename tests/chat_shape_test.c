@@ -200,9 +200,10 @@ TEST(contents_in_all_forms)
 /* Probes of a slow template end, and change nothing. */
 TEST(templates_that_take_long_are_not_probed_on)
 {
-    static const char slow[] = "{% for i in range(500) %}{% for j in range(600) %}{% endfor %}{% endfor %}"
+    static const char slow[] = "{% for i in range(500) %}{% for j in range(1000) %}{% endfor %}{% endfor %}"
                                FOR "{% if m.role != 'assistant' %}" TURN "{% endif %}" END;
-    check(slow, U("a") "," A("b") "," U("c"), "<user>a<user>c");
+    check(slow, D("d") "," S("s") "," U("a") "," U("b") "," A("c") "," A("d") "," S("e") "," M("x", "f"),
+          "<developer>d<system>s<user>a<user>b<system>e<x>f");
 }
 
 TEST(what_cannot_be_written_is_named)
