@@ -1110,6 +1110,8 @@ typedef struct qsf_grammar_options {
     uint64_t most_memory;    /* bytes, up to 96 MB; 0: that.  A grammar that takes more is too large, also
                               * where a turn finds out: it then fails with QSF_E_BUDGET, and so do others
                               * with this grammar */
+    bool     json_loose;     /* false; true: keywords of a schema that cannot be kept are left out, one by
+                              * one, instead of being an error */
 } qsf_grammar_options;
 
 /* Fills all members of *o with their defaults. */
@@ -1361,6 +1363,13 @@ typedef struct qsf_answer_options {
     uint64_t                id_seed;    /* 0; calls that the model gives no id get one made from this and
                                          * their number: nine letters and digits */
     uint64_t                most_memory;    /* of the grammar of calls, as in qsf_grammar_options */
+    qsf_grammar_kind        shape_kind;     /* QSF_GRAMMAR_GBNF; what shape is */
+    const char             *shape;          /* NULL; what the answer is unless it calls a tool, as
+                                             * qsf_grammar_new takes it.  Reasoning may come first if the
+                                             * template knows reasoning.  Copied */
+    size_t                  shape_len;
+    uint32_t                json_blanks;    /* 32; of shape, as in qsf_grammar_options */
+    bool                    json_loose;     /* false; of shape, too */
 } qsf_answer_options;
 
 /* Fills all members of *o with their defaults. */
@@ -1389,6 +1398,10 @@ QSF_API void       qsf_answer_reset(qsf_answer *a, uint64_t id_seed);
  *                  what and where
  * QSF_E_BUDGET     the schemas make too large a grammar */
 QSF_API qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err);
+
+/* After qsf_answer_turn: which keywords of which tools' schemas its grammar does not keep, a line
+ * each; "": none.  Tools that have "strict": true are kept or refused.  Belongs to a. */
+QSF_API const char *qsf_answer_loosened(const qsf_answer *a);
 
 /* Says that the turn set up last has given this token, whose text will be pushed; -1: none.  So a
  * control token that marks nothing where it stands is told from a text that only looks like it: the

@@ -374,6 +374,8 @@ qsf_status qsf_grammar_begin(const qsf_platform *p, qsf_grammar_builder **out, q
 }
 
 const qsf_platform *qsf_grammar_platform(const qsf_grammar_builder *b) { return b->g.platform; }
+uint64_t qsf_grammar_most(const qsf_grammar_builder *b) { return b->g.most_memory; }
+
 void qsf_grammar_limit(qsf_grammar_builder *b, uint64_t bytes)
 {
     qsf_grammar *g = &b->g;

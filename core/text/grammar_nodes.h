@@ -27,6 +27,7 @@ void       qsf_grammar_limit(qsf_grammar_builder *b, uint64_t bytes);
  *                  the limit
  * QSF_E_MEMORY */
 qsf_status qsf_grammar_finish(qsf_grammar_builder *b, qsf_gnode root, qsf_grammar **out, qsf_error *err);
+uint64_t   qsf_grammar_most(const qsf_grammar_builder *b);     /* that limit */
 const qsf_platform *qsf_grammar_platform(const qsf_grammar_builder *b);
 /* The first failure stays; st is what qsf_grammar_finish returns.  Returns QSF_G_FAILED. */
 qsf_gnode  qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
