@@ -495,6 +495,8 @@ static bool gram_without_rules(qsf_grammar_builder *b, qsf_gnode x)
     return x && !b->g.status;
 }
 
+bool qsf_g_has_rules(const qsf_grammar_builder *b, qsf_gnode x) { return x && gram_is(&b->g, x, GF_RULES); }
+
 qsf_gnode qsf_g_both(qsf_grammar_builder *b, qsf_gnode x, qsf_gnode y)
 {
     qsf_grammar *g = &b->g;

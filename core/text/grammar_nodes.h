@@ -51,6 +51,7 @@ qsf_gnode qsf_g_repeat(qsf_grammar_builder *b, qsf_gnode part, uint32_t least, u
  * searched for. */
 qsf_gnode qsf_g_both(qsf_grammar_builder *b, qsf_gnode x, qsf_gnode y);
 qsf_gnode qsf_g_not(qsf_grammar_builder *b, qsf_gnode x);
+bool      qsf_g_has_rules(const qsf_grammar_builder *b, qsf_gnode x);
 /* A rule, by which a grammar can be recursive: the node stands for the texts of its definition,
  * which may come later and may name the rule again. */
 qsf_gnode qsf_g_rule(qsf_grammar_builder *b);

@@ -1,7 +1,10 @@
 /* Regular expressions, classes of characters: sets of ranges, and how JSON writes them.
  * SPDX-License-Identifier: MIT */
+#include "text/case_table.h"
 #include "text/regex_own.h"
 #include "text/unicode.h"
+
+const uint32_t regex_words[REGEX_WORDS][2] = { { '0', '9' }, { 'A', 'Z' }, { '_', '_' }, { 'a', 'z' } };
 
 void regex_range(regex *r, uint32_t from, uint32_t to)
 {
@@ -11,6 +14,49 @@ void regex_range(regex *r, uint32_t from, uint32_t to)
     }
     r->ranges[r->n_ranges][0] = from;
     r->ranges[r->n_ranges++][1] = to;
+}
+
+/* The other case of what is in [from, to] of characters first, first + step ... */
+static void case_run(regex *r, uint32_t from, uint32_t to, qsf_case_run run, bool back)
+{
+    const uint32_t first = back ? run.first + (uint32_t)run.by : run.first;
+    const int32_t by = back ? -run.by : run.by;
+    if (to < first || from > first + (run.n - 1u) * run.step) return;
+    const uint32_t low = from > first ? (from - first + run.step - 1) / run.step : 0;
+    const uint32_t high = QSF_MIN((to - first) / run.step, run.n - 1u);
+    if (low > high) return;
+    if (run.step == 1) regex_range(r, first + low + (uint32_t)by, first + high + (uint32_t)by);
+    else for (uint32_t i = low; i <= high; i++)
+        regex_range(r, first + i * run.step + (uint32_t)by, first + i * run.step + (uint32_t)by);
+}
+
+/* ASCII with ASCII alone, as ECMA-262 has it without the flag u. */
+static void case_ascii(regex *r, uint32_t from, uint32_t to)
+{
+    const qsf_case_run letters = { 'A', 26, 1, 32 };
+    case_run(r, from, to, letters, false);
+    case_run(r, from, to, letters, true);
+}
+
+bool regex_cased(regex *r, uint32_t from, uint32_t to)
+{
+    const uint32_t first = r->n_ranges;
+    regex_range(r, from, to);
+    if (!(r->frames[r->depth].flags & RX_CASELESS)) return false;
+    case_ascii(r, from, QSF_MIN(to, 127u));
+    for (uint32_t at = first, round = 0; to > 127 && round < 2; round++)        /* a title case has two others */
+        for (const uint32_t end = r->n_ranges; at < end && !r->failed; at++) {
+            const uint32_t low = QSF_MAX(r->ranges[at][0], 128u), high = r->ranges[at][1];
+            for (size_t i = 0; i < QSF_N_CASE_LOWER + QSF_N_CASE_UPPER && high >= low; i++) {
+                const qsf_case_run run = i < QSF_N_CASE_LOWER ? qsf_case_lower[i]
+                                                              : qsf_case_upper[i - QSF_N_CASE_LOWER];
+                const uint32_t other = run.first + (uint32_t)run.by;
+                if (other < 128) continue;
+                case_run(r, low, high, run, false);
+                case_run(r, low, high, run, true);
+            }
+        }
+    return r->n_ranges > first + 1;
 }
 
 void regex_set(regex *r, const uint32_t (*set)[2], size_t n, bool negated)
