@@ -1091,14 +1091,17 @@ typedef struct qsf_grammar qsf_grammar;
 
 /* What the text that makes a grammar is.
  *
- * QSF_GRAMMAR_GBNF         rules as llama.cpp has them; the answer is a text of the rule "root"
+ * QSF_GRAMMAR_GBNF         rules as llama.cpp has them; the answer is a text of the rule "root".  A
+ *                          grammar that is plainly Lark (rules with ":") is read as that
  * QSF_GRAMMAR_REGEX        a regular expression; the answer fits it from beginning to end
  * QSF_GRAMMAR_JSON         any JSON value; the text is empty
  * QSF_GRAMMAR_JSON_SCHEMA  a JSON Schema, drafts 4 to 2020-12
- * QSF_GRAMMAR_CHOICES      texts of which the answer is one: lines, or a JSON list */
+ * QSF_GRAMMAR_CHOICES      texts of which the answer is one: lines, or a JSON list
+ * QSF_GRAMMAR_LARK         rules as the Python package lark has them; the answer is a text of the rule
+ *                          "start" */
 typedef enum qsf_grammar_kind {
     QSF_GRAMMAR_GBNF = 0, QSF_GRAMMAR_REGEX = 1, QSF_GRAMMAR_JSON = 2, QSF_GRAMMAR_JSON_SCHEMA = 3,
-    QSF_GRAMMAR_CHOICES = 4
+    QSF_GRAMMAR_CHOICES = 4, QSF_GRAMMAR_LARK = 5
 } qsf_grammar_kind;
 
 /* Options of qsf_grammar_new. */
@@ -1122,8 +1125,8 @@ static inline void qsf_grammar_defaults(qsf_grammar_options *o) { qsf_grammar_de
  *
  * QSF_E_ARGUMENT      the text, at a place that the message names, is not what kind says, says what
  *                     cannot be kept, or nothing fits it
- * QSF_E_CORRUPT       it is no GBNF or JSON, with line and column
- * QSF_E_UNSUPPORTED   it has what GBNF has and we have not
+ * QSF_E_CORRUPT       it is not GBNF, Lark or JSON, with line and column
+ * QSF_E_UNSUPPORTED   it has what GBNF or Lark has and we have not
  * QSF_E_BUDGET        the grammar is too large, or too deep, and the message names the limit
  * QSF_E_MEMORY        out of memory */
 QSF_API qsf_status qsf_grammar_new(const qsf_model *m, qsf_grammar_kind kind, const char *text, size_t len,

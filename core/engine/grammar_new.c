@@ -5,6 +5,7 @@
 #include "model/model.h"
 #include "text/choices.h"
 #include "text/gbnf.h"
+#include "text/lark.h"
 #include "text/regex.h"
 #include "text/schema_loosen.h"
 
@@ -25,7 +26,10 @@ qsf_gnode qsf_grammar_nodes_of(qsf_grammar_builder *b, qsf_grammar_kind kind, co
     qsf_json json;
     qsf_error err;
     switch (kind) {
-    case QSF_GRAMMAR_GBNF: return qsf_gbnf_nodes(b, text, len);
+    case QSF_GRAMMAR_GBNF:
+        if (!qsf_lark_is(text, len)) return qsf_gbnf_nodes(b, text, len);
+        /* fall through */
+    case QSF_GRAMMAR_LARK: return qsf_lark_nodes(b, text, len, 0);
     case QSF_GRAMMAR_REGEX: return qsf_regex_nodes(p, b, text, len, 0, "regular expression");
     case QSF_GRAMMAR_JSON: return qsf_json_nodes(p, b, how);
     case QSF_GRAMMAR_CHOICES: return qsf_choices_nodes(b, text, len);

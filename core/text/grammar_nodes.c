@@ -280,8 +280,22 @@ static bool gram_within(qsf_grammar *g, uint32_t x, uint32_t y)
     return both && !gram_live(g, both);
 }
 
+/* The members of each GK_AND of alts[from..) in its place: in each other, they would have ever more
+ * forms. */
+static void gram_flatten(qsf_grammar *g, uint32_t from)
+{
+    for (uint32_t i = from, n; i < g->alts.n && !g->status; i++) {
+        const gram_node x = *gram_at(g, (uint32_t)GRAM_U64(g->alts)[i]);
+        if (x.kind != GK_AND || x.flags & GF_DEAD) continue;
+        if (!gram_push(g, &g->alts, sizeof(uint64_t), n = x.b - 1)) return;
+        GRAM_U64(g->alts)[i] = gram_part(g, &x, 0);
+        for (uint32_t k = 0; k < n; k++) GRAM_U64(g->alts)[g->alts.n - n + k] = gram_part(g, &x, k + 1);
+    }
+}
+
 uint32_t gram_and(qsf_grammar *g, uint32_t from)
 {
+    gram_flatten(g, from);
     uint64_t *alts = GRAM_U64(g->alts) + from;
     const uint32_t n = g->alts.n - from;
     uint32_t kept = 0;
@@ -413,6 +427,8 @@ char *qsf_g_note(qsf_grammar_builder *b, qsf_gnode x)
     note->node = x;
     return note->where;
 }
+
+qsf_gnode qsf_g_all(qsf_grammar_builder *b) { return b->g.status ? 0 : GRAM_ALL; }
 
 qsf_gnode qsf_g_bytes(qsf_grammar_builder *b, const char *bytes, size_t n)
 {

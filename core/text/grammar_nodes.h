@@ -38,6 +38,7 @@ void       qsf_g_locate(qsf_grammar_builder *b, const char *where);
  * needs none, has one, or there are 64 already. */
 char      *qsf_g_note(qsf_grammar_builder *b, qsf_gnode x);
 
+qsf_gnode qsf_g_all(qsf_grammar_builder *b);      /* any bytes, of which UTF-8 is a part */
 qsf_gnode qsf_g_bytes(qsf_grammar_builder *b, const char *bytes, size_t n);     /* n 0: the empty text */
 /* One character of ranges[i][0] to ranges[i][1], code points, as UTF-8; negated: one of no range.
  * Surrogates are in neither. */

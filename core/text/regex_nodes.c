@@ -35,14 +35,16 @@ static qsf_gnode rx_common(regex *r, qsf_gnode x, qsf_gnode y)
     /* whether a rule has the empty text is not known yet */
     if ((x == r->empty && qsf_g_has_rules(r->b, y)) || (y == r->empty && qsf_g_has_rules(r->b, x)))
         regex_fail(r, r->len, "a $ before a repeated group that has lookaround in it cannot be kept; the end");
-    return x == r->none || y == r->none ? r->none : x == r->any ? y : y == r->any || x == y ? x
-           : qsf_g_both(r->b, x, y);
+    if (x == r->none || y == r->none) return r->none;
+    if (x == r->any || x == r->all) return y == r->all ? x : y;
+    return y == r->any || y == r->all || x == y ? x : qsf_g_both(r->b, x, y);
 }
 
 /* All texts but these: in a JSON text, of what can stand there. */
 static qsf_gnode rx_other(regex *r, qsf_gnode x)
 {
-    if (x == r->none || x == r->any) return x == r->any ? r->none : r->any;
+    if (x == r->none) return r->any;
+    if (x == r->any || x == r->all) return r->none;
     if (qsf_g_has_rules(r->b, x)) {
         regex_fail(r, r->len, "a repeated group that has lookaround in it cannot be kept in a negative one; the end");
         return x;
@@ -234,7 +236,7 @@ static rx_set rx_before(regex *r, uint32_t x, const rx_set *s);
 static rx_set rx_edge(regex *r, bool edge, const rx_set *s)
 {
     const uint8_t word = rx_class(r, rx_word(r));
-    const qsf_gnode next = rx_then(r, rx_word(r), r->any), other = rx_other(r, next);
+    const qsf_gnode next = rx_then(r, rx_word(r), r->all), other = rx_other(r, next);
     rx_set places = { .always = r->none };
     rx_put(r, &places, (rx_condition){ false, word, 0 }, edge ? other : next);
     rx_put(r, &places, (rx_condition){ false, 0, word }, edge ? next : other);
@@ -287,7 +289,7 @@ static rx_set rx_behind(regex *r, const rx_node *n, const rx_set *s)
 
 static rx_set rx_ahead(regex *r, const rx_node *n, const rx_set *s)
 {
-    const rx_set rest = { .always = r->any };
+    const rx_set rest = { .always = r->all };
     rx_set places = rx_before(r, n->last, &rest);
     if (n->negated) places = rx_opposite(r, &places);
     return rx_cut(r, s, &places);
@@ -300,7 +302,7 @@ static rx_set rx_end(regex *r, bool lines, const rx_set *s)
     rx_set places = { .always = r->empty };
     if (lines) {
         regex_set(r, line, 1, false);
-        places.always = rx_either(r, r->empty, rx_then(r, regex_class(r), r->any));
+        places.always = rx_either(r, r->empty, rx_then(r, regex_class(r), r->all));
     }
     return rx_cut(r, s, &places);
 }
@@ -497,6 +499,7 @@ qsf_gnode regex_nodes_of(regex *r, uint32_t root)
     r->none = qsf_g_choice(r->b, NULL, 0);
     r->any_char = r->flags & QSF_REGEX_JSON ? qsf_g_json_class(r->b, all, 1) : qsf_g_class(r->b, all, 1, false);
     r->any = qsf_g_repeat(r->b, r->any_char, 0, QSF_G_NO_MOST);
+    r->all = qsf_g_all(r->b);
     const qsf_gnode around = r->flags & QSF_REGEX_SEARCH ? r->any : r->empty;
     if (!n->looks) return rx_then(r, around, rx_then(r, rx_plain(r, root), around));
     qsf_gnode out = r->none;

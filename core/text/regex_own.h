@@ -51,6 +51,7 @@ typedef struct regex {
     uint32_t    n_nodes, cap_nodes;
     /* ---- regex_nodes.c ---- */
     qsf_gnode   empty, none, any_char, any, word;
+    qsf_gnode   all;                    /* any bytes: what a lookahead says of the rest, nothing at all */
     qsf_gnode   classes[RX_CLASSES];    /* of the character before a place, which conditions are about */
     uint32_t    n_classes, n_looks;
 } regex;
