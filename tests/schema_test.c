@@ -124,6 +124,15 @@ TEST(lookaround_word_edges_and_flags_are_kept)
            "-\".abc\"");
 }
 
+TEST(properties_are_categories_scripts_and_emoji)
+{
+    PATTERN("\\p{Script=Greek}\\p{Latin}\\p{sc=Han}", "+\xce\xb1" "a\xe4\xb8\xad", "-aaa");
+    PATTERN("^\\p{Lu}\\p{Uppercase_Letter}\\p{gc=Nd}\\p{digit}$", "+AB12", "-aB12", "-AB\xc2\xb2" "2");
+    PATTERN("(\\p{Extended_Pictographic}|\\p{Emoji_Component})+", "+\xf0\x9f\x98\x80\xe2\x80\x8d", "-a");
+    PATTERN("\\P{Cyrillic}[^\\P{Cyrillic}]", "+a\xd0\xb6", "-\xd0\xb6\xd0\xb6", "-aa");
+    PATTERN("\\p{ASCII}\\p{White_Space}\\p{Any}", "+a\xc2\x85\xc3\xa9", "-\xc3\xa9 a");
+}
+
 TEST(what_no_automaton_keeps_is_refused_by_name)
 {
     NO_PATTERN("a(?<=ba)b", "a lookbehind of more than one character can be kept at the ends");
@@ -132,7 +141,8 @@ TEST(what_no_automaton_keeps_is_refused_by_name)
     NO_PATTERN("(?P=a)", "atomic groups, conditions and backreferences cannot be kept");
     NO_PATTERN("(a)\\1", "backreference");
     NO_PATTERN("(?x)a", "only the flags i, m and s");
-    NO_PATTERN("\\p{Greek}", "not known");
+    NO_PATTERN("\\p{Runic}", "not known");
+    NO_PATTERN("\\p{gc=Greek}", "not known");
     NO_PATTERN("\\p", "not known");
     NO_PATTERN("\\p{", "not known");
     NO_PATTERN("(a", "\")\" is missing");
@@ -532,6 +542,7 @@ int main(void)
     RUN(patterns_have_what_their_dialects_share);
     RUN(anchors_are_places);
     RUN(lookaround_word_edges_and_flags_are_kept);
+    RUN(properties_are_categories_scripts_and_emoji);
     RUN(what_no_automaton_keeps_is_refused_by_name);
     RUN(types_and_values);
     RUN(numbers_stay_in_their_bounds);
