@@ -378,7 +378,8 @@ void front_answer(serve_front *f, http_conn *c, const http_request *r, serve_api
         d.kept = f->responses;
         d.key = key;
         if (serve_request_read(&j->job.request, api, r->body, r->n_body, &d, &e)
-            && (j->entry = models_find(f->models, j->job.request.model, !(api & API_LORAS), &j->adapter, &e))) {
+            && (j->entry = models_find(f->models, j->job.request.model, !(api & API_LORAS), &j->adapter,
+                                       &e))) {
             snprintf(j->model, sizeof j->model, "%s%s%s", j->entry->name, j->adapter ? ":" : "",
                      j->adapter ? j->adapter : "");
             j->asked = r;

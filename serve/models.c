@@ -406,7 +406,9 @@ model_entry *models_find(model_list *l, const char *name, bool any, const char *
     }
     *adapter = NULL;
     if ((m = models_like(l, name))) return m;
-    if (any && (l->n == 1 || l->set->default_model)) return models_default(l);
+    m = models_default(l);
+    /* Of a model with adapters "OTHER:ADAPTER" is not this one without it. */
+    if (any && (l->n == 1 || l->set->default_model) && !(m->adapters.n && strchr(name, ':'))) return m;
     for (unsigned i = 0; i < l->n && n < sizeof names; i++)
         n += (size_t)snprintf(names + n, sizeof names - n, "%s\"%s\"", i ? ", " : "", l->entries[i].name);
     serve_refuse(e, 404, "model_not_found", "model", "there is no model \"%.80s\" here, but %s", name, names);
