@@ -388,20 +388,25 @@ model_entry *models_find(model_list *l, const char *name, bool any, const char *
     char names[300];
     size_t n = 0;
     const model_entry *owner = NULL;
+    const char *wanted = NULL;
     model_entry *m;
     *adapter = NULL;
     if (!name || !*name) return models_default(l);
     if ((m = models_called(l, name, strlen(name), true))) return m;
     for (unsigned i = 0; i < l->n; i++) {               /* names of models may have colons, too */
         m = &l->entries[i];
-        const size_t len = strlen(m->name);
-        if (strncmp(m->name, name, len) || name[len] != ':') continue;
+        size_t len = strlen(m->name);
+        if (strncmp(m->name, name, len)) continue;
+        len += !strncmp(name + len, ".gguf", 5) ? 5 : !strncmp(name + len, ".qsf", 4) ? 4 : 0;
+        if (name[len] != ':') continue;
         *adapter = name + len + 1;
         if (lora_list_named(&m->adapters, *adapter)) return m;
-        if (m->adapters.n || l->set->lora_dir) owner = m;
+        if (!m->adapters.n && !l->set->lora_dir) continue;
+        owner = m;
+        wanted = *adapter;
     }
     if (owner) {
-        models_no_adapter(owner, name + strlen(owner->name) + 1, e);
+        models_no_adapter(owner, wanted, e);
         return NULL;
     }
     *adapter = NULL;
