@@ -322,12 +322,10 @@ def test_tools_that_are_none_are_refused(s):
                   [{"type": "function", "function": {"name": "f", "parameters": []}}],
                   [{"type": "function", "function": {"name": "f", "strict": 1}}]):
         refused(s, path, **chat, tools=tools)
-    refused(s, path, "unsupported_parameter", **chat, tools=[{"type": "web_search"}])
     refused(s, path, "invalid_type", **chat, tools={"a": 1})
     refused(s, path, "array_above_max_length", **chat, tools=TOOLS * 300)
     refused(s, path, **chat, tool_choice="required")
     refused(s, path, **chat, tools=TOOLS, tool_choice={"type": "function", "function": {"name": "other"}})
-    refused(s, path, "unsupported_parameter", **chat, tools=TOOLS, tool_choice={"type": "allowed_tools"})
     refused(s, path, "invalid_type", **chat, tools=TOOLS, tool_choice="sometimes")
     refused(s, path, "invalid_type", **chat, chat_template_kwargs=[1])
     hard = {"type": "function", "function": {"name": "f", "strict": True, "parameters": {
@@ -455,7 +453,6 @@ def test_log_probabilities(s):
                        "integer_above_max_value"), ({"logprobs": "x"}, "invalid_type"),
                        ({"logprobs": 1, "beam_width": 2}, "unsupported_parameter")):
         refused(s, "/v1/completions", code, prompt="x", **more)
-    refused(s, "/v1/chat/completions", messages=CHAT, top_logprobs=2)
 
 
 def test_prompts_tell_their_log_probabilities(s):
