@@ -31,7 +31,7 @@ bool format_cut(const front_choice *ch);                     /* by a length */
 bool format_calls(const front_choice *ch);                   /* whether it has whole calls */
 void format_usage(const front_job *j, serve_text *out);      /* "usage":{...} */
 void format_arguments(const front_item *item, serve_text *out);      /* the object; {} for none */
-/* How the client calls a call's tool, if the model knows it by another name or form; NULL: alike. */
+/* How the client calls a call's tool, if the model knows it by another name or form; else NULL. */
 const serve_tool *format_tool(const front_job *j, const front_item *item);
 /* "name": as a JSON string, as the client knows it. */
 void format_name(const front_job *j, const front_item *item, serve_text *out);

@@ -126,7 +126,8 @@ static void write_response(const front_job *j, bool over, serve_text *out)
     const bool cut = over && format_cut(ch);
     bool any = false;
     text_format(out, "{\"id\":\"%s\",\"object\":\"response\",\"created_at\":%lld,\"status\":\"%s\","
-                "\"error\":null,\"incomplete_details\":%s,\"model\":", j->id, j->created, !over ? "in_progress" : cut ? "incomplete" : "completed",
+                "\"error\":null,\"incomplete_details\":%s,\"model\":", j->id, j->created,
+                !over ? "in_progress" : cut ? "incomplete" : "completed",
                 cut ? "{\"reason\":\"max_output_tokens\"}" : "null");
     text_json_str(out, j->model);
     text_str(out, ",\"output\":[");
@@ -273,8 +274,10 @@ void format_responses_whole(front_job *j, serve_text *out) { write_response(j, t
 static void keep_items(const front_choice *ch, item_kind kind, const char *name, serve_text *out)
 {
     serve_text all = { 0 };
-    for (unsigned i = 0; i < ch->n_items; i++)
-        if (ch->items[i].kind == kind) text_add(&all, format_bytes(&ch->items[i].text), ch->items[i].text.len);
+    for (unsigned i = 0; i < ch->n_items; i++) {
+        const front_item *item = &ch->items[i];
+        if (item->kind == kind) text_add(&all, format_bytes(&item->text), item->text.len);
+    }
     if (all.len || kind == ITEM_TEXT) {
         text_format(out, ",\"%s\":", name);
         text_json(out, format_bytes(&all), all.len);

@@ -439,25 +439,32 @@ model_entry *models_find(model_list *l, const char *name, bool any, const char *
     char names[300];
     size_t n = 0;
     const model_entry *owner = NULL;
+    const char *wanted = NULL;
     model_entry *m;
     *adapter = NULL;
     if (!name || !*name) return models_default(l);
     if ((m = models_called(l, name, strlen(name), true))) return m;
     for (unsigned i = 0; i < l->n; i++) {               /* names of models may have colons, too */
         m = &l->entries[i];
-        const size_t len = strlen(m->name);
-        if (strncmp(m->name, name, len) || name[len] != ':') continue;
+        size_t len = strlen(m->name);
+        if (strncmp(m->name, name, len)) continue;
+        len += !strncmp(name + len, ".gguf", 5) ? 5 : !strncmp(name + len, ".qsf", 4) ? 4 : 0;
+        if (name[len] != ':') continue;
         *adapter = name + len + 1;
         if (lora_list_named(&m->adapters, *adapter)) return m;
-        if (m->adapters.n || l->set->lora_dir) owner = m;
+        if (!m->adapters.n && !l->set->lora_dir) continue;
+        owner = m;
+        wanted = *adapter;
     }
     if (owner) {
-        models_no_adapter(owner, name + strlen(owner->name) + 1, e);
+        models_no_adapter(owner, wanted, e);
         return NULL;
     }
     *adapter = NULL;
     if ((m = models_like(l, name))) return m;
-    if (any && (l->n == 1 || l->set->default_model)) return models_default(l);
+    m = models_default(l);
+    /* Of a model with adapters "OTHER:ADAPTER" is not this one without it. */
+    if (any && (l->n == 1 || l->set->default_model) && !(m->adapters.n && strchr(name, ':'))) return m;
     for (unsigned i = 0; i < l->n && n < sizeof names; i++)
         n += (size_t)snprintf(names + n, sizeof names - n, "%s\"%s\"", i ? ", " : "", l->entries[i].name);
     serve_refuse(e, 404, "model_not_found", "model", "there is no model \"%.80s\" here, but %s", name, names);

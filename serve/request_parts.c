@@ -1,4 +1,4 @@
-/* The parts of a message's content as text: those of all interfaces, and what no model here can see.
+/* The parts of a message's content as text: those of all interfaces, and what a model cannot see.
  * SPDX-License-Identifier: MIT */
 #include "request_own.h"
 

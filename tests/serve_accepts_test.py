@@ -438,8 +438,9 @@ def test_events_of_responses(s):
     assert first["status"] == "in_progress" and first["usage"] is None and first["id"] == last["id"]
     assert events[-2]["item"] == last["output"][0] and events[2]["item"]["id"] == last["output"][0]["id"]
     assert {e["item_id"] for e in events if "item_id" in e} == {last["output"][0]["id"]}
-    wanted = {"tools", "tool_choice", "text", "reasoning", "metadata", "store", "truncation", "usage", "top_p",
-              "temperature", "parallel_tool_calls", "previous_response_id", "max_output_tokens", "error",
+    wanted = {"tools", "tool_choice", "text", "reasoning", "metadata", "store", "truncation", "usage",
+              "top_p", "temperature", "parallel_tool_calls", "previous_response_id", "max_output_tokens",
+              "error",
               "instructions", "incomplete_details", "background", "service_tier"}
     assert wanted <= set(first), wanted - set(first)
 

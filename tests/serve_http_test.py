@@ -60,7 +60,7 @@ BAD = [
      "unsupported_parameter"),
     ("/v1/chat/completions", {"messages": CHAT, "tools": [{}]}, 400, "invalid_value"),
     ("/v1/chat/completions", {"messages": CHAT, "functions": [{}]}, 400, "invalid_value"),
-    ("/v1/responses", {"input": "x", "previous_response_id": "resp_none"}, 400, "previous_response_not_found"),
+    ("/v1/responses", {"input": "x", "previous_response_id": "resp_no"}, 400, "previous_response_not_found"),
     ("/v1/responses", {"input": "x", "conversation": "conv_1"}, 400, "unsupported_parameter"),
     ("/v1/responses", {"input": "x", "prompt": {"id": "pmpt_1"}}, 400, "unsupported_parameter"),
     ("/v1/completions", {"prompt": "x", "allowed_token_ids": [1]}, 400, "unsupported_parameter"),

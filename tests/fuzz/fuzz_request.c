@@ -1,6 +1,7 @@
-/* Fuzz target: any bytes as the body of a request; the first one chooses the interface, or another
- * server's path whose bodies are rewritten first.
+/* Fuzz target: any bytes as the body of a request; the first one chooses the interface and whether
+ * fields without an effect are refused, or another server's path whose bodies are rewritten first.
  * SPDX-License-Identifier: MIT */
+#include "kept_responses.h"
 #include "rewrite.h"
 
 #include <stdlib.h>
@@ -12,6 +13,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void fuzz_check(const serve_request *r)
 {
     size_t sum = 0;
+    if (strlen(r->ignored) >= sizeof r->ignored || (r->strict && *r->ignored)) abort();
+    for (const char *c = r->ignored; *c; c++) if (*c < ' ' || *c > '~') abort();     /* a header's line */
+    if (r->n_stop_ids > SERVE_STOPS || r->n_renamed > SERVE_TOOLS) abort();
+    for (size_t i = 0; i < r->n_renamed; i++) sum += strlen(r->renamed[i].seen) + strlen(r->renamed[i].name);
+    if (r->n_messages && (r->n_instructions >= r->messages.len || r->n_system > r->n_messages)) abort();
     if (r->n < 1 || r->n > SERVE_CHOICES || r->n_stops > SERVE_STOPS - 2 || r->max_tokens < -1) abort();
     const qsf_sampler_options *o = &r->sampler;
     if (!(o->temperature >= 0) || !(o->top_p >= 0 && o->top_p <= 1) || !(o->top_n_sigma >= 0)) abort();
@@ -44,10 +50,27 @@ static void fuzz_check(const serve_request *r)
     if (sum == SIZE_MAX) abort();           /* all of it was read */
 }
 
-static void fuzz_read(serve_api api, const char *text, size_t len)
+/* A response that requests may continue, by the id "r". */
+static const kept_responses *fuzz_kept(void)
 {
-    serve_defaults defaults = { .max_tokens = -1, .reasoning_budget = (int)(len % 2) - 1,
-                                .kwargs = len % 3 ? NULL : "{\"enable_thinking\":true,\"k\":[1]}" };
+    static const char json[] = "{\"output\":[{\"type\":\"message\",\"id\":\"m_r_0\",\"role\":\"assistant\","
+        "\"content\":[{\"type\":\"output_text\",\"text\":\"a\"}]},{\"type\":\"custom_tool_call\",\"id\":"
+        "\"c_r_1\",\"call_id\":\"c\",\"name\":\"f\",\"input\":\"b\"}]}";
+    static const char messages[] = "{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\"}";
+    static kept_responses kept;
+    serve_text first = { 0 }, second = { 0 };
+    if (kept.ages) return &kept;
+    text_str(&first, json);
+    text_str(&second, messages);
+    kept_responses_add(&kept, "r", 0, &first, &second, 2);
+    return &kept;
+}
+
+static void fuzz_read(serve_api api, bool strict, const char *text, size_t len)
+{
+    serve_defaults defaults = { .max_tokens = -1, .reasoning_budget = (int)(len % 2) - 1, .kept = fuzz_kept(),
+                                .kwargs = len % 3 ? NULL : "{\"enable_thinking\":true,\"k\":[1]}",
+                                .strict = strict };
     serve_request r;
     serve_error e;
     qsf_sampler_defaults(&defaults.sampler);
@@ -72,7 +95,7 @@ static void fuzz_rewrite(serve_rewriter rewrite, const char *text, size_t len)
         if (!serve_request_read(&r, out.api, out.json.bytes, out.json.len, &(serve_defaults){ 0 }, &none)
             && none.code && !strcmp(none.code, "invalid_json") && !strstr(none.text, "deeper")) abort();
         serve_request_free(&r);
-        fuzz_read(out.api, out.json.bytes, out.json.len);
+        fuzz_read(out.api, false, out.json.bytes, out.json.len);
     } else if (e.status < 400 || !*e.text || !e.type) {
         abort();
     }
@@ -85,12 +108,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                 rewrite_ollama_embed, rewrite_ollama_embeddings,
                                                 rewrite_ollama_model, rewrite_completion, rewrite_infill,
                                                 rewrite_embedding, rewrite_score, rewrite_tokenize };
-    enum { APIS = 13, REWRITERS = sizeof rewriters / sizeof *rewriters, FIRST = 200 };
+    enum { APIS = 15, STRICT = 128, REWRITERS = sizeof rewriters / sizeof *rewriters, FIRST = 200 };
     if (!size) return 0;
     char *text = malloc(size);
     memcpy(text, data + 1, size - 1);
     if (data[0] >= FIRST) fuzz_rewrite(rewriters[(data[0] - FIRST) % REWRITERS], text, size - 1);
-    else fuzz_read((serve_api)(1 << data[0] % APIS), text, size - 1);
+    else fuzz_read((serve_api)(1 << data[0] % APIS), data[0] >= STRICT, text, size - 1);
     serve_scale scales[SERVE_SCALES];
     size_t n;
     serve_error e = { 0 };
