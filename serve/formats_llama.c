@@ -182,6 +182,14 @@ static void score_whole(front_job *j, serve_text *out)
                 tokens, tokens);
 }
 
+/* The model is loaded. */
+static bool load_reply(front_job *j, serve_text *out, serve_error *e)
+{
+    (void)j, (void)e;
+    text_str(out, "{\"success\":true}");
+    return true;
+}
+
 #define COMPLETION_ANSWERS .text = completion_text, .item_text = no_item_text, .item_end = no_item_end, \
     .choice_end = completion_choice_end, .end = completion_end, .whole = completion_whole, \
     .progress = completion_progress
@@ -190,4 +198,5 @@ const front_form form_infill = { .rewrite = rewrite_infill, COMPLETION_ANSWERS }
 #undef COMPLETION_ANSWERS
 const front_form form_embedding = { .rewrite = rewrite_embedding, .whole = embedding_whole };
 const front_form form_score = { .rewrite = rewrite_score, .whole = score_whole };
+const front_form form_load = { .rewrite = rewrite_ollama_model, .reply = load_reply };
 const front_form form_tokenize = { .rewrite = rewrite_tokenize };

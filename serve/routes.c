@@ -97,6 +97,8 @@ static const route routes[] = {
     { "GET", "/v1/models", false, true, route_models, 0, NULL },
     { "GET", "/models", false, true, route_models, 0, NULL },
     GET("/metrics", route_metrics), GET("/slots", route_slots), GET("/props", route_props),
+    FORM("/models/load", API_TOKENIZE, form_load),
+    { "POST", "/models/unload", false, false, route_unload, 0, NULL },
     POST("/v1/chat/completions", API_CHAT), POST("/chat/completions", API_CHAT),
     POST("/v1/completions", API_COMPLETIONS), POST("/completions", API_COMPLETIONS),
     POST("/v1/responses", API_RESPONSES), POST("/responses", API_RESPONSES),

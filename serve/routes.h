@@ -42,6 +42,7 @@ void route_ollama_version(const route_call *call);
 void route_ollama_tags(const route_call *call);
 void route_ollama_ps(const route_call *call);
 void route_ollama_pull(const route_call *call);
+void route_unload(const route_call *call);
 void route_ollama_none(const route_call *call);
 
 #endif

@@ -88,28 +88,52 @@ void route_ollama_ps(const route_call *call)
     route_reply(call);
 }
 
-/* A model that is there needs no pulling; others cannot be had. */
-void route_ollama_pull(const route_call *call)
+/* The model that a body names; NULL: *e says why there is none.  name[cap]: as the body has it. */
+static model_entry *model_asked(const route_call *call, char *name, size_t cap, serve_error *e)
 {
     serve_front *f = call->f;
-    serve_error e = { 0 };
     serve_rewritten body = { 0 };
     serve_request r = { 0 };
     const char *adapter;
-    const http_request *q = call->r;
-    if (rewrite_ollama_model(q->body, q->n_body, &body, &e)
-        && serve_request_read(&r, body.api, body.json.bytes, body.json.len, &f->set->defaults, &e)
-        && !models_find(f->models, r.model, false, &adapter, &e)) {
-        e = (serve_error){ 0 };
-        serve_refuse(&e, 404, "model_not_found", "model", "\"%.100s\" is not served here, and this server "
-                     "fetches no models: start qsf-serve with the model's file", r.model);
+    model_entry *m = NULL;
+    if (rewrite_ollama_model(call->r->body, call->r->n_body, &body, e)
+        && serve_request_read(&r, body.api, body.json.bytes, body.json.len, &f->set->defaults, e)) {
+        snprintf(name, cap, "%s", r.model);
+        m = models_find(f->models, r.model, false, &adapter, e);
     }
     serve_request_free(&r);
     text_free(&body.json);
-    text_clear(&f->out);
-    text_str(&f->out, "{\"status\":\"success\"}\n");
+    return m;
+}
+
+/* A model that is there needs no pulling; others cannot be had. */
+void route_ollama_pull(const route_call *call)
+{
+    serve_error e = { 0 };
+    char name[SERVE_NAME] = "";
+    if (!model_asked(call, name, sizeof name, &e) && *name) {
+        e = (serve_error){ 0 };
+        serve_refuse(&e, 404, "model_not_found", "model", "\"%.100s\" is not served here, and this server "
+                     "fetches no models: start qsf-serve with the model's file", name);
+    }
+    text_clear(&call->f->out);
+    text_str(&call->f->out, "{\"status\":\"success\"}\n");
     if (e.status) route_refuse(call, &e);
     else route_reply(call);
+}
+
+void route_unload(const route_call *call)
+{
+    static const char done[] = "{\"success\":true}";
+    serve_error e = { 0 };
+    char name[SERVE_NAME];
+    model_entry *m = model_asked(call, name, sizeof name, &e);
+    if (!m) {
+        route_refuse(call, &e);
+        return;
+    }
+    models_unload(call->f->models, m);
+    http_reply(call->c, 200, "application/json", call->cors, done, sizeof done - 1);
 }
 
 void route_ollama_none(const route_call *call)

@@ -249,6 +249,17 @@ def test_paths_without_a_prefix(s):
     assert s.post("/reranking", **ranks)["results"] == s.post("/v1/rerank", **ranks)["results"]
 
 
+def test_models_are_loaded_and_unloaded(s):
+    with s.other() as own:
+        def state():
+            return own.ask("GET", "/models")[2]["data"][0]["status"]["value"]
+        for _ in range(2):
+            assert own.post("/models/unload", model="tiny") == {"success": True}
+            own.wait_for(lambda: state() == "unloaded")
+            assert own.post("/models/load", model="tiny") == {"success": True} and state() == "loaded"
+        assert own.ask("POST", "/models/load", {})[0] == own.ask("POST", "/models/unload", {})[0] == 400
+
+
 # ---- vLLM ----
 
 def test_tokenize_as_vllm_has_it(s):
