@@ -100,12 +100,16 @@ def pace_is_kept(test, most=4, tries=3):
 
 def fields():
     """(path, name, kind) of every field, from the table of them; kind: BOOL, WHOLE, COUNT, ..."""
-    source = pathlib.Path(__file__).parent.parent.joinpath("serve", "request.c").read_text()
+    source = pathlib.Path(__file__).parent.parent.joinpath("serve", "request_fields.c").read_text()
     defines = dict(re.findall(r"#define (\w+) (.*)", source))
     found = []
-    for a in re.finditer(r'^    (?:\{ "(\w+)", ([^,]+), FIELD_(\w+)|(NUMBER|COUNT)\("(\w+)"|LATER\("(\w+)", '
-                         r'([^)]+)\))', source, re.M):
-        name, apis, kind = a[1] or a[5] or a[6], a[2] or a[7] or "SAMPLED", a[3] or a[4] or "OTHER"
+    for a in re.finditer(r'^    (?:\{ "(\w+)", ([^,]+), FIELD_(\w+)|(NUMBER|COUNT|LIMIT|BOOL|TAKE|LATER|IDLE|UNUSED|'
+                         r'REFUSED)\("(\w+)", ([^,)]+))', source, re.M):
+        name, apis, kind = a[1] or a[5], a[2] or a[6], a[3] or a[4]
+        if a[4] in ("NUMBER", "COUNT"):                 # what comes second is a member
+            apis = "SAMPLED"
+        elif a[4] not in (None, "LIMIT", "BOOL"):
+            kind = "OTHER"
         for _ in range(4):
             apis = re.sub(r"\b(" + "|".join(map(re.escape, (d for d in defines if "(" not in d))) + r")\b",
                           lambda m: defines[m[1]], apis)
@@ -122,11 +126,11 @@ def fields():
 def is_wrong(kind, value):
     """Whether a field of this kind cannot be of this type."""
     v = json.loads(value)
-    if v is None or kind == "OTHER":
+    if v in (None, "", [], {}) or kind == "OTHER":          # empty: the default
         return False
     number = isinstance(v, (int, float)) and not isinstance(v, bool)
     return not {"BOOL": isinstance(v, bool), "TEXT": isinstance(v, str)}.get(
-        kind, number if kind in ("NUMBER", "REAL") else number and isinstance(v, int))
+        kind, number if kind in ("NUMBER", "REAL") else number and v == int(v))
 
 
 def ask_all(port, requests):
