@@ -307,7 +307,7 @@ def main():
     print(f"{len(sources)} templates, {n} comparisons, {failed} failed")
     if not sources:
         print(f"skipped: {o.shared} has no templates")
-        sys.exit(1 if os.environ.get("QSF_TEST_NO_SKIP") else 77)
+        sys.exit(1 if failed or os.environ.get("QSF_TEST_NO_SKIP") else 77)
     sys.exit(1 if failed else 0)
 
 

@@ -14,6 +14,7 @@ typedef struct tg_work {
     const qsf_tool_form *f;
     qsf_grammar_builder *b;
     qsf_schema_options   schema;
+    const qsf_json_node *parameters;    /* of the tool that is being made; NULL: it has none */
     qsf_gnode            blanks, any, value;       /* value: any of the quoted style, once it is needed */
     qsf_tool_grammar    *out;
     qsf_error           *err;
@@ -104,9 +105,15 @@ static qsf_gnode tg_key(tg_work *w, const char *key)
     return qsf_g_sequence(w->b, parts, 3);
 }
 
+/* A schema of the tool's parameters, whose references lead to places in all of these. */
 static qsf_gnode tg_schema(tg_work *w, const qsf_json_node *schema)
 {
-    return qsf_schema_nodes(w->ask->platform, w->b, schema, &w->schema);
+    const qsf_json_node *root = w->parameters;
+    qsf_schema_options o = w->schema;
+    if (!root || schema < root || schema >= root + root->skip) root = schema;
+    o.at = schema;
+    o.object = schema == w->parameters;
+    return qsf_schema_nodes(w->ask->platform, w->b, root, &o);
 }
 
 /* ---- arguments ---- */
@@ -129,10 +136,9 @@ static bool tg_required(const qsf_json_node *tool, const char *key)
     return false;
 }
 
-static qsf_gnode tg_json_arguments(tg_work *w, const qsf_json_node *tool)
+static qsf_gnode tg_json_arguments(tg_work *w)
 {
-    const qsf_json_node *v = qsf_json_member(tool, "parameters");
-    return v && v->type == QSF_JSON_OBJECT && v->n ? tg_schema(w, v) : qsf_g_bytes(w->b, "{}", 2);
+    return w->parameters && w->parameters->n ? tg_schema(w, w->parameters) : qsf_g_bytes(w->b, "{}", 2);
 }
 
 static uint8_t tg_types(const qsf_json_node *tool, const qsf_json_node *schema)
@@ -302,13 +308,13 @@ static qsf_gnode tg_id(tg_work *w)
 static const uint32_t tg_digits[][2] = { { '0', '9' } };
 
 /* An object with name and arguments. */
-static qsf_gnode tg_object(tg_work *w, const qsf_json_node *tool, const qsf_json_node *name)
+static qsf_gnode tg_object(tg_work *w, const qsf_json_node *name)
 {
     const qsf_tool_form *f = w->f;
     const qsf_gnode open = tg_two(w, qsf_g_bytes(w->b, "{", 1), w->blanks);
     const qsf_gnode close = tg_two(w, w->blanks, qsf_g_bytes(w->b, "}", 1));
     const qsf_gnode comma = tg_two(w, qsf_g_bytes(w->b, ",", 1), w->blanks);
-    const qsf_gnode arguments = tg_json_arguments(w, tool);
+    const qsf_gnode arguments = tg_json_arguments(w);
     qsf_gnode g;
     if (!*f->text[QSF_TT_NAME_KEY]) {
         g = tg_two(w, tg_key(w, name->text), arguments);
@@ -365,10 +371,12 @@ static qsf_gnode tg_calls(tg_work *w)
             return qsf_g_fail(w->b, QSF_E_ARGUMENT, "tools: number %u has no name", (unsigned)i + 1);
         if (w->ask->only && !qsf_json_is_text(name, w->ask->only)) continue;
         any = true;
+        w->parameters = qsf_json_member(f, "parameters");
+        if (w->parameters && w->parameters->type != QSF_JSON_OBJECT) w->parameters = NULL;
         const qsf_gnode head = tg_two(w, qsf_g_bytes(w->b, name->text, name->n), tg_name_end(w));
         qsf_gnode g;
         switch (w->f->style) {
-        case QSF_TOOLS_OBJECT: g = tg_object(w, f, name); break;
+        case QSF_TOOLS_OBJECT: g = tg_object(w, name); break;
         case QSF_TOOLS_TAGS: g = tg_two(w, head, tg_tags(w, f)); break;
         case QSF_TOOLS_QUOTED: case QSF_TOOLS_PYTHON: {
             const bool python = w->f->style == QSF_TOOLS_PYTHON;
@@ -378,7 +386,7 @@ static qsf_gnode tg_calls(tg_work *w)
             g = qsf_g_sequence(w->b, parts, 4);
             break;
         }
-        default: g = tg_two(w, head, tg_json_arguments(w, f));
+        default: g = tg_two(w, head, tg_json_arguments(w));
         }
         all = tg_either(w, all, g);
     }
@@ -456,8 +464,13 @@ static qsf_gnode tg_channels(tg_work *w, qsf_gnode calls)
                                    tg_text(w, "<|channel|>commentary to=functions."));
     const qsf_gnode thought[] = { tg_text(w, "<|channel|>analysis<|message|>"), w->any,
                                   tg_text(w, "<|end|><|start|>assistant") };
-    const qsf_gnode parts[] = { tg_maybe(w, qsf_g_sequence(w->b, thought, 3)), to, calls };
-    if (w->ask->required) return qsf_g_sequence(w->b, parts, 3);
+    qsf_gnode parts[] = { tg_maybe(w, qsf_g_sequence(w->b, thought, 3)), tg_two(w, to, calls) };
+    if (w->ask->shape && !w->ask->required) {
+        const qsf_gnode final[] = { tg_text(w, "<|channel|>final"), tg_maybe(w, tg_text(w, " <|constrain|>json")),
+                                    tg_text(w, "<|message|>"), w->ask->shape(w->ask->user, w->b) };
+        parts[1] = tg_either(w, parts[1], qsf_g_sequence(w->b, final, 4));
+    }
+    if (w->ask->required || w->ask->shape) return qsf_g_sequence(w->b, parts, 2);
     tg_after(w, " to=functions.", "", "");
     return calls;
 }
@@ -466,7 +479,8 @@ static qsf_gnode tg_answer(tg_work *w)
 {
     const qsf_tool_form *f = w->f;
     char open[2 * QSF_TOOL_TEXT_MOST];
-    const qsf_gnode call = tg_calls(w), end = tg_form(w, QSF_TT_SECTION_END);
+    const qsf_gnode call = w->ask->tools ? tg_calls(w) : qsf_g_choice(w->b, NULL, 0);
+    const qsf_gnode end = tg_form(w, QSF_TT_SECTION_END);
     if (f->style == QSF_TOOLS_CHANNELS) return tg_channels(w, call);
     const qsf_gnode more[] = { tg_form(w, QSF_TT_BETWEEN), tg_form(w, QSF_TT_OPEN), call };
     const bool several = f->several && !w->ask->one;
@@ -479,6 +493,10 @@ static qsf_gnode tg_answer(tg_work *w)
     const qsf_gnode whole = tg_two(w, tg_text(w, head), calls);
     const qsf_gnode begin = n && !strncmp(head, begun, n) ? tg_two(w, tg_text(w, head + n), calls) : whole;
     if (w->ask->required) return tg_two(w, tg_reasoning(w), begin);
+    if (w->ask->shape) {
+        const qsf_gnode shape = w->ask->shape(w->ask->user, w->b);
+        return tg_two(w, tg_reasoning(w), tg_either(w, tg_either(w, whole, begin), shape));
+    }
     if (n || strlen(head) < 3) {
         tg_after_names(w);
         return tg_either(w, whole, begin);
@@ -490,19 +508,16 @@ static qsf_gnode tg_answer(tg_work *w)
     return tg_two(w, tg_text(w, head + first), calls);
 }
 
-qsf_status qsf_tool_grammar_make(const qsf_tool_grammar_ask *ask, qsf_tool_grammar *out, qsf_error *err)
+/* One try, with the tools as they are. */
+static qsf_status tg_make(const qsf_tool_grammar_ask *ask, const qsf_schema_options *how,
+                          qsf_tool_grammar *out, qsf_error *err)
 {
     static const uint32_t blank[][2] = { { '\n', '\n' }, { ' ', ' ' } };
-    const char *between = ask->form->text[QSF_TT_SECTION];
-    tg_work w = { .ask = ask, .f = ask->form, .out = out, .err = err };
+    tg_work w = { .ask = ask, .f = ask->form, .out = out, .err = err, .schema = *how };
     *out = (qsf_tool_grammar){ .texts.platform = ask->platform };
-    if (ask->tools->type != QSF_JSON_LIST)
-        return qsf_fail(err, QSF_E_ARGUMENT, "tools: a list of tools is expected");
     qsf_status st = qsf_grammar_begin(ask->platform, &w.b, err);
     if (st) return st;
     qsf_grammar_limit(w.b, ask->most_memory);
-    w.schema = (qsf_schema_options){ .size = sizeof w.schema, .what = "tools",
-                                     .blanks = strstr(between, "\n ") ? TG_BLANKS : 1 };
     w.blanks = qsf_g_repeat(w.b, qsf_g_class(w.b, blank, 2, false), 0, w.schema.blanks);
     w.any = qsf_g_repeat(w.b, qsf_g_class(w.b, NULL, 0, true), 0, QSF_G_NO_MOST);
     const qsf_gnode root = tg_answer(&w);
@@ -519,10 +534,37 @@ qsf_status qsf_tool_grammar_make(const qsf_tool_grammar_ask *ask, qsf_tool_gramm
     return st;
 }
 
+qsf_status qsf_tool_grammar_make(const qsf_tool_grammar_ask *ask, qsf_tool_grammar *out, qsf_error *err)
+{
+    const char *between = ask->form->text[QSF_TT_SECTION];
+    const qsf_schema_options how = { .size = sizeof how, .what = "tools", .closed = true,
+                                     .blanks = strstr(between, "\n ") ? TG_BLANKS : 1 };
+    qsf_text said = { .platform = ask->platform };
+    *out = (qsf_tool_grammar){ 0 };
+    if (ask->tools && ask->tools->type != QSF_JSON_LIST)
+        return qsf_fail(err, QSF_E_ARGUMENT, "tools: a list of tools is expected");
+    qsf_status st = tg_make(ask, &how, out, err);
+    for (bool first = true; st == QSF_E_ARGUMENT || st == QSF_E_BUDGET; first = false) {
+        const bool less = first ? qsf_tools_loosen(ask, &how, &said)
+                                : st == QSF_E_BUDGET && qsf_tools_open_largest(ask, &said);
+        if (!less && !(first && st == QSF_E_BUDGET)) break;
+        st = tg_make(ask, &how, out, err);
+    }
+    if (!st && said.failed) st = qsf_fail(err, QSF_E_MEMORY, "grammar of calls: out of memory");
+    if (st) {
+        qsf_tool_grammar_drop(out);
+        qsf_text_drop(&said);
+    } else {
+        out->said = said;
+    }
+    return st;
+}
+
 void qsf_tool_grammar_drop(qsf_tool_grammar *g)
 {
     qsf_grammar_drop(g->grammar);
     if (g->after) qsf_dealloc(g->texts.platform, g->after, g->cap_after * sizeof *g->after);
     if (g->texts.platform) qsf_text_drop(&g->texts);
+    if (g->said.platform) qsf_text_drop(&g->said);
     *g = (qsf_tool_grammar){ 0 };
 }
