@@ -266,8 +266,8 @@ QSF_API const char *const *qsf_chat_template_names(void);
  * beginning of the assistant's answer.  ids, cap and *n_ids are as in qsf_tokens_encode.
  *
  * QSF_E_NOT_FOUND     there is no such name
- * QSF_E_ARGUMENT      the messages are not such as the template takes: it refuses them, in its own
- *                     words, or fails with them; *n_ids is 0 then
+ * QSF_E_ARGUMENT      the template refuses the messages, in its own words, or does not write one of
+ *                     them, however they are adapted (docs/chat.md); *n_ids is 0 then
  * QSF_E_UNSUPPORTED   the template cannot be run
  * QSF_E_BUDGET        it takes more steps or memory than a template may
  * What a template is the reason of says its line and column. */

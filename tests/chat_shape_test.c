@@ -169,6 +169,10 @@ TEST(calls_and_results_in_shapes_of_their_own)
     check(last_system, U("a") "," CALL("", C(ID)) "," T(ID, "r"),
           "<user>a<assistant><tool_call>\n{\"name\": \"f" ID "\", \"arguments\": {}}\n</tool_call>"
           "<user><tool_response>\nr\n</tool_response>");
+    for (size_t i = 0; i < QSF_ARRAY_LEN(kinds); i++) {          /* what is not a call is not taken for one */
+        const char *odd = "[" U("a") "," CALL("b", "\"x\", 5, {}, {\"function\": \"f\"}, [1]") "]";
+        CHECK(*written(kinds[i].jinja, odd, NULL, NULL, false) != 0);
+    }
     CHECK(strstr(written(in_turns, "[" U("a") "," CALL("", C("call_1")) "," T("call_1", "r") "]", NULL, NULL,
                          false), "[a]!fcall_1({})=r") != NULL);
 }

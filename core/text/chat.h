@@ -48,7 +48,7 @@ typedef struct qsf_chat_text {
 /* Renders the conversation.  On an error *out is empty.
  *
  * QSF_E_CANCELLED     the template refuses, in its own words
- * QSF_E_ARGUMENT      the messages are none, or not such as the template takes
+ * QSF_E_ARGUMENT      these are not messages, or the template fails with them or drops one
  * QSF_E_UNSUPPORTED, QSF_E_BUDGET, QSF_E_MEMORY       as in jinja.h
  * All that comes from a template says its line and column. */
 qsf_status qsf_chat_write(const qsf_chat_ask *ask, qsf_chat_text *out, qsf_error *err);

@@ -253,7 +253,8 @@ static bool remedy_ids(chat_run *run, qsf_jinja_value *messages)
             result = begin += n;
             n = list.n;
             for (uint32_t k = 0; k < list.n && !run->st; k++)
-                call[k] = remedy_with_id(run, &call[k], "id", begin + k, &l.changed);
+                if (call[k].type == QSF_JINJA_DICT)
+                    call[k] = remedy_with_id(run, &call[k], "id", begin + k, &l.changed);
             m = chat_with(run, &m, "tool_calls", list);
         } else if (remedy_is(&m, "tool")) {
             m = remedy_with_id(run, &m, "tool_call_id", result++, &l.changed);

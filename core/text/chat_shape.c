@@ -206,19 +206,19 @@ static uint32_t shape_lost(chat_run *run, const shape_probe *p)
 
 /* Where a message of a role stands in a conversation. */
 typedef enum shape_place { SHAPE_FIRST, SHAPE_AFTER_USER, SHAPE_AFTER_ANSWER } shape_place;
-static const char shape_text[] = "tExt7vw", shape_question[] = "kEy5rq";
+static const char shape_probed[] = "tExt7vw", shape_asked[] = "kEy5rq";
 
 /* Whether the template writes the text of a message of this role in this place. */
 static bool shape_writes(chat_run *run, const char *role, shape_place place)
 {
     const qsf_jinja_value m[] = { chat_message_of(run, "user", qsf_jinja_text("a")),
                                   chat_message_of(run, "assistant", qsf_jinja_text("b")),
-                                  chat_message_of(run, role, qsf_jinja_text(shape_text)),
-                                  chat_message_of(run, "user", qsf_jinja_text(shape_question)) };
+                                  chat_message_of(run, role, qsf_jinja_text(shape_probed)),
+                                  chat_message_of(run, "user", qsf_jinja_text(shape_asked)) };
     const qsf_jinja_value two[] = { m[0], m[2] };
     const bool takes = place == SHAPE_FIRST ? chat_takes(run, m + 2, 2)
         : place == SHAPE_AFTER_USER ? chat_takes(run, two, 2) : chat_takes(run, m, 4);
-    return takes && chat_engine_wrote(&run->engine, shape_text, sizeof shape_text - 1);
+    return takes && chat_engine_wrote(&run->engine, shape_probed, sizeof shape_probed - 1);
 }
 
 /* Whether the role is only a name to the template: with a made-up one, which differs in a letter,

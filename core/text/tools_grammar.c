@@ -141,9 +141,9 @@ static qsf_gnode tg_json_arguments(tg_work *w)
     return w->parameters && w->parameters->n ? tg_schema(w, w->parameters) : qsf_g_bytes(w->b, "{}", 2);
 }
 
-static uint8_t tg_types(const qsf_json_node *tool, const qsf_json_node *schema)
+static uint8_t tg_types(const tg_work *w, const qsf_json_node *schema)
 {
-    return qsf_tool_types(qsf_json_member(tool, "parameters"), schema);
+    return qsf_tool_types(w->parameters, schema);
 }
 
 typedef struct tg_texts { tg_work *w; qsf_gnode all; } tg_texts;
@@ -154,27 +154,26 @@ static void tg_add_text(void *user, const char *text, size_t n)
 }
 
 /* A text as the model writes it, between what begins and ends it; *listed: it is one of a list. */
-static qsf_gnode tg_free_text(tg_work *w, const qsf_json_node *tool, const qsf_json_node *schema,
-                              const char *end, bool *listed)
+static qsf_gnode tg_free_text(tg_work *w, const qsf_json_node *schema, const char *end, bool *listed)
 {
     tg_texts t = { w, qsf_g_choice(w->b, NULL, 0) };
-    *listed = qsf_tool_texts(qsf_json_member(tool, "parameters"), schema, tg_add_text, &t);
+    *listed = qsf_tool_texts(w->parameters, schema, tg_add_text, &t);
     return *listed ? t.all : tg_without(w, end);
 }
 
 /* A value of JSON or, of some types, of Python, as templates write them. */
-static qsf_gnode tg_python(tg_work *w, const qsf_json_node *tool, const qsf_json_node *schema)
+static qsf_gnode tg_python(tg_work *w, const qsf_json_node *schema)
 {
     bool listed;
     const qsf_json_node *type = qsf_json_member(schema, "type");
     const qsf_gnode g = tg_schema(w, schema);
     if (type && qsf_json_is_text(type, "boolean"))
         return tg_either(w, g, tg_either(w, tg_text(w, "True"), tg_text(w, "False")));
-    if (tg_types(tool, schema) != QSF_TOOL_STRING) return g;
+    if (tg_types(w, schema) != QSF_TOOL_STRING) return g;
     static const uint32_t marks[][2] = { { '\'', '\'' }, { '\\', '\\' } };
     const qsf_gnode quote = tg_text(w, "'");
     const qsf_gnode plain = qsf_g_repeat(w->b, qsf_g_class(w->b, marks, 2, true), 0, QSF_G_NO_MOST);
-    const qsf_gnode text = qsf_g_both(w->b, tg_free_text(w, tool, schema, "'", &listed), plain);
+    const qsf_gnode text = qsf_g_both(w->b, tg_free_text(w, schema, "'", &listed), plain);
     return tg_either(w, g, tg_two(w, tg_two(w, quote, text), quote));
 }
 
@@ -200,21 +199,21 @@ static qsf_gnode tg_no_text(tg_work *w, const qsf_json_node *schema, uint8_t typ
 
 /* A value in tags.  If it may be a text it comes as one; what may be something else, too, is told
  * apart by the reader. */
-static qsf_gnode tg_tag_value(tg_work *w, const qsf_json_node *tool, const qsf_json_node *schema)
+static qsf_gnode tg_tag_value(tg_work *w, const qsf_json_node *schema)
 {
-    const uint8_t types = tg_types(tool, schema);
+    const uint8_t types = tg_types(w, schema);
     bool listed;
-    if (!(types & QSF_TOOL_STRING)) return tg_python(w, tool, schema);
-    const qsf_gnode g = tg_free_text(w, tool, schema, w->f->text[QSF_TT_VALUE_END], &listed);
+    if (!(types & QSF_TOOL_STRING)) return tg_python(w, schema);
+    const qsf_gnode g = tg_free_text(w, schema, w->f->text[QSF_TT_VALUE_END], &listed);
     return listed && types != QSF_TOOL_STRING ? tg_either(w, g, tg_no_text(w, schema, types)) : g;
 }
 
 /* The value after its type, if the form has types. */
-static qsf_gnode tg_typed(tg_work *w, const qsf_json_node *tool, const qsf_json_node *schema)
+static qsf_gnode tg_typed(tg_work *w, const qsf_json_node *schema)
 {
-    const uint8_t types = tg_types(tool, schema);
+    const uint8_t types = tg_types(w, schema);
     const qsf_gnode begin = tg_form(w, QSF_TT_VALUE_BEGIN);
-    const qsf_gnode parts[] = { tg_type(w, types & QSF_TOOL_STRING), begin, tg_tag_value(w, tool, schema) };
+    const qsf_gnode parts[] = { tg_type(w, types & QSF_TOOL_STRING), begin, tg_tag_value(w, schema) };
     const qsf_gnode g = qsf_g_sequence(w->b, parts, 3);
     if (!*w->f->text[QSF_TT_TYPE] || !(types & QSF_TOOL_STRING) || types == QSF_TOOL_STRING) return g;
     const qsf_gnode json = types == QSF_TOOL_ANY ? qsf_json_nodes(w->ask->platform, w->b, &w->schema)
@@ -229,7 +228,7 @@ static qsf_gnode tg_tags(tg_work *w, const qsf_json_node *tool)
     qsf_gnode all = qsf_g_bytes(w->b, "", 0);
     for (uint32_t i = 0; p && i < p->n; i++, k = qsf_json_next(k + 1)) {
         const qsf_gnode parts[] = { tg_form(w, QSF_TT_KEY), tg_text_n(w, k->text, k->n),
-                                    tg_form(w, QSF_TT_VALUE), tg_typed(w, tool, k + 1),
+                                    tg_form(w, QSF_TT_VALUE), tg_typed(w, k + 1),
                                     tg_form(w, QSF_TT_VALUE_END) };
         const qsf_gnode one = qsf_g_sequence(w->b, parts, 5);
         all = tg_two(w, all, tg_required(tool, k->text) ? one : tg_maybe(w, one));
@@ -238,17 +237,17 @@ static qsf_gnode tg_tags(tg_work *w, const qsf_json_node *tool)
 }
 
 /* The quoted style's value: a text in its quote, or like JSON but for keys without quotes. */
-static qsf_gnode tg_quoted(tg_work *w, const qsf_json_node *tool, const qsf_json_node *schema)
+static qsf_gnode tg_quoted(tg_work *w, const qsf_json_node *schema)
 {
     static const uint32_t letters[][2] = { { '0', '9' }, { 'A', 'Z' }, { '_', '_' }, { 'a', 'z' } };
     const char *quote = w->f->text[QSF_TT_KEY];
-    const uint8_t types = tg_types(tool, schema);
+    const uint8_t types = tg_types(w, schema);
     const bool is_text = types == QSF_TOOL_STRING;
     const bool simple = is_text || !(types & (QSF_TOOL_STRING | QSF_TOOL_LIST | QSF_TOOL_DICT));
     const qsf_gnode q = tg_text(w, quote);
     bool listed;
     if (simple && !is_text) return tg_schema(w, schema);
-    const qsf_gnode in = is_text ? tg_free_text(w, tool, schema, quote, &listed) : tg_without(w, quote);
+    const qsf_gnode in = is_text ? tg_free_text(w, schema, quote, &listed) : tg_without(w, quote);
     const qsf_gnode text[] = { q, in, q };
     if (simple) return qsf_g_sequence(w->b, text, 3);
     if (!w->value) {
@@ -283,7 +282,7 @@ static qsf_gnode tg_pairs(tg_work *w, const qsf_json_node *tool, const char *mar
     qsf_gnode empty = none, some = qsf_g_choice(w->b, NULL, 0);     /* so far: nothing, or something */
     for (uint32_t i = 0; p && i < p->n; i++, k = qsf_json_next(k + 1)) {
         const qsf_gnode parts[] = { qsf_g_bytes(w->b, k->text, k->n), qsf_g_bytes(w->b, mark, strlen(mark)),
-                                    python ? tg_python(w, tool, k + 1) : tg_quoted(w, tool, k + 1) };
+                                    python ? tg_python(w, k + 1) : tg_quoted(w, k + 1) };
         const qsf_gnode one = qsf_g_sequence(w->b, parts, 3);
         const qsf_gnode with = tg_either(w, tg_two(w, empty, one), tg_two(w, tg_two(w, some, comma), one));
         if (tg_required(tool, k->text)) {
