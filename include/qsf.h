@@ -1091,14 +1091,13 @@ typedef struct qsf_grammar qsf_grammar;
 
 /* What the text that makes a grammar is.
  *
- * QSF_GRAMMAR_GBNF         rules as llama.cpp has them; the answer is a text of the rule "root".  A
- *                          grammar that is plainly Lark (rules with ":") is read as that
- * QSF_GRAMMAR_REGEX        a regular expression; the answer fits it from beginning to end
- * QSF_GRAMMAR_JSON         any JSON value; the text is empty
- * QSF_GRAMMAR_JSON_SCHEMA  a JSON Schema, drafts 4 to 2020-12
+ * QSF_GRAMMAR_GBNF         rules as llama.cpp has them; the answer is a text of the rule "root".
+ * A grammar that is plainly Lark (rules with ":") is read as that QSF_GRAMMAR_REGEX        a
+ * regular expression; the answer fits it from beginning to end QSF_GRAMMAR_JSON         any JSON
+ * value; the text is empty QSF_GRAMMAR_JSON_SCHEMA  a JSON Schema, drafts 4 to 2020-12
  * QSF_GRAMMAR_CHOICES      texts of which the answer is one: lines, or a JSON list
- * QSF_GRAMMAR_LARK         rules as the Python package lark has them; the answer is a text of the rule
- *                          "start" */
+ * QSF_GRAMMAR_LARK         rules as the Python package lark has them; the answer is a text of the
+ * rule "start" */
 typedef enum qsf_grammar_kind {
     QSF_GRAMMAR_GBNF = 0, QSF_GRAMMAR_REGEX = 1, QSF_GRAMMAR_JSON = 2, QSF_GRAMMAR_JSON_SCHEMA = 3,
     QSF_GRAMMAR_CHOICES = 4, QSF_GRAMMAR_LARK = 5

@@ -147,6 +147,16 @@ static bool tg_is_text(const qsf_json_node *schema)
     return t && qsf_json_is_text(t, "string");
 }
 
+/* Whether a value may be a text, which is then written as it is: also one among other types. */
+static bool tg_may_be_text(const qsf_json_node *schema)
+{
+    const qsf_json_node *t = qsf_json_member(schema, "type"), *x = t ? qsf_json_first(t) : NULL;
+    if (!t || tg_is_text(schema)) return true;
+    for (uint32_t i = 0; t->type == QSF_JSON_LIST && i < t->n; i++, x = qsf_json_next(x))
+        if (qsf_json_is_text(x, "string")) return true;
+    return false;
+}
+
 /* A text as the model writes it, between what begins and ends it. */
 static qsf_gnode tg_free_text(tg_work *w, const qsf_json_node *schema, const char *end)
 {
@@ -154,8 +164,11 @@ static qsf_gnode tg_free_text(tg_work *w, const qsf_json_node *schema, const cha
     if (!e || e->type != QSF_JSON_LIST) return tg_without(w, end);
     qsf_gnode g = qsf_g_choice(w->b, NULL, 0);
     x = qsf_json_first(e);
-    for (uint32_t i = 0; i < e->n; i++, x = qsf_json_next(x))
-        if (x->type == QSF_JSON_TEXT) g = tg_either(w, g, qsf_g_bytes(w->b, x->text, x->n));
+    static const char *const words[] = { "null", "false", "true" };
+    for (uint32_t i = 0; i < e->n; i++, x = qsf_json_next(x)) {
+        if (x->type <= QSF_JSON_TRUE) g = tg_either(w, g, tg_text(w, words[x->type]));
+        else if (x->type <= QSF_JSON_TEXT) g = tg_either(w, g, qsf_g_bytes(w->b, x->text, x->n));
+    }
     return g;
 }
 
@@ -189,8 +202,7 @@ static qsf_gnode tg_tags(tg_work *w, const qsf_json_node *tool)
     const qsf_json_node *p = tg_properties(tool), *k = p ? qsf_json_first(p) : NULL;
     qsf_gnode all = qsf_g_bytes(w->b, "", 0);
     for (uint32_t i = 0; p && i < p->n; i++, k = qsf_json_next(k + 1)) {
-        const qsf_json_node *type = qsf_json_member(k + 1, "type");
-        const bool free = !type || tg_is_text(k + 1);
+        const bool free = tg_may_be_text(k + 1);
         const qsf_gnode value = free ? tg_free_text(w, k + 1, w->f->text[QSF_TT_VALUE_END])
                                      : tg_python(w, k + 1);
         const qsf_gnode parts[] = { tg_form(w, QSF_TT_KEY), tg_text_n(w, k->text, k->n),
@@ -430,8 +442,9 @@ static qsf_gnode tg_channels(tg_work *w, qsf_gnode calls)
                                   tg_text(w, "<|end|><|start|>assistant") };
     qsf_gnode parts[] = { tg_maybe(w, qsf_g_sequence(w->b, thought, 3)), tg_two(w, to, calls) };
     if (w->ask->shape && !w->ask->required) {
-        const qsf_gnode final[] = { tg_text(w, "<|channel|>final"), tg_maybe(w, tg_text(w, " <|constrain|>json")),
-                                    tg_text(w, "<|message|>"), w->ask->shape(w->ask->user, w->b) };
+        const qsf_gnode final[] = { tg_text(w, "<|channel|>final"),
+                                    tg_maybe(w, tg_text(w, " <|constrain|>json")), tg_text(w, "<|message|>"),
+                                    w->ask->shape(w->ask->user, w->b) };
         parts[1] = tg_either(w, parts[1], qsf_g_sequence(w->b, final, 4));
     }
     if (w->ask->required || w->ask->shape) return qsf_g_sequence(w->b, parts, 2);
