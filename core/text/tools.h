@@ -133,6 +133,25 @@ size_t qsf_tool_value_read(qsf_tool_value *v, const char *p, size_t n, bool last
 bool qsf_tool_value_done(const qsf_tool_value *v);
 bool qsf_tool_value_bad(const qsf_tool_value *v);
 
+/* ---- what schemas say of values (tools_types.c) ---- */
+
+/* Types of JSON, as bits. */
+enum {
+    QSF_TOOL_NULL = 1, QSF_TOOL_BOOL = 2, QSF_TOOL_INTEGER = 4, QSF_TOOL_FRACTION = 8, QSF_TOOL_STRING = 16,
+    QSF_TOOL_LIST = 32, QSF_TOOL_DICT = 64, QSF_TOOL_ANY = 127
+};
+
+/* The types that a value may have which fits schema, a part of root: type, const, enum, anyOf,
+ * oneOf, allOf and $ref are looked at. */
+uint8_t qsf_tool_types(const qsf_json_node *root, const qsf_json_node *schema);
+uint8_t qsf_tool_type_of(const qsf_json_node *value);
+/* The types of a tool's argument; tool NULL, or an unknown key: any. */
+uint8_t qsf_tool_argument(const qsf_json_node *tool, const char *key);
+/* Calls each for the texts that schema allows; false: they are not a list, so any may come. */
+typedef void qsf_tool_each_text(void *user, const char *text, size_t len);
+bool qsf_tool_texts(const qsf_json_node *root, const qsf_json_node *schema, qsf_tool_each_text *each,
+                    void *user);
+
 /* ---- answers ---- */
 
 typedef enum qsf_tool_event_type {

@@ -141,49 +141,40 @@ static qsf_gnode tg_json_arguments(tg_work *w)
     return w->parameters && w->parameters->n ? tg_schema(w, w->parameters) : qsf_g_bytes(w->b, "{}", 2);
 }
 
-static bool tg_is_text(const qsf_json_node *schema)
+static uint8_t tg_types(const qsf_json_node *tool, const qsf_json_node *schema)
 {
-    const qsf_json_node *t = qsf_json_member(schema, "type");
-    return t && qsf_json_is_text(t, "string");
+    return qsf_tool_types(qsf_json_member(tool, "parameters"), schema);
 }
 
-/* Whether a value may be a text, which is then written as it is: also one among other types. */
-static bool tg_may_be_text(const qsf_json_node *schema)
+typedef struct tg_texts { tg_work *w; qsf_gnode all; } tg_texts;
+static void tg_add_text(void *user, const char *text, size_t n)
 {
-    const qsf_json_node *t = qsf_json_member(schema, "type"), *x = t ? qsf_json_first(t) : NULL;
-    if (!t || tg_is_text(schema)) return true;
-    for (uint32_t i = 0; t->type == QSF_JSON_LIST && i < t->n; i++, x = qsf_json_next(x))
-        if (qsf_json_is_text(x, "string")) return true;
-    return false;
+    tg_texts *t = user;
+    t->all = tg_either(t->w, t->all, qsf_g_bytes(t->w->b, text, n));
 }
 
-/* A text as the model writes it, between what begins and ends it. */
-static qsf_gnode tg_free_text(tg_work *w, const qsf_json_node *schema, const char *end)
+/* A text as the model writes it, between what begins and ends it; *listed: it is one of a list. */
+static qsf_gnode tg_free_text(tg_work *w, const qsf_json_node *tool, const qsf_json_node *schema,
+                              const char *end, bool *listed)
 {
-    const qsf_json_node *e = qsf_json_member(schema, "enum"), *x;
-    if (!e || e->type != QSF_JSON_LIST) return tg_without(w, end);
-    qsf_gnode g = qsf_g_choice(w->b, NULL, 0);
-    x = qsf_json_first(e);
-    static const char *const words[] = { "null", "false", "true" };
-    for (uint32_t i = 0; i < e->n; i++, x = qsf_json_next(x)) {
-        if (x->type <= QSF_JSON_TRUE) g = tg_either(w, g, tg_text(w, words[x->type]));
-        else if (x->type <= QSF_JSON_TEXT) g = tg_either(w, g, qsf_g_bytes(w->b, x->text, x->n));
-    }
-    return g;
+    tg_texts t = { w, qsf_g_choice(w->b, NULL, 0) };
+    *listed = qsf_tool_texts(qsf_json_member(tool, "parameters"), schema, tg_add_text, &t);
+    return *listed ? t.all : tg_without(w, end);
 }
 
 /* A value of JSON or, of some types, of Python, as templates write them. */
-static qsf_gnode tg_python(tg_work *w, const qsf_json_node *schema)
+static qsf_gnode tg_python(tg_work *w, const qsf_json_node *tool, const qsf_json_node *schema)
 {
+    bool listed;
     const qsf_json_node *type = qsf_json_member(schema, "type");
     const qsf_gnode g = tg_schema(w, schema);
     if (type && qsf_json_is_text(type, "boolean"))
         return tg_either(w, g, tg_either(w, tg_text(w, "True"), tg_text(w, "False")));
-    if (!tg_is_text(schema)) return g;
+    if (tg_types(tool, schema) != QSF_TOOL_STRING) return g;
     static const uint32_t marks[][2] = { { '\'', '\'' }, { '\\', '\\' } };
     const qsf_gnode quote = tg_text(w, "'");
     const qsf_gnode plain = qsf_g_repeat(w->b, qsf_g_class(w->b, marks, 2, true), 0, QSF_G_NO_MOST);
-    const qsf_gnode text = qsf_g_both(w->b, tg_free_text(w, schema, "'"), plain);
+    const qsf_gnode text = qsf_g_both(w->b, tg_free_text(w, tool, schema, "'", &listed), plain);
     return tg_either(w, g, tg_two(w, tg_two(w, quote, text), quote));
 }
 
@@ -197,35 +188,68 @@ static qsf_gnode tg_type(tg_work *w, bool text)
     return qsf_g_both(w->b, other, qsf_g_repeat(w->b, qsf_g_class(w->b, letters, 1, false), 4, 8));
 }
 
+/* What is not a text among the values of such types. */
+static qsf_gnode tg_no_text(tg_work *w, const qsf_json_node *schema, uint8_t types)
+{
+    qsf_gnode g = qsf_g_choice(w->b, NULL, 0);
+    if (types & QSF_TOOL_NULL) g = tg_either(w, g, tg_text(w, "null"));
+    if (types & QSF_TOOL_BOOL) g = tg_either(w, g, tg_either(w, tg_text(w, "true"), tg_text(w, "false")));
+    types &= (uint8_t)~(QSF_TOOL_NULL | QSF_TOOL_BOOL | QSF_TOOL_STRING);
+    return types ? tg_either(w, g, tg_schema(w, schema)) : g;
+}
+
+/* A value in tags.  If it may be a text it comes as one; what may be something else, too, is told
+ * apart by the reader. */
+static qsf_gnode tg_tag_value(tg_work *w, const qsf_json_node *tool, const qsf_json_node *schema)
+{
+    const uint8_t types = tg_types(tool, schema);
+    bool listed;
+    if (!(types & QSF_TOOL_STRING)) return tg_python(w, tool, schema);
+    const qsf_gnode g = tg_free_text(w, tool, schema, w->f->text[QSF_TT_VALUE_END], &listed);
+    return listed && types != QSF_TOOL_STRING ? tg_either(w, g, tg_no_text(w, schema, types)) : g;
+}
+
+/* The value after its type, if the form has types. */
+static qsf_gnode tg_typed(tg_work *w, const qsf_json_node *tool, const qsf_json_node *schema)
+{
+    const uint8_t types = tg_types(tool, schema);
+    const qsf_gnode begin = tg_form(w, QSF_TT_VALUE_BEGIN);
+    const qsf_gnode parts[] = { tg_type(w, types & QSF_TOOL_STRING), begin, tg_tag_value(w, tool, schema) };
+    const qsf_gnode g = qsf_g_sequence(w->b, parts, 3);
+    if (!*w->f->text[QSF_TT_TYPE] || !(types & QSF_TOOL_STRING) || types == QSF_TOOL_STRING) return g;
+    const qsf_gnode json = types == QSF_TOOL_ANY ? qsf_json_nodes(w->ask->platform, w->b, &w->schema)
+                                                 : tg_no_text(w, schema, types);
+    const qsf_gnode other[] = { tg_type(w, false), begin, json };
+    return tg_either(w, g, qsf_g_sequence(w->b, other, 3));
+}
+
 static qsf_gnode tg_tags(tg_work *w, const qsf_json_node *tool)
 {
     const qsf_json_node *p = tg_properties(tool), *k = p ? qsf_json_first(p) : NULL;
     qsf_gnode all = qsf_g_bytes(w->b, "", 0);
     for (uint32_t i = 0; p && i < p->n; i++, k = qsf_json_next(k + 1)) {
-        const bool free = tg_may_be_text(k + 1);
-        const qsf_gnode value = free ? tg_free_text(w, k + 1, w->f->text[QSF_TT_VALUE_END])
-                                     : tg_python(w, k + 1);
         const qsf_gnode parts[] = { tg_form(w, QSF_TT_KEY), tg_text_n(w, k->text, k->n),
-                                    tg_form(w, QSF_TT_VALUE), tg_type(w, free),
-                                    tg_form(w, QSF_TT_VALUE_BEGIN), value,
+                                    tg_form(w, QSF_TT_VALUE), tg_typed(w, tool, k + 1),
                                     tg_form(w, QSF_TT_VALUE_END) };
-        const qsf_gnode one = qsf_g_sequence(w->b, parts, 7);
+        const qsf_gnode one = qsf_g_sequence(w->b, parts, 5);
         all = tg_two(w, all, tg_required(tool, k->text) ? one : tg_maybe(w, one));
     }
     return all;
 }
 
 /* The quoted style's value: a text in its quote, or like JSON but for keys without quotes. */
-static qsf_gnode tg_quoted(tg_work *w, const qsf_json_node *schema)
+static qsf_gnode tg_quoted(tg_work *w, const qsf_json_node *tool, const qsf_json_node *schema)
 {
     static const uint32_t letters[][2] = { { '0', '9' }, { 'A', 'Z' }, { '_', '_' }, { 'a', 'z' } };
     const char *quote = w->f->text[QSF_TT_KEY];
-    const qsf_json_node *type = schema ? qsf_json_member(schema, "type") : NULL;
-    const bool simple = type && type->type == QSF_JSON_TEXT && strcmp(type->text, "object")
-        && strcmp(type->text, "array");
+    const uint8_t types = tg_types(tool, schema);
+    const bool is_text = types == QSF_TOOL_STRING;
+    const bool simple = is_text || !(types & (QSF_TOOL_STRING | QSF_TOOL_LIST | QSF_TOOL_DICT));
     const qsf_gnode q = tg_text(w, quote);
-    if (simple && !tg_is_text(schema)) return tg_schema(w, schema);
-    const qsf_gnode text[] = { q, simple ? tg_free_text(w, schema, quote) : tg_without(w, quote), q };
+    bool listed;
+    if (simple && !is_text) return tg_schema(w, schema);
+    const qsf_gnode in = is_text ? tg_free_text(w, tool, schema, quote, &listed) : tg_without(w, quote);
+    const qsf_gnode text[] = { q, in, q };
     if (simple) return qsf_g_sequence(w->b, text, 3);
     if (!w->value) {
         static const char scalars[] = "{\"type\":[\"number\",\"boolean\",\"null\"]}";
@@ -259,7 +283,7 @@ static qsf_gnode tg_pairs(tg_work *w, const qsf_json_node *tool, const char *mar
     qsf_gnode empty = none, some = qsf_g_choice(w->b, NULL, 0);     /* so far: nothing, or something */
     for (uint32_t i = 0; p && i < p->n; i++, k = qsf_json_next(k + 1)) {
         const qsf_gnode parts[] = { qsf_g_bytes(w->b, k->text, k->n), qsf_g_bytes(w->b, mark, strlen(mark)),
-                                    python ? tg_python(w, k + 1) : tg_quoted(w, k + 1) };
+                                    python ? tg_python(w, tool, k + 1) : tg_quoted(w, tool, k + 1) };
         const qsf_gnode one = qsf_g_sequence(w->b, parts, 3);
         const qsf_gnode with = tg_either(w, tg_two(w, empty, one), tg_two(w, tg_two(w, some, comma), one));
         if (tg_required(tool, k->text)) {
