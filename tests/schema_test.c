@@ -236,6 +236,11 @@ TEST(texts_have_lengths_patterns_and_formats)
     SCHEMA("{\"type\":\"integer\",\"format\":\"int32\"}", "+1");
     NO_SCHEMA("{\"properties\":{\"a/b\":{\"format\":\"colour\"}}}", "format: this format is not known");
     NO_SCHEMA("{\"pattern\":\"a(?<=ba)b\"}", "lookbehind");
+    SCHEMA("{\"properties\":{\"a\":{\"type\":\"string\","
+           "\"x-lark\":\"start: N (\\\"\\\\\\\"\\\" start)?\\nN: /[0-9]+/\"}}}",
+           "+{\"a\":\"1\\\"22\"}", "+{\"a\":\"1\"}", "-{\"a\":\"1\\\"\"}", "-{\"a\":\"\"}");
+    NO_SCHEMA("{\"x-lark\":\"start: a{b}\"}", "#/x-lark: grammar: line 1, column 8: templates");
+    NO_SCHEMA("{\"x-lark\":\"start: \\\"a\\\"\",\"maxLength\":3}", "together with lengths");
 }
 
 /* ---- lists and objects ---- */

@@ -7,6 +7,7 @@ SPDX-License-Identifier: MIT
 The model is the tiny random one of serve_fields_test.py.
 """
 import json
+import re
 
 from serve_fields_test import FORMAT, SCHEMA, TEMPLATE, THINKS, TOOLS, chunks_of, is_person, refused
 from serve_server import CHAT, run
@@ -88,11 +89,26 @@ def test_grammars_may_be_in_lark(s):
     rules = 'start: WORD ("," WORD)~1..2\nWORD: ("a".."f")~2\n'
     for more in ({"grammar": rules}, {"guided_grammar": rules}, {"structured_outputs": {"grammar": rules}},
                  {"response_format": {"type": "grammar", "grammar": rules}}):
-        a = s.post("/v1/completions", prompt="x", max_tokens=40, seed=1, temperature=1.3, **more)["choices"][0]
-        words = a["text"].split(",")
+        a = s.post("/v1/completions", prompt="x", max_tokens=40, seed=1, temperature=1.3, **more)
+        words = a["choices"][0]["text"].split(",")
         assert len(words) in (2, 3) and all(len(w) == 2 and set(w) <= set("abcdef") for w in words), a
     message = refused(s, "/v1/completions", "invalid_schema", prompt="x", grammar="start: a{b}\n")["message"]
     assert "templates are not supported" in message, message
+
+
+def test_custom_tools_keep_their_grammar(s):
+    rules = 'start: "(" [start] ")" NUMBER\n%import common.INT -> NUMBER\n'
+    custom = {"type": "custom", "name": "nest", "format": {"type": "grammar", "syntax": "lark",
+                                                           "definition": rules}}
+    with s.other("--chat-template", TEMPLATE) as t:
+        for seed in range(6):
+            a = t.post("/v1/responses", input="Say hi", tools=[custom], tool_choice="required", seed=seed,
+                       temperature=1.2, max_output_tokens=200, parallel_tool_calls=False)
+            item = a["output"][-1]
+            if a["status"] == "completed":
+                assert item["type"] == "custom_tool_call", item
+                assert re.fullmatch(r"\(*(\)\d+)+", item["input"]), item
+                assert item["input"].count("(") == item["input"].count(")"), item
 
 
 if __name__ == "__main__":
