@@ -171,7 +171,7 @@ qsf_status qsf_schema_loosen(const qsf_platform *p, qsf_json_node *schema, const
     for (uint32_t i = 0; i < LOOSEN_TRIES; i++) {
         const qsf_status st = loosen_try(p, schema, how, most_memory, &why);
         if (!st) return QSF_OK;
-        if (st != QSF_E_ARGUMENT && st != QSF_E_BUDGET) return qsf_fail(err, st, "%s", why.text);
+        if (st == QSF_E_MEMORY) return qsf_fail(err, st, "%s", why.text);
         said(user, why.text);
         large += st == QSF_E_BUDGET;
         if (large == LOOSEN_LARGE || !loosen_one(schema, why.text)) break;

@@ -545,7 +545,7 @@ qsf_status qsf_tool_grammar_make(const qsf_tool_grammar_ask *ask, qsf_tool_gramm
     if (ask->tools && ask->tools->type != QSF_JSON_LIST)
         return qsf_fail(err, QSF_E_ARGUMENT, "tools: a list of tools is expected");
     qsf_status st = tg_make(ask, &how, out, err);
-    for (bool first = true; st == QSF_E_ARGUMENT || st == QSF_E_BUDGET; first = false) {
+    for (bool first = true; st && st != QSF_E_MEMORY; first = false) {
         const bool less = first ? qsf_tools_loosen(ask, &how, &said)
                                 : st == QSF_E_BUDGET && qsf_tools_open_largest(ask, &said);
         if (!less && !(first && st == QSF_E_BUDGET)) break;
