@@ -1091,14 +1091,13 @@ typedef struct qsf_grammar qsf_grammar;
 
 /* What the text that makes a grammar is.
  *
- * QSF_GRAMMAR_GBNF         rules as llama.cpp has them; the answer is a text of the rule "root".  A
- *                          grammar that is plainly Lark (rules with ":") is read as that
- * QSF_GRAMMAR_REGEX        a regular expression; the answer fits it from beginning to end
- * QSF_GRAMMAR_JSON         any JSON value; the text is empty
- * QSF_GRAMMAR_JSON_SCHEMA  a JSON Schema, drafts 4 to 2020-12
+ * QSF_GRAMMAR_GBNF         rules as llama.cpp has them; the answer is a text of the rule "root".
+ * A grammar that is plainly Lark (rules with ":") is read as that QSF_GRAMMAR_REGEX        a
+ * regular expression; the answer fits it from beginning to end QSF_GRAMMAR_JSON         any JSON
+ * value; the text is empty QSF_GRAMMAR_JSON_SCHEMA  a JSON Schema, drafts 4 to 2020-12
  * QSF_GRAMMAR_CHOICES      texts of which the answer is one: lines, or a JSON list
- * QSF_GRAMMAR_LARK         rules as the Python package lark has them; the answer is a text of the rule
- *                          "start" */
+ * QSF_GRAMMAR_LARK         rules as the Python package lark has them; the answer is a text of the
+ * rule "start" */
 typedef enum qsf_grammar_kind {
     QSF_GRAMMAR_GBNF = 0, QSF_GRAMMAR_REGEX = 1, QSF_GRAMMAR_JSON = 2, QSF_GRAMMAR_JSON_SCHEMA = 3,
     QSF_GRAMMAR_CHOICES = 4, QSF_GRAMMAR_LARK = 5
@@ -1401,12 +1400,12 @@ QSF_API void       qsf_answer_reset(qsf_answer *a, uint64_t id_seed);
 /* Sets the members of *o by which a turn's pieces fit this answer: special and special_in, so that
  * control tokens that mark calls or reasoning have their texts, and others have none unless special
  * was set; the marks of reasoning; and, with tools, the grammar that keeps calls to their schemas.
- * It begins where a call begins, unless tool_choice asks for one.  A grammar that the caller set
- * stays; if the prompt has begun the model's reasoning, and *o does not say otherwise, it begins
- * behind that.  What is set belongs to a, and may serve several turns, as grammars do.
+ * It begins where a call begins, unless tool_choice asks for one or there is a shape.  A grammar that
+ * the caller set stays; if the prompt has begun the model's reasoning, and *o does not say otherwise,
+ * it begins after that.  What is set belongs to a, and may serve several turns, as grammars do.
  *
- * QSF_E_ARGUMENT   tool_choice names no tool, or a schema has what cannot be kept: the message says
- *                  what and where
+ * QSF_E_ARGUMENT   tool_choice names no tool, or the shape or the schema of a strict tool has what
+ *                  cannot be kept: the message says what and where
  * QSF_E_BUDGET     the schemas make too large a grammar */
 QSF_API qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err);
 

@@ -285,7 +285,8 @@ export interface GenerateOptions {
    * default 0. */
   topLogprobs?: number;
   /** What the answer may be; tokens that do not fit are never chosen. What cannot be kept is an
-   * error with code ARGUMENT that says what and where. Default: any text. */
+   * error with code ARGUMENT that says what and where. With `tools`, the answer is a call or fits
+   * this, and the model may reason first if its template knows reasoning. Default: any text. */
   responseFormat?: ResponseFormat;
   /** The most blanks and line ends where JSON may have some. 0: compact; Infinity: any number.
    * Default 32, enough for a line end and its indentation. */

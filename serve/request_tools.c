@@ -24,9 +24,8 @@ typedef struct tool_list {
     serve_request *r;
     serve_error   *e;
     yyjson_val    *allowed;                 /* NULL: all of them */
-    serve_text     all, loose;
+    serve_text     all;
     size_t         n;
-    bool           strict;
 } tool_list;
 
 static bool tool_refuse(serve_error *e, size_t place, const char *why)
@@ -104,7 +103,7 @@ static const char *custom_grammar(const tool_parts *t, const char **syntax)
     return text && *syntax && *text ? text : NULL;
 }
 
-/* The parameters of a custom tool: one string, of its regular expression if it has one. */
+/* The parameters of a custom tool: one string, of its regular expression or grammar, if any. */
 static void custom_parameters(serve_text *out, const tool_parts *t)
 {
     const char *syntax, *grammar = custom_grammar(t, &syntax);
@@ -116,6 +115,9 @@ static void custom_parameters(serve_text *out, const tool_parts *t)
         text_json_str(out, pattern.bytes ? pattern.bytes : "");
         out->failed |= pattern.failed;
         text_free(&pattern);
+    } else if (grammar && !strcmp(syntax, "lark")) {
+        text_str(out, ",\"x-lark\":");
+        text_json_str(out, grammar);
     }
     text_str(out, "}},\"required\":[\"input\"],\"additionalProperties\":false}");
 }
@@ -137,7 +139,7 @@ static void tool_description(serve_text *out, const tool_parts *t)
     text_free(&all);
 }
 
-static void tool_write(serve_text *out, const tool_parts *t, bool loose)
+static void tool_write(serve_text *out, const tool_parts *t)
 {
     text_str(out, out->len > 1 ? "," : "");
     text_str(out, "{\"type\":\"function\",\"function\":{\"name\":");
@@ -146,12 +148,11 @@ static void tool_write(serve_text *out, const tool_parts *t, bool loose)
     if (t->custom) {
         text_str(out, ",\"parameters\":");
         custom_parameters(out, t);
-    } else if (loose) {
-        text_str(out, ",\"parameters\":{\"type\":\"object\"}");
     } else if (yyjson_is_obj(t->parameters)) {
         text_str(out, ",\"parameters\":");
         request_json(out, t->parameters);
     }
+    if (yyjson_is_true(t->strict)) text_str(out, ",\"strict\":true");
     text_str(out, "}}");
 }
 
@@ -194,10 +195,8 @@ static bool tool_add(tool_list *l, yyjson_val *v, size_t place, const char *spac
         text_str(&l->all, l->n ? "," : "");
         request_json(&l->all, v);
     } else {
-        tool_write(&l->all, &t, false);
+        tool_write(&l->all, &t);
     }
-    tool_write(&l->loose, &t, true);
-    l->strict |= yyjson_is_true(t.strict);
     l->n++;
     return tool_rename(l, &t);
 }
@@ -220,16 +219,13 @@ static bool tools_write(tool_list *l, yyjson_val *list)
     size_t i, n;
     yyjson_val *v;
     text_str(&l->all, "[");
-    text_str(&l->loose, "[");
     yyjson_arr_foreach(list, i, n, v) {
         const bool space = yyjson_equals_str(yyjson_obj_get(v, "type"), "namespace");
         if (!(space ? tools_space(l, v, i) : tool_add(l, v, i, NULL))) return false;
     }
     text_str(&l->all, "]");
-    text_str(&l->loose, "]");
     if (!l->n) return true;
-    if (!(l->r->tools = request_keep(l->r, &l->all, l->e))) return false;
-    return l->strict || (l->r->loose_tools = request_keep(l->r, &l->loose, l->e));
+    return (l->r->tools = request_keep(l->r, &l->all, l->e)) != NULL;
 }
 
 static bool tools_list(serve_request *r, yyjson_val *list, yyjson_val *allowed, serve_error *e)
@@ -241,7 +237,6 @@ static bool tools_list(serve_request *r, yyjson_val *list, yyjson_val *allowed, 
                             yyjson_arr_size(list), SERVE_TOOLS);
     const bool ok = tools_write(&l, list);
     text_free(&l.all);
-    text_free(&l.loose);
     return ok;
 }
 

@@ -53,7 +53,8 @@ TEST(lark_is_refused_at_its_place)
         { "start: \"b\"..\"a\"", "ends before it begins" }, { "start: \"\\x4\"", "not a character" },
         { "start: a{\"b\"}", "templates are not supported" }, { "a{x}: x", "templates are not supported" },
         { "%declare A", "only %import and %ignore" }, { "%import python.NAME", "only common" },
-        { "%import common.NAME", "no terminal of this name" }, { "A: b\nb: \"x\"\nstart: A", "consist of terminals" },
+        { "%import common.NAME", "no terminal of this name" },
+        { "A: b\nb: \"x\"\nstart: A", "consist of terminals" },
         { "start: \"a\"\nstart: \"b\"", "line 2, column 11: this name was defined before" },
         { "start: start", "no text fits" }, { "start: /a/x", "flag of a pattern" },
         { "start: /(?>a)/", "atomic groups" }, { "start: \"a\" ->", "a name is missing" },
@@ -94,12 +95,14 @@ TEST(lark_has_its_common_subset)
          "%ignore WS_INLINE\n", "+1+2*(3 + 4.5e1)", "+ 1 ", "-1+", "-(1");
     LARK("// a comment\nstart: \"select\"i NAME [\"where\"i NAME]  # another\nNAME.2: (\"a\"..\"z\")~1..3\n"
          "%ignore /\\s+/\n", "+SELECT abc", "+select a WHERE b", "-select abcd", "-select");
-    LARK("%import common (INT, CNAME -> ID)\n!start: ID \"=\" INT (\",\" INT)* \";\"?\n", "+a_1=1,22;", "+b=3",
-         "-1=1", "-a=1,");
-    LARK("start: /[A-F]+/i \"\\n\"+ \"\\\\\" \"\\u00e9\" \"\\d\"\n", "+aB\n\n\\\xc3\xa9\\d", "-G\n\\\xc3\xa9\\d");
+    LARK("%import common (INT, CNAME -> ID)\n!start: ID \"=\" INT (\",\" INT)* \";\"?\n", "+a_1=1,22;",
+         "+b=3", "-1=1", "-a=1,");
+    LARK("start: /[A-F]+/i \"\\n\"+ \"\\\\\" \"\\u00e9\" \"\\d\"\n", "+aB\n\n\\\xc3\xa9\\d",
+         "-G\n\\\xc3\xa9\\d");
     LARK("start: (\"a\"\n  | \"b\")* c\nc:\n  | \"c\"\n", "+abc", "+", "-ca");
     LARK("%llguidance {}\nstart: STRING COMMENT\nSTRING: ESCAPED_STRING\nCOMMENT: C_COMMENT\n"
-         "%import common.ESCAPED_STRING\n%import common.C_COMMENT\n", "+\"a\\\"b\"/* * / **/", "-\"a\"b\"/**/");
+         "%import common.ESCAPED_STRING\n%import common.C_COMMENT\n", "+\"a\\\"b\"/* * / **/",
+         "-\"a\"b\"/**/");
     CHECK(lark_takes_all("start: \"a\\n\" /[\"x]/ \"q\"i", QSF_REGEX_JSON,
                          (const char *const[]){ "+a\\n\\\"Q", "+a\\nxq", "-a\n\"q", NULL }));
     CHECK(qsf_lark_is("start: a", 8) && qsf_lark_is("%import x", 9) && qsf_lark_is("# x\n?a : b", 10));

@@ -105,7 +105,7 @@ class Grammar:
         if x[0] == "(":
             return self.make(x[1])
         if x[0] == "x":
-            least, most = {"*": (0, 3), "+": (1, 3), "?": (0, 1), "~2": (2, 2), "~1..2": (1, 2)}.get(x[2], (0, 1))
+            least, most = {"*": (0, 3), "+": (1, 3), "~2": (2, 2), "~1..2": (1, 2)}.get(x[2], (0, 1))
             return "".join(self.make(x[1]) for _ in range(r.randint(least, most)))
         if x[0] == "t":
             return x[2]

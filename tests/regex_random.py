@@ -11,7 +11,8 @@ import json, random, re, subprocess, sys
 
 PROGRAM = sys.argv[1]
 CASES, SEED = (int(x) for x in (sys.argv[2:] + ["1500", "1"][len(sys.argv) - 2:])[:2])
-LETTERS = ["a", "b", "c", "ab", "1", "_", " ", "A", "aB", "\u00e9", "\U0001f600", "/", "-", "\n", '"', "\\", "Z"]
+LETTERS = ["a", "b", "c", "ab", "1", "_", " ", "A", "aB", "\u00e9", "\U0001f600", "/", "-", "\n", '"',
+           "\\", "Z"]
 ATOMS = ["a", "b", "c", "1", ".", "\u00e9", "\U0001f600", "\\d", "\\w", "\\W", "\\D", "\\.", "\\\\", "\\n",
          "[ab]", "[^a]", "[a-c1]", "[^\\d\\s]", "[\u00e0-\u00ff]", "[\\w-]", "\\x61", "\\u0062", "[b-]", "\"",
          "-", "/", "\\/", "_", "[.]", "[\\]a]", "[^\\n]", "Z"]
@@ -19,7 +20,8 @@ COUNTS = ["*", "+", "?", "{0}", "{1}", "{2}", "{0,2}", "{1,3}", "{2,}", "*?", "+
 NAMED = ("a repeated group with ^ or $", "where no text can fit", "no text can fit", "no text fits",
          "no value fits", "too large to search", "can be kept at the ends of a pattern",
          "more than 3 kinds of characters", "too many places that look behind", "is repeated too often",
-         "before a repeated group that has", "cannot be kept in a negative one", "this lookbehind cannot be kept", "together with a lookbehind of more", "levels of \"both\" and")
+         "before a repeated group that has", "cannot be kept in a negative one",
+         "this lookbehind cannot be kept", "together with a lookbehind of more", "levels of \"both\" and")
 # What looks around; a lookbehind of Python has one length.
 EDGES = ["\\b", "\\b", "\\B", "^", "$"]
 BEHIND = ["a", "\\w", "[^a]", "[ab]", "-", "."]

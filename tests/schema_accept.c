@@ -1,13 +1,12 @@
 /* Tries texts against grammars, for tests/schema_bench.py: a line of JSON in, a line out.
  * SPDX-License-Identifier: MIT
  *
- *     schema_accept [MODEL.gguf]
+ * schema_accept [MODEL.gguf]
  *
- * {"schema": {...} | "regex": "..." | "gbnf": "..." | "lark": "...", "blanks": 0, "texts": ["...", ...]}
- *   -> ok US 0110...     processor time of compiling; a 1 for each text that fits
- *   -> error MESSAGE
- * With a model's vocabulary the texts go in token by token, each asked for in a mask; the line then
- * ends in the microseconds of each mask. */
+ * {"schema": {...} | "regex": "..." | "gbnf": "..." | "lark": "...", "blanks": 0, "texts": ["...",
+ * ...]} -> ok US 0110...     processor time of compiling; a 1 for each text that fits -> error
+ * MESSAGE With a model's vocabulary the texts go in token by token, each asked for in a mask; the
+ * line then ends in the microseconds of each mask. */
 #define _POSIX_C_SOURCE 200809L     /* getline */
 #include "model/model.h"
 #include "text/gbnf.h"
@@ -30,7 +29,8 @@ static qsf_status make(const qsf_json_node *ask, qsf_grammar **g, qsf_error *err
 {
     const qsf_platform *p = qsf_platform_native();
     const qsf_json_node *schema = qsf_json_member(ask, "schema"), *regex = qsf_json_member(ask, "regex"),
-        *gbnf = qsf_json_member(ask, "gbnf"), *lark = qsf_json_member(ask, "lark"), *blanks = qsf_json_member(ask, "blanks");
+        *gbnf = qsf_json_member(ask, "gbnf"), *lark = qsf_json_member(ask, "lark"),
+        *blanks = qsf_json_member(ask, "blanks");
     qsf_grammar_builder *b;
     int64_t n = -1;
     if (blanks) qsf_json_whole(blanks, &n);

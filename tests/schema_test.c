@@ -104,8 +104,8 @@ TEST(lookaround_word_edges_and_flags_are_kept)
     PATTERN("^(?=.*[A-Z])(?=.*\\d).{8,}$", "+abcdefG1", "-abcdefgh", "-abcdefG", "-aG1");
     PATTERN("(?!\\.)(?!.*\\.\\.)([A-Z0-9_'+\\-\\.]*)[A-Z0-9_+-]@([A-Z0-9][A-Z0-9\\-]*\\.)+[A-Z]{2,}",
             "+A.B@X-Y.COM", "-A..B@X.COM", "-.A@X.COM", "-A.@X.COM");
-    PATTERN("P(?:(\\d+W)|(?!.*W)(?=\\d|T\\d)(\\d+Y)?(\\d+D)?(T(?=\\d)(\\d+H)?(\\d+S)?)?)", "+P1Y2D", "+PT5S",
-            "+P3W", "-P", "-PT", "-P1Y3W");
+    PATTERN("P(?:(\\d+W)|(?!.*W)(?=\\d|T\\d)(\\d+Y)?(\\d+D)?(T(?=\\d)(\\d+H)?(\\d+S)?)?)", "+P1Y2D",
+            "+PT5S", "+P3W", "-P", "-PT", "-P1Y3W");
     PATTERN("(?=.{1,5}\\.?$)[a-z]+(\\.[a-z]+)*\\.?", "+ab.cd", "+abcde.", "-abcdef", "-ab.cde");
     PATTERN("a(?=b)b", "+ab");
     SEARCH("a(?!b)", "+ca", "+abac", "-cab");
@@ -120,8 +120,8 @@ TEST(lookaround_word_edges_and_flags_are_kept)
     PATTERN("(?i:a)b(?-i:c)", "+Abc", "-ABc", "-abC");
     PATTERN("a.b(?s:.)c", "+a-b\nc", "-a\nb-c");
     SEARCH("(?m)^a$", "+b\na\nc", "+a", "-ba", "-ab\nc");
-    SCHEMA("{\"type\":\"string\",\"pattern\":\"^(?!\\\\n)(?=.*\\\\.).{2,3}$\"}", "+\"a.\"", "+\".ab\"", "-\"ab\"",
-           "-\".abc\"");
+    SCHEMA("{\"type\":\"string\",\"pattern\":\"^(?!\\\\n)(?=.*\\\\.).{2,3}$\"}", "+\"a.\"", "+\".ab\"",
+           "-\"ab\"", "-\".abc\"");
 }
 
 TEST(properties_are_categories_scripts_and_emoji)
@@ -236,6 +236,12 @@ TEST(texts_have_lengths_patterns_and_formats)
     SCHEMA("{\"type\":\"integer\",\"format\":\"int32\"}", "+1");
     NO_SCHEMA("{\"properties\":{\"a/b\":{\"format\":\"colour\"}}}", "format: this format is not known");
     NO_SCHEMA("{\"pattern\":\"a(?<=ba)b\"}", "lookbehind");
+    SCHEMA("{\"properties\":{\"a\":{\"type\":\"string\","
+           "\"x-lark\":\"start: N (\\\"\\\\\\\"\\\" start)?\\nN: /[0-9]+/\"}}}",
+           "+{\"a\":\"1\\\"22\"}", "+{\"a\":\"1\"}", "-{\"a\":\"1\\\"\"}", "-{\"a\":\"\"}");
+    check_refused("{\"x-lark\":\"start: a{b}\"}", -1, QSF_E_UNSUPPORTED,
+                  "#/x-lark: grammar: line 1, column 8: templates", __LINE__);
+    NO_SCHEMA("{\"x-lark\":\"start: \\\"a\\\"\",\"maxLength\":3}", "together with lengths");
 }
 
 /* ---- lists and objects ---- */

@@ -5,7 +5,8 @@ SPDX-License-Identifier: MIT
     python3 tools/make_property_table.py
 
 Needs the package regex, whose data it is.  Each range is two numbers, how many code points lie before it and
-how many are in it, with seven bits in a byte, the low ones first; a byte of 128 or more has another behind it.
+how many are in it, with seven bits in a byte, the low ones first; a byte of 128 or more has another one
+behind it.
 """
 import pathlib
 import regex

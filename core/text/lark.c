@@ -10,7 +10,8 @@
 #include "text/unicode.h"
 
 typedef struct lark_name { const char *text; uint32_t len, next, at; qsf_gnode rule; } lark_name;
-/* What is open: where its alternatives and the parts of its last one begin; the bracket that ends it. */
+/* What is open: where its alternatives and the parts of its last one begin; the bracket that ends
+ * it. */
 typedef struct lark_group { uint32_t alts, parts, at; char end; } lark_group;
 
 typedef struct lark_reader {
@@ -136,7 +137,8 @@ static void lark_put_char(lark_reader *r, uint32_t c, bool escaped)
     lark_put(r, bytes, n);
 }
 
-/* One character of a text, escapes as Python has them; escapes that it has not stand for themselves. */
+/* One character of a text, escapes as Python has them; escapes that it has not stand for
+ * themselves. */
 static uint32_t lark_char(lark_reader *r)
 {
     static const char from[] = "\\\"ntrfv", to[] = "\\\"\n\t\r\f\v";
@@ -489,8 +491,9 @@ static qsf_gnode lark_root(lark_reader *r)
     for (uint32_t i = 0; i < r->names.n && !r->g->status; i++) {
         const lark_name *n = (lark_name *)r->names.p + i;
         if (!gram_part(r->g, gram_at(r->g, n->rule), 0))
-            qsf_g_fail(r->b, QSF_E_CORRUPT, "grammar: %.*s is used and not defined%s", (int)QSF_MIN(n->len, 80u),
-                       n->text, qsf_lark_common(n->text, n->len) ? "; is an %import common missing?" : "");
+            qsf_g_fail(r->b, QSF_E_CORRUPT, "grammar: %.*s is used and not defined%s",
+                       (int)QSF_MIN(n->len, 80u), n->text,
+                       qsf_lark_common(n->text, n->len) ? "; is an %import common missing?" : "");
         if (n->len == 5 && !memcmp(n->text, "start", 5)) start = n->rule;
     }
     if (!start) return qsf_g_fail(r->b, QSF_E_CORRUPT, "grammar: there is no rule \"start\"");

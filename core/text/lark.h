@@ -9,9 +9,9 @@
 
 #include "text/grammar_nodes.h"
 
-/* The rule "start" of a grammar in Lark.  flags: 0, or QSF_REGEX_JSON.  On an error QSF_G_FAILED, and
- * qsf_grammar_finish says why: QSF_E_CORRUPT with line and column, QSF_E_UNSUPPORTED for what is
- * refused. */
+/* The rule "start" of a grammar in Lark.  flags: 0, or QSF_REGEX_JSON.  On an error QSF_G_FAILED,
+ * and qsf_grammar_finish says why: QSF_E_CORRUPT with line and column, QSF_E_UNSUPPORTED for what
+ * is refused. */
 qsf_gnode qsf_lark_nodes(qsf_grammar_builder *b, const char *text, size_t len, uint32_t flags);
 /* Whether a grammar is in Lark rather than in GBNF: its first rule has ":" and not "::=". */
 bool      qsf_lark_is(const char *text, size_t len);

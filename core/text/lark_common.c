@@ -9,7 +9,7 @@
 #define FLOAT "(?:[0-9]+" EXPONENT "|" DECIMAL "(?:" EXPONENT ")?)"
 
 /* A text in quotes ends at its first quote that has no backslash before it, and a comment at the
- * first sign that can end it: lazy repetitions would stand for more texts here than one match has. */
+ * first sign that can end it: lazy repetitions would stand for more texts here. */
 static const struct { char name[16]; const char *pattern; } terminals[] = {
     { "DIGIT", "[0-9]" }, { "HEXDIGIT", "[0-9a-fA-F]" }, { "INT", INT }, { "SIGNED_INT", SIGNED INT },
     { "DECIMAL", DECIMAL }, { "FLOAT", FLOAT }, { "SIGNED_FLOAT", SIGNED FLOAT },
@@ -26,6 +26,7 @@ static const struct { char name[16]; const char *pattern; } terminals[] = {
 const char *qsf_lark_common(const char *name, size_t len)
 {
     for (size_t i = 0; i < QSF_ARRAY_LEN(terminals); i++)
-        if (strlen(terminals[i].name) == len && !memcmp(terminals[i].name, name, len)) return terminals[i].pattern;
+        if (strlen(terminals[i].name) == len && !memcmp(terminals[i].name, name, len))
+            return terminals[i].pattern;
     return NULL;
 }

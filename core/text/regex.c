@@ -1,8 +1,8 @@
 /* Regular expressions: a pattern becomes a tree, of which regex_nodes.c makes nodes of a grammar.
  * SPDX-License-Identifier: MIT
  *
- * The children of a node are a list from the last to the first, which is how they are needed.  Groups
- * are on a stack of RX_DEPTH frames, so what recurses on the tree is bounded. */
+ * The children of a node are a list from the last to the first, which is how they are needed.
+ * Groups are on a stack of RX_DEPTH frames, so what recurses on the tree is bounded. */
 #include "text/regex_own.h"
 #include "text/unicode.h"
 

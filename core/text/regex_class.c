@@ -45,7 +45,8 @@ bool regex_cased(regex *r, uint32_t from, uint32_t to)
     regex_range(r, from, to);
     if (!(r->frames[r->depth].flags & RX_CASELESS)) return false;
     case_ascii(r, from, QSF_MIN(to, 127u));
-    for (uint32_t at = first, round = 0; to > 127 && round < 2; round++)        /* a title case has two others */
+    /* twice: a title case has two others */
+    for (uint32_t at = first, round = 0; to > 127 && round < 2; round++)
         for (const uint32_t end = r->n_ranges; at < end && !r->failed; at++) {
             const uint32_t low = QSF_MAX(r->ranges[at][0], 128u), high = r->ranges[at][1];
             for (size_t i = 0; i < QSF_N_CASE_LOWER + QSF_N_CASE_UPPER && high >= low; i++) {
@@ -159,7 +160,8 @@ qsf_gnode qsf_g_json_class(qsf_grammar_builder *b, const uint32_t (*ranges)[2], 
 
 /* ---- properties ---- */
 
-/* General categories that the table of classes tells apart, as sets of what qsf_class_stored gives. */
+/* General categories that the table of classes tells apart, as sets of what qsf_class_stored
+ * gives. */
 enum {
     CLASS_N = 1 << QSF_C_NUMBER | 1 << QSF_C_NUMERAL | 1 << QSF_C_LETTER_NUMBER,
     CLASS_M = 1 << QSF_C_MARK | 1 << QSF_C_SPACING, CLASS_C = 1 << QSF_C_OTHER | 1 << QSF_C_UNASSIGNED
@@ -169,15 +171,20 @@ static const struct { char name[3], full[20]; uint16_t classes; } categories[] =
     { "Ll", "Lowercase_Letter", 1 << QSF_C_LOWER }, { "Lt", "Titlecase_Letter", 1 << QSF_C_TITLE },
     { "LC", "Cased_Letter", 1 << QSF_C_UPPER | 1 << QSF_C_LOWER | 1 << QSF_C_TITLE },
     { "Lm", "Modifier_Letter", 1 << QSF_C_MODIFIER }, { "Lo", "Other_Letter", 1 << QSF_C_LETTER },
-    { "M", "Mark", CLASS_M }, { "M", "Combining_Mark", CLASS_M }, { "Mn", "Nonspacing_Mark", 1 << QSF_C_MARK },
-    { "N", "Number", CLASS_N }, { "Nd", "Decimal_Number", 1 << QSF_C_NUMBER }, { "Nd", "digit", 1 << QSF_C_NUMBER },
+    { "M", "Mark", CLASS_M }, { "M", "Combining_Mark", CLASS_M },
+    { "Mn", "Nonspacing_Mark", 1 << QSF_C_MARK }, { "N", "Number", CLASS_N },
+    { "Nd", "Decimal_Number", 1 << QSF_C_NUMBER }, { "Nd", "digit", 1 << QSF_C_NUMBER },
     { "Nl", "Letter_Number", 1 << QSF_C_LETTER_NUMBER }, { "No", "Other_Number", 1 << QSF_C_NUMERAL },
     { "P", "Punctuation", 1 << QSF_C_PUNCT }, { "P", "punct", 1 << QSF_C_PUNCT },
-    { "S", "Symbol", 1 << QSF_C_SYMBOL }, { "Z", "Separator", 1 << QSF_C_SEPARATOR }, { "C", "Other", CLASS_C },
+    { "S", "Symbol", 1 << QSF_C_SYMBOL }, { "Z", "Separator", 1 << QSF_C_SEPARATOR },
+    { "C", "Other", CLASS_C },
     { "Cn", "Unassigned", 1 << QSF_C_UNASSIGNED },
 };
 
-static bool name_is(const char *name, size_t n, const char *text) { return strlen(text) == n && !memcmp(name, text, n); }
+static bool name_is(const char *name, size_t n, const char *text)
+{
+    return strlen(text) == n && !memcmp(name, text, n);
+}
 
 /* Takes what a name of a property begins with, "gc=" and its like. */
 static bool name_begins(const char **name, size_t *n, const char *text)
@@ -229,14 +236,16 @@ static bool property_add(regex *r, const char *name, size_t n, bool negated)
 {
     static const uint32_t any[][2] = { { 0, 0x10ffff } }, ascii[][2] = { { 0, 127 } },
         hex[][2] = { { '0', '9' }, { 'A', 'F' }, { 'a', 'f' } },
-        space[][2] = { { 9, 13 }, { 32, 32 }, { 0x85, 0x85 }, { 0xa0, 0xa0 }, { 0x1680, 0x1680 }, { 0x2000, 0x200a },
-                       { 0x2028, 0x2029 }, { 0x202f, 0x202f }, { 0x205f, 0x205f }, { 0x3000, 0x3000 } };
+        space[][2] = { { 9, 13 }, { 32, 32 }, { 0x85, 0x85 }, { 0xa0, 0xa0 }, { 0x1680, 0x1680 },
+                       { 0x2000, 0x200a }, { 0x2028, 0x2029 }, { 0x202f, 0x202f }, { 0x205f, 0x205f },
+                       { 0x3000, 0x3000 } };
     static const struct { const char *name; const uint32_t (*set)[2]; size_t n; } sets[] = {
         { "Any", any, 1 }, { "ASCII", ascii, 1 }, { "ASCII_Hex_Digit", hex, QSF_ARRAY_LEN(hex) },
         { "White_Space", space, QSF_ARRAY_LEN(space) }, { "space", space, QSF_ARRAY_LEN(space) },
     };
     const bool script = name_begins(&name, &n, "Script=") || name_begins(&name, &n, "sc=");
-    const bool category = !script && (name_begins(&name, &n, "General_Category=") || name_begins(&name, &n, "gc="));
+    const bool category = !script && (name_begins(&name, &n, "General_Category=")
+                                      || name_begins(&name, &n, "gc="));
     for (size_t i = 0; i < QSF_ARRAY_LEN(categories) && !script; i++)
         if (name_is(name, n, categories[i].name) || name_is(name, n, categories[i].full)) {
             property_classes(r, categories[i].classes, negated);
@@ -268,6 +277,6 @@ void regex_property(regex *r, bool negated)
         r->at += r->at < r->len;
     }
     if (!property_add(r, name, n, negated))
-        regex_fail(r, r->at - 1, "a property of characters that is not known (general categories, Any, ASCII, "
-                   "White_Space, emoji and the larger scripts are)");
+        regex_fail(r, r->at - 1, "a property of characters that is not known (general categories, Any, "
+                   "ASCII, White_Space, emoji and the larger scripts are)");
 }

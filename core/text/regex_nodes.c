@@ -1,14 +1,14 @@
 /* Regular expressions, from the tree to nodes of a grammar.
  * SPDX-License-Identifier: MIT
  *
- * What has no places in it (^, $, \b, lookahead, lookbehind) is what it says.  The rest is made from
- * its end: each part is given the texts that may follow it.  A lookahead keeps those of them that it
- * allows.  What looks behind leaves a condition on the character before, which the part before it
- * fulfils by those of its texts that end so, or hands on if it may be empty.  So what follows is a
- * set: texts that may always follow, and others under a condition each. */
+ * What has no places in it (^, $, \b, lookahead, lookbehind) is what it says.  The rest is made
+ * from its end: each part is given the texts that may follow it.  A lookahead keeps those of them
+ * that it allows.  What looks behind leaves a condition on the character before, which the part
+ * before it fulfils by those of its texts that end so, or hands on if it may be empty.  So what
+ * follows is a set: texts that may always follow, and others under a condition each. */
 #include "text/regex_own.h"
 
-/* On the character before: that it is in, or is not in, some of r->classes; start: there is none. */
+/* On the character before: that it is, or is not, in some of r->classes; start: there is none. */
 typedef struct rx_condition { bool start; uint8_t in, out; } rx_condition;
 
 typedef struct rx_set {
@@ -34,7 +34,8 @@ static qsf_gnode rx_common(regex *r, qsf_gnode x, qsf_gnode y)
 {
     /* whether a rule has the empty text is not known yet */
     if ((x == r->empty && qsf_g_has_rules(r->b, y)) || (y == r->empty && qsf_g_has_rules(r->b, x)))
-        regex_fail(r, r->len, "a $ before a repeated group that has lookaround in it cannot be kept; the end");
+        regex_fail(r, r->len, "a $ before a repeated group that has lookaround in it cannot be kept; the "
+                   "end");
     if (x == r->none || y == r->none) return r->none;
     if (x == r->any || x == r->all) return y == r->all ? x : y;
     return y == r->any || y == r->all || x == y ? x : qsf_g_both(r->b, x, y);
@@ -46,7 +47,8 @@ static qsf_gnode rx_other(regex *r, qsf_gnode x)
     if (x == r->none) return r->any;
     if (x == r->any || x == r->all) return r->none;
     if (qsf_g_has_rules(r->b, x)) {
-        regex_fail(r, r->len, "a repeated group that has lookaround in it cannot be kept in a negative one; the end");
+        regex_fail(r, r->len, "a repeated group that has lookaround in it cannot be kept in a negative one; "
+                   "the end");
         return x;
     }
     const qsf_gnode out = qsf_g_not(r->b, x);
@@ -101,7 +103,8 @@ static void rx_put(regex *r, rx_set *s, rx_condition if_, qsf_gnode node)
         return;
     }
     if (s->n == RX_PARTS) {
-        regex_fail(r, r->len, "too many places that look behind (\\b, ^, lookbehind) next to each other; the end");
+        regex_fail(r, r->len, "too many places that look behind (\\b, ^, lookbehind) next to each other; "
+                   "the end");
         return;
     }
     s->part[s->n].if_ = if_;
@@ -129,8 +132,10 @@ static qsf_gnode rx_where(regex *r, const rx_set *s, rx_condition is)
 static rx_set rx_cut(regex *r, const rx_set *a, const rx_set *b)
 {
     rx_set out = { .always = rx_common(r, a->always, b->always) };
-    for (uint32_t i = 0; i < a->n; i++) rx_put(r, &out, a->part[i].if_, rx_common(r, a->part[i].node, b->always));
-    for (uint32_t k = 0; k < b->n; k++) rx_put(r, &out, b->part[k].if_, rx_common(r, a->always, b->part[k].node));
+    for (uint32_t i = 0; i < a->n; i++)
+        rx_put(r, &out, a->part[i].if_, rx_common(r, a->part[i].node, b->always));
+    for (uint32_t k = 0; k < b->n; k++)
+        rx_put(r, &out, b->part[k].if_, rx_common(r, a->always, b->part[k].node));
     for (uint32_t i = 0; i < a->n; i++)
         for (uint32_t k = 0; k < b->n; k++) {
             rx_condition both = a->part[i].if_;
@@ -174,8 +179,8 @@ static qsf_gnode rx_word(regex *r)
 /* A class that there is, which tells a character from the beginning. */
 static uint8_t rx_some_class(regex *r) { return r->n_classes ? 1 : rx_class(r, rx_word(r)); }
 
-/* Each way in which the character before may be in these classes, in turn, and at last that there is
- * none; *way begins at 0. */
+/* Each way in which the character before may be in these classes, in turn, and at last that there
+ * is none; *way begins at 0. */
 static bool rx_ways(uint8_t classes, uint32_t *way, rx_condition *out)
 {
     while (*way < 1u << RX_CLASSES && (*way & ~(uint32_t)classes)) ++*way;
@@ -279,8 +284,8 @@ static rx_set rx_behind(regex *r, const rx_node *n, const rx_set *s)
 {
     rx_set places = { .always = r->none };
     if (!rx_behind_short(r, n->last, &places)) {
-        regex_fail(r, n->at - 1, "a lookbehind of more than one character can be kept at the ends of a pattern; "
-                   "this one ends");
+        regex_fail(r, n->at - 1, "a lookbehind of more than one character can be kept at the ends of a "
+                   "pattern; this one ends");
         return *s;
     }
     if (n->negated) places = rx_opposite(r, &places);
@@ -375,7 +380,8 @@ static rx_set rx_times(regex *r, const rx_node *n, const rx_set *s)
     rx_set out = *s;
     const uint32_t most = n->most == QSF_G_NO_MOST ? n->least : n->most;
     if (n->size > RX_COPIES) {
-        regex_fail(r, n->at - 1, "a group with ^, $ or lookaround in it is repeated too often; this one ends");
+        regex_fail(r, n->at - 1, "a group with ^, $ or lookaround in it is repeated too often; this one "
+                   "ends");
         return out;
     }
     if (n->most == QSF_G_NO_MOST) out = rx_loop(r, n->last, &out);
@@ -476,8 +482,8 @@ static qsf_gnode rx_whole(regex *r, uint32_t x, qsf_gnode around)
         if (over) behind = r->empty;
         for (uint32_t c = behind == r->empty ? 0 : last; c && !r->failed; c = r->nodes[c].prev)
             if (rx_looks_ahead(r, c))
-                regex_fail(r, r->nodes[c].at - 1, "a lookahead, or \\b, together with a lookbehind of more than one "
-                           "character at the end of the pattern cannot be kept; the first ends");
+                regex_fail(r, r->nodes[c].at - 1, "a lookahead, or \\b, together with a lookbehind of more "
+                           "than one character at the end of the pattern cannot be kept; the first ends");
     }
     uint32_t c = last;
     for (; c != leading && !r->failed; c = r->nodes[c].prev) s = rx_before(r, c, &s);
@@ -497,7 +503,8 @@ qsf_gnode regex_nodes_of(regex *r, uint32_t root)
     const rx_node *n = &r->nodes[root];
     r->empty = qsf_g_bytes(r->b, "", 0);
     r->none = qsf_g_choice(r->b, NULL, 0);
-    r->any_char = r->flags & QSF_REGEX_JSON ? qsf_g_json_class(r->b, all, 1) : qsf_g_class(r->b, all, 1, false);
+    r->any_char = r->flags & QSF_REGEX_JSON ? qsf_g_json_class(r->b, all, 1)
+                                            : qsf_g_class(r->b, all, 1, false);
     r->any = qsf_g_repeat(r->b, r->any_char, 0, QSF_G_NO_MOST);
     r->all = qsf_g_all(r->b);
     const qsf_gnode around = r->flags & QSF_REGEX_SEARCH ? r->any : r->empty;

@@ -1,9 +1,10 @@
 /* Schemas that need not be kept whole: the keywords that cannot be kept are taken out, one by one.
  * SPDX-License-Identifier: MIT
  *
- * A schema is compiled alone; the message of a failure has a JSON pointer, and the innermost keyword
- * on its path is renamed to $comment, which says nothing.  Inside a negation less would mean more:
- * there the negation itself goes.  A oneOf whose branches cannot be told apart becomes an anyOf. */
+ * A schema is compiled alone; the message of a failure has a JSON pointer, and the innermost
+ * keyword on its path is renamed to $comment, which says nothing.  Inside a negation less would
+ * mean more: there the negation itself goes.  A oneOf whose branches cannot be told apart becomes
+ * an anyOf. */
 #include "text/schema_loosen.h"
 
 enum { LOOSEN_TRIES = 64, LOOSEN_LARGE = 3 };   /* failures in all; those that took long to find */
@@ -108,8 +109,9 @@ static bool schema_drop(qsf_json_node *schema)
 {
     static const char *const order[] = {
         "not", "if", "dependencies", "dependentSchemas", "dependentRequired", "uniqueItems", "contains",
-        "propertyNames", "patternProperties", "unevaluatedProperties", "unevaluatedItems", "pattern", "format",
-        "multipleOf", "minProperties", "maxProperties", "oneOf", "allOf", "anyOf", "$ref", "$dynamicRef",
+        "propertyNames", "patternProperties", "unevaluatedProperties", "unevaluatedItems", "pattern",
+        "format", "multipleOf", "minProperties", "maxProperties", "oneOf", "allOf", "anyOf", "$ref",
+        "$dynamicRef",
         "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength",
         "maxLength", "minItems", "maxItems", "prefixItems", "items", "additionalItems", "required",
         "additionalProperties", "properties", "type",
@@ -148,8 +150,8 @@ static bool loosen_one(qsf_json_node *root, const char *message)
     return true;
 }
 
-static qsf_status loosen_try(const qsf_platform *p, const qsf_json_node *schema, const qsf_schema_options *how,
-                             uint64_t most_memory, qsf_error *err)
+static qsf_status loosen_try(const qsf_platform *p, const qsf_json_node *schema,
+                             const qsf_schema_options *how, uint64_t most_memory, qsf_error *err)
 {
     qsf_grammar_builder *b;
     qsf_grammar *g = NULL;
@@ -169,7 +171,7 @@ qsf_status qsf_schema_loosen(const qsf_platform *p, qsf_json_node *schema, const
     for (uint32_t i = 0; i < LOOSEN_TRIES; i++) {
         const qsf_status st = loosen_try(p, schema, how, most_memory, &why);
         if (!st) return QSF_OK;
-        if (st != QSF_E_ARGUMENT && st != QSF_E_BUDGET) return qsf_fail(err, st, "%s", why.text);
+        if (st == QSF_E_MEMORY) return qsf_fail(err, st, "%s", why.text);
         said(user, why.text);
         large += st == QSF_E_BUDGET;
         if (large == LOOSEN_LARGE || !loosen_one(schema, why.text)) break;

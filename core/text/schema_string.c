@@ -3,6 +3,7 @@
  *
  * Where only the length counts, a character may stand in any of its writings.  Where a pattern or a
  * format looks at it, it stands for itself, or as an escape where JSON wants one. */
+#include "text/lark.h"
 #include "text/regex.h"
 #include "text/schema_own.h"
 #include "text/unicode.h"
@@ -219,7 +220,26 @@ static qsf_gnode rule_nodes(schema *s, const text_rule *r)
     return schema_regex(s, r->at, r->pattern, r->n, QSF_REGEX_JSON | (r->whole ? 0 : QSF_REGEX_SEARCH));
 }
 
-typedef struct text_demands { uint32_t least, most; bool plain, negated; qsf_gnode node; } text_demands;
+typedef struct text_demands {
+    uint32_t least, most;
+    bool plain, negated;
+    qsf_gnode node;
+    const qsf_json_node *lark;      /* the grammar, which has rules and stands alone */
+} text_demands;
+
+/* The grammar of a text, which cannot be intersected with other demands. */
+static void demand_lark(schema *s, const qsf_json_node *v, const qsf_json_node *text, text_demands *out)
+{
+    if (!v || s->failed) return;
+    if (text || out->node) {
+        schema_refuse(s, v, "a grammar together with other keywords of the same text cannot be kept");
+        return;
+    }
+    out->node = qsf_lark_nodes(s->b, v->text, v->n, QSF_REGEX_JSON);
+    out->plain = true;
+    out->lark = v;
+    schema_locate(s, v);
+}
 
 /* What one part demands, but for the values it lists; text: whether this one fulfils it. */
 static bool demand(schema *s, const schema_part *p, const qsf_json_node *text, text_demands *out)
@@ -262,6 +282,7 @@ static bool demand(schema *s, const schema_part *p, const qsf_json_node *text, t
         out->negated |= flip;
         out->node = schema_both(s, out->node, flip ? qsf_g_not(s->b, x) : x);
     }
+    if (!flip) demand_lark(s, k->key[KEY_LARK], text, out);
     return true;
 }
 
@@ -269,12 +290,14 @@ qsf_gnode schema_strings(schema *s, const schema_leaf *leaf)
 {
     const qsf_json_node *v = NULL, *list;
     const schema_part *from = NULL;
-    text_demands d = { 0, QSF_G_NO_MOST, false, false, 0 };
+    text_demands d = { .most = QSF_G_NO_MOST };
     uint32_t n = 0, n_list, n_out = 0;
     for (uint32_t i = 0; i < leaf->n && !from; i++)
         if (schema_allowed(s, &leaf->parts[i], &v, &n)) from = &leaf->parts[i];
     if (!from) {
         for (uint32_t i = 0; i < leaf->n && !s->failed; i++) demand(s, &leaf->parts[i], NULL, &d);
+        if (d.lark && (d.least || d.most != QSF_G_NO_MOST))
+            schema_refuse(s, d.lark, "a grammar together with lengths of the same text cannot be kept");
         if (d.least > d.most || s->failed) return s->none;
         if (d.node && !d.least && d.most == QSF_G_NO_MOST && !d.negated) return d.node;
         return schema_both(s, d.node,

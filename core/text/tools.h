@@ -226,7 +226,7 @@ qsf_status qsf_tool_grammar_make(const qsf_tool_grammar_ask *ask, qsf_tool_gramm
 void       qsf_tool_grammar_drop(qsf_tool_grammar *g);      /* takes an empty one */
 
 /* ---- tools_loosen.c ---- */
-/* Takes out of each tool's schema what cannot be kept, and reports it; whether that was anything. */
+/* Takes out of each tool's schema what cannot be kept, and reports it; whether there was any. */
 bool       qsf_tools_loosen(const qsf_tool_grammar_ask *ask, const qsf_schema_options *how, qsf_text *said);
 /* Takes all out of the largest schema that still has something; false: none has. */
 bool       qsf_tools_open_largest(const qsf_tool_grammar_ask *ask, qsf_text *said);

@@ -465,8 +465,9 @@ static qsf_gnode tg_channels(tg_work *w, qsf_gnode calls)
                                   tg_text(w, "<|end|><|start|>assistant") };
     qsf_gnode parts[] = { tg_maybe(w, qsf_g_sequence(w->b, thought, 3)), tg_two(w, to, calls) };
     if (w->ask->shape && !w->ask->required) {
-        const qsf_gnode final[] = { tg_text(w, "<|channel|>final"), tg_maybe(w, tg_text(w, " <|constrain|>json")),
-                                    tg_text(w, "<|message|>"), w->ask->shape(w->ask->user, w->b) };
+        const qsf_gnode final[] = { tg_text(w, "<|channel|>final"),
+                                    tg_maybe(w, tg_text(w, " <|constrain|>json")), tg_text(w, "<|message|>"),
+                                    w->ask->shape(w->ask->user, w->b) };
         parts[1] = tg_either(w, parts[1], qsf_g_sequence(w->b, final, 4));
     }
     if (w->ask->required || w->ask->shape) return qsf_g_sequence(w->b, parts, 2);
@@ -543,7 +544,7 @@ qsf_status qsf_tool_grammar_make(const qsf_tool_grammar_ask *ask, qsf_tool_gramm
     if (ask->tools && ask->tools->type != QSF_JSON_LIST)
         return qsf_fail(err, QSF_E_ARGUMENT, "tools: a list of tools is expected");
     qsf_status st = tg_make(ask, &how, out, err);
-    for (bool first = true; st == QSF_E_ARGUMENT || st == QSF_E_BUDGET; first = false) {
+    for (bool first = true; st && st != QSF_E_MEMORY; first = false) {
         const bool less = first ? qsf_tools_loosen(ask, &how, &said)
                                 : st == QSF_E_BUDGET && qsf_tools_open_largest(ask, &said);
         if (!less && !(first && st == QSF_E_BUDGET)) break;

@@ -173,7 +173,8 @@ describe('tools', () => {
         b: {pattern: '(a)\\1', maxLength: 2}}}}};
     const {reason} = await ask({tools: [hard], toolChoice: 'required', parallelToolCalls: false});
     assert.deepEqual(JSON.parse(reason.toolCalls[0].function.arguments).a, [7]);
-    assert.match(warn.mock.calls[0].arguments[0], /hard: parameters: #\/properties\/b\/pattern: .*backreference/);
+    assert.match(warn.mock.calls[0].arguments[0],
+      /hard: parameters: #\/properties\/b\/pattern: .*backreference/);
     hard.function.strict = true;
     await assert.rejects(ask({tools: [hard], toolChoice: 'required'}), code('ARGUMENT', /^tools: .*pattern/));
   });
