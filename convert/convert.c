@@ -17,6 +17,7 @@
 #include "plan/clusters.h"
 #include "plan/forms.h"
 #include "plan/loss.h"
+#include "plan/stored.h"
 #include "plan/team.h"
 #include "read/tie.h"
 
@@ -42,12 +43,30 @@ typedef struct convert_task {
     qsf_quant_error      *errors;       /* one a band */
     encode_loss          *losses;       /* one a band */
     convert_found        *found;        /* one a band, where outliers are kept apart */
+    bool                  copies;       /* only measured: the bytes are copied */
 } convert_task;
+
+/* A tensor that is copied loses nothing. */
+static qsf_status convert_measure_copy(convert_task *k, uint32_t row, uint32_t n, convert_band *band,
+                                       qsf_quant_error *e, qsf_error *err)
+{
+    const input_tensor *t = &k->in->tensors[k->tensor];
+    const uint64_t values = (uint64_t)n * t->cols;
+    const qsf_status st = k->in->read(k->in, k->tensor, row, n, band->values, err);
+    if (st) return st;
+    if (!qsf_all_finite(band->values, (size_t)values))
+        return qsf_fail(err, QSF_E_CORRUPT, "tensor %s: a weight of rows %u to %u is not finite", t->name,
+                        (unsigned)row, (unsigned)(row + n - 1));
+    for (uint64_t i = 0; i < values; i++) e->sum_sq += (double)band->values[i] * band->values[i];
+    e->dot = e->deq_sq = e->sum_sq;
+    return QSF_OK;
+}
 
 static qsf_status convert_one_band(void *user, uint32_t i, uint32_t thread, qsf_error *err)
 {
     convert_task *k = user;
     const uint32_t at = i * k->band_rows, n = QSF_MIN(k->band_rows, k->rows - at), row = k->first + at;
+    if (k->copies) return convert_measure_copy(k, row, n, &k->bands[thread], &k->errors[i], err);
     uint8_t *dst = k->dst + i * k->band_bytes;
     if (k->encode.f)
         return qsf_enc_rows(&k->encode, row, n, &k->bands[thread], &k->own[thread], dst, &k->errors[i],
@@ -116,7 +135,7 @@ static qsf_status convert_prepare(encode_source *s, uint32_t i, convert_tensor *
 }
 
 /* Fills dst with rows [first, first + rows) of tensor i in its new form, and *sparse with its
- * outliers where they are kept apart. */
+ * outliers where they are kept apart.  dst NULL: only measures them. */
 static qsf_status convert_rows_to(convert_run *w, uint32_t i, uint32_t first, uint32_t rows,
                                   convert_tensor *c, uint8_t *dst, void **sparse, qsf_error *err)
 {
@@ -127,11 +146,12 @@ static qsf_status convert_rows_to(convert_run *w, uint32_t i, uint32_t first, ui
                        .rows = rows, .c = c, .dst = dst };
     const uint32_t n = (uint32_t)qsf_ceil_div(rows, k.band_rows);
     uint32_t n_threads = QSF_MAX(1, QSF_MIN(qsf_conv_threads(p, w->o), n));
-    bool measured;
+    bool measured = false;
     qsf_status st;
     if ((st = qsf_tensor_bytes(c->type, c->packing, c->block, k.band_rows, t->cols, &k.band_bytes, err)))
         return st;
-    if ((st = convert_prepare(&w->source, i, c, &k, &measured, err))) return st;
+    k.copies = !dst;
+    if (!k.copies && (st = convert_prepare(&w->source, i, c, &k, &measured, err))) return st;
     if ((st = convert_fit(t, &k, w->o, &n_threads, err))) return st;
     st = convert_new(t, &k, n, n_threads, err);
     if (!st) st = qsf_conv_parallel(p, w->o, n_threads, n, convert_one_band, &k, err);
@@ -141,7 +161,7 @@ static qsf_status convert_rows_to(convert_run *w, uint32_t i, uint32_t first, ui
         c->output_error += k.losses[b].error;
         c->output_energy += k.losses[b].energy;
     }
-    if (!st && c->keeps_outliers) st = qsf_conv_found_join(p, k.found, n, t->rows, c, sparse, err);
+    if (!st && c->keeps_outliers && dst) st = qsf_conv_found_join(p, k.found, n, t->rows, c, sparse, err);
     convert_free(&k, n, n_threads);
     c->importance = NULL;
     return st;
@@ -154,7 +174,7 @@ static qsf_status convert_tensor_to(convert_run *w, uint32_t i, convert_tensor *
     const input_tensor *t = &w->in->tensors[i];
     const uint32_t n = qsf_enc_parts(&w->source, t, c), rows = t->rows / n;
     uint64_t bytes = 0;
-    if (n == 1) return convert_rows_to(w, i, 0, t->rows, c, dst, sparse, err);
+    if (n == 1 || !dst) return convert_rows_to(w, i, 0, t->rows, c, dst, sparse, err);
     qsf_status st = qsf_tensor_bytes(c->type, c->packing, c->block, rows, t->cols, &bytes, err);
     for (uint32_t e = 0; !st && e < n; e++) {
         w->source.expert = e + 1;
@@ -162,6 +182,36 @@ static qsf_status convert_tensor_to(convert_run *w, uint32_t i, convert_tensor *
     }
     w->source.expert = 0;
     return st;
+}
+
+/* Gives *from tensor i's bytes if it is copied.  A file that was made with the preset `mixed` has
+ * the forms that this gave, also those that a poor cosine had raised. */
+static qsf_status convert_copies(const convert_run *k, uint32_t i, convert_tensor *c, input_stored *from,
+                                 qsf_error *err)
+{
+    input *in = k->in;
+    const qsf_convert_options *o = k->o;
+    const bool may_raise = in->stored && o->preset == QSF_CONVERT_MIXED && !o->target_bytes && !c->fixed &&
+                           in->preset && !strcmp(in->preset, qsf_convert_preset_name(o->preset));
+    convert_tensor to = *c;
+    *from = (input_stored){ 0 };
+    if (k->source.hessians) return QSF_OK;
+    qsf_status st = may_raise ? in->stored(in, i, false, from, err) : QSF_OK;
+    if (from->bytes > c->bytes && from->packing == c->packing) {
+        to.type = from->type;
+        to.block = from->block;
+        to.bytes = from->bytes;
+        to.raised = true;
+    }
+    if (!st) st = qsf_conv_stored(in, i, &to, from, err);
+    if (st || !from->bytes || (from->sparse != NULL) != c->keeps_outliers) {
+        *from = (input_stored){ 0 };
+        return st;
+    }
+    to.n_outliers = from->n_outliers;
+    to.outlier_bytes = from->sparse_bytes;
+    *c = to;
+    return in->stored(in, i, true, from, err);
 }
 
 static qsf_status convert_write_outliers(const input_tensor *t, const convert_tensor *c, const void *sparse,
@@ -196,11 +246,14 @@ static qsf_status convert_write_tensor(convert_run *k, uint32_t i, convert_tenso
     input *in = k->in;
     const qsf_convert_options *o = k->o;
     const input_tensor *t = &in->tensors[i];
-    const uint64_t bytes = c->bytes;
     void *sparse = NULL;
-    uint8_t *data = qsf_alloc(in->platform, bytes, t->name, err);
+    input_stored copy;
+    qsf_status st = convert_copies(k, i, c, &copy, err);
+    if (st) return st;
+    const uint64_t bytes = c->bytes;
+    uint8_t *data = copy.data ? copy.data : qsf_alloc(in->platform, bytes, t->name, err);
     if (!data) return QSF_E_MEMORY;
-    qsf_status st = convert_tensor_to(k, i, c, data, &sparse, err);
+    st = convert_tensor_to(k, i, c, copy.data ? NULL : data, &sparse, err);
     const bool poor = o->preset == QSF_CONVERT_MIXED && !o->target_bytes && !c->fixed &&
                       qsf_conv_cosine(&c->error) < CONVERT_LEAST_COSINE;
     const bool again = st == QSF_OK && poor && qsf_conv_raise(t, o, c);
@@ -215,7 +268,8 @@ static qsf_status convert_write_tensor(convert_run *k, uint32_t i, convert_tenso
                                  .data = data };
         st = qsf_writer_tensor(k->w, &out, err);
         if (st == QSF_OK && c->scale != 0) st = convert_write_scale(t, c, k->w, err);
-        if (st == QSF_OK && sparse) st = convert_write_outliers(t, c, sparse, k->w, err);
+        const void *outliers = copy.sparse ? copy.sparse : sparse;
+        if (st == QSF_OK && outliers) st = convert_write_outliers(t, c, outliers, k->w, err);
     }
     qsf_dealloc(in->platform, data, bytes);
     qsf_dealloc(in->platform, sparse, c->outlier_bytes);
@@ -257,7 +311,9 @@ static qsf_status convert_unit(convert_run *k, uint32_t begin, uint32_t end, con
         r->tensor_bytes += r->tensors[i].bytes + r->tensors[i].outlier_bytes;
         *done += (uint64_t)t->rows * t->cols;
     }
-    return st ? st : qsf_writer_unit_end(k->w, 1.0f, err);
+    const uint32_t unit = in->tensors[begin].unit;
+    const bool known = in->importance && unit < in->hp.n_layers;
+    return st ? st : qsf_writer_unit_end(k->w, known ? in->importance[unit] : 1.0f, err);
 }
 
 static qsf_status convert_units(convert_run *k, convert_report *r, qsf_error *err)

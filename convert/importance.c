@@ -162,7 +162,7 @@ static qsf_status importance_text(const qsf_platform *p, const char *path, char 
     if (st) return st;
     *len = (size_t)QSF_MIN(length, CAL_TEXT);
     *text = qsf_alloc(p, *len, "the text", err);
-    st = *text ? qsf_read_all(p, f, 0, *text, *len, err) : QSF_E_MEMORY;
+    st = *text ? qsf_read_all(p, f, path, 0, *text, *len, err) : QSF_E_MEMORY;
     p->close(p->user, f);
     if (!st) *crc = qsf_crc32(0, *text, *len);
     return st;

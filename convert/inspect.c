@@ -95,7 +95,7 @@ static void inspect_vocab(inspect_out *out, const qsf_vocab *v)
     for (uint32_t i = 0; i < v->n_more; i++) inspect_say(out, "template %s\n", v->more[i].name);
 }
 
-/* One line, whatever the value holds. */
+/* A string of the file, or its beginning: one line that cannot steer a terminal. */
 static void inspect_text(inspect_out *out, const char *s)
 {
     enum { MOST = 160 };
@@ -103,10 +103,13 @@ static void inspect_text(inspect_out *out, const char *s)
     size_t n = 0, at = 0;
     for (; *s && n < MOST; s++, n++) {
         if (*s == '\n') line[at++] = '\\';
-        line[at++] = *s == '\n' ? 'n' : (unsigned char)*s < 0x20 ? '.' : *s;
+        line[at++] = *s == '\n' ? 'n' : *s;
     }
-    inspect_bytes(out, line, at);
-    inspect_say(out, "%s", *s ? "...\n" : "\n");
+    while (*s && at && ((unsigned char)*s & 0xc0) == 0x80) s--, at--;       /* whole characters */
+    line[at] = 0;
+    qsf_visible(line);
+    inspect_bytes(out, line, strlen(line));
+    if (*s) inspect_say(out, "...");
 }
 
 static void inspect_unit(inspect_out *out, const qsf_source *s, uint32_t unit)
@@ -152,7 +155,9 @@ static void inspect_experts(inspect_out *out, const qsf_source *s)
 /* lacks: why there are no weights, NULL where there are. */
 static void inspect_source(inspect_out *out, const qsf_source *s, const char *path, const char *lacks)
 {
-    const char *name = s->path ? s->path : path;
+    char name[4096];
+    snprintf(name, sizeof name, "%s", s->path ? s->path : path);
+    qsf_visible(name);
     inspect_bytes(out, name, strlen(name));
     inspect_say(out, ": %s\n", s->format);
     inspect_hparams(out, &s->hp);
@@ -162,9 +167,10 @@ static void inspect_source(inspect_out *out, const qsf_source *s, const char *pa
                 qsf_conv_bits(s->weight_bytes, s->n_params), (unsigned)s->n_files,
                 s->n_files == 1 ? "" : "s");
     for (uint32_t i = 0; i < s->n_meta; i++) {
-        inspect_bytes(out, s->meta[i].key, strlen(s->meta[i].key));
+        inspect_text(out, s->meta[i].key);
         inspect_say(out, " = ");
         inspect_text(out, s->meta[i].value);
+        inspect_say(out, "\n");
     }
     if (lacks) inspect_say(out, "no weights: %s\n", lacks);
     inspect_experts(out, s);

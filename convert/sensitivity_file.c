@@ -99,7 +99,7 @@ qsf_status qsf_sens_file_read(const input *in, const char *path, uint32_t key, c
     uint8_t *bytes = length <= most ? qsf_alloc(p, most, "sensitivities", err) : NULL;
     if (length > most) st = QSF_E_CORRUPT;
     else if (!bytes) st = QSF_E_MEMORY;
-    else if (!(st = qsf_read_all(p, f, 0, bytes, (size_t)length, err))) {
+    else if (!(st = qsf_read_all(p, f, path, 0, bytes, (size_t)length, err))) {
         if (!sens_is_whole(bytes, length)) st = QSF_E_CORRUPT;
         else if (qsf_le32(bytes + 8) == SENS_VERSION && qsf_le32(bytes + 16) == key)
             st = sens_take(in, bytes, asked, kl, found);

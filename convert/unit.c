@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "base/host.h"
+#include "model/source_read.h"
 
 qsf_status qsf_conv_unit_load(const qsf_source *s, uint32_t unit, uint8_t **mem, qsf_error *err)
 {
@@ -13,7 +14,7 @@ qsf_status qsf_conv_unit_load(const qsf_source *s, uint32_t unit, uint8_t **mem,
     if (!st && packed && !(raw = qsf_alloc(s->platform, u->raw, "an unpacked unit", err))) st = QSF_E_MEMORY;
     for (uint32_t i = 0; !st && i < u->n_extents; i++) {
         const qsf_extent *x = &s->extents[u->first_extent + i];
-        st = qsf_read_all(s->io, s->files[x->file], x->at, stored + x->to, (size_t)x->len, err);
+        st = qsf_source_read(s, x->file, x->at, stored + x->to, x->len, "weights", err);
     }
     if (!st) st = qsf_unit_check(s, unit, stored, raw, err);
     if (packed) qsf_dealloc(s->platform, stored, u->stored);

@@ -101,12 +101,41 @@ export function serve(mounts, {port = 0, isolation = true, csp} = {}) {
   });
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const args = process.argv.slice(2), at = args.indexOf('--port');
-  const port = at < 0 ? 8080 : Number(args.splice(at, 2)[1]);
-  const isolation = !args.includes('--no-isolation');
-  const mounts = args.filter(a => a.includes('='))
-    .map(a => [a.slice(0, a.indexOf('=')), a.slice(a.indexOf('=') + 1)]);
-  const server = await serve(mounts, {port, isolation});
+const USAGE = 'usage: node demo/serve.mjs [--port 8080] [--no-isolation] PATH=FOLDER_OR_FILE...';
+
+/** What the arguments ask for: {mounts, port, isolation}.  Throws what is wrong with them. */
+export function readArguments(args) {
+  const asked = {mounts: [], port: 8080, isolation: true};
+  for (let i = 0; i < args.length; i++) {
+    const [name, value] = /^--port=(.*)$/.test(args[i]) ? ['--port', args[i].slice(7)] : [args[i]];
+    if (name === '--help' || name === '-h') asked.help = true;
+    else if (name === '--no-isolation') asked.isolation = false;
+    else if (name === '--port') {
+      const port = value ?? args[++i];
+      if (!/^\d{1,5}$/.test(port ?? '') || Number(port) > 65535)
+        throw new Error(`--port takes a number from 0 to 65535, not ${port ?? 'nothing'}`);
+      asked.port = Number(port);
+    } else if (name.startsWith('/') && name.includes('='))
+      asked.mounts.push([name.slice(0, name.indexOf('=')), name.slice(name.indexOf('=') + 1)]);
+    else throw new Error(name.startsWith('-') ? `unknown option ${name}`
+      : `${name} is not PATH=FOLDER_OR_FILE with a path that begins with /`);
+  }
+  if (!asked.mounts.length && !asked.help) throw new Error('nothing to serve: no PATH=FOLDER_OR_FILE');
+  return asked;
+}
+
+async function main() {
+  let asked;
+  try {
+    asked = readArguments(process.argv.slice(2));
+  } catch (e) {
+    console.error(`${e.message}\n${USAGE}`);
+    process.exitCode = 2;
+    return;
+  }
+  if (asked.help) return void console.log(USAGE);
+  const server = await serve(asked.mounts, asked);
   console.log(`http://localhost:${server.address().port}/`);
 }
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await main();

@@ -84,6 +84,26 @@ TEST(base_fail_makes_one_safe_line)
     CHECK_EQ(strlen(err.text), sizeof err.text - 1);
 }
 
+TEST(base_visible_leaves_nothing_that_steers)
+{
+    static const struct { const char *from, *to; } cases[] = {
+        { "", "" },
+        { "plain \xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80",
+          "plain \xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80" },
+        { "\033[31m\x07\x7f\r\n\t", "?[31m?????" },
+        { "\xc2\x9b" "A\xc2\x80\xc2\x9f\xc2\xa0", "?A??\xc2\xa0" },                /* C1; a space */
+        { "\x9b\x41\xff\xfe", "?A??" }, { "\xc0\x9b\xe0\x80\x9b", "?????" },             /* too long */
+        { "\xed\xa0\x80", "???" }, { "\xf4\x90\x80\x80", "????" },               /* no characters */
+        { "\xe2\x82", "??" }, { "a\xe2\x80\xae" "b\xe2\x80\xa8\xe2\x81\xa6\xe2\x80\x8f\xd8\x9c", "a?b????" },
+    };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(cases); i++) {
+        char text[64];
+        snprintf(text, sizeof text, "%s", cases[i].from);
+        qsf_visible(text);
+        CHECK_STR(text, cases[i].to);
+    }
+}
+
 TEST(base_status_has_names_and_texts)
 {
     CHECK_STR(qsf_status_name(QSF_E_IO), "QSF_E_IO");
@@ -190,6 +210,7 @@ int main(int argc, char **argv)
     RUN(base_format_of_random_doubles_is_printfs);
     RUN(base_format_never_writes_past_its_room);
     RUN(base_fail_makes_one_safe_line);
+    RUN(base_visible_leaves_nothing_that_steers);
     RUN(base_status_has_names_and_texts);
     RUN(base_crc_is_zlibs);
     RUN(base_checked_arithmetic_sees_every_overflow);

@@ -36,6 +36,7 @@ static qsf_status over(void *user, qsf_read *r)
 static qsf_platform io;
 static qsf_file *files[1];
 static char path[] = "m";
+static const char *paths[] = { path };
 static qsf_unit units[LAYERS + 2];
 static qsf_extent extents[LAYERS + 2];
 static qsf_source source;
@@ -52,7 +53,7 @@ static void begin(const qsf_pin *pins, uint32_t n)
     static uint64_t caps[LAYERS + 2];
     io = (qsf_platform){ .size = sizeof io, .read_start = start, .read_poll = over, .read_wait = over };
     source = (qsf_source){ .platform = qsf_platform_native(), .io = &io, .path = path, .n_files = 1,
-                           .files = files,
+                           .files = files, .paths = paths,
                            .n_units = qsf_units_of(LAYERS), .units = units, .n_extents = LAYERS + 2,
                            .extents = extents };
     source.hp.n_layers = LAYERS;

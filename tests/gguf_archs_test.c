@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "gguf_case.h"
 #include "model/arch.h"
+#include "qsf.h"
 
 static qsf_hparams hp_of(const qsf_arch *a, bool tied)
 {
@@ -170,9 +171,92 @@ TEST(gguf_takes_what_the_row_of_an_architecture_says)
     }
 }
 
+/* ---- numbers of a description ---- */
+
+/* Opens and runs whatever the bytes are: a refusal names the file. */
+static void run_or_refuse(const uint8_t *bytes, size_t len, const char *what)
+{
+    memfile f;
+    qsf_model_options mo;
+    qsf_context_options co;
+    qsf_model *m = NULL;
+    qsf_context *c = NULL;
+    qsf_model_info info = { .size = sizeof info };
+    memset(&err, 0, sizeof err);
+    memfile_init(&f, bytes, len);
+    qsf_model_defaults(&mo);
+    mo.file = &f.file;
+    qsf_status st = qsf_model_open("m.gguf", &mo, &m, &err);
+    if (!st) st = qsf_model_get_info(m, &info);
+    qsf_context_defaults(&co);
+    co.n_threads = 1;
+    co.n_ctx = info.n_ctx_train > 4096 ? 64 : 0;
+    if (!st) st = qsf_context_new(m, &co, &c, &err);
+    if (!st) {
+        const qsf_row row = { 0, 0, !info.encoder };
+        st = qsf_compute(c, &row, 1);
+        CHECK(st == QSF_OK || st == QSF_E_CORRUPT || st == QSF_E_ARGUMENT || st == QSF_E_UNSUPPORTED);
+    } else if (!strstr(err.text, "m.gguf") && !strstr(err.text, "out of memory")) {
+        CHECK_STR(err.text, "m.gguf");
+        printf("      %s\n", what);
+    }
+    qsf_context_free(c);
+    qsf_model_close(m);
+}
+
+/* Where the value of each whole number of a built file's keys is. */
+static size_t next_number(const gguf_build *b, size_t *at, char key[96])
+{
+    static const uint8_t sizes[] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
+    while (*at < b->kv.len) {
+        const uint8_t *p = b->kv.p + *at;
+        const uint64_t len = qsf_le64(p);
+        const uint32_t type = qsf_le32(p + 8 + len);
+        const size_t value = *at + 8 + (size_t)len + 4;
+        snprintf(key, 96, "%.*s", (int)QSF_MIN(len, 90), (const char *)p + 8);
+        if (type == 8) {
+            *at = value + 8 + (size_t)qsf_le64(b->kv.p + value);
+        } else if (type == 9) {
+            const uint32_t of = qsf_le32(b->kv.p + value);
+            uint64_t n = qsf_le64(b->kv.p + value + 4);
+            for (*at = value + 12; n--;) *at += of == 8 ? 8 + (size_t)qsf_le64(b->kv.p + *at) : sizes[of];
+        } else {
+            *at = value + sizes[type];
+            if (type == 4) return value;
+        }
+    }
+    return 0;
+}
+
+/* Dimensions that no tensor fits any more, counts beyond everything, and those that still do. */
+TEST(any_number_of_a_description_is_refused_or_runs)
+{
+    static const uint32_t values[] = { 0, 1, 2, 3, 0x10000, 0x7fffffff, 0xffffffff };
+    int number = 0;
+    for (const qsf_arch *a = qsf_archs; a->name; a++) {
+        if (a->has & QSF_HAS_32 || a->altup) continue;
+        gguf_build b = by_row(a, NULL, NULL);
+        char key[96], what[128];
+        gguf_build_end(&b);
+        const size_t keys = 24;                 /* where they begin in the file */
+        for (size_t at = 0, value; (value = next_number(&b, &at, key));)
+            for (size_t v = 0; v < QSF_ARRAY_LEN(values); v++) {
+                if (number++ % TEST_EVERY) continue;
+                uint8_t *p = b.out + keys + value;
+                const uint32_t was = qsf_le32(p);
+                qsf_put32(p, values[v]);
+                snprintf(what, sizeof what, "%s is %u", key, (unsigned)values[v]);
+                run_or_refuse(b.out, b.len, what);
+                qsf_put32(p, was);
+            }
+        gguf_build_free(&b);
+    }
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
+    RUN(any_number_of_a_description_is_refused_or_runs);
     RUN(gguf_takes_what_the_row_of_an_architecture_says);
     return test_end();
 }

@@ -261,6 +261,69 @@ TEST(gguf_rejects_huge_counts)
     refuse(&b, QSF_E_CORRUPT, "");
 }
 
+/* A million headers, all there: the count alone is too large for a model, and one read shows it. */
+TEST(gguf_refuses_a_million_tensors_at_once)
+{
+    enum { N = 1000000 };
+    gguf_build b = tiny_keyed("llama");
+    for (uint32_t i = 0; i < 2000; i++) tensor(&b, "x", 0, 1, 0);
+    gguf_build_end(&b);
+    qsf_put64(b.out + 8, N);
+    const size_t len = (size_t)60 * N;
+    uint8_t *bytes = calloc(1, len);
+    memcpy(bytes, b.out, b.len);
+    memfile f;
+    qsf_source *s = NULL;
+    memfile_init(&f, bytes, len);
+    CHECK_EQ(qsf_source_open(qsf_platform_native(), "many.gguf", &f.file, false, &s, &err), QSF_E_CORRUPT);
+    CHECK(strstr(err.text, "many.gguf") && strstr(err.text, "1000000 tensors"));
+    CHECK(f.reads <= 2);            /* the magic, then one megabyte */
+    free(bytes);
+    gguf_build_free(&b);
+}
+
+/* Names that a hash table finds in one place, each after looking at all before it: 600 of them with
+ * the same last 12 bits of FNV-1a, among as many others as make a table of that size. */
+TEST(gguf_refuses_names_that_are_made_to_share_a_hash)
+{
+    enum { SAME = 600, OTHERS = 1000, BITS = 12 };
+    gguf_build b = tiny_keyed("llama");
+    char name[32];
+    uint32_t want = 0, found = 0;
+    for (uint32_t i = 0; found < SAME; i++) {
+        uint64_t h = 14695981039346656037u;
+        const int len = snprintf(name, sizeof name, "n%u", (unsigned)i);
+        for (int k = 0; k < len; k++) h = (h ^ (uint8_t)name[k]) * 1099511628211u;
+        const uint32_t low = (uint32_t)(h ^ h >> 32) & ((1u << BITS) - 1);
+        if (i == 0) want = low;
+        if (low != want) continue;
+        found++;
+        tensor(&b, name, 0, 8, 0);
+    }
+    for (uint32_t i = 0; i < OTHERS; i++) {
+        snprintf(name, sizeof name, "other%u", (unsigned)i);
+        tensor(&b, name, 0, 8, 0);
+    }
+    refuse(&b, QSF_E_CORRUPT, "have one hash");
+}
+
+/* Places in an order that is far from sorted, without a gap and without an overlap. */
+TEST(gguf_sorts_tensors_in_any_order)
+{
+    enum { N = 1 << 14 };
+    gguf_build b = tiny_keyed("llama");
+    char name[32];
+    const uint64_t begin = qsf_round_up(b.data.len, 32);
+    for (uint32_t i = 0; i < N; i++) {
+        snprintf(name, sizeof name, "t%u", (unsigned)i);
+        tensor(&b, name, 0, 8, 0);
+        /* odd ones first, from the last to the first */
+        const uint64_t place = i % 2 ? (N - i) / 2 : N - 1 - i / 2;
+        qsf_put64(b.infos.p + b.infos.len - 8, begin + 32 * place);
+    }
+    refuse(&b, QSF_E_UNSUPPORTED, "is no part of architecture");
+}
+
 TEST(gguf_rejects_a_tensor_past_the_end)
 {
     gguf_build b = tiny_keyed("llama");
@@ -500,6 +563,9 @@ int main(int argc, char **argv)
     RUN(gguf_rejects_a_file_cut_at_every_length);
     RUN(gguf_survives_every_byte_of_the_description_changed);
     RUN(gguf_rejects_huge_counts);
+    RUN(gguf_refuses_a_million_tensors_at_once);
+    RUN(gguf_refuses_names_that_are_made_to_share_a_hash);
+    RUN(gguf_sorts_tensors_in_any_order);
     RUN(gguf_rejects_a_tensor_past_the_end);
     RUN(gguf_rejects_unaligned_and_overlapping_tensors);
     RUN(gguf_rejects_names_that_are_there_twice);

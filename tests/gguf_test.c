@@ -459,6 +459,89 @@ TEST(gguf_refuses_parts_that_do_not_belong_together)
     }
 }
 
+/* Three parts, the second whole: what is wrong with the third is said of the third. */
+static void check_third(void (*spoil)(gguf_build *b), const char *word)
+{
+    gguf_build part[3] = { split_part(0, 3, 22), split_part(1, 3, 0), split_part(2, 3, 0) };
+    char name[64];
+    qsf_source *s = NULL;
+    tensor(&part[1], "output.weight", 0, TINY_EMBD, TINY_VOCAB);
+    tensor(&part[2], "rope_freqs.weight", 0, TINY_HEAD / 2, 0);
+    mem_host_init(&host);
+    for (int i = 0; i < 3; i++) {
+        if (i == 2 && spoil) spoil(&part[i]);
+        if (!part[i].out) gguf_build_end(&part[i]);
+        snprintf(name, sizeof name, "m-%05d-of-00003.gguf", i + 1);
+        mem_put(&host, name, part[i].out, part[i].len);
+    }
+    const qsf_status st = qsf_source_open(&host.p, "m-00001-of-00003.gguf", NULL, false, &s, &err);
+    CHECK_EQ(st, spoil ? QSF_E_CORRUPT : QSF_OK);
+    if (spoil && (!strstr(err.text, "m-00003-of-00003.gguf") || !strstr(err.text, word)))
+        CHECK_STR(err.text, "m-00003-of-00003.gguf");
+    if (s) qsf_source_close(s);
+    CHECK_EQ(host.live, 0);
+    mem_host_done(&host);
+    for (int i = 0; i < 3; i++) gguf_build_free(&part[i]);
+}
+
+static void spoil_length(gguf_build *b)
+{
+    gguf_build_end(b);
+    b->len -= 8;
+}
+static void spoil_description(gguf_build *b)
+{
+    gguf_build_end(b);
+    b->len = 60;
+}
+static void spoil_magic(gguf_build *b)
+{
+    gguf_build_end(b);
+    b->out[0] = 'X';
+}
+static void spoil_place(gguf_build *b) { qsf_put64(b->infos.p + b->infos.len - 8, 33); }
+static void spoil_type(gguf_build *b) { qsf_put32(b->infos.p + b->infos.len - 12, 8); }
+static void spoil_twice(gguf_build *b) { kv_u16(b, "split.no", 2); }
+static void spoil_name(gguf_build *b)
+{
+    tensor(b, "output.weight", 0, TINY_EMBD, TINY_VOCAB);
+    b->n_tensors--;             /* in place of the other */
+    const size_t first = 8 + strlen("rope_freqs.weight") + 4 + 8 + 4 + 8;
+    memmove(b->infos.p, b->infos.p + first, b->infos.len -= first);
+}
+
+TEST(gguf_names_the_part_that_is_wrong)
+{
+    check_third(NULL, "");
+    check_third(spoil_length, "cut short");
+    check_third(spoil_description, "cut short");
+    check_third(spoil_magic, "is not a GGUF file");
+    check_third(spoil_place, "multiple of 32");
+    check_third(spoil_type, "whole blocks");
+    check_third(spoil_twice, "there twice");
+    check_third(spoil_name, "there twice");
+}
+
+/* Weights of a part that is cut while the model is in use. */
+TEST(gguf_names_the_part_that_cannot_be_read)
+{
+    gguf_build a = split_part(0, 2, 21), b = split_part(1, 2, 0);
+    qsf_source *s = NULL;
+    void *data = NULL;
+    tensor(&b, "output.weight", 0, TINY_EMBD, TINY_VOCAB);
+    CHECK_EQ(open_split(&a, &b, "dir/m-00001-of-00002.gguf", &s), QSF_OK);
+    mem_find(&host, "dir/m-00002-of-00002.gguf")->len -= 64;
+    const int at = s ? qsf_unit_find(s, qsf_unit_final(s), QSF_K_OUTPUT) : -1;
+    CHECK(at >= 0);
+    if (at >= 0) {
+        CHECK_EQ(qsf_source_load(s, qsf_unit_final(s), (uint32_t)at, &data, &err), QSF_E_IO);
+        CHECK(strstr(err.text, "dir/m-00002-of-00002.gguf") != NULL);
+        close_source(s);
+    }
+    gguf_build_free(&a);
+    gguf_build_free(&b);
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -478,5 +561,7 @@ int main(int argc, char **argv)
     RUN(gguf_reads_a_custom_file_and_closes_it_once);
     RUN(gguf_opens_the_other_parts_of_a_split_model);
     RUN(gguf_refuses_parts_that_do_not_belong_together);
+    RUN(gguf_names_the_part_that_is_wrong);
+    RUN(gguf_names_the_part_that_cannot_be_read);
     return test_end();
 }

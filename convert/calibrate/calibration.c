@@ -93,7 +93,7 @@ static qsf_status calibration_is_ours(const qsf_platform *p, const char *path, b
     qsf_status st = qsf_host_open(p, path, &f, &length, err);
     if (st) return st;
     *ours = false;
-    if (length >= sizeof magic && !(st = qsf_read_all(p, f, 0, magic, sizeof magic, err)))
+    if (length >= sizeof magic && !(st = qsf_read_all(p, f, path, 0, magic, sizeof magic, err)))
         *ours = !memcmp(magic, qsf_hessian_magic, sizeof magic);
     p->close(p->user, f);
     return st;

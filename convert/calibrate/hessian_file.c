@@ -187,7 +187,7 @@ static qsf_status hessian_read_table(cal_file *f, const uint8_t head[CAL_HEADER]
     uint8_t *table = qsf_arena_alloc(f->arena, bytes, "a calibration file", err);
     f->records = qsf_arena_array(f->arena, f->n, sizeof *f->records, "a calibration file", err);
     if (!table || !f->records) return QSF_E_MEMORY;
-    qsf_status st = qsf_read_all(f->platform, f->file, CAL_HEADER, table, (size_t)bytes, err);
+    qsf_status st = qsf_read_all(f->platform, f->file, f->path, CAL_HEADER, table, (size_t)bytes, err);
     if (st) return st;
     const uint32_t crc = qsf_crc32(qsf_crc32(0, head + CAL_CHECKED, CAL_HEADER - CAL_CHECKED), table,
                                    (size_t)bytes);
@@ -209,7 +209,7 @@ static qsf_status hessian_read_head(cal_file *f, uint64_t length, qsf_error *err
     if (length < sizeof head)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: %llu bytes are no calibration file", f->path,
                         (unsigned long long)length);
-    const qsf_status st = qsf_read_all(f->platform, f->file, 0, head, sizeof head, err);
+    const qsf_status st = qsf_read_all(f->platform, f->file, f->path, 0, head, sizeof head, err);
     if (st) return st;
     if (memcmp(head, qsf_hessian_magic, CAL_MAGIC))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: is no calibration file", f->path);
@@ -268,7 +268,8 @@ static qsf_status hessian_get(hessian_reader *k, float *to, uint32_t n, qsf_erro
         if (k->pos == k->len) {
             k->len = (size_t)QSF_MIN(k->left, CAL_BUFFER);
             k->pos = 0;
-            const qsf_status st = qsf_read_all(k->f->platform, k->f->file, k->at, k->buffer, k->len, err);
+            const qsf_status st = qsf_read_all(k->f->platform, k->f->file, k->f->path, k->at, k->buffer,
+                                               k->len, err);
             if (st) return st;
             k->crc = k->crc32(k->crc, k->buffer, k->len);
             k->at += k->len;

@@ -63,7 +63,7 @@ static qsf_status imatrix_names(cal_imatrix *m, qsf_error *err)
     gguf_text *list = qsf_arena_array(m->arena, m->n, sizeof *list, "an importance matrix", err);
     if (!list) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < m->n; i++) list[i] = m->entries[i].name;
-    const qsf_status st = qsf_gguf_names(m->arena, list, m->n, &m->names, &twice, err);
+    const qsf_status st = qsf_gguf_names(m->arena, m->path, list, m->n, &m->names, &twice, err);
     if (!st && twice >= 0)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%.*s\" is there twice", m->path,
                         (int)QSF_MIN(list[twice].len, 80), list[twice].p);
@@ -104,7 +104,7 @@ static qsf_status imatrix_read_dat(cal_imatrix *m, const qsf_platform *p, qsf_fi
     if (length < at + IMATRIX_LEAST || length > IMATRIX_MAX_BYTES) return imatrix_short(m, err);
     uint8_t *bytes = qsf_arena_alloc(m->arena, length, "an importance matrix", err);
     if (!bytes) return QSF_E_MEMORY;
-    qsf_status st = qsf_read_all(p, f, 0, bytes, (size_t)length, err);
+    qsf_status st = qsf_read_all(p, f, m->path, 0, bytes, (size_t)length, err);
     if (st) return st;
     m->n = qsf_le32(bytes);
     if (!m->n || m->n > length / IMATRIX_LEAST) return imatrix_short(m, err);
@@ -177,7 +177,7 @@ static qsf_status imatrix_gguf_entries(cal_imatrix *m, const gguf *g, qsf_error 
         return qsf_fail(err, QSF_E_ARGUMENT, "%s: is a GGUF file but no importance matrix: its general.type "
                         "is not \"imatrix\"", m->path);
     for (uint32_t i = 0; i < g->n_tensors; i++) list[i] = g->tensors[i].name;
-    qsf_status st = qsf_gguf_names(g->tmp, list, g->n_tensors, &names, NULL, err);
+    qsf_status st = qsf_gguf_names(g->tmp, g->s->path, list, g->n_tensors, &names, NULL, err);
     for (uint32_t i = 0; !st && i < g->n_tensors; i++)
         if (imatrix_ends(g->tensors[i].name, ".in_sum2"))
             st = imatrix_gguf_entry(m, g, &names, &g->tensors[i], err);
@@ -217,7 +217,7 @@ static qsf_status imatrix_read(cal_imatrix *m, const qsf_platform *p, const char
     qsf_status st = qsf_host_open(p, path, &f, &length, err);
     if (st) return st;
     if (length < sizeof magic) st = imatrix_short(m, err);
-    else st = qsf_read_all(p, f, 0, magic, sizeof magic, err);
+    else st = qsf_read_all(p, f, m->path, 0, magic, sizeof magic, err);
     if (!st) {
         const bool is_gguf = !memcmp(magic, "GGUF", sizeof magic);
         st = (is_gguf ? imatrix_read_gguf : imatrix_read_dat)(m, p, f, length, err);

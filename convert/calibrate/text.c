@@ -68,7 +68,7 @@ static qsf_status text_read(const qsf_platform *p, const char *path, char **text
     if (st) return st;
     *len = (size_t)QSF_MIN(length, TEXT_MOST);
     *text = qsf_alloc(p, *len, "the text", err);
-    st = *text ? qsf_read_all(p, f, 0, *text, *len, err) : QSF_E_MEMORY;
+    st = *text ? qsf_read_all(p, f, path, 0, *text, *len, err) : QSF_E_MEMORY;
     p->close(p->user, f);
     if (!st) return QSF_OK;
     qsf_dealloc(p, *text, *len);

@@ -11,6 +11,7 @@
 #include "plan/band.h"
 #include "plan/forms.h"
 #include "plan/loss.h"
+#include "plan/stored.h"
 #include "plan/team.h"
 #include "tensor/trellis.h"
 
@@ -58,8 +59,12 @@ static qsf_status outlier_one(void *user, uint32_t i, uint32_t thread, qsf_error
     convert_band *b = &k->bands[thread];
     qsf_quant_error none, apart;
     double share, rival;
-    qsf_status st;
+    input_stored from;
     if (!outlier_possible(k->in, i, c)) return QSF_OK;
+    qsf_status st = qsf_conv_stored(k->in, i, c, &from, err);
+    if (st) return st;
+    c->keeps_outliers = from.sparse != NULL;
+    if (from.sparse || (from.bytes && k->o->outliers == QSF_CONVERT_AUTO)) return QSF_OK;
     /* Experts whose weights lie in two places cannot be read alone. */
     if (k->o->outliers == QSF_CONVERT_AUTO && qsf_kind_is_experts(t->kind)) return QSF_OK;
     with.keeps_outliers = true;

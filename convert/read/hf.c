@@ -50,7 +50,7 @@ static bool hf_is_qsf(const qsf_platform *p, const char *path)
     qsf_file *f;
     uint64_t len;
     if (qsf_host_open(p, path, &f, &len, NULL)) return false;
-    const bool qsf = len >= sizeof magic && !qsf_read_all(p, f, 0, magic, sizeof magic, NULL) &&
+    const bool qsf = len >= sizeof magic && !qsf_read_all(p, f, path, 0, magic, sizeof magic, NULL) &&
         !memcmp(magic, "QSF1", 4);
     p->close(p->user, f);
     return qsf;

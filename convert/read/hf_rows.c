@@ -21,12 +21,20 @@ static float weights_value(const uint8_t *src, uint8_t type)
     return type == QSF_T_BF16 ? qsf_bf16_to_f32(qsf_le16(src)) : qsf_f16_to_f32(qsf_le16(src));
 }
 
+/* Bytes [at, at + len) of a tensor. */
+static qsf_status weights_read_bytes(const qsf_platform *p, const hf_weights *w, const weights_tensor *t,
+                                     uint64_t at, void *dst, uint64_t len, qsf_error *err)
+{
+    const weights_file *f = &w->files[t->file];
+    return qsf_read_all(p, f->file, f->path, t->at + at, dst, (size_t)len, err);
+}
+
 static qsf_status weights_read_dense(const qsf_platform *p, const hf_weights *w, const weights_tensor *t,
                                      uint64_t first, size_t n, float *out, qsf_error *err)
 {
     const size_t size = t->type == QSF_T_F32 ? 4 : 2;
     uint8_t *dst = (uint8_t *)out + (4 - size) * n;
-    const qsf_status st = qsf_read_all(p, w->files[t->file].file, t->at + first * size, dst, n * size, err);
+    const qsf_status st = weights_read_bytes(p, w, t, first * size, dst, n * size, err);
     if (st) return st;
     if (size == 2) weights_widen(out, n, t->type);
     else for (size_t i = 0; i < n; i++) out[i] = qsf_lef32((const uint8_t *)out + 4 * i);
@@ -48,8 +56,7 @@ static qsf_status weights_read_turned(const qsf_platform *p, const hf_weights *w
     if (!buf) return QSF_E_MEMORY;
     for (uint32_t c = 0; c < cols && !st; ) {
         const uint32_t k = QSF_MIN(most, cols - c);
-        st = qsf_read_all(p, w->files[t->file].file, t->at + first * size + c * line, buf,
-                          (size_t)((k - 1) * line + span), err);
+        st = weights_read_bytes(p, w, t, first * size + c * line, buf, (k - 1) * line + span, err);
         for (uint32_t j = 0; j < k && !st; j++)
             for (uint32_t r = 0; r < n; r++)
                 out[(size_t)r * cols + c + j] = weights_value(buf + j * line + r * pl->row_step * size,
@@ -74,9 +81,8 @@ static qsf_status weights_read_mxfp4(const qsf_platform *p, const hf_weights *w,
     uint8_t *codes = qsf_alloc(p, bytes, "MXFP4 blocks", err), *powers = codes + n / 2;
     qsf_status st;
     if (!codes) return QSF_E_MEMORY;
-    if (!(st = qsf_read_all(p, w->files[t->file].file, t->at + first / 2, codes, n / 2, err)))
-        st = qsf_read_all(p, w->files[s->file].file, s->at + first / MXFP4_BLOCK, powers, n / MXFP4_BLOCK,
-                          err);
+    if (!(st = weights_read_bytes(p, w, t, first / 2, codes, n / 2, err)))
+        st = weights_read_bytes(p, w, s, first / MXFP4_BLOCK, powers, n / MXFP4_BLOCK, err);
     for (size_t i = 0; i < n && !st; i++) {
         const unsigned code = codes[i / 2] >> (i % 2 ? 4 : 0) & 15, power = powers[i / MXFP4_BLOCK];
         if (power > MXFP4_MOST)
@@ -134,7 +140,7 @@ static qsf_status weights_read_packed(const qsf_platform *p, const hf_weights *w
     uint8_t *line = qsf_alloc(p, cols, "a row of ternary codes", err);
     qsf_status st = line ? QSF_OK : QSF_E_MEMORY;
     for (uint32_t r = row; r < row + n && !st; r++, out += cols) {
-        st = qsf_read_all(p, w->files[t->file].file, t->at + (uint64_t)(r % stored) * cols, line, cols, err);
+        st = weights_read_bytes(p, w, t, (uint64_t)(r % stored) * cols, line, cols, err);
         for (uint32_t c = 0; c < cols && !st; c++) {
             const int code = line[c] >> 2 * (r / stored) & 3;
             if (code == 3)

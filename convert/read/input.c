@@ -57,7 +57,7 @@ qsf_status qsf_input_open_as(const qsf_platform *p, const char *path, qsf_i2s_la
     qsf_status st = qsf_host_open(p, path, &f, &len, err);
     if (st) return input_has_config(p, path) ? qsf_input_open_hf(p, path, out, err)
         : input_refuse(p, path, st, err);
-    st = len >= sizeof magic ? qsf_read_all(p, f, 0, magic, sizeof magic, err) : QSF_OK;
+    st = len >= sizeof magic ? qsf_read_all(p, f, path, 0, magic, sizeof magic, err) : QSF_OK;
     p->close(p->user, f);
     if (st) return st;
     if (!memcmp(magic, "GGUF", 4) || !memcmp(magic, "QSF1", 4) || !memcmp(magic, "1FSQ", 4))

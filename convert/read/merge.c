@@ -65,6 +65,13 @@ static qsf_status merged_read(input *in, uint32_t i, uint32_t row, uint32_t n, f
     return st;
 }
 
+static qsf_status merged_stored(input *in, uint32_t i, bool load, input_stored *out, qsf_error *err)
+{
+    merged *m = in->own;
+    *out = (input_stored){ 0 };
+    return m->of[i] || !m->base.stored ? QSF_OK : m->base.stored(&m->base, i, load, out, err);
+}
+
 static bool merged_reads(input *in, const char *path)
 {
     merged *m = in->own;
@@ -181,6 +188,7 @@ qsf_status qsf_input_merge(input *in, const qsf_convert_adapter *list, size_t n,
     if ((st = merge_place(m, in, err))) return st;
     m->base = *in;
     in->read = merged_read;
+    in->stored = merged_stored;
     in->reads = merged_reads;
     in->close = merged_close;
     in->model_path = NULL;

@@ -97,7 +97,7 @@ static qsf_status pickle_read_code(const qsf_platform *p, const pickle_archive *
     pickle_value top = { 0 };
     qsf_arena *values;
     qsf_status st;
-    if ((st = qsf_read_all(p, a->f->file, e->at, code, (size_t)e->size, err))) return st;
+    if ((st = qsf_read_all(p, a->f->file, a->f->path, e->at, code, (size_t)e->size, err))) return st;
     if (qsf_crc32(0, code, (size_t)e->size) != e->crc)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: entry %s is damaged (CRC)", a->f->path, e->name);
     if ((st = qsf_arena_new(p, &values, err))) return st;
@@ -128,7 +128,7 @@ static qsf_status pickle_check_order(const qsf_platform *p, const pickle_archive
     qsf_format(name, sizeof name, "%sbyteorder", a->prefix);
     const zip_entry *e = qsf_zip_find(&a->zip, name);
     if (!e || e->method || e->size < sizeof text) return QSF_OK;
-    const qsf_status st = qsf_read_all(p, a->f->file, e->at, text, sizeof text, err);
+    const qsf_status st = qsf_read_all(p, a->f->file, a->f->path, e->at, text, sizeof text, err);
     if (st) return st;
     return memcmp(text, "big", 3)
                ? QSF_OK
@@ -142,7 +142,8 @@ qsf_status qsf_pickle_read(const qsf_platform *p, const weights_file *f, uint32_
     uint8_t magic[4] = { 0 };
     qsf_status st;
     memset(out, 0, sizeof *out);
-    if (f->length >= sizeof magic && (st = qsf_read_all(p, f->file, 0, magic, sizeof magic, err))) return st;
+    if (f->length >= sizeof magic && (st = qsf_read_all(p, f->file, f->path, 0, magic, sizeof magic, err)))
+        return st;
     if (memcmp(magic, "PK\3\4", 4))
         return qsf_fail(
             err, QSF_E_UNSUPPORTED,

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "read/source_input.h"
 #include "model/roles.h"
+#include "model/source_read.h"
 
 #include <stdatomic.h>
 
@@ -45,7 +46,7 @@ static qsf_status input_read_stored(const qsf_source *s, const qsf_unit *u, uint
         if (at < x->to || at >= x->to + x->len) continue;
         const uint64_t n = QSF_MIN(len, x->to + x->len - at);
         const qsf_status st =
-            qsf_read_all(s->io, s->files[x->file], x->at + (at - x->to), dst, (size_t)n, err);
+            qsf_source_read(s, x->file, x->at + (at - x->to), dst, n, "weights", err);
         if (st) return st;
         at += n;
         dst += n;
@@ -163,6 +164,25 @@ static qsf_status input_source_read(input *in, uint32_t i, uint32_t row, uint32_
     if (st == QSF_OK && t->kind == QSF_K_TOKEN_EMBD && own->src->embd_clusters)
         return input_add_centroids(own->src, row, n, out, err);
     return st;
+}
+
+static qsf_status input_source_stored(input *in, uint32_t i, bool load, input_stored *out, qsf_error *err)
+{
+    const input_source *own = in->own;
+    const input_place *pl = &own->places[i];
+    const qsf_source *s = own->src;
+    const qsf_tensor *t = &s->tensors[pl->tensor];
+    *out = (input_stored){ 0 };
+    if (pl->scale != 1 || pl->scales || t->packing > 1) return QSF_OK;
+    if (t->kind == QSF_K_TOKEN_EMBD && s->embd_clusters) return QSF_OK;
+    *out = (input_stored){ .type = t->type, .packing = t->packing, .block = t->block, .bytes = t->bytes,
+                           .sparse = pl->sparse, .n_outliers = pl->n };
+    if (pl->sparse) {
+        const qsf_status st = qsf_tensor_bytes(QSF_T_SPARSE, 0, 1, t->rows, pl->n, &out->sparse_bytes, err);
+        if (st) return st;
+    }
+    return load ? qsf_source_load(s, pl->unit, pl->tensor - s->units[pl->unit].first_tensor, &out->data, err)
+                : QSF_OK;
 }
 
 /* ---- opening ---- */
@@ -344,8 +364,14 @@ static qsf_status input_list(input *in, const qsf_source *s, qsf_error *err)
     for (uint32_t l = 0; l < s->hp.n_layers; l++)
         if ((st = input_list_unit(in, s, l, err))) return st;
     if ((st = input_list_unit(in, s, qsf_unit_final(s), err))) return st;
-    for (uint32_t i = 0; i < s->n_meta; i++)
+    for (uint32_t i = 0; i < s->n_meta; i++) {
         if (input_keeps(s->meta[i].key, s->hp.n_classes != 0)) in->meta[in->n_meta++] = s->meta[i];
+        if (!strcmp(s->meta[i].key, "qsf.convert.quant_type")) in->preset = s->meta[i].value;
+    }
+    float *importance = qsf_arena_array(in->arena, s->hp.n_layers, sizeof *importance, "layers", err);
+    if (!importance) return QSF_E_MEMORY;
+    for (uint32_t l = 0; l < s->hp.n_layers; l++) importance[l] = s->units[l].importance;
+    in->importance = importance;
     return QSF_OK;
 }
 
@@ -363,6 +389,7 @@ qsf_status qsf_input_open_source_as(const qsf_platform *p, const char *path, qsf
     if (!in) return QSF_E_MEMORY;
     in->platform = p;
     in->read = input_source_read;
+    in->stored = input_source_stored;
     in->reads = input_source_reads;
     in->close = input_source_close;
     if ((st = qsf_arena_new(p, &in->arena, err))) goto fail;

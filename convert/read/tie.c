@@ -22,6 +22,12 @@ static qsf_status tie_read(input *in, uint32_t i, uint32_t row, uint32_t n, floa
     return k->base.read(&k->base, tie_place(k, i), row, n, out, err);
 }
 
+static qsf_status tie_stored(input *in, uint32_t i, bool load, input_stored *out, qsf_error *err)
+{
+    tie_own *k = in->own;
+    return k->base.stored(&k->base, tie_place(k, i), load, out, err);
+}
+
 static bool tie_reads(input *in, const char *path)
 {
     tie_own *k = in->own;
@@ -43,6 +49,7 @@ static void tie_take(input *in, tie_own *k, input_tensor *tensors, uint32_t n)
     in->hp.tied = k->tied;
     in->untied = !k->tied;
     in->read = tie_read;
+    in->stored = k->base.stored ? tie_stored : NULL;
     in->reads = k->base.reads ? tie_reads : NULL;
     in->close = tie_close;
     in->own = k;

@@ -28,13 +28,14 @@ static qsf_status zip_end64(const qsf_platform *p, const weights_file *f, uint64
     uint8_t locator[ZIP_END64_LOCATOR], rec[ZIP_END64];
     qsf_status st;
     if (end < sizeof locator) return QSF_OK;
-    if ((st = qsf_read_all(p, f->file, end - sizeof locator, locator, sizeof locator, err))) return st;
+    if ((st = qsf_read_all(p, f->file, f->path, end - sizeof locator, locator, sizeof locator, err)))
+        return st;
     if (!zip_is(locator, 6, 7)) return QSF_OK;
     const uint64_t at = qsf_le64(locator + 8);
     if (f->length < sizeof rec || at > f->length - sizeof rec)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: zip64 record at %llu, beyond the end", f->path,
                         (unsigned long long)at);
-    if ((st = qsf_read_all(p, f->file, at, rec, sizeof rec, err))) return st;
+    if ((st = qsf_read_all(p, f->file, f->path, at, rec, sizeof rec, err))) return st;
     if (!zip_is(rec, 6, 6))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: no zip64 record at %llu", f->path, (unsigned long long)at);
     b->n = qsf_le64(rec + 32);
@@ -51,7 +52,7 @@ static qsf_status zip_find_end(const qsf_platform *p, const weights_file *f, zip
     qsf_status st;
     if (len < ZIP_END) return qsf_fail(err, QSF_E_CORRUPT, "%s: too short for a zip archive", f->path);
     if (!(tail = qsf_alloc(p, len, "zip archive's end", err))) return QSF_E_MEMORY;
-    if (!(st = qsf_read_all(p, f->file, f->length - len, tail, len, err))) {
+    if (!(st = qsf_read_all(p, f->file, f->path, f->length - len, tail, len, err))) {
         size_t i = len - ZIP_END + 1;
         while (i && !zip_is(tail + i - 1, 5, 6)) i--;
         if (!i) {
@@ -106,7 +107,7 @@ static qsf_status zip_local(const qsf_platform *p, const weights_file *f, uint64
     qsf_status st;
     if (f->length < sizeof h || local > f->length - sizeof h)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: entry %s begins beyond the end", f->path, e->name);
-    if ((st = qsf_read_all(p, f->file, local, h, sizeof h, err))) return st;
+    if ((st = qsf_read_all(p, f->file, f->path, local, h, sizeof h, err))) return st;
     if (!zip_is(h, 3, 4))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: entry %s is not where the directory has it", f->path,
                         e->name);
@@ -167,7 +168,7 @@ qsf_status qsf_zip_read_dir(const qsf_platform *p, const weights_file *f, qsf_ar
     if (!(out->entries = qsf_arena_array(arena, b.n, sizeof *out->entries, "zip directory", err)))
         return QSF_E_MEMORY;
     if (!(dir = qsf_alloc(p, b.size, "zip directory", err))) return QSF_E_MEMORY;
-    if (!b.size || !(st = qsf_read_all(p, f->file, b.at, dir, (size_t)b.size, err)))
+    if (!b.size || !(st = qsf_read_all(p, f->file, f->path, b.at, dir, (size_t)b.size, err)))
         st = zip_central(p, f, dir, &b, arena, out, err);
     qsf_dealloc(p, dir, b.size);
     if (st) return st;

@@ -82,8 +82,8 @@ static uint64_t progress_bytes(const train *k)
 }
 
 /* The checksum of what is behind the head. */
-static qsf_status progress_check(const qsf_platform *p, qsf_file *f, uint64_t length, uint32_t *crc,
-                                 qsf_error *err)
+static qsf_status progress_check(const qsf_platform *p, qsf_file *f, const char *path, uint64_t length,
+                                 uint32_t *crc, qsf_error *err)
 {
     qsf_status st = QSF_OK;
     uint8_t *piece = qsf_alloc(p, PROGRESS_PIECE, "a file", err);
@@ -91,14 +91,14 @@ static qsf_status progress_check(const qsf_platform *p, qsf_file *f, uint64_t le
     *crc = 0;
     for (uint64_t at = PROGRESS_HEAD; !st && at < length; at += PROGRESS_PIECE) {
         const size_t n = (size_t)QSF_MIN(length - at, PROGRESS_PIECE);
-        st = qsf_read_all(p, f, at, piece, n, err);
+        st = qsf_read_all(p, f, path, at, piece, n, err);
         *crc = qsf_crc32(*crc, piece, n);
     }
     qsf_dealloc(p, piece, PROGRESS_PIECE);
     return st;
 }
 
-static qsf_status progress_take(train *k, qsf_file *f, qsf_error *err)
+static qsf_status progress_take(train *k, qsf_file *f, const char *path, qsf_error *err)
 {
     const qsf_platform *p = k->n->platform;
     uint64_t at = PROGRESS_HEAD;
@@ -108,11 +108,11 @@ static qsf_status progress_take(train *k, qsf_file *f, qsf_error *err)
         uint8_t taken[4];
         const uint32_t n = qsf_train_parts(k, i, parts);
         if (!n) continue;
-        st = qsf_read_all(p, f, at, taken, sizeof taken, err);
+        st = qsf_read_all(p, f, path, at, taken, sizeof taken, err);
         at += sizeof taken;
         k->t[i].n_taken = st ? 0 : qsf_le32(taken);
         for (uint32_t j = 0; !st && j < n; j++) {
-            st = qsf_read_all(p, f, at, parts[j].mem, (size_t)parts[j].bytes, err);
+            st = qsf_read_all(p, f, path, at, parts[j].mem, (size_t)parts[j].bytes, err);
             at += parts[j].bytes;
         }
     }
@@ -132,12 +132,12 @@ qsf_status qsf_progress_read(train *k, const char *path, uint32_t key, uint32_t 
     qsf_status st = qsf_host_open(p, path, &f, &length, err);
     if (st) return st;
     bool whole = length == progress_bytes(k);
-    if (whole) st = qsf_read_all(p, f, 0, head, sizeof head, err);
+    if (whole) st = qsf_read_all(p, f, path, 0, head, sizeof head, err);
     whole = whole && !st && !memcmp(head, progress_magic, sizeof progress_magic) && qsf_le32(head + 8) == key;
-    if (whole) st = progress_check(p, f, length, &crc, err);
+    if (whole) st = progress_check(p, f, path, length, &crc, err);
     if (whole && !st && crc == qsf_le32(head + 16)) {
         const uint64_t bits = qsf_le64(head + 24);
-        if (!(st = progress_take(k, f, err))) {
+        if (!(st = progress_take(k, f, path, err))) {
             *step = qsf_le32(head + 12);
             memcpy(before, &bits, sizeof bits);
         }

@@ -308,6 +308,42 @@ size_t qsf_format(char *out, size_t cap, const char *fmt, ...)
     return len;
 }
 
+/* The character at p, of a terminated text, and its bytes; 0xffffffff where they are not UTF-8. */
+static uint32_t text_character(const unsigned char *p, size_t *len)
+{
+    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    const size_t n = *p < 0x80 ? 1 : *p < 0xc2 || *p > 0xf4 ? 0 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : 4;
+    uint32_t c = n == 1 ? *p : n ? *p & (0x7fu >> n) : 0xffffffffu;
+    *len = 1;
+    for (size_t i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80) return 0xffffffffu;
+        c = c << 6 | (p[i] & 0x3fu);
+    }
+    if (n > 1 && (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))) return 0xffffffffu;
+    if (n) *len = n;
+    return c;
+}
+
+static bool text_steers(uint32_t c)
+{
+    if (c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c > 0x10ffff) return true;
+    return c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
+void qsf_visible(char *text)
+{
+    size_t len, to = 0;
+    for (size_t at = 0; text[at]; at += len) {
+        if (text_steers(text_character((const unsigned char *)text + at, &len))) {
+            text[to++] = '?';
+        } else {
+            memmove(text + to, text + at, len);
+            to += len;
+        }
+    }
+    text[to] = 0;
+}
+
 qsf_status qsf_fail(qsf_error *err, qsf_status st, const char *fmt, ...)
 {
     va_list args;
@@ -316,8 +352,6 @@ qsf_status qsf_fail(qsf_error *err, qsf_status st, const char *fmt, ...)
     va_start(args, fmt);
     qsf_vformat(err->text, sizeof err->text, fmt, args);
     va_end(args);
-    /* Names come from files: a message must stay one line and cannot steer a terminal. */
-    for (char *p = err->text; *p; p++)
-        if ((unsigned char)*p < 32 || *p == 127) *p = '?';
+    qsf_visible(err->text);
     return st;
 }

@@ -77,8 +77,8 @@ void qsf_host_remove(const qsf_platform *p, const char *path)
     if (HOST_HAS(p, remove)) p->remove(p->user, path);
 }
 
-qsf_status qsf_read_all(const qsf_platform *p, qsf_file *f, uint64_t at, void *dst, size_t len,
-                        qsf_error *err)
+qsf_status qsf_read_all(const qsf_platform *p, qsf_file *f, const char *path, uint64_t at, void *dst,
+                        size_t len, qsf_error *err)
 {
     qsf_read *r = NULL;
     qsf_status st = p->read_start(p->user, f, at, dst, len, &r);
@@ -87,8 +87,8 @@ qsf_status qsf_read_all(const qsf_platform *p, qsf_file *f, uint64_t at, void *d
         else while ((st = p->read_poll(p->user, r)) == QSF_PENDING) ;
     }
     if (!st) return QSF_OK;
-    return qsf_fail(err, st, "reading %llu bytes at %llu failed: %s", (unsigned long long)len,
-                    (unsigned long long)at, qsf_status_text(st));
+    return qsf_fail(err, st, "%s: reading %llu bytes at %llu failed: %s; was the file changed or cut short?",
+                    path, (unsigned long long)len, (unsigned long long)at, qsf_status_text(st));
 }
 
 bool qsf_host_threads(const qsf_platform *p)

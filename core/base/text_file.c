@@ -17,7 +17,7 @@ qsf_status qsf_text_file_read(const qsf_platform *p, const char *dir, const char
         st = qsf_fail(err, QSF_E_CORRUPT, "%s: %llu bytes, more than the %llu that such a file may have",
                       path, (unsigned long long)*len, (unsigned long long)max);
     else if (!(*text = qsf_alloc(p, *len + 1, name, err))) st = QSF_E_MEMORY;
-    else st = *len ? qsf_read_all(p, f, 0, *text, (size_t)*len, err) : QSF_OK;
+    else st = *len ? qsf_read_all(p, f, path, 0, *text, (size_t)*len, err) : QSF_OK;
     p->close(p->user, f);
     if (!st) (*text)[*len] = 0;
     else if (*text) qsf_dealloc(p, *text, *len + 1), *text = NULL;

@@ -68,6 +68,7 @@ static void ready_qkv(void *arg, uint32_t thread, uint32_t piece)
         for (int i = 0; i < 3; i++) {
             float *y = x[i] + r * ld[i];
             const size_t n = (size_t)(i ? l->n_kv_heads : l->n_heads) * (i < 2 ? l->head_dim : l->value_dim);
+            if (l->qkv_clamp > 0) qsf_pass_check(p, y, n);
             for (size_t c = 0; l->qkv_clamp > 0 && c < n; c++)
                 y[c] = QSF_MIN(QSF_MAX(y[c], -l->qkv_clamp), l->qkv_clamp);
             if (l->qk_norm == QSF_QK_ALL && weight[i]) qsf_pass_norm(p, l->norm, y, y, weight[i], bias[i], n);
@@ -162,6 +163,7 @@ static void place_query(const qsf_pass *p, uint32_t row, uint32_t head)
         const double far = 1 + floor((double)p->batch->rows[row].pos / p->layer->temp_every);
         p->k->vec_scale(q, (float)(1 + p->layer->temp_scale * log(far)), hd);
     }
+    qsf_pass_check(p, q, hd);
     if (p->kv->layout.k_bits) mix(p, q);
 }
 
@@ -177,6 +179,8 @@ static void place_key(const qsf_pass *p, uint32_t row, uint32_t kv)
     if (p->layer->v_norm) qsf_pass_norm(p, p->layer->norm, v, v, NULL, NULL, hd);
     for (size_t i = 0; apart && i < hd; i++) k[i] -= apart[i];
     norm_and_rotate(p, k, weight, row, kv);
+    qsf_pass_check(p, k, hd);
+    qsf_pass_check(p, v, hd);
     if (p->kv->layout.k_bits) {
         if (bias && !weight && !apart) qsf_bias_still(k, bias + kv * hd, hd, rope_of(p));
         mix(p, k);

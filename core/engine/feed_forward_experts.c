@@ -162,8 +162,11 @@ static void choose(void *arg, uint32_t thread, uint32_t piece)
     const qsf_range rows = qsf_pass_mine(job, piece);
     (void)thread;
     for (size_t i = rows.begin; i < rows.end; i++) {
-        qsf_router_choose(p->layer, b->route + i * b->ld_route, p->w->v[QSF_K_ROUTER_CHOICE],
+        float *row = b->route + i * b->ld_route;
+        qsf_pass_check(p, row, p->layer->n_experts);
+        qsf_router_choose(p->layer, row, p->w->v[QSF_K_ROUTER_CHOICE],
                           b->chosen + i * k, b->chosen_weight + i * k);
+        qsf_pass_check(p, row + p->layer->n_experts, p->layer->n_experts);     /* the scores */
         scale_weights(p, b->chosen + i * k, b->chosen_weight + i * k);
         b->shared_weight[i] = shared_weight(p, b->xn + i * b->ld_embd);
     }

@@ -20,8 +20,11 @@ void qsf_activate_gated(const qsf_pass *p, float *gate, const float *up, size_t 
     } else if (p->layer->act == QSF_ACT_GELU) {
         p->k->gelu_mul(gate, gate, up, n);
     } else if (p->layer->act == QSF_ACT_SWIGLU_OAI) {
+        qsf_pass_check(p, gate, n);     /* limits hide them */
+        qsf_pass_check(p, up, n);
         swiglu_oai(gate, up, n);
     } else {
+        qsf_pass_check(p, gate, n);     /* zero is larger than NaN */
         p->k->relu_inplace(gate, n);
         if (p->layer->act == QSF_ACT_RELU2) p->k->vec_mul(gate, gate, gate, n);
         p->k->vec_mul(gate, gate, up, n);
@@ -73,6 +76,7 @@ static void drop_small(void *arg, uint32_t thread, uint32_t piece)
         float *gate = p->b->gate + r * p->b->ld_ff;
         const double mean = sum_apart(gate, n, 0, false) / (double)n;
         const double squares = sum_apart(gate, n, mean, true);
+        qsf_pass_check(p, gate, n);
         const float least = (float)(mean + p->layer->sparse * sqrt(squares / (double)(n - 1)));
         for (size_t i = 0; i < n; i++) gate[i] = QSF_MAX(gate[i] - least, 0);
         qsf_activate_gated(p, gate, p->b->up + r * p->b->ld_ff, n);

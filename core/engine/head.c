@@ -43,8 +43,7 @@ void qsf_head_hidden(const qsf_pass *p, uint32_t r, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         float *y = p->b->tmp + i * p->b->ld_embd;
         norm_row(p, y, r + i);
-        if (!qsf_all_finite(y, p->hp->n_embd))
-            atomic_store_explicit(p->not_finite, true, memory_order_relaxed);
+        qsf_pass_check(p, y, p->hp->n_embd);
     }
     qsf_pass_watch(p, QSF_K_OUTPUT, p->b->tmp, p->b->ld_embd, p->hp->n_embd, r, n);
 }

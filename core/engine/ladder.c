@@ -1,9 +1,9 @@
-/* The ladder: what gives way to a budget, rung by rung.
+/* The ladder: what a budget takes away, rung by rung.
  * SPDX-License-Identifier: MIT */
 #include "engine/ladder.h"
 #include "engine/kv.h"
 
-enum { LADDER_MIN_CTX = 128, LADDER_MIN_BATCH = 8 };
+enum { LADDER_MIN_CTX = 128, LADDER_CHAT_CTX = 1024, LADDER_MIN_BATCH = 8 };
 enum { LADDER_MIN_STAYING = 256 };      /* positions that stay where others are dropped */
 
 /* ---- context ---- */
@@ -15,17 +15,21 @@ static bool halve(uint32_t *n, uint32_t least)
     return true;
 }
 
-static bool twice(uint32_t *n, uint32_t most)
+/* To the next lower eighth of a power of two: halving would leave up to half of the KV cache's room
+ * unused. */
+static bool shorten(uint32_t *n, uint32_t least)
 {
-    if (*n >= most) return false;
-    *n = QSF_MIN(most, *n * 2);
+    if (*n <= least) return false;
+    uint32_t power = 1;
+    while (power < *n - power) power *= 2;        /* the largest below n */
+    const uint32_t eighth = QSF_MAX(1, power / 4);
+    *n = QSF_MAX(least, (*n - 1) / eighth * eighth);
     return true;
 }
 
-static bool ctx_own_to_512(qsf_grant *g) { return !g->ctx_given && halve(&g->o.n_ctx, 512); }
-static bool ctx_own(qsf_grant *g) { return !g->ctx_given && halve(&g->o.n_ctx, LADDER_MIN_CTX); }
-static bool ctx_any(qsf_grant *g) { return halve(&g->o.n_ctx, LADDER_MIN_CTX); }
-static bool ctx_back(qsf_grant *g, const qsf_grant *asked) { return twice(&g->o.n_ctx, asked->o.n_ctx); }
+static bool ctx_own_to_chat(qsf_grant *g) { return !g->ctx_given && shorten(&g->o.n_ctx, LADDER_CHAT_CTX); }
+static bool ctx_own(qsf_grant *g) { return !g->ctx_given && shorten(&g->o.n_ctx, LADDER_MIN_CTX); }
+static bool ctx_any(qsf_grant *g) { return shorten(&g->o.n_ctx, LADDER_MIN_CTX); }
 
 static void ctx_say(qsf_plan *plan, const qsf_grant *asked, const qsf_grant *g)
 {
@@ -58,23 +62,10 @@ static bool kv_worse(qsf_grant *g, qsf_kv_type least)
     return true;
 }
 
-static bool kv_better(qsf_grant *g, const qsf_grant *asked, qsf_kv_type best)
-{
-    const size_t kv = kv_rank(g->o.kv_type);
-    if (kv <= QSF_MAX(kv_rank(asked->o.kv_type), kv_rank(best))) return false;
-    g->o.kv_type = ladder_kv[kv - 1];
-    return true;
-}
-
 static bool kv_to_8(qsf_grant *g) { return kv_worse(g, QSF_KV_Q8); }
 static bool kv_to_8v4(qsf_grant *g) { return g->may_drop && kv_worse(g, QSF_KV_Q8V4); }
-static bool kv_fewer(qsf_grant *g) { return kv_worse(g, QSF_KV_Q4V2); }
-static bool kv_back(qsf_grant *g, const qsf_grant *asked) { return kv_better(g, asked, QSF_KV_F16); }
-/* Only as far as a longer context is worth more. */
-static bool kv_fewer_back(qsf_grant *g, const qsf_grant *asked)
-{
-    return kv_better(g, asked, g->ctx_given ? QSF_KV_Q8V4 : QSF_KV_Q8);
-}
+static bool kv_to_4(qsf_grant *g) { return kv_worse(g, QSF_KV_Q4); }
+static bool kv_fewest(qsf_grant *g) { return kv_worse(g, QSF_KV_Q4V2); }
 
 static void kv_say(qsf_plan *plan, const qsf_grant *asked, const qsf_grant *g)
 {
@@ -120,11 +111,6 @@ static bool drop_none(qsf_grant *g)
 
 static bool batch_to_32(qsf_grant *g) { return !g->whole && halve(&g->o.n_batch, 32); }
 static bool batch_rest(qsf_grant *g) { return !g->whole && halve(&g->o.n_batch, LADDER_MIN_BATCH); }
-static bool batch_back(qsf_grant *g, const qsf_grant *asked)
-{
-    return twice(&g->o.n_batch, asked->o.n_batch);
-}
-
 static void batch_say(qsf_plan *plan, const qsf_grant *asked, const qsf_grant *g)
 {
     if (g->o.n_batch < asked->o.n_batch)
@@ -199,60 +185,64 @@ static void buffer_say(qsf_plan *plan, const qsf_grant *asked, const qsf_grant *
 #  define HELP(text, loss) text, loss
 #endif
 
-/* First what costs time alone, or what hardly anybody sees; then what shows in the answers.
+/* First what costs only speed, then what shows in the answers, the larger loss later.  The order is
+ * also what a larger budget gives back first, from the last rung to the first (qsf_plan_make).
  * docs/memory.md prints text and loss (tools/make_ladder.py). */
 const qsf_rung qsf_ladder[QSF_N_RUNGS] = {
     [QSF_RUNG_EMBEDDING] =
-    { embd_streams, NULL, NULL,
-      HELP("an embedding that is not also the head streams",
+    { embd_streams, NULL,
+      HELP("an embedding that is not also the head is streamed",
            "a short read for each token that is not among the last 256") },
-    { batch_to_32, batch_back, batch_say,
-      HELP("batch, to 32",
-           "a prompt needs more passes over the layers") },
-    { ctx_own_to_512, NULL, ctx_say,
-      HELP("context length, to 512, where nobody asked for one",
-           "none to a short conversation") },
-    { kv_to_8, kv_back, kv_say,
-      HELP("keys and values of 8 bits, where 16 were asked for",
-           "hardly any ([kv-cache.md](kv-cache.md#bits))") },
-    { head_streams, NULL, ends_say,
-      HELP("embedding and head stream",
+    { head_streams, ends_say,
+      HELP("embedding and head are streamed",
            "the head is read once for each token") },
-    { head_parts, NULL, parts_say,
+    { head_parts, parts_say,
       HELP("smaller parts of the head, down to 1 MB",
            "more and shorter reads") },
-    { rows_kept, NULL, rows_say,
+    { batch_to_32, batch_say,
+      HELP("batch, to 32",
+           "a prompt needs more passes over the layers") },
+    { ctx_own_to_chat, ctx_say,
+      HELP("context length, to 1024, if the caller did not set one",
+           "none to a short conversation") },
+    { kv_to_8, kv_say,
+      HELP("KV cache of 8 bits, if 16 were set",
+           "hardly any ([kv-cache.md](kv-cache.md#bits))") },
+    { rows_kept, rows_say,
       HELP("fewer embedding rows kept, 32",
            "more of the short reads") },
-    { one_buffer, NULL, buffer_say,
+    { one_buffer, buffer_say,
       HELP("the second layer buffer",
            "nothing is read while a layer is computed") },
-    { batch_rest, NULL, NULL,
+    { batch_rest, NULL,
       HELP("the rest of the batch, to 8",
            "a prompt takes up to four times as many passes") },
-    { ctx_own, ctx_back, NULL,
-      HELP("the rest of a context that nobody asked for, to 128",
+    { ctx_own, NULL,
+      HELP("the rest of a context length that the caller did not set, to 128",
            "a conversation ends early") },
-    { kv_to_8v4, NULL, NULL,
-      HELP("values of 4 bits (`q8v4`), where positions may be dropped",
+    { kv_to_8v4, NULL,
+      HELP("values of 4 bits (`q8v4`), if positions may be dropped",
            "little") },
-    { drop_half, NULL, NULL,
-      HELP("half of the positions of a context that was asked for, where the caller lets them go "
+    { drop_half, NULL,
+      HELP("half of the positions of a context length that the caller set, if it allows that "
            "(`kv_may_drop`; `qsf-run` does, except with `--session`)",
            "the text that drew the least attention is forgotten "
            "([heavy hitters](kv-cache.md#heavy-hitters))") },
-    { kv_fewer, kv_fewer_back, NULL,
-      HELP("keys and values in fewer bits, from the cheapest loss on: `q8v4`, `q4`, `q4v2`",
-           "the answers get worse ([kv-cache.md](kv-cache.md#bits))") },
-    { drop_more, NULL, NULL,
+    { kv_to_4, NULL,
+      HELP("KV cache of fewer bits: `q8v4`, then `q4`",
+           "the answers get a little worse ([kv-cache.md](kv-cache.md#bits))") },
+    { drop_more, NULL,
       HELP("more positions, until 256 stay",
            "most of a long text is forgotten") },
-    { drop_none, NULL, NULL,
+    { drop_none, NULL,
       HELP("positions are no longer dropped: the context has 256",
            "a conversation ends there") },
-    { ctx_any, NULL, NULL,
-      HELP("the rest of a context that was asked for, to 128",
+    { ctx_any, NULL,
+      HELP("the rest of a context length that the caller set, to 128",
            "a conversation ends early, although it asked for more") },
+    { kv_fewest, NULL,
+      HELP("values of 2 bits (`q4v2`)",
+           "the answers get much worse ([kv-cache.md](kv-cache.md#bits))") },
 };
 #undef HELP
 
@@ -264,13 +254,6 @@ bool qsf_ladder_down(qsf_grant *g)
         return true;
     }
     return false;
-}
-
-bool qsf_ladder_up(size_t rung, qsf_grant *g, const qsf_grant *asked)
-{
-    if (!qsf_ladder[rung].undo || !qsf_ladder[rung].undo(g, asked)) return false;
-    g->o.n_logits = QSF_MIN(asked->o.n_logits, g->o.n_batch);
-    return true;
 }
 
 void qsf_plan_note(qsf_plan *plan, bool loss, const char *fmt, ...)

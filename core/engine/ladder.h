@@ -1,4 +1,4 @@
-/* What gives way to a budget, and in which order.
+/* What a budget takes away, and in which order.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_LADDER_H
 #define QSF_LADDER_H
@@ -27,9 +27,6 @@ enum { QSF_LEAST_PART = 1 << 20, QSF_LEAST_KEPT = 32 };     /* bytes of a part o
 typedef struct qsf_rung {
     /* Takes one step down; false: nothing is left to take. */
     bool (*step)(qsf_grant *g);
-    /* Gives one step back, up to what was asked; false: nothing was taken.  NULL: it stays taken,
-     * or another rung gives it back. */
-    bool (*undo)(qsf_grant *g, const qsf_grant *asked);
     /* Says what is granted in place of what was asked, where that differs.  NULL: another rung says
      * it. */
     void (*say)(qsf_plan *plan, const qsf_grant *asked, const qsf_grant *g);
@@ -37,13 +34,12 @@ typedef struct qsf_rung {
     const char *loss;         /* what that costs; what costs least goes first */
 } qsf_rung;
 
-enum { QSF_N_RUNGS = 16, QSF_RUNG_EMBEDDING = 0 };
+enum { QSF_N_RUNGS = 17, QSF_RUNG_EMBEDDING = 0 };
 extern const qsf_rung qsf_ladder[QSF_N_RUNGS];      /* in the order in which it gives way */
 
-/* Takes the first step that is left; false: none is. */
+/* Takes the first step that is left; false: none is.  A step lowers some of the values and raises
+ * none: what is granted after fewer steps is at least as good in every value. */
 bool qsf_ladder_down(qsf_grant *g);
-/* Gives one step of a rung back; false: there is none. */
-bool qsf_ladder_up(size_t rung, qsf_grant *g, const qsf_grant *asked);
 /* Adds what was asked and not granted to plan->reductions. */
 void qsf_ladder_say(qsf_plan *plan, const qsf_grant *asked, const qsf_grant *g);
 /* Adds one line there.  loss: the answers may differ, not only the speed. */

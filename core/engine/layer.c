@@ -176,8 +176,7 @@ static void leave_layer(void *arg, uint32_t thread, uint32_t piece)
         if (p->layer->n_embd_layer) continue;
         if (p->w->v[QSF_K_LAYER_SCALE])
             p->k->vec_scale(row_of(p, p->b->x, r), *p->w->v[QSF_K_LAYER_SCALE], p->hp->n_embd);
-        if (!qsf_all_finite(row_of(p, p->b->x, r), p->hp->n_embd))
-            atomic_store_explicit(p->not_finite, true, memory_order_relaxed);
+        qsf_pass_check(p, row_of(p, p->b->x, r), p->hp->n_embd);
     }
 }
 

@@ -95,7 +95,7 @@ static void add_rows(void *arg, uint32_t thread, uint32_t piece)
         if (p->layer->altup) qsf_altup_add(p, r, t);
         else p->k->vec_add(x, x, t, n);
         if (scale) p->k->vec_scale(x, *scale, n);
-        if (!qsf_all_finite(x, n)) atomic_store_explicit(p->not_finite, true, memory_order_relaxed);
+        qsf_pass_check(p, x, n);
     }
 }
 

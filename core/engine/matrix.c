@@ -52,8 +52,11 @@ void qsf_matrix_quantize(const qsf_pass *p, const qsf_matrix_in *in, qsf_range r
 {
     qsf_act act = in->act;
     const bool whole = p->o->act_quant == QSF_ACT_ROW;
-    for (size_t r = rows.begin; r < rows.end; r++)
-        (whole ? qsf_quantize_act_row : p->k->quantize_act)(&act, r, in->x + r * in->ld, in->cols);
+    for (size_t r = rows.begin; r < rows.end; r++) {
+        const float *x = in->x + r * in->ld;
+        qsf_pass_check(p, x, in->cols);         /* a code is finite whatever it was made of */
+        (whole ? qsf_quantize_act_row : p->k->quantize_act)(&act, r, x, in->cols);
+    }
 }
 
 float *qsf_matrix_scratch(const qsf_pass *p, uint32_t thread)

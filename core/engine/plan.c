@@ -226,7 +226,7 @@ static bool plan_fits(const qsf_plan *fixed, const plan_sizes *z, const qsf_gran
     return g->o.ram_budget == 0 || plan_needs(fixed, z, n_slots) <= g->o.ram_budget;
 }
 
-/* ---- down the ladder, and up again ---- */
+/* ---- down the ladder ---- */
 
 /* The smallest budget: what is needed when nothing is left to give. */
 static uint64_t plan_least(const qsf_model *model, const plan_sizes *z, qsf_grant g)
@@ -247,23 +247,6 @@ void qsf_plan_log(const qsf_model *model, const qsf_plan *plan, const qsf_contex
         qsf_log(model, plan->losses[i] ? QSF_LOG_WARN : QSF_LOG_INFO, "%s, to stay within %llu MB",
                 plan->reductions[i], (unsigned long long)(o->ram_budget / 1000000));
     }
-}
-
-/* A later step may have made room for what an earlier one took: from the last rung to the first,
- * what fits is given back. */
-static void plan_regrow(const qsf_model *model, const plan_sizes *z, qsf_grant *g, const qsf_grant *asked,
-                        qsf_plan *plan)
-{
-    for (size_t rung = QSF_N_RUNGS; rung-- > 0;)
-        for (;;) {
-            qsf_grant more = *g;
-            qsf_plan larger;
-            if (!qsf_ladder_up(rung, &more, asked)) break;
-            plan_fixed(model, z, &more, &larger);
-            if (!plan_fits(&larger, z, &more, g->n_slots)) break;
-            *g = more;
-            *plan = larger;
-        }
 }
 
 /* ---- slots ---- */
@@ -393,11 +376,13 @@ qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ct
     if (!plan_fits(plan, &z, &g, UINT32_MAX) && qsf_ladder[QSF_RUNG_EMBEDDING].step(&g))
         plan_fixed(model, &z, &g, plan);
     bool reduced = false;
+    /* The steps are the same for every budget, and the first that fits is taken: a larger budget
+     * takes no more of them.  So nothing of what a step took is given back, although there may be
+     * room; only layers (and experts) may use it. */
     while (!plan_fits(plan, &z, &g, g.n_slots) && qsf_ladder_down(&g)) {
         plan_fixed(model, &z, &g, plan);
         reduced = true;
     }
-    plan_regrow(model, &z, &g, &asked, plan);
     plan->least = least;
     if (!reduced && plan_fits(plan, &z, &g, PLAN_SLOTS)) g.n_slots = PLAN_SLOTS;
     plan_place(s, &z, &g, m, plan);

@@ -227,10 +227,11 @@ static qsf_status step_finite(qsf_context *c, uint32_t where)
 /* Logits of an approximate head are -infinity where they were not computed. */
 static void check_logits(qsf_context *c)
 {
+    const float least = c->o.head == QSF_HEAD_EXACT ? -FLT_MAX : -INFINITY;
     for (uint32_t i = 0; i < c->batch.n_asked; i++) {
         const float *logits = c->b.logits + i * c->b.ld_vocab;
         uint32_t bad = 0;
-        for (uint32_t t = 0; t < c->hp->n_vocab; t++) bad |= !(logits[t] < INFINITY);
+        for (uint32_t t = 0; t < c->hp->n_vocab; t++) bad |= !(logits[t] < INFINITY) | (logits[t] < least);
         if (bad) atomic_store_explicit(&c->now.not_finite, true, memory_order_relaxed);
     }
 }

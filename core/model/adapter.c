@@ -367,7 +367,10 @@ static qsf_status read_adapter(adapter_reader *r, qsf_error *err)
     const uint64_t most = 3 * (uint64_t)a->file.n_tensors;      /* a tensor has up to three matrices */
     qsf_status st;
     a->alpha = a->file.alpha;
-    if (!(a->name = qsf_arena_text(a->arena, a->file.name, strlen(a->file.name), err))) return QSF_E_MEMORY;
+    char *name = qsf_arena_text(a->arena, a->file.name, strlen(a->file.name), err);
+    if (!name) return QSF_E_MEMORY;
+    qsf_visible(name);
+    a->name = name;
     if (!(a->pairs = qsf_arena_array(a->arena, most, sizeof *a->pairs, "an adapter", err)))
         return QSF_E_MEMORY;
     if ((st = qsf_lora_file_read(&a->file, err)) || (st = sort_pairs(a, err))) return st;

@@ -64,12 +64,15 @@ typedef struct gguf {
     const qsf_arch *row;        /* arch's; NULL where only the vocabulary is asked for */
 } gguf;
 
-/* ---- a set of names, for finding them and for finding them twice ---- */
+/* The file that a tensor is in: of a model in parts, not always the first. */
+static inline const char *gguf_path_of(const gguf *g, const gguf_tensor *t) { return g->s->paths[t->file]; }
+
+/* ---- core/model/gguf_names.c: a set of names, for finding them and for finding them twice ---- */
 typedef struct gguf_names { const gguf_text *list; uint32_t *slots; uint32_t mask; } gguf_names;
 /* list[n] stays the caller's.  *twice (may be NULL) is the index of a name that was there before,
  * else -1; the first one is found. */
-qsf_status qsf_gguf_names(qsf_arena *a, const gguf_text *list, uint32_t n, gguf_names *out, int64_t *twice,
-                          qsf_error *err);
+qsf_status qsf_gguf_names(qsf_arena *a, const char *path, const gguf_text *list, uint32_t n, gguf_names *out,
+                          int64_t *twice, qsf_error *err);
 int64_t    qsf_gguf_name_find(const gguf_names *names, const char *p, size_t len);     /* -1: not there */
 static inline bool gguf_text_is(gguf_text t, const char *s)
 {

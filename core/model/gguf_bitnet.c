@@ -108,7 +108,7 @@ static qsf_status i2s_refuse(const gguf *g, const gguf_tensor *t, const bitnet_s
     return qsf_fail(err, QSF_E_UNSUPPORTED,
                     "%s: tensor \"%.*s\" of type I2_S, %u x %u, has %llu bytes, %s: qk256 takes %llu, "
                     "split32 %llu and scales beside them, bitnet32 %llu, microsoft %llu (0: not this shape)",
-                    g->s->path, (int)QSF_MIN(t->name.len, 80), t->name.p, (unsigned)b->rows,
+                    gguf_path_of(g, t), (int)QSF_MIN(t->name.len, 80), t->name.p, (unsigned)b->rows,
                     (unsigned)b->cols, (unsigned long long)b->room, why,
                     (unsigned long long)i2s_need(b, QSF_I2S_QK256),
                     (unsigned long long)i2s_need(b, QSF_I2S_SPLIT32),
@@ -138,7 +138,7 @@ static qsf_status i2s_split(const gguf *g, gguf_tensor *t, const bitnet_shape *b
     if (!scales) return i2s_refuse(g, t, b, "and no tensor of scales beside it, which split32 has", err);
     if (values_of(scales) != blocks)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" has %llu scales for %llu blocks of 32",
-                        g->s->path, (int)QSF_MIN(scales->name.len, 80), scales->name.p,
+                        gguf_path_of(g, scales), (int)QSF_MIN(scales->name.len, 80), scales->name.p,
                         (unsigned long long)values_of(scales), (unsigned long long)blocks);
     t->packing = scales->ggml_type == 0   ? QSF_STORED_SPLIT32_F32
                  : scales->ggml_type == 1 ? QSF_STORED_SPLIT32_F16
@@ -167,7 +167,7 @@ static qsf_status i2s_place(const gguf *g, gguf_tensor *t, const bitnet_shape *b
     if (!scales || many) return QSF_OK;
     if (t->scale_in)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" has a scale in it and another one, "
-                        "\"%.*s\"", g->s->path, (int)QSF_MIN(t->name.len, 80), t->name.p,
+                        "\"%.*s\"", gguf_path_of(g, t), (int)QSF_MIN(t->name.len, 80), t->name.p,
                         (int)QSF_MIN(scales->name.len, 80), scales->name.p);
     take_sibling(t, scales);
     return QSF_OK;
@@ -188,7 +188,7 @@ static qsf_status tl_place(const gguf *g, gguf_tensor *t, const bitnet_shape *b,
         return qsf_fail(err, QSF_E_UNSUPPORTED,
                         "%s: tensor \"%.*s\" is stored for the kernels %s of its shape, %u x %u, which this "
                         "version does not know or knows several of; convert the model to I2_S or TQ2_0",
-                        g->s->path, len, t->name.p, tl2 ? "TL2" : "TL1", (unsigned)b->rows,
+                        gguf_path_of(g, t), len, t->name.p, tl2 ? "TL2" : "TL1", (unsigned)b->rows,
                         (unsigned)b->cols);
     if (scale && values_of(scale) == 1 && bitnet_fits(b, need, I2S_TOLERANCE)) {
         take_sibling(t, scale);
@@ -197,7 +197,7 @@ static qsf_status tl_place(const gguf *g, gguf_tensor *t, const bitnet_shape *b,
     t->scale_in = tail;
     if (bitnet_fits(b, tail + I2S_TAIL, I2S_TOLERANCE)) return QSF_OK;
     return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" of type %s, %u x %u, has %llu bytes; it takes "
-                    "%llu and 32 of its scale", g->s->path, len, t->name.p, tl2 ? "TL2" : "TL1",
+                    "%llu and 32 of its scale", gguf_path_of(g, t), len, t->name.p, tl2 ? "TL2" : "TL1",
                     (unsigned)b->rows, (unsigned)b->cols, (unsigned long long)b->room,
                     (unsigned long long)need);
 }
@@ -209,7 +209,7 @@ static qsf_status bitnet_place(const gguf *g, gguf_part *part, const gguf_names 
 {
     const bitnet_shape b = { (uint32_t)t->dims[1], (uint32_t)t->dims[0], t->room, align };
     if (t->dims[0] > UINT32_MAX || t->dims[1] > UINT32_MAX || t->dims[2] * t->dims[3] != 1)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is no matrix", g->s->path,
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is no matrix", gguf_path_of(g, t),
                         (int)QSF_MIN(t->name.len, 80), t->name.p);
     gguf_tensor *scales = find_sibling(part, names, t);
     qsf_status st = t->ggml_type == GGML_I2_S ? i2s_place(g, t, &b, scales, err)
@@ -217,7 +217,7 @@ static qsf_status bitnet_place(const gguf *g, gguf_part *part, const gguf_names 
     if (st) return st;
     if (t->scales && values_of(t->scales) == 1 && t->scales->ggml_type != 0)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" is a scale of type %u, not f32",
-                        g->s->path, (int)QSF_MIN(t->scales->name.len, 80), t->scales->name.p,
+                        gguf_path_of(g, t->scales), (int)QSF_MIN(t->scales->name.len, 80), t->scales->name.p,
                         (unsigned)t->scales->ggml_type);
     qsf_tensor q = { .packing = t->packing, .rows = b.rows, .cols = b.cols };
     qsf_stored_place(&q);
@@ -237,7 +237,7 @@ qsf_status qsf_gguf_bitnet(const gguf *g, gguf_part *part, uint64_t align, qsf_e
     gguf_text *list = qsf_arena_array(g->tmp, part->n_tensors, sizeof *list, "names of tensors", err);
     if (!list) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < part->n_tensors; i++) list[i] = part->tensors[i].name;
-    qsf_status st = qsf_gguf_names(g->tmp, list, part->n_tensors, &names, NULL, err);
+    qsf_status st = qsf_gguf_names(g->tmp, g->s->path, list, part->n_tensors, &names, NULL, err);
     for (uint32_t i = 0; !st && i < part->n_tensors; i++)
         if (qsf_gguf_is_bitnet(&part->tensors[i]))
             st = bitnet_place(g, part, &names, &part->tensors[i], align, err);

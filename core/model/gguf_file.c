@@ -5,58 +5,18 @@
  * all parsing is of plain memory.  Nothing is allocated by a count or length before that was
  * compared with the file's length. */
 #include "model/gguf.h"
+#include "base/order.h"
 #include "model/source_read.h"
 
 enum {
     GGUF_MAX_KEYS = 1 << 16,
-    GGUF_MAX_TENSORS = 1 << 20,
+    GGUF_MAX_TENSORS = 1 << 16,                  /* the largest models have about 2000 */
     GGUF_MIN_KEY = 8 + 4 + 1,                    /* bytes of the smallest key and tensor */
     GGUF_MIN_TENSOR = 8 + 4 + 8 + 4 + 8,
     GGUF_FIRST_READ = 1 << 20
 };
 
 static const uint8_t gguf_sizes[GGUF_N_TYPES] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
-
-/* ---- names ---- */
-
-static uint32_t gguf_hash(const char *p, size_t len)
-{
-    uint64_t h = 14695981039346656037u;          /* FNV-1a */
-    for (size_t i = 0; i < len; i++) h = (h ^ (uint8_t)p[i]) * 1099511628211u;
-    return (uint32_t)(h ^ h >> 32);
-}
-
-static uint32_t gguf_slot(const gguf_names *names, const char *p, size_t len)
-{
-    uint32_t i = gguf_hash(p, len) & names->mask;
-    for (; names->slots[i]; i = (i + 1) & names->mask) {
-        const gguf_text t = names->list[names->slots[i] - 1];
-        if (t.len == len && !memcmp(t.p, p, len)) break;
-    }
-    return i;
-}
-
-qsf_status qsf_gguf_names(qsf_arena *a, const gguf_text *list, uint32_t n, gguf_names *out, int64_t *twice,
-                          qsf_error *err)
-{
-    uint64_t size = 16;
-    while (size < 2 * (uint64_t)n) size *= 2;
-    *out = (gguf_names){ list, qsf_arena_array(a, size, sizeof *out->slots, "names of a GGUF file", err),
-                         (uint32_t)(size - 1) };
-    if (twice) *twice = -1;
-    if (!out->slots) return QSF_E_MEMORY;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t *slot = &out->slots[gguf_slot(out, list[i].p, list[i].len)];
-        if (!*slot) *slot = i + 1;
-        else if (twice) *twice = i;
-    }
-    return QSF_OK;
-}
-
-int64_t qsf_gguf_name_find(const gguf_names *names, const char *p, size_t len)
-{
-    return (int64_t)names->slots[gguf_slot(names, p, len)] - 1;
-}
 
 /* ---- a place in the bytes that are there ---- */
 
@@ -67,6 +27,8 @@ typedef struct gguf_cursor {
     uint64_t       at, len;     /* len: bytes in memory */
 } gguf_cursor;
 
+static const char *cursor_path(const gguf_cursor *c) { return c->g->s->paths[c->file]; }
+
 /* The next n bytes.  QSF_PENDING: they are in the file, but not in memory. */
 static qsf_status gguf_take(gguf_cursor *c, uint64_t n, const uint8_t **out, qsf_error *err)
 {
@@ -74,7 +36,7 @@ static qsf_status gguf_take(gguf_cursor *c, uint64_t n, const uint8_t **out, qsf
     if (n > length - c->at)
         return qsf_fail(err, QSF_E_CORRUPT,
                         "%s: the file ends inside its description: %llu bytes at %llu, file of %llu; is it "
-                        "cut short?", c->g->s->path, (unsigned long long)n, (unsigned long long)c->at,
+                        "cut short?", cursor_path(c), (unsigned long long)n, (unsigned long long)c->at,
                         (unsigned long long)length);
     if (n > c->len - c->at) return QSF_PENDING;
     *out = c->begin + c->at;
@@ -128,7 +90,7 @@ static qsf_status gguf_take_value(gguf_cursor *c, gguf_kv *kv, qsf_error *err)
         if ((st = gguf_take_u32(c, &kv->type, err)) || (st = gguf_take_u64(c, &kv->n, err))) return st;
     }
     if (kv->type >= GGUF_N_TYPES || kv->type == GGUF_ARRAY)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" has a value of unknown type %u", c->g->s->path,
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" has a value of unknown type %u", cursor_path(c),
                         (int)QSF_MIN(kv->key.len, 80), kv->key.p, (unsigned)kv->type);
     kv->data = c->begin + c->at;
     if (kv->type != GGUF_STRING) {
@@ -150,13 +112,13 @@ static qsf_status gguf_take_tensor(gguf_cursor *c, gguf_tensor *t, qsf_error *er
     memset(t, 0, sizeof *t);
     if ((st = gguf_take_string(c, &t->name, err)) || (st = gguf_take_u32(c, &t->n_dims, err))) return st;
     if (t->n_dims < 1 || t->n_dims > 4)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" has %u dimensions", c->g->s->path,
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" has %u dimensions", cursor_path(c),
                         (int)QSF_MIN(t->name.len, 80), t->name.p, (unsigned)t->n_dims);
     for (uint32_t i = 0; i < 4; i++) {
         t->dims[i] = 1;
         if (i < t->n_dims && (st = gguf_take_u64(c, &t->dims[i], err))) return st;
         if (t->dims[i] == 0 || qsf_mul_u64(count, t->dims[i], &count) || count > INT64_MAX)
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\": dimension %u is %llu", c->g->s->path,
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\": dimension %u is %llu", cursor_path(c),
                             (int)QSF_MIN(t->name.len, 80), t->name.p, (unsigned)i,
                             (unsigned long long)t->dims[i]);
     }
@@ -167,12 +129,12 @@ static qsf_status gguf_take_tensor(gguf_cursor *c, gguf_tensor *t, qsf_error *er
 
 static qsf_status gguf_take_header(gguf_cursor *c, gguf_part *part, qsf_error *err)
 {
-    const char *path = c->g->s->path;
+    const char *path = cursor_path(c);
     const uint8_t *p = NULL;
     qsf_status st = gguf_take(c, 24, &p, err);
     if (st) return st;
     if (memcmp(p, "GGUF", 4))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: part %u is no GGUF file", path, (unsigned)c->file + 1);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: is not a GGUF file", path);
     const uint32_t version = qsf_le32(p + 4);
     const uint64_t n_tensors = qsf_le64(p + 8), n_kv = qsf_le64(p + 16), length = c->g->s->lengths[c->file];
     if (version && !(version & 0xffff))
@@ -217,16 +179,16 @@ static qsf_status gguf_parse(const gguf *g, uint32_t file, gguf_part *part, uint
     return QSF_OK;
 }
 
-static qsf_status gguf_check_keys(gguf *g, const gguf_part *part, qsf_error *err)
+static qsf_status gguf_check_keys(gguf *g, uint32_t file, const gguf_part *part, qsf_error *err)
 {
     gguf_names names;
     int64_t twice;
     gguf_text *list = qsf_arena_array(g->tmp, part->n_kv, sizeof *list, "keys of a GGUF file", err);
     if (!list) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < part->n_kv; i++) list[i] = part->kv[i].key;
-    const qsf_status st = qsf_gguf_names(g->tmp, list, part->n_kv, &names, &twice, err);
+    const qsf_status st = qsf_gguf_names(g->tmp, g->s->paths[file], list, part->n_kv, &names, &twice, err);
     if (!st && twice >= 0)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" is there twice", g->s->path,
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" is there twice", g->s->paths[file],
                         (int)QSF_MIN(list[twice].len, 80), list[twice].p);
     return st;
 }
@@ -271,36 +233,35 @@ static qsf_status tensor_size(const gguf *g, gguf_tensor *t, qsf_error *err)
         const char *help, *name = gguf_unknown_type_name(t->ggml_type, &help);
         return qsf_fail(err, QSF_E_UNSUPPORTED,
                         "%s: tensor \"%.*s\" has type %s (%u), which this version does not read%s",
-                        g->s->path, len, t->name.p, name, (unsigned)t->ggml_type, help);
+                        gguf_path_of(g, t), len, t->name.p, name, (unsigned)t->ggml_type, help);
     }
     const qsf_type_info *info = qsf_type_get((uint32_t)type);
     t->type = (uint32_t)type;
     t->block = 1u << info->own_block;
     if (t->dims[0] % t->block)
         return qsf_fail(err, QSF_E_CORRUPT,
-                        "%s: tensor \"%.*s\": rows of %llu values are no whole blocks of type %s", g->s->path,
-                        len, t->name.p, (unsigned long long)t->dims[0], info->name);
+                        "%s: tensor \"%.*s\": rows of %llu values are no whole blocks of type %s",
+                        gguf_path_of(g, t), len, t->name.p, (unsigned long long)t->dims[0], info->name);
     uint64_t n = t->dims[0] / t->block;
     for (int i = 1; i < 4; i++) n *= t->dims[i];             /* the product of all is below 2^63 */
     if (qsf_mul_u64(n, info->own_bytes, &t->bytes))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is too large", g->s->path, len, t->name.p);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is too large", gguf_path_of(g, t), len,
+                        t->name.p);
     return QSF_OK;
+}
+
+static bool tensor_after(const void *tensors, uint32_t a, uint32_t b)
+{
+    const gguf_tensor *t = tensors;
+    return t[a].at > t[b].at;
 }
 
 /* The numbers of a file's tensors by their places; NULL: no memory. */
 static uint32_t *order_of(const gguf *g, const gguf_part *part, qsf_error *err)
 {
     uint32_t *order = qsf_arena_array(g->tmp, part->n_tensors, sizeof *order, "tensors of a GGUF file", err);
-    const gguf_tensor *t = part->tensors;
     for (uint32_t i = 0; order && i < part->n_tensors; i++) order[i] = i;
-    /* Shell's sort; files have them in order already */
-    for (uint32_t gap = part->n_tensors / 2; order && gap; gap /= 2)
-        for (uint32_t i = gap; i < part->n_tensors; i++) {
-            const uint32_t x = order[i];
-            uint32_t j = i;
-            for (; j >= gap && t[order[j - gap]].at > t[x].at; j -= gap) order[j] = order[j - gap];
-            order[j] = x;
-        }
+    if (order) qsf_order_sort(order, part->n_tensors, tensor_after, part->tensors);
     return order;
 }
 
@@ -311,8 +272,8 @@ static qsf_status check_overlaps(const gguf *g, const gguf_part *part, const uin
     for (uint32_t i = 1; i < part->n_tensors; i++) {
         const gguf_tensor *a = &part->tensors[order[i - 1]], *b = &part->tensors[order[i]];
         if (a->at + a->bytes > b->at)
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensors \"%.*s\" and \"%.*s\" overlap", g->s->path,
-                            (int)QSF_MIN(a->name.len, 80), a->name.p,
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensors \"%.*s\" and \"%.*s\" overlap",
+                            gguf_path_of(g, a), (int)QSF_MIN(a->name.len, 80), a->name.p,
                             (int)QSF_MIN(b->name.len, 80), b->name.p);
     }
     return QSF_OK;
@@ -325,7 +286,7 @@ static qsf_status place_tensors(gguf *g, uint32_t file, gguf_part *part, uint64_
     const gguf_kv *kv = part_find(part, "general.alignment");
     int64_t align = 32;
     if (kv && (!qsf_gguf_integer(kv, 0, &align) || align < 1 || align > 1 << 20 || (align & (align - 1))))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: general.alignment is no power of two", g->s->path);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: general.alignment is no power of two", g->s->paths[file]);
     const uint64_t data = qsf_round_up(end, (uint64_t)align);
     const uint64_t weights = data > length ? 0 : length - data;
     const uint32_t *order = order_of(g, part, err);
@@ -343,12 +304,12 @@ static qsf_status place_tensors(gguf *g, uint32_t file, gguf_part *part, uint64_
         if ((st = tensor_size(g, t, err))) return st;
         if (t->at % (uint64_t)align)
             return qsf_fail(err, QSF_E_CORRUPT,
-                            "%s: tensor \"%.*s\" begins at %llu, which is no multiple of %d", g->s->path, len,
-                            t->name.p, (unsigned long long)t->at, (int)align);
+                            "%s: tensor \"%.*s\" begins at %llu, which is no multiple of %d",
+                            g->s->paths[file], len, t->name.p, (unsigned long long)t->at, (int)align);
         if (data > length || t->at > length - data || t->bytes > length - data - t->at)
             return qsf_fail(err, QSF_E_CORRUPT,
                             "%s: tensor \"%.*s\" (%llu bytes at %llu of the weights) lies beyond the file's "
-                            "%llu bytes; is it cut short?", g->s->path, len, t->name.p,
+                            "%llu bytes; is it cut short?", g->s->paths[file], len, t->name.p,
                             (unsigned long long)t->bytes, (unsigned long long)t->at,
                             (unsigned long long)length);
         t->at += data;
@@ -377,7 +338,7 @@ static qsf_status read_part(gguf *g, uint32_t file, qsf_error *err)
         have = cap;
         st = gguf_parse(g, file, part, have, &end, err);
     }
-    if (st || (st = gguf_check_keys(g, part, err))) return st;
+    if (st || (st = gguf_check_keys(g, file, part, err))) return st;
     return g->s->vocab_only ? QSF_OK : place_tensors(g, file, part, end, err);
 }
 
@@ -390,7 +351,7 @@ static qsf_status part_split(const gguf *g, uint32_t file, int64_t *no, int64_t 
     *count = 1;
     if ((kno && !qsf_gguf_integer(kno, 0, no)) || (kcount && !qsf_gguf_integer(kcount, 0, count)) || *no < 0
         || *count < 0)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: split.no or split.count is no number", g->s->path);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: split.no or split.count is no number", g->s->paths[file]);
     if (*count == 0) *count = 1;
     return QSF_OK;
 }
@@ -451,13 +412,13 @@ static qsf_status collect_tensors(gguf *g, qsf_error *err)
             list[g->n_tensors] = g->parts[i].tensors[j].name;
             g->tensors[g->n_tensors++] = g->parts[i].tensors[j];
         }
-    const qsf_status st = qsf_gguf_names(g->tmp, list, g->n_tensors, &names, &twice, err);
+    const qsf_status st = qsf_gguf_names(g->tmp, g->s->path, list, g->n_tensors, &names, &twice, err);
     if (!st && twice >= 0)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is there twice", g->s->path,
-                        (int)QSF_MIN(list[twice].len, 80), list[twice].p);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is there twice",
+                        gguf_path_of(g, &g->tensors[twice]), (int)QSF_MIN(list[twice].len, 80),
+                        list[twice].p);
     return st;
 }
-
 qsf_status qsf_gguf_read_files(gguf *g, qsf_error *err)
 {
     qsf_status st;

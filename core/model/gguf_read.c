@@ -27,7 +27,8 @@ static qsf_status check_shape(const gguf *g, const gguf_tensor *t, uint64_t rows
     const uint64_t more = t->dims[2] * t->dims[3];
     if (t->dims[0] == cols && t->dims[1] == rows && more == 1) return QSF_OK;
     return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is %llu x %llu%s, expected %llu x %llu",
-                    g->s->path, (int)QSF_MIN(t->name.len, 80), t->name.p, (unsigned long long)t->dims[1],
+                    gguf_path_of(g, t), (int)QSF_MIN(t->name.len, 80), t->name.p,
+                    (unsigned long long)t->dims[1],
                     (unsigned long long)t->dims[0], more == 1 ? "" : " x more", (unsigned long long)rows,
                     (unsigned long long)cols);
 }
@@ -38,8 +39,8 @@ static qsf_status check_taken(const gguf_layout *l, uint32_t unit, const qsf_rol
     const qsf_source *s = l->g->s;
     if (qsf_arch_takes(l->g->row, &s->hp, qsf_source_layer(s, unit), role)) return QSF_OK;
     return qsf_fail(err, QSF_E_UNSUPPORTED,
-                    "%s: tensor \"%.*s\" is no part of architecture %s as this version knows it", s->path,
-                    (int)QSF_MIN(t->name.len, 80), t->name.p, l->g->arch);
+                    "%s: tensor \"%.*s\" is no part of architecture %s as this version knows it",
+                    gguf_path_of(l->g, t), (int)QSF_MIN(t->name.len, 80), t->name.p, l->g->arch);
 }
 
 static qsf_status put_place(gguf_layout *l, uint32_t unit, const qsf_role *role, gguf_place p, qsf_error *err)
@@ -50,8 +51,8 @@ static qsf_status put_place(gguf_layout *l, uint32_t unit, const qsf_role *role,
     if (st) return st;
     if (l->units[unit][kind].t)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" holds weights that are also in \"%.*s\"",
-                        l->g->s->path, len, p.t->name.p, (int)QSF_MIN(l->units[unit][kind].t->name.len, 80),
-                        l->units[unit][kind].t->name.p);
+                        gguf_path_of(l->g, p.t), len, p.t->name.p,
+                        (int)QSF_MIN(l->units[unit][kind].t->name.len, 80), l->units[unit][kind].t->name.p);
     l->units[unit][kind] = p;
     return QSF_OK;
 }
@@ -73,7 +74,7 @@ static qsf_status check_parts(const gguf *g, const gguf_tensor *t, uint64_t rows
     if (t->dims[0] == cols && t->dims[1] == (vector ? n : rows) && t->dims[2] == (vector ? 1 : n) &&
         t->dims[3] == 1) return QSF_OK;
     return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is %llu x %llu x %llu, expected %u of "
-                    "%llu x %llu", g->s->path, (int)QSF_MIN(t->name.len, 80), t->name.p,
+                    "%llu x %llu", gguf_path_of(g, t), (int)QSF_MIN(t->name.len, 80), t->name.p,
                     (unsigned long long)t->dims[2], (unsigned long long)t->dims[1],
                     (unsigned long long)t->dims[0], (unsigned)n, (unsigned long long)rows,
                     (unsigned long long)cols);
@@ -135,8 +136,8 @@ static qsf_status put_fused(gguf_layout *l, uint32_t unit, const gguf_fused *f, 
         const uint64_t n = qsf_role_outputs(hp, layer, roles[i]), values = vector ? n : cols;
         if (values % t->block || t->packing)
             return qsf_fail(err, QSF_E_UNSUPPORTED,
-                            "%s: tensor \"%.*s\" cannot be taken apart within its blocks", l->g->s->path,
-                            (int)QSF_MIN(t->name.len, 80), t->name.p);
+                            "%s: tensor \"%.*s\" cannot be taken apart within its blocks",
+                            gguf_path_of(l->g, t), (int)QSF_MIN(t->name.len, 80), t->name.p);
         const uint64_t bytes = (vector ? 1 : n) * (values / t->block) * each;
         const gguf_place p = gguf_at(t, at, vector ? 1 : n, values, bytes);
         if ((st = put_place(l, unit, roles[i], p, err))) return st;
@@ -182,8 +183,8 @@ static qsf_status put_in_turn(gguf_layout *l, uint32_t unit, gguf_text name, con
     *found = experts || delta || plamo;
     if (!*found) return QSF_OK;
     if (t->packing || t->scales)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" cannot be taken apart", l->g->s->path,
-                        (int)QSF_MIN(t->name.len, 80), t->name.p);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" cannot be taken apart",
+                        gguf_path_of(l->g, t), (int)QSF_MIN(t->name.len, 80), t->name.p);
     if (experts) {
         const uint32_t n = layer->n_experts;
         if ((st = check_parts(l->g, t, 2 * ff, layer->n_expert_embd, n, err)) ||
@@ -225,12 +226,12 @@ static qsf_status put_scale(gguf_layout *l, uint32_t unit, uint32_t kind, const 
     const qsf_status st = check_shape(l->g, t, 1, n, err);
     if (st) return st;
     if (t->type != QSF_T_F32)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" is a scale of type %u, not f32", s->path,
-                        len, t->name.p, (unsigned)t->ggml_type);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" is a scale of type %u, not f32",
+                        gguf_path_of(l->g, t), len, t->name.p, (unsigned)t->ggml_type);
     if (l->scales[unit][kind].t)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is a scale that \"%.*s\" is, too", s->path,
-                        len, t->name.p, (int)QSF_MIN(l->scales[unit][kind].t->name.len, 80),
-                        l->scales[unit][kind].t->name.p);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is a scale that \"%.*s\" is, too",
+                        gguf_path_of(l->g, t), len, t->name.p,
+                        (int)QSF_MIN(l->scales[unit][kind].t->name.len, 80), l->scales[unit][kind].t->name.p);
     l->scales[unit][kind] = gguf_at(t, t->at, 1, n, n * sizeof(float));
     return QSF_OK;
 }
@@ -416,8 +417,8 @@ static qsf_status put_for_layers(gguf_layout *l, const gguf_tensor *t, bool *fou
     qsf_status st = check_shape(l->g, t, norm ? 1 : (uint64_t)n * hp->n_layers, cols, err);
     if (st) return st;
     if (t->packing)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" cannot be taken apart", l->g->s->path,
-                        (int)QSF_MIN(t->name.len, 80), t->name.p);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" cannot be taken apart",
+                        gguf_path_of(l->g, t), (int)QSF_MIN(t->name.len, 80), t->name.p);
     const uint64_t bytes = norm ? t->bytes : t->bytes / hp->n_layers;
     for (uint32_t i = 0; i < hp->n_layers && !st; i++)
         st = put_place(l, i, role, gguf_at(t, t->at + (norm ? 0 : i * bytes), rows, cols, bytes), err);
@@ -509,7 +510,7 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
                          err);
     return qsf_fail(err, QSF_E_UNSUPPORTED,
                     "%s: tensor \"%.*s\" is no part of architecture %s with %u layers as this version knows "
-                    "it", s->path, (int)QSF_MIN(t->name.len, 80), t->name.p, l->g->arch,
+                    "it", gguf_path_of(l->g, t), (int)QSF_MIN(t->name.len, 80), t->name.p, l->g->arch,
                     (unsigned)s->hp.n_layers);
 }
 
@@ -563,7 +564,8 @@ static qsf_status read_tensors(gguf *g, qsf_error *err)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: %u layers, but only %u tensors", s->path,
                         (unsigned)s->hp.n_layers, (unsigned)g->n_tensors);
     if ((st = qsf_gguf_rope_factors(g, err))) return st;
-    if ((st = qsf_layers_fill(s, err)) || (st = qsf_gguf_layer_sizes(g, err))) return st;
+    if ((st = qsf_layers_fill(s, err)) || (st = qsf_gguf_layer_sizes(g, err)) ||
+        (st = qsf_source_check_rows(s, err))) return st;
     s->n_units = qsf_units_of(s->hp.n_layers);
     if (!(l.units = qsf_arena_array(g->tmp, s->n_units, sizeof *l.units, "places of tensors", err)))
         return QSF_E_MEMORY;

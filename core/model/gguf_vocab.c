@@ -350,7 +350,7 @@ qsf_status qsf_gguf_vocab(gguf *g, qsf_error *err)
     if (!list) return QSF_E_MEMORY;
     if ((st = read_texts(g, kv, list, err)) || (st = read_types(g, err)) || (st = read_scores(g, err)))
         return st;
-    if ((st = qsf_gguf_names(g->tmp, list, v->n_tokens, &names, NULL, err))) return st;
+    if ((st = qsf_gguf_names(g->tmp, g->s->path, list, v->n_tokens, &names, NULL, err))) return st;
     if (v->kind == QSF_VOCAB_BPE && (st = read_merges(g, &names, err))) return st;
     if ((st = read_charsmap(g, err))) return st;
     return read_specials(g, &names, err);

@@ -332,7 +332,7 @@ qsf_status qsf_lora_file_read(qsf_lora_file *r, qsf_error *err)
     r->places = qsf_arena_array(g->tmp, g->n_tensors, sizeof *r->places, "an adapter", err);
     if (!list || !r->places) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < g->n_tensors; i++) list[i] = g->tensors[i].name;
-    qsf_status st = qsf_gguf_names(g->tmp, list, g->n_tensors, &names, NULL, err);
+    qsf_status st = qsf_gguf_names(g->tmp, g->s->path, list, g->n_tensors, &names, NULL, err);
     for (uint32_t i = 0; i < g->n_tensors && !st; i++) {
         const bool a = lora_name(list[i], ".lora_a", &base);
         if (!a && lora_name(list[i], "_norm.weight", &base)) {

@@ -15,6 +15,7 @@ void qsf_log(const qsf_model *m, qsf_log_level level, const char *fmt, ...)
     va_start(args, fmt);
     qsf_vformat(line, sizeof line, fmt, args);
     va_end(args);
+    qsf_visible(line);
     m->log(m->log_user, level, line);
 }
 

@@ -262,7 +262,7 @@ static qsf_status peft_twice(const peft_reader *r, qsf_error *err)
     int64_t twice = -1;
     gguf_text *list = qsf_arena_array(g->tmp, g->n_tensors, sizeof *list, "an adapter", err);
     for (uint32_t i = 0; list && i < g->n_tensors; i++) list[i] = g->tensors[i].name;
-    const qsf_status st = list ? qsf_gguf_names(g->tmp, list, g->n_tensors, &names, &twice, err)
+    const qsf_status st = list ? qsf_gguf_names(g->tmp, g->s->path, list, g->n_tensors, &names, &twice, err)
                                : QSF_E_MEMORY;
     if (st || twice < 0) return st;
     return peft_refuse(r, QSF_E_CORRUPT, r->modules[twice].name, "is there twice", err);

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "model/safetensors.h"
 
+#include "base/order.h"
 #include "model/gguf.h"
 #include "text/json.h"
 
@@ -91,29 +92,26 @@ static qsf_status safetensors_entry(const qsf_json_node *v, const weights_file *
     return QSF_OK;
 }
 
-/* Whether x lies behind y; empty ones come first: they overlap nothing. */
-static bool safetensors_behind(const weights_tensor *x, const weights_tensor *y)
+/* Empty ones come first: they overlap nothing. */
+static bool safetensors_behind(const void *tensors, uint32_t a, uint32_t b)
 {
+    const weights_tensor *x = (const weights_tensor *)tensors + a, *y = (const weights_tensor *)tensors + b;
     return x->at != y->at ? x->at > y->at : x->bytes > y->bytes;
 }
 
 static qsf_status safetensors_apart(const weights_file *f, const weights_list *l, qsf_arena *arena,
                                     qsf_error *err)
 {
-    weights_tensor **order = qsf_arena_array(arena, l->n, sizeof *order, "safetensors order", err);
+    uint32_t *order = qsf_arena_array(arena, l->n, sizeof *order, "safetensors order", err);
     if (!order) return QSF_E_MEMORY;
-    for (uint32_t i = 0; i < l->n; i++) order[i] = &l->tensors[i];
-    for (uint32_t gap = l->n / 2; gap; gap = gap == 2 ? 1 : (uint32_t)((uint64_t)gap * 5 / 11))
-        for (uint32_t i = gap; i < l->n; i++) {
-            weights_tensor *t = order[i];
-            uint32_t k = i;
-            for (; k >= gap && safetensors_behind(order[k - gap], t); k -= gap) order[k] = order[k - gap];
-            order[k] = t;
-        }
-    for (uint32_t i = 1; i < l->n; i++)
-        if (order[i]->at < order[i - 1]->at + order[i - 1]->bytes)
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensors %s and %s overlap", f->path, order[i - 1]->name,
-                            order[i]->name);
+    for (uint32_t i = 0; i < l->n; i++) order[i] = i;
+    qsf_order_sort(order, l->n, safetensors_behind, l->tensors);
+    for (uint32_t i = 1; i < l->n; i++) {
+        const weights_tensor *before = &l->tensors[order[i - 1]], *t = &l->tensors[order[i]];
+        if (t->at < before->at + before->bytes)
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensors %s and %s overlap", f->path, before->name,
+                            t->name);
+    }
     return QSF_OK;
 }
 
@@ -129,7 +127,7 @@ static qsf_status safetensors_check(const qsf_platform *p, const weights_file *f
     gguf_text *list = qsf_arena_array(tmp, l->n, sizeof *list, "safetensors names", err);
     for (uint32_t i = 0; list && i < l->n; i++)
         list[i] = (gguf_text){ l->tensors[i].name, strlen(l->tensors[i].name) };
-    st = list ? qsf_gguf_names(tmp, list, l->n, &names, &twice, err) : QSF_E_MEMORY;
+    st = list ? qsf_gguf_names(tmp, f->path, list, l->n, &names, &twice, err) : QSF_E_MEMORY;
     if (!st && twice >= 0)
         st = qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s is there twice", f->path, list[twice].p);
     if (!st) st = safetensors_apart(f, l, tmp, err);
@@ -171,7 +169,7 @@ qsf_status qsf_safetensors_read(const qsf_platform *p, const weights_file *f, ui
     memset(out, 0, sizeof *out);
     if (f->length < sizeof head)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: too short for a safetensors file", f->path);
-    if ((st = qsf_read_all(p, f->file, 0, head, sizeof head, err))) return st;
+    if ((st = qsf_read_all(p, f->file, f->path, 0, head, sizeof head, err))) return st;
     len = qsf_le64(head);
     if (len > safetensors_max_header || len > f->length - sizeof head)
         return qsf_fail(err, QSF_E_CORRUPT,
@@ -181,7 +179,7 @@ qsf_status qsf_safetensors_read(const qsf_platform *p, const weights_file *f, ui
                         (unsigned long long)safetensors_max_header);
     text = qsf_alloc(p, len, "safetensors header", err);
     if (!text) return QSF_E_MEMORY;
-    if (!(st = qsf_read_all(p, f->file, sizeof head, text, (size_t)len, err)) &&
+    if (!(st = qsf_read_all(p, f->file, f->path, sizeof head, text, (size_t)len, err)) &&
         !(st = qsf_json_read(p, text, (size_t)len, f->path, &j, err)) &&
         !(st = safetensors_entries(j.nodes, f, index, sizeof head + len, arena, out, err)))
         st = safetensors_check(p, f, out, err);

@@ -45,26 +45,38 @@ static qsf_status shapes_of(const qsf_source *s, uint32_t unit, qsf_part part, c
     return QSF_OK;
 }
 
-/* A matrix of one row cannot be told from a vector. */
-static bool layer_of_single_rows(const qsf_hparams *hp, const qsf_layer *l)
+/* A matrix of one row cannot be told from a vector, which is stored in another way. */
+static const char *single_row_of(const qsf_hparams *hp, const qsf_layer *l)
 {
     const bool experts = l->n_experts != 0;
     const bool none = l->feed_forward == QSF_FEED_FORWARD_NONE || (experts && !l->n_ff);
-    const bool heads = qsf_dim_size(hp, l, QSF_DIM_KV) < 2 || qsf_dim_size(hp, l, QSF_DIM_V) < 2;
-    return (l->n_ff < 2 && !none) || (experts && (l->n_experts < 2 || l->n_ff_expert < 2)) ||
-           (heads && qsf_layer_attends(l));
+    if (l->n_ff < 2 && !none) return "feed-forward";
+    if (experts && (l->n_experts < 2 || l->n_ff_expert < 2)) return "experts";
+    if (!qsf_layer_attends(l)) return NULL;
+    const bool single = qsf_dim_size(hp, l, QSF_DIM_KV) < 2 || qsf_dim_size(hp, l, QSF_DIM_V) < 2;
+    return single ? "keys or values" : NULL;
+}
+
+qsf_status qsf_source_check_rows(const qsf_source *s, qsf_error *err)
+{
+    const char *what = s->hp.n_embd < 2 ? "rows of the embedding have"
+                       : s->hp.n_vocab < 2 && !s->vocab_only ? "the vocabulary has" : NULL;
+    if (what)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s a length of %u, but matrices need two rows", s->path,
+                        what, (unsigned)QSF_MIN(s->hp.n_embd, s->hp.n_vocab));
+    for (uint32_t i = 0; i < s->hp.n_layers; i++)
+        if ((what = single_row_of(&s->hp, &s->layers[i])))
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: the %s of layer %u have a length of 1, but matrices "
+                            "need two rows", s->path, what, (unsigned)i);
+    return QSF_OK;
 }
 
 qsf_status qsf_source_check_shapes(const qsf_source *s, qsf_error *err)
 {
     const qsf_hparams *h = &s->hp;
     char where[32];
-    qsf_status st;
-    bool single = h->n_embd < 2 || h->n_vocab < 2;
-    for (uint32_t i = 0; i < h->n_layers; i++) single |= layer_of_single_rows(h, &s->layers[i]);
-    if (single)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a model with matrices of a single row", s->path);
-    if ((st = shapes_of(s, qsf_unit_embd(s), QSF_PART_EMBD, "the embedding", err))) return st;
+    qsf_status st = qsf_source_check_rows(s, err);
+    if (st || (st = shapes_of(s, qsf_unit_embd(s), QSF_PART_EMBD, "the embedding", err))) return st;
     if ((st = shapes_of(s, qsf_unit_final(s), QSF_PART_FINAL, "the final section", err))) return st;
     for (uint32_t unit = 0; unit < h->n_layers; unit++) {
         qsf_format(where, sizeof where, "layer %u", (unsigned)unit);

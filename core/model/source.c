@@ -139,6 +139,15 @@ static qsf_status source_prepare(qsf_source *s, const char *path, const qsf_cust
     return QSF_OK;
 }
 
+/* Names that programs show.  Metadata keep their bytes, as tokens and templates do. */
+static void source_names(qsf_source *s)
+{
+    qsf_visible(s->hp.arch);
+    qsf_visible(s->hp.name);
+    qsf_visible(s->vocab.pre);
+    for (uint32_t i = 0; i < s->vocab.n_more; i++) qsf_visible(s->vocab.more[i].name);
+}
+
 qsf_status qsf_source_open(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
                            bool vocab_only, qsf_source **out, qsf_error *err)
 {
@@ -183,9 +192,13 @@ qsf_status qsf_source_open_as(const qsf_platform *p, const char *path, const qsf
     if (st) return st;
     s->vocab_only = vocab_only;
     s->i2s_layout = (uint8_t)i2s;
-    if ((st = source_read_magic(s, err))) qsf_source_close(s);
-    else *out = s;
-    return st;
+    if ((st = source_read_magic(s, err))) {
+        qsf_source_close(s);
+        return st;
+    }
+    source_names(s);
+    *out = s;
+    return QSF_OK;
 }
 
 qsf_status qsf_source_read_by(const qsf_source *s, qsf_io io, bool streams, const char **how, qsf_error *err)

@@ -11,13 +11,14 @@ qsf_status qsf_source_read(const qsf_source *s, uint32_t file, uint64_t at, void
     const uint64_t length = s->lengths[file];
     if (at > length || len > length - at)
         return qsf_fail(err, QSF_E_CORRUPT,
-                        "%s: %s: %llu bytes at %llu lie beyond the file's %llu; is it cut short?", s->path,
-                        what, (unsigned long long)len, (unsigned long long)at, (unsigned long long)length);
+                        "%s: %s: %llu bytes at %llu lie beyond the file's %llu; is it cut short?",
+                        s->paths[file], what, (unsigned long long)len, (unsigned long long)at,
+                        (unsigned long long)length);
     if (len > SIZE_MAX)
-        return qsf_fail(err, QSF_E_MEMORY, "%s: %s: %llu bytes at once", s->path, what,
+        return qsf_fail(err, QSF_E_MEMORY, "%s: %s: %llu bytes at once", s->paths[file], what,
                         (unsigned long long)len);
-    const qsf_status st = qsf_read_all(s->io, s->files[file], at, dst, (size_t)len, &io_err);
-    return st ? qsf_fail(err, st, "%s: %s: %s", s->path, what, io_err.text) : QSF_OK;
+    const qsf_status st = qsf_read_all(s->io, s->files[file], s->paths[file], at, dst, (size_t)len, &io_err);
+    return st ? qsf_fail(err, st, "%s (%s)", io_err.text, what) : QSF_OK;
 }
 
 qsf_status qsf_source_add_file(qsf_source *s, const char *path, qsf_error *err)

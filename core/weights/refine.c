@@ -32,7 +32,7 @@ static qsf_status refine_start(qsf_fetch *f, uint32_t index, uint32_t stage, qsf
                                             (size_t)x->len, &slot->reads[1]);
     if (st) {
         slot->reads[1] = NULL;
-        return qsf_fail(err, st, "%s: %s: cannot read %llu bytes at %llu", s->path,
+        return qsf_fail(err, st, "%s: %s: cannot read %llu bytes at %llu", s->paths[x->file],
                         qsf_unit_name(s, unit, name), (unsigned long long)x->len, (unsigned long long)x->at);
     }
     f->bytes_read += x->len;

@@ -39,7 +39,7 @@ static qsf_status reads_go_on(const qsf_fetch *f, qsf_slot *slot, qsf_error *err
                                                 read);
         if (!st) continue;
         *read = NULL;
-        return qsf_fail(err, st, "%s: %s: cannot read %llu bytes at %llu", s->path,
+        return qsf_fail(err, st, "%s: %s: cannot read %llu bytes at %llu", s->paths[x.file],
                         qsf_slot_name(f, slot, name), (unsigned long long)x.len, (unsigned long long)x.at);
     }
     return QSF_OK;
@@ -59,8 +59,9 @@ static qsf_status read_failed(const qsf_fetch *f, const qsf_slot *slot, uint32_t
     const qsf_source *s = f->source;
     const qsf_extent x = qsf_slot_extent(f, slot, i + (slot->next - 1 - i) / f->max_reads * f->max_reads);
     if (st == QSF_E_CORRUPT)
-        return qsf_fail(err, st, "%s: the file was changed while it was in use; open it again", s->path);
-    return qsf_fail(err, st, "%s: %s: reading %llu bytes at %llu failed", s->path,
+        return qsf_fail(err, st, "%s: the file was changed while it was in use; open it again",
+                        s->paths[x.file]);
+    return qsf_fail(err, st, "%s: %s: reading %llu bytes at %llu failed", s->paths[x.file],
                     qsf_slot_name(f, slot, name), (unsigned long long)x.len, (unsigned long long)x.at);
 }
 

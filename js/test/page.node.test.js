@@ -2,6 +2,7 @@
  * in pieces, and the server of demo/.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
+import {spawnSync} from 'node:child_process';
 import {mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync} from 'node:fs';
 import {request} from 'node:http';
 import {connect} from 'node:net';
@@ -12,7 +13,7 @@ import {fileURLToPath} from 'node:url';
 import {gzipSync} from 'node:zlib';
 import {events} from '../../demo/client.js';
 import {Markdown, address} from '../../demo/markdown.js';
-import {serve} from '../../demo/serve.mjs';
+import {readArguments, serve} from '../../demo/serve.mjs';
 
 /* As much of a document as the renderer asks for. It has no innerHTML, so what
  * would need one fails. */
@@ -157,6 +158,28 @@ describe('Markdown', () => {
       before = performance.now();
     render(text, 8);
     assert.ok(performance.now() - before < 5000, `${performance.now() - before} ms`);
+  });
+});
+
+describe('the arguments of serve.mjs', () => {
+  test('those that it knows', () => {
+    assert.deepEqual(readArguments(['/=a', '--port', '81', '/m=b=c', '--no-isolation']),
+      {mounts: [['/', 'a'], ['/m', 'b=c']], port: 81, isolation: false});
+    assert.equal(readArguments(['--port=0', '/=a']).port, 0);
+    assert.ok(readArguments(['--help']).help);
+  });
+  test('others are refused by name', () => {
+    for (const [args, word] of [[['--prt', '81', '/=a'], '--prt'], [['/=a', '--isolation'], '--isolation'],
+      [['--port', '/=a'], '/=a'], [['/=a', '--port'], 'nothing'], [['--port', '65536', '/=a'], '65536'],
+      [['--port', '-1', '/=a'], '-1'], [['build'], 'build'], [['models=here'], 'models=here'], [[], 'serve']])
+      assert.throws(() => readArguments(args), {message: new RegExp(word)}, args.join(' '));
+  });
+  test('the program says how it is called', () => {
+    const program = fileURLToPath(new URL('../../demo/serve.mjs', import.meta.url));
+    const run = spawnSync(process.execPath, [program, '--prt', '81', '/=.'], {encoding: 'utf8'});
+    assert.equal(run.status, 2);
+    assert.match(run.stderr, /^unknown option --prt\nusage: node demo\/serve\.mjs /);
+    assert.equal(run.stdout, '');
   });
 });
 

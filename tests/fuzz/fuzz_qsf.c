@@ -4,6 +4,7 @@
 #include "mem_platform.h"
 #include "qsf_repair.h"
 #include "model/experts_alone.h"
+#include "model/source_read.h"
 #include "weights/weights.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -66,7 +67,7 @@ static qsf_status fuzz_qsf_load(const qsf_source *s, qsf_error *err)
         if (!stored || (u->compression && !raw)) st = QSF_E_MEMORY;
         for (uint32_t e = 0; e < u->n_extents && !st; e++) {
             const qsf_extent *x = &s->extents[u->first_extent + e];
-            st = qsf_read_all(s->io, s->files[x->file], x->at, stored + x->to, (size_t)x->len, err);
+            st = qsf_source_read(s, x->file, x->at, stored + x->to, x->len, "weights", err);
         }
         if (!st) st = qsf_unit_check(s, i, stored, raw, err);
         for (uint32_t t = 0; t < u->n_tensors && !st; t++) {

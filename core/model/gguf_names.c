@@ -1,0 +1,52 @@
+/* Names of a file in a hash table: for finding one, and one that is there twice.
+ * SPDX-License-Identifier: MIT */
+#include "model/gguf.h"
+
+enum { GGUF_MAX_PROBES = 512 };         /* a table half full needs about 70 for 2^20 names */
+
+static uint32_t gguf_hash(const char *p, size_t len)
+{
+    uint64_t h = 14695981039346656037u;          /* FNV-1a */
+    for (size_t i = 0; i < len; i++) h = (h ^ (uint8_t)p[i]) * 1099511628211u;
+    return (uint32_t)(h ^ h >> 32);
+}
+
+/* The name's slot, or the free one where it belongs.  UINT32_MAX: so many names share its hash that
+ * somebody chose them to. */
+static uint32_t gguf_slot(const gguf_names *names, const char *p, size_t len)
+{
+    uint32_t i = gguf_hash(p, len) & names->mask;
+    for (int probes = 0; names->slots[i]; i = (i + 1) & names->mask) {
+        const gguf_text t = names->list[names->slots[i] - 1];
+        if (t.len == len && !memcmp(t.p, p, len)) break;
+        if (++probes == GGUF_MAX_PROBES) return UINT32_MAX;
+    }
+    return i;
+}
+
+qsf_status qsf_gguf_names(qsf_arena *a, const char *path, const gguf_text *list, uint32_t n, gguf_names *out,
+                          int64_t *twice, qsf_error *err)
+{
+    uint64_t size = 16;
+    while (size < 2 * (uint64_t)n) size *= 2;
+    *out = (gguf_names){ list, qsf_arena_array(a, size, sizeof *out->slots, "names of a GGUF file", err),
+                         (uint32_t)(size - 1) };
+    if (twice) *twice = -1;
+    if (!out->slots) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t slot = gguf_slot(out, list[i].p, list[i].len);
+        if (slot == UINT32_MAX)
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: %d of its names, \"%.*s\" among them, have one hash: "
+                            "made to take forever", path, (int)GGUF_MAX_PROBES,
+                            (int)QSF_MIN(list[i].len, 80), list[i].p);
+        if (!out->slots[slot]) out->slots[slot] = i + 1;
+        else if (twice) *twice = i;
+    }
+    return QSF_OK;
+}
+
+int64_t qsf_gguf_name_find(const gguf_names *names, const char *p, size_t len)
+{
+    const uint32_t slot = gguf_slot(names, p, len);
+    return slot == UINT32_MAX ? -1 : (int64_t)names->slots[slot] - 1;
+}
