@@ -252,7 +252,7 @@ int32_t qsf_turn_draw(qsf_turn *t)
     const size_t row = t->first + t->right;
     const int32_t id = draw_logits(t, row);
     if (id >= 0 && t->o.logprobs >= 0)
-        t->n_logprobs = qsf_logprobs(qsf_logits(t->context, row), t->n_vocab, id, t->logprobs,
+        t->n_logprobs = qsf_logprobs(&t->context->k, qsf_logits(t->context, row), t->n_vocab, id, t->logprobs,
                                      (uint32_t)t->o.logprobs);
     t->state.ns_sampling += qsf_now(t->platform) - begin;
     qsf_context_sampled(t->context, begin);
