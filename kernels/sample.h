@@ -103,11 +103,15 @@ static void SAMPLE(weight_levels)(float *mass, const float *key, const float *w,
 {
     for (int first = 0; first < QSF_SAMPLE_LEVELS; first += SV_LEVELS) {
         SAMPLE(lanes) sum[SV_LEVELS];
+        const SV_F lowest = SV_SET1(levels[first + SV_LEVELS - 1]);
         QSF_UNROLL
         for (int l = 0; l < SV_LEVELS; l++) SAMPLE(lanes_zero)(&sum[l]);
         for (size_t i = 0; i < n; i += QSF_SAMPLE_LANES) {
             const SAMPLE(lanes) a = SAMPLE(lanes_load)(key, i, n, -INFINITY);
             SAMPLE(lanes) b;
+            int any = 0;
+            SV_EACH(v) any |= SV_BITS(SV_GT(a.v[v], lowest));
+            if (!any) continue;
             if (w) b = SAMPLE(lanes_load)(w, i, n, 0);
             else SV_EACH(v) b.v[v] = SV_SET1(1);
             QSF_UNROLL

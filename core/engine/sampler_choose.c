@@ -8,7 +8,7 @@
 
 #define SAMPLER_LN2 0.69314718055994531
 
-/* The number of QSF_SAMPLE_BLOCKs that kernels with float sums see at once. */
+/* Candidates at a time: a multiple of QSF_SAMPLE_BLOCK, few enough for sums of floats. */
 enum { CHOOSE_PART = 1024 };
 
 uint32_t qsf_sampler_argmax(const float *x, uint32_t n)
@@ -44,23 +44,26 @@ void qsf_pick_sigma(sampler_pick *k)
     if (least <= top) k->least = least;             /* not where a logit is infinite */
 }
 
-/* The logits of candidates at `from`, in their order. */
+/* The logits of n candidates from `from` on; those that are left out have -INFINITY. */
 static const float *candidate_logits(const sampler_pick *k, uint32_t from, uint32_t n, float *room)
 {
-    if (!k->id) return k->x + from;
-    for (uint32_t i = 0; i < n; i++) room[i] = k->x[k->id[from + i]];
+    const float *w = k->w + from;
+    if (k->id) for (uint32_t i = 0; i < n; i++) room[i] = k->x[k->id[from + i]];
+    else memcpy(room, k->x + from, n * sizeof *room);
+    for (uint32_t i = 0; i < n; i++) room[i] = w[i] > 0 ? room[i] : -INFINITY;
     return room;
 }
 
-/* Weighs the candidates that there are. */
-static void candidates_weigh(sampler_pick *k)
+/* Weighs tokens, or again the candidates that there are. */
+static void candidates_weigh(sampler_pick *k, bool again)
 {
     const qsf_sampler *s = k->s;
     float room[CHOOSE_PART];
     for (uint32_t i = 0; i < k->n; i += CHOOSE_PART) {
         const uint32_t n = QSF_MIN(CHOOSE_PART, k->n - i);
-        s->k.exp_weights(k->w ? k->w + i : NULL, s->sums + i / QSF_SAMPLE_BLOCK,
-                         candidate_logits(k, i, n, room), n, &k->e);
+        for (uint32_t j = 0; !again && k->id && j < n; j++) room[j] = k->x[k->id[i + j]];
+        const float *x = again ? candidate_logits(k, i, n, room) : k->id ? room : k->x + i;
+        s->k.exp_weights(k->w ? k->w + i : NULL, s->sums + i / QSF_SAMPLE_BLOCK, x, n, &k->e);
     }
     k->sum = 0;
     for (uint32_t i = 0; i < qsf_ceil_div(k->n, QSF_SAMPLE_BLOCK); i++) k->sum += (double)s->sums[i];
@@ -80,7 +83,7 @@ void qsf_pick_weigh(sampler_pick *k)
     k->e = (qsf_exp_weights){ .top = k->x[k->best], .scale = dynamic ? 1 : scale_of(o->temperature),
                               .least = k->least, .share = plain ? o->min_p : 0 };
     if (plain && o->top_k && o->top_k <= SAMPLER_TOP_K) qsf_pick_keep_logits(k, o->top_k);
-    candidates_weigh(k);
+    candidates_weigh(k, false);
 }
 
 void qsf_pick_top_k(sampler_pick *k)
@@ -98,7 +101,8 @@ static double pick_entropy(const sampler_pick *k)
     double logs = 0;
     for (uint32_t i = 0; i < k->n; i += CHOOSE_PART) {
         const uint32_t n = QSF_MIN(CHOOSE_PART, k->n - i);
-        logs += (double)s->k.weighted_logs(k->w + i, candidate_logits(k, i, n, room), n, k->e.top, k->e.scale);
+        const float *x = candidate_logits(k, i, n, room);
+        logs += (double)s->k.weighted_logs(k->w + i, x, n, k->e.top, k->e.scale);
     }
     return log(k->sum) - logs / k->sum;
 }
@@ -158,25 +162,39 @@ void qsf_pick_xtc(sampler_pick *k)
     if (k->n < 2 || !(qsf_sampler_random(k->s) < (double)o->xtc_probability)) return;
     if (xtc_pass(k, least, false, &stays) < 2) return;
     (void)xtc_pass(k, least, true, &stays);
-    qsf_pick_keep(k, k->w, (sampler_cut){ FLT_MIN, UINT32_MAX });
+    qsf_pick_add(k);
 }
 
 /* ---- dynamic temperature ---- */
 
+/* How many candidates are left, and the largest logit among them. */
+static uint32_t candidates_left(const sampler_pick *k, float *top)
+{
+    float room[CHOOSE_PART];
+    uint32_t left = 0;
+    *top = -INFINITY;
+    for (uint32_t i = 0; i < k->n; i += CHOOSE_PART) {
+        const uint32_t n = QSF_MIN(CHOOSE_PART, k->n - i);
+        const float *x = candidate_logits(k, i, n, room);
+        for (uint32_t j = 0; j < n; j++) left += x[j] > -INFINITY;
+        *top = QSF_MAX(*top, x[k->s->k.largest_logit(x, n)]);
+    }
+    return left;
+}
+
 void qsf_pick_dynamic(sampler_pick *k)
 {
     const qsf_sampler_options *o = &k->s->o;
-    if (!k->id) qsf_pick_keep(k, k->w, (sampler_cut){ FLT_MIN, UINT32_MAX });
-    if (k->n < 2) return;
+    float top;
+    const uint32_t left = candidates_left(k, &top);
+    if (left < 2) return;
     const double low = QSF_MAX(o->temperature - o->dynatemp_range, 0);
     const double high = o->temperature + o->dynatemp_range;
-    const double share = pick_entropy(k) / log(k->n);
+    const double share = pick_entropy(k) / log(left);
     const double power = share > 0 ? exp((double)o->dynatemp_exponent * log(share)) : 0;
     const float t = (float)(low + (high - low) * power);
-    float top = -INFINITY;
-    for (uint32_t i = 0; i < k->n; i++) top = QSF_MAX(top, k->x[k->id[i]]);
     k->e = (qsf_exp_weights){ .top = top, .scale = t > 0 ? scale_of(t) : FLT_MAX, .least = -INFINITY };
-    candidates_weigh(k);
+    candidates_weigh(k, true);
 }
 
 /* ---- Mirostat ---- */
@@ -221,8 +239,9 @@ void qsf_pick_mirostat(sampler_pick *k)
         return;
     }
     const double least = k->sum * exp(-(double)k->s->mirostat_mu * SAMPLER_LN2);
-    qsf_pick_keep(k, k->w, least > 1 ? (sampler_cut){ 1, 1 }
-                                     : (sampler_cut){ QSF_MAX((float)least, FLT_MIN), UINT32_MAX });
+    qsf_pick_keep(k, k->w, least > 1 ? (sampler_cut){ 1, 1, 1 }
+                                     : (sampler_cut){ QSF_MAX((float)least, FLT_MIN), UINT32_MAX,
+                                                      k->sum / QSF_MAX(least, DBL_MIN) });
 }
 
 #undef SAMPLER_LN2

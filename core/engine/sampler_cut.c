@@ -14,8 +14,10 @@ typedef struct cut_search {
     const float *key, *w;       /* [n]; w NULL: 1 each */
     uint32_t n;
     double   target, above;     /* the weight that is wanted, and that of keys > high */
+    double   between;           /* that of keys in (low, high], if it is known */
     double   base;              /* the weight of larger keys that are not in key[] */
     float    low, high;
+    bool     ranks;             /* keys are weights */
     float   *few;               /* [2][SAMPLER_FEW] */
 } cut_search;
 
@@ -35,11 +37,20 @@ static void search_levels(cut_search *c, const float *levels)
     for (int l = 0; l < QSF_SAMPLE_LEVELS; l++) {
         if (mass[l] >= c->target) {
             c->low = levels[l];
+            c->between = mass[l] - c->above;
             return;
         }
         c->high = levels[l];
         c->above = mass[l];
     }
+    c->between = 0;
+}
+
+/* Whether more keys are left than can be copied, as far as their weight says. */
+static bool search_many(const cut_search *c)
+{
+    const double most = !c->w ? 1 : c->ranks ? (double)c->high : INFINITY;
+    return c->between > most * SAMPLER_FEW;
 }
 
 /* Copies what is left, if it fits: from then on the search goes over the copy. */
@@ -61,10 +72,16 @@ static void search_copy(cut_search *c)
     c->base = c->above;
 }
 
+/* How many keys a run can have whose last one is this. */
+static double run_most(const cut_search *c, float last)
+{
+    return !c->w ? c->target : c->ranks ? c->target / (double)last + 1 : INFINITY;
+}
+
 /* The end among keys that are all equal to high. */
 static sampler_cut search_equal(const cut_search *c)
 {
-    sampler_cut cut = { c->high, 0 };
+    sampler_cut cut = { c->high, 0, run_most(c, c->high) };
     double mass = c->above;
     for (uint32_t i = 0; i < c->n && (mass < c->target || !cut.equal); i++) {
         if (c->key[i] != c->high) continue;
@@ -94,19 +111,20 @@ static sampler_cut search_sorted(cut_search *c)
         mass += c->w ? (double)w[end] : 1;
         equal = end && key[end] == key[end - 1] ? equal + 1 : 1;
     }
-    return end ? (sampler_cut){ key[end - 1], equal } : (sampler_cut){ c->high, UINT32_MAX };
+    if (!end) return (sampler_cut){ c->high, UINT32_MAX, INFINITY };
+    return (sampler_cut){ key[end - 1], equal, run_most(c, key[end - 1]) };
 }
 
 sampler_cut qsf_pick_find(const sampler_pick *k, const float *key, const float *w, double target)
 {
     /* most weight is above a thousandth of the best, mostly */
-    float levels[QSF_SAMPLE_LEVELS] = { 0.5f, 0.2f, 0.08f, 0.03f, 0.01f, 3e-3f, 5e-4f, 1e-6f };
+    float levels[QSF_SAMPLE_LEVELS] = { 0.5f, 0.2f, 0.08f, 0.03f, 0.01f, 3e-3f, 1e-3f, 2e-4f };
     cut_search c = { .k = &k->s->k, .key = key, .w = w, .n = k->n, .target = QSF_MAX(target, DBL_MIN), .high = 1,
-                     .few = k->s->few };
+                     .ranks = w == key, .few = k->s->few };
     for (;;) {
         if (key_bits(&c) > 1) search_levels(&c, levels);
         if (key_bits(&c) <= 1) return search_equal(&c);
-        search_copy(&c);
+        if (!search_many(&c)) search_copy(&c);
         if (c.key == c.few && c.n <= CUT_SORTED) return search_sorted(&c);
         const uint32_t high = qsf_f32_bits(c.high);
         for (uint32_t l = 0; l < QSF_SAMPLE_LEVELS; l++)
@@ -114,7 +132,23 @@ sampler_cut qsf_pick_find(const sampler_pick *k, const float *key, const float *
     }
 }
 
-void qsf_pick_keep(sampler_pick *k, const float *key, sampler_cut cut)
+/* Leaves out by weights of 0. */
+static void keep_in_place(sampler_pick *k, const float *key, sampler_cut cut)
+{
+    uint32_t at[CUT_PART];
+    for (uint32_t i = 0; i < k->n && cut.equal < UINT32_MAX; i += CUT_PART) {
+        const size_t here = k->s->k.weights_within(at, key + i, QSF_MIN(CUT_PART, k->n - i),
+                                                   key_at(qsf_f32_bits(cut.key) - 1), cut.key);
+        for (size_t j = 0; j < here; j++) {
+            if (!cut.equal) k->w[i + at[j]] = 0;
+            else cut.equal--;
+        }
+    }
+    for (uint32_t i = 0; i < k->n; i++) k->w[i] = key[i] >= cut.key ? k->w[i] : 0;
+}
+
+/* Moves them to the front. */
+static void keep_in_front(sampler_pick *k, const float *key, sampler_cut cut)
 {
     const float over = key_at(qsf_f32_bits(cut.key) - 1);
     uint32_t at[CUT_PART], left = 0;
@@ -131,6 +165,12 @@ void qsf_pick_keep(sampler_pick *k, const float *key, sampler_cut cut)
     }
     k->id = id;
     k->n = left;
+}
+
+void qsf_pick_keep(sampler_pick *k, const float *key, sampler_cut cut)
+{
+    if (cut.most < k->n / 8) keep_in_front(k, key, cut);
+    else keep_in_place(k, key, cut);
     qsf_pick_add(k);
 }
 

@@ -85,8 +85,9 @@ void qsf_pick_dynamic(sampler_pick *k);
 void qsf_pick_mirostat(sampler_pick *k);
 
 /* ---- sampler_cut.c: finding the first candidates of an order, and keeping them ---- */
-/* Of the candidates by falling key: those above `key`, and the first `equal` of those equal to it. */
-typedef struct sampler_cut { float key; uint32_t equal; } sampler_cut;
+/* Of the candidates by falling key: those above `key`, and the first `equal` of those equal to it;
+ * no more than `most` in all. */
+typedef struct sampler_cut { float key; uint32_t equal; double most; } sampler_cut;
 /* The fewest whose weights w (NULL: 1 each) add up to target, at least one; keys of 0 never.  key[n]
  * and w[n] go with the candidates; keys are at most 1. */
 sampler_cut qsf_pick_find(const sampler_pick *k, const float *key, const float *w, double target);

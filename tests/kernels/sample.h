@@ -79,6 +79,12 @@ static void check_weight_levels(table_test *t, const qsf_kernels *ref, const qsf
         float a[QSF_SAMPLE_LEVELS], b[QSF_SAMPLE_LEVELS], c[QSF_SAMPLE_LEVELS], d[QSF_SAMPLE_LEVELS];
         for (int l = 0; l < QSF_SAMPLE_LEVELS; l++)
             levels[l] = n && l % 2 ? key[pick(t, 0, n - 1)] : fabsf(pick_f32(t, 1));
+        for (int l = 1; l < QSF_SAMPLE_LEVELS; l++)
+            for (int j = l; j && levels[j] > levels[j - 1]; j--) {
+                const float swap = levels[j];
+                levels[j] = levels[j - 1];
+                levels[j - 1] = swap;
+            }
         SHAPE(t, "n %zu", n);
         ref->weight_levels(a, key, w, n, levels);
         var->weight_levels(b, key, w, n, levels);
