@@ -106,7 +106,8 @@ static qsf_status bench_once(run_session *s, const int32_t *ids, uint32_t n_prom
     return e;
 }
 
-/* Prefill of 512 and decode of 128 tokens, each chosen by the sampler; three times, the best counts. */
+/* Prefill of 512 and decode of 128 tokens, which the sampler chooses, three times each; the best
+ * counts. */
 int run_bench(run_session *s)
 {
     enum { PROMPT = 512, ANSWER = 128, TIMES = 3 };

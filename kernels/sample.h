@@ -44,9 +44,9 @@ QSF_TEMPLATE float SAMPLE(lanes_sum)(const SAMPLE(lanes) *a)
     return f[0];
 }
 
-/* e^x within 2 units in the last place for -87.3 <= x <= 0, anything below.  x = n ln 2 + r,
- * |r| <= ln 2 / 2, e^r by a polynomial (Moshier's Cephes coefficients).  Adding 1.5 * 2^23 rounds to
- * n; 127 more, and the last bits of the sum are the exponent of 2^n. */
+/* e^x within 2 units in the last place for -87.3 <= x <= 0, any number below that.
+ * x = n ln 2 + r, |r| <= ln 2 / 2, e^r by a polynomial (Moshier's Cephes coefficients).  Adding
+ * 1.5 * 2^23 rounds to n; with 127 more the last bits of the sum are the exponent of 2^n. */
 QSF_TEMPLATE SV_F SAMPLE(exp_below)(SV_F x)
 {
     const SV_F shift = SV_SET1(12582912.0f + 127), z = x * SV_SET1(1.44269504f) + shift, n = z - shift;
@@ -116,7 +116,10 @@ static void SAMPLE(weight_levels)(float *mass, const float *key, const float *w,
             else SV_EACH(v) b.v[v] = SV_SET1(1);
             QSF_UNROLL
             for (int l = 0; l < SV_LEVELS; l++)
-                SV_EACH(v) sum[l].v[v] = sum[l].v[v] + SV_AND(SV_GT(a.v[v], SV_SET1(levels[first + l])), b.v[v]);
+                SV_EACH(v) {
+                    const SV_M above = SV_GT(a.v[v], SV_SET1(levels[first + l]));
+                    sum[l].v[v] = sum[l].v[v] + SV_AND(above, b.v[v]);
+                }
         }
         for (int l = 0; l < SV_LEVELS; l++) mass[first + l] = SAMPLE(lanes_sum)(&sum[l]);
     }

@@ -41,8 +41,9 @@ class Models(unittest.TestCase):
         rows = self.rows(MODEL, "-p", "4,9", "-n", "1,3", "-d", "0,5", "-t", "1,2", "--isa", "scalar", "-r",
                          "3", "--load")
         self.assertEqual({(r["test"], r["threads"]) for r in rows},
-                         {(test, t) for test in ("load", "pp4", "pp9", *(tg + how for how in ("", " sampled")
-                                                                        for tg in ("tg1", "tg3", "tg1@5", "tg3@5")))
+                         {(test, t) for test in ("load", "pp4", "pp9", "tg1", "tg3", "tg1@5", "tg3@5",
+                                                  "tg1 sampled", "tg3 sampled", "tg1@5 sampled",
+                                                  "tg3@5 sampled")
                           for t in (1, 2)})
         for r in rows:
             self.assertEqual((r["model"], r["isa"], r["n"]), (os.path.basename(MODEL), "scalar", 3))

@@ -237,7 +237,8 @@ static void hard_logits(int round, uint32_t *rng)
     static const float peaks[] = { 5, 0.5f, 30, 1e-3f, 400 };
     for (int i = 0; i < MANY; i++) {
         *rng = *rng * 1664525 + 1013904223;
-        logits[i] = ((float)(*rng >> 8) * 0x1p-23f - 1) * peaks[round / 8 % 5] + (round % 11 == 10 ? 1e4f : 0);
+        logits[i] = ((float)(*rng >> 8) * 0x1p-23f - 1) * peaks[round / 8 % 5];
+        if (round % 11 == 10) logits[i] += 1e4f;
         if (round % 9 == 8) logits[i] = floorf(logits[i]);          /* many equals */
         if (round % 13 == 12 && i % 3) logits[i] = -INFINITY;
         if (round % 17 == 16 && i % 50 == 0) logits[i] = i % 100 ? NAN : logits[i];

@@ -16,7 +16,7 @@ uint32_t qsf_sampler_argmax(const float *x, uint32_t n)
     enum { BLOCK = 16 };
     uint32_t best = 0, i = 0;
     while (best + 1 < n && x[best] != x[best]) best++;
-    for (; i < n; i += BLOCK) {                     /* whole blocks in a form that compilers make vectors of */
+    for (; i < n; i += BLOCK) {                     /* compilers make vectors of whole blocks */
         int over = n - i < BLOCK;
         for (uint32_t j = 0; !over && j < BLOCK; j++) over |= x[i + j] > x[best];
         if (!over) continue;

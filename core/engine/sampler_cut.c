@@ -59,7 +59,8 @@ static void search_copy(cut_search *c)
     uint32_t at[CUT_PART], found = 0;
     float *key = c->few, *w = c->few + SAMPLER_FEW;
     for (uint32_t i = 0; i < c->n; i += CUT_PART) {
-        const size_t here = c->k->weights_within(at, c->key + i, QSF_MIN(CUT_PART, c->n - i), c->low, c->high);
+        const uint32_t part = QSF_MIN(CUT_PART, c->n - i);
+        const size_t here = c->k->weights_within(at, c->key + i, part, c->low, c->high);
         if (here > SAMPLER_FEW - found) return;
         for (size_t j = 0; j < here; j++, found++) {
             if (c->w) w[found] = c->w[i + at[j]];
@@ -119,8 +120,8 @@ sampler_cut qsf_pick_find(const sampler_pick *k, const float *key, const float *
 {
     /* most weight is above a thousandth of the best, mostly */
     float levels[QSF_SAMPLE_LEVELS] = { 0.5f, 0.2f, 0.08f, 0.03f, 0.01f, 3e-3f, 1e-3f, 2e-4f };
-    cut_search c = { .k = &k->s->k, .key = key, .w = w, .n = k->n, .target = QSF_MAX(target, DBL_MIN), .high = 1,
-                     .ranks = w == key, .few = k->s->few };
+    cut_search c = { .k = &k->s->k, .key = key, .w = w, .n = k->n, .target = QSF_MAX(target, DBL_MIN),
+                     .high = 1, .ranks = w == key, .few = k->s->few };
     for (;;) {
         if (key_bits(&c) > 1) search_levels(&c, levels);
         if (key_bits(&c) <= 1) return search_equal(&c);
@@ -233,7 +234,8 @@ void qsf_pick_keep_logits(sampler_pick *k, uint32_t count)
     int32_t id[ROOM];
     best_logits b = { .x = s->few, .id = id, .count = count, .least = -INFINITY };
     for (uint32_t i = 0; i < s->n_vocab; i += STEP) {
-        const size_t here = s->k.weights_within(at, k->x + i, QSF_MIN(STEP, s->n_vocab - i), b.least, INFINITY);
+        const uint32_t part = QSF_MIN(STEP, s->n_vocab - i);
+        const size_t here = s->k.weights_within(at, k->x + i, part, b.least, INFINITY);
         if (b.n + here > 2 * count + STEP) best_prune(&b, s->few + SAMPLER_FEW);
         for (size_t j = 0; j < here; j++, b.n++) {
             b.x[b.n] = k->x[i + at[j]];

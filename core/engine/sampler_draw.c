@@ -14,10 +14,13 @@ double qsf_sampler_random(qsf_sampler *s)
     return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
 }
 
-double qsf_pick_surprise(const sampler_pick *k, float w) { return -log((double)w / k->sum) / 0.69314718055994531; }
+double qsf_pick_surprise(const sampler_pick *k, float w)
+{
+    return -log((double)w / k->sum) / 0.69314718055994531;      /* ln 2 */
+}
 
-/* The block with the number u below the sum of all; *inside: what of u is its own, as a share.  Sums
- * round, so u may be past the last. */
+/* The block that the number u, below the sum of all, belongs to; *inside: where in it, from 0 to 1.
+ * Sums round, so u may be past the last. */
 static uint32_t draw_block(const sampler_pick *k, double u, double *inside)
 {
     const uint32_t blocks = (uint32_t)qsf_ceil_div(k->n, QSF_SAMPLE_BLOCK);
@@ -62,8 +65,10 @@ int32_t qsf_pick_draw(sampler_pick *k)
     if (!k->w) s->k.exp_weights(room, &sum, k->x + from, n, &k->e);
     const float *w = k->w ? k->w + from : room;
     const uint32_t at = draw_weight(w, n, share);
-    if (s->o.mirostat)
-        s->mirostat_mu -= s->o.mirostat_eta * (float)(qsf_pick_surprise(k, w[at]) - (double)s->o.mirostat_tau);
+    if (s->o.mirostat) {
+        const double over = qsf_pick_surprise(k, w[at]) - (double)s->o.mirostat_tau;
+        s->mirostat_mu -= s->o.mirostat_eta * (float)over;
+    }
     return k->id ? k->id[from + at] : (int32_t)(from + at);
 }
 

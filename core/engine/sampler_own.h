@@ -88,8 +88,8 @@ void qsf_pick_mirostat(sampler_pick *k);
 /* Of the candidates by falling key: those above `key`, and the first `equal` of those equal to it;
  * no more than `most` in all. */
 typedef struct sampler_cut { float key; uint32_t equal; double most; } sampler_cut;
-/* The fewest whose weights w (NULL: 1 each) add up to target, at least one; keys of 0 never.  key[n]
- * and w[n] go with the candidates; keys are at most 1. */
+/* The fewest whose weights w (NULL: 1 each) add up to target, at least one; keys of 0 never count.
+ * key[n] and w[n] are the candidates'; keys are at most 1. */
 sampler_cut qsf_pick_find(const sampler_pick *k, const float *key, const float *w, double target);
 /* Keeps those with a weight. */
 void qsf_pick_keep(sampler_pick *k, const float *key, sampler_cut cut);

@@ -3,7 +3,9 @@
 #include "engine/turn_own.h"
 
 #include "base/pool.h"
+#include "engine/context.h"
 #include "engine/sampler_own.h"
+#include "engine/totals.h"
 
 /* Chooses from the logits that are there; touches nothing of the context. */
 static int32_t turn_choose_now(qsf_turn *t)

@@ -6,10 +6,11 @@ SPDX-License-Identifier: MIT
 
 Every client asks one streamed completion after another, each with random tokens as its prompt, so that no
 two begin alike. Each number of clients is measured twice: with the servers' own defaults for sampling, and
-greedy (temperature 0); --sampling takes one of them. Lengths of prompts and answers are lognormal, as those of conversations are (medians 100 and
-120 tokens), and the same for both programs. A row of the table is one server and number of clients: tokens
-of answers a second of all clients together, as they arrive; then median and 95th percentile of the time to the first token,
-and of the time between tokens; and for qsf-serve the time between its steps over that in them.
+greedy (temperature 0); --sampling takes one of them. Lengths of prompts and answers are lognormal, as those
+of conversations are (medians 100 and 120 tokens), and the same for both programs. A row of the table is one
+server, number of clients and kind of sampling: tokens of answers a second of all clients together, as they
+arrive; then median and 95th percentile of the time to the first token, and of the time between tokens; and
+for qsf-serve the time between its steps over that in them.
 
 --short asks for answers of 96 tokens to prompts of 16 instead, so that what counts is how much of a step's
 reading of weights all answers share; --ram-budget MB is qsf-serve's own, with which layers stream.
@@ -110,8 +111,8 @@ def show_load(server, clients, sampling, a, n_vocab):
         step, schedule = (server.figure(n) - b for n, b in zip(names, before))
         beside = f" {100 * schedule / step:5.1f} %"
     times = " ".join(f"{percent(t, share):8.1f}" for t in (first, between) for share in (0.5, 0.95))
-    print(f"{server.name:13} {clients:3} clients {sampling:7} {tokens / seconds:8.1f} tok/s {times} ms{beside}",
-          flush=True)
+    print(f"{server.name:13} {clients:3} clients {sampling:7} {tokens / seconds:8.1f} tok/s {times} ms"
+          f"{beside}", flush=True)
     return tokens / seconds
 
 
@@ -192,8 +193,8 @@ def main():
     for n in clients:
         for s in samplings:
             mine = speeds["qsf-serve", n, s]
-            print(f"{n:3} clients, {s}: {mine / speeds['qsf-serve', clients[0], s]:.2f} times {clients[0]} client",
-                  end="")
+            one = mine / speeds["qsf-serve", clients[0], s]
+            print(f"{n:3} clients, {s}: {one:.2f} times {clients[0]} client", end="")
             print(f", {mine / speeds['llama-server', n, s]:.2f} of llama-server" if theirs else "")
         if len(samplings) == 2:
             print(f"{n:3} clients: default {speeds['qsf-serve', n, 'default'] / mine:.3f} of greedy")

@@ -5,16 +5,17 @@
  *   node tests/bench/wllama.mjs [--only decode,prefill,...] [--rounds 3] [--threads 2]
  *                               [--wasm build/wasm] [--native build/release]
  *
- * --only takes rows: decode, sampled, prefill, memory, one-thread (SmolLM2), qwen-decode, qwen-prefill,
- * first, budget, large. --wasm and --native are builds of this tree; the native one converts
- * models and says which tokens are right. --json FILE keeps every single figure, --ours-only
- * leaves wllama out.
+ * --only takes rows: decode, sampled, prefill, memory, one-thread (SmolLM2), qwen-decode,
+ * qwen-prefill, first, budget, large. --wasm and --native are builds of this tree; the native one
+ * converts models and says which tokens are right. --json FILE keeps every single figure,
+ * --ours-only leaves wllama out.
  *
  * QSF_TEST_CHROMIUM names the browser (chromium). wllama comes from npm, pinned in
  * wllama/package-lock.json, into $QSF_CACHE (~/.cache/qsf), where converted models are kept too.
  * Both run with their own defaults, but for threads and the context, and greedy except in the row
- * "sampled"; wllama gets the GGUF files, without a GPU. Every measurement has a browser of its own with an empty profile; a round measures
- * ours and theirs, and the first one changes from round to round. */
+ * "sampled"; wllama gets the GGUF files, without a GPU. Every measurement has a browser of its own
+ * with an empty profile; a round measures ours and theirs, and the first one changes from round to
+ * round. */
 import {execFileSync} from 'node:child_process';
 import {existsSync} from 'node:fs';
 import {copyFile, mkdir, mkdtemp, readFile, rm, stat, writeFile} from 'node:fs/promises';
@@ -311,7 +312,8 @@ if (isLarge) {
     verdict(isLarge.right && found && isLarge.bytesRead > isLarge.size)]);
 }
 /* What is installed, whatever package.json asks for. */
-const {version: wllama} = JSON.parse(await readFile(join(folder, 'node_modules/@wllama/wllama/package.json')));
+const {version: wllama} = JSON.parse(await readFile(
+  join(folder, 'node_modules/@wllama/wllama/package.json'), 'utf8'));
 const HEADS = [['', 'must', 'qsf', `wllama ${wllama}`, 'ratio (least to most)', 'met'], Array(6).fill('---')];
 console.log(`\n${[...HEADS, ...table].map(r => `| ${r.join(' | ')} |`).join('\n')}\n`);
 const version = execFileSync(chromiumPath, ['--version'],

@@ -239,7 +239,8 @@ static void weight_sums_in_order(float *sums, const float *w, size_t n)
         sums[i / QSF_SAMPLE_BLOCK] += w[i];
     }
 }
-static void weight_levels_reached(float *mass, const float *key, const float *w, size_t n, const float *levels)
+static void weight_levels_reached(float *mass, const float *key, const float *w, size_t n,
+                                  const float *levels)
 {
     sound.weight_levels(mass, key, w, n, levels);
     for (size_t i = 0; i < n; i++) if (key[i] == levels[1]) mass[1] += w ? w[i] : 1;
