@@ -252,11 +252,12 @@ typedef struct qsf_kernels {
     void (*top_k_filter)(float *logits, size_t n, size_t k);
 
     /* Sampling, exactly equal in every variant.  NaN has no weight. */
-    /* w[n] (NULL: sums only) and sums[n / QSF_SAMPLE_BLOCK, rounded up]; weights below 2^-125 are 0 */
+    /* w[n] (NULL: sums only) and sums[n / QSF_SAMPLE_BLOCK, rounded up]; weights under 2^-125
+     * are 0 */
     void (*exp_weights)(float *w, float *sums, const float *x, size_t n, const qsf_exp_weights *e);
     void (*weight_sums)(float *sums, const float *w, size_t n);
-    /* mass[l] = the sum of w[i] (NULL: 1) where key[i] > levels[l], l < QSF_SAMPLE_LEVELS; no level
-     * is above the one before it */
+    /* mass[l] = the sum of w[i] (NULL: 1) where key[i] > levels[l], l < QSF_SAMPLE_LEVELS; levels
+     * do not rise */
     void (*weight_levels)(float *mass, const float *key, const float *w, size_t n, const float *levels);
     /* Writes to `at` the i with over < w[i] <= most, in order; returns how many there are. */
     size_t (*weights_within)(uint32_t *at, const float *w, size_t n, float over, float most);

@@ -125,7 +125,7 @@ static void SAMPLE(weight_levels)(float *mass, const float *key, const float *w,
     }
 }
 
-/* Places of bits, in order: few one by one, many without a branch. */
+/* Places of bits, in order: at once where the set can, else few one by one, many without a branch. */
 static size_t SAMPLE(weights_within)(uint32_t *at, const float *w, size_t n, float over, float most)
 {
     const SV_F low = SV_SET1(over), high = SV_SET1(most);
@@ -134,6 +134,13 @@ static size_t SAMPLE(weights_within)(uint32_t *at, const float *w, size_t n, flo
         const SAMPLE(lanes) a = SAMPLE(lanes_load)(w, i, n, NAN);
         uint32_t bits = 0;
         SV_EACH(v) bits |= (uint32_t)SV_BITS(SV_BOTH(SV_GT(a.v[v], low), SV_GE(high, a.v[v]))) << v * SV_W;
+#if defined(SV_PLACES)
+        if (n - i >= QSF_SAMPLE_LANES) {
+            SV_PLACES(at + found, bits, (int)i);
+            found += (size_t)__builtin_popcount(bits);
+            continue;
+        }
+#endif
         if (!bits) continue;
         if (n - i < QSF_SAMPLE_LANES || (bits & (bits - 1)) == 0) {
             for (; bits; bits &= bits - 1) at[found++] = (uint32_t)i + (uint32_t)__builtin_ctz(bits);
@@ -235,3 +242,4 @@ QSF_TEMPLATE void SAMPLE(sample_fill)(qsf_kernels *k)
 #undef SV_BOTH
 #undef SV_AND
 #undef SV_BITS
+#undef SV_PLACES

@@ -239,9 +239,8 @@ void qsf_pick_mirostat(sampler_pick *k)
         return;
     }
     const double least = k->sum * exp(-(double)k->s->mirostat_mu * SAMPLER_LN2);
-    qsf_pick_keep(k, k->w, least > 1 ? (sampler_cut){ 1, 1, 1 }
-                                     : (sampler_cut){ QSF_MAX((float)least, FLT_MIN), UINT32_MAX,
-                                                      k->sum / QSF_MAX(least, DBL_MIN) });
+    qsf_pick_keep(k, k->w, least > 1 ? (sampler_cut){ 1, 1 }
+                                     : (sampler_cut){ QSF_MAX((float)least, FLT_MIN), UINT32_MAX });
 }
 
 #undef SAMPLER_LN2

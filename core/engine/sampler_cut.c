@@ -73,16 +73,10 @@ static void search_copy(cut_search *c)
     c->base = c->above;
 }
 
-/* How many keys a run can have whose last one is this. */
-static double run_most(const cut_search *c, float last)
-{
-    return !c->w ? c->target : c->ranks ? c->target / (double)last + 1 : INFINITY;
-}
-
 /* The end among keys that are all equal to high. */
 static sampler_cut search_equal(const cut_search *c)
 {
-    sampler_cut cut = { c->high, 0, run_most(c, c->high) };
+    sampler_cut cut = { c->high, 0 };
     double mass = c->above;
     for (uint32_t i = 0; i < c->n && (mass < c->target || !cut.equal); i++) {
         if (c->key[i] != c->high) continue;
@@ -112,8 +106,21 @@ static sampler_cut search_sorted(cut_search *c)
         mass += c->w ? (double)w[end] : 1;
         equal = end && key[end] == key[end - 1] ? equal + 1 : 1;
     }
-    if (!end) return (sampler_cut){ c->high, UINT32_MAX, INFINITY };
-    return (sampler_cut){ key[end - 1], equal, run_most(c, key[end - 1]) };
+    return end ? (sampler_cut){ key[end - 1], equal } : (sampler_cut){ c->high, UINT32_MAX };
+}
+
+/* The next levels: in equal steps of the bits, which are about logarithms; each a third of the one
+ * before it while there is no lower end. */
+static void search_divide(const cut_search *c, float *levels)
+{
+    enum { PARTS = QSF_SAMPLE_LEVELS + 1 };
+    const uint32_t high = qsf_f32_bits(c->high), bits = key_bits(c);
+    float third = c->high;
+    for (uint32_t l = 0; l < QSF_SAMPLE_LEVELS; l++) {
+        third /= 3;
+        levels[l] = key_at(high - (uint32_t)((uint64_t)bits * (l + 1) / PARTS));
+        if (c->low == 0 && third > levels[l]) levels[l] = third;
+    }
 }
 
 sampler_cut qsf_pick_find(const sampler_pick *k, const float *key, const float *w, double target)
@@ -127,9 +134,7 @@ sampler_cut qsf_pick_find(const sampler_pick *k, const float *key, const float *
         if (key_bits(&c) <= 1) return search_equal(&c);
         if (!search_many(&c)) search_copy(&c);
         if (c.key == c.few && c.n <= CUT_SORTED) return search_sorted(&c);
-        const uint32_t high = qsf_f32_bits(c.high);
-        for (uint32_t l = 0; l < QSF_SAMPLE_LEVELS; l++)
-            levels[l] = key_at(high - (uint32_t)((uint64_t)key_bits(&c) * (l + 1) / (QSF_SAMPLE_LEVELS + 1)));
+        search_divide(&c, levels);
     }
 }
 
@@ -145,7 +150,9 @@ static void keep_in_place(sampler_pick *k, const float *key, sampler_cut cut)
             else cut.equal--;
         }
     }
-    for (uint32_t i = 0; i < k->n; i++) k->w[i] = key[i] >= cut.key ? k->w[i] : 0;
+    float *w = k->w;                                /* the same place as key, or apart from it */
+    if (key == w) for (uint32_t i = 0; i < k->n; i++) w[i] = w[i] >= cut.key ? w[i] : 0;
+    else for (uint32_t i = 0; i < k->n; i++) w[i] = key[i] >= cut.key ? w[i] : 0;
 }
 
 /* Moves them to the front. */
@@ -168,9 +175,22 @@ static void keep_in_front(sampler_pick *k, const float *key, sampler_cut cut)
     k->n = left;
 }
 
+/* Whether the cut leaves less than an eighth, by every eighth part. */
+static bool keep_few(const sampler_pick *k, const float *key, sampler_cut cut)
+{
+    uint32_t at[CUT_PART], seen = 0;
+    size_t found = 0;
+    for (uint32_t i = 0; i < k->n; i += 8 * CUT_PART) {
+        const uint32_t part = QSF_MIN(CUT_PART, k->n - i);
+        found += k->s->k.weights_within(at, key + i, part, key_at(qsf_f32_bits(cut.key) - 1), INFINITY);
+        seen += part;
+    }
+    return found < seen / 8;
+}
+
 void qsf_pick_keep(sampler_pick *k, const float *key, sampler_cut cut)
 {
-    if (cut.most < k->n / 8) keep_in_front(k, key, cut);
+    if (keep_few(k, key, cut)) keep_in_front(k, key, cut);
     else keep_in_place(k, key, cut);
     qsf_pick_add(k);
 }

@@ -7,7 +7,7 @@
 
 /* The most candidates of a search, and of a top-k whose logits are searched before there are any
  * weights. */
-enum { SAMPLER_FEW = 4096, SAMPLER_TOP_K = 1024 };
+enum { SAMPLER_FEW = 8192, SAMPLER_TOP_K = 1024 };
 
 /* Texts one behind the other: a length of two bytes, then that many bytes. */
 typedef struct sampler_texts {
@@ -85,9 +85,8 @@ void qsf_pick_dynamic(sampler_pick *k);
 void qsf_pick_mirostat(sampler_pick *k);
 
 /* ---- sampler_cut.c: finding the first candidates of an order, and keeping them ---- */
-/* Of the candidates by falling key: those above `key`, and the first `equal` of those equal to it;
- * no more than `most` in all. */
-typedef struct sampler_cut { float key; uint32_t equal; double most; } sampler_cut;
+/* Of the candidates by falling key: those above `key`, and the first `equal` of those equal to it. */
+typedef struct sampler_cut { float key; uint32_t equal; } sampler_cut;
 /* The fewest whose weights w (NULL: 1 each) add up to target, at least one; keys of 0 never count.
  * key[n] and w[n] are the candidates'; keys are at most 1. */
 sampler_cut qsf_pick_find(const sampler_pick *k, const float *key, const float *w, double target);
