@@ -118,7 +118,7 @@ static void SAMPLE(weight_levels)(float *mass, const float *key, const float *w,
             for (int l = 0; l < SV_LEVELS; l++)
                 SV_EACH(v) {
                     const SV_M above = SV_GT(a.v[v], SV_SET1(levels[first + l]));
-                    sum[l].v[v] = sum[l].v[v] + SV_AND(above, b.v[v]);
+                    sum[l].v[v] = SV_ADD(sum[l].v[v], above, b.v[v]);
                 }
         }
         for (int l = 0; l < SV_LEVELS; l++) mass[first + l] = SAMPLE(lanes_sum)(&sum[l]);
@@ -241,5 +241,6 @@ QSF_TEMPLATE void SAMPLE(sample_fill)(qsf_kernels *k)
 #undef SV_GE
 #undef SV_BOTH
 #undef SV_AND
+#undef SV_ADD
 #undef SV_BITS
 #undef SV_PLACES

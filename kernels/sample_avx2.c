@@ -21,6 +21,7 @@ QSF_TARGET_BEGIN("avx2")
 #define SV_GE(a, b) _mm256_cmp_ps(a, b, _CMP_GE_OQ)
 #define SV_BOTH(a, b) _mm256_and_ps(a, b)
 #define SV_AND(m, a) _mm256_and_ps(m, a)
+#define SV_ADD(a, m, b) _mm256_add_ps(a, _mm256_and_ps(m, b))
 #define SV_BITS(m) _mm256_movemask_ps(m)
 #include "sample.h"
 

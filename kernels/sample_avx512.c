@@ -29,6 +29,7 @@ QSF_TEMPLATE void sample_places_avx512(uint32_t *at, uint32_t bits, int first)
 #define SV_GE(a, b) _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ)
 #define SV_BOTH(a, b) ((__mmask16)((a) & (b)))
 #define SV_AND(m, a) _mm512_maskz_mov_ps(m, a)
+#define SV_ADD(a, m, b) _mm512_mask_add_ps(a, m, a, b)
 #define SV_BITS(m) (m)
 #define SV_PLACES(at, bits, first) sample_places_avx512(at, bits, first)
 #include "sample.h"

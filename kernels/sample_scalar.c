@@ -18,6 +18,7 @@ QSF_TEMPLATE float sample_power_scalar(float z) { return qsf_f32_from_bits(qsf_f
 #define SV_GE(a, b) ((a) >= (b))
 #define SV_BOTH(a, b) ((a) & (b))
 #define SV_AND(m, a) ((m) ? (a) : 0.0f)
+#define SV_ADD(a, m, b) ((a) + ((m) ? (b) : 0.0f))
 #define SV_BITS(m) (m)
 #include "sample.h"
 

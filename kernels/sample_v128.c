@@ -19,6 +19,7 @@ QSF_V128_BEGIN
 #define SV_GE(a, b) ((v4i)((a) >= (b)))
 #define SV_BOTH(a, b) ((a) & (b))
 #define SV_AND(m, a) v4_and(a, m)
+#define SV_ADD(a, m, b) ((a) + v4_and(b, m))
 #define SV_BITS(m) v4_bits(m)
 #include "sample.h"
 

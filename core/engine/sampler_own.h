@@ -7,7 +7,7 @@
 
 /* The most candidates of a search, and of a top-k whose logits are searched before there are any
  * weights. */
-enum { SAMPLER_FEW = 8192, SAMPLER_TOP_K = 1024 };
+enum { SAMPLER_FEW = 4096, SAMPLER_TOP_K = 1024 };
 
 /* Texts one behind the other: a length of two bytes, then that many bytes. */
 typedef struct sampler_texts {
