@@ -125,7 +125,7 @@ static void SAMPLE(weight_levels)(float *mass, const float *key, const float *w,
     }
 }
 
-/* Places of bits, in order: at once where the set can, else few one by one, many without a branch. */
+/* Places of bits, in order: at once if the set can, else few one by one, many without a branch. */
 static size_t SAMPLE(weights_within)(uint32_t *at, const float *w, size_t n, float over, float most)
 {
     const SV_F low = SV_SET1(over), high = SV_SET1(most);

@@ -85,7 +85,8 @@ void qsf_pick_dynamic(sampler_pick *k);
 void qsf_pick_mirostat(sampler_pick *k);
 
 /* ---- sampler_cut.c: finding the first candidates of an order, and keeping them ---- */
-/* Of the candidates by falling key: those above `key`, and the first `equal` of those equal to it. */
+/* Of the candidates by falling key: those above `key`, and the first `equal` of those equal to
+ * it. */
 typedef struct sampler_cut { float key; uint32_t equal; } sampler_cut;
 /* The fewest whose weights w (NULL: 1 each) add up to target, at least one; keys of 0 never count.
  * key[n] and w[n] are the candidates'; keys are at most 1. */

@@ -5,12 +5,12 @@ SPDX-License-Identifier: MIT
 
     around.py QSF_SERVE MODEL [--threads 2] [--rounds 5] [--tokens 64]
 
-Each row is one kind of request, asked in turns with the plain one (greedy, not streamed), a round each. What
-is measured is the processor time of all of the server's threads (Linux: /proc), because other programs change
-it least: of a token of the plain request, and what a token of each other kind takes besides. Then comes what a
-request takes before its first token, if its prompt is in the cache: reading it, the chat template, the
-tokenizer, the search for the prefix, and one pass of the model; for a short conversation, for a long one, and
-with 50 others kept.
+Each row is one kind of request, asked in turns with the plain one (greedy, not streamed), a round each. It is
+the processor time of all of the server's threads (Linux: /proc), because other programs change that least: of
+a token of the plain request, and what a token of each other kind takes besides. Then comes what a request
+takes before its first token, if its prompt is in the cache: reading it, the chat template, the tokenizer, the
+search for the prefix, and one pass of the model; for a short conversation, for a long one, and with 50 others
+kept.
 """
 import argparse, json, pathlib, random, statistics, sys, time, urllib.request
 
@@ -86,7 +86,7 @@ def show_kinds(server, a):
 
 def history(r, size):
     """Messages of so many bytes in all."""
-    words = "the of and to in is that for it with as was on be at by this have from or had not are but".split()
+    words = "the of and to in is that for it with as was on be at by this have from or had not are".split()
     messages, n = [], 0
     while n < size or len(messages) % 2 == 0:
         text = " ".join(r.choice(words) for _ in range(60))
@@ -105,7 +105,10 @@ def first_of(server, messages):
 def show_first(server, a):
     r = random.Random(4)
     others = [history(r, 600) for _ in range(50)]
-    def show(what, times): print(f"first token, {what:30} {times[0]:7.2f} ms, {times[1]:.2f} on the clock", flush=True)
+
+    def show(what, times):
+        print(f"first token, {what:30} {times[0]:7.2f} ms, {times[1]:.2f} on the clock", flush=True)
+
     show("100 bytes", first_of(server, history(r, 100)))
     show(f"{a.history} bytes", first_of(server, history(r, a.history)))
     show("600 bytes", first_of(server, others[25]))
