@@ -104,10 +104,12 @@ void qsf_pick_dry(sampler_pick *k)
 /* Forbids all tokens whose text begins with rest. */
 static void ban_beginning(const qsf_sampler *s, float *logits, const char *rest, uint32_t len)
 {
-    for (uint32_t i = 0; i < s->n_vocab; i++) {
+    uint32_t n;
+    const uint32_t *ids = qsf_sampler_starting(s, (uint8_t)*rest, &n);
+    for (uint32_t i = 0; i < n; i++) {
         const char *piece;
-        const uint32_t n = qsf_sampler_piece(s, (int32_t)i, &piece);
-        if (n >= len && *piece == *rest && !memcmp(piece, rest, len)) logits[i] = -INFINITY;
+        if (qsf_sampler_piece(s, (int32_t)ids[i], &piece) >= len && !memcmp(piece, rest, len))
+            logits[ids[i]] = -INFINITY;
     }
 }
 

@@ -35,6 +35,8 @@ struct qsf_sampler {
     qsf_logit_bias *biases;
     uint32_t   n_biases, cap_biases;
     sampler_texts banned, breakers;
+    uint32_t  *starts;        /* [257] where the tokens of a first byte begin, then [n_vocab] the tokens by
+                               * the first byte of their text; NULL: nothing is banned */
     uint32_t  *banned_whole;  /* a bit for each token that has a banned text in it; NULL: none is banned */
     char      *tail;          /* [cap_tail] the last n_tail bytes of what was accepted */
     uint32_t   cap_tail, n_tail, n_answer;      /* and how many of them are the answer's */
@@ -107,6 +109,8 @@ int32_t qsf_pick_draw(sampler_pick *k);
 
 /* ---- sampler_texts.c ---- */
 uint32_t qsf_sampler_piece(const qsf_sampler *s, int32_t id, const char **piece);
+/* The n tokens whose text begins with this byte; something is banned. */
+const uint32_t *qsf_sampler_starting(const qsf_sampler *s, uint8_t byte, uint32_t *n);
 /* Whether a text of the list lies within text. */
 bool qsf_sampler_list_within(const sampler_texts *l, const char *text, uint32_t len);
 /* Adds a token's text to the tail; whether a breaker ends in it. */
