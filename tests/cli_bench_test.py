@@ -214,7 +214,7 @@ class Options(unittest.TestCase):
     def test_an_error_later_leaves_whole_json(self):
         r = run(MODEL, WORK.name + "/missing.gguf", *QUICK, "--json")
         self.assertEqual(r.returncode, 5)
-        self.assertEqual(len(json.loads(r.stdout)["results"]), 2)
+        self.assertEqual(len(json.loads(r.stdout)["results"]), 3)
 
     def test_help_fits_and_names_environment(self):
         r = run("--help")
