@@ -8,6 +8,8 @@ enum { EB_N = 4096, EB_V = 150000, EB_P = QSF_KV_BLOCK, EB_D = 64, EB_R = 4 };
 
 static const float eb_ones[EB_R] = { 1, 1, 1, 1 };
 static const int32_t eb_sums[EB_R] = { 0 };
+static const qsf_exp_weights eb_weights = { 1, 1, -INFINITY, 0 };
+static const float eb_levels[QSF_SAMPLE_LEVELS] = { 0.9f, 0.8f, 0.7f, 0.6f, 0.5f, 0.4f, 0.3f, 0.2f };
 
 static void eb_softmax_step(kernel_bench *e)
 {
@@ -84,6 +86,12 @@ static void eb_scan_steps(kernel_bench *e)
     X(vec_mul, EB_N, e->k.vec_mul(e->c, e->a, e->b, EB_N))                                                  \
     X(vec_scale, EB_N, e->k.vec_scale(eb_copy(e, EB_N), 2, EB_N))                                           \
     X(top_k_filter, EB_V, e->k.top_k_filter(eb_copy(e, EB_V), EB_V, 40))                                    \
+    X(exp_weights, EB_V, e->k.exp_weights(NULL, e->y, e->a, EB_V, &eb_weights))                             \
+    X(weight_sums, EB_V, e->k.weight_sums(e->y, e->a, EB_V))                                                \
+    X(weight_levels, EB_V, e->k.weight_levels(e->y, e->a, e->a, EB_V, eb_levels))                           \
+    X(weights_within, EB_V, (void)e->k.weights_within((uint32_t *)(void *)e->c, e->a, EB_V, 0.5f, 1))       \
+    X(logit_moments, EB_V, e->k.logit_moments(e->y, e->a, EB_V, 1))                                         \
+    X(largest_logit, EB_V, (void)e->k.largest_logit(e->a, EB_V))                                            \
     X(fp16_to_fp32_array, EB_N, e->k.fp16_to_fp32_array(e->c, e->h, EB_N))                                  \
     X(fp32_to_fp16_array, EB_N, e->k.fp32_to_fp16_array((uint16_t *)(void *)e->c, e->a, EB_N))              \
     X(quantize_kv_8bit, EB_D, e->k.quantize_kv_8bit((int8_t *)e->c, e->y, e->a, EB_D))                      \

@@ -19,6 +19,7 @@ typedef struct model_bench {
     qsf_model    *model;
     qsf_context  *context;
     qsf_adapter  *adapter;       /* sequence 1 has it; NULL: there is only sequence 0 */
+    qsf_sampler  *sampler;       /* with qsf-run's defaults */
     int32_t      *ids;           /* of the longest prompt or depth */
     uint32_t      n_vocab;
     bench_row     row;           /* what all rows of the setting have in common */
@@ -106,6 +107,7 @@ static int bench_open(model_bench *b, uint32_t threads, const char *isa)
     const qsf_adapter_use use = { b->adapter, 1 };
     if (b->adapter && (b->error.status = qsf_seq_set_adapters(b->context, 1, &use, 1)))
         return report_context(b->context, b->error.status);
+    if (qsf_sampler_new(b->model, NULL, &b->sampler, &b->error)) return report(&b->error);
     qsf_model_get_info(b->model, &info);
     qsf_context_get_stats(b->context, &st);
     qsf_context_get_plan(b->context, &plan);
@@ -120,8 +122,10 @@ static int bench_open(model_bench *b, uint32_t threads, const char *isa)
 static void bench_close(model_bench *b)
 {
     qsf_context_free(b->context);
+    qsf_sampler_free(b->sampler);
     qsf_adapter_free(b->adapter);
     qsf_model_close(b->model);
+    b->sampler = NULL;
     b->context = NULL;
     b->adapter = NULL;
     b->model = NULL;
@@ -143,9 +147,12 @@ static int32_t bench_token(const model_bench *b, uint32_t i)
 }
 
 /* n tokens one after another, each with its logits, as a chat makes them.
- * ms: [n] what each took, or NULL. */
-static qsf_status bench_decode_tokens(model_bench *b, qsf_seq seq, uint32_t n, double *ms)
+ * ms: [n] what each took, or NULL; *picking: all that choosing from the logits took besides, or
+ * NULL. */
+static qsf_status bench_decode_tokens(model_bench *b, qsf_seq seq, uint32_t n, double *ms, double *picking)
 {
+    if (picking) *picking = 0;
+
     const float *logits;
     qsf_status st = QSF_OK;
     for (uint32_t i = 0; !st && i < n; i++) {
@@ -153,7 +160,11 @@ static qsf_status bench_decode_tokens(model_bench *b, qsf_seq seq, uint32_t n, d
         const int32_t id = bench_token(b, i * 31 + 7);
         const double begin = bench_now_ms();
         st = qsf_feed(b->context, seq, &id, 1, &logits);
-        if (ms) ms[i] = bench_now_ms() - begin;
+        const double computed = bench_now_ms();
+        if (ms) ms[i] = computed - begin;
+        if (st || !picking) continue;
+        (void)qsf_sampler_pick(b->sampler, logits);
+        *picking += bench_now_ms() - computed;
     }
     return st;
 }
@@ -284,7 +295,7 @@ static qsf_status bench_deep(model_bench *b, uint32_t depth)
 static int bench_decode(model_bench *b, uint32_t n, uint32_t depth)
 {
     char test[32];
-    bench_samples s[2] = { { .n = 0 }, { .n = 0 } };
+    bench_samples s[2] = { { .n = 0 }, { .n = 0 } }, sampled = { .n = 0 };
     double *ms = malloc(((size_t)b->set->reps * n + 1) * sizeof *ms);
     if (!ms) {
         fputs("out of memory for the tokens' times\n", stderr);
@@ -295,8 +306,11 @@ static int bench_decode(model_bench *b, uint32_t n, uint32_t depth)
         for (qsf_seq seq = 0; !st && seq <= (b->adapter != NULL); seq++) {
             qsf_seq_truncate(b->context, seq, depth);
             const double begin = bench_now_ms();
-            st = bench_decode_tokens(b, seq, n, seq ? NULL : ms + (size_t)i * n);
-            bench_samples_add(&s[seq], 1e3 * n / (bench_now_ms() - begin));
+            double picking;
+            st = bench_decode_tokens(b, seq, n, seq ? NULL : ms + (size_t)i * n, &picking);
+            const double all = bench_now_ms() - begin;
+            bench_samples_add(&s[seq], 1e3 * n / (all - picking));
+            if (!seq) bench_samples_add(&sampled, 1e3 * n / all);
         }
     if (st) {
         free(ms);
@@ -307,6 +321,8 @@ static int bench_decode(model_bench *b, uint32_t n, uint32_t depth)
     snprintf(b->row.test, sizeof b->row.test, "%s", test);
     bench_emit_share(b, &s[0], b->limits.read, b->work.bytes, "read");
     bench_adapter(b, test, s);
+    snprintf(b->row.test, sizeof b->row.test, "%s sampled", test);
+    bench_emit(b, &sampled, "tok/s");
     bench_token_times(b, test, ms, (size_t)b->set->reps * n);
     free(ms);
     bench_parts(b, test);
@@ -328,8 +344,8 @@ static int bench_speeds(model_bench *b)
     for (uint32_t i = 0; i < bench_positions(set); i++) b->ids[i] = bench_token(b, i);
     /* The first batch reads the weights. */
     qsf_status st = qsf_feed(b->context, 0, b->ids, n_warm, NULL);
-    if (!st) st = bench_decode_tokens(b, 0, 1, NULL);
-    if (!st && b->adapter) st = bench_decode_tokens(b, 1, 1, NULL);
+    if (!st) st = bench_decode_tokens(b, 0, 1, NULL, NULL);
+    if (!st && b->adapter) st = bench_decode_tokens(b, 1, 1, NULL, NULL);
     if (st == QSF_E_CANCELLED) code = EXIT_INTERRUPTED;
     else if (st) code = report_context(b->context, st);
     for (size_t i = 0; !code && i < set->prompts.n; i++)
@@ -352,12 +368,12 @@ static int bench_load(model_bench *b, uint32_t threads, const char *isa)
         const double begin = bench_now_ms();
         const int code = bench_open(b, threads, isa);
         if (code) return code;
-        qsf_status st = bench_decode_tokens(b, 0, 1, NULL);
+        qsf_status st = bench_decode_tokens(b, 0, 1, NULL, NULL);
         const double loaded = bench_now_ms() - begin;
         double token = 1e30;
         for (int t = 0; !st && t < 5; t++) {
             const double from = bench_now_ms();
-            st = bench_decode_tokens(b, 0, 1, NULL);
+            st = bench_decode_tokens(b, 0, 1, NULL, NULL);
             const double took = bench_now_ms() - from;
             if (took < token) token = took;
         }

@@ -100,9 +100,20 @@ static int answer_add(run_session *s, answer *a, const qsf_turn_piece *p, answer
     return !view || !p->len || output_flush() ? EXIT_OK : EXIT_IO;
 }
 
+/* Counts a token that was given at `now`, and all that it took since the one before it (0: none):
+ * computing, choosing, the grammar, showing. */
+static uint64_t answer_count(run_session *s, uint64_t last, uint64_t now)
+{
+    s->n_answered++;
+    s->n_intervals += last != 0;
+    s->ns_intervals += last ? now - last : 0;
+    return now;
+}
+
 int generate_answer(run_session *s, bool print, answer *a)
 {
     int code = EXIT_OK;
+    uint64_t last = 0;
     answer_view view;
     qsf_turn_piece p = { .size = sizeof p };
     a->said.role = "assistant";
@@ -113,6 +124,7 @@ int generate_answer(run_session *s, bool print, answer *a)
         if (!given) qsf_turn_step(s->turn, NULL);         /* the last piece says what failed */
         else if (p.end != QSF_TURN_FAILED) code = answer_add(s, a, &p, print ? &view : NULL);
         if (given && p.n_logprobs) print_logprobs(s, &p);
+        if (given && p.token >= 0) last = answer_count(s, last, clock_ns());
         if (print && view.reasons && line_key(LINE_REASONING)) answer_view_turn(&view);
         if (print) answer_view_tick(&view);
         if (p.end || !interrupted()) continue;

@@ -62,6 +62,8 @@ typedef struct run_session {
     draft_model *drafter;         /* makes them; NULL: they are what stood there before */
     trace_files *files;           /* of --trace and --record; NULL: none */
     char         longer[96];      /* session_longer's */
+    uint64_t     n_answered;      /* tokens of answers */
+    uint64_t     n_intervals, ns_intervals;       /* from one of them to the next */
     qsf_error    error;
 } run_session;
 

@@ -1176,9 +1176,9 @@ QSF_API uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint
  *
  * Together: the caller asks each turn for the rows that it wants (qsf_turn_rows), computes the rows
  * of all turns in one batch (qsf_batch_begin, qsf_step), and tells each turn which logits are its
- * own (qsf_turn_computed).  Then it takes pieces from each turn until qsf_turn_next returns
- * QSF_PENDING again.  It does that before the next batch begins, because logits are valid until
- * then.
+ * own (qsf_turn_computed).  It may have all of them choose their tokens at once (qsf_turns_pick).
+ * Then it takes pieces from each turn until qsf_turn_next returns QSF_PENDING again.  It does that
+ * before the next batch begins, because logits are valid until then.
  *
  * Under a grammar only tokens come that go on with a text of it, or end one; a control token only
  * where it belongs to a call of a tool (qsf_answer_turn).  Its text's end ends the turn, by a token
@@ -1330,6 +1330,10 @@ QSF_API size_t qsf_turn_rows(qsf_turn *t, qsf_row *rows, size_t cap);
 /* Says that the rows given last are computed: qsf_logits(c, first) belongs to the first of them
  * that asked for logits.  Returns how many of them asked. */
 QSF_API size_t qsf_turn_computed(qsf_turn *t, size_t first);
+/* Chooses the next token of each turn of one context whose logits are there, on all its threads:
+ * qsf_turn_next then gives it at once.  It may be left out; tokens are the same.  Turns with a
+ * grammar or a sampler with a callback choose in qsf_turn_next. */
+QSF_API void   qsf_turns_pick(qsf_turn *const *turns, size_t n);
 
 /* Ends a turn under way.  The sequence keeps all that is computed, except guesses and an unfinished
  * batch. */

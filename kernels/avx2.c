@@ -15,5 +15,6 @@ void qsf_kernels_avx2(qsf_kernels *k)
     qsf_top_k_avx2(k);
     qsf_convert_avx2(k);
     qsf_scan_avx2(k);
+    qsf_sample_avx2(k);
 }
 #endif

@@ -12,5 +12,6 @@ void qsf_kernels_avx512(qsf_kernels *k)
     qsf_attention_avx512(k);
     qsf_vector_avx512(k);
     qsf_scan_avx512(k);
+    qsf_sample_avx512(k);
 }
 #endif

@@ -19,6 +19,7 @@ void qsf_kernels_neon(qsf_kernels *k, uint32_t cpu)
     qsf_top_k_v128(k);
     qsf_convert_v128(k);
     qsf_scan_v128(k);
+    qsf_sample_v128(k);
     if (!(cpu & QSF_CPU_DOTPROD)) return;
     k->isa = "dotprod";
     qsf_matmul_dotprod(k);

@@ -15,4 +15,5 @@ void qsf_kernels_scalar(qsf_kernels *k)
     qsf_top_k_scalar(k);
     qsf_convert_scalar(k);
     qsf_scan_scalar(k);
+    qsf_sample_scalar(k);
 }

@@ -15,6 +15,7 @@ void qsf_vector_scalar(qsf_kernels *k);
 void qsf_top_k_scalar(qsf_kernels *k);
 void qsf_convert_scalar(qsf_kernels *k);
 void qsf_scan_scalar(qsf_kernels *k);
+void qsf_sample_scalar(qsf_kernels *k);
 void qsf_matmul_avx2(qsf_kernels *k);
 void qsf_float_avx2(qsf_kernels *k);
 void qsf_narrow_avx2(qsf_kernels *k);
@@ -23,6 +24,7 @@ void qsf_vector_avx2(qsf_kernels *k);
 void qsf_top_k_avx2(qsf_kernels *k);
 void qsf_convert_avx2(qsf_kernels *k);
 void qsf_scan_avx2(qsf_kernels *k);
+void qsf_sample_avx2(qsf_kernels *k);
 void qsf_matmul_avxvnni(qsf_kernels *k);
 void qsf_matmul_avx512(qsf_kernels *k);
 void qsf_float_avx512(qsf_kernels *k);
@@ -30,6 +32,7 @@ void qsf_narrow_avx512(qsf_kernels *k);
 void qsf_attention_avx512(qsf_kernels *k);
 void qsf_vector_avx512(qsf_kernels *k);
 void qsf_scan_avx512(qsf_kernels *k);
+void qsf_sample_avx512(qsf_kernels *k);
 void qsf_float_avx512bf16(qsf_kernels *k);
 
 /* In a module with relaxed SIMD: whether the set that cpu names multiplies tiles of these forms

@@ -16,5 +16,6 @@ void qsf_kernels_sse42(qsf_kernels *k)
     qsf_top_k_v128(k);
     qsf_convert_v128(k);
     qsf_scan_v128(k);
+    qsf_sample_v128(k);
 }
 #endif

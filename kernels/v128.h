@@ -36,6 +36,7 @@ void qsf_vector_v128(qsf_kernels *k);
 void qsf_top_k_v128(qsf_kernels *k);
 void qsf_convert_v128(qsf_kernels *k);
 void qsf_scan_v128(qsf_kernels *k);
+void qsf_sample_v128(qsf_kernels *k);
 void qsf_matmul_sse42(qsf_kernels *k);
 void qsf_super_sse42(qsf_kernels *k);
 void qsf_matmul_wasm(qsf_kernels *k);

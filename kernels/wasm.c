@@ -22,6 +22,7 @@ void qsf_kernels_wasm(qsf_kernels *k, uint32_t cpu)
     qsf_top_k_v128(k);
     qsf_convert_v128(k);
     qsf_scan_v128(k);
+    qsf_sample_v128(k);
 }
 
 #if defined(__wasm_relaxed_simd__)

@@ -20,7 +20,8 @@ bool scheduler_begin(scheduler *s, qsf_context *c, const serve_engine_options *o
     s->running = calloc(s->slots, sizeof *s->running);
     s->order = calloc(s->slots, sizeof *s->order);
     s->rows = calloc(s->n_batch, sizeof *s->rows);
-    if (!s->running || !s->order || !s->rows) {
+    s->turns = calloc(s->slots, sizeof *s->turns);
+    if (!s->running || !s->order || !s->rows || !s->turns) {
         err->status = QSF_E_MEMORY;
         return false;
     }
@@ -36,6 +37,7 @@ void scheduler_end(scheduler *s)
     free(s->running);
     free(s->order);
     free(s->rows);
+    free(s->turns);
 }
 
 unsigned branch_width(const serve_branch *b)
@@ -425,8 +427,7 @@ static void branch_deliver(scheduler *s, serve_branch *b, uint64_t now)
 
 static void scheduler_deliver(scheduler *s)
 {
-    size_t first = 0;
-    const uint64_t now = serve_now();
+    size_t first = 0, n_turns = 0;
     for (unsigned i = 0; i < s->n_order; i++) {
         serve_branch *b = s->order[i];
         if (b->stage == BRANCH_PAUSED) {
@@ -442,7 +443,10 @@ static void scheduler_deliver(scheduler *s)
         b->first = first;
         first += n;
         if (!n) s->order[i] = NULL;
+        else if (!b->beam) s->turns[n_turns++] = branch_turn(s, b);
     }
+    qsf_turns_pick(s->turns, n_turns);
+    const uint64_t now = serve_now();
     for (unsigned i = 0; i < s->n_order; i++) {
         serve_branch *b = s->order[i];
         if (!b) continue;

@@ -138,6 +138,7 @@ typedef struct scheduler {
     qsf_row       *rows;                   /* [n_batch] */
     serve_branch **order;                  /* [slots], the batch's branches */
     unsigned       n_order;
+    qsf_turn     **turns;                  /* [slots], those of them with logits */
     embedder       embed;
     double         answer_ns[SERVE_SIZES]; /* measured: a step of so many rows of answers alone */
     double         right, wrong;           /* guesses, the last of them counting most */

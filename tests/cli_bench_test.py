@@ -41,7 +41,9 @@ class Models(unittest.TestCase):
         rows = self.rows(MODEL, "-p", "4,9", "-n", "1,3", "-d", "0,5", "-t", "1,2", "--isa", "scalar", "-r",
                          "3", "--load")
         self.assertEqual({(r["test"], r["threads"]) for r in rows},
-                         {(test, t) for test in ("load", "pp4", "pp9", "tg1", "tg3", "tg1@5", "tg3@5")
+                         {(test, t) for test in ("load", "pp4", "pp9", "tg1", "tg3", "tg1@5", "tg3@5",
+                                                  "tg1 sampled", "tg3 sampled", "tg1@5 sampled",
+                                                  "tg3@5 sampled")
                           for t in (1, 2)})
         for r in rows:
             self.assertEqual((r["model"], r["isa"], r["n"]), (os.path.basename(MODEL), "scalar", 3))
@@ -49,7 +51,7 @@ class Models(unittest.TestCase):
             self.assertTrue(r["min"] <= r["median"] <= r["max"] and r["stdev"] >= 0 and r["memory"] > 0, r)
 
     def test_models_by_option_and_by_position(self):
-        self.assertEqual(len(self.rows(MODEL, "-m", MODEL, *QUICK)), 4)
+        self.assertEqual(len(self.rows(MODEL, "-m", MODEL, *QUICK)), 6)
 
     def test_an_adapter_is_measured_in_turns(self):
         adapter = pathlib.Path(WORK.name) / "adapter.gguf"
@@ -57,11 +59,12 @@ class Models(unittest.TestCase):
         rows = self.rows(MODEL, *QUICK, "--lora", adapter)
         self.assertEqual([(r["test"], r["n"]) for r in rows],
                          [("pp8", 2), ("pp8 lora", 2), ("pp8 lora cost", 1),
-                          ("tg2", 2), ("tg2 lora", 2), ("tg2 lora cost", 1)])
+                          ("tg2", 2), ("tg2 lora", 2), ("tg2 lora cost", 1), ("tg2 sampled", 2)])
         self.assertEqual(run(MODEL, *QUICK, "--lora", MODEL).returncode, 3)
 
     def test_zero_leaves_a_test_out(self):
-        self.assertEqual([r["test"] for r in self.rows(MODEL, "-p", "0", "-n", "2", "-r", "1")], ["tg2"])
+        self.assertEqual([r["test"] for r in self.rows(MODEL, "-p", "0", "-n", "2", "-r", "1")],
+                         ["tg2", "tg2 sampled"])
         self.assertEqual([r["test"] for r in self.rows(MODEL, "-p", "0", "-n", "0", "-r", "1", "--load")],
                          ["load"])
 
@@ -73,34 +76,35 @@ class Models(unittest.TestCase):
     def test_table_and_csv_say_the_same(self):
         table = run(MODEL, *QUICK)
         self.assertEqual(table.returncode, 0, table.stderr)
-        self.assertEqual(len(table.stdout.splitlines()), 3)
+        self.assertEqual(len(table.stdout.splitlines()), 4)
         self.assertIn("tok/s", table.stdout)
         rows = list(csv.DictReader(io.StringIO(run(MODEL, *QUICK, "--csv").stdout)))
-        self.assertEqual([r["test"] for r in rows], ["pp8", "tg2"])
+        self.assertEqual([r["test"] for r in rows], ["pp8", "tg2", "tg2 sampled"])
         for r in rows:
             self.assertTrue(all(float(r[f]) >= 0 for f in FIGURES))
 
     def test_parts_of_a_token(self):
         rows = self.rows(MODEL, "-p", "0", "-n", "3", "-r", "2", "--parts", "--io", "auto",
                          "--ram-budget", "1000")
-        self.assertEqual([r["test"] for r in rows], ["tg3", "tg3 token", "tg3 token p99", "tg3 matmul",
-                                                     "tg3 attention", "tg3 head", "tg3 other"])
-        self.assertEqual({r["unit"] for r in rows[1:]}, {"ms"})
-        self.assertLessEqual(rows[1]["median"], rows[2]["median"])
+        self.assertEqual([r["test"] for r in rows], ["tg3", "tg3 sampled", "tg3 token", "tg3 token p99",
+                                                     "tg3 matmul", "tg3 attention", "tg3 head", "tg3 other"])
+        self.assertLess(rows[1]["median"], rows[0]["median"])       # choosing tokens takes time, too
+        self.assertEqual({r["unit"] for r in rows[2:]}, {"ms"})
+        self.assertLessEqual(rows[2]["median"], rows[3]["median"])
 
     def test_limits_of_the_machine(self):
         rows = self.rows(MODEL, "-p", "8", "-n", "2", "-r", "2", "-t", "1", "--limits", "--buffer", "16")
-        self.assertEqual([r["test"] for r in rows], ["read", "peak", "pp8", "tg2"])
-        self.assertEqual([r["unit"] for r in rows], ["GB/s", "G madds/s", "tok/s", "tok/s"])
+        self.assertEqual([r["test"] for r in rows], ["read", "peak", "pp8", "tg2", "tg2 sampled"])
+        self.assertEqual([r["unit"] for r in rows], ["GB/s", "G madds/s", "tok/s", "tok/s", "tok/s"])
         self.assertTrue(all(r["median"] > 0 for r in rows))
-        self.assertEqual([r.get("share_of") for r in rows], [None, None, "peak", "read"])
-        for r in rows[2:]:
+        self.assertEqual([r.get("share_of") for r in rows], [None, None, "peak", "read", None])
+        for r in rows[2:4]:
             self.assertGreater(r["share"], 0)
 
     def test_batches_and_kinds_of_keys(self):
         for kv in ("q8", "f16", "f32"):
             self.assertEqual(
-                len(self.rows(MODEL, "-p", "20", "-n", "2", "-r", "1", "-b", "7", "--kv-type", kv)), 2)
+                len(self.rows(MODEL, "-p", "20", "-n", "2", "-r", "1", "-b", "7", "--kv-type", kv)), 3)
 
 
 class Heads(unittest.TestCase):
@@ -130,10 +134,10 @@ class Compare(unittest.TestCase):
     def test_faster_is_0_and_slower_is_1(self):
         r = run(MODEL, *QUICK, "--compare", self.saved(1e-6))
         self.assertEqual(r.returncode, 0, r.stderr)
-        self.assertIn("2 rows compared, 0 slower", r.stderr)
+        self.assertIn("3 rows compared, 0 slower", r.stderr)
         r = run(MODEL, *QUICK, "--compare", self.saved(1e6), "--json")
         self.assertEqual(r.returncode, 1)
-        self.assertIn("2 rows compared, 2 slower", r.stderr)
+        self.assertIn("3 rows compared, 3 slower", r.stderr)
         self.assertIn("slower: ", r.stderr)
         for row in json.loads(r.stdout)["results"]:
             self.assertAlmostEqual(row["ratio"], row["median"] / row["before"], delta=1e-3)
@@ -210,7 +214,7 @@ class Options(unittest.TestCase):
     def test_an_error_later_leaves_whole_json(self):
         r = run(MODEL, WORK.name + "/missing.gguf", *QUICK, "--json")
         self.assertEqual(r.returncode, 5)
-        self.assertEqual(len(json.loads(r.stdout)["results"]), 2)
+        self.assertEqual(len(json.loads(r.stdout)["results"]), 3)
 
     def test_help_fits_and_names_environment(self):
         r = run("--help")

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "engine/sampler_own.h"
 #include "golden/sampler_golden.h"
+#include "sampler_ranked.h"
 #include "test.h"
 
 enum { N = 100 };
@@ -241,77 +242,6 @@ TEST(sampler_simple_form_is_deterministic_and_in_range)
     CHECK_EQ(qsf_sample(logits, 0, 1, 1), -1);
 }
 
-/* ---- a token that is passed over would never have been chosen ---- */
-enum { MANY = 3000 };
-typedef struct ranked { float p; int id; } ranked;
-static int by_rank(const void *a, const void *b)
-{
-    const ranked *x = a, *y = b;
-    return x->p != y->p ? (x->p < y->p) - (x->p > y->p) : x->id - y->id;
-}
-/* The sampler in its plainest form: every token's probability, all of them sorted. */
-static int32_t plain_pick(const float *x, const qsf_sampler_options *o, uint64_t *state)
-{
-    static ranked all[MANY];
-    int best = 0, n = 0;
-    for (int i = 1; i < MANY; i++) if (x[i] > x[best] || x[best] != x[best]) best = i;
-    if (!(o->temperature > 0)) return best;
-    float sum = 0, cut = 0;
-    for (int i = 0; i < MANY; i++) {
-        const float p = expf((x[i] - x[best]) / o->temperature);
-        if (!(p > 0) || p < o->min_p) continue;
-        all[n++] = (ranked){ p, i };
-        sum += p;
-    }
-    if (!n) return best;
-    qsort(all, (size_t)n, sizeof *all, by_rank);
-    if (o->top_k) {
-        n = QSF_MIN(n, (int)o->top_k);
-        sum = 0;
-        for (int i = 0; i < n; i++) sum += all[i].p;
-    }
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    int chosen = 0;
-    while (chosen < n && (chosen == 0 || cut < o->top_p * sum)) cut += all[chosen++].p;
-    float u = (float)((z ^ z >> 31) >> 40) * 0x1p-24f * cut;
-    for (int i = 0; i < chosen; i++) if ((u -= all[i].p) < 0) return all[i].id;
-    return all[chosen - 1].id;
-}
-
-TEST(sampler_draws_what_the_plain_form_draws)
-{
-    static const float temperatures[] = { 0.7f, 1, 0.05f, 3, 1e-30f, 1e30f, 0, 0.7f };
-    static const float peaks[] = { 5, 0.5f, 30, 1e-6f, 400 };
-    static float x[MANY];
-    uint32_t rng = 1;
-    source.hp.n_vocab = MANY;
-    for (int round = 0; round < 400; round++) {
-        qsf_sampler_options o = defaults();
-        o.temperature = temperatures[round % 8];
-        o.top_k = round % 5 == 4 ? 0 : round % 7 == 6 ? 1000 : round % 3 ? 40 : 1;
-        o.top_p = round % 4 == 3 ? 1 : 0.9f;
-        o.min_p = round % 6 == 5 ? 0.05f : 0;
-        for (int i = 0; i < MANY; i++) {
-            rng = rng * 1664525 + 1013904223;
-            x[i] = ((float)(rng >> 8) * 0x1p-23f - 1) * peaks[round / 8 % 5] + (round % 11 == 10 ? 1e5f : 0);
-            if (round % 9 == 8) x[i] = floorf(x[i]);        /* many equals */
-            if (round % 13 == 12 && i % 3) x[i] = -INFINITY;
-            if (round % 17 == 16 && i % 50 == 0) x[i] = i % 100 ? NAN : round % 2 ? INFINITY : x[i];
-        }
-        qsf_sampler *s = sampler_with(o);
-        uint64_t state = o.seed;
-        for (int i = 0; i < 5; i++) {
-            const int32_t want = plain_pick(x, &o, &state), got = qsf_sampler_pick(s, x);
-            if (want != got) printf("      round %d\n", round);
-            CHECK_EQ(got, want);
-        }
-        qsf_sampler_free(s);
-    }
-    source.hp.n_vocab = N;
-}
-
 /* ---- the chain, against llama.cpp's ---- */
 
 static float golden_logit(int i, unsigned seed)
@@ -370,17 +300,16 @@ TEST(sampler_leaves_what_llama_leaves)
         for (unsigned i = 0; i < 40; i++)
             qsf_sampler_accept(s, (int32_t)((seed + i % 9 * (i % 7 ? 1 : 2)) % GOLDEN_N));
         CHECK(qsf_pick_candidates(&k, s, x, NULL));
-        const int id = qsf_pick_draw(&k);                   /* gives all of them their rank's place */
-        CHECK(id >= 0 && id < GOLDEN_N);
-        const candidate *first = &s->heap[k.n - 1 - k.from];
+        static ranked all[GOLDEN_N];
+        const int left = ranked_candidates(&k, all), there = sampler_golden[c].n;
         /* Of many, the sum may be reached before the last ones, which then have no share of it. */
-        const int left = (int)(k.to - k.from), there = sampler_golden[c].n;
         int wrong = left != there && !(left > 180 && left < there);
-        for (uint32_t i = 0; i < QSF_MIN(k.to - k.from, 24) && k.n - k.rest >= k.to; i++) {
-            const double p = (double)(first[-(ptrdiff_t)i].p / k.sum);
-            wrong += first[-(ptrdiff_t)i].id != sampler_golden[c].best[i].id;
-            CHECK_NEAR(p, sampler_golden[c].best[i].p, 2e-5);
+        for (int i = 0; i < QSF_MIN(left, 24); i++) {
+            wrong += all[i].id != sampler_golden[c].best[i].id;
+            CHECK_NEAR(all[i].p / k.sum, sampler_golden[c].best[i].p, 2e-5);
         }
+        const int id = qsf_pick_draw(&k);
+        CHECK(id >= 0 && id < GOLDEN_N);
         if (wrong) printf("      case %u: %d left, %d there\n", c, left, there);
         CHECK_EQ(wrong, 0);
         qsf_sampler_free(s);
@@ -408,8 +337,9 @@ TEST(sampler_mirostat_goes_on_as_llamas)
                 id = qsf_pick_draw(&k);
             }
             CHECK_EQ(id, want);
-            CHECK_EQ(k.to - k.from, sampler_mirostat[row][step].n);
-            CHECK_NEAR((double)(s->heap[k.n - 1 - k.from].p / k.sum), sampler_mirostat[row][step].p, 2e-5);
+            static ranked all[GOLDEN_N];
+            CHECK_EQ(ranked_candidates(&k, all), sampler_mirostat[row][step].n);
+            CHECK_NEAR(all[0].p / k.sum, sampler_mirostat[row][step].p, 2e-5);
         }
         qsf_sampler_free(s);
         row++;
@@ -570,7 +500,6 @@ int main(int argc, char **argv)
     RUN(sampler_same_seed_same_tokens);
     RUN(sampler_survives_hopeless_logits);
     RUN(sampler_never_takes_what_was_left_out);
-    RUN(sampler_draws_what_the_plain_form_draws);
     RUN(sampler_simple_form_is_deterministic_and_in_range);
     RUN(sampler_leaves_what_llama_leaves);
     RUN(sampler_mirostat_goes_on_as_llamas);

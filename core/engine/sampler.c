@@ -10,16 +10,31 @@
 
 /* ---- life ---- */
 
-enum { SAMPLER_PIECES = 4 };
+enum { SAMPLER_PIECES = 8 };
+
+/* What a part needs weights for; the rest is drawn by sums alone. */
+static bool leaves_out(const qsf_sampler_options *o)
+{
+    return o->mirostat || o->top_k || o->typical_p < 1 || o->top_p < 1 || o->xtc_probability > 0
+        || o->dynatemp_range > 0;
+}
 
 static void sampler_pieces(qsf_sampler *s, qsf_piece list[SAMPLER_PIECES])
 {
-    const uint32_t dry = qsf_sampler_dries(&s->o) ? s->o.dry_last_n : 0;
-    s->cap_last = QSF_MAX(s->o.repeat_last_n, dry);
+    const qsf_sampler_options *o = &s->o;
+    const bool counts = qsf_sampler_penalizes(o) || qsf_sampler_dries(o), cuts = leaves_out(o);
+    const uint32_t dry = qsf_sampler_dries(o) ? o->dry_last_n : 0;
+    const uint32_t few = !o->mirostat && o->top_k && o->top_k <= SAMPLER_TOP_K ? SAMPLER_TOP_K : s->n_vocab;
+    const uint32_t most = cuts ? QSF_MIN(few, s->n_vocab) : 0;
+    s->cap_last = QSF_MAX(o->repeat_last_n, dry);
     list[0] = QSF_PIECE(s->logits, s->n_vocab, "sampler");
-    list[1] = QSF_PIECE(s->heap, s->n_vocab, "sampler");
-    list[2] = QSF_PIECE(s->last, s->cap_last, "sampler");
-    list[3] = QSF_PIECE(s->repeats, dry, "sampler");
+    list[1] = QSF_PIECE(s->weights, counts ? s->n_vocab : most, "sampler");
+    list[2] = QSF_PIECE(s->ids, most, "sampler");
+    list[3] = QSF_PIECE(s->keys, o->typical_p < 1 ? most : 0, "sampler");
+    list[4] = QSF_PIECE(s->sums, qsf_ceil_div(s->n_vocab, QSF_SAMPLE_BLOCK), "sampler");
+    list[5] = QSF_PIECE(s->few, cuts ? 2 * SAMPLER_FEW : 0, "sampler");
+    list[6] = QSF_PIECE(s->last, s->cap_last, "sampler");
+    list[7] = QSF_PIECE(s->repeats, dry, "sampler");
 }
 
 uint64_t qsf_sampler_bytes(uint32_t n_vocab)
@@ -51,6 +66,7 @@ qsf_status qsf_sampler_for(const qsf_platform *p, const qsf_tokenizer *t, uint32
     qsf_sampler_defaults(&s->o);
     qsf_status st = QSF_TAKE(&s->o, opts, qsf_sampler_options, err);
     s->n_vocab = st ? 0 : n_vocab;
+    if (!st) st = qsf_kernels_init(&s->k, p->cpu_features ? p->cpu_features(p->user) : 0, NULL, err);
     if (st || (st = qsf_sampler_check(&s->o, err))) {
         qsf_dealloc(p, s, sizeof *s);
         return st;
@@ -170,6 +186,7 @@ static bool not_mirostat(const qsf_sampler_options *o) { return o->mirostat == 0
 static bool has_sigma(const qsf_sampler_options *o) { return not_mirostat(o) && o->top_n_sigma > 0; }
 static bool has_top_k(const qsf_sampler_options *o) { return not_mirostat(o) && o->top_k > 0; }
 static bool has_typical(const qsf_sampler_options *o) { return not_mirostat(o) && o->typical_p < 1; }
+static bool has_top_p(const qsf_sampler_options *o) { return not_mirostat(o) && o->top_p < 1; }
 static bool has_xtc(const qsf_sampler_options *o)
 {
     return not_mirostat(o) && o->xtc_probability > 0 && o->xtc_threshold <= 0.5f;
@@ -184,10 +201,10 @@ static const struct chain_row {
     void (*run)(sampler_pick *k);
 } chain_rows[] = {
     { has_sigma,    qsf_pick_sigma },
-    { chain_always, qsf_pick_gather },          /* temperature and min-p */
+    { chain_always, qsf_pick_weigh },           /* temperature and min-p */
     { has_top_k,    qsf_pick_top_k },
     { has_typical,  qsf_pick_typical },
-    { not_mirostat, qsf_pick_top_p },
+    { has_top_p,    qsf_pick_top_p },
     { has_xtc,      qsf_pick_xtc },
     { has_dynamic,  qsf_pick_dynamic },
     { has_mirostat, qsf_pick_mirostat },
@@ -196,11 +213,10 @@ static const struct chain_row {
 bool qsf_pick_candidates(sampler_pick *k, qsf_sampler *s, const float *logits,
                          const qsf_sampler_limits *limits)
 {
-    *k = (sampler_pick){ .s = s, .limits = limits, .x = logits, .least = -INFINITY,
-                         .temperature = s->o.temperature };
+    *k = (sampler_pick){ .s = s, .limits = limits, .x = logits, .least = -INFINITY };
     for (size_t i = 0; i < QSF_ARRAY_LEN(chain_logits_rows); i++)
         if (chain_logits_rows[i].on(k)) chain_logits_rows[i].run(k);
-    k->best = qsf_sampler_argmax(k->x, s->n_vocab);
+    k->best = (uint32_t)s->k.largest_logit(k->x, s->n_vocab);
     if (!(k->x[k->best] > -INFINITY)) return false;
     if (qsf_sampler_greedy(s)) return true;
     for (size_t i = 0; i < QSF_ARRAY_LEN(chain_rows); i++)

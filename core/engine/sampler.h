@@ -3,6 +3,7 @@
 #ifndef QSF_SAMPLER_H
 #define QSF_SAMPLER_H
 
+#include "kernels.h"
 #include "model/model.h"
 
 /* Memory of a sampler with the default options. */
@@ -24,9 +25,10 @@ bool       qsf_sampler_greedy(const qsf_sampler *s);
 
 /* The first of equals; NaN never wins. */
 uint32_t   qsf_sampler_argmax(const float *x, uint32_t n);
-/* Writes to out[0] the token `chosen` (-1: none, with a probability of 0), and behind it the n most
- * probable tokens, with the logarithms of their probabilities.  Returns how many entries that are:
- * fewer, where fewer logits are above -INFINITY. */
-uint32_t   qsf_logprobs(const float *logits, uint32_t n_vocab, int32_t chosen, qsf_logprob *out, uint32_t n);
+/* Writes the natural logarithms of probabilities: to out[0] that of the token `chosen` (-1: none,
+ * -INFINITY), after it those of the n most probable tokens.  Returns the number of entries, less
+ * than 1 + n if fewer logits are above -INFINITY. */
+uint32_t   qsf_logprobs(const qsf_kernels *k, const float *logits, uint32_t n_vocab, int32_t chosen,
+                        qsf_logprob *out, uint32_t n);
 
 #endif

@@ -22,7 +22,7 @@ void qsf_pick_callback(sampler_pick *k)
 /* The i-th of the accepted tokens, the last first; a breaker of DRY ends in it: its complement. */
 static int32_t last_marked(const qsf_sampler *s, uint32_t i)
 {
-    return s->last[(s->at + s->cap_last - 1 - i) % s->cap_last];
+    return s->last[s->at > i ? s->at - 1 - i : s->at + s->cap_last - 1 - i];
 }
 static int32_t last_token(const qsf_sampler *s, uint32_t i)
 {
@@ -30,23 +30,21 @@ static int32_t last_token(const qsf_sampler *s, uint32_t i)
     return id < 0 ? ~id : id;
 }
 
+/* Until there are candidates, the place of a token's weight is free to count it. */
 void qsf_pick_penalize(sampler_pick *k)
 {
     const qsf_sampler *s = k->s;
     const uint32_t n = QSF_MIN(s->n_last, s->o.repeat_last_n);
-    float *logits = qsf_pick_logits(k);
+    float *logits = qsf_pick_logits(k), *count = s->weights;
+    for (uint32_t i = 0; i < n; i++) count[last_token(s, i)] = 0;
+    for (uint32_t i = 0; i < n; i++) count[last_token(s, i)]++;
     for (uint32_t i = 0; i < n; i++) {
         const int32_t id = last_token(s, i);
-        uint32_t count = 0, seen = 0;
-        for (uint32_t j = 0; j < n; j++) {
-            if (last_token(s, j) != id) continue;
-            count++;
-            seen += j < i;
-        }
-        if (seen) continue;                         /* each token once, with its count */
         float *x = &logits[id];
+        if (count[id] == 0) continue;               /* each token once, with its count */
         *x = *x > 0 ? *x / s->o.repeat_penalty : *x * s->o.repeat_penalty;
-        *x -= (float)count * s->o.frequency_penalty + s->o.presence_penalty;
+        *x -= count[id] * s->o.frequency_penalty + s->o.presence_penalty;
+        count[id] = 0;
     }
 }
 
@@ -72,8 +70,8 @@ static int32_t dry_next(const qsf_sampler *s, uint32_t i)
     return s->repeats[i] < s->o.dry_allowed_length ? -1 : last_token(s, i - 1);
 }
 
-/* Takes from each token that would go on a repetition what the longest of them costs.  Until the
- * heap is filled, its places are free to keep a length for each token. */
+/* Takes from each token that would go on a repetition what the longest of them costs.  Until
+ * there are candidates, the place of a token's weight is free to keep a length. */
 void qsf_pick_dry(sampler_pick *k)
 {
     qsf_sampler *s = k->s;
@@ -85,17 +83,17 @@ void qsf_pick_dry(sampler_pick *k)
     float *logits = qsf_pick_logits(k);
     int32_t id;
     for (uint32_t i = 1; i < n; i++)
-        if ((id = dry_next(s, i)) >= 0) s->heap[id].p = 0;
+        if ((id = dry_next(s, i)) >= 0) s->weights[id] = 0;
     for (uint32_t i = 1; i < n; i++)
         if ((id = dry_next(s, i)) >= 0)
-            s->heap[id].p = QSF_MAX(s->heap[id].p, (float)QSF_MIN(s->repeats[i], most));
+            s->weights[id] = QSF_MAX(s->weights[id], (float)QSF_MIN(s->repeats[i], most));
     const float grows = logf(s->o.dry_base), highest = grows > 1e-6f ? 88 / grows : 0;
     for (uint32_t i = 1; i < n; i++) {
         const char *piece;
-        if ((id = dry_next(s, i)) < 0 || s->heap[id].p == 0) continue;
-        const float over = QSF_MIN(s->heap[id].p - (float)allowed, highest);
+        if ((id = dry_next(s, i)) < 0 || s->weights[id] == 0) continue;
+        const float over = QSF_MIN(s->weights[id] - (float)allowed, highest);
         const uint32_t len = qsf_sampler_piece(s, id, &piece);
-        s->heap[id].p = 0;
+        s->weights[id] = 0;
         if (!qsf_sampler_list_within(&s->breakers, piece, len))
             logits[id] -= s->o.dry_multiplier * expf(over * grows);
     }
@@ -106,10 +104,12 @@ void qsf_pick_dry(sampler_pick *k)
 /* Forbids all tokens whose text begins with rest. */
 static void ban_beginning(const qsf_sampler *s, float *logits, const char *rest, uint32_t len)
 {
-    for (uint32_t i = 0; i < s->n_vocab; i++) {
+    uint32_t n;
+    const uint32_t *ids = qsf_sampler_starting(s, (uint8_t)*rest, &n);
+    for (uint32_t i = 0; i < n; i++) {
         const char *piece;
-        const uint32_t n = qsf_sampler_piece(s, (int32_t)i, &piece);
-        if (n >= len && *piece == *rest && !memcmp(piece, rest, len)) logits[i] = -INFINITY;
+        if (qsf_sampler_piece(s, (int32_t)ids[i], &piece) >= len && !memcmp(piece, rest, len))
+            logits[ids[i]] = -INFINITY;
     }
 }
 
@@ -118,8 +118,10 @@ void qsf_pick_ban(sampler_pick *k)
     const qsf_sampler *s = k->s;
     const char *text, *end = s->tail + s->n_tail;
     float *logits = qsf_pick_logits(k);
-    for (uint32_t i = 0; i < s->n_vocab; i++)
-        if (s->banned_whole[i / 32] >> i % 32 & 1) logits[i] = -INFINITY;
+    for (uint32_t i = 0; i < s->n_vocab; i++) {
+        if (i % 32 == 0 && !s->banned_whole[i / 32]) i += 31;
+        else if (s->banned_whole[i / 32] >> i % 32 & 1) logits[i] = -INFINITY;
+    }
     for (uint32_t at = 0, len; (text = qsf_sampler_list_next(&s->banned, &at, &len));)
         for (uint32_t before = 1; before < len && before <= s->n_answer; before++)
             if (!memcmp(end - before, text, before)) ban_beginning(s, logits, text + before, len - before);
@@ -131,9 +133,10 @@ void qsf_pick_limit(sampler_pick *k)
     float *logits = qsf_pick_logits(k);
     for (uint32_t i = 0; l->mask && i < k->s->n_vocab; i += 32) {
         const uint32_t end = QSF_MIN(i + 32, k->s->n_vocab);
-        if (l->mask[i / 32] == UINT32_MAX) continue;
-        for (uint32_t j = i; j < end; j++)
-            if (!(l->mask[i / 32] >> (j - i) & 1)) logits[j] = -INFINITY;
+        const uint32_t may = l->mask[i / 32];
+        if (may == UINT32_MAX) continue;
+        if (!may) for (uint32_t j = i; j < end; j++) logits[j] = -INFINITY;
+        else for (uint32_t j = i; j < end; j++) if (!(may >> (j - i) & 1)) logits[j] = -INFINITY;
     }
     for (size_t i = 0; i < l->n_never; i++) logits[l->never[i]] = -INFINITY;
 }

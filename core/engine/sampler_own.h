@@ -5,7 +5,9 @@
 
 #include "engine/sampler.h"
 
-typedef struct candidate { float p; int32_t id; } candidate;
+/* The most candidates of a search, and of a top-k whose logits are searched before there are any
+ * weights. */
+enum { SAMPLER_FEW = 4096, SAMPLER_TOP_K = 1024 };
 
 /* Texts one behind the other: a length of two bytes, then that many bytes. */
 typedef struct sampler_texts {
@@ -18,8 +20,13 @@ struct qsf_sampler {
     const qsf_tokenizer *tokenizer;     /* NULL: no text is known */
     qsf_sampler_options o;
     uint32_t   n_vocab;
-    float     *logits;        /* [n_vocab] after what changes them, where something does */
-    candidate *heap;          /* [n_vocab] */
+    qsf_kernels k;
+    float     *logits;        /* [n_vocab] once something changes them */
+    float     *weights;       /* [n_vocab], or [SAMPLER_TOP_K]; NULL: no part needs them */
+    int32_t   *ids;           /* as many */
+    float     *keys;          /* as many, for typical-p */
+    float     *sums;          /* [n_vocab / QSF_SAMPLE_BLOCK, rounded up] of weights */
+    float     *few;           /* [2][SAMPLER_FEW] keys and weights of a search */
     int32_t   *last;          /* [cap_last] ring of accepted tokens; ~token: a breaker of DRY ends in it */
     uint32_t   cap_last, n_last, at;
     uint32_t  *repeats;       /* [dry_last_n] of DRY */
@@ -28,6 +35,8 @@ struct qsf_sampler {
     qsf_logit_bias *biases;
     uint32_t   n_biases, cap_biases;
     sampler_texts banned, breakers;
+    uint32_t  *starts;        /* [257] where the tokens of a first byte begin, then [n_vocab] the tokens by
+                               * the first byte of their text; NULL: nothing is banned */
     uint32_t  *banned_whole;  /* a bit for each token that has a banned text in it; NULL: none is banned */
     char      *tail;          /* [cap_tail] the last n_tail bytes of what was accepted */
     uint32_t   cap_tail, n_tail, n_answer;      /* and how many of them are the answer's */
@@ -42,12 +51,12 @@ typedef struct sampler_pick {
     const float *x;           /* [n_vocab] logits as they are by now */
     uint32_t   best;          /* of x */
     float      least;         /* lower logits are left out */
-    float      temperature;
-    /* From the row `temperature` on: candidates by rank.  The heap holds what has no rank yet;
-     * those popped from it gather behind it, best last. */
-    uint32_t   n, rest;       /* all candidates, and those still in the heap */
-    uint32_t   from, to;      /* ranks that are left */
-    float      sum;           /* of the p of ranks 0 to `to`; p is relative to the best */
+    /* Candidates, by id.  A weight is relative to the best token's; 0: left out. */
+    qsf_exp_weights e;        /* weights as functions of logits */
+    uint32_t   n;
+    float     *w;             /* [n]; NULL: e gives them */
+    int32_t   *id;            /* [n]; NULL: candidate i is token i */
+    double     sum;           /* of the weights, which s->sums adds up to */
 } sampler_pick;
 
 /* Runs all rows of the table; false: no logit is above -INFINITY.  A sampler whose temperature is 0
@@ -69,17 +78,39 @@ void qsf_pick_limit(sampler_pick *k);
 
 /* ---- sampler_choose.c: what leaves candidates out ---- */
 void qsf_pick_sigma(sampler_pick *k);
-void qsf_pick_gather(sampler_pick *k);
+void qsf_pick_weigh(sampler_pick *k);
 void qsf_pick_top_k(sampler_pick *k);
 void qsf_pick_typical(sampler_pick *k);
 void qsf_pick_top_p(sampler_pick *k);
 void qsf_pick_xtc(sampler_pick *k);
 void qsf_pick_dynamic(sampler_pick *k);
 void qsf_pick_mirostat(sampler_pick *k);
+
+/* ---- sampler_cut.c: finding the first candidates of an order, and keeping them ---- */
+/* Of the candidates by falling key: those above `key`, and the first `equal` of those equal to
+ * it. */
+typedef struct sampler_cut { float key; uint32_t equal; } sampler_cut;
+/* The fewest whose weights w (NULL: 1 each) add up to target, at least one; keys of 0 never count.
+ * key[n] and w[n] are the candidates'; keys are at most 1. */
+sampler_cut qsf_pick_find(const sampler_pick *k, const float *key, const float *w, double target);
+/* Keeps those with a weight. */
+void qsf_pick_keep(sampler_pick *k, const float *key, sampler_cut cut);
+/* Keeps the most likely by logit, before there are weights: k->id and k->n. */
+void qsf_pick_keep_logits(sampler_pick *k, uint32_t count);
+/* Adds the weights up again. */
+void qsf_pick_add(sampler_pick *k);
+
+/* ---- sampler_draw.c ---- */
+/* [0, 1) */
+double  qsf_sampler_random(qsf_sampler *s);
+/* In bits, of a candidate with weight w. */
+double  qsf_pick_surprise(const sampler_pick *k, float w);
 int32_t qsf_pick_draw(sampler_pick *k);
 
 /* ---- sampler_texts.c ---- */
 uint32_t qsf_sampler_piece(const qsf_sampler *s, int32_t id, const char **piece);
+/* The n tokens whose text begins with this byte; something is banned. */
+const uint32_t *qsf_sampler_starting(const qsf_sampler *s, uint8_t byte, uint32_t *n);
 /* Whether a text of the list lies within text. */
 bool qsf_sampler_list_within(const sampler_texts *l, const char *text, uint32_t len);
 /* Adds a token's text to the tail; whether a breaker ends in it. */

@@ -79,6 +79,31 @@ static qsf_status sampler_list_add(qsf_sampler *s, sampler_texts *l, const char 
     return QSF_OK;
 }
 
+enum { STARTS = 257 };
+
+/* Lists the tokens by the first byte of their text, with a counting sort. */
+static qsf_status sampler_starts(qsf_sampler *s, qsf_error *err)
+{
+    const char *piece;
+    uint32_t next[STARTS] = { 0 };
+    if (s->starts) return QSF_OK;
+    s->starts = qsf_alloc_array(s->platform, STARTS + (size_t)s->n_vocab, sizeof *s->starts, "texts", err);
+    if (!s->starts) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < s->n_vocab; i++)
+        if (qsf_sampler_piece(s, (int32_t)i, &piece)) next[(uint8_t)*piece + 1]++;
+    for (uint32_t b = 1; b < STARTS; b++) next[b] += next[b - 1];
+    memcpy(s->starts, next, sizeof next);
+    for (uint32_t i = 0; i < s->n_vocab; i++)
+        if (qsf_sampler_piece(s, (int32_t)i, &piece)) s->starts[STARTS + next[(uint8_t)*piece]++] = i;
+    return QSF_OK;
+}
+
+const uint32_t *qsf_sampler_starting(const qsf_sampler *s, uint8_t byte, uint32_t *n)
+{
+    *n = s->starts[byte + 1] - s->starts[byte];
+    return s->starts + STARTS + s->starts[byte];
+}
+
 static size_t banned_words(const qsf_sampler *s) { return (size_t)qsf_ceil_div(s->n_vocab, 32); }
 
 qsf_status qsf_sampler_ban(qsf_sampler *s, const char *text, size_t len, qsf_error *err)
@@ -86,8 +111,8 @@ qsf_status qsf_sampler_ban(qsf_sampler *s, const char *text, size_t len, qsf_err
     if (!s->banned_whole)
         s->banned_whole = qsf_alloc_array(s->platform, banned_words(s), sizeof(uint32_t), "texts", err);
     if (!s->banned_whole) return QSF_E_MEMORY;
-    const qsf_status st = sampler_list_add(s, &s->banned, text, len, err);
-    if (st) return st;
+    qsf_status st = sampler_starts(s, err);
+    if (st || (st = sampler_list_add(s, &s->banned, text, len, err))) return st;
     for (uint32_t i = 0; i < s->n_vocab; i++) {
         const char *piece;
         const uint32_t n = qsf_sampler_piece(s, (int32_t)i, &piece);
@@ -108,6 +133,7 @@ void qsf_sampler_texts_free(qsf_sampler *s)
     qsf_dealloc(s->platform, s->banned.bytes, s->banned.cap);
     qsf_dealloc(s->platform, s->breakers.bytes, s->breakers.cap);
     qsf_dealloc(s->platform, s->tail, s->cap_tail);
+    if (s->starts) qsf_dealloc(s->platform, s->starts, (STARTS + (size_t)s->n_vocab) * sizeof *s->starts);
     if (s->banned_whole) qsf_dealloc(s->platform, s->banned_whole, banned_words(s) * sizeof *s->banned_whole);
 }
 

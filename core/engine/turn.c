@@ -120,6 +120,7 @@ static void turn_forget(qsf_turn *t)
 static void turn_over(qsf_turn *t, qsf_turn_end end)
 {
     turn_forget(t);
+    t->ahead = false;
     qsf_turn_grammar_free(t);           /* its owner may let it go */
     t->n_rows = 0;
     t->stage = TURN_OVER;
@@ -197,6 +198,7 @@ static qsf_status turn_begin(qsf_turn *t, const int32_t *ids, size_t n, qsf_samp
     t->state.n_prompt = n;
     t->state.n_kept = t->state.n_done = t->state.n_tokens = t->state.n_forced = 0;
     t->n_logprobs = 0;
+    t->ahead = false;
     qsf_turn_defaults(&t->o);
     if ((st = QSF_TAKE(&t->o, opts, qsf_turn_options, &t->error))) return st;
     if ((st = turn_check(t, ids, n)) || (st = turn_texts_of(t)) || (st = turn_text_room(t))) return st;

@@ -213,7 +213,7 @@ static int32_t draw_masked(qsf_turn *t, size_t row, qsf_sampler_limits *limits)
     return id;
 }
 
-static int32_t draw_logits(qsf_turn *t, size_t row)
+int32_t qsf_turn_choose(qsf_turn *t, size_t row)
 {
     turn_grammar *g = &t->grammar;
     qsf_sampler_limits limits = { .never = t->never };
@@ -237,25 +237,6 @@ static int32_t draw_logits(qsf_turn *t, size_t row)
         return qsf_fail(&t->error, QSF_E_CORRUPT, "the grammar would begin behind token %llu of the answer, "
                         "but has no text for what the likeliest tokens begin it with",
                         (unsigned long long)t->state.n_tokens), -1;
-    return id;
-}
-
-int32_t qsf_turn_draw(qsf_turn *t)
-{
-    turn_grammar *g = &t->grammar;
-    t->n_logprobs = 0;
-    if (g->at < g->n_forced) {
-        t->state.n_forced++;
-        return g->forced[g->at++];
-    }
-    const uint64_t begin = qsf_now(t->platform);
-    const size_t row = t->first + t->right;
-    const int32_t id = draw_logits(t, row);
-    if (id >= 0 && t->o.logprobs >= 0)
-        t->n_logprobs = qsf_logprobs(qsf_logits(t->context, row), t->n_vocab, id, t->logprobs,
-                                     (uint32_t)t->o.logprobs);
-    t->state.ns_sampling += qsf_now(t->platform) - begin;
-    qsf_context_sampled(t->context, begin);
     return id;
 }
 

@@ -85,6 +85,8 @@ struct qsf_turn {
     size_t        n_ends;
     qsf_logprob  *logprobs;             /* [1 + QSF_LOGPROBS_MOST], once they were asked for */
     size_t        n_logprobs;           /* of the last token */
+    bool          ahead;                /* qsf_turns_pick has chosen the next token */
+    int32_t       next;                 /* which it is */
 
     turn_texts    stops;
     size_t        longest_piece;
@@ -98,8 +100,8 @@ enum { TURN_VETOES = 64 };
 /* ---- turn_grammar.c ---- */
 qsf_status qsf_turn_grammar_begin(qsf_turn *t);         /* of t->o; t->error says what fails */
 void       qsf_turn_grammar_free(qsf_turn *t);
-/* The next token; -1: t->error says why there is none. */
-int32_t    qsf_turn_draw(qsf_turn *t);
+/* The token after a row with logits; -1: t->error says why there is none. */
+int32_t    qsf_turn_choose(qsf_turn *t, size_t row);
 /* A token was taken: the grammar goes on by it, or begins with it. */
 void       qsf_turn_grammar_take(qsf_turn *t, int32_t id);
 /* How many of the n guesses behind the last token the grammar lets through. */
@@ -118,5 +120,9 @@ static inline bool qsf_turn_forces(const qsf_turn *t)
 {
     return t->grammar.at < t->grammar.n_forced || t->reasoning.at < t->reasoning.n_forced;
 }
+
+/* ---- turn_draw.c ---- */
+/* The next token, forced or chosen; -1: t->error says why there is none. */
+int32_t    qsf_turn_draw(qsf_turn *t);
 
 #endif

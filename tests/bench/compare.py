@@ -9,7 +9,9 @@ A.gguf runs in both; B.gguf=C.qsf sets B.gguf in llama.cpp against C.qsf here, a
 Each round runs llama-bench and qsf-bench once on each model, so that what else the machine does meets both;
 the order changes from round to round. The ratio is ours to llama.cpp's inside a round; its median, least and
 most are printed, beside the median tok/s of each. Both programs run with their own defaults (keys and values
-are f16 there and 8-bit here); --llama-args and --qsf-args change that.
+are f16 there and 8-bit here); --llama-args and --qsf-args change that. llama-bench chooses no tokens: its
+answers are greedy at no cost. Rows "tgN sampled" set ours, with each token chosen by the default sampler,
+against that.
 
 llama.cpp is built for this processor, without what the system does not let programs use (a kernel may forbid
 AMX that the compiler sees), and run once; where it dies of an instruction it is built again with fewer, and
@@ -222,8 +224,9 @@ def measure(a):
                 got = ({run: run(a, model, threads)
                         for run, model in (both if round_ % 2 == 0 else reversed(both))})
                 for test, speed in got[run_llama].items():
-                    if test in got[run_qsf]:
-                        samples.setdefault((pair, threads, test), []).append((speed, got[run_qsf][test]))
+                    for row in (test, f"{test} sampled"):
+                        if row in got[run_qsf]:
+                            samples.setdefault((pair, threads, row), []).append((speed, got[run_qsf][row]))
     return samples
 
 

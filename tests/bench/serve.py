@@ -5,10 +5,12 @@ SPDX-License-Identifier: MIT
     serve.py QSF_SERVE MODEL [--llama-server PROGRAM] [--clients 1,8,32] [--requests 3] [--threads 2]
 
 Every client asks one streamed completion after another, each with random tokens as its prompt, so that no
-two begin alike. Lengths of prompts and answers are lognormal, as those of conversations are (medians 100 and
-120 tokens), and the same for both programs. A row of the table is one server and number of clients: tokens
-of answers a second of all clients together; then median and 95th percentile of the time to the first token,
-and of the time between tokens; and for qsf-serve the time between its steps over that in them.
+two begin alike. Each number of clients is measured twice: with the servers' own defaults for sampling, and
+greedy (temperature 0); --sampling takes one of them. Lengths of prompts and answers are lognormal, as those
+of conversations are (medians 100 and 120 tokens), and the same for both programs. A row of the table is one
+server, number of clients and kind of sampling: tokens of answers a second of all clients together, as they
+arrive; then median and 95th percentile of the time to the first token, and of the time between tokens; and
+for qsf-serve the time between its steps over that in them.
 
 --short asks for answers of 96 tokens to prompts of 16 instead, so that what counts is how much of a step's
 reading of weights all answers share; --ram-budget MB is qsf-serve's own, with which layers stream.
@@ -28,7 +30,7 @@ class Running:
     """A server on a free port."""
 
     def __init__(self, name, command, port, answers):
-        self.name, self.port, self.answers = name, port, answers
+        self.name, self.port, self.answers, self.sampling = name, port, answers, {"temperature": 0}
         self.process = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
         for _ in range(600):
@@ -51,8 +53,8 @@ class Running:
 
     async def ask(self, ids, n):
         """The times at which parts of one answer came, from its request on."""
-        body = json.dumps({"prompt": ids, "max_tokens": n, "temperature": 0, "ignore_eos": True,
-                           "stream": True}).encode()
+        body = json.dumps({"prompt": ids, "max_tokens": n, "ignore_eos": True, "stream": True,
+                           **self.sampling}).encode()
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         begin, times = time.perf_counter(), []
         writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
@@ -96,7 +98,11 @@ async def load(server, clients, requests, n_vocab, short):
 def percent(values, share): return sorted(values)[min(len(values) - 1, int(share * len(values)))] * 1e3
 
 
-def show_load(server, clients, a, n_vocab):
+SAMPLING = {"default": {}, "greedy": {"temperature": 0}}
+
+
+def show_load(server, clients, sampling, a, n_vocab):
+    server.sampling = SAMPLING[sampling]
     names = "step_ns_total", "schedule_ns_total"
     before = server.answers and [server.figure(n) for n in names]
     seconds, tokens, first, between = asyncio.run(load(server, clients, a.requests, n_vocab, a.short))
@@ -105,8 +111,8 @@ def show_load(server, clients, a, n_vocab):
         step, schedule = (server.figure(n) - b for n, b in zip(names, before))
         beside = f" {100 * schedule / step:5.1f} %"
     times = " ".join(f"{percent(t, share):8.1f}" for t in (first, between) for share in (0.5, 0.95))
-    print(f"{server.name:13} {clients:3} clients {tokens / seconds:8.1f} tok/s {times} ms{beside}",
-          flush=True)
+    print(f"{server.name:13} {clients:3} clients {sampling:7} {tokens / seconds:8.1f} tok/s {times} ms"
+          f"{beside}", flush=True)
     return tokens / seconds
 
 
@@ -151,6 +157,7 @@ def main():
     p.add_argument("--clients", default="1,8,32")
     p.add_argument("--requests", type=int, default=3)
     p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--sampling", choices=["both", *SAMPLING], default="both")
     p.add_argument("--port", type=int, default=18090)
     p.add_argument("--short", action="store_true")
     p.add_argument("--ram-budget", default="0")
@@ -158,6 +165,7 @@ def main():
     p.add_argument("--long", action="store_true")
     a = p.parse_args()
     clients = [int(n) for n in a.clients.split(",")]
+    samplings = list(SAMPLING) if a.sampling == "both" else [a.sampling]
     slots = max(clients)
     positions = slots * 128 if a.short else slots * 1152 + 4500
     ours = [a.program, a.model, "--port", a.port, "-t", a.threads, "-np", slots, "-c", positions, "--quiet",
@@ -173,7 +181,9 @@ def main():
             n_vocab = json.loads(server.get("/v1/models"))["data"][0]["meta"]["n_vocab"]
             asyncio.run(server.ask(prompt_ids(random.Random(3), 30, n_vocab), 8))
             for n in clients:
-                speeds[name, n] = show_load(server, n, a, n_vocab)
+                for s in samplings:
+                    speeds[name, n, s] = show_load(server, n, s, a, n_vocab)
+            server.sampling = SAMPLING["greedy"]
             if a.prefix:
                 show_prefix(server, n_vocab)
             if a.long:
@@ -181,9 +191,13 @@ def main():
         finally:
             server.end()
     for n in clients:
-        one = speeds["qsf-serve", n] / speeds["qsf-serve", clients[0]]
-        print(f"{n:3} clients: {one:.2f} times {clients[0]} client", end="")
-        print(f", {speeds['qsf-serve', n] / speeds['llama-server', n]:.2f} of llama-server" if theirs else "")
+        for s in samplings:
+            mine = speeds["qsf-serve", n, s]
+            one = mine / speeds["qsf-serve", clients[0], s]
+            print(f"{n:3} clients, {s}: {one:.2f} times {clients[0]} client", end="")
+            print(f", {mine / speeds['llama-server', n, s]:.2f} of llama-server" if theirs else "")
+        if len(samplings) == 2:
+            print(f"{n:3} clients: default {speeds['qsf-serve', n, 'default'] / mine:.3f} of greedy")
 
 
 if __name__ == "__main__":

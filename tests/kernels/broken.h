@@ -8,6 +8,7 @@
 #include "convert.h"
 #include "matmul.h"
 #include "scan.h"
+#include "sample.h"
 #include "top_k.h"
 #include "vector.h"
 
@@ -226,6 +227,45 @@ static void top_k_ties(float *x, size_t n, size_t k)       /* all of the equals 
     for (size_t i = 0; i < n; i++) if (!(x[i] >= least)) x[i] = -INFINITY;
     free(y);
 }
+static void exp_weights_drifts(float *w, float *sums, const float *x, size_t n, const qsf_exp_weights *e)
+{
+    sound.exp_weights(w, sums, x, n, e);
+    for (size_t i = 0; w && i < n; i++) if (w[i] < 1e-3f) w[i] *= 1.000001f;
+}
+static void weight_sums_in_order(float *sums, const float *w, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (i % QSF_SAMPLE_BLOCK == 0) sums[i / QSF_SAMPLE_BLOCK] = 0;
+        sums[i / QSF_SAMPLE_BLOCK] += w[i];
+    }
+}
+static void weight_levels_reached(float *mass, const float *key, const float *w, size_t n,
+                                  const float *levels)
+{
+    sound.weight_levels(mass, key, w, n, levels);
+    for (size_t i = 0; i < n; i++) if (key[i] == levels[1]) mass[1] += w ? w[i] : 1;
+}
+static size_t weights_within_both(uint32_t *at, const float *w, size_t n, float over, float most)
+{
+    return sound.weights_within(at, w, n, over, most > over ? nextafterf(most, -INFINITY) : most);
+}
+static float weighted_logs_of_nothing(const float *w, const float *x, size_t n, float top, float scale)
+{
+    float sum = 0;
+    for (size_t i = 0; i < n; i++) sum += w[i] * (x[i] - top) * scale;
+    return sum;
+}
+static void moments_of_all(float out[3], const float *x, size_t n, float top)
+{
+    sound.logit_moments(out, x, n, top);
+    out[0] = (float)n;
+}
+static size_t largest_is_last(const float *x, size_t n)
+{
+    size_t best = sound.largest_logit(x, n);
+    for (size_t i = best; i < n; i++) if (x[i] == x[best]) best = i;
+    return best;
+}
 /* ties away from zero, sums not */
 static void quantize_act_away(qsf_act *a, size_t m, const float *x, size_t cols)
 {
@@ -327,6 +367,13 @@ static int broken_kernels_caught(uint64_t seed)
     CAUGHT(softplus_inplace, softplus_is_relu, check_softplus, 0);
     CAUGHT(convolve_inplace, convolve_forgets_oldest, check_convolve, 0);
     CAUGHT(top_k_filter, top_k_ties, check_top_k, 0);
+    CAUGHT(exp_weights, exp_weights_drifts, check_exp_weights, 0);
+    CAUGHT(weight_sums, weight_sums_in_order, check_weight_sums, 0);
+    CAUGHT(weight_levels, weight_levels_reached, check_weight_levels, 0);
+    CAUGHT(weights_within, weights_within_both, check_weights_within, 0);
+    CAUGHT(weighted_logs, weighted_logs_of_nothing, check_weighted_logs, 0);
+    CAUGHT(logit_moments, moments_of_all, check_logit_moments, 0);
+    CAUGHT(largest_logit, largest_is_last, check_largest_logit, 0);
     CAUGHT(quantize_act, quantize_act_away, check_quantize_act, 0);
     CAUGHT(quantize_act, quantize_act_dirty_tail, check_quantize_act, 0);
     CAUGHT(quantize_kv_levels, levels_forget_padding, check_quantize_kv_levels, 0);

@@ -2,6 +2,8 @@
  * same texts (wllama takes no token ids), both are timed by when a token reaches the page.
  * SPDX-License-Identifier: MIT */
 
+const GREEDY = {temperature: 0};
+
 class Ours {
   async open(url, {threads, context, memory, cache}) {
     const {load} = await import('/qsf/browser.js');
@@ -9,10 +11,10 @@ class Ours {
     const {variant, isa, threads: n, warnings} = this.model.info;
     this.about = {variant, isa, threads: n, warnings};
   }
-  /** Greedy; told(id) at every token. */
-  async generate(prompt, n, told) {
+  /** told(id) at every token; sampling: {} for the package's defaults. */
+  async generate(prompt, n, told, sampling = GREEDY) {
     for await (const text of this.model.generate(prompt,
-      {maxTokens: n, temperature: 0, ignoreEnd: true, onToken: told}))
+      {maxTokens: n, ...sampling, ignoreEnd: true, onToken: told}))
       void text;
   }
   /** Tokens of the last prompt. */
@@ -30,8 +32,8 @@ class Theirs {
       {n_ctx: context, n_gpu_layers: 0, ...(threads && {n_threads: threads})});
     this.about = {threads: this.model.getNumThreads()};
   }
-  async generate(prompt, n, told) {
-    await this.model.createCompletion({prompt, stream: true, max_tokens: n, temperature: 0, ignore_eos: true,
+  async generate(prompt, n, told, sampling = GREEDY) {
+    await this.model.createCompletion({prompt, stream: true, max_tokens: n, ...sampling, ignore_eos: true,
       cache_prompt: false,
       onData: chunk => {
         if (chunk.choices?.[0]?.text) told(chunk.choices[0].text);
@@ -56,9 +58,9 @@ const bench = {
   },
   /** Tokens a second of n tokens behind a short prompt, from the first one's arrival
    * to the last one's. */
-  async decode(prompt, length, n) {
+  async decode(prompt, length, n, sampling) {
     const times = [];
-    await engine.generate(prompt, n, () => times.push(performance.now()));
+    await engine.generate(prompt, n, () => times.push(performance.now()), sampling);
     await check(prompt, length);
     // some texts come as two tokens
     if (times.length < n - 8) throw new Error(`${times.length} of ${n} tokens came`);
