@@ -11,7 +11,7 @@ qsf_status branch_sampler(const serve_branch *b, const qsf_model *m, qsf_sampler
     if (r->seeded && !o.seed) o.seed = 1;
     qsf_status st = qsf_sampler_new(m, &o, out, NULL);
     if (st) return st;
-    if (r->defaults->prepare) st = r->defaults->prepare(r->defaults->user, m, *out, NULL);
+    if (r->prepare) st = r->prepare(r->user, m, *out, NULL);
     for (size_t i = 0; i < r->n_biases && !st; i++)
         st = qsf_sampler_bias(*out, r->biases[i].token, r->biases[i].bias, NULL);
     for (size_t i = 0; i < r->n_bans && !st; i++)
@@ -33,5 +33,6 @@ void branch_options(const serve_branch *b, int64_t max_tokens, qsf_turn_options 
     o->ignore_end = r->ignore_end;
     o->min_tokens = r->min_tokens;
     o->logprobs = (int32_t)r->logprobs;
+    if (r->show_special) o->special = true;
     if (r->best_of > r->n && o->logprobs < 0) o->logprobs = 0;
 }

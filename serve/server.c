@@ -211,6 +211,8 @@ static bool server_begin(server *s, qsf_error *err)
         return server_fail(err, QSF_E_IO, "socketpair", "it failed");
     evutil_make_socket_nonblocking(s->wake[0]);
     evutil_make_socket_nonblocking(s->wake[1]);
+    if (!(f->responses = calloc(1, sizeof *f->responses)))
+        return server_fail(err, QSF_E_MEMORY, "responses", "out of memory");
     const bool front = !ranks_follow(f);
     if (front && (!(f->access = access_new(f->set, err)) || !server_cache_file(s, err))) return false;
     if (!(f->base = event_base_new()) || (front && !(f->http = http_server_new(f->base, &limits, &handlers))))
@@ -242,6 +244,8 @@ static void server_end(server *s)
     for (int i = 0; i < 2; i++) if (s->wake[i] > 0) evutil_closesocket(s->wake[i]);
     access_free(f->access);
     text_free(&f->out);
+    if (f->responses) kept_responses_clear(f->responses);
+    free(f->responses);
     models_free(f->models);
 }
 

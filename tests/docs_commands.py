@@ -263,11 +263,6 @@ BLOCKS = {
         PROGRAM_FOLDER[0],
         first="cp --remove-destination tiny.gguf model.gguf",
     ),
-    # ---- docs/conversion-loss.md
-    ("docs/conversion-loss.md", "qsf-convert model.gguf model.qsf"): Run(
-        PROGRAM_FOLDER[0],
-        first="cp --remove-destination tiny.gguf model.gguf",
-    ),
     # ---- docs/wasm.md
     ("docs/wasm.md", "tools/wasm-toolchain.sh"): Run(
         ("-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF"),

@@ -85,6 +85,11 @@ def reasoning_ends_with_its_budget(program):
         answer = s.post("/v1/chat/completions", messages=CHAT, temperature=0, max_tokens=24)
         m = answer["choices"][0]["message"]
         prompt = s.post("/apply-template", messages=CHAT)["prompt"]
+        if budget == -1:                                        # a request's own
+            for more in ({"reasoning_budget": 1}, {"thinking_budget_tokens": 1},
+                         {"thinking": {"type": "enabled", "budget_tokens": 1}}):
+                own = s.post("/v1/chat/completions", messages=CHAT, temperature=0, max_tokens=24, **more)
+                assert own["choices"][0]["message"]["reasoning_content"].strip() == "one", (more, own)
         s.end()
         assert (m.get("reasoning_content") or "").strip() == thought.strip(), m
         assert "</think>" not in (m["content"] or ""), m
