@@ -156,3 +156,45 @@ int template_asked(const char *asked, bool vocab_names, const char **out, char *
     *owned = NULL;
     return EXIT_USAGE;
 }
+
+/* ---- samplers ---- */
+
+/* The token that "15" or " the" names; -1: none. */
+static int32_t named_token(const qsf_model *m, const char *name, size_t len)
+{
+    int32_t ids[4];
+    size_t n = 0;
+    char *end;
+    const long id = strtol(name, &end, 10);
+    if (len && end == name + len && id >= 0 && id <= INT32_MAX) return (int32_t)id;
+    const qsf_status st = qsf_tokens_encode(m, name, len, QSF_TOK_PARSE_SPECIAL, ids, 4, &n, NULL);
+    return !st && n == 1 ? ids[0] : -1;
+}
+
+/* "TOKEN=F": the last = counts, because a token may be one. */
+static qsf_status bias_add(const qsf_model *m, qsf_sampler *s, const char *text, qsf_error *err)
+{
+    const char *equals = strrchr(text, '=');
+    char *end;
+    const double bias = equals && equals[1] ? strtod(equals + 1, &end) : 0;
+    const int32_t id = equals ? named_token(m, text, (size_t)(equals - text)) : -1;
+    if (equals && equals[1] && !*end && id >= 0) return qsf_sampler_bias(s, id, (float)bias, err);
+    err->status = QSF_E_ARGUMENT;
+    snprintf(err->text, sizeof err->text, "--logit-bias takes TOKEN=F, with a token's number or a text that "
+             "is one token, and a number or -inf; not \"%.120s\"", text);
+    return err->status;
+}
+
+qsf_status common_sampler(const common_settings *c, const qsf_model *m, qsf_sampler *s, qsf_error *err)
+{
+    qsf_status st = QSF_OK;
+    for (size_t i = 0; !st && i < c->logit_bias.n; i++) st = bias_add(m, s, c->logit_bias.items[i], err);
+    for (size_t i = 0; !st && i < c->ban.n; i++)
+        st = qsf_sampler_ban(s, c->ban.items[i], strlen(c->ban.items[i]), err);
+    if (!st && c->dry_breaker.n) (void)qsf_sampler_breaker(s, NULL, 0, NULL);
+    for (size_t i = 0; !st && i < c->dry_breaker.n; i++) {
+        const char *text = c->dry_breaker.items[i];
+        if (strcmp(text, "none")) st = qsf_sampler_breaker(s, text, strlen(text), err);
+    }
+    return st;
+}

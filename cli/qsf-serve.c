@@ -321,7 +321,7 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest, int arg
     char *template_text = NULL;
     set.engine.context.check_every = !strcmp(c->check, "every");
     int code = serve_check(a);
-    if (!code && c->template_name) 
+    if (!code && c->template_name)
         code = template_asked(c->template_name, true, &set.template_name, &template_text);
     if (code || !models_of(a, rest, &set)) return free(template_text), code ? code : EXIT_USAGE;
     if (!loras_of(a, &set)) return serve_asked_free(&set, template_text), EXIT_USAGE;

@@ -383,7 +383,6 @@ static bool job_read(front_job *j, serve_api api, serve_error *e)
     if (!serve_request_read(&j->job.request, api, body, len, &d, e)
         || !(j->entry = models_find(f->models, j->job.request.model, !(api & API_LORAS), &j->adapter, e)))
         return false;
-    j->job.request.defaults = &f->set->defaults;        /* these stay */
     if (j->body.asks & REWRITE_TOKENS) j->job.request.tokens = true;
     snprintf(j->model, sizeof j->model, "%s%s%s", j->entry->name, j->adapter ? ":" : "",
              j->adapter ? j->adapter : "");

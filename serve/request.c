@@ -258,13 +258,10 @@ bool serve_request_read(serve_request *r, serve_api api, const char *text, size_
     *r = (serve_request){ .api = of, .counts = api != of,
                           .max_tokens = d->max_tokens, .n = 1, .length_penalty = 1, .lora_scale = 1,
                           .n_queries = 1, .logprobs = -1, .generate = true, .parallel = true, .store = true,
-                          .strict = d->strict, .kept = d->kept, .key = d->key };
-    r->defaults = d;
-    r->sampler = d->sampler;
+                          .strict = d->strict, .kept = d->kept, .key = d->key, .sampler = d->sampler,
+                          .seed = (int64_t)d->sampler.seed, .seeded = d->sampler.seed != 0,
+                          .reasoning_budget = d->reasoning_budget, .prepare = d->prepare, .user = d->user };
     r->sampler.seed = 0;
-    r->seed = (int64_t)d->sampler.seed;
-    r->seeded = d->sampler.seed != 0;
-    r->reasoning_budget = d->reasoning_budget;
     if (api == API_COMPLETIONS) r->max_tokens = 16;
     if (too_deep(text, len))
         return serve_refuse(e, 400, "invalid_json", NULL, "the body nests deeper than %d", SERVE_DEPTH);

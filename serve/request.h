@@ -71,10 +71,8 @@ typedef struct serve_tool {
 
 struct kept_responses;
 
-struct serve_defaults;
 typedef struct serve_request {
     serve_api     api;
-    const struct serve_defaults *defaults;   /* that it was read with, which have to stay */
     void         *doc;                       /* texts and lists lie in it and in owned */
     void         *owned;
     const char   *model;                     /* NULL: not said */
@@ -120,6 +118,8 @@ typedef struct serve_request {
     int64_t       n, best_of, seed, priority, beam_width, min_tokens;
     int64_t       logprobs;                  /* -1: none; else so many of the likeliest, too */
     qsf_sampler_options sampler;             /* without the seed */
+    qsf_status  (*prepare)(const void *user, const qsf_model *m, qsf_sampler *s, qsf_error *err);
+    const void   *user;                      /* both as in serve_defaults */
     double        timeout, length_penalty;
     bool          seeded, stream, usage, echo, ignore_end, add_special, parse_special, generate,
                   continue_final, parallel, counts, own_breakers, base64, documents,
@@ -146,19 +146,19 @@ typedef struct serve_defaults {
      * thread. */
     qsf_status (*prepare)(const void *user, const qsf_model *m, qsf_sampler *s, qsf_error *err);
     const void *user;                 /* its first argument */
-    bool    strict;                   /* refuse fields that the server does not know */
-    const struct kept_responses *kept;          /* responses that a request may continue; NULL: none */
-    unsigned key;                     /* whose */
+    bool    strict;                          /* refuse fields that the server does not know */
+    const struct kept_responses *kept;       /* responses that a request may continue; NULL: none */
+    unsigned key;                            /* whose */
 } serve_defaults;
 
 /* Reads text[0..len), which is not changed.  false: *e says why; *r is freed all the same. */
 bool serve_request_read(serve_request *r, serve_api api, const char *text, size_t len,
                         const serve_defaults *d, serve_error *e);
 void serve_request_free(serve_request *r);
-/* The table of fields and what each interface makes of them, in Markdown. */
-void serve_request_list(serve_text *out);
 /* Whether a text is a JSON object. */
 bool serve_is_object(const char *json);
+/* The table of fields and what each interface makes of them, in Markdown. */
+void serve_request_list(serve_text *out);
 
 /* ---- request_lora.c ---- */
 /* Reads a body that is a list of adapters and scales, to scales[SERVE_SCALES].  false: *e says

@@ -201,6 +201,8 @@ static const field fields[] = {
     LIMIT("max_output_tokens", API_RESPONSES),
     LIMIT("n_predict", SAMPLED),
     LIMIT("num_predict", SAMPLED),
+    { "reasoning_budget", CHATS, FIELD_LIMIT, AT(reasoning_budget), 0, 1e9, NULL },
+    { "thinking_budget_tokens", CHATS, FIELD_LIMIT, AT(reasoning_budget), 0, 1e9, NULL },
     { "min_tokens", SAMPLED, FIELD_WHOLE, AT(min_tokens), 0, 1e9, NULL },
     TAKE("stop", SAMPLED, take_stop),
     TAKE("stop_sequences", API_MESSAGES, take_stop),

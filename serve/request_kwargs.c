@@ -53,9 +53,11 @@ static bool reasoning_think(kwargs_reasoning *k, yyjson_val *v, const char *name
     return true;
 }
 
-/* {"type": "enabled" | "adaptive" | "disabled" | ...} */
-static bool reasoning_thinking(kwargs_reasoning *k, yyjson_val *v, serve_error *e)
+/* {"type": "enabled" | "adaptive" | "disabled" | ..., "budget_tokens": N} */
+static bool reasoning_thinking(serve_request *r, kwargs_reasoning *k, yyjson_val *v, serve_error *e)
 {
+    int64_t most = 0;
+    yyjson_val *budget = yyjson_obj_get(v, "budget_tokens");
     yyjson_val *type = yyjson_obj_get(v, "type");
     const char *word = yyjson_is_str(v) ? yyjson_get_str(v) : yyjson_get_str(type);
     if (yyjson_is_bool(v)) k->on = yyjson_get_bool(v);
@@ -63,6 +65,10 @@ static bool reasoning_thinking(kwargs_reasoning *k, yyjson_val *v, serve_error *
     else if (type && !yyjson_is_str(type)) return request_wrong_type(e, "thinking.type", "a string", type);
     else if (word || yyjson_obj_size(v))
         k->on = !word || (strcmp(word, "disabled") && strcmp(word, "none") && strcmp(word, "off"));
+    if (!budget || yyjson_is_null(budget)) return true;
+    if (!request_whole(budget, &most))
+        return request_wrong_type(e, "thinking.budget_tokens", "a whole number", budget);
+    r->reasoning_budget = most < 0 ? -1 : most;
     return true;
 }
 
@@ -94,7 +100,7 @@ static bool reasoning_read(serve_request *r, yyjson_val *root, kwargs_reasoning 
     static const char *const objects[] = { "reasoning", "output_config" };
     yyjson_val *v;
     *k = (kwargs_reasoning){ .on = -1 };
-    if ((v = request_field(r, root, "thinking")) && !reasoning_thinking(k, v, e)) return false;
+    if ((v = request_field(r, root, "thinking")) && !reasoning_thinking(r, k, v, e)) return false;
     if ((v = request_field(r, root, "think")) && !reasoning_think(k, v, "think", e)) return false;
     for (int i = 0; i < 2; i++)
         if ((v = request_field(r, root, objects[i])) && !reasoning_within(r, k, v, objects[i], e))

@@ -11,7 +11,7 @@ qsf_status branch_sampler(const serve_branch *b, const qsf_model *m, qsf_sampler
     if (r->seeded && !o.seed) o.seed = 1;
     qsf_status st = qsf_sampler_new(m, &o, out, NULL);
     if (st) return st;
-    if (r->defaults->prepare) st = r->defaults->prepare(r->defaults->user, m, *out, NULL);
+    if (r->prepare) st = r->prepare(r->user, m, *out, NULL);
     for (size_t i = 0; i < r->n_biases && !st; i++)
         st = qsf_sampler_bias(*out, r->biases[i].token, r->biases[i].bias, NULL);
     for (size_t i = 0; i < r->n_bans && !st; i++)

@@ -70,7 +70,8 @@ class Loss(unittest.TestCase):
         self.assertEqual(converted("2bit", "-q", "--quant-type", "2bit")[1], "")
 
     def test_more_bits_are_estimated_to_lose_less(self):
-        losses = [converted(k, "--quant-type", k)[0]["estimated_kl"] for k in ("2bit", "3bit", "4bit", "8bit")]
+        kinds = ("2bit", "3bit", "4bit", "8bit")
+        losses = [converted(k, "--quant-type", k)[0]["estimated_kl"] for k in kinds]
         self.assertEqual(losses, sorted(losses, reverse=True))
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Options: those that qsf-run and qsf-serve share, those of other programs, and what is said about wrong ones.
+"""Options: those that qsf-run and qsf-serve share, those of other programs, and errors about wrong ones.
 SPDX-License-Identifier: MIT
 
     cli_options_test.py QSF_RUN [QSF_SERVE] [unittest options]
@@ -58,8 +58,9 @@ class Foreign(unittest.TestCase):
     def test_what_makes_no_difference_is_noted_in_one_line(self):
         plain = run(SCRIPT, "--template", "chatml", "-p", "hi")
         self.assertEqual((plain.stdout, plain.stderr), (b"Hello you.\n", b""))
-        for args in (["-ngl", "99"], ["--n-gpu-layers=99"], ["-fa"], ["-fa", "on"], ["--mlock"], ["--no-mmap"],
-                     ["-no-cnv"], ["-st"], ["--log-disable"], ["--jinja"], ["-np", "4"], ["-ub", "512"]):
+        for args in (["-ngl", "99"], ["--n-gpu-layers=99"], ["-fa"], ["-fa", "on"], ["--mlock"],
+                     ["--no-mmap"], ["-no-cnv"], ["-st"], ["--log-disable"], ["--jinja"], ["-np", "4"],
+                     ["-ub", "512"]):
             r = run(SCRIPT, *args, "--template", "chatml", "-p", "hi")
             self.assertEqual((r.returncode, r.stdout), (0, plain.stdout), (args, r.stderr))
             self.assertEqual(len(r.stderr.splitlines()), 1, r.stderr)
@@ -85,8 +86,8 @@ class Foreign(unittest.TestCase):
             self.assertIn(says, r.stderr.decode(), args)
 
     def test_names_are_only_suggested_for_typing_errors(self):
-        for word, hint in (("--tmep", "--temperature"), ("--ctxsize", "--ctx-size"), ("--thraeds", "--threads"),
-                           ("-x", None), ("--gpu", None), ("--frobnicate", None)):
+        for word, hint in (("--tmep", "--temperature"), ("--ctxsize", "--ctx-size"),
+                           ("--thraeds", "--threads"), ("-x", None), ("--gpu", None), ("--frobnicate", None)):
             r = run(SCRIPT, word, "1")
             self.assertEqual(r.returncode, 2)
             said = r.stderr.decode()
@@ -104,8 +105,8 @@ class Shared(unittest.TestCase):
         shared = {"--chat-template", "--chat-template-file", "--chat-template-kwargs", "--reasoning-budget",
                   "--lora", "--draft", "--ctx-size", "--ram-budget", "--kv-type", "--kv-window", "--kv-heavy",
                   "--quality", "--early-exit", "--act-quant", "--isa", "--io", "--check", "--f32", "--seed",
-                  "--temp", "--top-k", "--dry-multiplier", "--xtc-probability", "--mirostat", "--dynatemp-range",
-                  "--repeat-last-n", "--max-tokens", "--head-topk", "--adapter-memory",
+                  "--temp", "--top-k", "--dry-multiplier", "--xtc-probability", "--mirostat",
+                  "--dynatemp-range", "--repeat-last-n", "--max-tokens", "--head-topk", "--adapter-memory",
                   "--logit-bias", "--ban", "--dry-sequence-breaker"}
         self.assertLessEqual(shared, of_run)
         self.assertLessEqual(shared, of_serve)
@@ -161,7 +162,7 @@ class Friendly(unittest.TestCase):
             self.assertEqual(r.returncode, 0, r)
             self.assertIn(b"Hello you.<|im_end|>", r.stdout)
             self.assertGreater(len(r.stdout.split(b"<|im_end|>", 1)[1]), 3, r)
-        stopped = run(SCRIPT, "-p", "hi", "--template", "chatml", "--ignore-eos", "-n", "12", "--stop", " you")
+        stopped = run(SCRIPT, "-p", "hi", "--template", "chatml", "--ignore-eos", "--stop", " you")
         self.assertEqual(stopped.stdout, b"Hello\n")
 
 

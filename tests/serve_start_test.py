@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What qsf-serve is started with: errors before a model is loaded, templates, reasoning, defaults of sampling.
+"""What qsf-serve is started with: errors before a model is loaded, templates, reasoning, sampling.
 SPDX-License-Identifier: MIT
 
     serve_start_test.py QSF_SERVE
@@ -45,7 +45,8 @@ def errors_are_said_before_the_model_is_loaded(program):
         refused(program, none, "--port", "0", "--cache-file", path, code=5, says=["--cache-file", str(path)])
     name = "a-template-whose-name-is-longer-than-forty-characters"
     refused(program, SCRIPT, "--port", "0", "--chat-template", name, code=2, says=[f'"{name}"', "chatml, "])
-    refused(program, none, "--port", "0", "--chat-template", FOLDER / "none.jinja", code=2, says=["no such file"])
+    refused(program, none, "--port", "0", "--chat-template", FOLDER / "none.jinja", code=2,
+            says=["no such file"])
     plain = FOLDER / "plain.txt"
     plain.write_text("no template")
     refused(program, none, "--port", "0", "--chat-template", plain, code=2, says=["plain.txt", "{{ ... }}"])
@@ -65,7 +66,8 @@ def the_file_of_kept_sequences_is_left_alone(program):
 def templates_come_from_files(program):
     file = FOLDER / "own.jinja"
     file.write_text(TEMPLATE)
-    for how in (["--chat-template", str(file)], ["--chat-template-file", str(file)], ["--chat-template", TEMPLATE]):
+    for how in (["--chat-template", str(file)], ["--chat-template-file", str(file)],
+                ["--chat-template", TEMPLATE]):
         s = Server(program, str(SCRIPT), *how, "--chat-template-kwargs", '{"word": "W"}')
         plain = s.post("/apply-template", messages=CHAT)["prompt"]
         own = s.post("/apply-template", messages=CHAT, chat_template_kwargs={"word": "mine"})["prompt"]
@@ -80,10 +82,16 @@ def templates_come_from_files(program):
 def reasoning_ends_with_its_budget(program):
     for budget, thought in ((-1, "one two three "), (2, "one two "), (0, "")):
         s = Server(program, str(THINKS), "--chat-template", TEMPLATE, "--reasoning-budget", str(budget))
-        m = s.post("/v1/chat/completions", messages=CHAT, temperature=0, max_tokens=24)["choices"][0]["message"]
+        answer = s.post("/v1/chat/completions", messages=CHAT, temperature=0, max_tokens=24)
+        m = answer["choices"][0]["message"]
         prompt = s.post("/apply-template", messages=CHAT)["prompt"]
+        if budget == -1:                                        # a request's own
+            for more in ({"reasoning_budget": 1}, {"thinking_budget_tokens": 1},
+                         {"thinking": {"type": "enabled", "budget_tokens": 1}}):
+                own = s.post("/v1/chat/completions", messages=CHAT, temperature=0, max_tokens=24, **more)
+                assert own["choices"][0]["message"]["reasoning_content"].strip() == "one", (more, own)
         s.end()
-        assert (m.get("reasoning_content") or "") == thought.strip() or m.get("reasoning_content") == thought, m
+        assert (m.get("reasoning_content") or "").strip() == thought.strip(), m
         assert "</think>" not in (m["content"] or ""), m
         if budget == -1:
             assert m["content"] == "Yes.", m
@@ -121,7 +129,8 @@ def options_of_sampling_are_the_defaults_of_requests(program):
     only = s_text(program, body, "--logit-bias", "65=100", "--temp", "0")
     assert only == "A" * 20, only
     for value in ("no-such-token-anywhere=1", "65", "65=x"):
-        refused(program, TINY, "--port", "0", "--logit-bias", value, code=2, says=["--logit-bias takes TOKEN=F"])
+        refused(program, TINY, "--port", "0", "--logit-bias", value, code=2,
+                says=["--logit-bias takes TOKEN=F"])
     s = Server(program, str(TINY), "--seed", "7", "--temp", "1.5")
     body = {"prompt": "once upon", "max_tokens": 16}
     one, two = (s.post("/v1/completions", **body)["choices"][0]["text"] for _ in range(2))
