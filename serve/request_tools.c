@@ -152,6 +152,7 @@ static void tool_write(serve_text *out, const tool_parts *t, bool loose)
         text_str(out, ",\"parameters\":");
         request_json(out, t->parameters);
     }
+    if (yyjson_is_true(t->strict) && !loose) text_str(out, ",\"strict\":true");
     text_str(out, "}}");
 }
 
