@@ -157,9 +157,5 @@ bool request_shape(serve_request *r, yyjson_val *root, serve_error *e)
     if (r->beam_width > 1)
         return serve_refuse(e, 400, "unsupported_parameter", r->shape.param,
                             "\"%s\" does not go with \"beam_width\"", r->shape.param);
-    if (r->tools && strcmp(r->tool_choice, "none"))
-        return serve_refuse(e, 400, "unsupported_parameter", r->shape.param,
-                            "\"%s\" does not go with \"tools\", unless \"tool_choice\" is \"none\"",
-                            r->shape.param);
     return true;
 }
