@@ -83,9 +83,8 @@ typedef struct serve_request {
     serve_words   suffix;                    /* that comes behind the answer */
     serve_words   messages;                  /* JSON, as OpenAI's chat has them */
     size_t        n_messages;
-    /* JSON, or NULL: tools as OpenAI's chat has them; the same with any objects as arguments (NULL:
-     * they have to be kept); the template's further variables */
-    const char   *tools, *loose_tools, *kwargs;
+    /* JSON, or NULL: tools as OpenAI's chat has them; the template's further variables */
+    const char   *tools, *kwargs;
     const char   *tool_choice;               /* "auto", "none", "required" or a tool's name */
     serve_tool   *renamed;                   /* tools that answers write in another way */
     size_t        n_renamed;

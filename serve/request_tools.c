@@ -24,9 +24,8 @@ typedef struct tool_list {
     serve_request *r;
     serve_error   *e;
     yyjson_val    *allowed;                 /* NULL: all of them */
-    serve_text     all, loose;
+    serve_text     all;
     size_t         n;
-    bool           strict;
 } tool_list;
 
 static bool tool_refuse(serve_error *e, size_t place, const char *why)
@@ -137,7 +136,7 @@ static void tool_description(serve_text *out, const tool_parts *t)
     text_free(&all);
 }
 
-static void tool_write(serve_text *out, const tool_parts *t, bool loose)
+static void tool_write(serve_text *out, const tool_parts *t)
 {
     text_str(out, out->len > 1 ? "," : "");
     text_str(out, "{\"type\":\"function\",\"function\":{\"name\":");
@@ -146,13 +145,11 @@ static void tool_write(serve_text *out, const tool_parts *t, bool loose)
     if (t->custom) {
         text_str(out, ",\"parameters\":");
         custom_parameters(out, t);
-    } else if (loose) {
-        text_str(out, ",\"parameters\":{\"type\":\"object\"}");
     } else if (yyjson_is_obj(t->parameters)) {
         text_str(out, ",\"parameters\":");
         request_json(out, t->parameters);
     }
-    if (yyjson_is_true(t->strict) && !loose) text_str(out, ",\"strict\":true");
+    if (yyjson_is_true(t->strict)) text_str(out, ",\"strict\":true");
     text_str(out, "}}");
 }
 
@@ -195,10 +192,8 @@ static bool tool_add(tool_list *l, yyjson_val *v, size_t place, const char *spac
         text_str(&l->all, l->n ? "," : "");
         request_json(&l->all, v);
     } else {
-        tool_write(&l->all, &t, false);
+        tool_write(&l->all, &t);
     }
-    tool_write(&l->loose, &t, true);
-    l->strict |= yyjson_is_true(t.strict);
     l->n++;
     return tool_rename(l, &t);
 }
@@ -221,16 +216,12 @@ static bool tools_write(tool_list *l, yyjson_val *list)
     size_t i, n;
     yyjson_val *v;
     text_str(&l->all, "[");
-    text_str(&l->loose, "[");
     yyjson_arr_foreach(list, i, n, v) {
         const bool space = yyjson_equals_str(yyjson_obj_get(v, "type"), "namespace");
         if (!(space ? tools_space(l, v, i) : tool_add(l, v, i, NULL))) return false;
     }
     text_str(&l->all, "]");
-    text_str(&l->loose, "]");
-    if (!l->n) return true;
-    if (!(l->r->tools = request_keep(l->r, &l->all, l->e))) return false;
-    return l->strict || (l->r->loose_tools = request_keep(l->r, &l->loose, l->e));
+    return !l->n || (l->r->tools = request_keep(l->r, &l->all, l->e));
 }
 
 static bool tools_list(serve_request *r, yyjson_val *list, yyjson_val *allowed, serve_error *e)
@@ -242,7 +233,6 @@ static bool tools_list(serve_request *r, yyjson_val *list, yyjson_val *allowed, 
                             yyjson_arr_size(list), SERVE_TOOLS);
     const bool ok = tools_write(&l, list);
     text_free(&l.all);
-    text_free(&l.loose);
     return ok;
 }
 

@@ -33,7 +33,6 @@ static void fuzz_check(const serve_request *r)
     }
     if (r->n_messages && strlen(r->messages.text) != r->messages.len) abort();
     if (r->tools) sum += strlen(r->tools) + strlen(r->tool_choice);
-    if (r->loose_tools) sum += strlen(r->loose_tools);
     if (r->kwargs) sum += strlen(r->kwargs);
     for (size_t i = 0; i < r->shape.text.len; i++) sum += (unsigned char)r->shape.text.text[i];
     for (size_t i = 0; i < r->n_biases; i++) if (r->biases[i].token < 0) abort();
