@@ -8,7 +8,7 @@ import json
 import math
 
 from serve_fields_test import chunks_of, refused
-from serve_server import CHAT, Server, run, together
+from serve_server import CHAT, Server, model_path, run, together
 
 
 def test_log_probabilities(s):
