@@ -463,7 +463,8 @@ static void write_message(const front_job *j, const front_choice *ch, serve_text
             text_str(out, ",\"function_call\":{\"name\":");
             text_json(out, format_bytes(&item->name), item->name.len);
             text_str(out, ",\"arguments\":");
-            text_json(out, format_bytes(&item->text), item->text.len);
+            if (item->text.len || item->cut) text_json(out, format_bytes(&item->text), item->text.len);
+            else text_json_str(out, "{}");
             text_str(out, "}");
         } else {
             text_str(out, any ? "," : ",\"tool_calls\":[");

@@ -224,8 +224,7 @@ static bool tools_write(tool_list *l, yyjson_val *list)
         if (!(space ? tools_space(l, v, i) : tool_add(l, v, i, NULL))) return false;
     }
     text_str(&l->all, "]");
-    if (!l->n) return true;
-    return (l->r->tools = request_keep(l->r, &l->all, l->e)) != NULL;
+    return !l->n || (l->r->tools = request_keep(l->r, &l->all, l->e));
 }
 
 static bool tools_list(serve_request *r, yyjson_val *list, yyjson_val *allowed, serve_error *e)

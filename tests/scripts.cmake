@@ -69,7 +69,8 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
     endif()
     set(scripts serve_test serve_engine_test)
     if(NOT QSF_SANITIZE MATCHES "thread")           # what one thread does: it reads requests, and files
-        list(APPEND scripts serve_fields_test serve_accepts_test serve_shapes_test serve_embeddings_test)
+        list(APPEND scripts serve_fields_test serve_tokens_test serve_accepts_test serve_shapes_test
+            serve_embeddings_test)
     endif()
     foreach(name IN LISTS scripts)
         qsf_script(${name} 600 ${name}.py $<TARGET_FILE:qsf-serve> ${serve_models})

@@ -55,4 +55,4 @@ said = llm("-m", "qwen", WEATHER[0]["content"], "--functions", code, "--td", "--
 assert "weather({'city': 'Oslo'})" in said and "snow" in said, said
 
 step("errors")
-assert "no model \"none\"" in llm("-m", "wrong", "Say hi", "--no-stream", code=1)
+assert "maximum context length" in llm("-m", "wrong", "Say hi " * 3000, "--no-stream", code=1)
