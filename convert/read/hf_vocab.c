@@ -123,7 +123,9 @@ static qsf_status vocab_from_files(const char *dir, const vocab_files *f, const 
     if ((st = vocab_space_prefix(f, &info, cfg, v, err)) ||
         (st = qsf_hf_special_tokens(b, f->json.root, f->config.root, cfg, err)) ||
         (st = qsf_hf_chat_template(b, dir, f->config.root, err))) return st;
-    return qsf_vocab_finish(b, v->kind == QSF_VOCAB_SPM || v->kind == QSF_VOCAB_UGM, err);
+    const bool scores = v->kind == QSF_VOCAB_SPM || v->kind == QSF_VOCAB_UGM
+        || (v->kind == QSF_VOCAB_STEPS && b->scores);
+    return qsf_vocab_finish(b, scores, err);
 }
 
 qsf_status qsf_hf_vocab_read(const char *dir, const hf_config *cfg, input *in, hf_vocab_said *said,

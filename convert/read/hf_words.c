@@ -1,4 +1,4 @@
-/* The models of a tokenizer.json beside BPE: WordPiece and Unigram, as encoders have them.
+/* WordPiece of a tokenizer.json, as BERT has it, and the normaliser that others take from SentencePiece.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_tokenizer.h"
 
@@ -92,34 +92,10 @@ qsf_status qsf_hf_wordpiece(vocab_build *b, yyjson_val *root, yyjson_val *model,
     return qsf_vocab_index(b, err);
 }
 
-/* ---- Unigram --------------------------------------------------------------------------------- */
-
-/* bytes: "<0x41>" stands for a byte. */
-static qsf_status unigram_tokens(vocab_build *b, yyjson_val *model, bool bytes, qsf_error *err)
-{
-    size_t i, n, len;
-    uint64_t unk = UINT64_MAX;
-    yyjson_val *e, *vocab = qsf_json_get(model, "vocab");
-    if (!yyjson_arr_size(vocab)) return qsf_fail(err, QSF_E_CORRUPT, FILE_NAME ": no vocabulary");
-    qsf_json_u64(qsf_json_get(model, "unk_id"), &unk);
-    yyjson_arr_foreach(vocab, i, n, e) {
-        const char *text = qsf_json_str(yyjson_arr_get_first(e), &len);
-        yyjson_val *score = yyjson_arr_get_last(e);
-        if (yyjson_arr_size(e) != 2 || !text || !yyjson_is_num(score)
-            || !(fabs(yyjson_get_num(score)) <= (double)FLT_MAX))
-            return qsf_fail(err, QSF_E_CORRUPT,
-                            FILE_NAME ": entry %zu of the vocabulary is no text with a score", i);
-        const uint8_t type = i == unk ? QSF_TOKEN_UNKNOWN
-            : bytes && qsf_vocab_is_byte(text, len) ? QSF_TOKEN_BYTE : QSF_TOKEN_NORMAL;
-        const qsf_status st = qsf_vocab_add(b, i, text, len, type, (float)yyjson_get_num(score), err);
-        if (st) return st;
-    }
-    if (unk < n) b->out->unk = (int32_t)unk;
-    return QSF_OK;
-}
+/* ---- a normaliser of SentencePiece --------------------------------------------------------- */
 
 /* The bytes of a base64 text, as far as it is one; returns their number. */
-static size_t unigram_base64(const char *s, size_t len, uint8_t *out)
+static size_t words_base64(const char *s, size_t len, uint8_t *out)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     uint32_t bits = 0, n_bits = 0;
@@ -135,58 +111,14 @@ static size_t unigram_base64(const char *s, size_t len, uint8_t *out)
     return n;
 }
 
-static qsf_status unigram_charsmap(vocab_build *b, yyjson_val *v, qsf_error *err)
+qsf_status qsf_hf_charsmap(vocab_build *b, yyjson_val *v, qsf_error *err)
 {
     size_t len;
     const char *text = qsf_json_str(qsf_json_get(v, "precompiled_charsmap"), &len);
     if (!text || !len) return QSF_OK;
     uint8_t *bytes = qsf_arena_alloc(b->arena, len, "normaliser", err);
     if (!bytes) return QSF_E_MEMORY;
-    return qsf_vocab_charsmap(b->out, b->arena, bytes, unigram_base64(text, len, bytes), FILE_NAME, err);
-}
-
-/* One step of the normalizer or pre-tokenizer. */
-static qsf_status unigram_step(vocab_build *b, yyjson_val *v, qsf_error *err)
-{
-    size_t i, n;
-    yyjson_val *e;
-    if (!v || yyjson_is_null(v)) return QSF_OK;
-    if (words_type_is(v, "Sequence")) {         /* no deeper than the JSON itself, which is bounded */
-        yyjson_val *list = qsf_json_get(v, "normalizers");
-        yyjson_arr_foreach(list ? list : qsf_json_get(v, "pretokenizers"), i, n, e) {
-            const qsf_status st = unigram_step(b, e, err);
-            if (st) return st;
-        }
-        return QSF_OK;
-    }
-    if (words_type_is(v, "Precompiled")) return unigram_charsmap(b, v, err);
-    if (words_type_is(v, "WhitespaceSplit") || words_type_is(v, "Strip"))
-        return b->out->merge_spaces = true, QSF_OK;
-    if (words_type_is(v, "Replace")) {
-        const char *regex = qsf_json_get_str(qsf_json_get(v, "pattern"), "Regex");
-        if (regex && !strcmp(regex, " {2,}")) return b->out->merge_spaces = true, QSF_OK;
-    }
-    if (words_type_is(v, "Metaspace")) {
-        const char *scheme = qsf_json_get_str(v, "prepend_scheme"), *by = qsf_json_get_str(v, "replacement");
-        if (by && !strcmp(by, words_mark)) {
-            if (scheme) return b->out->add_space_prefix = strcmp(scheme, "never") != 0, QSF_OK;
-            return qsf_json_get_bool(v, FILE_NAME, "add_prefix_space", true, &b->out->add_space_prefix, err);
-        }
-    }
-    return words_refuse("a step before Unigram", v, err);
-}
-
-qsf_status qsf_hf_unigram(vocab_build *b, yyjson_val *root, yyjson_val *model, qsf_error *err)
-{
-    bool bytes;
-    qsf_status st;
-    b->out->kind = QSF_VOCAB_UGM;
-    qsf_format(b->out->pre, sizeof b->out->pre, "default");
-    if ((st = qsf_json_get_bool(model, FILE_NAME ": model", "byte_fallback", false, &bytes, err))) return st;
-    if ((st = unigram_step(b, qsf_json_get(root, "normalizer"), err)) ||
-        (st = unigram_step(b, qsf_json_get(root, "pre_tokenizer"), err)) ||
-        (st = unigram_tokens(b, model, bytes, err))) return st;
-    return qsf_vocab_index(b, err);
+    return qsf_vocab_charsmap(b->out, b->arena, bytes, words_base64(text, len, bytes), FILE_NAME, err);
 }
 
 #undef FILE_NAME
