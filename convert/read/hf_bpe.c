@@ -158,11 +158,9 @@ static qsf_status bpe_spm(vocab_build *b, yyjson_val *root, yyjson_val *model, q
 static qsf_status bpe_named(vocab_build *b, yyjson_val *root, yyjson_val *model, const char *marks,
                             const char *pre, qsf_error *err)
 {
-    const char *type = qsf_json_get_str(model, "type");
     qsf_vocab *out = b->out;
     bool spm;
     qsf_status st;
-    if (type && !strcmp(type, "WordPiece")) return qsf_hf_wordpiece(b, root, model, err);
     if ((st = qsf_json_get_bool(model, FILE_NAME ": model", "byte_fallback", false, &spm, err))) return st;
     if (spm && !marks) return bpe_spm(b, root, model, err);
     out->kind = QSF_VOCAB_BPE;
@@ -177,11 +175,13 @@ static qsf_status bpe_model(vocab_build *b, yyjson_val *root, const char *marks,
     static const char *const parts[] = { "model", "pre_tokenizer", "normalizer", "post_processor", "decoder" };
     yyjson_val *part;
     char pre[32];
+    bool named;
     for (size_t i = 0; i < QSF_ARRAY_LEN(parts); i++) {
         const qsf_status st = qsf_json_get_obj(root, FILE_NAME, parts[i], &part, err);
         if (st) return st;
     }
-    if (!qsf_hf_by_name(b->platform, root, marks, pre)) return qsf_hf_steps(b, root, pre, err);
+    const qsf_status st = qsf_hf_by_name(b->platform, root, marks, &named, pre, err);
+    if (st || !named) return st ? st : qsf_hf_steps(b, root, pre, err);
     return bpe_named(b, root, qsf_json_get(root, "model"), marks, pre, err);
 }
 

@@ -215,15 +215,12 @@ static bool choose_bytes(yyjson_val *model)
     return true;
 }
 
-static bool choose_byte_level(const qsf_platform *p, yyjson_val *root, yyjson_val *model, char pre[32])
+/* pre: the name of the pre-tokenizer, also where the rest is not as a kind by name has it. */
+static bool choose_byte_level(yyjson_val *root, yyjson_val *model, char pre[32])
 {
     const bool whole = choose_true(model, "ignore_merges", false);
     bool nfc = false;
-    qsf_error ignored;
-    if (qsf_hf_pretokenizer(p, qsf_json_get(root, "pre_tokenizer"), whole, pre, &ignored)) {
-        pre[0] = 0;
-        return false;
-    }
+    if (!pre[0]) return false;
     const qsf_pretokenizer *by_name = qsf_pretokenizer_find(pre);
     const bool as_said = by_name && ((qsf_pretokenizer_rules(by_name) & QSF_PRE_WHOLE) != 0) == whole;
     /* its last steps cut letters of bytes, of which some are digits */
@@ -232,35 +229,28 @@ static bool choose_byte_level(const qsf_platform *p, yyjson_val *root, yyjson_va
         && choose_plain_added(root, !nfc, false) && choose_is(qsf_json_get(root, "decoder"), "type", "ByteLevel");
 }
 
-static bool choose_wordpiece(yyjson_val *root, yyjson_val *model)
+qsf_status qsf_hf_by_name(const qsf_platform *p, yyjson_val *root, const char *marks, bool *named, char pre[32],
+                          qsf_error *err)
 {
-    yyjson_val *normalizer = qsf_json_get(root, "normalizer"), *most = qsf_json_get(model,
-                                                                       "max_input_chars_per_word");
-    uint64_t n = 100;
-    const char *prefix = qsf_json_get_str(model, "continuing_subword_prefix");
-    return choose_is(normalizer, "type", "BertNormalizer") && choose_true(normalizer, "clean_text", true)
-        && choose_true(normalizer, "handle_chinese_chars", true)
-        && choose_is(qsf_json_get(root, "pre_tokenizer"), "type", "BertPreTokenizer")
-        && (!prefix || !strcmp(prefix, "##")) && (!most || (qsf_json_u64(most, &n) && n == 100))
-        && choose_plain_added(root, false, false);
-}
-
-bool qsf_hf_by_name(const qsf_platform *p, yyjson_val *root, const char *marks, char pre[32])
-{
-    yyjson_val *model = qsf_json_get(root, "model");
-    const char *type = qsf_json_get_str(model, "type"), *prefix = qsf_json_get_str(model,
-                                                                   "continuing_subword_prefix"),
+    yyjson_val *model = qsf_json_get(root, "model"), *dropout = qsf_json_get(model, "dropout");
+    const char *type = qsf_json_get_str(model, "type"),
+               *prefix = qsf_json_get_str(model, "continuing_subword_prefix"),
                *suffix = qsf_json_get_str(model, "end_of_word_suffix");
-    yyjson_val *dropout = qsf_json_get(model, "dropout");
+    const bool bpe = type ? !strcmp(type, "BPE") : qsf_json_get(model, "merges") != NULL,
+               spm = choose_true(model, "byte_fallback", false);
     pre[0] = 0;
-    if (marks) return true;
-    const bool around = choose_processor(qsf_json_get(root, "post_processor"));
-    if (type && !strcmp(type, "WordPiece")) return around && choose_wordpiece(root, model);
-    if (type ? strcmp(type, "BPE") != 0 : !qsf_json_get(model, "merges")) return false;
-    const bool spm = choose_true(model, "byte_fallback", false);
-    const bool named = spm ? choose_spm(root, model) : choose_byte_level(p, root, model, pre);
-    return named && around && !(prefix && *prefix) && !(suffix && *suffix)
-        && !(dropout && yyjson_get_num(dropout) != 0);
+    *named = marks;
+    if (marks || !bpe) return QSF_OK;
+    if (!spm) {
+        const qsf_status st = qsf_hf_pretokenizer(p, qsf_json_get(root, "pre_tokenizer"),
+                                                  choose_true(model, "ignore_merges", false), pre, err);
+        if (st == QSF_E_MEMORY) return st;
+        if (st) pre[0] = 0;
+    }
+    *named = (spm ? choose_spm(root, model) : choose_byte_level(root, model, pre))
+        && choose_processor(qsf_json_get(root, "post_processor")) && !(prefix && *prefix)
+        && !(suffix && *suffix) && !(dropout && yyjson_get_num(dropout) != 0);
+    return QSF_OK;
 }
 
 #endif

@@ -199,6 +199,8 @@ static bool re_posix(re_build *r, uint32_t *p)
         const size_t n = strlen(names[i].name);
         if (*r->p != ':' || strncmp(r->p + 1, names[i].name, n) || strncmp(r->p + 1 + n, ":]", 2)) continue;
         r->p += n + 3;
+        /* signs are punctuation here */
+        if (names[i].property[0] == 'P') points_property(p, "S");
         return points_property(p, names[i].property);
     }
     return false;

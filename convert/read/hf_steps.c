@@ -160,6 +160,10 @@ static void steps_unigram(steps_build *s, yyjson_val *model)
         steps_token(s, i, text, len, (float)yyjson_get_num(score));
         if (s->st) return;
     }
+    if (!yyjson_arr_size(vocab)) {
+        s->st = qsf_fail(s->err, QSF_E_CORRUPT, FILE_NAME ": no vocabulary");
+        return;
+    }
     if (qsf_json_u64(qsf_json_get(model, "unk_id"), &unk) && unk < n) s->unk = (int32_t)unk;
     s->st = qsf_vocab_index(s->b, s->err);
 }

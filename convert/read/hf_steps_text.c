@@ -92,9 +92,36 @@ static void text_bert(steps_build *s, yyjson_val *v)
     if (lower) text_lower(s);
 }
 
+/* The bytes of a base64 text, as far as it is one; returns their number. */
+static size_t text_base64(const char *s, size_t len, uint8_t *out)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    uint32_t bits = 0, n_bits = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++) {
+        const char *at = s[i] ? strchr(digits, s[i]) : NULL;
+        if (!at) break;
+        bits = bits << 6 | (uint32_t)(at - digits);
+        if ((n_bits += 6) < 8) continue;
+        n_bits -= 8;
+        out[n++] = (uint8_t)(bits >> n_bits);
+    }
+    return n;
+}
+
+static qsf_status text_charsmap(vocab_build *b, yyjson_val *v, qsf_error *err)
+{
+    size_t len;
+    const char *text = qsf_json_str(qsf_json_get(v, "precompiled_charsmap"), &len);
+    if (!text || !len) return QSF_OK;
+    uint8_t *bytes = qsf_arena_alloc(b->arena, len, "normaliser", err);
+    if (!bytes) return QSF_E_MEMORY;
+    return qsf_vocab_charsmap(b->out, b->arena, bytes, text_base64(text, len, bytes), FILE_NAME, err);
+}
+
 static void text_precompiled(steps_build *s, yyjson_val *v)
 {
-    if (!s->st) s->st = qsf_hf_charsmap(s->b, v, s->err);
+    if (!s->st) s->st = text_charsmap(s->b, v, s->err);
     const uint32_t joins = steps_set_of(s, points_joins);
     steps_add_step(s, STEP_CHARSMAP, joins, steps_set_of(s, points_joins_next), "");
 }

@@ -13,17 +13,12 @@
 qsf_status qsf_hf_tokenizer_json(vocab_build *b, yyjson_val *root, bool pieces, const char *marks,
                                  qsf_error *err);
 
-/* hf_words.c: vocabulary and rules of a model of type WordPiece. */
-qsf_status qsf_hf_wordpiece(vocab_build *b, yyjson_val *root, yyjson_val *model, qsf_error *err);
-
-/* SentencePiece's normaliser out of a normalizer of type Precompiled. */
-qsf_status qsf_hf_charsmap(vocab_build *b, yyjson_val *v, qsf_error *err);
-
 /* hf_steps.c: the whole file as steps.  pre: GGUF's name of its pre-tokenizer, "" where it has none. */
 qsf_status qsf_hf_steps(vocab_build *b, yyjson_val *root, const char *pre, qsf_error *err);
 /* hf_choose.c: whether the file is of a kind by name.  pre: GGUF's name of its pre-tokenizer, "" where
  * it has none.  The second: whether merges are those that SentencePiece makes of the tokens. */
-bool       qsf_hf_by_name(const qsf_platform *p, yyjson_val *root, const char *marks, char pre[32]);
+qsf_status qsf_hf_by_name(const qsf_platform *p, yyjson_val *root, const char *marks, bool *named, char pre[32],
+                          qsf_error *err);
 qsf_status qsf_hf_is_spm(vocab_build *b, yyjson_val *model, bool *is, qsf_error *err);
 /* "a b" or ["a", "b"]. */
 bool       qsf_hf_merge_parts(yyjson_val *v, const char **a, size_t *alen, const char **c, size_t *clen);

@@ -53,6 +53,14 @@ size_t qsf_steps_piece(const qsf_tokenizer *t, uint32_t id, char *out)
     const qsf_steps *s = t->steps;
     const uint8_t type = t->vocab->types[id];
     if (type == QSF_TOKEN_UNUSED) return 0;
+    if (t->added_at[id]) {              /* as it is found in a text, which is how the library has it */
+        const uint32_t i = t->added_at[id] - 1;
+        const steps_bytes *found = s->added[i].flags & STEPS_NORMALIZED ? &t->find_normal->texts[i] : NULL;
+        if (found && found->n) {
+            text = found->s;
+            len = found->n;
+        }
+    }
     if (type == QSF_TOKEN_BYTE) {
         for (int b = 0; b < 256; b++)
             if (t->byte_tokens[b] == (int32_t)id) {

@@ -46,7 +46,7 @@ struct qsf_tokenizer {
     int32_t    unk;                   /* what the model makes of the rest; -1: nothing */
     qsf_steps *steps;                 /* of QSF_VOCAB_STEPS, else NULL; and with it: */
     token_finder *find_raw, *find_normal;     /* in the text as it is, and in what the normalizer made */
-    uint8_t   *apart;                 /* [n_tokens] 1: no token of the model */
+    uint32_t  *added_at;              /* [n_tokens] place in the list of added tokens + 1; 0: none */
 };
 
 static inline const char *token_text(const qsf_tokenizer *t, uint32_t id, size_t *len)
@@ -65,6 +65,13 @@ static inline uint32_t token_pair_slot(const qsf_tokenizer *t, uint32_t left, ui
         if (pair[0] == left && pair[1] == right) break;
     }
     return i;
+}
+
+/* Whether a token was only added, and the model has it not. */
+static inline bool token_apart(const qsf_tokenizer *t, uint32_t id)
+{
+    const uint32_t i = t->added_at ? t->added_at[id] : 0;
+    return i && t->steps->added[i - 1].flags & STEPS_APART;
 }
 
 /* Where ids go: counts on when there is no room. */

@@ -46,10 +46,9 @@ qsf_status qsf_steps_new(qsf_tokenizer *t, qsf_error *err)
     if (!t->steps) return QSF_E_MEMORY;
     if ((st = qsf_steps_read(t->arena, v->steps, v->steps_len, v->n_tokens, t->steps, err))) return st;
     t->unk = t->steps->unk;
-    t->apart = qsf_arena_alloc(t->arena, (uint64_t)v->n_tokens + 1, "tokenizer", err);
-    if (!t->apart) return QSF_E_MEMORY;
-    for (uint32_t i = 0; i < t->steps->n_added; i++)
-        t->apart[t->steps->added[i].id] = (t->steps->added[i].flags & STEPS_APART) != 0;
+    t->added_at = qsf_arena_array(t->arena, (uint64_t)v->n_tokens + 1, sizeof *t->added_at, "tokenizer", err);
+    if (!t->added_at) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < t->steps->n_added; i++) t->added_at[t->steps->added[i].id] = i + 1;
     return QSF_OK;
 }
 
@@ -181,7 +180,7 @@ static bool added_next(added_scan *s, size_t *from, uint32_t *id)
 static int32_t model_find(const qsf_tokenizer *t, const char *text, size_t len)
 {
     const int32_t id = qsf_tokenizer_find(t, text, len);
-    return id < 0 || t->apart[id] || t->vocab->types[id] == QSF_TOKEN_CONTROL ? -1 : id;
+    return id < 0 || token_apart(t, (uint32_t)id) || t->vocab->types[id] == QSF_TOKEN_CONTROL ? -1 : id;
 }
 
 static void unk_put(const token_work *w)
