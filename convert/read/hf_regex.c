@@ -8,7 +8,7 @@
 
 #ifdef QSF_HAVE_YYJSON
 
-enum { REGEX_CODE = 1 << 14, REGEX_DEPTH = 24, REGEX_REPEAT = 256 };
+enum { REGEX_CODE = 1 << 12, REGEX_DEPTH = 24, REGEX_REPEAT = 256 };
 
 typedef struct re_build {
     steps_build *s;

@@ -17,8 +17,7 @@ static bool decode_letters_whole(const char *text, size_t len, char *out, size_t
     return true;
 }
 
-/* A decoding step reads bytes of the step before it; the first one those of the token.  Each is
- * asked for the whole text, by counting where there is no room. */
+/* One step; out NULL: counts. */
 static size_t decode_step(const steps_decode *d, const char *text, size_t len, char *out)
 {
     size_t n = 0, i = 0;
@@ -46,46 +45,45 @@ static size_t decode_step(const steps_decode *d, const char *text, size_t len, c
     return n;
 }
 
-size_t qsf_steps_piece(const qsf_tokenizer *t, uint32_t id, char *out)
+/* What a token is written down as: of an added one, what it is found as in a text. */
+static const char *decode_begin(const qsf_tokenizer *t, uint32_t id, size_t *len)
 {
-    size_t len;
-    const char *text = token_text(t, id, &len);
-    const qsf_steps *s = t->steps;
+    const uint32_t i = t->added_at[id];
+    const steps_bytes *found = i ? &t->find_normal->texts[i - 1] : NULL;
+    if (!found || !found->n) return token_text(t, id, len);
+    *len = found->n;
+    return found->s;
+}
+
+qsf_status qsf_steps_piece(const qsf_tokenizer *t, uint32_t id, token_buffer work[2], const char **piece,
+                           size_t *len, qsf_error *err)
+{
     const uint8_t type = t->vocab->types[id];
-    if (type == QSF_TOKEN_UNUSED) return 0;
-    if (t->added_at[id]) {              /* as it is found in a text, which is how the library has it */
-        const uint32_t i = t->added_at[id] - 1;
-        const steps_bytes *found = s->added[i].flags & STEPS_NORMALIZED ? &t->find_normal->texts[i] : NULL;
-        if (found && found->n) {
-            text = found->s;
-            len = found->n;
-        }
-    }
+    unsigned k = 0;
+    *piece = decode_begin(t, id, len);
+    if (type == QSF_TOKEN_UNUSED) *len = 0;
     if (type == QSF_TOKEN_BYTE) {
-        for (int b = 0; b < 256; b++)
-            if (t->byte_tokens[b] == (int32_t)id) {
-                if (out) out[0] = (char)b;
-                return 1;
-            }
-        return 0;
-    }
-    if (!s->n_decode) {
-        if (out) memcpy(out, text, len);
-        return len;
-    }
-    token_buffer buffers[2] = { { 0 } };
-    for (uint32_t k = 0; k < s->n_decode; k++) {
-        const size_t n = decode_step(&s->decode[k], text, len, NULL);
-        if (n > DECODE_MOST || token_buffer_need(t, &buffers[k % 2], n + 1, NULL)) {
-            len = 0;
-            break;
+        const qsf_status st = token_buffer_need(t, &work[0], 1, err);
+        if (st) return st;
+        *len = 0;
+        for (int b = 0; b < 256 && !*len; b++) {
+            *(char *)work[0].mem = (char)b;
+            *len = t->byte_tokens[b] == (int32_t)id;
         }
-        decode_step(&s->decode[k], text, len, buffers[k % 2].mem);
-        text = buffers[k % 2].mem;
-        len = n;
+        *piece = work[0].mem;
+        return QSF_OK;
     }
-    if (out && len) memcpy(out, text, len);
-    for (int i = 0; i < 2; i++)
-        if (buffers[i].mem) qsf_dealloc(t->platform, buffers[i].mem, buffers[i].size);
-    return len;
+    for (uint32_t i = 0; i < t->steps->n_decode && *len; i++, k ^= 1) {
+        const steps_decode *d = &t->steps->decode[i];
+        const size_t n = decode_step(d, *piece, *len, NULL);
+        if (n > DECODE_MOST)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "token %u stands for more than %d bytes", (unsigned)id,
+                            (int)DECODE_MOST);
+        const qsf_status st = token_buffer_need(t, &work[k], n + 1, err);
+        if (st) return st;
+        decode_step(d, *piece, *len, work[k].mem);
+        *piece = work[k].mem;
+        *len = n;
+    }
+    return QSF_OK;
 }

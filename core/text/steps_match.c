@@ -1,8 +1,11 @@
 /* Expressions by backtracking.  Without groups that remember, whether the rest matches depends only
  * on the instruction and the place: each pair is tried once, and time is linear in the text for an
- * expression without look-around.
+ * expression without look-around.  With it a made-up expression could take for ever: a piece has a
+ * budget that no real one comes near.
  * SPDX-License-Identifier: MIT */
 #include "text/steps_match.h"
+
+enum { MATCH_BUDGET = 20000 };          /* instructions for each character */
 
 static void match_free(const steps_matcher *m, void *mem, uint64_t size)
 {
@@ -24,6 +27,7 @@ static void match_push(steps_matcher *m, uint32_t **list, size_t *n, size_t *cap
         uint32_t *mem = qsf_alloc(m->platform, 8 * (uint64_t)more, "tokenizing", m->err);
         if (!mem) {
             m->failed = true;
+            m->status = QSF_E_MEMORY;
             return;
         }
         if (*n) memcpy(mem, *list, 8 * *n);
@@ -60,6 +64,7 @@ qsf_status steps_match_begin(steps_matcher *m, const steps_expression *e, const 
     m->e = e;
     m->c = c;
     m->n = n;
+    m->budget = MATCH_BUDGET * ((uint64_t)n + 100);
     return QSF_OK;
 }
 
@@ -128,6 +133,10 @@ static bool match_run(steps_matcher *m, uint32_t at, size_t pos, size_t *end)
             break;
         default:
             ok = match_place(m, code, pos);
+        }
+        if (!m->failed && !m->budget--) {
+            m->status = qsf_fail(m->err, QSF_E_UNSUPPORTED, "an expression of the tokenizer takes too long for this text");
+            m->failed = true;
         }
         if (m->failed) return false;
         if (ok) continue;

@@ -10,7 +10,8 @@ typedef struct steps_matcher {
     const qsf_platform *platform;
     const qsf_steps    *steps;
     qsf_error *err;
-    bool       failed;                  /* no memory: err says so */
+    bool       failed;                  /* err says why */
+    qsf_status status;
     uint32_t  *seen;                    /* a bit for each instruction and place that failed, or is tried */
     uint64_t   seen_words;
     uint32_t  *journal;                 /* [n_journal][2] what is set in it */
@@ -21,6 +22,7 @@ typedef struct steps_matcher {
     const steps_expression *e;
     const uint32_t *c;
     size_t     n;
+    uint64_t   budget;                  /* instructions that may still run in it */
 } steps_matcher;
 
 void steps_matcher_free(steps_matcher *m);

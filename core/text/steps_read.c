@@ -4,7 +4,7 @@
 #include "text/steps.h"
 #include "text/unicode.h"
 
-enum { STEPS_EXPRESSION_MAX = 1 << 14, STEPS_LOOK_DEPTH = 4 };
+enum { STEPS_EXPRESSION_MAX = 1 << 12, STEPS_LOOK_DEPTH = 4 };
 
 typedef struct steps_reader {
     const uint8_t *p, *end;

@@ -99,6 +99,7 @@ static qsf_status step_replace(steps_text *t, const steps_step *step)
     size_t n, n_out = 0, piece = 0, left = 0;
     const steps_span *s = steps_spans(t, &t->matcher.steps->expressions[step->a], &n);
     uint64_t size = t->n;
+    if (t->matcher.failed) return t->matcher.status;
     for (size_t i = 0; s && i < n; i++)
         if (s[i].match) size += (uint64_t)step->text.n * (1 + s[i].end - s[i].begin);
     uint32_t *out = s ? steps_other(t, size) : NULL;
@@ -156,7 +157,7 @@ static qsf_status step_split(steps_text *t, const steps_step *step)
     size_t n, n_out = 0, piece = 0;
     const steps_span *s = steps_spans(t, &t->matcher.steps->expressions[step->a], &n);
     steps_piece *out = s ? steps_pieces(t, n) : NULL;
-    if (!out) return QSF_E_MEMORY;
+    if (!out) return t->matcher.failed ? t->matcher.status : QSF_E_MEMORY;
     for (size_t i = 0, k; i < n; i += k, piece++) {
         for (k = 1; !s[i + k - 1].last; k++) ;
         const size_t made = step_join(s + i, k, step->b, out + n_out), at = n_out;

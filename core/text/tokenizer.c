@@ -245,24 +245,46 @@ static size_t decode_piece(const qsf_tokenizer *t, uint32_t id, char *out)
     }
 }
 
-static qsf_status build_pieces(qsf_tokenizer *t, qsf_error *err)
+static qsf_status pieces_room(qsf_tokenizer *t, uint64_t bytes, qsf_error *err)
 {
-    const qsf_vocab *v = t->vocab;
-    uint64_t bytes = v->at[v->n_tokens];                  /* a piece is never longer than its token's text */
-    for (uint32_t id = 0; t->steps && id < v->n_tokens; id++)
-        bytes = (id ? bytes : 0) + qsf_steps_piece(t, id, NULL);
     if (bytes > UINT32_MAX / 2)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "the texts of all tokens have more than 2 GB");
     t->pieces = qsf_arena_alloc(t->arena, bytes + 1, "pieces", err);
-    t->piece_at = t->pieces ? qsf_arena_array(t->arena, (uint64_t)v->n_tokens + 1, sizeof(uint32_t), "pieces",
-                                              err) : NULL;
-    if (!t->piece_at) return QSF_E_MEMORY;
-    for (uint32_t id = 0; id < v->n_tokens; id++) {
-        char *to = t->pieces + t->piece_at[id];
-        t->piece_at[id + 1] = t->piece_at[id] + (uint32_t)(t->steps ? qsf_steps_piece(t, id, to)
-                                                           : decode_piece(t, id, to));
+    t->piece_at = t->pieces ? qsf_arena_array(t->arena, (uint64_t)t->vocab->n_tokens + 1, sizeof(uint32_t),
+                                              "pieces", err) : NULL;
+    return t->piece_at ? QSF_OK : QSF_E_MEMORY;
+}
+
+static qsf_status build_pieces(qsf_tokenizer *t, qsf_error *err)
+{
+    const qsf_vocab *v = t->vocab;
+    const qsf_status st = pieces_room(t, v->at[v->n_tokens], err);
+    for (uint32_t id = 0; !st && id < v->n_tokens; id++)  /* a piece is never longer than its token's text */
+        t->piece_at[id + 1] = t->piece_at[id] + (uint32_t)decode_piece(t, id, t->pieces + t->piece_at[id]);
+    return st;
+}
+
+/* The same by steps, which may make a text longer: counted, then written. */
+static qsf_status build_steps_pieces(qsf_tokenizer *t, qsf_error *err)
+{
+    token_buffer work[2] = { { 0 } };
+    uint64_t bytes = 0;
+    qsf_status st = QSF_OK;
+    for (int write = 0; write < 2 && !st; write++) {
+        if (write) st = pieces_room(t, bytes, err);
+        for (uint32_t id = 0; !st && id < t->vocab->n_tokens; id++) {
+            const char *piece;
+            size_t len = 0;
+            st = qsf_steps_piece(t, id, work, &piece, &len, err);
+            bytes += len;
+            if (st || !write) continue;
+            memcpy(t->pieces + t->piece_at[id], piece, len);
+            t->piece_at[id + 1] = t->piece_at[id] + (uint32_t)len;
+        }
     }
-    return QSF_OK;
+    token_buffer_done(t, &work[0]);
+    token_buffer_done(t, &work[1]);
+    return st;
 }
 
 qsf_status qsf_tokenizer_new(const qsf_platform *p, const qsf_vocab *v, qsf_tokenizer **out, qsf_error *err)
@@ -291,7 +313,7 @@ qsf_status qsf_tokenizer_new(const qsf_platform *p, const qsf_vocab *v, qsf_toke
     build_byte_tokens(t);
     if (t->steps && (st = qsf_steps_ready(t, err))) goto fail;
     build_specials(t);
-    if ((st = build_pieces(t, err))) goto fail;
+    if ((st = t->steps ? build_steps_pieces(t, err) : build_pieces(t, err))) goto fail;
     *out = t;
     return QSF_OK;
 fail:
