@@ -7,20 +7,21 @@ SPDX-License-Identifier: MIT
 
 Its expressions have the general categories of Unicode 16; its own steps ask crates of several older and
 younger versions, so these sets are learnt by asking the library about every code point."""
-import sys
+import textwrap
+
 import unicodedata2 as u
 from tokenizers import Regex, normalizers as N, pre_tokenizers as P
 
 assert u.unidata_version == "16.0.0", u.unidata_version
 SCALARS = [c for c in range(1, 0x110000) if not 0xd800 <= c < 0xe000]
-CATEGORIES = ["Cn", "Cc", "Cf", "Co", "Cs", "Ll", "Lm", "Lo", "Lt", "Lu", "Mc", "Me", "Mn", "Nd", "Nl", "No", "Pc",
+CATEGORIES = ["Cn", "Cc", "Cf", "Co", "Cs", "Ll", "Lm", "Lo", "Lt", "Lu", "Mc", "Me", "Mn", "Nd", "Nl",
+              "No", "Pc",
               "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "Sc", "Sk", "Sm", "So", "Zl", "Zp", "Zs"]
 
 
-def array(kind, name, values, per=16):
+def array(kind, name, values):
     print(f"const {kind} {name}[{len(values)}] = {{")
-    for i in range(0, len(values), per):
-        print("    " + ",".join(str(v) for v in values[i:i + per]) + ",")
+    print(textwrap.fill(", ".join(map(str, values)), 100, initial_indent="    ", subsequent_indent="    "))
     print("};\n")
 
 
@@ -32,7 +33,7 @@ def ranges(name, points):
         else:
             out.append([c, c])
     print(f"const uint32_t qsf_hf_n_{name} = {len(out)};")
-    array("uint32_t", f"qsf_hf_{name}", [v for r in out for v in r], 12)
+    array("uint32_t", f"qsf_hf_{name}", [v for r in out for v in r])
 
 
 def removed(pre):
@@ -51,7 +52,7 @@ def joined(pre):
 
 
 print("/* Sets of characters of Hugging Face's tokenizers.\n * Made by tools/make_hf_sets.py; do not edit.\n"
-      " * SPDX-License-Identifier: MIT */\n#include \"read/hf_steps.h\"\n\n#ifdef QSF_HAVE_YYJSON\n")
+      " * SPDX-License-Identifier: MIT */\n#include \"read/hf_set_table.h\"\n")
 runs = []
 for c in range(0x110000):
     k = CATEGORIES.index(u.category(chr(c)))
@@ -60,7 +61,7 @@ for c in range(0x110000):
 print("const char qsf_hf_categories[] = \"" + "".join(CATEGORIES) + "\";")
 print(f"const uint32_t qsf_hf_n_runs = {len(runs)};")
 array("uint32_t", "qsf_hf_run_from", [r[0] for r in runs])
-array("uint8_t", "qsf_hf_run_category", [r[1] for r in runs], 32)
+array("uint8_t", "qsf_hf_run_category", [r[1] for r in runs])
 
 bert = lambda **on: N.BertNormalizer(**{"clean_text": False, "handle_chinese_chars": False,
                                         "strip_accents": False, "lowercase": False, **on})
@@ -77,7 +78,8 @@ ranges("bert_accents", gone(bert(strip_accents=True)))
 nfd, nfkd, lower = N.NFD(), N.NFKD(), N.Lowercase()
 table = [(c, nfkd.normalize_str(chr(c))) for c in SCALARS
          if nfkd.normalize_str(chr(c)) != nfd.normalize_str(chr(c))]
-table_low = [(c, lower.normalize_str(chr(c))) for c in SCALARS if lower.normalize_str(chr(c)) != chr(c).lower()]
+table_low = [(c, lower.normalize_str(chr(c))) for c in SCALARS
+             if lower.normalize_str(chr(c)) != chr(c).lower()]
 for name, t in ("compat", table), ("lower", table_low):
     at = [0]
     for _, text in t:
@@ -86,4 +88,3 @@ for name, t in ("compat", table), ("lower", table_low):
     array("uint32_t", f"qsf_hf_{name}_keys", [c for c, _ in t])
     array("uint16_t", f"qsf_hf_{name}_at", at)
     array("uint32_t", f"qsf_hf_{name}_values", [ord(ch) for _, text in t for ch in text])
-print("#endif")

@@ -172,7 +172,8 @@ static qsf_status bpe_named(vocab_build *b, yyjson_val *root, yyjson_val *model,
 
 static qsf_status bpe_model(vocab_build *b, yyjson_val *root, const char *marks, qsf_error *err)
 {
-    static const char *const parts[] = { "model", "pre_tokenizer", "normalizer", "post_processor", "decoder" };
+    static const char *const parts[] = { "model", "pre_tokenizer", "normalizer", "post_processor",
+                                        "decoder" };
     yyjson_val *part;
     char pre[32];
     bool named;

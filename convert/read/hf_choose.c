@@ -47,7 +47,8 @@ static bool choose_template(yyjson_val *v)
     yyjson_val *e;
     yyjson_arr_foreach(qsf_json_get(v, "single"), i, n, e) {
         const char *id = qsf_json_get_str(qsf_json_get(e, "SpecialToken"), "id");
-        yyjson_val *ids = id ? qsf_json_get(qsf_json_get(qsf_json_get(v, "special_tokens"), id), "ids") : NULL;
+        yyjson_val *ids = id ? qsf_json_get(qsf_json_get(qsf_json_get(v, "special_tokens"), id),
+                                            "ids") : NULL;
         if (!id) texts++;
         else if (yyjson_arr_size(ids) > 1) return false;
         else if (texts) behind++;
@@ -111,7 +112,8 @@ static bool choose_spm(yyjson_val *root, yyjson_val *model)
     static const char hex[] = "0123456789ABCDEF";
     yyjson_val *pre = qsf_json_get(root, "pre_tokenizer"), *vocab = qsf_json_get(model, "vocab");
     char byte[] = "<0x00>";
-    const bool gone = !pre || (choose_is(pre, "type", "Split") && choose_is(pre, "behavior", "MergedWithPrevious")
+    const bool gone = !pre || (choose_is(pre, "type", "Split") && choose_is(pre, "behavior",
+            "MergedWithPrevious")
                                && choose_is(qsf_json_get(pre, "pattern"), "String", " "));
     for (int b = 0; b < 256; b++) {
         byte[3] = hex[b >> 4];
@@ -226,10 +228,12 @@ static bool choose_byte_level(yyjson_val *root, yyjson_val *model, char pre[32])
     /* its last steps cut letters of bytes, of which some are digits */
     if (!strcmp(pre, "falcon")) return pre[0] = 0, false;
     return as_said && choose_bytes(model) && choose_only_nfc(qsf_json_get(root, "normalizer"), &nfc)
-        && choose_plain_added(root, !nfc, false) && choose_is(qsf_json_get(root, "decoder"), "type", "ByteLevel");
+        && choose_plain_added(root, !nfc, false) && choose_is(qsf_json_get(root, "decoder"), "type",
+                                                              "ByteLevel");
 }
 
-qsf_status qsf_hf_by_name(const qsf_platform *p, yyjson_val *root, const char *marks, bool *named, char pre[32],
+qsf_status qsf_hf_by_name(const qsf_platform *p, yyjson_val *root, const char *marks, bool *named,
+                          char pre[32],
                           qsf_error *err)
 {
     yyjson_val *model = qsf_json_get(root, "model"), *dropout = qsf_json_get(model, "dropout");

@@ -3,7 +3,7 @@
  *
  * What is compiled goes straight into a list of instructions; a quantifier moves or copies what it
  * repeats.  What has no counterpart is refused by name. */
-#include "read/hf_steps.h"
+#include "read/hf_regex.h"
 #include "text/unicode.h"
 
 #ifdef QSF_HAVE_YYJSON
@@ -23,7 +23,8 @@ typedef struct re_build {
 static void re_fail(re_build *r, const char *what)
 {
     if (!r->failed && !r->s->st)
-        r->s->st = qsf_fail(r->s->err, QSF_E_UNSUPPORTED, "tokenizer.json: %s at character %llu of the expression "
+        r->s->st = qsf_fail(r->s->err, QSF_E_UNSUPPORTED, "tokenizer.json: %s at character %llu of the "
+                            "expression "
                             "\"%.200s\"", what, (unsigned long long)(r->p - r->src) + 1, r->src);
     r->failed = true;
 }
@@ -66,7 +67,8 @@ static void re_insert(re_build *r, uint32_t at, uint32_t op, uint32_t a, uint32_
 static void re_copy(re_build *r, uint32_t begin, uint32_t end)
 {
     const uint32_t to = r->n;
-    for (uint32_t i = begin; i < end && !r->failed; i++) re_put(r, r->code[i][0], r->code[i][1], r->code[i][2]);
+    for (uint32_t i = begin; i < end && !r->failed; i++) re_put(r, r->code[i][0], r->code[i][1],
+                                                                r->code[i][2]);
     if (!r->failed) re_move(r, to, r->n, begin, to - begin);
 }
 

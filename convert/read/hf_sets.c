@@ -1,6 +1,7 @@
 /* Sets of characters, as a tokenizer.json's expressions and steps name them.
  * SPDX-License-Identifier: MIT */
-#include "read/hf_steps.h"
+#include "read/hf_sets.h"
+#include "read/hf_set_table.h"
 #include "text/pretokenize_ranges.h"
 #include "text/unicode.h"
 
@@ -95,7 +96,8 @@ bool points_nmt_gone(uint32_t c)
 }
 bool points_nmt_space(uint32_t c)
 {
-    return c == 9 || c == 10 || c == 12 || c == 13 || c == 0x1680 || (c >= 0x200b && c <= 0x200f) || c == 0x2028
+    return c == 9 || c == 10 || c == 12 || c == 13 || c == 0x1680 || (c >= 0x200b && c <= 0x200f)
+            || c == 0x2028
         || c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd;
 }
 /* Grapheme clusters (Unicode Standard Annex 29), as far as short ones need them: what joins the

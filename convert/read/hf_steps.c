@@ -1,6 +1,6 @@
 /* A tokenizer.json as it stands: its model, added tokens, post-processor and decoder as steps.
  * SPDX-License-Identifier: MIT */
-#include "read/hf_steps.h"
+#include "read/hf_sets.h"
 #include "text/unicode.h"
 
 #ifdef QSF_HAVE_YYJSON
@@ -44,13 +44,15 @@ void steps_put_text(steps_build *s, steps_list *l, const char *text)
 void steps_refuse(steps_build *s, const char *what, const char *name)
 {
     if (!s->st)
-        s->st = qsf_fail(s->err, QSF_E_UNSUPPORTED, FILE_NAME ": %s of type %s, which this version does not have",
+        s->st = qsf_fail(s->err, QSF_E_UNSUPPORTED, FILE_NAME ": %s of type %s, which this version does "
+                         "not have",
                          what, name);
 }
 
 void steps_done(steps_build *s)
 {
-    steps_list *const all[] = { &s->begin, &s->end, &s->added, &s->sets, &s->expressions, &s->tables, &s->steps,
+    steps_list *const all[] = { &s->begin, &s->end, &s->added, &s->sets, &s->expressions, &s->tables,
+                               &s->steps,
                                 &s->decode };
     for (size_t i = 0; i < QSF_ARRAY_LEN(all); i++)
         if (all[i]->v) qsf_dealloc(s->b->platform, all[i]->v, 4 * (uint64_t)all[i]->cap);
@@ -72,7 +74,8 @@ static const char *steps_type(yyjson_val *v)
 static void steps_token(steps_build *s, uint64_t id, const char *text, size_t len, float score)
 {
     const bool byte = s->flags & STEPS_BYTE_FALLBACK && qsf_vocab_is_byte(text, len);
-    steps_check(s, qsf_vocab_add(s->b, id, text, len, byte ? QSF_TOKEN_BYTE : QSF_TOKEN_NORMAL, score, s->err));
+    steps_check(s, qsf_vocab_add(s->b, id, text, len, byte ? QSF_TOKEN_BYTE : QSF_TOKEN_NORMAL, score,
+                                 s->err));
 }
 
 static void steps_vocab(steps_build *s, yyjson_val *model)
@@ -111,9 +114,11 @@ static void steps_bpe(steps_build *s, yyjson_val *model)
         s->st = qsf_json_get_bool(model, FILE_NAME ": model", flags[i].key, false, &on, s->err);
         if (on) s->flags |= flags[i].flag;
     }
-    if (s->st || (s->st = qsf_json_get_f32(model, FILE_NAME ": model", "dropout", 0, &dropout, s->err))) return;
+    if (s->st || (s->st = qsf_json_get_f32(model, FILE_NAME ": model", "dropout", 0, &dropout,
+                                           s->err))) return;
     if (dropout != 0) {
-        s->st = qsf_fail(s->err, QSF_E_UNSUPPORTED, FILE_NAME ": BPE with dropout %g, whose tokens are random; set "
+        s->st = qsf_fail(s->err, QSF_E_UNSUPPORTED, FILE_NAME ": BPE with dropout %g, whose tokens are "
+                         "random; set "
                          "it to null", (double)dropout);
         return;
     }
@@ -145,7 +150,8 @@ static void steps_unigram(steps_build *s, yyjson_val *model)
     yyjson_val *e, *vocab = qsf_json_get(model, "vocab");
     s->model = STEPS_UNIGRAM;
     s->b->scores = true;
-    if (s->st || (s->st = qsf_json_get_bool(model, FILE_NAME ": model", "byte_fallback", false, &bytes, s->err)))
+    if (s->st || (s->st = qsf_json_get_bool(model, FILE_NAME ": model", "byte_fallback", false, &bytes,
+                                            s->err)))
         return;
     if (bytes) s->flags |= STEPS_BYTE_FALLBACK;
     yyjson_arr_foreach(vocab, i, n, e) {
@@ -195,7 +201,8 @@ static void steps_added_token(steps_build *s, yyjson_val *e, size_t i)
     bool special = false, is;
     const char *text = qsf_json_str(qsf_json_get(e, "content"), &len);
     if (!text || !qsf_json_u64(qsf_json_get(e, "id"), &id)) {
-        steps_check(s, qsf_fail(s->err, QSF_E_CORRUPT, FILE_NAME ": added token %zu has no content or id", i));
+        steps_check(s, qsf_fail(s->err, QSF_E_CORRUPT, FILE_NAME ": added token %zu has no content or id",
+                                i));
         return;
     }
     steps_check(s, qsf_json_get_bool(e, FILE_NAME, "special", false, &special, s->err));
@@ -227,7 +234,8 @@ static void steps_around(steps_build *s, bool behind, uint64_t id)
 {
     if (id >= s->b->n) {
         if (!s->st)
-            s->st = qsf_fail(s->err, QSF_E_CORRUPT, FILE_NAME ": the post-processor puts token %llu around a text; "
+            s->st = qsf_fail(s->err, QSF_E_CORRUPT, FILE_NAME ": the post-processor puts token %llu "
+                             "around a text; "
                              "the embedding has %u rows", (unsigned long long)id, (unsigned)s->b->n);
         return;
     }

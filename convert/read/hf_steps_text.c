@@ -1,6 +1,7 @@
 /* The normalizer and pre-tokenizer of a tokenizer.json as steps.
  * SPDX-License-Identifier: MIT */
-#include "read/hf_steps.h"
+#include "read/hf_regex.h"
+#include "read/hf_set_table.h"
 #include "text/unicode.h"
 
 #ifdef QSF_HAVE_YYJSON
@@ -56,7 +57,8 @@ static void text_replace(steps_build *s, points_is *is, const char *by)
 
 /* ---- normalizer ------------------------------------------------------------------------------ */
 
-static void text_map(steps_build *s, uint32_t n, const uint32_t *keys, const uint16_t *at, const uint32_t *values)
+static void text_map(steps_build *s, uint32_t n, const uint32_t *keys, const uint16_t *at,
+                     const uint32_t *values)
 {
     uint32_t last = 0;
     steps_put(s, &s->tables, n);

@@ -13,11 +13,14 @@
 qsf_status qsf_hf_tokenizer_json(vocab_build *b, yyjson_val *root, bool pieces, const char *marks,
                                  qsf_error *err);
 
-/* hf_steps.c: the whole file as steps.  pre: GGUF's name of its pre-tokenizer, "" where it has none. */
+/* hf_steps.c: the whole file as steps.  pre: GGUF's name of its pre-tokenizer, "" where it has
+ * none. */
 qsf_status qsf_hf_steps(vocab_build *b, yyjson_val *root, const char *pre, qsf_error *err);
-/* hf_choose.c: whether the file is of a kind by name.  pre: GGUF's name of its pre-tokenizer, "" where
+/* hf_choose.c: whether the file is of a kind by name.  pre: GGUF's name of its pre-tokenizer, ""
+ * where
  * it has none.  The second: whether merges are those that SentencePiece makes of the tokens. */
-qsf_status qsf_hf_by_name(const qsf_platform *p, yyjson_val *root, const char *marks, bool *named, char pre[32],
+qsf_status qsf_hf_by_name(const qsf_platform *p, yyjson_val *root, const char *marks, bool *named,
+                          char pre[32],
                           qsf_error *err);
 qsf_status qsf_hf_is_spm(vocab_build *b, yyjson_val *model, bool *is, qsf_error *err);
 /* "a b" or ["a", "b"]. */

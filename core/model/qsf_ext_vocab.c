@@ -341,7 +341,8 @@ qsf_status qsf_ext_get_vocab(const qsf_ext *x, qsf_vocab *v, qsf_arena *a, qsf_e
         if ((st = vocab_get_bytes(x, "vocab.steps", &steps, &have, err))) return st;
         if (v->kind == QSF_VOCAB_STEPS && !have) return vocab_bad(x, "vocab.steps", err);
         v->steps_len = (uint32_t)(steps.end - steps.p);
-        if (have && !(v->steps = (uint8_t *)qsf_arena_text(a, steps.p, v->steps_len, err))) return QSF_E_MEMORY;
+        if (have && !(v->steps = (uint8_t *)qsf_arena_text(a, steps.p, v->steps_len,
+                                                           err))) return QSF_E_MEMORY;
     }
     return vocab_get_specials(x, v, err);
 }

@@ -135,7 +135,8 @@ static bool match_run(steps_matcher *m, uint32_t at, size_t pos, size_t *end)
             ok = match_place(m, code, pos);
         }
         if (!m->failed && !m->budget--) {
-            m->status = qsf_fail(m->err, QSF_E_UNSUPPORTED, "an expression of the tokenizer takes too long for this text");
+            m->status = qsf_fail(m->err, QSF_E_UNSUPPORTED, "an expression of the tokenizer takes too "
+                                 "long for this text");
             m->failed = true;
         }
         if (m->failed) return false;

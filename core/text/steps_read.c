@@ -99,7 +99,8 @@ static void steps_read_table(steps_reader *r, steps_table *t)
 {
     uint64_t key = 0;
     t->keys = steps_array(r, &t->n, 0, sizeof *t->keys);
-    t->at = t->keys ? qsf_arena_array(r->arena, (uint64_t)t->n + 1, sizeof *t->at, "tokenizer", r->err) : NULL;
+    t->at = t->keys ? qsf_arena_array(r->arena, (uint64_t)t->n + 1, sizeof *t->at, "tokenizer",
+                                      r->err) : NULL;
     if (!t->at) {
         r->memory = true;
         return;

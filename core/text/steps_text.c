@@ -3,7 +3,7 @@
 #include "text/steps_text.h"
 #include "text/tokenizer_own.h"
 
-/* What an expression matched in a piece, and what lies between; match 2: the piece's last one. */
+/* What an expression matched in a piece, or what lies between; last: of the piece. */
 typedef struct steps_span { uint32_t begin, end; uint8_t match, last; } steps_span;
 
 static void *steps_need(steps_text *t, steps_memory *m, uint64_t size)
@@ -18,7 +18,8 @@ static void *steps_need(steps_text *t, steps_memory *m, uint64_t size)
 
 void steps_text_free(steps_text *t)
 {
-    steps_memory *const all[] = { &t->points[0], &t->points[1], &t->list[0], &t->list[1], &t->spans, &t->tmp };
+    steps_memory *const all[] = { &t->points[0], &t->points[1], &t->list[0], &t->list[1], &t->spans,
+                                 &t->tmp };
     for (size_t i = 0; i < QSF_ARRAY_LEN(all); i++)
         if (all[i]->mem) qsf_dealloc(t->matcher.platform, all[i]->mem, all[i]->size);
     steps_matcher_free(&t->matcher);
@@ -73,7 +74,8 @@ qsf_status steps_text_begin(steps_text *t, const char *text, size_t len, bool fi
 /* All pieces as matches and what is between, in order; *n spans.  NULL: no memory. */
 static steps_span *steps_spans(steps_text *t, const steps_expression *e, size_t *n)
 {
-    steps_span *s = steps_need(t, &t->spans, (2 * (uint64_t)t->n + 3 * (uint64_t)t->n_pieces + 1) * sizeof *s);
+    steps_span *s = steps_need(t, &t->spans,
+                               (2 * (uint64_t)t->n + 3 * (uint64_t)t->n_pieces + 1) * sizeof *s);
     *n = 0;
     if (!s) return NULL;
     for (size_t i = 0; i < t->n_pieces; i++) {
@@ -107,7 +109,7 @@ static qsf_status step_replace(steps_text *t, const steps_step *step)
     uint32_t begin = 0;
     for (size_t i = 0; i < n; i++) {
         const size_t before = n_out;
-        for (uint32_t k = 0; !s[i].match && k < s[i].end - s[i].begin; k++) out[n_out++] = t->c[s[i].begin + k];
+        for (uint32_t k = s[i].begin; !s[i].match && k < s[i].end; k++) out[n_out++] = t->c[k];
         for (uint32_t k = 0; s[i].match && k < step->text.n; k++) {
             if (step->text.c[k] != STEPS_SELF) {
                 out[n_out++] = step->text.c[k];
@@ -271,7 +273,8 @@ static qsf_status step_map(steps_text *t, const steps_table *map)
 
 static qsf_status step_form(steps_text *t, bool compose)
 {
-    uint32_t *out = steps_other(t, 4 * (uint64_t)t->n), *tmp = steps_need(t, &t->tmp, 16 * (uint64_t)t->n + 4);
+    uint32_t *out = steps_other(t, 4 * (uint64_t)t->n), *tmp = steps_need(t, &t->tmp,
+            16 * (uint64_t)t->n + 4);
     if (!out || !tmp) return QSF_E_MEMORY;
     const size_t n = compose ? qsf_nfc(t->c, t->n, tmp, out) : qsf_nfd(t->c, t->n, out, tmp);
     steps_turn_whole(t, n);
@@ -387,7 +390,8 @@ qsf_status steps_text_run(steps_text *t, uint32_t from)
         const qsf_status st = step_run(t, &s->steps[i]);
         if (st) return st;
         if (t->n > UINT32_MAX / 8)
-            return qsf_fail(t->matcher.err, QSF_E_ARGUMENT, "a text of %llu characters after its normalizer; at "
+            return qsf_fail(t->matcher.err, QSF_E_ARGUMENT, "a text of %llu characters after its "
+                            "normalizer; at "
                             "most half a billion", (unsigned long long)t->n);
     }
     return QSF_OK;

@@ -425,7 +425,8 @@ static qsf_status encode_all(const qsf_tokenizer *t, const char *text, size_t le
         return qsf_fail(err, QSF_E_ARGUMENT, "a text of %llu bytes; at most 1 GB can be tokenized at once",
                         (unsigned long long)len);
     const qsf_steps *steps = t->steps;
-    for (uint32_t i = 0; begin && steps && i < steps->n_begin; i++) token_put(&sink, (int32_t)steps->begin[i]);
+    for (uint32_t i = 0; begin && steps && i < steps->n_begin; i++) token_put(&sink,
+            (int32_t)steps->begin[i]);
     if (begin && !steps && v->add_bos && v->bos >= 0) token_put(&sink, v->bos);
     const qsf_status st = steps ? qsf_steps_encode(&w, text, len, spans, n_spans)
                           : encode_text(&w, text, len, spans, n_spans);

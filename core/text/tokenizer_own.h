@@ -120,13 +120,14 @@ qsf_status qsf_steps_new(qsf_tokenizer *t, qsf_error *err);
 qsf_status qsf_steps_ready(qsf_tokenizer *t, qsf_error *err);       /* when texts can be found */
 qsf_status qsf_steps_encode(token_work *w, const char *text, size_t len, const qsf_chat_span *spans,
                             size_t n_spans);
-/* steps_decode.c: a token's bytes, which may be in work. */
+/* tokenizer_steps_decode.c: a token's bytes, which may be in work. */
 qsf_status qsf_steps_piece(const qsf_tokenizer *t, uint32_t id, token_buffer work[2], const char **piece,
                            size_t *len, qsf_error *err);
 
 /* Of SentencePiece's normaliser: the longest (or shortest) text of it that text begins with; what
  * replaces it, NULL for none. */
-const char *qsf_charsmap_find(const uint8_t *map, uint32_t map_len, const char *text, size_t len, bool shortest,
+const char *qsf_charsmap_find(const uint8_t *map, uint32_t map_len, const char *text, size_t len,
+                              bool shortest,
                               size_t *used, size_t *n);
 
 /* The tokens that text[0..len) begins with, the shortest first, without those that text never

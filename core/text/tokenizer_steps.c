@@ -55,7 +55,8 @@ qsf_status qsf_steps_new(qsf_tokenizer *t, qsf_error *err)
 static void steps_text_init(steps_text *x, const qsf_tokenizer *t, qsf_error *err)
 {
     *x = (steps_text){ .matcher = { .platform = t->platform, .steps = t->steps, .err = err },
-                       .charsmap = t->vocab->charsmap, .charsmap_len = t->vocab->charsmap_len, .pre = t->pre };
+                       .charsmap = t->vocab->charsmap, .charsmap_len = t->vocab->charsmap_len,
+                               .pre = t->pre };
 }
 
 /* What is left of a text as UTF-8. */
@@ -250,7 +251,8 @@ static qsf_status bpe_word_steps(token_work *w, const char *word, size_t len)
     }
     if (s->prefix.n + s->suffix.n > sizeof text - 8)
         return qsf_fail(w->err, QSF_E_UNSUPPORTED, "a prefix or suffix of words of more than 500 bytes");
-    if ((st = token_buffer_need(t, &w->symbols, (most * (1 + s->prefix.n + s->suffix.n)) * sizeof *b.s, w->err)) ||
+    if ((st = token_buffer_need(t, &w->symbols, (most * (1 + s->prefix.n + s->suffix.n)) * sizeof *b.s,
+                                w->err)) ||
         (st = token_buffer_need(t, &w->heap, 3 * (most * (1 + s->prefix.n + s->suffix.n))
                                 * sizeof(merge_candidate), w->err))) return st;
     b.s = w->symbols.mem;
@@ -329,7 +331,8 @@ static qsf_status steps_given(token_work *w, steps_text *x, const char *text, si
                         .n_spans = 1 };
     size_t plain = 0, from;
     for (uint32_t id; added_next(&scan, &from, &id); plain = scan.done) {
-        if (from > plain && (st = steps_plain(w, x, normal + plain, from - plain, first && !plain))) return st;
+        if (from > plain && (st = steps_plain(w, x, normal + plain, from - plain, first
+                                              && !plain))) return st;
         token_put(w->sink, (int32_t)id);
     }
     return steps_plain(w, x, normal + plain, n - plain, first && !plain);

@@ -24,7 +24,8 @@ static void ugm_put(ugm_text *t, const char *bytes, size_t len)
 }
 static void ugm_space(ugm_text *t) { ugm_put(t, "\xe2\x96\x81", 3); }
 
-const char *qsf_charsmap_find(const uint8_t *map, uint32_t map_len, const char *text, size_t len, bool shortest,
+const char *qsf_charsmap_find(const uint8_t *map, uint32_t map_len, const char *text, size_t len,
+                              bool shortest,
                               size_t *used, size_t *n)
 {
     if (!map) return NULL;
