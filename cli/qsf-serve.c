@@ -11,13 +11,13 @@
 
 typedef struct serve_asked {
     const char *name, *template_name, *host, *key_file, *cache_file, *cache_disk_dir, *io, *i2s_layout,
-        *pooling, *trace, *record, *mpi_check, *mpi_wire, *split, *lora_dir;
+        *pooling, *trace, *record, *mpi_check, *mpi_wire, *split, *lora_dir, *default_model;
     qsf_context_options context;
     option_list models, keys, hosts, origins, loras;
     long long models_max, port, slots, kept, queue, step_rows, steps, session, timeout, drain, max_tokens,
         top_k, connections, draft;
     double temperature, top_p, min_p, repeat_penalty, max_body, cache_disk, mpi_silent;
-    bool help, version, completion, quiet, log_requests, no_page, mpi, pipeline;
+    bool help, version, completion, quiet, log_requests, no_page, mpi, pipeline, strict;
 } serve_asked;
 
 #define AT(member) offsetof(serve_asked, member)
@@ -28,8 +28,10 @@ static const option serve_options[] = {
     { OPTION_LIST, "-m --model", "[NAME=]FILE", AT(models), 0, 0, NULL,
       "QSF or GGUF file, and its name for clients; may also stand alone on the command line, and be given "
       "again: the first model is loaded at the beginning, others when they are asked for", NULL },
-    { OPTION_TEXT, "-a --alias", "NAME", AT(name), 0, 0, NULL, "the only model's name for clients",
-      "its file's" },
+    { OPTION_TEXT, "-a --alias", "NAME[,NAME...]", AT(name), 0, 0, NULL,
+      "the only model's name for clients, and further ones", "its file's, without .gguf or .qsf" },
+    { OPTION_TEXT, "--default-model", "NAME", AT(default_model), 0, 0, NULL,
+      "of several models, the one that answers requests for a name that is not there", NULL },
     { OPTION_INT, "--models-max", "N", AT(models_max), 0, 64, NULL,
       "most models that are loaded at once, 0 for all; the least recently used one makes room", "0" },
     { OPTION_LIST, "--lora", "[NAME=]FILE[:SCALE]", AT(loras), 0, 0, NULL,
@@ -74,6 +76,8 @@ static const option serve_options[] = {
       "disk for sequences that memory has no room for; 0 for none", "0" },
     { OPTION_TEXT, "--cache-disk-dir", "DIR", AT(cache_disk_dir), 0, 0, NULL, "where that is",
       "the system's folder for temporary files" },
+    { OPTION_FLAG, "--strict", NULL, AT(strict), 0, 0, NULL,
+      "refuse requests with fields that the server does not know, which it ignores otherwise", NULL },
     { OPTION_INT, "--queue", "N", AT(queue), 0, 100000, NULL,
       "answers that may wait; more are refused with status 429", "256" },
     { OPTION_INT, "--step-rows", "N", AT(step_rows), 0, 65536, NULL,
@@ -180,6 +184,8 @@ static const char *file_named(const char *text, char *name_out, const char *what
     }
     memcpy(name_out, name, len);
     name_out[len] = 0;
+    char *end = named || strcmp(what, "model") ? NULL : strrchr(name_out, '.');
+    if (end && end > name_out && (!strcmp(end, ".gguf") || !strcmp(end, ".qsf"))) *end = 0;
     return path;
 }
 
@@ -282,12 +288,14 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest, int arg
                     .cache_disk_dir = a->cache_disk_dir, .draft = (unsigned)a->draft,
                     .pooling = pooling_named(a->pooling) },
         .defaults = { .temperature = a->temperature, .top_p = a->top_p, .min_p = a->min_p,
-                      .repeat_penalty = a->repeat_penalty, .top_k = a->top_k, .max_tokens = a->max_tokens },
+                      .repeat_penalty = a->repeat_penalty, .top_k = a->top_k, .max_tokens = a->max_tokens,
+                      .strict = a->strict },
         .timeout_s = (unsigned)a->timeout, .drain_s = (unsigned)a->drain, .most_body = (size_t)(a->max_body
             * 1e6),
         .connections = (unsigned)a->connections, .io = io_named(a->io),
         .i2s_layout = i2s_named(a->i2s_layout), .quiet = a->quiet,
         .log_requests = a->log_requests, .no_page = a->no_page, .lora_dir = a->lora_dir,
+        .default_model = a->default_model,
     };
     trace_files *files;
     if (!models_of(a, rest, &set)) return EXIT_USAGE;

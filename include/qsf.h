@@ -1091,14 +1091,17 @@ typedef struct qsf_grammar qsf_grammar;
 
 /* What the text that makes a grammar is.
  *
- * QSF_GRAMMAR_GBNF         rules as llama.cpp has them; the answer is a text of the rule "root"
+ * QSF_GRAMMAR_GBNF         rules as llama.cpp has them; the answer is a text of the rule "root".  A
+ *                          grammar that is plainly Lark (rules with ":") is read as that
  * QSF_GRAMMAR_REGEX        a regular expression; the answer fits it from beginning to end
  * QSF_GRAMMAR_JSON         any JSON value; the text is empty
  * QSF_GRAMMAR_JSON_SCHEMA  a JSON Schema, drafts 4 to 2020-12
- * QSF_GRAMMAR_CHOICES      texts of which the answer is one: lines, or a JSON list */
+ * QSF_GRAMMAR_CHOICES      texts of which the answer is one: lines, or a JSON list
+ * QSF_GRAMMAR_LARK         rules as the Python package lark has them; the answer is a text of the rule
+ *                          "start" */
 typedef enum qsf_grammar_kind {
     QSF_GRAMMAR_GBNF = 0, QSF_GRAMMAR_REGEX = 1, QSF_GRAMMAR_JSON = 2, QSF_GRAMMAR_JSON_SCHEMA = 3,
-    QSF_GRAMMAR_CHOICES = 4
+    QSF_GRAMMAR_CHOICES = 4, QSF_GRAMMAR_LARK = 5
 } qsf_grammar_kind;
 
 /* Options of qsf_grammar_new. */
@@ -1110,6 +1113,8 @@ typedef struct qsf_grammar_options {
     uint64_t most_memory;    /* bytes, up to 96 MB; 0: that.  A grammar that takes more is too large, also
                               * where a turn finds out: it then fails with QSF_E_BUDGET, and so do others
                               * with this grammar */
+    bool     json_loose;     /* false; true: keywords of a schema that cannot be kept are left out, one by
+                              * one, instead of being an error */
 } qsf_grammar_options;
 
 /* Fills all members of *o with their defaults. */
@@ -1120,8 +1125,8 @@ static inline void qsf_grammar_defaults(qsf_grammar_options *o) { qsf_grammar_de
  *
  * QSF_E_ARGUMENT      the text, at a place that the message names, is not what kind says, says what
  *                     cannot be kept, or nothing fits it
- * QSF_E_CORRUPT       it is no GBNF or JSON, with line and column
- * QSF_E_UNSUPPORTED   it has what GBNF has and we have not
+ * QSF_E_CORRUPT       it is not GBNF, Lark or JSON, with line and column
+ * QSF_E_UNSUPPORTED   it has what GBNF or Lark has and we have not
  * QSF_E_BUDGET        the grammar is too large, or too deep, and the message names the limit
  * QSF_E_MEMORY        out of memory */
 QSF_API qsf_status qsf_grammar_new(const qsf_model *m, qsf_grammar_kind kind, const char *text, size_t len,
@@ -1361,6 +1366,13 @@ typedef struct qsf_answer_options {
     uint64_t                id_seed;    /* 0; calls that the model gives no id get one made from this and
                                          * their number: nine letters and digits */
     uint64_t                most_memory;    /* of the grammar of calls, as in qsf_grammar_options */
+    qsf_grammar_kind        shape_kind;     /* QSF_GRAMMAR_GBNF; what shape is */
+    const char             *shape;          /* NULL; what the answer is unless it calls a tool, as
+                                             * qsf_grammar_new takes it.  Reasoning may come first if the
+                                             * template knows reasoning.  Copied */
+    size_t                  shape_len;
+    uint32_t                json_blanks;    /* 32; of shape, as in qsf_grammar_options */
+    bool                    json_loose;     /* false; of shape, too */
 } qsf_answer_options;
 
 /* Fills all members of *o with their defaults. */
@@ -1389,6 +1401,10 @@ QSF_API void       qsf_answer_reset(qsf_answer *a, uint64_t id_seed);
  *                  what and where
  * QSF_E_BUDGET     the schemas make too large a grammar */
 QSF_API qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err);
+
+/* After qsf_answer_turn: which keywords of which tools' schemas its grammar does not keep, a line
+ * each; "": none.  Tools that have "strict": true are kept or refused.  Belongs to a. */
+QSF_API const char *qsf_answer_loosened(const qsf_answer *a);
 
 /* Says that the turn set up last has given this token, whose text will be pushed; -1: none.  So a
  * control token that marks nothing where it stands is told from a text that only looks like it: the

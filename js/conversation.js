@@ -124,15 +124,19 @@ export class Conversation {
   }
   /* What the answer may be, and what of it is told apart. */
   #shape({responseFormat, jsonBlanks, apart, ...options}) {
-    const memory = this.#memory, x = this.#x;
-    if (responseFormat) {
-      const bytes = encoded(responseFormat.text);
+    const memory = this.#memory, x = this.#x, {kind = 0, text} = responseFormat ?? {};
+    const bytes = encoded(text ?? '');
+    if (apart) {
+      const status = memory.with(chatTexts(options), given => memory.named(options.toolChoice, choice =>
+        memory.with(bytes, at => x.answer_new(given, wallSeconds(), choice, options.parallelToolCalls ? 1 : 0,
+          options.idSeed, kind, text === undefined ? 0 : at, bytes.length, jsonBlanks))));
+      const shape = text !== undefined && !(status && this.#memory.string(x.error()).startsWith('tools:'));
+      this.#written(shape ? 'responseFormat' : 'tools', status);
+      const loosened = this.#memory.string(x.answer_loosened());
+      if (loosened) console.warn(`qsf: not kept of the tools' schemas: ${loosened}`);
+    } else if (responseFormat)
       this.#written('responseFormat', memory.with(bytes, at =>
-        x.grammar_new(responseFormat.kind, at, bytes.length, jsonBlanks)));
-    } else if (apart)
-      this.#written('tools', memory.with(chatTexts(options), given => memory.named(options.toolChoice,
-        choice => x.answer_new(given, wallSeconds(), choice, options.parallelToolCalls ? 1 : 0,
-          options.idSeed))));
+        x.grammar_new(kind, at, bytes.length, jsonBlanks)));
   }
   #begin(ids, options) {
     const memory = this.#memory, x = this.#x, texts = options.stop.map(encoded);
@@ -249,7 +253,7 @@ export class Conversation {
    * message.
    */
   async * generate(ids, options, signal, progress) {
-    const x = this.#x, {logprobs, apart} = options, parsed = apart && !options.responseFormat, calls = [];
+    const x = this.#x, {logprobs, apart} = options, calls = [];
     let all = '';
     try {
       this.adapt(options.uses);
@@ -259,14 +263,14 @@ export class Conversation {
         while (this.#next() === PENDING) await this.#compute(signal);
         const id = x.turn_token(), end = ENDS[x.turn_end()];
         const piece = {id: end ? undefined : id,
-          ...(parsed ? this.#parts(calls.length) : {text: this.#text()}),
+          ...(apart ? this.#parts(calls.length) : {text: this.#text()}),
           ...(logprobs && !end && {logprobs: this.#logprobs()})};
         calls.push(...piece.calls ?? []);
         if (apart) all += piece.text;
         if (!end || piece.text || piece.reasoning || piece.calls?.length) yield piece;
         if (end) {
           if (!apart) return {end};
-          const message = parsed ? this.#message() : {role: 'assistant', content: all};
+          const message = this.#message();
           delete message.tool_calls;            // one may be unfinished: that is text
           if (all) message.content = all;
           return {end, message: calls.length ? {...message, tool_calls: calls} : message};

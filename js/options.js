@@ -109,8 +109,6 @@ export function checked(call, options = {}) {
     refuse('topLogprobs comes with the log probability of each token: it needs logprobs');
   const hasTools = call === 'chat' && (all.tools ?? '[]') !== '[]';
   if (all.toolChoice !== undefined && !hasTools) refuse('toolChoice is about tools: it needs tools');
-  if (all.responseFormat && hasTools && all.toolChoice !== 'none')
-    refuse("responseFormat leaves no place for calls: with tools it needs toolChoice 'none'");
   if (all.earlyExit && all.kvWindow) refuse('earlyExit does not go with kvWindow');
   return all;
 }

@@ -3,6 +3,7 @@
 #include "formats.h"
 
 #include <string.h>
+#include <yyjson.h>
 
 void format_error(serve_text *out, const serve_error *e, bool anthropic)
 {
@@ -35,9 +36,37 @@ bool format_calls(const front_choice *ch)
     return false;
 }
 
-static const char *finish_word(const front_choice *ch)
+static const char *finish_word(const front_job *j, const front_choice *ch)
 {
-    return format_cut(ch) ? "length" : format_calls(ch) ? "tool_calls" : "stop";
+    return format_cut(ch) ? "length" : !format_calls(ch) ? "stop"
+           : j->job.request.legacy_calls ? "function_call" : "tool_calls";
+}
+
+const serve_tool *format_tool(const front_job *j, const front_item *item)
+{
+    const serve_request *r = &j->job.request;
+    for (size_t i = 0; i < r->n_renamed; i++)
+        if (strlen(r->renamed[i].seen) == item->name.len
+            && !memcmp(r->renamed[i].seen, format_bytes(&item->name), item->name.len)) return &r->renamed[i];
+    return NULL;
+}
+
+void format_name(const front_job *j, const front_item *item, serve_text *out)
+{
+    const serve_tool *t = format_tool(j, item);
+    text_str(out, "\"name\":");
+    if (t && j->job.request.api == API_RESPONSES) text_json_str(out, t->name);
+    else text_json(out, format_bytes(&item->name), item->name.len);
+}
+
+/* Arguments that are cut off, or are something else, are the input as they stand. */
+void format_input(const front_item *item, serve_text *out)
+{
+    yyjson_doc *doc = item->text.len ? yyjson_read(item->text.bytes, item->text.len, 0) : NULL;
+    yyjson_val *v = yyjson_obj_get(yyjson_doc_get_root(doc), "input");
+    if (yyjson_is_str(v)) text_add(out, yyjson_get_str(v), yyjson_get_len(v));
+    else text_add(out, format_bytes(&item->text), item->text.len);
+    yyjson_doc_free(doc);
 }
 
 void format_arguments(const front_item *item, serve_text *out)
@@ -139,10 +168,60 @@ static unsigned call_number(const front_choice *ch, const front_item *item)
     return n;
 }
 
+/* The old form of the only call, of a message whose request has "functions". */
+static void function_call(const front_item *item, const char *text, size_t len, serve_text *out)
+{
+    text_str(out, "\"function_call\":{");
+    if (!text) {
+        text_str(out, "\"name\":");
+        text_json(out, format_bytes(&item->name), item->name.len);
+        text_str(out, ",\"arguments\":\"\"}");
+    } else {
+        text_str(out, "\"arguments\":");
+        text_json(out, text, len);
+        text_str(out, "}");
+    }
+}
+
+/* A call of a custom tool: its head, then at its end what it is called with. */
+static void custom_chunk(front_job *j, unsigned choice, const front_item *item, bool ends, serve_text *out)
+{
+    serve_text input = { 0 };
+    chunk_begin(j, choice, out);
+    text_format(out, "\"delta\":{\"tool_calls\":[{\"index\":%u,", call_number(&j->choices[choice], item));
+    if (ends) {
+        format_input(item, &input);
+        text_str(out, "\"custom\":{\"input\":");
+        text_json(out, format_bytes(&input), input.len);
+    } else {
+        text_str(out, "\"id\":");
+        text_json_str(out, item->id);
+        text_str(out, ",\"type\":\"custom\",\"custom\":{");
+        format_name(j, item, out);
+        text_str(out, ",\"input\":\"\"");
+    }
+    text_str(out, "}}]}");
+    chunk_end(j, choice, NULL, out);
+    out->failed |= input.failed;
+    text_free(&input);
+}
+
 static void call_chunk(front_job *j, unsigned choice, const front_item *item, const char *text, size_t len,
                        serve_text *out)
 {
+    const serve_tool *tool = format_tool(j, item);
+    if (tool && tool->custom) {
+        if (!text) custom_chunk(j, choice, item, false, out);
+        return;
+    }
     chunk_begin(j, choice, out);
+    if (j->job.request.legacy_calls) {
+        text_str(out, "\"delta\":{");
+        function_call(item, text, len, out);
+        text_str(out, "}");
+        chunk_end(j, choice, NULL, out);
+        return;
+    }
     text_format(out, "\"delta\":{\"tool_calls\":[{\"index\":%u,", call_number(&j->choices[choice], item));
     if (!text) {
         text_str(out, "\"id\":");
@@ -231,9 +310,10 @@ void format_item_text(front_job *j, unsigned choice, const front_item *item, con
 
 void format_item_end(front_job *j, unsigned choice, const front_item *item, serve_text *out)
 {
-    (void)choice;
+    const serve_tool *tool = item->kind == ITEM_CALL ? format_tool(j, item) : NULL;
     if (j->job.request.api == API_RESPONSES) format_responses_item_end(j, item, out);
     else if (j->job.request.api == API_MESSAGES) format_messages_item_end(item, out);
+    else if (tool && tool->custom && !item->dropped) custom_chunk(j, choice, item, true, out);
 }
 
 static void stream_error(front_job *j, serve_text *out)
@@ -247,7 +327,7 @@ static void stream_error(front_job *j, serve_text *out)
 void format_choice_end(front_job *j, unsigned choice, serve_text *out)
 {
     const serve_api api = j->job.request.api;
-    const char *finish = finish_word(&j->choices[choice]);
+    const char *finish = finish_word(j, &j->choices[choice]);
     if (j->error.status || api == API_RESPONSES || api == API_MESSAGES) return;
     if (api != API_CHAT) {
         text_chunk(j, choice, "", 0, finish, out);
@@ -299,8 +379,33 @@ static bool write_items(const front_choice *ch, item_kind kind, serve_text *out)
     return any;
 }
 
-static void write_message(const front_choice *ch, serve_text *out)
+/* A call, as a member of "tool_calls". */
+static void write_call(const front_job *j, const front_item *item, serve_text *out)
 {
+    const serve_tool *tool = format_tool(j, item);
+    const char *none = item->cut ? "" : "{}";
+    text_str(out, "{\"id\":");
+    text_json_str(out, item->id);
+    text_str(out, tool && tool->custom ? ",\"type\":\"custom\",\"custom\":{"
+                                       : ",\"type\":\"function\",\"function\":{");
+    format_name(j, item, out);
+    if (tool && tool->custom) {
+        serve_text input = { 0 };
+        format_input(item, &input);
+        text_str(out, ",\"input\":");
+        text_json(out, format_bytes(&input), input.len);
+        text_free(&input);
+    } else {
+        text_str(out, ",\"arguments\":");
+        text_json(out, item->text.len ? item->text.bytes : none, item->text.len ? item->text.len
+                                                                                : strlen(none));
+    }
+    text_str(out, "}}");
+}
+
+static void write_message(const front_job *j, const front_choice *ch, serve_text *out)
+{
+    const bool legacy = j->job.request.legacy_calls;
     serve_text reasoning = { 0 };
     bool any = false, calls = false;
     text_str(out, "\"message\":{\"role\":\"assistant\",\"content\":");
@@ -309,21 +414,22 @@ static void write_message(const front_choice *ch, serve_text *out)
     if (write_items(ch, ITEM_REASONING, &reasoning))
         text_format(out, ",\"reasoning_content\":%s", format_bytes(&reasoning));
     text_free(&reasoning);
-    for (unsigned i = 0; i < ch->n_items; i++) {
+    for (unsigned i = 0; i < ch->n_items && !(legacy && any); i++) {
         const front_item *item = &ch->items[i];
         if (item->kind != ITEM_CALL || item->dropped) continue;
-        text_str(out, any ? ",{\"id\":" : ",\"tool_calls\":[{\"id\":");
-        text_json_str(out, item->id);
-        text_str(out, ",\"type\":\"function\",\"function\":{\"name\":");
-        text_json(out, format_bytes(&item->name), item->name.len);
-        text_str(out, ",\"arguments\":");
-        const char *none = item->cut ? "" : "{}";
-        text_json(out, item->text.len ? item->text.bytes : none, item->text.len ? item->text.len
-                                                                                : strlen(none));
-        text_str(out, "}}");
+        if (legacy) {
+            text_str(out, ",\"function_call\":{\"name\":");
+            text_json(out, format_bytes(&item->name), item->name.len);
+            text_str(out, ",\"arguments\":");
+            text_json(out, format_bytes(&item->text), item->text.len);
+            text_str(out, "}");
+        } else {
+            text_str(out, any ? "," : ",\"tool_calls\":[");
+            write_call(j, item, out);
+        }
         any = true;
     }
-    text_str(out, any ? "],\"refusal\":null}" : ",\"refusal\":null}");
+    text_str(out, any && !legacy ? "],\"refusal\":null}" : ",\"refusal\":null}");
 }
 
 static void write_text(const front_job *j, unsigned choice, serve_text *out)
@@ -360,12 +466,12 @@ static void write_choice(const front_job *j, unsigned choice, unsigned index, se
 {
     const front_choice *ch = &j->choices[choice];
     text_format(out, "{\"index\":%u,", index);
-    if (is_chat(j)) write_message(ch, out);
+    if (is_chat(j)) write_message(j, ch, out);
     else write_text(j, choice, out);
     text_str(out, ",");
     format_logprobs(j, ch, out);
     if (j->job.request.beam_width > 1) text_format(out, ",\"score\":%.6f", ch->score);
-    text_format(out, ",\"finish_reason\":\"%s\"}", finish_word(ch));
+    text_format(out, ",\"finish_reason\":\"%s\"}", finish_word(j, ch));
 }
 
 void format_whole(front_job *j, serve_text *out)

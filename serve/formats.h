@@ -28,6 +28,12 @@ bool format_cut(const front_choice *ch);                     /* by a length */
 bool format_calls(const front_choice *ch);                   /* whether it has whole calls */
 void format_usage(const front_job *j, serve_text *out);      /* "usage":{...} */
 void format_arguments(const front_item *item, serve_text *out);      /* the object; {} for none */
+/* How the client calls a call's tool, if the model knows it by another name or form; else NULL. */
+const serve_tool *format_tool(const front_job *j, const front_item *item);
+/* "name": as a JSON string, as the client knows it. */
+void format_name(const front_job *j, const front_item *item, serve_text *out);
+/* The string that a custom tool is called with, out of its arguments. */
+void format_input(const front_item *item, serve_text *out);
 static inline const char *format_bytes(const serve_text *t) { return t->bytes ? t->bytes : ""; }
 
 /* ---- formats_logprobs.c ---- */
@@ -51,6 +57,8 @@ void format_responses_text(front_job *j, const front_item *item, const char *tex
 void format_responses_item_end(front_job *j, const front_item *item, serve_text *out);
 void format_responses_end(front_job *j, serve_text *out);
 void format_responses_whole(front_job *j, serve_text *out);
+/* Keeps a response that has ended, for those that continue it. */
+void format_responses_keep(front_job *j);
 void format_messages_begin(front_job *j, serve_text *out);
 void format_messages_item(const front_job *j, const front_item *item, serve_text *out);
 void format_messages_text(const front_item *item, const char *text, size_t len, serve_text *out);

@@ -108,8 +108,9 @@ void format_messages_end(front_job *j, serve_text *out)
     text_format(out, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"
                 "\"stop_reason\":\"%s\"", stop_word(j, &j->choices[0]));
     write_stop(j, &j->choices[0], true, out);
-    text_format(out, "},\"usage\":{\"output_tokens\":%u}}\n\n"
-                "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", j->choices[0].n_tokens);
+    text_str(out, "},");
+    format_usage(j, out);
+    text_str(out, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
 }
 
 void format_messages_whole(front_job *j, serve_text *out) { write_message(j, true, out); }

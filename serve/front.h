@@ -4,6 +4,7 @@
 #define QSF_SERVE_FRONT_H
 
 #include "http.h"
+#include "kept_responses.h"
 #include "models.h"
 
 typedef struct serve_front serve_front;
@@ -71,7 +72,8 @@ struct front_job {
     size_t        n_asked_stops;             /* of the request itself */
     const http_request *asked;               /* as long as conn is */
     rank_place    at;                        /* where several ranks serve */
-    char          cors[700];                 /* header lines of the answer, while it waits */
+    char          cors[1200];                /* header lines of the answer, while it waits */
+    bool          begun;                     /* a stream has its first event */
     serve_error   error;                     /* of an answer that failed */
 };
 
@@ -91,6 +93,7 @@ struct serve_front {
     uint64_t       numbers;                  /* of jobs */
     serve_text     out;                      /* what is written to a client next */
     bool           drains;
+    kept_responses *responses;               /* of /v1/responses */
 };
 
 /* ---- access.c: who may ask ---- */

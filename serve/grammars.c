@@ -55,54 +55,48 @@ struct grammar_store {
 
 static const char *key_next(const char *at) { return at + strlen(at) + 1; }
 
-/* 's' strict kind 0 text: of any length, with zeros. */
+/* 's' strict kind 0 text: of any length, with zeros.  Of answers that have no template. */
 static qsf_status make_shape(grammar_store *s, serve_grammar *g)
 {
-    static const char any[] = "{\"type\":\"object\"}";
     const char *key = g->key.bytes, *text = key_next(key);
     const size_t len = g->key.len - (size_t)(text - key);
-    const qsf_grammar_kind kind = (qsf_grammar_kind)(key[2] - '0');
     qsf_grammar_options o;
     qsf_grammar_defaults(&o);
     o.most_memory = grammar_bytes;
-    qsf_status st = qsf_grammar_new(s->model, kind, text, len, &o, &g->grammar, &g->err);
-    if ((st == QSF_E_ARGUMENT || st == QSF_E_BUDGET) && key[1] == '0')
-        st = qsf_grammar_new(s->model, kind, any, sizeof any - 1, &o, &g->grammar, &g->err);
+    o.json_loose = key[1] == '0';
+    const qsf_status st = qsf_grammar_new(s->model, (qsf_grammar_kind)(key[2] - '0'), text, len, &o,
+                                          &g->grammar, &g->err);
     g->turn.grammar = g->grammar;
     return st;
 }
 
-static qsf_status make_calls_of(grammar_store *s, serve_grammar *g, const char *tools, qsf_error *err)
+/* 't' several strict kind 0 choice 0 kwargs 0 tools 0 shape; kind '-': it has no shape. */
+static qsf_status make_answer(grammar_store *s, serve_grammar *g)
 {
     const char *key = g->key.bytes, *choice = key_next(key), *kwargs = key_next(choice);
+    const char *tools = key_next(kwargs), *shape = key_next(tools);
     qsf_chat_options chat;
     qsf_answer_options o;
     qsf_chat_defaults(&chat);
     chat.chat_template = s->template_name;
-    chat.tools = tools;
+    chat.tools = *tools ? tools : NULL;
     chat.kwargs = *kwargs ? kwargs : NULL;
     qsf_answer_defaults(&o);
     o.chat = &chat;
     o.tool_choice = choice;
     o.parallel_tool_calls = key[1] == '1';
     o.most_memory = grammar_bytes;
-    qsf_status st = qsf_answer_new(s->model, &o, &g->answer, err);
-    if (!st) st = qsf_answer_turn(g->answer, &g->turn, err);
+    if (key[3] != '-') {
+        o.shape = shape;
+        o.shape_len = g->key.len - (size_t)(shape - key);
+        o.shape_kind = (qsf_grammar_kind)(key[3] - '0');
+        o.json_loose = key[2] == '0';
+    }
+    qsf_status st = qsf_answer_new(s->model, &o, &g->answer, &g->err);
+    if (!st) st = qsf_answer_turn(g->answer, &g->turn, &g->err);
     if (!st) return QSF_OK;
     qsf_answer_free(g->answer);
     g->answer = NULL;
-    return st;
-}
-
-/* 't' several 0 choice 0 kwargs 0 tools 0 loose tools 0 */
-static qsf_status make_calls(grammar_store *s, serve_grammar *g)
-{
-    const char *tools = key_next(key_next(key_next(g->key.bytes))), *loose = key_next(tools);
-    qsf_error err;
-    qsf_status st = make_calls_of(s, g, tools, &g->err);
-    /* Tools that nobody calls strict may have what no grammar can keep. */
-    if ((st == QSF_E_ARGUMENT || st == QSF_E_BUDGET) && *loose && !make_calls_of(s, g, loose, &err))
-        st = QSF_OK;
     return st;
 }
 
@@ -118,7 +112,7 @@ static void *store_main(void *arg)
         if (!(s->todo = g->next)) s->todo_end = &s->todo;
         pthread_mutex_unlock(&s->lock);
         (void)qsf_grammar_prepare(s->model, NULL);      /* else the engine's thread would have to */
-        const qsf_status st = g->key.bytes[0] == 's' ? make_shape(s, g) : make_calls(s, g);
+        const qsf_status st = g->key.bytes[0] == 's' ? make_shape(s, g) : make_answer(s, g);
         g->err.status = st;
         if (g->turn.grammar) g->bytes = qsf_grammar_memory(g->turn.grammar);
         pthread_mutex_lock(&s->lock);
@@ -243,6 +237,12 @@ bool grammar_wanted(const serve_request *r)
     return r->shape.text.text || (r->tools && strcmp(r->tool_choice, "none"));
 }
 
+/* Whether the answer comes from a chat template, by which it may have reasoning and calls. */
+static bool grammar_has_template(const serve_request *r)
+{
+    return r->api & (API_CHAT | API_RESPONSES | API_MESSAGES);
+}
+
 /* A text with its zero; NULL: an empty one. */
 static void key_add(serve_text *key, const char *text)
 {
@@ -252,17 +252,20 @@ static void key_add(serve_text *key, const char *text)
 
 static void key_of(const serve_request *r, serve_text *key)
 {
-    if (r->shape.text.text) {
-        text_format(key, "s%d%d", r->shape.strict, (int)r->shape.kind);
+    const serve_shape *shape = &r->shape;
+    const bool shaped = shape->text.text != NULL;
+    char head[8] = { 't', r->parallel ? '1' : '0', shape->strict ? '1' : '0',
+                     shaped ? (char)('0' + (int)shape->kind) : '-' };
+    if (!grammar_has_template(r)) {
+        text_format(key, "s%d%d", shape->strict, (int)shape->kind);
         text_add(key, "", 1);
-        text_add(key, r->shape.text.text, r->shape.text.len);
-        return;
+    } else {
+        key_add(key, head);
+        key_add(key, r->tools ? r->tool_choice : "");
+        key_add(key, r->kwargs);
+        key_add(key, r->tools && strcmp(r->tool_choice, "none") ? r->tools : "");
     }
-    key_add(key, r->parallel ? "t1" : "t0");
-    key_add(key, r->tool_choice);
-    key_add(key, r->kwargs);
-    key_add(key, r->tools);
-    key_add(key, r->loose_tools);
+    if (shaped) text_add(key, shape->text.text, shape->text.len);
 }
 
 static serve_grammar *store_find(grammar_store *s, const serve_text *key)
@@ -326,7 +329,8 @@ bool grammar_ready(const serve_grammar *g, serve_error *e)
 {
     if (g->state == GRAMMAR_FAILED) {
         const bool ours = g->err.status == QSF_E_MEMORY;
-        serve_refuse(e, ours ? 503 : 400, ours ? NULL : "invalid_schema", g->param, "%s", g->err.text);
+        serve_refuse(e, ours ? 503 : 400, ours ? NULL : "invalid_schema",
+                     strncmp(g->err.text, "tools:", 6) ? g->param : "tools", "%s", g->err.text);
     }
     return g->state != GRAMMAR_MAKING;
 }

@@ -5,6 +5,7 @@
 #include "scheduler.h"
 
 #include <event2/event.h>
+#include <event2/util.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +116,27 @@ static void job_list(front_job *j)
     f->n_jobs++;
 }
 
+/* The header lines of a job's answer: those of CORS, and one that names the fields without an
+ * effect. */
+static void job_headers(front_job *j, const char *cors)
+{
+    const char *ignored = j->job.request.ignored;
+    snprintf(j->cors, sizeof j->cors, "%s", cors);
+    if (!*ignored) return;
+    const size_t n = strlen(j->cors);
+    snprintf(j->cors + n, sizeof j->cors - n, "x-qsf-ignored: %s\r\n", ignored);
+    if (!j->front->set->quiet) fprintf(stderr, "%s: ignored %s\n", j->asked->head.path, ignored);
+}
+
+/* The name of a job, which nobody can guess: responses are kept by it. */
+static void job_name(front_job *j, const char *prefix)
+{
+    uint32_t secret[2] = { 0, 0 };
+    evutil_secure_rng_get_bytes(secret, sizeof secret);
+    snprintf(j->id, sizeof j->id, "%s%08llx%08x%08x", prefix, (unsigned long long)j->number & 0xffffffffu,
+             (unsigned)secret[0], (unsigned)secret[1]);
+}
+
 /* A job that was read is the server's from here on. */
 static void job_enter(serve_front *f, http_conn *c, front_job *j, const char *cors)
 {
@@ -124,9 +146,8 @@ static void job_enter(serve_front *f, http_conn *c, front_job *j, const char *co
     const double seconds = r->timeout > 0 ? r->timeout : f->set->timeout_s;
     unsigned kind = 0;
     while (1 << kind < (int)r->api) kind++;
-    snprintf(j->id, sizeof j->id, "%s%08llx%08llx", kind < sizeof names / sizeof *names ? names[kind] : "",
-             (unsigned long long)f->started & 0xffffffffu, (unsigned long long)j->number);
-    snprintf(j->cors, sizeof j->cors, "%s", cors);
+    job_name(j, kind < sizeof names / sizeof *names ? names[kind] : "");
+    job_headers(j, cors);
     j->created = (long long)time(NULL);
     j->job.arrived_ns = serve_now();
     j->job.deadline_ns = seconds > 0 ? j->job.arrived_ns + (uint64_t)(seconds * 1e9) : 0;
@@ -155,7 +176,7 @@ static void job_drop(front_job *j)
  * said. */
 static void job_refuse(front_job *j, const serve_error *e, unsigned retry)
 {
-    char more[800];
+    char more[1300];
     if (retry) snprintf(more, sizeof more, "Retry-After: %u\r\n%s", retry, j->cors);
     else snprintf(more, sizeof more, "%s", j->cors);
     if (j->conn) {
@@ -166,14 +187,23 @@ static void job_refuse(front_job *j, const serve_error *e, unsigned retry)
     job_drop(j);
 }
 
+/* The events that begin a stream, before its first one, to what is written next.  Those of
+ * /v1/messages have how much of the prompt was there already, so they wait for the engine. */
+static void job_first(front_job *j)
+{
+    if (!j->job.request.stream || j->begun) return;
+    j->begun = true;
+    format_begin(j, &j->front->out);
+}
+
 static void job_stream(front_job *j)
 {
     serve_front *f = j->front;
-    char more[800];
+    char more[1300];
     snprintf(more, sizeof more, "Cache-Control: no-cache\r\n%s", j->cors);
     http_stream_begin(j->conn, "text/event-stream", more);
     text_clear(&f->out);
-    format_begin(j, &f->out);
+    if (j->job.request.api != API_MESSAGES) job_first(j);
     http_stream(j->conn, f->out.bytes, f->out.len);
 }
 
@@ -344,12 +374,16 @@ void front_answer(serve_front *f, http_conn *c, const http_request *r, serve_api
         j->front = f;
         j->number = ++f->numbers;
         j->job.key = key;
-        if (serve_request_read(&j->job.request, api, r->body, r->n_body, &f->set->defaults, &e)
-            && (j->entry = models_find(f->models, j->job.request.model, &j->adapter, &e))) {
+        serve_defaults d = f->set->defaults;
+        d.kept = f->responses;
+        d.key = key;
+        if (serve_request_read(&j->job.request, api, r->body, r->n_body, &d, &e)
+            && (j->entry = models_find(f->models, j->job.request.model, !(api & API_LORAS), &j->adapter,
+                                       &e))) {
             snprintf(j->model, sizeof j->model, "%s%s%s", j->entry->name, j->adapter ? ":" : "",
                      j->adapter ? j->adapter : "");
-            job_enter(f, c, j, cors);
             j->asked = r;
+            job_enter(f, c, j, cors);
             job_begin(j);
             if (f->n_waiting) event_add(f->tick, &at_once);     /* not here: others may be under way */
             return;
@@ -391,17 +425,18 @@ static void job_over(front_job *j)
     const bool stream = j->job.request.stream, anthropic = j->job.request.api == API_MESSAGES;
     text_clear(&f->out);
     if (c && j->error.status && !stream) {
-        front_refuse(f, c, &j->error, anthropic, NULL);
+        front_refuse(f, c, &j->error, anthropic, j->cors);
     } else if (c) {
         if (stream) format_end(j, &f->out);
         else format_whole(j, &f->out);
         if (f->out.failed) http_break(c);
-        else if (!stream) http_reply(c, 200, "application/json", NULL, f->out.bytes, f->out.len);
+        else if (!stream) http_reply(c, 200, "application/json", j->cors, f->out.bytes, f->out.len);
         else {
             http_stream(c, f->out.bytes, f->out.len);
             http_stream_end(c);
         }
     }
+    if (j->job.request.api == API_RESPONSES && !j->error.status) format_responses_keep(j);
     job_drop(j);
 }
 
@@ -413,6 +448,8 @@ static void job_piece(front_job *j, const serve_event *ev, const char *text)
     const bool stream = j->job.request.stream;
     if (!j->conn) return;
     text_clear(&f->out);
+    ch->n_kept = ev->n_kept;
+    job_first(j);
     if (j->job.request.logprobs >= 0 && ev->token >= 0) format_logprob(j, ch, ev);
     if (ch->answer) {
         qsf_answer_token(ch->answer, ev->token);
@@ -451,6 +488,7 @@ static void job_choice_over(front_job *j, const serve_event *ev, const char *tex
     if (ch->late) serve_refuse(&j->error, 503, "timeout", NULL, "the time for this request is over");
     if (!j->conn) return;
     text_clear(&f->out);
+    if (!j->error.status) job_first(j);
     if (ch->answer && !answers_go_on(j, ev->branch, "", 0, true, &f->out))
         serve_refuse(&j->error, 503, NULL, NULL, "there is no memory for the answer");
     if (!j->job.request.stream) return;

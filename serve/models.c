@@ -339,25 +339,81 @@ serve_adapter *models_no_adapter(const model_entry *m, const char *name, serve_e
     return NULL;
 }
 
-model_entry *models_find(model_list *l, const char *name, const char **adapter, serve_error *e)
+static bool same_letters(const char *a, const char *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (tolower((unsigned char)a[i]) != tolower((unsigned char)b[i])) return false;
+    return true;
+}
+
+/* Whether name[0..n) is one of the model's; in any case of letters unless it has to be exact. */
+static bool model_called(const model_entry *m, const char *name, size_t n, bool exact)
+{
+    for (const char *at = m->names; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strcspn(at, ",") == n && (exact ? !memcmp(at, name, n) : same_letters(at, name, n))) return true;
+    return false;
+}
+
+static model_entry *models_called(model_list *l, const char *name, size_t n, bool exact)
+{
+    for (unsigned i = 0; i < l->n; i++)
+        if (model_called(&l->entries[i], name, n, exact)) return &l->entries[i];
+    return NULL;
+}
+
+/* A name as other programs write it: with a folder or a provider before it, the ending of a file or
+ * Ollama's tag after it, in another case. */
+static model_entry *models_like(model_list *l, const char *name)
+{
+    static const char *const ends[] = { ".gguf", ".qsf", ":latest" };
+    const char *slash = strrchr(name, '/');
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t len = strlen(ends[i]);
+        if (n > len && same_letters(name + n - len, ends[i], len)) n -= len;
+    }
+    model_entry *m = models_called(l, name, n, false);
+    return m || !slash ? m : models_called(l, slash + 1, n - (size_t)(slash + 1 - name), false);
+}
+
+static model_entry *models_default(model_list *l)
+{
+    const char *name = l->set->default_model;
+    model_entry *m = name ? models_called(l, name, strlen(name), true) : NULL;
+    return m ? m : &l->entries[0];
+}
+
+model_entry *models_find(model_list *l, const char *name, bool any, const char **adapter, serve_error *e)
 {
     char names[300];
     size_t n = 0;
     const model_entry *owner = NULL;
+    const char *wanted = NULL;
+    model_entry *m;
     *adapter = NULL;
-    if (!name || !*name) return &l->entries[0];
-    for (unsigned i = 0; i < l->n; i++) if (!strcmp(l->entries[i].name, name)) return &l->entries[i];
+    if (!name || !*name) return models_default(l);
+    if ((m = models_called(l, name, strlen(name), true))) return m;
     for (unsigned i = 0; i < l->n; i++) {               /* names of models may have colons, too */
-        const size_t len = strlen(l->entries[i].name);
-        if (strncmp(l->entries[i].name, name, len) || name[len] != ':') continue;
+        m = &l->entries[i];
+        size_t len = strlen(m->name);
+        if (strncmp(m->name, name, len)) continue;
+        len += !strncmp(name + len, ".gguf", 5) ? 5 : !strncmp(name + len, ".qsf", 4) ? 4 : 0;
+        if (name[len] != ':') continue;
         *adapter = name + len + 1;
-        if (lora_list_named(&l->entries[i].adapters, *adapter)) return &l->entries[i];
-        owner = &l->entries[i];
+        if (lora_list_named(&m->adapters, *adapter)) return m;
+        if (!m->adapters.n && !l->set->lora_dir) continue;
+        owner = m;
+        wanted = *adapter;
     }
     if (owner) {
-        models_no_adapter(owner, name + strlen(owner->name) + 1, e);
+        models_no_adapter(owner, wanted, e);
         return NULL;
     }
+    *adapter = NULL;
+    if ((m = models_like(l, name))) return m;
+    m = models_default(l);
+    /* Of a model with adapters "OTHER:ADAPTER" is not this one without it. */
+    if (any && (l->n == 1 || l->set->default_model) && !(m->adapters.n && strchr(name, ':'))) return m;
     for (unsigned i = 0; i < l->n && n < sizeof names; i++)
         n += (size_t)snprintf(names + n, sizeof names - n, "%s\"%s\"", i ? ", " : "", l->entries[i].name);
     serve_refuse(e, 404, "model_not_found", "model", "there is no model \"%.80s\" here, but %s", name, names);
@@ -383,7 +439,8 @@ static bool models_fill(model_list *l)
     const serve_settings *set = l->set;
     for (; l->n < set->n_models; l->n++) {
         model_entry *m = &l->entries[l->n];
-        snprintf(m->name, sizeof m->name, "%s", set->models[l->n].name);
+        m->names = set->models[l->n].name;
+        snprintf(m->name, sizeof m->name, "%.*s", (int)strcspn(m->names, ","), m->names);
         m->path = set->models[l->n].path;
         m->options = set->engine;
         if (!set->engine.cache_file || set->n_models == 1) continue;
@@ -418,7 +475,14 @@ model_list *models_new(const serve_settings *set, int wake_fd, qsf_error *err)
     l->entries = calloc(set->n_models, sizeof *l->entries);
     if (l->entries && models_fill(l) && models_fill_adapters(l)) {
         model_entry *first = &l->entries[0];
+        const char *other = set->default_model;
         *err = (qsf_error){ 0 };
+        if (other && !models_called(l, other, strlen(other), true)) {
+            *err = (qsf_error){ .status = QSF_E_ARGUMENT };
+            snprintf(err->text, sizeof err->text, "--default-model: there is no model \"%.100s\"", other);
+            models_free(l);
+            return NULL;
+        }
         if (!model_load(l, first, set->engine.context.ram_budget, err)) {
             model_loaded(l, first);
             return l;

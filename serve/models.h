@@ -19,6 +19,7 @@ typedef enum model_state {
 
 typedef struct model_entry {
     char           name[SERVE_NAME];
+    const char    *names;                    /* "a,b": by which requests ask for it; the first one is name */
     const char    *path;
     char          *cache_file;               /* NULL: none */
     serve_engine_options options;
@@ -56,9 +57,10 @@ void         models_free(model_list *l);                     /* takes NULL; behi
 
 unsigned     models_count(const model_list *l);
 model_entry *models_at(model_list *l, unsigned i);
-/* The model of this name; the first one where it is NULL or "".  *adapter: of "MODEL:ADAPTER" the
+/* The model of this name; if it is NULL or "" the default one, or the first.  any: so is it for a
+ * name that is not there, if there is one model or a default one.  *adapter: of "MODEL:ADAPTER" the
  * second part, else NULL.  NULL: *e names those that exist. */
-model_entry *models_find(model_list *l, const char *name, const char **adapter, serve_error *e);
+model_entry *models_find(model_list *l, const char *name, bool any, const char **adapter, serve_error *e);
 /* Refuses the name of an adapter that the model does not have; NULL always. */
 serve_adapter *models_no_adapter(const model_entry *m, const char *name, serve_error *e);
 

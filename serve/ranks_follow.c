@@ -140,7 +140,8 @@ static bool job_unpack(front_job *j, const rank_job *head, const unsigned char *
     j->job.deadline_ns = head->left_ns ? j->job.arrived_ns + head->left_ns : 0;
     return serve_request_read(&j->job.request, (serve_api)head->api, (const char *)bytes + body,
                               (size_t)head->n_body, &f->set->defaults, e)
-        && (j->entry = models_find(f->models, j->job.request.model, &j->adapter, e))
+        && (j->entry = models_find(f->models, j->job.request.model, !(head->api & API_LORAS),
+                                    &j->adapter, e))
         && tokens_unpack(j, head->n_prompts, bytes + sizeof *head, bytes + lengths, e);
 }
 

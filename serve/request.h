@@ -12,7 +12,9 @@ typedef enum serve_api {
     API_TOKENIZE = 32, API_DETOKENIZE = 64, API_TEMPLATE = 128, API_EMBEDDINGS = 256, API_RERANK = 512,
     API_COUNT = 1024,                 /* API_MESSAGES, of which only the prompt is wanted */
     API_LORA_LOAD = 2048, API_LORA_UNLOAD = 4096,
+    API_COUNT_CHAT = 8192, API_COUNT_RESPONSES = 16384,       /* as API_COUNT */
     API_ANSWERS = API_COMPLETIONS | API_CHAT | API_RESPONSES | API_MESSAGES | API_GENERATE,
+    API_LORAS = API_LORA_LOAD | API_LORA_UNLOAD,
     API_EMBEDDED = API_EMBEDDINGS | API_RERANK,
     API_MESSAGE_LISTS = API_CHAT | API_RESPONSES | API_MESSAGES | API_TEMPLATE
 } serve_api;
@@ -60,6 +62,15 @@ typedef struct serve_shape {
     const char      *param;                  /* the field that says it */
 } serve_shape;
 
+/* How an answer writes a tool that the model knows by another name, or as another kind. */
+typedef struct serve_tool {
+    const char *seen;                        /* the name that the model sees */
+    const char *name, *space;                /* the client's name, and its namespace or NULL */
+    bool        custom;                      /* its one argument is a string, "input" */
+} serve_tool;
+
+struct kept_responses;
+
 typedef struct serve_request {
     serve_api     api;
     void         *doc;                       /* texts and lists lie in it and in owned */
@@ -76,6 +87,8 @@ typedef struct serve_request {
      * they have to be kept); the template's further variables */
     const char   *tools, *loose_tools, *kwargs;
     const char   *tool_choice;               /* "auto", "none", "required" or a tool's name */
+    serve_tool   *renamed;                   /* tools that answers write in another way */
+    size_t        n_renamed;
     serve_shape   shape;
     const char   *stops[SERVE_STOPS];
     size_t        stop_lengths[SERVE_STOPS];
@@ -83,7 +96,15 @@ typedef struct serve_request {
     qsf_logit_bias *biases;
     serve_words  *bans, *breakers;
     size_t        n_biases, n_bans, n_breakers;
+    int32_t       stop_ids[SERVE_STOPS];     /* tokens that end the answer */
+    size_t        n_stop_ids;
     const char   *session;                   /* NULL: none */
+    const char   *previous;                  /* the response that this one continues; NULL: none */
+    size_t        n_instructions, n_system;  /* bytes of messages, and how many, before those that a
+                                              * response keeps */
+    const struct kept_responses *kept;       /* NULL: none */
+    unsigned      key;                       /* the client's, among them */
+    char          ignored[400];              /* "a, b": fields without an effect, for the client */
     serve_scale  *scales;                    /* of adapters; those that are not there have 0 */
     size_t        n_scales;                  /* 0: nothing is said */
     const char   *lora_name, *lora_path;
@@ -96,6 +117,7 @@ typedef struct serve_request {
     double        timeout, length_penalty;
     bool          seeded, stream, usage, echo, ignore_end, add_special, parse_special, generate,
                   continue_final, parallel, counts, own_breakers, base64, documents;
+    bool          strict, store, show_special, legacy_calls;    /* legacy: "functions", not "tools" */
 } serve_request;
 
 /* Answers to each prompt that are made: n of them are given. */
@@ -111,12 +133,17 @@ static inline bool serve_request_scores(const serve_request *r) { return r->echo
 typedef struct serve_defaults {
     double  temperature, top_p, min_p, repeat_penalty;
     int64_t top_k, max_tokens;
+    bool    strict;                          /* refuse fields that the server does not know */
+    const struct kept_responses *kept;       /* responses that a request may continue; NULL: none */
+    unsigned key;                            /* whose */
 } serve_defaults;
 
 /* Reads text[0..len), which is not changed.  false: *e says why; *r is freed all the same. */
 bool serve_request_read(serve_request *r, serve_api api, const char *text, size_t len,
                         const serve_defaults *d, serve_error *e);
 void serve_request_free(serve_request *r);
+/* The table of fields and what each interface makes of them, in Markdown. */
+void serve_request_list(serve_text *out);
 
 /* ---- request_lora.c ---- */
 /* Reads a body that is a list of adapters and scales, to scales[SERVE_SCALES].  false: *e says

@@ -17,6 +17,9 @@ const char *request_keep(serve_request *r, serve_text *text, serve_error *e);
 bool request_wrong_type(serve_error *e, const char *name, const char *wanted, yyjson_val *v);
 bool request_unsupported(serve_error *e, const char *name);
 bool request_missing(serve_error *e, const char *name);
+/* A field, or a member of where, has no effect: it is named in the answer's header.  false: fields
+ * without an effect are refused. */
+bool request_ignore(serve_request *r, const char *where, const char *name, serve_error *e);
 /* Whether a value asks for nothing: null, false, an empty list or object. */
 bool request_is_empty(yyjson_val *v);
 /* A text without zero bytes; NULL: refused. */
@@ -25,6 +28,17 @@ const char *request_text(yyjson_val *v, const char *name, serve_error *e);
 void request_json(serve_text *out, yyjson_val *v);
 
 bool request_prompts(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
+bool request_tokens(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
+bool request_suffix(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
+bool request_content(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
+
+/* ---- request_fields.c ---- */
+/* Takes all fields of the body by the table. */
+bool request_fields(serve_request *r, yyjson_val *root, serve_error *e);
+/* A field of the body, if the interface has it; NULL: it has not, or it is null. */
+yyjson_val *request_field(const serve_request *r, yyjson_val *root, const char *name);
+/* A whole number, also one that is written as 1.0. */
+bool request_whole(yyjson_val *v, int64_t *out);
 
 /* ---- request_embeddings.c ---- */
 bool request_encoding(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
@@ -34,12 +48,66 @@ bool request_documents(serve_request *r, yyjson_val *v, const char *name, serve_
 bool request_rerank(serve_request *r, yyjson_val *root, serve_error *e);
 
 /* ---- request_messages.c ---- */
+/* A message while it is put together: calls may follow one another as items of their own. */
+typedef struct message_draft {
+    const char *role;                       /* NULL: there is none */
+    const char *content, *reasoning, *name, *call_id;
+    serve_text  calls;
+} message_draft;
+
+typedef struct message_list {
+    serve_request *r;
+    serve_error   *e;
+    const char    *name;                    /* of the field */
+    size_t         place;                   /* of the item that is read */
+    serve_text     out;
+    message_draft  draft;
+} message_list;
+
 /* The conversation of a request, to r->messages. */
 bool request_messages(serve_request *r, yyjson_val *root, serve_error *e);
 
+void draft_end(message_list *l);
+void draft_begin(message_list *l, const char *role);
+/* Text that joins what the draft of this role has, or begins one. */
+bool draft_text(message_list *l, const char *role, const char *text);
+/* A call joins the assistant's message; arguments: an object, or a string that has one. */
+void draft_call(message_list *l, const char *id, const char *name, yyjson_val *arguments);
+/* The same of a tool whose one argument is a string. */
+void draft_custom_call(message_list *l, const char *id, const char *name, const char *input);
+/* Where the list is: list[place].member, in a buffer of the caller's. */
+enum { MESSAGE_WHERE = 80 };
+const char *message_where(const message_list *l, const char *member, char out[MESSAGE_WHERE]);
+bool message_ignore(message_list *l, const char *member);
+const char *message_role(message_list *l, yyjson_val *v);
+/* The text of a content: a string, or a list of parts.  role: "tool" has notes in the place of
+ * images, which others are refused.  NULL: refused. */
+const char *message_content(message_list *l, yyjson_val *v, const char *role, const char *where);
+/* One message of OpenAI's chat, or of /v1/responses. */
+bool message_chat(message_list *l, yyjson_val *v);
+
+/* ---- request_parts.c ---- */
+/* One part of a content as text, to out.  false: refused. */
+bool part_text(message_list *l, yyjson_val *part, const char *role, const char *where, serve_text *out);
+/* Something that has no other place in a conversation, as text that a model can read. */
+void part_readable(serve_text *out, yyjson_val *v);
+
+/* ---- request_items.c ---- */
+/* One item of the input of /v1/responses. */
+bool message_item(message_list *l, yyjson_val *v);
+
+/* ---- request_blocks.c ---- */
+/* One message of /v1/messages. */
+bool message_blocks(message_list *l, yyjson_val *v);
+
 /* ---- request_tools.c ---- */
-/* Tools, the choice among them, and variables of the template. */
+/* Tools, and the choice among them. */
 bool request_tools(serve_request *r, yyjson_val *root, serve_error *e);
+/* The name that the model sees of a namespace's tool; NULL: no memory. */
+const char *request_spaced(serve_request *r, const char *space, const char *name, serve_error *e);
+
+/* ---- request_kwargs.c ---- */
+/* The variables of the chat template. */
 bool request_kwargs(serve_request *r, yyjson_val *root, serve_error *e);
 
 /* ---- request_lora.c ---- */

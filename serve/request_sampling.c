@@ -27,6 +27,7 @@ bool request_biases(serve_request *r, yyjson_val *v, const char *name, serve_err
     yyjson_val *key, *value;
     const bool list = yyjson_is_arr(v);
     const size_t count = list ? yyjson_arr_size(v) : yyjson_obj_size(v);
+    if (request_is_empty(v)) return true;
     if (!list && !yyjson_is_obj(v)) return request_wrong_type(e, name, "an object of biases by token", v);
     if (count > SERVE_BIASES)
         return serve_refuse(e, 400, "array_above_max_length", name, "\"%s\" has %zu biases; %d are possible",
@@ -61,6 +62,7 @@ static bool texts_read(serve_request *r, yyjson_val *v, const char *name, serve_
 {
     size_t i, n;
     yyjson_val *text;
+    if (request_is_empty(v)) return true;
     if (!yyjson_is_arr(v)) return request_wrong_type(e, name, "a list of texts", v);
     if (yyjson_arr_size(v) > SERVE_TEXTS)
         return serve_refuse(e, 400, "array_above_max_length", name, "\"%s\" has %zu texts; %d are possible",
@@ -91,45 +93,52 @@ bool request_breakers(serve_request *r, yyjson_val *v, const char *name, serve_e
 /* ---- log probabilities ---- */
 
 /* Asked for by /v1/responses. */
-static bool logprobs_included(yyjson_val *list, bool *wanted, serve_error *e)
+static bool logprobs_included(serve_request *r, yyjson_val *list, bool *wanted, serve_error *e)
 {
     size_t i, n;
     yyjson_val *item;
-    if (list && !yyjson_is_null(list) && !yyjson_is_arr(list))
-        return request_wrong_type(e, "include", "a list of texts", list);
+    if (list && !yyjson_is_arr(list)) return request_wrong_type(e, "include", "a list of strings", list);
     if (list) yyjson_arr_foreach(list, i, n, item) {
         const char *word = yyjson_get_str(item);
-        if (!word) return request_wrong_type(e, "include", "a list of texts", item);
+        if (!word) return request_wrong_type(e, "include", "a list of strings", item);
         if (!strcmp(word, "message.output_text.logprobs")) *wanted = true;
-        else if (strcmp(word, "reasoning.encrypted_content")) return request_unsupported(e, "include");
+        else if (strcmp(word, "reasoning.encrypted_content") && !request_ignore(r, "include", word, e))
+            return false;
     }
+    return true;
+}
+
+/* What the fields say: whether they are wanted, and how many of the most likely tokens' besides. */
+static bool logprobs_asked(serve_request *r, yyjson_val *root, bool *wanted, int64_t *n, const char **name,
+                           serve_error *e)
+{
+    yyjson_val *flag = request_field(r, root, "logprobs"), *top = request_field(r, root, "top_logprobs");
+    yyjson_val *probs = request_field(r, root, "n_probs");
+    *name = "logprobs";
+    if (flag && yyjson_is_num(flag)) top = flag;                /* of completions */
+    else if (flag && !yyjson_is_bool(flag)) return request_wrong_type(e, "logprobs", "true or false", flag);
+    else if (top) *name = "top_logprobs";
+    if (!top && probs) {
+        top = probs;
+        *name = "n_probs";
+    }
+    if (top && !request_whole(top, n)) return request_wrong_type(e, *name, "a whole number", top);
+    *wanted |= yyjson_is_true(flag) || (top && (*n != 0 || top == flag) && !yyjson_is_false(flag));
+    if (probs && top == probs && *n < 1) *wanted = yyjson_is_true(flag);
     return true;
 }
 
 bool request_logprobs(serve_request *r, yyjson_val *root, serve_error *e)
 {
-    yyjson_val *wanted = yyjson_obj_get(root, "logprobs"), *top = yyjson_obj_get(root, "top_logprobs");
-    const bool of_chat = (r->api & (API_CHAT | API_RESPONSES)) != 0;
+    const char *name;
+    int64_t n = 0;
     bool yes = false;
-    if (r->api == API_RESPONSES && !logprobs_included(yyjson_obj_get(root, "include"), &yes, e)) return false;
-    if (wanted && yyjson_is_null(wanted)) wanted = NULL;
-    if (top && yyjson_is_null(top)) top = NULL;
-    if (of_chat && wanted && !yyjson_is_bool(wanted))
-        return request_wrong_type(e, "logprobs", "true or false", wanted);
-    yes |= yyjson_is_true(wanted);
-    if (!of_chat) {
-        top = yyjson_is_bool(wanted) ? NULL : wanted;
-        yes |= top != NULL;
-    }
-    const char *name = of_chat ? "top_logprobs" : "logprobs";
-    if (top && !yyjson_is_int(top)) return request_wrong_type(e, name, "a whole number", top);
-    const int64_t n = top ? yyjson_get_sint(top) : 0;
+    if (r->api == API_RESPONSES && !logprobs_included(r, request_field(r, root, "include"), &yes, e))
+        return false;
+    if (!logprobs_asked(r, root, &yes, &n, &name, e)) return false;
     if (n < 0 || n > QSF_LOGPROBS_MOST)
         return serve_refuse(e, 400, n < 0 ? "integer_below_min_value" : "integer_above_max_value", name,
                             "\"%s\" is %lld; 0 to %d are possible", name, (long long)n, QSF_LOGPROBS_MOST);
-    if (r->api == API_RESPONSES && n) yes = true;
-    if (n && !yes)
-        return serve_refuse(e, 400, "invalid_value", name, "\"top_logprobs\" needs \"logprobs\" to be true");
     if (!yes) return true;
     r->logprobs = n;
     if (r->beam_width > 1)

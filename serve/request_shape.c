@@ -90,13 +90,11 @@ static bool shape_within(serve_request *r, yyjson_val *v, const char *param, ser
     yyjson_val *key, *value;
     if (!yyjson_is_obj(v)) return request_wrong_type(e, param, "an object", v);
     yyjson_obj_foreach(v, i, n, key, value) {
-        const char *name = unsafe_yyjson_get_str(key), *word = yyjson_get_str(value);
-        if (!strcmp(name, "format") && !request_is_empty(value)) {
-            if (!shape_format(r, value, param, e)) return false;
-        } else if (!request_is_empty(value) && !(word && !strcmp(name, "verbosity")
-                                                 && !strcmp(word, "medium"))) {
-            return request_unsupported(e, param);
-        }
+        const char *name = unsafe_yyjson_get_str(key);
+        if (request_is_empty(value)) continue;
+        if (!strcmp(name, "format") ? !shape_format(r, value, param, e)
+            : strcmp(name, "verbosity") && strcmp(name, "effort") && !request_ignore(r, param, name, e))
+            return false;
     }
     return true;
 }
@@ -131,8 +129,10 @@ static bool shape_structured(serve_request *r, yyjson_val *v, const char *param,
         while (k < 4 && strcmp(parts[k].name, name)) k++;
         if (!strcmp(name, "json_object")) {
             if (!shape_object(r, param, e)) return false;
-        } else if (k == 4) {
+        } else if (!strcmp(name, "structural_tag")) {
             return request_unsupported(e, param);
+        } else if (k == 4) {
+            if (!request_ignore(r, param, name, e)) return false;
         } else if (!parts[k].take(r, value, param, e)) {
             return false;
         }
@@ -150,16 +150,12 @@ bool request_shape(serve_request *r, yyjson_val *root, serve_error *e)
         { "guided_grammar", shape_gbnf }, { "structured_outputs", shape_structured },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        yyjson_val *v = yyjson_obj_get(root, all[i].name);
+        yyjson_val *v = request_field(r, root, all[i].name);
         if (v && !request_is_empty(v) && !all[i].take(r, v, all[i].name, e)) return false;
     }
     if (!r->shape.text.text) return true;
     if (r->beam_width > 1)
         return serve_refuse(e, 400, "unsupported_parameter", r->shape.param,
                             "\"%s\" does not go with \"beam_width\"", r->shape.param);
-    if (r->tools && strcmp(r->tool_choice, "none"))
-        return serve_refuse(e, 400, "unsupported_parameter", r->shape.param,
-                            "\"%s\" does not go with \"tools\", unless \"tool_choice\" is \"none\"",
-                            r->shape.param);
     return true;
 }

@@ -1,5 +1,9 @@
-/* Tools of a request, the choice among them, and what else its chat template is given.
- * SPDX-License-Identifier: MIT */
+/* Tools of a request, and the choice among them.
+ * SPDX-License-Identifier: MIT
+ *
+ * The model sees functions.  Tools that a client runs and that take one string ("custom") become
+ * functions of that string, those of a namespace functions whose name begins with it, and tools
+ * that the server would have to run are left out.  r->renamed has what answers turn back. */
 #include "request_own.h"
 
 #include <stdio.h>
@@ -8,50 +12,141 @@
 /* ---- one tool ---- */
 
 /* What an interface calls the parts of a tool. */
-typedef struct tool_parts { yyjson_val *name, *description, *parameters, *strict; } tool_parts;
+typedef struct tool_parts {
+    yyjson_val *name, *description, *parameters, *strict;
+    yyjson_val *format;                     /* of a custom one */
+    const char *seen;                       /* by the model */
+    const char *space;
+    bool        custom, as_given;           /* as_given: it has the form that templates know */
+} tool_parts;
+
+typedef struct tool_list {
+    serve_request *r;
+    serve_error   *e;
+    yyjson_val    *allowed;                 /* NULL: all of them */
+    serve_text     all, loose;
+    size_t         n;
+    bool           strict;
+} tool_list;
 
 static bool tool_refuse(serve_error *e, size_t place, const char *why)
 {
     return serve_refuse(e, 400, "invalid_value", "tools", "tools[%zu]%s", place, why);
 }
 
-static bool tool_read(const serve_request *r, yyjson_val *v, size_t place, tool_parts *out, serve_error *e)
+const char *request_spaced(serve_request *r, const char *space, const char *name, serve_error *e)
+{
+    serve_text all = { 0 };
+    const size_t n = strlen(space);
+    if (strncmp(name, space, n) || !name[n]) {
+        text_str(&all, space);
+        text_str(&all, n && strchr("_.-/:", space[n - 1]) ? "" : "__");
+    }
+    text_str(&all, name);
+    return request_keep(r, &all, e);
+}
+
+/* The object that has the parts: {"function": {...}} of a chat, {"custom": {...}}, or the tool
+ * itself. */
+static yyjson_val *tool_inner(yyjson_val *v)
+{
+    yyjson_val *f = yyjson_obj_get(v, "function"), *custom = yyjson_obj_get(v, "custom");
+    return yyjson_is_obj(f) ? f : yyjson_is_obj(custom) ? custom : v;
+}
+
+/* Whether the server would have to run a tool: it is neither a function nor has it a form that one
+ * could be made of. */
+static bool tool_hosted(yyjson_val *v)
 {
     const char *type = yyjson_get_str(yyjson_obj_get(v, "type"));
-    yyjson_val *in = v;
+    yyjson_val *in = tool_inner(v);
+    if (!type || !strcmp(type, "function") || !strcmp(type, "custom")) return false;
+    const bool schema = yyjson_is_obj(yyjson_obj_get(in, "parameters"))
+        || yyjson_is_obj(yyjson_obj_get(in, "input_schema"));
+    return !yyjson_is_str(yyjson_obj_get(in, "name")) || !schema;
+}
+
+static bool tool_read(tool_list *l, yyjson_val *v, size_t place, const char *space, tool_parts *out)
+{
+    serve_error *e = l->e;
+    const char *type = yyjson_get_str(yyjson_obj_get(v, "type"));
     if (!yyjson_is_obj(v)) return tool_refuse(e, place, " has to be an object");
-    if (type && strcmp(type, r->api == API_MESSAGES ? "custom" : "function"))
-        return serve_refuse(e, 400, "unsupported_parameter", "tools",
-                            "tools[%zu] has the type \"%.40s\", which is not supported here", place, type);
-    if (r->api & (API_CHAT | API_TEMPLATE) && !yyjson_is_obj(in = yyjson_obj_get(v, "function")))
-        return tool_refuse(e, place, ".function has to be an object");
+    yyjson_val *in = tool_inner(v), *schema = yyjson_obj_get(in, "parameters");
+    if (!schema || yyjson_is_null(schema)) schema = yyjson_obj_get(in, "input_schema");
     *out = (tool_parts){
         .name = yyjson_obj_get(in, "name"), .description = yyjson_obj_get(in, "description"),
-        .parameters = yyjson_obj_get(in, r->api == API_MESSAGES ? "input_schema" : "parameters"),
-        .strict = yyjson_obj_get(in, "strict"),
+        .parameters = schema, .strict = yyjson_obj_get(in, "strict"), .format = yyjson_obj_get(in, "format"),
+        .space = space, .custom = l->r->api != API_MESSAGES && type && !strcmp(type, "custom"),
     };
     const char *name = yyjson_get_str(out->name);
+    out->as_given = l->r->api & (API_CHAT | API_TEMPLATE) && in != v && !space && !out->custom && type
+        && !strcmp(type, "function");
     if (!name || !*name || strlen(name) != yyjson_get_len(out->name) || strlen(name) > 256)
         return tool_refuse(e, place, " has to have a name, of at most 256 bytes");
     if (out->description && !yyjson_is_null(out->description) && !yyjson_is_str(out->description))
-        return tool_refuse(e, place, " has a description that is no text");
-    if (out->parameters && !yyjson_is_null(out->parameters) && !yyjson_is_obj(out->parameters))
-        return tool_refuse(e, place, " has parameters that are no object");
+        return tool_refuse(e, place, " has a description that is not a string");
+    if (schema && !yyjson_is_null(schema) && !yyjson_is_obj(schema))
+        return tool_refuse(e, place, " has parameters that are not an object");
     if (out->strict && !yyjson_is_null(out->strict) && !yyjson_is_bool(out->strict))
         return tool_refuse(e, place, " has a \"strict\" that is neither true nor false");
-    return true;
+    return (out->seen = space ? request_spaced(l->r, space, name, e) : name) != NULL;
+}
+
+/* ---- writing ---- */
+
+/* {"grammar": {"syntax": ..., "definition": ...}}, or the inner object alone. */
+static const char *custom_grammar(const tool_parts *t, const char **syntax)
+{
+    yyjson_val *in = yyjson_obj_get(t->format, "grammar");
+    if (!yyjson_is_obj(in)) in = t->format;
+    *syntax = yyjson_get_str(yyjson_obj_get(in, "syntax"));
+    const char *text = yyjson_get_str(yyjson_obj_get(in, "definition"));
+    return text && *syntax && *text ? text : NULL;
+}
+
+/* The parameters of a custom tool: one string, of its regular expression if it has one. */
+static void custom_parameters(serve_text *out, const tool_parts *t)
+{
+    const char *syntax, *grammar = custom_grammar(t, &syntax);
+    text_str(out, "{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\"");
+    if (grammar && !strcmp(syntax, "regex")) {
+        serve_text pattern = { 0 };
+        text_format(&pattern, "^(?:%s)$", grammar);
+        text_str(out, ",\"pattern\":");
+        text_json_str(out, pattern.bytes ? pattern.bytes : "");
+        out->failed |= pattern.failed;
+        text_free(&pattern);
+    }
+    text_str(out, "}},\"required\":[\"input\"],\"additionalProperties\":false}");
+}
+
+/* What it does, and of a custom one the grammar of its input, which the model has to know. */
+static void tool_description(serve_text *out, const tool_parts *t)
+{
+    const char *syntax, *grammar = t->custom ? custom_grammar(t, &syntax) : NULL;
+    serve_text all = { 0 };
+    if (yyjson_is_str(t->description)) text_add(&all, yyjson_get_str(t->description),
+                                                yyjson_get_len(t->description));
+    if (grammar)
+        text_format(&all, "%sThe input has this form (%s):\n%s", all.len ? "\n\n" : "", syntax, grammar);
+    if (all.len) {
+        text_str(out, ",\"description\":");
+        text_json(out, all.bytes, all.len);
+    }
+    out->failed |= all.failed;
+    text_free(&all);
 }
 
 static void tool_write(serve_text *out, const tool_parts *t, bool loose)
 {
     text_str(out, out->len > 1 ? "," : "");
     text_str(out, "{\"type\":\"function\",\"function\":{\"name\":");
-    text_json_str(out, yyjson_get_str(t->name));
-    if (yyjson_is_str(t->description)) {
-        text_str(out, ",\"description\":");
-        request_json(out, t->description);
-    }
-    if (loose) {
+    text_json_str(out, t->seen);
+    tool_description(out, t);
+    if (t->custom) {
+        text_str(out, ",\"parameters\":");
+        custom_parameters(out, t);
+    } else if (loose) {
         text_str(out, ",\"parameters\":{\"type\":\"object\"}");
     } else if (yyjson_is_obj(t->parameters)) {
         text_str(out, ",\"parameters\":");
@@ -62,167 +157,190 @@ static void tool_write(serve_text *out, const tool_parts *t, bool loose)
 
 /* ---- all of them ---- */
 
-static bool tools_list(serve_request *r, yyjson_val *list, serve_error *e)
+/* Whether "allowed_tools" has this one. */
+static bool tool_allowed(const tool_list *l, const tool_parts *t)
 {
     size_t i, n;
     yyjson_val *v;
-    serve_text all = { 0 }, loose = { 0 };
-    tool_parts t = { 0 };
-    bool strict = false, ok = true;
+    if (!l->allowed) return true;
+    yyjson_arr_foreach(l->allowed, i, n, v) {
+        const char *name = yyjson_get_str(yyjson_obj_get(tool_inner(v), "name"));
+        if (name && (!strcmp(name, t->seen) || !strcmp(name, yyjson_get_str(t->name)))) return true;
+    }
+    return false;
+}
+
+static bool tool_rename(tool_list *l, const tool_parts *t)
+{
+    serve_request *r = l->r;
+    if (!t->custom && !t->space) return true;
+    if (!r->renamed && !(r->renamed = request_alloc(r, SERVE_TOOLS, sizeof *r->renamed, l->e))) return false;
+    r->renamed[r->n_renamed++] = (serve_tool){ .seen = t->seen, .name = yyjson_get_str(t->name),
+                                               .space = t->space, .custom = t->custom };
+    return true;
+}
+
+static bool tool_add(tool_list *l, yyjson_val *v, size_t place, const char *space)
+{
+    tool_parts t;
+    if (tool_hosted(v))
+        return request_ignore(l->r, "tools", yyjson_get_str(yyjson_obj_get(v, "type")), l->e);
+    if (!tool_read(l, v, place, space, &t)) return false;
+    if (!tool_allowed(l, &t)) return true;
+    if (l->n == SERVE_TOOLS)
+        return serve_refuse(l->e, 400, "array_above_max_length", "tools", "more than %d tools", SERVE_TOOLS);
+    /* A template of OpenAI's form sees the tool as it was given. */
+    if (t.as_given) {
+        text_str(&l->all, l->n ? "," : "");
+        request_json(&l->all, v);
+    } else {
+        tool_write(&l->all, &t, false);
+    }
+    tool_write(&l->loose, &t, true);
+    l->strict |= yyjson_is_true(t.strict);
+    l->n++;
+    return tool_rename(l, &t);
+}
+
+/* {"type": "namespace", "name": ..., "tools": [...]} */
+static bool tools_space(tool_list *l, yyjson_val *v, size_t place)
+{
+    const char *space = request_text(yyjson_obj_get(v, "name"), "tools", l->e);
+    yyjson_val *list = yyjson_obj_get(v, "tools"), *tool;
+    size_t i, n;
+    if (!space) return false;
+    if (strlen(space) > 128) return tool_refuse(l->e, place, " has a name of more than 128 bytes");
+    if (yyjson_is_arr(list)) yyjson_arr_foreach(list, i, n, tool)
+        if (!tool_add(l, tool, place, space)) return false;
+    return true;
+}
+
+static bool tools_write(tool_list *l, yyjson_val *list)
+{
+    size_t i, n;
+    yyjson_val *v;
+    text_str(&l->all, "[");
+    text_str(&l->loose, "[");
+    yyjson_arr_foreach(list, i, n, v) {
+        const bool space = yyjson_equals_str(yyjson_obj_get(v, "type"), "namespace");
+        if (!(space ? tools_space(l, v, i) : tool_add(l, v, i, NULL))) return false;
+    }
+    text_str(&l->all, "]");
+    text_str(&l->loose, "]");
+    if (!l->n) return true;
+    if (!(l->r->tools = request_keep(l->r, &l->all, l->e))) return false;
+    return l->strict || (l->r->loose_tools = request_keep(l->r, &l->loose, l->e));
+}
+
+static bool tools_list(serve_request *r, yyjson_val *list, yyjson_val *allowed, serve_error *e)
+{
+    tool_list l = { .r = r, .e = e, .allowed = allowed };
     if (!yyjson_is_arr(list)) return request_wrong_type(e, "tools", "a list of tools", list);
     if (yyjson_arr_size(list) > SERVE_TOOLS)
         return serve_refuse(e, 400, "array_above_max_length", "tools", "%zu tools; %d are possible",
                             yyjson_arr_size(list), SERVE_TOOLS);
-    text_str(&all, "[");
-    text_str(&loose, "[");
-    yyjson_arr_foreach(list, i, n, v) {
-        if (!(ok = tool_read(r, v, i, &t, e))) break;
-        /* A template of OpenAI's form sees the tool as it was given. */
-        if (r->api & (API_CHAT | API_TEMPLATE)) {
-            text_str(&all, i ? "," : "");
-            request_json(&all, v);
-        } else {
-            tool_write(&all, &t, false);
-        }
-        tool_write(&loose, &t, true);
-        strict |= yyjson_is_true(t.strict);
-    }
-    text_str(&all, "]");
-    text_str(&loose, "]");
-    if (ok) ok = (r->tools = request_keep(r, &all, e)) != NULL;
-    if (ok && !strict) ok = (r->loose_tools = request_keep(r, &loose, e)) != NULL;
-    text_free(&all);
-    text_free(&loose);
+    const bool ok = tools_write(&l, list);
+    text_free(&l.all);
+    text_free(&l.loose);
     return ok;
 }
 
-static bool tools_have(yyjson_val *list, const char *name)
+/* ---- the choice ---- */
+
+static const char choice_wrong[] = "\"auto\", \"none\", \"required\" or an object that names a tool";
+
+/* A word of any interface as the library has it; NULL: it is not one. */
+static const char *choice_word(const char *word)
 {
-    size_t i, n;
-    yyjson_val *v;
-    if (list) yyjson_arr_foreach(list, i, n, v) {
-        yyjson_val *f = yyjson_obj_get(v, "function");
-        const char *own = yyjson_get_str(yyjson_obj_get(f ? f : v, "name"));
-        if (own && !strcmp(own, name)) return true;
-    }
-    return false;
+    static const char *const words[][2] = { { "auto", "auto" }, { "none", "none" }, { "any", "required" },
+                                            { "required", "required" }, { "validated", "auto" } };
+    for (size_t i = 0; word && i < sizeof words / sizeof *words; i++)
+        if (!strcmp(word, words[i][0])) return words[i][1];
+    return NULL;
+}
+
+/* The list of {"type": "allowed_tools"}, whose members lie within an object of the same name in a
+ * chat; *mode: its word. */
+static yyjson_val *choice_allowed(yyjson_val *choice, const char **mode)
+{
+    if (!yyjson_equals_str(yyjson_obj_get(choice, "type"), "allowed_tools")) return NULL;
+    yyjson_val *in = yyjson_obj_get(choice, "allowed_tools");
+    if (!yyjson_is_obj(in)) in = choice;
+    *mode = choice_word(yyjson_get_str(yyjson_obj_get(in, "mode")));
+    yyjson_val *list = yyjson_obj_get(in, "tools");
+    return yyjson_is_arr(list) ? list : NULL;
+}
+
+/* The name that the model sees of the tool that an object names; "": of none. */
+static const char *choice_name(serve_request *r, yyjson_val *v, serve_error *e)
+{
+    yyjson_val *name = yyjson_obj_get(tool_inner(v), "name");
+    const char *space = yyjson_get_str(yyjson_obj_get(v, "namespace"));
+    if (!name) return "";
+    const char *word = request_text(name, "tool_choice", e);
+    if (word && space && *space) return request_spaced(r, space, word, e);
+    for (size_t i = 0; word && i < r->n_renamed; i++)
+        if (!strcmp(r->renamed[i].name, word)) return r->renamed[i].seen;
+    return word;
 }
 
 /* The choice as the library has it; NULL: refused. */
 static const char *tools_choice(serve_request *r, yyjson_val *v, serve_error *e)
 {
-    static const char *const words[] = { "auto", "none", "required" };
-    static const char wrong[] = "\"auto\", \"none\", \"required\" or an object that names a tool";
-    const char *word = yyjson_get_str(v);
-    if (!v || yyjson_is_null(v)) return words[0];
-    if (r->api == API_MESSAGES) {
-        yyjson_val *one = yyjson_obj_get(v, "disable_parallel_tool_use");
-        word = yyjson_get_str(yyjson_obj_get(v, "type"));
-        if (word && !strcmp(word, "any")) word = words[2];
-        if (one && !yyjson_is_bool(one))
-            return request_wrong_type(e, "tool_choice.disable_parallel_tool_use", "true or false", one), NULL;
-        if (one) r->parallel = !yyjson_get_bool(one);
-    }
-    for (int i = 0; word && i < 3; i++) if (!strcmp(word, words[i])) return words[i];
-    if (!yyjson_is_obj(v)) return request_wrong_type(e, "tool_choice", wrong, v), NULL;
-    word = yyjson_get_str(yyjson_obj_get(v, "type"));
-    if (!word || strcmp(word, r->api == API_MESSAGES ? "tool" : "function"))
-        return serve_refuse(e, 400, "unsupported_parameter", "tool_choice",
-                            "\"tool_choice\" has to be %s", wrong), NULL;
-    yyjson_val *f = yyjson_obj_get(v, "function");
-    return request_text(yyjson_obj_get(f ? f : v, "name"), "tool_choice", e);
+    yyjson_val *type = yyjson_obj_get(v, "type"), *one = yyjson_obj_get(v, "disable_parallel_tool_use");
+    const char *word, *mode = NULL;
+    if (!v || (request_is_empty(v) && !yyjson_is_false(v))) return "auto";
+    if (yyjson_is_bool(one)) r->parallel = !yyjson_get_bool(one);
+    else if (one && !yyjson_is_null(one))
+        return request_wrong_type(e, "tool_choice.disable_parallel_tool_use", "true or false", one), NULL;
+    if ((word = choice_word(yyjson_is_str(v) ? yyjson_get_str(v) : yyjson_get_str(type)))) return word;
+    if (!yyjson_is_obj(v)) return request_wrong_type(e, "tool_choice", choice_wrong, v), NULL;
+    if (choice_allowed(v, &mode)) return mode ? mode : "auto";
+    word = choice_name(r, v, e);
+    if (word && *word) return word;
+    if (!word) return NULL;
+    if (!yyjson_is_str(type) || yyjson_equals_str(type, "function") || yyjson_equals_str(type, "tool")
+        || yyjson_equals_str(type, "custom"))
+        return serve_refuse(e, 400, "invalid_value", "tool_choice", "\"tool_choice\" has to be %s",
+                            choice_wrong), NULL;
+    /* A tool that the server would have to run is left out, and the choice of it, too. */
+    return request_ignore(r, NULL, "tool_choice", e) ? "auto" : NULL;
+}
+
+static bool tools_have(yyjson_val *tools, const serve_request *r, const char *name)
+{
+    size_t i, n;
+    yyjson_val *v;
+    for (i = 0; i < r->n_renamed; i++) if (!strcmp(r->renamed[i].seen, name)) return true;
+    if (yyjson_is_arr(tools)) yyjson_arr_foreach(tools, i, n, v)
+        if (yyjson_equals_str(yyjson_obj_get(tool_inner(v), "name"), name)) return true;
+    return false;
 }
 
 bool request_tools(serve_request *r, yyjson_val *root, serve_error *e)
 {
-    yyjson_val *list = yyjson_obj_get(root, "tools"), *choice = yyjson_obj_get(root, "tool_choice");
-    const bool any = !request_is_empty(list) && list;
-    if (any && !tools_list(r, list, e)) return false;
+    yyjson_val *list = request_field(r, root, "tools"), *choice = request_field(r, root, "tool_choice");
+    yyjson_val *old = request_field(r, root, "functions");
+    const char *mode;
+    if ((!list || request_is_empty(list)) && old && !request_is_empty(old)) {
+        list = old;
+        choice = request_field(r, root, "function_call");
+        r->legacy_calls = true;
+        r->parallel = false;
+    }
+    const bool given = list && !request_is_empty(list);
+    if (given && !tools_list(r, list, choice_allowed(choice, &mode), e)) return false;
     if (!(r->tool_choice = tools_choice(r, choice, e))) return false;
-    const bool free = !strcmp(r->tool_choice, "auto") || !strcmp(r->tool_choice, "none");
-    if (free || (any && !strcmp(r->tool_choice, "required"))) return true;
-    if (!any)
+    const bool required = !strcmp(r->tool_choice, "required");
+    if (!strcmp(r->tool_choice, "auto") || !strcmp(r->tool_choice, "none")) return true;
+    if (given && required && !r->tools) {               /* all were left out, which is said */
+        r->tool_choice = "auto";
+        return true;
+    }
+    if (given && required) return true;
+    if (!given)
         return serve_refuse(e, 400, "invalid_value", "tool_choice", "\"tool_choice\" asks for a tool, and "
-                            "there are none");
-    return tools_have(list, r->tool_choice)
+                            "the request has none");
+    return tools_have(list, r, r->tool_choice)
         || serve_refuse(e, 400, "invalid_value", "tool_choice", "there is no tool \"%.80s\"", r->tool_choice);
-}
-
-/* ---- the template's variables ---- */
-
-static void kwargs_add(serve_text *out, const char *name, const char *json)
-{
-    text_str(out, out->len > 1 ? "," : "");
-    text_json_str(out, name);
-    text_format(out, ":%s", json);
-}
-
-/* Whether reasoning is wanted, by the fields that say so: 1, 0; -1: they do not; -2: refused. */
-static int kwargs_thinking(const serve_request *r, yyjson_val *root, serve_error *e)
-{
-    yyjson_val *v = yyjson_obj_get(root, r->api == API_MESSAGES ? "thinking" : "enable_thinking");
-    if (!v || yyjson_is_null(v)) return -1;
-    if (r->api != API_MESSAGES) {
-        if (yyjson_is_bool(v)) return yyjson_get_bool(v);
-        return request_wrong_type(e, "enable_thinking", "true or false", v), -2;
-    }
-    const char *type = yyjson_get_str(yyjson_obj_get(v, "type"));
-    if (!type) return request_wrong_type(e, "thinking.type", "a text", yyjson_obj_get(v, "type")), -2;
-    return strcmp(type, "disabled") != 0;
-}
-
-/* How much of it, as a word; NULL: not said, or refused. */
-static const char *kwargs_effort(const serve_request *r, yyjson_val *root, serve_error *e)
-{
-    yyjson_val *v = yyjson_obj_get(root, "reasoning_effort"), *key, *value;
-    size_t i, n;
-    if (r->api == API_RESPONSES) {
-        yyjson_val *all = yyjson_obj_get(root, "reasoning");
-        v = yyjson_obj_get(all, "effort");
-        if (all && !yyjson_is_null(all) && !yyjson_is_obj(all))
-            return request_wrong_type(e, "reasoning", "an object", all), NULL;
-        if (all) yyjson_obj_foreach(all, i, n, key, value) {
-            const char *name = unsafe_yyjson_get_str(key);
-            if (strcmp(name, "effort") && strcmp(name, "summary") && strcmp(name, "generate_summary")
-                && !request_is_empty(value)) return request_unsupported(e, "reasoning"), NULL;
-        }
-    }
-    return v && !yyjson_is_null(v) ? request_text(v, "reasoning_effort", e) : NULL;
-}
-
-bool request_kwargs(serve_request *r, yyjson_val *root, serve_error *e)
-{
-    yyjson_val *given = yyjson_obj_get(root, "chat_template_kwargs"), *key, *value;
-    size_t i, n;
-    serve_text out = { 0 }, word = { 0 };
-    if (given && !yyjson_is_null(given) && !yyjson_is_obj(given))
-        return request_wrong_type(e, "chat_template_kwargs", "an object", given);
-    if (yyjson_obj_size(given) > SERVE_VARIABLES)
-        return serve_refuse(e, 400, "array_above_max_length", "chat_template_kwargs",
-                            "\"chat_template_kwargs\" has %zu variables; %d are possible",
-                            yyjson_obj_size(given), SERVE_VARIABLES);
-    const char *effort = kwargs_effort(r, root, e);
-    int thinking = kwargs_thinking(r, root, e);
-    if (e->status) return false;
-    if (effort && !strcmp(effort, "none")) thinking = 0;
-    text_str(&out, "{");
-    if (given) yyjson_obj_foreach(given, i, n, key, value) {
-        serve_text json = { 0 };
-        request_json(&json, value);
-        kwargs_add(&out, unsafe_yyjson_get_str(key), json.bytes ? json.bytes : "null");
-        text_free(&json);
-    }
-    if (effort && !yyjson_obj_get(given, "reasoning_effort")) {
-        text_json_str(&word, effort);
-        kwargs_add(&out, "reasoning_effort", word.bytes ? word.bytes : "null");
-    }
-    if (thinking >= 0 && !yyjson_obj_get(given, "enable_thinking"))
-        kwargs_add(&out, "enable_thinking", thinking ? "true" : "false");
-    if (thinking >= 0 && !yyjson_obj_get(given, "thinking"))
-        kwargs_add(&out, "thinking", thinking ? "true" : "false");
-    text_str(&out, "}");
-    text_free(&word);
-    if (out.len > 2 || out.failed) return (r->kwargs = request_keep(r, &out, e)) != NULL;
-    text_free(&out);
-    return true;
 }

@@ -212,7 +212,7 @@ static void route_models(const route_call *call)
     if (call->rest[0] && call->rest[1]) {
         path_name(call->rest + 1, name, sizeof name);
         const char *adapter;
-        const model_entry *m = models_find(f->models, name, &adapter, &e);
+        const model_entry *m = models_find(f->models, name, false, &adapter, &e);
         if (m) write_model(f, m, adapter ? lora_list_named(&m->adapters, adapter) : NULL, &f->out);
     } else {
         text_str(&f->out, "{\"object\":\"list\",\"data\":[");
@@ -304,6 +304,28 @@ static void route_responses(const route_call *call) { route_answer(call, API_RES
 static void route_messages(const route_call *call) { route_answer(call, API_MESSAGES); }
 static void route_generate(const route_call *call) { route_answer(call, API_GENERATE); }
 
+static void route_count_chat(const route_call *call) { route_texts(call, API_COUNT_CHAT); }
+static void route_count_responses(const route_call *call) { route_texts(call, API_COUNT_RESPONSES); }
+
+/* A response that is kept, by the id behind the path. */
+static void route_kept(const route_call *call)
+{
+    const char *id = *call->rest ? call->rest + 1 : "";
+    const kept_response *k = kept_responses_find(call->f->responses, id, call->key);
+    serve_error e = { 0 };
+    if (!k) {
+        serve_refuse(&e, 404, "not_found", NULL, "there is no response \"%.80s\" here", id);
+        front_refuse(call->f, call->c, &e, false, call->cors);
+    } else if (!strcmp(call->r->head.method, "DELETE")) {
+        text_clear(&call->f->out);
+        text_format(&call->f->out, "{\"id\":\"%s\",\"object\":\"response\",\"deleted\":true}", k->id);
+        kept_responses_drop(call->f->responses, id, call->key);
+        reply_json(call);
+    } else {
+        http_reply(call->c, 200, "application/json", call->cors, k->json.bytes, k->json.len);
+    }
+}
+
 static void route_count(const route_call *call) { route_texts(call, API_COUNT); }
 static void route_embeddings(const route_call *call) { route_answer(call, API_EMBEDDINGS); }
 static void route_rerank(const route_call *call) { route_answer(call, API_RERANK); }
@@ -329,6 +351,10 @@ static const route routes[] = {
     { "POST", "/v1/chat/completions", false, false, route_chat },
     { "POST", "/v1/completions", false, false, route_completions },
     { "POST", "/v1/responses", false, false, route_responses },
+    { "POST", "/v1/responses/input_tokens", false, false, route_count_responses },
+    { "POST", "/v1/chat/completions/input_tokens", false, false, route_count_chat },
+    { "GET", "/v1/responses", false, true, route_kept },
+    { "DELETE", "/v1/responses", false, true, route_kept },
     { "POST", "/v1/messages", false, false, route_messages },
     { "POST", "/v1/messages/count_tokens", false, false, route_count },
     { "POST", "/generate", false, false, route_generate },

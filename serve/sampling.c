@@ -32,5 +32,6 @@ void branch_options(const serve_branch *b, int64_t max_tokens, qsf_turn_options 
     o->ignore_end = r->ignore_end;
     o->min_tokens = r->min_tokens;
     o->logprobs = (int32_t)r->logprobs;
+    if (r->show_special) o->special = true;
     if (r->best_of > r->n && o->logprobs < 0) o->logprobs = 0;
 }

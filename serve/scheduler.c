@@ -359,7 +359,7 @@ static void branch_piece(scheduler *s, serve_branch *b, const qsf_turn_piece *pi
     /* Who reads calls hears of every token. */
     if (!piece->len && !wanted && (!b->job->turn.special || piece->token < 0)) return;
     serve_event e = { .kind = EVENT_PIECE, .branch = (uint16_t)b->index, .job = b->job,
-                      .len = (uint32_t)piece->len, .token = piece->token,
+                      .len = (uint32_t)piece->len, .token = piece->token, .n_kept = b->n_kept,
                       .n_logprobs = wanted ? (uint32_t)piece->n_logprobs : 0 };
     engine_post(s->engine, &e, piece->logprobs, piece->text);
 }
@@ -379,12 +379,29 @@ static void branch_count(scheduler *s, serve_branch *b)
     b->ns_sampling = t.ns_sampling;
 }
 
+/* Whether a token is one that the request has asked to end with. */
+static bool branch_stops(scheduler *s, const serve_branch *b, int32_t token)
+{
+    const serve_request *r = &b->job->request;
+    qsf_turn_state st = { .size = sizeof st };
+    size_t i = 0;
+    while (i < r->n_stop_ids && r->stop_ids[i] != token) i++;
+    if (i == r->n_stop_ids) return false;
+    qsf_turn_get_state(branch_turn(s, b), &st);
+    return (int64_t)st.n_tokens >= r->min_tokens;
+}
+
 /* The pieces of a branch whose logits are there. */
 static void branch_deliver(scheduler *s, serve_branch *b, uint64_t now)
 {
     qsf_turn_piece piece = { .size = sizeof piece };
     while (qsf_turn_next(branch_turn(s, b), &piece) == QSF_OK) {
         branch_piece(s, b, &piece, now);
+        if (!piece.end && piece.token >= 0 && branch_stops(s, b, piece.token)) {
+            qsf_turn_cancel(branch_turn(s, b));         /* its last piece is the text that was held back */
+            if (qsf_turn_next(branch_turn(s, b), &piece) == QSF_OK) branch_piece(s, b, &piece, now);
+            piece.end = QSF_TURN_END_TOKEN;
+        }
         if (!piece.end) continue;
         branch_count(s, b);
         branch_end(s, b, piece.end, false);

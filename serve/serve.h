@@ -30,7 +30,7 @@ typedef struct serve_link {
     void   (*end)(void);                     /* the last call, of all */
 } serve_link;
 
-/* A model that there is. */
+/* A model that there is.  Its name may be several, "a,b": answers have the first one. */
 typedef struct serve_model { char name[SERVE_NAME]; const char *path; } serve_model;
 
 /* An adapter that is loaded with its model, which is a place among the models. */
@@ -44,6 +44,7 @@ typedef struct serve_lora_file {
 typedef struct serve_settings {
     serve_model    models[SERVE_NAMES];      /* the first one is loaded at the beginning */
     unsigned       n_models, models_max;     /* most that are loaded; 0: all */
+    const char    *default_model;            /* of several, for names that are not there; NULL: none */
     serve_lora_file loras[LORA_LIST];
     unsigned       n_loras;
     const char    *lora_dir;                 /* where clients may load adapters from; NULL: they may not */

@@ -168,6 +168,8 @@ static bool server_begin(server *s, qsf_error *err)
         return server_fail(err, QSF_E_IO, "socketpair", "it failed");
     evutil_make_socket_nonblocking(s->wake[0]);
     evutil_make_socket_nonblocking(s->wake[1]);
+    if (!(f->responses = calloc(1, sizeof *f->responses)))
+        return server_fail(err, QSF_E_MEMORY, "responses", "out of memory");
     if ((!ranks_follow(f) && !(f->access = access_new(f->set, err)))
         || !(f->models = models_new(f->set, (int)s->wake[1], err))) return false;
     if (!(f->base = event_base_new())
@@ -197,6 +199,8 @@ static void server_end(server *s)
     for (int i = 0; i < 2; i++) if (s->wake[i] > 0) evutil_closesocket(s->wake[i]);
     access_free(f->access);
     text_free(&f->out);
+    if (f->responses) kept_responses_clear(f->responses);
+    free(f->responses);
     models_free(f->models);
 }
 

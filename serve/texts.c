@@ -45,7 +45,9 @@ bool front_text(front_job *j, serve_text *out, serve_error *e)
     unsigned n;
     if (j->job.request.api == API_TEMPLATE) return write_rendered(j, out, e);
     if (!front_tokens(j, &t, &n, e)) return false;
-    if (j->job.request.counts) text_format(out, "{\"input_tokens\":%zu}", t->n);
+    if (j->job.request.counts)
+        text_format(out, "{%s\"input_tokens\":%zu}", j->job.request.api == API_MESSAGES ? ""
+                    : "\"object\":\"response.input_tokens\",", t->n);
     else if (j->job.request.api == API_TOKENIZE) write_tokens(t, out);
     else write_content(j->entry->model, t, out);
     front_tokens_free(t, n);

@@ -14,7 +14,7 @@ Temperature 1, and nothing is left out of the model's distribution.  The judge i
 its checks of formats.  ANSWERS is the program of this tree (`ninja answers`).  A turn that fails, as it does
 where no token fits the grammar, is an error.
 """
-import argparse, collections, json, pathlib, subprocess, sys, time
+import argparse, collections, json, os, pathlib, subprocess, sys, time
 
 SCHEMAS = pathlib.Path(__file__).resolve().parent / "golden" / "answer_schemas.jsonl"
 END_TOKEN, MOST = 1, 3      # of qsf_turn_end
@@ -94,7 +94,8 @@ def main():
     a = p.parse_args()
     a.models = [m for m in a.models if pathlib.Path(m).exists()]
     if not a.models:
-        return print("skipped: none of these models is there")
+        print("skipped: none of these models is there")
+        sys.exit(1 if os.environ.get("QSF_TEST_NO_SKIP") else 77)
     import jsonschema
     schemas = SCHEMAS.read_text(encoding="utf-8").splitlines()[a.first::a.every]
     checker = jsonschema.Draft202012Validator.FORMAT_CHECKER

@@ -305,7 +305,10 @@ def main():
         for line in c.bad if o.verbose else c.bad[:2]:
             print("FAIL " + line)
     print(f"{len(sources)} templates, {n} comparisons, {failed} failed")
-    sys.exit(1 if failed or (not sources and os.environ.get("QSF_TEST_NO_SKIP")) else 0)
+    if not sources:
+        print(f"skipped: {o.shared} has no templates")
+        sys.exit(1 if failed or os.environ.get("QSF_TEST_NO_SKIP") else 77)
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":

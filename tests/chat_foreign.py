@@ -83,7 +83,7 @@ def main():
     sources = {path.name: path.read_text(encoding="utf-8")
                for folder in folders for path in sorted(folder.glob("*.jinja"))}
     if not sources or not vocabularies:
-        print(f"{data}: there are no templates or no vocabularies")
+        print(f"skipped: {data} has no templates or no vocabularies")
         sys.exit(1 if os.environ.get("QSF_TEST_NO_SKIP") else 77)
     best = {name: max(range(len(vocabularies)), key=lambda k: sum(t in source for t in vocabularies[k][2]))
             for name, source in sources.items()}

@@ -261,6 +261,9 @@ TEST(chat_tools_take_the_template_for_them)
     more[0] = (qsf_vocab_chat){ "tool_use", (char *)(size_t)"{# #}with tools" };
     more[1] = (qsf_vocab_chat){ "rag", (char *)(size_t)"{# #}with documents" };
     qsf_chat_defaults(&o);
+    CHECK_STR(render_with(c, json, &o), "the chat template does not write message 0, whose role is \"user\", "
+              "nor does it in another place or role; choose another template");
+    o.as_given = true;
     CHECK_STR(render_with(c, json, &o), "plainly");
     o.tools = "[]";
     CHECK_STR(render_with(c, json, &o), "with tools");

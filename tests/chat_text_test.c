@@ -164,10 +164,11 @@ TEST(chat_content_of_each_role_comes_in_its_own_form)
         "{\"role\": \"assistant\", \"content\": [{\"type\": \"text\", \"text\": \"a\"}, "
         "{\"type\": \"text\", \"text\": \"b\"}]}]";
     CHECK_STR(of_json(lists, as_text), "<system>s;<user>u<assistant>a;");
-    CHECK_STR(of_json(lists, in_parts), "<system>s;<user>u<assistant>a;");
+    CHECK_STR(of_json(lists, in_parts), "<system>s;<user>u<assistant>a\nb;");
     CHECK_STR(of_json(system_in_parts, as_text), "(s)<user>u<assistant>a");
     CHECK_STR(of_json(answer_as_text, in_parts), "=s<image><text>u=a\nb");
-    CHECK_STR(of_json(first_alone, as_text), "<s\n\nu>");
+    CHECK_STR(of_json(first_alone, "[{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", "
+                                   "\"content\": \"u\"}]"), "<s\n\nu>");
     CHECK_STR(of_json_with(lists, as_text, NULL, (qsf_chat_ask){ .goes_on = true }),
               "<system>s;<user>u<assistant>a");
     CHECK_STR(of_json_with(tools, "[{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]",
@@ -232,9 +233,9 @@ TEST(chat_a_system_message_that_is_refused_goes_before_the_question)
         { alternates, talk, 2, "<user>Be brief.\n\nHi " },
         { alternates, rows, 4, "<user>a\n\nb<assistant>c\n\nd" },
         { TURN, rows, 2, "<user>a<user>b" }, { TURN, talk, 2, "<system>Be brief.<user>Hi " },
-        { knows, developer, 2, "<system>s<user>a" }, { TURN, developer, 2, "<developer>s<user>a" },
-        { alternates, rows + 2, 2, "chat template, line 1, column 95: in turns" },
-        { refuses, talk, 1, "chat template, line 1, column 56: no system" },
+        { knows, developer, 2, "<system>s<user>a" }, { TURN, developer, 2, "<system>s<user>a" },
+        { alternates, rows + 2, 2, "<user><assistant>c\n\nd" },
+        { refuses, talk, 1, "<user>Be brief." },
     };
     for (size_t i = 0; i < QSF_ARRAY_LEN(cases); i++) {
         const qsf_chat_ask ask = { .platform = qsf_platform_native(), .jinja = cases[i].jinja,
@@ -245,12 +246,12 @@ TEST(chat_a_system_message_that_is_refused_goes_before_the_question)
 
 TEST(chat_reasoning_has_all_its_names)
 {
-    static const char jinja[] = EACH("{{ m.reasoning_content }}|{{ m.thinking }};"),
+    static const char jinja[] = EACH("{{ m.content }}:{{ m.reasoning_content }}|{{ m.thinking }};"),
         reasoning[] = "[{\"role\": \"assistant\", \"content\": \"a\", \"reasoning\": \"r\"},"
                       " {\"role\": \"assistant\", \"content\": \"a\", \"thinking\": \"t\"},"
                       " {\"role\": \"user\", \"content\": \"a\"}]";
-    CHECK_STR(of_json(jinja, reasoning), "r|r;t|t;|;");
-    CHECK_STR(as_given(jinja, reasoning), "|;|t;|;");
+    CHECK_STR(of_json(jinja, reasoning), "a:r|r;a:t|t;a:|;");
+    CHECK_STR(as_given(jinja, reasoning), "a:|;a:|t;a:|;");
 }
 
 TEST(chat_keyword_arguments_and_tokens_are_variables)

@@ -3,6 +3,8 @@
 #include "grammar_case.h"
 #include "test.h"
 #include "text/choices.h"
+#include "text/lark.h"
+#include "text/regex.h"
 
 TEST(gbnf_is_refused_at_its_place)
 {
@@ -27,6 +29,81 @@ TEST(gbnf_is_refused_at_its_place)
         }
         qsf_grammar_drop(g);
     }
+}
+
+static qsf_grammar *lark(const char *text, uint32_t flags, qsf_error *err)
+{
+    qsf_grammar_builder *b;
+    qsf_grammar *g = NULL;
+    *err = (qsf_error){ 0 };
+    if (!qsf_grammar_begin(qsf_platform_native(), &b, err))
+        qsf_grammar_finish(b, qsf_lark_nodes(b, text, strlen(text), flags), &g, err);
+    return g;
+}
+
+TEST(lark_is_refused_at_its_place)
+{
+    static const struct { const char *text, *why; } bad[] = {
+        { "", "no rule \"start\"" }, { "start = \"a\"", "line 1, column 7: \":\" is missing" },
+        { "start: \"a", "column 8: this text has no end" }, { "start: a", "a is used and not defined" },
+        { "start: INT", "is an %import common missing?" }, { "start: /a", "pattern has no end" },
+        { "start: (\"a\"", "bracket is not closed" }, { "start: \"a\")", "column 11: neither" },
+        { "start: *", "nothing that could be repeated" }, { "start: \"a\"~2..1", "at least more" },
+        { "start: \"a\"~x", "a number is missing" }, { "start: \"ab\"..\"c\"", "two single characters" },
+        { "start: \"b\"..\"a\"", "ends before it begins" }, { "start: \"\\x4\"", "not a character" },
+        { "start: a{\"b\"}", "templates are not supported" }, { "a{x}: x", "templates are not supported" },
+        { "%declare A", "only %import and %ignore" }, { "%import python.NAME", "only common" },
+        { "%import common.NAME", "no terminal of this name" }, { "A: b\nb: \"x\"\nstart: A", "consist of terminals" },
+        { "start: \"a\"\nstart: \"b\"", "line 2, column 11: this name was defined before" },
+        { "start: start", "no text fits" }, { "start: /a/x", "flag of a pattern" },
+        { "start: /(?>a)/", "atomic groups" }, { "start: \"a\" ->", "a name is missing" },
+        { "\nstart: \"a\" \"b\" }", "line 2, column 16" },
+    };
+    qsf_error err;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(bad); i++) {
+        qsf_grammar *g = lark(bad[i].text, 0, &err);
+        if (g || !strstr(err.text, bad[i].why)) {
+            test_fail(__FILE__, __LINE__, bad[i].text);
+            printf("      %s\n", g ? "is taken" : err.text);
+        }
+        qsf_grammar_drop(g);
+    }
+}
+
+static bool lark_takes_all(const char *rules, uint32_t flags, const char *const *texts)
+{
+    qsf_error err;
+    qsf_grammar *g = lark(rules, flags, &err);
+    bool all = g != NULL;
+    if (!g) test_fail(__FILE__, __LINE__, err.text);
+    for (size_t i = 0; g && texts[i]; i++) {
+        const bool fits = qsf_grammar_accepts(g, texts[i] + 1, strlen(texts[i] + 1), NULL);
+        if (fits == (texts[i][0] == '+')) continue;
+        test_fail(__FILE__, __LINE__, texts[i]);
+        all = false;
+    }
+    qsf_grammar_drop(g);
+    return all;
+}
+#define LARK(rules, ...) CHECK(lark_takes_all(rules, 0, (const char *const[]){ __VA_ARGS__, NULL }))
+
+TEST(lark_has_its_common_subset)
+{
+    LARK("?start: sum\n?sum: product\n    | sum \"+\" product -> add\n?product: atom | product \"*\" atom\n"
+         "atom: NUMBER -> number | \"(\" sum \")\"\n%import common.NUMBER\n%import common.WS_INLINE\n"
+         "%ignore WS_INLINE\n", "+1+2*(3 + 4.5e1)", "+ 1 ", "-1+", "-(1");
+    LARK("// a comment\nstart: \"select\"i NAME [\"where\"i NAME]  # another\nNAME.2: (\"a\"..\"z\")~1..3\n"
+         "%ignore /\\s+/\n", "+SELECT abc", "+select a WHERE b", "-select abcd", "-select");
+    LARK("%import common (INT, CNAME -> ID)\n!start: ID \"=\" INT (\",\" INT)* \";\"?\n", "+a_1=1,22;", "+b=3",
+         "-1=1", "-a=1,");
+    LARK("start: /[A-F]+/i \"\\n\"+ \"\\\\\" \"\\u00e9\" \"\\d\"\n", "+aB\n\n\\\xc3\xa9\\d", "-G\n\\\xc3\xa9\\d");
+    LARK("start: (\"a\"\n  | \"b\")* c\nc:\n  | \"c\"\n", "+abc", "+", "-ca");
+    LARK("%llguidance {}\nstart: STRING COMMENT\nSTRING: ESCAPED_STRING\nCOMMENT: C_COMMENT\n"
+         "%import common.ESCAPED_STRING\n%import common.C_COMMENT\n", "+\"a\\\"b\"/* * / **/", "-\"a\"b\"/**/");
+    CHECK(lark_takes_all("start: \"a\\n\" /[\"x]/ \"q\"i", QSF_REGEX_JSON,
+                         (const char *const[]){ "+a\\n\\\"Q", "+a\\nxq", "-a\n\"q", NULL }));
+    CHECK(qsf_lark_is("start: a", 8) && qsf_lark_is("%import x", 9) && qsf_lark_is("# x\n?a : b", 10));
+    CHECK(!qsf_lark_is("root ::= a", 10) && !qsf_lark_is("", 0) && !qsf_lark_is("root = a", 8));
 }
 
 static bool takes(const char *rules, const char *text)
@@ -141,6 +218,8 @@ int main(int argc, char **argv)
 {
     test_begin(argc, argv);
     RUN(gbnf_is_refused_at_its_place);
+    RUN(lark_is_refused_at_its_place);
+    RUN(lark_has_its_common_subset);
     RUN(gbnf_has_what_llama_cpp_reads);
     RUN(grammars_that_blow_up_end_in_a_message);
     RUN(texts_that_fit_in_many_ways_end_in_a_message);

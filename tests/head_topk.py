@@ -42,7 +42,7 @@ def main():
             if not a.full and not name.startswith("smollm2"): continue
             gguf, qsf = a.models / f"{name}.gguf", pathlib.Path(work, f"{name}.qsf")
             if not gguf.exists() or not a.text.exists():
-                print(f"skip {name}: {gguf if a.text.exists() else a.text} is not there")
+                print(f"skipped: {name}: {gguf if a.text.exists() else a.text} is not there")
                 skipped += 1
                 continue
             got = agreements(a, gguf)
@@ -55,7 +55,7 @@ def main():
                 print(f"{'ok  ' if ok else 'FAIL'} {name}, {mode}: {got.get(mode, 0):.2f}% of "
                       f"{a.positions} positions")
     if skipped and os.environ.get("QSF_TEST_NO_SKIP") == "1": failed += skipped
-    sys.exit(1 if failed else 0)
+    sys.exit(1 if failed else 77 if skipped else 0)
 
 if __name__ == "__main__":
     main()

@@ -8,7 +8,7 @@ SPDX-License-Identifier: MIT
 
 Linux; elsewhere nobody tells the peak.
 """
-import argparse, json, pathlib, re, subprocess, sys
+import argparse, json, os, pathlib, re, subprocess, sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "bench"))
@@ -37,11 +37,13 @@ def main():
     a.add_argument("--models", required=True, type=pathlib.Path)
     a = a.parse_args()
     if not sys.platform.startswith("linux"):
-        return print("skipped: not Linux")
+        print("skipped: not Linux")
+        sys.exit(77)
     models = [m for m in (a.models / "smollm2-135m-q4_1.gguf", a.models / "smollm2-135m-4bit.qsf")
               if m.exists()]
     if not models:
-        return print("skipped: no SmolLM2 in", a.models)
+        print("skipped: no SmolLM2 in", a.models)
+        sys.exit(1 if os.environ.get("QSF_TEST_NO_SKIP") else 77)
     o = argparse.Namespace(prompt=40, answer=12, context=64, threads=2, args="", cold=False, cgroup="")
     for model in map(str, models):
         smallest = memory.least(a.program, model, o)

@@ -11,28 +11,50 @@ import json, random, re, subprocess, sys
 
 PROGRAM = sys.argv[1]
 CASES, SEED = (int(x) for x in (sys.argv[2:] + ["1500", "1"][len(sys.argv) - 2:])[:2])
-LETTERS = ["a", "b", "c", "ab", "1", "_", " ", "\u00e9", "\U0001f600", "/", "-", "\n", '"', "\\", "Z"]
+LETTERS = ["a", "b", "c", "ab", "1", "_", " ", "A", "aB", "\u00e9", "\U0001f600", "/", "-", "\n", '"', "\\", "Z"]
 ATOMS = ["a", "b", "c", "1", ".", "\u00e9", "\U0001f600", "\\d", "\\w", "\\W", "\\D", "\\.", "\\\\", "\\n",
          "[ab]", "[^a]", "[a-c1]", "[^\\d\\s]", "[\u00e0-\u00ff]", "[\\w-]", "\\x61", "\\u0062", "[b-]", "\"",
          "-", "/", "\\/", "_", "[.]", "[\\]a]", "[^\\n]", "Z"]
 COUNTS = ["*", "+", "?", "{0}", "{1}", "{2}", "{0,2}", "{1,3}", "{2,}", "*?", "+?", "??", "{1,2}?"]
 NAMED = ("a repeated group with ^ or $", "where no text can fit", "no text can fit", "no text fits",
-         "no value fits", "too large to search")
+         "no value fits", "too large to search", "can be kept at the ends of a pattern",
+         "more than 3 kinds of characters", "too many places that look behind", "is repeated too often",
+         "before a repeated group that has", "cannot be kept in a negative one", "this lookbehind cannot be kept", "together with a lookbehind of more", "levels of \"both\" and")
+# What looks around; a lookbehind of Python has one length.
+EDGES = ["\\b", "\\b", "\\B", "^", "$"]
+BEHIND = ["a", "\\w", "[^a]", "[ab]", "-", "."]
 
 
-def pattern(r, depth=0):
+def look(r, depth):
+    kind = r.randrange(8)
+    if kind < 3:
+        return r.choice(EDGES)
+    if kind < 5:
+        return r.choice(["(?<=", "(?<!"]) + r.choice(BEHIND) + ")"
+    return r.choice(["(?=", "(?!"]) + pattern(r, depth + 2, True) + ")"
+
+
+def pattern(r, depth=0, looks=False):
+    """Parts in a row; with looks some of them look around, and long lookbehinds stand at the ends."""
     parts = []
     for _ in range(r.randrange(0 if depth else 1, 4)):
+        if looks and r.randrange(4) == 0:
+            parts.append(look(r, depth))
+            continue
         kind = r.randrange(12)
         if kind < 7 or depth > 3:
             x = r.choice(ATOMS)
         elif kind < 10:
-            ways = [pattern(r, depth + 1) for _ in range(r.randrange(1, 4))]
-            x = r.choice(["(", "(?:", "(?:"]) + "|".join(ways) + ")"
+            ways = [pattern(r, depth + 1, looks) for _ in range(r.randrange(1, 4))]
+            x = r.choice(["(", "(?:", "(?:", *["(?i:", "(?s:", "(?m:"] * looks]) + "|".join(ways) + ")"
         else:
             parts.append(r.choice("^$"))
             continue
         parts.append(x + (r.choice(COUNTS) if r.randrange(3) == 0 else ""))
+    if looks and not depth and r.randrange(6) == 0:
+        parts.insert(0, r.choice(["(?<=", "(?<!"]) + r.choice(["ab", "\\wb", "a[^b]"]) + ")")
+    if looks and not depth and r.randrange(6) == 0:
+        parts.append(r.choice(["(?<=", "(?<!"]) + r.choice(["ab", "\\wb", "a[^b]"]) + ")")
     return "".join(parts)
 
 
@@ -65,11 +87,14 @@ def main():
         count["kept"] += 1
         return [c == "1" for c in line.split(" ")[2]]
 
-    for _ in range(CASES):
-        p = pattern(r)
+    for i in range(CASES):
+        p = pattern(r, looks=i % 2 == 1)
         # . and $ as ECMA-262 has them, \d and \w of ASCII
-        theirs = re.compile(p.replace("$", "\\Z"), re.A)
-        tried = texts(r, p)
+        theirs = re.compile(p.replace("$", "(?=\\n|\\Z)") if "(?m:" in p else p.replace("$", "\\Z"), re.A)
+        if "(?m:" in p and "$" in re.sub(r"\(\?m:[^()]*\)", "", p):
+            continue            # a $ that is replaced in one way only
+        # Python takes no place of an empty text for one that is inside of a word
+        tried = [t for t in texts(r, p) if t or "\\B" not in p]
         for inside in (False, True):
             schema = {"type": "string", "pattern": p}
             question = {"regex": p, "texts": tried}

@@ -3,7 +3,7 @@
  *
  *     schema_accept [MODEL.gguf]
  *
- * {"schema": {...} | "regex": "..." | "gbnf": "...", "blanks": 0, "texts": ["...", ...]}
+ * {"schema": {...} | "regex": "..." | "gbnf": "..." | "lark": "...", "blanks": 0, "texts": ["...", ...]}
  *   -> ok US 0110...     processor time of compiling; a 1 for each text that fits
  *   -> error MESSAGE
  * With a model's vocabulary the texts go in token by token, each asked for in a mask; the line then
@@ -11,6 +11,7 @@
 #define _POSIX_C_SOURCE 200809L     /* getline */
 #include "model/model.h"
 #include "text/gbnf.h"
+#include "text/lark.h"
 #include "text/regex.h"
 #include "text/schema.h"
 
@@ -29,14 +30,15 @@ static qsf_status make(const qsf_json_node *ask, qsf_grammar **g, qsf_error *err
 {
     const qsf_platform *p = qsf_platform_native();
     const qsf_json_node *schema = qsf_json_member(ask, "schema"), *regex = qsf_json_member(ask, "regex"),
-        *gbnf = qsf_json_member(ask, "gbnf"), *blanks = qsf_json_member(ask, "blanks");
+        *gbnf = qsf_json_member(ask, "gbnf"), *lark = qsf_json_member(ask, "lark"), *blanks = qsf_json_member(ask, "blanks");
     qsf_grammar_builder *b;
     int64_t n = -1;
     if (blanks) qsf_json_whole(blanks, &n);
     const qsf_schema_options o = { .size = sizeof o, .blanks = n < 0 ? QSF_G_NO_MOST : (uint32_t)n };
     const qsf_status st = qsf_grammar_begin(p, &b, err);
     if (st) return st;
-    const qsf_gnode root = gbnf ? qsf_gbnf_nodes(b, gbnf->text, gbnf->n)
+    const qsf_gnode root = lark ? qsf_lark_nodes(b, lark->text, lark->n, 0)
+                         : gbnf ? qsf_gbnf_nodes(b, gbnf->text, gbnf->n)
                          : regex ? qsf_regex_nodes(p, b, regex->text, regex->n, 0, "regex")
                          : schema ? qsf_schema_nodes(p, b, schema, &o) : qsf_json_nodes(p, b, &o);
     return qsf_grammar_finish(b, root, g, err);

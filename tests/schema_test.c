@@ -98,14 +98,51 @@ TEST(anchors_are_places)
     PATTERN("(^a|b){0}c", "+c", "-ac", "-bc");
 }
 
+/* What zod, pydantic and forms for passwords write. */
+TEST(lookaround_word_edges_and_flags_are_kept)
+{
+    PATTERN("^(?=.*[A-Z])(?=.*\\d).{8,}$", "+abcdefG1", "-abcdefgh", "-abcdefG", "-aG1");
+    PATTERN("(?!\\.)(?!.*\\.\\.)([A-Z0-9_'+\\-\\.]*)[A-Z0-9_+-]@([A-Z0-9][A-Z0-9\\-]*\\.)+[A-Z]{2,}",
+            "+A.B@X-Y.COM", "-A..B@X.COM", "-.A@X.COM", "-A.@X.COM");
+    PATTERN("P(?:(\\d+W)|(?!.*W)(?=\\d|T\\d)(\\d+Y)?(\\d+D)?(T(?=\\d)(\\d+H)?(\\d+S)?)?)", "+P1Y2D", "+PT5S",
+            "+P3W", "-P", "-PT", "-P1Y3W");
+    PATTERN("(?=.{1,5}\\.?$)[a-z]+(\\.[a-z]+)*\\.?", "+ab.cd", "+abcde.", "-abcdef", "-ab.cde");
+    PATTERN("a(?=b)b", "+ab");
+    SEARCH("a(?!b)", "+ca", "+abac", "-cab");
+    SEARCH("(?<!a)b", "+b", "+cb", "-ab", "+abb");
+    SEARCH("(?<=foo)bar", "+foobar", "-bar", "-fobar");
+    SEARCH("bar(?<!xbar)$", "+ybar", "+bar", "-xbar", "-bary");
+    SEARCH("\\bfoo\\b", "+foo", "+a foo.", "-afoo", "-food");
+    SEARCH("\\Bfoo", "+afoo", "-foo", "-a foo");
+    PATTERN("(\\b\\w+\\b ?){2,3}", "+ab cd", "+a b c", "-ab", "-a b c d");
+    PATTERN("(?:(?!end)[a-z])*end", "+end", "+aend", "-aendend", "-e");
+    PATTERN("(?i)select|\\u00e9[b-d]", "+SELECT", "+sElEcT", "+\u00c9C", "-selec");
+    PATTERN("(?i:a)b(?-i:c)", "+Abc", "-ABc", "-abC");
+    PATTERN("a.b(?s:.)c", "+a-b\nc", "-a\nb-c");
+    SEARCH("(?m)^a$", "+b\na\nc", "+a", "-ba", "-ab\nc");
+    SCHEMA("{\"type\":\"string\",\"pattern\":\"^(?!\\\\n)(?=.*\\\\.).{2,3}$\"}", "+\"a.\"", "+\".ab\"", "-\"ab\"",
+           "-\".abc\"");
+}
+
+TEST(properties_are_categories_scripts_and_emoji)
+{
+    PATTERN("\\p{Script=Greek}\\p{Latin}\\p{sc=Han}", "+\xce\xb1" "a\xe4\xb8\xad", "-aaa");
+    PATTERN("^\\p{Lu}\\p{Uppercase_Letter}\\p{gc=Nd}\\p{digit}$", "+AB12", "-aB12", "-AB\xc2\xb2" "2");
+    PATTERN("(\\p{Extended_Pictographic}|\\p{Emoji_Component})+", "+\xf0\x9f\x98\x80\xe2\x80\x8d", "-a");
+    PATTERN("\\P{Cyrillic}[^\\P{Cyrillic}]", "+a\xd0\xb6", "-\xd0\xb6\xd0\xb6", "-aa");
+    PATTERN("\\p{ASCII}\\p{White_Space}\\p{Any}", "+a\xc2\x85\xc3\xa9", "-\xc3\xa9 a");
+}
+
 TEST(what_no_automaton_keeps_is_refused_by_name)
 {
-    NO_PATTERN("a(?=b)", "lookahead");
-    NO_PATTERN("(?<!a)b", "lookahead and lookbehind cannot be kept at character 1");
+    NO_PATTERN("a(?<=ba)b", "a lookbehind of more than one character can be kept at the ends");
+    NO_PATTERN("(?:a?(?=b))*b", "may be empty");
+    NO_PATTERN("(?>a)b", "atomic groups");
+    NO_PATTERN("(?P=a)", "atomic groups, conditions and backreferences cannot be kept");
     NO_PATTERN("(a)\\1", "backreference");
-    NO_PATTERN("\\bfoo", "word boundary");
-    NO_PATTERN("(?i)a", "flags");
-    NO_PATTERN("\\p{Greek}", "not known");
+    NO_PATTERN("(?x)a", "only the flags i, m and s");
+    NO_PATTERN("\\p{Runic}", "not known");
+    NO_PATTERN("\\p{gc=Greek}", "not known");
     NO_PATTERN("\\p", "not known");
     NO_PATTERN("\\p{", "not known");
     NO_PATTERN("(a", "\")\" is missing");
@@ -198,7 +235,7 @@ TEST(texts_have_lengths_patterns_and_formats)
            "-\"/~2\"");
     SCHEMA("{\"type\":\"integer\",\"format\":\"int32\"}", "+1");
     NO_SCHEMA("{\"properties\":{\"a/b\":{\"format\":\"colour\"}}}", "format: this format is not known");
-    NO_SCHEMA("{\"pattern\":\"(?=a)\"}", "lookahead");
+    NO_SCHEMA("{\"pattern\":\"a(?<=ba)b\"}", "lookbehind");
 }
 
 /* ---- lists and objects ---- */
@@ -408,8 +445,8 @@ TEST(some_formats_demand_nothing)
 
 TEST(an_error_names_its_place)
 {
-    NO_SCHEMA("{\"properties\":{\"a\":{\"pattern\":\"a(?=b)\"}}}",
-              "schema: #/properties/a/pattern: \"a(?=b)\": lookahead");
+    NO_SCHEMA("{\"properties\":{\"a\":{\"pattern\":\"(?>b)\"}}}",
+              "schema: #/properties/a/pattern: \"(?>b)\": atomic groups");
     NO_SCHEMA("{\"anyOf\":[true,{\"patternProperties\":{\"(\":{}}}]}", "#/anyOf/1/patternProperties/(: ");
     NO_SCHEMA("{\"anyOf\":[{\"$id\":\"x\"},{\"$id\":\"x\"},{\"$ref\":\"x\"}]}",
               "#/anyOf/2/$ref: two schemas");
@@ -504,6 +541,8 @@ int main(void)
     RUN(random_schemas_take_what_another_implementation_calls_valid);
     RUN(patterns_have_what_their_dialects_share);
     RUN(anchors_are_places);
+    RUN(lookaround_word_edges_and_flags_are_kept);
+    RUN(properties_are_categories_scripts_and_emoji);
     RUN(what_no_automaton_keeps_is_refused_by_name);
     RUN(types_and_values);
     RUN(numbers_stay_in_their_bounds);

@@ -63,7 +63,7 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
     endif()
     set(scripts serve_test serve_engine_test)
     if(NOT QSF_SANITIZE MATCHES "thread")           # what one thread does: it reads requests, and files
-        list(APPEND scripts serve_fields_test serve_embeddings_test)
+        list(APPEND scripts serve_fields_test serve_accepts_test serve_embeddings_test)
     endif()
     foreach(name IN LISTS scripts)
         qsf_script(${name} 600 ${name}.py $<TARGET_FILE:qsf-serve> ${serve_models})
@@ -219,6 +219,7 @@ if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "rele
     qsf_script(chat_foreign 300 chat_foreign.py $<TARGET_FILE:chat_test>)
     if(TARGET schema_accept)
         qsf_script(regex_random 120 regex_random.py $<TARGET_FILE:schema_accept>)
+        qsf_script(lark_random 300 lark_random.py $<TARGET_FILE:schema_accept>)
     endif()
     if(TARGET answers)
         qsf_script(answers_test 120 answers.py $<TARGET_FILE:answers> "${models}/smollm2-135m-q4_1.gguf"

@@ -15,7 +15,7 @@ import re
 import threading
 import time
 
-from serve_server import CHAT, SLOW, Server, run, together
+from serve_server import CHAT, SLOW, Server, model_path, run, together
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "pattern": "^[a-z]{1,6}$"},
                                            "age": {"type": "integer", "minimum": 0, "maximum": 120}},
@@ -322,20 +322,89 @@ def test_tools_that_are_none_are_refused(s):
                   [{"type": "function", "function": {"name": "f", "parameters": []}}],
                   [{"type": "function", "function": {"name": "f", "strict": 1}}]):
         refused(s, path, **chat, tools=tools)
-    refused(s, path, "unsupported_parameter", **chat, tools=[{"type": "web_search"}])
     refused(s, path, "invalid_type", **chat, tools={"a": 1})
     refused(s, path, "array_above_max_length", **chat, tools=TOOLS * 300)
     refused(s, path, **chat, tool_choice="required")
     refused(s, path, **chat, tools=TOOLS, tool_choice={"type": "function", "function": {"name": "other"}})
-    refused(s, path, "unsupported_parameter", **chat, tools=TOOLS, tool_choice={"type": "allowed_tools"})
     refused(s, path, "invalid_type", **chat, tools=TOOLS, tool_choice="sometimes")
-    refused(s, path, "unsupported_parameter", **chat, tools=TOOLS, response_format=FORMAT)
     refused(s, path, "invalid_type", **chat, chat_template_kwargs=[1])
     hard = {"type": "function", "function": {"name": "f", "strict": True, "parameters": {
         "type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}}}
     assert refused(s, path, "invalid_schema", **chat, tools=[hard])["param"] == "tools"
     del hard["function"]["strict"]
     assert s.post(path, **chat, tools=[hard])
+
+
+def kind_of(choice):
+    """"call", "person" or "cut"; anything else is wrong."""
+    message = choice["message"]
+    if choice["finish_reason"] == "length":
+        return "cut"
+    if choice["finish_reason"] == "tool_calls":
+        assert not message["content"], message
+        for call in message["tool_calls"]:
+            assert json.loads(call["function"]["arguments"])["city"] in ("Rome", "Oslo")
+        return "call"
+    assert choice["finish_reason"] == "stop" and is_person(message["content"]), choice
+    assert not message.get("tool_calls")
+    return "person"
+
+
+def test_tools_and_a_shape_together(s):
+    path, texts = "/v1/chat/completions", {"name": "person", "type": "json_schema", "schema": SCHEMA}
+    flat = [{"type": "function", **f["function"]} for f in TOOLS]
+    for template in (TEMPLATE, THINKS):
+        with s.other("--chat-template", template) as t:
+            seen, thought = set(), 0
+            asked = {"messages": CHAT, "tools": TOOLS, "response_format": FORMAT, "max_tokens": 300,
+                     "parallel_tool_calls": False}
+            for seed in range(24):
+                hot = {**asked, "temperature": 1.3, "seed": seed, "logit_bias": {str(ord("<")): 2}}
+                whole = t.post(path, **hot)["choices"][0]
+                seen.add(kind_of(whole))
+                thought += "reasoning_content" in whole["message"]
+                if seed > 3:
+                    continue
+                chunks = [c["choices"][0] for c in chunks_of(t, path, **hot)]
+                assert chunks[-1]["finish_reason"] == whole["finish_reason"]
+                text = "".join(c["delta"].get("content") or "" for c in chunks)
+                assert text == (whole["message"]["content"] or "")
+                assert kind_of(t.post(path, **hot, tool_choice="required")["choices"][0]) in ("call", "cut")
+                assert kind_of(t.post(path, **hot, tool_choice="none")["choices"][0]) in ("person", "cut")
+                del hot["tools"], hot["parallel_tool_calls"]
+                assert kind_of(t.post(path, **hot)["choices"][0]) in ("person", "cut")
+            assert seen >= {"call", "person"} and bool(thought) == (template == THINKS), (seen, thought)
+            seen = set()
+            for seed in range(200):
+                if len(seen) == 2:
+                    break
+                a = t.post("/v1/responses", input="Say hi", tools=flat, text={"format": texts}, seed=seed,
+                           temperature=2, max_output_tokens=300)
+                item = a["output"][-1]
+                seen.add(item["type"])
+                if item["type"] == "function_call" and a["status"] == "completed":
+                    assert json.loads(item["arguments"])["days"] in range(1, 10)
+                elif item["type"] == "message" and a["status"] == "completed":
+                    assert is_person(item["content"][0]["text"])
+            assert seen >= {"function_call", "message"}, seen
+
+
+def test_one_schema_that_cannot_be_kept_loosens_one_keyword(s):
+    with s.other("--chat-template", TEMPLATE) as t:
+        hard = {"type": "function", "function": {"name": "hard", "parameters": {
+            "type": "object", "required": ["list", "city"], "properties": {
+                "city": {"type": "string", "enum": ["Rome", "Oslo"]},
+                "list": {"type": "array", "uniqueItems": True, "minItems": 2, "maxItems": 2,
+                         "items": {"type": "boolean"}}}}}}
+        for seed in range(4):
+            a = t.post("/v1/chat/completions", messages=CHAT, tools=[hard, TOOLS[0]], seed=seed, max_tokens=400,
+                       temperature=1.2, parallel_tool_calls=False,
+                       tool_choice={"type": "function", "function": {"name": "hard"}})["choices"][0]
+            assert a["finish_reason"] == "tool_calls", a
+            got = json.loads(a["message"]["tool_calls"][0]["function"]["arguments"])
+            # What can be kept is, and no key is invented.
+            assert set(got) == {"list", "city"} and got["city"] in ("Rome", "Oslo"), got
+            assert len(got["list"]) == 2 and all(type(x) is bool for x in got["list"]), got
 
 
 # ---- the choice of tokens ----
@@ -384,7 +453,6 @@ def test_log_probabilities(s):
                        "integer_above_max_value"), ({"logprobs": "x"}, "invalid_type"),
                        ({"logprobs": 1, "beam_width": 2}, "unsupported_parameter")):
         refused(s, "/v1/completions", code, prompt="x", **more)
-    refused(s, "/v1/chat/completions", messages=CHAT, top_logprobs=2)
 
 
 def test_prompts_tell_their_log_probabilities(s):
@@ -433,9 +501,7 @@ def test_suffix_is_for_models_that_know_its_marks(s):
     refused(s, "/v1/completions", "unsupported_parameter", prompt="x", suffix="y")
     refused(s, "/v1/completions", "invalid_type", prompt="x", suffix=1)
     s.post("/v1/completions", prompt="x", suffix="", max_tokens=1)
-    if not s.models:
-        return
-    t = Server(s.program, s.models + "/qwen2.5-coder-0.5b-q4_k_m.gguf", "--quiet", "-c", "1024")
+    t = Server(s.program, model_path(s, "qwen2.5-coder-0.5b-q4_k_m"), "--quiet", "-c", "1024")
     before, after = "def add(a, b):\n    return ", "\n\nprint(add(1, 2))\n"
     got = t.post("/v1/completions", prompt=before, suffix=after, max_tokens=6, temperature=0)
     same = t.post("/v1/completions", prompt=f"<|fim_prefix|>{before}<|fim_suffix|>{after}<|fim_middle|>",
@@ -556,9 +622,7 @@ def test_anthropic_with_tools(s):
 
 
 def test_smollm2_calls_a_tool(s):
-    if not s.models:
-        return
-    server = Server(s.program, str(pathlib.Path(s.models) / "smollm2-135m-q4_1.gguf"), "--quiet")
+    server = Server(s.program, model_path(s, "smollm2-135m-q4_1"), "--quiet")
     asked = {"messages": [{"role": "user", "content": "What is the weather in Rome for 3 days?"}],
              "tools": TOOLS, "tool_choice": "required", "temperature": 0, "max_tokens": 120}
     alone = server.post("/v1/chat/completions", **asked)["choices"][0]["message"]

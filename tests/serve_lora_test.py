@@ -376,7 +376,6 @@ def test_loading_is_within_the_folder(s):
         for name in "", "x" * 200, "a\nb", 3, None:
             refused(server, load, 400, {"lora_name": name, "lora_path": "llama.a.gguf"})
         refused(server, load, 400, {"lora_name": "x", "lora_path": "llama.a.gguf", "scale": "1"})
-        refused(server, load, 400, {"lora_name": "x", "lora_path": "llama.a.gguf", "other": 1})
         refused(server, load, 400, {"lora_name": "x", "lora_path": "llama.a.gguf", "model": "base:a"})
         refused(server, load, 404, {"lora_name": "x", "lora_path": "llama.a.gguf", "model": "none"})
         for path, words in ("qwen2.a.gguf", "qwen2"), ("llama.gguf", "no adapter"), ("broken.gguf", "broken"):
@@ -397,7 +396,7 @@ def test_hostile_fields(s):
                 [{"id": 0, "scale": -1e7}], [{"id": 0, "scale": 1}] * 2, [[{"id": 0, "scale": 1}]]:
             refused(server, "/v1/completions", 400, body(lora=lora))
         refused(server, "/v1/completions", 400, body("base:a", lora=[{"id": 0, "scale": 1}]))
-        refused(server, "/tokenize", 400, {"content": "x", "lora": [{"id": 0, "scale": 1}]})
+        assert server.ask("POST", "/tokenize", {"content": "x", "lora": [{"id": 0}]})[0] == 200
         assert server.post("/tokenize", content="x", model="base:a")["tokens"]
         assert answer(server, lora=[]) == answer(server, lora=None) == answer(server)
 

@@ -63,6 +63,11 @@ def text_of(server, model, **more):
     return server.post("/v1/completions", **{**HELLO, **more, "model": model})["choices"][0]["text"]
 
 
+def refused_not(server, model):
+    """The name of the model that answers a request for another one."""
+    return server.post("/v1/completions", prompt="x", max_tokens=1, model=model)["model"]
+
+
 def refused(server, model, status, code, **more):
     """The message of the refusal, and how long to wait."""
     got, headers, answer = server.ask("POST", "/v1/completions", {**HELLO, **more, "model": model})
@@ -152,8 +157,15 @@ def test_names_on_the_command_line(s):
     odd = pathlib.Path(WORK.name, "odd=name.gguf")
     shutil.copy(a, odd)
     server = Server(s.program, str(odd), *OPTIONS)                  # a plain path keeps working
-    assert states(server) == {"odd=name.gguf": "loaded"}
+    assert states(server) == {"odd=name": "loaded"}                 # without the ending
+    assert refused_not(server, "odd=name.gguf") == refused_not(server, "gpt-4o") == "odd=name"
     server.end()
+    with serving(s, "--default-model", "y", **{"x,other": a, "y": b}) as two:
+        assert set(states(two)) == {"x", "y"}
+        answers = {name: refused_not(two, name) for name in ("other", "X", "org/x.gguf", "gpt-4o", None)}
+        assert answers == {"other": "x", "X": "x", "org/x.gguf": "x", "gpt-4o": "y", None: "y"}, answers
+    code, text = said("-m", f"x={a}", "-m", f"y={b}", "--default-model", "z")
+    assert code and "no model \"z\"" in text, text
 
 
 # ---- room ----

@@ -16,7 +16,7 @@ import socket
 import threading
 import time
 
-from serve_server import CHAT, SLOW, WORK, Server, run, together
+from serve_server import CHAT, SLOW, WORK, Server, model_path, run, together
 
 PROMPTS = ["Once upon a time", "x", "The number of the beast is " * 6, "def f(a, b):\n    return",
            "1 2 3 4 5 6", "Grass is green. " * 12, "who?", "Lorem ipsum dolor sit amet, consectetur",
@@ -354,10 +354,7 @@ def test_openai_as_client(s):
 
 
 def test_smollm2_answers_together_as_alone(s):
-    if not s.models:
-        return
-    model = str(pathlib.Path(s.models) / "smollm2-135m-q4_1.gguf")
-    server = Server(s.program, model, "--quiet", "--slots", "10")
+    server = Server(s.program, model_path(s, "smollm2-135m-q4_1"), "--quiet", "--slots", "10")
     alone = [server.complete(p, 12) for p in PROMPTS]
     assert together([lambda p=p: server.complete(p, 12) for p in PROMPTS]) == alone
     server.end()

@@ -143,4 +143,26 @@ static void check_message(const char *message, const char *content, const char *
     qsf_json_drop(&j);
 }
 
+/* ---- grammars ---- */
+
+static inline bool fits(qsf_grammar *g, const char *text)
+{
+    qsf_matcher *m;
+    qsf_error err;
+    CHECK_EQ(qsf_matcher_new(host, g, NULL, &m, &err), QSF_OK);
+    const size_t n = qsf_matcher_bytes(m, text, strlen(text));
+    const bool whole = n == strlen(text) && qsf_matcher_whole(m);
+    qsf_matcher_free(m);
+    return whole;
+}
+
+/* Where the grammar begins in an answer; NULL: it does not. */
+static inline const char *begin_of(const qsf_tool_grammar *g, const char *body)
+{
+    const char *at = NULL;
+    for (size_t k = 0; k < g->n_after && !at; k++)
+        if ((at = strstr(body, g->after[k])) && !g->with) at += strlen(g->after[k]);
+    return g->n_after ? at : body;
+}
+
 #endif

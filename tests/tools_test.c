@@ -204,17 +204,6 @@ TEST(what_templates_write_comes_back)
 
 /* ---- grammars ---- */
 
-static bool fits(qsf_grammar *g, const char *text)
-{
-    qsf_matcher *m;
-    qsf_error err;
-    CHECK_EQ(qsf_matcher_new(host, g, NULL, &m, &err), QSF_OK);
-    const size_t n = qsf_matcher_bytes(m, text, strlen(text));
-    const bool whole = n == strlen(text) && qsf_matcher_whole(m);
-    qsf_matcher_free(m);
-    return whole;
-}
-
 /* What the model would have written of these calls; NULL: the template does not show calls. */
 static char *body_of(const char *jinja, const qsf_tool_form *f, const call *calls, size_t n)
 {
@@ -237,15 +226,6 @@ static char *body_of(const char *jinja, const qsf_tool_form *f, const call *call
     while (len && strchr(" \n", body[len - 1]) && !strstr(f->text[QSF_TT_SECTION_END], "\n")) len--;
     if (body) body[len] = 0;
     return body && strstr(body, calls[n - 1].name) ? body : NULL;
-}
-
-/* Where the grammar begins in an answer; NULL: it does not. */
-static const char *begin_of(const qsf_tool_grammar *g, const char *body)
-{
-    const char *at = NULL;
-    for (size_t k = 0; k < g->n_after && !at; k++)
-        if ((at = strstr(body, g->after[k])) && !g->with) at += strlen(g->after[k]);
-    return g->n_after ? at : body;
 }
 
 static const call good_calls[] = {
@@ -276,12 +256,12 @@ TEST(grammars_have_what_templates_write)
     const call two[] = { good_calls[0], good_calls[2] };
     qsf_json t;
     qsf_error err;
-    qsf_json_read(host, tools, strlen(tools), "tools", &t, NULL);
     for (size_t i = 0; i < n_templates(); i++) {
         const char *name = template_name(i);
         char *jinja = read_template(name);
         qsf_tool_form f;
         if (!jinja) SKIP("no data/templates in QSF_SHARED_DIR");
+        qsf_json_read(host, tools, strlen(tools), "tools", &t, NULL);
         form_of(jinja, plain, &f);
         for (int way = 0; way < 4; way++) {             /* any, one only, one tool only, required */
             qsf_tool_grammar g;
@@ -301,9 +281,9 @@ TEST(grammars_have_what_templates_write)
             CHECK(way != 3 || (!g.n_after && !fits(g.grammar, "No.") && !fits(g.grammar, "")));
             qsf_tool_grammar_drop(&g);
         }
+        qsf_json_drop(&t);
         free(jinja);
     }
-    qsf_json_drop(&t);
     CHECK(n_fits > 10 * (int)n_templates());
 }
 

@@ -1,8 +1,11 @@
 /* Answers with calls of tools, as the public header has them.
  * SPDX-License-Identifier: MIT */
 #include "base/sized.h"
+#include "engine/grammar_new.h"
 #include "model/model.h"
 #include "text/tools.h"
+
+enum { ANSWER_MAX_SHAPE = 16 << 20 };
 
 struct qsf_answer {
     const qsf_platform *platform;
@@ -14,6 +17,11 @@ struct qsf_answer {
     size_t              choice_bytes;
     bool                several;
     uint64_t            most_memory;    /* of the grammar */
+    qsf_grammar_kind    shape_kind;
+    char               *shape;          /* [shape_len + 1] what the answer is unless it is a call; or NULL */
+    size_t              shape_len;
+    uint32_t            json_blanks;
+    bool                json_loose;
     const char         *behind;         /* of reasoning: where a caller's grammar begins */
     bool                has_grammar;
     qsf_tool_grammar    grammar;
@@ -25,7 +33,7 @@ struct qsf_answer {
 
 void qsf_answer_defaults_of(qsf_answer_options *o, size_t size)
 {
-    static const qsf_answer_options d = { .size = sizeof d, .parallel_tool_calls = true };
+    static const qsf_answer_options d = { .size = sizeof d, .parallel_tool_calls = true, .json_blanks = 32 };
     qsf_sized_defaults(o, size, &d, sizeof d);
 }
 
@@ -43,6 +51,16 @@ static qsf_status answer_open(qsf_answer *a, const qsf_answer_options *o, qsf_er
     memcpy(a->choice, choice, a->choice_bytes);
     a->several = o->parallel_tool_calls;
     a->most_memory = o->most_memory;
+    if (o->shape) {
+        if (o->shape_len > ANSWER_MAX_SHAPE)
+            return qsf_fail(err, QSF_E_BUDGET, "the shape of an answer may have %u MB", ANSWER_MAX_SHAPE >> 20);
+        if (!(a->shape = qsf_alloc(a->platform, o->shape_len + 1, "answer", err))) return QSF_E_MEMORY;
+        memcpy(a->shape, o->shape, o->shape_len);
+        a->shape_len = o->shape_len;
+        a->shape_kind = o->shape_kind;
+        a->json_blanks = o->json_blanks;
+        a->json_loose = o->json_loose;
+    }
     if ((st = qsf_model_tool_form(a->model, &chat, &a->form, err))) return st;
     a->marks.platform = a->platform;
     qsf_tool_form_marks(&a->form, &a->marks);
@@ -86,6 +104,7 @@ void qsf_answer_free(qsf_answer *a)
     qsf_json_drop(&a->tools);
     qsf_text_drop(&a->marks);
     qsf_dealloc(a->platform, a->choice, a->choice_bytes);
+    if (a->shape) qsf_dealloc(a->platform, a->shape, a->shape_len + 1);
     qsf_dealloc(a->platform, a, sizeof *a);
 }
 
@@ -94,6 +113,30 @@ void qsf_answer_reset(qsf_answer *a, uint64_t id_seed)
     qsf_tool_answer_reset(a->answer, id_seed);
     a->tail = (qsf_utf8_tail){ 0 };
     a->bytes = 0;
+}
+
+static qsf_gnode answer_shape(void *user, qsf_grammar_builder *b)
+{
+    const qsf_answer *a = user;
+    const qsf_schema_options how = { .size = sizeof how, .blanks = a->json_blanks, .loose = a->json_loose };
+    return qsf_grammar_nodes_of(b, a->shape_kind, a->shape, a->shape_len, &how);
+}
+
+/* The grammar of calls and of the shape, once. */
+static qsf_status answer_grammar(qsf_answer *a, qsf_error *err)
+{
+    const bool named = a->choice[0] && !answer_choice_is(a, "required") && !answer_choice_is(a, "none");
+    const bool tools = a->tools.n_nodes && a->tools.nodes->n;
+    const qsf_tool_grammar_ask ask = {
+        .platform = a->platform, .form = &a->form, .tokenizer = a->model ? a->model->tokenizer : NULL,
+        .tools = tools ? a->tools.nodes : NULL, .only = named ? a->choice : NULL,
+        .required = tools && a->choice[0], .one = named || !a->several, .most_memory = a->most_memory,
+        .shape = a->shape ? answer_shape : NULL, .user = a,
+    };
+    if (a->has_grammar) return QSF_OK;
+    const qsf_status st = qsf_tool_grammar_make(&ask, &a->grammar, err);
+    a->has_grammar = !st;
+    return st;
 }
 
 qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err)
@@ -112,23 +155,16 @@ qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err)
         o->n_grammar_after = *a->behind != 0;
         o->grammar_with = false;
     }
-    if (own.grammar || !a->tools.n_nodes || !a->tools.nodes->n) return QSF_OK;
-    if (!a->has_grammar) {
-        const bool named = a->choice[0] && !answer_choice_is(a, "required");
-        const qsf_tool_grammar_ask ask = {
-            .platform = a->platform, .form = &a->form, .tokenizer = a->model ? a->model->tokenizer : NULL,
-            .tools = a->tools.nodes, .only = named ? a->choice : NULL, .required = a->choice[0],
-            .one = named || !a->several, .most_memory = a->most_memory,
-        };
-        if ((st = qsf_tool_grammar_make(&ask, &a->grammar, err))) return st;
-        a->has_grammar = true;
-    }
+    if (own.grammar || (!a->shape && (!a->tools.n_nodes || !a->tools.nodes->n))) return QSF_OK;
+    if ((st = answer_grammar(a, err))) return st;
     o->grammar = a->grammar.grammar;
     o->grammar_after = a->grammar.after;
     o->n_grammar_after = a->grammar.n_after;
     o->grammar_with = a->grammar.with;
     return QSF_OK;
 }
+
+const char *qsf_answer_loosened(const qsf_answer *a) { return a->grammar.said.n ? a->grammar.said.at : ""; }
 
 void qsf_answer_token(qsf_answer *a, int32_t id)
 {

@@ -1,11 +1,13 @@
 /* Grammars as the public interface has them: a text of some kind becomes one.
  * SPDX-License-Identifier: MIT */
 #include "base/sized.h"
+#include "engine/grammar_new.h"
 #include "model/model.h"
 #include "text/choices.h"
 #include "text/gbnf.h"
+#include "text/lark.h"
 #include "text/regex.h"
-#include "text/schema.h"
+#include "text/schema_loosen.h"
 
 enum { GRAMMAR_MAX_TEXT = 16 << 20 };
 
@@ -15,23 +17,33 @@ void qsf_grammar_defaults_of(qsf_grammar_options *o, size_t size)
     qsf_sized_defaults(o, size, &ours, sizeof ours);
 }
 
-static qsf_gnode grammar_nodes_of(const qsf_platform *p, qsf_grammar_builder *b, qsf_grammar_kind kind,
-                                  const char *text, size_t len, const qsf_grammar_options *o)
+static void grammar_unsaid(void *user, const char *why) { (void)user, (void)why; }
+
+qsf_gnode qsf_grammar_nodes_of(qsf_grammar_builder *b, qsf_grammar_kind kind, const char *text, size_t len,
+                               const qsf_schema_options *how)
 {
-    const qsf_schema_options how = { .size = sizeof how, .blanks = o->json_blanks };
+    const qsf_platform *p = qsf_grammar_platform(b);
     qsf_json json;
     qsf_error err;
     switch (kind) {
-    case QSF_GRAMMAR_GBNF: return qsf_gbnf_nodes(b, text, len);
+    case QSF_GRAMMAR_GBNF:
+        if (!qsf_lark_is(text, len)) return qsf_gbnf_nodes(b, text, len);
+        /* fall through */
+    case QSF_GRAMMAR_LARK: return qsf_lark_nodes(b, text, len, 0);
     case QSF_GRAMMAR_REGEX: return qsf_regex_nodes(p, b, text, len, 0, "regular expression");
-    case QSF_GRAMMAR_JSON: return qsf_json_nodes(p, b, &how);
+    case QSF_GRAMMAR_JSON: return qsf_json_nodes(p, b, how);
     case QSF_GRAMMAR_CHOICES: return qsf_choices_nodes(b, text, len);
     case QSF_GRAMMAR_JSON_SCHEMA: break;
     default: return qsf_g_fail(b, QSF_E_ARGUMENT, "there is no kind %d of grammars", (int)kind);
     }
-    const qsf_status st = qsf_json_read(p, text, len, "schema", &json, &err);
-    if (st) return qsf_g_fail(b, st, "%s", err.text);
-    const qsf_gnode root = qsf_schema_nodes(p, b, json.nodes, &how);
+    qsf_status st = qsf_json_read(p, text, len, "schema", &json, &err);
+    if (!st && how->loose) st = qsf_schema_loosen(p, json.nodes, how, qsf_grammar_most(b), grammar_unsaid,
+                                                  NULL, &err);
+    if (st) {
+        qsf_json_drop(&json);
+        return qsf_g_fail(b, st, "%s", err.text);
+    }
+    const qsf_gnode root = qsf_schema_nodes(p, b, json.nodes, how);
     qsf_json_drop(&json);
     return root;
 }
@@ -49,7 +61,8 @@ qsf_status qsf_grammar_new(const qsf_model *m, qsf_grammar_kind kind, const char
                       GRAMMAR_MAX_TEXT >> 20, (unsigned long long)len);
     if (st || (st = qsf_grammar_begin(m->platform, &b, err)) != 0) return st;
     qsf_grammar_limit(b, o.most_memory);
-    return qsf_grammar_finish(b, grammar_nodes_of(m->platform, b, kind, text, len, &o), out, err);
+    const qsf_schema_options how = { .size = sizeof how, .blanks = o.json_blanks, .loose = o.json_loose };
+    return qsf_grammar_finish(b, qsf_grammar_nodes_of(b, kind, text, len, &how), out, err);
 }
 
 void qsf_grammar_free(qsf_grammar *g) { qsf_grammar_drop(g); }

@@ -8,6 +8,8 @@
  * to take long ends within a second. */
 enum { CHAT_STEPS = 1 << 21, CHAT_STEPS_BYTE = 256, CHAT_STEPS_MOST = 1 << 28,
        CHAT_MEMORY = 1 << 26, CHAT_MEMORY_BYTE = 256, CHAT_MEMORY_MOST = 1 << 30 };
+/* What all probes of a template may take, in renderings that take the most. */
+enum { CHAT_PROBES = 4 };
 
 static const char chat_what[] = "a conversation";
 
@@ -220,6 +222,9 @@ qsf_status chat_run_render(chat_run *run, const qsf_jinja_value *messages, bool 
     const qsf_status st = chat_engine_render(&run->engine, run->vars, run->n_vars, run->ask->now, err);
     /* who tries whether a template takes something must not take this for a no */
     if (st == QSF_E_MEMORY) run->st = qsf_fail(run->err, st, "%s: out of memory", chat_what);
+    run->steps += run->engine.t ? qsf_jinja_steps(run->engine.t) : 0;
+    run->given_up |= st == QSF_E_BUDGET || st == QSF_E_UNSUPPORTED
+        || run->steps > CHAT_PROBES * (uint64_t)run->engine.steps;
     return st;
 }
 
@@ -335,6 +340,27 @@ static qsf_status goes_on_cut(chat_run *run, const qsf_jinja_value *text)
 
 /* ---- all of it ---- */
 
+/* Adds to the template's own words which message it refuses: the last one of the shortest beginning
+ * of the conversation that it does not take. */
+static void chat_name_refused(chat_run *run, const qsf_jinja_value *messages)
+{
+    uint32_t low = 0, high = messages->n;
+    char why[sizeof run->err->text];
+    qsf_error ignored;
+    while (high - low > 1) {
+        const uint32_t n = low + (high - low) / 2;
+        const qsf_jinja_value some = qsf_jinja_list(messages->as.items, n);
+        if (chat_run_render(run, &some, false, &ignored)) high = n;
+        else low = n;
+    }
+    if (run->st || !run->err || !messages->n) return;
+    const qsf_jinja_value *role = qsf_jinja_member(&messages->as.items[high - 1], "role");
+    if (!role || role->type != QSF_JINJA_TEXT) return;
+    memcpy(why, run->err->text, sizeof why);
+    qsf_fail(run->err, run->err->status, "%.300s (message %u, whose role is \"%.40s\")", why,
+             (unsigned)high - 1, role->as.text);
+}
+
 /* The messages as text in the engine, adapted if that is asked for. */
 static qsf_status chat_rendered(chat_run *run)
 {
@@ -342,16 +368,18 @@ static qsf_status chat_rendered(chat_run *run)
     const bool generate = ask->generate && !ask->goes_on;
     qsf_jinja_value messages = chat_messages(run), text = qsf_jinja_text("");
     qsf_error other;
-    int step = 0;
     if (!run->st && !ask->as_given) chat_adapt(run, &messages);
     if (!run->st && ask->goes_on) goes_on_mark(run, &messages, &text);
     if (run->st) return run->st;
-    qsf_status st = chat_run_render(run, &messages, generate, run->err), again = st;
-    if (!ask->as_given) {
-        while ((again == QSF_E_CANCELLED || again == QSF_E_ARGUMENT)
-               && chat_adapt_more(run, &step, &messages))
+    const qsf_status st = chat_run_render(run, &messages, generate, run->err);
+    const bool refused = (st == QSF_E_CANCELLED || st == QSF_E_ARGUMENT) && !ask->as_given;
+    const qsf_jinja_value given = messages;
+    qsf_status again = st;
+    /* what the template refuses only with these texts */
+    for (int i = 0; refused && again && i < CHAT_REMEDIES && !run->st; i++)
+        if (i != CHAT_TEXT_LATER && chat_remedy_apply(run, (chat_remedy)i, &messages))
             again = chat_run_render(run, &messages, generate, &other);
-    }
+    if (again && refused && st == QSF_E_CANCELLED && !run->st) chat_name_refused(run, &given);
     if (run->st) return run->st;
     if (again) return st ? st : again;
     return ask->goes_on ? goes_on_cut(run, &text) : QSF_OK;
@@ -429,7 +457,7 @@ qsf_status qsf_chat_find_stop(const qsf_chat_ask *ask, char *out, size_t cap, si
         qsf_chat_text t;
         const qsf_chat_ask own = { .platform = ask->platform, .jinja = ask->jinja, .bos = ask->bos,
                                    .eos = ask->eos, .unk = ask->unk, .pad = ask->pad, .kwargs = ask->kwargs,
-                                   .now = ask->now, .messages = talk, .n = n };
+                                   .now = ask->now, .messages = talk, .n = n, .may_drop = true };
         if ((st = qsf_chat_write(&own, &t, err))) break;
         const size_t at = stop_after(&t, stop_answer, 0), next = at ? stop_after(&t, stop_next, at) : 0;
         const size_t end = next ? next - strlen(stop_next) : n == 2 ? t.len : at;

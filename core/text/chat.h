@@ -29,6 +29,7 @@ typedef struct qsf_chat_ask {
     bool    generate;                   /* ends with the beginning of an answer */
     bool    goes_on;                    /* ends within the last message, which is not generate */
     bool    as_given;                   /* messages are not adapted (chat_adapt.c) */
+    bool    may_drop;                   /* a message that the template drops is not an error */
     int64_t now;                        /* for strftime_now; 0: there is no such function */
 } qsf_chat_ask;
 

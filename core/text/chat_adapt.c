@@ -7,19 +7,16 @@
  *   no content             is an empty text where the template would write "None" or fail
  *   arguments of a call    are an object where the template writes JSON itself, else JSON text
  *   reasoning              has all names under which templates ask for it
- *   a system message       goes before the first question where the template refuses or drops it
- *   a refusal              is answered by "system" for "developer", and by one message in place
- *                          of several of one role in a row
  *
- * A template that takes the messages as they are gets them as they are. */
+ * Roles and their order are the subject of chat_shape.c.  Messages that the template takes as they
+ * come are unchanged. */
 #include "text/chat_own.h"
 
-static const char probe_key[] = "kEy5rq", probe_text[] = "tExt7vw", probe_answer[] = "aNs3ty";
-enum { PROBE_KEY = sizeof probe_key - 1, PROBE_TEXT = sizeof probe_text - 1 };
+static const char probe_key[] = "kEy5rq", probe_text[] = "tExt7vw";
 
 /* ---- values of small conversations ---- */
 
-static qsf_jinja_value adapt_own_text(const char *text)
+qsf_jinja_value chat_own_text(const char *text)
 {
     qsf_jinja_value v = qsf_jinja_text(text);
     v.flags |= QSF_JINJA_OWN;
@@ -45,23 +42,23 @@ static qsf_jinja_value adapt_one_pair(chat_run *run, const char *key, qsf_jinja_
     return chat_with(run, &empty, key, v);
 }
 
-static qsf_jinja_value adapt_message_of(chat_run *run, const char *role, qsf_jinja_value content)
+qsf_jinja_value chat_message_of(chat_run *run, const char *role, qsf_jinja_value content)
 {
-    const qsf_jinja_value m = adapt_one_pair(run, "role", adapt_own_text(role));
+    const qsf_jinja_value m = adapt_one_pair(run, "role", chat_own_text(role));
     return chat_with(run, &m, "content", content);
 }
 
 /* [{"type": "text", "text": text}] */
-static qsf_jinja_value adapt_parts_of(chat_run *run, qsf_jinja_value text)
+qsf_jinja_value chat_parts_of(chat_run *run, qsf_jinja_value text)
 {
-    qsf_jinja_value part = adapt_one_pair(run, "type", adapt_own_text("text")), *list = chat_values(run, 1);
+    qsf_jinja_value part = adapt_one_pair(run, "type", chat_own_text("text")), *list = chat_values(run, 1);
     part = chat_with(run, &part, "text", text);
     if (!list) return part;
     list[0] = part;
     return qsf_jinja_list(list, 1);
 }
 
-static qsf_jinja_value adapt_list_of(chat_run *run, const qsf_jinja_value *items, size_t n)
+qsf_jinja_value chat_list_of(chat_run *run, const qsf_jinja_value *items, size_t n)
 {
     qsf_jinja_value *list = chat_values(run, n);
     if (list && n) memcpy(list, items, n * sizeof *list);
@@ -69,9 +66,9 @@ static qsf_jinja_value adapt_list_of(chat_run *run, const qsf_jinja_value *items
 }
 
 /* Whether the template takes these messages; the text is the engine's. */
-static bool adapt_takes(chat_run *run, const qsf_jinja_value *m, size_t n)
+bool chat_takes(chat_run *run, const qsf_jinja_value *m, size_t n)
 {
-    const qsf_jinja_value list = adapt_list_of(run, m, n);
+    const qsf_jinja_value list = chat_list_of(run, m, n);
     qsf_error ignored;
     return !run->st && !chat_run_render(run, &list, true, &ignored);
 }
@@ -79,18 +76,6 @@ static bool adapt_takes(chat_run *run, const qsf_jinja_value *m, size_t n)
 static bool adapt_wrote(const chat_run *run, const char *text)
 {
     return chat_engine_wrote(&run->engine, text, strlen(text));
-}
-
-/* A system message of this form before a question, which may be lost where the template writes only
- * the first message. */
-static bool adapt_takes_system(chat_run *run, bool in_parts)
-{
-    const qsf_jinja_value text = qsf_jinja_text(probe_text);
-    const qsf_jinja_value content = in_parts ? adapt_parts_of(run, text) : text;
-    const qsf_jinja_value m[] = { adapt_message_of(run, "system", content),
-                                  adapt_message_of(run, "user", qsf_jinja_text(probe_key)) };
-    return (adapt_takes(run, m, 2) && adapt_wrote(run, probe_text) && adapt_wrote(run, probe_key))
-        || !adapt_takes(run, m + 1, 1);
 }
 
 /* A call whose arguments are an object with one text, or that object's JSON, beside this
@@ -105,15 +90,15 @@ static bool adapt_takes_call(chat_run *run, bool as_text, qsf_jinja_value conten
     f = adapt_one_pair(run, "name", qsf_jinja_text("f"));
     f = chat_with(run, &f, "arguments", arguments);
     call = adapt_one_pair(run, "id", qsf_jinja_text("a1b2c3d4e"));        /* nine letters, as Mistral wants */
-    call = chat_with(run, &call, "type", adapt_own_text("function"));
+    call = chat_with(run, &call, "type", chat_own_text("function"));
     calls[0] = chat_with(run, &call, "function", f);
-    m[0] = adapt_message_of(run, "user", qsf_jinja_text("a"));
-    m[1] = adapt_message_of(run, "assistant", content);
+    m[0] = chat_message_of(run, "user", qsf_jinja_text("a"));
+    m[1] = chat_message_of(run, "assistant", content);
     m[1] = chat_with(run, &m[1], "tool_calls", qsf_jinja_list(calls, 1));
-    m[2] = adapt_message_of(run, "tool", result);
+    m[2] = chat_message_of(run, "tool", result);
     m[2] = chat_with(run, &m[2], "name", qsf_jinja_text("f"));
     m[2] = chat_with(run, &m[2], "tool_call_id", qsf_jinja_text("a1b2c3d4e"));
-    return adapt_takes(run, m, 3);
+    return chat_takes(run, m, 3);
 }
 
 /* Beside an empty text, or beside nothing: some write calls only then. */
@@ -141,17 +126,17 @@ static bool adapt_takes_from(chat_run *run, int role, bool in_parts)
 {
     static const char *const quoted[] = { "text': 'tExt7vw", "text\": \"tExt7vw", "text\":\"tExt7vw" };
     const qsf_jinja_value text = qsf_jinja_text(probe_text), a = qsf_jinja_text("a");
-    const qsf_jinja_value content = in_parts ? adapt_parts_of(run, text) : text;
+    const qsf_jinja_value content = in_parts ? chat_parts_of(run, text) : text;
     bool takes;
     if (role == ADAPT_TOOL) {
         takes = adapt_takes_call(run, false, qsf_jinja_text(""), content)
             || adapt_takes_call(run, true, qsf_jinja_text(""), content);
     } else {
-        const qsf_jinja_value m[] = { adapt_message_of(run, "user", a),
-                                      adapt_message_of(run, adapt_roles[role], content),
-                                      adapt_message_of(run, "user", a) };
+        const qsf_jinja_value m[] = { chat_message_of(run, "user", a),
+                                      chat_message_of(run, adapt_roles[role], content),
+                                      chat_message_of(run, "user", a) };
         const size_t first = role != ADAPT_ASSISTANT, n = role == ADAPT_USER ? 1 : 3 - first;
-        takes = adapt_takes(run, m + first, n);
+        takes = chat_takes(run, m + first, n);
     }
     takes = takes && adapt_wrote(run, probe_text);
     for (size_t i = 0; takes && in_parts && i < QSF_ARRAY_LEN(quoted); i++)
@@ -233,7 +218,7 @@ static void adapt_change_arguments(chat_run *run, qsf_jinja_value *m, bool to_te
 {
     const qsf_jinja_value *calls = qsf_jinja_member(m, "tool_calls");
     if (!calls || calls->type != QSF_JINJA_LIST) return;
-    qsf_jinja_value list = adapt_list_of(run, calls->as.items, calls->n);
+    qsf_jinja_value list = chat_list_of(run, calls->as.items, calls->n);
     qsf_jinja_value *call = run->st ? NULL : (qsf_jinja_value *)(size_t)list.as.items;
     for (uint32_t i = 0; call && i < list.n; i++, call++) {
         const qsf_jinja_value *f = qsf_jinja_member(call, "function");
@@ -251,7 +236,7 @@ static void adapt_change_arguments(chat_run *run, qsf_jinja_value *m, bool to_te
 /* What the messages hold that a template may not take. */
 typedef struct adapt_features {
     bool parts[ADAPT_ROLES], text[ADAPT_ROLES];         /* whose contents are such */
-    bool no_content, system, developer, text_arguments, object_arguments;
+    bool no_content, text_arguments, object_arguments;
 } adapt_features;
 
 static adapt_features adapt_features_of(const qsf_jinja_value *messages)
@@ -259,14 +244,12 @@ static adapt_features adapt_features_of(const qsf_jinja_value *messages)
     adapt_features f = { 0 };
     for (uint32_t i = 0; i < messages->n; i++) {
         const qsf_jinja_value *m = &messages->as.items[i], *content = qsf_jinja_member(m, "content"),
-            *calls = qsf_jinja_member(m, "tool_calls"), *role = qsf_jinja_member(m, "role");
+            *calls = qsf_jinja_member(m, "tool_calls");
         const int from = adapt_role_of(m);
         f.parts[from] |= content && content->type == QSF_JINJA_LIST;
         const bool none = !content || content->type == QSF_JINJA_NONE;          /* an empty text, maybe */
         f.text[from] |= none || content->type == QSF_JINJA_TEXT;
         f.no_content |= none;
-        f.system |= !i && chat_is(role, "system");
-        f.developer |= chat_is(role, "developer");
         for (uint32_t k = 0; calls && calls->type == QSF_JINJA_LIST && k < calls->n; k++) {
             const qsf_jinja_value *call = &calls->as.items[k], *in = qsf_jinja_member(call, "function"),
                 *a = qsf_jinja_member(in ? in : call, "arguments");
@@ -277,101 +260,14 @@ static adapt_features adapt_features_of(const qsf_jinja_value *messages)
     return f;
 }
 
-static bool adapt_is_content(const qsf_jinja_value *v)
-{
-    return v && (v->type == QSF_JINJA_TEXT || v->type == QSF_JINJA_LIST);
-}
-
-qsf_jinja_value chat_merged(chat_run *run, const qsf_jinja_value *a, const qsf_jinja_value *b)
-{
-    const qsf_jinja_value empty = qsf_jinja_text("\n\n");
-    if (a->type == QSF_JINJA_TEXT && b->type == QSF_JINJA_TEXT) return chat_joined(run, a, "\n\n", b);
-    const qsf_jinja_value first = a->type == QSF_JINJA_LIST ? *a : adapt_parts_of(run, *a);
-    const qsf_jinja_value then = b->type == QSF_JINJA_LIST ? *b : adapt_parts_of(run, *b);
-    const size_t n = (size_t)first.n + then.n;
-    qsf_jinja_value *list = chat_values(run, n);
-    if (!list) return *b;
-    if (then.n) memcpy(list + first.n, then.as.items, then.n * sizeof *list);
-    if (first.n) {
-        memcpy(list, first.as.items, first.n * sizeof *list);
-        qsf_jinja_value *last = &list[first.n - 1];
-        const qsf_jinja_value *text = qsf_jinja_member(last, "text");
-        if (text && text->type == QSF_JINJA_TEXT)
-            *last = chat_with(run, last, "text", chat_joined(run, text, "", &empty));
-    }
-    return qsf_jinja_list(list, n);
-}
-
-/* The first message before the content of the next one. */
-static bool adapt_merge(chat_run *run, qsf_jinja_value *list, size_t at)
-{
-    const qsf_jinja_value *a = qsf_jinja_member(&list[at], "content");
-    const qsf_jinja_value *b = qsf_jinja_member(&list[at + 1], "content");
-    if (!adapt_is_content(a) || !adapt_is_content(b)) return false;
-    adapt_put_content(run, &list[at + 1], chat_merged(run, a, b));
-    return true;
-}
-
-static bool adapt_merge_system(chat_run *run, qsf_jinja_value *messages)
-{
-    qsf_jinja_value list = adapt_list_of(run, messages->as.items, messages->n);
-    qsf_jinja_value *m = (qsf_jinja_value *)(size_t)list.as.items;
-    if (run->st || list.n < 2 || !chat_is(qsf_jinja_member(&m[0], "role"), "system")
-        || !chat_is(qsf_jinja_member(&m[1], "role"), "user") || !adapt_merge(run, m, 0)) return false;
-    *messages = qsf_jinja_list(m + 1, list.n - 1);
-    return true;
-}
-
-/* Messages of one role in a row, but for tools' answers and calls, become one. */
-static bool adapt_merge_rows(chat_run *run, qsf_jinja_value *messages)
-{
-    qsf_jinja_value list = adapt_list_of(run, messages->as.items, messages->n);
-    qsf_jinja_value *m = (qsf_jinja_value *)(size_t)list.as.items;
-    uint32_t n = 0;
-    for (uint32_t i = 0; !run->st && i < list.n; i++) {
-        const qsf_jinja_value *role = qsf_jinja_member(&m[i], "role"), *next = i + 1 < list.n
-            ? qsf_jinja_member(&m[i + 1], "role") : NULL;
-        const bool same = role && next && role->type == QSF_JINJA_TEXT && next->type == QSF_JINJA_TEXT
-            && role->n == next->n && !memcmp(role->as.text, next->as.text, role->n);
-        const bool text = same && !chat_is(role, "tool") && !qsf_jinja_member(&m[i], "tool_calls");
-        if (text && adapt_merge(run, m, i)) continue;
-        m[n++] = m[i];
-    }
-    if (run->st || n == list.n) return false;
-    *messages = qsf_jinja_list(m, n);
-    return true;
-}
-
-static bool adapt_rename_developer(chat_run *run, qsf_jinja_value *messages)
-{
-    qsf_jinja_value list = adapt_list_of(run, messages->as.items, messages->n);
-    qsf_jinja_value *m = (qsf_jinja_value *)(size_t)list.as.items;
-    if (run->st || !adapt_features_of(messages).developer) return false;
-    for (uint32_t i = 0; i < list.n; i++)
-        if (chat_is(qsf_jinja_member(&m[i], "role"), "developer"))
-            m[i] = chat_with(run, &m[i], "role", adapt_own_text("system"));
-    *messages = list;
-    return true;
-}
-
-bool chat_adapt_more(chat_run *run, int *step, qsf_jinja_value *messages)
-{
-    static bool (*const steps[])(chat_run *, qsf_jinja_value *) = {
-        adapt_rename_developer, adapt_merge_system, adapt_merge_rows,
-    };
-    while (*step < (int)QSF_ARRAY_LEN(steps) && !run->st)
-        if (steps[(*step)++](run, messages)) return !run->st;
-    return false;
-}
-
 qsf_jinja_value chat_in_parts(chat_run *run, const qsf_jinja_value *messages)
 {
-    qsf_jinja_value list = adapt_list_of(run, messages->as.items, messages->n);
+    qsf_jinja_value list = chat_list_of(run, messages->as.items, messages->n);
     qsf_jinja_value *m = (qsf_jinja_value *)(size_t)list.as.items;
     for (uint32_t i = 0; !run->st && i < list.n; i++) {
         const qsf_jinja_value *content = qsf_jinja_member(&m[i], "content");
         if (content && content->type == QSF_JINJA_TEXT && run->in_parts >> adapt_role_of(&m[i]) & 1)
-            adapt_put_content(run, &m[i], adapt_parts_of(run, *content));
+            adapt_put_content(run, &m[i], chat_parts_of(run, *content));
     }
     return list;
 }
@@ -385,18 +281,6 @@ static bool adapt_joins(chat_run *run, int role)
         || !adapt_takes_from(run, ADAPT_USER, true);
 }
 
-/* Whether the template writes the texts of all who talk, as most do: one probe says it. */
-static bool adapt_takes_all(chat_run *run, const adapt_features *f)
-{
-    const bool system = f->text[ADAPT_SYSTEM], answer = f->text[ADAPT_ASSISTANT];
-    const qsf_jinja_value m[] = { adapt_message_of(run, "system", qsf_jinja_text(probe_text)),
-                                  adapt_message_of(run, "user", qsf_jinja_text(probe_key)),
-                                  adapt_message_of(run, "assistant", qsf_jinja_text(probe_answer)),
-                                  adapt_message_of(run, "user", qsf_jinja_text("a")) };
-    return adapt_takes(run, m + !system, (answer ? 4 : 2) - !system) && adapt_wrote(run, probe_key)
-        && (!system || adapt_wrote(run, probe_text)) && (!answer || adapt_wrote(run, probe_answer));
-}
-
 /* The user's first: there is a question in the conversations that show what it takes of others. */
 static void adapt_contents(chat_run *run, const adapt_features *f, bool all, bool joins[ADAPT_ROLES])
 {
@@ -408,10 +292,21 @@ static void adapt_contents(chat_run *run, const adapt_features *f, bool all, boo
     }
 }
 
-void chat_adapt(chat_run *run, qsf_jinja_value *messages)
+/* The template writes nothing of a message, wherever it is put. */
+static void adapt_lost(chat_run *run, const qsf_jinja_value *messages)
+{
+    const qsf_jinja_value *role = run->lost < messages->n
+        ? qsf_jinja_member(&messages->as.items[run->lost], "role") : NULL;
+    if (run->lost >= messages->n || run->st || run->ask->may_drop) return;
+    run->st = qsf_fail(run->err, QSF_E_ARGUMENT, "the chat template does not write message %u, whose role is "
+                       "\"%.40s\", nor does it in another place or role; choose another template",
+                       (unsigned)run->lost, role && role->type == QSF_JINJA_TEXT ? role->as.text : "");
+}
+
+/* The same messages with contents, arguments and reasoning in the forms that the template takes. */
+static void adapt_forms(chat_run *run, qsf_jinja_value *messages, bool all)
 {
     const adapt_features f = adapt_features_of(messages);
-    const bool all = adapt_takes_all(run, &f), says_system = all && f.text[ADAPT_SYSTEM];
     bool joins[ADAPT_ROLES];
     adapt_contents(run, &f, all, joins);
     const bool empties = f.no_content && !adapt_takes_no_content(run);
@@ -419,20 +314,42 @@ void chat_adapt(chat_run *run, qsf_jinja_value *messages)
         && adapt_takes_arguments(run, false);
     const bool to_text = f.object_arguments && !adapt_takes_arguments(run, false)
         && adapt_takes_arguments(run, true);
-    qsf_jinja_value list = adapt_list_of(run, messages->as.items, messages->n);
+    qsf_jinja_value list = chat_list_of(run, messages->as.items, messages->n);
     qsf_jinja_value *m = (qsf_jinja_value *)(size_t)list.as.items;
     for (uint32_t i = 0; !run->st && i < list.n; i++) {
         const qsf_jinja_value *content = qsf_jinja_member(&m[i], "content");
+        const bool says = chat_calls_of(&m[i]) && !empties;
         if (joins[adapt_role_of(&m[i])]) chat_join_parts(run, &m[i]);
         if (!content || content->type == QSF_JINJA_NONE)
-            adapt_put_content(run, &m[i], empties ? qsf_jinja_text("") : adapt_none());
+            adapt_put_content(run, &m[i], says ? adapt_none() : qsf_jinja_text(""));
         if (to_object) adapt_change_arguments(run, &m[i], false);
         if (to_text) adapt_change_arguments(run, &m[i], true);
         adapt_name_reasoning(run, &m[i]);
     }
     *messages = list;
-    const bool tools = chat_adapt_tools(run, messages);
-    if (run->st || !(f.system || tools) || says_system) return;
-    const qsf_jinja_value *first = qsf_jinja_member(&messages->as.items[0], "content");
-    if (!adapt_takes_system(run, first && first->type == QSF_JINJA_LIST)) adapt_merge_system(run, messages);
+}
+
+/* A content that is one part, without a list, becomes a list. */
+static void adapt_single_parts(chat_run *run, qsf_jinja_value *messages)
+{
+    for (uint32_t i = 0; i < messages->n && !run->st; i++) {
+        const qsf_jinja_value *content = qsf_jinja_member(&messages->as.items[i], "content");
+        if (!content || !chat_is(qsf_jinja_member(content, "type"), "text")
+            || !qsf_jinja_member(content, "text")) continue;
+        qsf_jinja_value list = chat_list_of(run, messages->as.items, messages->n);
+        if (run->st) return;
+        adapt_put_content(run, (qsf_jinja_value *)(size_t)&list.as.items[i], chat_list_of(run, content, 1));
+        *messages = list;
+    }
+}
+
+void chat_adapt(chat_run *run, qsf_jinja_value *messages)
+{
+    adapt_single_parts(run, messages);
+    const bool all = chat_fits(run, messages);
+    const qsf_jinja_value given = *messages;
+    adapt_forms(run, messages, all);
+    bool fits = run->st || chat_fit(run, messages);
+    if (chat_adapt_tools(run, messages)) fits = chat_fit(run, messages);
+    if (!fits) adapt_lost(run, &given);
 }

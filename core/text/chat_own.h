@@ -1,4 +1,4 @@
-/* What chat.c and chat_adapt.c share: a template at work on a conversation.
+/* What the files of chat templates share: a template at work on a conversation.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CHAT_OWN_H
 #define QSF_CHAT_OWN_H
@@ -37,6 +37,10 @@ typedef struct chat_run {
     qsf_jinja_var *vars;                /* the first is "messages", the second "add_generation_prompt" */
     size_t         n_vars;
     uint8_t        in_parts;            /* bits of roles whose texts the template wants in parts */
+    uint8_t        blind, developer, tool;      /* answers of chat_shape.c: 0: not asked, 1: no, 2: yes */
+    bool           given_up;            /* the template takes too long, or cannot be run: no more probes */
+    uint64_t       steps;               /* of all that was rendered */
+    uint32_t       lost;                /* the first message that the template dropped; UINT32_MAX: none */
     qsf_status     st;                  /* of making values: the first error, kept in *err */
     qsf_error     *err;
 } chat_run;
@@ -57,20 +61,64 @@ qsf_jinja_value chat_joined(chat_run *run, const qsf_jinja_value *a, const char 
 qsf_jinja_value chat_json(chat_run *run, const qsf_json_node *node);
 bool chat_is(const qsf_jinja_value *v, const char *text);       /* takes NULL */
 
-/* ---- adapting (chat_adapt.c) ---- */
+qsf_jinja_value chat_own_text(const char *text);
+qsf_jinja_value chat_message_of(chat_run *run, const char *role, qsf_jinja_value content);
+/* [{"type": "text", "text": text}] */
+qsf_jinja_value chat_parts_of(chat_run *run, qsf_jinja_value text);
+qsf_jinja_value chat_list_of(chat_run *run, const qsf_jinja_value *items, size_t n);     /* a copy */
+bool chat_is_blank(const qsf_jinja_value *text);
+/* The list of a message's calls; NULL: it has none. */
+const qsf_jinja_value *chat_calls_of(const qsf_jinja_value *m);
+
+/* ---- forms of contents and arguments (chat_adapt.c) ---- */
 
 /* Brings messages to the forms that the template takes, as far as small conversations show
- * which. */
+ * which, and to a shape in which it writes all of them. */
 void chat_adapt(chat_run *run, qsf_jinja_value *messages);
-/* Says what the tools are where the template does not (chat_tools.c); true: there is a system
- * message. */
+/* Whether the template takes these messages; the output is the engine's. */
+bool chat_takes(chat_run *run, const qsf_jinja_value *m, size_t n);
+/* Adds what the tools are where the template does not write them (chat_tools.c); true: it did. */
 bool chat_adapt_tools(chat_run *run, qsf_jinja_value *messages);
-/* The next thing to try where the template has refused *messages; false: there is nothing more. */
-bool chat_adapt_more(chat_run *run, int *step, qsf_jinja_value *messages);
-/* The messages with texts as parts, from whom the template wants them so. */
+/* A message without calls: they, and what a tool has answered, become text (chat_tools.c). */
+qsf_jinja_value chat_without_calls(chat_run *run, const qsf_jinja_value *m);
+/* The messages with texts as parts, for roles from which the template wants them so. */
 qsf_jinja_value chat_in_parts(chat_run *run, const qsf_jinja_value *messages);
 /* Joins the texts of a message's parts, a line each. */
 void chat_join_parts(chat_run *run, qsf_jinja_value *m);
+
+/* ---- shapes of conversations (chat_shape.c) ---- */
+
+/* Whether the template writes all that the messages say, by roles that it knows; else run->lost. */
+bool chat_fits(chat_run *run, const qsf_jinja_value *messages);
+/* Applies as few remedies as make the messages fit; false: none do, and they are unchanged. */
+bool chat_fit(chat_run *run, qsf_jinja_value *messages);
+
+/* ---- remedies (chat_remedy.c), in the order in which they are applied ---- */
+
+typedef enum chat_remedy {
+    CHAT_ROLES,             /* "developer" is "system"; names of other interfaces become OpenAI's */
+    CHAT_ONE_PART,          /* texts of several parts are one, a line each */
+    CHAT_EMPTY,             /* no content, or an empty list, is an empty text */
+    CHAT_BLANK,             /* an empty answer without calls is a blank */
+    CHAT_IDS,               /* ids of calls have nine letters and digits */
+    CHAT_TEXT_APART,        /* text beside calls is a message before them */
+    CHAT_TEXT_LATER,        /* ... or goes before the answer after them */
+    CHAT_CALLS_APART,       /* each of several calls is a message, followed by its result */
+    CHAT_NO_CALLS,          /* calls and results are text */
+    CHAT_RESULT,            /* a result without a call is the user's text */
+    CHAT_UNKNOWN,           /* a message of an unknown role is the user's text, after the role's name */
+    CHAT_SYSTEM_ONE,        /* several system messages at the beginning are one */
+    CHAT_SYSTEM_LATER,      /* a later system message goes before the next question */
+    CHAT_ROWS,              /* messages of one role in a row are one */
+    CHAT_BEGIN,             /* an empty question before an answer that comes first */
+    CHAT_AFTER_RESULT,      /* a blank answer between a tool's result and a question */
+    CHAT_END,               /* an empty question after an answer that comes last */
+    CHAT_SYSTEM_FIRST,      /* the system message goes before the first question */
+    CHAT_REMEDIES
+} chat_remedy;
+
+/* Applies one to the messages; false: it changes nothing. */
+bool chat_remedy_apply(chat_run *run, chat_remedy which, qsf_jinja_value *messages);
 /* One content before the other, with an empty line between them: a text, or parts. */
 qsf_jinja_value chat_merged(chat_run *run, const qsf_jinja_value *a, const qsf_jinja_value *b);
 

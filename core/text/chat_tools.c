@@ -87,9 +87,9 @@ static void tools_put_system(chat_run *run, qsf_jinja_value *messages, qsf_jinja
     *messages = qsf_jinja_list(list, n);
 }
 
-static qsf_jinja_value tools_plain(chat_run *run, const qsf_jinja_value *m)
+qsf_jinja_value chat_without_calls(chat_run *run, const qsf_jinja_value *m)
 {
-    const bool calls = qsf_jinja_member(m, "tool_calls");
+    const bool calls = chat_calls_of(m);
     const bool answer = chat_is(qsf_jinja_member(m, "role"), "tool");
     const qsf_jinja_value empty = qsf_jinja_dict(NULL, 0);
     qsf_jinja_value role = qsf_jinja_text(answer ? "user" : "assistant"), joined = *m;
@@ -112,8 +112,9 @@ bool chat_adapt_tools(chat_run *run, qsf_jinja_value *messages)
     const qsf_jinja_var vars[2] = { { "tools", chat_json(run, run->ask->tools) },
                                     { "example", qsf_jinja_text(example) } };
     if (!form.shown) {
+        const qsf_jinja_value *m = messages->as.items;
         qsf_jinja_value *list = chat_values(run, messages->n);
-        for (uint32_t i = 0; list && i < messages->n; i++) list[i] = tools_plain(run, &messages->as.items[i]);
+        for (uint32_t i = 0; list && i < messages->n; i++) list[i] = chat_without_calls(run, &m[i]);
         if (list) *messages = qsf_jinja_list(list, messages->n);
     }
     tools_put_system(run, messages, tools_write(run, tools_system, vars));

@@ -179,10 +179,13 @@ uint32_t gram_choice(qsf_grammar *g, uint32_t from)
     return gram_union(g, from);
 }
 
+static const uint32_t *gram_row_of(qsf_grammar *g, uint32_t id, bool raw);
+
 /* What is left of atoms behind a byte, to alts: (which atom, what); of GK_AND and GK_NEG the
  * derivatives of their parts.  The atoms are in memo: literals from *next to others, as (class,
- * atom) and sorted, and the rest from there to end. */
-static void gram_left(qsf_grammar *g, uint32_t *next, uint32_t others, uint32_t end, uint32_t class)
+ * atom) and sorted, and the rest from there to end.  raw: a search runs, and where a rule may lead
+ * back to what is searched, its row is not to start one. */
+static void gram_left(qsf_grammar *g, uint32_t *next, uint32_t others, uint32_t end, uint32_t class, bool raw)
 {
     uint64_t *to;
     for (; *next < others && GRAM_U64(g->memo)[*next] >> 32 == class; ++*next)
@@ -196,7 +199,7 @@ static void gram_left(qsf_grammar *g, uint32_t *next, uint32_t others, uint32_t 
             continue;
         }
         for (uint32_t k = 0, part; (part = gram_part(g, &n, k)) != 0; k++) {
-            const uint32_t *row = gram_row(g, part);
+            const uint32_t *row = gram_row_of(g, part, raw && gram_is(g, part, GF_RULES));
             to = row ? gram_push(g, &g->alts, sizeof *to, 1) : NULL;
             if (to) *to = GRAM_PAIR(which, row[class]);
         }
@@ -245,7 +248,7 @@ static void gram_fill(qsf_grammar *g, uint32_t row, uint32_t first, bool raw)
     gram_sort(GRAM_U64(g->memo) + bottom, memo - bottom);
     while (others < memo && GRAM_U64(g->memo)[others] >> 32 < 256) others++;
     for (uint32_t c = 0; c < g->n_classes && !g->status; c++) {
-        gram_left(g, &next, others, memo, c);
+        gram_left(g, &next, others, memo, c, raw);
         const uint32_t n = g->alts.n - from;
         if (n == 0) continue;                   /* GRAM_NONE, as it is */
         uint32_t at = memo, id = 0;
@@ -273,6 +276,10 @@ static void gram_fill(qsf_grammar *g, uint32_t row, uint32_t first, bool raw)
 static const uint32_t *gram_row_of(qsf_grammar *g, uint32_t id, bool raw)
 {
     uint32_t row = gram_at(g, id)->row;
+    if (row && !raw && gram_is(g, id, GF_RAW) && gram_is(g, id, GF_RULES)) {    /* it is made anew */
+        gram_at(g, id)->flags &= (uint8_t)~GF_RAW;
+        row = 0;
+    }
     if (!row) {
         const uint32_t first = g->pairs.n;
         row = g->rows.n;
@@ -307,6 +314,13 @@ static const uint32_t *gram_row_of(qsf_grammar *g, uint32_t id, bool raw)
 
 const uint32_t *gram_row_make(qsf_grammar *g, uint32_t id) { return gram_row_of(g, id, false); }
 
+/* Whether a node that a search has reached shows that there is a text.  Where there are rules,
+ * nothing inside it is known: there only the empty text does. */
+static bool gram_found(const gram_node *n, bool rules)
+{
+    return n->flags & GF_NULLABLE || (!rules && (n->kind != GK_AND || n->flags & GF_LIVE));
+}
+
 /* A search, whose result stays. */
 bool gram_live(qsf_grammar *g, uint32_t id)
 {
@@ -315,15 +329,17 @@ bool gram_live(qsf_grammar *g, uint32_t id)
     if (gram_is(g, id, GF_LIVE | GF_NULLABLE) || gram_is(g, id, GF_DEAD)) return !gram_is(g, id, GF_DEAD);
     uint64_t *to = gram_push(g, &g->work, sizeof *to, 1);
     if (!to) return true;
+    const bool rules = gram_is(g, id, GF_RULES);
     const uint8_t search = ++g->searches;       /* searches are in each other as deep as levels are */
     *to = GRAM_PAIR(0, id);             /* where it was reached from, as its place in work; the node */
     gram_at(g, id)->search = search;
     for (uint32_t at = bottom; at < g->work.n && !live && !g->status; at++) {
-        const uint32_t *row = gram_row_of(g, (uint32_t)GRAM_U64(g->work)[at], true);
+        const uint32_t node = (uint32_t)GRAM_U64(g->work)[at];
+        const uint32_t *row = gram_row_of(g, node, !rules || gram_is(g, node, GF_RULES));
         for (uint32_t c = 0; row && c < g->n_classes && !live; c++) {
             gram_node *next = gram_at(g, row[c]);
             if (next->search == search || next->flags & GF_DEAD) continue;
-            if (next->kind != GK_AND || next->flags & (GF_NULLABLE | GF_LIVE)) {
+            if (gram_found(next, rules)) {
                 live = true;
                 for (uint32_t up = at + 1; up; up = (uint32_t)(GRAM_U64(g->work)[up - 1] >> 32))
                     gram_at(g, (uint32_t)GRAM_U64(g->work)[up - 1])->flags |= GF_LIVE;

@@ -280,8 +280,22 @@ static bool gram_within(qsf_grammar *g, uint32_t x, uint32_t y)
     return both && !gram_live(g, both);
 }
 
+/* The members of each GK_AND of alts[from..) in its place: in each other, they would have ever more
+ * forms. */
+static void gram_flatten(qsf_grammar *g, uint32_t from)
+{
+    for (uint32_t i = from, n; i < g->alts.n && !g->status; i++) {
+        const gram_node x = *gram_at(g, (uint32_t)GRAM_U64(g->alts)[i]);
+        if (x.kind != GK_AND || x.flags & GF_DEAD) continue;
+        if (!gram_push(g, &g->alts, sizeof(uint64_t), n = x.b - 1)) return;
+        GRAM_U64(g->alts)[i] = gram_part(g, &x, 0);
+        for (uint32_t k = 0; k < n; k++) GRAM_U64(g->alts)[g->alts.n - n + k] = gram_part(g, &x, k + 1);
+    }
+}
+
 uint32_t gram_and(qsf_grammar *g, uint32_t from)
 {
+    gram_flatten(g, from);
     uint64_t *alts = GRAM_U64(g->alts) + from;
     const uint32_t n = g->alts.n - from;
     uint32_t kept = 0;
@@ -374,6 +388,8 @@ qsf_status qsf_grammar_begin(const qsf_platform *p, qsf_grammar_builder **out, q
 }
 
 const qsf_platform *qsf_grammar_platform(const qsf_grammar_builder *b) { return b->g.platform; }
+uint64_t qsf_grammar_most(const qsf_grammar_builder *b) { return b->g.most_memory; }
+
 void qsf_grammar_limit(qsf_grammar_builder *b, uint64_t bytes)
 {
     qsf_grammar *g = &b->g;
@@ -411,6 +427,8 @@ char *qsf_g_note(qsf_grammar_builder *b, qsf_gnode x)
     note->node = x;
     return note->where;
 }
+
+qsf_gnode qsf_g_all(qsf_grammar_builder *b) { return b->g.status ? 0 : GRAM_ALL; }
 
 qsf_gnode qsf_g_bytes(qsf_grammar_builder *b, const char *bytes, size_t n)
 {
@@ -492,6 +510,8 @@ static bool gram_without_rules(qsf_grammar_builder *b, qsf_gnode x)
         qsf_g_fail(b, QSF_E_ARGUMENT, "\"both\" and \"not\" of what has rules");
     return x && !b->g.status;
 }
+
+bool qsf_g_has_rules(const qsf_grammar_builder *b, qsf_gnode x) { return x && gram_is(&b->g, x, GF_RULES); }
 
 qsf_gnode qsf_g_both(qsf_grammar_builder *b, qsf_gnode x, qsf_gnode y)
 {

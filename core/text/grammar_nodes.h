@@ -27,6 +27,7 @@ void       qsf_grammar_limit(qsf_grammar_builder *b, uint64_t bytes);
  *                  the limit
  * QSF_E_MEMORY */
 qsf_status qsf_grammar_finish(qsf_grammar_builder *b, qsf_gnode root, qsf_grammar **out, qsf_error *err);
+uint64_t   qsf_grammar_most(const qsf_grammar_builder *b);     /* that limit */
 const qsf_platform *qsf_grammar_platform(const qsf_grammar_builder *b);
 /* The first failure stays; st is what qsf_grammar_finish returns.  Returns QSF_G_FAILED. */
 qsf_gnode  qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
@@ -37,6 +38,7 @@ void       qsf_g_locate(qsf_grammar_builder *b, const char *where);
  * needs none, has one, or there are 64 already. */
 char      *qsf_g_note(qsf_grammar_builder *b, qsf_gnode x);
 
+qsf_gnode qsf_g_all(qsf_grammar_builder *b);      /* any bytes, of which UTF-8 is a part */
 qsf_gnode qsf_g_bytes(qsf_grammar_builder *b, const char *bytes, size_t n);     /* n 0: the empty text */
 /* One character of ranges[i][0] to ranges[i][1], code points, as UTF-8; negated: one of no range.
  * Surrogates are in neither. */
@@ -50,6 +52,7 @@ qsf_gnode qsf_g_repeat(qsf_grammar_builder *b, qsf_gnode part, uint32_t least, u
  * searched for. */
 qsf_gnode qsf_g_both(qsf_grammar_builder *b, qsf_gnode x, qsf_gnode y);
 qsf_gnode qsf_g_not(qsf_grammar_builder *b, qsf_gnode x);
+bool      qsf_g_has_rules(const qsf_grammar_builder *b, qsf_gnode x);
 /* A rule, by which a grammar can be recursive: the node stands for the texts of its definition,
  * which may come later and may name the rule again. */
 qsf_gnode qsf_g_rule(qsf_grammar_builder *b);

@@ -24,7 +24,7 @@ void gram_order(qsf_grammar *g)
 }
 
 /* Nothing is assumed of rules; until nothing changes.  What a rule's body had before says nothing:
- * all else comes first. */
+ * all else comes first.  What a search has found dead stays so, and is GF_SEEN meanwhile. */
 void gram_settle(qsf_grammar *g)
 {
     const uint64_t *order = GRAM_U64(g->pairs);
@@ -32,6 +32,7 @@ void gram_settle(qsf_grammar *g)
     for (uint32_t i = 0; i < g->pairs.n; i++) {
         gram_node *n = gram_at(g, (uint32_t)order[i]);
         if (n->kind == GK_RULE) n->flags = (uint8_t)((n->flags | GF_DEAD) & ~GF_NULLABLE);
+        if (n->kind == GK_AND && n->flags & GF_DEAD) n->flags |= GF_SEEN;
     }
     for (bool first = true, changed = true; changed && !g->status; first = false, steps += g->pairs.n) {
         changed = first;
@@ -40,12 +41,13 @@ void gram_settle(qsf_grammar *g)
             const uint8_t before = n->flags;
             if (first && n->kind == GK_RULE) continue;
             gram_flags(g, n);
-            if (n->kind == GK_AND) n->flags |= before & GF_DEAD;
+            if (n->flags & GF_SEEN) n->flags |= GF_DEAD;
             changed |= n->flags != before;
         }
         if (steps > 1 << 26)
             gram_fail(g, QSF_E_BUDGET, "the grammar's rules depend on each other in too many ways");
     }
+    for (uint32_t i = 0; i < g->pairs.n; i++) gram_at(g, (uint32_t)order[i])->flags &= (uint8_t)~GF_SEEN;
 }
 
 /* Bytes that no node tells apart become one class. */

@@ -1,9 +1,8 @@
-/* Regular expressions: a pattern becomes nodes of a grammar.
+/* Regular expressions: a pattern becomes a tree, of which regex_nodes.c makes nodes of a grammar.
  * SPDX-License-Identifier: MIT
  *
- * Groups are on a stack.  ^ and $ stand for no text, but for a place: each part of a
- * pattern has up to four sets of texts, by whether a ^ or a $ in it was passed.
- * Almost always only one of the four is not empty; its parts are a list: nodes stay flat. */
+ * The children of a node are a list from the last to the first, which is how they are needed.  Groups
+ * are on a stack of RX_DEPTH frames, so what recurses on the tree is bounded. */
 #include "text/regex_own.h"
 #include "text/unicode.h"
 
@@ -16,160 +15,94 @@ void regex_fail(regex *r, size_t at, const char *why)
     r->at = r->len;
 }
 
-/* ---- sets of texts ---- */
+/* ---- the tree ---- */
 
-static qsf_gnode rx_either(regex *r, qsf_gnode x, qsf_gnode y)
+/* A node; 0: the pattern is too long, or out of memory. */
+static uint32_t rx_add(regex *r, rx_kind kind)
 {
-    return !x ? y : !y ? x : qsf_g_choice(r->b, (const qsf_gnode[]){ x, y }, 2);
-}
-
-static qsf_gnode rx_then(regex *r, qsf_gnode x, qsf_gnode y)
-{
-    return !x || !y ? 0 : x == r->none ? y : y == r->none ? x
-           : qsf_g_sequence(r->b, (const qsf_gnode[]){ x, y }, 2);
-}
-
-/* stack[from..n) as one node in its place */
-static qsf_gnode rx_join(regex *r, uint32_t from, bool choice)
-{
-    const uint32_t n = r->n_stack - from;
-    const qsf_gnode *parts = r->stack + from;
-    r->n_stack = from;
-    return n == 1 ? parts[0] : choice ? qsf_g_choice(r->b, parts, n) : qsf_g_sequence(r->b, parts, n);
-}
-
-static void rx_push(regex *r, qsf_gnode x)
-{
-    rx_frame *f = &r->frames[r->depth];
-    if (r->n_stack == RX_STACK) {       /* what is there becomes one node */
-        const uint32_t n = r->n_stack - f->parts, alts = f->parts - f->alts;
-        if (n > 1) {
-            const qsf_gnode joined = rx_join(r, f->parts, false);
-            r->stack[r->n_stack++] = joined;
-        } else if (alts > 1) {
-            r->stack[f->alts] = qsf_g_choice(r->b, r->stack + f->alts, alts);
-            if (n) r->stack[f->alts + 1] = r->stack[f->parts];
-            f->parts = f->alts + 1;
-            r->n_stack = f->parts + n;
-        } else {
-            regex_fail(r, r->at, "too many groups and alternatives");
-        }
+    if (kind >= RX_AHEAD && kind <= RX_NO_EDGE && ++r->n_looks > RX_LOOKS) {
+        regex_fail(r, r->at, "more than 500 places that are looked at (\\b, lookaround)");
+        return 0;
     }
-    if (!r->failed) r->stack[r->n_stack++] = x;
-}
-
-/* The sequence of now, taken off the stack. */
-static rx_value rx_sequence(regex *r)
-{
-    rx_frame *f = &r->frames[r->depth];
-    rx_value s = { { f->seq[0], f->seq[1], f->seq[2], f->seq[3] }, f->empty };
-    const qsf_gnode x = r->n_stack == f->parts ? r->none : rx_join(r, f->parts, false);
-    if (!f->dead) s.v[f->main] = rx_either(r, s.v[f->main], x);
-    return s;
-}
-
-static void rx_restart(regex *r)
-{
-    rx_frame *f = &r->frames[r->depth];
-    f->main = 0;
-    f->dead = false;
-    f->empty = 1;
-    memset(f->seq, 0, sizeof f->seq);
-}
-
-static int rx_only(const rx_value *a)           /* the one set that is there; -1: more, or none */
-{
-    int only = -1;
-    for (int i = 0; i < 4; i++)
-        if (a->v[i]) {
-            if (only >= 0) return -1;
-            only = i;
+    if (r->n_nodes == r->cap_nodes) {
+        const uint32_t cap = r->cap_nodes ? 2 * r->cap_nodes : 64;
+        qsf_error err = { 0 };
+        rx_node *nodes = qsf_alloc_array(r->platform, cap, sizeof *nodes, r->what, &err);
+        if (!nodes) {
+            qsf_g_fail(r->b, QSF_E_MEMORY, "%s", err.text);
+            r->failed = true;
+            r->at = r->len;
+            return 0;
         }
-    return only;
-}
-
-/* x behind the texts of n: a ^ in x needs an empty text before it, a $ in n one behind it. */
-static rx_value rx_product(regex *r, const rx_value *n, const rx_value *x)
-{
-    rx_value out = { .empty = 0 };
-    for (int i = 0; i < 4; i++)
-        for (int k = 0; k < 4; k++) {
-            const bool first = i & RX_END, last = k & RX_BEGIN;         /* which alone may have characters */
-            const bool empty_n = n->empty >> i & 1, empty_x = x->empty >> k & 1;
-            if (!n->v[i] || !x->v[k] || (first && !empty_x) || (last && !empty_n)) continue;
-            out.v[i | k] = rx_either(r, out.v[i | k], first && last ? r->none : first ? n->v[i]
-                                     : last ? x->v[k] : rx_then(r, n->v[i], x->v[k]));
-            out.empty |= (uint8_t)((empty_n && empty_x) << (i | k));
-        }
-    return out;
-}
-
-static void rx_append(regex *r, const rx_value *a)
-{
-    rx_frame *f = &r->frames[r->depth];
-    const bool others = f->seq[0] || f->seq[1] || f->seq[2] || f->seq[3];
-    if (!others && !a->v[1] && !a->v[2] && !a->v[3]) {
-        if (f->main & RX_END) f->dead |= !(a->empty & 1);       /* behind a $ only the empty text */
-        else if (a->v[0] != r->none) rx_push(r, a->v[0]);
-        if (!(a->empty & 1)) f->empty = 0;
-        return;
+        if (r->nodes) memcpy(nodes, r->nodes, r->n_nodes * sizeof *nodes);
+        qsf_dealloc(r->platform, r->nodes, r->cap_nodes * (uint64_t)sizeof *nodes);
+        r->nodes = nodes;
+        r->cap_nodes = cap;
+        if (!r->n_nodes) r->n_nodes = 1;        /* 0 is none */
     }
-    const rx_value s = rx_sequence(r), n = rx_product(r, &s, a);
-    const int only = rx_only(&n);
-    rx_restart(r);
-    f->empty = n.empty;
-    f->dead = only < 0;
-    if (only < 0) memcpy(f->seq, n.v, sizeof f->seq);
-    else f->main = (uint8_t)only;
-    if (only >= 0 && n.v[only] != r->none) rx_push(r, n.v[only]);
+    r->nodes[r->n_nodes] = (rx_node){ .kind = (uint8_t)kind, .at = (uint32_t)r->at };
+    return r->n_nodes++;
+}
+
+/* Puts x behind the children of its parent. */
+static void rx_child(regex *r, uint32_t *last, uint32_t x)
+{
+    r->nodes[x].prev = *last;
+    *last = x;
+}
+
+/* A node of these children, or the only one of them; what it is made of is known then. */
+static uint32_t rx_parent(regex *r, rx_kind kind, uint32_t last)
+{
+    const uint32_t x = last && !r->nodes[last].prev ? last : rx_add(r, kind);
+    if (!x || x == last) return x;
+    rx_node *n = &r->nodes[x];
+    n->last = last;
+    n->nullable = kind == RX_SEQUENCE;
+    for (uint32_t c = last; c; c = r->nodes[c].prev) {
+        const rx_node *child = &r->nodes[c];
+        n->looks |= child->looks;
+        n->behind |= child->behind;
+        n->size = QSF_MIN(n->size + child->size, 1000000000u);
+        if (kind == RX_SEQUENCE) n->nullable &= child->nullable;
+        else n->nullable |= child->nullable;
+    }
+    n->size++;
+    return x;
+}
+
+static uint32_t rx_leaf(regex *r, qsf_gnode node, bool single)
+{
+    const uint32_t x = rx_add(r, RX_LEAF);
+    if (!x) return 0;
+    r->nodes[x].leaf = node;
+    r->nodes[x].single = single;
+    r->nodes[x].size = 1;
+    return x;
 }
 
 static void rx_flush(regex *r)
 {
-    rx_value a = { .empty = 0 };
-    if (!r->n_literal) return;
-    a.v[0] = qsf_g_bytes(r->b, r->literal, r->n_literal);
-    r->n_literal = 0;
-    rx_append(r, &a);
+    if (!r->n_literal || r->failed) return;
+    const uint32_t x = rx_leaf(r, qsf_g_bytes(r->b, r->literal, r->n_literal), r->n_literal_chars == 1);
+    r->n_literal = r->n_literal_chars = 0;
+    if (x) rx_child(r, &r->frames[r->depth].sequence, x);
 }
 
-/* The sequence of now becomes an alternative. */
+/* What was read of the group so far becomes an alternative. */
 static void rx_alternative(regex *r)
 {
     rx_frame *f = &r->frames[r->depth];
     rx_flush(r);
-    const rx_value s = rx_sequence(r);
-    const int only = rx_only(&s);
-    if (only >= 0 && !f->alt_any) f->alt_main = (uint8_t)only, f->alt_any = true;
-    for (int i = 0; i < 4; i++) {
-        if (!s.v[i]) continue;
-        if (f->alt_any && f->alt_main == i) rx_push(r, s.v[i]), f->parts = r->n_stack;
-        else f->alt[i] = rx_either(r, f->alt[i], s.v[i]);
-    }
-    f->alt_empty |= s.empty;
-    rx_restart(r);
-}
-
-static void rx_open(regex *r)
-{
-    rx_frame *f = &r->frames[r->depth];
-    *f = (rx_frame){ .alts = r->n_stack, .parts = r->n_stack };
-    rx_restart(r);
-}
-
-static rx_value rx_close(regex *r)
-{
-    rx_frame *f = &r->frames[r->depth];
-    rx_alternative(r);
-    rx_value a = { { f->alt[0], f->alt[1], f->alt[2], f->alt[3] }, f->alt_empty };
-    if (f->alt_any) a.v[f->alt_main] = rx_either(r, a.v[f->alt_main], rx_join(r, f->alts, true));
-    return a;
+    if (r->failed) return;
+    const uint32_t x = rx_parent(r, RX_SEQUENCE, f->sequence);
+    f->sequence = 0;
+    if (x) rx_child(r, &f->choice, x);
 }
 
 /* ---- escapes ---- */
 
 static const uint32_t rx_digits[][2] = { { '0', '9' } },
-    rx_words[][2] = { { '0', '9' }, { 'A', 'Z' }, { '_', '_' }, { 'a', 'z' } },
     rx_spaces[][2] = {
         { 9, 13 }, { 32, 32 }, { 0xa0, 0xa0 }, { 0x1680, 0x1680 }, { 0x2000, 0x200a }, { 0x2028, 0x2029 },
         { 0x202f, 0x202f }, { 0x205f, 0x205f }, { 0x3000, 0x3000 }, { 0xfeff, 0xfeff },
@@ -211,10 +144,10 @@ static bool rx_unicode(regex *r, uint32_t *c)          /* \u00e9, two of them, \
     return true;
 }
 
-typedef enum rx_kind { RX_CHAR, RX_SET, RX_PLACE } rx_kind;
+typedef enum rx_escaped { RX_CHAR, RX_SET, RX_NODE } rx_escaped;
 
-/* What follows a backslash: a character to *c, ranges to r->ranges, or a place to *c. */
-static rx_kind rx_escape(regex *r, bool in_class, uint32_t *c)
+/* What follows a backslash: a character to *c, ranges to r->ranges, or the kind of a node to *c. */
+static rx_escaped rx_escape(regex *r, bool in_class, uint32_t *c)
 {
     static const char control[] = "tnvfr", codes[] = "\t\n\v\f\r";
     const size_t start = r->at - 1;
@@ -228,7 +161,7 @@ static rx_kind rx_escape(regex *r, bool in_class, uint32_t *c)
     r->at++;
     switch (e) {
     case 'd': case 'D': regex_set(r, rx_digits, 1, upper); return RX_SET;
-    case 'w': case 'W': regex_set(r, rx_words, QSF_ARRAY_LEN(rx_words), upper); return RX_SET;
+    case 'w': case 'W': regex_set(r, regex_words, REGEX_WORDS, upper); return RX_SET;
     case 's': case 'S': regex_set(r, rx_spaces, QSF_ARRAY_LEN(rx_spaces), upper); return RX_SET;
     case 'p': case 'P': regex_property(r, upper); return RX_SET;
     case 'x':
@@ -242,14 +175,11 @@ static rx_kind rx_escape(regex *r, bool in_class, uint32_t *c)
     case 'A': case 'z': case 'Z':
         if (in_class) break;
         *c = e == 'A' ? RX_BEGIN : RX_END;
-        return RX_PLACE;
-    case 'b':
-        if (in_class) {
-            *c = '\b';
-            return RX_CHAR;
-        }
-        /* fall through */
-    case 'B': regex_fail(r, start, "a word boundary (\\b, \\B) cannot be kept"); return RX_CHAR;
+        return RX_NODE;
+    case 'b': case 'B':
+        if (in_class && e == 'B') break;
+        *c = in_class ? '\b' : e == 'B' ? RX_NO_EDGE : RX_EDGE;
+        return in_class ? RX_CHAR : RX_NODE;
     case 'k': regex_fail(r, start, "a backreference cannot be kept"); return RX_CHAR;
     default: break;
     }
@@ -295,7 +225,7 @@ static void rx_bracket(regex *r)
         } else {
             to = c;
         }
-        regex_range(r, c, to);
+        regex_cased(r, c, to);
     }
     regex_tidy(r, 0, negated);
 }
@@ -336,142 +266,200 @@ static bool rx_quantifier(regex *r, uint32_t *least, uint32_t *most)
     return true;
 }
 
-static void rx_repeat(regex *r, rx_value *a, uint32_t least, uint32_t most)
+static uint32_t rx_repeat(regex *r, uint32_t x, uint32_t least, uint32_t most)
 {
-    if (!most) {
-        *a = (rx_value){ { r->none }, 1 };
-    } else if (!a->v[1] && !a->v[2] && !a->v[3]) {
-        a->v[0] = qsf_g_repeat(r->b, a->v[0] ? a->v[0] : qsf_g_choice(r->b, NULL, 0), least, most);
-    } else if (most > 1) {
-        regex_fail(r, r->at - 1, "a repeated group with ^ or $ in it cannot be kept");
-    } else if (!least) {
-        a->v[0] = rx_either(r, a->v[0], r->none);
-    }
-    a->empty |= !least;
+    const uint32_t out = rx_add(r, RX_REPEAT);
+    if (!out) return 0;
+    rx_node *n = &r->nodes[out];
+    const rx_node *child = &r->nodes[x];
+    n->last = x;
+    n->least = least;
+    n->most = most;
+    n->looks = child->looks && most;
+    n->behind = child->behind && most;
+    n->nullable = !least || child->nullable;
+    /* with places in it, it becomes as many copies */
+    const uint64_t copies = most == QSF_G_NO_MOST ? (uint64_t)least + 1 : most;
+    n->size = (uint32_t)QSF_MIN((n->looks ? copies : 1) * child->size + 1, 1000000000u);
+    return out;
 }
 
-/* ---- the pattern ---- */
+/* ---- groups ---- */
+
+/* "(?" was read: flags, up to ")" or ":"; whether it is a group. */
+static bool rx_flags(regex *r, size_t start)
+{
+    static const char known[] = "ismua";
+    rx_frame *f = &r->frames[r->depth];
+    uint8_t flags = f->flags;
+    bool off = false;
+    for (;; r->at++) {
+        const char c = r->at < r->len ? r->src[r->at] : 0, *flag = c ? strchr(known, c) : NULL;
+        if (c == '-' && !off) {
+            off = true;
+        } else if (c == ')' || c == ':') {
+            r->at++;
+            if (c == ')') f->flags = flags;
+            else r->group_flags = flags;
+            return c == ':';
+        } else if (!flag) {
+            regex_fail(r, start, "only the flags i, m and s of a pattern can be kept; this group");
+            return false;
+        } else {
+            const uint8_t bit = (uint8_t)(1u << (flag - known));
+            flags = off ? flags & (uint8_t)~bit : flags | bit;
+        }
+    }
+}
 
 /* "(" was read: goes into the group. */
 static void rx_group(regex *r)
 {
     const size_t start = r->at - 1, left = r->len - r->at;
     const char *s = r->src + r->at;
+    rx_kind kind = RX_CHOICE;
+    bool negated = false;
     rx_flush(r);
-    if (left && s[0] == '?') {
-        const size_t p = left > 1 && s[1] == 'P' ? 2 : 1;
-        if (left > 1 && s[1] == ':') {
-            r->at += 2;
-        } else if (left > p + 1 && s[p] == '<' && s[p + 1] != '=' && s[p + 1] != '!') {
-            const char *end = memchr(s, '>', left);
+    r->group_flags = r->frames[r->depth].flags;
+    if (left > 1 && s[0] == '?') {
+        const bool behind = s[1] == '<' && left > 2 && (s[2] == '=' || s[2] == '!');
+        const size_t p = s[1] == 'P' ? 2 : 1;
+        const char *end = NULL;
+        if (s[1] == '=' || s[1] == '!' || behind) {
+            kind = behind ? RX_BEHIND : RX_AHEAD;
+            negated = s[1 + behind] == '!';
+            r->at += 2 + behind;
+        } else if (left > p && s[p] == '<') {
+            end = memchr(s, '>', left);
             r->at += end ? (size_t)(end - s) + 1 : left;
-        } else {
-            regex_fail(r, start, left > 1 && strchr("=!<", s[1]) ? "lookahead and lookbehind cannot be kept"
-                                                              : "flags of a pattern cannot be kept");
+        } else if (s[1] == '#') {
+            end = memchr(s, ')', left);
+            r->at += end ? (size_t)(end - s) + 1 : left;
             return;
+        } else if (s[1] == '>' || s[1] == '(' || p == 2) {
+            regex_fail(r, start, "atomic groups, conditions and backreferences cannot be kept; this group");
+            return;
+        } else {
+            r->at++;
+            if (!rx_flags(r, start)) return;
         }
     }
     if (r->depth + 1 == RX_DEPTH) {
         regex_fail(r, start, "groups are nested too deep (64 levels are possible)");
         return;
     }
-    r->depth++;
-    rx_open(r);
+    if (r->failed) return;
+    r->frames[++r->depth] = (rx_frame){ .kind = (uint8_t)kind, .negated = negated, .flags = r->group_flags };
 }
 
-static void rx_literal(regex *r, uint32_t c, rx_value *a)
+/* The group of now, which ends; its node. */
+static uint32_t rx_close(regex *r)
+{
+    rx_frame *f = &r->frames[r->depth];
+    rx_alternative(r);
+    const uint32_t x = r->failed ? 0 : rx_parent(r, RX_CHOICE, f->choice);
+    if (!x || f->kind == RX_CHOICE) return x;
+    const uint32_t look = rx_add(r, (rx_kind)f->kind);
+    if (!look) return 0;
+    rx_node *n = &r->nodes[look];
+    n->last = x;
+    n->negated = f->negated;
+    n->looks = n->nullable = true;
+    n->behind = f->kind == RX_BEHIND || r->nodes[x].behind;
+    n->size = r->nodes[x].size + 1;
+    return look;
+}
+
+static uint32_t rx_place(regex *r, rx_kind kind)
+{
+    const bool lines = r->frames[r->depth].flags & RX_LINES;
+    if (lines && kind == RX_BEGIN) kind = RX_LINE_BEGIN;
+    if (lines && kind == RX_END) kind = RX_LINE_END;
+    const uint32_t x = rx_add(r, kind);
+    if (!x) return 0;
+    rx_node *n = &r->nodes[x];
+    n->looks = n->nullable = true;
+    n->behind = kind != RX_END && kind != RX_LINE_END;
+    n->size = 1;
+    return x;
+}
+
+/* A character of the pattern: to the literal of now, or a node where that is not enough. */
+static uint32_t rx_literal(regex *r, uint32_t c)
 {
     uint32_t least, most;
     const size_t at = r->at;
-    if ((r->flags & QSF_REGEX_JSON) && (c < 32 || c == '/')) {
-        regex_range(r, c, c);
-        a->v[0] = regex_class(r);
-        return;
+    const bool cased = r->frames[r->depth].flags & RX_CASELESS && regex_cased(r, c, c);
+    if (cased || ((r->flags & QSF_REGEX_JSON) && (c < 32 || c == '/'))) {
+        if (!cased) r->n_ranges = 0, regex_range(r, c, c);
+        regex_tidy(r, 0, false);
+        return rx_leaf(r, regex_class(r), true);
     }
+    r->n_ranges = 0;
     char bytes[8] = "\\";
     const size_t escape = (r->flags & QSF_REGEX_JSON) && (c == '"' || c == '\\');
     const size_t n = escape + qsf_utf8_encode(c, bytes + escape);
     if (rx_quantifier(r, &least, &most)) {
         if (!r->failed) r->at = at;
-        a->v[0] = qsf_g_bytes(r->b, bytes, n);
-        return;
+        return rx_leaf(r, qsf_g_bytes(r->b, bytes, n), true);
     }
     if (r->n_literal + n > sizeof r->literal) rx_flush(r);
     memcpy(r->literal + r->n_literal, bytes, n);
     r->n_literal += (uint32_t)n;
+    r->n_literal_chars++;
+    return 0;
 }
 
-/* One character of the pattern and what belongs to it: the value, none where it was used up. */
-static rx_value rx_atom(regex *r)
+/* One character of the pattern and what belongs to it: its node, 0 where it was used up. */
+static uint32_t rx_atom(regex *r)
 {
-    rx_value a = { .empty = 0 };
     const size_t start = r->at;
-    uint32_t c = rx_char(r);
+    uint32_t c = rx_char(r), x = 0;
     switch (c) {
-    case '|': rx_alternative(r); break;
-    case '(': rx_group(r); break;
+    case '|': rx_alternative(r); return 0;
+    case '(': rx_group(r); return 0;
     case ')':
         if (!r->depth) {
             regex_fail(r, start, "this \")\" closes nothing");
-            break;
+            return 0;
         }
         rx_flush(r);
-        a = rx_close(r);
+        x = rx_close(r);
         r->depth--;
-        if (!a.v[0] && !a.v[1] && !a.v[2] && !a.v[3]) regex_fail(r, start, "no text can fit this group");
-        break;
-    case '^': a = (rx_value){ { 0, r->none }, 1 << RX_BEGIN }; break;
-    case '$': a = (rx_value){ { 0, 0, r->none }, 1 << RX_END }; break;
+        return x;
+    case '^': return rx_place(r, RX_BEGIN);
+    case '$': return rx_place(r, RX_END);
     case '.':
-        regex_set(r, rx_lines, QSF_ARRAY_LEN(rx_lines), true);
-        a.v[0] = regex_class(r);
-        break;
+        if (r->frames[r->depth].flags & RX_DOT_ALL) regex_range(r, 0, 0x10ffff);
+        else regex_set(r, rx_lines, QSF_ARRAY_LEN(rx_lines), true);
+        return rx_leaf(r, regex_class(r), true);
     case '[':
         rx_bracket(r);
-        a.v[0] = regex_class(r);
-        break;
-    case '*': case '+': case '?': regex_fail(r, start, "there is nothing to repeat"); break;
+        return rx_leaf(r, regex_class(r), true);
+    case '*': case '+': case '?': regex_fail(r, start, "there is nothing to repeat"); return 0;
     case '\\':
         switch (rx_escape(r, false, &c)) {
-        case RX_SET: a.v[0] = regex_class(r); break;
-        case RX_PLACE: a.v[c] = r->none, a.empty = (uint8_t)(1 << c); break;
-        default: rx_literal(r, c, &a);
+        case RX_SET: return rx_leaf(r, regex_class(r), true);
+        case RX_NODE: return rx_place(r, (rx_kind)c);
+        default: return rx_literal(r, c);
         }
-        break;
-    default: rx_literal(r, c, &a);
+    default: return rx_literal(r, c);
     }
-    return a;
 }
 
-static qsf_gnode rx_pattern(regex *r)
+/* The whole pattern as a tree; 0: it is refused. */
+static uint32_t rx_pattern(regex *r)
 {
     uint32_t least, most;
-    rx_open(r);
     while (r->at < r->len) {
-        rx_value a = rx_atom(r);
-        if (!a.v[0] && !a.v[1] && !a.v[2] && !a.v[3]) continue;
+        uint32_t x = rx_atom(r);
+        if (!x || r->failed) continue;
         rx_flush(r);
-        if (rx_quantifier(r, &least, &most)) rx_repeat(r, &a, least, most);
-        if (!r->failed) rx_append(r, &a);
+        if (rx_quantifier(r, &least, &most)) x = rx_repeat(r, x, least, most);
+        if (x && !r->failed) rx_child(r, &r->frames[r->depth].sequence, x);
     }
     if (r->depth) regex_fail(r, r->len, "a \")\" is missing");
-    if (r->failed) return QSF_G_FAILED;
-    const rx_value a = rx_close(r);
-    if (!a.v[0] && !a.v[1] && !a.v[2] && !a.v[3])
-        regex_fail(r, 0, "^ and $ stand where no text can fit them");
-    const uint32_t all[1][2] = { { 0, 0x10ffff } };
-    const qsf_gnode any = r->flags & QSF_REGEX_SEARCH
-        ? qsf_g_repeat(r->b, r->flags & QSF_REGEX_JSON ? qsf_g_json_class(r->b, all, 1)
-                                                       : qsf_g_class(r->b, all, 1, false), 0, QSF_G_NO_MOST)
-        : r->none;
-    qsf_gnode out = 0;
-    for (int i = 0; i < 4; i++) {
-        qsf_gnode x = a.v[i];
-        if (!(i & RX_BEGIN)) x = rx_then(r, any, x);
-        if (!(i & RX_END)) x = rx_then(r, x, any);
-        out = rx_either(r, out, x);
-    }
-    return out;
+    return r->failed ? 0 : rx_close(r);
 }
 
 qsf_gnode qsf_regex_nodes(const qsf_platform *p, qsf_grammar_builder *b, const char *pattern, size_t len,
@@ -479,11 +467,14 @@ qsf_gnode qsf_regex_nodes(const qsf_platform *p, qsf_grammar_builder *b, const c
 {
     qsf_error err = { 0 };
     regex *r = qsf_alloc(p, sizeof *r, what, &err);
+    qsf_gnode out = QSF_G_FAILED;
     if (!r) return qsf_g_fail(b, QSF_E_MEMORY, "%s", err.text);
     *r = (regex){ .platform = p, .b = b, .src = pattern, .what = what, .len = len, .flags = flags,
-                  .none = qsf_g_bytes(b, "", 0) };
+                  .frames[0].kind = RX_CHOICE };
     if (len > RX_LENGTH) regex_fail(r, 0, "a pattern of more than a million bytes begins");
-    const qsf_gnode out = rx_pattern(r);
+    const uint32_t root = rx_pattern(r);
+    if (root) out = regex_nodes_of(r, root);
+    if (r->nodes) qsf_dealloc(p, r->nodes, r->cap_nodes * (uint64_t)sizeof *r->nodes);
     qsf_dealloc(p, r, sizeof *r);
     return out;
 }

@@ -1,7 +1,11 @@
 /* Regular expressions, classes of characters: sets of ranges, and how JSON writes them.
  * SPDX-License-Identifier: MIT */
+#include "text/case_table.h"
+#include "text/property_table.h"
 #include "text/regex_own.h"
 #include "text/unicode.h"
+
+const uint32_t regex_words[REGEX_WORDS][2] = { { '0', '9' }, { 'A', 'Z' }, { '_', '_' }, { 'a', 'z' } };
 
 void regex_range(regex *r, uint32_t from, uint32_t to)
 {
@@ -11,6 +15,49 @@ void regex_range(regex *r, uint32_t from, uint32_t to)
     }
     r->ranges[r->n_ranges][0] = from;
     r->ranges[r->n_ranges++][1] = to;
+}
+
+/* The other case of what is in [from, to] of characters first, first + step ... */
+static void case_run(regex *r, uint32_t from, uint32_t to, qsf_case_run run, bool back)
+{
+    const uint32_t first = back ? run.first + (uint32_t)run.by : run.first;
+    const int32_t by = back ? -run.by : run.by;
+    if (to < first || from > first + (run.n - 1u) * run.step) return;
+    const uint32_t low = from > first ? (from - first + run.step - 1) / run.step : 0;
+    const uint32_t high = QSF_MIN((to - first) / run.step, run.n - 1u);
+    if (low > high) return;
+    if (run.step == 1) regex_range(r, first + low + (uint32_t)by, first + high + (uint32_t)by);
+    else for (uint32_t i = low; i <= high; i++)
+        regex_range(r, first + i * run.step + (uint32_t)by, first + i * run.step + (uint32_t)by);
+}
+
+/* ASCII with ASCII alone, as ECMA-262 has it without the flag u. */
+static void case_ascii(regex *r, uint32_t from, uint32_t to)
+{
+    const qsf_case_run letters = { 'A', 26, 1, 32 };
+    case_run(r, from, to, letters, false);
+    case_run(r, from, to, letters, true);
+}
+
+bool regex_cased(regex *r, uint32_t from, uint32_t to)
+{
+    const uint32_t first = r->n_ranges;
+    regex_range(r, from, to);
+    if (!(r->frames[r->depth].flags & RX_CASELESS)) return false;
+    case_ascii(r, from, QSF_MIN(to, 127u));
+    for (uint32_t at = first, round = 0; to > 127 && round < 2; round++)        /* a title case has two others */
+        for (const uint32_t end = r->n_ranges; at < end && !r->failed; at++) {
+            const uint32_t low = QSF_MAX(r->ranges[at][0], 128u), high = r->ranges[at][1];
+            for (size_t i = 0; i < QSF_N_CASE_LOWER + QSF_N_CASE_UPPER && high >= low; i++) {
+                const qsf_case_run run = i < QSF_N_CASE_LOWER ? qsf_case_lower[i]
+                                                              : qsf_case_upper[i - QSF_N_CASE_LOWER];
+                const uint32_t other = run.first + (uint32_t)run.by;
+                if (other < 128) continue;
+                case_run(r, low, high, run, false);
+                case_run(r, low, high, run, true);
+            }
+        }
+    return r->n_ranges > first + 1;
 }
 
 void regex_set(regex *r, const uint32_t (*set)[2], size_t n, bool negated)
@@ -110,17 +157,108 @@ qsf_gnode qsf_g_json_class(qsf_grammar_builder *b, const uint32_t (*ranges)[2], 
     return n_ways == 1 ? ways[0] : qsf_g_choice(b, ways, n_ways);
 }
 
-/* \p{L}, \pL, \P{Lu}, \p{^N}: what the table of classes knows.  at is behind the p. */
+/* ---- properties ---- */
+
+/* General categories that the table of classes tells apart, as sets of what qsf_class_stored gives. */
+enum {
+    CLASS_N = 1 << QSF_C_NUMBER | 1 << QSF_C_NUMERAL | 1 << QSF_C_LETTER_NUMBER,
+    CLASS_M = 1 << QSF_C_MARK | 1 << QSF_C_SPACING, CLASS_C = 1 << QSF_C_OTHER | 1 << QSF_C_UNASSIGNED
+};
+static const struct { char name[3], full[20]; uint16_t classes; } categories[] = {
+    { "L", "Letter", 0x3e }, { "Lu", "Uppercase_Letter", 1 << QSF_C_UPPER },
+    { "Ll", "Lowercase_Letter", 1 << QSF_C_LOWER }, { "Lt", "Titlecase_Letter", 1 << QSF_C_TITLE },
+    { "LC", "Cased_Letter", 1 << QSF_C_UPPER | 1 << QSF_C_LOWER | 1 << QSF_C_TITLE },
+    { "Lm", "Modifier_Letter", 1 << QSF_C_MODIFIER }, { "Lo", "Other_Letter", 1 << QSF_C_LETTER },
+    { "M", "Mark", CLASS_M }, { "M", "Combining_Mark", CLASS_M }, { "Mn", "Nonspacing_Mark", 1 << QSF_C_MARK },
+    { "N", "Number", CLASS_N }, { "Nd", "Decimal_Number", 1 << QSF_C_NUMBER }, { "Nd", "digit", 1 << QSF_C_NUMBER },
+    { "Nl", "Letter_Number", 1 << QSF_C_LETTER_NUMBER }, { "No", "Other_Number", 1 << QSF_C_NUMERAL },
+    { "P", "Punctuation", 1 << QSF_C_PUNCT }, { "P", "punct", 1 << QSF_C_PUNCT },
+    { "S", "Symbol", 1 << QSF_C_SYMBOL }, { "Z", "Separator", 1 << QSF_C_SEPARATOR }, { "C", "Other", CLASS_C },
+    { "Cn", "Unassigned", 1 << QSF_C_UNASSIGNED },
+};
+
+static bool name_is(const char *name, size_t n, const char *text) { return strlen(text) == n && !memcmp(name, text, n); }
+
+/* Takes what a name of a property begins with, "gc=" and its like. */
+static bool name_begins(const char **name, size_t *n, const char *text)
+{
+    const size_t len = strlen(text);
+    if (*n <= len || memcmp(*name, text, len)) return false;
+    *name += len;
+    *n -= len;
+    return true;
+}
+
+static void property_classes(regex *r, uint32_t classes, bool negated)
+{
+    uint32_t from = 0;
+    for (uint32_t c = 0, was = 0; c <= 0x110000; c++) {
+        const uint32_t is = c <= 0x10ffff && ((classes >> qsf_class_stored(c) & 1) != 0) != negated;
+        if (is && !was) from = c;
+        if (!is && was) regex_range(r, from, c - 1);
+        was = is;
+    }
+}
+
+static uint32_t property_number(const uint8_t **at)
+{
+    uint32_t n = 0;
+    for (int shift = 0;; shift += 7, ++*at) {
+        n |= (uint32_t)(**at & 127) << shift;
+        if (**at < 128) break;
+    }
+    ++*at;
+    return n;
+}
+
+static void property_ranges(regex *r, const qsf_property *p, bool negated)
+{
+    const uint8_t *at = qsf_property_ranges + p->at, *end = at + p->len;
+    uint32_t last = 0;
+    while (at < end) {
+        const uint32_t from = last + property_number(&at), to = from + property_number(&at);
+        if (!negated) regex_range(r, from, to - 1);
+        else if (from > last) regex_range(r, last, from - 1);
+        last = to;
+    }
+    if (negated) regex_range(r, last, 0x10ffff);
+}
+
+/* The property of this name, if there is one: adds its ranges. */
+static bool property_add(regex *r, const char *name, size_t n, bool negated)
+{
+    static const uint32_t any[][2] = { { 0, 0x10ffff } }, ascii[][2] = { { 0, 127 } },
+        hex[][2] = { { '0', '9' }, { 'A', 'F' }, { 'a', 'f' } },
+        space[][2] = { { 9, 13 }, { 32, 32 }, { 0x85, 0x85 }, { 0xa0, 0xa0 }, { 0x1680, 0x1680 }, { 0x2000, 0x200a },
+                       { 0x2028, 0x2029 }, { 0x202f, 0x202f }, { 0x205f, 0x205f }, { 0x3000, 0x3000 } };
+    static const struct { const char *name; const uint32_t (*set)[2]; size_t n; } sets[] = {
+        { "Any", any, 1 }, { "ASCII", ascii, 1 }, { "ASCII_Hex_Digit", hex, QSF_ARRAY_LEN(hex) },
+        { "White_Space", space, QSF_ARRAY_LEN(space) }, { "space", space, QSF_ARRAY_LEN(space) },
+    };
+    const bool script = name_begins(&name, &n, "Script=") || name_begins(&name, &n, "sc=");
+    const bool category = !script && (name_begins(&name, &n, "General_Category=") || name_begins(&name, &n, "gc="));
+    for (size_t i = 0; i < QSF_ARRAY_LEN(categories) && !script; i++)
+        if (name_is(name, n, categories[i].name) || name_is(name, n, categories[i].full)) {
+            property_classes(r, categories[i].classes, negated);
+            return true;
+        }
+    for (size_t i = 0; i < QSF_ARRAY_LEN(sets) && !script && !category; i++)
+        if (name_is(name, n, sets[i].name)) {
+            regex_set(r, sets[i].set, sets[i].n, negated);
+            return true;
+        }
+    for (size_t i = 0; i < QSF_N_PROPERTIES && !category; i++)
+        if (name_is(name, n, qsf_properties[i].name)) {
+            property_ranges(r, &qsf_properties[i], negated);
+            return true;
+        }
+    return false;
+}
+
+/* \p{L}, \pL, \P{Lu}, \p{^N}, \p{Script=Greek}; at is behind the p. */
 void regex_property(regex *r, bool negated)
 {
-    static const struct { char name[12]; uint16_t classes; } known[] = {
-        { "L", 0x3e }, { "Letter", 0x3e }, { "Lu", 1 << QSF_C_UPPER }, { "Ll", 1 << QSF_C_LOWER },
-        { "Lt", 1 << QSF_C_TITLE }, { "Lm", 1 << QSF_C_MODIFIER }, { "Lo", 1 << QSF_C_LETTER },
-        { "M", 1 << QSF_C_MARK }, { "N", 1 << QSF_C_NUMBER }, { "P", 1 << QSF_C_PUNCT },
-        { "S", 1 << QSF_C_SYMBOL }, { "Z", 1 << QSF_C_SEPARATOR }, { "C", 1 << QSF_C_OTHER },
-    };
     const char *name = r->src + r->at, *end;
-    uint32_t classes = 0, from = 0;
     size_t n = r->at < r->len;
     if (r->at < r->len && *name == '{' && (end = memchr(name, '}', r->len - r->at)) != NULL) {
         n = (size_t)(end - ++name);
@@ -129,17 +267,7 @@ void regex_property(regex *r, bool negated)
     } else {
         r->at += r->at < r->len;
     }
-    for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++)
-        if (strlen(known[i].name) == n && !memcmp(known[i].name, name, n)) classes = known[i].classes;
-    if (!classes) {
-        regex_fail(r, r->at - 1,
-                "a property of characters that is not known (L, Lu, Ll, Lt, Lm, Lo, M, N, P, S, Z, C are)");
-        return;
-    }
-    for (uint32_t c = 0, was = 0; c <= 0x110000; c++) {
-        const uint32_t is = c <= 0x10ffff && ((classes >> qsf_class_of(c) & 1) != 0) != negated;
-        if (is && !was) from = c;
-        if (!is && was) regex_range(r, from, c - 1);
-        was = is;
-    }
+    if (!property_add(r, name, n, negated))
+        regex_fail(r, r->at - 1, "a property of characters that is not known (general categories, Any, ASCII, "
+                   "White_Space, emoji and the larger scripts are)");
 }

@@ -5,19 +5,34 @@
 
 #include "text/regex.h"
 
-enum { RX_BEGIN = 1, RX_END = 2, RX_DEPTH = 64, RX_STACK = 512, RX_RANGES = 2048, RX_LENGTH = 1000000 };
+enum { RX_DEPTH = 64, RX_RANGES = 2048, RX_LENGTH = 1000000, RX_CLASSES = 3, RX_PARTS = 12,
+       RX_LOOKS = 500 };       /* nodes of places in a pattern */
 
-typedef struct rx_value {
-    qsf_gnode v[4];         /* 0: no text */
-    uint8_t   empty;        /* bit i: v[i] has the empty text */
-} rx_value;
+/* Flags of a group, as bits in the order in which rx_flags knows them. */
+enum { RX_CASELESS = 1, RX_DOT_ALL = 2, RX_LINES = 4 };
+
+typedef enum rx_kind {
+    RX_LEAF, RX_SEQUENCE, RX_CHOICE, RX_REPEAT,
+    /* of no text, but at places where something holds */
+    RX_AHEAD, RX_BEHIND, RX_EDGE, RX_NO_EDGE, RX_BEGIN, RX_END, RX_LINE_BEGIN, RX_LINE_END
+} rx_kind;
+
+typedef struct rx_node {
+    uint8_t   kind;
+    bool      negated, nullable;
+    bool      single;       /* a leaf of one character */
+    bool      looks;        /* there is a node in it that stands for a place */
+    bool      behind;       /* one that looks at what is before it */
+    uint32_t  last, prev;   /* its last child; the child before it: 0: none */
+    uint32_t  least, most;
+    uint32_t  size, at;     /* nodes in it; where it ends in the pattern */
+    qsf_gnode leaf;
+} rx_node;
 
 typedef struct rx_frame {
-    uint32_t alts, parts;   /* stack[alts..parts) alternatives, stack[parts..n) the sequence of now */
-    uint8_t  alt_main, main;        /* which of the four sets these lists are */
-    uint8_t  alt_empty, empty;      /* of all four, as in rx_value */
-    bool     alt_any, dead;         /* alt_main is set; the sequence's list has no text */
-    qsf_gnode alt[4], seq[4];       /* the other sets */
+    uint8_t  kind, flags;   /* RX_CHOICE, RX_AHEAD, RX_BEHIND */
+    bool     negated;
+    uint32_t choice, sequence;      /* the last alternative; the last node of the one that is being read */
 } rx_frame;
 
 typedef struct regex {
@@ -27,19 +42,33 @@ typedef struct regex {
     size_t      len, at;
     uint32_t    flags;
     bool        failed;
-    qsf_gnode   none;       /* the empty text */
+    uint8_t     group_flags;
     char        literal[64];
-    uint32_t    n_literal, n_stack, n_ranges, depth;
+    uint32_t    n_literal, n_literal_chars, n_ranges, depth;
     rx_frame    frames[RX_DEPTH];
-    qsf_gnode   stack[RX_STACK];
     uint32_t    ranges[RX_RANGES][2];
+    rx_node    *nodes;
+    uint32_t    n_nodes, cap_nodes;
+    /* ---- regex_nodes.c ---- */
+    qsf_gnode   empty, none, any_char, any, word;
+    qsf_gnode   all;                    /* any bytes: what a lookahead says of the rest, nothing at all */
+    qsf_gnode   classes[RX_CLASSES];    /* of the character before a place, which conditions are about */
+    uint32_t    n_classes, n_looks;
 } regex;
 
 /* ---- regex.c ---- */
 void regex_fail(regex *r, size_t at, const char *why);
 
+/* ---- regex_nodes.c ---- */
+qsf_gnode regex_nodes_of(regex *r, uint32_t root);
+
 /* ---- regex_class.c ---- */
+enum { REGEX_WORDS = 4 };
+extern const uint32_t regex_words[REGEX_WORDS][2];      /* \w */
 void regex_range(regex *r, uint32_t from, uint32_t to);
+/* The same and, where case makes no difference, the other forms of these characters; whether there
+ * is one. */
+bool regex_cased(regex *r, uint32_t from, uint32_t to);
 /* Sorted ranges, or all that is in none of them. */
 void regex_set(regex *r, const uint32_t (*set)[2], size_t n, bool negated);
 /* Sorts and joins ranges[from..); negates them where asked. */

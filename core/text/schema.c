@@ -158,10 +158,11 @@ qsf_gnode schema_value(schema *s, uint32_t from)
     return s->known[which].node;
 }
 
-static qsf_gnode schema_make(schema *s)
+static qsf_gnode schema_make(schema *s, const qsf_schema_options *o)
 {
     schema_begin(s);
-    schema_push(s, (schema_part){ s->root, PART_SCHEMA, 0, UINT32_MAX });
+    schema_push(s, (schema_part){ o && o->at ? o->at : s->root, PART_SCHEMA, 0, UINT32_MAX });
+    if (o && o->object) schema_push(s, (schema_part){ s->root, PART_TYPES, T_OBJECT, UINT32_MAX });
     const qsf_gnode root = schema_value(s, 0);
     for (; s->n_done < s->n_known && !s->failed; s->n_done++) {
         if (!s->known[s->n_done].open) continue;
@@ -184,7 +185,8 @@ qsf_gnode qsf_schema_nodes(const qsf_platform *p, qsf_grammar_builder *b, const 
     if (!st && !(s = qsf_arena_alloc(arena, sizeof *s, "a schema", &err))) st = QSF_E_MEMORY;
     if (!st) {
         *s = (schema){
-            .platform = p, .b = b, .arena = arena, .root = v, .what = o && o->what ? o->what : "schema"
+            .platform = p, .b = b, .arena = arena, .root = v, .what = o && o->what ? o->what : "schema",
+            .closed = o && o->closed,
         };
         if (v->skip > SCHEMA_MAX_VALUES)
             st = qsf_fail(&err, QSF_E_BUDGET, "%s: #: more than 1,000,000 values and names", s->what);
@@ -198,7 +200,7 @@ qsf_gnode qsf_schema_nodes(const qsf_platform *p, qsf_grammar_builder *b, const 
         s->blanks = o && o->blanks
                         ? qsf_g_repeat(b, qsf_g_class(b, blank, QSF_ARRAY_LEN(blank), false), 0, o->blanks)
                         : s->empty;
-        root = schema_make(s);
+        root = schema_make(s, o);
         for (uint32_t i = 0; i < s->n_texts; i++) {
             qsf_matcher_free(s->texts[i].matcher);
             qsf_grammar_drop(s->texts[i].grammar);

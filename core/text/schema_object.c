@@ -135,7 +135,7 @@ static bool own_child(schema *s, const object_leaf *o, const schema_keys *k, con
 static bool object_child(schema *s, const object_leaf *o, const qsf_json_node *name, uint32_t set)
 {
     const schema_leaf *leaf = o->leaf;
-    bool fits = true;
+    bool fits = true, named = false, said = name || set;        /* said: something is said of others */
     for (uint32_t i = 0; i < leaf->n && fits && !s->failed; i++) {
         const schema_part *p = &leaf->parts[i];
         if (p->kind == PART_VALUE) {
@@ -155,6 +155,8 @@ static bool object_child(schema *s, const object_leaf *o, const qsf_json_node *n
             if (fits && !s->failed) fits = !schema_impossible(s, from, 2);
             if (!s->failed) s->n_parts = from;
         }
+        named |= k->key[KEY_PROPERTIES] != NULL;
+        said |= found || k->key[KEY_FREE_PROPERTIES] || k->key[KEY_NAMES] || k->key[KEY_PATTERNS];
         if (found || !k->key[KEY_FREE_PROPERTIES]) continue;
         for (uint32_t m = 0; m < leaf->n && !found; m++) {
             const schema_part *q = &leaf->parts[m];
@@ -164,7 +166,7 @@ static bool object_child(schema *s, const object_leaf *o, const qsf_json_node *n
         }
         if (!found) fits = schema_child(s, k->key[KEY_FREE_PROPERTIES], PART_SCHEMA);
     }
-    return fits;
+    return fits && (said || !named || !s->closed);
 }
 
 /* key: what is between its quotes */

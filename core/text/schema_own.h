@@ -82,6 +82,7 @@ typedef struct schema {
     uint32_t             draft;
     const qsf_json_node *at;                    /* the schema that is being made a node */
     bool                 failed, free_used;     /* unevaluated... is used somewhere */
+    bool                 closed;                /* as in qsf_schema_options */
     schema_keys        **keys;                  /* [root->skip] what was read already */
     schema_base         *bases;                 /* schemas with an $id */
     uint32_t             n_bases;

@@ -9,8 +9,7 @@
 #define QSF_TEXT_TOOLS_H
 
 #include "base/host.h"
-#include "text/grammar.h"
-#include "text/json.h"
+#include "text/schema.h"
 
 /* ---- texts ---- */
 
@@ -134,6 +133,25 @@ size_t qsf_tool_value_read(qsf_tool_value *v, const char *p, size_t n, bool last
 bool qsf_tool_value_done(const qsf_tool_value *v);
 bool qsf_tool_value_bad(const qsf_tool_value *v);
 
+/* ---- what schemas say of values (tools_types.c) ---- */
+
+/* Types of JSON, as bits. */
+enum {
+    QSF_TOOL_NULL = 1, QSF_TOOL_BOOL = 2, QSF_TOOL_INTEGER = 4, QSF_TOOL_FRACTION = 8, QSF_TOOL_STRING = 16,
+    QSF_TOOL_LIST = 32, QSF_TOOL_DICT = 64, QSF_TOOL_ANY = 127
+};
+
+/* The types that a value may have which fits schema, a part of root: type, const, enum, anyOf,
+ * oneOf, allOf and $ref are looked at. */
+uint8_t qsf_tool_types(const qsf_json_node *root, const qsf_json_node *schema);
+uint8_t qsf_tool_type_of(const qsf_json_node *value);
+/* The types of a tool's argument; tool NULL, or an unknown key: any. */
+uint8_t qsf_tool_argument(const qsf_json_node *tool, const char *key);
+/* Calls each for the texts that schema allows; false: they are not a list, so any may come. */
+typedef void qsf_tool_each_text(void *user, const char *text, size_t len);
+bool qsf_tool_texts(const qsf_json_node *root, const qsf_json_node *schema, qsf_tool_each_text *each,
+                    void *user);
+
 /* ---- answers ---- */
 
 typedef enum qsf_tool_event_type {
@@ -179,8 +197,11 @@ typedef struct qsf_tool_grammar_ask {
     const qsf_platform         *platform;
     const qsf_tool_form        *form;
     const qsf_tokenizer     *tokenizer;      /* which texts are control tokens; NULL: none is */
-    const qsf_json_node        *tools;          /* a list */
+    qsf_json_node              *tools;          /* a list, of which schemas may change; NULL: none */
     const char *only;           /* NULL; the one tool that may be called */
+    /* NULL, or makes what the answer is unless it is a call.  Reasoning may come first. */
+    qsf_gnode (*shape)(void *user, qsf_grammar_builder *b);
+    void       *user;
     bool        required;       /* the answer is a call; else it becomes one where it begins one */
     bool        one;            /* of several calls only the first */
     uint64_t    most_memory;    /* of the grammar; 0: as much as grammars may */
@@ -194,11 +215,20 @@ typedef struct qsf_tool_grammar {
     const char **after;
     size_t       n_after, cap_after;
     bool         with;
+    qsf_text     said;          /* which keywords of which tools are not kept, a line each */
 } qsf_tool_grammar;
 
-/* QSF_E_ARGUMENT   no such tool, or a schema is refused (schema.h)
+/* What cannot be kept of a schema is left out, unless its tool has "strict": true.
+ *
+ * QSF_E_ARGUMENT   no such tool, or a schema is refused (schema.h)
  * QSF_E_BUDGET, QSF_E_MEMORY */
 qsf_status qsf_tool_grammar_make(const qsf_tool_grammar_ask *ask, qsf_tool_grammar *out, qsf_error *err);
 void       qsf_tool_grammar_drop(qsf_tool_grammar *g);      /* takes an empty one */
+
+/* ---- tools_loosen.c ---- */
+/* Takes out of each tool's schema what cannot be kept, and reports it; whether that was anything. */
+bool       qsf_tools_loosen(const qsf_tool_grammar_ask *ask, const qsf_schema_options *how, qsf_text *said);
+/* Takes all out of the largest schema that still has something; false: none has. */
+bool       qsf_tools_open_largest(const qsf_tool_grammar_ask *ask, qsf_text *said);
 
 #endif

@@ -39,51 +39,83 @@ bool ta_read_value(qsf_tool_answer *a)
 
 /* ---- arguments in tags ---- */
 
+/* What stands where an argument may begin, or the call may end. */
+typedef enum ta_next {
+    NX_WAIT, NX_NONE, NX_KEY, NX_CLOSE, NX_OTHER, NX_END, NX_CUT_KEY, NX_CUT_CLOSE
+} ta_next;
+
+/* Which mark stands at src[at], after blanks; *behind: where it ends.  Models leave out some of the
+ * marks that close a call: any line of them closes it, and so does what begins another call. */
+static ta_next ta_next_at(const qsf_tool_answer *a, size_t at, size_t *behind)
+{
+    char parts[QSF_TOOL_TEXT_MOST], *part = parts;
+    const char *marks[QSF_TOOL_TEXT_MOST / 2 + 6] = { ta_form(a, QSF_TT_KEY), ta_form(a, QSF_TT_CLOSE) };
+    size_t n_marks = 2, other;
+    bool wait = false;
+    memcpy(parts, a->f.text[QSF_TT_CLOSE], sizeof parts);
+    for (char *c = parts; *part; part = c) {                     /* the lines of what closes a call */
+        while (qsf_tool_blank(*part)) part++;
+        for (c = part; *c && !qsf_tool_blank(*c);) c++;
+        if (*c) *c++ = 0;
+        if (*part) marks[n_marks++] = part;
+    }
+    other = n_marks;
+    marks[n_marks++] = ta_form(a, QSF_TT_SECTION_END);
+    marks[n_marks++] = ta_form(a, QSF_TT_SECTION);
+    marks[n_marks++] = ta_form(a, QSF_TT_OPEN);
+    marks[n_marks++] = ta_half(a);
+    while (at < a->src.n && qsf_tool_blank(a->src.at[at])) at++;
+    *behind = a->src.n;
+    if (at == a->src.n) return a->last ? NX_END : NX_WAIT;
+    ta_next cut = NX_NONE;
+    for (size_t i = 0; i < n_marks; i++) {
+        const ptrdiff_t n = *marks[i] ? qsf_tool_match(marks[i], a->src.at + at, a->src.n - at) : 0;
+        if (n < 0 && i == 1 && a->last) return NX_CUT_CLOSE;
+        if (n < 0 && i < other) cut = i ? NX_CUT_CLOSE : NX_CUT_KEY;
+        wait = wait || n < 0;
+        if (n <= 0) continue;
+        if (wait && !a->last) return NX_WAIT;
+        *behind = at + (size_t)n;
+        return i == 0 ? NX_KEY : i < other ? NX_CLOSE : NX_OTHER;
+    }
+    return wait && !a->last ? NX_WAIT : cut;
+}
+
 bool ta_read_tag(qsf_tool_answer *a)
 {
-    const int key = ta_see(a, QSF_TT_KEY);
-    if (key < 0) return false;
-    const int close = key ? 0 : ta_see(a, QSF_TT_CLOSE);
-    if (close < 0) return false;
-    /* An answer may end within what closes the call. */
-    const char *end = ta_form(a, QSF_TT_CLOSE);
-    const bool cut = !key && !close && ta_peek(a)
-        && qsf_tool_match(end, a->src.at + a->at, a->src.n - a->at) < 0;
-    if ((!key && !close && !cut) || (!a->called && !ta_call(a))) return ta_no_call(a), true;
-    if (key) {
+    size_t behind;
+    const ta_next next = ta_next_at(a, a->at, &behind);
+    if (next == NX_WAIT) return false;
+    const bool ends = next == NX_CLOSE || next == NX_CUT_CLOSE || next == NX_OTHER;
+    if ((next != NX_KEY && !ends) || (!a->called && !ta_call(a))) {
+        (void)ta_peek(a);
+        a->cut = next == NX_END || next == NX_CUT_KEY;
+        return ta_no_call(a), true;
+    }
+    if (next != NX_OTHER) a->at = behind;
+    a->scan = a->at;
+    if (next == NX_KEY) {
         a->mode = TA_TAG_KEY;
-        a->scan = a->at;
         return true;
     }
-    if (cut) a->at = a->src.n;
     ta_emit(a, QSF_TE_ARGUMENTS, a->has_arguments ? "}" : "{}", a->has_arguments ? 1 : 2);
     ta_call_end(a, TA_BEHIND);
     return true;
 }
 
-/* Finds a mark from src[scan] on: 1: at scan, *len bytes; 0: not there; -1: wait. */
+/* Finds a mark from src[scan] on: 1: at scan, *len bytes; 0: not there, or cut off at scan; -1:
+ * wait. */
 static int ta_search(qsf_tool_answer *a, const char *text, size_t *len)
 {
     for (; a->scan < a->src.n; a->scan++) {
         if (a->src.at[a->scan] != *text) continue;
         const ptrdiff_t n = qsf_tool_match(text, a->src.at + a->scan, a->src.n - a->scan);
-        if (n < 0 && !a->last) return -1;
         *len = n > 0 ? (size_t)n : 0;
         if (n > 0) return 1;
+        if (n < 0) break;                       /* what is left may be the beginning of the mark */
     }
     a->cut = a->last;
     return a->last ? 0 : -1;
-}
-
-/* Whether an argument can only be a text (1), cannot be one (0), or nobody knows (-1). */
-static int8_t ta_is_text(const qsf_tool_answer *a, const char *key)
-{
-    const qsf_json_node *v = a->tool ? qsf_json_member(a->tool, "parameters") : NULL;
-    if (v) v = qsf_json_member(v, "properties");
-    if (v) v = qsf_json_member(v, key);
-    if (v) v = qsf_json_member(v, "type");
-    if (!v || v->type != QSF_JSON_TEXT) return -1;
-    return qsf_json_is_text(v, "string");
 }
 
 /* A value begins behind the text that is found at scan. */
@@ -97,7 +129,7 @@ static bool ta_tag_begin(qsf_tool_answer *a, qsf_tool_text which, size_t len)
     while (a->at > a->scan && qsf_tool_blank(a->src.at[a->at - 1])) a->at--;
     a->line = before[blanks] == '\n';
     a->scan = a->at;
-    a->shown = a->begun = false;
+    a->shown = a->begun = a->closed = false;
     a->mode = TA_TAG_VALUE;
     return true;
 }
@@ -118,7 +150,7 @@ bool ta_read_tag_key(qsf_tool_answer *a)
     qsf_text_put(&a->log, "\": ");
     ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
     a->has_arguments = true;
-    a->is_text = ta_is_text(a, a->key.at);
+    a->types = qsf_tool_argument(a->tool, a->key.at);
     if (!*ta_form(a, QSF_TT_TYPE)) return ta_tag_begin(a, QSF_TT_VALUE, len);
     a->scan = a->at = a->scan + len;
     a->mode = TA_TAG_TYPE;
@@ -137,7 +169,8 @@ bool ta_read_tag_type(qsf_tool_answer *a)
         a->at = a->scan;
         return ta_no_call(a), true;
     }
-    a->is_text = n == strlen(type) && !memcmp(a->src.at + a->at, type, n);
+    if (n == strlen(type) && !memcmp(a->src.at + a->at, type, n)) a->types = QSF_TOOL_STRING;
+    else a->types = QSF_TOOL_ANY & ~QSF_TOOL_STRING;
     return ta_tag_begin(a, QSF_TT_VALUE_BEGIN, len);
 }
 
@@ -148,16 +181,35 @@ static void ta_emit_json(qsf_tool_answer *a, const char *p, size_t n)
     ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
 }
 
-/* A value that is there wholly and may be something else than a text. */
+/* The type of the JSON value that begins with p[0], as a bit. */
+static uint8_t ta_type_of(const char *p, size_t n)
+{
+    switch (*p) {
+    case '{': return QSF_TOOL_DICT;
+    case '[': return QSF_TOOL_LIST;
+    case '"': return QSF_TOOL_STRING;
+    case 't': case 'f': return QSF_TOOL_BOOL;
+    case 'n': return QSF_TOOL_NULL;
+    default:
+        while (n && !strchr(".eE", p[n - 1])) n--;
+        return n ? QSF_TOOL_FRACTION : QSF_TOOL_INTEGER;
+    }
+}
+
+/* A whole value that may be something else than a text: JSON if it is that of an allowed type, or
+ * if no text is allowed, and else a text. */
 static void ta_tag_whole(qsf_tool_answer *a, const char *p, size_t n)
 {
     const size_t log = a->log.n;
-    const bool quoted = n && (*p == '"' || *p == '\'');
     size_t used = 0;
-    qsf_tool_value_begin(&a->v, true, "");
-    if (!quoted) used = qsf_tool_value_read(&a->v, p, n, true, &a->log);
     while (used < n && qsf_tool_blank(p[used])) used++;
-    if (qsf_tool_value_done(&a->v) && used == n) {
+    const bool single = used < n && p[used] == '\'', quoted = used < n && p[used] == '"';
+    qsf_tool_value_begin(&a->v, !quoted, "");
+    if (!single) used += qsf_tool_value_read(&a->v, p + used, n - used, true, &a->log);
+    while (used < n && qsf_tool_blank(p[used])) used++;
+    const bool is_json = qsf_tool_value_done(&a->v) && used == n && a->log.n > log && !a->log.failed;
+    const uint8_t type = is_json ? ta_type_of(a->log.at + log, a->log.n - log) : 0;
+    if (type && ((a->types & type) || !(a->types & QSF_TOOL_STRING))) {
         ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
         return;
     }
@@ -175,7 +227,23 @@ static int ta_see_cdata(qsf_tool_answer *a)
     while (n < sizeof mark - 1 && a->at + n < a->src.n && a->src.at[a->at + n] == mark[n]) n++;
     if (n < sizeof mark - 1) return a->at + n == a->src.n && !a->last ? -1 : 0;
     a->scan = a->at += n;
-    return a->is_text = 1;
+    a->types = QSF_TOOL_STRING;
+    return 1;
+}
+
+/* Finds the end of a value: its mark, with another mark after it, or there is no more; what is only
+ * spelled like the mark is a part of the value.  As ta_search. */
+static int ta_search_end(qsf_tool_answer *a, size_t *len)
+{
+    size_t behind;
+    for (int seen;; a->scan++) {
+        if ((seen = ta_search(a, a->cdata ? "]]>" : ta_form(a, QSF_TT_VALUE_END), len)) <= 0 || a->cdata)
+            return seen;
+        const ta_next next = ta_next_at(a, a->scan + *len, &behind);
+        if (next == NX_WAIT) return -1;
+        if (next != NX_NONE) return 1;
+        a->closed = true;
+    }
 }
 
 bool ta_read_tag_value(qsf_tool_answer *a)
@@ -194,10 +262,11 @@ bool ta_read_tag_value(qsf_tool_answer *a)
         a->begun = true;
         a->cdata = cdata;
     }
-    const int text = a->is_text, seen = ta_search(a, a->cdata ? "]]>" : ta_form(a, QSF_TT_VALUE_END), &len);
+    const bool text = a->types == QSF_TOOL_STRING;
+    const int seen = ta_search_end(a, &len);
     size_t end = a->scan;
     if (line && !a->cdata && end > a->at && a->src.at[end - 1] == '\n') end--;
-    if (text == 1) {
+    if (text) {
         if (!a->shown) ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
         a->shown = true;
         ta_emit_json(a, a->src.at + a->at, end - a->at);
@@ -205,11 +274,12 @@ bool ta_read_tag_value(qsf_tool_answer *a)
     }
     if (seen < 0) return false;
     if (!seen) {                                /* the answer is cut here */
-        if (text != 1) ta_tag_whole(a, a->src.at + a->at, end - a->at);
+        if (!text) ta_tag_whole(a, a->src.at + a->at, end - a->at);
         a->at = a->scan;
+        a->cut = !a->closed;
         return ta_no_call(a), true;
     }
-    if (text == 1) ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
+    if (text) ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
     else ta_tag_whole(a, a->src.at + a->at, end - a->at);
     a->at = a->scan + len;
     a->mode = a->cdata ? TA_TAG_END : TA_TAG;

@@ -14,6 +14,7 @@ typedef struct tg_work {
     const qsf_tool_form *f;
     qsf_grammar_builder *b;
     qsf_schema_options   schema;
+    const qsf_json_node *parameters;    /* of the tool that is being made; NULL: it has none */
     qsf_gnode            blanks, any, value;       /* value: any of the quoted style, once it is needed */
     qsf_tool_grammar    *out;
     qsf_error           *err;
@@ -104,9 +105,15 @@ static qsf_gnode tg_key(tg_work *w, const char *key)
     return qsf_g_sequence(w->b, parts, 3);
 }
 
+/* A schema of the tool's parameters, whose references lead to places in all of these. */
 static qsf_gnode tg_schema(tg_work *w, const qsf_json_node *schema)
 {
-    return qsf_schema_nodes(w->ask->platform, w->b, schema, &w->schema);
+    const qsf_json_node *root = w->parameters;
+    qsf_schema_options o = w->schema;
+    if (!root || schema < root || schema >= root + root->skip) root = schema;
+    o.at = schema;
+    o.object = schema == w->parameters;
+    return qsf_schema_nodes(w->ask->platform, w->b, root, &o);
 }
 
 /* ---- arguments ---- */
@@ -129,42 +136,45 @@ static bool tg_required(const qsf_json_node *tool, const char *key)
     return false;
 }
 
-static qsf_gnode tg_json_arguments(tg_work *w, const qsf_json_node *tool)
+static qsf_gnode tg_json_arguments(tg_work *w)
 {
-    const qsf_json_node *v = qsf_json_member(tool, "parameters");
-    return v && v->type == QSF_JSON_OBJECT && v->n ? tg_schema(w, v) : qsf_g_bytes(w->b, "{}", 2);
+    return w->parameters && w->parameters->n ? tg_schema(w, w->parameters) : qsf_g_bytes(w->b, "{}", 2);
 }
 
-static bool tg_is_text(const qsf_json_node *schema)
+static uint8_t tg_types(const qsf_json_node *tool, const qsf_json_node *schema)
 {
-    const qsf_json_node *t = qsf_json_member(schema, "type");
-    return t && qsf_json_is_text(t, "string");
+    return qsf_tool_types(qsf_json_member(tool, "parameters"), schema);
 }
 
-/* A text as the model writes it, between what begins and ends it. */
-static qsf_gnode tg_free_text(tg_work *w, const qsf_json_node *schema, const char *end)
+typedef struct tg_texts { tg_work *w; qsf_gnode all; } tg_texts;
+static void tg_add_text(void *user, const char *text, size_t n)
 {
-    const qsf_json_node *e = qsf_json_member(schema, "enum"), *x;
-    if (!e || e->type != QSF_JSON_LIST) return tg_without(w, end);
-    qsf_gnode g = qsf_g_choice(w->b, NULL, 0);
-    x = qsf_json_first(e);
-    for (uint32_t i = 0; i < e->n; i++, x = qsf_json_next(x))
-        if (x->type == QSF_JSON_TEXT) g = tg_either(w, g, qsf_g_bytes(w->b, x->text, x->n));
-    return g;
+    tg_texts *t = user;
+    t->all = tg_either(t->w, t->all, qsf_g_bytes(t->w->b, text, n));
+}
+
+/* A text as the model writes it, between what begins and ends it; *listed: it is one of a list. */
+static qsf_gnode tg_free_text(tg_work *w, const qsf_json_node *tool, const qsf_json_node *schema,
+                              const char *end, bool *listed)
+{
+    tg_texts t = { w, qsf_g_choice(w->b, NULL, 0) };
+    *listed = qsf_tool_texts(qsf_json_member(tool, "parameters"), schema, tg_add_text, &t);
+    return *listed ? t.all : tg_without(w, end);
 }
 
 /* A value of JSON or, of some types, of Python, as templates write them. */
-static qsf_gnode tg_python(tg_work *w, const qsf_json_node *schema)
+static qsf_gnode tg_python(tg_work *w, const qsf_json_node *tool, const qsf_json_node *schema)
 {
+    bool listed;
     const qsf_json_node *type = qsf_json_member(schema, "type");
     const qsf_gnode g = tg_schema(w, schema);
     if (type && qsf_json_is_text(type, "boolean"))
         return tg_either(w, g, tg_either(w, tg_text(w, "True"), tg_text(w, "False")));
-    if (!tg_is_text(schema)) return g;
+    if (tg_types(tool, schema) != QSF_TOOL_STRING) return g;
     static const uint32_t marks[][2] = { { '\'', '\'' }, { '\\', '\\' } };
     const qsf_gnode quote = tg_text(w, "'");
     const qsf_gnode plain = qsf_g_repeat(w->b, qsf_g_class(w->b, marks, 2, true), 0, QSF_G_NO_MOST);
-    const qsf_gnode text = qsf_g_both(w->b, tg_free_text(w, schema, "'"), plain);
+    const qsf_gnode text = qsf_g_both(w->b, tg_free_text(w, tool, schema, "'", &listed), plain);
     return tg_either(w, g, tg_two(w, tg_two(w, quote, text), quote));
 }
 
@@ -178,36 +188,68 @@ static qsf_gnode tg_type(tg_work *w, bool text)
     return qsf_g_both(w->b, other, qsf_g_repeat(w->b, qsf_g_class(w->b, letters, 1, false), 4, 8));
 }
 
+/* What is not a text among the values of such types. */
+static qsf_gnode tg_no_text(tg_work *w, const qsf_json_node *schema, uint8_t types)
+{
+    qsf_gnode g = qsf_g_choice(w->b, NULL, 0);
+    if (types & QSF_TOOL_NULL) g = tg_either(w, g, tg_text(w, "null"));
+    if (types & QSF_TOOL_BOOL) g = tg_either(w, g, tg_either(w, tg_text(w, "true"), tg_text(w, "false")));
+    types &= (uint8_t)~(QSF_TOOL_NULL | QSF_TOOL_BOOL | QSF_TOOL_STRING);
+    return types ? tg_either(w, g, tg_schema(w, schema)) : g;
+}
+
+/* A value in tags.  If it may be a text it comes as one; what may be something else, too, is told
+ * apart by the reader. */
+static qsf_gnode tg_tag_value(tg_work *w, const qsf_json_node *tool, const qsf_json_node *schema)
+{
+    const uint8_t types = tg_types(tool, schema);
+    bool listed;
+    if (!(types & QSF_TOOL_STRING)) return tg_python(w, tool, schema);
+    const qsf_gnode g = tg_free_text(w, tool, schema, w->f->text[QSF_TT_VALUE_END], &listed);
+    return listed && types != QSF_TOOL_STRING ? tg_either(w, g, tg_no_text(w, schema, types)) : g;
+}
+
+/* The value after its type, if the form has types. */
+static qsf_gnode tg_typed(tg_work *w, const qsf_json_node *tool, const qsf_json_node *schema)
+{
+    const uint8_t types = tg_types(tool, schema);
+    const qsf_gnode begin = tg_form(w, QSF_TT_VALUE_BEGIN);
+    const qsf_gnode parts[] = { tg_type(w, types & QSF_TOOL_STRING), begin, tg_tag_value(w, tool, schema) };
+    const qsf_gnode g = qsf_g_sequence(w->b, parts, 3);
+    if (!*w->f->text[QSF_TT_TYPE] || !(types & QSF_TOOL_STRING) || types == QSF_TOOL_STRING) return g;
+    const qsf_gnode json = types == QSF_TOOL_ANY ? qsf_json_nodes(w->ask->platform, w->b, &w->schema)
+                                                 : tg_no_text(w, schema, types);
+    const qsf_gnode other[] = { tg_type(w, false), begin, json };
+    return tg_either(w, g, qsf_g_sequence(w->b, other, 3));
+}
+
 static qsf_gnode tg_tags(tg_work *w, const qsf_json_node *tool)
 {
     const qsf_json_node *p = tg_properties(tool), *k = p ? qsf_json_first(p) : NULL;
     qsf_gnode all = qsf_g_bytes(w->b, "", 0);
     for (uint32_t i = 0; p && i < p->n; i++, k = qsf_json_next(k + 1)) {
-        const qsf_json_node *type = qsf_json_member(k + 1, "type");
-        const bool free = !type || tg_is_text(k + 1);
-        const qsf_gnode value = free ? tg_free_text(w, k + 1, w->f->text[QSF_TT_VALUE_END])
-                                     : tg_python(w, k + 1);
         const qsf_gnode parts[] = { tg_form(w, QSF_TT_KEY), tg_text_n(w, k->text, k->n),
-                                    tg_form(w, QSF_TT_VALUE), tg_type(w, free),
-                                    tg_form(w, QSF_TT_VALUE_BEGIN), value,
+                                    tg_form(w, QSF_TT_VALUE), tg_typed(w, tool, k + 1),
                                     tg_form(w, QSF_TT_VALUE_END) };
-        const qsf_gnode one = qsf_g_sequence(w->b, parts, 7);
+        const qsf_gnode one = qsf_g_sequence(w->b, parts, 5);
         all = tg_two(w, all, tg_required(tool, k->text) ? one : tg_maybe(w, one));
     }
     return all;
 }
 
 /* The quoted style's value: a text in its quote, or like JSON but for keys without quotes. */
-static qsf_gnode tg_quoted(tg_work *w, const qsf_json_node *schema)
+static qsf_gnode tg_quoted(tg_work *w, const qsf_json_node *tool, const qsf_json_node *schema)
 {
     static const uint32_t letters[][2] = { { '0', '9' }, { 'A', 'Z' }, { '_', '_' }, { 'a', 'z' } };
     const char *quote = w->f->text[QSF_TT_KEY];
-    const qsf_json_node *type = schema ? qsf_json_member(schema, "type") : NULL;
-    const bool simple = type && type->type == QSF_JSON_TEXT && strcmp(type->text, "object")
-        && strcmp(type->text, "array");
+    const uint8_t types = tg_types(tool, schema);
+    const bool is_text = types == QSF_TOOL_STRING;
+    const bool simple = is_text || !(types & (QSF_TOOL_STRING | QSF_TOOL_LIST | QSF_TOOL_DICT));
     const qsf_gnode q = tg_text(w, quote);
-    if (simple && !tg_is_text(schema)) return tg_schema(w, schema);
-    const qsf_gnode text[] = { q, simple ? tg_free_text(w, schema, quote) : tg_without(w, quote), q };
+    bool listed;
+    if (simple && !is_text) return tg_schema(w, schema);
+    const qsf_gnode in = is_text ? tg_free_text(w, tool, schema, quote, &listed) : tg_without(w, quote);
+    const qsf_gnode text[] = { q, in, q };
     if (simple) return qsf_g_sequence(w->b, text, 3);
     if (!w->value) {
         static const char scalars[] = "{\"type\":[\"number\",\"boolean\",\"null\"]}";
@@ -241,7 +283,7 @@ static qsf_gnode tg_pairs(tg_work *w, const qsf_json_node *tool, const char *mar
     qsf_gnode empty = none, some = qsf_g_choice(w->b, NULL, 0);     /* so far: nothing, or something */
     for (uint32_t i = 0; p && i < p->n; i++, k = qsf_json_next(k + 1)) {
         const qsf_gnode parts[] = { qsf_g_bytes(w->b, k->text, k->n), qsf_g_bytes(w->b, mark, strlen(mark)),
-                                    python ? tg_python(w, k + 1) : tg_quoted(w, k + 1) };
+                                    python ? tg_python(w, tool, k + 1) : tg_quoted(w, tool, k + 1) };
         const qsf_gnode one = qsf_g_sequence(w->b, parts, 3);
         const qsf_gnode with = tg_either(w, tg_two(w, empty, one), tg_two(w, tg_two(w, some, comma), one));
         if (tg_required(tool, k->text)) {
@@ -266,13 +308,13 @@ static qsf_gnode tg_id(tg_work *w)
 static const uint32_t tg_digits[][2] = { { '0', '9' } };
 
 /* An object with name and arguments. */
-static qsf_gnode tg_object(tg_work *w, const qsf_json_node *tool, const qsf_json_node *name)
+static qsf_gnode tg_object(tg_work *w, const qsf_json_node *name)
 {
     const qsf_tool_form *f = w->f;
     const qsf_gnode open = tg_two(w, qsf_g_bytes(w->b, "{", 1), w->blanks);
     const qsf_gnode close = tg_two(w, w->blanks, qsf_g_bytes(w->b, "}", 1));
     const qsf_gnode comma = tg_two(w, qsf_g_bytes(w->b, ",", 1), w->blanks);
-    const qsf_gnode arguments = tg_json_arguments(w, tool);
+    const qsf_gnode arguments = tg_json_arguments(w);
     qsf_gnode g;
     if (!*f->text[QSF_TT_NAME_KEY]) {
         g = tg_two(w, tg_key(w, name->text), arguments);
@@ -329,10 +371,12 @@ static qsf_gnode tg_calls(tg_work *w)
             return qsf_g_fail(w->b, QSF_E_ARGUMENT, "tools: number %u has no name", (unsigned)i + 1);
         if (w->ask->only && !qsf_json_is_text(name, w->ask->only)) continue;
         any = true;
+        w->parameters = qsf_json_member(f, "parameters");
+        if (w->parameters && w->parameters->type != QSF_JSON_OBJECT) w->parameters = NULL;
         const qsf_gnode head = tg_two(w, qsf_g_bytes(w->b, name->text, name->n), tg_name_end(w));
         qsf_gnode g;
         switch (w->f->style) {
-        case QSF_TOOLS_OBJECT: g = tg_object(w, f, name); break;
+        case QSF_TOOLS_OBJECT: g = tg_object(w, name); break;
         case QSF_TOOLS_TAGS: g = tg_two(w, head, tg_tags(w, f)); break;
         case QSF_TOOLS_QUOTED: case QSF_TOOLS_PYTHON: {
             const bool python = w->f->style == QSF_TOOLS_PYTHON;
@@ -342,7 +386,7 @@ static qsf_gnode tg_calls(tg_work *w)
             g = qsf_g_sequence(w->b, parts, 4);
             break;
         }
-        default: g = tg_two(w, head, tg_json_arguments(w, f));
+        default: g = tg_two(w, head, tg_json_arguments(w));
         }
         all = tg_either(w, all, g);
     }
@@ -420,8 +464,13 @@ static qsf_gnode tg_channels(tg_work *w, qsf_gnode calls)
                                    tg_text(w, "<|channel|>commentary to=functions."));
     const qsf_gnode thought[] = { tg_text(w, "<|channel|>analysis<|message|>"), w->any,
                                   tg_text(w, "<|end|><|start|>assistant") };
-    const qsf_gnode parts[] = { tg_maybe(w, qsf_g_sequence(w->b, thought, 3)), to, calls };
-    if (w->ask->required) return qsf_g_sequence(w->b, parts, 3);
+    qsf_gnode parts[] = { tg_maybe(w, qsf_g_sequence(w->b, thought, 3)), tg_two(w, to, calls) };
+    if (w->ask->shape && !w->ask->required) {
+        const qsf_gnode final[] = { tg_text(w, "<|channel|>final"), tg_maybe(w, tg_text(w, " <|constrain|>json")),
+                                    tg_text(w, "<|message|>"), w->ask->shape(w->ask->user, w->b) };
+        parts[1] = tg_either(w, parts[1], qsf_g_sequence(w->b, final, 4));
+    }
+    if (w->ask->required || w->ask->shape) return qsf_g_sequence(w->b, parts, 2);
     tg_after(w, " to=functions.", "", "");
     return calls;
 }
@@ -430,7 +479,8 @@ static qsf_gnode tg_answer(tg_work *w)
 {
     const qsf_tool_form *f = w->f;
     char open[2 * QSF_TOOL_TEXT_MOST];
-    const qsf_gnode call = tg_calls(w), end = tg_form(w, QSF_TT_SECTION_END);
+    const qsf_gnode call = w->ask->tools ? tg_calls(w) : qsf_g_choice(w->b, NULL, 0);
+    const qsf_gnode end = tg_form(w, QSF_TT_SECTION_END);
     if (f->style == QSF_TOOLS_CHANNELS) return tg_channels(w, call);
     const qsf_gnode more[] = { tg_form(w, QSF_TT_BETWEEN), tg_form(w, QSF_TT_OPEN), call };
     const bool several = f->several && !w->ask->one;
@@ -443,6 +493,10 @@ static qsf_gnode tg_answer(tg_work *w)
     const qsf_gnode whole = tg_two(w, tg_text(w, head), calls);
     const qsf_gnode begin = n && !strncmp(head, begun, n) ? tg_two(w, tg_text(w, head + n), calls) : whole;
     if (w->ask->required) return tg_two(w, tg_reasoning(w), begin);
+    if (w->ask->shape) {
+        const qsf_gnode shape = w->ask->shape(w->ask->user, w->b);
+        return tg_two(w, tg_reasoning(w), tg_either(w, tg_either(w, whole, begin), shape));
+    }
     if (n || strlen(head) < 3) {
         tg_after_names(w);
         return tg_either(w, whole, begin);
@@ -454,19 +508,16 @@ static qsf_gnode tg_answer(tg_work *w)
     return tg_two(w, tg_text(w, head + first), calls);
 }
 
-qsf_status qsf_tool_grammar_make(const qsf_tool_grammar_ask *ask, qsf_tool_grammar *out, qsf_error *err)
+/* One try, with the tools as they are. */
+static qsf_status tg_make(const qsf_tool_grammar_ask *ask, const qsf_schema_options *how,
+                          qsf_tool_grammar *out, qsf_error *err)
 {
     static const uint32_t blank[][2] = { { '\n', '\n' }, { ' ', ' ' } };
-    const char *between = ask->form->text[QSF_TT_SECTION];
-    tg_work w = { .ask = ask, .f = ask->form, .out = out, .err = err };
+    tg_work w = { .ask = ask, .f = ask->form, .out = out, .err = err, .schema = *how };
     *out = (qsf_tool_grammar){ .texts.platform = ask->platform };
-    if (ask->tools->type != QSF_JSON_LIST)
-        return qsf_fail(err, QSF_E_ARGUMENT, "tools: a list of tools is expected");
     qsf_status st = qsf_grammar_begin(ask->platform, &w.b, err);
     if (st) return st;
     qsf_grammar_limit(w.b, ask->most_memory);
-    w.schema = (qsf_schema_options){ .size = sizeof w.schema, .what = "tools",
-                                     .blanks = strstr(between, "\n ") ? TG_BLANKS : 1 };
     w.blanks = qsf_g_repeat(w.b, qsf_g_class(w.b, blank, 2, false), 0, w.schema.blanks);
     w.any = qsf_g_repeat(w.b, qsf_g_class(w.b, NULL, 0, true), 0, QSF_G_NO_MOST);
     const qsf_gnode root = tg_answer(&w);
@@ -483,10 +534,37 @@ qsf_status qsf_tool_grammar_make(const qsf_tool_grammar_ask *ask, qsf_tool_gramm
     return st;
 }
 
+qsf_status qsf_tool_grammar_make(const qsf_tool_grammar_ask *ask, qsf_tool_grammar *out, qsf_error *err)
+{
+    const char *between = ask->form->text[QSF_TT_SECTION];
+    const qsf_schema_options how = { .size = sizeof how, .what = "tools", .closed = true,
+                                     .blanks = strstr(between, "\n ") ? TG_BLANKS : 1 };
+    qsf_text said = { .platform = ask->platform };
+    *out = (qsf_tool_grammar){ 0 };
+    if (ask->tools && ask->tools->type != QSF_JSON_LIST)
+        return qsf_fail(err, QSF_E_ARGUMENT, "tools: a list of tools is expected");
+    qsf_status st = tg_make(ask, &how, out, err);
+    for (bool first = true; st == QSF_E_ARGUMENT || st == QSF_E_BUDGET; first = false) {
+        const bool less = first ? qsf_tools_loosen(ask, &how, &said)
+                                : st == QSF_E_BUDGET && qsf_tools_open_largest(ask, &said);
+        if (!less && !(first && st == QSF_E_BUDGET)) break;
+        st = tg_make(ask, &how, out, err);
+    }
+    if (!st && said.failed) st = qsf_fail(err, QSF_E_MEMORY, "grammar of calls: out of memory");
+    if (st) {
+        qsf_tool_grammar_drop(out);
+        qsf_text_drop(&said);
+    } else {
+        out->said = said;
+    }
+    return st;
+}
+
 void qsf_tool_grammar_drop(qsf_tool_grammar *g)
 {
     qsf_grammar_drop(g->grammar);
     if (g->after) qsf_dealloc(g->texts.platform, g->after, g->cap_after * sizeof *g->after);
     if (g->texts.platform) qsf_text_drop(&g->texts);
+    if (g->said.platform) qsf_text_drop(&g->said);
     *g = (qsf_tool_grammar){ 0 };
 }

@@ -48,7 +48,8 @@ struct qsf_tool_answer {
     bool            shown;          /* the value under way is told while it comes */
     bool            line;           /* a line end here is the form's */
     bool            begun, cdata;   /* the value in tags has begun; it is a text between marks of XML's */
-    int8_t          is_text;        /* the value is a text: 1, cannot be one: 0, nobody knows: -1 */
+    bool            closed;         /* a value's end was seen, but not what follows one */
+    uint8_t         types;          /* of the value under way, as bits (QSF_TOOL_NULL, ...) */
     qsf_text        name, id, key;
     const qsf_json_node *tool;      /* the call's; NULL: not known */
     size_t          begin;          /* of the value under way */
@@ -98,6 +99,7 @@ static inline bool ta_unsure(const qsf_tool_answer *a)
 
 /* The text of the form at src[at], behind blanks: 1: there, and read; 0: not there; -1: wait. */
 int  ta_see(qsf_tool_answer *a, qsf_tool_text which);
+const char *ta_half(const qsf_tool_answer *a);    /* the second line of OPEN, if it has two lines; or "" */
 char ta_peek(qsf_tool_answer *a);       /* the next byte that is no blank; 0: none so far */
 
 /* One step of a mode; false: it waits.  Text, reasoning and headers are read in tools_prose.c, a

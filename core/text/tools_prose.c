@@ -21,7 +21,7 @@ static bool ta_mark_fits(const qsf_tool_answer *a, size_t i, uint8_t mark, const
 }
 
 /* What begins a call in the second line of its marks, where models leave out the first. */
-static const char *ta_half(const qsf_tool_answer *a)
+const char *ta_half(const qsf_tool_answer *a)
 {
     const char *text = ta_form(a, QSF_TT_OPEN), *half = "";
     for (; *text && a->f.style == QSF_TOOLS_TAGS && a->tools.n_nodes; text++)

@@ -155,6 +155,28 @@ describe('tools', () => {
       responseFormat: {type: 'choices', choices: ['yes']}});
     assert.deepEqual([text, reason.text, reason.end], ['yes', 'yes', 'end']);
   });
+  test('with a responseFormat an answer is calls or fits it', async () => {
+    const seen = new Set(), responseFormat = {type: 'json_schema', schema: {enum: ['b', 3]}};
+    for (let seed = 1; seed < 40; seed++) {
+      const {text, reason} = await ask({tools: TOOLS, responseFormat, seed, temperature: 2, maxTokens: 400});
+      if (reason.end !== 'end') continue;
+      seen.add(reason.toolCalls.length ? 'calls' : 'text');
+      if (reason.toolCalls.length) assert.ok(reason.toolCalls.every(fits), JSON.stringify(reason));
+      else assert.ok(['b', 3].includes(JSON.parse(text)), text);
+    }
+    assert.deepEqual([...seen].sort(), ['calls', 'text']);
+  });
+  test('a schema that cannot be kept is loosened by one keyword, with a warning', async t => {
+    const warn = t.mock.method(console, 'warn', () => {});
+    const hard = {type: 'function', function: {name: 'hard', parameters: {type: 'object', required: ['a'],
+      properties: {a: {type: 'array', uniqueItems: true, minItems: 1, maxItems: 1, items: {const: 7}},
+        b: {pattern: '(a)\\1', maxLength: 2}}}}};
+    const {reason} = await ask({tools: [hard], toolChoice: 'required', parallelToolCalls: false});
+    assert.deepEqual(JSON.parse(reason.toolCalls[0].function.arguments).a, [7]);
+    assert.match(warn.mock.calls[0].arguments[0], /hard: parameters: #\/properties\/b\/pattern: .*backreference/);
+    hard.function.strict = true;
+    await assert.rejects(ask({tools: [hard], toolChoice: 'required'}), code('ARGUMENT', /^tools: .*pattern/));
+  });
   for (const [how, given, content] of [['a text', () => 'sun', 'sun'],
     ['JSON', () => ({t: 'é'}), '{"t":"é"}'],
     ['a promise', async () => [1, null], '[1,null]'], ['null', () => null, 'null'],
@@ -229,7 +251,6 @@ describe('tools', () => {
     [{tools: TOOLS, toolChoice: 'add'}, /^toolChoice is "add"/],
     [{tools: TOOLS, toolChoice: {type: 'function', function: {}}}, /^toolChoice.function.name is undefined/],
     [{tools: TOOLS, toolChoice: {type: 'function', function: {name: 'sub'}}}, /^tools: .*"sub"/],
-    [{tools: TOOLS, responseFormat: {type: 'json_object'}}, /needs toolChoice 'none'$/],
     [{onToolCall: 'add'}, /^onToolCall is "add"; possible is a function$/],
     [{onReasoning: 5}, /^onReasoning is 5/], [{maxToolRounds: 0}, /^maxToolRounds is 0/],
     [{tools: [{type: 'function', function: {name: 'f', parameters: {type: 'thing'}}}]},

@@ -386,9 +386,11 @@ WASM_EXPORT("grammar_new") int wasm_grammar_new(int kind, const char *text, size
     return qsf_grammar_new(session.model, (qsf_grammar_kind)kind, text, len, &o, &session.grammar,
                            &session.error);
 }
-/* The next turn's answer is cut into reasoning, text and calls.  given, now: as of chat(). */
+/* The next turn's answer is cut into reasoning, text and calls.  given, now: as of chat(); kind to
+ * blanks: as of grammar_new, of what is no call; shape NULL: any text. */
 WASM_EXPORT("answer_new")
-int wasm_answer_new(const char *given, double now, const char *choice, int several, double seed)
+int wasm_answer_new(const char *given, double now, const char *choice, int several, double seed, int kind,
+                    const char *shape, size_t shape_len, double blanks)
 {
     const qsf_chat_options chat = chat_options(given, now);
     qsf_answer_options o;
@@ -399,10 +401,19 @@ int wasm_answer_new(const char *given, double now, const char *choice, int sever
     o.tool_choice = choice;
     o.parallel_tool_calls = several;
     o.id_seed = (uint64_t)seed;
+    o.shape_kind = (qsf_grammar_kind)kind;
+    o.shape = shape;
+    o.shape_len = shape_len;
+    o.json_blanks = blanks < UINT32_MAX ? (uint32_t)blanks : UINT32_MAX;
     qsf_answer_free(session.answer);
     session.answered = false;
     const qsf_status st = qsf_answer_new(session.model, &o, &session.answer, &session.error);
     return st ? st : qsf_answer_turn(session.answer, &turn, &session.error);
+}
+/* What of the tools' schemas the answer's grammar does not keep; "": nothing. */
+WASM_EXPORT("answer_loosened") const char *wasm_answer_loosened(void)
+{
+    return qsf_answer_loosened(session.answer);
 }
 /* The type of the next event of the piece; 0: there is none. */
 WASM_EXPORT("answer_next") int wasm_answer_next(void)

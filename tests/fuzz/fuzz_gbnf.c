@@ -1,8 +1,9 @@
-/* Fuzz target: any text as a grammar.  Where it is one, tokens that its masks allow are taken,
+/* Fuzz target: any text as a grammar, in GBNF or, if it looks like that, in Lark.  Where it is one, tokens that its masks allow are taken,
  * which the matcher has to take too, and which never lead to a place where nothing can come.
  * SPDX-License-Identifier: MIT */
 #include "small_vocab.h"
 #include "text/gbnf.h"
+#include "text/lark.h"
 
 #include <stdlib.h>
 
@@ -52,7 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     small_bpe(&s, "gpt-2");
     if (qsf_tokenizer_new(p, &s.v, &t, NULL) || qsf_token_tree_new(p, t, BPE_TOKENS, &tree, NULL)) abort();
     if (qsf_grammar_begin(p, &b, NULL)) abort();
-    const qsf_status st = qsf_grammar_finish(b, qsf_gbnf_nodes(b, text, size), &g, NULL);
+    const qsf_gnode root = qsf_lark_is(text, size) ? qsf_lark_nodes(b, text, size, 0) : qsf_gbnf_nodes(b, text, size);
+    const qsf_status st = qsf_grammar_finish(b, root, &g, NULL);
     if (st && st != QSF_E_ARGUMENT && st != QSF_E_CORRUPT && st != QSF_E_UNSUPPORTED && st != QSF_E_BUDGET
         && st != QSF_E_MEMORY)
         abort();

@@ -1,5 +1,7 @@
-/* Fuzz target: any bytes as the body of a request; the first one chooses the interface.
+/* Fuzz target: any bytes as the body of a request; the first one chooses the interface, and whether
+ * fields without an effect are refused.
  * SPDX-License-Identifier: MIT */
+#include "kept_responses.h"
 #include "request.h"
 
 #include <stdlib.h>
@@ -11,6 +13,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void fuzz_check(const serve_request *r)
 {
     size_t sum = 0;
+    if (strlen(r->ignored) >= sizeof r->ignored || (r->strict && *r->ignored)) abort();
+    for (const char *c = r->ignored; *c; c++) if (*c < ' ' || *c > '~') abort();     /* a header's line */
+    if (r->n_stop_ids > SERVE_STOPS || r->n_renamed > SERVE_TOOLS) abort();
+    for (size_t i = 0; i < r->n_renamed; i++) sum += strlen(r->renamed[i].seen) + strlen(r->renamed[i].name);
+    if (r->n_messages && (r->n_instructions >= r->messages.len || r->n_system > r->n_messages)) abort();
     if (r->n < 1 || r->n > SERVE_CHOICES || r->n_stops > SERVE_STOPS - 2 || r->max_tokens < -1) abort();
     const qsf_sampler_options *o = &r->sampler;
     if (!(o->temperature >= 0) || !(o->top_p >= 0 && o->top_p <= 1) || !(o->top_n_sigma >= 0)) abort();
@@ -39,16 +46,33 @@ static void fuzz_check(const serve_request *r)
     if (sum == SIZE_MAX) abort();           /* all of it was read */
 }
 
+/* A response that requests may continue, by the id "r". */
+static const kept_responses *fuzz_kept(void)
+{
+    static const char json[] = "{\"output\":[{\"type\":\"message\",\"id\":\"m_r_0\",\"role\":\"assistant\","
+        "\"content\":[{\"type\":\"output_text\",\"text\":\"a\"}]},{\"type\":\"custom_tool_call\",\"id\":"
+        "\"c_r_1\",\"call_id\":\"c\",\"name\":\"f\",\"input\":\"b\"}]}";
+    static const char messages[] = "{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\"}";
+    static kept_responses kept;
+    serve_text first = { 0 }, second = { 0 };
+    if (kept.ages) return &kept;
+    text_str(&first, json);
+    text_str(&second, messages);
+    kept_responses_add(&kept, "r", 0, &first, &second, 2);
+    return &kept;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const serve_defaults defaults = { .temperature = 1, .top_p = 1, .repeat_penalty = 1, .max_tokens =
-                                             -1 };
+    serve_defaults defaults = { .temperature = 1, .top_p = 1, .repeat_penalty = 1, .max_tokens = -1,
+                                .kept = fuzz_kept() };
     serve_request r;
     serve_error e;
     if (!size) return 0;
+    defaults.strict = data[0] >= 128;
     char *text = malloc(size);
     memcpy(text, data + 1, size - 1);
-    if (serve_request_read(&r, (serve_api)(1 << data[0] % 13), text, size - 1, &defaults, &e)) {
+    if (serve_request_read(&r, (serve_api)(1 << data[0] % 15), text, size - 1, &defaults, &e)) {
         if (e.status) abort();
         fuzz_check(&r);
     } else if (e.status < 400 || !*e.text || !e.type) {

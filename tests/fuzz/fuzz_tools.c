@@ -1,9 +1,9 @@
-/* Fuzz target: any bytes as an answer with calls, in two pieces.  The message is JSON, and so are
- * the arguments of its calls.
+/* Fuzz target: any bytes as an answer with calls, whole and in two pieces.  The message is the
+ * same, it is JSON, and so are the arguments of its calls.
  * SPDX-License-Identifier: MIT
  *
- * The first byte chooses the form and whether three bytes are a control token, the second the cut
- * and which. */
+ * The first byte chooses the form, whether three bytes are a control token, and whether the tools
+ * come first, up to a zero byte; the second the cut and which bytes. */
 #include "text/tools.h"
 
 #include <stdlib.h>
@@ -23,6 +23,7 @@ static void fuzz_tools_form(qsf_tool_form *f, unsigned which)
         { QSF_TOOLS_PYTHON, "<s>[", "", "", "", "", "", "" },
         { QSF_TOOLS_CHANNELS, "", "", "", "", "", "", "" },
         { QSF_TOOLS_TAGS, "<s>", "<t\1>\n<f>", ">", "<k>", "<v>", "</v>", "</t>" },
+        { QSF_TOOLS_TAGS, "", "\n<t>\n<f=", ">", "\n<k=", ">\n", "\n</k>", "\n</f>\n</t>" },
     };
     const unsigned i = which % QSF_ARRAY_LEN(forms);
     const bool typed = strchr(forms[i].open, QSF_TOOL_ID) != NULL;
@@ -54,21 +55,13 @@ static void fuzz_tools_check(const char *message, size_t len)
     qsf_json_drop(&j);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* The answer text[0..n) in two pieces; its message in *out, for the caller to free. */
+static void fuzz_tools_read(qsf_tool_answer *a, const uint8_t *data, const char *text, size_t n, size_t cut,
+                            char **out)
 {
-    static const char tools[] = "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"pro"
-        "perties\":{"
-                                "\"s\":{\"type\":\"string\"},\"n\":{\"type\":\"number\"}}}}}]";
-    qsf_tool_form f;
-    qsf_tool_answer *a;
     qsf_tool_event e;
     const char *json;
     size_t len;
-    if (size < 2) return 0;
-    fuzz_tools_form(&f, data[0]);
-    const char *text = (const char *)data + 2;
-    const size_t n = size - 2, cut = n ? data[1] * n / 255 : 0;
-    if (qsf_tool_answer_new(qsf_platform_native(), &f, tools, sizeof tools - 1, 1, &a, NULL)) return 0;
     size_t ascii = 0;                           /* a control token is whole characters */
     while (ascii < n && (unsigned char)text[ascii] < 0x80) ascii++;
     if ((data[0] & 128) && data[1] % 32 + 3u <= ascii) qsf_tool_answer_control(a, data[1] % 32, 3);
@@ -78,9 +71,41 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         qsf_json_drop(&j);
     }
     while (qsf_tool_answer_next(a, &e)) if (e.type == QSF_TE_NONE) abort();
-    if (!qsf_tool_answer_push(a, text + cut, n - cut, true, NULL) && !qsf_tool_answer_json(a, &json, &len,
-        NULL))
+    if (!qsf_tool_answer_push(a, text + cut, n - cut, true, NULL)
+        && !qsf_tool_answer_json(a, &json, &len, NULL)) {
         fuzz_tools_check(json, len);
+        *out = malloc(len + 1);
+        memcpy(*out, json, len + 1);
+    }
     qsf_tool_answer_free(a);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char known[] =
+        "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"$defs\":{\"t\":{\"type\":"
+        "\"string\"},\"l\":{\"$ref\":\"#/$defs/l\"}},\"properties\":{\"s\":{\"type\":\"string\"},"
+        "\"n\":{\"type\":\"number\"},\"u\":{\"anyOf\":[{\"$ref\":\"#/$defs/t\"},{\"type\":\"null\"}]},"
+        "\"i\":{\"type\":[\"integer\",\"string\"]},\"l\":{\"$ref\":\"#/$defs/l\"}}}}}]";
+    qsf_tool_form f;
+    if (size < 2) return 0;
+    fuzz_tools_form(&f, data[0]);
+    const char *text = (const char *)data + 2, *tools = known, *zero;
+    size_t n = size - 2, n_tools = sizeof known - 1;
+    if ((data[0] & 64) && n && (zero = memchr(text, 0, n))) {
+        tools = text;
+        n_tools = (size_t)(zero - text);
+        n -= n_tools + 1;
+        text = zero + 1;
+    }
+    char *messages[2] = { NULL, NULL };
+    for (int pieces = 0; pieces < 2; pieces++) {
+        qsf_tool_answer *a;
+        if (qsf_tool_answer_new(qsf_platform_native(), &f, tools, n_tools, 1, &a, NULL)) break;
+        fuzz_tools_read(a, data, text, n, pieces && n ? data[1] * n / 255 : 0, &messages[pieces]);
+    }
+    if (messages[0] && messages[1] && strcmp(messages[0], messages[1])) abort();
+    free(messages[0]);
+    free(messages[1]);
     return 0;
 }

@@ -66,7 +66,7 @@ class Runner:
     def skip(self, name, why):
         if os.environ.get("QSF_TEST_NO_SKIP") == "1":
             return self.report(False, name, why + " (and nothing may be skipped)")
-        print(f"skip {name}: {why}", flush=True)
+        print(f"skipped: {name}: {why}", flush=True)
         self.skipped += 1
 
     def check(self, name, work, *args):
@@ -503,7 +503,7 @@ def main():
         check_rerank(r, find_model)
     print(f"{r.passed} passed, {len(r.failed)} failed, {r.skipped} skipped")
     for name in r.failed: print("failed:", name)
-    sys.exit(1 if r.failed else 0)
+    sys.exit(1 if r.failed else 77 if r.skipped and not r.passed else 0)
 
 if __name__ == "__main__":
     main()

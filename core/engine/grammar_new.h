@@ -1,0 +1,13 @@
+/* Nodes of a grammar of any kind.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_GRAMMAR_NEW_H
+#define QSF_GRAMMAR_NEW_H
+
+#include "qsf.h"
+#include "text/schema.h"
+
+/* What qsf_grammar_new makes of text[0..len), inside a grammar that has more.  how: of JSON. */
+qsf_gnode qsf_grammar_nodes_of(qsf_grammar_builder *b, qsf_grammar_kind kind, const char *text, size_t len,
+                               const qsf_schema_options *how);
+
+#endif

@@ -1,0 +1,31 @@
+/* The terminals that a Lark grammar can import from "common", as patterns.
+ * SPDX-License-Identifier: MIT */
+#include "text/lark_common.h"
+
+#define INT "[0-9]+"
+#define SIGNED "[+-]?"
+#define DECIMAL "(?:[0-9]+\\.[0-9]*|\\.[0-9]+)"
+#define EXPONENT "[eE][+-]?[0-9]+"
+#define FLOAT "(?:[0-9]+" EXPONENT "|" DECIMAL "(?:" EXPONENT ")?)"
+
+/* A text in quotes ends at its first quote that has no backslash before it, and a comment at the
+ * first sign that can end it: lazy repetitions would stand for more texts here than one match has. */
+static const struct { char name[16]; const char *pattern; } terminals[] = {
+    { "DIGIT", "[0-9]" }, { "HEXDIGIT", "[0-9a-fA-F]" }, { "INT", INT }, { "SIGNED_INT", SIGNED INT },
+    { "DECIMAL", DECIMAL }, { "FLOAT", FLOAT }, { "SIGNED_FLOAT", SIGNED FLOAT },
+    { "NUMBER", "(?:" FLOAT "|" INT ")" }, { "SIGNED_NUMBER", SIGNED "(?:" FLOAT "|" INT ")" },
+    { "ESCAPED_STRING", "\"(?:[^\"\\\\\\n]|\\\\[^\\n])*\"" },
+    { "LCASE_LETTER", "[a-z]" }, { "UCASE_LETTER", "[A-Z]" }, { "LETTER", "[A-Za-z]" },
+    { "WORD", "[A-Za-z]+" }, { "CNAME", "[A-Za-z_][A-Za-z_0-9]*" },
+    { "WS_INLINE", "[ \\t]+" }, { "WS", "[ \\t\\f\\r\\n]+" }, { "CR", "\\r" }, { "LF", "\\n" },
+    { "NEWLINE", "(?:\\r?\\n)+" },
+    { "SH_COMMENT", "#[^\\n]*" }, { "CPP_COMMENT", "//[^\\n]*" }, { "SQL_COMMENT", "--[^\\n]*" },
+    { "C_COMMENT", "/\\*(?:[^*]|\\*+[^*/])*\\*+/" },
+};
+
+const char *qsf_lark_common(const char *name, size_t len)
+{
+    for (size_t i = 0; i < QSF_ARRAY_LEN(terminals); i++)
+        if (strlen(terminals[i].name) == len && !memcmp(terminals[i].name, name, len)) return terminals[i].pattern;
+    return NULL;
+}

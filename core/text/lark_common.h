@@ -1,0 +1,11 @@
+/* The terminals that a Lark grammar can import from "common".
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_LARK_COMMON_H
+#define QSF_LARK_COMMON_H
+
+#include "base/base.h"
+
+/* The pattern of a terminal by its name; NULL: common has none of this name. */
+const char *qsf_lark_common(const char *name, size_t len);
+
+#endif

@@ -1,0 +1,15 @@
+/* Writes the table of a request's fields that docs/serve.md has; serve_accepts_test.py compares.
+ * SPDX-License-Identifier: MIT */
+#include "request.h"
+
+#include <stdio.h>
+
+int main(void)
+{
+    serve_text out = { 0 };
+    serve_request_list(&out);
+    if (out.failed) return 1;
+    fputs(out.bytes, stdout);
+    text_free(&out);
+    return 0;
+}

@@ -1,0 +1,45 @@
+#!/bin/sh
+# What a user meets: ./test and ./run in a fresh clone in a folder of its own, without ../shared, with an
+# empty cache but for downloads.
+# SPDX-License-Identifier: MIT
+#
+#   bare.sh                 as ./test --all calls it: objects come from the compiler's cache
+#   bare.sh --cold          nothing is reused but downloads, which is what README.md's time for ./test is
+#
+# The clone is of the last commit. It and its cache are removed if all passes.
+set -eu
+source=$(cd "$(dirname "$0")/../.." && pwd)
+cache=${QSF_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/qsf}
+objects=${CCACHE_DIR:-$cache/ccache}
+work=$(mktemp -d "${TMPDIR:-/tmp}/qsf-bare.XXXXXX")
+
+git clone -q "$source" "$work/libqsf"
+mkdir -p "$work/cache/models"
+# What the short run downloads by itself, and no more: a test that wants other models has to skip.
+for one in deps npm venv wasm; do
+    if [ -e "$cache/$one" ]; then ln -s "$cache/$one" "$work/cache/$one"; fi
+done
+model=$cache/models/smollm2-135m-q4_1.gguf
+if [ -e "$model" ]; then ln -s "$model" "$work/cache/models/"; fi
+
+# Nothing of the calling run may leak into this one.
+for name in $(env | sed -n 's/^\(QSF_[A-Z_]*\)=.*/\1/p') CCACHE_DIR CCACHE_BASEDIR CCACHE_NOHASHDIR WINEPREFIX; do
+    unset "$name"
+done
+QSF_CACHE=$work/cache
+export QSF_CACHE
+if [ "${1-}" != --cold ] && [ -d "$objects" ]; then
+    CCACHE_DIR=$objects
+    export CCACHE_DIR
+fi
+
+cd "$work/libqsf"
+begin=$(date +%s)
+./test
+echo "./test took $(($(date +%s) - begin)) s"
+begin=$(date +%s)
+answer=$(./run "What is the capital of France?" -n 24)
+echo "./run took $(($(date +%s) - begin)) s and answered: $answer"
+case $answer in *Paris*) ;; *) exit 1 ;; esac
+cd /
+rm -rf "$work"
