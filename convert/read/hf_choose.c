@@ -41,7 +41,7 @@ static bool choose_plain_added(yyjson_val *root, bool raw, bool spm)
 }
 
 /* At most one token before and one behind. */
-static bool choose_template(yyjson_val *v)
+static bool choose_around(yyjson_val *v)
 {
     size_t i, n, before = 0, behind = 0, texts = 0;
     yyjson_val *e;
@@ -63,7 +63,7 @@ static bool choose_processor(yyjson_val *v)
     yyjson_val *e, *list = qsf_json_get(v, "processors");
     if (!v) return true;
     if (!list) return choose_is(v, "type", "ByteLevel")
-        || (choose_is(v, "type", "TemplateProcessing") && choose_template(v));
+        || (choose_is(v, "type", "TemplateProcessing") && choose_around(v));
     yyjson_arr_foreach(list, i, n, e) {
         templates += choose_is(e, "type", "TemplateProcessing");
         if (qsf_json_get(e, "processors") || templates > 1 || !choose_processor(e)) return false;

@@ -30,7 +30,7 @@ static bool text_bool(steps_build *s, yyjson_val *v, const char *key, bool absen
 static bool text_is(const char *type, const char *name) { return !strcmp(type, name); }
 
 /* A text of the value that must be there; "" after a failure. */
-static const char *text_str(steps_build *s, yyjson_val *v, const char *key)
+static const char *steps_str(steps_build *s, yyjson_val *v, const char *key)
 {
     const char *text = NULL;
     if (!s->st) s->st = qsf_json_get_text(v, FILE_NAME, key, &text, s->err);
@@ -50,7 +50,7 @@ static uint32_t text_pattern(steps_build *s, yyjson_val *v)
     return 0;
 }
 
-static void text_replace(steps_build *s, points_is *is, const char *by)
+static void steps_replace_if(steps_build *s, points_is *is, const char *by)
 {
     steps_add_step(s, STEP_REPLACE, steps_class(s, is, false), 0, by);
 }
@@ -83,13 +83,13 @@ static void text_bert(steps_build *s, yyjson_val *v)
     static const char chinese[] = { ' ', 0x7f, ' ', 0 };
     const bool lower = text_bool(s, v, "lowercase", true), accents = text_bool(s, v, "strip_accents", lower);
     if (text_bool(s, v, "clean_text", true)) {
-        text_replace(s, points_control, "");
-        text_replace(s, points_bert_space, " ");
+        steps_replace_if(s, points_control, "");
+        steps_replace_if(s, points_bert_space, " ");
     }
-    if (text_bool(s, v, "handle_chinese_chars", true)) text_replace(s, points_chinese, chinese);
+    if (text_bool(s, v, "handle_chinese_chars", true)) steps_replace_if(s, points_chinese, chinese);
     if (accents) {
         steps_add_step(s, STEP_NFD, 0, 0, "");
-        text_replace(s, points_bert_mark, "");
+        steps_replace_if(s, points_bert_mark, "");
     }
     if (lower) text_lower(s);
 }
@@ -144,7 +144,7 @@ static void text_form(steps_build *s, const char *form)
 
 void steps_normalizer(steps_build *s, yyjson_val *v)
 {
-    const char *type = v && !s->st ? text_str(s, v, "type") : "";
+    const char *type = v && !s->st ? steps_str(s, v, "type") : "";
     if (!v || s->st) return;
     if (text_is(type, "Sequence")) {            /* no deeper than the JSON itself, which is bounded */
         size_t i, n;
@@ -159,14 +159,14 @@ void steps_normalizer(steps_build *s, yyjson_val *v)
     } else if (text_is(type, "Strip")) {
         text_strip(s, v);
     } else if (text_is(type, "StripAccents")) {
-        text_replace(s, points_mark, "");
+        steps_replace_if(s, points_mark, "");
     } else if (text_is(type, "Replace")) {
-        steps_add_step(s, STEP_REPLACE, text_pattern(s, v), 0, text_str(s, v, "content"));
+        steps_add_step(s, STEP_REPLACE, text_pattern(s, v), 0, steps_str(s, v, "content"));
     } else if (text_is(type, "Prepend")) {
-        steps_add_step(s, STEP_PREFIX, 2, 0, text_str(s, v, "prepend"));
+        steps_add_step(s, STEP_PREFIX, 2, 0, steps_str(s, v, "prepend"));
     } else if (text_is(type, "Nmt")) {
-        text_replace(s, points_nmt_gone, "");
-        text_replace(s, points_nmt_space, " ");
+        steps_replace_if(s, points_nmt_gone, "");
+        steps_replace_if(s, points_nmt_space, " ");
     } else if (text_is(type, "Precompiled")) {
         text_precompiled(s, v);
     } else if (text_is(type, "BertNormalizer")) {
@@ -193,7 +193,7 @@ static uint32_t text_behaviour(steps_build *s, yyjson_val *v, const char *absent
 
 static void text_metaspace(steps_build *s, yyjson_val *v)
 {
-    const char *scheme = qsf_json_get_str(v, "prepend_scheme"), *by = text_str(s, v, "replacement");
+    const char *scheme = qsf_json_get_str(v, "prepend_scheme"), *by = steps_str(s, v, "replacement");
     if (!scheme) scheme = text_bool(s, v, "add_prefix_space", true) ? "always" : "never";
     steps_add_step(s, STEP_REPLACE, steps_literal(s, " "), 0, by);
     if (text_is(scheme, "first")) steps_add_step(s, STEP_PREFIX, 1, 0, by);
@@ -216,7 +216,7 @@ static void text_split_if(steps_build *s, points_is *is, uint32_t behaviour)
     steps_add_step(s, STEP_SPLIT, steps_class(s, is, false), behaviour, "");
 }
 
-static void text_fixed(steps_build *s, yyjson_val *v)
+static void steps_fixed_length(steps_build *s, yyjson_val *v)
 {
     char pattern[40];
     uint32_t n = 5;
@@ -227,7 +227,7 @@ static void text_fixed(steps_build *s, yyjson_val *v)
 
 void steps_pretokenizer(steps_build *s, yyjson_val *v)
 {
-    const char *type = v && !s->st ? text_str(s, v, "type") : "";
+    const char *type = v && !s->st ? steps_str(s, v, "type") : "";
     if (!v || s->st) return;
     if (text_is(type, "Sequence")) {            /* no deeper than the JSON itself, which is bounded */
         size_t i, n;
@@ -251,12 +251,12 @@ void steps_pretokenizer(steps_build *s, yyjson_val *v)
     } else if (text_is(type, "WhitespaceSplit")) {
         text_split_if(s, points_space, SPLIT_REMOVED);
     } else if (text_is(type, "CharDelimiterSplit")) {
-        steps_add_step(s, STEP_SPLIT, steps_literal(s, text_str(s, v, "delimiter")), SPLIT_REMOVED, "");
+        steps_add_step(s, STEP_SPLIT, steps_literal(s, steps_str(s, v, "delimiter")), SPLIT_REMOVED, "");
     } else if (text_is(type, "BertPreTokenizer")) {
         text_split_if(s, points_space, SPLIT_REMOVED);
         text_split_if(s, points_punct, SPLIT_ISOLATED);
     } else if (text_is(type, "FixedLength")) {
-        text_fixed(s, v);
+        steps_fixed_length(s, v);
     } else {
         steps_refuse(s, "a pre-tokenizer", type);
     }
