@@ -513,13 +513,15 @@ def bad_cases():
     c = case(kind="bin"); b = bytearray(c.files["pytorch_model.bin"]); b[-6:-2] = struct.pack("<I", len(b))
     yield "zip-directory", file_bin(c, bytes(b)), "QSF_E_CORRUPT", "zip directory"
     # tokenizers
-    split = {"type": "Split", "pattern": {"Regex": "\\w+"}, "behavior": "Isolated"}
+    split = {"type": "Split", "pattern": {"Regex": "(\\w)\\1"}, "behavior": "Isolated"}
     yield ("tok-regex", with_tok(lambda t: t.__setitem__("pre_tokenizer", split)), "QSF_E_UNSUPPORTED",
-           "\\w+")
+           "an escape that this version does not know")
     yield ("tok-unigram", with_tok(lambda t: t["model"].__setitem__("type", "Unigram")),
-           "QSF_E_UNSUPPORTED", "Unigram")
-    yield ("tok-normalizer", with_tok(lambda t: t.__setitem__("normalizer", {"type": "Lowercase"})),
-           "QSF_E_UNSUPPORTED", "Lowercase")
+           "QSF_E_CORRUPT", "no vocabulary")
+    yield ("tok-normalizer", with_tok(lambda t: t.__setitem__("normalizer", {"type": "Sideways"})),
+           "QSF_E_UNSUPPORTED", "a normalizer of type Sideways")
+    yield ("tok-scripts", with_tok(lambda t: t.__setitem__("pre_tokenizer", {"type": "UnicodeScripts"})),
+           "QSF_E_UNSUPPORTED", "a pre-tokenizer of type UnicodeScripts")
     yield "tok-merge", with_tok(lambda t: t["model"]["merges"].append("h ll")), "QSF_E_CORRUPT", "merge 5"
     yield "tok-merge-form", with_tok(lambda t: t["model"]["merges"].append(["a"])), "QSF_E_CORRUPT", "no pair"
     yield ("tok-id", with_tok(lambda t: t["model"]["vocab"].__setitem__("zz", N_VOCAB)), "QSF_E_CORRUPT",

@@ -235,6 +235,8 @@ if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "rele
     qsf_script(jinja_exact 300 jinja_exact.py $<TARGET_FILE:jinja_test>)
     qsf_script(jinja_suite 300 jinja_suite.py $<TARGET_FILE:jinja_test>)
     qsf_script(words_exact 300 words_exact.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>)
+    qsf_script(pipeline_exact 900 pipeline_exact.py $<TARGET_FILE:token_lines> $<TARGET_FILE:qsf-convert>
+        --texts 40)
     qsf_script(tokenizer_exact 1800 tokenizer_exact.py $<TARGET_FILE:qsf-run>
         --words $<TARGET_FILE:tokenizer_test> --models "${models}" --quick)
 endif()

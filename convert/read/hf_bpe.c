@@ -31,8 +31,7 @@ static qsf_status bpe_tokens(vocab_build *b, yyjson_val *model, bool spm, qsf_er
     return QSF_OK;
 }
 
-/* "a b" or ["a", "b"]. */
-static bool bpe_merge_parts(yyjson_val *v, const char **a, size_t *alen, const char **c, size_t *clen)
+bool qsf_hf_merge_parts(yyjson_val *v, const char **a, size_t *alen, const char **c, size_t *clen)
 {
     size_t len;
     if (yyjson_is_arr(v)) {
@@ -49,8 +48,9 @@ static bool bpe_merge_parts(yyjson_val *v, const char **a, size_t *alen, const c
     return true;
 }
 
-static qsf_status bpe_merges(vocab_build *b, yyjson_val *model, bool spm, qsf_error *err)
+static qsf_status bpe_merges(vocab_build *b, yyjson_val *model, bool spm, const char *prefix, qsf_error *err)
 {
+    const size_t skip = strlen(prefix);
     size_t i, n, alen, clen;
     yyjson_val *v, *list = qsf_json_get(model, "merges");
     const char *a, *c;
@@ -61,10 +61,11 @@ static qsf_status bpe_merges(vocab_build *b, yyjson_val *model, bool spm, qsf_er
                                                 "merges", err)))
         return QSF_E_MEMORY;
     yyjson_arr_foreach(list, i, n, v) {
-        if (!bpe_merge_parts(v, &a, &alen, &c, &clen))
+        if (!qsf_hf_merge_parts(v, &a, &alen, &c, &clen))
             return qsf_fail(err, QSF_E_CORRUPT, FILE_NAME ": merge %zu is no pair", i);
+        const size_t more = skip && clen >= skip && !memcmp(c, prefix, skip) ? skip : 0;
         const int32_t x = qsf_vocab_find2(b, a, alen, "", 0), y = qsf_vocab_find2(b, c, clen, "", 0),
-                      made = qsf_vocab_find2(b, a, alen, c, clen);
+                      made = qsf_vocab_find2(b, a, alen, c + more, clen - more);
         if (x < 0 || y < 0 || made < 0)
             return qsf_fail(
                 err, QSF_E_CORRUPT,
@@ -84,6 +85,11 @@ static qsf_status bpe_merges(vocab_build *b, yyjson_val *model, bool spm, qsf_er
     for (uint32_t id = 0; spm && id < b->n; id++)           /* what no merge makes comes last */
         if (b->tokens[id].text && b->tokens[id].score == 0) b->tokens[id].score = -2 - (float)n;
     return QSF_OK;
+}
+
+qsf_status qsf_hf_merges(vocab_build *b, yyjson_val *model, const char *prefix, qsf_error *err)
+{
+    return bpe_merges(b, model, false, prefix, err);
 }
 
 /* ---- what happens to the text before --------------------------------------------------------- */
@@ -118,67 +124,66 @@ static qsf_status bpe_normalizer(yyjson_val *v, bool spm, qsf_vocab *out, qsf_er
     return qsf_fail(err, QSF_E_UNSUPPORTED, FILE_NAME ": normalizer of type %s", type);
 }
 
-/* Of a SentencePiece vocabulary: none, Metaspace, or Gemma's
- * split at spaces, which are gone by then. */
-static qsf_status bpe_metaspace(yyjson_val *v, qsf_vocab *out, qsf_error *err)
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/* Begins again. */
+static void bpe_forget(vocab_build *b)
 {
-    const char *type = qsf_json_get_str(v, "type"), *scheme = qsf_json_get_str(v, "prepend_scheme");
-    bool prefix;
-    if (!v) return QSF_OK;
-    if (type && !strcmp(type, "Metaspace") && bpe_is_str(v, "replacement", bpe_space)) {
-        const qsf_status st = qsf_json_get_bool(v, FILE_NAME, "add_prefix_space", true, &prefix, err);
-        if (st) return st;
-        out->add_space_prefix = scheme ? strcmp(scheme, "never") != 0 : prefix;
-        return QSF_OK;
-    }
-    if (type && !strcmp(type, "Split") && bpe_is_str(qsf_json_get(v, "pattern"), "String", " ") &&
-        bpe_is_str(v, "behavior", "MergedWithPrevious"))
-        return QSF_OK;
-    return qsf_fail(err, QSF_E_UNSUPPORTED,
-                    FILE_NAME ": pre-tokenizer of type %s in a SentencePiece vocabulary",
-                    type ? type : "(none)");
+    memset(b->tokens, 0, b->n * sizeof *b->tokens);
+    if (b->slots) qsf_dealloc(b->platform, b->slots, (uint64_t)b->n_slots * sizeof *b->slots);
+    b->slots = NULL;
+    b->n_slots = 0;
 }
 
-/* ---- the file -------------------------------------------------------------------------------- */
+/* SentencePiece's BPE written down as merges; where these are others, step by step. */
+static qsf_status bpe_spm(vocab_build *b, yyjson_val *root, yyjson_val *model, qsf_error *err)
+{
+    bool is = false;
+    qsf_status st;
+    if ((st = bpe_normalizer(qsf_json_get(root, "normalizer"), true, b->out, err)) ||
+        (st = bpe_tokens(b, model, true, err)) || (st = qsf_vocab_index(b, err)) ||
+        (st = qsf_hf_is_spm(b, model, &is, err))) return st;
+    if (!is) {
+        bpe_forget(b);
+        b->out->add_space_prefix = false;
+        return qsf_hf_steps(b, root, "", err);
+    }
+    b->out->kind = QSF_VOCAB_SPM;
+    qsf_format(b->out->pre, sizeof b->out->pre, "default");
+    return bpe_merges(b, model, true, "", err);
+}
 
 /* marks: the pre-tokenizer of a vocabulary with SentencePiece's marks and bytes whose merges count
  * in their order, as Gemma 4's do; NULL: such a vocabulary is SentencePiece's. */
+static qsf_status bpe_named(vocab_build *b, yyjson_val *root, yyjson_val *model, const char *marks,
+                            const char *pre, qsf_error *err)
+{
+    qsf_vocab *out = b->out;
+    bool spm;
+    qsf_status st;
+    if ((st = qsf_json_get_bool(model, FILE_NAME ": model", "byte_fallback", false, &spm, err))) return st;
+    if (spm && !marks) return bpe_spm(b, root, model, err);
+    out->kind = QSF_VOCAB_BPE;
+    qsf_format(out->pre, sizeof out->pre, "%s", marks ? marks : pre);
+    if ((st = bpe_normalizer(qsf_json_get(root, "normalizer"), spm, out, err)) ||
+        (st = bpe_tokens(b, model, spm, err)) || (st = qsf_vocab_index(b, err))) return st;
+    return bpe_merges(b, model, false, "", err);
+}
+
 static qsf_status bpe_model(vocab_build *b, yyjson_val *root, const char *marks, qsf_error *err)
 {
-    static const char what[] = FILE_NAME ": model";
-    yyjson_val *model, *pre, *normalizer, *post;
-    const char *type, *prefix, *suffix;
-    qsf_vocab *out = b->out;
-    bool spm, ignore_merges;
-    qsf_status st;
-
-    if ((st = qsf_json_get_obj(root, FILE_NAME, "model", &model, err)) ||
-        (st = qsf_json_get_obj(root, FILE_NAME, "pre_tokenizer", &pre, err)) ||
-        (st = qsf_json_get_obj(root, FILE_NAME, "normalizer", &normalizer, err)) ||
-        (st = qsf_json_get_obj(root, FILE_NAME, "post_processor", &post, err)) ||
-        (st = qsf_json_get_text(model, what, "type", &type, err)) ||
-        (st = qsf_json_get_text(model, what, "continuing_subword_prefix", &prefix, err)) ||
-        (st = qsf_json_get_text(model, what, "end_of_word_suffix", &suffix, err))) return st;
-    if (type && !strcmp(type, "WordPiece")) return qsf_hf_wordpiece(b, root, model, err);
-    if (type && !strcmp(type, "Unigram")) return qsf_hf_unigram(b, root, model, err);
-    if (type ? strcmp(type, "BPE") != 0 : !qsf_json_get(model, "merges"))
-        return qsf_fail(err, QSF_E_UNSUPPORTED,
-                        FILE_NAME ": model of type %s (supported: BPE, WordPiece, Unigram)",
-                        type ? type : "(none)");
-    if ((prefix && *prefix) || (suffix && *suffix))
-        return qsf_fail(err, QSF_E_UNSUPPORTED,
-                        FILE_NAME ": BPE with continuing_subword_prefix or end_of_word_suffix");
-    if ((st = qsf_json_get_bool(model, what, "byte_fallback", false, &spm, err)) ||
-        (st = qsf_json_get_bool(model, what, "ignore_merges", false, &ignore_merges, err))) return st;
-    out->kind = spm && !marks ? QSF_VOCAB_SPM : QSF_VOCAB_BPE;
-    if ((st = bpe_normalizer(normalizer, spm, out, err))) return st;
-    if (!spm && !pre) return qsf_fail(err, QSF_E_UNSUPPORTED, FILE_NAME ": BPE without a pre-tokenizer");
-    st = spm ? bpe_metaspace(pre, out, err)
-             : qsf_hf_pretokenizer(b->platform, pre, ignore_merges, out->pre, err);
-    if (st) return st;
-    if (spm) qsf_format(out->pre, sizeof out->pre, "%s", marks ? marks : "default");
-    if ((st = bpe_tokens(b, model, spm, err)) || (st = qsf_vocab_index(b, err))) return st;
-    return bpe_merges(b, model, spm && !marks, err);
+    static const char *const parts[] = { "model", "pre_tokenizer", "normalizer", "post_processor",
+                                        "decoder" };
+    yyjson_val *part;
+    char pre[32];
+    bool named;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(parts); i++) {
+        const qsf_status st = qsf_json_get_obj(root, FILE_NAME, parts[i], &part, err);
+        if (st) return st;
+    }
+    const qsf_status st = qsf_hf_by_name(b->platform, root, marks, &named, pre, err);
+    if (st || !named) return st ? st : qsf_hf_steps(b, root, pre, err);
+    return bpe_named(b, root, qsf_json_get(root, "model"), marks, pre, err);
 }
 
 qsf_status qsf_hf_tokenizer_json(vocab_build *b, yyjson_val *root, bool pieces, const char *marks,
@@ -189,6 +194,7 @@ qsf_status qsf_hf_tokenizer_json(vocab_build *b, yyjson_val *root, bool pieces, 
     qsf_status st;
     if ((st = qsf_json_get_arr(root, FILE_NAME, "added_tokens", &added, err)) ||
         (!pieces && (st = bpe_model(b, root, marks, err)))) return st;
+    if (b->out->kind == QSF_VOCAB_STEPS) return QSF_OK;         /* they have been taken */
     yyjson_arr_foreach(added, i, n, e) {
         uint64_t id;
         size_t len;

@@ -182,7 +182,14 @@ qsf_status qsf_hf_special_tokens(vocab_build *b, yyjson_val *tokenizer, yyjson_v
         (st = special_set(b, config, "pad_token", cfg->pad, &v->pad, err)) ||
         (st = special_set(b, config, "unk_token", -1, &v->unk, err)) ||
         (st = special_set(b, config, "sep_token", -1, &v->sep, err)) ||
-        (st = special_adding(b, tokenizer, config, cfg, err))) return st;
+        (v->kind != QSF_VOCAB_STEPS && (st = special_adding(b, tokenizer, config, cfg, err)))) return st;
+    if (v->kind == QSF_VOCAB_STEPS) {           /* what is put around a text is among the steps */
+        special_adds ignored;
+        const int32_t eos = v->eos;
+        special_processors(b, tokenizer, &ignored);
+        v->eos = eos;
+        if (v->bos < 0 && (st = special_set(b, config, "cls_token", -1, &v->bos, err))) return st;
+    }
     if (v->kind == QSF_VOCAB_WPM) {             /* [CLS] text [SEP], which BERT always has */
         if ((st = special_set(b, config, "cls_token", -1, &v->bos, err))) return st;
         v->add_bos = v->bos >= 0;

@@ -91,7 +91,6 @@ static qsf_status vocab_added_files(vocab_build *b, const vocab_files *f, yyjson
 static qsf_status vocab_space_prefix(const vocab_files *f, const spm_info *info, const hf_config *cfg,
                                      qsf_vocab *v, qsf_error *err)
 {
-    if (!f->spm_text) return QSF_OK;            /* tokenizer.json alone: hf_tokenizer_json has said it */
     if (cfg->type->bare_text) return v->add_space_prefix = false, QSF_OK;
     return qsf_json_get_bool(f->config.root, VOCAB_CONFIG, "add_prefix_space", info->add_dummy_prefix,
                              &v->add_space_prefix, err);
@@ -103,10 +102,15 @@ static qsf_status vocab_from_files(const char *dir, const vocab_files *f, const 
     spm_info info = { .name = f->spm_name, .shifted = f->shifted };
     qsf_vocab *v = &in->vocab;
     yyjson_val *decoder;
+    char pre[32];
     qsf_status st = qsf_json_get_obj(f->config.root, VOCAB_CONFIG, "added_tokens_decoder", &decoder, err);
     if (st) return st;
     v->bos = v->eos = v->eot = v->unk = v->pad = v->sep = -1;
-    if (f->spm_text) {
+    /* tokenizer.json is what runs, where both are there and say different things */
+    bool pieces = f->spm_text;
+    if (pieces && qsf_json_get(f->json.root, "model")
+        && (st = qsf_hf_by_name(in->platform, f->json.root, cfg->type->pre, &pieces, pre, err))) return st;
+    if (pieces) {
         qsf_format(v->pre, sizeof v->pre, "default");
         if ((st = qsf_spm_read(b, f->spm_text, (size_t)f->spm_len, &info, err))) return st;
         v->kind = info.unigram ? QSF_VOCAB_UGM : QSF_VOCAB_SPM;
@@ -116,14 +120,16 @@ static qsf_status vocab_from_files(const char *dir, const vocab_files *f, const 
         if ((st = vocab_added_files(b, f, decoder, err))) return st;
     }
     if (f->json.root &&
-        (st = qsf_hf_tokenizer_json(b, f->json.root, f->spm_text != NULL, cfg->type->pre, err))) return st;
+        (st = qsf_hf_tokenizer_json(b, f->json.root, pieces, cfg->type->pre, err))) return st;
     /* the same rules, but for spaces before a mask */
     if (cfg->type->keys == HF_KEYS_MODERN && !strcmp(v->pre, "gpt-2"))
         qsf_format(v->pre, sizeof v->pre, "modern-bert");
-    if ((st = vocab_space_prefix(f, &info, cfg, v, err)) ||
+    if ((pieces && (st = vocab_space_prefix(f, &info, cfg, v, err))) ||
         (st = qsf_hf_special_tokens(b, f->json.root, f->config.root, cfg, err)) ||
         (st = qsf_hf_chat_template(b, dir, f->config.root, err))) return st;
-    return qsf_vocab_finish(b, v->kind == QSF_VOCAB_SPM || v->kind == QSF_VOCAB_UGM, err);
+    const bool scores = v->kind == QSF_VOCAB_SPM || v->kind == QSF_VOCAB_UGM
+        || (v->kind == QSF_VOCAB_STEPS && b->scores);
+    return qsf_vocab_finish(b, scores, err);
 }
 
 qsf_status qsf_hf_vocab_read(const char *dir, const hf_config *cfg, input *in, hf_vocab_said *said,

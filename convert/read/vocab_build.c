@@ -99,6 +99,21 @@ qsf_status qsf_vocab_add_special(vocab_build *b, uint64_t id, const char *text, 
     return vocab_user_text(b, text, len, t, err);
 }
 
+qsf_status qsf_vocab_add_as_is(vocab_build *b, uint64_t id, const char *text, size_t len, bool special,
+                               qsf_error *err)
+{
+    if (len > UINT16_MAX)
+        return qsf_fail(err, QSF_E_CORRUPT, "added token %llu has %zu bytes", (unsigned long long)id, len);
+    special |= vocab_looks_special(text, len);
+    if (id >= b->n && !special) return vocab_beyond(b, id, text, err);
+    if (id >= b->n) return b->ignored++, QSF_OK;
+    vocab_token *t = &b->tokens[id];
+    const float score = t->text ? t->score : 0;
+    *t = (vocab_token){ .text = text, .len = (uint32_t)len, .score = score,
+                        .type = special ? QSF_TOKEN_CONTROL : QSF_TOKEN_USER };
+    return QSF_OK;
+}
+
 bool qsf_vocab_is_byte(const char *text, size_t len)
 {
     static const char hex[] = "0123456789ABCDEFabcdef";

@@ -23,6 +23,7 @@ typedef struct vocab_build {
     uint32_t     n_slots;
     uint32_t     ignored;   /* control tokens beyond the embedding */
     bool         two_between;       /* of the texts of a pair: tokens that end a text */
+    bool         scores;            /* tokens have scores that the model goes by */
     qsf_vocab   *out;
 } vocab_build;
 
@@ -38,6 +39,9 @@ qsf_status qsf_vocab_add(vocab_build *b, uint64_t id, const char *text, size_t l
  * embedding a control token is counted and left out. */
 qsf_status qsf_vocab_add_special(vocab_build *b, uint64_t id, const char *text, size_t len, bool special,
                                  qsf_error *err);
+/* The same, with its text and score as they are. */
+qsf_status qsf_vocab_add_as_is(vocab_build *b, uint64_t id, const char *text, size_t len, bool special,
+                               qsf_error *err);
 /* Whether a token's text stands for a byte, "<0x41>". */
 bool       qsf_vocab_is_byte(const char *text, size_t len);
 /* Builds the hash over all texts there are now. */

@@ -124,6 +124,7 @@ void qsf_ext_put_vocab(qsf_ext_out *o, const qsf_vocab *v)
     if (v->types) vocab_put_types(o, v);
     if (v->scores) vocab_put_scores(o, v);
     if (v->charsmap) qsf_ext_put_u8s(o, "vocab.charsmap", v->charsmap, v->charsmap_len);
+    if (v->steps) qsf_ext_put_u8s(o, "vocab.steps", v->steps, v->steps_len);
     if (!v->n_merges) return;
     qsf_ext_put_u32(o, "vocab.n_merges", v->n_merges);
     qsf_ext_begin(o, "vocab.merges", QSF_EXT_U8);
@@ -319,7 +320,7 @@ qsf_status qsf_ext_get_vocab(const qsf_ext *x, qsf_vocab *v, qsf_arena *a, qsf_e
 {
     qsf_status st;
     qsf_ext_value kind;
-    vocab_bytes charsmap;
+    vocab_bytes charsmap, steps;
     bool have;
     if ((st = qsf_ext_get(x, "vocab.kind", QSF_EXT_U8, &kind, err))) return st;
     if (kind.data && (kind.count != 1 || kind.data[0] >= QSF_VOCAB_KINDS))
@@ -337,6 +338,11 @@ qsf_status qsf_ext_get_vocab(const qsf_ext *x, qsf_vocab *v, qsf_arena *a, qsf_e
         if (have && (st = qsf_vocab_charsmap(v, a, charsmap.p, (uint64_t)(charsmap.end - charsmap.p), x->path,
                                              err)))
             return st;
+        if ((st = vocab_get_bytes(x, "vocab.steps", &steps, &have, err))) return st;
+        if (v->kind == QSF_VOCAB_STEPS && !have) return vocab_bad(x, "vocab.steps", err);
+        v->steps_len = (uint32_t)(steps.end - steps.p);
+        if (have && !(v->steps = (uint8_t *)qsf_arena_text(a, steps.p, v->steps_len,
+                                                           err))) return QSF_E_MEMORY;
     }
     return vocab_get_specials(x, v, err);
 }

@@ -114,6 +114,10 @@ static qsf_status build_merges(qsf_tokenizer *t, qsf_error *err)
         size_t nl, nr;
         const char *tl = token_text(t, left, &nl), *tr = token_text(t, right, &nr);
         if ((st = token_buffer_need(t, &joined, nl + nr + 1, err))) break;
+        if (t->steps && nr >= t->steps->prefix.n && !memcmp(tr, t->steps->prefix.s, t->steps->prefix.n)) {
+            tr += t->steps->prefix.n;         /* what goes on with a word */
+            nr -= t->steps->prefix.n;
+        }
         memcpy(joined.mem, tl, nl);
         memcpy((char *)joined.mem + nl, tr, nr);
         const int32_t id = qsf_tokenizer_find(t, joined.mem, nl + nr);
@@ -157,8 +161,7 @@ uint32_t qsf_byte_letter(uint8_t b)
     return b < 33 ? 256u + b : b < 161 ? 256u + 33 + (b - 127u) : 256u + 67;
 }
 
-/* The byte of a GPT-2 letter; -1: it stands for none. */
-static int letter_byte(uint32_t c)
+int qsf_letter_byte(uint32_t c)
 {
     if (c < 256) return qsf_byte_letter((uint8_t)c) == c ? (int)c : -1;
     if (c < 256 + 33) return (int)(c - 256);
@@ -189,7 +192,7 @@ static size_t decode_letters(const char *text, size_t len, char *out)
     size_t n = 0, used;
     for (size_t i = 0; i < len; i += used) {
         const uint32_t c = qsf_utf8_decode(text + i, len - i, &used);
-        const int b = letter_byte(c);
+        const int b = qsf_letter_byte(c);
         if (b >= 0) {
             out[n++] = (char)b;
         } else {
@@ -242,16 +245,46 @@ static size_t decode_piece(const qsf_tokenizer *t, uint32_t id, char *out)
     }
 }
 
+static qsf_status pieces_room(qsf_tokenizer *t, uint64_t bytes, qsf_error *err)
+{
+    if (bytes > UINT32_MAX / 2)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "the texts of all tokens have more than 2 GB");
+    t->pieces = qsf_arena_alloc(t->arena, bytes + 1, "pieces", err);
+    t->piece_at = t->pieces ? qsf_arena_array(t->arena, (uint64_t)t->vocab->n_tokens + 1, sizeof(uint32_t),
+                                              "pieces", err) : NULL;
+    return t->piece_at ? QSF_OK : QSF_E_MEMORY;
+}
+
 static qsf_status build_pieces(qsf_tokenizer *t, qsf_error *err)
 {
     const qsf_vocab *v = t->vocab;
-    t->pieces = qsf_arena_alloc(t->arena, (uint64_t)v->at[v->n_tokens] + 1, "pieces", err);
-    t->piece_at = t->pieces ? qsf_arena_array(t->arena, (uint64_t)v->n_tokens + 1, sizeof(uint32_t), "pieces",
-                                              err) : NULL;
-    if (!t->piece_at) return QSF_E_MEMORY;
-    for (uint32_t id = 0; id < v->n_tokens; id++)         /* a piece is never longer than its token's text */
+    const qsf_status st = pieces_room(t, v->at[v->n_tokens], err);
+    for (uint32_t id = 0; !st && id < v->n_tokens; id++)  /* a piece is never longer than its token's text */
         t->piece_at[id + 1] = t->piece_at[id] + (uint32_t)decode_piece(t, id, t->pieces + t->piece_at[id]);
-    return QSF_OK;
+    return st;
+}
+
+/* The same by steps, which may make a text longer: counted, then written. */
+static qsf_status build_steps_pieces(qsf_tokenizer *t, qsf_error *err)
+{
+    token_buffer work[2] = { { 0 } };
+    uint64_t bytes = 0;
+    qsf_status st = QSF_OK;
+    for (int write = 0; write < 2 && !st; write++) {
+        if (write) st = pieces_room(t, bytes, err);
+        for (uint32_t id = 0; !st && id < t->vocab->n_tokens; id++) {
+            const char *piece;
+            size_t len = 0;
+            st = qsf_steps_piece(t, id, work, &piece, &len, err);
+            bytes += len;
+            if (st || !write) continue;
+            memcpy(t->pieces + t->piece_at[id], piece, len);
+            t->piece_at[id + 1] = t->piece_at[id] + (uint32_t)len;
+        }
+    }
+    token_buffer_done(t, &work[0]);
+    token_buffer_done(t, &work[1]);
+    return st;
 }
 
 qsf_status qsf_tokenizer_new(const qsf_platform *p, const qsf_vocab *v, qsf_tokenizer **out, qsf_error *err)
@@ -259,9 +292,9 @@ qsf_status qsf_tokenizer_new(const qsf_platform *p, const qsf_vocab *v, qsf_toke
     qsf_status st = QSF_E_MEMORY;
     qsf_arena *arena;
     *out = NULL;
-    const qsf_pretokenizer *pre = v->kind == QSF_VOCAB_BPE ? qsf_pretokenizer_find(v->pre[0] ? v->pre
-            : "default") : NULL;
-    if (v->kind == QSF_VOCAB_BPE && !pre)
+    const bool named = v->kind == QSF_VOCAB_BPE || (v->kind == QSF_VOCAB_STEPS && v->pre[0]);
+    const qsf_pretokenizer *pre = named ? qsf_pretokenizer_find(v->pre[0] ? v->pre : "default") : NULL;
+    if (named && !pre)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "the pre-tokenizer \"%s\" is not known", v->pre);
     if (qsf_arena_new(p, &arena, err)) return QSF_E_MEMORY;
     qsf_tokenizer *t = qsf_arena_alloc(arena, sizeof *t, "tokenizer", err);
@@ -271,12 +304,16 @@ qsf_status qsf_tokenizer_new(const qsf_platform *p, const qsf_vocab *v, qsf_toke
     t->arena = arena;
     t->pre = pre;
     t->rules = pre ? qsf_pretokenizer_rules(pre) : 0;
+    t->unk = v->unk;
+    if (v->kind == QSF_VOCAB_STEPS && (st = qsf_steps_new(t, err))) goto fail;
     if ((st = build_texts(t, err))) goto fail;
-    if (v->kind == QSF_VOCAB_BPE && (st = build_merges(t, err))) goto fail;
+    if ((v->kind == QSF_VOCAB_BPE || (t->steps && t->steps->model == STEPS_BPE)) &&
+        (st = build_merges(t, err))) goto fail;
     if (v->kind >= QSF_VOCAB_WPM && (st = qsf_prefix_new(t, err))) goto fail;
     build_byte_tokens(t);
+    if (t->steps && (st = qsf_steps_ready(t, err))) goto fail;
     build_specials(t);
-    if ((st = build_pieces(t, err))) goto fail;
+    if ((st = t->steps ? build_steps_pieces(t, err) : build_pieces(t, err))) goto fail;
     *out = t;
     return QSF_OK;
 fail:
@@ -387,8 +424,14 @@ static qsf_status encode_all(const qsf_tokenizer *t, const char *text, size_t le
     if (len > UINT32_MAX / 4)
         return qsf_fail(err, QSF_E_ARGUMENT, "a text of %llu bytes; at most 1 GB can be tokenized at once",
                         (unsigned long long)len);
-    if (begin && v->add_bos && v->bos >= 0) token_put(&sink, v->bos);
-    const qsf_status st = encode_text(&w, text, len, spans, n_spans);
+    const qsf_steps *steps = t->steps;
+    for (uint32_t i = 0; begin && steps && i < steps->n_begin; i++) token_put(&sink,
+            (int32_t)steps->begin[i]);
+    if (begin && !steps && v->add_bos && v->bos >= 0) token_put(&sink, v->bos);
+    const qsf_status st = steps ? qsf_steps_encode(&w, text, len, spans, n_spans)
+                          : encode_text(&w, text, len, spans, n_spans);
+    for (uint32_t i = 0; end && steps && i < steps->n_end; i++) token_put(&sink, (int32_t)steps->end[i]);
+    if (steps) end = false;
     if (end && v->add_sep && v->sep >= 0) token_put(&sink, v->sep);
     else if (end && v->add_eos && v->eos >= 0) token_put(&sink, v->eos);
     token_buffer_done(t, &w.points);

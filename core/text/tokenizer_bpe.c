@@ -3,8 +3,6 @@
 #include "text/tokenizer_own.h"
 
 static const uint32_t bpe_none = UINT32_MAX - 1;             /* a byte that the vocabulary has no token for */
-/* id UINT32_MAX: merged into the one before */
-typedef struct bpe_symbol { uint32_t id; int32_t prev, next; } bpe_symbol;
 
 static void bpe_offer(const qsf_tokenizer *t, const bpe_symbol *s, int32_t left, int32_t right,
                       merge_candidate *heap, size_t *n)
@@ -16,8 +14,7 @@ static void bpe_offer(const qsf_tokenizer *t, const bpe_symbol *s, int32_t left,
                                                s[right].id });
 }
 
-/* The merges of one word's symbols. */
-static void bpe_merge(const qsf_tokenizer *t, bpe_symbol *s, size_t len, merge_candidate *heap)
+void qsf_bpe_merge(const qsf_tokenizer *t, bpe_symbol *s, size_t len, merge_candidate *heap)
 {
     size_t n = 0;
     for (size_t i = 0; i + 1 < len; i++) bpe_offer(t, s, (int32_t)i, (int32_t)i + 1, heap, &n);
@@ -96,7 +93,7 @@ static qsf_status bpe_word(token_work *w, const char *word, size_t len)
     const size_t n = t->rules & QSF_PRE_RAW ? bpe_characters(w, word, len, s) : bpe_bytes(w, word, len, s);
     if (!n) return QSF_OK;
     s[n - 1].next = -1;
-    bpe_merge(t, s, n, w->heap.mem);
+    qsf_bpe_merge(t, s, n, w->heap.mem);
     for (int32_t i = 0; i >= 0; i = s[i].next)
         if (s[i].id != bpe_none) token_put(w->sink, (int32_t)s[i].id);
     return QSF_OK;

@@ -17,6 +17,7 @@ static uint64_t *prefix_slot(const qsf_tokenizer *t, const char *text)
 static bool prefix_plain(const qsf_tokenizer *t, uint32_t id)
 {
     const uint8_t k = t->vocab->types[id];
+    if (token_apart(t, id)) return false;
     return k == QSF_TOKEN_NORMAL || k == QSF_TOKEN_USER || k == QSF_TOKEN_UNUSED;
 }
 

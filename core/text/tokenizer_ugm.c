@@ -24,16 +24,17 @@ static void ugm_put(ugm_text *t, const char *bytes, size_t len)
 }
 static void ugm_space(ugm_text *t) { ugm_put(t, "\xe2\x96\x81", 3); }
 
-/* The longest text of the normaliser that text begins with: what replaces it, NULL for none. */
-static const char *ugm_replacement(const qsf_vocab *v, const char *text, size_t len, size_t *used, size_t *n)
+const char *qsf_charsmap_find(const uint8_t *map, uint32_t map_len, const char *text, size_t len,
+                              bool shortest,
+                              size_t *used, size_t *n)
 {
-    if (!v->charsmap) return NULL;
-    const uint32_t n_units = qsf_le32(v->charsmap) / 4;
-    const uint8_t *units = v->charsmap + 4, *texts = units + 4 * (size_t)n_units;
-    const size_t n_texts = v->charsmap_len - 4 - 4 * (size_t)n_units;
+    if (!map) return NULL;
+    const uint32_t n_units = qsf_le32(map) / 4;
+    const uint8_t *units = map + 4, *texts = units + 4 * (size_t)n_units;
+    const size_t n_texts = map_len - 4 - 4 * (size_t)n_units;
     const char *found = NULL;
     uint32_t at = 0, unit = n_units ? qsf_le32(units) : 0;
-    for (size_t i = 0; i < QSF_MIN(len, UGM_LONGEST) && text[i]; i++) {
+    for (size_t i = 0; i < QSF_MIN(len, UGM_LONGEST) && text[i] && !(found && shortest); i++) {
         const uint8_t c = (uint8_t)text[i];
         at ^= (unit >> 10) << ((unit & 512) >> 6) ^ c;
         if (at >= n_units || ((unit = qsf_le32(units + 4 * (size_t)at)) & 0x800000ffu) != c) break;
@@ -74,7 +75,8 @@ static size_t ugm_normalize(const qsf_vocab *v, const char *text, size_t len, ch
     for (size_t i = 0, used; i < len; i += used) {
         size_t n = 0;
         char c[4];
-        const char *by = ugm_replacement(v, text + i, len - i, &used, &n);
+        const char *by = qsf_charsmap_find(v->charsmap, v->charsmap_len, text + i, len - i, false, &used,
+                                           &n);
         if (by) ugm_normalized(&t, by, n);
         else ugm_normalized(&t, c, qsf_utf8_encode(qsf_utf8_decode(text + i, len - i, &used), c));
     }
@@ -94,17 +96,18 @@ static void ugm_offer(ugm_node *nodes, size_t from, size_t to, int32_t id, doubl
 static void ugm_forward(const qsf_tokenizer *t, const char *text, size_t len, ugm_node *nodes)
 {
     const qsf_vocab *v = t->vocab;
-    for (size_t i = 0; i <= len; i++) nodes[i] = (ugm_node){ i ? -DBL_MAX : 0, v->unk, 0 };
+    for (size_t i = 0; i <= len; i++) nodes[i] = (ugm_node){ i ? -DBL_MAX : 0, t->unk, 0 };
     for (size_t i = 0, whole; i < len; i += whole) {
         whole = QSF_MIN(qsf_utf8_length((uint8_t)text[i]), len - i);
         prefix_walk p = qsf_prefix_begin(t, text + i, len - i);
         bool single = false;
         for (int32_t id; (id = qsf_prefix_next(t, &p)) >= 0;) {
             single |= p.n == whole;
-            const double score = v->types[id] == QSF_TOKEN_USER || !v->scores ? 0 : (double)v->scores[id];
+            const bool given = v->types[id] == QSF_TOKEN_USER && v->kind != QSF_VOCAB_STEPS;
+            const double score = given || !v->scores ? 0 : (double)v->scores[id];
             ugm_offer(nodes, i, i + p.n, id, score);
         }
-        if (!single) ugm_offer(nodes, i, i + whole, v->unk, t->unknown_score);
+        if (!single) ugm_offer(nodes, i, i + whole, t->unk, t->unknown_score);
     }
 }
 
@@ -116,7 +119,7 @@ static void ugm_unknown(token_work *w, const char *text, size_t len, bool again)
     const int32_t *bytes = w->t->byte_tokens;
     const int32_t first = bytes[(uint8_t)text[0]];
     if (first < 0 || v->types[first] != QSF_TOKEN_BYTE) {
-        if (!again && v->unk >= 0) token_put(w->sink, v->unk);
+        if (!again && w->t->unk >= 0) token_put(w->sink, w->t->unk);
         return;
     }
     for (size_t i = 0; i < len; i++)
@@ -132,10 +135,17 @@ qsf_status qsf_ugm_encode(token_work *w, const char *text, size_t len)
         return qsf_fail(w->err, QSF_E_ARGUMENT, "a text of %llu bytes after its normaliser; at most 1 GB",
                         (unsigned long long)n);
     if ((st = token_buffer_need(w->t, &w->text, n + 1, w->err))) return st;
-    if ((st = token_buffer_need(w->t, &w->symbols, (n + 1) * sizeof(ugm_node), w->err))) return st;
-    ugm_node *nodes = w->symbols.mem;
     ugm_normalize(v, text, len, w->text.mem);
-    ugm_forward(w->t, w->text.mem, n, nodes);
+    return qsf_ugm_tokens(w, w->text.mem, n);
+}
+
+qsf_status qsf_ugm_tokens(token_work *w, const char *normalized, size_t n)
+{
+    const int32_t unk = w->t->unk;
+    const qsf_status st = token_buffer_need(w->t, &w->symbols, (n + 1) * sizeof(ugm_node), w->err);
+    if (st) return st;
+    ugm_node *nodes = w->symbols.mem;
+    ugm_forward(w->t, normalized, n, nodes);
     /* The tokens from the end, to where nodes are not needed any more: each has a byte at least. */
     size_t first = n + 1;
     for (size_t at = n; at;) {
@@ -143,11 +153,10 @@ qsf_status qsf_ugm_encode(token_work *w, const char *text, size_t len)
         nodes[--first] = node;
         at = node.from;
     }
-    const char *normalized = w->text.mem;
     for (size_t i = first; i <= n; i++) {
         const size_t from = nodes[i].from, end = i < n ? nodes[i + 1].from : n;
-        const bool again = i > first && nodes[i - 1].id == v->unk;
-        if (nodes[i].id == v->unk) ugm_unknown(w, normalized + from, end - from, again);
+        const bool again = i > first && nodes[i - 1].id == unk;
+        if (nodes[i].id == unk) ugm_unknown(w, normalized + from, end - from, again);
         else token_put(w->sink, nodes[i].id);
     }
     return QSF_OK;

@@ -1,0 +1,17 @@
+/* Expressions of a tokenizer.json as instructions.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CONVERT_HF_REGEX_H
+#define QSF_CONVERT_HF_REGEX_H
+
+#include "read/hf_sets.h"
+
+#ifdef QSF_HAVE_YYJSON
+
+/* Each returns the number of the compiled expression; what is not supported is refused by name. */
+uint32_t steps_regex(steps_build *s, const char *pattern);
+uint32_t steps_literal(steps_build *s, const char *text);
+uint32_t steps_class(steps_build *s, points_is *is, bool runs);      /* one character, or runs of them */
+
+#endif
+
+#endif

@@ -1,0 +1,40 @@
+/* A tokenizer's steps (core/text/steps.h) in the making.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CONVERT_HF_STEPS_H
+#define QSF_CONVERT_HF_STEPS_H
+
+#include "read/hf_tokenizer.h"
+#include "text/steps.h"
+
+#ifdef QSF_HAVE_YYJSON
+
+/* Numbers, which grow. */
+typedef struct steps_list { uint32_t *v; size_t n, cap; } steps_list;
+
+/* After the first failure, which st keeps, nothing happens any more. */
+typedef struct steps_build {
+    vocab_build *b;
+    qsf_error   *err;
+    qsf_status   st;
+    uint32_t     model, flags, max_chars;
+    int32_t      unk;
+    const char  *prefix, *suffix;
+    uint32_t     n_begin, n_end, n_added, n_sets, n_expressions, n_tables, n_steps, n_decode;
+    steps_list   begin, end, added, sets, expressions, tables, steps, decode;
+    bool         letters;               /* bytes have become letters */
+} steps_build;
+
+void steps_put(steps_build *s, steps_list *l, uint32_t v);
+void steps_put_text(steps_build *s, steps_list *l, const char *text);
+void steps_refuse(steps_build *s, const char *what, const char *name);
+void steps_done(steps_build *s);
+
+/* hf_steps_text.c: normalizer and pre-tokenizer. */
+void steps_normalizer(steps_build *s, yyjson_val *v);
+void steps_pretokenizer(steps_build *s, yyjson_val *v);
+/* Steps of no value of the file. */
+void steps_add_step(steps_build *s, uint32_t op, uint32_t a, uint32_t b, const char *text);
+
+#endif
+
+#endif
