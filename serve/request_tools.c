@@ -183,7 +183,7 @@ static bool tool_rename(tool_list *l, const tool_parts *t)
 
 static bool tool_add(tool_list *l, yyjson_val *v, size_t place, const char *space)
 {
-    tool_parts t;
+    tool_parts t = { 0 };
     if (tool_hosted(v))
         return request_ignore(l->r, "tools", yyjson_get_str(yyjson_obj_get(v, "type")), l->e);
     if (!tool_read(l, v, place, space, &t)) return false;

@@ -333,8 +333,6 @@ def test_tools_that_are_none_are_refused(s):
     assert s.post(path, **chat, tools=[hard])
 
 
-
-
 # ---- clients ----
 
 def test_openai_with_shapes_and_tools(s):
