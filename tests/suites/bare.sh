@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a user meets: ./test and ./run in a fresh clone in a folder of its own, without ../shared, and
+# What a user meets: ./test and ./run in a fresh clone in a folder of its own, without ../shared and
 # with nothing in the cache except downloads.
 # SPDX-License-Identifier: MIT
 #
