@@ -110,7 +110,7 @@ static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role,
     st = is_lerp(role, t, hp->n_embd, cols) ? QSF_OK : parts
         ? check_parts(l->g, t, role->rows == QSF_DIM_ONE ? 1 : rows / parts,
                       role->rows == QSF_DIM_ONE ? cols / parts : cols, parts, err)
-        : check_shape(l->g, t, rows * (cols / each), each, err);
+        : check_shape(l->g, t, each ? rows * (cols / each) : 0, each, err);
     if (st) return st;
     const uint64_t bytes = t->packing ? qsf_stored_codes_bytes(t->packing, (uint32_t)rows, (uint32_t)cols)
         : t->bytes;
