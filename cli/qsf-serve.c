@@ -29,8 +29,8 @@ static const option serve_model_rows[] = {
       "again: the first model is loaded at the beginning, others when they are asked for", NULL },
     /* the tests have a QSF_MODELS_DIR of their own */
     { OPTION_TEXT, "--models-dir --model-dir", "DIR", AT(models_dir), 0, 0, NULL,
-      "a folder whose .gguf and .qsf files are models by their names, as are the folders in it that hold one; "
-      "they are loaded when they are asked for", NULL },
+      "a folder whose .gguf and .qsf files are models by their names, as are the folders in it that hold "
+      "one; they are loaded when they are asked for", NULL },
     { OPTION_TEXT, "-a --alias", "NAME[,NAME...]", AT(name), 0, 0, NULL,
       "the only model's name for clients, and further ones", "its file's, without .gguf or .qsf" },
     { OPTION_TEXT, "--default-model", "NAME", AT(default_model), 0, 0, NULL,

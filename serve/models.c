@@ -414,7 +414,7 @@ static bool models_begin(model_list *l, qsf_error *err)
     model_entry *first = &l->entries[0];
     const char *other = set->default_model;
     *err = (qsf_error){ 0 };
-    if (set->models_dir && !models_scan(l, true, err)) return false;
+    if (set->models_dir && !models_scan(l, err)) return false;
     if (other && !models_named(l, other, strlen(other))) {
         *err = (qsf_error){ .status = QSF_E_ARGUMENT };
         snprintf(err->text, sizeof err->text, "--default-model: there is no model \"%.100s\"", other);

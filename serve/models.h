@@ -66,7 +66,7 @@ void         models_free(model_list *l);                     /* takes NULL; behi
 enum { MODELS_IN_FOLDER = 512 };
 
 unsigned     models_count(const model_list *l);
-/* Whether the model is not to be listed: its file has gone from the folder, and it is not loaded. */
+/* Whether lists leave the model out: its file has gone from the folder, and it is not loaded. */
 bool         models_hidden(const model_entry *m);
 /* Before models are listed: looks what is new in the folder, if there is one. */
 void         models_refresh(model_list *l);

@@ -110,8 +110,9 @@ model_entry *models_find(model_list *l, const char *name, bool any, const char *
     *adapter = NULL;
     if (!name || !*name) return models_default(l);
     model_entry *m = models_known(l, name, adapter, e);
-    if (!m && !e->status && l->set->models_dir) {
-        models_rescan(l, true);
+    const bool look = m ? m->found && m->state == MODEL_OFF : !e->status;
+    if (look && l->set->models_dir) {
+        models_rescan(l);
         m = models_known(l, name, adapter, e);
     }
     if (m || e->status) return m;

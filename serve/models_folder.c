@@ -103,11 +103,20 @@ static bool begins_model(const char *name, size_t *stem, size_t *len)
 
 /* ---- a model that was found ---- */
 
-typedef struct folder_scan { model_list *list; bool tell, failed; } folder_scan;
+typedef struct folder_scan { model_list *list; bool failed; } folder_scan;
 
+/* Says it once, however often the folder is read. */
 static void scan_tell(const folder_scan *s, const char *path, const char *why)
 {
-    if (s->tell) fprintf(stderr, "%s is left out: %s\n", path, why);
+    model_list *l = s->list;
+    uint64_t sum = 14695981039346656037u;               /* FNV-1a */
+    for (int i = 0; i < 2; i++)
+        for (const char *p = i ? why : path; *p; p++) sum = (sum ^ (uint8_t)*p) * 1099511628211u;
+    for (unsigned i = 0; i < l->n_told; i++)
+        if (l->told[i] == sum) return;
+    if (l->n_told == MODELS_TOLD) return;
+    l->told[l->n_told++] = sum;
+    fprintf(stderr, "%s is left out: %s\n", path, why);
 }
 
 /* Reading is tried: what cannot be read is no model. */
@@ -204,10 +213,10 @@ static void scan_part(const folder_scan *s, const char *path, const char *name, 
     free(first);
 }
 
-bool models_scan(model_list *l, bool tell, qsf_error *err)
+bool models_scan(model_list *l, qsf_error *err)
 {
     folder_names files;
-    folder_scan s = { .list = l, .tell = tell };
+    folder_scan s = { .list = l };
     const char *dir = l->set->models_dir;
     size_t stem, len;
     const bool read = folder_read(dir, &files);
@@ -232,20 +241,20 @@ bool models_scan(model_list *l, bool tell, qsf_error *err)
     if (s.failed) *err = (qsf_error){ .status = QSF_E_MEMORY, .text = "out of memory" };
     if (read && !s.failed && !l->n) {
         *err = (qsf_error){ .status = QSF_E_NOT_FOUND };
-        snprintf(err->text, sizeof err->text, "%.300s: there is no model in this folder: no .gguf or .qsf file, "
-                 "and no folder with one", dir);
+        snprintf(err->text, sizeof err->text, "%.300s: there is no model in this folder: no .gguf or .qsf "
+                 "file, and no folder with one", dir);
     }
     return !err->status;
 }
 
-void models_rescan(model_list *l, bool tell)
+void models_rescan(model_list *l)
 {
     qsf_error err = { 0 };
     if (serve_now() - l->looked_ns < folder_again_ns) return;
-    if (!models_scan(l, tell, &err)) fprintf(stderr, "%s\n", err.text);
+    if (!models_scan(l, &err)) fprintf(stderr, "%s\n", err.text);
 }
 
 void models_refresh(model_list *l)
 {
-    if (l->set->models_dir) models_rescan(l, false);
+    if (l->set->models_dir) models_rescan(l);
 }

@@ -7,12 +7,16 @@
 
 #include <pthread.h>
 
+enum { MODELS_TOLD = 256 };
+
 struct model_list {
     const serve_settings *set;
     int             wake_fd;
     model_entry    *entries;                 /* those of the command line, then those of the folder */
     unsigned        n, cap;
     uint64_t        looked_ns;               /* when the folder was read last */
+    uint64_t        told[MODELS_TOLD];       /* hashes of what was logged about it */
+    unsigned        n_told;
     uint64_t        uses;
     /* the loader */
     pthread_t       thread;
@@ -35,10 +39,10 @@ bool models_add(model_list *l, const char *names, const char *path);
 model_entry *models_named(model_list *l, const char *name, size_t n);
 
 /* ---- models_folder.c ---- */
-/* Adds what is new in the folder.  tell: what is left out is logged.  false: *err says why the
- * folder cannot be read. */
-bool models_scan(model_list *l, bool tell, qsf_error *err);
+/* Adds what is new in the folder; what is left out is logged.  false: *err says why the folder
+ * cannot be read. */
+bool models_scan(model_list *l, qsf_error *err);
 /* The same, unless that was just done; an error is logged. */
-void models_rescan(model_list *l, bool tell);
+void models_rescan(model_list *l);
 
 #endif

@@ -86,7 +86,8 @@ qsf_status qsf_gguf_read_files(gguf *g, qsf_error *err);
 void       qsf_gguf_done(gguf *g);
 
 /* Keys.  "%s" at the key's beginning is the architecture.  Where the key is missing, or says
- * nothing, *out stays as it is: QSF_OK, or with need QSF_E_CORRUPT.  A value of another kind is QSF_E_CORRUPT. */
+ * nothing, *out stays as it is: QSF_OK, or with need QSF_E_CORRUPT.  A value of another kind is
+ * QSF_E_CORRUPT. */
 const gguf_kv *qsf_gguf_find(const gguf *g, const char *key);
 qsf_status qsf_gguf_u32(const gguf *g, const char *key, bool need, uint32_t *out, qsf_error *err);
 qsf_status qsf_gguf_f32(const gguf *g, const char *key, bool need, float *out, qsf_error *err);
