@@ -255,7 +255,7 @@ BLOCKS = {
         before="#include <qsf.h>\nvoid on_record(void *user, const qsf_record *r);\n" + FRAGMENT,
         after="}\n"),
     # ---- docs/quantisers.md
-    ("docs/quantisers.md", "qsf-convert --embedding-clusters"): Run(
+    ("docs/embedding-clusters.md", "qsf-convert --embedding-clusters"): Run(
         *PROGRAM_FOLDER,
         ("--embedding-clusters 256", "--embedding-clusters 16"),
         ("--chunks 8", "--chunks 1"),
