@@ -115,8 +115,8 @@ static void custom_parameters(serve_text *out, const tool_parts *t)
         text_json_str(out, pattern.bytes ? pattern.bytes : "");
         out->failed |= pattern.failed;
         text_free(&pattern);
-    } else if (grammar && !strcmp(syntax, "lark")) {
-        text_str(out, ",\"x-lark\":");
+    } else if (grammar && (!strcmp(syntax, "lark") || !strcmp(syntax, "gbnf"))) {
+        text_str(out, ",\"x-grammar\":");
         text_json_str(out, grammar);
     }
     text_str(out, "}},\"required\":[\"input\"],\"additionalProperties\":false}");

@@ -13,7 +13,7 @@ static inline qsf_grammar *gbnf(const char *text, qsf_error *err)
     qsf_grammar *g = NULL;
     *err = (qsf_error){ 0 };
     if (!qsf_grammar_begin(qsf_platform_native(), &b, err))
-        qsf_grammar_finish(b, qsf_gbnf_nodes(b, text, strlen(text)), &g, err);
+        qsf_grammar_finish(b, qsf_gbnf_nodes(b, text, strlen(text), 0), &g, err);
     return g;
 }
 

@@ -38,7 +38,7 @@ static qsf_status make(const qsf_json_node *ask, qsf_grammar **g, qsf_error *err
     const qsf_status st = qsf_grammar_begin(p, &b, err);
     if (st) return st;
     const qsf_gnode root = lark ? qsf_lark_nodes(b, lark->text, lark->n, 0)
-                         : gbnf ? qsf_gbnf_nodes(b, gbnf->text, gbnf->n)
+                         : gbnf ? qsf_gbnf_nodes(b, gbnf->text, gbnf->n, 0)
                          : regex ? qsf_regex_nodes(p, b, regex->text, regex->n, 0, "regex")
                          : schema ? qsf_schema_nodes(p, b, schema, &o) : qsf_json_nodes(p, b, &o);
     return qsf_grammar_finish(b, root, g, err);

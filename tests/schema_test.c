@@ -237,11 +237,15 @@ TEST(texts_have_lengths_patterns_and_formats)
     NO_SCHEMA("{\"properties\":{\"a/b\":{\"format\":\"colour\"}}}", "format: this format is not known");
     NO_SCHEMA("{\"pattern\":\"a(?<=ba)b\"}", "lookbehind");
     SCHEMA("{\"properties\":{\"a\":{\"type\":\"string\","
-           "\"x-lark\":\"start: N (\\\"\\\\\\\"\\\" start)?\\nN: /[0-9]+/\"}}}",
+           "\"x-grammar\":\"start: N (\\\"\\\\\\\"\\\" start)?\\nN: /[0-9]+/\"}}}",
            "+{\"a\":\"1\\\"22\"}", "+{\"a\":\"1\"}", "-{\"a\":\"1\\\"\"}", "-{\"a\":\"\"}");
-    check_refused("{\"x-lark\":\"start: a{b}\"}", -1, QSF_E_UNSUPPORTED,
-                  "#/x-lark: grammar: line 1, column 8: templates", __LINE__);
-    NO_SCHEMA("{\"x-lark\":\"start: \\\"a\\\"\",\"maxLength\":3}", "together with lengths");
+    SCHEMA("{\"properties\":{\"a\":{\"type\":\"string\","
+           "\"x-grammar\":\"root ::= \\\"say \\\\\\\"\\\" [^a-c\\\\n]+ \\\".\\\" [\\\\n/]?\"}}}",
+           "+{\"a\":\"say \\\"x\\\"y.\"}", "+{\"a\":\"say \\\"d.\\n\"}", "-{\"a\":\"say \\\"b.\"}",
+           "-{\"a\":\"say \\\".\"}", "+{\"a\":\"say \\\"\\t..\\/\"}", "-{\"a\":\"say \\\"\\n.\"}");
+    check_refused("{\"x-grammar\":\"start: a{b}\"}", -1, QSF_E_UNSUPPORTED,
+                  "#/x-grammar: grammar: line 1, column 8: templates", __LINE__);
+    NO_SCHEMA("{\"x-grammar\":\"start: \\\"a\\\"\",\"maxLength\":3}", "together with lengths");
 }
 
 /* ---- lists and objects ---- */

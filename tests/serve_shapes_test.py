@@ -97,11 +97,13 @@ def test_grammars_may_be_in_lark(s):
 
 
 def test_custom_tools_keep_their_grammar(s):
-    rules = 'start: "(" [start] ")" NUMBER\n%import common.INT -> NUMBER\n'
-    custom = {"type": "custom", "name": "nest", "format": {"type": "grammar", "syntax": "lark",
-                                                           "definition": rules}}
+    lark = 'start: "(" [start] ")" NUMBER\n%import common.INT -> NUMBER\n'
+    gbnf = 'root ::= "(" root? ")" [0-9]+\n'
     with s.other("--chat-template", TEMPLATE) as t:
-        for seed in range(6):
+        for seed in range(8):
+            syntax, rules = (("lark", lark), ("gbnf", gbnf))[seed % 2]
+            custom = {"type": "custom", "name": "nest", "format": {"type": "grammar", "syntax": syntax,
+                                                                   "definition": rules}}
             a = t.post("/v1/responses", input="Say hi", tools=[custom], tool_choice="required", seed=seed,
                        temperature=1.2, max_output_tokens=200, parallel_tool_calls=False)
             item = a["output"][-1]

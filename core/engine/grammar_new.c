@@ -27,7 +27,7 @@ qsf_gnode qsf_grammar_nodes_of(qsf_grammar_builder *b, qsf_grammar_kind kind, co
     qsf_error err;
     switch (kind) {
     case QSF_GRAMMAR_GBNF:
-        if (!qsf_lark_is(text, len)) return qsf_gbnf_nodes(b, text, len);
+        if (!qsf_lark_is(text, len)) return qsf_gbnf_nodes(b, text, len, 0);
         /* fall through */
     case QSF_GRAMMAR_LARK: return qsf_lark_nodes(b, text, len, 0);
     case QSF_GRAMMAR_REGEX: return qsf_regex_nodes(p, b, text, len, 0, "regular expression");

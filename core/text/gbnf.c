@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "text/gbnf.h"
 #include "text/grammar_own.h"
+#include "text/regex.h"
 #include "text/unicode.h"
 
 typedef struct gbnf_name { uint32_t at, len, next; qsf_gnode rule; } gbnf_name;
@@ -13,6 +14,7 @@ typedef struct gbnf_reader {
     qsf_grammar *g;
     const char  *text;
     size_t       len, at;
+    uint32_t     flags;
     gram_mem     names, parts, alts, groups, ranges;
     uint32_t     by_hash[256];      /* names, as number + 1 */
 } gbnf_reader;
@@ -93,8 +95,33 @@ static bool gbnf_char(gbnf_reader *r, uint32_t *c)
     return true;
 }
 
+static void gbnf_put(gbnf_reader *r, gram_mem *list, qsf_gnode id)
+{
+    uint32_t *to = id ? gram_push(r->g, list, sizeof *to, 1) : NULL;
+    if (to) *to = id;
+}
+
+/* A literal inside of a JSON string, where some characters are escaped. */
+static qsf_gnode gbnf_json_literal(gbnf_reader *r)
+{
+    const size_t begin = r->at++;
+    const uint32_t from = r->parts.n;
+    uint32_t c;
+    while (gbnf_peek(r) != '"') {
+        if (r->at >= r->len) return gbnf_bad(r, begin, "this text has no end");
+        if (!gbnf_char(r, &c)) return 0;
+        gbnf_put(r, &r->parts, qsf_g_json_class(r->b, (const uint32_t[1][2]){ { c, c } }, 1));
+        if (r->g->status) return 0;
+    }
+    r->at++;
+    const uint32_t n = r->parts.n - from;
+    r->parts.n = from;
+    return n ? qsf_g_sequence(r->b, GRAM_U32(r->parts) + from, n) : qsf_g_bytes(r->b, "", 0);
+}
+
 static qsf_gnode gbnf_literal(gbnf_reader *r)
 {
+    if (r->flags & QSF_REGEX_JSON) return gbnf_json_literal(r);
     const size_t begin = r->at++;
     const uint32_t from = r->ranges.n;          /* room for its bytes */
     uint32_t c;
@@ -108,6 +135,17 @@ static qsf_gnode gbnf_literal(gbnf_reader *r)
     r->at++;
     r->ranges.n = from;
     return qsf_g_bytes(r->b, (const char *)r->ranges.p + 8 * (size_t)from, n);
+}
+
+static const uint32_t gbnf_any[1][2] = { { 0, 0x10ffff } };
+
+/* One character of the ranges, or one of none of them. */
+static qsf_gnode gbnf_one_of(gbnf_reader *r, const uint32_t (*ranges)[2], size_t n, bool negated)
+{
+    if (!(r->flags & QSF_REGEX_JSON)) return qsf_g_class(r->b, ranges, n, negated);
+    const qsf_gnode some = qsf_g_json_class(r->b, ranges, n);
+    if (!negated) return some;
+    return qsf_g_both(r->b, qsf_g_json_class(r->b, gbnf_any, 1), qsf_g_not(r->b, some));
 }
 
 static qsf_gnode gbnf_class(gbnf_reader *r)
@@ -131,7 +169,7 @@ static qsf_gnode gbnf_class(gbnf_reader *r)
     }
     r->at++;
     if (!r->ranges.n) return gbnf_bad(r, begin, "a class without characters");
-    return qsf_g_class(r->b, (const uint32_t (*)[2])r->ranges.p, r->ranges.n, negated);
+    return gbnf_one_of(r, (const uint32_t (*)[2])r->ranges.p, r->ranges.n, negated);
 }
 
 static bool gbnf_number(gbnf_reader *r, uint32_t *out)
@@ -177,12 +215,6 @@ static void gbnf_open(gbnf_reader *r)
     if (group) *group = (gbnf_group){ r->alts.n, r->parts.n, (uint32_t)r->at };
 }
 
-static void gbnf_put(gbnf_reader *r, gram_mem *list, qsf_gnode id)
-{
-    uint32_t *to = id ? gram_push(r->g, list, sizeof *to, 1) : NULL;
-    if (to) *to = id;
-}
-
 /* The nodes of a list from one of them on; NULL: there are none. */
 static const uint32_t *gbnf_from(const gram_mem *list, size_t first)
 {
@@ -207,7 +239,6 @@ static qsf_gnode gbnf_end(gbnf_reader *r, bool close)
 /* What a rule's name stands for, to the end of its line. */
 static qsf_gnode gbnf_body(gbnf_reader *r)
 {
-    static const uint32_t any[1][2] = { { 0, 0x10ffff } };
     gbnf_open(r);
     while (!r->g->status) {
         const char c = gbnf_peek(r);
@@ -219,7 +250,7 @@ static qsf_gnode gbnf_body(gbnf_reader *r)
         } else if (c == '[') {
             id = gbnf_class(r);
         } else if (c == '.') {
-            id = qsf_g_class(r->b, any, 1, false);
+            id = gbnf_one_of(r, gbnf_any, 1, false);
             r->at++;
         } else if (gbnf_is_word(c)) {
             id = gbnf_rule(r);
@@ -270,9 +301,9 @@ static void gbnf_rules(gbnf_reader *r)
     }
 }
 
-qsf_gnode qsf_gbnf_nodes(qsf_grammar_builder *b, const char *text, size_t len)
+qsf_gnode qsf_gbnf_nodes(qsf_grammar_builder *b, const char *text, size_t len, uint32_t flags)
 {
-    gbnf_reader r = { .b = b, .g = (qsf_grammar *)b, .text = text, .len = len };
+    gbnf_reader r = { .b = b, .g = (qsf_grammar *)b, .text = text, .len = len, .flags = flags };
     qsf_gnode root = 0;
     if (len > UINT32_MAX / 16) return qsf_g_fail(b, QSF_E_BUDGET, "a grammar's text may have 256 MB");
     if (gram_push(r.g, &r.parts, sizeof(uint32_t), 1)) r.parts.n = 0;       /* never NULL: places in */

@@ -3,6 +3,7 @@
  *
  * Where only the length counts, a character may stand in any of its writings.  Where a pattern or a
  * format looks at it, it stands for itself, or as an escape where JSON wants one. */
+#include "text/gbnf.h"
 #include "text/lark.h"
 #include "text/regex.h"
 #include "text/schema_own.h"
@@ -224,20 +225,21 @@ typedef struct text_demands {
     uint32_t least, most;
     bool plain, negated;
     qsf_gnode node;
-    const qsf_json_node *lark;      /* the grammar, which has rules and stands alone */
+    const qsf_json_node *grammar;   /* the grammar, which has rules and stands alone */
 } text_demands;
 
 /* The grammar of a text, which cannot be intersected with other demands. */
-static void demand_lark(schema *s, const qsf_json_node *v, const qsf_json_node *text, text_demands *out)
+static void demand_grammar(schema *s, const qsf_json_node *v, const qsf_json_node *text, text_demands *out)
 {
     if (!v || s->failed) return;
     if (text || out->node) {
         schema_refuse(s, v, "a grammar together with other keywords of the same text cannot be kept");
         return;
     }
-    out->node = qsf_lark_nodes(s->b, v->text, v->n, QSF_REGEX_JSON);
+    out->node = qsf_lark_is(v->text, v->n) ? qsf_lark_nodes(s->b, v->text, v->n, QSF_REGEX_JSON)
+                                           : qsf_gbnf_nodes(s->b, v->text, v->n, QSF_REGEX_JSON);
     out->plain = true;
-    out->lark = v;
+    out->grammar = v;
     schema_locate(s, v);
 }
 
@@ -282,7 +284,7 @@ static bool demand(schema *s, const schema_part *p, const qsf_json_node *text, t
         out->negated |= flip;
         out->node = schema_both(s, out->node, flip ? qsf_g_not(s->b, x) : x);
     }
-    if (!flip) demand_lark(s, k->key[KEY_LARK], text, out);
+    if (!flip) demand_grammar(s, k->key[KEY_GRAMMAR], text, out);
     return true;
 }
 
@@ -296,8 +298,8 @@ qsf_gnode schema_strings(schema *s, const schema_leaf *leaf)
         if (schema_allowed(s, &leaf->parts[i], &v, &n)) from = &leaf->parts[i];
     if (!from) {
         for (uint32_t i = 0; i < leaf->n && !s->failed; i++) demand(s, &leaf->parts[i], NULL, &d);
-        if (d.lark && (d.least || d.most != QSF_G_NO_MOST))
-            schema_refuse(s, d.lark, "a grammar together with lengths of the same text cannot be kept");
+        if (d.grammar && (d.least || d.most != QSF_G_NO_MOST))
+            schema_refuse(s, d.grammar, "a grammar together with lengths of the same text cannot be kept");
         if (d.least > d.most || s->failed) return s->none;
         if (d.node && !d.least && d.most == QSF_G_NO_MOST && !d.negated) return d.node;
         return schema_both(s, d.node,

@@ -5,6 +5,7 @@
 #include "small_vocab.h"
 #include "text/gbnf.h"
 #include "text/lark.h"
+#include "text/regex.h"
 
 #include <stdlib.h>
 
@@ -54,8 +55,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     small_bpe(&s, "gpt-2");
     if (qsf_tokenizer_new(p, &s.v, &t, NULL) || qsf_token_tree_new(p, t, BPE_TOKENS, &tree, NULL)) abort();
     if (qsf_grammar_begin(p, &b, NULL)) abort();
-    const qsf_gnode root = qsf_lark_is(text, size) ? qsf_lark_nodes(b, text, size, 0)
-                                                   : qsf_gbnf_nodes(b, text, size);
+    const uint32_t flags = size % 2 ? QSF_REGEX_JSON : 0;
+    const qsf_gnode root = qsf_lark_is(text, size) ? qsf_lark_nodes(b, text, size, flags)
+                                                   : qsf_gbnf_nodes(b, text, size, flags);
     const qsf_status st = qsf_grammar_finish(b, root, &g, NULL);
     if (st && st != QSF_E_ARGUMENT && st != QSF_E_CORRUPT && st != QSF_E_UNSUPPORTED && st != QSF_E_BUDGET
         && st != QSF_E_MEMORY)
