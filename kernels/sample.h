@@ -45,18 +45,18 @@ QSF_TEMPLATE void SAMPLE(lanes_store)(float *x, size_t i, size_t n, const SAMPLE
     if (to == part) memcpy(x + i, part, (n - i) * sizeof *x);
 }
 QSF_TEMPLATE void SAMPLE(lanes_zero)(SAMPLE(lanes) *a) { SV_EACH(v) a->v[v] = SV_SET1(0); }
-static QSF_NOINLINE float SAMPLE(fold)(float f[QSF_SAMPLE_LANES])
+static QSF_NOINLINE float SAMPLE(lanes_fold)(float f[QSF_SAMPLE_LANES])
 {
     QSF_UNROLL
     for (int half = QSF_SAMPLE_LANES / 2; half; half /= 2)
         for (int i = 0; i < half; i++) f[i] += f[i + half];
     return f[0];
 }
-QSF_TEMPLATE float SAMPLE(lanes_sum)(const SAMPLE(lanes) *a)
+QSF_TEMPLATE float SAMPLE(lanes_total)(const SAMPLE(lanes) *a)
 {
     float f[QSF_SAMPLE_LANES];
     SV_EACH(v) SV_STORE(f + v * SV_W, a->v[v]);
-    return SAMPLE(fold)(f);
+    return SAMPLE(lanes_fold)(f);
 }
 
 /* e^x within 2 units in the last place for -87.3 <= x <= 0, any number below that.
@@ -94,7 +94,7 @@ static void SAMPLE(exp_weights)(float *w, float *sums, const float *x, size_t n,
             }
             if (w) SAMPLE(lanes_store)(w, i, n, &a);
         }
-        sums[at / QSF_SAMPLE_BLOCK] = SAMPLE(lanes_sum)(&sum);
+        sums[at / QSF_SAMPLE_BLOCK] = SAMPLE(lanes_total)(&sum);
     }
 }
 
@@ -108,7 +108,7 @@ static void SAMPLE(weight_sums)(float *sums, const float *w, size_t n)
             const SAMPLE(lanes) a = SAMPLE(lanes_load)(w, i, n, 0);
             SV_EACH(v) sum.v[v] = sum.v[v] + a.v[v];
         }
-        sums[at / QSF_SAMPLE_BLOCK] = SAMPLE(lanes_sum)(&sum);
+        sums[at / QSF_SAMPLE_BLOCK] = SAMPLE(lanes_total)(&sum);
     }
 }
 
@@ -136,7 +136,7 @@ static void SAMPLE(weight_levels)(float *mass, const float *key, const float *w,
                     sum[l].v[v] = SV_ADD(sum[l].v[v], above, b.v[v]);
                 }
         }
-        for (int l = 0; l < SV_LEVELS; l++) mass[first + l] = SAMPLE(lanes_sum)(&sum[l]);
+        for (int l = 0; l < SV_LEVELS; l++) mass[first + l] = SAMPLE(lanes_total)(&sum[l]);
     }
 }
 
@@ -179,7 +179,7 @@ static float SAMPLE(weighted_logs)(const float *w, const float *x, size_t n, flo
         SV_EACH(v) sum.v[v] = sum.v[v] + SV_AND(SV_GT(a.v[v], SV_SET1(0)),
                                                 a.v[v] * ((b.v[v] - SV_SET1(top)) * SV_SET1(scale)));
     }
-    return SAMPLE(lanes_sum)(&sum);
+    return SAMPLE(lanes_total)(&sum);
 }
 
 static void SAMPLE(logit_moments)(float out[3], const float *x, size_t n, float top)
@@ -196,7 +196,7 @@ static void SAMPLE(logit_moments)(float out[3], const float *x, size_t n, float 
             sum[2].v[v] = sum[2].v[v] + d * d;
         }
     }
-    for (int k = 0; k < 3; k++) out[k] = SAMPLE(lanes_sum)(&sum[k]);
+    for (int k = 0; k < 3; k++) out[k] = SAMPLE(lanes_total)(&sum[k]);
 }
 
 static size_t SAMPLE(largest_logit)(const float *x, size_t n)

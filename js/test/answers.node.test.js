@@ -86,7 +86,8 @@ describe('responseFormat', () => {
     [{type: 'regex', regex: 'ab(c'}, /^responseFormat: regular expression: .* at character \d/],
     [{type: 'grammar', grammar: 'root ::= "a" |\nx ::= )'}, /^responseFormat: grammar.*line 2/],
     [{type: 'grammar', grammar: 'root ::= foo'}, /rule foo/],
-    [{type: 'json_schema', schema: {properties: {a: {type: 'thing'}}}, strict: true}, /#\/properties\/a\/type/],
+    [{type: 'json_schema', schema: {properties: {a: {type: 'thing'}}}, strict: true},
+      /#\/properties\/a\/type/],
     [{type: 'json_schema', json_schema: {schema: {pattern: '(a)\\1'}, strict: true}},
       /^responseFormat: schema: .*backreference/],
     [{type: 'json_schema', schema: {$ref: '#/nowhere'}, strict: true}, /#\/\$ref/]])
