@@ -140,7 +140,7 @@ static const option_default run_defaults[] = {
 };
 
 /* The program's own rows and the shared ones, in the order of the help.  parts: room for 10. */
-static option_program run_program(option_part *parts)
+static option_program run_options_program(option_part *parts)
 {
     const size_t base = offsetof(run_settings, common);
     const option_part all[] = {
@@ -245,7 +245,7 @@ int main(int argc, char **argv)
 {
     run_settings set = { .json_blanks = 32, .reasoning = "show" };
     option_part parts[10];
-    const option_program program = run_program(parts);
+    const option_program program = run_options_program(parts);
     option_list rest;
     if (mpi_wanted(argc, argv)) return mpi_start("qsf-mpi", argv);
     terminal_init();

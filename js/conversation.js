@@ -31,17 +31,18 @@ const chatTexts = ({template, tools, documents, chatTemplateKwargs} = {}) =>
   encoded([template, tools, documents, chatTemplateKwargs].map(text => `${text ?? ''}\0`).join(''));
 
 export class Conversation {
-  #memory; #x; #transport; #variant;
+  #memory; #x; #transport; #variant; #warn;
   #batches = 0;
   #breathed = 0;
   #uses = [];                   // the sequence's adapters
 
   /** Of the module that runs in memory and has opened its model. */
-  constructor(memory, transport, variant) {
+  constructor(memory, transport, variant, warn) {
     this.#memory = memory;
     this.#x = memory.x;
     this.#transport = transport;
     this.#variant = variant;
+    this.#warn = warn;
   }
 
   /* ---- text ---- */
@@ -137,11 +138,11 @@ export class Conversation {
     if (status && loose && !ofTools(status)) {
       const why = error();
       status = tried(1);
-      if (!status) console.warn(`qsf: not kept of responseFormat: ${why}`);
+      if (!status) this.#warn(`not kept of responseFormat: ${why}`);
     }
     this.#written(ofTools(status) ? 'tools' : 'responseFormat', status);
     const loosened = apart && memory.string(x.answer_loosened());
-    if (loosened) console.warn(`qsf: not kept of the tools' schemas: ${loosened}`);
+    if (loosened) this.#warn(`not kept of the tools' schemas: ${loosened}`);
   }
   #begin(ids, options) {
     const memory = this.#memory, x = this.#x, texts = options.stop.map(encoded);

@@ -104,7 +104,8 @@ export class Engine {
       await this.#next();
     }
     this.#transport.opened();
-    this.#conversation = new Conversation(this.#memory, this.#transport, this.variant);
+    this.#conversation = new Conversation(this.#memory, this.#transport, this.variant,
+      this.#host.warn);
   }
   async #open() {
     const memory = this.#memory;

@@ -163,6 +163,7 @@ export class Model {
     const warn = text => console.warn(`qsf: ${text}`);
     if (info.warnings.length) warn(info.warnings.join('; '));
     port.onWarning = text => {
+      if (info.warnings.includes(text)) return;         // of each answer under the same schema
       info.warnings.push(text);
       warn(text);
     };

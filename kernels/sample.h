@@ -9,11 +9,22 @@
 #define SAMPLE_JOIN(name, set) SAMPLE_JOIN_(name, set)
 #define SAMPLE(name) SAMPLE_JOIN(name, SAMPLE_SET)
 #define SV_N (QSF_SAMPLE_LANES / SV_W)
+#if defined(QSF_SMALL_CODE)
+#define SV_BIT_BY_BIT true
+#else
+#define SV_BIT_BY_BIT false
+#endif
 /* All 16 lanes; a loop over the vectors that they take. */
 #define SV_EACH(v) QSF_UNROLL for (int v = 0; v < SV_N; v++)
 
 typedef struct SAMPLE(lanes) { SV_F v[SV_N]; } SAMPLE(lanes);
 
+/* The last numbers of a row, once for all of a set's functions. */
+static QSF_NOINLINE void SAMPLE(tail_load)(float part[QSF_SAMPLE_LANES], const float *from, size_t n,
+                                           float pad)
+{
+    for (size_t j = 0; j < QSF_SAMPLE_LANES; j++) part[j] = j < n ? from[j] : pad;
+}
 /* 16 numbers from x[i] on; those past n are `pad`. */
 QSF_TEMPLATE SAMPLE(lanes) SAMPLE(lanes_load)(const float *x, size_t i, size_t n, float pad)
 {
@@ -21,7 +32,7 @@ QSF_TEMPLATE SAMPLE(lanes) SAMPLE(lanes_load)(const float *x, size_t i, size_t n
     float part[QSF_SAMPLE_LANES];
     const float *from = x + i;
     if (n - i < QSF_SAMPLE_LANES) {
-        for (size_t j = 0; j < QSF_SAMPLE_LANES; j++) part[j] = j < n - i ? from[j] : pad;
+        SAMPLE(tail_load)(part, from, n - i, pad);
         from = part;
     }
     SV_EACH(v) out.v[v] = SV_LOAD(from + v * SV_W);
@@ -31,17 +42,21 @@ QSF_TEMPLATE void SAMPLE(lanes_store)(float *x, size_t i, size_t n, const SAMPLE
 {
     float part[QSF_SAMPLE_LANES], *to = n - i < QSF_SAMPLE_LANES ? part : x + i;
     SV_EACH(v) SV_STORE(to + v * SV_W, a->v[v]);
-    for (size_t j = 0; to == part && j < n - i; j++) x[i + j] = part[j];
+    if (to == part) memcpy(x + i, part, (n - i) * sizeof *x);
 }
 QSF_TEMPLATE void SAMPLE(lanes_zero)(SAMPLE(lanes) *a) { SV_EACH(v) a->v[v] = SV_SET1(0); }
-QSF_TEMPLATE float SAMPLE(lanes_sum)(const SAMPLE(lanes) *a)
+static QSF_NOINLINE float SAMPLE(lanes_fold)(float f[QSF_SAMPLE_LANES])
 {
-    float f[QSF_SAMPLE_LANES];
-    SV_EACH(v) SV_STORE(f + v * SV_W, a->v[v]);
     QSF_UNROLL
     for (int half = QSF_SAMPLE_LANES / 2; half; half /= 2)
         for (int i = 0; i < half; i++) f[i] += f[i + half];
     return f[0];
+}
+QSF_TEMPLATE float SAMPLE(lanes_total)(const SAMPLE(lanes) *a)
+{
+    float f[QSF_SAMPLE_LANES];
+    SV_EACH(v) SV_STORE(f + v * SV_W, a->v[v]);
+    return SAMPLE(lanes_fold)(f);
 }
 
 /* e^x within 2 units in the last place for -87.3 <= x <= 0, any number below that.
@@ -79,7 +94,7 @@ static void SAMPLE(exp_weights)(float *w, float *sums, const float *x, size_t n,
             }
             if (w) SAMPLE(lanes_store)(w, i, n, &a);
         }
-        sums[at / QSF_SAMPLE_BLOCK] = SAMPLE(lanes_sum)(&sum);
+        sums[at / QSF_SAMPLE_BLOCK] = SAMPLE(lanes_total)(&sum);
     }
 }
 
@@ -93,7 +108,7 @@ static void SAMPLE(weight_sums)(float *sums, const float *w, size_t n)
             const SAMPLE(lanes) a = SAMPLE(lanes_load)(w, i, n, 0);
             SV_EACH(v) sum.v[v] = sum.v[v] + a.v[v];
         }
-        sums[at / QSF_SAMPLE_BLOCK] = SAMPLE(lanes_sum)(&sum);
+        sums[at / QSF_SAMPLE_BLOCK] = SAMPLE(lanes_total)(&sum);
     }
 }
 
@@ -121,7 +136,7 @@ static void SAMPLE(weight_levels)(float *mass, const float *key, const float *w,
                     sum[l].v[v] = SV_ADD(sum[l].v[v], above, b.v[v]);
                 }
         }
-        for (int l = 0; l < SV_LEVELS; l++) mass[first + l] = SAMPLE(lanes_sum)(&sum[l]);
+        for (int l = 0; l < SV_LEVELS; l++) mass[first + l] = SAMPLE(lanes_total)(&sum[l]);
     }
 }
 
@@ -142,7 +157,7 @@ static size_t SAMPLE(weights_within)(uint32_t *at, const float *w, size_t n, flo
         }
 #endif
         if (!bits) continue;
-        if (n - i < QSF_SAMPLE_LANES || (bits & (bits - 1)) == 0) {
+        if (SV_BIT_BY_BIT || n - i < QSF_SAMPLE_LANES || (bits & (bits - 1)) == 0) {
             for (; bits; bits &= bits - 1) at[found++] = (uint32_t)i + (uint32_t)__builtin_ctz(bits);
             continue;
         }
@@ -164,7 +179,7 @@ static float SAMPLE(weighted_logs)(const float *w, const float *x, size_t n, flo
         SV_EACH(v) sum.v[v] = sum.v[v] + SV_AND(SV_GT(a.v[v], SV_SET1(0)),
                                                 a.v[v] * ((b.v[v] - SV_SET1(top)) * SV_SET1(scale)));
     }
-    return SAMPLE(lanes_sum)(&sum);
+    return SAMPLE(lanes_total)(&sum);
 }
 
 static void SAMPLE(logit_moments)(float out[3], const float *x, size_t n, float top)
@@ -181,7 +196,7 @@ static void SAMPLE(logit_moments)(float out[3], const float *x, size_t n, float 
             sum[2].v[v] = sum[2].v[v] + d * d;
         }
     }
-    for (int k = 0; k < 3; k++) out[k] = SAMPLE(lanes_sum)(&sum[k]);
+    for (int k = 0; k < 3; k++) out[k] = SAMPLE(lanes_total)(&sum[k]);
 }
 
 static size_t SAMPLE(largest_logit)(const float *x, size_t n)
@@ -227,6 +242,7 @@ QSF_TEMPLATE void SAMPLE(sample_fill)(qsf_kernels *k)
 #undef SAMPLE
 #undef SAMPLE_SET
 #undef SV_N
+#undef SV_BIT_BY_BIT
 #undef SV_EACH
 #undef SV_W
 #undef SV_F

@@ -70,7 +70,7 @@ static void candidates_weigh(sampler_pick *k, bool again)
 }
 
 /* 1 / t, as large as it may be: 0 times it is 0. */
-static float scale_of(float t) { return QSF_MIN(1 / t, FLT_MAX); }
+static float steepness(float t) { return QSF_MIN(1 / t, FLT_MAX); }
 
 /* Where a small top-k follows, what has no chance of it is never weighed; what min-p leaves out
  * is below the others anyway. */
@@ -80,7 +80,7 @@ void qsf_pick_weigh(sampler_pick *k)
     const bool plain = o->mirostat == 0, dynamic = plain && o->dynatemp_range > 0;
     k->n = k->s->n_vocab;
     k->w = k->s->ids ? k->s->weights : NULL;
-    k->e = (qsf_exp_weights){ .top = k->x[k->best], .scale = dynamic ? 1 : scale_of(o->temperature),
+    k->e = (qsf_exp_weights){ .top = k->x[k->best], .scale = dynamic ? 1 : steepness(o->temperature),
                               .least = k->least, .share = plain ? o->min_p : 0 };
     if (plain && o->top_k && o->top_k <= SAMPLER_TOP_K) qsf_pick_keep_logits(k, o->top_k);
     candidates_weigh(k, false);
@@ -193,7 +193,7 @@ void qsf_pick_dynamic(sampler_pick *k)
     const double share = pick_entropy(k) / log(left);
     const double power = share > 0 ? exp((double)o->dynatemp_exponent * log(share)) : 0;
     const float t = (float)(low + (high - low) * power);
-    k->e = (qsf_exp_weights){ .top = top, .scale = t > 0 ? scale_of(t) : FLT_MAX, .least = -INFINITY };
+    k->e = (qsf_exp_weights){ .top = top, .scale = t > 0 ? steepness(t) : FLT_MAX, .least = -INFINITY };
     candidates_weigh(k, true);
 }
 

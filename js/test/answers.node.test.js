@@ -13,8 +13,8 @@ const tiny = tinyModel({context: 2048}), WARM = {temperature: 1, seed: 1, maxTok
 let model;
 before(async () => { model = await load(tiny, {threads: 1}); });
 after(() => model.dispose());
-/* '"' and '}', so that a string of a random model ends. */
-const CLOSE = {6: 6, 97: 6};
+/* '"', ')' and '}', so that a string of a random model ends. */
+const CLOSE = {6: 6, 13: 4, 97: 6}, CALL = {...CLOSE, 32: 12};     // '<'
 const generate = options => collect(model.generate('x', {...WARM, ...options}));
 const ask = options => collect(model.chat(TALK, {...WARM, template: TEMPLATE, ...options}));
 
@@ -31,16 +31,37 @@ describe('responseFormat', () => {
     [{type: 'json_schema', schema}, keeps],
     [{type: 'regex', regex: 'a{3}[bc]+d'}, text => assert.match(text, /^a{3}[bc]+d$/)],
     [{type: 'grammar', grammar: 'root ::= "(" [0-9]+ ")"'}, text => assert.match(text, /^\([0-9]+\)$/)],
+    [{type: 'grammar', grammar: 'start: "(" DIGIT+ ")"\n%import common.DIGIT\n'},
+      text => assert.match(text, /^\([0-9]+\)$/)],
     [{type: 'choices', choices: ['yes', 'no "x"']},
       text => assert.ok(['yes', 'no "x"'].includes(text), text)]])
-    test(`${format.type}${format.schema ? ', the short form' : ''}`, async () => {
+    test(`${format.type}${format.schema ? ', the short form' : ''}${
+      format.grammar?.startsWith('start') ? ' in Lark' : ''}`, async () => {
       for (const answer of [generate, ask])
         for (let seed = 1; seed < 5; seed++) {
-          const {text, reason} = await answer({responseFormat: format, seed, logitBias: CLOSE});
+          const {text, reason} = await answer({responseFormat: format, seed, logitBias: CLOSE,
+            reasoningBudget: 3});
           assert.equal(reason, 'end', text);
           check(text);
         }
     });
+  test('a schema that cannot be kept is loosened, with a warning', async t => {
+    const warn = t.mock.method(console, 'warn', () => {});
+    const kept = {type: 'object', properties: {a: {const: 7}, b: {pattern: '(a)\\1', maxLength: 2}},
+      required: ['a'], additionalProperties: false};
+    for (const responseFormat of [{type: 'json_schema', schema: kept},
+      {type: 'json_schema', json_schema: {schema: kept, strict: false}}])
+      for (const answer of [generate, ask]) {
+        const {text, reason} = await answer({responseFormat, logitBias: CLOSE, reasoningBudget: 3});
+        assert.equal(reason, 'end', text);
+        assert.equal(JSON.parse(text).a, 7);
+      }
+    assert.equal(warn.mock.callCount(), 1);             // of each text, once
+    assert.match(warn.mock.calls[0].arguments[0], /^qsf: not kept of responseFormat: .*backreference/);
+    assert.match(model.info.warnings.join(), /not kept of responseFormat/);
+    await generate({responseFormat: {type: 'json_schema', schema: {const: 1}}});
+    assert.equal(warn.mock.callCount(), 1);
+  });
   test('text is any text', async () => {
     assert.deepEqual(await generate({responseFormat: {type: 'text'}}), await generate({}));
   });
@@ -65,9 +86,11 @@ describe('responseFormat', () => {
     [{type: 'regex', regex: 'ab(c'}, /^responseFormat: regular expression: .* at character \d/],
     [{type: 'grammar', grammar: 'root ::= "a" |\nx ::= )'}, /^responseFormat: grammar.*line 2/],
     [{type: 'grammar', grammar: 'root ::= foo'}, /rule foo/],
-    [{type: 'json_schema', schema: {properties: {a: {type: 'thing'}}}}, /#\/properties\/a\/type/],
-    [{type: 'json_schema', schema: {pattern: 'a(?=x)'}}, /^responseFormat: schema: .*look.* at character 2/],
-    [{type: 'json_schema', schema: {$ref: '#/nowhere'}}, /#\/\$ref/]])
+    [{type: 'json_schema', schema: {properties: {a: {type: 'thing'}}}, strict: true},
+      /#\/properties\/a\/type/],
+    [{type: 'json_schema', json_schema: {schema: {pattern: '(a)\\1'}, strict: true}},
+      /^responseFormat: schema: .*backreference/],
+    [{type: 'json_schema', schema: {$ref: '#/nowhere'}, strict: true}, /#\/\$ref/]])
     test(`refuses ${JSON.stringify(format)}`, async () => {
       for (const answer of [generate, ask])
         await assert.rejects(answer({responseFormat: format}), code('ARGUMENT', pattern));
@@ -152,13 +175,14 @@ describe('tools', () => {
         content: text}]]);
     }
     const {text, reason} = await ask({tools: TOOLS, toolChoice: 'none',
-      responseFormat: {type: 'choices', choices: ['yes']}});
+      responseFormat: {type: 'choices', choices: ['yes']}, reasoningBudget: 0});
     assert.deepEqual([text, reason.text, reason.end], ['yes', 'yes', 'end']);
   });
   test('with a responseFormat an answer is calls or fits it', async () => {
     const seen = new Set(), responseFormat = {type: 'json_schema', schema: {enum: ['b', 3]}};
     for (let seed = 1; seed < 40; seed++) {
-      const {text, reason} = await ask({tools: TOOLS, responseFormat, seed, temperature: 2, maxTokens: 400});
+      const {text, reason} = await ask({tools: TOOLS, responseFormat, seed, temperature: 2, maxTokens: 400,
+        reasoningBudget: 2, logitBias: CALL, parallelToolCalls: false});
       if (reason.end !== 'end') continue;
       seen.add(reason.toolCalls.length ? 'calls' : 'text');
       if (reason.toolCalls.length) assert.ok(reason.toolCalls.every(fits), JSON.stringify(reason));
@@ -171,7 +195,8 @@ describe('tools', () => {
     const hard = {type: 'function', function: {name: 'hard', parameters: {type: 'object', required: ['a'],
       properties: {a: {type: 'array', uniqueItems: true, minItems: 1, maxItems: 1, items: {const: 7}},
         b: {pattern: '(a)\\1', maxLength: 2}}}}};
-    const {reason} = await ask({tools: [hard], toolChoice: 'required', parallelToolCalls: false});
+    const {reason} = await ask({tools: [hard], toolChoice: 'required', parallelToolCalls: false,
+      logitBias: CLOSE});
     assert.deepEqual(JSON.parse(reason.toolCalls[0].function.arguments).a, [7]);
     assert.match(warn.mock.calls[0].arguments[0],
       /hard: parameters: #\/properties\/b\/pattern: .*backreference/);
@@ -254,7 +279,7 @@ describe('tools', () => {
     [{tools: TOOLS, toolChoice: {type: 'function', function: {name: 'sub'}}}, /^tools: .*"sub"/],
     [{onToolCall: 'add'}, /^onToolCall is "add"; possible is a function$/],
     [{onReasoning: 5}, /^onReasoning is 5/], [{maxToolRounds: 0}, /^maxToolRounds is 0/],
-    [{tools: [{type: 'function', function: {name: 'f', parameters: {type: 'thing'}}}]},
+    [{tools: [{type: 'function', function: {name: 'f', strict: true, parameters: {type: 'thing'}}}]},
       /^tools: .*#\/type/]])
     test(`refuses ${JSON.stringify(options)}`, async () => {
       await assert.rejects(ask(options), code('ARGUMENT', pattern));
@@ -262,6 +287,19 @@ describe('tools', () => {
 });
 
 const NO_CONTROL = {0: -Infinity, 1: -Infinity, 2: -Infinity};     // whose texts would be seen
+test('reasoning comes before a shape, and has a budget', async () => {
+  const template = `${TEMPLATE.slice(0, TEMPLATE.lastIndexOf('{% endif %}'))}<think>\n{% endif %}`;
+  const responseFormat = {type: 'choices', choices: ['yes', 'no']}, budget = 12;
+  for (const onReasoning of [undefined, () => {}]) {
+    let n = 0;
+    const {text, reason} = await ask({template, responseFormat, reasoningBudget: budget, onReasoning,
+      logitBias: NO_CONTROL, onToken: () => n++});
+    assert.ok(['yes', 'no'].includes(text), text);
+    assert.ok(n > budget && n < budget + 25, `${n} tokens`);
+    if (!onReasoning) assert.equal(reason, 'end');
+    else assert.ok(reason.end === 'end' && reason.reasoning.length >= budget, JSON.stringify(reason));
+  }
+});
 test('reasoning is told apart', async () => {
   const template = `${TEMPLATE.slice(0, TEMPLATE.lastIndexOf('{% endif %}'))}<think>\n{% endif %}`, told = [];
   const most = {template, maxTokens: 30, logitBias: NO_CONTROL}, plain = await ask(most);
