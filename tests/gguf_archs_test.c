@@ -464,7 +464,7 @@ TEST(a_file_with_all_keys_at_their_defaults_is_the_same)
     form.experts = form.no_length = false;
 }
 
-/* What has experts under a name that is mostly of dense models is what it is under the other one. */
+/* A model with experts is the same under a name that dense models have. */
 TEST(experts_are_the_same_under_another_name)
 {
     static const char *const pairs[][2] = { { "granite", "granitemoe" }, { "mistral3", "llama" } };
