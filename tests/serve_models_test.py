@@ -471,6 +471,9 @@ def test_what_is_new_in_a_folder_is_found(s):
         shutil.copy(tiny("qwen2"), folder / "a" / "x.gguf")
         time.sleep(0.3)
         assert [m["id"] for m in server.ask("GET", "/v1/models")[2]["data"]] == ["a", "b"]
+        late = time.monotonic() + 10 * SLOW
+        while sum("left out" in line for line in server.lines) < 2 and time.monotonic() < late:
+            time.sleep(0.02)                                # another thread reads the lines
         assert sum("left out" in line for line in server.lines) == 2, server.lines
 
 
