@@ -26,7 +26,8 @@ typedef struct model_entry {
     const char    *path;
     char          *cache_file;               /* NULL: none */
     char          *found;                    /* of the folder's: holds names and path; NULL: it is none */
-    bool           missing;                  /* its file was not in the folder any more */
+    bool           seen, missing;            /* seen: by the last look at the folder; missing: it has
+                                              * no such file any more, or another one has the name */
     serve_engine_options options;
     serve_metrics  metrics;                  /* since the server began, however often it was loaded */
     atomic_ullong  n_loaded, n_failed;

@@ -141,17 +141,20 @@ static void scan_add(folder_scan *s, const char *path, const char *name, size_t 
     model_list *l = s->list;
     char why[2 * SERVE_NAME + 80];
     const size_t room = n + stem + 2;
-    model_entry *m = scan_known(s, path);
+    model_entry *m = scan_known(s, path), *same = models_named(l, name, n);
     if (!scan_readable(s, path)) return;
-    if (m) m->missing = false;
-    if (m) return;
+    if (m && (!m->found || !same || same == m)) {
+        m->seen = true;
+        m->missing = false;
+        return;
+    }
     if (n >= SERVE_NAME || memchr(name, ',', n)) {
         scan_tell(s, path, "its name is too long, or has a comma; --model NAME=FILE gives it another");
         return;
     }
-    if ((m = models_named(l, name, n))) {
+    if (same) {
         snprintf(why, sizeof why, "%s has the name \"%.*s\"; --model NAME=FILE gives it another",
-                 m->found ? "another file" : "a model of the command line", (int)n, name);
+                 same->found ? "another file" : "a model of the command line", (int)n, name);
         scan_tell(s, path, why);
         return;
     }
@@ -168,6 +171,7 @@ static void scan_add(folder_scan *s, const char *path, const char *name, size_t 
     strcpy(found + room, path);
     m = &l->entries[l->n];
     m->found = found;
+    m->seen = true;
     s->failed = !models_add(l, found, found + room);
     if (s->failed) free(found);
     if (s->failed) m->found = NULL;
@@ -225,7 +229,7 @@ bool models_scan(model_list *l, qsf_error *err)
         snprintf(err->text, sizeof err->text, "%.300s: the folder of models cannot be read: %s", dir,
                  strerror(errno));
     }
-    for (unsigned i = l->set->n_models; i < l->n && read; i++) l->entries[i].missing = true;
+    for (unsigned i = 0; i < l->n; i++) l->entries[i].seen = false;
     for (unsigned i = 0; i < files.n && read && !s.failed; i++) {
         const char *name = files.items[i];
         char *path = folder_path(dir, name);
@@ -238,6 +242,8 @@ bool models_scan(model_list *l, qsf_error *err)
     }
     folder_free(&files);
     l->looked_ns = serve_now();
+    for (unsigned i = l->set->n_models; i < l->n && read && !s.failed; i++)
+        l->entries[i].missing = !l->entries[i].seen;
     if (s.failed) *err = (qsf_error){ .status = QSF_E_MEMORY, .text = "out of memory" };
     if (read && !s.failed && !l->n) {
         *err = (qsf_error){ .status = QSF_E_NOT_FOUND };

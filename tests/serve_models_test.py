@@ -463,9 +463,18 @@ def test_what_is_new_in_a_folder_is_found(s):
         server.post("/models/unload", model="b")
         time.sleep(0.3)
         refused(server, "b", 404, "model_not_found")
-        shutil.copy(tiny("qwen2"), folder / "b.gguf")
+        shutil.copy(tiny("qwen2"), folder / "b.qsf")
         time.sleep(0.3)
-        assert text_of(server, "b")
+        assert text_of(server, "b")                         # whatever the file is called
+        shutil.copy(tiny("qwen2"), folder / "b.gguf")       # one of the same name comes, or comes back
+        (folder / "a").mkdir()
+        shutil.copy(tiny("qwen2"), folder / "a" / "x.gguf")
+        time.sleep(0.3)
+        assert [m["id"] for m in server.ask("GET", "/v1/models")[2]["data"]] == ["a", "b"]
+        late = time.monotonic() + 10 * SLOW
+        while sum("left out" in line for line in server.lines) < 2 and time.monotonic() < late:
+            time.sleep(0.02)                                # another thread reads the lines
+        assert sum("left out" in line for line in server.lines) == 2, server.lines
 
 
 def test_what_a_folder_leaves_out_is_said(s):
