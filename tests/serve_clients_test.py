@@ -10,9 +10,9 @@ Each program clients/with_NAME does what users of one client do, with a tiny ran
 proxy keeps what is said; golden/clients/NAME.json is that of the last run with --record. Requests have to be
 the same in every run, answers to have the same shape: clients/record.py says what that leaves out.
 
-Frameworks have no transcript, because what an agent asks depends on what the model said before. Their programs
-check what came back, and no request may be refused. They run with the clients' own settings; the server's
-defaults keep the answers short and the same in every run.
+Frameworks have no transcript, because what an agent asks depends on what the model said before. Their
+programs check what came back, and no request may be refused. They run with the clients' own settings; the
+server's defaults keep the answers short and the same in every run.
 """
 import argparse
 import concurrent.futures
@@ -42,8 +42,8 @@ CONTEXT = 16384             # of the tiny model
 NAMES = {"litellm": "litellm", "llm": "clients", "langchain": "clients", "openai": "clients",
          "anthropic": "clients", "ollama": "clients", "openai_npm": "npm", "ai": "npm", "ollama_npm": "npm",
          "curl": None}
-FRAMEWORKS = {"langgraph": "agents", "pydantic_ai": "agents", "openai_agents": "agents", "instructor": "agents",
-              "ai_openai": "npm", "anthropic_npm": "npm"}
+FRAMEWORKS = {"langgraph": "agents", "pydantic_ai": "agents", "openai_agents": "agents",
+              "instructor": "agents", "ai_openai": "npm", "anthropic_npm": "npm"}
 NIGHTLY = {"smolagents": "nightly", "dspy": "nightly", "outlines": "nightly", "haystack": "nightly",
            "llama_index": "nightly_openai2", "mirascope": "nightly_openai2"}
 PACKAGES = NAMES | FRAMEWORKS | NIGHTLY
@@ -198,8 +198,8 @@ def main():
     with contextlib.ExitStack() as stack:
         def begin(n, *more):
             alias, file = models[n]
-            return stack.enter_context(server(a.program, a.models / file, "--alias", alias, "--ctx-size", "8192",
-                                              *more))
+            return stack.enter_context(server(a.program, a.models / file, "--alias", alias,
+                                              "--ctx-size", "8192", *more))
 
         others, frameworks = {}, {}
         if {*names} & {*NAMES}:

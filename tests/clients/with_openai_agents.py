@@ -42,8 +42,8 @@ async def streamed(agent):
 
 
 def run(question, **more):
-    return agents.Runner.run_sync(agents.Agent(name="Helper", instructions="You are helpful.", **more), question,
-                                  max_turns=4)
+    agent = agents.Agent(name="Helper", instructions="You are helpful.", **more)
+    return agents.Runner.run_sync(agent, question, max_turns=4)
 
 
 for kind, model in {"responses": agents.OpenAIResponsesModel("qwen", client),
@@ -68,7 +68,8 @@ for kind, model in {"responses": agents.OpenAIResponsesModel("qwen", client),
     assert "Oslo" in report.city, report
 
     step(f"{kind}: a hand-off")
-    other = agents.Agent(name="Weather", handoff_description="Knows the weather", model=model, tools=[weather])
+    other = agents.Agent(name="Weather", handoff_description="Knows the weather", model=model,
+                         tools=[weather])
     with contextlib.suppress(agents.MaxTurnsExceeded):      # a small model may call without end
         run(weather_question, model=model, handoffs=[other],
             model_settings=agents.ModelSettings(tool_choice="required"))

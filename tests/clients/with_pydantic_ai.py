@@ -28,7 +28,8 @@ class Report(BaseModel):
 openai = OpenAIProvider(base_url=f"{QWEN}/v1", api_key=KEY)
 models = {"chat": OpenAIChatModel("qwen", provider=openai),
           "responses": OpenAIResponsesModel("qwen", provider=openai),
-          "messages": AnthropicModel("qwen", provider=AnthropicProvider(base_url=QWEN, api_key=KEY))}
+          "messages": AnthropicModel("qwen", provider=AnthropicProvider(base_url=QWEN, api_key=KEY),
+                                     settings={"max_tokens": 100})}
 question, weather_question, person = (m[0]["content"] for m in (COUNT, WEATHER, PERSON))
 LIMITS = UsageLimits(request_limit=3)
 asked_for = []
