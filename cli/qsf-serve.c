@@ -12,7 +12,8 @@
 typedef struct serve_asked {
     common_settings common;
     const char *name, *host, *key_file, *cache_file, *cache_disk_dir, *pooling, *trace, *record,
-        *mpi_check, *mpi_wire, *split, *lora_dir, *default_model, *log_format;
+        *mpi_check, *mpi_wire, *split, *lora_dir, *models_dir, *default_model,
+        *log_format;
     option_list models, keys, hosts, origins;
     long long models_max, port, slots, kept, queue, step_rows, steps, session, timeout, drain, connections;
     double max_body, cache_disk, mpi_silent, ping;
@@ -26,6 +27,10 @@ static const option serve_model_rows[] = {
     { OPTION_LIST, "-m --model", "[NAME=]FILE", AT(models), 0, 0, NULL,
       "QSF or GGUF file, and its name for clients; may also stand alone on the command line, and be given "
       "again: the first model is loaded at the beginning, others when they are asked for", NULL },
+    /* the tests have a QSF_MODELS_DIR of their own */
+    { OPTION_TEXT, "--models-dir --model-dir", "DIR", AT(models_dir), 0, 0, NULL,
+      "a folder whose .gguf and .qsf files are models by their names, as are the folders in it that hold "
+      "one; they are loaded when they are asked for", NULL },
     { OPTION_TEXT, "-a --alias", "NAME[,NAME...]", AT(name), 0, 0, NULL,
       "the only model's name for clients, and further ones", "its file's, without .gguf or .qsf" },
     { OPTION_TEXT, "--default-model", "NAME", AT(default_model), 0, 0, NULL,
@@ -144,6 +149,7 @@ static void print_help(const option_program *p)
            "  qsf-serve model.qsf --slots 16 --ctx-size 32768   16 answers at once, 32768 positions "
                "together\n"
            "  qsf-serve -m small=a.gguf -m large=b.gguf         two models by name\n"
+           "  qsf-serve --models-dir ~/models                   all models of a folder\n"
            "  mpirun -np 4 qsf-serve --mpi model.gguf           four processes share the requests\n\n"
            "Usage: qsf-serve [options] MODEL...  Each option can also be set by the environment variable in "
            "brackets.\n");
@@ -207,7 +213,7 @@ static bool models_of(const serve_asked *a, const option_list *rest, serve_setti
             set->n_models++;
         }
     }
-    if (a->name && set->n_models > 1) {
+    if (a->name && (set->n_models > 1 || a->models_dir)) {
         fputs("--alias is for one model; --model NAME=FILE names several\n", stderr);
         return false;
     }
@@ -258,12 +264,16 @@ static void serve_asked_free(serve_settings *set, char *template_text)
 }
 
 /* Options that exclude each other, and JSON that is none.  An exit code; errors are reported. */
-static int serve_check(const serve_asked *a)
+static int serve_check(const serve_asked *a, size_t n_models)
 {
     const common_settings *c = &a->common;
     const char *why = NULL;
     if (c->template_kwargs && !serve_is_object(c->template_kwargs))
         why = "--chat-template-kwargs takes a JSON object, such as {\"enable_thinking\": false}";
+    else if (a->models_dir && a->mpi)
+        why = "--models-dir does not go with --mpi: --model FILE names what all ranks have";
+    else if (a->models_dir && a->common.lora.n && !n_models)
+        why = "--lora is for models that --model names, not for those of --models-dir";
     else if (c->context.early_exit > 0 && (a->cache_file || a->cache_disk > 0))
         why = "--cache-file and --cache-disk keep what all layers have seen: not with --early-exit";
     if (!why) return EXIT_OK;
@@ -315,12 +325,12 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest, int arg
         .log_json = !strcmp(a->log_format, "json"), .verbose = a->verbose,
         .ping_s = a->ping > 0 ? a->ping : 0,
         .log_requests = a->log_requests, .no_page = a->no_page, .lora_dir = a->lora_dir,
-        .default_model = a->default_model,
+        .default_model = a->default_model, .models_dir = a->models_dir,
     };
     trace_files *files;
     char *template_text = NULL;
     set.engine.context.check_every = !strcmp(c->check, "every");
-    int code = serve_check(a);
+    int code = serve_check(a, a->models.n + rest->n);
     if (!code && c->template_name)
         code = template_asked(c->template_name, true, &set.template_name, &template_text);
     if (code || !models_of(a, rest, &set)) return free(template_text), code ? code : EXIT_USAGE;
@@ -356,7 +366,7 @@ int main(int argc, char **argv)
         fputs("--pipeline needs --mpi, and mpirun: docs/many-machines.md\n", stderr);
         return EXIT_USAGE;
     }
-    if (!a.models.n && !rest.n) {
+    if (!a.models.n && !rest.n && !a.models_dir) {
         fputs("no model was given: qsf-serve [options] MODEL; --help lists the options\n", stderr);
         return EXIT_USAGE;
     }

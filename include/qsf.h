@@ -1404,9 +1404,10 @@ QSF_API void       qsf_answer_reset(qsf_answer *a, uint64_t id_seed);
 /* Sets the members of *o by which a turn's pieces fit this answer: special and special_in, so that
  * control tokens that mark calls or reasoning have their texts, and others have none unless special
  * was set; the marks of reasoning; and, with tools, the grammar that keeps calls to their schemas.
- * It begins where a call begins, unless tool_choice asks for one or there is a shape.  A grammar that
- * the caller set stays; if the prompt has begun the model's reasoning, and *o does not say otherwise,
- * it begins after that.  What is set belongs to a, and may serve several turns, as grammars do.
+ * It begins where a call begins, unless tool_choice asks for one or there is a shape.  A grammar
+ * that the caller set stays; if the prompt has begun the model's reasoning, and *o does not say
+ * otherwise, it begins after that.  What is set belongs to a, and may serve several turns, as
+ * grammars do.
  *
  * QSF_E_ARGUMENT   tool_choice names no tool, or the shape or the schema of a strict tool has what
  *                  cannot be kept: the message says what and where

@@ -26,13 +26,14 @@ function choicesText({choices}) {
 const FORMATS = {
   text: {names: [], make: () => false},
   json_object: {names: [], make: () => ({kind: SCHEMA, text: '{"type":"object"}'})},
-  json_schema: {names: ['json_schema', 'schema'], make: given => ({kind: SCHEMA, text: schemaText(given)})},
+  json_schema: {names: ['json_schema', 'schema', 'strict'], make: given => ({kind: SCHEMA,
+    text: schemaText(given), loose: (given.json_schema ?? given).strict !== true})},
   regex: {names: ['regex'], make: ({regex}) => ({kind: REGEX, text: textOf(regex, 'regex')})},
   grammar: {names: ['grammar'], make: ({grammar}) => ({kind: GBNF, text: textOf(grammar, 'grammar')})},
   choices: {names: ['choices'], make: given => ({kind: CHOICES, text: choicesText(given)})},
 };
 
-/** responseFormat: {kind, text}; false where any text will do. */
+/** responseFormat: {kind, text, loose}; false where any text will do. */
 export function format(value) {
   if (!isObject(value)) return undefined;
   const {type, ...rest} = value;

@@ -47,4 +47,5 @@ export const SAMPLER = {
 export const TURN = {
   minTokens: {name: 'min-tokens', kind: 'whole', least: 0, most: 9007199254740992, value: 0},
   ignoreEnd: {name: 'ignore-end', kind: 'flag', value: false},
+  reasoningBudget: {name: 'reasoning-budget', kind: 'whole', least: -1, most: 9007199254740992, value: -1},
 };

@@ -124,19 +124,24 @@ export class Conversation {
   }
   /* What the answer may be, and what of it is told apart. */
   #shape({responseFormat, jsonBlanks, apart, ...options}) {
-    const memory = this.#memory, x = this.#x, {kind = 0, text} = responseFormat ?? {};
-    const bytes = encoded(text ?? '');
-    if (apart) {
-      const status = memory.with(chatTexts(options), given => memory.named(options.toolChoice, choice =>
-        memory.with(bytes, at => x.answer_new(given, wallSeconds(), choice, options.parallelToolCalls ? 1 : 0,
-          options.idSeed, kind, text === undefined ? 0 : at, bytes.length, jsonBlanks))));
-      const shape = text !== undefined && !(status && this.#memory.string(x.error()).startsWith('tools:'));
-      this.#written(shape ? 'responseFormat' : 'tools', status);
-      const loosened = this.#memory.string(x.answer_loosened());
-      if (loosened) console.warn(`qsf: not kept of the tools' schemas: ${loosened}`);
-    } else if (responseFormat)
-      this.#written('responseFormat', memory.with(bytes, at =>
-        x.grammar_new(kind, at, bytes.length, jsonBlanks)));
+    if (!apart && !responseFormat) return;
+    const memory = this.#memory, x = this.#x, {kind = 0, text, loose} = responseFormat || {};
+    const bytes = encoded(text ?? ''), error = () => memory.string(x.error());
+    const answer = (...shape) => memory.with(chatTexts(options), given => memory.named(options.toolChoice,
+      choice => x.answer_new(given, wallSeconds(), choice, options.parallelToolCalls ? 1 : 0, options.idSeed,
+        ...shape)));
+    const tried = isLoose => memory.with(bytes, at => (apart ? answer : x.grammar_new)(kind,
+      text === undefined ? 0 : at, bytes.length, jsonBlanks, isLoose));
+    const ofTools = status => text === undefined || (status && error().startsWith('tools:'));
+    let status = tried(0);
+    if (status && loose && !ofTools(status)) {
+      const why = error();
+      status = tried(1);
+      if (!status) console.warn(`qsf: not kept of responseFormat: ${why}`);
+    }
+    this.#written(ofTools(status) ? 'tools' : 'responseFormat', status);
+    const loosened = apart && memory.string(x.answer_loosened());
+    if (loosened) console.warn(`qsf: not kept of the tools' schemas: ${loosened}`);
   }
   #begin(ids, options) {
     const memory = this.#memory, x = this.#x, texts = options.stop.map(encoded);

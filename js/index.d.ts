@@ -188,16 +188,16 @@ export declare const cache: {
 };
 
 /**
- * A JSON object; JSON after a schema (drafts 4 to 2020-12; name, strict and description are read by
- * nobody: the schema is always kept); a text that a regular expression fits from beginning to end;
- * one of a grammar in GBNF; one of several texts.
+ * A JSON object; JSON after a schema (drafts 4 to 2020-12; name and description are not used; with
+ * `strict: true` a schema that cannot be kept is an error); a text that a regular expression fits
+ * from beginning to end; one of a grammar in GBNF or Lark; one of several texts.
  */
 export type ResponseFormat =
   | {type: 'text'}
   | {type: 'json_object'}
   | {type: 'json_schema',
     json_schema: {schema: object | boolean, name?: string, strict?: boolean | null, description?: string}}
-  | {type: 'json_schema', schema: object | boolean}
+  | {type: 'json_schema', schema: object | boolean, strict?: boolean | null}
   | {type: 'regex', regex: string}
   | {type: 'grammar', grammar: string}
   | {type: 'choices', choices: readonly string[]};
@@ -285,8 +285,10 @@ export interface GenerateOptions {
    * default 0. */
   topLogprobs?: number;
   /** What the answer may be; tokens that do not fit are never chosen. What cannot be kept is an
-   * error with code ARGUMENT that says what and where. With `tools`, the answer is a call or fits
-   * this, and the model may reason first if its template knows reasoning. Default: any text. */
+   * error with code ARGUMENT that says what and where; only a json_schema without `strict` is kept
+   * as far as possible, with a warning. With `tools`, the answer is a call or fits this. In chat() a
+   * model whose template knows reasoning may reason first; the text is without that.
+   * Default: any text. */
   responseFormat?: ResponseFormat;
   /** The most blanks and line ends where JSON may have some. 0: compact; Infinity: any number.
    * Default 32, enough for a line end and its indentation. */
@@ -298,6 +300,10 @@ export interface GenerateOptions {
   minTokens?: number;
   /** Go on after tokens that end a text. Default false. */
   ignoreEnd?: boolean;
+  /** Of chat(), where the template knows reasoning: after so many tokens of it the engine writes
+   * its end, and the model answers; -1: no limit. The text of the answer is then without reasoning,
+   * which `onReasoning` gets. A whole number from -1 to 9007199254740992; default -1. */
+  reasoningBudget?: number;
   /**
    * Is told the id of every token and, with `logprobs`, how likely the model thought it; that is
    * undefined for a token that responseFormat left no choice about, of which the model was not

@@ -214,7 +214,9 @@ export class Model {
     this.#late = undefined;
     if (late) throw late.error;
     options.seed ||= 1 + Math.floor(Math.random() * Number.MAX_SAFE_INTEGER);
-    const apart = options.apart = !!(options.tools || onReasoning || onToolCall);
+    const apart = !!(options.tools || onReasoning || onToolCall);
+    // a model may reason before what its answer has to be, and only so much
+    options.apart = apart || !!(what.messages && (options.responseFormat || options.reasoningBudget >= 0));
     options.toolRounds = onToolCall ? maxToolRounds : 0;
 
     const callbacks = new Callbacks(error => inbox.fail(error));

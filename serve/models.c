@@ -7,11 +7,11 @@
  * has waited for long, one of them takes no new jobs until it has gone. */
 #include "front.h"
 
+#include "models_own.h"
 #include "scheduler.h"
 #include "system.h"
 
 #include <ctype.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,24 +19,6 @@
 
 /* What failed is tried again after so long; a model waits for others' pauses so long. */
 static const uint64_t models_retry_ns = 2000000000, models_patience_ns = 3000000000;
-
-struct model_list {
-    const serve_settings *set;
-    int             wake_fd;
-    model_entry    *entries;
-    unsigned        n;
-    uint64_t        uses;
-    /* the loader */
-    pthread_t       thread;
-    bool            started;
-    pthread_mutex_t lock;                    /* of what follows */
-    pthread_cond_t  changed;
-    model_entry    *task;                    /* NULL: it is idle */
-    uint64_t        room;                    /* bytes for the model to load */
-    serve_adapter  *adapter;                 /* to be read alone; NULL: the task is the model */
-    uint32_t        n_adapters;              /* that there ever were: their ids */
-    bool            drop, done, ends;        /* drop: the model goes */
-};
 
 /* ---- one model, on the loader's thread ---- */
 
@@ -374,103 +356,6 @@ void models_unload(model_list *l, model_entry *m)
     models_go_on(l);
 }
 
-unsigned models_count(const model_list *l) { return l->n; }
-model_entry *models_at(model_list *l, unsigned i) { return &l->entries[i]; }
-
-serve_adapter *models_no_adapter(const model_entry *m, const char *name, serve_error *e)
-{
-    char names[300];
-    size_t n = 0;
-    const lora_list *a = &m->adapters;
-    for (unsigned i = 0; i < a->n && n < sizeof names; i++)
-        if (lora_list_named(a, a->items[i]->name))
-            n += (size_t)snprintf(names + n, sizeof names - n, "%s\"%s\"", n ? ", " : "", a->items[i]->name);
-    serve_refuse(e, 404, "model_not_found", "model", "%.60s has no adapter \"%.60s\", but %s", m->name, name,
-                 n ? names : "none at all");
-    return NULL;
-}
-
-static bool same_letters(const char *a, const char *b, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (tolower((unsigned char)a[i]) != tolower((unsigned char)b[i])) return false;
-    return true;
-}
-
-/* Whether name[0..n) is one of the model's; in any case of letters unless it has to be exact. */
-static bool model_called(const model_entry *m, const char *name, size_t n, bool exact)
-{
-    for (const char *at = m->names; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strcspn(at, ",") == n && (exact ? !memcmp(at, name, n) : same_letters(at, name, n))) return true;
-    return false;
-}
-
-static model_entry *models_called(model_list *l, const char *name, size_t n, bool exact)
-{
-    for (unsigned i = 0; i < l->n; i++)
-        if (model_called(&l->entries[i], name, n, exact)) return &l->entries[i];
-    return NULL;
-}
-
-/* A name as other programs write it: with a folder or a provider before it, the ending of a file or
- * Ollama's tag after it, in another case. */
-static model_entry *models_like(model_list *l, const char *name)
-{
-    static const char *const ends[] = { ".gguf", ".qsf", ":latest" };
-    const char *slash = strrchr(name, '/');
-    size_t n = strlen(name);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        const size_t len = strlen(ends[i]);
-        if (n > len && same_letters(name + n - len, ends[i], len)) n -= len;
-    }
-    model_entry *m = models_called(l, name, n, false);
-    return m || !slash ? m : models_called(l, slash + 1, n - (size_t)(slash + 1 - name), false);
-}
-
-static model_entry *models_default(model_list *l)
-{
-    const char *name = l->set->default_model;
-    model_entry *m = name ? models_called(l, name, strlen(name), true) : NULL;
-    return m ? m : &l->entries[0];
-}
-
-model_entry *models_find(model_list *l, const char *name, bool any, const char **adapter, serve_error *e)
-{
-    char names[300];
-    size_t n = 0;
-    const model_entry *owner = NULL;
-    const char *wanted = NULL;
-    model_entry *m;
-    *adapter = NULL;
-    if (!name || !*name) return models_default(l);
-    if ((m = models_called(l, name, strlen(name), true))) return m;
-    for (unsigned i = 0; i < l->n; i++) {               /* names of models may have colons, too */
-        m = &l->entries[i];
-        size_t len = strlen(m->name);
-        if (strncmp(m->name, name, len)) continue;
-        len += !strncmp(name + len, ".gguf", 5) ? 5 : !strncmp(name + len, ".qsf", 4) ? 4 : 0;
-        if (name[len] != ':') continue;
-        *adapter = name + len + 1;
-        if (lora_list_named(&m->adapters, *adapter)) return m;
-        if (!m->adapters.n && !l->set->lora_dir) continue;
-        owner = m;
-        wanted = *adapter;
-    }
-    if (owner) {
-        models_no_adapter(owner, wanted, e);
-        return NULL;
-    }
-    *adapter = NULL;
-    if ((m = models_like(l, name))) return m;
-    m = models_default(l);
-    /* Of a model with adapters "OTHER:ADAPTER" is not this one without it. */
-    if (any && (l->n == 1 || l->set->default_model) && !(m->adapters.n && strchr(name, ':'))) return m;
-    for (unsigned i = 0; i < l->n && n < sizeof names; i++)
-        n += (size_t)snprintf(names + n, sizeof names - n, "%s\"%s\"", i ? ", " : "", l->entries[i].name);
-    serve_refuse(e, 404, "model_not_found", "model", "there is no model \"%.80s\" here, but %s", name, names);
-    return NULL;
-}
-
 /* ---- begin and end ---- */
 
 /* FILE.NAME, whose name has nothing that a path could not have. */
@@ -485,19 +370,27 @@ static char *model_cache_file(const char *file, const char *name)
     return path;
 }
 
+bool models_add(model_list *l, const char *names, const char *path)
+{
+    const char *file = l->set->engine.cache_file;
+    model_entry *m = &l->entries[l->n];
+    m->names = names;
+    snprintf(m->name, sizeof m->name, "%.*s", (int)strcspn(names, ","), names);
+    m->path = path;
+    m->options = l->set->engine;
+    if (file && l->cap > 1) {
+        m->options.cache_file = m->cache_file = model_cache_file(file, m->name);
+        if (!m->cache_file) return false;
+    }
+    l->n++;
+    return true;
+}
+
 static bool models_fill(model_list *l)
 {
     const serve_settings *set = l->set;
-    for (; l->n < set->n_models; l->n++) {
-        model_entry *m = &l->entries[l->n];
-        m->names = set->models[l->n].name;
-        snprintf(m->name, sizeof m->name, "%.*s", (int)strcspn(m->names, ","), m->names);
-        m->path = set->models[l->n].path;
-        m->options = set->engine;
-        if (!set->engine.cache_file || set->n_models == 1) continue;
-        m->options.cache_file = m->cache_file = model_cache_file(set->engine.cache_file, m->name);
-        if (!m->cache_file) return false;
-    }
+    for (unsigned i = 0; i < set->n_models; i++)
+        if (!models_add(l, set->models[i].name, set->models[i].path)) return false;
     return true;
 }
 
@@ -514,6 +407,26 @@ static bool models_fill_adapters(model_list *l)
     return true;
 }
 
+/* Reads the folder, and loads the first model of the command line. */
+static bool models_begin(model_list *l, qsf_error *err)
+{
+    const serve_settings *set = l->set;
+    model_entry *first = &l->entries[0];
+    const char *other = set->default_model;
+    *err = (qsf_error){ 0 };
+    if (set->models_dir && !models_scan(l, err)) return false;
+    if (other && !models_named(l, other, strlen(other))) {
+        *err = (qsf_error){ .status = QSF_E_ARGUMENT };
+        snprintf(err->text, sizeof err->text, "--default-model: there is no model \"%.100s\"", other);
+        return false;
+    }
+    if (!set->n_models) return true;
+    if (!set->quiet) fprintf(stderr, "loading %s\n", first->path);
+    if (model_load(l, first, set->engine.context.ram_budget, err)) return false;
+    model_loaded(l, first);
+    return true;
+}
+
 model_list *models_new(const serve_settings *set, int wake_fd, qsf_error *err)
 {
     model_list *l = calloc(1, sizeof *l);
@@ -523,23 +436,9 @@ model_list *models_new(const serve_settings *set, int wake_fd, qsf_error *err)
     l->wake_fd = wake_fd;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
-    l->entries = calloc(set->n_models, sizeof *l->entries);
-    if (l->entries && models_fill(l) && models_fill_adapters(l)) {
-        model_entry *first = &l->entries[0];
-        const char *other = set->default_model;
-        *err = (qsf_error){ 0 };
-        if (other && !models_called(l, other, strlen(other), true)) {
-            *err = (qsf_error){ .status = QSF_E_ARGUMENT };
-            snprintf(err->text, sizeof err->text, "--default-model: there is no model \"%.100s\"", other);
-            models_free(l);
-            return NULL;
-        }
-        if (!set->quiet) fprintf(stderr, "loading %s\n", first->path);
-        if (!model_load(l, first, set->engine.context.ram_budget, err)) {
-            model_loaded(l, first);
-            return l;
-        }
-    }
+    l->cap = set->n_models + (set->models_dir ? MODELS_IN_FOLDER : 0);
+    l->entries = calloc(l->cap, sizeof *l->entries);
+    if (l->entries && models_fill(l) && models_fill_adapters(l) && models_begin(l, err)) return l;
     models_free(l);
     return NULL;
 }
@@ -568,6 +467,7 @@ void models_free(model_list *l)
         model_unload(&l->entries[i]);
         lora_list_free(&l->entries[i].adapters);
         free(l->entries[i].cache_file);
+        free(l->entries[i].found);
     }
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);

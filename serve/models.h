@@ -25,6 +25,8 @@ typedef struct model_entry {
     const char    *names;                    /* "a,b": by which requests ask for it; the first one is name */
     const char    *path;
     char          *cache_file;               /* NULL: none */
+    char          *found;                    /* of the folder's: holds names and path; NULL: it is none */
+    bool           missing;                  /* its file was not in the folder any more */
     serve_engine_options options;
     serve_metrics  metrics;                  /* since the server began, however often it was loaded */
     atomic_ullong  n_loaded, n_failed;
@@ -60,11 +62,19 @@ model_list *models_new(const serve_settings *set, int wake_fd, qsf_error *err);
 void         models_stop(model_list *l);                     /* takes NULL */
 void         models_free(model_list *l);                     /* takes NULL; behind models_stop */
 
+/* Most models of a folder. */
+enum { MODELS_IN_FOLDER = 512 };
+
 unsigned     models_count(const model_list *l);
+/* Whether lists leave the model out: its file has gone from the folder, and it is not loaded. */
+bool         models_hidden(const model_entry *m);
+/* Before models are listed: looks what is new in the folder, if there is one. */
+void         models_refresh(model_list *l);
 model_entry *models_at(model_list *l, unsigned i);
 /* The model of this name; if it is NULL or "" the default one, or the first.  any: so is it for a
  * name that is not there, if there is one model or a default one.  *adapter: of "MODEL:ADAPTER" the
- * second part, else NULL.  NULL: *e names those that exist. */
+ * second part, else NULL.  A name that is not there is looked for in the folder.  NULL: *e names
+ * those that exist. */
 model_entry *models_find(model_list *l, const char *name, bool any, const char **adapter, serve_error *e);
 /* Refuses the name of an adapter that the model does not have; NULL always. */
 serve_adapter *models_no_adapter(const model_entry *m, const char *name, serve_error *e);

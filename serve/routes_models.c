@@ -106,8 +106,10 @@ void route_models(const route_call *call)
         if (m) write_model(f, m, adapter ? lora_list_named(&m->adapters, adapter) : NULL, &f->out);
     } else {
         text_str(&f->out, "{\"object\":\"list\",\"data\":[");
-        for (unsigned i = 0; i < models_count(f->models); i++) {
-            if (i) text_str(&f->out, ",");
+        models_refresh(f->models);
+        for (unsigned i = 0, n = 0; i < models_count(f->models); i++) {
+            if (models_hidden(models_at(f->models, i))) continue;
+            if (n++) text_str(&f->out, ",");
             write_with_adapters(f, models_at(f->models, i));
         }
         text_str(&f->out, "],\"has_more\":false}");

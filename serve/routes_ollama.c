@@ -59,8 +59,10 @@ void route_ollama_tags(const route_call *call)
     serve_front *f = call->f;
     text_clear(&f->out);
     text_str(&f->out, "{\"models\":[");
-    for (unsigned i = 0; i < models_count(f->models); i++) {
-        if (i) text_str(&f->out, ",");
+    models_refresh(f->models);
+    for (unsigned i = 0, n = 0; i < models_count(f->models); i++) {
+        if (models_hidden(models_at(f->models, i))) continue;
+        if (n++) text_str(&f->out, ",");
         write_model(models_at(f->models, i), &f->out);
         text_str(&f->out, "}");
     }

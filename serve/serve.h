@@ -43,6 +43,7 @@ typedef struct serve_lora_file {
 
 typedef struct serve_settings {
     serve_model    models[SERVE_NAMES];      /* the first one is loaded at the beginning */
+    const char    *models_dir;               /* whose files are models, too, by their names; NULL: none */
     unsigned       n_models, models_max;     /* most that are loaded; 0: all */
     const char    *default_model;            /* of several, for names that are not there; NULL: none */
     serve_lora_file loras[LORA_LIST];

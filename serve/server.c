@@ -213,11 +213,12 @@ static bool server_listen(server *s, qsf_error *err)
     for (int i = 0; i < given && !why; i++) why = http_listen(f->http, 3 + i);
     if (!given) why = http_listen(f->http, -1);
     if (why) return server_fail(err, QSF_E_IO, given ? "the socket that was handed over" : address, why);
-    const char *name = f->set->models[0].name;
+    const bool loaded = f->set->n_models != 0;           /* else there are only models of a folder */
+    const char *name = loaded ? models_at(f->models, 0)->name : f->set->models_dir;
     if (!given)
         fprintf(stderr, "%s is served at %s%s\n", name, http_is_path(f->set->host) ? "" : "http://", address);
-    for (unsigned i = 1; i < f->set->n_models && !f->set->quiet; i++)
-        fprintf(stderr, "%s is loaded when it is asked for\n", f->set->models[i].name);
+    for (unsigned i = loaded; i < models_count(f->models) && !f->set->quiet; i++)
+        fprintf(stderr, "%s is loaded when it is asked for\n", models_at(f->models, i)->name);
     fflush(stderr);
     return true;
 }
@@ -226,13 +227,14 @@ static const size_t MB = 1 << 20;
 
 static bool server_begin(server *s, qsf_error *err)
 {
-    enum { OTHERS = 56, OF_MODEL = 8 };     /* open files */
+    enum { OTHERS = 56, OF_MODEL = 8, OF_FOLDER = 64 };     /* open files; models of a folder at once */
     serve_front *f = &s->front;
     const size_t body = f->set->most_body;
+    const unsigned models = f->set->n_models + (f->set->models_dir ? OF_FOLDER : 0);
     const http_limits limits = { .head = 32768, .body = body, .bodies = body > MB << 6 ? 4 * body : MB << 8,
                                  .lag = 4 * MB, .all_lag = 256 * MB,
                                  .connections = system_files(f->set->connections,
-                                                             OTHERS + OF_MODEL * f->set->n_models),
+                                                             OTHERS + OF_MODEL * models),
                                  .head_s = 30, .body_s = 300, .idle_s = 75, .write_s = 60 };
     const http_handlers handlers = { .user = f, .admitted = front_admitted, .request = front_request,
                                      .gone = front_gone, .refusal = front_refusal, .ended = front_log };

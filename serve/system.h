@@ -27,5 +27,7 @@ void system_close(int fd);
 bool system_flush(FILE *f);
 /* Gives a file the name of another one, in whose place it comes. */
 bool system_replace(const char *path, const char *other);
+/* Calls seen for each name in a folder.  false: errno says why it cannot be read. */
+bool system_folder(const char *path, void (*seen)(void *user, const char *name), void *user);
 
 #endif

@@ -3,6 +3,7 @@
 #include "system.h"
 
 #if !defined(_WIN32)
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -63,4 +64,13 @@ void system_close(int fd) { (void)close(fd); }
 bool system_flush(FILE *f) { return !fflush(f) && !fsync(fileno(f)); }
 
 bool system_replace(const char *path, const char *other) { return !rename(path, other); }
+
+bool system_folder(const char *path, void (*seen)(void *user, const char *name), void *user)
+{
+    DIR *dir = opendir(path);
+    if (!dir) return false;
+    for (const struct dirent *e; (e = readdir(dir)); ) seen(user, e->d_name);
+    closedir(dir);
+    return true;
+}
 #endif

@@ -53,4 +53,19 @@ bool system_replace(const char *path, const char *other)
 {
     return MoveFileExA(path, other, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) != 0;
 }
+
+bool system_folder(const char *path, void (*seen)(void *user, const char *name), void *user)
+{
+    char pattern[MAX_PATH + 1];
+    WIN32_FIND_DATAA found;
+    errno = ENAMETOOLONG;
+    if ((size_t)snprintf(pattern, sizeof pattern, "%s\\*", path) >= sizeof pattern) return false;
+    const HANDLE h = FindFirstFileA(pattern, &found);
+    errno = ENOENT;
+    if (h == INVALID_HANDLE_VALUE) return false;
+    do seen(user, found.cFileName);
+    while (FindNextFileA(h, &found));
+    FindClose(h);
+    return true;
+}
 #endif

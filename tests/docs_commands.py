@@ -156,8 +156,10 @@ BLOCKS = {
     ("docs/adapters.md", "qsf_adapter *a;"): Tried("tests/lora_test.c", "qsf_adapter_load"),
     # ---- docs/serve.md
     ("docs/serve.md", "qsf-serve model.gguf"): Tried("tests/serve_test.py", "/v1/chat/completions"),
-    ("docs/serve.md", "qsf-serve --model small"): Tried("tests/serve_models_test.py",
-                                                        "def test_models_share_a_budget"),
+    ("docs/serve-models.md", "qsf-serve --model small"): Tried("tests/serve_models_test.py",
+                                                               "def test_models_share_a_budget"),
+    ("docs/serve-models.md", "qsf-serve --models-dir"): Tried("tests/serve_models_test.py",
+                                                              "def test_models_of_a_folder_make_room"),
     ("docs/serve.md", "# /etc/systemd/system/qsf-serve.socket"): Text("a unit of systemd"),
     ("docs/serve.md", "# /etc/systemd/system/qsf-serve.service"): Text("a unit of systemd"),
     ("docs/serve.md", "FROM debian"): Text("a container file"),
@@ -253,7 +255,7 @@ BLOCKS = {
         before="#include <qsf.h>\nvoid on_record(void *user, const qsf_record *r);\n" + FRAGMENT,
         after="}\n"),
     # ---- docs/quantisers.md
-    ("docs/quantisers.md", "qsf-convert --embedding-clusters"): Run(
+    ("docs/embedding-clusters.md", "qsf-convert --embedding-clusters"): Run(
         *PROGRAM_FOLDER,
         ("--embedding-clusters 256", "--embedding-clusters 16"),
         ("--chunks 8", "--chunks 1"),

@@ -4,6 +4,26 @@
 #include "model/arch.h"
 #include "qsf.h"
 
+/* How the files are built: architectures that may have experts have them, and no key says how long
+ * experts are. */
+static struct { bool experts, no_length; } form;
+
+static bool has_experts(const qsf_arch *a)
+{
+    return a->experts > QSF_EXPERTS_MAY || (form.experts && a->experts == QSF_EXPERTS_MAY);
+}
+
+static uint32_t expert_length(const qsf_arch *a)
+{
+    const bool together = !strncmp(a->name, "qwen", 4) || a->layers == QSF_LAYERS_ONE;
+    return !form.no_length ? 24 : together ? TINY_FF / 2 : TINY_FF;
+}
+
+static uint32_t shared_length(const qsf_arch *a)
+{
+    return !form.no_length ? 40 : a->later_gemma || a->experts == QSF_EXPERTS_SHARED ? TINY_FF : 0;
+}
+
 static qsf_hparams hp_of(const qsf_arch *a, bool tied)
 {
     const uint64_t more = a->may_more;
@@ -23,8 +43,9 @@ static qsf_hparams hp_of(const qsf_arch *a, bool tied)
                           .n_token_types = more & QSF_KIND_MORE(TOKEN_TYPES) ? 2 : 0,
                           .n_classes = more & QSF_KIND_MORE(CLS_OUT_BIAS) ? 3 : 0,
                           .n_between = more & QSF_KIND_MORE(DENSE_2) ? 5 : 0, .tied = tied,
-                          .n_experts = a->experts > QSF_EXPERTS_MAY ? 4 : 0, .n_used = 2,
-                          .n_ff_expert = 24, .n_ff_shared = 40 });
+                          .n_experts = has_experts(a) ? 4 : 0, .n_used = 2,
+                          .experts_beside = form.experts && a->later_gemma,
+                          .n_ff_expert = expert_length(a), .n_ff_shared = shared_length(a) });
 }
 
 /* That of the layer which has most. */
@@ -72,9 +93,11 @@ static void put_keys(gguf_build *b, const qsf_arch *a)
     if (a->has & QSF_HAS_DIVISOR) kv_f32(b, tiny_key(a->name, ".logit_scale"), 2);
     if (a->has & QSF_HAS_CHOICE) kv_bool(b, tiny_key(a->name, ".use_parallel_residual"), false);
     if (a->has & QSF_HAS_STILL_GLOBAL) kv_u32(b, tiny_key(a->name, ".attention.sliding_window"), 4);
-    if (a->experts > QSF_EXPERTS_MAY) {
+    if (has_experts(a)) {
         kv_u32(b, tiny_key(a->name, ".expert_count"), 4);
         kv_u32(b, tiny_key(a->name, ".expert_used_count"), 2);
+    }
+    if (has_experts(a) && !form.no_length) {
         kv_u32(b, tiny_key(a->name, ".expert_feed_forward_length"), 24);
         kv_u32(b, tiny_key(a->name, ".expert_shared_feed_forward_length"), 40);
     }
@@ -112,6 +135,8 @@ static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
     if (a->layers == QSF_LAYERS_STATE && role->kind == QSF_K_MIX_GATE_IN) return true;
     if (role->kind == QSF_K_TOKEN_TYPES || role->kind == QSF_K_CLS_OUT || role->kind == QSF_K_DENSE_2)
         return a->may_more != 0;
+    /* llama.cpp takes it and does not add it */
+    if (!strcmp(a->name, "qwen2vl") && role->kind == QSF_K_OUTPUT_BIAS) return true;
     if ((a->has & QSF_HAS_LOOSE_GATE && role->kind == QSF_K_FFN_GATE) ||
         (a->later_gemma && role->kind == QSF_K_ATTN_V) ||   /* values are keys then */
         /* without experts a scale of none of them, and elsewhere of matrices */
@@ -132,6 +157,12 @@ static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
             role->kind == QSF_K_ATTN_POST_NORM);
 }
 
+/* Whether it is of a feed-forward in layers that have only experts. */
+static bool is_of_nothing(const qsf_layer *layer, const qsf_role *role)
+{
+    return form.experts && !layer->n_ff && qsf_kinds_have(QSF_KINDS_FFN_BIAS, role->kind);
+}
+
 /* A model with all that it may have; without one tensor, and with another (or NULL). */
 static gguf_build by_row(const qsf_arch *a, const qsf_role *without, const qsf_role *with)
 {
@@ -142,7 +173,8 @@ static gguf_build by_row(const qsf_arch *a, const qsf_role *without, const qsf_r
     tiny_vocab(&b);
     for (size_t i = 0; i < QSF_N_ROLES; i++) {
         const qsf_role *role = &qsf_roles[i];
-        if (role == with || (role != without && qsf_arch_takes(a, &hp, &layer, role))) put_role(&b, a, role);
+        const bool takes = qsf_arch_takes(a, &hp, &layer, role) && !is_of_nothing(&layer, role);
+        if (role == with || (role != without && takes)) put_role(&b, a, role);
     }
     return b;
 }
@@ -253,10 +285,191 @@ TEST(any_number_of_a_description_is_refused_or_runs)
     }
 }
 
+/* ---- files that llama.cpp has saved ---- */
+
+static bool has_key(const gguf_build *b, const char *key)
+{
+    const size_t n = strlen(key);
+    for (size_t i = 0; i + 8 + n <= b->kv.len; i++)
+        if (qsf_le64(b->kv.p + i) == n && !memcmp(b->kv.p + i + 8, key, n)) return true;
+    return false;
+}
+
+/* Whole numbers, floats and booleans that llama.cpp's variables begin with: it writes all of them,
+ * whatever the architecture, and so do its vectors. */
+static const struct { const char *key; uint32_t value; } saved_u32[] = {
+    { ".leading_dense_block_count", 0 }, { ".expert_feed_forward_length", 0 },
+    { ".expert_shared_feed_forward_length", 0 }, { ".expert_chunk_feed_forward_length", 0 },
+    { ".expert_count", 0 }, { ".expert_used_count", 0 }, { ".expert_shared_count", 0 },
+    { ".expert_group_count", 0 }, { ".expert_group_used_count", 0 }, { ".expert_gating_func", 0 },
+    { ".experts_per_group", 0 }, { ".moe_every_n_layers", 0 }, { ".nextn_predict_layers", 0 },
+    { ".pooling_type", 0 }, { ".decoder_block_count", 0 }, { ".rescale_every_n_layers", 0 },
+    { ".time_mix_extra_dim", 0 }, { ".time_decay_extra_dim", 0 }, { ".interleave_moe_layer_step", 0 },
+    { ".attention.q_lora_rank", 0 }, { ".attention.kv_lora_rank", 0 }, { ".attention.decay_lora_rank", 0 },
+    { ".attention.iclr_lora_rank", 0 }, { ".attention.value_residual_mix_lora_rank", 0 },
+    { ".attention.gate_lora_rank", 0 }, { ".attention.relative_buckets_count", 0 },
+    { ".attention.temperature_length", 0 }, { ".attention.key_length_mla", 0 },
+    { ".attention.value_length_mla", 0 }, { ".attention.recurrent_layers", 0 },
+    { ".rope.scaling.original_context_length", TINY_CTX }, { ".ssm.inner_size", 0 },
+    { ".ssm.conv_kernel", 0 }, { ".ssm.state_size", 0 }, { ".ssm.time_step_rank", 0 },
+    { ".ssm.group_count", 0 }, { ".wkv.head_size", 0 },
+};
+static const struct { const char *key; float value; } saved_f32[] = {
+    { ".expert_weights_scale", 0 }, { ".expert_group_scale", 0.05f }, { ".logit_scale", 0 },
+    { ".attn_logit_softcapping", 50 }, { ".router_logit_softcapping", 30 }, { ".residual_scale", 0 },
+    { ".embedding_scale", 0 }, { ".attention.clamp_kqv", 0 }, { ".attention.layer_norm_epsilon", 0 },
+    { ".attention.layer_norm_rms_epsilon", 0 }, { ".attention.group_norm_epsilon", 0 },
+    { ".attention.scale", 0 }, { ".attention.output_scale", 0 }, { ".attention.value_scale", 0 },
+    { ".attention.temperature_scale", 0 }, { ".rope.freq_base", 10000 }, { ".rope.freq_base_swa", 10000 },
+    { ".rope.scaling.factor", 0 }, { ".rope.scaling.attn_factor", 1 },
+    { ".rope.scaling.yarn_log_multiplier", 0 }, { ".rope.scaling.yarn_ext_factor", -1 },
+    { ".rope.scaling.yarn_attn_factor", 1 }, { ".rope.scaling.yarn_beta_fast", 32 },
+    { ".rope.scaling.yarn_beta_slow", 1 },
+};
+static const char *const saved_false[] = { ".expert_weights_norm", ".swin_norm", ".ssm.dt_b_c_rms",
+                                           ".use_parallel_residual" };
+
+static void save_u32(gguf_build *b, const char *arch, const char *key, uint32_t value)
+{
+    if (!has_key(b, tiny_key(arch, key))) kv_u32(b, tiny_key(arch, key), value);
+}
+
+static void save_f32(gguf_build *b, const char *arch, const char *key, float value)
+{
+    if (!has_key(b, tiny_key(arch, key))) kv_f32(b, tiny_key(arch, key), value);
+}
+
+static void save_bool(gguf_build *b, const char *arch, const char *key, bool value)
+{
+    if (!has_key(b, tiny_key(arch, key))) kv_bool(b, tiny_key(arch, key), value);
+}
+
+/* What follows from the architecture or from other keys. */
+static void save_own_keys(gguf_build *b, const qsf_arch *a)
+{
+    static const char *const sizes[] = { ".attention.key_length", ".attention.value_length",
+                                         ".attention.key_length_swa", ".attention.value_length_swa",
+                                         ".rope.dimension_count", ".rope.dimension_count_swa" };
+    const bool still = a->layers == QSF_LAYERS_MIXER || a->layers >= QSF_LAYERS_STATE;
+    const uint32_t turns = a->has & QSF_HAS_LATENT ? TINY_HEAD / 2 : TINY_HEAD;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(sizes); i++)
+        save_u32(b, a->name, sizes[i], still ? 0 : i < 4 ? TINY_HEAD : turns);
+    save_u32(b, a->name, ".token_shift_count", a->layers == QSF_LAYERS_STATE ? 1 : 2);
+    save_u32(b, a->name, ".attention.sliding_window", a->window);
+    if (a->has & QSF_HAS_OLD_SCALES && a->has & QSF_HAS_SCALES) {
+        save_f32(b, a->name, ".embedding_scale", 12);
+        save_f32(b, a->name, ".residual_scale", 1.4f / sqrtf(TINY_LAYERS));
+    }
+    save_f32(b, a->name, ".attention.max_alibi_bias", a->alibi);
+    save_f32(b, a->name, ".final_logit_softcapping",
+             strcmp(a->name, "gemma3") && strcmp(a->name, "gemma-embedding") ? 30 : 0);
+    save_bool(b, a->name, ".attention.causal", !a->both_ways);
+    save_bool(b, a->name, ".rope.scaling.finetuned", (a->has & QSF_HAS_SWITCH) != 0);
+    kv_text(b, tiny_key(a->name, ".rope.scaling.type"), "linear");
+    kv_array(b, tiny_key(a->name, ".rope.dimension_sections"), 5, 4);
+    for (int i = 0; i < 4; i++) put_u32(&b->kv, 0);
+}
+
+static void save_keys(gguf_build *b, const qsf_arch *a)
+{
+    save_own_keys(b, a);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(saved_u32); i++)
+        save_u32(b, a->name, saved_u32[i].key, saved_u32[i].value);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(saved_f32); i++)
+        save_f32(b, a->name, saved_f32[i].key, saved_f32[i].value);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(saved_false); i++) save_bool(b, a->name, saved_false[i], false);
+}
+
+/* Small weights of both signs, so that nothing saturates. */
+static void scatter(gguf_build *b)
+{
+    uint32_t x = 1;
+    for (size_t i = 0; i + 4 <= b->data.len; i += 4) {
+        x = x * 1664525 + 1013904223;
+        qsf_put32(b->data.p + i, qsf_f32_bits(((float)(x >> 8) / (1 << 24) - 0.4f) / 4));
+    }
+}
+
+/* What the model makes of three tokens: logits, or of an encoder a text's mean.  NULL: refused. */
+static float *results_of(gguf_build *b, size_t *n)
+{
+    static const int32_t ids[] = { 1, 8, 3 };
+    static float out[TINY_VOCAB + TINY_EMBD];
+    const float *got = NULL;
+    memfile f;
+    qsf_model_options mo;
+    qsf_context_options co;
+    qsf_model *m = NULL;
+    qsf_context *c = NULL;
+    qsf_model_info info = { .size = sizeof info };
+    gguf_build_end(b);
+    memset(&err, 0, sizeof err);
+    memfile_init(&f, b->out, b->len);
+    qsf_model_defaults(&mo);
+    mo.file = &f.file;
+    qsf_status st = qsf_model_open("m.gguf", &mo, &m, &err);
+    if (!st) st = qsf_model_get_info(m, &info);
+    qsf_context_defaults(&co);
+    co.n_threads = 1;
+    co.f32 = true;
+    if (!st) st = qsf_context_new(m, &co, &c, &err);
+    *n = info.encoder ? TINY_EMBD : TINY_VOCAB;
+    if (!st && info.encoder) st = qsf_embed(c, 0, ids, 3, QSF_POOL_MEAN, out);
+    else if (!st && !(st = qsf_feed(c, 0, ids, 3, &got))) memcpy(out, got, TINY_VOCAB * sizeof *got);
+    if (st) printf("      %s: %s\n", qsf_status_name(st), err.text);
+    qsf_context_free(c);
+    qsf_model_close(m);
+    return st ? NULL : out;
+}
+
+static void check_saved(const qsf_arch *a)
+{
+    float want[TINY_VOCAB + TINY_EMBD], *got;
+    size_t n = 0, same = 0;
+    gguf_build plain = by_row(a, NULL, NULL), saved = by_row(a, NULL, NULL);
+    save_keys(&saved, a);
+    scatter(&plain);
+    scatter(&saved);
+    got = results_of(&plain, &n);
+    if (got) memcpy(want, got, n * sizeof *got);
+    else CHECK_STR(a->name, "one that runs");
+    const bool ran = got != NULL;
+    got = results_of(&saved, &n);
+    for (size_t i = 0; ran && i < n; i++) {
+        if (!(fabsf(want[i]) < 1e6f)) CHECK_STR(a->name, "one with finite results");
+        same += want[i] == want[0];
+    }
+    if (same == n || !got || (ran && memcmp(got, want, n * sizeof *got)))
+        CHECK_STR(a->name, "one that is the same when all keys are there");
+    gguf_build_free(&plain);
+    gguf_build_free(&saved);
+}
+
+TEST(a_bias_of_no_feed_forward_is_refused)
+{
+    form.experts = form.no_length = true;
+    gguf_build b = by_row(qsf_arch_find("llama"), NULL, qsf_role_of(QSF_K_FFN_GATE_BIAS));
+    refuse(&b, QSF_E_CORRUPT, "expected 0 x 0");
+    form.experts = form.no_length = false;
+}
+
+/* llama.cpp saves all keys; those that it did not read have values that must not count. */
+TEST(a_file_with_all_keys_at_their_defaults_is_the_same)
+{
+    for (const qsf_arch *a = qsf_archs; a->name; a++)
+        if (!(a->has & QSF_HAS_32) && !a->altup) check_saved(a);
+    form.experts = form.no_length = true;
+    for (const qsf_arch *a = qsf_archs; a->name; a++)
+        if (a->experts >= QSF_EXPERTS_MAY && a->experts != QSF_EXPERTS_EACH) check_saved(a);
+    form.experts = form.no_length = false;
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
     RUN(any_number_of_a_description_is_refused_or_runs);
+    RUN(a_bias_of_no_feed_forward_is_refused);
+    RUN(a_file_with_all_keys_at_their_defaults_is_the_same);
     RUN(gguf_takes_what_the_row_of_an_architecture_says);
     return test_end();
 }

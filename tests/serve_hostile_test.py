@@ -103,8 +103,9 @@ def fields():
     source = pathlib.Path(__file__).parent.parent.joinpath("serve", "request_fields.c").read_text()
     defines = dict(re.findall(r"#define (\w+) (.*)", source))
     found = []
-    for a in re.finditer(r'^    (?:\{ "(\w+)", ([^,]+), FIELD_(\w+)|(NUMBER|COUNT|LIMIT|BOOL|TAKE|LATER|IDLE|UNUSED|'
-                         r'REFUSED)\("(\w+)", ([^,)]+))', source, re.M):
+    for a in re.finditer(r'^    (?:\{ "(\w+)", ([^,]+), FIELD_(\w+)|'
+                         r'(NUMBER|COUNT|LIMIT|BOOL|TAKE|LATER|IDLE|UNUSED|REFUSED)\("(\w+)", ([^,)]+))',
+                         source, re.M):
         name, apis, kind = a[1] or a[5], a[2] or a[6], a[3] or a[4]
         if a[4] in ("NUMBER", "COUNT"):                 # what comes second is a member
             apis = "SAMPLED"

@@ -21,6 +21,7 @@ import time
 from serve_server import ROOT, SLOW, WORK, Server, run, together
 
 sys.path.insert(0, str(ROOT / "parity"))
+import gguf
 import make_tiny
 
 NAMES = "llama", "qwen2", "phi3-q4_k"
@@ -374,6 +375,135 @@ def test_a_trace_tells_models_apart(s):
     for one in spans.values():                      # and layer by layer
         assert all(a[1] <= b[0] + 0.002 for a, b in zip(one, one[1:]))
     assert len([json.loads(line) for line in record.read_text().splitlines()]) > 2 * 24
+
+
+# ---- a folder ----
+
+def in_two_parts(model, first, second):
+    """Writes a GGUF file as two: a reader finds the second part by the name of the first."""
+    reader = gguf.GGUFReader(model)
+    for i, path in enumerate((first, second)):
+        w = gguf.GGUFWriter(path, "llama", use_temp_file=False)
+        w.add_uint16("split.no", i), w.add_uint16("split.count", 2)
+        w.add_int32("split.tensors.count", len(reader.tensors))
+        for key, field in reader.fields.items() if i == 0 else ():
+            if not key.startswith("GGUF.") and key != "general.architecture":
+                w.add_key_value(key, field.contents(), field.types[0],
+                                field.types[-1] if len(field.types) > 1 else None)
+        for t in reader.tensors[i * 4:4 if i == 0 else None]:
+            w.add_tensor(t.name, t.data, raw_dtype=t.tensor_type)
+        w.write_header_to_file(), w.write_kv_data_to_file(), w.write_tensors_to_file(), w.close()
+
+
+def folder_of(name, **files):
+    """A new folder, with copies of models by their names."""
+    folder = pathlib.Path(WORK.name, name)
+    for path, model in files.items():
+        file = folder / path.replace("__", "/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(model, file)
+    return folder
+
+
+@contextlib.contextmanager
+def serving_folder(s, folder, *more):
+    server = Server(s.program, f"--models-dir={folder}", *OPTIONS, *SMALL, *more)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.end()
+
+
+def test_a_folder_has_models(s):
+    a, b = tiny("llama"), tiny("qwen2")
+    folder = folder_of("models", **{"b.gguf": b, "inner__x.gguf": a, "inner__mmproj-x.gguf": b,
+                                    ".hidden.gguf": a, "notes.txt": a, "mmproj.gguf": a})
+    (folder / "none").mkdir()
+    in_two_parts(a, folder / "parts-00001-of-00002.gguf", folder / "parts-00002-of-00002.gguf")
+    with serving(s, a=a) as one:
+        want = text_of(one, "a")
+    with serving_folder(s, folder) as server:
+        assert states(server) == {"b": "unloaded", "inner": "unloaded", "parts": "unloaded"}
+        assert server.ask("GET", "/health")[0] == server.ask("GET", "/props")[0] == 200
+        assert text_of(server, "inner") == text_of(server, "parts") == want
+        assert text_of(server, "parts-00001-of-00002") == want          # as llama-server calls it
+        assert states(server) == {"b": "unloaded", "inner": "loaded", "parts": "loaded"}
+        assert text_of(server, None) == text_of(server, "b") != want    # without a name: the first
+        assert not [line for line in server.lines if "left out" in line], server.lines
+
+
+def test_models_of_a_folder_make_room(s):
+    folder = folder_of("room", **{n + ".gguf": tiny("llama") for n in "abc"})
+    with serving_folder(s, folder, "--models-max", "2") as server:
+        for name in "abc":
+            text_of(server, name)
+        assert states(server) == {"a": "unloaded", "b": "loaded", "c": "loaded"}
+        assert server.post("/models/unload", model="b") == {"success": True}
+        assert server.post("/models/load", model="a") == {"success": True}
+        assert states(server) == {"a": "loaded", "b": "unloaded", "c": "loaded"}
+        assert server.ask("POST", "/models/load", {"model": "nobody"})[0] == 404
+
+
+def test_what_is_new_in_a_folder_is_found(s):
+    folder = folder_of("growing", **{"a.gguf": tiny("llama")})
+    with serving_folder(s, folder) as server:
+        refused(server, "b", 404, "model_not_found")        # one model does not answer for all names
+        shutil.copy(tiny("qwen2"), folder / "b.gguf")
+        time.sleep(0.3)                                     # it is not read more often
+        assert len(text_of(server, "b")) and states(server)["b"] == "loaded"
+        shutil.copy(tiny("qwen2"), folder / "c.gguf")
+        time.sleep(0.3)
+        assert states(server)["c"] == "unloaded"
+        (folder / "b.gguf").unlink(), (folder / "c.gguf").unlink()
+        time.sleep(0.3)
+        assert states(server) == {"a": "unloaded", "b": "loaded"}       # what is loaded stays
+        message, _ = refused(server, "c", 404, "model_not_found")
+        assert '"c"' in message and message.endswith('"a", "b"'), message
+        server.post("/models/unload", model="b")
+        time.sleep(0.3)
+        refused(server, "b", 404, "model_not_found")
+        shutil.copy(tiny("qwen2"), folder / "b.gguf")
+        time.sleep(0.3)
+        assert text_of(server, "b")
+
+
+def test_what_a_folder_leaves_out_is_said(s):
+    a = tiny("llama")
+    folder = folder_of("odd", **{"a.gguf": a, "a.qsf": a, "b.gguf": a, "two__x.gguf": a, "two__y.gguf": a,
+                                 "c,d.gguf": a, "z-00002-of-00002.gguf": a, "n" * 130 + ".gguf": a})
+    (folder / "gone.gguf").symlink_to("/nowhere/at/all")
+    with serving_folder(s, folder, f"--model=b={tiny('qwen2')}") as server:
+        assert set(states(server)) == {"b", "a"} and states(server)["b"] == "loaded"
+        refused(server, "x", 404, "model_not_found")
+        left = [line for line in server.lines if "is left out" in line]
+        for name, why in (("a.qsf", 'another file has the name "a"'), ("b.gguf", "of the command line"),
+                          ("two", "several models"), ("c,d.gguf", "comma"), ("z-00002", "first part"),
+                          ("gone.gguf", "No such file"), ("nnn", "too long")):
+            assert sum(name in line and why in line for line in left) == 1, (name, left)
+        broken = folder / "broken.gguf"
+        broken.write_bytes(b"GGUF" + bytes(40))
+        time.sleep(0.3)
+        message, _ = refused(server, "broken", 500, "model_load_failed")
+        assert str(broken) in message
+
+
+def test_a_folder_without_models_is_an_error(s):
+    def said(*words):
+        p = subprocess.run([s.program, "--port", "0", *words], capture_output=True, text=True, timeout=60)
+        return p.returncode, p.stderr
+
+    empty = pathlib.Path(WORK.name, "empty")
+    empty.mkdir()
+    code, text = said("--models-dir", str(empty))
+    assert code not in (0, 2) and str(empty) in text and "no model" in text, text
+    code, text = said("--models-dir", "/nowhere/at/all")
+    assert code not in (0, 2) and "/nowhere/at/all" in text and "cannot be read" in text, text
+    folder = folder_of("one", **{"a.gguf": tiny("llama")})
+    code, text = said("--models-dir", str(folder), "--default-model", "b")
+    assert code and 'no model "b"' in text, text
+    for more in ("--alias", "x"), ("--lora", "x.gguf"), ("--mpi",):
+        assert said("--models-dir", str(folder), *more)[0] == 2, more
 
 
 def test_the_units_of_the_page_are_units(s):

@@ -46,7 +46,7 @@ NAMES = {
 # load() has a word for the last one.
 NOT_LOADED = {"seqs", "logits", "f32", "isa", "check-every"}
 # generate() takes every option of samplers, topNSigma for top-n-sigma, and these of turns.
-TURN_NAMES = {"min-tokens": "minTokens", "ignore-end": "ignoreEnd"}
+TURN_NAMES = {"min-tokens": "minTokens", "ignore-end": "ignoreEnd", "reasoning-budget": "reasoningBudget"}
 
 
 class Option:

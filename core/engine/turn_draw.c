@@ -40,8 +40,8 @@ int32_t qsf_turn_draw(qsf_turn *t)
 }
 
 /* Whether it is worth a thread, and no other turn or caller's function has a part in it.  A grammar
- * may be shared with other turns, and may need more logits of the context; a budget of reasoning may
- * put a mark in the place of the next token. */
+ * may be shared with other turns, and may need more logits of the context; a budget of reasoning
+ * may put a mark in the place of the next token. */
 static bool turn_may_pick(const qsf_turn *t)
 {
     const bool work = t->sampler && (!qsf_sampler_greedy(t->sampler) || t->o.logprobs >= 0);

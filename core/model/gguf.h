@@ -85,8 +85,9 @@ static inline bool gguf_text_is(gguf_text t, const char *s)
 qsf_status qsf_gguf_read_files(gguf *g, qsf_error *err);
 void       qsf_gguf_done(gguf *g);
 
-/* Keys.  "%s" at the key's beginning is the architecture.  Where the key is missing *out stays as
- * it is: QSF_OK, or with need QSF_E_CORRUPT.  A value of another kind is QSF_E_CORRUPT. */
+/* Keys.  "%s" at the key's beginning is the architecture.  Where the key is missing, or says
+ * nothing, *out stays as it is: QSF_OK, or with need QSF_E_CORRUPT.  A value of another kind is
+ * QSF_E_CORRUPT. */
 const gguf_kv *qsf_gguf_find(const gguf *g, const char *key);
 qsf_status qsf_gguf_u32(const gguf *g, const char *key, bool need, uint32_t *out, qsf_error *err);
 qsf_status qsf_gguf_f32(const gguf *g, const char *key, bool need, float *out, qsf_error *err);
@@ -97,6 +98,11 @@ bool       qsf_gguf_integer(const gguf_kv *kv, uint64_t i, int64_t *out);      /
 bool       qsf_gguf_number(const gguf_kv *kv, uint64_t i, double *out);        /* false: no number */
 /* Steps through strings: at is kv->data at first. */
 gguf_text  qsf_gguf_next_string(const uint8_t **at);
+
+/* ---- core/model/gguf_keys.c ---- */
+/* Whether the key, with its "%s", is as good as missing: llama.cpp has saved it without having read
+ * it. */
+bool       qsf_gguf_is_silent(const gguf *g, const char *key, const gguf_kv *kv);
 
 /* ---- core/model/gguf_hparams.c, core/model/gguf_vocab.c, core/model/gguf_read.c ---- */
 qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err);

@@ -473,12 +473,13 @@ bool qsf_gguf_number(const gguf_kv *kv, uint64_t i, double *out)
     return true;
 }
 
-/* The key with the architecture in it. */
+/* The key with the architecture in it, unless it says nothing. */
 static const gguf_kv *find_key(const gguf *g, const char *key, char full[128])
 {
     if (key[0] == '%') qsf_format(full, 128, "%s%s", g->arch ? g->arch : "", key + 2);
     else qsf_format(full, 128, "%s", key);
-    return part_find(&g->parts[0], full);
+    const gguf_kv *kv = part_find(&g->parts[0], full);
+    return kv && !qsf_gguf_is_silent(g, key, kv) ? kv : NULL;
 }
 
 const gguf_kv *qsf_gguf_find(const gguf *g, const char *key)

@@ -110,7 +110,7 @@ static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role,
     st = is_lerp(role, t, hp->n_embd, cols) ? QSF_OK : parts
         ? check_parts(l->g, t, role->rows == QSF_DIM_ONE ? 1 : rows / parts,
                       role->rows == QSF_DIM_ONE ? cols / parts : cols, parts, err)
-        : check_shape(l->g, t, rows * (cols / each), each, err);
+        : check_shape(l->g, t, each ? rows * (cols / each) : 0, each, err);
     if (st) return st;
     const uint64_t bytes = t->packing ? qsf_stored_codes_bytes(t->packing, (uint32_t)rows, (uint32_t)cols)
         : t->bytes;
@@ -383,10 +383,12 @@ static bool is_input_scale(bool layer, gguf_text name)
     return n < sizeof scale && (find_scaled(layer, text) || (layer && is_fused_scale(text)));
 }
 
-/* Tensors that hold no weights: they are read elsewhere, can be computed or are not needed. */
-static bool is_aside(gguf_text name)
+/* Tensors that hold no weights: they are read elsewhere, can be computed or are not needed.
+ * llama.cpp takes a bias of Qwen 2 VL's logits and does not add it. */
+static bool is_aside(const gguf *g, gguf_text name)
 {
     gguf_text rest;
+    if (gguf_text_is(name, "output.bias") && !strcmp(g->arch, "qwen2vl")) return true;
     if (gguf_text_is(name, "rope_freqs.weight") || gguf_text_is(name, "rope_factors_long.weight")
         || gguf_text_is(name, "rope_factors_short.weight"))
         return true;
@@ -480,7 +482,7 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
     bool found;
     qsf_status st;
     const int64_t layer = layer_of(t->name, &rest);
-    if (is_aside(t->name) || t->is_scales) return QSF_OK;
+    if (is_aside(l->g, t->name) || t->is_scales) return QSF_OK;
     if (layer >= s->hp.n_layers && layer < (int64_t)s->hp.n_layers + l->g->n_nextn) return QSF_OK;
     if (layer >= 0 && layer < s->hp.n_layers) {
         if (is_unused(&s->layers[layer], rest)) return QSF_OK;

@@ -376,21 +376,24 @@ WASM_EXPORT("sampler_breaker") int wasm_sampler_breaker(const char *text, size_t
 {
     return qsf_sampler_breaker(session.sampler, text, len, &session.error);
 }
-/* The next turn's answer is a text of this.  blanks: json_blanks; above its range: any number. */
-WASM_EXPORT("grammar_new") int wasm_grammar_new(int kind, const char *text, size_t len, double blanks)
+/* The next turn's answer is a text of this.  blanks: json_blanks; above its range: any number.
+ * loose: json_loose. */
+WASM_EXPORT("grammar_new")
+int wasm_grammar_new(int kind, const char *text, size_t len, double blanks, int loose)
 {
     qsf_grammar_options o;
     qsf_grammar_defaults(&o);
     o.json_blanks = blanks < UINT32_MAX ? (uint32_t)blanks : UINT32_MAX;
+    o.json_loose = loose;
     qsf_grammar_free(session.grammar);
     return qsf_grammar_new(session.model, (qsf_grammar_kind)kind, text, len, &o, &session.grammar,
                            &session.error);
 }
 /* The next turn's answer is cut into reasoning, text and calls.  given, now: as of chat(); kind to
- * blanks: as of grammar_new, of what is no call; shape NULL: any text. */
+ * loose: as of grammar_new, of what is no call; shape NULL: any text. */
 WASM_EXPORT("answer_new")
 int wasm_answer_new(const char *given, double now, const char *choice, int several, double seed, int kind,
-                    const char *shape, size_t shape_len, double blanks)
+                    const char *shape, size_t shape_len, double blanks, int loose)
 {
     const qsf_chat_options chat = chat_options(given, now);
     qsf_answer_options o;
@@ -405,6 +408,7 @@ int wasm_answer_new(const char *given, double now, const char *choice, int sever
     o.shape = shape;
     o.shape_len = shape_len;
     o.json_blanks = blanks < UINT32_MAX ? (uint32_t)blanks : UINT32_MAX;
+    o.json_loose = loose;
     qsf_answer_free(session.answer);
     session.answered = false;
     const qsf_status st = qsf_answer_new(session.model, &o, &session.answer, &session.error);

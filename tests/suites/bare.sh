@@ -1,10 +1,10 @@
 #!/bin/sh
-# What a user meets: ./test and ./run in a fresh clone in a folder of its own, without ../shared, with an
-# empty cache but for downloads.
+# What a user meets: ./test and ./run in a fresh clone in a folder of its own, without ../shared and
+# with nothing in the cache except downloads.
 # SPDX-License-Identifier: MIT
 #
 #   bare.sh                 as ./test --all calls it: objects come from the compiler's cache
-#   bare.sh --cold          nothing is reused but downloads, which is what README.md's time for ./test is
+#   bare.sh --cold          only downloads are reused
 #
 # The clone is of the last commit. It and its cache are removed if all passes.
 set -eu
@@ -23,9 +23,8 @@ model=$cache/models/smollm2-135m-q4_1.gguf
 if [ -e "$model" ]; then ln -s "$model" "$work/cache/models/"; fi
 
 # Nothing of the calling run may leak into this one.
-for name in $(env | sed -n 's/^\(QSF_[A-Z_]*\)=.*/\1/p') CCACHE_DIR CCACHE_BASEDIR CCACHE_NOHASHDIR WINEPREFIX; do
-    unset "$name"
-done
+unset CCACHE_DIR CCACHE_BASEDIR CCACHE_NOHASHDIR WINEPREFIX
+for name in $(env | sed -n 's/^\(QSF_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
 QSF_CACHE=$work/cache
 export QSF_CACHE
 if [ "${1-}" != --cold ] && [ -d "$objects" ]; then

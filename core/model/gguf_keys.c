@@ -1,0 +1,59 @@
+/* Keys that a GGUF file has, but that say nothing: llama.cpp writes every key when it saves a
+ * model, those that it did not read with the value that its own variables begin with.
+ * SPDX-License-Identifier: MIT */
+#include "model/gguf.h"
+
+/* What makes a key as good as missing. */
+typedef enum gguf_silent {
+    SILENT_ZERO,                /* all of its values are 0, which means that there is none */
+    SILENT_ZERO_PARTS,          /* the same, but not where layers without a feed-forward have 0 */
+    SILENT_FIXED_ALIBI,         /* the architecture's bias is fixed */
+    SILENT_FIXED_NORM           /* whether experts' weights are normed is fixed */
+} gguf_silent;
+
+static const struct { const char *key; gguf_silent when; } gguf_silent_keys[] = {
+    { "%s.feed_forward_length", SILENT_ZERO_PARTS },
+    { "%s.expert_feed_forward_length", SILENT_ZERO },
+    { "%s.expert_shared_feed_forward_length", SILENT_ZERO },
+    { "%s.expert_weights_norm", SILENT_FIXED_NORM },
+    { "%s.attention.key_length", SILENT_ZERO },
+    { "%s.attention.value_length", SILENT_ZERO },
+    { "%s.attention.key_length_swa", SILENT_ZERO },
+    { "%s.attention.value_length_swa", SILENT_ZERO },
+    { "%s.attention.key_length_mla", SILENT_ZERO },
+    { "%s.attention.value_length_mla", SILENT_ZERO },
+    { "%s.attention.max_alibi_bias", SILENT_FIXED_ALIBI },
+    { "%s.rope.dimension_sections", SILENT_ZERO },
+    { "%s.ssm.group_count", SILENT_ZERO },
+};
+
+static bool all_zero(const gguf_kv *kv)
+{
+    double v;
+    for (uint64_t i = 0; i < kv->n; i++)
+        if (!qsf_gguf_number(kv, i, &v) || v != 0) return false;
+    return true;
+}
+
+/* Of the others llama.cpp's code says it, and its variable, which no key changes, is false. */
+static bool reads_expert_norm(const char *arch)
+{
+    static const char *const archs[] = { "bailingmoe2", "deepseek2", "glm4moe", "nemotron_h_moe" };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(archs); i++)
+        if (!strcmp(arch, archs[i])) return true;
+    return false;
+}
+
+bool qsf_gguf_is_silent(const gguf *g, const char *key, const gguf_kv *kv)
+{
+    for (size_t i = 0; g->row && i < QSF_ARRAY_LEN(gguf_silent_keys); i++) {
+        if (strcmp(key, gguf_silent_keys[i].key)) continue;
+        switch (gguf_silent_keys[i].when) {
+        case SILENT_ZERO: return all_zero(kv);
+        case SILENT_ZERO_PARTS: return g->row->layers != QSF_LAYERS_ONE && all_zero(kv);
+        case SILENT_FIXED_ALIBI: return g->row->alibi > 0 && !(g->row->has & QSF_HAS_ALIBI);
+        case SILENT_FIXED_NORM: return !reads_expert_norm(g->row->name);
+        }
+    }
+    return false;
+}
