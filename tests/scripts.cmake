@@ -87,7 +87,7 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
     qsf_script(serve_lora_test 900 serve_lora_test.py $<TARGET_FILE:qsf-serve> --run $<TARGET_FILE:qsf-run>)
     list(APPEND serve_tests serve_lora_test)
     if(NOT QSF_SANITIZE)        # several processes of the clients beside three servers
-        qsf_script(serve_clients_test 900 serve_clients_test.py $<TARGET_FILE:qsf-serve> ${serve_models})
+        qsf_script(serve_clients_test 1800 serve_clients_test.py $<TARGET_FILE:qsf-serve> ${serve_models})
         if(QSF_TEST_VARIANT)
             set_tests_properties(${prefix}serve_clients_test PROPERTIES PROCESSORS 3)
         endif()

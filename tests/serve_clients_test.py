@@ -2,12 +2,17 @@
 """Other people's clients against qsf-serve, unchanged: what their users do, and what goes over the wire.
 SPDX-License-Identifier: MIT
 
-    serve_clients_test.py QSF_SERVE --models DIR [--record] [NAME...]     those clients, or all that have a
-                                                                          transcript; --record: all
+    serve_clients_test.py QSF_SERVE --models DIR [NAME...]      those clients, or all but the nightly ones
+    serve_clients_test.py QSF_SERVE --models DIR --nightly      the nightly ones
+    serve_clients_test.py QSF_SERVE --models DIR --record       all that have a transcript, which is written
 
 Each program clients/with_NAME does what users of one client do, with a tiny random model and two real ones. A
 proxy keeps what is said; golden/clients/NAME.json is that of the last run with --record. Requests have to be
 the same in every run, answers to have the same shape: clients/record.py says what that leaves out.
+
+Frameworks have no transcript, because what an agent asks depends on what the model said before. Their
+programs check what came back, and no request may be refused. They run with the clients' own settings; the
+server's defaults keep the answers short and the same in every run.
 """
 import argparse
 import concurrent.futures
@@ -37,6 +42,11 @@ CONTEXT = 16384             # of the tiny model
 NAMES = {"litellm": "litellm", "llm": "clients", "langchain": "clients", "openai": "clients",
          "anthropic": "clients", "ollama": "clients", "openai_npm": "npm", "ai": "npm", "ollama_npm": "npm",
          "curl": None}
+FRAMEWORKS = {"langgraph": "agents", "pydantic_ai": "agents", "openai_agents": "agents",
+              "instructor": "agents", "ai_openai": "npm", "anthropic_npm": "npm"}
+NIGHTLY = {"smolagents": "nightly", "dspy": "nightly", "outlines": "nightly", "haystack": "nightly",
+           "llama_index": "nightly_openai2", "mirascope": "nightly_openai2"}
+PACKAGES = NAMES | FRAMEWORKS | NIGHTLY
 
 
 # ---- what the clients are ----
@@ -65,10 +75,10 @@ def install(name):
 
 
 def command(name):
-    if not NAMES[name]:
+    if not PACKAGES[name]:
         return [sys.executable, CLIENTS / f"with_{name}.py"]
-    if NAMES[name] != "npm":
-        return [CACHE / NAMES[name] / "bin" / "python", CLIENTS / f"with_{name}.py"]
+    if PACKAGES[name] != "npm":
+        return [CACHE / PACKAGES[name] / "bin" / "python", CLIENTS / f"with_{name}.py"]
     return ["node", pathlib.Path(WORK.name, "npm", f"with_{name}.mjs")]
 
 
@@ -134,7 +144,16 @@ class Client:
         return next(float(line.split()[1]) for line in text.split("\n") if line.startswith(f"qsf_{name} "))
 
 
+def refused(transcript):
+    """The requests that a framework should have been answered."""
+    return [f"{s['step']}: status {x['status']}: {json.dumps(x.get('answer'))[:300]}, asked "
+            f"{x['path']} {json.dumps(x['body'])[:2000]}" for s in transcript for x in s["exchanges"]
+            if s["step"] != "errors" and x["status"] is not None and x["status"] >= 400]
+
+
 def compare(name, transcript, write):
+    if name not in NAMES:
+        return refused(transcript)
     path = GOLDEN / f"{name}.json"
     if write:
         GOLDEN.mkdir(exist_ok=True)
@@ -161,33 +180,44 @@ def main():
     p.add_argument("program")
     p.add_argument("--models", required=True, type=pathlib.Path)
     p.add_argument("--record", action="store_true")
+    p.add_argument("--nightly", action="store_true")
     p.add_argument("names", nargs="*", metavar="NAME")
     a = p.parse_intermixed_args()
-    names = a.names or [n for n in NAMES if a.record or (GOLDEN / f"{n}.json").exists()]
-    begin = time.monotonic()
-    for packages in sorted({NAMES[n] for n in names} - {None}):
+    names = a.names or [*(NAMES if a.record else NIGHTLY if a.nightly else NAMES | FRAMEWORKS)]
+    since = time.monotonic()
+    for packages in sorted({PACKAGES[n] for n in names} - {None}):
         install(packages)
     npm_copies()
     subprocess.run([sys.executable, ROOT / "parity" / "make_tiny.py", WORK.name, "llama"], check=True,
                    stdout=subprocess.DEVNULL)
     long_context(pathlib.Path(WORK.name, "llama.gguf"), CONTEXT)
-    print(f"set up after {time.monotonic() - begin:.1f} s", flush=True)
+    print(f"set up after {time.monotonic() - since:.1f} s", flush=True)
     models = {"SMOL": ("smollm2", "smollm2-135m-q4_1.gguf"),
               "QWEN": ("qwen", "qwen2.5-coder-0.5b-q4_k_m.gguf")}
     wrong = []
     with contextlib.ExitStack() as stack:
-        others = {n: stack.enter_context(server(a.program, a.models / file, "--alias", alias,
-                                                "--ctx-size", "8192")) for n, (alias, file) in models.items()}
+        def begin(n, *more):
+            alias, file = models[n]
+            return stack.enter_context(server(a.program, a.models / file, "--alias", alias,
+                                              "--ctx-size", "8192", *more))
+
+        others, frameworks = {}, {}
+        if {*names} & {*NAMES}:
+            others = {n: begin(n) for n in models}
+        if {*names} - {*NAMES}:
+            calm = begin("QWEN", "--temperature", "0", "--max-tokens", "120")
+            frameworks = {n: calm for n in models}
 
         def one(name):
-            begin = time.monotonic()
+            since = time.monotonic()
             with server(a.program, WORK.name + "/llama.gguf", "--alias", "tiny", "--chat-template", "chatml",
                         "--slots", str(SLOTS), "--queue", str(QUEUE)) as tiny:
                 try:
-                    found = compare(name, Client(name, tiny, others).run(), a.record)
+                    found = compare(name, Client(name, tiny, others if name in NAMES else frameworks).run(),
+                                    a.record)
                 except AssertionError as e:
                     found = [str(e)]
-            said = f"{'FAIL' if found else 'ok  '} {name} {time.monotonic() - begin:.1f} s"
+            said = f"{'FAIL' if found else 'ok  '} {name} {time.monotonic() - since:.1f} s"
             print("\n".join([said, *found]), flush=True)
             wrong.extend(found)
 

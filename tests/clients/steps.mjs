@@ -10,6 +10,7 @@ export const {
 export const EMBEDDINGS = 'smollm2';
 export const HI = [{role: 'user', content: 'Say hi'}];
 export const CAPITAL = [{role: 'user', content: 'What is the capital of France? Answer in one word.'}];
+export const COUNT = [{role: 'user', content: 'Count from 1 to 5.'}];
 export const WEATHER = [{role: 'user', content: 'What is the weather in Oslo? Use the tool.'}];
 export const PERSON = [{role: 'user', content: 'Ada is 36 years old. Who is it, as JSON?'}];
 export const ABOUT = 'The weather in a city';

@@ -12,6 +12,7 @@ TINY, SMOL, QWEN, KEY = (os.environ["QSF_" + name] for name in ("TINY", "SMOL", 
 EMBEDDINGS = "smollm2"
 HI = [{"role": "user", "content": "Say hi"}]
 CAPITAL = [{"role": "user", "content": "What is the capital of France? Answer in one word."}]
+COUNT = [{"role": "user", "content": "Count from 1 to 5."}]
 WEATHER = [{"role": "user", "content": "What is the weather in Oslo? Use the tool."}]
 PERSON = [{"role": "user", "content": "Ada is 36 years old. Who is it, as JSON?"}]
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"],
