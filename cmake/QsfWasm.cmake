@@ -33,8 +33,8 @@ string(CONCAT qsf_cold "/core/(base|model|text|weights)/|/core/simple\\.c$|/plat
     "|/core/engine/(answer|batch|behind|buffers|context|draft|early_exit|embed(ding)?"
     "|feed_forward(_experts|_gated|_plain)?|product|router"
     "|grammar_new|head|head_stream|hidden|kv|ladder|layer|layer_embedding|lora(_stream)?|matrix|matrix_place"
-    "|operation|options|pass|plan|recorder|rerank|rope|route|sampler|sampler_texts|sequence|session_file|state"
-    "|step|thread_count|totals|turn|turn_draw|turn_grammar|turn_reasoning)\\.c$")
+    "|operation|options|pass|plan|recorder|rerank|rope|route|sampler|sampler_texts|sequence|session_file"
+    "|state|step|thread_count|totals|turn|turn_draw|turn_grammar|turn_reasoning)\\.c$")
 list(FILTER qsf_least INCLUDE REGEX "${qsf_cold}")
 list(FILTER qsf_least EXCLUDE REGEX "/core/text/(grammar_mask|pretokenize|token_tree|tokenizer_bpe)\\.c$")
 list(REMOVE_ITEM qsf_small ${qsf_least})

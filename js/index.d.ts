@@ -286,8 +286,8 @@ export interface GenerateOptions {
   topLogprobs?: number;
   /** What the answer may be; tokens that do not fit are never chosen. What cannot be kept is an
    * error with code ARGUMENT that says what and where; only a json_schema without `strict` is kept
-   * as far as possible, with a warning. With `tools`, the answer is a call or fits this. In chat() a
-   * model whose template knows reasoning may reason first; the text is without that.
+   * as far as possible, with a warning. With `tools`, the answer is a call or fits this. In chat()
+   * a model whose template knows reasoning may reason first; the text is without that.
    * Default: any text. */
   responseFormat?: ResponseFormat;
   /** The most blanks and line ends where JSON may have some. 0: compact; Infinity: any number.
