@@ -1091,13 +1091,14 @@ typedef struct qsf_grammar qsf_grammar;
 
 /* What the text that makes a grammar is.
  *
- * QSF_GRAMMAR_GBNF         rules as llama.cpp has them; the answer is a text of the rule "root".
- * A grammar that is plainly Lark (rules with ":") is read as that QSF_GRAMMAR_REGEX        a
- * regular expression; the answer fits it from beginning to end QSF_GRAMMAR_JSON         any JSON
- * value; the text is empty QSF_GRAMMAR_JSON_SCHEMA  a JSON Schema, drafts 4 to 2020-12
+ * QSF_GRAMMAR_GBNF         rules as llama.cpp has them; the answer is a text of the rule "root".  A
+ *                          grammar that is plainly Lark (rules with ":") is read as that
+ * QSF_GRAMMAR_REGEX        a regular expression; the answer fits it from beginning to end
+ * QSF_GRAMMAR_JSON         any JSON value; the text is empty
+ * QSF_GRAMMAR_JSON_SCHEMA  a JSON Schema, drafts 4 to 2020-12
  * QSF_GRAMMAR_CHOICES      texts of which the answer is one: lines, or a JSON list
  * QSF_GRAMMAR_LARK         rules as the Python package lark has them; the answer is a text of the
- * rule "start" */
+ *                          rule "start" */
 typedef enum qsf_grammar_kind {
     QSF_GRAMMAR_GBNF = 0, QSF_GRAMMAR_REGEX = 1, QSF_GRAMMAR_JSON = 2, QSF_GRAMMAR_JSON_SCHEMA = 3,
     QSF_GRAMMAR_CHOICES = 4, QSF_GRAMMAR_LARK = 5
@@ -1233,9 +1234,9 @@ typedef struct qsf_turn_options {
     bool               grammar_with;   /* false: the grammar begins behind that text; true: with it */
     const char        *special_in;     /* NULL; with special, only control tokens whose text is a part of this
                                         * one have theirs.  It must stay until the turn has ended */
-    int64_t            reasoning_budget;        /* -1: no limit; else after this many tokens of reasoning its
-                                        * end is written for the model, which goes on with the answer.  0: the
-                                        * end comes at once.  Without reasoning_end it has no effect */
+    int64_t            reasoning_budget;        /* -1: no limit; else, after this many tokens of reasoning,
+                                        * the end mark is written for the model, which continues with the
+                                        * answer.  0: at once.  Without reasoning_end it has no effect */
     const char        *reasoning_begin;         /* NULL; the text that reasoning begins with, and */
     const char        *reasoning_end;           /* NULL; the one that ends it, as the model writes them: texts
                                         * of control tokens are these tokens.  qsf_answer_turn sets both, and
