@@ -19,8 +19,8 @@
 /* A socket that does not listen yet. */
 static bool bind_to(http_server *s, int family, struct sockaddr *at, socklen_t len)
 {
-    const evutil_socket_t fd = socket(family, SOCK_STREAM, 0);
-    if (fd == EVUTIL_INVALID_SOCKET) return false;
+    const evutil_socket_t fd = (evutil_socket_t)socket(family, SOCK_STREAM, 0);
+    if (fd == (evutil_socket_t)EVUTIL_INVALID_SOCKET) return false;
     if (family == AF_INET || family == AF_INET6) evutil_make_listen_socket_reuseable(fd);
     evutil_make_socket_nonblocking(fd);
     evutil_make_socket_closeonexec(fd);

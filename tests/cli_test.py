@@ -70,7 +70,7 @@ class Answers(unittest.TestCase):
                          "--draft", d).stdout for d in (0, 7)})
             self.assertEqual(len(outs), 1, (n, ctx))
         self.assertRegex(run(MODEL, "--ids", ids, "-n", "40", "--temp", "0", "--ignore-eos", "--draft", "7",
-                             "-v").stderr, rb"answer +39 tokens.*; \d+ of \d+ guesses right")
+                             "-v").stderr, rb"answer +40 tokens.*; \d+ of \d+ guesses right")
 
     def test_a_draft_model_changes_no_token(self):
         ids = ",".join(["5,6,7,8,9"] * 6)

@@ -24,6 +24,11 @@ static uint8_t ty_named(const qsf_json_node *name)
     return QSF_TOOL_ANY;
 }
 
+static bool ty_has_fraction(const char *number)
+{
+    return strchr(number, '.') || strchr(number, 'e') || strchr(number, 'E');
+}
+
 uint8_t qsf_tool_type_of(const qsf_json_node *value)
 {
     switch (value->type) {
@@ -32,7 +37,7 @@ uint8_t qsf_tool_type_of(const qsf_json_node *value)
     case QSF_JSON_TEXT: return QSF_TOOL_STRING;
     case QSF_JSON_LIST: return QSF_TOOL_LIST;
     case QSF_JSON_OBJECT: return QSF_TOOL_DICT;
-    default: return strpbrk(value->text, ".eE") ? QSF_TOOL_FRACTION : QSF_TOOL_INTEGER;
+    default: return ty_has_fraction(value->text) ? QSF_TOOL_FRACTION : QSF_TOOL_INTEGER;
     }
 }
 
