@@ -228,7 +228,8 @@ static qsf_status text_begin_chat(text_maker *k, uint32_t s, qsf_error *err)
     int32_t *ids = qsf_alloc_array(t->platform, cap, sizeof *ids, "a conversation", err);
     if (!ids) return QSF_E_MEMORY;
     const qsf_message msg = { "user", said };
-    const qsf_status st = qsf_chat_encode(k->m, NULL, &msg, 1, true, ids, cap, &n, NULL);
+    qsf_error why = { 0 };              /* a refusal is no error, but running out of memory is one */
+    const qsf_status st = qsf_chat_encode(k->m, NULL, &msg, 1, true, ids, cap, &n, &why);
     const uint32_t add = bos >= 0 && (n == 0 || ids[0] != bos);
     if (st || n == 0 || n + add > t->len - t->len / 4) {
         text_begin_plain(k, s);
@@ -239,7 +240,7 @@ static qsf_status text_begin_chat(text_maker *k, uint32_t s, qsf_error *err)
         t->lens[s] = t->len;
     }
     qsf_dealloc(t->platform, ids, cap * sizeof *ids);
-    return st == QSF_E_MEMORY ? st : QSF_OK;
+    return st == QSF_E_MEMORY ? qsf_fail(err, st, "%s", why.text) : QSF_OK;
 }
 
 /* The token that chance picks by its probability: x becomes shares of the likeliest's.  An end is
