@@ -120,9 +120,11 @@ TEST(calibration_that_fails_leaves_the_old_file)
         for (long n = 1; n <= calls; n += 1 + calls * TEST_EVERY / 12) {
             h.m.calls = 0;
             h.m.fail_at = n;
+            err = (qsf_error){ 0 };
             const qsf_status st = qsf_conv_calibrate(p, "m", "text", "out", &o, &bytes, &err);
             h.m.fail_at = 0;
             CHECK_EQ(h.m.live, live);
+            CHECK(!st || err.text[0]);
             if (st == QSF_OK) survived++,
                 put_text(p, "out", 20);       /* what was read ahead is read again */
             CHECK_EQ(mem_find(&h.m, "out")->len, 20);

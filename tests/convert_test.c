@@ -496,6 +496,7 @@ TEST(failing_calls_leave_nothing_behind)
         input *back = NULL;
         qsf_convert_options o;
         convert_report r;
+        qsf_error err = { 0 };
         fault_init_over(&fp, qsf_platform_native());
         fp.fail_at = n;
         qsf_convert_defaults(&o);
@@ -505,7 +506,8 @@ TEST(failing_calls_leave_nothing_behind)
         o.n_threads = 1;
         put_old_file();
         fake_open_on(&fp.table, &in, &f, "llama");
-        const qsf_status made = in.tensors ? qsf_conv_run(&in, &o, out_path, &r, NULL) : QSF_E_MEMORY;
+        const qsf_status made = in.tensors ? qsf_conv_run(&in, &o, out_path, &r, &err) : QSF_E_MEMORY;
+        CHECK(!made || !in.tensors || err.text[0]);
         in.close(&in);
         done = fp.calls < n;
         CHECK_EQ(made == QSF_OK, done);
@@ -518,7 +520,9 @@ TEST(failing_calls_leave_nothing_behind)
         for (uint64_t m = 1; m < 100000; m += 1 + m / 20) {
             fp.calls = 0;
             fp.fail_at = m;
-            const qsf_status st = qsf_input_open_source(&fp.table, out_path, &back, NULL);
+            err = (qsf_error){ 0 };
+            const qsf_status st = qsf_input_open_source(&fp.table, out_path, &back, &err);
+            CHECK(!st || err.text[0]);
             CHECK_EQ(st == QSF_OK, fp.calls < m);
             if (back) back->close(back);
             CHECK_EQ(fp.bytes, 0);

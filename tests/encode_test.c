@@ -554,7 +554,7 @@ TEST(a_calibrated_conversion_that_fails_leaves_nothing_behind)
         fake f = { 0 };
         input in;
         qsf_convert_options o = options();
-        qsf_error err;
+        qsf_error err = { 0 };
         convert_report r;
         fault_init_over(&fp, qsf_platform_native());
         fp.fail_at = n;
@@ -567,6 +567,7 @@ TEST(a_calibrated_conversion_that_fails_leaves_nothing_behind)
         done = fp.calls < n;
         if (st && done) printf("    %s\n", err.text);
         CHECK_EQ(st == QSF_OK, done);
+        CHECK(!st || !in.tensors || err.text[0]);
         CHECK_EQ(fp.bytes, 0);
         CHECK_EQ(fp.outs, 0);
     }

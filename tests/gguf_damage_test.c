@@ -536,12 +536,13 @@ TEST(gguf_leaks_nothing_where_any_call_fails)
         mem_put(&host, "m-00001-of-00002.gguf", a.out, a.len);
         mem_put(&host, "m-00002-of-00002.gguf", b.out, b.len);
         host.fail_at = n;
+        err = (qsf_error){ 0 };
         qsf_status st = qsf_source_open(&host.p, "m-00001-of-00002.gguf", NULL, false, &s, &err);
         if (!st) st = qsf_source_load(s, 1, 3, &data, &err);
         if (!st) qsf_dealloc(&host.p, data, s->tensors[s->units[1].first_tensor + 3].bytes);
         done = host.calls < n;
         if (done) CHECK_EQ(st, QSF_OK);
-        else CHECK(st == QSF_E_MEMORY || st == QSF_E_IO);
+        else CHECK((st == QSF_E_MEMORY || st == QSF_E_IO) && err.text[0]);
         qsf_source_close(s);
         CHECK_EQ(host.live, 0);
         mem_host_done(&host);

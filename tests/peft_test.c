@@ -227,10 +227,11 @@ TEST(merging_leaves_nothing_behind_when_the_host_fails)
         b.h.m.calls = 0;
         b.h.m.fail_on = true;
         b.h.m.fail_at = n;
+        b.error = (qsf_error){ 0 };
         const qsf_status st = qsf_convert_run("m", "out", &co, NULL, &b.error);
         b.h.m.fail_at = 0;
         CHECK_EQ(b.h.m.live, live);
-        if (st) CHECK(!mem_find(&b.h.m, "out"));
+        if (st) CHECK(!mem_find(&b.h.m, "out") && b.error.text[0]);
         if (!st && b.h.m.calls < n) break;
     }
     CHECK(mem_find(&b.h.m, "out") != NULL);

@@ -107,10 +107,10 @@ static qsf_status use(const made *m, const qsf_platform *p)
     int32_t ids[256];
     size_t n;
     qsf_status st = qsf_tokenizer_new(p, &m->s.v, &t, &err);
-    if (st == QSF_E_CORRUPT || st == QSF_E_UNSUPPORTED) CHECK(err.text[0]);
     if (!st) st = qsf_tokenizer_encode(t, "hi <turn> hhzq \xc3\xa9 hi", 20,
                                        QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL,
                                        ids, 256, &n, &err);
+    CHECK(!st || err.text[0]);
     qsf_tokenizer_free(t);
     return st;
 }

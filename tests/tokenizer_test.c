@@ -240,7 +240,7 @@ TEST(tokenizer_survives_each_failing_allocation)
         for (uint64_t n = 1;; n++) {
             fault_platform host;
             qsf_tokenizer *t;
-            qsf_error err;
+            qsf_error err = { 0 };
             int32_t ids[64];
             size_t len;
             fault_init(&host);
@@ -252,6 +252,7 @@ TEST(tokenizer_survives_each_failing_allocation)
             qsf_tokenizer_free(t);
             CHECK_EQ(host.bytes, 0);
             CHECK_EQ(st, host.calls < n ? QSF_OK : QSF_E_MEMORY);
+            CHECK(!st || err.text[0]);
             if (host.calls < n) break;
         }
 }
