@@ -170,7 +170,7 @@ class Bert(unittest.TestCase):
     """Hugging Face directories of encoders with the tensors of a GGUF file, whose numbers are known."""
 
     def directory(self, kind, prefix, more=0, config={}, spoil=lambda files: None, model="bert",
-                  pieces=None):
+                  pieces=None, post=None):
         subprocess.run([sys.executable, HERE / "parity" / "make_tiny.py", WORK.name, model], check=True,
                        stdout=subprocess.DEVNULL)
         reader, tensors = GGUFReader(FOLDER / f"{model}.gguf"), {}
@@ -201,6 +201,7 @@ class Bert(unittest.TestCase):
             "tokenizer_config.json": dict(zip(named, special)),
             "1_Pooling/config.json": {"pooling_mode_mean_tokens": True},
         }
+        if post: files["tokenizer.json"]["post_processor"] = post
         if pieces: del files["tokenizer.json"]
         spoil(tensors)
         stored = {n: types.SimpleNamespace(dtype="F32", shape=list(x.shape), data=x.tobytes())
@@ -273,7 +274,14 @@ class Bert(unittest.TestCase):
             def scores(model): return run(model, "--embedding", "--ids", "1,2,3,4,5,6,7;9,8").stdout
             self.assertEqual(len(rows(scores(path).decode())[0]), 1)
             self.assertEqual(scores(path), scores(FOLDER / "right.qsf"))
-            self.check_pair(kind, path, "0,33,2,2,33,2" if more else "2,4,3,4,3")
+            ids = "0,33,2,2,33,2" if more else "2,4,3,4,3"
+            self.check_pair(kind, path, ids)
+            post = ({"type": "RobertaProcessing", "cls": ["<s>", 0], "sep": ["</s>", 2],
+                     "trim_offsets": True, "add_prefix_space": True} if more else
+                    {"type": "BertProcessing", "cls": ["[CLS]", 2], "sep": ["[SEP]", 3]})
+            code, err, path = self.directory(kind, prefix, more, one, add, "bert-rank", post=post)
+            self.assertEqual(code, 0, err)
+            self.check_pair(kind, path, ids)
             code, err, _ = self.directory(kind, prefix, more, {**one, "id2label": None}, add, "bert-rank")
             self.assertNotEqual(code, 0)
             self.assertIn(f"{out}.weight is of shape [1 x 72], config.json asks for [2 x 72]", err)
