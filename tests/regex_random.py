@@ -112,7 +112,7 @@ def main():
     for w in wrong[:20]:
         print(*(ascii(x) for x in w))
     print(*("%d %s" % (n, k) for k, n in count.items()), "%d wrong" % len(wrong), sep=", ")
-    sys.exit(bool(wrong) or count["refused"] > count["kept"] // 3)
+    sys.exit(bool(wrong) or count["refused"] > count["kept"] // 2)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def test_tools_and_a_shape_together(s):
             asked = {"messages": CHAT, "tools": TOOLS, "response_format": FORMAT, "max_tokens": 300,
                      "parallel_tool_calls": False}
             for seed in range(24):
-                hot = {**asked, "temperature": 1.3, "seed": seed, "logit_bias": {str(ord("<")): 2}}
+                hot = {**asked, "temperature": 1.3, "seed": seed, "logit_bias": {str(ord("<")): 3}}
                 whole = t.post(path, **hot)["choices"][0]
                 seen.add(kind_of(whole))
                 thought += "reasoning_content" in whole["message"]
@@ -54,10 +54,10 @@ def test_tools_and_a_shape_together(s):
             assert seen >= {"call", "person"} and bool(thought) == (template == THINKS), (seen, thought)
             seen = set()
             for seed in range(200):
-                if len(seen) == 2:
+                if seen >= {"function_call", "message"}:
                     break
                 a = t.post("/v1/responses", input="Say hi", tools=flat, text={"format": texts}, seed=seed,
-                           temperature=2, max_output_tokens=300)
+                           temperature=2, max_output_tokens=300, logit_bias={str(ord("<")): 3})
                 item = a["output"][-1]
                 seen.add(item["type"])
                 if item["type"] == "function_call" and a["status"] == "completed":

@@ -212,7 +212,8 @@ static qsf_status peft_match(const qsf_platform *p, const qsf_json_node *pattern
     qsf_matcher_free(at);
     qsf_grammar_drop(g);
     if (!st) return QSF_OK;
-    return qsf_fail(err, st == QSF_E_MEMORY ? st : QSF_E_UNSUPPORTED, PEFT_FILE ": %s", why.text);
+    return qsf_fail(err, st == QSF_E_MEMORY ? st : QSF_E_UNSUPPORTED, PEFT_FILE ": \"%s\", \"%.80s\": %s",
+                    what, pattern->text, why.text);
 }
 
 /* rank_pattern or alpha_pattern: the first key that fits a module's name says it. */

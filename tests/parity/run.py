@@ -81,7 +81,8 @@ class Runner:
         except subprocess.TimeoutExpired:
             raise Failure(f"{pathlib.Path(program).name} did not end in half an hour")
         if done.returncode:
-            tail = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
+            lines = done.stderr.decode(errors="replace").strip().splitlines()
+            tail = [line for line in lines if line.startswith("error:")] or lines[-1:] or ["no message"]
             words = [w if len(w) < 100 else w[:40] + "..." for w in map(str, args)]
             raise Failure(
                 f"exit code {done.returncode} from {pathlib.Path(program).name} {' '.join(words)}: {tail[0]}")
