@@ -8,6 +8,7 @@ import json, math, pathlib, subprocess, sys, types, unittest
 
 import numpy as np
 from gguf import GGUFReader
+from tokenizers import Tokenizer
 
 import make_hf_tiny
 from hf_tiny_files import safetensors
@@ -134,30 +135,42 @@ OTHERS = {"token_embd": "word_embeddings", "position_embd": "position_embeddings
           "token_types": "token_type_embeddings", "token_embd_norm": "LayerNorm"}
 
 
+def template(begin, end, between, ids):
+    """[begin] A [end], and pairs with as many end tokens between the texts."""
+    def special(name): return {"SpecialToken": {"id": name, "type_id": 0}}
+    def text(name): return {"Sequence": {"id": name, "type_id": 0}}
+    return {"type": "TemplateProcessing", "single": [special(begin), text("A"), special(end)],
+            "pair": [special(begin), text("A"), *[special(end)] * between, text("B"), special(end)],
+            "special_tokens": {n: {"id": n, "ids": [ids[n]], "tokens": [n]} for n in (begin, end)}}
+
+
+def tokenizer(tokens, post, **more):
+    added = [{"id": i, "content": t, "special": True, "single_word": False, "lstrip": False,
+              "rstrip": False, "normalized": False} for i, t in enumerate(tokens[:4])]
+    return {"version": "1.0", "added_tokens": added, "normalizer": None, "decoder": None,
+            "post_processor": template(*post, {t: i for i, t in enumerate(tokens)}), **more}
+
+
 def wordpiece(tokens):
-    return {"added_tokens": [{"id": i, "content": t, "special": True} for i, t in enumerate(tokens[:4])],
-            "normalizer": {"type": "BertNormalizer", "lowercase": True},
-            "pre_tokenizer": {"type": "BertPreTokenizer"},
-            "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
-                      "max_input_chars_per_word": 100, "vocab": {t: i for i, t in enumerate(tokens)}}}
+    return tokenizer(tokens, ("[CLS]", "[SEP]", 1), pre_tokenizer={"type": "BertPreTokenizer"},
+                     normalizer={"type": "BertNormalizer", "lowercase": True, "clean_text": True,
+                                 "handle_chinese_chars": True, "strip_accents": None},
+                     model={"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                            "max_input_chars_per_word": 100,
+                            "vocab": {t: i for i, t in enumerate(tokens)}})
 
 
 def unigram(tokens):
-    def special(name): return {"SpecialToken": {"id": name, "type_id": 0}}
-    def text(name): return {"Sequence": {"id": name, "type_id": 0}}
-    return {"model": {"type": "Unigram", "unk_id": 3, "vocab": [[t, -1] for t in tokens]},
-            "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "add_prefix_space": True},
-            "post_processor": {"type": "TemplateProcessing",
-                               "single": [special("<s>"), text("A"), special("</s>")],
-                               "pair": [special("<s>"), text("A"), special("</s>"), special("</s>"),
-                                        text("B"), special("</s>")], "special_tokens": {}}}
+    return tokenizer(tokens, ("<s>", "</s>", 2),
+                     pre_tokenizer={"type": "Metaspace", "replacement": "\u2581", "add_prefix_space": True},
+                     model={"type": "Unigram", "unk_id": 3, "vocab": [[t, -1] for t in tokens]})
 
 
 class Bert(unittest.TestCase):
     """Hugging Face directories of encoders with the tensors of a GGUF file, whose numbers are known."""
 
     def directory(self, kind, prefix, more=0, config={}, spoil=lambda files: None, model="bert",
-                  pieces=None):
+                  pieces=None, post=None):
         subprocess.run([sys.executable, HERE / "parity" / "make_tiny.py", WORK.name, model], check=True,
                        stdout=subprocess.DEVNULL)
         reader, tensors = GGUFReader(FOLDER / f"{model}.gguf"), {}
@@ -188,6 +201,7 @@ class Bert(unittest.TestCase):
             "tokenizer_config.json": dict(zip(named, special)),
             "1_Pooling/config.json": {"pooling_mode_mean_tokens": True},
         }
+        if post: files["tokenizer.json"]["post_processor"] = post
         if pieces: del files["tokenizer.json"]
         spoil(tensors)
         stored = {n: types.SimpleNamespace(dtype="F32", shape=list(x.shape), data=x.tobytes())
@@ -214,6 +228,7 @@ class Bert(unittest.TestCase):
             self.assertEqual(got.returncode, 0, got.stderr)
             self.assertEqual(got.stdout, right.stdout)
             text, ids = ("a", "0,33,2") if more else ("Abcat a", "2,34,35,4,3")
+            self.assertEqual(self.encoded(kind, text), ids)
             self.assertEqual(embed(path, "-p", text).stdout, embed(path, "--ids", ids).stdout)
 
     def test_pieces_have_the_ids_of_fairseq(self):
@@ -225,10 +240,16 @@ class Bert(unittest.TestCase):
                 got = json.loads(run(path, "--tokenize", "--add-special", "-p", text).stdout)
                 self.assertEqual(got, [0] + [i + 1 if i else 3 for i in ids] + [2], text)
 
-    def check_pair(self, path, ids):
+    def encoded(self, kind, *texts):
+        """Ids of a text or a pair by Hugging Face's own library."""
+        file = FOLDER / kind / "tokenizer.json"
+        return ",".join(map(str, Tokenizer.from_file(str(file)).encode(*texts).ids))
+
+    def check_pair(self, kind, path, ids):
         """The tokens between and around the texts are those of the model's own template of pairs."""
         documents = FOLDER / "documents.txt"
         documents.write_text("a\n")
+        self.assertEqual(self.encoded(kind, "a", "a"), ids)
         got = run(path, "--rerank", documents, "-p", "a").stdout.decode()
         want = run(path, "--embedding", "--pooling", "rank", "--ids", ids).stdout.decode()
         self.assertAlmostEqual(float(got.split()[0]), float(want), 5)
@@ -253,7 +274,14 @@ class Bert(unittest.TestCase):
             def scores(model): return run(model, "--embedding", "--ids", "1,2,3,4,5,6,7;9,8").stdout
             self.assertEqual(len(rows(scores(path).decode())[0]), 1)
             self.assertEqual(scores(path), scores(FOLDER / "right.qsf"))
-            self.check_pair(path, "0,33,2,2,33,2" if more else "2,4,3,4,3")
+            ids = "0,33,2,2,33,2" if more else "2,4,3,4,3"
+            self.check_pair(kind, path, ids)
+            post = ({"type": "RobertaProcessing", "cls": ["<s>", 0], "sep": ["</s>", 2],
+                     "trim_offsets": True, "add_prefix_space": True} if more else
+                    {"type": "BertProcessing", "cls": ["[CLS]", 2], "sep": ["[SEP]", 3]})
+            code, err, path = self.directory(kind, prefix, more, one, add, "bert-rank", post=post)
+            self.assertEqual(code, 0, err)
+            self.check_pair(kind, path, ids)
             code, err, _ = self.directory(kind, prefix, more, {**one, "id2label": None}, add, "bert-rank")
             self.assertNotEqual(code, 0)
             self.assertIn(f"{out}.weight is of shape [1 x 72], config.json asks for [2 x 72]", err)

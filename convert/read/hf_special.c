@@ -71,21 +71,21 @@ static void special_template(vocab_build *b, yyjson_val *processor, special_adds
     if (last) adds->eos = eos >= 0;
 }
 
+/* RobertaProcessing: "<s> A </s></s> B </s>" */
+static void special_processor(vocab_build *b, yyjson_val *v, special_adds *adds)
+{
+    const char *type = qsf_json_get_str(v, "type");
+    if (type && !strcmp(type, "TemplateProcessing")) special_template(b, v, adds);
+    if (type && !strcmp(type, "RobertaProcessing")) b->two_between = true;
+}
+
 static void special_processors(vocab_build *b, yyjson_val *tokenizer, special_adds *adds)
 {
     yyjson_val *post = qsf_json_get(tokenizer, "post_processor"), *list = qsf_json_get(post, "processors"),
                *e;
     size_t i, n;
-    if (!post) return;
-    if (!list) {
-        const char *type = qsf_json_get_str(post, "type");
-        if (type && !strcmp(type, "TemplateProcessing")) special_template(b, post, adds);
-        return;
-    }
-    yyjson_arr_foreach(list, i, n, e) {
-        const char *type = qsf_json_get_str(e, "type");
-        if (type && !strcmp(type, "TemplateProcessing")) special_template(b, e, adds);
-    }
+    if (post && !list) special_processor(b, post, adds);
+    yyjson_arr_foreach(list, i, n, e) special_processor(b, e, adds);
 }
 
 /* What a tokenizer of SentencePiece does where nothing is said: it begins with its begin token;
@@ -189,12 +189,6 @@ qsf_status qsf_hf_special_tokens(vocab_build *b, yyjson_val *tokenizer, yyjson_v
         special_processors(b, tokenizer, &ignored);
         v->eos = eos;
         if (v->bos < 0 && (st = special_set(b, config, "cls_token", -1, &v->bos, err))) return st;
-    }
-    if (v->kind == QSF_VOCAB_WPM) {             /* [CLS] text [SEP], which BERT always has */
-        if ((st = special_set(b, config, "cls_token", -1, &v->bos, err))) return st;
-        v->add_bos = v->bos >= 0;
-        v->add_sep = v->sep >= 0;
-        v->add_eos = false;
     }
     special_ends(b, cfg);
     return QSF_OK;

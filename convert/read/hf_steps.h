@@ -24,6 +24,8 @@ typedef struct steps_build {
     bool         letters;               /* bytes have become letters */
 } steps_build;
 
+/* hf_steps_write.c: a number, a text; an error that names what is not supported; gives the lists
+ * back. */
 void steps_put(steps_build *s, steps_list *l, uint32_t v);
 void steps_put_text(steps_build *s, steps_list *l, const char *text);
 void steps_refuse(steps_build *s, const char *what, const char *name);
