@@ -14,7 +14,11 @@ QSF_V128_BEGIN
 #define SV_STORE(p, a) v4_store(p, a)
 #define SV_SET1(f) v4_set1(f)
 #define SV_POWER(z) ((v4f)((v4i)(z) << 23))
-#define SV_MAX(a, b) v4_max(a, b)
+#if defined(__wasm_relaxed_simd__)      /* compilers make a relaxed maximum of others, which may take NaN */
+#  define SV_MAX(a, b) ((v4f)wasm_v128_bitselect((v128_t)(a), (v128_t)(b), (v128_t)v4_gt(a, b)))
+#else
+#  define SV_MAX(a, b) v4_max(a, b)
+#endif
 #define SV_GT(a, b) v4_gt(a, b)
 #define SV_GE(a, b) ((v4i)((a) >= (b)))
 #define SV_BOTH(a, b) ((a) & (b))
