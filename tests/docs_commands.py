@@ -161,6 +161,7 @@ BLOCKS = {
     ("docs/serve.md", "# /etc/systemd/system/qsf-serve.socket"): Text("a unit of systemd"),
     ("docs/serve.md", "# /etc/systemd/system/qsf-serve.service"): Text("a unit of systemd"),
     ("docs/serve.md", "FROM debian"): Text("a container file"),
+    ("docs/serve-log.md", "2026-11-26T14:40:49"): Text("lines of a log"),
     # ---- docs/parity.md
     ("docs/parity.md", "qsf-parity model.gguf"): Tried("tests/qsf_parity_test.py", '"--lib"', '"verify"'),
     ("docs/parity.md", "qsf-parity keygen"): Tried("tests/qsf_parity_test.py", '"keygen"', '"--sign"'),
@@ -217,16 +218,13 @@ BLOCKS = {
         'tests/bench/compare.py --models "$smollm2=smollm2-4bit.qsf" "$qwen=qwen-4bit.qsf" \\\n    '
         '--threads 2 --rounds 5',
     ): Listed(PEERS),
-    ("docs/performance.md", "ninja -C build/release schema_accept"): Listed(
-        "needs the schemas of JSONSchemaBench, llguidance and jsonschema"
-    ),
+    ("docs/performance.md", "ninja -C build/release schema_accept"): Listed("needs JSONSchemaBench and peers"),
+    ("docs/performance.md", "tests/bench/around.py"): Listed("takes minutes, alone on a machine"),
     ("docs/performance.md", "tests/bench/busy.py"): Run(
         ('--llama "$smollm2"', "--busy 0 --rounds 1 --prompt 8 --answer 8"),
         ("tests/bench/busy.py smollm2-4bit.qsf --where", ": not --where"),
     ),
-    ("docs/performance.md", "cmake --build build/wasm && "): Listed(
-        PEERS + "; the builds are those of docs/wasm.md and README.md"
-    ),
+    ("docs/performance.md", "cmake --build build/wasm && "): Listed(PEERS),
     ("docs/performance.md", "build/release/qsf-convert --head-clusters"): Run(
         ("tests/head_topk.py build/release/qsf-bench", ": takes an hour"),
         ("--positions 4096", "--positions 16 -t 1"),
@@ -283,6 +281,7 @@ BLOCKS = {
     ("docs/grammars.md", "static const char schema[]"): C(
         before="#include <string.h>\n" + FRAGMENT, after="}\n"),
     ("docs/grammars.md", "root   ::="): Text(),
+    ("docs/grammars.md", 'start: pair (","'): Text(),
     ("docs/sampling.md", '{"id":28'): Text(),
     ("docs/tools.md", "qsf-run model.gguf -p"): Tried("tests/cli_chat_test.py", "--tools"),
     ("docs/tools.md", '{"id"'): Text(),
