@@ -135,7 +135,7 @@ static bool template_listed(const char *name)
 
 int template_unknown(const char *asked)
 {
-    fprintf(stderr, "there is no chat template \"%s\", and no such file; there are ", asked);
+    fprintf(stderr, "chat template \"%s\" is neither a name nor a file; the names are ", asked);
     for (const char *const *p = qsf_chat_template_names(); *p; p++)
         fprintf(stderr, "%s%s", *p, p[1] ? ", " : "\n");
     return EXIT_USAGE;
@@ -151,7 +151,7 @@ int template_asked(const char *asked, bool vocab_names, const char **out, char *
     *out = *owned = read_whole(asked, &len);
     if (!*owned) return EXIT_IO;
     if (strchr(*owned, '{')) return EXIT_OK;
-    fprintf(stderr, "%s: this is no chat template: nothing in it is {{ ... }} or {%% ... %%}\n", asked);
+    fprintf(stderr, "%s: not a chat template: it has neither {{ ... }} nor {%% ... %%}\n", asked);
     free(*owned);
     *owned = NULL;
     return EXIT_USAGE;

@@ -71,11 +71,7 @@ char *messages_json(const message *msgs, size_t n, size_t *len)
 /* What was given is wrong, or the template and it do not go together. */
 static int render_code(const qsf_error *e)
 {
-    qsf_error said = *e;
-    const size_t len = strlen(said.text);
-    if (e->status == QSF_E_NOT_FOUND && !strncmp(said.text, "there is no chat template", 25))
-        snprintf(said.text + len, sizeof said.text - len, ", and no such file");
-    const int code = report(&said);
+    const int code = report(e);
     return e->status == QSF_E_CORRUPT || e->status == QSF_E_NOT_FOUND ? EXIT_USAGE
         : e->status == QSF_E_ARGUMENT || e->status == QSF_E_UNSUPPORTED ? EXIT_FAILED : code;
 }

@@ -27,7 +27,7 @@ typedef struct foreign_option {
 
 #define NO_GPU "everything is computed on the processor"
 #define NO_FETCH "models cannot be fetched by name yet: download the file and give its path"
-#define NO_IMAGES "only text is read: there are no images, audio or video"
+#define NO_IMAGES "images, audio and video are not supported"
 #define ONE_KV "keys and values have one type: --kv-type, for example q8v4 for 8-bit keys and 4-bit values"
 
 static const foreign_option foreign_models[] = {
@@ -35,7 +35,7 @@ static const foreign_option foreign_models[] = {
     REFUSED("-hf -hfr --hf-repo -hff --hf-file -mu --model-url -dr --docker-repo --hf-repo-draft -hfd -hfrd "
             "--spec-draft-hf", VALUE, NO_FETCH),
     REFUSED("--fim-qwen-* --gpt-oss-* --vision-gemma-* --embd-gemma-default --spec-default", NONE, NO_FETCH),
-    REFUSED("-cl --cache-list", NONE, "there is no store of models: models are files"),
+    REFUSED("-cl --cache-list", NONE, "models are files here; there is no download cache to list"),
     IGNORED("-hft --hf-token", VALUE, "nothing is fetched"),
     IGNORED("--offline", NONE, "nothing is fetched"),
 
@@ -83,7 +83,7 @@ static const foreign_option foreign_models[] = {
             "--defrag-thold", VALUE, "the context manages its memory itself"),
     IGNORED("-cram --cache-ram", VALUE, "--ram-budget bounds the memory, --cache-disk adds disk to it"),
     IGNORED("--no-context-shift", NONE, "the context does not move unless --kv-window is given"),
-    REFUSED("--context-shift", NONE, "--kv-window N lets a text go beyond the context"),
+    REFUSED("--context-shift", NONE, "use --kv-window N for texts longer than the context"),
     REFUSED("--keep", VALUE, "--kv-window N --kv-sinks N keep the last and the first positions"),
     REFUSED("--rope-* --yarn-* -gan --grp-attn-n -gaw --grp-attn-w", VALUE,
             "positions are encoded as the file says"),
@@ -138,7 +138,7 @@ static const foreign_option foreign_models[] = {
     SAME("-j -jf --json-schema-file", "--json-schema"),
     REFUSED("--samplers --sampler-seq --sampling-seq", VALUE,
             "samplers run in a fixed order (docs/sampling.md); each is off at its neutral value"),
-    REFUSED("--adaptive-target --adaptive-decay", VALUE, "there is no adaptive sampler; --mirostat aims at a "
+    REFUSED("--adaptive-target --adaptive-decay", VALUE, "not supported; --mirostat aims at a "
             "surprise"),
     REFUSED("--grammar -j --json-schema -jf --json-schema-file --grammar-file", VALUE,
             "requests bring their grammar or schema (response_format, grammar)"),

@@ -57,7 +57,7 @@ static const char *bind_path(http_server *s, const char *path)
     if (strlen(path) >= sizeof at.sun_path) return "the path is too long for a socket";
     memcpy(at.sun_path, path, strlen(path) + 1);
     if (!stat(path, &file)) {
-        if (!S_ISSOCK(file.st_mode)) return "there is a file that is no socket";
+        if (!S_ISSOCK(file.st_mode)) return "a file that is not a socket has this name";
         const int probe = socket(AF_UNIX, SOCK_STREAM, 0);
         const bool used = probe >= 0 && !connect(probe, (struct sockaddr *)&at, sizeof at);
         if (probe >= 0) close(probe);

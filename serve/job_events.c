@@ -74,7 +74,7 @@ static void job_piece(front_job *j, const serve_event *ev, const char *text)
     if (ch->answer) {
         qsf_answer_token(ch->answer, ev->token);
         if (!answers_go_on(j, ev->branch, text, ev->len, false, &f->out))
-            serve_refuse(&j->error, 503, NULL, NULL, "there is no memory for the answer");
+            serve_refuse(&j->error, 503, NULL, NULL, "out of memory for the answer");
     } else if (!stream) {
         text_add(&ch->text, text, ev->len);
     } else if (ev->len) {
@@ -110,7 +110,7 @@ static void job_choice_over(front_job *j, const serve_event *ev, const char *tex
     text_clear(&f->out);
     if (!j->error.status) front_job_first(j);
     if (ch->answer && !answers_go_on(j, ev->branch, "", 0, true, &f->out))
-        serve_refuse(&j->error, 503, NULL, NULL, "there is no memory for the answer");
+        serve_refuse(&j->error, 503, NULL, NULL, "out of memory for the answer");
     if (!j->job.request.stream) return;
     format_choice_end(j, ev->branch, &f->out);
     job_write(j);

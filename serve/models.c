@@ -417,7 +417,7 @@ static bool models_begin(model_list *l, qsf_error *err)
     if (set->models_dir && !models_scan(l, err)) return false;
     if (other && !models_named(l, other, strlen(other))) {
         *err = (qsf_error){ .status = QSF_E_ARGUMENT };
-        snprintf(err->text, sizeof err->text, "--default-model: there is no model \"%.100s\"", other);
+        snprintf(err->text, sizeof err->text, "--default-model: no model is named \"%.100s\"", other);
         return false;
     }
     if (!set->n_models) return true;

@@ -247,7 +247,7 @@ bool models_scan(model_list *l, qsf_error *err)
     if (s.failed) *err = (qsf_error){ .status = QSF_E_MEMORY, .text = "out of memory" };
     if (read && !s.failed && !l->n) {
         *err = (qsf_error){ .status = QSF_E_NOT_FOUND };
-        snprintf(err->text, sizeof err->text, "%.300s: there is no model in this folder: no .gguf or .qsf "
+        snprintf(err->text, sizeof err->text, "%.300s: this folder has no models: no .gguf or .qsf "
                  "file, and no folder with one", dir);
     }
     return !err->status;

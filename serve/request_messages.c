@@ -334,7 +334,7 @@ static bool read_previous(message_list *l, yyjson_val *root)
     const kept_response *k = kept_responses_find(r->kept, r->previous, r->key);
     if (!k)
         return serve_refuse(l->e, 400, "previous_response_not_found", "previous_response_id",
-                            "there is no response \"%.80s\" here any more", r->previous);
+                            "the response \"%.80s\" is no longer kept", r->previous);
     draft_end(l);
     if (k->messages.len && r->n_messages) text_str(&l->out, ",");
     text_add(&l->out, k->messages.bytes ? k->messages.bytes : "", k->messages.len);

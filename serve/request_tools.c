@@ -336,5 +336,5 @@ bool request_tools(serve_request *r, yyjson_val *root, serve_error *e)
         return serve_refuse(e, 400, "invalid_value", "tool_choice", "\"tool_choice\" asks for a tool, and "
                             "the request has none");
     return tools_have(list, r, r->tool_choice)
-        || serve_refuse(e, 400, "invalid_value", "tool_choice", "there is no tool \"%.80s\"", r->tool_choice);
+        || serve_refuse(e, 400, "invalid_value", "tool_choice", "no tool is named \"%.80s\"", r->tool_choice);
 }

@@ -19,7 +19,8 @@ ATOMS = ["a", "b", "c", "1", ".", "\u00e9", "\U0001f600", "\\d", "\\w", "\\W", "
 COUNTS = ["*", "+", "?", "{0}", "{1}", "{2}", "{0,2}", "{1,3}", "{2,}", "*?", "+?", "??", "{1,2}?"]
 NAMED = ("a repeated group with ^ or $", "where no text can fit", "no text can fit", "no text fits",
          "no value fits", "too large to search", "can be kept at the ends of a pattern",
-         "more than 3 kinds of characters", "too many places that look behind", "is repeated too often",
+         "more than 3 kinds of characters", "too many assertions about the text before",
+         "is repeated too often",
          "before a repeated group that has", "cannot be kept in a negative one",
          "this lookbehind cannot be kept", "together with a lookbehind of more", "levels of \"both\" and")
 # What looks around; a lookbehind of Python has one length.

@@ -37,7 +37,7 @@ qsf_status qsf_hf_merges(vocab_build *b, yyjson_val *model, bool spm, const char
         return QSF_E_MEMORY;
     yyjson_arr_foreach(list, i, n, v) {
         if (!qsf_hf_merge_parts(v, &a, &alen, &c, &clen))
-            return qsf_fail(err, QSF_E_CORRUPT, FILE_NAME ": merge %zu is no pair", i);
+            return qsf_fail(err, QSF_E_CORRUPT, FILE_NAME ": merge %zu is not a pair", i);
         const size_t more = skip && clen >= skip && !memcmp(c, prefix, skip) ? skip : 0;
         const int32_t x = qsf_vocab_find2(b, a, alen, "", 0), y = qsf_vocab_find2(b, c, clen, "", 0),
                       made = qsf_vocab_find2(b, a, alen, c + more, clen - more);
@@ -45,7 +45,7 @@ qsf_status qsf_hf_merges(vocab_build *b, yyjson_val *model, bool spm, const char
             return qsf_fail(
                 err, QSF_E_CORRUPT,
                 FILE_NAME
-                ": merge %zu joins \"%.*s\" and \"%.*s\", and one of these or the result is no token",
+                ": merge %zu joins \"%.*s\" and \"%.*s\", and one of these or the result is not a token",
                 i, (int)QSF_MIN(alen, 40), a, (int)QSF_MIN(clen, 40), c);
         if (!spm) {
             out->merges[2 * i] = (uint32_t)x;

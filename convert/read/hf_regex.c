@@ -110,7 +110,7 @@ static void re_property(re_build *r, uint32_t *p)
     name[len] = 0;
     if (!points_property(part, name)) {
         char text[80];
-        qsf_format(text, sizeof text, "the property \"%s\", of which there is no table,", name);
+        qsf_format(text, sizeof text, "the property \"%s\", which is not supported,", name);
         re_fail(r, text);
     }
     for (size_t i = 0; i < POINTS_WORDS; i++) p[i] |= not ? ~part[i] : part[i];
@@ -266,7 +266,7 @@ static void re_behind(re_build *r, uint32_t begin, bool not)
     const uint32_t op = r->n == begin + 1 ? r->code[begin][0] : RE_MATCH, a = r->code[begin][1];
     if (r->failed) return;
     if (op != RE_CHAR && op != RE_SET) {
-        re_fail(r, "a look behind of more than one character");
+        re_fail(r, "a lookbehind of more than one character");
         return;
     }
     r->n = begin;

@@ -37,7 +37,7 @@ static void steps_vocab(steps_build *s, yyjson_val *model)
         if (s->st) return;
         if (!text || !qsf_json_u64(val, &id))
             s->st = qsf_fail(s->err, QSF_E_CORRUPT,
-                             FILE_NAME ": entry %zu of the vocabulary is no text with an id", i);
+                             FILE_NAME ": entry %zu of the vocabulary is not a string with an id", i);
         else steps_token(s, id, text, len, 0);
     }
     if (!n && !s->st) s->st = qsf_fail(s->err, QSF_E_CORRUPT, FILE_NAME ": no vocabulary");
@@ -108,7 +108,7 @@ static void steps_unigram(steps_build *s, yyjson_val *model)
         if (yyjson_arr_size(e) != 2 || !text || !yyjson_is_num(score)
             || !(fabs(yyjson_get_num(score)) <= (double)FLT_MAX)) {
             s->st = qsf_fail(s->err, QSF_E_CORRUPT,
-                             FILE_NAME ": entry %zu of the vocabulary is no text with a score", i);
+                             FILE_NAME ": entry %zu of the vocabulary is not a string with a score", i);
             return;
         }
         steps_token(s, i, text, len, (float)yyjson_get_num(score));

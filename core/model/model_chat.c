@@ -61,7 +61,8 @@ static qsf_status chat_template(const qsf_model *m, const char *name, bool tools
     if ((v && (*jinja = qsf_vocab_chat_named(v, name))) || (*jinja = qsf_chat_known(name, &out->stop)))
         return QSF_OK;
     chat_list(names, sizeof names);
-    return qsf_fail(err, QSF_E_NOT_FOUND, "there is no chat template \"%.200s\"; there are %s", name, names);
+    return qsf_fail(err, QSF_E_NOT_FOUND, "no chat template is named \"%.200s\"; the names are %s", name,
+                    names);
 }
 
 /* opts: NULL or taken. */

@@ -496,7 +496,7 @@ static qsf_gnode lark_root(lark_reader *r)
                        qsf_lark_common(n->text, n->len) ? "; is an %import common missing?" : "");
         if (n->len == 5 && !memcmp(n->text, "start", 5)) start = n->rule;
     }
-    if (!start) return qsf_g_fail(r->b, QSF_E_CORRUPT, "grammar: there is no rule \"start\"");
+    if (!start) return qsf_g_fail(r->b, QSF_E_CORRUPT, "grammar: the rule \"start\" is missing");
     const qsf_gnode all = qsf_g_choice(r->b, r->ignored.n ? GRAM_U32(r->ignored) : NULL, r->ignored.n);
     qsf_g_define(r->b, r->ignore, qsf_g_repeat(r->b, all, 0, QSF_G_NO_MOST));
     return qsf_g_sequence(r->b, (const qsf_gnode[]){ r->ignore, start }, 2);

@@ -103,8 +103,8 @@ static void rx_put(regex *r, rx_set *s, rx_condition if_, qsf_gnode node)
         return;
     }
     if (s->n == RX_PARTS) {
-        regex_fail(r, r->len, "too many places that look behind (\\b, ^, lookbehind) next to each other; "
-                   "the end");
+        regex_fail(r, r->len, "too many assertions about the text before (\\b, ^, lookbehind) next to each "
+                   "other; the end");
         return;
     }
     s->part[s->n].if_ = if_;
@@ -159,7 +159,7 @@ static uint8_t rx_class(regex *r, qsf_gnode node)
     uint32_t i = 0;
     while (i < r->n_classes && r->classes[i] != node) i++;
     if (i == RX_CLASSES) {
-        regex_fail(r, r->len, "more than 3 kinds of characters that are looked for behind; the end");
+        regex_fail(r, r->len, "more than 3 kinds of characters in lookbehinds; the end");
         return 0;
     }
     r->classes[i] = node;
