@@ -216,7 +216,7 @@ class Templates(unittest.TestCase):
         good, bad = self.file("m.json", [{"role": "user", "content": "a"}]), self.file("bad.json", "[1,]")
         for args, code, says in (((good, "--chat-template", "a\n{{ 1 +"), 1, "template, line 2, column "),
                                  ((good, "--chat-template", "{{ raise_exception('not so') }}"), 1, "not so"),
-                                 ((good, "--chat-template", "nothing"), 2, "there are chatml, llama2"),
+                                 ((good, "--chat-template", "nothing"), 2, "the names are chatml, llama2"),
                                  ((bad, "--chat-template", "plain"), 2, "messages: line 1, column 4"),
                                  ((good, "--chat-template", "plain", "--chat-template-kwargs", "{"), 2,
                                   "column 2"),

@@ -79,7 +79,7 @@ class Foreign(unittest.TestCase):
 
     def test_what_cannot_be_done_is_said_with_what_to_do(self):
         for args, says in ((["-hf", "a/b"], "download the file"), (["--samplers", "top_k"], "fixed order"),
-                           (["--mmproj", "f"], "only text"), (["--rope-scale", "2"], "as the file says"),
+                           (["--mmproj", "f"], "not supported"), (["--rope-scale", "2"], "as the file says"),
                            (["--reasoning", "off"], "show|hide")):
             r = run(SCRIPT, *args, "-p", "hi")
             self.assertEqual((r.returncode, r.stdout), (2, b""), args)
