@@ -107,7 +107,7 @@ TEST(chat_content_holds_no_control_tokens)
     CHECK_EQ(qsf_chat_encode(&c.m, "chatml", sly, 3, true, again, n, &m, &err), QSF_OK);
     CHECK(!memcmp(ids, again, n * sizeof *ids));
     CHECK_EQ(qsf_chat_encode(&c.m, "nonsense", sly, 3, true, ids, 512, &n, &err), QSF_E_NOT_FOUND);
-    CHECK(strstr(err.text, "\"nonsense\"; there are chatml, llama2, ") != NULL
+    CHECK(strstr(err.text, "\"nonsense\"; the names are chatml, llama2, ") != NULL
           && strstr(err.text, ", plain") != NULL);
     CHECK_EQ(n, 0);
     qsf_tokenizer_free(c.m.tokenizer);
@@ -237,7 +237,7 @@ TEST(chat_json_is_the_same_conversation)
     CHECK_STR(render_with(c, json, &o), "tools: line 1, column 2: a value is expected here");
     CHECK_EQ(error.status, QSF_E_CORRUPT);
     o = (qsf_chat_options){ .size = sizeof o, .chat_template = "nothing" };
-    CHECK(strstr(render_with(c, json, &o), "no chat template \"nothing\"; there are chatml, ") != NULL);
+    CHECK(strstr(render_with(c, json, &o), "no chat template is named \"nothing\"; the names are chatml, ") != NULL);
     o.chat_template = NULL;
     CHECK_STR(render_with(NULL, json, &o), "without a model, a chat template has to be given");
     CHECK_STR(render_with(c, json, &o), "<|end|><|im_start|>user\nHi <|im_end|>\n");

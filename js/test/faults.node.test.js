@@ -233,7 +233,7 @@ describe('messages', () => {
   test('of a missing template name those that there are', () => served(undefined, async server => {
     const model = await loaded(server);
     await assert.rejects(answer(model, {template: 'alpaca'}),
-      code('NOT_FOUND', /"alpaca"; there are chatml, llama2, .*plain/));
+      code('NOT_FOUND', /"alpaca"; the names are chatml, llama2, .*plain/));
     await model.dispose();
   }));
 });
