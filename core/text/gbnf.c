@@ -21,13 +21,7 @@ typedef struct gbnf_reader {
 
 static qsf_gnode gbnf_bad(gbnf_reader *r, size_t at, const char *why)
 {
-    size_t line = 1, column = 1;
-    for (size_t i = 0; i < at && i < r->len; i++) {
-        column = r->text[i] == '\n' ? 1 : column + ((r->text[i] & 0xc0) != 0x80);
-        line += r->text[i] == '\n';
-    }
-    return qsf_g_fail(r->b, QSF_E_CORRUPT, "grammar: line %llu, column %llu: %s", (unsigned long long)line,
-                      (unsigned long long)column, why);
+    return qsf_g_fail_at(r->b, QSF_E_CORRUPT, r->text, r->len, at, why);
 }
 
 static char gbnf_peek(const gbnf_reader *r) { return r->at < r->len ? r->text[r->at] : 0; }

@@ -409,6 +409,18 @@ qsf_gnode qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ...
     return QSF_G_FAILED;
 }
 
+qsf_gnode qsf_g_fail_at(qsf_grammar_builder *b, qsf_status st, const char *text, size_t len, size_t at,
+                        const char *why)
+{
+    size_t line = 1, column = 1;
+    for (size_t i = 0; i < at && i < len; i++) {
+        column = text[i] == '\n' ? 1 : column + ((text[i] & 0xc0) != 0x80);
+        line += text[i] == '\n';
+    }
+    return qsf_g_fail(b, st, "grammar: line %llu, column %llu: %s", (unsigned long long)line,
+                      (unsigned long long)column, why);
+}
+
 bool qsf_g_failed(const qsf_grammar_builder *b) { return b->g.status != QSF_OK; }
 
 void qsf_g_locate(qsf_grammar_builder *b, const char *where)

@@ -31,6 +31,9 @@ uint64_t   qsf_grammar_most(const qsf_grammar_builder *b);     /* that limit */
 const qsf_platform *qsf_grammar_platform(const qsf_grammar_builder *b);
 /* The first failure stays; st is what qsf_grammar_finish returns.  Returns QSF_G_FAILED. */
 qsf_gnode  qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
+/* The same for a grammar's text[0..len), with the line and column of the byte at. */
+qsf_gnode  qsf_g_fail_at(qsf_grammar_builder *b, qsf_status st, const char *text, size_t len, size_t at,
+                         const char *why);
 bool       qsf_g_failed(const qsf_grammar_builder *b);
 /* Puts where before the failure's message. */
 void       qsf_g_locate(qsf_grammar_builder *b, const char *where);

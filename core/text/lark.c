@@ -28,13 +28,7 @@ typedef struct lark_reader {
 
 static qsf_gnode lark_fail(lark_reader *r, size_t at, qsf_status st, const char *why)
 {
-    size_t line = 1, column = 1;
-    for (size_t i = 0; i < at && i < r->len; i++) {
-        column = r->text[i] == '\n' ? 1 : column + ((r->text[i] & 0xc0) != 0x80);
-        line += r->text[i] == '\n';
-    }
-    return qsf_g_fail(r->b, st, "grammar: line %llu, column %llu: %s", (unsigned long long)line,
-                      (unsigned long long)column, why);
+    return qsf_g_fail_at(r->b, st, r->text, r->len, at, why);
 }
 static qsf_gnode lark_bad(lark_reader *r, size_t at, const char *why)
 {
