@@ -46,7 +46,7 @@ int adapters_open(run_session *s, qsf_context_options *co, bool streamed)
             fputs("out of memory for the name of an adapter\n", stderr);
             return EXIT_NO_MEMORY;
         }
-        /* qsf-serve's NAME=FILE, unless a file has such a name */
+        /* qsf-serve's NAME=FILE, unless a file of that whole name exists */
         const char *equals = strchr(path, '='), *file = equals && !path_exists(path) ? equals + 1 : path;
         const qsf_status st = qsf_adapter_open(s->model, file, &options, &use->adapter, &s->error);
         free(path);

@@ -106,8 +106,7 @@ static qsf_status bench_once(run_session *s, const int32_t *ids, uint32_t n_prom
     return e;
 }
 
-/* Prefill of 512 and decode of 128 tokens, which the sampler chooses, three times each; the best
- * counts. */
+/* Prefill of 512 tokens and decode of 128 sampled tokens, three times each; reports the best. */
 int run_bench(run_session *s)
 {
     enum { PROMPT = 512, ANSWER = 128, TIMES = 3 };

@@ -146,9 +146,8 @@ static int32_t bench_token(const model_bench *b, uint32_t i)
     return (int32_t)((i * 7919u + 13) % b->n_vocab);
 }
 
-/* n tokens one after another, each with its logits, as a chat makes them.
- * ms: [n] what each took, or NULL; *picking: all that choosing from the logits took besides, or
- * NULL. */
+/* Decodes n tokens one at a time, each with its logits, as a chat does.
+ * ms: [n] time of each, or NULL; *picking: total time of sampling, not included in ms, or NULL. */
 static qsf_status bench_decode_tokens(model_bench *b, qsf_seq seq, uint32_t n, double *ms, double *picking)
 {
     if (picking) *picking = 0;

@@ -1,4 +1,4 @@
-/* The table of the options that qsf-run and qsf-serve share.
+/* The table of options shared by qsf-run and qsf-serve.
  * SPDX-License-Identifier: MIT */
 #include "common_options.h"
 
@@ -159,7 +159,7 @@ int template_asked(const char *asked, bool vocab_names, const char **out, char *
 
 /* ---- samplers ---- */
 
-/* The token that "15" or " the" names; -1: none. */
+/* The id of a token given as a number ("15") or as its text (" the"); -1: not one token. */
 static int32_t named_token(const qsf_model *m, const char *name, size_t len)
 {
     int32_t ids[4];
@@ -171,7 +171,7 @@ static int32_t named_token(const qsf_model *m, const char *name, size_t len)
     return !st && n == 1 ? ids[0] : -1;
 }
 
-/* "TOKEN=F": the last = counts, because a token may be one. */
+/* "TOKEN=F": split at the last '=', because the token may contain one. */
 static qsf_status bias_add(const qsf_model *m, qsf_sampler *s, const char *text, qsf_error *err)
 {
     const char *equals = strrchr(text, '=');

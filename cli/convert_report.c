@@ -55,7 +55,7 @@ static void report_spent(FILE *out, const qsf_convert_result *r, const qsf_conve
 
 bool report_loss(const qsf_convert_result *r, char *out, size_t cap)
 {
-    /* From here on answers are clearly worse; beyond the second they make no sense. */
+    /* Estimates from which answers are clearly worse, and from which they make no sense. */
     const double large = 0.25, useless = 2;
     qsf_convert_summary s = { .size = sizeof s };
     qsf_convert_get_summary(r, &s);

@@ -12,8 +12,8 @@ void report_table(FILE *out, const qsf_convert_result *r, const qsf_convert_opti
 void report_json(FILE *out, const qsf_convert_result *r, const qsf_convert_options *o, const char *from,
                  const char *to);
 
-/* A line on what the conversion loses, by an estimate; "" where nothing is.  The file's loss is
- * large: true. */
+/* Writes a line with the conversion's estimated loss; "" if nothing is lost.  Returns whether the
+ * loss is large. */
 bool report_loss(const qsf_convert_result *r, char *out, size_t cap);
 
 #endif

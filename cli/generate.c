@@ -100,8 +100,8 @@ static int answer_add(run_session *s, answer *a, const qsf_turn_piece *p, answer
     return !view || !p->len || output_flush() ? EXIT_OK : EXIT_IO;
 }
 
-/* Counts a token that was given at `now`, and all that it took since the one before it (0: none):
- * computing, choosing, the grammar, showing. */
+/* Counts a token delivered at `now`, and the full time since the previous one (0: none): computing,
+ * sampling, the grammar, printing. */
 static uint64_t answer_count(run_session *s, uint64_t last, uint64_t now)
 {
     s->n_answered++;
@@ -169,10 +169,10 @@ static qsf_status prompt_begin(run_session *s, const int32_t *ids, size_t n)
     return qsf_turn_begin(s->turn, ids, n, s->sampler, &o);
 }
 
-/* ---- while the prompt is computed ---- */
+/* ---- prompt progress ---- */
 
-/* A line on a terminal, from half a second on.  Layers count too: weights are loaded while the
- * first batch goes through them. */
+/* Shows progress on a terminal once half a second has passed.  Counts layers too, because the first
+ * batch also loads the weights. */
 typedef struct prompt_progress {
     bool     on, shown;
     uint64_t begun_ns, told_ns;

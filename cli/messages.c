@@ -11,7 +11,7 @@ int chat_texts_open(const run_settings *set, chat_texts *t)
     size_t len;
     *t = (chat_texts){ 0 };
     qsf_chat_defaults(&t->options);
-    /* A template that can leave its reasoning out writes the prompt as the model was trained. */
+    /* Templates that can turn reasoning off then give the prompt that the model was trained on. */
     static const char no_reasoning[] = "{\"enable_thinking\":false,\"thinking\":false}";
     t->options.kwargs = set->common.template_kwargs;
     if (!t->options.kwargs && set->common.reasoning_budget == 0) t->options.kwargs = no_reasoning;

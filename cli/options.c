@@ -145,7 +145,7 @@ static bool option_set_library(const option *o, void *into, const char *name, co
     return refuse_whole(name, listed->least, listed->most, value);
 }
 
-/* Sets the member of the struct at *into.  name is what to call the option in an error. */
+/* Sets the option's member of the struct at *into.  name is what errors call the option. */
 static bool option_set(const option *o, void *into, const char *name, const char *value)
 {
     char *member = (char *)into + o->at, *end;
@@ -224,8 +224,8 @@ static bool program_defaults(const option_program *p, void *into)
     return true;
 }
 
-/* A word that begins with a minus, and its value: "--name=value" or "--name value"; negative
- * numbers are values because they follow a name. */
+/* An argument that begins with '-', and its value: "--name=value" or "--name value".  The argument
+ * after a name is always its value, so values may be negative numbers. */
 static bool parse_option(const option_program *p, void *into, int argc, char **argv, int *i)
 {
     const char *word = argv[*i], *next = *i + 1 < argc ? argv[*i + 1] : NULL;

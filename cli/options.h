@@ -38,9 +38,9 @@ typedef struct option {
 #define OPTION_OF(kind, names, at, more) { OPTION_##kind, names, NULL, at, 0, 0, NULL, more, NULL }
 #define OPTION_OF_CONTEXT(names, at, more) OPTION_OF(CONTEXT, names, at, more)
 
-/* Rows of one struct, which lies at base in the program's. */
+/* Rows for one struct; base: its offset in the program's struct. */
 typedef struct option_part { const option *rows; size_t n, base; } option_part;
-/* A program's own default of a shared option; shown: as the help shows it, NULL: the value. */
+/* A program's own default for a shared option; shown: how the help prints it, NULL: the value. */
 typedef struct option_default { const char *name, *value, *shown; } option_default;
 typedef struct option_program {
     const option_part    *parts;
@@ -52,16 +52,16 @@ typedef struct option_program {
 } option_program;
 
 /* Reads the defaults, environment variables (prefix + the long name in capitals, '-' as '_'), then
- * argv, into *into.  Words that are not options go to rest.  Options of llama.cpp's programs that
- * have an equivalent or make no difference are accepted (options_foreign.h).  An error is printed
- * to stderr; false then. */
+ * argv into *into.  Positional arguments go to rest.  Options of llama.cpp's programs are accepted
+ * if they have an equivalent or make no difference (options_foreign.h).  On an error prints it to
+ * stderr and returns false. */
 bool program_parse(const option_program *p, void *into, int argc, char **argv, option_list *rest);
 void program_help(const option_program *p, FILE *out);
-/* Lines of "--name" for shell completion. */
+/* Prints each option as a line "--name", for shell completion. */
 void program_names(const option_program *p, FILE *out);
-/* The option with one of these names, and where its struct lies; NULL: the program has no such. */
+/* The option with this name, and the offset of its struct; NULL: unknown. */
 const option *program_option(const option_program *p, const char *name, size_t len, size_t *base);
-/* The i-th row of all parts; NULL: there are no more. */
+/* The i-th row of all parts; NULL: past the last. */
 const option *program_row(const option_program *p, size_t i, size_t *base);
 /* "--prompt" of "-p --prompt". */
 const char *option_long(const option *o);

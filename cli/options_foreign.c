@@ -1,4 +1,4 @@
-/* The table of other programs' options: llama.cpp's (common/arg.cpp), and the usual ones of vLLM,
+/* The table of other programs' options: llama.cpp's (common/arg.cpp), and common ones of vLLM,
  * Ollama and Transformers.
  * SPDX-License-Identifier: MIT */
 #include "options_foreign.h"
@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NONE: a flag.  SWITCH: a flag that may be followed by on, off, auto or a number. */
+/* NONE: a flag.  SWITCH: a flag with an optional value: on, off, auto or a number. */
 typedef enum foreign_takes { TAKES_NONE, TAKES_VALUE, TAKES_SWITCH } foreign_takes;
 typedef enum foreign_kind { FOREIGN_SAME, FOREIGN_IGNORED, FOREIGN_REFUSED } foreign_kind;
 
 /* Rows are tried in order: SAME applies if the program has the option, and a row with `when` if the
- * value is one of those words.  A name that ends with '*' stands for all that begin so. */
+ * value is one of those words.  A name that ends with '*' is a prefix. */
 typedef struct foreign_option {
     foreign_kind  kind;
     const char   *names;
@@ -203,7 +203,7 @@ static const foreign_option foreign_models[] = {
     SAME("--usage", "--help"),
     SAME("--completion-bash", "--completion-names"),
 
-    /* the other program's */
+    /* options of the other one of qsf-run and qsf-serve */
     REFUSED("-a --alias --host --port --api-key --api-key-file -to --timeout --sse-ping-interval "
             "--models-dir --models-max --slots --cors --cors-origins --served-model-name --no-ui --no-webui",
             VALUE,
@@ -233,7 +233,7 @@ static const foreign_option foreign_convert[] = {
 #undef REFUSED
 #undef REFUSED_IF
 
-/* Words of choices. */
+/* Aliases of choice values. */
 static const struct { const char *option, *word, *ours; } foreign_words[] = {
     { "kv-type", "q8_0", "q8" }, { "kv-type", "q4_0", "q4" }, { "kv-type", "q4_1", "q4" },
     { "kv-type", "iq4_nl", "q4" }, { "kv-type", "q5_0", "q8" }, { "kv-type", "q5_1", "q8" },
@@ -252,7 +252,7 @@ const char *foreign_word(const char *option_name, const char *word)
     return word;
 }
 
-/* ---- looking up ---- */
+/* ---- lookup ---- */
 
 static bool foreign_named(const char *names, const char *word, size_t len)
 {
@@ -276,7 +276,7 @@ static bool word_listed(const char *list, const char *word)
     return false;
 }
 
-/* The word behind a flag that may have a value is one only if it looks like one. */
+/* Whether the argument after a SWITCH flag is its value. */
 static bool switch_value(const char *next)
 {
     char *end;
@@ -308,8 +308,8 @@ static size_t name_distance(const char *a, size_t la, const char *b)
     return row[lb];
 }
 
-/* A name that is one typing error away, such as two letters exchanged; names that are too short to
- * compare have none. */
+/* Reports an unknown option and suggests the closest one: at most two edits away (a swap of two
+ * letters counts as two), one edit if the name has 5 characters, none if it is shorter. */
 static void say_unknown(const option_program *p, const char *word, size_t len)
 {
     const char *best = NULL;
@@ -334,7 +334,7 @@ static void say_unknown(const option_program *p, const char *word, size_t len)
     fputs("  --help lists all.\n", stderr);
 }
 
-/* The program's option that a row of the kind SAME names. */
+/* The program's option that a SAME row names. */
 static bool foreign_same(const option_program *p, const foreign_option *f, const char *value,
                          foreign_use *out)
 {

@@ -204,7 +204,7 @@ done:
     return output_end(session_close(&s, code));
 }
 
-/* The words that are not options: the model, unless -m gave it, and the prompt. */
+/* Positional arguments: the model, unless -m gave it, and the prompt. */
 static int take_words(run_settings *set, const option_list *rest)
 {
     size_t i = 0;
@@ -218,7 +218,7 @@ static int take_words(run_settings *set, const option_list *rest)
     return EXIT_USAGE;
 }
 
-/* Options that need others, or exclude them.  An exit code; errors are reported. */
+/* Checks options that require or exclude each other.  Returns an exit code; reports errors. */
 static int check_settings(run_settings *set, const option_list *rest)
 {
     const char *why = NULL;

@@ -27,7 +27,7 @@ static const option serve_model_rows[] = {
     { OPTION_LIST, "-m --model", "[NAME=]FILE", AT(models), 0, 0, NULL,
       "QSF or GGUF file, and its name for clients; may also stand alone on the command line, and be given "
       "again: the first model is loaded at the beginning, others when they are asked for", NULL },
-    /* the tests have a QSF_MODELS_DIR of their own */
+    /* not read from the environment: the tests use QSF_MODELS_DIR */
     { OPTION_TEXT, "--models-dir --model-dir", "DIR", AT(models_dir), 0, 0, NULL,
       "a folder whose .gguf and .qsf files are models by their names, as are the folders in it that hold "
       "one; they are loaded when they are asked for", NULL },
@@ -118,7 +118,7 @@ static const option serve_rest_rows[] = {
 };
 #undef AT
 
-/* What a request leaves open is what OpenAI's API has as its defaults. */
+/* Defaults of a request's fields: those of OpenAI's API. */
 static const option_default serve_defaults_of_requests[] = {
     { "--max-tokens", "-1", NULL }, { "--temperature", "1", NULL }, { "--top-k", "0", NULL },
     { "--top-p", "1", NULL }, { "--min-p", "0", NULL }, { "--repeat-penalty", "1", NULL },
@@ -263,7 +263,8 @@ static void serve_asked_free(serve_settings *set, char *template_text)
     free(template_text);
 }
 
-/* Options that exclude each other, and JSON that is none.  An exit code; errors are reported. */
+/* Checks options that exclude each other and options that take JSON.  Returns an exit code; reports
+ * errors. */
 static int serve_check(const serve_asked *a, size_t n_models)
 {
     const common_settings *c = &a->common;

@@ -14,7 +14,7 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_MODEL = 3, EXIT_NO_MEM
        EXIT_INTERRUPTED = 130 };
 
 typedef struct run_settings {
-    common_settings common;           /* as asked for; session_open adds what follows from the rest */
+    common_settings common;           /* as on the command line; session_open adds the rest */
     const char *model, *prompt, *file, *session, *system, *ids, *perplexity, *kl, *kl_base,
         *draft_model, *render, *tools, *documents, *bos, *eos,
         *grammar, *regex, *json_schema, *choices, *accept, *tool_choice, *reasoning, *history, *trace,
@@ -62,8 +62,8 @@ typedef struct run_session {
     draft_model *drafter;         /* makes them; NULL: they are what stood there before */
     trace_files *files;           /* of --trace and --record; NULL: none */
     char         longer[96];      /* session_longer's */
-    uint64_t     n_answered;      /* tokens of answers */
-    uint64_t     n_intervals, ns_intervals;       /* from one of them to the next */
+    uint64_t     n_answered;      /* tokens generated */
+    uint64_t     n_intervals, ns_intervals;       /* gaps between consecutive tokens */
     qsf_error    error;
 } run_session;
 

@@ -174,7 +174,7 @@ static bool host_allowed(const serve_settings *set, const char *host)
     return false;
 }
 
-/* Whether an origin is of this form, in which '*' stands for any characters. */
+/* Whether an origin matches the pattern, in which '*' stands for any characters. */
 static bool origin_like(const char *form, const char *origin)
 {
     const char *star = NULL, *back = NULL;
@@ -185,7 +185,7 @@ static bool origin_like(const char *form, const char *origin)
         } else if (*form == *origin) {
             form++;
             origin++;
-        } else if (star) {                  /* the last star takes one more */
+        } else if (star) {                  /* let the last star match one more character */
             form = star + 1;
             origin = ++back;
         } else {
@@ -226,8 +226,8 @@ bool access_allowed(const struct access_rules *a, const http_head *h, bool open,
                         "(Authorization: Bearer KEY)");
 }
 
-/* The headers that a preflight asks for are allowed: the server ignores those that are new to it.
- * They come back only if they are names, commas and spaces. */
+/* Allows every header that a preflight asks for: the server ignores headers it does not know.  They
+ * are echoed only if they consist of names, commas and spaces. */
 static const char *cors_headers(const http_head *h)
 {
     static const char some[] = "authorization, content-type, x-api-key, anthropic-version, "

@@ -58,8 +58,8 @@ struct serve_job {
     serve_job    *next;
 };
 
-/* EVENT_PROMPT: a token of the prompt, with its log probabilities; the first one has none.
- * EVENT_PROGRESS: the prompt begins to be computed, and where the request wants it, goes on. */
+/* EVENT_PROMPT: a token of the prompt, with its log probabilities (none for the first one).
+ * EVENT_PROGRESS: the prompt's computation starts and, if the request asks for it, advances. */
 typedef enum serve_event_kind { EVENT_PIECE, EVENT_PROMPT, EVENT_PROGRESS, EVENT_END,
                                 EVENT_DONE } serve_event_kind;
 typedef struct serve_event {
@@ -69,11 +69,11 @@ typedef struct serve_event {
     int32_t      end, status;              /* EVENT_END: a qsf_turn_end; of one that failed, why */
     uint32_t     len;                      /* of the text behind the event */
     uint32_t     n_prompt, n_kept, n_tokens;     /* n_tokens: of the answer so far; EVENT_PROGRESS: of the
-                                                  * prompt that are computed or were kept */
+                                                  * prompt, computed or cached */
     int32_t      token;                    /* EVENT_PIECE (-1: text that was held back), EVENT_PROMPT */
     uint32_t     n_logprobs;               /* of a token: they stand between event and text */
     bool         late;                     /* EVENT_END: the deadline came */
-    uint64_t     ns;                       /* EVENT_PIECE, EVENT_PROGRESS: after the job's arrival there */
+    uint64_t     ns;                       /* EVENT_PIECE, EVENT_PROGRESS: since the job arrived there */
     double       score;                    /* EVENT_END of a beam, or among the best of some: the sum of
                                             * its logarithms */
 } serve_event;

@@ -70,7 +70,7 @@ void format_name(const front_job *j, const front_item *item, serve_text *out)
     else text_json(out, format_bytes(&item->name), item->name.len);
 }
 
-/* Arguments that are cut off, or are something else, are the input as they stand. */
+/* Arguments that are cut off or have no "input" are used unchanged. */
 void format_input(const front_item *item, serve_text *out)
 {
     yyjson_doc *doc = item->text.len ? yyjson_read(item->text.bytes, item->text.len, 0) : NULL;
@@ -184,7 +184,7 @@ static unsigned call_number(const front_choice *ch, const front_item *item)
     return n;
 }
 
-/* The old form of the only call, of a message whose request has "functions". */
+/* The deprecated "function_call", for a request that has "functions". */
 static void function_call(const front_item *item, const char *text, size_t len, serve_text *out)
 {
     text_str(out, "\"function_call\":{");
@@ -199,7 +199,7 @@ static void function_call(const front_item *item, const char *text, size_t len, 
     }
 }
 
-/* A call of a custom tool: its head, then at its end what it is called with. */
+/* A custom tool's call: first its head, then its input when it ends. */
 static void custom_chunk(front_job *j, unsigned choice, const front_item *item, bool ends, serve_text *out)
 {
     serve_text input = { 0 };
@@ -277,7 +277,7 @@ static void echo_chunk(front_job *j, unsigned choice, serve_text *out)
     text_free(&text);
 }
 
-/* Whether the answer is another server's, and not as the request's api has it. */
+/* Whether the answer has another server's format rather than that of the request's API. */
 static bool writes_itself(const front_job *j) { return j->form && j->form->text; }
 
 void format_begin(front_job *j, serve_text *out)
@@ -321,7 +321,7 @@ void format_progress(front_job *j, unsigned choice, uint32_t n_done, serve_text 
 void format_rest(front_job *j, unsigned choice, serve_text *out)
 {
     if (j->job.request.api == API_RESPONSES || !j->choices[choice].logprobs[0].len) return;
-    if (writes_itself(j)) return;           /* the next text takes them along */
+    if (writes_itself(j)) return;           /* sent with the next piece of text */
     if (is_chat(j)) delta_chunk(j, choice, "content", "", 0, out);
     else text_chunk(j, choice, "", 0, NULL, out);
 }
@@ -421,7 +421,7 @@ static bool write_items(const front_choice *ch, item_kind kind, serve_text *out)
     return any;
 }
 
-/* A call, as a member of "tool_calls". */
+/* A call, as an element of "tool_calls". */
 static void write_call(const front_job *j, const front_item *item, serve_text *out)
 {
     const serve_tool *tool = format_tool(j, item);

@@ -23,7 +23,7 @@ void format_item_text(front_job *j, unsigned choice, const front_item *item, con
                       serve_text *out);
 void format_item_end(front_job *j, unsigned choice, const front_item *item, serve_text *out);
 
-/* In a stream: how far an answer's prompt is. */
+/* In a stream: the progress of a prompt. */
 void format_progress(front_job *j, unsigned choice, uint32_t n_done, serve_text *out);
 
 /* What the interfaces share. */
@@ -31,23 +31,24 @@ bool format_cut(const front_choice *ch);                     /* by a length */
 bool format_calls(const front_choice *ch);                   /* whether it has whole calls */
 void format_usage(const front_job *j, serve_text *out);      /* "usage":{...} */
 void format_arguments(const front_item *item, serve_text *out);      /* the object; {} for none */
-/* How the client calls a call's tool, if the model knows it by another name or form; else NULL. */
+/* The client's definition of the call's tool, if the model sees it under another name or kind; else
+ * NULL. */
 const serve_tool *format_tool(const front_job *j, const front_item *item);
-/* "name": as a JSON string, as the client knows it. */
+/* "name": with the client's name, as a JSON string. */
 void format_name(const front_job *j, const front_item *item, serve_text *out);
-/* The string that a custom tool is called with, out of its arguments. */
+/* Extracts a custom tool's input string from the call's arguments. */
 void format_input(const front_item *item, serve_text *out);
 static inline const char *format_bytes(const serve_text *t) { return t->bytes ? t->bytes : ""; }
 
 /* ---- formats_timings.c ---- */
-/* "timings":{...} as llama-server has it, of one answer. */
+/* "timings":{...} of one answer, as in llama-server. */
 void format_timings(const front_choice *ch, serve_text *out);
-/* "prompt_progress":{...}, of an answer's prompt. */
+/* "prompt_progress":{...} of an answer's prompt. */
 void format_progress_member(const front_job *j, unsigned choice, uint32_t n_done, serve_text *out);
 
-/* ---- formats_ollama.c, formats_llama.c: the forms of other servers' paths ---- */
+/* ---- formats_ollama.c, formats_llama.c: formats of other servers' paths ---- */
 void format_ollama_details(const model_entry *m, serve_text *out);   /* "details":{...} */
-void format_ollama_time(const model_entry *m, serve_text *out);      /* "...", when its file was made */
+void format_ollama_time(const model_entry *m, serve_text *out);      /* "...", its file's modification time */
 extern const front_form form_ollama_chat, form_ollama_generate, form_ollama_embed, form_ollama_embeddings,
                         form_ollama_show, form_load, form_completion, form_infill, form_embedding, form_score,
                         form_tokenize;
@@ -64,7 +65,7 @@ void format_logprobs_clear(front_choice *ch);
 bool embeddings_begin(front_job *j, serve_error *e);
 /* The whole answer of /v1/embeddings or /v1/rerank. */
 void format_embeddings(const front_job *j, serve_text *out);
-/* The vector of its text i; the score of its document i. */
+/* The vector of input i; the score of document i. */
 void format_vector(const front_job *j, unsigned i, serve_text *out);
 double format_score(const front_job *j, unsigned document);
 
@@ -76,7 +77,7 @@ void format_responses_text(front_job *j, const front_item *item, const char *tex
 void format_responses_item_end(front_job *j, const front_item *item, serve_text *out);
 void format_responses_end(front_job *j, serve_text *out);
 void format_responses_whole(front_job *j, serve_text *out);
-/* Keeps a response that has ended, for those that continue it. */
+/* Stores a finished response, so that later requests can continue it. */
 void format_responses_keep(front_job *j);
 void format_messages_begin(front_job *j, serve_text *out);
 void format_messages_item(const front_job *j, const front_item *item, serve_text *out);

@@ -1,4 +1,4 @@
-/* Answers of llama-server's own paths, and of vLLM's /score.
+/* Answers on llama-server's own paths, and on vLLM's /score.
  * SPDX-License-Identifier: MIT */
 #include "formats.h"
 
@@ -19,7 +19,7 @@ static void write_probabilities(const front_job *j, front_choice *ch, serve_text
     out->failed |= ch->logprobs[0].failed;
 }
 
-/* A piece of a stream: {"index":...,"content":..., and what else it has. */
+/* A chunk of a stream: {"index":...,"content":..., and its other members. */
 static void completion_piece(front_job *j, unsigned choice, const char *text, size_t len, serve_text *out)
 {
     front_choice *ch = &j->choices[choice];
@@ -87,7 +87,7 @@ static void write_settings(const serve_request *r, uint32_t n_ctx, serve_text *o
                 r->stream ? "true" : "false");
 }
 
-/* Everything about an answer that is over. */
+/* The members of a finished answer. */
 static void completion_last(front_job *j, unsigned choice, const char *text, size_t len, serve_text *out)
 {
     front_choice *ch = &j->choices[choice];
@@ -106,7 +106,7 @@ static void completion_last(front_job *j, unsigned choice, const char *text, siz
     write_prompt(j, choice, out);
     text_format(out, ",\"has_new_line\":%s,\"truncated\":false,\"stop_type\":\"%s\",\"stopping_word\":",
                 memchr(text, '\n', len) ? "true" : "false", word ? "word" : format_cut(ch) ? "limit" : "eos");
-    /* The turn does not say which of several it was. */
+    /* The turn does not report which of several stop strings matched. */
     if (word && j->n_asked_stops == 1) text_json(out, r->stops[0], r->stop_lengths[0]);
     else text_str(out, "\"\"");
     write_probabilities(j, ch, out);
@@ -143,7 +143,7 @@ static void completion_whole(front_job *j, serve_text *out)
     if (list) text_str(out, "]");
 }
 
-/* These paths have no items. */
+/* Answers on these paths are not split into items. */
 static void no_item_text(front_job *j, unsigned choice, const front_item *item, const char *text, size_t len,
                          serve_text *out)
 {
@@ -155,7 +155,7 @@ static void no_item_end(front_job *j, unsigned choice, const front_item *item, s
     (void)j, (void)choice, (void)item, (void)out;
 }
 
-/* ---- vectors and scores ---- */
+/* ---- embeddings and scores ---- */
 
 static void embedding_whole(front_job *j, serve_text *out)
 {
@@ -182,7 +182,7 @@ static void score_whole(front_job *j, serve_text *out)
                 tokens, tokens);
 }
 
-/* The model is loaded. */
+/* Answers an empty request once the model is loaded. */
 static bool load_reply(front_job *j, serve_text *out, serve_error *e)
 {
     (void)j, (void)e;

@@ -26,7 +26,7 @@ static void write_chat_token(const front_job *j, int32_t token, float logprob, s
 {
     const char *piece;
     const size_t n = qsf_token_piece(j->entry->model, token, true, &piece);
-    if (j->form) text_format(out, "\"id\":%d,", (int)token);      /* llama-server's */
+    if (j->form) text_format(out, "\"id\":%d,", (int)token);      /* llama-server's format */
     text_str(out, "\"token\":");
     text_json(out, piece, n);
     text_format(out, ",\"logprob\":%.6f,\"bytes\":[", number_of(logprob));

@@ -1,4 +1,4 @@
-/* Answers of Ollama's interface.
+/* Answers in the format of Ollama's API.
  * SPDX-License-Identifier: MIT
  *
  * Streams are lines of JSON.  Calls come whole, with their arguments as objects; the last line has
@@ -47,7 +47,7 @@ static void write_end(const front_job *j, serve_text *out)
                 (unsigned)ch->n_tokens, (unsigned long long)since(ch->first_ns, ch->last_ns));
 }
 
-/* The list of probabilities that has come since the last line. */
+/* The log probabilities since the last line. */
 static void write_logprobs(front_choice *ch, serve_text *out)
 {
     if (ch->logprobs[0].len) text_format(out, "\"logprobs\":[%s],", format_bytes(&ch->logprobs[0]));
@@ -55,7 +55,7 @@ static void write_logprobs(front_choice *ch, serve_text *out)
     format_logprobs_clear(ch);
 }
 
-/* Arguments on one line; those that an end cut off are no object, so there are none. */
+/* Arguments as one line of JSON; {} if the answer was cut off in them. */
 static void write_arguments(const front_item *item, serve_text *out)
 {
     yyjson_doc *doc = item->text.len ? yyjson_read(item->text.bytes, item->text.len, 0) : NULL;
@@ -81,7 +81,7 @@ static void write_call(const front_item *item, unsigned index, serve_text *out)
 
 /* ---- streams ---- */
 
-/* A line: text, reasoning (thinking) or, with item, a call. */
+/* A line of a stream: text, reasoning ("thinking") or, with item, a call. */
 static void write_line(front_job *j, const char *name, const char *text, size_t len, const front_item *call,
                        serve_text *out)
 {
@@ -142,7 +142,7 @@ static void ollama_end(front_job *j, serve_text *out)
 
 /* ---- whole answers ---- */
 
-/* All items of a kind as one text. */
+/* All items of a kind, concatenated. */
 static void join_items(const front_choice *ch, item_kind kind, serve_text *out)
 {
     for (unsigned i = 0; i < ch->n_items; i++)
@@ -208,7 +208,7 @@ static void ollama_embeddings_whole(front_job *j, serve_text *out)
 
 /* ---- requests without a prompt ---- */
 
-/* The model is loaded, or may go. */
+/* Answers a request that only loads or unloads the model. */
 static bool ollama_load(front_job *j, serve_text *out, serve_error *e)
 {
     const bool leaves = j->body.asks & REWRITE_UNLOAD;
@@ -234,7 +234,7 @@ static bool ollama_embed_none(front_job *j, serve_text *out, serve_error *e)
     return true;
 }
 
-/* ---- what a model is ---- */
+/* ---- model details ---- */
 
 void format_ollama_details(const model_entry *m, serve_text *out)
 {
@@ -260,7 +260,7 @@ void format_ollama_time(const model_entry *m, serve_text *out)
     text_str(out, "\"");
 }
 
-/* "model_info": members are called by the architecture, as in GGUF. */
+/* "model_info": names begin with the architecture, as in GGUF. */
 static void write_info(const model_entry *m, serve_text *out)
 {
     const qsf_model_info *i = &m->info;
@@ -306,7 +306,7 @@ static bool ollama_show(front_job *j, serve_text *out, serve_error *e)
     return true;
 }
 
-/* ---- the forms ---- */
+/* ---- format tables ---- */
 
 #define OLLAMA_ANSWERS .errors = ERRORS_OLLAMA, .stream_type = "application/x-ndjson", .lines = true, \
     .text = ollama_text, .item_text = ollama_item_text, .item_end = ollama_item_end, \

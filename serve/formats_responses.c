@@ -6,8 +6,8 @@
 #include <string.h>
 #include <yyjson.h>
 
-/* What each kind of item is called: its type, that of its part, and the prefix of its events and of
- * its id. */
+/* Names for each kind of item: its type, its part's type, and the prefixes of its events and of its
+ * id. */
 typedef struct item_words { const char *type, *part, *event, *prefix; } item_words;
 static const item_words kinds[] = {
     [ITEM_TEXT] = { "message", "output_text", "response.output_text", "msg" },
@@ -92,7 +92,7 @@ static void write_choice_of_tool(const serve_request *r, serve_text *out)
     text_str(out, word ? "" : "}");
 }
 
-/* "name":... as the request had it; otherwise what its interface means without it. */
+/* "name":... as in the request, or the API's default. */
 static void write_asked(const serve_request *r, const char *name, const char *otherwise, serve_text *out)
 {
     yyjson_val *v = yyjson_obj_get(yyjson_doc_get_root(r->doc), name);
@@ -194,7 +194,7 @@ void format_responses_text(front_job *j, const front_item *item, const char *tex
                            serve_text *out)
 {
     front_choice *ch = &j->choices[0];
-    if (item_custom(j, item)) return;           /* its input is known at its end */
+    if (item_custom(j, item)) return;           /* the input is complete only when the call ends */
     write_event(j, kinds[item->kind].event, ".delta", out);
     write_place(j, item, out);
     if (item->kind == ITEM_TEXT) {
@@ -207,7 +207,7 @@ void format_responses_text(front_job *j, const front_item *item, const char *tex
     text_str(out, "}\n\n");
 }
 
-/* All of a custom call's input, as one delta. */
+/* A custom call's whole input, as one delta. */
 static void custom_delta(front_job *j, const front_item *item, serve_text *out)
 {
     serve_text input = { 0 };
@@ -269,7 +269,7 @@ void format_responses_end(front_job *j, serve_text *out)
 
 void format_responses_whole(front_job *j, serve_text *out) { write_response(j, true, out); }
 
-/* ---- what is kept of a response ---- */
+/* ---- storing a response ---- */
 
 static void keep_items(const front_choice *ch, item_kind kind, const char *name, serve_text *out)
 {
@@ -286,7 +286,7 @@ static void keep_items(const front_choice *ch, item_kind kind, const char *name,
     text_free(&all);
 }
 
-/* The answer as the assistant's message of a chat. */
+/* The answer as an assistant message of a chat. */
 static void keep_answer(const front_choice *ch, serve_text *out)
 {
     bool any = false;
@@ -314,7 +314,7 @@ void format_responses_keep(front_job *j)
     serve_text json = { 0 }, messages = { 0 };
     if (!r->store || !j->front->responses) return;
     write_response(j, true, &json);
-    /* All messages but the instructions, without the brackets around them. */
+    /* All messages except the instructions, without the enclosing brackets. */
     size_t from = r->n_instructions, to = r->messages.len - 1;
     if (from < to && r->messages.text[from] == ',') from++;
     text_add(&messages, r->messages.text + from, to > from ? to - from : 0);

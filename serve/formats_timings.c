@@ -1,4 +1,4 @@
-/* How long an answer's parts took, and how far its prompt is, as llama-server has them.
+/* Timings of an answer and progress of its prompt, in llama-server's format.
  * SPDX-License-Identifier: MIT */
 #include "formats.h"
 #include "scheduler.h"
@@ -8,7 +8,7 @@ static double between_ms(uint64_t from, uint64_t to)
     return from && to > from ? (double)(to - from) / 1e6 : 0;
 }
 
-/* Time, and rates of n tokens in it. */
+/* The time, and n tokens as a rate over it. */
 static void write_rates(const char *name, uint32_t n, double ms, serve_text *out)
 {
     text_format(out, "\"%s_n\":%u,\"%s_ms\":%.3f,\"%s_per_token_ms\":%.3f,\"%s_per_second\":%.3f", name,

@@ -11,11 +11,12 @@
 typedef struct serve_front serve_front;
 typedef struct front_job front_job;
 
-/* Bytes: of the headers that a preflight may ask for, of all header lines that CORS adds, and of
- * those of an answer. */
+/* Bytes: the headers that a preflight may ask for; all header lines that CORS adds; all extra
+ * header lines of an answer. */
 enum { ACCESS_HEADERS = 1024, ACCESS_LINES = ACCESS_HEADERS + 640, ANSWER_LINES = ACCESS_LINES + 640 };
 
-/* Whose form an error has: {"error": {...}} of OpenAI, Anthropic's, {"error": "..."} of Ollama. */
+/* The API whose error format is used: {"error": {...}} of OpenAI, Anthropic's, {"error": "..."} of
+ * Ollama. */
 typedef enum error_form { ERRORS_OPENAI, ERRORS_ANTHROPIC, ERRORS_OLLAMA } error_form;
 
 /* A part of an answer: text, reasoning or a call. */
@@ -40,9 +41,8 @@ typedef struct front_choice {
     qsf_turn_end end;
     bool         over, late, left_out;       /* left_out: others were better (best_of) */
     uint32_t     n_prompt, n_kept, n_tokens;
-    uint64_t     begun_ns, first_ns, last_ns;      /* its prompt; its first token; its last one, or
-                                              * step of the prompt; 0: not yet */
-    serve_text   tokens;                     /* their ids as JSON, where the request wants them */
+    uint64_t     begun_ns, first_ns, last_ns;      /* of prompt, first, last token or step; 0: not yet */
+    serve_text   tokens;                     /* token ids as JSON, if the request wants them */
     double       score;                      /* of a beam, of one among the best */
 } front_choice;
 
@@ -59,17 +59,17 @@ typedef struct rank_place {
     char     code[48];                       /* of an error that a rank has sent */
 } rank_place;
 
-/* How the paths of another server read bodies and write answers.  Without text() streams have the
- * form of the request's api, without whole() whole answers have. */
+/* How another server's paths read bodies and write answers.  NULL text(): streams have the format
+ * of the request's API; NULL whole(): complete answers have it. */
 typedef struct front_form {
     serve_rewriter rewrite;
     error_form     errors;
-    const char    *stream_type;              /* of a stream; NULL: text/event-stream */
-    bool           lines;                    /* a stream is lines of JSON, which have no comments */
-    /* Answers a request that wants no tokens (REWRITE_LOAD), once its model is loaded. */
+    const char    *stream_type;              /* content type of a stream; NULL: text/event-stream */
+    bool           lines;                    /* a stream is JSON lines, which cannot hold comments */
+    /* Answers a request that generates nothing (REWRITE_LOAD), once its model is loaded. */
     bool (*reply)(front_job *j, serve_text *out, serve_error *e);
-    /* In a stream: text of an answer that is not cut into items, an item's text, its end, an
-     * answer's end, the end of all, which may be an error. */
+    /* In a stream: text of an answer without items, text of an item, end of an item, end of an
+     * answer, end of the stream (which may be an error). */
     void (*text)(front_job *j, unsigned choice, const char *text, size_t len, serve_text *out);
     void (*item_text)(front_job *j, unsigned choice, const front_item *item, const char *text, size_t len,
                       serve_text *out);
@@ -77,7 +77,7 @@ typedef struct front_form {
     void (*choice_end)(front_job *j, unsigned choice, serve_text *out);
     void (*end)(front_job *j, serve_text *out);
     void (*whole)(front_job *j, serve_text *out);
-    /* In a stream: how far a prompt is; NULL: that is not told. */
+    /* In a stream: progress of a prompt; NULL: not reported. */
     void (*progress)(front_job *j, unsigned choice, uint32_t n_done, serve_text *out);
 } front_form;
 
@@ -104,13 +104,13 @@ struct front_job {
     job_hold      hold;
     size_t        n_asked_stops;             /* of the request itself */
     const http_request *asked;               /* as long as conn is */
-    const front_form *form;                  /* NULL: the request's own */
-    serve_rewritten body;                    /* of a form that rewrites it */
-    uint64_t      ready_ns;                  /* when its model was there */
-    uint64_t      told_ns;                   /* when its stream was last written to; 0: it has not begun */
+    const front_form *form;                  /* NULL: the format of the request's API */
+    serve_rewritten body;                    /* the body, if the form rewrites it */
+    uint64_t      ready_ns;                  /* when its model was loaded */
+    uint64_t      told_ns;                   /* last write to its stream; 0: not started */
     rank_place    at;                        /* where several ranks serve */
-    char          cors[ANSWER_LINES];        /* header lines of the answer, while it waits */
-    bool          begun;                     /* a stream has its first event */
+    char          cors[ANSWER_LINES];        /* header lines of the answer, until it is sent */
+    bool          begun;                     /* the stream's first event is written */
     serve_error   error;                     /* of an answer that failed */
 };
 
@@ -130,14 +130,14 @@ struct serve_front {
     uint64_t       numbers;                  /* of jobs */
     serve_text     out;                      /* what is written to a client next */
     bool           drains;
-    kept_responses *responses;               /* of /v1/responses */
+    kept_responses *responses;               /* those of /v1/responses */
 };
 
 static inline error_form front_errors(const front_job *j)
 {
     return j->form ? j->form->errors : j->job.request.api == API_MESSAGES ? ERRORS_ANTHROPIC : ERRORS_OPENAI;
 }
-/* The request's body, as it is read. */
+/* The request's body, rewritten if its form does so. */
 static inline const char *front_body(const front_job *j, size_t *len)
 {
     const bool rewritten = j->body.json.len != 0;
@@ -152,11 +152,11 @@ bool access_read_keys(struct access_rules *a, qsf_error *err);       /* the file
 /* Whether the request may be answered; *key: the client's number.  open: without a key, too. */
 bool access_allowed(const struct access_rules *a, const http_head *h, bool open, unsigned *key,
                     serve_error *e);
-/* The header lines of CORS that this request's answer needs, in out[ACCESS_LINES]; "" for none. */
+/* Writes the CORS header lines of the answer to out[ACCESS_LINES]; "" if it needs none. */
 const char *access_cors(const struct access_rules *a, const http_head *h, char *out, size_t cap);
 
 /* ---- jobs.c: from a request to events ---- */
-/* form: NULL where the body and the answer are the api's own. */
+/* form: NULL if body and answer have the API's own format. */
 void front_answer(serve_front *f, http_conn *c, const http_request *r, serve_api api, const front_form *form,
                   unsigned key, const char *cors);
 void front_events(serve_front *f);                   /* takes all that are there, grammars, models */
@@ -167,16 +167,16 @@ void front_job_free(front_job *j);
 void front_job_take(front_job *j);
 /* All other ranks have answered that they have an adapter, or that they cannot (error). */
 void front_lora_told(front_job *j);
-/* The events that begin a stream, unless it has them, to what is written next. */
+/* Adds the events that open a stream to the output, unless they are already sent. */
 void front_job_first(front_job *j);
-void front_job_drop(front_job *j);                   /* ends it, and what it holds of its model */
+void front_job_drop(front_job *j);                   /* ends it and releases its model */
 
 /* ---- job_events.c ---- */
 /* What the engine says of a job, this one's or another rank's. */
 void front_event(front_job *j, const serve_event *ev, const char *text);
-/* Writes to streams that have been silent for long. */
+/* Writes a keep-alive to streams that have been silent for too long. */
 void front_ping(serve_front *f);
-/* The time for answers is over: those under way end with an error. */
+/* The drain time is over: ends running answers with an error. */
 void front_drained(serve_front *f);
 
 /* ---- job_tokens.c ---- */
@@ -200,15 +200,15 @@ bool lora_scales(serve_front *f, const http_request *r, serve_error *e);       /
 void lora_scales_set(serve_front *f, const serve_scale *scales, size_t n);   /* the same, checked */
 
 /* ---- infill.c ---- */
-/* Whether the model's vocabulary has the marks of an infill. */
+/* Whether the model's vocabulary has fill-in-the-middle tokens. */
 bool infill_known(const qsf_model *m);
-/* Tokens of a prompt, the request's other files and what comes after the answer.  false: *e says
- * why. */
+/* The tokens of a fill-in-the-middle prompt: prefix, suffix and the request's other files.  false:
+ * *e says why. */
 bool infill_tokens(const qsf_model *m, const serve_request *r, const serve_prompt *p, serve_tokens *out,
                    serve_error *e);
 
 /* ---- conversations.c: what a chat's template makes of a request ---- */
-/* The template, or its name; "" if the model is not loaded. */
+/* The template's source or name; "" if the model is not loaded. */
 const char *front_template(const serve_front *f, const model_entry *m);
 /* The options that a conversation is written with. */
 void front_chat(const serve_front *f, const serve_request *r, qsf_chat_options *o);
@@ -229,9 +229,10 @@ bool answers_go_on(front_job *j, unsigned choice, const char *text, size_t len, 
 void answers_free(front_job *j);
 
 /* ---- log.c ---- */
-/* The request of this connection is refused, or its stream ends with this error. */
+/* Notes for the log that this connection's request is refused, or its stream ends, with this
+ * error. */
 void front_note(http_conn *c, const serve_error *e);
-/* Writes the line of a request that is over. */
+/* Writes the log line of a finished request. */
 void front_log(void *front, const http_record *r);
 
 /* ---- routes.c ---- */

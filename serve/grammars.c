@@ -55,7 +55,8 @@ struct grammar_store {
 
 static const char *key_next(const char *at) { return at + strlen(at) + 1; }
 
-/* 's' strict kind 0 text: of any length, with zeros.  Of answers that have no template. */
+/* Makes a grammar from a key 's' strict kind 0 text, for answers without a template.  The text may
+ * have any length and contain zero bytes. */
 static qsf_status make_shape(grammar_store *s, serve_grammar *g)
 {
     const char *key = g->key.bytes, *text = key_next(key);
@@ -70,7 +71,8 @@ static qsf_status make_shape(grammar_store *s, serve_grammar *g)
     return st;
 }
 
-/* 't' several strict kind 0 choice 0 kwargs 0 tools 0 shape; kind '-': it has no shape. */
+/* Makes a grammar from a key 't' several strict kind 0 choice 0 kwargs 0 tools 0 shape, for chats.
+ * Kind '-': no shape. */
 static qsf_status make_answer(grammar_store *s, serve_grammar *g)
 {
     const char *key = g->key.bytes, *choice = key_next(key), *kwargs = key_next(choice);
@@ -237,7 +239,7 @@ bool grammar_wanted(const serve_request *r)
     return r->shape.text.text || (r->tools && strcmp(r->tool_choice, "none"));
 }
 
-/* Whether the answer comes from a chat template, by which it may have reasoning and calls. */
+/* Whether the answer uses a chat template, so that it may contain reasoning and calls. */
 static bool grammar_has_template(const serve_request *r)
 {
     return r->api & (API_CHAT | API_RESPONSES | API_MESSAGES);

@@ -46,11 +46,11 @@ struct http_conn {
     uint64_t     lingered;
     bool         chunked, advancing;    /* the answer is chunked; ... */
     bool         ended, dead, eof;      /* no more requests; broken; the client sends no more */
-    bool         answered;              /* it had a request before */
+    bool         answered;              /* it has already served a request */
     void        *job;
     char         client[64];            /* its address */
-    int          status;                /* of the answer; 0: there is none yet */
-    uint64_t     since_ns;              /* when the request's head was there; 0: there is no request */
+    int          status;                /* of the answer; 0: none yet */
+    uint64_t     since_ns;              /* when the request's head arrived; 0: no request */
     http_note    note;
 };
 
@@ -86,7 +86,7 @@ static uint64_t http_now(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The request is over.  cut: before its answer's end. */
+/* Records a finished request.  cut: the answer was not sent completely. */
 static void conn_record(http_conn *c, bool cut)
 {
     const http_handlers *h = &c->server->handlers;

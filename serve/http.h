@@ -31,21 +31,21 @@ typedef struct http_request {
     size_t      n_body;
 } http_request;
 
-/* What a log says of a request that HTTP does not know: the handlers fill it. */
+/* Data of a request's log record that the handlers fill in. */
 typedef struct http_note {
     char     model[256], code[48], why[400], ignored[400];
-    bool     counted;                 /* these figures are there: */
+    bool     counted;                 /* the figures below are set */
     uint32_t n_prompt, n_kept, n_tokens;
-    uint64_t first_ns;                /* after the request; 0: there was no token */
+    uint64_t first_ns;                /* since the request arrived; 0: no token */
 } http_note;
 
-/* A request that is over. */
+/* A finished request. */
 typedef struct http_record {
     const http_head *head;
     const char      *client;          /* its address; "-" for a local socket */
-    int              status;          /* 499: the client went before there was an answer */
-    bool             cut;             /* the client went before the answer's end */
-    uint64_t         ns;              /* from its head to its end */
+    int              status;          /* 499: the client disconnected before an answer */
+    bool             cut;             /* the client disconnected during the answer */
+    uint64_t         ns;              /* from the request's head to the end */
     const http_note *note;
 } http_record;
 
@@ -59,22 +59,22 @@ typedef struct http_handlers {
     void (*gone)(void *user, void *job);
     /* Writes the body of a refusal that no handler has seen. */
     void (*refusal)(void *user, serve_text *body, int status, const char *why);
-    /* A request is over; NULL: nobody wants to know. */
+    /* A request has finished; may be NULL. */
     void (*ended)(void *user, const http_record *r);
 } http_handlers;
 
 http_server *http_server_new(struct event_base *base, const http_limits *l, const http_handlers *h);
 void http_server_free(http_server *s);                       /* takes NULL; ends all connections */
-/* Whether the name of a host is the path of a socket: it has a slash, or ends with ".sock". */
+/* Whether a host is a socket's path: it contains a slash or ends with ".sock". */
 bool http_is_path(const char *host);
-/* Takes host and port (0: any; *port becomes the one that was taken), without accepting anyone yet.
- * NULL: they are free; else why not. */
+/* Binds host and port (0: any free port; *port is set to it) without accepting connections yet.
+ * NULL: done; else why not. */
 const char *http_bind(http_server *s, const char *host, int *port);
-/* Listens where http_bind was called for, or on the socket fd >= 0.  NULL: done; else why not. */
+/* Listens on the addresses of http_bind, or on the socket fd >= 0.  NULL: done; else why not. */
 const char *http_listen(http_server *s, int fd);
-/* Ends idle connections, and others with their answers; new ones get one answer. */
+/* Closes idle connections, and busy ones after their answers.  A new connection gets one answer. */
 void http_server_drain(http_server *s);
-/* Connections with a request that has no answer yet, or one that is not sent yet. */
+/* Number of connections whose request is unanswered or whose answer is not fully sent. */
 unsigned http_busy(const http_server *s);
 unsigned http_connections(const http_server *s);
 uint64_t http_bytes_sent(const http_server *s);

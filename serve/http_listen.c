@@ -1,4 +1,4 @@
-/* Where the HTTP server listens: at addresses, at a path, or at sockets that were handed over.
+/* Where the HTTP server listens: addresses, a UNIX socket's path, or inherited sockets.
  * SPDX-License-Identifier: MIT */
 #include "http_own.h"
 
@@ -16,7 +16,7 @@
 #  include <unistd.h>
 #endif
 
-/* A socket that does not listen yet. */
+/* Creates and binds a socket, without listening. */
 static bool bind_to(http_server *s, int family, struct sockaddr *at, socklen_t len)
 {
     const evutil_socket_t fd = (evutil_socket_t)socket(family, SOCK_STREAM, 0);
@@ -49,7 +49,7 @@ static bool bind_at(http_server *s, const struct addrinfo *a, int *port)
 }
 
 #ifndef _WIN32
-/* A socket in the file system, in the place of one that nobody listens at any more. */
+/* Binds a UNIX socket, replacing a stale one that no process listens on. */
 static const char *bind_path(http_server *s, const char *path)
 {
     struct sockaddr_un at = { .sun_family = AF_UNIX };
@@ -91,7 +91,7 @@ const char *http_bind(http_server *s, const char *host, int *port)
     return s->n_bound ? NULL : evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR());
 }
 
-/* Listens on a socket, which is the server's then; backlog 0: it listens already. */
+/* Listens on a socket and takes ownership of it; backlog 0: it is listening already. */
 static bool listen_on(http_server *s, evutil_socket_t fd, unsigned flags, int backlog)
 {
     struct evconnlistener *l = evconnlistener_new(s->base, http_on_accept, s, flags | LEV_OPT_CLOSE_ON_EXEC,

@@ -1,4 +1,4 @@
-/* What the files of the HTTP server share.
+/* Internals shared by the HTTP server's files.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_SERVE_HTTP_OWN_H
 #define QSF_SERVE_HTTP_OWN_H
@@ -16,18 +16,18 @@ struct http_server {
     http_handlers handlers;
     struct evconnlistener *listeners[MOST_LISTENERS];
     unsigned      n_listeners;
-    evutil_socket_t bound[MOST_LISTENERS];  /* sockets that do not listen yet */
+    evutil_socket_t bound[MOST_LISTENERS];  /* bound, not listening yet */
     unsigned      n_bound;
-    const char   *path;                     /* of a socket in the file system; NULL: none */
+    const char   *path;                     /* of the UNIX socket; NULL: none */
     http_conn    *conns;
     unsigned      n_conns;
     uint64_t      sent;
-    size_t        bodies, backlog;      /* bytes of all bodies; of answers that clients have not taken */
+    size_t        bodies, backlog;      /* bytes of all request bodies; of answers not yet sent */
     bool          drains;
 };
 
 /* ---- http.c ---- */
-/* A connection has come. */
+/* Accepts a new connection. */
 void http_on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *a, int len, void *arg);
 
 #endif

@@ -51,8 +51,8 @@ bool infill_known(const qsf_model *m)
     return infill_find(m, marks);
 }
 
-/* Other files before the one that is completed: as the model was trained on them if its vocabulary
- * has a mark for it, else one after the other. */
+/* Adds other files before the completed one: in the model's training format if its vocabulary has a
+ * file separator, else one after the other. */
 static void extra_add(const qsf_model *m, const serve_request *r, serve_tokens *out, size_t cap,
                       serve_error *e)
 {

@@ -1,10 +1,10 @@
-/* What the engine reports of a job's answers, to the client.
+/* Handles the engine's events of a job and writes them to the client.
  * SPDX-License-Identifier: MIT */
 #include "formats.h"
 #include "ranks.h"
 #include "scheduler.h"
 
-/* Sends what is in out. */
+/* Sends the front's output buffer. */
 static void job_write(front_job *j)
 {
     const serve_text *out = &j->front->out;
@@ -13,7 +13,7 @@ static void job_write(front_job *j)
     j->told_ns = serve_now();
 }
 
-/* What the log says of a job that ends. */
+/* Fills in the log record of a finished job. */
 static void job_note(const front_job *j)
 {
     http_note *n = http_note_of(j->conn);
@@ -53,7 +53,7 @@ static void job_over(front_job *j)
     front_job_drop(j);
 }
 
-/* An answer goes on by text. */
+/* Adds text to an answer. */
 static void job_piece(front_job *j, const serve_event *ev, const char *text)
 {
     serve_front *f = j->front;
@@ -98,7 +98,8 @@ static void job_choice_over(front_job *j, const serve_event *ev, const char *tex
     ch->score = ev->score;
     j->n_over++;
     if (ch->end == QSF_TURN_FAILED) {
-        /* A grammar grew too large in use, or this model's head cannot be changed. */
+        /* The request's fault: its grammar grew too large, or this model cannot apply its
+         * adapters. */
         const bool theirs = (j->grammar && ev->status == QSF_E_BUDGET)
             || (j->job.lora.n && ev->status == QSF_E_UNSUPPORTED);
         serve_refuse(&j->error, theirs ? 400 : 500, !theirs ? NULL : j->grammar ? "invalid_schema"
@@ -116,7 +117,7 @@ static void job_choice_over(front_job *j, const serve_event *ev, const char *tex
     job_write(j);
 }
 
-/* A prompt begins, or goes on. */
+/* A prompt's computation starts or advances. */
 static void job_progress(front_job *j, const serve_event *ev)
 {
     front_choice *ch = &j->choices[ev->branch];
@@ -159,7 +160,7 @@ void front_event(front_job *j, const serve_event *ev, const char *text)
     }
 }
 
-/* ---- signs of life ---- */
+/* ---- keep-alives ---- */
 
 void front_ping(serve_front *f)
 {
@@ -174,7 +175,7 @@ void front_ping(serve_front *f)
     }
 }
 
-/* ---- the end of the time for answers ---- */
+/* ---- end of the drain time ---- */
 
 void front_drained(serve_front *f)
 {

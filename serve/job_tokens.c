@@ -40,11 +40,11 @@ static bool tokens_of_text(const model_entry *m, const serve_prompt *p, int flag
     return serve_refuse(e, 500, NULL, NULL, "%s", err.text);
 }
 
-/* The beginning of a text, as much as a sequence takes, with the token that ends one. */
+/* Tokenizes as much of a document as a sequence holds, with its end token. */
 static bool tokens_cut(const model_entry *m, const serve_prompt *p, int flags, serve_tokens *out,
                        serve_error *e)
 {
-    enum { LONG = 128 };                    /* bytes: tokens have fewer on average, in any text */
+    enum { LONG = 128 };                    /* bytes: no tokenizer averages more per token */
     const serve_facts *facts = serve_engine_facts(m->engine);
     const size_t most = facts->n_seq - !facts->whole;
     int32_t ends[8];
@@ -140,7 +140,7 @@ static bool tokens_of_pair(const model_entry *m, const serve_prompt *query, cons
 bool front_tokens(front_job *j, serve_tokens **out, unsigned *n, serve_error *e)
 {
     const serve_request *r = &j->job.request;
-    const size_t left_out = j->job.ranks ? r->n_queries : 0;      /* queries are parts of pairs */
+    const size_t left_out = j->job.ranks ? r->n_queries : 0;      /* they are parts of pairs */
     const unsigned n_prompts = r->n_prompts ? (unsigned)(r->n_prompts - left_out) : 1;
     serve_tokens *t = calloc(n_prompts, sizeof *t);
     bool ok = t || serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");

@@ -116,8 +116,7 @@ static void job_list(front_job *j)
     f->n_jobs++;
 }
 
-/* The header lines of a job's answer: those of CORS, and one that names the fields without an
- * effect. */
+/* Builds the extra header lines of a job's answer: CORS, and the names of ignored fields. */
 static void job_headers(front_job *j, const char *cors)
 {
     const char *ignored = j->job.request.ignored;
@@ -129,7 +128,7 @@ static void job_headers(front_job *j, const char *cors)
     snprintf(note->ignored, sizeof note->ignored, "%s", ignored);
 }
 
-/* The name of a job, which nobody can guess: responses are kept by it. */
+/* Sets a job's id.  It is unguessable, because stored responses are accessed by it. */
 static void job_name(front_job *j, const char *prefix)
 {
     uint32_t secret[2] = { 0, 0 };
@@ -171,7 +170,8 @@ void front_job_drop(front_job *j)
     j->front->n_jobs--;
     if (j->front->ranks) ranks_drop(j);
     job_set_hold(j, HOLD_NONE);
-    if (j->entry->closing && !j->entry->n_active) event_add(j->front->tick, &at_once);     /* it may go */
+    if (j->entry->closing && !j->entry->n_active) event_add(j->front->tick, &at_once);     /* the model can
+                                                                                            * be unloaded */
     front_job_free(j);
 }
 
@@ -190,7 +190,7 @@ static void job_refuse(front_job *j, const serve_error *e, unsigned retry)
     front_job_drop(j);
 }
 
-/* Those of /v1/messages say how much of the prompt was there already: they wait for the engine. */
+/* Streams of /v1/messages begin with the number of cached tokens, so they wait for the engine. */
 void front_job_first(front_job *j)
 {
     if (!j->job.request.stream || j->begun) return;
@@ -368,7 +368,7 @@ void front_waiting(serve_front *f)
     if (f->n_waiting) event_add(f->tick, &soon);
 }
 
-/* Reads the request of a job.  false: *e says why it cannot be. */
+/* Reads a job's request.  false: *e says why not. */
 static bool job_read(front_job *j, serve_api api, serve_error *e)
 {
     serve_front *f = j->front;

@@ -1,4 +1,4 @@
-/* Responses that are kept in memory.
+/* Responses stored in memory.
  * SPDX-License-Identifier: MIT */
 #include "kept_responses.h"
 

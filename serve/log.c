@@ -1,4 +1,4 @@
-/* A line for each request that is over: who asked what, what came of it, and how long it took.
+/* One log line per finished request: client, result and timings.
  * SPDX-License-Identifier: MIT
  *
  * Names and texts of clients are written as JSON strings, so that no request can forge a line.
@@ -16,7 +16,7 @@ void front_note(http_conn *c, const serve_error *e)
     snprintf(n->why, sizeof n->why, "%s", e->text);
 }
 
-/* A member of the line: name=value, or "name":value. */
+/* A field of the line: name=value, or "name":value. */
 static void log_name(const char *name, bool json, serve_text *out)
 {
     text_format(out, json ? ",\"%s\":" : " %s=", name);
@@ -57,15 +57,15 @@ static void log_head(const http_record *r, bool json, serve_text *out)
         text_format(out, "%d", r->status);
     } else {
         text_format(out, " %s %s ", r->client, method);
-        /* As it was sent, without quotes, unless there are bytes in it that a terminal may obey. */
+        /* Unchanged and unquoted, unless it contains bytes that could control a terminal. */
         if (path[strcspn(path, "\"\\")] || !text_is_utf8(path, strlen(path))) text_json_str(out, path);
         else text_str(out, path);
         text_format(out, " %d", r->status);
     }
 }
 
-/* A reason, without what it quotes of the request: names of fields stay, which are short words of
- * small letters, digits, and a few signs. */
+/* A reason without quoted parts of the request.  Field names stay: short words of lower-case
+ * letters, digits and a few signs. */
 static void log_reason(const char *why, bool json, serve_text *out)
 {
     serve_text text = { 0 };

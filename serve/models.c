@@ -56,7 +56,7 @@ static qsf_status model_fit(model_list *l, model_entry *m, uint64_t room, qsf_er
     return m->need > room ? QSF_PENDING : QSF_OK;
 }
 
-/* The text that ends an answer; an unknown name of a template is found here, before it is used. */
+/* Gets the text that ends an answer.  Detects an unknown template name at load. */
 static qsf_status model_template(const model_list *l, model_entry *m, qsf_error *err)
 {
     size_t len;
@@ -69,12 +69,12 @@ static qsf_status model_template(const model_list *l, model_entry *m, qsf_error 
         snprintf(err->text + n, sizeof err->text - n, ", and no such file");
         return err->status = QSF_E_ARGUMENT;
     }
-    if (st) m->stop[0] = 0;             /* the first request says what is wrong with the template */
+    if (st) m->stop[0] = 0;             /* a template that does not work fails its first request instead */
     *err = (qsf_error){ 0 };
     return QSF_OK;
 }
 
-/* Whether samplers can be made as the server's settings say. */
+/* Checks that a sampler can be made with the server's settings. */
 static qsf_status model_sampler(const model_list *l, const model_entry *m, qsf_error *err)
 {
     const serve_defaults *d = &l->set->defaults;
@@ -147,7 +147,7 @@ static void *models_main(void *arg)
 
 /* ---- the loader, seen from the front ---- */
 
-/* By what the chat template mentions, and the vocabulary has. */
+/* Derived from what the chat template mentions and the vocabulary contains. */
 static unsigned model_abilities(const model_entry *m)
 {
     const char *t = m->info.chat_template ? m->info.chat_template : "";
@@ -407,7 +407,7 @@ static bool models_fill_adapters(model_list *l)
     return true;
 }
 
-/* Reads the folder, and loads the first model of the command line. */
+/* Scans the folder, and loads the first model of the command line. */
 static bool models_begin(model_list *l, qsf_error *err)
 {
     const serve_settings *set = l->set;

@@ -17,17 +17,17 @@ typedef enum model_state {
     MODEL_LEAVING                            /* the loader has it */
 } model_state;
 
-/* What a model can be asked for besides completions. */
+/* Capabilities of a model besides completion. */
 enum model_ability { MODEL_TOOLS = 1, MODEL_REASONING = 2, MODEL_INFILL = 4 };
 
 typedef struct model_entry {
     char           name[SERVE_NAME];
-    const char    *names;                    /* "a,b": by which requests ask for it; the first one is name */
+    const char    *names;                    /* "a,b": the names that requests may use; the first is name */
     const char    *path;
     char          *cache_file;               /* NULL: none */
-    char          *found;                    /* of the folder's: holds names and path; NULL: it is none */
-    bool           seen, missing;            /* seen: by the last look at the folder; missing: it has
-                                              * no such file any more, or another one has the name */
+    char          *found;                    /* holds names and path; NULL: not of the folder */
+    bool           seen, missing;            /* seen: in the last scan; missing: its file is gone, or
+                                              * another one took its name */
     serve_engine_options options;
     serve_metrics  metrics;                  /* since the server began, however often it was loaded */
     atomic_ullong  n_loaded, n_failed;
@@ -35,13 +35,13 @@ typedef struct model_entry {
     qsf_model     *model;
     serve_engine  *engine;
     grammar_store *grammars;
-    char           stop[64];                 /* text that ends an answer of its chat template; "": none */
+    char           stop[64];                 /* text that ends an answer in its chat template; "": none */
     lora_list   adapters;                 /* read with it, and when a client asks for one */
     uint64_t       adapter_room;             /* bytes that its plan has for them */
     /* what was known of it when it was loaded last; n_ctx 0: it never was */
     qsf_model_info info;
     char           arch[32];
-    uint32_t       n_ctx, n_seq;             /* positions of the context, of one sequence */
+    uint32_t       n_ctx, n_seq;             /* positions of the context; of one sequence */
     unsigned       abilities;                /* bits of model_ability */
     uint64_t       need;                     /* bytes that it wants; 0: not known */
     /* the front's */
@@ -63,19 +63,18 @@ model_list *models_new(const serve_settings *set, int wake_fd, qsf_error *err);
 void         models_stop(model_list *l);                     /* takes NULL */
 void         models_free(model_list *l);                     /* takes NULL; behind models_stop */
 
-/* Most models of a folder. */
+/* Maximum number of models in a folder. */
 enum { MODELS_IN_FOLDER = 512 };
 
 unsigned     models_count(const model_list *l);
-/* Whether lists leave the model out: its file has gone from the folder, and it is not loaded. */
+/* Whether lists omit the model: its file is gone from the folder, and it is not loaded. */
 bool         models_hidden(const model_entry *m);
-/* Before models are listed: looks what is new in the folder, if there is one. */
+/* Call before listing models: scans the folder, if there is one, for changes. */
 void         models_refresh(model_list *l);
 model_entry *models_at(model_list *l, unsigned i);
-/* The model of this name; if it is NULL or "" the default one, or the first.  any: so is it for a
- * name that is not there, if there is one model or a default one.  *adapter: of "MODEL:ADAPTER" the
- * second part, else NULL.  A name that is not there is looked for in the folder.  NULL: *e names
- * those that exist. */
+/* Finds a model by name; NULL or "": the default model, or the first.  any: an unknown name gets
+ * the default model, or the only one.  *adapter: the second part of "MODEL:ADAPTER", else NULL.  If
+ * the name is unknown, the folder is scanned again.  NULL: *e lists the models. */
 model_entry *models_find(model_list *l, const char *name, bool any, const char **adapter, serve_error *e);
 /* Refuses the name of an adapter that the model does not have; NULL always. */
 serve_adapter *models_no_adapter(const model_entry *m, const char *name, serve_error *e);
@@ -83,7 +82,7 @@ serve_adapter *models_no_adapter(const model_entry *m, const char *name, serve_e
 typedef enum model_answer { MODEL_GO, MODEL_WAIT, MODEL_FAIL } model_answer;
 /* Asks for a model: it can be used, or it is on its way, or *e says why it cannot be loaded. */
 model_answer models_ask(model_list *l, model_entry *m, serve_error *e);
-/* Nobody needs it for now: it goes after its last job, and comes back when it is asked for. */
+/* Unloads the model after its last job; the next request loads it again. */
 void         models_unload(model_list *l, model_entry *m);
 /* Reading its file has failed: it goes, and is loaded again when it is asked for. */
 void         models_spoilt(model_entry *m);

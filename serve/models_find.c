@@ -1,4 +1,4 @@
-/* Which model a name means.
+/* Finding a model by name.
  * SPDX-License-Identifier: MIT */
 #include "front.h"
 
@@ -32,7 +32,7 @@ static bool same_letters(const char *a, const char *b, size_t n)
     return true;
 }
 
-/* Whether name[0..n) is one of the model's; in any case of letters unless it has to be exact. */
+/* Whether name[0..n) is one of the model's names; exact: case-sensitive. */
 static bool model_called(const model_entry *m, const char *name, size_t n, bool exact)
 {
     for (const char *at = m->names; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
@@ -48,8 +48,8 @@ static model_entry *models_called(model_list *l, const char *name, size_t n, boo
     return NULL;
 }
 
-/* A name as other programs write it: with a folder or a provider before it, the ending of a file or
- * Ollama's tag after it, in another case. */
+/* Finds a name as other programs write it: after a directory or provider, with a file extension or
+ * Ollama's tag, in any case. */
 static model_entry *models_like(model_list *l, const char *name)
 {
     static const char *const ends[] = { ".gguf", ".qsf", ":latest" };
@@ -77,15 +77,15 @@ static model_entry *models_default(model_list *l)
     return m ? m : &l->entries[0];
 }
 
-/* The model that the name is one of, or that of an adapter's.  NULL: there is none, and *e says it
- * where a model lacks just the adapter. */
+/* The model with this name, or with this adapter.  NULL: unknown; *e is set only if a model exists
+ * but not its adapter. */
 static model_entry *models_known(model_list *l, const char *name, const char **adapter, serve_error *e)
 {
     const model_entry *owner = NULL;
     const char *wanted = NULL;
     model_entry *m = models_called(l, name, strlen(name), true);
     if (m) return m;
-    for (unsigned i = 0; i < l->n; i++) {               /* names of models may have colons, too */
+    for (unsigned i = 0; i < l->n; i++) {               /* model names may contain colons, too */
         m = &l->entries[i];
         size_t len = strlen(m->name);
         if (models_hidden(m) || strncmp(m->name, name, len)) continue;
@@ -117,7 +117,7 @@ model_entry *models_find(model_list *l, const char *name, bool any, const char *
     }
     if (m || e->status) return m;
     m = models_default(l);
-    /* Of a model with adapters "OTHER:ADAPTER" is not this one without it. */
+    /* If the model has adapters, "OTHER:ADAPTER" does not mean the model without one. */
     if (any && (l->cap == 1 || l->set->default_model) && !(m->adapters.n && strchr(name, ':'))) return m;
     for (unsigned i = 0; i < l->n && n < sizeof names; i++)
         if (!models_hidden(&l->entries[i]))

@@ -1,4 +1,4 @@
-/* The models of a folder: its files, and the folders in it that hold one.
+/* The models of a folder: its files, and subfolders that contain one.
  * SPDX-License-Identifier: MIT */
 #include "front.h"
 
@@ -12,11 +12,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const uint64_t folder_again_ns = 200000000;      /* as often it is read, at most */
+static const uint64_t folder_again_ns = 200000000;      /* minimum time between two scans */
 
 typedef struct folder_names { char **items; unsigned n, cap; bool failed; } folder_names;
 
-/* ---- what is in a folder ---- */
+/* ---- reading a folder ---- */
 
 static void folder_seen(void *user, const char *name)
 {
@@ -45,7 +45,7 @@ static void folder_free(folder_names *f)
     free(f->items);
 }
 
-/* Its names in their order.  false: errno says why not. */
+/* Reads the names in a folder, sorted.  false: see errno. */
 static bool folder_read(const char *path, folder_names *f)
 {
     *f = (folder_names){ 0 };
@@ -71,7 +71,7 @@ static bool is_folder(const char *path)
 
 /* ---- which files are models ---- */
 
-/* The length of a model's file's name without its ending; 0: it is none, or images' part of one. */
+/* The length of a model file's name without its extension; 0: not a model, or an image encoder. */
 static size_t stem_length(const char *name)
 {
     const char *end = strrchr(name, '.');
@@ -79,8 +79,8 @@ static size_t stem_length(const char *name)
     return strstr(name, "mmproj") ? 0 : (size_t)(end - name);
 }
 
-/* "NAME-00002-of-00003", which is n bytes: the part's number, and how long NAME is.  0: it is no
- * part. */
+/* For "NAME-00002-of-00003" (n bytes): returns the part's number, sets *len to the length of NAME.
+ * 0: not a part. */
 static unsigned part_of(const char *name, size_t n, size_t *len)
 {
     static const char form[] = "-00000-of-00000";
@@ -93,7 +93,7 @@ static unsigned part_of(const char *name, size_t n, size_t *len)
     return (unsigned)atoi(at + 1);
 }
 
-/* Whether the file is where a model begins: others of its parts are read with it. */
+/* Whether the file starts a model: the other parts are read with the first one. */
 static bool begins_model(const char *name, size_t *stem, size_t *len)
 {
     *len = *stem = stem_length(name);
@@ -101,11 +101,11 @@ static bool begins_model(const char *name, size_t *stem, size_t *len)
     return *stem && part < 2;
 }
 
-/* ---- a model that was found ---- */
+/* ---- adding a model ---- */
 
 typedef struct folder_scan { model_list *list; bool failed; } folder_scan;
 
-/* Says it once, however often the folder is read. */
+/* Logs a problem once, however often the folder is scanned. */
 static void scan_tell(const folder_scan *s, const char *path, const char *why)
 {
     model_list *l = s->list;
@@ -119,7 +119,7 @@ static void scan_tell(const folder_scan *s, const char *path, const char *why)
     fprintf(stderr, "%s is left out: %s\n", path, why);
 }
 
-/* Reading is tried: what cannot be read is no model. */
+/* Whether the file can be opened; if not, it is not a model. */
 static bool scan_readable(const folder_scan *s, const char *path)
 {
     FILE *file = fopen(path, "rb");
@@ -135,7 +135,8 @@ static model_entry *scan_known(const folder_scan *s, const char *path)
     return NULL;
 }
 
-/* A model by n bytes of `name`, and, of one in parts, by the stem of its first file, too. */
+/* Adds a model under the first n bytes of `name`; a model in parts also under the stem of its first
+ * file. */
 static void scan_add(folder_scan *s, const char *path, const char *name, size_t n, size_t stem)
 {
     model_list *l = s->list;
@@ -178,7 +179,7 @@ static void scan_add(folder_scan *s, const char *path, const char *name, size_t 
     else if (!l->set->quiet && l->looked_ns) fprintf(stderr, "%s is new in the folder\n", m->name);
 }
 
-/* A folder in the folder: its model goes by the folder's name. */
+/* Adds the model of a subfolder under the subfolder's name. */
 static void scan_inner(folder_scan *s, const char *path, const char *name)
 {
     folder_names inside;
@@ -203,7 +204,7 @@ static void scan_inner(folder_scan *s, const char *path, const char *name)
     folder_free(&inside);
 }
 
-/* Parts behind the first one are its. */
+/* Checks that a later part has its first one. */
 static void scan_part(const folder_scan *s, const char *path, const char *name, size_t stem)
 {
     size_t len;

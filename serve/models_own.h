@@ -1,4 +1,4 @@
-/* What the files of the list of models share.
+/* Internals shared by the files of the model list.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_SERVE_MODELS_OWN_H
 #define QSF_SERVE_MODELS_OWN_H
@@ -12,37 +12,37 @@ enum { MODELS_TOLD = 256 };
 struct model_list {
     const serve_settings *set;
     int             wake_fd;
-    model_entry    *entries;                 /* those of the command line, then those of the folder */
+    model_entry    *entries;                 /* command-line models, then those of the folder */
     unsigned        n, cap;
-    uint64_t        looked_ns;               /* when the folder was read last */
-    uint64_t        told[MODELS_TOLD];       /* hashes of what was logged about it */
+    uint64_t        looked_ns;               /* time of the folder's last scan */
+    uint64_t        told[MODELS_TOLD];       /* hashes of the problems logged */
     unsigned        n_told;
     uint64_t        uses;
     /* the loader */
     pthread_t       thread;
     bool            started;
-    pthread_mutex_t lock;                    /* of what follows */
+    pthread_mutex_t lock;                    /* guards the members below */
     pthread_cond_t  changed;
-    model_entry    *task;                    /* NULL: it is idle */
+    model_entry    *task;                    /* NULL: idle */
     uint64_t        room;                    /* bytes for the model to load */
-    serve_adapter  *adapter;                 /* to be read alone; NULL: the task is the model */
-    uint32_t        n_adapters;              /* that there ever were: their ids */
-    bool            drop, done, ends;        /* drop: the model goes */
+    serve_adapter  *adapter;                 /* load only this; NULL: the task is the model */
+    uint32_t        n_adapters;              /* adapters ever loaded; the source of ids */
+    bool            drop, done, ends;        /* drop: unload the model */
 };
 
-/* Fills what follows from the model's names and path, which stay the caller's; then it is one of
- * the list's.  false: there is no memory. */
+/* Fills the other members from the model's names and path (not copied) and adds it to the list.
+ * false: out of memory. */
 bool models_add(model_list *l, const char *names, const char *path);
 
 /* ---- models_find.c ---- */
-/* The model that has exactly these n bytes among its names; NULL: none. */
+/* The model with exactly this name of n bytes; NULL: none. */
 model_entry *models_named(model_list *l, const char *name, size_t n);
 
 /* ---- models_folder.c ---- */
-/* Adds what is new in the folder; what is left out is logged.  false: *err says why the folder
+/* Adds new models of the folder and logs files that are skipped.  false: *err says why the folder
  * cannot be read. */
 bool models_scan(model_list *l, qsf_error *err);
-/* The same, unless that was just done; an error is logged. */
+/* The same, unless it was scanned a moment ago; logs errors. */
 void models_rescan(model_list *l);
 
 #endif

@@ -1,5 +1,5 @@
-/* A request's JSON as a struct: its memory, its prompts, and what several fields say together.  The
- * table of fields is in request_fields.c.
+/* Parses a request's JSON into a struct: memory, prompts, and rules across fields.  The table of
+ * fields is in request_fields.c.
  * SPDX-License-Identifier: MIT */
 #include "request_own.h"
 
@@ -69,7 +69,7 @@ bool request_unsupported(serve_error *e, const char *name)
     return serve_refuse(e, 400, "unsupported_parameter", name, "\"%.60s\" is not supported here", name);
 }
 
-/* The names go into a header line and into the log: of a client's bytes only these stay. */
+/* Names go into a header line and the log: other bytes are replaced by '_'. */
 static void name_add(char *out, size_t cap, const char *name)
 {
     static const char more[] = "-_.[]$@/:";
@@ -82,7 +82,7 @@ static void name_add(char *out, size_t cap, const char *name)
     out[n] = 0;
 }
 
-/* Whether a list "a, b" has this name. */
+/* Whether a list "a, b" contains the name. */
 static bool name_listed(const char *list, const char *name)
 {
     const size_t len = strlen(name);

@@ -62,7 +62,7 @@ typedef struct serve_shape {
     const char      *param;                  /* the field that says it */
 } serve_shape;
 
-/* How an answer writes a tool that the model knows by another name, or as another kind. */
+/* How answers write a tool that the model sees under another name or kind. */
 typedef struct serve_tool {
     const char *seen;                        /* the name that the model sees */
     const char *name, *space;                /* the client's name, and its namespace or NULL */
@@ -81,16 +81,16 @@ typedef struct serve_request {
     serve_prompt *prompts;
     size_t        n_prompts;
     serve_words   suffix;                    /* that comes behind the answer */
-    serve_words   middle;                    /* the answer's beginning, after the marks of an infill */
-    serve_words  *extra;                     /* of an infill: names and texts of other files, in turn */
-    size_t        n_extra;                   /* of both together */
-    size_t        n_queries;                 /* of rerank: 1, or as many as documents, each for its own */
+    serve_words   middle;                    /* infill: the answer's beginning */
+    serve_words  *extra;                     /* infill: names and texts of other files, alternating */
+    size_t        n_extra;                   /* number of both together */
+    size_t        n_queries;                 /* rerank: 1, or one per document */
     serve_words   messages;                  /* JSON, as OpenAI's chat has them */
     size_t        n_messages;
-    /* JSON, or NULL: tools as OpenAI's chat has them; the template's further variables */
+    /* JSON or NULL: tools in OpenAI's chat format; other variables of the template */
     const char   *tools, *kwargs;
     const char   *tool_choice;               /* "auto", "none", "required" or a tool's name */
-    serve_tool   *renamed;                   /* tools that answers write in another way */
+    serve_tool   *renamed;                   /* tools that answers write differently */
     size_t        n_renamed;
     serve_shape   shape;
     const char   *stops[SERVE_STOPS];
@@ -102,18 +102,18 @@ typedef struct serve_request {
     int32_t       stop_ids[SERVE_STOPS];     /* tokens that end the answer */
     size_t        n_stop_ids;
     const char   *session;                   /* NULL: none */
-    const char   *previous;                  /* the response that this one continues; NULL: none */
-    size_t        n_instructions, n_system;  /* bytes of messages, and how many, before those that a
-                                              * response keeps */
+    const char   *previous;                  /* the response being continued; NULL: none */
+    size_t        n_instructions, n_system;  /* bytes and number of the leading messages that are not stored
+                                              * with a response */
     const struct kept_responses *kept;       /* NULL: none */
-    unsigned      key;                       /* the client's, among them */
-    char          ignored[400];              /* "a, b": fields without an effect, for the client */
+    unsigned      key;                       /* which client's */
+    char          ignored[400];              /* "a, b": fields without effect, reported to the client */
     serve_scale  *scales;                    /* of adapters; those that are not there have 0 */
     size_t        n_scales;                  /* 0: nothing is said */
     const char   *lora_name, *lora_path;
     double        lora_scale;
     int64_t       max_tokens;                /* -1: not said */
-    int64_t       reasoning_budget;          /* most tokens of reasoning, -1: no limit */
+    int64_t       reasoning_budget;          /* maximum tokens of reasoning, -1: no limit */
     int64_t       dimensions, top_n;         /* 0: all */
     int64_t       n, best_of, seed, priority, beam_width, min_tokens;
     int64_t       logprobs;                  /* -1: none; else so many of the likeliest, too */
@@ -124,7 +124,7 @@ typedef struct serve_request {
     bool          seeded, stream, usage, echo, ignore_end, add_special, parse_special, generate,
                   continue_final, parallel, counts, own_breakers, base64, documents,
                   infill, truncate, timings, progress,
-                  tokens;                    /* each is told, also one without text */
+                  tokens;                    /* report every token, even without text */
     bool          strict, store, show_special, legacy_calls;    /* legacy: "functions", not "tools" */
 } serve_request;
 
@@ -139,25 +139,25 @@ static inline bool serve_request_scores(const serve_request *r) { return r->echo
 
 /* What fields that are not there mean. */
 typedef struct serve_defaults {
-    qsf_sampler_options sampler;      /* a seed other than 0 is that of every request without one */
+    qsf_sampler_options sampler;      /* seed: if not 0, used by every request that sets none */
     int64_t max_tokens, reasoning_budget;       /* -1: no limit */
-    const char *kwargs;               /* of the chat template: a JSON object; NULL: none */
-    /* What a new sampler gets besides, before what the request asks for; NULL: nothing.  From any
-     * thread. */
+    const char *kwargs;               /* of the chat template, as a JSON object; NULL: none */
+    /* Prepares a new sampler before the request's own fields apply; NULL: nothing to do.  Called
+     * from any thread. */
     qsf_status (*prepare)(const void *user, const qsf_model *m, qsf_sampler *s, qsf_error *err);
     const void *user;                 /* its first argument */
-    bool    strict;                          /* refuse fields that the server does not know */
-    const struct kept_responses *kept;       /* responses that a request may continue; NULL: none */
-    unsigned key;                            /* whose */
+    bool    strict;                          /* refuse unknown fields */
+    const struct kept_responses *kept;       /* responses that requests may continue; NULL: none */
+    unsigned key;                            /* which client's */
 } serve_defaults;
 
 /* Reads text[0..len), which is not changed.  false: *e says why; *r is freed all the same. */
 bool serve_request_read(serve_request *r, serve_api api, const char *text, size_t len,
                         const serve_defaults *d, serve_error *e);
 void serve_request_free(serve_request *r);
-/* Whether a text is a JSON object. */
+/* Whether the string is a JSON object. */
 bool serve_is_object(const char *json);
-/* The table of fields and what each interface makes of them, in Markdown. */
+/* The table of fields and their support in each API, in Markdown. */
 void serve_request_list(serve_text *out);
 
 /* ---- request_lora.c ---- */

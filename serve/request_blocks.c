@@ -1,10 +1,10 @@
-/* The messages of /v1/messages and their blocks as messages of OpenAI's chat.
+/* Converts the messages and blocks of /v1/messages to OpenAI's chat format.
  * SPDX-License-Identifier: MIT */
 #include "request_own.h"
 
 #include <string.h>
 
-/* A block that is neither text nor a call becomes text of the message. */
+/* A block other than text or a call becomes text of the message. */
 static bool block_text(message_list *l, yyjson_val *v, const char *role, const char *where)
 {
     serve_text text = { 0 };
@@ -64,7 +64,7 @@ bool message_blocks(message_list *l, yyjson_val *v)
             && !request_is_empty(value) && !message_ignore(l, name)) return false;
     }
     message_where(l, "content", where);
-    if (!content && !strcmp(role, "system")) return true;       /* settings alone, which are ignored */
+    if (!content && !strcmp(role, "system")) return true;       /* only settings, which are ignored */
     if (!content) return request_missing(l->e, where);
     draft_end(l);
     if (!yyjson_is_arr(content)) {

@@ -1,4 +1,4 @@
-/* What the server's own settings add to a request that leaves it open.
+/* Server settings for what a request leaves unset.
  * SPDX-License-Identifier: MIT */
 #include "request_own.h"
 
@@ -6,7 +6,7 @@
 
 enum { LAYERS = 3 };
 
-/* Adds the members of layer i that no layer before it has. */
+/* Adds the members of layer i that no earlier layer has. */
 static void variables_add(serve_text *out, yyjson_doc *const docs[LAYERS], int i)
 {
     yyjson_val *key, *value;
@@ -28,7 +28,7 @@ static void variables_add(serve_text *out, yyjson_doc *const docs[LAYERS], int i
 
 bool request_default_kwargs(serve_request *r, const char *kwargs, serve_error *e)
 {
-    /* A template that can leave its reasoning out writes the prompt as the model was trained. */
+    /* Templates that can turn reasoning off then give the prompt that the model was trained on. */
     static const char no_reasoning[] = "{\"enable_thinking\":false,\"thinking\":false}";
     const char *layers[LAYERS] = { r->kwargs, kwargs, r->reasoning_budget == 0 ? no_reasoning : NULL };
     yyjson_doc *docs[LAYERS] = { NULL };

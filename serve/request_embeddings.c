@@ -30,7 +30,7 @@ bool request_query(serve_request *r, yyjson_val *v, const char *name, serve_erro
     return yyjson_is_str(v) || request_wrong_type(e, name, "a text", v);
 }
 
-/* One query for all documents, or as many as documents: vLLM's scores of pairs. */
+/* One query for all documents, or one per document (vLLM's pair scores). */
 bool request_queries(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {
     size_t i, n;
@@ -64,7 +64,7 @@ bool request_documents(serve_request *r, yyjson_val *v, const char *name, serve_
     return true;
 }
 
-/* Queries before documents, of which there are n so far behind the place of one query. */
+/* Puts the queries before the n documents, which so far follow room for one query. */
 static bool queries_place(serve_request *r, yyjson_val *list, serve_error *e)
 {
     const size_t n = r->n_prompts - 1, many = yyjson_is_arr(list) ? yyjson_arr_size(list) : 1;

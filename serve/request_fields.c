@@ -1,4 +1,4 @@
-/* The fields of all interfaces: one table names them, says what each may be and where it goes.
+/* The fields of all APIs: one table gives each field's type, range and destination.
  * SPDX-License-Identifier: MIT */
 #include "request_own.h"
 
@@ -7,8 +7,8 @@
 
 typedef struct field field;
 typedef bool (*field_fn)(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
-/* COUNT: uint32_t, where -1 is the most; LIMIT: below zero is no limit, and no number is too large;
- * REAL: float. */
+/* COUNT: uint32_t, -1 is the maximum.  LIMIT: negative means no limit, and any large number is
+ * valid. REAL: float. */
 typedef enum field_kind { FIELD_BOOL, FIELD_WHOLE, FIELD_COUNT, FIELD_LIMIT, FIELD_NUMBER, FIELD_REAL,
                           FIELD_TEXT, FIELD_OTHER } field_kind;
 struct field {
@@ -20,27 +20,27 @@ struct field {
     field_fn    take;
 };
 
-/* Read together with others, after the table. */
+/* Read later, together with other fields. */
 static bool take_later(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {
     (void)r, (void)name, (void)v, (void)e;
     return true;
 }
 
-/* Published, and without an effect on the answer here: taken under --strict too. */
+/* Published fields without an effect here: accepted under --strict too. */
 static bool take_idle(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {
     (void)r, (void)name, (void)v, (void)e;
     return true;
 }
 
-/* Known, and not followed: as a field that nobody knows. */
+/* Known but not implemented: treated like an unknown field. */
 static bool take_unused(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {
     return request_is_empty(v) || request_ignore(r, NULL, name, e);
 }
 
-/* Would make another answer: refused if it asks for anything. */
+/* Would change the answer: refused unless it asks for nothing. */
 static bool take_none(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {
     (void)r;
@@ -103,7 +103,7 @@ bool request_whole(yyjson_val *v, int64_t *out)
     return true;
 }
 
-/* -1: any, as llama-server's clients have it. */
+/* -1: random, as in llama-server. */
 static bool take_seed(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {
     if (!request_whole(v, &r->seed)) return request_wrong_type(e, name, "a whole number", v);
@@ -129,7 +129,8 @@ static bool take_stop_ids(serve_request *r, yyjson_val *v, const char *name, ser
     return true;
 }
 
-/* false: control tokens have their texts in the answer.  In chats they would be read as calls. */
+/* false: the answer includes the text of control tokens.  In chats they would be parsed as
+ * calls. */
 static bool take_skip_special(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {
     if (!yyjson_is_bool(v)) return request_wrong_type(e, name, "true or false", v);
@@ -166,7 +167,7 @@ static bool take_modalities(serve_request *r, yyjson_val *v, const char *name, s
 #define REFUSED(name, apis) TAKE(name, apis, take_none)
 static const field fields[] = {
     { "model", ~0u, FIELD_TEXT, AT(model), 0, 0, NULL },
-    /* what is answered */
+    /* prompt and model */
     TAKE("prompt", TEXTS, request_prompts),
     TAKE("content", API_TOKENIZE, request_content),
     TAKE("tokens", API_DETOKENIZE, request_tokens),
@@ -195,7 +196,7 @@ static const field fields[] = {
     REFUSED("conversation", API_RESPONSES),
     REFUSED("prompt_embeds", TEXTS | API_CHAT),
     REFUSED("images", API_ANSWERS),
-    /* its length, its end */
+    /* length and stopping */
     LIMIT("max_tokens", SAMPLED),
     LIMIT("max_completion_tokens", OPENAI),
     LIMIT("max_output_tokens", API_RESPONSES),
@@ -210,7 +211,7 @@ static const field fields[] = {
     UNUSED("include_stop_str_in_output", SAMPLED),
     BOOL("ignore_eos", API_ANSWERS, ignore_end),
     { "timeout", API_ANSWERS | API_EMBEDDED, FIELD_NUMBER, AT(timeout), 0, 1e6, NULL },
-    /* the choice of tokens */
+    /* sampling */
     NUMBER("temperature", temperature, 0, 100),
     NUMBER("top_p", top_p, 0, 1),
     COUNT("top_k", top_k, -1, 1e9),
@@ -245,7 +246,7 @@ static const field fields[] = {
     LATER("options", SAMPLED),
     UNUSED("samplers", SAMPLED),
     REFUSED("allowed_token_ids", SAMPLED),
-    /* how many answers, and how they come */
+    /* number of answers, streaming */
     { "n", TEXTS | API_CHAT, FIELD_WHOLE, AT(n), 1, SERVE_CHOICES, NULL },
     { "n_cmpl", TEXTS | API_CHAT, FIELD_WHOLE, AT(n), 1, SERVE_CHOICES, NULL },
     { "best_of", TEXTS, FIELD_WHOLE, AT(best_of), 0, SERVE_CHOICES, NULL },
@@ -261,7 +262,7 @@ static const field fields[] = {
     TAKE("modalities", API_CHAT, take_modalities),
     { "priority", API_ANSWERS, FIELD_WHOLE, AT(priority), -100, 100, NULL },
     { "session_id", API_ANSWERS, FIELD_TEXT, AT(session), 0, 0, NULL },
-    /* what it has to be */
+    /* answer format */
     LATER("response_format", SAMPLED),
     LATER("output_format", API_MESSAGES),
     LATER("output_config", API_MESSAGES),
@@ -299,7 +300,7 @@ static const field fields[] = {
     TAKE("lora_name", API_LORA_LOAD | API_LORA_UNLOAD, request_lora_name),
     TAKE("lora_path", API_LORA_LOAD, request_lora_path),
     { "scale", API_LORA_LOAD, FIELD_NUMBER, AT(lora_scale), -1e6, 1e6, NULL },
-    /* of no effect on an answer */
+    /* no effect on the answer */
     IDLE("user", OPENAI | API_EMBEDDED),
     IDLE("safety_identifier", API_CHAT | API_RESPONSES),
     IDLE("prompt_cache_key", API_CHAT | API_RESPONSES),
@@ -319,7 +320,7 @@ static const field fields[] = {
     IDLE("thread", API_MESSAGES),
     IDLE("request_id", API_ANSWERS),
     IDLE("add_special_tokens", API_ANSWERS | API_EMBEDDED),
-    /* known, not followed, and said so */
+    /* known but not implemented; reported as ignored */
     UNUSED("audio", API_CHAT),
     UNUSED("web_search_options", API_CHAT),
     UNUSED("moderation", OPENAI),
@@ -412,8 +413,7 @@ static bool take_field(serve_request *r, const field *f, yyjson_val *v, serve_er
     }
 }
 
-/* The numbers of "options", as Ollama's clients have them.  They are read first: the request's own
- * fields stand above them. */
+/* Ollama's "options", numbers only.  Read first: the request's own fields override them. */
 static bool take_options(serve_request *r, yyjson_val *root, serve_error *e)
 {
     static const char name[] = "options";
@@ -454,7 +454,7 @@ bool request_fields(serve_request *r, yyjson_val *root, serve_error *e)
     return true;
 }
 
-/* ---- the list, for docs/serve.md ---- */
+/* ---- the table for docs/serve.md ---- */
 
 void serve_request_list(serve_text *out)
 {

@@ -1,4 +1,4 @@
-/* What a completion between two texts has besides its prompt.
+/* Fields of a fill-in-the-middle completion besides its prompt.
  * SPDX-License-Identifier: MIT */
 #include "request_own.h"
 
@@ -17,8 +17,8 @@ bool request_middle(serve_request *r, yyjson_val *v, const char *name, serve_err
     return true;
 }
 
-/* Other files: [{"filename": ..., "text": ...}, ...].  The list itself, even an empty one, means
- * that the prompt is completed up to its suffix. */
+/* Other files: [{"filename": ..., "text": ...}, ...].  The list, even if empty, makes the request a
+ * fill-in-the-middle completion. */
 bool request_extra(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {
     size_t i, n;

@@ -1,4 +1,4 @@
-/* The items of /v1/responses as messages of OpenAI's chat.
+/* Converts the items of /v1/responses to OpenAI's chat format.
  * SPDX-License-Identifier: MIT */
 #include "request_own.h"
 
@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The name of a call as the model knows it: that of a namespace's tool has its namespace before
- * it. */
+/* A call's name as the model sees it: a namespace's tool has the namespace as a prefix. */
 static const char *item_name(message_list *l, yyjson_val *v, const char *where)
 {
     const char *name = request_text(yyjson_obj_get(v, "name"), where, l->e);
@@ -17,7 +16,7 @@ static const char *item_name(message_list *l, yyjson_val *v, const char *where)
     return name && space && *space ? request_spaced(l->r, space, name, l->e) : name;
 }
 
-/* The texts of a list of parts, of whatever type. */
+/* Joins the texts of a list of parts of any type. */
 static const char *item_texts(message_list *l, yyjson_val *parts)
 {
     serve_text all = { 0 };
@@ -60,7 +59,7 @@ static bool item_call(message_list *l, yyjson_val *v, bool custom)
     return true;
 }
 
-/* A call of a tool that a client of OpenAI's runs itself: its action is what it is called with. */
+/* A call of one of OpenAI's client-side tools: its action becomes the arguments. */
 static bool item_action(message_list *l, yyjson_val *v, const char *type)
 {
     yyjson_val *id = yyjson_obj_get(v, "call_id"), *action = yyjson_obj_get(v, "action");
@@ -72,7 +71,7 @@ static bool item_action(message_list *l, yyjson_val *v, const char *type)
     return true;
 }
 
-/* What a call has brought. */
+/* The result of a call. */
 static bool item_output(message_list *l, yyjson_val *v)
 {
     char where[MESSAGE_WHERE];
@@ -86,7 +85,7 @@ static bool item_output(message_list *l, yyjson_val *v)
     return (l->draft.content = message_content(l, output, "tool", where)) != NULL;
 }
 
-/* Anything else, as words of the assistant: of what was done in a past turn nothing is lost. */
+/* Any other item becomes text of the assistant, so that nothing of a past turn is lost. */
 static bool item_readable(message_list *l, yyjson_val *v)
 {
     serve_text text = { 0 };
@@ -110,7 +109,7 @@ static void *item_realloc(void *user, void *old, size_t old_size, size_t size)
 }
 static void item_free(void *user, void *old) { (void)user, (void)old; }
 
-/* An item of a response that is kept, by its id. */
+/* A reference to an item of a stored response. */
 static bool item_reference(message_list *l, yyjson_val *v)
 {
     const yyjson_alc alc = { item_alloc, item_realloc, item_free, l };
@@ -119,7 +118,7 @@ static bool item_reference(message_list *l, yyjson_val *v)
     size_t i, n;
     yyjson_val *item;
     if (!k) return message_ignore(l, "item_reference");
-    /* It lives as long as the request, whose texts may lie in it. */
+    /* The request's allocator: its strings may point into the document. */
     yyjson_doc *doc = yyjson_read_opts(k->json.bytes, k->json.len, 0, &alc, NULL);
     yyjson_val *output = yyjson_obj_get(yyjson_doc_get_root(doc), "output");
     if (!doc) return false;

@@ -1,4 +1,4 @@
-/* The variables that a request gives to its chat template: reasoning, its effort, and others.
+/* The chat template's variables that a request sets: reasoning, effort and others.
  * SPDX-License-Identifier: MIT */
 #include "request_own.h"
 
@@ -6,7 +6,7 @@
 
 static void kwargs_add(serve_text *out, yyjson_val *given, const char *name, const char *json)
 {
-    if (yyjson_obj_get(given, name)) return;            /* what the request itself calls so goes first */
+    if (yyjson_obj_get(given, name)) return;            /* the request's own value wins */
     text_str(out, out->len > 1 ? "," : "");
     text_json_str(out, name);
     text_format(out, ":%s", json);
@@ -33,8 +33,8 @@ static void kwargs_add_value(serve_text *out, yyjson_val *given, const char *nam
 /* ---- reasoning ---- */
 
 typedef struct kwargs_reasoning {
-    int         on;                     /* 1, 0; -1: not said */
-    const char *effort;                 /* NULL: not said */
+    int         on;                     /* 1, 0; -1: not set */
+    const char *effort;                 /* NULL: not set */
 } kwargs_reasoning;
 
 static void effort_set(kwargs_reasoning *k, const char *word)
@@ -44,7 +44,7 @@ static void effort_set(kwargs_reasoning *k, const char *word)
     if (!strcmp(word, "none")) k->on = 0;
 }
 
-/* true, false, or a level, as Ollama's clients have it. */
+/* true, false or a level, as in Ollama's API. */
 static bool reasoning_think(kwargs_reasoning *k, yyjson_val *v, const char *name, serve_error *e)
 {
     if (yyjson_is_bool(v)) k->on = yyjson_get_bool(v);
@@ -114,7 +114,7 @@ static bool reasoning_read(serve_request *r, yyjson_val *root, kwargs_reasoning 
         if (!yyjson_is_bool(v)) return request_wrong_type(e, "enable_thinking", "true or false", v);
         k->on = yyjson_get_bool(v);
     }
-    /* Templates know up to "high"; Anthropic's interface has more above that. */
+    /* Templates know levels up to "high"; Anthropic's API has higher ones. */
     if (k->effort && r->api == API_MESSAGES && (!strcmp(k->effort, "xhigh") || !strcmp(k->effort, "max")))
         k->effort = "high";
     return true;
@@ -122,7 +122,7 @@ static bool reasoning_read(serve_request *r, yyjson_val *root, kwargs_reasoning 
 
 /* ---- all variables ---- */
 
-/* How many words are wanted; in /v1/responses a member of "text". */
+/* The wanted length of the answer; in /v1/responses a member of "text". */
 static bool kwargs_verbosity(serve_request *r, yyjson_val *root, yyjson_val *given, serve_text *out,
                              serve_error *e)
 {

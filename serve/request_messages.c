@@ -142,7 +142,7 @@ const char *message_role(message_list *l, yyjson_val *v)
     return serve_refuse(l->e, 400, "invalid_value", where, "there is no role \"%.40s\"", role), NULL;
 }
 
-/* One call of a message of OpenAI's chat. */
+/* One call in a message of OpenAI's chat. */
 static bool read_call(message_list *l, yyjson_val *call, const char *where)
 {
     yyjson_val *id = yyjson_obj_get(call, "id"), *f = yyjson_obj_get(call, "function");
@@ -180,7 +180,7 @@ static bool read_calls(message_list *l, yyjson_val *v)
     return true;
 }
 
-/* The old form of a message's only call. */
+/* The deprecated "function_call" of a message. */
 static bool read_function_call(message_list *l, yyjson_val *v)
 {
     char where[MESSAGE_WHERE];
@@ -196,7 +196,7 @@ static bool read_function_call(message_list *l, yyjson_val *v)
     return true;
 }
 
-/* A member of a message; *content is set if it is that. */
+/* Reads a member of a message; "content" only sets *content. */
 static bool read_member(message_list *l, const char *name, yyjson_val *value, yyjson_val **content)
 {
     message_draft *d = &l->draft;
@@ -229,7 +229,7 @@ bool message_chat(message_list *l, yyjson_val *v)
     const char *role = message_role(l, yyjson_obj_get(v, "role"));
     if (!role) return false;
     message_draft *d = &l->draft;
-    /* An item of reasoning belongs to the answer after it. */
+    /* A reasoning item belongs to the answer that follows it. */
     const bool joins = l->r->api == API_RESPONSES && d->role && !strcmp(d->role, "assistant")
         && !strcmp(role, d->role) && d->reasoning && !d->content && !d->calls.len;
     if (!joins) draft_begin(l, role);
@@ -237,23 +237,22 @@ bool message_chat(message_list *l, yyjson_val *v)
         if (!read_member(l, unsafe_yyjson_get_str(key), value, &content)) return false;
     if (!content && !d->calls.len && strcmp(role, "assistant"))
         return request_missing(l->e, message_where(l, "content", where));
-    /* What the model refused to do stands in the place of an answer. */
+    /* A refusal takes the place of the content. */
     yyjson_val *refusal = yyjson_obj_get(v, "refusal");
     if ((!content || yyjson_is_null(content)) && yyjson_is_str(refusal)) content = refusal;
     if ((!content || yyjson_is_null(content)) && d->calls.len) return true;
     return (d->content = message_content(l, content, role, message_where(l, "content", where))) != NULL;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole conversation ---- */
 
 static bool header_letter(char c)
 {
     return c == '-' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
 }
 
-/* Lines like "x-anthropic-billing-header: ...", which some clients put before their system prompt:
- * they differ from request to request, so that nothing after them could be kept.  *text goes
- * behind them. */
+/* Skips header lines like "x-anthropic-billing-header: ...", which some clients put before their
+ * system prompt: they change with every request, so nothing after them could be cached. */
 static bool system_skip_headers(message_list *l, const char **text)
 {
     for (;;) {
@@ -323,14 +322,14 @@ static bool read_list(message_list *l, yyjson_val *v)
     return true;
 }
 
-/* The conversation that "previous_response_id" names, without its instructions. */
+/* Adds the conversation of "previous_response_id", without its instructions. */
 static bool read_previous(message_list *l, yyjson_val *root)
 {
     serve_request *r = l->r;
     yyjson_val *v = request_field(r, root, "previous_response_id");
     if (!v || yyjson_equals_str(v, "")) return true;
     if (!(r->previous = request_text(v, "previous_response_id", l->e))) return false;
-    if (!r->kept) return true;                  /* another rank has read it */
+    if (!r->kept) return true;                  /* another rank has resolved it */
     const kept_response *k = kept_responses_find(r->kept, r->previous, r->key);
     if (!k)
         return serve_refuse(l->e, 400, "previous_response_not_found", "previous_response_id",
@@ -344,7 +343,7 @@ static bool read_previous(message_list *l, yyjson_val *root)
                         r->n_messages, SERVE_MESSAGES);
 }
 
-/* Whether the last message of a chat is to be continued. */
+/* Whether the request marks its last message for continuation. */
 static bool list_continues(yyjson_val *list)
 {
     yyjson_val *last = yyjson_arr_get_last(list);

@@ -17,8 +17,8 @@ const char *request_keep(serve_request *r, serve_text *text, serve_error *e);
 bool request_wrong_type(serve_error *e, const char *name, const char *wanted, yyjson_val *v);
 bool request_unsupported(serve_error *e, const char *name);
 bool request_missing(serve_error *e, const char *name);
-/* A field, or a member of where, has no effect: it is named in the answer's header.  false: fields
- * without an effect are refused. */
+/* Notes that a field, or a member of where, has no effect; the answer's header names it.  false:
+ * --strict refuses it. */
 bool request_ignore(serve_request *r, const char *where, const char *name, serve_error *e);
 /* Whether a value asks for nothing: null, false, an empty list or object. */
 bool request_is_empty(yyjson_val *v);
@@ -32,11 +32,11 @@ bool request_tokens(serve_request *r, yyjson_val *v, const char *name, serve_err
 bool request_content(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
 
 /* ---- request_fields.c ---- */
-/* Takes all fields of the body by the table. */
+/* Reads all fields of the body by the table. */
 bool request_fields(serve_request *r, yyjson_val *root, serve_error *e);
-/* A field of the body, if the interface has it; NULL: it has not, or it is null. */
+/* A field of the body that the API has; NULL: unknown to it, missing or null. */
 yyjson_val *request_field(const serve_request *r, yyjson_val *root, const char *name);
-/* A whole number, also one that is written as 1.0. */
+/* A whole number; 1.0 counts as one. */
 bool request_whole(yyjson_val *v, int64_t *out);
 
 /* ---- request_embeddings.c ---- */
@@ -53,9 +53,9 @@ bool request_middle(serve_request *r, yyjson_val *v, const char *name, serve_err
 bool request_extra(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
 
 /* ---- request_messages.c ---- */
-/* A message while it is put together: calls may follow one another as items of their own. */
+/* A message under construction: calls may follow as items of their own. */
 typedef struct message_draft {
-    const char *role;                       /* NULL: there is none */
+    const char *role;                       /* NULL: none */
     const char *content, *reasoning, *name, *call_id;
     serve_text  calls;
 } message_draft;
@@ -64,7 +64,7 @@ typedef struct message_list {
     serve_request *r;
     serve_error   *e;
     const char    *name;                    /* of the field */
-    size_t         place;                   /* of the item that is read */
+    size_t         place;                   /* index of the current item */
     serve_text     out;
     message_draft  draft;
 } message_list;
@@ -74,27 +74,27 @@ bool request_messages(serve_request *r, yyjson_val *root, serve_error *e);
 
 void draft_end(message_list *l);
 void draft_begin(message_list *l, const char *role);
-/* Text that joins what the draft of this role has, or begins one. */
+/* Appends text to the draft if it has this role, else begins a new one. */
 bool draft_text(message_list *l, const char *role, const char *text);
-/* A call joins the assistant's message; arguments: an object, or a string that has one. */
+/* Adds a call to the assistant's message; arguments: an object, or a string that contains one. */
 void draft_call(message_list *l, const char *id, const char *name, yyjson_val *arguments);
-/* The same of a tool whose one argument is a string. */
+/* The same for a tool that takes one string. */
 void draft_custom_call(message_list *l, const char *id, const char *name, const char *input);
-/* Where the list is: list[place].member, in a buffer of the caller's. */
+/* The position in the request: "list[place].member", in the caller's buffer. */
 enum { MESSAGE_WHERE = 80 };
 const char *message_where(const message_list *l, const char *member, char out[MESSAGE_WHERE]);
 bool message_ignore(message_list *l, const char *member);
 const char *message_role(message_list *l, yyjson_val *v);
-/* The text of a content: a string, or a list of parts.  role: "tool" has notes in the place of
- * images, which others are refused.  NULL: refused. */
+/* The text of a message's content: a string or a list of parts.  Images become notes in role "tool"
+ * and are refused in others.  NULL: refused. */
 const char *message_content(message_list *l, yyjson_val *v, const char *role, const char *where);
-/* One message of OpenAI's chat, or of /v1/responses. */
+/* One message of OpenAI's chat or of /v1/responses. */
 bool message_chat(message_list *l, yyjson_val *v);
 
 /* ---- request_parts.c ---- */
-/* One part of a content as text, to out.  false: refused. */
+/* Writes one part of a content to out as text.  false: refused. */
 bool part_text(message_list *l, yyjson_val *part, const char *role, const char *where, serve_text *out);
-/* Something that has no other place in a conversation, as text that a model can read. */
+/* Writes something without an equivalent in a conversation as text that a model can read. */
 void part_readable(serve_text *out, yyjson_val *v);
 
 /* ---- request_items.c ---- */
@@ -106,17 +106,17 @@ bool message_item(message_list *l, yyjson_val *v);
 bool message_blocks(message_list *l, yyjson_val *v);
 
 /* ---- request_tools.c ---- */
-/* Tools, and the choice among them. */
+/* Reads the tools and the tool choice. */
 bool request_tools(serve_request *r, yyjson_val *root, serve_error *e);
-/* The name that the model sees of a namespace's tool; NULL: no memory. */
+/* The name under which the model sees a namespace's tool; NULL: out of memory. */
 const char *request_spaced(serve_request *r, const char *space, const char *name, serve_error *e);
 
 /* ---- request_kwargs.c ---- */
-/* The variables of the chat template. */
+/* Sets the chat template's variables. */
 bool request_kwargs(serve_request *r, yyjson_val *root, serve_error *e);
 
 /* ---- request_defaults.c ---- */
-/* The server's variables of the template (NULL: none), where the request has none of the name. */
+/* Adds the server's template variables (NULL: none) that the request does not set itself. */
 bool request_default_kwargs(serve_request *r, const char *kwargs, serve_error *e);
 
 /* ---- request_lora.c ---- */

@@ -1,13 +1,14 @@
-/* The parts of a message's content as text: those of all interfaces, and what a model cannot see.
+/* The parts of a message's content as text, for all APIs, including parts that a model cannot
+ * read.
  * SPDX-License-Identifier: MIT */
 #include "request_own.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what has no other place, as text ---- */
+/* ---- parts without an equivalent, as text ---- */
 
-/* Members that say nothing to a model: keys, signatures, bytes in base64. */
+/* Members without meaning for a model: keys, signatures, base64 data. */
 static bool part_opaque(const char *name)
 {
     static const char *const names[] = {
@@ -18,7 +19,7 @@ static bool part_opaque(const char *name)
     return false;
 }
 
-/* Values that are nested deeper than this are written as JSON. */
+/* Values nested deeper than this are written as JSON. */
 enum { READABLE_DEPTH = 5 };
 
 static void readable_value(serve_text *out, yyjson_val *v, int depth)
@@ -62,7 +63,7 @@ void part_readable(serve_text *out, yyjson_val *v)
 
 /* ---- parts ---- */
 
-/* A part of a type that is text, by the member that has it; NULL: another type. */
+/* The member with the text of a text part; NULL: not a text part. */
 static const char *part_member(const char *type)
 {
     static const char *const members[][2] = {
@@ -74,7 +75,7 @@ static const char *part_member(const char *type)
     return NULL;
 }
 
-/* The kind of a part that only eyes or ears could take; NULL: it is not one. */
+/* The kind of an image, audio, video or file part; NULL: another part. */
 static const char *part_unseen(const char *type)
 {
     static const char *const types[][2] = {
@@ -89,7 +90,7 @@ static const char *part_unseen(const char *type)
     return NULL;
 }
 
-/* A document of /v1/messages, if it is text.  *found: it is. */
+/* A document of /v1/messages.  *found: whether it is text. */
 static bool part_document(message_list *l, yyjson_val *part, const char *role, const char *where,
                           serve_text *out, bool *found)
 {

@@ -108,14 +108,14 @@ static bool logprobs_included(serve_request *r, yyjson_val *list, bool *wanted, 
     return true;
 }
 
-/* What the fields say: whether they are wanted, and how many of the most likely tokens' besides. */
+/* Whether log probabilities are wanted, and of how many of the most likely tokens. */
 static bool logprobs_asked(serve_request *r, yyjson_val *root, bool *wanted, int64_t *n, const char **name,
                            serve_error *e)
 {
     yyjson_val *flag = request_field(r, root, "logprobs"), *top = request_field(r, root, "top_logprobs");
     yyjson_val *probs = request_field(r, root, "n_probs");
     *name = "logprobs";
-    if (flag && yyjson_is_num(flag)) top = flag;                /* of completions */
+    if (flag && yyjson_is_num(flag)) top = flag;                /* the form of /v1/completions */
     else if (flag && !yyjson_is_bool(flag)) return request_wrong_type(e, "logprobs", "true or false", flag);
     else if (top) *name = "top_logprobs";
     if (!top && probs) {

@@ -1,4 +1,4 @@
-/* Tools of a request, and the choice among them.
+/* Tools of a request, and the tool choice.
  * SPDX-License-Identifier: MIT
  *
  * The model sees functions.  Tools that a client runs and that take one string ("custom") become
@@ -14,16 +14,16 @@
 /* What an interface calls the parts of a tool. */
 typedef struct tool_parts {
     yyjson_val *name, *description, *parameters, *strict;
-    yyjson_val *format;                     /* of a custom one */
-    const char *seen;                       /* by the model */
+    yyjson_val *format;                     /* of a custom tool */
+    const char *seen;                       /* the name that the model sees */
     const char *space;
-    bool        custom, as_given;           /* as_given: it has the form that templates know */
+    bool        custom, as_given;           /* as_given: already in the form that templates know */
 } tool_parts;
 
 typedef struct tool_list {
     serve_request *r;
     serve_error   *e;
-    yyjson_val    *allowed;                 /* NULL: all of them */
+    yyjson_val    *allowed;                 /* NULL: all */
     serve_text     all;
     size_t         n;
 } tool_list;
@@ -45,7 +45,7 @@ const char *request_spaced(serve_request *r, const char *space, const char *name
     return request_keep(r, &all, e);
 }
 
-/* The object that has the parts: {"function": {...}} of a chat, {"custom": {...}}, or the tool
+/* The object with the tool's members: {"function": {...}} in a chat, {"custom": {...}}, or the tool
  * itself. */
 static yyjson_val *tool_inner(yyjson_val *v)
 {
@@ -53,8 +53,7 @@ static yyjson_val *tool_inner(yyjson_val *v)
     return yyjson_is_obj(f) ? f : yyjson_is_obj(custom) ? custom : v;
 }
 
-/* Whether the server would have to run a tool: it is neither a function nor has it a form that one
- * could be made of. */
+/* Whether the server would have to run the tool: it is not a function and cannot become one. */
 static bool tool_hosted(yyjson_val *v)
 {
     const char *type = yyjson_get_str(yyjson_obj_get(v, "type"));
@@ -91,7 +90,7 @@ static bool tool_read(tool_list *l, yyjson_val *v, size_t place, const char *spa
     return (out->seen = space ? request_spaced(l->r, space, name, e) : name) != NULL;
 }
 
-/* ---- writing ---- */
+/* ---- writing a tool ---- */
 
 /* {"grammar": {"syntax": ..., "definition": ...}}, or the inner object alone. */
 static const char *custom_grammar(const tool_parts *t, const char **syntax)
@@ -103,7 +102,8 @@ static const char *custom_grammar(const tool_parts *t, const char **syntax)
     return text && *syntax && *text ? text : NULL;
 }
 
-/* The parameters of a custom tool: one string, of its regular expression or grammar, if any. */
+/* The parameters of a custom tool: one string, limited by its regular expression or grammar if
+ * any. */
 static void custom_parameters(serve_text *out, const tool_parts *t)
 {
     const char *syntax, *grammar = custom_grammar(t, &syntax);
@@ -122,7 +122,7 @@ static void custom_parameters(serve_text *out, const tool_parts *t)
     text_str(out, "}},\"required\":[\"input\"],\"additionalProperties\":false}");
 }
 
-/* What it does, and of a custom one the grammar of its input, which the model has to know. */
+/* The description; for a custom tool with its input's grammar, which the model has to know. */
 static void tool_description(serve_text *out, const tool_parts *t)
 {
     const char *syntax, *grammar = t->custom ? custom_grammar(t, &syntax) : NULL;
@@ -158,7 +158,7 @@ static void tool_write(serve_text *out, const tool_parts *t)
 
 /* ---- all of them ---- */
 
-/* Whether "allowed_tools" has this one. */
+/* Whether "allowed_tools" contains the tool. */
 static bool tool_allowed(const tool_list *l, const tool_parts *t)
 {
     size_t i, n;
@@ -190,7 +190,7 @@ static bool tool_add(tool_list *l, yyjson_val *v, size_t place, const char *spac
     if (!tool_allowed(l, &t)) return true;
     if (l->n == SERVE_TOOLS)
         return serve_refuse(l->e, 400, "array_above_max_length", "tools", "more than %d tools", SERVE_TOOLS);
-    /* A template of OpenAI's form sees the tool as it was given. */
+    /* Templates for OpenAI's format get the tool unchanged. */
     if (t.as_given) {
         text_str(&l->all, l->n ? "," : "");
         request_json(&l->all, v);
@@ -239,11 +239,11 @@ static bool tools_list(serve_request *r, yyjson_val *list, yyjson_val *allowed, 
     return ok;
 }
 
-/* ---- the choice ---- */
+/* ---- tool choice ---- */
 
 static const char choice_wrong[] = "\"auto\", \"none\", \"required\" or an object that names a tool";
 
-/* A word of any interface as the library has it; NULL: it is not one. */
+/* Maps an API's word to the library's; NULL: unknown. */
 static const char *choice_word(const char *word)
 {
     static const char *const words[][2] = { { "auto", "auto" }, { "none", "none" }, { "any", "required" },
@@ -253,8 +253,8 @@ static const char *choice_word(const char *word)
     return NULL;
 }
 
-/* The list of {"type": "allowed_tools"}, whose members lie within an object of the same name in a
- * chat; *mode: its word. */
+/* The list of {"type": "allowed_tools"}; in a chat it is inside an object of the same name.  *mode:
+ * its mode. */
 static yyjson_val *choice_allowed(yyjson_val *choice, const char **mode)
 {
     if (!yyjson_equals_str(yyjson_obj_get(choice, "type"), "allowed_tools")) return NULL;
@@ -265,7 +265,7 @@ static yyjson_val *choice_allowed(yyjson_val *choice, const char **mode)
     return yyjson_is_arr(list) ? list : NULL;
 }
 
-/* The name that the model sees of the tool that an object names; "": of none. */
+/* The name under which the model sees the tool that the object names; "": it names none. */
 static const char *choice_name(serve_request *r, yyjson_val *v, serve_error *e)
 {
     yyjson_val *name = yyjson_obj_get(tool_inner(v), "name");
@@ -278,7 +278,7 @@ static const char *choice_name(serve_request *r, yyjson_val *v, serve_error *e)
     return word;
 }
 
-/* The choice as the library has it; NULL: refused. */
+/* The choice in the library's terms; NULL: refused. */
 static const char *tools_choice(serve_request *r, yyjson_val *v, serve_error *e)
 {
     yyjson_val *type = yyjson_obj_get(v, "type"), *one = yyjson_obj_get(v, "disable_parallel_tool_use");
@@ -297,7 +297,7 @@ static const char *tools_choice(serve_request *r, yyjson_val *v, serve_error *e)
         || yyjson_equals_str(type, "custom"))
         return serve_refuse(e, 400, "invalid_value", "tool_choice", "\"tool_choice\" has to be %s",
                             choice_wrong), NULL;
-    /* A tool that the server would have to run is left out, and the choice of it, too. */
+    /* The server does not run hosted tools, so choosing one has no effect. */
     return request_ignore(r, NULL, "tool_choice", e) ? "auto" : NULL;
 }
 
@@ -327,7 +327,7 @@ bool request_tools(serve_request *r, yyjson_val *root, serve_error *e)
     if (!(r->tool_choice = tools_choice(r, choice, e))) return false;
     const bool required = !strcmp(r->tool_choice, "required");
     if (!strcmp(r->tool_choice, "auto") || !strcmp(r->tool_choice, "none")) return true;
-    if (given && required && !r->tools) {               /* all were left out, which is said */
+    if (given && required && !r->tools) {               /* all were left out, which is reported */
         r->tool_choice = "auto";
         return true;
     }

@@ -1,4 +1,4 @@
-/* What the rewriters of bodies share: reading an object, writing another one.
+/* Helpers shared by the rewriters: reading an object, writing another one.
  * SPDX-License-Identifier: MIT */
 #include "rewrite_own.h"
 

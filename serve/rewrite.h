@@ -1,4 +1,4 @@
-/* Bodies of Ollama's, llama-server's and vLLM's own paths, rewritten into bodies of ours.
+/* Rewrites bodies of Ollama's, llama-server's and vLLM's own paths into bodies of our APIs.
  * SPDX-License-Identifier: MIT
  *
  * A rewriter knows how another server names and nests things.  The result goes through
@@ -10,23 +10,23 @@
 
 #include "request.h"
 
-/* What the answer needs to know of the original request, as bits. */
+/* What the answer needs to know about the original request, as bits. */
 enum {
-    REWRITE_LOAD = 1,               /* an empty request: it only loads the model */
-    REWRITE_UNLOAD = 2,             /* the same with a keep_alive of 0: the model may go */
-    REWRITE_TOKENS = 4,             /* the answer's token ids are wanted */
-    REWRITE_COUNT = 8,              /* vLLM's form of /tokenize: with the number of tokens */
+    REWRITE_LOAD = 1,               /* an empty request that only loads the model */
+    REWRITE_UNLOAD = 2,             /* the same with keep_alive 0: unloads the model */
+    REWRITE_TOKENS = 4,             /* include the answer's token ids */
+    REWRITE_COUNT = 8,              /* vLLM's /tokenize: include the number of tokens */
     REWRITE_PIECES = 16,            /* tokens with their texts */
-    REWRITE_LIST = 32               /* several prompts were given as a list: so is the answer */
+    REWRITE_LIST = 32               /* the prompts came as a list, so the answer is a list */
 };
 
 typedef struct serve_rewritten {
-    serve_api  api;                 /* whose body it has become */
+    serve_api  api;                 /* the API of the rewritten body */
     serve_text json;
     unsigned   asks;
 } serve_rewritten;
 
-/* Rewrites text[0..len).  false: *e says why not; out->json is to be freed all the same. */
+/* Rewrites text[0..len).  false: *e says why not; free out->json in either case. */
 typedef bool (*serve_rewriter)(const char *text, size_t len, serve_rewritten *out, serve_error *e);
 
 /* ---- rewrite_ollama.c ---- */
@@ -34,7 +34,7 @@ bool rewrite_ollama_chat(const char *text, size_t len, serve_rewritten *out, ser
 bool rewrite_ollama_generate(const char *text, size_t len, serve_rewritten *out, serve_error *e);
 bool rewrite_ollama_embed(const char *text, size_t len, serve_rewritten *out, serve_error *e);
 bool rewrite_ollama_embeddings(const char *text, size_t len, serve_rewritten *out, serve_error *e);
-/* Of paths that name a model and nothing else that matters here. */
+/* For paths whose only relevant member is the model's name. */
 bool rewrite_ollama_model(const char *text, size_t len, serve_rewritten *out, serve_error *e);
 
 /* ---- rewrite_llama.c ---- */

@@ -1,4 +1,4 @@
-/* Bodies of llama-server's and vLLM's own paths as bodies of ours.
+/* Rewrites bodies of llama-server's and vLLM's own paths.
  * SPDX-License-Identifier: MIT */
 #include "rewrite_own.h"
 
@@ -6,12 +6,12 @@
 
 /* ---- llama-server: completions ---- */
 
-/* Members that are written under another name, or are for the answer alone. */
+/* Members that are renamed, or only affect the answer. */
 static const char *const completion_known[] = {
     "n_probs", "n_cmpl", "return_tokens", "prompt", "input_prefix", "input_suffix", "input_extra", NULL,
 };
 
-/* What a completion and an infill share. */
+/* Members shared by completion and infill. */
 static bool completion_write(serve_rewritten *out, yyjson_val *root, serve_error *e)
 {
     bool tokens;
@@ -38,7 +38,7 @@ bool rewrite_completion(const char *text, size_t len, serve_rewritten *out, serv
     return rewrite_end(doc, out, ok, e);
 }
 
-/* The texts before and after the answer; "input_extra" is always there and marks the infill. */
+/* The texts before and after the answer.  "input_extra" is always written and marks the infill. */
 bool rewrite_infill(const char *text, size_t len, serve_rewritten *out, serve_error *e)
 {
     static const char *const names[] = { "input_prefix", "input_suffix", "prompt" };
@@ -76,7 +76,7 @@ bool rewrite_embedding(const char *text, size_t len, serve_rewritten *out, serve
 
 /* ---- vLLM ---- */
 
-/* Pairs of texts: {"text_1": ..., "text_2": ...}, or "queries" and "documents" (or "items"). */
+/* Pairs: {"text_1": ..., "text_2": ...}, or "queries" and "documents" (or "items"). */
 bool rewrite_score(const char *text, size_t len, serve_rewritten *out, serve_error *e)
 {
     static const char *const known[] = { "text_1", "text_2", "queries", "documents", "items", "data_1",
@@ -100,7 +100,7 @@ bool rewrite_score(const char *text, size_t len, serve_rewritten *out, serve_err
     return rewrite_end(doc, out, ok, e);
 }
 
-/* vLLM's forms of /tokenize, which have a prompt or messages; llama-server's has "content". */
+/* vLLM's /tokenize has a prompt or messages; llama-server's has "content". */
 bool rewrite_tokenize(const char *text, size_t len, serve_rewritten *out, serve_error *e)
 {
     static const char *const known[] = { "prompt", "add_special_tokens", "return_token_strs", "with_pieces",

@@ -1,4 +1,4 @@
-/* Bodies of Ollama's paths as bodies of ours.
+/* Rewrites bodies of Ollama's paths.
  * SPDX-License-Identifier: MIT
  *
  * Ollama streams unless it is told not to, keeps sampling options in an object of their own, writes
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* No limit: the context ends the answer. */
+/* No limit except the context. */
 static const char no_limit[] = "1000000000";
 
 /* ---- options ---- */
@@ -38,7 +38,7 @@ static const ollama_option ollama_options[] = {
     { "stop", "stop", OPTION_ANY },
 };
 
-/* An option's value under our name.  Numbers without a fraction are whole, also as 5.0. */
+/* Writes an option under our name.  Numbers such as 5.0 become whole numbers. */
 static bool option_write(serve_text *out, const ollama_option *o, yyjson_val *v, serve_error *e)
 {
     char name[80];
@@ -48,7 +48,7 @@ static bool option_write(serve_text *out, const ollama_option *o, yyjson_val *v,
     if (o->kind == OPTION_ANY) return rewrite_value(out, o->as, v), true;
     if (!yyjson_is_num(v) || x != floor(x) || fabs(x) > 9e15)
         return request_wrong_type(e, name, "a whole number", v);
-    if (o->kind == OPTION_SEED && x < 0) return true;               /* a random one */
+    if (o->kind == OPTION_SEED && x < 0) return true;               /* random */
     rewrite_name(out, o->as);
     if (o->kind == OPTION_MOST && x <= 0) text_str(out, no_limit);
     else text_format(out, "%.0f", x);
@@ -68,7 +68,8 @@ static bool options_write(serve_text *out, yyjson_val *root, serve_error *e)
         while (k < N && strcmp(ollama_options[k].name, name)) k++;
         if (k < N && !option_write(out, &ollama_options[k], value, e)) return false;
         if (k < N) continue;
-        /* Of the machine, of how the model is loaded, or new: an unknown member of the body. */
+        /* Options of the machine or of loading, and unknown ones: passed on as an unknown
+         * member. */
         char unknown[80];
         snprintf(unknown, sizeof unknown, "options.%.60s", name);
         rewrite_value(out, unknown, value);
@@ -76,9 +77,9 @@ static bool options_write(serve_text *out, yyjson_val *root, serve_error *e)
     return true;
 }
 
-/* ---- what several paths share ---- */
+/* ---- shared by several paths ---- */
 
-/* "NAME:latest" is what Ollama's clients make of a name without a tag. */
+/* Ollama's clients append ":latest" to a name without a tag. */
 static bool model_write(serve_text *out, yyjson_val *root, serve_error *e)
 {
     static const char latest[] = ":latest";
@@ -93,7 +94,7 @@ static bool model_write(serve_text *out, yyjson_val *root, serve_error *e)
     return true;
 }
 
-/* "think": true, false, or how much. */
+/* "think": true, false or a level. */
 static bool think_write(serve_text *out, yyjson_val *root, serve_error *e)
 {
     yyjson_val *v = yyjson_obj_get(root, "think");
@@ -103,7 +104,7 @@ static bool think_write(serve_text *out, yyjson_val *root, serve_error *e)
     return rewrite_value(out, "enable_thinking", v), true;
 }
 
-/* "format": "json", or a schema. */
+/* "format": "json" or a schema. */
 static bool format_write(serve_text *out, yyjson_val *root, serve_error *e)
 {
     yyjson_val *v = yyjson_obj_get(root, "format");
@@ -143,7 +144,7 @@ static bool common_write(serve_text *out, yyjson_val *root, serve_error *e)
     return true;
 }
 
-/* 0, "0", "0s" and the like. */
+/* Whether keep_alive is 0: 0, "0", "0s" and the like. */
 static bool alive_not(yyjson_val *v)
 {
     const char *text = yyjson_get_str(v);
@@ -158,11 +159,11 @@ static unsigned load_asks(yyjson_val *root)
 
 /* ---- messages ---- */
 
-/* Calls whose results have not come yet, by the order of the calls. */
+/* Calls without a result yet, in order. */
 typedef struct open_calls {
     yyjson_val *names[SERVE_TOOLS];
     bool        open[SERVE_TOOLS];
-    unsigned    n, first;           /* the number of the first one, among all of the conversation */
+    unsigned    n, first;           /* first: number of the first one in the whole conversation */
 } open_calls;
 
 static bool calls_write(serve_text *out, yyjson_val *calls, open_calls *c, serve_error *e)
@@ -204,7 +205,7 @@ static bool calls_write(serve_text *out, yyjson_val *calls, open_calls *c, serve
     return true;
 }
 
-/* The call that a result answers: the first open one of its tool, else the first open one. */
+/* Links a result to its call: the first open one of the same tool, else the first open one. */
 static void result_write(serve_text *out, yyjson_val *message, open_calls *c)
 {
     yyjson_val *name = yyjson_obj_get(message, "tool_name");
@@ -284,7 +285,7 @@ bool rewrite_ollama_chat(const char *text, size_t len, serve_rewritten *out, ser
     return rewrite_end(doc, out, ok, e);
 }
 
-/* A part of the body that would replace what the server knows better, or cannot have. */
+/* Refuses members that would override the server's template, or that it cannot support. */
 static bool generate_refuse(yyjson_val *root, serve_error *e)
 {
     yyjson_val *template = yyjson_obj_get(root, "template"), *context = yyjson_obj_get(root, "context");
@@ -297,7 +298,7 @@ static bool generate_refuse(yyjson_val *root, serve_error *e)
                         "the conversation to /api/chat");
 }
 
-/* The prompt as a conversation, or under "raw" as it is. */
+/* Writes the prompt as a conversation, or unchanged if "raw" is set. */
 static bool generate_write(serve_rewritten *out, yyjson_val *root, yyjson_val *prompt, bool raw,
                            serve_error *e)
 {

@@ -1,4 +1,4 @@
-/* What the rewriters share.
+/* Internals shared by the rewriters.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_SERVE_REWRITE_OWN_H
 #define QSF_SERVE_REWRITE_OWN_H
@@ -7,18 +7,18 @@
 #include "rewrite.h"
 
 /* ---- rewrite.c ---- */
-/* The body as an object; NULL: *e says why it is none.  doc is to be freed. */
+/* Parses the body as an object; NULL: *e says why not.  The caller frees doc. */
 yyjson_val *rewrite_begin(const char *text, size_t len, yyjson_doc **doc, serve_rewritten *out,
                           serve_error *e);
-/* Ends the object that was written, and frees doc.  ok: nothing was refused. */
+/* Closes the written object and frees doc.  ok: nothing was refused. */
 bool rewrite_end(yyjson_doc *doc, serve_rewritten *out, bool ok, serve_error *e);
-/* "name": with a comma where there is something before it. */
+/* Writes "name":, after a comma unless it is the first member. */
 void rewrite_name(serve_text *out, const char *name);
-void rewrite_value(serve_text *out, const char *name, yyjson_val *v);    /* nothing where v is NULL or null */
+void rewrite_value(serve_text *out, const char *name, yyjson_val *v);    /* nothing if v is NULL or null */
 void rewrite_text(serve_text *out, const char *name, const char *text);
-/* Passes on all members but those of a list, which ends with NULL. */
+/* Copies all members except those in `known`, which ends with NULL. */
 void rewrite_rest(serve_text *out, yyjson_val *root, const char *const *known);
-/* A member that is true or false, or missing. */
+/* Reads a boolean member; otherwise: the value if it is missing. */
 bool rewrite_flag(yyjson_val *root, const char *name, bool otherwise, bool *value, serve_error *e);
 
 #endif

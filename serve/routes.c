@@ -21,7 +21,7 @@ void front_refusal(void *front, serve_text *body, int status, const char *why)
     format_error(body, &e, ERRORS_OPENAI);
 }
 
-/* Errors have the form of the interface that was asked. */
+/* Errors have the format of the path's API. */
 static error_form route_errors(const char *path)
 {
     return !strncmp(path, "/v1/messages", 12) ? ERRORS_ANTHROPIC
@@ -44,13 +44,13 @@ void route_refuse(const route_call *call, const serve_error *e)
 
 struct route {
     const char *method, *path;
-    bool        open, below;               /* without a key; paths below it, too */
+    bool        open, below;               /* open: needs no key; below: also matches longer paths */
     void      (*answer)(const route_call *call);
-    serve_api   api;                       /* of a body that is read */
-    const front_form *form;                /* NULL: the api's own */
+    serve_api   api;                       /* of the body */
+    const front_form *form;                /* NULL: the API's own */
 };
 
-/* What a model, a tokenizer or a template answers.  While the server ends, no answer begins. */
+/* Requests that a model, tokenizer or template answers.  No new answers while draining. */
 static void route_ask(const route_call *call)
 {
     serve_error e = { 0 };
@@ -65,7 +65,7 @@ static void route_ask(const route_call *call)
     front_answer(call->f, call->c, call->r, call->route->api, call->route->form, call->key, call->cors);
 }
 
-/* A response that is kept, by the id after the path. */
+/* A stored response; its id follows the path. */
 static void route_kept(const route_call *call)
 {
     const char *id = *call->rest ? call->rest + 1 : "";
@@ -138,7 +138,7 @@ static const route routes[] = {
 #undef GET
 
 static const route page_route = { "GET", "/", true, false, route_page, 0, NULL };
-/* Without the page: Ollama's clients look for this. */
+/* Without the web page: Ollama's clients look for this text. */
 static const route running_route = { "GET", "/", true, false, route_ollama_running, 0, NULL };
 
 static bool route_at(const route *t, const char *path)
@@ -168,7 +168,7 @@ static const route *route_find(const serve_front *f, route_call *call)
     return (call->page = page_find(path)) ? &page_route : NULL;
 }
 
-/* The header lines of a refusal before any handler. */
+/* Extra header lines of a refusal that no handler has seen. */
 static const char *refusal_lines(const serve_front *f, const http_head *h, const serve_error *e, char *out,
                                  size_t cap)
 {

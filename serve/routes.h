@@ -1,4 +1,4 @@
-/* What the routes of the server share.
+/* Internals shared by the routes' files.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_SERVE_ROUTES_H
 #define QSF_SERVE_ROUTES_H
@@ -12,18 +12,18 @@ typedef struct route_call {
     http_conn          *c;
     const http_request *r;
     const route        *route;
-    const char         *rest;              /* of the path, after the route's */
+    const char         *rest;              /* of the path, after the route's part */
     const char         *cors;
     const page_file    *page;
     unsigned            key;
 } route_call;
 
 /* ---- routes.c ---- */
-/* Sends what is in the front's out. */
+/* Sends the front's output buffer. */
 void route_reply(const route_call *call);
 void route_refuse(const route_call *call, const serve_error *e);
 
-/* ---- routes_status.c: the server itself ---- */
+/* ---- routes_status.c: server status ---- */
 void route_health(const route_call *call);
 void route_ping(const route_call *call);
 void route_version(const route_call *call);
@@ -31,12 +31,12 @@ void route_metrics(const route_call *call);
 void route_slots(const route_call *call);
 void route_props(const route_call *call);
 
-/* ---- routes_models.c: the models ---- */
+/* ---- routes_models.c: models ---- */
 void route_models(const route_call *call);
 void route_lora_list(const route_call *call);
 void route_lora_scales(const route_call *call);
 
-/* ---- routes_ollama.c: what Ollama's clients ask about the server and its models ---- */
+/* ---- routes_ollama.c: Ollama's server and model requests ---- */
 void route_ollama_running(const route_call *call);
 void route_ollama_version(const route_call *call);
 void route_ollama_tags(const route_call *call);

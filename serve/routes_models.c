@@ -1,4 +1,4 @@
-/* What is asked about the models and their adapters.
+/* Lists of models and their adapters.
  * SPDX-License-Identifier: MIT */
 #include "routes.h"
 
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* As clients of servers with several models know it. */
+/* In the format of llama-server with several models. */
 static void write_status(const model_entry *m, serve_text *out)
 {
     static const char *const states[] = { "unloaded", "loading", "loading", "loaded", "unloaded" };
@@ -18,7 +18,7 @@ static void write_status(const model_entry *m, serve_text *out)
     text_str(out, "}");
 }
 
-/* What an adapter adds to the entry of its model; NULL: it is the model itself. */
+/* Adds an adapter's members to its model's entry; NULL: the model itself. */
 static void write_adapter(const model_entry *m, const serve_adapter *a, serve_text *out)
 {
     if (a) {
@@ -28,7 +28,7 @@ static void write_adapter(const model_entry *m, const serve_adapter *a, serve_te
     text_str(out, ",\"meta\":{");
     if (!a) return;
     text_format(out, "\"lora\":{\"id\":%u,\"scale\":%.9g", (unsigned)a->id, (double)a->scale);
-    if (m->state == MODEL_READY)            /* else the loader may have it */
+    if (m->state == MODEL_READY)            /* otherwise the loader may be using it */
         text_format(out, ",\"rank\":%u,\"alpha\":%.9g,\"n_matrices\":%u,\"size\":%llu",
                     (unsigned)a->info.rank, (double)a->info.alpha, (unsigned)a->info.n_matrices,
                     (unsigned long long)a->info.bytes);
@@ -42,7 +42,7 @@ static void write_model(const serve_front *f, const model_entry *m, const serve_
     snprintf(name, sizeof name, "%s%s%s", m->name, a ? ":" : "", a ? a->name : "");
     text_str(out, "{\"id\":");
     text_json_str(out, name);
-    /* What Anthropic's interface calls them, too. */
+    /* Members of Anthropic's API. */
     text_str(out, ",\"type\":\"model\",\"created_at\":\"1970-01-01T00:00:00Z\",\"display_name\":");
     text_json_str(out, name);
     text_format(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"qsf\",", f->started);
@@ -59,7 +59,7 @@ static void write_model(const serve_front *f, const model_entry *m, const serve_
         text_format(out, "\"size\":%llu", (unsigned long long)file.st_size);
     }
     text_str(out, "}");
-    /* In vLLM's place, too. */
+    /* vLLM's member. */
     if (m->n_ctx) text_format(out, ",\"max_model_len\":%u", (unsigned)m->n_seq);
     text_str(out, "}");
 }
@@ -81,7 +81,7 @@ static int hex_digit(char c)
     return at ? (int)(at - digits) : -1;
 }
 
-/* A name from a path: %2F is a slash. */
+/* Decodes a name from a path: %2F is a slash. */
 static void path_name(const char *path, char *out, size_t cap)
 {
     size_t n = 0;

@@ -1,4 +1,4 @@
-/* What Ollama's clients ask about the server and its models.
+/* Ollama's requests about the server and its models.
  * SPDX-License-Identifier: MIT */
 #include "routes.h"
 #include "rewrite.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The version of Ollama whose interface this is: clients refuse older ones. */
+/* The version of Ollama's API implemented here: clients refuse older ones. */
 static const char ollama_version[] = "0.13.0";
 
 void route_ollama_running(const route_call *call)
@@ -23,8 +23,8 @@ void route_ollama_version(const route_call *call)
     route_reply(call);
 }
 
-/* 64 hexadecimal digits that change with the file: a digest of its name, size and time alone, since
- * one of its bytes would take minutes. */
+/* 64 hexadecimal digits that change with the file.  They hash only its name, size and time: hashing
+ * its content would take minutes. */
 static void write_digest(const model_entry *m, const struct stat *file, serve_text *out)
 {
     const unsigned long long parts[] = { (unsigned long long)file->st_size,
@@ -70,7 +70,7 @@ void route_ollama_tags(const route_call *call)
     route_reply(call);
 }
 
-/* Models that are loaded; they stay until others need their room. */
+/* Loaded models; they stay until others need their memory. */
 void route_ollama_ps(const route_call *call)
 {
     serve_front *f = call->f;
@@ -90,7 +90,7 @@ void route_ollama_ps(const route_call *call)
     route_reply(call);
 }
 
-/* The model that a body names; NULL: *e says why there is none.  name[cap]: as the body has it. */
+/* The model that a body names; NULL: *e says why not.  name[cap]: as in the body. */
 static model_entry *model_asked(const route_call *call, char *name, size_t cap, serve_error *e)
 {
     serve_front *f = call->f;
@@ -108,7 +108,7 @@ static model_entry *model_asked(const route_call *call, char *name, size_t cap, 
     return m;
 }
 
-/* A model that is there needs no pulling; others cannot be had. */
+/* A served model needs no download; others cannot be downloaded. */
 void route_ollama_pull(const route_call *call)
 {
     serve_error e = { 0 };

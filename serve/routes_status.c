@@ -1,4 +1,4 @@
-/* What is asked of the server itself: whether it runs, its figures, its slots.
+/* Server status: health, metrics, slots.
  * SPDX-License-Identifier: MIT */
 #include "ranks.h"
 #include "routes.h"
@@ -14,7 +14,7 @@ void route_health(const route_call *call)
     http_reply(call->c, call->f->drains ? 503 : 200, "application/json", call->cors, text, strlen(text));
 }
 
-/* A line of each model, where there are several. */
+/* One line per model, if there are several. */
 static void write_model_metrics(serve_front *f)
 {
     static const char *const names[] = { "model_loaded", "model_loads_total", "model_failures_total" };
@@ -34,7 +34,7 @@ static void write_model_metrics(serve_front *f)
     }
 }
 
-/* Of each model, of each rank that has it. */
+/* One line per model and rank. */
 static void write_metrics(serve_front *f)
 {
     const unsigned n = models_count(f->models), ranks = ranks_count(f), all = n * ranks;
@@ -72,7 +72,7 @@ void route_metrics(const route_call *call)
         qsf_model_get_usage(models_at(f->models, i)->model, &used);
         text_format(&f->out, "# HELP qsf_resident_bytes Resident memory\n# TYPE qsf_resident_bytes gauge\n"
                     "qsf_resident_bytes %llu\n", (unsigned long long)used.resident);
-        break;                              /* it is the process's */
+        break;                              /* the figure is of the whole process */
     }
     text_format(&f->out, "# HELP qsf_sent_bytes_total Bytes sent to clients\n"
                 "# TYPE qsf_sent_bytes_total counter\nqsf_sent_bytes_total %llu\n"
@@ -114,7 +114,7 @@ void route_slots(const route_call *call)
     route_reply(call);
 }
 
-/* ---- other servers' ways to ask ---- */
+/* ---- other servers' status paths ---- */
 
 void route_ping(const route_call *call) { http_reply(call->c, 200, "application/json", call->cors, "{}", 2); }
 
@@ -127,7 +127,7 @@ void route_version(const route_call *call)
     route_reply(call);
 }
 
-/* The text of a token, or null. */
+/* A token's text; "" if it has none. */
 static void write_token(const qsf_model *m, const char *name, int32_t id, serve_text *out)
 {
     const char *piece;
@@ -147,7 +147,7 @@ static void write_defaults(const serve_front *f, const model_entry *m, serve_tex
                 (unsigned)o->top_k, (double)o->top_p, (double)o->min_p, (double)o->repeat_penalty);
 }
 
-/* The first model, as llama-server describes the one that it has. */
+/* Describes the first model in llama-server's format. */
 void route_props(const route_call *call)
 {
     serve_front *f = call->f;

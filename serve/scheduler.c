@@ -263,7 +263,7 @@ static uint32_t blocks_promised(scheduler *s)
     return n;
 }
 
-/* Tells how many tokens of a branch's prompt are there. */
+/* Reports how many tokens of a branch's prompt are done. */
 static void branch_progress(scheduler *s, const serve_branch *b, uint32_t n)
 {
     serve_event e = { .kind = EVENT_PROGRESS, .branch = (uint16_t)b->index, .job = b->job, .n_tokens = n,
@@ -394,7 +394,7 @@ static void branch_count(scheduler *s, serve_branch *b)
     b->ns_sampling = t.ns_sampling;
 }
 
-/* Whether a token is one that the request has asked to end with. */
+/* Whether the token is one of the request's stop tokens. */
 static bool branch_stops(scheduler *s, const serve_branch *b, int32_t token)
 {
     const serve_request *r = &b->job->request;

@@ -113,7 +113,7 @@ struct serve_branch {
     const int32_t *back;                   /* PAUSED: tokens that the sequence is to have again */
     uint32_t      n_back, n_rows;          /* n_rows: of it in this step's batch */
     uint64_t      last_ns;                 /* of its last token */
-    uint32_t      n_told;                  /* tokens of the answer so far */
+    uint32_t      n_told;                  /* tokens of the answer reported so far */
     bool          prompt_done;
     qsf_status    refused;                 /* why its sequence could not have the adapters */
     int32_t       disk;                    /* the entry that it waits for, or has while it pauses; -1: none */
@@ -138,7 +138,7 @@ typedef struct scheduler {
     qsf_row       *rows;                   /* [n_batch] */
     serve_branch **order;                  /* [slots], the batch's branches */
     unsigned       n_order;
-    qsf_turn     **turns;                  /* [slots], those of them with logits */
+    qsf_turn     **turns;                  /* [slots], the branches that have logits */
     embedder       embed;
     double         answer_ns[SERVE_SIZES]; /* measured: a step of so many rows of answers alone */
     double         right, wrong;           /* guesses, the last of them counting most */

@@ -30,7 +30,7 @@ typedef struct serve_link {
     void   (*end)(void);                     /* the last call, of all */
 } serve_link;
 
-/* A model that there is.  Its name may be several, "a,b": answers have the first one. */
+/* A served model.  name may hold several names, "a,b"; answers use the first. */
 typedef struct serve_model { char name[SERVE_NAME]; const char *path; } serve_model;
 
 /* An adapter that is loaded with its model, which is a place among the models. */
@@ -43,13 +43,13 @@ typedef struct serve_lora_file {
 
 typedef struct serve_settings {
     serve_model    models[SERVE_NAMES];      /* the first one is loaded at the beginning */
-    const char    *models_dir;               /* whose files are models, too, by their names; NULL: none */
+    const char    *models_dir;               /* folder of more models; NULL: none */
     unsigned       n_models, models_max;     /* most that are loaded; 0: all */
-    const char    *default_model;            /* of several, for names that are not there; NULL: none */
+    const char    *default_model;            /* for unknown names; NULL: none */
     serve_lora_file loras[LORA_LIST];
     unsigned       n_loras;
     const char    *lora_dir;                 /* where clients may load adapters from; NULL: they may not */
-    const char    *template_name;            /* of the chat, or its text; NULL: the model's own */
+    const char    *template_name;            /* of a chat template, or its source; NULL: the model's own */
     const char    *host;
     int            port;                     /* 0: any, which is printed */
     serve_names    keys, allowed_hosts, origins;       /* origins: of CORS, "*" for all */
@@ -63,8 +63,8 @@ typedef struct serve_settings {
     qsf_io         io;
     qsf_i2s_layout i2s_layout;
     bool           quiet, log_requests;      /* log_requests: their texts, too */
-    bool           log_json, verbose;        /* verbose: with the fields that were ignored */
-    double         ping_s;                   /* that a stream is silent before a sign of life; 0: none */
+    bool           log_json, verbose;        /* verbose: log ignored fields, too */
+    double         ping_s;                   /* silence in a stream before a keep-alive; 0: none */
     bool           no_page;
     const serve_link *link;                  /* NULL: this process serves alone */
     uint32_t       end_layer;                /* with engine.behind: those from here on are elsewhere */

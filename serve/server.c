@@ -21,7 +21,7 @@ typedef struct server {
     unsigned      n_events;
     int           port;
     struct event *drain_timer, *look_timer, *ping, *ranks;
-    bool          late;                      /* the time for answers is over: they are being ended */
+    bool          late;                      /* the drain time is over: answers are being ended */
 } server;
 
 static bool server_fail(qsf_error *err, qsf_status st, const char *what, const char *why)
@@ -66,7 +66,7 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
     if ((s->late || !s->front.n_jobs) && !http_busy(s->front.http)) event_base_loopbreak(s->front.base);
 }
 
-/* Answers that are under way end with an error, for which clients have some time. */
+/* Ends running answers with an error and gives clients some time to read it. */
 static void on_drained(evutil_socket_t fd, short what, void *arg)
 {
     server *s = arg;
@@ -119,7 +119,7 @@ static bool server_event(server *s, evutil_socket_t fd, short what, event_callba
     return true;
 }
 
-/* Silent streams are looked for ten times in their interval. */
+/* Checks for silent streams ten times per interval. */
 static bool server_pings(server *s)
 {
     const double often = s->front.set->ping_s / 10;
@@ -161,7 +161,7 @@ static int sockets_given(void)
     return pid && n && atol(pid) == (long)getpid() ? atoi(n) : 0;
 }
 
-/* "127.0.0.1:8080", "[::1]:8080", or the path of a socket. */
+/* "127.0.0.1:8080", "[::1]:8080", or a socket's path. */
 static void server_address(const server *s, char *out, size_t cap)
 {
     const char *host = s->front.set->host;
@@ -169,7 +169,7 @@ static void server_address(const server *s, char *out, size_t cap)
     else snprintf(out, cap, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host, s->port);
 }
 
-/* Before the models are loaded, which may take minutes. */
+/* Runs before models are loaded, which may take minutes. */
 static bool server_bind(server *s, qsf_error *err)
 {
     char address[300], why[200];
@@ -184,7 +184,7 @@ static bool server_bind(server *s, qsf_error *err)
     return server_fail(err, QSF_E_IO, address, why);
 }
 
-/* Whether the file of kept sequences can be written when the server ends. */
+/* Checks that the cache file can be written when the server exits. */
 static bool server_cache_file(const server *s, qsf_error *err)
 {
     char beside[4096];
@@ -213,7 +213,7 @@ static bool server_listen(server *s, qsf_error *err)
     for (int i = 0; i < given && !why; i++) why = http_listen(f->http, 3 + i);
     if (!given) why = http_listen(f->http, -1);
     if (why) return server_fail(err, QSF_E_IO, given ? "the socket that was handed over" : address, why);
-    const bool loaded = f->set->n_models != 0;           /* else there are only models of a folder */
+    const bool loaded = f->set->n_models != 0;           /* otherwise only the folder's models */
     const char *name = loaded ? models_at(f->models, 0)->name : f->set->models_dir;
     if (!given)
         fprintf(stderr, "%s is served at %s%s\n", name, http_is_path(f->set->host) ? "" : "http://", address);
@@ -227,7 +227,7 @@ static const size_t MB = 1 << 20;
 
 static bool server_begin(server *s, qsf_error *err)
 {
-    enum { OTHERS = 56, OF_MODEL = 8, OF_FOLDER = 64 };     /* open files; models of a folder at once */
+    enum { OTHERS = 56, OF_MODEL = 8, OF_FOLDER = 64 };     /* open files; folder models open at once */
     serve_front *f = &s->front;
     const size_t body = f->set->most_body;
     const unsigned models = f->set->n_models + (f->set->models_dir ? OF_FOLDER : 0);

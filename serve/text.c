@@ -86,7 +86,7 @@ bool text_is_utf8(const char *bytes, size_t len)
     return true;
 }
 
-/* U+0085, U+2028 and U+2029 end lines for some clients, which read streams line by line. */
+/* U+0085, U+2028 and U+2029 end lines for some clients that read streams line by line. */
 static bool ends_lines(const char *at, size_t n)
 {
     return (n == 2 && !memcmp(at, "\xc2\x85", 2))
@@ -121,7 +121,7 @@ void text_json_str(serve_text *t, const char *str) { text_json(t, str, strlen(st
 
 void text_time(serve_text *t, long long seconds, long microseconds)
 {
-    /* The date of a number of days, in years that begin in March: then leap days come last. */
+    /* Days to a date, counting years from March so that the leap day comes last. */
     const long long days = seconds / 86400 + 719468, era = days / 146097, of_day = seconds % 86400;
     const long long day = days - era * 146097;
     const long long year = (day - day / 1460 + day / 36524 - day / 146096) / 365;

@@ -28,10 +28,10 @@ void text_clear(serve_text *t);                                  /* empty; the m
 void text_add(serve_text *t, const char *bytes, size_t len);
 void text_str(serve_text *t, const char *str);
 void text_format(serve_text *t, const char *format, ...) SERVE_PRINTF(2, 3);
-/* "...", escaped, also what ends lines.  Bytes that are no UTF-8 become U+FFFD. */
+/* Adds a JSON string, escaping line separators too.  Invalid UTF-8 becomes U+FFFD. */
 void text_json(serve_text *t, const char *bytes, size_t len);
 void text_json_str(serve_text *t, const char *str);
-/* A time of UTC, seconds since 1970 and microseconds, as RFC 3339 has it. */
+/* Adds a UTC time (seconds since 1970, microseconds) in RFC 3339 format. */
 void text_time(serve_text *t, long long seconds, long microseconds);
 bool text_is_utf8(const char *bytes, size_t len);
 

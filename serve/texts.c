@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* A token's text; its bytes if it is a part of a character. */
+/* A token's text, or its bytes if it is part of a character. */
 static void write_piece(const qsf_model *m, int32_t id, serve_text *out)
 {
     const char *piece;
@@ -19,7 +19,7 @@ static void write_piece(const qsf_model *m, int32_t id, serve_text *out)
     text_str(out, "]");
 }
 
-/* The tokens; with their texts as llama-server has them; or as vLLM writes all of it. */
+/* Token ids; with their texts in llama-server's format; or vLLM's format. */
 static void write_tokens(const front_job *j, const serve_tokens *t, serve_text *out)
 {
     const qsf_model *m = j->entry->model;
@@ -60,7 +60,7 @@ static void write_content(const qsf_model *m, const serve_tokens *t, serve_text 
     }
     text_str(out, "{\"content\":");
     text_json(out, text.bytes ? text.bytes : "", text.len);
-    text_str(out, ",\"prompt\":");            /* the same, as vLLM calls it */
+    text_str(out, ",\"prompt\":");            /* vLLM's name for it */
     text_json(out, text.bytes ? text.bytes : "", text.len);
     text_str(out, "}");
     out->failed |= text.failed;
