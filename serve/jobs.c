@@ -170,8 +170,7 @@ void front_job_drop(front_job *j)
     j->front->n_jobs--;
     if (j->front->ranks) ranks_drop(j);
     job_set_hold(j, HOLD_NONE);
-    if (j->entry->closing && !j->entry->n_active) event_add(j->front->tick, &at_once);     /* the model can
-                                                                                            * be unloaded */
+    if (j->entry->closing && !j->entry->n_active) event_add(j->front->tick, &at_once);     /* unload now */
     front_job_free(j);
 }
 
