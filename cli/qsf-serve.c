@@ -27,7 +27,7 @@ static const option serve_model_rows[] = {
     { OPTION_LIST, "-m --model", "[NAME=]FILE", AT(models), 0, 0, NULL,
       "QSF or GGUF file, and its name for clients; may also stand alone on the command line, and be given "
       "again: the first model is loaded at the beginning, others when they are asked for", NULL },
-    /* not read from the environment: the tests use QSF_MODELS_DIR */
+    /* the second name gives QSF_MODEL_DIR: QSF_MODELS_DIR is a variable of the tests */
     { OPTION_TEXT, "--models-dir --model-dir", "DIR", AT(models_dir), 0, 0, NULL,
       "a folder whose .gguf and .qsf files are models by their names, as are the folders in it that hold "
       "one; they are loaded when they are asked for", NULL },
