@@ -103,7 +103,7 @@ export function serve(mounts, {port = 0, isolation = true, csp} = {}) {
 
 const USAGE = 'usage: node demo/serve.mjs [--port 8080] [--no-isolation] PATH=FOLDER_OR_FILE...';
 
-/** What the arguments ask for: {mounts, port, isolation}.  Throws what is wrong with them. */
+/** Parses the arguments: {mounts, port, isolation}.  Throws if they are wrong. */
 export function readArguments(args) {
   const asked = {mounts: [], port: 8080, isolation: true};
   for (let i = 0; i < args.length; i++) {

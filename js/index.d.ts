@@ -188,9 +188,9 @@ export declare const cache: {
 };
 
 /**
- * A JSON object; JSON after a schema (drafts 4 to 2020-12; name and description are not used; with
- * `strict: true` a schema that cannot be kept is an error); a text that a regular expression fits
- * from beginning to end; one of a grammar in GBNF or Lark; one of several texts.
+ * A JSON object; JSON that fits a schema (drafts 4 to 2020-12; name and description are not used;
+ * with `strict: true` an unsupported keyword is an error); a string that a regular expression matches
+ * completely; a string of a grammar in GBNF or Lark; one of several strings.
  */
 export type ResponseFormat =
   | {type: 'text'}
@@ -284,11 +284,11 @@ export interface GenerateOptions {
   /** With `logprobs`: of how many of the likeliest tokens besides. A whole number from 0 to 100;
    * default 0. */
   topLogprobs?: number;
-  /** What the answer may be; tokens that do not fit are never chosen. What cannot be kept is an
-   * error with code ARGUMENT that says what and where; only a json_schema without `strict` is kept
-   * as far as possible, with a warning. With `tools`, the answer is a call or fits this. In chat()
-   * a model whose template knows reasoning may reason first; the text is without that.
-   * Default: any text. */
+  /** Constrains the answer: tokens that do not fit are never chosen. An unsupported constraint is
+   * an error with code ARGUMENT that says what and where; only a json_schema without `strict` is
+   * enforced as far as possible, with a warning. With `tools`, the answer is a call or fits this.
+   * In chat() a model whose template supports reasoning may reason first; the text does not
+   * contain the reasoning. Default: no constraint. */
   responseFormat?: ResponseFormat;
   /** The most blanks and line ends where JSON may have some. 0: compact; Infinity: any number.
    * Default 32, enough for a line end and its indentation. */
@@ -300,8 +300,8 @@ export interface GenerateOptions {
   minTokens?: number;
   /** Go on after tokens that end a text. Default false. */
   ignoreEnd?: boolean;
-  /** Of chat(), where the template knows reasoning: after so many tokens of it the engine writes
-   * its end, and the model answers; -1: no limit. The text of the answer is then without reasoning,
+  /** In chat(), if the template supports reasoning: after this many tokens of reasoning the engine
+   * ends it, and the model answers; -1: no limit. The answer's text is then without the reasoning,
    * which `onReasoning` gets. A whole number from -1 to 9007199254740992; default -1. */
   reasoningBudget?: number;
   /**

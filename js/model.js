@@ -163,7 +163,7 @@ export class Model {
     const warn = text => console.warn(`qsf: ${text}`);
     if (info.warnings.length) warn(info.warnings.join('; '));
     port.onWarning = text => {
-      if (info.warnings.includes(text)) return;         // of each answer under the same schema
+      if (info.warnings.includes(text)) return;         // repeats with every answer under a schema
       info.warnings.push(text);
       warn(text);
     };
@@ -216,7 +216,7 @@ export class Model {
     if (late) throw late.error;
     options.seed ||= 1 + Math.floor(Math.random() * Number.MAX_SAFE_INTEGER);
     const apart = !!(options.tools || onReasoning || onToolCall);
-    // a model may reason before what its answer has to be, and only so much
+    // a model may reason before a constrained answer, within its budget
     options.apart = apart || !!(what.messages && (options.responseFormat || options.reasoningBudget >= 0));
     options.toolRounds = onToolCall ? maxToolRounds : 0;
 

@@ -88,7 +88,7 @@ class Models(unittest.TestCase):
                          "--ram-budget", "1000")
         self.assertEqual([r["test"] for r in rows], ["tg3", "tg3 sampled", "tg3 token", "tg3 token p99",
                                                      "tg3 matmul", "tg3 attention", "tg3 head", "tg3 other"])
-        self.assertLess(rows[1]["median"], rows[0]["median"])       # choosing tokens takes time, too
+        self.assertLess(rows[1]["median"], rows[0]["median"])       # sampling takes time, too
         self.assertEqual({r["unit"] for r in rows[2:]}, {"ms"})
         self.assertLessEqual(rows[2]["median"], rows[3]["median"])
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""qsf-convert as its user meets it: the default, what it is estimated to lose, and options of other programs.
+"""qsf-convert from a user's view: the default type, the estimated loss, and options of other programs.
 SPDX-License-Identifier: MIT
 
     cli_convert_test.py QSF_CONVERT [unittest options]
@@ -17,7 +17,7 @@ def convert(*args):
 
 
 def converted(name, *args):
-    """The report, what was said on stderr, and the file's bytes."""
+    """The report, stderr, and the file's bytes."""
     out = FOLDER / f"{name}.qsf"
     r = convert(*args, "--json", FOLDER / "report.json", FOLDER / "llama.gguf", out)
     assert r.returncode == 0, r

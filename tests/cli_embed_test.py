@@ -136,7 +136,7 @@ OTHERS = {"token_embd": "word_embeddings", "position_embd": "position_embeddings
 
 
 def template(begin, end, between, ids):
-    """[begin] A [end], and pairs with as many end tokens between the texts."""
+    """[begin] A [end], and pairs with several end tokens between the texts."""
     def special(name): return {"SpecialToken": {"id": name, "type_id": 0}}
     def text(name): return {"Sequence": {"id": name, "type_id": 0}}
     return {"type": "TemplateProcessing", "single": [special(begin), text("A"), special(end)],
@@ -241,7 +241,7 @@ class Bert(unittest.TestCase):
                 self.assertEqual(got, [0] + [i + 1 if i else 3 for i in ids] + [2], text)
 
     def encoded(self, kind, *texts):
-        """Ids of a text or a pair by Hugging Face's own library."""
+        """Ids of a text or a pair from Hugging Face's own library."""
         file = FOLDER / kind / "tokenizer.json"
         return ",".join(map(str, Tokenizer.from_file(str(file)).encode(*texts).ids))
 

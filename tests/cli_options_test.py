@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Options: those that qsf-run and qsf-serve share, those of other programs, and errors about wrong ones.
+"""Options: those shared by qsf-run and qsf-serve, those of other programs, and errors about wrong ones.
 SPDX-License-Identifier: MIT
 
     cli_options_test.py QSF_RUN [QSF_SERVE] [unittest options]
@@ -14,7 +14,7 @@ from cli_case import HERE, MODEL, QSF_RUN, WORK, run
 PROGRAMS = [QSF_RUN] + ([SERVE] if SERVE else [])
 SCRIPT = pathlib.Path(WORK.name, "script.gguf")
 THINKS = pathlib.Path(WORK.name, "thinks.gguf")
-# The form of reasoning is found by what the template makes of reasoning_content.
+# The reasoning format is detected from how the template renders reasoning_content.
 TEMPLATE = """{% for m in messages %}<|im_start|>{{ m.role }}
 {% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
@@ -51,7 +51,7 @@ class Foreign(unittest.TestCase):
                     self.assertNotIn("unknown option", said, (program, name))
                     self.assertIn(r.returncode, (0, 2), (name, said))
                     accepted += r.returncode == 0
-                    if r.returncode and "no model was given" not in said:    # ours took the next word
+                    if r.returncode and "no model was given" not in said:    # ours took the next one
                         self.assertRegex(said, r"is not an option here: ..|is one of |takes a ", name)
         self.assertGreater(accepted, 300 * len(PROGRAMS))
 
@@ -177,7 +177,7 @@ class Reasoning(unittest.TestCase):
         whole = self.answer(None)
         self.assertEqual(whole, "<think>one two three </think>Yes.\n")
         self.assertEqual(self.answer(-1), whole)
-        self.assertEqual(self.answer(4), whole)              # the model closes it by itself
+        self.assertEqual(self.answer(4), whole)              # the model ends its reasoning by itself
         for budget, text in ((0, ""), (1, "one "), (2, "one two "), (3, "one two three ")):
             said = self.answer(budget)
             self.assertTrue(said.startswith(f"<think>{text}</think>"), (budget, said))

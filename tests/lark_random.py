@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Random grammars in Lark against the package lark: the same texts fit.
+"""Random Lark grammars against the package lark: both accept the same strings.
 SPDX-License-Identifier: MIT
 
     lark_random.py SCHEMA_ACCEPT [CASES [SEED]]
 
-lark parses with Earley and its lexer dynamic_complete, which tries every way to cut a text into terminals,
-as grammars do here.  But it tries only beginnings of what Python's re matches, and joins the patterns of a
-terminal as they are: so terminals here have no alternatives.  Texts are random, or made from the grammar.
+lark parses with Earley and the lexer dynamic_complete, which tries every way to split a string into
+terminals, like our grammars.  But it tries only prefixes of what Python's re matches, and concatenates the
+patterns of a terminal without grouping, so terminals here have no alternatives.  Strings are random, or
+generated from the grammar.
 """
 import json, random, signal, subprocess, sys
 
@@ -19,7 +20,7 @@ except ImportError:
 PROGRAM = sys.argv[1]
 CASES, SEED = (int(x) for x in (sys.argv[2:] + ["400", "1"][len(sys.argv) - 2:])[:2])
 PIECES = ["a", "b", "ab", "1", "2", "+", "(", ")", " ", "A", "B", "x", "\n", '"', "é"]
-# text, one that fits it
+# pattern, a string that matches it
 TERMINALS = [('"a"', "a"), ('"ab"', "ab"), ('"+"', "+"), ('"b"i', "B"), ('"aB"i', "Ab"), ('/[0-9]+/', "12"),
              ('/(?:a|bb)/', "bb"), ('/xb*/', "xbb"), ('"1".."3"', "2"), ('/A/i', "a"), ('"\\n"', "\n"),
              ('"\\""', '"'), ('"\\u00e9"', "é"), ('/[^ab]/', "x"), ('/\\(/', "("), ('")"', ")")]
@@ -38,7 +39,7 @@ def too_slow(*_):
 
 class Grammar:
     """Rules r0, r1, ... of which the first is start, and terminals T0, T1, ...; each rule uses later ones,
-    but for one that may begin or end with itself."""
+    except for one that may begin or end with itself."""
 
     def __init__(self, r):
         self.r, self.lines, self.bodies = r, [], {}
@@ -94,7 +95,7 @@ class Grammar:
         return self.show(x[1], False) + x[2] if x[0] == "x" else x[1]
 
     def make(self, x):
-        """A text of it."""
+        """A string of the grammar."""
         r = self.r
         if x[0] == "|":
             return self.make(r.choice(x[1]))
@@ -127,7 +128,7 @@ def main():
         tried = sorted(texts)
         try:
             theirs = lark.Lark(g.text, parser="earley", lexer="dynamic_complete")
-        except lark.exceptions.LarkError:       # a terminal that may be empty, two that are equal ...
+        except lark.exceptions.LarkError:       # a terminal that may be empty, two equal ones ...
             count["refused by lark"] += 1
             continue
         process.stdin.write((json.dumps({"lark": g.text, "texts": tried}) + "\n").encode())
@@ -144,7 +145,7 @@ def main():
                 want = True
             except lark.exceptions.LarkError:
                 want = False
-            except (RuntimeError, TooSlow):     # the first is "please report this bug", of lark
+            except (RuntimeError, TooSlow):     # RuntimeError: lark's "please report this bug"
                 continue
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Every part of Hugging Face's `tokenizers` beside qsf-convert and qsf-run: small vocabularies in the
-combinations that models use, random texts, the same ids and the same text back.
+"""Every part of Hugging Face's `tokenizers` against qsf-convert and qsf-run: small vocabularies in the
+combinations that models use, random inputs, the same ids and the same text back.
 SPDX-License-Identifier: MIT
 
     pipeline_exact.py TOKEN_LINES QSF_CONVERT [--only NAME] [--texts N] [--scalars]
 
-What the converter cannot read it must refuse by the name of the part: refused() has these."""
+The converter must refuse what it cannot read, naming the part: refused() has these cases."""
 import argparse, json, pathlib, random, subprocess, sys, tempfile
 
 import numpy
@@ -78,7 +78,7 @@ def byte_level(pre=None, normalizer=None, **more):
 
 
 def spm(normalizer=None, pre=None, fallback=True, fuse=True, edit=None, **more):
-    """Llama's kind: marks for spaces, bytes for what the vocabulary lacks."""
+    """As in Llama: marks for spaces, bytes for what the vocabulary lacks."""
     t = bpe(alphabet=False, normalizer=normalizer or N.Replace(" ", MARK), pre=P.Split(MARK,
             "merged_with_next"),
             decoder=spm_decoder(), unk_token="<unk>", trainer={"limit_alphabet": 120})
@@ -119,7 +119,7 @@ def unigram(normalizer=None, pre=None, fallback=False, decoder=None, post=None):
         vocab_size=900, special_tokens=["<pad>", "</s>", "<unk>", "<mask>"], unk_token="<unk>",
         show_progress=False), normalizer, pre or P.Metaspace(), decoder or decoders.Metaspace(), post)
     d = json.loads(t.to_str())
-    # what a file's 32 bits can say
+    # as precise as the file's 32 bits
     d["model"]["vocab"] = [[a, float(numpy.float32(s))] for a, s in d["model"]["vocab"]]
     d["model"]["byte_fallback"] = fallback
     d["model"]["vocab"] += [[f"<0x{b:02X}>", 0.0] for b in range(256 * fallback)]
@@ -134,7 +134,7 @@ def wordlevel(pre, normalizer=None, decoder=None):
 def charsmap():
     data = (ROOT / "tests" / "golden" / "unigram.model").read_bytes()
     at = 0
-    # the normalizer_spec (field 3) of the file, and precompiled_charsmap (field 2) in it
+    # precompiled_charsmap (field 2) in the file's normalizer_spec (field 3)
     def fields(b):
         i = 0
         def varint():
@@ -283,7 +283,7 @@ def cases():
 
 
 def refused():
-    """name of what is refused -> tokenizer"""
+    """name of the refused part -> tokenizer"""
     yield "UnicodeScripts", lambda: byte_level(P.Sequence([P.UnicodeScripts(), level()]))
     yield "CTC", lambda: changed(byte_level(), lambda d: d.update(decoder=json.loads(
         decoders.CTC().__getstate__())))
@@ -296,7 +296,7 @@ def refused():
 # --------------------------------------------------------------------------------------
 
 def write_hf(folder, t):
-    """A model of Llama's kind, of no use but for its tokenizer."""
+    """A Llama model that is only used for its tokenizer."""
     folder.mkdir()
     n, d = max(t.get_vocab(True).values()) + 1, 64
     t.save(str(folder / "tokenizer.json"))
@@ -326,7 +326,7 @@ def added_contents(t):
 
 
 def same_text(ours, theirs):
-    """Pieces are those of the middle of a text: decoders take a space away where it begins, or ends."""
+    """Pieces as in the middle of a text: decoders remove a space at its beginning or end."""
     return ours.strip(" ") == theirs.strip(" ")
 
 

@@ -23,7 +23,7 @@ NAMED = ("a repeated group with ^ or $", "where no text can fit", "no text can f
          "is repeated too often",
          "before a repeated group that has", "cannot be kept in a negative one",
          "this lookbehind cannot be kept", "together with a lookbehind of more", "levels of \"both\" and")
-# What looks around; a lookbehind of Python has one length.
+# Lookarounds; Python's lookbehind needs a fixed length.
 EDGES = ["\\b", "\\b", "\\B", "^", "$"]
 BEHIND = ["a", "\\w", "[^a]", "[ab]", "-", "."]
 
@@ -38,7 +38,7 @@ def look(r, depth):
 
 
 def pattern(r, depth=0, looks=False):
-    """Parts in a row; with looks some of them look around, and long lookbehinds stand at the ends."""
+    """A sequence of parts; with looks some are lookarounds, with long lookbehinds at the ends."""
     parts = []
     for _ in range(r.randrange(0 if depth else 1, 4)):
         if looks and r.randrange(4) == 0:
@@ -95,8 +95,8 @@ def main():
         # . and $ as ECMA-262 has them, \d and \w of ASCII
         theirs = re.compile(p.replace("$", "(?=\\n|\\Z)") if "(?m:" in p else p.replace("$", "\\Z"), re.A)
         if "(?m:" in p and "$" in re.sub(r"\(\?m:[^()]*\)", "", p):
-            continue            # a $ that is replaced in one way only
-        # Python takes no place of an empty text for one that is inside of a word
+            continue            # a $ that was replaced in one way only
+        # Python's \B does not match in an empty string
         tried = [t for t in texts(r, p) if t or "\\B" not in p]
         for inside in (False, True):
             schema = {"type": "string", "pattern": p}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What qsf-serve accepts: fields of other servers, values that mean nothing, items it cannot run.
+"""What qsf-serve accepts: fields of other servers, empty values, items it cannot run.
 SPDX-License-Identifier: MIT
 
     serve_accepts_test.py QSF_SERVE [NAME...]     the tests whose names have one of the words
 
-With the Python packages openai and anthropic their own types of requests are tried, too: each member with
-each value that its type allows.
+If the Python packages openai and anthropic are installed, their request types are tried too: each member
+with each value that its type allows.
 """
 import importlib.util
 import json
@@ -29,19 +29,19 @@ ECHO = ("{% for t in tools or [] %}{{ t | tojson }}{% endfor %}{% for m in messa
         "{{ c.function.arguments | tojson }}}</tool_call>{% endfor %}<|end|>{% endfor %}"
         "{{ reasoning_effort }}{{ verbosity }}{% if add_generation_prompt %}<assistant>{% endif %}")
 
-# Without reasoning, of which a random model writes much.
+# Without reasoning, because a random model writes a lot of it.
 CALLS = ECHO.replace("{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}", "")
 
 
 def ok(s, path, **more):
-    """The answer, and the names of the fields without an effect."""
+    """The answer, and the names of the ignored fields."""
     status, headers, answer = s.ask("POST", path, {**PLAIN[path], **more})
     assert status == 200, (status, path, json.dumps(more)[:300], answer)
     return answer, [x for x in (headers.get("x-qsf-ignored") or "").split(", ") if x]
 
 
 def prompt_of(s, path, **body):
-    """What the template makes of a request: with a tiny context of bytes, by the length of it."""
+    """The rendered prompt of a request, or its length with a tiny context of bytes."""
     usage = ok(s, path, **body)[0]["usage"]
     return usage.get("prompt_tokens") or usage["input_tokens"] + usage.get("cache_read_input_tokens", 0)
 
@@ -51,7 +51,7 @@ def prompt_of(s, path, **body):
 NOWHERE = {"cache_prompt": True, "id_slot": 0, "tempersture": 1, "samplers": ["top_k", "temperature"],
            "num_ctx": 4096, "keep_alive": "5m", "n_keep": 4, "min_keep": 1, "post_sampling_probs": True,
            "include_stop_str_in_output": True, "spaces_between_special_tokens": True, "t_max_predict_ms": 100}
-ANYWHERE = {  # field: values that are taken by all interfaces that make answers
+ANYWHERE = {  # field: values that all APIs with answers accept
     "max_tokens": [-1, 100.0, 1e12, 2**63, None, 3], "n_predict": [-1, 2], "num_predict": [-2, 2.0],
     "stop": ["", [], {}, None, [""], ["x", None, ""], "x"], "seed": [-1, 0, 42.0, 2**64 - 1, None],
     "temperature": [0, 0.7, None, 2], "top_k": [0, -1, 40.0], "top_p": [0, 1, 0.5], "min_p": [0.05],
@@ -386,7 +386,7 @@ def test_tools_that_are_functions_for_the_model(s):
         assert "tool_calls" not in a["choices"][0]["message"] and len(ignored) == len(HOSTED)
 
 
-# ---- responses that are kept ----
+# ---- stored responses ----
 
 def test_responses_are_continued_and_fetched(s):
     with s.other("--chat-template", ECHO, "--api-key", "a", "--api-key", "b") as t:
@@ -414,7 +414,7 @@ def test_responses_are_continued_and_fetched(s):
         count = ask("POST", f"{RESPONSES}/input_tokens", {"input": items})[2]
         assert count == {"object": "response.input_tokens", "input_tokens": want["usage"]["input_tokens"]}
         assert ask("POST", f"{CHATS}/input_tokens", {"messages": CHAT})[2]["input_tokens"] > 3
-        # They belong to their client, and go when they are asked to.
+        # They belong to their client, who can delete them.
         assert ask("GET", f"{RESPONSES}/{first['id']}", key="b")[0] == 404
         status, _, a = ask("POST", RESPONSES, {"input": "x", "previous_response_id": first["id"]}, key="b")
         assert status == 400 and a["error"]["code"] == "previous_response_not_found"
@@ -424,7 +424,7 @@ def test_responses_are_continued_and_fetched(s):
         assert ask("GET", f"{RESPONSES}/{gone['id']}")[0] == 404
         for _ in range(520):
             last = ask("POST", RESPONSES, {"input": "x", "max_output_tokens": 0})[2]
-        assert ask("GET", f"{RESPONSES}/{third['id']}")[0] == 404      # the oldest make room
+        assert ask("GET", f"{RESPONSES}/{third['id']}")[0] == 404      # the oldest are evicted
         assert ask("GET", f"{RESPONSES}/{last['id']}")[0] == 200
 
 
@@ -447,7 +447,7 @@ def test_events_of_responses(s):
 
 # ---- the types of the official packages ----
 
-MADE_UP = {  # members whose type says less than they mean
+MADE_UP = {  # members whose type allows more than they accept
     "model": ["tiny"], "messages": [CHAT], "prompt": ["Hi"], "input": ["Hi"], "max_tokens": [2],
     "max_completion_tokens": [2], "max_output_tokens": [2], "logit_bias": [{"97": 1}], "n": [1],
     "stream": [False], "best_of": [1],
@@ -459,7 +459,7 @@ MADE_UP = {  # members whose type says less than they mean
 
 
 def values_of(kind, depth=0):
-    """Values of a type: all of its literals, one of each other."""
+    """Values of a type: all of its literals, one of every other type."""
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Required, typing.NotRequired, typing.Annotated):
         return values_of(args[0], depth)
@@ -467,7 +467,7 @@ def values_of(kind, depth=0):
         return list(args)
     if origin in (typing.Union, types.UnionType):
         return [v for a in args for v in values_of(a, depth)]
-    if hasattr(kind, "__required_keys__"):                                # of typing or typing_extensions
+    if hasattr(kind, "__required_keys__"):                                # a TypedDict
         return values_of_dict(kind, depth)
     if origin in (dict, typing.Mapping) or kind is dict or str(origin).endswith("Mapping'>"):
         return [{}, *({"a": v} for v in values_of(args[1], depth + 1)[:1])] if args else [{}]
@@ -492,7 +492,7 @@ def values_of_dict(kind, depth):
 
 
 def probe(s, path, kind):
-    """The refusals of a type's members, one at a time, except where eyes or things are missing."""
+    """The refusals of a type's members, one at a time, except for images and missing objects."""
     fair = ("text only", "answers are text", "no tool is named", "asks for a tool", "is empty", "no schema",
             "\"prompt\\\" is not supported")
     refused, count = [], 0

@@ -10,8 +10,8 @@ Each program clients/with_NAME does what users of one client do, with a tiny ran
 proxy keeps what is said; golden/clients/NAME.json is that of the last run with --record. Requests have to be
 the same in every run, answers to have the same shape: clients/record.py says what that leaves out.
 
-Frameworks have no transcript, because what an agent asks depends on what the model said before. Their
-programs check what came back, and no request may be refused. They run with the clients' own settings; the
+Frameworks have no transcript, because an agent's requests depend on the model's previous answers. Their
+programs check the answers, and no request may be refused. They run with the clients' own settings; the
 server's defaults keep the answers short and the same in every run.
 """
 import argparse
@@ -145,7 +145,7 @@ class Client:
 
 
 def refused(transcript):
-    """The requests that a framework should have been answered."""
+    """The requests of a framework that should have been answered."""
     return [f"{s['step']}: status {x['status']}: {json.dumps(x.get('answer'))[:300]}, asked "
             f"{x['path']} {json.dumps(x['body'])[:2000]}" for s in transcript for x in s["exchanges"]
             if s["step"] != "errors" and x["status"] is not None and x["status"] >= 400]

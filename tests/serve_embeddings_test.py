@@ -97,7 +97,7 @@ def test_what_cannot_be_embedded_is_refused(s):
     refused(s, EMBEDDINGS, "invalid_value", "encoding_format", input="x", encoding_format="int8")
     refused(s, EMBEDDINGS, "invalid_type", "encoding_format", input="x", encoding_format=1)
     refused(s, EMBEDDINGS, "invalid_type", "dimensions", input="x", dimensions="1")
-    s.post(EMBEDDINGS, input="x", stream=True, temperature=1)        # no such fields: without effect
+    s.post(EMBEDDINGS, input="x", stream=True, temperature=1)        # unknown fields: ignored
 
 
 def test_an_embedding_is_the_same_beside_anything(s):

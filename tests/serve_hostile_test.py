@@ -107,7 +107,7 @@ def fields():
                          r'(NUMBER|COUNT|LIMIT|BOOL|TAKE|LATER|IDLE|UNUSED|REFUSED)\("(\w+)", ([^,)]+))',
                          source, re.M):
         name, apis, kind = a[1] or a[5], a[2] or a[6], a[3] or a[4]
-        if a[4] in ("NUMBER", "COUNT"):                 # what comes second is a member
+        if a[4] in ("NUMBER", "COUNT"):                 # the second argument is a member
             apis = "SAMPLED"
         elif a[4] not in (None, "LIMIT", "BOOL"):
             kind = "OTHER"

@@ -158,7 +158,7 @@ def test_names_on_the_command_line(s):
     odd = pathlib.Path(WORK.name, "odd=name.gguf")
     shutil.copy(a, odd)
     server = Server(s.program, str(odd), *OPTIONS)                  # a plain path keeps working
-    assert states(server) == {"odd=name": "loaded"}                 # without the ending
+    assert states(server) == {"odd=name": "loaded"}                 # without the extension
     assert refused_not(server, "odd=name.gguf") == refused_not(server, "gpt-4o") == "odd=name"
     server.end()
     with serving(s, "--default-model", "y", **{"x,other": a, "y": b}) as two:
@@ -380,7 +380,7 @@ def test_a_trace_tells_models_apart(s):
 # ---- a folder ----
 
 def in_two_parts(model, first, second):
-    """Writes a GGUF file as two: a reader finds the second part by the name of the first."""
+    """Splits a GGUF file in two: a reader finds the second part by the name of the first."""
     reader = gguf.GGUFReader(model)
     for i, path in enumerate((first, second)):
         w = gguf.GGUFWriter(path, "llama", use_temp_file=False)
@@ -396,7 +396,7 @@ def in_two_parts(model, first, second):
 
 
 def folder_of(name, **files):
-    """A new folder, with copies of models by their names."""
+    """A new folder with copies of models under these names."""
     folder = pathlib.Path(WORK.name, name)
     for path, model in files.items():
         file = folder / path.replace("__", "/")
@@ -448,16 +448,16 @@ def test_models_of_a_folder_make_room(s):
 def test_what_is_new_in_a_folder_is_found(s):
     folder = folder_of("growing", **{"a.gguf": tiny("llama")})
     with serving_folder(s, folder) as server:
-        refused(server, "b", 404, "model_not_found")        # one model does not answer for all names
+        refused(server, "b", 404, "model_not_found")        # not answered by the only model
         shutil.copy(tiny("qwen2"), folder / "b.gguf")
-        time.sleep(0.3)                                     # it is not read more often
+        time.sleep(0.3)                                     # it is not scanned more often
         assert len(text_of(server, "b")) and states(server)["b"] == "loaded"
         shutil.copy(tiny("qwen2"), folder / "c.gguf")
         time.sleep(0.3)
         assert states(server)["c"] == "unloaded"
         (folder / "b.gguf").unlink(), (folder / "c.gguf").unlink()
         time.sleep(0.3)
-        assert states(server) == {"a": "unloaded", "b": "loaded"}       # what is loaded stays
+        assert states(server) == {"a": "unloaded", "b": "loaded"}       # a loaded model stays
         message, _ = refused(server, "c", 404, "model_not_found")
         assert '"c"' in message and message.endswith('"a", "b"'), message
         server.post("/models/unload", model="b")
@@ -465,8 +465,8 @@ def test_what_is_new_in_a_folder_is_found(s):
         refused(server, "b", 404, "model_not_found")
         shutil.copy(tiny("qwen2"), folder / "b.qsf")
         time.sleep(0.3)
-        assert text_of(server, "b")                         # whatever the file is called
-        shutil.copy(tiny("qwen2"), folder / "b.gguf")       # one of the same name comes, or comes back
+        assert text_of(server, "b")                         # under whatever file name
+        shutil.copy(tiny("qwen2"), folder / "b.gguf")       # a file of the same name appears
         (folder / "a").mkdir()
         shutil.copy(tiny("qwen2"), folder / "a" / "x.gguf")
         time.sleep(0.3)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The paths of other servers: Ollama's, llama-server's, vLLM's; and what an operator sees of requests.
+"""The paths of other servers: Ollama's, llama-server's, vLLM's; and logs, metrics and shutdown.
 SPDX-License-Identifier: MIT
 
     serve_paths_test.py QSF_SERVE [NAME...]
@@ -21,11 +21,11 @@ OPTIONS = {"temperature": 0, "num_predict": 6, "num_ctx": 512, "top_k": 5.0}
 
 
 def lines(s, path, **body):
-    """The lines of a stream of JSON."""
+    """The objects of a JSON-lines stream."""
     status, headers, text = s.ask("POST", path, body)
     assert status == 200 and headers["Content-Type"] == "application/x-ndjson", (status, text)
     assert text.endswith("\n")
-    assert text.splitlines() == text[:-1].split("\n")      # whatever a client takes for the end of a line
+    assert text.splitlines() == text[:-1].split("\n")      # also for clients that split at Unicode line ends
     try:
         return [json.loads(line) for line in text[:-1].split("\n")]
     except ValueError:
@@ -33,7 +33,7 @@ def lines(s, path, **body):
 
 
 def refused(s, path, body, status, *words):
-    """The error of Ollama's form."""
+    """The error in Ollama's format."""
     got, _, answer = s.ask("POST", path, body)
     assert got == status and set(answer) == {"error"} and all(w in answer["error"] for w in words), answer
 
@@ -132,7 +132,7 @@ def test_ollama_options(s):
     hot = {"temperature": 1.5, "num_predict": 8}
     one, two = (s.post("/api/chat", **ask, options={**hot, "seed": 7})["message"] for _ in range(2))
     assert one == two
-    for most in (-1, -2, 0):            # up to the end of the context
+    for most in (-1, -2, 0):            # no limit except the context
         stop = s.post("/api/chat", **ask, options={"num_predict": most, "stop": ["e", "a", " "]})
         assert stop["done_reason"] == "stop"
 
@@ -209,7 +209,7 @@ def test_completion(s):
     assert stopped["stop_type"] == "word" and stopped["stopping_word"] == word
     assert s.ask("POST", "/completion", {"n_predict": 1})[2]["error"]["param"] == "prompt"
     status, _, answer = s.ask("POST", "/infill", {"input_prefix": "a", "input_suffix": "b"})
-    assert status == 400 and answer["error"]["param"] == "suffix"       # tiny's vocabulary has no marks
+    assert status == 400 and answer["error"]["param"] == "suffix"       # tiny has no infill tokens
     assert s.ask("POST", "/infill", {"input_prefix": "a"})[2]["error"]["param"] == "input_suffix"
 
 
@@ -333,11 +333,11 @@ def test_headers_of_browsers(s):
             assert "x-qsf-ignored" in headers["Access-Control-Expose-Headers"]
 
 
-# ---- what an operator sees ----
+# ---- the log ----
 
 @contextlib.contextmanager
 def started(s, *options, model="llama.gguf"):
-    """A server that logs, or has another model than the others."""
+    """A server with a log or a model of its own."""
     own = Server(s.program, f"{WORK.name}/{model}", "--alias", "tiny", "--chat-template", "chatml",
                  "--threads", "2", *options)
     try:
@@ -348,7 +348,7 @@ def started(s, *options, model="llama.gguf"):
 
 
 def long_model():
-    """The tiny model with room for answers that last seconds."""
+    """The tiny model with a context for answers that take seconds."""
     path = pathlib.Path(WORK.name, "long.gguf")
     shutil.copy(path.with_name("llama.gguf"), path)
     long_context(path, 16384)
@@ -399,7 +399,7 @@ def test_the_log_as_text(s):
 
 
 def test_silent_streams_get_a_sign_of_life(s):
-    """The only slot has an answer, so the next request waits."""
+    """The only slot is busy, so the next request waits."""
     with started(s, "--slots", "1", "--sse-ping-interval", "0.2", model=long_model()) as own:
         busy = open_stream(own, "/v1/completions", {"prompt": "x", "max_tokens": 15000, "logprobs": 50})
         busy.recv(100)
@@ -434,7 +434,7 @@ def test_a_socket_in_the_file_system(s):
         assert b'"name":"tiny"' in read_all(c)
     second = subprocess.run(command, capture_output=True, text=True)
     assert second.returncode and "another program listens there" in second.stderr, second.stderr
-    p.kill()                                    # it leaves the socket, which the next one replaces
+    p.kill()                                    # leaves a stale socket, which the next server replaces
     p.wait()
     assert path.exists()
     p, line = begin()
@@ -445,7 +445,7 @@ def test_a_socket_in_the_file_system(s):
     assert subprocess.run(command, capture_output=True).returncode and path.read_text() == "somebody's"
 
 
-# ---- the end ----
+# ---- shutdown ----
 
 def open_stream(own, path, body):
     c = socket.create_connection(("127.0.0.1", own.port), timeout=60 * SLOW)
@@ -464,7 +464,7 @@ def read_all(c):
 
 
 def test_the_end_of_the_time_for_answers(s):
-    """Streams end with an error event and whole, whole requests get 503; who asks meanwhile is told."""
+    """Streams end properly with an error event, other requests get 503, and so do new ones."""
     long = {"max_tokens": 15000, "logprobs": 50}
     with started(s, "--drain", "1", model=long_model()) as own:
         streams = [open_stream(own, "/v1/completions", {"prompt": "x", **long}),

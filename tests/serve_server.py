@@ -121,7 +121,7 @@ def together(calls):
 
 
 def long_context(path, n):
-    """Room in a model's file for answers that last seconds on any machine."""
+    """Sets a context in a model's file for answers that take seconds on any machine."""
     data = bytearray(path.read_bytes())
     at = data.index(key := b"llama.context_length") + len(key) + 4      # 4 bytes: the type
     data[at:at + 4] = n.to_bytes(4, "little")

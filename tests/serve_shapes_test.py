@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What qsf-serve makes of answers that have a shape: together with tools, and of what cannot be kept.
+"""Constrained answers of qsf-serve: together with tools, and with schemas that cannot be enforced.
 SPDX-License-Identifier: MIT
 
     serve_shapes_test.py QSF_SERVE [--models DIR] [NAME...]     the tests whose names have one of the words
@@ -80,7 +80,7 @@ def test_one_schema_that_cannot_be_kept_loosens_one_keyword(s):
                        tool_choice={"type": "function", "function": {"name": "hard"}})["choices"][0]
             assert a["finish_reason"] == "tool_calls", a
             got = json.loads(a["message"]["tool_calls"][0]["function"]["arguments"])
-            # What can be kept is, and no key is invented.
+            # What can be enforced is, and no key is invented.
             assert set(got) == {"list", "city"} and got["city"] in ("Rome", "Oslo"), got
             assert len(got["list"]) == 2 and all(type(x) is bool for x in got["list"]), got
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What qsf-serve is started with: errors before a model is loaded, templates, reasoning, sampling.
+"""Startup options of qsf-serve: errors before a model is loaded, templates, reasoning, sampling.
 SPDX-License-Identifier: MIT
 
     serve_start_test.py QSF_SERVE
@@ -24,7 +24,7 @@ def refused(program, model, *args, code, says, **env):
     assert r.returncode == code, (args, r)
     for text in says:
         assert text in r.stderr, (args, text, r.stderr)
-    assert "is loaded" not in r.stderr, r.stderr                # before the model is
+    assert "is loaded" not in r.stderr, r.stderr                # before the model is loaded
 
 
 def errors_are_said_before_the_model_is_loaded(program):
@@ -33,7 +33,7 @@ def errors_are_said_before_the_model_is_loaded(program):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        for model in (SCRIPT, none):                            # not even opened
+        for model in (SCRIPT, none):                            # the model is not even opened
             refused(program, model, "--port", port, code=5,
                     says=[f"127.0.0.1:{port}", "in use", "--port N"])
     refused(program, none, "--port", "0", code=5, says=["no-such-model"])
@@ -85,7 +85,7 @@ def reasoning_ends_with_its_budget(program):
         answer = s.post("/v1/chat/completions", messages=CHAT, temperature=0, max_tokens=24)
         m = answer["choices"][0]["message"]
         prompt = s.post("/apply-template", messages=CHAT)["prompt"]
-        if budget == -1:                                        # a request's own
+        if budget == -1:                                        # a request's own budget
             for more in ({"reasoning_budget": 1}, {"thinking_budget_tokens": 1},
                          {"thinking": {"type": "enabled", "budget_tokens": 1}}):
                 own = s.post("/v1/chat/completions", messages=CHAT, temperature=0, max_tokens=24, **more)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How qsf-serve chooses tokens: log probabilities, biases, banned texts, samplers, the best of some.
+"""How qsf-serve chooses tokens: log probabilities, biases, banned strings, samplers, best_of.
 SPDX-License-Identifier: MIT
 
     serve_tokens_test.py QSF_SERVE [--models DIR] [NAME...]     the tests whose names have one of the words
@@ -76,7 +76,7 @@ def test_prompts_tell_their_log_probabilities(s):
         assert abs(forced["token_logprobs"][0] - lists["token_logprobs"][k]) < 1e-4
         for text, p in forced["top_logprobs"][0].items():
             assert abs(lists["top_logprobs"][k][text] - p) < 1e-4
-    # With an answer behind it, several times, of several prompts, in a stream, beside others.
+    # With an answer after it, several choices, several prompts, in a stream, next to others.
     plain = s.post("/v1/completions", prompt=prompt, max_tokens=6, temperature=0, logprobs=3, ignore_eos=True)
     plain = plain["choices"][0]
     for both in ask([prompt, prompt], 6, n=2):

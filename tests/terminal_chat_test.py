@@ -307,10 +307,10 @@ class Commands(Scripted):
         self.assertGreater(len(figures), 1)
         for (a, n, p), (b, _, q) in zip(figures, figures[1:]):
             self.assertTrue(a <= b <= n and p <= q <= 100 and n > 15000, (a, b, n, p, q))
-        self.assertNotIn("prompt:", "\n".join(t.screen.lines()))     # it is gone again
+        self.assertNotIn("prompt:", "\n".join(t.screen.lines()))     # the progress line is removed
         self.assertEqual(t.screen.lines()[-2:], ["Hello there.", ">"])
         before = len(re.findall(rb"prompt: ", t.raw))
-        t.asks("hi")                                        # nothing of it is computed again
+        t.asks("hi")                                        # the prompt is not computed again
         self.assertEqual(len(re.findall(rb"prompt: ", t.raw)), before)
 
     def test_load_file(self):

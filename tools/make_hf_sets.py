@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes convert/read/hf_set_table.c: the sets of characters that Hugging Face's tokenizers goes by.
+"""Writes convert/read/hf_set_table.c: the character sets that Hugging Face's tokenizers uses.
 SPDX-License-Identifier: MIT
 
     pip install unicodedata2==16.0.0 tokenizers==0.23.3
     make_hf_sets.py > convert/read/hf_set_table.c
 
-Its expressions have the general categories of Unicode 16; its own steps ask crates of several older and
-younger versions, so these sets are learnt by asking the library about every code point."""
+Its regular expressions use the general categories of Unicode 16; its other steps use crates with several
+Unicode versions, so these sets are found by asking the library about every code point."""
 import textwrap
 
 import unicodedata2 as u
@@ -46,7 +46,7 @@ def gone(normalizer):
 
 
 def joined(pre):
-    """What stays behind an "a"."""
+    """The characters that remain after an "a"."""
     pieces = pre.pre_tokenize_str("".join("a" + chr(c) + " " for c in SCALARS))
     return {ord(s[1]) for s, _ in pieces if len(s) == 2 and s[0] == "a"}
 
@@ -74,7 +74,7 @@ ranges("control", gone(bert(clean_text=True)))
 ranges("accents", gone(N.StripAccents()))
 ranges("bert_accents", gone(bert(strip_accents=True)))
 
-# What NFKD takes apart beyond NFD, in full, and lower case that younger versions of Unicode have.
+# Full decompositions of NFKD that NFD lacks, and lower-case mappings of newer Unicode versions.
 nfd, nfkd, lower = N.NFD(), N.NFKD(), N.Lowercase()
 table = [(c, nfkd.normalize_str(chr(c))) for c in SCALARS
          if nfkd.normalize_str(chr(c)) != nfd.normalize_str(chr(c))]

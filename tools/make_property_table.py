@@ -4,9 +4,8 @@ SPDX-License-Identifier: MIT
 
     python3 tools/make_property_table.py
 
-Needs the package regex, whose data it is.  Each range is two numbers, how many code points lie before it and
-how many are in it, with seven bits in a byte, the low ones first; a byte of 128 or more has another one
-behind it.
+Takes the data from the package regex.  Each range is two numbers: the gap before it and its length in code
+points, as varints (seven bits a byte, low ones first; a byte of 128 or more is continued by the next one).
 """
 import pathlib
 import regex

@@ -13,7 +13,7 @@ const tiny = tinyModel({context: 2048}), WARM = {temperature: 1, seed: 1, maxTok
 let model;
 before(async () => { model = await load(tiny, {threads: 1}); });
 after(() => model.dispose());
-/* '"', ')' and '}', so that a string of a random model ends. */
+/* '"', ')' and '}' are favoured, so that strings of a random model end. */
 const CLOSE = {6: 6, 13: 4, 97: 6}, CALL = {...CLOSE, 32: 12};     // '<'
 const generate = options => collect(model.generate('x', {...WARM, ...options}));
 const ask = options => collect(model.chat(TALK, {...WARM, template: TEMPLATE, ...options}));
@@ -56,7 +56,7 @@ describe('responseFormat', () => {
         assert.equal(reason, 'end', text);
         assert.equal(JSON.parse(text).a, 7);
       }
-    assert.equal(warn.mock.callCount(), 1);             // of each text, once
+    assert.equal(warn.mock.callCount(), 1);             // once per warning
     assert.match(warn.mock.calls[0].arguments[0], /^qsf: not kept of responseFormat: .*backreference/);
     assert.match(model.info.warnings.join(), /not kept of responseFormat/);
     await generate({responseFormat: {type: 'json_schema', schema: {const: 1}}});

@@ -1,9 +1,9 @@
 #!/bin/sh
-# What a user meets: ./test and ./run in a fresh clone in a folder of its own, without ../shared and
-# with nothing in the cache except downloads.
+# ./test and ./run as for a new user: in a fresh clone in its own folder, without ../shared, with
+# only downloads in the cache.
 # SPDX-License-Identifier: MIT
 #
-#   bare.sh                 as ./test --all calls it: objects come from the compiler's cache
+#   bare.sh                 as ./test --all calls it: objects come from the compiler cache
 #   bare.sh --cold          only downloads are reused
 #
 # The clone is of the last commit. It and its cache are removed if all passes.
@@ -15,7 +15,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/qsf-bare.XXXXXX")
 
 git clone -q "$source" "$work/libqsf"
 mkdir -p "$work/cache/models"
-# What the short run downloads by itself, and no more: a test that wants other models has to skip.
+# Only what the short run downloads by itself: a test that needs other models has to skip.
 for one in deps npm venv wasm; do
     if [ -e "$cache/$one" ]; then ln -s "$cache/$one" "$work/cache/$one"; fi
 done

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Passes on what ctest prints; then lists the slowest tests and what was skipped, and counts.
+"""Passes on the output of ctest, then prints the slowest tests, the skipped ones, and the counts.
 SPDX-License-Identifier: MIT
 
     ctest ... | summary.py LOG [HOW_MANY_SLOWEST]
 
-LOG is ctest's LastTest.log. A test that can do nothing without missing data exits with 77; a part of a test
-prints a line that begins with "skip". Both are listed by name. The last line is
+LOG is ctest's LastTest.log. A test that lacks its data exits with 77; a skipped part of a test prints a line
+that begins with "skip". Both are listed by name. The last line is
 
     N passed, N failed, N skipped
 
@@ -20,7 +20,7 @@ SKIPPED = re.compile(r"(?:skip(?:ped)?:? |\ufe63 )(.+)", re.I)
 
 
 def results(lines):
-    """What ctest prints, passed on; [(name, its result, seconds)]."""
+    """Passes on the output of ctest; returns [(name, result, seconds)]."""
     found, ended = [], False
     for line in lines:
         ended |= bool(re.match(r"\d+% tests passed", line))
@@ -31,7 +31,7 @@ def results(lines):
 
 
 def skipped_parts(log):
-    """Of ctest's log: (test, what it says that it skipped), each once."""
+    """From ctest's log: (test, its line about what it skipped), each once."""
     test, parts = None, {}
     for line in log.splitlines():
         begin = re.match(r"\d+/\d+ Test: (\S+)", line)
