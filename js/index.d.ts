@@ -189,8 +189,8 @@ export declare const cache: {
 
 /**
  * A JSON object; JSON that fits a schema (drafts 4 to 2020-12; name and description are not used;
- * with `strict: true` an unsupported keyword is an error); a string that a regular expression matches
- * completely; a string of a grammar in GBNF or Lark; one of several strings.
+ * with `strict: true` an unsupported keyword is an error); a string that a regular expression
+ * matches completely; a string of a grammar in GBNF or Lark; one of several strings.
  */
 export type ResponseFormat =
   | {type: 'text'}
