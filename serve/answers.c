@@ -39,7 +39,7 @@ bool answers_begin(front_job *j, serve_error *e)
     if (!(r->api & (API_CHAT | API_RESPONSES | API_MESSAGES))) return true;
     front_chat(j->front, r, &chat);
     for (unsigned i = 0; i < j->job.n_branches; i++) if (!answer_reader(j, i, &chat, e)) return false;
-    if (j->grammar) return true;        /* the grammar has set all of the turn */
+    if (j->grammar) return true;        /* grammar_turn has set all of the turn */
     const qsf_status st = qsf_answer_turn(j->choices[0].answer, &j->job.turn, &err);
     return !st || answers_refuse(st, &err, e);
 }

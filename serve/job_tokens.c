@@ -40,7 +40,7 @@ static bool tokens_of_text(const model_entry *m, const serve_prompt *p, int flag
     return serve_refuse(e, 500, NULL, NULL, "%s", err.text);
 }
 
-/* Tokenizes as much of a document as a sequence holds, with its end token. */
+/* Tokenizes as much of an input as a sequence holds, with its end token. */
 static bool tokens_cut(const model_entry *m, const serve_prompt *p, int flags, serve_tokens *out,
                        serve_error *e)
 {

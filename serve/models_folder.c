@@ -119,7 +119,7 @@ static void scan_tell(const folder_scan *s, const char *path, const char *why)
     fprintf(stderr, "%s is left out: %s\n", path, why);
 }
 
-/* Whether the file can be opened; if not, it is not a model. */
+/* Whether the file can be opened; logs why not. */
 static bool scan_readable(const folder_scan *s, const char *path)
 {
     FILE *file = fopen(path, "rb");

@@ -8,7 +8,7 @@
 typedef struct field field;
 typedef bool (*field_fn)(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
 /* COUNT: uint32_t, -1 is the maximum.  LIMIT: negative means no limit, and any large number is
- * valid. REAL: float. */
+ * valid.  REAL: float. */
 typedef enum field_kind { FIELD_BOOL, FIELD_WHOLE, FIELD_COUNT, FIELD_LIMIT, FIELD_NUMBER, FIELD_REAL,
                           FIELD_TEXT, FIELD_OTHER } field_kind;
 struct field {
