@@ -95,7 +95,7 @@ static void gbnf_put(gbnf_reader *r, gram_mem *list, qsf_gnode id)
     if (to) *to = id;
 }
 
-/* A literal inside of a JSON string, where some characters are escaped. */
+/* A literal inside a JSON string, where some characters are escaped. */
 static qsf_gnode gbnf_json_literal(gbnf_reader *r)
 {
     const size_t begin = r->at++;
@@ -133,7 +133,7 @@ static qsf_gnode gbnf_literal(gbnf_reader *r)
 
 static const uint32_t gbnf_any[1][2] = { { 0, 0x10ffff } };
 
-/* One character of the ranges, or one of none of them. */
+/* A character in one of the ranges, or with `not` in none of them. */
 static qsf_gnode gbnf_one_of(gbnf_reader *r, const uint32_t (*ranges)[2], size_t n, bool negated)
 {
     if (!(r->flags & QSF_REGEX_JSON)) return qsf_g_class(r->b, ranges, n, negated);
