@@ -270,6 +270,7 @@ QSF_API const char *const *qsf_chat_template_names(void);
  *                     them, however they are adapted (docs/chat.md); *n_ids is then 0
  * QSF_E_UNSUPPORTED   the template cannot be run
  * QSF_E_BUDGET        it takes more steps or memory than a template may
+ *
  * Errors caused by a template give its line and column. */
 QSF_API qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
                                    bool generate, int32_t *ids, size_t cap, size_t *n_ids, qsf_error *err);
