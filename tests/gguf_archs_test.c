@@ -296,7 +296,7 @@ static bool has_key(const gguf_build *b, const char *key)
 }
 
 /* Initial values of llama.cpp's variables (integers, floats and booleans), all of which it writes
- * for every architecture, as it does arrays. */
+ * for every architecture. */
 static const struct { const char *key; uint32_t value; } saved_u32[] = {
     { ".leading_dense_block_count", 0 }, { ".expert_feed_forward_length", 0 },
     { ".expert_shared_feed_forward_length", 0 }, { ".expert_chunk_feed_forward_length", 0 },

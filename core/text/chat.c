@@ -375,7 +375,7 @@ static qsf_status chat_rendered(chat_run *run)
     const bool refused = (st == QSF_E_CANCELLED || st == QSF_E_ARGUMENT) && !ask->as_given;
     const qsf_jinja_value given = messages;
     qsf_status again = st;
-    /* the template refuses only the actual texts, not the shape */
+    /* the template takes the shape, but refuses the actual texts */
     for (int i = 0; refused && again && i < CHAT_REMEDIES && !run->st; i++)
         if (i != CHAT_TEXT_LATER && chat_remedy_apply(run, (chat_remedy)i, &messages))
             again = chat_run_render(run, &messages, generate, &other);

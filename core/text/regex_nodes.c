@@ -119,7 +119,7 @@ static void rx_add_all(regex *r, rx_set *s, const rx_set *more)
     for (uint32_t i = 0; i < more->n; i++) rx_put(r, s, more->part[i].if_, more->part[i].node);
 }
 
-/* What may follow of a set under a condition that decides all of the set's classes. */
+/* What a set allows under a condition that decides all classes that the set tests. */
 static qsf_gnode rx_where(regex *r, const rx_set *s, rx_condition is)
 {
     qsf_gnode out = s->always;

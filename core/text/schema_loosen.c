@@ -7,7 +7,8 @@
  * be told apart becomes an anyOf. */
 #include "text/schema_loosen.h"
 
-enum { LOOSEN_TRIES = 64, LOOSEN_LARGE = 3 };   /* most failures in all; most of those slow to find */
+enum { LOOSEN_TRIES = 64, LOOSEN_LARGE = 3 };   /* limits of failures: of all, and of those that take long to
+                                                 * find */
 
 typedef enum loosen_form { LOOSEN_VALUE, LOOSEN_SCHEMA, LOOSEN_LIST, LOOSEN_MAP, LOOSEN_ITEMS } loosen_form;
 
