@@ -150,9 +150,8 @@ void steps_normalizer(steps_build *s, yyjson_val *v)
         size_t i, n;
         yyjson_val *e;
         yyjson_arr_foreach(qsf_json_get(v, "normalizers"), i, n, e) steps_normalizer(s, e);
-    } else if (text_is(type, "NFC") || text_is(type, "NFD")) {
-        steps_add_step(s, type[2] == 'C' ? STEP_NFC : STEP_NFD, 0, 0, "");
-    } else if (text_is(type, "NFKC") || text_is(type, "NFKD")) {
+    } else if (text_is(type, "NFC") || text_is(type, "NFD") || text_is(type, "NFKC")
+               || text_is(type, "NFKD")) {
         text_form(s, type);
     } else if (text_is(type, "Lowercase")) {
         text_lower(s);
