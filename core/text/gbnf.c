@@ -311,7 +311,7 @@ qsf_gnode qsf_gbnf_nodes(qsf_grammar_builder *b, const char *text, size_t len, u
                        (int)QSF_MIN(n->len, 80u), text + n->at);
         if (is_root) root = n->rule;
     }
-    if (!root) qsf_g_fail(b, QSF_E_CORRUPT, "grammar: there is no rule \"root\"");
+    if (!root) qsf_g_fail(b, QSF_E_CORRUPT, "grammar: the rule \"root\" is missing");
     gram_release(r.g, &r.names, sizeof(gbnf_name));
     gram_release(r.g, &r.parts, sizeof(uint32_t));
     gram_release(r.g, &r.alts, sizeof(uint32_t));
