@@ -43,10 +43,10 @@ typedef struct convert_task {
     qsf_quant_error      *errors;       /* one a band */
     encode_loss          *losses;       /* one a band */
     convert_found        *found;        /* one a band, where outliers are kept apart */
-    bool                  copies;       /* only measured: the bytes are copied */
+    bool                  copies;       /* measure only: the bytes are copied unchanged */
 } convert_task;
 
-/* A tensor that is copied loses nothing. */
+/* A copied tensor has no error. */
 static qsf_status convert_measure_copy(convert_task *k, uint32_t row, uint32_t n, convert_band *band,
                                        qsf_quant_error *e, qsf_error *err)
 {
@@ -135,7 +135,7 @@ static qsf_status convert_prepare(encode_source *s, uint32_t i, convert_tensor *
 }
 
 /* Fills dst with rows [first, first + rows) of tensor i in its new form, and *sparse with its
- * outliers where they are kept apart.  dst NULL: only measures them. */
+ * outliers if they are stored separately.  dst NULL: only measures them. */
 static qsf_status convert_rows_to(convert_run *w, uint32_t i, uint32_t first, uint32_t rows,
                                   convert_tensor *c, uint8_t *dst, void **sparse, qsf_error *err)
 {
@@ -184,8 +184,8 @@ static qsf_status convert_tensor_to(convert_run *w, uint32_t i, convert_tensor *
     return st;
 }
 
-/* Gives *from tensor i's bytes if it is copied.  A file that was made with the preset `mixed` has
- * the forms that this gave, also those that a poor cosine had raised. */
+/* Sets *from to tensor i's stored bytes if it can be copied.  In a file made with the preset
+ * `mixed` each tensor keeps its form, even if a low cosine had raised it. */
 static qsf_status convert_copies(const convert_run *k, uint32_t i, convert_tensor *c, input_stored *from,
                                  qsf_error *err)
 {

@@ -95,7 +95,7 @@ static void inspect_vocab(inspect_out *out, const qsf_vocab *v)
     for (uint32_t i = 0; i < v->n_more; i++) inspect_say(out, "template %s\n", v->more[i].name);
 }
 
-/* A string of the file, or its beginning: one line that cannot steer a terminal. */
+/* Prints a string of the file, cut to one line, with nothing that could control a terminal. */
 static void inspect_text(inspect_out *out, const char *s)
 {
     enum { MOST = 160 };
@@ -105,7 +105,7 @@ static void inspect_text(inspect_out *out, const char *s)
         if (*s == '\n') line[at++] = '\\';
         line[at++] = *s == '\n' ? 'n' : *s;
     }
-    while (*s && at && ((unsigned char)*s & 0xc0) == 0x80) s--, at--;       /* whole characters */
+    while (*s && at && ((unsigned char)*s & 0xc0) == 0x80) s--, at--;       /* whole characters only */
     line[at] = 0;
     qsf_visible(line);
     inspect_bytes(out, line, strlen(line));

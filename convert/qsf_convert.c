@@ -186,7 +186,7 @@ static qsf_status result_fill(qsf_convert_result *r, const input *in, const conv
     }
     s->other_kl = report->other_kl;
     s->other_bytes = report->other_bytes;
-    /* Codes that are chosen for the outputs' sake are further from the weights. */
+    /* codes chosen to minimise the output error are further from the weights */
     if (s->predicted_kl > 0 || encoded || in->hp.both_ways) s->estimated_kl = s->predicted_kl;
     s->n_tensors = in->n_tensors;
     s->n_weights = report->n_weights;

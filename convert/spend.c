@@ -281,7 +281,7 @@ static qsf_status spend_plan(spend_work *k, qsf_error *err)
     o.target_bytes = 0;
     o.target_kl = 0;
     if (o.preset == QSF_CONVERT_MIXED || o.preset == QSF_CONVERT_BY_LOSS)
-        o.preset = QSF_CONVERT_4BIT;        /* they would spend bytes, too */
+        o.preset = QSF_CONVERT_4BIT;        /* these presets would choose types by size as well */
     const qsf_status st = qsf_conv_plan(k->in, &o, &k->plan, err);
     for (uint32_t i = 0; !st && i < k->in->n_tensors; i++)
         k->asked[i] = k->t[i].open = !k->plan.tensors[i].fixed;

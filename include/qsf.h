@@ -257,20 +257,21 @@ QSF_API const char *qsf_chat_template(const qsf_model *m);
  * gemma, zephyr, command-r, deepseek, plain. */
 QSF_API const char *const *qsf_chat_template_names(void);
 
-/* Writes the token ids of a conversation, with the begin-of-text token where the model asks for it.
- * Nothing in a message's content becomes a control token: "<|im_end|>" there is its letters, so
- * nobody's text can end a turn or begin another's.
+/* Writes the token ids of a conversation, with the begin-of-text token if the model asks for it.
+ * Nothing in a message's content becomes a control token: "<|im_end|>" there is plain text, so no
+ * message can end a turn or begin another.
  *
- * name: a template's name or its text, which has an opening brace; NULL or "own": the model's, and
- * a model without one gets "plain", and a line in the log says so.  generate: ends with the
- * beginning of the assistant's answer.  ids, cap and *n_ids are as in qsf_tokens_encode.
+ * name: a template's name or its text, which has an opening brace; NULL or "own": the model's; if
+ * it has none, "plain", with a line in the log.  generate: ends with the beginning of the
+ * assistant's answer.  ids, cap and *n_ids are as in qsf_tokens_encode.
  *
- * QSF_E_NOT_FOUND     there is no such name
- * QSF_E_ARGUMENT      the template refuses the messages, in its own words, or does not write one of
- *                     them, however they are adapted (docs/chat.md); *n_ids is 0 then
+ * QSF_E_NOT_FOUND     unknown name
+ * QSF_E_ARGUMENT      the template refuses the messages, with its own message, or drops one of
+ *                     them, however they are adapted (docs/chat.md); *n_ids is then 0
  * QSF_E_UNSUPPORTED   the template cannot be run
  * QSF_E_BUDGET        it takes more steps or memory than a template may
- * What a template is the reason of says its line and column. */
+ *
+ * Errors caused by a template give its line and column. */
 QSF_API qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
                                    bool generate, int32_t *ids, size_t cap, size_t *n_ids, qsf_error *err);
 /* Writes the text of a conversation, for people to look at; tokens come from qsf_chat_encode.
@@ -1089,16 +1090,16 @@ QSF_API void       qsf_sampler_begin(qsf_sampler *s);
  * can say. */
 typedef struct qsf_grammar qsf_grammar;
 
-/* What the text that makes a grammar is.
+/* The kinds of grammars.
  *
- * QSF_GRAMMAR_GBNF         rules as llama.cpp has them; the answer is a text of the rule "root".  A
- *                          grammar that is plainly Lark (rules with ":") is read as that
- * QSF_GRAMMAR_REGEX        a regular expression; the answer fits it from beginning to end
+ * QSF_GRAMMAR_GBNF         rules as in llama.cpp; the answer matches the rule "root".  A grammar
+ *                          that is clearly Lark (rules with ":") is read as Lark
+ * QSF_GRAMMAR_REGEX        a regular expression that matches the whole answer
  * QSF_GRAMMAR_JSON         any JSON value; the text is empty
  * QSF_GRAMMAR_JSON_SCHEMA  a JSON Schema, drafts 4 to 2020-12
- * QSF_GRAMMAR_CHOICES      texts of which the answer is one: lines, or a JSON list
- * QSF_GRAMMAR_LARK         rules as the Python package lark has them; the answer is a text of the
- *                          rule "start" */
+ * QSF_GRAMMAR_CHOICES      the possible answers, one per line or as a JSON list of strings
+ * QSF_GRAMMAR_LARK         rules as in the Python package lark; the answer matches the rule
+ *                          "start" */
 typedef enum qsf_grammar_kind {
     QSF_GRAMMAR_GBNF = 0, QSF_GRAMMAR_REGEX = 1, QSF_GRAMMAR_JSON = 2, QSF_GRAMMAR_JSON_SCHEMA = 3,
     QSF_GRAMMAR_CHOICES = 4, QSF_GRAMMAR_LARK = 5
@@ -1113,21 +1114,21 @@ typedef struct qsf_grammar_options {
     uint64_t most_memory;    /* bytes, up to 96 MB; 0: that.  A grammar that takes more is too large, also
                               * where a turn finds out: it then fails with QSF_E_BUDGET, and so do others
                               * with this grammar */
-    bool     json_loose;     /* false; true: keywords of a schema that cannot be kept are left out, one by
-                              * one, instead of being an error */
+    bool     json_loose;     /* false; true: unsupported keywords of a schema are dropped one by one instead
+                              * of being an error */
 } qsf_grammar_options;
 
 /* Fills all members of *o with their defaults. */
 QSF_API void qsf_grammar_defaults_of(qsf_grammar_options *o, size_t size);
 static inline void qsf_grammar_defaults(qsf_grammar_options *o) { qsf_grammar_defaults_of(o, sizeof *o); }
 /* Makes a grammar from text[0..len).  opts may be NULL.  On an error *out is NULL.  The grammar
- * does not need the model any more.
+ * does not need the model afterwards.
  *
- * QSF_E_ARGUMENT      the text, at a place that the message names, is not what kind says, says what
- *                     cannot be kept, or nothing fits it
- * QSF_E_CORRUPT       it is not GBNF, Lark or JSON, with line and column
- * QSF_E_UNSUPPORTED   it has what GBNF or Lark has and we have not
- * QSF_E_BUDGET        the grammar is too large, or too deep, and the message names the limit
+ * QSF_E_ARGUMENT      the text is not of this kind, has a part that is not supported, or nothing
+ *                     can match it; the message gives the position
+ * QSF_E_CORRUPT       not valid GBNF, Lark or JSON; the message gives line and column
+ * QSF_E_UNSUPPORTED   a feature of GBNF or Lark that is not supported
+ * QSF_E_BUDGET        the grammar is too large or too deep; the message names the limit
  * QSF_E_MEMORY        out of memory */
 QSF_API qsf_status qsf_grammar_new(const qsf_model *m, qsf_grammar_kind kind, const char *text, size_t len,
                                    const qsf_grammar_options *opts, qsf_grammar **out, qsf_error *err);
@@ -1167,30 +1168,29 @@ QSF_API uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 
-/* A turn brings one sequence of a context from a prompt to an answer.  It computes the part of the
- * prompt that the sequence does not hold yet, then gives one piece of text after another, until a
- * token, a stop text or a limit ends the answer.  The same qsf_turn makes one turn after another.
- * docs/embedding.md has examples of the two ways in which it computes.
+/* A turn takes one sequence of a context from a prompt to an answer.  It computes the part of the
+ * prompt that the sequence does not hold yet, then returns the answer piece by piece until a token,
+ * a stop text or a limit ends it.  One qsf_turn can run many turns, one after another.
+ * docs/embedding.md has examples of both ways to compute.
  *
- * Alone: qsf_turn_next gives the next piece; where it returns QSF_PENDING, qsf_turn_step computes a
+ * Alone: qsf_turn_next returns the next piece; if it returns QSF_PENDING, qsf_turn_step computes a
  * layer.
  *
  * Together: the caller asks each turn for the rows that it wants (qsf_turn_rows), computes the rows
  * of all turns in one batch (qsf_batch_begin, qsf_step), and tells each turn which logits are its
- * own (qsf_turn_computed).  It may have all of them choose their tokens at once (qsf_turns_pick).
- * Then it takes pieces from each turn until qsf_turn_next returns QSF_PENDING again.  It does that
- * before the next batch begins, because logits are valid until then.
+ * own (qsf_turn_computed).  It may let all of them choose their tokens at once (qsf_turns_pick).
+ * Then it takes pieces from each turn until qsf_turn_next returns QSF_PENDING again, all before the
+ * next batch begins, because the logits are valid until then.
  *
- * Under a grammar only tokens come that go on with a text of it, or end one; a control token only
- * where it belongs to a call of a tool (qsf_answer_turn).  Its text's end ends the turn, by a token
- * that ends the answer (with ignore_end too) or, where nothing can follow, by itself.  Text that is
- * forced is fed in one batch, as the tokens that the model's tokenizer makes of it; its pieces come
- * as usual.
+ * Under a grammar only tokens that continue or end a match are chosen, and a control token only if
+ * it belongs to a tool call (qsf_answer_turn).  At the end of the match the turn ends, with a token
+ * that ends the answer (even with ignore_end) or, if nothing can follow, by itself.  Forced text is
+ * fed in one batch, as the model's tokenizer tokenizes it; its pieces are returned as usual.
  *
- * These functions may cut a sequence, and that drops the batch under way.  So while a batch has
- * rows of other turns too, call none of them but qsf_turn_get_state.  Two turns that each compute
- * alone may take turns piece by piece: one may step when qsf_turn_next of the other returns
- * QSF_PENDING, and no batch is under way. */
+ * These functions may cut a sequence, which drops the current batch.  While a batch has rows of
+ * other turns too, call only qsf_turn_get_state.  Two turns that each compute alone may alternate
+ * piece by piece: one may step when qsf_turn_next of the other returns QSF_PENDING and no batch is
+ * under way. */
 typedef struct qsf_turn qsf_turn;
 
 /* Why a turn has ended. */
@@ -1234,14 +1234,16 @@ typedef struct qsf_turn_options {
     bool               grammar_with;   /* false: the grammar begins behind that text; true: with it */
     const char        *special_in;     /* NULL; with special, only control tokens whose text is a part of this
                                         * one have theirs.  It must stay until the turn has ended */
-    int64_t            reasoning_budget;        /* -1: no limit; else, after this many tokens of reasoning,
-                                        * the end mark is written for the model, which continues with the
-                                        * answer.  0: at once.  Without reasoning_end it has no effect */
-    const char        *reasoning_begin;         /* NULL; the text that reasoning begins with, and */
-    const char        *reasoning_end;           /* NULL; the one that ends it, as the model writes them: texts
-                                        * of control tokens are these tokens.  qsf_answer_turn sets both, and
-                                        * in_reasoning.  They must stay until the turn has ended */
-    bool               in_reasoning;            /* false; true: the prompt has begun the reasoning */
+    int64_t            reasoning_budget;        /* -1: no limit; after this many reasoning tokens the turn
+                                                 * writes reasoning_end for the model, which
+                                                 * continues with the answer; 0: at once.  No effect
+                                                 * without reasoning_end */
+    const char        *reasoning_begin;         /* NULL; the mark that begins reasoning, and */
+    const char        *reasoning_end;           /* NULL; the mark that ends it, as the model writes them; the
+                                                 * text of a control token stands for the token.
+                                                 * qsf_answer_turn sets both and in_reasoning.  They
+                                                 * must stay valid until the turn has ended */
+    bool               in_reasoning;            /* false; true: the prompt ends inside reasoning */
 } qsf_turn_options;
 
 /* The most log probabilities that a piece tells besides its own. */
@@ -1331,9 +1333,10 @@ QSF_API size_t qsf_turn_rows(qsf_turn *t, qsf_row *rows, size_t cap);
 /* Says that the rows given last are computed: qsf_logits(c, first) belongs to the first of them
  * that asked for logits.  Returns how many of them asked. */
 QSF_API size_t qsf_turn_computed(qsf_turn *t, size_t first);
-/* Chooses the next token of each turn of one context whose logits are there, on all its threads:
- * qsf_turn_next then gives it at once.  It may be left out; tokens are the same.  Turns with a
- * grammar or a sampler with a callback choose in qsf_turn_next. */
+/* Chooses the next token of each of these turns of one context that has logits, on all its threads;
+ * qsf_turn_next then returns it immediately.  The call is optional and does not change the tokens.
+ * Turns with a grammar, a reasoning budget or a sampler with a callback still choose in
+ * qsf_turn_next. */
 QSF_API void   qsf_turns_pick(qsf_turn *const *turns, size_t n);
 
 /* Ends a turn under way.  The sequence keeps all that is computed, except guesses and an unfinished
@@ -1378,13 +1381,13 @@ typedef struct qsf_answer_options {
     uint64_t                id_seed;    /* 0; calls that the model gives no id get one made from this and
                                          * their number: nine letters and digits */
     uint64_t                most_memory;    /* of the grammar of calls, as in qsf_grammar_options */
-    qsf_grammar_kind        shape_kind;     /* QSF_GRAMMAR_GBNF; what shape is */
-    const char             *shape;          /* NULL; what the answer is unless it calls a tool, as
-                                             * qsf_grammar_new takes it.  Reasoning may come first if the
-                                             * template knows reasoning.  Copied */
+    qsf_grammar_kind        shape_kind;     /* QSF_GRAMMAR_GBNF; the kind of shape */
+    const char             *shape;          /* NULL; a grammar of the answer unless it is a tool call, as in
+                                             * qsf_grammar_new.  Reasoning may come first if the
+                                             * template supports it.  Copied */
     size_t                  shape_len;
-    uint32_t                json_blanks;    /* 32; of shape, as in qsf_grammar_options */
-    bool                    json_loose;     /* false; of shape, too */
+    uint32_t                json_blanks;    /* 32; as in qsf_grammar_options, for shape */
+    bool                    json_loose;     /* false; as in qsf_grammar_options, for shape */
 } qsf_answer_options;
 
 /* Fills all members of *o with their defaults. */
@@ -1402,21 +1405,22 @@ QSF_API void       qsf_answer_free(qsf_answer *a);
 /* Begins again, for the next answer under the same template and tools. */
 QSF_API void       qsf_answer_reset(qsf_answer *a, uint64_t id_seed);
 
-/* Sets the members of *o by which a turn's pieces fit this answer: special and special_in, so that
- * control tokens that mark calls or reasoning have their texts, and others have none unless special
- * was set; the marks of reasoning; and, with tools, the grammar that keeps calls to their schemas.
- * It begins where a call begins, unless tool_choice asks for one or there is a shape.  A grammar
- * that the caller set stays; if the prompt has begun the model's reasoning, and *o does not say
- * otherwise, it begins after that.  What is set belongs to a, and may serve several turns, as
- * grammars do.
+/* Sets the members of *o that make a turn's pieces fit this answer: special and special_in, so that
+ * only control tokens that mark calls or reasoning have text (all do if special was set); the marks
+ * of reasoning; and, with tools, the grammar that keeps calls to their schemas.  The grammar
+ * applies from the start of a call, or from the start of the answer if tool_choice requires a call
+ * or there is a shape.  A grammar set by the caller is kept; if the prompt has begun the model's
+ * reasoning, it applies after that, unless *o says otherwise.  What is set belongs to a and may be
+ * used for several turns, as grammars may.
  *
- * QSF_E_ARGUMENT   tool_choice names no tool, or the shape or the schema of a strict tool has what
- *                  cannot be kept: the message says what and where
+ * QSF_E_ARGUMENT   tool_choice does not name a tool, or the shape or the schema of a strict tool is
+ *                  not fully supported: the message says what and where
  * QSF_E_BUDGET     the schemas make too large a grammar */
 QSF_API qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err);
 
-/* After qsf_answer_turn: which keywords of which tools' schemas its grammar does not keep, a line
- * each; "": none.  Tools that have "strict": true are kept or refused.  Belongs to a. */
+/* After qsf_answer_turn: the keywords of tools' schemas that its grammar does not enforce, one per
+ * line; "": all are enforced.  A tool with "strict": true is enforced completely or refused.
+ * Belongs to a. */
 QSF_API const char *qsf_answer_loosened(const qsf_answer *a);
 
 /* Says that the turn set up last has given this token, whose text will be pushed; -1: none.  So a

@@ -33,13 +33,13 @@ extern "C" {
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* What a whole model's matrices become.  docs/quantisers.md says what each costs in size and
- * perplexity.  MIXED chooses the type of each matrix by its measured error, and gives more bits
- * where a cosine would be below 0.99.  BY_LOSS ("auto") is 4BIT with more bits for the
- * matrices that need them most, until the estimated loss is small or the file has 6.6 bits a
- * weight.  A layer's matrix that is ternary already, with one magnitude for all of it, stays as it
- * is under each of them but F16: in 2 bits a weight (type ternary2), with TERNARY5 in 1.6; TERNARY5
- * is for models that have only such ones. */
+/* What a whole model's matrices become.  docs/quantisers.md gives the size and perplexity of each.
+ * MIXED chooses the type of each matrix by its measured error, and gives more bits if its cosine
+ * would be below 0.99.  BY_LOSS ("auto") is 4BIT with more bits for the matrices that need them
+ * most, until the estimated loss is small or the file has 6.6 bits per weight.  A layer's matrix
+ * that is already ternary, with one magnitude for all of it, keeps its values under each of them
+ * except F16: in 2 bits per weight (type ternary2), or 1.6 with TERNARY5; TERNARY5 is for models
+ * that have only such matrices. */
 typedef enum qsf_convert_preset {
     QSF_CONVERT_2BIT = 0, QSF_CONVERT_2BIT_SYM = 1, QSF_CONVERT_3BIT = 2, QSF_CONVERT_4BIT = 3,
     QSF_CONVERT_TERNARY = 4, QSF_CONVERT_8BIT = 5, QSF_CONVERT_F16 = 6, QSF_CONVERT_MIXED = 7,
@@ -209,9 +209,9 @@ typedef struct qsf_convert_summary {
     double      other_kl;
     uint64_t    other_bytes;
     bool        shared_embedding;   /* the head took the place of an embedding that was nearly the same */
-    /* The divergence from the input's predictions, nats a token, estimated from the errors of the
-     * weights and from how much matrices of each kind matter.  0: nothing was quantised, or the
-     * model does not predict tokens. */
+    /* The divergence from the input's predictions in nats per token, estimated from the weights'
+     * errors and the sensitivity of each kind of matrix.  0: nothing was quantised, or the model
+     * does not predict tokens. */
     double      estimated_kl;
 } qsf_convert_summary;
 /* QSF_E_ARGUMENT: out->size is no struct's. */

@@ -133,8 +133,8 @@ typedef struct qsf_scan {
 } qsf_scan;
 
 /* ---- sampling ----
- * Weights are e^((x - top) * scale) of logits x <= top, 0 for x < least and for weights < share.
- * Sums are of blocks of QSF_SAMPLE_BLOCK weights: a draw finds its block first. */
+ * A logit x <= top has the weight e^((x - top) * scale), or 0 if x < least or the weight < share.
+ * Weights are also summed in blocks of QSF_SAMPLE_BLOCK: a draw looks for its block first. */
 enum { QSF_SAMPLE_LANES = 16, QSF_SAMPLE_BLOCK = 256, QSF_SAMPLE_LEVELS = 8 };
 typedef struct qsf_exp_weights { float top, scale, least, share; } qsf_exp_weights;
 
@@ -251,21 +251,20 @@ typedef struct qsf_kernels {
     /* [22] all but the k largest become -INFINITY; of equals the lower index stays; NaN goes */
     void (*top_k_filter)(float *logits, size_t n, size_t k);
 
-    /* Sampling, exactly equal in every variant.  NaN has no weight. */
-    /* w[n] (NULL: sums only) and sums[n / QSF_SAMPLE_BLOCK, rounded up]; weights under 2^-125
-     * are 0 */
+    /* Sampling, with equal bits in every variant.  NaN has weight 0. */
+    /* w[n] (NULL: sums only) and sums[n / QSF_SAMPLE_BLOCK, rounded up]; weights < 2^-125 are 0 */
     void (*exp_weights)(float *w, float *sums, const float *x, size_t n, const qsf_exp_weights *e);
     void (*weight_sums)(float *sums, const float *w, size_t n);
-    /* mass[l] = the sum of w[i] (NULL: 1) where key[i] > levels[l], l < QSF_SAMPLE_LEVELS; levels
-     * do not rise */
+    /* mass[l] = the sum of w[i] (NULL: 1 each) over key[i] > levels[l], l < QSF_SAMPLE_LEVELS;
+     * levels must not increase */
     void (*weight_levels)(float *mass, const float *key, const float *w, size_t n, const float *levels);
-    /* Writes to `at` the i with over < w[i] <= most, in order; returns how many there are. */
+    /* Writes the indices i with over < w[i] <= most to `at`, in order; returns their number. */
     size_t (*weights_within)(uint32_t *at, const float *w, size_t n, float over, float most);
     /* The sum of w[i] * (x[i] - top) * scale where w[i] > 0. */
     float (*weighted_logs)(const float *w, const float *x, size_t n, float top, float scale);
-    /* out = how many logits are above -INFINITY, and the sums of their x - top and (x - top)^2 */
+    /* out = the number of logits above -INFINITY, and the sums of their x - top and (x - top)^2 */
     void (*logit_moments)(float out[3], const float *x, size_t n, float top);
-    /* The first of the largest; NaN never is, unless all are. */
+    /* The index of the first largest logit; ignores NaN unless all are NaN. */
     size_t (*largest_logit)(const float *x, size_t n);
 
     void (*fp16_to_fp32_array)(float *out, const uint16_t *in, size_t n);  /* [25] */

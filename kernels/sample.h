@@ -1,10 +1,11 @@
-/* Sampling, written once for every instruction set: weights of logits, their sums, and the searches
- * that leave tokens out.
+/* Sampling, written once for every instruction set: weights from logits, their sums, and the
+ * searches that narrow down the candidates.
  * SPDX-License-Identifier: MIT
  *
- * Included once by each sample_*.c, inside its target region, with SV_... defined as that set's
- * vectors of SV_W floats.  All sets give the same bits: sums go over 16 lanes, lane i first to lane
- * i + 8, then i + 4, i + 2, i + 1; no product is fused with a sum; there are no approximations. */
+ * Included once by each sample_*.c, inside its target region, with SV_... defined for that set's
+ * vectors of SV_W floats.  All sets give the same bits: sums use 16 lanes, which are then folded
+ * (lane i + 8 into lane i, then i + 4, i + 2, i + 1), products are not fused with sums, and nothing
+ * is approximated. */
 #define SAMPLE_JOIN_(name, set) name##_##set
 #define SAMPLE_JOIN(name, set) SAMPLE_JOIN_(name, set)
 #define SAMPLE(name) SAMPLE_JOIN(name, SAMPLE_SET)
@@ -14,18 +15,18 @@
 #else
 #define SV_BIT_BY_BIT false
 #endif
-/* All 16 lanes; a loop over the vectors that they take. */
+/* Loops over the vectors that hold the 16 lanes. */
 #define SV_EACH(v) QSF_UNROLL for (int v = 0; v < SV_N; v++)
 
 typedef struct SAMPLE(lanes) { SV_F v[SV_N]; } SAMPLE(lanes);
 
-/* The last numbers of a row, once for all of a set's functions. */
+/* Loads the last numbers of a row; one copy for all functions of a set. */
 static QSF_NOINLINE void SAMPLE(tail_load)(float part[QSF_SAMPLE_LANES], const float *from, size_t n,
                                            float pad)
 {
     for (size_t j = 0; j < QSF_SAMPLE_LANES; j++) part[j] = j < n ? from[j] : pad;
 }
-/* 16 numbers from x[i] on; those past n are `pad`. */
+/* Loads 16 numbers from x[i] on; those past n become `pad`. */
 QSF_TEMPLATE SAMPLE(lanes) SAMPLE(lanes_load)(const float *x, size_t i, size_t n, float pad)
 {
     SAMPLE(lanes) out;
@@ -59,9 +60,9 @@ QSF_TEMPLATE float SAMPLE(lanes_total)(const SAMPLE(lanes) *a)
     return SAMPLE(lanes_fold)(f);
 }
 
-/* e^x within 2 units in the last place for -87.3 <= x <= 0, any number below that.
- * x = n ln 2 + r, |r| <= ln 2 / 2, e^r by a polynomial (Moshier's Cephes coefficients).  Adding
- * 1.5 * 2^23 rounds to n; with 127 more the last bits of the sum are the exponent of 2^n. */
+/* e^x within 2 units in the last place for -87.3 <= x <= 0; below that any value.
+ * x = n ln 2 + r, |r| <= ln 2 / 2, e^r by a polynomial (Moshier's Cephes coefficients).  Adding 1.5
+ * * 2^23 rounds to n; with 127 more, the low bits of the sum are the exponent of 2^n. */
 QSF_TEMPLATE SV_F SAMPLE(exp_below)(SV_F x)
 {
     const SV_F shift = SV_SET1(12582912.0f + 127), z = x * SV_SET1(1.44269504f) + shift, n = z - shift;
@@ -112,7 +113,7 @@ static void SAMPLE(weight_sums)(float *sums, const float *w, size_t n)
     }
 }
 
-/* SV_LEVELS levels at once: their sums are the set's registers. */
+/* Handles SV_LEVELS levels at a time, as many as the set has registers for. */
 static void SAMPLE(weight_levels)(float *mass, const float *key, const float *w, size_t n,
                                   const float *levels)
 {
@@ -140,7 +141,8 @@ static void SAMPLE(weight_levels)(float *mass, const float *key, const float *w,
     }
 }
 
-/* Places of bits, in order: at once if the set can, else few one by one, many without a branch. */
+/* Writes the indices of set bits, in order: with one instruction if the set can, otherwise a few
+ * one by one, and many without branches. */
 static size_t SAMPLE(weights_within)(uint32_t *at, const float *w, size_t n, float over, float most)
 {
     const SV_F low = SV_SET1(over), high = SV_SET1(most);
@@ -225,7 +227,7 @@ static size_t SAMPLE(largest_logit)(const float *x, size_t n)
     return i;
 }
 
-/* The sets' files name it. */
+/* Called by the sets' files. */
 QSF_TEMPLATE void SAMPLE(sample_fill)(qsf_kernels *k)
 {
     k->exp_weights = SAMPLE(exp_weights);

@@ -7,7 +7,7 @@
 
 QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl")
 
-/* Writes 16 places, the first of which are those of bits. */
+/* Writes 16 indices, of which the first ones are those of the set bits. */
 QSF_TEMPLATE void sample_places_avx512(uint32_t *at, uint32_t bits, int first)
 {
     const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

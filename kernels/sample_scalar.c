@@ -1,4 +1,4 @@
-/* Sampling in plain C, one float a vector.
+/* Sampling in plain C, one float per vector.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 

@@ -1,4 +1,4 @@
-/* Sampling over four floats: SSE4.2, NEON and WebAssembly.
+/* Sampling with vectors of four floats: SSE4.2, NEON and WebAssembly.
  * SPDX-License-Identifier: MIT */
 #include "v128.h"
 
@@ -14,7 +14,7 @@ QSF_V128_BEGIN
 #define SV_STORE(p, a) v4_store(p, a)
 #define SV_SET1(f) v4_set1(f)
 #define SV_POWER(z) ((v4f)((v4i)(z) << 23))
-#if defined(__wasm_relaxed_simd__)      /* compilers make a relaxed maximum of others, which may take NaN */
+#if defined(__wasm_relaxed_simd__)      /* other forms become a relaxed maximum, which may return NaN */
 #  define SV_MAX(a, b) ((v4f)wasm_v128_bitselect((v128_t)(a), (v128_t)(b), (v128_t)v4_gt(a, b)))
 #else
 #  define SV_MAX(a, b) v4_max(a, b)

@@ -15,7 +15,7 @@ void qsf_kernels_scalar(qsf_kernels *k)
     qsf_top_k_scalar(k);
     qsf_convert_scalar(k);
     qsf_scan_scalar(k);
-#if !(defined(QSF_SMALL_CODE) && defined(__wasm_simd128__))     /* qsf_sample_v128 has all of them */
+#if !(defined(QSF_SMALL_CODE) && defined(__wasm_simd128__))     /* qsf_sample_v128 replaces them all */
     qsf_sample_scalar(k);
 #endif
 }

@@ -92,8 +92,8 @@ TEST(base_visible_leaves_nothing_that_steers)
           "plain \xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80" },
         { "\033[31m\x07\x7f\r\n\t", "?[31m?????" },
         { "\xc2\x9b" "A\xc2\x80\xc2\x9f\xc2\xa0", "?A??\xc2\xa0" },                /* C1; a space */
-        { "\x9b\x41\xff\xfe", "?A??" }, { "\xc0\x9b\xe0\x80\x9b", "?????" },             /* too long */
-        { "\xed\xa0\x80", "???" }, { "\xf4\x90\x80\x80", "????" },               /* no characters */
+        { "\x9b\x41\xff\xfe", "?A??" }, { "\xc0\x9b\xe0\x80\x9b", "?????" },             /* overlong */
+        { "\xed\xa0\x80", "???" }, { "\xf4\x90\x80\x80", "????" },               /* not characters */
         { "\xe2\x82", "??" }, { "a\xe2\x80\xae" "b\xe2\x80\xa8\xe2\x81\xa6\xe2\x80\x8f\xd8\x9c", "a?b????" },
     };
     for (size_t i = 0; i < QSF_ARRAY_LEN(cases); i++) {

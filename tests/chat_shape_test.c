@@ -1,5 +1,5 @@
-/* Conversations of every shape through templates of every kind: all that messages say is written,
- * by roles that the template knows.
+/* Conversations of every shape with templates of every kind: the whole content is written, with
+ * roles that the template knows.
  * SPDX-License-Identifier: MIT */
 #include "text/chat.h"
 #include "test.h"
@@ -7,7 +7,7 @@
 enum { OUT = 1 << 16 };
 static qsf_error error;
 
-/* What a template writes of these messages in JSON; the error's text where it does not. */
+/* What a template writes for these messages in JSON, or the error's text. */
 static const char *written(const char *jinja, const char *messages, const char *tools, const char *kwargs,
                            bool as_given)
 {
@@ -40,11 +40,11 @@ static const char *written(const char *jinja, const char *messages, const char *
 
 static const char
     names_all[] = FOR TURN CALLS END,
-    /* Qwen 3.5: a system message comes first, and there is a question */
+    /* Qwen 3.5: requires the system message first, and a question */
     system_first[] = "{% if not messages | selectattr('role', 'equalto', 'user') | list %}" NO "{% endif %}"
         FOR "{% if m.role == 'system' and not loop.first %}" NO "{% elif m.role not in ['system', 'user', "
         "'assistant', 'tool'] %}" NO "{% endif %}" TURN CALLS END,
-    /* Mistral: in turns; the system message goes to the last question; a call drops its text */
+    /* Mistral: roles alternate; the last question gets the system message; calls drop text */
     in_turns[] = "{% if messages[0].role == 'system' %}{% set s = messages[0].content %}"
         "{% set messages = messages[1:] %}{% endif %}{% set ns = namespace(i=0) %}"
         FOR "{% if not (m.role == 'tool' or m.tool_calls) %}{% if (m.role == 'user') != (ns.i % 2 == 0) %}" NO
@@ -53,11 +53,11 @@ static const char
         "{% elif m.tool_calls %}{% if m.tool_calls[0].id | length != 9 %}" NO "{% endif %}" CALLS
         "{% elif m.role == 'assistant' %}{% if not m.content %}" NO "{% endif %}{{ m.content }}."
         "{% elif m.role == 'tool' %}={{ m.content }}{% else %}" NO "{% endif %}" END,
-    /* Gemma: no system, and any other role is written as its name says */
+    /* Gemma: no system role; other roles are copied by name */
     no_system[] = "{% if messages[0].role == 'system' %}" NO "{% endif %}"
         FOR "{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}" NO "{% endif %}"
         "<{{ 'model' if m.role == 'assistant' else m.role }}>{{ m.content }}" END,
-    /* Harmony: the first message may be the system's, others are dropped; one call in a message */
+    /* Harmony: drops all but a leading system message; one call per message */
     drops[] = "{% if messages[0].role in ['system', 'developer'] %}<developer>{{ messages[0].content }}"
         "{% set messages = messages[1:] %}{% endif %}"
         FOR "{% if m.role == 'user' %}<user>{{ m.content }}{% elif m.tool_calls %}"
@@ -65,7 +65,7 @@ static const char
         "{% elif m.role == 'assistant' %}<assistant>{{ m.content }}{% elif m.role == 'tool' %}"
         "{% if loop.first or messages[loop.index0 - 1].role == 'user' %}" NO "{% endif %}"
         "={{ m.content | tojson }}{% endif %}" END,
-    /* the last one of several system messages */
+    /* writes only the last of several system messages */
     last_system[] = "{{ messages | selectattr('role', 'equalto', 'system') | map(attribute='content') | "
         "list | last }}" FOR "{% if m.role in ['user', 'assistant'] %}" TURN "{% endif %}" END,
     one_call[] = FOR "{% if m.tool_calls and m.tool_calls | length > 1 %}" NO "{% endif %}" TURN CALLS END,
@@ -169,7 +169,7 @@ TEST(calls_and_results_in_shapes_of_their_own)
     check(last_system, U("a") "," CALL("", C(ID)) "," T(ID, "r"),
           "<user>a<assistant><tool_call>\n{\"name\": \"f" ID "\", \"arguments\": {}}\n</tool_call>"
           "<user><tool_response>\nr\n</tool_response>");
-    for (size_t i = 0; i < QSF_ARRAY_LEN(kinds); i++) {          /* what is not a call is not taken for one */
+    for (size_t i = 0; i < QSF_ARRAY_LEN(kinds); i++) {          /* nothing else is taken for a call */
         const char *odd = "[" U("a") "," CALL("b", "\"x\", 5, {}, {\"function\": \"f\"}, [1]") "]";
         CHECK(*written(kinds[i].jinja, odd, NULL, NULL, false) != 0);
     }
@@ -201,7 +201,7 @@ TEST(contents_in_all_forms)
           U("c"), "<user>a<model>b<user>s\nt\n\nc");
 }
 
-/* Probes of a slow template end, and change nothing. */
+/* Probing a slow template stops, and changes nothing. */
 TEST(templates_that_take_long_are_not_probed_on)
 {
     static const char slow[] = "{% for i in range(500) %}{% for j in range(1000) %}{% endfor %}{% endfor %}"
@@ -245,7 +245,7 @@ enum { SHAPE_EVERY = 1 };
 static uint32_t n_plain;
 static const char sweep_kwargs[] = "{\"functions\":\"\",\"datetime\":\"\"}";
 
-/* Whether the output has the texts of all n messages, and all calls. */
+/* Whether the output contains the texts of all n messages, and all calls. */
 static bool says_all(const char *text, uint32_t n, bool calls)
 {
     char needle[] = "qs#s";
@@ -257,8 +257,8 @@ static bool says_all(const char *text, uint32_t n, bool calls)
     return all;
 }
 
-/* The conversation of n messages that has this number.  If the template writes all of it as it is,
- * by roles that every template knows, it is not changed. */
+/* Checks the conversation of n messages with this number.  If the template writes all of the
+ * original, with roles that every template knows, it must stay unchanged. */
 static void check_shape(const char *name, const char *jinja, uint32_t shape, uint32_t n, const char *tools)
 {
     static char given[OUT];
@@ -276,7 +276,7 @@ static void check_shape(const char *name, const char *jinja, uint32_t shape, uin
     messages[len] = 0;
     snprintf(given, sizeof given, "%s", written(jinja, messages, tools, sweep_kwargs, true));
     plain &= says_all(given, n, calls) && (!tools || strstr(given, "\"object\""));
-    plain &= !strstr(given, "'text'") && !strstr(given, "\"text\"");    /* parts as Python or JSON */
+    plain &= !strstr(given, "'text'") && !strstr(given, "\"text\"");    /* parts printed as Python or JSON */
     const char *text = written(jinja, messages, tools, sweep_kwargs, false);
     const bool ok = says_all(text, n, calls), same = !plain || !strcmp(text, given);
     CHECK(ok);
@@ -286,7 +286,7 @@ static void check_shape(const char *name, const char *jinja, uint32_t shape, uin
     if (!same) printf("      as given: %.600s\n", given);
 }
 
-/* All conversations of one and two messages, some of those of more. */
+/* Checks all conversations of one and two messages, and some longer ones. */
 static void check_shapes(const char *name, const char *jinja, uint32_t most, const char *tools)
 {
     uint32_t count = 1;
@@ -307,7 +307,7 @@ TEST(every_shape_is_written_by_every_kind_of_template)
         check_shapes(*name, qsf_chat_known(*name, &stop), 5, NULL);
 }
 
-/* Long conversations: what repeats is left out of what is tried, not of what is written. */
+/* Long conversations: repeated turns are left out of the probe, but not of the output. */
 TEST(long_conversations_are_written_whole)
 {
     enum { TURNS = 300 };

@@ -1,5 +1,5 @@
-/* The converter on its own files: the same preset again gives the same bytes, an error names the
- * file that it is about, and what a file says of itself cannot steer a terminal.
+/* The converter on its own files: the same preset again gives the same bytes, errors name the file
+ * concerned, and strings from a file cannot control a terminal.
  * SPDX-License-Identifier: MIT */
 #define OUT "convert_same_test"
 #include "convert_fake.h"
@@ -100,7 +100,7 @@ static qsf_status cut_read_start(void *user, qsf_file *f, uint64_t at, void *dst
     return below->read_start(below->user, f, at, dst, len, out);
 }
 
-/* Whichever read of the source fails, as one does that is cut short meanwhile. */
+/* Makes each read of the source fail in turn, as if the file had been truncated meanwhile. */
 TEST(a_source_that_cannot_be_read_on_is_named)
 {
     fake f = { 0 };
@@ -131,7 +131,7 @@ TEST(a_source_that_cannot_be_read_on_is_named)
     remove(again_path);
 }
 
-/* ---- what a file says ---- */
+/* ---- strings from a file ---- */
 
 typedef struct said { char text[1 << 16]; size_t len; } said;
 

@@ -1,4 +1,4 @@
-/* GGUF files whose dimensions are as small as numbers go: each runs or is refused with a reason.
+/* GGUF files with the smallest possible dimensions: each one runs or is refused with a reason.
  * SPDX-License-Identifier: MIT */
 #include "gguf_build.h"
 #include "memfile.h"
@@ -7,7 +7,7 @@
 
 static int n_ran, n_refused;
 
-/* Opens and runs the file; a refusal names it and says why. */
+/* Opens and runs the file; a refusal must name it and give the reason. */
 static void run_bytes(const uint8_t *bytes, size_t len, const char *what)
 {
     memfile f;

@@ -1,7 +1,7 @@
-/* QSF files whose dimensions are as small as numbers go: each runs or is refused with a reason.
+/* QSF files with the smallest possible dimensions: each one runs or is refused with a reason.
  * SPDX-License-Identifier: MIT
  *
- * A sanitizer sees what goes wrong; without one a division by zero still ends the program. */
+ * Sanitizers report errors in detail; without them a division by zero still ends the program. */
 #include "engine_bench.h"
 #include "qsf_repair.h"
 
@@ -19,14 +19,14 @@ static void run_tokens(bench *b)
     const float *logits = NULL;
     qsf_status st = qsf_feed(b->c, 0, ids, 1, &logits);
     if (!st) st = qsf_feed(b->c, 0, ids, 3, &logits);
-    /* so few numbers may well be none */
+    /* with a tiny n_ctx_train the context may be full */
     const bool full = st == QSF_E_FULL && b->m->source->hp.n_ctx_train < 5;
     if (st != QSF_E_CORRUPT && !full) CHECK_STR(qsf_status_name(st), "QSF_OK");
     if (!st) CHECK(logits && qsf_all_finite(logits, n_vocab));
     n_ran++;
 }
 
-/* Whatever is in the file "m". */
+/* Runs the file "m", whatever it contains. */
 static void run_file(bench *b, const char *what)
 {
     qsf_model_options mo;
@@ -60,7 +60,7 @@ static void run_options(const tiny_options *o, const char *what)
     bench b;
     memset(&b, 0, sizeof b);
     engine_host_init(&b.h);
-    if (tiny_write(&b.h.m.p, "m", o, &b.error)) bench_end(&b);         /* nobody can have such a file */
+    if (tiny_write(&b.h.m.p, "m", o, &b.error)) bench_end(&b);         /* such a file cannot exist */
     else run_file(&b, what);
 }
 
@@ -170,7 +170,7 @@ TEST(several_small_dimensions_run_or_are_refused)
     }
 }
 
-/* The numbers of the header alone, whatever the rest of the file is. */
+/* Changes only the header's numbers, whatever the rest of the file is. */
 TEST(small_numbers_in_the_header_are_refused_or_run)
 {
     char what[64];

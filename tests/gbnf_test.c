@@ -9,7 +9,7 @@
 TEST(gbnf_is_refused_at_its_place)
 {
     static const struct { const char *text, *why; } bad[] = {
-        { "", "no rule \"root\"" }, { "root = \"a\"", "line 1, column 6" },
+        { "", "rule \"root\" is missing" }, { "root = \"a\"", "line 1, column 6" },
         { "root ::= \"a", "column 10: this text has no end" }, { "root ::= a", "rule a is used" },
         { "root ::= [a", "no end" }, { "root ::= \"\\q\"", "escape" }, { "root ::= (\"a\"", "no \")\"" },
         { "root ::= \"a\")", "column 13" }, { "root ::= *", "repeated" },
@@ -44,7 +44,7 @@ static qsf_grammar *lark(const char *text, uint32_t flags, qsf_error *err)
 TEST(lark_is_refused_at_its_place)
 {
     static const struct { const char *text, *why; } bad[] = {
-        { "", "no rule \"start\"" }, { "start = \"a\"", "line 1, column 7: \":\" is missing" },
+        { "", "rule \"start\" is missing" }, { "start = \"a\"", "line 1, column 7: \":\" is missing" },
         { "start: \"a", "column 8: this text has no end" }, { "start: a", "a is used and not defined" },
         { "start: INT", "is an %import common missing?" }, { "start: /a", "pattern has no end" },
         { "start: (\"a\"", "bracket is not closed" }, { "start: \"a\")", "column 11: neither" },

@@ -4,8 +4,8 @@
 #include "model/arch.h"
 #include "qsf.h"
 
-/* How the files are built: architectures that may have experts have them, and no key says how long
- * experts are. */
+/* How the files are built: `experts`: with experts if the architecture allows them; `no_length`:
+ * without the key for the experts' length. */
 static struct { bool experts, no_length; } form;
 
 static bool has_experts(const qsf_arch *a)
@@ -135,7 +135,7 @@ static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
     if (a->layers == QSF_LAYERS_STATE && role->kind == QSF_K_MIX_GATE_IN) return true;
     if (role->kind == QSF_K_TOKEN_TYPES || role->kind == QSF_K_CLS_OUT || role->kind == QSF_K_DENSE_2)
         return a->may_more != 0;
-    /* llama.cpp takes it and does not add it */
+    /* llama.cpp loads it but does not add it */
     if (!strcmp(a->name, "qwen2vl") && role->kind == QSF_K_OUTPUT_BIAS) return true;
     if ((a->has & QSF_HAS_LOOSE_GATE && role->kind == QSF_K_FFN_GATE) ||
         (a->later_gemma && role->kind == QSF_K_ATTN_V) ||   /* values are keys then */
@@ -157,7 +157,7 @@ static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
             role->kind == QSF_K_ATTN_POST_NORM);
 }
 
-/* Whether it is of a feed-forward in layers that have only experts. */
+/* Whether the tensor belongs to a dense feed-forward in layers that have only experts. */
 static bool is_of_nothing(const qsf_layer *layer, const qsf_role *role)
 {
     return form.experts && !layer->n_ff && qsf_kinds_have(QSF_KINDS_FFN_BIAS, role->kind);
@@ -203,9 +203,9 @@ TEST(gguf_takes_what_the_row_of_an_architecture_says)
     }
 }
 
-/* ---- numbers of a description ---- */
+/* ---- numbers in the metadata ---- */
 
-/* Opens and runs whatever the bytes are: a refusal names the file. */
+/* Opens and runs any bytes; a refusal must name the file. */
 static void run_or_refuse(const uint8_t *bytes, size_t len, const char *what)
 {
     memfile f;
@@ -236,7 +236,7 @@ static void run_or_refuse(const uint8_t *bytes, size_t len, const char *what)
     qsf_model_close(m);
 }
 
-/* Where the value of each whole number of a built file's keys is. */
+/* The offset of the next integer value among a built file's keys. */
 static size_t next_number(const gguf_build *b, size_t *at, char key[96])
 {
     static const uint8_t sizes[] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
@@ -260,7 +260,7 @@ static size_t next_number(const gguf_build *b, size_t *at, char key[96])
     return 0;
 }
 
-/* Dimensions that no tensor fits any more, counts beyond everything, and those that still do. */
+/* Dimensions that match no tensor, counts beyond any limit, and some that still work. */
 TEST(any_number_of_a_description_is_refused_or_runs)
 {
     static const uint32_t values[] = { 0, 1, 2, 3, 0x10000, 0x7fffffff, 0xffffffff };
@@ -270,7 +270,7 @@ TEST(any_number_of_a_description_is_refused_or_runs)
         gguf_build b = by_row(a, NULL, NULL);
         char key[96], what[128];
         gguf_build_end(&b);
-        const size_t keys = 24;                 /* where they begin in the file */
+        const size_t keys = 24;                 /* offset of the first key */
         for (size_t at = 0, value; (value = next_number(&b, &at, key));)
             for (size_t v = 0; v < QSF_ARRAY_LEN(values); v++) {
                 if (number++ % TEST_EVERY) continue;
@@ -285,7 +285,7 @@ TEST(any_number_of_a_description_is_refused_or_runs)
     }
 }
 
-/* ---- files that llama.cpp has saved ---- */
+/* ---- files saved by llama.cpp ---- */
 
 static bool has_key(const gguf_build *b, const char *key)
 {
@@ -295,8 +295,8 @@ static bool has_key(const gguf_build *b, const char *key)
     return false;
 }
 
-/* Whole numbers, floats and booleans that llama.cpp's variables begin with: it writes all of them,
- * whatever the architecture, and so do its vectors. */
+/* Initial values of llama.cpp's variables (integers, floats and booleans), all of which it writes
+ * for every architecture. */
 static const struct { const char *key; uint32_t value; } saved_u32[] = {
     { ".leading_dense_block_count", 0 }, { ".expert_feed_forward_length", 0 },
     { ".expert_shared_feed_forward_length", 0 }, { ".expert_chunk_feed_forward_length", 0 },
@@ -344,7 +344,7 @@ static void save_bool(gguf_build *b, const char *arch, const char *key, bool val
     if (!has_key(b, tiny_key(arch, key))) kv_bool(b, tiny_key(arch, key), value);
 }
 
-/* What follows from the architecture or from other keys. */
+/* Keys that follow from the architecture or from other keys. */
 static void save_own_keys(gguf_build *b, const qsf_arch *a)
 {
     static const char *const sizes[] = { ".attention.key_length", ".attention.value_length",
@@ -380,7 +380,7 @@ static void save_keys(gguf_build *b, const qsf_arch *a)
     for (size_t i = 0; i < QSF_ARRAY_LEN(saved_false); i++) save_bool(b, a->name, saved_false[i], false);
 }
 
-/* Small weights of both signs, so that nothing saturates. */
+/* Small weights of both signs, to avoid saturation. */
 static void scatter(gguf_build *b)
 {
     uint32_t x = 1;
@@ -390,7 +390,7 @@ static void scatter(gguf_build *b)
     }
 }
 
-/* What the model makes of three tokens: logits, or of an encoder a text's mean.  NULL: refused. */
+/* The model's output for three tokens: logits, or an encoder's mean embedding.  NULL: refused. */
 static float *results_of(gguf_build *b, size_t *n)
 {
     static const int32_t ids[] = { 1, 8, 3 };
@@ -453,7 +453,7 @@ TEST(a_bias_of_no_feed_forward_is_refused)
     form.experts = form.no_length = false;
 }
 
-/* llama.cpp saves all keys; those that it did not read have values that must not count. */
+/* llama.cpp saves all keys; values of keys that it did not read must have no effect. */
 TEST(a_file_with_all_keys_at_their_defaults_is_the_same)
 {
     for (const qsf_arch *a = qsf_archs; a->name; a++)
@@ -464,7 +464,7 @@ TEST(a_file_with_all_keys_at_their_defaults_is_the_same)
     form.experts = form.no_length = false;
 }
 
-/* A model with experts is the same under a name that dense models have. */
+/* A model with experts runs the same under an architecture name for dense models. */
 TEST(experts_are_the_same_under_another_name)
 {
     static const char *const pairs[][2] = { { "granite", "granitemoe" }, { "mistral3", "llama" } };

@@ -261,7 +261,8 @@ TEST(gguf_rejects_huge_counts)
     refuse(&b, QSF_E_CORRUPT, "");
 }
 
-/* A million headers, all there: the count alone is too large for a model, and one read shows it. */
+/* A million complete headers: the count alone is too large for a model, and must be refused after
+ * one read. */
 TEST(gguf_refuses_a_million_tensors_at_once)
 {
     enum { N = 1000000 };
@@ -282,8 +283,8 @@ TEST(gguf_refuses_a_million_tensors_at_once)
     gguf_build_free(&b);
 }
 
-/* Names that a hash table finds in one place, each after looking at all before it: 600 of them with
- * the same last 12 bits of FNV-1a, among as many others as make a table of that size. */
+/* Names that collide in a hash table, so that each lookup probes all before it: 600 with the same
+ * low 12 bits of FNV-1a, and enough others for a table of 2^12 slots. */
 TEST(gguf_refuses_names_that_are_made_to_share_a_hash)
 {
     enum { SAME = 600, OTHERS = 1000, BITS = 12 };
@@ -307,7 +308,7 @@ TEST(gguf_refuses_names_that_are_made_to_share_a_hash)
     refuse(&b, QSF_E_CORRUPT, "have one hash");
 }
 
-/* Places in an order that is far from sorted, without a gap and without an overlap. */
+/* Offsets far from sorted order, without gaps or overlaps. */
 TEST(gguf_sorts_tensors_in_any_order)
 {
     enum { N = 1 << 14 };
@@ -317,7 +318,7 @@ TEST(gguf_sorts_tensors_in_any_order)
     for (uint32_t i = 0; i < N; i++) {
         snprintf(name, sizeof name, "t%u", (unsigned)i);
         tensor(&b, name, 0, 8, 0);
-        /* odd ones first, from the last to the first */
+        /* odd indices first, in descending order */
         const uint64_t place = i % 2 ? (N - i) / 2 : N - 1 - i / 2;
         qsf_put64(b.infos.p + b.infos.len - 8, begin + 32 * place);
     }

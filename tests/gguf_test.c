@@ -459,7 +459,7 @@ TEST(gguf_refuses_parts_that_do_not_belong_together)
     }
 }
 
-/* Three parts, the second whole: what is wrong with the third is said of the third. */
+/* Spoils the third of three parts; the error must name the third, not the intact second. */
 static void check_third(void (*spoil)(gguf_build *b), const char *word)
 {
     gguf_build part[3] = { split_part(0, 3, 22), split_part(1, 3, 0), split_part(2, 3, 0) };
@@ -505,7 +505,7 @@ static void spoil_twice(gguf_build *b) { kv_u16(b, "split.no", 2); }
 static void spoil_name(gguf_build *b)
 {
     tensor(b, "output.weight", 0, TINY_EMBD, TINY_VOCAB);
-    b->n_tensors--;             /* in place of the other */
+    b->n_tensors--;             /* replaces the other one */
     const size_t first = 8 + strlen("rope_freqs.weight") + 4 + 8 + 4 + 8;
     memmove(b->infos.p, b->infos.p + first, b->infos.len -= first);
 }
@@ -522,7 +522,7 @@ TEST(gguf_names_the_part_that_is_wrong)
     check_third(spoil_name, "there twice");
 }
 
-/* Weights of a part that is cut while the model is in use. */
+/* A part is truncated while the model is in use. */
 TEST(gguf_names_the_part_that_cannot_be_read)
 {
     gguf_build a = split_part(0, 2, 21), b = split_part(1, 2, 0);

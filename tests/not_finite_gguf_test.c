@@ -1,4 +1,4 @@
-/* Blocks of every type of GGUF whose scale is NaN or infinite end in an error, in every matrix.
+/* GGUF blocks of every type with a NaN or infinite scale are an error, in every matrix.
  * SPDX-License-Identifier: MIT */
 #include "gguf_build.h"
 #include "memfile.h"
@@ -7,7 +7,7 @@
 
 enum { EMBD = 256, HEAD = 64, VOCAB = 32, N_MATRICES = 9 };
 
-/* A llama of one layer with weights of zero; bytes of matrix `bad` (-1: none) are all `fill`. */
+/* A llama of one layer with zero weights; the bytes of matrix `bad` (-1: none) are all `fill`. */
 static void build(gguf_build *b, uint32_t type, int bad, int fill)
 {
     static const struct { const char *name; uint32_t cols, rows; } parts[] = {
@@ -88,8 +88,8 @@ static void check_type(uint32_t type, const char *name, int fill)
         }
 }
 
-/* All bits set are NaN in fp16 and fp32.  The one-byte scales of MXFP4 and NVFP4 are left out:
- * llama.cpp reads the byte as a power of two and as zero, and so do we. */
+/* With all bits set, fp16 and fp32 are NaN.  The one-byte scales of MXFP4 and NVFP4 are left out:
+ * llama.cpp reads that byte as a power of two and as zero, and so do we. */
 TEST(scales_that_are_nan_are_an_error)
 {
     for (uint32_t type = 0; type < 64; type++) {

@@ -1,5 +1,5 @@
-/* Weights that are NaN or infinite end in an error, whichever tensor they are in and whatever way
- * activations take: rounding to 8 bits, maxima and choices would hide them.
+/* NaN and infinite weights are an error in every tensor, on every path of the activations: rounding
+ * to 8 bits, maxima and top-k choices must not hide them.
  * SPDX-License-Identifier: MIT */
 #include "engine_bench.h"
 #include "qsf_repair.h"
@@ -80,10 +80,10 @@ static tiny_options clamped(void)
 
 /* ---- one tensor at a time ---- */
 
-/* What is not a number: all bits of 16- and 32-bit floats, and of scales, which are fp16. */
+/* Whether all bits set give NaN: in 16- and 32-bit floats, and in scales, which are fp16. */
 static bool has_floats(const qsf_tensor *t) { return t->kind != QSF_K_PAD && t->type != QSF_T_SPARSE; }
 
-/* Whether all bits of tensor i in NaN are refused, when the model is opened or when it is run. */
+/* Whether a tensor i with all bits set is refused, when the model is opened or when it runs. */
 static void check_tensor(mem_file *f, const qsf_source *s, uint32_t unit, uint32_t i,
                          const qsf_context_options *co, const char *what)
 {
@@ -188,7 +188,7 @@ TEST(experts_let_no_nan_through)
     check_model(&o, &co, "experts");
 }
 
-/* A byte is the scale of a trellis and of a table: none of its values is NaN. */
+/* The scales of trellises and of tables are single bytes, none of which is NaN. */
 TEST(every_type_of_weights_lets_no_nan_through)
 {
     static const uint8_t types[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY,

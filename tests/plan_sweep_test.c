@@ -1,9 +1,9 @@
-/* A larger budget never gives less of anything: plans of models of many shapes, over all budgets
- * from the smallest that works to more than everything takes.
+/* A larger budget never gives less of anything: plans for models of many shapes, with budgets from
+ * the smallest that works to more than everything takes.
  * SPDX-License-Identifier: MIT
  *
- * A plan needs a model's description only.  So the files have one and no weights: a host's file
- * that is as long as the model, with zeros behind the description. */
+ * A plan needs a model's metadata only, so the files have no weights: a virtual file as long as the
+ * model, with zeros after the metadata. */
 #include "gguf_build.h"
 #include "qsf.h"
 #include "test.h"
@@ -16,7 +16,7 @@ static double uniform(uint64_t *state)          /* splitmix64, [0, 1) */
     return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
 }
 
-/* ---- descriptions ---- */
+/* ---- metadata ---- */
 
 typedef struct shape {
     const char *name, *arch;
@@ -24,7 +24,7 @@ typedef struct shape {
     bool tied;
 } shape;
 
-/* Those of models that people run, and ones that are not like them. */
+/* Shapes of common models, and some unusual ones. */
 static const shape shapes[] = {
     { "SmolLM2 135M", "llama", 30, 576, 1536, 9, 3, 64, 49152, 8192, 0, 0, 0, true },
     { "Qwen2.5 0.5B", "qwen2", 24, 896, 4864, 14, 2, 64, 151936, 32768, 0, 0, 0, true },
@@ -47,7 +47,7 @@ static qsf_status sweep_read(void *user, uint64_t at, void *dst, size_t len)
     return QSF_OK;
 }
 
-/* Matrices of Q4_0, 18 bytes for 32 weights; vectors of floats. */
+/* Matrices are Q4_0, 18 bytes for 32 weights; vectors are floats. */
 static void sweep_tensor(sweep_file *f, const char *name, uint64_t cols, uint64_t rows, uint64_t n)
 {
     gguf_build *b = &f->b;
@@ -158,14 +158,14 @@ static qsf_model *sweep_open(sweep_file *f, const shape *s)
     return m;
 }
 
-/* ---- what a plan is worth ---- */
+/* ---- comparing plans ---- */
 
 enum { VALUES = 8 };
 static const char *const value_names[VALUES] = { "context", "positions that stay", "bits of keys and values",
                                                  "batch", "layer buffers", "windows", "embedding and head",
                                                  "layers that stay" };
 
-/* In the documented order: docs/memory.md.  The first five never fall, whatever else does. */
+/* In the order of docs/memory.md.  The first five never fall, whatever else does. */
 typedef struct worth { uint64_t v[VALUES], experts, kept; } worth;
 
 static uint64_t item(const qsf_plan *p, const char *name)
@@ -196,18 +196,19 @@ static worth worth_of(const qsf_plan *p)
                     experts, ends + layers + experts };
 }
 
-/* more is what a larger budget gave.  What costs only speed may make room for what shows in the
- * answers, in the documented order; but where nothing before it got better, it does not fall. */
+/* Whether `more`, the plan of a larger budget, is no worse.  A step that costs only speed may make
+ * room for one that changes the answers, in the documented order; but a value may only fall if an
+ * earlier one rises. */
 static bool no_worse(const worth *less, const worth *more, const char **what)
 {
     bool better = false;
     for (int i = 0; i < 5; i++) {
-        if (i == 4 && (!more->v[i] || !less->v[i])) continue;          /* all layers stay */
+        if (i == 4 && (!more->v[i] || !less->v[i])) continue;          /* 0: all layers stay in memory */
         *what = value_names[i];
         if (more->v[i] < less->v[i]) return false;
         better |= more->v[i] > less->v[i];
     }
-    /* what is in memory needs no window */
+    /* what stays in memory needs no window */
     if (!better && more->v[6] > less->v[6]) {
         *what = "weights in memory";
         return more->kept >= less->kept;
@@ -260,7 +261,7 @@ static void sweep(const qsf_model *m, const shape *s, const wish *w, uint64_t *s
     const uint64_t all = p.total, least = p.least;
     CHECK(least > 0 && least < all);
     for (int i = 0; i <= STEPS && !test_failed; i++) {
-        /* more of the small ones, where one step follows the other */
+        /* sample small budgets more densely, where steps are close together */
         const double place = i && i < STEPS ? i + uniform(seed) : i;
         co.ram_budget = least + (uint64_t)(pow(place / STEPS, 2) * (double)(all - least));
         if (i == STEPS) co.ram_budget = all;
@@ -327,7 +328,7 @@ TEST(a_larger_budget_never_gives_less_to_models_of_random_shape)
     }
 }
 
-/* Of these pairs of budgets the larger one once gave the shorter context. */
+/* Pairs of budgets whose larger one once gave the shorter context. */
 TEST(a_budget_that_holds_the_layers_in_turn_keeps_the_context)
 {
     static const struct { size_t shape; uint64_t budget; uint32_t n_ctx; } cases[] = {

@@ -329,8 +329,8 @@ TEST(an_asked_context_length_gives_way_last_and_a_warning_says_so)
     CHECK(streamed && coarse);
     if (b.c) CHECK(plan_bytes(&plan, ENDS) > 0 && plan.n_ctx < 2048 && log_lines == plan_losses(&plan));
 
-    /* Not asked, it is shorter before keys and values have fewer bits, and the ends are seen
-     * through windows before that. */
+    /* If n_ctx is not set, the context is shortened before keys and values get fewer bits, and
+     * windows on the embedding and head come before that. */
     co.n_ctx = 0;
     co.ram_budget += 200000;
     if (!bench_context(&b, &co)) return;

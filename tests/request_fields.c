@@ -1,4 +1,4 @@
-/* Writes the table of a request's fields that docs/serve.md has; serve_accepts_test.py compares.
+/* Writes the table of request fields in docs/serve.md; serve_accepts_test.py compares the two.
  * SPDX-License-Identifier: MIT */
 #include "request.h"
 

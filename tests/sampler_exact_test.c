@@ -1,9 +1,9 @@
-/* The sampler's distribution: what the fast form keeps and draws, against the plain definition with
- * every token weighed and sorted.
+/* The sampler's distribution: the optimised sampler against the plain definition, which weighs and
+ * sorts every token.
  * SPDX-License-Identifier: MIT
  *
  *     sampler_exact_test                              seconds: 5,000 picks for each chain, and
- *                                                     200,000 draws from what one pick leaves
+ *                                                     200,000 draws from one pick's candidates
  *     QSF_SAMPLER_DRAWS=1000000 sampler_exact_test    minutes: a million picks each */
 #include "engine/sampler_own.h"
 #include "sampler_ranked.h"
@@ -60,7 +60,7 @@ static int by_distance(const void *a, const void *b)
 static int plain_typical(ranked *all, int n, double most)
 {
     const double sum = plain_sum(all, 0, n);
-    typical_entropy = plain_entropy(all, n) - log(sum);         /* of weights, not shares */
+    typical_entropy = plain_entropy(all, n) - log(sum);         /* of unnormalised weights */
     int to = 0;
     double kept = 0;
     qsort(all, (size_t)n, sizeof *all, by_distance);
@@ -69,7 +69,7 @@ static int plain_typical(ranked *all, int n, double most)
     return to;
 }
 
-/* The distribution of x under o, without what draws before the draw (XTC: whether). */
+/* The distribution of x under o.  Whether XTC applies is itself random, so the caller passes it. */
 static int plain_chain(const float *x, const qsf_sampler_options *o, bool xtc, ranked *all)
 {
     int best = 0, n = 0;
@@ -119,7 +119,7 @@ static int plain_chain(const float *x, const qsf_sampler_options *o, bool xtc, r
 
 /* ---- chi-square ---- */
 
-/* The number that chi-square with n degrees stays below except once in 10^6 (Wilson and Hilferty
+/* The value that chi-square with n degrees of freedom exceeds once in 10^6 (Wilson and Hilferty
  * 1931). */
 static double chi_limit(double n)
 {
@@ -127,7 +127,7 @@ static double chi_limit(double n)
     return n * z * z * z;
 }
 
-/* Adds a chain's probabilities, `times` of the draws, to those that are expected. */
+/* Adds a chain's probabilities, scaled by `times`, to the expected ones. */
 static void expect(double *expected, const qsf_sampler_options *o, bool xtc, double times)
 {
     static ranked all[MANY];
@@ -136,7 +136,7 @@ static void expect(double *expected, const qsf_sampler_options *o, bool xtc, dou
     for (int i = 0; i < n; i++) expected[all[i].id] += times * all[i].p / sum;
 }
 
-/* Whether counts of n draws are those of the distribution `expected`. */
+/* Checks the counts of n draws against the expected distribution (chi-square test). */
 static void check_counts(const char *name, const double *expected, const long *count, long n)
 {
     double chi = 0, rest = 0, degrees = -1;
@@ -144,7 +144,7 @@ static void check_counts(const char *name, const double *expected, const long *c
     for (int i = 0; i < MANY; i++) {
         const double want = expected[i] * (double)n, off = (double)count[i] - want;
         if (want == 0) CHECK_EQ(count[i], 0);
-        if (want < 8) {                             /* too few each: together */
+        if (want < 8) {                             /* pool rare tokens */
             rest += want;
             others += count[i];
             continue;
@@ -176,7 +176,7 @@ static void check_chain(const char *name, const qsf_sampler_options *o)
         count[qsf_sampler_pick(s, logits)]++;
     }
     check_counts(name, expected, count, n_picks);
-    if (o->xtc_probability == 0) {                  /* which draws once before what it leaves is known */
+    if (o->xtc_probability == 0) {                  /* else candidates vary from pick to pick */
         sampler_pick k;
         memset(count, 0, sizeof count);
         qsf_sampler_reset(s);
@@ -188,7 +188,7 @@ static void check_chain(const char *name, const qsf_sampler_options *o)
     qsf_sampler_free(s);
 }
 
-/* Few tokens have most of the probability, as in a language model. */
+/* A few tokens have most of the probability, as in a language model. */
 static void peaked_logits(float spread)
 {
     uint32_t rng = 7;
@@ -231,7 +231,7 @@ TEST(sampler_draws_the_distribution)
     }
 }
 
-/* ---- what is kept, on many kinds of logits ---- */
+/* ---- candidates, for many kinds of logits ---- */
 
 static void hard_logits(int round, uint32_t *rng)
 {
@@ -240,7 +240,7 @@ static void hard_logits(int round, uint32_t *rng)
         *rng = *rng * 1664525 + 1013904223;
         logits[i] = ((float)(*rng >> 8) * 0x1p-23f - 1) * peaks[round / 8 % 5];
         if (round % 11 == 10) logits[i] += 1e4f;
-        if (round % 9 == 8) logits[i] = floorf(logits[i]);          /* many equals */
+        if (round % 9 == 8) logits[i] = floorf(logits[i]);          /* many ties */
         if (round % 13 == 12 && i % 3) logits[i] = -INFINITY;
         if (round % 17 == 16 && i % 50 == 0) logits[i] = i % 100 ? NAN : logits[i];
         if (round % 23 == 22) logits[i] = 1;
@@ -264,7 +264,7 @@ TEST(sampler_keeps_what_the_plain_form_keeps)
         qsf_sampler *s = sampler_with(o);
         CHECK(qsf_pick_candidates(&k, s, logits, NULL));
         const int n = plain_chain(logits, &o, false, want), m = ranked_candidates(&k, got);
-        /* a rounded sum may end the run one rank before or after; weights below 1e-38 are 0 */
+        /* rounded sums may end the run one rank earlier or later; weights below 1e-38 are 0 */
         const bool same = n == m || (abs(n - m) <= 1 && o.top_p < 1) || (m < n && want[m].p < 1e-37);
         if (!same) printf("      round %d: %d candidates, not %d\n", round, m, n);
         CHECK(same);
@@ -280,7 +280,7 @@ TEST(sampler_keeps_what_the_plain_form_keeps)
     }
 }
 
-/* ---- the same tokens everywhere ---- */
+/* ---- reproducible tokens ---- */
 
 TEST(sampler_draws_the_same_with_every_instruction_set)
 {

@@ -1,4 +1,4 @@
-/* What a chain of samplers leaves, in the order of ranks.
+/* The candidates that a chain of samplers keeps, by rank.
  * SPDX-License-Identifier: MIT */
 #ifndef SAMPLER_RANKED_H
 #define SAMPLER_RANKED_H
@@ -14,7 +14,7 @@ static int by_rank(const void *a, const void *b)
     return x->p != y->p ? (x->p < y->p) - (x->p > y->p) : x->id - y->id;
 }
 
-/* Returns how many candidates there are. */
+/* Returns the number of candidates. */
 static int ranked_candidates(const sampler_pick *k, ranked *out)
 {
     int n = 0;

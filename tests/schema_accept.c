@@ -1,11 +1,14 @@
-/* Tries texts against grammars, for tests/schema_bench.py: a line of JSON in, a line out.
+/* Tests strings against grammars, for tests/schema_bench.py: a line of JSON in, a line out.
  * SPDX-License-Identifier: MIT
  *
- * schema_accept [MODEL.gguf]
+ *     schema_accept [MODEL.gguf]
  *
  * {"schema": {...} | "regex": "..." | "gbnf": "..." | "lark": "...", "blanks": 0, "texts": ["...",
- * ...]} -> ok US 0110...     processor time of compiling; a 1 for each text that fits -> error
- * MESSAGE With a model's vocabulary the texts go in token by token, each asked for in a mask; the
+ * ...]} gives
+ *     ok US 0110...      processor time of compiling; a 1 for each string that matches
+ *     error MESSAGE
+ *
+ * With a model's vocabulary the strings are fed token by token, each checked against a mask; the
  * line then ends in the microseconds of each mask. */
 #define _POSIX_C_SOURCE 200809L     /* getline */
 #include "model/model.h"

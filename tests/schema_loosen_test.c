@@ -1,4 +1,5 @@
-/* Schemas that need not be kept whole: which keyword is left out, and that the rest is kept.
+/* Schemas that need not be enforced completely: which keywords are removed, and that the rest is
+ * enforced.
  * SPDX-License-Identifier: MIT */
 #include "test.h"
 #include "text/schema_loosen.h"
@@ -9,7 +10,7 @@ static void count_said(void *user, const char *why)
     ++*(int *)user;
 }
 
-/* Whether text fits schema once it is loosened, which takes out so many keywords. */
+/* Whether text matches the relaxed schema, and whether `taken` keywords were removed. */
 static void check_loose(const char *schema, int taken, const char *fits, const char *does_not, int line)
 {
     const qsf_platform *p = qsf_platform_native();
@@ -39,7 +40,7 @@ TEST(a_schema_is_loosened_keyword_by_keyword)
           "{\"a\":[1,1]}", "{\"a\":[2]}");
     LOOSE("{\"properties\":{\"a\":{\"pattern\":\"(a)\\\\1\",\"maxLength\":2,\"format\":\"no\","
           "\"type\":\"string\"}}}", 2, "{\"a\":\"bc\"}", "{\"a\":\"bcd\"}");
-    /* less inside of a negation would be more */
+    /* removing a keyword inside a negation would make the schema stricter */
     LOOSE("{\"properties\":{\"a\":{\"type\":\"integer\",\"not\":{\"uniqueItems\":true}}}}", 1, "{\"a\":7}",
           "{\"a\":null}");
     LOOSE("{\"properties\":{\"a\":{\"type\":\"nothing\"},\"b\":{\"const\":1}},\"required\":[\"b\"]}", 1,

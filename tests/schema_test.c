@@ -98,7 +98,7 @@ TEST(anchors_are_places)
     PATTERN("(^a|b){0}c", "+c", "-ac", "-bc");
 }
 
-/* What zod, pydantic and forms for passwords write. */
+/* Patterns as written by zod, pydantic and password forms. */
 TEST(lookaround_word_edges_and_flags_are_kept)
 {
     PATTERN("^(?=.*[A-Z])(?=.*\\d).{8,}$", "+abcdefG1", "-abcdefgh", "-abcdefG", "-aG1");

@@ -1,4 +1,4 @@
-/* Tokenizers as lists of steps: one by hand, and what damage and failing memory do to it.
+/* Tokenizers as lists of steps: a handmade one, and how damage and failing allocations are handled.
  * SPDX-License-Identifier: MIT */
 #include "fault_platform.h"
 #include "small_vocab.h"
@@ -21,9 +21,10 @@ static void put_all(made *m, const uint32_t *v, size_t n)
 
 enum { MARK = 0x2581 };
 
-/* Spaces are marks, and one stands before a text that begins with none; two begin tokens; <turn>
- * takes white space on both sides, "hh" is found as a word only; what is no token is bytes.  An
- * expression with all instructions cuts before a z. */
+/* Spaces become U+2581, which is also put before a text that does not begin with one.  There are
+ * two tokens at the beginning; <turn> strips white space on both sides; "hh" matches whole words
+ * only; unknown characters become bytes.  An expression with every instruction splits before a
+ * z. */
 static void build(made *m, uint32_t model)
 {
     memset(m, 0, sizeof *m);
@@ -33,11 +34,11 @@ static void build(made *m, uint32_t model)
     add_merge(&m->s, "\xe2\x96\x81", "h");
     add_merge(&m->s, "\xe2\x96\x81h", "i");
     add_merge(&m->s, "h", "i");
-    PUT(m, STEPS_VERSION, model, STEPS_BYTE_FALLBACK, 20, 1, 0, 0);    /* unknown: token 0; no texts */
+    PUT(m, STEPS_VERSION, model, STEPS_BYTE_FALLBACK, 20, 1, 0, 0);    /* unknown: token 0; no affixes */
     PUT(m, 2, 1, 1);
     PUT(m, 1, 2);
     PUT(m, 2, SPM_TURN, STEPS_LSTRIP | STEPS_RSTRIP, SPM_USER, STEPS_SINGLE_WORD);
-    PUT(m, 2, 1, 'a', 25, 1, 'z', 0);                                  /* letters; z */
+    PUT(m, 2, 1, 'a', 25, 1, 'z', 0);                                  /* sets: letters; z */
     PUT(m, 2, 2, RE_CHAR, ' ', 0, RE_MATCH, 0, 0);
     PUT(m, 9, RE_SPLIT, 1, 5, RE_LOOK, 0, 4, RE_SET, 1, 0, RE_MATCH, 0, 0, RE_JUMP, 8, 0,
         RE_BEHIND, 1, 0, RE_BOUND, 0, 1, RE_END, 1, 0, RE_MATCH, 0, 0);
@@ -73,8 +74,8 @@ static void check_ids(const char *text, const int32_t *want, size_t n_want)
 
 TEST(steps_are_taken_one_by_one)
 {
-    IDS("hi <turn>  hi", 1, 1, SPM_SPACE_HI, SPM_TURN, SPM_HI, 2);     /* one mark, at the text's begin */
-    IDS(" hi", 1, 1, SPM_SPACE_HI, 2);                                 /* and none where there is one */
+    IDS("hi <turn>  hi", 1, 1, SPM_SPACE_HI, SPM_TURN, SPM_HI, 2);     /* a mark at the beginning only */
+    IDS(" hi", 1, 1, SPM_SPACE_HI, 2);                                 /* but not a second one */
     IDS("q", 1, 1, SPM_SPACE_HI, 2);
     IDS("hh", 1, 1, SPM_USER, 2);
     IDS("hhi", 1, 1, SPM_SPACE_H, SPM_HI, 2);                          /* not inside a word */

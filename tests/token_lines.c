@@ -1,9 +1,9 @@
-/* Tokenizes texts that end in a 0 byte, for tests/pipeline_exact.py: a line of JSON for each.
+/* Tokenizes NUL-terminated texts, for tests/pipeline_exact.py: a line of JSON for each.
  * SPDX-License-Identifier: MIT
  *
  *     token_lines MODEL < texts
  *
- * [[ids with what is put around a text], "their pieces' bytes in hexadecimal"] */
+ * [[ids, including the special tokens around a text], "their pieces' bytes in hexadecimal"] */
 #include "qsf.h"
 
 #include <stdio.h>

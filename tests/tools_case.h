@@ -156,7 +156,7 @@ static inline bool fits(qsf_grammar *g, const char *text)
     return whole;
 }
 
-/* Where the grammar begins in an answer; NULL: it does not. */
+/* Where the grammar begins in an answer; NULL: nowhere. */
 static inline const char *begin_of(const qsf_tool_grammar *g, const char *body)
 {
     const char *at = NULL;

@@ -1,5 +1,5 @@
-/* Arguments in tags: what the schema says decides between text and JSON, and what models write
- * between, around and instead of the marks is read or stays text.
+/* Arguments in tags: the schema decides between string and JSON, and whatever models write between,
+ * around and instead of the tags is either parsed or kept as text.
  * SPDX-License-Identifier: MIT */
 #include "tools_case.h"
 
@@ -56,7 +56,7 @@ static const char tag_tools[] =
     "\"dict\": {\"type\": \"object\", \"additionalProperties\": {\"type\": \"integer\"}}, "
     "\"loop\": {\"$ref\": \"#/$defs/loop\"}, \"free\": {}}}}}]";
 
-/* In what is written, ~ is the mark that ends a value and ` is the mark without its last letter. */
+/* In `written`, ~ is the mark that ends a value, and ` is that mark without its last letter. */
 static const struct tag_value { const char *key, *written, *json; bool fits; } values[] = {
     { "text", "completed", "\"completed\"", true }, { "text", "\"q\"", "\"\\\"q\\\"\"", true },
     { "text", "5", "\"5\"", true }, { "text", "null", "\"null\"", true }, { "text", "", "\"\"", true },
@@ -93,7 +93,7 @@ static const struct tag_value { const char *key, *written, *json; bool fits; } v
 
 static const char *core(const char *text) { return qsf_tool_core(text); }
 
-/* The text with the form's marks in it. */
+/* Replaces ~ and ` in the text by the form's marks. */
 static void with_marks(const struct tag_form *t, const char *text, char *out)
 {
     const char *mark = core(t->end);
@@ -106,7 +106,7 @@ static void with_marks(const struct tag_form *t, const char *text, char *out)
     *out = 0;
 }
 
-/* What the value is in JSON. */
+/* The value as JSON. */
 static void value_json(const struct tag_form *t, const struct tag_value *v, char *out)
 {
     char text[512];
@@ -119,7 +119,7 @@ static void value_json(const struct tag_form *t, const struct tag_value *v, char
     qsf_text_drop(&j);
 }
 
-/* An argument as the form has it. */
+/* Appends an argument in the form's syntax. */
 static void put_argument(const struct tag_form *t, const struct tag_value *v, char *out)
 {
     char json[512], text[512];
@@ -135,7 +135,7 @@ static void put_open(const struct tag_form *t, char *out)
     sprintf(out + strlen(out), "%s%sset%s", *out ? "" : t->section, open, t->arguments);
 }
 
-/* Quotes around what is said to be a text are a part of it. */
+/* Quotes around a value typed as a string belong to the string. */
 static bool fits_form(const struct tag_form *t, const struct tag_value *v)
 {
     return !*t->type || *v->written != '"';
@@ -206,8 +206,8 @@ TEST(calls_in_tags_without_all_marks_are_read)
     }
 }
 
-/* An answer that ends anywhere is text, a call, or an unfinished call: nothing is lost, and nothing
- * of a mark is in a value. */
+/* An answer that is cut anywhere is text, a call or an unfinished call: nothing is lost, and no
+ * part of a mark ends up in a value. */
 TEST(calls_in_tags_that_are_cut_anywhere_are_kept)
 {
     static const struct tag_value rows[] = {
@@ -244,7 +244,7 @@ TEST(calls_in_tags_that_are_cut_anywhere_are_kept)
     }
 }
 
-/* Text that has the marks, but no call. */
+/* Text with marks, but without a call. */
 TEST(marks_of_tags_without_a_call_are_text)
 {
     static const char *const tails[] = { " is how a call begins.", "", "\nno argument here" };
@@ -263,7 +263,7 @@ TEST(marks_of_tags_without_a_call_are_text)
 
 /* ---- grammars ---- */
 
-/* What the grammar lets a model write is what the reader takes for the value. */
+/* Values that the grammar allows are read back the same. */
 TEST(grammars_of_tags_agree_with_the_reader)
 {
     qsf_json t;

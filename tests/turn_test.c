@@ -304,7 +304,7 @@ TEST(turns_of_several_sequences_share_batches)
         if (!n) break;
         CHECK_EQ(qsf_compute(s.b.c, rows, n), QSF_OK);
         for (int i = 0; i < TURNS; i++) if (want[i]) first += qsf_turn_computed(turns[i], first);
-        if (batches % 3) qsf_turns_pick(turns, TURNS);                  /* changes no token */
+        if (batches % 3) qsf_turns_pick(turns, TURNS);                  /* does not change the tokens */
         for (int i = 0; i < TURNS; i++) if (!h[i].end) (void)pieces(turns[i], &h[i]);
     }
     for (int i = 0; i < TURNS; i++) {

@@ -228,7 +228,7 @@ static qsf_status text_begin_chat(text_maker *k, uint32_t s, qsf_error *err)
     int32_t *ids = qsf_alloc_array(t->platform, cap, sizeof *ids, "a conversation", err);
     if (!ids) return QSF_E_MEMORY;
     const qsf_message msg = { "user", said };
-    qsf_error why = { 0 };              /* a refusal is no error, but running out of memory is one */
+    qsf_error why = { 0 };              /* a template may refuse it; running out of memory is an error */
     const qsf_status st = qsf_chat_encode(k->m, NULL, &msg, 1, true, ids, cap, &n, &why);
     const uint32_t add = bos >= 0 && (n == 0 || ids[0] != bos);
     if (st || n == 0 || n + add > t->len - t->len / 4) {

@@ -16,7 +16,7 @@
 #include "plan/loss.h"
 #include "plan/team.h"
 
-/* 0: the kind was not measured. */
+/* Returns 0 for a kind that was not measured. */
 static double kind_sensitivity(const input *in, uint32_t kind)
 {
     const double layer = 1.0 / QSF_MAX(in->hp.n_layers, 1);
@@ -43,9 +43,9 @@ double qsf_conv_budget_sensitivity(const input *in, uint32_t kind)
     return known > 0 ? known : 10.0;
 }
 
-/* The table's sensitivities are those of SmolLM2, whose layers have 106 million weights.  The
- * divergence that an error brings falls about as the square root of the layers' size
- * (docs/quantisers.md has the models that were measured). */
+/* The table was measured on SmolLM2, whose layers have 106 million weights.  The divergence caused
+ * by a given error falls roughly with the square root of the layers' size (docs/quantisers.md lists
+ * the models measured). */
 double qsf_conv_loss_sensitivity(const input *in, const input_tensor *t)
 {
     const double measured = 106e6, known = kind_sensitivity(in, t->kind);
@@ -152,7 +152,7 @@ static double budget_loss(const budget_work *k)
     return sum;
 }
 
-/* Until the room is spent, or the loss is at most `enough`. */
+/* Spends until no room remains or the estimated loss is at most `enough`. */
 static void budget_spend(budget_work *k, uint64_t room, double enough)
 {
     for (double loss = budget_loss(k); loss > enough;) {
@@ -209,7 +209,7 @@ uint64_t qsf_conv_budget_around(const input *in, const qsf_convert_options *o)
 
 /* The budget of `mixed`: this many bits for each weight of a matrix, and no type under 4 bits. */
 #define BUDGET_MIXED_BITS 5.35
-/* `auto` ends at this estimated loss, in nats a token, or at this many bits. */
+/* `auto` stops at this estimated loss, in nats per token, or at this many bits per weight. */
 #define BUDGET_AUTO_LOSS 0.1
 #define BUDGET_AUTO_BITS 6.6
 
@@ -226,8 +226,8 @@ static uint64_t budget_limit(const input *in, const qsf_convert_options *o, cons
     return (uint64_t)bytes;
 }
 
-/* The forms that each matrix may have.  `auto` gives no matrix less than its form of 4bit, and an
- * embedding in clusters keeps the type of what is left of it. */
+/* The candidate forms of each matrix.  `auto` never goes below a matrix's 4bit form, and an
+ * embedding in clusters keeps the type of its residual. */
 static void budget_forms(budget_work *k)
 {
     const qsf_convert_options *o = k->o;

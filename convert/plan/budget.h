@@ -5,14 +5,14 @@
 
 #include "plan/plan.h"
 
-/* Changes the types of all matrices that are not fixed, so that the file fits o->target_bytes or,
- * without one, `mixed` or `auto`. */
+/* Changes the types of all matrices that are not fixed so that the file fits o->target_bytes or, if
+ * that is 0, as the preset `mixed` or `auto` requires. */
 qsf_status qsf_conv_budget(input *in, const qsf_convert_options *o, convert_report *r, qsf_error *err);
 
 /* Loss (mean divergence of the next token's distribution) for each unit of relative squared error
  * in a matrix of the kind: what all layers' together have, shared among them. */
 double     qsf_conv_budget_sensitivity(const input *in, uint32_t kind);
-/* The same of a tensor for an estimate: larger networks are less sensitive. */
+/* A tensor's sensitivity for estimating the loss: larger networks are less sensitive. */
 double     qsf_conv_loss_sensitivity(const input *in, const input_tensor *t);
 /* Not less than the file has beside its tensors' data: header, index, tensor headers, extension
  * section and alignment. */

@@ -1,5 +1,5 @@
-/* Rounding a quantised tensor again would find other scales for the same codes: one that is stored
- * in the form that it is to have is copied.
+/* Quantising a quantised tensor again would find other scales for the same codes, so a tensor that
+ * is already stored in the planned form is copied.
  * SPDX-License-Identifier: MIT */
 #include "plan/stored.h"
 

@@ -1,4 +1,4 @@
-/* Whether an input's tensor has the form already that the plan gives it.
+/* Whether an input's tensor already has the planned form.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_STORED_H
 #define QSF_CONVERT_STORED_H
@@ -6,8 +6,8 @@
 #include "plan/plan.h"
 #include "read/input.h"
 
-/* *from is how tensor i is stored (without its bytes) if that is c's type, block and packing and
- * nothing of the plan changes its values; else all 0. */
+/* Sets *from to how tensor i is stored (without its bytes) if that matches c's type, block and
+ * packing and the plan does not change its values; otherwise zeroes it. */
 qsf_status qsf_conv_stored(input *in, uint32_t i, const convert_tensor *c, input_stored *from,
                            qsf_error *err);
 

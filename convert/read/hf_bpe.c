@@ -65,7 +65,7 @@ static qsf_status bpe_normalizer(yyjson_val *v, bool spm, qsf_vocab *out, qsf_er
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* Begins again. */
+/* Resets the builder. */
 static void bpe_forget(vocab_build *b)
 {
     memset(b->tokens, 0, b->n * sizeof *b->tokens);
@@ -74,7 +74,8 @@ static void bpe_forget(vocab_build *b)
     b->n_slots = 0;
 }
 
-/* SentencePiece's BPE written down as merges; where these are others, step by step. */
+/* SentencePiece's BPE written as merges.  If they are not the merges that SentencePiece makes, the
+ * file is stored as steps. */
 static qsf_status bpe_spm(vocab_build *b, yyjson_val *root, yyjson_val *model, qsf_error *err)
 {
     bool is = false;
@@ -133,7 +134,7 @@ qsf_status qsf_hf_tokenizer_json(vocab_build *b, yyjson_val *root, bool pieces, 
     qsf_status st;
     if ((st = qsf_json_get_arr(root, FILE_NAME, "added_tokens", &added, err)) ||
         (!pieces && (st = bpe_model(b, root, marks, err)))) return st;
-    if (b->out->kind == QSF_VOCAB_STEPS) return QSF_OK;         /* they have been taken */
+    if (b->out->kind == QSF_VOCAB_STEPS) return QSF_OK;         /* the steps are already built */
     yyjson_arr_foreach(added, i, n, e) {
         uint64_t id;
         size_t len;

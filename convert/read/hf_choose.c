@@ -1,9 +1,9 @@
-/* Whether a tokenizer.json is one of the kinds that the tokenizer has by name, as GGUF files have
- * them, or has to be written down step by step.
+/* Decides whether a tokenizer.json matches one of the built-in tokenizers, which GGUF files name,
+ * or must be stored as a list of steps.
  * SPDX-License-Identifier: MIT
  *
- * The kinds by name need fewer bytes and less memory.  A file is of one only where it gives the
- * same tokens for every text; all else goes by steps. */
+ * The built-in ones take fewer bytes and less memory.  A file is mapped to one only if it gives the
+ * same tokens for every input; all others are stored as steps. */
 #include "read/hf_tokenizer.h"
 #include "text/pretokenize.h"
 #include "text/tokenizer_own.h"
@@ -24,7 +24,7 @@ static bool choose_true(yyjson_val *obj, const char *key, bool absent)
     return v ? yyjson_is_true(v) : absent;
 }
 
-/* Added tokens that are found in the text as it is, and take nothing beside them. */
+/* Whether added tokens are matched in the raw text and strip no white space around them. */
 static bool choose_plain_added(yyjson_val *root, bool raw, bool spm)
 {
     size_t i, n;
@@ -40,7 +40,7 @@ static bool choose_plain_added(yyjson_val *root, bool raw, bool spm)
     return true;
 }
 
-/* At most one token before and one behind. */
+/* At most one token before the text and one after it. */
 static bool choose_around(yyjson_val *v)
 {
     size_t i, n, before = 0, behind = 0, texts = 0;
@@ -71,7 +71,7 @@ static bool choose_processor(yyjson_val *v)
     return true;
 }
 
-/* Nothing, or NFC; *nfc says which. */
+/* No normalizer or only NFC; *nfc is set for the latter. */
 static bool choose_only_nfc(yyjson_val *v, bool *nfc)
 {
     size_t i, n;
@@ -92,7 +92,7 @@ static bool choose_spaces(yyjson_val *v)
         && choose_is(v, "content", choose_space);
 }
 
-/* Spaces to marks, a mark in front. */
+/* Spaces become U+2581, and one is put in front. */
 static bool choose_spm_normalizer(yyjson_val *v)
 {
     size_t i, n, spaces = 0, front = 0;
@@ -125,7 +125,7 @@ static bool choose_spm(yyjson_val *root, yyjson_val *model)
         && !choose_true(model, "ignore_merges", false) && choose_plain_added(root, false, true);
 }
 
-/* Merges by the pair of their tokens: rank + 1. */
+/* Maps a pair of tokens to its merge's rank + 1. */
 typedef struct merge_ranks { uint64_t *keys; uint32_t *ranks; uint32_t mask; } merge_ranks;
 
 static uint32_t *ranks_slot(merge_ranks *m, int32_t a, int32_t b)
@@ -137,8 +137,8 @@ static uint32_t *ranks_slot(merge_ranks *m, int32_t a, int32_t b)
     return &m->ranks[i];
 }
 
-/* All ways to cut a token in two are merges, and where two of them meet in a text ("an" "a" "na")
- * the left one comes first, as it does for SentencePiece. */
+/* Whether every split of a token into two tokens is a merge and, if two merges overlap ("an" "a"
+ * "na"), the left one has the lower rank, as in SentencePiece. */
 static bool choose_token(const vocab_build *b, merge_ranks *m, uint32_t id)
 {
     const vocab_token *t = &b->tokens[id];
@@ -149,7 +149,7 @@ static bool choose_token(const vocab_build *b, merge_ranks *m, uint32_t id)
         if (l < 0 || r < 0) continue;
         const uint32_t rank = *ranks_slot(m, l, r);
         if (!rank) return false;
-        /* where the right part begins the token too, and the rest is a token */
+        /* overlap: the token begins with its right part, and the rest is a token */
         const uint32_t n = t->len - i;
         const int32_t rest = memcmp(t->text, t->text + i, n) ? -1 : qsf_vocab_find2(b, t->text + n, i, "", 0);
         if (rest >= 0 && *ranks_slot(m, r, rest) < rank) return false;
@@ -157,7 +157,7 @@ static bool choose_token(const vocab_build *b, merge_ranks *m, uint32_t id)
     return true;
 }
 
-/* Tokens that no text makes need no merges: special ones, and bytes. */
+/* Special tokens and bytes need no merges: no text produces them by merging. */
 static bool choose_made(const vocab_build *b, uint32_t id)
 {
     return b->tokens[id].text && b->tokens[id].type == QSF_TOKEN_NORMAL;
@@ -170,14 +170,14 @@ static bool choose_merges(const vocab_build *b, yyjson_val *list, merge_ranks *m
     yyjson_val *v;
     int32_t last = -1;
     yyjson_arr_foreach(list, i, n, v) {
-        if (!qsf_hf_merge_parts(v, &a, &alen, &c, &clen)) return true;          /* an error of its own */
+        if (!qsf_hf_merge_parts(v, &a, &alen, &c, &clen)) return true;          /* reported by the caller */
         const int32_t x = qsf_vocab_find2(b, a, alen, "", 0), y = qsf_vocab_find2(b, c, clen, "", 0),
                       made = qsf_vocab_find2(b, a, alen, c, clen);
         if (x < 0 || y < 0 || made < 0) return true;
         uint32_t *rank = ranks_slot(m, x, y);
         if (*rank || (made != last && b->tokens[made].score != 0)) return false;
         *rank = (uint32_t)i + 1;
-        b->tokens[made].score = 1;              /* seen; merges give the real one */
+        b->tokens[made].score = 1;              /* seen; the real score comes from the merges */
         last = made;
     }
     for (uint32_t id = 0; id < b->n; id++)
@@ -204,7 +204,7 @@ qsf_status qsf_hf_is_spm(vocab_build *b, yyjson_val *model, bool *is, qsf_error 
 
 /* ---- the others ------------------------------------------------------------------------------ */
 
-/* All bytes have tokens, or what has none is lost in both. */
+/* Whether each byte has a token, or unknown bytes are dropped either way. */
 static bool choose_bytes(yyjson_val *model)
 {
     yyjson_val *vocab = qsf_json_get(model, "vocab");
@@ -217,7 +217,7 @@ static bool choose_bytes(yyjson_val *model)
     return true;
 }
 
-/* pre: the name of the pre-tokenizer, also where the rest is not as a kind by name has it. */
+/* pre: the pre-tokenizer's name, kept even if the rest does not match a built-in tokenizer. */
 static bool choose_byte_level(yyjson_val *root, yyjson_val *model, char pre[32])
 {
     const bool whole = choose_true(model, "ignore_merges", false);
@@ -225,7 +225,7 @@ static bool choose_byte_level(yyjson_val *root, yyjson_val *model, char pre[32])
     if (!pre[0]) return false;
     const qsf_pretokenizer *by_name = qsf_pretokenizer_find(pre);
     const bool as_said = by_name && ((qsf_pretokenizer_rules(by_name) & QSF_PRE_WHOLE) != 0) == whole;
-    /* its last steps cut letters of bytes, of which some are digits */
+    /* its last steps split letters that stand for bytes, some of which are digits */
     if (!strcmp(pre, "falcon")) return pre[0] = 0, false;
     return as_said && choose_bytes(model) && choose_only_nfc(qsf_json_get(root, "normalizer"), &nfc)
         && choose_plain_added(root, !nfc, false) && choose_is(qsf_json_get(root, "decoder"), "type",

@@ -51,13 +51,13 @@ qsf_status qsf_hf_merges(vocab_build *b, yyjson_val *model, bool spm, const char
             out->merges[2 * i] = (uint32_t)x;
             out->merges[2 * i + 1] = (uint32_t)y;
         } else if (b->tokens[made].score == 0) {
-            /* SentencePiece joins the pair whose result scores best: the
-             * first merge that makes a token is its rank. */
+            /* SentencePiece joins the pair with the best-scoring result: the token's rank is that
+             * of its first merge. */
             b->tokens[made].score = -1 - (float)i;
         }
     }
     if (!spm) out->n_merges = (uint32_t)n;
-    for (uint32_t id = 0; spm && id < b->n; id++)           /* what no merge makes comes last */
+    for (uint32_t id = 0; spm && id < b->n; id++)           /* tokens without a merge rank last */
         if (b->tokens[id].text && b->tokens[id].score == 0) b->tokens[id].score = -2 - (float)n;
     return QSF_OK;
 }

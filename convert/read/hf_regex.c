@@ -1,8 +1,9 @@
-/* Expressions of a tokenizer.json, in Oniguruma's syntax, as instructions of core/text/steps.h.
+/* Compiles the regular expressions of a tokenizer.json (Oniguruma syntax) to instructions of
+ * core/text/steps.h.
  * SPDX-License-Identifier: MIT
  *
- * What is compiled goes straight into a list of instructions; a quantifier moves or copies what it
- * repeats.  What has no counterpart is refused by name. */
+ * Instructions are emitted directly into a list; a quantifier moves or copies the instructions that
+ * it repeats.  Unsupported syntax is an error that names it. */
 #include "read/hf_regex.h"
 #include "text/unicode.h"
 
@@ -16,8 +17,8 @@ typedef struct re_build {
     uint32_t     n, depth;
     bool         any_case, failed;
     uint32_t     code[REGEX_CODE][3];
-    points       set[4];                /* of nested brackets */
-    points       part;                  /* a class, or what case does not tell apart */
+    points       set[4];                /* one per level of nested brackets */
+    points       part;                  /* a class, or the case variants of characters */
 } re_build;
 
 static void re_fail(re_build *r, const char *what)
@@ -42,7 +43,7 @@ static void re_put(re_build *r, uint32_t op, uint32_t a, uint32_t b)
 
 static void re_set(re_build *r, const uint32_t *p) { re_put(r, RE_SET, steps_set_add(r->s, p), 0); }
 
-/* Adds by to the places from `from` on that instructions [begin, end) name. */
+/* Adds `by` to the jump targets >= `from` of instructions [begin, end). */
 static void re_move(re_build *r, uint32_t begin, uint32_t end, uint32_t from, uint32_t by)
 {
     for (uint32_t i = begin; i < end; i++) {
@@ -52,7 +53,7 @@ static void re_move(re_build *r, uint32_t begin, uint32_t end, uint32_t from, ui
     }
 }
 
-/* Makes room for one instruction. */
+/* Inserts one instruction, moving the ones after it. */
 static void re_insert(re_build *r, uint32_t at, uint32_t op, uint32_t a, uint32_t b)
 {
     re_put(r, RE_MATCH, 0, 0);
@@ -93,7 +94,7 @@ static uint32_t re_hex(re_build *r, int least, int most)
     return v > 0x10ffff ? 0 : v;
 }
 
-/* "\p{L}" behind the backslash: adds to p. */
+/* After the backslash of "\p{L}": adds the property to p. */
 static void re_property(re_build *r, uint32_t *p)
 {
     uint32_t *part = r->part;
@@ -117,7 +118,7 @@ static void re_property(re_build *r, uint32_t *p)
     r->p = end + 1;
 }
 
-/* \d, \w and \s: adds the class to p; false: c names none. */
+/* Adds the class \d, \w or \s to p; false: c is none of them. */
 static bool re_class(re_build *r, char c, uint32_t *p)
 {
     uint32_t *part = r->part;
@@ -130,7 +131,7 @@ static bool re_class(re_build *r, char c, uint32_t *p)
     return true;
 }
 
-/* The character that an escape stands for, its letter read. */
+/* The character that an escape stands for, after its letter. */
 static uint32_t re_escaped(re_build *r, char c)
 {
     switch (c) {
@@ -159,7 +160,7 @@ static uint32_t re_escaped(re_build *r, char c)
     }
 }
 
-/* All characters that differ from one of p by their case. */
+/* Adds all case variants of the characters in p. */
 static void re_fold(re_build *r, uint32_t *p)
 {
     uint32_t *low = r->part;
@@ -186,7 +187,7 @@ static void re_char(re_build *r, uint32_t c)
 
 /* ---- brackets ---- */
 
-/* "[:alpha:]" behind the first bracket. */
+/* After the first bracket of "[:alpha:]". */
 static bool re_posix(re_build *r, uint32_t *p)
 {
     static const struct { const char *name, *property; } names[] = {
@@ -201,14 +202,14 @@ static bool re_posix(re_build *r, uint32_t *p)
         const size_t n = strlen(names[i].name);
         if (*r->p != ':' || strncmp(r->p + 1, names[i].name, n) || strncmp(r->p + 1 + n, ":]", 2)) continue;
         r->p += n + 3;
-        /* signs are punctuation here */
+        /* here symbols count as punctuation */
         if (names[i].property[0] == 'P') points_property(p, "S");
         return points_property(p, names[i].property);
     }
     return false;
 }
 
-/* A range's other end, or the character alone. */
+/* A single character, or the end of a range that c begins. */
 static void re_range(re_build *r, uint32_t *p, uint32_t c)
 {
     uint32_t last = c;
@@ -221,7 +222,7 @@ static void re_range(re_build *r, uint32_t *p, uint32_t c)
     for (; c <= last; c++) points_add(p, c);
 }
 
-/* Behind "[", to behind "]": the set into r->set[depth]. */
+/* Reads a bracket expression into r->set[depth], from after its "[" to after its "]". */
 static void re_brackets(re_build *r, uint32_t depth)
 {
     uint32_t *p = r->set[depth];
@@ -260,7 +261,7 @@ static void re_brackets(re_build *r, uint32_t depth)
 
 static void re_alternatives(re_build *r);
 
-/* What is looked for behind is one character or class. */
+/* A lookbehind may contain one character or class only. */
 static void re_behind(re_build *r, uint32_t begin, bool not)
 {
     const uint32_t op = r->n == begin + 1 ? r->code[begin][0] : RE_MATCH, a = r->code[begin][1];
@@ -277,7 +278,7 @@ static void re_behind(re_build *r, uint32_t begin, bool not)
     re_put(r, RE_BEHIND, op == RE_SET ? a : steps_set_add(r->s, r->set[0]), not);
 }
 
-/* Behind "(". */
+/* Reads a group from after its "(". */
 static void re_group(re_build *r)
 {
     static const char *const opens[] = { "?:", "?i:", "?=", "?!", "?>", "?<=", "?<!", "?-i:", "?i)", "" };
@@ -289,7 +290,7 @@ static void re_group(re_build *r)
     r->p += strlen(opens[kind]);
     if (kind == 1 || kind == 8) r->any_case = true;
     if (kind == 7) r->any_case = false;
-    if (kind == 8) return;                      /* to the end of the group around it */
+    if (kind == 8) return;                      /* applies up to the end of the enclosing group */
     const bool look = kind >= 2 && kind <= 4;
     if (look) re_put(r, RE_LOOK, kind == 3 ? 1 : kind == 4 ? 2 : 0, 0);
     if (++r->depth > REGEX_DEPTH) re_fail(r, "groups that are too deep");
@@ -348,7 +349,8 @@ static void re_atom(re_build *r)
     }
 }
 
-/* "{2,3}", "*", ...: the numbers, most UINT32_MAX for no end; false: there is none. */
+/* Reads "{2,3}", "*" and so on into the two bounds, *most UINT32_MAX if unbounded; false: none of
+ * these. */
 static bool re_times(re_build *r, uint32_t *least, uint32_t *most)
 {
     char *end;
@@ -378,7 +380,7 @@ static void re_split(re_build *r, uint32_t at, uint32_t once, uint32_t on, bool 
     r->code[at][2] = lazy ? once : on;
 }
 
-/* Repeats what is from begin on. */
+/* Repeats the instructions from begin on. */
 static void re_repeat(re_build *r, uint32_t begin, uint32_t least, uint32_t most, bool lazy)
 {
     const uint32_t len = r->n - begin;
@@ -400,7 +402,7 @@ static void re_repeat(re_build *r, uint32_t begin, uint32_t least, uint32_t most
         if (!r->failed) re_split(r, begin, begin + 1, r->n, lazy);
         return;
     }
-    /* least is 0: the first copy is optional, too */
+    /* if least is 0, the first copy is optional too */
     const uint32_t first = r->n;
     if (!least) re_insert(r, begin, RE_SPLIT, 0, 0);
     const uint32_t from = begin + !least;
@@ -432,13 +434,13 @@ static void re_sequence(re_build *r)
 
 static void re_alternatives(re_build *r)
 {
-    uint32_t jumps = UINT32_MAX, begin = r->n;          /* a chain of jumps to the end */
+    uint32_t jumps = UINT32_MAX, begin = r->n;          /* a chain of jumps to the end of the group */
     const bool any_case = r->any_case;
     re_sequence(r);
     while (*r->p == '|' && !r->failed) {
         r->p++;
         re_insert(r, begin, RE_SPLIT, begin + 1, 0);
-        re_put(r, RE_MATCH, 0, 0);                      /* a jump once the end is known */
+        re_put(r, RE_MATCH, 0, 0);                      /* becomes a jump once the end is known */
         if (r->failed) return;
         r->code[r->n - 1][1] = jumps;
         jumps = r->n - 1;

@@ -1,4 +1,4 @@
-/* Expressions of a tokenizer.json as instructions.
+/* Compiles the regular expressions of a tokenizer.json.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_HF_REGEX_H
 #define QSF_CONVERT_HF_REGEX_H
@@ -7,7 +7,7 @@
 
 #ifdef QSF_HAVE_YYJSON
 
-/* Each returns the number of the compiled expression; what is not supported is refused by name. */
+/* Each returns the compiled expression's number; unsupported syntax is an error that names it. */
 uint32_t steps_regex(steps_build *s, const char *pattern);
 uint32_t steps_literal(steps_build *s, const char *text);
 uint32_t steps_class(steps_build *s, points_is *is, bool runs);      /* one character, or runs of them */

@@ -21,7 +21,7 @@ static float weights_value(const uint8_t *src, uint8_t type)
     return type == QSF_T_BF16 ? qsf_bf16_to_f32(qsf_le16(src)) : qsf_f16_to_f32(qsf_le16(src));
 }
 
-/* Bytes [at, at + len) of a tensor. */
+/* Reads bytes [at, at + len) of a tensor. */
 static qsf_status weights_read_bytes(const qsf_platform *p, const hf_weights *w, const weights_tensor *t,
                                      uint64_t at, void *dst, uint64_t len, qsf_error *err)
 {

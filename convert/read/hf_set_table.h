@@ -1,5 +1,5 @@
-/* Sets of characters that Hugging Face's tokenizers goes by, made by tools/make_hf_sets.py: general
- * categories by runs; sets as first and last; characters that become others.
+/* Character sets of Hugging Face's tokenizers library, made by tools/make_hf_sets.py: general
+ * categories as runs, sets as first and last characters, and character mappings.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_HF_SET_TABLE_H
 #define QSF_CONVERT_HF_SET_TABLE_H

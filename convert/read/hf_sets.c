@@ -1,4 +1,4 @@
-/* Sets of characters, as a tokenizer.json's expressions and steps name them.
+/* Character sets that a tokenizer.json's expressions and steps use.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_sets.h"
 #include "read/hf_set_table.h"
@@ -100,8 +100,8 @@ bool points_nmt_space(uint32_t c)
             || c == 0x2028
         || c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd;
 }
-/* Grapheme clusters (Unicode Standard Annex 29), as far as short ones need them: what joins the
- * character before, and what joins the one behind. */
+/* Grapheme clusters (Unicode Standard Annex 29), reduced to what short clusters need: characters
+ * that join the one before them, and characters that join the one after them. */
 bool points_joins(uint32_t c)
 {
     return qsf_class_of(c) == QSF_C_MARK || c == 0x200c || c == 0x200d || c == 0xe33 || c == 0xeb3

@@ -183,7 +183,7 @@ qsf_status qsf_hf_special_tokens(vocab_build *b, yyjson_val *tokenizer, yyjson_v
         (st = special_set(b, config, "unk_token", -1, &v->unk, err)) ||
         (st = special_set(b, config, "sep_token", -1, &v->sep, err)) ||
         (v->kind != QSF_VOCAB_STEPS && (st = special_adding(b, tokenizer, config, cfg, err)))) return st;
-    if (v->kind == QSF_VOCAB_STEPS) {           /* what is put around a text is among the steps */
+    if (v->kind == QSF_VOCAB_STEPS) {           /* the steps already add the special tokens around a text */
         special_adds ignored;
         const int32_t eos = v->eos;
         special_processors(b, tokenizer, &ignored);

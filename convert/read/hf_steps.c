@@ -1,4 +1,4 @@
-/* A tokenizer.json as it stands: its model, added tokens, post-processor and decoder as steps.
+/* Stores a tokenizer.json as steps: its model, added tokens, post-processor and decoder.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_sets.h"
 #include "text/unicode.h"
@@ -176,7 +176,7 @@ static void steps_added_tokens(steps_build *s, yyjson_val *root)
     }
 }
 
-/* ---- what is put around a text --------------------------------------------------------------- */
+/* ---- special tokens around a text ------------------------------------------------------------ */
 
 static void steps_around(steps_build *s, bool behind, uint64_t id)
 {
@@ -192,7 +192,8 @@ static void steps_around(steps_build *s, bool behind, uint64_t id)
     else s->n_begin++;
 }
 
-/* A special token of a template: its ids are in a list beside it, or it is a token by its text. */
+/* Adds a template's special token: the ids that the template lists for it, or the token of that
+ * name. */
 static void steps_around_named(steps_build *s, yyjson_val *special, const char *name, bool behind)
 {
     size_t i, n;
@@ -206,8 +207,7 @@ static void steps_around_named(steps_build *s, yyjson_val *special, const char *
     yyjson_arr_foreach(ids, i, n, e) steps_around(s, behind, qsf_json_u64(e, &id) ? id : UINT64_MAX);
 }
 
-/* Several processors each put theirs outside what the one before made: the begin is made backwards
- * by the caller. */
+/* Adds the special tokens of a template for a single text. */
 static void steps_template(steps_build *s, yyjson_val *v)
 {
     size_t i, n, texts = 0;
@@ -235,11 +235,11 @@ static void steps_processor(steps_build *s, yyjson_val *v)
     size_t i, n;
     yyjson_val *e;
     if (!v || s->st) return;
-    if (!strcmp(type, "Sequence")) {            /* no deeper than the JSON itself, which is bounded */
+    if (!strcmp(type, "Sequence")) {            /* the JSON parser bounds the nesting */
         yyjson_arr_foreach(qsf_json_get(v, "processors"), i, n, e) steps_processor(s, e);
         return;
     }
-    if (!strcmp(type, "ByteLevel")) return;             /* places alone */
+    if (!strcmp(type, "ByteLevel")) return;             /* affects offsets only */
     if (s->n_begin || s->n_end) {
         steps_refuse(s, "a second post-processor", type);
     } else if (!strcmp(type, "TemplateProcessing")) {
@@ -262,7 +262,7 @@ static void steps_decode_step(steps_build *s, uint32_t op, const char *from, con
     s->n_decode++;
 }
 
-/* What stands around signs goes. */
+/* Removes the spaces around punctuation. */
 static void steps_cleanup(steps_build *s)
 {
     static const char *const by[][2] = {
@@ -280,7 +280,7 @@ static void steps_decoder(steps_build *s, yyjson_val *v, bool *fused)
     yyjson_val *e;
     bool cleanup;
     if (s->st) return;
-    if (!strcmp(type, "Sequence")) {            /* no deeper than the JSON itself, which is bounded */
+    if (!strcmp(type, "Sequence")) {            /* the JSON parser bounds the nesting */
         yyjson_arr_foreach(qsf_json_get(v, "decoders"), i, n, e) steps_decoder(s, e, fused);
     } else if (!strcmp(type, "ByteLevel")) {
         steps_decode_step(s, DECODE_LETTERS, "", "");
@@ -311,7 +311,7 @@ static void steps_decoder(steps_build *s, yyjson_val *v, bool *fused)
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-typedef struct steps_bytes_out { uint8_t *p; uint64_t n; } steps_bytes_out;     /* p NULL: counts */
+typedef struct steps_bytes_out { uint8_t *p; uint64_t n; } steps_bytes_out;     /* p NULL: only counts */
 
 static void out_number(steps_bytes_out *o, uint32_t v)
 {
@@ -356,7 +356,7 @@ static void out_all(const steps_build *s, steps_bytes_out *o)
     out_list(o, s->n_decode, &s->decode);
 }
 
-/* Into the vocabulary, and read back: what is written is what every reader accepts. */
+/* Stores the steps in the vocabulary after reading them back, so that no reader refuses them. */
 static void steps_finish(steps_build *s)
 {
     steps_bytes_out o = { 0 };

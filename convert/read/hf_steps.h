@@ -1,4 +1,4 @@
-/* A tokenizer's steps (core/text/steps.h) in the making.
+/* Builds a tokenizer's steps (core/text/steps.h).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_HF_STEPS_H
 #define QSF_CONVERT_HF_STEPS_H
@@ -8,10 +8,10 @@
 
 #ifdef QSF_HAVE_YYJSON
 
-/* Numbers, which grow. */
+/* A growing list of numbers. */
 typedef struct steps_list { uint32_t *v; size_t n, cap; } steps_list;
 
-/* After the first failure, which st keeps, nothing happens any more. */
+/* After the first failure, which is kept in st, every call is a no-op. */
 typedef struct steps_build {
     vocab_build *b;
     qsf_error   *err;
@@ -21,11 +21,11 @@ typedef struct steps_build {
     const char  *prefix, *suffix;
     uint32_t     n_begin, n_end, n_added, n_sets, n_expressions, n_tables, n_steps, n_decode;
     steps_list   begin, end, added, sets, expressions, tables, steps, decode;
-    bool         letters;               /* bytes have become letters */
+    bool         letters;               /* bytes have been mapped to letters */
 } steps_build;
 
-/* hf_steps_write.c: a number, a text; an error that names what is not supported; gives the lists
- * back. */
+/* hf_steps_write.c: appends a number or a string, sets an error that names what is not supported,
+ * and frees the lists. */
 void steps_put(steps_build *s, steps_list *l, uint32_t v);
 void steps_put_text(steps_build *s, steps_list *l, const char *text);
 void steps_refuse(steps_build *s, const char *what, const char *name);
@@ -34,7 +34,7 @@ void steps_done(steps_build *s);
 /* hf_steps_text.c: normalizer and pre-tokenizer. */
 void steps_normalizer(steps_build *s, yyjson_val *v);
 void steps_pretokenizer(steps_build *s, yyjson_val *v);
-/* Steps of no value of the file. */
+/* Adds a step that has no counterpart in the file. */
 void steps_add_step(steps_build *s, uint32_t op, uint32_t a, uint32_t b, const char *text);
 
 #endif

@@ -29,7 +29,7 @@ static bool text_bool(steps_build *s, yyjson_val *v, const char *key, bool absen
 
 static bool text_is(const char *type, const char *name) { return !strcmp(type, name); }
 
-/* A text of the value that must be there; "" after a failure. */
+/* A required string member; "" after a failure. */
 static const char *steps_str(steps_build *s, yyjson_val *v, const char *key)
 {
     const char *text = NULL;
@@ -94,7 +94,7 @@ static void text_bert(steps_build *s, yyjson_val *v)
     if (lower) text_lower(s);
 }
 
-/* The bytes of a base64 text, as far as it is one; returns their number. */
+/* Decodes base64 up to the first invalid character; returns the number of bytes. */
 static size_t text_base64(const char *s, size_t len, uint8_t *out)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -146,13 +146,12 @@ void steps_normalizer(steps_build *s, yyjson_val *v)
 {
     const char *type = v && !s->st ? steps_str(s, v, "type") : "";
     if (!v || s->st) return;
-    if (text_is(type, "Sequence")) {            /* no deeper than the JSON itself, which is bounded */
+    if (text_is(type, "Sequence")) {            /* the JSON parser bounds the nesting */
         size_t i, n;
         yyjson_val *e;
         yyjson_arr_foreach(qsf_json_get(v, "normalizers"), i, n, e) steps_normalizer(s, e);
-    } else if (text_is(type, "NFC") || text_is(type, "NFD")) {
-        steps_add_step(s, type[2] == 'C' ? STEP_NFC : STEP_NFD, 0, 0, "");
-    } else if (text_is(type, "NFKC") || text_is(type, "NFKD")) {
+    } else if (text_is(type, "NFC") || text_is(type, "NFD") || text_is(type, "NFKC")
+               || text_is(type, "NFKD")) {
         text_form(s, type);
     } else if (text_is(type, "Lowercase")) {
         text_lower(s);
@@ -229,7 +228,7 @@ void steps_pretokenizer(steps_build *s, yyjson_val *v)
 {
     const char *type = v && !s->st ? steps_str(s, v, "type") : "";
     if (!v || s->st) return;
-    if (text_is(type, "Sequence")) {            /* no deeper than the JSON itself, which is bounded */
+    if (text_is(type, "Sequence")) {            /* the JSON parser bounds the nesting */
         size_t i, n;
         yyjson_val *e;
         yyjson_arr_foreach(qsf_json_get(v, "pretokenizers"), i, n, e) steps_pretokenizer(s, e);

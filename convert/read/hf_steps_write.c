@@ -1,4 +1,4 @@
-/* Lists of numbers, in which a tokenizer's steps are written down.
+/* Writes the lists of numbers that a tokenizer's steps are stored as.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_steps.h"
 #include "text/unicode.h"
@@ -25,7 +25,7 @@ void steps_put(steps_build *s, steps_list *l, uint32_t v)
     l->v[l->n++] = v;
 }
 
-/* U+007F stands for what was matched: no step of a real file puts that character in. */
+/* U+007F stands for the matched text: no step of a real file inserts that character. */
 void steps_put_text(steps_build *s, steps_list *l, const char *text)
 {
     uint32_t n = 0;

@@ -13,18 +13,17 @@
 qsf_status qsf_hf_tokenizer_json(vocab_build *b, yyjson_val *root, bool pieces, const char *marks,
                                  qsf_error *err);
 
-/* hf_steps.c: the whole file as steps.  pre: GGUF's name of its pre-tokenizer, "" where it has
+/* hf_steps.c: stores the whole file as steps.  pre: its pre-tokenizer's name in GGUF, "" if it has
  * none. */
 qsf_status qsf_hf_steps(vocab_build *b, yyjson_val *root, const char *pre, qsf_error *err);
-/* hf_choose.c: whether the file is of a kind by name.  pre: GGUF's name of its pre-tokenizer, ""
- * where it has none.  qsf_hf_is_spm: whether the merges are those that SentencePiece makes of the
- * tokens. */
+/* hf_choose.c: whether the file matches a built-in tokenizer.  pre: its pre-tokenizer's name in
+ * GGUF, "" if it has none.  qsf_hf_is_spm: whether the merges are those that SentencePiece derives
+ * from the tokens. */
 qsf_status qsf_hf_by_name(const qsf_platform *p, yyjson_val *root, const char *marks, bool *named,
                           char pre[32], qsf_error *err);
 qsf_status qsf_hf_is_spm(vocab_build *b, yyjson_val *model, bool *is, qsf_error *err);
-/* hf_merges.c: one merge, "a b" or ["a", "b"]; and all merges of a model in their order.  spm: they
- * become the tokens' scores, as SentencePiece has them.  prefix: the text that marks a piece which
- * continues a word. */
+/* hf_merges.c: one merge, "a b" or ["a", "b"], and all merges of a model in order.  spm: they
+ * become the tokens' scores, as in SentencePiece.  prefix: marks a piece that continues a word. */
 bool       qsf_hf_merge_parts(yyjson_val *v, const char **a, size_t *alen, const char **c, size_t *clen);
 qsf_status qsf_hf_merges(vocab_build *b, yyjson_val *model, bool spm, const char *prefix, qsf_error *err);
 

@@ -106,7 +106,7 @@ static qsf_status vocab_from_files(const char *dir, const vocab_files *f, const 
     qsf_status st = qsf_json_get_obj(f->config.root, VOCAB_CONFIG, "added_tokens_decoder", &decoder, err);
     if (st) return st;
     v->bos = v->eos = v->eot = v->unk = v->pad = v->sep = -1;
-    /* tokenizer.json is what runs, where both are there and say different things */
+    /* if tokenizer.json and the SentencePiece model disagree, tokenizer.json takes precedence */
     bool pieces = f->spm_text;
     if (pieces && qsf_json_get(f->json.root, "model")
         && (st = qsf_hf_by_name(in->platform, f->json.root, cfg->type->pre, &pieces, pre, err))) return st;

@@ -17,12 +17,12 @@ typedef struct input_tensor {
     float       scale;          /* of the whole tensor, which is in read's values; 0: none */
 } input_tensor;
 
-/* A tensor as it is stored; everything NULL and 0 if it cannot be copied. */
+/* How a tensor is stored; all zero if it cannot be copied. */
 typedef struct input_stored {
     uint32_t    type, packing, block;
     uint64_t    bytes;
-    void       *data;           /* the caller's to free */
-    const void *sparse;         /* its outliers (QSF_T_SPARSE), which stay the input's; NULL: none */
+    void       *data;           /* the caller must free it */
+    const void *sparse;         /* its outliers (QSF_T_SPARSE), owned by the input; NULL: none */
     uint32_t    n_outliers;
     uint64_t    sparse_bytes;
 } input_stored;
@@ -39,11 +39,11 @@ struct input {
     qsf_meta     *meta;         /* provenance and generation defaults worth keeping */
     /* Rows [row, row+n) of tensors[i] as floats, out[n][cols].  Thread-safe for different calls. */
     qsf_status  (*read)(input *in, uint32_t i, uint32_t row, uint32_t n, float *out, qsf_error *err);
-    /* How tensors[i] is stored, if its bytes and outliers are all that it is: no scale, no
-     * centroids; load: with its bytes.  NULL: the input has no such tensors. */
+    /* Describes how tensors[i] is stored, if it consists only of its bytes and outliers (no scale,
+     * no centroids).  load: also reads the bytes.  NULL: the input has no such tensors. */
     qsf_status  (*stored)(input *in, uint32_t i, bool load, input_stored *out, qsf_error *err);
-    const float  *importance;   /* [n_layers] what calibration has found of layers; NULL: nothing */
-    const char   *preset;       /* what the input was converted with (a QSF file); NULL: unknown */
+    const float  *importance;   /* [n_layers] from calibration; NULL: not calibrated */
+    const char   *preset;       /* the preset that a QSF file was converted with; NULL: unknown */
     /* whether path names a file of the input; NULL: the input has none */
     bool        (*reads)(input *in, const char *path);
     void        (*close)(input *in);    /* frees in too */

@@ -23,7 +23,7 @@ typedef struct vocab_build {
     uint32_t     n_slots;
     uint32_t     ignored;   /* control tokens beyond the embedding */
     bool         two_between;       /* of the texts of a pair: tokens that end a text */
-    bool         scores;            /* tokens have scores that the model goes by */
+    bool         scores;            /* the model uses the tokens' scores */
     qsf_vocab   *out;
 } vocab_build;
 
@@ -39,7 +39,7 @@ qsf_status qsf_vocab_add(vocab_build *b, uint64_t id, const char *text, size_t l
  * embedding a control token is counted and left out. */
 qsf_status qsf_vocab_add_special(vocab_build *b, uint64_t id, const char *text, size_t len, bool special,
                                  qsf_error *err);
-/* The same, with its text and score as they are. */
+/* The same, with the text and score unchanged. */
 qsf_status qsf_vocab_add_as_is(vocab_build *b, uint64_t id, const char *text, size_t len, bool special,
                                qsf_error *err);
 /* Whether a token's text stands for a byte, "<0x41>". */

@@ -308,7 +308,7 @@ size_t qsf_format(char *out, size_t cap, const char *fmt, ...)
     return len;
 }
 
-/* The character at p, of a terminated text, and its bytes; 0xffffffff where they are not UTF-8. */
+/* The character at p in a zero-terminated string, and its length; 0xffffffff if it is not UTF-8. */
 static uint32_t text_character(const unsigned char *p, size_t *len)
 {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };

@@ -112,9 +112,9 @@ static inline uint16_t qsf_f32_to_bf16(float f)
  * terminated where cap > 0. */
 size_t qsf_format(char *out, size_t cap, const char *fmt, ...) QSF_PRINTF(3, 4);
 size_t qsf_vformat(char *out, size_t cap, const char *fmt, va_list args);
-/* Replaces what could steer a terminal by '?': control characters (C0, C1, DEL), line separators,
- * characters that change the direction of writing, and bytes that are not UTF-8.  Whatever a file
- * says goes through it before people see it; errors and logs do so by themselves. */
+/* Replaces whatever could control a terminal by '?': control characters (C0, C1, DEL), line
+ * separators, bidirectional controls and invalid UTF-8.  Strings that come from a file must go
+ * through it before they are shown; errors and logs do this themselves. */
 void qsf_visible(char *text);
 /* Fills *err (NULL is allowed) and returns st, so that `return qsf_fail(...)` and `st =
  * qsf_fail(...)` both read well. */

@@ -25,7 +25,7 @@ const char *qsf_host_why(const qsf_platform *p, const char *path, bool writing, 
  * error name is "". */
 qsf_status qsf_host_between(const qsf_platform *p, const char *path, char *name, size_t cap, qsf_error *err);
 void       qsf_host_remove(const qsf_platform *p, const char *path);
-/* Reads [at, at+len) whole, waiting for it.  path: the file's, for the error. */
+/* Reads all of [at, at + len), blocking until it is done.  path: the file's name for the error. */
 qsf_status qsf_read_all(const qsf_platform *p, qsf_file *f, const char *path, uint64_t at, void *dst,
                         size_t len, qsf_error *err);
 /* zeros where the host does not say */

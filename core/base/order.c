@@ -1,4 +1,4 @@
-/* Heapsort (Williams 1964): n log n comparisons at most, whoever wrote the input, and no memory.
+/* Heapsort (Williams 1964): O(n log n) comparisons for any input, and no memory.
  * SPDX-License-Identifier: MIT */
 #include "base/order.h"
 
@@ -18,7 +18,7 @@ void qsf_order_sort(uint32_t *order, uint32_t n, qsf_after_fn after, const void 
 {
     uint32_t sorted = 1;
     while (sorted < n && !after(of, order[sorted - 1], order[sorted])) sorted++;
-    if (sorted >= n) return;            /* most files are in order */
+    if (sorted >= n) return;            /* the common case: already in order */
     for (size_t i = n / 2; i-- > 0;) order_sift(order, i, n, after, of);
     for (size_t end = n; end-- > 1;) {
         const uint32_t last = order[0];

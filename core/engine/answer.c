@@ -18,7 +18,7 @@ struct qsf_answer {
     bool                several;
     uint64_t            most_memory;    /* of the grammar */
     qsf_grammar_kind    shape_kind;
-    char               *shape;          /* [shape_len + 1] what the answer is unless it is a call; or NULL */
+    char               *shape;          /* [shape_len + 1] grammar of an answer without calls, or NULL */
     size_t              shape_len;
     uint32_t            json_blanks;
     bool                json_loose;
@@ -123,7 +123,7 @@ static qsf_gnode answer_shape(void *user, qsf_grammar_builder *b)
     return qsf_grammar_nodes_of(b, a->shape_kind, a->shape, a->shape_len, &how);
 }
 
-/* The grammar of calls and of the shape, once. */
+/* Makes the grammar of the calls and the shape, on first use. */
 static qsf_status answer_grammar(qsf_answer *a, qsf_error *err)
 {
     const bool named = a->choice[0] && !answer_choice_is(a, "required") && !answer_choice_is(a, "none");

@@ -23,7 +23,7 @@ typedef struct qsf_batch_state {
     uint32_t *old_length;            /* [n_seqs] lengths before it, to take it back */
     uint64_t begun_ns;
     uint64_t waiting_ns;             /* since when the caller waits by itself for bytes, 0: it does not */
-    atomic_bool not_finite;          /* a number in a layer, or the head, is NaN or infinite */
+    atomic_bool not_finite;          /* a layer's or the head's result has a NaN or an infinity */
     bool     hidden;                 /* hidden states of its rows are wanted */
     uint32_t n_hidden;               /* of them are there */
     qsf_expert_walk walk;            /* through the experts of the layer, where these are read alone */

@@ -166,7 +166,7 @@ static void choose(void *arg, uint32_t thread, uint32_t piece)
         qsf_pass_check(p, row, p->layer->n_experts);
         qsf_router_choose(p->layer, row, p->w->v[QSF_K_ROUTER_CHOICE],
                           b->chosen + i * k, b->chosen_weight + i * k);
-        qsf_pass_check(p, row + p->layer->n_experts, p->layer->n_experts);     /* the scores */
+        qsf_pass_check(p, row + p->layer->n_experts, p->layer->n_experts);     /* the experts' scores */
         scale_weights(p, b->chosen + i * k, b->chosen_weight + i * k);
         b->shared_weight[i] = shared_weight(p, b->xn + i * b->ld_embd);
     }

@@ -20,11 +20,11 @@ void qsf_activate_gated(const qsf_pass *p, float *gate, const float *up, size_t 
     } else if (p->layer->act == QSF_ACT_GELU) {
         p->k->gelu_mul(gate, gate, up, n);
     } else if (p->layer->act == QSF_ACT_SWIGLU_OAI) {
-        qsf_pass_check(p, gate, n);     /* limits hide them */
+        qsf_pass_check(p, gate, n);     /* clamping would hide NaN */
         qsf_pass_check(p, up, n);
         swiglu_oai(gate, up, n);
     } else {
-        qsf_pass_check(p, gate, n);     /* zero is larger than NaN */
+        qsf_pass_check(p, gate, n);     /* max(0, NaN) is 0 */
         p->k->relu_inplace(gate, n);
         if (p->layer->act == QSF_ACT_RELU2) p->k->vec_mul(gate, gate, gate, n);
         p->k->vec_mul(gate, gate, up, n);

@@ -22,7 +22,7 @@ void qsf_activate_plain(const qsf_pass *p, float *x, size_t n)
     if (p->layer->act == QSF_ACT_SILU) p->k->silu_inplace(x, n);
     else if (p->layer->act == QSF_ACT_GELU) p->k->gelu_inplace(x, n);
     else {
-        qsf_pass_check(p, x, n);        /* zero is larger than NaN */
+        qsf_pass_check(p, x, n);        /* max(0, NaN) is 0 */
         p->k->relu_inplace(x, n);
     }
     if (p->layer->act == QSF_ACT_RELU2) p->k->vec_mul(x, x, x, n);

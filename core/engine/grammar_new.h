@@ -1,4 +1,4 @@
-/* Nodes of a grammar of any kind.
+/* The nodes of a grammar of any kind.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_GRAMMAR_NEW_H
 #define QSF_GRAMMAR_NEW_H
@@ -6,7 +6,7 @@
 #include "qsf.h"
 #include "text/schema.h"
 
-/* What qsf_grammar_new makes of text[0..len), inside a grammar that has more.  how: of JSON. */
+/* The nodes of text[0..len) as a part of a larger grammar.  how: the options for JSON. */
 qsf_gnode qsf_grammar_nodes_of(qsf_grammar_builder *b, qsf_grammar_kind kind, const char *text, size_t len,
                                const qsf_schema_options *how);
 

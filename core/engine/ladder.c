@@ -1,4 +1,4 @@
-/* The ladder: what a budget takes away, rung by rung.
+/* The ladder: what a smaller budget reduces, step by step.
  * SPDX-License-Identifier: MIT */
 #include "engine/ladder.h"
 #include "engine/kv.h"
@@ -15,13 +15,13 @@ static bool halve(uint32_t *n, uint32_t least)
     return true;
 }
 
-/* To the next lower eighth of a power of two: halving would leave up to half of the KV cache's room
- * unused. */
+/* Rounds down to the next eighth of a power of two: halving could leave up to half of the KV
+ * cache's room unused. */
 static bool shorten(uint32_t *n, uint32_t least)
 {
     if (*n <= least) return false;
     uint32_t power = 1;
-    while (power < *n - power) power *= 2;        /* the largest below n */
+    while (power < *n - power) power *= 2;        /* the largest power of two below n */
     const uint32_t eighth = QSF_MAX(1, power / 4);
     *n = QSF_MAX(least, (*n - 1) / eighth * eighth);
     return true;
@@ -185,9 +185,9 @@ static void buffer_say(qsf_plan *plan, const qsf_grant *asked, const qsf_grant *
 #  define HELP(text, loss) text, loss
 #endif
 
-/* First what costs only speed, then what shows in the answers, the larger loss later.  The order is
- * also what a larger budget gives back first, from the last rung to the first (qsf_plan_make).
- * docs/memory.md prints text and loss (tools/make_ladder.py). */
+/* Steps that cost only speed come first, then those that change the answers, larger losses last.  A
+ * larger budget undoes them from the last to the first (qsf_plan_make).  docs/memory.md prints the
+ * text and loss (tools/make_ladder.py). */
 const qsf_rung qsf_ladder[QSF_N_RUNGS] = {
     [QSF_RUNG_EMBEDDING] =
     { embd_streams, NULL,

@@ -1,4 +1,4 @@
-/* What a budget takes away, and in which order.
+/* What a smaller budget reduces, and in which order.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_LADDER_H
 #define QSF_LADDER_H
@@ -37,8 +37,8 @@ typedef struct qsf_rung {
 enum { QSF_N_RUNGS = 17, QSF_RUNG_EMBEDDING = 0 };
 extern const qsf_rung qsf_ladder[QSF_N_RUNGS];      /* in the order in which it gives way */
 
-/* Takes the first step that is left; false: none is.  A step lowers some of the values and raises
- * none: what is granted after fewer steps is at least as good in every value. */
+/* Takes the next possible step; false: none remains.  A step lowers some of the values and raises
+ * none, so fewer steps never give less of any value. */
 bool qsf_ladder_down(qsf_grant *g);
 /* Adds what was asked and not granted to plan->reductions. */
 void qsf_ladder_say(qsf_plan *plan, const qsf_grant *asked, const qsf_grant *g);

@@ -54,7 +54,7 @@ void qsf_matrix_quantize(const qsf_pass *p, const qsf_matrix_in *in, qsf_range r
     const bool whole = p->o->act_quant == QSF_ACT_ROW;
     for (size_t r = rows.begin; r < rows.end; r++) {
         const float *x = in->x + r * in->ld;
-        qsf_pass_check(p, x, in->cols);         /* a code is finite whatever it was made of */
+        qsf_pass_check(p, x, in->cols);         /* rounding to 8 bits would hide NaN and infinities */
         (whole ? qsf_quantize_act_row : p->k->quantize_act)(&act, r, x, in->cols);
     }
 }

@@ -46,13 +46,13 @@ typedef struct qsf_pass {
     uint32_t            kv_layer;
     qsf_account        *account;        /* output: where the time goes */
     qsf_recorder       *recorder;       /* output; NULL: nothing is recorded */
-    atomic_bool        *not_finite;     /* output: a number in the layer, or the head, is NaN or infinite */
+    atomic_bool        *not_finite;     /* output: a layer's or the head's result has a NaN or an infinity */
     const struct qsf_lora *lora;        /* output, too; NULL: no sequence has adapters */
     const qsf_watch    *watch;          /* NULL: nobody watches */
     qsf_reducer        *reducer;        /* output; of shares of layers */
 } qsf_pass;
 
-/* Reports numbers that are not finite before rounding, a maximum or a choice would hide them. */
+/* Reports NaN and infinities before rounding, a maximum or a top-k choice would hide them. */
 static inline void qsf_pass_check(const qsf_pass *p, const float *x, size_t n)
 {
     if (!qsf_all_finite(x, n)) atomic_store_explicit(p->not_finite, true, memory_order_relaxed);

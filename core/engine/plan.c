@@ -376,9 +376,9 @@ qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ct
     if (!plan_fits(plan, &z, &g, UINT32_MAX) && qsf_ladder[QSF_RUNG_EMBEDDING].step(&g))
         plan_fixed(model, &z, &g, plan);
     bool reduced = false;
-    /* The steps are the same for every budget, and the first that fits is taken: a larger budget
-     * takes no more of them.  So nothing of what a step took is given back, although there may be
-     * room; only layers (and experts) may use it. */
+    /* Every budget takes the same steps until the plan fits, so a larger budget never takes more of
+     * them.  A step is not undone even if room remains after it; only layers (and experts) may use
+     * that room. */
     while (!plan_fits(plan, &z, &g, g.n_slots) && qsf_ladder_down(&g)) {
         plan_fixed(model, &z, &g, plan);
         reduced = true;

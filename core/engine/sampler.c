@@ -12,7 +12,7 @@
 
 enum { SAMPLER_PIECES = 8 };
 
-/* What a part needs weights for; the rest is drawn by sums alone. */
+/* Whether a stage needs the weight of each token; otherwise block sums suffice for the draw. */
 static bool leaves_out(const qsf_sampler_options *o)
 {
     return o->mirostat || o->top_k || o->typical_p < 1 || o->top_p < 1 || o->xtc_probability > 0
@@ -201,7 +201,7 @@ static const struct chain_row {
     void (*run)(sampler_pick *k);
 } chain_rows[] = {
     { has_sigma,    qsf_pick_sigma },
-    { chain_always, qsf_pick_weigh },           /* temperature and min-p */
+    { chain_always, qsf_pick_weigh },           /* applies temperature and min-p */
     { has_top_k,    qsf_pick_top_k },
     { has_typical,  qsf_pick_typical },
     { has_top_p,    qsf_pick_top_p },

@@ -25,9 +25,9 @@ bool       qsf_sampler_greedy(const qsf_sampler *s);
 
 /* The first of equals; NaN never wins. */
 uint32_t   qsf_sampler_argmax(const float *x, uint32_t n);
-/* Writes the natural logarithms of probabilities: to out[0] that of the token `chosen` (-1: none,
- * -INFINITY), after it those of the n most probable tokens.  Returns the number of entries, less
- * than 1 + n if fewer logits are above -INFINITY. */
+/* Writes natural log probabilities: to out[0] that of the token `chosen` (-1: none, -INFINITY),
+ * then those of the n most probable tokens.  Returns the number of entries, less than 1 + n if
+ * fewer logits are above -INFINITY. */
 uint32_t   qsf_logprobs(const qsf_kernels *k, const float *logits, uint32_t n_vocab, int32_t chosen,
                         qsf_logprob *out, uint32_t n);
 

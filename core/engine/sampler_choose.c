@@ -1,14 +1,14 @@
-/* From logits to candidates, fewer and fewer of them.
+/* From logits to candidates, narrowed down stage by stage.
  * SPDX-License-Identifier: MIT
  *
- * Candidates are ranked by probability, then by lower id, and a part keeps a run of ranks: down to
- * some rank, or (typical-p, XTC) without some of the best.  No part sorts them: the weight at the
- * end of the run is searched for (sampler_cut.c), and one pass keeps what is above it. */
+ * Candidates are ranked by probability, then by lower id, and each stage keeps a run of ranks: all
+ * down to some rank or, for typical-p and XTC, a run without some of the best.  No stage sorts:
+ * sampler_cut.c searches for the weight at the end of the run, and one pass keeps all above it. */
 #include "engine/sampler_own.h"
 
 #define SAMPLER_LN2 0.69314718055994531
 
-/* Candidates at a time: a multiple of QSF_SAMPLE_BLOCK, few enough for sums of floats. */
+/* Candidates per batch: a multiple of QSF_SAMPLE_BLOCK, few enough to sum in floats. */
 enum { CHOOSE_PART = 1024 };
 
 uint32_t qsf_sampler_argmax(const float *x, uint32_t n)
@@ -16,7 +16,7 @@ uint32_t qsf_sampler_argmax(const float *x, uint32_t n)
     enum { BLOCK = 16 };
     uint32_t best = 0, i = 0;
     while (best + 1 < n && x[best] != x[best]) best++;
-    for (; i < n; i += BLOCK) {                     /* compilers make vectors of whole blocks */
+    for (; i < n; i += BLOCK) {                     /* whole blocks, which compilers vectorise */
         int over = n - i < BLOCK;
         for (uint32_t j = 0; !over && j < BLOCK; j++) over |= x[i + j] > x[best];
         if (!over) continue;
@@ -44,7 +44,7 @@ void qsf_pick_sigma(sampler_pick *k)
     if (least <= top) k->least = least;             /* not where a logit is infinite */
 }
 
-/* The logits of n candidates from `from` on; those that are left out have -INFINITY. */
+/* The logits of candidates [from, from + n), -INFINITY for those already removed. */
 static const float *candidate_logits(const sampler_pick *k, uint32_t from, uint32_t n, float *room)
 {
     const float *w = k->w + from;
@@ -54,7 +54,7 @@ static const float *candidate_logits(const sampler_pick *k, uint32_t from, uint3
     return room;
 }
 
-/* Weighs tokens, or again the candidates that there are. */
+/* Computes the weights of all tokens or, again, of the remaining candidates. */
 static void candidates_weigh(sampler_pick *k, bool again)
 {
     const qsf_sampler *s = k->s;
@@ -69,11 +69,11 @@ static void candidates_weigh(sampler_pick *k, bool again)
     for (uint32_t i = 0; i < qsf_ceil_div(k->n, QSF_SAMPLE_BLOCK); i++) k->sum += (double)s->sums[i];
 }
 
-/* 1 / t, as large as it may be: 0 times it is 0. */
+/* 1 / t, at most FLT_MAX so that 0 times it is 0. */
 static float steepness(float t) { return QSF_MIN(1 / t, FLT_MAX); }
 
-/* Where a small top-k follows, what has no chance of it is never weighed; what min-p leaves out
- * is below the others anyway. */
+/* With a small top-k, only tokens that can be among the k best are weighed; min-p commutes with it
+ * because it removes only tokens below all others. */
 void qsf_pick_weigh(sampler_pick *k)
 {
     const qsf_sampler_options *o = &k->s->o;
@@ -93,7 +93,7 @@ void qsf_pick_top_k(sampler_pick *k)
 
 /* ---- typical-p ---- */
 
-/* The entropy of the candidates, in natural units. */
+/* The entropy of the candidates, in nats. */
 static double pick_entropy(const sampler_pick *k)
 {
     const qsf_sampler *s = k->s;
@@ -107,8 +107,8 @@ static double pick_entropy(const sampler_pick *k)
     return log(k->sum) - logs / k->sum;
 }
 
-/* The keys are e to the power of minus the distance of a candidate's information from the entropy:
- * p e^H or its reciprocal, whichever is at most 1. */
+/* A key is e^-d, where d is the distance of a candidate's information content from the entropy: p
+ * e^H or its reciprocal, whichever is at most 1. */
 void qsf_pick_typical(sampler_pick *k)
 {
     if (!(k->sum > 0)) return;
@@ -133,8 +133,8 @@ void qsf_pick_top_p(sampler_pick *k)
 /* The largest float below x > 0. */
 static float float_below(float x) { return qsf_f32_from_bits(qsf_f32_bits(x) - 1); }
 
-/* Calls out the candidates with weights of at least `least`, and leaves out all of them except
- * `stays`. */
+/* Counts the candidates with weights of at least `least`; with `leave`, removes all of them except
+ * *stays. */
 static uint32_t xtc_pass(sampler_pick *k, float least, bool leave, uint32_t *stays)
 {
     uint32_t at[CHOOSE_PART], found = 0;
@@ -147,7 +147,7 @@ static uint32_t xtc_pass(sampler_pick *k, float least, bool leave, uint32_t *sta
             float *w = &k->w[i + at[j]];
             if (leave && i + at[j] != *stays) *w = 0;
             if (leave || *w > lowest) continue;
-            lowest = *w;                            /* of equals the last has the lowest rank */
+            lowest = *w;                            /* among equals, the last one ranks lowest */
             *stays = i + at[j];
         }
     }
@@ -167,7 +167,7 @@ void qsf_pick_xtc(sampler_pick *k)
 
 /* ---- dynamic temperature ---- */
 
-/* How many candidates are left, and the largest logit among them. */
+/* The number of remaining candidates, and the largest logit among them. */
 static uint32_t candidates_left(const sampler_pick *k, float *top)
 {
     float room[CHOOSE_PART];

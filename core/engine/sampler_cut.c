@@ -1,30 +1,30 @@
-/* Finding where a run of ranks ends, and keeping the run, without sorting.
+/* Finds where a run of ranks ends, and keeps the run, without sorting.
  * SPDX-License-Identifier: MIT
  *
- * The weight above eight levels of the key says between which two of them the run ends; the next
- * eight divide that range.  Two or three passes over the vocabulary leave few enough keys to copy,
- * and of those a few dozen are sorted. */
+ * The weight above each of eight key levels tells between which two of them the run ends; the next
+ * eight levels divide that range.  After two or three passes over the vocabulary the remaining keys
+ * are few enough to copy, and finally a few dozen of them are sorted. */
 #include "engine/sampler_own.h"
 
 enum { CUT_PART = 1024, CUT_SORTED = 64 };
 
-/* What is left of a search: the end of the run is among the keys in (low, high]. */
+/* A search under way: the end of the run is among the keys in (low, high]. */
 typedef struct cut_search {
     const qsf_kernels *k;
     const float *key, *w;       /* [n]; w NULL: 1 each */
     uint32_t n;
-    double   target, above;     /* the weight that is wanted, and that of keys > high */
-    double   between;           /* that of keys in (low, high], if it is known */
-    double   base;              /* the weight of larger keys that are not in key[] */
+    double   target, above;     /* the weight to reach, and that of keys > high */
+    double   between;           /* the weight of keys in (low, high]; 0: unknown */
+    double   base;              /* the weight of larger keys that are no longer in key[] */
     float    low, high;
-    bool     ranks;             /* keys are weights */
+    bool     ranks;             /* the keys are the weights */
     float   *few;               /* [2][SAMPLER_FEW] */
 } cut_search;
 
 static float key_at(uint32_t bits) { return qsf_f32_from_bits(bits); }
 static uint32_t key_bits(const cut_search *c) { return qsf_f32_bits(c->high) - qsf_f32_bits(c->low); }
 
-/* Moves low and high to the two levels between which the target is reached. */
+/* Moves low and high to the two levels between which the target weight is reached. */
 static void search_levels(cut_search *c, const float *levels)
 {
     double mass[QSF_SAMPLE_LEVELS];
@@ -46,14 +46,14 @@ static void search_levels(cut_search *c, const float *levels)
     c->between = 0;
 }
 
-/* Whether more keys are left than can be copied, as far as their weight says. */
+/* Whether, judging by their weight, too many keys remain to copy. */
 static bool search_many(const cut_search *c)
 {
     const double most = !c->w ? 1 : c->ranks ? (double)c->high : INFINITY;
     return c->between > most * SAMPLER_FEW;
 }
 
-/* Copies what is left, if it fits: from then on the search goes over the copy. */
+/* Copies the remaining keys if they fit; the search then continues on the copy. */
 static void search_copy(cut_search *c)
 {
     uint32_t at[CUT_PART], found = 0;
@@ -73,7 +73,7 @@ static void search_copy(cut_search *c)
     c->base = c->above;
 }
 
-/* The end among keys that are all equal to high. */
+/* The cut among keys that all equal high. */
 static sampler_cut search_equal(const cut_search *c)
 {
     sampler_cut cut = { c->high, 0 };
@@ -86,7 +86,7 @@ static sampler_cut search_equal(const cut_search *c)
     return cut;
 }
 
-/* The end among few keys. */
+/* The cut among a few keys, by sorting them. */
 static sampler_cut search_sorted(cut_search *c)
 {
     float *key = c->few, *w = c->few + SAMPLER_FEW;
@@ -109,8 +109,8 @@ static sampler_cut search_sorted(cut_search *c)
     return end ? (sampler_cut){ key[end - 1], equal } : (sampler_cut){ c->high, UINT32_MAX };
 }
 
-/* The next levels: in equal steps of the bits, which are about logarithms; each a third of the one
- * before it while there is no lower end. */
+/* The next levels, at equal steps of the float's bits, which is about logarithmic.  While low is 0,
+ * a level is at least a third of the one before it. */
 static void search_divide(const cut_search *c, float *levels)
 {
     enum { PARTS = QSF_SAMPLE_LEVELS + 1 };
@@ -125,7 +125,7 @@ static void search_divide(const cut_search *c, float *levels)
 
 sampler_cut qsf_pick_find(const sampler_pick *k, const float *key, const float *w, double target)
 {
-    /* most weight is above a thousandth of the best, mostly */
+    /* tokens above a thousandth of the best usually have most of the weight */
     float levels[QSF_SAMPLE_LEVELS] = { 0.5f, 0.2f, 0.08f, 0.03f, 0.01f, 3e-3f, 1e-3f, 2e-4f };
     cut_search c = { .k = &k->s->k, .key = key, .w = w, .n = k->n, .target = QSF_MAX(target, DBL_MIN),
                      .high = 1, .ranks = w == key, .few = k->s->few };
@@ -138,7 +138,7 @@ sampler_cut qsf_pick_find(const sampler_pick *k, const float *key, const float *
     }
 }
 
-/* Leaves out by weights of 0. */
+/* Removes candidates by setting their weights to 0. */
 static void keep_in_place(sampler_pick *k, const float *key, sampler_cut cut)
 {
     uint32_t at[CUT_PART];
@@ -150,12 +150,12 @@ static void keep_in_place(sampler_pick *k, const float *key, sampler_cut cut)
             else cut.equal--;
         }
     }
-    float *w = k->w;                                /* the same place as key, or apart from it */
+    float *w = k->w;                                /* may be the same array as key */
     if (key == w) for (uint32_t i = 0; i < k->n; i++) w[i] = w[i] >= cut.key ? w[i] : 0;
     else for (uint32_t i = 0; i < k->n; i++) w[i] = key[i] >= cut.key ? w[i] : 0;
 }
 
-/* Moves them to the front. */
+/* Moves the kept candidates to the front. */
 static void keep_in_front(sampler_pick *k, const float *key, sampler_cut cut)
 {
     const float over = key_at(qsf_f32_bits(cut.key) - 1);
@@ -175,7 +175,7 @@ static void keep_in_front(sampler_pick *k, const float *key, sampler_cut cut)
     k->n = left;
 }
 
-/* Whether the cut leaves less than an eighth, by every eighth part. */
+/* Whether the cut keeps less than an eighth of the candidates, judging by every eighth batch. */
 static bool keep_few(const sampler_pick *k, const float *key, sampler_cut cut)
 {
     uint32_t at[CUT_PART], seen = 0;
@@ -203,13 +203,13 @@ void qsf_pick_add(sampler_pick *k)
     for (uint32_t i = 0; i < blocks; i++) k->sum += (double)k->s->sums[i];
 }
 
-/* ---- the most likely by logit ---- */
+/* ---- the largest logits ---- */
 
-/* The best tokens so far, by id, and others that were when they came; least: the count-th largest
- * logit when they were last counted. */
+/* The largest logits so far, by id, with some that have since been displaced; least: the count-th
+ * largest logit at the last count. */
 typedef struct best_logits { float *x; int32_t *id; uint32_t n, count; float least; } best_logits;
 
-/* Of x[n], the count-th largest.  Quickselect (Hoare 1961) on a copy. */
+/* The count-th largest of x[n], by quickselect (Hoare 1961) on a copy. */
 static float nth_largest(float *x, uint32_t n, uint32_t count)
 {
     uint32_t from = 0, to = n;

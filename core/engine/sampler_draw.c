@@ -1,8 +1,8 @@
 /* The draw, and log probabilities.
  * SPDX-License-Identifier: MIT
  *
- * A number below the sum of the weights belongs to a block of candidates, and in it to one of them:
- * no order is needed, and only one block's weights. */
+ * A random number below the total weight falls into a block of candidates, and there on one of
+ * them: the draw needs no order, and the weights of one block only. */
 #include "engine/sampler_own.h"
 
 /* splitmix64 (Steele, Lea and Flood 2014). */
@@ -19,8 +19,8 @@ double qsf_pick_surprise(const sampler_pick *k, float w)
     return -log((double)w / k->sum) / 0.69314718055994531;      /* ln 2 */
 }
 
-/* The block that the number u, below the sum of all, belongs to; *inside: where in it, from 0 to 1.
- * Sums round, so u may be past the last. */
+/* The block that u, below the total weight, falls into; *inside: the position within it, from 0 to
+ * 1.  Because sums round, u may lie past the last block. */
 static uint32_t draw_block(const sampler_pick *k, double u, double *inside)
 {
     const uint32_t blocks = (uint32_t)qsf_ceil_div(k->n, QSF_SAMPLE_BLOCK);

@@ -30,7 +30,7 @@ static int32_t last_token(const qsf_sampler *s, uint32_t i)
     return id < 0 ? ~id : id;
 }
 
-/* Until there are candidates, the place of a token's weight is free to count it. */
+/* The weights are not in use yet, so they hold the counts of tokens. */
 void qsf_pick_penalize(sampler_pick *k)
 {
     const qsf_sampler *s = k->s;
@@ -41,7 +41,7 @@ void qsf_pick_penalize(sampler_pick *k)
     for (uint32_t i = 0; i < n; i++) {
         const int32_t id = last_token(s, i);
         float *x = &logits[id];
-        if (count[id] == 0) continue;               /* each token once, with its count */
+        if (count[id] == 0) continue;               /* apply once per distinct token */
         *x = *x > 0 ? *x / s->o.repeat_penalty : *x * s->o.repeat_penalty;
         *x -= count[id] * s->o.frequency_penalty + s->o.presence_penalty;
         count[id] = 0;
@@ -70,8 +70,8 @@ static int32_t dry_next(const qsf_sampler *s, uint32_t i)
     return s->repeats[i] < s->o.dry_allowed_length ? -1 : last_token(s, i - 1);
 }
 
-/* Takes from each token that would go on a repetition what the longest of them costs.  Until
- * there are candidates, the place of a token's weight is free to keep a length. */
+/* Reduces the logit of each token that would continue a repetition by the penalty of the longest
+ * one.  The weights are not in use yet, so they hold the lengths. */
 void qsf_pick_dry(sampler_pick *k)
 {
     qsf_sampler *s = k->s;

@@ -5,8 +5,8 @@
 
 #include "engine/sampler.h"
 
-/* The most candidates of a search, and of a top-k whose logits are searched before there are any
- * weights. */
+/* The most candidates that a search copies, and the largest top-k that is searched for by logit,
+ * before weights are computed. */
 enum { SAMPLER_FEW = 4096, SAMPLER_TOP_K = 1024 };
 
 /* Texts one behind the other: a length of two bytes, then that many bytes. */
@@ -21,11 +21,11 @@ struct qsf_sampler {
     qsf_sampler_options o;
     uint32_t   n_vocab;
     qsf_kernels k;
-    float     *logits;        /* [n_vocab] once something changes them */
-    float     *weights;       /* [n_vocab], or [SAMPLER_TOP_K]; NULL: no part needs them */
-    int32_t   *ids;           /* as many */
-    float     *keys;          /* as many, for typical-p */
-    float     *sums;          /* [n_vocab / QSF_SAMPLE_BLOCK, rounded up] of weights */
+    float     *logits;        /* [n_vocab] allocated when something changes the logits */
+    float     *weights;       /* [n_vocab], or [SAMPLER_TOP_K]; NULL: no stage needs them */
+    int32_t   *ids;           /* same length as weights */
+    float     *keys;          /* same length, for typical-p */
+    float     *sums;          /* [n_vocab / QSF_SAMPLE_BLOCK, rounded up] sums of weights */
     float     *few;           /* [2][SAMPLER_FEW] keys and weights of a search */
     int32_t   *last;          /* [cap_last] ring of accepted tokens; ~token: a breaker of DRY ends in it */
     uint32_t   cap_last, n_last, at;
@@ -35,8 +35,8 @@ struct qsf_sampler {
     qsf_logit_bias *biases;
     uint32_t   n_biases, cap_biases;
     sampler_texts banned, breakers;
-    uint32_t  *starts;        /* [257] where the tokens of a first byte begin, then [n_vocab] the tokens by
-                               * the first byte of their text; NULL: nothing is banned */
+    uint32_t  *starts;        /* [257] offsets by first byte, then [n_vocab] tokens sorted by the first byte
+                               * of their text; NULL: nothing is banned */
     uint32_t  *banned_whole;  /* a bit for each token that has a banned text in it; NULL: none is banned */
     char      *tail;          /* [cap_tail] the last n_tail bytes of what was accepted */
     uint32_t   cap_tail, n_tail, n_answer;      /* and how many of them are the answer's */
@@ -51,12 +51,12 @@ typedef struct sampler_pick {
     const float *x;           /* [n_vocab] logits as they are by now */
     uint32_t   best;          /* of x */
     float      least;         /* lower logits are left out */
-    /* Candidates, by id.  A weight is relative to the best token's; 0: left out. */
-    qsf_exp_weights e;        /* weights as functions of logits */
+    /* Candidates, by id.  A weight is relative to the best token's; 0: removed. */
+    qsf_exp_weights e;        /* computes weights from logits */
     uint32_t   n;
-    float     *w;             /* [n]; NULL: e gives them */
+    float     *w;             /* [n]; NULL: computed from e */
     int32_t   *id;            /* [n]; NULL: candidate i is token i */
-    double     sum;           /* of the weights, which s->sums adds up to */
+    double     sum;           /* total weight, the sum of s->sums */
 } sampler_pick;
 
 /* Runs all rows of the table; false: no logit is above -INFINITY.  A sampler whose temperature is 0
@@ -87,29 +87,29 @@ void qsf_pick_dynamic(sampler_pick *k);
 void qsf_pick_mirostat(sampler_pick *k);
 
 /* ---- sampler_cut.c: finding the first candidates of an order, and keeping them ---- */
-/* Of the candidates by falling key: those above `key`, and the first `equal` of those equal to
+/* In order of falling key: all candidates above `key`, and the first `equal` of those equal to
  * it. */
 typedef struct sampler_cut { float key; uint32_t equal; } sampler_cut;
-/* The fewest whose weights w (NULL: 1 each) add up to target, at least one; keys of 0 never count.
- * key[n] and w[n] are the candidates'; keys are at most 1. */
+/* The smallest such set, of at least one candidate, whose weights w (NULL: 1 each) add up to
+ * target; keys of 0 never count.  key[n] and w[n] belong to the candidates; keys are at most 1. */
 sampler_cut qsf_pick_find(const sampler_pick *k, const float *key, const float *w, double target);
-/* Keeps those with a weight. */
+/* Keeps the candidates within the cut. */
 void qsf_pick_keep(sampler_pick *k, const float *key, sampler_cut cut);
-/* Keeps the most likely by logit, before there are weights: k->id and k->n. */
+/* Keeps the `count` largest logits before weights are computed: sets k->id and k->n. */
 void qsf_pick_keep_logits(sampler_pick *k, uint32_t count);
-/* Adds the weights up again. */
+/* Recomputes the sums of the weights. */
 void qsf_pick_add(sampler_pick *k);
 
 /* ---- sampler_draw.c ---- */
-/* [0, 1) */
+/* Uniform in [0, 1). */
 double  qsf_sampler_random(qsf_sampler *s);
-/* In bits, of a candidate with weight w. */
+/* The surprise of a candidate with weight w, in bits. */
 double  qsf_pick_surprise(const sampler_pick *k, float w);
 int32_t qsf_pick_draw(sampler_pick *k);
 
 /* ---- sampler_texts.c ---- */
 uint32_t qsf_sampler_piece(const qsf_sampler *s, int32_t id, const char **piece);
-/* The n tokens whose text begins with this byte; something is banned. */
+/* The n tokens whose text begins with this byte; only valid if something is banned. */
 const uint32_t *qsf_sampler_starting(const qsf_sampler *s, uint8_t byte, uint32_t *n);
 /* Whether a text of the list lies within text. */
 bool qsf_sampler_list_within(const sampler_texts *l, const char *text, uint32_t len);

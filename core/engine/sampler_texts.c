@@ -81,7 +81,7 @@ static qsf_status sampler_list_add(qsf_sampler *s, sampler_texts *l, const char 
 
 enum { STARTS = 257 };
 
-/* Lists the tokens by the first byte of their text, with a counting sort. */
+/* Sorts the tokens by the first byte of their text (counting sort). */
 static qsf_status sampler_starts(qsf_sampler *s, qsf_error *err)
 {
     const char *piece;

@@ -378,7 +378,8 @@ static bool turn_pick(qsf_turn *t, qsf_turn_piece *p)
     bool found;
     if (t->grammar.over) return turn_over(t, QSF_TURN_END_TOKEN), false;
     turn_reasoning *r = &t->reasoning;
-    const bool mark = r->at < r->n_forced;      /* it may be a token that ends answers elsewhere */
+    const bool mark = r->at < r->n_forced;      /* the forced end mark may contain a token that would
+                                                 * otherwise end the answer */
     const int32_t id = mark ? r->forced[r->at++] : qsf_turn_draw(t);
     if (id < 0) return turn_over(t, QSF_TURN_FAILED), false;
     t->state.n_forced += mark;

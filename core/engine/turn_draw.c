@@ -1,4 +1,4 @@
-/* A turn's next token, chosen when it is wanted or before, for several turns at once.
+/* Chooses a turn's next token, on demand or ahead for several turns at once.
  * SPDX-License-Identifier: MIT */
 #include "engine/turn_own.h"
 
@@ -7,7 +7,7 @@
 #include "engine/sampler_own.h"
 #include "engine/totals.h"
 
-/* Chooses from the logits that are there; touches nothing of the context. */
+/* Chooses from the current logits; does not change the context. */
 static int32_t turn_choose_now(qsf_turn *t)
 {
     const uint64_t begin = qsf_now(t->platform);
@@ -39,9 +39,9 @@ int32_t qsf_turn_draw(qsf_turn *t)
     return id;
 }
 
-/* Whether it is worth a thread, and no other turn or caller's function has a part in it.  A grammar
- * may be shared with other turns, and may need more logits of the context; a budget of reasoning
- * may put a mark in the place of the next token. */
+/* Whether choosing ahead is worth a thread and independent of other turns and of the caller's
+ * functions.  A grammar may be shared with other turns and may need more logits of the context; a
+ * reasoning budget may put the end mark in place of the next token. */
 static bool turn_may_pick(const qsf_turn *t)
 {
     const bool work = t->sampler && (!qsf_sampler_greedy(t->sampler) || t->o.logprobs >= 0);

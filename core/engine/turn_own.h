@@ -41,16 +41,16 @@ typedef struct turn_grammar {
     size_t      n_forced, at, cap_forced;
 } turn_grammar;
 
-/* The budget of reasoning (turn_reasoning.c). */
+/* The reasoning budget (turn_reasoning.c). */
 enum { TURN_MARK = 160, TURN_MARK_TOKENS = 64 };
 typedef struct turn_reasoning {
     bool        on, inside;
-    const char *begin, *end;            /* marks without white space around them */
+    const char *begin, *end;            /* the marks without surrounding white space */
     size_t      begin_len, end_len;
-    int64_t     n_tokens;               /* of reasoning so far */
-    char        window[TURN_MARK];      /* the end of the answer's text */
+    int64_t     n_tokens;               /* reasoning tokens so far */
+    char        window[TURN_MARK];      /* the last bytes of the answer's text */
     size_t      n_window;
-    int32_t     forced[TURN_MARK_TOKENS];       /* the end mark, before the model is asked again */
+    int32_t     forced[TURN_MARK_TOKENS];       /* the end mark; emitted before the model is asked again */
     size_t      n_forced, at;
 } turn_reasoning;
 
@@ -85,8 +85,8 @@ struct qsf_turn {
     size_t        n_ends;
     qsf_logprob  *logprobs;             /* [1 + QSF_LOGPROBS_MOST], once they were asked for */
     size_t        n_logprobs;           /* of the last token */
-    bool          ahead;                /* qsf_turns_pick has chosen the next token */
-    int32_t       next;                 /* which it is */
+    bool          ahead;                /* qsf_turns_pick has already chosen the next token */
+    int32_t       next;                 /* that token */
 
     turn_texts    stops;
     size_t        longest_piece;
@@ -100,7 +100,7 @@ enum { TURN_VETOES = 64 };
 /* ---- turn_grammar.c ---- */
 qsf_status qsf_turn_grammar_begin(qsf_turn *t);         /* of t->o; t->error says what fails */
 void       qsf_turn_grammar_free(qsf_turn *t);
-/* The token after a row with logits; -1: t->error says why there is none. */
+/* Chooses the token after a row with logits; -1: see t->error. */
 int32_t    qsf_turn_choose(qsf_turn *t, size_t row);
 /* A token was taken: the grammar goes on by it, or begins with it. */
 void       qsf_turn_grammar_take(qsf_turn *t, int32_t id);
@@ -110,19 +110,19 @@ size_t     qsf_turn_grammar_guesses(qsf_turn *t, size_t n);
 qsf_status qsf_turn_grammar_look(qsf_turn *t);
 
 /* ---- turn_reasoning.c ---- */
-void       qsf_turn_reasoning_begin(qsf_turn *t);       /* of t->o */
-/* A token was taken: its text may begin or end reasoning. */
+void       qsf_turn_reasoning_begin(qsf_turn *t);       /* reads t->o */
+/* Takes a token into account: its text may begin or end reasoning. */
 void       qsf_turn_reasoning_take(qsf_turn *t, int32_t id);
-/* If the budget is used up, the end mark is forced. */
+/* Forces the end mark if the budget is used up. */
 qsf_status qsf_turn_reasoning_look(qsf_turn *t);
-/* Whether tokens are there that the model is not asked for. */
+/* Whether forced tokens are pending. */
 static inline bool qsf_turn_forces(const qsf_turn *t)
 {
     return t->grammar.at < t->grammar.n_forced || t->reasoning.at < t->reasoning.n_forced;
 }
 
 /* ---- turn_draw.c ---- */
-/* The next token, forced or chosen; -1: t->error says why there is none. */
+/* The next token, forced or chosen; -1: see t->error. */
 int32_t    qsf_turn_draw(qsf_turn *t);
 
 #endif

@@ -1,16 +1,16 @@
-/* The budget of reasoning: after its last token the turn writes the end mark for the model.
+/* The reasoning budget: once it is used up, the turn writes the end mark for the model.
  * SPDX-License-Identifier: MIT
  *
- * The text of each token goes through a window as long as a mark, so that marks are found however
- * they are cut into tokens.  Marks are compared without the white space around them, which models
- * vary; the mark that is written has its own, as the template shows it.  A model may reason several
- * times in an answer, and all of it counts. */
+ * The text of each token passes through a window as long as a mark, so that marks are found however
+ * they are tokenized.  Marks are compared without surrounding white space, which varies between
+ * models; the mark that is written keeps its own, as in the template.  If a model reasons several
+ * times in one answer, all of it counts. */
 #include "engine/turn_own.h"
 #include "model/model.h"
 
 static bool reasoning_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-/* The mark without white space around it, at most as long as the window. */
+/* The mark without surrounding white space; ignored if it is longer than the window. */
 static void reasoning_mark(const char *text, const char **mark, size_t *len)
 {
     while (text && reasoning_blank(*text)) text++;
@@ -53,7 +53,7 @@ void qsf_turn_reasoning_take(qsf_turn *t, int32_t id)
     }
 }
 
-/* A grammar that is active has to let the mark through, token by token. */
+/* Whether the grammar, if it is active, accepts the mark token by token. */
 static bool reasoning_fits(qsf_turn *t)
 {
     turn_grammar *g = &t->grammar;
@@ -77,12 +77,12 @@ qsf_status qsf_turn_reasoning_look(qsf_turn *t)
     if (st) return n > TURN_MARK_TOKENS ? (r->on = false, QSF_OK) : st;
     for (size_t i = 0; i < n; i++) bytes += qsf_token_piece(t->model, r->forced[i], true, &piece);
     r->at = n > 1 && bytes == len + 1 && qsf_token_piece(t->model, r->forced[0], true, &piece) == 1
-        && *piece == ' ';                               /* the space that SentencePiece puts in front */
+        && *piece == ' ';                               /* the space that SentencePiece prepends */
     r->n_forced = n;
     const size_t fit = qsf_seq_room(t->context, t->seq), own = t->n_ids - t->n_fed;
     if (n - r->at > (fit > own ? fit - own : 0) || !reasoning_fits(t)) {
         r->n_forced = r->at = 0;
-        r->on = false;                                  /* it would be tried at each token */
+        r->on = false;                                  /* otherwise it would be tried again at each token */
     }
     return QSF_OK;
 }

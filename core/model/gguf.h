@@ -64,10 +64,10 @@ typedef struct gguf {
     const qsf_arch *row;        /* arch's; NULL where only the vocabulary is asked for */
 } gguf;
 
-/* The file that a tensor is in: of a model in parts, not always the first. */
+/* The file that holds a tensor; in a split model not always the first. */
 static inline const char *gguf_path_of(const gguf *g, const gguf_tensor *t) { return g->s->paths[t->file]; }
 
-/* ---- core/model/gguf_names.c: a set of names, for finding them and for finding them twice ---- */
+/* ---- core/model/gguf_names.c: a set of names, for lookup and for finding duplicates ---- */
 typedef struct gguf_names { const gguf_text *list; uint32_t *slots; uint32_t mask; } gguf_names;
 /* list[n] stays the caller's.  *twice (may be NULL) is the index of a name that was there before,
  * else -1; the first one is found. */
@@ -85,9 +85,9 @@ static inline bool gguf_text_is(gguf_text t, const char *s)
 qsf_status qsf_gguf_read_files(gguf *g, qsf_error *err);
 void       qsf_gguf_done(gguf *g);
 
-/* Keys.  "%s" at the key's beginning is the architecture.  Where the key is missing, or says
- * nothing, *out stays as it is: QSF_OK, or with need QSF_E_CORRUPT.  A value of another kind is
- * QSF_E_CORRUPT. */
+/* Keys.  A leading "%s" stands for the architecture.  If the key is missing or silent
+ * (gguf_keys.c), *out is unchanged and the result is QSF_OK, or with need QSF_E_CORRUPT.  A value
+ * of another type is QSF_E_CORRUPT. */
 const gguf_kv *qsf_gguf_find(const gguf *g, const char *key);
 qsf_status qsf_gguf_u32(const gguf *g, const char *key, bool need, uint32_t *out, qsf_error *err);
 qsf_status qsf_gguf_f32(const gguf *g, const char *key, bool need, float *out, qsf_error *err);
@@ -100,8 +100,8 @@ bool       qsf_gguf_number(const gguf_kv *kv, uint64_t i, double *out);        /
 gguf_text  qsf_gguf_next_string(const uint8_t **at);
 
 /* ---- core/model/gguf_keys.c ---- */
-/* Whether the key, with its "%s", is as good as missing: llama.cpp has saved it without having read
- * it. */
+/* Whether a key (given with its "%s") is to be treated as missing because llama.cpp wrote it
+ * without having read it. */
 bool       qsf_gguf_is_silent(const gguf *g, const char *key, const gguf_kv *kv);
 
 /* ---- core/model/gguf_hparams.c, core/model/gguf_vocab.c, core/model/gguf_read.c ---- */

@@ -473,7 +473,7 @@ bool qsf_gguf_number(const gguf_kv *kv, uint64_t i, double *out)
     return true;
 }
 
-/* The key with the architecture in it, unless it says nothing. */
+/* Finds the key, with the architecture filled in, unless it is to be ignored. */
 static const gguf_kv *find_key(const gguf *g, const char *key, char full[128])
 {
     if (key[0] == '%') qsf_format(full, 128, "%s%s", g->arch ? g->arch : "", key + 2);

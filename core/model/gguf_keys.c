@@ -1,14 +1,14 @@
-/* Keys that a GGUF file has, but that say nothing: llama.cpp writes every key when it saves a
- * model, those that it did not read with the value that its own variables begin with.
+/* GGUF keys to treat as missing: when llama.cpp saves a model it writes every key, and those that
+ * it had not read get the initial value of its own variable.
  * SPDX-License-Identifier: MIT */
 #include "model/gguf.h"
 
-/* What makes a key as good as missing. */
+/* When a key is treated as missing. */
 typedef enum gguf_silent {
-    SILENT_ZERO,                /* all of its values are 0, which means that there is none */
-    SILENT_ZERO_PARTS,          /* the same, but not where layers without a feed-forward have 0 */
-    SILENT_FIXED_ALIBI,         /* the architecture's bias is fixed */
-    SILENT_FIXED_NORM           /* whether experts' weights are normed is fixed */
+    SILENT_ZERO,                /* if all values are 0, which stands for unset */
+    SILENT_ZERO_PARTS,          /* the same, unless layers without a feed-forward may have 0 */
+    SILENT_FIXED_ALIBI,         /* if the architecture's bias is fixed */
+    SILENT_FIXED_NORM           /* if the architecture fixes whether experts' weights are normalised */
 } gguf_silent;
 
 static const struct { const char *key; gguf_silent when; } gguf_silent_keys[] = {
@@ -35,7 +35,7 @@ static bool all_zero(const gguf_kv *kv)
     return true;
 }
 
-/* Of the others llama.cpp's code says it, and its variable, which no key changes, is false. */
+/* All other architectures fix it in llama.cpp's code, and the key is written as false. */
 static bool reads_expert_norm(const char *arch)
 {
     static const char *const archs[] = { "bailingmoe2", "deepseek2", "glm4moe", "nemotron_h_moe" };

@@ -1,8 +1,8 @@
-/* Names of a file in a hash table: for finding one, and one that is there twice.
+/* A hash table of a file's names, for lookup and for finding duplicates.
  * SPDX-License-Identifier: MIT */
 #include "model/gguf.h"
 
-enum { GGUF_MAX_PROBES = 512 };         /* a table half full needs about 70 for 2^20 names */
+enum { GGUF_MAX_PROBES = 512 };         /* half full, a table of 2^20 names needs about 70 */
 
 static uint32_t gguf_hash(const char *p, size_t len)
 {
@@ -11,8 +11,8 @@ static uint32_t gguf_hash(const char *p, size_t len)
     return (uint32_t)(h ^ h >> 32);
 }
 
-/* The name's slot, or the free one where it belongs.  UINT32_MAX: so many names share its hash that
- * somebody chose them to. */
+/* The slot of the name, or the free slot where it belongs.  UINT32_MAX: so many names collide that
+ * they must have been crafted. */
 static uint32_t gguf_slot(const gguf_names *names, const char *p, size_t len)
 {
     uint32_t i = gguf_hash(p, len) & names->mask;

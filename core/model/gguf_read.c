@@ -383,8 +383,8 @@ static bool is_input_scale(bool layer, gguf_text name)
     return n < sizeof scale && (find_scaled(layer, text) || (layer && is_fused_scale(text)));
 }
 
-/* Tensors that hold no weights: they are read elsewhere, can be computed or are not needed.
- * llama.cpp takes a bias of Qwen 2 VL's logits and does not add it. */
+/* Tensors that are not weights of the model: they are read elsewhere, can be computed or are not
+ * needed.  llama.cpp loads an output bias of Qwen 2 VL but does not add it. */
 static bool is_aside(const gguf *g, gguf_text name)
 {
     gguf_text rest;

@@ -92,7 +92,7 @@ static qsf_status safetensors_entry(const qsf_json_node *v, const weights_file *
     return QSF_OK;
 }
 
-/* Empty ones come first: they overlap nothing. */
+/* Empty tensors sort first: they overlap nothing. */
 static bool safetensors_behind(const void *tensors, uint32_t a, uint32_t b)
 {
     const weights_tensor *x = (const weights_tensor *)tensors + a, *y = (const weights_tensor *)tensors + b;

@@ -45,7 +45,7 @@ static qsf_status shapes_of(const qsf_source *s, uint32_t unit, qsf_part part, c
     return QSF_OK;
 }
 
-/* A matrix of one row cannot be told from a vector, which is stored in another way. */
+/* A matrix of one row looks like a vector, which is stored differently. */
 static const char *single_row_of(const qsf_hparams *hp, const qsf_layer *l)
 {
     const bool experts = l->n_experts != 0;

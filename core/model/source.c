@@ -139,7 +139,7 @@ static qsf_status source_prepare(qsf_source *s, const char *path, const qsf_cust
     return QSF_OK;
 }
 
-/* Names that programs show.  Metadata keep their bytes, as tokens and templates do. */
+/* Names that programs display.  Metadata keep their bytes, like tokens and templates. */
 static void source_names(qsf_source *s)
 {
     qsf_visible(s->hp.arch);

@@ -23,7 +23,7 @@ qsf_status qsf_native_unit_check(const qsf_source *s, uint32_t unit, const void 
 qsf_status qsf_layers_fill(qsf_source *s, qsf_error *err);
 /* After a reader has filled s: needed tensors are there, and all have the shapes that s->layers and
  * s->hp ask for (core/model/shapes.c). */
-/* Refuses dimensions of 1 whose matrices would have a single row. */
+/* Refuses dimensions of 1 that would give a matrix a single row. */
 qsf_status qsf_source_check_rows(const qsf_source *s, qsf_error *err);
 qsf_status qsf_source_check_shapes(const qsf_source *s, qsf_error *err);
 

@@ -8,7 +8,7 @@
  * to take long ends within a second. */
 enum { CHAT_STEPS = 1 << 21, CHAT_STEPS_BYTE = 256, CHAT_STEPS_MOST = 1 << 28,
        CHAT_MEMORY = 1 << 26, CHAT_MEMORY_BYTE = 256, CHAT_MEMORY_MOST = 1 << 30 };
-/* What all probes of a template may take, in renderings that take the most. */
+/* The budget of all probes of a template, in multiples of what one rendering may take. */
 enum { CHAT_PROBES = 4 };
 
 static const char chat_what[] = "a conversation";
@@ -340,8 +340,8 @@ static qsf_status goes_on_cut(chat_run *run, const qsf_jinja_value *text)
 
 /* ---- all of it ---- */
 
-/* Adds to the template's own words which message it refuses: the last one of the shortest beginning
- * of the conversation that it does not take. */
+/* Adds to the template's message which message of the conversation it refuses: the last one of the
+ * shortest prefix that it refuses. */
 static void chat_name_refused(chat_run *run, const qsf_jinja_value *messages)
 {
     uint32_t low = 0, high = messages->n;
@@ -375,7 +375,7 @@ static qsf_status chat_rendered(chat_run *run)
     const bool refused = (st == QSF_E_CANCELLED || st == QSF_E_ARGUMENT) && !ask->as_given;
     const qsf_jinja_value given = messages;
     qsf_status again = st;
-    /* what the template refuses only with these texts */
+    /* the template takes the shape, but refuses the actual texts */
     for (int i = 0; refused && again && i < CHAT_REMEDIES && !run->st; i++)
         if (i != CHAT_TEXT_LATER && chat_remedy_apply(run, (chat_remedy)i, &messages))
             again = chat_run_render(run, &messages, generate, &other);

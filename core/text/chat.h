@@ -29,7 +29,7 @@ typedef struct qsf_chat_ask {
     bool    generate;                   /* ends with the beginning of an answer */
     bool    goes_on;                    /* ends within the last message, which is not generate */
     bool    as_given;                   /* messages are not adapted (chat_adapt.c) */
-    bool    may_drop;                   /* a message that the template drops is not an error */
+    bool    may_drop;                   /* dropping a message is not an error */
     int64_t now;                        /* for strftime_now; 0: there is no such function */
 } qsf_chat_ask;
 
@@ -47,10 +47,10 @@ typedef struct qsf_chat_text {
 
 /* Renders the conversation.  On an error *out is empty.
  *
- * QSF_E_CANCELLED     the template refuses, in its own words
- * QSF_E_ARGUMENT      these are not messages, or the template fails with them or drops one
+ * QSF_E_CANCELLED     the template refuses, with its own message
+ * QSF_E_ARGUMENT      these are not messages, or the template fails on them or drops one
  * QSF_E_UNSUPPORTED, QSF_E_BUDGET, QSF_E_MEMORY       as in jinja.h
- * All that comes from a template says its line and column. */
+ * Errors from a template have its line and column. */
 qsf_status qsf_chat_write(const qsf_chat_ask *ask, qsf_chat_text *out, qsf_error *err);
 void       qsf_chat_text_drop(qsf_chat_text *t);     /* takes an empty one */
 

@@ -1,15 +1,15 @@
-/* Messages in the forms that a template takes.  Which those are is seen by rendering small
- * conversations, each only where the messages raise its question:
+/* Messages in the forms that a template takes.  Small conversations are rendered to find out which,
+ * each one only if the messages need the answer:
  * SPDX-License-Identifier: MIT
  *
- *   content in parts       is joined to one text where the template writes no parts; the other way
- *                          round where it drops texts; it may do so with some roles alone
- *   no content             is an empty text where the template would write "None" or fail
- *   arguments of a call    are an object where the template writes JSON itself, else JSON text
- *   reasoning              has all names under which templates ask for it
+ *   content in parts       is joined to one string if the template writes no parts, and the other
+ *                          way round if it drops strings; this may differ by role
+ *   no content             becomes an empty string if the template would write "None" or fail
+ *   arguments of a call    are an object if the template writes the JSON itself, else JSON text
+ *   reasoning              gets every name that templates use for it
  *
- * Roles and their order are the subject of chat_shape.c.  Messages that the template takes as they
- * come are unchanged. */
+ * chat_shape.c handles roles and their order.  Messages that the template takes unchanged stay
+ * unchanged. */
 #include "text/chat_own.h"
 
 static const char probe_key[] = "kEy5rq", probe_text[] = "tExt7vw";
@@ -292,7 +292,7 @@ static void adapt_contents(chat_run *run, const adapt_features *f, bool all, boo
     }
 }
 
-/* The template writes nothing of a message, wherever it is put. */
+/* Reports a message that the template drops wherever it is put. */
 static void adapt_lost(chat_run *run, const qsf_jinja_value *messages)
 {
     const qsf_jinja_value *role = run->lost < messages->n
@@ -303,7 +303,7 @@ static void adapt_lost(chat_run *run, const qsf_jinja_value *messages)
                        (unsigned)run->lost, role && role->type == QSF_JINJA_TEXT ? role->as.text : "");
 }
 
-/* The same messages with contents, arguments and reasoning in the forms that the template takes. */
+/* Converts content, arguments and reasoning to the forms that the template takes. */
 static void adapt_forms(chat_run *run, qsf_jinja_value *messages, bool all)
 {
     const adapt_features f = adapt_features_of(messages);
@@ -329,7 +329,7 @@ static void adapt_forms(chat_run *run, qsf_jinja_value *messages, bool all)
     *messages = list;
 }
 
-/* A content that is one part, without a list, becomes a list. */
+/* Wraps content that is a single part without a list in a list. */
 static void adapt_single_parts(chat_run *run, qsf_jinja_value *messages)
 {
     for (uint32_t i = 0; i < messages->n && !run->st; i++) {

@@ -1,4 +1,4 @@
-/* What the files of chat templates share: a template at work on a conversation.
+/* Shared by the files of chat templates: one template applied to one conversation.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CHAT_OWN_H
 #define QSF_CHAT_OWN_H
@@ -37,10 +37,10 @@ typedef struct chat_run {
     qsf_jinja_var *vars;                /* the first is "messages", the second "add_generation_prompt" */
     size_t         n_vars;
     uint8_t        in_parts;            /* bits of roles whose texts the template wants in parts */
-    uint8_t        blind, developer, tool;      /* answers of chat_shape.c: 0: not asked, 1: no, 2: yes */
-    bool           given_up;            /* the template takes too long, or cannot be run: no more probes */
-    uint64_t       steps;               /* of all that was rendered */
-    uint32_t       lost;                /* the first message that the template dropped; UINT32_MAX: none */
+    uint8_t        blind, developer, tool;      /* found by chat_shape.c; 0: unknown, 1: no, 2: yes */
+    bool           given_up;            /* too slow or cannot be run: stop probing */
+    uint64_t       steps;               /* of all renderings so far */
+    uint32_t       lost;                /* the first message that the template dropped, or UINT32_MAX */
     qsf_status     st;                  /* of making values: the first error, kept in *err */
     qsf_error     *err;
 } chat_run;
@@ -67,57 +67,58 @@ qsf_jinja_value chat_message_of(chat_run *run, const char *role, qsf_jinja_value
 qsf_jinja_value chat_parts_of(chat_run *run, qsf_jinja_value text);
 qsf_jinja_value chat_list_of(chat_run *run, const qsf_jinja_value *items, size_t n);     /* a copy */
 bool chat_is_blank(const qsf_jinja_value *text);
-/* The list of a message's calls; NULL: it has none. */
+/* The list of a message's calls, or NULL. */
 const qsf_jinja_value *chat_calls_of(const qsf_jinja_value *m);
 
 /* ---- forms of contents and arguments (chat_adapt.c) ---- */
 
-/* Brings messages to the forms that the template takes, as far as small conversations show
- * which, and to a shape in which it writes all of them. */
+/* Brings messages to the forms that the template takes, as far as small conversations show which,
+ * and to a shape in which it writes all of them. */
 void chat_adapt(chat_run *run, qsf_jinja_value *messages);
-/* Whether the template takes these messages; the output is the engine's. */
+/* Whether the template accepts these messages; the output stays in the engine. */
 bool chat_takes(chat_run *run, const qsf_jinja_value *m, size_t n);
-/* Adds what the tools are where the template does not write them (chat_tools.c); true: it did. */
+/* If the template does not write the tools, adds text that does (chat_tools.c); true: added. */
 bool chat_adapt_tools(chat_run *run, qsf_jinja_value *messages);
-/* A message without calls: they, and what a tool has answered, become text (chat_tools.c). */
+/* The message with its calls, or a tool's result, as text (chat_tools.c). */
 qsf_jinja_value chat_without_calls(chat_run *run, const qsf_jinja_value *m);
-/* The messages with texts as parts, for roles from which the template wants them so. */
+/* The messages with strings as lists of parts, for the roles that need it. */
 qsf_jinja_value chat_in_parts(chat_run *run, const qsf_jinja_value *messages);
 /* Joins the texts of a message's parts, a line each. */
 void chat_join_parts(chat_run *run, qsf_jinja_value *m);
 
 /* ---- shapes of conversations (chat_shape.c) ---- */
 
-/* Whether the template writes all that the messages say, by roles that it knows; else run->lost. */
+/* Whether the template writes the whole content of all messages, with roles that it knows;
+ * otherwise sets run->lost. */
 bool chat_fits(chat_run *run, const qsf_jinja_value *messages);
-/* Applies as few remedies as make the messages fit; false: none do, and they are unchanged. */
+/* Applies as few remedies as make the messages fit; false: none do, nothing changed. */
 bool chat_fit(chat_run *run, qsf_jinja_value *messages);
 
 /* ---- remedies (chat_remedy.c), in the order in which they are applied ---- */
 
 typedef enum chat_remedy {
-    CHAT_ROLES,             /* "developer" is "system"; names of other interfaces become OpenAI's */
-    CHAT_ONE_PART,          /* texts of several parts are one, a line each */
-    CHAT_EMPTY,             /* no content, or an empty list, is an empty text */
-    CHAT_BLANK,             /* an empty answer without calls is a blank */
-    CHAT_IDS,               /* ids of calls have nine letters and digits */
-    CHAT_TEXT_APART,        /* text beside calls is a message before them */
-    CHAT_TEXT_LATER,        /* ... or goes before the answer after them */
-    CHAT_CALLS_APART,       /* each of several calls is a message, followed by its result */
-    CHAT_NO_CALLS,          /* calls and results are text */
-    CHAT_RESULT,            /* a result without a call is the user's text */
-    CHAT_UNKNOWN,           /* a message of an unknown role is the user's text, after the role's name */
-    CHAT_SYSTEM_ONE,        /* several system messages at the beginning are one */
-    CHAT_SYSTEM_LATER,      /* a later system message goes before the next question */
-    CHAT_ROWS,              /* messages of one role in a row are one */
-    CHAT_BEGIN,             /* an empty question before an answer that comes first */
-    CHAT_AFTER_RESULT,      /* a blank answer between a tool's result and a question */
-    CHAT_END,               /* an empty question after an answer that comes last */
-    CHAT_SYSTEM_FIRST,      /* the system message goes before the first question */
+    CHAT_ROLES,             /* "developer" becomes "system"; role names of other APIs become OpenAI's */
+    CHAT_ONE_PART,          /* several text parts become one, joined by line ends */
+    CHAT_EMPTY,             /* missing content or an empty list becomes an empty string */
+    CHAT_BLANK,             /* an empty answer without calls becomes a space */
+    CHAT_IDS,               /* call ids become nine letters and digits */
+    CHAT_TEXT_APART,        /* text next to calls becomes a message before them */
+    CHAT_TEXT_LATER,        /* ... or moves to the answer after them */
+    CHAT_CALLS_APART,       /* each of several calls becomes a message, followed by its result */
+    CHAT_NO_CALLS,          /* calls and results become text */
+    CHAT_RESULT,            /* a result without a call becomes the user's text */
+    CHAT_UNKNOWN,           /* a message of an unknown role becomes the user's, after the role's name */
+    CHAT_SYSTEM_ONE,        /* several leading system messages become one */
+    CHAT_SYSTEM_LATER,      /* a later system message moves to the next question */
+    CHAT_ROWS,              /* consecutive messages of one role become one */
+    CHAT_BEGIN,             /* adds an empty question before an answer that comes first */
+    CHAT_AFTER_RESULT,      /* adds a blank answer between a tool's result and a question */
+    CHAT_END,               /* adds an empty question after an answer that comes last */
+    CHAT_SYSTEM_FIRST,      /* the system message moves to the first question */
     CHAT_REMEDIES
 } chat_remedy;
 
-/* Applies one to the messages; false: it changes nothing. */
+/* Applies one remedy to the messages; false: it changes nothing. */
 bool chat_remedy_apply(chat_run *run, chat_remedy which, qsf_jinja_value *messages);
 /* One content before the other, with an empty line between them: a text, or parts. */
 qsf_jinja_value chat_merged(chat_run *run, const qsf_jinja_value *a, const qsf_jinja_value *b);

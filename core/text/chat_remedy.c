@@ -1,9 +1,9 @@
-/* Changes of conversations for templates that refuse their shape, or drop or misplace a message.
- * Each is applied only where the template is seen to need it (chat_shape.c).
+/* Rewrites conversations for templates that refuse their shape, or drop or misplace a message.
+ * Each remedy is applied only if the template is seen to need it (chat_shape.c).
  * SPDX-License-Identifier: MIT */
 #include "text/chat_own.h"
 
-/* Messages that are put together; there is room for twice as many as there were, and calls. */
+/* Collects the rewritten messages, with room for twice the original number plus the calls. */
 typedef struct remedy_list {
     chat_run        *run;
     qsf_jinja_value *at;
@@ -40,7 +40,7 @@ static bool remedy_is(const qsf_jinja_value *m, const char *role)
     return chat_is(qsf_jinja_member(m, "role"), role);
 }
 
-/* The role is one of those that OpenAI's interface has. */
+/* Whether the role is one of OpenAI's. */
 static bool remedy_is_known(const qsf_jinja_value *m)
 {
     static const char *const known[] = { "system", "developer", "user", "assistant", "tool" };
@@ -54,7 +54,7 @@ static bool remedy_is_system(const qsf_jinja_value *m)
     return remedy_is(m, "system") || remedy_is(m, "developer");
 }
 
-/* The content, if it is a text or parts; else an empty text. */
+/* The content if it is a string or parts, otherwise an empty string. */
 static qsf_jinja_value remedy_content(const qsf_jinja_value *m)
 {
     const qsf_jinja_value *content = qsf_jinja_member(m, "content");
@@ -92,7 +92,7 @@ static qsf_jinja_value remedy_merged(chat_run *run, const qsf_jinja_value *a, co
     return remedy_is_empty(a) ? *b : remedy_is_empty(b) ? *a : chat_merged(run, a, b);
 }
 
-/* The content before that of a message. */
+/* The message with `content` put before its own. */
 static qsf_jinja_value remedy_before(chat_run *run, const qsf_jinja_value *content, const qsf_jinja_value *m)
 {
     const qsf_jinja_value own = remedy_content(m);
@@ -127,7 +127,7 @@ static bool remedy_roles(chat_run *run, qsf_jinja_value *messages)
     return remedy_end(&l, messages);
 }
 
-/* The message as the user's, after its role's name. */
+/* The message as the user's, prefixed by its role's name. */
 static qsf_jinja_value remedy_quoted(chat_run *run, const qsf_jinja_value *m)
 {
     const qsf_jinja_value colon = qsf_jinja_text(": "), content = remedy_content(m);
@@ -152,7 +152,7 @@ static bool remedy_unknown(chat_run *run, qsf_jinja_value *messages)
 
 /* ---- contents ---- */
 
-/* The texts of parts in the first one that has any. */
+/* Joins the texts of all parts in the first text part. */
 static qsf_jinja_value remedy_joined(chat_run *run, const qsf_jinja_value *content, uint32_t *texts)
 {
     qsf_jinja_value *list = chat_values(run, content->n), *first = NULL;
@@ -209,7 +209,7 @@ static bool remedy_blank(chat_run *run, qsf_jinja_value *messages)
 
 /* ---- calls and results ---- */
 
-/* Nine letters and digits that tell an id, or the number of a call without one. */
+/* Nine letters and digits derived from an id, or from the call's number if it has none. */
 static qsf_jinja_value remedy_id(chat_run *run, const qsf_jinja_value *id, uint64_t number)
 {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
@@ -242,7 +242,8 @@ static qsf_jinja_value remedy_with_id(chat_run *run, const qsf_jinja_value *in, 
 static bool remedy_ids(chat_run *run, qsf_jinja_value *messages)
 {
     remedy_list l = remedy_begin(run, messages);
-    uint64_t begin = 1, result = 1;             /* numbers of the last calls, and of the next result */
+    uint64_t begin = 1, result = 1;             /* number of the first call of the last message with calls; of
+                                                 * the next result */
     uint32_t n = 0;
     for (uint32_t i = 0; i < messages->n && !run->st; i++) {
         qsf_jinja_value m = messages->as.items[i];
@@ -264,7 +265,7 @@ static bool remedy_ids(chat_run *run, qsf_jinja_value *messages)
     return remedy_end(&l, messages);
 }
 
-/* Where the answer to the calls of m[i] stands, in the same turn; 0: there is none. */
+/* The index of the answer to the calls of m[i] in the same turn; 0: none. */
 static uint32_t remedy_answer_after(const qsf_jinja_value *m, uint32_t i, uint32_t n)
 {
     for (i++; i < n && (remedy_is(&m[i], "tool") || remedy_is(&m[i], "assistant")); i++)
@@ -304,7 +305,7 @@ static bool remedy_text_later(chat_run *run, qsf_jinja_value *messages)
     return remedy_text(run, messages, true);
 }
 
-/* Among the results m[from..to), the one of this call, or the one in its place; to: none. */
+/* Among the results m[from..to), the one for this call, by id or else by position; to: none. */
 static uint32_t remedy_result_of(const qsf_jinja_value *call, uint32_t k, const qsf_jinja_value *m,
                                  uint32_t from, uint32_t to)
 {
@@ -347,7 +348,7 @@ static bool remedy_calls_apart(chat_run *run, qsf_jinja_value *messages)
     return remedy_end(&l, messages);
 }
 
-/* Results without a call, or all calls and results, as text. */
+/* Turns results without a call, or all calls and results, into text. */
 static bool remedy_as_text(chat_run *run, qsf_jinja_value *messages, bool all)
 {
     remedy_list l = remedy_begin(run, messages);
@@ -397,8 +398,8 @@ static bool remedy_system_one(chat_run *run, qsf_jinja_value *messages)
     return remedy_end(&l, messages);
 }
 
-/* System messages from m[from] on go before the question that follows them, else to the end of the
- * question before them; if they are next to none, they are a question of their own. */
+/* Moves system messages from m[from] on to the start of the question after them, or else to the end
+ * of the question before them.  If neither is adjacent, they become a question of their own. */
 static bool remedy_system(chat_run *run, qsf_jinja_value *messages, uint32_t from)
 {
     const qsf_jinja_value nothing = qsf_jinja_text("");
@@ -436,7 +437,7 @@ static bool remedy_system_first(chat_run *run, qsf_jinja_value *messages)
 
 /* ---- turns ---- */
 
-/* Messages of one role in a row, except results and calls before another message, become one. */
+/* Joins consecutive messages of one role, except results, and calls before another message. */
 static bool remedy_rows(chat_run *run, qsf_jinja_value *messages)
 {
     remedy_list l = remedy_begin(run, messages);
@@ -456,7 +457,7 @@ static bool remedy_rows(chat_run *run, qsf_jinja_value *messages)
     return remedy_end(&l, messages);
 }
 
-/* Puts an empty message of this role before the first answer, after a result, or at the end. */
+/* Inserts an empty message of this role before the first answer, after a result, or at the end. */
 static bool remedy_between(chat_run *run, qsf_jinja_value *messages, chat_remedy where, const char *role)
 {
     remedy_list l = remedy_begin(run, messages);

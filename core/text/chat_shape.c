@@ -1,23 +1,23 @@
-/* Whether a template writes all that the messages of a conversation say, and which remedies
- * (chat_remedy.c) bring them to a shape in which it does.
+/* Finds out whether a template writes the whole content of a conversation, and which remedies
+ * (chat_remedy.c) make it do so.
  * SPDX-License-Identifier: MIT
  *
- * A template may refuse a shape ("roles must alternate"), drop a message without a word, or write a
- * role that it does not know into its markup.  To see that, the conversation is rendered once with
- * a mark in place of each text and call: a mark that is not in the output was dropped.  Templates
- * look at places and roles, so turns that repeat are left out first, and the cost does not grow
- * with the length of a conversation. */
+ * A template may refuse a shape ("roles must alternate"), silently drop a message, or copy a role
+ * that it does not know into its markup.  To detect this, the conversation is rendered once with a
+ * marker in place of each text and call: a marker missing from the output was dropped.  Templates
+ * depend on positions and roles, so repeating turns are removed first, and the cost does not grow
+ * with the length of the conversation. */
 #include "text/chat_own.h"
 
-/* A mark: these letters, a number, and a letter that ends it. */
+/* A marker: these letters, a number, and a final letter. */
 static const char shape_letters[] = "qz";
 enum { SHAPE_DIGITS = 6, SHAPE_MARK = 2 + SHAPE_DIGITS + 1, SHAPE_MOST = 999999 };
 
-/* A conversation of marks. */
+/* A conversation of markers. */
 typedef struct shape_probe {
     qsf_jinja_value messages;
-    uint32_t *of;               /* [n_marks] the message that a mark stands for */
-    uint8_t  *listed;           /* [n_marks] its text is that of a part */
+    uint32_t *of;               /* [n_marks] the message that a marker belongs to */
+    uint8_t  *listed;           /* [n_marks] whether the marker is the text of a part */
     uint32_t  n_marks, cap;
 } shape_probe;
 
@@ -30,7 +30,7 @@ bool chat_is_blank(const qsf_jinja_value *text)
     return true;
 }
 
-/* The text of a part; NULL: it is a picture or the like, or empty. */
+/* The text of a part; NULL: empty, or not text (an image, for instance). */
 static const qsf_jinja_value *shape_text_of(const qsf_jinja_value *part)
 {
     const qsf_jinja_value *type = qsf_jinja_member(part, "type"), *text = qsf_jinja_member(part, "text");
@@ -44,7 +44,7 @@ const qsf_jinja_value *chat_calls_of(const qsf_jinja_value *m)
     return calls && calls->type == QSF_JINJA_LIST && calls->n ? calls : NULL;
 }
 
-/* Bits that tell what a template may look at in a message, except its role. */
+/* Bits for everything but the role that a template may test in a message. */
 static unsigned shape_traits(const qsf_jinja_value *m)
 {
     static const char *const members[] = { "tool_call_id", "name", "reasoning_content", "thinking" };
@@ -65,7 +65,7 @@ static bool shape_alike(const qsf_jinja_value *a, const qsf_jinja_value *b)
     return x->n == y->n && !memcmp(x->as.text, y->as.text, x->n) && shape_traits(a) == shape_traits(b);
 }
 
-/* How many messages from m[i] on repeat, for the third time, those before them: 0, 2 or 4. */
+/* How many messages from m[i] on repeat the ones before them for the third time: 0, 2 or 4. */
 static uint32_t shape_repeats(const qsf_jinja_value *m, uint32_t i, uint32_t n)
 {
     for (uint32_t period = 2; period <= 4; period += 2) {
@@ -78,7 +78,7 @@ static uint32_t shape_repeats(const qsf_jinja_value *m, uint32_t i, uint32_t n)
     return 0;
 }
 
-/* ---- conversations of marks ---- */
+/* ---- conversations of markers ---- */
 
 static qsf_jinja_value shape_mark(chat_run *run, shape_probe *p, uint32_t message, bool listed)
 {
@@ -106,7 +106,7 @@ static qsf_jinja_value shape_of_parts(chat_run *run, shape_probe *p, uint32_t me
     return list;
 }
 
-/* A call with one mark as its name and in its arguments. */
+/* A call with the same marker as its name and in its arguments. */
 static qsf_jinja_value shape_of_call(chat_run *run, shape_probe *p, uint32_t message,
                                      const qsf_jinja_value *call)
 {
@@ -166,9 +166,9 @@ static bool shape_begin(chat_run *run, shape_probe *p, const qsf_jinja_value *me
     return !run->st;
 }
 
-/* ---- what came of the marks ---- */
+/* ---- markers in the output ---- */
 
-/* Whether the mark at out[at] stands in a list of parts that was written as Python or JSON. */
+/* Whether the marker at out[at] is inside a list of parts that was printed as Python or JSON. */
 static bool shape_quoted(const char *out, size_t at)
 {
     static const char *const before[] = { "text': '", "text\": \"", "text\":\"" };
@@ -179,7 +179,7 @@ static bool shape_quoted(const char *out, size_t at)
     return false;
 }
 
-/* The message of the first mark that was not written; UINT32_MAX: all were. */
+/* The message of the first marker missing from the output, or UINT32_MAX. */
 static uint32_t shape_lost(chat_run *run, const shape_probe *p)
 {
     const chat_engine *e = &run->engine;
@@ -202,13 +202,13 @@ static uint32_t shape_lost(chat_run *run, const shape_probe *p)
     return UINT32_MAX;
 }
 
-/* ---- roles that mean nothing to the template ---- */
+/* ---- unknown roles ---- */
 
-/* Where a message of a role stands in a conversation. */
+/* The position of a message of some role in a conversation. */
 typedef enum shape_place { SHAPE_FIRST, SHAPE_AFTER_USER, SHAPE_AFTER_ANSWER } shape_place;
 static const char shape_probed[] = "tExt7vw", shape_asked[] = "kEy5rq";
 
-/* Whether the template writes the text of a message of this role in this place. */
+/* Whether the template writes the text of a message of this role at this position. */
 static bool shape_writes(chat_run *run, const char *role, shape_place place)
 {
     const qsf_jinja_value m[] = { chat_message_of(run, "user", qsf_jinja_text("a")),
@@ -221,8 +221,8 @@ static bool shape_writes(chat_run *run, const char *role, shape_place place)
     return takes && chat_engine_wrote(&run->engine, shape_probed, sizeof shape_probed - 1);
 }
 
-/* Whether the role is only a name to the template: with a made-up one, which differs in a letter,
- * the output differs in that letter. */
+/* Whether the template just copies the role's name: with a made-up role that differs in one letter
+ * the output differs only in that letter. */
 static bool shape_is_name_only(chat_run *run, const char *role, shape_place place)
 {
     char made_up[16];
@@ -243,8 +243,8 @@ static bool shape_is_name_only(chat_run *run, const char *role, shape_place plac
     return differs;
 }
 
-/* Whether a system message in this place is marked by its role's name alone, and not as the
- * template marks one at the beginning: by "system" between the same two characters. */
+/* Whether a system message at this position is marked by its copied role name only, unlike one at
+ * the beginning: by "system" between the same two characters. */
 static bool shape_is_system_in_name(chat_run *run, shape_place place)
 {
     char around[sizeof "<system>"] = "";
@@ -264,7 +264,7 @@ static bool shape_is_blind(chat_run *run)
     return run->blind == 2;
 }
 
-/* Whether a message has a role that the template writes without knowing it. */
+/* Whether a message has a role that the template copies without knowing it. */
 static bool shape_has_unknown(chat_run *run, const qsf_jinja_value *messages)
 {
     bool leading = true, unknown = false;
@@ -278,7 +278,7 @@ static bool shape_has_unknown(chat_run *run, const qsf_jinja_value *messages)
             if (!run->tool && shape_is_blind(run))
                 run->tool = 1 + (shape_is_name_only(run, "tool", SHAPE_AFTER_USER)
                                  || shape_is_name_only(run, "tool", SHAPE_AFTER_ANSWER));
-            unknown = run->tool == 2 || leading;        /* some write it without its header */
+            unknown = run->tool == 2 || leading;        /* some templates write it without its header */
         } else if (!talks && (i || !chat_is(role, "system"))) {
             unknown = shape_is_blind(run);
         }
@@ -287,7 +287,7 @@ static bool shape_has_unknown(chat_run *run, const qsf_jinja_value *messages)
     return unknown;
 }
 
-/* ---- which remedies ---- */
+/* ---- choosing remedies ---- */
 
 static bool shape_fits(chat_run *run, const qsf_jinja_value *messages)
 {
@@ -308,7 +308,7 @@ bool chat_fits(chat_run *run, const qsf_jinja_value *messages)
     run->lost = UINT32_MAX;
     if (run->given_up || run->st) return true;
     if ((run->st = qsf_arena_new(run->ask->platform, &own, run->err))) return true;
-    run->arena = own;                   /* of a conversation of marks nothing stays */
+    run->arena = own;                   /* nothing made for the markers outlives this call */
     const bool fits = shape_fits(run, messages);
     run->arena = kept;
     qsf_arena_free(own);
@@ -324,7 +324,7 @@ static qsf_jinja_value shape_remedied(chat_run *run, const qsf_jinja_value *mess
     return m;
 }
 
-/* One remedy of these that is enough; 0: none is. */
+/* A single remedy out of these that suffices; 0: none does. */
 static uint32_t shape_one_of(chat_run *run, const qsf_jinja_value *messages, uint32_t remedies)
 {
     for (uint32_t i = 0; i < CHAT_REMEDIES && !run->st; i++) {
@@ -334,8 +334,8 @@ static uint32_t shape_one_of(chat_run *run, const qsf_jinja_value *messages, uin
     return 0;
 }
 
-/* As many of these as are needed, from the first on, without any that turns out not to be; 0: all
- * together are not enough. */
+/* Applies these in order until the messages fit, then drops those that turn out to be unnecessary;
+ * 0: even all of them do not suffice. */
 static uint32_t shape_some_of(chat_run *run, const qsf_jinja_value *messages, uint32_t remedies)
 {
     qsf_jinja_value m = *messages;
@@ -368,7 +368,7 @@ bool chat_fit(chat_run *run, qsf_jinja_value *messages)
         used = shape_one_of(run, messages, all & ways[i]);
         if (!used) used = shape_some_of(run, messages, all & ways[i]);
     }
-    if (run->given_up) return true;             /* whatever was tried last was not seen to fit */
+    if (run->given_up) return true;             /* the last attempt was not confirmed to fit */
     if (used) *messages = shape_remedied(run, messages, used);
     run->lost = lost;
     return used;

@@ -95,7 +95,7 @@ static void gbnf_put(gbnf_reader *r, gram_mem *list, qsf_gnode id)
     if (to) *to = id;
 }
 
-/* A literal inside of a JSON string, where some characters are escaped. */
+/* A literal inside a JSON string, where some characters are escaped. */
 static qsf_gnode gbnf_json_literal(gbnf_reader *r)
 {
     const size_t begin = r->at++;
@@ -133,7 +133,7 @@ static qsf_gnode gbnf_literal(gbnf_reader *r)
 
 static const uint32_t gbnf_any[1][2] = { { 0, 0x10ffff } };
 
-/* One character of the ranges, or one of none of them. */
+/* A character in one of the ranges, or with `not` in none of them. */
 static qsf_gnode gbnf_one_of(gbnf_reader *r, const uint32_t (*ranges)[2], size_t n, bool negated)
 {
     if (!(r->flags & QSF_REGEX_JSON)) return qsf_g_class(r->b, ranges, n, negated);
@@ -311,7 +311,7 @@ qsf_gnode qsf_gbnf_nodes(qsf_grammar_builder *b, const char *text, size_t len, u
                        (int)QSF_MIN(n->len, 80u), text + n->at);
         if (is_root) root = n->rule;
     }
-    if (!root) qsf_g_fail(b, QSF_E_CORRUPT, "grammar: there is no rule \"root\"");
+    if (!root) qsf_g_fail(b, QSF_E_CORRUPT, "grammar: the rule \"root\" is missing");
     gram_release(r.g, &r.names, sizeof(gbnf_name));
     gram_release(r.g, &r.parts, sizeof(uint32_t));
     gram_release(r.g, &r.alts, sizeof(uint32_t));

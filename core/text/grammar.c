@@ -181,10 +181,10 @@ uint32_t gram_choice(qsf_grammar *g, uint32_t from)
 
 static const uint32_t *gram_row_of(qsf_grammar *g, uint32_t id, bool raw);
 
-/* What is left of atoms behind a byte, to alts: (which atom, what); of GK_AND and GK_NEG the
- * derivatives of their parts.  The atoms are in memo: literals from *next to others, as (class,
- * atom) and sorted, and the rest from there to end.  raw: a search runs, and where a rule may lead
- * back to what is searched, its row is not to start one. */
+/* The derivatives of atoms by a byte, appended to alts as (atom's index, derivative); for GK_AND
+ * and GK_NEG those of their parts.  The atoms are in memo: literals from *next to `others`, sorted
+ * as (class, atom), and the rest from there to `end`.  raw: a search is running, and the row of a
+ * rule that may lead back to the searched node must not start another. */
 static void gram_left(qsf_grammar *g, uint32_t *next, uint32_t others, uint32_t end, uint32_t class, bool raw)
 {
     uint64_t *to;
@@ -276,7 +276,7 @@ static void gram_fill(qsf_grammar *g, uint32_t row, uint32_t first, bool raw)
 static const uint32_t *gram_row_of(qsf_grammar *g, uint32_t id, bool raw)
 {
     uint32_t row = gram_at(g, id)->row;
-    if (row && !raw && gram_is(g, id, GF_RAW) && gram_is(g, id, GF_RULES)) {    /* it is made anew */
+    if (row && !raw && gram_is(g, id, GF_RAW) && gram_is(g, id, GF_RULES)) {    /* rebuild it */
         gram_at(g, id)->flags &= (uint8_t)~GF_RAW;
         row = 0;
     }
@@ -314,8 +314,8 @@ static const uint32_t *gram_row_of(qsf_grammar *g, uint32_t id, bool raw)
 
 const uint32_t *gram_row_make(qsf_grammar *g, uint32_t id) { return gram_row_of(g, id, false); }
 
-/* Whether a node that a search has reached shows that there is a text.  Where there are rules,
- * nothing inside it is known: there only the empty text does. */
+/* Whether a node that a search has reached proves that the language is not empty.  With rules,
+ * nothing inside the node is known yet, so only the empty string does. */
 static bool gram_found(const gram_node *n, bool rules)
 {
     return n->flags & GF_NULLABLE || (!rules && (n->kind != GK_AND || n->flags & GF_LIVE));

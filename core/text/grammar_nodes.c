@@ -280,8 +280,7 @@ static bool gram_within(qsf_grammar *g, uint32_t x, uint32_t y)
     return both && !gram_live(g, both);
 }
 
-/* The members of each GK_AND of alts[from..) in its place: in each other, they would have ever more
- * forms. */
+/* Replaces each GK_AND of alts[from..) by its members: nested, they would take ever more forms. */
 static void gram_flatten(qsf_grammar *g, uint32_t from)
 {
     for (uint32_t i = from, n; i < g->alts.n && !g->status; i++) {

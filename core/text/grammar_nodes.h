@@ -27,11 +27,11 @@ void       qsf_grammar_limit(qsf_grammar_builder *b, uint64_t bytes);
  *                  the limit
  * QSF_E_MEMORY */
 qsf_status qsf_grammar_finish(qsf_grammar_builder *b, qsf_gnode root, qsf_grammar **out, qsf_error *err);
-uint64_t   qsf_grammar_most(const qsf_grammar_builder *b);     /* that limit */
+uint64_t   qsf_grammar_most(const qsf_grammar_builder *b);     /* the current memory limit */
 const qsf_platform *qsf_grammar_platform(const qsf_grammar_builder *b);
 /* The first failure stays; st is what qsf_grammar_finish returns.  Returns QSF_G_FAILED. */
 qsf_gnode  qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
-/* The same for a grammar's text[0..len), with the line and column of the byte at. */
+/* The same for a grammar's text[0..len), adding the line and column of byte `at`. */
 qsf_gnode  qsf_g_fail_at(qsf_grammar_builder *b, qsf_status st, const char *text, size_t len, size_t at,
                          const char *why);
 bool       qsf_g_failed(const qsf_grammar_builder *b);
@@ -41,7 +41,7 @@ void       qsf_g_locate(qsf_grammar_builder *b, const char *where);
  * needs none, has one, or there are 64 already. */
 char      *qsf_g_note(qsf_grammar_builder *b, qsf_gnode x);
 
-qsf_gnode qsf_g_all(qsf_grammar_builder *b);      /* any bytes, of which UTF-8 is a part */
+qsf_gnode qsf_g_all(qsf_grammar_builder *b);      /* any bytes, valid UTF-8 or not */
 qsf_gnode qsf_g_bytes(qsf_grammar_builder *b, const char *bytes, size_t n);     /* n 0: the empty text */
 /* One character of ranges[i][0] to ranges[i][1], code points, as UTF-8; negated: one of no range.
  * Surrogates are in neither. */

@@ -23,8 +23,9 @@ void gram_order(qsf_grammar *g)
     g->work.n = 0;
 }
 
-/* Nothing is assumed of rules; until nothing changes.  What a rule's body had before says nothing:
- * all else comes first.  What a search has found dead stays so, and is GF_SEEN meanwhile. */
+/* Computes the flags as a fixed point, starting with no assumptions about rules.  The old flags of
+ * a rule's body must not be used, so all other nodes come first.  Nodes that a search has found
+ * dead stay dead; GF_SEEN marks them meanwhile. */
 void gram_settle(qsf_grammar *g)
 {
     const uint64_t *order = GRAM_U64(g->pairs);

@@ -1,8 +1,9 @@
-/* Lark: rules of terminals, and terminals of characters, as Lark's own grammar has them.
+/* Lark: rules of terminals, and terminals of characters, with the syntax of Lark's own grammar.
  * SPDX-License-Identifier: MIT
  *
- * Lark cuts a text into terminals first.  Here a text fits where some way of cutting it does: what
- * %ignore names may follow each terminal that a rule uses, and may begin the text. */
+ * Lark first cuts the input into terminals.  Here an input matches if some way of cutting it
+ * matches: terminals named by %ignore may follow each terminal used in a rule, and may begin the
+ * input. */
 #include "text/grammar_own.h"
 #include "text/lark.h"
 #include "text/lark_common.h"
@@ -10,8 +11,7 @@
 #include "text/unicode.h"
 
 typedef struct lark_name { const char *text; uint32_t len, next, at; qsf_gnode rule; } lark_name;
-/* What is open: where its alternatives and the parts of its last one begin; the bracket that ends
- * it. */
+/* An open group: where its alternatives and the last one's parts begin, and its closing bracket. */
 typedef struct lark_group { uint32_t alts, parts, at; char end; } lark_group;
 
 typedef struct lark_reader {
@@ -20,10 +20,10 @@ typedef struct lark_reader {
     const char  *text;
     size_t       len, at;
     uint32_t     flags;
-    bool         terminal;          /* what is read is a terminal's */
-    qsf_gnode    ignore;            /* a rule: what may follow a terminal */
+    bool         terminal;          /* inside a terminal's definition */
+    qsf_gnode    ignore;            /* a rule: what %ignore allows after a terminal */
     gram_mem     names, parts, alts, groups, ignored, pattern;
-    uint32_t     by_hash[256];      /* names, as number + 1 */
+    uint32_t     by_hash[256];      /* names by hash, as index + 1 */
 } lark_reader;
 
 static qsf_gnode lark_fail(lark_reader *r, size_t at, qsf_status st, const char *why)
@@ -45,7 +45,7 @@ static bool lark_is_word(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || lark_is_digit(c) || c == '_';
 }
 
-/* Behind blanks and comments; lines: and behind line ends. */
+/* Skips blanks and comments; lines: also line ends. */
 static void lark_space(lark_reader *r, bool lines)
 {
     for (bool comment = false; r->at < r->len; r->at++) {
@@ -60,7 +60,7 @@ static void lark_space(lark_reader *r, bool lines)
     }
 }
 
-/* Behind the line's end if the rule goes on there with "|". */
+/* Skips the line end if the next line continues the rule with "|". */
 static void lark_next_line(lark_reader *r)
 {
     const size_t at = r->at;
@@ -84,7 +84,7 @@ static lark_name *lark_name_of(lark_reader *r, const char *text, size_t len)
     return n;
 }
 
-/* The word that stands here; its length, 0: there is none. */
+/* Sets *word to the word at this position; returns its length, 0 if there is none. */
 static size_t lark_word(lark_reader *r, const char **word)
 {
     const size_t begin = r->at;
@@ -110,7 +110,7 @@ static void lark_define(lark_reader *r, lark_name *n, qsf_gnode body)
     qsf_g_define(r->b, n->rule, body);
 }
 
-/* ---- texts and patterns ---- */
+/* ---- strings and patterns ---- */
 
 static void lark_put(lark_reader *r, const char *bytes, size_t n)
 {
@@ -118,7 +118,7 @@ static void lark_put(lark_reader *r, const char *bytes, size_t n)
     if (to) memcpy(to, bytes, n);
 }
 
-/* A character as a pattern has it. */
+/* Appends a character, escaped for a pattern if needed. */
 static void lark_put_char(lark_reader *r, uint32_t c, bool escaped)
 {
     char bytes[12];
@@ -131,8 +131,7 @@ static void lark_put_char(lark_reader *r, uint32_t c, bool escaped)
     lark_put(r, bytes, n);
 }
 
-/* One character of a text, escapes as Python has them; escapes that it has not stand for
- * themselves. */
+/* One character of a string, with Python's escapes; an unknown escape stands for itself. */
 static uint32_t lark_char(lark_reader *r)
 {
     static const char from[] = "\\\"ntrfv", to[] = "\\\"\n\t\r\f\v";
@@ -159,8 +158,8 @@ static uint32_t lark_char(lark_reader *r)
     return c;
 }
 
-/* A text in quotes to r->pattern, escaped or as it is; how many characters it has, the last of them
- * to *c. */
+/* Reads a quoted string into r->pattern, escaped for a pattern or unchanged; returns its length in
+ * characters and sets *c to the last one. */
 static size_t lark_text(lark_reader *r, bool escaped, uint32_t *c)
 {
     const size_t begin = r->at++;
@@ -245,7 +244,7 @@ static bool lark_number(lark_reader *r, uint32_t *out)
     return true;
 }
 
-/* "*", "+", "?", "~n", "~n..m" behind the last part. */
+/* "*", "+", "?", "~n" or "~n..m" after a part. */
 static qsf_gnode lark_times(lark_reader *r, qsf_gnode part)
 {
     const size_t begin = r->at;
@@ -276,7 +275,7 @@ static void lark_open(lark_reader *r, char end)
     if (group) *group = (lark_group){ r->alts.n, r->parts.n, (uint32_t)r->at, end };
 }
 
-/* Parts become an alternative of the innermost group; close: the alternatives become one node. */
+/* Makes the parts an alternative of the innermost group; close: makes its alternatives one node. */
 static qsf_gnode lark_end(lark_reader *r, bool close)
 {
     if (r->g->status) return 0;
@@ -291,7 +290,7 @@ static qsf_gnode lark_end(lark_reader *r, bool close)
     return id;
 }
 
-/* In a rule, what is ignored may follow a terminal. */
+/* In a rule, ignored input may follow a terminal. */
 static qsf_gnode lark_used(lark_reader *r, qsf_gnode terminal)
 {
     const qsf_gnode parts[] = { terminal, r->ignore };
@@ -310,7 +309,7 @@ static qsf_gnode lark_reference(lark_reader *r)
     return terminal ? lark_used(r, name->rule) : name->rule;
 }
 
-/* -> alias, which names a branch of a tree */
+/* -> alias, which names a branch of the parse tree */
 static qsf_gnode lark_alias(lark_reader *r)
 {
     const char *word;
@@ -320,7 +319,7 @@ static qsf_gnode lark_alias(lark_reader *r)
     return 1;
 }
 
-/* One part of a rule, or what is done to the one before; 0: none, or it has failed. */
+/* One part of a rule, or a repetition of the part before; 0: none, or an error. */
 static qsf_gnode lark_part(lark_reader *r, char c)
 {
     const lark_group *group = (lark_group *)r->groups.p + r->groups.n - 1;
@@ -331,7 +330,7 @@ static qsf_gnode lark_part(lark_reader *r, char c)
     return lark_times(r, GRAM_U32(r->parts)[--r->parts.n]);
 }
 
-/* What a name stands for, to the end of its last line. */
+/* The definition of a name, up to the end of its last line. */
 static qsf_gnode lark_body(lark_reader *r)
 {
     lark_open(r, 0);
@@ -374,7 +373,7 @@ static bool lark_takes(lark_reader *r, const char *text)
     return true;
 }
 
-/* A name of common, which another name may stand for: "NAME" or "NAME -> OTHER". */
+/* Imports a name of common, optionally under another name: "NAME" or "NAME -> OTHER". */
 static void lark_import_one(lark_reader *r)
 {
     const char *word, *other;
@@ -430,7 +429,7 @@ static void lark_directive(lark_reader *r)
     } else if (lark_takes(r, "%import")) {
         lark_space(r, false);
         lark_import(r);
-    } else if (lark_takes(r, "%llguidance")) {          /* its options are not of the texts */
+    } else if (lark_takes(r, "%llguidance")) {          /* its options do not affect the language */
         while (r->at < r->len && r->text[r->at] != '\n') r->at++;
     } else {
         lark_fail(r, at, QSF_E_UNSUPPORTED, "of directives only %import and %ignore are supported");
@@ -478,7 +477,7 @@ static void lark_statements(lark_reader *r)
     }
 }
 
-/* The node of the whole grammar, where every name has a definition. */
+/* The node of the whole grammar, if every name has a definition. */
 static qsf_gnode lark_root(lark_reader *r)
 {
     qsf_gnode start = 0;

@@ -8,8 +8,8 @@
 #define EXPONENT "[eE][+-]?[0-9]+"
 #define FLOAT "(?:[0-9]+" EXPONENT "|" DECIMAL "(?:" EXPONENT ")?)"
 
-/* A text in quotes ends at its first quote that has no backslash before it, and a comment at the
- * first sign that can end it: lazy repetitions would stand for more texts here. */
+/* A quoted string ends at its first unescaped quote, and a comment at the first sequence that can
+ * end it.  Lazy quantifiers would match longer inputs here. */
 static const struct { char name[16]; const char *pattern; } terminals[] = {
     { "DIGIT", "[0-9]" }, { "HEXDIGIT", "[0-9a-fA-F]" }, { "INT", INT }, { "SIGNED_INT", SIGNED INT },
     { "DECIMAL", DECIMAL }, { "FLOAT", FLOAT }, { "SIGNED_FLOAT", SIGNED FLOAT },

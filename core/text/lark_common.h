@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 
-/* The pattern of a terminal by its name; NULL: common has none of this name. */
+/* The pattern of the terminal; NULL: common has no such name. */
 const char *qsf_lark_common(const char *name, size_t len);
 
 #endif

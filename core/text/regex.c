@@ -1,8 +1,8 @@
-/* Regular expressions: a pattern becomes a tree, of which regex_nodes.c makes nodes of a grammar.
+/* Regular expressions: parses a pattern to a tree, which regex_nodes.c converts to grammar nodes.
  * SPDX-License-Identifier: MIT
  *
- * The children of a node are a list from the last to the first, which is how they are needed.
- * Groups are on a stack of RX_DEPTH frames, so what recurses on the tree is bounded. */
+ * The children of a node are listed from the last to the first, the order in which they are needed.
+ * Groups are on a stack of RX_DEPTH frames, which bounds every recursion on the tree. */
 #include "text/regex_own.h"
 #include "text/unicode.h"
 
@@ -17,7 +17,7 @@ void regex_fail(regex *r, size_t at, const char *why)
 
 /* ---- the tree ---- */
 
-/* A node; 0: the pattern is too long, or out of memory. */
+/* Adds a node; 0: the pattern is too long, or out of memory. */
 static uint32_t rx_add(regex *r, rx_kind kind)
 {
     if (kind >= RX_AHEAD && kind <= RX_NO_EDGE && ++r->n_looks > RX_LOOKS) {
@@ -38,20 +38,20 @@ static uint32_t rx_add(regex *r, rx_kind kind)
         qsf_dealloc(r->platform, r->nodes, r->cap_nodes * (uint64_t)sizeof *nodes);
         r->nodes = nodes;
         r->cap_nodes = cap;
-        if (!r->n_nodes) r->n_nodes = 1;        /* 0 is none */
+        if (!r->n_nodes) r->n_nodes = 1;        /* index 0 stands for no node */
     }
     r->nodes[r->n_nodes] = (rx_node){ .kind = (uint8_t)kind, .at = (uint32_t)r->at };
     return r->n_nodes++;
 }
 
-/* Puts x behind the children of its parent. */
+/* Appends x to its parent's children. */
 static void rx_child(regex *r, uint32_t *last, uint32_t x)
 {
     r->nodes[x].prev = *last;
     *last = x;
 }
 
-/* A node of these children, or the only one of them; what it is made of is known then. */
+/* A node with these children, or the only child itself; sets the flags that depend on them. */
 static uint32_t rx_parent(regex *r, rx_kind kind, uint32_t last)
 {
     const uint32_t x = last && !r->nodes[last].prev ? last : rx_add(r, kind);
@@ -89,7 +89,7 @@ static void rx_flush(regex *r)
     if (x) rx_child(r, &r->frames[r->depth].sequence, x);
 }
 
-/* What was read of the group so far becomes an alternative. */
+/* Ends an alternative of the current group. */
 static void rx_alternative(regex *r)
 {
     rx_frame *f = &r->frames[r->depth];
@@ -146,7 +146,7 @@ static bool rx_unicode(regex *r, uint32_t *c)          /* \u00e9, two of them, \
 
 typedef enum rx_escaped { RX_CHAR, RX_SET, RX_NODE } rx_escaped;
 
-/* What follows a backslash: a character to *c, ranges to r->ranges, or the kind of a node to *c. */
+/* Reads an escape after its backslash: to *c a character or a node's kind, to r->ranges a set. */
 static rx_escaped rx_escape(regex *r, bool in_class, uint32_t *c)
 {
     static const char control[] = "tnvfr", codes[] = "\t\n\v\f\r";
@@ -278,7 +278,7 @@ static uint32_t rx_repeat(regex *r, uint32_t x, uint32_t least, uint32_t most)
     n->looks = child->looks && most;
     n->behind = child->behind && most;
     n->nullable = !least || child->nullable;
-    /* with places in it, it becomes as many copies */
+    /* a repetition with assertions is expanded to this many copies */
     const uint64_t copies = most == QSF_G_NO_MOST ? (uint64_t)least + 1 : most;
     n->size = (uint32_t)QSF_MIN((n->looks ? copies : 1) * child->size + 1, 1000000000u);
     return out;
@@ -286,7 +286,7 @@ static uint32_t rx_repeat(regex *r, uint32_t x, uint32_t least, uint32_t most)
 
 /* ---- groups ---- */
 
-/* "(?" was read: flags, up to ")" or ":"; whether it is a group. */
+/* Reads flags after "(?", up to ")" or ":"; returns whether they open a group. */
 static bool rx_flags(regex *r, size_t start)
 {
     static const char known[] = "ismua";
@@ -352,7 +352,7 @@ static void rx_group(regex *r)
     r->frames[++r->depth] = (rx_frame){ .kind = (uint8_t)kind, .negated = negated, .flags = r->group_flags };
 }
 
-/* The group of now, which ends; its node. */
+/* Ends the current group; returns its node. */
 static uint32_t rx_close(regex *r)
 {
     rx_frame *f = &r->frames[r->depth];
@@ -384,7 +384,7 @@ static uint32_t rx_place(regex *r, rx_kind kind)
     return x;
 }
 
-/* A character of the pattern: to the literal of now, or a node where that is not enough. */
+/* Adds a character to the current literal, or returns its node if it cannot be part of one. */
 static uint32_t rx_literal(regex *r, uint32_t c)
 {
     uint32_t least, most;
@@ -410,7 +410,7 @@ static uint32_t rx_literal(regex *r, uint32_t c)
     return 0;
 }
 
-/* One character of the pattern and what belongs to it: its node, 0 where it was used up. */
+/* Reads one element of the pattern; returns its node, or 0 if there is nothing to add. */
 static uint32_t rx_atom(regex *r)
 {
     const size_t start = r->at;
@@ -447,7 +447,7 @@ static uint32_t rx_atom(regex *r)
     }
 }
 
-/* The whole pattern as a tree; 0: it is refused. */
+/* Parses the whole pattern; 0: refused. */
 static uint32_t rx_pattern(regex *r)
 {
     uint32_t least, most;

@@ -17,7 +17,7 @@ void regex_range(regex *r, uint32_t from, uint32_t to)
     r->ranges[r->n_ranges++][1] = to;
 }
 
-/* The other case of what is in [from, to] of characters first, first + step ... */
+/* Adds the other case of a run's characters (first, first + step, ...) that are in [from, to]. */
 static void case_run(regex *r, uint32_t from, uint32_t to, qsf_case_run run, bool back)
 {
     const uint32_t first = back ? run.first + (uint32_t)run.by : run.first;
@@ -31,7 +31,7 @@ static void case_run(regex *r, uint32_t from, uint32_t to, qsf_case_run run, boo
         regex_range(r, first + i * run.step + (uint32_t)by, first + i * run.step + (uint32_t)by);
 }
 
-/* ASCII with ASCII alone, as ECMA-262 has it without the flag u. */
+/* ASCII letters pair with ASCII letters only, as in ECMA-262 without the flag u. */
 static void case_ascii(regex *r, uint32_t from, uint32_t to)
 {
     const qsf_case_run letters = { 'A', 26, 1, 32 };
@@ -45,7 +45,7 @@ bool regex_cased(regex *r, uint32_t from, uint32_t to)
     regex_range(r, from, to);
     if (!(r->frames[r->depth].flags & RX_CASELESS)) return false;
     case_ascii(r, from, QSF_MIN(to, 127u));
-    /* twice: a title case has two others */
+    /* twice: a title-case character has two other forms */
     for (uint32_t at = first, round = 0; to > 127 && round < 2; round++)
         for (const uint32_t end = r->n_ranges; at < end && !r->failed; at++) {
             const uint32_t low = QSF_MAX(r->ranges[at][0], 128u), high = r->ranges[at][1];
@@ -160,8 +160,7 @@ qsf_gnode qsf_g_json_class(qsf_grammar_builder *b, const uint32_t (*ranges)[2], 
 
 /* ---- properties ---- */
 
-/* General categories that the table of classes tells apart, as sets of what qsf_class_stored
- * gives. */
+/* The general categories that the class table distinguishes, as sets of its values. */
 enum {
     CLASS_N = 1 << QSF_C_NUMBER | 1 << QSF_C_NUMERAL | 1 << QSF_C_LETTER_NUMBER,
     CLASS_M = 1 << QSF_C_MARK | 1 << QSF_C_SPACING, CLASS_C = 1 << QSF_C_OTHER | 1 << QSF_C_UNASSIGNED
@@ -186,7 +185,7 @@ static bool name_is(const char *name, size_t n, const char *text)
     return strlen(text) == n && !memcmp(name, text, n);
 }
 
-/* Takes what a name of a property begins with, "gc=" and its like. */
+/* Skips a prefix of a property's name, such as "gc=". */
 static bool name_begins(const char **name, size_t *n, const char *text)
 {
     const size_t len = strlen(text);
@@ -231,7 +230,7 @@ static void property_ranges(regex *r, const qsf_property *p, bool negated)
     if (negated) regex_range(r, last, 0x10ffff);
 }
 
-/* The property of this name, if there is one: adds its ranges. */
+/* Adds the ranges of the named property; false: unknown. */
 static bool property_add(regex *r, const char *name, size_t n, bool negated)
 {
     static const uint32_t any[][2] = { { 0, 0x10ffff } }, ascii[][2] = { { 0, 127 } },
@@ -264,7 +263,7 @@ static bool property_add(regex *r, const char *name, size_t n, bool negated)
     return false;
 }
 
-/* \p{L}, \pL, \P{Lu}, \p{^N}, \p{Script=Greek}; at is behind the p. */
+/* \p{L}, \pL, \P{Lu}, \p{^N}, \p{Script=Greek}, from after the p. */
 void regex_property(regex *r, bool negated)
 {
     const char *name = r->src + r->at, *end;

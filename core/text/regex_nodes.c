@@ -1,14 +1,16 @@
-/* Regular expressions, from the tree to nodes of a grammar.
+/* Regular expressions: converts the tree to grammar nodes.
  * SPDX-License-Identifier: MIT
  *
- * What has no places in it (^, $, \b, lookahead, lookbehind) is what it says.  The rest is made
- * from its end: each part is given the texts that may follow it.  A lookahead keeps those of them
- * that it allows.  What looks behind leaves a condition on the character before, which the part
- * before it fulfils by those of its texts that end so, or hands on if it may be empty.  So what
- * follows is a set: texts that may always follow, and others under a condition each. */
+ * Parts without assertions (^, $, \b, lookahead, lookbehind) are converted directly.  The rest is
+ * built from its end: each part is given the strings that may follow it, its continuation.  A
+ * lookahead intersects the continuation with what it allows.  An assertion that looks back adds a
+ * condition on the preceding character.  The part before it meets the condition with those of its
+ * strings that end accordingly, or passes it on if it may be empty.  So a continuation is a set:
+ * strings that may always follow, and others that may follow under a condition each. */
 #include "text/regex_own.h"
 
-/* On the character before: that it is, or is not, in some of r->classes; start: there is none. */
+/* A condition on the preceding character: that it is, or is not, in some of r->classes.  start:
+ * that there is no preceding character. */
 typedef struct rx_condition { bool start; uint8_t in, out; } rx_condition;
 
 typedef struct rx_set {
@@ -17,7 +19,7 @@ typedef struct rx_set {
     struct { rx_condition if_; qsf_gnode node; } part[RX_PARTS];
 } rx_set;
 
-enum { RX_COPIES = 4096 };      /* nodes of the tree that repetitions with places become */
+enum { RX_COPIES = 4096 };      /* most nodes from expanding a repetition with assertions */
 
 static qsf_gnode rx_either(regex *r, qsf_gnode x, qsf_gnode y)
 {
@@ -32,7 +34,7 @@ static qsf_gnode rx_then(regex *r, qsf_gnode x, qsf_gnode y)
 
 static qsf_gnode rx_common(regex *r, qsf_gnode x, qsf_gnode y)
 {
-    /* whether a rule has the empty text is not known yet */
+    /* it is not known yet whether a rule matches the empty string */
     if ((x == r->empty && qsf_g_has_rules(r->b, y)) || (y == r->empty && qsf_g_has_rules(r->b, x)))
         regex_fail(r, r->len, "a $ before a repeated group that has lookaround in it cannot be kept; the "
                    "end");
@@ -41,7 +43,7 @@ static qsf_gnode rx_common(regex *r, qsf_gnode x, qsf_gnode y)
     return y == r->any || y == r->all || x == y ? x : qsf_g_both(r->b, x, y);
 }
 
-/* All texts but these: in a JSON text, of what can stand there. */
+/* The complement; inside JSON relative to what a JSON string may contain. */
 static qsf_gnode rx_other(regex *r, qsf_gnode x)
 {
     if (x == r->none) return r->any;
@@ -55,7 +57,7 @@ static qsf_gnode rx_other(regex *r, qsf_gnode x)
     return r->flags & QSF_REGEX_JSON ? qsf_g_both(r->b, out, r->any) : out;
 }
 
-/* ---- parts without places ---- */
+/* ---- parts without assertions ---- */
 
 static qsf_gnode rx_plain(regex *r, uint32_t x)
 {
@@ -117,7 +119,7 @@ static void rx_add_all(regex *r, rx_set *s, const rx_set *more)
     for (uint32_t i = 0; i < more->n; i++) rx_put(r, s, more->part[i].if_, more->part[i].node);
 }
 
-/* What of a set may follow where the condition holds, which speaks of all classes that it has. */
+/* What a set allows under a condition that decides all classes that the set tests. */
 static qsf_gnode rx_where(regex *r, const rx_set *s, rx_condition is)
 {
     qsf_gnode out = s->always;
@@ -145,7 +147,7 @@ static rx_set rx_cut(regex *r, const rx_set *a, const rx_set *b)
     return out;
 }
 
-/* The classes that the conditions of a set speak of. */
+/* The classes that a set's conditions test. */
 static uint8_t rx_spoken(const rx_set *s)
 {
     uint8_t all = 0;
@@ -153,7 +155,7 @@ static uint8_t rx_spoken(const rx_set *s)
     return all;
 }
 
-/* The number of a class of characters, as a bit; 0: there are too many. */
+/* The number of a character class, as a bit; 0: there are too many. */
 static uint8_t rx_class(regex *r, qsf_gnode node)
 {
     uint32_t i = 0;
@@ -176,11 +178,11 @@ static qsf_gnode rx_word(regex *r)
     return r->word;
 }
 
-/* A class that there is, which tells a character from the beginning. */
+/* Some class, to tell a preceding character from the start of the input. */
 static uint8_t rx_some_class(regex *r) { return r->n_classes ? 1 : rx_class(r, rx_word(r)); }
 
-/* Each way in which the character before may be in these classes, in turn, and at last that there
- * is none; *way begins at 0. */
+/* Enumerates which of these classes the preceding character is in, ending with the start of the
+ * input; *way begins at 0. */
 static bool rx_ways(uint8_t classes, uint32_t *way, rx_condition *out)
 {
     while (*way < 1u << RX_CLASSES && (*way & ~(uint32_t)classes)) ++*way;
@@ -202,7 +204,7 @@ static rx_set rx_opposite(regex *r, const rx_set *s)
     return out;
 }
 
-/* The texts of one character for which a condition holds. */
+/* The characters that meet a condition. */
 static qsf_gnode rx_before_of(regex *r, rx_condition c)
 {
     qsf_gnode x = r->any_char;
@@ -213,7 +215,7 @@ static qsf_gnode rx_before_of(regex *r, rx_condition c)
     return x;
 }
 
-/* The set before a part without places. */
+/* The continuation before a part without assertions. */
 static rx_set rx_pass(regex *r, qsf_gnode x, bool nullable, const rx_set *s)
 {
     rx_set out = { .always = rx_then(r, x, s->always) };
@@ -227,17 +229,17 @@ static rx_set rx_pass(regex *r, qsf_gnode x, bool nullable, const rx_set *s)
     return out;
 }
 
-/* The texts of a set where there is nothing before. */
+/* What a set allows at the start of the input. */
 static qsf_gnode rx_start(regex *r, const rx_set *s)
 {
     return rx_where(r, s, (rx_condition){ .start = true });
 }
 
-/* ---- places ---- */
+/* ---- assertions ---- */
 
 static rx_set rx_before(regex *r, uint32_t x, const rx_set *s);
 
-/* Where a word begins or ends, or where none does. */
+/* \b (edge) or \B. */
 static rx_set rx_edge(regex *r, bool edge, const rx_set *s)
 {
     const uint8_t word = rx_class(r, rx_word(r));
@@ -249,7 +251,7 @@ static rx_set rx_edge(regex *r, bool edge, const rx_set *s)
     return rx_cut(r, s, &places);
 }
 
-/* Where a lookbehind asks for one character or the beginning: adds that to *out. */
+/* If a lookbehind needs only one character or the beginning, adds its condition to *out. */
 static bool rx_behind_short(regex *r, uint32_t x, rx_set *out)
 {
     static const uint32_t line[][2] = { { '\n', '\n' } };
@@ -271,7 +273,7 @@ static bool rx_behind_short(regex *r, uint32_t x, rx_set *out)
     return true;
 }
 
-/* All texts that end with one of a lookbehind's. */
+/* All strings that end in a match of a lookbehind. */
 static qsf_gnode rx_ends(regex *r, uint32_t x)
 {
     const rx_set end = { .always = r->empty }, s = rx_before(r, x, &end), all = rx_pass(r, r->any, true, &s);
@@ -300,7 +302,7 @@ static rx_set rx_ahead(regex *r, const rx_node *n, const rx_set *s)
     return rx_cut(r, s, &places);
 }
 
-/* Where the text ends or, lines: a line does. */
+/* $: the end of the input or, with lines, of a line. */
 static rx_set rx_end(regex *r, bool lines, const rx_set *s)
 {
     static const uint32_t line[][2] = { { '\n', '\n' } };
@@ -312,14 +314,14 @@ static rx_set rx_end(regex *r, bool lines, const rx_set *s)
     return rx_cut(r, s, &places);
 }
 
-/* ---- repetitions with places ---- */
+/* ---- repetitions with assertions ---- */
 
 static bool rx_is_blank(const rx_node *n)
 {
     return n->kind >= RX_AHEAD || (n->kind == RX_SEQUENCE && !n->last);
 }
 
-/* The set before one more round of x, of which what stands for no text is left out. */
+/* The continuation before one more round of x, without rounds that match the empty string. */
 static rx_set rx_round(regex *r, uint32_t x, const rx_set *s)
 {
     const rx_node *n = &r->nodes[x];
@@ -338,7 +340,7 @@ static rx_set rx_round(regex *r, uint32_t x, const rx_set *s)
     return out;
 }
 
-/* Adds the classes of what is looked for behind in x to those that are known. */
+/* Registers the classes that assertions in x test on the preceding character. */
 static void rx_know(regex *r, uint32_t x)
 {
     const rx_node *n = &r->nodes[x];
@@ -350,7 +352,7 @@ static void rx_know(regex *r, uint32_t x)
     for (uint32_t c = n->last; c; c = r->nodes[c].prev) rx_know(r, c);
 }
 
-/* Any number of rounds: a rule, or one for each way in which the character before may be. */
+/* Any number of rounds: one rule, or a rule for each state of the preceding character. */
 static rx_set rx_loop(regex *r, uint32_t x, const rx_set *s)
 {
     if (!r->nodes[x].behind) {
@@ -395,7 +397,7 @@ static rx_set rx_times(regex *r, const rx_node *n, const rx_set *s)
 
 /* ---- the pattern ---- */
 
-/* What x and then a text of s may be. */
+/* The continuation before x, given the one after it. */
 static rx_set rx_before(regex *r, uint32_t x, const rx_set *s)
 {
     const rx_node *n = &r->nodes[x];
@@ -428,7 +430,7 @@ static bool rx_is_long_behind(regex *r, uint32_t x)
     return r->nodes[x].kind == RX_BEHIND && !rx_behind_short(r, r->nodes[x].last, &unused);
 }
 
-/* Whether something in x looks at what follows. */
+/* Whether something in x looks ahead. */
 static bool rx_looks_ahead(const regex *r, uint32_t x)
 {
     const rx_node *n = &r->nodes[x];
@@ -438,14 +440,14 @@ static bool rx_looks_ahead(const regex *r, uint32_t x)
     return false;
 }
 
-/* All texts that end as a lookbehind has it. */
+/* All strings whose end satisfies a lookbehind. */
 static qsf_gnode rx_known_ends(regex *r, uint32_t x)
 {
     const qsf_gnode ends = rx_ends(r, r->nodes[x].last);
     return r->nodes[x].negated ? rx_other(r, ends) : ends;
 }
 
-/* The last of the long lookbehinds that a list begins with; 0: it begins with none. */
+/* The last of the long lookbehinds at the beginning of a list; 0: none. */
 static uint32_t rx_leading(regex *r, uint32_t last)
 {
     uint32_t run = 0;
@@ -455,8 +457,8 @@ static uint32_t rx_leading(regex *r, uint32_t last)
     return run;
 }
 
-/* Takes long lookbehinds, and a $ among them, off the end of a list; *ends: what they demand of all
- * of the text before, 0: there are none. */
+/* Removes long lookbehinds, and a $ among them, from the end of a list.  *ends: what they require
+ * of the whole input before them; 0: nothing. */
 static uint32_t rx_trailing(regex *r, uint32_t last, qsf_gnode *ends, bool *over)
 {
     uint32_t c = last;
@@ -467,8 +469,8 @@ static uint32_t rx_trailing(regex *r, uint32_t last, qsf_gnode *ends, bool *over
     return *ends ? c : last;
 }
 
-/* An alternative of the whole pattern, in which lookbehinds of any length may stand at the ends:
- * there all of what is before them is known. */
+/* An alternative of the whole pattern.  Lookbehinds of any length may stand at its ends, because
+ * there the whole input before them is known. */
 static qsf_gnode rx_whole(regex *r, uint32_t x, qsf_gnode around)
 {
     const bool list = r->nodes[x].kind == RX_SEQUENCE && r->nodes[x].looks;
@@ -513,7 +515,7 @@ qsf_gnode regex_nodes_of(regex *r, uint32_t root)
     if (n->kind != RX_CHOICE) out = rx_whole(r, root, around);
     else for (uint32_t c = n->last, prev; c && !r->failed; c = prev) {
         prev = r->nodes[c].prev;
-        r->nodes[c].prev = 0;                   /* it stands alone */
+        r->nodes[c].prev = 0;                   /* detach it: it is converted alone */
         out = rx_either(r, out, rx_whole(r, c, around));
     }
     if (!r->failed && out == r->none) regex_fail(r, 0, "^ and $ stand where no text can fit them");

@@ -6,33 +6,33 @@
 #include "text/regex.h"
 
 enum { RX_DEPTH = 64, RX_RANGES = 2048, RX_LENGTH = 1000000, RX_CLASSES = 3, RX_PARTS = 12,
-       RX_LOOKS = 500 };       /* nodes of places in a pattern */
+       RX_LOOKS = 500 };       /* most assertions in a pattern */
 
-/* Flags of a group, as bits in the order in which rx_flags knows them. */
+/* Flags of a group, as bits in the order of rx_flags' letters. */
 enum { RX_CASELESS = 1, RX_DOT_ALL = 2, RX_LINES = 4 };
 
 typedef enum rx_kind {
     RX_LEAF, RX_SEQUENCE, RX_CHOICE, RX_REPEAT,
-    /* of no text, but at places where something holds */
+    /* assertions, which match the empty string */
     RX_AHEAD, RX_BEHIND, RX_EDGE, RX_NO_EDGE, RX_BEGIN, RX_END, RX_LINE_BEGIN, RX_LINE_END
 } rx_kind;
 
 typedef struct rx_node {
     uint8_t   kind;
     bool      negated, nullable;
-    bool      single;       /* a leaf of one character */
-    bool      looks;        /* there is a node in it that stands for a place */
-    bool      behind;       /* one that looks at what is before it */
-    uint32_t  last, prev;   /* its last child; the child before it: 0: none */
+    bool      single;       /* a leaf that matches one character */
+    bool      looks;        /* contains an assertion */
+    bool      behind;       /* contains one that looks back */
+    uint32_t  last, prev;   /* its last child; the child before this one; 0: none */
     uint32_t  least, most;
-    uint32_t  size, at;     /* nodes in it; where it ends in the pattern */
+    uint32_t  size, at;     /* number of nodes in it; where it ends in the pattern */
     qsf_gnode leaf;
 } rx_node;
 
 typedef struct rx_frame {
     uint8_t  kind, flags;   /* RX_CHOICE, RX_AHEAD, RX_BEHIND */
     bool     negated;
-    uint32_t choice, sequence;      /* the last alternative; the last node of the one that is being read */
+    uint32_t choice, sequence;      /* the last alternative; the last node of the current one */
 } rx_frame;
 
 typedef struct regex {
@@ -51,8 +51,8 @@ typedef struct regex {
     uint32_t    n_nodes, cap_nodes;
     /* ---- regex_nodes.c ---- */
     qsf_gnode   empty, none, any_char, any, word;
-    qsf_gnode   all;                    /* any bytes: what a lookahead says of the rest, nothing at all */
-    qsf_gnode   classes[RX_CLASSES];    /* of the character before a place, which conditions are about */
+    qsf_gnode   all;                    /* any bytes: what a lookahead allows after itself */
+    qsf_gnode   classes[RX_CLASSES];    /* the classes that conditions on the preceding character test */
     uint32_t    n_classes, n_looks;
 } regex;
 
@@ -66,8 +66,8 @@ qsf_gnode regex_nodes_of(regex *r, uint32_t root);
 enum { REGEX_WORDS = 4 };
 extern const uint32_t regex_words[REGEX_WORDS][2];      /* \w */
 void regex_range(regex *r, uint32_t from, uint32_t to);
-/* The same and, where case makes no difference, the other forms of these characters; whether there
- * is one. */
+/* The same, with all case variants of these characters if case is ignored; whether there are
+ * any. */
 bool regex_cased(regex *r, uint32_t from, uint32_t to);
 /* Sorted ranges, or all that is in none of them. */
 void regex_set(regex *r, const uint32_t (*set)[2], size_t n, bool negated);

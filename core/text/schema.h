@@ -14,11 +14,11 @@ typedef struct qsf_schema_options {
     uint32_t blanks;        /* most blanks and line ends at a place where JSON may have some; 0: compact,
                              * QSF_G_NO_MOST: any number */
     const char *what;       /* names the schema in messages; NULL: "schema" */
-    const qsf_json_node *at;        /* the schema that is meant, a part of the one given; NULL: all of it */
-    bool     object;        /* the value has to be an object */
-    bool     closed;        /* an object that names properties has no others, unless its schema specifies
-                             * which: by additionalProperties, patternProperties and the like */
-    bool     loose;         /* of qsf_grammar_nodes_of: qsf_schema_loosen comes first */
+    const qsf_json_node *at;        /* compile only this part of the schema; NULL: all of it */
+    bool     object;        /* the value must be an object */
+    bool     closed;        /* an object with named properties has no others, unless the schema specifies them
+                             * by additionalProperties, patternProperties and so on */
+    bool     loose;         /* for qsf_grammar_nodes_of: calls qsf_schema_loosen first */
 } qsf_schema_options;
 
 /* Nodes for the texts of schema, a boolean or an object, which may be a part of a larger document

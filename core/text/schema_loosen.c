@@ -1,17 +1,18 @@
-/* Schemas that need not be kept whole: the keywords that cannot be kept are taken out, one by one.
+/* Relaxes schemas that need not be enforced completely: removes unsupported keywords one by one.
  * SPDX-License-Identifier: MIT
  *
- * A schema is compiled alone; the message of a failure has a JSON pointer, and the innermost
- * keyword on its path is renamed to $comment, which says nothing.  Inside a negation less would
- * mean more: there the negation itself goes.  A oneOf whose branches cannot be told apart becomes
- * an anyOf. */
+ * The schema is compiled by itself.  The error message has a JSON pointer, and the innermost
+ * keyword on its path is renamed to $comment, which has no effect.  Inside a negation that would
+ * make the schema stricter, so there the negation itself is removed.  A oneOf whose branches cannot
+ * be told apart becomes an anyOf. */
 #include "text/schema_loosen.h"
 
-enum { LOOSEN_TRIES = 64, LOOSEN_LARGE = 3 };   /* failures in all; those that took long to find */
+enum { LOOSEN_TRIES = 64, LOOSEN_LARGE = 3 };   /* limits of failures: of all, and of those that take long to
+                                                 * find */
 
 typedef enum loosen_form { LOOSEN_VALUE, LOOSEN_SCHEMA, LOOSEN_LIST, LOOSEN_MAP, LOOSEN_ITEMS } loosen_form;
 
-/* What is inside a keyword's value, of those that hold schemas. */
+/* What the keyword's value consists of, if it holds schemas. */
 static loosen_form keyword_form(const qsf_json_node *key)
 {
     static const struct { char name[22]; uint8_t form; } forms[] = {
@@ -50,7 +51,8 @@ static bool key_drop(qsf_json_node *schema, const char *name)
     return found;
 }
 
-/* The member of v that a pointer goes on with, as schema_where writes it; *used: its bytes. */
+/* The member of v that the next step of a pointer names, as schema_where writes it; *used: the
+ * step's length. */
 static qsf_json_node *pointer_member(qsf_json_node *v, const char *p, size_t *used)
 {
     const bool object = v->type == QSF_JSON_OBJECT;
@@ -68,13 +70,13 @@ static qsf_json_node *pointer_member(qsf_json_node *v, const char *p, size_t *us
     return best;
 }
 
-/* What the path of a message leads to. */
+/* What the pointer in an error message leads to. */
 typedef struct loosen_path {
-    qsf_json_node *owner, *key;         /* the innermost keyword and its schema */
-    qsf_json_node *negation, *negated;  /* the outermost not or if, and its schema */
+    qsf_json_node *owner, *key;         /* the schema with the innermost keyword; the keyword */
+    qsf_json_node *negation, *negated;  /* the outermost not or if; the schema it is in */
     qsf_json_node *one;                 /* the innermost oneOf */
-    qsf_json_node *schema;              /* where the path ends, if that is a schema; else NULL */
-    bool           pattern;             /* that is an entry of patternProperties */
+    qsf_json_node *schema;              /* the end of the path if it is a schema, else NULL */
+    bool           pattern;             /* the end is an entry of patternProperties */
 } loosen_path;
 
 static loosen_path path_of(qsf_json_node *root, const char *p)
@@ -104,7 +106,7 @@ static loosen_path path_of(qsf_json_node *root, const char *p)
     return out;
 }
 
-/* A schema that cannot be kept, and no keyword of it is to blame: the first that may be. */
+/* If no single keyword of a schema is to blame, removes the first removable one. */
 static bool schema_drop(qsf_json_node *schema)
 {
     static const char *const order[] = {
@@ -127,7 +129,7 @@ void qsf_schema_open(qsf_json_node *schema)
         key_rename(k, "$comment");
 }
 
-/* Takes out what a message is about; false: nothing is left to take out. */
+/* Removes the keyword that an error message is about; false: nothing remains to remove. */
 static bool loosen_one(qsf_json_node *root, const char *message)
 {
     const char *p = strchr(message, '#');
@@ -140,7 +142,7 @@ static bool loosen_one(qsf_json_node *root, const char *message)
         key_rename(path.one, key_find(path.owner, "anyOf") ? "$comment" : "anyOf");
         return true;
     }
-    if (path.pattern) {                         /* then other names than before are the additional ones */
+    if (path.pattern) {                         /* else additionalProperties would cover more names */
         key_drop(path.owner, "additionalProperties");
         return key_drop(path.owner, "patternProperties");
     }

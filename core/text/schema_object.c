@@ -135,7 +135,7 @@ static bool own_child(schema *s, const object_leaf *o, const schema_keys *k, con
 static bool object_child(schema *s, const object_leaf *o, const qsf_json_node *name, uint32_t set)
 {
     const schema_leaf *leaf = o->leaf;
-    bool fits = true, named = false, said = name || set;        /* said: something is said of others */
+    bool fits = true, named = false, said = name || set;        /* said: a keyword covers other properties */
     for (uint32_t i = 0; i < leaf->n && fits && !s->failed; i++) {
         const schema_part *p = &leaf->parts[i];
         if (p->kind == PART_VALUE) {

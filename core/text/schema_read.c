@@ -23,7 +23,7 @@ static const struct { char name[22]; uint8_t key, drafts, types, form; } schema_
     { "minLength", KEY_MIN_LENGTH, D_ALL, T_STRING, F_NUMBER },
     { "maxLength", KEY_MAX_LENGTH, D_ALL, T_STRING, F_NUMBER },
     { "pattern", KEY_PATTERN, D_ALL, T_STRING, F_TEXT }, { "format", KEY_FORMAT, D_ALL, T_STRING, F_TEXT },
-    { "x-grammar", KEY_GRAMMAR, D_ALL, T_STRING, F_TEXT },      /* ours: a grammar of the string */
+    { "x-grammar", KEY_GRAMMAR, D_ALL, T_STRING, F_TEXT },      /* extension: a grammar for the string */
     { "items", KEY_ITEMS, D_ALL, T_ARRAY, F_ITEMS }, { "prefixItems", KEY_PREFIX, D_20, T_ARRAY, F_LIST },
     { "additionalItems", KEY_MORE_ITEMS, D_TO19, T_ARRAY, F_SCHEMA },
     { "minItems", KEY_MIN_ITEMS, D_ALL, T_ARRAY, F_NUMBER },

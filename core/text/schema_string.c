@@ -225,10 +225,10 @@ typedef struct text_demands {
     uint32_t least, most;
     bool plain, negated;
     qsf_gnode node;
-    const qsf_json_node *grammar;   /* the grammar, which has rules and stands alone */
+    const qsf_json_node *grammar;   /* the value of x-grammar, or NULL */
 } text_demands;
 
-/* The grammar of a text, which cannot be intersected with other demands. */
+/* The grammar of a string, which cannot be combined with other keywords. */
 static void demand_grammar(schema *s, const qsf_json_node *v, const qsf_json_node *text, text_demands *out)
 {
     if (!v || s->failed) return;

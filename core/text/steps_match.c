@@ -1,11 +1,11 @@
-/* Expressions by backtracking.  Without groups that remember, whether the rest matches depends only
- * on the instruction and the place: each pair is tried once, and time is linear in the text for an
- * expression without look-around.  With it a made-up expression could take for ever: a piece has a
- * budget that no real one comes near.
+/* Matches regular expressions by backtracking.  Without capture groups, whether the rest matches
+ * depends only on the instruction and the position, so each pair is tried once, in linear time if
+ * the expression has no look-around.  With look-arounds a crafted expression could run forever; the
+ * budget per piece stops it, and is far above what real ones need.
  * SPDX-License-Identifier: MIT */
 #include "text/steps_match.h"
 
-enum { MATCH_BUDGET = 20000 };          /* instructions for each character */
+enum { MATCH_BUDGET = 20000 };          /* instructions per character */
 
 static void match_free(const steps_matcher *m, void *mem, uint64_t size)
 {
@@ -19,7 +19,7 @@ void steps_matcher_free(steps_matcher *m)
     match_free(m, m->stack, m->stack_cap * 8);
 }
 
-/* Adds a pair to a list that grows. */
+/* Appends a pair to a growing list. */
 static void match_push(steps_matcher *m, uint32_t **list, size_t *n, size_t *cap, uint32_t a, uint32_t b)
 {
     if (*n == *cap) {
@@ -68,7 +68,7 @@ qsf_status steps_match_begin(steps_matcher *m, const steps_expression *e, const 
     return QSF_OK;
 }
 
-/* False where this was tried before. */
+/* False if this pair was tried before. */
 static bool match_fresh(steps_matcher *m, uint32_t at, size_t pos)
 {
     const uint64_t bit = (uint64_t)pos * m->e->n + at;
@@ -93,7 +93,7 @@ static bool match_place(const steps_matcher *m, const uint32_t *code, size_t pos
     }
 }
 
-/* Recursion is as deep as look-arounds are nested: see steps_read.c. */
+/* Recurses per nested look-around; steps_read.c limits the depth. */
 static bool match_run(steps_matcher *m, uint32_t at, size_t pos, size_t *end)
 {
     const size_t base = m->n_stack, journal = m->n_journal;
@@ -105,7 +105,7 @@ static bool match_run(steps_matcher *m, uint32_t at, size_t pos, size_t *end)
         switch (code[0]) {
         case RE_MATCH:
             m->n_stack = base;
-            match_forget(m, journal);           /* what led here may be tried again from elsewhere */
+            match_forget(m, journal);           /* pairs on the way here may be tried again from elsewhere */
             *end = pos;
             return true;
         case RE_CHAR:

@@ -1,5 +1,5 @@
-/* Reads a tokenizer's steps, and checks what the interpreter relies on: ids, places, sets and
- * tables that are there, and expressions that end.
+/* Reads a tokenizer's steps, and checks everything that the interpreter relies on: ids, jump
+ * targets, sets and tables in range, and expressions that end.
  * SPDX-License-Identifier: MIT */
 #include "text/steps.h"
 #include "text/unicode.h"
@@ -10,7 +10,7 @@ typedef struct steps_reader {
     const uint8_t *p, *end;
     qsf_arena *arena;
     qsf_error *err;
-    const char *bad;            /* what does not add up */
+    const char *bad;            /* which part is invalid */
     bool memory;
 } steps_reader;
 
@@ -38,7 +38,8 @@ static uint32_t steps_below(steps_reader *r, uint32_t limit, const char *what)
     return 0;
 }
 
-/* A count of things of one byte or more each, and room for them; NULL where there are none. */
+/* Reads a count of elements that take at least one byte each, and allocates room for them; NULL on
+ * failure. */
 static void *steps_array(steps_reader *r, uint32_t *n, uint32_t extra, size_t size)
 {
     *n = steps_number(r);
@@ -118,8 +119,8 @@ static void steps_read_table(steps_reader *r, steps_table *t)
     if (values.n != t->at[t->n]) r->bad = "a table";
 }
 
-/* Whether an expression's places are inside it, and it cannot run in circles without a RE_SPLIT,
- * which is tried once at each place. */
+/* Whether all jump targets are inside the expression, and every loop goes through a RE_SPLIT, which
+ * is tried only once per position. */
 static bool steps_expression_ok(const steps_expression *e, uint32_t n_sets)
 {
     uint32_t ends[STEPS_LOOK_DEPTH];
@@ -135,7 +136,7 @@ static bool steps_expression_ok(const steps_expression *e, uint32_t n_sets)
                 || (depth && b > ends[depth - 1])) return false;
             ends[depth++] = b;
         }
-        /* out of a look-around nothing leads but its RE_MATCH */
+        /* only its RE_MATCH may leave a look-around */
         if (depth && ((op == RE_JUMP && a >= ends[depth - 1])
                       || (op == RE_SPLIT && (a >= ends[depth - 1] || b >= ends[depth - 1])))) return false;
         if (op >= RE_OPS) return false;

@@ -1,9 +1,9 @@
-/* What the steps do to a text: replacing, cutting, Unicode's forms.
+/* The steps that change the input: replacing, splitting, Unicode normalization.
  * SPDX-License-Identifier: MIT */
 #include "text/steps_text.h"
 #include "text/tokenizer_own.h"
 
-/* What an expression matched in a piece, or what lies between; last: of the piece. */
+/* A match of an expression in a piece, or the gap between two; last: the piece's last one. */
 typedef struct steps_span { uint32_t begin, end; uint8_t match, last; } steps_span;
 
 static void *steps_need(steps_text *t, steps_memory *m, uint64_t size)
@@ -25,7 +25,7 @@ void steps_text_free(steps_text *t)
     steps_matcher_free(&t->matcher);
 }
 
-/* Room for another text of n code points; the present one stays in the other half. */
+/* Room for the next version of n code points; the current one is in the other half. */
 static uint32_t *steps_other(steps_text *t, uint64_t n)
 {
     return steps_need(t, &t->points[t->points_at ^ 1], (n + 1) * sizeof(uint32_t));
@@ -36,7 +36,7 @@ static void steps_turn(steps_text *t, size_t n)
     t->c = t->points[t->points_at].mem;
     t->n = n;
 }
-/* The same of a step that takes the text whole, as those of a normalizer do. */
+/* The same for normalizer steps, which have a single piece. */
 static void steps_turn_whole(steps_text *t, size_t n)
 {
     steps_turn(t, n);
@@ -71,7 +71,8 @@ qsf_status steps_text_begin(steps_text *t, const char *text, size_t len, bool fi
 
 /* ---- expressions ---- */
 
-/* All pieces as matches and what is between, in order; *n spans.  NULL: no memory. */
+/* Splits all pieces into matches and gaps, in order; *n: how many.  NULL: out of memory, or the
+ * matcher failed. */
 static steps_span *steps_spans(steps_text *t, const steps_expression *e, size_t *n)
 {
     steps_span *s = steps_need(t, &t->spans,
@@ -84,7 +85,7 @@ static steps_span *steps_spans(steps_text *t, const steps_expression *e, size_t 
         if (steps_match_begin(&t->matcher, e, t->c + at, len)) return NULL;
         while (pos <= len && steps_match_next(&t->matcher, pos, &from, &to)) {
             pos = to + (to == from);
-            if (from == to && from == last) continue;           /* nothing, right behind a match */
+            if (from == to && from == last) continue;           /* an empty match right after another match */
             if (prev != from) s[(*n)++] = (steps_span){ at + (uint32_t)prev, at + (uint32_t)from, 0, 0 };
             s[(*n)++] = (steps_span){ at + (uint32_t)from, at + (uint32_t)to, 1, 0 };
             prev = last = to;
@@ -129,7 +130,7 @@ static qsf_status step_replace(steps_text *t, const steps_step *step)
     return QSF_OK;
 }
 
-/* One piece's spans s[0..n) become pieces; returns their number. */
+/* Makes new pieces of one piece's spans s[0..n); returns their number. */
 static size_t step_join(const steps_span *s, size_t n, uint32_t behaviour, steps_piece *out)
 {
     const bool invert = behaviour & SPLIT_INVERT;
@@ -240,7 +241,7 @@ static qsf_status step_letters(steps_text *t)
     return QSF_OK;
 }
 
-/* What a code point becomes: *n of them. */
+/* The *n code points that a code point maps to. */
 static const uint32_t *step_mapped(const steps_table *map, const uint32_t *c, uint32_t *n)
 {
     uint32_t low = 0, high = map->n;
@@ -253,7 +254,7 @@ static const uint32_t *step_mapped(const steps_table *map, const uint32_t *c, ui
     return *n = map->at[low + 1] - map->at[low], map->values + map->at[low];
 }
 
-/* Of the normalizer: there is one piece, which is the whole text. */
+/* A normalizer step: the only piece is the whole input. */
 static qsf_status step_map(steps_text *t, const steps_table *map)
 {
     uint64_t size = 0;
@@ -288,16 +289,16 @@ static qsf_status step_lower(steps_text *t)
     if (!out) return QSF_E_MEMORY;
     for (size_t i = 0; i < t->n; i++) {
         out[n++] = t->c[i] == 0x130 ? 'i' : qsf_lower_case(t->c[i]);
-        if (t->c[i] == 0x130) out[n++] = 0x307;         /* the one whose lower case is two characters */
+        if (t->c[i] == 0x130) out[n++] = 0x307;         /* the only two-character lower case */
     }
     steps_turn_whole(t, n);
     return QSF_OK;
 }
 
-/* ---- SentencePiece's normaliser, as Hugging Face's library applies it ---- */
+/* ---- SentencePiece's normalizer, as Hugging Face's library applies it ---- */
 
-/* Clusters of less than six bytes are looked up whole first, and the shortest text of the table
- * that they begin with stands for all of them. */
+/* A cluster of less than six bytes is first looked up as a whole; the shortest key of the table
+ * that it begins with then replaces the entire cluster. */
 static size_t step_cluster(const steps_text *t, const steps_step *step, size_t at, size_t *bytes, char *text)
 {
     const steps_set *joins = &t->matcher.steps->sets[step->a], *before = &t->matcher.steps->sets[step->b];
@@ -357,7 +358,7 @@ static qsf_status step_charsmap(steps_text *t, const steps_step *step)
     return QSF_OK;
 }
 
-/* ---- the list ---- */
+/* ---- running the steps ---- */
 
 static qsf_status step_run(steps_text *t, const steps_step *step)
 {

@@ -115,7 +115,7 @@ static qsf_status build_merges(qsf_tokenizer *t, qsf_error *err)
         const char *tl = token_text(t, left, &nl), *tr = token_text(t, right, &nr);
         if ((st = token_buffer_need(t, &joined, nl + nr + 1, err))) break;
         if (t->steps && nr >= t->steps->prefix.n && !memcmp(tr, t->steps->prefix.s, t->steps->prefix.n)) {
-            tr += t->steps->prefix.n;         /* what goes on with a word */
+            tr += t->steps->prefix.n;         /* prefix of pieces that continue a word */
             nr -= t->steps->prefix.n;
         }
         memcpy(joined.mem, tl, nl);
@@ -264,7 +264,7 @@ static qsf_status build_pieces(qsf_tokenizer *t, qsf_error *err)
     return st;
 }
 
-/* The same by steps, which may make a text longer: counted, then written. */
+/* The same for tokenizers with steps, which may make a text longer: counts first, then writes. */
 static qsf_status build_steps_pieces(qsf_tokenizer *t, qsf_error *err)
 {
     token_buffer work[2] = { { 0 } };

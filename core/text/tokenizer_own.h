@@ -8,14 +8,14 @@
 #include "text/steps.h"
 #include "text/tokenizer.h"
 
-/* Added tokens by the text they are found by: a hash, and by first byte how long they are (bit 63:
- * 63 bytes or more). */
+/* Finds added tokens: a hash table, and the token lengths for each first byte (bit 63: 63 bytes or
+ * more). */
 typedef struct token_finder {
-    uint32_t   *slots;                /* place in the list of added tokens + 1; 0 empty */
+    uint32_t   *slots;                /* index in the list of added tokens + 1; 0: empty */
     uint32_t    mask;
     uint32_t    longest[256];
     uint64_t    lengths[256];
-    steps_bytes *texts;               /* [n_added] what each is found by; of others empty */
+    steps_bytes *texts;               /* [n_added] what each is matched by; empty if it is not in here */
 } token_finder;
 
 struct qsf_tokenizer {
@@ -43,10 +43,10 @@ struct qsf_tokenizer {
     int32_t    strips;                /* a special token that takes the white space before it; -1: none */
     double     unknown_score;         /* UGM */
     bool       phi3;                  /* its special tokens take the white space behind them */
-    int32_t    unk;                   /* what the model makes of the rest; -1: nothing */
-    qsf_steps *steps;                 /* of QSF_VOCAB_STEPS, else NULL; and with it: */
-    token_finder *find_raw, *find_normal;     /* in the text as it is, and in what the normalizer made */
-    uint32_t  *added_at;              /* [n_tokens] place in the list of added tokens + 1; 0: none */
+    int32_t    unk;                   /* token for unknown characters; -1: they are dropped */
+    qsf_steps *steps;                 /* QSF_VOCAB_STEPS only, else NULL, as are the next three */
+    token_finder *find_raw, *find_normal;     /* matched in the raw input; in the normalized text */
+    uint32_t  *added_at;              /* [n_tokens] index in the list of added tokens + 1; 0: not added */
 };
 
 static inline const char *token_text(const qsf_tokenizer *t, uint32_t id, size_t *len)
@@ -67,7 +67,7 @@ static inline uint32_t token_pair_slot(const qsf_tokenizer *t, uint32_t left, ui
     return i;
 }
 
-/* Whether a token was only added, and the model has it not. */
+/* Whether a token exists only as an added one, not in the model. */
 static inline bool token_apart(const qsf_tokenizer *t, uint32_t id)
 {
     const uint32_t i = t->added_at ? t->added_at[id] : 0;
@@ -98,9 +98,9 @@ typedef struct token_work {
     bool         invalid;             /* the text is no UTF-8 */
 } token_work;
 
-/* A symbol of BPE; id UINT32_MAX: merged into the one before. */
+/* A symbol of BPE; id UINT32_MAX: merged into the previous one. */
 typedef struct bpe_symbol { uint32_t id; int32_t prev, next; } bpe_symbol;
-/* The merges of one word's symbols s[0..len); heap has room for 3 * len. */
+/* Merges the symbols s[0..len) of one word; heap has room for 3 * len. */
 struct merge_candidate;
 void qsf_bpe_merge(const qsf_tokenizer *t, bpe_symbol *s, size_t len, struct merge_candidate *heap);
 
@@ -111,21 +111,21 @@ qsf_status qsf_spm_encode(token_work *w, const char *text, size_t len, bool spac
 
 qsf_status qsf_wpm_encode(token_work *w, const char *text, size_t len);                  /* tokenizer_wpm.c */
 qsf_status qsf_ugm_encode(token_work *w, const char *text, size_t len);                  /* tokenizer_ugm.c */
-qsf_status qsf_ugm_tokens(token_work *w, const char *normalized, size_t n);     /* its model alone */
+qsf_status qsf_ugm_tokens(token_work *w, const char *normalized, size_t n);     /* its model only */
 qsf_status qsf_rwkv_encode(token_work *w, const char *text, size_t len);        /* tokenizer_prefix.c */
 qsf_status qsf_plamo_encode(token_work *w, const char *text, size_t len);       /* tokenizer_plamo.c */
 
-/* tokenizer_steps.c: reads the vocabulary's steps; then the text with its added tokens. */
+/* tokenizer_steps.c: reads the vocabulary's steps; encodes text, including added tokens. */
 qsf_status qsf_steps_new(qsf_tokenizer *t, qsf_error *err);
-qsf_status qsf_steps_ready(qsf_tokenizer *t, qsf_error *err);       /* when texts can be found */
+qsf_status qsf_steps_ready(qsf_tokenizer *t, qsf_error *err);       /* once token texts can be looked up */
 qsf_status qsf_steps_encode(token_work *w, const char *text, size_t len, const qsf_chat_span *spans,
                             size_t n_spans);
-/* tokenizer_steps_decode.c: a token's bytes, which may be in work. */
+/* tokenizer_steps_decode.c: a token's bytes; *piece may point into work. */
 qsf_status qsf_steps_piece(const qsf_tokenizer *t, uint32_t id, token_buffer work[2], const char **piece,
                            size_t *len, qsf_error *err);
 
-/* Of SentencePiece's normaliser: the longest (or shortest) text of it that text begins with; what
- * replaces it, NULL for none. */
+/* SentencePiece's character map: finds the longest (or shortest) key that text begins with; returns
+ * its replacement, NULL if there is none. */
 const char *qsf_charsmap_find(const uint8_t *map, uint32_t map_len, const char *text, size_t len,
                               bool shortest,
                               size_t *used, size_t *n);
@@ -154,7 +154,7 @@ typedef struct merge_candidate { uint64_t key; uint32_t left, right, left_id, ri
 void            merge_push(merge_candidate *heap, size_t *n, merge_candidate x);
 merge_candidate merge_pop(merge_candidate *heap, size_t *n);
 
-/* The byte of a GPT-2 letter; -1: it stands for none. */
+/* The byte that a GPT-2 letter stands for; -1: none. */
 int qsf_letter_byte(uint32_t c);
 /* GPT-2's letter for a byte: printable Latin-1 stays, the rest is counted up from U+0100. */
 uint32_t qsf_byte_letter(uint8_t b);

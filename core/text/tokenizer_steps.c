@@ -1,6 +1,6 @@
-/* Text to tokens by a tokenizer's steps, as Hugging Face's library takes them: added tokens are cut
- * out, the rest is normalized, added tokens are cut out again, and what is left is cut into pieces
- * and given to the model.
+/* Encodes text by a tokenizer's steps, in the order of Hugging Face's library: added tokens are cut
+ * out, the rest is normalized, added tokens are cut out again, and the remaining text is split into
+ * pieces and given to the model.
  * SPDX-License-Identifier: MIT */
 #include "text/tokenizer_own.h"
 #include "text/steps_text.h"
@@ -59,7 +59,7 @@ static void steps_text_init(steps_text *x, const qsf_tokenizer *t, qsf_error *er
                                .pre = t->pre };
 }
 
-/* What is left of a text as UTF-8. */
+/* Writes pieces of the text as UTF-8. */
 static size_t steps_utf8(const steps_text *x, size_t first, size_t n_pieces, char *out)
 {
     size_t n = 0;
@@ -69,7 +69,7 @@ static size_t steps_utf8(const steps_text *x, size_t first, size_t n_pieces, cha
     return n;
 }
 
-/* The text by which an added token is found: its own, or that brought through the normalizer. */
+/* Registers an added token by the string it is matched by: its text, normalized or not. */
 static qsf_status steps_add(qsf_tokenizer *t, steps_text *x, uint32_t i, qsf_error *err)
 {
     const steps_added *a = &t->steps->added[i];
@@ -101,13 +101,13 @@ typedef struct added_scan {
     const qsf_tokenizer *t;
     const token_finder  *f;
     const char *text;
-    size_t      len, at, done;          /* where to look on; what is behind the last one */
+    size_t      len, at, done;          /* where to continue; the end of the last token found */
     const qsf_chat_span *spans;
     size_t      n_spans, span;
 } added_scan;
 
-/* The longest token that is found at `at`; control_len: how far those that are the model's own may
- * reach.  UINT32_MAX: none. */
+/* The longest added token at the current position; control tokens may be at most control_len bytes
+ * long.  UINT32_MAX: none. */
 static uint32_t added_at(const added_scan *s, size_t control_len, size_t *n)
 {
     const char *text = s->text + s->at;
@@ -147,7 +147,7 @@ static bool added_in_word(const added_scan *s, size_t from, size_t to)
            || (to < s->len && qsf_steps_in_set(word, qsf_utf8_decode(s->text + to, s->len - to, &used)));
 }
 
-/* The next added token, with the white space it takes, from *from to s->done. */
+/* Finds the next added token, which with the white space it strips covers [*from, s->done). */
 static bool added_next(added_scan *s, size_t *from, uint32_t *id)
 {
     while (s->at < s->len) {
@@ -177,7 +177,7 @@ static bool added_next(added_scan *s, size_t *from, uint32_t *id)
 
 /* ---- models ---- */
 
-/* A token of the model; control tokens are never made of plain text. */
+/* Looks up a token of the model; plain text never gives control tokens. */
 static int32_t model_find(const qsf_tokenizer *t, const char *text, size_t len)
 {
     const int32_t id = qsf_tokenizer_find(t, text, len);
@@ -189,7 +189,7 @@ static void unk_put(const token_work *w)
     if (w->t->unk >= 0) token_put(w->sink, w->t->unk);
 }
 
-/* The longest piece each time; a word that cannot be made is unknown as a whole. */
+/* Takes the longest piece each time; if that fails, the whole word is unknown. */
 static qsf_status wordpiece_word(token_work *w, const char *word, size_t len)
 {
     const qsf_steps *s = w->t->steps;
@@ -225,7 +225,7 @@ static void build_put(bpe_build *b, int32_t id)
     b->n++;
 }
 
-/* What the model does with a character that is no token. */
+/* Handles a character that is not a token. */
 static void build_unknown(const token_work *w, bpe_build *b, const char *text, size_t len)
 {
     const qsf_tokenizer *t = w->t;
@@ -299,7 +299,7 @@ static qsf_status model_word(token_work *w, const char *word, size_t len)
 
 /* ---- the text ---- */
 
-/* Normalized text without added tokens. */
+/* Encodes normalized text without added tokens. */
 static qsf_status steps_plain(token_work *w, steps_text *x, const char *text, size_t len, bool first)
 {
     qsf_status st;
@@ -314,7 +314,7 @@ static qsf_status steps_plain(token_work *w, steps_text *x, const char *text, si
     return QSF_OK;
 }
 
-/* Text as it was given, without the tokens that are found there. */
+/* Encodes raw text from which the added tokens have been cut out. */
 static qsf_status steps_given(token_work *w, steps_text *x, const char *text, size_t len, bool first,
                               bool is_template)
 {
@@ -338,7 +338,7 @@ static qsf_status steps_given(token_work *w, steps_text *x, const char *text, si
     return steps_plain(w, x, normal + plain, n - plain, first && !plain);
 }
 
-/* Whether text[from..to) is all of the template's own. */
+/* Whether text[from..to) comes entirely from the template. */
 static bool steps_in_template(const qsf_chat_span *spans, size_t n, size_t from, size_t to)
 {
     for (size_t i = 0; i < n; i++)

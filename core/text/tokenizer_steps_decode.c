@@ -1,10 +1,10 @@
-/* Tokens to text by a tokenizer's steps, one token at a time.
+/* Decodes tokens by a tokenizer's steps, one token at a time.
  * SPDX-License-Identifier: MIT */
 #include "text/tokenizer_own.h"
 
-enum { DECODE_MOST = 4 * 65536 };       /* bytes that a token may become */
+enum { DECODE_MOST = 4 * 65536 };       /* longest text of one token */
 
-/* All characters as bytes, or none: false where one stands for no byte. */
+/* Maps letters to bytes, all or none of them: false if one stands for no byte. */
 static bool decode_letters_whole(const char *text, size_t len, char *out, size_t *n)
 {
     *n = 0;
@@ -17,7 +17,7 @@ static bool decode_letters_whole(const char *text, size_t len, char *out, size_t
     return true;
 }
 
-/* One step; out NULL: counts. */
+/* Applies one step; out NULL: only counts. */
 static size_t decode_step(const steps_decode *d, const char *text, size_t len, char *out)
 {
     size_t n = 0, i = 0;
@@ -45,7 +45,7 @@ static size_t decode_step(const steps_decode *d, const char *text, size_t len, c
     return n;
 }
 
-/* What a token is written down as: of an added one, what it is found as in a text. */
+/* The token's text; for an added token the string it is matched by. */
 static const char *decode_begin(const qsf_tokenizer *t, uint32_t id, size_t *len)
 {
     const uint32_t i = t->added_at[id];

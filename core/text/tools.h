@@ -133,21 +133,21 @@ size_t qsf_tool_value_read(qsf_tool_value *v, const char *p, size_t n, bool last
 bool qsf_tool_value_done(const qsf_tool_value *v);
 bool qsf_tool_value_bad(const qsf_tool_value *v);
 
-/* ---- what schemas say of values (tools_types.c) ---- */
+/* ---- types from schemas (tools_types.c) ---- */
 
-/* Types of JSON, as bits. */
+/* JSON types, as bits. */
 enum {
     QSF_TOOL_NULL = 1, QSF_TOOL_BOOL = 2, QSF_TOOL_INTEGER = 4, QSF_TOOL_FRACTION = 8, QSF_TOOL_STRING = 16,
     QSF_TOOL_LIST = 32, QSF_TOOL_DICT = 64, QSF_TOOL_ANY = 127
 };
 
-/* The types that a value may have which fits schema, a part of root: type, const, enum, anyOf,
- * oneOf, allOf and $ref are looked at. */
+/* The types that a value matching schema (a part of root) may have, by type, const, enum, anyOf,
+ * oneOf, allOf and $ref. */
 uint8_t qsf_tool_types(const qsf_json_node *root, const qsf_json_node *schema);
 uint8_t qsf_tool_type_of(const qsf_json_node *value);
-/* The types of a tool's argument; tool NULL, or an unknown key: any. */
+/* The types of a tool's argument; any type if tool is NULL or the key unknown. */
 uint8_t qsf_tool_argument(const qsf_json_node *tool, const char *key);
-/* Calls each for the texts that schema allows; false: they are not a list, so any may come. */
+/* Calls `each` for every string that schema allows; false: not enumerated, any is possible. */
 typedef void qsf_tool_each_text(void *user, const char *text, size_t len);
 bool qsf_tool_texts(const qsf_json_node *root, const qsf_json_node *schema, qsf_tool_each_text *each,
                     void *user);
@@ -197,9 +197,10 @@ typedef struct qsf_tool_grammar_ask {
     const qsf_platform         *platform;
     const qsf_tool_form        *form;
     const qsf_tokenizer     *tokenizer;      /* which texts are control tokens; NULL: none is */
-    qsf_json_node              *tools;          /* a list, of which schemas may change; NULL: none */
+    qsf_json_node              *tools;          /* their schemas may be changed; NULL: no tools */
     const char *only;           /* NULL; the one tool that may be called */
-    /* NULL, or makes what the answer is unless it is a call.  Reasoning may come first. */
+    /* Makes the grammar of an answer that is not a call; NULL: free text.  Reasoning may precede
+     * it. */
     qsf_gnode (*shape)(void *user, qsf_grammar_builder *b);
     void       *user;
     bool        required;       /* the answer is a call; else it becomes one where it begins one */
@@ -215,10 +216,10 @@ typedef struct qsf_tool_grammar {
     const char **after;
     size_t       n_after, cap_after;
     bool         with;
-    qsf_text     said;          /* which keywords of which tools are not kept, a line each */
+    qsf_text     said;          /* keywords that are not enforced, one line each */
 } qsf_tool_grammar;
 
-/* What cannot be kept of a schema is left out, unless its tool has "strict": true.
+/* Keywords of a schema that cannot be enforced are removed, unless its tool has "strict": true.
  *
  * QSF_E_ARGUMENT   no such tool, or a schema is refused (schema.h)
  * QSF_E_BUDGET, QSF_E_MEMORY */
@@ -226,9 +227,9 @@ qsf_status qsf_tool_grammar_make(const qsf_tool_grammar_ask *ask, qsf_tool_gramm
 void       qsf_tool_grammar_drop(qsf_tool_grammar *g);      /* takes an empty one */
 
 /* ---- tools_loosen.c ---- */
-/* Takes out of each tool's schema what cannot be kept, and reports it; whether there was any. */
+/* Removes what cannot be enforced from each tool's schema and reports it; whether there was any. */
 bool       qsf_tools_loosen(const qsf_tool_grammar_ask *ask, const qsf_schema_options *how, qsf_text *said);
-/* Takes all out of the largest schema that still has something; false: none has. */
+/* Removes all keywords from the largest schema that still has some; false: none has. */
 bool       qsf_tools_open_largest(const qsf_tool_grammar_ask *ask, qsf_text *said);
 
 #endif

@@ -39,13 +39,13 @@ bool ta_read_value(qsf_tool_answer *a)
 
 /* ---- arguments in tags ---- */
 
-/* What stands where an argument may begin, or the call may end. */
+/* What follows at a position where an argument may begin or the call may end. */
 typedef enum ta_next {
     NX_WAIT, NX_NONE, NX_KEY, NX_CLOSE, NX_OTHER, NX_END, NX_CUT_KEY, NX_CUT_CLOSE
 } ta_next;
 
-/* Which mark stands at src[at], after blanks; *behind: where it ends.  Models leave out some of the
- * marks that close a call: any line of them closes it, and so does what begins another call. */
+/* Which mark is at src[at], after blanks; *behind: where it ends.  Models omit some of the marks
+ * that close a call, so any single line of them closes it, as does the start of another call. */
 static ta_next ta_next_at(const qsf_tool_answer *a, size_t at, size_t *behind)
 {
     char parts[QSF_TOOL_TEXT_MOST], *part = parts;
@@ -53,7 +53,7 @@ static ta_next ta_next_at(const qsf_tool_answer *a, size_t at, size_t *behind)
     size_t n_marks = 2, other;
     bool wait = false;
     memcpy(parts, a->f.text[QSF_TT_CLOSE], sizeof parts);
-    for (char *c = parts; *part; part = c) {                     /* the lines of what closes a call */
+    for (char *c = parts; *part; part = c) {                     /* each line of the closing mark */
         while (qsf_tool_blank(*part)) part++;
         for (c = part; *c && !qsf_tool_blank(*c);) c++;
         if (*c) *c++ = 0;
@@ -104,7 +104,7 @@ bool ta_read_tag(qsf_tool_answer *a)
 }
 
 /* Finds a mark from src[scan] on: 1: at scan, *len bytes; 0: not there, or cut off at scan; -1:
- * wait. */
+ * needs more input. */
 static int ta_search(qsf_tool_answer *a, const char *text, size_t *len)
 {
     for (; a->scan < a->src.n; a->scan++) {
@@ -112,7 +112,7 @@ static int ta_search(qsf_tool_answer *a, const char *text, size_t *len)
         const ptrdiff_t n = qsf_tool_match(text, a->src.at + a->scan, a->src.n - a->scan);
         *len = n > 0 ? (size_t)n : 0;
         if (n > 0) return 1;
-        if (n < 0) break;                       /* what is left may be the beginning of the mark */
+        if (n < 0) break;                       /* the rest may be the beginning of the mark */
     }
     a->cut = a->last;
     return a->last ? 0 : -1;
@@ -181,7 +181,7 @@ static void ta_emit_json(qsf_tool_answer *a, const char *p, size_t n)
     ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
 }
 
-/* The type of the JSON value that begins with p[0], as a bit. */
+/* The type of a JSON value, as a bit, judged by its first bytes. */
 static uint8_t ta_type_of(const char *p, size_t n)
 {
     switch (*p) {
@@ -196,8 +196,8 @@ static uint8_t ta_type_of(const char *p, size_t n)
     }
 }
 
-/* A whole value that may be something else than a text: JSON if it is that of an allowed type, or
- * if no text is allowed, and else a text. */
+/* Emits a whole value that need not be a string: as JSON if it is JSON of an allowed type or
+ * strings are not allowed, otherwise as a string. */
 static void ta_tag_whole(qsf_tool_answer *a, const char *p, size_t n)
 {
     const size_t log = a->log.n;
@@ -231,8 +231,8 @@ static int ta_see_cdata(qsf_tool_answer *a)
     return 1;
 }
 
-/* Finds the end of a value: its mark, with another mark after it, or there is no more; what is only
- * spelled like the mark is a part of the value.  As ta_search. */
+/* Finds the end of a value: its mark, followed by another mark or the end of input; the same
+ * characters elsewhere belong to the value.  Returns the same as ta_search. */
 static int ta_search_end(qsf_tool_answer *a, size_t *len)
 {
     size_t behind;

@@ -130,7 +130,7 @@ bool ta_read_behind(qsf_tool_answer *a)
         a->scan = a->at;
         return true;
     }
-    /* the answer ends within the mark that ends all calls */
+    /* the answer ends inside the mark that ends all calls */
     const char *end = ta_form(a, QSF_TT_SECTION_END);
     if (c && a->last && *end && qsf_tool_match(end, a->src.at + a->at, a->src.n - a->at) < 0)
         a->at = a->src.n;

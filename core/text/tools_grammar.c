@@ -14,7 +14,7 @@ typedef struct tg_work {
     const qsf_tool_form *f;
     qsf_grammar_builder *b;
     qsf_schema_options   schema;
-    const qsf_json_node *parameters;    /* of the tool that is being made; NULL: it has none */
+    const qsf_json_node *parameters;    /* of the current tool; NULL: none */
     qsf_gnode            blanks, any, value;       /* value: any of the quoted style, once it is needed */
     qsf_tool_grammar    *out;
     qsf_error           *err;
@@ -105,7 +105,7 @@ static qsf_gnode tg_key(tg_work *w, const char *key)
     return qsf_g_sequence(w->b, parts, 3);
 }
 
-/* A schema of the tool's parameters, whose references lead to places in all of these. */
+/* A schema inside the tool's parameters; its references may point anywhere in them. */
 static qsf_gnode tg_schema(tg_work *w, const qsf_json_node *schema)
 {
     const qsf_json_node *root = w->parameters;
@@ -153,7 +153,7 @@ static void tg_add_text(void *user, const char *text, size_t n)
     t->all = tg_either(t->w, t->all, qsf_g_bytes(t->w->b, text, n));
 }
 
-/* A text as the model writes it, between what begins and ends it; *listed: it is one of a list. */
+/* A free string as the model writes it, up to `end`; *listed: the schema enumerates its values. */
 static qsf_gnode tg_free_text(tg_work *w, const qsf_json_node *schema, const char *end, bool *listed)
 {
     tg_texts t = { w, qsf_g_choice(w->b, NULL, 0) };
@@ -187,7 +187,7 @@ static qsf_gnode tg_type(tg_work *w, bool text)
     return qsf_g_both(w->b, other, qsf_g_repeat(w->b, qsf_g_class(w->b, letters, 1, false), 4, 8));
 }
 
-/* What is not a text among the values of such types. */
+/* The values of these types other than strings. */
 static qsf_gnode tg_no_text(tg_work *w, const qsf_json_node *schema, uint8_t types)
 {
     qsf_gnode g = qsf_g_choice(w->b, NULL, 0);
@@ -197,8 +197,8 @@ static qsf_gnode tg_no_text(tg_work *w, const qsf_json_node *schema, uint8_t typ
     return types ? tg_either(w, g, tg_schema(w, schema)) : g;
 }
 
-/* A value in tags.  If it may be a text it comes as one; what may be something else, too, is told
- * apart by the reader. */
+/* A value in tags.  If it may be a string, the model may write any text, and the reader tells other
+ * types apart. */
 static qsf_gnode tg_tag_value(tg_work *w, const qsf_json_node *schema)
 {
     const uint8_t types = tg_types(w, schema);
@@ -208,7 +208,7 @@ static qsf_gnode tg_tag_value(tg_work *w, const qsf_json_node *schema)
     return listed && types != QSF_TOOL_STRING ? tg_either(w, g, tg_no_text(w, schema, types)) : g;
 }
 
-/* The value after its type, if the form has types. */
+/* A value preceded by its type, if the form writes types. */
 static qsf_gnode tg_typed(tg_work *w, const qsf_json_node *schema)
 {
     const uint8_t types = tg_types(w, schema);
@@ -508,7 +508,7 @@ static qsf_gnode tg_answer(tg_work *w)
     return tg_two(w, tg_text(w, head + first), calls);
 }
 
-/* One try, with the tools as they are. */
+/* One attempt, with the tools' current schemas. */
 static qsf_status tg_make(const qsf_tool_grammar_ask *ask, const qsf_schema_options *how,
                           qsf_tool_grammar *out, qsf_error *err)
 {

@@ -1,9 +1,9 @@
-/* Tools whose schemas cannot be kept whole: what is left out of which.
+/* Relaxes tools' schemas that need not be enforced completely, and reports what was removed.
  * SPDX-License-Identifier: MIT */
 #include "text/schema_loosen.h"
 #include "text/tools.h"
 
-/* The schema of a tool that need not be kept whole, where the answer may call it; else NULL. */
+/* The schema of a tool that may be relaxed and that the answer may call; else NULL. */
 static qsf_json_node *tool_parameters(const qsf_tool_grammar_ask *ask, qsf_json_node *tool, const char **name)
 {
     const qsf_json_node *in = qsf_json_member(tool, "function"), *strict, *called;
@@ -18,7 +18,7 @@ static qsf_json_node *tool_parameters(const qsf_tool_grammar_ask *ask, qsf_json_
     return tool + (schema - tool);
 }
 
-/* For qsf_schema_loosen: whose tool it is, and what was said. */
+/* For qsf_schema_loosen: the tool's name, and the report so far. */
 typedef struct tools_report { qsf_text *said; const char *name; } tools_report;
 
 static void tools_say(void *user, const char *why)

@@ -48,8 +48,8 @@ struct qsf_tool_answer {
     bool            shown;          /* the value under way is told while it comes */
     bool            line;           /* a line end here is the form's */
     bool            begun, cdata;   /* the value in tags has begun; it is a text between marks of XML's */
-    bool            closed;         /* a value's end was seen, but not what follows one */
-    uint8_t         types;          /* of the value under way, as bits (QSF_TOOL_NULL, ...) */
+    bool            closed;         /* an end mark was seen, but nothing that may follow it */
+    uint8_t         types;          /* types of the current value, as bits (QSF_TOOL_NULL, ...) */
     qsf_text        name, id, key;
     const qsf_json_node *tool;      /* the call's; NULL: not known */
     size_t          begin;          /* of the value under way */

@@ -1,15 +1,15 @@
-/* What a tool's schema says of an argument: which types its value may have, and which texts.
+/* Finds out which types and which strings a tool's schema allows for an argument.
  * SPDX-License-Identifier: MIT
  *
- * Marks around a value do not tell a text from JSON; the schema does.  References are followed,
- * alternatives are joined.  What is not understood may be any type, never too few. */
+ * Tags around a value do not distinguish a string from JSON; the schema does.  References are
+ * followed and alternatives are merged.  Whatever is not understood counts as any type. */
 #include "text/tools.h"
 
 enum { TY_DEPTH = 16, TY_LOOKS = 512, TY_NAME = 512 };
 
 typedef struct ty_work {
-    const qsf_json_node *root;          /* what references lead into */
-    int looks;                          /* schemas that may still be looked at */
+    const qsf_json_node *root;          /* the document that references point into */
+    int looks;                          /* how many more schemas may be visited */
 } ty_work;
 
 static uint8_t ty_named(const qsf_json_node *name)
@@ -43,7 +43,7 @@ uint8_t qsf_tool_type_of(const qsf_json_node *value)
 
 /* ---- references ---- */
 
-/* One name of a JSON pointer, from at up to the next slash, without its escapes. */
+/* One unescaped name of a JSON pointer, from `at` up to the next slash. */
 static const char *ty_name(const char *at, char *out)
 {
     static const char hex[] = "0123456789abcdef";
@@ -63,7 +63,7 @@ static const char *ty_name(const char *at, char *out)
     return at;
 }
 
-/* Where "#/a/b" leads; NULL: nowhere, or out of this document. */
+/* The target of "#/a/b"; NULL: there is none in this document. */
 static const qsf_json_node *ty_follow(const ty_work *w, const qsf_json_node *ref)
 {
     const qsf_json_node *v = w->root;
@@ -90,7 +90,7 @@ static const qsf_json_node *ty_follow(const ty_work *w, const qsf_json_node *ref
 
 static uint8_t ty_of(ty_work *w, const qsf_json_node *schema, int depth);
 
-/* The types of a list of schemas: joined, or those that all of them allow. */
+/* The types of a list of schemas: their union, or with `all` their intersection. */
 static uint8_t ty_of_list(ty_work *w, const qsf_json_node *list, bool all, int depth)
 {
     uint8_t types = all ? QSF_TOOL_ANY : 0;
@@ -144,7 +144,7 @@ uint8_t qsf_tool_types(const qsf_json_node *root, const qsf_json_node *schema)
     return ty_of(&w, schema, 0);
 }
 
-/* ---- texts ---- */
+/* ---- enumerated strings ---- */
 
 static bool ty_texts(ty_work *w, const qsf_json_node *schema, int depth, qsf_tool_each_text *each, void *user)
 {

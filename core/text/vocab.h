@@ -6,8 +6,8 @@
 
 #include "base/arena.h"
 
-/* WPM: WordPiece.  UGM: Unigram.  RWKV: the longest token that fits.  PLAMO: PLaMo 2's Unigram,
- * from the end.  STEPS: whatever a tokenizer.json says, as text/steps.h has it. */
+/* WPM: WordPiece.  UGM: Unigram.  RWKV: longest match.  PLAMO: PLaMo 2's Unigram, from the end.
+ * STEPS: any tokenizer.json, as described in text/steps.h. */
 enum { QSF_VOCAB_NONE = 0, QSF_VOCAB_BPE = 1, QSF_VOCAB_SPM = 2, QSF_VOCAB_WPM = 3, QSF_VOCAB_UGM = 4,
        QSF_VOCAB_RWKV = 5, QSF_VOCAB_PLAMO = 6, QSF_VOCAB_STEPS = 7, QSF_VOCAB_KINDS };
 /* GGUF's token types */
@@ -42,7 +42,7 @@ typedef struct qsf_vocab {
      * end in 0; NULL: none */
     uint8_t  *charsmap;
     uint32_t  charsmap_len;
-    uint8_t  *steps;              /* STEPS, as docs/format.md has them; else NULL */
+    uint8_t  *steps;              /* STEPS, stored as in docs/format.md; else NULL */
     uint32_t  steps_len;
     uint32_t  n_eog;
     int32_t   eog[16];            /* further tokens that end a turn */

@@ -376,7 +376,7 @@ WASM_EXPORT("sampler_breaker") int wasm_sampler_breaker(const char *text, size_t
 {
     return qsf_sampler_breaker(session.sampler, text, len, &session.error);
 }
-/* The next turn's answer is a text of this.  blanks: json_blanks; above its range: any number.
+/* The next turn's answer matches this grammar.  blanks: json_blanks; above its range: any number.
  * loose: json_loose. */
 WASM_EXPORT("grammar_new")
 int wasm_grammar_new(int kind, const char *text, size_t len, double blanks, int loose)
@@ -389,8 +389,8 @@ int wasm_grammar_new(int kind, const char *text, size_t len, double blanks, int 
     return qsf_grammar_new(session.model, (qsf_grammar_kind)kind, text, len, &o, &session.grammar,
                            &session.error);
 }
-/* The next turn's answer is cut into reasoning, text and calls.  given, now: as of chat(); kind to
- * loose: as of grammar_new, of what is no call; shape NULL: any text. */
+/* The next turn's answer is split into reasoning, text and calls.  given, now: as in chat(); kind
+ * to loose: as in grammar_new, for an answer that is not a call; shape NULL: free text. */
 WASM_EXPORT("answer_new")
 int wasm_answer_new(const char *given, double now, const char *choice, int several, double seed, int kind,
                     const char *shape, size_t shape_len, double blanks, int loose)
@@ -414,7 +414,7 @@ int wasm_answer_new(const char *given, double now, const char *choice, int sever
     const qsf_status st = qsf_answer_new(session.model, &o, &session.answer, &session.error);
     return st ? st : qsf_answer_turn(session.answer, &turn, &session.error);
 }
-/* What of the tools' schemas the answer's grammar does not keep; "": nothing. */
+/* The keywords of tools' schemas that the answer's grammar does not enforce; "": none. */
 WASM_EXPORT("answer_loosened") const char *wasm_answer_loosened(void)
 {
     return qsf_answer_loosened(session.answer);

@@ -1,6 +1,6 @@
-/* Fuzz target: any text as a grammar, in GBNF or, if it looks like that, in Lark.  Where it is
- * one, tokens that its masks allow are taken, which the matcher has to take too, and which never
- * lead to a place where nothing can come.
+/* Fuzz target: any text as a grammar, in GBNF or, if it looks like it, in Lark.  If it is valid,
+ * tokens allowed by its masks are taken: the matcher must accept them, and they must never lead to
+ * a dead end.
  * SPDX-License-Identifier: MIT */
 #include "small_vocab.h"
 #include "text/gbnf.h"

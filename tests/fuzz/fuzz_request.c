@@ -1,5 +1,5 @@
-/* Fuzz target: any bytes as the body of a request; the first one chooses the interface and whether
- * fields without an effect are refused, or another server's path whose bodies are rewritten first.
+/* Fuzz target: any bytes as the body of a request.  The first byte chooses the API and whether
+ * unsupported fields are refused, or another server's path whose bodies are rewritten first.
  * SPDX-License-Identifier: MIT */
 #include "kept_responses.h"
 #include "rewrite.h"
@@ -14,7 +14,7 @@ static void fuzz_check(const serve_request *r)
 {
     size_t sum = 0;
     if (strlen(r->ignored) >= sizeof r->ignored || (r->strict && *r->ignored)) abort();
-    for (const char *c = r->ignored; *c; c++) if (*c < ' ' || *c > '~') abort();     /* a header's line */
+    for (const char *c = r->ignored; *c; c++) if (*c < ' ' || *c > '~') abort();     /* a header line */
     if (r->n_stop_ids > SERVE_STOPS || r->n_renamed > SERVE_TOOLS) abort();
     for (size_t i = 0; i < r->n_renamed; i++) sum += strlen(r->renamed[i].seen) + strlen(r->renamed[i].name);
     if (r->n_messages && (r->n_instructions >= r->messages.len || r->n_system > r->n_messages)) abort();
@@ -49,7 +49,7 @@ static void fuzz_check(const serve_request *r)
     if (sum == SIZE_MAX) abort();           /* all of it was read */
 }
 
-/* A response that requests may continue, by the id "r". */
+/* A response with the id "r" that requests may continue. */
 static const kept_responses *fuzz_kept(void)
 {
     static const char json[] = "{\"output\":[{\"type\":\"message\",\"id\":\"m_r_0\",\"role\":\"assistant\","
@@ -82,7 +82,7 @@ static void fuzz_read(serve_api api, bool strict, const char *text, size_t len)
     serve_request_free(&r);
 }
 
-/* What a rewriter takes becomes a body of JSON. */
+/* If a rewriter accepts the body, its result must be JSON. */
 static void fuzz_rewrite(serve_rewriter rewrite, const char *text, size_t len)
 {
     serve_rewritten out = { .asks = 0 };

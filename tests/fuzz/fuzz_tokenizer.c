@@ -22,7 +22,7 @@ static void foreign_charsmap(qsf_vocab *v, char *text, size_t len)
     v->charsmap_len = (uint32_t)len;
 }
 
-/* Steps are foreign as well: the text's first half.  Returns how long it is. */
+/* Uses the first half of the text as untrusted steps; returns its length. */
 static size_t foreign_steps(qsf_vocab *v, char *text, size_t len)
 {
     if (v->kind != QSF_VOCAB_STEPS) return 0;
@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const qsf_status made = qsf_tokenizer_new(&h.p, &vocab.v, &t, &err);
     if (made && vocab.v.kind != QSF_VOCAB_STEPS) abort();
     size_t cap = (vocab.v.charsmap ? 300 : 4) * len + 8;
-    /* steps may make a text longer, and may not be done in time */
+    /* steps may make a text longer, or exceed their time budget */
     const bool stays = !made && vocab.v.kind == QSF_VOCAB_STEPS
         && qsf_tokenizer_encode(t, text, len, flags, NULL, 0, &cap, &err) == QSF_E_UNSUPPORTED;
     if (made || stays) {

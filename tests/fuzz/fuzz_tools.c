@@ -1,9 +1,9 @@
-/* Fuzz target: any bytes as an answer with calls, whole and in two pieces.  The message is the
- * same, it is JSON, and so are the arguments of its calls.
+/* Fuzz target: any bytes as an answer with calls, whole and in two pieces.  Both must give the same
+ * message; it must be JSON, and so must the arguments of its calls.
  * SPDX-License-Identifier: MIT
  *
  * The first byte chooses the form, whether three bytes are a control token, and whether the tools
- * come first, up to a zero byte; the second the cut and which bytes. */
+ * come first, up to a zero byte; the second byte chooses the cut and which bytes. */
 #include "text/tools.h"
 
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static void fuzz_tools_check(const char *message, size_t len)
     qsf_json_drop(&j);
 }
 
-/* The answer text[0..n) in two pieces; its message in *out, for the caller to free. */
+/* Reads the answer text[0..n) in two pieces; the caller must free the message in *out. */
 static void fuzz_tools_read(qsf_tool_answer *a, const uint8_t *data, const char *text, size_t n, size_t cut,
                             char **out)
 {

@@ -1,4 +1,4 @@
-/* Checks of the sampler's kernels: bits equal to the reference's, and the reference against plain
+/* Checks of the sampling kernels: bit-equal to the reference, and the reference against plain
  * loops.
  * SPDX-License-Identifier: MIT */
 #ifndef KERNELS_SAMPLE_H
@@ -6,7 +6,7 @@
 
 #include "top_k.h"
 
-/* Weights as samplers have them: 0 to 1, some of them 0. */
+/* Typical weights: 0 to 1, some of them 0. */
 static float *fill_weights(table_test *t, size_t n)
 {
     float *w = guard_f32(t, n);
@@ -42,7 +42,7 @@ static void check_exp_weights(table_test *t, const qsf_kernels *ref, const qsf_k
             const float d = (x[i] - top) * e.scale;
             const bool in = d >= -87.3f && x[i] >= e.least;
             const double want = in ? exp((double)d) : 0;
-            if (in && fabs(want - (double)e.share) < 1e-6) continue;        /* either may be right */
+            if (in && fabs(want - (double)e.share) < 1e-6) continue;        /* at the limit, both are right */
             if (fabs((double)a[i] - (want >= (double)e.share ? want : 0)) <= 2.5e-7 * want) continue;
             miss(t, "weights[%zu]: %.9g, not %.9g", i, a[i], want);
             break;
@@ -134,7 +134,7 @@ static void check_weighted_logs(table_test *t, const qsf_kernels *ref, const qsf
         float *w = fill_weights(t, n), *x = guard_f32(t, n);
         double want = 0, size = 0;
         for (size_t i = 0; i < n; i++) {
-            x[i] = w[i] > 0 ? pick_f32(t, 9) : pick(t, 0, 1) ? NAN : -INFINITY;     /* has no weight */
+            x[i] = w[i] > 0 ? pick_f32(t, 9) : pick(t, 0, 1) ? NAN : -INFINITY;     /* weight 0 */
             if (w[i] > 0) want += (double)w[i] * ((double)x[i] - 9) * 0.7, size += (double)w[i] * 13;
         }
         SHAPE(t, "n %zu", n);
