@@ -11,6 +11,7 @@ static void variables_add(serve_text *out, yyjson_doc *const docs[LAYERS], int i
 {
     yyjson_val *key, *value;
     size_t k, n;
+    if (!docs[i]) return;
     yyjson_obj_foreach(yyjson_doc_get_root(docs[i]), k, n, key, value) {
         const char *name = unsafe_yyjson_get_str(key);
         serve_text json = { 0 };

@@ -106,7 +106,7 @@ BLOCKS = {
         builds="ninja",
     ),
     ("README.md", "cmake --preset release"): Run(
-        ('-p "Hello"', '-p "Hello" -t 1'),
+        ('model.gguf "Hello"', 'model.gguf "Hello" -t 1'),
         ("qsf-bench model.qsf", f"qsf-bench model.qsf {QUICK}"),
         ("qsf-serve model.gguf", "qsf-serve --help >/dev/null"),
         ("--ram-budget 500", "--ram-budget 500 <hello.txt"),

@@ -523,7 +523,8 @@ def bad_cases():
     yield ("tok-scripts", with_tok(lambda t: t.__setitem__("pre_tokenizer", {"type": "UnicodeScripts"})),
            "QSF_E_UNSUPPORTED", "a pre-tokenizer of type UnicodeScripts")
     yield "tok-merge", with_tok(lambda t: t["model"]["merges"].append("h ll")), "QSF_E_CORRUPT", "merge 5"
-    yield "tok-merge-form", with_tok(lambda t: t["model"]["merges"].append(["a"])), "QSF_E_CORRUPT", "no pair"
+    yield ("tok-merge-form", with_tok(lambda t: t["model"]["merges"].append(["a"])), "QSF_E_CORRUPT",
+           "is not a pair")
     yield ("tok-id", with_tok(lambda t: t["model"]["vocab"].__setitem__("zz", N_VOCAB)), "QSF_E_CORRUPT",
            "beyond the embedding")
     yield ("tok-id-twice", with_tok(lambda t: t["model"]["vocab"].__setitem__("zz", 3)),

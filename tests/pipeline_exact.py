@@ -373,7 +373,7 @@ def check_refused(o, name, make, tmp):
     folder = pathlib.Path(tmp) / ("refused " + name)
     write_hf(folder, make())
     code, _, err = run([o.convert, str(folder), str(folder) + ".qsf"])
-    words = {"behind of more": "look behind", "escape": "escape", "dropout": "dropout"}
+    words = {"behind of more": "lookbehind", "escape": "escape", "dropout": "dropout"}
     if code and words.get(name, name) in err:
         print(f"refused by name: {err.strip()[-150:]}")
         return 0

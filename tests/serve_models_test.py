@@ -166,7 +166,7 @@ def test_names_on_the_command_line(s):
         answers = {name: refused_not(two, name) for name in ("other", "X", "org/x.gguf", "gpt-4o", None)}
         assert answers == {"other": "x", "X": "x", "org/x.gguf": "x", "gpt-4o": "y", None: "y"}, answers
     code, text = said("-m", f"x={a}", "-m", f"y={b}", "--default-model", "z")
-    assert code and "no model \"z\"" in text, text
+    assert code and "no model is named \"z\"" in text, text
 
 
 # ---- room ----
@@ -510,7 +510,7 @@ def test_a_folder_without_models_is_an_error(s):
     assert code not in (0, 2) and "/nowhere/at/all" in text and "cannot be read" in text, text
     folder = folder_of("one", **{"a.gguf": tiny("llama")})
     code, text = said("--models-dir", str(folder), "--default-model", "b")
-    assert code and 'no model "b"' in text, text
+    assert code and 'no model is named "b"' in text, text
     for more in ("--alias", "x"), ("--lora", "x.gguf"), ("--mpi",):
         assert said("--models-dir", str(folder), *more)[0] == 2, more
 

@@ -400,9 +400,8 @@ def test_the_log_as_text(s):
 
 def test_silent_streams_get_a_sign_of_life(s):
     """The only slot is busy, so the next request waits."""
-    with started(s, "--slots", "1", "--sse-ping-interval", "0.2", model=long_model()) as own:
-        busy = open_stream(own, "/v1/completions", {"prompt": "x", "max_tokens": 15000, "logprobs": 50})
-        busy.recv(100)
+    with started(s, "--slots", "1", "--sse-ping-interval", "0.2", "--kv-window", "512") as own:
+        busy = open_stream(own, "/v1/completions", {"prompt": "x", "max_tokens": 1000000, "stream": False})
         limits = {"/v1/chat/completions": {"max_tokens": 2}, "/v1/messages": {"max_tokens": 2},
                   "/api/chat": {"options": {"num_predict": 2}}}
         waiting = {path: open_stream(own, path, {"messages": CHAT, **most}) for path, most in limits.items()}

@@ -146,6 +146,7 @@ REQUESTS = [
                               "stream": True}),
     ("/v1/responses", {"input": "Say hi", "temperature": 0, "max_output_tokens": 9}),
     ("/v1/messages", {"messages": HI, "max_tokens": 9, "temperature": 0, "stream": True}),
+    ("/v1/completions", {"prompt": "x", "model": "other", **GREEDY}),
     ("/v1/embeddings", {"input": ["one two three", "four"]}),
     ("/v1/rerank", {"query": "one", "documents": ["one two", "three four five"]}),
     # what is refused
@@ -153,7 +154,6 @@ REQUESTS = [
     ("/v1/completions", {"prompt": [1 << 20], **GREEDY}),
     ("/v1/chat/completions", {"messages": HI, "response_format": {"type": "json_schema", "json_schema": {
         "name": "x", "strict": True, "schema": {"type": "object", "$ref": "#/nowhere"}}}}),
-    ("/v1/completions", {"prompt": "x", "model": "other"}),
     ("/v1/completions", {"prompt": "a long answer", "timeout": 0.05, **GREEDY, "max_tokens": 100000}),
 ]
 
@@ -398,7 +398,7 @@ def test_models():
     with serving(2, f"--model=first={tiny('qwen2')}") as s:
         with s.busy(max_tokens=900):         # of rank 0
             for _ in range(3): assert s.complete("Hello there", model="llama.gguf") == alone
-        found = dict(re.findall(r'^qsf_requests_total{model="llama.gguf",rank="(.)"} (\d)',
+        found = dict(re.findall(r'^qsf_requests_total{model="llama",rank="(.)"} (\d)',
                                 s.ask("GET", "/metrics")[2], re.M))
         assert int(found["0"]) + int(found["1"]) == 3 and found["1"] != "0", found
         assert len({x["rank"] for x in s.ask("GET", "/slots")[2]}) == 2

@@ -46,7 +46,7 @@ def errors_are_said_before_the_model_is_loaded(program):
     name = "a-template-whose-name-is-longer-than-forty-characters"
     refused(program, SCRIPT, "--port", "0", "--chat-template", name, code=2, says=[f'"{name}"', "chatml, "])
     refused(program, none, "--port", "0", "--chat-template", FOLDER / "none.jinja", code=2,
-            says=["no such file"])
+            says=["none.jinja", "neither a name nor a file"])
     plain = FOLDER / "plain.txt"
     plain.write_text("no template")
     refused(program, none, "--port", "0", "--chat-template", plain, code=2, says=["plain.txt", "{{ ... }}"])

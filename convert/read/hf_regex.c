@@ -41,7 +41,7 @@ static void re_put(re_build *r, uint32_t op, uint32_t a, uint32_t b)
     r->code[r->n++][2] = b;
 }
 
-static void re_set(re_build *r, const uint32_t *p) { re_put(r, RE_SET, steps_set_add(r->s, p), 0); }
+static void re_set(re_build *r, const uint32_t *p) { re_put(r, RE_SET, qsf_steps_set_add(r->s, p), 0); }
 
 /* Adds `by` to the jump targets >= `from` of instructions [begin, end). */
 static void re_move(re_build *r, uint32_t begin, uint32_t end, uint32_t from, uint32_t by)
@@ -109,7 +109,7 @@ static void re_property(re_build *r, uint32_t *p)
     }
     memcpy(name, r->p + 1, len);
     name[len] = 0;
-    if (!points_property(part, name)) {
+    if (!qsf_points_property(part, name)) {
         char text[80];
         qsf_format(text, sizeof text, "the property \"%s\", which is not supported,", name);
         re_fail(r, text);
@@ -122,11 +122,11 @@ static void re_property(re_build *r, uint32_t *p)
 static bool re_class(re_build *r, char c, uint32_t *p)
 {
     uint32_t *part = r->part;
-    points_is *is = (c | 32) == 'd' ? points_digit : (c | 32) == 'w' ? points_word_onig
-                  : (c | 32) == 's' ? points_space : NULL;
+    points_is *is = (c | 32) == 'd' ? qsf_points_digit : (c | 32) == 'w' ? qsf_points_word_onig
+                  : (c | 32) == 's' ? qsf_points_space : NULL;
     if (!is) return false;
     memset(part, 0, sizeof r->part);
-    points_add_if(part, is);
+    qsf_points_add_if(part, is);
     for (size_t i = 0; i < POINTS_WORDS; i++) p[i] |= c & 32 ? part[i] : ~part[i];
     return true;
 }
@@ -166,10 +166,10 @@ static void re_fold(re_build *r, uint32_t *p)
     uint32_t *low = r->part;
     memset(low, 0, sizeof r->part);
     for (uint32_t c = 0; c < 0x1f000; c++)
-        if (p[c / 32] >> c % 32 & 1) points_add(low, c == 0x17f ? 's' : qsf_lower_case(c));
+        if (p[c / 32] >> c % 32 & 1) qsf_points_add(low, c == 0x17f ? 's' : qsf_lower_case(c));
     for (uint32_t c = 0; c < 0x1f000; c++) {
         const uint32_t l = c == 0x17f ? 's' : qsf_lower_case(c);
-        if (low[l / 32] >> l % 32 & 1) points_add(p, c);
+        if (low[l / 32] >> l % 32 & 1) qsf_points_add(p, c);
     }
 }
 
@@ -180,7 +180,7 @@ static void re_char(re_build *r, uint32_t c)
         return;
     }
     memset(r->set[0], 0, sizeof r->set[0]);
-    points_add(r->set[0], c);
+    qsf_points_add(r->set[0], c);
     re_fold(r, r->set[0]);
     re_set(r, r->set[0]);
 }
@@ -194,7 +194,7 @@ static bool re_posix(re_build *r, uint32_t *p)
         { "alpha", "L" }, { "digit", "Nd" }, { "punct", "P" }, { "upper", "Lu" }, { "lower", "Ll" },
     };
     if (!strncmp(r->p, ":space:]", 8)) {
-        points_add_if(p, points_space);
+        qsf_points_add_if(p, qsf_points_space);
         r->p += 8;
         return true;
     }
@@ -203,8 +203,8 @@ static bool re_posix(re_build *r, uint32_t *p)
         if (*r->p != ':' || strncmp(r->p + 1, names[i].name, n) || strncmp(r->p + 1 + n, ":]", 2)) continue;
         r->p += n + 3;
         /* here symbols count as punctuation */
-        if (names[i].property[0] == 'P') points_property(p, "S");
-        return points_property(p, names[i].property);
+        if (names[i].property[0] == 'P') qsf_points_property(p, "S");
+        return qsf_points_property(p, names[i].property);
     }
     return false;
 }
@@ -219,7 +219,7 @@ static void re_range(re_build *r, uint32_t *p, uint32_t c)
         if (last == '\\') last = re_escaped(r, *r->p ? *r->p++ : 0);
         if (last < c) re_fail(r, "a range that ends before it begins");
     }
-    for (; c <= last; c++) points_add(p, c);
+    for (; c <= last; c++) qsf_points_add(p, c);
 }
 
 /* Reads a bracket expression into r->set[depth], from after its "[" to after its "]". */
@@ -273,9 +273,9 @@ static void re_behind(re_build *r, uint32_t begin, bool not)
     r->n = begin;
     if (op == RE_CHAR) {
         memset(r->set[0], 0, sizeof r->set[0]);
-        points_add(r->set[0], a);
+        qsf_points_add(r->set[0], a);
     }
-    re_put(r, RE_BEHIND, op == RE_SET ? a : steps_set_add(r->s, r->set[0]), not);
+    re_put(r, RE_BEHIND, op == RE_SET ? a : qsf_steps_set_add(r->s, r->set[0]), not);
 }
 
 /* Reads a group from after its "(". */
@@ -320,7 +320,7 @@ static void re_escape(re_build *r)
         return;
     }
     r->p++;
-    if (c == 'b' || c == 'B') re_put(r, RE_BOUND, steps_set_of(r->s, points_word_onig), c == 'B');
+    if (c == 'b' || c == 'B') re_put(r, RE_BOUND, qsf_steps_set_of(r->s, qsf_points_word_onig), c == 'B');
     else if (c == 'A') re_put(r, RE_BEGIN, 0, 0);
     else if (c == 'z') re_put(r, RE_END, 0, 0);
     else if (re_class(r, c, p)) re_set(r, p);
@@ -462,9 +462,9 @@ static uint32_t re_finish(re_build *r)
     steps_build *s = r->s;
     re_put(r, RE_MATCH, 0, 0);
     if (!s->st) {
-        steps_put(s, &s->expressions, r->n);
+        qsf_steps_put(s, &s->expressions, r->n);
         for (uint32_t i = 0; i < r->n; i++)
-            for (int k = 0; k < 3; k++) steps_put(s, &s->expressions, r->code[i][k]);
+            for (int k = 0; k < 3; k++) qsf_steps_put(s, &s->expressions, r->code[i][k]);
     }
     qsf_dealloc(s->b->platform, r, sizeof *r);
     return s->n_expressions++;
@@ -483,7 +483,7 @@ static re_build *re_new(steps_build *s, const char *src)
     return r;
 }
 
-uint32_t steps_regex(steps_build *s, const char *pattern)
+uint32_t qsf_steps_regex(steps_build *s, const char *pattern)
 {
     re_build *r = re_new(s, pattern);
     if (!r) return 0;
@@ -492,7 +492,7 @@ uint32_t steps_regex(steps_build *s, const char *pattern)
     return re_finish(r);
 }
 
-uint32_t steps_literal(steps_build *s, const char *text)
+uint32_t qsf_steps_literal(steps_build *s, const char *text)
 {
     re_build *r = re_new(s, text);
     if (!r) return 0;
@@ -500,11 +500,11 @@ uint32_t steps_literal(steps_build *s, const char *text)
     return re_finish(r);
 }
 
-uint32_t steps_class(steps_build *s, points_is *is, bool runs)
+uint32_t qsf_steps_class(steps_build *s, points_is *is, bool runs)
 {
     re_build *r = re_new(s, "");
     if (!r) return 0;
-    re_put(r, RE_SET, steps_set_of(s, is), 0);
+    re_put(r, RE_SET, qsf_steps_set_of(s, is), 0);
     if (runs) re_put(r, RE_SPLIT, 0, 2);
     return re_finish(r);
 }

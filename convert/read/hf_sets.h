@@ -12,15 +12,16 @@ enum { POINTS_WORDS = 0x110000 / 32 };
 typedef uint32_t points[POINTS_WORDS];
 
 typedef bool points_is(uint32_t c);
-void     points_add(uint32_t *p, uint32_t c);
-void     points_add_if(uint32_t *p, points_is *is);
-uint32_t steps_set_add(steps_build *s, const uint32_t *p);      /* returns its number */
-uint32_t steps_set_of(steps_build *s, points_is *is);
+void     qsf_points_add(uint32_t *p, uint32_t c);
+void     qsf_points_add_if(uint32_t *p, points_is *is);
+uint32_t qsf_steps_set_add(steps_build *s, const uint32_t *p);      /* returns its number */
+uint32_t qsf_steps_set_of(steps_build *s, points_is *is);
 /* Adds the Unicode property that an expression names ("Lu", "^N", "Han"); false: unknown. */
-bool     points_property(uint32_t *p, const char *name);
-points_is points_space, points_digit, points_word_onig, points_word_rust, points_no_word_rust, points_numeric,
-    points_punct, points_mark, points_bert_mark, points_control, points_bert_space, points_chinese,
-    points_nmt_gone, points_nmt_space, points_joins, points_joins_next;
+bool     qsf_points_property(uint32_t *p, const char *name);
+points_is qsf_points_space, qsf_points_digit, qsf_points_word_onig, qsf_points_word_rust,
+    qsf_points_no_word_rust, qsf_points_numeric, qsf_points_punct, qsf_points_mark, qsf_points_bert_mark,
+    qsf_points_control, qsf_points_bert_space, qsf_points_chinese, qsf_points_nmt_gone,
+    qsf_points_nmt_space, qsf_points_joins, qsf_points_joins_next;
 
 #endif
 

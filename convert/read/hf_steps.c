@@ -132,7 +132,7 @@ static void steps_model(steps_build *s, yyjson_val *root)
     else if (!strcmp(type, "WordPiece")) steps_words(s, model, true);
     else if (!strcmp(type, "WordLevel")) steps_words(s, model, false);
     else if (!strcmp(type, "Unigram")) steps_unigram(s, model);
-    else steps_refuse(s, "a model", type);
+    else qsf_steps_refuse(s, "a model", type);
 }
 
 /* ---- added tokens ---------------------------------------------------------------------------- */
@@ -161,8 +161,8 @@ static void steps_added_token(steps_build *s, yyjson_val *e, size_t i)
     if (s->st) return;
     const bool in_model = id < s->b->n && s->b->tokens[id].text;
     if ((s->st = qsf_vocab_add_as_is(s->b, id, text, len, special, s->err)) || id >= s->b->n) return;
-    steps_put(s, &s->added, (uint32_t)id);
-    steps_put(s, &s->added, on | (in_model ? 0 : STEPS_APART));
+    qsf_steps_put(s, &s->added, (uint32_t)id);
+    qsf_steps_put(s, &s->added, on | (in_model ? 0 : STEPS_APART));
     s->n_added++;
 }
 
@@ -187,7 +187,7 @@ static void steps_around(steps_build *s, bool behind, uint64_t id)
                              "the embedding has %u rows", (unsigned long long)id, (unsigned)s->b->n);
         return;
     }
-    steps_put(s, behind ? &s->end : &s->begin, (uint32_t)id);
+    qsf_steps_put(s, behind ? &s->end : &s->begin, (uint32_t)id);
     if (behind) s->n_end++;
     else s->n_begin++;
 }
@@ -217,7 +217,8 @@ static void steps_template(steps_build *s, yyjson_val *v)
         if (name) steps_around_named(s, qsf_json_get(v, "special_tokens"), name, texts != 0);
         else texts++;
     }
-    if (texts != 1) steps_refuse(s, "a post-processor", "TemplateProcessing whose single has not one text");
+    if (texts != 1)
+        qsf_steps_refuse(s, "a post-processor", "TemplateProcessing whose \"single\" does not hold one text");
 }
 
 /* ["<s>", 0] */
@@ -241,14 +242,14 @@ static void steps_processor(steps_build *s, yyjson_val *v)
     }
     if (!strcmp(type, "ByteLevel")) return;             /* affects offsets only */
     if (s->n_begin || s->n_end) {
-        steps_refuse(s, "a second post-processor", type);
+        qsf_steps_refuse(s, "a second post-processor", type);
     } else if (!strcmp(type, "TemplateProcessing")) {
         steps_template(s, v);
     } else if (!strcmp(type, "BertProcessing") || !strcmp(type, "RobertaProcessing")) {
         steps_pair(s, v, "cls", false);
         steps_pair(s, v, "sep", true);
     } else {
-        steps_refuse(s, "a post-processor", type);
+        qsf_steps_refuse(s, "a post-processor", type);
     }
 }
 
@@ -256,9 +257,9 @@ static void steps_processor(steps_build *s, yyjson_val *v)
 
 static void steps_decode_step(steps_build *s, uint32_t op, const char *from, const char *to)
 {
-    steps_put(s, &s->decode, op);
-    steps_put_text(s, &s->decode, from);
-    steps_put_text(s, &s->decode, to);
+    qsf_steps_put(s, &s->decode, op);
+    qsf_steps_put_text(s, &s->decode, from);
+    qsf_steps_put_text(s, &s->decode, to);
     s->n_decode++;
 }
 
@@ -299,13 +300,13 @@ static void steps_decoder(steps_build *s, yyjson_val *v, bool *fused)
         from = qsf_json_get_str(qsf_json_get(v, "pattern"), "String");
         to = qsf_json_get_str(v, "content");
         if (from && *from && to && !*fused) steps_decode_step(s, DECODE_REPLACE, from, to);
-        else steps_refuse(s, "a decoder", "Replace by an expression, or of the text as a whole");
+        else qsf_steps_refuse(s, "a decoder", "Replace by an expression, or of the text as a whole");
     } else if (!strcmp(type, "Fuse")) {
         *fused = true;
     } else if (!strcmp(type, "Strip") && !*fused) {
-        steps_refuse(s, "a decoder", "Strip of each token");
+        qsf_steps_refuse(s, "a decoder", "Strip of each token");
     } else if (strcmp(type, "ByteFallback") && strcmp(type, "Strip")) {
-        steps_refuse(s, "a decoder", type);
+        qsf_steps_refuse(s, "a decoder", type);
     }
 }
 
@@ -365,7 +366,7 @@ static void steps_finish(steps_build *s)
     qsf_arena *arena;
     if (s->st) return;
     out_all(s, &o);
-    if (o.n > UINT32_MAX) steps_refuse(s, "steps", "more than 4 GB");
+    if (o.n > UINT32_MAX) qsf_steps_refuse(s, "steps", "more than 4 GB");
     v->steps = s->st ? NULL : qsf_arena_alloc(s->b->arena, o.n, "tokenizer", s->err);
     if (!v->steps) {
         steps_check(s, QSF_E_MEMORY);
@@ -390,23 +391,23 @@ qsf_status qsf_hf_steps(vocab_build *b, yyjson_val *root, const char *pre, qsf_e
     steps_build s = { .b = b, .err = err, .unk = -1 };
     yyjson_val *decoder = qsf_json_get(root, "decoder");
     bool fused = false;
-    steps_set_of(&s, points_word_rust);         /* set 0 */
+    qsf_steps_set_of(&s, qsf_points_word_rust);         /* set 0 */
     steps_model(&s, root);
     steps_added_tokens(&s, root);
-    steps_normalizer(&s, qsf_json_get(root, "normalizer"));
-    steps_add_step(&s, STEP_TOKENS, 0, 0, "");
+    qsf_steps_normalizer(&s, qsf_json_get(root, "normalizer"));
+    qsf_steps_add_step(&s, STEP_TOKENS, 0, 0, "");
     qsf_format(b->out->pre, sizeof b->out->pre, "%s", pre);
     if (*pre) {
-        steps_add_step(&s, STEP_CUT, 0, 0, "");
-        steps_add_step(&s, STEP_LETTERS, 0, 0, "");
+        qsf_steps_add_step(&s, STEP_CUT, 0, 0, "");
+        qsf_steps_add_step(&s, STEP_LETTERS, 0, 0, "");
     } else {
-        steps_pretokenizer(&s, qsf_json_get(root, "pre_tokenizer"));
+        qsf_steps_pretokenizer(&s, qsf_json_get(root, "pre_tokenizer"));
     }
     steps_processor(&s, qsf_json_get(root, "post_processor"));
     if (decoder) steps_decoder(&s, decoder, &fused);
     else steps_decode_step(&s, DECODE_LEAD, "", " ");
     steps_finish(&s);
-    steps_done(&s);
+    qsf_steps_done(&s);
     return s.st;
 }
 

@@ -26,16 +26,16 @@ typedef struct steps_build {
 
 /* hf_steps_write.c: appends a number or a string, sets an error that names what is not supported,
  * and frees the lists. */
-void steps_put(steps_build *s, steps_list *l, uint32_t v);
-void steps_put_text(steps_build *s, steps_list *l, const char *text);
-void steps_refuse(steps_build *s, const char *what, const char *name);
-void steps_done(steps_build *s);
+void qsf_steps_put(steps_build *s, steps_list *l, uint32_t v);
+void qsf_steps_put_text(steps_build *s, steps_list *l, const char *text);
+void qsf_steps_refuse(steps_build *s, const char *what, const char *name);
+void qsf_steps_done(steps_build *s);
 
 /* hf_steps_text.c: normalizer and pre-tokenizer. */
-void steps_normalizer(steps_build *s, yyjson_val *v);
-void steps_pretokenizer(steps_build *s, yyjson_val *v);
+void qsf_steps_normalizer(steps_build *s, yyjson_val *v);
+void qsf_steps_pretokenizer(steps_build *s, yyjson_val *v);
 /* Adds a step that has no counterpart in the file. */
-void steps_add_step(steps_build *s, uint32_t op, uint32_t a, uint32_t b, const char *text);
+void qsf_steps_add_step(steps_build *s, uint32_t op, uint32_t a, uint32_t b, const char *text);
 
 #endif
 

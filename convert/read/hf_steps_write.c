@@ -7,7 +7,7 @@
 
 #define FILE_NAME "tokenizer.json"
 
-void steps_put(steps_build *s, steps_list *l, uint32_t v)
+void qsf_steps_put(steps_build *s, steps_list *l, uint32_t v)
 {
     if (s->st) return;
     if (l->n == l->cap) {
@@ -26,27 +26,27 @@ void steps_put(steps_build *s, steps_list *l, uint32_t v)
 }
 
 /* U+007F stands for the matched text: no step of a real file inserts that character. */
-void steps_put_text(steps_build *s, steps_list *l, const char *text)
+void qsf_steps_put_text(steps_build *s, steps_list *l, const char *text)
 {
     uint32_t n = 0;
     size_t used;
     const size_t head = l->n, len = strlen(text);
-    steps_put(s, l, 0);
+    qsf_steps_put(s, l, 0);
     for (size_t i = 0; i < len; i += used, n++) {
         const uint32_t c = qsf_utf8_decode(text + i, len - i, &used);
-        steps_put(s, l, c == 0x7f ? STEPS_SELF : c);
+        qsf_steps_put(s, l, c == 0x7f ? STEPS_SELF : c);
     }
     if (!s->st) l->v[head] = n;
 }
 
-void steps_refuse(steps_build *s, const char *what, const char *name)
+void qsf_steps_refuse(steps_build *s, const char *what, const char *name)
 {
     if (!s->st)
         s->st = qsf_fail(s->err, QSF_E_UNSUPPORTED, FILE_NAME ": %s of type %s, which this version does "
                          "not have", what, name);
 }
 
-void steps_done(steps_build *s)
+void qsf_steps_done(steps_build *s)
 {
     steps_list *const all[] = { &s->begin, &s->end, &s->added, &s->sets, &s->expressions, &s->tables,
                                &s->steps, &s->decode };
