@@ -30,7 +30,7 @@ list(REMOVE_ITEM qsf_small ${qsf_fast})
 set(qsf_least ${qsf_small})
 string(CONCAT qsf_cold "/core/(base|model|text|weights)/|/core/simple\\.c$|/platform/|_check\\.c$"
     "|/kernels/[a-z_]+_scalar\\.c$|/core/tensor/(trellis|types|types_ggml|types_iq|codebooks_table)\\.c$"
-    "|/core/engine/(answer|batch|behind|buffers|context|draft|early_exit|embed(ding)?"
+    "|/core/engine/(adapters|answer|batch|behind|buffers|context|draft|early_exit|embed(ding)?"
     "|feed_forward(_experts|_gated|_plain)?|product|router"
     "|grammar_new|head|head_stream|hidden|kv|ladder|layer|layer_embedding|lora(_stream)?|matrix|matrix_place"
     "|operation|options|pass|plan|recorder|rerank|rope|route|sampler|sampler_texts|sequence|session_file"

@@ -1,6 +1,7 @@
 /* The context's life: options, plan, memory.
  * SPDX-License-Identifier: MIT */
 #include "engine/context.h"
+#include "engine/adapters.h"
 
 #include "base/pieces.h"
 #include "base/sized.h"
@@ -238,7 +239,7 @@ void qsf_context_free(qsf_context *c)
     const qsf_platform *p = c->platform, *mem = &c->reserve.table;
     qsf_piece list[CONTEXT_TABLES];
     qsf_pool_free(c->pool);
-    qsf_lora_done(&c->lora);
+    qsf_adapters_done(&c->lora);
     qsf_behind_done(c);
     qsf_head_done(&c->head);
     qsf_head_stream_done(&c->head_stream);

@@ -2,19 +2,6 @@
  * SPDX-License-Identifier: MIT */
 #include "engine/lora.h"
 #include "engine/lora_stream.h"
-#include "engine/sequence.h"
-#include "engine/step.h"
-
-/* ---- adapters of sequences ---- */
-
-static void set_drop(const qsf_lora *l, qsf_lora_set *set)
-{
-    for (uint32_t i = 0; i < set->n; i++) {
-        qsf_lora_settle(l, set->use[i].adapter);        /* it may be freed, and its file closed */
-        qsf_adapter_free(set->use[i].adapter);
-    }
-    set->n = 0;
-}
 
 /* The memory of a's pairs of the unit. */
 static const uint8_t *lora_mem(const qsf_lora *l, const qsf_adapter *a, uint32_t unit)
@@ -22,18 +9,7 @@ static const uint8_t *lora_mem(const qsf_lora *l, const qsf_adapter *a, uint32_t
     return a->mem[unit] ? a->mem[unit] : qsf_lora_slot_of(l, a)->mem;
 }
 
-void qsf_lora_done(qsf_lora *l)
-{
-    for (uint32_t s = 0; l->sets && s < l->n_seqs; s++) set_drop(l, &l->sets[s]);
-    qsf_dealloc(l->platform, l->h, l->cap_h * sizeof *l->h);
-    qsf_dealloc(l->platform, l->experts_h, l->cap_experts_h * sizeof *l->h);
-    qsf_dealloc(l->platform, l->spans, (uint64_t)l->n_rows * sizeof *l->spans);
-    qsf_lora_slots_done(l);
-    qsf_dealloc(l->platform, l->sets, (uint64_t)l->n_seqs * sizeof *l->sets);
-    *l = (qsf_lora){ 0 };
-}
-
-static bool set_same(const qsf_lora_set *a, const qsf_lora_set *b)
+bool qsf_lora_set_same(const qsf_lora_set *a, const qsf_lora_set *b)
 {
     bool same = a->n == b->n;
     for (uint32_t i = 0; same && i < a->n; i++)
@@ -43,7 +19,7 @@ static bool set_same(const qsf_lora_set *a, const qsf_lora_set *b)
 
 bool qsf_lora_same(const qsf_lora *l, uint32_t a, uint32_t b)
 {
-    return !l->sets || set_same(&l->sets[a], &l->sets[b]);
+    return !l->sets || qsf_lora_set_same(&l->sets[a], &l->sets[b]);
 }
 
 uint64_t qsf_lora_hash(const qsf_lora *l, uint32_t seq)
@@ -54,96 +30,6 @@ uint64_t qsf_lora_hash(const qsf_lora *l, uint32_t seq)
         h = (h ^ u->adapter->hash) * 1099511628211u ^ qsf_f32_bits(u->scale);
     }
     return h;
-}
-
-/* The places that a set's adapters have in a row. */
-static size_t set_width(const qsf_lora_set *set, bool experts)
-{
-    size_t n = 0;
-    for (uint32_t i = 0; i < set->n; i++)
-        n += experts ? set->use[i].adapter->experts_width : set->use[i].adapter->width;
-    return n;
-}
-
-/* *h [n_rows][*ld], *cap floats, with places for all sequences' adapters, `set` among them. */
-static qsf_status rows_grow(qsf_lora *l, const qsf_lora_set *set, bool experts, size_t n_rows, float **h,
-                            size_t *ld, size_t *cap, qsf_error *err)
-{
-    size_t width = set_width(set, experts);
-    for (uint32_t s = 0; s < l->n_seqs; s++) width = QSF_MAX(width, set_width(&l->sets[s], experts));
-    *ld = width;
-    if (width * n_rows <= *cap) return QSF_OK;
-    float *more = qsf_alloc_array(l->platform, (uint64_t)width * n_rows, sizeof *more, "adapters", err);
-    if (!more) return QSF_E_MEMORY;
-    qsf_dealloc(l->platform, *h, *cap * sizeof *more);
-    *h = more;
-    *cap = width * n_rows;
-    return QSF_OK;
-}
-
-/* Memory for all sequences' adapters, `set` among them. */
-static qsf_status lora_grow(qsf_lora *l, const qsf_lora_set *set, qsf_error *err)
-{
-    qsf_status st;
-    if (!l->sets && !(l->sets = qsf_alloc_array(l->platform, l->n_seqs, sizeof *l->sets, "adapters", err)))
-        return QSF_E_MEMORY;
-    if (!l->spans && !(l->spans = qsf_alloc_array(l->platform, l->n_rows, sizeof *l->spans, "adapters", err)))
-        return QSF_E_MEMORY;
-    if ((st = rows_grow(l, set, false, l->n_rows, &l->h, &l->ld_h, &l->cap_h, err))) return st;
-    return rows_grow(l, set, true, l->n_expert_rows, &l->experts_h, &l->ld_experts_h, &l->cap_experts_h, err);
-}
-
-static qsf_status check_use(qsf_context *c, const qsf_adapter_use *use)
-{
-    if (!use->adapter || use->adapter->model != c->model)
-        return qsf_fail(&c->error, QSF_E_ARGUMENT, "the adapter was loaded for another model");
-    if (!(use->scale >= -FLT_MAX && use->scale <= FLT_MAX))
-        return qsf_fail(&c->error, QSF_E_ARGUMENT, "adapter %s: its scale is no number", use->adapter->name);
-    if (c->o.f32 && use->adapter->codes)
-        return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "adapter %s is held in 8 bits, and the context "
-                        "computes with floats: open it as an exact one", use->adapter->name);
-    if (c->o.head != QSF_HEAD_EXACT &&
-        qsf_adapter_find(use->adapter, qsf_unit_final(c->model->source), QSF_K_OUTPUT))
-        return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "adapter %s changes the head, which must be exact then "
-                        "(head-topk)", use->adapter->name);
-    const size_t loaded = atomic_load(&c->model->adapter_bytes);
-    if (c->o.ram_budget && loaded > c->o.adapter_bytes)
-        return qsf_fail(&c->error, QSF_E_BUDGET, "the adapters take %llu KB, and the plan has %llu KB for "
-                        "them: make the context with adapter-memory", (unsigned long long)loaded / 1000 + 1,
-                        (unsigned long long)c->o.adapter_bytes / 1000);
-    return QSF_OK;
-}
-
-qsf_status qsf_seq_set_adapters(qsf_context *c, qsf_seq s, const qsf_adapter_use *uses, size_t n)
-{
-    qsf_lora_set set = { 0 };
-    qsf_status st = qsf_seq_check(c, s);
-    if (!st && n > QSF_LORA_MOST)
-        st = qsf_fail(&c->error, QSF_E_ARGUMENT, "%llu adapters; a sequence has at most %d",
-                      (unsigned long long)n, (int)QSF_LORA_MOST);
-    if (!st && n && c->behind.rows && !c->behind.use.adapters)
-        st = qsf_fail(&c->error, QSF_E_UNSUPPORTED, "adapters need all layers here, or qsf_behind.adapters");
-    for (size_t i = 0; i < n && !st; i++) {
-        st = check_use(c, &uses[i]);
-        if (!st && uses[i].scale != 0) set.use[set.n++] = uses[i];
-    }
-    qsf_lora *l = &c->lora;
-    if (st || (!l->sets && !set.n) || (l->sets && set_same(&l->sets[s], &set))) return st;
-    l->platform = c->platform;
-    l->n_seqs = c->o.n_seqs;
-    l->n_rows = qsf_rows_most(&c->o);
-    l->n_expert_rows = c->b.n_slots;
-    qsf_batch_drop(c);
-    if ((st = lora_grow(l, &set, &c->error)) || (st = qsf_lora_slots_take(l, &set, &c->error))) return st;
-    qsf_seq_back(c, (uint32_t)s, 0);
-    if (c->behind.rows && (st = qsf_behind_adapt(c, s, set.use, set.n))) return qsf_lora_slots_sweep(l), st;
-    for (uint32_t i = 0; i < set.n; i++) qsf_adapter_hold(set.use[i].adapter);
-    set_drop(l, &l->sets[s]);
-    l->sets[s] = set;
-    qsf_lora_slots_sweep(l);
-    l->n_used = 0;
-    for (uint32_t i = 0; i < l->n_seqs; i++) l->n_used += l->sets[i].n > 0;
-    return QSF_OK;
 }
 
 /* ---- rows ---- */
@@ -158,7 +44,7 @@ void qsf_lora_rows(qsf_lora *l, const qsf_batch *b, bool asked)
         if (asked && b->rows[r].logits < 0) continue;
         const uint32_t row = at++;
         if (!set->n) continue;
-        if (last && last->first + last->n == row && set_same(last->set, set)) last->n++;
+        if (last && last->first + last->n == row && qsf_lora_set_same(last->set, set)) last->n++;
         else l->spans[l->n_spans++] = (qsf_lora_span){ row, 1, set };
     }
 }
@@ -297,7 +183,7 @@ static bool expert_span(const qsf_pass *p, const qsf_lora_expert *e, uint32_t *a
     const uint32_t *row = p->b->slot_row + e->first;
     if (*at >= e->n) return false;
     *out = (qsf_lora_span){ *at, 0, &p->lora->sets[p->batch->rows[row[*at]].seq] };
-    while (*at < e->n && set_same(out->set, &p->lora->sets[p->batch->rows[row[*at]].seq])) ++*at;
+    while (*at < e->n && qsf_lora_set_same(out->set, &p->lora->sets[p->batch->rows[row[*at]].seq])) ++*at;
     out->n = *at - out->first;
     return true;
 }

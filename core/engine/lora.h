@@ -53,7 +53,8 @@ typedef struct qsf_lora {
  * `wave`. */
 typedef struct qsf_lora_expert { uint32_t expert, first, n, wave; } qsf_lora_expert;
 
-void qsf_lora_done(qsf_lora *l);        /* takes one that was never begun, all zeros */
+/* Whether both have the same adapters, with the same scales. */
+bool qsf_lora_set_same(const qsf_lora_set *a, const qsf_lora_set *b);
 /* Whether sequences a and b have the same adapters. */
 bool qsf_lora_same(const qsf_lora *l, uint32_t a, uint32_t b);
 /* Of a sequence's adapters and scales; 0: it has none. */
