@@ -3,7 +3,6 @@
 #include "engine/adapters.h"
 #include "engine/lora_stream.h"
 #include "engine/sequence.h"
-#include "engine/step.h"
 
 static void set_drop(const qsf_lora *l, qsf_lora_set *set)
 {

@@ -4,7 +4,6 @@
 #include "base/sized.h"
 #include "engine/hidden.h"
 #include "engine/sequence.h"
-#include "engine/step.h"
 #include "model/model.h"
 #include "model/part.h"
 

@@ -3,7 +3,6 @@
 #include "engine/embed.h"
 #include "engine/hidden.h"
 #include "engine/sequence.h"
-#include "engine/step.h"
 
 void qsf_hidden_ask(qsf_context *c, bool wanted) { c->hidden = wanted; }
 

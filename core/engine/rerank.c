@@ -2,7 +2,6 @@
  * SPDX-License-Identifier: MIT */
 #include "engine/embed.h"
 #include "engine/sequence.h"
-#include "engine/step.h"
 #include "model/model.h"
 
 /* ---- the pair ---- */
