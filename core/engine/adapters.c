@@ -1,8 +1,8 @@
 /* The adapters of sequences: a sequence gets them, keeps them alive, and gives them up.
  * SPDX-License-Identifier: MIT */
 #include "engine/adapters.h"
-#include "engine/lora_stream.h"
 #include "engine/sequence.h"
+#include "layers/lora_stream.h"
 
 static void set_drop(const qsf_lora *l, qsf_lora_set *set)
 {

@@ -3,7 +3,7 @@
 #ifndef QSF_ADAPTERS_H
 #define QSF_ADAPTERS_H
 
-#include "engine/lora.h"
+#include "layers/lora.h"
 
 /* Releases all of them; takes a struct that is all zeros. */
 void qsf_adapters_done(qsf_lora *l);

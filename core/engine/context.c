@@ -5,10 +5,10 @@
 
 #include "base/pieces.h"
 #include "base/sized.h"
-#include "engine/layer.h"
 #include "engine/options.h"
 #include "engine/plan.h"
-#include "engine/route.h"
+#include "layers/layer.h"
+#include "layers/route.h"
 #include "model/part.h"
 #include "weights/refine.h"
 

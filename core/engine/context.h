@@ -4,14 +4,14 @@
 #define QSF_CONTEXT_H
 
 #include "base/reserve.h"
-#include "engine/early_exit.h"
-#include "engine/embedding.h"
-#include "engine/head.h"
-#include "engine/head_stream.h"
-#include "engine/lora.h"
 #include "engine/behind.h"
+#include "engine/early_exit.h"
 #include "engine/thread_count.h"
-#include "engine/watch.h"
+#include "layers/embedding.h"
+#include "layers/head.h"
+#include "layers/head_stream.h"
+#include "layers/lora.h"
+#include "layers/watch.h"
 #include "model/model.h"
 #include "weights/experts.h"
 

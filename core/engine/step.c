@@ -1,8 +1,8 @@
 /* The step: moves a batch on by one layer.
  * SPDX-License-Identifier: MIT */
 #include "engine/step.h"
-#include "engine/layer.h"
 #include "engine/sequence.h"
+#include "layers/layer.h"
 #include "weights/refine.h"
 
 /* What arithmetic gets of the context; weights and layer are still to be set. */
