@@ -24,7 +24,7 @@ set(qsf_fast ${qsf_wasm_sources})
 list(FILTER qsf_fast INCLUDE REGEX
     "/kernels/|/core/(layers/(attention|kv_float)|base/crc|model/planes)\\.c$")
 string(CONCAT qsf_not_fast "_(scalar|check)\\.c$"
-    "|/kernels/(iq|kernels|trellis|wasm|(convert|float|iq|scan|top_k|trellis)_v128)\\.c$")
+    "|/kernels/(forms|iq|kernels|trellis|wasm|(convert|float|iq|scan|top_k|trellis)_v128)\\.c$")
 list(FILTER qsf_fast EXCLUDE REGEX "${qsf_not_fast}")
 list(REMOVE_ITEM qsf_small ${qsf_fast})
 set(qsf_least ${qsf_small})
