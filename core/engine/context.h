@@ -3,6 +3,7 @@
 #ifndef QSF_CONTEXT_H
 #define QSF_CONTEXT_H
 
+#include "base/pieces.h"
 #include "base/reserve.h"
 #include "engine/behind.h"
 #include "engine/early_exit.h"
@@ -73,7 +74,10 @@ struct qsf_context {
     qsf_batch_state now;
 };
 
-/* Bytes of a context's own tables: those of a batch, of sequences, of rotary frequencies. */
+/* A context's own tables, of a batch, of sequences, of rotary frequencies; and their bytes. */
+enum { QSF_CONTEXT_TABLES = 7 };
+void     qsf_context_pieces(qsf_context *c, const qsf_source *s, const qsf_context_options *o,
+                            qsf_piece list[QSF_CONTEXT_TABLES]);
 uint64_t qsf_context_tables(const qsf_source *s, const qsf_context_options *o);
 
 #endif

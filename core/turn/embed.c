@@ -21,12 +21,6 @@ qsf_pooling qsf_pooling_of(const qsf_hparams *hp, qsf_pooling asked)
     return asked == QSF_POOL_NONE ? QSF_POOL_MEAN : asked;
 }
 
-qsf_pooling qsf_pooling_rows(const qsf_hparams *hp, qsf_pooling how)
-{
-    if (how != QSF_POOL_RANK) return how;
-    return hp->rank_mean ? QSF_POOL_MEAN : hp->both_ways ? QSF_POOL_FIRST : QSF_POOL_LAST;
-}
-
 static uint32_t embed_width(const qsf_hparams *hp, qsf_pooling how)
 {
     return how == QSF_POOL_RANK ? hp->n_classes : hp->n_embd;
@@ -121,14 +115,6 @@ static void densify(const qsf_context *c, const qsf_weights *w, float *x, float 
     float *row = work, *y = work + QSF_MAX(n, wide);
     apply(w, QSF_K_DENSE_2, 0, wide, n, x, row, y);
     apply(w, QSF_K_DENSE_3, 0, n, wide, y, row, x);
-}
-
-void qsf_hidden_unit(float *x, size_t n)
-{
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += (double)x[i] * x[i];
-    const float by = sum > 0 ? (float)(1 / sqrt(sum)) : 0;
-    for (size_t i = 0; i < n; i++) x[i] *= by;
 }
 
 /* Pooled vectors that are done become what was asked for.  *x: the pooled one, which is out but for
@@ -336,4 +322,45 @@ qsf_status qsf_embed_texts(qsf_context *c, const int32_t *ids, const size_t *len
     qsf_embed_run r;
     const qsf_status st = qsf_embed_begin(c, &r, ids, lens, n, opts, false, out);
     return st ? st : qsf_embed_all(c, &r);
+}
+
+/* ---- one text, in a sequence ---- */
+
+/* In batches, as qsf_feed does it. */
+static qsf_status embed_batches(qsf_context *c, qsf_seq s, const int32_t *ids, size_t n, qsf_pooling how,
+                                float *out)
+{
+    qsf_row rows[256];
+    const size_t most = QSF_MIN(c->o.n_batch, QSF_ARRAY_LEN(rows));
+    if (c->hp->both_ways) {
+        const qsf_pooling one = how == QSF_POOL_NONE || how == QSF_POOL_TOKENS ? QSF_POOL_MEAN : how;
+        const qsf_embed_options o = { .size = sizeof o, .pooling = qsf_pooling_rows(c->hp, one) };
+        return qsf_embed_texts(c, ids, &n, 1, &o, out);
+    }
+    for (size_t at = 0, len; at < n; at += len) {
+        len = QSF_MIN(most, n - at);
+        for (size_t i = 0; i < len; i++) rows[i] = (qsf_row){ s, ids[at + i], false };
+        const qsf_status st = qsf_compute(c, rows, len);
+        if (st) return st;
+        (void)qsf_hidden_pool(c, 0, len, at, n, how, out);
+    }
+    return QSF_OK;
+}
+
+qsf_status qsf_embed(qsf_context *c, qsf_seq s, const int32_t *ids, size_t n, qsf_pooling how, float *out)
+{
+    const bool asked = c->hidden;
+    if (n == 0) return qsf_fail(&c->error, QSF_E_ARGUMENT, "no tokens were given");
+    qsf_status st = qsf_seq_check(c, s);
+    if (!st) st = qsf_part_refuse(c->model->source, "an embedding", &c->error);
+    if (st) return st;
+    qsf_batch_drop(c);
+    const uint32_t room = qsf_seq_room(c, s);
+    if (n > room)
+        return qsf_fail(&c->error, QSF_E_FULL, "%llu tokens do not fit: the sequence has room for %u more",
+                        (unsigned long long)n, (unsigned)room);
+    c->hidden = true;
+    st = embed_batches(c, s, ids, n, how, out);
+    c->hidden = asked;
+    return st;
 }

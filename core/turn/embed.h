@@ -11,8 +11,6 @@ enum { EMBED_PARTS = 64 };
 
 /* What a caller means by a pooling: the file's where it says none, else the mean. */
 qsf_pooling qsf_pooling_of(const qsf_hparams *hp, qsf_pooling asked);
-/* Which rows it takes: what is ranked is a mean or one token. */
-qsf_pooling qsf_pooling_rows(const qsf_hparams *hp, qsf_pooling how);
 /* Rows [first, first + rows) of the batch are tokens [at, at + rows) of a text of n. */
 typedef struct embed_part { size_t text, first, rows, at, n; } embed_part;
 
@@ -40,7 +38,5 @@ qsf_status qsf_embed_step(qsf_context *c, qsf_embed_run *r, bool *waiting);
 void       qsf_embed_end(qsf_context *c, const qsf_embed_run *r);
 /* To the end, which is waited for. */
 qsf_status qsf_embed_all(qsf_context *c, qsf_embed_run *r);
-/* Brings x to the length 1; zeros stay what they are. */
-void qsf_hidden_unit(float *x, size_t n);
 
 #endif

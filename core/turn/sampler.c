@@ -151,14 +151,6 @@ void qsf_sampler_accept(qsf_sampler *s, int32_t token)
 
 /* ---- the chain ---- */
 
-float *qsf_pick_logits(sampler_pick *k)
-{
-    qsf_sampler *s = k->s;
-    if (k->x != s->logits) memcpy(s->logits, k->x, s->n_vocab * sizeof *s->logits);
-    k->x = s->logits;
-    return s->logits;
-}
-
 bool qsf_sampler_greedy(const qsf_sampler *s) { return !(s->o.temperature > 0); }
 
 /* Where a row has something to do. */

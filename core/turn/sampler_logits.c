@@ -8,15 +8,24 @@ bool qsf_sampler_penalizes(const qsf_sampler_options *o)
 }
 bool qsf_sampler_dries(const qsf_sampler_options *o) { return o->dry_multiplier > 0 && o->dry_last_n > 0; }
 
+/* The logits as a copy that may be changed. */
+static float *pick_logits(sampler_pick *k)
+{
+    qsf_sampler *s = k->s;
+    if (k->x != s->logits) memcpy(s->logits, k->x, s->n_vocab * sizeof *s->logits);
+    k->x = s->logits;
+    return s->logits;
+}
+
 void qsf_pick_bias(sampler_pick *k)
 {
-    float *x = qsf_pick_logits(k);
+    float *x = pick_logits(k);
     for (uint32_t i = 0; i < k->s->n_biases; i++) x[k->s->biases[i].token] += k->s->biases[i].bias;
 }
 
 void qsf_pick_callback(sampler_pick *k)
 {
-    k->s->callback(k->s->callback_user, qsf_pick_logits(k), k->s->n_vocab);
+    k->s->callback(k->s->callback_user, pick_logits(k), k->s->n_vocab);
 }
 
 /* The i-th of the accepted tokens, the last first; a breaker of DRY ends in it: its complement. */
@@ -35,7 +44,7 @@ void qsf_pick_penalize(sampler_pick *k)
 {
     const qsf_sampler *s = k->s;
     const uint32_t n = QSF_MIN(s->n_last, s->o.repeat_last_n);
-    float *logits = qsf_pick_logits(k), *count = s->weights;
+    float *logits = pick_logits(k), *count = s->weights;
     for (uint32_t i = 0; i < n; i++) count[last_token(s, i)] = 0;
     for (uint32_t i = 0; i < n; i++) count[last_token(s, i)]++;
     for (uint32_t i = 0; i < n; i++) {
@@ -80,7 +89,7 @@ void qsf_pick_dry(sampler_pick *k)
     while (most < n && last_marked(s, most) >= 0) most++;      /* no repetition reaches over a breaker */
     if (n <= allowed || most < allowed) return;
     dry_repeats(s, n, s->repeats);
-    float *logits = qsf_pick_logits(k);
+    float *logits = pick_logits(k);
     int32_t id;
     for (uint32_t i = 1; i < n; i++)
         if ((id = dry_next(s, i)) >= 0) s->weights[id] = 0;
@@ -117,7 +126,7 @@ void qsf_pick_ban(sampler_pick *k)
 {
     const qsf_sampler *s = k->s;
     const char *text, *end = s->tail + s->n_tail;
-    float *logits = qsf_pick_logits(k);
+    float *logits = pick_logits(k);
     for (uint32_t i = 0; i < s->n_vocab; i++) {
         if (i % 32 == 0 && !s->banned_whole[i / 32]) i += 31;
         else if (s->banned_whole[i / 32] >> i % 32 & 1) logits[i] = -INFINITY;
@@ -130,7 +139,7 @@ void qsf_pick_ban(sampler_pick *k)
 void qsf_pick_limit(sampler_pick *k)
 {
     const qsf_sampler_limits *l = k->limits;
-    float *logits = qsf_pick_logits(k);
+    float *logits = pick_logits(k);
     for (uint32_t i = 0; l->mask && i < k->s->n_vocab; i += 32) {
         const uint32_t end = QSF_MIN(i + 32, k->s->n_vocab);
         const uint32_t may = l->mask[i / 32];

@@ -63,8 +63,6 @@ typedef struct sampler_pick {
  * has the best only. */
 bool qsf_pick_candidates(sampler_pick *k, qsf_sampler *s, const float *logits,
                          const qsf_sampler_limits *limits);
-/* The logits as a copy that may be changed. */
-float *qsf_pick_logits(sampler_pick *k);
 
 /* ---- sampler_logits.c: what changes logits ---- */
 bool qsf_sampler_penalizes(const qsf_sampler_options *o);
