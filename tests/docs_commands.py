@@ -181,7 +181,7 @@ BLOCKS = {
     ("CONTRIBUTING.md", "if (rows[i].token"): Tried(
         "core/engine/step.c", "token %d; the vocabulary has %u"),
     ("CONTRIBUTING.md", "float *x;"): Tried(
-        "core/engine/buffers.h", "float *x;             /* [rows][ld_embd]"),
+        "core/layers/buffers.h", "float *x;             /* [rows][ld_embd]"),
     ("CONTRIBUTING.md", "core: each thread"): Text(),
     ("docs/memory.md", "resident 25.7 MB now"): Text("an output"),
     # ---- docs/memory.md

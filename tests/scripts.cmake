@@ -165,8 +165,14 @@ endif()
 # is nothing to see ----
 if(CMAKE_NM AND NOT QSF_SANITIZE AND NOT QSF_LTO
     AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|wasm)$"))
-    qsf_script(direction_test 60 direction_test.py ${CMAKE_NM} "$<TARGET_OBJECTS:qsf_objects>"
-        "$<TARGET_OBJECTS:qsf_convert_objects>")
+    set(targets qsf_objects qsf_convert_objects qsf_tools)
+    foreach(target IN ITEMS qsf_server qsf_parity_parts qsf-mpi)
+        if(TARGET ${target})
+            list(APPEND targets ${target})
+        endif()
+    endforeach()
+    list(TRANSFORM targets REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
+    qsf_script(direction_test 60 direction_test.py ${CMAKE_NM} ${targets})
 endif()
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(docs_pages_test 60 docs_pages_test.py)

@@ -360,13 +360,6 @@ qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err)
 
 /* ---- divisors of rotary frequencies ---- */
 
-const gguf_tensor *qsf_gguf_tensor(const gguf *g, const char *name)
-{
-    for (uint32_t i = 0; i < g->n_tensors; i++)
-        if (gguf_text_is(g->tensors[i].name, name)) return &g->tensors[i];
-    return NULL;
-}
-
 static qsf_status read_factors(gguf *g, const char *name, float times, float **out, qsf_error *err)
 {
     const uint32_t half = g->s->hp.rope_dim / 2;
