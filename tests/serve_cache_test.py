@@ -12,7 +12,7 @@ import random
 import signal
 import time
 
-from serve_server import SLOW, WORK, run
+from serve_server import SLOW, WORK, Server, run
 
 MUTANTS = int(os.environ.get("QSF_CACHE_MUTANTS", 500 if SLOW == 1 else 50))
 PROMPTS = [f"{word} is the beginning of a prompt that is kept. " * 4 for word in ("One", "Two", "Three",
@@ -105,6 +105,19 @@ def test_a_damaged_file_is_ignored_or_used_rightly(s):
             server.process.wait()
     print(f"     {MUTANTS} damaged files, of which {ignored} had nothing for a prompt")
     assert 0 < ignored < MUTANTS
+
+
+def test_sequences_of_another_model_are_ignored(s):
+    """A model that differs in the last bit of one number."""
+    model, file = pathlib.Path(WORK.name, "llama.gguf"), pathlib.Path(WORK.name, "models")
+    other = pathlib.Path(WORK.name, "other.gguf")
+    data = bytearray(model.read_bytes())
+    data[data.index(key := b"llama.attention.layer_norm_rms_epsilon") + len(key) + 4] ^= 1
+    other.write_bytes(data)
+    for path, kept in (model, False), (model, True), (other, False), (other, True), (model, False):
+        server = Server(s.program, str(path), "--quiet", "--threads", "2", "--cache-file", str(file))
+        assert ask(server, PROMPTS[0])[1] == kept, (path, kept)
+        server.end()
 
 
 if __name__ == "__main__":
