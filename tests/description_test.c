@@ -128,6 +128,25 @@ TEST(the_hash_is_the_same_everywhere)
     CHECK_EQ(qsf_hparams_hash(0xcbf29ce484222325u, &hp), 0x02d290d50e5f054fu);
 }
 
+/* Ranks have the same description, and may have tensors of the same shapes. */
+TEST(a_session_of_another_rank_is_refused)
+{
+    bench b;
+    const tiny_options o = tiny_defaults();
+    pair_session base;
+    if (!bench_begin(&b, &o)) return;
+    qsf_source *s = (qsf_source *)(uintptr_t)b.c->model->source;
+    uint32_t *const numbers[] = { &s->share, &s->n_shares, &s->n_before, &s->n_after };
+    if (!pair_save(b.c, &base)) return;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(numbers); i++) {
+        ++*numbers[i];
+        CHECK(!pair_takes(b.c, &base, "another part of the model"));
+        --*numbers[i];
+    }
+    CHECK(pair_takes(b.c, &base, "the same part"));
+    bench_end(&b);
+}
+
 TEST(keys_and_places_are_unique)
 {
     for (size_t i = 0; i < qsf_n_members; i++)
@@ -144,6 +163,7 @@ int main(int argc, char **argv)
     RUN(a_session_of_a_file_that_differs_in_one_member_is_refused);
     RUN(every_member_is_written_and_read);
     RUN(the_hash_is_the_same_everywhere);
+    RUN(a_session_of_another_rank_is_refused);
     RUN(keys_and_places_are_unique);
     return test_end();
 }

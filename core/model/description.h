@@ -18,8 +18,8 @@ typedef enum qsf_member_counts { QSF_COUNT_ONE, QSF_COUNT_LAYERS, QSF_COUNT_XIEL
 typedef enum qsf_member_saved {
     QSF_SAVED_HEADER,           /* in its header, or it follows from the tensors */
     QSF_SAVED_ALWAYS,           /* in the extension section */
-    QSF_SAVED_OPTION,           /* there if it is set; a reader that skips it computes the same, or fails */
-    QSF_SAVED_NEEDED            /* there if it is set, which makes the file one of version 3 */
+    QSF_SAVED_OPTION,           /* there if it is set */
+    QSF_SAVED_NEEDED            /* there if it is set, and then the file is one of version 3 */
 } qsf_member_saved;
 
 typedef struct qsf_member {
