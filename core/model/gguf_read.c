@@ -249,7 +249,8 @@ static int64_t layer_of(gguf_text name, gguf_text *rest)
     return n;
 }
 
-/* The same under all architectures whose sums are normed. */
+/* Names that mean something else under all architectures whose sums are normed; arch.c has those of
+ * single ones. */
 static const qsf_arch_alias gguf_sums_aliases[] = {
     { "attn_output_norm.weight", QSF_K_ATTN_POST_NORM, false },
     { "attn_output_norm.bias", QSF_K_ATTN_POST_NORM_BIAS, false },
@@ -258,8 +259,8 @@ static const qsf_arch_alias gguf_sums_aliases[] = {
     { 0 },
 };
 
-static const qsf_role *find_in(const qsf_arch_alias *list, const gguf *g, const qsf_layer *layer,
-                               gguf_text name)
+static const qsf_role *find_in_aliases(const qsf_arch_alias *list, const gguf *g, const qsf_layer *layer,
+                                       gguf_text name)
 {
     /* attn_qkv is a delta net's input, but in layers of attention what it is elsewhere */
     const bool attends = layer && layer->mixer == QSF_MIXER_ATTENTION;
@@ -292,10 +293,10 @@ static const qsf_role *find_alias(const gguf *g, const qsf_layer *layer, gguf_te
     if (layer && layer->mixer == QSF_MIXER_NONE && gguf_text_is(name, "attn_norm.weight"))
         return qsf_role_of(QSF_K_FFN_NORM);
     if (g->s->hp.flow == QSF_FLOW_SUMS) {
-        const qsf_role *role = find_in(gguf_sums_aliases, g, layer, name);
+        const qsf_role *role = find_in_aliases(gguf_sums_aliases, g, layer, name);
         if (role) return role;
     }
-    return g->row ? find_in(g->row->aliases, g, layer, name) : NULL;
+    return g->row ? find_in_aliases(g->row->aliases, g, layer, name) : NULL;
 }
 
 static const qsf_role *find_role(bool layer, gguf_text name)
