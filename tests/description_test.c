@@ -118,6 +118,31 @@ TEST(every_member_is_written_and_read)
     qsf_arena_free(arena);
 }
 
+/* No member counts only if another one is set, or not set. */
+TEST(every_member_counts_among_all_others)
+{
+    qsf_hparams hp;
+    fill_members(&hp);
+    const uint64_t want = qsf_hparams_hash(1, &hp);
+    for (size_t i = 0; i < qsf_n_members; i++) {
+        const qsf_member *m = &qsf_members[i];
+        const size_t size = m->type == QSF_MEMBER_U8 ? 1 : 4, n = qsf_member_count(&hp, m);
+        qsf_hparams other = hp;
+        float room[PAIR_VALUES];
+        if (m->count == QSF_COUNT_ONE) {
+            pair_change(m, (uint8_t *)&other + m->at);
+        } else {
+            memcpy(room, qsf_member_values(&hp, m), n * size);
+            pair_change(m, (uint8_t *)room + (n - 1) * size);
+            pair_point(&other, m, room);
+        }
+        if (qsf_hparams_hash(1, &other) == want) CHECK_STR(m->key, "counts");
+        if (m->count == QSF_COUNT_ONE) continue;
+        pair_point(&other, m, NULL);
+        if (qsf_hparams_hash(1, &other) == want) CHECK_STR(m->key, "counts if it is missing");
+    }
+}
+
 /* Sessions move between machines of either byte order. */
 TEST(the_hash_is_the_same_everywhere)
 {
@@ -162,6 +187,7 @@ int main(int argc, char **argv)
     RUN(a_session_of_a_model_that_differs_in_one_member_is_refused);
     RUN(a_session_of_a_file_that_differs_in_one_member_is_refused);
     RUN(every_member_is_written_and_read);
+    RUN(every_member_counts_among_all_others);
     RUN(the_hash_is_the_same_everywhere);
     RUN(a_session_of_another_rank_is_refused);
     RUN(keys_and_places_are_unique);
