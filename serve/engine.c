@@ -159,6 +159,16 @@ static bool engine_behind(serve_engine *e, qsf_error *err)
     return !err->status;
 }
 
+/* The sequences of --cache-file. */
+static void engine_take_kept(serve_engine *e, uint32_t n_ctx)
+{
+    qsf_error err;
+    const unsigned n = cache_file_load(&e->schedule.pool, e->o.cache_file, n_ctx, &err);
+    if (err.status && err.status != QSF_E_FULL)
+        fprintf(stderr, "%s: %u cached sequences are loaded; the next one is refused, and the rest of the "
+                "file is ignored: %s\n", e->o.cache_file, n, err.text);
+}
+
 static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
 {
     qsf_plan plan = { .size = sizeof plan };
@@ -186,7 +196,7 @@ static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
                 "delete it, or give --cache-file another name\n", e->o.cache_file);
         e->o.cache_file = NULL;
     }
-    if (e->o.cache_file) (void)cache_file_load(&e->schedule.pool, e->o.cache_file, plan.n_ctx);
+    if (e->o.cache_file) engine_take_kept(e, plan.n_ctx);
     return true;
 }
 

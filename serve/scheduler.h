@@ -73,8 +73,9 @@ bool seq_from_disk(seq_pool *p, int32_t entry, const serve_lora *lora);
 /* ---- cache_file.c ---- */
 /* Whether kept sequences may be written there: no other file is in that place. */
 bool cache_file_ours(const char *path);
-/* Reads kept sequences from a file, as many as have room; returns their number. */
-unsigned cache_file_load(seq_pool *p, const char *path, uint32_t n_ctx);
+/* Reads kept sequences from a file, as many as have room; returns their number.  *err: why the next
+ * one was refused, or QSF_OK. */
+unsigned cache_file_load(seq_pool *p, const char *path, uint32_t n_ctx, qsf_error *err);
 /* Writes them; false: it could not, and the file is as before. */
 bool cache_file_save(const seq_pool *p, const char *path);
 

@@ -183,6 +183,7 @@ endif()
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(lines_test 60 lines_test.py)
     qsf_script(shape_test 60 shape_test.py)
+    qsf_script(model_tables_test 60 model_tables_test.py)
     qsf_script(codebooks_test 60 codebooks_test.py)
 endif()
 

@@ -21,12 +21,13 @@ static void build_specials(qsf_tokenizer *t)
     }
     t->phi3 = t->vocab->kind == QSF_VOCAB_SPM && qsf_tokenizer_find(t, "<|placeholder1|>", 16) >= 0
         && qsf_tokenizer_find(t, "<|assistant|>", 13) >= 0;
-    /* as the makers of these models have it; llama.cpp goes by the same names */
+    /* of a pre-tokenizer that a WordPiece vocabulary names, only this rule applies */
+    const qsf_pretokenizer *named = qsf_pretokenizer_find(t->vocab->pre);
+    const unsigned rules = named ? qsf_pretokenizer_rules(named) : 0;
     t->strips = -1;
-    if (t->vocab->kind == QSF_VOCAB_UGM || !strncmp(t->vocab->pre, "jina-v2-", 8))
+    if (t->vocab->kind == QSF_VOCAB_UGM || rules & QSF_PRE_MASK)
         t->strips = qsf_tokenizer_find(t, "<mask>", 6);
-    else if (!strcmp(t->vocab->pre, "modern-bert"))
-        t->strips = qsf_tokenizer_find(t, "[MASK]", 6);
+    else if (rules & QSF_PRE_MASK_CAPITALS) t->strips = qsf_tokenizer_find(t, "[MASK]", 6);
 }
 
 static void build_byte_tokens(qsf_tokenizer *t)
