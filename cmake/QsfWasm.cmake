@@ -16,9 +16,9 @@ file(MAKE_DIRECTORY "${qsf_package}")
 set(qsf_modules "")
 set(qsf_engine_targets "")
 
-# Speed is in the products and in attention: fast. Of the scalar kernels only rare types are left, and
-# of the rest most works once for a model, a template, a schema or an answer: least. What is between
-# them is small. A folder has one of these levels, and the files in these lists another.
+# Speed is in the products and in attention: fast. Of the scalar kernels only rare types are left,
+# and most of the rest works once for a model, a template, a schema or an answer: least. What is
+# between them is small. A folder has one of these levels, and the files in these lists another.
 set(qsf_fast_files core/base/crc core/layers/attention core/layers/kv_float core/model/planes)
 set(qsf_small_files
     core/layers/act_row core/layers/altup core/layers/delta_net core/layers/head_clusters
