@@ -331,7 +331,7 @@ static void say_unknown(const option_program *p, const char *word, size_t len)
     }
     fprintf(stderr, "unknown option %.*s", (int)len, word);
     if (best) fprintf(stderr, "; did you mean %s?", best);
-    fputs("  --help lists all.\n", stderr);
+    fprintf(stderr, "%s --help all lists every option\n", best ? "" : ";");
 }
 
 /* The program's option that a SAME row names. */

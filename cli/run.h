@@ -17,13 +17,14 @@ typedef struct run_settings {
     common_settings common;           /* as on the command line; session_open adds the rest */
     const char *model, *prompt, *file, *session, *system, *ids, *perplexity, *kl, *kl_base,
         *draft_model, *render, *tools, *documents, *bos, *eos,
-        *grammar, *regex, *json_schema, *choices, *accept, *tool_choice, *reasoning, *history, *trace,
-        *record, *pooling, *rerank;
+        *grammar, *regex, *json_schema, *choices, *accept, *tool_choice, *reasoning, *history, *pooling,
+        *rerank;
     qsf_turn_options turn;            /* what options say of it; prompt_begin adds the rest */
     option_list stop;
-    bool help, version, mpi, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json,
-        add_special, parse_special, embedding, embed_plain, completion, no_generation,
-        continue_final, adapted, json_object;
+    trace_settings trace;
+    about_settings about;
+    bool mpi, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, add_special,
+        parse_special, embedding, embed_plain, no_generation, continue_final, adapted, json_object;
     long long chunks, json_blanks;
 } run_settings;
 

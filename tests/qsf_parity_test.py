@@ -127,7 +127,7 @@ class Arguments(Case):
         self.says(IO, "no such file", place("missing.gguf"), "--against", "none")
 
     def test_help_names_every_exit_code(self):
-        text = self.gives(OK, "--help").stdout.decode()
+        text = self.gives(OK, "--help", "all").stdout.decode()
         for code in range(8): self.assertRegex(text, rf"\b{code} [a-z]")
 
     def test_prompts_of_any_language(self):
