@@ -215,8 +215,8 @@ static qsf_status bias_add(const qsf_model *m, qsf_sampler *s, const char *text,
     const int32_t id = equals ? named_token(m, text, (size_t)(equals - text)) : -1;
     if (equals && equals[1] && !*end && id >= 0) return qsf_sampler_bias(s, id, (float)bias, err);
     err->status = QSF_E_ARGUMENT;
-    snprintf(err->text, sizeof err->text, "--logit-bias takes TOKEN=F, with a token's number or a text that "
-             "is one token, and a number or -inf; not \"%.120s\"", text);
+    snprintf(err->text, sizeof err->text, "--logit-bias takes TOKEN=F: a token id or a string that is one "
+             "token, and a number or -inf; not \"%.120s\"", text);
     return err->status;
 }
 

@@ -118,7 +118,7 @@ static bool refuse_out_of_range(const char *name, double least, double most, con
 
 static bool refuse_choice(const char *name, const char *choices, const char *value)
 {
-    fprintf(stderr, "%s is one of %s, not \"%s\"\n", name, choices, value);
+    fprintf(stderr, "%s must be one of %s, not \"%s\"\n", name, choices, value);
     return false;
 }
 

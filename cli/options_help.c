@@ -71,8 +71,8 @@ static void help_text(const option_program *p, const option *o, bool brief, char
              named ? variable : "", named ? "]" : "");
 }
 
-/* "-p, --prompt" of the names "-p --prompt".  brief: "--prompt" and what follows in the page's list;
- * this name, after one of a single letter. */
+/* "-p, --prompt" of the names "-p --prompt".  brief, if not NULL, is where the page's list has the
+ * name: only this one is printed, after a name of one letter. */
 static void help_names(const option *o, const char *brief, char *out, size_t cap)
 {
     size_t len = 0;

@@ -99,7 +99,7 @@ static bool bench_parse_numbers(const char *name, const char *text, uint32_t mos
         const unsigned long v = *p >= '0' && *p <= '9' ? strtoul(p, &end, 10) : 0;
         if (*p < '0' || *p > '9' || v > most || (*end && *end != ',') || out->n == BENCH_LIST_MAX) {
             fprintf(stderr,
-                    "%s takes up to %d whole numbers from 0 to %u with commas between them, not \"%s\"\n",
+                    "%s takes up to %d whole numbers from 0 to %u separated by commas, not \"%s\"\n",
                     name, BENCH_LIST_MAX, (unsigned)most, text);
             return false;
         }
@@ -115,7 +115,7 @@ static bool bench_parse_words(const char *name, const char *text, bench_words *o
     for (const char *p = text;; p++) {
         const size_t len = strcspn(p, ",");
         if (!len || len >= sizeof out->v[0] || out->n == BENCH_LIST_MAX) {
-            fprintf(stderr, "%s takes names with commas between them, not \"%s\"\n", name, text);
+            fprintf(stderr, "%s takes names separated by commas, not \"%s\"\n", name, text);
             return false;
         }
         memcpy(out->v[out->n], p, len);
@@ -145,7 +145,7 @@ static bool bench_fill(bench_settings *set, const option_list *rest)
         return false;
     }
     if (set->filter && !set->kernels) {
-        fputs("--filter goes with --kernels\n", stderr);
+        fputs("--filter requires --kernels\n", stderr);
         return false;
     }
     if (!set->models.n && !set->kernels) {

@@ -49,7 +49,7 @@ static const option parity_rows[] = {
       "prompt for both; may be repeated", "three built-in texts" },
     { OPTION_TEXT, "--prompts", "FILE", AT(prompts), 0, 0, NULL,
       "file with one prompt per line, and C's escapes \\n, \\t, \\r and \\\\", NULL },
-    { OPTION_TEXT, "--ids", "N,N,...", AT(ids), 0, 0, NULL, "token ids instead of a text", NULL },
+    { OPTION_TEXT, "--ids", "N,N,...", AT(ids), 0, 0, NULL, "token ids instead of text", NULL },
     { OPTION_INT, "-n --steps", "N", AT(steps), 0, 100000, NULL,
       "tokens to continue each prompt by; both engines get the other engine's most likely ones", "16" },
     { OPTION_TEXT, "--save", "FILE", AT(save), 0, 0, NULL,
@@ -186,7 +186,7 @@ static int compare(const parity_asked *a, const char *model)
     parity_result r = { 0 };
     qsf_error err;
     bool of_other = false;
-    if (a->sign && !a->receipt) return fputs("--sign goes with --receipt\n", stderr), EXIT_USAGE;
+    if (a->sign && !a->receipt) return fputs("--sign requires --receipt\n", stderr), EXIT_USAGE;
     qsf_status st = asked_prompts(a, &prompts, &err);
     if (!st && !prompts.n && named) st = prompts_standard(&prompts, &err);
     if (!st) st = parity_run(&set, &prompts, &r, &of_other, &err);

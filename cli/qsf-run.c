@@ -90,7 +90,7 @@ static const option run_rest_rows[] = {
     OPTION_HEADING("measure", "Measuring"),
     { OPTION_FLAG, "--bench", NULL, AT(bench), 0, 0, NULL, "measure the speed of prefill and decode", NULL },
     { OPTION_TEXT, "--perplexity", "FILE", AT(perplexity), 0, 0, NULL,
-      "perplexity of a text, in windows of the context length", NULL },
+      "perplexity of a text file, in windows of the context length", NULL },
     { OPTION_INT, "--chunks", "N", AT(chunks), 0, 1e9, NULL, "use only the first N windows", "all" },
     { OPTION_TEXT, "--kl-base", "FILE", AT(kl_base), 0, 0, NULL,
       "with --perplexity: write the logits for --kl", NULL },
@@ -105,7 +105,7 @@ static const option run_rest_rows[] = {
     { OPTION_FLAG, "--tokenize", NULL, AT(tokenize), 0, 0, NULL,
       "read text from standard input, print its token ids as JSON", NULL },
     { OPTION_FLAG, "--add-special", NULL, AT(add_special), 0, 0, NULL,
-      "with --tokenize: add the tokens that begin and end a text", NULL },
+      "with --tokenize: add the tokens that begin and end texts", NULL },
     { OPTION_FLAG, "--parse-special", NULL, AT(parse_special), 0, 0, NULL,
       "with --tokenize: recognise control tokens written in the text", NULL },
     { OPTION_FLAG, "--detokenize", NULL, AT(detokenize), 0, 0, NULL,
@@ -209,7 +209,7 @@ static int take_words(run_settings *set, const option_list *rest)
     if ((!set->model || replaced) && i < rest->n) set->model = rest->items[i++];
     if (!set->prompt && !set->file && !set->ids && i < rest->n) set->prompt = rest->items[i++];
     if (i == rest->n) return EXIT_OK;
-    fprintf(stderr, "unexpected \"%s\": a prompt of several words stands in quotes: qsf-run MODEL \"...\"\n",
+    fprintf(stderr, "unexpected \"%s\": put a prompt of several words in quotes: qsf-run MODEL \"...\"\n",
             rest->items[i]);
     return EXIT_USAGE;
 }
@@ -223,15 +223,15 @@ static int check_settings(run_settings *set, const option_list *rest)
     if (!set->model && !set->render)
         why = "no model was given: qsf-run [options] MODEL [PROMPT]; --help shows the options";
     else if (set->tool_choice && !set->tools)
-        why = "--tool-choice goes with --tools FILE";
+        why = "--tool-choice requires --tools FILE";
     else if (set->tools && !set->render && (set->raw || set->ids))
-        why = "--tools needs a conversation: it does not go with --raw and --ids";
+        why = "--tools needs a conversation: it cannot be combined with --raw or --ids";
     else if ((set->kl || set->kl_base) && !set->perplexity)
-        why = "--kl and --kl-base go with --perplexity FILE";
+        why = "--kl and --kl-base require --perplexity FILE";
     else if (set->session && set->common.context.early_exit > 0)
-        why = "--session keeps what all layers have seen: it does not go with --early-exit";
+        why = "--session needs the state of all layers: it cannot be combined with --early-exit";
     else if (set->perplexity && set->common.context.head != QSF_HEAD_EXACT)
-        why = "--perplexity needs all logits: it does not go with --head-topk other than exact";
+        why = "--perplexity needs all logits: it requires --head-topk exact";
     if (!why) return EXIT_OK;
     fprintf(stderr, "%s\n", why);
     return EXIT_USAGE;

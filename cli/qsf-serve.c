@@ -179,7 +179,8 @@ static const char *file_named(const char *text, char *name_out, const char *what
     const size_t len = named ? (size_t)(equals - text) : strlen(name);
     if (file) fclose(file);
     if (!len || len >= SERVE_NAME || !*path) {
-        fprintf(stderr, "\"%s\" is no %s: NAME=FILE or FILE, with a name of at most %d bytes\n", text, what,
+        fprintf(stderr, "\"%s\" is not a valid %s: give NAME=FILE or FILE, with a name of at most %d bytes\n",
+                        text, what,
                 SERVE_NAME - 1);
         return NULL;
     }
@@ -271,11 +272,12 @@ static int serve_check(const serve_asked *a, size_t n_models)
     if (c->template_kwargs && !serve_is_object(c->template_kwargs))
         why = "--chat-template-kwargs takes a JSON object, such as {\"enable_thinking\": false}";
     else if (a->models_dir && a->mpi)
-        why = "--models-dir does not go with --mpi: --model FILE names what all ranks have";
+        why = "--models-dir cannot be combined with --mpi: use --model FILE";
     else if (a->models_dir && a->common.lora.n && !n_models)
-        why = "--lora is for models that --model names, not for those of --models-dir";
+        why = "--lora applies to models given with --model, not to those of --models-dir";
     else if (c->context.early_exit > 0 && (a->cache_file || a->cache_disk > 0))
-        why = "--cache-file and --cache-disk keep what all layers have seen: not with --early-exit";
+        why = "--cache-file and --cache-disk need the state of all layers: they cannot be combined with "
+              "--early-exit";
     if (!why) return EXIT_OK;
     fprintf(stderr, "%s\n", why);
     return EXIT_USAGE;
@@ -287,9 +289,11 @@ static int serve_join(const serve_asked *a, serve_settings *set, int argc, char 
     const serve_ranks_asked asked = { .check = a->mpi_check, .silent = a->mpi_silent, .split = a->split,
                                       .wire = a->mpi_wire, .pipeline = a->pipeline };
     if (a->trace.trace || a->trace.record)
-        fputs("--trace and --record do not go with --mpi: they write files of one process\n", stderr);
+        fputs("--trace and --record cannot be combined with --mpi: they write the files of one process\n",
+              stderr);
     else if (a->pipeline && (a->cache_file || a->cache_disk > 0))
-        fputs("--cache-file and --cache-disk do not go with --pipeline: sequences are on several ranks\n",
+        fputs("--cache-file and --cache-disk cannot be combined with --pipeline: sequences are spread over "
+              "ranks\n",
               stderr);
     else return serve_ranks_join(set, &asked, argc, argv);
     return EXIT_USAGE;

@@ -112,7 +112,8 @@ void job_open(job *j)
     if (j->tensor) job_share_begin(j);
     j->n_batch = qsf_context_batch(j->c);
     qsf_context_get_plan(j->c, &plan);
-    if (plan.n_ctx != j->context.n_ctx) link_fail("the context became %u positions", (unsigned)plan.n_ctx);
+    if (plan.n_ctx != j->context.n_ctx) link_fail("the context was reduced to %u positions",
+                                                  (unsigned)plan.n_ctx);
     if (!j->verbose) return;
     if (j->tensor) fprintf(stderr, "rank %d: share %d of %d of layers", link_rank, link_rank, link_ranks);
     else fprintf(stderr, "rank %d: layers %u to %u", link_rank, (unsigned)j->first, (unsigned)j->end - 1);
@@ -145,19 +146,19 @@ static bool job_read(job *j, int argc, char **argv)
     if (common_about(&program, &j->about, &code)) exit(code);
     if (!j->path && rest.n) j->path = rest.items[0];
     if (!j->path || (j->raw && !j->prompts.n)) {
-        fputs(j->path ? "--raw continues a prompt: -p TEXT\n"
-              : "a model is needed: mpirun -np 4 qsf-run --mpi MODEL -p TEXT\n", stderr);
+        fputs(j->path ? "--raw needs a prompt: -p TEXT\n"
+              : "no model was given: mpirun -np 4 qsf-run --mpi MODEL -p TEXT\n", stderr);
         return false;
     }
     j->wire = !strcmp(j->wire_name, "f16") ? WIRE_F16 : !strcmp(j->wire_name, "q8") ? WIRE_Q8 : WIRE_F32;
     j->context.n_seqs = j->prompts.n ? (uint32_t)j->prompts.n : 1;
     if (j->tensor && j->wire != WIRE_F32) {
-        fputs("--mpi-wire is for ranges of layers: with --tensor-parallel sums travel as 32-bit floats\n",
+        fputs("--mpi-wire is for ranges of layers: with --tensor-parallel sums are sent as 32-bit floats\n",
               stderr);
         return false;
     }
     if (j->tensor && !j->prompts.n) {
-        fputs("--tensor-parallel answers prompts (-p), and holds no chat\n", stderr);
+        fputs("--tensor-parallel answers prompts (-p) but cannot chat\n", stderr);
         return false;
     }
     j->context.n_logits = j->context.n_seqs;

@@ -20,8 +20,9 @@ serve_adapter *models_no_adapter(const model_entry *m, const char *name, serve_e
     for (unsigned i = 0; i < a->n && n < sizeof names; i++)
         if (lora_list_named(a, a->items[i]->name))
             n += (size_t)snprintf(names + n, sizeof names - n, "%s\"%s\"", n ? ", " : "", a->items[i]->name);
-    serve_refuse(e, 404, "model_not_found", "model", "%.60s has no adapter \"%.60s\", but %s", m->name, name,
-                 n ? names : "none at all");
+    serve_refuse(e, 404, "model_not_found", "model", "%.60s has no adapter \"%.60s\"; available: %s",
+                                                     m->name, name,
+                 n ? names : "none");
     return NULL;
 }
 
@@ -123,7 +124,7 @@ model_entry *models_find(model_list *l, const char *name, bool any, const char *
         if (!models_hidden(&l->entries[i]))
             n += (size_t)snprintf(names + n, sizeof names - n, "%s\"%s\"", n ? ", " : "",
                                   l->entries[i].name);
-    serve_refuse(e, 404, "model_not_found", "model", "there is no model \"%.80s\" here, but %s", name,
-                 n ? names : "none at all");
+    serve_refuse(e, 404, "model_not_found", "model", "unknown model \"%.80s\"; available: %s", name,
+                 n ? names : "none");
     return NULL;
 }

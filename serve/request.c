@@ -31,7 +31,7 @@ typedef struct owned_piece { struct owned_piece *next; } owned_piece;
 void *request_alloc(serve_request *r, size_t n, size_t size, serve_error *e)
 {
     owned_piece *p = n > SIZE_MAX / 2 / size ? NULL : calloc(1, sizeof *p + n * size + 16);
-    if (!p) return serve_refuse(e, 503, NULL, NULL, "there is no memory for the request"), NULL;
+    if (!p) return serve_refuse(e, 503, NULL, NULL, "out of memory for the request"), NULL;
     p->next = r->owned;
     r->owned = p;
     return p + 1;
@@ -51,7 +51,7 @@ const char *request_keep(serve_request *r, serve_text *text, serve_error *e)
 {
     char *kept = text->failed ? NULL : request_alloc(r, text->len + 1, 1, e);
     if (kept && text->len) memcpy(kept, text->bytes, text->len);
-    if (text->failed) serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
+    if (text->failed) serve_refuse(e, 503, NULL, NULL, "out of memory for the request");
     text_free(text);
     return kept;
 }
@@ -60,7 +60,7 @@ const char *request_keep(serve_request *r, serve_text *text, serve_error *e)
 
 bool request_wrong_type(serve_error *e, const char *name, const char *wanted, yyjson_val *v)
 {
-    return serve_refuse(e, 400, "invalid_type", name, "\"%s\" has to be %s, not %s", name, wanted,
+    return serve_refuse(e, 400, "invalid_type", name, "\"%s\" must be %s, not %s", name, wanted,
                         v ? yyjson_get_type_desc(v) : "missing");
 }
 
@@ -113,9 +113,9 @@ bool request_missing(serve_error *e, const char *name)
 
 const char *request_text(yyjson_val *v, const char *name, serve_error *e)
 {
-    if (!yyjson_is_str(v)) return request_wrong_type(e, name, "a text", v), NULL;
+    if (!yyjson_is_str(v)) return request_wrong_type(e, name, "a string", v), NULL;
     if (strlen(yyjson_get_str(v)) == yyjson_get_len(v)) return yyjson_get_str(v);
-    return serve_refuse(e, 400, "invalid_value", name, "\"%s\" has a zero byte in it", name), NULL;
+    return serve_refuse(e, 400, "invalid_value", name, "\"%s\" contains a zero byte", name), NULL;
 }
 
 void request_json(serve_text *out, yyjson_val *v)
@@ -145,7 +145,7 @@ static bool take_ids(serve_request *r, yyjson_val *v, const char *name, serve_pr
     for (size_t i = 0; i < n; i++, id = unsafe_yyjson_get_next(id)) {
         if (!yyjson_is_int(id)) return request_wrong_type(e, name, "a list of token ids", id);
         if (!yyjson_is_uint(id) || yyjson_get_uint(id) > INT32_MAX)
-            return serve_refuse(e, 400, "invalid_value", name, "\"%s\" has a token id that is none",
+            return serve_refuse(e, 400, "invalid_value", name, "\"%s\" has an invalid token id",
                                 name);
         ids[i] = (int32_t)yyjson_get_uint(id);
     }
@@ -155,7 +155,7 @@ static bool take_ids(serve_request *r, yyjson_val *v, const char *name, serve_pr
 
 bool request_prompts(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {
-    static const char wanted[] = "a text, a list of texts, a list of token ids, or a list of such lists";
+    static const char wanted[] = "a string, a list of strings, a list of token ids, or a list of such lists";
     yyjson_val *item = yyjson_arr_get_first(v);
     const bool list = yyjson_is_arr(v) && (!item || yyjson_is_str(item) || yyjson_is_arr(item));
     const size_t n = list ? yyjson_arr_size(v) : 1;
@@ -163,7 +163,7 @@ bool request_prompts(serve_request *r, yyjson_val *v, const char *name, serve_er
     const size_t most = r->api == API_EMBEDDINGS ? SERVE_INPUTS : SERVE_CHOICES;
     if (n > most)
         return serve_refuse(e, 400, "array_above_max_length", name,
-                            "\"%s\" has %zu texts; %zu are possible", name, n, most);
+                            "\"%s\" has %zu strings; the maximum is %zu", name, n, most);
     if (!(r->prompts = request_alloc(r, n, sizeof *r->prompts, e))) return false;
     if (!list) item = v;
     for (r->n_prompts = 0; r->n_prompts < n; r->n_prompts++, item = unsafe_yyjson_get_next(item)) {
@@ -186,9 +186,11 @@ bool request_tokens(serve_request *r, yyjson_val *v, const char *name, serve_err
 
 bool request_content(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {
-    if (!yyjson_is_str(v)) return request_wrong_type(e, name, "a text", v);
+    if (!yyjson_is_str(v)) return request_wrong_type(e, name, "a string", v);
     if (yyjson_get_len(v) > SERVE_CONTENT)
-        return serve_refuse(e, 400, "string_above_max_length", name, "\"%s\" has %zu bytes; %d are possible",
+        return serve_refuse(e, 400, "string_above_max_length", name,
+                            "\"%s\" has %zu bytes; the maximum is %d",
+                                                                     
                             name, yyjson_get_len(v), SERVE_CONTENT);
     return request_prompts(r, v, name, e);
 }
@@ -233,17 +235,17 @@ static bool request_together(serve_request *r, yyjson_val *root, serve_error *e)
     if (!request_shape(r, root, e) || !request_logprobs(r, root, e)) return false;
     if (r->sampler.top_n_sigma < 0) r->sampler.top_n_sigma = 0;
     if (r->best_of && r->best_of < r->n)
-        return serve_refuse(e, 400, "invalid_value", "best_of", "\"best_of\" is %lld, \"n\" %lld",
+        return serve_refuse(e, 400, "invalid_value", "best_of", "\"best_of\" is %lld, less than \"n\", %lld",
                             (long long)r->best_of, (long long)r->n);
     if (r->best_of > r->n && (r->stream || r->beam_width > 1))
-        return serve_refuse(e, 400, "invalid_value", "best_of", "\"best_of\" does not go with \"%s\"",
+        return serve_refuse(e, 400, "invalid_value", "best_of", "\"best_of\" cannot be combined with \"%s\"",
                             r->stream ? "stream" : "beam_width");
     if (r->beam_width > 1 && (r->n_biases || r->n_bans))
         return serve_refuse(e, 400, "unsupported_parameter", "beam_width",
-                            "\"beam_width\" does not go with biases and banned texts");
+                            "\"beam_width\" cannot be combined with biases and banned strings");
     if (serve_request_each(r) * (r->n_prompts ? r->n_prompts : 1) > SERVE_CHOICES)
         return serve_refuse(e, 400, "integer_above_max_value", "n",
-                            "%u answers to each of %zu prompts; %d answers are possible",
+                            "%u answers to each of %zu prompts; the maximum is %d answers",
                             serve_request_each(r), r->n_prompts, SERVE_CHOICES);
     return true;
 }
@@ -264,10 +266,13 @@ bool serve_request_read(serve_request *r, serve_api api, const char *text, size_
     r->sampler.seed = 0;
     if (api == API_COMPLETIONS) r->max_tokens = 16;
     if (too_deep(text, len))
-        return serve_refuse(e, 400, "invalid_json", NULL, "the body nests deeper than %d", SERVE_DEPTH);
+        return serve_refuse(e, 400, "invalid_json", NULL, "the request body nests deeper than %d levels",
+                                                          SERVE_DEPTH);
     r->doc = yyjson_read_opts((char *)(size_t)text, len, 0, NULL, &err);
     if (!r->doc)
-        return serve_refuse(e, 400, "invalid_json", NULL, "the body is no JSON: %s at byte %zu", err.msg,
+        return serve_refuse(e, 400, "invalid_json", NULL,
+                            "the request body is not valid JSON: %s at byte %zu",
+                                                          err.msg,
                             err.pos);
     yyjson_val *root = yyjson_doc_get_root(r->doc);
     if (request_fields(r, root, e) && request_together(r, root, e) && request_default_kwargs(r, d->kwargs, e))

@@ -139,7 +139,7 @@ const char *message_role(message_list *l, yyjson_val *v)
     if (!strcmp(role, "tool") || !strcmp(role, "function"))
         return serve_refuse(l->e, 400, "unsupported_parameter", where,
                             "messages of role \"%s\" are not supported here", role), NULL;
-    return serve_refuse(l->e, 400, "invalid_value", where, "there is no role \"%.40s\"", role), NULL;
+    return serve_refuse(l->e, 400, "invalid_value", where, "unknown role \"%.40s\"", role), NULL;
 }
 
 /* One call in a message of OpenAI's chat. */
@@ -174,7 +174,7 @@ static bool read_calls(message_list *l, yyjson_val *v)
     if (yyjson_is_null(v)) return true;
     if (!yyjson_is_arr(v)) return request_wrong_type(l->e, where, "a list of calls", v);
     if (yyjson_arr_size(v) && strcmp(l->draft.role, "assistant"))
-        return serve_refuse(l->e, 400, "invalid_value", where, "\"%s\" is for the assistant's messages",
+        return serve_refuse(l->e, 400, "invalid_value", where, "\"%s\" is only allowed in assistant messages",
                             where);
     yyjson_arr_foreach(v, i, n, call) if (!read_call(l, call, where)) return false;
     return true;
@@ -189,7 +189,7 @@ static bool read_function_call(message_list *l, yyjson_val *v)
     yyjson_val *arguments = yyjson_obj_get(v, "arguments");
     if (!name) return false;
     if (strcmp(l->draft.role, "assistant"))
-        return serve_refuse(l->e, 400, "invalid_value", where, "\"%s\" is for the assistant's messages",
+        return serve_refuse(l->e, 400, "invalid_value", where, "\"%s\" is only allowed in assistant messages",
                             where);
     const bool json = (yyjson_is_str(arguments) && yyjson_get_len(arguments)) || yyjson_is_obj(arguments);
     draft_call(l, NULL, name, json ? arguments : NULL);
@@ -310,7 +310,7 @@ static bool read_list(message_list *l, yyjson_val *v)
     if (!yyjson_arr_size(v) && !l->r->previous)
         return serve_refuse(l->e, 400, "invalid_value", l->name, "\"%s\" is empty", l->name);
     if (yyjson_arr_size(v) > SERVE_MESSAGES)
-        return serve_refuse(l->e, 400, "array_above_max_length", l->name, "%zu messages; %d are possible",
+        return serve_refuse(l->e, 400, "array_above_max_length", l->name, "%zu messages; the maximum is %d",
                             yyjson_arr_size(v), SERVE_MESSAGES);
     yyjson_arr_foreach(v, i, n, item) {
         l->place = i;
@@ -339,7 +339,7 @@ static bool read_previous(message_list *l, yyjson_val *root)
     text_add(&l->out, k->messages.bytes ? k->messages.bytes : "", k->messages.len);
     r->n_messages += k->n_messages;
     return r->n_messages <= SERVE_MESSAGES
-        || serve_refuse(l->e, 400, "array_above_max_length", l->name, "%zu messages; %d are possible",
+        || serve_refuse(l->e, 400, "array_above_max_length", l->name, "%zu messages; the maximum is %d",
                         r->n_messages, SERVE_MESSAGES);
 }
 

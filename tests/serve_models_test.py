@@ -485,8 +485,9 @@ def test_what_a_folder_leaves_out_is_said(s):
     with serving_folder(s, folder, f"--model=b={tiny('qwen2')}") as server:
         assert set(states(server)) == {"b", "a"} and states(server)["b"] == "loaded"
         refused(server, "x", 404, "model_not_found")
-        left = [line for line in server.lines if "is left out" in line]
-        for name, why in (("a.qsf", 'another file has the name "a"'), ("b.gguf", "of the command line"),
+        left = [line for line in server.lines if "is skipped" in line]
+        for name, why in (("a.qsf", 'another file already has the name "a"'),
+                          ("b.gguf", "on the command line"),
                           ("two", "several models"), ("c,d.gguf", "comma"), ("z-00002", "first part"),
                           ("gone.gguf", "No such file"), ("nnn", "too long")):
             assert sum(name in line and why in line for line in left) == 1, (name, left)

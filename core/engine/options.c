@@ -150,7 +150,7 @@ static const option_row turn_rows[] = {
         "maximum tokens to generate; -1 for no limit"),
     COUNT("min-tokens", min_tokens, 0, 9007199254740992, 0, "tokens",
         "forbid tokens that end the answer before this many tokens"),
-    FLAG("ignore-end", ignore_end, 0, "continue past tokens that end an answer or a text"),
+    FLAG("ignore-end", ignore_end, 0, "continue past tokens that end an answer"),
     FLAG("special", special, 0, "include the text of control tokens"),
     WHOLE("draft", draft, 0, QSF_DRAFT_MOST, 0, "tokens", "maximum draft tokens per pass"),
     SIGNED("logprobs", logprobs, -1, QSF_LOGPROBS_MOST, -1, "tokens",
@@ -258,8 +258,8 @@ static qsf_status option_refuse(const qsf_option *o, const char *value, qsf_erro
 {
     const char *words = o->kind == QSF_OPTION_FLAG ? "true and false" : o->choices;
     if (words)
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s is \"%.80s\"; possible are %s", o->name, value, words);
-    return qsf_fail(err, QSF_E_ARGUMENT, "%s is %.80s; possible is a %snumber from %g to %.0f", o->name,
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s is \"%.80s\"; it must be one of %s", o->name, value, words);
+    return qsf_fail(err, QSF_E_ARGUMENT, "%s is %.80s; it must be a %snumber from %g to %.0f", o->name,
                     value, o->kind == QSF_OPTION_WHOLE ? "whole " : "", o->least, o->most);
 }
 
@@ -285,7 +285,7 @@ qsf_status qsf_context_check(const qsf_context_options *o, qsf_error *err)
     const qsf_status st = options_check(&context_list, 0, o, err);
     if (st) return st;
     if (o->kv_heavy && !o->kv_window)
-        return qsf_fail(err, QSF_E_ARGUMENT, "kv-heavy keeps positions beside a window: it needs kv-window");
+        return qsf_fail(err, QSF_E_ARGUMENT, "kv-heavy keeps positions outside a window: it needs kv-window");
     if (o->early_exit > 0 && o->kv_window)
         return qsf_fail(err, QSF_E_ARGUMENT, "early-exit and kv-window exclude each other");
     return QSF_OK;
@@ -367,7 +367,7 @@ static qsf_status options_set(const option_table *l, void *o, size_t size, const
         option_put(r, o, number);
         return QSF_OK;
     }
-    return qsf_fail(err, QSF_E_ARGUMENT, "no option is called \"%.80s\"", name);
+    return qsf_fail(err, QSF_E_ARGUMENT, "unknown option \"%.80s\"", name);
 }
 
 qsf_status qsf_context_set(qsf_context_options *o, const char *name, const char *value, qsf_error *err)
@@ -414,7 +414,7 @@ qsf_status qsf_context_get(const qsf_context_options *o, const char *name, char 
         if (cap) *out = 0;
         return qsf_fail(err, QSF_E_ARGUMENT, "the value of %s does not fit %zu bytes", name, cap);
     }
-    return qsf_fail(err, QSF_E_ARGUMENT, "no option is called \"%.80s\"", name);
+    return qsf_fail(err, QSF_E_ARGUMENT, "unknown option \"%.80s\"", name);
 }
 qsf_status qsf_sampler_set(qsf_sampler_options *o, const char *name, const char *value, qsf_error *err)
 {

@@ -95,7 +95,7 @@ static qsf_status family_sections(const gguf *g, qsf_hparams *hp, qsf_error *err
     if (!kv || memcmp(g->arch, "glm4", 4)) return QSF_OK;
     for (uint64_t i = 0; i < QSF_MIN(kv->n, 4u); i++)
         if (!qsf_gguf_integer(kv, i, &n[i]) || n[i] < 0 || (i == 3 && n[i]))
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: key \"%.*s\": section %u is none that text turns",
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: key \"%.*s\": section %u does not apply to text",
                             g->s->path, (int)kv->key.len, kv->key.p, (unsigned)i);
     if (n[0] && n[1]) hp->rope = QSF_ROPE_HALVES;
     return QSF_OK;

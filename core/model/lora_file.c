@@ -60,7 +60,7 @@ static qsf_status read_keys(qsf_lora_file *r, qsf_error *err)
 {
     gguf_text name = { NULL, 0 };
     qsf_status st;
-    if ((st = check_text(r, "general.type", "adapter", "is no adapter, which a model was asked for", err)) ||
+    if ((st = check_text(r, "general.type", "adapter", "is not an adapter", err)) ||
         (st = check_text(r, "adapter.type", "lora", "is an adapter of a kind that cannot be run", err)) ||
         (st = check_text(r, "general.architecture", r->model->hp.arch,
                          "is an adapter of a model of another architecture", err)) ||
@@ -398,8 +398,8 @@ static qsf_status lora_open_gguf(qsf_lora_file *r, qsf_error *err)
     if (s->lengths[0] >= sizeof magic &&
         (st = qsf_source_read(s, 0, 0, magic, sizeof magic, "the first bytes", err))) return st;
     if (memcmp(magic, "GGUF", 4))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: is no GGUF file; adapters are GGUF files in llama.cpp's "
-                        "form, or directories with adapter_config.json", s->path);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: is not a GGUF file; adapters are GGUF files in "
+                        "llama.cpp's form, or directories with adapter_config.json", s->path);
     if ((st = qsf_arena_new(s->platform, &r->g.tmp, err))) return st;
     r->order = arch ? arch->rope : QSF_ROPE_NONE;
     return (st = qsf_gguf_read_files(&r->g, err)) ? st : read_keys(r, err);

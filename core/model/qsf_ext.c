@@ -157,7 +157,7 @@ qsf_status qsf_ext_open(qsf_ext *x, const void *p, uint64_t len, const char *pat
                             (unsigned)i, (unsigned long long)at);
     for (; at < len; at++)
         if (x->p[at])
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: the extension section goes on behind its last entry",
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: the extension section continues after its last entry",
                             path);
     x->n = n;
     return QSF_OK;
@@ -389,7 +389,7 @@ static qsf_status ext_get_field(const qsf_ext *x, const struct ext_field *f, qsf
         return QSF_OK;
     }
     if (v.data[0] > f->limit)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: extension key %s is %u; known are 0 to %u", x->path,
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: extension key %s is %u; the range is 0 to %u", x->path,
                         f->key, (unsigned)v.data[0], (unsigned)f->limit);
     if (f->kind == EXT_F_BOOL) *(bool *)at = v.data[0] != 0;
     else *at = v.data[0];

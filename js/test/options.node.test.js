@@ -169,7 +169,7 @@ describe('estimate()', () => {
 
 test('a lower quality warns where the file does not say what matters', async () => {
   assert.match((await using({quality: 0.8}, model => model.info.warnings)).join(),
-    /which layers matter less/);
+    /does not mark less important layers/);
 });
 
 describe('statistics', () => {
