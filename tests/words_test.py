@@ -16,7 +16,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # What we wrote: what is written instead.
 CONSTRUCTIONS = {
-    "a file says": (r"\b(?:where|as) (?:a|the|its) (?:file|model|template|header) says\b", "if the file sets it"),
+    "a file says": (r"\b(?:where|as) (?:a|the|its) (?:file|model|template|header) says\b",
+                    "if the file sets it"),
     "is no": (r"\b(?:is|are|was|were) no (?!(?:longer|more|less|fewer|larger|later|slower|worse|better)\b)",
               "is not a; has no"),
     "there is none": (r"\b(?:there (?:is|are) none|(?:has|have|had) none)\b", "has no X"),
@@ -38,21 +39,21 @@ CONSTRUCTIONS = {
 # The counts of strings, of documents and of comments.
 LIMITS = {
     "a file says": (0, 2, 4),
-    "is no": (11, 29, 190),
+    "is no": (1, 29, 190),
     "there is none": (1, 8, 150),
     "behind": (1, 87, 471),
-    "go on": (4, 35, 101),
-    "beside": (1, 88, 184),
+    "go on": (0, 35, 101),
+    "beside": (0, 88, 184),
     "so many": (0, 11, 99),
     "but for": (0, 14, 52),
     "give way": (0, 14, 32),
-    "nobody": (1, 19, 133),
-    "likeliest": (1, 10, 20),
+    "nobody": (0, 19, 133),
+    "likeliest": (0, 10, 20),
     "says so": (0, 26, 53),
     "hear of": (0, 3, 9),
-    "a text": (3, 34, 170),
+    "a text": (1, 34, 170),
     "what is left": (0, 0, 0),
-    "as it is": (2, 31, 110),
+    "as it is": (0, 31, 110),
     "where it is so": (0, 0, 1),
 }
 
@@ -119,8 +120,8 @@ def lower(counts):
         rows += f'    "{c}": ({n}),\n'
     path = pathlib.Path(__file__)
     text = path.read_text(encoding="utf-8")
-    path.write_text(re.sub(r"(?s)(\nLIMITS = \{\n).*?(\n\}\n|\}\n)", lambda m: f"{m[1]}{rows}}}\n", text, count=1),
-                    encoding="utf-8")
+    text = re.sub(r"(?s)(\nLIMITS = \{\n).*?\}\n", lambda m: f"{m[1]}{rows}}}\n", text, count=1)
+    path.write_text(text, encoding="utf-8")
 
 
 def main():
