@@ -1,7 +1,7 @@
 /* The short interface: one engine, one conversation (the founding document's section 14.1).
  * SPDX-License-Identifier: MIT */
 #include "base/host.h"
-#include "engine/sampler.h"
+#include "turn/sampler.h"
 
 #include <stdatomic.h>
 

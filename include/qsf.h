@@ -762,7 +762,7 @@ QSF_API uint64_t   qsf_session_bytes(const qsf_context *c, qsf_seq s);
  * nothing changes unless everything is right.
  *
  * QSF_E_CORRUPT       the bytes are no session, damaged or cut short
- * QSF_E_UNSUPPORTED   a later version wrote the session
+ * QSF_E_UNSUPPORTED   another version of libqsf wrote the session
  * QSF_E_ARGUMENT      the session has another model, KV type or, where keys depend on them,
  *                     context length or quality; or *n_ids is larger than cap
  * QSF_E_FULL          the session does not fit

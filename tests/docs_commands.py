@@ -171,6 +171,7 @@ BLOCKS = {
     ("docs/format.md", '"QSFX"'): Text("a layout"),
     ("docs/how-it-works.md", "programs "): Text(),
     ("docs/how-it-works.md", "prompt text"): Text(),
+    ("docs/adding.md", "CHANGELOG.md "): Text("what git says of a trial"),
     # ---- CONTRIBUTING.md
     ("CONTRIBUTING.md", "./test "): Listed("the tests themselves"),
     ("CONTRIBUTING.md", "cmake --preset debug"): Listed("another build; ./test builds and runs the same"),
@@ -181,7 +182,7 @@ BLOCKS = {
     ("CONTRIBUTING.md", "if (rows[i].token"): Tried(
         "core/engine/step.c", "token %d; the vocabulary has %u"),
     ("CONTRIBUTING.md", "float *x;"): Tried(
-        "core/engine/buffers.h", "float *x;             /* [rows][ld_embd]"),
+        "core/layers/buffers.h", "float *x;             /* [rows][ld_embd]"),
     ("CONTRIBUTING.md", "core: each thread"): Text(),
     ("docs/memory.md", "resident 25.7 MB now"): Text("an output"),
     # ---- docs/memory.md
