@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct chat_row {
-    const char *name, *argument, *help;           /* argument: in the help; "" where there is none */
+    const char *name, *argument, *help;           /* argument: in the help; "" for no argument */
     bool        lines;                            /* the argument may be several */
     bool        needed;
     int       (*run)(conversation *c, const char *argument);      /* an exit code */

@@ -54,9 +54,9 @@ static const foreign_option foreign_models[] = {
 
     /* memory and files */
     IGNORED("--mlock --mmap --no-mmap -dio --direct-io -ndio --no-direct-io", NONE,
-            "--io chooses how the file is read, --ram-budget how much of it is kept"),
+            "--io chooses how the file is read, --ram-budget how much of it stays in memory"),
     IGNORED("-mmp -lm --load-mode -lzm --lazy-mode", VALUE,
-            "--io chooses how the file is read, --ram-budget how much of it is kept"),
+            "--io chooses how the file is read, --ram-budget how much of it stays in memory"),
     IGNORED("--repack -nr --no-repack", NONE, "weights are always stored as the processor needs them"),
     IGNORED("--check-tensors", NONE, "checksums of QSF files are compared whenever bytes are first read"),
     IGNORED("--numa", VALUE, "use numactl to place memory and threads"),
@@ -119,7 +119,7 @@ static const foreign_option foreign_models[] = {
     IGNORED("--mmproj-auto --no-mmproj --no-mmproj-auto", NONE, NO_IMAGES),
 
     /* reasoning */
-    REFUSED_IF("--reasoning -rea", "off|none", "--reasoning-budget 0 has the model answer at once"),
+    REFUSED_IF("--reasoning -rea", "off|none", "--reasoning-budget 0 makes the model answer at once"),
     IGNORED("--reasoning -rea", VALUE, "the chat template decides; --reasoning-budget N limits it"),
     REFUSED_IF("--reasoning-format", "none", "reasoning is always separated from the answer"),
     IGNORED("--reasoning-format --reasoning-parser", VALUE, "reasoning is always separated from the answer"),
@@ -160,10 +160,10 @@ static const foreign_option foreign_models[] = {
     SAME("-np --parallel --max-num-seqs", "--slots"),
     IGNORED("-np --parallel --max-num-seqs", VALUE, "there is one conversation"),
     IGNORED("-cb --cont-batching -nocb --no-cont-batching --enable-prefix-caching --cache-prompt", NONE,
-            "requests share steps, and prompts that start the same way are kept"),
+            "requests share steps, and prompts that start the same way are cached"),
     REFUSED("--no-cache-prompt --no-enable-prefix-caching", NONE, "--cache-sequences 0 keeps nothing"),
     IGNORED("--cache-reuse -sps --slot-prompt-similarity", VALUE,
-            "the kept sequence with the longest common start is used"),
+            "the cached sequence with the longest common prefix is used"),
     SAME("--served-model-name", "--alias"),
     SAME("--cors-origins --allowed-origins", "--cors"),
     IGNORED("--cors-methods --cors-headers --tags --sleep-idle-seconds", VALUE, "this is not configurable"),

@@ -14,8 +14,8 @@
 
 #include "run.h"
 
-/* Opens the files; NULL: not this one.  *out is NULL where there are none, and where it failed.
- * An exit code; errors are reported. */
+/* Opens the files; NULL: not this one.  *out is NULL if no file was asked for or opening failed.
+ * Returns an exit code; errors are reported. */
 int trace_open(const trace_settings *set, trace_files **out);
 /* Contexts made with *o are written to the files.  t may be NULL: nothing. */
 void trace_context(trace_files *t, qsf_context_options *o);

@@ -223,7 +223,8 @@ static void job_wait(front_job *j)
     serve_error e = { 0 };
     if (j->job.deadline_ns && j->job.deadline_ns <= serve_now())
         serve_refuse(&e, 503, "timeout", NULL, "the request timed out; %.100s %s", m->name,
-                     m->state == MODEL_LOADING ? "is still being loaded" : "is waiting to be loaded");
+                     m->state == MODEL_LOADING ? "is still being loaded"
+                                                : "is waiting for another model to be unloaded");
     else if (j->hold == HOLD_NONE && m->n_waiting >= o->queue + o->slots)
         serve_refuse(&e, 429, "queue_full", NULL, "%u requests are already waiting for %.100s; try again "
                                                   "later",

@@ -56,6 +56,7 @@ bool request_content(serve_request *r, yyjson_val *v, const char *name, serve_er
     if (!yyjson_is_str(v)) return request_wrong_type(e, name, "a string", v);
     if (yyjson_get_len(v) > SERVE_CONTENT)
         return serve_refuse(e, 400, "string_above_max_length", name,
-                            "\"%s\" has %zu bytes; the maximum is %d", name, yyjson_get_len(v), SERVE_CONTENT);
+                            "\"%s\" has %zu bytes; the maximum is %d", name, yyjson_get_len(v),
+                            SERVE_CONTENT);
     return request_prompts(r, v, name, e);
 }

@@ -71,7 +71,7 @@ qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u reads keys of layer %u, whose heads differ",
                             s->path, (unsigned)i, (unsigned)l->kv_from - 1);
         if (l->rope != QSF_NO_ROPE && s->ropes[l->rope].dim > l->head_dim)
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: layer %u turns %u columns of heads of %u", s->path,
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: layer %u rotates %u columns of heads of %u", s->path,
                             (unsigned)i, (unsigned)s->ropes[l->rope].dim, (unsigned)l->head_dim);
         if (l->act == QSF_ACT_XIELU && l->feed_forward != QSF_FEED_FORWARD_PLAIN)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has a gate with xIELU, which this version "

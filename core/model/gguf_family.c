@@ -292,8 +292,8 @@ static qsf_status family_latent(const gguf *g, qsf_hparams *hp, qsf_error *err)
         (st = qsf_gguf_u32(g, "%s.attention.q_lora_rank", true, &hp->q_latent, err))) return st;
     if (key <= hp->rope_dim || key > 2 * QSF_MAX_HEAD_DIM || hp->kv_latent < 2 ||
         hp->kv_latent > QSF_MAX_HEAD_DIM)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: heads of %u columns, of which %u turn, with a latent of "
-                        "%u, which this version cannot run", g->s->path, (unsigned)key,
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: heads of %u columns, of which %u rotate, with a latent "
+                        "of %u, which this version cannot run", g->s->path, (unsigned)key,
                         (unsigned)hp->rope_dim, (unsigned)hp->kv_latent);
     hp->head_plain = key - hp->rope_dim;
     hp->head_value = value;

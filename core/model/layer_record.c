@@ -193,7 +193,7 @@ static qsf_status sharing_check(const qsf_source *s, qsf_error *err)
     if (hp->head_dim_local > QSF_MAX_HEAD_DIM || hp->rope_dim_local % 2 || hp->n_embd_layer == 1 ||
         hp->n_embd_layer > 1 << 16 || (uint64_t)hp->n_embd_layer * hp->n_layers > INT32_MAX)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: windowed layers with heads of %u, of which %u columns "
-                        "turn, and embeddings of %u for each layer, which this version cannot run", s->path,
+                        "rotate, and embeddings of %u for each layer, which this version cannot run", s->path,
                         (unsigned)hp->head_dim_local, (unsigned)hp->rope_dim_local,
                         (unsigned)hp->n_embd_layer);
     if (hp->altup && (!hp->n_embd_layer || hp->n_laurel < 2 || hp->n_laurel > 1 << 16 || !hp->gated))
@@ -356,8 +356,9 @@ static qsf_status latent_check(const qsf_source *s, qsf_error *err)
         hp->q_latent > (uint64_t)hp->n_heads * hp->head_dim ||
         hp->head_plain > (uint64_t)hp->n_heads * hp->head_dim || hp->attn_gate || hp->qkv_clamp > 0)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %u heads with latents of %u for keys and %u for "
-                        "queries, %u plain and %u turning columns, values of %u, which this version cannot "
-                        "run", s->path, (unsigned)hp->n_heads, (unsigned)hp->kv_latent,
+                        "queries, %u plain and %u rotary columns, values of %u, which this version cannot "
+                        "run",
+                        s->path, (unsigned)hp->n_heads, (unsigned)hp->kv_latent,
                         (unsigned)hp->q_latent, (unsigned)hp->head_plain, (unsigned)hp->rope_dim,
                         (unsigned)hp->head_value);
     return QSF_OK;

@@ -191,14 +191,14 @@ static qsf_status lora_order_rows(const qsf_lora_file *r, uint32_t unit, uint32_
     if (!l || (kind != QSF_K_ATTN_Q && kind != QSF_K_ATTN_K)) return QSF_OK;
     if (r->peft && r->order == QSF_ROPE_NONE)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: this version does not know how queries and keys of "
-                        "architecture %s lie in Hugging Face files: make a GGUF file of the adapter with "
-                        "llama.cpp's convert_lora_to_gguf.py", r->g.s->path, s->hp.arch);
+                        "architecture %s are stored in Hugging Face files: make a GGUF file of the adapter "
+                        "with llama.cpp's convert_lora_to_gguf.py", r->g.s->path, s->hp.arch);
     if (order == r->order || order == QSF_ROPE_NONE) return QSF_OK;
     const uint32_t hd = l->head_dim, table = l->rope == QSF_NO_ROPE ? 0 : l->rope;
     if ((s->n_ropes && s->ropes[table].dim != hd) || hd % 2 || rows % hd ||
         (order != QSF_ROPE_HALVES && order != QSF_ROPE_PAIRS))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: queries and keys of the model turn otherwise than in "
-                        "the adapter's files: take the adapter with the model's %s", r->g.s->path,
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: queries and keys of the model are rotated differently "
+                        "from the adapter's: use the adapter with the model's %s", r->g.s->path,
                         r->peft ? "directory" : "GGUF file");
     const uint64_t bytes = (uint64_t)hd * rank * sizeof *b;
     float *head = qsf_alloc(s->platform, bytes, "an adapter", err);

@@ -6,14 +6,14 @@
 #define STRANGER(at, bytes, what) { at, sizeof(bytes) - 1, bytes, what }
 #define UNPACK   "unpack it"
 #define OLD_GGML "a GGML file from before GGUF: convert the original weights again"
-#define CONVERT  "qsf-convert makes a model of the folder that it lies in"
+#define CONVERT  "qsf-convert converts the folder that it is in"
 #define PROGRAM  "a program: a llamafile has its GGUF file inside"
 
 /* Bytes at a place, what has them, and what to do. */
 static const struct stranger { uint8_t at, len; const char *bytes, *what; } strangers[] = {
     STRANGER(0, "version https://git-lfs",
              "a Git LFS pointer instead of the file: \"git lfs pull\" fetches the file"),
-    STRANGER(0, "QSFS", "a saved session, which goes with a model file"),
+    STRANGER(0, "QSFS", "a saved session, which is used with a model file"),
     STRANGER(0, "FUGG", "a GGUF file of the other byte order: convert it again"),
     STRANGER(0, "lmgg", OLD_GGML),
     STRANGER(0, "fmgg", OLD_GGML),
