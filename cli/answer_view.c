@@ -12,7 +12,7 @@
 
 /* ---- text ---- */
 
-/* Whether a terminal may show the byte at text[at] as it is. */
+/* Whether a terminal may show the byte at text[at] unchanged. */
 static bool shown_at(const char *text, size_t at, size_t n)
 {
     const unsigned char c = (unsigned char)text[at];

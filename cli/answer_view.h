@@ -7,7 +7,7 @@
 #include "run.h"
 
 typedef struct answer_view {
-    bool          plain;          /* standard output is no terminal: bytes go out as they are */
+    bool          plain;          /* standard output is not a terminal: bytes are written unchanged */
     bool          whole;          /* the parts are not told apart */
     bool          marks;          /* reasoning stands between marks, there being no dim letters */
     bool          shows;          /* the reasoning */

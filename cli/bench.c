@@ -20,15 +20,15 @@ void print_memory(run_session *s)
     fprintf(stderr, "kernels  %s, %u threads\n", st.isa, st.n_threads);
     if (st.io) fprintf(stderr, "file     read by %s\n", st.io);
     fprintf(stderr, "memory   %.1f MB, context %u, ", (double)plan.total / 1e6, plan.n_ctx);
-    if (plan.resident) fprintf(stderr, "all layers stay\n");
-    else if (plan.n_slots) fprintf(stderr, "layers pass through %u buffers\n", plan.n_slots);
-    else fprintf(stderr, "layers stay, experts do not\n");
+    if (plan.resident) fprintf(stderr, "all layers in memory\n");
+    else if (plan.n_slots) fprintf(stderr, "layers stream through %u buffers\n", plan.n_slots);
+    else fprintf(stderr, "layers in memory, experts stream\n");
     for (size_t i = 0; i < plan.n_items; i++)
         fprintf(stderr, "  %-28s %10.2f MB\n", plan.items[i].name, (double)plan.items[i].bytes / 1e6);
     adapters_print(s);
     if (!s->drafter) return;
     draft_model_plan(s->drafter, &plan);
-    fprintf(stderr, "draft    %.1f MB beside it, context %u\n", (double)plan.total / 1e6, plan.n_ctx);
+    fprintf(stderr, "draft    %.1f MB more, context %u\n", (double)plan.total / 1e6, plan.n_ctx);
 }
 
 /* Resident memory and page cache, which is not the process's. */
@@ -46,7 +46,7 @@ static void print_usage(run_session *s)
     }
     if (u.cached)
         fprintf(stderr,
-                "page cache %.1f MB of the model's file, which the system takes back when it needs memory\n",
+                "page cache %.1f MB of the model's file, which the system reclaims when it needs memory\n",
                 (double)u.cached / 1e6);
 }
 
@@ -62,7 +62,7 @@ void print_times(run_session *s)
     fprintf(stderr, "answer   %llu tokens, %.1f tok/s", (unsigned long long)s->n_answered,
             rate(s->n_intervals, s->ns_intervals));
     if (turn.n_guessed)
-        fprintf(stderr, "; %llu of %llu guesses right", (unsigned long long)turn.n_right,
+        fprintf(stderr, "; %llu of %llu draft tokens accepted", (unsigned long long)turn.n_right,
                 (unsigned long long)turn.n_guessed);
     fprintf(stderr, "\n"
                     "time     matmul %.0f ms, attention %.0f ms, head %.0f ms, sampling %.0f ms, other %.0f "
@@ -81,9 +81,9 @@ void print_times(run_session *s)
                 100.0 * (double)st.experts_found / (double)st.experts_used,
                 (unsigned long long)st.experts_read, (double)st.experts_bytes / 1e6);
     if (st.adapter_bytes)
-        fprintf(stderr, "adapters %.1f MB brought with their layers\n", (double)st.adapter_bytes / 1e6);
+        fprintf(stderr, "adapters %.1f MB read with their layers\n", (double)st.adapter_bytes / 1e6);
     if (st.layers_left)
-        fprintf(stderr, "left     %.1f layers a token, by early exit\n",
+        fprintf(stderr, "skipped  %.1f layers per token, by early exit\n",
                 (double)st.layers_left / (double)st.tokens_generated);
 }
 

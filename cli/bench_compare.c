@@ -113,7 +113,7 @@ int bench_read_rows(const char *path, bench_row **rows, size_t *n)
         return EXIT_NO_MEMORY;
     }
     if (s.ours) return EXIT_OK;
-    fprintf(stderr, "%s is not what qsf-bench --json printed\n", path);
+    fprintf(stderr, "%s is not output of qsf-bench --json\n", path);
     free(list);
     *rows = NULL;
     return EXIT_IO;

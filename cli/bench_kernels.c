@@ -196,7 +196,7 @@ static int kernel_open(kernel_bench *kb)
     kb->scratch = m;
     kb->y = m ? qsf_alloc(kb->p, kb->y_bytes, "results", &err) : NULL;
     if (!kb->y) {
-        fprintf(stderr, "out of memory: the kernels need %lld MB, --buffer makes that less\n",
+        fprintf(stderr, "out of memory: the kernels need %lld MB; reduce --buffer\n",
                 kb->set->buffer_mb + 16);
         return EXIT_NO_MEMORY;
     }

@@ -35,7 +35,7 @@ typedef struct kernel_bench {
 /* Whether --filter wants "isa test": each of its words is in there. */
 bool bench_wanted(const kernel_bench *kb, const char *isa, const char *test);
 double bench_seconds(const kernel_bench *kb);
-/* Seconds of so many calls; how many calls take two milliseconds. */
+/* Seconds that this many calls take; how many calls take two milliseconds. */
 double bench_calls(const kernel_bench *kb, bench_work *work, void *arg, size_t calls);
 size_t bench_calibrate(const kernel_bench *kb, bench_work *work, void *arg);
 /* Seconds a call of work(arg), as often as --repetitions says,

@@ -119,7 +119,7 @@ int bench_machine(const bench_settings *set, bench_report *rep, uint32_t threads
         out->madds = bench_madds(set, rep, pool, isa);
         p->mem_free(p->user, bytes, len);
     } else {
-        fprintf(stderr, "out of memory: --limits needs %lld MB, --buffer makes that less\n", set->buffer_mb);
+        fprintf(stderr, "out of memory: --limits needs %lld MB; reduce --buffer\n", set->buffer_mb);
     }
     qsf_pool_free(pool);
     return bytes ? EXIT_OK : EXIT_NO_MEMORY;

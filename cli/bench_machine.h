@@ -39,7 +39,7 @@ double bench_read_once(const qsf_platform *p, qsf_pool *pool, const bench_reader
 /* Reports the 8-bit multiply-adds of an instruction set; returns the most in a second. */
 double bench_madds(const bench_settings *set, bench_report *rep, qsf_pool *pool, const char *isa);
 
-/* For --limits: both, by so many threads. */
+/* For --limits: both, by this many threads. */
 typedef struct bench_limits {
     double read, madds;
 } bench_limits; /* bytes and multiply-adds a second */

@@ -195,8 +195,8 @@ int bench_report_end(bench_report *rep, int code)
         if (!code && rep->n_slower) code = EXIT_FAILED;
         if (!code && !rep->n_compared) {
             fprintf(stderr,
-                    "%s has no row for what was measured: model, test, instruction set and threads must be "
-                    "the same\n", rep->set->compare);
+                    "%s has no row to compare with: model, test, instruction set and threads must be the "
+                    "same\n", rep->set->compare);
             code = EXIT_FAILED;
         }
     }

@@ -14,13 +14,15 @@ typedef struct bench_words { char v[BENCH_LIST_MAX][24]; size_t n; } bench_words
 typedef struct bench_settings {
     option_list   models;
     const char   *prompts_text, *decodes_text, *depths_text, *threads_text, *isa_text, *io, *filter, *compare,
-        *head_topk, *lora, *trace, *record, *i2s_layout;
+        *head_topk, *lora, *i2s_layout;
     bench_numbers prompts, decodes, depths, threads;
     bench_words   isas;          /* none: the engine's choice; for kernels, every set of this processor */
     qsf_context_options context; /* --ram-budget, --batch-size, --kv-type */
     long long     reps, buffer_mb, positions;
     double        tolerance;
-    bool          load, parts, operations, kernels, limits, json, csv, help, version, completion;
+    bool          load, parts, operations, kernels, limits, json, csv;
+    trace_settings trace;
+    about_settings about;
 } bench_settings;
 
 /* ---- bench_report.c ---- */

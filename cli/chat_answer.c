@@ -10,7 +10,7 @@ static int chat_prompt(conversation *c, const int32_t *ids, size_t n)
 {
     const int code = generate_prompt(c->s, ids, n, "with this message the conversation");
     const bool fits = qsf_turn_error(c->s->turn)->status != QSF_E_FULL;
-    if (!fits && c->n > 2) fprintf(stderr, "/reset begins a new conversation\n");
+    if (!fits && c->n > 2) fprintf(stderr, "/reset starts a new conversation\n");
     return code;
 }
 
@@ -37,7 +37,7 @@ int chat_answer(conversation *c)
     if (n && code != EXIT_FAILED && a.last != '\n') putchar('\n');
     if (!output_flush() && !code) code = EXIT_IO;
     if (a.full)
-        fprintf(stderr, "the context is full: /reset begins a new conversation; %s\n", session_longer(c->s));
+        fprintf(stderr, "the context is full: /reset starts a new conversation; %s\n", session_longer(c->s));
     answer_cut(c->s, &a);
     if (a.stopped || interrupted()) fprintf(stderr, "(stopped)\n");
     interrupt_clear();

@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct chat_row {
-    const char *name, *argument, *help;           /* argument: in the help; "" where there is none */
+    const char *name, *argument, *help;           /* argument: in the help; "" for no argument */
     bool        lines;                            /* the argument may be several */
     bool        needed;
     int       (*run)(conversation *c, const char *argument);      /* an exit code */
@@ -27,7 +27,7 @@ static int run_regen(conversation *c, const char *argument)
 {
     chat_taken t;
     (void)argument;
-    if (!chat_take(c, false, &t)) return fputs("there is no message to answer yet\n", stderr), EXIT_OK;
+    if (!chat_take(c, false, &t)) return fputs("no message to answer yet\n", stderr), EXIT_OK;
     if (c->s->set->common.sampler.temperature <= 0)
         fputs("(with --temp 0 the answer stays the same)\n", stderr);
     return take_over(c, &t, chat_answer(c));
@@ -47,17 +47,17 @@ static int run_edit(conversation *c, const char *argument)
     char *text;
     size_t len;
     bool block;
-    if (!chat_take(c, true, &t)) return fputs("there is no message to edit yet\n", stderr), EXIT_OK;
+    if (!chat_take(c, true, &t)) return fputs("no message to edit yet\n", stderr), EXIT_OK;
     if (*argument) return ask_instead(c, &t, argument, strlen(argument));
     if (!line_edits()) {
-        fputs("lines cannot be edited here: /edit TEXT puts another text in the message's place\n", stderr);
+        fputs("lines cannot be edited here: /edit TEXT replaces the message\n", stderr);
         return chat_put_back(c, &t), EXIT_OK;
     }
     const line_result r = chat_read("edit> ", buffer_text(&t.msgs[0].text), &text, &len, &block);
     int code = r == LINE_FAILED ? EXIT_IO : EXIT_OK;
     if (r == LINE_INTERRUPT) interrupt_clear();
     if (r != LINE_TEXT || !len) {
-        fputs("(the message stays as it was)\n", stderr);
+        fputs("(the message is unchanged)\n", stderr);
         chat_put_back(c, &t);
     } else {
         code = ask_instead(c, &t, text, len);
@@ -80,7 +80,7 @@ static int run_system(conversation *c, const char *argument)
 {
     const message *first = c->n && c->msgs[0].role[0] == 's' ? &c->msgs[0] : NULL;
     if (!*argument && first) fprintf(stderr, "%s\n", buffer_text(&first->text));
-    else if (!*argument) fputs("there is no system message\n", stderr);
+    else if (!*argument) fputs("no system message\n", stderr);
     else if (chat_set_system(c, strcmp(argument, "-") ? argument : ""))
         fprintf(stderr, "(the system message is %s)\n", strcmp(argument, "-") ? "set" : "gone");
     return EXIT_OK;
@@ -116,7 +116,7 @@ static int  run_load(conversation *c, const char *typed) { return with_path(c, t
 static int run_load_file(conversation *c, const char *typed)
 {
     if (strcmp(typed, "-")) return with_path(c, typed, chat_load_file);
-    fprintf(stderr, "(%zu bytes of files let go)\n", c->n_file);
+    fprintf(stderr, "(%zu bytes of files discarded)\n", c->n_file);
     c->n_file = 0;
     return EXIT_OK;
 }
@@ -135,18 +135,18 @@ static int run_help(conversation *c, const char *argument);
 
 /* A row without help is another name of the one before it; one without a function ends the chat. */
 static const chat_row chat_table[] = {
-    { "/regen",     "",            "another answer to the last message", false, false, run_regen },
+    { "/regen",     "",            "answer the last message again", false, false, run_regen },
     { "/edit",      " [TEXT]",     "change the last message and answer it again", true, false, run_edit },
     { "/system",    " [TEXT]",     "show the system message, or set it; - for none", true, false,
       run_system },
-    { "/load-file", " PATH",       "a file's text, for your next message; - for none", false, true,
+    { "/load-file", " PATH",       "add a file's text to your next message; - discards it", false, true,
       run_load_file },
-    { "/reasoning", " [show|hide]", "what the model thinks before it answers; Ctrl-T meanwhile", false,
+    { "/reasoning", " [show|hide]", "what the model thinks before it answers; also Ctrl-T", false,
       false, run_reasoning },
-    { "/reset",     "",            "begin a new conversation", false, false, run_reset },
+    { "/reset",     "",            "start a new conversation", false, false, run_reset },
     { "/clear",     "",            NULL, false, false, run_reset },
-    { "/save",      " FILE",       "write the conversation", false, true, run_save },
-    { "/load",      " FILE",       "go on with a saved one", false, true, run_load },
+    { "/save",      " FILE",       "save the conversation", false, true, run_save },
+    { "/load",      " FILE",       "resume a saved one", false, true, run_load },
     { "/stats",     "",            "memory, speed and times", false, false, run_stats },
     { "/help",      "",            "this list", false, false, run_help },
     { "/exit",      "",            "leave (also Ctrl-D)", false, false, NULL },
@@ -163,12 +163,12 @@ static int run_help(conversation *c, const char *argument)
         if (!n->help) continue;
         fprintf(stderr, "  %s%-*s%s\n", n->name, 24 - (int)strlen(n->name), n->argument, n->help);
     }
-    fputs("Ctrl-C stops an answer, and drops a line; pressed again it ends the program.\n"
-          "A line that ends in \\ goes on in the next, as it does with Alt-Enter.\n"
-          "\"\"\" begins a message of several lines, and ends it.  What is pasted is one message.\n", stderr);
+    fputs("Ctrl-C stops an answer or clears the line; pressed again it quits.\nA \\ at the end of a line, or "
+          "Alt-Enter, continues the message on the next line.\n\"\"\" starts and ends a message of several "
+          "lines.  Pasted text is one message.\n", stderr);
     if (line_edits())
-        fputs("Up and down go to earlier lines that begin like this one, Ctrl-R looks for what is in them.\n"
-              "A line that begins with a blank is not kept.\n", stderr);
+        fputs("Up and down recall earlier lines that start like this one; Ctrl-R searches them.\nA line that "
+              "starts with a space is not stored.\n", stderr);
     return EXIT_OK;
 }
 
@@ -188,7 +188,7 @@ bool chat_command(conversation *c, char *line, bool *leave, int *code)
     else if (n->needed && !*argument)
         fprintf(stderr, "which file? %s%s\n", n->name, n->argument);
     else if (*argument && !*n->argument)
-        fprintf(stderr, "%s takes nothing behind it\n", n->name);
+        fprintf(stderr, "%s takes no argument\n", n->name);
     else if (!n->run) *leave = true;
     else *code = n->run(c, argument);
     return true;

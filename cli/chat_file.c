@@ -153,10 +153,10 @@ static void file_add(conversation *c, const char *path, const char *text, size_t
     const size_t n = zero ? 0 : file_tokens(c, text, len), all = n + file_tokens(c, c->file, c->n_file);
     char *joined = NULL;
     if (zero) {
-        snprintf(why, sizeof why, "byte %zu is zero: this is no text", (size_t)(zero - text));
+        snprintf(why, sizeof why, "byte %zu is zero: this is not text", (size_t)(zero - text));
     } else if (all >= plan.n_ctx && !c->s->set->common.context.kv_window) {
         snprintf(why, sizeof why, "%zu bytes are %zu tokens%s; the context has %u positions", len, n,
-                 all > n ? ", and others wait" : "", (unsigned)plan.n_ctx);
+                 all > n ? ", and other files are waiting" : "", (unsigned)plan.n_ctx);
     } else if (!(joined = realloc(c->file, c->n_file + len + 2))) {
         snprintf(why, sizeof why, "out of memory");
     } else {
@@ -179,7 +179,7 @@ void chat_load_file(conversation *c, const char *path)
     if (!text) return;
     if (len >= 3 && !memcmp(text, mark, 3)) from += 3, len -= 3;
     if (len > MOST) {
-        fprintf(stderr, "%s: /load-file takes %d MB at most\n", path, MOST >> 20);
+        fprintf(stderr, "%s: /load-file takes at most %d MB\n", path, MOST >> 20);
     } else if (!len) {
         fprintf(stderr, "%s: the file is empty\n", path);
     } else {

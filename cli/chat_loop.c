@@ -42,7 +42,7 @@ static int chat_lines(conversation *c, int code, bool *stopped)
             *stopped = !terminal_is(stdin) || (!len && asked);
             if (*stopped) break;
             asked = !len;
-            if (asked) fprintf(stderr, "(Ctrl-C again or Ctrl-D ends)\n");
+            if (asked) fprintf(stderr, "(Ctrl-C again or Ctrl-D quits)\n");
             continue;
         }
         asked = false;
@@ -68,7 +68,7 @@ int run_chat(run_session *s, const char *first, size_t len)
     s->keeps = true;
     int code = session_resume(s);
     if (!code) {
-        if (terminal_is(stdin)) fprintf(stderr, "/help lists the commands; Ctrl-D ends.\n");
+        if (terminal_is(stdin)) fprintf(stderr, "/help lists the commands; Ctrl-D quits.\n");
         if (first && len) code = chat_turn(&c, first, len);
         code = chat_lines(&c, code, &stopped);
         if (code == EXIT_INTERRUPTED) code = EXIT_OK;

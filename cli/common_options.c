@@ -1,4 +1,4 @@
-/* The table of options shared by qsf-run and qsf-serve.
+/* The tables of shared options.
  * SPDX-License-Identifier: MIT */
 #include "common_options.h"
 
@@ -12,26 +12,29 @@
 #define SAMPLER(names) OPTION_OF(SAMPLER, names, AT(sampler), NULL)
 
 static const option template_rows[] = {
+    OPTION_HEADING("chat", "Chat and templates"),
     { OPTION_TEXT, "--chat-template-file --template --chat-template", "NAME|FILE", AT(template_name), 0, 0,
-      NULL, "chat template to use: a file in Jinja, or chatml, llama2, llama3, mistral, phi3, gemma, zephyr, "
+      NULL, "chat template: a Jinja file, or chatml, llama2, llama3, mistral, phi3, gemma, zephyr, "
       "command-r, deepseek, plain", "the model's own" },
     { OPTION_TEXT, "--chat-template-kwargs", "JSON", AT(template_kwargs), 0, 0, NULL,
-      "an object of further variables for the template: {\"enable_thinking\": false}", NULL },
+      "more variables for the template, a JSON object: {\"enable_thinking\": false}", NULL },
     { OPTION_INT, "--reasoning-budget", "N", AT(reasoning_budget), -1, 1e9, NULL,
-      "most tokens of reasoning: then the model's own mark ends it; 0 for none, -1 for no limit", "-1" },
+      "maximum tokens of reasoning; after them the model's own mark ends it; 0 for none, -1 for no limit",
+      "-1" },
 };
 
 static const option lora_rows[] = {
+    OPTION_HEADING("adapters", "Adapters (LoRA)"),
     { OPTION_LIST, "--lora", "[NAME=]FILE[:SCALE]", AT(lora), 0, 0, NULL,
-      "an adapter (LoRA) of the model, a GGUF file or a PEFT directory, and how much of it; qsf-serve: its "
-      "name for clients, who ask for MODEL:NAME, and MODEL:NAME=FILE for a model that is not the first; may "
-      "be given again: docs/adapters.md", "SCALE 1" },
+      "adapter to apply, a GGUF file or a PEFT directory, and its weight; may be repeated. Clients of "
+      "qsf-serve request it as MODEL:NAME; MODEL:NAME=FILE is for a model other than the first. See "
+      "docs/adapters.md", "SCALE 1" },
 };
 
 static const option answer_rows[] = {
-    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Answer (qsf-serve: defaults of requests)", NULL },
+    OPTION_HEADING("answer", "Answer (in qsf-serve: defaults for requests)"),
     { OPTION_INT, "-n --predict --max-tokens", "N", AT(max_tokens), -1, 1e9, NULL,
-      "most tokens to generate, -1 for no limit", NULL },
+      "maximum tokens to generate; -1 for no limit", NULL },
     SAMPLER("--temp --temperature"),
     SAMPLER("--top-k"),
     SAMPLER("--top-p"),
@@ -42,21 +45,21 @@ static const option answer_rows[] = {
     SAMPLER("--presence-penalty"),
     SAMPLER("-s --seed"),
     { OPTION_LIST, "-l --logit-bias", "TOKEN=F", AT(logit_bias), 0, 0, NULL,
-      "add F to the logit of a token, given by its number or as a text that is one token; -inf: it never "
-      "comes; may be given again", NULL },
-    { OPTION_LIST, "--ban", "TEXT", AT(ban), 0, 0, NULL,
-      "the text does not come in an answer; may be given again", NULL },
+      "add F to the logit of a token, given as an id or as a string that is one token; -inf forbids it; "
+      "may be repeated", NULL },
+    { OPTION_LIST, "--ban", "TEXT", AT(ban), 0, 0, NULL, "never generate this string; may be repeated",
+      NULL },
 };
 
 static const option sampling_rows[] = {
-    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "More sampling, off by default (docs/sampling.md)", NULL },
+    OPTION_HEADING("sampling", "More sampling, off by default (docs/sampling.md)"),
     SAMPLER("--dry-multiplier"),
     SAMPLER("--dry-base"),
     SAMPLER("--dry-allowed-length"),
     SAMPLER("--dry-penalty-last-n --dry-last-n"),
     { OPTION_LIST, "--dry-sequence-breaker", "TEXT", AT(dry_breaker), 0, 0, NULL,
-      "DRY sees no repetition over this text; may be given again, and the first takes the usual ones away: "
-      "line feed, colon, quote, asterisk; none: only takes them away", NULL },
+      "string that ends a repetition for DRY; may be repeated, and the first one replaces the default "
+      "strings (line feed, colon, quote, asterisk); none removes them", NULL },
     SAMPLER("--top-nsigma --top-n-sigma"),
     SAMPLER("--typical --typical-p"),
     SAMPLER("--xtc-probability"),
@@ -68,52 +71,84 @@ static const option sampling_rows[] = {
     SAMPLER("--mirostat-lr --mirostat-eta"),
 };
 
-static const option machine_rows[] = {
-    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Machine", NULL },
-    CONTEXT("-t --threads", NULL),
+static const option memory_rows[] = {
+    OPTION_HEADING("memory", "Memory and files"),
     CONTEXT("-c --ctx-size", NULL),
-    CONTEXT("-b --batch-size", NULL),
     CONTEXT("--ram-budget", NULL),
     CONTEXT("--adapter-memory", NULL),
-    { OPTION_INT, "--draft", "N", AT(draft), -1, QSF_DRAFT_MOST, NULL,
-      "most tokens to guess from earlier text and to check in one pass: the same answer, sooner", NULL },
     CONTEXT("-ctk --kv --kv-type", NULL),
     CONTEXT("--kv-window", NULL),
     CONTEXT("--kv-sinks", NULL),
     CONTEXT("--kv-heavy", NULL),
+    { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap",
+      "how to read the file: auto (io_uring or threads, bypassing the page cache if layers stream and free "
+      "memory could not cache the file), uring or pread (bypassing the page cache whenever layers stream), "
+      "mmap", "auto" },
+    { OPTION_CHOICE, "--i2s-layout", "NAME", AT(i2s_layout), 0, 0, I2S_LAYOUTS, I2S_HELP, "auto" },
+    { OPTION_CHOICE, "--check", NULL, AT(check), 0, 0, "first|every",
+      "verify checksums of streamed data on the first read, or on every read", "first" },
+};
+
+static const option speed_rows[] = {
+    OPTION_HEADING("speed", "Speed and precision"),
+    CONTEXT("-t --threads", NULL),
+    CONTEXT("-b --batch-size", NULL),
+    { OPTION_INT, "--draft", "N", AT(draft), -1, QSF_DRAFT_MOST, NULL,
+      "draft up to N tokens from earlier text and check them in one pass; same answer, faster", NULL },
     CONTEXT("--head-topk", NULL),
     CONTEXT("--quality", NULL),
-    CONTEXT("--early-exit", "no guesses then, except with --draft N"),
+    CONTEXT("--early-exit", "no drafts then, unless --draft N is given"),
     CONTEXT("--act-quant", NULL),
     CONTEXT("--kernel-route", NULL),
     CONTEXT("--isa", NULL),
-    { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap",
-      "how the file is read: auto (io_uring or threads; past the page cache where layers stream and free "
-      "memory could not cache the file), uring or pread (past the page cache wherever layers stream), mmap",
-      "auto" },
-    { OPTION_CHOICE, "--i2s-layout", "NAME", AT(i2s_layout), 0, 0, I2S_LAYOUTS, I2S_HELP, "auto" },
-    { OPTION_CHOICE, "--check", NULL, AT(check), 0, 0, "first|every",
-      "when the checksum of what streams is compared: when it is first read, or every time that it is read "
-      "again", "first" },
     CONTEXT("--f32", NULL),
 };
 #undef AT
 #undef CONTEXT
 #undef SAMPLER
 
-#define PART(rows) { rows, sizeof rows / sizeof rows[0], 0 }
-static const option_part common_parts[] = {
-    [COMMON_TEMPLATE] = PART(template_rows), [COMMON_LORA] = PART(lora_rows),
-    [COMMON_ANSWER] = PART(answer_rows), [COMMON_SAMPLING] = PART(sampling_rows),
-    [COMMON_MACHINE] = PART(machine_rows),
+#define AT(member) offsetof(trace_settings, member)
+static const option trace_rows[] = {
+    { OPTION_TEXT, "--trace", "FILE", AT(trace), 0, 0, NULL,
+      "write what each thread does, and when, for https://ui.perfetto.dev", NULL },
+    { OPTION_TEXT, "--record", "FILE", AT(record), 0, 0, NULL,
+      "write one line of JSON per matrix product: kernel, layer, shape, time", NULL },
 };
-#undef PART
+#undef AT
+
+#define AT(member) offsetof(about_settings, member)
+static const option about_rows[] = {
+    { OPTION_FLAG, "--completion-names", NULL, AT(completion), 0, 0, NULL,
+      "print all option names, for shell completion", NULL },
+    { OPTION_FLAG, "--version", NULL, AT(version), 0, 0, NULL, "print the version", NULL },
+    { OPTION_HELP, "-h --help", "[all|TOPIC]", AT(help), 0, 0, NULL,
+      "print the options used most, all options, or one section", NULL },
+};
+#undef AT
+
+static const option_part common_parts[] = {
+    [COMMON_TEMPLATE] = OPTION_PART(template_rows, 0), [COMMON_LORA] = OPTION_PART(lora_rows, 0),
+    [COMMON_ANSWER] = OPTION_PART(answer_rows, 0), [COMMON_SAMPLING] = OPTION_PART(sampling_rows, 0),
+    [COMMON_MEMORY] = OPTION_PART(memory_rows, 0), [COMMON_SPEED] = OPTION_PART(speed_rows, 0),
+    [COMMON_TRACE] = OPTION_PART(trace_rows, 0), [COMMON_ABOUT] = OPTION_PART(about_rows, 0),
+};
 
 option_part common_options(common_part part, size_t base)
 {
     option_part p = common_parts[part];
     p.base = base;
     return p;
+}
+
+bool common_about(const option_program *p, const about_settings *a, int *code)
+{
+    if (!a->help && !a->version && !a->completion) return false;
+    *code = EXIT_OK;
+    if (a->help) *code = program_help(p, a->help, stdout) ? EXIT_OK : EXIT_USAGE;
+    else if (a->version) printf("%s %s\n", p->name, qsf_version());
+    else program_names(p, stdout);
+    *code = output_end(*code);
+    return true;
 }
 
 void common_defaults(common_settings *c)
@@ -180,8 +215,8 @@ static qsf_status bias_add(const qsf_model *m, qsf_sampler *s, const char *text,
     const int32_t id = equals ? named_token(m, text, (size_t)(equals - text)) : -1;
     if (equals && equals[1] && !*end && id >= 0) return qsf_sampler_bias(s, id, (float)bias, err);
     err->status = QSF_E_ARGUMENT;
-    snprintf(err->text, sizeof err->text, "--logit-bias takes TOKEN=F, with a token's number or a text that "
-             "is one token, and a number or -inf; not \"%.120s\"", text);
+    snprintf(err->text, sizeof err->text, "--logit-bias takes TOKEN=F: a token id or a string that is one "
+             "token, and a number or -inf; not \"%.120s\"", text);
     return err->status;
 }
 

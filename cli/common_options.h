@@ -1,4 +1,5 @@
-/* The options shared by qsf-run and qsf-serve: template, context, sampling, adapters, drafts.
+/* The options that programs share.  qsf-run and qsf-serve: template, context, sampling, adapters
+ * and drafts; all programs: --trace, --record, --version and --help.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CLI_COMMON_OPTIONS_H
 #define QSF_CLI_COMMON_OPTIONS_H
@@ -15,10 +16,20 @@ typedef struct common_settings {
     long long   reasoning_budget;   /* -1: no limit */
 } common_settings;
 
-/* Parts of a program's table; base: offset of its common_settings. */
-typedef enum common_part { COMMON_TEMPLATE, COMMON_LORA, COMMON_ANSWER, COMMON_SAMPLING,
-                           COMMON_MACHINE } common_part;
+typedef struct trace_settings { const char *trace, *record; } trace_settings;
+typedef struct about_settings {
+    const char *help;               /* NULL: not asked for; "": the short help; else a topic */
+    bool        version, completion;
+} about_settings;
+
+/* Parts of a program's table.  base: offset of its common_settings, of its trace_settings
+ * (COMMON_TRACE), or of its about_settings (COMMON_ABOUT, the end of every table). */
+typedef enum common_part { COMMON_TEMPLATE, COMMON_LORA, COMMON_ANSWER, COMMON_SAMPLING, COMMON_MEMORY,
+                           COMMON_SPEED, COMMON_TRACE, COMMON_ABOUT } common_part;
 option_part common_options(common_part part, size_t base);
+/* Prints the help, the version or the names, if one was asked for, and sets the program's exit
+ * code; else returns false. */
+bool common_about(const option_program *p, const about_settings *a, int *code);
 /* The defaults of the library and of the table; set the program's own afterwards. */
 void common_defaults(common_settings *c);
 

@@ -66,7 +66,7 @@ bool report_loss(const qsf_convert_result *r, char *out, size_t cap)
         snprintf(out, cap, "estimated loss: %.2f nats a token, perplexity about %.2f times the input's",
                  s.estimated_kl, exp(s.estimated_kl));
     else
-        snprintf(out, cap, "estimated loss: %.1f nats a token, so that answers make no sense",
+        snprintf(out, cap, "estimated loss: %.1f nats a token: answers will make no sense",
                  s.estimated_kl);
     return s.estimated_kl > large;
 }
@@ -97,7 +97,7 @@ void report_table(FILE *out, const qsf_convert_result *r, const qsf_convert_opti
     fprintf(out, "%-26s %-14s %9.3f %9.6f %9.6f  %.2f MB\n", "all", "", report_bits(bytes, s.n_weights),
             s.relative_error, s.cosine, report_mb(bytes));
     if (s.shared_embedding)
-        fprintf(out, "  embedding and head are stored once: they were the same but for rounding\n");
+        fprintf(out, "  embedding and head are stored once: they were the same except for rounding\n");
     if (s.predicted_kl > 0) report_spent(out, r, &s);
     (void)report_loss(r, loss, sizeof loss);
     if (loss[0]) fprintf(out, "  %s\n", loss);

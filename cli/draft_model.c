@@ -42,7 +42,7 @@ static int draft_model_check(const run_session *s, const draft_model *m)
         const size_t n = qsf_token_piece(s->model, (int32_t)i, true, &a);
         if (n == qsf_token_piece(m->model, (int32_t)i, true, &b) && (n == 0 || !memcmp(a, b, n))) continue;
         snprintf(e.text, sizeof e.text,
-                 "--draft-model %s: token %u is another one than the model's; a draft model needs the same "
+                 "--draft-model %s: token %u differs from the model's; a draft model needs the same "
                  "vocabulary", s->set->draft_model, (unsigned)i);
         return report(&e);
     }
@@ -176,7 +176,7 @@ size_t draft_model_guess(void *user, const int32_t *ids, size_t n, int32_t *out,
         st = qsf_feed(m->context, 0, &id, 1, &logits);
     }
     if (!st) return found;
-    fprintf(stderr, "the draft model failed (%s): going on without it\n", qsf_last_error(m->context));
+    fprintf(stderr, "the draft model failed (%s): continuing without it\n", qsf_last_error(m->context));
     qsf_context_free(m->context);
     m->context = NULL;
     return 0;

@@ -202,7 +202,7 @@ static void edit_sequence(editor *e, char last)
     }
 }
 
-/* Pasted text is taken as it is, but for its line ends, and zeros, which no text has. */
+/* Pasted text is inserted unchanged, except line ends, and zeros, which text does not have. */
 static void edit_paste(editor *e, char byte)
 {
     static const char end[] = "\033[201~";

@@ -52,7 +52,7 @@ static bool history_fits(const editor *e, size_t i, size_t n_prefix)
            (entry->len != e->text.len || memcmp(entry->p, e->text.p, entry->len));
 }
 
-/* The next entry to show from i on; n_history: there is none. */
+/* The next entry to show from i on; n_history: none. */
 static size_t history_next(const editor *e, size_t i, int by, size_t n_prefix)
 {
     for (i += (size_t)by; i < e->n_history; i += (size_t)by)      /* behind 0 comes the largest number */

@@ -13,7 +13,7 @@ void edit_drop(edit_bytes *b);
 void edit_set(editor *e, const edit_bytes *text);
 
 /* ---- edit_screen.c ---- */
-/* Moves the cursor a row of the screen up (-1) or down (1), in its column; false: there is none. */
+/* Moves the cursor a row of the screen up (-1) or down (1), in its column; false: no such row. */
 bool edit_row_move(editor *e, int by);
 /* Clears the screen. */
 void edit_clear(editor *e);

@@ -74,7 +74,7 @@ static int texts_of(run_session *s, const char *text, size_t len, embed_texts *t
         if (!texts_add(t, ids, n_ids)) return texts_failed(s);
     }
     if (t->n) return EXIT_OK;
-    fputs("there is no text to embed: -p TEXT, or -f FILE\n", stderr);
+    fputs("no text to embed: give -p TEXT or -f FILE\n", stderr);
     return EXIT_USAGE;
 }
 

@@ -215,13 +215,13 @@ int generate_prompt(run_session *s, const int32_t *ids, size_t n, const char *wh
     qsf_turn_state state = { .size = sizeof state };
     if (n == 0) {
         qsf_error e = { .status = QSF_E_ARGUMENT };
-        snprintf(e.text, sizeof e.text, "%s is empty and the model has no token that begins a text", what);
+        snprintf(e.text, sizeof e.text, "%s is empty and the model has no begin-of-text token", what);
         return report(&e);
     }
     const qsf_status st = prompt_begin(s, ids, n);
     qsf_turn_get_state(s->turn, &state);
     if (s->set->verbose && s->keeps)
-        fprintf(stderr, "%zu tokens, %zu of them kept from before\n", n, state.n_kept);
+        fprintf(stderr, "%zu tokens, %zu of them cached\n", n, state.n_kept);
     if (st) return st == QSF_E_FULL ? report_length(s, n, what) : report(qsf_turn_error(s->turn));
     prompt_progress progress;
     prompt_progress_begin(&progress, s, state.n_done, n);

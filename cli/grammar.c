@@ -50,8 +50,8 @@ int grammar_open(run_session *s)
         size_t len;
         if (!of[i].text) continue;
         if (s->grammar) {
-            fputs("an answer has one grammar: give one of --grammar, --regex, --json-schema, --choices and "
-                  "--json-object\n", stderr);
+            fputs("an answer can have only one grammar: give one of --grammar, --regex, --json-schema, "
+                  "--choices and --json-object\n", stderr);
             return EXIT_USAGE;
         }
         const char *text = of[i].kind == QSF_GRAMMAR_CHOICES ? choices_text(of[i].text, &owned, &len)

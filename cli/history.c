@@ -70,13 +70,13 @@ void history_open(const char *setting, history_each *each, void *user)
     if (!history_path[0]) return;
     history_file *f = history_file_open(history_path, &why);
     if (!f) {
-        if (setting) fprintf(stderr, "the history is not kept: %s: %s\n", setting, why);
+        if (setting) fprintf(stderr, "the history is not saved: %s: %s\n", setting, why);
         history_path[0] = 0;
         return;
     }
     char *text = history_file_read(f, &len);
     if (!text) {
-        if (setting) fprintf(stderr, "the history is not kept: %s is no file of one\n", setting);
+        if (setting) fprintf(stderr, "the history is not saved: %s is not a history file\n", setting);
         history_path[0] = 0;
     } else {
         if ((old = lines_to_drop(text, len))) history_file_replace(f, text + old, len - old);

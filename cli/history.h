@@ -33,7 +33,7 @@ char         *history_file_read(history_file *f, size_t *len);
 bool          history_file_add(history_file *f, const char *bytes, size_t len);
 /* The file becomes these bytes, or stays as it was. */
 bool          history_file_replace(history_file *f, const char *bytes, size_t len);
-/* The file's usual place, "" where there is none, with its folders made. */
+/* The file's usual place, "" if unknown; makes its folders. */
 void          history_file_place(char *path, size_t cap);
 
 #endif

@@ -55,11 +55,11 @@ static bool file_try(history_file *f, const char **why, bool *moved)
     f->plain = S_ISREG(f->is.st_mode);
     if (!f->plain) return true;
     if (!file_lock(f->fd)) {
-        *why = "another program keeps it locked";
+        *why = "another program has locked it";
         return false;
     }
     *moved = stat(f->path, &now) || now.st_ino != f->is.st_ino || now.st_dev != f->is.st_dev;
-    *why = "it is replaced again and again";
+    *why = "it keeps being replaced";
     return !*moved && !fstat(f->fd, &f->is);
 }
 

@@ -22,7 +22,7 @@ history_file *history_file_open(const char *path, const char **why)
     history_file *f = malloc(sizeof *f);
     *why = "out of memory";
     if (!f) return NULL;
-    *why = "this is no name of a file";
+    *why = "this is not a file name";
     for (int i = 0; wide_path(path, wide, MOST) && i < 100; i++) {
         f->file = CreateFileW(wide, GENERIC_READ | GENERIC_WRITE, 0, NULL, OPEN_ALWAYS, FILE_ATTRIBUTE_NORMAL,
                               NULL);
@@ -31,7 +31,7 @@ history_file *history_file_open(const char *path, const char **why)
         *why = error == ERROR_ACCESS_DENIED ? "permission denied"
             : error == ERROR_PATH_NOT_FOUND ? "no such folder" : "cannot be opened";
         if (error != ERROR_SHARING_VIOLATION) break;
-        *why = "another program keeps it open";
+        *why = "another program has it open";
         Sleep(10);
     }
     free(f);

@@ -53,7 +53,7 @@ int session_resume(run_session *s)
     if (!st) st = qsf_turn_hold(s->turn, ids, n);
     free(ids);
     if (!st) return EXIT_OK;
-    return keep_failed(s, "cannot go on with", st, st == QSF_E_MEMORY ? qsf_status_text(st) : s->error.text);
+    return keep_failed(s, "cannot resume", st, st == QSF_E_MEMORY ? qsf_status_text(st) : s->error.text);
 }
 
 int session_keep(run_session *s)

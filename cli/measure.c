@@ -143,7 +143,7 @@ static int kl_begin(measure *m, uint32_t *n_windows)
         return EXIT_MODEL;
     }
     if (head[0] != want[0] || head[1] != want[1]) {
-        fprintf(stderr, "%s is for a vocabulary of %u and windows of %u, here they are %u and %u\n", path,
+        fprintf(stderr, "%s is for a vocabulary of %u and windows of %u, but here they are %u and %u\n", path,
                 head[0], head[1], want[0], want[1]);
         return EXIT_USAGE;
     }
@@ -180,7 +180,7 @@ int run_perplexity(run_session *s)
     uint32_t n_windows = (uint32_t)(n / m.n_ctx);
     int code = EXIT_OK;
     if (n_windows == 0) {
-        fprintf(stderr, "the text has %zu tokens; a window takes %u (-c N makes it shorter)\n", n, m.n_ctx);
+        fprintf(stderr, "the text has %zu tokens; a window needs %u (-c N makes it shorter)\n", n, m.n_ctx);
         code = EXIT_USAGE;
     }
     if (s->set->chunks > 0 && s->set->chunks < (long long)n_windows) n_windows = (uint32_t)s->set->chunks;

@@ -27,7 +27,7 @@ int mpi_start(const char *program, char **argv)
     const int n = snprintf(path, sizeof path, "%.*s%s", folder, argv[0], program);
     if (n < (int)sizeof path) execvp(path, argv);
 #endif
-    fprintf(stderr, "%s --mpi needs the program %s beside it, which is built where there is an MPI: "
+    fprintf(stderr, "%s --mpi needs the program %s in the same folder; it is built if an MPI is installed: "
             "docs/many-machines.md\n", argv[0], program);
     return 1;
 }

@@ -1,6 +1,7 @@
-/* Parsing and printing the option table.
+/* Parsing the option table; options_help.c prints it.
  * SPDX-License-Identifier: MIT */
 #include "options_foreign.h"
+#include "options_own.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -8,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls back for every name in "-p --prompt"; returns the match of len letters at text, or NULL. */
-static bool option_named(const option *o, const char *text, size_t len)
+bool option_named(const option *o, const char *text, size_t len)
 {
     if (o->kind == OPTION_GROUP) return false;
     for (const char *p = o->names; *p;) {
@@ -56,19 +56,18 @@ static const qsf_option *option_listed(option_kind kind, const char *name)
     return found;
 }
 
-static const qsf_option *option_of_library(const option *o)
+const qsf_option *option_of_library(const option *o)
 {
     return option_listed(o->kind, option_long(o) + strlen("--"));
 }
 
-static bool option_is_flag(const option *o)
+bool option_is_flag(const option *o)
 {
     const qsf_option *listed = option_of_library(o);
     return listed ? listed->kind == QSF_OPTION_FLAG : o->kind == OPTION_FLAG;
 }
 
-/* What stands for its value: "MB", "a|b|c". */
-static const char *option_arg(const option *o)
+const char *option_arg(const option *o)
 {
     const qsf_option *listed = option_of_library(o);
     if (!listed) return o->arg ? o->arg : o->choices;
@@ -82,8 +81,7 @@ static const char *option_arg(const option *o)
     return "NAME";
 }
 
-/* The place of a word in "a|b|c"; its length is *len. */
-static const char *choice_at(const char *choices, int place, size_t *len)
+const char *option_choice_at(const char *choices, int place, size_t *len)
 {
     for (; place > 0; place--) choices += strcspn(choices, "|") + 1;
     *len = strcspn(choices, "|");
@@ -92,7 +90,7 @@ static const char *choice_at(const char *choices, int place, size_t *len)
 
 const char *option_word(const char *context_option, int value, size_t *len)
 {
-    return choice_at(option_listed(OPTION_CONTEXT, context_option)->choices, value, len);
+    return option_choice_at(option_listed(OPTION_CONTEXT, context_option)->choices, value, len);
 }
 
 static bool choice_valid(const char *choices, const char *value)
@@ -120,7 +118,7 @@ static bool refuse_out_of_range(const char *name, double least, double most, con
 
 static bool refuse_choice(const char *name, const char *choices, const char *value)
 {
-    fprintf(stderr, "%s is one of %s, not \"%s\"\n", name, choices, value);
+    fprintf(stderr, "%s must be one of %s, not \"%s\"\n", name, choices, value);
     return false;
 }
 
@@ -153,7 +151,8 @@ static bool option_set(const option *o, void *into, const char *name, const char
     switch (o->kind) {
     case OPTION_GROUP: return false;
     case OPTION_FLAG: *(bool *)(void *)member = flag_value(value); return true;
-    case OPTION_TEXT: *(const char **)(void *)member = value; return true;
+    case OPTION_TEXT:
+    case OPTION_HELP: *(const char **)(void *)member = value; return true;
     case OPTION_LIST: {
         option_list *l = (option_list *)(void *)member;
         if (l->n == OPTION_LIST_MAX) {
@@ -189,7 +188,7 @@ static bool option_set(const option *o, void *into, const char *name, const char
     return false;
 }
 
-static void option_env_name(const option *o, const char *prefix, char *out, size_t cap)
+void option_env_name(const option *o, const char *prefix, char *out, size_t cap)
 {
     size_t n = (size_t)snprintf(out, cap, "%s", prefix);
     for (const char *p = option_long(o); *p && n + 1 < cap; p++) {
@@ -205,7 +204,7 @@ static bool program_environment(const option_program *p, void *into)
     size_t base;
     for (size_t i = 0; (o = program_row(p, i, &base)); i++) {
         char name[64];
-        if (o->kind == OPTION_GROUP) continue;
+        if (o->kind == OPTION_GROUP || o->kind == OPTION_HELP) continue;
         option_env_name(o, p->prefix, name, sizeof name);
         const char *value = getenv(name);
         if (value && *value && !option_set(o, (char *)into + base, name, value)) return false;
@@ -244,7 +243,10 @@ static bool parse_option(const option_program *p, void *into, int argc, char **a
         value = use.value;
         next = use.takes_next ? NULL : next;
     }
-    if (!option_is_flag(o) && !value) {
+    if (o->kind == OPTION_HELP && !value) {          /* its topic may be left out */
+        value = next && *next != '-' ? next : "";
+        *i += *value != 0;
+    } else if (!option_is_flag(o) && !value) {
         if (!next) {
             fprintf(stderr, "%s needs a value: %s\n", word, option_arg(o));
             return false;
@@ -276,106 +278,10 @@ bool program_parse(const option_program *p, void *into, int argc, char **argv, o
     return true;
 }
 
-bool options_parse(const option *table, size_t n, const char *prefix, void *into, int argc, char **argv,
-                   option_list *rest)
-{
-    const option_part part = { table, n, 0 };
-    const option_program p = { &part, 1, NULL, 0, prefix, NULL };
-    return program_parse(&p, into, argc, argv, rest);
-}
-
-/* Help text wrapped to 80 columns behind a margin. */
-static void help_wrap(FILE *out, size_t column, const char *text)
-{
-    enum { MARGIN = 30, WIDTH = 80 };
-    if (column >= MARGIN) {
-        fputc('\n', out);
-        column = 0;
-    }
-    fprintf(out, "%*s", (int)(MARGIN - column), "");
-    column = MARGIN;
-    for (const char *p = text; *p;) {
-        const size_t len = strcspn(p, " ");
-        if (column > MARGIN && column + 1 + len > WIDTH) {
-            fprintf(out, "\n%*s", MARGIN, "");
-            column = MARGIN;
-        } else if (column > MARGIN) {
-            fputc(' ', out);
-            column++;
-        }
-        fprintf(out, "%.*s", (int)len, p);
-        column += len;
-        p += len + (p[len] == ' ');
-    }
-    fputc('\n', out);
-}
-
-/* "the option's help (default 7) [QSF_OPTION]" */
-static void help_text(const option_program *p, const option *o, const char *variable, char *out, size_t cap)
-{
-    const qsf_option *listed = option_of_library(o);
-    const char *help = listed ? listed->help : o->help, *more = listed && o->help ? o->help : NULL;
-    const char *value = o->def;
-    char number[32];
-    if (listed && listed->kind == QSF_OPTION_CHOICE) {
-        size_t len;
-        const char *word = choice_at(listed->choices, (int)listed->value, &len);
-        snprintf(number, sizeof number, "%.*s", (int)len, word);
-        value = number;
-    } else if (listed && (listed->kind == QSF_OPTION_WHOLE || listed->kind == QSF_OPTION_NUMBER)) {
-        snprintf(number, sizeof number, "%.7g", listed->value);
-        value = number;
-    }
-    for (size_t i = 0; i < p->n_defaults; i++) {
-        const option_default *d = &p->defaults[i];
-        if (option_named(o, d->name, strlen(d->name))) value = d->shown ? d->shown : d->value;
-    }
-    snprintf(out, cap, "%s%s%s%s%s%s [%s]", help, more ? "; " : "", more ? more : "",
-             value ? " (default " : "", value ? value : "", value ? ")" : "", variable);
-}
-
-void program_help(const option_program *p, FILE *out)
-{
-    const option *o;
-    size_t base;
-    for (size_t i = 0; (o = program_row(p, i, &base)); i++) {
-        char text[640], names[128], name[64];
-        if (o->kind == OPTION_GROUP) {
-            fprintf(out, "\n%s\n", o->help);
-            continue;
-        }
-        size_t len = 0;
-        for (const char *at = o->names; *at && len + 4 < sizeof names; at++) {
-            if (*at == ' ') names[len++] = ',';
-            names[len++] = *at;
-        }
-        names[len] = 0;
-        const bool flag = option_is_flag(o);
-        const int column = fprintf(out, "  %s%s%s", names, flag ? "" : " ", flag ? "" : option_arg(o));
-        option_env_name(o, p->prefix, name, sizeof name);
-        help_text(p, o, name, text, sizeof text);
-        help_wrap(out, (size_t)column, text);
-    }
-}
-
-void options_help(const option *table, size_t n, const char *prefix, FILE *out)
-{
-    const option_part part = { table, n, 0 };
-    const option_program p = { &part, 1, NULL, 0, prefix, NULL };
-    program_help(&p, out);
-}
-
 void program_names(const option_program *p, FILE *out)
 {
     const option *o;
     size_t base;
     for (size_t i = 0; (o = program_row(p, i, &base)); i++)
         if (o->kind != OPTION_GROUP) fprintf(out, "%s\n", o->names);
-}
-
-void options_names(const option *table, size_t n, FILE *out)
-{
-    const option_part part = { table, n, 0 };
-    const option_program p = { &part, 1, NULL, 0, NULL, NULL };
-    program_names(&p, out);
 }

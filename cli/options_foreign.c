@@ -35,7 +35,7 @@ static const foreign_option foreign_models[] = {
     REFUSED("-hf -hfr --hf-repo -hff --hf-file -mu --model-url -dr --docker-repo --hf-repo-draft -hfd -hfrd "
             "--spec-draft-hf", VALUE, NO_FETCH),
     REFUSED("--fim-qwen-* --gpt-oss-* --vision-gemma-* --embd-gemma-default --spec-default", NONE, NO_FETCH),
-    REFUSED("-cl --cache-list", NONE, "models are files here; there is no download cache to list"),
+    REFUSED("-cl --cache-list", NONE, "models are files here, without a download cache"),
     IGNORED("-hft --hf-token", VALUE, "nothing is fetched"),
     IGNORED("--offline", NONE, "nothing is fetched"),
 
@@ -48,28 +48,28 @@ static const foreign_option foreign_models[] = {
             "--no-op-offload --no-host --mmproj-offload --no-mmproj-offload -bs --backend-sampling "
             "--enforce-eager", NONE, NO_GPU),
     IGNORED("-fit --fit -fitt --fit-target -fitc --fit-ctx", VALUE,
-            "the context and what streams follow from --ram-budget"),
+            "--ram-budget determines the context and which layers stream"),
     REFUSED("--list-devices", NONE, NO_GPU),
     IGNORED("-fa --flash-attn", SWITCH, "attention never stores the whole matrix of scores"),
 
     /* memory and files */
     IGNORED("--mlock --mmap --no-mmap -dio --direct-io -ndio --no-direct-io", NONE,
-            "--io chooses how the file is read, --ram-budget how much of it is kept"),
+            "--io chooses how the file is read, --ram-budget how much of it stays in memory"),
     IGNORED("-mmp -lm --load-mode -lzm --lazy-mode", VALUE,
-            "--io chooses how the file is read, --ram-budget how much of it is kept"),
+            "--io chooses how the file is read, --ram-budget how much of it stays in memory"),
     IGNORED("--repack -nr --no-repack", NONE, "weights are always stored as the processor needs them"),
     IGNORED("--check-tensors", NONE, "checksums of QSF files are compared whenever bytes are first read"),
-    IGNORED("--numa", VALUE, "numactl places memory and threads"),
+    IGNORED("--numa", VALUE, "use numactl to place memory and threads"),
     IGNORED("-C --cpu-mask* -Cr --cpu-range* --cpu-strict* -Cb -Crb -Cd -Crd -Cbd", VALUE,
-            "taskset chooses the processors"),
-    IGNORED("--prio* --poll*", VALUE, "nice sets the priority"),
+            "use taskset to choose processors"),
+    IGNORED("--prio* --poll*", VALUE, "use nice to set the priority"),
     IGNORED("-tb --threads-batch -td --threads-draft -tbd --threads-batch-draft "
             "--threads-http", VALUE,
-            "-t is the number of threads of everything"),
+            "-t sets the number of threads for everything"),
     SAME("--num-threads --n-threads --nthreads", "--threads"),
-    REFUSED("--rpc", VALUE, "several machines share a model by --mpi: docs/many-machines.md"),
+    REFUSED("--rpc", VALUE, "several machines share a model with --mpi: docs/many-machines.md"),
     REFUSED("--override-kv", VALUE, "the values of the file are used"),
-    REFUSED("--control-vector*", VALUE, "control vectors cannot be used; adapters can (--lora)"),
+    REFUSED("--control-vector*", VALUE, "control vectors are not supported; adapters are (--lora)"),
 
     /* context, keys and values */
     SAME("--n-ctx --num-ctx --context-size --context-length --max-model-len --max-seq-len", "--ctx-size"),
@@ -86,19 +86,20 @@ static const foreign_option foreign_models[] = {
     REFUSED("--context-shift", NONE, "use --kv-window N for texts longer than the context"),
     REFUSED("--keep", VALUE, "--kv-window N --kv-sinks N keep the last and the first positions"),
     REFUSED("--rope-* --yarn-* -gan --grp-attn-n -gaw --grp-attn-w", VALUE,
-            "positions are encoded as the file says"),
+            "positions are encoded as the file specifies"),
 
     /* prompts and chats */
     SAME("--system-prompt --system-message", "--system"),
     REFUSED("-sysf --system-prompt-file", VALUE, "--system \"$(cat FILE)\" gives a file's text"),
-    REFUSED("-bf --binary-file", VALUE, "--file takes any bytes, and --raw leaves them as they are"),
+    REFUSED("-bf --binary-file", VALUE, "--file takes any bytes, and --raw leaves them unchanged"),
     SAME("-if --interactive-first --conversation", "--interactive"),
     IGNORED("-no-cnv --no-cnv --no-conversation -st --single-turn", NONE,
             "a prompt (-p) gets one answer; --raw leaves the chat template out"),
     IGNORED("--jinja --no-jinja", NONE, "chat templates always run"),
     IGNORED("-mli --multiline-input", NONE, "pasted text may have several lines"),
     IGNORED("--no-escape", NONE, "a prompt is taken literally"),
-    REFUSED("-e --escape", NONE, "a prompt is taken literally: the shell's $'...\\n...' makes line ends"),
+    REFUSED("-e --escape", NONE, "a prompt is taken literally: write line breaks with the shell's "
+                                 "$'...\\n...'"),
     REFUSED("--in-prefix --in-suffix", VALUE, "messages are framed by the chat template: --chat-template"),
     IGNORED("--in-prefix-bos", NONE, "messages are framed by the chat template"),
     SAME("--prompt-cache", "--session"),
@@ -110,7 +111,7 @@ static const foreign_option foreign_models[] = {
     IGNORED("-co --color", SWITCH, "colours are used on terminals; NO_COLOR=1 turns them off"),
     IGNORED("--log-colors", VALUE, "colours are used on terminals; NO_COLOR=1 turns them off"),
     IGNORED("--simple-io --warmup --no-warmup --spm-infill --prefill-assistant --no-prefill-assistant", NONE,
-            "there is nothing to choose"),
+            "this is not configurable"),
     REFUSED("-sp --special", NONE, "control tokens are not printed; --detokenize shows them"),
     REFUSED("-ptc --print-token-count", VALUE, "-v prints the number of tokens"),
     REFUSED("-mm --mmproj -mmu --mmproj-url --image --audio --video --image-min-tokens --image-max-tokens "
@@ -118,8 +119,8 @@ static const foreign_option foreign_models[] = {
     IGNORED("--mmproj-auto --no-mmproj --no-mmproj-auto", NONE, NO_IMAGES),
 
     /* reasoning */
-    REFUSED_IF("--reasoning -rea", "off|none", "--reasoning-budget 0 has the model answer at once"),
-    IGNORED("--reasoning -rea", VALUE, "models think as their templates have them; --reasoning-budget N"),
+    REFUSED_IF("--reasoning -rea", "off|none", "--reasoning-budget 0 makes the model answer at once"),
+    IGNORED("--reasoning -rea", VALUE, "the chat template decides; --reasoning-budget N limits it"),
     REFUSED_IF("--reasoning-format", "none", "reasoning is always separated from the answer"),
     IGNORED("--reasoning-format --reasoning-parser", VALUE, "reasoning is always separated from the answer"),
     IGNORED("--reasoning-preserve --no-reasoning-preserve", NONE, "the chat template decides"),
@@ -128,8 +129,8 @@ static const foreign_option foreign_models[] = {
     REFUSED("--reasoning-budget-message", VALUE, "reasoning is closed by the model's own mark"),
     REFUSED("--skip-chat-parsing", NONE, "--raw gives the model's text unchanged"),
     IGNORED("--no-skip-chat-parsing --enable-auto-tool-choice --trust-remote-code", NONE,
-            "that is always so"),
-    IGNORED("--tool-call-parser", VALUE, "the template tells which form of calls the model writes"),
+            "this is always the case"),
+    IGNORED("--tool-call-parser", VALUE, "the chat template determines the form of calls"),
 
     /* sampling and answers */
     SAME("--n-predict --max-new-tokens --num-predict --max-length", "--max-tokens"),
@@ -138,37 +139,36 @@ static const foreign_option foreign_models[] = {
     SAME("-j -jf --json-schema-file", "--json-schema"),
     REFUSED("--samplers --sampler-seq --sampling-seq", VALUE,
             "samplers run in a fixed order (docs/sampling.md); each is off at its neutral value"),
-    REFUSED("--adaptive-target --adaptive-decay", VALUE, "not supported; --mirostat aims at a "
-            "surprise"),
+    REFUSED("--adaptive-target --adaptive-decay", VALUE, "not supported; --mirostat has a target surprise"),
     REFUSED("--grammar -j --json-schema -jf --json-schema-file --grammar-file", VALUE,
-            "requests bring their grammar or schema (response_format, grammar)"),
+            "requests specify their grammar or schema (response_format, grammar)"),
 
     /* adapters and drafts */
     SAME("--lora-scaled", "--lora"),
     IGNORED("--lora-init-without-apply", NONE, "requests choose adapters"),
     SAME("-md --model-draft --spec-draft-model", "--draft-model"),
     REFUSED("-md --model-draft --spec-draft-model --draft-model", VALUE,
-            "guesses come from the conversation's own text here: --draft N"),
+            "draft tokens come from the conversation's own text here: --draft N"),
     SAME("--draft-n --draft-max --spec-draft-n-max", "--draft"),
     IGNORED("--draft-min --draft-n-min --draft-p-* --spec-*", VALUE,
-            "--draft N is the number of guesses; the rest is measured"),
-    IGNORED("--no-spec-*", NONE, "--draft N is the number of guesses; the rest is measured"),
+            "--draft N is the number of draft tokens; the rest is measured"),
+    IGNORED("--no-spec-*", NONE, "--draft N is the number of draft tokens; the rest is measured"),
     IGNORED("-lcs --lookup-cache-static -lcd --lookup-cache-dynamic", VALUE,
-            "guesses come from the conversation's own text: --draft N"),
+            "draft tokens come from the conversation's own text: --draft N"),
 
     /* the server */
     SAME("-np --parallel --max-num-seqs", "--slots"),
-    IGNORED("-np --parallel --max-num-seqs", VALUE, "one conversation is answered"),
+    IGNORED("-np --parallel --max-num-seqs", VALUE, "there is one conversation"),
     IGNORED("-cb --cont-batching -nocb --no-cont-batching --enable-prefix-caching --cache-prompt", NONE,
-            "requests share steps, and prompts that start the same way are kept"),
+            "requests share steps, and prompts that start the same way are cached"),
     REFUSED("--no-cache-prompt --no-enable-prefix-caching", NONE, "--cache-sequences 0 keeps nothing"),
     IGNORED("--cache-reuse -sps --slot-prompt-similarity", VALUE,
-            "the kept sequence with the longest common start is used"),
+            "the cached sequence with the longest common prefix is used"),
     SAME("--served-model-name", "--alias"),
     SAME("--cors-origins --allowed-origins", "--cors"),
-    IGNORED("--cors-methods --cors-headers --tags --sleep-idle-seconds", VALUE, "there is nothing to choose"),
+    IGNORED("--cors-methods --cors-headers --tags --sleep-idle-seconds", VALUE, "this is not configurable"),
     IGNORED("--cors-credentials --no-cors-credentials --reuse-port --metrics --props --no-slots --ui --webui "
-            "--embedding --embeddings --rerank --reranking", NONE, "that is always served"),
+            "--embedding --embeddings --rerank --reranking", NONE, "this is always on"),
     SAME("--no-ui --no-webui", "--no-page"),
     REFUSED("--path --api-prefix --ui-config* --webui-config*", VALUE,
             "a reverse proxy in front of the server can do it"),
@@ -177,16 +177,16 @@ static const foreign_option foreign_models[] = {
     SAME("-to", "--timeout"),
     REFUSED("--slot-save-path", VALUE, "--cache-file FILE and --cache-disk MB keep sequences"),
     REFUSED("--models-preset", VALUE, "--model NAME=FILE, given again, serves several models"),
-    IGNORED("--models-autoload --no-models-autoload", NONE, "models are loaded when they are asked for"),
+    IGNORED("--models-autoload --no-models-autoload", NONE, "models are loaded on their first request"),
     REFUSED("--tools --tools-runtime --mcp-servers-config --mcp-servers-json", VALUE,
-            "clients bring their tools and run them, those of MCP too"),
+            "clients provide and run their tools, including those of MCP"),
     REFUSED("-ag --agent --ui-mcp-proxy --webui-mcp-proxy", NONE,
-            "clients bring their tools and run them, those of MCP too"),
-    IGNORED("-no-ag --no-agent --no-ui-mcp-proxy --no-webui-mcp-proxy", NONE, "that is always so"),
+            "clients provide and run their tools, including those of MCP"),
+    IGNORED("-no-ag --no-agent --no-ui-mcp-proxy --no-webui-mcp-proxy", NONE, "this is always the case"),
     REFUSED("--server-base", VALUE, "qsf-run computes by itself"),
     REFUSED("--embd-normalize", VALUE, "--embedding-plain leaves embeddings as computed"),
     REFUSED("--tensor-parallel-size -tp --pipeline-parallel-size -pp", VALUE,
-            "several machines share a model by --mpi: docs/many-machines.md"),
+            "several machines share a model with --mpi: docs/many-machines.md"),
     IGNORED("--dtype", VALUE, "weights keep the file's types; --f32 computes with floats"),
 
     /* logs */
@@ -211,7 +211,7 @@ static const foreign_option foreign_models[] = {
     REFUSED("-p --prompt -f --file -sys --system --system-prompt --ids -i --interactive -if "
             "--interactive-first -cnv --conversation -r --reverse-prompt --stop --ignore-eos --session "
             "--prompt-cache --verbose-prompt --perf --show-timings",
-            VALUE, "it belongs to qsf-run; here requests say it"),
+            VALUE, "it belongs to qsf-run; here requests set it"),
 };
 
 /* Of llama-quantize and of the scripts that make GGUF files. */
@@ -331,7 +331,7 @@ static void say_unknown(const option_program *p, const char *word, size_t len)
     }
     fprintf(stderr, "unknown option %.*s", (int)len, word);
     if (best) fprintf(stderr, "; did you mean %s?", best);
-    fputs("  --help lists all.\n", stderr);
+    fprintf(stderr, "%s --help all lists every option\n", best ? "" : ";");
 }
 
 /* The program's option that a SAME row names. */
@@ -368,7 +368,7 @@ bool foreign_find(const option_program *p, const char *word, size_t len, const c
         }
         out->takes_next = !value && (f->takes == TAKES_VALUE ? next != NULL
                                      : f->takes == TAKES_SWITCH && switch_value(next));
-        fprintf(stderr, "%.*s makes no difference here: %s\n", (int)len, word, f->text);
+        fprintf(stderr, "%.*s has no effect here: %s\n", (int)len, word, f->text);
         return true;
     }
     say_unknown(p, word, len);

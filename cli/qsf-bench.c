@@ -10,97 +10,85 @@
 #define AT(member) offsetof(bench_settings, member)
 #define CONTEXT(names) OPTION_OF_CONTEXT(names, AT(context), NULL)
 
-static const option bench_options[] = {
-    { .kind = OPTION_GROUP, .help = "Models" },
+static const option bench_rows[] = {
+    OPTION_HEADING("models", "Models"),
     { OPTION_LIST, "-m --model", "FILE", AT(models), 0, 0, NULL,
-      "QSF or GGUF file; may be given again, and may stand alone on the command line", NULL },
+      "QSF or GGUF file; may be repeated, and may also be given without -m", NULL },
     { OPTION_TEXT, "-p --prompt", "N,N,...", AT(prompts_text), 0, 0, NULL,
-      "lengths of prompts to compute, 0 for none", "512" },
+      "lengths of the prompts; 0 for none", "512" },
     { OPTION_TEXT, "-n --decode", "N,N,...", AT(decodes_text), 0, 0, NULL,
-      "numbers of tokens to generate one by one, 0 for none", "128" },
+      "tokens to generate, one at a time; 0 for none", "128" },
     { OPTION_TEXT, "-d --depth", "N,N,...", AT(depths_text), 0, 0, NULL,
-      "positions that are already in the cache when generating begins", "0" },
+      "positions in the KV cache before decoding starts", "0" },
     { OPTION_TEXT, "--lora", "FILE", AT(lora), 0, 0, NULL,
-      "an adapter of the model: each test is run with it, too, in turns with running it without, and what it "
-      "costs is a row of its own", NULL },
+      "also run each test with this adapter, alternating with runs without it, and report its cost in a row "
+      "of its own", NULL },
     { OPTION_FLAG, "--load", NULL, AT(load), 0, 0, NULL,
-      "the time from opening the file, which the system has in its cache, until all weights are ready",
+      "measure the time from opening the file, which the system has cached, until all weights are ready",
       NULL },
     { OPTION_FLAG, "--parts", NULL, AT(parts), 0, 0, NULL,
-      "for answers, the median and the 99th percentile of a token's time, and its parts; "
-      "the parts come by themselves where layers stream, with the bytes read a "
-      "second and how much of the reading was hidden", NULL },
+      "for decode, add the median and 99th percentile of a token's time, and its parts; if layers stream, "
+      "the parts are always shown, with the read rate and the share of reading that was hidden", NULL },
     { OPTION_FLAG, "--operations", NULL, AT(operations), 0, 0, NULL,
-      "for answers, a token's time in each operation, and the weights that each kernel reads for it", NULL },
+      "for decode, add a token's time per operation, and the weights that each kernel reads for it", NULL },
     CONTEXT("--ram-budget"),
     { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap",
-      "how the file is read, as for qsf-run", "auto" },
+      "how to read the file, as for qsf-run", "auto" },
     { OPTION_CHOICE, "--i2s-layout", "NAME", AT(i2s_layout), 0, 0, I2S_LAYOUTS,
-      "how tensors of type I2_S are stored, as for qsf-run", "auto" },
+      "layout of I2_S tensors, as for qsf-run", "auto" },
     CONTEXT("-b --batch-size"),
     CONTEXT("-ctk --kv --kv-type"),
 
     { OPTION_TEXT, "--head-topk", "FILE", AT(head_topk), 0, 0, NULL,
-      "instead: over this text, how often the approximate heads (qsf-run --head-topk) find the exact head's "
-      "likeliest token, and the time of head and token", NULL },
+      "instead, measure over this text how often the approximate heads (qsf-run --head-topk) find the exact "
+      "head's most likely token, and the time per head and token", NULL },
     { OPTION_INT, "--positions", "N", AT(positions), 0, 1e9, NULL,
       "with --head-topk: positions to compare, spread over the text", "2048" },
 
-    { .kind = OPTION_GROUP, .help = "Kernels" },
+    OPTION_HEADING("kernels", "Kernels"),
     { OPTION_FLAG, "--kernels", NULL, AT(kernels), 0, 0, NULL,
-      "every kernel of every instruction set, beside the machine's reading speed and its multiply-add peak, "
-      "which are measured too", NULL },
+      "measure every kernel of every instruction set; also measures the machine's read rate and "
+      "multiply-add peak, for comparison", NULL },
     { OPTION_TEXT, "--filter", "WORDS", AT(filter), 0, 0, NULL,
-      "only those whose set and name have all these words in them, such as \"avx512 4bit/64 memory\"", NULL },
+      "only kernels whose set and name contain all these words, such as \"avx512 4bit/64 memory\"", NULL },
     { OPTION_INT, "--buffer", "MB", AT(buffer_mb), 16, 65536, NULL,
-      "size of what is read from memory: several times the largest cache", "256" },
+      "amount of data to read from memory; use several times the largest cache", "256" },
 
-    { .kind = OPTION_GROUP, .help = "Machine" },
+    OPTION_HEADING("machine", "Machine"),
     { OPTION_TEXT, "-t --threads", "N,N,...", AT(threads_text), 0, 0, NULL,
-      "threads, 0 for one a processor; kernels run with one as well", "0" },
+      "threads; 0 for one per processor; kernels also run with one", "0" },
     { OPTION_TEXT, "--isa", "NAME,NAME,...", AT(isa_text), 0, 0, NULL,
       "instruction sets: scalar, sse42, avx2, avx512, neon, ..., or all that the processor has",
-      "the best there is, or QSF_ISA" },
+      "the best, or QSF_ISA" },
     { OPTION_INT, "-r --repetitions", "N", AT(reps), 1, BENCH_REPS_MAX, NULL,
-      "how often each test runs; median, least, most and standard deviation are printed", "5" },
-
+      "runs of each test; the median, minimum, maximum and standard deviation are printed", "5" },
     { OPTION_FLAG, "--limits", NULL, AT(limits), 0, 0, NULL,
-      "with models: what the machine can read and multiply, measured first, and each figure's "
-      "share of it", NULL },
+      "measure the machine's limits first; with models, print each figure's share of how fast the machine "
+      "reads and multiplies", NULL },
 
-    { .kind = OPTION_GROUP, .help = "Figures" },
-    TRACE_OPTIONS,
-    { OPTION_FLAG, "--json", NULL, AT(json), 0, 0, NULL, "as JSON", NULL },
-    { OPTION_FLAG, "--csv", NULL, AT(csv), 0, 0, NULL, "as CSV", NULL },
+    OPTION_HEADING("output", "Output"),
+    { OPTION_FLAG, "--json", NULL, AT(json), 0, 0, NULL, "print JSON", NULL },
+    { OPTION_FLAG, "--csv", NULL, AT(csv), 0, 0, NULL, "print CSV", NULL },
     { OPTION_TEXT, "--compare", "FILE", AT(compare), 0, 0, NULL,
-      "beside the figures of an earlier --json output; exit code 1 where one is slower", NULL },
+      "compare with an earlier --json output; exit code 1 if a figure is slower", NULL },
     { OPTION_NUMBER, "--tolerance", "PERCENT", AT(tolerance), 0, 100, NULL,
-      "how much slower is still the same", "5" },
+      "with --compare: slowdown that still counts as equal", "5" },
 
-    { .kind = OPTION_GROUP, .help = "About" },
-    { OPTION_FLAG, "--completion-names", NULL, AT(completion), 0, 0, NULL,
-      "print all option names, for shell completion", NULL },
-    { OPTION_FLAG, "--version", NULL, AT(version), 0, 0, NULL, "print the version", NULL },
-    { OPTION_FLAG, "-h --help", NULL, AT(help), 0, 0, NULL, "print this", NULL },
+    OPTION_HEADING("about", "Diagnostics and help"),
 };
 #undef AT
 #undef CONTEXT
-enum { N_BENCH_OPTIONS = sizeof bench_options / sizeof bench_options[0] };
 
-static void bench_help(void)
-{
-    printf("Measures how fast models and kernels run on this machine.\n\n"
-           "  qsf-bench model.qsf model.gguf                 prompt of 512, answer of 128\n"
-           "  qsf-bench model.qsf -p 0 -n 64 -d 128,4096     answers in a short and in a long context\n"
-           "  qsf-bench model.qsf -t 1,2 --isa all           every instruction set\n"
-           "  qsf-bench model.qsf --json >then.json          later: --compare then.json\n"
-           "  qsf-bench --kernels                            each kernel against what the machine can do\n\n"
-           "Usage: qsf-bench [options] MODEL...  Each option can also be set by the environment variable in "
-           "brackets.\n"
-           "Exit codes: 0 ok, 1 failed or slower, 2 usage, 3 bad model, 4 memory, 5 input or output, 130 "
-           "interrupted.\n");
-    options_help(bench_options, N_BENCH_OPTIONS, "QSF_BENCH_", stdout);
-}
+static const option_page bench_page = {
+    .about = "Measures how fast models and kernels run on this machine.",
+    .usage = "qsf-bench [options] MODEL...",
+    .examples = "  qsf-bench model.qsf model.gguf                 512 tokens in, 128 out\n"
+                "  qsf-bench model.qsf -p 0 -n 64 -d 128,4096     answers at two context lengths\n"
+                "  qsf-bench model.qsf --json >then.json          later: --compare then.json\n",
+    .brief = "--prompt --decode --depth --repetitions --threads --isa --kernels --limits --json --compare",
+    .exit_codes = "0 ok, 1 failed or slower, 2 usage, 3 bad model, 4 memory, 5 input or output, "
+                  "130 interrupted",
+};
 
 /* "128,512"; each from 0 to most. */
 static bool bench_parse_numbers(const char *name, const char *text, uint32_t most, bench_numbers *out)
@@ -111,7 +99,7 @@ static bool bench_parse_numbers(const char *name, const char *text, uint32_t mos
         const unsigned long v = *p >= '0' && *p <= '9' ? strtoul(p, &end, 10) : 0;
         if (*p < '0' || *p > '9' || v > most || (*end && *end != ',') || out->n == BENCH_LIST_MAX) {
             fprintf(stderr,
-                    "%s takes up to %d whole numbers from 0 to %u with commas between them, not \"%s\"\n",
+                    "%s takes up to %d whole numbers from 0 to %u separated by commas, not \"%s\"\n",
                     name, BENCH_LIST_MAX, (unsigned)most, text);
             return false;
         }
@@ -127,7 +115,7 @@ static bool bench_parse_words(const char *name, const char *text, bench_words *o
     for (const char *p = text;; p++) {
         const size_t len = strcspn(p, ",");
         if (!len || len >= sizeof out->v[0] || out->n == BENCH_LIST_MAX) {
-            fprintf(stderr, "%s takes names with commas between them, not \"%s\"\n", name, text);
+            fprintf(stderr, "%s takes names separated by commas, not \"%s\"\n", name, text);
             return false;
         }
         memcpy(out->v[out->n], p, len);
@@ -157,11 +145,11 @@ static bool bench_fill(bench_settings *set, const option_list *rest)
         return false;
     }
     if (set->filter && !set->kernels) {
-        fputs("--filter goes with --kernels\n", stderr);
+        fputs("--filter requires --kernels\n", stderr);
         return false;
     }
     if (!set->models.n && !set->kernels) {
-        fputs("no model was given: qsf-bench [options] MODEL...; --help lists the options\n", stderr);
+        fputs("no model was given: qsf-bench [options] MODEL...; --help shows the options\n", stderr);
         return false;
     }
     return true;
@@ -178,13 +166,17 @@ int main(int argc, char **argv)
     trace_files *files;
     terminal_init();
     qsf_context_defaults(&set.context);
-    if (!options_parse(bench_options, N_BENCH_OPTIONS, "QSF_BENCH_", &set, argc, argv, &rest))
-        return EXIT_USAGE;
-    if (set.help) return bench_help(), EXIT_OK;
-    if (set.version) return printf("qsf-bench %s\n", qsf_version()), EXIT_OK;
-    if (set.completion) return options_names(bench_options, N_BENCH_OPTIONS, stdout), EXIT_OK;
+    const option_part parts[] = {
+        OPTION_PART(bench_rows, 0), common_options(COMMON_TRACE, offsetof(bench_settings, trace)),
+        common_options(COMMON_ABOUT, offsetof(bench_settings, about)),
+    };
+    const option_program program = { parts, sizeof parts / sizeof parts[0], NULL, 0, "QSF_BENCH_",
+                                     "qsf-bench", &bench_page };
+    int code;
+    if (!program_parse(&program, &set, argc, argv, &rest)) return EXIT_USAGE;
+    if (common_about(&program, &set.about, &code)) return code;
     if (!bench_fill(&set, &rest)) return EXIT_USAGE;
-    int code = trace_open(set.trace, set.record, &files);
+    code = trace_open(&set.trace, &files);
     if (code || (code = bench_report_begin(&rep, &set))) return trace_close(files, code);
     trace_context(files, &set.context);
     code = set.head_topk ? bench_heads(&set, &rep) : bench_models(&set, &rep);

@@ -31,11 +31,13 @@ enum {
 
 typedef struct convert_cli {
     const char *quant_type, *compress, *packing, *block, *outliers, *equalize, *calibration, *calibrate,
-        *calibration_file, *json, *info, *verify, *i2s_layout, *trace, *record, *prefer, *share_embedding;
+        *calibration_file, *json, *info, *verify, *i2s_layout, *prefer, *share_embedding;
     option_list tensors, merge;
     double      target_mb, target_kl;
     long long   threads, ram_mb, clusters, embd_clusters, effort, tune_steps;
-    bool        progressive, quiet, help, version, tune_codes;
+    bool        progressive, quiet, tune_codes;
+    trace_settings trace;
+    about_settings about;
 } convert_cli;
 
 typedef struct convert_rules {
@@ -46,108 +48,115 @@ typedef struct convert_rules {
 typedef struct convert_merges { qsf_convert_adapter list[OPTION_LIST_MAX]; } convert_merges;
 
 #define AT(member) offsetof(convert_cli, member)
-#define CONVERT_OPTIONS (sizeof convert_table / sizeof convert_table[0])
 
-static const option convert_table[] = {
-    { .kind = OPTION_GROUP, .help = "What the weights become" },
+static const option convert_rows[] = {
+    OPTION_HEADING("weights", "Types of weights"),
     { OPTION_CHOICE, "--quant-type", "TYPE", AT(quant_type), 0, 0,
       "auto|2bit|2bit-sym|3bit|4bit|ternary|8bit|f16|mixed|ternary5",
-      "auto: 4bit, with more bits where they help most until the estimated loss is small; 2bit, 2bit-sym, "
-      "3bit, 4bit, ternary, 8bit, f16; mixed: 5.35 bits a weight, spent where they help most; matrices "
-      "that are ternary already stay so, in 2 bits, with ternary5 in 1.6", "auto" },
+      "type of the weights: auto (4bit, with more bits where they help most, until the estimated loss is "
+      "small), 2bit, 2bit-sym, 3bit, 4bit, ternary, 8bit, f16, or mixed (5.35 bits a weight, spent where "
+      "they help most); matrices that are already ternary stay ternary, in 2 bits, or in 1.6 with ternary5",
+      "auto" },
     { OPTION_LIST, "--tensor", "PATTERN=TYPE", AT(tensors), 0, 0, NULL,
-      "a type of its own for matrices whose name or kind matches (* and ?), such as \"attn_v=6bit_s\" or "
-      "\"blk.0.*=8bit:64\"; may be given again, the last one wins. "
+      "type for matrices that match, by name or kind; * and ? are wildcards: \"attn_v=6bit_s\", "
+      "\"blk.0.*=8bit:64\"; may be repeated, the last match wins. "
       "Types: 2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit ternary trellis2 trellis3 "
-      "trellis4 trellis5 table3 table4 f16 f32, and of ternary matrices ternary2 ternary5",
+      "trellis4 trellis5 table3 table4 f16 f32, and for ternary matrices ternary2 ternary5",
       NULL },
     { OPTION_CHOICE, "--block", "N", AT(block), 0, 0, "32|64|128|256",
-      "weights that share a scale: 32, 64, 128 or 256", "the type's best" },
+      "weights per scale: 32, 64, 128 or 256", "the type's best" },
     { OPTION_NUMBER, "--target-size", "MB", AT(target_mb), 0, 1e9, NULL,
-      "chooses each matrix's type, by its measured error, so that the file fits; with --calibrate, by how "
-      "much each matrix matters", NULL },
+      "choose the types so that the file fits this size; by each matrix's measured error, or with "
+      "--calibrate by how much each matrix matters", NULL },
     { OPTION_NUMBER, "--target-kl", "X", AT(target_kl), 0, 1e3, NULL,
-      "with --calibrate: the smallest types whose predicted divergence from the input's predictions is at "
-      "most X (nats a token)", NULL },
+      "with --calibrate: choose the smallest types whose predicted divergence from the input's predictions "
+      "is at most X (nats per token)", NULL },
     { OPTION_CHOICE, "--prefer", "WHAT", AT(prefer), 0, 0, "size|speed",
-      "with --calibrate and one of these two: size (types that lose least for their bytes), speed (types "
-      "that are decoded faster where there is no AVX-512); the report tells what the other would give",
+      "with --calibrate and one of these two: size (types that lose least for their bytes) or speed (types "
+      "that decode faster without AVX-512); the report shows what the other would give",
       "size" },
     { OPTION_CHOICE, "--outliers", "WHEN", AT(outliers), 0, 0, "auto|off|on",
-      "keep the largest weights apart in fp16: auto (where that lowers the error more than other bytes "
+      "store the largest weights separately in fp16: auto (if that lowers the error more than other bytes "
       "would), off, on",
       "auto" },
     { OPTION_CHOICE, "--equalize", "WHEN", AT(equalize), 0, 0, "auto|off|on",
-      "scale channels between matrices so that quantising loses less; the network stays the same: auto, off, "
-      "on",
+      "rescale channels between matrices so that quantising loses less; the network computes the same: "
+      "auto, off, on",
       "auto" },
     { OPTION_CHOICE, "--share-embedding", "WHEN", AT(share_embedding), 0, 0, "auto|off|on",
-      "store embedding and head once where they are the same matrix but for what a quantiser has lost: auto "
-      "(with --target-size and --target-kl), off, on",
+      "store embedding and head once if they differ only by what a quantiser lost: auto (with --target-size "
+      "and --target-kl), off, on",
       "auto" },
-    { OPTION_TEXT, "--calibrate", "FILE|self", AT(calibrate), 0, 0, NULL,
-      "measure what each matrix is multiplied with, by running the model on this text file or, with self, on "
-      "16384 tokens that it makes itself",
-      NULL },
-    { OPTION_TEXT, "--calibration-file", "FILE", AT(calibration_file), 0, 0, NULL,
-      "keep what --calibrate measures in this file; where it is there already, it is read instead. "
-      "Without --calibrate it may also be an importance matrix of llama.cpp (.dat, .gguf)",
-      NULL },
-    { OPTION_INT, "--effort", "N", AT(effort), -1, 4, NULL,
-      "work that goes into quantising: 0, each block by itself; 1, by the importance of its columns; 2, "
-      "errors are made up for in the columns that follow; 3, the same, and each type's best search; 4, "
-      "then norms and biases are tuned to the input's predictions, which takes long; -1: 3 with --calibrate, "
-      "else 0",
-      "-1" },
-    { OPTION_INT, "--tune-steps", "N", AT(tune_steps), 0, 1000000, NULL,
-      "steps of --effort 4, of 256 tokens each, 0: 150", "0" },
-    { OPTION_FLAG, "--tune-codes", NULL, AT(tune_codes), 0, 0, NULL,
-      "--effort 4 also changes codes of trellises, which takes twice the time: an experiment",
+    { OPTION_LIST, "--merge-lora", "FILE[:SCALE]", AT(merge), 0, 0, NULL,
+      "adapter (LoRA) to add before quantising; a GGUF file or a PEFT directory, times SCALE "
+      "(default 1); may be repeated",
       NULL },
     { OPTION_CHOICE, "--i2s-layout", "NAME", AT(i2s_layout), 0, 0, I2S_LAYOUTS,
       I2S_HELP, "auto" },
-    { OPTION_LIST, "--merge-lora", "ADAPTER[:SCALE]", AT(merge), 0, 0, NULL,
-      "add an adapter (LoRA) to the weights before they are quantised: a GGUF file or a PEFT directory, "
-      "times SCALE, else 1; may be given again",
+    OPTION_HEADING("calibration", "Calibration"),
+    { OPTION_TEXT, "--calibrate", "FILE|self", AT(calibrate), 0, 0, NULL,
+      "measure each matrix's inputs; runs the model on this text file, or with self on 16384 tokens that it "
+      "generates",
       NULL },
-    { .kind = OPTION_GROUP, .help = "The file" },
+    { OPTION_TEXT, "--calibration-file", "FILE", AT(calibration_file), 0, 0, NULL,
+      "store what --calibrate measures in this file, or read it if it exists; without --calibrate it may "
+      "also be an importance matrix of llama.cpp (.dat, .gguf)",
+      NULL },
+    { OPTION_INT, "--effort", "N", AT(effort), -1, 4, NULL,
+      "effort of quantising: 0 (each block on its own), 1 (weighted by the importance of columns), 2 "
+      "(later columns compensate for errors), 3 (also each type's best search), 4 (then norms and biases "
+      "are tuned to the input's predictions, which takes long), -1 (3 with --calibrate, else 0)",
+      "-1" },
+    { OPTION_INT, "--tune-steps", "N", AT(tune_steps), 0, 1000000, NULL,
+      "steps of --effort 4, of 256 tokens each; 0 for 150", "0" },
+    { OPTION_FLAG, "--tune-codes", NULL, AT(tune_codes), 0, 0, NULL,
+      "--effort 4 also changes codes of trellises, which takes twice the time (experimental)",
+      NULL },
+    { OPTION_TEXT, "--calibration", "TEXT", AT(calibration), 0, 0, NULL,
+      "measure on 4096 tokens of this text file how much each layer matters, for qsf-run --quality; without "
+      "other options a QSF file's weights stay unchanged. Does not influence types: see --calibrate",
+      NULL },
+    OPTION_HEADING("file", "File"),
     { OPTION_CHOICE, "--compress", "TYPE", AT(compress), 0, 0, "none|lz4|lz4hc|zstd",
       "compression of layers: none, lz4, lz4hc or zstd", "none" },
     { OPTION_FLAG, "--progressive", NULL, AT(progressive), 0, 0, NULL,
-      "put the high bits of all weights first, so that a page answers while the others arrive; for "
-      "--quant-type 8bit",
+      "store the high bits of all weights first, so that a page can answer while the rest is downloading; "
+      "for --quant-type 8bit",
       NULL },
     { OPTION_CHOICE, "--packing", "N", AT(packing), 0, 0, "0|1",
-      "0: rows of blocks, 1: tiles, ready for the processor", "1" },
+      "0: rows of blocks, 1: tiles in the order that kernels read", "1" },
     { OPTION_INT, "--head-clusters", "N", AT(clusters), 0, QSF_CONVERT_MAX_CLUSTERS, NULL,
-      "sort the output head's rows into N clusters, for qsf-run --head-topk clusters; 2048 is a good number "
-      "for large vocabularies, 0: none",
+      "sort the output head's rows into N clusters, for qsf-run --head-topk clusters; 0 for none, 2048 "
+      "suits large vocabularies",
       "0" },
     { OPTION_INT, "--embedding-clusters", "N", AT(embd_clusters), 0, QSF_CONVERT_MAX_CLUSTERS, NULL,
-      "store the embedding as N centroids and what each row lacks of its own in 2 bits (--tensor "
-      "token_embd=TYPE: in others); a head that was tied to it becomes a matrix of its own; "
-      "256 is a good number, 0: none",
+      "store the embedding as N centroids and each row's difference from its own in 2 bits (or the type of "
+      "--tensor token_embd=TYPE); a head tied to it becomes a separate matrix; 0 for none, 256 is usual",
       "0" },
-    { OPTION_TEXT, "--calibration", "TEXT", AT(calibration), 0, 0, NULL,
-      "measure with 4096 tokens of this text file how much the model would miss each layer, for qsf-run "
-      "--quality; a QSF file's weights stay as they are where nothing else is asked for. Codes are not "
-      "chosen by it: that is --calibrate",
-      NULL },
-    { .kind = OPTION_GROUP, .help = "The work" },
+    OPTION_HEADING("work", "Work and report"),
     { OPTION_INT, "-t --threads", "N", AT(threads), 0, QSF_CONVERT_MAX_THREADS, NULL,
-      "threads, 0: one a processor", "0" },
-    { OPTION_INT, "--ram", "MB", AT(ram_mb), 0, 1e9, NULL, "most memory for weights at work, 0: as needed",
-      "0" },
+      "number of threads; 0 for one per processor", "0" },
+    { OPTION_INT, "--ram", "MB", AT(ram_mb), 0, 1e9, NULL,
+      "memory limit for the weights being converted; 0 for none", "0" },
     { OPTION_TEXT, "--json", "FILE", AT(json), 0, 0, NULL,
-      "the report as JSON; - is stdout, and then the table is left out", NULL },
-    TRACE_OPTIONS,
-    { OPTION_FLAG, "-q --quiet", NULL, AT(quiet), 0, 0, NULL, "no progress, no table", NULL },
-    { .kind = OPTION_GROUP, .help = "Instead of converting" },
-    { OPTION_TEXT, "--info", "FILE", AT(info), 0, 0, NULL, "prints everything of a QSF or GGUF file", NULL },
+      "write the report as JSON; - for standard output instead of the table", NULL },
+    { OPTION_FLAG, "-q --quiet", NULL, AT(quiet), 0, 0, NULL, "print no progress and no table", NULL },
+    OPTION_HEADING("inspect", "Inspecting files"),
+    { OPTION_TEXT, "--info", "FILE", AT(info), 0, 0, NULL, "print everything in a QSF or GGUF file", NULL },
     { OPTION_TEXT, "--verify", "FILE", AT(verify), 0, 0, NULL,
-      "reads all of a QSF or GGUF file and checks every checksum", NULL },
-    { OPTION_FLAG, "-h --help", NULL, AT(help), 0, 0, NULL, "this text", NULL },
-    { OPTION_FLAG, "--version", NULL, AT(version), 0, 0, NULL, "the version", NULL },
+      "read the whole file and verify every checksum; QSF or GGUF", NULL },
+    OPTION_HEADING("about", "Diagnostics and help"),
+};
+
+static const option_page convert_page = {
+    .about = "Makes a QSF file from a Hugging Face model directory, a GGUF file or a QSF file.",
+    .usage = "qsf-convert [options] INPUT OUTPUT",
+    .examples = "  qsf-convert model-folder model.qsf                  4 bits, more if needed\n"
+                "  qsf-convert model.gguf model.qsf --calibrate self   less loss in the same size\n"
+                "  qsf-convert --info model.qsf                        what the file contains\n",
+    .brief = "--quant-type --target-size --calibrate --tensor --merge-lora --compress --threads --ram "
+             "--info --verify",
+    .exit_codes = "0 ok, 1 failed, 2 usage, 3 bad model, 4 memory, 5 input or output, 130 interrupted",
 };
 
 static atomic_int convert_interrupted;
@@ -244,7 +253,7 @@ static bool parse_rule(const char *from, qsf_convert_rule *rule, char *text, siz
 bad:
     fprintf(stderr,
             "--tensor takes PATTERN=TYPE or PATTERN=TYPE:BLOCK, such as \"attn_v=6bit_s\", not \"%s\"; "
-            "--help lists the types\n",
+            "--help weights lists the types\n",
             from);
     return false;
 }
@@ -381,7 +390,7 @@ static int run_recorded(const convert_cli *cli, qsf_convert_options *o, const ch
 {
     trace_files *files;
     qsf_context_options measuring = { 0 };
-    const int code = trace_open(cli->trace, cli->record, &files);
+    const int code = trace_open(&cli->trace, &files);
     if (code) return code;
     trace_context(files, &measuring);
     o->record = measuring.record;
@@ -419,18 +428,15 @@ int main(int argc, char **argv)
     convert_cli cli = { .effort = -1 };
     qsf_convert_options o;
     option_list rest;
-    if (!options_parse(convert_table, CONVERT_OPTIONS, "QSF_CONVERT_", &cli, argc, argv, &rest))
-        return CODE_USAGE;
-    if (cli.help) {
-        printf("usage: qsf-convert [options] INPUT OUTPUT\n\nMakes the QSF file OUTPUT from INPUT: a Hugging "
-               "Face model directory, a GGUF file or a QSF file.\n");
-        options_help(convert_table, CONVERT_OPTIONS, "QSF_CONVERT_", stdout);
-        return CODE_OK;
-    }
-    if (cli.version) {
-        printf("qsf-convert %s\n", qsf_version());
-        return CODE_OK;
-    }
+    const option_part parts[] = {
+        OPTION_PART(convert_rows, 0), common_options(COMMON_TRACE, offsetof(convert_cli, trace)),
+        common_options(COMMON_ABOUT, offsetof(convert_cli, about)),
+    };
+    const option_program program = { parts, sizeof parts / sizeof parts[0], NULL, 0, "QSF_CONVERT_",
+                                     "qsf-convert", &convert_page };
+    int code;
+    if (!program_parse(&program, &cli, argc, argv, &rest)) return CODE_USAGE;
+    if (common_about(&program, &cli.about, &code)) return code;
     if (!fill_options(&cli, &o, &rules)) return CODE_USAGE;
     if (cli.info || cli.verify) {
         if (rest.n == 0) return run_inspection(&cli);
@@ -438,10 +444,10 @@ int main(int argc, char **argv)
         return CODE_USAGE;
     }
     if (rest.n > 2)
-        fprintf(stderr, "unexpected \"%s\" behind \"%s\" and \"%s\"\n", rest.items[2], rest.items[0],
+        fprintf(stderr, "unexpected \"%s\" after \"%s\" and \"%s\"\n", rest.items[2], rest.items[0],
                 rest.items[1]);
     if (rest.n != 2) {
-        fprintf(stderr, "usage: qsf-convert [options] INPUT OUTPUT; --help lists the options\n");
+        fprintf(stderr, "usage: qsf-convert [options] INPUT OUTPUT; --help shows the options\n");
         return CODE_USAGE;
     }
     if (!fill_merges(&cli, &o, &merges)) {
@@ -453,7 +459,7 @@ int main(int argc, char **argv)
 #ifdef SIGTERM
     signal(SIGTERM, on_interrupt);
 #endif
-    const int code = run_recorded(&cli, &o, rest.items[0], rest.items[1]);
+    code = run_recorded(&cli, &o, rest.items[0], rest.items[1]);
     free_merges(&merges);
     return fflush(stdout) ? CODE_IO : code;
 }

@@ -19,60 +19,64 @@ enum { EXIT_OTHER_ENGINE = 6, EXIT_NOT_SHOWN = 7 };
 
 typedef struct parity_asked {
     const char *model, *other_model, *against, *lib, *prompts, *ids, *save, *receipt, *sign, *key, *io, *kv,
-        *i2s_layout, *trace, *record;
+        *i2s_layout;
     option_list texts;
     qsf_context_options context;
     long long steps;
     double min_cosine, warn_cosine, min_match, max_kl;
-    bool strict, with_prompt, quiet, help, version, completion;
+    bool strict, with_prompt, quiet;
+    trace_settings trace;
+    about_settings about;
 } parity_asked;
 
 #define AT(member) offsetof(parity_asked, member)
 #define CONTEXT(names) OPTION_OF_CONTEXT(names, AT(context), NULL)
 
-static const option parity_options[] = {
-    { .kind = OPTION_GROUP, .help = "Engines" },
+static const option parity_rows[] = {
+    OPTION_HEADING("engines", "Engines"),
     { OPTION_TEXT, "-m --model", "FILE", AT(model), 0, 0, NULL,
-      "QSF or GGUF file; may also stand alone on the command line", NULL },
+      "QSF or GGUF file; may also be given without -m", NULL },
     { OPTION_TEXT, "--against", "NAME", AT(against), 0, 0, NULL,
-      "the other engine: llama.cpp, bitnet.cpp, none, or a file that --save has written", "llama.cpp" },
+      "the other engine: llama.cpp, bitnet.cpp, none, or a file written by --save", "llama.cpp" },
     { OPTION_TEXT, "--lib", "PATH", AT(lib), 0, 0, NULL,
-      "its shared library, or the folder of its build; else LLAMA_CPP_DIR or BITNET_CPP_DIR says where that "
-      "is, or the system finds it", NULL },
+      "the other engine's shared library, or its build folder",
+      "LLAMA_CPP_DIR or BITNET_CPP_DIR, else where the system finds it" },
     { OPTION_TEXT, "--other-model", "FILE", AT(other_model), 0, 0, NULL,
-      "the file that the other engine reads, such as the GGUF file that a QSF file was made of", "MODEL" },
+      "file for the other engine; such as the GGUF file that a QSF file was made from", "MODEL" },
 
-    { .kind = OPTION_GROUP, .help = "Texts" },
+    OPTION_HEADING("prompts", "Prompts"),
     { OPTION_LIST, "-p --prompt", "TEXT", AT(texts), 0, 0, NULL,
-      "what both read; may be given again", "three texts of the program's own" },
+      "prompt for both; may be repeated", "three built-in texts" },
     { OPTION_TEXT, "--prompts", "FILE", AT(prompts), 0, 0, NULL,
-      "a prompt a line; \\n, \\t, \\r and \\\\ stand for what they do in C", NULL },
-    { OPTION_TEXT, "--ids", "N,N,...", AT(ids), 0, 0, NULL, "token ids in the place of a text", NULL },
+      "file with one prompt per line, and C's escapes \\n, \\t, \\r and \\\\", NULL },
+    { OPTION_TEXT, "--ids", "N,N,...", AT(ids), 0, 0, NULL, "token ids instead of text", NULL },
     { OPTION_INT, "-n --steps", "N", AT(steps), 0, 100000, NULL,
-      "tokens to go on by behind each prompt: those that the other engine finds likeliest", "16" },
+      "tokens to continue each prompt by; both engines get the other engine's most likely ones", "16" },
     { OPTION_TEXT, "--save", "FILE", AT(save), 0, 0, NULL,
       "write the other engine's logits, for --against FILE elsewhere", NULL },
 
-    { .kind = OPTION_GROUP, .help = "Thresholds" },
+    OPTION_HEADING("thresholds", "Thresholds"),
     { OPTION_NUMBER, "--min-cosine", "F", AT(min_cosine), -1, 1, NULL,
-      "least cosine of logits, of every row, that is parity", "0.99" },
-    { OPTION_NUMBER, "--warn-cosine", "F", AT(warn_cosine), -1, 1, NULL, "a warning below it", "0.9999" },
+      "minimum cosine of a row's logits", "0.99" },
+    { OPTION_NUMBER, "--warn-cosine", "F", AT(warn_cosine), -1, 1, NULL, "warn below this cosine",
+      "0.9999" },
     { OPTION_NUMBER, "--min-match", "F", AT(min_match), 0, 1, NULL,
-      "least share of steps with the same greedy token", "0" },
+      "minimum share of steps with the same greedy token", "0" },
     { OPTION_NUMBER, "--max-kl", "F", AT(max_kl), -1, 1e9, NULL,
-      "most Kullback-Leibler divergence of a row in nats; -1 for any", "-1" },
+      "maximum Kullback-Leibler divergence of a row in nats; -1 for no limit", "-1" },
     { OPTION_FLAG, "--strict", NULL, AT(strict), 0, 0, NULL,
-      "a different greedy token that is no tie is no parity", NULL },
+      "fail if a greedy token differs and is not a tie", NULL },
 
-    { .kind = OPTION_GROUP, .help = "Receipt" },
-    { OPTION_TEXT, "--receipt", "FILE", AT(receipt), 0, 0, NULL, "write a receipt, as JSON", NULL },
+    OPTION_HEADING("receipt", "Receipt"),
+    { OPTION_TEXT, "--receipt", "FILE", AT(receipt), 0, 0, NULL, "write a receipt as JSON", NULL },
     { OPTION_FLAG, "--with-prompt", NULL, AT(with_prompt), 0, 0, NULL,
-      "the receipt shows the prompts' tokens; else only their sums", NULL },
-    { OPTION_TEXT, "--sign", "FILE", AT(sign), 0, 0, NULL, "sign it with this secret key (keygen)", NULL },
+      "include the prompts' tokens in the receipt, not only their hashes", NULL },
+    { OPTION_TEXT, "--sign", "FILE", AT(sign), 0, 0, NULL,
+      "sign the receipt with this secret key; keygen makes one", NULL },
     { OPTION_TEXT, "--key", "FILE", AT(key), 0, 0, NULL,
-      "verify: the public key that the receipt has to be signed by", NULL },
+      "public key that must have signed the receipt; for verify", NULL },
 
-    { .kind = OPTION_GROUP, .help = "Our engine" },
+    OPTION_HEADING("ours", "This engine"),
     CONTEXT("-t --threads"),
     CONTEXT("-b --batch-size"),
     CONTEXT("--ram-budget"),
@@ -81,37 +85,28 @@ static const option parity_options[] = {
     CONTEXT("--kernel-route"),
     CONTEXT("--f32"),
     { OPTION_CHOICE, "-ctk --kv --kv-type", NULL, AT(kv), 0, 0, "f16|q8|f32|q4|q2|q8v4|q4v2",
-      "how keys and values are kept; the other engine has f32 with f32, else f16", "f16" },
-    { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap", "how the file is read", "auto" },
+      "type of the KV cache; the other engine uses f32 for f32, else f16", "f16" },
+    { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap", "how to read the file", "auto" },
     { OPTION_CHOICE, "--i2s-layout", "NAME", AT(i2s_layout), 0, 0, I2S_LAYOUTS, I2S_HELP, "auto" },
-    TRACE_OPTIONS,
 
-    { .kind = OPTION_GROUP, .help = "About" },
-    { OPTION_FLAG, "-q --quiet", NULL, AT(quiet), 0, 0, NULL, "print nothing but errors", NULL },
-    { OPTION_FLAG, "--completion-names", NULL, AT(completion), 0, 0, NULL,
-      "print all option names, for shell completion", NULL },
-    { OPTION_FLAG, "--version", NULL, AT(version), 0, 0, NULL, "print the version", NULL },
-    { OPTION_FLAG, "-h --help", NULL, AT(help), 0, 0, NULL, "print this", NULL },
+    OPTION_HEADING("about", "Diagnostics and help"),
+    { OPTION_FLAG, "-q --quiet", NULL, AT(quiet), 0, 0, NULL, "print only errors", NULL },
 };
 #undef AT
 #undef CONTEXT
-enum { N_PARITY_OPTIONS = sizeof parity_options / sizeof parity_options[0] };
 
-static void parity_help(void)
-{
-    printf("Compares our logits with another engine's, step by step, and writes receipts.\n\n"
-           "  qsf-parity model.gguf --lib llama.cpp/build          llama.cpp's library, from its build\n"
-           "  qsf-parity model.gguf --receipt receipt.json         and a receipt\n"
-           "  qsf-parity verify receipt.json model.gguf            is it right, and does it hold here?\n"
-           "  qsf-parity keygen KEY                                KEY and KEY.pub, for --sign and --key\n"
-           "  qsf-parity schema                                    the receipts' JSON Schema\n\n"
-           "Usage: qsf-parity [options] MODEL  Each option can also be set by the environment variable in "
-           "brackets.\n"
-           "Exit codes: 0 parity, 1 no parity, 2 usage, 3 bad model or receipt, 4 memory, 5 input or "
-               "output,\n"
-           "6 the other engine is missing or failed, 7 one engine ran alone.\n");
-    options_help(parity_options, N_PARITY_OPTIONS, "QSF_PARITY_", stdout);
-}
+static const option_page parity_page = {
+    .about = "Compares our logits with another engine's, step by step, and writes receipts.",
+    .usage = "qsf-parity [options] MODEL",
+    .examples = "  qsf-parity model.gguf --lib llama.cpp/build    against llama.cpp's library\n"
+                "  qsf-parity model.gguf --receipt receipt.json   also write a receipt\n"
+                "  qsf-parity verify receipt.json [model.gguf]    check; with a model, rerun\n"
+                "  qsf-parity keygen KEY                          write KEY and KEY.pub\n"
+                "  qsf-parity schema                              print the receipts' JSON Schema\n",
+    .brief = "--against --other-model --prompt --steps --min-cosine --strict --sign --key --threads",
+    .exit_codes = "0 parity, 1 no parity, 2 usage, 3 bad model or receipt, 4 memory, 5 input or output, "
+                  "6 the other engine is missing or failed, 7 one engine ran alone",
+};
 
 /* ---- settings ---- */
 
@@ -191,7 +186,7 @@ static int compare(const parity_asked *a, const char *model)
     parity_result r = { 0 };
     qsf_error err;
     bool of_other = false;
-    if (a->sign && !a->receipt) return fputs("--sign goes with --receipt\n", stderr), EXIT_USAGE;
+    if (a->sign && !a->receipt) return fputs("--sign requires --receipt\n", stderr), EXIT_USAGE;
     qsf_status st = asked_prompts(a, &prompts, &err);
     if (!st && !prompts.n && named) st = prompts_standard(&prompts, &err);
     if (!st) st = parity_run(&set, &prompts, &r, &of_other, &err);
@@ -300,9 +295,9 @@ static int as_asked(const parity_asked *a, const option_list *rest)
     const bool command = !strcmp(word, "keygen") || !strcmp(word, "verify") || !strcmp(word, "schema");
     const char *model = rest->n ? word : a->model;
     if (command || rest->n > 1 || !model) {
-        fprintf(stderr, command ? "%s is given another number of files; --help shows how\n"
-                : rest->n > 1 ? "%s and more: one model is compared\n"
-                : "no model was given%s: qsf-parity [options] MODEL; --help lists the options\n", word);
+        fprintf(stderr, command ? "%s: wrong number of files; --help shows the usage\n"
+                : rest->n > 1 ? "%s and more: only one model is compared\n"
+                : "no model was given%s: qsf-parity [options] MODEL; --help shows the options\n", word);
         return EXIT_USAGE;
     }
     return compare(a, model);
@@ -316,12 +311,16 @@ int main(int argc, char **argv)
     trace_files *files;
     terminal_init();
     qsf_context_defaults(&a.context);
-    if (!options_parse(parity_options, N_PARITY_OPTIONS, "QSF_PARITY_", &a, argc, argv,
-                       &rest)) return EXIT_USAGE;
-    if (a.help) return parity_help(), output_end(EXIT_OK);
-    if (a.version) return printf("qsf-parity %s\n", qsf_version()), output_end(EXIT_OK);
-    if (a.completion) return options_names(parity_options, N_PARITY_OPTIONS, stdout), output_end(EXIT_OK);
-    int code = trace_open(a.trace, a.record, &files);
+    const option_part parts[] = {
+        OPTION_PART(parity_rows, 0), common_options(COMMON_TRACE, offsetof(parity_asked, trace)),
+        common_options(COMMON_ABOUT, offsetof(parity_asked, about)),
+    };
+    const option_program program = { parts, sizeof parts / sizeof parts[0], NULL, 0, "QSF_PARITY_",
+                                     "qsf-parity", &parity_page };
+    int code;
+    if (!program_parse(&program, &a, argc, argv, &rest)) return EXIT_USAGE;
+    if (common_about(&program, &a.about, &code)) return code;
+    code = trace_open(&a.trace, &files);
     if (code) return output_end(code);
     trace_context(files, &a.context);
     code = as_asked(&a, &rest);

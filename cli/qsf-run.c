@@ -2,7 +2,6 @@
  * SPDX-License-Identifier: MIT */
 #include "mpi_start.h"
 #include "run.h"
-#include "trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,161 +11,158 @@
 #define TURN(names, more) OPTION_OF(TURN, names, AT(turn), more)
 
 static const option run_prompt_rows[] = {
-    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Model and prompt", NULL },
+    OPTION_HEADING("model", "Model and prompt"),
     { OPTION_TEXT, "-m --model", "FILE", AT(model), 0, 0, NULL,
-      "QSF or GGUF file; may also stand alone on the command line", NULL },
+      "QSF or GGUF file; may also be given without -m", NULL },
     { OPTION_FLAG, "--mpi", NULL, AT(mpi), 0, 0, NULL,
-      "under mpirun: run layers on its ranks; --mpi --help lists the options", NULL },
+      "under mpirun: run layers on its ranks; see qsf-run --mpi --help", NULL },
     { OPTION_TEXT, "-p --prompt", "TEXT", AT(prompt), 0, 0, NULL,
-      "the prompt; may also stand alone after the model", NULL },
+      "the prompt; may also follow MODEL without -p", NULL },
     { OPTION_TEXT, "-f --file", "FILE", AT(file), 0, 0, NULL,
-      "read the prompt from a file, - for standard input", NULL },
+      "read the prompt from a file (- for standard input)", NULL },
     { OPTION_TEXT, "--ids", "N,N,...", AT(ids), 0, 0, NULL, "the prompt as token ids", NULL },
-    { OPTION_TEXT, "-sys --system", "TEXT", AT(system), 0, 0, NULL,
-      "system message of the conversation", NULL },
+    { OPTION_TEXT, "-sys --system", "TEXT", AT(system), 0, 0, NULL, "system message of the conversation",
+      NULL },
     { OPTION_FLAG, "-i -cnv --interactive", NULL, AT(interactive), 0, 0, NULL,
-      "chat; also what happens without a prompt on a terminal", NULL },
+      "chat; the default on a terminal without a prompt", NULL },
     { OPTION_TEXT, "--session", "FILE", AT(session), 0, 0, NULL,
-      "go on with what the file kept of the last run, where the prompt begins alike, and keep this one's in "
-      "it", NULL },
+      "resume from the file if the prompt starts the same way; save this run to it", NULL },
     { OPTION_FLAG, "--raw", NULL, AT(raw), 0, 0, NULL,
-      "complete the text as it is, without the model's chat template", NULL },
+      "complete the text, without a chat template", NULL },
 };
 static const option run_chat_rows[] = {
     { OPTION_TEXT, "--tools", "FILE", AT(tools), 0, 0, NULL,
-      "tools for the template, a list in JSON; a pipe gets calls as lines of JSON, and a chat asks for what "
-      "they have given", NULL },
+      "tools that the model may call, a JSON list; calls are printed to a pipe as lines of JSON, and a chat "
+      "asks for their results", NULL },
     { OPTION_TEXT, "--tool-choice", "WHICH", AT(tool_choice), 0, 0, NULL,
-      "auto, none, required, or the tool that is called", NULL },
+      "auto, none, required, or the name of the tool to call", NULL },
     { OPTION_TEXT, "--documents", "FILE", AT(documents), 0, 0, NULL,
-      "documents for the template, a list in JSON", NULL },
+      "documents for the template, a JSON list", NULL },
     { OPTION_CHOICE, "--reasoning", NULL, AT(reasoning), 0, 0, "show|hide",
-      "what a model thinks before it answers: dim on a terminal, or one line in its place", "show" },
+      "show what the model thinks before it answers (dim on a terminal), or one line instead", "show" },
     { OPTION_TEXT, "--history", "FILE|off", AT(history), 0, 0, NULL,
-      "where the chat keeps what was typed", "a file of your own in the system's place for such" },
+      "file that stores the lines typed in a chat", "the user's own, where the system keeps such files" },
 };
 static const option run_answer_rows[] = {
     { OPTION_LIST, "-r --reverse-prompt --stop", "TEXT", AT(stop), 0, 0, NULL,
-      "end the answer before this text; may be given again", NULL },
+      "end the answer before this string; may be repeated", NULL },
     { OPTION_FLAG, "--ignore-eos", NULL, AT(ignore_eos), 0, 0, NULL,
-      "go on after tokens that end a text", NULL },
+      "continue past end-of-text tokens", NULL },
     TURN("--min-tokens", NULL),
-    TURN("--logprobs", "a line of JSON for each token on standard error"),
+    TURN("--logprobs", "printed to standard error, one line of JSON per token"),
 };
-static const option run_machine_rows[] = {
+static const option run_speed_rows[] = {
     { OPTION_TEXT, "--draft-model", "FILE", AT(draft_model), 0, 0, NULL,
-      "a small model of the same vocabulary that makes the guesses; it stays in memory, within the budget",
+      "small model with the same vocabulary that drafts tokens; it stays in memory, within the budget",
       NULL },
     CONTEXT("--first-stage"),
 };
 static const option run_rest_rows[] = {
-    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "What an answer may be", NULL },
+    OPTION_HEADING("grammar", "Constrained answers (docs/grammars.md)"),
     { OPTION_TEXT, "--grammar", "GBNF", AT(grammar), 0, 0, NULL,
-      "a text of these rules: GBNF with a rule \"root\", or a file of it", NULL },
+      "grammar of the answer: GBNF with a rule \"root\", or a file of it", NULL },
     { OPTION_TEXT, "--regex", "REGEX", AT(regex), 0, 0, NULL,
-      "a text that fits from beginning to end", NULL },
+      "regular expression that the whole answer matches", NULL },
     { OPTION_TEXT, "--json-schema", "SCHEMA", AT(json_schema), 0, 0, NULL,
-      "JSON that fits this schema: JSON, or a file of it", NULL },
-    { OPTION_FLAG, "--json-object", NULL, AT(json_object), 0, 0, NULL, "any JSON", NULL },
+      "answer with JSON that fits this schema; SCHEMA is JSON, or a file of it", NULL },
+    { OPTION_FLAG, "--json-object", NULL, AT(json_object), 0, 0, NULL, "answer with JSON", NULL },
     { OPTION_TEXT, "--choices", "LIST", AT(choices), 0, 0, NULL,
-      "one of these texts: yes,no or a JSON list or one a line", NULL },
+      "answer with one of these strings: yes,no or a JSON list or one per line", NULL },
     { OPTION_INT, "--json-blanks", "N", AT(json_blanks), -1, 1000, NULL,
-      "most blanks where JSON may have some: 0 for compact, -1 for any number", "32" },
-
-    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Instead of an answer", NULL },
+      "maximum blanks wherever JSON allows them; 0 for compact JSON, -1 for no limit", "32" },
     { OPTION_TEXT, "--accept", "FILE", AT(accept), 0, 0, NULL,
-      "say whether the file, - for standard input, is such a text: \"accepted\"; else at which byte, "
-      "from 0, no token can go on, or that it is not finished (exit code 1); a line end at the end may be "
-      "one too many", NULL },
+      "instead of answering, check whether the file (- for standard input) fits the grammar: prints "
+      "\"accepted\", or the byte offset at which it is refused or unfinished (exit code 1); a final line "
+      "feed is ignored if the grammar does not allow it", NULL },
+
+    OPTION_HEADING("embedding", "Embeddings and reranking"),
     { OPTION_FLAG, "--embedding --embeddings", NULL, AT(embedding), 0, 0, NULL,
-      "embed the prompt, each of its lines a text; prints a row of numbers a text", NULL },
+      "embed each line of the prompt; prints a row of numbers per line", NULL },
     { OPTION_CHOICE, "--pooling", NULL, AT(pooling), 0, 0, "mean|cls|last|rank|none",
-      "with --embedding: what becomes of a text's tokens; rank: the classifier's scores; none: each "
-      "token has a row", "what the file says, else mean" },
+      "with --embedding: how token vectors are combined; rank prints the classifier's scores, none a row "
+      "per token", "the model's own, else mean" },
     { OPTION_FLAG, "--embedding-plain", NULL, AT(embed_plain), 0, 0, NULL,
-      "with --embedding: as computed, not brought to the length 1", NULL },
+      "with --embedding: do not normalise vectors to length 1", NULL },
     { OPTION_TEXT, "--rerank", "FILE", AT(rerank), 0, 0, NULL,
-      "rank the file's lines, each a document, by how well they answer the prompt; prints score, number and "
-      "line, best first", NULL },
-    { OPTION_FLAG, "--bench", NULL, AT(bench), 0, 0, NULL, "measure prefill and decode", NULL },
+      "rank the file's lines, one document each, by how well they answer the prompt; prints score, number "
+      "and line, best first", NULL },
+
+    OPTION_HEADING("measure", "Measuring"),
+    { OPTION_FLAG, "--bench", NULL, AT(bench), 0, 0, NULL, "measure the speed of prefill and decode", NULL },
     { OPTION_TEXT, "--perplexity", "FILE", AT(perplexity), 0, 0, NULL,
-      "perplexity over a text, in windows of the context length", NULL },
-    { OPTION_INT, "--chunks", "N", AT(chunks), 0, 1e9, NULL, "only the first N windows", "all" },
+      "perplexity of a text file, in windows of the context length", NULL },
+    { OPTION_INT, "--chunks", "N", AT(chunks), 0, 1e9, NULL, "use only the first N windows", "all" },
     { OPTION_TEXT, "--kl-base", "FILE", AT(kl_base), 0, 0, NULL,
       "with --perplexity: write the logits for --kl", NULL },
     { OPTION_TEXT, "--kl", "FILE", AT(kl), 0, 0, NULL,
       "with --perplexity: compare with the logits of another model", NULL },
-    { OPTION_TEXT, "--render", "FILE", AT(render), 0, 0, NULL,
-      "print what the template makes of these messages in JSON, as transformers does; needs no model where "
-      "--chat-template is given", NULL },
-    { OPTION_FLAG, "--no-generation-prompt", NULL, AT(no_generation), 0, 0, NULL,
-      "with --render: without the beginning of an answer", NULL },
-    { OPTION_FLAG, "--continue-final-message", NULL, AT(continue_final), 0, 0, NULL,
-      "with --render: up to the end of the last message's text, to go on from there", NULL },
-    { OPTION_FLAG, "--adapted", NULL, AT(adapted), 0, 0, NULL,
-      "with --render: messages in the forms that the template takes, as in a chat", NULL },
-    { OPTION_TEXT, "--bos", "TEXT", AT(bos), 0, 0, NULL,
-      "text of the begin-of-text token for the template", "the model's" },
-    { OPTION_TEXT, "--eos", "TEXT", AT(eos), 0, 0, NULL, "and of the end-of-text token", "the model's" },
-    { OPTION_FLAG, "--tokenize", NULL, AT(tokenize), 0, 0, NULL,
-      "read text from standard input, print its token ids as JSON", NULL },
-    { OPTION_FLAG, "--add-special", NULL, AT(add_special), 0, 0, NULL,
-      "with --tokenize: with the tokens that begin and end a text", NULL },
-    { OPTION_FLAG, "--parse-special", NULL, AT(parse_special), 0, 0, NULL,
-      "with --tokenize: control tokens written in the text become tokens", NULL },
-    { OPTION_FLAG, "--detokenize", NULL, AT(detokenize), 0, 0, NULL,
-      "read token ids, print their text", NULL },
     { OPTION_FLAG, "--logits", NULL, AT(logits), 0, 0, NULL,
       "print the logits after the prompt as JSON", NULL },
     { OPTION_FLAG, "--json", NULL, AT(json), 0, 0, NULL,
-      "results as JSON: the answer's token ids, the figures of --bench", NULL },
+      "print results as JSON: the answer's token ids, the figures of --bench", NULL },
 
-    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "About", NULL },
+    OPTION_HEADING("tokens", "Tokens and rendered templates"),
+    { OPTION_FLAG, "--tokenize", NULL, AT(tokenize), 0, 0, NULL,
+      "read text from standard input, print its token ids as JSON", NULL },
+    { OPTION_FLAG, "--add-special", NULL, AT(add_special), 0, 0, NULL,
+      "with --tokenize: add the tokens that begin and end texts", NULL },
+    { OPTION_FLAG, "--parse-special", NULL, AT(parse_special), 0, 0, NULL,
+      "with --tokenize: recognise control tokens written in the text", NULL },
+    { OPTION_FLAG, "--detokenize", NULL, AT(detokenize), 0, 0, NULL,
+      "read token ids from standard input, print their text", NULL },
+    { OPTION_TEXT, "--render", "FILE", AT(render), 0, 0, NULL,
+      "print these messages (JSON) rendered by the chat template, as transformers does; needs no model if "
+      "--chat-template is given", NULL },
+    { OPTION_FLAG, "--no-generation-prompt", NULL, AT(no_generation), 0, 0, NULL,
+      "with --render: without the start of an answer", NULL },
+    { OPTION_FLAG, "--continue-final-message", NULL, AT(continue_final), 0, 0, NULL,
+      "with --render: stop at the end of the last message's text, to continue it", NULL },
+    { OPTION_FLAG, "--adapted", NULL, AT(adapted), 0, 0, NULL,
+      "with --render: adapt messages to what the template accepts, as a chat does", NULL },
+    { OPTION_TEXT, "--bos", "TEXT", AT(bos), 0, 0, NULL,
+      "begin-of-text token for the template", "the model's" },
+    { OPTION_TEXT, "--eos", "TEXT", AT(eos), 0, 0, NULL, "end-of-text token for the template",
+      "the model's" },
+
+    OPTION_HEADING("about", "Diagnostics and help"),
     { OPTION_FLAG, "-v --verbose", NULL, AT(verbose), 0, 0, NULL,
-      "memory map, kernels chosen, times by part", NULL },
-    TRACE_OPTIONS,
-    { OPTION_FLAG, "--completion-names", NULL, AT(completion), 0, 0, NULL,
-      "print all option names, for shell completion", NULL },
-    { OPTION_FLAG, "--version", NULL, AT(version), 0, 0, NULL, "print the version", NULL },
-    { OPTION_FLAG, "-h --help", NULL, AT(help), 0, 0, NULL, "print this", NULL },
+      "print memory use, kernels and times by part", NULL },
 };
 #undef AT
 #undef CONTEXT
 #undef TURN
 
-#define PART(rows) { rows, sizeof rows / sizeof rows[0], 0 }
 static const option_default run_defaults[] = {
-    { "--max-tokens", "256", NULL }, { "--draft", "-1", "7 where layers stream, else 0" },
+    { "--max-tokens", "256", NULL }, { "--draft", "-1", "7 if layers stream, else 0" },
+};
+static const option_page run_page = {
+    .about = "Runs a language model from a QSF or GGUF file.",
+    .usage = "qsf-run [options] MODEL [PROMPT]",
+    .examples = "  qsf-run model.gguf                             chat\n"
+                "  qsf-run model.qsf \"Why is the sky blue?\"       one answer\n"
+                "  qsf-run model.qsf --ram-budget 200 -p \"...\"    within 200 MB of memory\n",
+    .brief = "--prompt --file --system --interactive --raw --max-tokens --temperature --ctx-size --threads "
+             "--ram-budget --json-schema --verbose",
+    .exit_codes = "0 ok, 1 failed, 2 usage, 3 bad model, 4 memory, 5 input or output, 130 interrupted",
 };
 
-/* The program's own rows and the shared ones, in the order of the help.  parts: room for 10. */
+/* The program's own rows and the shared ones, in the order of the help. */
+enum { RUN_PARTS = 13 };
 static option_program run_options_program(option_part *parts)
 {
     const size_t base = offsetof(run_settings, common);
-    const option_part all[] = {
-        PART(run_prompt_rows), common_options(COMMON_TEMPLATE, base), PART(run_chat_rows),
-        common_options(COMMON_ANSWER, base), PART(run_answer_rows), common_options(COMMON_SAMPLING, base),
-        common_options(COMMON_MACHINE, base), common_options(COMMON_LORA, base), PART(run_machine_rows),
-        PART(run_rest_rows),
+    const option_part all[RUN_PARTS] = {
+        OPTION_PART(run_prompt_rows, 0), common_options(COMMON_TEMPLATE, base),
+        OPTION_PART(run_chat_rows, 0), common_options(COMMON_ANSWER, base), OPTION_PART(run_answer_rows, 0),
+        common_options(COMMON_SAMPLING, base), common_options(COMMON_MEMORY, base),
+        common_options(COMMON_SPEED, base), OPTION_PART(run_speed_rows, 0),
+        common_options(COMMON_LORA, base), OPTION_PART(run_rest_rows, 0),
+        common_options(COMMON_TRACE, offsetof(run_settings, trace)),
+        common_options(COMMON_ABOUT, offsetof(run_settings, about)),
     };
     memcpy(parts, all, sizeof all);
-    return (option_program){ parts, sizeof all / sizeof all[0], run_defaults,
-                             sizeof run_defaults / sizeof run_defaults[0], "QSF_", "qsf-run" };
-}
-#undef PART
-
-static void print_help(const option_program *p)
-{
-    printf("Runs a language model from a QSF or GGUF file.\n\n"
-           "  qsf-run model.qsf \"Why is the sky blue?\"      one answer\n"
-           "  qsf-run model.gguf                             chat\n"
-           "  qsf-run model.qsf --ram-budget 200 -p \"...\"    inside 200 MB\n"
-           "  qsf-run model.qsf --raw -p \"Once upon a time\"  completion\n\n"
-           "Usage: qsf-run [options] MODEL [PROMPT].  Each option can also be set by the environment "
-           "variable in brackets.\n"
-           "Exit codes: 0 ok, 1 failed, 2 usage, 3 bad model, 4 memory, 5 input or output, "
-           "130 interrupted.\n");
-    program_help(p, stdout);
+    return (option_program){ parts, RUN_PARTS, run_defaults, sizeof run_defaults / sizeof run_defaults[0],
+                             "QSF_", "qsf-run", &run_page };
 }
 
 static int run_mode(const run_settings *set)
@@ -213,7 +209,7 @@ static int take_words(run_settings *set, const option_list *rest)
     if ((!set->model || replaced) && i < rest->n) set->model = rest->items[i++];
     if (!set->prompt && !set->file && !set->ids && i < rest->n) set->prompt = rest->items[i++];
     if (i == rest->n) return EXIT_OK;
-    fprintf(stderr, "unexpected \"%s\": a prompt of several words stands in quotes: qsf-run MODEL \"...\"\n",
+    fprintf(stderr, "unexpected \"%s\": put a prompt of several words in quotes: qsf-run MODEL \"...\"\n",
             rest->items[i]);
     return EXIT_USAGE;
 }
@@ -225,17 +221,17 @@ static int check_settings(run_settings *set, const option_list *rest)
     const int code = take_words(set, rest);
     if (code) return code;
     if (!set->model && !set->render)
-        why = "no model was given: qsf-run [options] MODEL [PROMPT]; --help lists the options";
+        why = "no model was given: qsf-run [options] MODEL [PROMPT]; --help shows the options";
     else if (set->tool_choice && !set->tools)
-        why = "--tool-choice goes with --tools FILE";
+        why = "--tool-choice requires --tools FILE";
     else if (set->tools && !set->render && (set->raw || set->ids))
-        why = "--tools needs a conversation: it does not go with --raw and --ids";
+        why = "--tools needs a conversation: it cannot be combined with --raw or --ids";
     else if ((set->kl || set->kl_base) && !set->perplexity)
-        why = "--kl and --kl-base go with --perplexity FILE";
+        why = "--kl and --kl-base require --perplexity FILE";
     else if (set->session && set->common.context.early_exit > 0)
-        why = "--session keeps what all layers have seen: it does not go with --early-exit";
+        why = "--session needs the state of all layers: it cannot be combined with --early-exit";
     else if (set->perplexity && set->common.context.head != QSF_HEAD_EXACT)
-        why = "--perplexity needs all logits: it does not go with --head-topk other than exact";
+        why = "--perplexity needs all logits: it requires --head-topk exact";
     if (!why) return EXIT_OK;
     fprintf(stderr, "%s\n", why);
     return EXIT_USAGE;
@@ -244,7 +240,7 @@ static int check_settings(run_settings *set, const option_list *rest)
 int main(int argc, char **argv)
 {
     run_settings set = { .json_blanks = 32, .reasoning = "show" };
-    option_part parts[10];
+    option_part parts[RUN_PARTS];
     const option_program program = run_options_program(parts);
     option_list rest;
     if (mpi_wanted(argc, argv)) return mpi_start("qsf-mpi", argv);
@@ -252,10 +248,8 @@ int main(int argc, char **argv)
     common_defaults(&set.common);
     qsf_turn_defaults(&set.turn);
     if (!program_parse(&program, &set, argc, argv, &rest)) return EXIT_USAGE;
-    if (set.help) return print_help(&program), output_end(EXIT_OK);
-    if (set.version) return printf("qsf-run %s\n", qsf_version()), output_end(EXIT_OK);
-    if (set.completion) return program_names(&program, stdout), output_end(EXIT_OK);
-    const int code = check_settings(&set, &rest);
-    if (code) return code;
+    int code;
+    if (common_about(&program, &set.about, &code)) return code;
+    if ((code = check_settings(&set, &rest)) != 0) return code;
     return set.render ? output_end(run_render(&set)) : run_mode(&set);
 }

@@ -11,110 +11,111 @@
 
 typedef struct serve_asked {
     common_settings common;
-    const char *name, *host, *key_file, *cache_file, *cache_disk_dir, *pooling, *trace, *record,
+    const char *name, *host, *key_file, *cache_file, *cache_disk_dir, *pooling,
         *mpi_check, *mpi_wire, *split, *lora_dir, *models_dir, *default_model,
         *log_format;
     option_list models, keys, hosts, origins;
     long long models_max, port, slots, kept, queue, step_rows, steps, session, timeout, drain, connections;
     double max_body, cache_disk, mpi_silent, ping;
-    bool help, version, completion, quiet, verbose, log_requests, no_page, mpi, pipeline, strict;
+    trace_settings trace;
+    about_settings about;
+    bool quiet, verbose, log_requests, no_page, mpi, pipeline, strict;
 } serve_asked;
 
 #define AT(member) offsetof(serve_asked, member)
 
 static const option serve_model_rows[] = {
-    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Model", NULL },
+    OPTION_HEADING("model", "Models"),
     { OPTION_LIST, "-m --model", "[NAME=]FILE", AT(models), 0, 0, NULL,
-      "QSF or GGUF file, and its name for clients; may also stand alone on the command line, and be given "
-      "again: the first model is loaded at the beginning, others when they are asked for", NULL },
+      "QSF or GGUF file, and its name for clients; may be repeated, and may also be given without -m; the "
+      "first model is loaded at start, others on their first request", NULL },
     /* the second name gives QSF_MODEL_DIR: QSF_MODELS_DIR is a variable of the tests */
     { OPTION_TEXT, "--models-dir --model-dir", "DIR", AT(models_dir), 0, 0, NULL,
-      "a folder whose .gguf and .qsf files are models by their names, as are the folders in it that hold "
-      "one; they are loaded when they are asked for", NULL },
+      "serve all models of a folder by name: .gguf and .qsf files, and subfolders that hold one; each is "
+      "loaded on its first request", NULL },
     { OPTION_TEXT, "-a --alias", "NAME[,NAME...]", AT(name), 0, 0, NULL,
-      "the only model's name for clients, and further ones", "its file's, without .gguf or .qsf" },
+      "names of a single model for clients", "its file name without .gguf or .qsf" },
     { OPTION_TEXT, "--default-model", "NAME", AT(default_model), 0, 0, NULL,
-      "of several models, the one that answers requests for a name that is not there", NULL },
+      "with several models: the one that answers requests for an unknown name", NULL },
     { OPTION_INT, "--models-max", "N", AT(models_max), 0, 64, NULL,
-      "most models that are loaded at once, 0 for all; the least recently used one makes room", "0" },
+      "maximum number of loaded models; the least recently used one is unloaded; 0 for no limit", "0" },
+};
+static const option serve_lora_rows[] = {
     { OPTION_TEXT, "--lora-dir", "DIR", AT(lora_dir), 0, 0, NULL,
-      "clients may load adapters from this folder, and drop adapters", NULL },
+      "let clients load adapters from here, and unload them", NULL },
 };
 static const option serve_network_rows[] = {
-    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Network", NULL },
+    OPTION_HEADING("network", "Network"),
     { OPTION_TEXT, "--host", "NAME", AT(host), 0, 0, NULL,
-      "name or address to listen at, or the path of a socket", "127.0.0.1" },
-    { OPTION_INT, "--port", "N", AT(port), 0, 65535, NULL, "port to listen at, 0 for any free one", "8080" },
+      "address to listen on; may also be a name, or the path of a socket", "127.0.0.1" },
+    { OPTION_INT, "--port", "N", AT(port), 0, 65535, NULL, "port to listen on; 0 for any free one", "8080" },
     { OPTION_LIST, "--api-key", "KEY", AT(keys), 0, 0, NULL,
-      "only clients with this key may ask; may be given again", NULL },
+      "require this key from clients; may be repeated", NULL },
     { OPTION_TEXT, "--api-key-file", "FILE", AT(key_file), 0, 0, NULL,
-      "such keys, one a line; SIGHUP reads the file again", NULL },
+      "file with one such key per line; SIGHUP reloads it", NULL },
     { OPTION_LIST, "--allow-host", "NAME", AT(hosts), 0, 0, NULL,
-      "a name of this server in the Host header, beside localhost and addresses; may be given again", NULL },
+      "accept this name in the Host header, besides localhost and addresses; may be repeated", NULL },
     { OPTION_LIST, "--cors", "ORIGIN", AT(origins), 0, 0, NULL,
-      "let pages of this origin ask, with * for any characters (chrome-extension://*, or * alone); may be "
-      "given again", NULL },
+      "accept requests from pages of this origin; * stands for any characters (chrome-extension://*, or "
+      "* alone); may be repeated", NULL },
     { OPTION_NUMBER, "--sse-ping-interval", "S", AT(ping), -1, 3600, NULL,
-      "seconds of silence after which a stream gets a sign of life; 0 for none", "10" },
-    { OPTION_FLAG, "--no-page", NULL, AT(no_page), 0, 0, NULL, "no chat page at /", NULL },
+      "send a keep-alive on a stream after this many silent seconds; 0 for never", "10" },
+    { OPTION_FLAG, "--no-page", NULL, AT(no_page), 0, 0, NULL, "do not serve the chat page at /", NULL },
     { OPTION_INT, "--timeout", "S", AT(timeout), 0, 1e6, NULL,
-      "most seconds for a request, waiting included; 0 for no limit", "600" },
+      "maximum seconds for a request, including its wait in the queue; 0 for no limit", "600" },
     { OPTION_INT, "--drain", "S", AT(drain), 0, 1e6, NULL,
-      "most seconds for running answers after SIGTERM; then they end with an error", "30" },
-    { OPTION_NUMBER, "--max-body", "MB", AT(max_body), 0.001, 1000, NULL, "largest body of a request", "8" },
-    { OPTION_INT, "--connections", "N", AT(connections), 1, 100000, NULL, "most open connections", "4096" },
+      "seconds that running answers get to finish after SIGTERM; then they fail", "30" },
+    { OPTION_NUMBER, "--max-body", "MB", AT(max_body), 0.001, 1000, NULL, "maximum size of a request body",
+      "8" },
+    { OPTION_INT, "--connections", "N", AT(connections), 1, 100000, NULL, "maximum open connections",
+      "4096" },
 
-    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Requests", NULL },
-    { OPTION_INT, "-np --slots", "N", AT(slots), 1, 1024, NULL, "answers at once", "8" },
-    { OPTION_INT, "--cache-sequences", "N", AT(kept), 0, 2048, NULL,
-      "sequences that are kept for prompts that begin alike", "24" },
-    { OPTION_TEXT, "--cache-file", "FILE", AT(cache_file), 0, 0, NULL,
-      "where kept sequences are written at the end, and read from at the next start", NULL },
-    { OPTION_CHOICE, "--pooling", NULL, AT(pooling), 0, 0, "auto|mean|first|last",
-      "what the embedding of a text is made of; auto: as the file says, else the mean", "auto" },
-    { OPTION_NUMBER, "--cache-disk", "MB", AT(cache_disk), 0, 1e9, NULL,
-      "disk for sequences that memory has no room for; 0 for none", "0" },
-    { OPTION_TEXT, "--cache-disk-dir", "DIR", AT(cache_disk_dir), 0, 0, NULL, "where that is",
-      "the system's folder for temporary files" },
-    { OPTION_FLAG, "--strict", NULL, AT(strict), 0, 0, NULL,
-      "refuse requests with fields that the server does not know, which it ignores otherwise", NULL },
+    OPTION_HEADING("requests", "Requests and caches"),
+    { OPTION_INT, "-np --slots", "N", AT(slots), 1, 1024, NULL, "answers generated at once", "8" },
     { OPTION_INT, "--queue", "N", AT(queue), 0, 100000, NULL,
-      "answers that may wait; more are refused with status 429", "256" },
-    { OPTION_INT, "--step-rows", "N", AT(step_rows), 0, 65536, NULL,
-      "rows of prompts in a step beside answers; 0: as many as make the step twice as long", "0" },
-    { OPTION_INT, "--steps", "N", AT(steps), 1, 64, NULL,
-      "steps between two looks at the queue: more is less work, and a longer wait for a new request", "1" },
+      "maximum queued answers; further requests get status 429", "256" },
+    { OPTION_INT, "--cache-sequences", "N", AT(kept), 0, 2048, NULL,
+      "sequences to cache for prompts that start the same way", "24" },
+    { OPTION_TEXT, "--cache-file", "FILE", AT(cache_file), 0, 0, NULL,
+      "save cached sequences to this file on exit, and load them at the next start", NULL },
+    { OPTION_NUMBER, "--cache-disk", "MB", AT(cache_disk), 0, 1e9, NULL,
+      "disk space for sequences evicted from memory; 0 for none", "0" },
+    { OPTION_TEXT, "--cache-disk-dir", "DIR", AT(cache_disk_dir), 0, 0, NULL, "folder for that",
+      "the system's folder for temporary files" },
     { OPTION_INT, "--session-time", "S", AT(session), 0, 1e9, NULL,
-      "seconds that the sequence of a session_id is kept on purpose", "600" },
+      "seconds to keep the sequence of a session_id from eviction", "600" },
+    { OPTION_CHOICE, "--pooling", NULL, AT(pooling), 0, 0, "auto|mean|first|last",
+      "how an embedding combines token vectors; auto is the model's own way, else the mean", "auto" },
+    { OPTION_FLAG, "--strict", NULL, AT(strict), 0, 0, NULL,
+      "reject requests with unknown fields instead of ignoring the fields", NULL },
+    { OPTION_INT, "--step-rows", "N", AT(step_rows), 0, 65536, NULL,
+      "prompt tokens to process per step while answers run; 0 for as many as double the step's time", "0" },
+    { OPTION_INT, "--steps", "N", AT(steps), 1, 64, NULL,
+      "steps between checks of the queue; more steps cost less work, but new requests wait longer", "1" },
 };
 static const option serve_rest_rows[] = {
-    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Many machines", NULL },
+    OPTION_HEADING("mpi", "Many machines (docs/many-machines.md)"),
     { OPTION_FLAG, "--mpi", NULL, AT(mpi), 0, 0, NULL,
-      "under mpirun: each of its ranks has the whole model, and answers a part of the requests", NULL },
+      "under mpirun: each rank holds the whole model and answers a share of the requests", NULL },
     { OPTION_FLAG, "--pipeline", NULL, AT(pipeline), 0, 0, NULL,
-      "with --mpi: each rank has a range of the layers of one model, for models too large for one machine",
+      "with --mpi: each rank holds a range of one model's layers, for models too large for one machine",
       NULL },
     { OPTION_TEXT, "--split", "N,N,...", AT(split), 0, 0, NULL,
-      "with --pipeline: layers of each rank; else by measured speed and memory", NULL },
+      "with --pipeline: number of layers on each rank", "by measured speed and memory" },
     { OPTION_CHOICE, "--mpi-wire", "TYPE", AT(mpi_wire), 0, 0, "f32|f16|q8",
-      "with --pipeline: how hidden states travel: exactly (f32), or in fewer bits", "f32" },
+      "with --pipeline: precision of the hidden states sent: exact (f32), or fewer bits", "f32" },
     { OPTION_CHOICE, "--mpi-check", "WHAT", AT(mpi_check), 0, 0, "some|all",
-      "what of the files is compared between ranks: beginning and pieces of the rest, or all bytes", "some" },
+      "bytes of the files to compare between ranks: their start and samples of the rest, or all", "some" },
     { OPTION_NUMBER, "--mpi-silent", "SECONDS", AT(mpi_silent), 1, 3600, NULL,
-      "after so long without a sign of life a rank counts as dead, which ends all", "6" },
+      "treat a rank as dead after this long without a heartbeat, and end the job", "6" },
 
-    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "About", NULL },
-    { OPTION_FLAG, "-q --quiet", NULL, AT(quiet), 0, 0, NULL, "no line for each request", NULL },
+    OPTION_HEADING("about", "Logs, diagnostics and help"),
+    { OPTION_FLAG, "-q --quiet", NULL, AT(quiet), 0, 0, NULL, "do not log requests", NULL },
     { OPTION_FLAG, "-v --verbose", NULL, AT(verbose), 0, 0, NULL,
-      "name ignored fields in the line of a request", NULL },
-    { OPTION_CHOICE, "--log-format", NULL, AT(log_format), 0, 0, "text|json", "form of these lines", "text" },
-    TRACE_OPTIONS,
-    { OPTION_FLAG, "--log-requests", NULL, AT(log_requests), 0, 0, NULL, "log the requests' texts, too",
+      "log the ignored fields of each request", NULL },
+    { OPTION_CHOICE, "--log-format", NULL, AT(log_format), 0, 0, "text|json", "format of the log", "text" },
+    { OPTION_FLAG, "--log-requests", NULL, AT(log_requests), 0, 0, NULL, "also log the text of requests",
       NULL },
-    { OPTION_FLAG, "--completion-names", NULL, AT(completion), 0, 0, NULL,
-      "print all option names, for shell completion", NULL },
-    { OPTION_FLAG, "--version", NULL, AT(version), 0, 0, NULL, "print the version", NULL },
-    { OPTION_FLAG, "-h --help", NULL, AT(help), 0, 0, NULL, "print this", NULL },
 };
 #undef AT
 
@@ -124,36 +125,34 @@ static const option_default serve_defaults_of_requests[] = {
     { "--top-p", "1", NULL }, { "--min-p", "0", NULL }, { "--repeat-penalty", "1", NULL },
     { "--draft", "0", NULL },
 };
+static const option_page serve_page = {
+    .about = "Serves language models over HTTP: the APIs of OpenAI, Anthropic and Ollama.",
+    .usage = "qsf-serve [options] MODEL...",
+    .examples = "  qsf-serve model.gguf                  http://127.0.0.1:8080, with a chat page\n"
+                "  qsf-serve --models-dir ~/models       all models of a folder\n"
+                "  qsf-serve model.qsf --slots 16 --ctx-size 32768\n",
+    .brief = "--model --models-dir --host --port --api-key --slots --ctx-size --threads --ram-budget "
+             "--chat-template --lora-dir --verbose",
+    .exit_codes = "0 ok, 1 failed, 2 usage, 3 bad model, 4 memory, 5 input or output",
+};
 
-#define PART(rows) { rows, sizeof rows / sizeof rows[0], 0 }
-/* The program's own rows and the shared ones, in the order of the help.  parts: room for 8. */
+/* The program's own rows and the shared ones, in the order of the help. */
+enum { SERVE_PARTS = 12 };
 static option_program serve_program(option_part *parts)
 {
     const size_t base = offsetof(serve_asked, common);
-    const option_part all[] = {
-        PART(serve_model_rows), common_options(COMMON_LORA, base), common_options(COMMON_TEMPLATE, base),
-        PART(serve_network_rows), common_options(COMMON_ANSWER, base), common_options(COMMON_SAMPLING, base),
-        common_options(COMMON_MACHINE, base), PART(serve_rest_rows),
+    const option_part all[SERVE_PARTS] = {
+        OPTION_PART(serve_model_rows, 0), common_options(COMMON_LORA, base), OPTION_PART(serve_lora_rows, 0),
+        OPTION_PART(serve_network_rows, 0), common_options(COMMON_TEMPLATE, base),
+        common_options(COMMON_ANSWER, base), common_options(COMMON_SAMPLING, base),
+        common_options(COMMON_MEMORY, base), common_options(COMMON_SPEED, base),
+        OPTION_PART(serve_rest_rows, 0), common_options(COMMON_TRACE, offsetof(serve_asked, trace)),
+        common_options(COMMON_ABOUT, offsetof(serve_asked, about)),
     };
     memcpy(parts, all, sizeof all);
-    return (option_program){ parts, sizeof all / sizeof all[0], serve_defaults_of_requests,
+    return (option_program){ parts, SERVE_PARTS, serve_defaults_of_requests,
                              sizeof serve_defaults_of_requests / sizeof serve_defaults_of_requests[0], "QSF_",
-                             "qsf-serve" };
-}
-#undef PART
-
-static void print_help(const option_program *p)
-{
-    printf("Serves a language model over HTTP, for clients of OpenAI's and Anthropic's interfaces.\n\n"
-           "  qsf-serve model.gguf                              at http://127.0.0.1:8080\n"
-           "  qsf-serve model.qsf --slots 16 --ctx-size 32768   16 answers at once, 32768 positions "
-               "together\n"
-           "  qsf-serve -m small=a.gguf -m large=b.gguf         two models by name\n"
-           "  qsf-serve --models-dir ~/models                   all models of a folder\n"
-           "  mpirun -np 4 qsf-serve --mpi model.gguf           four processes share the requests\n\n"
-           "Usage: qsf-serve [options] MODEL...  Each option can also be set by the environment variable in "
-           "brackets.\n");
-    program_help(p, stdout);
+                             "qsf-serve", &serve_page };
 }
 
 static serve_names names_of(const option_list *list)
@@ -180,7 +179,8 @@ static const char *file_named(const char *text, char *name_out, const char *what
     const size_t len = named ? (size_t)(equals - text) : strlen(name);
     if (file) fclose(file);
     if (!len || len >= SERVE_NAME || !*path) {
-        fprintf(stderr, "\"%s\" is no %s: NAME=FILE or FILE, with a name of at most %d bytes\n", text, what,
+        fprintf(stderr, "\"%s\" is not a valid %s: give NAME=FILE or FILE, with a name of at most %d bytes\n",
+                        text, what,
                 SERVE_NAME - 1);
         return NULL;
     }
@@ -272,11 +272,12 @@ static int serve_check(const serve_asked *a, size_t n_models)
     if (c->template_kwargs && !serve_is_object(c->template_kwargs))
         why = "--chat-template-kwargs takes a JSON object, such as {\"enable_thinking\": false}";
     else if (a->models_dir && a->mpi)
-        why = "--models-dir does not go with --mpi: --model FILE names what all ranks have";
+        why = "--models-dir cannot be combined with --mpi: use --model FILE";
     else if (a->models_dir && a->common.lora.n && !n_models)
-        why = "--lora is for models that --model names, not for those of --models-dir";
+        why = "--lora applies to models given with --model, not to those of --models-dir";
     else if (c->context.early_exit > 0 && (a->cache_file || a->cache_disk > 0))
-        why = "--cache-file and --cache-disk keep what all layers have seen: not with --early-exit";
+        why = "--cache-file and --cache-disk need the state of all layers: they cannot be combined with "
+              "--early-exit";
     if (!why) return EXIT_OK;
     fprintf(stderr, "%s\n", why);
     return EXIT_USAGE;
@@ -287,10 +288,12 @@ static int serve_join(const serve_asked *a, serve_settings *set, int argc, char 
 {
     const serve_ranks_asked asked = { .check = a->mpi_check, .silent = a->mpi_silent, .split = a->split,
                                       .wire = a->mpi_wire, .pipeline = a->pipeline };
-    if (a->trace || a->record)
-        fputs("--trace and --record do not go with --mpi: they write files of one process\n", stderr);
+    if (a->trace.trace || a->trace.record)
+        fputs("--trace and --record cannot be combined with --mpi: they write the files of one process\n",
+              stderr);
     else if (a->pipeline && (a->cache_file || a->cache_disk > 0))
-        fputs("--cache-file and --cache-disk do not go with --pipeline: sequences are on several ranks\n",
+        fputs("--cache-file and --cache-disk cannot be combined with --pipeline: sequences are spread over "
+              "ranks\n",
               stderr);
     else return serve_ranks_join(set, &asked, argc, argv);
     return EXIT_USAGE;
@@ -337,7 +340,7 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest, int arg
     if (code || !models_of(a, rest, &set)) return free(template_text), code ? code : EXIT_USAGE;
     if (!loras_of(a, &set)) return serve_asked_free(&set, template_text), EXIT_USAGE;
     code = a->mpi ? serve_join(a, &set, argc, argv) : EXIT_OK;
-    if (code || (code = trace_open(a->trace, a->record, &files)))
+    if (code || (code = trace_open(&a->trace, &files)))
         return serve_asked_free(&set, template_text), code;
     trace_context(files, &set.engine.context);
     const qsf_status st = serve_run(&set, &err);
@@ -355,20 +358,19 @@ int main(int argc, char **argv)
         .timeout = 600, .drain = 30, .connections = 4096, .max_body = 8, .pooling = "auto",
         .mpi_check = "some", .mpi_wire = "f32", .mpi_silent = 6, .ping = 10, .log_format = "text",
     };
-    option_part parts[8];
+    option_part parts[SERVE_PARTS];
     const option_program program = serve_program(parts);
     option_list rest;
     common_defaults(&a.common);
     if (!program_parse(&program, &a, argc, argv, &rest)) return EXIT_USAGE;
-    if (a.help) return print_help(&program), output_end(EXIT_OK);
-    if (a.version) return printf("qsf-serve %s\n", qsf_version()), output_end(EXIT_OK);
-    if (a.completion) return program_names(&program, stdout), output_end(EXIT_OK);
+    int code;
+    if (common_about(&program, &a.about, &code)) return code;
     if (a.pipeline && !a.mpi) {
         fputs("--pipeline needs --mpi, and mpirun: docs/many-machines.md\n", stderr);
         return EXIT_USAGE;
     }
     if (!a.models.n && !rest.n && !a.models_dir) {
-        fputs("no model was given: qsf-serve [options] MODEL; --help lists the options\n", stderr);
+        fputs("no model was given: qsf-serve [options] MODEL; --help shows the options\n", stderr);
         return EXIT_USAGE;
     }
     return serve_as_asked(&a, &rest, argc, argv);

@@ -17,13 +17,14 @@ typedef struct run_settings {
     common_settings common;           /* as on the command line; session_open adds the rest */
     const char *model, *prompt, *file, *session, *system, *ids, *perplexity, *kl, *kl_base,
         *draft_model, *render, *tools, *documents, *bos, *eos,
-        *grammar, *regex, *json_schema, *choices, *accept, *tool_choice, *reasoning, *history, *trace,
-        *record, *pooling, *rerank;
+        *grammar, *regex, *json_schema, *choices, *accept, *tool_choice, *reasoning, *history, *pooling,
+        *rerank;
     qsf_turn_options turn;            /* what options say of it; prompt_begin adds the rest */
     option_list stop;
-    bool help, version, mpi, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json,
-        add_special, parse_special, embedding, embed_plain, completion, no_generation,
-        continue_final, adapted, json_object;
+    trace_settings trace;
+    about_settings about;
+    bool mpi, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, add_special,
+        parse_special, embedding, embed_plain, no_generation, continue_final, adapted, json_object;
     long long chunks, json_blanks;
 } run_settings;
 
@@ -45,7 +46,7 @@ typedef struct run_session {
     qsf_context_options asked;    /* what the context was made with */
     qsf_sampler *sampler;
     qsf_turn    *turn;            /* of sequence 0 */
-    /* of the chat in use, its name or its text; NULL: text is completed as it is */
+    /* of the chat in use, its name or its text; NULL: text is completed without one */
     const char  *template_name;
     qsf_answer  *reader;          /* of answers; NULL: they are bytes */
     const char  *reader_choice;   /* of tools, that it was made with */
@@ -109,7 +110,7 @@ const char *session_longer(run_session *s);
 /* Whether the text can be a message of a conversation; else it is reported in s->error.  Messages
  * end at a zero byte. */
 bool session_is_message(run_session *s, const char *text, size_t len);
-/* Whether texts are embedded or ranked, in so many sequences, and nothing is continued. */
+/* Whether texts are embedded or ranked, in this many sequences, and nothing is generated. */
 enum { EMBED_SEQS = 16 };
 static inline bool session_embeds(const run_settings *set) { return set->embedding || set->rerank; }
 /* --embedding and --rerank. */
@@ -120,7 +121,7 @@ int      run_rerank(run_session *s, const char *query, size_t len);
 int32_t *session_ids(run_session *s, const char *text, size_t len, const char *what, size_t *n);
 /* Ids of the text; *n their number.  NULL: reported in s->error.  The caller frees. */
 int32_t *session_encode(run_session *s, const char *text, size_t len, int flags, size_t *n);
-/* The prompt's ids as the settings say: --ids, or the text through the template or as it is. */
+/* The prompt's ids as the settings say: --ids, or the text, through the template or unchanged. */
 int32_t *session_prompt(run_session *s, const char *text, size_t len, size_t *n);
 /* The messages' ids through the session's template, up to the beginning of the answer.  NULL:
  * reported in s->error.  The caller frees. */

@@ -52,8 +52,8 @@ static int choose_template(run_session *s)
     s->template_name = s->chat.options.chat_template;
     if (!s->template_name && info.chat_template) s->template_name = "own";
     if (!s->template_name && (set->tools || chat_asked(set))) {
-        fprintf(stderr, "%swarning:%s the model has no chat template: the conversation is written plainly "
-                "(--chat-template NAME chooses one, --raw completes the text as it is)\n",
+        fprintf(stderr, "%swarning:%s the model has no chat template: the conversation is written as plain "
+                "text (--chat-template NAME chooses one, --raw completes the text unchanged)\n",
                 colour(stderr, "\033[33m"), colour(stderr, "\033[0m"));
         s->template_name = "plain";
     }
@@ -83,8 +83,8 @@ static void warn_of_length(const run_session *s)
     qsf_model_info info = { .size = sizeof info };
     qsf_model_get_info(s->model, &info);
     if (info.n_ctx_train && s->set->common.context.n_ctx > info.n_ctx_train)
-        fprintf(stderr, "%swarning:%s -c %u is beyond the %u positions that the model was trained on; "
-                "what comes behind them may make no sense\n",
+        fprintf(stderr, "%swarning:%s -c %u exceeds the %u positions that the model was trained on; text "
+                "past them may make no sense\n",
                 colour(stderr, "\033[33m"), colour(stderr, "\033[0m"), (unsigned)s->set->common.context.n_ctx,
                 (unsigned)info.n_ctx_train);
 }
@@ -122,7 +122,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     mo.i2s_layout = i2s_named(set->common.i2s_layout);
     mo.log = session_log;
     mo.log_user = (void *)(size_t)set;
-    int code = trace_open(set->trace, set->record, &s->files);
+    int code = trace_open(&set->trace, &s->files);
     if (code) return code;
     if (qsf_model_open(set->model, &mo, &s->model, &s->error)) return report(&s->error);
     code = vocab_only ? EXIT_OK : choose_template(s);
@@ -192,8 +192,8 @@ bool session_is_message(run_session *s, const char *text, size_t len)
     char why[160];
     const char *zero = len ? memchr(text, 0, len) : NULL;
     if (!zero) return true;
-    snprintf(why, sizeof why, "byte %zu of the prompt is zero: a message is text without zero bytes; "
-             "--raw takes the prompt as it is", (size_t)(zero - text));
+    snprintf(why, sizeof why, "byte %zu of the prompt is zero: a message is text without zero bytes; --raw "
+             "accepts the prompt unchanged", (size_t)(zero - text));
     fail(s, QSF_E_ARGUMENT, why);
     return false;
 }
@@ -229,7 +229,7 @@ int32_t *session_ids(run_session *s, const char *text, size_t len, const char *w
     if (list) at++, len--;
     while (len > at && is_blank(text[len - 1])) len--;
     if (at == len && list) return ids;                    /* [] */
-    if (at == len) snprintf(why, sizeof why, "%s: no number is there", what);
+    if (at == len) snprintf(why, sizeof why, "%s: no numbers were given", what);
     while (at < len) {
         while (at < len && is_blank(text[at])) at++;
         const size_t begin = at;
@@ -239,8 +239,8 @@ int32_t *session_ids(run_session *s, const char *text, size_t len, const char *w
             while (end < len && !is_blank(text[end]) && text[end] != ',') end++;
             const int shown = end - begin < 40 ? (int)(end - begin) : 40;
             const char *quote = shown ? "\"" : "";
-            snprintf(why, sizeof why, "%s: number %zu is %s%s%.*s%s; it takes token ids from 0 to %u with "
-                     "commas between them", what, *n + 1, shown ? "" : "missing", quote, shown,
+            snprintf(why, sizeof why, "%s: number %zu is %s%s%.*s%s; it takes token ids from 0 to %u "
+                     "separated by commas", what, *n + 1, shown ? "" : "missing", quote, shown,
                      text + begin, quote,
                      (unsigned)info.n_vocab - 1);
             break;
@@ -249,7 +249,7 @@ int32_t *session_ids(run_session *s, const char *text, size_t len, const char *w
         while (at < len && is_blank(text[at])) at++;
         if (at == len) return ids;
         if (text[at] == ',' && ++at == len)
-            snprintf(why, sizeof why, "%s: a number is missing behind the last comma", what);
+            snprintf(why, sizeof why, "%s: a number is missing after the last comma", what);
     }
     fail(s, QSF_E_ARGUMENT, why);
     free(ids);
@@ -263,7 +263,7 @@ static void say_other_templates(run_session *s)
     const size_t len = strlen(text);
     if (s->set->common.template_name || strncmp(text, "chat template,", 14)) return;
     snprintf(text + len, sizeof s->error.text - len,
-             "; --chat-template NAME takes another one, --raw none");
+             "; --chat-template NAME chooses another, --raw none");
 }
 
 /* A conversation of nothing but texts. */

@@ -193,8 +193,8 @@ int report(const qsf_error *e)
     fprintf(stderr, "%serror:%s %s\n", colour(stderr, "\033[31m"), colour(stderr, "\033[0m"),
             e->text[0] ? e->text : qsf_status_text(e->status));
     if (e->status == QSF_E_MEMORY || e->status == QSF_E_BUDGET)
-        fputs("A shorter context (-c N) or smaller keys and values (-ctk q4) need less memory; with a\n"
-              "budget (--ram-budget MB) layers are read from the file as they are needed.\n", stderr);
+        fputs("A shorter context (-c N) or smaller keys and values (-ctk q4) need less memory; with "
+              "a\nbudget (--ram-budget MB) layers are read from the file when they are needed.\n", stderr);
     return exit_code(e->status);
 }
 

@@ -254,8 +254,9 @@ static void on_record(void *user, const qsf_record *r)
     atomic_flag_clear_explicit(&t->busy, memory_order_release);
 }
 
-int trace_open(const char *trace, const char *record, trace_files **out)
+int trace_open(const trace_settings *set, trace_files **out)
 {
+    const char *trace = set->trace, *record = set->record;
     *out = NULL;
     if (!trace && !record) return EXIT_OK;
     trace_files *t = calloc(1, sizeof *t);

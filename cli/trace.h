@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT
  *
  *   trace_files *files;
- *   if ((code = trace_open(set->trace, set->record, &files))) return code;
+ *   if ((code = trace_open(&set->trace, &files))) return code;
  *   trace_context(files, &context_options);      before qsf_context_new; for any number of contexts
  *   ...                                          after the last qsf_context_free:
  *   return trace_close(files, code);
@@ -14,16 +14,9 @@
 
 #include "run.h"
 
-/* The options, for a program's table whose struct has the members trace and record. */
-#define TRACE_OPTIONS \
-    { OPTION_TEXT, "--trace", "FILE", AT(trace), 0, 0, NULL, \
-      "write what each thread does when, in a file that https://ui.perfetto.dev opens", NULL }, \
-    { OPTION_TEXT, "--record", "FILE", AT(record), 0, 0, NULL, \
-      "write a line of JSON for each product of weights: kernel, layer, shape, time", NULL }
-
-/* Opens the files; NULL: not this one.  *out is NULL where there are none, and where it failed.
- * An exit code; errors are reported. */
-int trace_open(const char *trace, const char *record, trace_files **out);
+/* Opens the files; NULL: not this one.  *out is NULL if no file was asked for or opening failed.
+ * Returns an exit code; errors are reported. */
+int trace_open(const trace_settings *set, trace_files **out);
 /* Contexts made with *o are written to the files.  t may be NULL: nothing. */
 void trace_context(trace_files *t, qsf_context_options *o);
 /* Writes what is left.  The program's exit code: EXIT_IO in EXIT_OK's place where something could

@@ -86,7 +86,8 @@ static qsf_status convert_fit(const input_tensor *t, const convert_task *k, cons
     const uint64_t bytes = k->c->bytes + (k->encode.f ? qsf_enc_factor_bytes(k->encode.f) : 0);
     if (!o->ram_bytes || bytes + *n_threads * band <= o->ram_bytes) return QSF_OK;
     if (bytes + band > o->ram_bytes)
-        return qsf_fail(err, QSF_E_BUDGET, "tensor %s needs %llu MB at once, ram_bytes (--ram) gives %llu MB",
+        return qsf_fail(err, QSF_E_BUDGET, "tensor %s needs %llu MB at once, but ram_bytes (--ram) allows "
+                                           "%llu MB",
                         t->name, (unsigned long long)((bytes + band) / 1000000 + 1),
                         (unsigned long long)(o->ram_bytes / 1000000));
     *n_threads = (uint32_t)((o->ram_bytes - bytes) / band);
@@ -372,7 +373,8 @@ static qsf_status convert_plan(convert_run *k, const char *path, convert_report 
     qsf_status st;
     if (in->hp.n_experts && (o->compression != QSF_CONVERT_NONE || o->progressive))
         qsf_conv_warn(o, "experts of a compressed or progressive file are read with their whole layer, not "
-                      "alone: leave out --compress and --progressive where a budget will not hold the model");
+                      "individually: leave out --compress and --progressive if a budget will not hold the "
+                      "model");
     if ((st = qsf_conv_embd_clusters(in, o, &r->embd_clusters, err))) return st;
     if ((st = qsf_conv_plan(in, o, r, err))) return st;
     if ((st = convert_meta(in, o, r->equalized, &meta, &n_meta, err))) return st;

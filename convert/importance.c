@@ -183,7 +183,8 @@ static qsf_status importance_ids(importance_work *k, const qsf_platform *p, cons
     }
     if (!st && n < CAL_LEAST)
         st = qsf_fail(err, QSF_E_ARGUMENT,
-                      "%s: %llu tokens are too few to measure with; %d are the least, %d are used", path,
+                      "%s: %llu tokens are too few to measure with; at least %d are needed, %d are used",
+                      path,
                       (unsigned long long)n, (int)CAL_LEAST, (int)CAL_TOKENS);
     if (!st) {
         k->window = (uint32_t)QSF_MIN(n, CAL_WINDOW);
@@ -342,7 +343,7 @@ qsf_status qsf_conv_calibrate(const qsf_platform *p, const char *from, const cha
     if (!importance) st = QSF_E_MEMORY;
     if (!st && strcmp(m->source->format, "QSF"))
         st = qsf_fail(err, QSF_E_UNSUPPORTED,
-                      "%s: %s has no place for what calibration measures; make a QSF file of it", from,
+                      "%s: %s files cannot store what calibration measures; convert it to a QSF file", from,
                       m->source->format);
     if (!st) st = importance_ids(&k, p, m, text, &crc, err);
     if (!st) st = importance_measure(&k, p, m, importance, err);

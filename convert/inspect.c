@@ -55,7 +55,7 @@ static void inspect_hparams(inspect_out *out, const qsf_hparams *h)
                 (double)h->norm_eps,
                 NAME(h->act, "GELU", "SiLU", "ReLU", "ReLU2", "xIELU", "gpt-oss's SwiGLU"),
                 h->learned_pos ? "learned positions, " : "",
-                h->tied ? "head tied to the embedding" : "head of its own");
+                h->tied ? "head tied to the embedding" : "separate head");
     if (h->rope) {
         inspect_say(out, "rotary %s, base %g, %u dimensions, scaling %s",
                     NAME(h->rope, "none", "pairs", "halves"), (double)h->rope_base,
@@ -69,7 +69,7 @@ static void inspect_hparams(inspect_out *out, const qsf_hparams *h)
                     h->rope_factors_long ? ", long factors" : "");
     }
     if (h->n_experts)
-        inspect_say(out, "experts %u of length %u, %u used, %u for all; the first %u layers have none\n",
+        inspect_say(out, "experts %u of length %u, %u used, %u shared; not in the first %u layers\n",
                     (unsigned)h->n_experts, (unsigned)h->n_ff_expert, (unsigned)h->n_used,
                     (unsigned)h->n_ff_shared, (unsigned)h->n_dense);
     if (h->window)
@@ -148,8 +148,8 @@ static void inspect_experts(inspect_out *out, const qsf_source *s)
         checked += s->units[i].expert_crcs != NULL;
     }
     if (alone)
-        inspect_say(out, "experts of %u layers can be read alone%s\n", (unsigned)alone,
-                    checked ? ", each by its checksum" : "");
+        inspect_say(out, "experts of %u layers can be read individually%s\n", (unsigned)alone,
+                    checked ? ", each with its checksum" : "");
 }
 
 /* lacks: why there are no weights, NULL where there are. */
@@ -177,7 +177,7 @@ static void inspect_source(inspect_out *out, const qsf_source *s, const char *pa
     if (s->clusters) inspect_say(out, "head: rows in %u clusters\n", (unsigned)s->clusters->n);
     if (s->embd_clusters)
         inspect_say(
-            out, "embedding: rows are what they lack of the centroids of %u clusters, %llu bytes in memory\n",
+            out, "embedding: rows are differences from the centroids of %u clusters, %llu bytes in memory\n",
             (unsigned)s->embd_clusters->n,
             (unsigned long long)(s->embd_clusters->centroids.bytes +
                                  s->hp.n_vocab * sizeof *s->embd_clusters->of));
@@ -194,7 +194,7 @@ qsf_status qsf_convert_describe(const char *path, const qsf_platform *p, qsf_wri
     inspect_out out = { .write = write, .user = user };
     qsf_source *s = NULL;
     qsf_error why;
-    if (!path || !write) return qsf_fail(err, QSF_E_ARGUMENT, "no file, or nobody to tell");
+    if (!path || !write) return qsf_fail(err, QSF_E_ARGUMENT, "no file, or no function to write with");
     if (!p) p = qsf_platform_native();
     const qsf_status st = qsf_source_open(p, path, NULL, false, &s, &why);
     if (st) {                                         /* maybe it has a vocabulary, at least */
@@ -203,7 +203,7 @@ qsf_status qsf_convert_describe(const char *path, const qsf_platform *p, qsf_wri
     }
     inspect_source(&out, s, path, st ? why.text : NULL);
     qsf_source_close(s);
-    return out.st ? qsf_fail(err, out.st, "%s: what it says could not be written", path) : QSF_OK;
+    return out.st ? qsf_fail(err, out.st, "%s: the description could not be written", path) : QSF_OK;
 }
 
 qsf_status qsf_convert_verify(const char *path, const qsf_platform *p, qsf_convert_check *out, qsf_error *err)

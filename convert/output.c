@@ -7,15 +7,16 @@ qsf_status qsf_conv_check_apart(const qsf_platform *p, const char *path, const c
                                 qsf_error *err)
 {
     if (strcmp(path, other) && !qsf_host_same(p, path, other)) return QSF_OK;
-    return qsf_fail(err, QSF_E_ARGUMENT, "%s: is %s, %s, which would be lost; choose another name", path,
+    return qsf_fail(err, QSF_E_ARGUMENT, "%s: is %s, %s, which would be overwritten; choose another name",
+                                         path,
                     what, other);
 }
 
 qsf_status qsf_conv_check_unread(input *in, const char *path, qsf_error *err)
 {
     if (!in->reads || !in->reads(in, path)) return QSF_OK;
-    return qsf_fail(err, QSF_E_ARGUMENT, "%s: is the input or a file of it, which would be lost; choose "
-                    "another name for the output", path);
+    return qsf_fail(err, QSF_E_ARGUMENT, "%s: is the input or a part of it, which would be overwritten; "
+                    "choose another name for the output", path);
 }
 
 /* The first moment of writing, taken back: the same refusals as at the

@@ -43,7 +43,7 @@ static qsf_status option_within(const char *name, uint64_t value, uint64_t least
                                 qsf_error *err)
 {
     if (value >= least && value <= most) return QSF_OK;
-    return qsf_fail(err, QSF_E_ARGUMENT, "the option %s is %llu; %llu to %llu are possible", name,
+    return qsf_fail(err, QSF_E_ARGUMENT, "the option %s is %llu; the range is %llu to %llu", name,
                     (unsigned long long)value, (unsigned long long)least, (unsigned long long)most);
 }
 static qsf_status option_range(const char *name, uint64_t value, uint64_t most, qsf_error *err)
@@ -59,7 +59,7 @@ static qsf_status option_rules(const qsf_convert_options *o, qsf_error *err)
         if (!r->pattern || !r->type)
             return qsf_fail(err, QSF_E_ARGUMENT, "rule %zu has no pattern or no type", i);
         if (!qsf_conv_type_find(r->type, &type))
-            return qsf_fail(err, QSF_E_ARGUMENT, "%s: no type is called \"%s\"; there are %s", r->pattern,
+            return qsf_fail(err, QSF_E_ARGUMENT, "%s: unknown type \"%s\"; the types are %s", r->pattern,
                             r->type,
                             "2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit ternary trellis2 "
                             "trellis3 trellis4 trellis5 table3 table4 f16 f32");
@@ -73,10 +73,10 @@ static qsf_status option_rules(const qsf_convert_options *o, qsf_error *err)
 static qsf_status option_effort(const qsf_convert_options *o, qsf_error *err)
 {
     if (o->effort < -1 || o->effort > 4)
-        return qsf_fail(err, QSF_E_ARGUMENT, "the option effort is %d; -1 to 4 are possible", (int)o->effort);
+        return qsf_fail(err, QSF_E_ARGUMENT, "the option effort is %d; the range is -1 to 4", (int)o->effort);
     if (o->effort > 0 && !o->calibrate && !o->calibration_file)
-        return qsf_fail(err, QSF_E_ARGUMENT, "the option effort (--effort) is %d: that needs to know what "
-                        "matrices are multiplied with; calibrate (--calibrate self) measures it",
+        return qsf_fail(err, QSF_E_ARGUMENT, "the option effort (--effort) is %d: that needs statistics of "
+                        "the matrices' inputs; calibrate (--calibrate self) measures them",
                         (int)o->effort);
     return QSF_OK;
 }
@@ -107,11 +107,11 @@ static qsf_status option_take(const qsf_convert_options *from, qsf_convert_optio
         (st = option_within("calibrate_len", o->calibrate_len, 16, 8192, err)) ||
         (st = option_effort(o, err))) return st;
     if (!(o->target_kl >= 0 && o->target_kl < INFINITY))
-        return qsf_fail(err, QSF_E_ARGUMENT, "the option target_kl is %g; 0 and more are possible",
+        return qsf_fail(err, QSF_E_ARGUMENT, "the option target_kl is %g; it must be 0 or more",
                         o->target_kl);
     for (size_t i = 0; i < o->n_adapters; i++)
         if (!o->adapters[i].path || !isfinite(o->adapters[i].scale))
-            return qsf_fail(err, QSF_E_ARGUMENT, "adapter %zu has no path, or its scale is no number", i);
+            return qsf_fail(err, QSF_E_ARGUMENT, "adapter %zu has no path, or its scale is not a number", i);
     return option_rules(o, err);
 }
 
@@ -274,7 +274,7 @@ static void run_tell_ignored(const input *in, const char *from, const qsf_conver
     for (uint32_t i = 0; i < in->n_meta; i++) {
         const char *key = in->meta[i].key, *n = in->meta[i].value;
         if (!strcmp(key, "source.ignored_tensors"))
-            qsf_conv_warn(o, "%s: %s tensors that no text depends on are left out", from, n);
+            qsf_conv_warn(o, "%s: %s tensors that text does not depend on are left out", from, n);
         if (!strcmp(key, "source.ignored_tokens"))
             qsf_conv_warn(o, "%s: %s control tokens without a row of the embedding are left out", from, n);
     }

@@ -108,7 +108,7 @@ static qsf_status sens_context(const sens_work *k, sens_model *to, qsf_error *er
     if (ram) co.ram_budget = ram > base + 1 ? (ram - base) / 2 : 1;
     const qsf_status st = qsf_context_new(to->m, &co, &to->c, err);
     if (st || (to->c->o.n_batch == co.n_batch && to->c->o.n_ctx == co.n_ctx)) return st;
-    return qsf_fail(err, QSF_E_BUDGET, "ram_bytes (--ram) is too little for a batch of the texts");
+    return qsf_fail(err, QSF_E_BUDGET, "ram_bytes (--ram) is too small for a batch of the texts");
 }
 
 /* The unit's matrices, which stay where they are for the context's life; NULL: they do not. */
@@ -333,8 +333,8 @@ static qsf_status sens_measure(input *in, convert_calibration *calibration, cons
     sens_model_done(p, &k.fine);
     qsf_cal_text_free(&k.text);
     if (!*known)
-        qsf_conv_warn(o, "ram_bytes (--ram) is too little to measure how much each matrix matters: kinds of "
-                      "matrices have the sensitivities of another model");
+        qsf_conv_warn(o, "ram_bytes (--ram) is too small to measure how much each matrix matters: using the "
+                      "sensitivities that another model has for each kind of matrix");
     return st;
 }
 

@@ -225,12 +225,13 @@ static qsf_status spend_choose(spend_work *k, qsf_error *err)
     const uint64_t target = k->o->target_bytes, smallest = spend_begin(k, k->o->prefer);
     if (target && smallest > target)
         return qsf_fail(err, QSF_E_ARGUMENT,
-                        "target_bytes (--target-size) %.1f MB: the smallest file this model gets is %.1f MB",
+                        "target_bytes (--target-size) %.1f MB: the smallest possible file of this model has "
+                        "%.1f MB",
                         (double)target / 1e6, (double)smallest / 1e6 + 0.1);
     spend_steps(k, target ? target - smallest : UINT64_MAX);
     if (k->o->target_kl > 0 && spend_predicted(k) > k->o->target_kl)
         qsf_conv_warn(k->o, "target_kl (--target-kl) %g %s: %g is predicted", k->o->target_kl,
-                      target ? "does not fit the size" : "is less than the largest forms give",
+                      target ? "does not fit the size" : "is less than the largest types give",
                       spend_predicted(k));
     return QSF_OK;
 }

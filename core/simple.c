@@ -134,7 +134,7 @@ char *qsf_detokenize(QSFEngine *e, const int *tokens, int num_tokens)
     const char *piece;
     e->error = (qsf_error){ 0 };
     if (num_tokens < 0 || (size_t)num_tokens > PTRDIFF_MAX / sizeof *tokens) {
-        qsf_fail(&e->error, QSF_E_ARGUMENT, "%d tokens: no memory holds so many", num_tokens);
+        qsf_fail(&e->error, QSF_E_ARGUMENT, "%d tokens do not fit in memory", num_tokens);
         return NULL;
     }
     for (int i = 0; i < num_tokens; i++) len += qsf_token_piece(e->model, tokens[i], false, &piece);

@@ -92,7 +92,7 @@ export class Client {
       return (await response.json()).data.map(({id, meta, status}) =>
         ({id, meta: meta ?? {}, status: status ?? {}}));
     } catch (cause) {
-      throw new ServerError('What came is no list of models.', 'SERVER', {cause});
+      throw new ServerError('The answer is not a list of models.', 'SERVER', {cause});
     }
   }
 

@@ -101,7 +101,7 @@ on('reset', 'click', reset);
 const rawMode = () => $('mode-text').checked;
 function setMode() {
   const raw = rawMode();
-  $('text').placeholder = raw ? 'A text that the model goes on with' : 'Ask something';
+  $('text').placeholder = raw ? 'Text for the model to continue' : 'Ask something';
   $('text-label').textContent = raw ? 'Text' : 'Message';
   $('send').textContent = raw ? 'Continue' : 'Send';
 }

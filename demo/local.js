@@ -72,7 +72,8 @@ export async function open(from, extra = {}) {
     const url = addressOf(from);
     if (!url) {
       page.view('start');
-      return page.complain('That is no address', new Error(`“${from.slice(0, 200)}” is no address of a file`),
+      return page.complain('That is not an address',
+        new Error(`“${from.slice(0, 200)}” is not the address of a file`),
         {'Choose another': () => $('url').focus()});
     }
     from = url.href;

@@ -7,18 +7,18 @@ import {isObject, json, wellFormed} from './json.js';
 const GBNF = 0, REGEX = 1, SCHEMA = 3, CHOICES = 4;     /* qsf_grammar_kind */
 
 const textOf = (value, name) => (typeof value === 'string' ? wellFormed(value)
-  : refuse(`responseFormat.${name} is ${shown(value)}; possible is a string${
-    value instanceof RegExp ? ', as its source is: it has to fit from beginning to end' : ''}`));
+  : refuse(`responseFormat.${name} is ${shown(value)}; it must be a string${
+    value instanceof RegExp ? ', as its source is: it must match from start to end' : ''}`));
 function schemaText({json_schema: around, schema = around?.schema}) {
   if (!isObject(schema) && typeof schema !== 'boolean')
-    refuse(`the schema of responseFormat is ${shown(schema)}; possible is a JSON Schema, at ` +
+    refuse(`the schema of responseFormat is ${shown(schema)}; it must be a JSON Schema, at ` +
       'json_schema.schema or at schema');
   return json(schema) ?? refuse('the schema of responseFormat cannot be written as JSON');
 }
 function choicesText({choices}) {
   const all = Array.isArray(choices) ? choices : [];
   if (!all.length || !all.every(text => typeof text === 'string'))
-    refuse(`responseFormat.choices is ${shown(choices)}; possible is a list of texts, one or more`);
+    refuse(`responseFormat.choices is ${shown(choices)}; it must be a list of one or more strings`);
   return json(all);
 }
 
@@ -38,11 +38,11 @@ export function format(value) {
   if (!isObject(value)) return undefined;
   const {type, ...rest} = value;
   if (typeof type !== 'string' || !Object.hasOwn(FORMATS, type))
-    refuse(`responseFormat.type is ${shown(type)}; possible are ${Object.keys(FORMATS).join(', ')}`);
+    refuse(`responseFormat.type is ${shown(type)}; it must be one of ${Object.keys(FORMATS).join(', ')}`);
   const {names, make} = FORMATS[type], wrong = Object.keys(rest).find(name => !names.includes(name));
   if (wrong !== undefined)
-    refuse(`a responseFormat of type ${type} has no ${wrong}; possible ${
-      names.length ? `is ${names.join(', or ')}` : 'is nothing else'}`);
+    refuse(`a responseFormat of type ${type} has no ${wrong}; it takes ${
+      names.length ? names.join(' or ') : 'nothing else'}`);
   return make(rest);
 }
 
@@ -54,9 +54,9 @@ export function biases(value) {
   return pairs.map(([token, bias]) => {
     const id = typeof token === 'string' && /^\d+$/.test(token) ? Number(token) : token;
     if (!(Number.isInteger(id) && id >= 0 && id < 2 ** 31))
-      refuse(`logitBias has a token ${shown(token)}; possible are the model's tokens, whole numbers`);
+      refuse(`logitBias has a token ${shown(token)}; it must be a token id, a whole number`);
     if (!(typeof bias === 'number' && bias < Infinity))
-      refuse(`logitBias of token ${id} is ${shown(bias)}; possible is a number, or -Infinity`);
+      refuse(`logitBias of token ${id} is ${shown(bias)}; it must be a number, or -Infinity`);
     return [id, bias];
   });
 }
@@ -67,5 +67,5 @@ export function toolChoice(value) {
   if (!isObject(value)) return words.includes(value) ? value : undefined;
   const name = value.type === 'function' ? value.function?.name : undefined;
   return typeof name === 'string' && name && !name.includes('\0') && !words.includes(name) ? name
-    : refuse(`toolChoice.function.name is ${shown(name)}; possible is the name of one of the tools`);
+    : refuse(`toolChoice.function.name is ${shown(name)}; it must be the name of one of the tools`);
 }

@@ -12,23 +12,22 @@ const HELP = `Runs a language model from a QSF or GGUF file.
 
   -p, --prompt TEXT       the prompt
   -s, --system TEXT       system message
-  --raw                   complete the text as it is, without the model's chat template
-  -n, --max-tokens N      most tokens to generate (256)
-  --temp F                sampling temperature, 0 takes the likeliest token (0.7)
-  --seed N                seed of the sampling
+  --raw                   complete the text, without a chat template
+  -n, --max-tokens N      maximum tokens to generate (256)
+  --temp F                sampling temperature; 0 takes the most likely token (0.7)
+  --seed N                random seed
   -c, --context N         context length
-  -t, --threads N         threads, 0 for one a processor
-  --memory MB             memory to stay within
-  --kv TYPE               how keys and values are kept: ${CONTEXT.kv.words.join(', ')} (${CONTEXT.kv.value})
-  --kv-window N           keep the last N positions and the first few only: the text may go on beyond
-                          the context
-  --kv-sinks N            how many of the first positions those are (${CONTEXT.kvSinks.value})
-  --kv-heavy N            of those that leave the window, keep N that drew the most attention
-  --early-exit F          go on with the last layers where the hidden state has settled: cosine 0.9 to 0.99
-  --head-topk WHICH       rows of the head that are computed: ${HEADS} (${CONTEXT.head.value})
-  --check WHEN            compare a layer's checksum when it is read: first, every (first)
+  -t, --threads N         number of threads; 0 for one per processor
+  --memory MB             memory limit
+  --kv TYPE               type of the KV cache: ${CONTEXT.kv.words.join(', ')} (${CONTEXT.kv.value})
+  --kv-window N           cache only the first few and the last N positions: text may exceed the context
+  --kv-sinks N            with a window: number of first positions to keep (${CONTEXT.kvSinks.value})
+  --kv-heavy N            with a window: also keep the N positions that drew the most attention
+  --early-exit F          skip to the last layers once the hidden state has settled: cosine 0.9 to 0.99
+  --head-topk WHICH       rows of the output head to compute: ${HEADS} (${CONTEXT.head.value})
+  --check WHEN            verify checksums of layers on the first or on every read: first, every (first)
   --ids                   print the answer's token ids as JSON
-  -v, --verbose           what runs, and how fast
+  -v, --verbose           print what runs, and how fast
 `;
 
 /* What load() calls them. */
@@ -77,7 +76,7 @@ try {
   while (!(step = await answer.next()).done) if (!o.ids) process.stdout.write(step.value);
   process.stdout.write(o.ids ? `${JSON.stringify({ids})}\n` : '\n');
   if (step.value === 'full')
-    process.stderr.write('the context is full; -c N makes it longer, with --kv-window N the text goes on\n');
+    process.stderr.write('the context is full; -c N makes it longer, --kv-window N continues past it\n');
   if (o.verbose) {
     const s = await m.stats(), rate = (n, ns) => `${(n / (ns / 1e9 || 1)).toFixed(1)} tok/s`;
     process.stderr.write(

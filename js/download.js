@@ -191,7 +191,7 @@ export class Download {
     try {
       const {length = 0} = this;
       if (this.length === 0) throw new Error('it is empty');
-      if (await store.room() < length * 1.02 + (1 << 20)) throw new Error('there is no room for it');
+      if (await store.room() < length * 1.02 + (1 << 20)) throw new Error('not enough space is left for it');
       return writer.start({...this.#remote.known, length});
     } catch (error) {
       this.#warn(`not stored: ${error.message}`);
@@ -233,7 +233,7 @@ export class Download {
         return;
       } catch (error) {
         this.#warn(
-          `not stored: ${error.name === 'QuotaExceededError' ? 'there is no room for it' : error.message}`);
+          `not stored: ${error.name === 'QuotaExceededError' ? 'not enough space is left' : error.message}`);
         this.#partsFrom = this.#at;             // the stored bytes serve this visit; nothing goes behind them
       }
     }

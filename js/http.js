@@ -51,8 +51,8 @@ const REASONS = {
   ECONNRESET: 'the server, or something before it, broke the connection off',
   UND_ERR_SOCKET: 'the server broke the connection off',
   UND_ERR_CONNECT_TIMEOUT: 'the server does not answer',
-  EHOSTUNREACH: 'there is no way to this machine',
-  ENETUNREACH: 'there is no network',
+  EHOSTUNREACH: 'no route to this machine',
+  ENETUNREACH: 'no network',
 };
 /* What fetch() threw: engines other than browsers say the reason in a cause of a cause. */
 function disconnected(error, url, answered) {
@@ -68,7 +68,7 @@ function disconnected(error, url, answered) {
     if (protocol === 'http:' && location.protocol === 'https:')
       advice.push('a page of https may not read from http');
     const tries = answered ? MANY : FEW;
-    return new Fault(`there is no connection (${error.message})`,
+    return new Fault(`no connection (${error.message})`,
       {tries, advice: advice.join(', or '), cause});
   }
   const isFinal = /CERT|SELF_SIGNED|^ERR_|UNABLE_TO/.test(code)
@@ -76,7 +76,7 @@ function disconnected(error, url, answered) {
   const reason = REASONS[code] ? ` (${REASONS[code]})` : '';
   const text = inner.message.includes(code) ? inner.message : `${code} ${inner.message}`;
   const advice = answered ? undefined : 'is the address right, and its server running?';
-  return new Fault(`${answered ? 'the connection failed' : 'there is no connection'}: ${text}${reason}`,
+  return new Fault(`${answered ? 'the connection failed' : 'no connection'}: ${text}${reason}`,
     {tries: isFinal ? 1 : answered ? MANY : FEW, advice, cause});
 }
 
@@ -105,7 +105,7 @@ async function wordsOf({headers, body, statusText}) {
   if (text.length > SHOWN) text = `${text.slice(0, SHOWN)}...`;
   return `${statusText && ` ${statusText}`}${text && `: "${text}"`}`;
 }
-const ADVICE = {401: 'it wants to know who asks', 404: 'is the address right?', 410: 'is the address right?'};
+const ADVICE = {401: 'it requires a login', 404: 'is the address right?', 410: 'is the address right?'};
 
 /** What tells the file of an answer from the known one: 'length', 'etag' or 'modified'; undefined
  * where nothing does that both say. */
@@ -279,7 +279,7 @@ export class Remote {
     const fail = (message, options) => { throw new Fault(message, options); };
     const encoding = text('content-encoding');
     if (encoding && encoding !== 'identity')
-      fail(`the server compresses (${encoding}); model files must come as they are`);
+      fail(`the server compresses (${encoding}); model files must be sent uncompressed`);
 
     const now = {etag: text('etag'), modified: text('last-modified')};
     let limit = Infinity, skip = 0;

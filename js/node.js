@@ -68,7 +68,7 @@ export const cache = cacheOver(folder, url => new URL(url).href);
 /* What begins a path on Windows is no scheme. */
 function absolute(text) {
   if (/^[a-z]{2,}:/i.test(text) && new URL(text).protocol !== 'file:')
-    throw new QsfError('ARGUMENT', 'possible is a path or a file: URL');
+    throw new QsfError('ARGUMENT', 'it must be a path or a file: URL');
   return (text.startsWith('file:') ? new URL(text) : pathToFileURL(text)).href;
 }
 

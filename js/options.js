@@ -14,28 +14,29 @@ const only = test => value => (test(value) ? value : undefined);
 const isWhole = (most, least = 0) => v => Number.isInteger(v) && v >= least && v <= most;
 const number = (value, most, least = 0) =>
   kind(value, only(v => typeof v === 'number' && v >= least && v <= most),
-    `possible is a number from ${least} to ${most}`);
+    `it must be a number from ${least} to ${most}`);
 const whole = (value, most, least = 0) =>
-  kind(value, only(isWhole(most, least)), `possible is a whole number from ${least} to ${most}`);
-const word = (value, words) => kind(value, only(v => words.includes(v)), `possible are ${words.join(', ')}`);
+  kind(value, only(isWhole(most, least)), `it must be a whole number from ${least} to ${most}`);
+const either = words => (words.length > 2 ? `one of ${words.join(', ')}` : words.join(' or '));
+const word = (value, words) => kind(value, only(v => words.includes(v)), `it must be ${either(words)}`);
 const flag = value => word(value, [true, false]);
-const callback = kind(undefined, only(v => typeof v === 'function'), 'possible is a function');
+const callback = kind(undefined, only(v => typeof v === 'function'), 'it must be a function');
 /* Not by its class: pages have several, one a frame. */
 const isSignal = v => typeof v?.throwIfAborted === 'function' && typeof v.addEventListener === 'function';
-const signal = kind(undefined, only(isSignal), 'possible is an AbortSignal');
+const signal = kind(undefined, only(isSignal), 'it must be an AbortSignal');
 const isName = v => typeof v === 'string' && v !== '' && !v.includes('\0');
 const list = what => kind(undefined, v => (Array.isArray(v) ? json(v) : undefined),
-  `possible is a list of ${what}`);
+  `it must be a list of ${what}`);
 const TEMPLATE = {
-  template: kind(undefined, only(isName), "possible is a template's name, or its text"),
+  template: kind(undefined, only(isName), "it must be a template's name, or its text"),
   tools: list('tools'), documents: list('documents'),
-  chatTemplateKwargs: kind(undefined, v => (isObject(v) ? json(v) : undefined), 'possible is an object'),
+  chatTemplateKwargs: kind(undefined, v => (isObject(v) ? json(v) : undefined), 'it must be an object'),
 };
 const given = kind(undefined, v => v, '');
 const isList = v => typeof v === 'object' && typeof v?.[Symbol.iterator] === 'function';
 const allTexts = only(all => all.every(text => typeof text === 'string'));
 const texts = kind([], v => (typeof v === 'string' ? [v] : isList(v) ? allTexts([...v]) : undefined),
-  'possible is a text or a list of texts');
+  'it must be a string or a list of strings');
 
 /* A row of one of the engine's lists. */
 const ofList = ({kind: of, value, words, least, most}) =>
@@ -44,22 +45,22 @@ const ofList = ({kind: of, value, words, least, most}) =>
 const mapped = (table, fn) => Object.fromEntries(Object.entries(table).map(([name, row]) => [name, fn(row)]));
 const someTexts = value => kind(value, v => only(all => all?.every(text => text !== ''))(texts.take(v)),
   `${texts.possible}, none of them empty`);
-const adapters = kind([], chosen, 'possible is a list of at most 8: adapters, or {adapter, scale}');
+const adapters = kind([], chosen, 'it must be a list of at most 8: adapters, or {adapter, scale}');
 const GENERATE = {
   maxTokens: kind(256, v => (v === Infinity ? -1 : only(isWhole(2 ** 53))(v)),
-    'possible is a whole number, or Infinity'),
+    'it must be a whole number, or Infinity'),
   ...mapped(SAMPLER, ofList), ...mapped(TURN, ofList),
   stop: texts, bannedTexts: someTexts([]), drySequenceBreakers: someTexts(undefined),
-  logitBias: kind([], biases, 'possible is an object {token id: bias}, or a Map'),
+  logitBias: kind([], biases, 'it must be an object {token id: bias}, or a Map'),
   logprobs: flag(false), topLogprobs: whole(0, 100),
-  responseFormat: kind(undefined, format, "possible is an object: {type: 'json_object'}, ..."),
+  responseFormat: kind(undefined, format, "it must be an object: {type: 'json_object'}, ..."),
   jsonBlanks: kind(32, v => (v === Infinity ? v : only(isWhole(2 ** 31))(v)),
-    'possible is a whole number, or Infinity'),
+    'it must be a whole number, or Infinity'),
   adapters, onToken: callback, signal,
 };
 const TOOLS = {
   toolChoice: kind(undefined, toolChoice,
-    "possible are auto, none, required, and {type: 'function', function: {name}}"),
+    "it must be auto, none, required or {type: 'function', function: {name}}"),
   parallelToolCalls: flag(true), maxToolRounds: whole(8, 1e6, 1), onToolCall: callback, onReasoning: callback,
 };
 const CACHE = word(true, [true, false, 'reload']), TIMEOUT = number(undefined, 1e9);
@@ -95,7 +96,7 @@ function hinted(name, names) {
 /** The options of a call (load stands for estimate too), with every default in its place. */
 export function checked(call, options = {}) {
   if (typeof options !== 'object' || options === null || Array.isArray(options))
-    refuse(`the options of ${call}() are ${shown(options)}; possible is an object`);
+    refuse(`the options of ${call}() are ${shown(options)}; it must be an object`);
   const table = OPTIONS[call], names = Object.keys(table);
   const all = mapped(table, ({value}) => value);
   for (const [name, value] of Object.entries(options)) {
@@ -104,12 +105,12 @@ export function checked(call, options = {}) {
     if (value === undefined) continue;
     all[name] = table[name].take(value) ?? refuse(`${name} is ${shown(value)}; ${table[name].possible}`);
   }
-  if (all.kvHeavy && !all.kvWindow) refuse('kvHeavy keeps positions beside a window: it needs kvWindow');
+  if (all.kvHeavy && !all.kvWindow) refuse('kvHeavy keeps positions outside a window: it needs kvWindow');
   if (all.topLogprobs && !all.logprobs)
     refuse('topLogprobs comes with the log probability of each token: it needs logprobs');
   const hasTools = call === 'chat' && (all.tools ?? '[]') !== '[]';
   if (all.toolChoice !== undefined && !hasTools) refuse('toolChoice is about tools: it needs tools');
-  if (all.earlyExit && all.kvWindow) refuse('earlyExit does not go with kvWindow');
+  if (all.earlyExit && all.kvWindow) refuse('earlyExit cannot be combined with kvWindow');
   return all;
 }
 
@@ -125,12 +126,12 @@ export const turnTexts = options => [...named(TURN, options), 'max-tokens', Stri
   'logprobs', String(options.logprobs ? options.topLogprobs : -1)];
 
 export function checkedText(text) {
-  return typeof text === 'string' ? text : refuse(`the text is ${shown(text)}; possible is a string`);
+  return typeof text === 'string' ? text : refuse(`the text is ${shown(text)}; it must be a string`);
 }
 
 /** A list of its own, of a model of so many tokens. */
 export function checkedIds(ids, vocabulary) {
-  if (!isList(ids)) refuse(`the tokens are ${shown(ids)}; possible is a list of token ids`);
+  if (!isList(ids)) refuse(`the tokens are ${shown(ids)}; it must be a list of token ids`);
   const all = [...ids], wrong = all.findIndex(id => !(Number.isInteger(id) && id >= 0 && id < vocabulary));
   if (wrong >= 0)
     refuse(
@@ -140,13 +141,13 @@ export function checkedIds(ids, vocabulary) {
 
 /** Texts to embed: strings, or lists of tokens. */
 export function checkedInputs(texts, vocabulary) {
-  if (!isList(texts)) refuse(`the texts are ${shown(texts)}; possible is a string, or a list of strings`);
+  if (!isList(texts)) refuse(`the texts are ${shown(texts)}; it must be a string, or a list of strings`);
   return Array.from(texts, text => (typeof text === 'string' ? text : checkedIds(text, vocabulary)));
 }
 export function checkedDocuments(documents) {
-  if (!isList(documents)) refuse(`the documents are ${shown(documents)}; possible is a list of strings`);
+  if (!isList(documents)) refuse(`the documents are ${shown(documents)}; it must be a list of strings`);
   return Array.from(documents, (text, i) => (typeof text === 'string' ? text
-    : refuse(`document ${i} is ${shown(text)}; possible is a string`)));
+    : refuse(`document ${i} is ${shown(text)}; it must be a string`)));
 }
 
 function checkedContent(content, name, i, may) {
@@ -155,20 +156,20 @@ function checkedContent(content, name, i, may) {
   for (const part of parts) {
     const text = isObject(part) && part !== content ? part.text ?? '' : part;
     if (typeof text !== 'string')
-      refuse(`the ${name} of message ${i} is ${shown(text)}; possible is a string${
+      refuse(`the ${name} of message ${i} is ${shown(text)}; it must be a string${
         name === 'content' ? ', or a list of parts' : ''}`);
     if (text.includes('\0'))
-      refuse(`the ${name} of message ${i} has a zero byte, with which no template goes`);
+      refuse(`the ${name} of message ${i} has a zero byte, which no template accepts`);
   }
 }
 
 /** A conversation as JSON. What JSON cannot say of a message stays here. */
 export function checkedMessages(messages) {
   if (!Array.isArray(messages))
-    refuse(`the messages are ${shown(messages)}; possible is a list of {role, content}`);
+    refuse(`the messages are ${shown(messages)}; it must be a list of {role, content}`);
   const all = Array.from(messages, (message, i) => {
     if (typeof message !== 'object' || message === null)
-      refuse(`message ${i} is ${shown(message)}; possible is an object with a role and a content`);
+      refuse(`message ${i} is ${shown(message)}; it must be an object with a role and a content`);
     checkedContent(message.role, 'role', i);
     checkedContent(message.content, 'content', i, Array.isArray(message.tool_calls));
     return json(message) ?? refuse(`message ${i} cannot be written as JSON`);
@@ -181,7 +182,7 @@ export function checkedResult(value) {
   if (value === undefined) return undefined;
   const text = typeof value === 'string' ? wellFormed(value) : json(value);
   if (text === undefined) refuse(`onToolCall gave ${shown(value)}, which cannot be written as JSON`);
-  if (text.includes('\0')) refuse('onToolCall gave a text with a zero byte, with which no template goes');
+  if (text.includes('\0')) refuse('onToolCall gave a string with a zero byte, which no template accepts');
   return text;
 }
 
@@ -195,5 +196,5 @@ export function checkedBytes(bytes) {
     throw new QsfError('ARGUMENT', "the session's buffer has no bytes any more: it was sent elsewhere",
       {cause});
   }
-  return refuse(`the session is ${shown(bytes)}; possible is a buffer`);
+  return refuse(`the session is ${shown(bytes)}; it must be a buffer`);
 }

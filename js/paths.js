@@ -12,7 +12,7 @@ export function addressed(options = {}, absolute) {
   const address = (name, value) => {
     const refuse = cause => {
       const shown = typeof value === 'string' ? `"${value}"` : String(value);
-      throw new QsfError('ARGUMENT', `${name} is ${shown}; ${cause?.message ?? 'possible is an address'}`,
+      throw new QsfError('ARGUMENT', `${name} is ${shown}; ${cause?.message ?? 'it must be an address'}`,
         {cause});
     };
     if (value === '' || !(typeof value === 'string' || value instanceof URL)) refuse();
@@ -27,9 +27,9 @@ export function addressed(options = {}, absolute) {
       return address('wasmPaths', String(wasmPaths).replace(/[^/]$/, '$&/'));
     const refuse = text => { throw new QsfError('ARGUMENT', text); };
     if (typeof wasmPaths !== 'object' || !wasmPaths)
-      refuse(`wasmPaths is ${wasmPaths}; possible is a folder's address, or an object of addresses`);
+      refuse(`wasmPaths is ${wasmPaths}; it must be a folder's address, or an object of addresses`);
     const each = Object.entries(wasmPaths), unknown = each.find(([name]) => !VARIANTS.includes(name));
-    if (unknown) refuse(`wasmPaths has ${unknown[0]}; possible are ${VARIANTS.join(', ')}`);
+    if (unknown) refuse(`wasmPaths has ${unknown[0]}; the names are ${VARIANTS.join(', ')}`);
     return Object.fromEntries(each.map(([name, value]) => [name, address(`wasmPaths.${name}`, value)]));
   };
   return {

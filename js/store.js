@@ -83,7 +83,7 @@ class Entry {
     for (let done = 0; done < bytes.length;) {
       const n = this.#data.write(done ? bytes.subarray(done) : bytes, {at: this.stored});
       // Chromium: -5 as unsigned, and no exception
-      if (!(n > 0 && n <= bytes.length - done)) throw new QsfError('IO', 'there is no room for it');
+      if (!(n > 0 && n <= bytes.length - done)) throw new QsfError('IO', 'not enough space is left for it');
       this.#unsaved += n;
       done += n;
     }

@@ -39,8 +39,8 @@ qsf_status job_adapter_open(job *j, uint32_t number, const char *path, uint64_t 
     *bytes = adapters_bytes(j);
     if (st || !j->c || !j->context.ram_budget || *bytes <= j->context.adapter_bytes) return st;
     job_adapter_close(j, number);
-    snprintf(err->text, sizeof err->text, "the adapters take %.1f MB, and the plan has %.1f: "
-             "--adapter-memory makes room", (double)*bytes / 1e6, (double)j->context.adapter_bytes / 1e6);
+    snprintf(err->text, sizeof err->text, "the adapters take %.1f MB, but %.1f MB are reserved: raise "
+             "--adapter-memory", (double)*bytes / 1e6, (double)j->context.adapter_bytes / 1e6);
     return err->status = QSF_E_BUDGET;
 }
 

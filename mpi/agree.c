@@ -12,7 +12,7 @@ void job_describe(job *j)
     j->info.size = sizeof j->info;
     if (qsf_model_open(j->path, NULL, &m, &err)) link_fail("%s", err.text);
     qsf_model_get_info(m, &j->info);
-    if (j->info.encoder) link_fail("%s is an encoder: it continues no texts", j->path);
+    if (j->info.encoder) link_fail("%s is an encoder: it cannot generate", j->path);
     qsf_model_close(m);
 }
 
@@ -27,8 +27,8 @@ void job_agree(job *j)
     link_gather(plan.kv_type, all);
     for (int r = 1; r < link_ranks; r++)
         if (all[r] != all[0])
-            link_fail("the budget of rank %d leaves another type of keys and values than rank 0's: choose "
-                      "one with --kv-type", r);
+            link_fail("the memory budget of rank %d gives another KV cache type than rank 0's: choose one "
+                      "with --kv-type", r);
     j->context.kv_type = plan.kv_type;
     link_gather(plan.n_ctx, all);
     for (int r = 0; r < link_ranks; r++)

@@ -139,7 +139,7 @@ static size_t chat_encode(chat *c)
     const qsf_status st = qsf_chat_encode(c->j->model, c->j->template_name, c->messages, c->n, true, c->next,
                                           most, &n, &err);
     if (st || !n) {
-        if (n > most) fputs("the context is full: /reset begins a new conversation\n", stderr);
+        if (n > most) fputs("the context is full: /reset starts a new conversation\n", stderr);
         else fprintf(stderr, "%s\n", *err.text ? err.text : "the messages have no tokens");
         return 0;
     }
@@ -169,7 +169,7 @@ static bool chat_answer(chat *c, qsf_row *rows)
         qsf_sampler_accept(sampler, id);
         if (!said_token(c, &s, &tail, id) || made + 1 == j->max_tokens) break;
         if (c->n_ids == j->context.n_ctx) {
-            fputs("the context is full: /reset begins a new conversation\n", stderr);
+            fputs("the context is full: /reset starts a new conversation\n", stderr);
             break;
         }
         rows[0] = (qsf_row){ 0, c->ids[c->n_ids++] = id, true };
@@ -195,13 +195,13 @@ void job_chat(job *j)
     c.stop = qsf_chat_stop(j->model, j->template_name);
     if (!c.stop) c.stop = "";
     chat_reset(&c);
-    fputs("a line is a message; /reset begins a new conversation, /quit ends\n", stderr);
+    fputs("each line is a message; /reset starts a new conversation, /quit quits\n", stderr);
     for (char *line; (line = line_read(&c)) && strcmp(line, "/quit");) {
         const size_t before = c.n;
         if (!strcmp(line, "/reset")) {
             chat_reset(&c);
         } else if (*line == '/') {
-            fprintf(stderr, "there is no %s over ranks: only /reset and /quit\n", line);
+            fprintf(stderr, "%s is not supported over ranks: only /reset and /quit are\n", line);
         } else if (*line) {
             message_add(&c, "user", line, strlen(line));
             if (!chat_answer(&c, rows)) messages_back(&c, before);

@@ -3,7 +3,7 @@
 #ifndef QSF_MPI_JOB_H
 #define QSF_MPI_JOB_H
 
-#include "options.h"
+#include "common_options.h"
 #include "wire.h"
 
 #include "qsf.h"
@@ -24,7 +24,8 @@ typedef struct job {
     const char *wire_name, *split, *check, *system, *template_name, *logits_path;
     long long max_tokens;
     double    silent, delay_us, rate_mb;
-    bool      raw, ignore_eos, print_ids, print_check, verbose, help, mpi, tensor;
+    bool      raw, ignore_eos, print_ids, print_check, verbose, mpi, tensor;
+    about_settings about;
     long long hang;                 /* a rank, -1: none */
     /* this rank */
     qsf_model   *model;

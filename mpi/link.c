@@ -99,7 +99,7 @@ void link_begin(int *argc, char ***argv, const link_delay *delay)
     MPI_Comm_rank(MPI_COMM_WORLD, &link_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &link_ranks);
     signal(SIGTERM, on_term);
-    if (level < MPI_THREAD_MULTIPLE) link_fail("this MPI cannot be called by several threads");
+    if (level < MPI_THREAD_MULTIPLE) link_fail("this MPI cannot be called from several threads");
     n_ring = 4 * (link_ranks + 1);
     if (!(ring = calloc((size_t)n_ring, sizeof *ring))) link_fail("out of memory for messages");
     MPI_Comm_dup(MPI_COMM_WORLD, &beats);
@@ -195,7 +195,8 @@ void link_watch(double limit)
 {
     double *heard = calloc((size_t)link_ranks, sizeof *heard);
     silent = limit;
-    if (!heard || pthread_create(&watcher, NULL, watch, heard)) link_fail("no thread for signs of life");
+    if (!heard || pthread_create(&watcher, NULL, watch, heard))
+        link_fail("cannot start the heartbeat thread");
     atomic_store(&watching, true);
 }
 

@@ -107,11 +107,11 @@ static qsf_status take_adapters(job *j, const head *h, const unsigned char *byte
     job_adapter asked[JOB_ADAPTERS];
     qsf_adapter_use uses[JOB_ADAPTERS];
     if (h->asked > JOB_ADAPTERS || len != h->asked * sizeof *asked)
-        link_fail("rank %d sent what are no adapters", link_rank - 1);
+        link_fail("rank %d sent a damaged list of adapters", link_rank - 1);
     if (len) memcpy(asked, bytes, len);
     for (uint32_t i = 0; i < h->asked; i++) {
         qsf_adapter *a = asked[i].number < j->n_adapters ? j->adapters[asked[i].number] : NULL;
-        if (!a) link_fail("rank 0 uses an adapter that this rank has not");
+        if (!a) link_fail("rank 0 uses an adapter that this rank does not have");
         uses[i] = (qsf_adapter_use){ a, asked[i].scale };
     }
     pass_adapters(h, asked);
@@ -131,7 +131,7 @@ static bool take_adapter(job *j, const head *h, const unsigned char *rest, size_
     }
     if (h->kind != LOAD) return false;
     if (len <= sizeof sum || len > sizeof sum + sizeof path || rest[len - 1])
-        link_fail("rank %d sent what is no adapter's path", link_rank - 1);
+        link_fail("rank %d sent a damaged adapter path", link_rank - 1);
     memcpy(&sum, rest, sizeof sum);
     memcpy(path, rest + sizeof sum, len - sizeof sum);
     pass_adapter(h, sum, path);         /* all read at the same time */
@@ -176,7 +176,7 @@ static void compute_message(job *j, const head *h, const unsigned char *at, size
     const size_t row = wire_bytes((wire)h->wire, j->info.n_embd);
     if (h->kind != BATCH || !h->n || h->n > j->n_batch || h->wire >= N_WIRES ||
         len != h->n * (sizeof *rows + row))
-        link_fail("rank %d sent what is no batch", link_rank - 1);
+        link_fail("rank %d sent a damaged batch", link_rank - 1);
     memcpy(rows, at, h->n * sizeof *rows);
     at += h->n * sizeof *rows;
     for (uint32_t i = 0; i < h->n; i++, at += row)
@@ -215,7 +215,7 @@ static const float *take_rows(const job *j, size_t asked)
     const size_t len = link_receive(link_ranks - 1, true, &bytes);
     if (len >= sizeof h) memcpy(&h, bytes, sizeof h);
     if (h.kind != LOGITS || h.asked != asked || len != sizeof h + asked * j->info.n_vocab * sizeof(float))
-        link_fail("rank %d sent what are no logits", link_ranks - 1);
+        link_fail("rank %d sent damaged logits", link_ranks - 1);
     return (const float *)(const void *)((const unsigned char *)bytes + sizeof h);
 }
 
@@ -257,7 +257,7 @@ void job_load_adapter(uint32_t number, const char *path, uint64_t sum, qsf_error
         qsf_error own;
         const size_t len = link_receive(r, true, &bytes);
         if (len == sizeof h + sizeof own) memcpy(&h, bytes, sizeof h);
-        if (h.kind != LOADED || h.n != number) link_fail("rank %d says nothing of the adapter", r);
+        if (h.kind != LOADED || h.n != number) link_fail("rank %d did not report on the adapter", r);
         memcpy(&own, (const unsigned char *)bytes + sizeof h, sizeof own);
         if (!own.status || err->status) continue;
         err->status = own.status;
@@ -285,7 +285,7 @@ uint32_t job_cut(job *j, uint32_t n)
             head h = { 0, 0, 0, 0 };
             const size_t len = link_receive(r, true, &bytes);
             if (len == sizeof h) memcpy(&h, bytes, sizeof h);
-            if (h.kind != CUT) link_fail("rank %d sent what is no length", r);
+            if (h.kind != CUT) link_fail("rank %d sent a damaged length", r);
             same &= h.n == n;
             if (h.n < n) n = h.n;
         }
@@ -418,7 +418,7 @@ static bool take_reply(lead *l, bool wait)
     if (!len) return false;
     memcpy(&h, bytes, sizeof h < len ? sizeof h : len);
     if (h.kind != LOGITS || h.asked != f->n || len != sizeof h + f->n * l->j->info.n_vocab * sizeof(float))
-        link_fail("rank %d sent what are no logits", link_ranks - 1);
+        link_fail("rank %d sent damaged logits", link_ranks - 1);
     take_logits(l, f, (const float *)(const void *)((const unsigned char *)bytes + sizeof h));
     l->from = (l->from + 1) % l->n_flights;
     l->under_way--;

@@ -10,71 +10,80 @@
 #include <string.h>
 
 #define AT(member) offsetof(job, member)
-static const option mpi_options[] = {
-    { OPTION_GROUP, NULL, NULL, 0, 0, 0, NULL, "Many machines", NULL },
+static const option mpi_rows[] = {
+    OPTION_HEADING("ranks", "Ranks"),
     { OPTION_FLAG, "--mpi", NULL, AT(mpi), 0, 0, NULL, "run layers on the ranks of mpirun", NULL },
     { OPTION_FLAG, "--tensor-parallel", NULL, AT(tensor), 0, 0, NULL,
-      "give each rank a share of every layer, not a range of layers", NULL },
+      "give each rank a share of every layer instead of a range of layers", NULL },
     { OPTION_TEXT, "--split", "N,N,...", AT(split), 0, 0, NULL,
-      "layers of each rank; else by measured speed and memory.  With --tensor-parallel sizes of shares "
-      "beside each other; else they are equal", NULL },
+      "layers of each rank, or with --tensor-parallel the relative sizes of their shares",
+      "by measured speed and memory; equal shares" },
     { OPTION_CHOICE, "--mpi-wire", "TYPE", AT(wire_name), 0, 0, "f32|f16|q8",
-      "how hidden states travel: exactly (f32), or in fewer bits", "f32" },
+      "precision of the hidden states sent: exact (f32), or fewer bits", "f32" },
     { OPTION_CHOICE, "--mpi-check", "WHAT", AT(check), 0, 0, "some|all",
-      "what of the file is compared between ranks: its beginning and pieces of the rest, or all bytes",
-      "some" },
+      "bytes of the file to compare between ranks: its start and samples of the rest, or all", "some" },
     { OPTION_NUMBER, "--mpi-silent", "SECONDS", AT(silent), 1, 3600, NULL,
-      "after so long without a sign of life, or without a step while it computes nothing, a rank counts "
-      "as dead", "6" },
+      "treat a rank as dead after this long without a heartbeat, or without a step while it is computing",
+      "6" },
     { OPTION_NUMBER, "--mpi-delay", "US", AT(delay_us), 0, 1e7, NULL,
-      "for tests: messages arrive so many microseconds later", "0" },
+      "for tests: delay messages by this many microseconds", "0" },
     { OPTION_NUMBER, "--mpi-rate", "MB/S", AT(rate_mb), 0, 1e6, NULL,
-      "for tests: and no faster than so many megabytes a second; 0 for no limit", "0" },
+      "for tests: limit messages to this many megabytes per second; 0 for no limit", "0" },
     { OPTION_INT, "--mpi-hang", "RANK", AT(hang), -1, 1000000, NULL,
-      "for tests: this rank does nothing from its second batch on; -1 for none", "-1" },
+      "for tests: this rank hangs from its second batch on; -1 for none", "-1" },
     { OPTION_TEXT, "--mpi-logits", "FILE", AT(logits_path), 0, 0, NULL,
-      "for tests: all logits, as they come, are written there as 32-bit floats", NULL },
-    { OPTION_GROUP, NULL, NULL, 0, 0, 0, NULL, "Texts", NULL },
+      "for tests: write all logits to this file as 32-bit floats, as they arrive", NULL },
+    OPTION_HEADING("prompts", "Model and prompts"),
     { OPTION_TEXT, "-m --model", "FILE", AT(path), 0, 0, NULL, "the model", NULL },
     { OPTION_LIST, "-p --prompt", "TEXT", AT(prompts), 0, 0, NULL,
-      "a prompt; given again, several texts are computed at once; without one, lines of standard input are "
-      "the messages of a chat", NULL },
+      "a prompt; if repeated, all are computed at once; without one, each line of standard input is a "
+      "message of a chat", NULL },
     { OPTION_TEXT, "-sys --system", "TEXT", AT(system), 0, 0, NULL, "system message of the conversation",
       NULL },
     { OPTION_TEXT, "--chat-template", "NAME", AT(template_name), 0, 0, NULL,
-      "chat template to use, as for qsf-run, but no file", "the model's own" },
-    { OPTION_FLAG, "--raw", NULL, AT(raw), 0, 0, NULL, "continue the text as it is, without a chat template",
+      "chat template, as for qsf-run, but not a file", "the model's own" },
+    { OPTION_FLAG, "--raw", NULL, AT(raw), 0, 0, NULL, "complete the text unchanged, without a chat template",
       NULL },
     { OPTION_INT, "-n --predict --max-tokens", "N", AT(max_tokens), 1, 1000000, NULL,
-      "most tokens of an answer", "128" },
+      "maximum tokens of an answer", "128" },
     { OPTION_FLAG, "--ignore-eos", NULL, AT(ignore_eos), 0, 0, NULL,
-      "go on after the end of an answer", NULL },
+      "continue past the end of an answer", NULL },
     { OPTION_FLAG, "--print-ids", NULL, AT(print_ids), 0, 0, NULL,
-      "print token ids instead of their texts", NULL },
+      "print token ids instead of text", NULL },
     { OPTION_FLAG, "--print-check", NULL, AT(print_check), 0, 0, NULL,
-      "print a hash of all logits of each text: equal where they are the same, bit for bit", NULL },
-    { OPTION_FLAG, "-v --verbose", NULL, AT(verbose), 0, 0, NULL, "say which rank has what", NULL },
-    { OPTION_FLAG, "-h --help", NULL, AT(help), 0, 0, NULL, "print this", NULL },
-    { OPTION_GROUP, NULL, NULL, 0, 0, 0, NULL, "Model and memory, of each rank", NULL },
+      "print a hash of all logits per prompt; equal hashes mean equal bits", NULL },
+    OPTION_HEADING("memory", "Memory and speed of each rank"),
     { OPTION_LIST, "--lora", "FILE[:SCALE]", AT(lora), 0, 0, NULL,
-      "an adapter of the model, of which each rank reads what its layers need; may be given again", NULL },
+      "adapter of the model, of which each rank reads what its layers need; may be repeated", NULL },
     OPTION_OF_CONTEXT("--ram-budget", AT(context), NULL),
-    OPTION_OF_CONTEXT("-c --ctx-size", AT(context), "of all texts together"),
-    OPTION_OF_CONTEXT("-b --batch-size", AT(context), "small ones keep all ranks busy; by itself 32"),
+    OPTION_OF_CONTEXT("-c --ctx-size", AT(context), "for all prompts together"),
+    OPTION_OF_CONTEXT("-b --batch-size", AT(context), "small batches keep all ranks busy; 32 by default"),
     OPTION_OF_CONTEXT("-t --threads", AT(context), NULL),
     OPTION_OF_CONTEXT("--kv-type", AT(context), NULL),
     OPTION_OF_CONTEXT("--f32", AT(context), NULL),
     OPTION_OF_CONTEXT("--isa", AT(context), NULL),
     OPTION_OF_CONTEXT("--quality", AT(context), NULL),
-    { OPTION_GROUP, NULL, NULL, 0, 0, 0, NULL, "Sampling", NULL },
+    OPTION_HEADING("sampling", "Sampling"),
     OPTION_OF(SAMPLER, "--temp --temperature", AT(sampler), NULL),
     OPTION_OF(SAMPLER, "--top-k", AT(sampler), NULL),
     OPTION_OF(SAMPLER, "--top-p", AT(sampler), NULL),
     OPTION_OF(SAMPLER, "--min-p", AT(sampler), NULL),
     OPTION_OF(SAMPLER, "--repeat-penalty", AT(sampler), NULL),
     OPTION_OF(SAMPLER, "-s --seed", AT(sampler), NULL),
+    OPTION_HEADING("about", "Diagnostics and help"),
+    { OPTION_FLAG, "-v --verbose", NULL, AT(verbose), 0, 0, NULL, "print which rank has which layers",
+      NULL },
 };
-enum { N_MPI_OPTIONS = sizeof mpi_options / sizeof *mpi_options };
+static const option_page mpi_page = {
+    .about = "Runs a model over several machines: each rank of mpirun holds some of its layers.",
+    .usage = "mpirun -np RANKS qsf-run --mpi [options] MODEL [-p TEXT]...",
+    .examples = "  mpirun -np 4 qsf-run --mpi model.gguf                  chat, four ranges of layers\n"
+                "  mpirun -np 4 qsf-run --mpi model.gguf -p \"Hello\"     one answer\n"
+                "  mpirun -np 2 qsf-run --mpi --tensor-parallel model.gguf -p \"Hello\"\n",
+    .brief = "--prompt --system --raw --max-tokens --tensor-parallel --split --mpi-wire --ram-budget "
+             "--ctx-size --verbose",
+    .exit_codes = "0 ok, 1 failed, 2 usage",
+};
 
 static void on_log(void *user, qsf_log_level level, const char *line)
 {
@@ -103,7 +112,8 @@ void job_open(job *j)
     if (j->tensor) job_share_begin(j);
     j->n_batch = qsf_context_batch(j->c);
     qsf_context_get_plan(j->c, &plan);
-    if (plan.n_ctx != j->context.n_ctx) link_fail("the context became %u positions", (unsigned)plan.n_ctx);
+    if (plan.n_ctx != j->context.n_ctx) link_fail("the context was reduced to %u positions",
+                                                  (unsigned)plan.n_ctx);
     if (!j->verbose) return;
     if (j->tensor) fprintf(stderr, "rank %d: share %d of %d of layers", link_rank, link_rank, link_ranks);
     else fprintf(stderr, "rank %d: layers %u to %u", link_rank, (unsigned)j->first, (unsigned)j->end - 1);
@@ -123,30 +133,32 @@ static void job_report(const job *j)
 
 static bool job_read(job *j, int argc, char **argv)
 {
+    const option_part parts[] = { OPTION_PART(mpi_rows, 0),
+                                  common_options(COMMON_ABOUT, offsetof(job, about)) };
+    const option_program program = { parts, sizeof parts / sizeof parts[0], NULL, 0, "QSF_", "qsf-mpi",
+                                     &mpi_page };
     option_list rest;
+    int code;
     qsf_context_defaults(&j->context);
     qsf_sampler_defaults(&j->sampler);
     j->context.n_batch = 32;
-    if (!options_parse(mpi_options, N_MPI_OPTIONS, "QSF_", j, argc, argv, &rest)) return false;
-    if (j->help) {
-        options_help(mpi_options, N_MPI_OPTIONS, "QSF_", stdout);
-        exit(0);
-    }
+    if (!program_parse(&program, j, argc, argv, &rest)) return false;
+    if (common_about(&program, &j->about, &code)) exit(code);
     if (!j->path && rest.n) j->path = rest.items[0];
     if (!j->path || (j->raw && !j->prompts.n)) {
-        fputs(j->path ? "--raw continues a prompt: -p TEXT\n"
-              : "a model is needed: mpirun -np 4 qsf-run --mpi MODEL -p TEXT\n", stderr);
+        fputs(j->path ? "--raw needs a prompt: -p TEXT\n"
+              : "no model was given: mpirun -np 4 qsf-run --mpi MODEL -p TEXT\n", stderr);
         return false;
     }
     j->wire = !strcmp(j->wire_name, "f16") ? WIRE_F16 : !strcmp(j->wire_name, "q8") ? WIRE_Q8 : WIRE_F32;
     j->context.n_seqs = j->prompts.n ? (uint32_t)j->prompts.n : 1;
     if (j->tensor && j->wire != WIRE_F32) {
-        fputs("--mpi-wire is for ranges of layers: with --tensor-parallel sums travel as 32-bit floats\n",
+        fputs("--mpi-wire is for ranges of layers: with --tensor-parallel sums are sent as 32-bit floats\n",
               stderr);
         return false;
     }
     if (j->tensor && !j->prompts.n) {
-        fputs("--tensor-parallel answers prompts (-p), and holds no chat\n", stderr);
+        fputs("--tensor-parallel answers prompts (-p) but cannot chat\n", stderr);
         return false;
     }
     j->context.n_logits = j->context.n_seqs;

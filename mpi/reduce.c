@@ -19,7 +19,7 @@ static const float *part_of(int rank, size_t n)
 {
     const void *bytes;
     if (link_receive(rank, true, &bytes) != n * sizeof(float))
-        link_fail("rank %d sent other sums than this one's: it is in another layer", rank);
+        link_fail("rank %d sent the sums of another layer than this rank's", rank);
     return bytes;
 }
 

@@ -68,7 +68,7 @@ void job_follow_rows(job *j)
     size_t len;
     if (!rows) link_fail("out of memory");
     while ((len = link_receive(0, true, &bytes)) > 1) {
-        if (len % sizeof *rows || len / sizeof *rows > j->n_batch) link_fail("rank 0 sent what is no batch");
+        if (len % sizeof *rows || len / sizeof *rows > j->n_batch) link_fail("rank 0 sent a damaged batch");
         memcpy(rows, bytes, len);
         job_compute(j, rows, len / sizeof *rows, NULL);
     }

@@ -68,7 +68,7 @@ static const char *canonical_object(growing *g, yyjson_val *v, int depth)
     qsort(keys, left, sizeof *keys, canonical_order);
     growing_add(g, "{", 1);
     for (i = 0; i < left && !wrong; i++) {
-        if (i && !canonical_order(&keys[i - 1], &keys[i])) wrong = "a member is there twice";
+        if (i && !canonical_order(&keys[i - 1], &keys[i])) wrong = "a member occurs twice";
         if (i) growing_add(g, ",", 1);
         growing_text(g, keys[i]);
         growing_add(g, ":", 1);
@@ -84,7 +84,7 @@ static const char *canonical_value(growing *g, yyjson_val *v, int depth)
     const char *wrong = NULL;
     yyjson_val *item;
     size_t i, n;
-    if (depth > CANONICAL_DEPTH) return "it is too deep";
+    if (depth > CANONICAL_DEPTH) return "it is nested too deep";
     if (yyjson_is_obj(v)) return canonical_object(g, v, depth);
     if (yyjson_is_str(v)) growing_text(g, v);
     else if (yyjson_is_raw(v)) growing_add(g, yyjson_get_raw(v), yyjson_get_len(v));
@@ -110,7 +110,7 @@ qsf_status canonical_text(const char *text, size_t len, char **out, size_t *n, q
     *out = NULL, *n = 0;
     if (!doc) return parity_fail(err, QSF_E_CORRUPT, "byte %zu: %s", why.pos, why.msg);
     const char *wrong = yyjson_is_obj(yyjson_doc_get_root(doc))
-        ? canonical_value(&g, yyjson_doc_get_root(doc), 0) : "it is no object";
+        ? canonical_value(&g, yyjson_doc_get_root(doc), 0) : "it is not an object";
     yyjson_doc_free(doc);
     if (g.failed) wrong = "out of memory";
     if (!wrong) return *out = g.text, *n = g.n, QSF_OK;

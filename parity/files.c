@@ -12,7 +12,7 @@ static qsf_status file_refused(const qsf_platform *p, const char *path, qsf_stat
                                qsf_error *err)
 {
     const char *why = p->why ? p->why(p->user, path, writing) : NULL;
-    if (st == QSF_E_NOT_FOUND) why = "there is no such file";
+    if (st == QSF_E_NOT_FOUND) why = "no such file";
     return parity_fail(err, st, "%s: %s", path, why ? why : qsf_status_text(st));
 }
 
@@ -31,7 +31,7 @@ qsf_status file_in_read(file_in *f, void *dst, size_t n, qsf_error *err)
 {
     qsf_read *read = NULL;
     if (n > f->length - f->at)
-        return parity_fail(err, QSF_E_CORRUPT, "%s: it ends at byte %llu, within what should be there",
+        return parity_fail(err, QSF_E_CORRUPT, "%s: it is truncated at byte %llu",
                            f->path,
                            (unsigned long long)f->length);
     if (!n) return QSF_OK;
@@ -55,7 +55,7 @@ qsf_status file_whole(const char *path, size_t most, char **text, size_t *len, q
     qsf_status st = file_in_open(&f, path, err);
     if (st) return st;
     if (f.length > most) {
-        st = parity_fail(err, QSF_E_UNSUPPORTED, "%s: %llu bytes, more than the %zu that it may have", path,
+        st = parity_fail(err, QSF_E_UNSUPPORTED, "%s: %llu bytes, more than the maximum of %zu", path,
                          (unsigned long long)f.length, most);
     } else if (!(*text = malloc((size_t)f.length + 1))) {
         st = parity_fail(err, QSF_E_MEMORY, "out of memory");

@@ -19,9 +19,8 @@ static const char SECRET[] = "qsf-ed25519-secret ", PUBLIC[] = "qsf-ed25519-publ
 
 static qsf_status keys_missing(qsf_error *err)
 {
-    return parity_fail(err, QSF_E_UNSUPPORTED, "this build knows no signatures: it was made without "
-                       "libsodium and "
-                       "without OpenSSL");
+    return parity_fail(err, QSF_E_UNSUPPORTED, "this build does not support signatures: it was built without "
+                       "libsodium and OpenSSL");
 }
 
 static void keys_hex(const uint8_t *bytes, size_t n, char *out)
@@ -63,8 +62,8 @@ static qsf_status keys_read(const char *path, const char *what, uint8_t key[SIGN
                     && !text[n + 2 * SIGN_KEY + strspn(text + n + 2 * SIGN_KEY, "\r\n")];
     memset(text, 0, len);
     free(text);
-    return ok ? QSF_OK : parity_fail(err, QSF_E_CORRUPT, "%s: no key file: \"%s\" and 64 hexadecimal digits "
-                                     "are wanted",
+    return ok ? QSF_OK : parity_fail(err, QSF_E_CORRUPT, "%s: not a key file: expected \"%s\" and 64 "
+                                     "hexadecimal digits",
                                      path, what);
 }
 
@@ -92,10 +91,10 @@ qsf_status keys_new(const char *path, qsf_error *err)
     FILE *there = fopen(path, "rb");
     if (there) {
         fclose(there);
-        return parity_fail(err, QSF_E_ARGUMENT, "%s is there already, and a key is not written over", path);
+        return parity_fail(err, QSF_E_ARGUMENT, "%s already exists, and keys are not overwritten", path);
     }
     if (!sign_new(secret) || !sign_public(secret, key))
-        return parity_fail(err, QSF_E_IO, "%s has made no key", sign_library());
+        return parity_fail(err, QSF_E_IO, "%s failed to make a key", sign_library());
     const qsf_status st = keys_write_pair(path, beside, secret, key, err);
     memset(secret, 0, sizeof secret);
     return st;
@@ -135,7 +134,7 @@ qsf_status keys_sign(const char *path, const char *text, size_t len, char **out,
     const bool ok = sign_public(secret, key) && sign_make(secret, plain, plain_n, signature);
     memset(secret, 0, sizeof secret);
     free(plain);
-    if (!ok) return parity_fail(err, QSF_E_IO, "%s has made no signature", sign_library());
+    if (!ok) return parity_fail(err, QSF_E_IO, "%s failed to make a signature", sign_library());
     keys_hex(key, sizeof key, hex_key);
     keys_hex(signature, sizeof signature, hex);
     return keys_add(text, len, hex_key, hex, out, n, err);
@@ -155,12 +154,12 @@ qsf_status keys_check(const char *path, const char *text, size_t len, yyjson_val
     if (!sign_library()) return keys_missing(err);
     if (!keys_bytes(yyjson_get_str(yyjson_obj_get(s, "public_key")), sizeof key, key)
         || !keys_bytes(yyjson_get_str(yyjson_obj_get(s, "value")), sizeof signature, signature))
-        return parity_fail(err, QSF_E_CORRUPT, "the receipt's signature is no hexadecimal number");
+        return parity_fail(err, QSF_E_CORRUPT, "the receipt's signature is not a hexadecimal number");
     if (path && memcmp(key, wanted, sizeof key))
-        return parity_fail(err, QSF_E_CORRUPT, "the receipt is signed by another key");
+        return parity_fail(err, QSF_E_CORRUPT, "the receipt is signed with a different key");
     if ((st = canonical_text(text, len, &plain, &n, err))) return st;
     const bool right = sign_right(key, plain, n, signature);
     free(plain);
     return right ? QSF_OK : parity_fail(err, QSF_E_CORRUPT,
-                                        "the receipt's signature is wrong: it was changed");
+                                        "the receipt's signature is wrong: the receipt was changed");
 }

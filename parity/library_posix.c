@@ -19,7 +19,7 @@ library *library_open(const char *path, char *why, size_t cap)
     void *l = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!l) {
         const char *text = dlerror();
-        snprintf(why, cap, "%s", text ? text : "no reason is known");
+        snprintf(why, cap, "%s", text ? text : "unknown reason");
     }
     return l;
 }

@@ -74,8 +74,7 @@ static bool llama_need(parity_llama *l, const char *name, void *fn, bool optiona
         p += len + (p[len] == '|');
     }
     if (!optional)
-        parity_fail(err, QSF_E_UNSUPPORTED, "%s: %s has no %s: it is no library of llama.cpp that is known "
-                    "here",
+        parity_fail(err, QSF_E_UNSUPPORTED, "%s: %s has no %s: it is not a known library of llama.cpp",
                     l->name, l->file, name);
     return optional;
 }
@@ -103,7 +102,7 @@ static qsf_status llama_functions(parity_llama *l, qsf_error *err)
         if (!llama_need(l, wanted[i].name, wanted[i].fn, wanted[i].optional, err)) return QSF_E_UNSUPPORTED;
     l->layout = llama_layout_of(l->lib, why, sizeof why);
     if (!l->layout)
-        return parity_fail(err, QSF_E_UNSUPPORTED, "%s: the layout of %s's structs is not known: %s", l->name,
+        return parity_fail(err, QSF_E_UNSUPPORTED, "%s: unknown layout of %s's structs: %s", l->name,
                            l->file, why);
     return QSF_OK;
 }
@@ -191,7 +190,8 @@ static qsf_status llama_begin(void *self, size_t i, const int32_t *ids, size_t n
     l->position = 0;
     l->context = l->begin(l->model, p);
     if (l->context) return QSF_OK;
-    return parity_fail(err, QSF_E_MEMORY, "%s cannot make a context of %zu positions%s%s", l->name, positions,
+    return parity_fail(err, QSF_E_MEMORY, "%s cannot create a context of %zu positions%s%s",
+                                          l->name, positions,
                        *l->complaint ? ": " : "", l->complaint);
 }
 
@@ -209,7 +209,7 @@ static qsf_status llama_compute(void *self, const int32_t *ids, size_t n, float 
     b.at.n = (int32_t)n, b.at.ids = tokens, b.at.positions = positions, b.at.n_seqs = n_seqs;
     b.at.seqs = seqs, b.at.logits = logits;
     const int32_t result = l->decode(l->context, b.blob);
-    if (result) return parity_fail(err, QSF_E_IO, "%s: llama_decode has returned %d", l->name, (int)result);
+    if (result) return parity_fail(err, QSF_E_IO, "%s: llama_decode returned %d", l->name, (int)result);
     for (size_t i = 0; i < n; i++) {
         const float *row = l->logits(l->context, (int32_t)i);
         if (!row) return parity_fail(err, QSF_E_IO, "%s has no logits of row %zu of %zu", l->name, i, n);

@@ -79,18 +79,16 @@ qsf_status llama_find(const char *engine, const char *lib, library **out, char *
         snprintf(file, cap, "%s", folder);
         *out = llama_try(file, why, sizeof why);
     } else if (folder && !llama_in_folder(folder, out, file, cap, why, sizeof why)) {
-        return parity_fail(err, QSF_E_NOT_FOUND, "%s: no library of it is in %s or in the folders below "
-                           "where "
-                           "its builds leave it (bin, lib, build/bin, build/src, ...)", engine, folder);
+        return parity_fail(err, QSF_E_NOT_FOUND, "%s: no library found in %s or in its build folders (bin, "
+                           "lib, build/bin, build/src, ...)", engine, folder);
     } else if (!folder) {
         for (int j = 0; !*out && library_name("llama", j, name, sizeof name); j++) {
             snprintf(file, cap, "%s", name);
             *out = library_open(name, why, sizeof why);
         }
         if (!*out)
-            return parity_fail(err, QSF_E_NOT_FOUND, "%s: where is its library?  --lib FILE or the "
-                               "environment "
-                               "variable %s says it", engine, variable);
+            return parity_fail(err, QSF_E_NOT_FOUND, "%s: library not found; give it with --lib FILE or the "
+                               "environment variable %s", engine, variable);
     }
     if (*out) return QSF_OK;
     return parity_fail(err, QSF_E_UNSUPPORTED, "%s: %s cannot be loaded: %s", engine, file, why);

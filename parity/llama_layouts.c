@@ -80,7 +80,7 @@ const llama_layout *llama_layout_of(library *l, char *why, size_t cap)
 {
     const library_fn context = library_find(l, "llama_context_default_params");
     const library_fn model = library_find(l, "llama_model_default_params");
-    snprintf(why, cap, "its functions are those of no version that is known here");
+    snprintf(why, cap, "its functions match no known version");
     if (!context || !model) {
         snprintf(why, cap, "%s is missing", context ? "llama_model_default_params"
                                                     : "llama_context_default_params");
@@ -91,7 +91,7 @@ const llama_layout *llama_layout_of(library *l, char *why, size_t cap)
         if (!library_find(l, t->has) || library_find(l, t->lacks)) continue;
         const char *wrong = layout_wrong(t, context, model);
         if (!wrong) return t;
-        snprintf(why, cap, "it is nearest to that of %s, but %s is not where that has it", t->name, wrong);
+        snprintf(why, cap, "it is closest to that of %s, but %s is in a different place", t->name, wrong);
     }
     return NULL;
 }

@@ -130,8 +130,8 @@ static qsf_status run_prompts(run *r, size_t *most, qsf_error *err)
             return parity_fail(err, QSF_E_ARGUMENT, "prompt %zu has %zu tokens", i, p->n);
         for (size_t k = 0; k < p->n; k++)
             if (p->ids[k] < 0 || (uint32_t)p->ids[k] >= r->n_vocab)
-                return parity_fail(err, QSF_E_ARGUMENT, "prompt %zu: token %d is none of the vocabulary's "
-                                   "%u", i,
+                return parity_fail(err, QSF_E_ARGUMENT, "prompt %zu: token %d is not in the vocabulary of %u",
+                                   i,
                                    (int)p->ids[k], (unsigned)r->n_vocab);
         const size_t n = p->n + (r->set->forced ? p->n_tokens : r->set->n_steps);
         if (n > *most) *most = n;
@@ -156,9 +156,8 @@ static qsf_status run_row(run *r, size_t prompt, size_t at, const float *ours, c
     }
     if (!r->engines[which].self) which = !which;
     *r->of_other = which == 1;
-    return parity_fail(err, QSF_E_CORRUPT, "%s: prompt %zu, position %zu: the logit of token %zu is no "
-                       "finite "
-                       "number", r->engines[which].name, prompt, at, token);
+    return parity_fail(err, QSF_E_CORRUPT, "%s: prompt %zu, position %zu: the logit of token %zu is not a "
+                       "finite number", r->engines[which].name, prompt, at, token);
 }
 
 /* Goes on by n tokens, whose followers are known as far as next says. */
@@ -336,8 +335,8 @@ static qsf_status run_work(run *r, qsf_error *err)
     r->n_vocab = refused ? r->engines[1].n_vocab : info.n_vocab;
     if (r->engines[1].self && r->engines[1].n_vocab != r->n_vocab) {
         *r->of_other = true;
-        return parity_fail(err, QSF_E_ARGUMENT, "%s has a vocabulary of %u tokens, we have %u: these are two "
-                           "models",
+        return parity_fail(err, QSF_E_ARGUMENT, "%s has a vocabulary of %u tokens, we have %u: these are "
+                           "different models",
                            r->engines[1].name, (unsigned)r->engines[1].n_vocab, (unsigned)r->n_vocab);
     }
     if (refused && r->out->is_recorded)

@@ -71,7 +71,7 @@ qsf_status prompts_lines(prompt_list *l, const char *text, size_t len, qsf_error
         at = next;
     }
     free(copy);
-    if (!st && !l->n) return parity_fail(err, QSF_E_ARGUMENT, "no prompt is in the file");
+    if (!st && !l->n) return parity_fail(err, QSF_E_ARGUMENT, "the file has no prompts");
     return st;
 }
 
@@ -94,7 +94,7 @@ qsf_status prompts_ids(prompt_list *l, const char *text, const char *what, qsf_e
     }
     const char *rest = p + strspn(p, " \t]\n\r");
     const qsf_status st = n && !comma && !*rest ? prompts_add(l, NULL, 0, ids, n, err)
-        : parity_fail(err, QSF_E_ARGUMENT, "%s takes token ids with commas between them, not \"%.40s\"", what,
+        : parity_fail(err, QSF_E_ARGUMENT, "%s takes token ids separated by commas, not \"%.40s\"", what,
                       *rest ? rest : text);
     free(ids);
     return st;

@@ -79,14 +79,14 @@ static const char *check_divergence(yyjson_val *root)
         size_t i, n;
         yyjson_arr_foreach(yyjson_obj_get(d, lists[k]), i, n, item) {
             const double logit = check_number(item, "logit");
-            if (logit > last) return "the likeliest tokens of parity.first_divergence are not in order";
+            if (logit > last) return "the most likely tokens of parity.first_divergence are not in order";
             last = logit;
         }
     }
     yyjson_val *a = yyjson_arr_get_first(yyjson_obj_get(d, "ours"));
     yyjson_val *b = yyjson_arr_get_first(yyjson_obj_get(d, "other"));
     if (!a || !b || yyjson_equals(yyjson_obj_get(a, "id"), yyjson_obj_get(b, "id")))
-        return "parity.first_divergence is none: its likeliest tokens are the same";
+        return "parity.first_divergence is not a divergence: its most likely tokens are the same";
     if (check_count(d, "prompt") >= yyjson_arr_size(receipt_at(root, "prompts")))
         return "parity.first_divergence.prompt";
     return check_same(root, "parity.first_divergence.step", "parity.first_divergence_step")
@@ -187,9 +187,9 @@ qsf_status receipt_read(const char *text, size_t len, yyjson_doc **out, qsf_erro
     yyjson_read_err why;
     *out = NULL;
     if (len > RECEIPT_BYTES || !check_depth(text, len))
-        return parity_fail(err, QSF_E_CORRUPT, "no receipt: it is larger or deeper than any");
+        return parity_fail(err, QSF_E_CORRUPT, "not a receipt: it is too large or nested too deep");
     yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)text, len, 0, NULL, &why);
-    if (!doc) return parity_fail(err, QSF_E_CORRUPT, "no receipt: byte %zu: %s", why.pos, why.msg);
+    if (!doc) return parity_fail(err, QSF_E_CORRUPT, "not a receipt: byte %zu: %s", why.pos, why.msg);
     yyjson_val *root = yyjson_doc_get_root(doc);
     const qsf_status st = receipt_shape(root, err);
     if (!st) {

@@ -25,56 +25,56 @@
 #define I2S_WORDS "auto|qk256|split32|bitnet32|microsoft|microsoft-arm|microsoft-rows4"
 
 static const field program_fields[] = {
-    WORD("name", 0, "qsf-parity", "what made the receipt"),
+    WORD("name", 0, "qsf-parity", "the program that made the receipt"),
     TEXT("version", 0, 64, "its version"),
-    TEXT("commit", 0, 64, "of the sources, with + behind it where they were changed; unknown: no repository"),
+    TEXT("commit", 0, 64, "of the sources, followed by + if they were changed; unknown: no repository"),
 };
 static const field machine_fields[] = {
-    TEXT("processor", 0, 128, "as it calls itself"),
+    TEXT("processor", 0, 128, "the name that it reports"),
     TEXT("system", 0, 64, "operating system and kind of processor"),
     TEXT("instruction_set", FIELD_NULL, 32, "of our kernels"),
-    WHOLE("threads", 0, "of our engine; the other one is told to take as many"),
+    WHOLE("threads", 0, "of our engine; the other one is set to the same number"),
 };
 static const field model_fields[] = {
     SUM("sha256", 0, "of the file"),
     WHOLE("bytes", 0, "of the file"),
     WORD("format", FIELD_NULL, "QSF|GGUF", "null in this and the next ones: our reader refuses the file"),
-    TEXT("architecture", FIELD_NULL, 128, "as the file says"),
+    TEXT("architecture", FIELD_NULL, 128, "from the file"),
     WHOLE("parameters", FIELD_NULL, "weights in all tensors"),
-    WHOLE("weight_bytes", FIELD_NULL, "that they take in the file"),
+    WHOLE("weight_bytes", FIELD_NULL, "size of the weights in the file"),
     WHOLE("vocabulary", 0, "tokens"),
     WHOLE("layers", FIELD_NULL, ""),
-    WHOLE("embedding", FIELD_NULL, "numbers of a hidden state"),
+    WHOLE("embedding", FIELD_NULL, "size of a hidden state"),
 };
 static const field option_fields[] = {
-    WHOLE("steps", 0, "most tokens behind each prompt"),
-    WORD("kv_type", 0, "f16|q8|f32|q4|q2|q8v4|q4v2", "how our engine keeps keys and values"),
-    WORD("other_kv_type", FIELD_NULL, "f16|f32", "how the other one does; null: a file does not say"),
+    WHOLE("steps", 0, "maximum tokens after each prompt"),
+    WORD("kv_type", 0, "f16|q8|f32|q4|q2|q8v4|q4v2", "type of our engine's KV cache"),
+    WORD("other_kv_type", FIELD_NULL, "f16|f32", "type of the other engine's; null: not recorded in a file"),
     FLAG("f32", 0, "our engine computes with floats throughout"),
     WHOLE("batch_size", 0, ""),
     WHOLE("ram_budget", 0, "bytes; 0: no limit"),
-    NUMBER("min_cosine", 0, -1, 1, "least cosine_similarity that passes"),
-    NUMBER("warn_cosine", 0, -1, 1, "below it a warning is printed"),
-    NUMBER("min_match", 0, 0, 1, "least exact_match_rate that passes"),
-    NUMBER("max_kl", FIELD_NULL, 0, ENDLESS, "most kl_max that passes; null: any"),
-    FLAG("strict", 0, "a different token that is no tie fails"),
-    WORD("i2s_layout", FIELD_MAY, I2S_WORDS, "how tensors of type I2_S were said to be stored"),
+    NUMBER("min_cosine", 0, -1, 1, "minimum cosine_similarity that passes"),
+    NUMBER("warn_cosine", 0, -1, 1, "a warning is printed below it"),
+    NUMBER("min_match", 0, 0, 1, "minimum exact_match_rate that passes"),
+    NUMBER("max_kl", FIELD_NULL, 0, ENDLESS, "maximum kl_max that passes; null: any"),
+    FLAG("strict", 0, "a different token that is not a tie fails"),
+    WORD("i2s_layout", FIELD_MAY, I2S_WORDS, "layout that was given for tensors of type I2_S"),
     { "context", FIELD_NAMED, FIELD_MAY, 0, 64, NULL, "the other options of our engine by name, with values "
-      "as texts (docs/api.md, qsf_context_option)", NULL, 0 },
+      "as strings (docs/api.md, qsf_context_option)", NULL, 0 },
 };
 static const field ours_fields[] = {
     WORD("name", 0, "libqsf", ""),
     TEXT("version", 0, 64, ""),
     SUM("logits_sha256", 0, "of all logits, as 32-bit floats, lowest byte first"),
-    SUM("tokens_sha256", 0, "of the likeliest token of each step, as four bytes, lowest first"),
+    SUM("tokens_sha256", 0, "of the most likely token of each step, as four bytes, lowest first"),
 };
 static const field other_fields[] = {
     TEXT("name", 0, 64, "llama.cpp, bitnet.cpp, or who made the file of logits"),
     FLAG("recorded", 0, "its logits are from a file"),
-    TEXT("version", 0, 64, "as its library says it; empty: it does not"),
+    TEXT("version", 0, 64, "as its library reports it; empty: it does not"),
     TEXT("ggml_version", 0, 64, ""),
     TEXT("ggml_commit", 0, 64, ""),
-    TEXT("layout", 0, 32, "the layout of its structs, by the version that brought it"),
+    TEXT("layout", 0, 32, "the layout of its structs, by the version that introduced it"),
     SUM("library_sha256", FIELD_NULL, "of its library's file"),
     SUM("model_sha256", 0, "of the file that it read"),
     SUM("logits_sha256", 0, ""),
@@ -87,11 +87,10 @@ static const field engine_fields[] = {
 static const field prompt_fields[] = {
     WHOLE("n_ids", 0, "tokens of the prompt"),
     SUM("ids_sha256", 0, "of them, each as four bytes, lowest first"),
-    WHOLE("n_tokens", 0, "tokens that both engines went on by: those that the other one found likeliest"),
+    WHOLE("n_tokens", 0, "tokens that both engines continued with: the most likely ones of the other engine"),
     SUM("tokens_sha256", 0, ""),
-    { "ids", FIELD_IDS, FIELD_MAY, 1, 1048576, NULL, "the prompt itself: only where it was asked for, or is "
-      "one of "
-      "the program's own", NULL, 0 },
+    { "ids", FIELD_IDS, FIELD_MAY, 1, 1048576, NULL, "the prompt itself: only if requested, or if it is "
+      "built in", NULL, 0 },
     { "tokens", FIELD_IDS, FIELD_MAY, 0, 1048576, NULL, "likewise", NULL, 0 },
 };
 static const field validation_fields[] = {
@@ -109,27 +108,27 @@ static const field divergence_fields[] = {
          "logits"),
     NUMBER("margin_ours", 0, 0, ENDLESS, "our token's logit over the other token's, by our logits"),
     NUMBER("margin_other", 0, 0, ENDLESS, "the other token's over ours, by the other's logits"),
-    LIST("ours", 0, 0, PARITY_TOP, top_fields, "the likeliest tokens, best first"),
+    LIST("ours", 0, 0, PARITY_TOP, top_fields, "the most likely tokens, best first"),
     LIST("other", 0, 0, PARITY_TOP, top_fields, ""),
 };
 static const field parity_fields[] = {
-    FLAG("shown", 0, "two engines were compared; false: one ran alone, and nothing below says anything"),
-    FLAG("passed", FIELD_NULL, "all thresholds of the options are kept"),
-    NUMBER("cosine_similarity", FIELD_NULL, -1, 1, "of logits, the least of the rows that choose a token: "
-           "behind a prompt, and in each step"),
+    FLAG("shown", 0, "two engines were compared; false: one ran alone, and nothing below applies"),
+    FLAG("passed", FIELD_NULL, "all thresholds of the options are met"),
+    NUMBER("cosine_similarity", FIELD_NULL, -1, 1, "of logits, the minimum over the rows that choose a "
+           "token: after a prompt, and in each step"),
     NUMBER("cosine_mean", FIELD_NULL, -1, 1, "of all rows"),
     NUMBER("cosine_least", FIELD_NULL, -1, 1, "of all rows"),
     FLAG("cosine_ok", FIELD_NULL, "cosine_similarity is min_cosine or more"),
     NUMBER("max_difference", FIELD_NULL, 0, ENDLESS, "of two logits"),
     NUMBER("mean_difference", FIELD_NULL, 0, ENDLESS, "of the absolute values"),
     NUMBER("kl_mean", FIELD_NULL, 0, ENDLESS, "divergence of our distribution from the other's, in nats"),
-    NUMBER("kl_max", FIELD_NULL, 0, ENDLESS, "the most of a row"),
+    NUMBER("kl_max", FIELD_NULL, 0, ENDLESS, "the maximum over rows"),
     WHOLE("rows", 0, "logits compared, each of the whole vocabulary"),
     WHOLE("steps", 0, "tokens of all prompts"),
-    WHOLE("matches", FIELD_NULL, "steps in which both find the same token the likeliest"),
+    WHOLE("matches", FIELD_NULL, "steps in which both have the same most likely token"),
     WHOLE("ties", FIELD_NULL, "of the others, those that are ties"),
     NUMBER("exact_match_rate", FIELD_NULL, 0, 1, "matches / steps; 1 of no steps"),
-    WHOLE("first_divergence_step", FIELD_NULL, "null: there is none"),
+    WHOLE("first_divergence_step", FIELD_NULL, "null: none"),
     OBJECT("first_divergence", FIELD_NULL, divergence_fields, ""),
     WHOLE("targets", 0, "tokens of prompts that the perplexities are of"),
     NUMBER("perplexity_ours", FIELD_NULL, 0, ENDLESS, "null: no such tokens, or the engine did not run"),
@@ -137,7 +136,7 @@ static const field parity_fields[] = {
 };
 static const field refused_fields[] = {
     TEXT("status", 0, 32, "the library's status"),
-    TEXT("text", 0, 512, "what it says, without the file's path"),
+    TEXT("text", 0, 512, "its text, without the file's path"),
 };
 static const field time_fields[] = {
     NUMBER("hash_ms", 0, 0, MOST, "sums of files"),
@@ -159,7 +158,7 @@ static const field receipt_fields[] = {
     OBJECT("model", 0, model_fields, ""),
     OBJECT("options", 0, option_fields, ""),
     OBJECT("engines", 0, engine_fields, ""),
-    FLAG("prompts_standard", 0, "they are the program's own"),
+    FLAG("prompts_standard", 0, "the prompts are built in"),
     LIST("prompts", 0, 1, PROMPTS_MOST, prompt_fields, ""),
     OBJECT("validation", 0, validation_fields, ""),
     OBJECT("parity", 0, parity_fields, ""),
@@ -170,7 +169,7 @@ static const field receipt_fields[] = {
     { "kernel_ids", FIELD_TEXTS, 0, 0, 4096, NULL, "the kernels' names, sorted", NULL, 0 },
     WORD("backend_used", 0, "qsf|cpp", "as validation.backend"),
     WHOLE("bytes_read", 0, "of the model's file by our engine"),
-    OBJECT("signature", FIELD_MAY, signature_fields, "where the receipt is signed"),
+    OBJECT("signature", FIELD_MAY, signature_fields, "if the receipt is signed"),
 };
 const field receipt_root = OBJECT("receipt", 0, receipt_fields, "");
 

@@ -52,7 +52,7 @@ static qsf_status shape_object(shape *s, yyjson_val *v, const field *f, const ch
     size_t i, n, known = 0;
     yyjson_val *key, *value;
     const size_t len = strlen(s->path);
-    if (!yyjson_is_obj(v)) return shape_wrong(s, name, "an object is wanted");
+    if (!yyjson_is_obj(v)) return shape_wrong(s, name, "expected an object");
     if (f != &receipt_root) {
         strncat(s->path, len ? "." : "", sizeof s->path - len - 1);
         strncat(s->path, name, sizeof s->path - strlen(s->path) - 1);
@@ -70,9 +70,9 @@ static qsf_status shape_object(shape *s, yyjson_val *v, const field *f, const ch
         yyjson_obj_foreach(v, i, n, key, value) {
             bool is = false;
             for (size_t k = 0; k < f->n_members && !is; k++) is = yyjson_equals_str(key, f->members[k].name);
-            if (!is) return shape_wrong(s, unsafe_yyjson_get_str(key), "no receipt has such a member");
+            if (!is) return shape_wrong(s, unsafe_yyjson_get_str(key), "unknown member");
         }
-        return shape_wrong(s, "", "a member is there twice");
+        return shape_wrong(s, "", "a member occurs twice");
     }
     s->path[len] = 0;
     return QSF_OK;
@@ -82,16 +82,16 @@ static qsf_status shape_list(shape *s, yyjson_val *v, const field *f)
 {
     size_t i, n;
     yyjson_val *item;
-    if (!yyjson_is_arr(v)) return shape_wrong(s, f->name, "a list is wanted");
+    if (!yyjson_is_arr(v)) return shape_wrong(s, f->name, "expected a list");
     if ((double)yyjson_arr_size(v) < f->least || (double)yyjson_arr_size(v) > f->most)
-        return shape_wrong(s, f->name, "a list of another length is wanted");
+        return shape_wrong(s, f->name, "expected a list of another length");
     yyjson_arr_foreach(v, i, n, item) {
         if (f->kind == FIELD_LIST) {
             const qsf_status st = shape_object(s, item, f, f->name);
             if (st) return st;
         } else if (f->kind == FIELD_IDS ? !shape_whole(item, 2147483647) : !yyjson_is_str(item)) {
-            return shape_wrong(s, f->name, f->kind == FIELD_IDS ? "token ids are wanted"
-                               : "texts are wanted");
+            return shape_wrong(s, f->name, f->kind == FIELD_IDS ? "expected token ids"
+                               : "expected strings");
         }
     }
     return QSF_OK;
@@ -103,10 +103,10 @@ static qsf_status shape_named(shape *s, yyjson_val *v, const field *f)
     size_t i, n;
     yyjson_val *key, *value;
     const bool counts = f->kind == FIELD_COUNTS;
-    if (!yyjson_is_obj(v)) return shape_wrong(s, f->name, "an object is wanted");
+    if (!yyjson_is_obj(v)) return shape_wrong(s, f->name, "expected an object");
     yyjson_obj_foreach(v, i, n, key, value) {
         if (counts ? !shape_whole(value, f->most) : !shape_text(value, f->most))
-            return shape_wrong(s, f->name, counts ? "counts are wanted" : "short texts are wanted");
+            return shape_wrong(s, f->name, counts ? "expected counts" : "expected short strings");
     }
     return QSF_OK;
 }
@@ -118,19 +118,19 @@ static qsf_status shape_of(shape *s, yyjson_val *v, const field *f)
     switch (f->kind) {
     case FIELD_OBJECT: return shape_object(s, v, f, f->name);
     case FIELD_TEXT: return shape_text(v, f->most) ? QSF_OK : shape_wrong(s, f->name,
-                                                                          "a text is wanted, not as long");
+                                                                          "expected a shorter string");
     case FIELD_WORD: return shape_word(v, f->words) ? QSF_OK : shape_wrong(s, f->name, f->words);
     case FIELD_SUM:
     case FIELD_HEX:
         return shape_hex(v, (size_t)f->most) ? QSF_OK : shape_wrong(s, f->name,
-                                                                    "hexadecimal digits are wanted");
-    case FIELD_FLAG: return yyjson_is_bool(v) ? QSF_OK : shape_wrong(s, f->name, "true or false is wanted");
+                                                                    "expected hexadecimal digits");
+    case FIELD_FLAG: return yyjson_is_bool(v) ? QSF_OK : shape_wrong(s, f->name, "expected true or false");
     case FIELD_WHOLE:
         return shape_whole(v, f->most) ? QSF_OK : shape_wrong(s, f->name,
-                                                              "a whole number from 0 on is wanted");
+                                                              "expected a whole number from 0");
     case FIELD_NUMBER:
         return yyjson_is_num(v) && x >= f->least && x <= f->most ? QSF_OK
-               : shape_wrong(s, f->name, "a number in its range is wanted");
+               : shape_wrong(s, f->name, "expected a number in its range");
     case FIELD_COUNTS:
     case FIELD_NAMED: return shape_named(s, v, f);
     default: return shape_list(s, v, f);

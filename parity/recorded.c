@@ -52,7 +52,7 @@ static qsf_status recorded_check(recorded *r, qsf_error *err)
     }
     if (st || (st = file_in_read(&r->file, wanted, sizeof wanted, err))) return st;
     sha256_end(&s, sum);
-    return memcmp(sum, wanted, sizeof sum) ? recorded_wrong(r, "the sum at its end is another one", err)
+    return memcmp(sum, wanted, sizeof sum) ? recorded_wrong(r, "the checksum at its end is wrong", err)
         : QSF_OK;
 }
 
@@ -67,7 +67,7 @@ static qsf_status recorded_rows_of(recorded *r, recorded_prompt *p, qsf_error *e
     p->at = r->file.at;
     if (st) return st;
     if (!p->n || p->n > most || p->n > PROMPT_TOKENS) return recorded_wrong(r,
-        "a number of tokens that cannot be", err);
+        "an impossible number of tokens", err);
     if (!(p->ids = malloc((size_t)(most < 2 * PROMPT_TOKENS ? most : 2 * PROMPT_TOKENS) * sizeof *p->ids)))
         return parity_fail(err, QSF_E_MEMORY, "out of memory");
     for (;;) {
@@ -76,7 +76,7 @@ static qsf_status recorded_rows_of(recorded *r, recorded_prompt *p, qsf_error *e
         if (id == UINT32_MAX) return p->n_rows < p->n ? recorded_wrong(r, "rows are missing", err) : QSF_OK;
         if (id >= r->n_vocab || p->n_rows == 2 * PROMPT_TOKENS || r->file.at > end
             || end - r->file.at < row - 4)
-            return recorded_wrong(r, "a row that cannot be", err);
+            return recorded_wrong(r, "an impossible row", err);
         p->ids[p->n_rows++] = (int32_t)id;
         r->file.at += row - 4;
     }
@@ -91,7 +91,8 @@ static qsf_status recorded_read(recorded *r, qsf_error *err)
     if ((st = file_in_read(&r->file, head, sizeof head, err))) return st;
     if (memcmp(head, RECORDED_MAGIC, 8)) return recorded_wrong(r, "no recorded logits", err);
     if (recorded_u32(head + 8) != RECORDED_VERSION)
-        return parity_fail(err, QSF_E_UNSUPPORTED, "%s: version %u of recorded logits", r->file.path,
+        return parity_fail(err, QSF_E_UNSUPPORTED, "%s: unsupported version %u of recorded logits",
+                                                   r->file.path,
                            (unsigned)recorded_u32(head + 8));
     r->n_vocab = recorded_u32(head + 12);
     r->n_prompts = recorded_u32(head + 16);
@@ -100,7 +101,7 @@ static qsf_status recorded_read(recorded *r, qsf_error *err)
     r->name[RECORDED_NAME - 1] = 0;
     for (char *p = r->name; *p; p++) if ((unsigned char)*p < ' ' || (unsigned char)*p > '~') *p = '?';
     if (!r->n_vocab || r->n_vocab > 1 << 24 || !r->n_prompts || r->n_prompts > PROMPTS_MOST)
-        return recorded_wrong(r, "numbers that cannot be", err);
+        return recorded_wrong(r, "impossible numbers", err);
     r->prompts = calloc(r->n_prompts, sizeof *r->prompts);
     if (!r->prompts) return parity_fail(err, QSF_E_MEMORY, "out of memory");
     for (size_t i = 0; i < r->n_prompts && !st; i++) st = recorded_rows_of(r, &r->prompts[i], err);
@@ -133,7 +134,7 @@ static qsf_status recorded_begin(void *self, size_t i, const int32_t *ids, size_
     recorded *r = self;
     (void)room;
     if (i >= r->n_prompts || n != r->prompts[i].n || memcmp(ids, r->prompts[i].ids, n * sizeof *ids))
-        return parity_fail(err, QSF_E_ARGUMENT, "%s: prompt %zu is another one there", r->file.path, i);
+        return parity_fail(err, QSF_E_ARGUMENT, "%s: prompt %zu is different there", r->file.path, i);
     r->prompt = i, r->row = 0;
     return QSF_OK;
 }
@@ -145,7 +146,7 @@ static qsf_status recorded_compute(void *self, const int32_t *ids, size_t n, flo
     for (size_t i = 0; i < n; i++, r->row++) {
         uint8_t *bytes = (uint8_t *)(out + i * r->n_vocab);
         if (r->row >= p->n_rows || ids[i] != p->ids[r->row])
-            return parity_fail(err, QSF_E_ARGUMENT, "%s: row %zu of prompt %zu is not there, or behind "
+            return parity_fail(err, QSF_E_ARGUMENT, "%s: row %zu of prompt %zu is missing, or follows "
                                "another token",
                                r->file.path, r->row, r->prompt);
         r->file.at = p->at + (uint64_t)r->row * (4 + 4 * (uint64_t)r->n_vocab) + 4;

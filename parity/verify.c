@@ -27,7 +27,7 @@ static qsf_status verify_prompts(yyjson_val *root, const parity_settings *set, p
     const bool given = prompts->n > 0;
     size_t i, all;
     if (given && prompts->n != yyjson_arr_size(list))
-        return parity_fail(err, QSF_E_ARGUMENT, "the receipt is of %zu prompts, %zu were given",
+        return parity_fail(err, QSF_E_ARGUMENT, "the receipt has %zu prompts, but %zu were given",
                            yyjson_arr_size(list),
                            prompts->n);
     yyjson_arr_foreach(list, i, all, item) {
@@ -47,8 +47,7 @@ static qsf_status verify_prompts(yyjson_val *root, const parity_settings *set, p
         prompt *p = &prompts->items[i];
         if (set->forced && !tokens)
             return parity_fail(err, QSF_E_ARGUMENT, "the receipt does not show the tokens that its prompts "
-                               "went on by: "
-                               "only both engines together can run it again (--lib)");
+                               "were continued with: only both engines together can run it again (--lib)");
         if (tokens && (st = verify_ids(tokens, &p->tokens, &p->n_tokens, err))) return st;
     }
     return QSF_OK;
@@ -82,7 +81,7 @@ qsf_status verify_settings(yyjson_val *root, parity_settings *set, prompt_list *
         if (!strcmp(kv, names[i])) set->context.kv_type = (qsf_kv_type)i;
     set->n_steps = (size_t)yyjson_get_uint(yyjson_obj_get(o, "steps"));
     if (set->n_steps > PROMPT_TOKENS) return parity_fail(err, QSF_E_ARGUMENT,
-                                                         "the receipt is of too many steps");
+                                                         "the receipt has too many steps");
     set->context.f32 = yyjson_get_bool(yyjson_obj_get(o, "f32"));
     set->min_cosine = yyjson_get_num(yyjson_obj_get(o, "min_cosine"));
     set->warn_cosine = yyjson_get_num(yyjson_obj_get(o, "warn_cosine"));
@@ -92,9 +91,8 @@ qsf_status verify_settings(yyjson_val *root, parity_settings *set, prompt_list *
     set->strict = yyjson_get_bool(yyjson_obj_get(o, "strict"));
     set->forced = !strcmp(set->against, "none");
     if (set->forced && yyjson_is_null(receipt_at(root, "engines.ours")))
-        return parity_fail(err, QSF_E_ARGUMENT, "the receipt is of the other engine alone, which is wanted "
-                           "to run it "
-                           "again (--against, --lib)");
+        return parity_fail(err, QSF_E_ARGUMENT, "the receipt is of the other engine alone, which is needed "
+                           "to run it again (--against, --lib)");
     const qsf_status st = verify_options(o, set, err);
     return st ? st : verify_prompts(root, set, prompts, err);
 }

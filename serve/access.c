@@ -44,7 +44,8 @@ static bool key_add(key_list *l, const char *key, const char *from, qsf_error *e
     }
     if (l->n == MOST_KEYS || strlen(key) > KEY_BYTES) {
         err->status = QSF_E_ARGUMENT;
-        snprintf(err->text, sizeof err->text, "%s: %d keys of %d bytes are possible", from, MOST_KEYS,
+        snprintf(err->text, sizeof err->text, "%s: at most %d keys of at most %d bytes are supported",
+                                              from, MOST_KEYS,
                  KEY_BYTES);
         return false;
     }
@@ -214,16 +215,16 @@ bool access_allowed(const struct access_rules *a, const http_head *h, bool open,
 {
     *key = 0;
     if (!host_allowed(a->set, h->host))
-        return serve_refuse(e, 403, "host_not_allowed", NULL, "\"%.100s\" is no name of this server "
-                            "(--allow-host makes it one)", h->host);
+        return serve_refuse(e, 403, "host_not_allowed", NULL, "\"%.100s\" is not a name of this server "
+                            "(--allow-host adds it)", h->host);
     if (!origin_allowed(a->set, h))
-        return serve_refuse(e, 403, "origin_not_allowed", NULL, "pages of %.100s may not ask this server "
+        return serve_refuse(e, 403, "origin_not_allowed", NULL, "pages of %.100s may not use this server "
                             "(--cors allows them)", h->origin);
     /* Browsers ask without a key whether they may ask with one. */
     const bool preflight = !strcmp(h->method, "OPTIONS") && *h->origin;
     if (open || !a->wanted || preflight || key_known(a, h, key)) return true;
-    return serve_refuse(e, 401, "invalid_api_key", NULL, "the request has no key that this server knows "
-                        "(Authorization: Bearer KEY)");
+    return serve_refuse(e, 401, "invalid_api_key", NULL, "missing or unknown API key (Authorization: Bearer "
+                        "KEY)");
 }
 
 /* Allows every header that a preflight asks for: the server ignores headers it does not know.  They

@@ -10,7 +10,7 @@
 
 static bool answers_refuse(qsf_status st, const qsf_error *err, serve_error *e)
 {
-    if (st == QSF_E_MEMORY) return serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
+    if (st == QSF_E_MEMORY) return serve_refuse(e, 503, NULL, NULL, "out of memory for the request");
     return serve_refuse(e, 400, "invalid_value", "tools", "%s", err->text);
 }
 

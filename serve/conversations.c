@@ -25,7 +25,7 @@ void front_chat(const serve_front *f, const serve_request *r, qsf_chat_options *
 
 static bool conversation_refuse(qsf_status st, const qsf_error *err, serve_error *e)
 {
-    if (st == QSF_E_MEMORY) return serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
+    if (st == QSF_E_MEMORY) return serve_refuse(e, 503, NULL, NULL, "out of memory for the request");
     return serve_refuse(e, 400, "invalid_value", "messages", "%s", err->text);
 }
 
@@ -33,7 +33,7 @@ char *front_render(const front_job *j, size_t *len, serve_error *e)
 {
     const serve_request *r = &j->job.request;
     qsf_chat_options o;
-    qsf_error err = { .text = "the template did not run" };
+    qsf_error err = { .text = "the chat template failed" };
     size_t cap = r->messages.len + 4096;
     front_chat(j->front, r, &o);
     for (int i = 0; i < 2; i++) {
@@ -53,7 +53,7 @@ bool front_encode(const front_job *j, serve_tokens *out, serve_error *e)
 {
     const serve_request *r = &j->job.request;
     qsf_chat_options o;
-    qsf_error err = { .text = "the template did not run" };
+    qsf_error err = { .text = "the chat template failed" };
     size_t cap = r->messages.len / 2 + 1024;
     front_chat(j->front, r, &o);
     for (int i = 0; i < 2; i++) {

@@ -132,7 +132,7 @@ static void entry_drop(disk_store *d, disk_entry *e)
 static void entry_fails(disk_store *d, disk_entry *e, const char *what)
 {
     metric_add(&d->metrics->swap_errors_total, 1);
-    if (!d->said) fprintf(stderr, "the file of --cache-disk: %s; what fails is dropped\n", what);
+    if (!d->said) fprintf(stderr, "--cache-disk: %s; the sequences affected are dropped\n", what);
     d->said = true;
     entry_drop(d, e);
 }

@@ -110,7 +110,7 @@ disk_file *disk_file_new(const char *dir, void (*wake)(void *user), void *user, 
     if (f->fd >= 0) f->started = !pthread_create(&f->thread, NULL, disk_main, f);
     else {
         err->status = QSF_E_IO;
-        snprintf(err->text, sizeof err->text, "--cache-disk-dir %.200s: no file can be made there: %.60s",
+        snprintf(err->text, sizeof err->text, "--cache-disk-dir %.200s: cannot create a file there: %.60s",
                  dir ? dir : "(not given)", strerror(errno));
     }
     if (f->started) return f;

@@ -192,8 +192,8 @@ static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
     e->schedule.n_seq = e->facts.n_seq;
     e->schedule.n_logits = e->o.context.n_logits;
     if (e->o.cache_file && !cache_file_ours(e->o.cache_file)) {
-        fprintf(stderr, "%s: this is no file of kept sequences; it stays as it is, and nothing is kept: "
-                "delete it, or give --cache-file another name\n", e->o.cache_file);
+        fprintf(stderr, "%s: not a file of cached sequences; it is left unchanged, and nothing will be "
+                "saved: delete it, or give --cache-file another name\n", e->o.cache_file);
         e->o.cache_file = NULL;
     }
     if (e->o.cache_file) engine_take_kept(e, plan.n_ctx);
@@ -229,7 +229,7 @@ void serve_engine_free(serve_engine *e)
         serve_engine_wake(e);
         pthread_join(e->thread, NULL);
         if (e->o.cache_file && !cache_file_save(&e->schedule.pool, e->o.cache_file))
-            fprintf(stderr, "%s: the kept sequences could not be written\n", e->o.cache_file);
+            fprintf(stderr, "%s: the cached sequences could not be written\n", e->o.cache_file);
     }
     scheduler_end(&e->schedule);
     qsf_context_free(e->context);

@@ -15,7 +15,7 @@ bool embeddings_begin(front_job *j, serve_error *e)
                             "\"dimensions\" is %lld; the model has %u", (long long)r->dimensions,
                             (unsigned)n_embd);
     j->job.embeddings = calloc((size_t)j->job.n_prompts * n_embd, sizeof *j->job.embeddings);
-    return j->job.embeddings || serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
+    return j->job.embeddings || serve_refuse(e, 503, NULL, NULL, "out of memory for the request");
 }
 
 /* The first n numbers of a text's embedding, brought back to the length 1. */

@@ -311,13 +311,14 @@ serve_grammar *grammar_ask(grammar_store *s, const serve_request *r, serve_error
     serve_grammar *g = key.failed ? NULL : store_find(s, &key);
     if (!key.failed && key.len > STORE_TEXT) {
         serve_refuse(e, 400, "string_above_max_length", param,
-                     "\"%s\" takes %zu bytes; %d are possible", param, key.len, STORE_TEXT);
+                     "\"%s\" takes %zu bytes; the maximum is %d", param, key.len, STORE_TEXT);
     } else if (!g && s->n_making >= STORE_QUEUE) {
-        serve_refuse(e, 429, "queue_full", param, "%u grammars wait already; try again later", s->n_making);
+        serve_refuse(e, 429, "queue_full", param, "%u grammars are already queued; try again later",
+                                                  s->n_making);
     } else {
         metric_add(g ? &s->metrics->grammar_hits_total : &s->metrics->grammar_misses_total, 1);
         if (!g && !key.failed) g = store_add(s, &key);
-        if (!g) serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
+        if (!g) serve_refuse(e, 503, NULL, NULL, "out of memory for the request");
     }
     text_free(&key);
     if (e->status) return NULL;

@@ -262,7 +262,7 @@ static struct evbuffer *conn_input(http_conn *c) { return bufferevent_get_input(
 static void conn_dispatch(http_conn *c)
 {
     if (c->body.failed) {
-        conn_refuse(c, 503, "there is no memory for the request");
+        conn_refuse(c, 503, "out of memory for the request");
         return;
     }
     c->request.body = c->body.bytes ? c->body.bytes : "";
@@ -272,13 +272,13 @@ static void conn_dispatch(http_conn *c)
     c->server->handlers.request(c->server->handlers.user, c, &c->request);
 }
 
-static const char too_large[] = "the body is larger than the server takes";
+static const char too_large[] = "the request body is larger than the server allows";
 
 static bool conn_parse_head(http_conn *c, size_t len)
 {
     const char *why = "";
     free(c->head);
-    if (!(c->head = malloc(len + 1))) return conn_refuse(c, 503, "there is no memory for the request"), true;
+    if (!(c->head = malloc(len + 1))) return conn_refuse(c, 503, "out of memory for the request"), true;
     evbuffer_remove(conn_input(c), c->head, len);
     c->head[len] = 0;
     c->since_ns = http_now();
@@ -289,7 +289,7 @@ static bool conn_parse_head(http_conn *c, size_t len)
     if (status) conn_refuse(c, status, why);
     else if (h->length > c->server->limits.body) conn_refuse(c, 413, too_large);
     else if (*h->encoding && strcmp(h->encoding, "identity"))
-        conn_refuse(c, 415, "the body is compressed; send it as it is");
+        conn_refuse(c, 415, "the request body is compressed; send it uncompressed");
     else if (h->length || h->chunked) {
         c->ended = true;                    /* with a refusal, which leaves the body unread */
         c->state = CONN_BUSY;
@@ -328,13 +328,13 @@ static bool conn_take_head(http_conn *c)
     if (!c->scanned) conn_timer(c, c->server->limits.head_s);
     at = evbuffer_search_eol(in, NULL, NULL, EVBUFFER_EOL_LF);
     if (at.pos >= 0 && !line_ends_whole(in, (size_t)at.pos)) {
-        conn_refuse(c, 400, "lines end in a carriage return and a line feed");
+        conn_refuse(c, 400, "header lines must end with CRLF");
         return true;
     }
     evbuffer_ptr_set(in, &from, c->scanned > 3 ? c->scanned - 3 : 0, EVBUFFER_PTR_SET);
     at = evbuffer_search(in, "\r\n\r\n", 4, &from);
     if (at.pos < 0 ? have > c->server->limits.head : (size_t)at.pos + 4 > c->server->limits.head) {
-        conn_refuse(c, 431, "the head of the request is larger than the server takes");
+        conn_refuse(c, 431, "the request header is larger than the server allows");
         return true;
     }
     c->scanned = have;
@@ -354,14 +354,14 @@ static bool conn_take_body(http_conn *c)
         data = piece.iov_base;
         if (c->request.head.chunked) {
             if (!http_parse_chunk(&c->chunks, piece.iov_base, piece.iov_len, &used, &data, &n))
-                return conn_refuse(c, 400, "the chunks of the body are malformed"), true;
+                return conn_refuse(c, 400, "malformed chunk in the request body"), true;
         } else {
             const uint64_t left = c->request.head.length - c->body.len;
             n = used = left < piece.iov_len ? (size_t)left : piece.iov_len;
         }
         if (n > most - c->body.len) return conn_refuse(c, 413, too_large), true;
         if (n > c->server->limits.bodies - c->server->bodies)
-            return conn_refuse(c, 503, "the bodies of other requests fill the memory; try again"), true;
+            return conn_refuse(c, 503, "the bodies of other requests fill the memory; try again later"), true;
         text_add(&c->body, data, n);
         if (!c->body.failed) c->server->bodies += n;
         evbuffer_drain(in, used);
@@ -392,7 +392,7 @@ static void conn_linger(http_conn *c)
 static bool conn_cut_short(http_conn *c)
 {
     if (c->state == CONN_BODY || evbuffer_get_length(conn_input(c))) {
-        conn_refuse(c, 400, "the request ends in the middle");
+        conn_refuse(c, 400, "the request is incomplete");
     } else {
         c->ended = true;
         c->state = CONN_LINGER;
@@ -437,7 +437,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     http_conn *c = arg;
     (void)fd, (void)what;
     if (!c->dead && (c->state == CONN_BODY || (c->state == CONN_HEAD && c->scanned))) {
-        conn_refuse(c, 408, "the request did not come in time");
+        conn_refuse(c, 408, "the request did not arrive in time");
         return;
     }
     conn_free(c);

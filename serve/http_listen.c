@@ -57,11 +57,11 @@ static const char *bind_path(http_server *s, const char *path)
     if (strlen(path) >= sizeof at.sun_path) return "the path is too long for a socket";
     memcpy(at.sun_path, path, strlen(path) + 1);
     if (!stat(path, &file)) {
-        if (!S_ISSOCK(file.st_mode)) return "a file that is not a socket has this name";
+        if (!S_ISSOCK(file.st_mode)) return "a file with this name exists and is not a socket";
         const int probe = socket(AF_UNIX, SOCK_STREAM, 0);
         const bool used = probe >= 0 && !connect(probe, (struct sockaddr *)&at, sizeof at);
         if (probe >= 0) close(probe);
-        if (used) return "another program listens there";
+        if (used) return "another program is listening there";
         unlink(path);
     }
     if (!bind_to(s, AF_UNIX, (struct sockaddr *)&at, sizeof at)) return strerror(errno);
@@ -104,8 +104,8 @@ const char *http_listen(http_server *s, int fd)
 {
     if (fd >= 0) {
         evutil_make_socket_nonblocking(fd);
-        if (s->n_listeners == MOST_LISTENERS) return "too many sockets were handed over";
-        return listen_on(s, fd, 0, 0) ? NULL : "the socket that was handed over does not listen";
+        if (s->n_listeners == MOST_LISTENERS) return "too many sockets were passed";
+        return listen_on(s, fd, 0, 0) ? NULL : "the socket that was passed is not listening";
     }
     while (s->n_bound) {
         if (!listen_on(s, s->bound[s->n_bound - 1], LEV_OPT_CLOSE_ON_FREE, 1024))

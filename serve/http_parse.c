@@ -51,15 +51,15 @@ static int parse_request_line(char *line, http_head *h, const char **why)
 {
     char *path = strchr(line, ' ');
     char *version = path ? strchr(path + 1, ' ') : NULL;
-    *why = "the first line is no request";
+    *why = "malformed request line";
     if (!path || !version || path == line || strchr(version + 1, ' ')) return 400;
     *path++ = *version++ = 0;
     for (const char *p = line; *p; p++) if (!token_char((unsigned char)*p)) return 400;
     for (const char *p = path; *p; p++) if ((unsigned char)*p <= ' ' || *p == 0x7f) return 400;
     if (strncmp(version, "HTTP/", 5)) return 400;
-    *why = "the server speaks HTTP/1.1 and HTTP/1.0";
+    *why = "unsupported HTTP version; the server supports 1.0 and 1.1";
     if (strcmp(version, "HTTP/1.1") && strcmp(version, "HTTP/1.0")) return 505;
-    *why = "a path begins with a slash";
+    *why = "the path must start with a slash";
     if (*path != '/') return 400;
     h->method = line;
     h->path = path;
@@ -72,7 +72,7 @@ static int parse_request_line(char *line, http_head *h, const char **why)
 
 static int parse_length(const char *value, uint64_t *out, const char **why)
 {
-    *why = "content-length is no number of bytes";
+    *why = "content-length is not a number";
     const size_t n = strlen(value);
     if (!n || strspn(value, "0123456789") != n || n > 18) return n > 18 ? 413 : 400;
     for (*out = 0; *value; value++) *out = *out * 10 + (uint64_t)(*value - '0');
@@ -93,7 +93,7 @@ static int parse_header(const char *name, const char *value, http_head *h, unsig
     } else if (same_word(name, "transfer-encoding")) {
         once = SEEN_CODING;
         h->chunked = true;
-        *why = "the only transfer-encoding here is chunked";
+        *why = "unsupported transfer-encoding; only chunked is supported";
         if (!same_word(value, "chunked")) status = 501;
     } else if (same_word(name, "host")) {
         once = SEEN_HOST;
@@ -123,12 +123,12 @@ static int parse_header(const char *name, const char *value, http_head *h, unsig
         if (list_has(value, "close")) h->close = true;
         else if (h->minor == 0 && list_has(value, "keep-alive")) h->close = false;
     } else if (same_word(name, "expect")) {
-        *why = "the only expectation here is 100-continue";
+        *why = "unsupported expect header; only 100-continue is supported";
         if (!same_word(value, "100-continue")) return 417;
         h->expects = h->minor > 0;
     }
     if (status) return status;
-    *why = "a header came twice that may come once";
+    *why = "a header that may occur only once was sent twice";
     if (*seen & once) return 400;
     *seen |= once;
     return 0;
@@ -141,32 +141,32 @@ int http_parse_head(char *text, size_t len, http_head *h, const char **why)
     *h = (http_head){ .host = "", .origin = "", .authorization = "", .content_type = "", .api_key = "",
                       .encoding = "", .if_none_match = "", .asks_headers = "" };
     char *line = next_line(&text, end);
-    *why = "lines end in a carriage return and a line feed";
+    *why = "header lines must end with CRLF";
     if (!line) return 400;
     int status = parse_request_line(line, h, why);
     if (status) return status;
     h->close = h->minor == 0;
     for (;;) {
-        *why = "lines end in a carriage return and a line feed";
+        *why = "header lines must end with CRLF";
         if (!(line = next_line(&text, end))) return 400;
         if (!*line) break;
         char *colon = line;
         while (token_char((unsigned char)*colon)) colon++;
-        *why = "a header has no name, or space around it";
+        *why = "a header name is missing or has spaces around it";
         if (colon == line || *colon != ':') return 400;
         *colon = 0;
         char *value = colon + 1 + strspn(colon + 1, " \t");
         for (size_t n = strlen(value); n && strchr(" \t", value[n - 1]);) value[--n] = 0;
-        *why = "a header has control characters";
+        *why = "a header contains control characters";
         for (const char *p = value; *p; p++)
             if (((unsigned char)*p < 32 && *p != '\t') || *p == 0x7f) return 400;
         if ((status = parse_header(line, value, h, &seen, why))) return status;
     }
-    *why = "HTTP/1.1 needs a host";
+    *why = "HTTP/1.1 requires a host header";
     if (h->minor == 1 && !(seen & SEEN_HOST)) return 400;
     *why = "content-length and transfer-encoding exclude each other";
     if ((seen & SEEN_LENGTH) && (seen & SEEN_CODING)) return 400;
-    *why = "HTTP/1.0 has no chunks";
+    *why = "HTTP/1.0 does not support chunked bodies";
     return h->minor == 0 && (seen & SEEN_CODING) ? 400 : 0;
 }
 

@@ -88,9 +88,9 @@ bool infill_tokens(const qsf_model *m, const serve_request *r, const serve_promp
                             "model: its vocabulary has no tokens that mark one");
     if (p->ids)
         return serve_refuse(e, 400, "invalid_value", "suffix",
-                            "\"suffix\" goes with a prompt that is a text");
+                            "\"suffix\" requires a prompt that is a string");
     if (!(out->ids = malloc(cap * sizeof *out->ids)))
-        return serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
+        return serve_refuse(e, 503, NULL, NULL, "out of memory for the request");
     out->n = 0;
     if (!qsf_tokens_encode(m, "", 0, QSF_TOK_ADD_SPECIAL, &bos, 1, &n, NULL) && n == 1
         && bos == qsf_token_bos(m)) out->ids[out->n++] = bos;

@@ -105,7 +105,7 @@ static void job_choice_over(front_job *j, const serve_event *ev, const char *tex
                      : "unsupported_parameter", NULL, "%.*s",
                      ev->len ? (int)ev->len : 17, ev->len ? text : "the engine failed");
     }
-    if (ch->late) serve_refuse(&j->error, 503, "timeout", NULL, "the time for this request is over");
+    if (ch->late) serve_refuse(&j->error, 503, "timeout", NULL, "the request timed out");
     if (!j->conn) return;
     text_clear(&f->out);
     if (!j->error.status) front_job_first(j);
@@ -184,7 +184,8 @@ void front_drained(serve_front *f)
         if (!c) continue;
         http_set_job(c, NULL);
         job_note(j);
-        serve_refuse(&j->error, 503, "draining", NULL, "the server ends before this answer is done");
+        serve_refuse(&j->error, 503, "draining", NULL, "the server is shutting down before this answer is "
+                                                       "finished");
         if (j->told_ns) {
             text_clear(&f->out);
             format_end(j, &f->out);

@@ -1,5 +1,5 @@
 /* A job from its place in the list to its end: what it holds, the first thing that its client is
- * sent, and what is left of it when the client has gone.
+ * sent, and its end when the client has disconnected.
  * SPDX-License-Identifier: MIT */
 #include "formats.h"
 #include "ranks.h"

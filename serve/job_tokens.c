@@ -21,7 +21,7 @@ static bool tokens_room(serve_tokens *t, size_t n, serve_error *e)
 {
     free(t->ids);
     t->ids = malloc((n ? n : 1) * sizeof *t->ids);
-    return t->ids || serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
+    return t->ids || serve_refuse(e, 503, NULL, NULL, "out of memory for the request");
 }
 
 static bool tokens_of_text(const model_entry *m, const serve_prompt *p, int flags, serve_tokens *out,
@@ -142,7 +142,7 @@ bool front_tokens(front_job *j, serve_tokens **out, unsigned *n, serve_error *e)
     const size_t left_out = j->job.ranks ? r->n_queries : 0;      /* they are parts of pairs */
     const unsigned n_prompts = r->n_prompts ? (unsigned)(r->n_prompts - left_out) : 1;
     serve_tokens *t = calloc(n_prompts, sizeof *t);
-    bool ok = t || serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
+    bool ok = t || serve_refuse(e, 503, NULL, NULL, "out of memory for the request");
     int flags = QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL;
     if (r->api == API_TOKENIZE)
         flags = (r->add_special ? QSF_TOK_ADD_SPECIAL : 0) | (r->parse_special ? QSF_TOK_PARSE_SPECIAL : 0);

@@ -27,11 +27,11 @@ static bool job_check(const front_job *j, serve_error *e)
     const serve_request *r = &j->job.request;
     if (r->beam_width > (int64_t)facts->slots || (r->beam_width > 1 && r->n > r->beam_width))
         return serve_refuse(e, 400, "invalid_value", "beam_width",
-                            "\"beam_width\" is %lld; \"n\", %lld, to %u "
-                            "are possible", (long long)r->beam_width, (long long)r->n, facts->slots);
+                            "\"beam_width\" is %lld; the range is \"n\" (%lld) to %u",
+                            (long long)r->beam_width, (long long)r->n, facts->slots);
     if (r->beam_width > 1 && r->n_stops)
         return serve_refuse(e, 400, "unsupported_parameter", "stop",
-                            "\"stop\" does not go with \"beam_width\"");
+                            "\"stop\" cannot be combined with \"beam_width\"");
     for (size_t i = 0; i < r->n_biases; i++)
         if ((uint32_t)r->biases[i].token >= j->entry->info.n_vocab)
             return serve_refuse(e, 400, "invalid_value", "logit_bias", "token %d; the vocabulary has %u",
@@ -39,7 +39,7 @@ static bool job_check(const front_job *j, serve_error *e)
     for (unsigned i = 0; i < j->job.n_prompts; i++) {
         if (!j->job.prompts[i].n)
             return serve_refuse(e, 400, "invalid_value", front_prompt_field(r),
-                                "a text is empty, and the model has no token that begins one");
+                                "an input is empty, and the model has no begin-of-text token");
         if (j->job.prompts[i].n + !facts->whole > facts->n_seq)
             return serve_refuse(e, 400, "context_length_exceeded", front_prompt_field(r),
                                 /* clients look for these words */
@@ -56,11 +56,11 @@ static bool job_fill(front_job *j, serve_error *e)
     const qsf_model_info *info = &j->entry->info;
     if (info->encoder && !(r->api & API_EMBEDDED))
         return serve_refuse(e, 400, "unsupported_model", "model", "%.100s is an encoder: it embeds texts "
-                            "(/v1/embeddings), ranks documents (/v1/rerank), and answers nothing",
+                            "(/v1/embeddings) and ranks documents (/v1/rerank), but cannot generate",
                             j->entry->name);
     if (f->set->engine.behind && r->api & API_EMBEDDED)
-        return serve_refuse(e, 400, "unsupported_model", "model", "%.100s is spread over ranks by layers: it "
-                            "embeds and ranks nothing", j->entry->name);
+        return serve_refuse(e, 400, "unsupported_model", "model", "%.100s is split by layers over several "
+                            "ranks: embedding and ranking are not supported", j->entry->name);
     j->job.ranks = r->api == API_RERANK && info->n_classes && info->n_classes <= info->n_embd;
     if (!j->job.prompts && !front_tokens(j, &j->job.prompts, &j->job.n_prompts, e)) return false;
     if (!lora_choose(j, e) || !job_check(j, e)) return false;
@@ -74,7 +74,7 @@ static bool job_fill(front_job *j, serve_error *e)
     j->job.session = r->session ? session_number(r->session, j->job.key) : 0;
     j->choices = calloc(j->job.n_branches, sizeof *j->choices);
     if (!j->choices || !serve_job_prepare(&j->job))
-        return serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
+        return serve_refuse(e, 503, NULL, NULL, "out of memory for the request");
     return !grammar_wanted(r) || (j->grammar = grammar_ask(j->entry->grammars, r, e));
 }
 
@@ -188,7 +188,7 @@ static void job_go(front_job *j)
             return;
         }
         metric_add(&m->refused_total, 1);
-        serve_refuse(&e, 429, "queue_full", NULL, "%u requests wait already; try again later",
+        serve_refuse(&e, 429, "queue_full", NULL, "%u requests are already queued; try again later",
                      j->front->set->engine.queue);
     }
     job_refuse(j, &e, e.status == 429 ? retry_after(j) : 0);
@@ -222,10 +222,12 @@ static void job_wait(front_job *j)
     const serve_engine_options *o = &j->front->set->engine;
     serve_error e = { 0 };
     if (j->job.deadline_ns && j->job.deadline_ns <= serve_now())
-        serve_refuse(&e, 503, "timeout", NULL, "the time for this request is over; %.100s %s", m->name,
-                     m->state == MODEL_LOADING ? "is still being loaded" : "waits for room to be loaded");
+        serve_refuse(&e, 503, "timeout", NULL, "the request timed out; %.100s %s", m->name,
+                     m->state == MODEL_LOADING ? "is still being loaded"
+                                                : "is waiting for another model to be unloaded");
     else if (j->hold == HOLD_NONE && m->n_waiting >= o->queue + o->slots)
-        serve_refuse(&e, 429, "queue_full", NULL, "%u requests wait for %.100s already; try again later",
+        serve_refuse(&e, 429, "queue_full", NULL, "%u requests are already waiting for %.100s; try again "
+                                                  "later",
                      m->n_waiting, m->name);
     if (e.status) job_refuse(j, &e, JOB_RETRY_S);
     else if (j->hold == HOLD_NONE) front_job_hold(j, HOLD_WAITS);
@@ -344,7 +346,7 @@ void front_answer(serve_front *f, http_conn *c, const http_request *r, serve_api
     serve_error e = { 0 };
     front_job *j = calloc(1, sizeof *j);
     if (!j) {
-        serve_refuse(&e, 503, NULL, NULL, "there is no memory for the request");
+        serve_refuse(&e, 503, NULL, NULL, "out of memory for the request");
     } else {
         j->front = f;
         j->number = ++f->numbers;

@@ -21,7 +21,7 @@ static bool lora_listed(front_job *j, serve_error *e)
     for (size_t i = 0; i < r->n_scales; i++) {
         serve_adapter *a = lora_list_numbered(&j->entry->adapters, r->scales[i].id);
         if (!a)
-            return serve_refuse(e, 400, "invalid_value", "lora", "%.100s has no adapter of the id %llu; "
+            return serve_refuse(e, 400, "invalid_value", "lora", "%.100s has no adapter with id %llu; "
                                 "/lora-adapters lists them", j->entry->name,
                                 (unsigned long long)r->scales[i].id);
         if (!lora_add(&j->job.lora, a, r->scales[i].scale)) return lora_full("lora", e);
@@ -34,7 +34,7 @@ bool lora_choose(front_job *j, serve_error *e)
     const lora_list *l = &j->entry->adapters;
     if (j->adapter && j->job.request.n_scales)
         return serve_refuse(e, 400, "invalid_value", "lora",
-                            "\"lora\" does not go with a model that names an adapter");
+                            "\"lora\" cannot be combined with a model that names an adapter");
     if (j->adapter) {
         serve_adapter *a = lora_list_named(l, j->adapter);      /* it may be gone since */
         return a ? lora_add(&j->job.lora, a, a->scale) : models_no_adapter(j->entry, j->adapter, e) != NULL;
@@ -52,8 +52,8 @@ bool lora_choose(front_job *j, serve_error *e)
 static bool lora_may(const front_job *j, serve_error *e)
 {
     return j->front->set->lora_dir
-        || serve_refuse(e, 403, "adapters_fixed", NULL, "adapters are not loaded and dropped here: "
-                        "--lora-dir DIR names a folder that they may be loaded from");
+        || serve_refuse(e, 403, "adapters_fixed", NULL, "this server does not load or unload adapters: start "
+                        "it with --lora-dir DIR, the folder to load them from");
 }
 
 /* Whether the plan of a model with a budget has room for so many bytes, some of which are counted
@@ -63,14 +63,14 @@ static bool lora_fits(const front_job *j, uint64_t bytes, uint64_t counted, serv
     model_entry *m = j->entry;
     const uint64_t used = metric_get(&m->metrics.adapter_bytes) - counted;
     return !j->front->set->engine.context.ram_budget || used + bytes <= m->adapter_room
-        || serve_refuse(e, 503, "adapter_no_room", NULL, "the adapters of %.100s take %.1f MB, this one "
-                        "%.1f, and the plan has %.1f: --adapter-memory makes room", m->name,
+        || serve_refuse(e, 503, "adapter_no_room", NULL, "the adapters of %.100s take %.1f MB and this one "
+                        "%.1f MB, but %.1f MB are reserved: raise --adapter-memory", m->name,
                         (double)used / 1e6, (double)bytes / 1e6, (double)m->adapter_room / 1e6);
 }
 
 static bool lora_exists(const front_job *j, const char *name, serve_error *e)
 {
-    return serve_refuse(e, 400, "adapter_exists", "lora_name", "%.100s has an adapter \"%s\" already",
+    return serve_refuse(e, 400, "adapter_exists", "lora_name", "%.100s already has an adapter \"%s\"",
                         j->entry->name, name);
 }
 
@@ -94,20 +94,21 @@ bool lora_begin(front_job *j, serve_error *e)
     struct stat file;
     if (!lora_may(j, e)) return false;
     if (j->adapter)
-        return serve_refuse(e, 400, "invalid_value", "model", "\"model\" has to be the model alone");
+        return serve_refuse(e, 400, "invalid_value", "model",
+                            "\"model\" must name a model without an adapter");
     if (lora_list_named(&j->entry->adapters, r->lora_name))
         return lora_exists(j, r->lora_name, e);
     if (j->entry->adapters.n == LORA_LIST)
-        return serve_refuse(e, 400, "invalid_value", NULL, "%.100s has %d adapters, which is the most",
+        return serve_refuse(e, 400, "invalid_value", NULL, "%.100s already has %d adapters, the maximum",
                             j->entry->name, LORA_LIST);
     if ((size_t)snprintf(path, sizeof path, "%s/%s", j->front->set->lora_dir, r->lora_path) >= sizeof path)
         return serve_refuse(e, 400, "invalid_value", "lora_path", "the path is too long");
     if (stat(path, &file))
-        return serve_refuse(e, 404, "not_found", "lora_path", "there is no %.200s in the folder of adapters",
+        return serve_refuse(e, 404, "not_found", "lora_path", "%.200s is not in the adapter folder",
                             r->lora_path);
     if (!lora_fits(j, S_ISREG(file.st_mode) ? (uint64_t)file.st_size : 0, 0, e)) return false;
     if (!j->loading) lora_make(j, path);
-    return j->loading || serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
+    return j->loading || serve_refuse(e, 503, NULL, NULL, "out of memory for the request");
 }
 
 static void lora_say(const front_job *j, const serve_adapter *a, serve_text *out)
@@ -202,8 +203,8 @@ static bool scales_check(serve_front *f, const serve_scale *scales, size_t n, se
         }
         if (used > LORA_MOST) return lora_full(NULL, e);
     }
-    return found == n || serve_refuse(e, 400, "invalid_value", "id", "an id is of no adapter; "
-                                      "GET /lora-adapters lists their ids");
+    return found == n || serve_refuse(e, 400, "invalid_value", "id", "unknown adapter id; GET /lora-adapters "
+                                      "lists the ids");
 }
 
 void lora_scales_set(serve_front *f, const serve_scale *scales, size_t n)

@@ -69,17 +69,18 @@ void metrics_write(serve_metrics *const *m, const char *const *labels, unsigned 
     for (unsigned i = 0; i < n; i++) \
         ratio_line(metric_get(&m[i]->part), metric_get(&m[i]->whole), name, labels[i], out);
     RATIO(kept_tokens_total, prompt_tokens_total, "prefix_hit_ratio",
-          "Tokens of prompts that a kept sequence had, over all")
-    RATIO(drafts_accepted_total, drafts_total, "drafts_accepted_ratio", "Guesses that were right, over all")
+          "Share of prompt tokens that were cached")
+    RATIO(drafts_accepted_total, drafts_total, "drafts_accepted_ratio", "Share of draft tokens that were "
+                                                                        "accepted")
 #undef RATIO
 #define HISTOGRAM(member, ends, unit, name, help) \
     HEAD(name, "histogram", help); \
     for (unsigned i = 0; i < n; i++) histogram_lines(&m[i]->member, ends, unit, name, labels[i], out);
-    HISTOGRAM(first_token, time_ends, 1e9, "first_token_seconds", "From a request to its first token")
-    HISTOGRAM(between_tokens, time_ends, 1e9, "between_tokens_seconds", "From a token to the next one")
-    HISTOGRAM(queue_time, time_ends, 1e9, "queue_seconds", "From a request to its first row")
-    HISTOGRAM(request_time, time_ends, 1e9, "request_seconds", "From a request to the end of its answer")
-    HISTOGRAM(batch_size, size_ends, 1, "batch_size", "Rows of a step")
+    HISTOGRAM(first_token, time_ends, 1e9, "first_token_seconds", "Time from a request to its first token")
+    HISTOGRAM(between_tokens, time_ends, 1e9, "between_tokens_seconds", "Time from a token to the next one")
+    HISTOGRAM(queue_time, time_ends, 1e9, "queue_seconds", "Time from a request to its first row")
+    HISTOGRAM(request_time, time_ends, 1e9, "request_seconds", "Time from a request to the end of its answer")
+    HISTOGRAM(batch_size, size_ends, 1, "batch_size", "Rows per step")
 #undef HISTOGRAM
 #undef HEAD
 }

@@ -10,50 +10,50 @@
 
 /* name, kind, help: metrics.c prints this list. */
 #define SERVE_METRICS(X) \
-    X(requests_total, "counter", "Requests that were taken") \
-    X(refused_total, "counter", "Requests that were refused because the queue was full") \
-    X(cancelled_total, "counter", "Requests whose client went, or whose deadline came") \
+    X(requests_total, "counter", "Accepted requests") \
+    X(refused_total, "counter", "Requests rejected because the queue was full") \
+    X(cancelled_total, "counter", "Requests cancelled by a disconnect or a timeout") \
     X(failed_total, "counter", "Answers that ended with an error") \
-    X(prompt_tokens_total, "counter", "Tokens of prompts") \
-    X(kept_tokens_total, "counter", "Tokens of prompts that a kept sequence had") \
-    X(generated_tokens_total, "counter", "Tokens of answers") \
+    X(prompt_tokens_total, "counter", "Prompt tokens") \
+    X(kept_tokens_total, "counter", "Prompt tokens that were cached") \
+    X(generated_tokens_total, "counter", "Generated tokens") \
     X(steps_total, "counter", "Batches computed") \
     X(rows_total, "counter", "Rows of all batches") \
-    X(gather_ns_total, "counter", "Nanoseconds of choosing a step's rows") \
-    X(deliver_ns_total, "counter", "Nanoseconds of choosing tokens and telling them") \
-    X(sample_ns_total, "counter", "Nanoseconds of choosing tokens alone") \
-    X(drafts_total, "counter", "Tokens that were guessed") \
-    X(drafts_accepted_total, "counter", "Guesses that were right") \
+    X(gather_ns_total, "counter", "Nanoseconds spent choosing the rows of steps") \
+    X(deliver_ns_total, "counter", "Nanoseconds spent sampling and delivering tokens") \
+    X(sample_ns_total, "counter", "Nanoseconds spent sampling tokens") \
+    X(drafts_total, "counter", "Draft tokens") \
+    X(drafts_accepted_total, "counter", "Accepted draft tokens") \
     X(streamed_bytes_total, "counter", "Bytes read from the model's file while it runs") \
-    X(preempted_total, "counter", "Answers that had to make room") \
-    X(preempted_to_disk_total, "counter", "Those of them that went to disk; the others are computed again") \
-    X(swap_out_total, "counter", "Sequences that went to disk") \
-    X(swap_in_total, "counter", "Sequences that came back from disk") \
-    X(swap_dropped_total, "counter", "Sequences that the disk had no room for, or the memory before it") \
+    X(preempted_total, "counter", "Answers preempted for lack of memory") \
+    X(preempted_to_disk_total, "counter", "Preempted answers moved to disk, not recomputed") \
+    X(swap_out_total, "counter", "Sequences written to disk") \
+    X(swap_in_total, "counter", "Sequences read back from disk") \
+    X(swap_dropped_total, "counter", "Sequences dropped because the disk or its buffer was full") \
     X(swap_errors_total, "counter", "Sequences that could not be written or read") \
     X(swap_copy_ns_total, "counter", "Nanoseconds in which steps waited for copies of sequences") \
-    X(swap_file_ns_total, "counter", "Nanoseconds of writing and reading them, beside the steps") \
+    X(swap_file_ns_total, "counter", "Nanoseconds spent writing and reading sequences, alongside the steps") \
     X(swap_written_bytes_total, "counter", "Bytes of sequences written to disk") \
     X(swap_read_bytes_total, "counter", "Bytes of sequences read from disk") \
-    X(evicted_total, "counter", "Kept sequences that had to make room") \
-    X(prefix_hits_total, "counter", "Prompts of which a kept sequence had a part") \
-    X(prefix_misses_total, "counter", "Prompts of which none had a part") \
-    X(grammar_hits_total, "counter", "Grammars that were there already") \
-    X(grammar_misses_total, "counter", "Grammars that had to be made") \
-    X(adapter_requests_total, "counter", "Requests that were taken and have adapters") \
+    X(evicted_total, "counter", "Evicted cached sequences") \
+    X(prefix_hits_total, "counter", "Prompts of which a part was cached") \
+    X(prefix_misses_total, "counter", "Prompts of which nothing was cached") \
+    X(grammar_hits_total, "counter", "Grammars that were cached") \
+    X(grammar_misses_total, "counter", "Grammars that had to be compiled") \
+    X(adapter_requests_total, "counter", "Accepted requests with adapters") \
     X(step_ns_total, "counter", "Nanoseconds in steps of the engine") \
     X(schedule_ns_total, "counter", "Nanoseconds between the steps, while there was work") \
-    X(running, "gauge", "Answers under way") \
-    X(waiting, "gauge", "Answers that wait") \
-    X(embedding_requests, "gauge", "Requests whose texts are embedded or scored, or wait for it") \
+    X(running, "gauge", "Answers in progress") \
+    X(waiting, "gauge", "Queued answers") \
+    X(embedding_requests, "gauge", "Embedding and scoring requests, in progress or queued") \
     X(batch_rows, "gauge", "Rows of the last batch") \
     X(kv_blocks, "gauge", "Blocks for keys and values") \
-    X(kv_blocks_used, "gauge", "Blocks that are not free") \
-    X(kv_blocks_free, "gauge", "Blocks that are free") \
-    X(kv_blocks_shared, "gauge", "Blocks that sharing has saved") \
+    X(kv_blocks_used, "gauge", "Blocks in use") \
+    X(kv_blocks_free, "gauge", "Free blocks") \
+    X(kv_blocks_shared, "gauge", "Blocks saved by sharing") \
     X(kv_positions, "gauge", "Positions of all sequences") \
-    X(kv_block_positions, "gauge", "Positions that a block has room for") \
-    X(kept_sequences, "gauge", "Sequences that are kept for later prompts") \
+    X(kv_block_positions, "gauge", "Positions per block") \
+    X(kept_sequences, "gauge", "Cached sequences") \
     X(adapters, "gauge", "Adapters in memory") \
     X(adapter_bytes, "gauge", "Their bytes") \
     X(swap_sequences, "gauge", "Sequences on disk") \

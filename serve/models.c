@@ -194,7 +194,7 @@ static void model_gone(model_list *l, model_entry *m)
     m->taken = 0;
     m->info.name = m->info.chat_template = NULL;        /* they were the model's */
     m->err = (qsf_error){ 0 };
-    if (!l->set->quiet) fprintf(stderr, "%s is not loaded any more\n", m->name);
+    if (!l->set->quiet) fprintf(stderr, "%s was unloaded\n", m->name);
 }
 
 static void loader_give(model_list *l, model_entry *m, bool drop, uint64_t room)
@@ -205,7 +205,7 @@ static void loader_give(model_list *l, model_entry *m, bool drop, uint64_t room)
         model_unload(m);
         model_gone(l, m);
     } else if (!l->started) {
-        m->err = (qsf_error){ .status = QSF_E_MEMORY, .text = "no thread could begin" };
+        m->err = (qsf_error){ .status = QSF_E_MEMORY, .text = "cannot start a thread" };
         model_loaded(l, m);
     } else {
         pthread_mutex_lock(&l->lock);

@@ -27,7 +27,7 @@ model_entry *models_find(model_list *l, const char *name, bool any, const char *
         if (!models_hidden(&l->entries[i]))
             n += (size_t)snprintf(names + n, sizeof names - n, "%s\"%s\"", n ? ", " : "",
                                   l->entries[i].name);
-    serve_refuse(e, 404, "model_not_found", "model", "there is no model \"%.80s\" here, but %s", name,
-                 n ? names : "none at all");
+    serve_refuse(e, 404, "model_not_found", "model", "unknown model \"%.80s\"; available: %s", name,
+                 n ? names : "none");
     return NULL;
 }

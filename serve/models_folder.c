@@ -115,7 +115,7 @@ static void scan_tell(const folder_scan *s, const char *path, const char *why)
         if (l->told[i] == sum) return;
     if (l->n_told == MODELS_TOLD) return;
     l->told[l->n_told++] = sum;
-    fprintf(stderr, "%s is left out: %s\n", path, why);
+    fprintf(stderr, "%s is skipped: %s\n", path, why);
 }
 
 /* Whether the file can be opened; logs why not. */
@@ -153,8 +153,8 @@ static void scan_add(folder_scan *s, const char *path, const char *name, size_t 
         return;
     }
     if (same) {
-        snprintf(why, sizeof why, "%s has the name \"%.*s\"; --model NAME=FILE gives it another",
-                 same->found ? "another file" : "a model of the command line", (int)n, name);
+        snprintf(why, sizeof why, "%s already has the name \"%.*s\"; --model NAME=FILE gives it another",
+                 same->found ? "another file" : "a model given on the command line", (int)n, name);
         scan_tell(s, path, why);
         return;
     }
@@ -213,7 +213,7 @@ static void scan_part(const folder_scan *s, const char *path, const char *name, 
     if (!first) return;
     strcpy(first, path);
     memcpy(first + strlen(path) - strlen(name) + len, "-00001", 6);
-    if (stat(first, &file)) scan_tell(s, path, "the model's first part is not there");
+    if (stat(first, &file)) scan_tell(s, path, "the model's first part is missing");
     free(first);
 }
 
@@ -226,7 +226,7 @@ bool models_scan(model_list *l, qsf_error *err)
     const bool read = folder_read(dir, &files);
     if (!read) {
         *err = (qsf_error){ .status = QSF_E_IO };
-        snprintf(err->text, sizeof err->text, "%.300s: the folder of models cannot be read: %s", dir,
+        snprintf(err->text, sizeof err->text, "%.300s: cannot read the model folder: %s", dir,
                  strerror(errno));
     }
     for (unsigned i = 0; i < l->n; i++) l->entries[i].seen = false;

@@ -21,8 +21,9 @@ serve_adapter *models_no_adapter(const model_entry *m, const char *name, serve_e
     for (unsigned i = 0; i < a->n && n < sizeof names; i++)
         if (lora_list_named(a, a->items[i]->name))
             n += (size_t)snprintf(names + n, sizeof names - n, "%s\"%s\"", n ? ", " : "", a->items[i]->name);
-    serve_refuse(e, 404, "model_not_found", "model", "%.60s has no adapter \"%.60s\", but %s", m->name, name,
-                 n ? names : "none at all");
+    serve_refuse(e, 404, "model_not_found", "model", "%.60s has no adapter \"%.60s\"; available: %s",
+                                                     m->name, name,
+                 n ? names : "none");
     return NULL;
 }
 

@@ -91,11 +91,11 @@ const serve_slot *ranks_slots(const serve_front *f, unsigned rank, unsigned mode
 void ranks_write(const serve_front *f, serve_text *out)
 {
     static const struct { const char *name, *kind, *help; } lines[] = {
-        { "rank_requests_total", "counter", "Requests that were handed to the rank" },
-        { "rank_prefix_total", "counter", "Those of them whose beginning no other rank had more of" },
-        { "rank_passed_total", "counter", "Requests whose beginning it had, but another rank less to do" },
-        { "rank_answers", "gauge", "Answers that the rank has, those that wait included" },
-        { "rank_waiting_tokens", "gauge", "Tokens of prompts that it has to compute" },
+        { "rank_requests_total", "counter", "Requests assigned to the rank" },
+        { "rank_prefix_total", "counter", "Assigned requests of which this rank had cached the most" },
+        { "rank_passed_total", "counter", "Requests cached here but assigned to a less busy rank" },
+        { "rank_answers", "gauge", "Answers on the rank, in progress or queued" },
+        { "rank_waiting_tokens", "gauge", "Prompt tokens that it has to compute" },
     };
     for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
         text_format(out, "# HELP qsf_%s %s\n# TYPE qsf_%s %s\n", lines[k].name, lines[k].help, lines[k].name,

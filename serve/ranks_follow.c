@@ -24,7 +24,7 @@ static bool tokens_unpack(front_job *j, unsigned n, const unsigned char *lengths
         ids += t->n * sizeof *t->ids;
         j->job.n_prompts = i + 1;
     }
-    return j->job.n_prompts == n || serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
+    return j->job.n_prompts == n || serve_refuse(e, 503, NULL, NULL, "out of memory for the request");
 }
 
 /* Where the body of a job's part begins; 0: its lengths do not fit it. */
@@ -65,11 +65,11 @@ static void follow_job(serve_ranks *r, const rank_part *p, const unsigned char *
     rank_job head = { 0 };
     if (p->len >= sizeof head) memcpy(&head, bytes, sizeof head);
     const size_t body = p->len >= sizeof head ? job_body(&head, bytes, (size_t)p->len) : 0;
-    if (!body) r->front->set->link->fail("rank 0 sent a request that is broken");
+    if (!body) r->front->set->link->fail("rank 0 sent a damaged request");
     front_job *j = calloc(1, sizeof *j);
     if (!j || !rank_slot_set(r, p->slot, j)) {
         free(j);
-        serve_refuse(&e, 503, NULL, NULL, "there is no memory for the request");
+        serve_refuse(&e, 503, NULL, NULL, "out of memory for the request");
         follow_refuse(r, p->slot, p->number, &e);
         return;
     }
@@ -106,7 +106,7 @@ static void follow_part(serve_ranks *r, const rank_part *p, const unsigned char 
         event_base_loopbreak(r->front->base);
         break;
     default:
-        r->front->set->link->fail("rank 0 sent what this rank does not know");
+        r->front->set->link->fail("rank 0 sent an unknown message");
     }
 }
 
@@ -120,7 +120,7 @@ void follow_look(serve_ranks *r)
         for (rank_part p; part_next(r->front, &at, end, &p, &bytes);) follow_part(r, &p, bytes);
     }
     if (serve_now() - r->told_ns > state_every_ns) follow_tell_state(r);
-    if (r->out.failed) link->fail("out of memory for what rank 0 is told");
+    if (r->out.failed) link->fail("out of memory for a message to rank 0");
     if (r->out.len) link->send(0, r->out.bytes, r->out.len);
     text_clear(&r->out);
 }

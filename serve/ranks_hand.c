@@ -79,7 +79,7 @@ void ranks_cancel(front_job *j)
 
 static void link_out_of_memory(const serve_ranks *r)
 {
-    r->front->set->link->fail("out of memory for what other ranks are told");
+    r->front->set->link->fail("out of memory for a message to other ranks");
 }
 
 /* What is in r->out, to all others. */

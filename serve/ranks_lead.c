@@ -36,7 +36,7 @@ static void job_told(front_job *j, const serve_event *ev, size_t len)
         ? (size_t)j->job.n_prompts * j->entry->info.n_embd * sizeof(float) : 0;
     if (ev->kind > EVENT_DONE || ev->branch >= j->job.n_branches || ev->n_logprobs > len / sizeof(qsf_logprob)
         || ev->len > len || after + n != len)
-        j->front->set->link->fail("rank %d sent what is no event of a request", j->at.rank);
+        j->front->set->link->fail("rank %d sent a damaged event", j->at.rank);
     if (n) memcpy(j->job.embeddings, (const char *)ev + after, n);
     front_event(j, ev, (const char *)(ev + 1) + logprobs);
 }
@@ -65,7 +65,7 @@ static void lead_part(serve_ranks *r, int rank, const rank_part *p, const unsign
         job_told(j, (const void *)bytes, (size_t)p->len);
     else if (refusal && own)
         job_refused(j, (const void *)bytes);
-    else link->fail("rank %d sent what rank 0 does not know: do both have the same options?", rank);
+    else link->fail("rank %d sent an unknown message: do both have the same options?", rank);
 }
 
 void lead_look(serve_ranks *r)

@@ -33,7 +33,7 @@ bool part_next(const serve_front *f, const unsigned char **at, const unsigned ch
     if (!left) return false;
     if (left >= sizeof *out) memcpy(out, *at, sizeof *out);
     if (left < sizeof *out || out->len > left - sizeof *out || padded((size_t)out->len) > left - sizeof *out)
-        f->set->link->fail("a message of another rank has no end: do all run the same qsf-serve?");
+        f->set->link->fail("a message from another rank is truncated: do all run the same qsf-serve?");
     *bytes = *at + sizeof *out;
     *at = *bytes + padded((size_t)out->len);
     return true;

@@ -41,17 +41,17 @@ static bool request_together(serve_request *r, yyjson_val *root, serve_error *e)
     if (!request_shape(r, root, e) || !request_logprobs(r, root, e)) return false;
     if (r->sampler.top_n_sigma < 0) r->sampler.top_n_sigma = 0;
     if (r->best_of && r->best_of < r->n)
-        return serve_refuse(e, 400, "invalid_value", "best_of", "\"best_of\" is %lld, \"n\" %lld",
+        return serve_refuse(e, 400, "invalid_value", "best_of", "\"best_of\" is %lld, less than \"n\", %lld",
                             (long long)r->best_of, (long long)r->n);
     if (r->best_of > r->n && (r->stream || r->beam_width > 1))
-        return serve_refuse(e, 400, "invalid_value", "best_of", "\"best_of\" does not go with \"%s\"",
+        return serve_refuse(e, 400, "invalid_value", "best_of", "\"best_of\" cannot be combined with \"%s\"",
                             r->stream ? "stream" : "beam_width");
     if (r->beam_width > 1 && (r->n_biases || r->n_bans))
         return serve_refuse(e, 400, "unsupported_parameter", "beam_width",
-                            "\"beam_width\" does not go with biases and banned texts");
+                            "\"beam_width\" cannot be combined with biases and banned strings");
     if (serve_request_each(r) * (r->n_prompts ? r->n_prompts : 1) > SERVE_CHOICES)
         return serve_refuse(e, 400, "integer_above_max_value", "n",
-                            "%u answers to each of %zu prompts; %d answers are possible",
+                            "%u answers to each of %zu prompts; the maximum is %d answers",
                             serve_request_each(r), r->n_prompts, SERVE_CHOICES);
     return true;
 }
@@ -72,10 +72,13 @@ bool serve_request_read(serve_request *r, serve_api api, const char *text, size_
     r->sampler.seed = 0;
     if (api == API_COMPLETIONS) r->max_tokens = 16;
     if (too_deep(text, len))
-        return serve_refuse(e, 400, "invalid_json", NULL, "the body nests deeper than %d", SERVE_DEPTH);
+        return serve_refuse(e, 400, "invalid_json", NULL, "the request body nests deeper than %d levels",
+                                                          SERVE_DEPTH);
     r->doc = yyjson_read_opts((char *)(size_t)text, len, 0, NULL, &err);
     if (!r->doc)
-        return serve_refuse(e, 400, "invalid_json", NULL, "the body is no JSON: %s at byte %zu", err.msg,
+        return serve_refuse(e, 400, "invalid_json", NULL,
+                            "the request body is not valid JSON: %s at byte %zu",
+                                                          err.msg,
                             err.pos);
     yyjson_val *root = yyjson_doc_get_root(r->doc);
     if (request_fields(r, root, e) && request_together(r, root, e) && request_default_kwargs(r, d->kwargs, e))

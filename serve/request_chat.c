@@ -36,7 +36,7 @@ static bool read_calls(message_list *l, yyjson_val *v)
     if (yyjson_is_null(v)) return true;
     if (!yyjson_is_arr(v)) return request_wrong_type(l->e, where, "a list of calls", v);
     if (yyjson_arr_size(v) && strcmp(l->draft.role, "assistant"))
-        return serve_refuse(l->e, 400, "invalid_value", where, "\"%s\" is for the assistant's messages",
+        return serve_refuse(l->e, 400, "invalid_value", where, "\"%s\" is only allowed in assistant messages",
                             where);
     yyjson_arr_foreach(v, i, n, call) if (!read_call(l, call, where)) return false;
     return true;
@@ -51,7 +51,7 @@ static bool read_function_call(message_list *l, yyjson_val *v)
     yyjson_val *arguments = yyjson_obj_get(v, "arguments");
     if (!name) return false;
     if (strcmp(l->draft.role, "assistant"))
-        return serve_refuse(l->e, 400, "invalid_value", where, "\"%s\" is for the assistant's messages",
+        return serve_refuse(l->e, 400, "invalid_value", where, "\"%s\" is only allowed in assistant messages",
                             where);
     const bool json = (yyjson_is_str(arguments) && yyjson_get_len(arguments)) || yyjson_is_obj(arguments);
     draft_call(l, NULL, name, json ? arguments : NULL);

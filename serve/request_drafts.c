@@ -115,5 +115,5 @@ const char *message_role(message_list *l, yyjson_val *v)
     if (!strcmp(role, "tool") || !strcmp(role, "function"))
         return serve_refuse(l->e, 400, "unsupported_parameter", where,
                             "messages of role \"%s\" are not supported here", role), NULL;
-    return serve_refuse(l->e, 400, "invalid_value", where, "there is no role \"%.40s\"", role), NULL;
+    return serve_refuse(l->e, 400, "invalid_value", where, "unknown role \"%.40s\"", role), NULL;
 }

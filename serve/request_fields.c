@@ -55,7 +55,7 @@ static bool take_stop(serve_request *r, yyjson_val *v, const char *name, serve_e
     if (request_is_empty(v)) return true;
     if (n > SERVE_STOPS - 2)
         return serve_refuse(e, 400, "array_above_max_length", name,
-                            "\"%s\" has %zu strings; at most %d are possible", name, n, SERVE_STOPS - 2);
+                            "\"%s\" has %zu strings; the maximum is %d", name, n, SERVE_STOPS - 2);
     yyjson_val *stop = yyjson_is_arr(v) ? yyjson_arr_get_first(v) : v;
     for (size_t i = 0; i < n; i++, stop = unsafe_yyjson_get_next(stop)) {
         const size_t len = yyjson_get_len(stop);
@@ -63,7 +63,7 @@ static bool take_stop(serve_request *r, yyjson_val *v, const char *name, serve_e
         if (!yyjson_is_str(stop)) return request_wrong_type(e, name, "a string or a list of strings", stop);
         if (len > 4096)
             return serve_refuse(e, 400, "invalid_value", name,
-                                "\"%s\" has a string of %zu bytes; at most 4096 are possible", name, len);
+                                "\"%s\" has a string of %zu bytes; the maximum is 4096", name, len);
         if (r->n_stops == SERVE_STOPS - 2) break;
         r->stops[r->n_stops] = yyjson_get_str(stop);
         r->stop_lengths[r->n_stops++] = len;
@@ -108,7 +108,7 @@ static bool take_stop_ids(serve_request *r, yyjson_val *v, const char *name, ser
     if (!yyjson_is_arr(v)) return request_wrong_type(e, name, "a list of token ids", v);
     if (yyjson_arr_size(v) > SERVE_STOPS)
         return serve_refuse(e, 400, "array_above_max_length", name,
-                            "\"%s\" has %zu token ids; at most %d are possible", name, yyjson_arr_size(v),
+                            "\"%s\" has %zu token ids; the maximum is %d", name, yyjson_arr_size(v),
                             SERVE_STOPS);
     yyjson_arr_foreach(v, i, n, id) {
         if (!request_whole(id, &number)) return request_wrong_type(e, name, "a list of token ids", id);
@@ -133,7 +133,7 @@ static bool take_modalities(serve_request *r, yyjson_val *v, const char *name, s
     bool text = !yyjson_arr_size(v);
     if (!yyjson_is_arr(v)) return request_wrong_type(e, name, "a list of strings", v);
     yyjson_arr_foreach(v, i, n, item) text |= yyjson_equals_str(item, "text");
-    if (!text) return serve_refuse(e, 400, "unsupported_parameter", name, "answers are text here");
+    if (!text) return serve_refuse(e, 400, "unsupported_parameter", name, "only text output is supported");
     return yyjson_arr_size(v) < 2 || request_ignore(r, NULL, name, e);
 }
 
@@ -375,7 +375,7 @@ static bool take_number(serve_request *r, const field *f, yyjson_val *v, serve_e
     if (f->kind != FIELD_LIMIT && !(x >= f->least && x <= f->most))
         return serve_refuse(e, 400, x < f->least ? "integer_below_min_value" : "integer_above_max_value",
                             f->name,
-                            "\"%s\" is %g; %g to %g are possible", f->name, x, f->least, f->most);
+                            "\"%s\" is %g; the range is %g to %g", f->name, x, f->least, f->most);
     if (f->kind == FIELD_WHOLE || f->kind == FIELD_LIMIT) *(int64_t *)to = n;
     else if (f->kind == FIELD_COUNT) *(uint32_t *)to = (uint32_t)(x < 0 ? f->most : x);
     else if (f->kind == FIELD_REAL) *(float *)to = (float)x;
@@ -426,7 +426,7 @@ bool request_fields(serve_request *r, yyjson_val *root, serve_error *e)
     size_t i, n;
     yyjson_val *key, *value;
     if (!yyjson_is_obj(root))
-        return serve_refuse(e, 400, "invalid_json", NULL, "the body has to be a JSON object, not %s",
+        return serve_refuse(e, 400, "invalid_json", NULL, "the request body must be a JSON object, not %s",
                             yyjson_get_type_desc(root));
     if (!take_options(r, root, e)) return false;
     yyjson_obj_foreach(root, i, n, key, value) {
@@ -435,7 +435,8 @@ bool request_fields(serve_request *r, yyjson_val *root, serve_error *e)
         if (!f && !request_ignore(r, NULL, unsafe_yyjson_get_str(key), e)) return false;
         if (!f) continue;
         if (seen[f - fields])
-            return serve_refuse(e, 400, "invalid_value", f->name, "\"%s\" is in the body twice", f->name);
+            return serve_refuse(e, 400, "invalid_value", f->name, "\"%s\" occurs twice in the request body",
+                                                                  f->name);
         seen[f - fields] = true;
         if (!take_field(r, f, value, e)) return false;
     }

@@ -5,14 +5,14 @@
 bool request_suffix(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {
     if (request_is_empty(v)) return true;
-    if (!yyjson_is_str(v)) return request_wrong_type(e, name, "a text", v);
+    if (!yyjson_is_str(v)) return request_wrong_type(e, name, "a string", v);
     r->suffix = (serve_words){ yyjson_get_str(v), yyjson_get_len(v) };
     return true;
 }
 
 bool request_middle(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {
-    if (!yyjson_is_str(v)) return request_wrong_type(e, name, "a text", v);
+    if (!yyjson_is_str(v)) return request_wrong_type(e, name, "a string", v);
     r->middle = (serve_words){ yyjson_get_str(v), yyjson_get_len(v) };
     return true;
 }
@@ -26,7 +26,7 @@ bool request_extra(serve_request *r, yyjson_val *v, const char *name, serve_erro
     if (!yyjson_is_arr(v)) return request_wrong_type(e, name, "a list of files", v);
     r->infill = true;
     if (yyjson_arr_size(v) > SERVE_TEXTS)
-        return serve_refuse(e, 400, "array_above_max_length", name, "\"%s\" has %zu files; %d are possible",
+        return serve_refuse(e, 400, "array_above_max_length", name, "\"%s\" has %zu files; the maximum is %d",
                             name, yyjson_arr_size(v), SERVE_TEXTS);
     if (!(r->extra = request_alloc(r, 2 * yyjson_arr_size(v), sizeof *r->extra, e))) return false;
     yyjson_arr_foreach(v, i, n, file) {

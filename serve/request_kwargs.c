@@ -161,7 +161,7 @@ bool request_kwargs(serve_request *r, yyjson_val *root, serve_error *e)
         return request_wrong_type(e, "chat_template_kwargs", "an object", given);
     if (yyjson_obj_size(given) > SERVE_VARIABLES)
         return serve_refuse(e, 400, "array_above_max_length", "chat_template_kwargs",
-                            "\"chat_template_kwargs\" has %zu variables; %d are possible",
+                            "\"chat_template_kwargs\" has %zu variables; the maximum is %d",
                             yyjson_obj_size(given), SERVE_VARIABLES);
     if (kwargs_write(r, root, given, &out, e) && (out.len > 2 || out.failed))
         return (r->kwargs = request_keep(r, &out, e)) != NULL;

@@ -50,11 +50,11 @@ bool request_logprobs(serve_request *r, yyjson_val *root, serve_error *e)
     if (!logprobs_asked(r, root, &yes, &n, &name, e)) return false;
     if (n < 0 || n > QSF_LOGPROBS_MOST)
         return serve_refuse(e, 400, n < 0 ? "integer_below_min_value" : "integer_above_max_value", name,
-                            "\"%s\" is %lld; 0 to %d are possible", name, (long long)n, QSF_LOGPROBS_MOST);
+                            "\"%s\" is %lld; the range is 0 to %d", name, (long long)n, QSF_LOGPROBS_MOST);
     if (!yes) return true;
     r->logprobs = n;
     if (r->beam_width > 1)
         return serve_refuse(e, 400, "unsupported_parameter", name,
-                            "\"%s\" does not go with \"beam_width\"", name);
+                            "\"%s\" cannot be combined with \"beam_width\"", name);
     return true;
 }

@@ -71,7 +71,7 @@ static bool read_list(message_list *l, yyjson_val *v)
     if (!yyjson_arr_size(v) && !l->r->previous)
         return serve_refuse(l->e, 400, "invalid_value", l->name, "\"%s\" is empty", l->name);
     if (yyjson_arr_size(v) > SERVE_MESSAGES)
-        return serve_refuse(l->e, 400, "array_above_max_length", l->name, "%zu messages; %d are possible",
+        return serve_refuse(l->e, 400, "array_above_max_length", l->name, "%zu messages; the maximum is %d",
                             yyjson_arr_size(v), SERVE_MESSAGES);
     yyjson_arr_foreach(v, i, n, item) {
         l->place = i;
@@ -100,7 +100,7 @@ static bool read_previous(message_list *l, yyjson_val *root)
     text_add(&l->out, k->messages.bytes ? k->messages.bytes : "", k->messages.len);
     r->n_messages += k->n_messages;
     return r->n_messages <= SERVE_MESSAGES
-        || serve_refuse(l->e, 400, "array_above_max_length", l->name, "%zu messages; %d are possible",
+        || serve_refuse(l->e, 400, "array_above_max_length", l->name, "%zu messages; the maximum is %d",
                         r->n_messages, SERVE_MESSAGES);
 }
 

@@ -12,7 +12,7 @@ static bool take_ids(serve_request *r, yyjson_val *v, const char *name, serve_pr
     for (size_t i = 0; i < n; i++, id = unsafe_yyjson_get_next(id)) {
         if (!yyjson_is_int(id)) return request_wrong_type(e, name, "a list of token ids", id);
         if (!yyjson_is_uint(id) || yyjson_get_uint(id) > INT32_MAX)
-            return serve_refuse(e, 400, "invalid_value", name, "\"%s\" has a token id that is none",
+            return serve_refuse(e, 400, "invalid_value", name, "\"%s\" has an invalid token id",
                                 name);
         ids[i] = (int32_t)yyjson_get_uint(id);
     }
@@ -22,7 +22,7 @@ static bool take_ids(serve_request *r, yyjson_val *v, const char *name, serve_pr
 
 bool request_prompts(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {
-    static const char wanted[] = "a text, a list of texts, a list of token ids, or a list of such lists";
+    static const char wanted[] = "a string, a list of strings, a list of token ids, or a list of such lists";
     yyjson_val *item = yyjson_arr_get_first(v);
     const bool list = yyjson_is_arr(v) && (!item || yyjson_is_str(item) || yyjson_is_arr(item));
     const size_t n = list ? yyjson_arr_size(v) : 1;
@@ -30,7 +30,7 @@ bool request_prompts(serve_request *r, yyjson_val *v, const char *name, serve_er
     const size_t most = r->api == API_EMBEDDINGS ? SERVE_INPUTS : SERVE_CHOICES;
     if (n > most)
         return serve_refuse(e, 400, "array_above_max_length", name,
-                            "\"%s\" has %zu texts; %zu are possible", name, n, most);
+                            "\"%s\" has %zu strings; the maximum is %zu", name, n, most);
     if (!(r->prompts = request_alloc(r, n, sizeof *r->prompts, e))) return false;
     if (!list) item = v;
     for (r->n_prompts = 0; r->n_prompts < n; r->n_prompts++, item = unsafe_yyjson_get_next(item)) {
@@ -53,9 +53,10 @@ bool request_tokens(serve_request *r, yyjson_val *v, const char *name, serve_err
 
 bool request_content(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {
-    if (!yyjson_is_str(v)) return request_wrong_type(e, name, "a text", v);
+    if (!yyjson_is_str(v)) return request_wrong_type(e, name, "a string", v);
     if (yyjson_get_len(v) > SERVE_CONTENT)
-        return serve_refuse(e, 400, "string_above_max_length", name, "\"%s\" has %zu bytes; %d are possible",
-                            name, yyjson_get_len(v), SERVE_CONTENT);
+        return serve_refuse(e, 400, "string_above_max_length", name,
+                            "\"%s\" has %zu bytes; the maximum is %d", name, yyjson_get_len(v),
+                            SERVE_CONTENT);
     return request_prompts(r, v, name, e);
 }

@@ -13,9 +13,9 @@ static bool bias_add(serve_request *r, long long token, yyjson_val *v, const cha
     const double bias = yyjson_is_false(v) ? -INFINITY : yyjson_get_num(v);
     if (!yyjson_is_num(v) && !yyjson_is_false(v)) return request_wrong_type(e, name, "one of numbers", v);
     if (token < 0 || token > INT32_MAX)
-        return serve_refuse(e, 400, "invalid_value", name, "\"%s\" has a token id that is none", name);
+        return serve_refuse(e, 400, "invalid_value", name, "\"%s\" has an invalid token id", name);
     if (isnan(bias) || bias > 1e9)
-        return serve_refuse(e, 400, "invalid_value", name, "\"%s\" has the bias %g", name, bias);
+        return serve_refuse(e, 400, "invalid_value", name, "\"%s\" has an invalid bias, %g", name, bias);
     r->biases[r->n_biases++] = (qsf_logit_bias){ (int32_t)token, (float)bias };
     return true;
 }
@@ -30,7 +30,9 @@ bool request_biases(serve_request *r, yyjson_val *v, const char *name, serve_err
     if (request_is_empty(v)) return true;
     if (!list && !yyjson_is_obj(v)) return request_wrong_type(e, name, "an object of biases by token", v);
     if (count > SERVE_BIASES)
-        return serve_refuse(e, 400, "array_above_max_length", name, "\"%s\" has %zu biases; %d are possible",
+        return serve_refuse(e, 400, "array_above_max_length", name,
+                            "\"%s\" has %zu biases; the maximum is %d",
+                                                                    
                             name, count, SERVE_BIASES);
     if (count && !(r->biases = request_alloc(r, count, sizeof *r->biases, e))) return false;
     if (list) {
@@ -48,7 +50,7 @@ bool request_biases(serve_request *r, yyjson_val *v, const char *name, serve_err
         const char *text = unsafe_yyjson_get_str(key);
         const long long id = strtoll(text, &end, 10);
         if (!*text || *end)
-            return serve_refuse(e, 400, "invalid_value", name, "\"%s\" has the key \"%.40s\", which is no "
+            return serve_refuse(e, 400, "invalid_value", name, "\"%s\" has the key \"%.40s\", which is not a "
                                 "token id", name, text);
         if (!bias_add(r, id, value, name, e)) return false;
     }
@@ -63,17 +65,18 @@ static bool texts_read(serve_request *r, yyjson_val *v, const char *name, serve_
     size_t i, n;
     yyjson_val *text;
     if (request_is_empty(v)) return true;
-    if (!yyjson_is_arr(v)) return request_wrong_type(e, name, "a list of texts", v);
+    if (!yyjson_is_arr(v)) return request_wrong_type(e, name, "a list of strings", v);
     if (yyjson_arr_size(v) > SERVE_TEXTS)
-        return serve_refuse(e, 400, "array_above_max_length", name, "\"%s\" has %zu texts; %d are possible",
+        return serve_refuse(e, 400, "array_above_max_length", name, "\"%s\" has %zu strings; the maximum is "
+                                                                    "%d",
                             name, yyjson_arr_size(v), SERVE_TEXTS);
     if (!(*out = request_alloc(r, yyjson_arr_size(v), sizeof **out, e))) return false;
     yyjson_arr_foreach(v, i, n, text) {
         const size_t len = yyjson_get_len(text);
-        if (!yyjson_is_str(text)) return request_wrong_type(e, name, "a list of texts", text);
+        if (!yyjson_is_str(text)) return request_wrong_type(e, name, "a list of strings", text);
         if (!len || len > 1024)
             return serve_refuse(e, 400, "invalid_value", name,
-                                "\"%s\" has a text of %zu bytes; 1 to 1024 are possible", name, len);
+                                "\"%s\" has a string of %zu bytes; the range is 1 to 1024", name, len);
         (*out)[(*n_out)++] = (serve_words){ yyjson_get_str(text), len };
     }
     return true;

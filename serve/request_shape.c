@@ -11,7 +11,7 @@ static bool shape_set(serve_request *r, qsf_grammar_kind kind, const char *text,
 {
     if (!text) return false;
     if (r->shape.text.text)
-        return serve_refuse(e, 400, "invalid_value", param, "\"%s\" does not go with \"%s\"", param,
+        return serve_refuse(e, 400, "invalid_value", param, "\"%s\" cannot be combined with \"%s\"", param,
                             r->shape.param);
     r->shape = (serve_shape){ .kind = kind, .text = { text, len }, .strict = true, .param = param };
     return true;
@@ -21,7 +21,7 @@ static bool shape_set(serve_request *r, qsf_grammar_kind kind, const char *text,
 static bool shape_text(serve_request *r, qsf_grammar_kind kind, yyjson_val *v, const char *param,
                        serve_error *e)
 {
-    if (!yyjson_is_str(v)) return request_wrong_type(e, param, "a text", v);
+    if (!yyjson_is_str(v)) return request_wrong_type(e, param, "a string", v);
     return shape_set(r, kind, yyjson_get_str(v), yyjson_get_len(v), param, e);
 }
 
@@ -46,9 +46,9 @@ static bool shape_choices(serve_request *r, yyjson_val *v, const char *param, se
 {
     size_t i, n;
     yyjson_val *text;
-    if (!yyjson_is_arr(v) || !yyjson_arr_size(v)) return request_wrong_type(e, param, "a list of texts", v);
+    if (!yyjson_is_arr(v) || !yyjson_arr_size(v)) return request_wrong_type(e, param, "a list of strings", v);
     yyjson_arr_foreach(v, i, n, text)
-        if (!yyjson_is_str(text)) return request_wrong_type(e, param, "a list of texts", text);
+        if (!yyjson_is_str(text)) return request_wrong_type(e, param, "a list of strings", text);
     return shape_json(r, QSF_GRAMMAR_CHOICES, v, param, e);
 }
 
@@ -156,6 +156,6 @@ bool request_shape(serve_request *r, yyjson_val *root, serve_error *e)
     if (!r->shape.text.text) return true;
     if (r->beam_width > 1)
         return serve_refuse(e, 400, "unsupported_parameter", r->shape.param,
-                            "\"%s\" does not go with \"beam_width\"", r->shape.param);
+                            "\"%s\" cannot be combined with \"beam_width\"", r->shape.param);
     return true;
 }

@@ -68,7 +68,7 @@ static bool tool_read(tool_list *l, yyjson_val *v, size_t place, const char *spa
 {
     serve_error *e = l->e;
     const char *type = yyjson_get_str(yyjson_obj_get(v, "type"));
-    if (!yyjson_is_obj(v)) return tool_refuse(e, place, " has to be an object");
+    if (!yyjson_is_obj(v)) return tool_refuse(e, place, " must be an object");
     yyjson_val *in = tool_inner(v), *schema = yyjson_obj_get(in, "parameters");
     if (!schema || yyjson_is_null(schema)) schema = yyjson_obj_get(in, "input_schema");
     *out = (tool_parts){
@@ -232,7 +232,7 @@ static bool tools_list(serve_request *r, yyjson_val *list, yyjson_val *allowed, 
     tool_list l = { .r = r, .e = e, .allowed = allowed };
     if (!yyjson_is_arr(list)) return request_wrong_type(e, "tools", "a list of tools", list);
     if (yyjson_arr_size(list) > SERVE_TOOLS)
-        return serve_refuse(e, 400, "array_above_max_length", "tools", "%zu tools; %d are possible",
+        return serve_refuse(e, 400, "array_above_max_length", "tools", "%zu tools; the maximum is %d",
                             yyjson_arr_size(list), SERVE_TOOLS);
     const bool ok = tools_write(&l, list);
     text_free(&l.all);
@@ -295,7 +295,7 @@ static const char *tools_choice(serve_request *r, yyjson_val *v, serve_error *e)
     if (!word) return NULL;
     if (!yyjson_is_str(type) || yyjson_equals_str(type, "function") || yyjson_equals_str(type, "tool")
         || yyjson_equals_str(type, "custom"))
-        return serve_refuse(e, 400, "invalid_value", "tool_choice", "\"tool_choice\" has to be %s",
+        return serve_refuse(e, 400, "invalid_value", "tool_choice", "\"tool_choice\" must be %s",
                             choice_wrong), NULL;
     /* The server does not run hosted tools, so choosing one has no effect. */
     return request_ignore(r, NULL, "tool_choice", e) ? "auto" : NULL;
@@ -333,7 +333,7 @@ bool request_tools(serve_request *r, yyjson_val *root, serve_error *e)
     }
     if (given && required) return true;
     if (!given)
-        return serve_refuse(e, 400, "invalid_value", "tool_choice", "\"tool_choice\" asks for a tool, and "
+        return serve_refuse(e, 400, "invalid_value", "tool_choice", "\"tool_choice\" asks for a tool, but "
                             "the request has none");
     return tools_have(list, r, r->tool_choice)
         || serve_refuse(e, 400, "invalid_value", "tool_choice", "no tool is named \"%.80s\"", r->tool_choice);

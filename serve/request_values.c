@@ -30,7 +30,7 @@ typedef struct owned_piece { struct owned_piece *next; } owned_piece;
 void *request_alloc(serve_request *r, size_t n, size_t size, serve_error *e)
 {
     owned_piece *p = n > SIZE_MAX / 2 / size ? NULL : calloc(1, sizeof *p + n * size + 16);
-    if (!p) return serve_refuse(e, 503, NULL, NULL, "there is no memory for the request"), NULL;
+    if (!p) return serve_refuse(e, 503, NULL, NULL, "out of memory for the request"), NULL;
     p->next = r->owned;
     r->owned = p;
     return p + 1;
@@ -50,7 +50,7 @@ const char *request_keep(serve_request *r, serve_text *text, serve_error *e)
 {
     char *kept = text->failed ? NULL : request_alloc(r, text->len + 1, 1, e);
     if (kept && text->len) memcpy(kept, text->bytes, text->len);
-    if (text->failed) serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
+    if (text->failed) serve_refuse(e, 503, NULL, NULL, "out of memory for the request");
     text_free(text);
     return kept;
 }
@@ -59,7 +59,7 @@ const char *request_keep(serve_request *r, serve_text *text, serve_error *e)
 
 bool request_wrong_type(serve_error *e, const char *name, const char *wanted, yyjson_val *v)
 {
-    return serve_refuse(e, 400, "invalid_type", name, "\"%s\" has to be %s, not %s", name, wanted,
+    return serve_refuse(e, 400, "invalid_type", name, "\"%s\" must be %s, not %s", name, wanted,
                         v ? yyjson_get_type_desc(v) : "missing");
 }
 
@@ -112,9 +112,9 @@ bool request_missing(serve_error *e, const char *name)
 
 const char *request_text(yyjson_val *v, const char *name, serve_error *e)
 {
-    if (!yyjson_is_str(v)) return request_wrong_type(e, name, "a text", v), NULL;
+    if (!yyjson_is_str(v)) return request_wrong_type(e, name, "a string", v), NULL;
     if (strlen(yyjson_get_str(v)) == yyjson_get_len(v)) return yyjson_get_str(v);
-    return serve_refuse(e, 400, "invalid_value", name, "\"%s\" has a zero byte in it", name), NULL;
+    return serve_refuse(e, 400, "invalid_value", name, "\"%s\" contains a zero byte", name), NULL;
 }
 
 void request_json(serve_text *out, yyjson_val *v)

@@ -11,10 +11,11 @@ yyjson_val *rewrite_begin(const char *text, size_t len, yyjson_doc **doc, serve_
     *doc = yyjson_read_opts((char *)(size_t)text, len, 0, NULL, &err);
     yyjson_val *root = yyjson_doc_get_root(*doc);
     if (!*doc)
-        serve_refuse(e, 400, "invalid_json", NULL, "the body is not valid JSON: %s at byte %zu", err.msg,
+        serve_refuse(e, 400, "invalid_json", NULL, "the request body is not valid JSON: %s at byte %zu",
+                                                   err.msg,
                      err.pos);
     else if (!yyjson_is_obj(root))
-        serve_refuse(e, 400, "invalid_json", NULL, "the body has to be a JSON object, not %s",
+        serve_refuse(e, 400, "invalid_json", NULL, "the request body must be a JSON object, not %s",
                      yyjson_get_type_desc(root));
     text_str(&out->json, "{");
     return yyjson_is_obj(root) ? root : NULL;

@@ -49,7 +49,7 @@ bool rewrite_infill(const char *text, size_t len, serve_rewritten *out, serve_er
     for (int i = 0; ok && i < 3; i++) {
         yyjson_val *v = yyjson_obj_get(root, names[i]);
         if ((!v && i < 2) || (v && !yyjson_is_null(v) && !yyjson_is_str(v)))
-            ok = request_wrong_type(e, names[i], "a text", v);
+            ok = request_wrong_type(e, names[i], "a string", v);
         else if (v && !yyjson_is_null(v)) rewrite_value(&out->json, as[i], v);
         else if (i < 2) rewrite_text(&out->json, as[i], "");
     }

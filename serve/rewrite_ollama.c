@@ -125,8 +125,8 @@ static bool format_write(serve_text *out, yyjson_val *root, serve_error *e)
 static bool no_images(yyjson_val *v, serve_error *e)
 {
     if (!v || request_is_empty(v)) return true;
-    return serve_refuse(e, 400, "unsupported_parameter", "images", "this server reads no images: no model "
-                        "here has a vision part; send the request without \"images\"");
+    return serve_refuse(e, 400, "unsupported_parameter", "images", "images are not supported: no model here "
+                        "has a vision part; send the request without \"images\"");
 }
 
 /* Options, format, reasoning, log probabilities. */
@@ -173,7 +173,7 @@ static bool calls_write(serve_text *out, yyjson_val *calls, open_calls *c, serve
     static const char where[] = "messages.tool_calls";
     if (!yyjson_is_arr(calls)) return request_wrong_type(e, where, "a list of calls", calls);
     if (yyjson_arr_size(calls) > SERVE_TOOLS)
-        return serve_refuse(e, 400, "array_above_max_length", where, "%zu calls; %d are possible",
+        return serve_refuse(e, 400, "array_above_max_length", where, "%zu calls; the maximum is %d",
                             yyjson_arr_size(calls), SERVE_TOOLS);
     c->first += c->n;
     c->n = 0;
@@ -316,7 +316,7 @@ static bool generate_write(serve_rewritten *out, yyjson_val *root, yyjson_val *p
     rewrite_name(json, "messages");
     text_str(json, "[");
     if (system && !yyjson_is_null(system) && !yyjson_equals_str(system, "")) {
-        if (!yyjson_is_str(system)) return request_wrong_type(e, "system", "a text", system);
+        if (!yyjson_is_str(system)) return request_wrong_type(e, "system", "a string", system);
         text_str(json, "{\"role\":\"system\",\"content\":");
         request_json(json, system);
         text_str(json, "},");
@@ -344,7 +344,7 @@ bool rewrite_ollama_generate(const char *text, size_t len, serve_rewritten *out,
         rewrite_name(&out->json, "messages");
         text_str(&out->json, "[{\"role\":\"user\",\"content\":\"\"}]");
     } else if (ok) {
-        ok = (yyjson_is_str(prompt) || request_wrong_type(e, "prompt", "a text", prompt))
+        ok = (yyjson_is_str(prompt) || request_wrong_type(e, "prompt", "a string", prompt))
             && generate_write(out, root, prompt, raw, e);
         if (ok) rewrite_rest(&out->json, root, known);
     }
@@ -364,7 +364,7 @@ static bool embed_rewrite(const char *text, size_t len, const char *field, serve
     out->api = API_EMBEDDINGS;
     out->asks = ok && !any ? load_asks(root) : 0;
     if (any && yyjson_is_arr(input) && !yyjson_is_str(yyjson_arr_get_first(input)))
-        ok = ok && request_wrong_type(e, field, "a text or a list of texts", yyjson_arr_get_first(input));
+        ok = ok && request_wrong_type(e, field, "a string or a list of strings", yyjson_arr_get_first(input));
     if (ok && any) rewrite_value(&out->json, "input", input);
     else if (ok) rewrite_text(&out->json, "input", "-");
     if (ok && truncate) {

@@ -20,7 +20,7 @@ static void route_ask(const route_call *call)
     char more[ACCESS_LINES + 64];
     const unsigned begins = API_ANSWERS | API_EMBEDDED | API_LORA_LOAD | API_LORA_UNLOAD;
     if (call->f->drains && call->route->api & begins) {
-        serve_refuse(&e, 503, "draining", NULL, "the server is about to end");
+        serve_refuse(&e, 503, "draining", NULL, "the server is shutting down");
         snprintf(more, sizeof more, "Retry-After: 5\r\n%s", call->cors);
         front_refuse(call->f, call->c, &e, route_errors(call->r->head.path), more);
         return;
@@ -35,7 +35,7 @@ static void route_kept(const route_call *call)
     const kept_response *k = kept_responses_find(call->f->responses, id, call->key);
     serve_error e = { 0 };
     if (!k) {
-        serve_refuse(&e, 404, "not_found", NULL, "there is no response \"%.80s\" here", id);
+        serve_refuse(&e, 404, "not_found", NULL, "unknown response \"%.80s\"", id);
         route_refuse(call, &e);
     } else if (!strcmp(call->r->head.method, "DELETE")) {
         text_clear(&call->f->out);
@@ -167,7 +167,7 @@ void front_request(void *front, http_conn *c, const http_request *r)
     if (!access_allowed(f->access, &r->head, found && found->open, &call.key, &e)) {
         front_refuse(f, c, &e, form, refusal_lines(f, &r->head, &e, more, sizeof more));
     } else if (!found) {
-        serve_refuse(&e, 404, "not_found", NULL, "there is no %.100s here", r->head.path);
+        serve_refuse(&e, 404, "not_found", NULL, "unknown path %.100s", r->head.path);
         front_refuse(f, c, &e, form, cors);
     } else if (!strcmp(r->head.method, "OPTIONS")) {
         http_reply(c, 204, "text/plain", cors, "", 0);

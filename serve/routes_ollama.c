@@ -116,7 +116,7 @@ void route_ollama_pull(const route_call *call)
     if (!model_asked(call, name, sizeof name, &e) && *name) {
         e = (serve_error){ 0 };
         serve_refuse(&e, 404, "model_not_found", "model", "\"%.100s\" is not served here, and this server "
-                     "fetches no models: start qsf-serve with the model's file", name);
+                     "does not download models: start qsf-serve with the model's file", name);
     }
     text_clear(&call->f->out);
     text_str(&call->f->out, "{\"status\":\"success\"}\n");
@@ -141,7 +141,7 @@ void route_unload(const route_call *call)
 void route_ollama_none(const route_call *call)
 {
     serve_error e = { 0 };
-    serve_refuse(&e, 501, "not_implemented", NULL, "%.40s is not possible here: models are chosen when "
-                 "qsf-serve starts", call->r->head.path);
+    serve_refuse(&e, 501, "not_implemented", NULL, "%.40s is not supported: models are chosen when qsf-serve "
+                 "starts", call->r->head.path);
     route_refuse(call, &e);
 }

@@ -94,7 +94,7 @@ static void on_term(evutil_socket_t fd, short what, void *arg)
         return;
     }
     s->front.drains = true;
-    if (!s->front.set->quiet) fprintf(stderr, "ending: %u answers are under way\n", s->front.n_jobs);
+    if (!s->front.set->quiet) fprintf(stderr, "shutting down: %u answers are in progress\n", s->front.n_jobs);
     http_server_drain(s->front.http);
     event_add(s->drain_timer, &most);
     event_add(s->look_timer, &look);
@@ -107,7 +107,7 @@ static void on_hup(evutil_socket_t fd, short what, void *arg)
     serve_front *f = &((server *)arg)->front;
     (void)fd, (void)what;
     if (f->access && !access_read_keys(f->access, &err))
-        fprintf(stderr, "%s; the keys stay\n", err.text);
+        fprintf(stderr, "%s; the old keys remain valid\n", err.text);
 }
 #endif
 
@@ -212,13 +212,13 @@ static bool server_listen(server *s, qsf_error *err)
     server_address(s, address, sizeof address);
     for (int i = 0; i < given && !why; i++) why = http_listen(f->http, 3 + i);
     if (!given) why = http_listen(f->http, -1);
-    if (why) return server_fail(err, QSF_E_IO, given ? "the socket that was handed over" : address, why);
+    if (why) return server_fail(err, QSF_E_IO, given ? "the socket that was passed" : address, why);
     const bool loaded = f->set->n_models != 0;           /* otherwise only the folder's models */
     const char *name = loaded ? models_at(f->models, 0)->name : f->set->models_dir;
     if (!given)
         fprintf(stderr, "%s is served at %s%s\n", name, http_is_path(f->set->host) ? "" : "http://", address);
     for (unsigned i = loaded; i < models_count(f->models) && !f->set->quiet; i++)
-        fprintf(stderr, "%s is loaded when it is asked for\n", models_at(f->models, i)->name);
+        fprintf(stderr, "%s will be loaded on its first request\n", models_at(f->models, i)->name);
     fflush(stderr);
     return true;
 }
@@ -248,11 +248,11 @@ static bool server_begin(server *s, qsf_error *err)
         return server_fail(err, QSF_E_MEMORY, "responses", "out of memory");
     if (front && (!(f->access = access_new(f->set, err)) || !server_cache_file(s, err))) return false;
     if (!(f->base = event_base_new()) || (front && !(f->http = http_server_new(f->base, &limits, &handlers))))
-        return server_fail(err, QSF_E_MEMORY, "libevent", "it could not begin");
+        return server_fail(err, QSF_E_MEMORY, "libevent", "it could not be started");
     if (front && !server_bind(s, err)) return false;
     if (!(f->models = models_new(f->set, (int)s->wake[1], err))) return false;
     if (!server_events(s) || !server_ranks(s))
-        return server_fail(err, QSF_E_MEMORY, "libevent", "it could not begin");
+        return server_fail(err, QSF_E_MEMORY, "libevent", "it could not be started");
     if (f->set->link && f->set->link->meet) f->set->link->meet();
     return !front || server_listen(s, err);
 }

@@ -287,7 +287,7 @@ TEST(a_file_is_read_again_and_another_models_is_refused)
         qsf_cal_free(c);
         s.o.calibrate_seed = 7;
         CHECK_EQ(scene_open(&s, &c, &err), QSF_E_ARGUMENT);
-        CHECK(strstr(err.text, "another text or other options") != NULL);
+        CHECK(strstr(err.text, "a different text or options") != NULL);
         s.o.calibrate = NULL;
         CHECK_EQ(scene_open(&s, &c, &err), QSF_OK);
         qsf_cal_free(c);

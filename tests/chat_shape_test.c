@@ -212,8 +212,8 @@ TEST(templates_that_take_long_are_not_probed_on)
 
 TEST(what_cannot_be_written_is_named)
 {
-    check(one_message, U("a") "," A("b") "," U("c"), "the chat template does not write message 0, whose role "
-          "is \"user\", nor does it in another place or role; choose another template");
+    check(one_message, U("a") "," A("b") "," U("c"), "the chat template does not render message 0 "
+          "(role \"user\"), not even in another place or role; choose another template");
     CHECK_EQ(error.status, QSF_E_ARGUMENT);
     check(FOR "{% if m.role == 'assistant' %}" NO "{% endif %}" TURN END, U("a") "," A("b") "," U("c"),
           "chat template, line 1, column 72: no (message 1, whose role is \"assistant\")");

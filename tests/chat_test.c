@@ -232,14 +232,14 @@ TEST(chat_json_is_the_same_conversation)
     o.documents = o.kwargs = "null";
     CHECK_STR(render_with(c, json, &o), "Hi [2]None2000-02-29");
     o.tools = "{}";
-    CHECK_STR(render_with(c, json, &o), "the tools are no list");
+    CHECK_STR(render_with(c, json, &o), "the tools must be a list");
     o.tools = "[";
     CHECK_STR(render_with(c, json, &o), "tools: line 1, column 2: a value is expected here");
     CHECK_EQ(error.status, QSF_E_CORRUPT);
     o = (qsf_chat_options){ .size = sizeof o, .chat_template = "nothing" };
     CHECK(strstr(render_with(c, json, &o), "template is named \"nothing\"; the names are chatml, ") != NULL);
     o.chat_template = NULL;
-    CHECK_STR(render_with(NULL, json, &o), "without a model, a chat template has to be given");
+    CHECK_STR(render_with(NULL, json, &o), "without a model, a chat template must be given");
     CHECK_STR(render_with(c, json, &o), "<|end|><|im_start|>user\nHi <|im_end|>\n");
     o.bos = "B";
     CHECK_STR(render_with(c, json, &o), "B<|im_start|>user\nHi <|im_end|>\n");
@@ -261,8 +261,8 @@ TEST(chat_tools_take_the_template_for_them)
     more[0] = (qsf_vocab_chat){ "tool_use", (char *)(size_t)"{# #}with tools" };
     more[1] = (qsf_vocab_chat){ "rag", (char *)(size_t)"{# #}with documents" };
     qsf_chat_defaults(&o);
-    CHECK_STR(render_with(c, json, &o), "the chat template does not write message 0, whose role is \"user\", "
-              "nor does it in another place or role; choose another template");
+    CHECK_STR(render_with(c, json, &o), "the chat template does not render message 0 (role \"user\"), "
+              "not even in another place or role; choose another template");
     o.as_given = true;
     CHECK_STR(render_with(c, json, &o), "plainly");
     o.tools = "[]";

@@ -278,15 +278,15 @@ TEST(chat_goes_on_within_the_last_message)
     CHECK_STR(of_json_with(trims, last, NULL, on), "<user>a</s><assistant>b");
     CHECK_STR(of_json_with(parts, PARTS, NULL, on), "ab");
     CHECK(strstr(of_json_with("a", last, NULL, on), "the template does not write it") != NULL);
-    CHECK(strstr(of_json_with(keeps, "[]", NULL, on), "there is none") != NULL);
+    CHECK(strstr(of_json_with(keeps, "[]", NULL, on), "the list is empty") != NULL);
     CHECK(strstr(of_json_with(keeps, CALL("{}"), NULL, on), "it has no text") != NULL);
 }
 
 TEST(chat_what_is_no_conversation_is_named)
 {
-    CHECK(strstr(of_json(TURN, "{}"), "the messages are no list") != NULL);
+    CHECK(strstr(of_json(TURN, "{}"), "the messages are not a list") != NULL);
     CHECK(strstr(of_json(TURN, "[{\"role\": \"user\", \"content\": \"a\"}, 5]"),
-                 "message 1 is no object") != NULL);
+                 "message 1 is not an object") != NULL);
     CHECK_STR(of_json(TURN, "[]"), "");
     CHECK_STR(of_json("{% if %}", "[]"), "chat template, line 1, column 7: an expression is missing here");
     CHECK(strstr(of_json("a\n{{ 1 + }}", "[]"), "chat template, line 2, column ") != NULL);

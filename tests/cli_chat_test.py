@@ -18,7 +18,7 @@ class Chat(unittest.TestCase):
 
     def test_turns_keep_the_cache(self):
         r = self.chat(["Hello", "And now?"], "-v", "--ignore-eos")
-        kept = [int(l.split()[2]) for l in r.stderr.decode().splitlines() if "kept from before" in l]
+        kept = [int(l.split()[2]) for l in r.stderr.decode().splitlines() if "of them cached" in l]
         self.assertEqual(kept[0], 0)
         self.assertGreater(kept[1], 5)
 
@@ -115,7 +115,7 @@ class Grammars(unittest.TestCase):
         for choices in ("", ",", "[yes,no]", "['yes']", "[1]", "[]"):
             r = run(MODEL, "--choices", choices, "-p", "hi")
             self.assertEqual(r.returncode, 2, (choices, r.stderr))
-            self.assertIn('a list is written ["yes", "no"]', r.stderr.decode(), choices)
+            self.assertIn('write a list as ["yes", "no"]', r.stderr.decode(), choices)
 
     def test_what_is_no_grammar_is_refused(self):
         for args, code, says in ((("--accept", "-"), 2, "--accept needs a grammar"),
@@ -124,7 +124,7 @@ class Grammars(unittest.TestCase):
                                  (("--json-schema", "{", "-p", "hi"), 2, "schema: line 1, column 2"),
                                  (("--grammar", "no\u00e9", "-p", "hi"), 5, "no\u00e9: No such file"),
                                  (("--grammar", "/", "-p", "hi"), 5, "cannot read /"),
-                                 (("--choices", "", "-p", "hi"), 2, "choices: there is none"),
+                                 (("--choices", "", "-p", "hi"), 2, "choices: none were given"),
                                  (("--regex", "a", "--accept", "/nothing"), 5, "cannot read /nothing")):
             r = run(MODEL, "--template", "chatml", *args)
             self.assertEqual((r.returncode, r.stdout), (code, b""), (args, r.stderr))
@@ -136,7 +136,7 @@ class Grammars(unittest.TestCase):
             f.write_bytes(b'{"type": "null"}' + b" " * (size - 16))
             r = run(MODEL, "--json-schema", str(f), "--accept", "-", stdin=b"null")
             self.assertEqual(r.stdout.decode(), says, r.stderr)
-        self.assertIn("may have 16 MB; this one has 16777217 bytes", r.stderr.decode())
+        self.assertIn("can have at most 16 MB; this one has 16777217 bytes", r.stderr.decode())
 
     def test_answers_fit(self):
         for args, fits in ((("--choices", '["yes", "\u00e9"]'), "yes|\u00e9"),
@@ -173,12 +173,13 @@ class Templates(unittest.TestCase):
         self.assertIn(call["arguments"], ({"n": 1}, {"n": 2}))
         r = run(MODEL, "-p", "hi", "--chat-template", "chatml", "--tools", tools, "--tool-choice", "other",
                 "-n", "4")
-        self.assertIn(b"tools: there is none \"other\"", r.stderr)
+        self.assertIn(b"tools: no tool is named \"other\"", r.stderr)
 
     def test_tools_that_are_none_are_refused(self):
         good = self.file("tools.json", [{"type": "function", "function": {"name": "f"}}])
         bad, none = self.file("bad.json", "{"), self.file("none.json", "{}")
-        for args, code, says in ((("--tools", bad), 2, "tools: line 1"), (("--tools", none), 2, "no list"),
+        for args, code, says in ((("--tools", bad), 2, "tools: line 1"),
+                                 (("--tools", none), 2, "must be a list"),
                                  (("--tools", self.folder.name), 5, "cannot read"),
                                  (("--tools", self.folder.name + "/no\u00e9"), 5, "/no\u00e9: No such file"),
                                  (("--tools", good, "--raw"), 2, "--raw"),

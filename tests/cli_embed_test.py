@@ -284,7 +284,7 @@ class Bert(unittest.TestCase):
             self.check_pair(kind, path, ids)
             code, err, _ = self.directory(kind, prefix, more, {**one, "id2label": None}, add, "bert-rank")
             self.assertNotEqual(code, 0)
-            self.assertIn(f"{out}.weight is of shape [1 x 72], config.json asks for [2 x 72]", err)
+            self.assertIn(f"{out}.weight is of shape [1 x 72], config.json implies [2 x 72]", err)
 
     def test_what_cannot_be_is_refused(self):
         for config, words in (({"is_decoder": True}, "is_decoder"), ({"hidden_act": "tanh"}, "tanh"),

@@ -129,7 +129,7 @@ class Lora(unittest.TestCase):
         scaled = FOLDER / "scaled.qsf"
         subprocess.run([QSF_CONVERT, "-q", model, scaled], check=True)
         self.assertIn(b"scaled its channels", run("-m", scaled, "--ids", "1", "--raw", "--lora", a).stderr)
-        for file, words in ((other, b"qwen2"), (model, b"is no adapter"), ("none.gguf", b"none.gguf")):
+        for file, words in ((other, b"qwen2"), (model, b"is not an adapter"), ("none.gguf", b"none.gguf")):
             r = run("-m", model, "--ids", "1", "--raw", "--lora", file)
             self.assertNotEqual(r.returncode, 0)
             self.assertIn(words, r.stderr)

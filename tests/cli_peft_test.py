@@ -248,7 +248,7 @@ class Peft(unittest.TestCase):
         for source, adapter, out, words in (
                 (scaled, peft, "x.qsf", b"scaled its channels"),
                 (again, peft, "x.qsf", b"scaled its channels"),
-                (folder, base("qwen2")[1], "x.qsf", b"is no adapter"), (gguf, twin, twin, b"an adapter"),
+                (folder, base("qwen2")[1], "x.qsf", b"is not an adapter"), (gguf, twin, twin, b"an adapter"),
                 (gguf, peft, peft / "adapter_model.safetensors", b"an adapter"),
                 (gguf, "none", "x.qsf", b"none")):
             r = convert(source, FOLDER / out, "--merge-lora", adapter)

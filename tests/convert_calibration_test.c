@@ -134,7 +134,7 @@ TEST(calibration_that_fails_leaves_the_old_file)
         for (size_t i = 0; i < 2; i++) {
             const uint64_t len = mem_find(&h.m, lost[i].to)->len;
             CHECK_EQ(qsf_conv_calibrate(p, "m", lost[i].text, lost[i].to, &o, &bytes, &err), QSF_E_ARGUMENT);
-            CHECK(strstr(err.text, "which would be lost") != NULL);
+            CHECK(strstr(err.text, "which would be overwritten") != NULL);
             CHECK_EQ(mem_find(&h.m, lost[i].to)->len, len);
         }
     }

@@ -81,7 +81,7 @@ with tempfile.TemporaryDirectory() as name:
     # ---- a file that is read is not written ----
     os.symlink(small, folder / "symbolic"), os.link(small, folder / "hard"), os.symlink(hf,
         folder / "hf-link"), os.link(hf / "tokenizer.json", folder / "tokenizer")
-    lost = "would be lost"
+    lost = "would be overwritten"
     for target in (small, folder / ".." / folder.name / "small.gguf", folder / "symbolic",
                    folder / "hard"): refused(f"{target}", 2, lost, small, target)
     refused("through a link", 2, lost, folder / "symbolic", small)
@@ -102,7 +102,7 @@ with tempfile.TemporaryDirectory() as name:
     refused("the text to calibrate with", 2, lost, "--calibrate", text, small, text)
     refused("a calibration over its text", 3, "neither a calibration file nor", "--calibrate", text,
             "--calibration-file", text, small, new)
-    refused("a calibration over the input", 2, "no importance matrix", "--calibrate", "self",
+    refused("a calibration over the input", 2, "not an importance matrix", "--calibrate", "self",
             "--calibration-file", small, small, new)
     refused("a calibration and the output", 2, lost, "--calibrate", "self", "--calibration-file", new, small,
             new)
@@ -111,7 +111,7 @@ with tempfile.TemporaryDirectory() as name:
     refused("no calibration", 5, "--calibrate makes it", "--calibration-file", kept, small, new)
     refused("a text as calibration", 3, "neither a calibration file nor", "--calibration-file", text, small,
             new)
-    refused("a model as calibration", 2, "no importance matrix", "--calibration-file", small, small, new)
+    refused("a model as calibration", 2, "not an importance matrix", "--calibration-file", small, small, new)
     check(run("-q", "--calibrate", text, "--calibration-file", kept, hf, new)[0] == 0, "calibrates")
     check(run("-q", "--calibration-file", kept, hf, new)[0] == 0, "and once more, from the file")
     refused("another model's calibration", 2, "of another model", "--calibration-file", kept, small, new)
@@ -123,13 +123,13 @@ with tempfile.TemporaryDirectory() as name:
     for target, says in ((folder, "is a directory"), ("/dev/null", "is a device"),
                          (folder / "fifo", "is a FIFO"), (folder / "no" / "out.qsf",
                                                           "directory does not exist"),
-                         (small / "out.qsf", "no directory"), ("", "the name is empty")):
+                         (small / "out.qsf", "not a directory"), ("", "the name is empty")):
         refused(f"{target} as output", 5, says, small, target)
     refused("/dev/stdout as output", 5, "is a FIFO", small, "/dev/stdout")
 
     # ---- files that are no model ----
     (folder / "empty").write_bytes(b""), (folder / "bare").mkdir(), (folder / "looks.qsf").mkdir()
-    for path, code, says in ((hf, 3, f"make one of it: qsf-convert {hf} model.qsf"),
+    for path, code, says in ((hf, 3, f"convert it: qsf-convert {hf} model.qsf"),
                              (folder / "bare", 5, "is a directory"), (folder / "fifo", 5, "is a FIFO"),
                              ("/dev/null", 5, "is a device"), (folder / "empty", 3,
                                                                "is empty"), (folder / "nothing", 5,

@@ -478,7 +478,7 @@ def check_listed(tree, name, line, text):
                 continue
             if program.startswith("build/"):
                 known = subprocess.run(
-                    [tree.folder / program, "--help"], capture_output=True, text=True, check=True
+                    [tree.folder / program, "--help", "all"], capture_output=True, text=True, check=True
                 ).stdout
             else:
                 known = (tree.folder / program).read_text()

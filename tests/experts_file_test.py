@@ -52,7 +52,7 @@ def main(program, convert, work):
         make_moe_gguf.make_moe(gguf, make_moe_gguf.options([str(gguf), "--experts", "32", *SIZES]))
         subprocess.run([convert, str(gguf), str(qsf)], check=True, capture_output=True)
         said = subprocess.run([convert, "--info", str(qsf)], check=True, capture_output=True, text=True)
-        assert "experts of 4 layers can be read alone, each by its checksum" in said.stdout, said
+        assert "experts of 4 layers can be read individually, each with its checksum" in said.stdout, said
         check(program, qsf, 12, QSF)
     finally:
         for path in (gguf, qsf): path.unlink(missing_ok=True)

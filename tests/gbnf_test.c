@@ -10,15 +10,15 @@ TEST(gbnf_is_refused_at_its_place)
 {
     static const struct { const char *text, *why; } bad[] = {
         { "", "rule \"root\" is missing" }, { "root = \"a\"", "line 1, column 6" },
-        { "root ::= \"a", "column 10: this text has no end" }, { "root ::= a", "rule a is used" },
-        { "root ::= [a", "no end" }, { "root ::= \"\\q\"", "escape" }, { "root ::= (\"a\"", "no \")\"" },
-        { "root ::= \"a\")", "column 13" }, { "root ::= *", "repeated" },
-        { "root ::= \"a\"{2,1}", "at least more" }, { "root ::= \"a\"{x}", "number" },
+        { "root ::= \"a", "column 10: this string is not closed" }, { "root ::= a", "rule a is used" },
+        { "root ::= [a", "not closed" }, { "root ::= \"\\q\"", "escape" }, { "root ::= (\"a\"", "no \")\"" },
+        { "root ::= \"a\")", "column 13" }, { "root ::= *", "nothing to repeat" },
+        { "root ::= \"a\"{2,1}", "minimum is larger" }, { "root ::= \"a\"{x}", "number" },
         { "root ::= \"\\x4\"", "hexadecimal" }, { "root ::= \"a\"{99999999999}", "too large" },
-        { "root ::= <think>", "<token> is not supported" }, { "root ::= root", "no text fits" },
-        { "root ::= \"a\" root", "no text fits" }, { "root ::= []", "without characters" },
+        { "root ::= <think>", "<token> is not supported" }, { "root ::= root", "no string fits" },
+        { "root ::= \"a\" root", "no string fits" }, { "root ::= []", "an empty class" },
         { "x ::= \"a\"\n root ::= x\n| \"b\"", "line 3, column 1" },
-        { "root ::= \"\\U00110000\"", "no such character" },
+        { "root ::= \"\\U00110000\"", "not a character" },
     };
     qsf_error err;
     for (size_t i = 0; i < QSF_ARRAY_LEN(bad); i++) {
@@ -45,18 +45,18 @@ TEST(lark_is_refused_at_its_place)
 {
     static const struct { const char *text, *why; } bad[] = {
         { "", "rule \"start\" is missing" }, { "start = \"a\"", "line 1, column 7: \":\" is missing" },
-        { "start: \"a", "column 8: this text has no end" }, { "start: a", "a is used and not defined" },
-        { "start: INT", "is an %import common missing?" }, { "start: /a", "pattern has no end" },
-        { "start: (\"a\"", "bracket is not closed" }, { "start: \"a\")", "column 11: neither" },
-        { "start: *", "nothing that could be repeated" }, { "start: \"a\"~2..1", "at least more" },
+        { "start: \"a", "column 8: this string is not closed" }, { "start: a", "a is used and not defined" },
+        { "start: INT", "is an %import common missing?" }, { "start: /a", "pattern is not closed" },
+        { "start: (\"a\"", "bracket is not closed" }, { "start: \"a\")", "column 11: expected a part" },
+        { "start: *", "nothing to repeat" }, { "start: \"a\"~2..1", "minimum is larger" },
         { "start: \"a\"~x", "a number is missing" }, { "start: \"ab\"..\"c\"", "two single characters" },
         { "start: \"b\"..\"a\"", "ends before it begins" }, { "start: \"\\x4\"", "not a character" },
         { "start: a{\"b\"}", "templates are not supported" }, { "a{x}: x", "templates are not supported" },
-        { "%declare A", "only %import and %ignore" }, { "%import python.NAME", "only common" },
+        { "%declare A", "supported are %import and %ignore" }, { "%import python.NAME", "only common" },
         { "%import common.NAME", "no terminal of this name" },
         { "A: b\nb: \"x\"\nstart: A", "consist of terminals" },
         { "start: \"a\"\nstart: \"b\"", "line 2, column 11: this name was defined before" },
-        { "start: start", "no text fits" }, { "start: /a/x", "flag of a pattern" },
+        { "start: start", "no string fits" }, { "start: /a/x", "flag of a pattern" },
         { "start: /(?>a)/", "atomic groups" }, { "start: \"a\" ->", "a name is missing" },
         { "\nstart: \"a\" \"b\" }", "line 2, column 16" },
     };

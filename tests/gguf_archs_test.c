@@ -193,7 +193,7 @@ TEST(gguf_takes_what_the_row_of_an_architecture_says)
             if (tells_forms_apart(a, role)) continue;
             if (!qsf_arch_takes(a, &untied, &layer, role)) {
                 b = by_row(a, NULL, role);
-                refuse(&b, QSF_E_UNSUPPORTED, "is no part of architecture");
+                refuse(&b, QSF_E_UNSUPPORTED, "is not part of architecture");
             } else if (qsf_arch_needs(a, &tied, &layer, role) &&
                        !(a->fused_gate && role->kind == QSF_K_FFN_GATE)) {
                 b = by_row(a, role, NULL);

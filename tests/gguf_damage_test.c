@@ -39,7 +39,7 @@ TEST(gguf_refuses_numbers_of_experts_that_cannot_be)
     b = said_experts(8, 2);
     kv_u32(&b, "llama.expert_shared_count", 1000);
     kv_u32(&b, "llama.expert_feed_forward_length", 1 << 20);
-    refuse(&b, QSF_E_CORRUPT, "beside one of");
+    refuse(&b, QSF_E_CORRUPT, "next to one of");
     b = said_experts(8, 2);
     kv_u32(&b, "llama.expert_group_count", 3);
     kv_u32(&b, "llama.expert_group_used_count", 1);
@@ -55,7 +55,7 @@ TEST(gguf_refuses_numbers_of_experts_that_cannot_be)
     kv_u32(&b, "llama.interleave_moe_layer_step", 2);
     refuse(&b, QSF_E_UNSUPPORTED, "one layer out of 2");
     b = said_experts(8, 2);
-    refuse(&b, QSF_E_UNSUPPORTED, "is no part of architecture");     /* a dense layer's ffn_gate */
+    refuse(&b, QSF_E_UNSUPPORTED, "is not part of architecture");     /* a dense layer's ffn_gate */
     b = said_experts(8, 2);
     kv_u32(&b, "llama.expert_shared_feed_forward_length", TINY_FF);
     refuse(&b, QSF_E_CORRUPT, "is missing");
@@ -89,10 +89,10 @@ TEST(gguf_refuses_gates_and_ups_in_one_that_are_not)
     refuse(&b, QSF_E_CORRUPT, "holds weights that are also in");
     b = tiny_keyed("llama");
     tensor3(&b, "blk.0.ffn_gate_up_exps.weight", TINY_EMBD, 2 * TINY_FF, 8);
-    refuse(&b, QSF_E_UNSUPPORTED, "is no part of architecture");
+    refuse(&b, QSF_E_UNSUPPORTED, "is not part of architecture");
     b = said_experts(8, 2);
     kv_u32(&b, "llama.moe_latent_size", TINY_EMBD / 2);
-    refuse(&b, QSF_E_UNSUPPORTED, "experts with 16 of 32 columns, beside a feed-forward of 0");
+    refuse(&b, QSF_E_UNSUPPORTED, "experts with 16 of 32 columns, next to a feed-forward of 0");
 }
 
 TEST(gguf_steps_over_layers_that_guess_several_tokens)
@@ -305,7 +305,7 @@ TEST(gguf_refuses_names_that_are_made_to_share_a_hash)
         snprintf(name, sizeof name, "other%u", (unsigned)i);
         tensor(&b, name, 0, 8, 0);
     }
-    refuse(&b, QSF_E_CORRUPT, "have one hash");
+    refuse(&b, QSF_E_CORRUPT, "share one hash");
 }
 
 /* Offsets far from sorted order, without gaps or overlaps. */
@@ -322,7 +322,7 @@ TEST(gguf_sorts_tensors_in_any_order)
         const uint64_t place = i % 2 ? (N - i) / 2 : N - 1 - i / 2;
         qsf_put64(b.infos.p + b.infos.len - 8, begin + 32 * place);
     }
-    refuse(&b, QSF_E_UNSUPPORTED, "is no part of architecture");
+    refuse(&b, QSF_E_UNSUPPORTED, "is not part of architecture");
 }
 
 TEST(gguf_rejects_a_tensor_past_the_end)
@@ -362,10 +362,10 @@ TEST(gguf_rejects_names_that_are_there_twice)
 {
     gguf_build b = tiny_keyed("llama");
     tensor(&b, "output_norm.weight", 0, TINY_EMBD, 0);
-    refuse(&b, QSF_E_CORRUPT, "\"output_norm.weight\" is there twice");
+    refuse(&b, QSF_E_CORRUPT, "\"output_norm.weight\" occurs twice");
     b = tiny_keyed("llama");
     kv_u32(&b, "llama.block_count", 2);
-    refuse(&b, QSF_E_CORRUPT, "\"llama.block_count\" is there twice");
+    refuse(&b, QSF_E_CORRUPT, "\"llama.block_count\" occurs twice");
     b = tiny_keyed("phi3");
     tensor(&b, "blk.0.attn_q.weight", 0, TINY_EMBD, 32);
     refuse(&b, QSF_E_CORRUPT, "also in");
@@ -491,12 +491,13 @@ TEST(source_says_what_a_stranger_is)
     static const struct { const char *bytes; size_t len; const char *word; } strangers[] = {
 #define STRANGER(bytes, word) { bytes, sizeof(bytes) - 1, word }
         STRANGER("", "empty"),
-        STRANGER("<!DOCTYPE html><html>", "a web page: take the address that downloads"),
+        STRANGER("<!DOCTYPE html><html>", "a web page: use the address that downloads"),
         STRANGER("\xef\xbb\xbf\n<html lang=en>", "a web page"),
         STRANGER("<?xml version='1.0'?>", "a web page"),
         STRANGER("version https://git-lfs.github.com/spec/v1\noid", "a Git LFS pointer"),
         STRANGER("{\"error\":\n \"not  found\"}",
-                 "JSON, perhaps a server's answer in the file's place: \"{\"error\": \"not found\"}\""),
+                 "JSON, perhaps a server's error message instead of the file: "
+                 "\"{\"error\": \"not found\"}\""),
         STRANGER("\x02\0\0\0\0\0\0\0{}", "a safetensors file: qsf-convert"),
         STRANGER("PK\3\4--archive/data.pkl", "a PyTorch checkpoint: qsf-convert"),
         STRANGER("PK\3\4--model/readme", "a ZIP archive: unpack"),
@@ -505,7 +506,7 @@ TEST(source_says_what_a_stranger_is)
         STRANGER("tjgg\3\0\0\0", "from before GGUF"),
         STRANGER("MZ\x90\0\3", "a program"),
         STRANGER("Entry not found",
-                 "a text, perhaps a server's answer in the file's place: \"Entry not found\""),
+                 "a text file, perhaps a server's error message instead of the file: \"Entry not found\""),
         STRANGER("abc", "a text"),
         STRANGER("\0\0\0\0\0\0\0\0", "begins with zeros"),
         STRANGER("\1", "begins with 01 00 00 00"),

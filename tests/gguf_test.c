@@ -518,8 +518,8 @@ TEST(gguf_names_the_part_that_is_wrong)
     check_third(spoil_magic, "is not a GGUF file");
     check_third(spoil_place, "multiple of 32");
     check_third(spoil_type, "whole blocks");
-    check_third(spoil_twice, "there twice");
-    check_third(spoil_name, "there twice");
+    check_third(spoil_twice, "occurs twice");
+    check_third(spoil_name, "occurs twice");
 }
 
 /* A part is truncated while the model is in use. */

@@ -81,12 +81,12 @@ def bad(tiny):
     def shape(t): t[q].shape = [tiny.Q // 4 * tiny.D // 8, 8]
     def two(t): t[q + "_scale"].data, t[q + "_scale"].shape = encode([1, 1], "BF16"), [2]
     yield ("bitnet-no-scale", case(lambda t: t.pop(q + "_scale")), "QSF_E_CORRUPT",
-           "q_proj.weight_scale is missing, by which")
+           "q_proj.weight_scale is missing, the scale of")
     yield "bitnet-scale-0", case(scale(0.0)), "QSF_E_CORRUPT", "q_proj.weight_scale is 0, expected"
     yield "bitnet-scale-nan", case(scale(math.nan, "F32")), "QSF_E_CORRUPT", "weight_scale is nan"
     yield "bitnet-scale-below", case(scale(-1.5)), "QSF_E_CORRUPT", "is -1.5, expected a number above 0"
     yield "bitnet-two-scales", case(two), "QSF_E_CORRUPT", "4 bytes, expected one number"
-    yield "bitnet-shape", case(shape), "QSF_E_CORRUPT", "is of shape [16 x 8], config.json asks for [8 x 16]"
+    yield "bitnet-shape", case(shape), "QSF_E_CORRUPT", "is of shape [16 x 8], config.json implies [8 x 16]"
     yield ("bitnet-norms", case(lambda t: None, {**config(tiny), "quantization_config": {
         "quant_method": "bitnet", "use_rms_norm": True}}), "QSF_E_UNSUPPORTED", "use_rms_norm")
     yield ("bitnet-class", case(lambda t: None, config(tiny, "offline", "bytelinear")), "QSF_E_UNSUPPORTED",

@@ -129,7 +129,7 @@ def refused_modules():
     yield listed("Transformer", "Pooling", "Dense"), "UNSUPPORTED", "one dense layer"
     yield listed("Transformer", "Pooling", "Pooling"), "UNSUPPORTED", "models.Pooling"
     yield listed("Transformer", "Pooling", "Dense", "Dense", "Dense"), "UNSUPPORTED", "models.Dense"
-    yield put("modules.json", "{}"), "CORRUPT", "no list of modules"
+    yield put("modules.json", "{}"), "CORRUPT", "not a list of modules"
     yield put("modules.json", "[1]"), "CORRUPT", "module 0 has no type"
     def at(kind, path): return put("modules.json", json.dumps([{"type": MODULE + kind, "path": path}]))
     yield at("Transformer", "0_BERT"), "UNSUPPORTED", "0_BERT"
@@ -139,14 +139,14 @@ def refused_modules():
     yield pooling(pooling_mode=1), "CORRUPT", "pooling_mode"
     yield second(16, BETWEEN, bias=True), "UNSUPPORTED", "3_Dense/config.json: a bias"
     yield second(16, BETWEEN, activation_function=None), "UNSUPPORTED", "the activation Tanh"
-    yield second(16, BETWEEN - 1), "UNSUPPORTED", "from 39 to 16 columns, behind 40"
+    yield second(16, BETWEEN - 1), "UNSUPPORTED", "from 39 to 16 columns, after 40"
     yield second(17, BETWEEN), "UNSUPPORTED", "from 40 to 17 columns"
     yield drop("2_Dense/config.json"), "NOT_FOUND", "no 2_Dense/config.json"
     yield drop("3_Dense/config.json"), "NOT_FOUND", "no 3_Dense/config.json"
     yield drop("3_Dense/model.safetensors"), "NOT_FOUND", "3_Dense: neither model.safetensors nor"
     yield put("2_Dense/model.safetensors", b"\xff" * 64), "CORRUPT", "2_Dense/model.safetensors"
     def turned(files, dense): files["2_Dense/model.safetensors"] = safetensors({"linear.weight": dense[3]})
-    yield turned, "CORRUPT", "2_Dense/linear.weight is of shape [16 x 40], config.json asks for [40 x 16]"
+    yield turned, "CORRUPT", "2_Dense/linear.weight is of shape [16 x 40], config.json implies [40 x 16]"
 
 def bad(tiny):
     for i, (kind, name, config, status, says) in enumerate(refused_configs()):

@@ -32,7 +32,7 @@ def refused(tiny):
     yield "lfm2", {"conv_L_cache": 17}, "CORRUPT", "expected a whole number from 2 to 16"
     yield "lfm2", types("conv", "mamba"), "UNSUPPORTED", 'of type "mamba", which no layer of a lfm2'
     yield "lfm2", types("conv"), "CORRUPT", "layer_types has 1 entries for 2 layers"
-    yield "lfm2", types("conv", 1), "CORRUPT", "expected a list of texts"
+    yield "lfm2", types("conv", 1), "CORRUPT", "expected a list of strings"
     yield "lfm2", {"full_attn_idxs": [2]}, "CORRUPT", "expected a list of layers"
     yield "lfm2", {"block_ff_dim": 1 << 24, "block_ffn_dim_multiplier": 900}, "CORRUPT", "a feed-forward of"
     yield "lfm2_moe", {"use_expert_bias": False}, "UNSUPPORTED", "use_expert_bias is false"
@@ -73,7 +73,7 @@ def refused(tiny):
     yield "qwen2_moe", {"mlp_only_layers": [0]}, "UNSUPPORTED", "layers without experts between"
     yield ("smollm3", {"use_sliding_window": True, "sliding_window": 8}, "UNSUPPORTED",
            "use_sliding_window without layer_types in a smollm3 model")
-    yield "qwen3", {"rope_parameters": {"rope_theta": 1e6}, "rope_scaling": YARN}, "UNSUPPORTED", "beside"
+    yield "qwen3", {"rope_parameters": {"rope_theta": 1e6}, "rope_scaling": YARN}, "UNSUPPORTED", "both rope_"
     # whose layers that see everything have heads as the others have
     alike = {"per_layer_config": {}, "hidden_size_per_layer_input": 0}
     yield ("gemma4_text", {**types("full_attention", "full_attention"), **alike}, "CORRUPT",
@@ -84,7 +84,7 @@ def refused(tiny):
     yield "gemma4_text", {**alternate, "use_bidirectional_attention": "all"}, "UNSUPPORTED", '"all"'
     yield "gemma4_text", {}, "UNSUPPORTED", "the last layer, 1, is windowed"
     each = {"per_layer_config": {"0": {"head_dim": 16}}}
-    yield "gemma4_text", {**alternate, **each}, "UNSUPPORTED", '"0" is no layer'
+    yield "gemma4_text", {**alternate, **each}, "UNSUPPORTED", '"0" is not a layer'
     yield "gemma4_text", {**alternate, **rope(factor=2.0)}, "UNSUPPORTED", "proportional with factor 2"
     yield "gemma4_text", {**alternate, "num_kv_shared_layers": 2}, "CORRUPT", "from 0 to 1"
 
@@ -166,7 +166,7 @@ def bad(tiny):
     yield "oss-no-scales", case(lambda t: t.pop(down + "_scales")), "QSF_E_CORRUPT", down + " is missing"
     yield "oss-no-blocks", case(lambda t: t.pop(down + "_blocks")), "QSF_E_CORRUPT", down + " is missing"
     yield ("oss-blocks", case(replaced(down + "_blocks", [EXPERTS, 31, 1, 16])), "QSF_E_CORRUPT",
-           "is of shape [2 x 31 x 1 x 16], config.json asks for [2 x 32 x 1 x 16]")
+           "is of shape [2 x 31 x 1 x 16], config.json implies [2 x 32 x 1 x 16]")
     yield ("oss-scales", case(replaced(down + "_scales", [EXPERTS, 32, 2])), "QSF_E_CORRUPT",
-           "is of shape [2 x 32 x 2], config.json asks for [2 x 32 x 1]")
+           "is of shape [2 x 32 x 2], config.json implies [2 x 32 x 1]")
     yield "oss-types", case(halves), "QSF_E_UNSUPPORTED", "are of types U8 and F16"

@@ -249,7 +249,7 @@ TEST(what_fits_no_layout_is_refused_with_the_numbers)
                                             "split32 1024");
     const style microsoft = { .layout = QSF_I2S_MICROSOFT };
     check_refused(&microsoft, QSF_I2S_BITNET32, "which is not the layout that was asked for");
-    check_refused(&microsoft, QSF_I2S_SPLIT32, "no tensor of scales beside it");
+    check_refused(&microsoft, QSF_I2S_SPLIT32, "no separate tensor of scales");
     const style lonely = { .layout = QSF_I2S_SPLIT32 };
     check_refused(&lonely, QSF_I2S_AUTO, "as no layout has");
     const style twice = { .layout = QSF_I2S_MICROSOFT, .scales_name = "%s.scale" };

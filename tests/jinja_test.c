@@ -46,20 +46,20 @@ TEST(jinja_errors_say_line_and_column)
     CHECK_STR(jinja_says("{% if x %}"), "chat template, line 1, column 11: the template ends without endif");
     CHECK_STR(jinja_says("\xc3\xa9{{ 1 + }}"),
               "chat template, line 1, column 9: an expression is missing here");
-    CHECK_STR(jinja_says("{{ 'a }}"), "chat template, line 1, column 4: a string has no end");
+    CHECK_STR(jinja_says("{{ 'a }}"), "chat template, line 1, column 4: a string is not closed");
     CHECK_STR(jinja_says("{% include 'a' %}"),
-              "chat template, line 1, column 4: no tag is known here by the name include");
+              "chat template, line 1, column 4: unknown tag: include");
     CHECK_STR(jinja_says("a\r\n\n\t{%- import 'a' as b %}"),
-              "chat template, line 3, column 6: no tag is known here by the name import");
+              "chat template, line 3, column 6: unknown tag: import");
     CHECK_STR(jinja_says("{% from 'a' import b %}"),
-              "chat template, line 1, column 4: no tag is known here by the name from");
+              "chat template, line 1, column 4: unknown tag: from");
     CHECK_STR(jinja_says("{# \n #}{% extends 'a' %}"),
-              "chat template, line 2, column 7: no tag is known here by the name extends");
+              "chat template, line 2, column 7: unknown tag: extends");
     CHECK_STR(jinja_says("{% macro f(x) %}\n{% if x %}\n  {{ raise_exception('No ' ~ x) }}{% endif %}"
                          "{% endmacro %}\n{% for i in [0, '\xc3\xa9'] %}{{ f(i) }}{% endfor %}"),
               "chat template, line 3, column 21: No \xc3\xa9");
     CHECK_STR(jinja_says("{{ 1 | nothing }}"),
-              "chat template, line 1, column 8: no filter is known here by the name nothing");
+              "chat template, line 1, column 8: unknown filter: nothing");
     CHECK_STR(jinja_says("{{ raise_exception('Only users!') }}"),
               "chat template, line 1, column 19: Only users!");
 }

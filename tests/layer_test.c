@@ -226,7 +226,7 @@ TEST(a_shape_is_that_of_its_own_layer)
     CHECK_EQ(qsf_source_check_shapes(m->source, &error), QSF_OK);
     m->source->layers[1].n_ff++;
     CHECK_EQ(qsf_source_check_shapes(m->source, &error), QSF_E_CORRUPT);
-    CHECK(strstr(error.text, "ffn_gate of layer 1 has 80 x 32 values, its description asks for 81 x 32"));
+    CHECK(strstr(error.text, "ffn_gate of layer 1 has 80 x 32 values, its description requires 81 x 32"));
     close_model(m);
 }
 

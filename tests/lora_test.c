@@ -479,7 +479,7 @@ TEST(what_is_no_adapter_of_the_model_is_refused_by_name)
     adapter_refused(&b, &g, QSF_E_UNSUPPORTED, "qwen2");
     gguf_build_init(&g, 3);
     kv_text(&g, "general.architecture", "llama");
-    adapter_refused(&b, &g, QSF_E_UNSUPPORTED, "is no adapter");
+    adapter_refused(&b, &g, QSF_E_UNSUPPORTED, "is not an adapter");
     g = adapter_begin("llama");
     adapter_refused(&b, &g, QSF_E_CORRUPT, "no weights");
     g = adapter_begin("llama");

@@ -347,9 +347,9 @@ def bad_cases():
     yield "weights-missing", drop(case(), st), "QSF_E_NOT_FOUND", "no model.safetensors"
     yield "tokenizer-missing", drop(case(), tk), "QSF_E_NOT_FOUND", "tokenizer"
     yield ("config-type", with_config(model_type="falcon_h1"), "QSF_E_UNSUPPORTED",
-           "\"falcon_h1\" are not read; its GGUF files are: make one with")
+           "\"falcon_h1\" are not supported; its GGUF files are: make one with")
     yield ("config-other-type", with_config(model_type="mamba_3"), "QSF_E_UNSUPPORTED",
-           "\"mamba_3\" are not read; a GGUF file of it may be")
+           "\"mamba_3\" are not supported; a GGUF file of it may be")
     yield "config-quantised", with_config(
         quantization_config={"quant_method": "gptq"}), "QSF_E_UNSUPPORTED", "gptq"
     yield ("config-rope", with_config(rope_scaling={"type": "dynamic", "factor": 2.0}),
@@ -368,12 +368,12 @@ def bad_cases():
             ("head_dim", 1 << 20, "expected a whole number from 1 to 1024"), ("hidden_size", True,
                 "true, expected"),
             ("rms_norm_eps", "small", "expected a number"), ("rms_norm_eps", 1e300, "the number 1e+300"),
-            ("rope_theta", -1.0, "the number -1"), ("hidden_act", 5, "expected a text"),
+            ("rope_theta", -1.0, "the number -1"), ("hidden_act", 5, "expected a string"),
             ("tie_word_embeddings", 1, "expected true or false"), ("attention_bias", "yes",
                                                                    "expected true or false"),
-            ("model_type", 5, "expected a text"), ("architectures", "x", "expected a list"),
+            ("model_type", 5, "expected a string"), ("architectures", "x", "expected a list"),
             ("text_config", [], "expected an object"), ("quantization_config", 4, "expected an object"),
-            ("layer_types", "full", "expected a list"), ("layer_types", [1, 2], "expected a list of texts"),
+            ("layer_types", "full", "expected a list"), ("layer_types", [1, 2], "expected a list of strings"),
             ("eos_token_id", "x", "expected a token's id"), ("eos_token_id", [1, None], "null, expected"),
             ("bos_token_id", 1.5, "the number 1.5"), ("bos_token_id", -5, "the number -5"),
             ("eos_token_id", N_VOCAB, beyond), ("eos_token_id", [1, 1 << 30], beyond), ("pad_token_id",
@@ -449,7 +449,7 @@ def bad_cases():
     says = "model.layers.2.mlp.up_proj.weight belongs to layer 2, but config.json has 2 layers"
     yield "st-more-layers", case(model=m), "QSF_E_CORRUPT", says
     m = llama(30, "F16"); m.add("score.weight", [2, D])
-    yield "st-head-of-another-kind", case(model=m), "QSF_E_UNSUPPORTED", "score.weight has no place"
+    yield "st-head-of-another-kind", case(model=m), "QSF_E_UNSUPPORTED", "score.weight is not part of"
     yield "st-pictures", case(model=pictures(llama(31, "F16"))), "QSF_E_UNSUPPORTED", "multi_modal_projector"
     yield "st-dimensions", head(setof("shape", [1] * 9 + [N_VOCAB, D])), "QSF_E_CORRUPT", "(11 dimensions)"
     yield "st-one-dimension", head(setof("shape",
@@ -461,7 +461,7 @@ def bad_cases():
     for bad in ("../model.safetensors", "/etc/passwd", "..", ""):
         c = case(shards=2); i = json.loads(c.files[st + ".index.json"]); i["weight_map"][first] = bad
         c.files[st + ".index.json"] = json.dumps(i)
-        yield f"index-path-{len(bad)}", c, "QSF_E_CORRUPT", "plain name"
+        yield f"index-path-{len(bad)}", c, "QSF_E_CORRUPT", "a plain one"
     c = case(shards=2); i = json.loads(c.files[st + ".index.json"])
     i["weight_map"]["model.nothing"] = "model-00001-of-00002.safetensors"
     c.files[st + ".index.json"] = json.dumps(i)
@@ -492,9 +492,9 @@ def bad_cases():
     yield "pickle-marks", bin_with(b"(" * 100000), "QSF_E_CORRUPT", "marks"
     yield "pickle-stack", bin_with(b"N" * 200000), "QSF_E_CORRUPT", "stack is full"
     yield "pickle-memo", bin_with(b"Nr\xff\xff\xff\xff."), "QSF_E_CORRUPT", "memo"
-    yield "pickle-no-end", bin_with(b"\x80\x02}"), "QSF_E_CORRUPT", "no end"
+    yield "pickle-no-end", bin_with(b"\x80\x02}"), "QSF_E_CORRUPT", "does not end"
     yield "pickle-text", bin_with(b"\x80\x02X\xff\xff\xff\x7fabc."), "QSF_E_CORRUPT", "beyond"
-    yield "pickle-list", bin_with(b"\x80\x02]."), "QSF_E_UNSUPPORTED", "no state dict"
+    yield "pickle-list", bin_with(b"\x80\x02]."), "QSF_E_UNSUPPORTED", "not hold a state dict"
     yield "pickle-empty", bin_with(b"\x80\x02}."), "QSF_E_UNSUPPORTED", "no tensors"
     yield ("pickle-legacy", file_bin(case(), b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."),
            "QSF_E_UNSUPPORTED", "1.6")
@@ -515,7 +515,7 @@ def bad_cases():
     # tokenizers
     split = {"type": "Split", "pattern": {"Regex": "(\\w)\\1"}, "behavior": "Isolated"}
     yield ("tok-regex", with_tok(lambda t: t.__setitem__("pre_tokenizer", split)), "QSF_E_UNSUPPORTED",
-           "an escape that this version does not know")
+           "an escape that this version does not support")
     yield ("tok-unigram", with_tok(lambda t: t["model"].__setitem__("type", "Unigram")),
            "QSF_E_CORRUPT", "no vocabulary")
     yield ("tok-normalizer", with_tok(lambda t: t.__setitem__("normalizer", {"type": "Sideways"})),

@@ -160,7 +160,8 @@ TEST(a_scale_must_be_one_number_behind_its_matrix)
     for (; qsf_le32(dir + 28 * line + 4) != QSF_K_SCALE + QSF_K_ATTN_V; line++) {}
     /* the same lie in the tensor's header and in the directory: kind, rows, cols; type */
     const struct { uint32_t place, v; const char *says; } lies[] = {
-        { 0, QSF_K_SCALE + QSF_K_ATTN_Q_BIAS, "kind 521" }, { 0, QSF_K_SCALE + QSF_K_FFN_GATE, "no matrix" },
+        { 0, QSF_K_SCALE + QSF_K_ATTN_Q_BIAS, "kind 521" },
+        { 0, QSF_K_SCALE + QSF_K_FFN_GATE, "not follow a matrix" },
         { 4, 2, "2 x 1" }, { 8, 3, "1 x 3" }, { 12, QSF_T_F16, "type 16" },
     };
     for (size_t k = 0; k < QSF_ARRAY_LEN(lies); k++) {

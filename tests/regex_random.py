@@ -17,12 +17,13 @@ ATOMS = ["a", "b", "c", "1", ".", "\u00e9", "\U0001f600", "\\d", "\\w", "\\W", "
          "[ab]", "[^a]", "[a-c1]", "[^\\d\\s]", "[\u00e0-\u00ff]", "[\\w-]", "\\x61", "\\u0062", "[b-]", "\"",
          "-", "/", "\\/", "_", "[.]", "[\\]a]", "[^\\n]", "Z"]
 COUNTS = ["*", "+", "?", "{0}", "{1}", "{2}", "{0,2}", "{1,3}", "{2,}", "*?", "+?", "??", "{1,2}?"]
-NAMED = ("a repeated group with ^ or $", "where no text can fit", "no text can fit", "no text fits",
-         "no value fits", "too large to search", "can be kept at the ends of a pattern",
+NAMED = ("a repeated group with ^ or $", "where no text can fit", "no text can fit", "no string fits",
+         "no value fits", "too large to search", "is only supported at the ends of a pattern",
          "more than 3 kinds of characters", "too many assertions about the text before",
          "is repeated too often",
-         "before a repeated group that has", "cannot be kept in a negative one",
-         "this lookbehind cannot be kept", "together with a lookbehind of more", "levels of \"both\" and")
+         "before a repeated group that has", "is not supported in a negative one",
+         "this lookbehind is not supported", "together with a lookbehind of more",
+         "\"both\" and \"not\" are nested")
 # Lookarounds; Python's lookbehind needs a fixed length.
 EDGES = ["\\b", "\\b", "\\B", "^", "$"]
 BEHIND = ["a", "\\w", "[^a]", "[ab]", "-", "."]

@@ -193,11 +193,12 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(tools_table_test 60 tools_table_test.py $<TARGET_FILE:tools_test>)
 endif()
 
-# ---- the shape of every file: lines, functions, headers ----
+# ---- the shape of every file: lines, functions, headers, words ----
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(lines_test 60 lines_test.py)
     qsf_script(shape_test 60 shape_test.py)
     qsf_script(model_tables_test 60 model_tables_test.py)
+    qsf_script(words_test 60 words_test.py)
     qsf_script(codebooks_test 60 codebooks_test.py)
 endif()
 

@@ -493,7 +493,7 @@ def values_of_dict(kind, depth):
 
 def probe(s, path, kind):
     """The refusals of a type's members, one at a time, except for images and missing objects."""
-    fair = ("text only", "answers are text", "no tool is named", "asks for a tool", "is empty", "no schema",
+    fair = ("text only", "only text output", "no tool is named", "asks for a tool", "is empty", "no schema",
             "\"prompt\\\" is not supported")
     refused, count = [], 0
     hints = typing.get_type_hints(kind, include_extras=True)

@@ -257,7 +257,7 @@ def test_a_file_of_keys_that_is_wrong_changes_nothing(s):
             keys.write_text(text)
             n = len(locked.lines)
             locked.process.send_signal(signal.SIGHUP)
-            locked.wait_for(lambda: any("the keys stay" in line for line in locked.lines[n:]))
+            locked.wait_for(lambda: any("the old keys remain valid" in line for line in locked.lines[n:]))
             assert locked.ask("GET", "/slots", headers={"X-Api-Key": "first"})[0] == 200
             assert locked.ask("GET", "/slots", headers={"X-Api-Key": "second"})[0] == 401
 

@@ -378,7 +378,8 @@ def test_loading_is_within_the_folder(s):
         refused(server, load, 400, {"lora_name": "x", "lora_path": "llama.a.gguf", "scale": "1"})
         refused(server, load, 400, {"lora_name": "x", "lora_path": "llama.a.gguf", "model": "base:a"})
         refused(server, load, 404, {"lora_name": "x", "lora_path": "llama.a.gguf", "model": "none"})
-        for path, words in ("qwen2.a.gguf", "qwen2"), ("llama.gguf", "no adapter"), ("broken.gguf", "broken"):
+        for path, words in ("qwen2.a.gguf", "qwen2"), ("llama.gguf", "not an adapter"), \
+                ("broken.gguf", "broken"):
             assert words in refused(server, load, 400, {"lora_name": "x", "lora_path": path},
                                     "adapter_load_failed")
         server.post(load, lora_name="x", lora_path="below/x.gguf")

@@ -209,7 +209,7 @@ def test_a_model_waits_for_those_that_work(s):
     with serving(s, "--models-max", "1", "--slots", "1", a=tiny("llama"), b=tiny("qwen2")) as server:
         long = stream_of(server, "a", 900, 8 if SLOW == 1 else 1)
         message, again = refused(server, "b", 503, "timeout", timeout=0.05)
-        assert "room" in message and int(again) > 0
+        assert "to be unloaded" in message and int(again) > 0
         with concurrent.futures.ThreadPoolExecutor() as pool:
             waits = pool.submit(text_of, server, "b")
             server.wait_for(lambda: states(server)["b"] != "unloaded")
@@ -485,8 +485,9 @@ def test_what_a_folder_leaves_out_is_said(s):
     with serving_folder(s, folder, f"--model=b={tiny('qwen2')}") as server:
         assert set(states(server)) == {"b", "a"} and states(server)["b"] == "loaded"
         refused(server, "x", 404, "model_not_found")
-        left = [line for line in server.lines if "is left out" in line]
-        for name, why in (("a.qsf", 'another file has the name "a"'), ("b.gguf", "of the command line"),
+        left = [line for line in server.lines if "is skipped" in line]
+        for name, why in (("a.qsf", 'another file already has the name "a"'),
+                          ("b.gguf", "on the command line"),
                           ("two", "several models"), ("c,d.gguf", "comma"), ("z-00002", "first part"),
                           ("gone.gguf", "No such file"), ("nnn", "too long")):
             assert sum(name in line and why in line for line in left) == 1, (name, left)

@@ -432,7 +432,7 @@ def test_a_socket_in_the_file_system(s):
         c.sendall(b"GET /api/tags HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert b'"name":"tiny"' in read_all(c)
     second = subprocess.run(command, capture_output=True, text=True)
-    assert second.returncode and "another program listens there" in second.stderr, second.stderr
+    assert second.returncode and "another program is listening there" in second.stderr, second.stderr
     p.kill()                                    # leaves a stale socket, which the next server replaces
     p.wait()
     assert path.exists()

@@ -439,8 +439,8 @@ def test_wrong():
 
     fails("is not the same file on rank 1", [tiny()], [str(other)])
     fails("no-such-file", ["no-such-file.gguf"], ["no-such-file.gguf"])
-    fails("do not go with --mpi", [tiny(), "--trace", "x"], [tiny(), "--trace", "x"])
-    fails("do not go with --pipeline", *[[tiny(), "--pipeline", "--cache-file", "x"]] * 2)
+    fails("cannot be combined with --mpi", [tiny(), "--trace", "x"], [tiny(), "--trace", "x"])
+    fails("cannot be combined with --pipeline", *[[tiny(), "--pipeline", "--cache-file", "x"]] * 2)
     fails("layers that keep state", *[[tiny("lfm2"), "--pipeline"]] * 2)
     lora = str(pathlib.Path(WORK.name, "x.lora.gguf"))
     make_lora.make(tiny(), lora)

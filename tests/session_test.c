@@ -250,7 +250,7 @@ TEST(a_foreign_session_is_refused)
     if (!bench_context(&b, &co)) return;
     CHECK_EQ(bench_feed(&b, 0, ids, 9, 16, NULL), QSF_OK);
     CHECK_EQ(load_bytes(&b, 0, s.bytes, s.len, got, TOKENS, &n), QSF_E_ARGUMENT);
-    CHECK(strstr(b.error.text, "kept as q8, the context's as q4") != NULL && qsf_seq_length(b.c, 0) == 9);
+    CHECK(strstr(b.error.text, "has type q8, the context's has q4") != NULL && qsf_seq_length(b.c, 0) == 9);
     co = session_context(QSF_KV_Q8);
     co.n_ctx = 40;
     if (!bench_context(&b, &co)) return;

@@ -308,7 +308,7 @@ TEST(shares_survive_a_sum_that_fails)
     if (shares_open(&x, &b, 2, NULL, &co)) {
         x.group.fail_at = 4;                /* of six */
         CHECK_EQ(shares_compute(&x, &row, 1), QSF_E_IO);
-        CHECK(strstr(qsf_last_error(x.c[0]), "layer 1: what its shares make could not be added") != NULL);
+        CHECK(strstr(qsf_last_error(x.c[0]), "layer 1: the results of its shares could not be") != NULL);
         for (int i = 0; i < 2; i++) CHECK_EQ(qsf_seq_length(x.c[i], 0), 0);
         x.group.fail_at = 0;
         CHECK_EQ(shares_compute(&x, &row, 1), QSF_OK);

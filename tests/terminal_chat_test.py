@@ -122,11 +122,11 @@ class Reasoning(Scripted):
         r = self.pipe("opened", ["why?", "and?", f"/save {f}"], *how)
         self.assertEqual(r.stdout, b"Yes.\nYes.\n")
         self.assertIn("assistant 31\n<think>\nbecause.\n</think>\n\nYes.\n", f.read_text())
-        self.assertEqual(re.findall(rb"(\d+) tokens, \d+ of them kept", r.stderr)[1], b"52")
+        self.assertEqual(re.findall(rb"(\d+) tokens, \d+ of them cached", r.stderr)[1], b"52")
 
     def test_the_next_prompt_is_without_it(self):
         one = self.pipe("think", ["hi", "you"], "-v").stderr.decode()
-        counts = [int(n) for n in re.findall(r"(\d+) tokens, \d+ of them kept", one)]
+        counts = [int(n) for n in re.findall(r"(\d+) tokens, \d+ of them cached", one)]
         self.assertLess(counts[1] - counts[0], 60)
 
     def test_one_answer_without_a_chat(self):
@@ -205,14 +205,14 @@ class Results(Scripted):
             self.assertEqual((call["name"], call["arguments"]["city"]), ("weather", "Paris"))
         self.assertEqual(r.stdout.count(b"I look.\n{"), 3)
         self.assertIn("4 messages loaded", r.stderr.decode())
-        self.assertEqual(len(re.findall(rb"\d+ tokens, \d+ of them kept", r.stderr)), 3)
+        self.assertEqual(len(re.findall(rb"\d+ tokens, \d+ of them cached", r.stderr)), 3)
 
     def test_reasoning_goes_to_templates_that_take_it(self):
         template = FOLDER / "thinks.jinja"
         template.write_text("{% for m in messages %}[{{ m.role }}]{% if m.reasoning_content %}<think>"
                             "{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}{% endfor %}"
                             "{{ '\\n' }}")
-        count = lambda r: [int(n) for n in re.findall(rb"(\d+) tokens, \d+ of them kept", r.stderr)]
+        count = lambda r: [int(n) for n in re.findall(rb"(\d+) tokens, \d+ of them cached", r.stderr)]
         one = count(self.pipe("think", ["hi", "you"], "-v", "--chat-template", template))
         two = count(self.pipe("think", ["hi", "you"], "-v", "--chat-template",
                               "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{{ '\\n' }}"))
@@ -237,9 +237,9 @@ class Commands(Scripted):
     def test_regen_and_edit(self):
         t = self.says("hello")
         t.asks("/regen")
-        self.assertIn("there is no message to answer yet", t.screen.lines())
+        self.assertIn("no message to answer yet", t.screen.lines())
         t.asks("/edit")
-        self.assertIn("there is no message to edit yet", t.screen.lines())
+        self.assertIn("no message to edit yet", t.screen.lines())
         t.asks("one")
         t.asks("two é")
         t.asks("/regen")
@@ -254,7 +254,7 @@ class Commands(Scripted):
         t.keys("/edit\r")
         t.shows("edit> two é?!", at=13)
         t.keys("\x03")
-        t.shows("edit> two é?!", "(the message stays as it was)", ">", at=2)
+        t.shows("edit> two é?!", "(the message is unchanged)", ">", at=2)
         t.keys("/edit\r")
         t.shows("edit> two é?!", at=13)
         t.asks("\x15")
@@ -269,13 +269,13 @@ class Commands(Scripted):
 
     def test_a_pipe_edits_by_an_argument(self):
         r = self.pipe("hello", ["one", "/edit", "/edit two", f"/save {FOLDER / 'edited.txt'}"])
-        self.assertIn(b"/edit TEXT puts another text", r.stderr)
+        self.assertIn(b"/edit TEXT replaces the message", r.stderr)
         self.assertIn("user 3\ntwo\n", (FOLDER / "edited.txt").read_text())
 
     def test_system(self):
         t = self.says("hello")
         t.asks("/system")
-        self.assertIn("there is no system message", t.screen.lines())
+        self.assertIn("no system message", t.screen.lines())
         t.asks("one")
         t.asks("/system Be brief. é")
         t.asks("/system")
@@ -327,7 +327,7 @@ class Commands(Scripted):
             self.assertEqual(self.talk(t)[:5], ["user:", "first", "lé", "last", "what is it?"])
         t.asks(f"/load-file {folder}/my notes.txt")
         t.asks("/load-file -")
-        self.assertEqual(t.screen.lines()[-2], "(15 bytes of files let go)")
+        self.assertEqual(t.screen.lines()[-2], "(15 bytes of files discarded)")
         t.asks("next")
         self.assertEqual(self.talk(t)[-4:-2], ["user:", "next"])
         t.asks("/reset")
@@ -343,8 +343,8 @@ class Commands(Scripted):
             f.truncate((16 << 20) + 1)
         lines = [f"/load-file {FOLDER / n}" for n in (*files, "huge", "not there", ".")]
         r = self.pipe("hello", [*lines, "/load-file", "hi", f"/save {FOLDER / 'one.txt'}"], "-c", "512")
-        for words in ("the file is empty", "byte 2 is zero: this is no text",
-                      "tokens; the context has 512 positions", "huge: /load-file takes 16 MB at most",
+        for words in ("the file is empty", "byte 2 is zero: this is not text",
+                      "tokens; the context has 512 positions", "huge: /load-file takes at most 16 MB",
                       "not there: No such file", "Is a directory", "which file? /load-file PATH"):
             self.assertIn(words.encode(), r.stderr)
         self.assertIn("user 2\nhi\n", (FOLDER / "one.txt").read_text())
@@ -374,7 +374,7 @@ class Commands(Scripted):
             self.assertRegex(r.stderr.decode(), rf"(?m)^  {word}\b.* \w")
         self.assertLess(max(map(len, r.stderr.decode().splitlines())), 110)
         self.assertIn(b"unknown command /unknown", r.stderr)
-        self.assertIn(b"/regen takes nothing", r.stderr)
+        self.assertIn(b"/regen takes no argument", r.stderr)
 
 
 class History(Scripted):
@@ -428,7 +428,7 @@ class History(Scripted):
             self.leave(t)
             self.assertEqual((FOLDER / name).read_bytes(), data.rstrip(b"\n") + b"\nnew\n")
         t = self.with_file(FOLDER / "no" / "such")
-        self.assertIn("the history is not kept:", "".join(t.screen.lines()))
+        self.assertIn("the history is not saved:", "".join(t.screen.lines()))
         self.leave(t)
         t = self.with_file("/dev/null")
         t.asks("x")

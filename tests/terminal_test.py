@@ -162,7 +162,7 @@ class Drawing(Case):
             parts = [row[i:i + w] for i in range(0, len(row), w)]
             t.shows(*[p.rstrip() for p in parts], at=(72 % w, 72 // w - len(parts)))
         # what stood above still does
-        self.assertEqual(t.screen.lines()[:2], ["/help lists the commands; Ctrl-", "D ends."])
+        self.assertEqual(t.screen.lines()[:2], ["/help lists the commands; Ctrl-", "D quits."])
 
     def test_a_text_higher_than_the_screen(self):
         t = self.ready(rows=6)
@@ -197,7 +197,7 @@ class Ending(Case):
         t.keys("\x03")
         t.shows("> not this", ">", at=2)
         t.keys("\x03")
-        t.shows("(Ctrl-C again or Ctrl-D ends)", ">", at=2)
+        t.shows("(Ctrl-C again or Ctrl-D quits)", ">", at=2)
         t.keys("nor this")
         t.shows("> nor this")
         t.keys("\x03\r")                                    # Enter does not send what was dropped
@@ -207,7 +207,7 @@ class Ending(Case):
         self.assertEqual(t.saved(), ["this"])
         for _ in range(2):
             t.keys("\x03")
-            t.until(lambda: t.screen.lines()[-2:] == ["(Ctrl-C again or Ctrl-D ends)", ">"]
+            t.until(lambda: t.screen.lines()[-2:] == ["(Ctrl-C again or Ctrl-D quits)", ">"]
                 or t.process.poll() is not None, "nothing was said")
         self.assertEqual(t.ends(), 130)
         self.assertTrue(t.restored())

@@ -72,8 +72,8 @@ static qsf_status calibration_check(const convert_calibration *c, const qsf_conv
         return qsf_fail(err, QSF_E_ARGUMENT, "%s: is the calibration of another model; give another name, or "
                         "remove it", o->calibration_file);
     if (o->calibrate && its->settings != mine.settings)
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s: is a calibration with another text or other options; leave "
-                        "them away to use it, or remove it", o->calibration_file);
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s: is a calibration with a different text or options; leave "
+                        "them out to use it, or remove it", o->calibration_file);
     return QSF_OK;
 }
 
@@ -110,8 +110,8 @@ static qsf_status calibration_read(convert_calibration *c, const qsf_convert_opt
         return st ? st : calibration_check(c, o, err);
     }
     if ((st = qsf_imatrix_open(c->platform, path, &c->imatrix, err)) || !o->calibrate) return st;
-    return qsf_fail(err, QSF_E_ARGUMENT, "%s: is an importance matrix: leave --calibrate away to use it, or "
-                    "give another name for what is measured", path);
+    return qsf_fail(err, QSF_E_ARGUMENT, "%s: is an importance matrix: leave out --calibrate to use it, or "
+                    "choose another file for the measurements", path);
 }
 
 /* ---- making ---- */
@@ -171,7 +171,7 @@ qsf_status qsf_cal_open(input *in, const char *model, const char *beside, const 
     if (!o->calibrate && !o->calibration_file) return QSF_OK;
     const bool runs = qsf_cal_runs(in->platform, o);
     if (!runs && !calibration_there(in->platform, o->calibration_file))
-        return qsf_fail(err, QSF_E_NOT_FOUND, "%s: there is no such file; --calibrate makes it",
+        return qsf_fail(err, QSF_E_NOT_FOUND, "%s: no such file; --calibrate makes it",
                         o->calibration_file);
     convert_calibration *c = qsf_alloc(in->platform, sizeof *c, "a calibration", err);
     if (!c) return QSF_E_MEMORY;
@@ -251,8 +251,8 @@ qsf_status qsf_cal_hessian(convert_calibration *c, uint32_t unit, uint32_t kind,
     const cal_record *r = calibration_record(c, unit, kind);
     if (!r) return QSF_E_NOT_FOUND;
     if (r->cols != cols)
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s: has a Hessian of %u columns for a matrix of %u: it is of "
-                        "another model", c->file.path, (unsigned)r->cols, (unsigned)cols);
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s: has a Hessian of %u columns for a matrix of %u: it belongs "
+                        "to another model", c->file.path, (unsigned)r->cols, (unsigned)cols);
     *tokens = c->file.about.tokens;
     return qsf_hessian_read(&c->file, r, h, first, err);
 }

@@ -151,7 +151,7 @@ qsf_status qsf_hessian_commit(cal_writer *w, const cal_about *about, qsf_error *
     if (!st) {
         st = w->platform->commit(w->platform->user, w->out);
         w->out = NULL;
-        if (st) qsf_fail(err, st, "%s: cannot be put in its place", w->path);
+        if (st) qsf_fail(err, st, "%s: cannot be moved into place", w->path);
     }
     qsf_hessian_abort(w);
     return st;
@@ -207,12 +207,12 @@ static qsf_status hessian_read_head(cal_file *f, uint64_t length, qsf_error *err
 {
     uint8_t head[CAL_HEADER];
     if (length < sizeof head)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %llu bytes are no calibration file", f->path,
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %llu bytes are too few for a calibration file", f->path,
                         (unsigned long long)length);
     const qsf_status st = qsf_read_all(f->platform, f->file, f->path, 0, head, sizeof head, err);
     if (st) return st;
     if (memcmp(head, qsf_hessian_magic, CAL_MAGIC))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: is no calibration file", f->path);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: is not a calibration file", f->path);
     if (qsf_le32(head + 8) != CAL_VERSION)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: is a calibration file of version %u; this program reads "
                         "%d: remove it and calibrate again", f->path, (unsigned)qsf_le32(head + 8),
@@ -287,7 +287,7 @@ static qsf_status hessian_check_values(const cal_file *f, const cal_record *r, c
     bool sound = qsf_all_finite(first, r->cols) && qsf_all_finite(h, (size_t)r->cols * r->cols);
     for (uint32_t i = 0; sound && i < r->cols; i++) sound = h[(size_t)i * r->cols + i] >= 0;
     if (sound) return QSF_OK;
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: the Hessian of unit %u, kind %u has values that are none; "
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: the Hessian of unit %u, kind %u has values that are not finite; "
                     "remove the file and calibrate again", f->path, (unsigned)r->unit, (unsigned)r->kind);
 }
 

@@ -65,7 +65,7 @@ static qsf_status imatrix_names(cal_imatrix *m, qsf_error *err)
     for (uint32_t i = 0; i < m->n; i++) list[i] = m->entries[i].name;
     const qsf_status st = qsf_gguf_names(m->arena, m->path, list, m->n, &m->names, &twice, err);
     if (!st && twice >= 0)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%.*s\" is there twice", m->path,
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%.*s\" occurs twice", m->path,
                         (int)QSF_MIN(list[twice].len, 80), list[twice].p);
     return st;
 }
@@ -128,7 +128,8 @@ static qsf_status imatrix_load(const cal_imatrix *m, const gguf *g, const gguf_t
                                qsf_error *err)
 {
     if (t->type != QSF_T_F32 || t->bytes > IMATRIX_MAX_BYTES)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%.*s\" holds no f32; is it an importance matrix?", m->path,
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%.*s\" does not hold f32 values; is it an importance "
+                                            "matrix?", m->path,
                         (int)QSF_MIN(t->name.len, 80), t->name.p);
     uint8_t *bytes = qsf_arena_alloc(m->arena, t->bytes, "an importance matrix", err);
     *out = bytes;
@@ -174,14 +175,14 @@ static qsf_status imatrix_gguf_entries(cal_imatrix *m, const gguf *g, qsf_error 
     if (!list || !m->entries) return QSF_E_MEMORY;
     if (!type || type->array || type->type != GGUF_STRING ||
         !gguf_text_is(qsf_gguf_next_string(&at), "imatrix"))
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s: is a GGUF file but no importance matrix: its general.type "
-                        "is not \"imatrix\"", m->path);
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s: is a GGUF file but not an importance matrix: its "
+                        "general.type is not \"imatrix\"", m->path);
     for (uint32_t i = 0; i < g->n_tensors; i++) list[i] = g->tensors[i].name;
     qsf_status st = qsf_gguf_names(g->tmp, g->s->path, list, g->n_tensors, &names, NULL, err);
     for (uint32_t i = 0; !st && i < g->n_tensors; i++)
         if (imatrix_ends(g->tensors[i].name, ".in_sum2"))
             st = imatrix_gguf_entry(m, g, &names, &g->tensors[i], err);
-    if (!st && !m->n) st = qsf_fail(err, QSF_E_CORRUPT, "%s: is an importance matrix of nothing", m->path);
+    if (!st && !m->n) st = qsf_fail(err, QSF_E_CORRUPT, "%s: is an empty importance matrix", m->path);
     return st;
 }
 

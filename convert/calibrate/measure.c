@@ -130,8 +130,8 @@ static qsf_status measure_fit(measure_work *k, qsf_model *m, qsf_error *err)
     if (ram) {
         if (ram <= own + largest || !measure_runs(k, m, ram - own - largest))
             return qsf_fail(err, QSF_E_BUDGET,
-                            "%llu MB (ram_bytes, --ram) are too few to calibrate with: one Hessian and what "
-                            "it takes to make it are %llu MB, and the network computes %u tokens at once",
+                            "%llu MB (ram_bytes, --ram) are too few to calibrate with: one Hessian and its "
+                            "working memory take %llu MB, and the network computes %u tokens at once",
                             (unsigned long long)(ram / 1000000),
                             (unsigned long long)((own + largest) / 1000000 + 1), (unsigned)k->n_rows);
         k->most = QSF_MIN(all, ram - own - measure_least(k, m, ram - own - largest));

@@ -82,7 +82,7 @@ static qsf_status text_cut(cal_text *t, const qsf_model *m, const qsf_convert_op
 {
     if (n < TEXT_LEAST)
         return qsf_fail(err, QSF_E_ARGUMENT,
-                        "%s: %llu tokens are too few to calibrate with; %d are the least", o->calibrate,
+                        "%s: %llu tokens are too few to calibrate with; at least %d are needed", o->calibrate,
                         (unsigned long long)n, (int)TEXT_LEAST);
     const uint32_t len = (uint32_t)QSF_MIN(n, o->calibrate_len);
     const uint32_t n_seqs = (uint32_t)QSF_MIN(n / len, o->calibrate_seqs);

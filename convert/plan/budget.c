@@ -261,7 +261,8 @@ qsf_status qsf_conv_budget(input *in, const qsf_convert_options *o, convert_repo
     qsf_status st = budget_measure_all(&k, err);
     if (st == QSF_OK && !budget_start(&k, budget_limit(in, o, r), &smallest, &room) && o->target_bytes)
         st = qsf_fail(err, QSF_E_ARGUMENT,
-                      "target_bytes (--target-size) %.1f MB: the smallest file this model gets is %.1f MB",
+                      "target_bytes (--target-size) %.1f MB: the smallest possible file of this model has "
+                      "%.1f MB",
                       (double)o->target_bytes / 1e6,
                       (double)(smallest + qsf_conv_budget_around(in, o)) / 1e6 + 0.1);
     if (st == QSF_OK) {

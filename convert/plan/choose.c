@@ -81,7 +81,7 @@ static qsf_status plan_ternary(input *in, uint32_t i, const qsf_convert_options 
     if (st) return st;
     if (c->scale == 0 && asked)
         return qsf_fail(err, QSF_E_ARGUMENT, "tensor %s is not ternary: its weights have more than one "
-                        "magnitude, and %s would have to make them up", t->name,
+                        "magnitude, which %s cannot represent", t->name,
                         qsf_type_get(f->type)->name);
     if (c->scale == 0) return QSF_OK;
     if (!asked) f->type = QSF_T_TERNARY2;

@@ -272,7 +272,7 @@ static qsf_status cluster_fit(cluster_work *k, const qsf_convert_options *o, uin
     while (o->ram_bytes && k->n_sample > 2 * k->n && cluster_bytes(k, k->n_sample, n_threads) > o->ram_bytes)
         k->n_sample = QSF_MAX(k->n_sample / 2, 2 * k->n);
     if (o->ram_bytes && cluster_bytes(k, k->n_sample, n_threads) > o->ram_bytes)
-        return qsf_fail(err, QSF_E_BUDGET, "%u clusters need %llu MB, ram_bytes (--ram) gives %llu MB",
+        return qsf_fail(err, QSF_E_BUDGET, "%u clusters need %llu MB, but ram_bytes (--ram) allows %llu MB",
                         (unsigned)k->n,
                         (unsigned long long)(cluster_bytes(k, k->n_sample, n_threads) / 1000000 + 1),
                         (unsigned long long)(o->ram_bytes / 1000000));
@@ -333,7 +333,7 @@ static qsf_status cluster_begin(cluster_work *k, input *in, const qsf_convert_op
     const uint32_t most = QSF_MIN(t->rows / CLUSTER_LEAST, QSF_MAX_CLUSTERS);
     qsf_status st;
     if (n > most)
-        return qsf_fail(err, QSF_E_ARGUMENT, "%u clusters of %u rows; at most %u are possible", (unsigned)n,
+        return qsf_fail(err, QSF_E_ARGUMENT, "%u clusters of %u rows; the maximum is %u", (unsigned)n,
                         (unsigned)t->rows, (unsigned)most);
     *k = (cluster_work){ .in = in, .tensor = i, .rows = t->rows, .cols = t->cols, .n = n };
     if ((st = qsf_kernels_init(
@@ -354,14 +354,14 @@ qsf_status qsf_conv_clusters(input *in, const qsf_convert_options *o, const conv
     if (!o->head_clusters) return QSF_OK;
     if (!in->model_path)
         return qsf_fail(err, QSF_E_UNSUPPORTED,
-                        "clusters of the head need a model that runs: make a QSF file first, then one with "
-                        "clusters of that");
+                        "clusters of the head need a model that runs: convert to a QSF file first, then "
+                        "convert that with clusters");
     if (head < 0) return qsf_fail(err, QSF_E_UNSUPPORTED, "the model has no head to make clusters of");
     if (cluster_tensor(in, QSF_K_OUTPUT_BIAS) >= 0 || r->tensors[head].keeps_outliers ||
         !qsf_type_tiles(r->tensors[head].type))
         return qsf_fail(
             err, QSF_E_UNSUPPORTED,
-            "clusters are for heads of a quantised type, without biases and without outliers kept apart");
+            "clusters need a head of a quantised type, without biases and separate outliers");
     const uint32_t n_threads = qsf_conv_threads(in->platform, o);
     cluster_work k;
     qsf_clusters *c = qsf_arena_alloc(in->arena, sizeof *c, "clusters", err);

@@ -20,7 +20,7 @@ static qsf_status bpe_tokens(vocab_build *b, yyjson_val *model, bool spm, qsf_er
         uint64_t id;
         if (!text || !qsf_json_u64(val, &id))
             return qsf_fail(err, QSF_E_CORRUPT,
-                            FILE_NAME ": entry %zu of the vocabulary is no text with an id", i);
+                            FILE_NAME ": entry %zu of the vocabulary is not a string with an id", i);
         const uint8_t type = spm && qsf_vocab_is_byte(text, len) ? QSF_TOKEN_BYTE
                              : spm && unk && !strcmp(unk, text)  ? QSF_TOKEN_UNKNOWN
                                                                  : QSF_TOKEN_NORMAL;

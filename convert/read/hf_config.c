@@ -50,11 +50,11 @@ static qsf_status config_type(yyjson_val *root, const hf_type **out, qsf_error *
     }
     cls = qsf_json_str(yyjson_arr_get_first(classes), NULL);
     if (yyjson_arr_size(classes) && !cls)
-        return qsf_json_refuse(yyjson_arr_get_first(classes), CONFIG, "architectures[0]", "a text", err);
+        return qsf_json_refuse(yyjson_arr_get_first(classes), CONFIG, "architectures[0]", "a string", err);
     if ((*out = qsf_hf_type_find(type, cls))) return QSF_OK;
-    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": directories of model type \"%.60s\" are not read; %s: "
-                    "make one with llama.cpp's convert_hf_to_gguf.py, and give that; docs/models.md lists "
-                    "what is read",
+    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": directories of model type \"%.60s\" are not supported; "
+                    "%s: make one with llama.cpp's convert_hf_to_gguf.py, and convert that; docs/models.md "
+                    "lists what is supported",
                     type ? type : cls ? cls : "(none)",
                     config_gguf(type) ? "its GGUF files are" : "a GGUF file of it may be");
 }
@@ -84,7 +84,7 @@ static qsf_status config_layer_types(yyjson_val *root, uint32_t n_layers, yyjson
                         yyjson_arr_size(*types), (unsigned)n_layers);
     yyjson_arr_foreach(*types, i, n, e) {
         const char *t = qsf_json_str(e, NULL);
-        if (!t) return qsf_json_refuse(e, CONFIG, "layer_types", "a list of texts", err);
+        if (!t) return qsf_json_refuse(e, CONFIG, "layer_types", "a list of strings", err);
         if (strcmp(t, "sliding_attention") && strcmp(t, "full_attention"))
             return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": layer %zu is of type \"%s\" (supported: "
                             "full_attention, sliding_attention)", i, t);

@@ -30,13 +30,13 @@ static qsf_status gemma4_each(yyjson_val *root, const qsf_hparams *hp, uint32_t 
         while (number && *number >= '0' && *number <= '9' && layer < hp->n_layers)
             layer = layer * 10 + (uint32_t)(*number++ - '0');
         if (!number || *number || layer >= hp->n_layers || gemma4_windowed(hp, layer))
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: \"%.40s\" is no layer that sees everything", what,
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: \"%.40s\" is not a layer with full attention", what,
                             qsf_json_str(key, NULL) ? qsf_json_str(key, NULL) : "");
         if ((st = qsf_json_get_u32(val, what, "head_dim", own_dim, 1, QSF_MAX_HEAD_DIM, &own_dim, err)) ||
             (st = qsf_json_get_u32(val, what, "num_key_value_heads", own_kv, 1, hp->n_heads, &own_kv, err)))
             return st;
         if (count++ && (own_dim != *dim || own_kv != *kv_heads))
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has other sizes than one before", what,
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has other sizes than an earlier one", what,
                             (unsigned)layer);
         *dim = own_dim;
         *kv_heads = own_kv;

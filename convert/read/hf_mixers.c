@@ -35,7 +35,7 @@ static qsf_status mixers_by_word(yyjson_val *types, uint8_t mixer, qsf_hparams *
                         yyjson_arr_size(types), (unsigned)hp->n_layers);
     yyjson_arr_foreach(types, i, n, e) {
         const char *t = qsf_json_str(e, NULL);
-        if (!t) return qsf_json_refuse(e, CONFIG, "layer_types", "a list of texts", err);
+        if (!t) return qsf_json_refuse(e, CONFIG, "layer_types", "a list of strings", err);
         for (k = 0; k < QSF_ARRAY_LEN(words); k++)
             if (!strcmp(t, words[k].word) && (!words[k].mixer || words[k].mixer == mixer)) break;
         if (k == QSF_ARRAY_LEN(words))

@@ -60,7 +60,7 @@ static qsf_status hf_check_shape(const weights_tensor *t, const hf_shape *want, 
     if (same || (flat && t->n_dims <= WEIGHTS_MAX_DIMS && values == want->dim[0])) return QSF_OK;
     hf_shape_text(t, shape, sizeof shape);
     hf_shape_text(&as, asked, sizeof asked);
-    return qsf_fail(err, QSF_E_CORRUPT, "tensor %s is of shape [%s], config.json asks for [%s]", t->name,
+    return qsf_fail(err, QSF_E_CORRUPT, "tensor %s is of shape [%s], config.json implies [%s]", t->name,
                     shape, asked);
 }
 
@@ -81,14 +81,15 @@ static qsf_status hf_add_packed(hf_mapper *m, const weights_tensor *t, uint32_t 
     char name[256];
     float scale = 1;
     if (rows % 4)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor %s packs %u rows, which are no groups of 4", t->name,
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor %s packs %u rows, which is not a multiple of 4",
+                                                t->name,
                         (unsigned)rows);
     const hf_shape want = { 2, { rows / 4, cols } };
     const qsf_status shape = hf_check_shape(t, &want, false, err);
     if (shape) return shape;
     qsf_format(name, sizeof name, "%s_scale", t->name);
     weights_tensor *s = qsf_hf_weights_find(m->w, name);
-    if (!s) return qsf_fail(err, QSF_E_CORRUPT, "tensor %s is missing, by which %s is scaled", name, t->name);
+    if (!s) return qsf_fail(err, QSF_E_CORRUPT, "tensor %s is missing, the scale of %s", name, t->name);
     const qsf_status st = qsf_hf_weights_number(m->in->platform, m->w, s, &scale, err);
     if (st) return st;
     s->used = true;
@@ -430,7 +431,7 @@ static qsf_status hf_check_rest(const hf_mapper *m, uint32_t *ignored, qsf_error
                             "layers (the first is layer 0); "
                             "is this its config.json?", t->name, layer, (unsigned)m->in->hp.n_layers);
         return qsf_fail(err, QSF_E_UNSUPPORTED,
-                        "tensor %s has no place in a %s model as this converter knows it", t->name,
+                        "tensor %s is not part of a %s model as known to this converter", t->name,
                         m->cfg->type->type);
     }
     return QSF_OK;
@@ -531,7 +532,7 @@ qsf_status qsf_hf_map_tensors(const hf_weights *w, const hf_config *cfg, input *
     /* A config may claim thousands of layers: the files must have
      * a tensor for each before room is made. */
     if (n_layers > w->n)
-        return qsf_fail(err, QSF_E_CORRUPT, "config.json says %u layers, the files have %u tensors",
+        return qsf_fail(err, QSF_E_CORRUPT, "config.json has %u layers, but the files have %u tensors",
                         (unsigned)n_layers, (unsigned)w->n);
     const uint64_t cap = (uint64_t)(n_layers + 1) * QSF_N_ROLES;     /* + 1: the roles that are in no layer */
     if (!(in->tensors = qsf_arena_array(in->arena, cap, sizeof *in->tensors, "tensor list", err)) ||

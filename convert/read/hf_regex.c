@@ -90,7 +90,7 @@ static uint32_t re_hex(re_build *r, int least, int most)
     int n = 0;
     for (; n < most && *r->p && strchr("0123456789abcdefABCDEF", *r->p); n++, r->p++)
         v = v * 16 + (uint32_t)(*r->p <= '9' ? *r->p - '0' : (*r->p | 32) - 'a' + 10);
-    if (n < least || v > 0x10ffff) re_fail(r, "a number of no character");
+    if (n < least || v > 0x10ffff) re_fail(r, "a number that is not a character");
     return v > 0x10ffff ? 0 : v;
 }
 
@@ -149,12 +149,12 @@ static uint32_t re_escaped(re_build *r, char c)
         {
             const uint32_t v = re_hex(r, 1, 8);
             if (*r->p == '}') r->p++;
-            else re_fail(r, "a number of no character");
+            else re_fail(r, "a number that is not a character");
             return v;
         }
     default:
         if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
-            re_fail(r, "an escape that this version does not know");
+            re_fail(r, "an escape that this version does not support");
         r->p--;
         return re_next(r);
     }
@@ -232,9 +232,9 @@ static void re_brackets(re_build *r, uint32_t depth)
     for (bool first = true; (*r->p != ']' || first) && !r->failed; first = false) {
         const uint32_t c = re_next(r);
         if (!c) {
-            re_fail(r, "a bracket that does not end");
+            re_fail(r, "a bracket that is not closed");
         } else if (c == '[' && *r->p == ':') {
-            if (!re_posix(r, p)) re_fail(r, "a class of POSIX that this version does not know");
+            if (!re_posix(r, p)) re_fail(r, "a POSIX class that this version does not support");
         } else if (c == '[') {
             if (depth + 1 == QSF_ARRAY_LEN(r->set)) re_fail(r, "brackets in brackets in brackets");
             else re_brackets(r, depth + 1);
@@ -286,17 +286,17 @@ static void re_group(re_build *r)
     const uint32_t begin = r->n;
     size_t kind = 0;
     while (*opens[kind] && strncmp(r->p, opens[kind], strlen(opens[kind]))) kind++;
-    if (kind == 9 && *r->p == '?') re_fail(r, "a group of a kind that this version does not know");
+    if (kind == 9 && *r->p == '?') re_fail(r, "a kind of group that this version does not support");
     r->p += strlen(opens[kind]);
     if (kind == 1 || kind == 8) r->any_case = true;
     if (kind == 7) r->any_case = false;
     if (kind == 8) return;                      /* applies up to the end of the enclosing group */
     const bool look = kind >= 2 && kind <= 4;
     if (look) re_put(r, RE_LOOK, kind == 3 ? 1 : kind == 4 ? 2 : 0, 0);
-    if (++r->depth > REGEX_DEPTH) re_fail(r, "groups that are too deep");
+    if (++r->depth > REGEX_DEPTH) re_fail(r, "groups nested too deep");
     else re_alternatives(r);
     r->depth--;
-    if (*r->p != ')') re_fail(r, "a group that does not end");
+    if (*r->p != ')') re_fail(r, "a group that is not closed");
     else r->p++;
     r->any_case = any_case;
     if (look) re_put(r, RE_MATCH, 0, 0);
@@ -488,7 +488,7 @@ uint32_t qsf_steps_regex(steps_build *s, const char *pattern)
     re_build *r = re_new(s, pattern);
     if (!r) return 0;
     re_alternatives(r);
-    if (*r->p) re_fail(r, "a closing bracket that nothing opened");
+    if (*r->p) re_fail(r, "an unmatched closing bracket");
     return re_finish(r);
 }
 

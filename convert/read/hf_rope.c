@@ -21,7 +21,7 @@ static qsf_status rope_floats(yyjson_val *rope, const char *what, const char *na
     yyjson_arr_foreach(v, i, count, e) {
         const double d = yyjson_get_num(e);
         if (!yyjson_is_num(e) || !(d > 0 && d <= FLT_MAX))
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\"[%zu] is no positive number", what, name, i);
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\"[%zu] is not a positive number", what, name, i);
         (*out)[i] = (float)d;
     }
     return QSF_OK;
@@ -170,8 +170,8 @@ static qsf_status rope_of(yyjson_val *root, const char *layers, char what[ROPE_W
     const bool lost = qsf_json_get(newer, "rope_theta") && !qsf_json_get(older, "rope_theta") &&
                       !qsf_json_get(root, "rope_theta");
     if (both && (lost || qsf_json_get(newer, "full_attention") || qsf_json_get(newer, "sliding_attention")))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": rope_scaling beside rope_parameters; put what it "
-                        "says into the latter");
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": both rope_scaling and rope_parameters; merge the "
+                        "former into the latter");
     if (both) newer = NULL;
     qsf_format(what, ROPE_WHAT, CONFIG ": %s", newer ? "rope_parameters" : "rope_scaling");
     yyjson_val *rope = newer ? newer : older;

@@ -35,7 +35,7 @@ static qsf_status module_folder(input *in, const char *what, const char *path, c
 {
     if (!qsf_hf_plain_name(path) || strlen(path) > 64)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a module in the folder \"%.80s\" (supported: folders "
-                        "beside config.json)", what, path ? path : "");
+                        "next to config.json)", what, path ? path : "");
     *out = qsf_arena_text(in->arena, path, strlen(path), err);
     return *out ? QSF_OK : QSF_E_MEMORY;
 }
@@ -63,7 +63,7 @@ static qsf_status modules_parse(input *in, yyjson_val *root, const char *what, h
 {
     size_t i, n;
     yyjson_val *e;
-    if (!yyjson_is_arr(root)) return qsf_fail(err, QSF_E_CORRUPT, "%s: no list of modules", what);
+    if (!yyjson_is_arr(root)) return qsf_fail(err, QSF_E_CORRUPT, "%s: not a list of modules", what);
     yyjson_arr_foreach(root, i, n, e) {
         const char *type = qsf_json_get_str(e, "type");
         if (!type) return qsf_fail(err, QSF_E_CORRUPT, "%s: module %zu has no type", what, i);
@@ -100,7 +100,7 @@ static qsf_status pooling_parse(input *in, yyjson_val *root, const char *what, h
         if (found || pooling == QSF_POOL_NONE)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s%s, which this version cannot run (it has the "
                             "first token, the last one and the mean)", what, sentence_poolings[i].key,
-                            found ? " beside another" : "");
+                            found ? " besides another" : "");
         in->hp.pooling = (uint8_t)pooling;
         found = true;
     }
@@ -129,8 +129,8 @@ static qsf_status dense_parse(input *in, yyjson_val *root, const char *what, hf_
                         "Identity)", what, bias ? "a bias, and the activation" : "the activation",
                         act ? act : "Tanh");
     if (from != (second ? hp->n_between : hp->n_embd) || !to || (second && to != hp->n_embd))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: from %u to %u columns, behind %u (supported: two "
-                        "layers, of which the second gives the columns that the first one takes)", what,
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: from %u to %u columns, after %u (supported: two layers, "
+                        "of which the second gives the columns that the first one takes)", what,
                         (unsigned)from, (unsigned)to, (unsigned)(second ? hp->n_between : hp->n_embd));
     if (!second) hp->n_between = to;
     cfg->n_dense++;
@@ -151,7 +151,7 @@ static qsf_status sentence_dense(const char *dir, input *in, hf_config *cfg, hf_
         qsf_format(name, sizeof name, "%s/config.json", cfg->dense[i]);
         if ((st = qsf_hf_optional(dir, in, cfg, name, dense_parse, err))) return st;
         if (cfg->n_dense == i)
-            return qsf_fail(err, QSF_E_NOT_FOUND, "%s: no %s, of which modules.json speaks", dir, name);
+            return qsf_fail(err, QSF_E_NOT_FOUND, "%s: no %s, which modules.json refers to", dir, name);
         st = qsf_hf_weights_add(in->platform, dir, cfg->dense[i], names[i], in->arena, w, err);
         if (st) return st;
     }

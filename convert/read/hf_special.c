@@ -14,7 +14,7 @@ static qsf_status special_text(yyjson_val *config, const char *key, const char *
     yyjson_val *v = qsf_json_get(config, key);
     *out = qsf_json_str(yyjson_is_obj(v) ? qsf_json_get(v, "content") : v, NULL);
     return !v || *out ? QSF_OK
-        : qsf_json_refuse(v, SPECIAL_CONFIG, key, "a text, or an object with a text as its \"content\"", err);
+        : qsf_json_refuse(v, SPECIAL_CONFIG, key, "a string, or an object with a string \"content\"", err);
 }
 
 static int32_t special_find(const vocab_build *b, const char *text)
@@ -213,7 +213,7 @@ static qsf_status template_config(vocab_build *b, yyjson_val *config, const char
     }
     const char *text = yyjson_is_arr(v) ? qsf_json_get_str(best, "template") : qsf_json_str(v, NULL);
     if (v && !text && !(yyjson_is_arr(v) && !best))
-        return qsf_json_refuse(v, what, "chat_template", "a text, or a list of objects with a \"template\"",
+        return qsf_json_refuse(v, what, "chat_template", "a string, or a list of objects with a \"template\"",
                                err);
     qsf_status st = text ? template_add(b, "default", text, err) : QSF_OK;
     yyjson_arr_foreach(v, i, n, e) {

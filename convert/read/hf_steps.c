@@ -182,9 +182,8 @@ static void steps_around(steps_build *s, bool behind, uint64_t id)
 {
     if (id >= s->b->n) {
         if (!s->st)
-            s->st = qsf_fail(s->err, QSF_E_CORRUPT, FILE_NAME ": the post-processor puts token %llu "
-                             "around a text; "
-                             "the embedding has %u rows", (unsigned long long)id, (unsigned)s->b->n);
+            s->st = qsf_fail(s->err, QSF_E_CORRUPT, FILE_NAME ": the post-processor adds token %llu; the "
+                             "embedding has %u rows", (unsigned long long)id, (unsigned)s->b->n);
         return;
     }
     qsf_steps_put(s, behind ? &s->end : &s->begin, (uint32_t)id);

@@ -67,7 +67,7 @@ static qsf_status vocab_added_files(vocab_build *b, const vocab_files *f, yyjson
         size_t len;
         const char *text = qsf_json_str(key, &len);
         if (!text || !qsf_json_u64(val, &id))
-            return qsf_fail(err, QSF_E_CORRUPT, "added_tokens.json: an entry is no text with an id");
+            return qsf_fail(err, QSF_E_CORRUPT, "added_tokens.json: an entry is not a string with an id");
         if ((st = qsf_vocab_add_special(b, id, text, len, false, err))) return st;
     }
     json_members(decoder, i, n, key, val) {
@@ -79,7 +79,7 @@ static qsf_status vocab_added_files(vocab_build *b, const vocab_files *f, yyjson
             id = id * 10 + (uint64_t)(s[digits++] - '0');
         if (!text || !digits || s[digits])
             return qsf_fail(err, QSF_E_CORRUPT,
-                            VOCAB_CONFIG ": an entry of added_tokens_decoder is no token");
+                            VOCAB_CONFIG ": an entry of added_tokens_decoder is not a token");
         if ((st = qsf_json_get_bool(val, VOCAB_CONFIG, "special", false, &special, err)) ||
             (st = qsf_vocab_add_special(b, id, text, len, special, err))) return st;
     }

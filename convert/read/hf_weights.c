@@ -90,7 +90,8 @@ static qsf_status hf_shard_names(yyjson_val *map, const char *what, const char *
         /* entries of one shard mostly follow each other: look back from the end */
         uint32_t k = *n;
         if (!qsf_hf_plain_name(name))
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s lies in a file with no plain name", what,
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s is in a file whose name is not a plain one",
+                                                what,
                             yyjson_get_str(key));
         while (k && strcmp(names[k - 1], name)) k--;
         if (k) continue;
@@ -110,7 +111,7 @@ static qsf_status hf_check_index(yyjson_val *map, const hf_weights *w, const cha
         const char *name = qsf_json_str(key, NULL), *file = qsf_json_str(val, NULL);
         const weights_tensor *t = name ? qsf_hf_weights_find(w, name) : NULL;
         if (!t || strcmp(w->files[t->file].path + strlen(dir) + 1, file))
-            return qsf_fail(err, QSF_E_CORRUPT, "tensor %s is not in %s, where the index has it",
+            return qsf_fail(err, QSF_E_CORRUPT, "tensor %s is not in %s, although the index lists it there",
                             name ? name : "?", file);
     }
     return QSF_OK;

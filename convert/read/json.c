@@ -166,7 +166,7 @@ qsf_status qsf_json_get_text(yyjson_val *obj, const char *what, const char *key,
 {
     yyjson_val *v = qsf_json_get(obj, key);
     *out = qsf_json_str(v, NULL);
-    return !v || *out ? QSF_OK : qsf_json_refuse(v, what, key, "a text", err);
+    return !v || *out ? QSF_OK : qsf_json_refuse(v, what, key, "a string", err);
 }
 
 qsf_status qsf_json_get_u32(yyjson_val *obj, const char *what, const char *key, uint32_t absent, uint32_t lo,

@@ -157,8 +157,8 @@ static qsf_status merge_place(merged *m, input *in, qsf_error *err)
         next = k->next;
         while (i < in->n_tensors && (in->tensors[i].unit != k->unit || in->tensors[i].kind != k->kind)) i++;
         if (i == in->n_tensors || in->tensors[i].rows != k->all || in->tensors[i].cols != k->cols)
-            return qsf_fail(err, QSF_E_CORRUPT, "an adapter changes %s, which the input has not, or of other "
-                            "sizes", qsf_kind_name(k->kind));
+            return qsf_fail(err, QSF_E_CORRUPT, "an adapter changes %s, which the input does not have, or "
+                            "has in another size", qsf_kind_name(k->kind));
         in->tensors[i].scale = 0;
         in->tensors[i].source_type = QSF_T_F32;
         k->next = m->of[i];

@@ -71,7 +71,7 @@ static qsf_status pickle_collect(const pickle_archive *a, const pickle_value *to
                                  qsf_error *err)
 {
     if (top->kind != PV_DICT)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: the pickle holds no state dict", a->f->path);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: the pickle does not hold a state dict", a->f->path);
     if (!(out->tensors =
               qsf_arena_array(a->arena, top->u.chain->n / 2, sizeof *out->tensors, "tensor list", err)))
         return QSF_E_MEMORY;
@@ -81,7 +81,7 @@ static qsf_status pickle_collect(const pickle_archive *a, const pickle_value *to
         if (key->kind != PV_TEXT || val->kind != PV_TENSOR) continue;
         weights_tensor *w = &out->tensors[out->n];
         if (memchr(key->u.text, 0, key->len))
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: a tensor's name has a 0 in it", a->f->path);
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: a tensor's name contains a zero byte", a->f->path);
         if (!(w->name = qsf_arena_text(a->arena, key->u.text, key->len, err))) return QSF_E_MEMORY;
         const qsf_status st = pickle_place(a, val->u.tensor, w, err);
         if (st) return st;
@@ -147,7 +147,7 @@ qsf_status qsf_pickle_read(const qsf_platform *p, const weights_file *f, uint32_
     if (memcmp(magic, "PK\3\4", 4))
         return qsf_fail(
             err, QSF_E_UNSUPPORTED,
-            "%s: no zip archive; a file of PyTorch before 1.6 must be loaded and saved by a newer one",
+            "%s: not a zip archive; load and save a file from PyTorch before 1.6 with a newer PyTorch",
             f->path);
     if ((st = qsf_zip_read_dir(p, f, arena, &a.zip, err))) return st;
     const zip_entry *e = pickle_find_code(&a);

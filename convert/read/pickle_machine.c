@@ -121,7 +121,8 @@ static qsf_status pickle_new_chain(pickle_machine *m, pickle_kind kind, uint32_t
 /* Values since the mark go to the list or dict below it. */
 static qsf_status pickle_extend(pickle_machine *m, uint32_t from, pickle_kind kind)
 {
-    if (!from || m->stack[from - 1].kind != kind) return pickle_bad(m, "members for what is no list or dict");
+    if (!from || m->stack[from - 1].kind != kind) return pickle_bad(m, "members for something that is not a "
+                                                                       "list or dict");
     if (kind == PV_DICT && (m->n_stack - from) % 2) return pickle_bad(m, "a key without a value");
     return pickle_gather(m, from, m->stack[from - 1].u.chain);
 }
@@ -136,7 +137,7 @@ static qsf_status pickle_pop_mark(pickle_machine *m, uint32_t *from)
 static qsf_status pickle_text(pickle_machine *m, uint64_t n)
 {
     const uint8_t *p = n > UINT32_MAX ? NULL : pickle_take(m, n);
-    if (!p) return pickle_bad(m, "a text beyond the end");
+    if (!p) return pickle_bad(m, "a string beyond the end");
     return pickle_push(m, (pickle_value){ .kind = PV_TEXT, .len = (uint32_t)n, .u.text = (const char *)p });
 }
 
@@ -155,7 +156,7 @@ static qsf_status pickle_line(pickle_machine *m, const char **s, size_t *n)
 
 static qsf_status pickle_put(pickle_machine *m, uint32_t i)
 {
-    if (!pickle_has(m, 1)) return pickle_bad(m, "nothing to remember");
+    if (!pickle_has(m, 1)) return pickle_bad(m, "nothing to memoize");
     if (i >= PICKLE_MAX_MEMO || i > m->len) return pickle_bad(m, "the memo is full");
     const qsf_status st = pickle_grow(m, &m->memo, &m->memo_cap, i + 1);
     if (st) return st;
@@ -166,7 +167,7 @@ static qsf_status pickle_put(pickle_machine *m, uint32_t i)
 
 static qsf_status pickle_get(pickle_machine *m, uint32_t i)
 {
-    if (i >= m->n_memo) return pickle_bad(m, "something was never remembered");
+    if (i >= m->n_memo) return pickle_bad(m, "a memo entry does not exist");
     return pickle_push(m, m->memo[i]);
 }
 
@@ -255,7 +256,7 @@ static qsf_status pickle_persistent(pickle_machine *m)
 {
     if (!pickle_has(m, 1) || m->stack[m->n_stack - 1].kind != PV_TUPLE ||
         m->stack[m->n_stack - 1].u.chain->n != 5)
-        return pickle_bad(m, "a persistent id that is no storage");
+        return pickle_bad(m, "a persistent id that is not a storage");
     const pickle_node *tag = m->stack[--m->n_stack].u.chain->head, *type = tag->next, *key = type->next,
                       *n = key->next->next;
     pickle_storage *s = qsf_arena_alloc(m->arena, sizeof *s, "pickled storage", m->err);
@@ -263,7 +264,7 @@ static qsf_status pickle_persistent(pickle_machine *m)
     if (tag->v.kind != PV_TEXT || !pickle_same(tag->v.u.text, tag->v.len, "storage") ||
         type->v.kind != PV_GLOBAL || type->v.u.global->id != PG_STORAGE || key->v.kind != PV_TEXT ||
         !pickle_u64(&n->v, &s->n))
-        return pickle_bad(m, "a persistent id that is no storage");
+        return pickle_bad(m, "a persistent id that is not a storage");
     s->type = type->v.u.global;
     s->key = key->v.u.text;
     s->key_len = key->v.len;
@@ -274,7 +275,7 @@ static qsf_status pickle_persistent(pickle_machine *m)
 static qsf_status pickle_build(pickle_machine *m)
 {
     if (!pickle_has(m, 2) || m->stack[m->n_stack - 2].kind != PV_DICT)
-        return pickle_bad(m, "attributes for what is no dict");
+        return pickle_bad(m, "attributes for something that is not a dict");
     m->n_stack--;
     return QSF_OK;
 }
@@ -451,13 +452,13 @@ static qsf_status pickle_loop(pickle_machine *m, pickle_value *out)
 {
     for (;;) {
         const uint8_t *op = pickle_take(m, 1);
-        if (!op) return pickle_bad(m, "it has no end");
+        if (!op) return pickle_bad(m, "it does not end");
         if (*op == '.') break;
         const uint32_t size = pickle_operand(*op);
         const qsf_status st = size ? pickle_op_sized(m, *op, size) : pickle_op(m, *op);
         if (st) return st;
     }
-    if (m->n_stack != 1 || m->n_marks) return pickle_bad(m, "it ends with nothing, or too much");
+    if (m->n_stack != 1 || m->n_marks) return pickle_bad(m, "it ends with no value, or with several");
     *out = m->stack[0];
     return QSF_OK;
 }

@@ -96,10 +96,10 @@ static qsf_status spm_piece(vocab_build *b, spm_bytes m, const char *name, uint6
         if (f.number == PIECE_TYPE && f.wire == SPM_VARINT) type = f.value;
     }
     if (!(fabsf(score) <= FLT_MAX))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: piece %llu has no number as its score", name,
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: piece %llu has a score that is not a number", name,
                         (unsigned long long)id);
     if (type < QSF_TOKEN_NORMAL || type > QSF_TOKEN_BYTE || memchr(text, 0, len))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: piece %llu has type %llu, or a 0 in its text", name,
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: piece %llu has type %llu, or a zero byte in its text", name,
                         (unsigned long long)id, (unsigned long long)type);
     if (id >= b->n && (type == QSF_TOKEN_CONTROL || type == QSF_TOKEN_UNUSED)) return b->ignored++, QSF_OK;
     if (type == QSF_TOKEN_USER) return qsf_vocab_add_special(b, id, text, len, false, err);
@@ -112,7 +112,7 @@ static qsf_status spm_trainer(spm_bytes m, spm_info *info, qsf_error *err)
     info->unigram = true;                               /* which a trainer that names none trains */
     for (spm_field f; m.p < m.end; ) {
         if (!spm_next(&m, &f))
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: the trainer's part is damaged", info->name);
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: the trainer section is damaged", info->name);
         if (f.wire != SPM_VARINT) continue;
         if (f.number == TRAINER_TYPE && f.value != SPM_BPE && f.value != SPM_UNIGRAM)
             return qsf_fail(err, QSF_E_UNSUPPORTED,
@@ -135,7 +135,7 @@ static qsf_status spm_normalizer(spm_bytes m, spm_info *info, spm_bytes *charsma
 {
     for (spm_field f; m.p < m.end; ) {
         if (!spm_next(&m, &f))
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: the normaliser's part is damaged", info->name);
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: the normaliser section is damaged", info->name);
         if (f.number == NORMALIZER_CHARSMAP && f.wire == SPM_BYTES) *charsmap = f.bytes;
         if (f.wire != SPM_VARINT) continue;
         if (f.number == NORMALIZER_DUMMY_PREFIX) info->add_dummy_prefix = f.value != 0;

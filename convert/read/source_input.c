@@ -225,8 +225,8 @@ static qsf_status input_check_layers(const qsf_source *s, qsf_error *err)
     const uint32_t apart = qsf_layer_apart(&s->hp, s->layers, s->hp.n_layers);
     if (apart == s->hp.n_layers) return QSF_OK;
     return qsf_fail(err, QSF_E_UNSUPPORTED,
-                    "%s: layer %u has other sizes than others, which a QSF file cannot "
-                    "say; run the file as it is", s->path, (unsigned)apart);
+                    "%s: layer %u has other sizes than others, which a QSF file cannot express; run the file "
+                    "unconverted", s->path, (unsigned)apart);
 }
 
 static bool input_source_reads(input *in, const char *path)

@@ -34,7 +34,7 @@ qsf_status qsf_vocab_add(vocab_build *b, uint64_t id, const char *text, size_t l
 {
     if (id >= b->n) return vocab_beyond(b, id, text, err);
     if (b->tokens[id].text)
-        return qsf_fail(err, QSF_E_CORRUPT, "token %llu is there twice", (unsigned long long)id);
+        return qsf_fail(err, QSF_E_CORRUPT, "token %llu occurs twice", (unsigned long long)id);
     if (len > UINT16_MAX)
         return qsf_fail(err, QSF_E_CORRUPT, "token %llu has %zu bytes", (unsigned long long)id, len);
     b->tokens[id] = (vocab_token){ .text = text, .len = (uint32_t)len, .type = type, .score = score };

@@ -175,7 +175,7 @@ qsf_status qsf_zip_read_dir(const qsf_platform *p, const weights_file *f, qsf_ar
     qsort(out->entries, out->n, sizeof *out->entries, zip_order);
     for (uint32_t i = 1; i < out->n; i++)
         if (!strcmp(out->entries[i - 1].name, out->entries[i].name))
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: entry %s is there twice", f->path, out->entries[i].name);
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: entry %s occurs twice", f->path, out->entries[i].name);
     return QSF_OK;
 }
 

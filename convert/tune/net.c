@@ -17,7 +17,8 @@ static const char *net_lacks(const qsf_source *s)
     if (hp->qkv_clamp != 0 || hp->alibi != 0 || hp->temp_scale != 0) return "clamps or biases of positions";
     for (uint32_t i = 0; i < hp->n_layers; i++) {
         const qsf_layer *l = &s->layers[i];
-        if (l->mixer != QSF_MIXER_ATTENTION || l->flow != QSF_FLOW_SERIAL) return "layers of another flow";
+        if (l->mixer != QSF_MIXER_ATTENTION || l->flow != QSF_FLOW_SERIAL) return "another order of layer "
+                                                                                  "parts";
         if (l->feed_forward != QSF_FEED_FORWARD_GATED || l->act > QSF_ACT_SILU) return "another feed-forward";
         if (l->norm.kind != QSF_NORM_RMS) return "norms other than RMS norms";
         if (l->qk_norm != QSF_QK_HEAD) return "another norm of queries and keys";
@@ -45,12 +46,12 @@ qsf_status qsf_tune_can(const qsf_source *s, qsf_error *err)
 {
     const char *lacks = net_lacks(s);
     if (lacks)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "effort 4 (--effort) tunes no networks with %s; effort 3 "
-                        "takes them", lacks);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "effort 4 (--effort) cannot tune networks with %s; effort 3 "
+                        "can", lacks);
     for (uint32_t i = 0; i < s->n_tensors; i++)
         if (!net_knows(s->tensors[i].kind))
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "effort 4 (--effort) tunes no networks with tensors of "
-                            "kind %u, or whose outliers or scales are apart; effort 3 takes them",
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "effort 4 (--effort) cannot tune networks with tensors "
+                            "of kind %u, or with separate outliers or scales; effort 3 can",
                             (unsigned)s->tensors[i].kind);
     return QSF_OK;
 }

@@ -65,8 +65,8 @@ static qsf_status tune_text(tune_work *k, const char *model, qsf_error *err)
     st = qsf_cal_text(&k->text, m, &o, err);
     qsf_model_close(m);
     if (!st && k->text.n_seqs < TUNE_OUT)
-        st = qsf_fail(err, QSF_E_ARGUMENT, "effort 4 (--effort) needs a text of %d sequences; this one "
-                      "has %u", (int)TUNE_OUT, (unsigned)k->text.n_seqs);
+        st = qsf_fail(err, QSF_E_ARGUMENT, "effort 4 (--effort) needs text of %d sequences; this one has %u",
+                      (int)TUNE_OUT, (unsigned)k->text.n_seqs);
     return st;
 }
 
@@ -172,7 +172,7 @@ static qsf_status tune_keep(tune_work *k, qsf_error *err)
     if (!(k->path = qsf_alloc(p, k->room, "a file's name", err))) return QSF_E_MEMORY;
     qsf_format(k->path, k->room, "%s" TUNE_SUFFIX, beside);
     if (k->in->reads && k->in->reads(k->in, k->path))
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s is where tuning would keep what it has done, but belongs to "
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s is where tuning would save its progress, but it belongs to "
                         "the input", k->path);
     qsf_put32(bytes, k->n_steps);
     qsf_put32(bytes + 4, k->at_once << 1 | k->o->tune_codes);
@@ -289,7 +289,7 @@ static qsf_status tune_memory(tune_work *k, qsf_error *err)
     k->at_once = (uint32_t)QSF_MAX(1, TUNE_AT_ONCE / len);
     k->n_out = k->text.n_seqs / TUNE_OUT;
     k->hidden_bytes = (uint64_t)k->text.n_seqs * len * embd * sizeof *k->hidden;
-    if (!(k->hidden = qsf_alloc(p, k->hidden_bytes, "a text's predictions", err)) ||
+    if (!(k->hidden = qsf_alloc(p, k->hidden_bytes, "predictions", err)) ||
         !(k->ids = qsf_alloc_array(p, k->at_once * len, sizeof *k->ids, "a batch", err)) ||
         !(k->first = qsf_alloc_array(p, k->at_once + 1, sizeof *k->first, "a batch", err)) ||
         !(k->wanted = qsf_alloc_array(p, k->at_once * len * embd, sizeof *k->wanted, "a batch", err)))
@@ -327,8 +327,8 @@ static qsf_status tune_fits(const tune_work *k, const qsf_source *s, qsf_error *
     const uint64_t weights = (k->o->tune_codes ? 3 : 2) * s->n_params;
     const uint64_t bytes = sizeof(float) * (weights + row * TUNE_AT_ONCE * s->hp.n_layers);
     if (!k->o->ram_bytes || bytes <= k->o->ram_bytes) return QSF_OK;
-    return qsf_fail(err, QSF_E_BUDGET, "effort 4 (--effort) needs %llu MB, ram_bytes (--ram) gives %llu MB; "
-                    "effort 3 needs less", (unsigned long long)(bytes / 1000000 + 1),
+    return qsf_fail(err, QSF_E_BUDGET, "effort 4 (--effort) needs %llu MB, but ram_bytes (--ram) allows %llu "
+                    "MB; effort 3 needs less", (unsigned long long)(bytes / 1000000 + 1),
                     (unsigned long long)(k->o->ram_bytes / 1000000));
 }
 
@@ -345,8 +345,8 @@ static qsf_status tune_all(tune_work *k, const char *model, const char *to, uint
         (st = tune_steps(k, &before, &after, err)))
         return st;
     if (!(after < before))
-        qsf_conv_warn(k->o, "tuning (--effort 4) took the divergence of text held out from %.4f to %.4f: the "
-                      "file stays as effort 3 makes it", before, after);
+        qsf_conv_warn(k->o, "tuning (--effort 4) changed the divergence on held-out text from %.4f to %.4f: "
+                      "the file keeps the result of effort 3", before, after);
     st = tune_write(k, to, after < before, bytes, err);
     if (!st && k->path) qsf_host_remove(k->in->platform, k->path);
     return st;

@@ -90,7 +90,7 @@ void *qsf_arena_array(qsf_arena *a, uint64_t n, uint64_t size, const char *what,
 
 char *qsf_arena_text(qsf_arena *a, const void *bytes, size_t len, qsf_error *err)
 {
-    char *text = qsf_arena_alloc(a, (uint64_t)len + 1, "a text", err);
+    char *text = qsf_arena_alloc(a, (uint64_t)len + 1, "a string", err);
     if (text && len) memcpy(text, bytes, len);
     return text;
 }

@@ -279,7 +279,7 @@ static const char *text_convert(text_out *o, const char *fmt, text_args *args)
     }
     case '%': text_put(o, '%'); break;
     default:
-        assert(!"a conversion that qsf_format does not know");
+        assert(!"a conversion that qsf_format does not support");
         return fmt;
     }
     return fmt + 1;

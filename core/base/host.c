@@ -35,7 +35,7 @@ qsf_status qsf_host_open(const qsf_platform *p, const char *path, qsf_file **out
     qsf_status st;
     *out = NULL;
     *length = 0;
-    if (!HOST_HAS(p, open)) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: this host opens no files", path);
+    if (!HOST_HAS(p, open)) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: this host cannot open files", path);
     if ((st = p->open(p->user, path, out))) {
         *out = NULL;
         if (st == QSF_E_NOT_FOUND) return qsf_fail(err, st, "%s: no such file", path);
@@ -44,7 +44,7 @@ qsf_status qsf_host_open(const qsf_platform *p, const char *path, qsf_file **out
     if ((st = p->length(p->user, *out, length))) {
         p->close(p->user, *out);
         *out = NULL;
-        return qsf_fail(err, st, "%s: its length cannot be told: %s", path, qsf_status_text(st));
+        return qsf_fail(err, st, "%s: cannot get its length: %s", path, qsf_status_text(st));
     }
     return QSF_OK;
 }
@@ -65,11 +65,12 @@ qsf_status qsf_host_between(const qsf_platform *p, const char *path, char *name,
     *name = 0;
     if (!HOST_HAS(p, between) || !HOST_HAS(p, remove))
         return qsf_fail(err, QSF_E_UNSUPPORTED,
-                        "%s: this host keeps no file for a while; do it in two steps", path);
+                        "%s: this host cannot make temporary files; do it in two steps", path);
     const qsf_status st = p->between(p->user, path, name, cap);
     if (!st) return QSF_OK;
     *name = 0;
-    return qsf_fail(err, st, "%s: no file beside it: %s", path, qsf_host_why(p, path, true, st));
+    return qsf_fail(err, st, "%s: cannot create a file next to it: %s",
+                             path, qsf_host_why(p, path, true, st));
 }
 
 void qsf_host_remove(const qsf_platform *p, const char *path)

@@ -331,7 +331,7 @@ qsf_status qsf_pool_new(const qsf_platform *p, uint32_t n, qsf_pool **out, qsf_e
 {
     *out = NULL;
     if (n > QSF_MAX_THREADS)
-        return qsf_fail(err, QSF_E_ARGUMENT, "%u threads; 1 to %u are possible", (unsigned)n,
+        return qsf_fail(err, QSF_E_ARGUMENT, "%u threads; the range is 1 to %u", (unsigned)n,
                         (unsigned)QSF_MAX_THREADS);
     const uint32_t cpus = pool_cpus(p);
     n = qsf_pool_threads(p, n);
@@ -349,7 +349,7 @@ qsf_status qsf_pool_new(const qsf_platform *p, uint32_t n, qsf_pool **out, qsf_e
         if (st) {
             w->thread = NULL;
             qsf_pool_free(pool);
-            return qsf_fail(err, st, "cannot start thread %u of %u; fewer threads may do", (unsigned)i,
+            return qsf_fail(err, st, "cannot start thread %u of %u; try fewer threads", (unsigned)i,
                             (unsigned)n);
         }
     }

@@ -21,7 +21,7 @@ static size_t sized_of(const void *given)
 
 static qsf_status sized_refuse(const char *name, size_t size, qsf_error *err)
 {
-    return qsf_fail(err, QSF_E_ARGUMENT, "%s has the size %llu: the caller sets it to its sizeof", name,
+    return qsf_fail(err, QSF_E_ARGUMENT, "%s has the size %llu: the caller must set it to sizeof", name,
                     (unsigned long long)size);
 }
 

@@ -14,7 +14,7 @@ qsf_status qsf_text_file_read(const qsf_platform *p, const char *dir, const char
         return qsf_fail(err, QSF_E_ARGUMENT, "the path of %s is too long", name);
     if ((st = qsf_host_open(p, path, &f, len, err))) return st;
     if (*len > max)
-        st = qsf_fail(err, QSF_E_CORRUPT, "%s: %llu bytes, more than the %llu that such a file may have",
+        st = qsf_fail(err, QSF_E_CORRUPT, "%s: %llu bytes, more than the maximum of %llu",
                       path, (unsigned long long)*len, (unsigned long long)max);
     else if (!(*text = qsf_alloc(p, *len + 1, name, err))) st = QSF_E_MEMORY;
     else st = *len ? qsf_read_all(p, f, path, 0, *text, (size_t)*len, err) : QSF_OK;

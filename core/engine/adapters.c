@@ -66,18 +66,19 @@ static qsf_status check_use(qsf_context *c, const qsf_adapter_use *use)
     if (!use->adapter || use->adapter->model != c->model)
         return qsf_fail(&c->error, QSF_E_ARGUMENT, "the adapter was loaded for another model");
     if (!(use->scale >= -FLT_MAX && use->scale <= FLT_MAX))
-        return qsf_fail(&c->error, QSF_E_ARGUMENT, "adapter %s: its scale is no number", use->adapter->name);
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "adapter %s: its scale is not a number",
+                                                   use->adapter->name);
     if (c->o.f32 && use->adapter->codes)
-        return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "adapter %s is held in 8 bits, and the context "
-                        "computes with floats: open it as an exact one", use->adapter->name);
+        return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "adapter %s is stored in 8 bits, but the context "
+                        "computes with floats: open it as exact", use->adapter->name);
     if (c->o.head != QSF_HEAD_EXACT &&
         qsf_adapter_find(use->adapter, qsf_unit_final(c->model->source), QSF_K_OUTPUT))
         return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "adapter %s changes the head, which must be exact then "
                         "(head-topk)", use->adapter->name);
     const size_t loaded = atomic_load(&c->model->adapter_bytes);
     if (c->o.ram_budget && loaded > c->o.adapter_bytes)
-        return qsf_fail(&c->error, QSF_E_BUDGET, "the adapters take %llu KB, and the plan has %llu KB for "
-                        "them: make the context with adapter-memory", (unsigned long long)loaded / 1000 + 1,
+        return qsf_fail(&c->error, QSF_E_BUDGET, "the adapters take %llu KB, but %llu KB are reserved: "
+                        "create the context with adapter-memory", (unsigned long long)loaded / 1000 + 1,
                         (unsigned long long)c->o.adapter_bytes / 1000);
     return QSF_OK;
 }

@@ -12,14 +12,15 @@ qsf_status qsf_context_set_behind(qsf_context *c, const qsf_behind *b)
     const qsf_status st = QSF_TAKE(&own.use, b, qsf_behind, &c->error);
     if (st) return st;
     if (!own.use.compute || !own.use.back || !own.use.share || c->behind.rows)
-        return qsf_fail(&c->error, QSF_E_ARGUMENT, "the rest of a model is set once, with all its functions");
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "the rest of a model can be set only once, with all its "
+                                                   "functions");
     if (!qsf_part_begins(s) || qsf_part_ends(s))
-        return qsf_fail(&c->error, QSF_E_ARGUMENT, "%s: layers %u to %u are open here, behind which no rest "
-                        "can come, or before which others would", s->path, (unsigned)s->n_before,
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "%s: layers %u to %u are open here; a rest can only "
+                        "follow the first layers, not include the last one", s->path, (unsigned)s->n_before,
                         (unsigned)qsf_part_end(s) - 1);
     if (qsf_state_place(s, c->o.quality, s->hp.n_layers) || c->lora.n_used)
-        return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s: layers that keep state, and adapters, cannot have "
-                        "their rest elsewhere", s->path);
+        return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s: layers that keep state, and adapters, cannot be "
+                        "followed by layers elsewhere", s->path);
     own.rows = qsf_alloc_array(c->platform, c->o.n_batch, sizeof *own.rows, "the rest", &c->error);
     if (!own.rows) return QSF_E_MEMORY;
     c->behind = own;
@@ -35,7 +36,7 @@ qsf_status qsf_behind_compute(qsf_context *c)
     const qsf_behind *b = &c->behind.use;
     const qsf_status st = b->compute(b->user, c->behind.rows, c->batch.n, c->b.x, c->b.ld_embd, c->b.logits,
                                      c->b.ld_vocab);
-    return !st ? st : qsf_fail(&c->error, st, "%s: the layers behind %u could not be computed",
+    return !st ? st : qsf_fail(&c->error, st, "%s: the layers after %u could not be computed",
                                c->model->source->path, (unsigned)qsf_part_end(c->model->source) - 1);
 }
 
@@ -43,7 +44,7 @@ qsf_status qsf_behind_adapt(qsf_context *c, qsf_seq s, const qsf_adapter_use *us
 {
     const qsf_behind *b = &c->behind.use;
     const qsf_status st = b->adapters(b->user, s, uses, n);
-    return !st ? st : qsf_fail(&c->error, st, "%s: the layers behind %u cannot have these adapters",
+    return !st ? st : qsf_fail(&c->error, st, "%s: the layers after %u cannot have these adapters",
                                c->model->source->path, (unsigned)qsf_part_end(c->model->source) - 1);
 }
 

@@ -21,14 +21,15 @@ static qsf_status context_fill(const qsf_hparams *hp, qsf_context_options *o, qs
     const uint32_t trained = hp->n_ctx_train ? hp->n_ctx_train : 2048;
     if (o->n_ctx == 0) o->n_ctx = QSF_MIN(trained, 4096);
     if (hp->learned_pos && o->n_ctx > trained)
-        return qsf_fail(err, QSF_E_ARGUMENT, "a context of %u positions; the model has learned %u",
+        return qsf_fail(err, QSF_E_ARGUMENT, "a context of %u positions; the model has learned only %u",
                         (unsigned)o->n_ctx, (unsigned)trained);
     if (o->n_logits == 0) o->n_logits = o->n_seqs;
     if (hp->both_ways) {        /* a text is one batch, and what is kept of a layer is soon gone */
         if (o->kv_window)
-            return qsf_fail(err, QSF_E_ARGUMENT, "an encoder sees its text whole: it takes no kv_window");
+            return qsf_fail(err, QSF_E_ARGUMENT, "an encoder attends to its whole text: kv_window is not "
+                                                 "supported");
         if (o->early_exit > 0)
-            return qsf_fail(err, QSF_E_ARGUMENT, "an encoder has no early exit");
+            return qsf_fail(err, QSF_E_ARGUMENT, "early exit is not supported for encoders");
         o->n_batch = QSF_MAX(o->n_batch, ENCODER_BATCH);
         o->kv_type = QSF_KV_F32;
     }
@@ -66,8 +67,8 @@ static qsf_status context_options(const qsf_model *m, const qsf_context_options 
     if (!st) st = context_fill(&m->source->hp, o, err);
     if (st) return st;
     if (o->early_exit > 0 && qsf_state_place(m->source, o->quality, m->source->hp.n_layers))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has layers that keep state, which early-exit would leave "
-                        "behind: go without it", m->source->path);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has layers that keep state, which early-exit would not "
+                        "update: do not use it", m->source->path);
     if ((st = context_of_part(m->source, o, err))) return st;
     const char *isa = o->isa ? o->isa : p->env ? p->env(p->user, "QSF_ISA") : NULL;
     if ((st = qsf_kernels_init(k, p->cpu_features ? p->cpu_features(p->user) : 0, isa, err))) return st;
@@ -123,8 +124,8 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     c->fetch.first = c->o.first_stage && c->o.head != QSF_HEAD_SCREEN && qsf_refine_possible(&c->fetch);
     context_records(c);
     if (c->o.quality < 1 && !qsf_layers_known(s))
-        qsf_log(c->model, QSF_LOG_WARN, "%s does not say which layers matter less: a lower quality changes "
-                "nothing (qsf-convert --calibration measures it)", s->path);
+        qsf_log(c->model, QSF_LOG_WARN, "%s does not mark less important layers: a lower quality has no "
+                "effect (qsf-convert --calibration measures it)", s->path);
     const bool threaded = c->plan.n_slots || c->plan.n_experts || m.head.streams;
     if (threaded && (st = qsf_fetch_start_thread(&c->fetch, err))) goto done;
     if ((st = qsf_experts_init(&c->experts, &c->fetch, &m.fetch, err))) goto done;

@@ -154,9 +154,9 @@ qsf_status qsf_exit_check(const qsf_early_exit *e, uint32_t s, uint32_t n, qsf_e
 {
     for (uint32_t i = 0; i < e->n_waiting; i++)
         if (e->rows[i].seq == s && e->rows[i].pos < n)
-            return qsf_fail(err, QSF_E_ARGUMENT, "sequence %u is computed to the end only up to position "
-                            "%u: early exit has left the others; cut it there, or compute another %d "
-                            "tokens", (unsigned)s, (unsigned)e->rows[i].pos,
+            return qsf_fail(err, QSF_E_ARGUMENT, "sequence %u is complete only up to position %u, because "
+                            "later tokens exited early; truncate it there, or compute another %d tokens",
+                            (unsigned)s, (unsigned)e->rows[i].pos,
                             (int)QSF_EXIT_MOST + 1);
     return QSF_OK;
 }

@@ -52,95 +52,93 @@ enum { POSITIONS_MOST = 1 << 24, SINKS_MOST = 1 << 16, BATCH_MOST = 1 << 16, SEQ
 #define OPTION_STRUCT qsf_context_options
 static const option_row context_rows[] = {
     MEGABYTES("ram-budget", ram_budget, 1e7, 0,
-        "memory to stay within; layers stream from the file where they do not fit; 0 for no limit"),
+        "memory limit; layers that do not fit are streamed from the file; 0 for no limit"),
     WHOLE("ctx-size", n_ctx, 0, POSITIONS_MOST, 0, "positions",
-        "context length, 0 for the model's own up to 4096"),
+        "context length; 0 for the model's own, at most 4096"),
     WHOLE("batch-size", n_batch, 1, BATCH_MOST, 256, "rows", "prompt tokens computed at once"),
-    WHOLE("threads", n_threads, 0, QSF_MAX_THREADS, 0, "", "threads, 0 for one a processor"),
-    WHOLE("seqs", n_seqs, 1, SEQS_MOST, 4, "sequences", "most sequences alive at once"),
+    WHOLE("threads", n_threads, 0, QSF_MAX_THREADS, 0, "", "number of threads; 0 for one per processor"),
+    WHOLE("seqs", n_seqs, 1, SEQS_MOST, 4, "sequences", "maximum number of live sequences"),
     WHOLE("logits", n_logits, 0, BATCH_MOST, 0, "rows",
-        "most rows of a batch that ask for logits, 0 for one a sequence"),
+        "maximum rows of a batch that ask for logits; 0 for one per sequence"),
     CHOICE("kv-type", kv_type, QSF_KV_Q4V2, QSF_KV_Q8, "f16|q8|f32|q4|q2|q8v4|q4v2",
-        "how keys and values are kept: bits of both, or of keys and of values; docs/kv-cache.md says what "
-        "fewer cost"),
-    FLAG("f32", f32, 0, "compute with floats throughout: slow, for comparing"),
+        "type of cached keys and values: one for both, or one each (q8v4: 8-bit keys, 4-bit values); "
+        "docs/kv-cache.md shows what fewer bits cost"),
+    FLAG("f32", f32, 0, "compute with 32-bit floats throughout; slow, for comparison"),
     TEXT("isa", isa,
-         "instruction set: scalar, sse42, avx2, avxvnni, avx512, avx512vbmi, avx512bf16, neon, dotprod, "
-         "i8mm; else the best there is"),
-    NUMBER("quality", quality, 0, 1, 1, "", "below 1 leaves out layers that the file calls less important"),
+        "instruction set: scalar, sse42, avx2, avxvnni, avx512, avx512vbmi, avx512bf16, neon, dotprod, "
+        "i8mm; else the best available"),
+    NUMBER("quality", quality, 0, 1, 1, "",
+        "below 1: skip the layers that the file marks as less important"),
     CHOICE("head-topk", head, QSF_HEAD_CLUSTERS, QSF_HEAD_EXACT, "exact|screen|clusters",
-        "which rows of the head are computed: exact (all), screen (the best 256 by a copy in 3 bits), "
-        "clusters "
-        "(near ones, in files of qsf-convert --head-clusters)"),
-    FLAG("check-every", check_every, 0,
-        "compare checksums whenever bytes are read again, not only the first time"),
+        "rows of the output head to compute: exact (all), screen (the best 256 of a 3-bit copy), clusters "
+        "(the nearest ones; needs qsf-convert --head-clusters)"),
+    FLAG("check-every", check_every, 0, "verify checksums on every read, not only the first"),
     WHOLE("kv-window", kv_window, 0, POSITIONS_MOST, 0, "positions",
-        "keep keys and values of the last N positions and the first few only: the text may go on beyond the "
-        "context; 0: all are kept"),
+        "cache only the first few and the last N positions, so that text may exceed the context; 0 keeps "
+        "all"),
     WHOLE("kv-sinks", kv_sinks, 0, SINKS_MOST, 4, "positions",
-        "with a window: how many of the first positions are kept"),
+        "with a window: number of first positions to keep"),
     WHOLE("kv-heavy", kv_heavy, 0, POSITIONS_MOST, 0, "positions",
-        "with a window: of what leaves it, keep N positions that drew the most attention"),
-    FLAG("kv-may-drop", kv_may_drop, 0,
-        "where memory is short, a window may be chosen before the context is made shorter"),
+        "with a window: also keep the N positions outside it that drew the most attention"),
+    FLAG("kv-may-drop", kv_may_drop, 0, "if memory is short, use a window before shortening the context"),
     NUMBER("early-exit", early_exit, 0, 1, 0, "",
-        "let a token go on with the last two layers where its hidden state has settled: cosine F or more "
-        "(0.9 "
-        "to 0.99) over two layers; 0 is off"),
+        "skip to the last two layers once a token's hidden state has settled: cosine of at least F (0.9 to "
+        "0.99) over two layers; 0 is off"),
     CHOICE("act-quant", act_quant, QSF_ACT_ROW, QSF_ACT_BLOCK, "block|row",
-        "activations in 8 bits: a scale for each 64 columns, or one a row, as BitNet models were trained"),
+        "scales of 8-bit activations: one per 64 columns (block), or one per row (row), as BitNet models "
+        "were trained"),
     CHOICE("kernel-route", kernel_route, QSF_ROUTE_LUT, QSF_ROUTE_AUTO, "auto|mad|lut",
-        "layers' 2-bit weights without scales, a row at a time: by products (mad), by sums looked up (lut), "
-        "or what is faster here (auto); answers are the same"),
+        "products of 2-bit weights without scales, one row at a time: multiply-add (mad), table lookup "
+        "(lut), or the faster one here (auto); results are identical"),
     MEGABYTES("adapter-memory", adapter_bytes, 1e7, 0,
-        "with a ram-budget: memory that is kept for adapters (LoRA); programs that load them first set it"),
+        "with a ram-budget: memory reserved for adapters (LoRA); set by programs that load them first"),
     FLAG("first-stage", first_stage, 0,
-        "of a progressive file that fits in memory, answer with the high bits of the weights at once; the "
-        "low bits come with qsf_refine"),
+        "if a progressive file fits in memory, start to answer with the high bits of its weights; "
+        "qsf_refine adds the low bits"),
 };
 #undef OPTION_STRUCT
 
 #define OPTION_STRUCT qsf_sampler_options
 static const option_row sampler_rows[] = {
-    SEED("seed", seed, 9007199254740992, 0, "seed of the sampling, 0 for a new one each time"),
+    SEED("seed", seed, 9007199254740992, 0, "random seed; 0 for a new one each time"),
     NUMBER("temperature", temperature, 0, 1000, 0.7, "",
-        "sampling temperature, 0 takes the likeliest token"),
-    WHOLE("top-k", top_k, 0, TOP_K_MOST, 40, "tokens", "sample among the N likeliest, 0 for all"),
-    NUMBER("top-p", top_p, 0, 1, 0.9, "",
-        "sample among the likeliest with this probability together"),
+        "sampling temperature; 0 takes the most likely token"),
+    WHOLE("top-k", top_k, 0, TOP_K_MOST, 40, "tokens", "keep the N most likely tokens; 0 for all"),
+    NUMBER("top-p", top_p, 0, 1, 0.9, "", "keep the most likely tokens that reach this total probability"),
     NUMBER("min-p", min_p, 0, 1, 0, "",
-        "leave out tokens less likely than this share of the likeliest"),
-    NUMBER("repeat-penalty", repeat_penalty, 0.01, PENALTY_MOST, 1, "", "make recent tokens less likely"),
+        "drop tokens below this fraction of the most likely token's probability"),
+    NUMBER("repeat-penalty", repeat_penalty, 0.01, PENALTY_MOST, 1, "",
+        "make recent tokens less likely; 1 is off"),
     NUMBER("frequency-penalty", frequency_penalty, -PENALTY_MOST, PENALTY_MOST, 0, "",
-        "penalty for each recent occurrence"),
+        "penalty for each recent occurrence of a token"),
     NUMBER("presence-penalty", presence_penalty, -PENALTY_MOST, PENALTY_MOST, 0, "",
-        "penalty for having occurred"),
+        "penalty for a token that occurred recently"),
     WHOLE("repeat-last-n", repeat_last_n, 0, LAST_MOST, 64, "tokens",
-        "how many recent tokens the penalties see"),
+        "number of recent tokens that the penalties consider"),
     NUMBER("dry-multiplier", dry_multiplier, 0, PENALTY_MOST, 0, "",
-        "penalty for a token that makes a repetition longer; 0 is off, 0.8 is usual"),
+        "penalty for a token that extends a repetition (DRY); 0 is off, 0.8 is usual"),
     NUMBER("dry-base", dry_base, 1, 10, 1.75, "",
-        "the DRY penalty grows by this factor with each token of the repetition"),
+        "factor by which the DRY penalty grows with each token of the repetition"),
     WHOLE("dry-allowed-length", dry_allowed_length, 1, LAST_MOST, 2, "tokens",
-        "repetitions of up to N tokens may go on without a DRY penalty"),
+        "longest repetition without a DRY penalty"),
     WHOLE("dry-last-n", dry_last_n, 0, LAST_MOST, 1024, "tokens",
-        "how many recent tokens DRY looks for repetitions in"),
+        "number of recent tokens that DRY searches for repetitions"),
     NUMBER("top-n-sigma", top_n_sigma, 0, 100, 0, "",
-        "leave out tokens whose logit is more than N standard deviations below the largest; 0 is off"),
+        "drop tokens whose logit is more than N standard deviations below the largest; 0 is off"),
     NUMBER("typical-p", typical_p, 0, 1, 1, "",
-        "sample among the tokens of the most typical information with this probability together; 1 is off"),
+        "keep the tokens of most typical information that reach this total probability; 1 is off"),
     NUMBER("xtc-probability", xtc_probability, 0, 1, 0, "",
-        "how often the likeliest choices are left out, so that a less likely one comes (XTC); 0 is off"),
+        "probability of dropping the most likely choices in favour of a less likely one (XTC); 0 is off"),
     NUMBER("xtc-threshold", xtc_threshold, 0, 1, 0.1, "",
-        "the probability that makes a token one of XTC's likeliest; above 0.5 XTC is off"),
+        "minimum probability of the choices that XTC drops; above 0.5 XTC is off"),
     NUMBER("dynatemp-range", dynatemp_range, 0, 1000, 0, "",
-        "vary the temperature by up to F, down where the model is sure and up where it is not; 0 is off"),
+        "vary the temperature by up to F: lower where the model is sure, higher where it is not; 0 is off"),
     NUMBER("dynatemp-exponent", dynatemp_exponent, 0, 100, 1, "",
-        "how the dynamic temperature follows the entropy"),
+        "exponent of the entropy in the dynamic temperature"),
     WHOLE("mirostat", mirostat, 0, 2, 0, "",
-        "Mirostat version 1 or 2, in the place of top-k, top-p, min-p and the like; 0 is off"),
-    NUMBER("mirostat-tau", mirostat_tau, 0, 100, 5, "bits", "the surprise that Mirostat aims at"),
-    NUMBER("mirostat-eta", mirostat_eta, 0, 1, 0.1, "", "how fast Mirostat learns"),
+        "Mirostat version 1 or 2, instead of top-k, top-p, min-p and similar; 0 is off"),
+    NUMBER("mirostat-tau", mirostat_tau, 0, 100, 5, "bits", "target surprise of Mirostat"),
+    NUMBER("mirostat-eta", mirostat_eta, 0, 1, 0.1, "", "learning rate of Mirostat"),
 };
 #undef OPTION_STRUCT
 /* From this row on values are checked; those before may be anything that a float can be. */
@@ -149,16 +147,16 @@ enum { SAMPLER_CHECKED = 8 };
 #define OPTION_STRUCT qsf_turn_options
 static const option_row turn_rows[] = {
     COUNT("max-tokens", max_tokens, -1, 9007199254740992, -1, "tokens",
-        "most tokens to generate, -1 for no limit"),
+        "maximum tokens to generate; -1 for no limit"),
     COUNT("min-tokens", min_tokens, 0, 9007199254740992, 0, "tokens",
-        "tokens that end the answer are forbidden before this many tokens"),
-    FLAG("ignore-end", ignore_end, 0, "go on after tokens that end an answer or a text"),
-    FLAG("special", special, 0, "control tokens have their texts too"),
-    WHOLE("draft", draft, 0, QSF_DRAFT_MOST, 0, "tokens", "most guesses a pass"),
+        "forbid tokens that end the answer before this many tokens"),
+    FLAG("ignore-end", ignore_end, 0, "continue past tokens that end an answer"),
+    FLAG("special", special, 0, "include the text of control tokens"),
+    WHOLE("draft", draft, 0, QSF_DRAFT_MOST, 0, "tokens", "maximum draft tokens per pass"),
     SIGNED("logprobs", logprobs, -1, QSF_LOGPROBS_MOST, -1, "tokens",
-        "log probabilities of each token and of the N likeliest; -1 is off"),
+        "log probabilities of each token and of the N most likely ones; -1 is off"),
     COUNT("reasoning-budget", reasoning_budget, -1, 9007199254740992, -1, "tokens",
-        "most tokens of reasoning: then its end is written for the model; -1 for no limit"),
+        "maximum tokens of reasoning, after which it is closed; -1 for no limit"),
 };
 #undef OPTION_STRUCT
 /* clang-format on */
@@ -260,8 +258,8 @@ static qsf_status option_refuse(const qsf_option *o, const char *value, qsf_erro
 {
     const char *words = o->kind == QSF_OPTION_FLAG ? "true and false" : o->choices;
     if (words)
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s is \"%.80s\"; possible are %s", o->name, value, words);
-    return qsf_fail(err, QSF_E_ARGUMENT, "%s is %.80s; possible is a %snumber from %g to %.0f", o->name,
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s is \"%.80s\"; it must be one of %s", o->name, value, words);
+    return qsf_fail(err, QSF_E_ARGUMENT, "%s is %.80s; it must be a %snumber from %g to %.0f", o->name,
                     value, o->kind == QSF_OPTION_WHOLE ? "whole " : "", o->least, o->most);
 }
 
@@ -287,7 +285,7 @@ qsf_status qsf_context_check(const qsf_context_options *o, qsf_error *err)
     const qsf_status st = options_check(&context_list, 0, o, err);
     if (st) return st;
     if (o->kv_heavy && !o->kv_window)
-        return qsf_fail(err, QSF_E_ARGUMENT, "kv-heavy keeps positions beside a window: it needs kv-window");
+        return qsf_fail(err, QSF_E_ARGUMENT, "kv-heavy keeps positions outside a window: it needs kv-window");
     if (o->early_exit > 0 && o->kv_window)
         return qsf_fail(err, QSF_E_ARGUMENT, "early-exit and kv-window exclude each other");
     return QSF_OK;
@@ -369,7 +367,7 @@ static qsf_status options_set(const option_table *l, void *o, size_t size, const
         option_put(r, o, number);
         return QSF_OK;
     }
-    return qsf_fail(err, QSF_E_ARGUMENT, "no option is called \"%.80s\"", name);
+    return qsf_fail(err, QSF_E_ARGUMENT, "unknown option \"%.80s\"", name);
 }
 
 qsf_status qsf_context_set(qsf_context_options *o, const char *name, const char *value, qsf_error *err)
@@ -416,7 +414,7 @@ qsf_status qsf_context_get(const qsf_context_options *o, const char *name, char 
         if (cap) *out = 0;
         return qsf_fail(err, QSF_E_ARGUMENT, "the value of %s does not fit %zu bytes", name, cap);
     }
-    return qsf_fail(err, QSF_E_ARGUMENT, "no option is called \"%.80s\"", name);
+    return qsf_fail(err, QSF_E_ARGUMENT, "unknown option \"%.80s\"", name);
 }
 qsf_status qsf_sampler_set(qsf_sampler_options *o, const char *name, const char *value, qsf_error *err)
 {

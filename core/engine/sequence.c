@@ -20,8 +20,9 @@ static qsf_status seq_reach(qsf_context *c, qsf_seq s, uint32_t *nearest)
     if (n > q->length)
         return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d has %u positions, not %u", (int)s,
                         (unsigned)q->length, (unsigned)n);
-    return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d of %u positions cannot go back to %u: the "
-                    "window has dropped what is seen from there (%u does, or 0)", (int)s, (unsigned)q->length,
+    return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d of %u positions cannot be truncated to %u: the "
+                    "window has dropped positions that are needed there (%u is possible, or 0)",
+                    (int)s, (unsigned)q->length,
                     (unsigned)n, (unsigned)q->safe);
 }
 

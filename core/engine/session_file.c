@@ -193,7 +193,7 @@ static qsf_status session_fits(const qsf_context *c, uint32_t seq, const uint8_t
 {
     uint8_t own[SESSION_HEADER];
     if (memcmp(h, session_magic, sizeof session_magic))
-        return qsf_fail(err, QSF_E_CORRUPT, "this is no saved session");
+        return qsf_fail(err, QSF_E_CORRUPT, "this is not a saved session");
     if (qsf_crc32(0, h, AT_CRC) != qsf_le32(h + AT_CRC))
         return qsf_fail(err, QSF_E_CORRUPT, "session: the header's checksum is wrong");
     const uint32_t version = qsf_le32(h + AT_VERSION), n = qsf_le32(h + AT_POSITIONS);
@@ -209,7 +209,7 @@ static qsf_status session_fits(const qsf_context *c, uint32_t seq, const uint8_t
                         "other adapters");
     if (qsf_le32(h + AT_TYPE) != (uint32_t)c->kv.layout.type)
         return qsf_fail(err, QSF_E_ARGUMENT,
-                        "session: its keys and values are kept as %s, the context's as %s: ask for the same",
+                        "session: its KV cache has type %s, the context's has %s: use the same",
                         qsf_le32(h + AT_TYPE) <= QSF_KV_Q4V2 ? qsf_kv_name((qsf_kv_type)qsf_le32(h + AT_TYPE))
                         : "something else", qsf_kv_name(c->kv.layout.type));
     if (qsf_le32(h + AT_KEYS) != qsf_le32(own + AT_KEYS))
@@ -246,7 +246,7 @@ static qsf_status check_record(session_in *in, const qsf_kv_layout *l, qsf_error
     assert(l->record - plain <= sizeof part);
     if ((st = in_get(in, part, l->record - plain, err))) return st;
     return scales_valid(part, l->k_bits) && scales_valid(part + (l->vd_at - l->kd_at), l->v_bits) ? QSF_OK
-        : qsf_fail(err, QSF_E_CORRUPT, "session: a scale before byte %llu is no scale",
+        : qsf_fail(err, QSF_E_CORRUPT, "session: a scale before byte %llu is not a valid scale",
                    (unsigned long long)in->at);
 }
 
@@ -279,8 +279,8 @@ static qsf_status session_check(const qsf_context *c, uint32_t seq, const qsf_cu
     if ((st = in_get(&in, part, 4, err))) return st;
     if (qsf_le32(part) != *crc)
         return qsf_fail(err, QSF_E_CORRUPT,
-                        "session: the checksum is wrong; it was damaged or written by half");
-    return bad ? qsf_fail(err, bad, "session: a token is outside of the vocabulary") : QSF_OK;
+                        "session: the checksum is wrong; it is damaged or incomplete");
+    return bad ? qsf_fail(err, bad, "session: a token is outside the vocabulary") : QSF_OK;
 }
 
 /* The same bytes again, into the cache. */
@@ -323,7 +323,9 @@ qsf_status qsf_session_load(qsf_context *c, qsf_seq seq, const qsf_custom_file *
     uint32_t room = c->kv.n_free;
     for (uint32_t b = 0; b < c->kv.seqs[s].n; b++) room += c->kv.refs[c->kv.seqs[s].blocks[b]] == 1;
     if (qsf_ceil_div(n, QSF_KV_BLOCK) > room)
-        return qsf_fail(err, QSF_E_FULL, "the session's %u positions do not fit beside the other sequences",
+        return qsf_fail(err, QSF_E_FULL,
+                        "the session's %u positions do not fit alongside the other sequences",
+                                         
                         (unsigned)n);
     (void)qsf_seq_truncate(c, seq, old);        /* drops a batch under way */
     qsf_seq_back(c, s, 0);
@@ -331,7 +333,8 @@ qsf_status qsf_session_load(qsf_context *c, qsf_seq seq, const qsf_custom_file *
     assert(!st);
     st = session_take(c, s, &in, ids, n, err);
     if (!st && in.crc != crc)
-        st = qsf_fail(err, QSF_E_IO, "session: reading it again gave other bytes; the sequence is empty now");
+        st = qsf_fail(err, QSF_E_IO,
+                      "session: its bytes changed while it was read; the sequence is empty now");
     if (!st) return QSF_OK;
     qsf_seq_back(c, s, 0);
     *n_ids = 0;

@@ -24,7 +24,7 @@ static qsf_pass step_pass(qsf_context *c)
 static qsf_status batch_rows(qsf_context *c, const qsf_row *rows, size_t n)
 {
     if (n == 0 || n > c->o.n_batch)
-        return qsf_fail(&c->error, QSF_E_ARGUMENT, "a batch of %llu rows; 1 to %u are possible",
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "a batch of %llu rows; the range is 1 to %u",
                         (unsigned long long)n, (unsigned)c->o.n_batch);
     uint32_t asked = 0;
     for (size_t i = 0; i < n; i++) {
@@ -32,7 +32,7 @@ static qsf_status batch_rows(qsf_context *c, const qsf_row *rows, size_t n)
         if (st) return st;
         if (c->hp->both_ways && rows[i].logits)
             return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s is an encoder: it embeds texts (qsf_embed, "
-                            "--embedding) and continues none", c->model->source->path);
+                            "--embedding) and cannot generate", c->model->source->path);
         const bool known = rows[i].token >= 0 && (uint32_t)rows[i].token < c->hp->n_vocab;
         if (!known && qsf_part_begins(c->model->source))
             return qsf_fail(&c->error, QSF_E_ARGUMENT, "token %d; the vocabulary has %u", (int)rows[i].token,
@@ -87,8 +87,8 @@ static qsf_status step_shares(qsf_context *c)
 {
     c->reducer.st = QSF_OK;
     if (c->reducer.fn || !qsf_part_shared(c->model->source)) return QSF_OK;
-    return qsf_fail(&c->error, QSF_E_ARGUMENT, "%s is open with shares of its layers: what the others make "
-                    "is missing (qsf_context_set_reduce)", c->model->source->path);
+    return qsf_fail(&c->error, QSF_E_ARGUMENT, "%s is open with shares of its layers: the results of the "
+                    "others are missing (qsf_context_set_reduce)", c->model->source->path);
 }
 
 static qsf_status batch_begin(qsf_context *c, const qsf_row *rows, size_t n, const float *x)
@@ -199,7 +199,8 @@ static qsf_status step_finite(qsf_context *c, uint32_t where)
 {
     const char *path = c->model->source->path;
     if (c->reducer.st)
-        return qsf_fail(&c->error, c->reducer.st, "%s: layer %u: what its shares make could not be added up",
+        return qsf_fail(&c->error, c->reducer.st, "%s: layer %u: the results of its shares could not be "
+                                                  "added up",
                         path, (unsigned)where);
     if (!atomic_load_explicit(&c->now.not_finite, memory_order_relaxed)) return QSF_OK;
     if (where == c->hp->n_layers)
@@ -322,7 +323,7 @@ qsf_status qsf_step(qsf_context *c, bool *waiting)
 {
     step_weights weights = { 0 };
     if (waiting) *waiting = false;
-    if (!c->now.active) return qsf_fail(&c->error, QSF_E_ARGUMENT, "there is no batch under way");
+    if (!c->now.active) return qsf_fail(&c->error, QSF_E_ARGUMENT, "no batch is in progress");
     if (c->now.waiting_ns) qsf_fetch_waited(&c->fetch, qsf_now(c->platform) - c->now.waiting_ns);
     c->now.waiting_ns = 0;
     qsf_status st = step_fetch(c, false, &weights);

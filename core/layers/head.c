@@ -8,8 +8,8 @@ qsf_status qsf_head_bytes(const qsf_source *s, const qsf_context_options *o, uin
     *bytes = 0;
     if (o->head == QSF_HEAD_EXACT) return QSF_OK;
     if (o->f32)
-        return qsf_fail(err, QSF_E_ARGUMENT, "computing with floats is for exact logits: it does not go "
-                        "with an approximate head");
+        return qsf_fail(err, QSF_E_ARGUMENT, "f32 is for exact logits: it cannot be combined with an "
+                        "approximate head");
     return o->head == QSF_HEAD_SCREEN ? qsf_screen_bytes(s, bytes, err) : qsf_clusters_bytes(s, bytes, err);
 }
 

@@ -47,8 +47,8 @@ qsf_status qsf_clusters_bytes(const qsf_source *s, uint64_t *bytes, qsf_error *e
     const bool outliers = qsf_unit_find(s, qsf_source_unit(s, head.unit), QSF_K_OUTLIERS + head.t->kind) >= 0;
     if (!qsf_type_tiles(head.t->type) || outliers ||
         qsf_unit_find(s, qsf_unit_final(s), QSF_K_OUTPUT_BIAS) >= 0)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: clusters are for heads of a quantised type, without "
-                        "biases and without outliers kept apart", s->path);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: clusters need a head of a quantised type, without "
+                        "biases and separate outliers", s->path);
     qsf_head_clusters h = clusters_of(s);
     qsf_piece list[CLUSTERS_PIECES];
     clusters_pieces(&h, list);

@@ -68,10 +68,10 @@ qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err)
                             (unsigned)s->most.head_dim);
         const qsf_layer *from = l->kv_from ? &s->layers[l->kv_from - 1] : l;
         if (from->n_kv_heads != l->n_kv_heads || from->head_dim != l->head_dim || from->kv_from)
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u reads keys of layer %u, whose heads are "
-                            "others", s->path, (unsigned)i, (unsigned)l->kv_from - 1);
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u reads keys of layer %u, whose heads differ",
+                            s->path, (unsigned)i, (unsigned)l->kv_from - 1);
         if (l->rope != QSF_NO_ROPE && s->ropes[l->rope].dim > l->head_dim)
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: layer %u turns %u columns of heads of %u", s->path,
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: layer %u rotates %u columns of heads of %u", s->path,
                             (unsigned)i, (unsigned)s->ropes[l->rope].dim, (unsigned)l->head_dim);
         if (l->act == QSF_ACT_XIELU && l->feed_forward != QSF_FEED_FORWARD_PLAIN)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has a gate with xIELU, which this version "

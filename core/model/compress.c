@@ -37,7 +37,8 @@ qsf_status qsf_codec_check(uint32_t compression, const char *path, qsf_error *er
     }
     const char *name = qsf_codec_name(compression);
     if (!name)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: compression %u is unknown; is there a newer version?",
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: compression %u is unknown; a newer version may support "
+                                                "it",
                         path, (unsigned)compression);
     return qsf_fail(err, QSF_E_UNSUPPORTED,
                     "%s: %s compression is not part of this build; build with %s, or convert with "

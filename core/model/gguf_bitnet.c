@@ -107,7 +107,7 @@ static qsf_status i2s_refuse(const gguf *g, const gguf_tensor *t, const bitnet_s
 {
     return qsf_fail(err, QSF_E_UNSUPPORTED,
                     "%s: tensor \"%.*s\" of type I2_S, %u x %u, has %llu bytes, %s: qk256 takes %llu, "
-                    "split32 %llu and scales beside them, bitnet32 %llu, microsoft %llu (0: not this shape)",
+                    "split32 %llu and separate scales, bitnet32 %llu, microsoft %llu (0: not this shape)",
                     gguf_path_of(g, t), (int)QSF_MIN(t->name.len, 80), t->name.p, (unsigned)b->rows,
                     (unsigned)b->cols, (unsigned long long)b->room, why,
                     (unsigned long long)i2s_need(b, QSF_I2S_QK256),
@@ -135,7 +135,7 @@ static qsf_status i2s_split(const gguf *g, gguf_tensor *t, const bitnet_shape *b
                             qsf_error *err)
 {
     const uint64_t blocks = (uint64_t)b->rows * (b->cols / 32);
-    if (!scales) return i2s_refuse(g, t, b, "and no tensor of scales beside it, which split32 has", err);
+    if (!scales) return i2s_refuse(g, t, b, "and no separate tensor of scales, which split32 has", err);
     if (values_of(scales) != blocks)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" has %llu scales for %llu blocks of 32",
                         gguf_path_of(g, scales), (int)QSF_MIN(scales->name.len, 80), scales->name.p,
@@ -158,8 +158,8 @@ static qsf_status i2s_place(const gguf *g, gguf_tensor *t, const bitnet_shape *b
     if (!bitnet_fits(b, i2s_need(b, l), I2S_TOLERANCE))
         return i2s_refuse(g, t, b, "which is not the layout that was asked for", err);
     if (!asked && l == QSF_I2S_QK256 && many)
-        return i2s_refuse(g, t, b, "as qk256, but scales beside it; --i2s-layout split32 uses them, "
-                          "qk256 does not", err);
+        return i2s_refuse(g, t, b, "as qk256, but separate scales; --i2s-layout split32 uses them, qk256 "
+                          "does not", err);
     if (l == QSF_I2S_SPLIT32) return i2s_split(g, t, b, scales, err);
     t->packing = i2s_layouts[l].packing;
     if (many) scales->is_scales = true;         /* of no use to what was asked for */
@@ -209,7 +209,7 @@ static qsf_status bitnet_place(const gguf *g, gguf_part *part, const gguf_names 
 {
     const bitnet_shape b = { (uint32_t)t->dims[1], (uint32_t)t->dims[0], t->room, align };
     if (t->dims[0] > UINT32_MAX || t->dims[1] > UINT32_MAX || t->dims[2] * t->dims[3] != 1)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is no matrix", gguf_path_of(g, t),
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is not a matrix", gguf_path_of(g, t),
                         (int)QSF_MIN(t->name.len, 80), t->name.p);
     gguf_tensor *scales = find_sibling(part, names, t);
     qsf_status st = t->ggml_type == GGML_I2_S ? i2s_place(g, t, &b, scales, err)

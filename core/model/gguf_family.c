@@ -95,7 +95,7 @@ static qsf_status family_sections(const gguf *g, qsf_hparams *hp, qsf_error *err
     if (!kv || !g->row->sections_halve) return QSF_OK;
     for (uint64_t i = 0; i < QSF_MIN(kv->n, 4u); i++)
         if (!qsf_gguf_integer(kv, i, &n[i]) || n[i] < 0 || (i == 3 && n[i]))
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: key \"%.*s\": section %u is none that text turns",
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: key \"%.*s\": section %u does not apply to text",
                             g->s->path, (int)kv->key.len, kv->key.p, (unsigned)i);
     if (n[0] && n[1]) hp->rope = QSF_ROPE_HALVES;
     return QSF_OK;
@@ -292,8 +292,8 @@ static qsf_status family_latent(const gguf *g, qsf_hparams *hp, qsf_error *err)
         (st = qsf_gguf_u32(g, "%s.attention.q_lora_rank", true, &hp->q_latent, err))) return st;
     if (key <= hp->rope_dim || key > 2 * QSF_MAX_HEAD_DIM || hp->kv_latent < 2 ||
         hp->kv_latent > QSF_MAX_HEAD_DIM)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: heads of %u columns, of which %u turn, with a latent of "
-                        "%u, which this version cannot run", g->s->path, (unsigned)key,
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: heads of %u columns, of which %u rotate, with a latent "
+                        "of %u, which this version cannot run", g->s->path, (unsigned)key,
                         (unsigned)hp->rope_dim, (unsigned)hp->kv_latent);
     hp->head_plain = key - hp->rope_dim;
     hp->head_value = value;

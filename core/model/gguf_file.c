@@ -186,7 +186,7 @@ static qsf_status gguf_check_keys(gguf *g, uint32_t file, const gguf_part *part,
     for (uint32_t i = 0; i < part->n_kv; i++) list[i] = part->kv[i].key;
     const qsf_status st = qsf_gguf_names(g->tmp, g->s->paths[file], list, part->n_kv, &names, &twice, err);
     if (!st && twice >= 0)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" is there twice", g->s->paths[file],
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" occurs twice", g->s->paths[file],
                         (int)QSF_MIN(list[twice].len, 80), list[twice].p);
     return st;
 }
@@ -238,7 +238,7 @@ static qsf_status tensor_size(const gguf *g, gguf_tensor *t, qsf_error *err)
     t->block = 1u << info->own_block;
     if (t->dims[0] % t->block)
         return qsf_fail(err, QSF_E_CORRUPT,
-                        "%s: tensor \"%.*s\": rows of %llu values are no whole blocks of type %s",
+                        "%s: tensor \"%.*s\": rows of %llu values are not whole blocks of type %s",
                         gguf_path_of(g, t), len, t->name.p, (unsigned long long)t->dims[0], info->name);
     uint64_t n = t->dims[0] / t->block;
     for (int i = 1; i < 4; i++) n *= t->dims[i];             /* the product of all is below 2^63 */
@@ -284,7 +284,7 @@ static qsf_status place_tensors(gguf *g, uint32_t file, gguf_part *part, uint64_
     const gguf_kv *kv = part_find(part, "general.alignment");
     int64_t align = 32;
     if (kv && (!qsf_gguf_integer(kv, 0, &align) || align < 1 || align > 1 << 20 || (align & (align - 1))))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: general.alignment is no power of two", g->s->paths[file]);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: general.alignment is not a power of two", g->s->paths[file]);
     const uint64_t data = qsf_round_up(end, (uint64_t)align);
     const uint64_t weights = data > length ? 0 : length - data;
     const uint32_t *order = order_of(g, part, err);
@@ -302,7 +302,7 @@ static qsf_status place_tensors(gguf *g, uint32_t file, gguf_part *part, uint64_
         if ((st = tensor_size(g, t, err))) return st;
         if (t->at % (uint64_t)align)
             return qsf_fail(err, QSF_E_CORRUPT,
-                            "%s: tensor \"%.*s\" begins at %llu, which is no multiple of %d",
+                            "%s: tensor \"%.*s\" begins at %llu, which is not a multiple of %d",
                             g->s->paths[file], len, t->name.p, (unsigned long long)t->at, (int)align);
         if (data > length || t->at > length - data || t->bytes > length - data - t->at)
             return qsf_fail(err, QSF_E_CORRUPT,
@@ -349,7 +349,7 @@ static qsf_status part_split(const gguf *g, uint32_t file, int64_t *no, int64_t 
     *count = 1;
     if ((kno && !qsf_gguf_integer(kno, 0, no)) || (kcount && !qsf_gguf_integer(kcount, 0, count)) || *no < 0
         || *count < 0)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: split.no or split.count is no number", g->s->paths[file]);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: split.no or split.count is not a number", g->s->paths[file]);
     if (*count == 0) *count = 1;
     return QSF_OK;
 }
@@ -383,7 +383,7 @@ static qsf_status read_splits(gguf *g, qsf_error *err)
             || (st = part_split(g, i, &its_no, &its_count, err)))
             return st;
         if (its_no != i || its_count != count)
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: says it is part %d of %d", path, (int)its_no + 1,
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: claims to be part %d of %d", path, (int)its_no + 1,
                             (int)its_count);
     }
     return QSF_OK;
@@ -412,7 +412,7 @@ static qsf_status collect_tensors(gguf *g, qsf_error *err)
         }
     const qsf_status st = qsf_gguf_names(g->tmp, g->s->path, list, g->n_tensors, &names, &twice, err);
     if (!st && twice >= 0)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is there twice",
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" occurs twice",
                         gguf_path_of(g, &g->tensors[twice]), (int)QSF_MIN(list[twice].len, 80),
                         list[twice].p);
     return st;
@@ -512,7 +512,7 @@ qsf_status qsf_gguf_string(const gguf *g, const char *key, gguf_text *out, qsf_e
     char full[128];
     const gguf_kv *kv = find_key(g, key, full);
     if (!kv) return QSF_OK;
-    if (kv->array || kv->type != GGUF_STRING) return key_wrong(g, full, "a text", err);
+    if (kv->array || kv->type != GGUF_STRING) return key_wrong(g, full, "a string", err);
     const uint8_t *at = kv->data;
     *out = qsf_gguf_next_string(&at);
     return QSF_OK;

@@ -228,7 +228,7 @@ static qsf_status check_local(const gguf *g, const qsf_hparams *hp, qsf_error *e
         (st = qsf_gguf_u32(g, "%s.rope.dimension_count_swa", false, &turns, err))) return st;
     if (dim == hp->head_dim && turns == hp->rope_dim) return QSF_OK;
     return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: windowed layers of %s with heads of %u, of which %u columns "
-                    "turn, but others with %u and %u, which this version cannot run", g->s->path, g->arch,
+                    "rotate, but others with %u and %u, which this version cannot run", g->s->path, g->arch,
                     (unsigned)dim, (unsigned)turns, (unsigned)hp->head_dim, (unsigned)hp->rope_dim);
 }
 
@@ -269,7 +269,7 @@ static qsf_status read_window(const gguf *g, const qsf_arch *a, qsf_hparams *hp,
     if (hp->rope_base_local == hp->rope_base) hp->rope_base_local = 0;
     else if (hp->scaling != QSF_SCALING_NONE)
         return qsf_fail(err, QSF_E_UNSUPPORTED,
-                        "%s: rotary scaling together with a base of their own for windowed layers",
+                        "%s: rotary scaling together with a separate base for windowed layers",
                         g->s->path);
     return QSF_OK;
 }

@@ -36,8 +36,8 @@ qsf_status qsf_gguf_names(qsf_arena *a, const char *path, const gguf_text *list,
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t slot = gguf_slot(out, list[i].p, list[i].len);
         if (slot == UINT32_MAX)
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: %d of its names, \"%.*s\" among them, have one hash: "
-                            "made to take forever", path, (int)GGUF_MAX_PROBES,
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: %d of its names, \"%.*s\" among them, share one hash: "
+                            "the file was crafted to be slow", path, (int)GGUF_MAX_PROBES,
                             (int)QSF_MIN(list[i].len, 80), list[i].p);
         if (!out->slots[slot]) out->slots[slot] = i + 1;
         else if (twice) *twice = i;

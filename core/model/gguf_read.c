@@ -39,7 +39,7 @@ static qsf_status check_taken(const gguf_layout *l, uint32_t unit, const qsf_rol
     const qsf_source *s = l->g->s;
     if (qsf_arch_takes(l->g->row, &s->hp, qsf_source_layer(s, unit), role)) return QSF_OK;
     return qsf_fail(err, QSF_E_UNSUPPORTED,
-                    "%s: tensor \"%.*s\" is no part of architecture %s as this version knows it",
+                    "%s: tensor \"%.*s\" is not part of architecture %s as known to this version",
                     gguf_path_of(l->g, t), (int)QSF_MIN(t->name.len, 80), t->name.p, l->g->arch);
 }
 
@@ -136,7 +136,7 @@ static qsf_status put_fused(gguf_layout *l, uint32_t unit, const gguf_fused *f, 
         const uint64_t n = qsf_role_outputs(hp, layer, roles[i]), values = vector ? n : cols;
         if (values % t->block || t->packing)
             return qsf_fail(err, QSF_E_UNSUPPORTED,
-                            "%s: tensor \"%.*s\" cannot be taken apart within its blocks",
+                            "%s: tensor \"%.*s\" cannot be split within its blocks",
                             gguf_path_of(l->g, t), (int)QSF_MIN(t->name.len, 80), t->name.p);
         const uint64_t bytes = (vector ? 1 : n) * (values / t->block) * each;
         const gguf_place p = gguf_at(t, at, vector ? 1 : n, values, bytes);
@@ -183,7 +183,7 @@ static qsf_status put_in_turn(gguf_layout *l, uint32_t unit, gguf_text name, con
     *found = experts || delta || plamo;
     if (!*found) return QSF_OK;
     if (t->packing || t->scales)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" cannot be taken apart",
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" cannot be split",
                         gguf_path_of(l->g, t), (int)QSF_MIN(t->name.len, 80), t->name.p);
     if (experts) {
         const uint32_t n = layer->n_experts;
@@ -229,7 +229,7 @@ static qsf_status put_scale(gguf_layout *l, uint32_t unit, uint32_t kind, const 
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" is a scale of type %u, not f32",
                         gguf_path_of(l->g, t), len, t->name.p, (unsigned)t->ggml_type);
     if (l->scales[unit][kind].t)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is a scale that \"%.*s\" is, too",
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is the same scale as \"%.*s\"",
                         gguf_path_of(l->g, t), len, t->name.p,
                         (int)QSF_MIN(l->scales[unit][kind].t->name.len, 80), l->scales[unit][kind].t->name.p);
     l->scales[unit][kind] = gguf_at(t, t->at, 1, n, n * sizeof(float));
@@ -396,7 +396,7 @@ static qsf_status put_for_layers(gguf_layout *l, const gguf_tensor *t, bool *fou
     qsf_status st = check_shape(l->g, t, norm ? 1 : (uint64_t)n * hp->n_layers, cols, err);
     if (st) return st;
     if (t->packing)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" cannot be taken apart",
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" cannot be split",
                         gguf_path_of(l->g, t), (int)QSF_MIN(t->name.len, 80), t->name.p);
     const uint64_t bytes = norm ? t->bytes : t->bytes / hp->n_layers;
     for (uint32_t i = 0; i < hp->n_layers && !st; i++)
@@ -488,8 +488,8 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
         return put_scale(l, role->part == QSF_PART_EMBD ? qsf_unit_embd(s) : qsf_unit_final(s), role->kind, t,
                          err);
     return qsf_fail(err, QSF_E_UNSUPPORTED,
-                    "%s: tensor \"%.*s\" is no part of architecture %s with %u layers as this version knows "
-                    "it", gguf_path_of(l->g, t), (int)QSF_MIN(t->name.len, 80), t->name.p, l->g->arch,
+                    "%s: tensor \"%.*s\" is not part of architecture %s with %u layers as known to this "
+                    "version", gguf_path_of(l->g, t), (int)QSF_MIN(t->name.len, 80), t->name.p, l->g->arch,
                     (unsigned)s->hp.n_layers);
 }
 

@@ -83,7 +83,7 @@ static qsf_status read_types(gguf *g, qsf_error *err)
     for (uint32_t i = 0; i < v->n_tokens; i++) {
         int64_t type = QSF_TOKEN_NORMAL;
         if (kv && !qsf_gguf_integer(kv, i, &type))
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: tokenizer.ggml.token_type is no list of numbers",
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tokenizer.ggml.token_type is not a list of numbers",
                             g->s->path);
         v->types[i] = type >= QSF_TOKEN_NORMAL && type <= QSF_TOKEN_BYTE ? (uint8_t)type : QSF_TOKEN_UNUSED;
     }
@@ -102,7 +102,7 @@ static qsf_status read_scores(gguf *g, qsf_error *err)
         return QSF_E_MEMORY;
     for (uint32_t i = 0; kv && i < v->n_tokens; i++) {
         if (!qsf_gguf_number(kv, i, &score))
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: tokenizer.ggml.scores is no list of numbers",
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tokenizer.ggml.scores is not a list of numbers",
                             g->s->path);
         v->scores[i] = score > -FLT_MAX && score < FLT_MAX ? (float)score : 0;
     }
@@ -116,7 +116,7 @@ static qsf_status read_merges(gguf *g, const gguf_names *names, qsf_error *err)
     const gguf_kv *kv = qsf_gguf_find(g, "tokenizer.ggml.merges");
     if (!kv) return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"tokenizer.ggml.merges\" is missing", g->s->path);
     if (!kv->array || kv->type != GGUF_STRING || kv->n > UINT32_MAX / 2)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: tokenizer.ggml.merges is no list of texts", g->s->path);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tokenizer.ggml.merges is not a list of strings", g->s->path);
     if (!(v->merges = qsf_arena_array(g->s->arena, kv->n, 2 * sizeof *v->merges, "merges", err)))
         return QSF_E_MEMORY;
     const uint8_t *at = kv->data;
@@ -147,7 +147,7 @@ static qsf_status read_id(const gguf *g, const char *key, int32_t *id, qsf_error
     if (*id >= 0 && (uint32_t)*id >= v->n_tokens) *id = -1;
     if (!kv) return QSF_OK;
     if (kv->array || !qsf_gguf_integer(kv, 0, &n))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%s\" is no token", g->s->path, key);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%s\" is not a token", g->s->path, key);
     if (n >= 0 && n < (int64_t)v->n_tokens) *id = (int32_t)n;
     return QSF_OK;
 }
@@ -274,7 +274,7 @@ static qsf_status read_charsmap(const gguf *g, qsf_error *err)
     const gguf_kv *kv = qsf_gguf_find(g, "tokenizer.ggml.precompiled_charsmap");
     if (!kv || v->kind != QSF_VOCAB_UGM) return QSF_OK;
     if (!kv->array || (kv->type != GGUF_U8 && kv->type != GGUF_I8))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: tokenizer.ggml.precompiled_charsmap is no list of bytes",
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tokenizer.ggml.precompiled_charsmap is not a list of bytes",
                         g->s->path);
     return qsf_vocab_charsmap(v, g->s->arena, kv->data, kv->n, g->s->path, err);
 }
@@ -318,8 +318,8 @@ static qsf_status read_kind(const gguf *g, qsf_error *err)
     size_t i = 0;
     while (i < QSF_ARRAY_LEN(models) && !gguf_text_is(model, models[i].model)) i++;
     if (i == QSF_ARRAY_LEN(models))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tokenizer \"%.*s\" is unknown to this version; it has "
-                        "gpt2, llama, bert, t5, gemma4, rwkv, plamo2 and whitespace",
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tokenizer \"%.*s\" is unknown to this version, which "
+                        "supports gpt2, llama, bert, t5, gemma4, rwkv, plamo2 and whitespace",
                         g->s->path, (int)QSF_MIN(model.len, 40), model.p);
     v->kind = models[i].kind;
     if (gguf_text_is(model, "gemma4")) pre = model;
@@ -344,7 +344,7 @@ qsf_status qsf_gguf_vocab(gguf *g, qsf_error *err)
     const gguf_kv *kv = qsf_gguf_find(g, "tokenizer.ggml.tokens");
     if (!kv) return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"tokenizer.ggml.tokens\" is missing", g->s->path);
     if (!kv->array || kv->type != GGUF_STRING || !kv->n || kv->n > INT32_MAX)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: tokenizer.ggml.tokens is no list of texts", g->s->path);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tokenizer.ggml.tokens is not a list of strings", g->s->path);
     v->n_tokens = (uint32_t)kv->n;
     gguf_text *list = qsf_arena_array(g->tmp, v->n_tokens, sizeof *list, "tokens", err);
     if (!list) return QSF_E_MEMORY;

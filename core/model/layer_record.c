@@ -118,7 +118,8 @@ static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has mixer %u and feed-forward %u, which "
                             "this version cannot run", s->path, (unsigned)i, (unsigned)m, (unsigned)f);
         if (f == QSF_FEED_FORWARD_EXPERTS && (!hp->n_experts || i < hp->n_dense))
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: layer %u has experts, but the file has none for it",
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: layer %u has experts, but the file does not describe "
+                                                "them",
                             s->path, (unsigned)i);
         if (f == QSF_FEED_FORWARD_SHIFTED && m != QSF_MIXER_RWKV)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has a feed-forward of RWKV, but another "
@@ -130,7 +131,7 @@ static qsf_status mixers_check(const qsf_source *s, qsf_error *err)
         delta |= m == QSF_MIXER_DELTA_NET;
     }
     if (conv && (hp->mix_conv < 2 || hp->mix_conv > QSF_MAX_MIX_CONV))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a convolution over %u positions; 2 to %d are possible",
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a convolution over %u positions; the range is 2 to %d",
                         s->path, (unsigned)hp->mix_conv, (int)QSF_MAX_MIX_CONV);
     if (sums && (!hp->mix_inner || hp->mix_inner > 1 << 18 || !hp->mix_state ||
                  hp->mix_state > QSF_MAX_MIX_STATE || !hp->mix_groups || !hp->mix_heads ||
@@ -192,12 +193,12 @@ static qsf_status sharing_check(const qsf_source *s, qsf_error *err)
     if (hp->head_dim_local > QSF_MAX_HEAD_DIM || hp->rope_dim_local % 2 || hp->n_embd_layer == 1 ||
         hp->n_embd_layer > 1 << 16 || (uint64_t)hp->n_embd_layer * hp->n_layers > INT32_MAX)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: windowed layers with heads of %u, of which %u columns "
-                        "turn, and embeddings of %u for each layer, which this version cannot run", s->path,
+                        "rotate, and embeddings of %u for each layer, which this version cannot run", s->path,
                         (unsigned)hp->head_dim_local, (unsigned)hp->rope_dim_local,
                         (unsigned)hp->n_embd_layer);
     if (hp->altup && (!hp->n_embd_layer || hp->n_laurel < 2 || hp->n_laurel > 1 << 16 || !hp->gated))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: several streams of a row without what Gemma 3n has "
-                        "beside them", s->path);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: several streams of a row without Gemma 3n's other parts",
+                        s->path);
     return QSF_OK;
 }
 
@@ -322,10 +323,10 @@ static qsf_status experts_check(const qsf_source *s, qsf_error *err)
     const uint64_t longest = QSF_MAX(hp->n_ff_expert, hp->n_embd);
     if (!hp->n_experts) return QSF_OK;
     if (hp->n_experts < 2 || hp->n_experts > QSF_MAX_EXPERTS || !hp->n_used || hp->n_used > hp->n_experts)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %u experts, of which %u are used; 2 to %d are possible",
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %u experts, of which %u are used; the range is 2 to %d",
                         s->path, (unsigned)hp->n_experts, (unsigned)hp->n_used, QSF_MAX_EXPERTS);
     if (hp->n_ff_expert < 2 || hp->n_ff_shared > 1 << 24 || longest * hp->n_experts > INT32_MAX)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %u experts of length %u beside one of %u", s->path,
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %u experts of length %u next to one of %u", s->path,
                         (unsigned)hp->n_experts, (unsigned)hp->n_ff_expert, (unsigned)hp->n_ff_shared);
     if (hp->n_groups > 1 && (!each || hp->n_experts % hp->n_groups || hp->n_groups_used > hp->n_groups ||
                              (uint64_t)hp->n_groups_used * each < hp->n_used))
@@ -333,13 +334,13 @@ static qsf_status experts_check(const qsf_source *s, qsf_error *err)
                         "experts", s->path, (unsigned)hp->n_experts, (unsigned)hp->n_groups,
                         (unsigned)hp->n_groups_used, (unsigned)hp->n_used);
     if (hp->n_expert_embd == 1 || hp->n_expert_embd > hp->n_embd || (hp->n_expert_embd && !hp->n_ff_shared))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: experts with %u of %u columns, beside a feed-forward of "
-                        "%u, which this version cannot run", s->path, (unsigned)hp->n_expert_embd,
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: experts with %u of %u columns, next to a feed-forward "
+                        "of %u, which this version cannot run", s->path, (unsigned)hp->n_expert_embd,
                         (unsigned)hp->n_embd, (unsigned)hp->n_ff_shared);
     if (hp->experts_beside && (!hp->n_ff_shared || hp->n_expert_embd || hp->router_early ||
                                hp->norm != QSF_NORM_RMS || hp->flow != QSF_FLOW_SERIAL))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: experts with norms of their own without what Gemma 4 "
-                        "has beside them", s->path);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: experts with their own norms, but without Gemma 4's "
+                        "other parts", s->path);
     return QSF_OK;
 }
 
@@ -355,8 +356,9 @@ static qsf_status latent_check(const qsf_source *s, qsf_error *err)
         hp->q_latent > (uint64_t)hp->n_heads * hp->head_dim ||
         hp->head_plain > (uint64_t)hp->n_heads * hp->head_dim || hp->attn_gate || hp->qkv_clamp > 0)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %u heads with latents of %u for keys and %u for "
-                        "queries, %u plain and %u turning columns, values of %u, which this version cannot "
-                        "run", s->path, (unsigned)hp->n_heads, (unsigned)hp->kv_latent,
+                        "queries, %u plain and %u rotary columns, values of %u, which this version cannot "
+                        "run",
+                        s->path, (unsigned)hp->n_heads, (unsigned)hp->kv_latent,
                         (unsigned)hp->q_latent, (unsigned)hp->head_plain, (unsigned)hp->rope_dim,
                         (unsigned)hp->head_value);
     return QSF_OK;
@@ -377,8 +379,8 @@ qsf_status qsf_layers_fill(qsf_source *s, qsf_error *err)
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t from = (s->layers[i] = qsf_layer_of(&s->hp, i)).kv_from;
         if (i >= n - s->hp.n_kv_shared && !from)
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has no keys, and there is no layer whose "
-                            "keys it could read", s->path, (unsigned)i);
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has no keys, and no layer before it has "
+                            "keys that it could read", s->path, (unsigned)i);
         if (from) s->layers[from - 1].kv_read = true;
     }
     s->most = qsf_layers_most(s->layers, n);

@@ -60,7 +60,7 @@ static qsf_status read_keys(qsf_lora_file *r, qsf_error *err)
 {
     gguf_text name = { NULL, 0 };
     qsf_status st;
-    if ((st = check_text(r, "general.type", "adapter", "is no adapter, which a model was asked for", err)) ||
+    if ((st = check_text(r, "general.type", "adapter", "is not an adapter", err)) ||
         (st = check_text(r, "adapter.type", "lora", "is an adapter of a kind that cannot be run", err)) ||
         (st = check_text(r, "general.architecture", r->model->hp.arch,
                          "is an adapter of a model of another architecture", err)) ||
@@ -191,14 +191,14 @@ static qsf_status lora_order_rows(const qsf_lora_file *r, uint32_t unit, uint32_
     if (!l || (kind != QSF_K_ATTN_Q && kind != QSF_K_ATTN_K)) return QSF_OK;
     if (r->peft && r->order == QSF_ROPE_NONE)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: this version does not know how queries and keys of "
-                        "architecture %s lie in Hugging Face files: make a GGUF file of the adapter with "
-                        "llama.cpp's convert_lora_to_gguf.py", r->g.s->path, s->hp.arch);
+                        "architecture %s are stored in Hugging Face files: make a GGUF file of the adapter "
+                        "with llama.cpp's convert_lora_to_gguf.py", r->g.s->path, s->hp.arch);
     if (order == r->order || order == QSF_ROPE_NONE) return QSF_OK;
     const uint32_t hd = l->head_dim, table = l->rope == QSF_NO_ROPE ? 0 : l->rope;
     if ((s->n_ropes && s->ropes[table].dim != hd) || hd % 2 || rows % hd ||
         (order != QSF_ROPE_HALVES && order != QSF_ROPE_PAIRS))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: queries and keys of the model turn otherwise than in "
-                        "the adapter's files: take the adapter with the model's %s", r->g.s->path,
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: queries and keys of the model are rotated differently "
+                        "from the adapter's: use the adapter with the model's %s", r->g.s->path,
                         r->peft ? "directory" : "GGUF file");
     const uint64_t bytes = (uint64_t)hd * rank * sizeof *b;
     float *head = qsf_alloc(s->platform, bytes, "an adapter", err);
@@ -398,8 +398,8 @@ static qsf_status lora_open_gguf(qsf_lora_file *r, qsf_error *err)
     if (s->lengths[0] >= sizeof magic &&
         (st = qsf_source_read(s, 0, 0, magic, sizeof magic, "the first bytes", err))) return st;
     if (memcmp(magic, "GGUF", 4))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: is no GGUF file; adapters are GGUF files in llama.cpp's "
-                        "form, or directories with adapter_config.json", s->path);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: is not a GGUF file; adapters are GGUF files in "
+                        "llama.cpp's form, or directories with adapter_config.json", s->path);
     if ((st = qsf_arena_new(s->platform, &r->g.tmp, err))) return st;
     r->order = arch ? arch->rope : QSF_ROPE_NONE;
     return (st = qsf_gguf_read_files(&r->g, err)) ? st : read_keys(r, err);

@@ -30,7 +30,7 @@ static qsf_status model_io(const qsf_platform *p, const qsf_model_options *o, qs
             *io = (qsf_io)i;
             return QSF_OK;
         }
-    return qsf_fail(err, QSF_E_ARGUMENT, "QSF_IO is one of auto, uring, pread and mmap, not \"%s\"", word);
+    return qsf_fail(err, QSF_E_ARGUMENT, "QSF_IO must be auto, uring, pread or mmap, not \"%s\"", word);
 }
 
 qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_model **out, qsf_error *err)

@@ -48,8 +48,8 @@ static qsf_status chat_template(const qsf_model *m, const char *name, bool tools
             if (*jinja == v->chat_template && m->stop[0]) out->stop = m->stop;
             return QSF_OK;
         }
-        if (!m) return qsf_fail(err, QSF_E_ARGUMENT, "without a model, a chat template has to be given");
-        qsf_log(m, QSF_LOG_WARN, "%s has no chat template: the conversation is written plainly "
+        if (!m) return qsf_fail(err, QSF_E_ARGUMENT, "without a model, a chat template must be given");
+        qsf_log(m, QSF_LOG_WARN, "%s has no chat template: the conversation is written as plain text "
                 "(\"User: ...\")", m->source->path);
         *jinja = qsf_chat_known("plain", &out->stop);
         return QSF_OK;
@@ -130,7 +130,7 @@ static qsf_status chat_to_text(const char *text, size_t n, char *out, size_t cap
 static qsf_status chat_count(size_t n, qsf_error *err)
 {
     if (n <= PTRDIFF_MAX / sizeof(qsf_message) / 16) return QSF_OK;
-    return qsf_fail(err, QSF_E_ARGUMENT, "%llu messages: no memory holds so many", (unsigned long long)n);
+    return qsf_fail(err, QSF_E_ARGUMENT, "%llu messages do not fit in memory", (unsigned long long)n);
 }
 
 static qsf_status chat_plain(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
@@ -205,8 +205,8 @@ static qsf_status chat_request_part(const qsf_platform *p, const char *text, con
     if (st) return st;
     if (json->nodes->type == QSF_JSON_NULL) return QSF_OK;
     if (json->nodes->type != type)
-        return qsf_fail(err, QSF_E_ARGUMENT, "the %s are no %s", what,
-                        type == QSF_JSON_LIST ? "list" : "object");
+        return qsf_fail(err, QSF_E_ARGUMENT, "the %s must be %s", what,
+                        type == QSF_JSON_LIST ? "a list" : "an object");
     *out = json->nodes;
     return QSF_OK;
 }

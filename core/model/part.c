@@ -28,12 +28,12 @@ static qsf_status part_can_be_apart(const qsf_source *s, uint32_t first, uint32_
     const qsf_unit *u = &s->units[qsf_unit_embd(s)];
     for (uint32_t i = u->first_tensor; i < u->first_tensor + u->n_tensors; i++)
         if (!part_is_embedding(s->tensors[i].kind))
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers of %s cannot be run apart: they need %s "
-                            "beside the hidden states; run all of them together", s->path, s->hp.arch,
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers of %s cannot be split: they need %s besides "
+                            "the hidden states; run all of them together", s->path, s->hp.arch,
                             qsf_kind_name(s->tensors[i].kind));
     if (s->hp.mix_first)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers of %s cannot be run apart: they need the first "
-                        "one's values beside the hidden states; run all of them together", s->path,
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers of %s cannot be split: they need the first one's "
+                        "values besides the hidden states; run all of them together", s->path,
                         s->hp.arch);
     for (uint32_t i = first; i < end; i++) {
         const uint32_t from = qsf_layer_of(&s->hp, i).kv_from;
@@ -51,7 +51,7 @@ qsf_status qsf_part_set(qsf_source *s, uint32_t first, uint32_t end, qsf_error *
     if (!first && end == n) return QSF_OK;
     if (first >= end || end > n)
         return qsf_fail(err, QSF_E_ARGUMENT, "%s: layers %u to %u; it has layers 0 to %u, of which a part "
-                        "has one at least", s->path, (unsigned)first, (unsigned)end - 1, (unsigned)n - 1);
+                        "needs at least one", s->path, (unsigned)first, (unsigned)end - 1, (unsigned)n - 1);
     if (s->n_units == 0) return QSF_OK;
     const qsf_status st = part_can_be_apart(s, first, end, err);
     if (st) return st;

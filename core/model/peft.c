@@ -207,10 +207,10 @@ static qsf_status peft_tensor(peft_reader *r, const weights_tensor *t, qsf_error
         return peft_refuse(r, QSF_E_UNSUPPORTED, t->name, "is for a module that adapters cannot change in "
                            "this version", err);
     if (t->type == WEIGHTS_NO_TYPE)
-        return peft_refuse(r, QSF_E_UNSUPPORTED, t->name, "is of a type that is none of F32, F16 and BF16",
+        return peft_refuse(r, QSF_E_UNSUPPORTED, t->name, "is not of type F32, F16 or BF16",
                            err);
     if (t->n_dims != 2 || !t->shape[0] || !t->shape[1] || embd != !strcmp(own, "token_embd.weight"))
-        return peft_refuse(r, QSF_E_CORRUPT, t->name, "has not the shape of an adapter's matrix", err);
+        return peft_refuse(r, QSF_E_CORRUPT, t->name, "does not have the shape of an adapter's matrix", err);
     gguf_tensor *to = &r->g->tensors[r->g->n_tensors];
     peft_module *m = &r->modules[r->g->n_tensors++];
     const size_t n = qsf_format(full, sizeof full, "%s.lora_%c", own, a ? 'a' : 'b');
@@ -237,7 +237,8 @@ static qsf_status peft_tensors(peft_reader *r, qsf_error *err)
     if (!g->tensors || !r->modules || !r->out->scales) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < n && !st; i++) st = peft_tensor(r, &r->list.tensors[i], err);
     if (st || !r->n_base || !r->w->tell) return st;
-    qsf_format(line, sizeof line, "%s: %u tensors of the base model that lie beside the adapter are left out",
+    qsf_format(line, sizeof line, "%s: %u tensors of the base model that are stored with the adapter are "
+                                  "ignored",
                r->dir, (unsigned)r->n_base);
     r->w->tell(r->w->user, line);
     return QSF_OK;
@@ -320,7 +321,7 @@ qsf_status qsf_peft_open(const qsf_platform *p, const qsf_source *model, const c
                          gguf *g, qsf_peft *out, qsf_error *err)
 {
     (void)p, (void)model, (void)w, (void)g, (void)out;
-    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: this build reads no PEFT directories", dir);
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: this build does not support PEFT directories", dir);
 }
 
 #endif

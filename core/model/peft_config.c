@@ -59,13 +59,13 @@ static qsf_status peft_rank(const qsf_json_node *v, const char *dir, const char 
 
 /* Members that change what an adapter computes where they are set. */
 static const struct { const char *key, *what; } peft_refused[] = {
-    { "use_dora", "weights that are taken apart into magnitude and direction (DoRA)" },
-    { "modules_to_save", "whole modules beside the adapters" },
+    { "use_dora", "weights split into magnitude and direction (DoRA)" },
+    { "modules_to_save", "whole modules besides the adapters" },
     { "lora_bias", "biases of adapters" },
     { "alora_invocation_tokens", "an activated adapter" },
     { "use_qalora", "QALoRA" },
-    { "layer_replication", "layers that are there several times" },
-    { "trainable_token_indices", "rows of the embedding beside the adapters" },
+    { "layer_replication", "layers that occur several times" },
+    { "trainable_token_indices", "rows of the embedding besides the adapters" },
     { "target_parameters", "adapters of parameters, as experts have them" },
     { "use_bdlora", "BD-LoRA" },
     { "arrow_config", "Arrow" },
@@ -112,9 +112,9 @@ static qsf_status peft_check_init(const qsf_json_node *root, const char *dir, qs
     if (!v || v->type == QSF_JSON_TRUE || v->type == QSF_JSON_FALSE) return QSF_OK;
     for (size_t i = 0; i < QSF_ARRAY_LEN(plain); i++)
         if (qsf_json_is_text(v, plain[i])) return QSF_OK;
-    if (v->type != QSF_JSON_TEXT) return peft_expected(dir, "init_lora_weights", "a text", err);
+    if (v->type != QSF_JSON_TEXT) return peft_expected(dir, "init_lora_weights", "a string", err);
     return qsf_fail(err, QSF_E_UNSUPPORTED, "%s/" PEFT_FILE ": init_lora_weights is \"%.40s\": the adapter "
-                    "goes with weights that are not the model's; save it with PEFT's "
+                    "belongs to weights that are not the model's; save it with PEFT's "
                     "path_initial_model_for_weight_conversion", dir, v->text);
 }
 
@@ -152,7 +152,7 @@ qsf_status qsf_peft_config_read(const qsf_platform *p, const char *dir, qsf_json
     st = qsf_json_read(p, text, (size_t)len, PEFT_FILE, j, err);
     qsf_dealloc(p, text, len + 1);
     if (!st && j->nodes->type != QSF_JSON_OBJECT)
-        st = qsf_fail(err, QSF_E_CORRUPT, "%s/" PEFT_FILE ": is no object", dir);
+        st = qsf_fail(err, QSF_E_CORRUPT, "%s/" PEFT_FILE ": is not an object", dir);
     if (!st) st = peft_check_members(j->nodes, dir, w, err);
     if (st) qsf_json_drop(j);
     return st;
@@ -272,13 +272,13 @@ static qsf_status peft_named(const qsf_json *j, const char *dir, const char *key
     x = qsf_json_first(v);
     for (uint32_t i = 0; i < v->n; i++, x = qsf_json_next(x)) {
         bool found = false;
-        if (x->type != QSF_JSON_TEXT) return peft_expected(dir, key, "a list of texts", err);
+        if (x->type != QSF_JSON_TEXT) return peft_expected(dir, key, "a list of strings", err);
         for (uint32_t k = 0; k < n; k++) {
             if (!peft_ends(m[k].name, x)) continue;
             found = m[k].met = true;
         }
         if (!found && w)
-            peft_tell(w, "%s/" PEFT_FILE ": %s names \"%.60s\", for which there are no weights", dir, key,
+            peft_tell(w, "%s/" PEFT_FILE ": %s names \"%.60s\", which has no weights", dir, key,
                       x->text);
     }
     return QSF_OK;
@@ -312,7 +312,7 @@ static bool peft_has_layer(const qsf_json_node *v, int64_t layer)
 
 static qsf_status peft_stray(const char *dir, const char *module, const char *key, qsf_error *err)
 {
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: there are weights for \"%.120s\", which is no module that "
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: there are weights for \"%.120s\", which is not a module that "
                     "\"%s\" of " PEFT_FILE " names: do the two files belong together?", dir, module, key);
 }
 

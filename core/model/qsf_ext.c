@@ -158,7 +158,7 @@ qsf_status qsf_ext_open(qsf_ext *x, const void *p, uint64_t len, const char *pat
                             (unsigned)i, (unsigned long long)at);
     for (; at < len; at++)
         if (x->p[at])
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: the extension section goes on behind its last entry",
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: the extension section continues after its last entry",
                             path);
     x->n = n;
     return QSF_OK;
@@ -285,7 +285,7 @@ static qsf_status ext_get_member(const qsf_ext *x, const qsf_member *m, qsf_hpar
         return QSF_OK;
     }
     if (v.data[0] > m->limit)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: extension key %s is %u; known are 0 to %u", x->path,
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: extension key %s is %u; the range is 0 to %u", x->path,
                         m->key, (unsigned)v.data[0], (unsigned)m->limit);
     if (m->type == QSF_MEMBER_BOOL) *(bool *)at = v.data[0] != 0;
     else *at = v.data[0];

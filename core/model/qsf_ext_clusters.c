@@ -82,7 +82,7 @@ static qsf_status clusters_order(const qsf_ext *x, const qsf_ext_value *v, uint3
         const uint32_t row = qsf_le32(v->data + 4 * (size_t)i);
         if (row >= n_vocab || c->place[row] != UINT32_MAX)
             return qsf_fail(err, QSF_E_CORRUPT,
-                            "%s: head.order: place %u has row %u, which does not exist or stands twice",
+                            "%s: head.order: place %u has row %u, which does not exist or occurs twice",
                             x->path, (unsigned)i, (unsigned)row);
         c->order[i] = row;
         c->place[row] = i;

@@ -13,7 +13,7 @@ static qsf_status plain_unit(qsf_source *s, uint32_t unit, uint64_t at, uint64_t
     qsf_unit *u = &s->units[unit];
     if (at > s->lengths[0] || bytes > s->lengths[0] - at)
         return qsf_fail(err, QSF_E_CORRUPT,
-                        "%s: %s, %llu bytes at %llu, ends behind the file's %llu; is it cut short?", s->path,
+                        "%s: %s, %llu bytes at %llu, ends after the file's %llu; is it cut short?", s->path,
                         qsf_unit_name(s, unit, name), (unsigned long long)bytes, (unsigned long long)at,
                         (unsigned long long)s->lengths[0]);
     *u = (qsf_unit){ .stored = bytes, .raw = bytes, .payload = bytes, .importance = 1, .first_extent = unit,
@@ -51,7 +51,7 @@ static qsf_status plain_chain(qsf_source *s, uint32_t unit, const uint8_t *raw, 
         at += t.bytes;
     }
     if (at != u->raw)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s goes on behind its %u tensors", s->path,
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s continues after its %u tensors", s->path,
                         qsf_unit_name(s, unit, name), (unsigned)n_headers);
     return QSF_OK;
 }
@@ -139,7 +139,7 @@ static qsf_status plain_embd(qsf_source *s, uint64_t at, qsf_error *err)
         if ((st = qsf_tensor_header_get(h, QSF_T_F16, &pos, err))) return st;
         if (pos.kind != QSF_K_POS_EMBD || pos.cols != s->hp.n_embd)
             return qsf_fail(err, QSF_E_UNSUPPORTED,
-                            "%s: learned positions, but no position embedding behind the token embedding",
+                            "%s: learned positions, but no position embedding after the token embedding",
                             s->path);
         bytes += QSF_TENSOR_HEAD;
         if (qsf_add_u64(bytes, pos.bytes, &bytes))

@@ -94,7 +94,7 @@ static qsf_status hparams_check(const qsf_source *s, const uint8_t *h, qsf_error
     };
     for (size_t i = 0; i < QSF_ARRAY_LEN(counts); i++)
         if (!counts[i].v || counts[i].v > counts[i].most)
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: the header's %s is %u; 1 to %u are possible", s->path,
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: the header's %s is %u; the range is 1 to %u", s->path,
                             counts[i].name, (unsigned)counts[i].v, (unsigned)counts[i].most);
     if (hp->n_heads % hp->n_kv_heads)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: %u heads cannot share %u key/value heads", s->path,
@@ -121,11 +121,11 @@ static qsf_status index_read(const qsf_source *s, qsf_opening *o, qsf_error *err
 {
     o->index_bytes = (uint64_t)s->hp.n_layers * QSF_ENTRY_BYTES;
     if (!s->hp.n_layers || s->hp.n_layers > QSF_MAX_LAYERS)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: the header says %u layers; 1 to %d are possible", s->path,
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: the header has %u layers; the range is 1 to %d", s->path,
                         (unsigned)s->hp.n_layers, (int)QSF_MAX_LAYERS);
     if (o->index_at > s->lengths[0] || o->index_bytes > s->lengths[0] - o->index_at)
         return qsf_fail(err, QSF_E_CORRUPT,
-                        "%s: the layer index, %llu bytes at %llu, ends behind the file's %llu; is it cut "
+                        "%s: the layer index, %llu bytes at %llu, ends after the file's %llu; is it cut "
                         "short?", s->path, (unsigned long long)o->index_bytes,
                         (unsigned long long)o->index_at, (unsigned long long)s->lengths[0]);
     if (!(o->index = qsf_alloc(s->platform, o->index_bytes, "layer index", err))) return QSF_E_MEMORY;
@@ -138,8 +138,8 @@ static qsf_status ext_read(const qsf_source *s, qsf_opening *o, qsf_error *err)
     if (o->index_at != QSF_HEADER_BYTES || o->ext_at != o->index_at + o->index_bytes
         || o->ext_bytes > s->lengths[0] - o->ext_at)
         return qsf_fail(err, QSF_E_CORRUPT,
-                        "%s: the extension section, %llu bytes at %llu, is not behind the layer index or "
-                        "ends behind the file", s->path, (unsigned long long)o->ext_bytes,
+                        "%s: the extension section, %llu bytes at %llu, is not after the layer index or ends "
+                        "after the file", s->path, (unsigned long long)o->ext_bytes,
                         (unsigned long long)o->ext_at);
     if (!(o->ext_mem = qsf_alloc(s->platform, o->ext_bytes, "extension section", err))) return QSF_E_MEMORY;
     if ((st = qsf_source_read(s, 0, o->ext_at, o->ext_mem, o->ext_bytes, "extension section", err)))
@@ -298,7 +298,7 @@ static qsf_status ext_units(qsf_source *s, qsf_opening *o, qsf_error *err)
         return st;
     if (o->embd_at != begin + QSF_EMBD_FRONT)
         return qsf_fail(err, QSF_E_CORRUPT,
-                        "%s: the embedding section, at %llu, is not behind the extension section", s->path,
+                        "%s: the embedding section, at %llu, is not after the extension section", s->path,
                         (unsigned long long)o->embd_at);
     if ((st = ext_unit(s, embd, begin, qsf_le64(o->index), err))) return st;
     for (uint32_t i = 0; i < n; i++) {
@@ -374,7 +374,8 @@ static qsf_status directory_fixed(qsf_source *s, qsf_error *err)
     s->hp.tied = head < 0;
     if (s->hp.tied && s->embd_clusters)
         return qsf_fail(err, QSF_E_CORRUPT,
-                        "%s: an embedding in clusters cannot be the head, and there is no other", s->path);
+                        "%s: an embedding in clusters cannot be the head, and the file has no other",
+                        s->path);
     return QSF_OK;
 }
 

@@ -67,7 +67,7 @@ static qsf_status unit_check_scale(const qsf_source *s, uint32_t unit, const qsf
                         (unsigned)t->rows, (unsigned)t->cols);
     const int matrix = qsf_unit_find(s, unit, qsf_kind_base(t->kind));
     if (matrix >= 0 && s->tensors[s->units[unit].first_tensor + (uint32_t)matrix].rows > 1) return QSF_OK;
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %s stands behind no matrix of that name", s->path,
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %s does not follow a matrix of that name", s->path,
                     qsf_kind_name(t->kind), qsf_unit_name(s, unit, name));
 }
 
@@ -101,7 +101,7 @@ qsf_status qsf_unit_add(qsf_source *s, uint32_t unit, const qsf_tensor *t, uint6
     /* Tensors that are read in words must be aligned to words. */
     if (place % (t->type == QSF_T_F32 || t->type == QSF_T_SPARSE ? 4
                  : t->type == QSF_T_F16 || t->type == QSF_T_BF16 ? 2 : 1))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %s lies at an odd place", s->path,
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %s is not aligned", s->path,
                         qsf_kind_name(t->kind), where);
     s->tensors[last] = *t;
     s->places[last] = place;

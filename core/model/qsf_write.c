@@ -482,7 +482,7 @@ static qsf_status writer_check(const qsf_platform *p, const char *path, const qs
         return qsf_fail(err, QSF_E_ARGUMENT, "%s: an embedding in clusters cannot be the head", path);
     if (p->size < offsetof(qsf_platform, abort) + sizeof p->abort || !p->create || !p->write || !p->commit
         || !p->abort)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: this host writes no files", path);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: this host cannot write files", path);
     return qsf_codec_check(o->compression, path, err);
 }
 

@@ -47,7 +47,7 @@ static qsf_status safetensors_shape(const qsf_json_node *v, const weights_file *
     for (uint32_t i = 0; i < v->n; i++, dim = qsf_json_next(dim)) {
         uint64_t d;
         if (!safetensors_u64(dim, &d) || qsf_mul_u64(*count, d, count))
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s: shape is no list of sizes, or overflows",
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s: shape is not a list of sizes, or overflows",
                             f->path, t->name);
         if (i < WEIGHTS_MAX_DIMS) t->shape[i] = d;
     }
@@ -129,7 +129,7 @@ static qsf_status safetensors_check(const qsf_platform *p, const weights_file *f
         list[i] = (gguf_text){ l->tensors[i].name, strlen(l->tensors[i].name) };
     st = list ? qsf_gguf_names(tmp, f->path, list, l->n, &names, &twice, err) : QSF_E_MEMORY;
     if (!st && twice >= 0)
-        st = qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s is there twice", f->path, list[twice].p);
+        st = qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s occurs twice", f->path, list[twice].p);
     if (!st) st = safetensors_apart(f, l, tmp, err);
     qsf_arena_free(tmp);
     return st;
@@ -139,13 +139,13 @@ static qsf_status safetensors_entries(const qsf_json_node *root, const weights_f
                                       uint64_t data, qsf_arena *arena, weights_list *out, qsf_error *err)
 {
     if (root->type != QSF_JSON_OBJECT)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: the header is no JSON object", f->path);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: the header is not a JSON object", f->path);
     out->tensors = qsf_arena_array(arena, root->n, sizeof *out->tensors, "safetensors directory", err);
     if (!out->tensors) return QSF_E_MEMORY;
     const qsf_json_node *key = qsf_json_first(root);
     for (uint32_t i = 0; i < root->n; i++, key = qsf_json_next(qsf_json_next(key))) {
         if (memchr(key->text, 0, key->n))
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: a tensor's name has a 0 in it", f->path);
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: a tensor's name contains a zero byte", f->path);
         if (qsf_json_is_text(key, "__metadata__")) continue;
         weights_tensor *t = &out->tensors[out->n++];
         t->file = index;

@@ -28,7 +28,7 @@ static qsf_status shape_check(const qsf_source *s, uint32_t unit, const char *wh
     const bool rows_fit = role->rows == QSF_DIM_CTX ? t->rows >= rows : t->rows == rows;
     if (!rows_fit || t->cols != cols || t->type == QSF_T_SPARSE)
         return qsf_fail(err, QSF_E_CORRUPT,
-                        "%s: %s of %s has %u x %u values, its description asks for %llu x %llu", s->path,
+                        "%s: %s of %s has %u x %u values, its description requires %llu x %llu", s->path,
                         role->name, where, (unsigned)t->rows, (unsigned)t->cols, (unsigned long long)rows,
                         (unsigned long long)cols);
     return QSF_OK;

@@ -73,7 +73,7 @@ static qsf_status share_can(const qsf_source *s, uint32_t layer, qsf_error *err)
     const char *why = share_needs_whole(s, layer);
     if (!why) return share_can_read(s, layer, err);
     return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers of %s cannot be cut into shares: layer %u has %s; "
-                    "ranges of layers may do", s->path, s->hp.arch, (unsigned)layer, why);
+                    "use ranges of layers instead", s->path, s->hp.arch, (unsigned)layer, why);
 }
 
 /* ---- where to cut ---- */

@@ -88,8 +88,8 @@ static qsf_status source_refuse(const qsf_source *s, qsf_status st, qsf_error *e
     if (s->io->open(s->io->user, config, &f)) return st;
     s->io->close(s->io->user, f);
     return qsf_fail(err, QSF_E_UNSUPPORTED,
-                    "%s: is a directory with a Hugging Face model, not a model file; make one of it: "
-                    "qsf-convert %s model.qsf", s->path, s->path);
+                    "%s: is a directory with a Hugging Face model, not a model file; convert it: qsf-convert "
+                    "%s model.qsf", s->path, s->path);
 }
 
 static qsf_status source_read_magic(qsf_source *s, qsf_error *err)
@@ -186,7 +186,7 @@ qsf_status qsf_source_open_as(const qsf_platform *p, const char *path, const qsf
     qsf_source *s = *out = NULL;
     if ((uint32_t)i2s >= QSF_N_I2S_LAYOUTS) {
         if (custom && custom->close) custom->close(custom->user);
-        return qsf_fail(err, QSF_E_ARGUMENT, "there is no layout number %d of I2_S", (int)i2s);
+        return qsf_fail(err, QSF_E_ARGUMENT, "unknown layout %d of I2_S", (int)i2s);
     }
     qsf_status st = qsf_source_open_bare(p, path, custom, &s, err);
     if (st) return st;
@@ -207,7 +207,7 @@ qsf_status qsf_source_read_by(const qsf_source *s, qsf_io io, bool streams, cons
     qsf_status st = s->io->read_by || io == QSF_IO_AUTO ? QSF_OK : QSF_E_UNSUPPORTED;
     *how = NULL;
     if ((uint32_t)io >= QSF_ARRAY_LEN(names))
-        return qsf_fail(err, QSF_E_ARGUMENT, "there is no way number %d of reading files", (int)io);
+        return qsf_fail(err, QSF_E_ARGUMENT, "unknown way %d of reading files", (int)io);
     for (uint32_t i = 0; !st && s->io->read_by && i < s->n_files; i++)
         st = s->io->read_by(s->io->user, s->files[i], io, streams, how);
     if (!st) return QSF_OK;

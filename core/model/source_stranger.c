@@ -5,16 +5,16 @@
 
 #define STRANGER(at, bytes, what) { at, sizeof(bytes) - 1, bytes, what }
 #define UNPACK   "unpack it"
-#define OLD_GGML "a GGML file from before GGUF: convert the original weights anew"
-#define CONVERT  "qsf-convert makes a model of the folder that it lies in"
+#define OLD_GGML "a GGML file from before GGUF: convert the original weights again"
+#define CONVERT  "qsf-convert converts the folder that it is in"
 #define PROGRAM  "a program: a llamafile has its GGUF file inside"
 
 /* Bytes at a place, what has them, and what to do. */
 static const struct stranger { uint8_t at, len; const char *bytes, *what; } strangers[] = {
     STRANGER(0, "version https://git-lfs",
-             "a Git LFS pointer in the file's place: \"git lfs pull\" brings the file"),
-    STRANGER(0, "QSFS", "a saved session, which goes with a model file"),
-    STRANGER(0, "FUGG", "a GGUF file of the other byte order: convert it anew"),
+             "a Git LFS pointer instead of the file: \"git lfs pull\" fetches the file"),
+    STRANGER(0, "QSFS", "a saved session, which is used with a model file"),
+    STRANGER(0, "FUGG", "a GGUF file of the other byte order: convert it again"),
     STRANGER(0, "lmgg", OLD_GGML),
     STRANGER(0, "fmgg", OLD_GGML),
     STRANGER(0, "tjgg", OLD_GGML),
@@ -36,8 +36,7 @@ static const char *const page_words[] = { "<!doctype", "<html", "<?xml" };
 static const char a_checkpoint[] = "a PyTorch checkpoint: " CONVERT;
 static const char a_safetensors[] = "a safetensors file: " CONVERT;
 static const char a_page[] =
-    "a web page: take the address that downloads the file (on Hugging Face /resolve/ where the page has "
-    "/blob/)";
+    "a web page: use the address that downloads the file (on Hugging Face /resolve/ instead of /blob/)";
 #undef STRANGER
 #undef UNPACK
 #undef OLD_GGML
@@ -106,8 +105,9 @@ qsf_status qsf_source_stranger(const qsf_source *s, qsf_error *err)
     stranger_text(b, n, text);
     if (text[0])
         return qsf_fail(err, QSF_E_CORRUPT,
-                        "%s: %s but %s, perhaps a server's answer in the file's place: \"%s\"", s->path,
-                        neither, text[0] == '{' || text[0] == '[' ? "JSON" : "a text", text);
+                        "%s: %s but %s, perhaps a server's error message instead of the file: \"%s\"",
+                        s->path,
+                        neither, text[0] == '{' || text[0] == '[' ? "JSON" : "a text file", text);
     if (b[0] == 0 && (n == 1 || !memcmp(b, b + 1, n - 1)))
         return qsf_fail(err, QSF_E_CORRUPT,
                         "%s: %s: it begins with zeros, as a file does whose download stopped; fetch it "

@@ -118,7 +118,7 @@ qsf_status qsf_tensor_bytes(uint32_t type, uint32_t packing, uint32_t block, uin
     if (!rows || !cols)
         return qsf_fail(err, QSF_E_CORRUPT, "a tensor of %u x %u", (unsigned)rows, (unsigned)cols);
     if (info->own_block && cols % block)
-        return qsf_fail(err, QSF_E_CORRUPT, "rows of %u values are no whole blocks of type %s",
+        return qsf_fail(err, QSF_E_CORRUPT, "rows of %u values are not whole blocks of type %s",
                         (unsigned)cols, info->name);
     const uint64_t lines = packing == 1 ? qsf_round_up(rows, QSF_TILE_ROWS) : rows;
     if (qsf_mul_u64(lines * qsf_ceil_div(cols, block), each, bytes))

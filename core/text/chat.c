@@ -38,15 +38,16 @@ static qsf_jinja_value chat_messages(chat_run *run)
     qsf_jinja_value all = chat_json(run, json);
     if (run->st) return all;
     if (all.type != QSF_JINJA_LIST) {
-        run->st = qsf_fail(run->err, QSF_E_ARGUMENT, "the messages are no list: they are written as "
-                           "[{\"role\": \"user\", \"content\": \"...\"}, ...]");
+        run->st = qsf_fail(run->err, QSF_E_ARGUMENT, "the messages are not a list: write them as [{\"role\": "
+                           "\"user\", \"content\": \"...\"}, ...]");
         return all;
     }
     qsf_jinja_value *list = chat_values(run, all.n);
     for (uint32_t i = 0; i < all.n && !run->st; i++) {
         const qsf_jinja_value *m = &all.as.items[i], *role = qsf_jinja_member(m, "role");
         if (m->type != QSF_JINJA_DICT)
-            run->st = qsf_fail(run->err, QSF_E_ARGUMENT, "message %u is no object with a role and a content",
+            run->st = qsf_fail(run->err, QSF_E_ARGUMENT, "message %u is not an object with a role and a "
+                                                         "content",
                                (unsigned)i);
         else list[i] = role ? chat_with(run, m, "role", chat_own_role(*role)) : *m;
     }
@@ -130,7 +131,7 @@ enum { CHAT_MARK = sizeof chat_mark - 1 };
 
 static qsf_status goes_on_bad(chat_run *run, const char *why)
 {
-    return run->st = qsf_fail(run->err, QSF_E_ARGUMENT, "the last message cannot be gone on with: %s", why);
+    return run->st = qsf_fail(run->err, QSF_E_ARGUMENT, "the last message cannot be continued: %s", why);
 }
 
 static qsf_jinja_value goes_on_marked(chat_run *run, const qsf_jinja_value *text)
@@ -143,7 +144,7 @@ static qsf_jinja_value goes_on_marked(chat_run *run, const qsf_jinja_value *text
  * what was there. */
 static qsf_status goes_on_mark(chat_run *run, qsf_jinja_value *messages, qsf_jinja_value *text)
 {
-    if (!messages->n) return goes_on_bad(run, "there is none");
+    if (!messages->n) return goes_on_bad(run, "the list is empty");
     qsf_jinja_value *list = chat_values(run, messages->n), *parts;
     if (!list) return run->st;
     memcpy(list, messages->as.items, messages->n * sizeof *list);
@@ -156,7 +157,7 @@ static qsf_status goes_on_mark(chat_run *run, qsf_jinja_value *messages, qsf_jin
         uint32_t i = content->n;
         if (i) memcpy(parts, content->as.items, i * sizeof *parts);
         while (i && !(found = qsf_jinja_member(&parts[i - 1], "text"))) i--;
-        if (!found || found->type != QSF_JINJA_TEXT) return goes_on_bad(run, "no part of it is a text");
+        if (!found || found->type != QSF_JINJA_TEXT) return goes_on_bad(run, "none of its parts is text");
         *text = *found;
         parts[i - 1] = chat_with(run, &parts[i - 1], "text", goes_on_marked(run, text));
         *last = chat_with(run, last, "content", qsf_jinja_list(parts, content->n));
@@ -200,7 +201,7 @@ static qsf_status goes_on_cut(chat_run *run, const qsf_jinja_value *text)
         if (!at) break;
     if (!e->len || e->len - at < CHAT_MARK - 1 || memcmp(e->out + at, chat_mark, CHAT_MARK - 1)
         || !chat_engine_wrote(e, text->as.text + begin, n - begin))
-        return goes_on_bad(run, "the template does not write it as it is");
+        return goes_on_bad(run, "the template does not write it unchanged");
     const bool whole = e->len - at >= CHAT_MARK && e->out[at + CHAT_MARK - 1] == ' ';
     e->len = whole ? at : chat_right(e->out, at);
     e->out[e->len] = 0;

@@ -214,8 +214,8 @@ static void adapt_lost(chat_run *run, const qsf_jinja_value *messages)
     const qsf_jinja_value *role = run->lost < messages->n
         ? qsf_jinja_member(&messages->as.items[run->lost], "role") : NULL;
     if (run->lost >= messages->n || run->st || run->ask->may_drop) return;
-    run->st = qsf_fail(run->err, QSF_E_ARGUMENT, "the chat template does not write message %u, whose role is "
-                       "\"%.40s\", nor does it in another place or role; choose another template",
+    run->st = qsf_fail(run->err, QSF_E_ARGUMENT, "the chat template does not render message %u (role "
+                       "\"%.40s\"), not even in another place or role; choose another template",
                        (unsigned)run->lost, role && role->type == QSF_JINJA_TEXT ? role->as.text : "");
 }
 

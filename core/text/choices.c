@@ -3,7 +3,7 @@
 #include "text/choices.h"
 #include "text/json.h"
 
-#define CHOICES_HINT "a list is written [\"yes\", \"no\"], or one text a line"
+#define CHOICES_HINT "write a list as [\"yes\", \"no\"], or one string per line"
 
 qsf_gnode qsf_choices_nodes(qsf_grammar_builder *b, const char *text, size_t len)
 {
@@ -34,8 +34,8 @@ qsf_gnode qsf_choices_nodes(qsf_grammar_builder *b, const char *text, size_t len
         }
     }
     if (st == QSF_E_MEMORY) qsf_g_fail(b, st, "%s", err.text);
-    else if (st) qsf_g_fail(b, st, "choices: the list has something that is no text; " CHOICES_HINT);
-    else if (n == 0) qsf_g_fail(b, QSF_E_ARGUMENT, "choices: there is none; " CHOICES_HINT);
+    else if (st) qsf_g_fail(b, st, "choices: the list has an item that is not a string; " CHOICES_HINT);
+    else if (n == 0) qsf_g_fail(b, QSF_E_ARGUMENT, "choices: none were given; " CHOICES_HINT);
     else id = qsf_g_choice(b, ids, n);
     if (ids) qsf_dealloc(p, ids, room * sizeof *ids);
     qsf_json_drop(&list);

@@ -67,7 +67,7 @@ static bool gbnf_char(gbnf_reader *r, uint32_t *c)
 {
     static const char from[] = "trn\\\"[]-", to[] = "\t\r\n\\\"[]-";
     size_t used;
-    if (r->at >= r->len || r->text[r->at] == 0) return gbnf_bad(r, r->at, "this has no end") != 0;
+    if (r->at >= r->len || r->text[r->at] == 0) return gbnf_bad(r, r->at, "this is not closed") != 0;
     if (r->text[r->at] != '\\') {
         *c = qsf_utf8_decode(r->text + r->at, r->len - r->at, &used);
         r->at += used;
@@ -76,7 +76,7 @@ static bool gbnf_char(gbnf_reader *r, uint32_t *c)
     r->at++;
     const char kind = gbnf_peek(r), *known = kind ? strchr(from, kind) : NULL;
     int digits = kind == 'x' ? 2 : kind == 'u' ? 4 : kind == 'U' ? 8 : 0;
-    if (!known && !digits) return gbnf_bad(r, r->at - 1, "there is no such escape in GBNF") != 0;
+    if (!known && !digits) return gbnf_bad(r, r->at - 1, "unknown escape in GBNF") != 0;
     r->at++;
     for (*c = known ? (uint8_t)to[known - from] : 0; digits > 0; digits--, r->at++) {
         const char d = gbnf_peek(r);
@@ -85,7 +85,7 @@ static bool gbnf_char(gbnf_reader *r, uint32_t *c)
         if (v < 0) return gbnf_bad(r, r->at, "a hexadecimal digit is missing") != 0;
         *c = *c << 4 | (uint32_t)v;
     }
-    if (*c > 0x10ffff) return gbnf_bad(r, r->at, "there is no such character") != 0;
+    if (*c > 0x10ffff) return gbnf_bad(r, r->at, "this is not a character") != 0;
     return true;
 }
 
@@ -102,7 +102,7 @@ static qsf_gnode gbnf_json_literal(gbnf_reader *r)
     const uint32_t from = r->parts.n;
     uint32_t c;
     while (gbnf_peek(r) != '"') {
-        if (r->at >= r->len) return gbnf_bad(r, begin, "this text has no end");
+        if (r->at >= r->len) return gbnf_bad(r, begin, "this string is not closed");
         if (!gbnf_char(r, &c)) return 0;
         gbnf_put(r, &r->parts, qsf_g_json_class(r->b, (const uint32_t[1][2]){ { c, c } }, 1));
         if (r->g->status) return 0;
@@ -121,7 +121,7 @@ static qsf_gnode gbnf_literal(gbnf_reader *r)
     uint32_t c;
     size_t n = 0;
     while (gbnf_peek(r) != '"') {
-        if (r->at >= r->len) return gbnf_bad(r, begin, "this text has no end");
+        if (r->at >= r->len) return gbnf_bad(r, begin, "this string is not closed");
         char *to = gbnf_char(r, &c) ? gram_push(r->g, &r->ranges, 8, 1) : NULL;
         if (!to) return 0;
         n += qsf_utf8_encode(c, (char *)r->ranges.p + 8 * (size_t)from + n);
@@ -150,7 +150,7 @@ static qsf_gnode gbnf_class(gbnf_reader *r)
     r->ranges.n = 0;
     while (gbnf_peek(r) != ']') {
         uint32_t c[2];
-        if (r->at >= r->len) return gbnf_bad(r, begin, "this class has no end");
+        if (r->at >= r->len) return gbnf_bad(r, begin, "this class is not closed");
         if (!gbnf_char(r, &c[0])) return 0;
         c[1] = c[0];
         if (gbnf_peek(r) == '-' && r->at + 1 < r->len && r->text[r->at + 1] != ']') {
@@ -162,7 +162,7 @@ static qsf_gnode gbnf_class(gbnf_reader *r)
         memcpy(to, c, sizeof c);
     }
     r->at++;
-    if (!r->ranges.n) return gbnf_bad(r, begin, "a class without characters");
+    if (!r->ranges.n) return gbnf_bad(r, begin, "an empty class");
     return gbnf_one_of(r, (const uint32_t (*)[2])r->ranges.p, r->ranges.n, negated);
 }
 
@@ -198,7 +198,7 @@ static qsf_gnode gbnf_times(gbnf_reader *r, qsf_gnode part, bool nested)
         }
         if (gbnf_peek(r) != '}') return gbnf_bad(r, r->at, "a \"}\" is missing");
         r->at++;
-        if (least > most) return gbnf_bad(r, begin, "at least more than at most");
+        if (least > most) return gbnf_bad(r, begin, "the minimum is larger than the maximum");
     }
     return qsf_g_repeat(r->b, part, least, most);
 }
@@ -250,7 +250,7 @@ static qsf_gnode gbnf_body(gbnf_reader *r)
             id = gbnf_rule(r);
         } else if (c && strchr("*+?{", c)) {
             if (r->parts.n == group->parts)
-                return gbnf_bad(r, r->at, "there is nothing that could be repeated");
+                return gbnf_bad(r, r->at, "there is nothing to repeat");
             id = gbnf_times(r, GRAM_U32(r->parts)[--r->parts.n], nested);
         } else if (c == '<' || c == '!') {
             return qsf_g_fail(r->b, QSF_E_UNSUPPORTED,
@@ -291,7 +291,7 @@ static void gbnf_rules(gbnf_reader *r)
         gbnf_space(r, true);
         qsf_g_define(r->b, rule, gbnf_body(r));
         if (r->at < r->len && gbnf_peek(r) != '\n' && gbnf_peek(r) != '\r')
-            gbnf_bad(r, r->at, "neither a part of a rule nor the end of its line");
+            gbnf_bad(r, r->at, "expected a part of a rule or the end of the line");
     }
 }
 
@@ -299,7 +299,7 @@ qsf_gnode qsf_gbnf_nodes(qsf_grammar_builder *b, const char *text, size_t len, u
 {
     gbnf_reader r = { .b = b, .g = (qsf_grammar *)b, .text = text, .len = len, .flags = flags };
     qsf_gnode root = 0;
-    if (len > UINT32_MAX / 16) return qsf_g_fail(b, QSF_E_BUDGET, "a grammar's text may have 256 MB");
+    if (len > UINT32_MAX / 16) return qsf_g_fail(b, QSF_E_BUDGET, "a grammar's text can have at most 256 MB");
     if (gram_push(r.g, &r.parts, sizeof(uint32_t), 1)) r.parts.n = 0;       /* never NULL: places in */
     if (gram_push(r.g, &r.ranges, 8, 1)) r.ranges.n = 0;                    /* them are counted from it */
     gbnf_rules(&r);

@@ -47,7 +47,7 @@ static void gram_atom(qsf_grammar *g, uint64_t pair)
     g->ways += !alike;                          /* of many texts that go on alike, there may be more */
     if (g->ways < GRAM_MAX_WAYS) to = gram_push(g, &g->pairs, sizeof *to, 1);
     if (to) *to = pair;
-    else gram_fail(g, QSF_E_BUDGET, "a text fits the grammar in more than %d ways at once; say it with fewer "
+    else gram_fail(g, QSF_E_BUDGET, "the grammar is ambiguous in more than %d ways at once; use fewer "
                    "optional or repeated parts in a row", GRAM_MAX_WAYS);
 }
 
@@ -91,8 +91,8 @@ void gram_expand(qsf_grammar *g, uint32_t id, bool heads)
     if (g->ways <= GRAM_FEW_WAYS) return;
     g->effort += GRAM_WAY_EFFORT * g->ways + g->pairs.n - first;
     if (g->effort > GRAM_MAX_EFFORT)
-        gram_fail(g, QSF_E_BUDGET, "texts fit the grammar in too many ways at once, %u here; "
-                  "say it with fewer optional or repeated parts in a row", (unsigned)g->ways);
+        gram_fail(g, QSF_E_BUDGET, "the grammar is ambiguous in too many ways at once (%u); use fewer "
+                  "optional or repeated parts in a row", (unsigned)g->ways);
 }
 
 /* x{a,b}t or x{c,d}t as one, where the counts touch. */
@@ -349,7 +349,7 @@ bool gram_live(qsf_grammar *g, uint32_t id)
             }
         }
         if (g->work.n - bottom > GRAM_MAX_SEARCH)
-            gram_fail(g, QSF_E_BUDGET, "what two parts of the grammar have in common is too large to search");
+            gram_fail(g, QSF_E_BUDGET, "the intersection of two parts of the grammar is too large to search");
     }
     for (uint32_t i = bottom; i < g->work.n; i++) {
         gram_node *n = gram_at(g, (uint32_t)GRAM_U64(g->work)[i]);

@@ -115,7 +115,8 @@ static bool left_circle(left_finder *f, uint32_t from)
         return false;
     }
     if (n > LEFT_RULES) {
-        gram_fail(g, QSF_E_BUDGET, "more than %d rules of the grammar begin with each other", LEFT_RULES);
+        gram_fail(g, QSF_E_BUDGET, "more than %d rules of the grammar are left-recursive together",
+                                   LEFT_RULES);
     } else if ((rules = qsf_alloc_array(g->platform, n, sizeof *rules, "a grammar", &g->err)) == NULL) {
         g->status = QSF_E_MEMORY;
     } else {

@@ -22,8 +22,8 @@ void *gram_push(qsf_grammar *g, gram_mem *m, size_t size, uint32_t n)
         uint64_t cap = m->cap ? m->cap : 64;
         while (cap < (uint64_t)m->n + n) cap *= 2;
         if (cap * size > g->most_memory || g->memory + (cap - m->cap) * size > g->most_memory) {
-            gram_fail(g, QSF_E_BUDGET, "the grammar's automaton takes more than %u MB; "
-                      "say less of it at once", (unsigned)((g->most_memory + 0xfffff) >> 20));
+            gram_fail(g, QSF_E_BUDGET, "the grammar's automaton takes more than %u MB; simplify the grammar",
+                      (unsigned)((g->most_memory + 0xfffff) >> 20));
             return NULL;
         }
         void *p = qsf_alloc_array(g->platform, cap, size, "a grammar", &g->err);
@@ -164,7 +164,7 @@ uint32_t gram_node_of(qsf_grammar *g, gram_kind kind, uint32_t a, uint32_t b, ui
     gram_node x = { .kind = (uint8_t)kind, .a = a, .b = b, .c = c }, *n;
     if (g->status) return 0;
     if (g->nodes.n >= (g->base_nodes ? 2 : 1) * (uint32_t)GRAM_MAX_NODES) {
-        gram_fail(g, QSF_E_BUDGET, "a grammar may have %u nodes; this one has more",
+        gram_fail(g, QSF_E_BUDGET, "the grammar has more than %u nodes, the maximum",
                   (unsigned)GRAM_MAX_NODES);
         return 0;
     }
@@ -174,7 +174,7 @@ uint32_t gram_node_of(qsf_grammar *g, gram_kind kind, uint32_t a, uint32_t b, ui
         if (gram_same(g, gram_at(g, g->table[i]), &x)) return g->table[i];
     gram_flags(g, &x);
     if (x.level > GRAM_LEVELS)
-        gram_fail(g, QSF_E_BUDGET, "more than %d levels of \"both\" and \"not\" in each other", GRAM_LEVELS);
+        gram_fail(g, QSF_E_BUDGET, "\"both\" and \"not\" are nested more than %d levels deep", GRAM_LEVELS);
     if (!(n = gram_push(g, &g->nodes, sizeof *n, 1))) return 0;
     *n = x;
     g->table[i] = g->nodes.n - 1;
@@ -332,7 +332,7 @@ uint32_t gram_bytes(qsf_grammar *g, const char *bytes, size_t n)
     if (n == 0) return g->status ? 0 : GRAM_EMPTY;
     char *to = n > UINT32_MAX / 2 ? NULL : gram_push(g, &g->bytes, 1, (uint32_t)n);
     if (!to) {
-        gram_fail(g, QSF_E_BUDGET, "a text of the grammar is too long");
+        gram_fail(g, QSF_E_BUDGET, "a string of the grammar is too long");
         return 0;
     }
     memcpy(to, bytes, n);

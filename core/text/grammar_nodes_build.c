@@ -150,7 +150,7 @@ qsf_gnode qsf_g_repeat(qsf_grammar_builder *b, qsf_gnode part, uint32_t least, u
 static bool gram_without_rules(qsf_grammar_builder *b, qsf_gnode x)
 {
     if (x && gram_is(&b->g, x, GF_RULES))
-        qsf_g_fail(b, QSF_E_ARGUMENT, "\"both\" and \"not\" of what has rules");
+        qsf_g_fail(b, QSF_E_ARGUMENT, "\"both\" and \"not\" cannot contain rules");
     return x && !b->g.status;
 }
 

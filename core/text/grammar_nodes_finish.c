@@ -74,7 +74,7 @@ qsf_status qsf_grammar_finish(qsf_grammar_builder *b, qsf_gnode root, qsf_gramma
         if (dead) gram_settle(g);
         g->pairs.n = 0;
     }
-    if (!g->status && gram_is(g, root, GF_DEAD)) gram_fail(g, QSF_E_ARGUMENT, "no text fits the grammar");
+    if (!g->status && gram_is(g, root, GF_DEAD)) gram_fail(g, QSF_E_ARGUMENT, "no string fits the grammar");
     if (g->status) {
         const qsf_status st = g->status;
         if (err) *err = g->err;

@@ -114,7 +114,7 @@ static bool bind_named(jinja_run *r, const char *sig, const jinja_value *pair, j
         b->arg[i] = pair + 1;
         return true;
     }
-    return jinja_fail(r, QSF_E_ARGUMENT, "there is no argument by the name %.*s", (int)QSF_MIN(pair->n, 40),
+    return jinja_fail(r, QSF_E_ARGUMENT, "unknown argument %.*s", (int)QSF_MIN(pair->n, 40),
                       pair->as.text);
 }
 
@@ -124,7 +124,7 @@ static bool bind_args(jinja_run *r, const char *sig, const jinja_args *a, jinja_
     *b = (jinja_bound){ { NULL } };
     if (w && w[1] == '*') return true;
     for (uint32_t i = 0; i < a->n; i++, w = strchr(w + 1, ' ')) {
-        if (!w) return jinja_refuse(r, "so many arguments are not taken here");
+        if (!w) return jinja_refuse(r, "too many arguments");
         b->arg[i] = &a->pos[i];
     }
     for (uint32_t k = 0; k < a->n_kw; k++)
@@ -145,7 +145,7 @@ bool jinja_whole(jinja_run *r, const jinja_value *v, bool none_too, int64_t *out
 }
 bool jinja_need_text(jinja_run *r, const jinja_value *v, const char *what)
 {
-    return v->type == QSF_JINJA_TEXT || jinja_fail(r, QSF_E_ARGUMENT, "%s needs a text, not %s", what,
+    return v->type == QSF_JINJA_TEXT || jinja_fail(r, QSF_E_ARGUMENT, "%s needs a string, not %s", what,
                                                    jinja_type_name(v));
 }
 
@@ -164,7 +164,7 @@ static bool test_same(jinja_run *r, const jinja_value *a, const jinja_value *b, 
     *out = t == b->type && a->as.own == b->as.own && a->n == b->n;
     if (t == b->type && (t == QSF_JINJA_NONE || t == QSF_JINJA_BOOL)) *out = t == QSF_JINJA_NONE || *out;
     else if (t == b->type && t > QSF_JINJA_BOOL && t < QSF_JINJA_SPACE)
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "\"sameas\" is not known here for %s", jinja_type_name(a));
+        return jinja_fail(r, QSF_E_UNSUPPORTED, "\"sameas\" is not supported for %s", jinja_type_name(a));
     return true;
 }
 
@@ -177,7 +177,7 @@ static bool test_of_text(jinja_run *r, int id, const jinja_value *v, bool *out)
     *out = v->type == QSF_JINJA_TEXT
            && (id == JT_TEST ? jinja_test_id(v->as.text, v->n) : jinja_filter_id(v->as.text, v->n)) >= 0;
     return v->type != QSF_JINJA_LIST && v->type != QSF_JINJA_DICT ? true
-               : jinja_refuse(r, "a list is no name");
+               : jinja_refuse(r, "a list is not a name");
 }
 
 bool jinja_test(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, bool *out)
@@ -247,7 +247,7 @@ static bool builtin_range(jinja_run *r, const jinja_bound *b, jinja_value *out)
 static bool builtin_dict(jinja_run *r, const jinja_args *a, jinja_value *out)
 {
     jinja_value list = qsf_jinja_list(NULL, 0);
-    if (a->n > 1) return jinja_refuse(r, "a dict is made of one value");
+    if (a->n > 1) return jinja_refuse(r, "dict takes one value");
     if (a->n && a->pos[0].type == QSF_JINJA_DICT) list = a->pos[0];
     else if (a->n) {
         jinja_value pairs, pair;
@@ -256,7 +256,7 @@ static bool builtin_dict(jinja_run *r, const jinja_args *a, jinja_value *out)
         if (!flat) return false;
         for (uint32_t i = 0; i < pairs.n; i++) {
             if (!jinja_iterate(r, &pairs.as.items[i], &pair)) return false;
-            if (pair.n != 2) return jinja_refuse(r, "a dict is made of pairs");
+            if (pair.n != 2) return jinja_refuse(r, "dict takes pairs");
             memcpy(&flat[2 * i], pair.as.items, 2 * sizeof *flat);
         }
         list = qsf_jinja_dict(flat, pairs.n);
@@ -300,7 +300,7 @@ bool jinja_function(jinja_run *r, int id, const jinja_args *a, jinja_value *out)
     case JN_DICT: return builtin_dict(r, a, out);
     case JN_NAMESPACE: return builtin_namespace(r, a, out);
     case JN_CYCLER:
-        if (!a->n || a->n_kw) return jinja_refuse(r, "there is nothing to cycle through");
+        if (!a->n || a->n_kw) return jinja_refuse(r, "nothing to cycle through");
         return builtin_cycler(r, a->pos, a->n, out);
     case JN_JOINER:
         if (!builtin_cycler(r, b.arg[0] ? b.arg[0] : &comma, 1, out)) return false;
@@ -312,7 +312,7 @@ bool jinja_function(jinja_run *r, int id, const jinja_args *a, jinja_value *out)
         return jinja_fail(r, QSF_E_CANCELLED, "%.*s", (int)QSF_MIN(text.n, 200), text.as.text);
     }
     case JN_STRFTIME: return jinja_need_text(r, b.arg[0], "strftime_now") && jinja_strftime(r, b.arg[0], out);
-    default: return jinja_unknown(r, "lipsum is not known here");
+    default: return jinja_unknown(r, "lipsum is not supported");
     }
 }
 
@@ -326,9 +326,9 @@ static bool method_of_loop(jinja_run *r, int id, jinja_loop *l, const jinja_args
     } else if (id == JM_NEXT) {
         *out = l->items.as.items[l->at];
         l->at = (l->at + 1) % l->items.n;
-    } else if (a->n_kw) return jinja_refuse(r, "these arguments have no names");
+    } else if (a->n_kw) return jinja_refuse(r, "keyword arguments are not supported here");
     else if (id == JM_CYCLE) {
-        if (!a->n) return jinja_refuse(r, "there is nothing to cycle through");
+        if (!a->n) return jinja_refuse(r, "nothing to cycle through");
         *out = a->pos[(l->at - 1) % a->n];
     } else {
         const jinja_value now = { .type = QSF_JINJA_TUPLE, .n = a->n, .as.items = a->pos };
@@ -391,7 +391,7 @@ bool jinja_method(jinja_run *r, int id, const jinja_value *v, const jinja_args *
     jinja_bound b;
     if (id >= JM_OTHERS) {
         const char *name = builtin_methods[id], *end = strchr(name, ' ');
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "the method %.*s is not known here",
+        return jinja_fail(r, QSF_E_UNSUPPORTED, "the method %.*s is not supported",
                           (int)(end ? (size_t)(end - name) : strlen(name)), name);
     }
     if (!bind_args(r, builtin_methods[id], a, &b)) return false;
@@ -437,12 +437,12 @@ bool jinja_filter(jinja_run *r, int id, const jinja_value *v, const jinja_args *
     case JF_FORMAT: {
         jinja_value text, args = { .type = QSF_JINJA_TUPLE, .n = a->n, .as.items = a->pos };
         if (a->n && a->n_kw)
-            return jinja_refuse(r, "arguments are given by place and by name at once");
+            return jinja_refuse(r, "an argument is given both by position and by name");
         if (a->n_kw) args = qsf_jinja_dict(a->pos, a->n_kw);
         return jinja_to_text(r, v, &text) && jinja_format_percent(r, &text, &args, out);
     }
     case JF_RANDOM: case JF_URLIZE:
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "the filter %s is not known here",
+        return jinja_fail(r, QSF_E_UNSUPPORTED, "the filter %s is not supported",
                           id == JF_RANDOM ? "random" : "urlize");
     default: return jinja_filter_text(r, id, v, &b, out);
     }

@@ -92,7 +92,7 @@ bool jinja_strftime(jinja_run *r, const jinja_value *format, jinja_value *out)
         if (!(parts = date_long(form))) {
             date_part(&d, form, bare, text);
             if (!*text && form != 'Z' && form != 'z')       /* the clock on the wall has no zone */
-                return jinja_unknown(r, "this form of a date is not known here");
+                return jinja_unknown(r, "this format of a date is not supported");
             if (!jinja_put(r, &s, text, strlen(text))) return false;
             continue;
         }

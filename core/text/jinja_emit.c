@@ -52,7 +52,7 @@ bool jinja_room_for_one(jinja_parser *p, void **items, uint32_t n, uint32_t *cap
     const uint32_t more = *cap ? 2 * *cap : 16;
     void *m = jinja_take(&p->t->mem, more * size);
     if (!m) {
-        jinja_parse_fail(p, QSF_E_MEMORY, p->tok.at, "the template takes more memory than there is for it",
+        jinja_parse_fail(p, QSF_E_MEMORY, p->tok.at, "the template needs too much memory",
                          "", 0);
         return false;
     }
@@ -138,7 +138,7 @@ void jinja_expect_sign(jinja_parser *p, int sign, const char *what)
 void jinja_expect_tag_end(jinja_parser *p)
 {
     if (p->tok.kind == JINJA_TAG_END) jinja_advance(p);
-    else jinja_parse_error(p, "the tag does not end where it should");
+    else jinja_parse_error(p, "expected the end of the tag");
 }
 uint16_t jinja_expect_symbol(jinja_parser *p)
 {

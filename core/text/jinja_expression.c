@@ -5,7 +5,7 @@
 bool jinja_parse_deeper(jinja_parser *p)
 {
     if (++p->depth <= QSF_JINJA_DEPTH) return true;
-    jinja_parse_fail(p, QSF_E_BUDGET, p->tok.at, "blocks and brackets lie too deep in each other", "", 0);
+    jinja_parse_fail(p, QSF_E_BUDGET, p->tok.at, "blocks and brackets are nested too deep", "", 0);
     return false;
 }
 
@@ -56,14 +56,14 @@ static size_t unescape(jinja_parser *p, const char *s, size_t n, char *out)
             for (k = 0; k < hex && i + 1 < n && hex_digit(s[i + 1]) >= 0; k++)
                 code = code * 16 + (uint32_t)hex_digit(s[++i]);
             if (k < hex || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-                jinja_parse_error(p, "a string has an escape that is no character");
+                jinja_parse_error(p, "a string has an escape that is not a character");
             else to += qsf_utf8_encode(code, to);
         } else if (c >= '0' && c <= '7') {
             for (i--, k = 0; k < 3 && i + 1 < n && s[i + 1] >= '0' && s[i + 1] <= '7'; k++)
                 code = code * 8 + (uint32_t)(s[++i] - '0');
             to += qsf_utf8_encode(code, to);
         } else if (c == 'N')
-            jinja_parse_fail(p, QSF_E_UNSUPPORTED, p->tok.at, "characters by name are not known here", "", 0);
+            jinja_parse_fail(p, QSF_E_UNSUPPORTED, p->tok.at, "characters by name are not supported", "", 0);
         else *to++ = '\\', *to++ = c;
     }
     return (size_t)(to - out);
@@ -78,7 +78,7 @@ static jinja_value string(jinja_parser *p)
         char *out = jinja_take(&p->t->mem, v.n + p->tok.n);
         if (!out) {
             jinja_parse_fail(p, QSF_E_MEMORY, p->tok.at,
-                             "the template takes more memory than there is for it", "", 0);
+                             "the template needs too much memory", "", 0);
             break;
         }
         if (v.n) memcpy(out, v.as.text, v.n);
@@ -97,7 +97,7 @@ static jinja_value number(jinja_parser *p)
     if (real) v.type = QSF_JINJA_FLOAT;
     const jinja_number_kind kind = real ? jinja_read_float(s, p->tok.n, &v.as.f)
                                         : jinja_read_whole(s, p->tok.n, 0, &v.as.i);
-    if (kind == JINJA_NO_NUMBER) jinja_parse_error(p, "a number is not written like that");
+    if (kind == JINJA_NO_NUMBER) jinja_parse_error(p, "malformed number");
     else if (kind == JINJA_LARGE && !real && s[0] != '0' && !memchr(s, '_', p->tok.n)) {
         v = qsf_jinja_text_n(s, p->tok.n);
         v.type = QSF_JINJA_BIG;
@@ -119,15 +119,15 @@ static void arguments(jinja_parser *p, size_t *n, size_t *x)
         const jinja_token name = p->tok;
         if (star || stars) {
             if (*x & (star ? JINJA_STAR | JINJA_STAR_FIRST | JINJA_STARS : JINJA_STARS))
-                jinja_parse_error(p, "this argument stands at the wrong place");
+                jinja_parse_error(p, "this argument is in the wrong place");
             jinja_advance(p);
             jinja_expression(p, JINJA_LEVEL_IF);
             *x |= stars ? JINJA_STARS : n_kw ? JINJA_STAR : JINJA_STAR_FIRST;
         } else {
             if (name.kind == JINJA_NAME) jinja_advance(p);
             if (name.kind == JINJA_NAME && jinja_at_sign(p, '=')) {
-                if (*x & JINJA_STARS) jinja_parse_error(p, "an argument stands behind **");
-                if (*x & JINJA_STAR) jinja_parse_unknown(p, "names on both sides of * are not known here: ");
+                if (*x & JINJA_STARS) jinja_parse_error(p, "an argument follows **");
+                if (*x & JINJA_STAR) jinja_parse_unknown(p, "names on both sides of * are not supported: ");
                 jinja_advance(p);
                 jinja_emit_const(p, qsf_jinja_text_n(p->t->src + name.at, name.n));
                 jinja_expression(p, JINJA_LEVEL_IF);
@@ -159,8 +159,8 @@ void jinja_check_unknown(jinja_parser *p)
 {
     if (!p->unknown.n || p->soft || p->st) return;
     jinja_parse_fail(p, QSF_E_ARGUMENT, p->unknown.at,
-                     p->unknown.kind ? "no test is known here by the name "
-                         : "no filter is known here by the name ",
+                     p->unknown.kind ? "unknown test: "
+                         : "unknown filter: ",
                      p->t->src + p->unknown.at, p->unknown.n);
 }
 
@@ -277,7 +277,7 @@ static void primary(jinja_parser *p)
     } else if (jinja_skip_name(p, "none") || jinja_skip_name(p, "None"))
         jinja_emit_const(p, (jinja_value){ .type = QSF_JINJA_NONE });
     else if (p->tok.kind == JINJA_NAME) {
-        if (jinja_at_name(p, "self") || jinja_at_name(p, "super")) jinja_parse_unknown(p, "not known here: ");
+        if (jinja_at_name(p, "self") || jinja_at_name(p, "super")) jinja_parse_unknown(p, "not supported: ");
         const jinja_token name = p->tok;
         const uint16_t s = jinja_expect_symbol(p);
         for (int i = 0; i < 3; i++) if (s == p->t->special[i]) p->takes |= (uint8_t)(1 << i);

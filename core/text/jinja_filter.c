@@ -190,7 +190,7 @@ static bool filter_pick(jinja_run *r, int id, const jinja_value *list, const jin
     if (a->n > first) {
         const jinja_value *name = &a->pos[first];
         test = name->type == QSF_JINJA_TEXT ? jinja_test_id(name->as.text, name->n) : -1;
-        if (test < 0 && list->n) return jinja_refuse(r, "there is no test by this name");
+        if (test < 0 && list->n) return jinja_refuse(r, "unknown test");
     }
     const uint32_t skipped = QSF_MIN(first + 1, a->n);
     const jinja_args rest = { a->pos + skipped, a->n - skipped, a->n_kw };
@@ -233,7 +233,7 @@ static bool filter_map(jinja_run *r, const jinja_value *list, const jinja_args *
 static bool filter_sum(jinja_run *r, const jinja_value *list, const jinja_bound *b, jinja_value *out)
 {
     *out = b->arg[1] ? *b->arg[1] : qsf_jinja_int(0);
-    if (out->type == QSF_JINJA_TEXT) return jinja_refuse(r, "texts have no sum; join does that");
+    if (out->type == QSF_JINJA_TEXT) return jinja_refuse(r, "strings cannot be summed; use join");
     for (uint32_t i = 0; i < list->n; i++) {
         jinja_value v = list->as.items[i];
         const jinja_value so_far = *out;
@@ -262,9 +262,9 @@ static bool filter_cut(jinja_run *r, bool batch, const jinja_value *list, const 
     const jinja_value *with = jinja_given(b->arg[1]) ? b->arg[1] : NULL;
     int64_t count = 0, at = 0, parts;
     if (!jinja_whole(r, b->arg[0], false, &count)) return false;
-    if (count > 100000) return jinja_fail(r, QSF_E_BUDGET, "a list in too many parts");
-    if (!count && !batch) return jinja_refuse(r, "a list in 0 parts");
-    if (batch && count <= 0) return jinja_unknown(r, "batches of none are not known here");
+    if (count > 100000) return jinja_fail(r, QSF_E_BUDGET, "a list cannot be split into this many parts");
+    if (!count && !batch) return jinja_refuse(r, "a list cannot be split into 0 parts");
+    if (batch && count <= 0) return jinja_unknown(r, "batches of size 0 are not supported");
     parts = QSF_MAX(batch ? ((int64_t)list->n + count - 1) / count : count, 0);
     jinja_value *lists = jinja_items(r, (size_t)parts);
     if (!lists) return false;

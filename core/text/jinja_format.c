@@ -89,12 +89,12 @@ static size_t format_digits(jinja_run *r, const jinja_value *v, const format_for
     size_t n;
     if ((real || !whole) && !jinja_charge_float(r)) return 0;
     if (f->precision > FORMAT_PRECISION) {
-        jinja_unknown(r, "so many digits are not known here");
+        jinja_unknown(r, "this many digits are not supported");
         return 0;
     }
     if (!real && !whole) {
         if (f->type || f->precision >= 0 || f->alt) {
-            jinja_unknown(r, "a float in this form is not known here");
+            jinja_unknown(r, "this format of a float is not supported");
             return 0;
         }
         n = qsf_decimal_repr(x, text);
@@ -140,7 +140,7 @@ static bool format_number(jinja_run *r, jinja_sink *s, const jinja_value *v, con
     if (f->zero && !f->align) align = '=';
     const int64_t left = align == '>' ? more : align == '^' ? more / 2 : 0;
     if (f->zero && f->group && more > 0)
-        return jinja_unknown(r, "zeros between groups of digits are not known here");
+        return jinja_unknown(r, "zeros between groups of digits are not supported");
     return format_blanks(r, s, f, left) && jinja_put_number(r, s, v, before, k)
            && format_blanks(r, s, f, align == '=' ? more : 0) && jinja_put_number(r, s, v, text, n)
            && format_blanks(r, s, f, align == '=' ? 0 : more - QSF_MAX(left, 0));
@@ -153,7 +153,7 @@ static bool format_text(jinja_run *r, jinja_sink *s, const jinja_value *v, const
     const int64_t more = f->width ? f->width - (int64_t)jinja_length(&part) : 0;
     const char align = f->align ? f->align : f->percent ? '>' : '<';
     const int64_t left = align == '>' ? more : align == '^' ? more / 2 : 0;
-    if (align == '=') return jinja_refuse(r, "a text has no sign to fill behind");
+    if (align == '=') return jinja_refuse(r, "a string has no sign to pad after");
     return format_blanks(r, s, f, left) && jinja_put_text(r, s, &part)
            && format_blanks(r, s, f, more - QSF_MAX(left, 0));
 }
@@ -169,12 +169,12 @@ static bool format_shown(jinja_run *r, jinja_sink *s, const jinja_value *v, char
     jinja_sink room = { s->text + s->len + left / 2, 0, left / 2, s->marks, s->bit + s->len + left / 2 };
     if (how == 'r' || how == 'a' ? !jinja_repr(r, &room, v) : !jinja_print(r, &room, v)) return false;
     if (8 * (uint64_t)room.len + 4 * (uint64_t)blanks + 16 > left)
-        return jinja_fail(r, QSF_E_MEMORY, "there is no memory for a text this long");
+        return jinja_fail(r, QSF_E_MEMORY, "out of memory for a string this long");
     memmove(s->text + s->cap - room.len, room.text, room.len);
     jinja_mark_copy(s->marks, s->bit + s->cap - room.len, s->marks, room.bit, room.len);
     *out = qsf_jinja_text_n(s->text + s->cap - room.len, room.len);
     for (size_t i = 0; how == 'a' && i < room.len; i++)
-        if (out->as.text[i] & 0x80) return jinja_unknown(r, "ascii() is not known here");
+        if (out->as.text[i] & 0x80) return jinja_unknown(r, "ascii() is not supported");
     return true;
 }
 
@@ -186,7 +186,7 @@ static bool format_put(jinja_run *r, jinja_sink *s, const jinja_value *format, c
     if (!format_shown(r, s, v, how, f->width, &text)) return false;
     if (!(format->flags & QSF_JINJA_SAFE)) return format_text(r, s, &text, f);
     if (f->width || f->precision >= 0)
-        return jinja_unknown(r, "a width in a text that is safe is not known here");
+        return jinja_unknown(r, "a width in a safe string is not supported");
     return jinja_put_escaped(r, s, &text);
 }
 
@@ -221,12 +221,13 @@ static bool format_name(jinja_run *r, const jinja_value *format, size_t *i, cons
 {
     const char *end = memchr(format->as.text + *i, ')', format->n - *i);
     if (!end || args->type != QSF_JINJA_DICT)
-        return jinja_fail(r, QSF_E_ARGUMENT, end ? "a format with names needs a dict" : "a name has no end");
+        return jinja_fail(r, QSF_E_ARGUMENT, end ? "a format with names needs a dict"
+                                               : "a name is not closed");
     const jinja_value name = jinja_part(format, *i + 1, (size_t)(end - format->as.text));
     *i = (size_t)(end - format->as.text) + 1;
     if (!jinja_lookup(r, args, &name, out)) return false;
     return *out
-        || jinja_fail(r, QSF_E_ARGUMENT, "there is no value of the name %.*s", (int)QSF_MIN(name.n, 40),
+        || jinja_fail(r, QSF_E_ARGUMENT, "no value is named %.*s", (int)QSF_MIN(name.n, 40),
                               name.as.text);
 }
 
@@ -242,12 +243,12 @@ static bool format_percent_value(jinja_run *r, jinja_sink *s, const jinja_value 
         return format_put(r, s, format, v, type, f);
     }
     if (type == 'c' && v->type == QSF_JINJA_TEXT && jinja_length(v) == 1) return format_text(r, s, v, f);
-    if (v->type == QSF_JINJA_BIG) return jinja_unknown(r, "whole numbers this large are not known here");
+    if (v->type == QSF_JINJA_BIG) return jinja_unknown(r, "whole numbers this large are not supported");
     if (!jinja_is_number(v))
         return jinja_fail(r, QSF_E_ARGUMENT, "%%%c needs a number, not %s", type, jinja_type_name(v));
     if (type == 'c') {
         if (v->type == QSF_JINJA_FLOAT || v->as.i < 0 || v->as.i > 0x10ffff)
-            return jinja_refuse(r, "this number is no character");
+            return jinja_refuse(r, "this number is not a character");
         return jinja_put_number(r, s, v, utf8, qsf_utf8_encode((uint32_t)v->as.i, utf8));
     }
     if (strchr("eEfFgG", type)) return format_number(r, s, v, f);
@@ -290,7 +291,7 @@ static bool format_conversion(jinja_run *r, jinja_sink *s, const jinja_value *fo
     }
     while (i < n && p[i] && strchr("hlL", p[i])) i++;
     if (i >= n || !p[i] || !strchr("sradiuxXoeEfFgGc%", p[i]))
-        return jinja_refuse(r, "a format has a form that there is not");
+        return jinja_refuse(r, "unknown format conversion");
     f.type = p[i];
     *at = i + 1;
     if (f.type == '%') return jinja_put_part(r, s, format, i, 1);
@@ -338,7 +339,7 @@ static bool braces_form(jinja_run *r, const jinja_value *spec, format_form *f)
     if (i < n) f->type = p[i++];
     if (f->width > FORMAT_WIDTH) return jinja_fail(r, QSF_E_BUDGET, "a width of more than 10000");
     return i == n
-        || jinja_fail(r, QSF_E_ARGUMENT, "this is no form of a value: %.*s", (int)QSF_MIN(n, 40), p);
+        || jinja_fail(r, QSF_E_ARGUMENT, "unknown conversion: %.*s", (int)QSF_MIN(n, 40), p);
 }
 
 typedef struct braces { const jinja_value *format; const jinja_args *args; uint32_t next; } braces;
@@ -358,7 +359,7 @@ static bool braces_value(jinja_run *r, braces *b, const jinja_value *field, jinj
         const jinja_value *pair = &b->args->pos[b->args->n + 2 * k];
         if (pair->type == QSF_JINJA_TEXT && pair->n == i && !memcmp(pair->as.text, p, i)) v = pair + 1;
     }
-    if (!v) return jinja_fail(r, QSF_E_ARGUMENT, "there is no value for {%.*s}", (int)QSF_MIN(i, 40), p);
+    if (!v) return jinja_fail(r, QSF_E_ARGUMENT, "no value for {%.*s}", (int)QSF_MIN(i, 40), p);
     *out = *v;
     while (i < field->n) {
         const bool item = p[i] == '[';
@@ -380,20 +381,21 @@ static bool braces_put(jinja_run *r, jinja_sink *s, braces *b, const jinja_value
     if (!braces_form(r, spec, &f)) return false;
     if (!spec->n || how || v->type == QSF_JINJA_TEXT) {
         if ((f.type && f.type != 's') || f.sign || f.alt || f.group)
-            return jinja_refuse(r, "a text has no such form");
+            return jinja_refuse(r, "unknown format for a string");
         f.zero = f.zero && f.width > 0;
         if (f.zero && !f.align) f.align = '<';
         return format_put(r, s, b->format, v, how, &f);
     }
-    if (v->type == QSF_JINJA_BIG) return jinja_unknown(r, "whole numbers this large are not known here");
-    if (!jinja_is_number(v)) return jinja_fail(r, QSF_E_ARGUMENT, "a %s has no such form",
+    if (v->type == QSF_JINJA_BIG) return jinja_unknown(r, "whole numbers this large are not supported");
+    if (!jinja_is_number(v)) return jinja_fail(r, QSF_E_ARGUMENT, "unknown format for a %s",
                                                jinja_type_name(v));
     if (f.type && !strchr("bcdeEfFgGoxX%", f.type))
-        return jinja_fail(r, f.type == 'n' ? QSF_E_UNSUPPORTED : QSF_E_ARGUMENT, "a number has no such form");
+        return jinja_fail(r, f.type == 'n' ? QSF_E_UNSUPPORTED : QSF_E_ARGUMENT,
+                          "unknown format for a number");
     if (f.type == 'c' || (f.precision >= 0 && (!f.type || !strchr("eEfFgG%", f.type))))
-        return jinja_unknown(r, "this form of a number is not known here");
+        return jinja_unknown(r, "this format of a number is not supported");
     if (v->type == QSF_JINJA_FLOAT && f.type && strchr("bdoxX", f.type))
-        return jinja_refuse(r, "a float has no such form");
+        return jinja_refuse(r, "unknown format for a float");
     return format_number(r, s, v, &f);
 }
 
@@ -411,12 +413,12 @@ static bool braces_field(jinja_run *r, jinja_sink *s, braces *b, size_t *at)
     if (!braces_value(r, b, &field, &v)) return false;
     if (i < n && p[i] == '!') {
         how = i + 1 < n ? p[i + 1] : 0;
-        if (how != 's' && how != 'r' && how != 'a') return jinja_refuse(r, "behind ! comes s, r or a");
+        if (how != 's' && how != 'r' && how != 'a') return jinja_refuse(r, "expected s, r or a after !");
         i += 2;
     }
     if (i < n && p[i] == ':')
         for (i++; i < n && p[i] != '}'; ) {
-            if (len + 8 > sizeof spec) return jinja_unknown(r, "a form this long is not known here");
+            if (len + 8 > sizeof spec) return jinja_unknown(r, "a format this long is not supported");
             if (p[i] != '{') {
                 spec[len++] = p[i++];
                 continue;
@@ -426,7 +428,7 @@ static bool braces_field(jinja_run *r, jinja_sink *s, braces *b, size_t *at)
             const jinja_value name = jinja_part(b->format, from, i++);
             if (!braces_value(r, b, &name, &inner)
                 || !format_shown(r, s, &inner, 's', 0, &text)) return false;
-            if (text.n > 8) return jinja_unknown(r, "a form this long is not known here");
+            if (text.n > 8) return jinja_unknown(r, "a format this long is not supported");
             memcpy(spec + len, text.as.text, text.n);
             len += text.n;
         }

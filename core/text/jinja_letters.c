@@ -53,7 +53,7 @@ bool jinja_cased(jinja_run *r, int id, const jinja_value *v, jinja_value *out)
         if (c >= 0x80 && !jinja_charge(r, 256)) return false;       /* its way through the tables */
         if (c >= 0x80 && ((letter_special(c) && !(c == 0xdf && !first)) || (first && letter_titled(c))
                           || (id == JM_CASEFOLD && letter_cased(c))))
-            return jinja_unknown(r, "the other case of a character is not known here");
+            return jinja_unknown(r, "the other case of a character is not supported");
         const uint32_t as = letter_case(c, up);
         const char *other = c == 0xdf && up ? "SS" : text;
         const size_t n = other == text ? qsf_utf8_encode(as, text) : 2;
@@ -116,7 +116,7 @@ bool jinja_letters(jinja_run *r, int id, const jinja_value *v, bool *out)
     for (size_t i = 0; i < v->n && *out; i += used) {
         const uint32_t c = qsf_utf8_decode(v->as.text + i, v->n - i, &used);
         if (c >= 0x80 && (id == JM_ISDIGIT || id == JM_ISDECIMAL || id == JM_ISNUMERIC))
-            return jinja_unknown(r, "digits beyond ASCII are not known here");
+            return jinja_unknown(r, "digits beyond ASCII are not supported");
         *out = letter_is(id, c, !i);
     }
     return true;

@@ -76,7 +76,7 @@ static bool lex_data(jinja_lexer *l, jinja_token *out)
         }
     *out = (jinja_token){ .kind = JINJA_DATA, .at = from, .n = l->len - from };
     if (at >= l->len) {
-        if (raw) l->error = "a raw block has no end";
+        if (raw) l->error = "a raw block is not closed";
         l->at = l->len;
         return out->n > 0 && !l->error;
     }
@@ -89,7 +89,7 @@ static bool lex_data(jinja_lexer *l, jinja_token *out)
         uint32_t end = at + 2 + (sign == '-' || sign == '+');
         for (; end < l->len && !(close = lex_close(l, end, "#}", true)); end++) { }
         if (!close) {
-            l->error = "a comment has no end";
+            l->error = "a comment is not closed";
             l->at = at;
         } else {
             lex_move(l, close);
@@ -144,7 +144,7 @@ static void lex_string(jinja_lexer *l, jinja_token *out)
     for (; at < l->len && l->src[at] != quote; at++)
         if (l->src[at] == '\\') at++;
     if (at >= l->len) {
-        l->error = "a string has no end";
+        l->error = "a string is not closed";
         return;
     }
     *out = (jinja_token){ .kind = JINJA_STRING, .at = l->at + 1, .n = at - l->at - 1 };
@@ -165,12 +165,12 @@ static void lex_sign(jinja_lexer *l, jinja_token *out)
             l->at += 2;
             return;
         }
-    if (!strchr("+-/*%~[](){}><=.:|,;", c) || !c) l->error = "this character has no meaning here";
+    if (!strchr("+-/*%~[](){}><=.:|,;", c) || !c) l->error = "unexpected character";
     else if (strchr("([{", c)) {
         if (l->n_open == QSF_JINJA_DEPTH) l->error = "too many brackets are open";
         else l->open[l->n_open++] = c == '(' ? ')' : c == '[' ? ']' : '}';
     } else if (strchr(")]}", c)) {
-        if (!l->n_open || l->open[--l->n_open] != c) l->error = "this bracket was not opened";
+        if (!l->n_open || l->open[--l->n_open] != c) l->error = "unmatched closing bracket";
     }
     out->sign = (uint8_t)c;
     l->at++;
@@ -179,7 +179,7 @@ static void lex_sign(jinja_lexer *l, jinja_token *out)
 void jinja_lex(jinja_lexer *l, jinja_token *out)
 {
     while (l->state == 'd' || l->state == 'r') {
-        if (l->at >= l->len && l->state == 'r') l->error = "a raw block has no end";
+        if (l->at >= l->len && l->state == 'r') l->error = "a raw block is not closed";
         if (l->error || l->at >= l->len) goto end;
         if (lex_data(l, out)) return;
         if (l->error) goto end;
@@ -194,7 +194,7 @@ void jinja_lex(jinja_lexer *l, jinja_token *out)
     l->at = lex_spaces(l, l->at);
     out->at = l->at;
     if (l->at >= l->len) {
-        l->error = "a tag has no end";
+        l->error = "a tag is not closed";
         goto end;
     }
     const bool is_tag = l->state == 't';
@@ -214,7 +214,7 @@ void jinja_lex(jinja_lexer *l, jinja_token *out)
             const bool more = qsf_is_number(letter) || qsf_class_of(letter) == QSF_C_MARK || letter == 0xb7;
             const bool odd = letter == 0x1885 || letter == 0x1886 || letter == 0x2118 || letter == 0x212e;
             if (letter >= 0x80 && !qsf_is_letter(letter) && !odd && (!more || l->at == out->at))
-                l->error = "a name has a character that is none of a name";
+                l->error = "a name contains an invalid character";
         }
     } else if (c == '\'' || c == '"') lex_string(l, out);
     else lex_sign(l, out);

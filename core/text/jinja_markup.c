@@ -8,7 +8,7 @@ bool jinja_put_escaped(jinja_run *r, jinja_sink *s, const jinja_value *v)
 {
     if (v->type < QSF_JINJA_TEXT) return jinja_print(r, s, v);
     if (v->type != QSF_JINJA_TEXT)
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "a value of type %s is not escaped here", jinja_type_name(v));
+        return jinja_fail(r, QSF_E_UNSUPPORTED, "a value of type %s cannot be escaped", jinja_type_name(v));
     if (v->flags & QSF_JINJA_SAFE) return jinja_put_text(r, s, v);
     for (uint32_t i = 0; i < v->n; i++) {
         const char c = v->as.text[i];
@@ -47,7 +47,7 @@ static bool markup_attributes(jinja_run *r, const jinja_value *v, const jinja_bo
         if (!jinja_need_text(r, key, "xmlattr")) return false;
         for (uint32_t k = 0; k < key->n; k++)
             if (key->as.text[k] && strchr(" \t\n\r\f\v/>=", key->as.text[k]))
-                return jinja_refuse(r, "this cannot be in the name of an attribute");
+                return jinja_refuse(r, "invalid character in the name of an attribute");
         text = texts[i];
         if (((space || s.len) && !jinja_put(r, &s, " ", 1)) || !jinja_put_escaped(r, &s, key)
             || !jinja_put(r, &s, "=\"", 2) || !jinja_put_text(r, &s, &text) || !jinja_put(r, &s, "\"", 1))
@@ -91,7 +91,7 @@ static bool markup_strip(jinja_run *r, const jinja_value *v, jinja_value *out)
             }
         } else if (c == '&' && i + 1 < v->n && !jinja_is_space((uint8_t)p[1])
                    && !(c = markup_entity(v, i, &used)))
-            return jinja_unknown(r, "this entity is not known here");
+            return jinja_unknown(r, "this entity is not supported");
         if (jinja_is_space(c)) {
             space = true;
             continue;
@@ -162,7 +162,7 @@ static bool markup_indent(jinja_run *r, const jinja_value *text, const jinja_bou
     int64_t n = 4;
     jinja_value lines;
     if (!of_text && !jinja_whole(r, width, false, &n)) return false;
-    if (n > 1000) return jinja_fail(r, QSF_E_BUDGET, "a line is moved too far");
+    if (n > 1000) return jinja_fail(r, QSF_E_BUDGET, "a line is indented too far");
     if (!jinja_text_lines(r, text, false, &lines)) return false;
     uint32_t count = lines.n;
     const jinja_value *last = lines.n ? &lines.as.items[lines.n - 1] : NULL;
@@ -194,7 +194,8 @@ static bool markup_truncate(jinja_run *r, const jinja_value *v, const jinja_boun
         || !jinja_need_text(r, end, "truncate") || !jinja_charge_each(r, (size_t)n))
         return false;
     const int64_t tail = (int64_t)jinja_length(end);
-    if (length < tail || leeway < 0) return jinja_refuse(r, "a text cannot be cut to so little");
+    if (length < tail || leeway < 0) return jinja_refuse(r, "a string cannot be truncated to so few "
+                                                            "characters");
     *out = *v;
     if (n <= length + leeway && (v->type == QSF_JINJA_UNDEFINED || (v->type >= QSF_JINJA_TEXT
                                  && v->type <= QSF_JINJA_DICT && v->type != QSF_JINJA_ITER)))
@@ -284,7 +285,7 @@ static bool markup_wrap(jinja_run *r, const jinja_value *v, const jinja_bound *b
         return false;
     if (width <= 0 && lines.n) return jinja_refuse(r, "a line has a width");
     if (hyphens && v->n && memchr(v->as.text, '-', v->n))
-        return jinja_unknown(r, "wordwrap at hyphens is not known here");
+        return jinja_unknown(r, "wordwrap at hyphens is not supported");
     jinja_sink s = jinja_begin_text(r);
     for (uint32_t i = 0; i < lines.n; i++)
         if ((i && !(end ? jinja_put_text(r, &s, end) : jinja_put(r, &s, "\n", 1)))
@@ -300,7 +301,7 @@ static bool markup_title(jinja_run *r, const jinja_value *v, jinja_value *out)
     bool inside = false;
     size_t used;
     for (uint32_t i = 0; i < v->n; i++)
-        if (v->as.text[i] & 0x80) return jinja_unknown(r, "title is known here for ASCII only");
+        if (v->as.text[i] & 0x80) return jinja_unknown(r, "title is only supported for ASCII");
     if (!jinja_charge_each(r, 8 * (size_t)v->n) || !jinja_lower_text(r, v, &lower)) return false;
     jinja_sink s = jinja_begin_text(r);
     for (size_t i = 0; i < lower.n; i += used) {
@@ -333,7 +334,7 @@ static bool markup_json(jinja_run *r, const jinja_value *v, const jinja_bound *b
         jinja_value pair;
         if (!jinja_iterate(r, b->arg[2], &pair)) return false;
         if (pair.n != 2 || pair.as.items[0].type != QSF_JINJA_TEXT || pair.as.items[1].type != QSF_JINJA_TEXT)
-            return jinja_refuse(r, "separators are two texts");
+            return jinja_refuse(r, "separators must be two strings");
         f.comma = pair.as.items[0];
         f.colon = pair.as.items[1];
     } else {
@@ -353,7 +354,7 @@ static bool markup_pprint(jinja_run *r, const jinja_value *v, jinja_value *out)
     if (!jinja_repr(r, &s, v)) return false;
     *out = jinja_end_text(r, &s);
     if (out->n > 80 || (v->type >= QSF_JINJA_LIST && memchr(out->as.text, '{', out->n) && out->n > 2))
-        return jinja_unknown(r, "pprint is known here for one line without dicts only");
+        return jinja_unknown(r, "pprint is only supported for one line without dicts");
     return true;
 }
 

@@ -10,7 +10,7 @@ static double number_float(const jinja_value *v)
 static jinja_value float_value(double f) { return (jinja_value){ .type = QSF_JINJA_FLOAT, .as.f = f }; }
 static bool number_large(jinja_run *r)
 {
-    return jinja_unknown(r, "whole numbers this large are not known here");
+    return jinja_unknown(r, "whole numbers this large are not supported");
 }
 
 /* ---- arithmetic ---- */
@@ -55,7 +55,7 @@ static bool float_operation(jinja_run *r, jinja_op op, double x, double y, doubl
     case JOP_MUL: *out = x * y; return true;
     case JOP_DIV: *out = x / y; return true;
     case JOP_POW:
-        if (x < 0 && y != floor(y)) return jinja_unknown(r, "complex numbers are not known here");
+        if (x < 0 && y != floor(y)) return jinja_unknown(r, "complex numbers are not supported");
         if (x == 0 && y < 0) return jinja_refuse(r, "division by zero");
         *out = pow(x, y);
         return fabs(*out) <= DBL_MAX || fabs(x) > DBL_MAX || fabs(y) > DBL_MAX || x != x || y != y
@@ -238,7 +238,7 @@ static bool filter_round(jinja_run *r, const jinja_value *v, const jinja_bound *
         *out = *v;
         if (v->type == QSF_JINJA_BOOL) out->type = QSF_JINJA_INT;
         if (v->type != QSF_JINJA_FLOAT && places < 0)
-            return jinja_unknown(r, "rounding before the point is not known here");
+            return jinja_unknown(r, "rounding before the point is not supported");
         if (b->arg[0] && b->arg[0]->type == QSF_JINJA_NONE && v->type == QSF_JINJA_FLOAT) {
             *out = qsf_jinja_int((int64_t)nearbyint(v->as.f));
             return fabs(v->as.f) < 9e18 || number_large(r);
@@ -275,7 +275,7 @@ static bool filter_filesize(jinja_run *r, const jinja_value *v, const jinja_boun
     char text[64];
     int i = 0;
     if (kind != JINJA_NUMBER_READ || !(fabs(bytes) < 1e30))
-        return jinja_refuse(r, "this is no number of bytes");
+        return jinja_refuse(r, "this is not a number of bytes");
     if (bytes == 1) qsf_format(text, sizeof text, "1 Byte");
     else if (bytes < base) qsf_format(text, sizeof text, "%lld Bytes", (long long)bytes);
     else {

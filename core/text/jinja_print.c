@@ -61,7 +61,7 @@ bool jinja_foreign(const jinja_run *r, const jinja_value *v)
 
 static bool put_bytes(jinja_run *r, jinja_sink *s, const char *text, size_t n)
 {
-    if (n > s->cap - s->len) return jinja_fail(r, QSF_E_MEMORY, "there is no memory for a text this long");
+    if (n > s->cap - s->len) return jinja_fail(r, QSF_E_MEMORY, "out of memory for a string this long");
     if (n) memcpy(s->text + s->len, text, n);
     s->len += n;
     return n < 64 || jinja_charge(r, n);
@@ -204,8 +204,8 @@ static bool put_plain(jinja_run *r, jinja_sink *s, const jinja_value *v, bool js
     case QSF_JINJA_BIG: return jinja_put_number(r, s, v, v->as.text, v->n);
     case QSF_JINJA_UNDEFINED: return json ? jinja_undefined(r, v) : put_word(r, s, "Undefined");
     default:
-        return json ? jinja_fail(r, QSF_E_ARGUMENT, "%s has no JSON", jinja_type_name(v))
-                    : jinja_fail(r, QSF_E_UNSUPPORTED, "a value of type %s has no text here",
+        return json ? jinja_fail(r, QSF_E_ARGUMENT, "%s cannot be written as JSON", jinja_type_name(v))
+                    : jinja_fail(r, QSF_E_UNSUPPORTED, "a value of type %s cannot be written as text",
                                  jinja_type_name(v));
     }
 }
@@ -294,7 +294,7 @@ static bool put_json_key(jinja_run *r, jinja_sink *s, const jinja_value *key, co
 {
     if (key->type == QSF_JINJA_TEXT) return put_json_text(r, s, key, f->ascii);
     if (key->type > QSF_JINJA_TEXT || key->type == QSF_JINJA_UNDEFINED)
-        return jinja_fail(r, QSF_E_ARGUMENT, "%s is no key in JSON", jinja_type_name(key));
+        return jinja_fail(r, QSF_E_ARGUMENT, "%s cannot be a key in JSON", jinja_type_name(key));
     return put_word(r, s, "\"") && put_plain(r, s, key, true) && put_word(r, s, "\"");
 }
 

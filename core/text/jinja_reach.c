@@ -258,7 +258,7 @@ bool jinja_slice(jinja_run *r, const jinja_value *v, const jinja_value bounds[3]
         || !jinja_charge(r, v->n * (text ? 8 : sizeof *v)))
         return false;
     if (v->type == QSF_JINJA_RANGE)
-        return jinja_unknown(r, "slices of ranges are not known here; make a list of it");
+        return jinja_unknown(r, "slices of ranges are not supported; make a list of it");
     if (step == 1) {
         *out = *v;
         if (text) {

@@ -24,7 +24,7 @@ bool jinja_charge(jinja_run *r, size_t bytes)
 {
     const size_t steps = 1 + bytes / 32;
     if (r->st || steps > r->steps)
-        return jinja_fail(r, QSF_E_BUDGET, "the template does too much");
+        return jinja_fail(r, QSF_E_BUDGET, "the template takes too many steps");
     r->steps -= (uint32_t)steps;
     return true;
 }
@@ -36,7 +36,7 @@ bool jinja_charge_each(jinja_run *r, size_t n) { return jinja_charge(r, 8 * n); 
 void *jinja_room(jinja_run *r, size_t bytes)
 {
     void *m = jinja_take(r->mem, bytes);
-    if (!m) jinja_fail(r, QSF_E_MEMORY, "there is no memory for so much text and lists");
+    if (!m) jinja_fail(r, QSF_E_MEMORY, "the template needs too much memory for text and lists");
     return m;
 }
 
@@ -128,7 +128,7 @@ static bool run_store_space(run_state *s, uint32_t symbol, uint32_t attribute, j
 bool jinja_run_capture(run_state *s)
 {
     if (s->captures == QSF_JINJA_DEPTH)
-        return jinja_fail(&s->r, QSF_E_BUDGET, "blocks and calls lie too deep in each other");
+        return jinja_fail(&s->r, QSF_E_BUDGET, "blocks and calls are nested too deep");
     s->capture[s->captures++] = s->r.out.len;
     return true;
 }
@@ -180,7 +180,7 @@ static bool run_negate(run_state *s, jinja_value *v, bool minus)
     if (v->type == QSF_JINJA_UNDEFINED) return jinja_undefined(&s->r, v);
     if (!jinja_is_number(v))
         return jinja_fail(&s->r, v->type == QSF_JINJA_BIG ? QSF_E_UNSUPPORTED : QSF_E_ARGUMENT,
-                          "a value of type %s has no sign here", jinja_type_name(v));
+                          "a value of type %s cannot be negated", jinja_type_name(v));
     if (v->type == QSF_JINJA_FLOAT) v->as.f = minus ? -v->as.f : v->as.f;
     else if (v->as.i == INT64_MIN) return jinja_unknown(&s->r, "a number is too large");
     else v->type = QSF_JINJA_INT, v->as.i = minus ? -v->as.i : v->as.i;
@@ -340,7 +340,7 @@ static bool run_scope_op(run_state *s, const jinja_code *c, uint32_t *ip)
         jinja_run_return(s, ip);
         return true;
     case JOP_UNKNOWN:
-        return jinja_fail(r, QSF_E_ARGUMENT, "no %s is known here by the name %.*s", c->n ? "test"
+        return jinja_fail(r, QSF_E_ARGUMENT, "unknown %s: %.*s", c->n ? "test"
                           : "filter",
                           (int)t->symbols[c->x].n, t->symbols[c->x].text);
     default: return true;
@@ -378,7 +378,7 @@ qsf_status qsf_jinja_render(qsf_jinja *t, const qsf_jinja_var *vars, size_t n_va
     if (cap) *out = 0;
     if (!s || !cap) {
         t->mem.used = t->mark;
-        return qsf_fail(err, QSF_E_MEMORY, "the chat template takes more memory than there is for it");
+        return qsf_fail(err, QSF_E_MEMORY, "the chat template needs too much memory");
     }
     memset(s, 0, offsetof(run_state, f));
     s->r = (jinja_run){

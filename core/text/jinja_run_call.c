@@ -17,7 +17,7 @@ static bool call_args(run_state *s, const jinja_code *c, jinja_args *a, uint32_t
     *a = (jinja_args){ v, c->n, kw };
     if (star && !jinja_iterate(&s->r, &v[first ? c->n : plain], &list)) return false;
     if (stars) dict = v[plain + star];
-    if (dict.type != QSF_JINJA_DICT) return jinja_refuse(&s->r, "behind ** comes a dict");
+    if (dict.type != QSF_JINJA_DICT) return jinja_refuse(&s->r, "expected a dict after **");
     if (star || stars || block) {
         jinja_value *all = jinja_items(&s->r, plain + list.n + 2 * (size_t)dict.n + 2), *to = all;
         if (!all) return false;
@@ -35,7 +35,8 @@ static bool call_args(run_state *s, const jinja_code *c, jinja_args *a, uint32_t
     }
     for (uint32_t i = 0; i < a->n_kw; i++) {
         const jinja_value *name = &a->pos[a->n + 2 * i];
-        if (name->type != QSF_JINJA_TEXT) return jinja_refuse(&s->r, "the name of an argument is a text");
+        if (name->type != QSF_JINJA_TEXT) return jinja_refuse(&s->r, "the name of an argument must be a "
+                                                                     "string");
         for (uint32_t k = 0; k < i; k++)
             if (a->pos[a->n + 2 * k].n == name->n
                 && !memcmp(a->pos[a->n + 2 * k].as.text, name->as.text, name->n))
@@ -80,7 +81,7 @@ static bool call_macro(run_state *s, const jinja_closure *c, const jinja_args *a
     const jinja_macro *m = c->macro;
     const qsf_jinja *t = s->r.t;
     if (s->calls == QSF_JINJA_DEPTH)
-        return jinja_fail(&s->r, QSF_E_BUDGET, "macros call each other too deep");
+        return jinja_fail(&s->r, QSF_E_BUDGET, "macro calls are nested too deep");
     if (a->n > m->n_params && !(m->takes & JINJA_VARARGS))
         return jinja_fail(&s->r, QSF_E_ARGUMENT, "a macro takes %u arguments, not %u", (unsigned)m->n_params,
                           (unsigned)a->n);
@@ -120,9 +121,10 @@ void jinja_run_return(run_state *s, uint32_t *ip)
 static bool call_loop(run_state *s, const jinja_loop *l, const jinja_args *a, uint32_t *ip, jinja_value *top)
 {
     if (!l->entry)
-        return jinja_refuse(&s->r, "a loop that is called has to be marked \"recursive\"");
-    if (a->n != 1 || a->n_kw) return jinja_refuse(&s->r, "a loop is called with one argument");
-    if (s->calls == QSF_JINJA_DEPTH) return jinja_fail(&s->r, QSF_E_BUDGET, "loops call each other too deep");
+        return jinja_refuse(&s->r, "a loop that is called must be marked \"recursive\"");
+    if (a->n != 1 || a->n_kw) return jinja_refuse(&s->r, "a loop takes one argument when called");
+    if (s->calls == QSF_JINJA_DEPTH) return jinja_fail(&s->r, QSF_E_BUDGET, "recursive loops are nested too "
+                                                                            "deep");
     if (!jinja_run_capture(s)) return false;
     s->call[s->calls++] = (run_call){ s->scope, *ip, s->fors, l->depth + 1 };
     s->scope = l->scope;

@@ -119,7 +119,7 @@ typedef struct stores { jinja_code op[MOST_STORES]; uint32_t n; } stores;
 
 static jinja_code *store_op(jinja_parser *p, stores *s, jinja_op op, uint16_t x, uint32_t arg)
 {
-    if (s->n == MOST_STORES) jinja_parse_unknown(p, "so many names at once are not known here: ");
+    if (s->n == MOST_STORES) jinja_parse_unknown(p, "this many names at once are not supported: ");
     else s->op[s->n++] = (jinja_code){ .op = (uint8_t)op, .x = x, .arg = arg };
     return &s->op[s->n - 1];
 }
@@ -415,7 +415,7 @@ static void unknown_statement(jinja_parser *p)
     static const char *const known[] = { "extends", "include", "import", "from", "autoescape" };
     qsf_status st = QSF_E_ARGUMENT;
     for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++) if (jinja_at_name(p, known[i])) st = QSF_E_UNSUPPORTED;
-    jinja_parse_fail(p, st, p->tok.at, "no tag is known here by the name ", jinja_tok_text(p), p->tok.n);
+    jinja_parse_fail(p, st, p->tok.at, "unknown tag: ", jinja_tok_text(p), p->tok.n);
 }
 
 static void statement(jinja_parser *p, tag_word w)
@@ -437,7 +437,7 @@ static void statement(jinja_parser *p, tag_word w)
         jinja_expect_tag_end(p);
         break;
     case TAG_BREAK: case TAG_CONTINUE:
-        if (!p->in_loop) jinja_parse_error(p, "there is no loop around this");
+        if (!p->in_loop) jinja_parse_error(p, "this is not inside a loop");
         jinja_advance(p);
         if (w == TAG_BREAK) p->breaks = jinja_emit(p, JOP_BREAK, 0, 0, p->breaks);
         else jinja_emit(p, JOP_JUMP, 0, 0, p->next);
@@ -456,7 +456,7 @@ qsf_status qsf_jinja_parse(void *mem, size_t size, const char *text, size_t len,
     uint32_t n = 0;
     *out = NULL;
     if (!t || !src)
-        return qsf_fail(err, QSF_E_MEMORY, "the chat template takes more memory than there is for it");
+        return qsf_fail(err, QSF_E_MEMORY, "the chat template needs too much memory");
     for (size_t i = 0; i < len; i++) {          /* every line ends with "\n", and the last one without */
         if (text[i] == '\r' && i + 1 < len && text[i + 1] == '\n') continue;
         src[n++] = text[i] == '\r' ? '\n' : text[i];

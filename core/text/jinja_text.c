@@ -49,7 +49,7 @@ static bool text_starts_any(jinja_run *r, const jinja_value *v, const jinja_valu
     const bool one = with->type == QSF_JINJA_TEXT;
     bool is = one && text_starts(v, with, end);
     if (!one && with->type != QSF_JINJA_TUPLE)
-        return jinja_fail(r, QSF_E_ARGUMENT, "a text or a tuple of texts is needed, not %s",
+        return jinja_fail(r, QSF_E_ARGUMENT, "expected a string or a tuple of strings, not %s",
                           jinja_type_name(with));
     for (uint32_t i = 0; !one && i < with->n && !is; i++) {
         if (!jinja_need_text(r, &with->as.items[i], end ? "endswith" : "startswith")) return false;
@@ -123,7 +123,7 @@ static bool text_places(jinja_run *r, int id, const jinja_value *v, const jinja_
     }
     if (is) at = jinja_find(r, &part, what, 0, id == JM_RFIND || id == JM_RINDEX);
     if (at < 0 && (id == JM_INDEX || id == JM_RINDEX))
-        return jinja_refuse(r, "the text is not in it");
+        return jinja_refuse(r, "substring not found");
     if (at >= 0) {
         const jinja_value skipped = jinja_part(&part, 0, (size_t)at);
         at = before + (int64_t)jinja_length(&skipped);
@@ -147,7 +147,7 @@ static bool text_split_at(jinja_run *r, const jinja_value *v, const jinja_value 
 {
     jinja_value rest = *v;
     uint32_t n = 0, pieces = 1;
-    if (!at->n) return jinja_refuse(r, "a text cannot be split at nothing");
+    if (!at->n) return jinja_refuse(r, "a string cannot be split at an empty separator");
     for (int64_t i = 0; (i = jinja_find(r, v, at, (uint32_t)i, false)) >= 0; i += at->n) pieces++;
     jinja_value *items = jinja_items(r, pieces);
     if (!items) return false;
@@ -216,7 +216,7 @@ static bool text_partition(jinja_run *r, const jinja_value *v, const jinja_value
 {
     jinja_value *items = jinja_items(r, 3);
     if (!items || !jinja_need_text(r, at, "partition")) return false;
-    if (!at->n) return jinja_refuse(r, "a text cannot be split at nothing");
+    if (!at->n) return jinja_refuse(r, "a string cannot be split at an empty separator");
     const int64_t i = jinja_find(r, v, at, 0, last);
     /* what is not found leaves all of it in one of the ends; each part is safe if the text is */
     const size_t begin = i >= 0 ? (size_t)i : last ? 0 : v->n, end = i >= 0 ? begin + at->n : begin;
@@ -264,7 +264,7 @@ bool jinja_text_join(jinja_run *r, const jinja_value *between, const jinja_value
     for (uint32_t i = 0; i < items.n; i++) {
         const jinja_value *v = &items.as.items[i];
         if (!any_type && !safe && v->type != QSF_JINJA_TEXT)
-            return jinja_fail(r, QSF_E_ARGUMENT, "only texts can be joined, not %s", jinja_type_name(v));
+            return jinja_fail(r, QSF_E_ARGUMENT, "only strings can be joined, not %s", jinja_type_name(v));
         if (!jinja_charge(r, 0) || (i && !jinja_put_text(r, &s, between))
             || (safe ? !jinja_put_escaped(r, &s, v) : !jinja_print(r, &s, v)))
             return false;
@@ -283,7 +283,7 @@ static bool text_widen(jinja_run *r, int id, const jinja_value *v, const jinja_b
     const jinja_value *fill = id == JM_ZFILL ? &zero : b->arg[1] ? b->arg[1] : &space;
     int64_t width = 0, n = (int64_t)jinja_length(v), left = 0;
     if (!jinja_whole(r, b->arg[0], false, &width) || !jinja_need_text(r, fill, "a width")) return false;
-    if (jinja_length(fill) != 1) return jinja_refuse(r, "a text is filled by one character");
+    if (jinja_length(fill) != 1) return jinja_refuse(r, "the fill must be one character");
     n = QSF_MAX(width - n, 0);
     if (!jinja_charge_each(r, (size_t)n)) return false;
     if (id == JM_RJUST || id == JM_ZFILL) left = n;

@@ -68,7 +68,7 @@ bool jinja_text_is(const jinja_value *v, const char *text)
 bool jinja_deeper(jinja_run *r)
 {
     if (++r->depth <= QSF_JINJA_DEPTH) return true;
-    return jinja_fail(r, QSF_E_BUDGET, "lists lie too deep in each other");
+    return jinja_fail(r, QSF_E_BUDGET, "lists are nested too deep");
 }
 
 bool jinja_equal(jinja_run *r, const jinja_value *a, const jinja_value *b, bool *out)
@@ -137,8 +137,9 @@ bool jinja_less(jinja_run *r, const jinja_value *a, const jinja_value *b, bool *
         return true;
     }
     if (a->type == QSF_JINJA_BIG || b->type == QSF_JINJA_BIG)
-        return jinja_unknown(r, "whole numbers this large are not known here");
-    return jinja_fail(r, QSF_E_ARGUMENT, "%s and %s have no order", jinja_type_name(a), jinja_type_name(b));
+        return jinja_unknown(r, "whole numbers this large are not supported");
+    return jinja_fail(r, QSF_E_ARGUMENT, "%s and %s cannot be ordered",
+                                         jinja_type_name(a), jinja_type_name(b));
 }
 
 bool jinja_contains(jinja_run *r, const jinja_value *what, const jinja_value *in, bool *out)
@@ -148,7 +149,8 @@ bool jinja_contains(jinja_run *r, const jinja_value *what, const jinja_value *in
     case QSF_JINJA_UNDEFINED: return true;
     case QSF_JINJA_TEXT:
         if (what->type != QSF_JINJA_TEXT)
-            return jinja_fail(r, QSF_E_ARGUMENT, "only a text is in a text, not %s", jinja_type_name(what));
+            return jinja_fail(r, QSF_E_ARGUMENT, "only a string can be in a string, not %s",
+                                                 jinja_type_name(what));
         *out = jinja_find(r, in, what, 0, false) >= 0;
         return r->st == QSF_OK;
     case QSF_JINJA_DICT: {
@@ -165,7 +167,7 @@ bool jinja_contains(jinja_run *r, const jinja_value *what, const jinja_value *in
             if (!jinja_equal(r, what, &list.as.items[i], out)) return false;
         return true;
     }
-    default: return jinja_fail(r, QSF_E_ARGUMENT, "nothing is in a value of type %s", jinja_type_name(in));
+    default: return jinja_fail(r, QSF_E_ARGUMENT, "a value of type %s has no members", jinja_type_name(in));
     }
 }
 
@@ -196,7 +198,7 @@ static bool value_repeat(jinja_run *r, const jinja_value *v, int64_t times, jinj
     uint64_t n;
     if (times < 0 || !v->n) times = 0;
     if (qsf_mul_u64(v->n, (uint64_t)times, &n) || n > UINT32_MAX / sizeof *v)
-        return jinja_fail(r, QSF_E_BUDGET, "a text or list is too long");
+        return jinja_fail(r, QSF_E_BUDGET, "a string or list is too long");
     if (!jinja_charge(r, (size_t)n + (size_t)times)) return false;
     if (v->type == QSF_JINJA_TEXT) {
         jinja_sink s = jinja_begin_text(r);
@@ -296,7 +298,7 @@ bool jinja_binary(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_v
     if (op == JOP_MUL && value_can_repeat(a, b)) return value_repeat(r, a, b->as.i, out);
     if (op == JOP_MUL && value_can_repeat(b, a)) return value_repeat(r, b, a->as.i, out);
     if (a->type == QSF_JINJA_BIG || b->type == QSF_JINJA_BIG)
-        return jinja_unknown(r, "whole numbers this large are not known here");
-    return jinja_fail(r, QSF_E_ARGUMENT, "%s and %s do not go together here", jinja_type_name(a),
+        return jinja_unknown(r, "whole numbers this large are not supported");
+    return jinja_fail(r, QSF_E_ARGUMENT, "%s and %s cannot be combined here", jinja_type_name(a),
                       jinja_type_name(b));
 }

@@ -80,11 +80,11 @@ static qsf_status json_unicode(json_reader *r, char *text)
     if (c >= 0xd800 && c < 0xdc00) {
         if (r->len - r->at < 6 || r->src[r->at] != '\\' || r->src[r->at + 1] != 'u'
             || !json_hex4(r, r->at + 2, &low) || low < 0xdc00 || low > 0xdfff)
-            return json_bad(r, r->at, "half of a character in \\u: its other half is missing");
+            return json_bad(r, r->at, "an unpaired surrogate in \\u");
         r->at += 6;
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     } else if (c >= 0xdc00 && c < 0xe000) {
-        return json_bad(r, r->at - 4, "half of a character in \\u: its other half is missing");
+        return json_bad(r, r->at - 4, "an unpaired surrogate in \\u");
     }
     r->n_text += qsf_utf8_encode(c, text + r->n_text);
     return QSF_OK;
@@ -99,7 +99,7 @@ static qsf_status json_escape(json_reader *r, char *text)
         r->at += 2;
         return json_unicode(r, text);
     }
-    if (!known) return json_bad(r, r->at, "there is no such escape in JSON");
+    if (!known) return json_bad(r, r->at, "unknown escape in JSON");
     text[r->n_text++] = to[known - from];
     r->at += 2;
     return QSF_OK;
@@ -111,9 +111,9 @@ static qsf_status json_plain(json_reader *r, char *text)
     char again[4];
     size_t used;
     const uint32_t c = qsf_utf8_decode(r->src + r->at, r->len - r->at, &used);
-    if (c < 32) return json_bad(r, r->at, "a control character in a text has to be written as an escape");
+    if (c < 32) return json_bad(r, r->at, "a control character in a string must be escaped");
     if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000) || qsf_utf8_encode(c, again) != used)
-        return json_bad(r, r->at, "a byte that is no UTF-8");
+        return json_bad(r, r->at, "a byte that is not UTF-8");
     memcpy(text + r->n_text, r->src + r->at, used);
     r->n_text += used;
     r->at += used;
@@ -128,7 +128,7 @@ static qsf_status json_text(json_reader *r)
     if (st) return st;
     v->text = text + r->n_text;
     for (r->at++; !st; ) {
-        if (r->at >= r->len) return json_bad(r, v->at, "this text has no end");
+        if (r->at >= r->len) return json_bad(r, v->at, "this string is not closed");
         if (r->src[r->at] == '"') break;
         st = r->src[r->at] == '\\' ? json_escape(r, text) : json_plain(r, text);
     }
@@ -203,7 +203,7 @@ static qsf_status json_open(json_reader *r, bool object, json_want *want)
 {
     qsf_json_node *v;
     if (r->depth == QSF_JSON_DEPTH)
-        return json_bad(r, r->at, "this is nested too deep (512 levels are possible)");
+        return json_bad(r, r->at, "this is nested too deep (the maximum is 512 levels)");
     const qsf_status st = json_node(r, object ? QSF_JSON_OBJECT : QSF_JSON_LIST, &v);
     if (st) return st;
     r->open[r->depth++] = r->out->n_nodes - 1;
@@ -277,14 +277,14 @@ static qsf_status json_all(json_reader *r)
     } while (!st && (r->depth || want != WANT_MORE));
     if (st) return st;
     json_blanks(r);
-    return r->at < r->len ? json_bad(r, r->at, "something follows the value") : QSF_OK;
+    return r->at < r->len ? json_bad(r, r->at, "unexpected text after the value") : QSF_OK;
 }
 
 qsf_status qsf_json_read(const qsf_platform *p, const char *text, size_t len, const char *what,
                          qsf_json *out, qsf_error *err)
 {
     *out = (qsf_json){ .platform = p };
-    if (len > UINT32_MAX - 1) return qsf_fail(err, QSF_E_MEMORY, "%s: a text of 4 GB", what);
+    if (len > UINT32_MAX - 1) return qsf_fail(err, QSF_E_MEMORY, "%s: a document of 4 GB", what);
     json_reader *r = qsf_alloc(p, sizeof *r, what, err);
     if (!r) return QSF_E_MEMORY;
     *r = (json_reader){ .src = text, .len = len, .what = what, .out = out, .err = err };

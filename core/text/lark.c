@@ -166,7 +166,7 @@ static size_t lark_text(lark_reader *r, bool escaped, uint32_t *c)
     size_t n = 0;
     r->pattern.n = 0;
     for (; lark_peek(r, 0) != '"' && !r->g->status; n++) {
-        if (r->at >= r->len || r->text[r->at] == '\n') return lark_bad(r, begin, "this text has no end");
+        if (r->at >= r->len || r->text[r->at] == '\n') return lark_bad(r, begin, "this string is not closed");
         *c = lark_char(r);
         lark_put_char(r, *c, escaped);
     }
@@ -190,7 +190,7 @@ static qsf_gnode lark_literal(lark_reader *r)
     if (lark_peek(r, 0) == '.' && lark_peek(r, 1) == '.') {
         r->at += 2;
         if (lark_peek(r, 0) != '"' || n != 1 || lark_text(r, false, &range[0][1]) != 1)
-            return lark_bad(r, begin, "a range is of two single characters");
+            return lark_bad(r, begin, "a range needs two single characters");
         if (range[0][1] < range[0][0]) return lark_bad(r, begin, "this range ends before it begins");
         return r->flags ? qsf_g_json_class(r->b, (const uint32_t (*)[2])range, 1)
                         : qsf_g_class(r->b, (const uint32_t (*)[2])range, 1, false);
@@ -217,7 +217,7 @@ static qsf_gnode lark_regex(lark_reader *r)
     size_t end = r->at;
     while (end < r->len && r->text[end] != '/' && r->text[end] != '\n')
         end += r->text[end] == '\\' && end + 1 < r->len ? 2 : 1;
-    if (end >= r->len || r->text[end] != '/') return lark_bad(r, begin, "this pattern has no end");
+    if (end >= r->len || r->text[end] != '/') return lark_bad(r, begin, "this pattern is not closed");
     const size_t first = r->at;
     r->pattern.n = 0;
     for (r->at = end + 1; lark_peek(r, 0) && strchr("imslux", lark_peek(r, 0)); r->at++) {
@@ -258,7 +258,7 @@ static qsf_gnode lark_times(lark_reader *r, qsf_gnode part)
             r->at += 2;
             if (!lark_number(r, &most)) return 0;
         }
-        if (least > most) return lark_bad(r, begin, "at least more than at most");
+        if (least > most) return lark_bad(r, begin, "the minimum is larger than the maximum");
     }
     return qsf_g_repeat(r->b, part, least, most);
 }
@@ -326,7 +326,7 @@ static qsf_gnode lark_part(lark_reader *r, char c)
     if (c == '"') return lark_used(r, lark_literal(r));
     if (c == '/') return lark_used(r, lark_regex(r));
     if (lark_is_word(c) && !lark_is_digit(c)) return lark_reference(r);
-    if (r->parts.n == group->parts) return lark_bad(r, r->at, "there is nothing that could be repeated");
+    if (r->parts.n == group->parts) return lark_bad(r, r->at, "there is nothing to repeat");
     return lark_times(r, GRAM_U32(r->parts)[--r->parts.n]);
 }
 
@@ -356,7 +356,7 @@ static qsf_gnode lark_body(lark_reader *r)
         } else if (group->end) {
             return lark_bad(r, group->at ? group->at - 1 : 0, "this bracket is not closed");
         } else {
-            if (c && c != '\n') return lark_bad(r, r->at, "neither a part of a rule nor the end of its line");
+            if (c && c != '\n') return lark_bad(r, r->at, "expected a part of a rule or the end of the line");
             return lark_end(r, true);
         }
     }
@@ -432,7 +432,7 @@ static void lark_directive(lark_reader *r)
     } else if (lark_takes(r, "%llguidance")) {          /* its options do not affect the language */
         while (r->at < r->len && r->text[r->at] != '\n') r->at++;
     } else {
-        lark_fail(r, at, QSF_E_UNSUPPORTED, "of directives only %import and %ignore are supported");
+        lark_fail(r, at, QSF_E_UNSUPPORTED, "the only directives supported are %import and %ignore");
     }
 }
 
@@ -499,7 +499,7 @@ qsf_gnode qsf_lark_nodes(qsf_grammar_builder *b, const char *text, size_t len, u
 {
     lark_reader r = { .b = b, .g = (qsf_grammar *)b, .text = text, .len = len, .flags = flags };
     qsf_gnode root = 0;
-    if (len > UINT32_MAX / 16) return qsf_g_fail(b, QSF_E_BUDGET, "a grammar's text may have 256 MB");
+    if (len > UINT32_MAX / 16) return qsf_g_fail(b, QSF_E_BUDGET, "a grammar's text can have at most 256 MB");
     r.ignore = qsf_g_rule(b);
     lark_statements(&r);
     if (!r.g->status) root = lark_root(&r);

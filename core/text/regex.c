@@ -10,7 +10,7 @@
 static uint32_t rx_add(regex *r, rx_kind kind)
 {
     if (kind >= RX_AHEAD && kind <= RX_NO_EDGE && ++r->n_looks > RX_LOOKS) {
-        regex_fail(r, r->at, "more than 500 places that are looked at (\\b, lookaround)");
+        regex_fail(r, r->at, "more than 500 assertions (\\b, lookaround)");
         return 0;
     }
     if (r->n_nodes == r->cap_nodes) {
@@ -142,7 +142,7 @@ static rx_escaped rx_escape(regex *r, bool in_class, uint32_t *c)
     const size_t start = r->at - 1;
     size_t used;
     if (r->at >= r->len) {
-        regex_fail(r, start, "a backslash with nothing behind it");
+        regex_fail(r, start, "a trailing backslash");
         return RX_CHAR;
     }
     const char e = r->src[r->at];
@@ -154,9 +154,9 @@ static rx_escaped rx_escape(regex *r, bool in_class, uint32_t *c)
     case 's': case 'S': regex_set(r, rx_spaces, QSF_ARRAY_LEN(rx_spaces), upper); return RX_SET;
     case 'p': case 'P': regex_property(r, upper); return RX_SET;
     case 'x':
-        if (!rx_hex(r, 2, c)) regex_fail(r, start, "two hexadecimal digits have to follow \\x");
+        if (!rx_hex(r, 2, c)) regex_fail(r, start, "\\x needs two hexadecimal digits");
         return RX_CHAR;
-    case 'u': if (!rx_unicode(r, c)) regex_fail(r, start, "this is no character"); return RX_CHAR;
+    case 'u': if (!rx_unicode(r, c)) regex_fail(r, start, "this is not a character"); return RX_CHAR;
     case 'c':
         *c = r->at < r->len ? (uint8_t)r->src[r->at++] & 31 : 0;
         return RX_CHAR;
@@ -169,13 +169,13 @@ static rx_escaped rx_escape(regex *r, bool in_class, uint32_t *c)
         if (in_class && e == 'B') break;
         *c = in_class ? '\b' : e == 'B' ? RX_NO_EDGE : RX_EDGE;
         return in_class ? RX_CHAR : RX_NODE;
-    case 'k': regex_fail(r, start, "a backreference cannot be kept"); return RX_CHAR;
+    case 'k': regex_fail(r, start, "an unsupported backreference"); return RX_CHAR;
     default: break;
     }
     const char *known = strchr(control, e);
     if (known && e) *c = (uint8_t)codes[known - control];
-    else if (e >= '1' && e <= '9') regex_fail(r, start, "a backreference cannot be kept");
-    else if (upper || (e >= 'a' && e <= 'z')) regex_fail(r, start, "an escape that is not known");
+    else if (e >= '1' && e <= '9') regex_fail(r, start, "an unsupported backreference");
+    else if (upper || (e >= 'a' && e <= 'z')) regex_fail(r, start, "an unknown escape");
     else *c = qsf_utf8_decode(r->src + r->at - 1, r->len - r->at + 1, &used), r->at += used - 1;
     return RX_CHAR;
 }
@@ -196,7 +196,7 @@ static void rx_bracket(regex *r)
     r->at += negated;
     for (;;) {
         if (r->at >= r->len) {
-            regex_fail(r, start, "this class has no end");
+            regex_fail(r, start, "this class is not closed");
             return;
         }
         uint32_t c = rx_char(r), to = 0;
@@ -244,7 +244,7 @@ static bool rx_quantifier(regex *r, uint32_t *least, uint32_t *most)
             if (!rx_number(r, &at, most)) *most = QSF_G_NO_MOST;
         }
         if (at >= r->len || r->src[at++] != '}') return false;
-        if (*most < *least) regex_fail(r, r->at, "a repetition whose most is less than its least");
+        if (*most < *least) regex_fail(r, r->at, "a repetition whose maximum is less than its minimum");
     } else if (c != '*' && c != '+' && c != '?') {
         return false;
     }
@@ -292,7 +292,7 @@ static bool rx_flags(regex *r, size_t start)
             else r->group_flags = flags;
             return c == ':';
         } else if (!flag) {
-            regex_fail(r, start, "only the flags i, m and s of a pattern can be kept; this group");
+            regex_fail(r, start, "only the flags i, m and s are supported; this group");
             return false;
         } else {
             const uint8_t bit = (uint8_t)(1u << (flag - known));
@@ -326,7 +326,8 @@ static void rx_group(regex *r)
             r->at += end ? (size_t)(end - s) + 1 : left;
             return;
         } else if (s[1] == '>' || s[1] == '(' || p == 2) {
-            regex_fail(r, start, "atomic groups, conditions and backreferences cannot be kept; this group");
+            regex_fail(r, start,
+                       "atomic groups, conditions and backreferences are not supported; this group");
             return;
         } else {
             r->at++;
@@ -334,7 +335,7 @@ static void rx_group(regex *r)
         }
     }
     if (r->depth + 1 == RX_DEPTH) {
-        regex_fail(r, start, "groups are nested too deep (64 levels are possible)");
+        regex_fail(r, start, "groups are nested too deep (the maximum is 64 levels)");
         return;
     }
     if (r->failed) return;
@@ -409,7 +410,7 @@ static uint32_t rx_atom(regex *r)
     case '(': rx_group(r); return 0;
     case ')':
         if (!r->depth) {
-            regex_fail(r, start, "this \")\" closes nothing");
+            regex_fail(r, start, "this \")\" is unmatched");
             return 0;
         }
         rx_flush(r);

@@ -276,6 +276,6 @@ void regex_property(regex *r, bool negated)
         r->at += r->at < r->len;
     }
     if (!property_add(r, name, n, negated))
-        regex_fail(r, r->at - 1, "a property of characters that is not known (general categories, Any, "
-                   "ASCII, White_Space, emoji and the larger scripts are)");
+        regex_fail(r, r->at - 1, "an unknown property of characters (known: general categories, Any, ASCII, "
+                   "White_Space, emoji and the larger scripts)");
 }

@@ -36,7 +36,7 @@ static qsf_gnode rx_common(regex *r, qsf_gnode x, qsf_gnode y)
 {
     /* it is not known yet whether a rule matches the empty string */
     if ((x == r->empty && qsf_g_has_rules(r->b, y)) || (y == r->empty && qsf_g_has_rules(r->b, x)))
-        regex_fail(r, r->len, "a $ before a repeated group that has lookaround in it cannot be kept; the "
+        regex_fail(r, r->len, "a $ before a repeated group that has lookaround in it is not supported; the "
                    "end");
     if (x == r->none || y == r->none) return r->none;
     if (x == r->any || x == r->all) return y == r->all ? x : y;
@@ -49,8 +49,8 @@ static qsf_gnode rx_other(regex *r, qsf_gnode x)
     if (x == r->none) return r->any;
     if (x == r->any || x == r->all) return r->none;
     if (qsf_g_has_rules(r->b, x)) {
-        regex_fail(r, r->len, "a repeated group that has lookaround in it cannot be kept in a negative one; "
-                   "the end");
+        regex_fail(r, r->len, "a repeated group that has lookaround in it is not supported in a negative "
+                   "one; the end");
         return x;
     }
     const qsf_gnode out = qsf_g_not(r->b, x);
@@ -278,7 +278,7 @@ static qsf_gnode rx_ends(regex *r, uint32_t x)
 {
     const rx_set end = { .always = r->empty }, s = rx_before(r, x, &end), all = rx_pass(r, r->any, true, &s);
     if (r->nodes[x].looks && r->nodes[x].nullable)
-        regex_fail(r, r->nodes[x].at - 1, "this lookbehind cannot be kept; it ends");
+        regex_fail(r, r->nodes[x].at - 1, "this lookbehind is not supported; it ends");
     return rx_start(r, &all);
 }
 
@@ -286,7 +286,7 @@ static rx_set rx_behind(regex *r, const rx_node *n, const rx_set *s)
 {
     rx_set places = { .always = r->none };
     if (!rx_behind_short(r, n->last, &places)) {
-        regex_fail(r, n->at - 1, "a lookbehind of more than one character can be kept at the ends of a "
+        regex_fail(r, n->at - 1, "a lookbehind of more than one character is only supported at the ends of a "
                    "pattern; this one ends");
         return *s;
     }
@@ -329,8 +329,8 @@ static rx_set rx_round(regex *r, uint32_t x, const rx_set *s)
     if (n->kind != RX_CHOICE) {
         if (rx_is_blank(n)) return out;
         if (n->nullable)
-            regex_fail(r, n->at - 1, "a repeated group with ^ or $ or lookaround that may be empty cannot be "
-                       "kept; this one ends");
+            regex_fail(r, n->at - 1, "a repeated group with ^ or $ or lookaround that may be empty is not "
+                       "supported; this one ends");
         return rx_before(r, x, s);
     }
     for (uint32_t c = n->last; c && !r->failed; c = r->nodes[c].prev) {
@@ -485,7 +485,7 @@ static qsf_gnode rx_whole(regex *r, uint32_t x, qsf_gnode around)
         for (uint32_t c = behind == r->empty ? 0 : last; c && !r->failed; c = r->nodes[c].prev)
             if (rx_looks_ahead(r, c))
                 regex_fail(r, r->nodes[c].at - 1, "a lookahead, or \\b, together with a lookbehind of more "
-                           "than one character at the end of the pattern cannot be kept; the first ends");
+                           "than one character at the end of the pattern is not supported; the first ends");
     }
     uint32_t c = last;
     for (; c != leading && !r->failed; c = r->nodes[c].prev) s = rx_before(r, c, &s);

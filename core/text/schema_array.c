@@ -87,7 +87,7 @@ static array_demands array_demands_of(schema *s, const schema_leaf *leaf)
                 const qsf_json_node *v = p->arg == KEY_CONST ? k->key[KEY_CONST] : k->key[KEY_ENUM] + 1;
                 for (uint32_t n = p->arg == KEY_CONST ? 1 : k->key[KEY_ENUM]->n; n; n--, v = qsf_json_next(v))
                     if (v->type == QSF_JSON_LIST)
-                        schema_refuse(s, v, "the opposite of this list cannot be kept");
+                        schema_refuse(s, v, "the opposite of this list is not supported");
             }
             continue;
         }
@@ -97,9 +97,9 @@ static array_demands array_demands_of(schema *s, const schema_leaf *leaf)
         if (k->key[KEY_UNIQUE] && k->key[KEY_UNIQUE]->type == QSF_JSON_TRUE) d.unique = k->key[KEY_UNIQUE];
         if (!k->key[KEY_CONTAINS]) continue;
         if (d.contains && d.contains != k->key[KEY_CONTAINS])
-            schema_refuse(s, k->key[KEY_CONTAINS], "a second contains cannot be kept");
+            schema_refuse(s, k->key[KEY_CONTAINS], "a second contains is not supported");
         if (s->free_used)
-            schema_refuse(s, k->key[KEY_CONTAINS], "contains together with unevaluated... cannot be kept");
+            schema_refuse(s, k->key[KEY_CONTAINS], "contains together with unevaluated... is not supported");
         d.contains = k->key[KEY_CONTAINS];
         d.least_in = schema_count(s, k->key[KEY_MIN_CONTAINS], 1);
         d.most_in = schema_count(s, k->key[KEY_MAX_CONTAINS], QSF_G_NO_MOST);
@@ -151,7 +151,7 @@ static qsf_gnode array_contains(schema *s, const schema_leaf *leaf, const array_
                    len = open ? QSF_MAX(d->prefix, d->least) + 1 : d->most;
     if ((uint64_t)(counts + 1) * (len + 1) > ARRAY_MAX_STATES || d->least_in > counts) {
         if (d->least_in <= counts)
-            schema_refuse(s, d->contains, "contains in a list of so many items cannot be kept");
+            schema_refuse(s, d->contains, "contains in a list of this many items is not supported");
         return s->none;
     }
     qsf_gnode *at = qsf_arena_array(s->arena, counts + 2, sizeof *at, "a schema", NULL);
@@ -194,7 +194,7 @@ qsf_gnode schema_array(schema *s, const schema_leaf *leaf)
     const array_demands d = array_demands_of(s, leaf);
     if (s->failed || d.least > d.most) return s->none;
     if (d.unique && d.most > 1) {
-        schema_refuse(s, d.unique, "uniqueItems cannot be kept");
+        schema_refuse(s, d.unique, "uniqueItems is not supported");
         return s->none;
     }
     const qsf_gnode items = d.contains ? array_contains(s, leaf, &d) : array_items(s, leaf, &d);

@@ -162,12 +162,12 @@ static void goal_open(schema *s, uint32_t i)
     schema_part own = { v, PART_OWN, p.arg, p.from };
     for (uint32_t t = p.from; t != UINT32_MAX; t = s->trail[t].parent)
         if (s->trail[t].schema == v) {
-            schema_refuse(s, v, "the schema refers to itself without going into a value");
+            schema_refuse(s, v, "the schema refers to itself without descending into a value");
             return;
         }
     const bool again = goal_holds(s, g->begin, g->n, &own);
     if (v->type != QSF_JSON_OBJECT && v->type != QSF_JSON_TRUE && v->type != QSF_JSON_FALSE)
-        schema_refuse(s, v, "a schema has to be an object, true or false");
+        schema_refuse(s, v, "a schema must be an object, true or false");
     goal_trail(s, v, &own.from);
     /* the parts behind i are kept above, then come those that are made; all are put in order */
     const uint32_t keep = s->n_parts, tail = keep - (i + 1);
@@ -249,7 +249,7 @@ static void goal_any_of(schema *s, const goal_copy *g)
     }
     /* what is evaluated depends on all that hold: each set of them */
     if (n > QSF_ARRAY_LEN(list)) {
-        schema_refuse(s, p.v, "anyOf of more than 6 schemas together with unevaluated... cannot be kept");
+        schema_refuse(s, p.v, "anyOf of more than 6 schemas together with unevaluated... is not supported");
         return;
     }
     for (uint32_t set = 1; set < 1u << n && !s->failed; set++) {
@@ -296,7 +296,7 @@ static void goal_dependent(schema *s, const goal_copy *g)
     list[n++] = (schema_part){ p.v, PART_WITH, 0, p.from };
     if (x->type == QSF_JSON_LIST) {
         const qsf_json_node *c = x + 1;
-        if (x->n >= QSF_ARRAY_LEN(list)) schema_refuse(s, x, "more than 39 names cannot be kept here");
+        if (x->n >= QSF_ARRAY_LEN(list)) schema_refuse(s, x, "more than 39 names are not supported here");
         for (uint32_t i = 0; i < x->n && n < QSF_ARRAY_LEN(list); i++, c = qsf_json_next(c))
             list[n++] = (schema_part){ c, PART_WITH, 0, p.from };
     } else {
@@ -333,7 +333,7 @@ static void goal_not_key(schema *s, const goal_copy *g, const schema_part *p, sc
     case KEY_ABOVE: case KEY_BELOW: if (x->type != QSF_JSON_NUMBER) return; break;
     case KEY_CONTAINS:
         if (!s->probing && (k->key[KEY_MIN_CONTAINS] || k->key[KEY_MAX_CONTAINS]))
-            schema_refuse(s, x, "its opposite cannot be kept");
+            schema_refuse(s, x, "its opposite is not supported");
         break;
     case KEY_REQUIRED: goal_each(s, g, x, PART_WITHOUT, p->from); return;
     case KEY_PROPERTIES: goal_each(s, g, x, PART_WITH_OTHER, p->from); return;
@@ -353,7 +353,7 @@ static void goal_not_key(schema *s, const goal_copy *g, const schema_part *p, sc
     case KEY_THEN: case KEY_ELSE: return;       /* they say nothing alone */
     default:
         if (x->type == (key == KEY_UNIQUE ? QSF_JSON_FALSE : QSF_JSON_TRUE)) return;    /* breaks nothing */
-        if (!s->probing) schema_refuse(s, x, "the opposite of this cannot be kept (in not, oneOf or if)");
+        if (!s->probing) schema_refuse(s, x, "the opposite of this is not supported (in not, oneOf or if)");
         goal_one(s, g, NULL, 0);
         return;
     }
@@ -420,8 +420,7 @@ bool schema_next(schema *s, schema_run *run, schema_leaf *leaf)
         }
         if (++s->n_steps > GOAL_MAX_STEPS || g.n > GOAL_MAX_PARTS) {
             schema_too_large(s, s->parts[g.begin].v,
-                             "too many alternatives of anyOf, oneOf, if and not in each other; "
-                             "say them apart");
+                             "too many nested alternatives of anyOf, oneOf, if and not; simplify them");
             return false;
         }
         if (open != UINT32_MAX) {

@@ -265,7 +265,7 @@ static qsf_gnode multiples_of(schema *s, const qsf_json_node *v)
     multiple q = { .s = s };
     const bool read = schema_decimal_of(v, &x);
     if (!read || x.minus || is_zero(&x)) {
-        schema_refuse(s, v, read ? "this has to be a number above 0" : "a number of more than 400 digits");
+        schema_refuse(s, v, read ? "this must be a number above 0" : "a number of more than 400 digits");
         return s->none;
     }
     q.places = (uint32_t)(x.n - x.whole);
@@ -273,7 +273,7 @@ static qsf_gnode multiples_of(schema *s, const qsf_json_node *v)
     if (!q.places) while (n > 1 && x.digits[n - 1] == '0') n--, zeros++;
     for (uint32_t i = 0; i < n && m < 100000000; i++) m = 10 * m + (uint32_t)(x.digits[i] - '0');
     if ((uint64_t)m * (q.places + 1) > NUMBER_MAX_STATES) {
-        schema_refuse(s, v, "multiples of a number of so many digits cannot be kept");
+        schema_refuse(s, v, "multiples of a number of this many digits are not supported");
         return s->none;
     }
     q.m = m;
@@ -321,7 +321,7 @@ static void tighten(schema *s, bound *b, const qsf_json_node *v, bool strict, in
 {
     schema_decimal x;
     if (v->type != QSF_JSON_NUMBER) {
-        schema_refuse(s, v, "this has to be a number");
+        schema_refuse(s, v, "this must be a number");
     } else if (!schema_decimal_of(v, &x)) {
         schema_refuse(s, v, "a number of more than 400 digits");
     } else {
@@ -383,7 +383,7 @@ qsf_gnode schema_numbers(schema *s, const schema_leaf *leaf)
         if (p->kind == PART_OWN && k->key[KEY_MULTIPLE])
             also = schema_both(s, also, multiples_of(s, k->key[KEY_MULTIPLE]));
         if (p->kind == PART_FLIP && p->arg == KEY_MULTIPLE)
-            schema_refuse(s, k->key[KEY_MULTIPLE], "its opposite cannot be kept");
+            schema_refuse(s, k->key[KEY_MULTIPLE], "its opposite is not supported");
         if (p->kind == PART_FLIP && (p->arg == KEY_ENUM || p->arg == KEY_CONST)) {
             v = p->arg == KEY_CONST ? k->key[KEY_CONST] : k->key[KEY_ENUM] + 1;
             for (n = p->arg == KEY_CONST ? 1 : k->key[KEY_ENUM]->n; n; n--, v = qsf_json_next(v))

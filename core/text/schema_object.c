@@ -31,7 +31,7 @@ static const qsf_json_node *object_member(const qsf_json_node *v, const qsf_json
 
 static void object_add(schema *s, object_leaf *o, const qsf_json_node *name, bool required)
 {
-    if (name->type != QSF_JSON_TEXT) schema_refuse(s, name, "a name of a property has to be a text");
+    if (name->type != QSF_JSON_TEXT) schema_refuse(s, name, "a property's name must be a string");
     for (uint32_t i = 0; i < o->n && !s->failed; i++)
         if (same_name(o->names[i].name, name)) {
             o->names[i].required |= required;
@@ -81,7 +81,7 @@ static void object_read(schema *s, object_leaf *o)
                     for (uint32_t n = p->arg == KEY_CONST ? 1 : k->key[KEY_ENUM]->n; n;
                          n--, v = qsf_json_next(v))
                         if (v->type == QSF_JSON_OBJECT)
-                            schema_refuse(s, v, "the opposite of this object cannot be kept");
+                            schema_refuse(s, v, "the opposite of this object is not supported");
                 }
                 continue;
             }
@@ -96,7 +96,7 @@ static void object_read(schema *s, object_leaf *o)
                 for (uint32_t e = 0; e < o->n_patterns; e++) known |= same_name(o->patterns[e], c);
                 if (known) continue;
                 if (o->n_patterns == OBJECT_MAX_PATTERNS)
-                    schema_refuse(s, v, "more than 12 patterns cannot be kept");
+                    schema_refuse(s, v, "more than 12 patterns are not supported");
                 else o->patterns[o->n_patterns++] = c;
             }
         }
@@ -284,7 +284,7 @@ static qsf_gnode object_rest(schema *s, object_leaf *o)
     counts = (uint32_t)QSF_MIN(counts, QSF_MAX(reach, 1));
     if ((uint64_t)(counts + 1) * (o->n + 1) > OBJECT_MAX_STATES) {
         schema_refuse(s, o->leaf->n ? o->leaf->parts[0].v : s->root,
-                      "minProperties or maxProperties of so many cannot be kept");
+                      "minProperties or maxProperties this large are not supported");
         return s->none;
     }
     qsf_gnode *at = qsf_arena_array(s->arena, (uint64_t)counts + 2, sizeof *at, "a schema", NULL);

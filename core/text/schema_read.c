@@ -148,14 +148,14 @@ void *schema_grow(schema *s, void *items, uint32_t n, uint32_t *cap, size_t size
 /* Refuses a keyword's value of a type that is not in form. */
 static void schema_form(schema *s, const qsf_json_node *v, uint32_t form, schema_key key)
 {
-    static const char names[][10] = { "", "false", "true", "a number", "a text", "a list", "an object" };
+    static const char names[][10] = { "", "false", "true", "a number", "a string", "a list", "an object" };
     char why[80];
-    size_t n = qsf_format(why, sizeof why, "this has to be");
+    size_t n = qsf_format(why, sizeof why, "this must be");
     if (key == KEY_DRAFT3)
-        schema_refuse(s, v, "a keyword of draft 3; later ones say not (for disallow), multipleOf "
-                            "(for divisibleBy) and allOf (for extends)");
+        schema_refuse(s, v, "a keyword of draft 3; later drafts use not (for disallow), multipleOf (for "
+                            "divisibleBy) and allOf (for extends)");
     if (key == KEY_REQUIRED && (F_BOOL >> v->type & 1))
-        schema_refuse(s, v, "this form is of draft 3; later ones list the names in the object around it");
+        schema_refuse(s, v, "this form is of draft 3; later drafts list the names in the object around it");
     if (form >> v->type & 1) return;
     for (uint32_t i = 1, sep = 0; i < QSF_ARRAY_LEN(names); i++)
         if (form >> i & 1) n += qsf_format(why + n, sizeof why - n, sep++ ? " or %s" : " %s", names[i]);
@@ -200,7 +200,7 @@ uint32_t schema_types_of(schema *s, const qsf_json_node *type)
     for (uint32_t i = 0, n = list ? type->n : 1; i < n; i++, t = qsf_json_next(t)) {
         uint32_t one = qsf_json_is_text(t, "number") ? T_NUMBER : 0;
         for (uint32_t k = 0; k < 7 && t->n; k++) if (qsf_json_is_text(t, schema_type_names[k])) one = 1u << k;
-        if (!one) schema_refuse(s, t, "this is no type of JSON Schema");
+        if (!one) schema_refuse(s, t, "this is not a type of JSON Schema");
         types |= one;
     }
     return types;
@@ -217,7 +217,7 @@ uint32_t schema_count(schema *s, const qsf_json_node *v, uint32_t otherwise)
     if (!v) return otherwise;
     const double x = v->type == QSF_JSON_NUMBER ? qsf_json_number(v) : -1;
     if (x < 0 || x != floor(x)) {
-        schema_refuse(s, v, "this has to be a whole number, 0 or more");
+        schema_refuse(s, v, "this must be a whole number, 0 or more");
         return otherwise;
     }
     return x < 4e9 ? (uint32_t)x : UINT32_MAX;
@@ -392,7 +392,7 @@ const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref, schema_
     if (key != KEY_REF) {
         const char *hash = strchr(ref->text, '#');
         if (schema_is_dynamic(s, key == KEY_DYNAMIC_REF ? hash ? hash + 1 : "" : NULL))
-            schema_refuse(s, ref, "a dynamic reference that may lead to several schemas cannot be kept");
+            schema_refuse(s, ref, "a dynamic reference that may lead to several schemas is not supported");
     }
     const schema_base *base = schema_base_of(s, ref);
     const size_t n = schema_uri_len(ref->text);
@@ -415,6 +415,6 @@ const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref, schema_
                                                                  : schema_anchor(s, base, fragment);
     /* a pointer that was meant from the document's beginning */
     if (!found && !n && *fragment == '/') found = schema_follow(s, s->root, fragment);
-    if (!found) schema_refuse(s, ref, "the reference leads to nothing in this schema");
+    if (!found) schema_refuse(s, ref, "the reference does not resolve in this schema");
     return found;
 }

@@ -66,7 +66,7 @@ static const char *schema_format(schema *s, const qsf_json_node *v)
 {
     for (size_t i = 0; i < QSF_ARRAY_LEN(schema_formats); i++)
         if (qsf_json_is_text(v, schema_formats[i].name)) return schema_formats[i].pattern;
-    schema_refuse(s, v, "this format is not known");
+    schema_refuse(s, v, "unknown format");
     return "";
 }
 
@@ -233,7 +233,7 @@ static void demand_grammar(schema *s, const qsf_json_node *v, const qsf_json_nod
 {
     if (!v || s->failed) return;
     if (text || out->node) {
-        schema_refuse(s, v, "a grammar together with other keywords of the same text cannot be kept");
+        schema_refuse(s, v, "a grammar together with other keywords of the same text is not supported");
         return;
     }
     out->node = qsf_lark_is(v->text, v->n) ? qsf_lark_nodes(s->b, v->text, v->n, QSF_REGEX_JSON)
@@ -299,7 +299,7 @@ qsf_gnode schema_strings(schema *s, const schema_leaf *leaf)
     if (!from) {
         for (uint32_t i = 0; i < leaf->n && !s->failed; i++) demand(s, &leaf->parts[i], NULL, &d);
         if (d.grammar && (d.least || d.most != QSF_G_NO_MOST))
-            schema_refuse(s, d.grammar, "a grammar together with lengths of the same text cannot be kept");
+            schema_refuse(s, d.grammar, "a grammar together with lengths of the same text is not supported");
         if (d.least > d.most || s->failed) return s->none;
         if (d.node && !d.least && d.most == QSF_G_NO_MOST && !d.negated) return d.node;
         return schema_both(s, d.node,

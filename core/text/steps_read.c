@@ -191,8 +191,8 @@ qsf_status qsf_steps_read(qsf_arena *a, const uint8_t *bytes, size_t len, uint32
     *s = (qsf_steps){ 0 };
     const uint32_t version = steps_number(&r);
     if (version != STEPS_VERSION && !r.bad)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "the tokenizer's steps are of version %u; this program knows "
-                        "version %u: take a newer one", (unsigned)version, (unsigned)STEPS_VERSION);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "the tokenizer's steps are of version %u; this program "
+                        "supports version %u: use a newer one", (unsigned)version, (unsigned)STEPS_VERSION);
     s->model = steps_below(&r, STEPS_MODELS, "the model");
     if (!s->model) r.bad = "the model";
     s->flags = steps_number(&r);
@@ -214,8 +214,8 @@ qsf_status qsf_steps_read(qsf_arena *a, const uint8_t *bytes, size_t len, uint32
     for (uint32_t i = 0; i < s->n_steps; i++) n_tokens_steps += s->steps[i].op == STEP_TOKENS;
     if (!r.bad && n_tokens_steps != 1) r.bad = "where added tokens are looked for";
     if (!r.bad && r.p != r.end) r.bad = "its end";
-    return r.bad ? qsf_fail(err, QSF_E_CORRUPT, "the tokenizer's steps do not add up: %s; convert the model "
-                            "again", r.bad) : QSF_OK;
+    return r.bad ? qsf_fail(err, QSF_E_CORRUPT, "the tokenizer's steps are inconsistent: %s; convert the "
+                            "model again", r.bad) : QSF_OK;
 }
 
 bool qsf_steps_in_set(const steps_set *s, uint32_t c)

@@ -391,9 +391,8 @@ qsf_status steps_text_run(steps_text *t, uint32_t from)
         const qsf_status st = step_run(t, &s->steps[i]);
         if (st) return st;
         if (t->n > UINT32_MAX / 8)
-            return qsf_fail(t->matcher.err, QSF_E_ARGUMENT, "a text of %llu characters after its "
-                            "normalizer; at "
-                            "most half a billion", (unsigned long long)t->n);
+            return qsf_fail(t->matcher.err, QSF_E_ARGUMENT, "an input of %llu characters after its "
+                            "normalizer; at most half a billion", (unsigned long long)t->n);
     }
     return QSF_OK;
 }

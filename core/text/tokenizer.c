@@ -156,7 +156,7 @@ qsf_status qsf_tokenizer_new(const qsf_platform *p, const qsf_vocab *v, qsf_toke
     const bool named = v->kind == QSF_VOCAB_BPE || (v->kind == QSF_VOCAB_STEPS && v->pre[0]);
     const qsf_pretokenizer *pre = named ? qsf_pretokenizer_find(v->pre[0] ? v->pre : "default") : NULL;
     if (named && !pre)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "the pre-tokenizer \"%s\" is not known", v->pre);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "unknown pre-tokenizer \"%s\"", v->pre);
     if (qsf_arena_new(p, &arena, err)) return QSF_E_MEMORY;
     qsf_tokenizer *t = qsf_arena_alloc(arena, sizeof *t, "tokenizer", err);
     if (!t) goto fail;
@@ -283,7 +283,7 @@ static qsf_status encode_all(const qsf_tokenizer *t, const char *text, size_t le
     token_work w = { .t = t, .sink = &sink, .err = err };
     *n = 0;
     if (len > UINT32_MAX / 4)
-        return qsf_fail(err, QSF_E_ARGUMENT, "a text of %llu bytes; at most 1 GB can be tokenized at once",
+        return qsf_fail(err, QSF_E_ARGUMENT, "an input of %llu bytes; at most 1 GB can be tokenized at once",
                         (unsigned long long)len);
     const qsf_steps *steps = t->steps;
     for (uint32_t i = 0; begin && steps && i < steps->n_begin; i++) token_put(&sink,

@@ -132,7 +132,7 @@ qsf_status qsf_ugm_encode(token_work *w, const char *text, size_t len)
     const size_t n = ugm_normalize(v, text, len, NULL);
     qsf_status st;
     if (n >= UINT32_MAX / 4)
-        return qsf_fail(w->err, QSF_E_ARGUMENT, "a text of %llu bytes after its normaliser; at most 1 GB",
+        return qsf_fail(w->err, QSF_E_ARGUMENT, "an input of %llu bytes after its normaliser; at most 1 GB",
                         (unsigned long long)n);
     if ((st = token_buffer_need(w->t, &w->text, n + 1, w->err))) return st;
     ugm_normalize(v, text, len, w->text.mem);

@@ -367,7 +367,7 @@ static qsf_gnode tg_calls(tg_work *w)
         const qsf_json_node *f = qsf_json_member(t, "function"), *name;
         if (!f) f = t;
         if (!(name = qsf_json_member(f, "name")) || name->type != QSF_JSON_TEXT || !name->n)
-            return qsf_g_fail(w->b, QSF_E_ARGUMENT, "tools: number %u has no name", (unsigned)i + 1);
+            return qsf_g_fail(w->b, QSF_E_ARGUMENT, "tools: tool %u has no name", (unsigned)i + 1);
         if (w->ask->only && !qsf_json_is_text(name, w->ask->only)) continue;
         any = true;
         w->parameters = qsf_json_member(f, "parameters");
@@ -390,7 +390,7 @@ static qsf_gnode tg_calls(tg_work *w)
         all = tg_either(w, all, g);
     }
     if (!any && w->ask->only)
-        return qsf_g_fail(w->b, QSF_E_ARGUMENT, "tools: there is none \"%.80s\"", w->ask->only);
+        return qsf_g_fail(w->b, QSF_E_ARGUMENT, "tools: no tool is named \"%.80s\"", w->ask->only);
     if (!any) return qsf_g_fail(w->b, QSF_E_ARGUMENT, "tools: the list is empty");
     return tg_two(w, all, tg_form(w, QSF_TT_CLOSE));
 }

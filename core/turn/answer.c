@@ -53,7 +53,7 @@ static qsf_status answer_open(qsf_answer *a, const qsf_answer_options *o, qsf_er
     a->most_memory = o->most_memory;
     if (o->shape) {
         if (o->shape_len > ANSWER_MAX_SHAPE)
-            return qsf_fail(err, QSF_E_BUDGET, "the shape of an answer may have %u MB",
+            return qsf_fail(err, QSF_E_BUDGET, "the shape of an answer can have at most %u MB",
                             ANSWER_MAX_SHAPE >> 20);
         if (!(a->shape = qsf_alloc(a->platform, o->shape_len + 1, "answer", err))) return QSF_E_MEMORY;
         memcpy(a->shape, o->shape, o->shape_len);

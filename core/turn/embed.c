@@ -33,8 +33,8 @@ uint32_t qsf_embed_width(const qsf_model *m, qsf_pooling pooling)
 
 static qsf_status embed_no_classes(qsf_context *c)
 {
-    return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s has no classifier (cls.output.weight): its texts have "
-                    "no rank", c->model->source->path);
+    return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s has no classifier (cls.output.weight): it cannot rank",
+                    c->model->source->path);
 }
 
 static qsf_status embed_check(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n,
@@ -43,7 +43,7 @@ static qsf_status embed_check(qsf_context *c, const int32_t *ids, const size_t *
     const uint32_t end = c->hp->both_ways ? c->o.n_batch : qsf_seq_end(c);
     size_t at = 0;
     if (how > QSF_POOL_TOKENS)
-        return qsf_fail(&c->error, QSF_E_ARGUMENT, "pooling %d is none of qsf_pooling", (int)how);
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "pooling %d is not a qsf_pooling", (int)how);
     if (how == QSF_POOL_RANK && !c->hp->n_classes) return embed_no_classes(c);
     for (size_t i = 0; i < n; at += lens[i++]) {
         if (!lens[i])
@@ -131,7 +131,7 @@ static qsf_status embed_finish(qsf_context *c, const qsf_embed_options *o, qsf_p
         if (st) return st;
         if (room < 4 * n + 2 * (size_t)hp->n_between)
             return qsf_fail(&c->error, QSF_E_ARGUMENT, "batches of %u rows are too small for the layers "
-                            "behind the pooling", (unsigned)c->o.n_batch);
+                            "after the pooling", (unsigned)c->o.n_batch);
         if (how == QSF_POOL_RANK) classify(c, w, x, work, out);
         else densify(c, w, x, work);
     }
@@ -148,7 +148,7 @@ qsf_status qsf_hidden_embed(qsf_context *c, size_t first, size_t rows, size_t at
     if (st) return st;
     const qsf_pooling how = qsf_pooling_of(c->hp, o.pooling);
     if (how >= QSF_POOL_TOKENS)
-        return qsf_fail(&c->error, QSF_E_ARGUMENT, "pooling %d makes no one vector of a text", (int)how);
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "pooling %d does not give one vector per text", (int)how);
     if (how == QSF_POOL_RANK && !c->hp->n_classes) return embed_no_classes(c);
     if (!qsf_hidden_sum(c, first, rows, at, n, qsf_pooling_rows(c->hp, how), out))
         return qsf_fail(&c->error, QSF_E_ARGUMENT, "the batch has no such hidden states");
@@ -260,7 +260,7 @@ static qsf_status score_how(qsf_context *c, qsf_embed_run *r)
     const char *path = c->model->source->path;
     r->how = QSF_POOL_RANK;
     if (c->hp->n_classes > SCORE_CLASSES)
-        return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s has %u classes: that is no reranker", path,
+        return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s has %u classes: it is not a reranker", path,
                         (unsigned)c->hp->n_classes);
     if (c->hp->n_classes || c->hp->both_ways) return QSF_OK;
     r->how = QSF_POOL_NONE;

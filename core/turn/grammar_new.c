@@ -34,7 +34,7 @@ qsf_gnode qsf_grammar_nodes_of(qsf_grammar_builder *b, qsf_grammar_kind kind, co
     case QSF_GRAMMAR_JSON: return qsf_json_nodes(p, b, how);
     case QSF_GRAMMAR_CHOICES: return qsf_choices_nodes(b, text, len);
     case QSF_GRAMMAR_JSON_SCHEMA: break;
-    default: return qsf_g_fail(b, QSF_E_ARGUMENT, "there is no kind %d of grammars", (int)kind);
+    default: return qsf_g_fail(b, QSF_E_ARGUMENT, "unknown kind of grammar %d", (int)kind);
     }
     qsf_status st = qsf_json_read(p, text, len, "schema", &json, &err);
     if (!st && how->loose) st = qsf_schema_loosen(p, json.nodes, how, qsf_grammar_most(b), grammar_unsaid,
@@ -57,7 +57,7 @@ qsf_status qsf_grammar_new(const qsf_model *m, qsf_grammar_kind kind, const char
     qsf_grammar_defaults(&o);
     qsf_status st = QSF_TAKE(&o, opts, qsf_grammar_options, err);
     if (!st && len > GRAMMAR_MAX_TEXT)
-        st = qsf_fail(err, QSF_E_BUDGET, "a grammar's text may have %u MB; this one has %llu bytes",
+        st = qsf_fail(err, QSF_E_BUDGET, "a grammar's text can have at most %u MB; this one has %llu bytes",
                       GRAMMAR_MAX_TEXT >> 20, (unsigned long long)len);
     if (st || (st = qsf_grammar_begin(m->platform, &b, err)) != 0) return st;
     qsf_grammar_limit(b, o.most_memory);

@@ -109,7 +109,7 @@ qsf_status qsf_sampler_bias(qsf_sampler *s, int32_t token, float bias, qsf_error
         return qsf_fail(err, QSF_E_ARGUMENT, "a bias for token %d; the vocabulary has %u", (int)token,
                         (unsigned)s->n_vocab);
     if (!(bias < INFINITY))
-        return qsf_fail(err, QSF_E_ARGUMENT, "the bias of token %d is %g; possible is a number, or minus "
+        return qsf_fail(err, QSF_E_ARGUMENT, "the bias of token %d is %g; it must be a number or minus "
                         "infinity", (int)token, (double)bias);
     while (i < s->n_biases && s->biases[i].token != token) i++;
     if (i == s->cap_biases) {

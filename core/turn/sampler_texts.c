@@ -53,9 +53,10 @@ static qsf_status sampler_list_add(qsf_sampler *s, sampler_texts *l, const char 
                                    qsf_error *err)
 {
     if (!s->tokenizer)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "the model has no vocabulary: texts cannot be looked for");
+        return qsf_fail(err, QSF_E_UNSUPPORTED,
+                        "the model has no vocabulary: strings cannot be searched for");
     if (len == 0 || len > SAMPLER_TEXT_MOST)
-        return qsf_fail(err, QSF_E_ARGUMENT, "a text of %llu bytes; it can have 1 to %d",
+        return qsf_fail(err, QSF_E_ARGUMENT, "a string of %llu bytes; it must have 1 to %d",
                         (unsigned long long)len, SAMPLER_TEXT_MOST);
     if (l->cap - l->len < len + 2) {
         const uint32_t cap = 2 * l->cap + 2 + (uint32_t)len;

@@ -168,7 +168,7 @@ static qsf_status turn_check(qsf_turn *t, const int32_t *ids, size_t n)
 {
     if (n == 0)
         return qsf_fail(&t->error, QSF_E_ARGUMENT,
-                        "the prompt is empty and the model has no token that begins a text");
+                        "the prompt is empty and the model has no begin-of-text token");
     for (size_t i = 0; i < n; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= t->n_vocab)
             return qsf_fail(&t->error, QSF_E_ARGUMENT, "token %d; the vocabulary has %u", (int)ids[i],
@@ -423,7 +423,7 @@ qsf_status qsf_turn_next(qsf_turn *t, qsf_turn_piece *out)
     qsf_turn_piece p = { .token = -1, .text = "" };
     const qsf_status st = QSF_GIVE(out, &p, &t->error);     /* before a token is lost */
     if (st) return st;
-    if (t->stage == TURN_NONE) return qsf_fail(&t->error, QSF_E_ARGUMENT, "no turn was begun");
+    if (t->stage == TURN_NONE) return qsf_fail(&t->error, QSF_E_ARGUMENT, "no turn was started");
     if (t->stage == TURN_READY && t->o.max_tokens == 0) turn_over(t, QSF_TURN_MOST);
     if (turn_may_force(t) && (qsf_turn_reasoning_look(t) || qsf_turn_grammar_look(t)))
         turn_over(t, QSF_TURN_FAILED);

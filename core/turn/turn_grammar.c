@@ -43,7 +43,7 @@ qsf_status qsf_turn_texts_copy(const qsf_platform *p, turn_texts *l, const char 
         const size_t len = lengths ? lengths[i] : strlen(texts[i]);
         if (len > (1u << 20) || bytes > (1u << 24))
             return qsf_fail(err, QSF_E_ARGUMENT,
-                            "%s %llu has %llu bytes; 1048576 are possible, and 16777216 of all", what,
+                            "%s %llu has %llu bytes; the maximum is 1048576, and 16777216 for all", what,
                             (unsigned long long)i, (unsigned long long)len);
         longest = QSF_MAX(longest, len);
         bytes += sizeof len + len;
@@ -109,8 +109,8 @@ static qsf_status grammar_check_after(qsf_turn *t)
     size_t len;
     for (size_t at = 0; t->o.grammar_with && (text = qsf_turn_text_at(&g->after, &at, &len));)
         if (!grammar_fits(g, text, len))
-            return qsf_fail(&t->error, QSF_E_ARGUMENT, "the grammar is to begin with \"%.*s\", but has no "
-                            "text that does", (int)QSF_MIN(len, 80), text);
+            return qsf_fail(&t->error, QSF_E_ARGUMENT, "the grammar must begin with \"%.*s\", but none of "
+                            "its strings does", (int)QSF_MIN(len, 80), text);
     return QSF_OK;
 }
 
@@ -208,8 +208,8 @@ static int32_t draw_masked(qsf_turn *t, size_t row, qsf_sampler_limits *limits)
     if (id < 0) id = masked_best(logits, g->mask, t->n_vocab);
     if (id < 0 && !qsf_logits_of(t->context, row, g->mask)) id = masked_best(logits, g->mask, t->n_vocab);
     if (id < 0)
-        qsf_fail(&t->error, QSF_E_CORRUPT, "no token fits the grammar behind token %llu of the answer: this "
-                 "is an error of the library", (unsigned long long)t->state.n_tokens);
+        qsf_fail(&t->error, QSF_E_CORRUPT, "no token fits the grammar after token %llu of the answer: this "
+                 "is a bug in the library", (unsigned long long)t->state.n_tokens);
     return id;
 }
 
@@ -234,8 +234,8 @@ int32_t qsf_turn_choose(qsf_turn *t, size_t row)
         if (id < 0 || grammar_may_begin(t, id)) break;
     }
     if (id < 0 || !grammar_may_begin(t, id))
-        return qsf_fail(&t->error, QSF_E_CORRUPT, "the grammar would begin behind token %llu of the answer, "
-                        "but has no text for what the likeliest tokens begin it with",
+        return qsf_fail(&t->error, QSF_E_CORRUPT, "the grammar starts after token %llu of the answer, but "
+                        "none of its strings starts with the most likely tokens",
                         (unsigned long long)t->state.n_tokens), -1;
     return id;
 }

@@ -140,7 +140,7 @@ static qsf_status weights_add_scale(const qsf_source *s, qsf_weights *w, const q
     uint32_t i = 0;
     while (i + 1 < t->cols && isfinite(scale[i])) i++;
     if (!w->m[kind].t.data || !isfinite(scale[i]))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s is %g, or there is no such matrix", s->path,
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s is %g, or has no matrix", s->path,
                         qsf_kind_name(t->kind), (double)scale[i]);
     if (t->cols > 1) w->v[kind] = scale;
     else w->m[kind].scale = *scale;
@@ -225,7 +225,7 @@ static qsf_status check_stored(const qsf_source *s, const qsf_tensor *t, qsf_err
 {
     float bad = 0;
     if (t->packing <= 1 || qsf_stored_scales_ok(t, &bad)) return QSF_OK;
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: a scale of %s is %g, which is no fp16 number", s->path,
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: a scale of %s is %g, which is not an fp16 number", s->path,
                     qsf_kind_name(t->kind), (double)bad);
 }
 

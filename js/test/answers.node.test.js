@@ -72,15 +72,15 @@ describe('responseFormat', () => {
     assert.match(text, /\s{2}/);
   });
   for (const [format, pattern] of [
-    ['json', /^responseFormat is "json"; possible is an object/], [[], /a list of 0/],
-    [{}, /^responseFormat.type is undefined; possible are text, json_object, json_schema, regex, /],
+    ['json', /^responseFormat is "json"; it must be an object/], [[], /a list of 0/],
+    [{}, /^responseFormat.type is undefined; it must be one of text, json_object, json_schema, regex, /],
     [{type: 'toString'}, /type is "toString"/],
-    [{type: 'regex'}, /^responseFormat.regex is undefined; possible is a string$/],
-    [{type: 'regex', regexp: 'a'}, /^a responseFormat of type regex has no regexp; possible is regex$/],
-    [{type: 'json_object', schema: {}}, /json_object has no schema; possible is nothing else$/],
+    [{type: 'regex'}, /^responseFormat.regex is undefined; it must be a string$/],
+    [{type: 'regex', regexp: 'a'}, /^a responseFormat of type regex has no regexp; it takes regex$/],
+    [{type: 'json_object', schema: {}}, /json_object has no schema; it takes nothing else$/],
     [{type: 'json_schema', json_schema: {}}, /^the schema of responseFormat is undefined/],
     [{type: 'json_schema', schema: 5}, /is 5/],
-    [{type: 'choices', choices: []}, /choices is a list of 0; .*one or more$/],
+    [{type: 'choices', choices: []}, /choices is a list of 0; .*one or more strings$/],
     [{type: 'choices', choices: ['a', 5]}, /a list of 2/],
     // what only the engine knows: it says where
     [{type: 'regex', regex: 'ab(c'}, /^responseFormat: regular expression: .* at character \d/],
@@ -145,8 +145,8 @@ describe('what a token is', () => {
     [{logitBias: {'-1': 1}}, /token "-1"/], [{bannedTexts: ['']}, /^bannedTexts is a list of 1; .*empty$/],
     [{bannedTexts: 'x'.repeat(1025)}, /^bannedTexts: a text of 1025 bytes/], [{bannedTexts: 5}, /is 5/],
     [{drySequenceBreakers: null}, /^drySequenceBreakers is null/], [{topLogprobs: 1}, /needs logprobs$/],
-    [{logprobs: true, topLogprobs: 101}, /^topLogprobs is 101; possible is a whole number from 0 to 100/],
-    [{logprobs: 5}, /^logprobs is 5; possible are true, false/], [{jsonBlanks: -1}, /^jsonBlanks is -1/]])
+    [{logprobs: true, topLogprobs: 101}, /^topLogprobs is 101; it must be a whole number from 0 to 100/],
+    [{logprobs: 5}, /^logprobs is 5; it must be true or false/], [{jsonBlanks: -1}, /^jsonBlanks is -1/]])
     test(`refuses ${Object.keys(options)} ${pattern.source}`, async () => {
       await assert.rejects(generate(options), code('ARGUMENT', pattern));
     });
@@ -277,7 +277,7 @@ describe('tools', () => {
     [{tools: TOOLS, toolChoice: 'add'}, /^toolChoice is "add"/],
     [{tools: TOOLS, toolChoice: {type: 'function', function: {}}}, /^toolChoice.function.name is undefined/],
     [{tools: TOOLS, toolChoice: {type: 'function', function: {name: 'sub'}}}, /^tools: .*"sub"/],
-    [{onToolCall: 'add'}, /^onToolCall is "add"; possible is a function$/],
+    [{onToolCall: 'add'}, /^onToolCall is "add"; it must be a function$/],
     [{onReasoning: 5}, /^onReasoning is 5/], [{maxToolRounds: 0}, /^maxToolRounds is 0/],
     [{tools: [{type: 'function', function: {name: 'f', strict: true, parameters: {type: 'thing'}}}]},
       /^tools: .*#\/type/]])

@@ -22,28 +22,28 @@ after(() => model.dispose());
 
 describe('is refused with its name and value', () => {
   const wrong = [
-    [{maxTokens: '5'}, /^maxTokens is "5"; possible is a whole number, or Infinity$/],
+    [{maxTokens: '5'}, /^maxTokens is "5"; it must be a whole number, or Infinity$/],
     [{maxTokens: NaN}, /^maxTokens is NaN/], [{maxTokens: 5.5}, /^maxTokens is 5.5/],
     [{maxTokens: -1}, /maxTokens/],
-    [{temperature: 'hot'}, /^temperature is "hot"; possible is a number from 0 to 1000$/],
+    [{temperature: 'hot'}, /^temperature is "hot"; it must be a number from 0 to 1000$/],
     [{temperature: ''}, /^temperature is ""/], [{temperature: null}, /^temperature is null/],
     [{temperature: -1}, /-1/],
     [{topK: 1.5}, /^topK is 1.5; .* whole/], [{topK: -1}, /topK/], [{topK: 5n}, /^topK is 5;/],
-    [{topP: 1.1}, /^topP is 1.1; possible is a number from 0 to 1$/], [{topP: NaN}, /topP/],
+    [{topP: 1.1}, /^topP is 1.1; it must be a number from 0 to 1$/], [{topP: NaN}, /topP/],
     [{minP: '0'}, /minP/],
     [{seed: -3}, /seed/], [{seed: 2 ** 54}, /seed/], [{seed: Symbol('s')}, /^seed is Symbol\(s\)/],
-    [{repeatPenalty: 0}, /^repeatPenalty is 0; possible is a number from 0.01 to 100$/],
+    [{repeatPenalty: 0}, /^repeatPenalty is 0; it must be a number from 0.01 to 100$/],
     [{frequencyPenalty: Infinity}, /frequencyPenalty/],
     [{presencePenalty: [1]}, /^presencePenalty is a list of 1/], [{repeatLastN: 2 ** 21}, /repeatLastN/],
-    [{stop: null}, /^stop is null; possible is a text or a list of texts$/], [{stop: 5}, /stop is 5/],
+    [{stop: null}, /^stop is null; it must be a string or a list of strings$/], [{stop: 5}, /stop is 5/],
     [{stop: ['a', 5]}, /stop is a list of 2/],
-    [{ignoreEnd: 'no'}, /^ignoreEnd is "no"; possible are true, false$/],
-    [{onToken: {}}, /^onToken is an object; possible is a function$/],
-    [{signal: {}}, /^signal is an object; possible is an AbortSignal$/],
+    [{ignoreEnd: 'no'}, /^ignoreEnd is "no"; it must be true or false$/],
+    [{onToken: {}}, /^onToken is an object; it must be a function$/],
+    [{signal: {}}, /^signal is an object; it must be an AbortSignal$/],
     [{signal: new AbortController()}, /signal/],
     [{max_tokens: 1}, /^no option of .*\(\) is called max_tokens; its name here is maxTokens$/],
     [{response_format: {type: 'json_object'}}, /its name here is responseFormat$/],
-    [{responseFormat: {type: 'regex', regex: /a/}}, /regex is .*; possible is a string, as its source is/],
+    [{responseFormat: {type: 'regex', regex: /a/}}, /regex is .*; it must be a string, as its source is/],
     [{tempreature: 1}, /^no option of .*\(\) is called tempreature; there are maxTokens, .*signal/],
     [{toString: 1}, /toString/], [{temperature: 'x'.repeat(1000)}, /^.{1,120}$/],
   ];
@@ -54,7 +54,7 @@ describe('is refused with its name and value', () => {
         await assert.rejects(collect(ask(options)), code('ARGUMENT', pattern), pattern.source);
       for (const options of [null, 5, 'fast', []])
         await assert.rejects(collect(model[call](call === 'chat' ? MESSAGES : 'x', options)),
-          code('ARGUMENT', /^the options of .* possible is an object$/));
+          code('ARGUMENT', /^the options of .* it must be an object$/));
     });
   test('a template', async () => {
     for (const template of ['', 5, null, 'chatml\0x']) {
@@ -69,7 +69,7 @@ describe('is refused with its name and value', () => {
   test('a prompt', async () => {
     for (const prompt of [undefined, null, 5, {}, {length: 2}])
       await assert.rejects(collect(model.generate(prompt)),
-        code('ARGUMENT', /^the tokens are .*; possible is /));
+        code('ARGUMENT', /^the tokens are .*; it must be /));
     for (const id of [NaN, -1, 99, 1.5, '5', null, 2 ** 40])
       await assert.rejects(collect(model.generate([5, id])),
         code('ARGUMENT', /^token 1 is .*; the model's are whole numbers from 0 to 98$/));
@@ -81,11 +81,11 @@ describe('is refused with its name and value', () => {
     for (const call of calls) {
       for (const messages of ['hello', undefined, null, {}, new Set(MESSAGES)])
         await assert.rejects(call(messages),
-          code('ARGUMENT', /^the messages are .*; possible is a list of \{role, content\}$/));
+          code('ARGUMENT', /^the messages are .*; it must be a list of \{role, content\}$/));
       for (const message of [null, 'hello', undefined])
         await assert.rejects(call([...MESSAGES, message]), code('ARGUMENT', /^message 1 is /));
       await assert.rejects(call([{role: 'user'}]),
-        code('ARGUMENT', /^the content of message 0 is undefined; possible is a string, or a list of /));
+        code('ARGUMENT', /^the content of message 0 is undefined; it must be a string, or a list of /));
       await assert.rejects(call([{role: 5, content: ''}]), code('ARGUMENT', /^the role of message 0 is 5/));
       await assert.rejects(call([{role: 'user', content: 'a\0b'}]), code('ARGUMENT', /zero byte/));
       await assert.rejects(call(new Array(1)), code('ARGUMENT', /^message 0 is undefined/));
@@ -97,7 +97,7 @@ describe('is refused with its name and value', () => {
     for (const text of [undefined, 5, null, ['a']])
       await assert.rejects(model.tokenize(text), code('ARGUMENT', /^the text is /));
     await assert.rejects(model.tokenize('a', {addSpecial: 1}),
-      code('ARGUMENT', /^addSpecial is 1; possible are true, false$/));
+      code('ARGUMENT', /^addSpecial is 1; it must be true or false$/));
     await assert.rejects(model.tokenize('a', {special: true}),
       code('ARGUMENT', /no option of tokenize\(\) is called special; there are addSpecial, parseSpecial/));
     await assert.rejects(model.tokenize('a', true), code('ARGUMENT', /options of tokenize\(\) are true/));
@@ -111,15 +111,15 @@ describe('is refused with its name and value', () => {
     structuredClone(gone, {transfer: [gone]});
     for (const bytes of [undefined, 'session', [1, 2], {}])
       await assert.rejects(model.loadSession(bytes),
-        code('ARGUMENT', /^the session is .*; possible is a buffer$/));
+        code('ARGUMENT', /^the session is .*; it must be a buffer$/));
     await assert.rejects(model.loadSession(gone), code('ARGUMENT', /no bytes any more/));
     const session = await model.saveSession();
     for (const bytes of [session, session.buffer, new DataView(session.buffer)])
       assert.equal(typeof await model.loadSession(bytes), 'number');
   });
   test('an option of load() and estimate()', async () => {
-    for (const [options, pattern] of [[{signal: 5}, /^signal is 5; possible is an AbortSignal$/],
-      [{onProgress: 'log'}, /^onProgress is "log"; possible is a function$/],
+    for (const [options, pattern] of [[{signal: 5}, /^signal is 5; it must be an AbortSignal$/],
+      [{onProgress: 'log'}, /^onProgress is "log"; it must be a function$/],
       [null, /options of load\(\) are null/], ['fast', /are "fast"/]])
       for (const call of [load, estimate])
         await assert.rejects(call(tiny, options), code('ARGUMENT', pattern));

@@ -151,8 +151,8 @@ test('esbuild without that: errors that say what to do, and the files elsewhere'
     'HTTP',
     /\/app\/bare\/none\/qsf-\S+\.wasm: the server answered 404; the option wasmPaths says/,
   );
-  refused(await run({workerUrl: 5}), 'ARGUMENT', /^workerUrl is 5; possible is an address$/);
-  refused(await run({wasmPaths: {simt: '/x.wasm'}}), 'ARGUMENT', /^wasmPaths has simt; possible are simd, /);
+  refused(await run({workerUrl: 5}), 'ARGUMENT', /^workerUrl is 5; it must be an address$/);
+  refused(await run({wasmPaths: {simt: '/x.wasm'}}), 'ARGUMENT', /^wasmPaths has simt; the names are simd, /);
 });
 
 test('esbuild: a classic script has no address, until it is told one', async t => {

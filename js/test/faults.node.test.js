@@ -170,10 +170,10 @@ describe('messages', () => {
     gone.close();
     const refused = await failure(gone.url.replace('http://', 'http://me:secret@').concat('?token=secret'));
     assert.match(refused.message,
-      /^http:\/\/127\.0\.0\.1:\d+\/model\?\.\.\.: there is no connection: .*ECONNREFUSED/);
+      /^http:\/\/127\.0\.0\.1:\d+\/model\?\.\.\.: no connection: .*ECONNREFUSED/);
     assert.match(refused.message, /, 3 times in \d\.\d s; is the address right/);
     const nameless = await failure('http://no-such-host.invalid/model');
-    assert.match(nameless.message, /there is no connection: .*(ENOTFOUND|EAI_AGAIN)/);
+    assert.match(nameless.message, /no connection: .*(ENOTFOUND|EAI_AGAIN)/);
     assert.ok(performance.now() - begun < 6000);
     for (const {code: c, message} of [refused, nameless]) {
       assert.equal(c, 'HTTP');
@@ -183,7 +183,7 @@ describe('messages', () => {
   test('of a refusal have the words of the server', async () => {
     const answers = [
       [401, {'content-type': 'application/json'}, '{"error": "Bad\\npassword"}',
-        /401 Unauthorized: "Bad password"; it wants/],
+        /401 Unauthorized: "Bad password"; it requires/],
       [403, {'x-error-message': 'Access is restricted'}, '', /403 Forbidden: "Access is restricted"$/],
       [404, {'content-type': 'text/html'}, '<html>secret</html>', /404 Not Found; is the address right\?$/],
       [503, {'retry-after': '600', 'content-type': 'text/plain'}, 'overloaded',

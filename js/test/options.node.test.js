@@ -97,14 +97,14 @@ describe('other options', () => {
       [{kvWindow: -1}, /^kvWindow is -1; .* whole number from 0 to 16777216$/], [{kvWindow: 1.5}, /kvWindow/],
       [{kvWindow: '256'}, /^kvWindow is "256"/], [{kvSinks: NaN}, /kvSinks/],
       [{kvHeavy: 64}, /kvHeavy.* needs kvWindow/],
-      [{earlyExit: 1.1}, /^earlyExit is 1.1; possible is a number from 0 to 1$/],
+      [{earlyExit: 1.1}, /^earlyExit is 1.1; it must be a number from 0 to 1$/],
       [{earlyExit: 0.95, kvWindow: 64}, /earlyExit .*kvWindow/],
-      [{check: 'never'}, /^check is "never"; possible are first, every$/],
+      [{check: 'never'}, /^check is "never"; it must be first or every$/],
       [{head: 'best'}, /exact, screen, clusters/], [{kv: 'q3'}, /f16, q8.*q2/], [{kv: null}, /kv is null/],
       [{memory: '24'}, /^memory is "24"/], [{memory: Infinity}, /memory/],
       [{contextLength: -5}, /contextLength/], [{threads: 2.5}, /threads/], [{batch: 1e9}, /batch/],
       [{quality: 2}, /quality/],
-      [{kvMayDrop: 1}, /^kvMayDrop is 1; possible are true, false$/], [{cache: 'yes'}, /cache/],
+      [{kvMayDrop: 1}, /^kvMayDrop is 1; it must be true or false$/], [{cache: 'yes'}, /cache/],
       [{relaxed: 1}, /relaxed/],
       [{ramBudget: 24}, /^no option of load\(\) is called ramBudget; there are memory, .*onProgress$/],
       [{toString: 1}, /toString/],
@@ -169,7 +169,7 @@ describe('estimate()', () => {
 
 test('a lower quality warns where the file does not say what matters', async () => {
   assert.match((await using({quality: 0.8}, model => model.info.warnings)).join(),
-    /which layers matter less/);
+    /does not mark less important layers/);
 });
 
 describe('statistics', () => {

@@ -391,8 +391,8 @@ describe('a link that names a model', () => {
     assert.match(await page.textContent('#error'), /m\.qsf could not be loaded/);
     assert.ok(asked.length > 0);
   });
-  const wrong = {'%E0%A4%A': /could not be loaded/, 'http%3A%2F%2F[': /no address/,
-    'javascript%3Aalert(1)': /no address/, 'file%3A%2F%2F%2Fetc%2Fpasswd': /no address/,
+  const wrong = {'%E0%A4%A': /could not be loaded/, 'http%3A%2F%2F[': /not an address/,
+    'javascript%3Aalert(1)': /not an address/, 'file%3A%2F%2F%2Fetc%2Fpasswd': /not an address/,
     'data%3A%2Cx': /cannot hand over/, '%00': /could not be loaded/};
   test('wrongly is told so', async t => {
     const tab = await visit(), {page} = tab;
@@ -408,7 +408,7 @@ describe('a link that names a model', () => {
     await page.fill('#url', 'http://[');
     await page.keyboard.press('Enter');
     await page.waitForSelector('#error:not([hidden])', SLOW);
-    assert.match(await page.textContent('#error'), /no address/);
+    assert.match(await page.textContent('#error'), /not an address/);
   });
 });
 

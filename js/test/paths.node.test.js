@@ -37,17 +37,17 @@ test('what is not there is named', async () => {
   await assert.rejects(load(TINY, {workerUrl: '/nowhere/worker-node.js'}), code('WORKER', /nowhere/));
   await assert.rejects(
     load(TINY, {workerUrl: 'https://example.org/worker.js'}),
-    code('ARGUMENT', /possible is a path or a file: URL/),
+    code('ARGUMENT', /it must be a path or a file: URL/),
   );
   for (const [wasmPaths, pattern] of [
-    [7, /^wasmPaths is 7; possible is a folder/],
+    [7, /^wasmPaths is 7; it must be a folder/],
     [null, /^wasmPaths is null/],
     [{simd: 7}, /^wasmPaths\.simd is 7/],
-    [{simt: ''}, /^wasmPaths has simt; possible are simd, /],
+    [{simt: ''}, /^wasmPaths has simt; the names are simd, /],
   ])
     await assert.rejects(load(TINY, {wasmPaths}), code('ARGUMENT', pattern));
   await assert.rejects(
     estimate(TINY, {workerUrl: ''}),
-    code('ARGUMENT', /^workerUrl is ""; possible is an address/),
+    code('ARGUMENT', /^workerUrl is ""; it must be an address/),
   );
 });

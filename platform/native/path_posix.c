@@ -23,7 +23,7 @@ static const char *path_error(int e)
 {
     switch (e) {
     case ENOENT:       return "no such file or directory";
-    case ENOTDIR:      return "a part of the path is no directory";
+    case ENOTDIR:      return "a part of the path is not a directory";
     case EACCES:
     case EPERM:        return "permission denied";
     case EROFS:        return "the file system is read-only";

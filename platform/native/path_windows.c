@@ -40,7 +40,7 @@ static const char *path_error_windows(DWORD e, bool writing)
     case ERROR_PATH_NOT_FOUND:    return writing ? "its directory does not exist" : path_missing;
     case ERROR_INVALID_NAME:      return "the name is not allowed";
     case ERROR_ACCESS_DENIED:     return "permission denied";
-    case ERROR_SHARING_VIOLATION: return "another program keeps it open";
+    case ERROR_SHARING_VIOLATION: return "another program has it open";
     case ERROR_WRITE_PROTECT:     return "the disk is write-protected";
     case ERROR_DISK_FULL:         return "the disk is full";
     case ERROR_TOO_MANY_OPEN_FILES: return "too many open files";

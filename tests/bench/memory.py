@@ -141,7 +141,7 @@ def part_of_limit(program, model, budget, o):
     """The time of a token of an answer, over that of reading or computing it alone."""
     code, _, err, _ = run(program, model, budget,
                           with_less(o, prompt=1, context=o.context or o.prompt + o.answer))
-    if code or "pass through" not in err:
+    if code or "stream through" not in err:
         return float("nan")
     token = 1e3 / number(err, r"answer .* ([0-9.]+) tok/s")
     tokens = number(err, r"answer +(\d+) tokens")

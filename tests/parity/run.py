@@ -322,7 +322,7 @@ def check_embedding_clusters(r, source, ids):
         convert(r, path, qsf, "--embedding-clusters", "12")
         ok, text = qsf_exact(r, path, qsf, ids, 256)
         info = r.call(r.a.convert, "--info", qsf)
-        return ok and b"of 12 clusters" in info and b"head of its own" in info, text
+        return ok and b"of 12 clusters" in info and b"separate head" in info, text
     r.check(f"files {source} embedding clusters, f32 logits", work)
 
 def convert(r, source, qsf, *options):

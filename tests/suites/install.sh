@@ -16,7 +16,7 @@ for file in include/qsf.h include/qsf_platform.h include/qsf_convert.h bin/qsf-r
     bin/qsf-bench bin/qsf-serve bin/qsf-parity; do
     [ -f "$work/prefix/$file" ] || fail "not installed: $file"
 done
-"$work/prefix/bin/qsf-serve" --help | grep -q -e '--port' || fail "qsf-serve --help"
+"$work/prefix/bin/qsf-serve" --help all | grep -q -e '--port' || fail "qsf-serve --help"
 
 # README's C program, as it stands there.
 awk '/^```/ { if (inside) exit; inside = $0 == "```c"; next } inside' README.md >"$work/example.c"
