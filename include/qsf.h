@@ -1171,7 +1171,7 @@ QSF_API uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint
 /* A turn takes one sequence of a context from a prompt to an answer.  It computes the part of the
  * prompt that the sequence does not hold yet, then returns the answer piece by piece until a token,
  * a stop text or a limit ends it.  One qsf_turn can run many turns, one after another.
- * docs/embedding.md has examples of both ways to compute.
+ * docs/library.md has examples of both ways to compute.
  *
  * Alone: qsf_turn_next returns the next piece; if it returns QSF_PENDING, qsf_turn_step computes a
  * layer.

@@ -4,11 +4,11 @@ SPDX-License-Identifier: MIT
 
     docs_pages_test.py
 
-docs/api.md is what tools/make_api.py makes, the list in docs/memory.md what tools/make_ladder.py makes, and
-what follows from the list of options what tools/make_options.py makes.  The kinds of tensors in
-docs/format.md are those of core/model/roles.c.  Every page begins with a heading and says what it is for;
-its links lead somewhere; files that it names are there; its lines have at most 110 columns (tables apart);
-no sentence stands on two pages; and every page of docs/ can be reached from README.md.
+docs/api.md is what tools/make_api.py makes, the list in docs/memory.md what tools/make_ladder.py makes, what
+follows from the list of options what tools/make_options.py makes, and plots what tools/plot.py makes.  The
+kinds of tensors in docs/format.md are those of core/model/roles.c.  Every page begins with a heading and says
+what it is for; its links lead somewhere; files that it names are there; its lines have at most 110 columns
+(tables apart); no sentence stands on two pages; and every page of docs/ can be reached from README.md.
 """
 import pathlib
 import re
@@ -175,7 +175,7 @@ def sentences(text):
 
 
 def main():
-    for maker in ("make_api.py", "make_ladder.py", "make_options.py"):
+    for maker in ("make_api.py", "make_ladder.py", "make_options.py", "plot.py"):
         command = [sys.executable, ROOT / "tools" / maker, "--check"]
         check = subprocess.run(command, capture_output=True, text=True)
         if check.returncode:
