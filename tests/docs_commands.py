@@ -182,6 +182,7 @@ BLOCKS = {
     ("docs/format.md", '"QSFX"'): Text("a layout"),
     ("docs/how-it-works.md", "programs "): Text(),
     ("docs/how-it-works.md", "prompt text"): Text(),
+    ("docs/how-it-works.md", "connection"): Text(),
     # ---- CONTRIBUTING.md
     ("CONTRIBUTING.md", "./test "): Listed("the tests themselves"),
     ("CONTRIBUTING.md", "cmake --preset debug"): Listed("another build; ./test builds and runs the same"),
