@@ -4,7 +4,7 @@
 
 enum { LAYERS = 4, N = 48, CONV = 3, INNER = 24, STATE = 6, HEADS = 4, GROUPS = 2 };
 
-#if defined(QSF_TEST_SLOW)              /* an emulator */
+#if defined(QSF_TEST_SHORT) || defined(QSF_TEST_SLOW)       /* in one build all of it */
 enum { FAR = 20000 };
 #else
 enum { FAR = 100000 };                  /* a position */

@@ -113,14 +113,20 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
 endif()
 
 # ---- layers apart, sequences that are cut and shared ----
+set(every 1)                # under the sanitizers every third model: the others run the same functions
+if(QSF_SANITIZE)
+    set(every 3)
+endif()
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     qsf_test_program(part_models part_models.c)
     target_link_libraries(part_models PRIVATE qsf)
     qsf_script(part_models_test 900 part_models_test.py $<TARGET_FILE:part_models> "${work}/part")
     qsf_test_program(sequence_models sequence_models.c)
     target_link_libraries(sequence_models PRIVATE qsf)
-    qsf_script(sequence_models_test 900 sequence_models_test.py $<TARGET_FILE:sequence_models> "${work}/seq")
-    qsf_script(share_models_test 900 share_models_test.py $<TARGET_FILE:part_models> "${work}/share")
+    qsf_script(sequence_models_test 900 sequence_models_test.py $<TARGET_FILE:sequence_models> "${work}/seq"
+        ${every})
+    qsf_script(share_models_test 900 share_models_test.py $<TARGET_FILE:part_models> "${work}/share"
+        ${every})
     qsf_test_program(budget_models budget_models.c)
     target_link_libraries(budget_models PRIVATE qsf)
     qsf_script(budget_models_test 600 budget_models_test.py $<TARGET_FILE:budget_models>
@@ -177,14 +183,14 @@ endif()
 # ---- what compilers and missing libraries do not change: in one build and under
 # the sanitizers ----
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release" OR QSF_SANITIZE)
+    set(few "")
+    if(QSF_SANITIZE)                # every reader and kernel once, not every combination
+        set(few --quick)
+    endif()
     if(qsf_yyjson AND NOT QSF_SANITIZE MATCHES "thread")
-        qsf_script(parity_hf 2400 ${parity} --only hf)
+        qsf_script(parity_hf 2400 ${parity} --only hf ${few})
     endif()
     if(qsf_lz4 AND qsf_zstd AND NOT QSF_SANITIZE MATCHES "thread")
-        set(few "")
-        if(QSF_SANITIZE)                # every reader and kernel once, not every combination
-            set(few --quick)
-        endif()
         qsf_script(parity_files 2400 ${parity} --only files ${few})
     endif()
     if(NOT QSF_SANITIZE)
@@ -246,11 +252,15 @@ endif()
 qsf_slow(parity_real_gemma3 parity_real_qwen2.5 parity_perplexity_smollm2 parity_perplexity_gemma3
     parity_perplexity_qwen2.5 parity_quantisers parity_rerank head_topk draft_model convert_atomic_test
     chat_exact tokenizer_exact kernels_test_Nehalem serve_load_test serve_cache_test serve_soak_begin
-    serve_soak_test mpi_second_test)
+    serve_soak_test mpi_test mpi_chat_test mpi_second_test serve_ranks_test spend_experts_test
+    pipeline_exact lark_random share_models_test sequence_models_test parity_files)
 
-# two minutes, for files whose readers and writers the C tests hold to the same bytes
+# What takes over five seconds with sanitizers, reads no foreign bytes and also runs without
+# them.
 if(QSF_SANITIZE)
-    qsf_slow(parity_files)
+    qsf_slow(parity_hf parity_encoders part_models_test budget_models_test cli_options_test cli_peft_test
+        cli_share_test cli_embed_test cli_lora_test cli_convert_test terminal_chat_test serve_accepts_test
+        serve_embeddings_test serve_lora_test serve_models_test qsf_parity_test convert_files_test)
 endif()
 
 # The longest begin first.

@@ -13,7 +13,7 @@ leaves real and perplexity this model alone. --models holds the real GGUF files 
 ../golden/perplexity.csv name; those that are not there are skipped, and count as failed with
 QSF_TEST_NO_SKIP=1. --text is the WikiText-2 test text, for perplexity (by itself data/wiki.test.raw of
 --shared). --full adds the slow float runs of all real prompts, --quick leaves out combinations of types,
-blocks and compressions among the files.
+blocks, compressions and architectures among the files, and two of three Hugging Face directories.
 
 Greedy tokens: a step where llama.cpp's or the reference's margin between the two best logits is below TIES
 times their errors (llama.cpp's is the golden's `noise`) decides nothing, either token is right there; and
@@ -185,7 +185,7 @@ def check_hf(r):
                                    and not (m.get("shaped") or m.get("one") or "kinds" in m)
                                    and m["arch"] not in make_hf_pair.NO_DIRECTORY
                                    or n in make_hf_pair.TYPED):
-        if not r.wanted("hf", f"hf-{name}"): continue
+        if not r.wanted("hf", f"hf-{name}") or r.a.quick and shards % 3: continue
         folder, gguf = make_hf_pair.make(r.a.cache / "hf", name, 1 + shards % 3)
         reference, n_ctx = Model(gguf), make_tiny.models()[name]["c"]
         r.check(f"hf {name}, GGUF, f32 logits", r.exact, gguf, reference, ids, n_ctx)
@@ -239,6 +239,7 @@ def check_files(r):
     for kind in ("4bit", "2bit"):
         for packing in (1, 0): check_outliers(r, kind, packing, ids)
     for source in ("llama", "gemma3", "gpt2"): check_embedding_clusters(r, source, ids)
+    if r.a.quick: return check_table(r, ids)
     for source in ("llama", "gemma3", "qwen2"):
         check_scaled(r, source, make_tiny.models()[source]["c"], ids, "large channels bounded", "--calibrate",
                      "self", "--effort", "2")

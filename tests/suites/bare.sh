@@ -28,8 +28,8 @@ for name in $(env | sed -n 's/^\(QSF_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
 QSF_CACHE=$work/cache
 export QSF_CACHE
 if [ "${1-}" != --cold ] && [ -d "$objects" ]; then
-    CCACHE_DIR=$objects
-    export CCACHE_DIR
+    CCACHE_DIR=$objects CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
+    export CCACHE_DIR CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
 fi
 
 cd "$work/libqsf"
@@ -37,8 +37,8 @@ begin=$(date +%s)
 ./test
 echo "./test took $(($(date +%s) - begin)) s"
 begin=$(date +%s)
-answer=$(./run "What is the capital of France?" -n 24)
+answer=$(./run "Why is the sky blue?" -n 40)
 echo "./run took $(($(date +%s) - begin)) s and answered: $answer"
-case $answer in *Paris*) ;; *) exit 1 ;; esac
+case $answer in *scatter*) ;; *) exit 1 ;; esac
 cd /
 rm -rf "$work"
