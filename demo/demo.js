@@ -101,7 +101,7 @@ on('reset', 'click', reset);
 const rawMode = () => $('mode-text').checked;
 function setMode() {
   const raw = rawMode();
-  $('text').placeholder = raw ? 'A text that the model goes on with' : 'Ask something';
+  $('text').placeholder = raw ? 'Text for the model to continue' : 'Ask something';
   $('text-label').textContent = raw ? 'Text' : 'Message';
   $('send').textContent = raw ? 'Continue' : 'Send';
 }
@@ -132,7 +132,7 @@ on('stop', 'click', () => chat.stop());
 on('clear', 'click', () => {
   chat.clear();
   $('text').focus();
-  announce('The conversation is empty.');
+  announce('The conversation was cleared.');
 });
 addEventListener('keydown', event => {
   if (event.key !== 'Escape' || event.isComposing || $('settings').open) return;

@@ -1,7 +1,8 @@
-/* Asks a question on the chat page of qsf-serve in Chromium, and saves a picture of it: docs/images/page.png.
+/* Asks a question on the chat page of qsf-serve in Chromium, and saves a screenshot as
+ * docs/images/page.png.
  * SPDX-License-Identifier: MIT
  *
- *   QSF_TEST_TOOLS=~/.cache/qsf/npm node tools/screenshots.mjs QSF_SERVE MODEL OUT.png "QUESTION" */
+ *   QSF_TEST_TOOLS=~/.cache/qsf/npm node tools/screenshots.mjs QSF_SERVE MODEL OUT.png QUESTION */
 import {spawn} from 'node:child_process';
 import {once} from 'node:events';
 import {launch} from '../js/test/chromium.js';

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a chat of qsf-run in a pseudo-terminal and writes what the screen shows as an SVG: docs/images/chat.svg.
+"""Runs a chat of qsf-run in a pseudo-terminal and writes its screen as an SVG (docs/images/chat.svg).
 SPDX-License-Identifier: MIT
 
     python3 tools/terminal_svg.py QSF_RUN MODEL OUT.svg MESSAGE...
