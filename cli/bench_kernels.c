@@ -11,48 +11,6 @@
 /* Weights in cache fit the second level of every usual processor. */
 enum { KB_NEAR = 256 << 10 };
 
-/* ---- time ---- */
-
-double bench_seconds(const kernel_bench *kb) { return bench_clock(kb->p); }
-
-bool bench_wanted(const kernel_bench *kb, const char *isa, const char *test)
-{
-    char full[120], word[40];
-    snprintf(full, sizeof full, "%s %s", isa, test);
-    for (const char *p = kb->set->filter; p && *p;) {
-        const size_t len = strcspn(p, " ");
-        if (len >= sizeof word) return false;
-        memcpy(word, p, len);
-        word[len] = 0;
-        if (!strstr(full, word)) return false;
-        p += len + (p[len] == ' ');
-    }
-    return true;
-}
-
-static double bench_calls(const kernel_bench *kb, bench_work *work, void *arg, size_t calls)
-{
-    const double begin = bench_seconds(kb);
-    for (size_t i = 0; i < calls; i++) work(arg);
-    return bench_seconds(kb) - begin;
-}
-
-/* How many calls take two milliseconds. */
-static size_t bench_calibrate(const kernel_bench *kb, bench_work *work, void *arg)
-{
-    size_t calls = 1;
-    while (bench_calls(kb, work, arg, calls) < 2e-3) calls *= 2;
-    return calls;
-}
-
-void bench_time(const kernel_bench *kb, bench_work *work, void *arg, bench_samples *out)
-{
-    const size_t calls = bench_calibrate(kb, work, arg);
-    out->n = 0;
-    for (long long i = 0; i < kb->set->reps; i++)
-        out->v[out->n++] = bench_calls(kb, work, arg, calls) / (double)calls;
-}
-
 /* ---- products with weights in cache, one thread ---- */
 
 typedef struct near_work { kernel_bench *kb; qsf_form form; uint32_t block; size_t tiles, blocks; } near_work;

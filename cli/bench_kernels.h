@@ -31,9 +31,13 @@ typedef struct kernel_bench {
     uint64_t          (*peak_run)(uint64_t least);      /* and the loop that does them */
 } kernel_bench;
 
+/* ---- bench_time.c ---- */
 /* Whether --filter wants "isa test": each of its words is in there. */
 bool bench_wanted(const kernel_bench *kb, const char *isa, const char *test);
 double bench_seconds(const kernel_bench *kb);
+/* Seconds of so many calls; how many calls take two milliseconds. */
+double bench_calls(const kernel_bench *kb, bench_work *work, void *arg, size_t calls);
+size_t bench_calibrate(const kernel_bench *kb, bench_work *work, void *arg);
 /* Seconds a call of work(arg), as often as --repetitions says,
  * each the mean of calls for two milliseconds. */
 void bench_time(const kernel_bench *kb, bench_work *work, void *arg, bench_samples *out);

@@ -52,10 +52,12 @@ void     chat_load(conversation *c, const char *path);
 /* Reads a text for the next message. */
 void     chat_load_file(conversation *c, const char *path);
 
-/* ---- chat_loop.c ---- */
+/* ---- chat_answer.c ---- */
 /* Answers the conversation's last message.  An exit code; errors are reported. */
 int      chat_answer(conversation *c);
 int      chat_turn(conversation *c, const char *text, size_t len);
+
+/* ---- chat_read.c ---- */
 /* A message of one or more lines, which begins with the text given. */
 line_result chat_read(const char *prompt, const char *given, char **text, size_t *len, bool *block);
 

@@ -9,28 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- bytes that grow; what finds no memory is not there ---- */
-
-bool edit_put(edit_bytes *b, const char *bytes, size_t n)
-{
-    if (n > b->cap - b->len) {
-        const size_t cap = 2 * (b->len + n) + 64;
-        char *p = realloc(b->p, cap);
-        if (!p) return false;
-        b->p = p;
-        b->cap = cap;
-    }
-    if (n) memcpy(b->p + b->len, bytes, n);
-    b->len += n;
-    return true;
-}
-
-void edit_drop(edit_bytes *b)
-{
-    free(b->p);
-    *b = (edit_bytes){ 0 };
-}
-
 void edit_free(editor *e)
 {
     for (size_t i = 0; i < e->n_history; i++) edit_drop(&e->history[i]);
@@ -125,13 +103,6 @@ static void edit_cut(editor *e, size_t from, size_t to)
     memmove(e->text.p + from, e->text.p + to, e->text.len - to);
     e->text.len -= to - from;
     e->at = from;
-}
-
-void edit_set(editor *e, const edit_bytes *text)
-{
-    e->text.len = 0;
-    edit_put(&e->text, text->p, text->len);
-    e->at = e->text.len;
 }
 
 /* ---- keys ---- */

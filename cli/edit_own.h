@@ -5,11 +5,14 @@
 
 #include "edit.h"
 
+/* ---- edit_text.c ---- */
 /* Appends; false: out of memory, nothing was done. */
 bool edit_put(edit_bytes *b, const char *bytes, size_t n);
 void edit_drop(edit_bytes *b);
 /* The text becomes this one. */
 void edit_set(editor *e, const edit_bytes *text);
+
+/* ---- edit_screen.c ---- */
 /* Moves the cursor a row of the screen up (-1) or down (1), in its column; false: there is none. */
 bool edit_row_move(editor *e, int by);
 /* Clears the screen. */

@@ -67,12 +67,15 @@ typedef struct run_session {
     qsf_error    error;
 } run_session;
 
-/* ---- terminal.c: signals, colours, output, whole files ---- */
-void terminal_init(void);
-bool terminal_is(FILE *f);                          /* a person is at the other end */
+/* ---- interrupt.c ---- */
 /* Ctrl-C was pressed since the last interrupt_clear; a second one ends the program */
 bool interrupted(void);
 void interrupt_clear(void);
+int  interrupt_add(void);                           /* it is pressed: how often since then */
+
+/* ---- terminal.c: signals, colours, output, whole files ---- */
+void terminal_init(void);
+bool terminal_is(FILE *f);                          /* a person is at the other end */
 uint64_t clock_ns(void);
 const char *colour(FILE *f, const char *code);      /* the code, or "" where colours do not belong */
 bool terminal_moves(FILE *f);                       /* it is one that obeys codes for its cursor */

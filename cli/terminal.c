@@ -25,8 +25,6 @@
 #  define terminal_fd(f) isatty(fileno(f))
 #endif
 
-static volatile sig_atomic_t interrupt_count;
-
 static void on_interrupt(int sig)
 {
 #ifdef _WIN32
@@ -34,7 +32,7 @@ static void on_interrupt(int sig)
 #else
     (void)sig;
 #endif
-    if (++interrupt_count <= 1) return;
+    if (interrupt_add() <= 1) return;
     tty_restore();
     _exit(EXIT_INTERRUPTED);
 }
@@ -91,8 +89,6 @@ void terminal_init(void)
 #endif
 }
 
-bool interrupted(void) { return interrupt_count > 0; }
-void interrupt_clear(void) { interrupt_count = 0; }
 bool terminal_is(FILE *f) { return terminal_fd(f) != 0; }
 
 uint64_t clock_ns(void)

@@ -22,17 +22,19 @@ set(qsf_engine_targets "")
 set(qsf_small ${qsf_wasm_sources})
 set(qsf_fast ${qsf_wasm_sources})
 list(FILTER qsf_fast INCLUDE REGEX
-    "/kernels/|/core/(engine/(attention|kv_float)|base/crc|model/planes)\\.c$")
+    "/kernels/|/core/(layers/(attention|kv_float)|base/crc|model/planes)\\.c$")
 string(CONCAT qsf_not_fast "_(scalar|check)\\.c$"
-    "|/kernels/(iq|kernels|trellis|wasm|(convert|float|iq|scan|top_k|trellis)_v128)\\.c$")
+    "|/kernels/(forms|iq|kernels|trellis|wasm|(convert|float|iq|scan|top_k|trellis)_v128)\\.c$")
 list(FILTER qsf_fast EXCLUDE REGEX "${qsf_not_fast}")
 list(REMOVE_ITEM qsf_small ${qsf_fast})
 set(qsf_least ${qsf_small})
 string(CONCAT qsf_cold "/core/(base|model|text|weights)/|/core/simple\\.c$|/platform/|_check\\.c$"
-    "|/kernels/[a-z_]+_scalar\\.c$|/core/tensor/(trellis|types|types_ggml|types_iq|codebooks_table)\\.c$"
-    "|/core/engine/(answer|batch|behind|buffers|context|draft|early_exit|embed(ding)?"
-    "|feed_forward(_experts|_gated|_plain)?|product|router"
-    "|grammar_new|head|head_stream|hidden|kv|ladder|layer|layer_embedding|lora(_stream)?|matrix|matrix_place"
+    "|/kernels/[a-z_]+_scalar\\.c$"
+    "|/core/tensor/(trellis|types(_codes|_floats|_ggml|_iq)?|codebooks_table)\\.c$"
+    "|/core/(engine|layers|turn)/(adapters|answer|batch|behind|buffers|context(_tables)?|draft|early_exit"
+    "|embed(ding)?|feed_forward(_experts|_gated|_plain)?|product|router"
+    "|grammar_new|head|head_stream|hidden|kv|ladder|layer|layer_embedding|lora(_stream)?"
+    "|matrix(_input|_place)?"
     "|operation|options|pass|plan|recorder|rerank|rope|route|sampler|sampler_texts|sequence|session_file"
     "|state|step|thread_count|totals|turn|turn_draw|turn_grammar|turn_reasoning)\\.c$")
 list(FILTER qsf_least INCLUDE REGEX "${qsf_cold}")

@@ -11,7 +11,7 @@
 
 #include "calibrate/text.h"
 #include "divergence.h"
-#include "engine/step.h"
+#include "engine/sequence.h"
 #include "plan/caller.h"
 #include "sensitivity_file.h"
 

@@ -1,7 +1,7 @@
 /* The short interface: one engine, one conversation (section 14.1 of the original specification).
  * SPDX-License-Identifier: MIT */
 #include "base/host.h"
-#include "engine/sampler.h"
+#include "turn/sampler.h"
 
 #include <stdatomic.h>
 

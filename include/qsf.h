@@ -760,7 +760,7 @@ QSF_API uint64_t   qsf_session_bytes(const qsf_context *c, qsf_seq s);
  * nothing changes unless all of them are valid.
  *
  * QSF_E_CORRUPT       not a session, or damaged or truncated
- * QSF_E_UNSUPPORTED   written by a later version
+ * QSF_E_UNSUPPORTED   written by a different version of libqsf
  * QSF_E_ARGUMENT      the session has another model, KV type or, if keys depend on them, context
  *                     length or quality; or *n_ids is larger than cap
  * QSF_E_FULL          the session does not fit

@@ -36,10 +36,7 @@ typedef void qsf_bare_multiply(float *y, size_t ldy, const uint8_t *w, const qsf
                                size_t blocks);
 qsf_bare_multiply qsf_bare_T2_avx2, qsf_bare_QK256_avx2;
 
-qsf_five_multiply qsf_matmul_T2_avx2, qsf_matmul_T2_avx512;
-/* k->matvec of TQ1. */
-void qsf_matvec_TQ1_avx2(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,
-                         uint32_t block);
+qsf_five_multiply qsf_matmul_T2_avx2, qsf_matmul_T2_avx512, qsf_matmul_TQ1_avx2;
 void qsf_five_fill_avx2(qsf_kernels *k);
 void qsf_five_fill_avx512(qsf_kernels *k);
 

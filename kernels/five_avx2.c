@@ -146,8 +146,8 @@ static void matvec_T5_avx2(float *y, const uint8_t *w, const qsf_act *x, size_t 
     }
 }
 
-void qsf_matvec_TQ1_avx2(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,
-                         uint32_t block)
+static void matvec_TQ1_avx2(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,
+                            uint32_t block)
 {
     (void)block;
     for (size_t t = 0; t < tiles; t++, w += blocks * QSF_TQ1_TILE)
@@ -170,10 +170,19 @@ static void matmul_T5_avx2(float *y, size_t ldy, const uint8_t *w, const qsf_act
     else qsf_five_matmul(y, ldy, w, x, tiles, blocks, five_avx2, qsf_matmul_T2_avx2);
 }
 
+static void matmul_TQ1_avx2(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                            size_t blocks, uint32_t block)
+{
+    if (x->n == 1) matvec_TQ1_avx2(y, w, x, tiles, blocks, block);
+    else qsf_matmul_TQ1_avx2(y, ldy, w, x, tiles, blocks, block);
+}
+
 void qsf_five_fill_avx2(qsf_kernels *k)
 {
     k->matvec[QSF_F_T5] = matvec_T5_avx2;
     k->matmul[QSF_F_T5] = matmul_T5_avx2;
+    k->matvec[QSF_F_TQ1] = matvec_TQ1_avx2;
+    k->matmul[QSF_F_TQ1] = matmul_TQ1_avx2;
 }
 
 QSF_TARGET_END

@@ -186,11 +186,10 @@ QSF_EACH_FORM(FORM_AVX2)
 QSF_EACH_GGML_FORM(FORM_AVX2)
 #undef FORM_AVX2
 
-static void matmul_TQ1_avx2(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
-                            size_t blocks, uint32_t block)
+void qsf_matmul_TQ1_avx2(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                         size_t blocks, uint32_t block)
 {
-    if (x->n == 1) qsf_matvec_TQ1_avx2(y, w, x, tiles, blocks, block);
-    else matmul_any_avx2(QSF_F_TQ1, false, y, ldy, w, x, tiles, blocks, block);
+    matmul_any_avx2(QSF_F_TQ1, false, y, ldy, w, x, tiles, blocks, block);
 }
 
 void qsf_matmul_T2_avx2(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
@@ -211,12 +210,8 @@ void qsf_matmul_avx2(qsf_kernels *k)
     QSF_EACH_FORM(FORM_AVX2)
     QSF_EACH_GGML_FORM(FORM_AVX2)
 #undef FORM_AVX2
-    qsf_five_fill_avx2(k);
-    k->matvec[QSF_F_TQ1] = qsf_matvec_TQ1_avx2;
-    k->matmul[QSF_F_TQ1] = matmul_TQ1_avx2;
     qsf_super_avx2(k);
     qsf_iq_avx2(k);
-    qsf_trellis_avx2(k);
 }
 
 QSF_TARGET_END

@@ -321,7 +321,6 @@ void qsf_matmul_avx512(qsf_kernels *k)
 #undef FORM_AVX512
     k->matvec[QSF_F_TQ1] = matvec_TQ1_avx512;
     k->matmul[QSF_F_TQ1] = matmul_TQ1_avx512;
-    qsf_five_fill_avx512(k);
     qsf_super_avx512(k);
     qsf_iq_avx512(k);
     qsf_trellis_avx512(k);

@@ -28,14 +28,14 @@ static qsf_status cache_write(void *user, const void *bytes, size_t len)
     return fwrite(bytes, 1, len, user) == len ? QSF_OK : QSF_E_IO;
 }
 
-/* Reads one session to a free sequence; false: there is no room, or it cannot be used. */
-static bool cache_take(seq_pool *p, const qsf_custom_file *part, int32_t *ids, size_t cap)
+/* Reads one session to a free sequence; false: there is no room, or it was refused (*err). */
+static bool cache_take(seq_pool *p, const qsf_custom_file *part, int32_t *ids, size_t cap, qsf_error *err)
 {
     size_t n;
     uint32_t s = 0;
     while (s < p->n_seqs && p->seqs[s].use != POOL_FREE) s++;
     if (s == p->n_seqs) return false;
-    if (qsf_session_load(p->context, (qsf_seq)s, part, ids, cap, &n, NULL)
+    if (qsf_session_load(p->context, (qsf_seq)s, part, ids, cap, &n, err)
         || qsf_turn_hold(p->seqs[s].turn, ids, n)) {
         seq_give_back(p, s);
         return false;
@@ -56,7 +56,7 @@ bool cache_file_ours(const char *path)
     return ours;
 }
 
-unsigned cache_file_load(seq_pool *p, const char *path, uint32_t n_ctx)
+unsigned cache_file_load(seq_pool *p, const char *path, uint32_t n_ctx, qsf_error *err)
 {
     char magic[sizeof cache_magic];
     uint64_t at = sizeof magic, len;
@@ -65,13 +65,14 @@ unsigned cache_file_load(seq_pool *p, const char *path, uint32_t n_ctx)
     int32_t *ids = calloc(n_ctx, sizeof *ids);
     cache_part part = { .file = f };
     qsf_custom_file file = { .size = sizeof file, .user = &part, .read = cache_read };
+    *err = (qsf_error){ .status = QSF_OK };
     if (f && ids && fread(magic, 1, sizeof magic, f) == sizeof magic && !memcmp(magic, cache_magic,
         sizeof magic)) {
         while (!fseeko(f, (off_t)at, SEEK_SET) && fread(&len, sizeof len, 1, f) == 1
                && len < (uint64_t)1 << 40) {
             part.at = at + sizeof len;
             file.length = len;
-            if (!cache_take(p, &file, ids, n_ctx)) break;
+            if (!cache_take(p, &file, ids, n_ctx, err)) break;
             at = part.at + len;
             n++;
         }

@@ -5,9 +5,9 @@
  * to the engine's thread but while an operation on it is queued: then the store's thread looks at
  * buffer and stretch, which nobody changes, and writes the result. */
 #include "disk.h"
+#include "clock.h"
 #include "disk_file.h"
 #include "prefix.h"
-#include "scheduler.h"
 
 #include <stdio.h>
 #include <stdlib.h>

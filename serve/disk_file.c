@@ -1,11 +1,12 @@
 /* An unlinked file, and its thread.
  * SPDX-License-Identifier: MIT */
 #include "disk_file.h"
-#include "scheduler.h"
+#include "clock.h"
 #include "system.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

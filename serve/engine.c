@@ -1,122 +1,9 @@
 /* The engine's thread: jobs in, events out.
  * SPDX-License-Identifier: MIT */
-#include "scheduler.h"
-#include "system.h"
+#include "engine_own.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-enum { RING_BYTES = 1 << 20 };         /* a power of two; more than one event can take */
-
-struct serve_engine {
-    qsf_context   *context;
-    serve_engine_options o;
-    serve_facts    facts;
-    serve_metrics *metrics;
-    scheduler      schedule;
-
-    pthread_t       thread;
-    bool            started;
-    pthread_mutex_t lock;              /* of the list of jobs */
-    pthread_cond_t  changed;
-    serve_job      *jobs, **jobs_end;
-    unsigned        n_jobs;            /* answers in it */
-    bool            looks;             /* something else wants to be looked at */
-    atomic_bool     ends, spoilt;
-
-    char           *ring;              /* [RING_BYTES] */
-    _Atomic size_t  written, taken;    /* bytes since the beginning */
-    size_t          given;             /* of the event that the front looks at */
-    atomic_bool     woken;
-    int             wake_fd;
-    struct { atomic_uint state, n_prompt, n_done, n_tokens; } *slots;
-};
-
-uint64_t serve_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-/* ---- events ---- */
-
-static void engine_wake_front(serve_engine *e)
-{
-    if (!atomic_exchange(&e->woken, true) && !system_wake(e->wake_fd)) atomic_store(&e->woken, false);
-}
-
-/* Waits until so many bytes of the ring are free: the front takes events without waiting for
- * anybody. */
-static void ring_room(serve_engine *e, size_t bytes)
-{
-    const struct timespec moment = { .tv_nsec = 200000 };
-    while (RING_BYTES - (atomic_load(&e->written) - atomic_load(&e->taken)) < bytes) {
-        if (atomic_load(&e->ends)) return;
-        engine_wake_front(e);
-        nanosleep(&moment, NULL);
-    }
-}
-
-/* An event lies in one stretch: what is left of the ring before its beginning is filled by one
- * without a job. */
-void engine_post(serve_engine *e, serve_event *event, const qsf_logprob *logprobs, const char *text)
-{
-    if (event->len > RING_BYTES / 4) event->len = RING_BYTES / 4;
-    const size_t between = event->n_logprobs * sizeof *logprobs;
-    const size_t bytes = (sizeof *event + between + event->len + 7) / 8 * 8;
-    size_t at = atomic_load(&e->written);
-    const size_t left = RING_BYTES - at % RING_BYTES;
-    event->bytes = (uint32_t)bytes;
-    ring_room(e, bytes > left ? bytes + left : bytes);
-    if (atomic_load(&e->ends)) return;
-    if (bytes > left) {
-        const serve_event filler = { .bytes = (uint32_t)left };
-        if (left >= sizeof filler) memcpy(e->ring + at % RING_BYTES, &filler, sizeof filler);
-        at += left;
-    }
-    memcpy(e->ring + at % RING_BYTES, event, sizeof *event);
-    char *to = e->ring + at % RING_BYTES + sizeof *event;
-    if (between) memcpy(to, logprobs, between);
-    if (event->len) memcpy(to + between, text, event->len);
-    atomic_store(&e->written, at + bytes);
-}
-
-const serve_event *serve_engine_event(serve_engine *e, const char **text)
-{
-    size_t at = atomic_load(&e->taken) + e->given;
-    e->given = 0;
-    atomic_store(&e->taken, at);
-    atomic_store(&e->woken, false);
-    if (at == atomic_load(&e->written)) return NULL;
-    const size_t left = RING_BYTES - at % RING_BYTES;
-    const serve_event *event = (const void *)(e->ring + at % RING_BYTES);
-    if (left < sizeof *event || !event->job) {
-        atomic_store(&e->taken, at += left);
-        event = (const void *)(e->ring + at % RING_BYTES);
-    }
-    e->given = event->bytes;
-    *text = (const char *)(serve_event_logprobs(event) + event->n_logprobs);
-    return event;
-}
-
-void engine_branch_over(serve_engine *e, serve_branch *b)
-{
-    serve_job *j = b->job;
-    if (++j->n_over < j->n_branches) return;
-    serve_event done = { .kind = EVENT_DONE, .job = j };
-    engine_post(e, &done, NULL, "");
-}
-
-void engine_spoilt(serve_engine *e, qsf_status why)
-{
-    if (why == QSF_E_IO || why == QSF_E_CORRUPT) atomic_store(&e->spoilt, true);
-}
-
-bool serve_engine_spoilt(const serve_engine *e) { return atomic_load(&e->spoilt); }
 
 /* ---- jobs ---- */
 
@@ -207,10 +94,10 @@ static void *engine_main(void *arg)
         busy = false;
         for (unsigned i = 0; i < e->o.steps && scheduler_step(&e->schedule); i++) {
             busy = true;
-            engine_wake_front(e);
+            engine_show_events(e);
         }
         engine_show(e);
-        engine_wake_front(e);
+        engine_show_events(e);
         steps = metric_get(&e->metrics->step_ns_total) - steps;
         metric_add(&e->metrics->schedule_ns_total, serve_now() - begin - steps);
     }
@@ -272,6 +159,16 @@ static bool engine_behind(serve_engine *e, qsf_error *err)
     return !err->status;
 }
 
+/* The sequences of --cache-file. */
+static void engine_take_kept(serve_engine *e, uint32_t n_ctx)
+{
+    qsf_error err;
+    const unsigned n = cache_file_load(&e->schedule.pool, e->o.cache_file, n_ctx, &err);
+    if (err.status && err.status != QSF_E_FULL)
+        fprintf(stderr, "%s: %u cached sequences are loaded; the next one is refused, and the rest of the "
+                "file is ignored: %s\n", e->o.cache_file, n, err.text);
+}
+
 static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
 {
     qsf_plan plan = { .size = sizeof plan };
@@ -299,7 +196,7 @@ static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
                 "delete it, or give --cache-file another name\n", e->o.cache_file);
         e->o.cache_file = NULL;
     }
-    if (e->o.cache_file) (void)cache_file_load(&e->schedule.pool, e->o.cache_file, plan.n_ctx);
+    if (e->o.cache_file) engine_take_kept(e, plan.n_ctx);
     return true;
 }
 

@@ -8,6 +8,7 @@
 #ifndef QSF_SERVE_ENGINE_H
 #define QSF_SERVE_ENGINE_H
 
+#include "clock.h"
 #include "lora_list.h"
 #include "metrics.h"
 #include "request.h"

@@ -26,7 +26,7 @@ void format_item_end(front_job *j, unsigned choice, const front_item *item, serv
 /* In a stream: the progress of a prompt. */
 void format_progress(front_job *j, unsigned choice, uint32_t n_done, serve_text *out);
 
-/* What the interfaces share. */
+/* ---- formats_parts.c ---- */
 bool format_cut(const front_choice *ch);                     /* by a length */
 bool format_calls(const front_choice *ch);                   /* whether it has whole calls */
 void format_usage(const front_job *j, serve_text *out);      /* "usage":{...} */

@@ -4,7 +4,6 @@
  * Streams are lines of JSON.  Calls come whole, with their arguments as objects; the last line has
  * the reason of the end and how long everything took, in nanoseconds. */
 #include "formats.h"
-#include "scheduler.h"
 
 #include <event2/util.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* Timings of an answer and progress of its prompt, in llama-server's format.
  * SPDX-License-Identifier: MIT */
 #include "formats.h"
-#include "scheduler.h"
 
 static double between_ms(uint64_t from, uint64_t to)
 {

@@ -161,15 +161,19 @@ void front_answer(serve_front *f, http_conn *c, const http_request *r, serve_api
                   unsigned key, const char *cors);
 void front_events(serve_front *f);                   /* takes all that are there, grammars, models */
 void front_waiting(serve_front *f);                  /* looks at jobs that wait for models */
-void front_gone(void *front, void *job);
-void front_job_free(front_job *j);
 /* Begins a job that has come from another process: it has a request, tokens and a model. */
 void front_job_take(front_job *j);
 /* All other ranks have answered that they have an adapter, or that they cannot (error). */
 void front_lora_told(front_job *j);
+
+/* ---- job_life.c ---- */
+void front_job_list(front_job *j);                   /* it is one of the server's from here on */
+void front_job_hold(front_job *j, job_hold hold);    /* how it counts among those of its model */
 /* Adds the events that open a stream to the output, unless they are already sent. */
 void front_job_first(front_job *j);
 void front_job_drop(front_job *j);                   /* ends it and releases its model */
+void front_job_free(front_job *j);
+void front_gone(void *front, void *job);             /* its client has */
 
 /* ---- job_events.c ---- */
 /* What the engine says of a job, this one's or another rank's. */
@@ -238,6 +242,8 @@ void front_log(void *front, const http_record *r);
 /* ---- routes.c ---- */
 bool front_admitted(void *front, http_conn *c, const http_request *r);
 void front_request(void *front, http_conn *c, const http_request *r);
+
+/* ---- routes_reply.c ---- */
 void front_refusal(void *front, serve_text *body, int status, const char *why);
 void front_refuse(serve_front *f, http_conn *c, const serve_error *e, error_form form, const char *more);
 

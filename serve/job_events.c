@@ -2,7 +2,6 @@
  * SPDX-License-Identifier: MIT */
 #include "formats.h"
 #include "ranks.h"
-#include "scheduler.h"
 
 /* Sends the front's output buffer. */
 static void job_write(front_job *j)

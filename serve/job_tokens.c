@@ -1,7 +1,6 @@
 /* From a request's texts to tokens.
  * SPDX-License-Identifier: MIT */
 #include "formats.h"
-#include "scheduler.h"
 
 #include <stdlib.h>
 #include <string.h>

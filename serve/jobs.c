@@ -2,7 +2,6 @@
  * SPDX-License-Identifier: MIT */
 #include "formats.h"
 #include "ranks.h"
-#include "scheduler.h"
 
 #include <event2/event.h>
 #include <event2/util.h>
@@ -12,23 +11,6 @@
 #include <time.h>
 
 /* ---- jobs ---- */
-
-void front_job_free(front_job *j)
-{
-    if (j->before) j->before->next = j->next;
-    else if (j->front->jobs == j) j->front->jobs = j->next;
-    if (j->next) j->next->before = j->before;
-    answers_free(j);
-    if (j->grammar) grammar_drop(j->entry->grammars, j->grammar);
-    lora_empty(&j->job.lora);
-    adapter_let_go(j->loading);
-    front_tokens_free(j->job.prompts, j->job.n_prompts);
-    serve_request_free(&j->job.request);
-    free(j->job.branches);
-    free(j->job.embeddings);
-    text_free(&j->body.json);
-    free(j);
-}
 
 /* FNV-1a; the client's key belongs to it, so that nobody meets another's session. */
 static uint64_t session_number(const char *name, unsigned key)
@@ -107,15 +89,6 @@ static unsigned retry_after(const front_job *j)
     return wait < 1 ? 1 : wait > 600 ? 600 : (unsigned)wait;
 }
 
-static void job_list(front_job *j)
-{
-    serve_front *f = j->front;
-    j->next = f->jobs;
-    if (j->next) j->next->before = j;
-    f->jobs = j;
-    f->n_jobs++;
-}
-
 /* Builds the extra header lines of a job's answer: CORS, and the names of ignored fields. */
 static void job_headers(front_job *j, const char *cors)
 {
@@ -152,26 +125,8 @@ static void job_enter(front_job *j, const char *cors)
     j->created = (long long)time(NULL);
     j->job.arrived_ns = serve_now();
     j->job.deadline_ns = seconds > 0 ? j->job.arrived_ns + (uint64_t)(seconds * 1e9) : 0;
-    job_list(j);
+    front_job_list(j);
     http_set_job(j->conn, j);
-}
-
-static void job_set_hold(front_job *j, job_hold hold)
-{
-    j->entry->n_waiting += (hold == HOLD_WAITS) - (unsigned)(j->hold == HOLD_WAITS);
-    j->front->n_waiting += (hold == HOLD_WAITS) - (unsigned)(j->hold == HOLD_WAITS);
-    j->entry->n_active += (hold == HOLD_USES) - (unsigned)(j->hold == HOLD_USES);
-    j->hold = hold;
-}
-
-void front_job_drop(front_job *j)
-{
-    const struct timeval at_once = { 0 };
-    j->front->n_jobs--;
-    if (j->front->ranks) ranks_drop(j);
-    job_set_hold(j, HOLD_NONE);
-    if (j->entry->closing && !j->entry->n_active) event_add(j->front->tick, &at_once);     /* unload now */
-    front_job_free(j);
 }
 
 /* Ends a job with an error.  retry: seconds after which it may be asked again; 0: that is not
@@ -187,14 +142,6 @@ static void job_refuse(front_job *j, const serve_error *e, unsigned retry)
     }
     if (ranks_follow(j->front)) ranks_refuse(j, e);
     front_job_drop(j);
-}
-
-/* Streams of /v1/messages begin with the number of cached tokens, so they wait for the engine. */
-void front_job_first(front_job *j)
-{
-    if (!j->job.request.stream || j->begun) return;
-    j->begun = true;
-    format_begin(j, &j->front->out);
 }
 
 static void job_stream(front_job *j)
@@ -281,7 +228,7 @@ static void job_wait(front_job *j)
         serve_refuse(&e, 429, "queue_full", NULL, "%u requests wait for %.100s already; try again later",
                      m->n_waiting, m->name);
     if (e.status) job_refuse(j, &e, JOB_RETRY_S);
-    else if (j->hold == HOLD_NONE) job_set_hold(j, HOLD_WAITS);
+    else if (j->hold == HOLD_NONE) front_job_hold(j, HOLD_WAITS);
 }
 
 /* An adapter is read when the loader has nothing else to do. */
@@ -289,7 +236,7 @@ static void job_lora(front_job *j)
 {
     serve_error e = { 0 };
     if (!lora_begin(j, &e)) job_refuse(j, &e, 0);
-    else if (models_read(j->front->models, j->entry, j->loading)) job_set_hold(j, HOLD_USES);
+    else if (models_read(j->front->models, j->entry, j->loading)) front_job_hold(j, HOLD_USES);
     else job_wait(j);
 }
 
@@ -320,8 +267,8 @@ static void job_lora_asks(front_job *j)
 /* The loader has read a job's adapter, or could not. */
 static void job_lora_read(front_job *j)
 {
-    if (ranks_lead(j->front) && !j->loading->err.status) ranks_lora(j);
-    else job_reply(j, lora_loaded);
+    if (!ranks_lead(j->front) || j->loading->err.status) job_reply(j, lora_loaded);
+    else if (ranks_lora(j)) front_lora_told(j);
 }
 
 /* Begins a job, if its model is there. */
@@ -345,7 +292,7 @@ static void job_begin(front_job *j)
             job_lora(j);
             break;
         }
-        job_set_hold(j, HOLD_USES);
+        front_job_hold(j, HOLD_USES);
         j->ready_ns = serve_now();
         if (j->body.asks & REWRITE_LOAD) job_reply(j, j->form->reply);
         else if (j->job.request.api & texts || j->job.request.counts) job_reply(j, front_text);
@@ -421,23 +368,9 @@ void front_job_take(front_job *j)
 {
     const struct timeval at_once = { 0 };
     serve_front *f = j->front;
-    job_list(j);
+    front_job_list(j);
     job_begin(j);
     if (f->n_waiting) event_add(f->tick, &at_once);
-}
-
-void front_gone(void *front, void *job)
-{
-    front_job *j = job;
-    (void)front;
-    j->conn = NULL;
-    if (j->hold == HOLD_WAITS) {
-        front_job_drop(j);
-        return;
-    }
-    atomic_store(&j->job.cancelled, true);
-    if (ranks_lead(j->front)) ranks_cancel(j);
-    if (j->entry->engine) serve_engine_wake(j->entry->engine);
 }
 
 /* ---- events ---- */

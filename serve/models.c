@@ -8,10 +8,8 @@
 #include "front.h"
 
 #include "models_own.h"
-#include "scheduler.h"
 #include "system.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -357,34 +355,6 @@ void models_unload(model_list *l, model_entry *m)
 }
 
 /* ---- begin and end ---- */
-
-/* FILE.NAME, whose name has nothing that a path could not have. */
-static char *model_cache_file(const char *file, const char *name)
-{
-    char *path = malloc(strlen(file) + 3 * strlen(name) + 2), *to = path;
-    if (!path) return NULL;
-    to += sprintf(to, "%s.", file);
-    for (; *name; name++)
-        to += sprintf(to, isalnum((unsigned char)*name) || strchr("._-", *name) ? "%c" : "%%%02x",
-                      (unsigned char)*name);
-    return path;
-}
-
-bool models_add(model_list *l, const char *names, const char *path)
-{
-    const char *file = l->set->engine.cache_file;
-    model_entry *m = &l->entries[l->n];
-    m->names = names;
-    snprintf(m->name, sizeof m->name, "%.*s", (int)strcspn(names, ","), names);
-    m->path = path;
-    m->options = l->set->engine;
-    if (file && l->cap > 1) {
-        m->options.cache_file = m->cache_file = model_cache_file(file, m->name);
-        if (!m->cache_file) return false;
-    }
-    l->n++;
-    return true;
-}
 
 static bool models_fill(model_list *l)
 {

@@ -3,7 +3,6 @@
 #include "front.h"
 
 #include "models_own.h"
-#include "scheduler.h"
 #include "system.h"
 
 #include <errno.h>

@@ -30,13 +30,17 @@ struct model_list {
     bool            drop, done, ends;        /* drop: unload the model */
 };
 
+/* ---- models_list.c ---- */
 /* Fills the other members from the model's names and path (not copied) and adds it to the list.
  * false: out of memory. */
 bool models_add(model_list *l, const char *names, const char *path);
-
-/* ---- models_find.c ---- */
 /* The model with exactly this name of n bytes; NULL: none. */
 model_entry *models_named(model_list *l, const char *name, size_t n);
+/* The model with this name, or with this adapter.  NULL: unknown; *e is set only if a model exists
+ * but not its adapter. */
+model_entry *models_known(model_list *l, const char *name, const char **adapter, serve_error *e);
+/* The model of requests that name none. */
+model_entry *models_default(model_list *l);
 
 /* ---- models_folder.c ---- */
 /* Adds new models of the folder and logs files that are skipped.  false: *err says why the folder

@@ -31,9 +31,9 @@ bool ranks_submit(front_job *j);
 void ranks_cancel(front_job *j);
 /* Rank 0: adapters' scales for everybody are these now, for jobs that go behind this. */
 void ranks_scales(serve_front *f, const serve_scale *scales, size_t n);
-/* Rank 0: has all others read the adapter that it has read itself; front_lora_told says that they
- * have answered.  An adapter goes, for jobs that go behind this. */
-void ranks_lora(front_job *j);
+/* Rank 0: has all others read the adapter that it has read itself; true: there are none.  Else
+ * front_lora_told is called when they have answered.  An adapter goes, for jobs after this one. */
+bool ranks_lora(front_job *j);
 void ranks_lora_drop(serve_front *f, uint32_t id);
 /* Both: an event has come of a job; a job goes, and counts no more. */
 void ranks_event(front_job *j, const serve_event *ev, const char *text);

@@ -50,7 +50,7 @@ struct serve_ranks {
     unsigned char *state;                    /* as it was told */
 };
 
-/* ---- ranks.c ---- */
+/* ---- ranks_choose.c ---- */
 /* Where a job of so many answers costs least, and how much of the prompt that rank has. */
 int  rank_choose(serve_ranks *r, unsigned model, const serve_tokens *prompt, unsigned answers,
                  uint32_t *same);
@@ -69,6 +69,11 @@ bool   part_next(const serve_front *f, const unsigned char **at, const unsigned 
 size_t state_bytes(const serve_front *f);
 void   state_pack(const serve_front *f, unsigned char *to);
 void   state_unpack(const serve_ranks *r, int rank, const unsigned char *from);
+
+/* ---- ranks_tell.c ---- */
+void follow_tell_state(serve_ranks *r);      /* counters and slots, where they have changed */
+/* A job that could not begin, which may have no front_job. */
+void follow_refuse(serve_ranks *r, uint32_t slot, uint64_t number, const serve_error *e);
 
 /* ---- ranks_lead.c, ranks_follow.c ---- */
 void lead_look(serve_ranks *r);

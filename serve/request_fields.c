@@ -91,18 +91,6 @@ static bool take_stream_options(serve_request *r, yyjson_val *v, const char *nam
     return true;
 }
 
-bool request_whole(yyjson_val *v, int64_t *out)
-{
-    const double x = yyjson_get_num(v);
-    if (yyjson_is_int(v)) {
-        *out = yyjson_is_uint(v) && yyjson_get_uint(v) > INT64_MAX ? INT64_MAX : yyjson_get_sint(v);
-        return true;
-    }
-    if (!yyjson_is_real(v) || !(x > -9.0e15 && x < 9.0e15) || (double)(int64_t)x != x) return false;
-    *out = (int64_t)x;
-    return true;
-}
-
 /* -1: random, as in llama-server. */
 static bool take_seed(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {

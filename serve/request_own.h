@@ -8,7 +8,7 @@
 
 #include <yyjson.h>
 
-/* ---- request.c ---- */
+/* ---- request_values.c ---- */
 /* Zeroed memory that lives as long as the request.  NULL: *e says that there is none. */
 void *request_alloc(serve_request *r, size_t n, size_t size, serve_error *e);
 /* The same with a text that was put together, which is freed. */
@@ -26,7 +26,10 @@ bool request_is_empty(yyjson_val *v);
 const char *request_text(yyjson_val *v, const char *name, serve_error *e);
 /* A value as JSON. */
 void request_json(serve_text *out, yyjson_val *v);
+/* A whole number; 1.0 counts as one. */
+bool request_whole(yyjson_val *v, int64_t *out);
 
+/* ---- request_prompts.c ---- */
 bool request_prompts(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
 bool request_tokens(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
 bool request_content(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
@@ -36,8 +39,6 @@ bool request_content(serve_request *r, yyjson_val *v, const char *name, serve_er
 bool request_fields(serve_request *r, yyjson_val *root, serve_error *e);
 /* A field of the body that the API has; NULL: unknown to it, missing or null. */
 yyjson_val *request_field(const serve_request *r, yyjson_val *root, const char *name);
-/* A whole number; 1.0 counts as one. */
-bool request_whole(yyjson_val *v, int64_t *out);
 
 /* ---- request_embeddings.c ---- */
 bool request_encoding(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
@@ -52,7 +53,7 @@ bool request_suffix(serve_request *r, yyjson_val *v, const char *name, serve_err
 bool request_middle(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
 bool request_extra(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
 
-/* ---- request_messages.c ---- */
+/* ---- request_drafts.c ---- */
 /* A message under construction: calls may follow as items of their own. */
 typedef struct message_draft {
     const char *role;                       /* NULL: none */
@@ -69,9 +70,6 @@ typedef struct message_list {
     message_draft  draft;
 } message_list;
 
-/* The conversation of a request, to r->messages. */
-bool request_messages(serve_request *r, yyjson_val *root, serve_error *e);
-
 void draft_end(message_list *l);
 void draft_begin(message_list *l, const char *role);
 /* Appends text to the draft if it has this role, else begins a new one. */
@@ -85,13 +83,19 @@ enum { MESSAGE_WHERE = 80 };
 const char *message_where(const message_list *l, const char *member, char out[MESSAGE_WHERE]);
 bool message_ignore(message_list *l, const char *member);
 const char *message_role(message_list *l, yyjson_val *v);
-/* The text of a message's content: a string or a list of parts.  Images become notes in role "tool"
- * and are refused in others.  NULL: refused. */
-const char *message_content(message_list *l, yyjson_val *v, const char *role, const char *where);
+
+/* ---- request_messages.c ---- */
+/* The conversation of a request, to r->messages. */
+bool request_messages(serve_request *r, yyjson_val *root, serve_error *e);
+
+/* ---- request_chat.c ---- */
 /* One message of OpenAI's chat or of /v1/responses. */
 bool message_chat(message_list *l, yyjson_val *v);
 
 /* ---- request_parts.c ---- */
+/* The text of a message's content: a string or a list of parts.  Images become notes in role "tool"
+ * and are refused in others.  NULL: refused. */
+const char *message_content(message_list *l, yyjson_val *v, const char *role, const char *where);
 /* Writes one part of a content to out as text.  false: refused. */
 bool part_text(message_list *l, yyjson_val *part, const char *role, const char *where, serve_text *out);
 /* Writes something without an equivalent in a conversation as text that a model can read. */
@@ -131,6 +135,8 @@ bool request_shape(serve_request *r, yyjson_val *root, serve_error *e);
 bool request_biases(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
 bool request_bans(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
 bool request_breakers(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
+
+/* ---- request_logprobs.c ---- */
 bool request_logprobs(serve_request *r, yyjson_val *root, serve_error *e);
 
 #endif

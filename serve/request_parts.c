@@ -142,3 +142,23 @@ bool part_text(message_list *l, yyjson_val *part, const char *role, const char *
     text_format(out, "[%s: the model reads text only]", kind);
     return true;
 }
+
+const char *message_content(message_list *l, yyjson_val *v, const char *role, const char *where)
+{
+    size_t i, n;
+    yyjson_val *part;
+    serve_text all = { 0 };
+    if (!v || yyjson_is_null(v)) return "";
+    if (yyjson_is_str(v)) return request_text(v, where, l->e);
+    if (yyjson_is_obj(v)) {
+        if (part_text(l, v, role, where, &all)) return request_keep(l->r, &all, l->e);
+        return text_free(&all), NULL;
+    }
+    if (!yyjson_is_arr(v)) return request_wrong_type(l->e, where, "a string or a list of parts", v), NULL;
+    yyjson_arr_foreach(v, i, n, part) {
+        if (part_text(l, part, role, where, &all)) continue;
+        text_free(&all);
+        return NULL;
+    }
+    return request_keep(l->r, &all, l->e);
+}

@@ -62,12 +62,6 @@ bool answer_room(scheduler *s, serve_branch *b, uint32_t taken)
 
 /* ---- coming back ---- */
 
-void branch_forget_disk(scheduler *s, serve_branch *b)
-{
-    if (b->disk >= 0) disk_let_go(s->pool.disk, b->disk);
-    b->disk = -1;
-}
-
 /* Gives a paused branch its sequence again.  Behind it every answer still finds a block. */
 static void branch_resume(scheduler *s, serve_branch *b)
 {

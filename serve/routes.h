@@ -18,7 +18,9 @@ typedef struct route_call {
     unsigned            key;
 } route_call;
 
-/* ---- routes.c ---- */
+/* ---- routes_reply.c ---- */
+/* Errors have the format of the path's API. */
+error_form route_errors(const char *path);
 /* Sends the front's output buffer. */
 void route_reply(const route_call *call);
 void route_refuse(const route_call *call, const serve_error *e);

@@ -73,8 +73,9 @@ bool seq_from_disk(seq_pool *p, int32_t entry, const serve_lora *lora);
 /* ---- cache_file.c ---- */
 /* Whether kept sequences may be written there: no other file is in that place. */
 bool cache_file_ours(const char *path);
-/* Reads kept sequences from a file, as many as have room; returns their number. */
-unsigned cache_file_load(seq_pool *p, const char *path, uint32_t n_ctx);
+/* Reads kept sequences from a file, as many as have room; returns their number.  *err: why the next
+ * one was refused, or QSF_OK. */
+unsigned cache_file_load(seq_pool *p, const char *path, uint32_t n_ctx, qsf_error *err);
 /* Writes them; false: it could not, and the file is as before. */
 bool cache_file_save(const seq_pool *p, const char *path);
 
@@ -150,16 +151,24 @@ bool scheduler_begin(scheduler *s, qsf_context *c, const serve_engine_options *o
                      serve_metrics *metrics, qsf_error *err);
 void scheduler_end(scheduler *s);
 void scheduler_add(scheduler *s, serve_job *j);
-void scheduler_enter(scheduler *s, serve_job *j);           /* the same; its prompts are told */
 /* Ends what nobody waits for any more. */
 void scheduler_look(scheduler *s);
 /* One batch; false: there is nothing to do. */
 bool scheduler_step(scheduler *s);
+
+/* ---- branches.c ---- */
+/* The branches of a job come in line: as scheduler_add, after texts that are told its prompts. */
+void scheduler_enter(scheduler *s, serve_job *j);
+/* Reports the end of a branch that is one answer; or the answers of a beam, which are those of this
+ * branch and of the ones after it. */
+void branch_report(scheduler *s, serve_branch *b, qsf_turn_end end, bool late);
+void beam_report(scheduler *s, serve_branch *b, qsf_turn_end end, bool late);
 /* Ends a branch that runs.  Its sequence is kept, as far as it is computed. */
 void branch_end(scheduler *s, serve_branch *b, qsf_turn_end end, bool late);
 unsigned branch_width(const serve_branch *b);        /* answers at once that it stands for */
 qsf_turn *branch_turn(scheduler *s, const serve_branch *b);
 const serve_tokens *branch_prompt(const serve_branch *b);
+void branch_forget_disk(scheduler *s, serve_branch *b);      /* its entry there */
 
 /* ---- gather.c ---- */
 /* The next step's batch, in s->rows and s->order; returns its rows. */
@@ -179,12 +188,10 @@ uint32_t answer_blocks(scheduler *s, const serve_branch *b);
 void scheduler_resume(scheduler *s);
 /* Whether a branch that waits comes from disk, and is not here yet. */
 bool branch_comes(scheduler *s, serve_branch *b);
-void branch_forget_disk(scheduler *s, serve_branch *b);
 
-/* ---- engine.c ---- */
+/* ---- engine_events.c ---- */
 void engine_post(serve_engine *e, serve_event *event, const qsf_logprob *logprobs, const char *text);
 void engine_branch_over(serve_engine *e, serve_branch *b);   /* may give the job back */
 void engine_spoilt(serve_engine *e, qsf_status why);         /* a batch has failed */
-uint64_t serve_now(void);
 
 #endif

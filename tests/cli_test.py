@@ -4,7 +4,7 @@ SPDX-License-Identifier: MIT
 
     cli_test.py QSF_RUN [unittest options]
 """
-import json, os, pathlib, signal, subprocess, sys, tempfile, unittest
+import json, os, pathlib, signal, subprocess, sys, tempfile, unittest, zlib
 
 from cli_case import MODEL, QSF_RUN, SANITIZED, WORK, run
 import make_options
@@ -488,6 +488,11 @@ class Session(unittest.TestCase):
             _, _, said = self.answer("Hello", str(f), code=3)
             self.assertIn(word, said)
             self.assertEqual(f.read_bytes(), spoiled)
+        for version, words in ((1, "start a new session"), (2, "start a new session"), (4, "version 4")):
+            head = whole[:4] + version.to_bytes(4, "little") + whole[8:60]
+            f.write_bytes(other := head + zlib.crc32(head).to_bytes(4, "little") + whole[64:])
+            self.assertIn(words, self.answer("Hello", str(f), code=3)[2])
+            self.assertEqual(f.read_bytes(), other)
         f.write_bytes(whole)
         self.assertIn("kept as q8", self.answer("Hello", str(f), "-ctk", "f16", code=2)[2])
         self.answer("Hello", str(pathlib.Path(WORK.name, "nowhere", "x")), code=5)

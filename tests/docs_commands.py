@@ -176,6 +176,7 @@ BLOCKS = {
     # ---- docs/parity.md
     ("docs/parity.md", "qsf-parity model.gguf"): Tried("tests/qsf_parity_test.py", '"--lib"', '"verify"'),
     ("docs/parity.md", "qsf-parity keygen"): Tried("tests/qsf_parity_test.py", '"keygen"', '"--sign"'),
+    ("docs/adding.md", "CHANGELOG.md "): Text("what git says of a trial"),
     # ---- formulas and pictures
     ("docs/format.md", "((8/w)"): Text("a formula"),
     ("docs/format.md", "index = 4 m[t]"): Text("a formula"),
@@ -193,7 +194,7 @@ BLOCKS = {
     ("CONTRIBUTING.md", "if (rows[i].token"): Tried(
         "core/engine/step.c", "token %d; the vocabulary has %u"),
     ("CONTRIBUTING.md", "float *x;"): Tried(
-        "core/engine/buffers.h", "float *x;             /* [rows][ld_embd]"),
+        "core/layers/buffers.h", "float *x;             /* [rows][ld_embd]"),
     ("CONTRIBUTING.md", "core: each thread"): Text(),
     ("docs/memory.md", "resident 25.7 MB now"): Text("an output"),
     # ---- docs/memory.md

@@ -1,6 +1,6 @@
 /* The KV cache's tables: growing, cutting, sharing, copying on write, running out.
  * SPDX-License-Identifier: MIT */
-#include "engine/kv_codes.h"
+#include "layers/kv_codes.h"
 #include "test.h"
 
 enum { LAYERS = 2, HEADS = 3, DIM = 16, BLOCKS = 6, SEQS = 3 };

@@ -1,6 +1,6 @@
 /* Which experts a router chooses, against choices written out by hand.
  * SPDX-License-Identifier: MIT */
-#include "engine/router.h"
+#include "layers/router.h"
 #include "test.h"
 
 enum { MOST = 8 };

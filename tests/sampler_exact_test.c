@@ -5,9 +5,9 @@
  *     sampler_exact_test                              seconds: 5,000 picks for each chain, and
  *                                                     200,000 draws from one pick's candidates
  *     QSF_SAMPLER_DRAWS=1000000 sampler_exact_test    minutes: a million picks each */
-#include "engine/sampler_own.h"
 #include "sampler_ranked.h"
 #include "test.h"
+#include "turn/sampler_own.h"
 
 enum { MANY = 3000 };
 

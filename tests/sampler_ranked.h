@@ -3,7 +3,7 @@
 #ifndef SAMPLER_RANKED_H
 #define SAMPLER_RANKED_H
 
-#include "engine/sampler_own.h"
+#include "turn/sampler_own.h"
 
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 /* The sampler: each part of the chain against what it says.
  * SPDX-License-Identifier: MIT */
-#include "engine/sampler_own.h"
 #include "golden/sampler_golden.h"
 #include "sampler_ranked.h"
 #include "test.h"
+#include "turn/sampler_own.h"
 
 enum { N = 100 };
 

@@ -11,8 +11,9 @@ import pathlib
 import random
 import signal
 import time
+import zlib
 
-from serve_server import SLOW, WORK, run
+from serve_server import SLOW, WORK, Server, run
 
 MUTANTS = int(os.environ.get("QSF_CACHE_MUTANTS", 500 if SLOW == 1 else 50))
 PROMPTS = [f"{word} is the beginning of a prompt that is kept. " * 4 for word in ("One", "Two", "Three",
@@ -105,6 +106,33 @@ def test_a_damaged_file_is_ignored_or_used_rightly(s):
             server.process.wait()
     print(f"     {MUTANTS} damaged files, of which {ignored} had nothing for a prompt")
     assert 0 < ignored < MUTANTS
+
+
+def test_sequences_of_another_model_are_ignored(s):
+    """A model that differs in the last bit of one number, and sessions of an earlier version."""
+    model, file = pathlib.Path(WORK.name, "llama.gguf"), pathlib.Path(WORK.name, "models")
+    other = pathlib.Path(WORK.name, "other.gguf")
+    data = bytearray(model.read_bytes())
+    data[data.index(key := b"llama.attention.layer_norm_rms_epsilon") + len(key) + 4] ^= 1
+    other.write_bytes(data)
+    file_was_there = False
+    for path, kept in (model, False), (model, True), (other, False), (other, True), (model, False):
+        server = Server(s.program, str(path), "--quiet", "--threads", "2", "--cache-file", str(file))
+        assert ask(server, PROMPTS[0])[1] == kept, (path, kept)
+        server.end()
+        refused = [line for line in server.lines if "is refused" in line]
+        assert len(refused) == (not kept and file_was_there), (path, refused)
+        assert all("another model" in line for line in refused), refused
+        file_was_there = True
+    data = bytearray(file.read_bytes())         # the first session's header begins after 16 + 8 bytes
+    assert data[24:28] == b"QSFS"
+    data[28] = 1
+    data[84:88] = zlib.crc32(data[24:84]).to_bytes(4, "little")
+    file.write_bytes(data)
+    server = Server(s.program, str(model), "--quiet", "--threads", "2", "--cache-file", str(file))
+    assert not ask(server, PROMPTS[0])[1]
+    server.end()
+    assert any("start a new session" in line for line in server.lines), server.lines
 
 
 if __name__ == "__main__":

@@ -334,7 +334,7 @@ TEST(a_session_has_the_state_and_only_a_model_with_state_takes_it)
     bench_tokens(ids, N_CTX, b.n_vocab, 5);
     CHECK_EQ(bench_feed(&b, 0, ids, 45, BATCH, NULL), QSF_OK);
     if (!save(&b, 0, ids, &s)) return;
-    CHECK_EQ(qsf_le32(s.bytes + 4), 2);
+    CHECK_EQ(qsf_le32(s.bytes + 4), 3);
     CHECK_EQ(qsf_le64(s.bytes + 52), LAYERS * PART);
     CHECK_EQ(bench_feed(&b, 0, ids + 45, 8, 4, want), QSF_OK);
 
@@ -362,7 +362,7 @@ TEST(a_session_has_the_state_and_only_a_model_with_state_takes_it)
     CHECK_EQ(load_bytes(&b, 0, &s, got, &n), QSF_E_CORRUPT);
     CHECK_EQ(bench_feed(&b, 0, ids, 45, BATCH, NULL), QSF_OK);
     if (!save(&b, 0, ids, &plain)) return;
-    CHECK_EQ(qsf_le32(plain.bytes + 4), 1);
+    CHECK_EQ(qsf_le64(plain.bytes + 52), 0);
     CHECK_EQ(plain.len + LAYERS * PART, s.len);
     if (!state_context(&b)) return;
     CHECK_EQ(load_bytes(&b, 0, &plain, got, &n), QSF_E_CORRUPT);

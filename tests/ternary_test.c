@@ -1,9 +1,9 @@
 /* Weights without scales through the engine's matrix: the layouts' first tests, and activations
  * with one scale a row.
  * SPDX-License-Identifier: MIT */
-#include "engine/act_row.h"
-#include "engine/matrix.h"
 #include "engine_bench.h"
+#include "layers/act_row.h"
+#include "layers/matrix.h"
 
 enum { COLS = 256, MOST = 20 };
 

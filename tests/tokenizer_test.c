@@ -170,6 +170,25 @@ TEST(encode_counts_what_did_not_fit)
     qsf_tokenizer_free(t);
 }
 
+TEST(a_mask_takes_the_space_before_it_where_the_pretokenizer_says_so)
+{
+    static const struct { const char *pre, *text; bool strips; } cases[] = {
+        { "jina-v2-es", "a <mask>a", true }, { "jina-v2-de", "a <mask>a", true },
+        { "jina-v2-code", "a <mask>a", true }, { "modern-bert", "a [MASK]a", true },
+        { "jina-v2-es", "a [MASK]a", false }, { "modern-bert", "a <mask>a", false },
+        { "jina-es", "a <mask>a", false }, { "gpt-2", "a <mask>a", false }, { "gpt-2", "a [MASK]a", false },
+    };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(cases); i++) {
+        static small_vocab s;
+        small_bpe(&s, cases[i].pre);
+        const int32_t mask = (int32_t)add_token(&s, cases[i].text[2] == '<' ? "<mask>" : "[MASK]",
+                                                QSF_TOKEN_CONTROL, 0);
+        const int32_t with[] = { 'a', ' ', mask, 'a' }, without[] = { 'a', mask, 'a' };
+        check_ids(__FILE__, __LINE__, &s.v, cases[i].text, 9, QSF_TOK_PARSE_SPECIAL,
+                  cases[i].strips ? without : with, cases[i].strips ? 3 : 4);
+    }
+}
+
 TEST(wordpiece_takes_the_longest_pieces_of_words)
 {
     static small_vocab s;
@@ -539,6 +558,7 @@ int main(int argc, char **argv)
     RUN(spm_takes_unk_where_byte_tokens_are_missing);
     RUN(pieces_are_the_bytes_of_tokens);
     RUN(encode_counts_what_did_not_fit);
+    RUN(a_mask_takes_the_space_before_it_where_the_pretokenizer_says_so);
     RUN(wordpiece_takes_the_longest_pieces_of_words);
     RUN(unigram_takes_the_best_sum_after_its_normaliser);
     RUN(rwkv_takes_the_longest_and_plamo_falls_back_to_bytes);

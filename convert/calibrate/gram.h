@@ -3,7 +3,7 @@
 #ifndef QSF_CONVERT_GRAM_H
 #define QSF_CONVERT_GRAM_H
 
-#include "engine/watch.h"
+#include "layers/watch.h"
 
 enum { CAL_STRIP = 64, CAL_SKIPPED = 2 };
 #define CAL_NO_INPUT UINT32_MAX

@@ -1,5 +1,5 @@
 /* --head-clusters: the head's rows by likeness, so that decoding can leave most of them out
- * (core/engine/head_clusters.c); --embedding-clusters: the embedding's, so that less is left of
+ * (core/layers/head_clusters.c); --embedding-clusters: the embedding's, so that less is left of
  * each of them to be stored.
  * SPDX-License-Identifier: MIT
  *

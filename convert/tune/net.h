@@ -3,7 +3,7 @@
 #ifndef QSF_TUNE_NET_H
 #define QSF_TUNE_NET_H
 
-#include "engine/rope.h"
+#include "layers/rope.h"
 #include "read/input.h"
 #include "tune/gemm.h"
 

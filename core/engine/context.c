@@ -1,13 +1,14 @@
 /* The context's life: options, plan, memory.
  * SPDX-License-Identifier: MIT */
 #include "engine/context.h"
+#include "engine/adapters.h"
 
 #include "base/pieces.h"
 #include "base/sized.h"
-#include "engine/layer.h"
 #include "engine/options.h"
 #include "engine/plan.h"
-#include "engine/route.h"
+#include "layers/layer.h"
+#include "layers/route.h"
 #include "model/part.h"
 #include "weights/refine.h"
 
@@ -135,38 +136,15 @@ done:
     return st;
 }
 
-enum { CONTEXT_TABLES = 7 };
-
-static void context_tables(qsf_context *c, const qsf_source *s, const qsf_context_options *o,
-                           qsf_piece list[CONTEXT_TABLES])
-{
-    const uint32_t rows = qsf_rows_most(o);
-    list[0] = QSF_PIECE(c->batch.rows, rows, "batch");
-    list[1] = QSF_PIECE(c->batch.groups, rows, "batch");
-    list[2] = QSF_PIECE(c->now.old_length, o->n_seqs, "sequences");
-    list[3] = QSF_PIECE(c->ropes, s->n_ropes, "rotary tables");
-    list[4] = QSF_PIECE(c->rope_freqs, qsf_ropes_half(s), "rotary frequencies");
-    list[6] = QSF_PIECE(c->embed_rows, o->n_batch, "batch");
-    list[5] = QSF_PIECE(c->recorder.threads, o->record ? o->n_threads : 0, "records");
-}
-
-uint64_t qsf_context_tables(const qsf_source *s, const qsf_context_options *o)
-{
-    qsf_context c;
-    qsf_piece list[CONTEXT_TABLES];
-    context_tables(&c, s, o, list);
-    return qsf_pieces_bytes(list, CONTEXT_TABLES);
-}
-
 static qsf_status context_batch(qsf_context *c, qsf_error *err)
 {
     const qsf_platform *mem = &c->reserve.table;
-    qsf_piece list[CONTEXT_TABLES];
+    qsf_piece list[QSF_CONTEXT_TABLES];
     c->buffers_bytes = qsf_buffers_layout(&c->b, NULL, c->model->source, &c->o);
     if (!(c->buffers = qsf_alloc(mem, c->buffers_bytes, "activations", err))) return QSF_E_MEMORY;
     qsf_buffers_layout(&c->b, c->buffers, c->model->source, &c->o);
-    context_tables(c, c->model->source, &c->o, list);
-    return qsf_pieces_alloc(mem, list, CONTEXT_TABLES, err);
+    qsf_context_pieces(c, c->model->source, &c->o, list);
+    return qsf_pieces_alloc(mem, list, QSF_CONTEXT_TABLES, err);
 }
 
 /* asked: the context's length before the plan, from which answers must not depend on what a budget
@@ -236,9 +214,9 @@ void qsf_context_free(qsf_context *c)
 {
     if (!c) return;
     const qsf_platform *p = c->platform, *mem = &c->reserve.table;
-    qsf_piece list[CONTEXT_TABLES];
+    qsf_piece list[QSF_CONTEXT_TABLES];
     qsf_pool_free(c->pool);
-    qsf_lora_done(&c->lora);
+    qsf_adapters_done(&c->lora);
     qsf_behind_done(c);
     qsf_head_done(&c->head);
     qsf_head_stream_done(&c->head_stream);
@@ -247,8 +225,8 @@ void qsf_context_free(qsf_context *c)
     qsf_fetch_done(&c->fetch);
     qsf_state_done(&c->state);
     qsf_kv_done(&c->kv);
-    context_tables(c, c->model->source, &c->o, list);
-    qsf_pieces_free(mem, list, CONTEXT_TABLES);
+    qsf_context_pieces(c, c->model->source, &c->o, list);
+    qsf_pieces_free(mem, list, QSF_CONTEXT_TABLES);
     qsf_dealloc(mem, c->buffers, c->buffers_bytes);
     qsf_reserve_done(&c->reserve);
     qsf_dealloc(p, c, sizeof *c);

@@ -3,15 +3,16 @@
 #ifndef QSF_CONTEXT_H
 #define QSF_CONTEXT_H
 
+#include "base/pieces.h"
 #include "base/reserve.h"
-#include "engine/early_exit.h"
-#include "engine/embedding.h"
-#include "engine/head.h"
-#include "engine/head_stream.h"
-#include "engine/lora.h"
 #include "engine/behind.h"
+#include "engine/early_exit.h"
 #include "engine/thread_count.h"
-#include "engine/watch.h"
+#include "layers/embedding.h"
+#include "layers/head.h"
+#include "layers/head_stream.h"
+#include "layers/lora.h"
+#include "layers/watch.h"
 #include "model/model.h"
 #include "weights/experts.h"
 
@@ -73,7 +74,10 @@ struct qsf_context {
     qsf_batch_state now;
 };
 
-/* Bytes of a context's own tables: those of a batch, of sequences, of rotary frequencies. */
+/* A context's own tables, of a batch, of sequences, of rotary frequencies; and their bytes. */
+enum { QSF_CONTEXT_TABLES = 7 };
+void     qsf_context_pieces(qsf_context *c, const qsf_source *s, const qsf_context_options *o,
+                            qsf_piece list[QSF_CONTEXT_TABLES]);
 uint64_t qsf_context_tables(const qsf_source *s, const qsf_context_options *o);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef QSF_EARLY_EXIT_H
 #define QSF_EARLY_EXIT_H
 
-#include "engine/pass.h"
+#include "layers/pass.h"
 
 typedef struct qsf_early_exit {
     float    threshold;                      /* a cosine; 0: no row leaves */

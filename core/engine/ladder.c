@@ -1,7 +1,7 @@
 /* The ladder: what a smaller budget reduces, step by step.
  * SPDX-License-Identifier: MIT */
 #include "engine/ladder.h"
-#include "engine/kv.h"
+#include "layers/kv.h"
 
 enum { LADDER_MIN_CTX = 128, LADDER_CHAT_CTX = 1024, LADDER_MIN_BATCH = 8 };
 enum { LADDER_MIN_STAYING = 256 };      /* positions that stay where others are dropped */

@@ -3,8 +3,8 @@
 #ifndef QSF_LADDER_H
 #define QSF_LADDER_H
 
-#include "engine/embedding.h"
-#include "engine/head_stream.h"
+#include "layers/embedding.h"
+#include "layers/head_stream.h"
 #include "model/model.h"
 
 /* What a plan gives: the options, and how layers, embedding and head are kept.  It begins as what

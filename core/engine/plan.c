@@ -2,10 +2,10 @@
  * SPDX-License-Identifier: MIT */
 #include "engine/plan.h"
 #include "base/pieces.h"
-#include "engine/buffers.h"
 #include "engine/context.h"
-#include "engine/sampler.h"
+#include "layers/buffers.h"
 #include "model/part.h"
+#include "turn/sampler.h"
 #include "weights/experts.h"
 
 /* A third buffer, where nothing had to be reduced, lets two layers travel while one is computed. */

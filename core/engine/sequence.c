@@ -2,7 +2,6 @@
  * SPDX-License-Identifier: MIT */
 #include "engine/sequence.h"
 #include "base/sized.h"
-#include "engine/step.h"
 
 qsf_status qsf_seq_check(qsf_context *c, qsf_seq s)
 {
@@ -40,6 +39,19 @@ void qsf_seq_copy(qsf_context *c, uint32_t dst, uint32_t src, uint32_t n)
     qsf_kv_share(&c->kv, dst, src, n);
     qsf_state_copy(&c->state, dst, src, n);
     qsf_exit_truncate(&c->early_exit, dst, dst == src ? n : 0);
+}
+
+void qsf_batch_drop(qsf_context *c)
+{
+    qsf_batch_state *b = &c->now;
+    if (!b->active) return;
+    for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, b->old_length[s]);
+    b->active = false;
+    b->n_hidden = b->n_states = 0;
+    b->walk.n = 0;
+    c->batch.n_asked = 0;
+    qsf_exit_drop(&c->early_exit);
+    qsf_kv_attention_collect(&c->kv_attention, &c->kv, false);
 }
 
 uint32_t qsf_seq_length(const qsf_context *c, qsf_seq s)

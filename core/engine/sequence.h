@@ -15,6 +15,8 @@ qsf_status qsf_seq_check(qsf_context *c, qsf_seq s);
 void       qsf_seq_back(qsf_context *c, uint32_t s, uint32_t n);
 /* dst becomes the first n positions of src. */
 void       qsf_seq_copy(qsf_context *c, uint32_t dst, uint32_t src, uint32_t n);
+/* Drops the batch under way: its positions are taken back. */
+void       qsf_batch_drop(qsf_context *c);
 /* Positions that a sequence can have. */
 uint32_t   qsf_seq_end(const qsf_context *c);
 

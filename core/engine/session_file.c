@@ -5,12 +5,12 @@
  * The records of the KV cache are written as they lie in memory: their layout depends on the model
  * and the KV type, not on the kernels.  Reading goes over the bytes twice, first to check all of
  * them, then into the cache. */
-#include "model/qsf_ext.h"
 #include "engine/sequence.h"
+#include "model/description.h"
 
 enum {
     SESSION_HEADER = 64, SESSION_PART = 2048,
-    SESSION_VERSION = 2,            /* with state; without any it is 1 */
+    SESSION_VERSION = 3,            /* versions 1 and 2 knew the model by only some of its numbers */
     AT_VERSION = 4, AT_LENGTH = 8, AT_MODEL = 16, AT_KEYS = 24, AT_POSITIONS = 28, AT_LAYERS = 32,
     AT_HEADS = 36, AT_DIM = 40, AT_TYPE = 44, AT_RECORD = 48, AT_STATE = 52, AT_CRC = 60
 };
@@ -30,64 +30,19 @@ static void hash_number(session_hash *x, uint64_t v)
     qsf_put64(b, v);
     hash_bytes(x, b, sizeof b);
 }
-static void hash_float(session_hash *x, float v) { hash_number(x, qsf_f32_bits(v)); }
 static void hash_text(session_hash *x, const char *text) { hash_bytes(x, text, strlen(text) + 1); }
 
-/* What older descriptions do not say. */
-static void hash_later(session_hash *x, const qsf_hparams *hp)
-{
-    const uint32_t numbers[] = { hp->flow, hp->qk_norm, hp->rope_skip, hp->temp_every };
-    const float floats[] = { hp->residual_scale, hp->logit_scale, hp->qkv_clamp, hp->alibi, hp->temp_scale };
-    const uint32_t experts[] = { hp->n_experts, hp->n_used, hp->n_ff_expert, hp->n_ff_shared, hp->n_dense,
-                                 hp->n_groups, hp->n_groups_used, hp->router, hp->router_norm };
-    for (size_t i = 0; i < QSF_ARRAY_LEN(numbers); i++) hash_number(x, numbers[i]);
-    for (size_t i = 0; i < QSF_ARRAY_LEN(floats); i++) hash_float(x, floats[i]);
-    const uint32_t mix[] = { hp->mix_conv, hp->mix_inner, hp->mix_state, hp->mix_heads, hp->mix_groups,
-                             hp->attn_gate, hp->mix_norms };
-    for (size_t i = 0; hp->mixers && i < QSF_ARRAY_LEN(mix); i++) hash_number(x, mix[i]);
-    const uint32_t rwkv[] = { hp->mix_rate, hp->mix_first, hp->mix_gate };
-    for (size_t i = 0; hp->mix_first && i < QSF_ARRAY_LEN(rwkv); i++) hash_number(x, rwkv[i]);
-    for (uint32_t i = 0; hp->mixers && i < hp->n_layers; i++) hash_number(x, hp->mixers[i]);
-    for (uint32_t i = 0; hp->feed_forwards && i < hp->n_layers; i++) hash_number(x, hp->feed_forwards[i]);
-    for (size_t i = 0; hp->xielu && i < (size_t)hp->n_layers * QSF_XIELU_NUMBERS; i++)
-        hash_float(x, hp->xielu[i]);
-    for (size_t i = 0; hp->n_experts && i < QSF_ARRAY_LEN(experts); i++) hash_number(x, experts[i]);
-    if (hp->n_experts) hash_float(x, hp->router_scale);
-    if (hp->experts_beside || hp->n_expert_embd) hash_number(x, hp->n_expert_embd);
-    const uint32_t gemma[] = { hp->head_dim_local, hp->rope_dim_local, hp->n_kv_shared, hp->n_embd_layer,
-                               hp->v_norm, hp->altup, hp->n_laurel, hp->n_sparse };
-    for (size_t i = 0; hp->v_norm && i < QSF_ARRAY_LEN(gemma); i++) hash_number(x, gemma[i]);
-    for (uint32_t i = 0; hp->windowed && i < hp->n_layers; i++) hash_number(x, hp->windowed[i] != 0);
-    for (uint32_t i = 0; hp->ffs && i < hp->n_layers; i++) hash_number(x, hp->ffs[i]);
-    for (uint32_t i = 0; hp->kv_heads && i < hp->n_layers; i++) hash_number(x, hp->kv_heads[i]);
-}
-
-static void hash_hparams(session_hash *x, const qsf_hparams *hp)
-{
-    const uint32_t numbers[] = { hp->n_layers, hp->n_embd, hp->n_heads, hp->n_kv_heads, hp->head_dim,
-                                 hp->n_ff, hp->n_vocab, hp->norm, hp->act, hp->rope,
-                                 hp->gated, hp->learned_pos, hp->tied, hp->window, hp->window_pattern,
-                                 hp->rope_dim, hp->scaling, hp->scaling_orig_ctx };
-    const float floats[] = { hp->norm_eps, hp->embd_scale, hp->attn_scale, hp->attn_softcap,
-                             hp->final_softcap, hp->rope_base, hp->rope_base_local,
-                             hp->scaling_factor, hp->yarn_ext_factor, hp->yarn_attn_factor,
-                             hp->yarn_beta_fast, hp->yarn_beta_slow, hp->rope_attn_factor };
-    hash_text(x, hp->arch);
-    hash_text(x, hp->name);
-    for (size_t i = 0; i < QSF_ARRAY_LEN(numbers); i++) hash_number(x, numbers[i]);
-    for (size_t i = 0; i < QSF_ARRAY_LEN(floats); i++) hash_float(x, floats[i]);
-    if (qsf_ext_needs_reader(hp)) hash_later(x, hp);
-}
-
-/* The description, the vocabulary, every tensor's type, shape and place, and the checksums of
- * weights where the file has them (QSF).  GGUF has none: there, two files that differ in nothing
- * but the values of weights are taken for one. */
+/* The description, the vocabulary, every tensor's type, shape and place, which part of the model
+ * runs here, and the checksums of weights if the file has them (QSF).  GGUF files have none: two
+ * that differ only in the values of weights are taken for one. */
 static uint64_t session_model(const qsf_source *s)
 {
     session_hash x = { 0xcbf29ce484222325u };
     hash_text(&x, s->format);
     for (uint32_t i = 0; i < s->n_files; i++) hash_number(&x, s->lengths[i]);
-    hash_hparams(&x, &s->hp);
+    x.h = qsf_hparams_hash(x.h, &s->hp);
+    const uint32_t part[] = { s->n_before, s->n_after, s->share, s->n_shares };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(part); i++) hash_number(&x, part[i]);
     hash_number(&x, s->vocab.n_tokens);
     if (s->vocab.n_tokens) hash_bytes(&x, s->vocab.text, s->vocab.at[s->vocab.n_tokens]);
     for (uint32_t i = 0; i < s->n_units; i++) {
@@ -142,7 +97,7 @@ static void session_header(const qsf_context *c, uint32_t seq, uint32_t n, uint8
     const qsf_kv_layout *l = &c->kv.layout;
     memset(h, 0, SESSION_HEADER);
     memcpy(h, session_magic, sizeof session_magic);
-    qsf_put32(h + AT_VERSION, c->state.bytes ? SESSION_VERSION : 1);
+    qsf_put32(h + AT_VERSION, SESSION_VERSION);
     qsf_put64(h + AT_LENGTH, session_bytes(c, n));
     qsf_put64(h + AT_MODEL, session_model(c->model->source) ^ qsf_lora_hash(&c->lora, seq));
     qsf_put32(h + AT_KEYS, session_keys(c));
@@ -241,10 +196,13 @@ static qsf_status session_fits(const qsf_context *c, uint32_t seq, const uint8_t
         return qsf_fail(err, QSF_E_CORRUPT, "this is no saved session");
     if (qsf_crc32(0, h, AT_CRC) != qsf_le32(h + AT_CRC))
         return qsf_fail(err, QSF_E_CORRUPT, "session: the header's checksum is wrong");
-    if (qsf_le32(h + AT_VERSION) - 1 >= SESSION_VERSION)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "session: version %u; this build reads versions up to %d",
-                        (unsigned)qsf_le32(h + AT_VERSION), (int)SESSION_VERSION);
-    const uint32_t n = qsf_le32(h + AT_POSITIONS);
+    const uint32_t version = qsf_le32(h + AT_VERSION), n = qsf_le32(h + AT_POSITIONS);
+    if (version && version < SESSION_VERSION)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "session: version %u, which an earlier libqsf wrote, does "
+                        "not identify its model reliably; start a new session", (unsigned)version);
+    if (version != SESSION_VERSION)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "session: version %u; this build reads version %d",
+                        (unsigned)version, (int)SESSION_VERSION);
     session_header(c, seq, n, own);
     if (memcmp(h + AT_MODEL, own + AT_MODEL, 8))
         return qsf_fail(err, QSF_E_ARGUMENT, "session: it belongs to another model, or was computed with "

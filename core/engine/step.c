@@ -1,22 +1,9 @@
 /* The step: moves a batch on by one layer.
  * SPDX-License-Identifier: MIT */
 #include "engine/step.h"
-#include "engine/layer.h"
 #include "engine/sequence.h"
+#include "layers/layer.h"
 #include "weights/refine.h"
-
-void qsf_batch_drop(qsf_context *c)
-{
-    qsf_batch_state *b = &c->now;
-    if (!b->active) return;
-    for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, b->old_length[s]);
-    b->active = false;
-    b->n_hidden = b->n_states = 0;
-    b->walk.n = 0;
-    c->batch.n_asked = 0;
-    qsf_exit_drop(&c->early_exit);
-    qsf_kv_attention_collect(&c->kv_attention, &c->kv, false);
-}
 
 /* What arithmetic gets of the context; weights and layer are still to be set. */
 static qsf_pass step_pass(qsf_context *c)

@@ -6,8 +6,6 @@
 #include "engine/context.h"
 #include "model/part.h"
 
-/* Drops the batch under way: its positions are taken back. */
-void qsf_batch_drop(qsf_context *c);
 /* Computes what an approximate head has left out of the logits that qsf_logits(c, i) gives, for the
  * tokens of mask, a bit for each token. */
 qsf_status qsf_logits_of(qsf_context *c, size_t i, const uint32_t *mask);

@@ -61,6 +61,13 @@ typedef enum qsf_arch_layers {
     QSF_LAYERS_SHIFTED          /* ... which takes the row before, too */
 } qsf_arch_layers;
 
+/* A name of GGUF files (in a layer: after "blk.N.") that means something else than in roles.c. */
+typedef struct qsf_arch_alias {
+    const char *name;           /* NULL: the end of a list */
+    uint8_t kind;
+    bool    two;                /* only if both parts of a layer have a norm of their own */
+} qsf_arch_alias;
+
 typedef struct qsf_arch {
     const char *name;           /* in GGUF files, and in qsf_hparams */
     uint8_t  norm, act;
@@ -93,6 +100,15 @@ typedef struct qsf_arch {
      * values are normed */
     bool     later_gemma;
     bool     altup;             /* a row has four streams, with Gemma 3n's sizes where no key gives them */
+    const qsf_arch_alias *aliases;      /* GGUF; or NULL */
+    uint8_t  hf_rows;           /* PEFT: how rows of queries and keys lie in Hugging Face files if rope is
+                                 * QSF_ROPE_PAIRS; 0: unknown */
+    bool     asks_causal;       /* GGUF: attention.causal may be false, in models that embed texts */
+    bool     asks_router_norm;  /* GGUF: expert_weights_norm counts; llama.cpp fixes it for the others and
+                                 * writes the key as false */
+    bool     ff_of_used;        /* GGUF: feed_forward_length is that of all used experts together */
+    bool     sections_halve;    /* GGUF: halves turn if there are rotary sections */
+    bool     spare_output_bias; /* GGUF: output.bias is not used */
 } qsf_arch;
 
 extern const qsf_arch qsf_archs[];                     /* the last has no name */

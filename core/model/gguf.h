@@ -93,11 +93,15 @@ qsf_status qsf_gguf_u32(const gguf *g, const char *key, bool need, uint32_t *out
 qsf_status qsf_gguf_f32(const gguf *g, const char *key, bool need, float *out, qsf_error *err);
 qsf_status qsf_gguf_bool(const gguf *g, const char *key, bool *out, qsf_error *err);
 qsf_status qsf_gguf_string(const gguf *g, const char *key, gguf_text *out, qsf_error *err);
+/* Steps through strings: at is kv->data at first. */
+gguf_text  qsf_gguf_next_string(const uint8_t **at);
+const gguf_tensor *qsf_gguf_tensor(const gguf *g, const char *name);     /* NULL: it is not there */
+
+/* ---- core/model/gguf_values.c ---- */
 /* One number of an array or the value itself; i < kv->n. */
 bool       qsf_gguf_integer(const gguf_kv *kv, uint64_t i, int64_t *out);      /* false: no integer */
 bool       qsf_gguf_number(const gguf_kv *kv, uint64_t i, double *out);        /* false: no number */
-/* Steps through strings: at is kv->data at first. */
-gguf_text  qsf_gguf_next_string(const uint8_t **at);
+uint32_t   qsf_gguf_value_bytes(uint32_t type);         /* 0: strings and arrays, whose length differs */
 
 /* ---- core/model/gguf_keys.c ---- */
 /* Whether a key (given with its "%s") is to be treated as missing because llama.cpp wrote it
@@ -143,7 +147,6 @@ bool       qsf_gguf_is_bitnet(const gguf_tensor *t);
 /* Finds out how part's tensors of these types, whose room is known, are stored. */
 qsf_status qsf_gguf_bitnet(const gguf *g, gguf_part *part, uint64_t align, qsf_error *err);
 
-const gguf_tensor *qsf_gguf_tensor(const gguf *g, const char *name);     /* NULL: it is not there */
 /* Divisors of rotary frequencies, from tensors; need the hparams. */
 qsf_status qsf_gguf_rope_factors(gguf *g, qsf_error *err);
 

@@ -26,9 +26,7 @@ static qsf_status expert_lengths(const gguf *g, qsf_hparams *hp, qsf_error *err)
     qsf_status st;
     uint32_t n_shared = 0;
     bool differ;
-    /* Qwen's first files, and Nemotron's, give the length of what all chosen experts have. */
-    const bool together = !memcmp(g->arch, "qwen", 4) || g->row->layers == QSF_LAYERS_ONE;
-    hp->n_ff_expert = together && hp->n_used ? hp->n_ff / hp->n_used : hp->n_ff;
+    hp->n_ff_expert = g->row->ff_of_used && hp->n_used ? hp->n_ff / hp->n_used : hp->n_ff;
     hp->n_ff_shared = g->row->experts == QSF_EXPERTS_SHARED || g->row->later_gemma ? hp->n_ff : 0;
     if ((st = qsf_gguf_layer_u32(g, GGUF_LAYER_EXPERT_FF, false, &hp->n_ff_expert, &differ, err)) ||
         (st = qsf_gguf_u32(g, "%s.expert_shared_count", false, &n_shared, err)) ||

@@ -92,7 +92,7 @@ static qsf_status family_sections(const gguf *g, qsf_hparams *hp, qsf_error *err
 {
     const gguf_kv *kv = qsf_gguf_find(g, "%s.rope.dimension_sections");
     int64_t n[4] = { 0 };
-    if (!kv || memcmp(g->arch, "glm4", 4)) return QSF_OK;
+    if (!kv || !g->row->sections_halve) return QSF_OK;
     for (uint64_t i = 0; i < QSF_MIN(kv->n, 4u); i++)
         if (!qsf_gguf_integer(kv, i, &n[i]) || n[i] < 0 || (i == 3 && n[i]))
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: key \"%.*s\": section %u is none that text turns",

@@ -16,8 +16,6 @@ enum {
     GGUF_FIRST_READ = 1 << 20
 };
 
-static const uint8_t gguf_sizes[GGUF_N_TYPES] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
-
 /* ---- a place in the bytes that are there ---- */
 
 typedef struct gguf_cursor {
@@ -95,7 +93,7 @@ static qsf_status gguf_take_value(gguf_cursor *c, gguf_kv *kv, qsf_error *err)
     kv->data = c->begin + c->at;
     if (kv->type != GGUF_STRING) {
         uint64_t bytes;
-        if (qsf_mul_u64(kv->n, gguf_sizes[kv->type], &bytes)) bytes = UINT64_MAX;
+        if (qsf_mul_u64(kv->n, qsf_gguf_value_bytes(kv->type), &bytes)) bytes = UINT64_MAX;
         return gguf_take(c, bytes, &p, err);
     }
     for (uint64_t i = 0; i < kv->n; i++) {       /* ends with the file at the latest */
@@ -436,41 +434,13 @@ void qsf_gguf_done(gguf *g)
     qsf_arena_free(g->tmp);
 }
 
-/* ---- values ---- */
+/* ---- tensors and keys ---- */
 
-bool qsf_gguf_integer(const gguf_kv *kv, uint64_t i, int64_t *out)
+const gguf_tensor *qsf_gguf_tensor(const gguf *g, const char *name)
 {
-    if (i >= kv->n) return false;
-    const uint8_t *p = kv->data + i * (kv->type < GGUF_N_TYPES ? gguf_sizes[kv->type] : 0);
-    switch (kv->type) {
-    case GGUF_U8: case GGUF_BOOL: *out = *p; return true;
-    case GGUF_I8:  *out = (int8_t)*p; return true;
-    case GGUF_U16: *out = qsf_le16(p); return true;
-    case GGUF_I16: *out = (int16_t)qsf_le16(p); return true;
-    case GGUF_U32: *out = qsf_le32(p); return true;
-    case GGUF_I32: *out = (int32_t)qsf_le32(p); return true;
-    case GGUF_U64: *out = (int64_t)qsf_le64(p); return *out >= 0;
-    case GGUF_I64: *out = (int64_t)qsf_le64(p); return true;
-    }
-    return false;
-}
-
-bool qsf_gguf_number(const gguf_kv *kv, uint64_t i, double *out)
-{
-    int64_t n;
-    if (i >= kv->n) return false;
-    if (kv->type == GGUF_F32) {
-        *out = qsf_lef32(kv->data + 4 * i);
-        return true;
-    }
-    if (kv->type == GGUF_F64) {
-        const uint64_t bits = qsf_le64(kv->data + 8 * i);
-        memcpy(out, &bits, 8);
-        return true;
-    }
-    if (!qsf_gguf_integer(kv, i, &n)) return false;
-    *out = (double)n;
-    return true;
+    for (uint32_t i = 0; i < g->n_tensors; i++)
+        if (gguf_text_is(g->tensors[i].name, name)) return &g->tensors[i];
+    return NULL;
 }
 
 /* Finds the key, with the architecture filled in, unless it is to be ignored. */

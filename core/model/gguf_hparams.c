@@ -32,15 +32,6 @@ static const struct { uint64_t unless; const char *key, *what; } gguf_only[] = {
     { QSF_HAS_TEMP, "%s.attention.temperature_scale", "queries scaled with their position" },
 };
 
-/* Models of these that embed texts may see them whole; then a key says so. */
-static bool may_see_all(const char *arch)
-{
-    static const char *const archs[] = { "llama", "qwen2", "qwen3" };
-    for (size_t i = 0; i < QSF_ARRAY_LEN(archs); i++)
-        if (!strcmp(arch, archs[i])) return true;
-    return false;
-}
-
 static qsf_status refuse_features(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
@@ -55,7 +46,7 @@ static qsf_status refuse_features(const gguf *g, qsf_hparams *hp, qsf_error *err
         (st = refuse_number(g, "%s.rope.dimension_sections", "rotary sections of images", err))) return st;
     if ((st = qsf_gguf_bool(g, "%s.attention.causal", &causal, err))) return st;
     hp->both_ways = g->row->both_ways || !causal;
-    if (!causal && !g->row->both_ways && !may_see_all(g->arch))
+    if (!causal && !g->row->both_ways && !g->row->asks_causal)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: attention that is not causal, which this version does "
                         "not know of %s", g->s->path, g->arch);
     return QSF_OK;
@@ -359,13 +350,6 @@ qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err)
 }
 
 /* ---- divisors of rotary frequencies ---- */
-
-const gguf_tensor *qsf_gguf_tensor(const gguf *g, const char *name)
-{
-    for (uint32_t i = 0; i < g->n_tensors; i++)
-        if (gguf_text_is(g->tensors[i].name, name)) return &g->tensors[i];
-    return NULL;
-}
 
 static qsf_status read_factors(gguf *g, const char *name, float times, float **out, qsf_error *err)
 {

@@ -35,15 +35,6 @@ static bool all_zero(const gguf_kv *kv)
     return true;
 }
 
-/* All other architectures fix it in llama.cpp's code, and the key is written as false. */
-static bool reads_expert_norm(const char *arch)
-{
-    static const char *const archs[] = { "bailingmoe2", "deepseek2", "glm4moe", "nemotron_h_moe" };
-    for (size_t i = 0; i < QSF_ARRAY_LEN(archs); i++)
-        if (!strcmp(arch, archs[i])) return true;
-    return false;
-}
-
 bool qsf_gguf_is_silent(const gguf *g, const char *key, const gguf_kv *kv)
 {
     for (size_t i = 0; g->row && i < QSF_ARRAY_LEN(gguf_silent_keys); i++) {
@@ -52,7 +43,7 @@ bool qsf_gguf_is_silent(const gguf *g, const char *key, const gguf_kv *kv)
         case SILENT_ZERO: return all_zero(kv);
         case SILENT_ZERO_PARTS: return g->row->layers != QSF_LAYERS_ONE && all_zero(kv);
         case SILENT_FIXED_ALIBI: return g->row->alibi > 0 && !(g->row->has & QSF_HAS_ALIBI);
-        case SILENT_FIXED_NORM: return !reads_expert_norm(g->row->name);
+        case SILENT_FIXED_NORM: return !g->row->asks_router_norm;
         }
     }
     return false;

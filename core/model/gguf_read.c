@@ -249,44 +249,25 @@ static int64_t layer_of(gguf_text name, gguf_text *rest)
     return n;
 }
 
-/* Names that stand for something else under one architecture (NULL: where sums are normed).
- * Falcon's first norm is that of the feed-forward where there is a second one. */
-static const struct { const char *arch, *name; uint8_t kind; bool two; } gguf_aliases[] = {
-    { "seed_oss", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
-    { "glm4moe", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
-    { "gpt-oss", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
-    { NULL, "attn_output_norm.weight", QSF_K_ATTN_POST_NORM, false },
-    { NULL, "attn_output_norm.bias", QSF_K_ATTN_POST_NORM_BIAS, false },
-    { NULL, "layer_output_norm.weight", QSF_K_FFN_POST_NORM, false },
-    { NULL, "layer_output_norm.bias", QSF_K_FFN_POST_NORM_BIAS, false },
-    { "neo-bert", "enc.output_norm.weight", QSF_K_OUTPUT_NORM, false },
-    { "falcon", "attn_norm.weight", QSF_K_FFN_NORM, true },
-    { "falcon", "attn_norm.bias", QSF_K_FFN_NORM_BIAS, true },
-    { "falcon", "attn_norm_2.weight", QSF_K_ATTN_NORM, true },
-    { "falcon", "attn_norm_2.bias", QSF_K_ATTN_NORM_BIAS, true },
-    { "lfm2", "shortconv.in_proj.weight", QSF_K_MIX_IN, false },
-    { "lfm2", "shortconv.conv.weight", QSF_K_MIX_CONV, false },
-    { "lfm2", "shortconv.out_proj.weight", QSF_K_MIX_OUT, false },
-    { "lfm2", "token_embd_norm.weight", QSF_K_OUTPUT_NORM, false },
-    { "rwkv7", "attn_norm_2.weight", QSF_K_FFN_NORM, false },
-    { "rwkv7", "attn_norm_2.bias", QSF_K_FFN_NORM_BIAS, false },
-    { "rwkv7", "channel_mix_key.weight", QSF_K_FFN_UP, false },
-    { "rwkv7", "channel_mix_value.weight", QSF_K_FFN_DOWN, false },
-    { "plamo2", "post_attention_norm", QSF_K_ATTN_POST_NORM, false },
-    { "plamo2", "post_ffw_norm", QSF_K_FFN_POST_NORM, false },
-    { "falcon-h1", "ffn_norm", QSF_K_FFN_NORM, false },     /* its converter writes it so */
-    { "qwen35", "attn_qkv.weight", QSF_K_MIX_IN, false },
-    { "qwen35", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
-    { "qwen3next", "attn_qkv.weight", QSF_K_MIX_IN, false },
-    { "qwen3next", "ssm_ba.weight", QSF_K_MIX_BETA, false },
-    { "qwen3next", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
+/* Names that mean something else under all architectures whose sums are normed; arch.c has those of
+ * single ones. */
+static const qsf_arch_alias gguf_sums_aliases[] = {
+    { "attn_output_norm.weight", QSF_K_ATTN_POST_NORM, false },
+    { "attn_output_norm.bias", QSF_K_ATTN_POST_NORM_BIAS, false },
+    { "layer_output_norm.weight", QSF_K_FFN_POST_NORM, false },
+    { "layer_output_norm.bias", QSF_K_FFN_POST_NORM_BIAS, false },
+    { 0 },
 };
 
-/* Whether an alias is for the architecture: what it is called with experts counts, too. */
-static bool alias_is_of(const char *alias, const char *arch)
+static const qsf_role *find_in_aliases(const qsf_arch_alias *list, const gguf *g, const qsf_layer *layer,
+                                       gguf_text name)
 {
-    const size_t n = strlen(alias);
-    return strlen(arch) >= n && !memcmp(alias, arch, n) && (!arch[n] || !strcmp(arch + n, "moe"));
+    /* attn_qkv is a delta net's input, but in layers of attention what it is elsewhere */
+    const bool attends = layer && layer->mixer == QSF_MIXER_ATTENTION;
+    for (const qsf_arch_alias *a = list; a && a->name; a++)
+        if (gguf_text_is(name, a->name) && (!attends || a->kind != QSF_K_MIX_IN) &&
+            (!a->two || g->s->hp.flow == QSF_FLOW_PARALLEL_NORMS)) return qsf_role_of(a->kind);
+    return NULL;
 }
 
 /* layer: NULL for what is outside of layers. */
@@ -311,15 +292,11 @@ static const qsf_role *find_alias(const gguf *g, const qsf_layer *layer, gguf_te
     /* A layer of one part has one norm. */
     if (layer && layer->mixer == QSF_MIXER_NONE && gguf_text_is(name, "attn_norm.weight"))
         return qsf_role_of(QSF_K_FFN_NORM);
-    /* attn_qkv is a delta net's input, but in layers of attention what it is elsewhere */
-    const bool attends = layer && layer->mixer == QSF_MIXER_ATTENTION;
-    for (size_t i = 0; i < QSF_ARRAY_LEN(gguf_aliases); i++)
-        if ((gguf_aliases[i].arch ? alias_is_of(gguf_aliases[i].arch, g->arch)
-                                  : g->s->hp.flow == QSF_FLOW_SUMS) &&
-            gguf_text_is(name, gguf_aliases[i].name) && (!attends || gguf_aliases[i].kind != QSF_K_MIX_IN) &&
-            (!gguf_aliases[i].two || g->s->hp.flow == QSF_FLOW_PARALLEL_NORMS))
-            return qsf_role_of(gguf_aliases[i].kind);
-    return NULL;
+    if (g->s->hp.flow == QSF_FLOW_SUMS) {
+        const qsf_role *role = find_in_aliases(gguf_sums_aliases, g, layer, name);
+        if (role) return role;
+    }
+    return g->row ? find_in_aliases(g->row->aliases, g, layer, name) : NULL;
 }
 
 static const qsf_role *find_role(bool layer, gguf_text name)
@@ -388,7 +365,7 @@ static bool is_input_scale(bool layer, gguf_text name)
 static bool is_aside(const gguf *g, gguf_text name)
 {
     gguf_text rest;
-    if (gguf_text_is(name, "output.bias") && !strcmp(g->arch, "qwen2vl")) return true;
+    if (gguf_text_is(name, "output.bias") && g->row->spare_output_bias) return true;
     if (gguf_text_is(name, "rope_freqs.weight") || gguf_text_is(name, "rope_factors_long.weight")
         || gguf_text_is(name, "rope_factors_short.weight"))
         return true;
@@ -520,7 +497,7 @@ uint32_t qsf_gguf_kinds(const qsf_source *model, gguf_text name, uint64_t rows, 
                         uint8_t kinds[3])
 {
     qsf_source s = *model;
-    const gguf g = { .s = &s, .arch = s.hp.arch };
+    const gguf g = { .s = &s, .arch = s.hp.arch, .row = qsf_arch_find(s.hp.arch) };
     gguf_text rest = name;
     const int64_t number = layer_of(name, &rest);
     if (number >= s.hp.n_layers) return 0;

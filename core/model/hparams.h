@@ -29,6 +29,7 @@ enum { QSF_QK_HEAD = 0, QSF_QK_ALL = 1, QSF_QK_EACH = 2, QSF_QK_ROTATED = 3 };
 enum { QSF_ROPE_NONE = 0, QSF_ROPE_PAIRS = 1, QSF_ROPE_HALVES = 2 };
 enum { QSF_SCALING_NONE = 0, QSF_SCALING_LINEAR = 1, QSF_SCALING_YARN = 2, QSF_SCALING_LONGROPE = 3 };
 
+/* Every member has a row in core/model/description.c. */
 typedef struct qsf_hparams {
     char     arch[32];            /* GGUF's name: "llama", "qwen2", "gemma3", "gpt2", "custom", ... */
     char     name[96];
@@ -56,7 +57,6 @@ typedef struct qsf_hparams {
     float   *rope_factors;
     float   *rope_factors_long;   /* longrope beyond scaling_orig_ctx, or NULL */
     float    rope_attn_factor;    /* longrope: multiplies sin and cos; 0 means 1 */
-    /* From here on what QSF files say in version 3 only: qsf_ext.c goes by the place. */
     uint8_t  flow, qk_norm;
     uint32_t rope_skip;           /* n: layer i does not rotate where i % n == n - 1; 0: all do */
     float    residual_scale;      /* of what a layer's parts add to the stream; 0 means 1 */

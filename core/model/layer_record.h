@@ -9,7 +9,7 @@
 
 #include "model/hparams.h"
 
-/* What mixes positions; core/engine/layer.c has the table of them.  QSF files have these numbers,
+/* What mixes positions; core/layers/layer.c has the table of them.  QSF files have these numbers,
  * and those of qsf_feed_forward. */
 typedef enum qsf_mixer {
     QSF_MIXER_ATTENTION,
@@ -66,7 +66,7 @@ typedef struct qsf_layer {
     float    residual_scale, qkv_clamp, alibi, temp_scale;
     uint32_t temp_every;
     float    xielu[QSF_XIELU_NUMBERS];
-    uint32_t state_bytes;           /* of a sequence, beside keys and values (engine/state.h); attention: 0 */
+    uint32_t state_bytes;           /* of a sequence, beside keys and values (layers/state.h); attention: 0 */
     uint32_t mix_conv, mix_state, mix_heads, mix_groups;        /* as in qsf_hparams */
     uint32_t mix_in, mix_inner;     /* columns that the mixer is given, and that it makes of them */
     uint32_t mix_channels;          /* of its convolution */

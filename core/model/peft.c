@@ -138,19 +138,9 @@ static bool peft_gguf_name(const char *module, size_t len, char out[PEFT_NAME])
  * (llama.cpp's permute), or the model's own code turns pairs. */
 static uint8_t peft_rows(const char *arch)
 {
-    static const struct { const char *arch; uint8_t rows; } known[] = {
-        { "llama", QSF_ROPE_HALVES }, { "smollm3", QSF_ROPE_HALVES }, { "granite", QSF_ROPE_HALVES },
-        { "granitemoe", QSF_ROPE_HALVES }, { "granitehybrid", QSF_ROPE_HALVES },
-        { "minicpm", QSF_ROPE_HALVES }, { "mistral3", QSF_ROPE_HALVES }, { "arcee", QSF_ROPE_HALVES },
-        { "olmo", QSF_ROPE_HALVES },
-        { "command-r", QSF_ROPE_PAIRS }, { "cohere2", QSF_ROPE_PAIRS }, { "glm4", QSF_ROPE_PAIRS },
-        { "ernie4_5", QSF_ROPE_PAIRS }, { "ernie4_5-moe", QSF_ROPE_PAIRS },
-    };
     const qsf_arch *a = qsf_arch_find(arch);
-    if (a && a->rope != QSF_ROPE_PAIRS) return QSF_ROPE_HALVES;
-    for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++)
-        if (!strcmp(arch, known[i].arch)) return known[i].rows;
-    return QSF_ROPE_NONE;
+    if (!a) return QSF_ROPE_NONE;
+    return a->rope == QSF_ROPE_PAIRS ? a->hf_rows : QSF_ROPE_HALVES;
 }
 
 /* ---- tensors ---- */

@@ -5,6 +5,7 @@
  * Section: "QSFX", u32 entries, then entries: u16 key length, u8 type, u8 0, u32 count, key, count
  * elements.  Nothing is aligned. */
 #include "model/qsf_ext.h"
+#include "model/description.h"
 
 enum { EXT_HEAD = 8, EXT_ENTRY = 8, EXT_MAX_KEY = 255 };
 
@@ -233,165 +234,60 @@ qsf_status qsf_ext_get_meta(const qsf_ext *x, qsf_meta **meta, uint32_t *n, qsf_
     return QSF_OK;
 }
 
-/* ---- the architecture: one table for both ways ---- */
-
-typedef enum ext_field_kind { EXT_F_TEXT, EXT_F_U8, EXT_F_BOOL, EXT_F_U32, EXT_F_F32 } ext_field_kind;
-
-/* limit: bytes of a text, largest value of a byte. */
-#define EXT_FIELD(key, kind, member, limit) { key, EXT_F_##kind, limit, offsetof(qsf_hparams, member) }
-static const struct ext_field { const char *key; uint8_t kind, limit; uint16_t at; } ext_fields[] = {
-    EXT_FIELD("arch",                TEXT, arch, sizeof ((qsf_hparams *)0)->arch),
-    EXT_FIELD("name",                TEXT, name, sizeof ((qsf_hparams *)0)->name),
-    EXT_FIELD("norm.eps",            F32,  norm_eps, 0),
-    EXT_FIELD("ffn.gated",           BOOL, gated, 1),
-    EXT_FIELD("embd.scale",          F32,  embd_scale, 0),
-    EXT_FIELD("attn.scale",          F32,  attn_scale, 0),
-    EXT_FIELD("attn.softcap",        F32,  attn_softcap, 0),
-    EXT_FIELD("final.softcap",       F32,  final_softcap, 0),
-    EXT_FIELD("attn.window",         U32,  window, 0),
-    EXT_FIELD("attn.window_pattern", U32,  window_pattern, 0),
-    EXT_FIELD("rope.style",          U8,   rope, QSF_ROPE_HALVES),
-    EXT_FIELD("rope.dim",            U32,  rope_dim, 0),
-    EXT_FIELD("rope.base_local",     F32,  rope_base_local, 0),
-    EXT_FIELD("rope.scaling",        U8,   scaling, QSF_SCALING_LONGROPE),
-    EXT_FIELD("rope.factor",         F32,  scaling_factor, 0),
-    EXT_FIELD("rope.orig_ctx",       U32,  scaling_orig_ctx, 0),
-    EXT_FIELD("rope.yarn_ext",       F32,  yarn_ext_factor, 0),
-    EXT_FIELD("rope.yarn_attn",      F32,  yarn_attn_factor, 0),
-    EXT_FIELD("rope.yarn_fast",      F32,  yarn_beta_fast, 0),
-    EXT_FIELD("rope.yarn_slow",      F32,  yarn_beta_slow, 0),
-    EXT_FIELD("rope.attn_factor",    F32,  rope_attn_factor, 0),
-    /* From here on written only where they are not zero. */
-    EXT_FIELD("layer.flow",          U8,   flow, QSF_FLOW_BARE_BEGIN),
-    EXT_FIELD("layer.residual_scale", F32, residual_scale, 0),
-    EXT_FIELD("attn.qk_norm",        U8,   qk_norm, QSF_QK_ROTATED),
-    EXT_FIELD("attn.qkv_clamp",      F32,  qkv_clamp, 0),
-    EXT_FIELD("attn.alibi",          F32,  alibi, 0),
-    EXT_FIELD("attn.temp_scale",     F32,  temp_scale, 0),
-    EXT_FIELD("attn.temp_every",     U32,  temp_every, 0),
-    EXT_FIELD("rope.skip",           U32,  rope_skip, 0),
-    EXT_FIELD("attn.gate",           U8,   attn_gate, 1),
-    EXT_FIELD("mix.conv",            U32,  mix_conv, 0),
-    EXT_FIELD("mix.inner",           U32,  mix_inner, 0),
-    EXT_FIELD("mix.state",           U32,  mix_state, 0),
-    EXT_FIELD("mix.heads",           U32,  mix_heads, 0),
-    EXT_FIELD("mix.groups",          U32,  mix_groups, 0),
-    EXT_FIELD("mix.neighbours",      U8,   mix_neighbours, 1),
-    EXT_FIELD("mix.norms",           BOOL, mix_norms, 1),
-    EXT_FIELD("mix.rate",            U32,  mix_rate, 0),
-    EXT_FIELD("mix.first",           U32,  mix_first, 0),
-    EXT_FIELD("mix.gate",            U32,  mix_gate, 0),
-    EXT_FIELD("latent.kv",           U32,  kv_latent, 0),
-    EXT_FIELD("latent.q",            U32,  q_latent, 0),
-    EXT_FIELD("latent.plain",        U32,  head_plain, 0),
-    EXT_FIELD("latent.value",        U32,  head_value, 0),
-    EXT_FIELD("latent.joined",       U8,   latent_joined, 1),
-    EXT_FIELD("final.scale",         F32,  logit_scale, 0),
-    EXT_FIELD("experts.n",           U32,  n_experts, 0),
-    EXT_FIELD("experts.used",        U32,  n_used, 0),
-    EXT_FIELD("experts.ff",          U32,  n_ff_expert, 0),
-    EXT_FIELD("experts.shared_ff",   U32,  n_ff_shared, 0),
-    EXT_FIELD("experts.dense",       U32,  n_dense, 0),
-    EXT_FIELD("experts.groups",      U32,  n_groups, 0),
-    EXT_FIELD("experts.groups_used", U32,  n_groups_used, 0),
-    EXT_FIELD("experts.embd",        U32,  n_expert_embd, 0),
-    EXT_FIELD("experts.beside",      BOOL, experts_beside, 1),
-    EXT_FIELD("router.kind",         U8,   router, QSF_ROUTER_CHOSEN),
-    EXT_FIELD("router.norm",         BOOL, router_norm, 1),
-    EXT_FIELD("router.scale",        F32,  router_scale, 0),
-    EXT_FIELD("router.early",        BOOL, router_early, 1),
-    EXT_FIELD("attn.both_ways",      BOOL, both_ways, 1),
-    EXT_FIELD("attn.window_first",   U32,  window_first, 0),
-    EXT_FIELD("embd.token_types",    U32,  n_token_types, 0),
-    EXT_FIELD("rank.mean",           BOOL, rank_mean, 1),
-    EXT_FIELD("rank.classes",        U32,  n_classes, 0),
-    EXT_FIELD("dense.width",         U32,  n_between, 0),
-    EXT_FIELD("attn.head_dim_local", U32,  head_dim_local, 0),
-    EXT_FIELD("rope.dim_local",      U32,  rope_dim_local, 0),
-    EXT_FIELD("attn.kv_shared",      U32,  n_kv_shared, 0),
-    EXT_FIELD("attn.v_norm",         BOOL, v_norm, 1),
-    EXT_FIELD("layer.altup",         BOOL, altup, 1),
-    EXT_FIELD("layer.laurel",        U32,  n_laurel, 0),
-    EXT_FIELD("ffn.sparse_layers",   U32,  n_sparse, 0),
-    EXT_FIELD("ffn.sparse",          F32,  sparse, 0),
-    EXT_FIELD("embd.per_layer",      U32,  n_embd_layer, 0),
-    EXT_FIELD("pooling",             U8,   pooling, QSF_POOL_RANK),
-};
-#undef EXT_FIELD
-
-/* Whether a member, which is no text, is not zero. */
-static bool ext_is_set(const qsf_hparams *hp, const struct ext_field *f)
-{
-    const uint8_t *at = (const uint8_t *)hp + f->at;
-    if (f->kind != EXT_F_U32 && f->kind != EXT_F_F32) return *at != 0;
-    return at[0] || at[1] || at[2] || at[3];
-}
+/* ---- the architecture, by the table of its members ---- */
 
 bool qsf_ext_needs_reader(const qsf_hparams *hp)
 {
-    bool needs = hp->xielu || hp->mixers || hp->feed_forwards || hp->ffs || hp->kv_heads ||
-                 hp->useds || hp->expert_ffs || hp->windowed;
-    for (size_t i = 0; i < QSF_ARRAY_LEN(ext_fields); i++)
-        needs |= ext_fields[i].at >= offsetof(qsf_hparams, flow) && ext_is_set(hp, &ext_fields[i]);
-    return needs;
+    for (size_t i = 0; i < qsf_n_members; i++)
+        if (qsf_members[i].saved == QSF_SAVED_NEEDED && qsf_member_is_set(hp, &qsf_members[i])) return true;
+    return false;
 }
 
 void qsf_ext_put_hparams(qsf_ext_out *o, const qsf_hparams *hp)
 {
-    for (size_t i = 0; i < QSF_ARRAY_LEN(ext_fields); i++) {
-        const struct ext_field *f = &ext_fields[i];
-        const uint8_t *at = (const uint8_t *)hp + f->at;
-        uint32_t word;
-        uint8_t byte = *at;
-        memcpy(&word, at, f->kind == EXT_F_U32 || f->kind == EXT_F_F32 ? 4 : 1);
-        if (f->at >= offsetof(qsf_hparams, flow) && !ext_is_set(hp, f)) continue;
-        if (at == &hp->pooling && !byte) continue;
-        switch (f->kind) {
-        case EXT_F_TEXT: ext_put_text(o, f->key, (const char *)at); break;
-        case EXT_F_BOOL: byte = *(const bool *)at; qsf_ext_put_u8s(o, f->key, &byte, 1); break;
-        case EXT_F_U8:   qsf_ext_put_u8s(o, f->key, &byte, 1); break;
-        case EXT_F_U32:  ext_words(o, f->key, QSF_EXT_U32, &word, 1); break;
-        default:         ext_words(o, f->key, QSF_EXT_F32, &word, 1); break;
+    for (size_t i = 0; i < qsf_n_members; i++) {
+        const qsf_member *m = &qsf_members[i];
+        const void *values = qsf_member_values(hp, m);
+        const uint32_t n = qsf_member_count(hp, m);
+        if (m->saved == QSF_SAVED_HEADER || (m->saved != QSF_SAVED_ALWAYS && !qsf_member_is_set(hp, m)))
+            continue;
+        switch ((qsf_member_type)m->type) {
+        case QSF_MEMBER_TEXT: ext_put_text(o, m->key, values); break;
+        case QSF_MEMBER_U8: case QSF_MEMBER_BOOL: qsf_ext_put_u8s(o, m->key, values, n); break;
+        case QSF_MEMBER_U32: qsf_ext_put_u32s(o, m->key, values, n); break;
+        case QSF_MEMBER_F32: qsf_ext_put_f32s(o, m->key, values, n); break;
         }
     }
-    const uint32_t half = (hp->rope_dim ? hp->rope_dim : hp->head_dim) / 2;
-    if (hp->rope_factors) qsf_ext_put_f32s(o, "rope.factors", hp->rope_factors, half);
-    if (hp->rope_factors_long) qsf_ext_put_f32s(o, "rope.factors_long", hp->rope_factors_long, half);
-    if (hp->mixers) qsf_ext_put_u8s(o, "layer.mixers", hp->mixers, hp->n_layers);
-    if (hp->feed_forwards) qsf_ext_put_u8s(o, "layer.ffns", hp->feed_forwards, hp->n_layers);
-    if (hp->windowed) qsf_ext_put_u8s(o, "layer.windowed", hp->windowed, hp->n_layers);
-    if (hp->ffs) qsf_ext_put_u32s(o, "layer.ff", hp->ffs, hp->n_layers);
-    if (hp->kv_heads) qsf_ext_put_u32s(o, "layer.kv_heads", hp->kv_heads, hp->n_layers);
-    if (hp->useds) qsf_ext_put_u32s(o, "layer.experts_used", hp->useds, hp->n_layers);
-    if (hp->expert_ffs) qsf_ext_put_u32s(o, "layer.experts_ff", hp->expert_ffs, hp->n_layers);
-    if (hp->xielu) qsf_ext_put_f32s(o, "ffn.xielu", hp->xielu, (uint64_t)hp->n_layers * QSF_XIELU_NUMBERS);
 }
 
-static qsf_status ext_get_field(const qsf_ext *x, const struct ext_field *f, qsf_hparams *hp, qsf_error *err)
+static qsf_status ext_get_member(const qsf_ext *x, const qsf_member *m, qsf_hparams *hp, qsf_error *err)
 {
-    static const uint8_t types[] = { QSF_EXT_TEXT, QSF_EXT_U8, QSF_EXT_U8, QSF_EXT_U32, QSF_EXT_F32 };
-    uint8_t *at = (uint8_t *)hp + f->at;
+    static const uint8_t types[] = {
+        [QSF_MEMBER_TEXT] = QSF_EXT_TEXT, [QSF_MEMBER_U8] = QSF_EXT_U8, [QSF_MEMBER_BOOL] = QSF_EXT_U8,
+        [QSF_MEMBER_U32] = QSF_EXT_U32, [QSF_MEMBER_F32] = QSF_EXT_F32,
+    };
+    uint8_t *at = (uint8_t *)hp + m->at;
     qsf_ext_value v;
-    qsf_status st = f->kind == EXT_F_TEXT ? qsf_ext_get(x, f->key, QSF_EXT_TEXT, &v, err)
-        : ext_get_one(x, f->key, types[f->kind], &v, err);
+    qsf_status st = m->type == QSF_MEMBER_TEXT ? qsf_ext_get(x, m->key, QSF_EXT_TEXT, &v, err)
+        : ext_get_one(x, m->key, types[m->type], &v, err);
     if (st || !v.data) return st;
-    if (f->kind == EXT_F_TEXT) {
-        const uint32_t n = QSF_MIN(v.count, (uint32_t)f->limit - 1);
-        memset(at, 0, f->limit);
+    if (m->type == QSF_MEMBER_TEXT) {
+        const uint32_t n = QSF_MIN(v.count, (uint32_t)m->limit - 1);
+        memset(at, 0, m->limit);
         memcpy(at, v.data, n);
         return QSF_OK;
     }
-    if (f->kind == EXT_F_U32 || f->kind == EXT_F_F32) {
+    if (m->type == QSF_MEMBER_U32 || m->type == QSF_MEMBER_F32) {
         const uint32_t word = qsf_le32(v.data);
-        if (f->kind == EXT_F_F32 && !isfinite(qsf_f32_from_bits(word)))
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: extension key %s is not a number", x->path, f->key);
+        if (m->type == QSF_MEMBER_F32 && !isfinite(qsf_f32_from_bits(word)))
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: extension key %s is not a number", x->path, m->key);
         memcpy(at, &word, 4);
         return QSF_OK;
     }
-    if (v.data[0] > f->limit)
+    if (v.data[0] > m->limit)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: extension key %s is %u; known are 0 to %u", x->path,
-                        f->key, (unsigned)v.data[0], (unsigned)f->limit);
-    if (f->kind == EXT_F_BOOL) *(bool *)at = v.data[0] != 0;
+                        m->key, (unsigned)v.data[0], (unsigned)m->limit);
+    if (m->type == QSF_MEMBER_BOOL) *(bool *)at = v.data[0] != 0;
     else *at = v.data[0];
     return QSF_OK;
 }
@@ -450,23 +346,28 @@ static qsf_status ext_get_sizes(const qsf_ext *x, const char *key, uint32_t n, u
     return QSF_OK;
 }
 
+static qsf_status ext_get_array(const qsf_ext *x, const qsf_member *m, qsf_hparams *hp, qsf_arena *a,
+                                qsf_error *err)
+{
+    const uint32_t n = qsf_member_count(hp, m);
+    void *at = (uint8_t *)hp + m->at;
+    if (m->type == QSF_MEMBER_F32) return ext_get_factors(x, m->key, n, m->limit, at, a, err);
+    if (m->type == QSF_MEMBER_U8) return ext_get_layers(x, m->key, n, at, a, err);
+    uint32_t most;
+    memcpy(&most, (const uint8_t *)hp + m->most, sizeof most);
+    return ext_get_sizes(x, m->key, n, most, at, a, err);
+}
+
 qsf_status qsf_ext_get_hparams(const qsf_ext *x, qsf_hparams *hp, qsf_arena *a, qsf_error *err)
 {
-    qsf_status st;
-    for (size_t i = 0; i < QSF_ARRAY_LEN(ext_fields); i++)
-        if ((st = ext_get_field(x, &ext_fields[i], hp, err))) return st;
-    const uint32_t half = (hp->rope_dim ? hp->rope_dim : hp->head_dim) / 2;
-    if ((st = ext_get_factors(x, "rope.factors", half, true, &hp->rope_factors, a, err)) ||
-        (st = ext_get_factors(x, "rope.factors_long", half, true, &hp->rope_factors_long, a, err))) return st;
-    if ((st = ext_get_layers(x, "layer.mixers", hp->n_layers, &hp->mixers, a, err)) ||
-        (st = ext_get_layers(x, "layer.ffns", hp->n_layers, &hp->feed_forwards, a, err)) ||
-        (st = ext_get_layers(x, "layer.windowed", hp->n_layers, &hp->windowed, a, err))) return st;
-    if ((st = ext_get_sizes(x, "layer.ff", hp->n_layers, hp->n_ff, &hp->ffs, a, err)) ||
-        (st = ext_get_sizes(x, "layer.kv_heads", hp->n_layers, hp->n_kv_heads, &hp->kv_heads, a, err)) ||
-        (st = ext_get_sizes(x, "layer.experts_used", hp->n_layers, hp->n_used, &hp->useds, a, err)) ||
-        (st = ext_get_sizes(x, "layer.experts_ff", hp->n_layers, hp->n_ff_expert, &hp->expert_ffs, a, err)))
-        return st;
-    if (hp->act != QSF_ACT_XIELU) return QSF_OK;
-    st = ext_get_factors(x, "ffn.xielu", hp->n_layers * QSF_XIELU_NUMBERS, false, &hp->xielu, a, err);
-    return st || hp->xielu ? st : qsf_fail(err, QSF_E_CORRUPT, "%s: ffn.xielu is missing", x->path);
+    for (size_t i = 0; i < qsf_n_members; i++) {
+        const qsf_member *m = &qsf_members[i];
+        if (m->saved == QSF_SAVED_HEADER) continue;
+        if (m->count == QSF_COUNT_XIELU && hp->act != QSF_ACT_XIELU) continue;
+        const qsf_status st = m->count == QSF_COUNT_ONE ? ext_get_member(x, m, hp, err)
+            : ext_get_array(x, m, hp, a, err);
+        if (st) return st;
+    }
+    if (hp->act != QSF_ACT_XIELU || hp->xielu) return QSF_OK;
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: ffn.xielu is missing", x->path);
 }

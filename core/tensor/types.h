@@ -158,6 +158,8 @@ const qsf_type_info *qsf_type_get(uint32_t type);
 bool qsf_type_tiles(uint32_t type);
 /* Bytes of a block's scale: 2; 0 without one, 1 of trellises and tables. */
 uint32_t qsf_type_scale_bytes(uint32_t type);
+/* Bytes of a block before its codes. */
+uint32_t qsf_type_head_bytes(uint32_t type);
 /* Whether blocks have no scale: TERNARY2, TERNARY5 and QK256, with blocks of 256 only. */
 bool qsf_type_bare(uint32_t type);
 /* Bytes of one block of one row; a tile takes 16 times that.
@@ -181,6 +183,8 @@ void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, flo
 /* Only the codes of row r of a tile of any type: codes[block]. */
 void qsf_tile_put_codes(void *tile, uint32_t type, uint32_t block, uint32_t r, const uint8_t *codes);
 void qsf_tile_get_codes(const void *tile, uint32_t type, uint32_t block, uint32_t r, uint8_t *codes);
+/* The codes of a packing 0 block: codes[block]. */
+void qsf_block_get_codes(const void *from, uint32_t type, uint32_t block, uint8_t *codes);
 /* The codes (behind its scale) of a packing 0 block of types 25 to 28. */
 void qsf_block_put_codes(void *to, uint32_t type, uint32_t block, const uint8_t *codes);
 

@@ -1,125 +1,7 @@
-/* Conversations: values of messages, the template at work on them, and the text with its spans.
+/* Conversations: messages and variables for a template, and the text with its spans.
  * SPDX-License-Identifier: MIT */
 #include "text/chat_own.h"
 #include "text/unicode.h"
-
-/* What a rendering may take, far more than templates do: steps (some 20 million a second), with so
- * many for each byte of the variables, and bytes of memory likewise.  A template that only wants
- * to take long ends within a second. */
-enum { CHAT_STEPS = 1 << 21, CHAT_STEPS_BYTE = 256, CHAT_STEPS_MOST = 1 << 28,
-       CHAT_MEMORY = 1 << 26, CHAT_MEMORY_BYTE = 256, CHAT_MEMORY_MOST = 1 << 30 };
-/* The budget of all probes of a template, in multiples of what one rendering may take. */
-enum { CHAT_PROBES = 4 };
-
-static const char chat_what[] = "a conversation";
-
-/* ---- the template ---- */
-
-void chat_engine_init(chat_engine *e, const qsf_platform *p, const char *jinja, uint64_t payload)
-{
-    const size_t len = strlen(jinja);
-    *e = (chat_engine){ .platform = p, .jinja = jinja, .cap = qsf_round_up(4096 + len / 4 + 2 * payload, 64),
-                        .mem_size = qsf_round_up((32 << 10) + 16 * (uint64_t)len + 8 * payload, 64),
-                        .steps = (uint32_t)QSF_MIN(CHAT_STEPS + CHAT_STEPS_BYTE * payload, CHAT_STEPS_MOST),
-                        .most = QSF_MIN(CHAT_MEMORY + CHAT_MEMORY_BYTE * payload, CHAT_MEMORY_MOST) };
-}
-
-void chat_engine_drop(chat_engine *e)
-{
-    if (e->mem) qsf_dealloc(e->platform, e->mem, e->mem_size + e->cap + e->cap / 8);
-    e->mem = NULL;
-    e->t = NULL;
-}
-
-/* Memory, and the template read into it. */
-static qsf_status chat_engine_begin(chat_engine *e, qsf_error *err)
-{
-    if (!(e->mem = qsf_alloc(e->platform, e->mem_size + e->cap + e->cap / 8, chat_what, err)))
-        return QSF_E_MEMORY;
-    e->out = (char *)e->mem + e->mem_size;
-    e->own = (uint8_t *)e->out + e->cap;
-    return qsf_jinja_parse(e->mem, (size_t)e->mem_size, e->jinja, strlen(e->jinja), &e->t, err);
-}
-
-qsf_status chat_engine_render(chat_engine *e, const qsf_jinja_var *vars, size_t n, int64_t now,
-                              qsf_error *err)
-{
-    uint32_t left = e->steps;           /* of all attempts together */
-    for (;;) {
-        qsf_status st = e->mem ? QSF_OK : chat_engine_begin(e, err);
-        if (st && st != QSF_E_MEMORY) chat_engine_drop(e);
-        if (!st)
-            st = qsf_jinja_render(e->t, vars, n, now, left, e->out, (size_t)e->cap, &e->len, e->own, err);
-        if (st) e->len = 0;
-        if (st != QSF_E_MEMORY || !e->mem) return st;
-        left -= e->t ? qsf_jinja_steps(e->t) : 0;
-        chat_engine_drop(e);
-        if (e->mem_size + e->cap > e->most / 4) {       /* the message says where */
-            if (err) err->status = QSF_E_BUDGET;
-            return QSF_E_BUDGET;
-        }
-        e->mem_size *= 4;
-        e->cap *= 4;
-    }
-}
-
-bool chat_engine_wrote(const chat_engine *e, const char *text, size_t len)
-{
-    for (size_t i = 0; i + len <= e->len; i++)
-        if (!memcmp(e->out + i, text, len)) return true;
-    return false;
-}
-
-/* ---- values ---- */
-
-qsf_jinja_value *chat_values(chat_run *run, size_t n)
-{
-    qsf_jinja_value *v = run->st ? NULL
-        : qsf_arena_array(run->arena, n ? n : 1, sizeof *v, chat_what, run->err);
-    if (!v) run->st = run->st ? run->st : QSF_E_MEMORY;
-    return v;
-}
-
-bool chat_is(const qsf_jinja_value *v, const char *text)
-{
-    return v && v->type == QSF_JINJA_TEXT && v->n == strlen(text) && !memcmp(v->as.text, text, v->n);
-}
-
-qsf_jinja_value chat_json(chat_run *run, const qsf_json_node *node)
-{
-    qsf_jinja_value *v = chat_values(run, node->skip);
-    if (!v) return (qsf_jinja_value){ .type = QSF_JINJA_NONE };
-    qsf_jinja_from_json(node, v);
-    return v[0];
-}
-
-qsf_jinja_value chat_with(chat_run *run, const qsf_jinja_value *dict, const char *key, qsf_jinja_value v)
-{
-    qsf_jinja_value *pairs = chat_values(run, 2 * (size_t)dict->n + 2);
-    uint32_t at = 0;
-    if (!pairs) return *dict;
-    if (dict->n) memcpy(pairs, dict->as.items, 2 * (size_t)dict->n * sizeof *pairs);
-    while (at < dict->n && !chat_is(&pairs[2 * at], key)) at++;
-    pairs[2 * at] = qsf_jinja_text(key);
-    pairs[2 * at + 1] = v;
-    return qsf_jinja_dict(pairs, QSF_MAX(dict->n, at + 1));
-}
-
-qsf_jinja_value chat_joined(chat_run *run, const qsf_jinja_value *a, const char *between,
-                            const qsf_jinja_value *b)
-{
-    const size_t n = a->n && b->n ? strlen(between) : 0;
-    char *text = run->st ? NULL : qsf_arena_alloc(run->arena, (uint64_t)a->n + n + b->n + 1, chat_what,
-                                                  run->err);
-    if (!text) {
-        run->st = run->st ? run->st : QSF_E_MEMORY;
-        return *a;
-    }
-    if (a->n) memcpy(text, a->as.text, a->n);
-    memcpy(text + a->n, between, n);
-    if (b->n) memcpy(text + a->n + n, b->as.text, b->n);
-    return qsf_jinja_text_n(text, a->n + n + b->n);
-}
 
 /* ---- messages ---- */
 
@@ -197,7 +79,7 @@ static void chat_variables(chat_run *run)
     const qsf_jinja_value kwargs = chat_optional(run, ask->kwargs);
     const size_t most = 4 + QSF_ARRAY_LEN(tokens) + (kwargs.type == QSF_JINJA_DICT ? kwargs.n : 0);
     if (run->st) return;
-    if (!(run->vars = qsf_arena_array(run->arena, most, sizeof *run->vars, chat_what, run->err))) {
+    if (!(run->vars = qsf_arena_array(run->arena, most, sizeof *run->vars, CHAT_WHAT, run->err))) {
         run->st = QSF_E_MEMORY;
         return;
     }
@@ -213,19 +95,6 @@ static void chat_variables(chat_run *run)
     if (kwargs.type == QSF_JINJA_DICT)          /* JSON's texts are terminated */
         for (uint32_t i = 0; i < kwargs.n; i++)
             chat_variable(run, kwargs.as.items[2 * i].as.text, kwargs.as.items[2 * i + 1]);
-}
-
-qsf_status chat_run_render(chat_run *run, const qsf_jinja_value *messages, bool generate, qsf_error *err)
-{
-    run->vars[0].value = run->in_parts ? chat_in_parts(run, messages) : *messages;
-    run->vars[1].value = qsf_jinja_bool(generate);
-    const qsf_status st = chat_engine_render(&run->engine, run->vars, run->n_vars, run->ask->now, err);
-    /* who tries whether a template takes something must not take this for a no */
-    if (st == QSF_E_MEMORY) run->st = qsf_fail(run->err, st, "%s: out of memory", chat_what);
-    run->steps += run->engine.t ? qsf_jinja_steps(run->engine.t) : 0;
-    run->given_up |= st == QSF_E_BUDGET || st == QSF_E_UNSUPPORTED
-        || run->steps > CHAT_PROBES * (uint64_t)run->engine.steps;
-    return st;
 }
 
 static uint64_t chat_payload(const qsf_chat_ask *ask)
@@ -389,7 +258,7 @@ static qsf_status chat_spans(const chat_engine *e, qsf_chat_text *out, qsf_error
 {
     size_t n = 0, i = 0;
     for (size_t at = 0; at < e->len; at += qsf_jinja_stretch(e->own, at, e->len)) n++;
-    qsf_chat_span *spans = qsf_arena_array(out->arena, n + 1, sizeof *spans, chat_what, err);
+    qsf_chat_span *spans = qsf_arena_array(out->arena, n + 1, sizeof *spans, CHAT_WHAT, err);
     if (!spans || !(out->text = qsf_arena_text(out->arena, e->out, e->len, err))) return QSF_E_MEMORY;
     for (size_t at = 0; at < e->len; at += spans[i++].len)
         spans[i] = (qsf_chat_span){ at, qsf_jinja_stretch(e->own, at, e->len), qsf_jinja_is_own(e->own, at) };

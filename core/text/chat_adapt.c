@@ -16,62 +16,7 @@ static const char probe_key[] = "kEy5rq", probe_text[] = "tExt7vw";
 
 /* ---- values of small conversations ---- */
 
-qsf_jinja_value chat_own_text(const char *text)
-{
-    qsf_jinja_value v = qsf_jinja_text(text);
-    v.flags |= QSF_JINJA_OWN;
-    return v;
-}
-
-/* Whose contents a template may take in forms of their own; others are taken as the user's. */
-enum { ADAPT_USER, ADAPT_SYSTEM, ADAPT_ASSISTANT, ADAPT_TOOL, ADAPT_ROLES };
-static const char *const adapt_roles[ADAPT_ROLES] = { "user", "system", "assistant", "tool" };
-
-static int adapt_role_of(const qsf_jinja_value *m)
-{
-    int role = ADAPT_ROLES;
-    while (--role > ADAPT_USER && !chat_is(qsf_jinja_member(m, "role"), adapt_roles[role])) {}
-    return role;
-}
-
 static qsf_jinja_value adapt_none(void) { return (qsf_jinja_value){ .type = QSF_JINJA_NONE }; }
-
-static qsf_jinja_value adapt_one_pair(chat_run *run, const char *key, qsf_jinja_value v)
-{
-    const qsf_jinja_value empty = qsf_jinja_dict(NULL, 0);
-    return chat_with(run, &empty, key, v);
-}
-
-qsf_jinja_value chat_message_of(chat_run *run, const char *role, qsf_jinja_value content)
-{
-    const qsf_jinja_value m = adapt_one_pair(run, "role", chat_own_text(role));
-    return chat_with(run, &m, "content", content);
-}
-
-/* [{"type": "text", "text": text}] */
-qsf_jinja_value chat_parts_of(chat_run *run, qsf_jinja_value text)
-{
-    qsf_jinja_value part = adapt_one_pair(run, "type", chat_own_text("text")), *list = chat_values(run, 1);
-    part = chat_with(run, &part, "text", text);
-    if (!list) return part;
-    list[0] = part;
-    return qsf_jinja_list(list, 1);
-}
-
-qsf_jinja_value chat_list_of(chat_run *run, const qsf_jinja_value *items, size_t n)
-{
-    qsf_jinja_value *list = chat_values(run, n);
-    if (list && n) memcpy(list, items, n * sizeof *list);
-    return qsf_jinja_list(list, list ? n : 0);
-}
-
-/* Whether the template takes these messages; the text is the engine's. */
-bool chat_takes(chat_run *run, const qsf_jinja_value *m, size_t n)
-{
-    const qsf_jinja_value list = chat_list_of(run, m, n);
-    qsf_error ignored;
-    return !run->st && !chat_run_render(run, &list, true, &ignored);
-}
 
 static bool adapt_wrote(const chat_run *run, const char *text)
 {
@@ -85,11 +30,11 @@ static bool adapt_takes_call(chat_run *run, bool as_text, qsf_jinja_value conten
     static const char json[] = "{\"kEy5rq\": \"tExt7vw\"}";
     qsf_jinja_value m[3], f, call, *calls = chat_values(run, 1);
     const qsf_jinja_value arguments = as_text ? qsf_jinja_text(json)
-        : adapt_one_pair(run, probe_key, qsf_jinja_text(probe_text));
+        : chat_one_pair(run, probe_key, qsf_jinja_text(probe_text));
     if (!calls) return false;
-    f = adapt_one_pair(run, "name", qsf_jinja_text("f"));
+    f = chat_one_pair(run, "name", qsf_jinja_text("f"));
     f = chat_with(run, &f, "arguments", arguments);
-    call = adapt_one_pair(run, "id", qsf_jinja_text("a1b2c3d4e"));        /* nine letters, as Mistral wants */
+    call = chat_one_pair(run, "id", qsf_jinja_text("a1b2c3d4e"));        /* nine letters, as Mistral wants */
     call = chat_with(run, &call, "type", chat_own_text("function"));
     calls[0] = chat_with(run, &call, "function", f);
     m[0] = chat_message_of(run, "user", qsf_jinja_text("a"));
@@ -133,7 +78,7 @@ static bool adapt_takes_from(chat_run *run, int role, bool in_parts)
             || adapt_takes_call(run, true, qsf_jinja_text(""), content);
     } else {
         const qsf_jinja_value m[] = { chat_message_of(run, "user", a),
-                                      chat_message_of(run, adapt_roles[role], content),
+                                      chat_message_of(run, chat_role_names[role], content),
                                       chat_message_of(run, "user", a) };
         const size_t first = role != ADAPT_ASSISTANT, n = role == ADAPT_USER ? 1 : 3 - first;
         takes = chat_takes(run, m + first, n);
@@ -149,23 +94,6 @@ static bool adapt_takes_from(chat_run *run, int role, bool in_parts)
 static void adapt_put_content(chat_run *run, qsf_jinja_value *m, qsf_jinja_value content)
 {
     *m = chat_with(run, m, "content", content);
-}
-
-void chat_join_parts(chat_run *run, qsf_jinja_value *m)
-{
-    const qsf_jinja_value *content = qsf_jinja_member(m, "content");
-    qsf_jinja_value text = qsf_jinja_text("");
-    if (!content || content->type != QSF_JINJA_LIST) return;
-    for (uint32_t i = 0; i < content->n && !run->st; i++) {
-        const qsf_jinja_value *part = &content->as.items[i], *t = qsf_jinja_member(part, "text"),
-            *type = qsf_jinja_member(part, "type");
-        if (part->type == QSF_JINJA_TEXT) t = part;
-        if (t && t->type == QSF_JINJA_TEXT) text = chat_joined(run, &text, "\n", t);
-        else run->st = qsf_fail(run->err, QSF_E_UNSUPPORTED, "a message has a part of type \"%.40s\": the "
-                                "chat template takes text only",
-                                type && type->type == QSF_JINJA_TEXT ? type->as.text : "?");
-    }
-    adapt_put_content(run, m, text);
 }
 
 /* As transformers fills these names. */
@@ -245,7 +173,7 @@ static adapt_features adapt_features_of(const qsf_jinja_value *messages)
     for (uint32_t i = 0; i < messages->n; i++) {
         const qsf_jinja_value *m = &messages->as.items[i], *content = qsf_jinja_member(m, "content"),
             *calls = qsf_jinja_member(m, "tool_calls");
-        const int from = adapt_role_of(m);
+        const int from = chat_role_of(m);
         f.parts[from] |= content && content->type == QSF_JINJA_LIST;
         const bool none = !content || content->type == QSF_JINJA_NONE;          /* an empty text, maybe */
         f.text[from] |= none || content->type == QSF_JINJA_TEXT;
@@ -258,18 +186,6 @@ static adapt_features adapt_features_of(const qsf_jinja_value *messages)
         }
     }
     return f;
-}
-
-qsf_jinja_value chat_in_parts(chat_run *run, const qsf_jinja_value *messages)
-{
-    qsf_jinja_value list = chat_list_of(run, messages->as.items, messages->n);
-    qsf_jinja_value *m = (qsf_jinja_value *)(size_t)list.as.items;
-    for (uint32_t i = 0; !run->st && i < list.n; i++) {
-        const qsf_jinja_value *content = qsf_jinja_member(&m[i], "content");
-        if (content && content->type == QSF_JINJA_TEXT && run->in_parts >> adapt_role_of(&m[i]) & 1)
-            adapt_put_content(run, &m[i], chat_parts_of(run, *content));
-    }
-    return list;
 }
 
 /* Whether parts from this role become one text.  What the template takes from nobody of the role
@@ -319,7 +235,7 @@ static void adapt_forms(chat_run *run, qsf_jinja_value *messages, bool all)
     for (uint32_t i = 0; !run->st && i < list.n; i++) {
         const qsf_jinja_value *content = qsf_jinja_member(&m[i], "content");
         const bool says = chat_calls_of(&m[i]) && !empties;
-        if (joins[adapt_role_of(&m[i])]) chat_join_parts(run, &m[i]);
+        if (joins[chat_role_of(&m[i])]) chat_join_parts(run, &m[i]);
         if (!content || content->type == QSF_JINJA_NONE)
             adapt_put_content(run, &m[i], says ? adapt_none() : qsf_jinja_text(""));
         if (to_object) adapt_change_arguments(run, &m[i], false);

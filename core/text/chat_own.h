@@ -6,6 +6,8 @@
 #include "text/chat.h"
 #include "text/jinja_json.h"
 
+#define CHAT_WHAT "a conversation"          /* what memory is for, in messages */
+
 /* A template that is read, with memory that grows as it needs more, and the last text that it
  * wrote. */
 typedef struct chat_engine {
@@ -47,6 +49,8 @@ typedef struct chat_run {
 
 /* The text of these messages to run->engine. */
 qsf_status chat_run_render(chat_run *run, const qsf_jinja_value *messages, bool generate, qsf_error *err);
+/* Whether the template accepts these messages; the output stays in the engine. */
+bool       chat_takes(chat_run *run, const qsf_jinja_value *m, size_t n);
 
 /* ---- values ---- */
 
@@ -61,7 +65,13 @@ qsf_jinja_value chat_joined(chat_run *run, const qsf_jinja_value *a, const char 
 qsf_jinja_value chat_json(chat_run *run, const qsf_json_node *node);
 bool chat_is(const qsf_jinja_value *v, const char *text);       /* takes NULL */
 
+/* Whose contents a template may take in forms of their own; others are taken as the user's. */
+enum { ADAPT_USER, ADAPT_SYSTEM, ADAPT_ASSISTANT, ADAPT_TOOL, ADAPT_ROLES };
+extern const char *const chat_role_names[ADAPT_ROLES];
+int chat_role_of(const qsf_jinja_value *m);
+
 qsf_jinja_value chat_own_text(const char *text);
+qsf_jinja_value chat_one_pair(chat_run *run, const char *key, qsf_jinja_value v);
 qsf_jinja_value chat_message_of(chat_run *run, const char *role, qsf_jinja_value content);
 /* [{"type": "text", "text": text}] */
 qsf_jinja_value chat_parts_of(chat_run *run, qsf_jinja_value text);
@@ -69,22 +79,22 @@ qsf_jinja_value chat_list_of(chat_run *run, const qsf_jinja_value *items, size_t
 bool chat_is_blank(const qsf_jinja_value *text);
 /* The list of a message's calls, or NULL. */
 const qsf_jinja_value *chat_calls_of(const qsf_jinja_value *m);
+/* Joins the texts of a message's parts, a line each. */
+void chat_join_parts(chat_run *run, qsf_jinja_value *m);
+/* One content before the other, with an empty line between them: a text, or parts. */
+qsf_jinja_value chat_merged(chat_run *run, const qsf_jinja_value *a, const qsf_jinja_value *b);
+/* The messages with strings as lists of parts, for the roles that need it. */
+qsf_jinja_value chat_in_parts(chat_run *run, const qsf_jinja_value *messages);
 
 /* ---- forms of contents and arguments (chat_adapt.c) ---- */
 
 /* Brings messages to the forms that the template takes, as far as small conversations show which,
  * and to a shape in which it writes all of them. */
 void chat_adapt(chat_run *run, qsf_jinja_value *messages);
-/* Whether the template accepts these messages; the output stays in the engine. */
-bool chat_takes(chat_run *run, const qsf_jinja_value *m, size_t n);
 /* If the template does not write the tools, adds text that does (chat_tools.c); true: added. */
 bool chat_adapt_tools(chat_run *run, qsf_jinja_value *messages);
 /* The message with its calls, or a tool's result, as text (chat_tools.c). */
 qsf_jinja_value chat_without_calls(chat_run *run, const qsf_jinja_value *m);
-/* The messages with strings as lists of parts, for the roles that need it. */
-qsf_jinja_value chat_in_parts(chat_run *run, const qsf_jinja_value *messages);
-/* Joins the texts of a message's parts, a line each. */
-void chat_join_parts(chat_run *run, qsf_jinja_value *m);
 
 /* ---- shapes of conversations (chat_shape.c) ---- */
 
@@ -120,7 +130,5 @@ typedef enum chat_remedy {
 
 /* Applies one remedy to the messages; false: it changes nothing. */
 bool chat_remedy_apply(chat_run *run, chat_remedy which, qsf_jinja_value *messages);
-/* One content before the other, with an empty line between them: a text, or parts. */
-qsf_jinja_value chat_merged(chat_run *run, const qsf_jinja_value *a, const qsf_jinja_value *b);
 
 #endif

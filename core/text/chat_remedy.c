@@ -67,26 +67,6 @@ static bool remedy_is_empty(const qsf_jinja_value *content)
     return content->type == QSF_JINJA_LIST ? !content->n : chat_is_blank(content);
 }
 
-qsf_jinja_value chat_merged(chat_run *run, const qsf_jinja_value *a, const qsf_jinja_value *b)
-{
-    const qsf_jinja_value empty = qsf_jinja_text("\n\n");
-    if (a->type == QSF_JINJA_TEXT && b->type == QSF_JINJA_TEXT) return chat_joined(run, a, "\n\n", b);
-    const qsf_jinja_value first = a->type == QSF_JINJA_LIST ? *a : chat_parts_of(run, *a);
-    const qsf_jinja_value then = b->type == QSF_JINJA_LIST ? *b : chat_parts_of(run, *b);
-    const size_t n = (size_t)first.n + then.n;
-    qsf_jinja_value *list = chat_values(run, n);
-    if (!list) return *b;
-    if (then.n) memcpy(list + first.n, then.as.items, then.n * sizeof *list);
-    if (first.n) {
-        memcpy(list, first.as.items, first.n * sizeof *list);
-        qsf_jinja_value *last = &list[first.n - 1];
-        const qsf_jinja_value *text = qsf_jinja_member(last, "text");
-        if (text && text->type == QSF_JINJA_TEXT)
-            *last = chat_with(run, last, "text", chat_joined(run, text, "", &empty));
-    }
-    return qsf_jinja_list(list, n);
-}
-
 static qsf_jinja_value remedy_merged(chat_run *run, const qsf_jinja_value *a, const qsf_jinja_value *b)
 {
     return remedy_is_empty(a) ? *b : remedy_is_empty(b) ? *a : chat_merged(run, a, b);

@@ -23,25 +23,12 @@ typedef struct shape_probe {
 
 /* ---- messages ---- */
 
-bool chat_is_blank(const qsf_jinja_value *text)
-{
-    for (uint32_t i = 0; i < text->n; i++)
-        if (!memchr(" \n\t\r", text->as.text[i], 4)) return false;
-    return true;
-}
-
 /* The text of a part; NULL: empty, or not text (an image, for instance). */
 static const qsf_jinja_value *shape_text_of(const qsf_jinja_value *part)
 {
     const qsf_jinja_value *type = qsf_jinja_member(part, "type"), *text = qsf_jinja_member(part, "text");
     if (!text || text->type != QSF_JINJA_TEXT || chat_is_blank(text)) return NULL;
     return !type || chat_is(type, "text") ? text : NULL;
-}
-
-const qsf_jinja_value *chat_calls_of(const qsf_jinja_value *m)
-{
-    const qsf_jinja_value *calls = qsf_jinja_member(m, "tool_calls");
-    return calls && calls->type == QSF_JINJA_LIST && calls->n ? calls : NULL;
 }
 
 /* Bits for everything but the role that a template may test in a message. */

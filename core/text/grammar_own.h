@@ -120,6 +120,8 @@ struct qsf_grammar {
     gram_mem    scratch, left;      /* a head's, as it is being put together */
 };
 
+struct qsf_grammar_builder { qsf_grammar g; };
+
 static inline gram_node *gram_at(const qsf_grammar *g, uint32_t id) { return (gram_node *)g->nodes.p + id; }
 static inline bool gram_is(const qsf_grammar *g, uint32_t id, int flag)
 {
@@ -140,6 +142,8 @@ void     gram_sort(uint64_t *v, size_t n);
 uint32_t gram_seq(qsf_grammar *g, uint32_t a, uint32_t b);
 uint32_t gram_rep(qsf_grammar *g, uint32_t part, uint32_t least, uint32_t most);
 uint32_t gram_lit(qsf_grammar *g, uint32_t at, uint32_t n);
+uint32_t gram_bytes(qsf_grammar *g, const char *bytes, size_t n);
+uint32_t gram_node_of(qsf_grammar *g, gram_kind kind, uint32_t a, uint32_t b, uint32_t c);      /* as it is */
 uint32_t gram_set(qsf_grammar *g, const uint32_t bits[8]);
 uint32_t gram_one(qsf_grammar *g, gram_kind kind, uint32_t a);     /* GK_NEG, GK_FULL */
 /* A node to the list that is being made at the end of alts; the members of a GK_CHOICE each. */
@@ -173,7 +177,7 @@ bool     gram_live(qsf_grammar *g, uint32_t id);
 void     gram_forget(qsf_grammar *g);
 bool     gram_new(qsf_grammar *g, uint64_t pair);
 
-/* ---- grammar_nodes_finish.c ---- */
+/* ---- grammar_settle.c ---- */
 /* All nodes that are reachable from the root, parts before what they are part of, to pairs. */
 void     gram_order(qsf_grammar *g);
 /* What rules make of GF_NULLABLE and GF_DEAD, of the nodes in pairs. */

@@ -509,9 +509,10 @@ struct qsf_pretokenizer {
 };
 
 static const qsf_pretokenizer pretokenizers[] = {
-    { " gpt-2 gpt2 phi-2 mpt olmo jais trillion granite-docling jina-es jina-de jina-v1-en jina-v2-es "
-      "jina-v2-de jina-v2-code roberta-bpe gigachat a.x-4.0 mellum "
-      "modern-bert exaone4 ", 0, { cut_gpt2 } },
+    { " gpt-2 gpt2 phi-2 mpt olmo jais trillion granite-docling jina-es jina-de jina-v1-en roberta-bpe "
+      "gigachat a.x-4.0 mellum exaone4 ", 0, { cut_gpt2 } },
+    { " jina-v2-es jina-v2-de jina-v2-code ", QSF_PRE_MASK, { cut_gpt2 } },
+    { " modern-bert ", QSF_PRE_MASK_CAPITALS, { cut_gpt2 } },
     { " llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano ",
       QSF_PRE_WHOLE | QSF_PRE_BEGIN, { cut_llama3 } },
     { " glm4 glm5 ", QSF_PRE_WHOLE, { cut_llama3 } },

@@ -17,7 +17,9 @@ enum {
     QSF_PRE_MARKS = 4,       /* spaces are U+2581 */
     QSF_PRE_LINES = 8,       /* QSF_PRE_WHOLE, but only for words of line ends */
     QSF_PRE_NO_SPACES = 16,  /* words of white space are left out */
-    QSF_PRE_BEGIN = 32       /* a text begins with the begin token where the file does not say */
+    QSF_PRE_BEGIN = 32,      /* a text begins with the begin token where the file does not say */
+    QSF_PRE_MASK = 64,       /* the special token <mask> takes the white space before it */
+    QSF_PRE_MASK_CAPITALS = 128 /* so does [MASK] */
 };
 unsigned qsf_pretokenizer_rules(const qsf_pretokenizer *p);
 

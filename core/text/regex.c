@@ -6,17 +6,6 @@
 #include "text/regex_own.h"
 #include "text/unicode.h"
 
-void regex_fail(regex *r, size_t at, const char *why)
-{
-    if (!r->failed)
-        qsf_g_fail(r->b, QSF_E_ARGUMENT, "%s: %s at character %llu of \"%.*s\"", r->what, why,
-                   (unsigned long long)at + 1, (int)QSF_MIN(r->len, 80u), r->src);
-    r->failed = true;
-    r->at = r->len;
-}
-
-/* ---- the tree ---- */
-
 /* Adds a node; 0: the pattern is too long, or out of memory. */
 static uint32_t rx_add(regex *r, rx_kind kind)
 {

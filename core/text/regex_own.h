@@ -56,7 +56,7 @@ typedef struct regex {
     uint32_t    n_classes, n_looks;
 } regex;
 
-/* ---- regex.c ---- */
+/* ---- regex_fail.c ---- */
 void regex_fail(regex *r, size_t at, const char *why);
 
 /* ---- regex_nodes.c ---- */

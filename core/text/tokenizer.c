@@ -2,133 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "text/tokenizer_own.h"
 
-/* ---- memory and heap for one call ---- */
-
-static void token_buffer_done(const qsf_tokenizer *t, token_buffer *b)
-{
-    if (b->mem) qsf_dealloc(t->platform, b->mem, b->size);
-    *b = (token_buffer){ 0 };
-}
-
-qsf_status token_buffer_need(const qsf_tokenizer *t, token_buffer *b, uint64_t size, qsf_error *err)
-{
-    if (size <= b->size) return QSF_OK;
-    token_buffer_done(t, b);
-    b->mem = qsf_alloc(t->platform, size, "tokenizing", err);
-    if (!b->mem) return QSF_E_MEMORY;
-    b->size = size;
-    return QSF_OK;
-}
-
-static bool merge_before(const merge_candidate *a, const merge_candidate *b)
-{
-    return a->key < b->key || (a->key == b->key && a->left < b->left);
-}
-
-void merge_push(merge_candidate *heap, size_t *n, merge_candidate x)
-{
-    size_t i = (*n)++;
-    for (; i && merge_before(&x, &heap[(i - 1) / 2]); i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
-    heap[i] = x;
-}
-
-merge_candidate merge_pop(merge_candidate *heap, size_t *n)
-{
-    const merge_candidate top = heap[0], x = heap[--*n];
-    size_t i = 0;
-    for (size_t child; (child = 2 * i + 1) < *n; i = child) {
-        if (child + 1 < *n && merge_before(&heap[child + 1], &heap[child])) child++;
-        if (!merge_before(&heap[child], &x)) break;
-        heap[i] = heap[child];
-    }
-    if (*n) heap[i] = x;
-    return top;
-}
-
 /* ---- tables ---- */
-
-static uint32_t text_hash(const char *text, size_t len)
-{
-    uint32_t h = token_hash_begin;
-    for (size_t i = 0; i < len; i++) h = token_hash_byte(h, text[i]);
-    return h;
-}
-static uint32_t text_slot(uint32_t hash) { return hash ^ hash >> 15; }
-
-int32_t token_hashed(const qsf_tokenizer *t, uint32_t hash, const char *text, size_t len)
-{
-    for (uint32_t i = text_slot(hash) & t->text_mask; t->by_text[i]; i = (i + 1) & t->text_mask) {
-        size_t n;
-        const char *have = token_text(t, t->by_text[i] - 1, &n);
-        if (n == len && !memcmp(have, text, len)) return (int32_t)(t->by_text[i] - 1);
-    }
-    return -1;
-}
-
-int32_t qsf_tokenizer_find(const qsf_tokenizer *t, const char *text, size_t len)
-{
-    return len == 0 || len > t->longest ? -1 : token_hashed(t, text_hash(text, len), text, len);
-}
-
-/* Two thirds full at most: these tables are a good part of what a small budget has. */
-static uint32_t table_size(uint32_t n)
-{
-    uint32_t size = 16;
-    while (size < n + (uint64_t)n / 2 && size < 1u << 31) size *= 2;
-    return size;
-}
-
-static qsf_status build_texts(qsf_tokenizer *t, qsf_error *err)
-{
-    const uint32_t size = table_size(t->vocab->n_tokens);
-    t->by_text = qsf_arena_array(t->arena, size, sizeof(uint32_t), "token table", err);
-    if (!t->by_text) return QSF_E_MEMORY;
-    t->text_mask = size - 1;
-    for (uint32_t id = 0; id < t->vocab->n_tokens; id++) {
-        size_t len;
-        const char *text = token_text(t, id, &len);
-        if (len > t->longest) t->longest = (uint32_t)len;
-        if (len == 0 || qsf_tokenizer_find(t, text, len) >= 0) continue;      /* the first of equals */
-        uint32_t i = text_slot(text_hash(text, len)) & t->text_mask;
-        while (t->by_text[i]) i = (i + 1) & t->text_mask;
-        t->by_text[i] = id + 1;
-    }
-    return QSF_OK;
-}
-
-static qsf_status build_merges(qsf_tokenizer *t, qsf_error *err)
-{
-    const qsf_vocab *v = t->vocab;
-    const uint32_t size = table_size(v->n_merges);
-    token_buffer joined = { 0 };
-    qsf_status st = QSF_OK;
-    t->by_pair = qsf_arena_array(t->arena, size, sizeof(uint32_t), "merge table", err);
-    t->merged = t->by_pair ? qsf_arena_array(t->arena, v->n_merges, sizeof(uint32_t), "merge table",
-                                             err) : NULL;
-    if (!t->merged) return QSF_E_MEMORY;
-    t->pair_mask = size - 1;
-    for (uint32_t m = 0; m < v->n_merges && !st; m++) {
-        const uint32_t left = v->merges[2 * m], right = v->merges[2 * m + 1];
-        /* a piece that the vocabulary lacks never comes up */
-        if (left >= v->n_tokens || right >= v->n_tokens) continue;
-        size_t nl, nr;
-        const char *tl = token_text(t, left, &nl), *tr = token_text(t, right, &nr);
-        if ((st = token_buffer_need(t, &joined, nl + nr + 1, err))) break;
-        if (t->steps && nr >= t->steps->prefix.n && !memcmp(tr, t->steps->prefix.s, t->steps->prefix.n)) {
-            tr += t->steps->prefix.n;         /* prefix of pieces that continue a word */
-            nr -= t->steps->prefix.n;
-        }
-        memcpy(joined.mem, tl, nl);
-        memcpy((char *)joined.mem + nl, tr, nr);
-        const int32_t id = qsf_tokenizer_find(t, joined.mem, nl + nr);
-        if (id < 0) continue;
-        t->merged[m] = (uint32_t)id;
-        uint32_t *slot = &t->by_pair[token_pair_slot(t, left, right)];
-        if (!*slot) *slot = m + 1;                                            /* the first of equals */
-    }
-    token_buffer_done(t, &joined);
-    return st;
-}
 
 static bool token_special(const qsf_tokenizer *t, uint32_t id)
 {
@@ -147,26 +21,13 @@ static void build_specials(qsf_tokenizer *t)
     }
     t->phi3 = t->vocab->kind == QSF_VOCAB_SPM && qsf_tokenizer_find(t, "<|placeholder1|>", 16) >= 0
         && qsf_tokenizer_find(t, "<|assistant|>", 13) >= 0;
-    /* as the makers of these models have it; llama.cpp goes by the same names */
+    /* of a pre-tokenizer that a WordPiece vocabulary names, only this rule applies */
+    const qsf_pretokenizer *named = qsf_pretokenizer_find(t->vocab->pre);
+    const unsigned rules = named ? qsf_pretokenizer_rules(named) : 0;
     t->strips = -1;
-    if (t->vocab->kind == QSF_VOCAB_UGM || !strncmp(t->vocab->pre, "jina-v2-", 8))
+    if (t->vocab->kind == QSF_VOCAB_UGM || rules & QSF_PRE_MASK)
         t->strips = qsf_tokenizer_find(t, "<mask>", 6);
-    else if (!strcmp(t->vocab->pre, "modern-bert"))
-        t->strips = qsf_tokenizer_find(t, "[MASK]", 6);
-}
-
-uint32_t qsf_byte_letter(uint8_t b)
-{
-    if ((b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174) return b;
-    return b < 33 ? 256u + b : b < 161 ? 256u + 33 + (b - 127u) : 256u + 67;
-}
-
-int qsf_letter_byte(uint32_t c)
-{
-    if (c < 256) return qsf_byte_letter((uint8_t)c) == c ? (int)c : -1;
-    if (c < 256 + 33) return (int)(c - 256);
-    if (c < 256 + 67) return (int)(c - 256 - 33 + 127);
-    return c == 256 + 67 ? 173 : -1;
+    else if (rules & QSF_PRE_MASK_CAPITALS) t->strips = qsf_tokenizer_find(t, "[MASK]", 6);
 }
 
 static void build_byte_tokens(qsf_tokenizer *t)
@@ -306,9 +167,9 @@ qsf_status qsf_tokenizer_new(const qsf_platform *p, const qsf_vocab *v, qsf_toke
     t->rules = pre ? qsf_pretokenizer_rules(pre) : 0;
     t->unk = v->unk;
     if (v->kind == QSF_VOCAB_STEPS && (st = qsf_steps_new(t, err))) goto fail;
-    if ((st = build_texts(t, err))) goto fail;
+    if ((st = token_texts_new(t, err))) goto fail;
     if ((v->kind == QSF_VOCAB_BPE || (t->steps && t->steps->model == STEPS_BPE)) &&
-        (st = build_merges(t, err))) goto fail;
+        (st = token_merges_new(t, err))) goto fail;
     if (v->kind >= QSF_VOCAB_WPM && (st = qsf_prefix_new(t, err))) goto fail;
     build_byte_tokens(t);
     if (t->steps && (st = qsf_steps_ready(t, err))) goto fail;

@@ -88,6 +88,7 @@ static inline void token_put(token_sink *s, int32_t id)
 /* Memory that grows, for one call. */
 typedef struct token_buffer { void *mem; uint64_t size; } token_buffer;
 qsf_status token_buffer_need(const qsf_tokenizer *t, token_buffer *b, uint64_t size, qsf_error *err);
+void       token_buffer_done(const qsf_tokenizer *t, token_buffer *b);
 
 /* What encoding works in. */
 typedef struct token_work {
@@ -148,6 +149,9 @@ int32_t     qsf_prefix_longest(const qsf_tokenizer *t, const char *text, size_t 
 static const uint32_t token_hash_begin = 2166136261u;
 static inline uint32_t token_hash_byte(uint32_t h, char byte) { return (h ^ (uint8_t)byte) * 16777619u; }
 int32_t token_hashed(const qsf_tokenizer *t, uint32_t hash, const char *text, size_t len);
+/* tokenizer_find.c: the table of texts; the table of merges, which needs that of texts. */
+qsf_status token_texts_new(qsf_tokenizer *t, qsf_error *err);
+qsf_status token_merges_new(qsf_tokenizer *t, qsf_error *err);
 
 /* A binary heap of pairs to merge: smallest key first, then the leftmost. */
 typedef struct merge_candidate { uint64_t key; uint32_t left, right, left_id, right_id; } merge_candidate;

@@ -62,7 +62,7 @@ static inline const char *ta_form(const qsf_tool_answer *a, qsf_tool_text which)
     return qsf_tool_core(a->f.text[which]);
 }
 
-/* ---- events (tools_answer.c) ---- */
+/* ---- events (tools_events.c) ---- */
 
 void ta_record_add(qsf_tool_answer *a, uint8_t type, size_t at, size_t len);
 void ta_emit(qsf_tool_answer *a, uint8_t type, const char *p, size_t n);
@@ -75,7 +75,7 @@ bool ta_drop_control(qsf_tool_answer *a, size_t i);
 /* src[from..to) is text. */
 void ta_text(qsf_tool_answer *a, size_t from, size_t to);
 
-/* ---- calls (tools_answer.c) ---- */
+/* ---- calls (tools_events.c) ---- */
 
 void ta_set(qsf_text *t, const char *p, size_t n);
 const qsf_json_node *ta_tool(const qsf_tool_answer *a);        /* of the name; NULL: not known */
@@ -95,7 +95,7 @@ static inline bool ta_unsure(const qsf_tool_answer *a)
     return a->weak || a->doubtful || a->bare || a->thinking;
 }
 
-/* ---- reading (tools_answer.c) ---- */
+/* ---- reading (tools_events.c) ---- */
 
 /* The text of the form at src[at], behind blanks: 1: there, and read; 0: not there; -1: wait. */
 int  ta_see(qsf_tool_answer *a, qsf_tool_text which);

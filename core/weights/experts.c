@@ -6,6 +6,7 @@
 #include "base/reserve.h"
 #include "model/experts_alone.h"
 #include "tensor/ggml_tiles.h"
+#include "weights/slot_read.h"
 
 /* ---- where an expert lies ---- */
 
@@ -43,15 +44,6 @@ static qsf_extent expert_extent(const qsf_fetch *f, const qsf_slot *slot, uint32
     }
     assert(false);
     return (qsf_extent){ .len = 0 };
-}
-
-const char *qsf_slot_name(const qsf_fetch *f, const qsf_slot *slot, char buf[48])
-{
-    char unit[32];
-    const char *name = qsf_unit_name(f->source, qsf_source_unit(f->source, slot->id), unit);
-    if (slot->shelf->slot_of) qsf_format(buf, 48, "%s, expert %u", name, (unsigned)slot->expert);
-    else qsf_format(buf, 48, "%s", name);
-    return buf;
 }
 
 bool qsf_experts_possible(const qsf_source *s)

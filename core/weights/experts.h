@@ -40,9 +40,6 @@ uint64_t   qsf_experts_bytes(const qsf_source *s);       /* of tables beside the
 qsf_status qsf_experts_init(qsf_experts *x, qsf_fetch *f, const qsf_fetch_plan *plan, qsf_error *err);
 void       qsf_experts_done(qsf_experts *x);             /* before the fetch's; takes half-built */
 
-/* "layer 3", "layer 3, expert 5" */
-const char *qsf_slot_name(const qsf_fetch *f, const qsf_slot *slot, char buf[48]);
-
 /* The walk of `layer` begins: counts it, and starts to read. */
 void       qsf_experts_begin(qsf_experts *x, uint32_t layer, const qsf_expert_walk *walk);
 /* Starts to read what is missing from walk->begin on, where slots are free for it. */

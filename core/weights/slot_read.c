@@ -1,11 +1,19 @@
 /* Starts and ends the reads of a slot.
  * SPDX-License-Identifier: MIT */
 #include "weights/slot_read.h"
-#include "weights/experts.h"
 
 static const qsf_unit *unit_of_slot(const qsf_fetch *f, const qsf_slot *slot)
 {
     return &f->source->units[qsf_source_unit(f->source, slot->id)];
+}
+
+const char *qsf_slot_name(const qsf_fetch *f, const qsf_slot *slot, char buf[48])
+{
+    char unit[32];
+    const char *name = qsf_unit_name(f->source, qsf_source_unit(f->source, slot->id), unit);
+    if (slot->shelf->slot_of) qsf_format(buf, 48, "%s, expert %u", name, (unsigned)slot->expert);
+    else qsf_format(buf, 48, "%s", name);
+    return buf;
 }
 
 qsf_extent qsf_slot_extent(const qsf_fetch *f, const qsf_slot *slot, uint32_t i)

@@ -5,6 +5,8 @@
 
 #include "weights/fetch.h"
 
+/* "layer 3", "layer 3, expert 5" */
+const char *qsf_slot_name(const qsf_fetch *f, const qsf_slot *slot, char buf[48]);
 /* What a slot reads of its unit's extent i: `to` is the place in the slot; len 0: nothing. */
 qsf_extent qsf_slot_extent(const qsf_fetch *f, const qsf_slot *slot, uint32_t i);
 uint32_t   qsf_slot_extents(const qsf_fetch *f, const qsf_slot *slot);

@@ -6,6 +6,7 @@ import {readFile, rm} from 'node:fs/promises';
 import {join} from 'node:path';
 import {after, before, test} from 'node:test';
 import {GGUF, QSF, QUESTION, QsfError, WORK, answer, collect, load} from './tools.js';
+import {tinyModel} from './tiny.js';
 
 let model, session, first, memoryBytes;
 before(async () => {
@@ -51,6 +52,15 @@ test('it belongs to its model, kind of keys and length', async () => {
     await assert.rejects(other.loadSession(session), code(wanted));
     await other.dispose();
   }
+});
+test('it belongs to no model whose description differs in one number', async () => {
+  const [one, same, other] = await Promise.all([256, 256, 255].map(context =>
+    load(tinyModel({context}), {threads: 1, contextLength: 64})));
+  await collect(one.generate('x', {maxTokens: 4, temperature: 0}));
+  const bytes = await one.saveSession();
+  assert.ok(await same.loadSession(bytes) > 0);
+  await assert.rejects(other.loadSession(bytes), code('ARGUMENT'));
+  for (const used of [one, same, other]) await used.dispose();
 });
 test("neither way makes the module's memory larger", async () => {
   assert.ok(session.length > 4 * 65536);

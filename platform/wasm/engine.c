@@ -5,10 +5,10 @@
  * js/engine.js and js/conversation.js are the other side; the orders of numbers and texts here
  * are engine.js's lists' orders. */
 #include "engine/context.h"
-#include "engine/embed.h"
 #include "engine/plan.h"
 #include "model/adapter.h"
 #include "tensor/ggml_tiles.h"
+#include "turn/embed.h"
 #include "wasm.h"
 
 #include <string.h>

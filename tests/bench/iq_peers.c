@@ -6,7 +6,7 @@
  *
  * Both get the same random blocks, which all are valid; products are compared.  One thread; the
  * matrix is read again and again, so that small ones measure the products and large ones memory. */
-#include "engine/act_row.h"
+#include "layers/act_row.h"
 #include "tensor/iq_tiles.h"
 #include "tensor/types.h"
 

@@ -6,7 +6,7 @@
  * All of them get the same ternary weights and the same 8-bit activations with one scale a row, and
  * their sums are compared before anything is timed.  One row of activations meets more weights than
  * any cache holds, as a layer after layer does; 512 rows meet one matrix. */
-#include "engine/act_row.h"
+#include "layers/act_row.h"
 #include "tensor/types.h"
 
 #include "peers.h"

@@ -1,0 +1,492 @@
+/* Attention: q, k, v -> rotate, append to the KV cache -> attention of each group -> output.
+ * SPDX-License-Identifier: MIT */
+#include "layers/attention.h"
+#include "layers/kv_codes.h"
+#include "layers/latent.h"
+#include "layers/lora.h"
+#include "layers/matrix.h"
+
+/* ---- projections ---- */
+
+static const int QKV[3] = { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V };
+static const int QKV_BIAS[3] = { QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS };
+
+static void project_qkv(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_buffers *b = p->b;
+    const bool gate = p->layer->attn_gate;
+    float *const out[3] = { gate ? b->mix : b->q, b->k, b->v };
+    const size_t ld[3] = { gate ? b->ld_mix : b->ld_q, b->ld_kv, b->ld_kv };
+    const qsf_matrix_in in = qsf_matrix_input(p, b->xn, b->ld_embd, p->hp->n_embd, 0, p->batch->n);
+    const qsf_range mine = qsf_pass_mine(job, piece);
+    size_t at = 0;
+    for (int i = 0; i < (p->layer->kv_from ? 1 : 3); i++) {
+        const qsf_matrix *m = &p->w->m[QKV[i]];
+        const qsf_range tiles = qsf_range_cut(mine, at, qsf_matrix_tiles(m));
+        qsf_matrix_multiply(p, m, p->w->v[QKV_BIAS[i]], &in, out[i], ld[i], tiles, thread);
+        at += qsf_matrix_tiles(m);
+    }
+}
+
+/* Queries to where they are without gates, which stay: a head's behind its query. */
+static void part_queries(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_buffers *b = job->p->b;
+    const size_t hd = job->p->layer->head_dim, heads = job->p->layer->n_heads;
+    const qsf_range rows = qsf_pass_mine(job, piece);
+    (void)thread;
+    for (size_t r = rows.begin; r < rows.end; r++)
+        for (size_t h = 0; h < heads; h++)
+            memcpy(b->q + r * b->ld_q + h * hd, b->mix + r * b->ld_mix + 2 * h * hd, hd * sizeof *b->q);
+}
+
+static void gate_sums(const qsf_pass *p, size_t r)
+{
+    const size_t hd = p->layer->head_dim;
+    float *y = p->b->att + r * p->b->ld_q;
+    const float *gates = p->b->mix + r * p->b->ld_mix + hd;
+    for (size_t h = 0; h < p->layer->n_heads; h++)
+        for (size_t i = 0; i < hd; i++) y[h * hd + i] /= 1 + (float)exp(-gates[2 * h * hd + i]);
+}
+
+/* What the model does with whole rows of queries, keys and values. */
+static void ready_qkv(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_layer *l = p->layer;
+    float *const x[3] = { p->b->q, p->b->k, p->b->v };
+    const size_t ld[3] = { p->b->ld_q, p->b->ld_kv, p->b->ld_kv };
+    const float *const weight[3] = { p->w->v[QSF_K_Q_NORM], p->w->v[QSF_K_K_NORM], NULL };
+    const float *const bias[3] = { p->w->v[QSF_K_Q_NORM_BIAS], p->w->v[QSF_K_K_NORM_BIAS], NULL };
+    const qsf_range rows = qsf_pass_mine(job, piece);
+    (void)thread;
+    for (size_t r = rows.begin; r < rows.end; r++)
+        for (int i = 0; i < 3; i++) {
+            float *y = x[i] + r * ld[i];
+            const size_t n = (size_t)(i ? l->n_kv_heads : l->n_heads) * (i < 2 ? l->head_dim : l->value_dim);
+            if (l->qkv_clamp > 0) qsf_pass_check(p, y, n);
+            for (size_t c = 0; l->qkv_clamp > 0 && c < n; c++)
+                y[c] = QSF_MIN(QSF_MAX(y[c], -l->qkv_clamp), l->qkv_clamp);
+            if (l->qk_norm == QSF_QK_ALL && weight[i]) qsf_pass_norm(p, l->norm, y, y, weight[i], bias[i], n);
+        }
+}
+
+/* What all heads' attention has made of the rows. */
+static qsf_matrix_in attention_out(const qsf_pass *p)
+{
+    const bool latent = p->layer->kv_latent != 0;
+    const size_t cols = (size_t)p->layer->n_heads * (latent ? p->layer->head_value : p->layer->value_dim);
+    return qsf_matrix_input(p, latent ? p->b->q : p->b->att, p->b->ld_q, cols, 0, p->batch->n);
+}
+
+/* The gates of the sums of all heads and their norm, where the model has one; then they are ready
+ * for the matrix. */
+static void ready_attention(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_matrix_in in = attention_out(p);
+    const float *weight = p->w->v[QSF_K_ATTN_SUB_NORM];
+    float *from = p->layer->kv_latent ? p->b->q : p->b->att;
+    const qsf_range rows = qsf_pass_mine(job, piece);
+    for (size_t r = rows.begin; r < rows.end; r++) {
+        float *x = from + r * p->b->ld_q;
+        if (p->layer->attn_gate) gate_sums(p, r);
+        if (weight) qsf_pass_norm(p, p->layer->norm, x, x, weight, NULL, in.cols);
+    }
+    qsf_rows_ready(p, (const uint8_t[]){ QSF_K_ATTN_OUT }, 1, &in, rows, thread);
+}
+
+static void project_attention(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_matrix_in in = attention_out(p);
+    qsf_matrix_multiply(p, &p->w->m[QSF_K_ATTN_OUT], p->w->v[QSF_K_ATTN_OUT_BIAS], &in, p->b->tmp,
+                        p->b->ld_embd, qsf_pass_mine(job, piece), thread);
+}
+
+/* ---- heads of a row ---- */
+
+/* NULL: nothing is rotated. */
+static const qsf_rope *rope_of(const qsf_pass *p)
+{
+    return p->layer->rope == QSF_NO_ROPE ? NULL : &p->ropes[p->layer->rope];
+}
+
+/* The bias that keys of this head are stored without, NULL: none. */
+static const float *bias_apart(const qsf_pass *p, uint32_t kv)
+{
+    const bool apart = p->key_bias->steps && rope_of(p) && !p->w->v[QSF_K_K_NORM];
+    const float *bias = apart ? p->w->v[QSF_K_ATTN_K_BIAS] : NULL;
+    return bias ? bias + (size_t)kv * p->layer->head_dim : NULL;
+}
+
+static void rotate(const qsf_pass *p, float *x, uint32_t row)
+{
+    const qsf_rope *r = rope_of(p);
+    if (!r) return;
+    const size_t at = (size_t)row * r->half;
+    p->k->rope_apply(x, 1, p->layer->head_dim, r->half, r->cos + at, r->sin + at, r->pairs);
+}
+
+/* Mixed in queries as in keys, which changes none of their products and spreads the few large
+ * channels of a key, so that one scale fits all better (QuaRot, Ashkboos et al. 2024,
+ * arXiv:2404.00456); eight apart is faster and does for 8 bits without biases. */
+static void mix(const qsf_pass *p, float *x)
+{
+    const bool all = p->w->v[QSF_K_ATTN_K_BIAS] || qsf_kv_packed(p->kv->layout.k_bits);
+    p->k->hadamard_inplace(x, p->layer->head_dim, all ? 1 : 8);
+}
+
+/* A head's norm, where the model has one; then its rotation, or the two the other way round. */
+static void norm_and_rotate(const qsf_pass *p, float *x, const float *weight, uint32_t row, uint32_t head)
+{
+    const qsf_layer *l = p->layer;
+    const uint8_t how = l->qk_norm;
+    if (how == QSF_QK_ROTATED) rotate(p, x, row);
+    if (weight && how == QSF_QK_EACH) weight += (size_t)head * l->head_dim;
+    if (weight && how != QSF_QK_ALL) qsf_pass_norm(p, l->norm, x, x, weight, NULL, l->head_dim);
+    if (how != QSF_QK_ROTATED) rotate(p, x, row);
+}
+
+static void place_query(const qsf_pass *p, uint32_t row, uint32_t head)
+{
+    const size_t hd = p->layer->head_dim;
+    float *q = p->b->q + row * p->b->ld_q + head * hd;
+    norm_and_rotate(p, q, p->w->v[QSF_K_Q_NORM], row, head);
+    if (p->layer->temp_scale != 0) {
+        const double far = 1 + floor((double)p->batch->rows[row].pos / p->layer->temp_every);
+        p->k->vec_scale(q, (float)(1 + p->layer->temp_scale * log(far)), hd);
+    }
+    qsf_pass_check(p, q, hd);
+    if (p->kv->layout.k_bits) mix(p, q);
+}
+
+/* Norm, rotation and storing of one key and its value. */
+static void place_key(const qsf_pass *p, uint32_t row, uint32_t kv)
+{
+    const size_t hd = p->layer->head_dim, at = row * p->b->ld_kv + kv * hd;
+    const qsf_batch_row *b = &p->batch->rows[row];
+    const float *weight = p->w->v[QSF_K_K_NORM], *bias = p->w->v[QSF_K_ATTN_K_BIAS];
+    const float *apart = bias_apart(p, kv);
+    float *k = p->b->k + at, *v = p->b->v + at;
+    if (p->layer->kv_from) return;
+    if (p->layer->v_norm) qsf_pass_norm(p, p->layer->norm, v, v, NULL, NULL, hd);
+    for (size_t i = 0; apart && i < hd; i++) k[i] -= apart[i];
+    norm_and_rotate(p, k, weight, row, kv);
+    qsf_pass_check(p, k, hd);
+    qsf_pass_check(p, v, hd);
+    if (p->kv->layout.k_bits) {
+        if (bias && !weight && !apart) qsf_bias_still(k, bias + kv * hd, hd, rope_of(p));
+        mix(p, k);
+    }
+    /* attend() takes the mixture back from the sum. */
+    if (qsf_kv_packed(p->kv->layout.v_bits)) p->k->hadamard_inplace(v, hd, 1);
+    if (hd < p->kv->layout.head_dim) {
+        float wide[2][QSF_MAX_HEAD_DIM];
+        memset(wide, 0, sizeof wide);
+        memcpy(wide[0], k, hd * sizeof *k);
+        memcpy(wide[1], v, hd * sizeof *v);
+        qsf_kv_store(p->kv, p->k, p->kv_layer, b->seq, b->pos, kv, wide[0], wide[1]);
+        return;
+    }
+    qsf_kv_store(p->kv, p->k, p->kv_layer, b->seq, b->pos, kv, k, v);
+}
+
+/* ---- what a row sees ---- */
+
+/* What rows see of the positions before them: the last `window` (0: all) and, of a window that the
+ * cache has, the first `sinks`, if `far` (the model's own window; 0: none) reaches them.  Encoders'
+ * rows see half the window on each side, in a text that ends with position `last`. */
+typedef struct attention_view { uint32_t window, sinks, far; bool both; uint32_t last; } attention_view;
+
+static attention_view layer_view(const qsf_pass *p, uint32_t seq)
+{
+    const uint32_t own = p->layer->window, kept = p->o->kv_window;
+    if (p->layer->both_ways)
+        return (attention_view){ .window = own, .far = own, .both = true,
+                                 .last = p->kv->seqs[seq].length - 1 };
+    /* With heavy hitters: whatever is there. */
+    if (!kept || p->o->kv_heavy || (own && own <= kept)) return (attention_view){ .window = own, .far = own };
+    return (attention_view){ .window = kept, .sinks = p->o->kv_sinks, .far = own };
+}
+static uint32_t window_begin(uint32_t pos, uint32_t window)
+{
+    return window && pos + 1 > window ? pos + 1 - window : 0;
+}
+/* The view of the row at *pos as that of one which sees nothing behind itself, at *pos then. */
+static attention_view view_of_row(const attention_view *w, uint32_t *pos)
+{
+    attention_view v = *w;
+    if (!w->both) return v;
+    const uint32_t half = w->window / 2, begin = w->window && *pos > half ? *pos - half : 0;
+    *pos = w->window && half < w->last - *pos ? *pos + half : w->last;
+    v.window = v.far = *pos + 1 - begin;
+    return v;
+}
+/* Whether the row at pos sees nothing of the block at [at, at + n). */
+static bool view_misses(const attention_view *w, uint32_t at, size_t n, uint32_t pos)
+{
+    if (at > pos || at + n <= window_begin(pos, w->far)) return true;
+    return at + n <= window_begin(pos, w->window) && at >= w->sinks;
+}
+static void view_mask(const qsf_pass *p, const attention_view *w, float *s, size_t n, uint32_t at,
+                      uint32_t pos)
+{
+    const uint32_t first = window_begin(pos, w->window);
+    if (at >= first && at + n <= (size_t)pos + 1) return;
+    p->k->causal_mask_apply(s, n, at, pos, at < w->sinks ? w->far : w->window);
+    for (uint32_t i = w->sinks; at < w->sinks && i < first && i < at + n; i++) s[i - at] = -INFINITY;
+}
+
+/* ---- attention ---- */
+
+/* What one thread computes attention in: up to QSF_ATTENTION_ROWS rows times the query heads that
+ * share a key-value head. */
+typedef struct attention_scratch {
+    qsf_kv_work work;
+    float   *m, *l;             /* [vectors] running maximum and sum of the softmax */
+    /* [vectors][head_dim], [vectors][QSF_KV_BLOCK] and [head_dim]: where keys have lost their
+     * bias */
+    float   *bias, *bias_work;
+    qsf_kv_counts counts;
+    attention_view view;
+    uint32_t    head;           /* the first one of the vectors */
+} attention_scratch;
+
+size_t qsf_attention_scratch(const qsf_source *s, qsf_kv_type type)
+{
+    const size_t vectors = (size_t)QSF_ATTENTION_ROWS * s->most.share, hd = s->most.head_dim;
+    const size_t codes = vectors * (qsf_kv_dim(hd) + QSF_KV_BLOCK) / sizeof(float);
+    const size_t unpacked = qsf_kv_scratch((uint32_t)hd) / sizeof(float);
+    const size_t bias = qsf_bias_apart(s, type) ? vectors * (hd + QSF_KV_BLOCK) + hd : 0;
+    return (size_t)qsf_round_up(vectors * (2 * hd + QSF_KV_BLOCK + 6) + codes + bias + unpacked, 16);
+}
+
+static attention_scratch scratch_of(const qsf_pass *p, uint32_t seq, uint32_t thread)
+{
+    const size_t share = p->layer->n_heads / p->layer->n_kv_heads, hd = p->kv->layout.head_dim;
+    const size_t vectors = QSF_ATTENTION_ROWS * share;
+    float *own = p->b->attention + thread * p->b->ld_attention;
+    attention_scratch a = { .view = layer_view(p, seq), .work.scale = p->layer->attn_scale };
+    qsf_kv_work *w = &a.work;
+    w->unpacked = (uint8_t *)own;
+    w->q = own + qsf_kv_scratch((uint32_t)hd) / sizeof(float);
+    w->o = w->q + vectors * hd;
+    w->s = w->o + vectors * hd;
+    a.m = w->s + vectors * QSF_KV_BLOCK;
+    a.l = a.m + vectors;
+    w->factor = a.l + vectors;
+    w->qd = w->factor + vectors;
+    w->pd = w->qd + vectors;
+    w->qs = (int32_t *)(void *)(w->pd + vectors);
+    w->qc = (int8_t *)(w->qs + vectors);
+    w->pc = (uint8_t *)w->qc + vectors * qsf_kv_dim(hd);
+    a.bias = (float *)(void *)(w->pc + vectors * QSF_KV_BLOCK);
+    a.bias_work = a.bias + vectors * hd;
+    return a;
+}
+
+/* What ALiBi (Press et al. 2021, arXiv:2108.12409) takes from a head's score for each position in
+ * between. */
+static float alibi_slope(const qsf_layer *l, uint32_t head)
+{
+    uint32_t even = 1;
+    while (even * 2 <= l->n_heads) even *= 2;
+    const double all = -(double)l->alibi / even;
+    return (float)pow(2, head < even ? all * (head + 1) : all / 2 * (2 * (head - even) + 1));
+}
+
+static void add_alibi(const qsf_pass *p, float *s, uint32_t head, uint32_t at, size_t n, uint32_t pos)
+{
+    const float slope = alibi_slope(p->layer, head);
+    for (size_t i = 0; i < n; i++) s[i] -= slope * fabsf((float)(at + i) - (float)pos);
+}
+
+/* One row's scores of entry e, the positions [at, at + n): soft cap, mask, one step of the online
+ * softmax for each of its rep vectors. */
+static void softmax_row(const qsf_pass *p, const attention_scratch *a, size_t vector, size_t rep, uint32_t e,
+                        uint32_t at, size_t n, uint32_t pos)
+{
+    uint32_t end = pos;
+    const attention_view view = view_of_row(&a->view, &end);
+    for (size_t v = vector; v < vector + rep; v++) {
+        float *s = a->work.s + v * QSF_KV_BLOCK, *factor = &a->work.factor[v];
+        if (view_misses(&view, at, n, end)) {             /* nothing here is for this row */
+            memset(s, 0, n * sizeof(float));
+            *factor = 1;
+            continue;
+        }
+        if (p->layer->alibi > 0) add_alibi(p, s, a->head + (uint32_t)(v - vector), at, n, pos);
+        if (p->layer->attn_softcap > 0) p->k->softcap_inplace(s, p->layer->attn_softcap, n);
+        view_mask(p, &view, s, n, at, end);
+        const float l = a->l[v];
+        *factor = p->k->attention_softmax_inplace(s, n, &a->m[v], &a->l[v]);
+        if (a->counts.of) qsf_kv_attention_note(&a->counts, v, e, l, *factor, a->m[v], a->l[v]);
+    }
+}
+
+/* n vectors, whose lengths may differ in zeros at their ends. */
+static void copy_heads(float *to, size_t to_len, const float *from, size_t from_len, size_t n)
+{
+    const size_t len = QSF_MIN(to_len, from_len);
+    for (size_t i = 0; i < n; i++, to += to_len, from += from_len) {
+        memcpy(to, from, len * sizeof *to);
+        memset(to + len, 0, (to_len - len) * sizeof *to);
+    }
+}
+
+/* The rows' queries of the heads that share key-value head kv; and back, what these have drawn. */
+static void gather_queries(const qsf_pass *p, const attention_scratch *a, qsf_row_group g, uint32_t kv,
+                           size_t rep)
+{
+    const size_t hd = p->layer->head_dim, room = p->kv->layout.head_dim;
+    const float *q = p->b->q + g.first * p->b->ld_q + kv * rep * hd;
+    for (size_t r = 0; r < g.n; r++)
+        copy_heads(a->work.q + r * rep * room, room, q + r * p->b->ld_q, hd, rep);
+}
+static void spread_sums(const qsf_pass *p, const attention_scratch *a, qsf_row_group g, uint32_t kv,
+                        size_t rep)
+{
+    const size_t hd = p->layer->head_dim, room = p->kv->layout.head_dim;
+    float *att = p->b->att + g.first * p->b->ld_q + kv * rep * hd;
+    for (size_t r = 0; r < g.n; r++)
+        copy_heads(att + r * p->b->ld_q, hd, a->work.o + r * rep * room, room, rep);
+}
+
+/* Block by block with an online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867), so that no
+ * score outlives its block; each block is brought to what kernels take once for all vectors of the
+ * group. */
+static void attend_blocks(const qsf_pass *p, attention_scratch *a, qsf_row_group g, uint32_t kv,
+                          const float *bias)
+{
+    const qsf_batch_row *rows = &p->batch->rows[g.first];
+    const qsf_kv_layout *layout = &p->kv->layout;
+    const qsf_kv_seq *seq = &p->kv->seqs[rows[0].seq];
+    const size_t rep = p->layer->n_heads / p->layer->n_kv_heads;
+    const uint32_t last = a->view.both ? a->view.last : rows[g.n - 1].pos;
+    uint32_t begin = rows[0].pos;
+    const attention_view first = view_of_row(&a->view, &begin);
+    qsf_kv_work *w = &a->work;
+    for (uint32_t e = 0; e < seq->n && seq->places[e] * QSF_KV_BLOCK <= last; e++) {
+        const uint32_t at = seq->places[e] * QSF_KV_BLOCK;
+        /* The rows behind the first see no more of what is past. */
+        if (view_misses(&first, at, QSF_KV_BLOCK, begin) && at <= begin) continue;
+        /* Whole vectors of any set, what is too much masked: then sums have one order, and a row's
+         * result does not depend on the rows beside it. */
+        const size_t n = QSF_MIN(QSF_KV_BLOCK, qsf_round_up(last + 1 - at, 16));
+        const uint8_t *record = qsf_kv_record(p->kv, p->kv_layer, seq->blocks[e], kv);
+        layout->ops->scores(layout, p->k, w, record, n);
+        if (bias)
+            qsf_bias_scores(p->key_bias, w->s, a->bias, w->q, a->bias_work, w->vectors, seq->places[e], n);
+        for (size_t r = 0; r < g.n; r++) softmax_row(p, a, r * rep, rep, e, at, n, rows[r].pos);
+        layout->ops->sum(layout, p->k, w, record, n);
+    }
+}
+
+/* Attention of a group of rows in one key-value head. */
+static void attend(const qsf_pass *p, qsf_row_group g, uint32_t kv, uint32_t thread)
+{
+    const qsf_kv_layout *layout = &p->kv->layout;
+    const size_t hd = layout->head_dim, rep = p->layer->n_heads / p->layer->n_kv_heads, vectors = g.n * rep;
+    const uint32_t s = p->batch->rows[g.first].seq;
+    const float *bias = bias_apart(p, kv), *sinks = p->w->v[QSF_K_ATTN_SINKS];
+    attention_scratch a = scratch_of(p, s, thread);
+    a.work.vectors = vectors;
+    a.head = kv * (uint32_t)rep;
+    gather_queries(p, &a, g, kv, rep);
+    memset(a.work.o, 0, vectors * hd * sizeof(float));
+    for (size_t v = 0; v < vectors; v++) {
+        /* A sink is one score more, of no position. */
+        a.m[v] = sinks ? sinks[a.head + v % rep] : -INFINITY;
+        a.l[v] = sinks ? 1 : 0;
+    }
+    layout->ops->begin(layout, p->k, &a.work);
+    if (bias) qsf_bias_factors(p->key_bias, a.bias, a.work.q, vectors, hd, bias, a.work.scale);
+    a.counts = qsf_kv_attention_begin(p->kv_attention, &p->kv->seqs[s], s, vectors, thread);
+    attend_blocks(p, &a, g, kv, bias);
+    qsf_kv_attention_end(&a.counts, a.m, a.l);
+    for (size_t v = 0; v < vectors; v++) {
+        p->k->vec_scale(a.work.o + v * hd, 1 / a.l[v], hd);
+        /* The mixture of values is its own inverse. */
+        if (qsf_kv_packed(layout->v_bits)) p->k->hadamard_inplace(a.work.o + v * hd, p->layer->head_dim, 1);
+    }
+    spread_sums(p, &a, g, kv, rep);
+}
+
+/* ---- jobs ---- */
+
+/* Heads 0 .. n_heads-1 are queries, then come the key-value heads. */
+static void place_heads(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const uint32_t queries = p->layer->n_heads, heads = queries + p->layer->n_kv_heads;
+    const qsf_range mine = qsf_pass_mine(job, piece);
+    (void)thread;
+    for (size_t i = mine.begin; i < mine.end; i++) {
+        const uint32_t row = (uint32_t)(i / heads), head = (uint32_t)(i % heads);
+        if (head < queries) place_query(p, row, head);
+        else place_key(p, row, head - queries);
+    }
+}
+
+/* Later groups see more: they come first. */
+static void attend_heads(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_range mine = qsf_pass_mine(job, job->n_pieces - 1 - piece);
+    for (size_t i = mine.begin; i < mine.end; i++)
+        attend(p, p->batch->groups[i / p->layer->n_kv_heads], (uint32_t)(i % p->layer->n_kv_heads), thread);
+}
+
+/* Both at once, where a group sees no key of another one of the batch. */
+static void place_and_attend(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const uint32_t n_kv = p->layer->n_kv_heads, rep = p->layer->n_heads / n_kv;
+    const qsf_range mine = qsf_pass_mine(job, piece);
+    for (size_t i = mine.begin; i < mine.end; i++) {
+        const qsf_row_group g = p->batch->groups[i / n_kv];
+        const uint32_t kv = (uint32_t)(i % n_kv);
+        for (uint32_t r = g.first; r < g.first + g.n; r++) {
+            for (uint32_t h = 0; h < rep; h++) place_query(p, r, kv * rep + h);
+            place_key(p, r, kv);
+        }
+        attend(p, g, kv, thread);
+    }
+}
+
+void qsf_attention_run(qsf_pass_job *job)
+{
+    const qsf_pass *p = job->p;
+    const qsf_layer *l = p->layer;
+    const qsf_matrix *out = &p->w->m[QSF_K_ATTN_OUT];
+    const size_t groups = (size_t)p->batch->n_groups * l->n_kv_heads;
+    size_t tiles = 0;
+    for (int i = 0; i < (l->kv_from ? 1 : 3); i++) tiles += qsf_matrix_tiles(&p->w->m[QKV[i]]);
+    if (l->kv_latent) qsf_latent_in(job);
+    else qsf_pass_run(job, QSF_OP_QKV, tiles, project_qkv);
+    if (l->attn_gate) qsf_pass_run(job, QSF_OP_PLACE, p->batch->n, part_queries);
+    if (l->qkv_clamp > 0 || (l->qk_norm == QSF_QK_ALL && (p->w->v[QSF_K_Q_NORM] || p->w->v[QSF_K_K_NORM])))
+        qsf_pass_run(job, QSF_OP_PLACE, p->batch->n, ready_qkv);
+    if (p->batch->groups_apart) {
+        qsf_pass_run(job, QSF_OP_ATTENTION, groups, place_and_attend);
+    } else {
+        qsf_pass_run(job, QSF_OP_PLACE, (size_t)p->batch->n * (l->n_heads + l->n_kv_heads), place_heads);
+        qsf_pass_run(job, QSF_OP_ATTENTION, groups, attend_heads);
+    }
+    if (l->kv_latent) qsf_latent_out(job);
+    if (l->attn_gate || p->w->v[QSF_K_ATTN_SUB_NORM] || qsf_rows_need(p, QSF_K_ATTN_OUT))
+        qsf_pass_run(job, QSF_OP_ATTN_CODES, p->batch->n, ready_attention);
+    const qsf_matrix_in in = attention_out(p);
+    qsf_pass_watch(p, QSF_K_ATTN_OUT, in.x, in.ld, in.cols, 0, p->batch->n);
+    qsf_pass_run(job, QSF_OP_ATTN_OUT, qsf_matrix_tiles(out), project_attention);
+}

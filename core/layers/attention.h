@@ -1,0 +1,13 @@
+/* Attention over the KV cache, grouped or not: a layer's mixer.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_ATTENTION_H
+#define QSF_ATTENTION_H
+
+#include "layers/pass.h"
+
+/* Floats that a thread's attention needs, in any layer. */
+size_t qsf_attention_scratch(const qsf_source *s, qsf_kv_type type);
+/* From the normed rows to its output: xn -> tmp. */
+void   qsf_attention_run(qsf_pass_job *job);
+
+#endif

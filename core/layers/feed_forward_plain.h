@@ -1,0 +1,13 @@
+/* A feed-forward without a gate: up -> act(up) -> down.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_FEED_FORWARD_PLAIN_H
+#define QSF_FEED_FORWARD_PLAIN_H
+
+#include "layers/pass.h"
+
+/* act(x) of n values. */
+void qsf_activate_plain(const qsf_pass *p, float *x, size_t n);
+/* From the normed rows to its output: xn -> tmp. */
+void qsf_feed_forward_plain_run(qsf_pass_job *job);
+
+#endif

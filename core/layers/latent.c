@@ -1,0 +1,166 @@
+/* Multi-head latent attention (DeepSeek-AI 2024, arXiv:2405.04434): all heads' keys and values are
+ * made of one short row, the latent, and of a few columns that turn; the cache keeps only these.
+ * SPDX-License-Identifier: MIT
+ *
+ * The product of a query with a key made of the latent is that of the query, taken through the
+ * key's matrix the other way, with the latent itself.  So all heads share one key, [columns that
+ * turn][latent], and one value, [zeros][latent], of whose sum each head makes its own.
+ * A row of `mix` is what the cache gets, [latent][columns that turn], then the queries' own latent,
+ * then queries, [heads][plain columns][columns that turn]; each from a whole tile on. */
+#include "layers/latent.h"
+#include "layers/mixer.h"
+
+static const uint8_t latent_inputs[3] = { QSF_K_KV_A, QSF_K_Q_A, QSF_K_ATTN_Q };
+
+static size_t latent_columns(const qsf_pass *p, uint32_t kind)
+{
+    return qsf_matrix_tiles(&p->w->m[kind]) * QSF_TILE_ROWS;
+}
+
+static float *latent_queries(const qsf_pass *p)
+{
+    return p->b->mix + latent_columns(p, QSF_K_KV_A) + latent_columns(p, QSF_K_Q_A);
+}
+
+static qsf_matrix_in latent_of_queries(const qsf_pass *p)
+{
+    return qsf_matrix_input(p, p->b->mix + latent_columns(p, QSF_K_KV_A), p->b->ld_mix, p->layer->q_latent,
+                            0, p->batch->n);
+}
+
+static void narrow_to_latents(void *arg, uint32_t thread, uint32_t piece)
+{
+    qsf_mixer_fill(arg, latent_inputs, QSF_ARRAY_LEN(latent_inputs), thread, piece);
+}
+
+/* Norms of the latents; the key and the value of each row. */
+static void ready_latents(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_layer *l = p->layer;
+    const size_t n = l->kv_latent, turns = l->head_dim - n;
+    const qsf_range rows = qsf_pass_mine(job, piece);
+    (void)thread;
+    for (size_t r = rows.begin; r < rows.end; r++) {
+        const float *x = p->b->mix + r * p->b->ld_mix;
+        float *q = p->b->mix + r * p->b->ld_mix + latent_columns(p, QSF_K_KV_A);
+        float *k = p->b->k + r * p->b->ld_kv, *v = p->b->v + r * p->b->ld_kv;
+        memcpy(k, x + n, turns * sizeof *k);
+        memset(v, 0, turns * sizeof *v);
+        qsf_pass_norm(p, l->norm, k + turns, x, p->w->v[QSF_K_KV_A_NORM], NULL, n);
+        memcpy(v + turns, k + turns, n * sizeof *v);
+        if (l->q_latent) qsf_pass_norm(p, l->norm, q, q, p->w->v[QSF_K_Q_A_NORM], NULL, l->q_latent);
+    }
+    const qsf_matrix_in in = latent_of_queries(p);
+    if (qsf_matrix_takes_codes(p, &p->w->m[QSF_K_Q_B])) qsf_matrix_quantize(p, &in, rows);
+}
+
+static void widen_queries(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_matrix_in in = latent_of_queries(p);
+    qsf_matrix_multiply(p, &p->w->m[QSF_K_Q_B], NULL, &in, latent_queries(p), p->b->ld_mix,
+                        qsf_pass_mine(job, piece), thread);
+}
+
+/* ---- matrices of heads, one below the other ---- */
+
+/* Rows [row, row + n) as floats, as many as a tile has at most. */
+static const float *rows_of_head(const qsf_pass *p, const qsf_matrix *m, size_t row, size_t n,
+                                 uint32_t thread)
+{
+    float *w = p->b->float_rows + (size_t)thread * QSF_TILE_ROWS * p->b->max_cols;
+    const size_t cols = m->t.cols;
+    qsf_dequant_rows(&m->t, (uint32_t)row, (uint32_t)n, w);
+    if (m->scale != 1) p->k->vec_scale(w, m->scale, n * cols);
+    for (size_t r = 0; m->out_start && r < n; r++)
+        for (uint32_t i = m->out_start[row + r]; i < m->out_start[row + r + 1]; i++)
+            w[r * cols + m->out_col[i]] += qsf_f16_to_f32(m->out_value[i]);
+    return w;
+}
+
+/* y[rows][n] = x . rows [row, row + n) of m. */
+static void multiply_head(const qsf_pass *p, const qsf_matrix *m, size_t row, size_t n, const float *x,
+                          size_t ldx, float *y, uint32_t thread)
+{
+    for (size_t at = 0; at < n; at += QSF_TILE_ROWS) {
+        const size_t rows = QSF_MIN((size_t)QSF_TILE_ROWS, n - at);
+        p->k->matmul_f32(y + at, p->b->ld_q, rows_of_head(p, m, row + at, rows, thread), x, ldx, p->batch->n,
+                         rows, m->t.cols);
+    }
+}
+
+/* y[rows] = the sum of rows [row, row + n) of m, each as often as x says. */
+static void add_rows_of_head(const qsf_pass *p, const qsf_matrix *m, size_t row, size_t n, const float *x,
+                             float *y, uint32_t thread)
+{
+    const size_t cols = m->t.cols;
+    for (size_t r = 0; r < p->batch->n; r++) memset(y + r * p->b->ld_q, 0, cols * sizeof *y);
+    for (size_t at = 0; at < n; at += QSF_TILE_ROWS) {
+        const size_t rows = QSF_MIN((size_t)QSF_TILE_ROWS, n - at);
+        const float *w = rows_of_head(p, m, row + at, rows, thread);
+        for (size_t r = 0; r < p->batch->n; r++)
+            for (size_t i = 0; i < rows; i++) {
+                const float times = x[r * p->b->ld_mix + at + i];
+                float *to = y + r * p->b->ld_q;
+                for (size_t c = 0; c < cols; c++) to[c] += times * w[i * cols + c];
+            }
+    }
+}
+
+/* Queries through the keys' matrix, behind their columns that turn. */
+static void absorb_heads(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_layer *l = p->layer;
+    const size_t plain = l->head_plain, turns = l->head_dim - l->kv_latent;
+    const qsf_range mine = qsf_pass_mine(job, piece);
+    for (size_t h = mine.begin; h < mine.end; h++) {
+        const float *x = latent_queries(p) + h * (plain + turns);
+        float *y = p->b->q + h * l->head_dim;
+        for (size_t r = 0; r < p->batch->n; r++)
+            memcpy(y + r * p->b->ld_q, x + r * p->b->ld_mix + plain, turns * sizeof *y);
+        if (l->latent_joined)
+            add_rows_of_head(p, &p->w->m[QSF_K_KV_B], h * (plain + l->head_value), plain, x, y + turns,
+                             thread);
+        else
+            multiply_head(p, &p->w->m[QSF_K_KEY_UP], h * l->kv_latent, l->kv_latent, x, p->b->ld_mix,
+                          y + turns, thread);
+    }
+}
+
+static void widen_values(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_layer *l = p->layer;
+    const qsf_range mine = qsf_pass_mine(job, piece);
+    const size_t n = l->head_value, before = l->latent_joined ? l->head_plain : 0;
+    const qsf_matrix *m = &p->w->m[l->latent_joined ? QSF_K_KV_B : QSF_K_VALUE_UP];
+    for (size_t h = mine.begin; h < mine.end; h++)
+        multiply_head(p, m, h * (before + n) + before, n,
+                      p->b->att + (h + 1) * l->head_dim - l->kv_latent, p->b->ld_q, p->b->q + h * n, thread);
+}
+
+/* ---- in order ---- */
+
+void qsf_latent_in(qsf_pass_job *job)
+{
+    const qsf_pass *p = job->p;
+    size_t tiles = 0;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(latent_inputs); i++)
+        tiles += qsf_matrix_tiles(&p->w->m[latent_inputs[i]]);
+    qsf_pass_run(job, QSF_OP_LATENT, tiles, narrow_to_latents);
+    qsf_pass_run(job, QSF_OP_PLACE, p->batch->n, ready_latents);
+    if (p->layer->q_latent)
+        qsf_pass_run(job, QSF_OP_LATENT_QUERIES, qsf_matrix_tiles(&p->w->m[QSF_K_Q_B]), widen_queries);
+    qsf_pass_run(job, QSF_OP_LATENT_HEADS, p->layer->n_heads, absorb_heads);
+}
+
+void qsf_latent_out(qsf_pass_job *job)
+{
+    qsf_pass_run(job, QSF_OP_LATENT_HEADS, job->p->layer->n_heads, widen_values);
+}

@@ -1,0 +1,13 @@
+/* A layer of the network.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_LAYER_H
+#define QSF_LAYER_H
+
+#include "layers/pass.h"
+
+/* Whether layers of these records can be computed; the first that cannot is named. */
+qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err);
+/* The rows x of the batch, on by one layer. */
+void       qsf_layer_compute(const qsf_pass *p);
+
+#endif

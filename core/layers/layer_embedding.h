@@ -1,0 +1,11 @@
+/* What a layer is given of a token beside the stream: a row of a table of its own.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_LAYER_EMBEDDING_H
+#define QSF_LAYER_EMBEDDING_H
+
+#include "layers/pass.h"
+
+/* Behind the layer's two parts. */
+void qsf_layer_embedding_run(qsf_pass_job *job);
+
+#endif

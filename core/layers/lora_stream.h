@@ -1,0 +1,18 @@
+/* Slots of adapters that do not stay in memory.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_LORA_STREAM_H
+#define QSF_LORA_STREAM_H
+
+#include "layers/lora.h"
+
+/* NULL: it has none. */
+qsf_lora_slot *qsf_lora_slot_of(const qsf_lora *l, const qsf_adapter *a);
+/* Slots for those of a set that need one. */
+qsf_status qsf_lora_slots_take(qsf_lora *l, const qsf_lora_set *set, qsf_error *err);
+/* Waits for what is read of an adapter's file. */
+void       qsf_lora_settle(const qsf_lora *l, const qsf_adapter *a);
+/* Frees those of adapters that no sequence has; all. */
+void       qsf_lora_slots_sweep(qsf_lora *l);
+void       qsf_lora_slots_done(qsf_lora *l);
+
+#endif

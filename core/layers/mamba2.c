@@ -1,0 +1,74 @@
+/* Mamba-2 (Dao and Gu 2024, arXiv:2405.21060): z, x, B, C, steps -> convolution of x, B, C ->
+ * sums that decay -> gate and norm -> output.
+ * SPDX-License-Identifier: MIT
+ *
+ * A head's sums S [columns][state] become S * exp(step * decay) + step * x B; the head gives S C
+ * and a part of x. */
+#include "layers/mamba2.h"
+#include "layers/mixer.h"
+
+/* Behind z, which the row begins with. */
+static float *convolved(const qsf_pass *p, size_t r)
+{
+    return p->b->mix + r * p->b->ld_mix + p->layer->mix_inner;
+}
+
+static void convolve_all(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_range mine = qsf_mixer_mine(job, piece, p->layer->mix_channels);
+    (void)thread;
+    qsf_mixer_convolve(p, convolved(p, 0), p->b->ld_mix, mine, true);
+}
+
+static void step_gates(const qsf_pass *p, size_t r, size_t head, float *keep, float *gain)
+{
+    const float *steps = convolved(p, r) + p->layer->mix_channels;
+    *gain = qsf_softplus(steps[head] + p->w->v[QSF_K_MIX_STEP_BIAS][head]);
+    *keep = (float)exp(*gain * p->w->v[QSF_K_MIX_DECAY][head]);
+}
+
+static qsf_mixer_head mamba2_head(const qsf_pass *p, size_t head)
+{
+    const qsf_layer *l = p->layer;
+    const size_t n = l->mix_state, group = head / (l->mix_heads / l->mix_groups);
+    const float *x = convolved(p, 0), *b = x + l->mix_inner + group * n;
+    return (qsf_mixer_head){ .k = b, .q = b + l->mix_groups * n,
+                             .v = x + head * (l->mix_inner / l->mix_heads),
+                             .skip = p->w->v[QSF_K_MIX_SKIP][head], .gates = step_gates };
+}
+
+static void scan_heads(void *arg, uint32_t thread, uint32_t piece)
+{
+    (void)thread;
+    qsf_mixer_scan_piece(arg, piece, mamba2_head);
+}
+
+/* The gate, then the norm of each group, where the model has one. */
+static void gate_rows(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_range rows = qsf_pass_mine(job, piece);
+    const float *weight = p->w->v[QSF_K_MIX_NORM];
+    const size_t n = p->layer->mix_inner, each = n / p->layer->mix_groups;
+    (void)thread;
+    for (size_t r = rows.begin; r < rows.end; r++) {
+        float *y = p->b->att + r * p->b->ld_q, *z = p->b->mix + r * p->b->ld_mix;
+        p->k->silu_mul(z, z, y, n);
+        if (!weight) memcpy(y, z, n * sizeof *y);
+        for (size_t at = 0; weight && at < n; at += each)
+            p->k->rms_norm(y + at, z + at, weight + at, each, p->layer->norm.eps);
+    }
+}
+
+void qsf_mamba2_run(qsf_pass_job *job)
+{
+    const qsf_pass *p = job->p;
+    qsf_mixer_in(job);
+    qsf_pass_run(job, QSF_OP_MIX, qsf_mixer_items(p->layer->mix_channels), convolve_all);
+    qsf_mixer_scan(job, scan_heads);
+    qsf_pass_run(job, QSF_OP_MIX, p->batch->n, gate_rows);
+    qsf_mixer_out(job);
+}

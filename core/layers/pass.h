@@ -1,0 +1,116 @@
+/* One pass of a batch through a part of the network: what arithmetic is given, as one argument.
+ * SPDX-License-Identifier: MIT
+ *
+ * The step (step.c) fills a pass anew for each layer and for the head; nothing in it changes while
+ * it is used, but for what its pointers say is output. */
+#ifndef QSF_PASS_H
+#define QSF_PASS_H
+
+#include "base/pool.h"
+#include "layers/batch.h"
+#include "layers/buffers.h"
+#include "layers/key_bias.h"
+#include "layers/kv.h"
+#include "layers/kv_attention.h"
+#include "layers/recorder.h"
+#include "layers/reducer.h"
+#include "layers/rope.h"
+#include "layers/state.h"
+#include "layers/watch.h"
+#include "weights/experts.h"
+#include "weights/layers.h"
+
+#include <stdatomic.h>
+
+typedef struct qsf_pass {
+    const qsf_hparams *hp;
+    const qsf_context_options *o;       /* as granted */
+    const qsf_kernels  *k;
+    const qsf_platform *platform;       /* for the time */
+    qsf_pool           *pool;
+    const qsf_batch    *batch;
+    const qsf_buffers  *b;              /* output, too */
+    const qsf_rope     *ropes;          /* [n_ropes] output, too */
+    uint32_t            n_ropes;
+    const qsf_kv       *kv;             /* output, too */
+    const qsf_state    *state;          /* output, too; NULL: no layer of the model has any */
+    size_t              state_place;    /* of the layer's part in a slot */
+    const qsf_key_bias *key_bias;
+    const qsf_kv_attention *kv_attention;       /* output, too */
+    qsf_experts        *experts;        /* output; NULL: a layer's weights have them */
+    qsf_expert_walk    *walk;           /* output: through these; not without them */
+    const qsf_weights  *w;              /* of the layer; for embedding and head: of their unit */
+    const qsf_layer    *layer;          /* NULL for embedding and head */
+    int32_t             number;         /* of the layer; -1 for embedding and head */
+    /* in the KV cache, which has none for those that quality leaves out */
+    uint32_t            kv_layer;
+    qsf_account        *account;        /* output: where the time goes */
+    qsf_recorder       *recorder;       /* output; NULL: nothing is recorded */
+    atomic_bool        *not_finite;     /* output: a layer's or the head's result has a NaN or an infinity */
+    const struct qsf_lora *lora;        /* output, too; NULL: no sequence has adapters */
+    const qsf_watch    *watch;          /* NULL: nobody watches */
+    qsf_reducer        *reducer;        /* output; of shares of layers */
+} qsf_pass;
+
+/* Reports NaN and infinities before rounding, a maximum or a top-k choice would hide them. */
+static inline void qsf_pass_check(const qsf_pass *p, const float *x, size_t n)
+{
+    if (!qsf_all_finite(x, n)) atomic_store_explicit(p->not_finite, true, memory_order_relaxed);
+}
+
+/* NULL: nothing is recorded. */
+static inline qsf_recorder *qsf_pass_recorder(const qsf_pass *p)
+{
+#if defined(QSF_NO_RECORD)      /* where nobody asks: no bytes are spent on it */
+    (void)p;
+    return NULL;
+#else
+    return p->recorder;
+#endif
+}
+
+/* Before matrices multiply rows x[n][ld] of the batch, those from `first` on: gives them to who
+ * watches.  kind: of the first of these matrices. */
+void qsf_pass_give(const qsf_pass *p, uint32_t kind, const float *x, size_t ld, size_t cols, uint32_t first,
+                   uint32_t n);
+static inline void qsf_pass_watch(const qsf_pass *p, uint32_t kind, const float *x, size_t ld, size_t cols,
+                                  uint32_t first, uint32_t n)
+{
+#if defined(QSF_NO_RECORD)
+    (void)p, (void)kind, (void)x, (void)ld, (void)cols, (void)first, (void)n;
+#else
+    if (p->watch) qsf_pass_give(p, kind, x, ld, cols, first, n);
+#endif
+}
+
+/* The norm of n columns; bias may be NULL, y may be x. */
+void qsf_pass_norm(const qsf_pass *p, qsf_norm norm, float *y, const float *x, const float *weight,
+                   const float *bias, size_t n);
+/* The rotary angles of row r of the batch. */
+void qsf_pass_angles(const qsf_pass *p, uint32_t r);
+
+/* A layer is a row of jobs.  The pool's threads take pieces of each, which are rows, tiles or
+ * heads; a piece gets the job as its argument. */
+typedef struct qsf_pass_job {
+    const qsf_pass *p;
+    size_t   items;             /* of the job under way, which its pieces share */
+    uint32_t n_pieces;
+    uint64_t clock;             /* when the last job was over */
+} qsf_pass_job;
+
+qsf_pass_job qsf_pass_begin(const qsf_pass *p);
+/* Runs a job of so many items; nothing of it is still under way when this returns.  The time since
+ * the last one is the operation's. */
+void qsf_pass_run(qsf_pass_job *job, qsf_op op, size_t items,
+                  void (*fn)(void *job, uint32_t thread, uint32_t piece));
+/* Runs an operation that is no job of a layer: what run says, by the pool's threads.  Returns when
+ * it was over. */
+uint64_t qsf_pass_share(const qsf_pass *p, qsf_op_run *run);
+/* Accounts for one that the caller has done alone since `begin`.  Returns the time now. */
+uint64_t qsf_pass_alone(const qsf_pass *p, qsf_op op, uint64_t begin);
+static inline qsf_range qsf_pass_mine(const qsf_pass_job *job, uint32_t piece)
+{
+    return qsf_range_of(job->items, piece, job->n_pieces);
+}
+
+#endif

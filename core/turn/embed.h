@@ -1,0 +1,42 @@
+/* Pooling of hidden states, as embeddings of one text and of many share it.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_EMBED_H
+#define QSF_EMBED_H
+
+#include "engine/context.h"
+#include "model/part.h"
+
+/* Most texts in one batch. */
+enum { EMBED_PARTS = 64 };
+
+/* What a caller means by a pooling: the file's where it says none, else the mean. */
+qsf_pooling qsf_pooling_of(const qsf_hparams *hp, qsf_pooling asked);
+/* Rows [first, first + rows) of the batch are tokens [at, at + rows) of a text of n. */
+typedef struct embed_part { size_t text, first, rows, at, n; } embed_part;
+
+/* Texts under way: qsf_embed_texts and qsf_rerank, a step at a time.  ids, lens and out stay the
+ * caller's until the end. */
+typedef struct qsf_embed_run {
+    const int32_t    *ids;
+    const size_t     *lens;
+    size_t            n;
+    float            *out;
+    qsf_embed_options o;
+    qsf_pooling       how;                     /* QSF_POOL_RANK: with score, one number each */
+    bool              score, asked;            /* asked: whether others want hidden states */
+    int32_t           yes, no;                 /* score, without a classifier: its words */
+    embed_part        from, parts[EMBED_PARTS];
+    size_t            n_parts;
+} qsf_embed_run;
+
+/* As qsf_embed_texts, or with score as qsf_rerank, where opts is not looked at.  Then
+ * qsf_embed_step until it gives something else than QSF_PENDING; or qsf_embed_end. */
+qsf_status qsf_embed_begin(qsf_context *c, qsf_embed_run *r, const int32_t *ids, const size_t *lens,
+                           size_t n, const qsf_embed_options *opts, bool score, float *out);
+/* As qsf_step. */
+qsf_status qsf_embed_step(qsf_context *c, qsf_embed_run *r, bool *waiting);
+void       qsf_embed_end(qsf_context *c, const qsf_embed_run *r);
+/* To the end, which is waited for. */
+qsf_status qsf_embed_all(qsf_context *c, qsf_embed_run *r);
+
+#endif
