@@ -133,33 +133,47 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
                $<TARGET_FILE:qsf-convert> "${work}/budget")
 endif()
 
-# ---- ranks: in one build, since they run alone and take minutes ----
+# ---- ranks: in one build.  What compares times runs alone; what waits for ranks that have died or
+# hang leaves room for one other test ----
+function(qsf_ranks)
+    foreach(name IN LISTS ARGN)
+        if(QSF_TEST_VARIANT AND TEST ${prefix}${name})
+            set_tests_properties(${prefix}${name} PROPERTIES PROCESSORS 3)
+        endif()
+    endforeach()
+endfunction()
 if(NOT QSF_MPI)
     message(STATUS "tests of ranks are left out: no MPI was found")
 elseif(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
-    qsf_script(mpi_test 300 mpi_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-run> "${work}/mpi")
-    set_tests_properties(${prefix}mpi_test PROPERTIES RUN_SERIAL ON)
+    foreach(half IN ITEMS numbers ends)
+        qsf_script(mpi_${half}_test 300 mpi_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-run>
+            "${work}/mpi_${half}" ${half})
+    endforeach()
     qsf_script(mpi_chat_test 300 mpi_chat_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-run>
         "${work}/mpi_chat")
-    set_tests_properties(${prefix}mpi_chat_test PROPERTIES RUN_SERIAL ON)
+    set_tests_properties(${prefix}mpi_numbers_test ${prefix}mpi_chat_test PROPERTIES RUN_SERIAL ON)
     if(QSF_SERVER)
-        qsf_script(serve_ranks_test 300 serve_ranks_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-serve>)
+        set(ends ends drain idle wrong dead)
+        list(TRANSFORM ends PREPEND - OUTPUT_VARIABLE others)
+        qsf_script(serve_ranks_test 300 serve_ranks_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-serve>
+            ${others})
+        qsf_script(serve_ranks_ends_test 300 serve_ranks_test.py ${MPIEXEC_EXECUTABLE}
+            $<TARGET_FILE:qsf-serve> ${ends})
         set_tests_properties(${prefix}serve_ranks_test PROPERTIES RUN_SERIAL ON)
     endif()
     if(QSF_TEST_MPI)
         qsf_script(mpi_second_test 300 mpi_test.py "${QSF_TEST_MPI}/bin/mpirun" $<TARGET_FILE:qsf-mpi-second>
             "${work}/mpi_second" short)
-        set_tests_properties(${prefix}mpi_second_test PROPERTIES RUN_SERIAL ON)
     endif()
 elseif(QSF_TEST_VARIANT MATCHES "^(asan|tsan)$")
     qsf_script(mpi_test 600 mpi_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-run> "${work}/mpi" short)
     # The hooks that MPICH's UCX puts into memory functions run in threads that the sanitizer does
     # not know yet, and its wrapper of process_vm_readv() takes what was read for a list of places.
-    set_tests_properties(${prefix}mpi_test PROPERTIES RUN_SERIAL ON)
     set_property(TEST ${prefix}mpi_test APPEND PROPERTY ENVIRONMENT UCX_MEM_EVENTS=n
         UCX_MEM_MMAP_HOOK_MODE=none UCX_TLS=^cma)
     qsf_slow(mpi_test)
 endif()
+qsf_ranks(mpi_test mpi_ends_test mpi_second_test serve_ranks_ends_test)
 
 # ---- folders have a direction: symbols are read from objects, so with link-time optimisation there
 # is nothing to see ----
@@ -259,8 +273,9 @@ endif()
 qsf_slow(parity_real_gemma3 parity_real_qwen2.5 parity_perplexity_smollm2 parity_perplexity_gemma3
     parity_perplexity_qwen2.5 parity_quantisers parity_rerank head_topk draft_model convert_atomic_test
     chat_exact tokenizer_exact kernels_test_Nehalem serve_load_test serve_cache_test serve_soak_begin
-    serve_soak_test mpi_test mpi_chat_test mpi_second_test serve_ranks_test spend_experts_test
-    pipeline_exact lark_random share_models_test sequence_models_test parity_files)
+    serve_soak_test mpi_test mpi_numbers_test mpi_ends_test mpi_chat_test mpi_second_test serve_ranks_test
+    serve_ranks_ends_test spend_experts_test pipeline_exact lark_random share_models_test
+    sequence_models_test parity_files)
 
 # What takes over five seconds with sanitizers, reads no foreign bytes and also runs without
 # them.

@@ -2,7 +2,7 @@
 """qsf-serve over ranks of MPI: the same answers as one server, and which rank makes them.
 SPDX-License-Identifier: MIT
 
-    serve_ranks_test.py MPIRUN QSF_SERVE [NAME...]        the tests whose names have one of the words
+    serve_ranks_test.py MPIRUN QSF_SERVE [WORD...]    tests whose names have one of the words; -WORD leaves out
 """
 import contextlib
 import http.client
@@ -474,8 +474,15 @@ def test_dead():
         for number in (signal.SIGKILL, signal.SIGSTOP): dead(victim, number)
 
 
+def wanted(name):
+    """Names with one of the words of the command line, and without any that follows a dash."""
+    words = sys.argv[3:]
+    if any(w[0] == "-" and w[1:] in name for w in words): return False
+    return any(w in name for w in words) or all(w[0] == "-" for w in words)
+
+
 for name, test in list(globals().items()):
-    if not name.startswith("test_") or sys.argv[3:] and not any(w in name for w in sys.argv[3:]): continue
+    if not name.startswith("test_") or not wanted(name[5:]): continue
     started = time.monotonic()
     test()
     print(f"ok   {name[5:]} {time.monotonic() - started:.1f} s", flush=True)
