@@ -210,8 +210,28 @@ def kv_cache():
                   lines=True, labels=("Qwen2.5-Coder-0.5B",))
 
 
+def busy():
+    names = ("libqsf", "libqsf, one thread", "libqsf before", "llama.cpp")
+    rows = table("performance.md", "| busy processes | one thread | all threads |")
+    columns = [(number(r[0]), number(r[3]), number(r[1]), number(r[5]), number(r[7])) for r in rows]
+    series = [(name, [(r[0], r[1 + i], "") for r in columns]) for i, name in enumerate(names)]
+    return points("Answers on a busy machine, SmolLM2-135M, two threads of Zen 3", "busy processes",
+                  "tokens a second", series, (0, 4, False, (0, 1, 2, 4)), (0, 250), lines=True)
+
+
+def ternary():
+    groups = []
+    for engine, file, prompt, answer in table("performance.md", "| | file | prompt of 512, tok/s |"):
+        kinds = {"TQ2_0": "TQ2_0", "qsf-convert": "ternary2", "ternary5": "ternary5"}
+        kind = next((kinds[k] for k in kinds if k in file), "I2_S" if "I2_S" in file else "ternary5")
+        speed = number(prompt) if prompt[0].isdigit() else None
+        groups.append((engine.replace(", AVX2 only", " (AVX2)") + "\n" + kind, [speed, number(answer)]))
+    return bars("2.4 billion ternary weights, two threads of Zen 4", "tokens a second", ["prompt", "answer"],
+                groups, 160)
+
+
 PLOTS = {"size-perplexity": size_perplexity, "memory": memory, "shapes": shapes, "server": server,
-         "kv-cache": kv_cache}
+         "kv-cache": kv_cache, "busy": busy, "ternary": ternary}
 
 
 def main():
