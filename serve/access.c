@@ -145,7 +145,7 @@ static bool key_known(const struct access_rules *a, const http_head *h, unsigned
 
 /* ---- names ---- */
 
-/* Addresses in their full form, which nobody can point elsewhere. */
+/* IP addresses in full notation: no DNS record can point them elsewhere. */
 static bool is_address(const char *host, size_t len)
 {
     char text[64];

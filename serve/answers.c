@@ -91,7 +91,7 @@ static front_item *item_begin(front_job *j, unsigned choice, item_kind kind)
     return item;
 }
 
-/* The item that an event goes on with, or begins; NULL: out of memory. */
+/* The item that an event continues or begins; NULL: out of memory. */
 static front_item *item_for(front_job *j, unsigned choice, const qsf_answer_event *e, serve_text *out)
 {
     static const item_kind kinds[] = { [QSF_ANSWER_TEXT] = ITEM_TEXT, [QSF_ANSWER_REASONING] = ITEM_REASONING,

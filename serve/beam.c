@@ -1,11 +1,11 @@
-/* Beam search: the likeliest answers as a whole, in sequences that fork.
+/* Beam search: the answers with the highest total probability, in sequences that fork.
  * SPDX-License-Identifier: MIT
  *
  * A beam has `width` paths.  Each step looks at the best continuations of all of them, keeps the
- * best `width`, and gives every path that goes on a sequence: the first child of a path goes on in
- * its parent's, further ones share its blocks.  A path that has ended is kept with its score, the
- * sum of the logarithms of its tokens' probabilities over length^length_penalty; the search ends
- * when no path that goes on can become better than the ended ones. */
+ * best `width`, and gives every live path a sequence: the first child of a path continues in its
+ * parent's sequence, further children share its blocks.  A path that has ended is kept with its
+ * score, the sum of its tokens' log probabilities divided by length^length_penalty; the search ends
+ * when no live path can score better than the ended ones. */
 #include "scheduler.h"
 
 #include <math.h>
@@ -135,7 +135,7 @@ static void beam_done(serve_beam *m, const beam_path *path, double sum, qsf_turn
     d->end = end;
 }
 
-/* Whether the best path that goes on could still become better than the least ended one. */
+/* Whether the best live path can still score better than the worst ended one. */
 static bool beam_hopes(const serve_beam *m)
 {
     if (m->n_done < m->width) return true;
@@ -145,8 +145,8 @@ static bool beam_hopes(const serve_beam *m)
     return path_score(m, m->live[0].sum, m->penalty > 0 ? m->most : m->live[0].n) > least;
 }
 
-/* Makes made[i] from a continuation: in the sequence of its parent, or in a copy of it.  false:
- * there is none. */
+/* Makes made[i] from a continuation: in the sequence of its parent, or in a copy of it.  false: no
+ * room for the copy. */
 static bool beam_fork(serve_beam *m, seq_pool *p, uint32_t i, const beam_next *c, bool *taken)
 {
     beam_path *to = &m->made[i];

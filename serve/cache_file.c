@@ -1,9 +1,9 @@
 /* Kept sequences in a file, for the next start: each as a session with its length before it.
  * SPDX-License-Identifier: MIT
  *
- * The file is written beside its place and renamed, so it is the old one or the new one, never a
- * part.  Sequences with adapters are not among them.  A session that is damaged or of another model
- * ends the reading; what was read stays. */
+ * The file is written under a temporary name next to it and renamed, so it is the old one or the
+ * new one, never a part.  Sequences with adapters are not saved.  A session that is damaged or
+ * belongs to another model ends the reading; what was read before it stays. */
 #include "scheduler.h"
 #include "system.h"
 
@@ -28,7 +28,7 @@ static qsf_status cache_write(void *user, const void *bytes, size_t len)
     return fwrite(bytes, 1, len, user) == len ? QSF_OK : QSF_E_IO;
 }
 
-/* Reads one session to a free sequence; false: there is no room, or it was refused (*err). */
+/* Reads one session into a free sequence; false: no sequence is free, or it was refused (*err). */
 static bool cache_take(seq_pool *p, const qsf_custom_file *part, int32_t *ids, size_t cap, qsf_error *err)
 {
     size_t n;

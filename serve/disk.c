@@ -1,9 +1,9 @@
 /* Sequences on disk.
  * SPDX-License-Identifier: MIT
  *
- * An entry has a stretch of the file, its tokens, and a buffer while it is on its way.  It belongs
- * to the engine's thread but while an operation on it is queued: then the store's thread looks at
- * buffer and stretch, which nobody changes, and writes the result. */
+ * An entry has a range of the file, its tokens, and a buffer while it is being written or read.  It
+ * belongs to the engine's thread, except while an operation on it is queued: then the store's
+ * thread reads its buffer and range, which do not change meanwhile, and writes the result. */
 #include "disk.h"
 #include "clock.h"
 #include "disk_file.h"
@@ -79,7 +79,7 @@ static void disk_show(disk_store *d)
     metric_set(&d->metrics->swap_sequences, d->n_order);
 }
 
-/* Memory for an entry's bytes; false: there is none, or too much is on its way. */
+/* Memory for an entry's bytes; false: out of memory, or the staging limit is reached. */
 static bool entry_buffer_new(disk_store *d, disk_entry *e)
 {
     disk_work *w = &e->work;
@@ -108,7 +108,7 @@ static void entry_buffer_free(disk_store *d, disk_entry *e)
     w->buffer = NULL;
 }
 
-/* Nobody finds it any more; it is free when nobody holds it and nothing is done with it. */
+/* Takes it out of the lookup; it is free when it is not held and no operation on it is queued. */
 static void entry_drop(disk_store *d, disk_entry *e)
 {
     const int32_t number = (int32_t)(e - d->entries);
@@ -128,7 +128,7 @@ static void entry_drop(disk_store *d, disk_entry *e)
     *e = (disk_entry){ 0 };
 }
 
-/* It cannot be written or read; the log hears of it once. */
+/* It cannot be written or read; this is logged once. */
 static void entry_fails(disk_store *d, disk_entry *e, const char *what)
 {
     metric_add(&d->metrics->swap_errors_total, 1);
@@ -168,7 +168,7 @@ static int64_t disk_gap(const disk_store *d, uint64_t bytes, uint64_t *at)
     return -1;
 }
 
-/* A free entry with a stretch of the file; NULL: there is no room. */
+/* A free entry with a range of the file; NULL: no room. */
 static disk_entry *disk_room(disk_store *d, uint64_t bytes)
 {
     for (;;) {
@@ -197,7 +197,7 @@ static void measure(double *ns, uint64_t took, uint64_t bytes)
     *ns = 0.7 * *ns + 0.3 * (double)took / (double)bytes;
 }
 
-/* A copy that began then, while nobody else was served. */
+/* Measures a copy that began at `begin`; the engine's thread computed nothing meanwhile. */
 static void measure_copy(disk_store *d, double *ns, uint64_t begin, uint64_t bytes)
 {
     const uint64_t took = serve_now() - begin;

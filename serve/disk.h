@@ -1,10 +1,10 @@
-/* Sequences on disk: what made room in memory, and comes back when that is sooner than computing.
+/* Sequences on disk: evicted from memory, and read back if that is faster than computing them.
  * SPDX-License-Identifier: MIT
  *
- * One unlinked file holds them, each in one stretch, within a limit; the least recently used
- * make room.  The engine's thread copies a sequence to memory, or from it; a thread of its own
- * writes and reads the file.  What cannot be written or read is dropped: nobody fails.  All
- * functions are for the engine's thread. */
+ * One unlinked file holds them, each in one contiguous range, within a limit; the least recently
+ * used are evicted.  The engine's thread copies a sequence to a buffer, or from it; the store's own
+ * thread writes and reads the file.  What cannot be written or read is dropped: no request fails.
+ * All functions are for the engine's thread. */
 #ifndef QSF_SERVE_DISK_H
 #define QSF_SERVE_DISK_H
 
@@ -30,18 +30,18 @@ void disk_free(disk_store *d);                               /* takes NULL */
 /* Takes over what the thread has done. */
 void disk_look(disk_store *d);
 
-/* Writes a sequence with its tokens, unless computing it again, at row_ns a token, were sooner than
- * reading it (pause: than writing and reading it).  key: of its adapters, and only with the same
- * one it is found again.  held_ns: until when it goes after others.
- * Returns its entry, which may have more tokens behind these; -1: there is none. */
+/* Writes a sequence with its tokens, unless computing it again, at row_ns a token, is faster than
+ * reading it (pause: than writing and reading it).  key: of its adapters; it is found only with the
+ * same key.  held_ns: until then it is evicted after others.
+ * Returns its entry, which may hold more tokens after these; -1: it was not written. */
 int32_t disk_put(disk_store *d, const qsf_context *c, qsf_seq s, uint64_t key, const int32_t *ids, uint32_t n,
                  double row_ns, bool pause, uint64_t held_ns);
-/* The entry that has most of a prompt's beginning, and is sooner read than its tokens behind the
- * first `have` computed; *n: how much.  -1: there is none. */
+/* The entry with the longest prefix of a prompt, if reading it is faster than computing its tokens
+ * after the first `have`; *n: the prefix's length.  -1: no such entry. */
 int32_t disk_like(disk_store *d, uint64_t key, const int32_t *ids, uint32_t len, uint32_t have,
                   double row_ns, uint32_t *n);
 
-/* An entry that is held stays, until it is let go as often. */
+/* A held entry is not evicted; each hold is undone by one disk_let_go. */
 void disk_hold(disk_store *d, int32_t entry);
 void disk_let_go(disk_store *d, int32_t entry);
 uint32_t disk_length(const disk_store *d, int32_t entry);    /* tokens */
@@ -50,7 +50,7 @@ typedef enum disk_fetched { DISK_COMES, DISK_READY, DISK_LOST } disk_fetched;
 /* Asks for an entry that is held.  DISK_COMES: wake() will be called. */
 disk_fetched disk_fetch(disk_store *d, int32_t entry);
 bool disk_coming(const disk_store *d, int32_t entry);
-/* Makes sequence s what a ready entry holds; ids: room for so many tokens. */
+/* Loads a ready entry into sequence s, and its tokens into ids, which has room for cap of them. */
 bool disk_load(disk_store *d, int32_t entry, qsf_context *c, qsf_seq s, int32_t *ids, size_t cap);
 
 #endif

@@ -44,7 +44,7 @@ void embed_add(embedder *e, serve_job *j)
         metric_add(&e->scheduler->metrics->prompt_tokens_total, j->prompts[i].n);
 }
 
-/* ---- the end of a text, and of a job ---- */
+/* ---- the end of an input, and of a job ---- */
 
 static void text_end(embedder *e, unsigned i)
 {
@@ -200,8 +200,8 @@ static void token_tell(embedder *e, embed_text *t, const qsf_logprob *logprobs, 
     t->n_told++;
 }
 
-/* Writes to list[0] the log probability of a token, and behind it those of the n likeliest, best
- * first.  Returns how many entries that are. */
+/* Writes the log probability of a token to list[0], and those of the n most likely tokens after it,
+ * best first.  Returns the number of entries. */
 static uint32_t score_logprobs(const float *logits, uint32_t n_vocab, int32_t token, qsf_logprob *list,
                                uint32_t n)
 {
@@ -223,7 +223,7 @@ static uint32_t score_logprobs(const float *logits, uint32_t n_vocab, int32_t to
     return 1 + found;
 }
 
-/* A row's logits are about the token behind it. */
+/* A row's logits predict the token after it. */
 static void text_score(embedder *e, embed_text *t)
 {
     qsf_logprob list[1 + QSF_LOGPROBS_MOST];

@@ -145,7 +145,8 @@ uint64_t serve_engine_context(const serve_engine_options *o, qsf_context_options
     return engine_staging(o);
 }
 
-/* Joins the context to the layers behind its own, which may have had another one's sequences. */
+/* Connects the context to the layers after its own, which may still hold another context's
+ * sequences. */
 static bool engine_behind(serve_engine *e, qsf_error *err)
 {
     const qsf_behind *b = e->o.behind;

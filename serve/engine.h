@@ -21,18 +21,18 @@ typedef struct serve_job serve_job;
 typedef struct serve_engine_options {
     qsf_context_options context;      /* n_ctx, threads, ...; n_seqs and n_logits follow from these: */
     unsigned slots;                   /* answers at once */
-    unsigned kept;                    /* sequences that are kept for prompts that begin alike */
+    unsigned kept;                    /* sequences cached for prompts with the same prefix */
     unsigned queue;                   /* answers that may wait */
-    unsigned step_rows;               /* rows of prompts beside answers, 0: by measurement */
-    unsigned steps;                   /* steps between looks at the list of jobs */
+    unsigned step_rows;               /* rows of prompts alongside answers, 0: by measurement */
+    unsigned steps;                   /* steps between checks of the list of jobs */
     unsigned session_s;               /* seconds that a session is kept on purpose */
     qsf_pooling pooling;              /* of embeddings; QSF_POOL_NONE: the file's, or the mean */
     const char *cache_file;           /* where kept sequences are between two runs; NULL: nowhere */
     uint64_t cache_disk;              /* bytes on disk for sequences that memory has no room for */
     const char *cache_disk_dir;       /* NULL: the system's folder for temporary files */
     unsigned draft;                   /* most guesses of an answer in a step */
-    const qsf_behind *behind;         /* where the layers behind the model's are; NULL: it has all */
-    void (*turn)(void);               /* what else its thread does where it looks for jobs; NULL: nothing */
+    const qsf_behind *behind;         /* where the layers after the model's are; NULL: it has all */
+    void (*turn)(void);               /* called when its thread checks for jobs; NULL: nothing */
 } serve_engine_options;
 
 /* Tokens of one prompt. */
@@ -40,7 +40,7 @@ typedef struct serve_tokens { int32_t *ids; size_t n; } serve_tokens;
 typedef struct serve_branch serve_branch;
 
 struct serve_job {
-    /* the front sets these, and nobody changes them */
+    /* set by the front, then constant */
     serve_request request;
     serve_tokens *prompts;
     unsigned      n_prompts, n_branches;   /* branch b answers prompt b / n */
@@ -49,7 +49,7 @@ struct serve_job {
     uint64_t      arrived_ns, deadline_ns; /* 0: no deadline */
     serve_lora    lora;                    /* what its sequences are computed with */
     qsf_turn_options turn;                 /* what its turns begin with: grammar, control tokens */
-    float        *embeddings;              /* [n_prompts][n_embd] where these are asked for: output */
+    float        *embeddings;              /* [n_prompts][n_embd] if these are requested: output */
     bool          ranks;                   /* prompts are pairs: the first number is the classifier's score */
     void         *front;                   /* the front's own */
     atomic_bool   cancelled;               /* the front may set it at any time */
@@ -68,7 +68,7 @@ typedef struct serve_event {
     uint16_t     kind, branch;
     serve_job   *job;
     int32_t      end, status;              /* EVENT_END: a qsf_turn_end; of one that failed, why */
-    uint32_t     len;                      /* of the text behind the event */
+    uint32_t     len;                      /* of the text after the event */
     uint32_t     n_prompt, n_kept, n_tokens;     /* n_tokens: of the answer so far; EVENT_PROGRESS: of the
                                                   * prompt, computed or cached */
     int32_t      token;                    /* EVENT_PIECE (-1: text that was held back), EVENT_PROMPT */
@@ -87,7 +87,7 @@ static inline const qsf_logprob *serve_event_logprobs(const serve_event *e)
 /* What the front needs to know of a running engine. */
 typedef struct serve_facts {
     uint32_t n_ctx, n_seq, n_batch, slots;     /* n_seq: positions of one sequence */
-    bool     whole;                            /* an encoder: a text is computed in one batch */
+    bool     whole;                            /* an encoder: an input is computed in one batch */
     uint64_t planned;                      /* bytes */
 } serve_facts;
 
@@ -96,16 +96,16 @@ typedef struct serve_facts {
 serve_engine *serve_engine_new(qsf_model *m, const serve_engine_options *o, serve_metrics *metrics,
                                int wake_fd, qsf_error *err);
 void serve_engine_free(serve_engine *e);      /* takes NULL; the thread ends, jobs are dropped */
-/* The options of the context that it makes.  Returns the bytes that it takes beside it. */
+/* The options of the context that it makes.  Returns the bytes that it takes besides that. */
 uint64_t serve_engine_context(const serve_engine_options *o, qsf_context_options *out);
 /* Whether a batch has failed because the model's file could not be read: it has to be opened
  * again. */
 bool serve_engine_spoilt(const serve_engine *e);
 const serve_facts *serve_engine_facts(const serve_engine *e);
 
-/* Prepares the engine's part of a job; the front frees it behind EVENT_DONE. */
+/* Prepares the engine's part of a job; the front frees it after EVENT_DONE. */
 bool serve_job_prepare(serve_job *j);
-/* Hands a job over.  false: as many wait as may. */
+/* Hands a job over.  false: the queue is full. */
 bool serve_engine_submit(serve_engine *e, serve_job *j);
 /* Wakes the thread, after a job was cancelled. */
 void serve_engine_wake(serve_engine *e);

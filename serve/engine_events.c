@@ -11,8 +11,8 @@ void engine_show_events(serve_engine *e)
     if (!atomic_exchange(&e->woken, true) && !system_wake(e->wake_fd)) atomic_store(&e->woken, false);
 }
 
-/* Waits until so many bytes of the ring are free: the front takes events without waiting for
- * anybody. */
+/* Waits until this many bytes of the ring are free.  The front takes events without ever waiting
+ * for the engine, so this ends. */
 static void ring_room(serve_engine *e, size_t bytes)
 {
     const struct timespec moment = { .tv_nsec = 200000 };

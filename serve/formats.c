@@ -327,7 +327,7 @@ void format_end(front_job *j, serve_text *out)
 
 /* ---- whole answers ---- */
 
-/* All items of a kind, as one text; false: there are none. */
+/* All items of a kind, concatenated; false: the answer has no such item. */
 static bool write_items(const front_choice *ch, item_kind kind, serve_text *out)
 {
     serve_text all = { 0 };

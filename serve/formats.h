@@ -17,7 +17,7 @@ void format_whole(front_job *j, serve_text *out);
  * along. */
 void format_text(front_job *j, unsigned choice, const char *text, size_t len, serve_text *out);
 void format_rest(front_job *j, unsigned choice, serve_text *out);
-/* In a stream: an item of an answer begins, goes on, ends. */
+/* In a stream: an item of an answer begins, continues, ends. */
 void format_item(front_job *j, unsigned choice, const front_item *item, serve_text *out);
 void format_item_text(front_job *j, unsigned choice, const front_item *item, const char *text, size_t len,
                       serve_text *out);

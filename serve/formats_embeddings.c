@@ -18,7 +18,7 @@ bool embeddings_begin(front_job *j, serve_error *e)
     return j->job.embeddings || serve_refuse(e, 503, NULL, NULL, "out of memory for the request");
 }
 
-/* The first n numbers of a text's embedding, brought back to the length 1. */
+/* The first n numbers of an input's embedding, normalised to length 1. */
 static uint32_t embedding_cut(const front_job *j, unsigned i, float *x)
 {
     const uint32_t all = j->entry->info.n_embd;

@@ -11,7 +11,7 @@ static const char *stop_word(const front_job *j, const front_choice *ch)
     return ch->end == QSF_TURN_STOP_TEXT && j->n_asked_stops ? "stop_sequence" : "end_turn";
 }
 
-/* "stop_sequence":..., where one was asked for: the turn does not say which one came. */
+/* "stop_sequence":..., if exactly one was requested: the turn does not report which one it met. */
 static void write_stop(const front_job *j, const front_choice *ch, bool over, serve_text *out)
 {
     const serve_request *r = &j->job.request;

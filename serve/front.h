@@ -196,11 +196,11 @@ bool lora_choose(front_job *j, serve_error *e);
 bool lora_begin(front_job *j, serve_error *e);
 /* It was read: the model gets it, and out the answer.  false: *e says why not. */
 bool lora_loaded(front_job *j, serve_text *out, serve_error *e);
-/* It is not read any more, or not everywhere: nobody may use it. */
+/* Drops an adapter that was unloaded, or that a rank could not read. */
 void lora_drop(serve_front *f, uint32_t id);
 bool lora_unload(front_job *j, serve_text *out, serve_error *e);
 void lora_write(serve_front *f, serve_text *out);            /* the list */
-bool lora_scales(serve_front *f, const http_request *r, serve_error *e);       /* for everybody */
+bool lora_scales(serve_front *f, const http_request *r, serve_error *e);       /* the default scales */
 void lora_scales_set(serve_front *f, const serve_scale *scales, size_t n);   /* the same, checked */
 
 /* ---- infill.c ---- */
@@ -228,7 +228,7 @@ bool front_text(front_job *j, serve_text *out, serve_error *e);
 /* ---- answers.c: answers as text, reasoning and calls ---- */
 /* Makes the readers of the job's answers, and what its turns begin with. */
 bool answers_begin(front_job *j, serve_error *e);
-/* An answer goes on by text, or ends; a stream's part of it is added to out.  false: no memory. */
+/* Appends text to an answer, or ends it; adds a stream's part of it to out.  false: no memory. */
 bool answers_go_on(front_job *j, unsigned choice, const char *text, size_t len, bool last, serve_text *out);
 void answers_free(front_job *j);
 

@@ -13,8 +13,8 @@ static unsigned size_of(uint32_t rows)
     return i < SERVE_SIZES ? i : SERVE_SIZES - 1;
 }
 
-/* What a step of so many rows of answers takes: as measured; else what fewer took, and a prompt's
- * row for each of the others.  0: nobody knows. */
+/* The time of a step with this many rows of answers: as measured; else that of the next smaller
+ * measured step, plus the time of a prompt's row for each of the others.  0: not measured. */
 static double rows_ns(const scheduler *s, uint32_t rows)
 {
     uint32_t n = rows;
@@ -23,8 +23,8 @@ static double rows_ns(const scheduler *s, uint32_t rows)
     return less > 0 ? less + (rows - n) * s->pool.row_ns : 0;
 }
 
-/* Rows of prompts that go beside so many answers, without making them wait more than twice as
- * long, unless there are more prompts than answers: then as much longer as there are more. */
+/* Rows of prompts that may share a step with this many answers without making it more than twice as
+ * long; if there are more prompts than answers, their share grows with the ratio. */
 static uint32_t prompt_rows(const scheduler *s, uint32_t answers)
 {
     uint32_t prompts = 0;
@@ -63,8 +63,8 @@ static uint32_t prompt_gather(scheduler *s, serve_branch *b, qsf_row *rows, uint
     return n;
 }
 
-/* Guesses for each of so many answers: as many as make the most tokens a second, by what steps of
- * so many rows took and how often guesses were right. */
+/* Draft tokens for each of this many answers: the number that yields the most tokens a second,
+ * estimated from the measured times of steps and from how often drafts were accepted. */
 static uint32_t draft_of(scheduler *s, uint32_t answers)
 {
     enum { TRY = 32 };
@@ -85,8 +85,8 @@ static uint32_t draft_of(scheduler *s, uint32_t answers)
 }
 
 /* Rows of an answer: one and its guesses, and text that its grammar forces, whose tokens come in
- * one batch.  The answers behind this one need `others` rows of what is left.  spare: rows with
- * logits beside one for each. */
+ * one batch.  The answers after this one need `others` of the rows that are left.  spare: rows with
+ * logits, besides one for each answer. */
 static uint32_t answer_gather(scheduler *s, serve_branch *b, qsf_row *rows, uint32_t left, uint32_t others,
                               uint32_t draft, uint32_t *spare, uint32_t *taken)
 {

@@ -1,9 +1,9 @@
 /* Grammars of answers: compiled once, on a thread of their own, and kept by what was asked for.
  * SPDX-License-Identifier: MIT
  *
- * A thread compiles one grammar after another, so a schema that takes long lets neither running
- * answers wait nor requests without grammars.  Equal ones are compiled once, also those that fail.
- * What a grammar is made from is its key: texts one behind the other, each with its zero. */
+ * A thread compiles one grammar after another, so a schema that takes long delays neither running
+ * answers nor requests without grammars.  Equal ones are compiled once, also those that fail.
+ * A grammar's key is its source: strings one after another, each with its terminating zero. */
 #include "grammars.h"
 #include "system.h"
 

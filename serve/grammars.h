@@ -16,20 +16,21 @@ typedef struct serve_grammar serve_grammar;
  * grammars are done.  NULL: out of memory. */
 grammar_store *grammar_store_new(qsf_model *m, const char *template_name, serve_metrics *metrics,
                                  int wake_fd);
-void           grammar_store_free(grammar_store *s);         /* takes NULL; nobody may hold one */
+void           grammar_store_free(grammar_store *s);         /* takes NULL; no grammar may be held */
 
 /* Whether a request's answers have a grammar at all. */
 bool           grammar_wanted(const serve_request *r);
-/* The request's grammar, to be given back by grammar_drop, even where it is not made yet.  NULL: *e
- * says why there is none. */
+/* The request's grammar, to be given back by grammar_drop even if it is not compiled yet.  NULL: *e
+ * says why. */
 serve_grammar *grammar_ask(grammar_store *s, const serve_request *r, serve_error *e);
 void           grammar_drop(grammar_store *s, serve_grammar *g);             /* takes NULL */
-/* It has failed in use: nobody else gets it. */
+/* It has failed in use: no other request gets it. */
 void           grammar_forget(grammar_store *s, serve_grammar *g);
 
-/* Whether it is made, or never will be (*e says why then). */
+/* Whether it is compiled, or has failed to compile (then *e says why). */
 bool           grammar_ready(const serve_grammar *g, serve_error *e);
-/* Takes over what was made since; whether something was: who waits for one may go on. */
+/* Takes over what was compiled since the last call.  true: something was, and jobs that wait for it
+ * can continue. */
 bool           grammar_store_look(grammar_store *s);
 /* Sets the members of *o by which a turn has this grammar. */
 void           grammar_turn(const serve_grammar *g, qsf_turn_options *o);

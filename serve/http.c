@@ -218,7 +218,7 @@ void http_stream(http_conn *c, const char *bytes, size_t len)
     if (c->chunked) conn_write(c, size, (size_t)snprintf(size, sizeof size, "%zx\r\n", len));
     conn_write(c, bytes, len);
     if (c->chunked) conn_write(c, "\r\n", 2);
-    /* Who reads more slowly than the answer is made may lag behind, but not without end. */
+    /* A client that reads more slowly than the answer is made may lag, up to a limit. */
     const http_limits *l = &c->server->limits;
     if (c->waits > l->lag || (c->waits > IN_FLIGHT && c->server->backlog > l->all_lag)) conn_die(c);
 }

@@ -82,7 +82,7 @@ uint64_t http_bytes_sent(const http_server *s);
 /* Answers.  more: further header lines, each with its end, or NULL. */
 void http_reply(http_conn *c, int status, const char *type, const char *more, const char *body, size_t len);
 void http_stream_begin(http_conn *c, const char *type, const char *more);
-/* A client that lags too far behind loses its connection, from the event loop. */
+/* A client that lags too far is disconnected, from the event loop. */
 void http_stream(http_conn *c, const char *bytes, size_t len);
 void http_stream_end(http_conn *c);
 /* Bytes of the answer that the client has not taken. */

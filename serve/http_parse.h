@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 typedef struct http_head {
-    const char *method, *path, *query;         /* query: behind the '?', "" where there is none */
+    const char *method, *path, *query;         /* query: after the '?'; "" without one */
     int         minor;                         /* HTTP/1.minor, 0 or 1 */
     bool        chunked, expects, close;       /* expects: 100-continue; close: after the answer */
     uint64_t    length;                        /* of the body; 0 where nothing says it */

@@ -33,7 +33,7 @@ static bool infill_find(const qsf_model *m, int32_t marks[3])
     return false;
 }
 
-/* Tokens of a text in which nothing is a control token. */
+/* Adds the tokens of a string, in which control tokens are ordinary text. */
 static bool infill_add(const qsf_model *m, const char *text, size_t len, size_t cap, serve_tokens *out,
                        serve_error *e)
 {

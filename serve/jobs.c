@@ -12,7 +12,7 @@
 
 /* ---- jobs ---- */
 
-/* FNV-1a; the client's key belongs to it, so that nobody meets another's session. */
+/* FNV-1a over the name and the client's key, so that no client meets another's session. */
 static uint64_t session_number(const char *name, unsigned key)
 {
     uint64_t h = 0xcbf29ce484222325u ^ key;
@@ -253,7 +253,7 @@ static bool lora_everywhere(front_job *j, serve_text *out, serve_error *e)
 
 void front_lora_told(front_job *j) { job_reply(j, lora_everywhere); }
 
-/* Asks whether those who have the layers behind this process's have answered. */
+/* Checks whether the processes with the layers after this one's have answered. */
 static void job_lora_asks(front_job *j)
 {
     const serve_link *link = j->front->set->link;

@@ -18,11 +18,11 @@ typedef struct serve_adapter {
     uint32_t     id;                       /* of no other one, as long as the server runs */
     char         name[ADAPTER_NAME];
     char        *path;
-    uint64_t     sum;                      /* of its files' bytes, where several ranks have it */
-    float        scale;                    /* for those who name it */
-    float        everybody;                /* for those who name none: the front's */
+    uint64_t     sum;                      /* of its files' bytes, if several ranks have it */
+    float        scale;                    /* for requests that name it */
+    float        everybody;                /* for requests that name no adapter: the front's */
     serve_metrics *metrics;                /* of its model */
-    void       (*gone_at)(uint32_t id);    /* hears that nobody has it any more; NULL: nobody does */
+    void       (*gone_at)(uint32_t id);    /* called after the last holder lets it go; may be NULL */
     qsf_adapter *adapter;                  /* NULL while its model is not loaded */
     qsf_adapter_info info;
     qsf_error    err;                      /* of the last try to read it */
@@ -41,10 +41,10 @@ typedef struct lora_list { serve_adapter *items[LORA_LIST]; unsigned n; } lora_l
 
 /* Takes one over, which has an id.  false: the list is full. */
 bool lora_list_add(lora_list *l, serve_adapter *a);
-/* Those that are not gone; NULL: there is none of this name, or id. */
+/* Look among those that were not dropped; NULL: no adapter has this name, or id. */
 serve_adapter *lora_list_named(const lora_list *l, const char *name);
 serve_adapter *lora_list_numbered(const lora_list *l, uint64_t id);
-/* Reads all files; *bytes: of memory.  Where one fails, *err says which. */
+/* Reads all files; *bytes: of memory.  If one fails, *err names it. */
 qsf_status lora_list_open(lora_list *l, qsf_model *m, bool exact, uint64_t *bytes, qsf_error *err);
 void lora_list_close(lora_list *l);
 void lora_list_sweep(lora_list *l);                          /* lets those go that are gone */

@@ -56,7 +56,7 @@ static bool lora_may(const front_job *j, serve_error *e)
                         "it with --lora-dir DIR, the folder to load them from");
 }
 
-/* Whether the plan of a model with a budget has room for so many bytes, some of which are counted
+/* Whether the plan of a model with a budget has room for this many bytes, some of which are counted
  * already. */
 static bool lora_fits(const front_job *j, uint64_t bytes, uint64_t counted, serve_error *e)
 {
@@ -160,7 +160,7 @@ void lora_drop(serve_front *f, uint32_t id)
     }
 }
 
-/* ---- the list, and scales for everybody ---- */
+/* ---- the list, and the default scales ---- */
 
 void lora_write(serve_front *f, serve_text *out)
 {

@@ -1,10 +1,10 @@
-/* The models by name: which are loaded, which go, and the thread that does both.
+/* The models by name: which are loaded, which are unloaded, and the thread that does both.
  * SPDX-License-Identifier: MIT
  *
- * The loader has at most one model at a time, so memory is counted without surprises: with a budget
- * a model is loaded when what it wants is free beside the others.  Those that nobody uses make
- * room, the least recently used first.  Where all others work, the model waits for them; when it
- * has waited for long, one of them takes no new jobs until it has gone. */
+ * The loader handles one model at a time, so memory is counted reliably: with a budget, a model is
+ * loaded when the memory that it needs is free alongside the others.  Idle models are unloaded to
+ * make room, the least recently used first.  If all others are busy, the model waits for them; when
+ * it has waited for long, one of them takes no new jobs until it is unloaded. */
 #include "front.h"
 
 #include "models_own.h"
@@ -288,7 +288,7 @@ static bool models_fit(const model_list *l, const model_entry *m)
     return !l->set->engine.context.ram_budget || model_needs(l, m) <= models_room(l);
 }
 
-/* The least recently used model, of those that nobody uses or of all; NULL: none. */
+/* The least recently used model, of the idle ones or of all; NULL: none. */
 static model_entry *models_oldest(model_list *l, bool idle)
 {
     model_entry *old = NULL;

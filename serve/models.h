@@ -46,7 +46,7 @@ typedef struct model_entry {
     uint64_t       need;                     /* bytes that it wants; 0: not known */
     /* the front's */
     model_state    state;
-    bool           closing;                  /* it takes no jobs any more, and goes behind the last one */
+    bool           closing;                  /* takes no new jobs, and is unloaded after the last one */
     unsigned       n_active, n_waiting;      /* jobs that use it, jobs that wait for it */
     uint64_t       used, wanted, wanted_ns;  /* counted in uses */
     uint64_t       taken;                    /* bytes of the budget */
@@ -59,9 +59,9 @@ typedef struct model_list model_list;
 /* Makes the list and loads the first model.  wake_fd: where a byte is written when the loader has
  * done something, and by engines.  NULL: *err says why. */
 model_list *models_new(const serve_settings *set, int wake_fd, qsf_error *err);
-/* Ends the loader and all engines: nobody uses a job any more. */
+/* Ends the loader and all engines: afterwards no thread uses a job. */
 void         models_stop(model_list *l);                     /* takes NULL */
-void         models_free(model_list *l);                     /* takes NULL; behind models_stop */
+void         models_free(model_list *l);                     /* takes NULL; after models_stop */
 
 /* Maximum number of models in a folder. */
 enum { MODELS_IN_FOLDER = 512 };
@@ -88,8 +88,8 @@ void         models_unload(model_list *l, model_entry *m);
 void         models_spoilt(model_entry *m);
 /* Gives the loader an adapter of a loaded model to read; false: it has something to do. */
 bool         models_read(model_list *l, model_entry *m, serve_adapter *a);
-/* Takes over what the loader has done.  The adapter that it has read, or could not read (its err
- * says why); NULL: it had none. */
+/* Takes over what the loader has done.  Returns the adapter that it has read, or could not read
+ * (its err says why); NULL: no adapter. */
 serve_adapter *models_look(model_list *l);
 /* An id for an adapter, which no other one had or gets. */
 uint32_t     models_adapter_number(model_list *l);

@@ -7,9 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The page runs its own scripts and asks this server, nobody else; no other page shows it in a
- * frame.  Clients ask each time whether their copy is still right, so that scripts of two versions
- * never meet. */
+/* The page runs its own scripts and connects to this server alone; no other page can frame it.
+ * Browsers revalidate their copy each time, so that scripts of two versions never mix. */
 #define PAGE_HEADERS \
     "Content-Security-Policy: default-src 'self'; base-uri 'none'; form-action 'none'; " \
     "frame-ancestors 'none'; object-src 'none'\r\n" \

@@ -1,9 +1,9 @@
 /* A radix tree over the tokens of sequences.
  * SPDX-License-Identifier: MIT
  *
- * A path from the root begins with a key, and goes on with tokens.  A node stands for the stretch
+ * A path from the root begins with a key and continues with tokens.  A node stands for the range
  * [begin, end) of it; any sequence that passes through it lends it the tokens (`lender`).  Each
- * node but the root ends a sequence or has two children, so that 2 n nodes are enough for n
+ * node except the root ends a sequence or has two children, so 2 n nodes are enough for n
  * sequences. */
 #include "prefix.h"
 
@@ -64,7 +64,7 @@ bool prefix_has(const prefix_tree *t, uint32_t s) { return t->seqs[s].node != NO
 
 static const prefix_seq *node_seq(const prefix_tree *t, const prefix_node *n) { return &t->seqs[n->lender]; }
 
-/* The child that goes on with a token, or a key. */
+/* The child that begins with a token, or a key. */
 static int32_t node_child(const prefix_tree *t, int32_t node, uint32_t at, uint64_t token)
 {
     int32_t c = t->nodes[node].child;
@@ -174,7 +174,7 @@ void prefix_remove(prefix_tree *t, uint32_t s)
     while (*at != (int32_t)s) at = &t->seqs[*at].next;
     *at = t->seqs[s].next;
     t->seqs[s].node = NONE;
-    /* Another sequence lends what s has lent: one that ends here, or goes on from here. */
+    /* Another sequence lends what s has lent: one that ends here, or continues from here. */
     int32_t lender = NONE;
     for (int32_t n = node; n != ROOT; n = t->nodes[n].parent) {
         prefix_node *p = &t->nodes[n];

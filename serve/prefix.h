@@ -23,7 +23,7 @@ void prefix_remove(prefix_tree *t, uint32_t s);          /* does nothing where i
 bool prefix_has(const prefix_tree *t, uint32_t s);
 /* How many of ids[0..n) are the beginning of some sequence, which is *s. */
 uint32_t prefix_longest(const prefix_tree *t, uint64_t key, const int32_t *ids, uint32_t n, uint32_t *s);
-/* A sequence whose tokens are all of those of s, or the first of them; -1: there is none. */
+/* A sequence whose tokens are those of s, or a prefix of them; -1: no such sequence. */
 int32_t prefix_within(const prefix_tree *t, uint32_t s, int32_t after);
 
 #endif

@@ -44,7 +44,7 @@ void rank_remember(serve_ranks *r, int rank, unsigned model, const serve_tokens 
         free(ids);
         return;
     }
-    if (!same || same < l->prefixes[s].n) s = prefix_oldest(r, l);   /* else the new one goes on from it */
+    if (!same || same < l->prefixes[s].n) s = prefix_oldest(r, l);   /* else the new one extends it */
     prefix_remove(l->tree, s);
     free(l->prefixes[s].ids);
     l->prefixes[s] = (rank_prefix){ .ids = ids, .n = n, .used = ++r->uses };

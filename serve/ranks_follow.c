@@ -1,4 +1,4 @@
-/* The ranks behind rank 0: jobs come from there.
+/* The ranks other than 0, which get their jobs from rank 0.
  * SPDX-License-Identifier: MIT */
 #include "ranks_own.h"
 

@@ -9,8 +9,8 @@
 typedef enum rank_kind { RANK_JOB = 1, RANK_CANCEL, RANK_END, RANK_EVENT, RANK_REFUSAL,
                          RANK_STATE, RANK_SCALES, RANK_LORA_DROP } rank_kind;
 
-/* A message has parts, each with this before it, and with zeros behind it up to 8 bytes, which len
- * does not count. */
+/* A message has parts.  Each has this header, and zeros after it that pad it to a multiple of 8
+ * bytes and that len does not count. */
 typedef struct rank_part { uint32_t kind, slot; uint64_t number, len; } rank_part;
 /* RANK_JOB: this, the prompts' lengths (uint64_t), their tokens, the body. */
 typedef struct rank_job {
@@ -20,11 +20,11 @@ typedef struct rank_job {
     uint64_t left_ns, n_body;
 } rank_job;
 /* RANK_LORA_DROP: number is the adapter's id. */
-/* RANK_SCALES: the adapters' for everybody (serve_scale), from here on. */
+/* RANK_SCALES: the adapters' default scales (serve_scale), for the jobs after this. */
 /* RANK_REFUSAL */
 typedef struct rank_refusal { int32_t status; char code[48], param[80], text[400]; } rank_refusal;
 
-/* Tokens that a rank has seen, and so may have keys and values of, behind the model's number. */
+/* Tokens that a rank has seen, and so may have in its cache; ids[0] stands for the model. */
 typedef struct rank_prefix { int32_t *ids; uint32_t n; uint64_t used; } rank_prefix;
 
 /* A rank, seen from rank 0. */
@@ -51,7 +51,8 @@ struct serve_ranks {
 };
 
 /* ---- ranks_choose.c ---- */
-/* Where a job of so many answers costs least, and how much of the prompt that rank has. */
+/* The rank where a job of this many answers costs least; *same: how many of the prompt's tokens it
+ * has. */
 int  rank_choose(serve_ranks *r, unsigned model, const serve_tokens *prompt, unsigned answers,
                  uint32_t *same);
 void rank_remember(serve_ranks *r, int rank, unsigned model, const serve_tokens *prompt);

@@ -1,4 +1,4 @@
-/* What the ranks behind rank 0 tell it: events of jobs, and the state where it has changed.
+/* What the other ranks report to rank 0: events of jobs, and their state when it has changed.
  * SPDX-License-Identifier: MIT */
 #include "ranks_own.h"
 

@@ -44,7 +44,7 @@ enum {
     SERVE_INPUTS = 2048,                        /* texts of a request for embeddings */
     SERVE_VARIABLES = 64,                       /* of a chat template: each is looked up among all */
     SERVE_SCALES = 64,                          /* adapters */
-    SERVE_CONTENT = 1 << 20                     /* bytes of a text for /tokenize */
+    SERVE_CONTENT = 1 << 20                     /* bytes of the input of /tokenize */
 };
 
 /* A text with its length. */
@@ -80,7 +80,7 @@ typedef struct serve_request {
      * query, then the documents. */
     serve_prompt *prompts;
     size_t        n_prompts;
-    serve_words   suffix;                    /* that comes behind the answer */
+    serve_words   suffix;                    /* the text after the answer */
     serve_words   middle;                    /* infill: the answer's beginning */
     serve_words  *extra;                     /* infill: names and texts of other files, alternating */
     size_t        n_extra;                   /* number of both together */
@@ -116,7 +116,7 @@ typedef struct serve_request {
     int64_t       reasoning_budget;          /* maximum tokens of reasoning, -1: no limit */
     int64_t       dimensions, top_n;         /* 0: all */
     int64_t       n, best_of, seed, priority, beam_width, min_tokens;
-    int64_t       logprobs;                  /* -1: none; else so many of the likeliest, too */
+    int64_t       logprobs;                  /* -1: none; else also those of the n most likely */
     qsf_sampler_options sampler;             /* without the seed */
     qsf_status  (*prepare)(const void *user, const qsf_model *m, qsf_sampler *s, qsf_error *err);
     const void   *user;                      /* both as in serve_defaults */

@@ -13,7 +13,7 @@ bool request_encoding(serve_request *r, yyjson_val *v, const char *name, serve_e
                         name, yyjson_get_str(v));
 }
 
-/* A document is a text, or an object that has one. */
+/* A document is a string, or an object that has one. */
 static yyjson_val *document_text(yyjson_val *v)
 {
     return yyjson_is_obj(v) ? yyjson_obj_get(v, "text") : v;

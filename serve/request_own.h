@@ -9,9 +9,9 @@
 #include <yyjson.h>
 
 /* ---- request_values.c ---- */
-/* Zeroed memory that lives as long as the request.  NULL: *e says that there is none. */
+/* Zeroed memory that lives as long as the request.  NULL: out of memory; *e is set. */
 void *request_alloc(serve_request *r, size_t n, size_t size, serve_error *e);
-/* The same with a text that was put together, which is freed. */
+/* Copies a string that was built in text, and frees text. */
 const char *request_keep(serve_request *r, serve_text *text, serve_error *e);
 /* Refusals; false always. */
 bool request_wrong_type(serve_error *e, const char *name, const char *wanted, yyjson_val *v);

@@ -63,7 +63,7 @@ void part_readable(serve_text *out, yyjson_val *v)
 
 /* ---- parts ---- */
 
-/* The member with the text of a text part; NULL: not a text part. */
+/* The member with the text, for a content part of this type; NULL: it has no text. */
 static const char *part_member(const char *type)
 {
     static const char *const members[][2] = {

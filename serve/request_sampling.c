@@ -1,4 +1,4 @@
-/* What a request says of the choice of tokens beside numbers: biases, texts, log probabilities.
+/* Sampling parameters that are not numbers: biases, strings, log probabilities.
  * SPDX-License-Identifier: MIT */
 #include "request_own.h"
 

@@ -105,7 +105,7 @@ static bool shape_regex(serve_request *r, yyjson_val *v, const char *param, serv
 }
 static bool shape_gbnf(serve_request *r, yyjson_val *v, const char *param, serve_error *e)
 {
-    if (yyjson_equals_str(v, "")) return true;      /* llama-server's clients say so that there is none */
+    if (yyjson_equals_str(v, "")) return true;      /* how llama-server's clients send "no grammar" */
     return shape_text(r, QSF_GRAMMAR_GBNF, v, param, e);
 }
 

@@ -127,7 +127,7 @@ void route_version(const route_call *call)
     route_reply(call);
 }
 
-/* A token's text; "" if it has none. */
+/* A token's text; "" if the model lacks the token. */
 static void write_token(const qsf_model *m, const char *name, int32_t id, serve_text *out)
 {
     const char *piece;

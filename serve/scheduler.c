@@ -146,7 +146,7 @@ static void branch_progress(scheduler *s, const serve_branch *b, uint32_t n)
     engine_post(s->engine, &e, NULL, "");
 }
 
-/* Begins a branch that waits; false: there is no room for it now. */
+/* Begins a waiting branch; false: no room for it now. */
 static bool branch_let_in(scheduler *s, serve_branch *b)
 {
     seq_pool *pool = &s->pool;
@@ -243,7 +243,7 @@ static void branch_piece(scheduler *s, serve_branch *b, const qsf_turn_piece *pi
     }
     const bool wanted = b->job->request.logprobs >= 0 && piece->token >= 0;
     if (piece->n_logprobs) b->score += (double)piece->logprobs[0].logprob;
-    /* Who reads calls hears of every token. */
+    /* A parser of tool calls is notified of every token. */
     const bool each = b->job->turn.special || b->job->request.tokens;
     if (!piece->len && !wanted && (!each || piece->token < 0)) return;
     serve_event e = { .kind = EVENT_PIECE, .branch = (uint16_t)b->index, .job = b->job,
@@ -353,7 +353,7 @@ static qsf_status scheduler_compute(scheduler *s, uint32_t n)
     return st;
 }
 
-/* There are rows of nobody: prompts stand in each other's way, or wait for the disk. */
+/* No branch has rows for the step: prompts block each other, or wait for the disk. */
 static bool scheduler_stuck(scheduler *s)
 {
     if (embed_yield(&s->embed)) return true;

@@ -19,55 +19,54 @@ typedef struct pool_seq {
     qsf_turn *turn;
     pool_use  use;
     uint64_t  used;                        /* when, counted in uses */
-    uint64_t  session, session_end_ns;     /* 0: kept for nobody in particular */
+    uint64_t  session, session_end_ns;     /* 0: kept for no particular session */
 } pool_seq;
 
 typedef struct seq_pool {
     qsf_context   *context;
     serve_metrics *metrics;
     pool_seq      *seqs;
-    serve_lora    *loras;                  /* of these, and of the sequences for texts behind them */
+    serve_lora    *loras;                  /* of these, then of the sequences for embedded inputs */
     uint32_t       n_seqs, n_all, n_free;  /* n_all: of loras; n_free: free blocks, as far as is known */
     uint32_t       block, window;
     uint64_t       uses, session_ns;
     prefix_tree   *tree;
-    disk_store    *disk;                   /* NULL: what has to go is lost */
-    int32_t       *ids;                    /* [n_ids], with a disk: of what comes back */
+    disk_store    *disk;                   /* NULL: evicted sequences are lost */
+    int32_t       *ids;                    /* [n_ids], with a disk: of what is read back */
     size_t         n_ids;
     double         row_ns;                 /* measured: a prompt's row */
 } seq_pool;
 
-/* n_all: with the sequences that are for texts alone. */
+/* n_all: with the sequences reserved for embedded inputs. */
 bool seq_pool_begin(seq_pool *p, qsf_context *c, uint32_t n_seqs, uint32_t n_all, unsigned session_s,
                     serve_metrics *metrics, qsf_error *err);
 /* Gives it a disk.  false: *err says why not. */
 bool seq_pool_disk(seq_pool *p, const disk_options *o, qsf_error *err);
 void seq_pool_end(seq_pool *p);
 uint32_t seq_pool_blocks(seq_pool *p);                       /* free ones */
-/* How many blocks the next rows of a sequence take, and for how many rows so many blocks last. */
+/* How many blocks the next rows of a sequence take; how many rows fit in a number of blocks. */
 uint32_t seq_blocks_for(seq_pool *p, qsf_seq s, uint32_t rows);
 uint32_t seq_rows_in(seq_pool *p, qsf_seq s, uint32_t blocks);
-/* Gives up kept sequences, least recently used first, but for `but`, until so many blocks are
+/* Evicts kept sequences, least recently used first, except `but`, until that many blocks are
  * free. */
 bool seq_make_room(seq_pool *p, uint32_t blocks, int32_t but);
 /* An empty sequence, whose use is POOL_RUNS; -1: all run. */
 int32_t seq_take(seq_pool *p, int32_t but);
 void seq_give_back(seq_pool *p, uint32_t s);                 /* empties it, and takes its adapters */
-/* Gives an empty sequence adapters, a text's, too. */
+/* Gives an empty sequence adapters; also for sequences of embedded inputs. */
 qsf_status seq_adapt(seq_pool *p, qsf_seq s, const serve_lora *lora);
-/* Gives up what is kept for adapters that were dropped. */
+/* Evicts what is kept for adapters that were dropped. */
 void seq_forget_dropped(seq_pool *p);
-/* Keeps it with its turn's tokens, for prompts that begin alike, and for a session. */
+/* Keeps it with its turn's tokens, for prompts with the same prefix, and for a session. */
 void seq_keep(seq_pool *p, uint32_t s, uint64_t session, uint64_t now_ns);
-/* The sequence that has most of a prompt's beginning, with adapters of this key; *n: how much.  -1:
- * none has any. */
+/* The sequence with the longest prefix of a prompt and adapters of this key; *n: the prefix's
+ * length.  -1: no sequence shares a prefix. */
 int32_t seq_like(seq_pool *p, uint64_t key, const int32_t *ids, uint32_t len, uint32_t *n);
 void seq_listed(seq_pool *p, uint32_t s, bool listed);       /* its tokens are in the tree */
-/* The entry on disk that has more of a prompt's beginning than any sequence, and is sooner read
- * than computed; -1: there is none. */
+/* The entry on disk with a longer prefix of a prompt than any sequence has, if reading it is faster
+ * than computing it; -1: no such entry. */
 int32_t seq_on_disk(seq_pool *p, uint64_t key, const int32_t *ids, uint32_t len);
-/* Keeps what a ready entry holds, with these adapters, in a sequence again; false: there is no
- * room. */
+/* Loads a ready entry, which has these adapters, into a sequence that is kept; false: no room. */
 bool seq_from_disk(seq_pool *p, int32_t entry, const serve_lora *lora);
 
 /* ---- cache_file.c ---- */
@@ -90,7 +89,7 @@ uint32_t beam_blocks(seq_pool *p, const serve_beam *m);
 /* Goes on from the logits of its rows, the first of which is `first`; false: the search is over. */
 bool beam_step(serve_beam *m, seq_pool *p, const qsf_model *model, size_t first);
 void beam_release(serve_beam *m, seq_pool *p);               /* its sequences */
-/* Ends the paths that go on; then answer i, best first.  false: there are no more. */
+/* beam_finish ends the live paths; beam_answer then gives answer i, best first.  false: no more. */
 void beam_finish(serve_beam *m, qsf_turn_end end);
 bool beam_answer(const serve_beam *m, uint32_t i, const int32_t **ids, uint32_t *n, double *score,
                  qsf_turn_end *end);
@@ -141,8 +140,8 @@ typedef struct scheduler {
     unsigned       n_order;
     qsf_turn     **turns;                  /* [slots], the branches that have logits */
     embedder       embed;
-    double         answer_ns[SERVE_SIZES]; /* measured: a step of so many rows of answers alone */
-    double         right, wrong;           /* guesses, the last of them counting most */
+    double         answer_ns[SERVE_SIZES]; /* measured: a step with this many rows of answers alone */
+    double         right, wrong;           /* guesses, recent ones weighted most */
     unsigned       undrafted;              /* steps without guesses since they did not pay */
     uint64_t       served[SERVE_KEYS];     /* rows of each client */
 } scheduler;
@@ -151,7 +150,7 @@ bool scheduler_begin(scheduler *s, qsf_context *c, const serve_engine_options *o
                      serve_metrics *metrics, qsf_error *err);
 void scheduler_end(scheduler *s);
 void scheduler_add(scheduler *s, serve_job *j);
-/* Ends what nobody waits for any more. */
+/* Ends branches that were cancelled or are past their deadline. */
 void scheduler_look(scheduler *s);
 /* One batch; false: there is nothing to do. */
 bool scheduler_step(scheduler *s);
@@ -163,7 +162,7 @@ void scheduler_enter(scheduler *s, serve_job *j);
  * branch and of the ones after it. */
 void branch_report(scheduler *s, serve_branch *b, qsf_turn_end end, bool late);
 void beam_report(scheduler *s, serve_branch *b, qsf_turn_end end, bool late);
-/* Ends a branch that runs.  Its sequence is kept, as far as it is computed. */
+/* Ends a running branch.  The computed part of its sequence is kept. */
 void branch_end(scheduler *s, serve_branch *b, qsf_turn_end end, bool late);
 unsigned branch_width(const serve_branch *b);        /* answers at once that it stands for */
 qsf_turn *branch_turn(scheduler *s, const serve_branch *b);
@@ -177,7 +176,7 @@ uint32_t scheduler_gather(scheduler *s);
 void scheduler_measure(scheduler *s, uint64_t ns, uint32_t rows);
 void scheduler_drafted(scheduler *s, uint64_t guessed, uint64_t right);
 /* ---- room.c ---- */
-/* Takes a running branch's sequence away; it goes on as if nothing had happened. */
+/* Takes a running branch's sequence away; the branch resumes later with the same answer. */
 void branch_pause(scheduler *s, serve_branch *b);
 /* The running branch that others go before: of the lowest priority, the last that came. */
 serve_branch *scheduler_last(scheduler *s);

@@ -121,7 +121,7 @@ void seq_give_back(seq_pool *p, uint32_t s)
     p->seqs[s].session = 0;
 }
 
-/* The kept sequence that is missed least; -1: there is none.  Those of sessions go last. */
+/* The kept sequence to evict first; -1: none is kept.  Those of sessions are evicted last. */
 static int32_t seq_oldest(const seq_pool *p, int32_t but)
 {
     int32_t best = -1;
@@ -138,7 +138,7 @@ static int32_t seq_oldest(const seq_pool *p, int32_t but)
     return best;
 }
 
-/* Gives up a kept sequence, to the disk where there is one. */
+/* Evicts a kept sequence, to the disk if there is one. */
 static void seq_evict(seq_pool *p, uint32_t s)
 {
     size_t n;

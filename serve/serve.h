@@ -1,4 +1,4 @@
-/* The server: a model behind HTTP, for the clients that people have.
+/* The server: models over HTTP, with the APIs that existing clients use.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_SERVE_H
 #define QSF_SERVE_H
@@ -6,25 +6,25 @@
 #include "engine.h"
 
 enum { SERVE_NAMES = 64, SERVE_NAME = 128 };      /* SERVE_NAME: bytes of a model's, with its end */
-/* Texts that may be given several times. */
+/* Strings of an option that may be given several times. */
 typedef struct serve_names { const char *items[SERVE_NAMES]; size_t n; } serve_names;
 
-/* How the processes of a job reach each other, where several serve: rank 0 has the clients. */
+/* How the processes of a job reach each other if several serve: rank 0 has the clients. */
 typedef struct serve_link {
     int      rank, ranks;
     /* Bytes are copied, and come in the order that they went. */
     void   (*send)(int to, const void *bytes, size_t len);
     /* The next message of a rank, which is aligned for any type and valid until the next call; 0:
-     * there is none. */
+     * no message. */
     size_t (*receive)(int from, const void **bytes);
     uint64_t (*sum)(const char *path);       /* of the bytes of an adapter's file or directory, from any
                                               * thread; 0: they cannot be read.  NULL: it is alone */
-    /* Where the layers behind this process's are elsewhere (engine.behind), NULL where not: others
-     * are to read an adapter, by its path within lora_dir, if its bytes are the same; the engine's
-     * next turn has them do so.  Whether they have answered that, and how. */
+    /* If other processes have the layers after this one's (engine.behind), else NULL.  load: they
+     * shall read an adapter, by its path within lora_dir, if its bytes have this sum; the engine's
+     * next turn has them do so.  loaded: whether they have answered, and how. */
     void   (*load)(uint32_t id, const char *path, uint64_t sum);
     bool   (*loaded)(uint32_t id, qsf_error *err);
-    void   (*drop)(uint32_t id);             /* nobody has it any more; from any thread */
+    void   (*drop)(uint32_t id);             /* its last holder let it go; from any thread */
     void   (*meet)(void);                    /* waits until all ranks have come here; NULL: it is alone */
     void   (*fail)(const char *format, ...) SERVE_PRINTF(1, 2);      /* ends all of them; does not return */
     void   (*end)(void);                     /* the last call, of all */

@@ -1,4 +1,4 @@
-/* The server as a whole: it opens the models, listens, and goes on until a signal ends it.
+/* The server as a whole: it opens the models, listens, and runs until a signal ends it.
  * SPDX-License-Identifier: MIT */
 #include "ranks.h"
 #include "system.h"
@@ -81,8 +81,8 @@ static void on_drained(evutil_socket_t fd, short what, void *arg)
     event_add(s->drain_timer, &some);
 }
 
-/* Ends with the last answer; at once where it is asked again.  A rank that has no clients goes on
- * until rank 0 ends it. */
+/* Ends after the last answer; at once on a second signal.  A rank without clients runs until rank 0
+ * ends it. */
 static void on_term(evutil_socket_t fd, short what, void *arg)
 {
     server *s = arg;

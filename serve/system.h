@@ -1,4 +1,4 @@
-/* What the server asks of the system beside libevent and threads.
+/* What the server asks of the system, apart from libevent and threads.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_SERVE_SYSTEM_H
 #define QSF_SERVE_SYSTEM_H
@@ -8,16 +8,17 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Before anything with sockets.  false: the system has none. */
+/* Call before any use of sockets.  false: the system has no sockets. */
 bool system_begin(void);
-/* As many open files as connections need, beside others; how many connections there can be. */
+/* Raises the limit of open files to what connections need besides others; returns how many
+ * connections are possible. */
 unsigned system_files(unsigned connections, unsigned others);
 /* Lets this thread wait where others have work. */
 void system_behind(void);
 /* A byte for who waits at the other end of a socket.  false: it is full. */
 bool system_wake(int fd);
-/* A file without a name, in dir (NULL: where the system has such files): nobody else opens it, and
- * it is gone with the process.  -1: errno says why not. */
+/* A file without a name, in dir (NULL: the system's folder for temporary files): no other process
+ * can open it, and it disappears with this one.  -1: errno says why. */
 int system_file_unnamed(const char *dir);
 /* Bytes that were read or written; -1: errno says why not. */
 long long system_read_at(int fd, void *to, size_t len, uint64_t at);

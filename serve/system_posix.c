@@ -13,7 +13,7 @@
 
 bool system_begin(void)
 {
-    signal(SIGXFSZ, SIG_IGN);               /* a file may not grow that far: the write says so */
+    signal(SIGXFSZ, SIG_IGN);               /* file size limit: the write reports it */
     return signal(SIGPIPE, SIG_IGN) != SIG_ERR;
 }
 
