@@ -102,7 +102,7 @@ export class Chat {
     if (!this.busy && this.#turns.length) await this.#answer(this.#turns.at(-1));
   }
 
-  /** A question and its answer, or a text and how it goes on (raw). */
+  /** A question and its answer, or (raw) a beginning and its continuation. */
   ask(text, raw) {
     const turn = {text, raw, node: make('article', {className: raw ? 'turn raw' : 'turn'})};
     turn.node.append(make('h2', {className: 'hidden', textContent: raw ? 'Text' : 'You'}),

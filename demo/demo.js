@@ -2,8 +2,8 @@
  * Longer texts are in index.html.
  * SPDX-License-Identifier: MIT
  *
- * Who serves the page says which engine is behind it, by data-engine of <html>: the package in this
- * page (local.js), or the server that the page comes from (served.js). Such a module has
+ * The server of the page sets its engine, with data-engine of <html>: the package in this page
+ * (local.js), or the server that the page comes from (served.js). Such a module has
  *
  *   begin(page)       is called once, and gives the page a model at some time, by page.use()
  *   open(which)       loads or takes a model
@@ -21,7 +21,7 @@ import {$, announce, button, make, note, on} from './dom.js';
 import {memoryMap} from './figures.js';
 import {bindSettings} from './settings.js';
 
-let engine, model, alone = false;           // alone: there is no other model
+let engine, model, alone = false;           // alone: the only model
 
 const {settings, reset} = bindSettings([$('choose'), $('answering')], name => engine?.changed(name));
 

@@ -15,7 +15,7 @@ export function button(label, act, properties) {
   made.addEventListener('click', act);
   return made;
 }
-/** A list of sentences, hidden where there are none. */
+/** A list of sentences, hidden if it is empty. */
 export function note(id, texts) {
   $(id).replaceChildren(...texts.map(text => make('li', {textContent: text})));
   $(id).hidden = !texts.length;

@@ -5,7 +5,7 @@ import {$, announce, button, make, note, on} from './dom.js';
 import {Speed, megabytes, memoryMap, millions, transfer} from './figures.js';
 import {keepOffline, lacks} from './offline.js';
 
-/** An address's last part as people read it; the address where it has none. */
+/** The last part of an address, decoded; the whole address if that part is empty. */
 function lastPart(url) {
   const part = url.split(/[?#]/)[0].split('/').pop();
   try {
@@ -190,10 +190,10 @@ async function estimate() {
   }
 }
 
-/* What the package keeps on this device; [] where it does not. */
+/* What the package keeps on this device; [] if it keeps nothing. */
 async function kept() {
   let entries = [];
-  try { entries = await qsf?.cache?.list() ?? []; } catch { /* no storage here: a note says so */ }
+  try { entries = await qsf?.cache?.list() ?? []; } catch { /* no storage here: a note tells the user */ }
   const remove = (label, url) => button(label, async () => {
     try {
       announce(`${megabytes(await qsf.cache.delete(url))} freed`);

@@ -271,7 +271,7 @@ class Blocks {
         this.#enter({kind: 'quote', node: this.#add('blockquote')});
       } else if (!RULE.test(line) && (match = ITEM.exec(line))) {
         const mark = match[2], type = mark.length > 1 ? mark.at(-1) : mark;
-        /* "in 1999." is no list */
+        /* "in 1999." is not a list */
         if (this.#leaf?.kind === 'p' && mark.length > 1 && mark.slice(0, -1) !== '1'
           && this.#top.list?.type !== type)
           break;

@@ -25,9 +25,9 @@ const remember = {
 };
 
 /**
- * Starts the service worker. Where its headers are what isolation lacks, the page is loaded again,
- * once, and only while busy() is false. told({kept, why}) hears whether the files are kept; stale()
- * that another version has taken over beside this page.
+ * Starts the service worker. If the page is not isolated for lack of the headers that the worker
+ * adds, it is reloaded, once, and only while busy() is false. told({kept, why}) is called with
+ * whether the files are kept; stale() when another version has taken over while this page is open.
  */
 export async function keepOffline({busy, told, stale}) {
   const workers = navigator.serviceWorker;

@@ -1,5 +1,5 @@
-/* What qsf-serve has in the place of sw.js. Where the page with the package had this address
- * before, its service worker goes on showing that page; this one takes its place, and goes.
+/* What qsf-serve serves in place of sw.js. If the page with the package was at this address before,
+ * its service worker would continue to show that page; this one replaces it and unregisters itself.
  * SPDX-License-Identifier: MIT */
 const BASE = new URL('./', location.href).pathname;
 

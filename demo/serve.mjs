@@ -14,8 +14,8 @@ const TYPES = {'.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.
   '.css': 'text/css', '.json': 'application/json', '.wasm': 'application/wasm',
   '.svg': 'image/svg+xml', '.png': 'image/png', '.webmanifest': 'application/manifest+json'};
 
-/** The longest mount that path begins with, as a file's name; undefined where there is none. ".."
- * ends at the mount. */
+/** The file that path names in the first (longest) mount that matches; undefined if none does. ".."
+ * does not leave the mount. */
 function locate(mounts, path) {
   for (const [prefix, folder] of mounts) {
     if (path === prefix) return folder;
@@ -25,8 +25,8 @@ function locate(mounts, path) {
   return undefined;
 }
 
-/** {start, end} of one range of size bytes; undefined: the whole (what is no range of bytes, or
- * several, is to be ignored); null: beyond the end. */
+/** {start, end} of one range of size bytes; undefined: the whole (a header that is not a single
+ * range of bytes is to be ignored); null: beyond the end. */
 function rangeOf(header, size) {
   const [, first, last] = /^bytes=(\d*)-(\d*)$/.exec(header ?? '') ?? [];
   if (first === undefined || first + last === '') return undefined;

@@ -25,7 +25,7 @@ function about({id, meta: {arch, n_params: params, n_ctx: context, n_ctx_train: 
 
 /* ---- the key ---- */
 
-/** Asks for the key, then goes on. */
+/** Asks for the key, then continues. */
 function askKey(goOn) {
   waiting = goOn;
   $('key-wrong').hidden = !client.key;

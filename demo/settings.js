@@ -29,7 +29,7 @@ export function bindSettings(forms, changed) {
       localStorage.setItem(KEY, JSON.stringify(settings));
     } catch { /* they last as long as the page */ }
   };
-  /* 0 means "as it comes" for these: an empty field says so better. */
+  /* 0 means "default" for these: an empty field shows that better. */
   const show = field => {
     field.value = field.dataset.zero !== undefined && !settings[field.name] ? '' : settings[field.name];
   };

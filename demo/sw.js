@@ -48,8 +48,8 @@ async function keep() {
   await cache.put(BASE + MARK, new Response(VERSION));
   kept = cache;
 }
-/* Not of the version: the first visit's page has read it before anything was kept, and a
- * site may have none. */
+/* The list of models is not part of the version: the first visit's page has read it before anything
+ * was kept, and a site may lack it. */
 async function keepList(cache) {
   const list = await fetch(BASE + LISTED, {cache: 'no-cache'}).catch(() => undefined);
   if (list?.ok) await cache.put(BASE + LISTED, list);

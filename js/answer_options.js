@@ -33,7 +33,7 @@ const FORMATS = {
   choices: {names: ['choices'], make: given => ({kind: CHOICES, text: choicesText(given)})},
 };
 
-/** responseFormat: {kind, text, loose}; false if there is no constraint. */
+/** responseFormat: {kind, text, loose}; false without a constraint. */
 export function format(value) {
   if (!isObject(value)) return undefined;
   const {type, ...rest} = value;

@@ -27,7 +27,7 @@ function foreignWorker(address) {
   return new Worker(blobs.get(address), {type: 'module', name: 'qsf'});
 }
 
-/* Starts worker-web.js, from address or from beside this file. */
+/* Starts worker-web.js, from address or from the folder of this file. */
 function startScript(address) {
   const where = address ?? beside ?? 'its place in the bundle', foreign = isForeign(where);
   const advice = 'the option workerUrl says where worker-web.js is (docs/bundlers.md)';
@@ -43,7 +43,7 @@ function startScript(address) {
     post: (message, transfer) => worker.postMessage(message, transfer),
     onMessage(fn) { worker.onmessage = event => fn(event.data); },
     onFailure(fn) {
-      /* A script that could not be had is told by an event without a message. */
+      /* A script that could not be loaded is reported by an event without a message. */
       const far = '; it is of another origin: that server has to allow CORS, ' +
         "this page's policy worker-src blob:";
       const unread = fail(`its script could not be loaded${foreign ? far : ''}`);
@@ -54,7 +54,7 @@ function startScript(address) {
   };
 }
 
-/* Where the engine runs: in a worker, else in this thread if it is no page's. */
+/* Where the engine runs: in a worker, else in this thread unless it belongs to a page. */
 async function startEngine({workerUrl, wasmPaths}) {
   if (typeof Worker !== 'undefined') return startScript(workerUrl);
   if (typeof SharedWorkerGlobalScope === 'undefined')

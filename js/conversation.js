@@ -11,7 +11,7 @@ const POOLINGS = ['auto', 'mean', 'cls', 'last', 'rank', 'none'];       /* qsf_p
 const WAITING = 256;            /* turn_step(): bytes are missing */
 const TELL_MS = 50;
 const CHECK_BATCHES = 32;       /* a check takes half a millisecond */
-const YIELD_MS = 12;            /* the longest that a message waits, but for one layer's computing */
+const YIELD_MS = 12;            /* the longest that a message waits, apart from the computation of a layer */
 
 const asked = texts => encoded(`${texts.join('\0')}\0\0`);
 
@@ -48,7 +48,7 @@ export class Conversation {
   /* ---- text ---- */
   tokenize(text, {addSpecial = false, parseSpecial = false} = {}) {
     const memory = this.#memory, x = this.#x, bytes = encoded(text);
-    const cap = bytes.length + 16;                      // a token is a byte or more, but for a few
+    const cap = bytes.length + 16;                      // a token has a byte or more, with few exceptions
     const flags = (addSpecial ? ADD_SPECIAL : 0) | (parseSpecial ? PARSE_SPECIAL : 0);
     return memory.room(4 * cap, ids => {
       memory.check(memory.with(bytes, at => x.encode(at, bytes.length, flags, ids, cap)));
@@ -75,8 +75,8 @@ export class Conversation {
       (at, n, given, now, ids, cap) => this.#x.chat(at, n, given, now, 0, ids, cap),
       (ids, n) => this.#memory.numbers(ids, n));
   }
-  /* write() fills cap elements of so many bytes; where they are too few it runs again with the
-   * number it counted. */
+  /* write() fills cap elements of `size` bytes; if they are too few, it runs again with the number
+   * that it counted. */
   #chat(messages, options, size, write, read) {
     const memory = this.#memory, texts = encoded(messages);
     const tried = (at, given, cap) => memory.room(size * cap, out => {
@@ -156,8 +156,8 @@ export class Conversation {
       memory.with(lengths, lengthsAt => begin(at, textsAt, lengthsAt)))), x.turn_error);
   }
 
-  /* The engine optimises its code while that runs, and what it was once told of the sums is no
-   * promise for the new code. */
+  /* The JavaScript engine reoptimises code while it runs, and an earlier check of the sums does not
+   * hold for the new code. */
   #stillWorks() {
     if (!this.#x.works())
       throw new QsfError('UNSUPPORTED',
@@ -216,7 +216,7 @@ export class Conversation {
     const at = this.#x.turn_text(), text = this.#memory.text(at, this.#x.count());
     return this.#x.turn_cut() ? `${text}\ufffd` : text;
   }
-  /* The last piece's parts; calls that it has made whole behind those that were so before. */
+  /* The last piece's parts; its calls are those it completed, after the first `whole` ones. */
   #parts(whole) {
     const x = this.#x, parts = {text: '', reasoning: '', calls: []};
     for (let type; (type = x.answer_next());) {
@@ -232,8 +232,8 @@ export class Conversation {
     if (!at) this.#memory.check(E_MEMORY);
     return JSON.parse(this.#memory.text(at, this.#x.count()));
   }
-  /* What the model thought of the last piece's token, and of the likeliest ones; undefined: it was
-   * not asked. */
+  /* The log probabilities of the last piece's token and of the most likely ones; undefined: not
+   * requested. */
   #logprobs() {
     const x = this.#x, at = x.turn_logprobs(), n = x.count();
     if (!n) return undefined;
@@ -255,7 +255,7 @@ export class Conversation {
 
   /**
    * Yields {id, text}, with options.logprobs also logprobs, with options.apart also reasoning and
-   * calls, until a token or a text ends the answer; returns why, and (apart) the answer as a
+   * calls, until a token or a stop string ends the answer; returns why, and (apart) the answer as a
    * message.
    */
   async * generate(ids, options, signal, progress) {
@@ -293,7 +293,7 @@ export class Conversation {
   get length() { return this.#x.length(); }
 
   /* ---- embeddings and ranks ---- */
-  /* The numbers of a text, which fill `size` floats. */
+  /* The numbers of an input: `size` floats. */
   async #numbers(ids, size, signal, ...how) {
     const memory = this.#memory, x = this.#x, bytes = 4 * (ids.length + size), at = x.alloc(bytes) >>> 0;
     if (!at) throw new QsfError('MEMORY', `out of memory: ${bytes} bytes`);
@@ -326,7 +326,7 @@ export class Conversation {
   }
   #pair(query, document) {
     const memory = this.#memory, x = this.#x;
-    let cap = query.length + document.length + 1024;    // a token is a byte or more, but for the template's
+    let cap = query.length + document.length + 1024;    // a token has a byte or more, except the template's
     for (;;) {
       const ids = memory.room(4 * cap, at => memory.with(query, q => memory.with(document, d => {
         const status = x.rerank_encode(q, query.length, d, document.length, at, cap);
@@ -382,8 +382,8 @@ export class Conversation {
     this.#x.turn_cancel();      // takes guesses back
     return this.#transport.saved(this.#x.session_bytes(), () => this.#memory.check(this.#x.session_save()));
   }
-  /** Makes the sequence what was saved; anything wrong with the bytes leaves it as it is.
-   * Returns how many tokens that are. */
+  /** Restores a saved sequence; if the bytes are invalid, the sequence stays unchanged. Returns its
+   * number of tokens. */
   loadSession(bytes, {uses}) {
     this.adapt(uses);
     this.#transport.loaded(bytes, () => this.#memory.check(this.#x.session_load(bytes.byteLength)));

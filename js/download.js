@@ -1,17 +1,17 @@
-/* A file behind a URL as a source of bytes: from the store, or fetched once from its beginning to
- * its end, or by ranges.
+/* A file at a URL as a source of bytes: from the store, or fetched once from its beginning to its
+ * end, or by ranges.
  * SPDX-License-Identifier: MIT
  *
- * The first visit makes one request. Its bytes go to the store as they come, and whoever asked for
- * some of them has them as soon as they are here. Where nothing can be stored they wait in memory
- * until they have been read once; the request rests while too many wait. A file that has to be read
- * again and again (layers stream) and cannot be stored is read by ranges instead (lanes.js). */
+ * The first visit makes one request. Its bytes go to the store as they arrive, and a read is
+ * answered as soon as its bytes are here. If nothing can be stored, they wait in memory until they
+ * have been read once, and the request pauses while too many wait. A file that has to be read again
+ * and again (streamed layers) and cannot be stored is read by ranges instead (lanes.js). */
 import {QsfError} from './errors.js';
 import {Remote, difference, shown} from './http.js';
 import {Lanes} from './lanes.js';
 
-/* In memory, that nobody has read yet: where memory is no matter, inside a budget, and where only
- * the description is wanted. */
+/* The most unread bytes in memory: without a budget, within one, and if only the file's description
+ * is wanted. */
 const WAITING_BYTES = 64 << 20, FRUGAL_BYTES = 4 << 20, HEADER_BYTES = 256 << 10;
 
 /* What every model file begins with. Anything else is not kept, to be there again
@@ -38,7 +38,7 @@ class Parts {
     }
     return true;
   }
-  /** Nobody will read [at, end) any more. */
+  /** [at, end) will not be read again. */
   forget(at, end) {
     for (const p of this.#parts) {
       const from = at - p.at, to = end - p.at;
@@ -204,7 +204,7 @@ export class Download {
   async #pump(bytes) {
     try {
       for await (const part of bytes) {
-        if (this.#ranges) return;               // nobody wants it
+        if (this.#ranges) return;               // ranges are read instead
         if (!part.length) continue;
         this.#keep(part);
         this.#onBytes(part.length);
@@ -234,7 +234,7 @@ export class Download {
       } catch (error) {
         this.#warn(
           `not stored: ${error.name === 'QuotaExceededError' ? 'not enough space is left' : error.message}`);
-        this.#partsFrom = this.#at;             // the stored bytes serve this visit; nothing goes behind them
+        this.#partsFrom = this.#at;             // the stored bytes serve this visit; none are added
       }
     }
     this.#parts.add(this.#at, part);
@@ -337,7 +337,7 @@ export class Download {
     this.#lanes?.close();
     const entry = this.#entry;
     this.#entry = undefined;
-    // there was no room for the rest
+    // the rest did not fit
     if (entry && this.#partsFrom < this.length && this.#partsFrom < this.#at) await entry.drop();
     else entry?.close();
     await this.#dropped;

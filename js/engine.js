@@ -88,7 +88,7 @@ export class Engine {
 
   /** Ends reads; the memory goes with the last reference. */
   end() { this.#transport.end(); }
-  /** Ends the threads too, where their worker goes on. */
+  /** Also ends the threads, for a worker that stays alive. */
   terminate() {
     this.end();
     for (const thread of this.#threads) thread.terminate();
@@ -187,7 +187,7 @@ export async function runThread({module, memory, index, stack}, ready) {
   try {
     exports.thread_main(index);
   } catch (error) {
-    exports.thread_failed();            // the engine waits for this thread: nobody else could tell it
+    exports.thread_failed();            // the engine waits for this thread
     throw error;
   }
 }

@@ -177,7 +177,7 @@ export class Remote {
         if (at === (end ?? this.known.length)) return;
         throw new Fault(`the connection ended at ${at} of ${end ?? this.known.length} bytes`, {tries: MANY});
       } catch (error) {
-        if (at === end) return;         // what came behind it is of no use
+        if (at === end) return;         // whatever came after it does not matter
         await tries.again(error);
       }
   }

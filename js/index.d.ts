@@ -51,7 +51,7 @@ export interface LoadOptions {
   /**
    * 0: all positions are kept, and the conversation ends at `contextLength`. Otherwise a token sees
    * the first `kvSinks` positions and the last `kvWindow`; positions that no token will see again
-   * are dropped, and a text may be longer than `contextLength`. A new prompt shares with the last
+   * are dropped, and a conversation may exceed `contextLength`. A new prompt shares with the last
    * one only what has not been dropped, and sessions cannot be saved after positions were dropped.
    * A whole number from 0 to 16777216; default 0.
    */
@@ -288,7 +288,7 @@ export interface GenerateOptions {
   /** The answer has at least this many tokens. A whole number from 0 to 9007199254740992; default
    * 0. */
   minTokens?: number;
-  /** Continue after tokens that end a text. Default false. */
+  /** Continue after end-of-text and end-of-turn tokens. Default false. */
   ignoreEnd?: boolean;
   /**
    * In chat(), if the template supports reasoning: after this many tokens of reasoning the engine
@@ -445,9 +445,9 @@ export interface Ranked { readonly index: number; readonly score: number; }
 export interface Model extends Record<AsyncDispose, () => Promise<void>> {
   readonly info: ModelInfo;
   /**
-   * Continues a text, or tokens. Starts with the first next(), with the arguments of the call;
+   * Continues a string, or tokens. Starts at the first next(), with the arguments of the call;
    * invalid ones reject then. Leaving the loop stops the work. The iterator's return value says why
-   * the answer ended; undefined: it was left.
+   * the answer ended; undefined: the loop was left.
    */
   generate(prompt: string | Iterable<number>, options?: GenerateOptions): AsyncGenerator<string,
     EndReason, void>;
@@ -466,7 +466,7 @@ export interface Model extends Record<AsyncDispose, () => Promise<void>> {
   /** The text that chat() would give the model. chat() itself takes control tokens only from the
    * template's part of it. */
   render(messages: readonly Message[], options?: TemplateOptions): Promise<string>;
-  /** The embedding of a text (a string or tokens). Waits for its turn as sessions do; the next
+  /** The embedding of an input (a string or tokens). Waits for its turn as sessions do; the next
    * prompt is computed from its beginning. */
   embed(text: string, options?: EmbedOptions): Promise<Float32Array>;
   embed(texts: Iterable<string | Iterable<number>>, options?: EmbedOptions): Promise<Float32Array[]>;

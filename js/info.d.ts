@@ -6,7 +6,7 @@ export interface ModelInfo {
   readonly name: string;
   readonly format: 'QSF' | 'GGUF';
   /** 'own' for the model's own template, or the name of the known template that renders the same.
-   * Models without a template have none. */
+   * undefined for models without a template. */
   readonly chatTemplate?: string;
   readonly templateSource?: string;
   readonly layers: number;
@@ -20,7 +20,7 @@ export interface ModelInfo {
   readonly parameters: number;
   readonly weightBytes: number;
   readonly fileBytes: number;
-  /** Token ids; -1: the model has none. */
+  /** Token ids; -1: the model has no such token. */
   readonly bos: number;
   readonly eos: number;
   /** Each token sees the whole text: the model gives embeddings and no answers. */
@@ -54,7 +54,7 @@ export interface AdapterInfo {
   readonly matrices: number;
   /** The largest rank. */
   readonly rank: number;
-  /** 0: the file has none, and alpha / rank is 1. */
+  /** 0: the file does not set it, and alpha / rank is taken as 1. */
   readonly alpha: number;
   /** Memory, including what batches of 256 rows need for it. */
   readonly bytes: number;

@@ -1,22 +1,22 @@
-/* Reads of places in a file as few long requests: one goes on through the file while reads
- * follow each other.
+/* Combines reads of ranges of a file into few long requests: one request continues through the file
+ * while reads follow each other.
  * SPDX-License-Identifier: MIT
  *
- * Layers that stream are read in the file's order, pass after pass, in many reads. A request for
- * each would wait for the network each time. So a lane asks for all from its first read to where
- * reading stopped in an earlier pass (at first: to the file's end), and takes the answer's bytes as
- * reads want them; the stream's own backpressure holds back the rest. Some lanes are open at once:
- * layers ahead belong to the next pass, head and embedding lie elsewhere. A short read that nothing
- * is known of, such as a row of the embedding, is a request of its own. Where experts are read
- * alone, every read is, but for those that touch. */
+ * Streamed layers are read in the file's order, pass after pass, in many reads. A request for each
+ * would wait for the network each time. So a lane requests everything from its first read to where
+ * reading stopped in an earlier pass (at first: to the file's end), and takes the response's bytes
+ * as reads need them; the stream's backpressure holds back the rest. Several lanes are open at
+ * once: layers ahead belong to the next pass, head and embedding lie elsewhere. A short read at an
+ * unknown place, such as a row of the embedding, is a request of its own. If experts are read one
+ * by one, every read is, except adjacent ones. */
 
-/* bytes that are rather passed over than asked around: of layers, and between matrices */
+/* gaps up to this are read and discarded, not skipped: between layers, and between matrices */
 const GAP = 256 << 10, LEAST_GAP = 64;
 const TAIL = 128 << 10;         /* bytes that a lane has given and keeps: reads of the head overlap */
-const LONG = 512 << 10;         /* reads of so many bytes will go on behind */
+const LONG = 512 << 10;         /* after a read of this size, more will follow */
 /* lanes that stay open; a browser has six connections to a server, for all pages */
 const MOST = 3;
-const IDLE_MS = 3000;           /* a lane that nobody reads from keeps its connection no longer */
+const IDLE_MS = 3000;           /* an unused lane closes its connection after this time */
 const REMEMBERED = 32;
 
 /* A request under way.  read: {at, end, take(part, offset), settle(error)}. */
@@ -37,7 +37,7 @@ class Lane {
     if (isLong) this.#tail = new Uint8Array(TAIL);
   }
   get idle() { return !this.#queue.length; }
-  /* How far behind `at` bytes are still here. */
+  /* How many of the bytes before `at` are still here. */
   get #kept() { return this.#tail ? Math.min(TAIL, this.at - this.begin) : 0; }
   get #reach() { return this.#queue.reduce((most, read) => Math.max(most, read.end), this.at); }
   fits({at, end}) {
@@ -145,7 +145,7 @@ export class Lanes {
   }
   /** The server has no ranges: every lane is the whole file, passed over up to the first read. */
   whole() { this.#open = true; }
-  /** Nothing will be read beside the range that is asked for: a description, or experts. */
+  /** Nothing will be read around the requested range: a description, or experts. */
   exact() { this.#exact = true; }
 
   /**
@@ -221,7 +221,7 @@ export class Lanes {
     }
     const start = near(this.#last, at) ? this.#lastBegan : at;
     if (!this.#starts.includes(start)) remember(this.#starts, start);
-    this.#stops = this.#stops.filter(stop => !near(stop, at));  // reading goes on there, so it was none
+    this.#stops = this.#stops.filter(stop => !near(stop, at));  // reading continues there, so it did not stop
     const stops = this.#open ? [] : this.#stops.filter(stop => stop >= end);
     return Math.min(...stops, this.#length);
   }

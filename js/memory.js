@@ -51,7 +51,7 @@ export class Memory {
       return fn(at);
     });
   }
-  /** The same, with a text that ends at a zero byte; 0 for none. */
+  /** The same, with a string that ends in a zero byte; 0 for no name. */
   named(name, fn) { return name ? this.with(encoded(`${name}\0`), fn) : fn(0); }
 
   /** A status as an exception; text() is the export that says more. */

@@ -69,7 +69,7 @@ class Port {
       promise.then(resolve, reject);
     }).finally(() => this.forget(turn));
   }
-  /** Everybody who waits hears error, and the worker is gone when the promise resolves. */
+  /** Rejects all pending calls with error; the worker has ended when the promise resolves. */
   close(error, patience = LEAVE_MS) {
     return this.#gone ??= this.#leave(error, patience);
   }
@@ -153,7 +153,7 @@ const answered = ({end, message, messages}) => ({end, reasoning: message.reasoni
 export class Model {
   #port; #info; #onProgress; #place;
   #answers = new Set();         // inboxes
-  #late;                        // what onProgress threw while nobody waited
+  #late;                        // what onProgress threw while no call was pending
 
   /** place(from) promises what a worker takes. */
   constructor(port, info, onProgress, place) {
@@ -188,8 +188,8 @@ export class Model {
     return this.#answer('chat', options, () => ({messages: checkedMessages(messages)}));
   }
 
-  /* What is asked for is as it is now, also where the loop begins later; what is wrong with it is
-   * the loop's to hear. */
+  /* The arguments are copied and checked now, even if the loop begins later; an error is thrown in
+   * the loop. */
   #answer(call, options, what) {
     const inbox = new Inbox();
     let asked;
@@ -311,8 +311,8 @@ export class Model {
 
 const placed = from => from;
 
-/** startWorker() gives what Port takes; place(from) promises {path}, {url}, {blob} or {bytes}, as
- * which from is given where there is none. */
+/** startWorker() gives what Port takes; place(from) promises {path}, {url}, {blob} or {bytes}.
+ * Without place, from is one of these already. */
 export function loadIn(startWorker, from, options, place = placed) {
   const use = (port, info, onProgress) => new Model(port, info, onProgress, place);
   return open(startWorker, from, options, use, place);

@@ -65,7 +65,7 @@ async function place(from) {
 /** @type {import('./index.d.ts').cache} */
 export const cache = cacheOver(folder, url => new URL(url).href);
 
-/* What begins a path on Windows is no scheme. */
+/* The drive letter of a Windows path is not a scheme. */
 function absolute(text) {
   if (/^[a-z]{2,}:/i.test(text) && new URL(text).protocol !== 'file:')
     throw new QsfError('ARGUMENT', 'it must be a path or a file: URL');

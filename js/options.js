@@ -129,7 +129,7 @@ export function checkedText(text) {
   return typeof text === 'string' ? text : refuse(`the text is ${shown(text)}; it must be a string`);
 }
 
-/** A list of its own, of a model of so many tokens. */
+/** A checked copy of a list of token ids, for a vocabulary of this size. */
 export function checkedIds(ids, vocabulary) {
   if (!isList(ids)) refuse(`the tokens are ${shown(ids)}; it must be a list of token ids`);
   const all = [...ids], wrong = all.findIndex(id => !(Number.isInteger(id) && id >= 0 && id < vocabulary));

@@ -49,7 +49,7 @@ class Spare {
     if (length < SPARE_LEAST) return new Uint8Array(length);
     const fits = this.#buffers.filter(b => b.byteLength >= length)
       .sort((a, b) => a.byteLength - b.byteLength)[0];
-    // buffers that are too small give way to larger ones
+    // buffers that are too small are replaced by larger ones
     this.#buffers = this.#buffers.filter(b => b !== fits).slice(fits ? 0 : 1);
     return new Uint8Array(fits ?? length, 0, length);
   }

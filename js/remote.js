@@ -6,7 +6,7 @@ import {ASKED, GIVEN_UP, RING, WRITING} from './reader.js';
 export class RemoteSource {
   name; length;
   #worker; #next = 1;
-  #reads = new Map();           // id -> {slot, settle, comesBack}: nobody keeps the bytes
+  #reads = new Map();           // id -> {slot, settle, comesBack}; the bytes are not kept
   #ring; #free = []; #signals = {};
   #dead;
 
@@ -65,8 +65,9 @@ export class RemoteSource {
       this.#post({at, length}, undefined, (error, bytes) => error ? reject(error) : resolve(bytes));
     });
   }
-  /** Begins to read to place dst of the attached memory, where *state becomes 0; else settle(error,
-   * bytes) hears of it, and has the bytes for that call. Returns what cancel() takes. */
+  /** Starts a read into the attached memory at dst; *state becomes 0 at its end. Otherwise
+   * settle(error, bytes) is called, and the bytes are valid during that call. Returns what cancel()
+   * takes. */
   start(at, length, dst, state, settle) {
     const slot = this.#free.pop();
     if (slot !== undefined) Atomics.store(this.#ring, slot, ASKED);
@@ -81,7 +82,7 @@ export class RemoteSource {
     }
     return id;
   }
-  /** Afterwards nothing writes to the read's memory any more, and nobody hears of the read. */
+  /** Afterwards nothing writes to the read's memory any more, and its settle() is not called. */
   cancel(id) {
     const read = this.#reads.get(id);
     if (!read) return;
@@ -92,7 +93,7 @@ export class RemoteSource {
     this.#worker.post({op: 'cancel', id});
   }
 
-  /** how: Engine's reading.  Rejects where that is not possible. */
+  /** how: Engine's reading.  Rejects if that is not possible. */
   async settle(how) {
     const {error} = await this.#ask('settled', {op: 'settle', ...how});
     if (error) throw unpack(error);
@@ -106,6 +107,6 @@ export class RemoteSource {
     if (!this.#dead) await this.#ask('closed', {op: 'close'}).catch(() => {});
     this.#dead ??= new QsfError('DISPOSED', 'the source has been closed');
   }
-  /** The reader's worker ends, where that of the engine goes on. */
+  /** Ends the reader's worker, while the engine's worker stays alive. */
   terminate() { this.#worker.terminate(); }
 }

@@ -69,14 +69,14 @@ export function serve(host) {
     engine?.end();
     await source?.close();
   }
-  /* After end(), where this worker goes on. */
+  /* After end(), if this worker stays alive. */
   function forget() {
     engine?.terminate();
     source?.terminate?.();
     engine = source = undefined;
   }
 
-  /* After a trap the module's memory is in no state to go on with. */
+  /* After a trap the module's memory cannot be used any more. */
   function packed(error) {
     if (error instanceof WebAssembly.RuntimeError) host.post({dead: pack(error)});
     return pack(error);
@@ -174,7 +174,7 @@ export function serve(host) {
   function release(adapter) {
     if (adapter.freed && !adapter.users) engine.conversation.freeAdapter(adapter.place);
   }
-  /* It goes behind the last answer that has it. */
+  /* It is freed after the last answer that uses it. */
   function freeAdapter({number}) {
     const adapter = adapters.get(number);
     if (!adapter) return;
@@ -182,7 +182,7 @@ export function serve(host) {
     adapter.freed = true;
     release(adapter);
   }
-  /* What is computed with adapters holds them from when it is asked for. */
+  /* A call with adapters holds them from the moment of its request. */
   function held(asked) {
     const uses = asked.map(({number, scale}) => ({adapter: adapters.get(number), scale}));
     if (!uses.every(use => use.adapter)) throw new QsfError('ARGUMENT', 'an adapter has been freed');
@@ -195,7 +195,7 @@ export function serve(host) {
       release(adapter);
     }
   }
-  /* use(uses), which nobody frees meanwhile. */
+  /* Calls use(uses); the adapters are not freed meanwhile. */
   async function withAdapters(asked, use) {
     const uses = held(asked);
     try {
@@ -238,8 +238,8 @@ export function serve(host) {
     }
   }
 
-  /* Answers a conversation, again behind the results of tools as often as there are such: the last
-   * answer, and the messages that the conversation has got. */
+  /* Answers a conversation, and again after each round of tool results. Returns the last answer and
+   * the messages that were added to the conversation. */
   async function talk({messages, options}, answer, post) {
     const turnEnd = engine.conversation.turnEnd(options), stop = [...options.stop, turnEnd];
     const before = JSON.parse(messages), added = [];

@@ -122,8 +122,7 @@ class Entry {
       this.#release?.();
     }
   }
-  /** Closed, and not kept: its bytes are not what they should be, or there is
-   * no room for the rest. */
+  /** Closes and deletes the entry: its bytes are wrong, or the rest does not fit. */
   async drop() {
     this.#unsaved = 0;
     try {
@@ -152,8 +151,8 @@ export class Store {
   }
 
   /**
-   * The entry of url, to go on writing; undefined where somebody else does. start(known) makes it
-   * anew, with no byte stored. It may be complete by now, unless it is to be made anew in any case.
+   * The entry of url, to continue writing; undefined if another writer has it. start(known) makes
+   * it anew, with no byte stored. It may be complete by now, unless `anew` is set.
    */
   async incomplete(url, anew) {
     const key = await keyOf(url), release = await this.#backend.lock(key, LEAVING_MS);

@@ -1,9 +1,9 @@
-/* A stream's bytes in parts, without an array for each where the stream can do without.
+/* A stream's bytes in parts, without an array for each part if the stream supports that.
  * SPDX-License-Identifier: MIT */
 
 const PART = 256 << 10;
 
-/** read() promises the next part, undefined behind the last; each is its own array. */
+/** read() promises the next part, undefined after the last; each is its own array. */
 export function own(stream) {
   const reader = stream.getReader();
   return {read: async () => (await reader.read()).value};

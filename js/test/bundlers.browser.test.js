@@ -1,4 +1,4 @@
-/* The package where its files are not beside the page's script: bundled by esbuild, on another
+/* The package when its files are not next to the page's script: bundled by esbuild, on another
  * origin, shared workers.
  * SPDX-License-Identifier: MIT
  *

@@ -93,7 +93,7 @@ async function answerOf(url, click) {
   let answer;
   if (click) {
     for (const begin = Date.now(); said.length < 3 && Date.now() - begin < 20_000;) {
-      if (!said.length) await page.click(click); // nobody hears the first before the page is alive
+      if (!said.length) await page.click(click); // the first clicks are lost if the page is not ready
       await new Promise(resolve => setTimeout(resolve, 1000));
     }
     assert.ok(said.length >= 3, `nothing came: ${errors}`);

@@ -1,5 +1,5 @@
-/* Workers that end by themselves, and what is left behind by models that were disposed
- * of, in Chromium.
+/* Workers that end by themselves, and what remains of models that were disposed of, in
+ * Chromium.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {readFile, readdir} from 'node:fs/promises';
@@ -46,7 +46,7 @@ for (const [where, threads] of [['engine', 1], ['engine', 2], ['thread', 2], ['w
         const answer = async () => {
           for await (const text of model.generate('Once upon a time', {maxTokens: 50})) void text;
         };
-        // never answered, but for the error
+        // the only answer is the error
         if (where === 'web') await Promise.all([note(model.stats()), note(model.stats())]);
         else await note(answer());
         await note(answer());

@@ -1,5 +1,5 @@
-/* Workers that end by themselves, and what is left behind by models that were
- * disposed of, in Node.js.
+/* Workers that end by themselves, and what remains of models that were disposed of, in
+ * Node.js.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {syncBuiltinESMExports} from 'node:module';

@@ -1,5 +1,5 @@
-/* Experts of a file behind a URL in pages of real Chromium: only what the router has chosen is
- * asked for.
+/* Experts of a file at a URL in pages of real Chromium: only those that the router has chosen are
+ * requested.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {mkdtemp, rm, writeFile} from 'node:fs/promises';

@@ -1,5 +1,5 @@
-/* Experts of a file behind a URL that a budget does not hold: those that the router has chosen are
- * asked for, and no others.
+/* Experts of a file at a URL that does not fit in a budget: those that the router has chosen are
+ * requested, and no others.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {before, test} from 'node:test';

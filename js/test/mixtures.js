@@ -1,4 +1,4 @@
-/* Small mixtures of experts as files behind a URL, and what a visit with little memory asked for.
+/* Small mixtures of experts as files at a URL, and what a visit with little memory requested.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';

@@ -1,4 +1,4 @@
-/* Models behind a URL: fetched once, kept, gone on with; and servers that do everything wrong.
+/* Models at a URL: fetched once, stored, resumed; and servers that do everything wrong.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {readdir, readFile, rm, truncate, writeFile} from 'node:fs/promises';
@@ -327,7 +327,7 @@ describe('a server that', () => {
             const always = how => (...args) => { how(...args); return true; };
             const set = how => {
               spoil = how;
-              server.drop();        // else a request that is under way would go on being answered well
+              server.drop();        // else a running request would still get a correct response
             };
             await answers(1, 'at first');
             for (const [name, [how, pattern, kind = 'HTTP']] of Object.entries(later)) {

@@ -1,4 +1,4 @@
-/* The package in Node.js, as it is installed from its tarball.
+/* The package in Node.js, installed from its tarball.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {execFile} from 'node:child_process';

@@ -29,7 +29,7 @@ before(async () => {
 });
 after(() => browser?.close());
 
-/** A site and a page of it. `expected` matches messages of the console that are no fault. */
+/** A site and a page of it. `expected` matches console messages that are not failures. */
 async function visit({isolation = true, mounts = [], site = folder, query = '', expected, csp = CSP,
     ...context} = {}) {
   const server = await serve([['/sub/page', site], [`/sub/page/${NAME}`, QSF], ...mounts], {isolation, csp}),

@@ -1,5 +1,5 @@
-/* A progressive file behind a URL: the first token comes from the high bits, and in the end answers
- * are those of the plain file.
+/* A progressive file at a URL: the first token comes from the high bits, and in the end answers are
+ * those of the plain file.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';

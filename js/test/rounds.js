@@ -1,6 +1,6 @@
 /* Answers that are begun, read, left and begun again in random order, with sessions and small calls
  * between them. What must hold: everything settles, an answer is what its prompt gives alone, and
- * BUSY is heard only beside an answer that nobody has left. Runs in Node.js and in pages.
+ * a call rejects with BUSY only while another answer is running. Runs in Node.js and in pages.
  * SPDX-License-Identifier: MIT */
 import {random} from './tiny.js';
 
@@ -10,7 +10,7 @@ export const ticks = async n => { while (n-- > 0) await tick(); };
 const must = (truth, ...words) => { if (!truth) throw new Error(words.join(' ')); };
 
 const MOST = 30, HANG_MS = 20_000;
-/* Some begin alike, so that an answer goes on from what another has left. */
+/* Some share a prefix, so that an answer continues from what another one has computed. */
 const PROMPTS = ['Once upon a time', 'Once upon a mat', 'x'.repeat(70), 'one two three four. one two three',
   [{role: 'user', content: 'hi'}], [{role: 'user', content: 'hi there'}]];
 const OPTIONS = {temperature: 0, ignoreEnd: true, maxTokens: MOST};

@@ -12,7 +12,7 @@ let model, session, first, memoryBytes;
 before(async () => {
   model = await load(QSF, {threads: 1, contextLength: 512});
   first = await answer(model);
-  await answer(model);              /* the second takes room beside what the first has left */
+  await answer(model);              /* the second takes room in addition to what the first has left */
   ({memoryBytes} = await model.stats());
   session = await model.saveSession();
 });

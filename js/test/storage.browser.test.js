@@ -1,5 +1,5 @@
-/* Models behind a URL in pages of real Chromium: stored, gone on with after a reload, shared by
- * tabs, without room, from other origins.
+/* Models at a URL in pages of real Chromium: stored, resumed after a reload, shared by tabs,
+ * without room, from other origins.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {mkdtemp, rm, writeFile} from 'node:fs/promises';

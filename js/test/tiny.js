@@ -57,7 +57,7 @@ export function tinyModel({layers = 2, seed = 1, context = 256, experts = 0} = {
   return gguf(keys, tensors);
 }
 
-/** An adapter (LoRA) of any tinyModel() of so many layers, of all matrices. */
+/** An adapter (LoRA) for all matrices of any tinyModel() with this number of layers. */
 export function tinyAdapter({layers = 2, seed = 1, rank = 4, alpha = 8, architecture = 'llama'} = {}) {
   const embedding = 64, forward = 128, next = random(seed), tensors = [];
   const square = [embedding, embedding], wide = [embedding, forward];

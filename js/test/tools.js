@@ -50,10 +50,10 @@ export async function answer(model, options = {}) {
 }
 
 /**
- * Serves one file as a good server does: 200, or 206 for a range. spoil(request, response, {n,
- * ranged, start, end, size, send}) may answer instead and says so by true; n counts requests;
- * send(part) is the rest of a good answer with part's fields in place of its own: {status, headers,
- * bytes: how many, rate: bytes a second}.
+ * Serves one file correctly: 200, or 206 for a range. spoil(request, response, {n, ranged, start,
+ * end, size, send}) may respond instead, and then returns true; n counts requests; send(part) sends
+ * the rest of a correct response with part's fields in place of its own: {status, headers, bytes:
+ * how many, rate: bytes a second}.
  */
 export async function fileServer(file, spoil = () => false) {
   const {size} = await stat(file);

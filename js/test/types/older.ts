@@ -5,5 +5,5 @@ import {load, type Model} from 'qsf';
 const model: Model = await load('model.qsf');
 for await (const text of model.generate('Once')) text.length;
 await model.dispose();
-// @ts-expect-error  there is no such call: types are known in spite of it
+// @ts-expect-error  no such call: the types are known even so
 model.close();

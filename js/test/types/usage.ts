@@ -1,4 +1,4 @@
-/* Everything of the package as a TypeScript user writes it; tsc checks it, nobody runs it.
+/* Everything of the package as a TypeScript user writes it; tsc checks it, it is never run.
  * SPDX-License-Identifier: MIT */
 import {cache, estimate, load, QsfError, type Adapter, type AdapterUse, type Answer, type CacheEntry,
   type EndReason, type Estimate,
