@@ -1,9 +1,9 @@
-/* Who may ask: keys, names of this server, pages of other sites.
+/* Which requests are allowed: keys, names of this server, pages of other sites.
  * SPDX-License-Identifier: MIT
  *
- * A page of another site can make a browser ask a server on this machine, by a name of its own
- * that leads here (DNS rebinding) or directly.  So the Host header must be an address, localhost or
- * a name that was allowed, and an Origin must be this server's own or allowed. */
+ * A page of another site can make a browser send requests to a server on this machine, by a name of
+ * its own that resolves here (DNS rebinding) or directly.  So the Host header must be an address,
+ * localhost or an allowed name, and an Origin must be this server's own or allowed. */
 #include "front.h"
 
 #include <event2/util.h>
@@ -115,8 +115,8 @@ void access_free(struct access_rules *a)
     free(a);
 }
 
-/* Takes as long for a wrong key as for the right one: all bytes of all keys are looked at, and no
- * branch depends on one of them. */
+/* Takes the same time for a wrong key as for the right one: all bytes of all keys are compared, and
+ * no branch depends on any of them. */
 static bool key_same(const char *key, const char *given, size_t len)
 {
     const size_t n = strlen(key);
@@ -220,7 +220,7 @@ bool access_allowed(const struct access_rules *a, const http_head *h, bool open,
     if (!origin_allowed(a->set, h))
         return serve_refuse(e, 403, "origin_not_allowed", NULL, "pages of %.100s may not use this server "
                             "(--cors allows them)", h->origin);
-    /* Browsers ask without a key whether they may ask with one. */
+    /* Browsers send a preflight request without the key. */
     const bool preflight = !strcmp(h->method, "OPTIONS") && *h->origin;
     if (open || !a->wanted || preflight || key_known(a, h, key)) return true;
     return serve_refuse(e, 401, "invalid_api_key", NULL, "missing or unknown API key (Authorization: Bearer "

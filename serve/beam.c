@@ -97,7 +97,7 @@ static void next_add(serve_beam *m, beam_next c)
     m->next[at] = c;
 }
 
-/* The best continuations of a path join those of the others. */
+/* Adds the best continuations of a path to those of the others. */
 static void beam_look(serve_beam *m, uint32_t parent, const float *logits)
 {
     float top = -INFINITY;
@@ -112,7 +112,7 @@ static void beam_look(serve_beam *m, uint32_t parent, const float *logits)
     }
 }
 
-/* An ended path among the best; whoever is the least of them goes. */
+/* Adds an ended path to the best ones; if they are full, the worst one is dropped. */
 static void beam_done(serve_beam *m, const beam_path *path, double sum, qsf_turn_end end)
 {
     uint32_t at = m->n_done;

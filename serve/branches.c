@@ -34,7 +34,7 @@ void scheduler_enter(scheduler *s, serve_job *j)
         if (s->served[key] < least) least = s->served[key];
         active |= key == j->key % SERVE_KEYS;
     }
-    /* Who comes back after a pause does not get what it has not asked for. */
+    /* A client that was idle gets no credit for that time. */
     uint64_t *served = &s->served[j->key % SERVE_KEYS];
     if (!active && least != UINT64_MAX && *served < least) *served = least;
     for (unsigned i = 0; i < j->n_branches; i++) {

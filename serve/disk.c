@@ -22,7 +22,7 @@ typedef struct disk_entry {
     int32_t    *ids;
     uint32_t    n, holders;
     uint64_t    used, held_ns;
-    bool        wanted;                     /* the buffer stays: somebody waits for it */
+    bool        wanted;                     /* the buffer stays: a branch waits for it */
 } disk_entry;
 
 struct disk_store {
@@ -137,7 +137,7 @@ static void entry_fails(disk_store *d, disk_entry *e, const char *what)
     entry_drop(d, e);
 }
 
-/* The entry that is missed least; -1: none can go. */
+/* The entry to evict first; -1: none can be evicted. */
 static int32_t disk_oldest(const disk_store *d)
 {
     int32_t best = -1;
@@ -154,7 +154,7 @@ static int32_t disk_oldest(const disk_store *d)
     return best;
 }
 
-/* A stretch of the file, between those that are taken; its place in the order, or -1. */
+/* Finds a free range of the file, between those in use; its place in the order, or -1. */
 static int64_t disk_gap(const disk_store *d, uint64_t bytes, uint64_t *at)
 {
     enum { ALIGN = 4096 };
@@ -249,7 +249,7 @@ static bool entry_save(disk_store *d, disk_entry *e, const qsf_context *c, qsf_s
     return saved;
 }
 
-/* Those that are the beginning of an entry are not needed any more. */
+/* Drops the entries that are a prefix of this one: they are not needed any more. */
 static void disk_drop_within(disk_store *d, uint32_t entry)
 {
     for (int32_t q = prefix_within(d->tree, entry, -1), next; q >= 0; q = next) {
@@ -325,7 +325,7 @@ disk_fetched disk_fetch(disk_store *d, int32_t entry)
     e->wanted = true;
     if (e->state == ENTRY_READING) return DISK_COMES;
     if (e->work.buffer) return DISK_READY;
-    /* What it waits for in the buffers may wait itself: then its tokens are computed. */
+    /* Waiting for a buffer could be a deadlock, so without one its tokens are computed. */
     if (!entry_buffer_new(d, e)) return DISK_LOST;
     e->state = ENTRY_READING;
     disk_file_do(d->file, &e->work, false);

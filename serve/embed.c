@@ -1,4 +1,4 @@
-/* Texts that are embedded or scored: in, through batches, and out.
+/* Inputs that are embedded or scored: in, through batches, and out.
  * SPDX-License-Identifier: MIT */
 #include "scheduler.h"
 
@@ -10,7 +10,7 @@ static seq_pool *embed_pool(embedder *e) { return &e->scheduler->pool; }
 
 static uint32_t text_len(const embed_text *t) { return (uint32_t)t->job->prompts[t->index].n; }
 
-/* A vector is asked for: a reranker's is that of the token that its classifier looks at. */
+/* The pooling for one vector: a reranker's is that of the token that its classifier reads. */
 static qsf_pooling embed_pooling(const qsf_model_info *info, qsf_pooling asked)
 {
     if (!asked) asked = info->pooling;
@@ -56,7 +56,7 @@ static void text_end(embedder *e, unsigned i)
     memmove(e->texts + i, e->texts + i + 1, (--e->n_texts - i) * sizeof *e->texts);
 }
 
-/* Its texts are over, and it is none of this any more. */
+/* Ends its inputs, and removes it from the list. */
 static void job_leave(embedder *e, serve_job *j)
 {
     serve_metrics *m = e->scheduler->metrics;
@@ -99,8 +99,8 @@ void embed_look(embedder *e, uint64_t now)
 
 /* ---- rows ---- */
 
-/* The job whose text is next: of the highest priority, the one that has begun the fewest, so that a
- * short one does not wait for the end of a long one. */
+/* The job with the next input: of the highest priority, the one that has begun the fewest, so that
+ * a short one does not wait for the end of a long one. */
 static serve_job *embed_next(const embedder *e)
 {
     serve_job *best = NULL;
@@ -112,7 +112,7 @@ static serve_job *embed_next(const embedder *e)
     return best;
 }
 
-/* Begins texts, as many as fill the rows. */
+/* Begins inputs, as many as fill the rows. */
 static void embed_let_in(embedder *e, uint32_t left)
 {
     uint32_t rows = 0;
@@ -186,9 +186,9 @@ void embed_full(embedder *e)
         job_end(e, e->jobs, QSF_TURN_FAILED, false, QSF_E_FULL, "the context has no room for the text");
 }
 
-/* ---- what came of them ---- */
+/* ---- results ---- */
 
-/* Tells a token of a prompt to all answers to it. */
+/* Reports a token of a prompt to all answers to it. */
 static void token_tell(embedder *e, embed_text *t, const qsf_logprob *logprobs, uint32_t n)
 {
     const unsigned each = serve_request_each(&t->job->request);
@@ -231,14 +231,14 @@ static void text_score(embedder *e, embed_text *t)
     if (!t->n_told) token_tell(e, t, NULL, 0);
     for (uint32_t k = 0; k < t->n_rows; k++) {
         const uint32_t next = t->n_done + k + 1;
-        if (next < t->n_told || next >= text_len(t)) continue;      /* told before it had to begin again */
+        if (next < t->n_told || next >= text_len(t)) continue;      /* reported before the restart */
         const float *logits = qsf_logits(embed_pool(e)->context, t->first + k);
         token_tell(e, t, list, score_logprobs(logits, e->n_vocab, ids[next], list,
                                             (uint32_t)t->job->request.logprobs));
     }
 }
 
-/* What its rows come to; where that fails, its job ends. */
+/* Pools its rows; if that fails, its job ends. */
 static qsf_status text_pool(embedder *e, const embed_text *t)
 {
     qsf_context *c = embed_pool(e)->context;

@@ -42,7 +42,7 @@ void serve_engine_wake(serve_engine *e)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Takes over what was submitted; waits for something where there is nothing else to do. */
+/* Takes over submitted jobs; waits for one if there is nothing else to do. */
 static void engine_take(serve_engine *e, bool wait)
 {
     pthread_mutex_lock(&e->lock);
@@ -183,7 +183,7 @@ static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
     qsf_context_get_plan(e->context, &plan);
     e->facts = (serve_facts){ .n_ctx = plan.n_ctx, .n_seq = plan.n_ctx, .n_batch = plan.n_batch,
                               .slots = e->o.slots, .planned = plan.total + disk.staging };
-    /* Behind what a model was trained on it makes no sense. */
+    /* Beyond its training length a model's answers make no sense. */
     if (info.n_ctx_train && info.n_ctx_train < plan.n_ctx) e->facts.n_seq = info.n_ctx_train;
     if (plan.kv_window) e->facts.n_seq = 1u << 24;
     e->facts.whole = info.encoder;

@@ -23,8 +23,8 @@ static void ring_room(serve_engine *e, size_t bytes)
     }
 }
 
-/* An event lies in one stretch: what is left of the ring before its beginning is filled by one
- * without a job. */
+/* An event is contiguous: if it does not fit before the end of the ring, an event without a job
+ * fills the rest. */
 void engine_post(serve_engine *e, serve_event *event, const qsf_logprob *logprobs, const char *text)
 {
     if (event->len > RING_BYTES / 4) event->len = RING_BYTES / 4;

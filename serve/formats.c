@@ -1,4 +1,4 @@
-/* Answers of OpenAI's chat and completions, and of /generate; and what leads to the others.
+/* Answers of OpenAI's chat and completions, and of /generate; and the choice of the other formats.
  * SPDX-License-Identifier: MIT */
 #include "formats.h"
 
@@ -176,7 +176,7 @@ static void call_chunk(front_job *j, unsigned choice, const front_item *item, co
     chunk_end(j, choice, NULL, out);
 }
 
-/* The prompt of an answer, where it is to be echoed: its text, or that of its tokens. */
+/* The prompt of an answer, if it is to be echoed: its text, or that of its tokens. */
 static void echo_add(const front_job *j, unsigned choice, serve_text *out)
 {
     const serve_request *r = &j->job.request;
@@ -410,7 +410,7 @@ static void write_text(const front_job *j, unsigned choice, serve_text *out)
     text_free(&text);
 }
 
-/* The answers to each prompt that were made and are not given: those of lower probability. */
+/* Omits the answers to each prompt that are not returned (best_of): those of lower probability. */
 static void leave_out(front_job *j)
 {
     const unsigned each = serve_request_each(&j->job.request), n = (unsigned)j->job.request.n;

@@ -1,4 +1,4 @@
-/* Embeddings, and documents in the order of what they have to do with a query.
+/* Embeddings, and documents in the order of their relevance to a query.
  * SPDX-License-Identifier: MIT */
 #include "formats.h"
 
@@ -102,8 +102,8 @@ static int ranked_before(const void *a, const void *b)
     return x->index < y->index ? -1 : 1;
 }
 
-/* The classifier's score of a pair; else the cosine of the query, which is text 0, and a document:
- * embeddings have the length 1. */
+/* The classifier's score of a pair; else the cosine of the query, which is input 0, and a document:
+ * embeddings have length 1. */
 double format_score(const front_job *j, unsigned document)
 {
     const size_t n = j->entry->info.n_embd, queries = j->job.request.n_queries;

@@ -1,4 +1,4 @@
-/* A step's batch: whose rows it has, and who makes room for them.
+/* A step's batch: which branches have rows in it, and how many.
  * SPDX-License-Identifier: MIT */
 #include "scheduler.h"
 

@@ -160,7 +160,7 @@ void grammar_forget(grammar_store *s, serve_grammar *g)
     if (!g->users) grammar_free(g);
 }
 
-/* Lets the ones go that were not used for longest, until another one has room. */
+/* Evicts the least recently used ones, until another one has room. */
 static void store_tidy(grammar_store *s, unsigned more)
 {
     for (;;) {
@@ -245,7 +245,7 @@ static bool grammar_has_template(const serve_request *r)
     return r->api & (API_CHAT | API_RESPONSES | API_MESSAGES);
 }
 
-/* A text with its zero; NULL: an empty one. */
+/* Adds a string with its zero; NULL: an empty one. */
 static void key_add(serve_text *key, const char *text)
 {
     if (!text) text = "";

@@ -241,8 +241,8 @@ void http_set_job(http_conn *c, void *job) { c->job = job; }
 
 http_note *http_note_of(http_conn *c) { return &c->note; }
 
-/* A refusal before any handler; the connection ends with it, since where the next request begins
- * is not known. */
+/* A refusal before any handler; it ends the connection, since the beginning of the next request is
+ * unknown. */
 static void conn_refuse(http_conn *c, int status, const char *why)
 {
     serve_text body = { 0 };
@@ -341,7 +341,7 @@ static bool conn_take_head(http_conn *c)
     return at.pos >= 0 && conn_parse_head(c, (size_t)at.pos + 4);
 }
 
-/* Whether the body has got on. */
+/* Whether the body has advanced. */
 static bool conn_take_body(http_conn *c)
 {
     struct evbuffer *in = conn_input(c);

@@ -79,7 +79,7 @@ static int parse_length(const char *value, uint64_t *out, const char **why)
     return 0;
 }
 
-/* What has been seen of the headers that say where a body ends, and of what may come once. */
+/* Headers seen so far: those that determine the body's length, and those that may occur once. */
 enum { SEEN_LENGTH = 1, SEEN_CODING = 2, SEEN_HOST = 4, SEEN_KEY = 8, SEEN_OTHER_KEY = 16, SEEN_ORIGIN = 32,
        SEEN_ENCODING = 64, SEEN_ASKS = 128 };
 

@@ -14,8 +14,8 @@ typedef struct http_head {
     const char *method, *path, *query;         /* query: after the '?'; "" without one */
     int         minor;                         /* HTTP/1.minor, 0 or 1 */
     bool        chunked, expects, close;       /* expects: 100-continue; close: after the answer */
-    uint64_t    length;                        /* of the body; 0 where nothing says it */
-    /* of these headers, "" where they are missing */
+    uint64_t    length;                        /* of the body; 0 if it is not given */
+    /* of these headers, "" if they are missing */
     const char *host, *origin, *authorization, *content_type, *api_key, *encoding, *if_none_match;
     const char *asks_headers;                  /* Access-Control-Request-Headers */
     bool        asks_private;                  /* Access-Control-Request-Private-Network: true */

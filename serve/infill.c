@@ -1,4 +1,4 @@
-/* A completion between a beginning and an end, for models that know the marks of it.
+/* Fill-in-the-middle completion, for models with the control tokens for it.
  * SPDX-License-Identifier: MIT */
 #include "front.h"
 

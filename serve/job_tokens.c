@@ -1,4 +1,4 @@
-/* From a request's texts to tokens.
+/* From a request's inputs to tokens.
  * SPDX-License-Identifier: MIT */
 #include "formats.h"
 
@@ -82,9 +82,9 @@ static size_t visible_bytes(const char *text, size_t len)
     return n;
 }
 
-/* A text whose tokens cannot fit a sequence is refused without making them, which takes up to two
- * seconds for each megabyte, and streams would stand still.  Spaces do not count: some vocabularies
- * drop them. */
+/* An input whose tokens cannot fit a sequence is refused without tokenizing it, which would take up
+ * to two seconds for each megabyte and stall streams.  Spaces do not count: some vocabularies drop
+ * them. */
 static bool text_may_fit(const model_entry *m, const char *text, size_t len, const char *param,
                          serve_error *e)
 {

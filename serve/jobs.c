@@ -129,8 +129,7 @@ static void job_enter(front_job *j, const char *cors)
     http_set_job(j->conn, j);
 }
 
-/* Ends a job with an error.  retry: seconds after which it may be asked again; 0: that is not
- * said. */
+/* Ends a job with an error.  retry: seconds for the Retry-After header; 0: no header. */
 static void job_refuse(front_job *j, const serve_error *e, unsigned retry)
 {
     char more[ANSWER_LINES + 64];
@@ -157,7 +156,7 @@ static void job_stream(front_job *j)
     j->told_ns = serve_now();
 }
 
-/* Whether anybody waits for the answer: a client, or rank 0 for one of its own. */
+/* Whether the answer is still wanted: by a client, or by rank 0 for one of its clients. */
 static bool job_wanted(front_job *j)
 {
     return ranks_follow(j->front) ? !atomic_load(&j->job.cancelled) : j->conn != NULL;
@@ -169,7 +168,7 @@ static bool job_submit(front_job *j)
     return ranks_lead(j->front) ? ranks_submit(j) : serve_engine_submit(j->entry->engine, &j->job);
 }
 
-/* Hands a job to an engine, unless its grammar is not made yet. */
+/* Hands a job to an engine, unless its grammar is not compiled yet. */
 static void job_go(front_job *j)
 {
     serve_metrics *m = &j->entry->metrics;
@@ -242,7 +241,7 @@ static void job_lora(front_job *j)
     else job_wait(j);
 }
 
-/* The end where all ranks were asked: an adapter is everywhere, or nowhere. */
+/* Ends the loading of an adapter by all ranks: either all have it, or none. */
 static bool lora_everywhere(front_job *j, serve_text *out, serve_error *e)
 {
     *e = j->error;

@@ -74,7 +74,7 @@ static bool lora_exists(const front_job *j, const char *name, serve_error *e)
                         j->entry->name, name);
 }
 
-/* Where several ranks have it, it has its id from the beginning, and on rank 0 it is a new one. */
+/* If several ranks have it, its id is set from the beginning; rank 0 takes a new one. */
 static void lora_make(front_job *j, const char *path)
 {
     const serve_request *r = &j->job.request;

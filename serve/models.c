@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What failed is tried again after so long; a model waits for others' pauses so long. */
+/* Time until a failed model is tried again; time that a model waits for others to become idle. */
 static const uint64_t models_retry_ns = 2000000000, models_patience_ns = 3000000000;
 
 /* ---- one model, on the loader's thread ---- */
@@ -269,7 +269,7 @@ static uint64_t models_room(const model_list *l)
     return room;
 }
 
-/* What it is known to want; before that, at least its file. */
+/* The memory that it is known to need; before that is known, its file's size. */
 static uint64_t model_needs(const model_list *l, const model_entry *m)
 {
     const uint64_t budget = l->set->engine.context.ram_budget;
@@ -300,7 +300,7 @@ static model_entry *models_oldest(model_list *l, bool idle)
     return old;
 }
 
-/* Those that close go first; then the model that has been wanted for longest is loaded. */
+/* Closing models are unloaded first; then the model that has been wanted for longest is loaded. */
 void models_go_on(model_list *l)
 {
     model_entry *next = NULL, *old;

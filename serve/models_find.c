@@ -1,4 +1,4 @@
-/* Which model a request means; a name that is not known may be new in the folder.
+/* Finds the model that a request names; an unknown name may be new in the folder.
  * SPDX-License-Identifier: MIT */
 #include "front.h"
 

@@ -105,7 +105,7 @@ model_entry *models_known(model_list *l, const char *name, const char **adapter,
 
 /* ---- adding ---- */
 
-/* FILE.NAME, whose name has nothing that a path could not have. */
+/* FILE.NAME, with %XX for characters that a path may not have. */
 static char *model_cache_file(const char *file, const char *name)
 {
     char *path = malloc(strlen(file) + 3 * strlen(name) + 2), *to = path;

@@ -19,7 +19,7 @@ prefix_tree *prefix_new(uint32_t n_seqs);                /* NULL: out of memory 
 void prefix_free(prefix_tree *t);                        /* takes NULL */
 /* Adds sequence s with its key and tokens; it must not be in the tree. */
 void prefix_add(prefix_tree *t, uint32_t s, uint64_t key, const int32_t *ids, uint32_t n);
-void prefix_remove(prefix_tree *t, uint32_t s);          /* does nothing where it is not in the tree */
+void prefix_remove(prefix_tree *t, uint32_t s);          /* does nothing if it is not in the tree */
 bool prefix_has(const prefix_tree *t, uint32_t s);
 /* How many of ids[0..n) are the beginning of some sequence, which is *s. */
 uint32_t prefix_longest(const prefix_tree *t, uint64_t key, const int32_t *ids, uint32_t n, uint32_t *s);

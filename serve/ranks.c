@@ -1,4 +1,4 @@
-/* Ranks, as one server has them: begin, end, and what is known of each.
+/* The ranks of one server: begin, end, and what is known of each.
  * SPDX-License-Identifier: MIT */
 #include "ranks_own.h"
 
@@ -39,7 +39,7 @@ serve_ranks *ranks_new(serve_front *f)
     return NULL;
 }
 
-/* Rank 0 ends the others, whose last message says that it is one: none is left under way. */
+/* Rank 0 ends the others, and waits for the last message of each: none is left under way. */
 static void ranks_end(const serve_link *link)
 {
     const struct timespec moment = { .tv_nsec = 1000000 };

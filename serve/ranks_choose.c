@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { ANSWER = 32, WAITS = 1024,
-       LEAST = 16 };                         /* tokens; templates begin alike */
+       LEAST = 16 };                         /* tokens: templates share a prefix */
 
 /* ---- what ranks have seen ---- */
 

@@ -1,4 +1,4 @@
-/* Rank 0: jobs go to ranks, and with them what all ranks are to know.
+/* Rank 0: sends jobs to ranks, and with them what all ranks have to know.
  * SPDX-License-Identifier: MIT */
 #include "ranks_own.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a rank's job says that could not begin, to the job's error. */
+/* Turns the refusal of a job that another rank could not begin into the job's error. */
 static void refusal_take(front_job *j, const rank_refusal *e)
 {
     char code[sizeof e->code], param[sizeof e->param], text[sizeof e->text];

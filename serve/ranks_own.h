@@ -72,7 +72,7 @@ void   state_pack(const serve_front *f, unsigned char *to);
 void   state_unpack(const serve_ranks *r, int rank, const unsigned char *from);
 
 /* ---- ranks_tell.c ---- */
-void follow_tell_state(serve_ranks *r);      /* counters and slots, where they have changed */
+void follow_tell_state(serve_ranks *r);      /* counters and slots, if they have changed */
 /* A job that could not begin, which may have no front_job. */
 void follow_refuse(serve_ranks *r, uint32_t slot, uint64_t number, const serve_error *e);
 

@@ -27,7 +27,7 @@ static void follow_event(front_job *j, const serve_event *ev, const char *text)
     serve_ranks *r = j->front->ranks;
     serve_event own = *ev;
     own.job = NULL;
-    if (ev->kind == EVENT_DONE) follow_tell_state(r);         /* who has an answer finds it counted */
+    if (ev->kind == EVENT_DONE) follow_tell_state(r);         /* counted before the client sees the end */
     const size_t at = part_begin(&r->out, RANK_EVENT, j->at.slot, j->number);
     text_add(&r->out, (const char *)&own, sizeof own);
     text_add(&r->out, (const char *)serve_event_logprobs(ev), ev->n_logprobs * sizeof(qsf_logprob));

@@ -1,4 +1,4 @@
-/* What requests for embeddings and for an order of documents have of their own.
+/* The fields of requests for embeddings and for reranking.
  * SPDX-License-Identifier: MIT */
 #include "request_own.h"
 

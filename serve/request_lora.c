@@ -1,4 +1,4 @@
-/* What requests say of adapters (LoRA).
+/* The adapters (LoRA) of a request.
  * SPDX-License-Identifier: MIT */
 #include "lora_list.h"
 #include "request_own.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Sets the shape; one field may. */
+/* Sets the shape; only one field may do so. */
 static bool shape_set(serve_request *r, qsf_grammar_kind kind, const char *text, size_t len,
                       const char *param, serve_error *e)
 {
@@ -17,7 +17,7 @@ static bool shape_set(serve_request *r, qsf_grammar_kind kind, const char *text,
     return true;
 }
 
-/* A text that is one as it stands. */
+/* A shape whose source is a string. */
 static bool shape_text(serve_request *r, qsf_grammar_kind kind, yyjson_val *v, const char *param,
                        serve_error *e)
 {

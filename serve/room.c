@@ -1,4 +1,4 @@
-/* Room in memory: who pauses for others, and comes back from disk.
+/* Room in memory: which branches pause for others, and resume from disk.
  * SPDX-License-Identifier: MIT */
 #include "scheduler.h"
 
@@ -62,7 +62,7 @@ bool answer_room(scheduler *s, serve_branch *b, uint32_t taken)
 
 /* ---- coming back ---- */
 
-/* Gives a paused branch its sequence again.  Behind it every answer still finds a block. */
+/* Gives a paused branch its sequence again, if every running answer then still finds a block. */
 static void branch_resume(scheduler *s, serve_branch *b)
 {
     seq_pool *p = &s->pool;

@@ -141,7 +141,7 @@ static const char *refusal_lines(const serve_front *f, const http_head *h, const
     return out;
 }
 
-/* Who may not ask need not send a body either. */
+/* A client without permission need not send a body either. */
 bool front_admitted(void *front, http_conn *c, const http_request *r)
 {
     serve_front *f = front;

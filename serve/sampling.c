@@ -1,4 +1,4 @@
-/* What a request says of the choice of tokens, as the library takes it.
+/* A request's sampling parameters, as the library's options.
  * SPDX-License-Identifier: MIT */
 #include "scheduler.h"
 

@@ -1,4 +1,4 @@
-/* Who runs, with which sequence, and with how many rows a step.
+/* Which branches run, with which sequence, and with how many rows a step.
  * SPDX-License-Identifier: MIT
  *
  * A step's batch has one row of every answer, and rows of prompts with what is left.  A prompt is
@@ -39,7 +39,7 @@ void scheduler_end(scheduler *s)
     free(s->turns);
 }
 
-/* ---- who waits ---- */
+/* ---- waiting ---- */
 
 static void waiting_remove(scheduler *s, serve_branch **at)
 {
@@ -123,7 +123,7 @@ static qsf_status branch_begin_turn(scheduler *s, serve_branch *b, uint32_t n)
     return qsf_turn_begin(t, p->ids, p->n, b->sampler, &to);
 }
 
-/* Blocks that prompts under way have been let in with and not taken yet. */
+/* Blocks reserved for running prompts and not taken yet. */
 static uint32_t blocks_promised(scheduler *s)
 {
     uint32_t n = 0;
@@ -158,12 +158,12 @@ static bool branch_let_in(scheduler *s, serve_branch *b)
     uint32_t need = (uint32_t)(p->n - same) / pool->block + 2 + branch_width(b) + promised;
     if (!seq_make_room(pool, need, like)) {
         if (s->n_running) return false;
-        like = -1;                          /* it is alone, and what it is like has to go, too */
+        like = -1;                          /* it is alone, and the one that it resembles is evicted, too */
         same = 0;
         (void)seq_make_room(pool, (uint32_t)p->n / pool->block + 2, -1);
     }
     if ((b->seq = seq_take(pool, like)) < 0 && (b->seq = seq_take(pool, -1)) < 0) return false;
-    if (like == b->seq) like = -1;          /* it was the only one that could go */
+    if (like == b->seq) like = -1;          /* it was the only one to evict */
     b->refused = seq_adapt(pool, b->seq, &b->job->lora);
     if (like >= 0 && (b->refused || qsf_seq_share(pool->context, b->seq, like, same))) same = 0;
     if (like < 0) same = 0;
@@ -231,7 +231,7 @@ static void scheduler_let_in(scheduler *s)
     }
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 static void branch_piece(scheduler *s, serve_branch *b, const qsf_turn_piece *piece, uint64_t now)
 {
@@ -253,7 +253,7 @@ static void branch_piece(scheduler *s, serve_branch *b, const qsf_turn_piece *pi
     engine_post(s->engine, &e, piece->logprobs, piece->text);
 }
 
-/* What a turn has guessed, and what it has taken to sample, since it was looked at last. */
+/* Counts a turn's draft tokens, and its time of sampling, since the last call. */
 static void branch_count(scheduler *s, serve_branch *b)
 {
     qsf_turn_state t = { .size = sizeof t };

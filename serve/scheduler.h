@@ -1,4 +1,4 @@
-/* What the engine's thread decides: who runs, with which sequence, and with how many rows a step.
+/* What the engine's thread decides: which branches run, their sequences, and their rows in a step.
  * SPDX-License-Identifier: MIT
  *
  * Everything here belongs to the engine's thread. */
@@ -121,7 +121,7 @@ struct serve_branch {
     uint64_t      n_guessed, n_right, ns_sampling;     /* of its turn, as far as counted */
     serve_beam   *beam;                    /* of a beam search, whose first answer this is */
     uint32_t      n_kept;
-    double        score;                   /* sum of its tokens' logarithms, where they are known */
+    double        score;                   /* sum of its tokens' log probabilities, if known */
     size_t        first;                   /* of its rows' logits */
 };
 
@@ -176,14 +176,14 @@ uint32_t scheduler_gather(scheduler *s);
 void scheduler_measure(scheduler *s, uint64_t ns, uint32_t rows);
 void scheduler_drafted(scheduler *s, uint64_t guessed, uint64_t right);
 /* ---- room.c ---- */
-/* Takes a running branch's sequence away; the branch resumes later with the same answer. */
+/* Takes a running branch's sequence away; the branch resumes later, and its answer is the same. */
 void branch_pause(scheduler *s, serve_branch *b);
 /* The running branch that others go before: of the lowest priority, the last that came. */
 serve_branch *scheduler_last(scheduler *s);
 /* Blocks for one more row of an answer; false: it has paused, or has ended. */
 bool answer_room(scheduler *s, serve_branch *b, uint32_t taken);
 uint32_t answer_blocks(scheduler *s, const serve_branch *b);
-/* Paused answers whose sequences are on disk get them back, where there is room. */
+/* Reads back the sequences of paused answers that are on disk, if there is room. */
 void scheduler_resume(scheduler *s);
 /* Whether a branch that waits comes from disk, and is not here yet. */
 bool branch_comes(scheduler *s, serve_branch *b);

@@ -1,4 +1,4 @@
-/* Sequences of the context, their blocks, and what is kept of them for prompts that begin alike.
+/* Sequences of the context, their blocks, and those kept for prompts with the same prefix.
  * SPDX-License-Identifier: MIT */
 #include "scheduler.h"
 
@@ -88,7 +88,7 @@ uint32_t seq_rows_in(seq_pool *p, qsf_seq s, uint32_t blocks)
     return p->window ? UINT32_MAX : rows > 0 ? (uint32_t)rows : 0;
 }
 
-/* ---- who goes first ---- */
+/* ---- eviction ---- */
 
 void seq_listed(seq_pool *p, uint32_t s, bool listed)
 {
@@ -195,7 +195,7 @@ void seq_keep(seq_pool *p, uint32_t s, uint64_t session, uint64_t now_ns)
     p->seqs[s].used = ++p->uses;
     p->seqs[s].session = session;
     p->seqs[s].session_end_ns = now_ns + p->session_ns;
-    /* What is the beginning of this one is not needed any more. */
+    /* Sequences that are a prefix of this one are not needed any more. */
     for (int32_t q = prefix_within(p->tree, s, -1), next; q >= 0; q = next) {
         next = prefix_within(p->tree, s, q);
         if (p->seqs[q].use == POOL_KEPT && !p->seqs[q].session) seq_give_back(p, (uint32_t)q);

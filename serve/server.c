@@ -143,7 +143,7 @@ static bool server_events(server *s)
         && server_pings(s);
 }
 
-/* Messages of ranks have no descriptor to wait for: they are looked for every millisecond. */
+/* Messages of ranks have no descriptor to wait for: they are polled every millisecond. */
 static bool server_ranks(server *s)
 {
     const struct timeval often = { .tv_usec = 1000 };
@@ -284,7 +284,7 @@ static void server_end(server *s)
 
 qsf_status serve_run(const serve_settings *set, qsf_error *err)
 {
-    static server s;                        /* with its histograms larger than a stack may like */
+    static server s;                        /* its histograms are too large for the stack */
     *err = (qsf_error){ 0 };
     memset(&s, 0, sizeof s);
     s.front.set = set;

@@ -13,9 +13,9 @@ bool system_begin(void);
 /* Raises the limit of open files to what connections need besides others; returns how many
  * connections are possible. */
 unsigned system_files(unsigned connections, unsigned others);
-/* Lets this thread wait where others have work. */
+/* Gives this thread a lower priority. */
 void system_behind(void);
-/* A byte for who waits at the other end of a socket.  false: it is full. */
+/* Sends a byte to wake the other end of a socket.  false: the socket is full. */
 bool system_wake(int fd);
 /* A file without a name, in dir (NULL: the system's folder for temporary files): no other process
  * can open it, and it disappears with this one.  -1: errno says why. */

@@ -31,7 +31,7 @@ unsigned system_files(unsigned connections, unsigned others)
 
 void system_behind(void)
 {
-#if defined(__linux__)                  /* where it means this thread alone */
+#if defined(__linux__)                  /* there it affects this thread alone */
     (void)setpriority(PRIO_PROCESS, 0, 10);
 #elif defined(__APPLE__)
     (void)pthread_set_qos_class_self_np(QOS_CLASS_UTILITY, 0);

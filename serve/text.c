@@ -60,7 +60,7 @@ void text_format(serve_text *t, const char *format, ...)
     t->len += (size_t)n;
 }
 
-/* The length of the character that begins at s[0..len); 0: it is none. */
+/* The length of the character that begins at s[0..len); 0: not a valid one. */
 static size_t text_character(const unsigned char *s, size_t len)
 {
     static const unsigned least[] = { 0, 0, 0x80, 0x800, 0x10000 };

@@ -18,7 +18,7 @@
 /* Begins with all zeros.  Where memory is out, failed is set and nothing more is added: the caller
  * looks once, at the end. */
 typedef struct serve_text {
-    char  *bytes;             /* terminated where it is not NULL */
+    char  *bytes;             /* terminated, if not NULL */
     size_t len, cap;
     bool   failed;
 } serve_text;

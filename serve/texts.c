@@ -1,4 +1,4 @@
-/* What is asked of a tokenizer and a template alone: /tokenize, /detokenize, /apply-template,
+/* Requests that need the tokenizer or a template alone: /tokenize, /detokenize, /apply-template,
  * /v1/messages/count_tokens.
  * SPDX-License-Identifier: MIT */
 #include "front.h"
