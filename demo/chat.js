@@ -16,7 +16,7 @@ function counted(usage) {
   return {tokens, prompt: `prompt ${asked}${kept ? `, ${kept} cached` : ''}`};
 }
 
-/* Draws an answer that grows: at most once a frame, and less often where drawing takes long. */
+/* Draws a growing answer: at most once a frame, and less often if drawing takes long. */
 class Drawing {
   #markdown; #body; #text = ''; #frame = 0; #next = 0; #drawn;
 
@@ -46,7 +46,7 @@ class Drawing {
   }
 }
 
-/* What the model thinks before it answers: folded, made where there is some. */
+/* The model's reasoning before its answer: folded, created when it begins. */
 class Reasoning {
   #node; #title; #drawing; #began = performance.now(); #ended; #body; #drawn;
 
@@ -64,7 +64,7 @@ class Reasoning {
     }
     this.#drawing.add(text);
   }
-  /* The answer has begun, or has ended without. */
+  /* The answer has begun, or the turn has ended without one. */
   end() {
     if (!this.#node || this.#ended) return;
     this.#ended = true;

@@ -1,8 +1,8 @@
 /* A client of qsf-serve: models, and answers that come piece by piece.
  * SPDX-License-Identifier: MIT
  *
- * It asks /v1/models, /v1/chat/completions and /v1/completions, as any client of OpenAI's interface
- * does. Nothing here knows the page. */
+ * It uses /v1/models, /v1/chat/completions and /v1/completions, like any client of the OpenAI API.
+ * It does not depend on the page. */
 
 /** code: which hint of the page says what to do. */
 export class ServerError extends Error {
@@ -54,15 +54,15 @@ export async function * events(stream) {
   }
 }
 
-/* The names of the settings, as the server has them. Its own defaults hold for nothing here: what
- * the page shows is what is asked. A seed of 0 is a new one each time. */
+/* The server's names of the settings. Its defaults are never used: the request has what the page
+ * shows. A seed of 0 means a new one each time. */
 const asked = ({temperature, topK, topP, minP, seed, maxTokens}) => ({temperature, top_k: topK, top_p: topP,
   min_p: minP, max_tokens: maxTokens, ...(seed && {seed})});
 
 export class Client {
   #base;
 
-  /** base: where the server's paths begin. key: what it wants, or ''. */
+  /** base: the prefix of the server's paths. key: the API key, or ''. */
   constructor(base, key = '') {
     this.#base = base;
     this.key = key;

@@ -1,4 +1,4 @@
-/* Short words for what the page does with its elements.
+/* Helpers for the page's elements.
  * SPDX-License-Identifier: MIT */
 
 export const $ = id => document.getElementById(id);

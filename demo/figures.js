@@ -1,4 +1,4 @@
-/* Numbers as people read them, the speed of a download, the memory map.
+/* Formatted numbers, the speed of a download, the memory map.
  * SPDX-License-Identifier: MIT */
 import {make} from './dom.js';
 

@@ -20,7 +20,7 @@ let page, settings, qsf, packageReady, opening, again, outdated = false, listed 
 const loadOptions = () => ({memory: settings.memory, contextLength: settings.contextLength,
   threads: settings.threads, kv: settings.kv});
 
-/** Absolute, or relative to this page; undefined: it is neither, or no address of the web. */
+/** Absolute, or relative to this page; undefined: neither, or not an http(s) address. */
 function addressOf(text) {
   try {
     const url = new URL(text, document.baseURI);
@@ -231,7 +231,7 @@ function showNotes() {
 }
 
 /* A link may name a model, but only this site's own and those that it lists are loaded without a
- * question: who made the link is not who sits here. Nothing is asked of the other site before. */
+ * question: the link's author is not the user. No request is sent to another site before. */
 function consider(text) {
   const url = addressOf(text);
   const load = () => {

@@ -30,16 +30,16 @@ function add(doc, parent, tag, attributes = {}, text) {
 
 /* ---- inside of a paragraph ---- */
 
-/* "(address)" or "(address "title")" behind a link's text: the address with as many brackets
- * as it has itself. */
+/* "(address)" or "(address "title")" after a link's text; brackets within the address must be
+ * balanced. */
 const TARGET = /^\(<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)>?(?:\s+"[^"\n]*")?\s*\)/;
 function target(text, at) {
   const found = TARGET.exec(text.slice(at, at + ADDRESS)), href = found && address(found[1]);
   return href ? {href, length: found[0].length} : undefined;
 }
 
-/* Where a formula that begins at i ends, 0: none does. Formulas are shown as they came: nothing in
- * them is Markdown, and their backslashes are no escapes. none: closing marks that the rest of the
+/* The end of a formula that begins at i; 0: not a formula. Formulas are shown verbatim: nothing in
+ * them is Markdown, and their backslashes are not escapes. none: closing marks that the rest of the
  * text does not have. */
 function formula(text, i, none) {
   const [mark, close] = text[i] === '\\' ? [2, text[i + 1] === '(' ? '\\)' : '\\]']
@@ -53,8 +53,8 @@ function formula(text, i, none) {
   return end + close.length;
 }
 
-/* Pieces: {text}, {code}, {open: tag, href?}, {close}; then built in one pass. Delimiters wait on a
- * stack for their other half. */
+/* Pieces: {text}, {code}, {open: tag, href?}, {close}; then built in one pass. Opening delimiters
+ * wait on a stack for the closing ones. */
 function pieces(text) {
   const out = [], fences = new Map(), none = new Set(), waiting = {'*': 0, '_': 0, '~': 0, '[': 0};
   let stack = [];
@@ -371,8 +371,8 @@ class Blocks {
   end() { this.#close(); }
 }
 
-/** Renders text that grows. What ends before the last blank line between blocks is built once; only
- * the rest is built anew. */
+/** Renders growing text. Everything before the last blank line between blocks is built once; only
+ * the rest is rebuilt. */
 export class Markdown {
   #root; #doc; #done = 0; #kept = 0; #level = 2; #text = '';
 

@@ -5,7 +5,7 @@ const SIMD = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 
   65, 0, 253, 15, 253, 98, 11);
 const FLAG = 'qsf-demo-reloaded';
 
-/** Names of what has to be done without, worst first; index.html says what that means. */
+/** Names of missing browser features, worst first; index.html explains them. */
 export function lacks() {
   if (typeof WebAssembly !== 'object') return ['wasm'];
   if (!WebAssembly.validate(SIMD)) return ['simd'];
@@ -47,7 +47,7 @@ export async function keepOffline({busy, told, stale}) {
     const registration = await workers.register(new URL('./sw.js', import.meta.url),
       {updateViaCache: 'none'});
     if (!registration) return;
-    // loaded past the worker, as a forced reload does: it serves the next load
+    // loaded bypassing the worker, as by a forced reload: it serves the next load
     if (!before && registration.active) {
       registration.active.postMessage('keep');
     } else {
@@ -61,5 +61,5 @@ export async function keepOffline({busy, told, stale}) {
   if (crossOriginIsolated || !isSecureContext || remember.get() || busy()) return;
   remember.set('yes');
   location.reload();
-  await new Promise(() => {});  // whoever waits for this page's begin waits for the next one
+  await new Promise(() => {});  // never: the reloaded page takes over
 }

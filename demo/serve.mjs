@@ -79,7 +79,7 @@ async function answer(request, response, mounts) {
     'content-length': end - start + 1});
   if (method === 'HEAD' || !info.size) return void response.end();
   const stream = createReadStream(file, {start, end});
-  response.on('close', () => stream.destroy());         // whoever leaves half way leaves no open file
+  response.on('close', () => stream.destroy());         // no file stays open after a disconnect
   stream.on('error', () => response.destroy()).pipe(response);
 }
 

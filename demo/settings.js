@@ -1,4 +1,4 @@
-/* What the user set: named fields of forms, kept in this browser.
+/* The user's settings: named fields of forms, kept in this browser.
  * SPDX-License-Identifier: MIT */
 const KEY = 'qsf-demo-settings';
 
@@ -14,13 +14,13 @@ function stored() {
     const all = JSON.parse(localStorage.getItem(KEY) ?? '{}');
     return Object.fromEntries(Object.entries(DEFAULTS)
       .map(([name, value]) => [name, typeof all?.[name] === typeof value ? all[name] : value]));
-  } catch {                     // no storage, or somebody else's bytes in it
+  } catch {                     // no storage, or not our data in it
     return {...DEFAULTS};
   }
 }
 
-/** Binds the fields of forms whose names are settings; changed(name) is told of each edit. The
- * object that it returns is always current. */
+/** Binds the fields of forms whose names are settings; changed(name) is called after each edit. The
+ * returned object is always current. */
 export function bindSettings(forms, changed) {
   const settings = stored();
   const fields = forms.flatMap(form => [...form.elements]).filter(field => field.name in DEFAULTS);

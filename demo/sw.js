@@ -1,23 +1,23 @@
 /* The page's service worker: keeps the page and the package for use without a network, and supplies
- * the headers of cross-origin isolation on hosts that cannot. Models are not its business: the
+ * the headers of cross-origin isolation on hosts that cannot. It does not handle models: the
  * package keeps them.
  * SPDX-License-Identifier: MIT
  *
  * The build writes the two lines below (cmake/DemoFolder.cmake): a version, and the SHA-256 of
  * every file that belongs to it. Files are kept as a whole set that has these sums, or not at all,
- * and a page gets all its files from one set: scripts and modules of two versions never meet, not
- * even while somebody uploads a new one. Empty, as in the source tree, nothing is kept and a
- * developer sees what the files are. */
+ * and a page gets all its files from one set: scripts and modules of two versions never mix, not
+ * even while a new one is uploaded. If the lines are empty, as in the source tree, nothing is kept
+ * and a developer sees the current files. */
 const VERSION = '';
 const FILES = {};
 
 const BASE = new URL('./', location.href).pathname, PREFIX = `qsf page ${BASE} `, MARK = 'all-there';
-const LISTED = 'models.json';   /* belongs to who runs the site: the network's where there is one */
+const LISTED = 'models.json';   /* the site owner's: from the network if it is reachable */
 const ISOLATION = {'cross-origin-opener-policy': 'same-origin',
   'cross-origin-embedder-policy': 'require-corp', 'cross-origin-resource-policy': 'same-origin'};
 
-/* Asks again when the new version has taken over, not before: a request that meets the two as they
- * change may never be answered. */
+/* Repeats the request after the new version has taken over, not before: a request during the change
+ * may never be answered. */
 const AGAIN = `<!doctype html><title>A new version</title><script>
 navigator.serviceWorker.oncontrollerchange = () => location.reload();
 setTimeout(() => location.replace(location.href), 3000);
@@ -63,8 +63,8 @@ function isolated(response) {
     {status: response.status, statusText: response.statusText, headers});
 }
 
-/* A reload of the only open page is when a waiting version can take over; what comes instead of the
- * page asks again and gets the new one. */
+/* A waiting version can take over when the only open page is reloaded; the response in place of the
+ * page reloads it and gets the new one. */
 async function swap(request) {
   if (!registration.waiting || swapping) return false;
   const open = await clients.matchAll({type: 'window'});
@@ -94,8 +94,8 @@ async function answer(request, name) {
 }
 
 self.addEventListener('install', event => {
-  /* The first one is there at once, for the headers, and keeps files when the page says that it has
-   * loaded. A later one comes whole. */
+  /* The first version is active at once, for the headers, and keeps files when the page reports
+   * that it has loaded. A later one is installed with all its files. */
   event.waitUntil(registration.active ? keep() : skipWaiting());
 });
 

@@ -1,4 +1,4 @@
-/* Adapters (LoRA) as their user sees them.
+/* Adapters (LoRA): the user's side.
  * SPDX-License-Identifier: MIT */
 import {refuse} from './errors.js';
 
@@ -7,7 +7,7 @@ const LIVE = new WeakMap();     // adapter -> {port, number}, until it is freed
 export class Adapter {
   #info; #scale;
 
-  /** number: what the worker calls it. */
+  /** number: the worker's id of it. */
   constructor(port, {number, info}, scale) {
     this.#info = Object.freeze(info);
     this.#scale = scale;
@@ -24,7 +24,7 @@ export class Adapter {
 
 const isScale = value => Number.isFinite(value) && Math.abs(value) <= 1e6;
 
-/** What was given as the option adapters, as [{adapter, scale}]; undefined: it is of no use. */
+/** The option adapters, as [{adapter, scale}]; undefined: it is invalid. */
 export function chosen(given) {
   if (!Array.isArray(given) || given.length > 8) return undefined;
   const all = given.map(use => (use instanceof Adapter ? {adapter: use, scale: use.scale}
@@ -32,7 +32,7 @@ export function chosen(given) {
   return all.every(({adapter, scale}) => adapter instanceof Adapter && isScale(scale)) ? all : undefined;
 }
 
-/** The same as the port's worker takes it. */
+/** The same in the form that the port's worker takes. */
 export const numbered = (port, all) => all.map(({adapter, scale}) => {
   const live = LIVE.get(adapter) ?? refuse(`the adapter ${adapter.info.name} has been freed`);
   if (live.port !== port) refuse(`the adapter ${adapter.info.name} was loaded for another model`);

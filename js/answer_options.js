@@ -1,5 +1,5 @@
 /* Options of an answer that are more than a word or a number, as the engine takes them. undefined:
- * the value is of no use; what is wrong inside of it is an error here.
+ * the value is invalid as a whole; a fault inside of it is an error here.
  * SPDX-License-Identifier: MIT */
 import {refuse, shown} from './errors.js';
 import {isObject, json, wellFormed} from './json.js';
@@ -22,7 +22,7 @@ function choicesText({choices}) {
   return json(all);
 }
 
-/* By type: what else such a format may have, and what the engine gets. */
+/* By type: the other members that such a format may have, and what the engine gets. */
 const FORMATS = {
   text: {names: [], make: () => false},
   json_object: {names: [], make: () => ({kind: SCHEMA, text: '{"type":"object"}'})},
@@ -61,7 +61,7 @@ export function biases(value) {
   });
 }
 
-/** toolChoice: a word of the OpenAI interface, or the name of the tool that is called. */
+/** toolChoice: a word of the OpenAI API, or the name of the tool to call. */
 export function toolChoice(value) {
   const words = ['auto', 'none', 'required'];
   if (!isObject(value)) return words.includes(value) ? value : undefined;

@@ -11,15 +11,15 @@ export {QsfError} from './errors.js';
 /* Written out, so that bundlers see the file. */
 const ownWorker = () => new Worker(new URL('./worker-web.js', import.meta.url),
   {type: 'module', name: 'qsf'});
-/* The same address in words that no bundler replaces; undefined where one has made
- * something else of it. */
+/* The same address in a form that bundlers do not replace; undefined if one has replaced
+ * import.meta.url. */
 const here = String(import.meta.url).replace(/[?#].*/, '');
 const beside = /^https?:/.test(here) ? new URL('worker-web.js', here).href : undefined;
 
 const isForeign = address => /^https?:/.test(address) && new URL(address).origin !== self.origin;
 const blobs = new Map();        // address -> blob:
 
-/* A worker has to be of the page's own origin; what it imports does not, if its server
+/* A worker's script has to be of the page's own origin; what it imports need not, if its server
  * allows it (CORS). */
 function foreignWorker(address) {
   const script = new Blob([`import ${JSON.stringify(address)};`], {type: 'text/javascript'});

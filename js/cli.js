@@ -30,7 +30,7 @@ const HELP = `Runs a language model from a QSF or GGUF file.
   -v, --verbose           print what runs, and how fast
 `;
 
-/* What load() calls them. */
+/* Their names for load(). */
 const LOADING = {
   context: 'contextLength', threads: 'threads', memory: 'memory', kv: 'kv',
   'kv-window': 'kvWindow', 'kv-sinks': 'kvSinks', 'kv-heavy': 'kvHeavy',

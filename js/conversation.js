@@ -1,4 +1,4 @@
-/* Texts, tokens and turns of a model: what its one sequence holds, and what comes next.
+/* Text, tokens and turns of a model: what its one sequence holds, and what comes next.
  * SPDX-License-Identifier: MIT */
 import {E_MEMORY, OK, PENDING, QsfError} from './errors.js';
 import {encoded} from './memory.js';
@@ -24,9 +24,9 @@ const breathe = (() => {
   return () => new Promise(resolve => { waiting.push(resolve); port2.postMessage(0); });
 })();
 
-/* As a clock on the wall shows them. */
+/* Local time. */
 const wallSeconds = () => Date.now() / 1000 - 60 * new Date().getTimezoneOffset();
-/* What a template is given besides messages, as the engine takes it. */
+/* A template's inputs besides messages, in the engine's form. */
 const chatTexts = ({template, tools, documents, chatTemplateKwargs} = {}) =>
   encoded([template, tools, documents, chatTemplateKwargs].map(text => `${text ?? ''}\0`).join(''));
 
@@ -68,8 +68,7 @@ export class Conversation {
       (at, n, given, now, out, cap) => this.#x.chat(at, n, given, now, out, 0, cap),
       (out, n) => this.#memory.text(out, n));
   }
-  /** The tokens of a conversation: what looks like a control token in a message's content is
-   * text. */
+  /** The tokens of a conversation. Control tokens in a message's content are treated as text. */
   tokenizeChat(messages, options) {
     return this.#chat(messages, options, 4,
       (at, n, given, now, ids, cap) => this.#x.chat(at, n, given, now, 0, ids, cap),
@@ -102,7 +101,7 @@ export class Conversation {
   }
 
   /* ---- turns ---- */
-  /* What the caller wrote: whoever finds it wrong and in which way, it is an argument. */
+  /* An error in the caller's value is an argument error, whatever part of the engine finds it. */
   #written(option, status) {
     if (status !== OK && status !== E_MEMORY) {
       const text = this.#memory.string(this.#x.error());
@@ -123,7 +122,7 @@ export class Conversation {
     each('bannedTexts', bannedTexts, x.sampler_ban);
     each('drySequenceBreakers', drySequenceBreakers ? ['', ...drySequenceBreakers] : [], x.sampler_breaker);
   }
-  /* What the answer may be, and what of it is told apart. */
+  /* The answer's constraints, and which of its parts are reported separately. */
   #shape({responseFormat, jsonBlanks, apart, ...options}) {
     if (!apart && !responseFormat) return;
     const memory = this.#memory, x = this.#x, {kind = 0, text, loose} = responseFormat || {};
@@ -169,7 +168,7 @@ export class Conversation {
     await breathe();
     this.#breathed = performance.now();
   }
-  /* One batch; other messages of the worker are heard meanwhile. */
+  /* One batch; other messages to the worker are handled meanwhile. */
   async #compute(signal, stepped, step = this.#x.turn_step, error = this.#x.turn_error) {
     if (this.#batches++ % CHECK_BATCHES === 0) this.#stillWorks();
     for (;;) {
@@ -194,7 +193,7 @@ export class Conversation {
       if (signal.aborted) throw signal.error;
     }
   }
-  /* Computes what the sequence does not hold of the prompt. */
+  /* Computes the part of the prompt that the sequence does not hold. */
   async #prompt(total, signal, progress) {
     const x = this.#x, layers = x.layer();              // no batch is under way
     let told = -Infinity;
@@ -246,7 +245,7 @@ export class Conversation {
     });
     return {...own, topLogprobs: top};
   }
-  /* The status of the next piece; one that is there, is whole. */
+  /* The status of the next piece; unless it is PENDING, the piece is complete. */
   #next() {
     const status = this.#x.turn_next();
     if (status !== PENDING) this.#memory.check(status);
@@ -285,7 +284,7 @@ export class Conversation {
         if (signal.aborted) throw signal.error;
       }
     } finally {
-      x.turn_cancel();          // the reader may have left at any place
+      x.turn_cancel();          // the reader may have left at any point
     }
   }
 
@@ -308,7 +307,7 @@ export class Conversation {
       x.free(at, bytes);
     }
   }
-  /** The embeddings of texts, each a string or tokens. */
+  /** The embeddings of inputs, each a string or tokens. */
   async embed(texts, {pooling, normalize, uses}, signal) {
     this.adapt(uses);
     const which = POOLINGS.indexOf(pooling), width = this.#x.embed_width(which), all = [];
@@ -350,7 +349,7 @@ export class Conversation {
   }
 
   /* ---- adapters ---- */
-  /** Reads one from a file's bytes: its place, and what it is. */
+  /** Reads one from a file's bytes; returns its place, and its description. */
   loadAdapter(name, bytes) {
     const memory = this.#memory, x = this.#x;
     return memory.named(name, at => {
@@ -361,10 +360,10 @@ export class Conversation {
     });
   }
   freeAdapter(place) {
-    if (this.#uses.some(use => use.place === place)) this.adapt([]);    // its memory goes at once
+    if (this.#uses.some(use => use.place === place)) this.adapt([]);    // its memory is freed at once
     this.#x.adapter_free(place);
   }
-  /** What comes next is computed with these: [{place, scale}]. */
+  /** Sets the adapters of what is computed next: [{place, scale}]. */
   adapt(uses) {
     if (!uses.length && !this.#uses.length) return;
     const words = new DataView(new ArrayBuffer(8 * uses.length));
@@ -377,7 +376,7 @@ export class Conversation {
   }
 
   /* ---- sessions ---- */
-  /** What the sequence holds, with its keys and values, as bytes. */
+  /** The sequence's tokens, with their keys and values, as bytes. */
   saveSession() {
     this.#x.turn_cancel();      // takes guesses back
     return this.#transport.saved(this.#x.session_bytes(), () => this.#memory.check(this.#x.session_save()));

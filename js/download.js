@@ -14,7 +14,7 @@ import {Lanes} from './lanes.js';
  * is wanted. */
 const WAITING_BYTES = 64 << 20, FRUGAL_BYTES = 4 << 20, HEADER_BYTES = 256 << 10;
 
-/* What every model file begins with. Anything else is not kept, to be there again
+/* The first bytes of every model file. Anything else is not stored, so that it is not there again
  * at the next visit. */
 const MAGICS = ['QSF1', 'GGUF'];
 
@@ -63,15 +63,15 @@ export class Download {
   #parts = new Parts();
   #partsFrom = 0;               // the bytes before this place are in the entry
   #waiting = new Set();         // {end, resolve, reject}
-  #resume;                      // wakes a pump that rests
+  #resume;                      // wakes a paused pump
   #failure;
-  // place -> length of what was read before that; some of it is weights, so it stays
+  // place -> length of what was read before then; part of it is weights, so it stays
   #early = new Map();
   #settled = false;
   #budget;                      // bytes that a model may take; undefined: any
   #limit;                       // bytes that may wait in memory
   #ranges = false;
-  #dropped;                     // an entry on its way out
+  #dropped;                     // an entry that is being deleted
 
   constructor(url, {how, memory, timeout, signal, onBytes, onWait, warn}) {
     this.#budget = memory ? memory * 1e6 : undefined;
@@ -115,7 +115,7 @@ export class Download {
     return this;
   }
 
-  /* Only the range that is asked for, where the server can. */
+  /* Only the requested range, if the server supports ranges. */
   async #byRanges() {
     const known = await this.#remote.head(this.#signal);
     if (!this.#remote.ranges || known.length === undefined) {
@@ -176,7 +176,7 @@ export class Download {
     if (this.#keeps) this.#entry.finish();
   }
 
-  /* A server that does not say the length with the file says it with a range, or never. */
+  /* A server that does not send the length with the file sends it with a range, or never. */
   async #askLength() {
     const {known} = this.#remote;
     try {
@@ -200,7 +200,7 @@ export class Download {
     }
   }
 
-  /* Takes the answer's parts to where they are kept, to the end. */
+  /* Stores the response's parts, up to its end. */
   async #pump(bytes) {
     try {
       for await (const part of bytes) {
@@ -249,8 +249,8 @@ export class Download {
   /* Whether the whole file is stored, or will be. */
   get #keeps() { return !!this.#entry && this.#partsFrom === this.#at; }
 
-  /** The engine tells whether it will read the same bytes again and again, and some apart from
-   * others. Rejects where it cannot. */
+  /** The engine reports whether it will read the same bytes again and again, and some apart from
+   * others. Rejects if it cannot. */
   async settle({again, apart}) {
     this.#settled = true;
     if (apart) (this.#lanes ??= new Lanes(this.#remote, this.length)).exact();
@@ -293,7 +293,7 @@ export class Download {
       this.#resume?.();
     });
   }
-  /** false: fetch() has them. */
+  /** false: use fetch() for them. */
   readNow(at, target) {
     const inEntry = Math.max(0, Math.min(this.#partsFrom - at, target.length));
     try {
@@ -310,7 +310,7 @@ export class Download {
     return found;
   }
 
-  /** Bytes that are not here any more. Where the server has no ranges they
+  /** Bytes that are not here any more. If the server has no ranges, they
    * come with the whole file. */
   async fetch(at, length, signal, take) {
     if (this.#remote.ranges === undefined) await this.#remote.head(this.#signal);
@@ -319,8 +319,8 @@ export class Download {
     return this.#lanes.read(at, length, signal, take);
   }
 
-  /** What was read is not what it should be: the next read asks again, the next load fetches anew
-   * what was stored. */
+  /** What was read is damaged: the next read requests it again, the next load fetches stored data
+   * anew. */
   async spoil() {
     const entry = this.#entry;
     this.#lanes?.close();

@@ -1,5 +1,5 @@
-/* A model in a module: which module runs, with which threads; what the model is, takes and has
- * done. Runs in the engine's worker; memory.js, transport.js and conversation.js are its parts.
+/* A model in a module: which module runs, with which threads; the model's description, memory and
+ * statistics. Runs in the engine's worker; its parts are memory.js, transport.js, conversation.js.
  * SPDX-License-Identifier: MIT */
 import {Conversation} from './conversation.js';
 import {E_BUDGET, QsfError} from './errors.js';
@@ -30,7 +30,7 @@ export class Engine {
   #source; #memory; #transport; #conversation; #threads = [];
   #variants; #host;             // those that are left to try; create()'s functions and numbers for them
 
-  /** Takes the first variant that starts; open() takes the next one where its sums are wrong.
+  /** Takes the first variant that starts; open() takes the next one if its sums are wrong.
    * `compile(variant)` promises a module, `startThread(init)` a running worker with terminate().
    * The source stays the caller's. */
   static async create({source, relaxed, shared, ...host}) {
@@ -96,7 +96,7 @@ export class Engine {
   }
   get isShared() { return this.variant.endsWith('threads'); }
 
-  /** Opens the model, in the first variant that multiplies its matrices as it should. */
+  /** Opens the model, in the first variant that multiplies its matrices correctly. */
   async open() {
     for (await this.#open(); !this.#memory.x.works(); await this.#open()) {
       this.#host.warn(`${this.variant}: relaxed SIMD gives wrong sums in this engine`);
@@ -115,8 +115,8 @@ export class Engine {
   /** The model's texts, tokens and turns, once it is open. */
   get conversation() { return this.#conversation; }
 
-  /** Layers will stream: the reader writes them to shared memory itself. Not for what is read once,
-   * since browsers count the memory once more for it. */
+  /** Layers will stream: the reader writes them to shared memory directly. Not for what is read
+   * once, since browsers count the memory twice then. */
   share() { if (this.isShared) this.#source.attach?.(this.#memory.raw); }
 
   context(options) { this.#memory.check(this.#context(options, 0)); }
@@ -125,12 +125,12 @@ export class Engine {
     const texts = encoded(`${contextTexts(options).join('\0')}\0\0`);
     return this.#memory.with(texts, at => this.#memory.x.context_new(at, planOnly));
   }
-  /** What the last context() or estimate() gave up of what it was asked for, and more that the
-   * user should know of. */
+  /** What the last context() or estimate() reduced of the requested options, and other warnings for
+   * the user. */
   get warnings() { return this.#memory.string(this.#memory.x.warnings()).split('\n').slice(0, -1); }
 
-  /** What context(options) would take; where that is more than options.memory, what it would
-   * take at the least. */
+  /** What context(options) would take; if that exceeds options.memory, the least that it would
+   * take. */
   estimate(options) {
     const status = this.#context(options, 1), fits = status !== E_BUDGET;
     if (fits) this.#memory.check(status);
@@ -163,8 +163,8 @@ export class Engine {
       plan, reductions, fileBytes: this.#source.length,
       variant: this.variant, threads: 1 + this.#threads.length};
   }
-  /** again: parts of the file are read for every pass, layers, or the head and the embedding.
-   * apart: places from all over it are, experts of layers. */
+  /** again: parts of the file are read in every pass: layers, or the head and the embedding.
+   * apart: scattered parts are: experts of layers. */
   get reading() {
     const {resident, plan} = this.info(), has = word => plan.some(({name}) => name.startsWith(word));
     return {again: !resident || has('window'), apart: has('experts')};

@@ -15,7 +15,7 @@ export class QsfError extends Error {
   }
 }
 
-/** What a caller gave is of no use. */
+/** The caller's value is invalid. */
 export const refuse = text => { throw new QsfError('ARGUMENT', text); };
 /** A value as such errors show it. */
 export function shown(value) {

@@ -6,7 +6,7 @@ import {mkdir, readFile, readdir, rm, stat, statfs} from 'node:fs/promises';
 import {homedir} from 'node:os';
 import {join} from 'node:path';
 
-/** $QSF_CACHE/urls, else where the system keeps such things. */
+/** $QSF_CACHE/urls, else in the system's folder for caches. */
 export function cacheFolder(env = process.env) {
   const base = env.QSF_CACHE || join(env.XDG_CACHE_HOME || (process.platform === 'win32' && env.LOCALAPPDATA)
     || join(homedir(), '.cache'), 'qsf');

@@ -1,9 +1,9 @@
-/* A file on a server, by requests whose answers are checked, and made again where that can help.
+/* A file on a server: responses are checked, and requests are repeated if that can help.
  * SPDX-License-Identifier: MIT */
 import {QsfError} from './errors.js';
 import {own, reused} from './stream.js';
 
-const MANY = 5, FEW = 3;                /* tries: of what may well pass, and of what hardly will */
+const MANY = 5, FEW = 3;                /* tries: of faults that are likely, and unlikely, to pass */
 const LONGEST_MS = 60_000;              /* a server that asks for more patience is an error */
 const WORDS = 2000, WORDS_MS = 1000;    /* of a refusal's body */
 const SHOWN = 200;                      /* letters of an address, or of such words, in a message */
@@ -23,8 +23,8 @@ export function shown(url) {
   return `${place.slice(0, SHOWN)}${search && '?...'}`;
 }
 
-/* Something that went wrong. tries: how many make sense; changed: the file is not the one that it
- * was; wait: ms that the server asks for. */
+/* A fault. tries: how many make sense; changed: the file is not the same as before; wait: ms that
+ * the server asks for. */
 class Fault {
   constructor(message, {tries = 1, changed = false, advice, wait, cause} = {}) {
     Object.assign(this, {message, tries, changed, advice, wait, cause});
@@ -54,12 +54,12 @@ const REASONS = {
   EHOSTUNREACH: 'no route to this machine',
   ENETUNREACH: 'no network',
 };
-/* What fetch() threw: engines other than browsers say the reason in a cause of a cause. */
+/* What fetch() threw: outside of browsers the reason is in a cause of a cause. */
 function disconnected(error, url, answered) {
   let inner = error;
   for (let next = error; next instanceof Error; next = next.errors?.[0] ?? next.cause) inner = next;
   const cause = error, {code = ''} = inner;
-  // a page: no reason is told
+  // a page: the reason is not available
   if (globalThis.location !== undefined && !globalThis.process?.versions?.node) {
     const {origin, protocol} = new URL(url), advice = ['the server may not be there'];
     if (globalThis.navigator?.onLine === false) advice.unshift('this device is offline');
@@ -80,7 +80,7 @@ function disconnected(error, url, answered) {
     {tries: isFinal ? 1 : answered ? MANY : FEW, advice, cause});
 }
 
-/* What a server says of its refusal. */
+/* The text of a server's refusal. */
 async function wordsOf({headers, body, statusText}) {
   let text = headers.get('x-error-message') ?? '';
   if (!text && body && /^text\/plain|json/.test(headers.get('content-type') ?? '')) {
@@ -107,8 +107,8 @@ async function wordsOf({headers, body, statusText}) {
 }
 const ADVICE = {401: 'it requires a login', 404: 'is the address right?', 410: 'is the address right?'};
 
-/** What tells the file of an answer from the known one: 'length', 'etag' or 'modified'; undefined
- * where nothing does that both say. */
+/** What differs between a response's file and the known one: 'length', 'etag' or 'modified';
+ * undefined if nothing does that both have. */
 export const difference = (known, now) =>
   ['length', 'etag', 'modified'].find(mark => known[mark] && now[mark] && known[mark] !== now[mark]);
 
@@ -125,15 +125,15 @@ function basic(...who) {
 }
 
 export class Remote {
-  /** {length, etag, modified} of the file once an answer said them. */
+  /** {length, etag, modified} of the file after a response with them. */
   known;
-  /** Whether ranges are answered; undefined until one was asked for. */
+  /** Whether the server supports ranges; undefined until one was requested. */
   ranges;
   #url; #headers = {'accept-encoding': 'identity'}; #place; #timeout; #onWait;
   #answered = false;
   #spare = [];                  // for reused()
 
-  /** onWait({ms, reason}) is told before it waits that long. */
+  /** onWait({ms, reason}) is called before a wait of that length. */
   constructor(url, {timeout = 30_000, onWait} = {}) {
     const plain = new URL(url), {username, password} = plain;
     if (username || password) this.#headers.authorization = basic(username, password);
@@ -146,12 +146,12 @@ export class Remote {
 
   /**
    * The file's bytes from `at` to its end, in parts, in one request if nothing fails. The first
-   * part is empty and says that known is set. A server without ranges sends the file from its
-   * beginning; what comes before `at` is passed over.
+   * part is empty and signals that known is set. A server without ranges sends the file from its
+   * beginning; what comes before `at` is skipped.
    */
   from(at, signal) { return this.#bytes(at, undefined, signal, own); }
-  /** Bytes [at, end), or without `end` as from() does; a part is there until the next
-   * one is asked for. */
+  /** Bytes [at, end), or without `end` as from() does; a part is valid until the next
+   * one is requested. */
   range(at, end, signal) { return this.#bytes(at, end, signal, stream => reused(stream, this.#spare)); }
 
   async * #bytes(at, end, signal, read) {
@@ -182,7 +182,7 @@ export class Remote {
       }
   }
 
-  /** What the server says of the file now, by a request for one byte. */
+  /** The file's current description by the server, from a request for one byte. */
   async head(signal) {
     const tries = this.#tries(signal), {known} = this;
     for (;;)
@@ -224,8 +224,8 @@ export class Remote {
     };
   }
 
-  /* One request. end undefined: to the file's end; whole: the file from its beginning will do.
-   * skip: how many bytes of the answer come before `at`. */
+  /* One request. end undefined: to the file's end; whole: the file from its beginning is accepted.
+   * skip: how many bytes of the response come before `at`. */
   async #ask(at, end, signal, whole = false) {
     signal?.throwIfAborted();
     const controller = new AbortController();
@@ -267,13 +267,13 @@ export class Remote {
     if (status === 416) throw new Fault(`${message}: the file is shorter than it was`, {changed: true});
     if (status === 429 || status >= 500)
       throw new Fault(message, {tries: MANY, wait: retryAfter(response), advice: 'load it again later'});
-    /* A redirection may have led to a place that is not valid any more; asking again
+    /* A redirection may have led to an address that has expired; a new request
      * leads to another. */
     const tries = redirected && [401, 403, 410].includes(status) ? MANY : 1;
     throw new Fault(message, {tries, advice: ADVICE[status]});
   }
 
-  /* Throws unless the answer has the bytes that were asked for, of the file that is known. */
+  /* Throws unless the response has the requested bytes, of the known file. */
   #check(response, at, end, ranged, whole) {
     const {status, headers} = response, text = name => headers.get(name) ?? undefined;
     const fail = (message, options) => { throw new Fault(message, options); };
@@ -316,7 +316,7 @@ export class Remote {
     if (mark)
       fail(`the file has changed meanwhile (${mark} ${this.known[mark]}, now ${now[mark]}); load it again`,
         {changed: true});
-    /* From its beginning again, and nothing says that it is the same. */
+    /* From its beginning again, and nothing shows that it is the same file. */
     if (skip && !(this.known.etag && now.etag) && !(this.known.modified && now.modified))
       fail(
         'the connection ended, the server does not answer ranges, and no ETag or Last-Modified says that ' +
@@ -328,8 +328,8 @@ export class Remote {
     return {limit, skip};
   }
 
-  /* The body's parts; one that stalls or is longer than the answer's head said is an error.  Of a
-   * range, what was asked for comes before that error, however the body is cut into parts. */
+  /* The body's parts; a body that stalls or is longer than its announced length is an error.  Of a
+   * range, the requested bytes come before that error, however the body is cut into parts. */
   async * #parts(stream, limit, ranged) {
     let total = 0;
     for (let part; (part = await this.#quick(stream.read(), 'no byte came'));) {

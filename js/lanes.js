@@ -51,11 +51,11 @@ class Lane {
     this.#queue.sort((a, b) => a.at - b.at);
     if (!this.#busy) void this.#run();
   }
-  /** The read's giver does not want it any more. */
+  /** The read is not wanted any more. */
   forget(read) {
     const was = this.#queue.length;
     this.#queue = this.#queue.filter(r => r !== read);
-    if (was && this.idle && this.#busy) this.close();   // others do not wait for what this one waited for
+    if (was && this.idle && this.#busy) this.close();   // other reads need not wait for its bytes
   }
   close(error) {
     if (this.over) return;
@@ -116,7 +116,7 @@ class Lane {
   }
 }
 
-/* What of bytes, which are the file's from `at` on, belongs to a read. */
+/* Gives a read its part of bytes, which are the file's from `at` on. */
 function giveOverlap(read, bytes, at) {
   const from = Math.max(read.at, at), to = Math.min(read.end, at + bytes.length);
   if (from >= to || read.over) return;
@@ -143,13 +143,13 @@ export class Lanes {
     this.#remote = remote;
     this.#length = length;
   }
-  /** The server has no ranges: every lane is the whole file, passed over up to the first read. */
+  /** The server has no ranges: every lane is the whole file, skipped up to the first read. */
   whole() { this.#open = true; }
   /** Nothing will be read around the requested range: a description, or experts. */
   exact() { this.#exact = true; }
 
   /**
-   * Calls take(part, offset) with bytes [at, at + length) in turn; a part is there until take
+   * Calls take(part, offset) with bytes [at, at + length) in turn; a part is valid until take
    * returns. What it throws ends the read.
    */
   read(at, length, signal, take) {
@@ -169,7 +169,7 @@ export class Lanes {
       signal?.addEventListener('abort', abort, {once: true});
       if (!length) return read.settle();
       if (this.#join(read)) return undefined;
-      this.#waiting.push(read);             // for company: the parts of a layer come one by one
+      this.#waiting.push(read);             // to be grouped: the parts of a layer come one by one
       this.#timer ??= setTimeout(() => this.#start(), 0);
       return undefined;
     });
@@ -189,7 +189,7 @@ export class Lanes {
     lane.add(read);
     return true;
   }
-  /* Reads that fit no lane, by what they have to do with each other. */
+  /* Opens lanes for reads that fit no lane; reads that are near each other share one. */
   #start() {
     this.#timer = undefined;
     const reads = this.#waiting.splice(0).sort((a, b) => a.at - b.at);
@@ -211,7 +211,7 @@ export class Lanes {
       for (const read of group) lane.add(read);
     }
   }
-  /* For a long lane from `at` on; where it shall end. */
+  /* Makes room for a long lane from `at` on; returns where it shall end. */
   #makeRoom(at, end) {
     const long = this.#lanes.filter(l => l.isLong);
     const [left] = long.filter(l => l.idle).sort((a, b) => a.used - b.used);

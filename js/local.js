@@ -1,4 +1,4 @@
-/* The engine and its reader in the caller's own thread, where no worker can start:
+/* The engine and its reader in the caller's own thread, if no worker can be started:
  * Chromium's shared workers.
  * SPDX-License-Identifier: MIT */
 import {compile} from './modules.js';
@@ -6,7 +6,7 @@ import {opfs} from './opfs.js';
 import {serveReader} from './reader.js';
 import {serve} from './serve.js';
 
-/* Both sides of a port: a message is heard when the caller is done. */
+/* Both sides of a port: a message is delivered after the caller has returned. */
 function joined(start) {
   let hear = () => {}, fail = () => {}, isOpen = true;
   const later = fn => queueMicrotask(() => { if (isOpen) fn(); });

@@ -1,4 +1,4 @@
-/* A module's memory, as the files of the engine's worker see it: bytes and texts in it, and its
+/* A module's memory, for the files of the engine's worker: bytes and strings in it, and its
  * statuses as errors.
  * SPDX-License-Identifier: MIT */
 import {E_IO, OK, QsfError, STATUS} from './errors.js';
@@ -6,7 +6,7 @@ import {E_IO, OK, QsfError, STATUS} from './errors.js';
 const decoder = new TextDecoder('utf-8', {ignoreBOM: true});
 const encoder = new TextEncoder();
 
-/** A text as its module takes it. */
+/** A string as the module takes it. */
 export const encoded = text => encoder.encode(text);
 
 export class Memory {
@@ -20,7 +20,7 @@ export class Memory {
   get raw() { return this.#memory; }
   get size() { return this.#memory.buffer.byteLength; }
 
-  /** A view, which is of no use once the memory has grown. */
+  /** A view, which is invalid once the memory has grown. */
   bytes(at, length) { return new Uint8Array(this.#memory.buffer, at >>> 0, length); }
   /** Copies: a shared buffer cannot be decoded. */
   text(at, length) { return decoder.decode(this.bytes(at, length).slice()); }
@@ -34,7 +34,7 @@ export class Memory {
   /** Where the module waits for a 32-bit word. */
   store(at, value) { Atomics.store(new Int32Array(this.#memory.buffer), at >>> 2, value); }
 
-  /** What fn(place) gives, with room for size bytes at that place. */
+  /** Returns fn(place), with room for size bytes at that place. */
   room(size, fn) {
     const at = this.x.alloc(size) >>> 0;
     if (!at) throw new QsfError('MEMORY', `out of memory: ${size} bytes`);
@@ -54,7 +54,7 @@ export class Memory {
   /** The same, with a string that ends in a zero byte; 0 for no name. */
   named(name, fn) { return name ? this.with(encoded(`${name}\0`), fn) : fn(0); }
 
-  /** A status as an exception; text() is the export that says more. */
+  /** A status as an exception; text() is the export that gives the message. */
   check(status, text = this.x.error) {
     if (status === OK) return;
     const cause = status === E_IO ? this.failure : undefined;   // other calls may fail while a read has

@@ -1,4 +1,4 @@
-/* A model as its user sees it; the engine is in a worker.
+/* A model: the user's side; the engine is in a worker.
  * SPDX-License-Identifier: MIT */
 import {Adapter, numbered} from './adapter.js';
 import {QsfError, unpack} from './errors.js';
@@ -7,7 +7,7 @@ import {checked, checkedBytes, checkedDocuments, checkedIds, checkedInputs, chec
 
 const LEAVE_MS = 2000;
 
-/* Messages of a worker, matched to who waits for them. */
+/* Messages of a worker, matched to the calls that wait for them. */
 class Port {
   #worker; #calls = new Map(); #turns = new Map(); #next = 1; #dead; #ended; #gone;
   onProgress; onWarning;
@@ -53,7 +53,7 @@ class Port {
     }
   }
   send(message) { if (!this.#dead) this.#worker.post(message); }
-  /** Returns the turn's number; listen hears its messages until forget(number). */
+  /** Returns the turn's number; listen gets its messages until forget(number). */
   turn(listen) {
     if (this.#dead) throw this.#dead.error;
     const number = this.#next++;
@@ -61,7 +61,7 @@ class Port {
     return number;
   }
   forget(number) { this.#turns.delete(number); }
-  /** What promise gives, unless the port is closed before. */
+  /** Resolves like promise, unless the port is closed before. */
   until(promise) {
     let turn;
     return new Promise((resolve, reject) => {
@@ -92,12 +92,12 @@ class Port {
   }
 }
 
-/* Calls functions of the caller's. What one throws, or the promise that it gives rejects with, is
- * told to failed(error). */
+/* Calls the caller's functions. failed(error) is called with what one throws, or its promise
+ * rejects with. */
 class Callbacks {
   #failed; #waiting = new Set();
   constructor(failed) { this.#failed = failed; }
-  /* What fn gives, as far as it does not fail. */
+  /* The result of fn, unless it fails. */
   call(fn, ...values) {
     try {
       const result = fn?.(...values);
@@ -113,14 +113,14 @@ class Callbacks {
     }
   }
   get waiting() { return this.#waiting.size > 0; }
-  /** Every promise that a function gave has been kept or broken. */
+  /** Resolves when every promise of the functions has settled. */
   async over() { while (this.waiting) await Promise.all(this.#waiting); }
 }
 
 const LEFT = Symbol('left');
 
-/* What an answer hears, in order; but the first failure on this side comes before everything that
- * waits, and onFailure() is called at once: the reader may be busy. */
+/* The messages of an answer, in order; but the first failure on this side comes before everything
+ * that waits, and onFailure() is called at once: the reader may be busy. */
 class Inbox {
   #messages = []; #failure; #wake;
   onFailure;
@@ -139,14 +139,14 @@ class Inbox {
       await new Promise(resolve => { this.#wake = resolve; });
     }
   }
-  /** What promise gives, where nothing else is to come before and it is never broken. */
+  /** The value of promise, which never rejects and before which nothing else may come. */
   async until(promise) {
     void promise.then(value => this.put({value}));
     return (await this.take()).value;
   }
 }
 
-/* What chat() returns where the parts of an answer are told apart. */
+/* What chat() returns if an answer is split into its parts. */
 const answered = ({end, message, messages}) => ({end, reasoning: message.reasoning_content ?? '',
   text: message.content ?? '', toolCalls: message.tool_calls ?? [], messages});
 
@@ -199,7 +199,7 @@ export class Model {
       inbox.fail(error);
     }
     const answer = this.#turn(inbox, asked);
-    for (const way of ['return', 'throw'])      // left at once, also while the next part is waited for
+    for (const way of ['return', 'throw'])      // ends at once, also while waiting for the next part
       answer[way] = value => {
         inbox.fail(LEFT);
         return Object.getPrototypeOf(answer)[way].call(answer, value);
@@ -223,7 +223,7 @@ export class Model {
     const callbacks = new Callbacks(error => inbox.fail(error));
     const abort = () => inbox.fail(signal.reason);
     const turn = this.#port.turn(m => ('failure' in m ? inbox.fail(m.failure) : inbox.put(m)));
-    inbox.onFailure = () => this.#port.send({op: 'abort', turn});       // nothing where the turn has ended
+    inbox.onFailure = () => this.#port.send({op: 'abort', turn});       // ignored after the end of the turn
     this.#answers.add(inbox);
     signal?.addEventListener('abort', abort, {once: true});
     try {

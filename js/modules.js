@@ -1,4 +1,4 @@
-/* The modules, as browsers get them.
+/* Loads the modules in browsers.
  * SPDX-License-Identifier: MIT */
 import {QsfError} from './errors.js';
 import {moduleAt} from './paths.js';
@@ -23,6 +23,6 @@ export async function compile(variant, paths) {
   const type = response.headers.get('content-type') ?? '';
   if (type.startsWith('text/html')) refuse('a page came instead of a module');
   if (type.startsWith('application/wasm')) return WebAssembly.compileStreaming(response);
-  // not every server says what the other asks for
+  // not every server sends the MIME type that the other way requires
   return WebAssembly.compile(await response.arrayBuffer());
 }

@@ -27,7 +27,7 @@ function startWorker({workerUrl, wasmPaths}) {
     onMessage(fn) {
       worker.on('message', m => {
         const over = m.turn === undefined ? m.id !== undefined : m.done !== undefined || m.error;
-        // whoever ends it waits for that
+        // not after terminate(): its caller waits for the exit
         if (over && --waiting <= 0 && !ended) { waiting = 0; worker.unref(); }
         fn(m);
       });

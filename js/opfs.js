@@ -2,20 +2,20 @@
  * SPDX-License-Identifier: MIT
  *
  * names(), bytes(name), size(name), remove(name), room(); lock(key, ms) promises a function that
- * ends it, or undefined where somebody else has it that long; openToRead(name) and
+ * ends it, or undefined if another holder keeps it that long; openToRead(name) and
  * openToWrite(name) promise what FileSystemSyncAccessHandle is: in workers only. */
 
-const FOLDER = 'qsf', MOST = 1 << 20;       /* bytes read at once where each read is a new array */
+const FOLDER = 'qsf', MOST = 1 << 20;       /* bytes read at once if each read is a new array */
 
-/** Promises the backend; rejects where the browser has no such file system or does not give
- * it to this page. */
+/** Promises the backend; rejects if the browser has no such file system or denies it to this
+ * page. */
 export async function opfs() {
   if (!navigator.storage?.getDirectory) throw new Error('this browser has no file system for pages');
   const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle(FOLDER, {create: true});
   const missing = error => { if (error.name !== 'NotFoundError') throw error; };
   const file = name => folder.getFileHandle(name).catch(missing);
 
-  /* A Blob's bytes, where the handle that would not lock others out is not to be had. */
+  /* A Blob's bytes, if a handle that does not lock others out is not available. */
   const reader = blob => ({
     read(target, {at}) {
       const bytes = new Uint8Array(new FileReaderSync()

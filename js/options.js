@@ -1,5 +1,5 @@
-/* What each call may be asked for, and in which words: what is of no use is an error that names it,
- * shows it and says what would be.
+/* The options of each call, and their checks: an invalid value is an error that names the option,
+ * shows the value and describes the valid ones.
  * SPDX-License-Identifier: MIT */
 import {chosen} from './adapter.js';
 import {biases, format, toolChoice} from './answer_options.js';
@@ -7,8 +7,8 @@ import {CONTEXT, SAMPLER, TURN} from './context_options.js';
 import {QsfError, refuse, shown} from './errors.js';
 import {isObject, json, wellFormed} from './json.js';
 
-/* An option: its default, take(what was given), which is undefined where that is of no use,
- * and what would be. */
+/* An option: its default, take(given), which is undefined for an invalid value, and a description
+ * of the valid ones. */
 const kind = (value, take, possible) => ({value, take, possible});
 const only = test => value => (test(value) ? value : undefined);
 const isWhole = (most, least = 0) => v => Number.isInteger(v) && v >= least && v <= most;
@@ -114,13 +114,13 @@ export function checked(call, options = {}) {
   return all;
 }
 
-/* As the engine takes it: name, value, name, value, ... */
+/* In the engine's form: name, value, name, value, ... */
 const named = (table, options) =>
   Object.entries(table).flatMap(([called, {name}]) => [name, String(options[called])]);
-/** What load() was asked of a context. */
+/** load()'s options of a context. */
 export const contextTexts = options =>
   [...named(CONTEXT, options), 'check-every', String(options.check === 'every')];
-/** What generate() was asked of a sampler, and of a turn. */
+/** generate()'s options of a sampler, and of a turn. */
 export const samplerTexts = options => named(SAMPLER, options);
 export const turnTexts = options => [...named(TURN, options), 'max-tokens', String(options.maxTokens),
   'logprobs', String(options.logprobs ? options.topLogprobs : -1)];
@@ -139,7 +139,7 @@ export function checkedIds(ids, vocabulary) {
   return all;
 }
 
-/** Texts to embed: strings, or lists of tokens. */
+/** Inputs to embed: strings, or lists of tokens. */
 export function checkedInputs(texts, vocabulary) {
   if (!isList(texts)) refuse(`the texts are ${shown(texts)}; it must be a string, or a list of strings`);
   return Array.from(texts, text => (typeof text === 'string' ? text : checkedIds(text, vocabulary)));
@@ -163,7 +163,7 @@ function checkedContent(content, name, i, may) {
   }
 }
 
-/** A conversation as JSON. What JSON cannot say of a message stays here. */
+/** A conversation as JSON. What JSON cannot express of a message stays here. */
 export function checkedMessages(messages) {
   if (!Array.isArray(messages))
     refuse(`the messages are ${shown(messages)}; it must be a list of {role, content}`);
@@ -177,7 +177,7 @@ export function checkedMessages(messages) {
   return `[${all.join(',')}]`;
 }
 
-/** What onToolCall gave for a call, as a message's content; undefined: nothing. */
+/** onToolCall's result for a call, as a message's content; undefined: no result. */
 export function checkedResult(value) {
   if (value === undefined) return undefined;
   const text = typeof value === 'string' ? wellFormed(value) : json(value);

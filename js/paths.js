@@ -1,4 +1,4 @@
-/* The options that say where the package's own files are.
+/* The options with the addresses of the package's own files.
  * SPDX-License-Identifier: MIT */
 import {QsfError} from './errors.js';
 
@@ -7,7 +7,7 @@ const VARIANTS = ['simd', 'relaxed', 'simd-threads', 'relaxed-threads'];
 /** options, with workerUrl and wasmPaths as a worker understands them;
  * absolute(text) is its address. */
 export function addressed(options = {}, absolute) {
-  if (typeof options !== 'object' || options === null) return options;        // options.js says what is wrong
+  if (typeof options !== 'object' || options === null) return options;        // options.js reports the fault
   const {workerUrl, wasmPaths} = options;
   const address = (name, value) => {
     const refuse = cause => {
@@ -39,7 +39,7 @@ export function addressed(options = {}, absolute) {
   };
 }
 
-/** Where paths, which addressed() made of wasmPaths, have a module; undefined: where
- * the package has it. */
+/** The address of a module in paths, which addressed() made of wasmPaths; undefined: the package's
+ * own. */
 export const moduleAt = (variant, paths) =>
   (typeof paths === 'string' ? `${paths}qsf-${variant}.wasm` : paths?.[variant]);

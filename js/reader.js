@@ -1,5 +1,5 @@
-/* The reader's worker: brings bytes of the model file to where the engine wants them,
- * while that computes.
+/* The reader's worker: reads bytes of the model file into the engine's memory while the engine
+ * computes.
  * SPDX-License-Identifier: MIT
  *
  * In: {op: 'open', from, options}, {op: 'memory', memory, ring}, {op: 'read', id, at, length, dst?,
@@ -7,25 +7,25 @@
  * {op: 'close'}. Out: {opened} or {error}; {id, bytes}, {id, done} or {id, error};
  * {settled: {error?}}; {progress}; {warning}; {spoiled}; {closed}.
  *
- * Where the engine's memory is shared, bytes go straight to it: a read names one of the ring's
- * words, and the reader takes that before it writes, so that a read that the engine gave up writes
+ * If the engine's memory is shared, bytes go straight to it: a read names one of the ring's words,
+ * and the reader claims that before it writes, so that a read that the engine has given up writes
  * nothing any more. */
 import {QsfError, pack} from './errors.js';
 import {Download} from './download.js';
 import {Store} from './store.js';
 import {reused} from './stream.js';
 
-/** A word of the ring: what becomes of a read. The last word counts the reads that are done; the
- * engine waits for that. */
+/** A word of the ring: the state of a read. The last word counts the finished reads; the engine
+ * waits for it. */
 export const ASKED = 1, WRITING = 2, GIVEN_UP = 3;
 export const RING = 32;
 
 const SPARE_LEAST = 64 << 10, SPARE_MS = 1000;
 const SILENT_MS = 3000;         /* a wait for a server that is longer is a warning */
 
-/* A source: name, length; ready(at, length, signal), until readNow(at, target) may fill target or
- * say by false that fetch(at, length, signal, take) has to call take(part, offset) with all of
- * them; close(). What knows no waiting has neither ready nor fetch. */
+/* A source: name, length; ready(at, length, signal), after which readNow(at, target) may fill
+ * target or return false: then fetch(at, length, signal, take) has to call take(part, offset) with
+ * all bytes; close(). A source that never waits has neither ready nor fetch. */
 function blobSource(blob) {
   const spare = [];
   return {
@@ -41,8 +41,8 @@ function blobSource(blob) {
   };
 }
 
-/* Memory for bytes that go by messages and comes back: left to the garbage collector, it would be a
- * multiple of what is under way. */
+/* Memory for bytes that are sent as messages, which is sent back: left to the garbage collector, it
+ * would be a multiple of what is in use. */
 class Spare {
   #buffers = []; #timer;
   take(length) {
@@ -75,7 +75,7 @@ export function serveReader(host) {
     host.post({progress: {loaded, total: source?.length ?? 0, stored: source?.stored ?? 0}});
   };
 
-  /* A server's answer made us wait before we ask again. */
+  /* Called when a server's response makes us wait before the next request. */
   const warned = new Set();
   function waiting({ms, reason}) {
     const {length: total = 0, stored = 0} = source ?? {};

@@ -55,7 +55,7 @@ export class RemoteSource {
     this.#free = Array.from({length: RING}, (_, i) => i);
     this.#worker.post({op: 'memory', memory, ring: this.#ring});
   }
-  /** Counts reads that are done; undefined where bytes come by messages. */
+  /** Counts finished reads; undefined if bytes come in messages. */
   get arrivals() { return this.#ring && Atomics.load(this.#ring, RING); }
   /** Blocks until arrivals is another number, or ms have passed. */
   sleep(arrivals, ms) { Atomics.wait(this.#ring, RING, arrivals, ms); }
@@ -98,7 +98,7 @@ export class RemoteSource {
     const {error} = await this.#ask('settled', {op: 'settle', ...how});
     if (error) throw unpack(error);
   }
-  /** Promises whether there was something stored, which is not any more. */
+  /** Deletes stored data; promises whether there was any. */
   spoil() {
     return this.#dead ? Promise.resolve(false) : this.#ask('spoiled', {op: 'spoil'}).catch(() => false);
   }

@@ -13,7 +13,7 @@ import {bytesSource} from './source.js';
 /* tokens that the engine may be ahead of its reader, so that messages cost it no time */
 const AHEAD = 8;
 
-/* A signal from outside, and a promise for those who wait for it. */
+/* A signal from outside, and a promise to wait for it. */
 class Stop {
   aborted = false;
   error = new QsfError('CANCELLED', 'cancelled');
@@ -23,7 +23,7 @@ class Stop {
 /** host: post(message), startReader(), compile(variant), startThread(init), canShare, processors */
 export function serve(host) {
   let engine, source, warnings, stored = 0;
-  const refining = new Set();   // those who wait until a progressive file's weights are whole
+  const refining = new Set();   // waits until a progressive file's weights are whole
   const answers = new Map();    // by their turns' numbers: the one under way, and those whose turn will come
   const adapters = new Map();   // by number: {place, users, freed}; users: answers
 
@@ -61,8 +61,8 @@ export function serve(host) {
     early = false;
     return info;
   }
-  /* The threads and the reader are ended with this worker, by who ends that. Chromium may keep this
-   * worker for good where it is ended in the moment after they were. */
+  /* The threads and the reader end with this worker, when it is terminated. Chromium may keep this
+   * worker for good if it is terminated right after them. */
   async function end() {
     for (const {stop} of answers.values()) stop.abort();
     for (const stop of refining) stop.abort();
@@ -103,10 +103,10 @@ export function serve(host) {
 
   /* The sequence is one user's at a time: an answer, or a session that is saved or loaded.
    * Claiming it is this one step, in which nothing is waited for; the claim's turn comes when all
-   * those before have ended. That is only a matter of time where they end by themselves, as answers
-   * do that were left; one that is read may never end, so who comes then is sent away. */
+   * those before have ended. That is only a matter of time if they end by themselves, as abandoned
+   * answers do; one that is being read may never end, so further claims are refused then. */
   let last = Promise.resolve();         // the end of the last claim
-  let read;                             // the answer that is read, or will be when its turn comes
+  let read;                             // the answer that is being read, or will be when its turn comes
   function claim(answer) {
     if (read && !read.stop.aborted)
       throw new QsfError('BUSY', 'an answer is under way: read it to its end, or leave its loop');
@@ -205,7 +205,7 @@ export function serve(host) {
     }
   }
 
-  /* Low bits of a progressive file come in here while nothing is computed; answers may begin. */
+  /* Receives the low bits of a progressive file while nothing is computed; answers may begin. */
   async function refined() {
     const stop = new Stop();
     refining.add(stop);
@@ -244,7 +244,7 @@ export function serve(host) {
     const turnEnd = engine.conversation.turnEnd(options), stop = [...options.stop, turnEnd];
     const before = JSON.parse(messages), added = [];
     for (let round = 0; ; round++) {
-      // what was asked for was done in the first answer
+      // a required call was made in the first answer
       const toolChoice = round && options.toolChoice !== 'none' ? 'auto' : options.toolChoice;
       const said = await speak({messages: JSON.stringify([...before, ...added]),
         options: {...options, stop, toolChoice, idSeed: options.seed % 2 ** 52 + round}}, answer, post);

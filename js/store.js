@@ -10,11 +10,11 @@ import {QsfError} from './errors.js';
 import {Remote, difference} from './http.js';
 
 const VERSION = 1, PLACE = 8192, STEP = 16 << 20;
-/* a page that is loaded again may meet its own past, which still closes its files */
+/* a reloaded page may find files that its predecessor is still closing */
 const LEAVING_MS = 2000;
 const encoder = new TextEncoder(), decoder = new TextDecoder();
 
-/* FNV-1a: finds a place that was written half. */
+/* FNV-1a: detects a place that was written in part. */
 function checksum(bytes) {
   let h = 0x811c9dc5;
   for (const b of bytes) h = Math.imul(h ^ b, 0x01000193);
@@ -43,7 +43,7 @@ function readPlace(bytes) {
     .every(n => Number.isSafeInteger(n) && n >= 0) && meta.stored <= meta.length;
   return sound ? meta : undefined;
 }
-/** What KEY.meta says; undefined where no record in the file is whole. */
+/** The newest valid record of KEY.meta; undefined if the file has none. */
 function readMeta(bytes) {
   const places = [0, 1].map(i => bytes && readPlace(bytes.subarray(i * PLACE, (i + 1) * PLACE)))
     .filter(Boolean);
@@ -100,8 +100,8 @@ class Entry {
     this.#metaFile.write(writePlace(this.#meta), {at: PLACE * (this.#meta.turn % 2)});
     this.#metaFile.flush();
   }
-  /** All of a file that began without its length: an entry that holds more than its length is
-   * nothing until then. */
+  /** Completes a file that began without its length: until then an entry that holds more than its
+   * length is invalid. */
   finish() {
     this.#meta.length = this.stored;
     this.#save();
@@ -111,7 +111,7 @@ class Entry {
     this.#data.truncate(0);
     this.#write();
   }
-  /** Closed; what was not told to the disk yet is.  A second time does nothing. */
+  /** Closes the entry, and flushes what was not flushed yet.  A second call does nothing. */
   close() {
     try {
       if (this.#unsaved) this.#save();
@@ -128,7 +128,7 @@ class Entry {
     try {
       this.close();
     } finally {
-      // another page reads it: that one will find out too
+      // another page reads it: that one will detect the damage, too
       await this.#store.remove(this.#key).catch(() => {});
     }
   }
@@ -197,7 +197,7 @@ export class Store {
   room() { return this.#backend.room(); }
 
   async remove(key) {
-    await this.#backend.remove(`${key}.meta`);      // without it the rest is nothing
+    await this.#backend.remove(`${key}.meta`);      // without it the rest is ignored
     await this.#backend.remove(`${key}.data`);
   }
 
@@ -208,7 +208,7 @@ export class Store {
         size = await this.#backend.size(`${key}.data`);
       entries.push({key, meta, size: size ?? 0, sound: !!meta && (size ?? -1) >= meta.stored});
     }
-    // bytes that nothing is known of: a page ended at the wrong moment
+    // bytes without a record: a page ended at the wrong moment
     const kept = new Set(entries.map(e => e.key));
     for (const name of names) {
       const key = name.replace(/\.data$/, '');
@@ -271,7 +271,7 @@ export class Store {
   }
 }
 
-/** What the package shows of a store; resolve(url) is what load() calls a URL. */
+/** The store's public interface; resolve(url) is the key that load() uses for a URL. */
 export function cacheOver(backend, resolve) {
   const store = async () => new Store(await backend());
   return {

@@ -10,16 +10,16 @@ export function own(stream) {
 }
 
 /**
- * The same, but that a part is there until the next read(): all are in the same memory, where the
- * stream fills what it is given. Arrays that only the garbage collector frees add up to many times
- * what is wanted at once. The memory comes from spare, a list, and goes back there.
+ * The same, but a part is valid until the next read(): all are in the same memory, if the stream
+ * can fill a given buffer. Arrays that only the garbage collector frees would add up to many times
+ * what is needed at once. The memory comes from spare, a list, and goes back there.
  */
 export function reused(stream, spare) {
   let reader;
   try {
     reader = stream.getReader({mode: 'byob'});
   } catch {
-    return own(stream);         // not every engine's streams are such
+    return own(stream);         // not every engine's streams support this
   }
   let buffer = spare.pop() ?? new ArrayBuffer(PART);
   return {

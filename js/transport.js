@@ -1,4 +1,4 @@
-/* What passes between a module's memory and the world: the file's bytes, and those of sessions.
+/* Moves bytes in and out of a module's memory: the file's bytes, and those of sessions.
  * SPDX-License-Identifier: MIT */
 import {E_CANCELLED, E_IO, OK, PENDING} from './errors.js';
 
@@ -6,10 +6,10 @@ export class Transport {
   #source; #memory;
   #opening = false;
   #held = [];                   // parts of the file that came before the model was open
-  #missing;                     // what opening stopped for
-  #reads = new Map();           // place of the state -> what the source calls the read
+  #missing;                     // the read that opening waits for
+  #reads = new Map();           // place of the state -> the source's id of the read
   #arrival; #arrived;           // a promise for the next answered read
-  #take; #session;              // where a session goes to; the bytes that one comes from
+  #take; #session;              // the target of a saved session; the bytes of a loaded one
 
   /** The source stays the caller's. */
   constructor(source) {
@@ -18,7 +18,7 @@ export class Transport {
   }
   #expect() { this.#arrival = new Promise(resolve => { this.#arrived = resolve; }); }
 
-  /** What a module imports whose memory this is. */
+  /** The imports of the module with this memory. */
   imports(memory) {
     this.#memory = memory;
     return {
@@ -32,7 +32,7 @@ export class Transport {
     };
   }
 
-  /** open()'s status.  A source that cannot answer at once makes opening stop; it begins again
+  /** open()'s status.  A source that cannot answer at once makes opening stop; it is started again
    * when the bytes are here. */
   async open(open) {
     this.#opening = true;
@@ -50,7 +50,7 @@ export class Transport {
     this.#held = [];
   }
 
-  /* What can be answered at once: a status; else undefined. */
+  /* A status if it can be answered at once; else undefined. */
   #answer(at, dst, length) {
     if (this.#source.readSync) {
       this.#source.readSync(at, this.#memory.bytes(dst, length));
@@ -89,8 +89,8 @@ export class Transport {
   /** Ends reads. */
   end() { for (const state of [...this.#reads.keys()]) this.#cancel(state); }
 
-  /** Asked before a step.  Where bytes are missing after it, what this gives waits until some
-   * have come, stopped is settled, or (where it may block) ms have passed. */
+  /** Called before a step.  If bytes are missing after it, the returned function waits until some
+   * have come, stopped is settled, or (if it may block) ms have passed. */
   expecting() {
     const arrival = this.#arrival, source = this.#source, {arrivals} = source;
     return (stopped, ms) =>

@@ -7,7 +7,7 @@ import {opfs} from './opfs.js';
 import {serveReader} from './reader.js';
 import {serve} from './serve.js';
 
-/* This script once more, which bundlers may have put anywhere and made a classic one of. */
+/* The type of this script, which bundlers may have changed; again() starts it once more. */
 const type = (() => {
   try {
     importScripts();
@@ -55,7 +55,7 @@ const reader = () => serveReader({
   backend: opfs,
 });
 
-/* The first message says what this worker is. */
+/* The first message sets what this worker is. */
 self.onmessage = ({data}) => {
   if (data.thread) return runThread(data.thread, () => postMessage('ready'));
   const take = data.reader ? reader() : engine(data.options?.wasmPaths);
