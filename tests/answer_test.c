@@ -13,7 +13,7 @@ static const char tools[] =
     "[{\"type\": \"function\", \"function\": {\"name\": \"look\", \"parameters\": {\"type\": \"object\","
     " \"properties\": {\"at\": {\"type\": \"integer\"}}}}}]";
 
-enum { CALL = 256, CALL_END, START, END, OTHER, BROKEN };       /* tokens behind the bytes */
+enum { CALL = 256, CALL_END, START, END, OTHER, BROKEN };       /* tokens after the bytes */
 
 static small_vocab vocab;
 static qsf_source source;

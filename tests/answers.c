@@ -93,7 +93,7 @@ static void slot_take(slot *s)
     }
 }
 
-/* The next line's answer; false: there is no line. */
+/* Begins the answer to the next line; false: no more lines. */
 static bool slot_fill(slot *s, const qsf_model *m, unsigned long *number)
 {
     static char *line;

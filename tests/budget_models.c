@@ -1,11 +1,12 @@
-/* Models in the smallest budget, beside themselves in memory: logits must be the same, bit for bit.
+/* Models in the smallest budget, compared with the same models in memory: logits must be the same,
+ * bit for bit.
  * SPDX-License-Identifier: MIT
  *
  *   budget_models MODEL...
  *
- * A sequence in batches, shared half way, cut and gone on with, saved by one context and loaded by
- * the other.  Prints a line a model: "ok", with how many experts have a place and how many were
- * read, or what differs. */
+ * A sequence in batches, shared half way, cut and continued, saved by one context and loaded by the
+ * other.  Prints a line a model: "ok", with how many experts have a place and how many were read,
+ * or what differs. */
 #include "qsf.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tiny models with experts and with latents, in the smallest budget: the logits of the model in memory, bit
-for bit, in a sequence that is shared, cut, saved and gone on with; and experts are read alone, of GGUF files
-as of the QSF files that are made of them.
+for bit, in a sequence that is shared, cut, saved and continued; and experts are read one by one, from GGUF
+files and from the QSF files that are made of them.
 SPDX-License-Identifier: MIT
 
     budget_models_test.py BUDGET_MODELS QSF_CONVERT WORK

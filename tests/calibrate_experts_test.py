@@ -30,7 +30,7 @@ def run(*command):
 
 
 def pieces(qsf_run, model, text):
-    """As the converter cuts a text: pieces of one length, with the begin-of-text token where there is one."""
+    """As the converter cuts its input: pieces of one length, with the begin-of-text token if there is one."""
     ids = json.loads(run(qsf_run, "-m", model, "--tokenize", "-p", text))
     n = len(ids) // PIECE
     first = Model(model).kv.get("tokenizer.ggml.bos_token_id")

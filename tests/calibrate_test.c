@@ -463,7 +463,7 @@ TEST(importance_matrices_of_both_forms_are_diagonals)
         } else {
             printf("    %s\n", err.text);
         }
-        /* cut short it is an error or, behind all entries, whole */
+        /* a truncated file is an error, or whole if it is cut after all entries */
         for (size_t n = 0; s.ok && n < len; n += 1 + n / 7) {
             cal_imatrix *m;
             mem_put(&s.h.m, "cal", bytes, n);

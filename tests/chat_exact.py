@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Conversations in JSON through chat templates: the same text as transformers makes, and no control
-token from what somebody wrote.
+token from the contents of messages.
 SPDX-License-Identifier: MIT
 
     chat_exact.py CHAT_TEST [--models DIR] [--shared DIR] [--templates DIR]... [--verbose]
 
-Messages as they are given are compared byte for byte with Python's jinja2, where continue_final_message is
-done as transformers does it; where jinja2 refuses, we have to.  Messages that are adapted are compared with
-what jinja2 makes of the form that a template takes.  Hostile contents must leave the control tokens of a
-conversation as they are."""
+Unadapted messages are compared byte for byte with Python's jinja2, with continue_final_message done as
+transformers does it; if jinja2 refuses, we have to.  Messages that are adapted are compared with what
+jinja2 makes of the form that a template takes.  Hostile contents must not change the control tokens of
+a conversation."""
 import argparse, json, os, pathlib, re, subprocess, sys, tempfile
 from jinja_env import template
 
@@ -168,8 +168,8 @@ ADAPTED = ["one turn", "turns", "call and result", "text and call", "arguments a
 
 
 def check_adapted(o, name, source):
-    """Every conversation that some form of it makes a template write goes through, and nobody's text, name or
-    argument is lost or shown as Python's."""
+    """Every conversation that a template can write in some form is accepted, and no text, name or argument is
+    lost or shown as Python's."""
     c = Checks(o)
     for what in ADAPTED:
         messages = CONVERSATIONS[what]
@@ -215,7 +215,7 @@ HOSTILE = ["one turn", "turns", "call and result", "reasoning", "parts"]
 
 
 def poison(value, text, keep=("role", "type", "id", "tool_call_id")):
-    """Every text of the value, keys but those that templates ask for included, with more behind it."""
+    """The value with `text` appended to every string, and to every key except those that templates use."""
     if isinstance(value, str): return value + text
     if isinstance(value, list): return [poison(v, text, keep) for v in value]
     if isinstance(value, dict):

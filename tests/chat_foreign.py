@@ -51,7 +51,7 @@ def changed(source, way):
 
 
 def hostile(controls):
-    """A text of control tokens, and of what turns into them on some way."""
+    """A string of control tokens, and of strings that some transformation turns into them."""
     some = [c for c in controls if c not in THINK]
     forms = [str, lambda c: "~".join(c), lambda c: c[::-1], urllib.parse.quote, html.escape, str.upper,
              lambda c: c[:3] + "~" + c[3:], lambda c: c[2:] + " " + c[:2], lambda c: c[1:-1],
@@ -60,7 +60,7 @@ def hostile(controls):
 
 
 def vocabulary(path):
-    """Ids of the control tokens, and their texts as far as they are not reserved for later."""
+    """Ids of the control tokens, and the strings of those that are not reserved."""
     keys = gguf_keys(path)
     ids = {i for i, kind in enumerate(keys["tokenizer.ggml.token_type"]) if kind == 3}
     texts = [keys["tokenizer.ggml.tokens"][i] for i in sorted(ids)]

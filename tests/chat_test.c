@@ -159,7 +159,7 @@ TEST(chat_own_templates_run_whatever_they_write)
 
     c = model_with("{{ bos_token }}" CHATML_OF("~"));
     CHECK_STR(qsf_chat_template(&c->m), "own");
-    CHECK_STR(qsf_chat_stop(&c->m, NULL), "<|im_end|>");        /* not what is behind it */
+    CHECK_STR(qsf_chat_stop(&c->m, NULL), "<|im_end|>");        /* not what follows it */
     CHECK_STR(rendered(c, NULL, talk + 1, 1), "<|im_start|>user\nHi <|im_end|>~<|im_start|>assistant\n");
     CHECK_STR(rendered(c, "own", talk + 1, 1), "<|im_start|>user\nHi <|im_end|>~<|im_start|>assistant\n");
     qsf_tokenizer_free(c->m.tokenizer);
@@ -325,7 +325,7 @@ static void put_tokens(char *const *in, const qsf_chat_options *o)
 }
 
 /* Records of fields that each end with a zero byte; how: letters g(enerate), c(ontinue), r(aw).
- * Writes a status and a text for each. */
+ * Writes a status and the rendering of each. */
 static int for_script(const char *path, void (*put)(char *const *, const qsf_chat_options *))
 {
     static char text[64 << 20];

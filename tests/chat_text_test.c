@@ -397,7 +397,7 @@ TEST(chat_templates_that_want_to_take_long_end_soon)
     }
 }
 
-/* Some write calls only where there is no content; a question may be in the template's own text. */
+/* Some write calls only without content; a question may be in the template's own text. */
 TEST(chat_probes_see_what_templates_of_other_families_do)
 {
     CHECK_STR(of_json(EACH("{% if m.content is none %}{% for c in m.tool_calls %}"

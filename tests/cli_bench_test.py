@@ -113,7 +113,7 @@ class Heads(unittest.TestCase):
         text.write_text("The quick brown fox jumps over the lazy dog. " * 40)
         r = run(MODEL, "--head-topk", text, "--positions", "256", "-n", "2", "-r", "2", "-t", "1", "--json")
         self.assertEqual(r.returncode, 0, r.stderr)
-        self.assertIn("clusters: ", r.stderr)                       # the file has none
+        self.assertIn("clusters: ", r.stderr)                       # computed: not in the file
         rows = {x["test"]: x for x in json.loads(r.stdout)["results"]}
         self.assertEqual(set(rows), {"top-1 screen", "head exact", "tg exact", "head screen", "tg screen"})
         self.assertGreater(rows["top-1 screen"]["median"], 90)

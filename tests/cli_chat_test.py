@@ -39,7 +39,7 @@ class Chat(unittest.TestCase):
         folder = pathlib.Path(WORK.name, "no such folder", "talk.txt")
         self.assertIn(b"cannot write", self.chat(["Hello", f"/save {folder}"]).stderr)
         self.assertIn(b"is a directory", self.chat(["Hello", f"/save {WORK.name}"]).stderr)
-        self.assertEqual([p.name for p in f.parent.glob("*.tmp")], [])      # written beside it, then renamed
+        self.assertEqual([p.name for p in f.parent.glob("*.tmp")], [])      # written next to it, then renamed
 
     def test_a_zero_byte_is_refused_and_not_an_end(self):
         f = pathlib.Path(WORK.name, "zero.txt")

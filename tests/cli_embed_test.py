@@ -241,7 +241,7 @@ class Bert(unittest.TestCase):
                 self.assertEqual(got, [0] + [i + 1 if i else 3 for i in ids] + [2], text)
 
     def encoded(self, kind, *texts):
-        """Ids of a text or a pair from Hugging Face's own library."""
+        """Ids of a string or a pair from Hugging Face's own library."""
         file = FOLDER / kind / "tokenizer.json"
         return ",".join(map(str, Tokenizer.from_file(str(file)).encode(*texts).ids))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Logits with --lora beside llama.cpp's (golden/lora.json, by golden/make_lora_golden.py) and beside
+"""Logits with --lora against llama.cpp's (golden/lora.json, by golden/make_lora_golden.py) and against
 numpy's of merged weights, for random models of several architectures; files of two formats; what is refused.
 SPDX-License-Identifier: MIT
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Adapters in PEFT's form beside the same ones as GGUF files and beside numpy's merged weights;
+"""Adapters in PEFT's format against the same ones as GGUF files and against numpy's merged weights;
 qsf-convert --merge-lora; what is refused.
 SPDX-License-Identifier: MIT
 

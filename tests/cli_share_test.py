@@ -4,8 +4,8 @@
 
     cli_share_test.py QSF_CONVERT QSF_RUN
 
-A model whose embedding is its head but for rounding becomes the file that the tied model with that head
-becomes; one with a head of its own keeps it.
+A model whose embedding equals its head except for rounding becomes the file that the tied model with that
+head becomes; one with a head of its own keeps it.
 """
 import json, os, pathlib, subprocess, sys, tempfile
 import numpy as np

@@ -133,7 +133,7 @@ class Lengths(unittest.TestCase):
         if not file.exists():
             data = bytearray(pathlib.Path(MODEL).read_bytes())
             key = b"llama.context_length"
-            at = data.index(key) + len(key) + 4             # behind the type of the value
+            at = data.index(key) + len(key) + 4             # after the type of the value
             data[at:at + 4] = length.to_bytes(4, "little")
             file.write_bytes(data)
         return file

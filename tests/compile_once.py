@@ -5,9 +5,9 @@ SPDX-License-Identifier: MIT
     compile_once.py --index TABLE TREE BUILD... writes TABLE: what each object of BUILD was compiled with
     compile_once.py COMPILER ARGUMENTS...       with QSF_OBJECTS=TABLE and QSF_TREE naming the tree's copy
 
-An object is taken where the same compiler had the same arguments, apart from where tree and build lie, from
--Werror, from the tests' own -O1 and from how long the tests may take; else the compiler runs.
-docs_commands.py tries the documents' builds with it: everything but compiling is done as it is written.
+An object is taken if the same compiler had the same arguments, apart from the folders of tree and build,
+-Werror, the tests' own -O1 and how long the tests may take; else the compiler runs.
+docs_commands.py tries the documents' builds with it: everything except compiling is done as written.
 """
 
 import os, re, shutil, sys
@@ -59,7 +59,7 @@ def main():
             found = next((line[len(begin) : -1] for line in table if line.startswith(begin)), None)
         if found and os.path.exists(found):
             shutil.copyfile(found, command[command.index("-o") + 1])
-            if "-MF" in command:  # the build is new: nobody will ask what it depends on
+            if "-MF" in command:  # the build is new: its dependencies will not be read
                 with open(command[command.index("-MF") + 1], "w") as deps:
                     deps.write(f"{command[command.index('-MT') + 1]}:\n")
             return 0

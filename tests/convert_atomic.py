@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Kills qsf-convert at any part of its output: the old file or none is there, never a part of the new one.
+"""Kills qsf-convert at any point of its output: it leaves the old file or no file, never part of the new one.
 
     convert_atomic.py QSF_CONVERT [ROUNDS]
 
-Also: Ctrl-C ends with 130 and leaves nothing behind, and the exit codes of wrong inputs.
+Also: Ctrl-C ends with 130 and leaves no temporary files, and the exit codes of wrong inputs.
 """
 import hashlib, os, pathlib, signal, subprocess, sys, tempfile, time
 from random_gguf import make_model
@@ -30,7 +30,7 @@ def start(source, out, *options):
 
 
 def written(p, out, finished=False):
-    """Bytes that p has written beside out, or None; finished: of the file that is still to be measured."""
+    """Bytes that p has written next to out, or None; finished: of the file that is still to be measured."""
     for path in out.parent.glob(f"{out.name}.{p.pid}-*"):
         try:
             if path.suffix == ".unmeasured" or not finished: return path.stat().st_size
@@ -38,8 +38,8 @@ def written(p, out, finished=False):
 
 
 def stop_at(size, number, source, out, *options, finished=False):
-    """Starts a conversion and sends the signal when so many bytes are written: (exit code, whether
-    it ended before)."""
+    """Starts a conversion and sends the signal when `size` bytes are written: (exit code, whether it had
+    ended before)."""
     p = start(source, out, *options)
     while p.poll() is None:
         if (at := written(p, out, finished)) is not None and at >= size: break

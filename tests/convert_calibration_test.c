@@ -1,4 +1,4 @@
-/* Calibration: which layers matter, measured by a text.
+/* Calibration: which layers matter, measured on a text file.
  * SPDX-License-Identifier: MIT */
 #define OUT "convert_calibration_test"
 #include "convert_fake.h"

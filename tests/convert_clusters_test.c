@@ -65,8 +65,8 @@ static void read_embd(float *to, input_tensor *t, bool *tied)
     back->close(back);
 }
 
-/* Residuals that lose nothing give the rows back, also from a file that has them already, and to
- * one that has none any more. */
+/* Lossless residuals give the rows back, also from a file that has clusters already, and to a file
+ * without clusters. */
 TEST(an_embedding_in_clusters_is_whole_when_it_is_converted_again)
 {
     static float want[VOCAB * EMBD], have[VOCAB * EMBD];

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Which files qsf-convert will not write, what it clears away, and what is said of paths that are no model.
+"""Which files qsf-convert refuses to overwrite, what it cleans up, and the errors for what is not a model.
 
     convert_files.py QSF_CONVERT QSF_RUN
 
@@ -127,7 +127,7 @@ with tempfile.TemporaryDirectory() as name:
         refused(f"{target} as output", 5, says, small, target)
     refused("/dev/stdout as output", 5, "is a FIFO", small, "/dev/stdout")
 
-    # ---- files that are no model ----
+    # ---- files that are not models ----
     (folder / "empty").write_bytes(b""), (folder / "bare").mkdir(), (folder / "looks.qsf").mkdir()
     for path, code, says in ((hf, 3, f"convert it: qsf-convert {hf} model.qsf"),
                              (folder / "bare", 5, "is a directory"), (folder / "fifo", 5, "is a FIFO"),

@@ -173,7 +173,7 @@ TEST(ternary_matrices_stay_as_they_are)
     remove(out_path);
 }
 
-/* One weight of another size, and the matrix is quantised like any other; ternary5 says so. */
+/* With one weight of another size the matrix is quantised like any other; ternary5 is refused. */
 TEST(what_is_not_ternary_is_refused_by_name)
 {
     const qsf_convert_rule rule = { "blk.1.ffn_up", "ternary5", 0 };
@@ -231,7 +231,7 @@ TEST(rules_give_tensors_their_types)
     CHECK_EQ(t[4].type, QSF_T_8BIT);
     CHECK_EQ(t[13].type, QSF_T_F16);
     CHECK_EQ(t[1].type, QSF_T_F32);
-    CHECK_EQ(t[19].type, QSF_T_F16);                          /* the final norm: the format says so */
+    CHECK_EQ(t[19].type, QSF_T_F16);                          /* the final norm, as the format requires */
     add_rule(&o, "atn_q", "f16", 0);
     qsf_error err = { 0 };
     CHECK_EQ(convert_fake(&f, &o, &r, t, &err), QSF_E_ARGUMENT);
@@ -343,8 +343,8 @@ TEST(equalising_keeps_the_function)
 static double odd_channel;
 static uint32_t odd_layer;
 
-/* Inputs of attention as large as their gains, but for channel 7 of one layer; those of layer 0's
- * attention output and down matrix all alike, but for channel 7. */
+/* Inputs of attention are as large as their gains, except channel 7 of one layer; those of layer
+ * 0's attention output and down matrix are all equal, except channel 7. */
 static qsf_status measured_sizes(void *user, uint32_t unit, uint32_t kind, uint32_t cols, float *size,
                                  bool *known, qsf_error *err)
 {

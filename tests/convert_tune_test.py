@@ -4,9 +4,9 @@
 
     convert_tune_test.py QSF_CONVERT
 
-The same command gives the same file with one thread or two, and when it was interrupted in between; where it
-got to stands beside the calibration file, is taken up and then cleared away.  A damaged one is refused or
-begun anew, never used.
+The same command gives the same file with one thread or two, and when it was interrupted in between; its
+progress is in a file next to the calibration file, and is resumed and then deleted.  A damaged one is refused
+or begun anew, never used.
 """
 import json, os, pathlib, signal, subprocess, sys, tempfile, time
 import make_hf_tiny

@@ -407,7 +407,7 @@ def replaced(text, replace, where):
 
 
 def copy_if_there(source, target):
-    """shutil.copy2, but a file that a test beside this one has taken away meanwhile is no error."""
+    """shutil.copy2, but a file that a concurrent test has deleted meanwhile is not an error."""
     try:
         shutil.copy2(source, target)
     except FileNotFoundError:

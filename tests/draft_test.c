@@ -4,7 +4,7 @@
 #include "qsf.h"
 #include "test.h"
 
-/* Guesses behind ids, as text: one letter a token. */
+/* Guesses after ids, as text: one letter a token. */
 static const char *guesses(const char *text, size_t cap)
 {
     static char out[64];

@@ -18,7 +18,7 @@ static tiny_options untied(void)
     return o;
 }
 
-/* The file's embedding as it is meant: centroid and residual. */
+/* The file's embedding: centroid plus residual. */
 static float *whole_rows(bench *b)
 {
     const qsf_source *s = b->m->source;
@@ -57,7 +57,7 @@ static uint64_t item(bench *b, const char *name)
     return 0;
 }
 
-/* Every type that residuals may have, with what is done to rows beside: the same logits, bit for
+/* Every type of residuals, with everything else that is applied to rows: the same logits, bit for
  * bit, as of a plain embedding of the sums. */
 TEST(logits_are_those_of_the_sums)
 {

@@ -88,7 +88,7 @@ static void solve(double *a, double *b, uint32_t n)
     }
 }
 
-/* What least squares say of the columns behind a wrong one is what the factor says. */
+/* The factor's corrections of the columns after a wrong one are those of least squares. */
 TEST(feedback_of_each_column_is_the_least_squares_one)
 {
     static float h[150 * 150], first[150], scale[150];
@@ -112,7 +112,7 @@ TEST(feedback_of_each_column_is_the_least_squares_one)
         const double sink = fmin(1, 100 * trace / first_sq);
         CHECK(sink < 1);
         for (uint32_t at = 0; at < 192; at += 13) {
-            /* everything that is open behind column `at`, of those that are there */
+            /* all open columns after column `at`, without the padding */
             uint32_t n = 0, open[192];
             for (uint32_t i = at + 1; i < 192; i++)
                 if (f->column[i] < cols) open[n++] = i;
@@ -349,7 +349,7 @@ TEST(the_trellis_finds_the_best_path)
     qsf_enc_factor_free(qsf_platform_native(), f);
 }
 
-/* Each effort takes output error away: by so many dB at least. */
+/* Each effort lowers the output error, by a minimum number of dB. */
 TEST(more_effort_lowers_the_error_of_outputs)
 {
     static matrix m;

@@ -229,8 +229,8 @@ TEST(a_full_context_is_an_error_and_nothing_is_lost)
     qsf_context_get_stats(b.c, &after);
     CHECK_EQ(after.tokens_prompt, before.tokens_prompt);
     CHECK_EQ(qsf_seq_length(b.c, 0), 40);
-    /* What another sequence has taken is no room, and a shared block that must be copied
-     * takes one. */
+    /* What another sequence has taken is not free, and a shared block that must be copied takes
+     * one more. */
     CHECK_EQ(qsf_seq_room(b.c, 1), 32);
     CHECK_EQ(qsf_seq_share(b.c, 1, 0, 40), QSF_OK);
     CHECK_EQ(qsf_seq_room(b.c, 1), 24);

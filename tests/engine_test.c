@@ -219,7 +219,7 @@ TEST(packing_and_compression_do_not_change_a_bit)
     }
 }
 
-/* With key biases as well, as long as a key, and with a head that is no power of two. */
+/* Also with key biases, as long as a key, and with a head size that is not a power of two. */
 TEST(kv_types_and_float_arithmetic_are_close)
 {
     static const struct { qsf_kv_type type; double bound; } types[] = {
@@ -249,8 +249,8 @@ TEST(kv_types_and_float_arithmetic_are_close)
     }
 }
 
-/* Numbers kept apart multiply what the matrices without them give: rows of the embedding, all
- * products beside outliers and biases, and the head, of its own or tied, of floats or codes. */
+/* Scales stored apart multiply what the matrices without them give: rows of the embedding, all
+ * products along with outliers and biases, and the head, separate or tied, of floats or codes. */
 TEST(scales_of_matrices_multiply_them)
 {
     static const uint8_t types[] = { QSF_T_F32, QSF_T_4BIT_S, QSF_T_F16 };
@@ -276,8 +276,8 @@ TEST(scales_of_matrices_multiply_them)
     }
 }
 
-/* A file whose down projections are floats with outliers beside them equals one where they
- * are added in. */
+/* A file whose down projections are floats with separate outliers equals one with the outliers
+ * added in. */
 TEST(outliers_are_added_to_their_matrix)
 {
     bench b;
@@ -387,7 +387,7 @@ TEST(damage_found_while_running_is_an_error_and_the_context_lives_on)
     }
 }
 
-/* Scales that are no numbers, in a file whose checksums are right: the error names where they show,
+/* Scales that are not finite, in a file whose checksums are right: the error names where they show,
  * and nothing is lost. */
 TEST(numbers_that_are_none_are_an_error_that_names_the_layer)
 {

@@ -1,5 +1,5 @@
-/* Long texts: a window of the cache, heavy hitters beside it, and keys whose biases turn with
- * the position.
+/* Sequences longer than the context: a window of the cache, heavy hitters besides it, and keys
+ * whose biases rotate with the position.
  * SPDX-License-Identifier: MIT */
 #include "engine_variants.h"
 
@@ -51,8 +51,8 @@ TEST(large_biases_of_keys_take_no_codes)
     }
 }
 
-/* Where a text has left its window's memory behind, biases turn as they do in a context that holds
- * all of it. */
+/* Beyond the positions that its window keeps, biases rotate as they do in a context that holds the
+ * whole sequence. */
 TEST(biases_of_keys_turn_on_beyond_the_context)
 {
     bench b;

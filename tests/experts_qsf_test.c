@@ -202,7 +202,7 @@ TEST(a_read_of_an_expert_may_fail)
     bench_close(&b);
 }
 
-/* Layers of which a part is packed, or stands behind experts, are read whole, as before. */
+/* Layers of which a part is packed, or is stored after the experts, are read whole, as before. */
 TEST(files_without_their_checksums_run_with_whole_layers)
 {
     for (int way = 0; way < 4; way++) {

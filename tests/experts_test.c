@@ -151,7 +151,8 @@ TEST(experts_that_are_read_alone_change_no_number)
     CHECK(same >= 8);
 }
 
-/* How often each expert's three places were read; false: a read of experts was no expert's. */
+/* How often each expert's three places were read; false: a read among the experts was not exactly
+ * one expert. */
 static bool count_reads(const qsf_source *s, uint32_t count[LAYERS][EXPERTS][3], uint64_t *bytes,
                         uint64_t *all)
 {

@@ -24,7 +24,7 @@ typedef struct fault_platform {
     qsf_platform        table;
     const qsf_platform *below;         /* NULL: only memory works */
     uint64_t calls, fail_at;           /* 0: none fails */
-    uint64_t fail_every;               /* not 0: from fail_at on every so many calls */
+    uint64_t fail_every;               /* not 0: from fail_at on, every nth call */
     uint64_t bytes, n_allocs, peak;    /* alive now; made; most alive */
     int      files, outs, reads;       /* open now */
 } fault_platform;
@@ -101,7 +101,7 @@ static inline qsf_status fault_read_end(fault_platform *f, qsf_status st)
 {
     if (st == QSF_PENDING) return st;
     f->reads--;
-    return fault_now(f) ? QSF_E_IO : st;      /* the bytes came, but nobody may use them */
+    return fault_now(f) ? QSF_E_IO : st;      /* the bytes came, but must not be used */
 }
 static inline qsf_status fault_read_poll(void *user, qsf_read *r)
 {

@@ -179,7 +179,7 @@ static qsf_status step_doomed(bench *b, long n)
     return st;
 }
 
-/* One context: what failed beside the read that ended a batch is not heard of in the next one. */
+/* One context: other failures than the read that ended a batch are not reported in the next one. */
 static void goes_on(plan_of_work *w, bool never_wait)
 {
     bench b;

@@ -1,4 +1,4 @@
-/* The fetch's slots: how often each range is read, and which slot gives way.
+/* The fetch's slots: how often each range is read, and which slot is evicted.
  * SPDX-License-Identifier: MIT */
 #include "qsf.h"
 #include "test.h"
@@ -77,8 +77,8 @@ TEST(units_have_one_order)
     CHECK(qsf_unit_number(LAYERS, qsf_id_embd()) != qsf_unit_number(LAYERS, qsf_id_final()));
 }
 
-/* Two layers stay, five pass through three slots: the one that is computed is never thrown out, and
- * nobody reads what is there. */
+/* Two layers stay, five pass through three slots: the one that is computed is never evicted, and
+ * what is in memory is not read again. */
 TEST(layers_pass_through_slots_in_order)
 {
     static const qsf_pin pins[] = { KEEP(QSF_UNIT_LAYER, 0), KEEP(QSF_UNIT_LAYER, 1), PASS, PASS, PASS,
@@ -161,8 +161,8 @@ TEST(parts_of_the_head_are_read_no_more_often_than_they_must)
     }
 }
 
-/* Nobody waits for a read that a batch before this one has left: its slot is taken when it is over,
- * and what it brings, or fails to, is nobody's error. */
+/* A read that an earlier batch has abandoned is not waited for: its slot is reused when it is over,
+ * and its failure is not reported. */
 TEST(a_left_read_is_not_waited_for)
 {
     static const qsf_pin pins[] = { KEEP(QSF_UNIT_LAYER, 0) };

@@ -12,14 +12,14 @@ import json, pathlib, re, subprocess, sys
 PROGRAM, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
 # What llama.cpp refuses, and we take because counted repeats stay counts.
 LARGE = re.compile(r"\{0,99\}\)\{0,99\}|\{5000")
-# Tests of schemas whose texts we take otherwise than llama.cpp does, with our answers.
+# Tests of schemas for which we accept other strings than llama.cpp does, with our answers.
 KNOWN = {
     # -0 is 0, and an integer may have more than llama.cpp's 16 digits
     "min 0": {"111100001001", "11110000001"},
     "min 2": {"111111000000001"},
-    # "items" says nothing of what is no array
+    # "items" constrains arrays alone
     "min+max items": {"111001"},
-    # there is no additionalProperties, so other members may come
+    # without additionalProperties, other members are allowed
     "object properties": {"111110001"},
     # uniqueItems cannot be kept, and is refused by name
     "required props": {"schema: #/properties/tags/uniqueItems: uniqueItems cannot be kept"},

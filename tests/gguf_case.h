@@ -37,7 +37,7 @@ static inline gguf_build tiny_whole(const char *arch)
 static mem_host host;
 static qsf_error err;
 
-/* Opens bytes; nothing may be left behind where it fails. */
+/* Opens bytes; a failure must not leak. */
 static inline qsf_status open_bytes(const void *bytes, size_t len, bool vocab_only, qsf_source **s)
 {
     mem_host_init(&host);

@@ -4,7 +4,7 @@
 #include "gguf_case.h"
 #include "model/arch.h"
 
-/* In the last tensor's entry, behind its name and number of dimensions. */
+/* In the last tensor's entry, after its name and number of dimensions. */
 static uint8_t *entry_dims(gguf_build *b)
 {
     uint8_t *entry = b->infos.p + b->last_info;
@@ -388,7 +388,7 @@ TEST(gguf_rejects_impossible_shapes)
     b = tiny_keyed("llama");
     qsf_put64(entry_dims(&b), 16);
     refuse(&b, QSF_E_CORRUPT, "1 x 16, expected 1 x 32");
-    b = tiny_keyed("llama");                         /* 10 values are no whole block of q8_0 */
+    b = tiny_keyed("llama");                         /* 10 values are not a whole block of q8_0 */
     tensor(&b, "output.weight", 0, 10, 10);
     qsf_put32(b.infos.p + b.infos.len - 12, 8);
     refuse(&b, QSF_E_CORRUPT, "whole blocks");

@@ -295,7 +295,7 @@ TEST(gguf_reads_a_byte_level_vocabulary)
     CHECK_EQ(v->types[4], QSF_TOKEN_CONTROL);        /* by its text */
     CHECK_EQ(v->types[5], QSF_TOKEN_UNUSED);
     CHECK(v->scores == NULL);
-    /* pieces that are no tokens, and a word without a space, are left out */
+    /* pieces that are not tokens, and a word without a space, are left out */
     CHECK_EQ(v->n_merges, 3);
     static const uint32_t merges[] = { 1, 2, 3, 8, 6, 1 };
     CHECK(!memcmp(v->merges, merges, sizeof merges));
@@ -307,7 +307,7 @@ TEST(gguf_reads_a_byte_level_vocabulary)
     CHECK(v->add_bos && !v->add_eos && !v->add_space_prefix);
     CHECK_EQ(v->n_eog, 0);
     CHECK_STR(v->chat_template, "{{ messages }}");
-    CHECK_EQ(v->n_more, 2);                          /* one name is no word, one has no template */
+    CHECK_EQ(v->n_more, 2);                          /* one name is not a word, one has no template */
     CHECK_STR(qsf_vocab_chat_named(v, "tool_use"), "{{ tools }}");
     CHECK_STR(qsf_vocab_chat_named(v, "rag"), "{{ documents }}");
     close_source(s);

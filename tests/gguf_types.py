@@ -48,7 +48,7 @@ def q8_k(blocks):
 
 
 def i2_s(blocks):
-    """Of Microsoft's fork, as x86 has it: without the scale, which stands behind the tensor."""
+    """Of Microsoft's fork, in the x86 layout: without the scale, which follows the tensor."""
     codes = blocks[:, None, :] >> np.array([6, 4, 2, 0], np.uint8)[:, None] & 3
     return codes.reshape(len(blocks), -1).astype(np.float32) - 1
 

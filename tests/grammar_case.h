@@ -6,7 +6,7 @@
 #include "text/gbnf.h"
 #include "text/grammar_own.h"
 
-/* The grammar of a text in GBNF; NULL: *err says why. */
+/* The grammar of a GBNF source; NULL: *err says why. */
 static inline qsf_grammar *gbnf(const char *text, qsf_error *err)
 {
     qsf_grammar_builder *b;

@@ -15,7 +15,7 @@ typedef struct t_grammar {
     t_node   nodes[T_NODES];
     int      n, root, bodies[T_RULES], n_rules;
     bool     ruled[T_NODES];
-    uint32_t ends[T_NODES][T_TEXT + 1];         /* [node][from]: bit i says that a text of it ends at i */
+    uint32_t ends[T_NODES][T_TEXT + 1];         /* [node][from]: bit i: a match ends at i */
 } t_grammar;
 
 static uint64_t t_seed;
@@ -139,8 +139,8 @@ static qsf_status t_build(const t_grammar *g, qsf_grammar **out, qsf_error *err)
     return qsf_grammar_finish(b, id[g->root], out, err);
 }
 
-/* Whether the grammar has texts that go on from where the matcher is: one is looked for, at random
- * and then by what is forced or short. */
+/* Whether the grammar has a string that continues from the matcher's state: one is searched at
+ * random. */
 static bool t_reaches(t_grammar *t, qsf_matcher *m, char *text, unsigned len)
 {
     for (; len < T_TEXT; len++) {
@@ -150,7 +150,7 @@ static bool t_reaches(t_grammar *t, qsf_matcher *m, char *text, unsigned len)
             text[len] = (char)('a' + (first + k) % 3);
             found = qsf_matcher_bytes(m, text + len, 1) == 1;
         }
-        if (!found) return false;               /* a dead end, or a byte that is none of ours */
+        if (!found) return false;               /* a dead end, or a byte other than ours */
     }
     return true;
 }
@@ -258,8 +258,8 @@ static bool token_fits(const qsf_matcher *m, qsf_matcher *scout, uint32_t id)
     return qsf_tokenizer_piece(t, (int32_t)id, false, &bytes) && qsf_matcher_token(scout, (int32_t)id);
 }
 
-/* Masks along a text against the bytes of tokens: every step-th token of the vocabulary, another
- * one first at each place.  The text goes in as single bytes. */
+/* Masks along a string against the bytes of tokens: every step-th token of the vocabulary, starting
+ * at another one at each place.  The string goes in as single bytes. */
 static void check_masks(qsf_grammar *g, const qsf_token_tree *tree, const char *text, uint32_t step)
 {
     const qsf_platform *p = qsf_platform_native();

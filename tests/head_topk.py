@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The approximate heads choose the exact head's likeliest token more than 99 times of 100, on real
+"""The approximate heads choose the exact head's most likely token more than 99 times of 100, on real
 models over WikiText-2.
 SPDX-License-Identifier: MIT
 

@@ -20,7 +20,7 @@ def dense_config(rows, cols, **more):
                        "activation_function": "torch.nn.modules.linear.Identity", **more})
 
 def gemma(tiny, seed, change=lambda files, dense: None, **config):
-    """EmbeddingGemma: norms less one, two dense layers behind the mean."""
+    """EmbeddingGemma: norms less one, two dense layers after the mean."""
     m, dense = tiny.llama(seed, "F16", prefix="", gemma=2, tied=True, qk=True), {}
     for i, kind, rows, cols in ((2, DENSE_2, BETWEEN, tiny.D), (3, DENSE_3, tiny.D, BETWEEN)):
         dense[i] = Tensor(m.rng, [rows, cols], "F32")
@@ -73,7 +73,7 @@ def modern(tiny, seed, **config):
                      (files, want)).weights()
 
 def ended(tiny):
-    """Qwen3-Embedding: the template of a text ends with a token that the settings do not call its end."""
+    """Qwen3-Embedding: the input template ends with a token that is not the settings' end token."""
     files, want = bpe("qwen2")
     tok, n = json.loads(files["tokenizer.json"]), want["special"]["bos"]
     tok["post_processor"] = {"type": "Sequence", "processors": [{"type": "ByteLevel"}, {

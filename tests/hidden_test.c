@@ -172,7 +172,7 @@ static void check_embeddings(bench *b, uint32_t n_embd, uint64_t steps, bool *la
             CHECK_EQ(qsf_embed(b->c, 0, ids, N, QSF_POOL_MEAN, other), QSF_OK);
             CHECK(!memcmp(resident, other, n_embd * sizeof *other));
         }
-        /* And beside logits, of a head that may come in parts. */
+        /* And together with logits, of a head that may be computed in parts. */
         const qsf_row row = { 1, ids[0], true };
         qsf_hidden_ask(b->c, true);
         CHECK_EQ(qsf_compute(b->c, &row, 1), QSF_OK);

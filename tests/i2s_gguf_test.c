@@ -10,10 +10,10 @@
 enum { EMBD = 64, FF = 96, HEADS = 2, KV = 32, VOCAB = 40, N = 12 };
 enum { GGML_F32 = 0, GGML_F16 = 1, GGML_BF16 = 30, GGML_I2_S = 36, GGML_TL1 = 38, GGML_TL2 = 39 };
 
-/* How matrices are written; extra: bytes behind each of them. */
+/* How matrices are written; extra: bytes after each of them. */
 typedef struct style {
     qsf_i2s_layout layout;              /* QSF_I2S_AUTO: floats */
-    uint32_t scales_type;               /* of scales in a tensor beside them */
+    uint32_t scales_type;               /* of scales in a separate tensor */
     const char *scales_name;            /* "%s": the matrix without ".weight"; NULL: none */
     uint32_t extra;
     uint32_t ggml_type;                 /* 0: I2_S */
@@ -431,7 +431,7 @@ TEST(layers_stream_in_any_layout)
         qsf_context_get_plan(b.c, &plan);
         CHECK(!plan.resident);
         co.ram_budget = 0;
-        co.kv_type = plan.kv_type;              /* which gave way, too */
+        co.kv_type = plan.kv_type;              /* which was reduced, too */
         if (bench_context(&b, &co)) CHECK_EQ(bench_feed(&b, 0, ids, N, 1, all), QSF_OK);
         CHECK_NEAR(bench_distance(all, least, N * VOCAB), 0, 0);
         free(all);

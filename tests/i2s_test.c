@@ -8,7 +8,7 @@
 
 /* ---- layouts ---- */
 
-/* t as tiles, in a copy with room for them behind a page's end. */
+/* t as tiles, in a copy that has room for them. */
 static qsf_tensor tiled(const qsf_tensor *t, uint8_t **mem)
 {
     const uint64_t room = QSF_MAX(t->bytes, qsf_ggml_tiled_bytes(t));
@@ -23,7 +23,7 @@ static qsf_tensor tiled(const qsf_tensor *t, uint8_t **mem)
     return out;
 }
 
-/* The values of t, as it is and as tiles, are `want` times scale[block of 32 % 3]. */
+/* The values of t, unchanged and as tiles, are `want` times scale[block of 32 % 3]. */
 static void check_values(const qsf_tensor *t, const int8_t *want, const float scale[3])
 {
     uint8_t *mem;

@@ -8,8 +8,8 @@ NOW = datetime.datetime(2024, 7, 26, 12)
 
 
 class Generation(jinja2.ext.Extension):
-    """{% generation %} marks answers for training; what it holds is written as it is, with a
-    scope of its own."""
+    """{% generation %} marks answers for training; its body is rendered unchanged, in a scope of
+    its own."""
     tags = {"generation"}
 
     def parse(self, parser):

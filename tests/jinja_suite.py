@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs jinja2's own tests, as far as they are about the language, with the core's interpreter in its place.
+"""Runs jinja2's own tests, those of the language, with the core's interpreter in its place.
 SPDX-License-Identifier: MIT
 
     jinja_suite.py JINJA_TEST [--tests DIR] [--verbose]

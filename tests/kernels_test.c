@@ -6,9 +6,9 @@
  *   kernels_test [FILTER]          checks; names look like "avx2 matmul 4z"
  *   kernels_test --time [FILTER]   times every entry of every set
  *   QSF_TEST_SEED=N                another random sequence
- *   QSF_TEST_BEST=NAME             the set that this processor must choose, so that an emulator's
- *                                  option is not lost unseen
- *   QSF_TEST_SETS="NAME..."        only these sets; what is no set's own goes with "scalar" */
+ *   QSF_TEST_BEST=NAME             the set that this processor must choose, so that a lost option
+ *                                  of the emulator is noticed
+ *   QSF_TEST_SETS="NAME..."        only these sets; tests of no particular set run with "scalar" */
 #if !defined(_WIN32)
 #  define _DEFAULT_SOURCE
 #  define _DARWIN_C_SOURCE
@@ -293,7 +293,7 @@ TEST(best_set_is_the_expected)
     if (best) CHECK_STR(k.isa, best);
 }
 
-/* Whether the words of QSF_TEST_SETS have this one, or there are none. */
+/* Whether QSF_TEST_SETS has this word, or is not set. */
 static bool set_wanted(const char *name)
 {
     const char *words = getenv("QSF_TEST_SETS");

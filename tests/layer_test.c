@@ -124,7 +124,7 @@ static qsf_context_options options(void)
     return o;
 }
 
-/* The logits behind N tokens. */
+/* The logits after N tokens. */
 static void run(qsf_model *m, const qsf_context_options *o, float out[VOCAB])
 {
     int32_t ids[N];

@@ -95,7 +95,7 @@ TEST(a_sequence_without_adapters_is_bit_for_bit_as_before)
 
 /* ---- layers apart ---- */
 
-/* The layers behind a first one, with adapters by number. */
+/* The layers after a first one, with adapters by number. */
 typedef struct rest_of {
     qsf_model   *m;
     qsf_context *c;
@@ -191,7 +191,7 @@ TEST(the_rest_of_a_model_has_the_adapters_of_its_sequences)
     const qsf_adapter_use whole[] = { { y, 0.5f }, { x, 1 } };
     const qsf_adapter_use use[] = { { first.adapters[2], 0.5f }, { first.adapters[1], 1 } };
     CHECK_EQ(qsf_context_set_behind(first.c, &behind), QSF_OK);
-    CHECK_EQ(qsf_seq_set_adapters(first.c, 1, use, 1), QSF_E_UNSUPPORTED);      /* nobody tells the rest */
+    CHECK_EQ(qsf_seq_set_adapters(first.c, 1, use, 1), QSF_E_UNSUPPORTED);      /* the rest is not told */
     qsf_context_free(first.c);
     const qsf_context_options co = bench_options();
     CHECK_EQ(qsf_context_new(first.m, &co, &first.c, &b.error), QSF_OK);

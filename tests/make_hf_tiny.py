@@ -304,11 +304,11 @@ def good_cases():
 def gemma_tokenizer():
     files, want = spm_model(prefix=1)
     want = copy.deepcopy(want)
-    want["special"]["add_space_prefix"] = 0             # Gemma's texts begin as they are
+    want["special"]["add_space_prefix"] = 0             # Gemma adds no space before its input
     return files, want
 
 def aside(m):
-    """What no text depends on: computed frequencies, and a copy of the embedding that the head is tied to."""
+    """Tensors that change no answer: computed frequencies, and a copy of the embedding for the tied head."""
     m.add("model.layers.0.self_attn.rotary_emb.inv_freq", [HD // 2])
     m.files["lm_head.weight"] = m.files["model.embed_tokens.weight"]
     return m

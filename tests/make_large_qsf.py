@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes a large QSF file out of a small one by repeating its layers: for what happens only behind 4 GB.
+"""Makes a large QSF file out of a small one by repeating its layers: for what happens only beyond 4 GB.
 SPDX-License-Identifier: MIT
 
     make_large_qsf.py IN.qsf OUT.qsf --bytes 4400000000
 
 The result is a whole and valid extended file (docs/format.md): every layer, every directory line and every
-CRC is there. It says nothing sensible, but the same everywhere.
+CRC is there. Its answers make no sense, but are the same everywhere.
 """
 import argparse, struct, zlib
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes a GGUF model that says what it is told: behind the line end that a prompt ends with it gives a list
-of texts, one token each, then the token that ends an answer.
+"""Writes a GGUF model with a scripted answer: after the newline at the prompt's end it gives a list of
+strings, one token each, then the token that ends an answer.
 SPDX-License-Identifier: MIT
 
-    make_script.py OUT.gguf TEXT...       "=" behind the last text: that one again and again
+    make_script.py OUT.gguf TEXT...       "=" after the last string: that one again and again
 
 A token's embedding is a unit vector of its own, the layer adds nothing, and the head takes each to the next.
 """

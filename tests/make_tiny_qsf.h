@@ -24,7 +24,7 @@ typedef struct tiny_options {
     uint8_t  compression;
     bool     progressive;
     bool     biases, qk_norms, post_norms;
-    bool     norm_last;                     /* the post norm of the FFN stands behind experts */
+    bool     norm_last;                     /* the post norm of the FFN follows the experts */
     float    key_bias;                      /* deviation of the keys' biases; 0: as small as the others */
     bool     outliers;                      /* a few on every down projection */
     float    scales;                        /* not 0: of every matrix, which has the rest of the values */
@@ -103,7 +103,7 @@ static inline qsf_status tiny_rows_get(const qsf_tensor *t, float mean, float sc
         }
         free(row);
         tiny_rows_made = m;
-        if (st) m->rows = 0;                    /* found by nobody */
+        if (st) m->rows = 0;                    /* so it is not found */
     }
     *seed = m->after;
     *data = m->data;
@@ -218,7 +218,7 @@ static inline qsf_status tiny_put_parts(qsf_writer *w, const tiny_options *o, co
     return st;
 }
 
-/* What RWKV has beside what others have, too. */
+/* RWKV's tensors besides those that other models have, too. */
 static inline qsf_status tiny_put_rwkv(qsf_writer *w, const tiny_options *o, uint32_t layer, uint64_t *seed,
                                        qsf_error *err)
 {
@@ -327,7 +327,7 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
     return st ? st : qsf_writer_unit_end(w, 1, err);
 }
 
-/* Given values take as many random numbers as others: the weights behind them stay the same. */
+/* Given values consume as many random numbers as others: the weights after them stay the same. */
 static inline qsf_status tiny_put_embd(qsf_writer *w, const tiny_options *o, uint64_t *seed, qsf_error *err)
 {
     const uint32_t rows = o->hp.n_vocab, cols = o->hp.n_embd;

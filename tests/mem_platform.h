@@ -4,7 +4,7 @@
  *   mem_host h; mem_host_init(&h);              h.p is the platform table
  *   h.fail_at = n;                              the nth fallible call from now (1, 2, ...) fails;
  *                                               h.calls counts them
- *   CHECK_EQ(h.live, 0);                        allocations and open files that nobody gave back
+ *   CHECK_EQ(h.live, 0);                        leaked allocations and open files
  *   mem_host_done(&h); */
 #ifndef QSF_MEM_PLATFORM_H
 #define QSF_MEM_PLATFORM_H
@@ -75,7 +75,7 @@ static inline int mem_count(const mem_host *h)
     return n;
 }
 
-/* Makes or replaces a file; exactly len bytes, so that a sanitizer sees a read behind them. */
+/* Makes or replaces a file; exactly len bytes, so that a sanitizer sees a read past the end. */
 static inline mem_file *mem_put(mem_host *h, const char *path, const void *bytes, uint64_t len)
 {
     mem_file *f = mem_find(h, path);

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """The memory promise on a real model: at every budget either a run whose process stays within it and 4 MB
-more, with the tokens of a run without a budget (but for the smallest, if it says that keys and values have
+more, with the tokens of a run without a budget (except at the smallest, if it reports keys and values with
 fewer bits), or exit code 4 with the smallest budget that works.
 SPDX-License-Identifier: MIT
 
     memory_test.py QSF_RUN --models DIR
 
-Linux; elsewhere nobody tells the peak.
+Linux; elsewhere the peak is not known.
 """
 import argparse, json, os, pathlib, re, subprocess, sys
 

@@ -121,8 +121,8 @@ TEST(only_attention_takes_memory_for_positions)
     bench_end(&b);
 }
 
-/* What the engine counts of the token behind n positions: how often each operation ran, rows and
- * bytes of weights of each kernel; and what memory is there then. */
+/* What the engine counts for the token after n positions: how often each operation ran, rows and
+ * bytes of weights of each kernel; and the memory in use then. */
 typedef struct mixer_cost {
     uint64_t ops[QSF_N_OPS], rows[QSF_N_KERNELS], bytes[QSF_N_KERNELS], memory, allocs, state;
 } mixer_cost;

@@ -54,7 +54,7 @@ def commands():
 
 
 def waits():
-    """Nobody counts as dead while a person thinks."""
+    """No rank counts as dead while the user thinks."""
     command = [MPIRUN, "-np", "2", RUN, "--mpi", str(WORK / "llama.gguf"), *OPTIONS, "--mpi-silent", "2"]
     pipe = subprocess.PIPE
     p = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=ENV)

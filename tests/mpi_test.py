@@ -180,7 +180,7 @@ def dead_rank(model, number, victim, *options):
 
 
 def hanging_rank(model, *options):
-    """A rank whose thread of signs of life goes on while it does nothing: both say so, within 10 seconds."""
+    """A rank that does nothing while its heartbeat thread continues: both report it, within 10 seconds."""
     begin = time.monotonic()
     r = run(2, model, "-p", "Hello", "-n", "1000", "--mpi-hang", "1", *options, code=1)
     took = time.monotonic() - begin
@@ -225,7 +225,7 @@ def delays(model):
 
 
 def delays_of_shares(model):
-    """A token of shares takes two messages for each layer, and one that says which token it is."""
+    """A token of shares takes two messages for each layer, and one with the token's id."""
     def seconds(*options):
         r = run(2, model, "-p", "abc", "-n", "20", *SHARES, *options)
         return float(re.search(r"texts in ([\d.]+) s", r.stderr)[1]) / 20

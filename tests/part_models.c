@@ -1,4 +1,4 @@
-/* Models in two and three parts, beside the whole: logits must be the same, bit for bit.  Or, with
+/* Models in two and three parts, against the whole: logits must be the same, bit for bit.  Or, with
  * --shares, in two to four shares of each layer: within 1e-4 of the largest, and the same one is
  * the largest.
  * SPDX-License-Identifier: MIT

@@ -138,7 +138,7 @@ TEST(parts_refuse_what_they_cannot_do)
     CHECK_EQ(qsf_embed(c, 0, ids, N, QSF_POOL_MEAN, x), QSF_E_UNSUPPORTED);
     CHECK_EQ(qsf_turn_new(c, 0, &turn, &b.error), QSF_E_UNSUPPORTED);
     CHECK_EQ(qsf_seq_length(c, 0), 0);
-    const qsf_row row = { 0, -1, false };       /* whose token nobody looks at */
+    const qsf_row row = { 0, -1, false };       /* its token is not used */
     x[1] = 1;
     CHECK_EQ(qsf_compute_from(c, &row, 1, x), QSF_OK);
     CHECK_EQ(qsf_seq_length(c, 0), 1);
@@ -157,7 +157,7 @@ TEST(parts_refuse_what_they_cannot_do)
     bench_end(&b);
 }
 
-/* ---- a first part that others stand behind ---- */
+/* ---- a first part that is followed by others ---- */
 
 typedef struct second_part {
     qsf_context *c;

@@ -326,7 +326,7 @@ def added_contents(t):
 
 
 def same_text(ours, theirs):
-    """Pieces as in the middle of a text: decoders remove a space at its beginning or end."""
+    """Compares pieces as within a string: decoders remove a space at its beginning or end."""
     return ours.strip(" ") == theirs.strip(" ")
 
 

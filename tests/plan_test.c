@@ -1,12 +1,12 @@
-/* The plan: no more is taken than planned, every budget works or says which would, and what gives
- * way does so in its order.
+/* The plan: no more is taken than planned, every budget works or is refused with one that would,
+ * and what has to be reduced is reduced in the documented order.
  * SPDX-License-Identifier: MIT */
 #include "stream_models.h"
 
 /* ---- the plan and what is really taken ---- */
 
-/* What the context asked its reserve for is what was planned, to the byte, but for slots that the
- * plan could not know to be needless, and for the rounding of pieces. */
+/* What the context asked its reserve for is what was planned, to the byte, except slots that the
+ * plan could not know to be needless, and the rounding of pieces. */
 static void check_planned_is_taken(const bench *b)
 {
     const qsf_source *s = b->m->source;
@@ -198,7 +198,7 @@ TEST(a_larger_budget_never_fails_where_a_smaller_works)
 }
 
 /* A plan made beforehand is the context's plan; the least budget is exact; every reduction has a
- * text, which the log repeats. */
+ * description, which the log repeats. */
 static char all_logged[8192];
 
 static void take_all(void *user, qsf_log_level level, const char *line)
@@ -311,9 +311,9 @@ TEST(an_asked_context_length_gives_way_last_and_a_warning_says_so)
     qsf_context_get_plan(b.c, &plan);
     CHECK_EQ(log_lines, 0);
 
-    /* Asked, the length stays while batch, resident ends and bits of keys and values give way; it
-     * is shorter only with the smallest of all. What may change answers is said as a warning, the
-     * rest is not. */
+    /* If a length is requested, it stays while batch, resident ends and bits of keys and values are
+     * reduced; it is shortened only when all of these are at their smallest. What may change
+     * answers is logged as a warning, the rest is not. */
     bool streamed = false, coarse = false;
     for (co.ram_budget = plan.total; bench_try(&b, &co) == QSF_OK; co.ram_budget -= 50000) {
         qsf_context_get_plan(b.c, &plan);

@@ -203,7 +203,7 @@ TEST(create_clears_what_nobody_writes)
         if (exists(name)) remove_file(name);
     }
     CHECK_EQ(os->commit(os->user, b), QSF_OK);
-    CHECK_EQ(os->commit(os->user, a), QSF_OK);          /* nobody took it away */
+    CHECK_EQ(os->commit(os->user, a), QSF_OK);          /* it was not deleted */
     CHECK(exists(path));
     remove_file(path);
 }

@@ -1,5 +1,5 @@
-/* The thread pool: every piece is done once, threads that are late hold up little, errors leave
- * nothing behind.  And how many threads a streamed pass settles at.
+/* The thread pool: every piece is done once, late threads delay little, errors do not leak.  And
+ * how many threads a streamed pass settles at.
  * SPDX-License-Identifier: MIT */
 #include "base/pool.h"
 #include "base/pool_rest.h"
@@ -254,7 +254,7 @@ TEST(rest_follows_what_the_machine_gives)
 {
     qsf_rest r = { .state = QSF_REST_NONE };
     uint64_t now = 1000000000u;
-    CHECK_EQ(rest_second(&r, &now, 40), 1000);             /* nobody is late: nothing is tried */
+    CHECK_EQ(rest_second(&r, &now, 40), 1000);             /* no thread is late: nothing is tried */
     CHECK(rest_second(&r, &now, 300) < 100);               /* three times as slow with them */
     CHECK(rest_second(&r, &now, 300) < 30);
     CHECK(rest_second(&r, &now, 300) < 30);

@@ -11,7 +11,7 @@ static void check_every_bit_matters(const tiny_options *o)
     long passed = 0, crashed_text = 0;
     mem_host_init(&h);
     mem_file *f = written(&h, o);
-    f->bytes = realloc(f->bytes, (size_t)f->len);        /* a sanitizer sees reads behind the end */
+    f->bytes = realloc(f->bytes, (size_t)f->len);        /* a sanitizer sees reads past the end */
     f->cap = f->len;
     CHECK_EQ(verdict(&h), QSF_OK);
     for (uint64_t i = 0; i < f->len; i++)

@@ -6,8 +6,8 @@ SPDX-License-Identifier: MIT
     qsf_parity_test.py QSF_PARITY FAKE_FOLDER [--models DIR] [--lib LLAMA_CPP_LIBRARY]
                        [--bitnet-lib BITNET_CPP_LIBRARY] [unittest options]
 
-FAKE_FOLDER has whole/ and less/ with the two libraries of fake_llama.c; "-" where the program loads none.
---lib, --bitnet-lib: also beside the real ones.
+FAKE_FOLDER has whole/ and less/ with the two libraries of fake_llama.c; "-" if the program loads none.
+--lib, --bitnet-lib: also against the real ones.
 """
 import json, os, pathlib, re, subprocess, sys, tempfile, unittest
 
@@ -74,7 +74,7 @@ class Recorded(Case):
             self.assertAlmostEqual(parity["perplexity_ours"] / parity["perplexity_other"], 1, delta=0.05)
 
     def test_parity_with_bitnet_cpp_on_its_own_type(self):
-        """The same codes where attention rounds nothing: behind one token the logits are the same."""
+        """The same codes if attention rounds nothing: after one token the logits are the same."""
         as_trained = ("--act-quant", "row", "--strict")
         for stem, least in ((BITNET, "0.998"), (f"{BITNET}-first", "0.9999")):
             got = self.receipt(model(BITNET), "--against", GOLDEN / f"{stem}.logits", "--min-cosine", least,
@@ -308,7 +308,7 @@ class Verify(Case):
 
 
 class Library(Case):
-    """A library that is no llama.cpp, or fails."""
+    """A library that is not llama.cpp, or fails."""
 
     def setUp(self):
         if FAKE is None: self.skipTest("this program loads no libraries")

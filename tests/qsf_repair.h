@@ -1,5 +1,5 @@
 /* Makes the checksums of a damaged QSF file right again, so that tests and fuzzers get past them to
- * the code behind.
+ * the code that parses the contents.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_QSF_REPAIR_H
 #define QSF_QSF_REPAIR_H

@@ -424,7 +424,7 @@ TEST(a_missing_codec_is_refused_by_name)
     }
     o.compression = 9;
     CHECK_EQ(tiny_write(&h.p, "m", &o, &error), QSF_E_UNSUPPORTED);
-    /* A file that says so: the layer's entry in the index. */
+    /* A file with this value in the layer's entry of the index. */
     o.compression = QSF_COMPRESS_NONE;
     mem_file *f = written(&h, &o);
     f->bytes[128 + 17] = 9;

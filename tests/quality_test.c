@@ -1,4 +1,4 @@
-/* Layers that are left out: by importance, and behind an early exit.
+/* Layers that are left out: by importance, and after an early exit.
  * SPDX-License-Identifier: MIT */
 #include "model/compress.h"
 #include "engine_bench.h"
@@ -91,7 +91,7 @@ TEST(lower_quality_skips_unimportant_layers_without_reading_them)
     }
 }
 
-/* Feeds tokens one by one; out[i] are the logits behind the i-th.
+/* Feeds tokens one by one; out[i] are the logits after the i-th.
  * Returns how many left early; marks them in left. */
 static int feed_singly(bench *b, const int32_t *ids, int n, float *out, bool *left)
 {

@@ -1,5 +1,5 @@
-/* Records and totals: a tiny model's shapes say how many products of which kernel a batch has, and
- * records must say the same; nobody is called who did not ask.
+/* Records and totals: a tiny model's shapes determine how many products of which kernel a batch
+ * has, and records must agree; a callback is called only if it was set.
  * SPDX-License-Identifier: MIT */
 #include "engine_bench.h"
 #include "memfile.h"
@@ -185,7 +185,7 @@ static const heard *next_of(qsf_record_type type, size_t at)
     return at < n_heard ? &list[at] : NULL;
 }
 
-/* Operations lie in steps, steps in batches, one behind the other; products' times are their
+/* Operations lie in steps, steps in batches, one after the other; products' times are their
  * operation's. */
 TEST(records_nest)
 {

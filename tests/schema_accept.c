@@ -55,7 +55,7 @@ typedef struct vocabulary {
     size_t                cap;
 } vocabulary;
 
-/* Token by token; the times of the masks go behind times. */
+/* Token by token; appends the times of the masks to `times`. */
 static bool by_tokens(const vocabulary *v, qsf_matcher *m, const qsf_json_node *text, char *times, size_t cap,
                       qsf_error *err)
 {

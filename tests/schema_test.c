@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A grammar of a pattern (flags >= 0) or of a schema; the error's text where there is none. */
+/* The grammar of a pattern (flags >= 0) or of a schema; on a failure *err has the error's text. */
 static qsf_status make(const char *text, int flags, uint32_t blanks, qsf_grammar **out, qsf_error *err)
 {
     const qsf_platform *p = qsf_platform_native();

@@ -1,8 +1,8 @@
 # The tests that are scripts, with their arguments.  A line here makes one a test.
 # SPDX-License-Identifier: MIT
 
-# One thread, as another test runs beside it; what threads could change, parity_tiny shows with two
-# under "release" and "tsan".
+# One thread, as another test runs at the same time; what threads could change, parity_tiny shows
+# with two under "release" and "tsan".
 set(parity parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-convert> --threads 1)
 
 qsf_script(cli_test 1200 cli_test.py $<TARGET_FILE:qsf-run>)
@@ -86,7 +86,7 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
     endforeach()
     qsf_script(serve_lora_test 900 serve_lora_test.py $<TARGET_FILE:qsf-serve> --run $<TARGET_FILE:qsf-run>)
     list(APPEND serve_tests serve_lora_test)
-    if(NOT QSF_SANITIZE)        # several processes of the clients beside three servers
+    if(NOT QSF_SANITIZE)        # several processes of the clients besides three servers
         qsf_script(serve_clients_test 1800 serve_clients_test.py $<TARGET_FILE:qsf-serve> ${serve_models})
         if(QSF_TEST_VARIANT)
             set_tests_properties(${prefix}serve_clients_test PROPERTIES PROCESSORS 3)

@@ -3,9 +3,9 @@
  *
  *   sequence_models MODEL...
  *
- * Token by token, in uneven batches, beside another sequence, after a cut, from a shared prefix and
- * from a session in another context; in floats, bit for bit.  Prints a line a model: "ok", or what
- * differs. */
+ * Token by token, in uneven batches, alongside another sequence, after a cut, from a shared prefix
+ * and from a session in another context; in floats, bit for bit.  Prints a line a model: "ok", or
+ * what differs. */
 #include "qsf.h"
 #include <math.h>
 #include <stdio.h>
@@ -92,7 +92,7 @@ static void fresh(scene *s)
     }
 }
 
-/* Two sequences in one batch, one of them a step behind. */
+/* Two sequences in one batch, one of them a step later. */
 static void together(scene *s)
 {
     for (uint32_t at = 0; at < LENGTH && !s->why[0]; at++) {

@@ -117,7 +117,7 @@ def test_an_embedding_is_the_same_beside_anything(s):
     assert all(together([lambda i=i: ask(i) for i in range(18)]))
     s.idle()
     embed(s, "once more")
-    assert s.metric("kv_positions") <= before                # nothing of a text is kept
+    assert s.metric("kv_positions") <= before                # nothing of an input is kept
 
 
 def test_many_texts_share_a_machine_with_few_blocks(s):

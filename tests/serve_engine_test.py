@@ -4,7 +4,7 @@ SPDX-License-Identifier: MIT
 
     serve_engine_test.py QSF_SERVE [--models DIR] [NAME...]      the tests whose names have one of the words
 
-The model is a tiny random one. qsf-run is looked for beside qsf-serve.
+The model is a tiny random one. qsf-run is expected in the folder of qsf-serve.
 """
 import contextlib
 import os
@@ -124,7 +124,7 @@ def test_a_disk_that_fails_hurts_nobody(s):
             assert disk.metric("swap_errors_total") > 2
             disk.wait_for(lambda: any("--cache-disk" in line for line in disk.lines))
             assert [disk.complete(p, 4) for p in prompts] == want
-            assert sum("--cache-disk" in line for line in disk.lines) == 1      # it says so once
+            assert sum("--cache-disk" in line for line in disk.lines) == 1      # reported once
 
 
 def test_a_full_disk_hurts_nobody(s):

@@ -308,7 +308,7 @@ def test_reasoning_stands_apart(s):
                           ignore_eos=True,
                           chat_template_kwargs={"enable_thinking": True})
         assert response["output"][0]["content"][0] == {"type": "reasoning_text", "text": thought}
-        # What the prompt has begun is no part of the answer's shape, which begins behind it.
+        # Reasoning that the prompt began is not part of the answer's format, which starts later.
         shaped = t.post("/v1/chat/completions", **{**asked, "max_tokens": 12}, response_format=FORMAT)
         assert "reasoning_content" in shaped["choices"][0]["message"]
         assert not shaped["choices"][0]["message"]["content"]

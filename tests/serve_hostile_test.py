@@ -47,8 +47,8 @@ def pace(times):
 
 
 def slowdown(s, work):
-    """A stream runs beside work(s): the time between its pieces over the one alone, before or after, since
-    other programs may need the processors more at one time than at another."""
+    """A stream runs alongside work(s): the time between its pieces over that of a stream alone, before or
+    after, since other programs may need the processors more at one time than at another."""
     times, over = [], threading.Event()
 
     def stream():
@@ -85,8 +85,8 @@ def slowdown(s, work):
 
 
 def pace_is_kept(test, most=4, tries=3):
-    """The test, with a stream beside it that keeps its pace.  What the server does wrong, it does each time;
-    a machine that is busy with other things is not so in each of three."""
+    """The test, with a concurrent stream that must keep its pace.  A fault of the server shows in each try;
+    a machine that is busy with other things is not busy in all three."""
     @functools.wraps(test)
     def kept(s):
         ratios = []
@@ -361,7 +361,7 @@ def statuses(data):
 
 
 def test_smuggled_requests_do_not_come_through(s):
-    """Behind each stands a request that must not be answered, whoever may have read the first as shorter."""
+    """After each comes a request that must not be answered, even if the first one is read as shorter."""
     inner = b"GET /slots HTTP/1.1\r\n" + HOST + b"\r\n"
     both = b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
     chunked = POST + b"Transfer-Encoding: chunked\r\n\r\n"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""qsf-serve under many requests and many connections: nothing is left behind, and nobody waits for others.
+"""qsf-serve under many requests and many connections: nothing leaks, and no client waits for others.
 SPDX-License-Identifier: MIT
 
     serve_load_test.py QSF_SERVE [NAME...]      the tests whose names have one of the words
@@ -179,7 +179,7 @@ def test_a_thousand_connections_slow_nobody_down(s):
 
 
 def test_a_client_that_does_not_read_loses_its_connection(s):
-    """Its answers end, and the server keeps no more than 4 MB for it; those of others go on."""
+    """Its answers end, and the server keeps no more than 4 MB for it; those of others continue."""
     with s.other("--slots", "8", "--queue", "400", "--ctx-size", "4096") as server:
         before = resident(server)
         lazy = Crowd.connect(server.port)

@@ -94,7 +94,7 @@ static void job_end(loop_job *j)
     serve_request_free(&j->job.request);
 }
 
-/* Takes events until every job has so many tokens, or (0) is over. */
+/* Takes events until every job has n tokens, or (n 0) is over. */
 static void events_until(serve_engine *e, loop_job *jobs, unsigned n)
 {
     for (;;) {

@@ -37,10 +37,10 @@ def tiny(name="llama"):
 
 
 class Ranks(Server):
-    """A server of so many ranks, or of one process."""
+    """A server of several ranks, or (0) of one process."""
 
     def __init__(self, ranks, *more, model=None, first=None):
-        """first: rank 0's own options, where the others have more."""
+        """first: rank 0's own options, if the others have more."""
         self.n, self.job = ranks, f"{os.getpid()}-{time.monotonic_ns()}"
         os.environ["QSF_TEST_JOB"] = self.job
         program = [MPIRUN, "-np", str(ranks), SERVE, "--mpi"] if ranks else [SERVE]
@@ -186,7 +186,7 @@ def test_same_answers():
 
 
 def test_adapters():
-    """Every rank has them; scales for everybody that rank 0 is told are all ranks', from then on."""
+    """Every rank has them; default scales that rank 0 is given apply to all ranks from then on."""
     loras = [pathlib.Path(WORK.name, f"{seed}.lora.gguf") for seed in (1, 2)]
     for i, path in enumerate(loras): make_lora.make(tiny(), path, seed=i + 1)
     options = *ENDLESS, "--lora", f"one={loras[0]}", "--lora", f"two={loras[1]}:0.5"
@@ -293,7 +293,8 @@ def test_adapter_folder():
 
 
 def test_pipeline():
-    """Ranges of layers behind one server: all that it answers alone, with kept beginnings, to the bit."""
+    """Ranges of layers in one server: the same answers as from one process, bit for bit, also with cached
+    prefixes."""
     requests = [r for r in REQUESTS if r[0] not in ("/v1/embeddings", "/v1/rerank") and "timeout" not in r[1]]
     prompts = [f"{i} of a dozen" for i in range(6)]
     document = "abcde " * 30
@@ -416,7 +417,7 @@ def test_drain():
 
 
 def test_idle():
-    """Nobody counts as dead who has nothing to do."""
+    """An idle rank does not count as dead."""
     with serving(2, "--mpi-silent", "2") as s:
         s.complete("Hello", 4)
         time.sleep(4)

@@ -72,8 +72,8 @@ class Server:
                          **more)["choices"][0]["text"]
 
     def raw(self, data, timeout=10 * SLOW, half=False):
-        """Everything that the server sends to these bytes, until it closes the connection; half: behind them
-        nothing more comes."""
+        """Everything that the server sends in response to these bytes, until it closes the connection; half:
+        the sending side is closed after them."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as s:
             got = b""
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):

@@ -29,7 +29,7 @@ def main():
     except BaseException:
         s.process.kill()
         raise
-    if command[0].endswith((".exe", "wine", "wine64")):         # nobody can ask it to end from outside
+    if command[0].endswith((".exe", "wine", "wine64")):         # it cannot be asked to end
         s.process.kill()
         s.process.wait()
     else:

@@ -239,7 +239,7 @@ def test_a_deadline_ends_an_answer(s):
 
 
 def order_behind_an_answer(one):
-    """The order of three that wait behind an answer; None: it ended before all of them did."""
+    """The order of three requests that wait for an answer; None: it ended before all of them waited."""
     running, order, threads = stream_socket(one, 900), [], []
 
     def ask(priority):

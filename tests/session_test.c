@@ -228,7 +228,7 @@ TEST(a_foreign_session_is_refused)
     size_t n;
     if (!session_begin(&b, QSF_KV_Q8, ids, &s)) return;
     const uint32_t tokens_at = 64, scale_at = (uint32_t)(64 + 4 * TOKENS + b.c->kv.layout.kd_at);
-    CHECK_EQ(load_with(&b, &s, 56, 0), QSF_OK);                              /* as it is */
+    CHECK_EQ(load_with(&b, &s, 56, 0), QSF_OK);                              /* unchanged */
     for (uint32_t version = 0; version < 5; version++) {
         CHECK_EQ(load_with(&b, &s, 4, version), version == 3 ? QSF_OK : QSF_E_UNSUPPORTED);
         if (version == 3) continue;
@@ -242,7 +242,7 @@ TEST(a_foreign_session_is_refused)
         if (at != 44) CHECK_EQ(load_with(&b, &s, at, 0xffffffff), QSF_E_CORRUPT);
     CHECK_EQ(load_with(&b, &s, tokens_at, b.n_vocab), QSF_E_CORRUPT);
     CHECK_EQ(load_with(&b, &s, tokens_at, b.n_vocab - 1), QSF_OK);
-    CHECK_EQ(load_with(&b, &s, scale_at, 0x7fc00000), QSF_E_CORRUPT);        /* a scale that is no number */
+    CHECK_EQ(load_with(&b, &s, scale_at, 0x7fc00000), QSF_E_CORRUPT);        /* a scale that is NaN */
     CHECK_EQ(load_with(&b, &s, scale_at, 0xbf800000), QSF_E_CORRUPT);
 
     /* Another KV type, a context too short, one that another sequence has filled. */

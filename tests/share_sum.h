@@ -30,7 +30,7 @@ struct share_group {
     const float  *x[SHARES_MOST];
     size_t        n_x[SHARES_MOST];
     atomic_uint   arrived, round;
-    atomic_bool   failed;                   /* a member has left: nobody waits any more */
+    atomic_bool   failed;                   /* a member has left: no member waits */
     uint32_t      n_sums;                   /* member 0's count, */
     uint32_t      fail_at;                  /* which fails there; 0: never */
 };

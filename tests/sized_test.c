@@ -77,7 +77,7 @@ static const sized_result results[] = {
     RESULT(qsf_operation_use, give_operation),
 };
 
-/* The struct as a caller has it who knows `size` bytes of it; behind it lies something else. */
+/* The struct of a caller that knows `size` bytes of it; other data follows. */
 static unsigned char *struct_of(size_t size)
 {
     static union { unsigned char bytes[ROOM]; size_t align; void *place; } all;
@@ -209,7 +209,7 @@ TEST(defaults_and_options_stay_inside_an_older_callers_struct)
         o->defaults(p, size);
         CHECK_EQ(size_in(p), size);
         CHECK(all_are(p + size, ROOM - size, GUARD));
-        CHECK_EQ(o->take(p), QSF_OK);           /* the guard is no option: every one would be refused */
+        CHECK_EQ(o->take(p), QSF_OK);           /* the guard is not read: no option may have its value */
     }
 }
 
@@ -251,7 +251,7 @@ TEST(an_option_that_an_older_caller_does_not_have_is_not_set)
     CHECK_EQ(qsf_context_set(o, "kv-window", "64", &error), QSF_E_ARGUMENT);
     CHECK(strstr(error.text, "kv-window") != NULL);
     CHECK(all_are(p + size, ROOM - size, GUARD));
-    o->size = 2 * sizeof size;                          /* n_logits, which it would set, is behind that */
+    o->size = 2 * sizeof size;                          /* n_logits, which it would set, is after that */
     CHECK_EQ(qsf_draft_room(model, o, QSF_DRAFT_MOST), 0);
 }
 

@@ -75,7 +75,7 @@ static inline void small_bpe(small_vocab *s, const char *pre)
     add_merge(s, "a", "b");
     add_merge(s, "a", "a");
     add_merge(s, "aa", "aa");
-    add_merge(s, "aa", "zz");                             /* a piece that is no token: never comes up */
+    add_merge(s, "aa", "zz");                             /* a piece that is not a token: never used */
     s->v.bos = s->v.eos = BPE_CONTROL;
 }
 

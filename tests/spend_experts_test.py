@@ -18,7 +18,7 @@ SEQS, LEN, STRIDE = 8, 64, 4            # of sensitivity.c
 LEAST = -20                             # log-probabilities below it count for nothing
 STREAMS = {6: "ffn_down"}
 EXPERTS = {43: "ffn_gate_exps", 44: "ffn_up_exps", 45: "ffn_down_exps"}
-NEAR, FACTOR = 0.01, 3                 # of one matrix; of a file beside what was asked for
+NEAR, FACTOR = 0.01, 3                 # of one matrix; of a file against the request
 ASKED = 0.2, 0.04, 0.008
 COARSE = "trellis3"
 

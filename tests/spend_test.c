@@ -1,5 +1,5 @@
-/* Types under a size by measured sensitivities: the size, the order of choices, threads, and what
- * is left behind.
+/* Types for a target size by measured sensitivities: the size, the order of choices, threads, and
+ * which files remain.
  * SPDX-License-Identifier: MIT */
 #define OUT "spend_test"
 #include "convert_fake.h"
@@ -35,7 +35,7 @@ static bool stops_late(void *user)
     return ++s->asked > s->stops;
 }
 
-/* Files for a while, which a host in memory has none of by itself. */
+/* Temporary files, which a host in memory does not have by itself. */
 static qsf_status keep_between(void *user, const char *path, char *name, size_t cap)
 {
     for (int n = 0; n < MEM_FILES; n++) {

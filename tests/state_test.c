@@ -1,6 +1,6 @@
-/* State beside keys and values: whatever a sequence goes through, its state is that of a fresh run
- * over its tokens.  No mixer of today has state: one of the test's own rides on the addition of the
- * residual, and the model's records say that their layers have some.
+/* State besides keys and values: whatever a sequence goes through, its state is that of a fresh run
+ * over its tokens.  The mixer with state is the test's own: it is attached to the addition of the
+ * residual, and the model's records declare that its layers have state.
  * SPDX-License-Identifier: MIT */
 #include "engine_bench.h"
 #include "memfile.h"
@@ -51,7 +51,7 @@ static void mix_and_add(float *y, const float *a, const float *b, size_t n)
     y[0] += (float)(mixer.first[(size_t)(y - c->b.x) / c->b.ld_embd] >> 40) * 0x1p-24f;
 }
 
-/* The state behind ids[0..n). */
+/* The state after ids[0..n). */
 static void mix_fresh(const int32_t *ids, size_t n, uint64_t w[LAYERS][WORDS])
 {
     memset(w, 0, LAYERS * sizeof *w);
@@ -185,7 +185,7 @@ TEST(a_store_takes_the_memory_that_the_plan_counts)
         CHECK(state >= qsf_state_memory(LAYERS * PART, SEQS));
         co.ram_budget = plan.least;
     }
-    co.early_exit = 0.95f;                      /* leaves layers behind, and with them their state */
+    co.early_exit = 0.95f;                      /* skips layers, and with them their state */
     CHECK_EQ(bench_try(&b, &co), QSF_E_UNSUPPORTED);
     bench_end(&b);
 }
@@ -196,8 +196,8 @@ TEST(cutting_goes_back_to_the_nearest_checkpoint)
     int32_t ids[N_CTX];
     if (!state_begin(&b)) return;
     bench_tokens(ids, N_CTX, b.n_vocab, 3);
-    /* Cut a sequence of 10 + 7 + 9 + 11 + 5 to n, with checkpoints behind the first and the
-     * third batch. */
+    /* Cut a sequence of 10 + 7 + 9 + 11 + 5 to n, with checkpoints after the first and the third
+     * batch. */
     static const uint32_t ends[] = { 10, 17, 26, 37, 42 };
     for (uint32_t n = 0; n <= 43; n++) {
         CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
@@ -346,7 +346,7 @@ TEST(a_session_has_the_state_and_only_a_model_with_state_takes_it)
     check_state(&b, 1, ids, 53);
     CHECK_EQ(qsf_seq_truncate(b.c, 1, 46), QSF_OK);
     check_state(&b, 1, ids, 45);
-    CHECK_EQ(qsf_seq_truncate(b.c, 1, 44), QSF_OK);     /* behind it there is nothing to go back to */
+    CHECK_EQ(qsf_seq_truncate(b.c, 1, 44), QSF_OK);     /* before it there is no checkpoint */
     check_state(&b, 1, ids, 0);
 
     for (size_t i = s.len - 4 - LAYERS * PART; i < s.len; i += 9) {     /* damaged */

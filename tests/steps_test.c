@@ -21,8 +21,8 @@ static void put_all(made *m, const uint32_t *v, size_t n)
 
 enum { MARK = 0x2581 };
 
-/* Spaces become U+2581, which is also put before a text that does not begin with one.  There are
- * two tokens at the beginning; <turn> strips white space on both sides; "hh" matches whole words
+/* Spaces become U+2581, which is also put before an input that does not begin with one.  Two tokens
+ * are added at the beginning; <turn> strips white space on both sides; "hh" matches whole words
  * only; unknown characters become bytes.  An expression with every instruction splits before a
  * z. */
 static void build(made *m, uint32_t model)

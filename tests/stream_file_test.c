@@ -27,8 +27,8 @@ static const qsf_platform *os;
 static char model_path[64], other_path[64];
 static tiny_options tiny;
 static uint64_t tight;              /* a budget in which layers stream, and */
-static uint64_t mapped;             /* what reading from a mapping takes beside */
-static float *right;                /* [n_vocab] logits behind the tokens, all in memory */
+static uint64_t mapped;             /* what reading from a mapping takes besides */
+static float *right;                /* [n_vocab] logits after the tokens, all in memory */
 static const int32_t tokens[TOKENS] = { 10, 200, 30, 4 };
 
 /* ---- a table over the system's whose nth read fails ---- */
@@ -283,7 +283,7 @@ TEST(every_read_may_fail)
                 if (!st) CHECK(same);       /* a read ahead that failed is made again in time */
             }
             if (st) CHECK(st == QSF_E_IO && f.error.status == st && f.error.text[0] && h.failed);
-            if (st && ready) {              /* and it goes on */
+            if (st && ready) {              /* and it can be used again */
                 CHECK_EQ(file_run(&f, &same), QSF_OK);
                 CHECK(same);
             }
@@ -323,7 +323,7 @@ TEST(every_budget_works_or_says_which_would)
     CHECK(worked > 0 && refused > 0);
 }
 
-#if !defined(_WIN32)        /* there nobody can write to or delete a file that is open */
+#if !defined(_WIN32)        /* there an open file cannot be written to or deleted */
 static uint8_t *model;      /* the file's bytes */
 static size_t model_len;
 

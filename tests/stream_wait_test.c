@@ -204,7 +204,7 @@ TEST(waiting_on_a_host_that_must_not_is_refused_and_the_batch_goes_on)
     bench_end(&b);
 }
 
-/* A clock that goes on with each look, and by leaps. */
+/* A clock that advances with each reading, and by leaps. */
 static uint64_t ticking;
 
 static uint64_t tick(void *user)
@@ -230,7 +230,7 @@ TEST(waiting_between_steps_counts_but_not_that_before_another_batch)
     CHECK_EQ(qsf_batch_begin(b.c, &row, 1), QSF_OK);
     CHECK_EQ(qsf_step(b.c, &waiting), QSF_PENDING);
     CHECK(waiting);
-    ticking += LEAP;                                        /* and nobody steps on */
+    ticking += LEAP;                                        /* without a step */
     uint64_t leaps = 0;
     qsf_status st;
     CHECK_EQ(qsf_batch_begin(b.c, &row, 1), QSF_OK);
@@ -280,8 +280,8 @@ TEST(reads_under_way_are_ended_when_a_context_goes_or_turns_back)
     }
 }
 
-/* The embedding of a model whose head is another matrix gives way first; a row is read once as long
- * as it is among those that are kept. */
+/* The embedding of a model whose head is another matrix is evicted first; a row is not read again
+ * while it is among those that are kept. */
 TEST(rows_of_the_embedding_that_were_used_lately_are_not_read_again)
 {
     enum { MANY = 300 };        /* more than are kept */

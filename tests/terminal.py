@@ -1,4 +1,4 @@
-"""A pseudo-terminal for tests, and qsf-run behind it.
+"""A pseudo-terminal for tests, and qsf-run in it.
 SPDX-License-Identifier: MIT
 
 Screen is a terminal of the few sequences that qsf-run writes; any other fails the test.
@@ -111,7 +111,7 @@ class Screen:
 
 
 class Terminal:
-    """qsf-run behind a terminal of its own."""
+    """qsf-run in a terminal of its own."""
 
     def __init__(self, *args, cols=80, rows=24, model=None, env=None):
         self.master, self.slave = pty.openpty()

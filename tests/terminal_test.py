@@ -171,7 +171,7 @@ class Drawing(Case):
         t.keys(UP * 11)
         t.shows("> row 0", "row 1", "row 2", "row 3", "row 4", "row 5", at=(5, -6))
         t.keys("+" + DOWN * 7)
-        t.shows("row 2", "row 3", "row 4", "row 5", "row 6", "row 7", at=5)       # behind the end of that row
+        t.shows("row 2", "row 3", "row 4", "row 5", "row 6", "row 7", at=5)       # past the end of that row
         t.asks("")
         self.assertEqual(t.saved(), ["\n".join(["row+ 0"] + [f"row {i}" for i in range(1, 12)])])
 

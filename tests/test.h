@@ -54,7 +54,7 @@ static const char *test_filter;
         return;                                                                         \
     } while (0)
 
-/* For what this build was made without, and says so when it is asked for. */
+/* For features that this build lacks and reports as missing. */
 #define LEFT_OUT(why) do { printf("  left out of this build: %s\n", why); return; } while (0)
 /* Sweeps take every TEST_EVERYth case where the program runs twenty times slower: under
  * ThreadSanitizer and emulators. */

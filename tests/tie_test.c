@@ -1,4 +1,4 @@
-/* A head and an embedding that are one matrix but for rounding become one; others stay two.
+/* A head and an embedding that are equal except for rounding become one matrix; others stay two.
  * SPDX-License-Identifier: MIT */
 #define OUT "tie_test"
 #include "convert_fake.h"

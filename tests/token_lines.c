@@ -1,9 +1,9 @@
-/* Tokenizes NUL-terminated texts, for tests/pipeline_exact.py: a line of JSON for each.
+/* Tokenizes NUL-terminated strings, for tests/pipeline_exact.py: a line of JSON for each.
  * SPDX-License-Identifier: MIT
  *
  *     token_lines MODEL < texts
  *
- * [[ids, including the special tokens around a text], "their pieces' bytes in hexadecimal"] */
+ * [[ids, including the special tokens around the string], "their pieces' bytes in hexadecimal"] */
 #include "qsf.h"
 
 #include <stdio.h>

@@ -135,8 +135,8 @@ def gguf_keys(path):
 
 
 def reference(keys, added=False):
-    """The same vocabulary as Hugging Face's library has it (byte-level BPE).  added: with its special tokens,
-    which a text may write."""
+    """The same vocabulary in Hugging Face's library (byte-level BPE).  added: with its special tokens, which
+    may be written in the input."""
     from tokenizers import Tokenizer
     toks, types, pre = (keys["tokenizer.ggml.tokens"], keys["tokenizer.ggml.token_type"],
                         keys["tokenizer.ggml.pre"])

@@ -97,7 +97,7 @@ TEST(spm_joins_by_score_and_falls_back_to_bytes)
     IDS(&s.v, "i", QSF_TOK_ADD_SPECIAL, 1, SPM_SPACE, SPM_I);
     IDS(&s.v, "i\xc3\xa9\xff", 0, SPM_SPACE, SPM_I, 3 + 0xc3, 3 + 0xa9, 3 + 0xff);
     IDS(&s.v, "<turn>hi", QSF_TOK_PARSE_SPECIAL, SPM_TURN, SPM_SPACE_HI);
-    /* behind a special token begins a word, as in llama.cpp */
+    /* a word begins after a special token, as in llama.cpp */
     IDS(&s.v, "hhi", 0, SPM_USER, SPM_SPACE, SPM_I);
     s.v.add_space_prefix = false;
     IDS(&s.v, "hi", 0, SPM_HI);
@@ -203,7 +203,7 @@ TEST(wordpiece_takes_the_longest_pieces_of_words)
 TEST(unigram_takes_the_best_sum_after_its_normaliser)
 {
     static small_vocab s;
-    /* root, base 128: 'A' is unit 128 ^ 'A' with base 1 and a text, whose place is in the next */
+    /* root, base 128: 'A' is unit 128 ^ 'A' with base 1 and a value, whose place is in the next */
     static uint8_t map[4 + 4 * 256 + 2];
     small_words(&s, QSF_VOCAB_UGM);
     IDS(&s.v, "hi  hi", 0, SPM_SPACE_HI, SPM_SPACE_HI);
@@ -226,7 +226,7 @@ TEST(rwkv_takes_the_longest_and_plamo_falls_back_to_bytes)
 {
     static small_vocab s;
     small_words(&s, QSF_VOCAB_RWKV);
-    IDS(&s.v, "hi<s>", 0, SPM_HI, 0, 0, 0);                       /* a control token is no text */
+    IDS(&s.v, "hi<s>", 0, SPM_HI, 0, 0, 0);                       /* control tokens are not text */
     small_words(&s, QSF_VOCAB_PLAMO);
     IDS(&s.v, "hiz", 0, SPM_HI, 3 + 'z');
 }

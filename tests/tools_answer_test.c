@@ -305,7 +305,7 @@ TEST(calls_that_are_cut_stay)
     }
 }
 
-/* Control tokens are no text; what is spelled like one is. */
+/* Control tokens are not text; text that is spelled like one is. */
 TEST(control_tokens_are_no_text)
 {
     static const struct { const char *text, *content; } rows[] = {     /* ~ begins and ends a token */

@@ -128,8 +128,8 @@ static void put_message(char *out, const char *content, const char *reasoning, c
     qsf_text_drop(&t);
 }
 
-/* What the model would have written of a conversation's rendering: behind the generation prompt, as
- * far as that is there, and before what ends a turn. */
+/* The part of a conversation's rendering that the model would have written: after the generation
+ * prompt, as far as that is there, and before the end of the turn. */
 static char *written(char *all, const char *prompt, const char *end, bool *begun)
 {
     size_t at = 0, n = strlen(all), k = strlen(end);
@@ -249,8 +249,8 @@ static void check_fits(const qsf_tool_grammar *g, char *body, bool good, const c
     if (!same) printf("    %s: %s\n", name, body);
 }
 
-/* What a template writes of calls that fit the tools' schemas is a text of the grammar, of others
- * it is not. */
+/* The grammar accepts what a template writes for calls that fit the tools' schemas, and refuses it
+ * for others. */
 TEST(grammars_have_what_templates_write)
 {
     const call two[] = { good_calls[0], good_calls[2] };
@@ -339,7 +339,7 @@ static void show_answer(const qsf_json_node *ask, const char *list)
     free(jinja);
 }
 
-/* The next line of standard input in *line, which grows; 0: there is none. */
+/* The next line of standard input in *line, which grows; 0: no more lines. */
 static size_t next_line(char **line, size_t *cap)
 {
     size_t n = 0;

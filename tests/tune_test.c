@@ -190,7 +190,7 @@ static void check_gradients(const tiny_options *o)
     for (uint32_t i = 0; i < s.net.n; i++) {
         if (s.net.tensors[i].kind == QSF_K_OUTPUT_BIAS) continue;       /* it stays */
         CHECK(k.of[i] != NULL);
-        /* a bias of keys moves all scores of a query alike, but for the rotation */
+        /* apart from the rotation, a bias of keys shifts all scores of a query alike */
         if (k.of[i]) check_tensor(&s, i, k.of[i]);
         free(k.of[i]);
     }

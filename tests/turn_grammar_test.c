@@ -134,7 +134,7 @@ TEST(forced_text_is_the_tokens_that_the_tokenizer_makes)
         }
         grammar_drop(g);
     }
-    /* Where the ways part, what was forced before goes on as the tokenizer would have it. */
+    /* Before a fork, forced tokens are those that the tokenizer gives whatever text follows. */
     qsf_grammar *g = grammar_of(&s, "in the ender|in the hander");
     qsf_turn_options o = options(-1);
     o.grammar = g;
@@ -149,7 +149,7 @@ TEST(forced_text_is_the_tokens_that_the_tokenizer_makes)
         CHECK(state(&s).n_forced > n && state(&s).n_forced < h.n);
     }
     grammar_drop(g);
-    const char *stop = "the";                               /* stop texts hear of forced text */
+    const char *stop = "the";                               /* stop strings match in forced text */
     g = grammar_of(&s, "in the end");
     o.grammar = g;
     o.stops = &stop;
@@ -161,7 +161,7 @@ TEST(forced_text_is_the_tokens_that_the_tokenizer_makes)
     scene_end(&s);
 }
 
-/* SentencePiece puts a space before a text: what is forced at the beginning is asked for then. */
+/* SentencePiece puts a space before its input: forced text at the beginning allows for that. */
 TEST(every_kind_of_vocabulary_has_grammars)
 {
     scene s = { 0 };
@@ -336,7 +336,7 @@ TEST(a_grammar_takes_no_more_memory_than_it_may)
     scene_end(&s);
 }
 
-/* What the prompt has begun is no part of what the caller's grammar says. */
+/* Reasoning that the prompt has begun is not matched by the caller's grammar. */
 TEST(a_grammar_begins_behind_reasoning_that_the_prompt_began)
 {
     static const char *const begun[] = { "<|assistant|><think>", "<|assistant|>" };

@@ -94,7 +94,7 @@ TEST(a_window_that_has_dropped_the_prefix_begins_anew)
     qsf_context_options co = scene_context();
     co.kv_window = 32;
     if (!scene_open(&s, &co)) return;
-    const qsf_turn_options o = options(100);                /* far behind n_ctx: the list of tokens grows */
+    const qsf_turn_options o = options(100);                /* far beyond n_ctx: the list of tokens grows */
     answer(&s, s.prompt, 2 * PROMPT, &o, &first);
     CHECK(first.n == 100 && first.end == QSF_TURN_MOST);
     answer(&s, s.prompt, 2 * PROMPT, &o, &again);

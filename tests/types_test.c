@@ -70,7 +70,7 @@ static float plain_value(uint32_t type, uint32_t block, const uint8_t *p, uint32
     static const int table4[16] = { -50, -38, -29, -22, -16, -10, -5, 0, 5, 10, 15, 21, 28, 36, 46, 63 },
         table3[8] = { -34, -19, -9, 0, 8, 17, 29, 48 };
     const uint8_t *c = p + 2, *cz = p + 4, *ct = p + 1;
-    /* codes behind a scale, behind scale and zero, behind a byte */
+    /* codes after a scale, after scale and zero, after a byte */
 #define FIELD2(q) (bit(q, 2 * i) + 2 * bit(q, 2 * i + 1))
 #define FIELD4(q) (FIELD4_LOW(q) + 4 * bit(q, 4 * i + 2) + 8 * bit(q, 4 * i + 3))
 #define FIELD4_LOW(q) (bit(q, 4 * i) + 2 * bit(q, 4 * i + 1))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""WordPiece and Unigram beside Hugging Face's `tokenizers`: the same small vocabularies, random texts.
+"""WordPiece and Unigram against Hugging Face's `tokenizers`: the same small vocabularies, random strings.
 SPDX-License-Identifier: MIT
 
     words_exact.py QSF_RUN [QSF_CONVERT]
@@ -85,7 +85,7 @@ def write_gguf(path, t, model):
 
 
 def write_hf(folder, t):
-    """A model of Llama's kind, of no use but for its tokenizer."""
+    """A Llama model of which only the tokenizer is used."""
     folder.mkdir()
     n, d = t.get_vocab_size(), 64
     t.save(str(folder / "tokenizer.json"))

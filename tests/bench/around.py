@@ -85,7 +85,7 @@ def show_kinds(server, a):
 
 
 def history(r, size):
-    """Messages of so many bytes in all."""
+    """Messages of at least size bytes in all."""
     words = "the of and to in is that for it with as was on be at by this have from or had not are".split()
     messages, n = [], 0
     while n < size or len(messages) % 2 == 0:

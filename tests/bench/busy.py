@@ -70,7 +70,7 @@ def settings(a):
 
 
 def measure(a, k):
-    """{(where, threads): {figure: median over the rounds}} beside k busy processes."""
+    """{(where, threads): {figure: median over the rounds}} alongside k busy processes."""
     samples = {}
     for round_ in range(a.rounds):
         turns = list(settings(a))

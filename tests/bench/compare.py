@@ -1,23 +1,24 @@
 #!/usr/bin/env python3
-"""libqsf against llama.cpp on this machine: builds both where they are not there, runs them in
-turns, prints ratios.
+"""libqsf against llama.cpp on this machine: builds both if necessary, runs them in turns, prints
+ratios.
 SPDX-License-Identifier: MIT
 
     compare.py --models A.gguf B.gguf=C.qsf [--threads 2] [--rounds 5]
 
 A.gguf runs in both; B.gguf=C.qsf sets B.gguf in llama.cpp against C.qsf here, a QSF file of the same model.
-Each round runs llama-bench and qsf-bench once on each model, so that what else the machine does meets both;
-the order changes from round to round. The ratio is ours to llama.cpp's inside a round; its median, least and
-most are printed, beside the median tok/s of each. Both programs run with their own defaults (keys and values
-are f16 there and 8-bit here); --llama-args and --qsf-args change that. llama-bench chooses no tokens: its
-answers are greedy at no cost. Rows "tgN sampled" set ours, with each token chosen by the default sampler,
-against that.
+Each round runs llama-bench and qsf-bench once on each model, so that other load on the machine affects both;
+the order changes from round to round. The ratio is ours to llama.cpp's within a round; its median, minimum
+and maximum are printed next to the median tok/s of each. Both programs run with their own defaults (keys and
+values are f16 there and 8-bit here); --llama-args and --qsf-args change that. llama-bench chooses no tokens:
+its answers are greedy at no cost. Rows "tgN sampled" compare ours, with each token chosen by the default
+sampler, with that.
 
 llama.cpp is built for this processor, without what the system does not let programs use (a kernel may forbid
-AMX that the compiler sees), and run once; where it dies of an instruction it is built again with fewer, and
-the last line says so. It is built from the source archive of the Python package llama-cpp-python, pinned by
-SHA-256, which pip fetches from wherever it is configured to; the build lies in $QSF_CACHE (~/.cache/qsf) and
-takes some minutes once. --archive takes one already fetched, --llama-bench a program already built.
+AMX that the compiler sees), and run once; if it dies of an illegal instruction, it is built again with fewer
+extensions, and the last line reports that. It is built from the source archive of the Python package
+llama-cpp-python, pinned by SHA-256, which pip fetches from wherever it is configured to; the build lies in
+$QSF_CACHE (~/.cache/qsf) and takes some minutes once. --archive takes one already fetched, --llama-bench a
+program already built.
 """
 import argparse, csv, ctypes, hashlib, json, os, pathlib, platform, shlex, shutil, signal, statistics
 import subprocess, sys, tarfile, tempfile

@@ -5,9 +5,9 @@ SPDX-License-Identifier: MIT
     formats.py QSF_RUN QSF_CONVERT INPUT --text wiki.test.raw [--types 4bit,3bit,2bit,ternary]
                [--windows 40] [--budget MB] [--work DIR] [--markdown]
 
-INPUT is what qsf-convert takes, best a model in floats. Streamed: with a budget of the smallest that each
-file needs, or --budget. Speeds are medians of --rounds answers of 64 tokens behind a prompt of 128; the
-formats take turns, so that a busy moment does not fall on one of them.
+INPUT is anything that qsf-convert takes, preferably a model in floats. Streamed: with the smallest budget
+that each file needs, or --budget. Speeds are medians of --rounds answers of 64 tokens after a prompt of 128;
+the formats take turns, so that a busy moment does not affect just one of them.
 """
 import argparse, pathlib, re, statistics, subprocess, sys, tempfile
 

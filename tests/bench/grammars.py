@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times of grammars: compiling JSON Schemas, and masks along instances, beside llguidance and llama.cpp.
+"""Times of grammars: compiling JSON Schemas, and masks along instances, against llguidance and llama.cpp.
 SPDX-License-Identifier: MIT
 
     grammars.py DIR --accept PROGRAM --model GGUF      DIR: maskbench/data of guidance-ai/jsonschemabench
@@ -11,11 +11,11 @@ SPDX-License-Identifier: MIT
 --alone            neither of the others
 --llama PROGRAM    llama.cpp's, of bench/grammar_llama.cpp        --llama-every N   its argument (10)
 
-A walk goes along a valid instance as it stands in the collection, cut by the model's tokenizer, asks for a
-mask before each token and checks that the token is in it.  Cold: the walk along an instance begins with a
-grammar that was just compiled.  Warm: the same walk again.  A walk that ends early, because the collection
-has another order of members than the schema, counts as far as it goes.  Processor time, but for llama.cpp,
-whose masks are clock time.  Needs the packages llguidance, tokenizers, gguf and numpy.
+A walk follows a valid instance of the collection, unchanged and split by the model's tokenizer: it asks for a
+mask before each token and checks that the token is in it.  Cold: the walk begins with a grammar that was just
+compiled.  Warm: the same walk again.  A walk that ends early, because the collection has another order of
+members than the schema, counts up to there.  Times are processor time, except llama.cpp's masks, which are
+clock time.  Needs the packages llguidance, tokenizers, gguf and numpy.
 """
 import argparse, json, pathlib, statistics, sys, time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))

@@ -1,5 +1,5 @@
-/* One row of activations times matrices of GGUF's codebook types, beside llama.cpp's products, in
- * one run: see iq_peers.py.
+/* One row of activations times matrices of GGUF's codebook types, compared with llama.cpp's
+ * products in one run: see iq_peers.py.
  * SPDX-License-Identifier: MIT
  *
  *   iq_peers GGML_DIRECTORY ROWS COLS SECONDS [ISA]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Products of GGUF's codebook types beside those of llama.cpp, in one run.
+"""Products of GGUF's codebook types compared with those of llama.cpp, in one run.
 SPDX-License-Identifier: MIT
 
     iq_peers.py --build build/release --ggml DIRECTORY [--rows 512] [--cols 2048] [--seconds 1] [--isa avx2]
@@ -27,7 +27,7 @@ def main():
         subprocess.run([os.environ.get("CC", "cc"), "-O2", "-std=c11", "-D_GNU_SOURCE", *include,
                         ROOT / "tests" / "bench" / "iq_peers.c", a.build / "libqsf.a", "-o", out, "-lpthread",
                         "-ldl", "-lm", *os.environ.get("LIBS", "").split()], check=True)
-        # theirs find each other beside themselves
+        # their libraries find each other in their own directory
         subprocess.run([str(c) for c in (out, a.ggml, a.rows, a.cols, a.seconds, a.isa)], check=True,
                        env=dict(os.environ, LD_LIBRARY_PATH=a.ggml))
 

@@ -7,7 +7,7 @@ SPDX-License-Identifier: MIT
 
 --arch bitnet (default) is what llama.cpp and bitnet.cpp's first version run, bitnet-b1.58 what later ones do.
 A QSF file of the same weights: qsf-convert [--quant-type ternary5] OUT.gguf OUT.qsf. About a gigabyte,
-written as it is made, in some seconds.
+written in one pass, in some seconds.
 """
 import argparse, pathlib, sys
 import numpy as np

@@ -23,7 +23,7 @@ def experts(n, used, ff, **kv):
                 kv={"expert_count": n, "expert_used_count": used, "expert_feed_forward_length": ff, **kv})
 
 def shapes():
-    """name -> description, as tiny_models.py has them; n_vocab beside them."""
+    """name -> description, as tiny_models.py has them, plus n_vocab."""
     base = dict(SMALL, type=Q.Q4_K, tied=True, qk_norm="head")
     yield "lfm2-1.2b", dict(base, arch="lfm2", n_embd=2048, n_layers=16, n_heads=32, n_kv_heads=8, n_ff=8192,
                             n_vocab=65536, kinds="ccaccaccacacacac", final="token_embd_norm",
@@ -113,7 +113,7 @@ def cut(shape, layers):
     return dict(shape, n_layers=layers, n_vocab=min(shape["n_vocab"], 4096), **kinds)
 
 def make(folder, name, layers=0):
-    """Writes folder/name.gguf unless it is there; returns its path.  layers: so many of the model's."""
+    """Writes folder/name.gguf unless it is there; returns its path.  layers: only the first ones."""
     path = pathlib.Path(folder) / (f"{name}-{layers}.gguf" if layers else f"{name}.gguf")
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

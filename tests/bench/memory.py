@@ -9,8 +9,8 @@ SPDX-License-Identifier: MIT
 Each budget runs a prompt and an answer; the process's largest resident memory (VmHWM of /proc/PID/status,
 which counts the program's own pages and everything from the first instruction on) is read every few
 milliseconds. "least" among the budgets is the smallest that the program names; 0 is no budget, whose answer
-the others must repeat, unless keys and values in fewer bits were announced. Where the context of prompt and
-answer does not fit a budget, both are shortened to what it leaves where none is asked for, and so is the run
+the others must repeat, unless keys and values in fewer bits were announced. If the context of prompt and
+answer does not fit a budget, both are shortened to the context that it allows by default, and so is the run
 without a budget that they are compared with. --cold empties the file's page cache before each run.
 
 Where layers stream, an answer without a prompt says what a token's time is, as a part of the larger of two

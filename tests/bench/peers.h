@@ -1,4 +1,4 @@
-/* What benchmarks beside other programs' libraries share.
+/* Shared by benchmarks that compare with other programs' libraries.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_BENCH_PEERS_H
 #define QSF_BENCH_PEERS_H
@@ -16,8 +16,8 @@ static inline double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A function of the library `file` in `directory` (with its last slash, or ""); ends the program
- * where there is none. */
+/* A function of the library `file` in `directory` (with its last slash, or ""); ends the program if
+ * it is not found. */
 static inline void *symbol(const char *directory, const char *file, const char *name)
 {
     char path[4096];

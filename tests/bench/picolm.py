@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""qsf-run beside picolm (github.com/RightNow-AI/picolm) on the same GGUF: largest resident memory and speed.
+"""qsf-run against picolm (github.com/RightNow-AI/picolm) on the same GGUF: peak resident memory and speed.
 SPDX-License-Identifier: MIT
 
     picolm.py QSF_RUN PICOLM MODEL.gguf [--budget MB] [--rounds 3] [--threads 2]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Quality against size: QSF files of given sizes beside the types of llama.cpp and its relatives, all made of
+"""Quality against size: QSF files of given sizes and the types of llama.cpp and its relatives, all made from
 one model in floats.
 SPDX-License-Identifier: MIT
 
@@ -9,15 +9,15 @@ SPDX-License-Identifier: MIT
 
 MODEL is what qsf-convert takes, in floats: a directory or a GGUF file whose weights lie on no quantiser's
 grid, as regrid.py makes it.
-Each size (MB) is a file of `qsf-convert --target-size`. No setting is chosen by the text that is measured: it
-is not used until the files are there.
+Each size (MB) is a file of `qsf-convert --target-size`. No setting is chosen by the text of the measurement:
+it is not used until the files are there.
 
 A peer is a folder with its llama-quantize, llama-imatrix, llama-perplexity and llama-bench; --gguf is the
 same network as a GGUF file of f16. A type with a + is made with an importance matrix of text that the model
 wrote itself. A peer's perplexity, speed and memory are those of its own programs. All else in the table comes
 from qsf-run, which runs GGUF files, too: the KL divergence of the next token from the f16 model's, how often
-the likeliest token is the same, and probes. Types that qsf-run does not read (ik_llama.cpp's own) are turned
-back to f16 for that.
+the most likely token is the same, and probes. Types that qsf-run does not read (ik_llama.cpp's own) are
+converted back to f16 for that.
 
 With --work files stay there, and what was measured of their quality: the same command again measures speed
 and memory alone, for when the machine is idle.

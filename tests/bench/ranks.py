@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What ranks cost on one machine: texts at once by a pipeline of ranks with a thread each, beside one process
-with as many threads. Both run in turns, so that the machine's other work meets both.
+"""What ranks cost on one machine: parallel answers of a pipeline of ranks with a thread each, against one
+process with as many threads. Both run in turns, so that other load on the machine affects both.
 SPDX-License-Identifier: MIT
 
     ranks.py MPIRUN QSF_RUN MODEL [--ranks 2] [--texts 8] [--predict 64] [--prompt WORDS] [--turns 5]

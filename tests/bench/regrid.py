@@ -6,7 +6,7 @@ SPDX-License-Identifier: MIT
 
 Each channel between two matrices is scaled by a random factor where it is made and scaled back where it is
 used: gains of norms and columns of q, k, v, of gate and up; rows of v and columns of the attention output;
-rows of up and columns of down. A comparison of quantisers must begin with such a copy: on the file as it is,
+rows of up and columns of down. A comparison of quantisers must begin with such a copy: on the original file,
 the quantiser that made it would look perfect. For gated networks with norms before both parts of a layer.
 """
 import sys

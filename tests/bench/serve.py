@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""qsf-serve under load, beside llama-server of the same file where that is there: real HTTP, seeded lengths.
+"""qsf-serve under load, and llama-server on the same file if given: real HTTP, seeded lengths.
 SPDX-License-Identifier: MIT
 
     serve.py QSF_SERVE MODEL [--llama-server PROGRAM] [--clients 1,8,32] [--requests 3] [--threads 2]
@@ -13,8 +13,8 @@ arrive; then median and 95th percentile of the time to the first token, and of t
 for qsf-serve the time between its steps over that in them.
 
 --short asks for answers of 96 tokens to prompts of 16 instead, so that what counts is how much of a step's
-reading of weights all answers share; --ram-budget MB is qsf-serve's own, with which layers stream.
---prefix measures the time to the first token behind a shared prompt of 1,000 tokens, cold and warm;
+reading of weights all answers share; --ram-budget MB is qsf-serve's option, with which layers stream.
+--prefix measures the time to the first token after a shared prompt of 1,000 tokens, cold and warm;
 --long the time between tokens of an answer while a prompt of 4,000 tokens comes in, over that without.
 """
 import argparse, asyncio, json, random, re, statistics, subprocess, sys, time, urllib.request
@@ -128,7 +128,7 @@ def show_prefix(server, n_vocab):
 
 
 async def long_prompt(server, n_vocab):
-    """(seconds of the prompt, times between tokens of others beside it, and else)"""
+    """(seconds of the prompt, times between tokens of other answers during it, and outside it)"""
     r, inside, outside = random.Random(2), [], []
     begun = time.perf_counter()
     running = [asyncio.create_task(server.ask(prompt_ids(r, 20, n_vocab), 400)) for _ in range(4)]

@@ -8,14 +8,14 @@ SPDX-License-Identifier: MIT
 
 Models that FOLDER does not have yet are made there. A round runs llama-bench and qsf-bench once on each
 model; the order changes from round to round. Ratios are of medians: decoding at least 1.3 times llama.cpp, a
-prompt of 512 at least 3 times, an encoder's 2 times. Exit code 1 where one is missed.
+prompt of 512 at least 3 times, an encoder's 2 times. Exit code 1 if one is missed.
 
---instructions counts those of the program itself, with one thread: what two repetitions take more than one
-(so what loads and warms up falls out). The columns are millions a token, and how many times ours llama.cpp's
-are. Instructions are no time: vectors differ in width. Linux's `perf` counts them; where it cannot, valgrind
-does (callgrind), fifty times slower and with ours up to AVX2: --layers then leaves only so many of a model's
-layers, and 4096 tokens, and llama-bench has to be one for AVX2. --depths counts ours behind so many
-positions, too: recurrent layers take the same everywhere. Encoders are left out there.
+--instructions counts those of the program itself, with one thread: two repetitions minus one (so loading and
+warming up cancel out). The columns are millions a token, and the ratio of llama.cpp's to ours. Instructions
+are not time: vectors differ in width. Linux's `perf` counts them; if it cannot, valgrind does (callgrind),
+fifty times slower and with ours up to AVX2: --layers then keeps only that many of a model's layers, and 4096
+tokens, and llama-bench has to be one for AVX2. --depths also counts ours after these numbers of positions:
+recurrent layers take the same everywhere. Encoders are left out there.
 
 llama-bench is built as compare.py does it, or --llama-bench names one.
 """

@@ -1,4 +1,4 @@
-/* Ternary products beside those of bitnet.cpp and llama.cpp, in one run: see ternary_peers.py.
+/* Ternary products against those of bitnet.cpp and llama.cpp, in one run: see ternary_peers.py.
  * SPDX-License-Identifier: MIT
  *
  *   ternary_peers BITNET.so|- GGML_DIRECTORY|- THREADS SECONDS [ISA]

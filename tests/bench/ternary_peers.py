@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ternary products beside those of bitnet.cpp and llama.cpp, in one run.
+"""Ternary products against those of bitnet.cpp and llama.cpp, in one run.
 SPDX-License-Identifier: MIT
 
     ternary_peers.py --build build/release [--bitnet CHECKOUT] [--ggml DIRECTORY] [--threads 2]

@@ -7,12 +7,12 @@
  *
  * --only takes rows: decode, sampled, prefill, memory, one-thread (SmolLM2), qwen-decode,
  * qwen-prefill, first, budget, large. --wasm and --native are builds of this tree; the native one
- * converts models and says which tokens are right. --json FILE keeps every single figure,
+ * converts models and provides the expected tokens. --json FILE keeps every single figure,
  * --ours-only leaves wllama out.
  *
  * QSF_TEST_CHROMIUM names the browser (chromium). wllama comes from npm, pinned in
  * wllama/package-lock.json, into $QSF_CACHE (~/.cache/qsf), where converted models are kept too.
- * Both run with their own defaults, but for threads and the context, and greedy except in the row
+ * Both run with their own defaults, except threads and the context, and greedy except in the row
  * "sampled"; wllama gets the GGUF files, without a GPU. Every measurement has a browser of its own
  * with an empty profile; a round measures ours and theirs, and the first one changes from round to
  * round. */
@@ -219,7 +219,7 @@ async function budget(m) {
   });
 }
 
-/** More than 4 GB through a budget: right tokens, and damage behind the 4 GB found. */
+/** More than 4 GB through a budget: right tokens, and damage beyond 4 GB is found. */
 async function large(m) {
   const file = join(CACHE, 'bench', 'large.qsf'), text = 'Once', n = 3,
     options = {context: 64, threads: THREADS, memory: BUDGET, cache: false};

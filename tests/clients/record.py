@@ -14,7 +14,7 @@ HEADERS = "authorization", "x-api-key", "anthropic-version", "content-type", "ac
 EXACT = {"type", "object", "role", "code", "param", "event"}     # values that a client may look at
 
 
-# ---- the proxy: bytes go both ways as they are ----
+# ---- the proxy: bytes go both ways unchanged ----
 
 class Recorder:
     """What one client said, to as many servers as it talks to."""
@@ -67,7 +67,8 @@ class Recorder:
 
 
 def in_order(found):
-    """Those of requests at once have none of their own; a retry that says the same is said once."""
+    """Concurrent requests, which have no order of their own, are sorted; a retry with the same content is
+    dropped."""
     if len(found) > 4:
         found = sorted(found, key=lambda x: (x["status"] != 401, json.dumps(x["body"], sort_keys=True)))
     return [x for i, x in enumerate(found)

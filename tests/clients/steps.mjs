@@ -1,4 +1,4 @@
-// What the programs of the npm clients share, as steps.py for Python's.  They run as copies beside
+// What the programs of the npm clients share, as steps.py for Python's.  They run as copies next to
 // the packages, which lie outside of the clone.
 // SPDX-License-Identifier: MIT
 import assert from 'node:assert/strict';

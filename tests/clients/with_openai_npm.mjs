@@ -69,7 +69,7 @@ const weather = {
 };
 const called = {...shaped, max_tokens: 100, messages: WEATHER, parallel_tool_calls: false};
 const tools = qwen.chat.completions.runTools({...called, tools: [weather]}, {maxChatCompletions: 2});
-await tools.done().catch((e) => assert.match(`${e}`, /length limit/));        // the last words go on
+await tools.done().catch((e) => assert.match(`${e}`, /length limit/));        // the last answer is too long
 assert(tools.messages.some((m) => m.role === 'tool' && m.content === RESULT));
 const streamed = qwen.chat.completions.stream({
   ...called, tool_choice: 'required',

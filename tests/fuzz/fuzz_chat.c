@@ -1,9 +1,9 @@
 /* Fuzz target: any bytes as a template and as messages in JSON.  Spans tile the text, and none of
- * the template's own holds what somebody wrote; nothing is left behind.
+ * the template's own holds the contents of messages; nothing leaks.
  * SPDX-License-Identifier: MIT
  *
- * The template ends at the first zero byte, the messages follow; an empty template is one of those
- * that have a name, and no messages are a fixed conversation. */
+ * The template ends at the first zero byte, the messages follow; an empty template stands for one
+ * of the known templates, and empty messages for a fixed conversation. */
 #include "text/chat.h"
 
 #include <stdlib.h>

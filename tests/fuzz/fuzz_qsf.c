@@ -1,5 +1,5 @@
-/* Fuzz target: any bytes as a QSF file, opened and loaded whole; as they are and with their
- * checksums made right.
+/* Fuzz target: any bytes as a QSF file, opened and loaded whole; unchanged and with their checksums
+ * repaired.
  * SPDX-License-Identifier: MIT */
 #include "mem_platform.h"
 #include "qsf_repair.h"

@@ -1,7 +1,7 @@
-/* Fuzz target: any bytes as a saved session; as they are, and with a header and checksums that fit.
- * What is refused changes nothing; what is taken is written again as the same bytes, and computes
- * on or is named damaged where its values are not finite.  Once for a model with attention alone,
- * once with state.
+/* Fuzz target: any bytes as a saved session; unchanged, and with a header and checksums that fit.
+ * What is refused changes nothing; what is accepted is written again as the same bytes, and either
+ * can be continued or is reported as damaged if its values are not finite.  Once for a model with
+ * attention alone, once with state.
  * SPDX-License-Identifier: MIT */
 #include "engine_bench.h"
 #include "memfile.h"
@@ -55,7 +55,7 @@ static void fuzz_load(bench *b, const uint8_t *data, size_t size)
     free(out.p);
     if (n == FUZZ_CTX) return;
     const qsf_status st = qsf_feed(b->c, 0, own, 1, &logits);
-    if (st && st != QSF_E_CORRUPT) abort();     /* keys and values may be infinite: the engine says so */
+    if (st && st != QSF_E_CORRUPT) abort();     /* the engine reports infinite keys and values */
 }
 
 static void fuzz_both(bench *b, const uint8_t *data, size_t size)

@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const qsf_status made = qsf_tokenizer_new(&h.p, &vocab.v, &t, &err);
     if (made && vocab.v.kind != QSF_VOCAB_STEPS) abort();
     size_t cap = (vocab.v.charsmap ? 300 : 4) * len + 8;
-    /* steps may make a text longer, or exceed their time budget */
+    /* steps may make the input longer, or exceed their time budget */
     const bool stays = !made && vocab.v.kind == QSF_VOCAB_STEPS
         && qsf_tokenizer_encode(t, text, len, flags, NULL, 0, &cap, &err) == QSF_E_UNSUPPORTED;
     if (made || stays) {

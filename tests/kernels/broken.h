@@ -188,7 +188,7 @@ static void vec_add_last_doubled(float *y, const float *a, const float *b, size_
 }
 static void scan_forgets_keep(float *after, const float *before, size_t rows, const qsf_scan *s)
 {
-    qsf_scan wrong = *s;        /* decays behind the correction, not before it */
+    qsf_scan wrong = *s;        /* decays after the correction, not before it */
     float gain[SCAN_TOKENS], ones[SCAN_TOKENS];
     for (size_t t = 0; t < s->tokens; t++) gain[t] = s->gain[t], ones[t] = s->correct ? 1 : s->keep[t];
     wrong.gain = gain, wrong.keep = ones;

@@ -98,8 +98,8 @@ static float *guard_f32_copy(table_test *t, const float *x, size_t n)
     return p;
 }
 
-/* Ends a round: nothing was written in front of a buffer (or,
- * where there are no guard pages, behind it). */
+/* Ends a round: nothing was written before a buffer (or,
+ * without guard pages, after it). */
 static void guard_end(table_test *t)
 {
     for (int i = 0; i < t->n_slots; i++) {

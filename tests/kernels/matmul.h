@@ -223,7 +223,7 @@ static float *guard_rows(table_test *t, size_t n, size_t ldy, size_t used)
     return y;
 }
 
-/* Some of the rows by themselves: a row's result does not depend on those beside it. */
+/* Some of the rows by themselves: a row's result does not depend on its neighbours. */
 static void same_rows(table_test *t, const float *alone, const float *among, size_t ldy, size_t n,
                       size_t rows)
 {
@@ -373,8 +373,8 @@ static double dequantised_product(const matmul_case *c, int form, const float *x
 }
 
 /* Floats quantised by the set's own quantize_act:
- * 1e-3 of sum |w||x| for 4 and more bits; 1e-2 below, and where scales of one row differ so much
- * that a few columns are all of it. */
+ * 1e-3 of sum |w||x| for 4 and more bits; 1e-2 below, and if scales within a row differ widely, so
+ * that a few columns dominate it. */
 static void check_f32_bounds(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {
     const bool few = t->form == QSF_F_MX4 || t->form == QSF_F_NV4 || form_trellis(t->form)

@@ -15,7 +15,7 @@ static double levels_scale(int e)
     const int exponent = e >> 3 & 15;
     return (e & 128 ? -1 : 1) * (exponent ? ldexp(8 + e % 8, exponent - 15 - 3) : ldexp(e % 8, -14 - 3));
 }
-/* Forms whose scales are no fp16 at the head. */
+/* Forms without fp16 scales at the head. */
 static bool form_own_scales(int form)
 {
     return form == QSF_F_MX4 || form == QSF_F_NV4 || form == QSF_F_8K || form_trellis(form)
@@ -83,7 +83,7 @@ static void small_scales(table_test *t, uint8_t *tile, int form, bool unit)
     if (form_levels(form)) return;
     for (int i = 0; i < (form == QSF_F_8K ? 16 : (int)small_head(form)); i++) {
         const uint32_t r = (uint32_t)(rng_next(t) >> 32);
-        if (form == QSF_F_MX4)      /* also the least ones, which are no normal floats */
+        if (form == QSF_F_MX4)      /* also the smallest ones, which are subnormal floats */
             tile[i] = (uint8_t)(unit ? 128 : t->round == 1 ? 230 : t->round == 2 ? r % 4 : 118 + r % 16);
         else if (form == QSF_F_NV4)
             tile[i] = (uint8_t)(unit ? 0x40 : t->round == 1 ? 0x7e : t->round == 2 ? r & 0x8f

@@ -1,4 +1,4 @@
-"""Embeddings of random tiny encoders beside llama.cpp's.  A part of run.py.
+"""Embeddings of random tiny encoders against llama.cpp's.  A part of run.py.
 SPDX-License-Identifier: MIT"""
 import json, math, pathlib, re
 import numpy as np
@@ -8,7 +8,7 @@ from reference import F, Reader, alibi_slopes, floats, gelu, gelu_f16, layer_nor
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 EXACT = 1e-5                # of the largest number, float run against the reference
-# llama.cpp against the reference with its GELU, a table of 16-bit floats: an input beside an edge
+# llama.cpp against the reference with its GELU, a table of 16-bit floats: an input near an edge
 # is rounded either way
 CLOSE = 3e-4
 
@@ -121,7 +121,7 @@ class Encoder:
         return self.linear(self.linear(x, "dense_2"), "dense_3") if "dense_2.weight" in self.w else x
 
 def embed(r, model, texts, pool, *options):
-    """pool None: as the file says."""
+    """pool None: the file's."""
     ids = ";".join(",".join(map(str, t)) for t in texts)
     how = ("--pooling", pool) if pool else ()
     out = r.call(r.a.qsf_run, "-m", model, "--embedding", "--ids", ids, "-t", r.a.threads, *how, *options)

@@ -95,7 +95,7 @@ def granite(m, part, kind, w):
     return {f"{COMMON[part]}.{kind}": w}
 
 def side_by_side(m, w, size, first=0, columns=False):
-    """Heads of a delta net that share a key, one beside the other."""
+    """Reorders the heads of a delta net so that those that share a key are adjacent."""
     heads, keys = m["kv"]["ssm.time_step_rank"], m["kv"]["ssm.group_count"]
     if columns: return side_by_side(m, w.T, size).T
     moved = w[first:].reshape(heads // keys, keys, size, *w.shape[1:]).swapaxes(0, 1)
@@ -211,8 +211,8 @@ def tensors(m, found):
     return {k: np.ascontiguousarray(v) for k, v in out.items()}
 
 def joined(name, gate, up):
-    """Outputs of Granite's one behind the other, of gpt-oss in turn: the last axis of plain weights and
-    biases, the one behind the experts of MXFP4's."""
+    """Gate and up in one tensor: Granite's concatenated, gpt-oss's interleaved, along the last axis of plain
+    weights and biases, and along the axis after the experts of MXFP4's."""
     if "qkvz" in name: return np.concatenate([up, gate], 1).reshape(-1, up.shape[-1])
     if "kv_b_proj" in name:                             # head by head: what makes keys, then values
         both = np.concatenate([gate.swapaxes(1, 2), up], 1)
@@ -231,7 +231,7 @@ CLASSES = {"lfm2": "Lfm2", "lfm2_moe": "Lfm2Moe", "granitemoeshared": "GraniteMo
            **hf_relatives.CLASSES}
 
 def config(m):
-    """What config.json says beside what all of them have."""
+    """The entries of config.json besides those that all models have."""
     kv, arch = m["kv"], m["arch"]
     x = m.get("experts", {})
     kinds = m.get("kinds", "")

@@ -1,4 +1,4 @@
-"""How the Transformers library's files have models whose layers are Llama's but for names, biases and
+"""How the Transformers library's files store models whose layers are Llama's except for names, biases and
 experts: a layer's tensors and the config.json of make_hf_pair.py's models, from those of their GGUF files.
 SPDX-License-Identifier: MIT
 """

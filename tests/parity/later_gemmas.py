@@ -126,7 +126,7 @@ def end(m, x):
 
 
 def beside(m, x, b):
-    """Experts beside what is everybody's, both on the stream; the router chooses by the stream, too."""
+    """Routed experts besides the shared feed-forward; both, and the router, take the stream as input."""
     y = rms(x, m.w(b + "ffn_gate_inp.scale"), m.eps) * F(1 / math.sqrt(m.n_embd))
     score = m.linear(y, b + "ffn_gate_inp")
     score = np.exp(score - score.max(axis=-1, keepdims=True))

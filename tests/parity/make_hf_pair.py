@@ -205,7 +205,7 @@ def save_weights(folder, tensors, shards):
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
 
 def weights(t):
-    """Matrices in halves, MXFP4's as they are, and all else in floats."""
+    """Matrices in halves, MXFP4's unchanged, and all else in floats."""
     part = t.name.split(".", 2)[-1]
     small = part in ("ssm_a", "ssm_d") or part.endswith(".bias") or "conv" in part or "ssm_norm" in part
     if t.tensor_type == make_tiny.Q.MXFP4: return np.array(t.data)

@@ -5,7 +5,7 @@ SPDX-License-Identifier: MIT
 
     make_mixed.py smollm2-135m-q4_1.gguf OUT.gguf
 
-The quantisers here are no good ones: scales by the largest value, then the nearest entry of the codebook.
+The quantisers here are crude: scales by the largest value, then the nearest entry of the codebook.
 Distances are sums of small integers, which floats hold exactly, so no library of matrices changes a choice.
 """
 import pathlib, sys
@@ -59,7 +59,7 @@ def packed_nibbles(x):
     return (x[:, 0::2] | x[:, 1::2] << 4).astype(U8)
 
 def shifted(x, width):
-    """Fields of so many bits, the first lowest, as one number a row."""
+    """Fields of `width` bits, the first lowest, as one number a row."""
     return (x.astype(np.uint64) << (np.arange(x.shape[-1], dtype=np.uint64) * np.uint64(width))).sum(
         axis=-1, dtype=np.uint64)
 

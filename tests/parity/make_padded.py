@@ -19,7 +19,7 @@ from gguf_reader import Reader
 
 WIDTH, WIDE, HEAD = {"llama": 576, "qwen2": 896}, {"llama": 768, "qwen2": 1024}, 64
 KEYS = {"llama": {192: 256}, "qwen2": {}}          # SmolLM2's 3 key heads become 4
-# where the columns behind the heads go: Qwen's seventh head is followed by one of zeros
+# where the columns after the heads go: Qwen's seventh head is followed by one of zeros
 HEADS = {"llama": np.arange(576), "qwen2": np.r_[0:448, 512:960]}
 
 

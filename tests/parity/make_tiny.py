@@ -230,7 +230,7 @@ class Writer:
         self.w.add_tensor(name, x.reshape(-1, each) if each else x)
 
     def matrix(self, name, rows, cols, gain, kind=None, dead=0, n=0):
-        """Gain 1 keeps the size of a normalised input.  n: so many matrices in one tensor."""
+        """Gain 1 keeps the size of a normalised input.  n: the number of matrices in one tensor."""
         if n: return self.matrices(name, n, rows, cols, gain)
         inner, std = not kind and name.startswith("blk."), gain / cols**0.5
         kind = kind or self.m["type"]
@@ -481,7 +481,7 @@ class Writer:
         self.m, self.head_dim = whole, wide
 
     def layer_row(self, b):
-        """What a layer is given of a token beside the stream."""
+        """A layer's inputs from the token, besides the stream."""
         m = self.m
         if m.get("row"):
             self.matrix(b + "inp_gate.weight", m["row"], m["n_embd"], 1.3)

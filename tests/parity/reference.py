@@ -66,7 +66,7 @@ GELU = {"gpt2", "gemma2", "gemma3", "gemma3n", "gemma4", "starcoder2", "phi2", "
         "bloom"}
 RELU2 = {"rwkv7", "bitnet-25", "bitnet-b1.58", "arcee", "nemotron", "nemotron_h", "nemotron_h_moe"}
 UNMOVED = {"gpt2", "mpt", "bloom", "nemotron_h", "nemotron_h_moe"}          # nothing is rotated
-# norms of queries and keys that are one over all heads, and such that come behind the rotation
+# norms of queries and keys that span all heads, and those that come after the rotation
 ALL_HEADS, AFTERWARDS = {"olmo2", "mpt", "olmoe"}, {"hunyuan-dense"}
 # what these names stand for elsewhere
 CONV = {"shortconv.in_proj": "ssm_in", "shortconv.conv": "ssm_conv1d", "shortconv.out_proj": "ssm_out",
@@ -115,7 +115,7 @@ def softplus(x):
     return np.log1p(np.exp(np.float64(x)))
 
 def xielu(x, alpha_p, alpha_n, beta, eps):
-    """arXiv 2411.13010; the alphas as they are trained."""
+    """arXiv 2411.13010; with the alphas of the training parametrisation."""
     low = (np.expm1(np.minimum(x, F(eps))) - x) * F(beta + softplus(alpha_n)) + F(beta) * x
     return np.where(x > 0, F(softplus(alpha_p)) * x * x + F(beta) * x, low)
 
@@ -211,7 +211,7 @@ class Model:
                     w += outliers(q.data(o), o["rows"], o["cols"], w.shape)
             b = f"blk.{t['unit']}."
             if b + "ffn_gate_inp.weight" in all_names and b + "ffn_gate.weight" not in all_names:
-                # what is everybody's is the layer's feed-forward
+                # the shared expert is the layer's feed-forward
                 name = {4: "ffn_gate_shexp.weight", 5: "ffn_up_shexp.weight",
                         6: "ffn_down_shexp.weight"}.get(t["kind"], name)
             name = name if t["unit"] >= self.n_layers else f"blk.{t['unit']}.{name}"

@@ -35,12 +35,12 @@ def ask(r, model, query, documents):
     return [x["relevance_score"] for x in sorted(out["results"], key=lambda x: x["index"])]
 
 def share(r, model, ids, words):
-    """Of yes, beside no, in the answer."""
+    """The probability of yes, among yes and no, as the answer."""
     yes, no = r.logits(model, ids, 512, "--f32")[words]
     return 1 / (1 + math.exp(no - yes))
 
 def scores(r, g, files, words):
-    """Beside the plain model's answers to the tokens that llama.cpp makes of each pair."""
+    """Against the plain model's answers to the tokens that llama.cpp makes of each pair."""
     got = ask(r, files[0], g["query"], [p["document"] for p in g["pairs"]])
     worst = far = 0.0
     def logit(p): return math.log(p / (1 - p))
@@ -57,7 +57,7 @@ def same(r, g, files):
     return worst <= EXACT, f"largest difference {worst:.1e}"
 
 def control(r, g, files, words):
-    """A text that names control tokens has none of them, where its template has."""
+    """Names of control tokens in a document are not tokenized as such, while the template's are."""
     got, = ask(r, files[0], g["query"], [CONTROL])
     text = r.a.cache / "pair.txt"
     def ids(of, *options):

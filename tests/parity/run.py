@@ -15,10 +15,10 @@ QSF_TEST_NO_SKIP=1. --text is the WikiText-2 test text, for perplexity (by itsel
 --shared). --full adds the slow float runs of all real prompts, --quick leaves out combinations of types,
 blocks, compressions and architectures among the files, and two of three Hugging Face directories.
 
-Greedy tokens: a step where llama.cpp's or the reference's margin between the two best logits is below TIES
-times their errors (llama.cpp's is the golden's `noise`) decides nothing, either token is right there; and
-after another token the texts part for good. So at such a step the answer is taken up again behind llama.cpp's
-token, and every other step of every answer is compared.
+Greedy tokens: a step is a tie if llama.cpp's or the reference's margin between the two best logits is below
+TIES times their errors (llama.cpp's is the golden's `noise`). Either token is right there, and after a
+different one the answers diverge for good. So the answer is then resumed after llama.cpp's token, and every
+other step of every answer is compared.
 """
 import argparse, csv, hashlib, json, math, os, pathlib, re, statistics, subprocess, sys, tempfile
 import numpy as np
@@ -103,7 +103,7 @@ class Runner:
     # ---- comparisons ----
 
     def greedy(self, model, golden, tie, n_ctx, *options):
-        """Compares all steps of a golden answer that are no ties; returns (ok, text)."""
+        """Compares all steps of a golden answer that are not ties; returns (ok, text)."""
         prompt, want = golden["prompt"], golden["greedy"]
         margin = [min(p) for p in zip(golden["margin"], golden["reference"])]
         at = facts = parted = 0

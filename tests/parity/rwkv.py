@@ -85,7 +85,7 @@ def recurrence(r, w, k, v, out, rate):
     return y
 
 def mix(model, x, b):
-    """In 64 bits behind the matrices."""
+    """In 64 bits after the matrices."""
     n, e, head = len(x), x.shape[1], model.get("wkv.head_size")
     def vector(name, need=True): return model.w(b + name, need)
     def pair(t, name, between=lambda t: t):

@@ -180,7 +180,7 @@ def gemma3n():
                           altup=True, gain=0.35, vocab="spm", kv=kv, one=True)
 
 def mixtures():
-    """Architectures with experts; their sizes are no multiples of anything."""
+    """Architectures with experts; their sizes are not multiples of a block or tile."""
     def moe(arch, n, used, ff, shared=0, kv={}, **more):
         keys = {"expert_count": n, "expert_used_count": used, "expert_feed_forward_length": ff,
                 **({"expert_shared_feed_forward_length": shared} if shared else {}), **kv}
@@ -215,7 +215,7 @@ def mixtures():
         **oss["kv"], "expert_feed_forward_length": 32}, experts=dict(oss["experts"], ff=32, type=Q.MXFP4))
 
 def later_mixtures():
-    """Experts beside mixers with state, and beside other attention."""
+    """Experts with mixers that have state, and with other kinds of attention."""
     def moe(arch, n, used, ff, shared=0, kv={}, **more):
         keys = {"expert_count": n, "expert_used_count": used, "expert_feed_forward_length": ff,
                 **({"expert_shared_feed_forward_length": shared} if shared else {}), **kv}

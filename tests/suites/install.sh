@@ -22,7 +22,7 @@ done
 awk '/^```/ { if (inside) exit; inside = $0 == "```c"; next } inside' README.md >"$work/example.c"
 grep -q 'int main' "$work/example.c" || fail "README has no C example"
 
-# The example says which file is missing, and ends well.
+# The example names the missing file, and exits normally.
 says() {
     (cd "$work" && "$1" >"$1.log" 2>&1) || fail "$1 failed: $(cat "$1.log")"
     grep -q '^model.qsf: no such file' "$1.log" || fail "$1: $(cat "$1.log")"
@@ -84,9 +84,9 @@ consumers "$work/prefix" "$work/first"
 mv "$work/prefix" "$work/moved"             # what names its first place does not find it
 consumers "$work/moved" "$work/second"
 
-# Where distributions put libraries: the way back to the prefix is longer, or there is none. Only
-# the package's own files are looked at. What is installed over a file of the same second is
-# taken for up to date.
+# The library folders of distributions: the relative path back to the prefix is longer, or
+# impossible. Only the package's own files are checked. A file that is installed within the same
+# second as the old one counts as up to date.
 places() {
     rm -rf "$work/places" "$work/placed" "$work/absolute"
     cmake -S . -B "$work/places" -DBUILD_TESTING=OFF -DQSF_STATIC=ON -DQSF_WITH_LZ4=OFF -DQSF_WITH_ZSTD=OFF \

@@ -17,7 +17,7 @@ cmp "$work/wasi.json" "$work/native.json"
 run -m "$model" -p "$ask" -n 16 --temp 0 --ram-budget 80 -c 256 | grep "largest planet"
 
 # Prompt and answer are longer than this context: with a window over keys and values, here one that
-# reaches back to the first, the text goes on.
+# reaches back to the first, the answer continues.
 if run -m "$model" -p "$ask" -n 16 --temp 0 -c 32 2>"$work/error.txt"; then exit 1; fi
 grep 'tokens, the context 32 positions; -c N makes it longer' "$work/error.txt"
 run -m "$model" -p "$ask" -n 16 --temp 0 -c 32 --kv-window 64 --check every --json >"$work/window.json"

@@ -42,7 +42,7 @@ const load = () => {
 q.qsf_config_set_max_seq_len(config, 0x7fffffff);
 assert.match(load().why, /ctx-size is 2147483647; it must be a whole number from 0 to 16777216/);
 q.qsf_config_set_max_seq_len(config, 256);
-for (const megabytes of [4295, 0x7fffffff, -1]) {          /* more than 32 bits of bytes is no small budget */
+for (const megabytes of [4295, 0x7fffffff, -1]) {          /* more than 32 bits, so not small */
   q.qsf_config_set_ram_budget(config, megabytes);
   const {engine, why} = load();
   assert.ok(engine, why);

@@ -56,7 +56,7 @@ const bench = {
     await engine.open(url, options);
     return {ms: performance.now() - begin, ...engine.about};
   },
-  /** Tokens a second of n tokens behind a short prompt, from the first one's arrival
+  /** Tokens a second of n tokens after a short prompt, from the first one's arrival
    * to the last one's. */
   async decode(prompt, length, n, sampling) {
     const times = [];

@@ -1,5 +1,5 @@
-/* Serves files with ranges, as fast as it is told to: all answers together share the rate, as one
- * connection to the world does.
+/* Serves files with ranges at a given rate, which all responses share, like one connection to the
+ * internet.
  * SPDX-License-Identifier: MIT */
 import {createReadStream} from 'node:fs';
 import {stat} from 'node:fs/promises';
@@ -12,7 +12,7 @@ const TYPES = {'.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.
   '.wasm': 'application/wasm'};
 const PART = 1 << 16;
 
-/* A stream that waits until its bytes' time has come; nothing is saved up while nobody asks. */
+/* A stream that delays bytes to keep the rate; idle time is not saved up. */
 function throttle(clock, rate) {
   return new Transform({
     async transform(chunk, _, done) {

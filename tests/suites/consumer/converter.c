@@ -56,7 +56,7 @@ static void put_keys(FILE *f)
     put_text(f, "tokenizer.ggml.tokens");
     put(f, 9, 4), put(f, 8, 4), put(f, VOCAB, 8);
     for (int i = 0; i < VOCAB; i++) {
-        /* every letter, for a text to measure with */
+        /* every letter, for a text file to measure with */
         if (i < 94) snprintf(token, sizeof token, "%c", 33 + i);
         else snprintf(token, sizeof token, "t%d", i);
         put_text(f, token);
