@@ -13,7 +13,7 @@
 typedef struct qsf_piece {
     void       *at;           /* the pointer that points to the array, of whatever type */
     uint64_t    n, size;      /* elements, and bytes of one */
-    const char *what;         /* for the message where there is no memory */
+    const char *what;         /* for the message when memory runs out */
 } qsf_piece;
 #define QSF_PIECE(pointer, n, what) ((qsf_piece){ &(pointer), (n), sizeof *(pointer), (what) })
 

@@ -48,8 +48,8 @@ struct qsf_platform {
     qsf_status (*read_wait)(void *user, qsf_read *r);              /* NULL on a host that must not block */
 
     /* -- files for writing: whole or not at all -- */
-    /* A temporary file beside path.  commit syncs and renames it to path; abort removes
-     * it.  Both end *o. */
+    /* Creates a temporary file next to path.  commit syncs it and renames it to path; abort
+     * removes it.  Both end *o. */
     qsf_status (*create)(void *user, const char *path, qsf_out **out);
     qsf_status (*write)(void *user, qsf_out *o, uint64_t at, const void *src, size_t len);
     qsf_status (*commit)(void *user, qsf_out *o);
@@ -94,9 +94,9 @@ struct qsf_platform {
     /* Optional (NULL): why open (writing: create) has refused path, in words that follow its name:
      * "is a directory", "permission denied".  NULL: it is not known. */
     const char *(*why)(void *user, const char *path, bool writing);
-    /* Optional (NULL), both or none: an empty file beside path that this process needs for a while
-     * and nobody else has, its name to name[0..cap); and the removal of such a file.  What a killed
-     * process has left of it goes when path is next created. */
+    /* Optional (NULL), both or neither.  between creates an empty temporary file next to path that
+     * only this process uses, and writes its name to name[0..cap); remove deletes such a file.
+     * Files that a killed process left are deleted when path is next created. */
     qsf_status  (*between)(void *user, const char *path, char *name, size_t cap);
     void        (*remove)(void *user, const char *path);
     /* Optional (NULL): seconds since 1970 as a clock on the wall shows them, in the zone that

@@ -1,17 +1,17 @@
-/* The thread pool.  Nobody waits for a thread, only for pieces that one has begun.
+/* The thread pool.  The caller never waits for a thread, only for pieces that one has begun.
  * SPDX-License-Identifier: MIT
  *
- * Each thread has a range of a job's pieces, which are neighbours in memory, and claims them one
- * after another; then it claims what others have left.  The caller does so too, and goes on as soon
- * as all are done, whoever did them: a thread that the system does not run delays what it has in
- * hand, and nothing else.  Where other programs want the processors that is still too often: such a
- * thread is stopped in the middle of a piece whenever its turn is over, for some milliseconds.  So
- * the caller notices pieces that are late, and finds out whether it is faster without their threads
- * (pool_rest.c).
+ * Each thread has a range of a job's pieces, which are adjacent in memory, and claims them one by
+ * one; then it claims pieces left in the ranges of other threads.  The caller does the same, and
+ * continues as soon as all pieces are done, whichever thread did them: a thread that is not
+ * scheduled delays only the piece it has begun.  When other programs compete for the processors,
+ * even that happens too often: such a thread is preempted in the middle of a piece at the end of
+ * each time slice, for some milliseconds.  So the caller detects late pieces, and tries whether it
+ * is faster without their threads (pool_rest.c).
  *
- * Who waits spins first, because waking takes longer than most waits.  How long is learned from the
- * waits before; and where the clock jumps while a thread spins, somebody else has had its
- * processor, who could have had it sooner. */
+ * A waiting thread spins first, because waking it takes longer than most waits.  The spin time is
+ * learned from earlier waits; a jump of the clock during a spin means that another thread had the
+ * processor, which could have had it sooner if this one had slept. */
 #include "base/pool.h"
 #include "base/pool_rest.h"
 

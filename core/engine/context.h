@@ -28,7 +28,7 @@ typedef struct qsf_batch_state {
     bool     hidden;                 /* hidden states of its rows are wanted */
     uint32_t n_hidden;               /* of them are there */
     qsf_expert_walk walk;            /* through the experts of the layer, where these are read alone */
-    uint32_t n_states;               /* rows that go on in layers elsewhere */
+    uint32_t n_states;               /* rows whose remaining layers are computed elsewhere */
 } qsf_batch_state;
 
 struct qsf_context {

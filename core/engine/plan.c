@@ -10,13 +10,13 @@
 
 /* A third buffer, where nothing had to be reduced, lets two layers travel while one is computed. */
 enum { PLAN_SLOTS = 3 };
-/* Pieces of the reserve beside the fetch's slots, at most; and of these the large ones. */
+/* The most pieces of the reserve besides the fetch's slots, and how many of them are large. */
 enum { PLAN_PIECES = 45, PLAN_LARGE = 18 };
 /* A program's heap, what large pieces lose to whole pages, and what its code takes beyond the 4 MB
  * that a budget leaves to it. */
 enum { PLAN_PROGRAM = 1 << 20 };
-/* Pages of a file that is read from a mapping, as long as they are copied: those that the page
- * cache has as one piece. */
+/* Pages of a mapped file that are resident while they are copied: what the page cache maps as one
+ * piece. */
 enum { PLAN_MAPPED = 9 << 18 };
 enum { PLAN_STACK = 128 * 1024, PLAN_MAX_PART = 16 << 20, PLAN_KEPT = 256 };
 
@@ -25,7 +25,7 @@ typedef struct plan_sizes {
     /* [layers and a final norm that is loaded, embedding, final unit with the head][stored, raw] */
     uint64_t staging[3][2];
     uint64_t tables;          /* of the file alone */
-    uint64_t rows_head;       /* what an approximate head takes beside the head */
+    uint64_t rows_head;       /* what an approximate head takes besides the head itself */
     uint64_t expert;          /* a slot for one with its tables; 0: experts come with their layers */
     uint64_t experts_least;   /* of the fewest such slots */
 } plan_sizes;
@@ -315,7 +315,7 @@ static void plan_place(const qsf_source *s, const plan_sizes *z, const qsf_grant
     m->head = g->head;
 }
 
-/* What is wanted, before anything gives way. */
+/* What the options ask for, before anything is reduced. */
 static qsf_grant plan_wishes(const qsf_source *s, const qsf_context_options *o, bool ctx_given,
                              const plan_sizes *z)
 {

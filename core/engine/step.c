@@ -348,7 +348,7 @@ qsf_status qsf_wait(qsf_context *c)
     step_weights weights;
     const qsf_status st = step_fetch(c, true, &weights);
     if (st != QSF_E_UNSUPPORTED) c->now.waiting_ns = 0;
-    if (st && st != QSF_E_UNSUPPORTED) qsf_batch_drop(c);     /* a host that cannot wait may go on stepping */
+    if (st && st != QSF_E_UNSUPPORTED) qsf_batch_drop(c);     /* a host that cannot wait may keep stepping */
     return st;
 }
 
