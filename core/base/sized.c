@@ -25,8 +25,7 @@ static qsf_status sized_refuse(const char *name, size_t size, qsf_error *err)
                     (unsigned long long)size);
 }
 
-/* Copies the bytes after the size that both sides have; bytes that only the caller's has become 0.
- */
+/* Copies the bytes after the size that both sides have; the others of out become 0. */
 static void sized_copy(void *out, size_t size, const void *ours, size_t whole)
 {
     const size_t head = sizeof size, common = QSF_MIN(size, whole);

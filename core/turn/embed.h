@@ -11,7 +11,7 @@ enum { EMBED_PARTS = 64 };
 
 /* What a caller means by a pooling: the file's where it says none, else the mean. */
 qsf_pooling qsf_pooling_of(const qsf_hparams *hp, qsf_pooling asked);
-/* Rows [first, first + rows) of the batch are tokens [at, at + rows) of a text of n. */
+/* Rows [first, first + rows) of the batch are tokens [at, at + rows) of an input of n tokens. */
 typedef struct embed_part { size_t text, first, rows, at, n; } embed_part;
 
 /* Texts under way: qsf_embed_texts and qsf_rerank, a step at a time.  ids, lens and out stay the

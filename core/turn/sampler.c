@@ -161,7 +161,7 @@ static bool has_dry(const sampler_pick *k) { return qsf_sampler_dries(&k->s->o);
 static bool has_bans(const sampler_pick *k) { return k->s->banned.len > 0; }
 static bool has_limits(const sampler_pick *k) { return k->limits != NULL; }
 
-/* The rows that change logits; a sampler whose temperature is 0 takes the largest behind them. */
+/* The rows that change logits; at temperature 0 the sampler takes the largest logit after them. */
 static const struct chain_logits_row {
     bool (*on)(const sampler_pick *k);
     void (*run)(sampler_pick *k);

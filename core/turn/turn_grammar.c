@@ -136,8 +136,8 @@ qsf_status qsf_turn_grammar_begin(qsf_turn *t)
     return grammar_check_after(t);
 }
 
-/* The first text of `after` in the tail with this token's text behind it: where that text ends, and
- * how long it is. */
+/* Finds the first string of `after` in the tail, to which this token's text is appended: where it
+ * ends, and how long it is. */
 static bool grammar_called(const turn_grammar *g, size_t n, size_t *end, size_t *length)
 {
     const char *text;
@@ -152,8 +152,8 @@ static bool grammar_called(const turn_grammar *g, size_t n, size_t *end, size_t 
     return *end != SIZE_MAX;
 }
 
-/* With what the grammar begins if this token comes, as it lies behind the tail; NULL: it does not
- * begin. */
+/* The text with which the grammar would begin if this token came, appended to the tail; NULL: the
+ * grammar would not begin. */
 static const char *grammar_first(qsf_turn *t, int32_t id, size_t *n)
 {
     turn_grammar *g = &t->grammar;
@@ -240,7 +240,7 @@ int32_t qsf_turn_choose(qsf_turn *t, size_t row)
     return id;
 }
 
-/* ---- going on ---- */
+/* ---- advancing ---- */
 
 /* Adds a token's text to the tail, of which the last `keep` bytes stay. */
 static void tail_add(turn_grammar *g, const char *text, size_t n, size_t keep)
@@ -262,7 +262,7 @@ void qsf_turn_grammar_take(qsf_turn *t, int32_t id)
     if (g->active) {
         const bool control = token_is_control(t, id);
         (void)qsf_matcher_token(g->matcher, id);                /* it fits */
-        if (control) g->n_tail = 0;                             /* text is cut into tokens anew behind it */
+        if (control) g->n_tail = 0;                             /* tokenization restarts after it */
         else tail_add(g, text, len, QSF_MAX(TURN_TAIL, t->longest_piece));
     } else if ((first = grammar_first(t, id, &n))) {
         g->active = true;
@@ -312,7 +312,7 @@ static qsf_status forced_stay(qsf_turn *t, size_t len, const int32_t *ids, int32
     return QSF_OK;
 }
 
-/* Whether the grammar is over behind the n bytes at text that it forces. */
+/* Whether the grammar ends after the n forced bytes at text. */
 static bool forced_to_end(const turn_grammar *g, const char *text, size_t n)
 {
     return grammar_fits(g, text, n) && qsf_matcher_over(g->scout);

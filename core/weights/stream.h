@@ -1,4 +1,4 @@
-/* A unit of the file in parts: for the embedding and the head where they do not fit the budget
+/* A unit of the file in parts: for the embedding and the head if they do not fit the budget as a
  * whole.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_STREAM_H
@@ -7,12 +7,12 @@
 #include "weights/fetch.h"
 
 typedef struct qsf_stream {
-    qsf_fetch  *fetch;        /* NULL: there is no such stream */
+    qsf_fetch  *fetch;        /* NULL: the stream does not exist */
     qsf_unit_id id;
     qsf_shelf   shelf;
 } qsf_stream;
 
-/* Whether bytes [begin, end) of a unit can be read in parts: they are stored as they are, in one
+/* Whether bytes [begin, end) of a unit can be read in parts: they are stored uncompressed, in one
  * extent. */
 bool       qsf_stream_possible(const qsf_source *s, qsf_unit_id id, uint64_t begin, uint64_t end);
 /* Memory of a stream of parts of at most len bytes through n slots: parts are widened to whole
