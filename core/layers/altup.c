@@ -128,7 +128,7 @@ void qsf_laurel_add(const qsf_pass *p, size_t r)
     p->k->vec_scale(x, 1 / sqrtf(2), n);
 }
 
-/* ---- behind a layer ---- */
+/* ---- after a layer ---- */
 
 static void altup_come(void *arg, uint32_t thread, uint32_t piece)
 {

@@ -16,8 +16,8 @@ static void convolve_qkv(void *arg, uint32_t thread, uint32_t piece)
     qsf_mixer_convolve(p, p->b->mix, p->b->ld_mix, qsf_mixer_mine(job, piece, p->layer->mix_channels), true);
 }
 
-/* Row r's beta of a head, and where its alpha is: behind the other betas, those of the head's group
- * where one matrix has both. */
+/* Row r's beta of a head; *to_alpha: how far after it its alpha is.  Alphas follow all betas, or
+ * the betas of the head's group if one matrix has both. */
 static float *beta_of(const qsf_pass *p, size_t r, size_t head, size_t *to_alpha)
 {
     const qsf_layer *l = p->layer;

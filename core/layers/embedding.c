@@ -7,8 +7,8 @@
 
 /* ---- memory ---- */
 
-/* A learned position table would need a stream of its own, and a norm its weights beside it; no
- * model this large has either. */
+/* A learned position table would need a stream of its own, and a norm would need its weights in
+ * memory as well; no model this large has either. */
 bool qsf_embedding_can_stream(const qsf_source *s)
 {
     const qsf_matrix_place place = qsf_place_embedding(s);

@@ -85,7 +85,7 @@ void qsf_bias_scores(const qsf_key_bias *t, float *s, const float *factors, floa
 {
     const size_t half = t->rope->half;
     float *back = t->back + place * 2 * half, *more = work;
-    if (place >= t->n_places) {         /* a text that has left its window behind */
+    if (place >= t->n_places) {         /* positions beyond the table: the window has slid */
         back = work + vectors * QSF_KV_BLOCK;
         bias_back(t->rope, place, back, back + half);
     }

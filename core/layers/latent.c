@@ -110,7 +110,7 @@ static void add_rows_of_head(const qsf_pass *p, const qsf_matrix *m, size_t row,
     }
 }
 
-/* Queries through the keys' matrix, behind their columns that turn. */
+/* Multiplies queries by the keys' matrix; the results follow their rotary columns. */
 static void absorb_heads(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;

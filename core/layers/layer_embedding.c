@@ -1,5 +1,5 @@
-/* What a layer is given of a token beside the stream (Gemma 3n and 4): a row of a table of its own,
- * and one that a matrix makes of the token's embedding.
+/* Per-layer embeddings (Gemma 3n and 4): a layer's input for a token in addition to the residual
+ * stream, the sum of a row of its own table and a projection of the token's embedding.
  * SPDX-License-Identifier: MIT
  *
  *   embedding -> matrix -> norm -> + table's row -> * act(gate of x) -> matrix -> norm -> + x */

@@ -11,7 +11,7 @@
 
 static bool has_heads(const qsf_pass *p) { return p->layer->mixer == QSF_MIXER_PLAMO; }
 
-/* What x is narrowed to, and in it the steps' columns and B, which C is behind. */
+/* What x is narrowed to; in it the steps' columns; and B, which C follows. */
 static float *narrow_row(const qsf_pass *p, size_t r)
 {
     return p->b->mix + r * p->b->ld_mix + qsf_mixer_columns(p, QSF_K_MIX_IN)

@@ -37,7 +37,7 @@ typedef struct qsf_op_row {
 } qsf_op_row;
 extern const qsf_op_row qsf_ops[QSF_N_OPS];
 
-/* A matrix, or so many rows of it, times n rows of the batch. */
+/* A matrix, or its first `rows` rows, times n rows of the batch. */
 typedef struct qsf_product {
     const qsf_matrix *m;
     uint32_t          rows, n;

@@ -37,7 +37,7 @@ void qsf_record_product(qsf_recorder *r, const qsf_matrix *m, uint32_t thread, u
     }
 }
 
-/* ---- behind it ---- */
+/* ---- after an operation ---- */
 
 static void give(const qsf_recorder *r, qsf_record record)
 {

@@ -24,7 +24,7 @@ typedef struct qsf_watched {
 } qsf_watched;
 
 typedef struct qsf_watch {
-    void (*fn)(void *user, const qsf_watched *w);       /* NULL: nobody watches */
+    void (*fn)(void *user, const qsf_watched *w);       /* NULL: not watched */
     void  *user;
 } qsf_watch;
 

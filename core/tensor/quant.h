@@ -27,7 +27,8 @@ qsf_quant_fit qsf_quant_fit_of(uint32_t type, const float *x, const float *w, si
 float qsf_quant_most(uint32_t type);
 /* What a code stands for. */
 float qsf_quant_value(uint32_t type, const qsf_quant_fit *f, uint8_t code);
-/* A packing 0 block of such a type, n codes behind the fit's scale and zero; what follows it. */
+/* Writes a packing 0 block of such a type: the fit's scale and zero, then n codes.  Returns the
+ * position after it. */
 uint8_t *qsf_quant_put_block(uint8_t *out, uint32_t type, const qsf_quant_fit *f, const uint8_t *code,
                              size_t n);
 

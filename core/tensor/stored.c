@@ -1,9 +1,10 @@
-/* Weights of 2 bits as other engines store them: which code is where, floats, and the way to tiles.
+/* 2-bit weights as other engines store them: where each code is, and conversion to floats and
+ * tiles.
  * SPDX-License-Identifier: MIT
  *
- * Everything goes through "the codes of some columns of a row".  Most layouts keep 16 rows together
- * and become tiles where they are, a strip at a time; others are read to a place behind the room
- * for their tiles. */
+ * Everything is built on "the codes of some columns of a row".  Most layouts keep 16 rows together
+ * and become tiles in place, one strip at a time; others are read to memory after the room for
+ * their tiles. */
 #include "tensor/stored.h"
 
 #include "tensor/stored_tl.h"

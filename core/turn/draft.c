@@ -30,8 +30,7 @@ size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size_t cap)
         best_same = same;
     }
     if (!best) return 0;
-    /* If the draft reaches the end of ids, it repeats from its own start, as repetitive text does.
-     */
+    /* If the draft reaches the end of ids, it starts over, as repetitive text does. */
     for (size_t i = 0; i < cap; i++) out[i] = best + i < n ? ids[best + i] : out[best + i - n];
     return cap;
 }

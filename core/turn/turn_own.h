@@ -106,7 +106,7 @@ int32_t    qsf_turn_choose(qsf_turn *t, size_t row);
 void       qsf_turn_grammar_take(qsf_turn *t, int32_t id);
 /* How many of the n guesses after the last token the grammar allows. */
 size_t     qsf_turn_grammar_guesses(qsf_turn *t, size_t n);
-/* Looks for forced text if that is due.  QSF_OK also if there is no forced text. */
+/* Looks for forced text if that is due.  QSF_OK even if nothing is forced. */
 qsf_status qsf_turn_grammar_look(qsf_turn *t);
 
 /* ---- turn_reasoning.c ---- */

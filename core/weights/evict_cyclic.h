@@ -5,8 +5,7 @@
 
 #include "weights/fetch.h"
 
-/* Evicts the layer whose turn is furthest away.  Units that stay have a slot each, by their pins.
- */
+/* Evicts the layer whose turn is furthest away.  Units that stay have a pinned slot each. */
 extern const qsf_evict qsf_evict_cyclic;
 
 #endif

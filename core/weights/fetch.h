@@ -162,8 +162,7 @@ typedef struct qsf_fetch_plan {
     uint32_t        n_experts;        /* slots for experts, a shelf of their own */
     uint64_t        expert_cap;       /* bytes of each */
 } qsf_fetch_plan;
-/* Bytes of a fetch besides slots and staging, including the thread's; and of its staging buffers.
- */
+/* Bytes of a fetch besides slots and staging, including the thread; and of its staging buffers. */
 uint64_t   qsf_fetch_tables(const qsf_source *s, uint32_t n_slots, uint32_t n_threads);
 uint64_t   qsf_fetch_staging(const qsf_fetch_plan *plan);
 /* f must not move. */
