@@ -28,14 +28,14 @@ typedef enum qsf_arch_has {
     QSF_HAS_64       = 1 << 17, /* 64 layers: windowed (exaone4), or with norms of queries (command-r) */
     QSF_HAS_32       = 1 << 18, /* 32 layers rotate, 40 have ALiBi, no others are known (baichuan) */
     QSF_HAS_OLD_SCALES = 1 << 19, /* defaults of files that came before the keys (minicpm) */
-    QSF_HAS_LOOSE_POS = 1 << 20, /* positions are learned where the file has them */
-    QSF_HAS_LOOSE_GATE = 1 << 21, /* gated where ffn_gate is there, or where ffn_up is twice as long */
+    QSF_HAS_LOOSE_POS = 1 << 20, /* learned positions if the file has them */
+    QSF_HAS_LOOSE_GATE = 1 << 21, /* gated if ffn_gate exists or ffn_up is twice as long */
     QSF_HAS_BARE_BEGIN = 1 << 22, /* the first layer may have no norm before its attention */
     QSF_HAS_FIRST_GLOBAL = 1 << 23, /* of a pattern of windows the first layer sees everything */
     QSF_HAS_ACT      = 1 << 24, /* hidden_activation may be silu */
     QSF_HAS_RANK_MEAN = 1 << 25, /* what classifies takes the mean, unless a key says otherwise */
-    QSF_HAS_INTERVAL = 1 << 26, /* keys say which layers have the other mixer */
-    QSF_HAS_GATE     = 1 << 27, /* queries have gates behind them */
+    QSF_HAS_INTERVAL = 1 << 26, /* keys set which layers have the other mixer */
+    QSF_HAS_GATE     = 1 << 27, /* gates follow the queries */
     QSF_HAS_NEIGHBOURS = 1 << 28, /* heads of a delta net that share a key lie side by side */
     QSF_HAS_LATENT   = 1 << 29, /* keys and values are made of latents */
     QSF_HAS_EARLY    = 1 << 30  /* routers choose by the layer's input */
@@ -47,15 +47,15 @@ typedef enum qsf_arch_experts {
     QSF_EXPERTS_SOME,           /* a key may give them to every nth layer */
     QSF_EXPERTS_MAY,
     QSF_EXPERTS_ALWAYS,
-    QSF_EXPERTS_SHARED,         /* and one that is everybody's */
-    QSF_EXPERTS_EACH            /* the length of what is everybody's is that of one of several */
+    QSF_EXPERTS_SHARED,         /* and a shared one */
+    QSF_EXPERTS_EACH            /* several shared ones; the key has the length of each */
 } qsf_arch_experts;
 
 /* What layers have. */
 typedef enum qsf_arch_layers {
-    QSF_LAYERS_BOTH,            /* a mixer, `mixer` where there are no heads of keys, and a feed-forward */
+    QSF_LAYERS_BOTH,            /* a mixer (`mixer` if n_kv_heads is 0) and a feed-forward */
     QSF_LAYERS_MIXER,           /* all have `mixer` and nothing else */
-    QSF_LAYERS_ONE,             /* a feed-forward where its length is not zero, else a mixer */
+    QSF_LAYERS_ONE,             /* a feed-forward if its length is not zero, else a mixer */
     QSF_LAYERS_BESIDE,          /* all have `mixer`, which has attention in it, and a feed-forward */
     QSF_LAYERS_STATE,           /* all have `mixer`, no attention, and a feed-forward, ... */
     QSF_LAYERS_SHIFTED          /* ... which takes the row before, too */
@@ -81,7 +81,7 @@ typedef struct qsf_arch {
     uint32_t window, window_pattern;     /* where the file does not say; pattern 0: every layer is windowed */
     float    attn_softcap, final_softcap;
     float    base_local;        /* rotary base of windowed layers; 0: they turn like the others */
-    uint8_t  mixer;             /* qsf_mixer of layers without key and value heads; 0: there are none */
+    uint8_t  mixer;             /* qsf_mixer of layers without key and value heads; 0: no such layers */
     uint8_t  layers;            /* qsf_arch_layers */
     uint8_t  flow, qk_norm;     /* as in qsf_hparams, like the next one */
     uint32_t rope_skip;
@@ -91,8 +91,8 @@ typedef struct qsf_arch {
     uint8_t  router;            /* where the file does not say, like the next one: as in qsf_hparams */
     bool     router_norm;
     uint32_t n_layers_27b;      /* the size whose queries are scaled by n_embd / n_heads, not head_dim */
-    /* Kinds of tensors, as bits, that every model of this architecture has and that one may have,
-     * beside those that its hyperparameters ask for (qsf_role_needed). */
+    /* Kinds of tensors, as bits, that every model of this architecture has, and that it may have,
+     * besides those that its hyperparameters require (qsf_role_needed). */
     uint64_t need, may;
     uint64_t may_more;          /* from kind 64 on */
     bool     both_ways;

@@ -34,7 +34,7 @@ typedef struct qsf_member {
 extern const qsf_member qsf_members[];
 extern const size_t qsf_n_members;
 
-/* The member's value or values; of an array NULL where the model has none. */
+/* The member's value or values; NULL for an array that the model does not have. */
 const void *qsf_member_values(const qsf_hparams *hp, const qsf_member *m);
 uint32_t    qsf_member_count(const qsf_hparams *hp, const qsf_member *m);
 /* Whether it is not zero, empty or NULL. */

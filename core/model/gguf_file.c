@@ -277,7 +277,7 @@ static qsf_status check_overlaps(const gguf *g, const gguf_part *part, const uin
     return QSF_OK;
 }
 
-/* From offsets behind the description to places in the file. */
+/* Converts offsets relative to the end of the description to offsets in the file. */
 static qsf_status place_tensors(gguf *g, uint32_t file, gguf_part *part, uint64_t end, qsf_error *err)
 {
     const uint64_t length = g->s->lengths[file];

@@ -59,7 +59,7 @@ static qsf_status hp_wrong(const gguf *g, const char *what, uint32_t value, qsf_
     return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %u", g->s->path, what, (unsigned)value);
 }
 
-/* The last layers of a file may guess several tokens at once: they are no part of the model. */
+/* The last layers of a file may be for multi-token prediction: these are ignored. */
 static qsf_status read_layers(gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
@@ -298,7 +298,7 @@ static qsf_status read_scales(const gguf *g, const qsf_arch *a, qsf_hparams *hp,
     return QSF_OK;
 }
 
-/* What other numbers mean is nobody's to know: then nothing is asked for. */
+/* Unknown pooling types are treated as none. */
 static qsf_status read_pooling(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     uint32_t pooling = QSF_POOL_NONE;
@@ -398,7 +398,7 @@ qsf_status qsf_gguf_rope_factors(gguf *g, qsf_error *err)
         return qsf_fail(err, QSF_E_CORRUPT,
                         "%s: longrope scaling without the tensors rope_factors_short.weight and "
                         "rope_factors_long.weight", g->s->path);
-    /* converters do not always say so */
+    /* converters do not always set the type */
     if (hp->rope_factors && hp->scaling == QSF_SCALING_NONE) hp->scaling = QSF_SCALING_LONGROPE;
     return QSF_OK;
 }

@@ -12,7 +12,7 @@ static const struct gguf_layer_field { const char *key; size_t at; } gguf_layer_
     [GGUF_LAYER_EXPERT_FF] = { "%s.expert_feed_forward_length", offsetof(qsf_layer, n_ff_expert) },
 };
 
-/* The key, where its values differ; NULL: they do not, or one of them is no size. */
+/* The key if its values differ; NULL: they are equal, or one of them is not a size. */
 static const gguf_kv *find_differing(const gguf *g, gguf_layer_key key, uint32_t *most)
 {
     const gguf_kv *kv = qsf_gguf_find(g, gguf_layer_fields[key].key);

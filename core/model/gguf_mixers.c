@@ -1,9 +1,9 @@
-/* What a GGUF file says of layers whose mixer is not attention.
+/* Reads a GGUF file's description of layers whose mixer is not attention.
  * SPDX-License-Identifier: MIT */
 #include "model/gguf.h"
 
-/* Rotary sections of images, time, height and width in turn: of a text's positions all three are
- * the same, so that nothing changes as long as they cover what turns. */
+/* Rotary sections for images: time, height and width.  In text all three positions are equal, so
+ * sections have no effect if they cover all rotary columns. */
 static qsf_status check_sections(const gguf *g, qsf_error *err)
 {
     const gguf_kv *kv = qsf_gguf_find(g, "%s.rope.dimension_sections");

@@ -315,7 +315,7 @@ const char *qsf_chat_template(const qsf_model *m)
     return found;
 }
 
-/* Of several tokens that a template writes behind an answer the first ends it. */
+/* If a template writes several tokens after an answer, the first of them ends it. */
 static qsf_status chat_first_token(const qsf_model *m, char *text, size_t *len, qsf_error *err)
 {
     const char *piece;

@@ -56,7 +56,7 @@ static bool unit_takes_kind(const qsf_source *s, uint32_t unit, uint32_t kind)
     return role && role->part == part && (kind < QSF_K_SCALE || role->scale);
 }
 
-/* A scale is one float behind the matrix that it multiplies. */
+/* A scale is one float after the matrix that it multiplies. */
 static qsf_status unit_check_scale(const qsf_source *s, uint32_t unit, const qsf_tensor *t, qsf_error *err)
 {
     char name[32];

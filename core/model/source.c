@@ -77,8 +77,8 @@ bool qsf_i2s_layout_find(const char *name, qsf_i2s_layout *out)
     return false;
 }
 
-/* A directory is no model file; one with a config.json can become one.
- * Else the message stays as it is. */
+/* A directory is not a model file, but one with a config.json can be converted.
+ * Otherwise the message stays unchanged. */
 static qsf_status source_refuse(const qsf_source *s, qsf_status st, qsf_error *err)
 {
     char config[1024];

@@ -75,10 +75,10 @@ typedef struct qsf_source {
     qsf_meta     *meta;
     struct qsf_arena *arena;      /* owns all of the above */
     /* CRC-32s of each crc_chunk bytes of the embedding's and the final unit, for reading them in
-     * parts; NULL where the file has none. */
+     * parts; NULL if the file does not have them. */
     uint32_t      crc_chunk, n_embd_crcs, n_final_crcs;
     const uint32_t *embd_crcs, *final_crcs;
-    const qsf_clusters *clusters; /* NULL: the file has none */
+    const qsf_clusters *clusters; /* NULL: not in the file */
     /* not NULL: a row of the embedding is its tensor's row and its cluster's centroid; never where
      * tied */
     const qsf_embd_clusters *embd_clusters;

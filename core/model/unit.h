@@ -23,7 +23,7 @@ typedef struct qsf_unit {
     uint32_t first_tensor, n_tensors;
     uint32_t n_expert_tensors;    /* the last of them are of experts that can be read alone; 0: none can */
     uint32_t shared_crc;          /* with expert_crcs: of what is before their data */
-    const uint32_t *expert_crcs;  /* [experts] of an expert's rows in these tensors; NULL: there are none */
+    const uint32_t *expert_crcs;  /* [experts] of an expert's rows in these tensors; NULL: not stored */
     uint64_t payload;             /* QSF: of the stored bytes, those before the zeros at the end */
     uint64_t rest;                /* of the stored bytes, the last ones are the low bits; 0: in one piece */
     uint32_t rest_crc;            /* of these; crc is then of the others */
@@ -56,9 +56,9 @@ struct qsf_source;
 
 /* "layer 3", "embedding", "final section"; buf may hold it. */
 const char *qsf_unit_name(const struct qsf_source *s, uint32_t unit, char buf[32]);
-/* A layer without the experts that can be read alone; as it is where it has none. */
+/* A layer without the experts that can be read alone; unchanged if it has no such experts. */
 qsf_unit    qsf_unit_shared(const struct qsf_source *s, uint32_t unit);
-/* Which of the unit's tensors is of that kind; -1: it has none. */
+/* The index of the unit's tensor of that kind; -1: not found. */
 int         qsf_unit_find(const struct qsf_source *s, uint32_t unit, uint32_t kind);
 
 #endif

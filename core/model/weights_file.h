@@ -18,7 +18,7 @@ typedef struct weights_file {
 
 typedef struct weights_tensor {
     const char *name;
-    const char *dtype;      /* as the file says it: "BF16", "HalfStorage" */
+    const char *dtype;      /* the file's name for it: "BF16", "HalfStorage" */
     /* QSF_T_F16, QSF_T_BF16, QSF_T_F32; WEIGHTS_NO_TYPE: another one, refused when it is needed */
     uint8_t     type;
     bool        transposed; /* two dimensions, and the first one is the dense one */
