@@ -26,8 +26,7 @@ void qsf_head_hidden(const qsf_pass *p, uint32_t r, uint32_t n);
 /* The logits of part, for the rows that asked.  first: norms these before, by the vectors of
  * p->w. */
 void qsf_head_compute(qsf_head *h, const qsf_pass *p, const qsf_head_part *part, bool first);
-/* Whether a batch in which n_asked rows ask for logits gets them for a part of the vocabulary only.
- */
+/* Whether a batch in which n_asked rows want logits gets them for a part of the vocabulary only. */
 bool       qsf_head_leaves_out(const qsf_head *h, uint32_t n_asked);
 /* Those of mask's tokens that row j of the last batch has no logits of: they are computed now.  The
  * head is in memory and the rows that asked are still normed. */

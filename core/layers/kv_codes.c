@@ -14,8 +14,7 @@
 
 enum { KV_VECTOR = 64 };
 
-/* Bytes of a part of 8-bit codes: field f of a byte belongs to the f-th part after the byte's own.
- */
+/* Bytes of a part of 8-bit codes: field f of a byte belongs to the f-th part after its own. */
 static size_t key_part(void) { return KV_VECTOR; }
 static size_t value_part(unsigned bits) { return KV_VECTOR * bits / 8; }
 

@@ -28,8 +28,7 @@ static inline float qsf_softplus(float x) { return x > 20 ? x : (float)log(1 + e
  * state: it is then read and written once for all of them, and the rows' data is still in the CPU's
  * cache. */
 enum { QSF_MIXER_ROWS = 16 };
-/* Jobs over `columns` columns have items of a tile's width, whose edges do not depend on threads.
- */
+/* Jobs over columns have items of a tile's width, whose edges do not depend on threads. */
 static inline size_t qsf_mixer_items(size_t columns) { return qsf_ceil_div(columns, QSF_TILE_ROWS); }
 qsf_range qsf_mixer_mine(const qsf_pass_job *job, uint32_t piece, size_t columns);
 /* How many rows from r on are consecutive rows of one sequence, at most QSF_MIXER_ROWS. */

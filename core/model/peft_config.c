@@ -180,8 +180,8 @@ static bool peft_plain_fits(const char *name, const qsf_json_node *pattern, bool
     return true;
 }
 
-/* Sets met for the modules whose whole name matches the pattern, a regular expression; if `behind`
- * is set, for those whose last parts match. */
+/* Sets met for the modules whose whole name matches the pattern, a regular expression; with the
+ * flag set, for those whose last parts match. */
 static qsf_status peft_match(const qsf_platform *p, const qsf_json_node *pattern, bool behind,
                              const char *what, peft_module *m, uint32_t n, qsf_arena *tmp, qsf_error *err)
 {

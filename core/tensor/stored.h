@@ -31,8 +31,7 @@ uint32_t qsf_stored_tl(uint32_t base, uint32_t rows, uint32_t cols);
 void     qsf_stored_place(qsf_tensor *t);
 uint64_t qsf_stored_codes_at(const qsf_tensor *t);
 uint64_t qsf_stored_scales_at(const qsf_tensor *t);
-/* Whether all scales stored apart from the codes are finite as fp16; *bad: the first that is not.
- */
+/* Whether all scales apart from the codes are finite as fp16; *bad: the first that is not. */
 bool     qsf_stored_scales_ok(const qsf_tensor *t, float *bad);
 
 /* As qsf_dequant_rows. */

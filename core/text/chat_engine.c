@@ -1,10 +1,10 @@
-/* A template at work: read once, given more memory when it needs it, and rendered.
+/* Runs a template: parses it once, gives it more memory when needed, and renders it.
  * SPDX-License-Identifier: MIT */
 #include "text/chat_own.h"
 
-/* What a rendering may take, far more than templates do: steps (some 20 million a second), with so
- * many for each byte of the variables, and bytes of memory likewise.  A template that only wants
- * to take long ends within a second. */
+/* The limits of a rendering, far above what templates need: a number of steps (about 20 million run
+ * in a second) plus some for each byte of the variables, and bytes of memory likewise.  A template
+ * that was written to run long ends within a second. */
 enum { CHAT_STEPS = 1 << 21, CHAT_STEPS_BYTE = 256, CHAT_STEPS_MOST = 1 << 28,
        CHAT_MEMORY = 1 << 26, CHAT_MEMORY_BYTE = 256, CHAT_MEMORY_MOST = 1 << 30 };
 /* The budget of all probes of a template, in multiples of what one rendering may take. */

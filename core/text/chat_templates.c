@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: MIT */
 #include "text/chat.h"
 
-/* Where a system message has no place of its own it is `system`, none where there is none; `turns`
- * are the others. */
+/* For templates without a place for the system message: `system` is its content, or none if the
+ * conversation has no system message; `turns` are the other messages. */
 #define SYSTEM_APART \
     "{% set first = messages and messages[0].role == 'system' %}" \
     "{% set system = messages[0].content if first else none %}" \

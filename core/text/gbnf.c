@@ -178,7 +178,7 @@ static bool gbnf_number(gbnf_reader *r, uint32_t *out)
     return true;
 }
 
-/* "*", "+", "?", "{n}", "{n,}", "{n,m}" behind the last part. */
+/* "*", "+", "?", "{n}", "{n,}", "{n,m}" after the last part. */
 static qsf_gnode gbnf_times(gbnf_reader *r, qsf_gnode part, bool nested)
 {
     const size_t begin = r->at;
@@ -209,7 +209,7 @@ static void gbnf_open(gbnf_reader *r)
     if (group) *group = (gbnf_group){ r->alts.n, r->parts.n, (uint32_t)r->at };
 }
 
-/* The nodes of a list from one of them on; NULL: there are none. */
+/* The nodes of a list from one of them on; NULL: none remain. */
 static const uint32_t *gbnf_from(const gram_mem *list, size_t first)
 {
     return list->n > first ? GRAM_U32(*list) + first : NULL;

@@ -37,8 +37,8 @@ qsf_gnode  qsf_g_fail_at(qsf_grammar_builder *b, qsf_status st, const char *text
 bool       qsf_g_failed(const qsf_grammar_builder *b);
 /* Puts where before the failure's message. */
 void       qsf_g_locate(qsf_grammar_builder *b, const char *where);
-/* Room for such a text, should qsf_grammar_finish fail because of x, which qsf_g_both made; NULL: x
- * needs none, has one, or there are 64 already. */
+/* Room for such a `where`, in case qsf_grammar_finish fails because of x, which qsf_g_both made;
+ * NULL: x does not need one or already has one, or 64 are in use. */
 char      *qsf_g_note(qsf_grammar_builder *b, qsf_gnode x);
 
 qsf_gnode qsf_g_all(qsf_grammar_builder *b);      /* any bytes, valid UTF-8 or not */
@@ -50,14 +50,14 @@ qsf_gnode qsf_g_sequence(qsf_grammar_builder *b, const qsf_gnode *parts, size_t 
 qsf_gnode qsf_g_choice(qsf_grammar_builder *b, const qsf_gnode *parts, size_t n);   /* n 0: no text fits */
 /* least to most texts of part in a row; most QSF_G_NO_MOST: no limit. */
 qsf_gnode qsf_g_repeat(qsf_grammar_builder *b, qsf_gnode part, uint32_t least, uint32_t most);
-/* Texts of both; all UTF-8 texts that are not of x, which has no rules.  Rules in x and y of both
- * may only stand at the end, as states of a finite automaton do: what they have in common is
- * searched for. */
+/* both: strings that match x and y.  not: all UTF-8 strings that do not match x, which must have no
+ * rules.  In x and y of `both`, rules may occur only at the end, like states of a finite automaton:
+ * the intersection is searched. */
 qsf_gnode qsf_g_both(qsf_grammar_builder *b, qsf_gnode x, qsf_gnode y);
 qsf_gnode qsf_g_not(qsf_grammar_builder *b, qsf_gnode x);
 bool      qsf_g_has_rules(const qsf_grammar_builder *b, qsf_gnode x);
-/* A rule, by which a grammar can be recursive: the node stands for the texts of its definition,
- * which may come later and may name the rule again. */
+/* A rule, which makes recursion possible: the node matches the strings of its definition, which may
+ * come later and may refer to the rule itself. */
 qsf_gnode qsf_g_rule(qsf_grammar_builder *b);
 void      qsf_g_define(qsf_grammar_builder *b, qsf_gnode rule, qsf_gnode body);
 

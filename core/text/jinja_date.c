@@ -25,7 +25,7 @@ static date date_of(int64_t seconds)
     return d;
 }
 
-/* Text of one form; "": there is none. */
+/* The text of one conversion; "": an unknown one. */
 static void date_part(const date *d, char form, bool bare, char out[32])
 {
     static const char *const months[] = { "January", "February", "March", "April", "May", "June", "July",

@@ -255,7 +255,7 @@ static bool filter_part(jinja_run *r, const jinja_value *list, int64_t from, int
     return jinja_give_list(out, items, (size_t)(n + fill));
 }
 
-/* batch: lists of so many; slice: so many lists. */
+/* batch: lists of n items; slice: n lists. */
 static bool filter_cut(jinja_run *r, bool batch, const jinja_value *list, const jinja_bound *b,
                        jinja_value *out)
 {
