@@ -18,8 +18,8 @@ static bool lex_is(const jinja_lexer *l, uint32_t at, const char *text)
 }
 static char lex_char(const jinja_lexer *l, uint32_t at) { return at < l->len ? l->src[at] : 0; }
 
-/* What ends a tag: the sign before it says what goes of the white space behind.
- * 0: it does not end here. */
+/* The position after the mark that ends a tag; the sign before it controls how much of the white
+ * space after it is removed.  0: the tag does not end here. */
 static uint32_t lex_close(const jinja_lexer *l, uint32_t at, const char *mark, bool is_tag)
 {
     const char sign = lex_char(l, at);
@@ -51,7 +51,7 @@ static uint32_t lex_trim(const jinja_lexer *l, uint32_t from, uint32_t to, char 
     return line;
 }
 
-/* Behind "{% raw %}", at its own place; 0: it is no such tag. */
+/* The position after the word of "{% raw %}" or its like; 0: not such a tag. */
 static uint32_t lex_raw(const jinja_lexer *l, uint32_t at, const char *word)
 {
     at += 2;

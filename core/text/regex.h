@@ -1,10 +1,10 @@
-/* Regular expressions as grammars: a pattern becomes nodes.
+/* Regular expressions as grammars: compiles a pattern to nodes.
  * SPDX-License-Identifier: MIT
  *
  * Patterns have what ECMA-262, Python and Rust have in common: characters, ".", classes with \d, \w
- * and \s (ASCII, but for \s), \p{L} and its like, groups, alternatives, *, +, ?, {m,n} and
- * their lazy forms, ^ and $.  What a finite automaton cannot keep, or no table knows, is refused by
- * name: lookaround, backreferences, word boundaries, flags, scripts. */
+ * and \s (ASCII, except \s), \p{L} and the other categories, groups, alternatives, *, +, ?, {m,n}
+ * and their lazy forms, ^ and $.  What a finite automaton cannot express, or no table covers, is
+ * refused by name: lookaround, backreferences, word boundaries, flags, scripts. */
 #ifndef QSF_TEXT_REGEX_H
 #define QSF_TEXT_REGEX_H
 

@@ -10,7 +10,7 @@
 #include "text/regex_own.h"
 
 /* A condition on the preceding character: that it is, or is not, in some of r->classes.  start:
- * that there is no preceding character. */
+ * that this is the beginning. */
 typedef struct rx_condition { bool start; uint8_t in, out; } rx_condition;
 
 typedef struct rx_set {

@@ -57,7 +57,7 @@ static const struct { char name[22]; const char *pattern; } schema_formats[] = {
     { "uri-template",
       "(?:[^\\0- \"'%<>\\\\^`{|}]|" HEX2 "|\\{[+#./;?&=,!@|]?" VARIABLE "(?:," VARIABLE ")*\\})*" },
     { "json-pointer", POINTER }, { "relative-json-pointer", "(?:0|[1-9]\\d*)(?:#|" POINTER ")" },
-    /* names of OpenAPI and of generators of schemas, which demand nothing of a text */
+    /* names from OpenAPI and from schema generators, which do not restrict strings */
     { "password", "[^]*" }, { "binary", "[^]*" }, { "path", "[^]*" }, { "file-path", "[^]*" },
     { "directory-path", "[^]*" },
 };
@@ -243,7 +243,7 @@ static void demand_grammar(schema *s, const qsf_json_node *v, const qsf_json_nod
     schema_locate(s, v);
 }
 
-/* What one part demands, but for the values it lists; text: whether this one fulfils it. */
+/* What one part demands, without the values it lists; with text: whether text fulfils it. */
 static bool demand(schema *s, const schema_part *p, const qsf_json_node *text, text_demands *out)
 {
     if (p->kind != PART_OWN && p->kind != PART_FLIP) return true;

@@ -21,7 +21,7 @@ void qsf_bpe_merge(const qsf_tokenizer *t, bpe_symbol *s, size_t len, merge_cand
     while (n) {
         const merge_candidate c = merge_pop(heap, &n);
         bpe_symbol *l = &s[c.left], *r = &s[c.right];
-        /* one of them has gone on */
+        /* stale: one of them has been merged */
         if (l->id != c.left_id || r->id != c.right_id || l->next != (int32_t)c.right) continue;
         l->id = t->merged[c.key];
         l->next = r->next;

@@ -38,7 +38,7 @@ static void spm_merge(const token_work *w, const char *text, spm_symbol *s, size
     while (n) {
         const merge_candidate c = merge_pop(heap, &n);
         spm_symbol *l = &s[c.left], *r = &s[c.right];
-        /* one of them has gone on */
+        /* stale: one of them has been merged */
         if (l->len != c.left_id || r->len != c.right_id || l->next != (int32_t)c.right) continue;
         l->len += r->len;
         l->next = r->next;

@@ -15,7 +15,7 @@ typedef struct wpm_word {
     size_t len, n;                        /* bytes with the mark; characters */
 } wpm_word;
 
-/* BERT's list; the gap before U+2B920 is in everybody's code. */
+/* BERT's list; the gap before U+2B920 is in all implementations. */
 static bool wpm_chinese(uint32_t c)
 {
     return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0xf900 && c <= 0xfaff)

@@ -71,9 +71,9 @@ bool ta_read_arguments(qsf_tool_answer *a)
     return true;
 }
 
-/* ---- behind a call ---- */
+/* ---- after a call ---- */
 
-/* Behind an object without marks: another one, the end of their list, or of the code block. */
+/* After an object without marks: another one, the end of their list, or of the code block. */
 static bool ta_read_behind_bare(qsf_tool_answer *a)
 {
     static const char fence[] = "```";

@@ -236,7 +236,7 @@ static qsf_gnode tg_tags(tg_work *w, const qsf_json_node *tool)
     return all;
 }
 
-/* The quoted style's value: a text in its quote, or like JSON but for keys without quotes. */
+/* The quoted style's value: a string in the form's quotes, or JSON with keys without quotes. */
 static qsf_gnode tg_quoted(tg_work *w, const qsf_json_node *schema)
 {
     static const uint32_t letters[][2] = { { '0', '9' }, { 'A', 'Z' }, { '_', '_' }, { 'a', 'z' } };
@@ -357,7 +357,7 @@ static qsf_gnode tg_name_end(tg_work *w)
     return tg_two(w, w->f->text[QSF_TT_ID][0] == ':' ? id : tg_maybe(w, id), arguments);
 }
 
-/* A call of one of the tools, behind what opens it and with what closes it. */
+/* A call of one of the tools, without the text that opens it, but with the one that closes it. */
 static qsf_gnode tg_calls(tg_work *w)
 {
     const qsf_json_node *tools = w->ask->tools, *t = qsf_json_first(tools);

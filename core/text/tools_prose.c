@@ -165,8 +165,8 @@ static ptrdiff_t ta_see_again(const qsf_tool_answer *a, size_t i)
     return n < 0 && a->last ? 0 : n;
 }
 
-/* Whether a call's mark stands within reasoning, at src[i].  If the reasoning is closed behind it,
- * it is a part of that; else a call, with which models end reasoning too. */
+/* Whether a call's mark is within reasoning, at src[i].  If the reasoning is closed after it, the
+ * mark is part of the reasoning; else it begins a call, which also ends the reasoning. */
 static ta_mark ta_call_in_reasoning(const qsf_tool_answer *a, size_t i)
 {
     bool wait = false;
@@ -240,7 +240,7 @@ bool ta_read_reasoning(qsf_tool_answer *a)
 
 /* ---- Harmony ---- */
 
-/* The word behind the last such text in p[0..n); NULL: there is none. */
+/* The word after the last `before` in p[0..n); NULL: `before` was not found. */
 static const char *ta_word(const char *p, size_t n, const char *before, size_t *len)
 {
     const size_t m = strlen(before);
@@ -270,7 +270,7 @@ bool ta_read_header(qsf_tool_answer *a)
     to = ta_word(p, i, "to=", &to_len);
     channel = ta_word(p, i, "<|channel|>", &channel_len);
     a->at += i + m;
-    a->mark = a->scan = a->at;                  /* where it is no call, its body is text */
+    a->mark = a->scan = a->at;                  /* if it is not a call, its body is text */
     a->prompt = QSF_MIN(a->prompt, a->mark);
     if (to && to_len > sizeof functions - 1 && !memcmp(to, functions, sizeof functions - 1)) {
         to += sizeof functions - 1;

@@ -30,7 +30,7 @@ extern const uint16_t qsf_unicode_single[85];   /* places of two parts that neve
 extern const uint16_t qsf_unicode_composed[];        /* [n_composed] places, sorted by their parts */
 #endif
 extern const uint32_t qsf_unicode_mark_from[];       /* [n_marks] a run of one combining class; sorted */
-extern const uint8_t  qsf_unicode_mark_more[];       /* [n_marks] code points behind the first */
+extern const uint8_t  qsf_unicode_mark_more[];       /* [n_marks] code points after the first */
 extern const uint8_t  qsf_unicode_mark_class[];      /* [n_marks] */
 
 static inline uint8_t qsf_class_stored(uint32_t c)
