@@ -169,7 +169,7 @@ static void goal_open(schema *s, uint32_t i)
     if (v->type != QSF_JSON_OBJECT && v->type != QSF_JSON_TRUE && v->type != QSF_JSON_FALSE)
         schema_refuse(s, v, "a schema must be an object, true or false");
     goal_trail(s, v, &own.from);
-    /* pushes copies of the parts after i, then the new parts and the copies, which replace part i on */
+    /* pushes copies of the parts after i, the new parts, and the copies, which replace part i.. */
     const uint32_t keep = s->n_parts, tail = keep - (i + 1);
     for (uint32_t m = 0; m < tail && !s->failed; m++) schema_push(s, s->parts[i + 1 + m]);
     const uint32_t scratch = s->n_parts;
