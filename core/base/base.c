@@ -35,7 +35,7 @@ enum {
 
 typedef struct decimal { uint8_t digit[9 * DECIMAL_LIMBS]; } decimal;
 
-/* A double is an integer times a power of two.  The integer stands in limbs before the point and is
+/* A double is an integer times a power of two.  The integer is put in limbs before the point and is
  * doubled or halved; a halving by 2^9 is exact in base 10^9. */
 static void decimal_set(decimal *d, double x)
 {

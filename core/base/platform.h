@@ -11,7 +11,7 @@ typedef struct qsf_read   qsf_read;
 typedef struct qsf_out    qsf_out;
 typedef struct qsf_thread qsf_thread;
 
-/* Named bundles, set only where the operating system saves the registers too. */
+/* Named bundles, set only if the operating system saves the registers too. */
 enum {
     QSF_CPU_SSE42   = 1 << 0,    /* SSE4.2, SSSE3, POPCNT */
     QSF_CPU_AVX2    = 1 << 1,    /* AVX2, FMA, F16C, BMI (Haswell, Zen 1) */
@@ -56,7 +56,7 @@ struct qsf_platform {
     void       (*abort)(void *user, qsf_out *o);                   /* accepts NULL */
 
     /* -- memory -- */
-    /* Zeroed; 64-byte aligned, page-aligned and in huge pages where size is large.
+    /* Zeroed; 64-byte aligned, page-aligned and in huge pages if size is large.
      * NULL: out of memory. */
     void      *(*mem_alloc)(void *user, size_t size);
     void       (*mem_free)(void *user, void *p, size_t size);      /* size as allocated; accepts NULL */
@@ -89,7 +89,7 @@ struct qsf_platform {
      * is read as before. */
     qsf_status (*read_by)(void *user, qsf_file *f, qsf_io io, bool streams, const char **how);
     /* Optional (NULL): whether a and b name one file or one directory, through links too; false
-     * where one of them is not there. */
+     * if one of them is not there. */
     bool        (*same)(void *user, const char *a, const char *b);
     /* Optional (NULL): why open (writing: create) has refused path, in words that follow its name:
      * "is a directory", "permission denied".  NULL: it is not known. */

@@ -36,7 +36,7 @@ typedef struct qsf_reserve {
     uint64_t     asked;             /* what the pieces have without rounding */
 } qsf_reserve;
 
-/* What size bytes take of a reserve: whole cache lines, whole pages where it is much, which reads
+/* What size bytes take of a reserve: whole cache lines, whole pages if it is much, which reads
  * past the page cache need. */
 uint64_t   qsf_reserve_room(uint64_t size);
 /* Code that takes a platform for its memory gets &r->table; allocations beyond cap fail.  Memory is

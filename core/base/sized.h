@@ -13,7 +13,7 @@
  * Members that we do not know become 0.  A size that no struct has: nothing is written. */
 void qsf_sized_defaults(void *out, size_t size, const void *ours, size_t whole);
 /* What the caller has of an option struct (NULL: nothing) over the defaults in *ours, whose
- * size becomes `whole`.  name is the type's, for the error: QSF_E_ARGUMENT where the size is
+ * size becomes `whole`.  name is the type's, for the error: QSF_E_ARGUMENT if the size is
  * none, and *ours stays. */
 qsf_status qsf_sized_take(void *ours, size_t whole, const void *given, const char *name, qsf_error *err);
 /* Copies a result to out as far as the caller's struct has room; its size member stays.  Members

@@ -40,7 +40,7 @@ void qsf_exit_truncate(qsf_early_exit *e, uint32_t s, uint32_t n);
 /* Whether the first n positions of s are computed to the end. */
 qsf_status qsf_exit_check(const qsf_early_exit *e, uint32_t s, uint32_t n, qsf_error *err);
 
-/* The cosine of a and b; 0 where one of them is all zeros. */
+/* The cosine of a and b; 0 if one of them is all zeros. */
 double qsf_cosine(const float *a, const float *b, size_t n);
 
 #endif

@@ -27,8 +27,8 @@ enum { QSF_LEAST_PART = 1 << 20, QSF_LEAST_KEPT = 32 };     /* bytes of a part o
 typedef struct qsf_rung {
     /* Takes one step down; false: nothing is left to take. */
     bool (*step)(qsf_grant *g);
-    /* Says what is granted in place of what was asked, where that differs.  NULL: another rung says
-     * it. */
+    /* Reports what is granted instead of what was asked, if that differs.  NULL: another rung
+     * reports it. */
     void (*say)(qsf_plan *plan, const qsf_grant *asked, const qsf_grant *g);
     const char *text;         /* what is reduced */
     const char *loss;         /* what that costs; the cheapest rungs come first */

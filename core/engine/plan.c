@@ -74,7 +74,7 @@ uint64_t qsf_plan_rounding(const qsf_source *s)
 static qsf_status plan_measure(const qsf_source *s, const qsf_context_options *o, bool shared, plan_sizes *z,
                                uint64_t *layer_bytes, qsf_error *err)
 {
-    /* At most one slot a unit: layers pass through fewer slots than there are such layers. */
+    /* At most one slot for each unit: layers pass through fewer slots than their number. */
     *z = (plan_sizes){ .tables = qsf_fetch_tables(s, s->n_units, o->n_threads) + qsf_plan_rounding(s) };
     for (uint32_t u = 0; u < s->n_units; u++) {
         uint64_t slot, stored, raw;
@@ -326,14 +326,15 @@ static qsf_grant plan_wishes(const qsf_source *s, const qsf_context_options *o, 
     g.may_drop = ctx_given && o->kv_may_drop && !o->kv_window && o->n_seqs == 1 && !(o->early_exit > 0);
     if (o->head == QSF_HEAD_EXACT || s->hp.n_embd_layer) plan_can_stream(s, z, &g);
     if (o->head != QSF_HEAD_EXACT) g.can_head = false;
-    /* Rows for layers are most of such a model, and a token takes one: they stay in the file. */
+    /* Per-layer embeddings are most of such a model, and a token needs one row: they stay in the
+     * file. */
     g.embedding.streams = s->hp.n_embd_layer && !g.tied && g.can_embd;
     g.head.part = QSF_MIN(QSF_MAX(z->largest, QSF_LEAST_PART), PLAN_MAX_PART);
     return g;
 }
 
-/* What everything takes: with experts that are read alone, where these can be and not all layers
- * fit.  *least: the smallest budget. */
+/* The sizes of everything; experts are read one by one if this is possible and not all layers fit.
+ * *least: the smallest budget. */
 static qsf_status plan_sizes_of(const qsf_model *model, const qsf_context_options *o, bool ctx_given,
                                 qsf_memory *m, plan_sizes *z, uint64_t *least, qsf_error *err)
 {

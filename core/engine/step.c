@@ -193,8 +193,8 @@ static void batch_done(qsf_context *c)
     }
 }
 
-/* Weights that were damaged, or are of another type than the file says, make numbers that are none;
- * they would only spread.  where: a layer, from 0; n_layers: the head. */
+/* Weights that are damaged, or of another type than the file declares, produce NaN, which would
+ * only spread.  where: a layer, from 0; n_layers: the head. */
 static qsf_status step_finite(qsf_context *c, uint32_t where)
 {
     const char *path = c->model->source->path;
@@ -212,7 +212,7 @@ static qsf_status step_finite(qsf_context *c, uint32_t where)
                     (unsigned)where, (unsigned)c->hp->n_layers - 1);
 }
 
-/* Logits of an approximate head are -infinity where they were not computed. */
+/* Logits of an approximate head are -infinity if they were not computed. */
 static void check_logits(qsf_context *c)
 {
     const float least = c->o.head == QSF_HEAD_EXACT ? -FLT_MAX : -INFINITY;

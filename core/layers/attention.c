@@ -83,7 +83,7 @@ static qsf_matrix_in attention_out(const qsf_pass *p)
     return qsf_matrix_input(p, latent ? p->b->q : p->b->att, p->b->ld_q, cols, 0, p->batch->n);
 }
 
-/* The gates of the sums of all heads and their norm, where the model has one; then they are ready
+/* The gates of the sums of all heads and their norm, if the model has one; then they are ready
  * for the matrix. */
 static void ready_attention(void *arg, uint32_t thread, uint32_t piece)
 {
@@ -143,7 +143,7 @@ static void mix(const qsf_pass *p, float *x)
     p->k->hadamard_inplace(x, p->layer->head_dim, all ? 1 : 8);
 }
 
-/* A head's norm, where the model has one; then its rotation, or the two the other way round. */
+/* A head's norm, if the model has one; then its rotation, or the two the other way round. */
 static void norm_and_rotate(const qsf_pass *p, float *x, const float *weight, uint32_t row, uint32_t head)
 {
     const qsf_layer *l = p->layer;
@@ -446,7 +446,7 @@ static void attend_heads(void *arg, uint32_t thread, uint32_t piece)
         attend(p, p->batch->groups[i / p->layer->n_kv_heads], (uint32_t)(i % p->layer->n_kv_heads), thread);
 }
 
-/* Both at once, where a group sees no key of another one of the batch. */
+/* Both in one step, if no group sees keys of another group of the batch. */
 static void place_and_attend(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;

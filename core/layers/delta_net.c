@@ -77,7 +77,7 @@ static void correct_heads(void *arg, uint32_t thread, uint32_t piece)
     qsf_mixer_scan_piece(arg, piece, delta_head);
 }
 
-/* The norm of each head, where the model has one, then the gate. */
+/* The norm of each head, if the model has one, then the gate. */
 static void gate_heads(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;

@@ -182,7 +182,7 @@ static void add_type(const qsf_pass *p, float *x)
     p->k->vec_add(x, x, row ? row : p->b->tmp, p->hp->n_embd);
 }
 
-/* Embeds row r of the batch: row `row` of m, plus its token's centroid where the file has them,
+/* Embeds row r of the batch: row `row` of m, plus its token's centroid if the file has them,
  * plus its position's row of pos (NULL: none). */
 static void embed_row(const qsf_pass *p, const qsf_embd_clusters *clusters, uint32_t r, const qsf_matrix *m,
                       uint32_t row, const qsf_tensor *pos)

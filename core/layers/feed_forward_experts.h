@@ -5,7 +5,7 @@
 
 #include "layers/pass.h"
 
-/* At the beginning of a layer: where its router chooses by the layer's input, its logits. */
+/* At the beginning of a layer: if its router chooses by the layer's input, its logits. */
 void qsf_feed_forward_experts_early(qsf_pass_job *job);
 /* From the normed rows to its output: xn -> tmp.  Where experts are read alone, this begins a walk
  * through them (p->walk->n); each wave of it is one call of the next. */

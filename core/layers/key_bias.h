@@ -18,7 +18,7 @@ typedef struct qsf_key_bias {
 /* Whether keys of this type are stored without the bias that they may have. */
 bool qsf_bias_apart(const qsf_source *s, qsf_kv_type type);
 /* Fills back and steps, whose memory the caller has set;
- * rope is the model's only one where steps is set. */
+ * rope is the model's only one if steps is set. */
 void qsf_bias_init(qsf_key_bias *t, const qsf_rope *rope, const qsf_kernels *k, uint32_t n_ctx);
 
 /* Where keys keep their bias: takes what the rotation leaves in place of it off x[n], a key that r

@@ -59,11 +59,11 @@ typedef struct qsf_kv_ops {
 
 typedef struct qsf_kv_seq {
     uint32_t *blocks;      /* [n_blocks] those that are kept, in order */
-    uint32_t *places;      /* [n_blocks] which of the sequence's they are: 0, 1, 2 where none was dropped */
-    float    *attention;   /* [n_blocks] that each has drawn, where kv_heavy asks for it (kv_attention.c) */
+    uint32_t *places;      /* [n_blocks] which of the sequence's they are: 0, 1, 2 if none was dropped */
+    float    *attention;   /* [n_blocks] that each has drawn, if kv_heavy asks for it (kv_attention.c) */
     uint32_t  n;           /* of both */
     uint32_t  length;      /* positions */
-    uint32_t  safe;        /* where blocks were dropped: from this length on nothing seen is missing */
+    uint32_t  safe;        /* if blocks were dropped: from this length on nothing seen is missing */
 } qsf_kv_seq;
 
 typedef struct qsf_kv {

@@ -92,7 +92,7 @@ static void multiply_head(const qsf_pass *p, const qsf_matrix *m, size_t row, si
     }
 }
 
-/* y[rows] = the sum of rows [row, row + n) of m, each as often as x says. */
+/* y[rows] = the sum of rows [row, row + n) of m, weighted by x. */
 static void add_rows_of_head(const qsf_pass *p, const qsf_matrix *m, size_t row, size_t n, const float *x,
                              float *y, uint32_t thread)
 {

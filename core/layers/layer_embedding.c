@@ -18,7 +18,7 @@ static qsf_matrix_in gated_rows(const qsf_pass *p)
     return qsf_matrix_input(p, p->b->gate, p->b->ld_ff, p->layer->n_embd_layer, 0, p->batch->n);
 }
 
-/* There is one buffer of codes: the embedding's are used before the stream's are made. */
+/* Only one buffer of codes exists: the embedding's are used before the stream's are made. */
 static void quantize_x0(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;

@@ -5,7 +5,7 @@
 
 #include "layers/pass.h"
 
-/* Behind the layer's two parts. */
+/* After the layer's two parts. */
 void qsf_layer_embedding_run(qsf_pass_job *job);
 
 #endif

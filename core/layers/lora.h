@@ -28,7 +28,7 @@ typedef struct qsf_lora_slot {
     uint8_t           *mem;
     uint64_t           cap;
     qsf_lora_bytes     ahead;           /* of the file, of ahead_unit; NULL: nothing is read ahead */
-    uint8_t           *raw;             /* [raw_cap], where that is */
+    uint8_t           *raw;             /* [raw_cap] memory for these bytes */
     uint64_t           raw_cap;
     int64_t            ahead_unit;      /* -1: none */
     qsf_read          *read;            /* under way; NULL: none is */

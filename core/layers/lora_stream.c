@@ -83,7 +83,7 @@ static bool slot_streams(const qsf_adapter *a, uint32_t unit)
     return a->first[unit] < a->first[unit + 1] && !a->mem[unit];
 }
 
-/* What could not be read ahead is read again, which says why. */
+/* After a failed read ahead, the bytes are read again, which reports the error. */
 static qsf_status slot_fetch(qsf_lora_slot *slot, uint32_t unit, qsf_error *err)
 {
     slot_wait(slot);            /* ahead_unit may be none then */

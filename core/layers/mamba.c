@@ -82,7 +82,7 @@ static void norm_part(const qsf_pass *p, float *x, size_t n, uint32_t weight)
 
 static bool has_norms(const qsf_pass *p) { return p->layer->mix_norms || has_heads(p); }
 
-/* Norms of the three, where the model has them, and the steps' codes. */
+/* Norms of the three, if the model has them, and the steps' codes. */
 static void ready_steps(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
@@ -134,7 +134,7 @@ static void scan_columns(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
-/* Of a head: its step, which softplus makes of what the matrix gave, and its decay. */
+/* A head's step, the softplus of the matrix's output, and its decay. */
 static void narrow_gates(const qsf_pass *p, size_t r, size_t head, float *keep, float *gain)
 {
     *gain = qsf_softplus(heads_row(p, r)[head]);

@@ -32,7 +32,7 @@ enum { QSF_OP_PRODUCTS = 4 };   /* matrices of one operation */
 typedef struct qsf_op_row {
     const char *name;           /* released names never change */
     uint8_t     use;            /* qsf_op_use */
-    /* matrices of the layer that it multiplies, where they are there */
+    /* matrices of the layer that it multiplies, if they are there */
     uint8_t     n, kinds[QSF_OP_PRODUCTS];
 } qsf_op_row;
 extern const qsf_op_row qsf_ops[QSF_N_OPS];
@@ -41,7 +41,7 @@ extern const qsf_op_row qsf_ops[QSF_N_OPS];
 typedef struct qsf_product {
     const qsf_matrix *m;
     uint32_t          rows, n;
-    uint32_t          kernel;   /* qsf_product_kernel; set where it is counted */
+    uint32_t          kernel;   /* qsf_product_kernel; set when it is counted */
 } qsf_product;
 
 /* An operation that the pool's threads share. */

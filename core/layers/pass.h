@@ -69,8 +69,8 @@ static inline qsf_recorder *qsf_pass_recorder(const qsf_pass *p)
 #endif
 }
 
-/* Before matrices multiply rows x[n][ld] of the batch, those from `first` on: gives them to who
- * watches.  kind: of the first of these matrices. */
+/* Gives rows x[n][ld] of the batch, those from `first` on, to the watcher before matrices multiply
+ * them.  kind: of the first of these matrices. */
 void qsf_pass_give(const qsf_pass *p, uint32_t kind, const float *x, size_t ld, size_t cols, uint32_t first,
                    uint32_t n);
 static inline void qsf_pass_watch(const qsf_pass *p, uint32_t kind, const float *x, size_t ld, size_t cols,

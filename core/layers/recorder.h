@@ -10,7 +10,7 @@
 #include "base/pool.h"
 #include "layers/operation.h"
 
-/* What one thread did of the operation under way; 64 bytes, a line of the cache.  Times are 0 where
+/* What one thread did of the operation under way; 64 bytes, a line of the cache.  Times are 0 if
  * it did nothing. */
 typedef struct qsf_thread_span {
     uint64_t begin, end;

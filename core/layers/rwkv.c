@@ -234,7 +234,7 @@ static void sum_heads(void *arg, uint32_t thread, uint32_t piece)
         }
 }
 
-/* The norm of each head, where the model has one, a part of the row's own values, and the gate. */
+/* The norm of each head, if the model has one, a part of the row's own values, and the gate. */
 static void rwkv_gate(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;

@@ -10,20 +10,20 @@
 typedef enum qsf_arch_has {
     QSF_HAS_SCALES   = 1 << 0,  /* keys may scale the embedding, residuals and attention */
     QSF_HAS_DIVISOR  = 1 << 1,  /* logits are divided by logit_scale, which must be there */
-    QSF_HAS_LOGIT    = 1 << 2,  /* logits are multiplied by logit_scale, where it is there */
+    QSF_HAS_LOGIT    = 1 << 2,  /* logits are multiplied by logit_scale, if it is there */
     QSF_HAS_TEMP     = 1 << 3,  /* a key may scale queries with their position */
     QSF_HAS_SWITCH   = 1 << 4,  /* rope.scaling.finetuned false: nothing rotates */
     QSF_HAS_CLAMP    = 1 << 5,  /* a key may clamp queries, keys and values */
-    QSF_HAS_ALIBI    = 1 << 6,  /* a key may say ALiBi's largest bias */
+    QSF_HAS_ALIBI    = 1 << 6,  /* a key may set ALiBi's largest bias */
     QSF_HAS_ALPHA    = 1 << 7,  /* a key may raise the rotary base */
-    QSF_HAS_HALF_FF  = 1 << 8,  /* feed_forward_length is twice what it says elsewhere */
+    QSF_HAS_HALF_FF  = 1 << 8,  /* feed_forward_length is twice the actual length */
     QSF_HAS_ONE_BASE = 1 << 9,  /* windowed layers turn by the same base, ... */
     QSF_HAS_PLAIN_LOCAL = 1 << 10, /* ... but without its scaling */
-    QSF_HAS_STILL_GLOBAL = 1 << 11, /* layers that see everything do not rotate, where others are windowed */
+    QSF_HAS_STILL_GLOBAL = 1 << 11, /* layers that see everything do not rotate, if others are windowed */
     QSF_HAS_SECTIONS = 1 << 12, /* rotary sections change what turns: they are refused */
     QSF_HAS_XIELU    = 1 << 13,
     QSF_HAS_MAY_PARALLEL = 1 << 14, /* without ffn_norm in its first layer it is parallel */
-    QSF_HAS_CHOICE   = 1 << 15, /* use_parallel_residual says whether it is */
+    QSF_HAS_CHOICE   = 1 << 15, /* use_parallel_residual decides whether it is parallel */
     QSF_HAS_TWO_NORMS = 1 << 16, /* with attn_norm_2 in its first layer each part has a norm */
     QSF_HAS_64       = 1 << 17, /* 64 layers: windowed (exaone4), or with norms of queries (command-r) */
     QSF_HAS_32       = 1 << 18, /* 32 layers rotate, 40 have ALiBi, no others are known (baichuan) */
@@ -33,7 +33,7 @@ typedef enum qsf_arch_has {
     QSF_HAS_BARE_BEGIN = 1 << 22, /* the first layer may have no norm before its attention */
     QSF_HAS_FIRST_GLOBAL = 1 << 23, /* of a pattern of windows the first layer sees everything */
     QSF_HAS_ACT      = 1 << 24, /* hidden_activation may be silu */
-    QSF_HAS_RANK_MEAN = 1 << 25, /* what classifies takes the mean, unless a key says otherwise */
+    QSF_HAS_RANK_MEAN = 1 << 25, /* the classifier reads the mean, unless a key says otherwise */
     QSF_HAS_INTERVAL = 1 << 26, /* keys set which layers have the other mixer */
     QSF_HAS_GATE     = 1 << 27, /* gates follow the queries */
     QSF_HAS_NEIGHBOURS = 1 << 28, /* heads of a delta net that share a key lie side by side */
@@ -78,7 +78,7 @@ typedef struct qsf_arch {
     bool     longrope;          /* GGUF: tensors may hold divisors of rotary frequencies */
     bool     caps_logits;       /* GGUF: a key may cap the logits */
     bool     may_window;
-    uint32_t window, window_pattern;     /* where the file does not say; pattern 0: every layer is windowed */
+    uint32_t window, window_pattern;     /* defaults; pattern 0: every layer is windowed */
     float    attn_softcap, final_softcap;
     float    base_local;        /* rotary base of windowed layers; 0: they turn like the others */
     uint8_t  mixer;             /* qsf_mixer of layers without key and value heads; 0: no such layers */
@@ -86,9 +86,9 @@ typedef struct qsf_arch {
     uint8_t  flow, qk_norm;     /* as in qsf_hparams, like the next one */
     uint32_t rope_skip;
     uint64_t has;               /* qsf_arch_has */
-    float    alibi;             /* GGUF: where the file does not say */
+    float    alibi;             /* GGUF: the default */
     uint8_t  experts;           /* qsf_arch_experts; */
-    uint8_t  router;            /* where the file does not say, like the next one: as in qsf_hparams */
+    uint8_t  router;            /* the default, as the next one; see qsf_hparams */
     bool     router_norm;
     uint32_t n_layers_27b;      /* the size whose queries are scaled by n_embd / n_heads, not head_dim */
     /* Kinds of tensors, as bits, that every model of this architecture has, and that it may have,
@@ -99,7 +99,7 @@ typedef struct qsf_arch {
     /* keys may say sizes of windowed layers, layers without keys, embeddings for each layer;
      * values are normed */
     bool     later_gemma;
-    bool     altup;             /* a row has four streams, with Gemma 3n's sizes where no key gives them */
+    bool     altup;             /* a row has four streams, with Gemma 3n's sizes if no key gives them */
     const qsf_arch_alias *aliases;      /* GGUF; or NULL */
     uint8_t  hf_rows;           /* PEFT: how rows of queries and keys lie in Hugging Face files if rope is
                                  * QSF_ROPE_PAIRS; 0: unknown */

@@ -41,7 +41,7 @@ uint32_t    qsf_member_count(const qsf_hparams *hp, const qsf_member *m);
 bool        qsf_member_is_set(const qsf_hparams *hp, const qsf_member *m);
 
 /* Continues the hash h (64-bit FNV-1a) with the keys and values of all members that are set, equal
- * on all machines.  A member added later does not change the hash of a model where it is zero. */
+ * on all machines.  A member added later does not change the hash of a model if it is zero. */
 uint64_t    qsf_hparams_hash(uint64_t h, const qsf_hparams *hp);
 
 #endif

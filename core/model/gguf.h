@@ -61,7 +61,7 @@ typedef struct gguf {
     gguf_tensor *tensors;
     uint32_t     n_nextn;       /* layers after hp.n_layers, which are skipped */
     const char  *arch;
-    const qsf_arch *row;        /* arch's; NULL where only the vocabulary is asked for */
+    const qsf_arch *row;        /* arch's; NULL if only the vocabulary is asked for */
 } gguf;
 
 /* The file that holds a tensor; in a split model not always the first. */
@@ -111,7 +111,7 @@ bool       qsf_gguf_is_silent(const gguf *g, const char *key, const gguf_kv *kv)
 /* ---- core/model/gguf_hparams.c, core/model/gguf_vocab.c, core/model/gguf_read.c ---- */
 qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err);
 qsf_status qsf_gguf_vocab(gguf *g, qsf_error *err);
-/* How many tokens there are: a file without a vocabulary says it by its embedding. */
+/* The number of tokens: for a file without a vocabulary, that of its embedding's rows. */
 qsf_status qsf_gguf_vocab_size(gguf *g, qsf_error *err);
 qsf_status qsf_gguf_meta(gguf *g, qsf_error *err);
 /* ---- core/model/gguf_layers.c ---- */

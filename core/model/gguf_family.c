@@ -1,4 +1,4 @@
-/* What keys and tensors of a GGUF file say under some architectures only: scales, clamps, ALiBi,
+/* Reads keys and tensors of GGUF files that only some architectures have: scales, clamps, ALiBi,
  * parallel layers.
  * SPDX-License-Identifier: MIT */
 #include "model/gguf.h"
@@ -213,7 +213,7 @@ static qsf_status family_xielu(const gguf *g, qsf_hparams *hp, qsf_error *err)
 static qsf_status family_altup(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     uint32_t streams = QSF_ALTUP, active = 0;
-    double first = 1.6448533535003662, v;       /* drops 95 of 100 where gates are normally distributed */
+    double first = 1.6448533535003662, v;       /* drops 95 of 100 if gates are normally distributed */
     qsf_status st;
     const gguf_kv *kv = qsf_gguf_find(g, "%s.activation_sparsity_scale");
     hp->altup = true;

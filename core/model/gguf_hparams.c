@@ -24,7 +24,7 @@ static qsf_status refuse_number(const gguf *g, const char *key, const char *what
     return QSF_OK;
 }
 
-/* Keys that are understood under some architectures, and otherwise only where they are zero. */
+/* Keys that are understood under some architectures, and otherwise only if they are zero. */
 static const struct { uint64_t unless; const char *key, *what; } gguf_only[] = {
     { QSF_HAS_ALIBI, "%s.attention.max_alibi_bias", "ALiBi positions" },
     { QSF_HAS_CLAMP, "%s.attention.clamp_kqv", "clamped queries and keys" },
@@ -192,7 +192,7 @@ static qsf_status read_rope(const gguf *g, const qsf_arch *a, qsf_hparams *hp, q
     return hp->scaling == QSF_SCALING_YARN ? read_yarn(g, hp, err) : QSF_OK;
 }
 
-/* A pattern given layer by layer: one of QSF's, global where i % n == n - 1, or else a list. */
+/* A pattern given layer by layer: one of QSF's, global if i % n == n - 1, or else a list. */
 static qsf_status read_window_list(const gguf *g, const gguf_kv *kv, qsf_hparams *hp, qsf_error *err)
 {
     uint32_t n = 0, first = 0;

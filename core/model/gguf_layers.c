@@ -1,4 +1,4 @@
-/* What a GGUF file says layer by layer: a key has one value for all, or an array.
+/* Reads GGUF keys with one value for all layers, or an array with one for each.
  * SPDX-License-Identifier: MIT */
 #include "model/gguf.h"
 
@@ -64,7 +64,7 @@ static qsf_status keep_differing(const gguf *g, gguf_layer_key key, uint32_t **o
 static bool layer_has(const qsf_source *s, const qsf_layer *l, gguf_layer_key key)
 {
     if (key == GGUF_LAYER_USED || key == GGUF_LAYER_EXPERT_FF) return l->n_experts;
-    /* where a layer is one part, the length says that this is a feed-forward */
+    /* if layers have one part, the length shows that this one is a feed-forward */
     if (key == GGUF_LAYER_FF) return !s->hp.feed_forwards || !l->n_experts;
     return qsf_layer_attends(l);
 }

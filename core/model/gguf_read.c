@@ -66,7 +66,7 @@ static uint32_t parts_of(const qsf_layer *layer, const qsf_role *role)
     return dim == QSF_DIM_EXPERTS_FF || dim == QSF_DIM_EXPERTS_EMBD ? layer->n_experts : 0;
 }
 
-/* Matrices of n experts or heads, or vectors where rows is 1. */
+/* Matrices of n experts or heads, or vectors if rows is 1. */
 static qsf_status check_parts(const gguf *g, const gguf_tensor *t, uint64_t rows, uint64_t cols, uint32_t n,
                               qsf_error *err)
 {

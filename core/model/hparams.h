@@ -45,7 +45,7 @@ typedef struct qsf_hparams {
     float    attn_scale;          /* of q.k; 0 means 1 / sqrt(head_dim) */
     float    attn_softcap, final_softcap;   /* 0: none; c * tanh(x / c) */
     uint32_t window;              /* positions a windowed layer sees, the row's own included; 0: all */
-    uint32_t window_pattern;      /* 0: every layer is windowed; n: layer i is global where i % n == n - 1 */
+    uint32_t window_pattern;      /* 0: every layer is windowed; n: layer i is global if i % n == n - 1 */
     uint32_t rope_dim;            /* 0: head_dim */
     float    rope_base;           /* of global layers */
     float    rope_base_local;     /* of windowed layers; 0: rope_base */
@@ -59,7 +59,7 @@ typedef struct qsf_hparams {
     float   *rope_factors_long;   /* longrope beyond scaling_orig_ctx, or NULL */
     float    rope_attn_factor;    /* longrope: multiplies sin and cos; 0 means 1 */
     uint8_t  flow, qk_norm;
-    uint32_t rope_skip;           /* n: layer i does not rotate where i % n == n - 1; 0: all do */
+    uint32_t rope_skip;           /* n: layer i does not rotate if i % n == n - 1; 0: all do */
     float    residual_scale;      /* of what a layer's parts add to the stream; 0 means 1 */
     float    logit_scale;         /* of what the final norm gives the head; 0 means 1 */
     float    qkv_clamp;           /* queries, keys and values lie in -c .. c; 0: anywhere */
@@ -80,7 +80,7 @@ typedef struct qsf_hparams {
     /* encoders */
     bool     both_ways;           /* bidirectional attention: half a window on each side */
     bool     rank_mean;           /* the classifier reads the mean over the input, not one token */
-    uint32_t window_first;        /* layer i is global where (i + window_first) % pattern == pattern - 1 */
+    uint32_t window_first;        /* layer i is global if (i + window_first) % pattern == pattern - 1 */
     uint32_t n_token_types;
     uint32_t n_classes;           /* that an input is scored for; 0: not a classifier */
     uint32_t n_between;            /* columns between the two dense layers after pooling */

@@ -1,5 +1,5 @@
-/* The part of a model that is run: all of it, or a range of its layers, or a share of each, where
- * others run the rest.
+/* The part of a model that runs here: all of it, a range of its layers, or a share of each; the
+ * rest runs elsewhere.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_PART_H
 #define QSF_PART_H

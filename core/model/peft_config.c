@@ -17,14 +17,14 @@ enum { PEFT_MAX_NAMES = 16384, PEFT_MAX_PATTERNS = 256, PEFT_MAX_LIST = 4096,
 
 /* ---- members ---- */
 
-/* NULL where the member is missing or null. */
+/* NULL if the member is missing or null. */
 static const qsf_json_node *peft_get(const qsf_json_node *root, const char *key)
 {
     const qsf_json_node *v = qsf_json_member(root, key);
     return v && v->type != QSF_JSON_NULL ? v : NULL;
 }
 
-/* Whether a member says something: not null, false, nothing or empty. */
+/* Whether a member is set: not missing, null, false or empty. */
 static bool peft_set(const qsf_json_node *v)
 {
     if (!v || v->type == QSF_JSON_NULL || v->type == QSF_JSON_FALSE) return false;
@@ -57,7 +57,7 @@ static qsf_status peft_rank(const qsf_json_node *v, const char *dir, const char 
 
 /* ---- what cannot be run ---- */
 
-/* Members that change what an adapter computes where they are set. */
+/* Members that change what an adapter computes if they are set. */
 static const struct { const char *key, *what; } peft_refused[] = {
     { "use_dora", "weights split into magnitude and direction (DoRA)" },
     { "modules_to_save", "whole modules besides the adapters" },

@@ -1,4 +1,4 @@
-/* The extension section of a QSF file: keys and values that say everything the header has
+/* The extension section of a QSF file: keys and values for everything that the header has
  * no field for.
  * SPDX-License-Identifier: MIT
  *
@@ -35,7 +35,7 @@ void qsf_ext_put_u64s(qsf_ext_out *o, const char *key, const uint64_t *v, uint64
 void qsf_ext_put_u64(qsf_ext_out *o, const char *key, uint64_t v);
 
 void qsf_ext_put_hparams(qsf_ext_out *o, const qsf_hparams *hp);
-/* Whether it says what readers of version 2 would step over, and compute something else. */
+/* Whether it has keys that readers of version 2 would skip, and then compute something else. */
 bool qsf_ext_needs_reader(const qsf_hparams *hp);
 void qsf_ext_put_vocab(qsf_ext_out *o, const qsf_vocab *v);
 void qsf_ext_put_f32s(qsf_ext_out *o, const char *key, const float *v, uint64_t n);

@@ -8,7 +8,7 @@
 typedef struct qsf_writer qsf_writer;
 
 typedef struct qsf_write_options {
-    uint8_t  default_type;      /* header byte 48: a qsf_type 0-5; QSF_T_MIXED where the tensors say */
+    uint8_t  default_type;      /* header byte 48: a qsf_type 0-5; QSF_T_MIXED if the tensors say */
     uint8_t  compression;       /* QSF_COMPRESS_*, for layers */
     bool     progressive;       /* embedding and layers in two pieces; not with a compression */
     uint32_t max_tensors;       /* room for this many tensors in the directory, outliers included */

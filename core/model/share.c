@@ -132,7 +132,7 @@ static bool share_deal(const share_places *x, qsf_range all, const share_ask *as
     return true;
 }
 
-/* Whole groups; or, where there are fewer of them than shares, heads of one group, whose keys and
+/* Whole groups; or, if there are fewer of them than shares, heads of one group, whose keys and
  * values several shares then have. */
 static bool share_heads(const qsf_source *s, uint32_t layer, const share_ask *ask, share_cut *cut)
 {

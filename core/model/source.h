@@ -46,7 +46,7 @@ typedef struct qsf_source {
     bool          vocab_only;     /* as asked: weights may be missing */
     uint8_t       i2s_layout;     /* as asked: a qsf_i2s_layout */
     qsf_hparams   hp;
-    /* What the engine computes by; none where vocab_only is set. */
+    /* What the engine computes by; none if vocab_only is set. */
     uint32_t      n_ropes;
     qsf_rope_record *ropes;
     qsf_layer    *layers;         /* [hp.n_layers] */
@@ -84,7 +84,7 @@ typedef struct qsf_source {
     const qsf_embd_clusters *embd_clusters;
     /* bytes that were taken while the file was opened, most of which have been given back */
     uint64_t      opening;
-    struct qsf_unpack *unpack;    /* the decompressor's memory; NULL where no unit needs it */
+    struct qsf_unpack *unpack;    /* the decompressor's memory; NULL if no unit needs it */
 } qsf_source;
 static inline uint32_t qsf_source_unit(const qsf_source *s, qsf_unit_id id)
 {
@@ -114,11 +114,11 @@ qsf_status qsf_source_open_bare(const qsf_platform *p, const char *path, const q
 void       qsf_source_close(qsf_source *s);      /* takes NULL and half-built */
 
 /* How its files are read from now on (qsf_platform's read_by).
- * *how: NULL where the host does not say. */
+ * *how: NULL if the host does not say. */
 qsf_status qsf_source_read_by(const qsf_source *s, qsf_io io, bool streams, const char **how, qsf_error *err);
 
-/* After a unit's extents have been read to stored[]: checks its CRC and, where compressed,
- * decompresses to raw[] (raw may be NULL where the unit is not compressed).  For QSF, checks that
+/* After a unit's extents have been read to stored[]: checks its CRC and, if compressed,
+ * decompresses to raw[] (raw may be NULL if the unit is not compressed).  For QSF, checks that
  * the tensor headers in the bytes are those that opening saw. */
 qsf_status qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, qsf_error *err);
 enum { QSF_CHECK_CRC = 1, QSF_CHECK_FIRST = 2, QSF_CHECK_SHARED = 4 };

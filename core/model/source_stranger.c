@@ -1,4 +1,4 @@
-/* Says what a file is that somebody gave in a model's place.
+/* Identifies a file that was passed instead of a model, for the error message.
  * SPDX-License-Identifier: MIT */
 #include "model/source_formats.h"
 #include "model/source_read.h"

@@ -18,7 +18,7 @@ typedef struct qsf_unit {
     uint8_t  compression;
     bool     has_crc;
     uint32_t crc;                 /* of the stored bytes */
-    float    importance;          /* of a layer, 1 where unknown */
+    float    importance;          /* of a layer, 1 if unknown */
     uint32_t first_extent, n_extents;
     uint32_t first_tensor, n_tensors;
     uint32_t n_expert_tensors;    /* the last of them are of experts that can be read alone; 0: none can */
@@ -40,7 +40,7 @@ static inline qsf_unit_id qsf_id_embd(void) { return (qsf_unit_id){ QSF_UNIT_EMB
 static inline qsf_unit_id qsf_id_final(void) { return (qsf_unit_id){ QSF_UNIT_FINAL, 0 }; }
 
 /* The one place that knows the order of a source's table of units: the layers, the embedding, the
- * final section (the last norm, and the head where it is not the embedding). */
+ * final section (the last norm, and the head if it is not the embedding). */
 static inline uint32_t qsf_units_of(uint32_t n_layers) { return n_layers + 2; }
 static inline uint32_t qsf_unit_number(uint32_t n_layers, qsf_unit_id id)
 {

@@ -9,7 +9,7 @@
 
 enum { WEIGHTS_MAX_DIMS = 4, WEIGHTS_NO_TYPE = 0xff };
 
-/* An open weight file.  Paths and files belong to whoever opened them. */
+/* An open weight file.  Paths and files belong to the code that opened them. */
 typedef struct weights_file {
     const char *path;       /* for messages */
     qsf_file   *file;

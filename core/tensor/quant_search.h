@@ -15,7 +15,7 @@ typedef struct qsf_quant_rule {
     bool    any_lo;        /* lo is searched for among the integers: zero stays exactly a level */
     bool    free_zero;     /* the grid may lie anywhere (2 bits; calibrated data) */
     bool    both_signs;    /* the step may be negative: for grids with one more level on one side */
-    float   lo;            /* where it is not searched for */
+    float   lo;            /* if it is not searched for */
     float   narrow;        /* smallest step tried, as a share of the step that clips nothing */
     uint8_t n_steps;       /* how many steps are tried from there to a little above 1 */
 } qsf_quant_rule;
@@ -28,7 +28,7 @@ typedef struct qsf_quant_fit { float scale, zero, lo; } qsf_quant_fit;
 
 /* x[n], w[n]: values and the weights (>= 0) of their squared errors; n is a multiple of 8, at most
  * QSF_QUANT_MOST, both finite.
- * Writes code[n] and returns the fit.  All-zero input gives scale 0 where the rule has no zero. */
+ * Writes code[n] and returns the fit.  All-zero input gives scale 0 if the rule has no zero. */
 qsf_quant_fit qsf_quant_search(const qsf_quant_rule *rule, const float *x, const float *w, size_t n,
                                uint8_t *code);
 

@@ -74,7 +74,7 @@ void qsf_stored_place(qsf_tensor *t)
 /* The layout's rows that begin at `codes`; a scale's place is found from the tensor's data. */
 typedef struct stored_rows { const qsf_tensor *t; const uint8_t *codes; uint32_t first; } stored_rows;
 
-/* Weight i of a group of 4 n stands in byte i mod n, the first n in the highest bits. */
+/* Weight i of a group of 4 n is in byte i mod n; the first n are in the highest bits. */
 static void read_group(const uint8_t *codes, uint64_t at, uint32_t each, uint32_t n, uint8_t *restrict out)
 {
     while (n) {

@@ -182,7 +182,7 @@ static uint8_t trellis_search_scale(trellis_search *s, unsigned k, const float *
         memcpy(kept, cost, sizeof kept);
         memcpy(before, ways, sizeof ways);
     }
-    /* What all share says nothing, and would swallow small differences. */
+    /* A common part of all costs does not matter, and would absorb small differences. */
     for (int i = 0; i < QSF_TRELLIS_STATES; i++) s->cost[i] = kept[i] - best;
     return (uint8_t)scale;
 }

@@ -7,7 +7,7 @@
 #include "tensor/table.h"
 #include "tensor/types.h"
 
-/* bits: width of a field; shift: where its bits stand in the code */
+/* bits: width of a field; shift: position of its bits in the code */
 typedef struct type_plane { uint8_t bits, shift; } type_plane;
 typedef struct type_planes { uint32_t n; type_plane p[3]; } type_planes;
 
@@ -38,7 +38,7 @@ static type_planes planes_of(uint32_t type, bool tile)
  * 3^k times the byte, modulo 256, is the fraction after the first k digits; three times that is the
  * next digit and the fraction after it. */
 
-/* Where digit k of byte i of a block stands: as in GGUF's TQ1_0. */
+/* The column of digit k of byte i of a block: as in GGUF's TQ1_0. */
 static inline uint32_t five_column(uint32_t i, uint32_t k)
 {
     return i < 32 ? 32 * k + i : i < 48 ? 160 + 16 * k + i - 32 : 240 + 4 * k + i - 48;

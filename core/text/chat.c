@@ -5,8 +5,8 @@
 
 /* ---- messages ---- */
 
-/* Names of roles that templates know count as theirs: "<|user|>" may be put together from one.
- * Any other is somebody's text. */
+/* Roles that templates know count as the template's text: "<|user|>" may be built from one.
+ * Any other role is the caller's text. */
 static qsf_jinja_value chat_own_role(qsf_jinja_value role)
 {
     static const char *const known[] = { "system", "user", "assistant", "tool", "developer", "function",

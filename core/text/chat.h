@@ -1,5 +1,5 @@
-/* Chat templates: the text that a Jinja template makes of a conversation, and whose bytes are
- * whose.
+/* Chat templates: renders a conversation with a Jinja template, and tracks which bytes come from
+ * the template and which from messages.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CHAT_H
 #define QSF_CHAT_H
@@ -16,7 +16,7 @@ const char *qsf_chat_known(const char *name, const char **stop);
 
 /* ---- conversations (chat.c) ---- */
 
-/* What a conversation is written with.  Texts that are NULL are not there. */
+/* What a conversation is rendered with.  NULL strings are undefined. */
 typedef struct qsf_chat_ask {
     const qsf_platform *platform;
     const char *jinja;                  /* the template */
@@ -27,14 +27,14 @@ typedef struct qsf_chat_ask {
     size_t               n;
     const qsf_json_node *tools, *documents, *kwargs;    /* lists, and an object */
     bool    generate;                   /* ends with the beginning of an answer */
-    bool    goes_on;                    /* ends within the last message, which is not generate */
+    bool    goes_on;                    /* continues the last message; excludes generate */
     bool    as_given;                   /* messages are not adapted (chat_adapt.c) */
     bool    may_drop;                   /* dropping a message is not an error */
     int64_t now;                        /* for strftime_now; 0: the function is not defined */
 } qsf_chat_ask;
 
-/* A stretch of the text.  The template's own is to be tokenized with QSF_TOK_PARSE_SPECIAL; what
- * comes from a message without it, so that "<|im_end|>" in what somebody typed ends nothing. */
+/* A span of the text.  The template's own is tokenized with QSF_TOK_PARSE_SPECIAL; the text of
+ * messages without it, so that "<|im_end|>" in a user's input ends nothing. */
 typedef struct qsf_chat_span { size_t at, len; bool is_template; } qsf_chat_span;
 
 /* A conversation as text.  The spans tile it. */

@@ -70,7 +70,7 @@ qsf_status chat_run_render(chat_run *run, const qsf_jinja_value *messages, bool 
     run->vars[0].value = run->in_parts ? chat_in_parts(run, messages) : *messages;
     run->vars[1].value = qsf_jinja_bool(generate);
     const qsf_status st = chat_engine_render(&run->engine, run->vars, run->n_vars, run->ask->now, err);
-    /* who tries whether a template takes something must not take this for a no */
+    /* a probe of the template must not mistake this for a refusal */
     if (st == QSF_E_MEMORY) run->st = qsf_fail(run->err, st, "%s: out of memory", CHAT_WHAT);
     run->steps += run->engine.t ? qsf_jinja_steps(run->engine.t) : 0;
     run->given_up |= st == QSF_E_BUDGET || st == QSF_E_UNSUPPORTED

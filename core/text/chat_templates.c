@@ -1,5 +1,5 @@
-/* The chat templates that have a name: for models without one of their own, and for who wants
- * another one.  They are Jinja like a model's own and run the same way.
+/* The named chat templates, for models without a template and for callers that choose another one.
+ * They are Jinja like a model's own and run the same way.
  * SPDX-License-Identifier: MIT */
 #include "text/chat.h"
 

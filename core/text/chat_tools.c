@@ -19,7 +19,7 @@ static const char tools_calls[] =
     "{{ f.arguments if f.arguments is string else f.arguments | tojson }}}\n</tool_call>{% endfor %}";
 static const char tools_answer[] = "<tool_response>\n{{ m.content }}\n</tool_response>";
 
-/* What one of our own templates makes of two variables. */
+/* Renders one of our own templates with two variables. */
 static qsf_jinja_value tools_write(chat_run *run, const char *jinja, const qsf_jinja_var vars[2])
 {
     chat_engine e;
@@ -63,7 +63,7 @@ static bool tools_shown(chat_run *run, const qsf_jinja_value *messages)
     const qsf_json_node *name = qsf_json_member(f ? f : t, "name");
     qsf_error ignored;
     if (!name || name->type != QSF_JSON_TEXT || !name->n) return true;
-    if (chat_run_render(run, messages, true, &ignored)) return true;       /* it is for others to say why */
+    if (chat_run_render(run, messages, true, &ignored)) return true;       /* reported elsewhere */
     return chat_engine_wrote(&run->engine, name->text, name->n);
 }
 

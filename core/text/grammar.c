@@ -95,7 +95,7 @@ void gram_expand(qsf_grammar *g, uint32_t id, bool heads)
                   "optional or repeated parts in a row", (unsigned)g->ways);
 }
 
-/* x{a,b}t or x{c,d}t as one, where the counts touch. */
+/* x{a,b}t or x{c,d}t as one, if the counts touch. */
 static bool gram_join(qsf_grammar *g, uint64_t *into, uint64_t with)
 {
     const gram_node *x = gram_at(g, (uint32_t)(*into >> 32)), *y = gram_at(g, (uint32_t)(with >> 32));

@@ -164,7 +164,7 @@ void jinja_check_unknown(jinja_parser *p)
                      p->t->src + p->unknown.at, p->unknown.n);
 }
 
-/* A name that there is not fails only where it is met. */
+/* An unknown name fails only when it is evaluated. */
 static void emit_named(jinja_parser *p, jinja_op op, int id, const jinja_token *name, size_t n, size_t x)
 {
     if (id >= 0) {

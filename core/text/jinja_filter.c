@@ -377,7 +377,7 @@ static bool filter_now(jinja_run *r, int id, const jinja_value *v, const jinja_a
     }
 }
 
-/* A generator makes its items when somebody asks for them: until then an error is none. */
+/* A generator makes its items on demand, so errors are only reported then. */
 bool jinja_filter_items(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, const jinja_bound *b,
                         jinja_value *out)
 {

@@ -56,7 +56,7 @@ static bool markup_attributes(jinja_run *r, const jinja_value *v, const jinja_bo
     return jinja_finish(r, &s, out);
 }
 
-/* The character that "&name;" at `i` stands for; 0: it is not known here. */
+/* The character of the entity "&name;" at `i`; 0: unknown. */
 static uint32_t markup_entity(const jinja_value *v, size_t i, size_t *used)
 {
     static const struct { char name[6]; uint8_t c; } names[] = {
@@ -347,7 +347,7 @@ static bool markup_json(jinja_run *r, const jinja_value *v, const jinja_bound *b
     return jinja_finish(r, &s, out);
 }
 
-/* As pformat() has it where it stays on one line: keys in order. */
+/* As pformat() writes a value that fits on one line: keys in order. */
 static bool markup_pprint(jinja_run *r, const jinja_value *v, jinja_value *out)
 {
     jinja_sink s = jinja_begin_text(r);

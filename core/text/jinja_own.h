@@ -124,8 +124,8 @@ typedef struct jinja_loop {     /* also a generator, a cycler, a joiner */
     uint32_t    at, depth;      /* at: of the next one; depth: loops that called this one */
     uint32_t    entry;          /* of a recursive one: where its items are taken from the stack */
     struct jinja_scope *scope;  /* around it */
-    qsf_status  st;             /* of a generator whose items could not be made: the error, for those */
-    qsf_error   error;          /* who ask for them */
+    qsf_status  st;             /* of a generator whose items could not be made: the error, for the */
+    qsf_error   error;          /* code that asks for them */
 } jinja_loop;
 
 typedef struct jinja_scope {
@@ -251,7 +251,7 @@ bool jinja_to_text(jinja_run *r, const jinja_value *v, jinja_value *out);   /* a
 /* ---- numbers in texts (jinja_number.c); the parser reads them as well ---- */
 
 typedef enum jinja_number_kind { JINJA_NO_NUMBER, JINJA_NUMBER_READ, JINJA_LARGE } jinja_number_kind;
-/* base 0: as the text says by 0x, 0o, 0b */
+/* base 0: from the prefix 0x, 0o, 0b */
 jinja_number_kind jinja_read_whole(const char *s, size_t n, int base, int64_t *out);
 jinja_number_kind jinja_read_float(const char *s, size_t n, double *out);
 

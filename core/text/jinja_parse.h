@@ -18,7 +18,7 @@ typedef struct jinja_parser {
     bool        in_loop;
     uint8_t     soft, takes;    /* soft: inside of "if"; takes: names that a macro's body uses */
     uint8_t     fors;           /* loops around it, also around a macro */
-    jinja_token unknown;        /* a filter or test that there is not, which may yet stand before "if" */
+    jinja_token unknown;        /* an unknown filter or test, which an "if" may still skip */
 } jinja_parser;
 
 /* A chain of jumps that have no target yet: each holds the one before it, the first this. */

@@ -254,7 +254,7 @@ static qsf_status json_key(json_reader *r, json_want *want)
     return QSF_OK;
 }
 
-/* Behind a value. */
+/* After a value. */
 static qsf_status json_more(json_reader *r, json_want *want)
 {
     const bool object = r->out->nodes[r->open[r->depth - 1]].type == QSF_JSON_OBJECT;

@@ -51,7 +51,7 @@ static inline const qsf_json_node *qsf_json_next(const qsf_json_node *v) { retur
 bool qsf_json_is_text(const qsf_json_node *v, const char *text);
 /* A number without point and exponent that an int64_t holds; false: v is none. */
 bool qsf_json_whole(const qsf_json_node *v, int64_t *out);
-/* A number as the nearest double (infinity where it is too large). */
+/* A number as the nearest double (infinity if it is too large). */
 double qsf_json_number(const qsf_json_node *v);
 
 #endif

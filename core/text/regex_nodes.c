@@ -155,7 +155,7 @@ static uint8_t rx_spoken(const rx_set *s)
     return all;
 }
 
-/* The number of a character class, as a bit; 0: there are too many. */
+/* The number of a character class, as a bit; 0: too many classes. */
 static uint8_t rx_class(regex *r, qsf_gnode node)
 {
     uint32_t i = 0;

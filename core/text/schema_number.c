@@ -94,7 +94,7 @@ static qsf_gnode more_digits(schema *s, uint32_t least, uint32_t most)      /* a
     return schema_sequence(s, between(s, '1', '9'), times(s, s->digit, least, most));
 }
 
-/* What follows the whole digits of x, where those are the same. */
+/* What may follow digits that equal the whole digits of x. */
 static qsf_gnode fraction_of(schema *s, const bound *b, bool above, bool whole)
 {
     const schema_decimal *x = &b->x;

@@ -106,16 +106,16 @@ typedef struct schema {
 typedef struct schema_run { uint32_t goals, parts; bool taken; } schema_run;
 
 /* ---- schema_read.c ---- */
-/* Refuses what stands at v: `schema: #/properties/a: WHY`. */
+/* Refuses the schema because of v: `schema: #/properties/a: WHY`. */
 void schema_refuse(schema *s, const qsf_json_node *v, const char *why);
 void schema_no_memory(schema *s);
 /* The same with QSF_E_BUDGET. */
 void schema_too_large(schema *s, const qsf_json_node *v, const char *why);
-/* Where the builder has failed: says that it was at v. */
+/* If the builder has failed: adds the location of v to the message. */
 void schema_locate(schema *s, const qsf_json_node *v);
-/* Should x turn out to be too large: says that it is of s->at. */
+/* If x turns out to be too large, the message will name s->at. */
 void schema_note(schema *s, qsf_gnode x);
-/* items of size bytes with room for one more than n; NULL: out of memory, which is said */
+/* items of size bytes with room for one more than n; NULL: out of memory, with an error */
 void *schema_grow(schema *s, void *items, uint32_t n, uint32_t *cap, size_t size);
 void schema_begin(schema *s);                   /* draft, bases */
 const schema_keys *schema_keys_of(schema *s, const qsf_json_node *v);

@@ -62,7 +62,7 @@ uint32_t schema_key_types(schema_key key)
 
 /* ---- messages ---- */
 
-/* The JSON pointer of v, as much of it as there is room for. */
+/* The JSON pointer of v, truncated to the room. */
 static void schema_pointer(const schema *s, const qsf_json_node *v, char *out, size_t cap)
 {
     const qsf_json_node *at = s->root;
@@ -233,7 +233,7 @@ static bool schema_absolute(const char *text)
     return i > 1 && text[i] == ':';
 }
 
-/* ref[0..n) as it stands in a document with this base. */
+/* Resolves ref[0..n) against this base. */
 static const char *schema_join(schema *s, const char *base, const char *ref, size_t n)
 {
     size_t keep = 0, len = strlen(base);

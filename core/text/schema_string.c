@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT
  *
  * Where only the length counts, a character may stand in any of its writings.  Where a pattern or a
- * format looks at it, it stands for itself, or as an escape where JSON wants one. */
+ * format looks at it, it stands for itself, or as an escape if JSON wants one. */
 #include "text/gbnf.h"
 #include "text/lark.h"
 #include "text/regex.h"
@@ -195,7 +195,7 @@ static bool has_text(const qsf_json_node *list, uint32_t n, const qsf_json_node 
 
 /* ---- leaves ---- */
 
-/* What a pattern or a format says: as nodes, or whether text fits it. */
+/* A pattern or a format: as nodes, or whether text matches it. */
 typedef struct text_rule { const qsf_json_node *at; const char *pattern; uint32_t n; bool whole; } text_rule;
 
 static bool rule_of(schema *s, const schema_keys *k, bool format, text_rule *out)

@@ -59,7 +59,7 @@ static size_t bpe_bytes(const token_work *w, const char *word, size_t len, bpe_s
     return n;
 }
 
-/* The characters of a word as symbols, where tokens are plain text; one without a token as its
+/* The characters of a word as symbols, if tokens are plain text; one without a token as its
  * bytes. */
 static size_t bpe_characters(const token_work *w, const char *word, size_t len, bpe_symbol *s)
 {

@@ -111,7 +111,7 @@ static void ugm_forward(const qsf_tokenizer *t, const char *text, size_t len, ug
     }
 }
 
-/* What no token is made of: its bytes where the vocabulary has tokens for them; else one unknown
+/* What no token is made of: its bytes if the vocabulary has tokens for them; else one unknown
  * token, and so for several in a row. */
 static void ugm_unknown(token_work *w, const char *text, size_t len, bool again)
 {

@@ -286,7 +286,7 @@ bool ta_read_tag_value(qsf_tool_answer *a)
     return true;
 }
 
-/* Behind a value that had an end of its own. */
+/* After a value that had an end of its own. */
 bool ta_read_tag_end(qsf_tool_answer *a)
 {
     const int seen = ta_see(a, QSF_TT_VALUE_END);

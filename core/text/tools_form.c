@@ -208,7 +208,7 @@ static bool tf_render_calls(tf_work *w, int n, bool text, const char *rest, tf_s
 /* A call in a rendering: where it begins, its arguments begin, and it ends. */
 typedef struct tf_call { size_t name, name_end, begin, args, end; } tf_call;
 
-/* Behind the bracket that closes the one at s.p[from]; SIZE_MAX: none does. */
+/* The position after the bracket that closes the one at s.p[from]; SIZE_MAX: not closed. */
 static size_t tf_bracket(tf_span s, size_t from)
 {
     size_t depth = 0;
@@ -371,7 +371,7 @@ static void tf_name_end(tf_work *w, tf_span s, const tf_call *a, const tf_call *
     tf_set(w->f, QSF_TT_ARGUMENTS, tf_cut(m, tail, m.n));
 }
 
-/* Behind the end of the reasoning, where s has it. */
+/* The position after the end of the reasoning, if s has it. */
 static size_t tf_behind_reasoning(const qsf_tool_form *f, tf_span s)
 {
     const char *end = qsf_tool_core(f->text[QSF_TT_REASONING_END]);

@@ -40,7 +40,7 @@ struct qsf_tool_answer {
     bool            doubtful;       /* the call lacks a mark: its name has to be a tool's */
     bool            cut;            /* the answer ended before the last thing that was looked for */
     bool            bare;           /* the call is an object without marks, as the plain form has it */
-    bool            fenced, listed; /* it stands in a code block; in a list */
+    bool            fenced, listed; /* the call is in a code block; in a list */
     uint32_t        n_calls;
     bool            called;         /* the CALL event was emitted */
     bool            has_arguments;    /* some arguments were emitted */

@@ -1,4 +1,4 @@
-/* What stands around calls in an answer: text, reasoning, and the headers of Harmony's messages.
+/* Reads what surrounds calls in an answer: text, reasoning, and the headers of Harmony's messages.
  * SPDX-License-Identifier: MIT */
 #include "text/tools_own.h"
 
@@ -7,7 +7,7 @@
 typedef enum ta_mark { TM_NONE, TM_WAIT, TM_TEXT, TM_REASONING, TM_SECTION, TM_OPEN, TM_HALF, TM_END,
                        TM_BEGIN, TM_OBJECT, TM_BARE, TM_FENCED, TM_MESSAGE } ta_mark;
 
-/* Whether a mark may stand here at all. */
+/* Whether a mark is possible here. */
 static bool ta_mark_fits(const qsf_tool_answer *a, size_t i, uint8_t mark, const char *text)
 {
     const ta_control *control = ta_control_at(a, i);
@@ -55,7 +55,7 @@ static ta_mark ta_bare(const qsf_tool_answer *a, size_t i, size_t *len)
     return named && (p[k] == '{' || p[k] == '[') ? TM_FENCED : TM_NONE;
 }
 
-/* Which mark stands at src[i]; *len: its bytes. */
+/* Which mark is at src[i]; *len: its bytes. */
 static ta_mark ta_mark_at(const qsf_tool_answer *a, size_t i, size_t *len)
 {
     static const struct { uint8_t which, mark; } marks[] = {
@@ -227,7 +227,7 @@ bool ta_read_reasoning(qsf_tool_answer *a)
     a->thinking = calls;
     if (calls) {
         a->mode = TA_TEXT;
-        a->drop_blanks = false;             /* they are reasoning where the call is none */
+        a->drop_blanks = false;             /* they are reasoning if this is not a call */
     } else if (channels) {
         ta_begin_call(a, i, len, TA_HEADER);
     } else {

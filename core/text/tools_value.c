@@ -146,7 +146,7 @@ static size_t tv_key(qsf_tool_value *v, const char *p, size_t n, bool last, qsf_
     return len;
 }
 
-/* Behind a backslash. */
+/* After a backslash. */
 static size_t tv_escape(qsf_tool_value *v, const char *p, qsf_text *out)
 {
     v->state--;

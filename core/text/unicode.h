@@ -72,7 +72,7 @@ size_t   qsf_utf8_encode(uint32_t c, char *out);
  * 1 for a continuation or an invalid byte. */
 size_t   qsf_utf8_length(uint8_t lead);
 
-/* The lower case where it is one character, else the character itself. */
+/* The lower case if it is one character, else the character itself. */
 uint32_t qsf_lower_case(uint32_t c);
 
 /* NFD of cps[0..n) to out; returns the number of code points.  out and tmp have room for 4 * n. */

@@ -1,5 +1,4 @@
-/* A vocabulary as data: what a model file says of its tokens.  Readers fill it, the tokenizers are
- * made from it.
+/* A vocabulary as data: the tokens of a model file.  Readers fill it, tokenizers are made from it.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_VOCAB_H
 #define QSF_VOCAB_H

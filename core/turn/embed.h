@@ -9,7 +9,7 @@
 /* Most texts in one batch. */
 enum { EMBED_PARTS = 64 };
 
-/* What a caller means by a pooling: the file's where it says none, else the mean. */
+/* The pooling for a caller's option: the file's if the caller sets none, else the mean. */
 qsf_pooling qsf_pooling_of(const qsf_hparams *hp, qsf_pooling asked);
 /* Rows [first, first + rows) of the batch are tokens [at, at + rows) of an input of n tokens. */
 typedef struct embed_part { size_t text, first, rows, at, n; } embed_part;

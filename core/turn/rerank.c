@@ -98,7 +98,7 @@ static qsf_status rerank_template(rerank_sink *s, const char *text, const char *
     const qsf_status st = qsf_tokenizer_encode_chat(s->m->tokenizer, t.text, len, t.spans, n_spans, false,
                                                     s->ids, s->cap, &s->n, s->err);
     qsf_dealloc(p, mem, bytes);
-    return st == QSF_E_ARGUMENT && s->n > s->cap ? QSF_OK : st;         /* the caller says it */
+    return st == QSF_E_ARGUMENT && s->n > s->cap ? QSF_OK : st;         /* the caller reports it */
 }
 
 qsf_status qsf_rerank_encode(const qsf_model *m, const char *query, size_t query_len, const char *document,

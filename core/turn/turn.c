@@ -177,7 +177,7 @@ static qsf_status turn_check(qsf_turn *t, const int32_t *ids, size_t n)
     return qsf_turn_check(&t->o, &t->error);
 }
 
-/* What the options say of texts: stop texts, grammar, log probabilities. */
+/* Reads the options for stop strings, grammar and log probabilities. */
 static qsf_status turn_texts_of(qsf_turn *t)
 {
     qsf_status st = qsf_turn_texts_copy(t->platform, &t->stops, t->o.stops, t->o.n_stops, t->o.stop_lengths,
@@ -317,7 +317,7 @@ qsf_status qsf_turn_step(qsf_turn *t, bool *waiting)
 /* ---- text ---- */
 
 /* The place in text[0..len) where stop begins, wholly or with the part of it that is there; len
- * where it does not. */
+ * if it does not. */
 static size_t stop_place(const char *text, size_t len, const char *stop, size_t n, bool *whole)
 {
     *whole = false;

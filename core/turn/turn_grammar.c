@@ -1,10 +1,10 @@
 /* Picks under a grammar: which tokens may come, where the grammar begins, what it forces.
  * SPDX-License-Identifier: MIT
  *
- * Forced text becomes tokens here.  They are to be those that the tokenizer makes of the answer, of
- * which only the beginning is known.  So the end of the answer so far is encoded together with the
- * forced text; tokens count from the place where the answer's tokens end; and those at the end that
- * change with what may follow, and the last one, are left to the model. */
+ * Forced text becomes tokens here.  They must be the tokens that the tokenizer would make from the
+ * whole answer, of which only the beginning is known.  So the end of the answer so far is encoded
+ * together with the forced text; tokens count from the end of the answer's tokens; and the last
+ * one, and those that may change with what follows, are left to the model. */
 #include "base/sized.h"
 #include "engine/context.h"
 #include "engine/step.h"

@@ -1,5 +1,6 @@
-/* Layers in order: whoever was computed last comes again last.  (Least recently used would be the
- * worst rule: of 30 layers in 29 slots it throws out each one just before its turn.)
+/* Layers are used in order: the one that was computed last is needed again last.  (Least recently
+ * used would be the worst rule: with 30 layers in 29 slots it evicts each one just before its
+ * turn.)
  * SPDX-License-Identifier: MIT */
 #include "weights/evict_cyclic.h"
 

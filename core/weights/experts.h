@@ -36,7 +36,7 @@ bool       qsf_experts_possible(const qsf_source *s);
 uint32_t   qsf_experts_all(const qsf_source *s);         /* how many, of all layers */
 uint64_t   qsf_experts_slot(const qsf_source *s);        /* bytes of a slot: what the largest one takes */
 uint64_t   qsf_experts_bytes(const qsf_source *s);       /* of tables, besides the fetch's */
-/* x must stay where it is. */
+/* x must not move. */
 qsf_status qsf_experts_init(qsf_experts *x, qsf_fetch *f, const qsf_fetch_plan *plan, qsf_error *err);
 void       qsf_experts_done(qsf_experts *x);             /* before the fetch's; takes half-built */
 

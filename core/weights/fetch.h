@@ -87,7 +87,7 @@ struct qsf_slot {
     uint32_t    asked_in;     /* and in which it was last asked for; */
     bool        asked;        /* it has not been handed over since */
     uint64_t    used;         /* when it was, by the shelf's clock */
-    uint32_t    expert;       /* of the layer, where the shelf is for these */
+    uint32_t    expert;       /* of the layer, if the shelf is for these */
     uint8_t    *mem;
     uint64_t    cap;
     qsf_job     job;          /* while it is given, all below is the thread's */
@@ -110,7 +110,7 @@ struct qsf_fetch {
     qsf_weights *weights;     /* [n_weights] of the slots for units */
     qsf_shelf  units;
     int32_t   *slot_of;       /* [n_units] the slot that holds or reads the unit, -1: none */
-    /* Staging for units that cannot be read in place; NULL where none needs it.  raw is used while
+    /* Staging for units that cannot be read in place; NULL if none needs it.  raw is used while
      * one is made. */
     uint8_t   *stored[QSF_STAGES], *raw;
     uint64_t   stored_cap, raw_cap;
@@ -125,7 +125,7 @@ struct qsf_fetch {
     bool       check_every;   /* compare CRCs each time */
     bool       first;         /* units are made of their first pieces; see refine.h */
     bool       shared;        /* layers are without those experts that can be read alone */
-    bool       lut;           /* layers' matrices are looked up, where they can be */
+    bool       lut;           /* layers' matrices are looked up, if they can be */
     uint64_t   bytes_read, ns_wait;
     uint64_t   ns_own;        /* of ns_prepare, what the caller did itself */
     qsf_fetch_times took;
