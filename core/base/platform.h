@@ -74,8 +74,8 @@ struct qsf_platform {
     uint32_t   (*cpu_features)(void *user);                        /* QSF_CPU_* */
     const char *(*env)(void *user, const char *name);              /* NULL: not set */
 
-    /* -- what the system says of memory, for people (optional: NULL) -- */
-    /* all members but cached, within out->size; false: it says nothing */
+    /* -- memory statistics of the system, for display (optional: NULL) -- */
+    /* sets all members except cached, within out->size; false: not available */
     bool       (*memory_used)(void *user, qsf_usage *out);
     /* of f, in the system's page cache */
     bool       (*cached)(void *user, qsf_file *f, uint64_t *bytes);
@@ -83,10 +83,10 @@ struct qsf_platform {
     /* A read may be waited for on another thread than the one that started it, while that one
      * starts and ends others. */
     bool        reads_cross_threads;
-    /* Optional (NULL): how f is read from now on; while reads are under way, io is what it
-     * was.  streams: much of it will be read again and again, and memory is short.  *how says
-     * it in a word or two, for people.  QSF_E_UNSUPPORTED: not this way, on this machine; f
-     * is read as before. */
+    /* Optional (NULL): sets how f is read from now on; while reads are under way, io must not
+     * change.  streams: much of it will be read repeatedly, and memory is short.  *how: a word or
+     * two that describe it, for display.  QSF_E_UNSUPPORTED: not possible on this machine; f is
+     * read as before. */
     qsf_status (*read_by)(void *user, qsf_file *f, qsf_io io, bool streams, const char **how);
     /* Optional (NULL): whether a and b name one file or one directory, through links too; false
      * if one of them is not there. */
@@ -99,8 +99,7 @@ struct qsf_platform {
      * Files that a killed process left are deleted when path is next created. */
     qsf_status  (*between)(void *user, const char *path, char *name, size_t cap);
     void        (*remove)(void *user, const char *path);
-    /* Optional (NULL): seconds since 1970 as a clock on the wall shows them, in the zone that
-     * people here have; 0: it is not known. */
+    /* Optional (NULL): local time in seconds since 1970; 0: not known. */
     int64_t     (*wall_s)(void *user);
 };
 

@@ -214,7 +214,7 @@ static void take_table(const qsf_pass *p, uint32_t r, const qsf_matrix *table, u
     p->k->vec_scale(x, sqrtf((float)p->hp->n_embd_layer) * table->scale, p->b->ld_table);
 }
 
-/* Where the model norms what it has embedded. */
+/* Norms an embedded row if the model has such a norm. */
 static void norm_embedded(const qsf_pass *p, uint32_t r)
 {
     float *x = p->b->x + r * p->b->ld_embd;

@@ -79,7 +79,7 @@ static qsf_matrix_in rows_in(const qsf_pass *p, size_t row, size_t n)
     return qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->layer->n_expert_embd, row, n);
 }
 
-/* The rows of the wave's slots: a single one is taken where it is. */
+/* The rows of the wave's slots: a single one is used in place. */
 static qsf_matrix_in slots_rows(const qsf_pass *p, uint32_t first, uint32_t n)
 {
     if (p->batch->n == 1) return rows_in(p, 0, 1);
@@ -194,7 +194,7 @@ static void adapt_slots(const experts_run *r, bool hidden, qsf_range slots, uint
     }
 }
 
-/* The rows of slots, and their codes where they are asked for. */
+/* The rows of slots, and their codes if requested. */
 static void gather(void *arg, uint32_t thread, uint32_t piece)
 {
     const experts_run *r = arg;

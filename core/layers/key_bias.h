@@ -21,8 +21,8 @@ bool qsf_bias_apart(const qsf_source *s, qsf_kv_type type);
  * rope is the model's only one if steps is set. */
 void qsf_bias_init(qsf_key_bias *t, const qsf_rope *rope, const qsf_kernels *k, uint32_t n_ctx);
 
-/* Where keys keep their bias: takes what the rotation leaves in place of it off x[n], a key that r
- * has rotated; r NULL: nothing has. */
+/* If keys keep their bias: subtracts the part that the rotation leaves in place from x[n], a key
+ * that r has rotated; r NULL: not rotated. */
 void qsf_bias_still(float *x, const float *bias, size_t n, const qsf_rope *r);
 
 /* factors[vectors][head_dim] of what the bias adds to the scores of q[vectors][head_dim], which

@@ -223,8 +223,8 @@ void qsf_rows_ready(const qsf_pass *p, const uint8_t *kinds, uint32_t n_kinds, c
 
 /* ---- y += B h ---- */
 
-/* What products are added to: tiles from t on, for n rows; y is where the first number goes,
- * h[n][ld] are the adapter's places of these rows. */
+/* The target that products are added to: tiles from t on, for n rows; y is the first number's
+ * place, h[n][ld] are the adapter's values for these rows. */
 typedef struct up_part {
     size_t       t, tiles, n;
     float       *y;

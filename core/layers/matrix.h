@@ -41,8 +41,8 @@ bool qsf_matrix_takes_floats(const qsf_pass *p, const qsf_matrix *m);
 /* Makes the codes of these rows of in. */
 void qsf_matrix_quantize(const qsf_pass *p, const qsf_matrix_in *in, qsf_range rows);
 
-/* y[n][ldy] = in . m + bias, for these tiles of m; bias may be NULL.  Where m takes codes, in has
- * them. */
+/* y[n][ldy] = in . m + bias, for these tiles of m; bias may be NULL.  If m takes codes, in must
+ * have them. */
 void qsf_matrix_multiply(const qsf_pass *p, const qsf_matrix *m, const float *bias, const qsf_matrix_in *in,
                          float *y, size_t ldy, qsf_range tiles, uint32_t thread);
 

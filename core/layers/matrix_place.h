@@ -1,4 +1,4 @@
-/* Where embedding and head lie in a file, and what of them can be read in parts.
+/* Where embedding and head are in a file, and which of them can be read in parts.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_MATRIX_PLACE_H
 #define QSF_MATRIX_PLACE_H

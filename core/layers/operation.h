@@ -53,7 +53,7 @@ typedef struct qsf_op_run {
     void     *arg;
     uint32_t  n_products;
     qsf_product products[QSF_OP_PRODUCTS];
-    atomic_uint *tiles;         /* where only the pieces know how many rows products[0] has: they add them
+    atomic_uint *tiles;         /* if only the pieces know how many rows products[0] has: they add them
                                  * up here; else NULL */
 } qsf_op_run;
 

@@ -29,7 +29,7 @@ void qsf_ext_put_experts(qsf_ext_out *x, const qsf_experts_out *o, uint32_t n_la
 
 /* ---- reading ---- */
 
-/* Where the file has the checksums, layers' experts can be read alone.  Layers and shapes are
+/* If the file has the checksums, layers' experts can be read alone.  Layers and shapes have been
  * checked. */
 qsf_status qsf_ext_get_experts(const qsf_ext *x, qsf_source *s, qsf_error *err);
 

@@ -142,7 +142,7 @@ static qsf_status read_yarn(const gguf *g, qsf_hparams *hp, qsf_error *err)
         (st = qsf_gguf_f32(g, "%s.rope.scaling.yarn_beta_fast", false, &hp->yarn_beta_fast, err)) ||
         (st = qsf_gguf_f32(g, "%s.rope.scaling.yarn_beta_slow", false, &hp->yarn_beta_slow, err)) ||
         (st = qsf_gguf_f32(g, "%s.rope.scaling.yarn_log_multiplier", false, &log_mul, err))) return st;
-    /* llama.cpp computes the factor anew where it interpolates, and the file's then counts only in
+    /* when it interpolates, llama.cpp recomputes the factor; then the file's multiplier only enters
      * the ratio of two growths. */
     if (hp->yarn_ext_factor != 0) attn = log_mul != 0 ? 1 / yarn_mscale(hp->scaling_factor, log_mul) : 1;
     hp->yarn_attn_factor = attn;

@@ -434,8 +434,9 @@ static bool is_unused(const qsf_layer *layer, gguf_text name)
                               gguf_text_is(name, "attn_k_norm.weight"));
 }
 
-/* Values that are keys before the norm; and a head of its own where tokens have rows for layers, so
- * that the embedding, which they are in, can be read by row while the head stays. */
+/* Matrices that are used twice: values that are keys before the norm; and, in models with per-layer
+ * embeddings, the embedding as a separate head, so that the embedding can be read by row while the
+ * head stays in memory. */
 static void put_twice(gguf_layout *l)
 {
     const qsf_source *s = l->g->s;

@@ -126,7 +126,7 @@ typedef struct qsf_hparams {
     uint32_t n_expert_embd;       /* columns of experts' inputs and outputs; 0: the stream's */
     uint32_t *ffs, *kv_heads;     /* [n_layers] n_ff, n_kv_heads if layers differ in them, or NULL */
     uint32_t *useds, *expert_ffs; /* the same of n_used and n_ff_expert */
-    uint8_t *windowed;            /* [n_layers] 1: windowed; or NULL: as window_pattern says.  Where rope_skip
+    uint8_t *windowed;            /* [n_layers] 1: windowed; NULL: window_pattern applies.  If rope_skip
                                    * is not 0, those that are not do not rotate */
 } qsf_hparams;
 

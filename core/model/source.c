@@ -253,7 +253,7 @@ static qsf_status unit_read(const qsf_source *s, const qsf_unit *u, uint64_t at,
     return QSF_OK;
 }
 
-/* Where only the whole unit can be checked or decompressed. */
+/* For units that can be checked or decompressed only as a whole. */
 static qsf_status load_through_unit(const qsf_source *s, uint32_t unit, const qsf_tensor *t, uint64_t place,
                                     void *dst, qsf_error *err)
 {

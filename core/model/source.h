@@ -12,19 +12,20 @@
 
 enum { QSF_MAX_SPLITS = 512 };
 
-/* Rows of the head by likeness, for QSF_HEAD_CLUSTERS; docs/format.md says what the numbers are. */
+/* Rows of the head clustered by similarity, for QSF_HEAD_CLUSTERS; docs/format.md describes the
+ * numbers. */
 typedef struct qsf_clusters {
     uint32_t   n;
     uint32_t  *first;             /* [n + 1] places of a cluster's rows in order */
     uint32_t  *order;             /* [n_vocab] rows, cluster by cluster */
-    uint32_t  *place;             /* [n_vocab] where a row stands in order; not used for writing */
+    uint32_t  *place;             /* [n_vocab] a row's index in order; not used for writing */
     float     *radius;            /* [n] how far rows are from their centroid */
     float     *scale;             /* [n_embd] what columns count in distances */
     qsf_tensor centroids;         /* [n][n_embd], 8 bits in tiles, in memory */
 } qsf_clusters;
 enum { QSF_MAX_CLUSTERS = 65536 };
 
-/* The token embedding's rows by likeness: its tensor has what is left of them without their
+/* The token embedding's rows clustered by similarity: its tensor has their differences from their
  * cluster's centroid. */
 typedef struct qsf_embd_clusters {
     uint32_t   n;
@@ -46,7 +47,7 @@ typedef struct qsf_source {
     bool          vocab_only;     /* as asked: weights may be missing */
     uint8_t       i2s_layout;     /* as asked: a qsf_i2s_layout */
     qsf_hparams   hp;
-    /* What the engine computes by; none if vocab_only is set. */
+    /* What the engine computes from; empty if vocab_only is set. */
     uint32_t      n_ropes;
     qsf_rope_record *ropes;
     qsf_layer    *layers;         /* [hp.n_layers] */
@@ -79,7 +80,7 @@ typedef struct qsf_source {
     uint32_t      crc_chunk, n_embd_crcs, n_final_crcs;
     const uint32_t *embd_crcs, *final_crcs;
     const qsf_clusters *clusters; /* NULL: not in the file */
-    /* not NULL: a row of the embedding is its tensor's row and its cluster's centroid; never where
+    /* not NULL: a row of the embedding is its tensor's row plus its cluster's centroid; NULL if
      * tied */
     const qsf_embd_clusters *embd_clusters;
     /* bytes that were taken while the file was opened, most of which have been given back */
@@ -93,7 +94,7 @@ static inline uint32_t qsf_source_unit(const qsf_source *s, qsf_unit_id id)
 static inline uint32_t qsf_unit_embd(const qsf_source *s) { return qsf_source_unit(s, qsf_id_embd()); }
 static inline uint32_t qsf_unit_final(const qsf_source *s) { return qsf_source_unit(s, qsf_id_final()); }
 
-/* The record of a unit that is a layer; NULL: another one. */
+/* The record of a unit that is a layer; NULL: not a layer. */
 static inline const qsf_layer *qsf_source_layer(const qsf_source *s, uint32_t unit)
 {
     return unit < s->hp.n_layers ? &s->layers[unit] : NULL;
@@ -105,7 +106,7 @@ static inline const qsf_layer *qsf_source_layer(const qsf_source *s, uint32_t un
  * *out is NULL. */
 qsf_status qsf_source_open(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
                            bool vocab_only, qsf_source **out, qsf_error *err);
-/* The same, with a layout for tensors of type I2_S in place of what their sizes say. */
+/* The same, with a given layout for tensors of type I2_S; otherwise their sizes determine it. */
 qsf_status qsf_source_open_as(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
                               bool vocab_only, qsf_i2s_layout i2s, qsf_source **out, qsf_error *err);
 /* As qsf_source_open, but nothing is read: the files only, for a reader of another kind of file. */

@@ -2,8 +2,8 @@
  * called, in the form that answers are read by (tools.h).
  * SPDX-License-Identifier: MIT
  *
- * Where the template writes no calls either, those of the conversation become text in the plain
- * form, and what tools have answered becomes the user's. */
+ * If the template does not write calls either, those of the conversation become text in the plain
+ * form, and tool results become messages of the user. */
 #include "text/chat_own.h"
 #include "text/jinja_json.h"
 #include "text/tools.h"

@@ -1,11 +1,11 @@
-/* Grammars under construction: what the readers of GBNF, regular expressions and JSON Schema say,
- * node by node, and what the automaton is made of.
+/* Grammars under construction: the readers of GBNF, regular expressions and JSON Schema build them
+ * node by node, and the automaton is made from them.
  * SPDX-License-Identifier: MIT
  *
- * A node stands for a set of texts.  Nothing is skipped between nodes and nothing is greedy: a
- * sequence is all texts that can be cut into texts of its parts.  Every function returns
- * QSF_G_FAILED once something went wrong (a limit, memory), and takes it: only
- * qsf_grammar_finish has to be asked. */
+ * A node is a set of strings.  Nothing is skipped between nodes and nothing is greedy: a sequence
+ * has all strings that can be split into strings of its parts.  After a failure (a limit, memory)
+ * every function returns QSF_G_FAILED, and accepts it as an argument: only qsf_grammar_finish needs
+ * to be checked. */
 #ifndef QSF_GRAMMAR_NODES_H
 #define QSF_GRAMMAR_NODES_H
 
@@ -18,7 +18,7 @@ enum { QSF_G_FAILED = 0, QSF_G_WHERE = 240 };     /* QSF_G_WHERE: bytes of a not
 typedef struct qsf_grammar_builder qsf_grammar_builder;
 
 qsf_status qsf_grammar_begin(const qsf_platform *p, qsf_grammar_builder **out, qsf_error *err);
-/* The most bytes that the grammar may take, now and in use; 0: as many as grammars may. */
+/* The most bytes that the grammar may take, now and in use; 0: the general limit. */
 void       qsf_grammar_limit(qsf_grammar_builder *b, uint64_t bytes);
 /* Makes the grammar of root and frees the builder, also on an error.
  *
@@ -35,7 +35,7 @@ qsf_gnode  qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ..
 qsf_gnode  qsf_g_fail_at(qsf_grammar_builder *b, qsf_status st, const char *text, size_t len, size_t at,
                          const char *why);
 bool       qsf_g_failed(const qsf_grammar_builder *b);
-/* Puts where before the failure's message. */
+/* Prepends `where` to the failure's message. */
 void       qsf_g_locate(qsf_grammar_builder *b, const char *where);
 /* Room for such a `where`, in case qsf_grammar_finish fails because of x, which qsf_g_both made;
  * NULL: x does not need one or already has one, or 64 are in use. */

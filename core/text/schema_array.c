@@ -108,7 +108,7 @@ static array_demands array_demands_of(schema *s, const schema_leaf *leaf)
     return d;
 }
 
-/* Behind the "[" and before the "]", item by item: at[i] is what may follow i items. */
+/* The part between "[" and "]", item by item: at[i] is what may follow i items. */
 static qsf_gnode array_items(schema *s, const schema_leaf *leaf, const array_demands *d)
 {
     const qsf_gnode comma = schema_sign(s, ",");

@@ -1,7 +1,7 @@
 /* JSON Schema, numbers: bounds and multiples as texts of digits.
  * SPDX-License-Identifier: MIT
  *
- * A bound is kept digit by digit: a number is larger where it has more digits, or where the first
+ * A bound is enforced digit by digit: a number is larger if it has more digits, or if the first
  * digit that differs is larger.  Magnitudes only; the sign decides which bound is which. */
 #include "text/schema_own.h"
 

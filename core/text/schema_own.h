@@ -156,7 +156,8 @@ qsf_gnode schema_regex(schema *s, const qsf_json_node *at, const char *pattern, 
 bool schema_fits(schema *s, const qsf_json_node *at, const char *pattern, uint32_t n, bool whole,
                  const char *text, size_t len);
 
-/* Nodes where s->none (no text) and s->empty need no node of their own; 0 in both: all texts. */
+/* Make nodes; s->none (no string) and s->empty need no node of their own.  0 in `both`: any
+ * string. */
 qsf_gnode schema_sequence(schema *s, qsf_gnode x, qsf_gnode y);
 qsf_gnode schema_sequence3(schema *s, qsf_gnode a, qsf_gnode b, qsf_gnode c);
 qsf_gnode schema_either(schema *s, qsf_gnode x, qsf_gnode y);

@@ -1,8 +1,8 @@
 /* JSON Schema, texts: lengths, patterns, formats, and how JSON writes characters.
  * SPDX-License-Identifier: MIT
  *
- * Where only the length counts, a character may stand in any of its writings.  Where a pattern or a
- * format looks at it, it stands for itself, or as an escape if JSON wants one. */
+ * If only the length counts, a character may be written in any of its JSON notations.  If a pattern
+ * or a format applies, it is written as itself, or as an escape if JSON requires one. */
 #include "text/gbnf.h"
 #include "text/lark.h"
 #include "text/regex.h"

@@ -44,9 +44,9 @@ static int32_t bpe_whole(token_work *w, const char *word, size_t len)
     return qsf_tokenizer_find(w->t, letters, n);
 }
 
-/* The bytes of a word as symbols.  Bytes without a token are lost.  Hugging Face's library leaves
- * them out before merging, llama.cpp after: as the former where the text is UTF-8, as the latter
- * where only llama.cpp takes it. */
+/* The bytes of a word as symbols.  Bytes without a token are lost.  Hugging Face's library drops
+ * them before merging, llama.cpp after: this follows the former if the text is UTF-8, and the
+ * latter if only llama.cpp accepts the text. */
 static size_t bpe_bytes(const token_work *w, const char *word, size_t len, bpe_symbol *s)
 {
     size_t n = 0;

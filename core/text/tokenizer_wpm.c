@@ -2,10 +2,9 @@
  * fit from its beginning.
  * SPDX-License-Identifier: MIT
  *
- * The first piece of a word begins with U+2581 here, as in GGUF files; others are bare.  Where
+ * The first piece of a word begins with U+2581 here, as in GGUF files; others have no prefix.  If
  * llama.cpp and Hugging Face's library differ (control characters that are white space, Hangul,
- * marks that take room of their own, very long words), this goes with the latter, as the models
- * were trained. */
+ * spacing marks, very long words), this follows the latter, with which the models were trained. */
 #include "text/tokenizer_own.h"
 
 enum { WPM_LONGEST = 100 };               /* characters of a word; longer ones are unknown */

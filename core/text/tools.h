@@ -90,11 +90,11 @@ typedef struct qsf_tool_form {
  * template refuses. */
 typedef qsf_status (*qsf_tool_render)(void *user, const char *variables, char *out, size_t cap, size_t *len);
 
-/* Finds the form of a template.  source: its text, where forms that it does not show are looked up.
- * Where the template shows nothing the form is the plain one.  Fails only with QSF_E_MEMORY. */
+/* Finds the form of a template.  source: its text, searched for known forms if rendering shows
+ * none. If nothing is found, the form is the plain one.  Fails only with QSF_E_MEMORY. */
 qsf_status qsf_tool_form_find(const qsf_platform *p, const char *source, qsf_tool_render render, void *user,
                               qsf_tool_form *out, qsf_error *err);
-/* The same by the interpreter; of ask the template, the tokens, kwargs and now count. */
+/* The same with the interpreter; of ask, only the template, the tokens, kwargs and now are used. */
 qsf_status qsf_tool_form_of(const qsf_chat_ask *ask, qsf_tool_form *out, qsf_error *err);
 /* The texts of the form of calls whose mark is in the template's source, else of the plain one. */
 void qsf_tool_form_known(const char *source, qsf_tool_form *f);

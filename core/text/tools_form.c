@@ -1,9 +1,9 @@
 /* How a model writes calls and reasoning, found by rendering its chat template.
  * SPDX-License-Identifier: MIT
  *
- * Conversations with words of ours ("needles") are rendered, and what stands around the needles are
- * the form's texts.  Two calls tell what belongs to each call and what to all of them: what stands
- * alike before both is a call's, what stands only before the first is the section's.  Texts are
+ * Conversations with known words ("needles") are rendered; the texts around the needles are the
+ * form's texts.  Two calls show what belongs to each call and what to the section: text before both
+ * calls belongs to each call, text before only the first one to the section.  Texts are
  * compared in atoms (a mark such as <tool_call> or [ARGS], a word, white space, a character), so
  * that "<a_begin>" and "<b_begin>" have no "_begin>" in common. */
 #include "text/tools.h"
@@ -291,7 +291,7 @@ static size_t tf_skip_back(tf_span s, size_t i)
     return i;
 }
 
-/* Where arguments end whose style is known, the last value ends at `at`. */
+/* Where arguments of a known style end, if the last value ends at `at`. */
 static size_t tf_arguments_end(const qsf_tool_form *f, tf_span s, size_t args, size_t at)
 {
     if (f->style == QSF_TOOLS_JSON) return tf_bracket(s, args);

@@ -20,7 +20,7 @@ static bool ta_mark_fits(const qsf_tool_answer *a, size_t i, uint8_t mark, const
     }
 }
 
-/* What begins a call in the second line of its marks, where models leave out the first. */
+/* The second line of a call's opening mark, with which calls begin if models omit the first. */
 const char *ta_half(const qsf_tool_answer *a)
 {
     const char *text = ta_form(a, QSF_TT_OPEN), *half = "";

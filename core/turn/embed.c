@@ -175,7 +175,7 @@ static qsf_status score_take(qsf_context *c, const qsf_embed_run *r, float *x, s
     return QSF_OK;
 }
 
-/* row: of the logits, where words are scored. */
+/* row: of the logits, if words are scored. */
 static qsf_status embed_take(qsf_context *c, const embed_part *p, const qsf_embed_run *r, size_t row)
 {
     const size_t n_embd = c->hp->n_embd;

@@ -29,7 +29,7 @@ typedef struct qsf_embed_run {
     size_t            n_parts;
 } qsf_embed_run;
 
-/* As qsf_embed_texts, or with score as qsf_rerank, where opts is not looked at.  Then
+/* As qsf_embed_texts, or with score as qsf_rerank, which ignores opts.  Then
  * qsf_embed_step until it gives something else than QSF_PENDING; or qsf_embed_end. */
 qsf_status qsf_embed_begin(qsf_context *c, qsf_embed_run *r, const int32_t *ids, const size_t *lens,
                            size_t n, const qsf_embed_options *opts, bool score, float *out);

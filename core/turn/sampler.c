@@ -153,7 +153,7 @@ void qsf_sampler_accept(qsf_sampler *s, int32_t token)
 
 bool qsf_sampler_greedy(const qsf_sampler *s) { return !(s->o.temperature > 0); }
 
-/* Where a row has something to do. */
+/* Whether a row has something to do. */
 static bool has_biases(const sampler_pick *k) { return k->s->n_biases > 0; }
 static bool has_callback(const sampler_pick *k) { return k->s->callback != NULL; }
 static bool has_penalties(const sampler_pick *k) { return qsf_sampler_penalizes(&k->s->o); }

@@ -64,7 +64,7 @@ qsf_status qsf_turn_texts_copy(const qsf_platform *p, turn_texts *l, const char 
 
 /* ---- the matcher ---- */
 
-/* The scout, where the matcher is. */
+/* The scout, moved to the matcher's position. */
 static qsf_matcher *grammar_scout(const turn_grammar *g)
 {
     qsf_matcher_copy(g->scout, g->matcher);
@@ -101,7 +101,7 @@ void qsf_turn_grammar_free(qsf_turn *t)
     *g = (turn_grammar){ 0 };
 }
 
-/* Where the grammar begins with the text that calls for it, it has to have such texts. */
+/* If the grammar includes the string that starts it, it must be able to begin with it. */
 static qsf_status grammar_check_after(qsf_turn *t)
 {
     turn_grammar *g = &t->grammar;

@@ -18,8 +18,8 @@ bool       qsf_stream_possible(const qsf_source *s, qsf_unit_id id, uint64_t beg
 /* Memory of a stream of parts of at most len bytes through n slots: parts are widened to whole
  * checked chunks. */
 uint64_t   qsf_stream_bytes(const qsf_source *s, qsf_unit_id id, uint32_t n, uint64_t len);
-/* threaded: the fetch's thread, if there is one, ends its reads and checks them.  st must stay
- * where it is. */
+/* threaded: the fetch's thread, if there is one, ends its reads and checks them.  st must not
+ * move. */
 qsf_status qsf_stream_init(qsf_stream *st, qsf_fetch *f, qsf_unit_id id, uint32_t n, uint64_t len,
                            bool threaded, qsf_error *err);
 void       qsf_stream_done(qsf_stream *st);     /* before the fetch's; takes half-built */

@@ -14,7 +14,7 @@ typedef struct tensor_place {
     uint64_t at;        /* of the tensor as the kernels take it */
     uint64_t bytes;
     bool     tile;      /* rows of blocks that become tiles */
-    bool     ggml;      /* rows of GGUF blocks that become tiles where they are */
+    bool     ggml;      /* rows of GGUF blocks that become tiles in place */
     bool     vector;    /* becomes floats */
 } tensor_place;
 
@@ -43,7 +43,7 @@ static bool unit_tiles_ggml(const qsf_source *s, const qsf_unit *u, uint32_t i, 
     return true;
 }
 
-/* Where the tensors that stay end, as tiles. */
+/* The end of the tensors that keep their place, as tiles. */
 static uint64_t unit_stays_until(const qsf_source *s, const qsf_unit *u)
 {
     uint64_t end = u->raw;
@@ -132,7 +132,7 @@ static bool outliers_in_range(const qsf_tensor *t, uint32_t cols)
     return true;
 }
 
-/* One number, or one for each expert, which stand where a vector of the matrix's kind would. */
+/* One number, or one for each expert, stored in place of a vector of the matrix's kind. */
 static qsf_status weights_add_scale(const qsf_source *s, qsf_weights *w, const qsf_tensor *t, qsf_error *err)
 {
     const uint32_t kind = t->kind - QSF_K_SCALE;
