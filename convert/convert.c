@@ -77,7 +77,8 @@ static qsf_status convert_one_band(void *user, uint32_t i, uint32_t thread, qsf_
     return st;
 }
 
-/* Bands of all threads must fit beside the tensor: fewer threads rather than none. */
+/* The bands of all threads must fit in memory together with the tensor; if they do not, fewer
+ * threads are used. */
 static qsf_status convert_fit(const input_tensor *t, const convert_task *k, const qsf_convert_options *o,
                               uint32_t *n_threads, qsf_error *err)
 {

@@ -1,5 +1,5 @@
-/* --calibration: how much the model would miss each of its layers, measured on a text, for
- * --quality to leave some out.
+/* --calibration: measures on a text how important each of the model's layers is, so that --quality
+ * can leave some out.
  * SPDX-License-Identifier: MIT
  *
  * Two things are measured.  (a) 1 - cosine of what goes into a layer and what comes out, on average
@@ -23,7 +23,7 @@
 enum {
     CAL_WINDOW = 256,           /* tokens that see one another */
     CAL_TOKENS = 4096,          /* in windows from all over the text */
-    CAL_EVERY  = 4,             /* one window of so many is computed without layers too */
+    CAL_EVERY  = 4,             /* one window in this many is also computed without layers */
     CAL_STRIDE = 8,             /* and there every eighth token's probabilities are compared */
     CAL_BATCH  = 128,
     CAL_LEAST  = 64,            /* tokens that the text must have */
@@ -55,7 +55,7 @@ static void importance_note(importance_work *k, uint32_t layer, uint32_t first, 
     for (uint32_t r = 0; r < c->batch.n; r++) {
         float *before = k->before + (size_t)r * k->n_embd;
         const float *x = c->b.x + r * c->b.ld_embd;
-        /* The first positions of a text are unlike all others. */
+        /* The first positions of a sequence differ from all others. */
         if (any && first + r >= 2) k->turned[layer] += 1 - qsf_cosine(before, x, k->n_embd);
         memcpy(before, x, k->n_embd * sizeof *before);
     }
@@ -177,7 +177,7 @@ static qsf_status importance_ids(importance_work *k, const qsf_platform *p, cons
     size_t len = 0, cap = 0, n = 0;
     qsf_status st = importance_text(p, path, &text, &len, crc, err);
     if (!st) {
-        cap = len + 16;         /* a token is at least a byte, but for the few that the model adds */
+        cap = len + 16;         /* at least a byte per token, plus the few added tokens */
         ids = qsf_alloc_array(p, cap, sizeof *ids, "the text's tokens", err);
         st = ids ? qsf_tokens_encode(m, text, len, 0, ids, cap, &n, err) : QSF_E_MEMORY;
     }

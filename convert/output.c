@@ -1,5 +1,5 @@
-/* Whether a path may become the output: what the conversion reads stays as it is, and what cannot
- * be written is said before the work.
+/* Checks a path before it becomes the output: an input must not be overwritten, and a path that
+ * cannot be written is reported before the work begins.
  * SPDX-License-Identifier: MIT */
 #include "output.h"
 

@@ -280,8 +280,8 @@ static void run_tell_ignored(const input *in, const char *from, const qsf_conver
     }
 }
 
-/* The weights as they are, in a file that can be run: halves hold what halves and bfloat16 of usual
- * sizes are. */
+/* The weights without quantisation, in a file that can be run: half floats hold half and bfloat16
+ * values of the usual sizes exactly. */
 static qsf_status run_plain(input *in, const qsf_convert_options *o, const char *path, qsf_error *err)
 {
     static const qsf_convert_rule floats = { .pattern = "*", .type = "f32" };
@@ -409,8 +409,8 @@ static bool run_is_qsf(const qsf_platform *p, const char *path)
     return qsf;
 }
 
-/* The file to be is made beside its place, measured, and then written
- * with what was measured: never there by half. */
+/* The output is first made next to its final place, measured, and then written with the
+ * measurements, so that the final file never exists half finished. */
 static qsf_status run_calibrated(const char *from, const char *to, const qsf_convert_options *o,
                                  qsf_convert_result *r, qsf_error *err)
 {

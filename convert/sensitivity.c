@@ -21,7 +21,7 @@ enum {
 };
 
 typedef struct sens_model {
-    char        *path;              /* "" where there is no file */
+    char        *path;              /* "" if there is no file */
     size_t       room;
     qsf_model   *m;
     qsf_context *c;
@@ -36,7 +36,7 @@ typedef struct sens_work {
     uint32_t                   n_rows, n_asked, n_vocab, n_done;
     float                     *base;    /* [n_asked][n_vocab] log-probabilities of the fine model */
     float                     *x;       /* its rows at the input of the layer under way, */
-    float                     *alt;     /* and their other streams, NULL where there are none */
+    float                     *alt;     /* and their other streams, NULL if unused */
     size_t                     x_bytes, alt_bytes;
 } sens_work;
 

@@ -106,7 +106,7 @@ static qsf_status spend_errors(spend_work *k, encode_source *s, int from, int to
     return st;
 }
 
-/* A divergence that is lost in rounding still says that errors are no good. */
+/* A divergence that vanishes in rounding still means that errors do harm. */
 #define SPEND_LEAST_KL 1e-7
 
 static void spend_price(spend_work *k, bool known)

@@ -225,7 +225,7 @@ static cal_record *calibration_find(const cal_file *f, uint32_t unit, uint32_t k
 {
     cal_record *r = expert ? qsf_hessian_find(f, unit, kind + expert * CAL_EXPERT) : NULL;
     if (!r) r = qsf_hessian_find(f, unit, kind);
-    /* Where no norm is between, experts and what is everybody's take what the router takes. */
+    /* Without a norm in between, experts and the shared feed-forward have the router's input. */
     if (!r && (kind == QSF_K_EXPERT_UP || kind == QSF_K_FFN_UP)) r = qsf_hessian_find(f, unit, QSF_K_ROUTER);
     return r;
 }

@@ -18,7 +18,7 @@ bool qsf_cal_runs(const qsf_platform *p, const qsf_convert_options *o);
  *
  * QSF_E_ARGUMENT    the file is of another model, or of another text or other options
  * QSF_E_NOT_FOUND   there is no such file, and nothing says what to make it of
- * and what opening, running and writing may return. */
+ * and the errors of opening, running and writing. */
 qsf_status qsf_cal_open(input *in, const char *model, const char *beside, const qsf_convert_options *o,
                         convert_calibration **out, qsf_error *err);
 void       qsf_cal_free(convert_calibration *c);        /* takes NULL */
@@ -27,8 +27,8 @@ void       qsf_cal_free(convert_calibration *c);        /* takes NULL */
  * the calibration is an importance matrix. */
 uint32_t qsf_cal_key(const convert_calibration *c);
 
-/* Of tensor (unit, kind), which has cols columns; kind + (1 + e) * CAL_EXPERT: of what expert e
- * multiplies, or of all rows where too few came to it.
+/* The statistics of tensor (unit, kind), which has cols columns; kind + (1 + e) * CAL_EXPERT: those
+ * of expert e's inputs, or of all rows if too few were routed to it.
  *
  * h         [cols][cols]: mean of x x' over positions from 2 on, both triangles
  * first     [cols]: x at position 0, the mean of the texts' first tokens where these differ

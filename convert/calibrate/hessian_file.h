@@ -19,7 +19,7 @@ typedef struct cal_about {
 /* ---- writing ---- */
 typedef struct cal_writer cal_writer;
 
-/* Begins a file with at most so many inputs.  On an error *out is NULL. */
+/* Begins a file with at most n_inputs inputs.  On an error *out is NULL. */
 qsf_status qsf_hessian_create(const qsf_platform *p, const char *path, uint32_t n_inputs, cal_writer **out,
                               qsf_error *err);
 /* The next input: means of its sums.  Of an expert with fewer rows than columns nothing is kept. */

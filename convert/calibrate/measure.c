@@ -1,4 +1,4 @@
-/* Runs a model on a text and sums up what its matrices are multiplied with.
+/* Runs a model on calibration data and sums up the inputs of its matrices.
  * SPDX-License-Identifier: MIT
  *
  * The model computes with floats, several whole sequences in a batch, and the watcher sums
@@ -34,7 +34,7 @@ static uint64_t measure_bytes(const cal_gram *g)
     return qsf_gram_floats(g->cols) * sizeof(float) + g->cols * sizeof(double);
 }
 
-/* The next input, which only counts where there is no list. */
+/* Adds the next input, or only counts it if there is no list yet. */
 static void measure_add(measure_work *k, uint32_t unit, uint32_t kind, uint32_t expert, uint32_t cols)
 {
     if (k->grams)
@@ -94,8 +94,8 @@ static qsf_context_options measure_options(const measure_work *k, uint64_t ram)
     return co;
 }
 
-/* Whether the network runs in so much memory, with batches as they are: others would be other
- * roundings. */
+/* Whether the network runs in this much memory without smaller batches, which would round
+ * differently. */
 static bool measure_runs(const measure_work *k, const qsf_model *m, uint64_t ram)
 {
     const qsf_context_options co = measure_options(k, ram);

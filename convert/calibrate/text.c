@@ -17,7 +17,7 @@ enum {
     TEXT_LEAST = 64,            /* tokens that a file must have */
     TEXT_MOST = 16 << 20,       /* bytes of a file that are used */
     TEXT_SEQS = 64,             /* sequences that are made at once */
-    TEXT_CHAT = 4,              /* one sequence of so many is a conversation */
+    TEXT_CHAT = 4,              /* one sequence in this many is a conversation */
     TEXT_WORDS = 24,            /* tokens of the user's words */
     TEXT_TRIES = 100            /* for a word */
 };
@@ -103,7 +103,7 @@ static qsf_status text_of_file(cal_text *t, const qsf_model *m, const qsf_conver
     size_t len, n = 0;
     qsf_status st = text_read(p, o->calibrate, &text, &len, err);
     if (st) return st;
-    const size_t cap = len + 16;        /* a token is at least a byte, but for the few that the model adds */
+    const size_t cap = len + 16;        /* at least a byte per token, plus the few added tokens */
     int32_t *ids = qsf_alloc_array(p, cap, sizeof *ids, "the text's tokens", err);
     st = ids ? qsf_tokens_encode(m, text, len, 0, ids, cap, &n, err) : QSF_E_MEMORY;
     if (!st) st = text_cut(t, m, o, ids, n, err);
@@ -197,7 +197,7 @@ static void text_begin_plain(text_maker *k, uint32_t s)
     k->t->lens[s] = k->t->len;
 }
 
-/* What tokens say, but for the first one of them. */
+/* The characters of the tokens, without the first one. */
 static size_t text_words(const text_maker *k, const int32_t *ids, uint32_t n, char *out, size_t cap)
 {
     size_t len = 0;
@@ -243,8 +243,8 @@ static qsf_status text_begin_chat(text_maker *k, uint32_t s, qsf_error *err)
     return st == QSF_E_MEMORY ? qsf_fail(err, st, "%s", why.text) : QSF_OK;
 }
 
-/* The token that chance picks by its probability: x becomes shares of the likeliest's.  An end is
- * possible where the answer of a conversation has room for one. */
+/* Samples a token by its probability; x becomes shares relative to the most likely token.  An end
+ * token is possible only if the answer of a conversation is long enough. */
 static int32_t text_pick(const text_maker *k, float *x, uint32_t s)
 {
     const bool may_end = s >= k->t->n_seqs - k->n_chats && k->pos >= k->given[s] + 8;

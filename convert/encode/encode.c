@@ -1,4 +1,4 @@
-/* Bands of rows to codes with a factor: error feedback for types with a grid, and the trellis.
+/* Encodes bands of rows with a factor: error feedback for types with a grid, and the trellis.
  * SPDX-License-Identifier: MIT
  *
  * Columns are settled from the first to the last, and what rounding one of them does to the
@@ -130,7 +130,7 @@ static void encode_plain_block(const encode_rows *k, uint32_t at, uint32_t rows,
     }
     for (t->from = at; t->from < QSF_MIN(at + block, b->cols); t->from += ENCODE_STEP) k->lanes->plain(t);
     for (uint32_t r = 0; r < rows; r++) {
-        /* columns behind the last one keep the search's codes, and so do those of no scale */
+        /* columns after the last one keep the search's codes, as do blocks whose scale is 0 */
         for (uint32_t i = 0; i < n && fit[r].scale != 0; i++)
             code[r][i] = b->codes[(size_t)ENCODE_ROWS * (at + i) + r];
         qsf_quant_put_block(dst + r * row_bytes, k->c->type, &fit[r], code[r], block);

@@ -1,14 +1,15 @@
-/* From a Hessian to the factor that error feedback works with: L, lower triangular, of inverse(H) =
- * L L'.
+/* Computes the factor that error feedback uses from a Hessian: the lower triangular L of inverse(H)
+ * = L L'.
  * SPDX-License-Identifier: MIT
  *
  * H with its columns in reverse order is R R' by Cholesky, R lower triangular, and its inverse is
- * V' V with V = inverse(R); V' with its rows and columns in reverse again is L.  So there is one
- * factorisation and one inversion of a triangle, and no inverse of H.
+ * V' V with V = inverse(R); V' with its rows and columns in reverse again is L.  This takes one
+ * factorisation and the inversion of one triangle; H itself is never inverted.
  *
- * Both work in blocks of 64 columns, in doubles, in the array that H was put into: R becomes the
- * lower triangle, V, transposed, the upper one, and the inverses of R's diagonal blocks lie beside.
- * Nearly all of the work is one product of blocks, whose sums have one order on every machine.
+ * Both work in blocks of 64 columns, in doubles, in the array that held H: R becomes the lower
+ * triangle, V, transposed, the upper one, and the inverses of R's diagonal blocks are stored
+ * separately.  Nearly all of the work is one product of blocks, whose sums have the same order on
+ * every machine.
  *
  * The first position of a text is the attention's sink: in some layers it is thousands of times as
  * large as anything else, it is the same in every text, and it decides all that follows.  It counts

@@ -6,16 +6,17 @@
 #include "encode/lanes.h"
 #include "qsf_convert.h"
 
-/* What a matrix's inputs are like: h[cols][cols] is the mean of x x', symmetric, or with `diagonal`
- * h[cols] its diagonal; first[cols] is x at a text's first position, NULL: not to be counted. */
+/* Statistics of a matrix's inputs: h[cols][cols] is the mean of x x', symmetric, or with
+ * `diagonal` h[cols] is its diagonal; first[cols] is x at the first position of a sequence,
+ * NULL: not counted. */
 typedef struct encode_inputs {
     uint32_t     cols;
     bool         diagonal;
     const float *h, *first;
     /* [cols], NULL: 1.  The matrix's columns were multiplied with it, so its inputs were divided */
     const float *col_scale;
-    double       identity;      /* so much of the mean of h's diagonal is added to the diagonal */
-    double       damping;       /* and so much of what the mean is then, for h may be singular */
+    double       identity;      /* this share of the mean of h's diagonal is added to the diagonal */
+    double       damping;       /* then this share of the new mean, since h may be singular */
     bool         steps;         /* columns in the order of a trellis's steps, else in their own */
 } encode_inputs;
 

@@ -25,15 +25,15 @@ enum {
 typedef struct encode_factor {
     uint32_t        cols;       /* padded to a multiple of ENCODE_GROUP */
     bool            diagonal;   /* L is: errors have nothing to do with one another */
-    /* [cols]: the matrix's column that stands here, cols of the matrix and more where it has none;
-     * of trellis types, which go in the order of their steps, another one than natural */
+    /* [cols]: the matrix's column at this place, at least the matrix's number of columns if it is
+     * padding; trellis types use the order of their steps instead of the natural one */
     const uint32_t *column;
     /* Panel p: L[j][16p .. 16p + 15] for rows j from 16p on; one panel after another. */
     const float    *panels;
     const float    *weight;     /* [cols] 1 / L[c][c]^2: what the square of an error costs */
 } encode_factor;
 
-/* Where panel p begins in a factor of so many columns. */
+/* Offset of panel p in a factor with this many columns. */
 static inline size_t encode_panel_at(uint32_t cols, uint32_t p)
 {
     return (size_t)ENCODE_STEP * ((size_t)p * cols - (size_t)ENCODE_STEP * p * (p - 1) / 2);
@@ -63,7 +63,7 @@ typedef struct encode_trellis {
 typedef struct encode_plain {
     const encode_factor *f;
     uint32_t from;
-    float   *w;                 /* [cols][16]; these columns become values, those behind are corrected */
+    float   *w;                 /* [cols][16]; these columns become values, later ones are corrected */
     float    scale[ENCODE_ROWS], zero[ENCODE_ROWS], inverse[ENCODE_ROWS], top;
     const encode_levels *table; /* NULL, or its one subset is the table */
     uint8_t *codes;             /* [cols][16] */

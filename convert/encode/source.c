@@ -68,7 +68,7 @@ static qsf_status source_read(encode_source *s, const input_tensor *t, const con
     return st;
 }
 
-/* An embedding that is no head is looked up, not multiplied with. */
+/* An embedding that is not also the head is looked up, not multiplied. */
 static bool source_knows(const encode_source *s, const input_tensor *t)
 {
     return s->hessians && s->o->effort > 0 && (t->kind != QSF_K_TOKEN_EMBD || s->in->hp.tied);

@@ -9,10 +9,10 @@
 /* Where Hessians come from. */
 typedef struct encode_hessians {
     void *user;
-    /* Of what the matrix of this unit and kind (+ (1 + e) << 16: expert e's rows of it) is
-     * multiplied with: h[cols][cols], full and symmetric (*diagonal: nothing but the diagonal is
-     * known, and the rest is 0); first[cols], what it is at a text's first position; *tokens 0:
-     * nothing is known of this matrix. */
+    /* Reads statistics of the inputs of the matrix of this unit and kind (+ (1 + e) << 16: expert
+     * e's rows of it): h[cols][cols], full and symmetric (*diagonal: only the diagonal is known,
+     * and the rest is 0); first[cols], the input at the first position of a sequence; *tokens 0:
+     * nothing is known about this matrix. */
     qsf_status (*read)(void *user, uint32_t unit, uint32_t kind, uint32_t cols, float *h, float *first,
                        uint64_t *tokens, bool *diagonal, qsf_error *err);
 } encode_hessians;

@@ -9,7 +9,7 @@
 #include "engine/context.h"
 #include "plan/caller.h"
 
-/* the first positions of a text are unlike all others */
+/* the first positions of a sequence differ from all others */
 enum { ACTIVATION_TEXTS = 8, ACTIVATION_TOKENS = 96, ACTIVATION_SKIPPED = 2 };
 
 static void activation_add(const qsf_context *c, double *sums)

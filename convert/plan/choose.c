@@ -40,8 +40,9 @@ static qsf_status plan_set(convert_tensor *c, const input_tensor *t, const qsf_c
     return qsf_tensor_bytes(c->type, c->packing, c->block, t->rows, t->cols, &c->bytes, err);
 }
 
-/* Small matrices that keep 16 bits unless a rule names them: a wrong expert is no small error, and
- * what RWKV widens from few columns decides how its state goes on (llama.cpp keeps it, too). */
+/* Small matrices that keep 16 bits unless a rule names them: choosing a wrong expert is a large
+ * error, and RWKV's low-rank matrices control how its state develops (llama.cpp keeps them,
+ * too). */
 static bool plan_stays(const input *in, const input_tensor *t)
 {
     switch (t->kind) {
@@ -97,7 +98,7 @@ static qsf_status plan_tensor(input *in, uint32_t i, const qsf_convert_options *
     convert_form f;
     memset(c, 0, sizeof *c);
     c->fixed = true;
-    /* the format says so */
+    /* the format requires it */
     if (t->unit == in->hp.n_layers + 1 && t->kind != QSF_K_OUTPUT)
         return plan_set(c, t, o, QSF_T_F16, 1, err);
     if (t->kind == QSF_K_POS_EMBD) return plan_set(c, t, o, QSF_T_F16, 1, err);
@@ -131,8 +132,8 @@ static qsf_status plan_check_rules(const input *in, const qsf_convert_options *o
     return QSF_OK;
 }
 
-/* Where the input lies on a grid that the output can hold as it is,
- * scaling channels would only move it off. */
+/* If the input is on a grid that the output can hold exactly, scaling channels would only move it
+ * off that grid. */
 static bool plan_equalizes(const input *in, const qsf_convert_options *o, const convert_report *r)
 {
     for (uint32_t i = 0; i < in->n_tensors; i++)

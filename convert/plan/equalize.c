@@ -238,7 +238,7 @@ static qsf_status equal_pair_level(equal_work *k, const equal_channels *p, qsf_e
     return st;
 }
 
-/* size[r] = root of the energy of the maker's row r behind a norm with this gain. */
+/* size[r] = root of the energy of the maker's row r after a norm with this gain. */
 static qsf_status equal_made_size(equal_work *k, int maker, const double *gain, double *size, qsf_error *err)
 {
     const uint32_t rows = k->in->tensors[maker].rows;
@@ -275,8 +275,8 @@ static qsf_status equal_attention(equal_work *k, double *gain, double *size, qsf
     const int n_readers = in->hp.flow != QSF_FLOW_PARALLEL ? 3 : in->hp.gated ? 5 : 4;
     const uint32_t d = in->hp.head_dim, kv = in->hp.n_kv_heads, repeat = kv ? in->hp.n_heads / kv : 0;
     qsf_status st;
-    /* With streams the normed rows are also added to what attention makes of them; beside attention
-     * Mamba-2 takes them. */
+    /* With streams the normed rows are also added to the attention's output; Mamba-2 next to
+     * attention reads them, too. */
     if (!equal_shape(in, t[QSF_K_ATTN_NORM], 1, in->hp.n_embd) || in->hp.altup || t[QSF_K_MIX_IN] >= 0)
         return QSF_OK;
     for (int i = 0; i < n_readers; i++)

@@ -10,7 +10,7 @@
 typedef struct convert_tensor {
     uint32_t        type, block;
     uint8_t         packing;
-    bool            fixed;          /* the user or the format says so: no budget changes it */
+    bool            fixed;          /* set by the user or by the format: no budget changes it */
     bool            raised;         /* mixed: got more bits than the budget gave it, for its cosine's sake */
     uint64_t        bytes;
     /* [rows], [cols]: the weights are multiplied with them first; NULL: 1 */
@@ -19,7 +19,7 @@ typedef struct convert_tensor {
     /* not 0: goes to a tensor of its own (QSF_K_SCALE); the codes are of the weights without it */
     float           scale;
     const qsf_embd_clusters *clusters;      /* whose centroids are taken off the rows, NULL: none */
-    bool            keeps_outliers; /* the largest weights of each row go to a sparse tensor beside it */
+    bool            keeps_outliers; /* the largest weights of each row go to an additional sparse tensor */
     uint64_t        n_outliers;
     uint64_t        outlier_bytes;
     qsf_quant_error error;          /* with outliers put back */

@@ -1,4 +1,4 @@
-/* Matrices that are ternary already: their codes and their scale go over as they are.
+/* Matrices that are already ternary: their codes and their scale are copied unchanged.
  * SPDX-License-Identifier: MIT
  *
  * BitNet's matrices hold -s, 0 and s for one s each, whatever type their file stores them in:

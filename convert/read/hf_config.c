@@ -18,7 +18,7 @@
 
 static bool config_sign(char c) { return c == '_' || c == '-'; }
 
-/* An architecture of GGUF files with this type's name but for dashes; NULL: there is none. */
+/* The architecture of GGUF files with this type's name, ignoring dashes; NULL if unknown. */
 static const qsf_arch *config_gguf(const char *type)
 {
     for (const qsf_arch *a = qsf_archs; a->name && type; a++) {
@@ -92,7 +92,8 @@ static qsf_status config_layer_types(yyjson_val *root, uint32_t n_layers, yyjson
     return QSF_OK;
 }
 
-/* Every so many layers one sees all: a number, or a letter for each of them ("LLLG"). */
+/* One layer in this many attends to everything: given as a number, or as a letter for each layer
+ * ("LLLG"). */
 static qsf_status config_window_period(yyjson_val *root, const qsf_arch *a, uint32_t *every, qsf_error *err)
 {
     const char *key = qsf_json_get(root, "sliding_window_pattern") ? "sliding_window_pattern"
@@ -154,7 +155,7 @@ static qsf_status config_window(yyjson_val *root, const hf_type *d, const qsf_ar
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-/* Leaves hp->act as it is where config.json is silent. */
+/* Leaves hp->act unchanged if config.json does not set it. */
 static qsf_status config_activation(yyjson_val *root, const char *key, qsf_hparams *hp, qsf_error *err)
 {
     static const struct { const char *name; uint8_t act; } known[] = {

@@ -19,14 +19,14 @@ typedef enum hf_ternary {
 typedef struct hf_config {
     const hf_type  *type;
     const qsf_arch *arch;
-    uint64_t    need;                        /* kinds, as bits, beside those that the architecture needs */
+    uint64_t    need;                        /* kinds, as bits, besides those of the architecture */
     uint8_t     ternary;                     /* hf_ternary */
-    uint32_t    n_guessing;                  /* layers behind the others, which guess further tokens */
+    uint32_t    n_guessing;                  /* extra layers at the end, which predict further tokens */
     bool        head_twice;                  /* the head is the embedding, and yet a matrix of its own */
-    bool        pictures;                    /* the text model is a part, beside one for pictures */
-    bool        own_head;                    /* of a reranker, whose head is no part of the model */
-    bool        rerank;                      /* a text's score is the share of "yes" in its answer */
-    /* Folders of the modules of the library sentence-transformers; NULL: there is none. */
+    bool        pictures;                    /* the text model is one part, next to a vision model */
+    bool        own_head;                    /* of a reranker whose head is not part of the model */
+    bool        rerank;                      /* the score is the share of "yes" in the answer */
+    /* Folders of sentence-transformers modules; NULL if absent. */
     const char *pooling, *dense[2];
     uint32_t    n_dense;                     /* of which config.json was read */
     int32_t     bos, eos, pad;               /* -1: not said */

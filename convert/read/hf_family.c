@@ -108,8 +108,8 @@ static qsf_status family_qk_norms(yyjson_val *root, hf_config *cfg, qsf_error *e
     return QSF_OK;
 }
 
-/* StableLM's layers may have both parts side by side, behind one norm; queries, keys and values of
- * OLMo may be clamped; GLM 4.5 has layers that guess further tokens. */
+/* StableLM's layers may have both parts side by side, after one norm; OLMo's queries, keys and
+ * values may be clamped; GLM 4.5 has layers that predict further tokens. */
 static qsf_status family_layers(yyjson_val *root, hf_config *cfg, qsf_hparams *hp, qsf_error *err)
 {
     const qsf_arch *a = cfg->arch;

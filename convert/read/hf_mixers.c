@@ -111,7 +111,7 @@ static qsf_status mixers_lfm2(yyjson_val *root, const hf_config *cfg, qsf_hparam
     return qsf_json_get_u32(root, CONFIG, "conv_L_cache", 3, 2, QSF_MAX_MIX_CONV, &hp->mix_conv, err);
 }
 
-/* [0, infinity] is no limit. */
+/* [0, infinity] means no limit. */
 static qsf_status mixers_no_limit(yyjson_val *root, qsf_error *err)
 {
     yyjson_val *list;

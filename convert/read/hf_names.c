@@ -74,7 +74,7 @@ static const char *hf_part_name(hf_mapper *m, const weights_tensor *t, const cha
     return name;
 }
 
-/* Codes of four rows in a byte, and their scale beside them. */
+/* Codes of four rows in a byte, with their scale in a separate tensor. */
 static qsf_status hf_add_packed(hf_mapper *m, const weights_tensor *t, uint32_t rows, uint32_t cols,
                                 hf_place *p, qsf_error *err)
 {
@@ -141,7 +141,8 @@ static qsf_status hf_check_stored(const hf_adding *a, qsf_error *err)
     return hf_check_shape(a->t, &want, (how & HF_FLAT) != 0, err);
 }
 
-/* Heads of a delta net behind queries and keys, of which the convolution has taps. */
+/* A delta net's heads, which come after queries and keys; in the convolution each has several
+ * taps. */
 static hf_heads hf_heads_of(const hf_adding *a)
 {
     const qsf_layer *l = a->layer;
@@ -361,7 +362,7 @@ static bool hf_has_suffix(const char *s, const char *suffix)
 
 static bool hf_has_prefix(const char *s, const char *prefix) { return !strncmp(s, prefix, strlen(prefix)); }
 
-/* An encoder's heads that are for its training, beside those of classifiers. */
+/* An encoder's heads that are only for training, besides those of classifiers. */
 static bool hf_guesses_masks(const hf_mapper *m, const char *name)
 {
     static const char *const heads[] = { "cls.predictions.", "cls.seq_relationship.", "lm_head.", "head.",
@@ -394,7 +395,8 @@ static bool hf_harmless(const hf_mapper *m, const char *name)
            !strcmp(name + head, hf_role_name(m, QSF_K_OUTPUT));
 }
 
-/* Keys and values of a layer that reads another's: files have them, nobody uses them. */
+/* Keys and values of a layer that reads another layer's: files contain them, but they are not
+ * used. */
 static bool hf_unused_keys(const hf_mapper *m, unsigned long layer, const char *name)
 {
     static const char *const names[] = { "self_attn.k_proj.weight", "self_attn.v_proj.weight",
@@ -460,8 +462,7 @@ static bool hf_find_prefix(hf_mapper *m, const char *embd)
     return false;
 }
 
-/* Rows of the embedding say how many tokens there are; vocab_size of
- * some configs is a default that nobody set. */
+/* The embedding's rows give the number of tokens; vocab_size in some configs is only a default. */
 static qsf_status hf_vocab_size(hf_mapper *m, const char *embd, qsf_error *err)
 {
     char name[128];

@@ -207,7 +207,7 @@ qsf_status qsf_hf_weights_number(const qsf_platform *p, const hf_weights *w, con
 
 /* ---- any rows ---- */
 
-/* How many of n rows from `row` on stand in the file one behind the other as one run. */
+/* How many of n rows from `row` on are consecutive in the file. */
 static uint32_t weights_run(const hf_place *pl, uint32_t row, uint32_t n)
 {
     const hf_heads *h = &pl->heads;

@@ -1,5 +1,5 @@
-/* The modules that the library sentence-transformers has around a network: what becomes of a text's
- * tokens, and dense layers behind that.
+/* The modules that sentence-transformers puts around a network: the pooling of the tokens, and
+ * dense layers after it.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_HF_SENTENCE_H
 #define QSF_CONVERT_HF_SENTENCE_H

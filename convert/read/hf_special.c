@@ -1,5 +1,5 @@
-/* Special tokens of a Hugging Face tokenizer: which ones begin and end a text, whether they are
- * added by themselves, what else ends a turn; and the chat template.
+/* Special tokens of a Hugging Face tokenizer: the BOS and EOS tokens, whether they are added
+ * automatically, and other tokens that end a turn; and the chat template.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_tokenizer.h"
 #include "base/text_file.h"
@@ -129,8 +129,9 @@ static void special_add_end(vocab_build *b, int32_t id)
     if (v->n_eog < QSF_ARRAY_LEN(v->eog)) v->eog[v->n_eog++] = id;
 }
 
-/* Nobody says which tokens end a turn, or a text after filling in its middle: their texts do.  Here
- * as core/model/gguf_vocab.c has them, so that both kinds of file stop at the same tokens. */
+/* No field of the files lists the tokens that end a turn or a fill-in-the-middle completion: they
+ * are recognised by name.  These are the names in core/model/gguf_vocab.c, so that both kinds of
+ * file stop at the same tokens. */
 /* DeepSeek's, with full-width bars */
 #define BARS_END "<\xef\xbd\x9c\x65nd\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
 static const char *const special_turns[] = {
@@ -183,7 +184,7 @@ qsf_status qsf_hf_special_tokens(vocab_build *b, yyjson_val *tokenizer, yyjson_v
         (st = special_set(b, config, "unk_token", -1, &v->unk, err)) ||
         (st = special_set(b, config, "sep_token", -1, &v->sep, err)) ||
         (v->kind != QSF_VOCAB_STEPS && (st = special_adding(b, tokenizer, config, cfg, err)))) return st;
-    if (v->kind == QSF_VOCAB_STEPS) {           /* the steps already add the special tokens around a text */
+    if (v->kind == QSF_VOCAB_STEPS) {           /* the steps already add BOS and EOS */
         special_adds ignored;
         const int32_t eos = v->eos;
         special_processors(b, tokenizer, &ignored);

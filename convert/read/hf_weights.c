@@ -184,7 +184,7 @@ qsf_status qsf_hf_weights_open(const qsf_platform *p, const char *dir, qsf_arena
     return qsf_fail(err, QSF_E_NOT_FOUND, "%s: no model.safetensors, pytorch_model.bin or index of one", dir);
 }
 
-/* The module's own name of a tensor, behind that of the module. */
+/* Prefixes the names of a module's tensors with the module's name. */
 static qsf_status hf_rename(qsf_arena *arena, const char *as, const weights_list *list, qsf_error *err)
 {
     for (uint32_t i = 0; i < list->n; i++)

@@ -44,7 +44,7 @@ struct input {
     qsf_status  (*stored)(input *in, uint32_t i, bool load, input_stored *out, qsf_error *err);
     const float  *importance;   /* [n_layers] from calibration; NULL: not calibrated */
     const char   *preset;       /* the preset that a QSF file was converted with; NULL: unknown */
-    /* whether path names a file of the input; NULL: the input has none */
+    /* whether path names a file of the input; NULL: the input is not made of files */
     bool        (*reads)(input *in, const char *path);
     void        (*close)(input *in);    /* frees in too */
     /* Of what the matrix of this unit and kind is multiplied with: the root mean square of each

@@ -1,5 +1,5 @@
-/* JSON for the converter: yyjson behind a depth limit, with getters that tell "missing" from "of
- * the wrong type".
+/* JSON for the converter: yyjson with a depth limit, and getters that tell "missing" from "of the
+ * wrong type".
  * SPDX-License-Identifier: MIT
  *
  * Everything needs QSF_HAVE_YYJSON. */
@@ -24,7 +24,7 @@ qsf_status qsf_json_parse(const qsf_platform *p, const char *text, size_t len, c
                           json_text *out, qsf_error *err);
 void       qsf_json_free(json_text *j);      /* takes an empty one */
 
-/* A member, or NULL where there is none, it is null, or obj is no object. */
+/* A member, or NULL if it is missing, it is null, or obj is not an object. */
 yyjson_val *qsf_json_get(yyjson_val *obj, const char *key);
 /* A string without a 0 inside, or NULL. */
 const char *qsf_json_str(yyjson_val *v, size_t *len);

@@ -77,7 +77,7 @@ static qsf_status pickle_collect(const pickle_archive *a, const pickle_value *to
         return QSF_E_MEMORY;
     for (const pickle_node *k = top->u.chain->head; k; k = k->next->next) {
         const pickle_value *key = &k->v, *val = &k->next->v;
-        /* counters and versions beside the tensors */
+        /* counters and versions among the tensors */
         if (key->kind != PV_TEXT || val->kind != PV_TENSOR) continue;
         weights_tensor *w = &out->tensors[out->n];
         if (memchr(key->u.text, 0, key->len))

@@ -301,7 +301,8 @@ static qsf_status input_load_outliers(input *in, const qsf_source *s, uint32_t u
     return pl->sparse ? QSF_OK : QSF_E_MEMORY;
 }
 
-/* Scales of experts are the rows' own from here on: a QSF file has none. */
+/* From here on the experts' scales belong to the rows: a QSF file does not store them
+ * separately. */
 static qsf_status input_load_scale(input *in, const qsf_source *s, uint32_t unit, const qsf_tensor *t,
                                    const char *name, input_place *pl, qsf_error *err)
 {

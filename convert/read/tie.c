@@ -6,7 +6,7 @@
 typedef struct tie_own {
     input    base;
     uint32_t embd, head;        /* places in the list: of base where it was untied, else of the new one */
-    bool     tied;              /* embd is read as base's head, which is no tensor any more */
+    bool     tied;              /* embd is read from base's head, which is no longer a tensor */
 } tie_own;
 
 /* Of base's list. */
@@ -55,7 +55,7 @@ static void tie_take(input *in, tie_own *k, input_tensor *tensors, uint32_t n)
     in->own = k;
 }
 
-/* n_tensors: there is none. */
+/* n_tensors: not found. */
 static uint32_t tie_find(const input *in, uint32_t kind)
 {
     uint32_t i = 0;

@@ -98,8 +98,8 @@ static bool zip_extra64(const uint8_t *x, size_t len, uint64_t *size, uint64_t *
     return true;
 }
 
-/* The local header repeats name and extra field with lengths of
- * its own: the data begins behind them. */
+/* The local header repeats name and extra field with its own lengths; the data begins after
+ * them. */
 static qsf_status zip_local(const qsf_platform *p, const weights_file *f, uint64_t local, zip_entry *e,
                             qsf_error *err)
 {

@@ -1,8 +1,8 @@
-/* The divergence of a network's predictions from another's, and its gradients: the way back.
+/* The divergence of a network's predictions from another's, and its gradients: the backward pass.
  * SPDX-License-Identifier: MIT
  *
- * A tensor's gradient goes to the sink as soon as it is whole and nothing behind it needs the
- * tensor any more: the sink may change it at once, and one gradient at a time is in memory. */
+ * A tensor's gradient is passed to the sink as soon as it is complete and no later step needs the
+ * tensor: the sink may change the tensor at once, and only one gradient is in memory at a time. */
 #include "tune/backward.h"
 
 #include "tune/attend.h"

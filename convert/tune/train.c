@@ -22,7 +22,7 @@
 #define TRAIN_KEEP 0.95f        /* of mean squares, from step to step */
 #define TRAIN_MOMENTUM 0.9f
 #define TRAIN_MOST 3.0f         /* parts of its usual size that a gradient counts at most */
-#define TRAIN_SINK 100.0f       /* position 0 counts as much as so many other ones at most */
+#define TRAIN_SINK 100.0f       /* position 0 counts at most as much as this many others */
 
 /* ---- memory ---- */
 
