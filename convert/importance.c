@@ -2,14 +2,14 @@
  * can leave some out.
  * SPDX-License-Identifier: MIT
  *
- * Two things are measured.  (a) 1 - cosine of what goes into a layer and what comes out, on average
- * over CAL_TOKENS tokens: what a layer does by itself.  (b) The Kullback-Leibler divergence of the
- * next token's probabilities with and without the layer, at some of the places: what comes of it at
- * the end.  Layers are sorted by the sum of their places in (a) and in (b), and the place in this
- * order is the importance: (i + 0.5) / n for the i-th of the n layers that may go, so that
+ * Two things are measured.  (a) 1 - cosine of a layer's input and output, averaged over CAL_TOKENS
+ * tokens: the effect of the layer by itself.  (b) The Kullback-Leibler divergence of the next
+ * token's probabilities with and without the layer, at some of the positions: its effect on the
+ * result.  Layers are sorted by the sum of their ranks in (a) and in (b), and the rank in this
+ * order is the importance: (i + 0.5) / n for the i-th of the n layers that may be left out, so that
  * --quality q leaves out the share 1 - q of them; 1 for the first and the last two, which always
- * stay. Measuring again after each layer that goes, with four layers to choose from each time, took
- * several times as long and was no clear gain (SmolLM2-135M: 44.1, 50.9 and 93.0 instead of 41.2,
+ * stay. Measuring again after each removed layer, with four layers to choose from each time, took
+ * several times as long without a clear gain (SmolLM2-135M: 44.1, 50.9 and 93.0 instead of 41.2,
  * 52.4 and 93.0 at a quality of 0.92, 0.9 and 0.75, though with another calibration text). */
 #include "importance.h"
 

@@ -152,7 +152,7 @@ static void inspect_experts(inspect_out *out, const qsf_source *s)
                     checked ? ", each with its checksum" : "");
 }
 
-/* lacks: why there are no weights, NULL if there are. */
+/* lacks: why the weights are missing, NULL if they are there. */
 static void inspect_source(inspect_out *out, const qsf_source *s, const char *path, const char *lacks)
 {
     char name[4096];

@@ -21,7 +21,7 @@ enum {
 };
 
 typedef struct sens_model {
-    char        *path;              /* "" if there is no file */
+    char        *path;              /* "" without a file */
     size_t       room;
     qsf_model   *m;
     qsf_context *c;

@@ -5,8 +5,8 @@
 
 #include "read/input.h"
 
-/* kl[in->n_tensors], rounded to floats, for the tensors in asked.  *found false: there is no such
- * file, it belongs to something else, or it lacks one of them.  QSF_E_CORRUPT: it is damaged. */
+/* kl[in->n_tensors], rounded to floats, for the tensors in asked.  *found false: the file does not
+ * exist, belongs to something else, or lacks one of them.  QSF_E_CORRUPT: it is damaged. */
 qsf_status qsf_sens_file_read(const input *in, const char *path, uint32_t key, const bool *asked, double *kl,
                               bool *found, qsf_error *err);
 /* Writes them, whole or not at all, in the place of what is there. */

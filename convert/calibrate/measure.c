@@ -2,9 +2,10 @@
  * SPDX-License-Identifier: MIT
  *
  * The model computes with floats, several whole sequences in a batch, and the watcher sums
- * (gram.c).  Where not all sums fit the memory limit there are several passes over the text, each
- * for the next inputs of the network, which end with the layer of its last one.  Batches are the
- * same in all of them: neither their number nor that of the threads changes a bit. */
+ * (gram.c).  If the sums do not all fit the memory limit, several passes are made over the data,
+ * each for the next inputs of the network; a pass ends with the layer of its last input.  The
+ * batches are the same in every pass: neither the number of passes nor that of threads changes a
+ * bit of the result. */
 #include "calibrate/measure.h"
 
 #include "model/roles.h"

@@ -1,10 +1,10 @@
 /* Encodes bands of rows with a factor: error feedback for types with a grid, and the trellis.
  * SPDX-License-Identifier: MIT
  *
- * Columns are settled from the first to the last, and what rounding one of them does to the
- * outputs is made up for in those that are open (Frantar et al. 2022, arXiv:2210.17323).  A block's
- * scale is searched for when its first column is reached, on its weights as they are then; an error
- * there costs as much as the diagonal of the factor says. */
+ * Columns are rounded from the first to the last, and the error that each adds to the outputs is
+ * compensated in those not yet rounded (Frantar et al. 2022, arXiv:2210.17323).  A block's scale is
+ * searched for when its first column is reached, on the weights as corrected so far; the factor's
+ * diagonal gives the cost of an error there. */
 #include "encode/encode.h"
 
 #include "tensor/table.h"

@@ -11,9 +11,10 @@
  * separately.  Nearly all of the work is one product of blocks, whose sums have the same order on
  * every machine.
  *
- * The first position of a text is the attention's sink: in some layers it is thousands of times as
- * large as anything else, it is the same in every text, and it decides all that follows.  It counts
- * once beside the mean of all others, and a hundred times as much as these at most. */
+ * The first position of a sequence is the attention sink: in some layers it is thousands of times
+ * as large as anything else, it is the same in every sequence, and everything after it depends on
+ * it.  It counts once, next to the mean of all others, and at most a hundred times as much as that
+ * mean. */
 #include "encode/factor.h"
 
 #include "plan/team.h"

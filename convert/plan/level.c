@@ -1,11 +1,11 @@
 /* How far the sizes of the channels after a norm are made equal.
  * SPDX-License-Identifier: MIT
  *
- * A gain that goes into the matrices whole leaves the hidden state itself.  Activations are rounded
- * to 8 bits in blocks, by the largest of each: a channel that is far larger than its neighbours
- * costs them their bits.  Made smaller, with its column larger, it costs the weights of its block
- * theirs.
- * The same holds of channels that a matrix makes, as if behind a norm with a gain of 1.
+ * A gain that is moved entirely into the matrices leaves the plain hidden state.  Activations are
+ * rounded to 8 bits in blocks, scaled by the largest of each: a channel that is far larger than its
+ * neighbours costs them precision.  Making it smaller and its column larger costs the weights of
+ * its block precision instead.  The same holds for channels that a matrix makes, as after a norm
+ * with a gain of 1.
  *
  * Which loses less depends on the model and on the bits per weight, so each is tried: some rows of
  * the matrices that read the channels are rounded on an even grid, with the channels kept within

@@ -1,9 +1,9 @@
 /* Matrices that are already ternary: their codes and their scale are copied unchanged.
  * SPDX-License-Identifier: MIT
  *
- * BitNet's matrices hold -s, 0 and s for one s each, whatever type their file stores them in:
- * floats, TQ1_0, TQ2_0, I2_S, packed bytes.  A quantiser would have to find s again, and a rounded
- * one; looking at the values finds it to the bit. */
+ * Each of BitNet's matrices holds only -s, 0 and s for a single s, whatever type the file stores
+ * them in: floats, TQ1_0, TQ2_0, I2_S, packed bytes.  A quantiser would have to search for s and
+ * find it only roughly; looking at the values gives it exactly. */
 #include "plan/ternary.h"
 
 #include <math.h>

@@ -83,7 +83,7 @@ typedef struct hf_type {
     float       rope_part;              /* the same, and that is what it is; 0: 1 */
     bool        sections;               /* texts turn all sections of "mrope" alike */
     bool        pairs;                  /* rows of queries and keys lie as pairs that rotate */
-    bool        scaled_rope;            /* required in config.json: there is no default */
+    bool        scaled_rope;            /* required in config.json, without a default */
     bool        biased;                 /* attention_bias */
     bool        norms_less_one;         /* norms are stored less 1 */
     bool        classes;                /* texts are scored for labels */

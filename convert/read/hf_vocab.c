@@ -31,8 +31,8 @@ static qsf_status vocab_read_file(const qsf_platform *p, const char *dir, const 
     return st ? st : qsf_json_check_object(j->root, name, err);
 }
 
-/* tokenizer.model.  XLM-RoBERTa's file has another name, and is only read if there is no
- * tokenizer.model or tokenizer.json: its ids are not those of the model. */
+/* tokenizer.model.  XLM-RoBERTa's file has another name, and is only read if neither
+ * tokenizer.model nor tokenizer.json exists: its ids are not those of the model. */
 static qsf_status vocab_read_spm(const qsf_platform *p, const char *dir, const hf_config *cfg, vocab_files *f,
                                  qsf_error *err)
 {

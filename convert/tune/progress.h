@@ -8,8 +8,8 @@
 /* key: of the network, the text and the options.  The file is replaced whole or not at all. */
 qsf_status qsf_progress_write(const train *k, const char *path, uint32_t key, uint32_t step, double before,
                               qsf_error *err);
-/* *step and k are unchanged if there is no such file, or if it has another key or is damaged; the
- * next write then replaces it.  The values must still be computed from the shadow weights. */
+/* *step and k are unchanged if the file does not exist, has another key or is damaged; the next
+ * write then replaces it.  The values must still be computed from the shadow weights. */
 qsf_status qsf_progress_read(train *k, const char *path, uint32_t key, uint32_t *step, double *before,
                              qsf_error *err);
 
