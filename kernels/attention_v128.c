@@ -9,8 +9,8 @@ QSF_V128_BEGIN
 /* positions at once: their sums of four heads take half of the registers */
 enum { SCORES_V128 = V128_REGISTERS / 8 };
 
-/* s[r][0..n) for R heads, n <= SCORES_V128; rows past n repeat the last,
- * so that nothing behind it is read. */
+/* s[r][0..n) for R heads, n <= SCORES_V128; rows past n repeat the last one, so that nothing after
+ * it is read. */
 QSF_TEMPLATE void scores_some_v128(float *s, size_t lds, const float *q, const uint16_t *k, size_t n,
                                    size_t head_dim, float scale, int R)
 {

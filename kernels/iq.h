@@ -14,7 +14,7 @@
 
 #include "sets.h"
 
-/* A tile as it is multiplied: value = d * scale * code. */
+/* A tile in the form used by the product: value = d * scale * code. */
 typedef struct qsf_iq_tile {
     /* [group of 32][16 columns][row]: two entries of the codebook; IQ3 has four: the second two are
      * in [1] */
@@ -26,7 +26,7 @@ typedef struct qsf_iq_tile {
     float    d[16];
 } qsf_iq_tile;
 
-/* Bytes of a tile; 0: f is no such form. */
+/* Bytes of a tile; 0: f is not one of these forms. */
 size_t qsf_iq_tile_bytes(qsf_form f);
 void   qsf_iq_read(qsf_iq_tile *t, qsf_form f, const uint8_t *w);
 

@@ -11,10 +11,10 @@
 QSF_TARGET_BEGIN("avx2,fma,f16c")
 #include "tiles_avx2.h"
 
-/* A tile's rows as they are multiplied: see qsf_iq_tile. */
+/* A tile's rows in the form used by the product: see qsf_iq_tile. */
 typedef struct iq_row_avx2 {
-    uint32_t at[8][4][16];      /* [group of 32]: pairs of indices, if they are no bytes of the tile */
-    uint32_t sign[8][16];       /* if they are no words of the tile */
+    uint32_t at[8][4][16];      /* [group of 32]: pairs of indices, unless the tile holds them as bytes */
+    uint32_t sign[8][16];       /* unless the tile holds them as words */
     uint32_t scale[8][16];      /* of the first 16 columns, of the second ones in the upper half */
     int32_t  rest[8][16];       /* IQ1: what deltas and the codes' offset add */
     float    d[16];

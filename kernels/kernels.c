@@ -80,7 +80,7 @@ qsf_status qsf_kernels_init(qsf_kernels *k, uint32_t cpu, const char *isa, qsf_e
         "avx512bf16, neon, dotprod, i8mm, wasm, wasm-relaxed and wasm-dot are names that exist", isa);
 }
 
-/* The first set with this entry: those behind it have left it as it was. */
+/* The first set with this entry; the sets after it left it unchanged. */
 const char *qsf_kernels_set(const qsf_kernels *k, size_t at)
 {
     qsf_kernels made;

@@ -175,12 +175,11 @@ typedef struct qsf_kernels {
     void (*add_narrow)(float *y, size_t ldy, const uint8_t *w, size_t depth, size_t tiles, const int8_t *q,
                        size_t ldq, const float *d, size_t ldd, size_t n);
 
-    /* Attention over n cached positions of one KV head, for the rep query vectors that share
-     * it.  s: [rep][lds] f16: k, v: [n][head_dim].
-     * q8: a block of QSF_KV_BLOCK positions in tiles like the weights' (qsf_kv_k_at,
-     * qsf_kv_v_at), dim = head_dim rounded up to 16; kd, vd: a scale for each position; q:
-     * [rep][dim] codes, zeros behind head_dim, qd their scales, qs their sums.  Integer sums
-     * are exact and equal in every variant. */
+    /* Attention over n cached positions of one KV head, for the rep query vectors that share it.
+     * s: [rep][lds] f16: k, v: [n][head_dim].  q8: a block of QSF_KV_BLOCK positions in tiles like
+     * the weights' (qsf_kv_k_at, qsf_kv_v_at), dim = head_dim rounded up to 16; kd, vd: a scale for
+     * each position; q:  [rep][dim] codes, zeros after head_dim, qd their scales, qs their sums.
+     * Integer sums are exact and equal in every variant. */
     /* [7] s[r][i] = scale * q[r] . k[i] */
     void (*attention_scores_f16)(float *s, size_t lds, const float *q, const uint16_t *k, size_t n,
                                  size_t head_dim, size_t rep, float scale);
@@ -197,7 +196,7 @@ typedef struct qsf_kernels {
     void (*attention_weighted_sum_f32)(float *o, const float *factor, const float *s, size_t lds,
                                        const float *v, size_t n, size_t head_dim, size_t rep);
     /* q8 again: p[rep][QSF_KV_BLOCK] = s * vd / pd, to nearest even, 0 to 255; pd[rep] = the
-     * largest s * vd / 255.  s >= 0; zeros behind n. */
+     * largest s * vd / 255.  s >= 0; zeros after n. */
     void (*attention_weights_q8)(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd, size_t n,
                                  size_t rep);
     void (*attention_weighted_sum_q8)(float *o, const float *factor, const uint8_t *p, const float *pd,
@@ -272,7 +271,7 @@ typedef struct qsf_kernels {
     /* scale = max|x| / 127 */
     void (*quantize_kv_8bit)(int8_t *out, float *scale, const float *in, size_t n);
     /* A code c of 4 or 2 bits stands for scale * (2c + 1 - 2^bits); scale is fp16, finite and not
-     * negative, about that of least squares.  in, out: [qsf_kv_dim(n)], in with zeros behind n.
+     * negative, about that of least squares.  in, out: [qsf_kv_dim(n)], in has zeros after n.
      * Exactly equal in every variant, here and below. */
     void (*quantize_kv_levels)(uint8_t *out, uint16_t *scale, const float *in, size_t n, unsigned bits);
     /* n bytes with 8 / bits codes each become the numbers 2c + 1 - 2^bits: field f of a part (of 64

@@ -104,7 +104,7 @@ QSF_TEMPLATE __m512 parts_avx512(__m512 acc, bool small, __m512i sum, __m512i su
     return part_avx512(part, false, sum2, scale2, zero2, s[1], form);
 }
 
-/* A tile's digits as codes; *next: the tile behind it. */
+/* A tile's digits as codes; *next: the next tile. */
 QSF_TEMPLATE const uint8_t *tq1_digits_avx512(uint8_t *digits, const uint8_t *tile, const uint8_t **next)
 {
     tq1_expand_avx512(digits, tile);

@@ -35,7 +35,7 @@ QSF_TEMPLATE v128_t NAMED(high)(const uint8_t *g, int j, int bits)
     if (bits == 3 || bits == 5) return wasm_v128_load(g + 64 * (bits - 1));
     return bits == 6 ? wasm_v128_load(g + 64 * (4 + j / 4)) : wasm_i32x4_splat(0);
 }
-/* Bits of a code as it is multiplied; 8: with a sign. */
+/* Bits of a code in the form used by the product; 8: signed. */
 QSF_TEMPLATE int NAMED(width)(qsf_form form)
 {
     /* levels have no sign, but are rare, and what multiplies eight bits is there */
@@ -374,7 +374,7 @@ FORM_WASM(Q4K) FORM_WASM(Q5K) FORM_WASM(Q6K)
 FORM_WASM(Q2K) FORM_WASM(Q3K) FORM_WASM(IQ4XS)
 FORM_WASM(NV4)
 #undef FORM_WASM
-/* TQ1 is multiplied as ternary tiles; one row is no case of its own. */
+/* TQ1 is multiplied as ternary tiles; a single row is not handled separately. */
 static void NAMED(matmul_TQ1)(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
                               size_t blocks, uint32_t block)
 {
@@ -393,7 +393,7 @@ static void NAMED(iq_sums)(v4i *sum, const v16b *c, const int8_t *q, const int16
 {
     NAMED(sums)(sum, c, q, h, 256, n, scale, QSF_F_IQ2S, add);
 }
-/* Trellises: one row is multiplied as it is decoded. */
+/* Trellises: a single row is multiplied while it is decoded. */
 #define FORM_WASM(K)                                                                                         \
     static void NAMED(matvec_TR##K)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,              \
                                     size_t blocks, uint32_t block)                                           \

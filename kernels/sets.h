@@ -152,15 +152,15 @@ extern const int8_t qsf_fp4_codes[16];
 /* Codes are places in qsf_table_levels, which has no negative numbers. */
 QSF_TEMPLATE bool qsf_form_levels(qsf_form f) { return f == QSF_F_TB4 || f == QSF_F_TB3; }
 QSF_TEMPLATE const int8_t *qsf_levels_of(qsf_form f) { return qsf_table_levels[f == QSF_F_TB3]; }
-/* Codes of 2 or 4 bits that are multiplied as they are. */
+/* Codes of 2 or 4 bits that are multiplied without conversion. */
 QSF_TEMPLATE bool qsf_form_plain(qsf_form f)
 {
     const int bits = qsf_form_bits(f);
     return (bits == 2 || bits == 4) && !qsf_form_table(f) && !qsf_form_fp4(f) && !qsf_form_mapped(f)
         && !qsf_form_levels(f);
 }
-/* Bits of a code as it is multiplied.  A single bit is doubled, so that it is 1 with an offset
- * of 1. */
+/* Bits of a code in the form used by the product.  A single bit is doubled, so that it is 1 with an
+ * offset of 1. */
 QSF_TEMPLATE int qsf_form_width(qsf_form f)
 {
     return qsf_form_levels(f)                ? 7
@@ -171,7 +171,7 @@ QSF_TEMPLATE int qsf_form_width(qsf_form f)
 }
 /* Codes say a level together with those before. */
 QSF_TEMPLATE bool qsf_form_trellis(qsf_form f) { return f >= QSF_F_TR2 && f <= QSF_F_TR5; }
-/* Scales that are no fp16. */
+/* Scales that are not fp16. */
 QSF_TEMPLATE bool qsf_form_own_scales(qsf_form f)
 {
     return f == QSF_F_MX4 || f == QSF_F_NV4 || f == QSF_F_8K || qsf_form_trellis(f) || qsf_form_levels(f);

@@ -216,7 +216,7 @@ QSF_TEMPLATE void super_one_v128(qsf_form form, float *y, const uint8_t *w, cons
                        blocks, sums);
 }
 
-/* ---- NV4: 64 columns with four scales, which are no whole numbers ---- */
+/* ---- NV4: 64 columns with four scales, which are not integers ---- */
 /* One quarter of a block of n rows: part = its value without the activations' scale. */
 QSF_TEMPLATE void nv4_block_v128(v4f *part, const uint8_t *w, int quarter, const v4f scale[4][4],
                                  const qsf_act *x, size_t at, size_t n, super_sums_v128 *sums)

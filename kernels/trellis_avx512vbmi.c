@@ -29,9 +29,10 @@ static const struct trellis_order { uint8_t m[8], third[8], low[8]; } trellis_or
 /* Bits of m that lie side by side. */
 QSF_TEMPLATE int trellis_m_bits(int k) { return k == 2 ? 1 : k == 5 ? 4 : 2; }
 
-/* The steps' tables; of a group planes of m, and of half a group's steps m's third bits.  pair: of
- * steps 2i and 2i + 1 with two and five bits, with two bits beside their m; else [2i] of the first
- * three steps of a half, [2i + 1] of its fourth.  last: u of the group before. */
+/* table: the steps' tables; m: a group's planes of m; third: the third bits of m, of half a group's
+ * steps.  pair: of steps 2i and 2i + 1 with two and five bits (with two bits together with their
+ * m); else [2i] of the first three steps of a half, [2i + 1] of its fourth.  last: u of the group
+ * before. */
 typedef struct trellis_state_avx512vbmi {
     __m512i table[8], m[4], third[2], pair[4], last;
 } trellis_state_avx512vbmi;

@@ -23,9 +23,9 @@ QSF_TEMPLATE v16b trellis_table_v128(const uint8_t *table, v16b i)
     return v16_table((const int8_t *)table, i);
 }
 
-/* 32 activations.  quad[j]: columns 4j to 4j + 3 as a set's product takes them, in quad[8 + j] what
- * it needs beside.  place, bit: what turns the weights of columns below zero, as trellis_avx2.h has
- * it; place[0] is for steps 0 and 2 with up to four bits. */
+/* 32 activations.  quad[j]: columns 4j to 4j + 3 in the form that a set's product uses, quad[8 +
+ * j]: additional values for it.  place, bit: masks that invert the weights of columns below zero,
+ * as in trellis_avx2.h; place[0] is for steps 0 and 2 with up to four bits. */
 typedef struct trellis_columns_v128 {
     int32_t  quad[16];
     uint32_t place[4], bit;

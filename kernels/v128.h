@@ -519,7 +519,7 @@ QSF_TEMPLATE v4i v4_eq(v4f a, v4f b) { return (v4i)(a == b); }
 QSF_TEMPLATE v4f v4_and(v4f a, v4i mask) { return (v4f)((v4i)a & mask); }
 QSF_TEMPLATE v4f v4_abs(v4f x) { return (v4f)((v4i)x & v4_set1i(0x7fffffff)); }
 
-/* The first n of four floats, zeros behind them; nothing past them is touched. */
+/* The first n of four floats, zeros after them; memory past them is not accessed. */
 QSF_TEMPLATE v4f v4_load_part(const float *p, size_t n)
 {
     float f[4] = { 0 };

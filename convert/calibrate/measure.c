@@ -35,7 +35,7 @@ static uint64_t measure_bytes(const cal_gram *g)
     return qsf_gram_floats(g->cols) * sizeof(float) + g->cols * sizeof(double);
 }
 
-/* Adds the next input, or only counts it if there is no list yet. */
+/* Adds the next input; if the list does not exist yet, only counts it. */
 static void measure_add(measure_work *k, uint32_t unit, uint32_t kind, uint32_t expert, uint32_t cols)
 {
     if (k->grams)

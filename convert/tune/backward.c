@@ -1,7 +1,7 @@
 /* The divergence of a network's predictions from another's, and its gradients: the backward pass.
  * SPDX-License-Identifier: MIT
  *
- * A tensor's gradient is passed to the sink as soon as it is complete and no later step needs the
+ * A tensor's gradient is passed to the sink once it is complete and no later step needs the
  * tensor: the sink may change the tensor at once, and only one gradient is in memory at a time. */
 #include "tune/backward.h"
 

@@ -1,4 +1,4 @@
-/* Files for reading on Linux and macOS; how reads run beside the caller is left to a native_reader.
+/* Files for reading on Linux and macOS; asynchronous reads are left to a native_reader.
  * SPDX-License-Identifier: MIT */
 #include "native.h"
 

@@ -1,4 +1,4 @@
-/* Files for reading on Windows: overlapped reads, which the system runs beside the caller.
+/* Files for reading on Windows: overlapped reads, which the system performs in the background.
  * SPDX-License-Identifier: MIT */
 #include "native.h"
 

@@ -1,4 +1,4 @@
-/* Which names are those of files that a killed process may have left beside the file it was
+/* Recognises the names of files that a killed process may have left next to the file it was
  * writing.
  * SPDX-License-Identifier: MIT */
 #include "native.h"

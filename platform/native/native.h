@@ -47,8 +47,8 @@ qsf_status native_read_poll(void *user, qsf_read *r);
 qsf_status native_read_wait(void *user, qsf_read *r);
 qsf_status native_read_by(void *user, qsf_file *f, qsf_io io, bool streams, const char **how);
 
-/* One way of reading while the caller goes on, one file each (read_uring.c, read_pread.c,
- * read_mmap.c).  file_posix.c chooses. */
+/* One way of reading in the background, for one file (read_uring.c, read_pread.c, read_mmap.c).
+ * file_posix.c chooses. */
 typedef struct native_reader {
     const char *name;
     /* direct: fd is past the page cache, and only multiples of NATIVE_DIRECT_ALIGN are read: place,
@@ -79,9 +79,9 @@ qsf_status native_commit(void *user, qsf_out *o);
 void       native_abort(void *user, qsf_out *o);
 qsf_status native_between(void *user, const char *path, char *name, size_t cap);
 void       native_remove(void *user, const char *path);
-/* TEMPORARY: "NAME.PID-N.tmp", a file that is being written.  BETWEEN:
- * "NAME.PID-N.unmeasured", one that a conversion has written for itself and goes on with
- * (native_between).  PID is the process's number. */
+/* TEMPORARY: "NAME.PID-N.tmp", a file that is being written.  BETWEEN: "NAME.PID-N.unmeasured", an
+ * intermediate file of a conversion, which continues from it (native_between).  PID is the process
+ * ID. */
 typedef enum native_leftover { NATIVE_LEFT_NOTHING, NATIVE_LEFT_TEMPORARY,
                                NATIVE_LEFT_BETWEEN } native_leftover;
 native_leftover native_leftover_of(const char *base, const char *name, long *pid);

@@ -1,8 +1,9 @@
-/* Files for writing on Windows: a temporary name beside the last one, flushed, then moved over it.
+/* Files for writing on Windows: written to a temporary file in the same directory, flushed, then
+ * moved over the old file.
  * SPDX-License-Identifier: MIT
  *
- * What a killed process has left is removed with the next file of that name: one that is being
- * written cannot be deleted. */
+ * A killed process's temporary file is removed when the next file of that name is written; one that
+ * is still being written cannot be deleted. */
 #include "native.h"
 
 #if defined(NATIVE_WINDOWS)

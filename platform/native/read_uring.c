@@ -1,8 +1,8 @@
-/* Reading beside the caller with io_uring: the kernel does it, without threads of ours.
+/* Background reading with io_uring: the kernel does it, without threads of ours.
  * SPDX-License-Identifier: MIT
  *
- * One ring a file.  Containers often forbid io_uring; then opening says so and the next
- * reader is taken. */
+ * One ring per file.  Containers often forbid io_uring; opening then fails, and the next reader is
+ * used. */
 #include "native.h"
 
 #if defined(NATIVE_POSIX) && defined(QSF_HAVE_URING)

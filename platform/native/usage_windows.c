@@ -4,7 +4,7 @@
 
 #if defined(NATIVE_WINDOWS)
 #include <windows.h>
-/* behind windows.h */
+/* must come after windows.h */
 #include <psapi.h>
 
 bool native_memory_used(void *user, qsf_usage *out)

@@ -89,7 +89,7 @@ static qsf_status wasi_read_end(void *user, qsf_read *r)
     return r->st;
 }
 
-/* ---- files for writing: a temporary name beside the last one, then renamed ---- */
+/* ---- files for writing: to a temporary file in the same directory, then renamed ---- */
 
 static void wasi_out_free(qsf_out *o)
 {
