@@ -16,30 +16,42 @@ file(MAKE_DIRECTORY "${qsf_package}")
 set(qsf_modules "")
 set(qsf_engine_targets "")
 
-# Speed is in the products and in attention; the rest is small. Of the scalar kernels only
-# rare types are left. What works once for a model, a template, a schema or an answer is as small as
-# it gets, and so is what only checks the vectors.
-set(qsf_small ${qsf_wasm_sources})
-set(qsf_fast ${qsf_wasm_sources})
-list(FILTER qsf_fast INCLUDE REGEX
-    "/kernels/|/core/(layers/(attention|kv_float)|base/crc|model/planes)\\.c$")
-string(CONCAT qsf_not_fast "_(scalar|check)\\.c$"
-    "|/kernels/(forms|iq|kernels|trellis|wasm|(convert|float|iq|scan|top_k|trellis)_v128)\\.c$")
-list(FILTER qsf_fast EXCLUDE REGEX "${qsf_not_fast}")
-list(REMOVE_ITEM qsf_small ${qsf_fast})
-set(qsf_least ${qsf_small})
-string(CONCAT qsf_cold "/core/(base|model|text|weights)/|/core/simple\\.c$|/platform/|_check\\.c$"
-    "|/kernels/[a-z_]+_scalar\\.c$"
-    "|/core/tensor/(trellis|types(_codes|_floats|_ggml|_iq)?|codebooks_table)\\.c$"
-    "|/core/(engine|layers|turn)/(adapters|answer|batch|behind|buffers|context(_tables)?|draft|early_exit"
-    "|embed(ding)?|feed_forward(_experts|_gated|_plain)?|product|router"
-    "|grammar_new|head|head_stream|hidden|kv|ladder|layer|layer_embedding|lora(_stream)?"
-    "|matrix(_input|_place)?"
-    "|operation|options|pass|plan|recorder|rerank|rope|route|sampler|sampler_texts|sequence|session_file"
-    "|state|step|thread_count|totals|turn|turn_draw|turn_grammar|turn_reasoning)\\.c$")
-list(FILTER qsf_least INCLUDE REGEX "${qsf_cold}")
-list(FILTER qsf_least EXCLUDE REGEX "/core/text/(grammar_mask|pretokenize|token_tree|tokenizer_bpe)\\.c$")
-list(REMOVE_ITEM qsf_small ${qsf_least})
+# Speed is in the products and in attention: fast. Of the scalar kernels only rare types are left,
+# and most of the rest works once for a model, a template, a schema or an answer: least. What is
+# between them is small. A folder has one of these levels, and the files in these lists another.
+set(qsf_fast_files core/base/crc core/layers/attention core/layers/kv_float core/model/planes)
+set(qsf_small_files
+    core/layers/act_row core/layers/altup core/layers/delta_net core/layers/head_clusters
+    core/layers/head_logits core/layers/head_screen core/layers/key_bias core/layers/kv_attention
+    core/layers/kv_codes core/layers/latent core/layers/mamba core/layers/mamba2
+    core/layers/mamba2_beside core/layers/mixer core/layers/rwkv core/layers/short_conv
+    core/tensor/ggml_tiles core/tensor/iq_tiles core/tensor/quant core/tensor/quant_search
+    core/tensor/stored core/tensor/stored_tl core/tensor/table
+    core/text/grammar_mask core/text/pretokenize core/text/token_tree core/text/tokenizer_bpe
+    core/turn/sampler_choose core/turn/sampler_cut core/turn/sampler_draw core/turn/sampler_logits
+    kernels/convert_v128 kernels/float_v128 kernels/forms kernels/iq kernels/iq_v128 kernels/kernels
+    kernels/scan_v128 kernels/top_k_v128 kernels/trellis kernels/trellis_v128 kernels/wasm)
+set(listed ${qsf_fast_files} ${qsf_small_files})
+foreach(level IN ITEMS fast small least)
+    set(qsf_${level} "")
+endforeach()
+foreach(source IN LISTS qsf_wasm_sources)
+    file(RELATIVE_PATH name "${PROJECT_SOURCE_DIR}" "${source}")
+    string(REGEX REPLACE "\\.c$" "" name "${name}")
+    if(name IN_LIST qsf_fast_files)
+        list(APPEND qsf_fast "${source}")
+    elseif(name IN_LIST qsf_small_files)
+        list(APPEND qsf_small "${source}")
+    elseif(name MATCHES "^kernels/" AND NOT name MATCHES "_(scalar|check)$")
+        list(APPEND qsf_fast "${source}")
+    else()
+        list(APPEND qsf_least "${source}")
+    endif()
+    list(REMOVE_ITEM listed "${name}")
+endforeach()
+if(listed)
+    message(FATAL_ERROR "QsfWasm.cmake gives files a level that are not there: ${listed}")
+endif()
 # -Oz by way of -Xclang: zig's driver makes -Os of it. Strength reduction of loops adds variables.
 set(QSF_LEAST_FLAGS -Os -Xclang -Oz -mllvm -disable-lsr)
 

@@ -282,8 +282,8 @@ static qsf_status convert_write_tensor(convert_run *k, uint32_t i, convert_tenso
 
 /* ---- the file ---- */
 
-/* The header's type: the one type of all layer matrices where it is
- * one of the founding document's, else mixed. */
+/* The header's type: the type of all layer matrices, if they have the same one and the original
+ * format specification has it; otherwise mixed. */
 static uint8_t convert_default_type(const input *in, const convert_tensor *c)
 {
     int type = -1;

@@ -1,4 +1,4 @@
-/* The short interface: one engine, one conversation (the founding document's section 14.1).
+/* The short interface: one engine, one conversation (section 14.1 of the original specification).
  * SPDX-License-Identifier: MIT */
 #include "base/host.h"
 #include "turn/sampler.h"

@@ -4,8 +4,8 @@ import {make} from './dom.js';
 import {seconds} from './figures.js';
 import {Markdown} from './markdown.js';
 
-const ENDS = {length: 'as long as the settings allow',
-  full: 'the context is full: clear the conversation, or take a longer one',
+const ENDS = {length: 'maximum length reached',
+  full: 'the context is full: clear the conversation, or choose a longer context',
   stopped: 'stopped'};
 
 /* A server's own count: a piece of text may have had several tokens. */
@@ -191,7 +191,7 @@ export class Chat {
       if (failure) this.#hooks.failed(failure, foot);
       else
         this.#hooks.announce(turn.answer.length < 700 ? `Answer: ${body.textContent}`
-          : `The answer is there, ${tokens} tokens.`);
+          : `The answer is complete, ${tokens} tokens.`);
       if (follow) scroller.scrollTop = scroller.scrollHeight;
     }
     if (!this.#stop) this.#hooks.busy(false);

@@ -79,7 +79,7 @@ export class Client {
         ...(body && {method: 'POST', body: JSON.stringify(body)})});
     } catch (cause) {
       signal?.throwIfAborted();
-      throw new ServerError('The server does not answer.', 'GONE', {cause});
+      throw new ServerError('The server does not respond.', 'GONE', {cause});
     }
     if (!response.ok) throw await refusal(response);
     return response;
@@ -92,7 +92,7 @@ export class Client {
       return (await response.json()).data.map(({id, meta, status}) =>
         ({id, meta: meta ?? {}, status: status ?? {}}));
     } catch (cause) {
-      throw new ServerError('The answer is not a list of models.', 'SERVER', {cause});
+      throw new ServerError('The response is not a list of models.', 'SERVER', {cause});
     }
   }
 
@@ -128,9 +128,10 @@ export class Client {
     } catch (cause) {
       signal?.throwIfAborted();
       if (cause instanceof ServerError) throw cause;
-      throw new ServerError('The answer broke off: the connection to the server ended.', 'GONE', {cause});
+      throw new ServerError('The answer was interrupted: the connection to the server was lost.', 'GONE',
+        {cause});
     }
-    if (!end) throw new ServerError('The answer broke off: the server ended it.', 'GONE');
+    if (!end) throw new ServerError('The answer was interrupted by the server.', 'GONE');
     if (end === 'length' && usage?.completion_tokens < options.maxTokens) end = 'full';
     return {end: end === 'stop' ? 'end' : end, usage};
   }

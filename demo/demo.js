@@ -132,7 +132,7 @@ on('stop', 'click', () => chat.stop());
 on('clear', 'click', () => {
   chat.clear();
   $('text').focus();
-  announce('The conversation is empty.');
+  announce('The conversation was cleared.');
 });
 addEventListener('keydown', event => {
   if (event.key !== 'Escape' || event.isComposing || $('settings').open) return;

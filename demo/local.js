@@ -48,7 +48,7 @@ function drawProgress() {
   $('progress').hidden = !opening && !load && !slow;
   $('cancel').hidden = !opening;
   $('progress-title').textContent = prompt ? 'Reading the prompt' : opening ? `Loading ${opening.name}`
-    : 'The rest of the file is coming; you can ask already';
+    : 'The rest of the file is still loading; you can already ask';
   const texts = prompt ? [`${prompt.done} of ${prompt.total} tokens`] : [];
   if (prompt?.layers) texts.push(`layer ${prompt.layer} of ${prompt.layers}`);
   if (load) texts.push(transfer(load, speed));
@@ -66,14 +66,13 @@ function endProgress() {
 
 export async function open(from, extra = {}) {
   if (outdated)
-    return page.complain('A newer version of this page is there',
-      new Error('Its files do not go with the ones that this page began with.'), page.reload);
+    return page.complain('A newer version of this page is available',
+      new Error('Its files do not match those already loaded.'), page.reload);
   if (typeof from === 'string') {
     const url = addressOf(from);
     if (!url) {
       page.view('start');
-      return page.complain('That is not an address',
-        new Error(`“${from.slice(0, 200)}” is not the address of a file`),
+      return page.complain('Not a URL', new Error(`“${from.slice(0, 200)}” is not the URL of a file`),
         {'Choose another': () => $('url').focus()});
     }
     from = url.href;
@@ -108,7 +107,7 @@ export async function open(from, extra = {}) {
     page.view('start');
     if (stop.signal.aborted) return $('load').focus();
     const anew = qsf?.cache && typeof from === 'string'
-      && {'Fetch anew': () => open(from, {cache: 'reload'})};
+      && {'Download again': () => open(from, {cache: 'reload'})};
     page.complain(`${name} could not be loaded`, error,
       {Retry: again, ...anew, 'Choose another': () => $('choose').querySelector('input:checked')?.focus()});
   }
@@ -180,7 +179,7 @@ async function estimate() {
     if (signal.aborted) return;
     const losses = warnings.filter(warning => reductions.some(text => warning.startsWith(text)));
     need.textContent = [`${megabytes(fileBytes)} file`, `${millions(parameters)} parameters`,
-      `needs ${megabytes(memoryBytes)} of memory`, ...(resident ? [] : ['layers stream from the file']),
+      `needs ${megabytes(memoryBytes)} of memory`, ...(resident ? [] : ['layers are streamed from the file']),
       ...reductions.filter(text => !losses.some(loss => loss.startsWith(text)))].join(' · ');
     note('need-losses', losses);
     $('need-map').replaceChildren(...memoryMap(plan, settings.memory));
@@ -210,7 +209,7 @@ async function kept() {
     button('Load', () => void open(url), {ariaLabel: `Load ${lastPart(url)}`}), remove('Delete', url))));
   const {usage, quota} = await navigator.storage?.estimate().catch(() => {}) ?? {},
     sum = entries.reduce((all, {stored}) => all + stored, 0);
-  const used = quota ? `; this site uses ${megabytes(usage)} of ${megabytes(quota)} that it may` : '';
+  const used = quota ? `; this site uses ${megabytes(usage)} of ${megabytes(quota)} allowed` : '';
   $('storage-sum').replaceChildren(`${megabytes(sum)} of models${used}.`,
     ...(entries.length > 1 ? [remove('Delete all')] : []));
   return entries;
@@ -243,8 +242,8 @@ function consider(text) {
   if (!url || url.origin === location.origin || listed.some(one => one.url === url.href)) return load();
   const other = () => $('choose').querySelector('input:checked')?.focus();
   if (!url.protocol.startsWith('http'))
-    return page.complain('This link names no model',
-      new Error(`A link cannot hand over a model by ${url.protocol}`), {'Choose another': other});
+    return page.complain('This link does not contain a valid URL',
+      new Error(`A link cannot load a model with ${url.protocol}`), {'Choose another': other});
   $('asked-host').textContent = url.host;
   $('asked-url').textContent = url.href.length < 600 ? url.href : `${url.href.slice(0, 600)} …`;
   const answer = act => () => { $('asked').hidden = true; act(); };
@@ -290,7 +289,7 @@ export const changed = () => { if (!$('start').hidden) void estimate(); };
 /** Whether the error is shown. */
 export function failed(error) {
   const gone = error.code === 'WORKER' || error.code === 'DISPOSED';
-  if (gone) page.complain('The model is gone', error,
+  if (gone) page.complain('The model has ended', error,
     {'Load it again': again, Models: () => page.view('start')});
   return gone;
 }
@@ -302,14 +301,14 @@ export async function begin(of) {
   document.head.append(make('link', {rel: 'manifest', href: 'manifest.webmanifest'}));
   // not a plain import: the page shall name a missing file, not stay without a function
   packageReady = import('./js/browser.js').then(module => { qsf = module; });
-  packageReady.catch(error => page.complain('The package is not here',
+  packageReady.catch(error => page.complain('The package could not be loaded',
     new Error(`js/browser.js: ${error.message}`), page.reload));
   const asked = new URLSearchParams(location.search).get('model');
   const offline = keepOffline({
     busy: () => opening || page.model || $('url').value || $('file').files.length,
     told({kept: all, why}) {
       $('kept').textContent = all ? 'This page works offline now.'
-        : why ? `This page is not kept for offline use: ${why}` : '';
+        : why ? `This page is not available offline: ${why}` : '';
     },
     stale() { outdated = true; },
   });

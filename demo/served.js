@@ -17,8 +17,8 @@ const whole = n => n.toLocaleString('en');
 function about({id, meta: {arch, n_params: params, n_ctx: context, n_ctx_train: trained, size}}) {
   const kind = [params && `${millions(params)} parameters`, arch].filter(Boolean).join(', ');
   const facts = {Model: [id, kind].filter(Boolean).join(', '), File: size && megabytes(size),
-    Context: context && `${whole(context)} tokens, for all answers together`
-      + (trained ? `; the model knows up to ${whole(trained)}` : ''),
+    Context: context && `${whole(context)} tokens, shared by all answers`
+      + (trained ? `; the model was trained with ${whole(trained)}` : ''),
     Server: location.host};
   return {name: id, chat: true, facts: Object.fromEntries(Object.entries(facts).filter(([, text]) => text))};
 }
@@ -50,7 +50,7 @@ async function connect() {
     models = await client.models();
   } catch (error) {
     if (error.code === 'KEY') return askKey(connect);
-    return page.complain('The server cannot be asked', error, {Retry: connect});
+    return page.complain('The server cannot be reached', error, {Retry: connect});
   }
   page.alone = models.length === 1;
   const wanted = new URLSearchParams(location.search).get('model'),

@@ -4,16 +4,16 @@
 import type {AdapterInfo, ModelInfo, Stats} from './info.js';
 export type {AdapterInfo, ModelInfo, Stats} from './info.js';
 
-/* Symbol.asyncDispose where TypeScript's library knows it (lib "esnext.disposable");
- * nothing elsewhere. */
+/* Symbol.asyncDispose if TypeScript's library has it (lib "esnext.disposable");
+ * otherwise nothing. */
 type AsyncDispose = SymbolConstructor extends {readonly asyncDispose: infer S extends symbol} ? S : never;
 
-/** What went wrong; a stable word. */
+/** What went wrong, as a stable identifier. */
 export type ErrorCode =
   | 'ARGUMENT' | 'MEMORY' | 'IO' | 'CORRUPT' | 'UNSUPPORTED' | 'BUDGET' | 'FULL' | 'CANCELLED' | 'NOT_FOUND'
-  | 'HTTP'       // a server's answer
-  | 'BUSY'       // another answer of this model is under way (see Model); a file of the cache is in use
-  | 'WORKER'     // the engine's worker could not start, or ended by itself
+  | 'HTTP'       // a server's response
+  | 'BUSY'       // another answer of this model is running (see Model), or a cached file is in use
+  | 'WORKER'     // the engine's worker could not start, or ended unexpectedly
   | 'DISPOSED';  // used after dispose()
 
 export declare class QsfError extends Error {
@@ -23,174 +23,153 @@ export declare class QsfError extends Error {
 
 export type Progress =
   /**
-   * Bytes of the file that are here, and how many of them were kept from an earlier visit;
-   * total is 0 while it is unknown. waiting: a request failed, or the server asked for patience,
-   * and the next one is made after so many milliseconds; a server that wants more than a minute
-   * is an error at once.
+   * Bytes of the file that have arrived, and how many of them were cached by an earlier visit;
+   * total is 0 while unknown. waiting: a request failed, or the server asked the client to wait,
+   * and the next request is made after that many milliseconds. A server that asks for more than a
+   * minute is an error at once.
    */
   | {phase: 'load', loaded: number, total: number, stored: number, waiting?: {ms: number, reason: string}}
-  /** Rows of the prompt that are computed, and of the batch of rows under way the layers that are.
-   * Told every 50 ms at most, and at each batch's end. */
+  /** Prompt rows computed so far, and layers computed of the current batch of rows. Reported at
+   * most every 50 ms, and at the end of each batch. */
   | {phase: 'prompt', done: number, total: number, layer: number, layers: number};
 
 export interface LoadOptions {
-  /**
-   * Megabytes that the engine may take; 0: no limit. Layers stream from the source where they do
-   * not fit. A number from 0 to 10000000; default 0.
-   */
+  /** Memory limit of the engine in megabytes; 0: no limit. Layers that do not fit are streamed from
+   * the source. A number from 0 to 10000000; default 0. */
   memory?: number;
-  /**
-   * 0: one a processor. Where memory cannot be shared (a page without cross-origin isolation) it
-   * is 1. A whole number from 0 to 256; default 0.
-   */
+  /** 0: one per processor. If memory cannot be shared (a page without cross-origin isolation) it is
+   * always 1. A whole number from 0 to 256; default 0. */
   threads?: number;
-  /**
-   * Positions; 0: the model's own, at most 4096.
-   * A whole number from 0 to 16777216; default 0.
-   */
+  /** The context length in tokens; 0: the model's own, at most 4096. A whole number from 0 to
+   * 16777216; default 0. */
   contextLength?: number;
-  /**
-   * Rows of a prompt computed at once.
-   * A whole number from 1 to 65536; default 256.
-   */
+  /** Rows of a prompt that are computed at once. A whole number from 1 to 65536; default 256. */
   batch?: number;
-  /**
-   * How keys and values are kept: bits of both, or of keys and of values. docs/kv-cache.md says
-   * what fewer cost. Default 'q8'.
-   */
+  /** How keys and values are stored: the bits of both, or of keys and of values. docs/kv-cache.md
+   * describes the cost of fewer bits. Default 'q8'. */
   kv?: 'f16' | 'q8' | 'f32' | 'q4' | 'q2' | 'q8v4' | 'q4v2';
   /**
-   * 0: every position is kept, and `contextLength` is the end. Else a token sees the first
-   * `kvSinks` positions and the last `kvWindow`; what none will see again is dropped, and a text
-   * may be longer than `contextLength`. A new prompt shares with the last one only what is still
-   * there; sessions cannot be saved any more once something was dropped. A whole number from 0 to
-   * 16777216; default 0.
+   * 0: all positions are kept, and the conversation ends at `contextLength`. Otherwise a token sees
+   * the first `kvSinks` positions and the last `kvWindow`; positions that no token will see again
+   * are dropped, and a text may be longer than `contextLength`. A new prompt shares with the last
+   * one only what has not been dropped, and sessions cannot be saved after positions were dropped.
+   * A whole number from 0 to 16777216; default 0.
    */
   kvWindow?: number;
-  /**
-   * With `kvWindow`: how many of the first positions are always seen.
-   * A whole number from 0 to 65536; default 4.
-   */
+  /** With `kvWindow`: the number of first positions that are always seen. A whole number from 0 to
+   * 65536; default 4. */
   kvSinks?: number;
   /**
-   * With `kvWindow`: of what leaves the window, this many positions that drew the most attention
-   * stay. What stays depends on how a prompt was cut into batches. A whole number from 0 to
-   * 16777216; default 0.
+   * With `kvWindow`: of the positions that leave the window, this many stay, those that received
+   * the most attention. The result depends on how a prompt was split into batches. A whole number
+   * from 0 to 16777216; default 0.
    */
   kvHeavy?: number;
   /**
-   * Where `memory` is too small for the `contextLength` that was asked for: whether the plan may
-   * choose `kvWindow` and `kvHeavy` before it takes 4 bits for keys and values, which costs less
-   * (docs/kv-cache.md). Not with `kvWindow` or `earlyExit`. What it chose is a warning. A
-   * conversation then cannot be saved once something was dropped, and one that does not go on where
-   * the last answer ended is computed from its beginning. Default false.
+   * If `memory` is too small for the requested `contextLength`: whether the plan may use `kvWindow`
+   * and `kvHeavy` before it stores keys and values in 4 bits, which costs less quality
+   * (docs/kv-cache.md). Not with `kvWindow` or `earlyExit`. The choice is reported as a warning.
+   * After positions were dropped, sessions cannot be saved, and a conversation that does not
+   * continue from the last answer is computed from its beginning. Default false.
    */
   kvMayDrop?: boolean;
   /**
    * Which rows of the output head are computed for a token. 'exact': all. 'screen': the best 256,
-   * found by a copy in few bits. 'clusters': those near the hidden state, in files that were made
-   * with clusters. The last two keep embedding and head in memory; docs/performance.md says how
-   * often the likeliest token is the same. Default 'exact'.
+   * found with a low-bit copy. 'clusters': those near the hidden state, in files converted with
+   * clusters. The last two keep embedding and head in memory; docs/performance.md shows how often
+   * the most likely token is the same. Default 'exact'.
    */
   head?: 'exact' | 'screen' | 'clusters';
-  /** 1: all layers; less leaves out those that the file calls unimportant. A number from 0
-   * to 1; default 1. */
+  /** 1: all layers; a lower value skips the layers that the file marks as least important. A number
+   * from 0 to 1; default 1. */
   quality?: number;
   /**
-   * 0: off. Else a token goes on with the last two layers where its hidden state has settled: a
-   * cosine of this much or more (0.9 to 0.99) over two layers. Answers are then not those of all
-   * layers. Not with `kvWindow`. Sessions cannot be saved while a token waits for the layers that
-   * it left out. A number from 0 to 1; default 0.
+   * 0: off. Otherwise a token skips to the last two layers once its hidden state has settled: a
+   * cosine of at least this value (0.9 to 0.99) over two layers. Answers then differ from those of
+   * all layers. Not with `kvWindow`. Sessions cannot be saved while a token still has to pass the
+   * layers that it skipped. A number from 0 to 1; default 0.
    */
   earlyExit?: number;
-  /**
-   * What the 8-bit codes of activations share a scale with: 64 columns, or all of a row, as models
-   * of the BitNet family were trained; blocks are nearer to floats. Default 'block'.
-   */
+  /** Which activations share the scale of their 8-bit codes: blocks of 64 columns, or a whole row,
+   * as BitNet models were trained; blocks are closer to floats. Default 'block'. */
   actQuant?: 'block' | 'row';
   /**
-   * How layers' 2-bit weights without scales (the BitNet family) meet one row of activations: by
-   * products ('mad'), by sums looked up in tables ('lut'), or by what is faster here. Answers are
-   * the same. Default 'auto'.
+   * How 2-bit weights without scales (BitNet models) are multiplied with one row of activations:
+   * products ('mad'), lookup tables ('lut'), or whichever is faster here. The results are the same.
+   * Default 'auto'.
    */
   kernelRoute?: 'auto' | 'mad' | 'lut';
-  /**
-   * With a memory limit: MB that are kept for adapters (LoRA). A number from 0 to 10000000;
-   * default 0.
-   */
+  /** With a memory limit: megabytes reserved for LoRA adapters. A number from 0 to 10000000;
+   * default 0. */
   adapterMemory?: number;
   /**
-   * Of a progressive file (qsf-convert --progressive) that fits in memory: answer with the high
-   * bits of its weights, which come first, while the low bits arrive. refined() says when all are
-   * there. Default false.
+   * For a progressive file (qsf-convert --progressive) that fits in memory: answer with the high
+   * bits of its weights, which come first, while the low bits arrive. refined() resolves when all
+   * bits are there. Default false.
    */
   firstStage?: boolean;
-  /** When a layer's checksum is compared: when it is first read (default), or every time that
-   * it is read again. */
+  /** When a layer's checksum is verified: when it is first read (default), or every time it is
+   * read. */
   check?: 'first' | 'every';
-  /**
-   * How tensors of type I2_S in a GGUF file are stored (docs/format.md, "BitNet files"). 'auto'
-   * goes by their sizes, which cannot tell Microsoft's three apart: it takes that of x86 machines.
-   */
+  /** How tensors of type I2_S in a GGUF file are stored (docs/bitnet-files.md). 'auto' decides by
+   * their sizes, which cannot distinguish Microsoft's three layouts: it takes the x86 one. */
   i2sLayout?: 'auto' | 'qk256' | 'split32' | 'bitnet32' | 'microsoft' | 'microsoft-arm' | 'microsoft-rows4';
-  /** false: modules without relaxed SIMD. Default: where it works. */
+  /** false: use modules without relaxed SIMD. By default relaxed SIMD is used if it works. */
   relaxed?: boolean;
   /**
-   * What it throws, and what a promise that it returns rejects with, rejects the call that it is
-   * told of: load() or estimate(), an answer whose prompt is computed. Where no call is under way,
-   * while a file is still being fetched, the next answer rejects with it. load() and answers end
-   * when such promises are settled.
+   * If it throws, or returns a promise that rejects, the call that it reports on rejects: load() or
+   * estimate(), or an answer whose prompt is being computed. If no call is running while a file is
+   * still being downloaded, the next answer rejects. load() and answers end when such promises have
+   * settled.
    */
   onProgress?: (progress: Progress) => unknown;
   /**
-   * Whether the bytes behind a URL are kept: in the origin private file system of a page, in a
-   * folder in Node.js ($QSF_CACHE/urls, else ~/.cache/qsf/urls). true (default): used where they
-   * are, kept as they come; an interrupted download goes on where it stopped. 'reload': fetched
-   * anew. false: neither.
+   * Whether bytes from a URL are cached: in the origin private file system of a page, in a folder
+   * in Node.js ($QSF_CACHE/urls, otherwise ~/.cache/qsf/urls). true (default): use cached bytes,
+   * store new ones, and resume interrupted downloads. 'reload': download again. false: no caching.
    */
   cache?: boolean | 'reload';
-  /** Milliseconds that a server may be silent before it is asked again; default 30000. */
+  /** How many milliseconds a server may be silent before the request is repeated; default 30000. */
   timeout?: number;
   /**
-   * Where worker-web.js is, relative to the page (in Node.js: where worker-node.js is, a path or a
-   * file: URL). Default: beside the package's other scripts. Bundlers that do not see workers, and
-   * other origins: docs/bundlers.md. A script of another origin starts through a blob: URL; its
-   * server has to allow CORS.
+   * The URL of worker-web.js, relative to the page (in Node.js: a path or file: URL of
+   * worker-node.js). Default: next to the package's other scripts. For bundlers that do not
+   * recognise workers, and for other origins: docs/bundlers.md. A script of another origin is
+   * started through a blob: URL; its server must allow CORS.
    */
   workerUrl?: string | URL;
-  /** Where the .wasm files are: their folder, or an address for each. Default:
-   * beside worker-web.js. */
+  /** Where the .wasm files are: their folder, or a URL for each. Default: next to worker-web.js. */
   wasmPaths?: string | URL | Partial<Record<ModelInfo['variant'], string | URL>>;
-  /** Ends loading; load() rejects with its reason. */
+  /** Cancels loading; load() rejects with its reason. */
   signal?: AbortSignal;
 }
 
 export interface CacheEntry {
   readonly url: string;
   readonly length: number;
-  /** Bytes of it that are here. */
+  /** Bytes that are stored. */
   readonly stored: number;
   readonly complete: boolean;
   readonly etag?: string;
-  /** When its first byte was fetched, milliseconds since 1970. */
+  /** When the download began, in milliseconds since 1970. */
   readonly fetched: number;
 }
 
-/** Files that load() keeps. */
+/** The files that load() has cached. */
 export declare const cache: {
   list(): Promise<CacheEntry[]>;
-  /** Compares what is kept with what the server has. */
+  /** Compares a cached file with the server's. */
   validate(url: string | URL, options?: {signal?: AbortSignal}): Promise<{
     state: 'current' | 'changed' | 'partial' | 'damaged' | 'unreachable' | 'missing', message: string}>;
-  /** Removes one, or all; promises the bytes that are free now. An error with code
-   * BUSY: it is in use. */
+  /** Deletes one file, or all; resolves with the number of bytes freed. Rejects with code BUSY if a
+   * file is in use. */
   delete(url?: string | URL): Promise<number>;
 };
 
 /**
- * A JSON object; JSON that fits a schema (drafts 4 to 2020-12; name and description are not used;
- * with `strict: true` an unsupported keyword is an error); a string that a regular expression
- * matches completely; a string of a grammar in GBNF or Lark; one of several strings.
+ * A JSON object; JSON that matches a schema (drafts 4 to 2020-12; name and description are not
+ * used; with `strict: true` an unsupported keyword is an error); a string that matches a regular
+ * expression completely; a string of a grammar in GBNF or Lark; one of several strings.
  */
 export type ResponseFormat =
   | {type: 'text'}
@@ -202,27 +181,27 @@ export type ResponseFormat =
   | {type: 'grammar', grammar: string}
   | {type: 'choices', choices: readonly string[]};
 
-/** A token and the natural logarithm of its probability, by the model's own logits. */
+/** A token and the natural logarithm of its probability, from the model's own logits. */
 export interface Logprob {
   readonly id: number;
   readonly token: string;
-  /** A token may be part of a character. */
+  /** A token may be a part of a character. */
   readonly bytes: readonly number[];
   readonly logprob: number;
 }
 export interface TokenLogprob extends Logprob {
-  /** The likeliest tokens, the best first. */
+  /** The most likely tokens, best first. */
   readonly topLogprobs: readonly Logprob[];
 }
 
-/**
- * What is of no use is an error with code ARGUMENT that names the option and its value; an option
- * that is undefined has its default.
- */
+/** An invalid option is an error with code ARGUMENT that names the option and its value. An
+ * undefined option has its default. */
 export interface GenerateOptions {
-  /** Default 256, a whole number; Infinity: until the model or the context ends. */
+  /**
+   * A whole number, default 256; Infinity: until the model ends its answer or the context is full.
+   */
   maxTokens?: number;
-  /** 0 takes the likeliest token. A number from 0 to 1000; default 0.7. */
+  /** 0: always the most likely token. A number from 0 to 1000; default 0.7. */
   temperature?: number;
   /** 0: off. A whole number from 0 to 1000000000; default 40. */
   topK?: number;
@@ -230,162 +209,177 @@ export interface GenerateOptions {
   topP?: number;
   /** 0: off. A number from 0 to 1; default 0. */
   minP?: number;
-  /** 0: a new one each time. A whole number from 0 to 9007199254740992; default 0. */
+  /** 0: a different one each time. A whole number from 0 to 9007199254740992; default 0. */
   seed?: number;
   /** 1: off. A number from 0.01 to 100; default 1. */
   repeatPenalty?: number;
-  /** For each occurrence. A number from -100 to 100; default 0. */
+  /** Subtracted for each occurrence of a token. A number from -100 to 100; default 0. */
   frequencyPenalty?: number;
-  /** For having occurred. A number from -100 to 100; default 0. */
+  /** Subtracted once if a token has occurred. A number from -100 to 100; default 0. */
   presencePenalty?: number;
-  /** Tokens that the penalties look back on. A whole number from 0 to 1048576; default 64. */
+  /** How many of the last tokens the penalties look at. A whole number from 0 to 1048576; default
+   * 64. */
   repeatLastN?: number;
-  /** DRY: what a token loses that goes on a repetition; 0: off. A number from 0 to 100;
+  /** DRY: the penalty of a token that continues a repetition; 0: off. A number from 0 to 100;
    * default 0. */
   dryMultiplier?: number;
-  /** Its growth with each token of the repetition. A number from 1 to 10; default 1.75. */
+  /**
+   * DRY: the growth of the penalty with each repeated token. A number from 1 to 10; default 1.75.
+   */
   dryBase?: number;
-  /** Repetitions that may go on. A whole number from 1 to 1048576; default 2. */
+  /**
+   * DRY: the length of repetitions without a penalty. A whole number from 1 to 1048576; default 2.
+   */
   dryAllowedLength?: number;
-  /** Tokens in which DRY looks for repetitions. A whole number from 0 to 1048576; default 1024. */
+  /** DRY: how many of the last tokens are searched for repetitions. A whole number from 0 to
+   * 1048576; default 1024. */
   dryLastN?: number;
-  /** Standard deviations below the largest logit that are kept; 0: off. A number from 0 to 100;
-   * default 0. */
+  /** Keeps tokens within this many standard deviations of the largest logit; 0: off. A number from
+   * 0 to 100; default 0. */
   topNSigma?: number;
   /** 1: off. A number from 0 to 1; default 1. */
   typicalP?: number;
-  /** How often the likeliest tokens are left out; 0: off. A number from 0 to 1; default 0. */
+  /**
+   * XTC: how often the most likely tokens are excluded; 0: off. A number from 0 to 1; default 0.
+   */
   xtcProbability?: number;
-  /** The probability of one of those. A number from 0 to 1; default 0.1. */
+  /** XTC: the probability from which a token may be excluded. A number from 0 to 1; default 0.1. */
   xtcThreshold?: number;
-  /** How far the temperature goes up and down with the entropy; 0: off. A number from 0 to 1000;
-   * default 0. */
+  /**
+   * How far the temperature varies with the entropy; 0: off. A number from 0 to 1000; default 0.
+   */
   dynatempRange?: number;
   /** A number from 0 to 100; default 1. */
   dynatempExponent?: number;
-  /** Mirostat 1 or 2 in the place of topK, topP, minP and their like; 0: off. A whole number from 0
-   * to 2; default 0. */
+  /** Mirostat 1 or 2 instead of topK, topP, minP and similar; 0: off. A whole number from 0 to 2;
+   * default 0. */
   mirostat?: number;
-  /** The surprise that it aims at, in bits. A number from 0 to 100; default 5. */
+  /** Mirostat: the target surprise in bits. A number from 0 to 100; default 5. */
   mirostatTau?: number;
-  /** How fast it learns. A number from 0 to 1; default 0.1. */
+  /** Mirostat: the learning rate. A number from 0 to 1; default 0.1. */
   mirostatEta?: number;
-  /** The answer ends before these. */
+  /** Strings that end the answer; they are not part of it. */
   stop?: string | readonly string[];
-  /** Texts that do not come in the answer, however they are cut into tokens; each has 1 to 1024
-   * bytes. */
+  /** Strings that never occur in the answer, however they are split into tokens; 1 to 1024 bytes
+   * each. */
   bannedTexts?: string | readonly string[];
-  /** Texts over which DRY sees no repetition. Default: line end, ":", '"' and "*". */
+  /** DRY: strings that end a repetition. Default: line end, ":", '"' and "*". */
   drySequenceBreakers?: string | readonly string[];
-  /** What is added to the logit of a token, by its id; -Infinity: it never comes. */
+  /** Added to the logit of a token, by its id; -Infinity: the token is never chosen. */
   logitBias?: Readonly<Record<string | number, number>> | ReadonlyMap<number, number>;
-  /** Whether onToken is told log probabilities. Default false. */
+  /** Whether onToken gets log probabilities. Default false. */
   logprobs?: boolean;
-  /** With `logprobs`: of how many of the likeliest tokens besides. A whole number from 0 to 100;
-   * default 0. */
+  /** With `logprobs`: the number of most likely tokens to report as well. A whole number from 0 to
+   * 100; default 0. */
   topLogprobs?: number;
-  /** Constrains the answer: tokens that do not fit are never chosen. An unsupported constraint is
+  /**
+   * Constrains the answer: tokens that do not match are never chosen. An unsupported constraint is
    * an error with code ARGUMENT that says what and where; only a json_schema without `strict` is
-   * enforced as far as possible, with a warning. With `tools`, the answer is a call or fits this.
-   * In chat() a model whose template supports reasoning may reason first; the text does not
-   * contain the reasoning. Default: no constraint. */
+   * enforced as far as possible, with a warning. With `tools`, the answer is a call or matches this
+   * format. In chat(), a model whose template supports reasoning may reason first; the text does
+   * not contain the reasoning. Default: no constraint.
+   */
   responseFormat?: ResponseFormat;
-  /** The most blanks and line ends where JSON may have some. 0: compact; Infinity: any number.
-   * Default 32, enough for a line end and its indentation. */
+  /** The most spaces and line ends wherever JSON allows white space. 0: compact; Infinity: no
+   * limit. Default 32, enough for a line end and its indentation. */
   jsonBlanks?: number;
-  /** What the answer is computed with; see Model.loadAdapter(). Default: nothing but the model. */
+  /** The adapters to use; see Model.loadAdapter(). Default: none. */
   adapters?: readonly AdapterUse[];
-  /** No token ends the answer before so many. A whole number from 0 to 9007199254740992;
-   * default 0. */
+  /** The answer has at least this many tokens. A whole number from 0 to 9007199254740992; default
+   * 0. */
   minTokens?: number;
-  /** Go on after tokens that end a text. Default false. */
+  /** Continue after tokens that end a text. Default false. */
   ignoreEnd?: boolean;
-  /** In chat(), if the template supports reasoning: after this many tokens of reasoning the engine
-   * ends it, and the model answers; -1: no limit. The answer's text is then without the reasoning,
-   * which `onReasoning` gets. A whole number from -1 to 9007199254740992; default -1. */
+  /**
+   * In chat(), if the template supports reasoning: after this many tokens of reasoning the engine
+   * ends it, and the model answers; -1: no limit. The answer's text then does not contain the
+   * reasoning, which `onReasoning` gets. A whole number from -1 to 9007199254740992; default -1.
+   */
   reasoningBudget?: number;
   /**
-   * Is told the id of every token and, with `logprobs`, how likely the model thought it; that is
-   * undefined for a token that responseFormat left no choice about, of which the model was not
-   * asked. What it throws, and what a promise that it returns rejects with, rejects the answer,
-   * which ends when such promises are settled. The same holds for the other functions here.
+   * Called with the id of every token and, with `logprobs`, its log probability; that is undefined
+   * for a token that responseFormat forced, which was not computed. If it throws, or returns a
+   * promise that rejects, the answer rejects; the answer ends when such promises have settled. The
+   * same holds for the other callbacks here.
    */
   onToken?: (id: number, logprob?: TokenLogprob) => unknown;
-  /** Ends the answer, also while its reader is busy elsewhere; the iterator rejects
-   * with its reason. */
+  /** Ends the answer, also while its reader is busy with something else; the iterator rejects with
+   * its reason. */
   signal?: AbortSignal;
 }
 
-/** What a conversation is written with. */
+/** How a conversation becomes a prompt. */
 export interface TemplateOptions {
-  /** A template's name ('chatml', 'llama3', ...) or its text in Jinja; default: the model's own,
-   * and 'plain' for models without one. */
+  /** A template's name ('chatml', 'llama3', ...) or its Jinja source; default: the model's own, or
+   * 'plain' for models without one. */
   template?: string;
-  /** Tools as the template knows them: `{type: 'function', function: {name, description,
-   * parameters}}`. */
+  /**
+   * Tools in the OpenAI format: `{type: 'function', function: {name, description, parameters}}`.
+   */
   tools?: readonly object[];
   documents?: readonly object[];
-  /** Further variables of the template: `{enable_thinking: false}`. */
+  /** Additional variables of the template: `{enable_thinking: false}`. */
   chatTemplateKwargs?: Readonly<Record<string, unknown>>;
 }
 
 export interface ChatOptions extends GenerateOptions, TemplateOptions {
   /**
-   * 'auto' (default): the model chooses. 'none': it calls nothing. 'required': its first answer is
-   * one call or more. Or the tool that its first answer calls. What stands inside a call fits the
-   * tool's schema in any case.
+   * 'auto' (default): the model decides. 'none': no calls. 'required': the first answer consists of
+   * one or more calls. Or the tool that the first answer calls. A call always matches its tool's
+   * schema.
    */
   toolChoice?: 'auto' | 'none' | 'required' | {type: 'function', function: {name: string}};
-  /** false: one call an answer at most. Default true. */
+  /** false: at most one call per answer. Default true. */
   parallelToolCalls?: boolean;
   /**
-   * Is told each call as soon as it is whole; the model goes on meanwhile. What it returns, or
-   * promises, is the call's result: a text, or what JSON can say. Where all calls of an answer have
-   * results, they go to the model as messages of the role "tool", and it is asked again for
-   * `maxTokens` at most. undefined is no result: chat() then ends with that answer. The model is in
-   * use until then: another answer rejects with BUSY.
+   * Called with each call as soon as it is complete; the model continues meanwhile. The value that
+   * it returns, or its promise resolves with, is the call's result: a string, or anything that JSON
+   * can express. If all calls of an answer have results, these are appended as messages with the
+   * role "tool", and the model answers again, with up to `maxTokens` tokens. undefined means no
+   * result: chat() then ends with that answer. The model stays in use until then: another answer
+   * rejects with BUSY.
    */
   onToolCall?: (call: AnsweredCall) => unknown;
-  /** How often the model is asked again. Its calls behind that are not told, only returned. A whole
-   * number from 1 to 1000000; default 8. */
+  /** How often the model may answer again. Calls after that are returned but not passed to
+   * `onToolCall`. A whole number from 1 to 1000000; default 8. */
   maxToolRounds?: number;
-  /** Is told the model's reasoning as it comes. */
+  /** Called with the model's reasoning as it is generated. */
   onReasoning?: (text: string) => unknown;
 }
 
 type Apart = {tools: readonly object[]} | {onToolCall: NonNullable<ChatOptions['onToolCall']>}
   | {onReasoning: NonNullable<ChatOptions['onReasoning']>};
 
-/** A call as the model made it; arguments are JSON. */
+/** A call as the model made it; arguments are a JSON string. */
 export interface AnsweredCall {
   id: string;
   type: 'function';
   function: {name: string, arguments: string};
 }
 
-/** What chat() returns with `tools`, `onToolCall` or `onReasoning`: of the model's last answer, its
- * parts. What the iterator yields is text of all answers, without reasoning and calls. */
+/** What chat() returns with `tools`, `onToolCall` or `onReasoning`: the parts of the model's last
+ * answer. The iterator yields the text of all answers, without reasoning and calls. */
 export interface Answer {
   readonly end: EndReason;
   readonly reasoning: string;
   readonly text: string;
-  /** Whole ones. */
+  /** Complete calls only. */
   readonly toolCalls: readonly AnsweredCall[];
-  /** What the conversation goes on by: the model's answers, and results of calls. */
+  /** The messages to append to the conversation: the model's answers, and results of calls. */
   readonly messages: readonly Message[];
 }
 
-/** Arguments are an object, or its JSON as the OpenAI interface has it. */
+/** Arguments are an object, or its JSON string as in the OpenAI API. */
 export interface ToolCall {
   id?: string;
   type?: 'function';
   function: {name: string, arguments: string | object};
 }
 
-/** What else a message has goes to the template too, as far as JSON can say it. */
+/** Other members of a message are passed to the template too, if JSON can express them. */
 export interface Message {
   role: 'system' | 'user' | 'assistant' | 'tool' | (string & {});
-  /** A text, or parts of which templates take texts; null beside tool_calls. */
+  /** A string, or parts, of which templates take text parts; null with tool_calls. */
   content?: string | readonly (string | {type: string, text?: string})[] | null;
   tool_calls?: readonly ToolCall[];
   tool_call_id?: string;
@@ -393,27 +387,27 @@ export interface Message {
   reasoning_content?: string;
 }
 
-/** Why an answer ended: a token of the model, a stop text, maxTokens, a full context. */
+/** Why an answer ended: an end token, a stop string, maxTokens, a full context. */
 export type EndReason = 'end' | 'stop' | 'length' | 'full';
 
-/** A low-rank adapter (LoRA) in memory; docs/adapters.md says what it may change. */
+/** A LoRA adapter in memory; docs/adapters.md lists what it may change. */
 export interface Adapter {
   readonly info: AdapterInfo;
-  /** What loadAdapter() was asked for: how much of it, where a use does not say. */
+  /** The scale given to loadAdapter(), used if a call gives none. */
   readonly scale: number;
-  /** Its memory is free when the last answer that has it has ended. Calls that name it reject from
-   * now on. */
+  /** Its memory is freed when the last answer that uses it has ended. Later calls that name it
+   * reject. */
   free(): Promise<void>;
 }
 
-/** An adapter, and how much of it: from -1000000 to 1000000. At most 8 in one list; what they add
- * is summed. */
+/** An adapter and its scale, from -1000000 to 1000000. At most 8 in a list; their effects are
+ * added. */
 export type AdapterUse = Adapter | {adapter: Adapter, scale?: number};
 
 export interface AdapterOptions {
   /** Default 1. */
   scale?: number;
-  /** As of load(). */
+  /** As in load(). */
   cache?: boolean | 'reload';
   timeout?: number;
   signal?: AbortSignal;
@@ -421,106 +415,102 @@ export interface AdapterOptions {
 
 export interface EmbedOptions {
   /**
-   * What becomes of a text's tokens. 'auto' (default): what the file says, else the mean. 'cls' is
-   * the first, 'none' gives each token's numbers, 'rank' the classifier's scores.
+   * How the tokens' vectors become one. 'auto' (default): as the file specifies, otherwise the
+   * mean. 'cls' is the first token's, 'none' returns every token's vector, 'rank' the classifier's
+   * scores.
    */
   pooling?: 'auto' | 'mean' | 'cls' | 'last' | 'rank' | 'none';
-  /** Whether a vector has the length 1. Default true. */
+  /** Whether vectors are scaled to length 1. Default true. */
   normalize?: boolean;
   adapters?: readonly AdapterUse[];
   signal?: AbortSignal;
 }
 
-/** topN: the best so many; default: all. */
+/** topN: the number of documents to return; default: all. */
 export interface RerankOptions { topN?: number; adapters?: readonly AdapterUse[]; signal?: AbortSignal; }
 
-/** A document's place in the list that was given, and how well it answers; higher is better. */
+/** A document's index in the list given, and its relevance; higher is better. */
 export interface Ranked { readonly index: number; readonly score: number; }
 
 /**
- * One answer at a time. An answer that is under way, or waits for its turn, ends when it is
- * read to its end or left: by break, return() or its signal. Until then another answer,
- * saveSession() and loadSession() reject with code BUSY. What ends by itself is waited for, in
- * the order of the calls: answers that were left, sessions that are saved or loaded. So who
- * stops an answer may ask again at once; of two who then ask at once, the first is answered.
- * Everything else works at any time.
+ * One answer at a time. An answer runs, or waits to start, until it is read to its end or left: by
+ * break, return() or its signal. Until then another answer, saveSession() and loadSession() reject
+ * with code BUSY. Operations that end by themselves are waited for, in the order of the calls:
+ * answers that were left, sessions being saved or loaded. So a caller that stops an answer may
+ * start another one at once; if two callers do, the first is answered. Everything else works at any
+ * time.
  *
- * `await using model = await load(...)` disposes of the model where its block ends.
+ * `await using model = await load(...)` disposes of the model at the end of its block.
  */
 export interface Model extends Record<AsyncDispose, () => Promise<void>> {
   readonly info: ModelInfo;
   /**
-   * Continues a text, or tokens. Begins with the first next(), with arguments as they were at the
-   * call; what is wrong with them rejects then. Leaving the loop stops the work. The iterator's
-   * return value says why the answer ended; undefined: it was left.
+   * Continues a text, or tokens. Starts with the first next(), with the arguments of the call;
+   * invalid ones reject then. Leaving the loop stops the work. The iterator's return value says why
+   * the answer ended; undefined: it was left.
    */
   generate(prompt: string | Iterable<number>, options?: GenerateOptions): AsyncGenerator<string,
     EndReason, void>;
   /**
-   * Answers a conversation with the model's chat template. What the last call had in common
-   * with this one is not computed again. Control tokens in a message's content ("<|im_end|>")
-   * are text like any other. With `tools`, `onToolCall` or `onReasoning` an answer is cut into
-   * reasoning, text and calls, and the iterator returns an Answer.
+   * Answers a conversation with the model's chat template. The part that a conversation has in
+   * common with the last call is not computed again. Control tokens in a message's content
+   * ("<|im_end|>") are treated as text. With `tools`, `onToolCall` or `onReasoning` an answer is
+   * split into reasoning, text and calls, and the iterator returns an Answer.
    */
   chat(messages: readonly Message[], options: ChatOptions & Apart): AsyncGenerator<string, Answer, void>;
   chat(messages: readonly Message[], options?: ChatOptions): AsyncGenerator<string, EndReason, void>;
-  /** Plain text by default; addSpecial as the model's description asks for, parseSpecial:
-   * "<|im_end|>" is its token. */
+  /** Plain text by default. addSpecial adds the tokens that the model's description asks for; with
+   * parseSpecial "<|im_end|>" is its token. */
   tokenize(text: string, options?: {addSpecial?: boolean, parseSpecial?: boolean}): Promise<number[]>;
   detokenize(ids: Iterable<number>, options?: {special?: boolean}): Promise<string>;
-  /** The text that chat() would give the model; chat() itself takes control tokens from the
-   * template's part of it only. */
+  /** The text that chat() would give the model. chat() itself takes control tokens only from the
+   * template's part of it. */
   render(messages: readonly Message[], options?: TemplateOptions): Promise<string>;
-  /**
-   * What a text, a string or its tokens, means as numbers. Takes its turn as sessions do; the next
-   * prompt begins anew.
-   */
+  /** The embedding of a text (a string or tokens). Waits for its turn as sessions do; the next
+   * prompt is computed from its beginning. */
   embed(text: string, options?: EmbedOptions): Promise<Float32Array>;
   embed(texts: Iterable<string | Iterable<number>>, options?: EmbedOptions): Promise<Float32Array[]>;
-  /**
-   * How well documents answer a query, best first: by the file's classifier, else by the share of
-   * "yes" in the answer to Qwen3-Reranker's question.
-   */
+  /** How well documents answer a query, best first: the score of the file's classifier, otherwise
+   * the probability of "yes" in answer to Qwen3-Reranker's question. */
   rerank(query: string, documents: Iterable<string>, options?: RerankOptions): Promise<Ranked[]>;
   stats(): Promise<Stats>;
   /**
-   * With firstStage: resolves when the low bits of all weights are in their places; at once
-   * otherwise. From then on answers to new prompts are those of the whole file; what was computed
-   * before stays as it is. Low bits also come in while answers are computed. Rejects where they
-   * cannot be read or are damaged; answers go on with the high bits then. To be called when an
-   * answer has begun.
+   * With firstStage: resolves when the low bits of all weights have been added; otherwise at once.
+   * From then on answers to new prompts are those of the whole file; what was computed before does
+   * not change. Low bits also arrive while answers are computed. Rejects if they cannot be read or
+   * are damaged; answers then continue with the high bits. Call it after an answer has started.
    */
   refined(): Promise<void>;
   /**
-   * The tokens of the last prompt and answer with their keys and values, to go on from them later
-   * without computing them again. The size is about `info.plan`'s KV cache times the share of the
-   * context that is used.
+   * The tokens of the last prompt and answer with their keys and values, to resume from them later
+   * without computing them again. The size is about that of the KV cache in `info.plan`, times the
+   * share of the context in use.
    */
   saveSession(): Promise<Uint8Array>;
   /**
-   * Goes on from what saveSession() gave, of the same model and `kv`: a prompt that begins like
-   * it is computed from where they part. Resolves with the number of tokens. Bytes that are
-   * damaged (CORRUPT), of a later version (UNSUPPORTED), of another model (ARGUMENT) or too many
-   * (FULL) change nothing. adapters: those that it was saved with; where the last answer had
-   * others, what that left is gone in any case.
+   * Resumes from the result of saveSession(), with the same model and `kv`: a prompt that begins in
+   * the same way is computed from where they differ. Resolves with the number of tokens. Data that
+   * is damaged (CORRUPT), of a later version (UNSUPPORTED), of another model (ARGUMENT) or too long
+   * (FULL) changes nothing. adapters: those that the session was saved with; if the last answer had
+   * others, what it left is discarded in any case.
    */
   loadSession(bytes: ArrayBuffer | ArrayBufferView,
     options?: {adapters?: readonly AdapterUse[]}): Promise<number>;
   /**
-   * Reads an adapter of this model, a GGUF file, from whatever load() takes, at any time. It
-   * changes nothing by itself: answers have it that name it in `adapters`. What an answer with
-   * other adapters or scales than the last one has in common with it is computed again. With a
-   * `memory` limit, `adapterMemory` makes room: else answers reject with BUDGET.
+   * Reads an adapter of this model, a GGUF file, from anything that load() takes, at any time. It
+   * has no effect by itself: answers use the adapters named in `adapters`. If an answer has other
+   * adapters or scales than the last one, the common part of the prompt is computed again. With a
+   * `memory` limit, `adapterMemory` reserves room; without it answers reject with BUDGET.
    */
   loadAdapter(from: Parameters<typeof load>[0], options?: AdapterOptions): Promise<Adapter>;
-  /** Frees memory, workers and handles; whoever waits hears an error with code DISPOSED. */
+  /** Frees memory, workers and handles; pending calls reject with code DISPOSED. */
   dispose(): Promise<void>;
 }
 
-/** What load() takes, so that the same object can be given to both. */
+/** The options of load(), so that the same object can be given to both. */
 export type EstimateOptions = Omit<LoadOptions, 'onProgress'>;
 
-/** What loading with these options would take. */
+/** What loading with these options would need. */
 export interface Estimate {
   readonly format: 'QSF' | 'GGUF';
   readonly architecture: string;
@@ -531,9 +521,9 @@ export interface Estimate {
   readonly vocabulary: number;
   readonly layers: number;
   readonly trainedContext: number;
-  /** false: `memory` is not enough. What follows is then what it takes with `leastBytes`. */
+  /** false: `memory` is not enough. The following values then apply to `leastBytes`. */
   readonly fits: boolean;
-  /** The smallest memory that these options can run in. */
+  /** The smallest memory limit that works with these options. */
   readonly leastBytes: number;
   readonly memoryBytes: number;
   readonly contextLength: number;
@@ -542,19 +532,20 @@ export interface Estimate {
   readonly slots: number;
   readonly plan: readonly {readonly name: string, readonly bytes: number}[];
   readonly reductions: readonly string[];
-  /** What of it may show in the answers, and whatever else load() would have to do without. */
+  /** Those reductions that may affect the answers, and everything else that load() would have to do
+   * without. */
   readonly warnings: readonly string[];
 }
 
-/** Reads a model's description and says what load() would take and reduce; of a file at a URL no
- * weights come over the network. */
+/** Reads a model's description and reports what load() would need and reduce; weights of a file at
+ * a URL are not downloaded. */
 export declare function estimate(from: Parameters<typeof load>[0],
   options?: EstimateOptions): Promise<Estimate>;
 
 /**
- * Loads a model: from a URL, a Blob or File, a FileSystemFileHandle, or its bytes; in Node.js a
- * string that is no http(s) URL is a path. The engine runs in a worker; weights never pass through
- * the calling thread.
+ * Loads a model from a URL, a Blob or File, a FileSystemFileHandle, or its bytes; in Node.js a
+ * string that is not an http(s) URL is a path. The engine runs in a worker; weights never pass
+ * through the calling thread.
  */
 export declare function load(
   from: string | URL | Blob | ArrayBuffer | SharedArrayBuffer | ArrayBufferView | {getFile(): Promise<Blob>},

@@ -1,12 +1,12 @@
-/* What a model, a loaded adapter and the engine say of themselves.
+/* Descriptions of a model and a loaded adapter, and statistics of the engine.
  * SPDX-License-Identifier: MIT */
 
 export interface ModelInfo {
   readonly architecture: string;
   readonly name: string;
   readonly format: 'QSF' | 'GGUF';
-  /** 'own' for the model's own template, or the name of the known one that writes the same. Models
-   * without a template have none. */
+  /** 'own' for the model's own template, or the name of the known template that renders the same.
+   * Models without a template have none. */
   readonly chatTemplate?: string;
   readonly templateSource?: string;
   readonly layers: number;
@@ -23,75 +23,76 @@ export interface ModelInfo {
   /** Token ids; -1: the model has none. */
   readonly bos: number;
   readonly eos: number;
-  /** Each token sees the whole text: the model embeds texts and answers nothing. */
+  /** Each token sees the whole text: the model gives embeddings and no answers. */
   readonly encoder: boolean;
-  /** That the file's classifier gives scores for; 0: it has none. */
+  /** Number of scores that the file's classifier gives; 0: no classifier. */
   readonly classes: number;
-  /** As granted. */
+  /** As granted by the plan. */
   readonly contextLength: number;
   readonly planBytes: number;
   /** The memory plan, part by part. */
   readonly plan: readonly {readonly name: string, readonly bytes: number}[];
-  /** Whether all layers stay in memory; else they stream. */
+  /** Whether all layers stay in memory; otherwise they are streamed. */
   readonly resident: boolean;
   readonly slots: number;
-  /** What gave way to `memory`: "batch 256 -> 64". */
+  /** What was reduced to stay within `memory`: "batch 256 -> 64". */
   readonly reductions: readonly string[];
   readonly variant: 'simd' | 'relaxed' | 'simd-threads' | 'relaxed-threads';
   readonly threads: number;
   readonly isa: string;
   readonly version: string;
-  /**
-   * What had to be done without, also what gave way to `memory` and may show in the answers:
-   * "context length 4096 -> 1024, to stay within 40 MB". It may grow while the file is fetched.
-   */
+  /** What the engine has to do without, including reductions that may affect the answers: "context
+   * length 4096 -> 1024, to stay within 40 MB". The list may grow while the file is downloaded. */
   readonly warnings: readonly string[];
 }
 
-/** What loadAdapter() has read. */
+/** An adapter read by loadAdapter(). */
 export interface AdapterInfo {
-  /** As its file says, or the file's. */
+  /** From the file's metadata, or the file's name. */
   readonly name: string;
-  /** Matrices that it changes. */
+  /** Number of matrices that it changes. */
   readonly matrices: number;
-  /** The largest. */
+  /** The largest rank. */
   readonly rank: number;
   /** 0: the file has none, and alpha / rank is 1. */
   readonly alpha: number;
-  /** Of memory, with what batches of 256 rows need beside it. */
+  /** Memory, including what batches of 256 rows need for it. */
   readonly bytes: number;
 }
 
-/** Since the model was loaded; Ns are nanoseconds, as exact as the page's clock. */
+/** Since the model was loaded. Ns are nanoseconds, as precise as the page's clock. */
 export interface Stats {
   readonly threads: number;
-  /** Rows that were computed; generated: guesses that were wrong, too. */
+  /** Computed rows; generatedTokens includes rejected guesses. */
   readonly promptTokens: number; readonly generatedTokens: number;
   readonly promptNs: number; readonly generatedNs: number;
-  /** Computing waited for a layer's bytes. */
+  /** Time in which computing waited for a layer's bytes. */
   readonly waitNs: number;
-  /** Checking, decompressing and repacking layers. */
+  /** Verifying, decompressing and repacking layers. */
   readonly prepareNs: number;
-  /** Of prepareNs. */
+  /** Parts of prepareNs. */
   readonly checkNs: number; readonly decompressNs: number;
-  /** Of promptNs and generatedNs: the layers' matrices, attention, the head's matrix, the rest. */
+  /** Parts of promptNs and generatedNs: the layers' matrices, attention, the head's matrix, the
+   * rest. */
   readonly matmulNs: number; readonly attentionNs: number;
   readonly headNs: number; readonly otherNs: number;
-  /** Picking tokens. */
+  /** Sampling tokens. */
   readonly samplingNs: number;
-  /** Reads were under way, as far as computing waited for their end. */
+  /** Time in which reads were in progress, as far as computing waited for their end. */
   readonly readNs: number;
   /** 0 to 1: the share of readNs and prepareNs that passed while something was computed. */
   readonly overlap: number;
   readonly bytesRead: number;
-  /** Layers that tokens went on without, by `earlyExit`. */
+  /** Layers that tokens skipped because of `earlyExit`. */
   readonly layersLeft: number;
-  /** Of a mixture of experts that `memory` does not hold: those that batches took, each once a
-   * layer and batch; those of them that were in memory; those that were read, and their part of
-   * bytesRead. */
+  /**
+   * For a mixture of experts that does not fit `memory`: experts that batches used, each counted
+   * once per layer and batch; how many of them were in memory; how many were read, and their part
+   * of bytesRead.
+   */
   readonly expertsUsed: number; readonly expertsFound: number;
   readonly expertsRead: number; readonly expertsBytes: number;
-  /** Tokens whose keys and values are kept for the next prompt that begins like this one. */
+  /** Tokens whose keys and values are kept for the next prompt with the same beginning. */
   readonly cachedTokens: number;
   /** The module's memory. */
   readonly memoryBytes: number;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """--trace and --record as their reader meets them: whole JSON at any time, slices that nest, times that add
-up, the founding document's members, and what is said where the disk is full.
+up, the members of the original specification, and the error of a full disk.
 SPDX-License-Identifier: MIT
 
     cli_trace_test.py QSF_RUN QSF_BENCH QSF_CONVERT [unittest options]
@@ -15,7 +15,7 @@ from cli_case import MODEL, QSF_RUN, WORK, run
 
 QSF_BENCH, QSF_CONVERT = sys.argv.pop(1), sys.argv.pop(1)
 FOLDER = pathlib.Path(WORK.name)
-# in the order of the founding document's record
+# in the order of the original specification
 MEMBERS = {
     "kernel_id": str, "layer": str, "operation": str, "rows": int, "cols": int, "blocks_per_row": int,
     "bytes_per_block": int, "backend": str, "compute_type": str, "quantization_type": str, "device": str,

@@ -108,16 +108,19 @@ BLOCKS = {
     ("README.md", "cmake --preset release"): Run(
         ('model.gguf "Hello"', 'model.gguf "Hello" -t 1'),
         ("qsf-bench model.qsf", f"qsf-bench model.qsf {QUICK}"),
-        ("qsf-serve model.gguf", "qsf-serve --help >/dev/null"),
         ("--ram-budget 500", "--ram-budget 500 <hello.txt"),
         builds="both",
         first=TINY
         + '; ln -s "$SMOLLM2" model.gguf; "$PYTHON" tests/make_hf_tiny.py hf >/dev/null; ln -s hf/llama '
           'model-folder; echo Hello >hello.txt',
     ),
-    ("README.md", "python3 tools/amalgamate.py"): Tried(
-        "tests/suites/single_file.sh", "python3 tools/amalgamate.py", "cc -O1 -o", "qsf.c\" -lpthread -lm"
+    ("README.md", "build/release/qsf-serve model.gguf"): Tried(
+        "tests/serve_test.py", "/v1/chat/completions"),
+    ("README.md", '<script type="module">'): Tried(
+        "js/test/bundlers.browser.test.js", "<script type=\"module\">import {load} from '${at}/browser.js'"
     ),
+    ("README.md", "import {load} from 'qsf';"): Tried(
+        "js/README.md", "import {load} from 'qsf';", "of model.chat(messages,"),
     ("README.md", "#include <qsf.h>"): C(name="example.c"),
     ("README.md", "cmake --install"): Run(
         ("/usr/local", '"$PWD/prefix"'),
@@ -125,20 +128,28 @@ BLOCKS = {
               'PKG_CONFIG_PATH LD_LIBRARY_PATH',
         after="./a.out | grep .",
     ),
-    # ---- docs/embedding.md
-    ("docs/embedding.md", "cc example.c"): Run(
+    # ---- docs/get-started.md, docs/building.md
+    ("docs/get-started.md", './run "Why'): Tried("README.md", './run "Why is the sky blue?"'),
+    ("docs/building.md", "cmake --preset release"): Tried(
+        "README.md", "cmake --preset release && cmake --build --preset release"),
+    ("docs/building.md", "python3 tools/amalgamate.py"): Tried(
+        "tests/suites/single_file.sh", "python3 tools/amalgamate.py", "cc -O1 -o", "qsf.c\" -lpthread -lm"
+    ),
+    ("docs/building.md", "cmake --install"): Tried("README.md", "cmake --install build/release --prefix"),
+    # ---- docs/library.md
+    ("docs/library.md", "cc example.c"): Run(
         first='PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig; export PKG_CONFIG_PATH',
     ),
-    ("docs/embedding.md", "find_package(qsf"): Tried(
+    ("docs/library.md", "find_package(qsf"): Tried(
         "tests/suites/consumer/CMakeLists.txt", "find_package(qsf 0.1 REQUIRED)"
     ),
-    ("docs/embedding.md", "QSFConfig *config"): C(before=FRAGMENT, after="}\n"),
-    ("docs/embedding.md", "#include <stdio.h>"): Tried("tests/docs_test.py", '```c example', "embedding.md"),
-    ("docs/embedding.md", "bool waiting = false;"): C(before=TURNS, after="}\n"),
-    ("docs/embedding.md", "for (i = 0, n = 0;"): C(before=BATCH, after="}\n"),
-    ("docs/embedding.md", "qsf_context_options o;"): C(before=FRAGMENT, after="}\n"),
-    ("docs/embedding.md", "qsf_batch_begin"): C(before=FRAGMENT, after="}\n"),
-    ("docs/embedding.md", "qsf_convert_options o;"): C(
+    ("docs/library.md", "QSFConfig *config"): C(before=FRAGMENT, after="}\n"),
+    ("docs/library.md", "#include <stdio.h>"): Tried("tests/docs_test.py", '```c example', "library.md"),
+    ("docs/library.md", "bool waiting = false;"): C(before=TURNS, after="}\n"),
+    ("docs/library.md", "for (i = 0, n = 0;"): C(before=BATCH, after="}\n"),
+    ("docs/library.md", "qsf_context_options o;"): C(before=FRAGMENT, after="}\n"),
+    ("docs/library.md", "qsf_batch_begin"): C(before=FRAGMENT, after="}\n"),
+    ("docs/library.md", "qsf_convert_options o;"): C(
         before='#include "qsf_convert.h"\n'
         "void show(void *, const char *, const char *, uint64_t, uint64_t);\nint complain(const char *);\n"
         "int fragment(void);\nint fragment(void)\n{\n",
@@ -165,13 +176,14 @@ BLOCKS = {
     # ---- docs/parity.md
     ("docs/parity.md", "qsf-parity model.gguf"): Tried("tests/qsf_parity_test.py", '"--lib"', '"verify"'),
     ("docs/parity.md", "qsf-parity keygen"): Tried("tests/qsf_parity_test.py", '"keygen"', '"--sign"'),
+    ("docs/adding.md", "CHANGELOG.md "): Text("what git says of a trial"),
     # ---- formulas and pictures
     ("docs/format.md", "((8/w)"): Text("a formula"),
     ("docs/format.md", "index = 4 m[t]"): Text("a formula"),
     ("docs/format.md", '"QSFX"'): Text("a layout"),
     ("docs/how-it-works.md", "programs "): Text(),
     ("docs/how-it-works.md", "prompt text"): Text(),
-    ("docs/adding.md", "CHANGELOG.md "): Text("what git says of a trial"),
+    ("docs/how-it-works.md", "connection"): Text(),
     # ---- CONTRIBUTING.md
     ("CONTRIBUTING.md", "./test "): Listed("the tests themselves"),
     ("CONTRIBUTING.md", "cmake --preset debug"): Listed("another build; ./test builds and runs the same"),
@@ -507,21 +519,9 @@ def compare(tree, work, found):
         if isinstance(how, C) and not how.name:
             source = work / "fragment.c"
             source.write_text(how.before + text + "\n" + how.after)
-            r = subprocess.run(
-                [
-                    "cc",
-                    "-std=c11",
-                    "-Wall",
-                    "-Wextra",
-                    "-Werror",
-                    "-fsyntax-only",
-                    "-I",
-                    tree / "include",
-                    source,
-                ],
-                capture_output=True,
-                text=True,
-            )
+            command = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I",
+                       tree / "include", source]
+            r = subprocess.run(command, capture_output=True, text=True)
             if r.returncode:
                 sys.exit(f"{name}:{line}:\n{r.stderr}")
 

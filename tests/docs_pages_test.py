@@ -4,11 +4,11 @@ SPDX-License-Identifier: MIT
 
     docs_pages_test.py
 
-docs/api.md is what tools/make_api.py makes, the list in docs/memory.md what tools/make_ladder.py makes, and
-what follows from the list of options what tools/make_options.py makes.  The kinds of tensors in
-docs/format.md are those of core/model/roles.c.  Every page begins with a heading and says what it is for;
-its links lead somewhere; files that it names are there; its lines have at most 110 columns (tables apart);
-no sentence stands on two pages; and every page of docs/ can be reached from README.md.
+docs/api.md is what tools/make_api.py makes, the list in docs/memory.md what tools/make_ladder.py makes, what
+follows from the list of options what tools/make_options.py makes, and plots what tools/plot.py makes.  The
+kinds of tensors in docs/format.md are those of core/model/roles.c.  Every page begins with a heading and says
+what it is for; its links lead somewhere; files that it names are there; its lines have at most 110 columns
+(tables apart); no sentence stands on two pages; and every page of docs/ can be reached from README.md.
 """
 import pathlib
 import re
@@ -97,35 +97,35 @@ DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D or 2 H D", KV
             LERPS="6 E or 5 E", MIX_RATE="A", MIX_FIRST="B", MIX_GATE="Z",
             BETAS="S or 2 S",
             LATENT="L", Q_LATENT="Lq", PLAIN="P", HEADS_LATENT="H L", KV_B="H (P + Dv)")
-WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="where X",
-            EXPERT_GATE="where X, and gated", BESIDE="where `experts.beside` is 1",
-            EXPERTS_APART="where `experts.embd` is not 0", MAY_EXPERTS="",
-            LEARNED_POS="where positions are learned",
-            UNTIED="where not tied",
-            ATTN_NORM="where `layer.flow` is 0, 2, 3, or 5 behind layer 0, and norms have weights",
-            FFN_NORM="where `layer.flow` is 0, 3 or 5 and norms have weights",
-            FINAL_NORM="where norms have weights and `layer.flow` is not 4",
-            SUMS="where `layer.flow` is 4", TYPES="where `embd.token_types` is not 0",
-            DENSE="where `dense.width` is not 0", CLASSES="where `rank.classes` is not 0", IT_IS="",
-            ATTENTION="where the mixer has attention", MIXER="where the mixer has state",
-            STATE="where the mixer has sums", MAY_STATE="", MAMBA="where the mixer is Mamba or RWKV",
-            MAMBA1="where the mixer is Mamba-1, PLaMo 2's or RWKV",
-            PLAMO="where the mixer is PLaMo 2's",
-            MIX_GATE="where the mixer is a delta net or PLaMo 2's", CONV="where the mixer has a convolution",
-            DECAY="where the mixer has sums, and is not RWKV", RWKV="where the mixer is RWKV",
-            RWKV_FIRST="where the mixer is RWKV, behind layer 0",
-            RWKV_GATE="where the mixer is RWKV, and Z is not 0", SHIFTED="where `layer.ffns` is 4",
-            DELTA="where the mixer is a delta net",
-            ALPHA="where the mixer is a delta net without `mix.neighbours`",
-            KEYS="where the mixer has attention with keys of its own and no latent",
-            LAYER_EMBD="where `embd.per_layer` is not 0", MAY_LAYER="",
-            ALTUP="where `layer.altup` is 1",
-            ALTUP_BEGIN="in the first layer, where `layer.altup` is 1",
-            ALTUP_END="in the last layer, where `layer.altup` is 1",
-            QUERIES="where the mixer has attention, and queries have no latent",
-            LATENT="where keys and values have a latent", Q_LATENT="where queries have a latent",
-            SPLIT="where keys and values have a latent, and `latent.joined` is 0",
-            JOINED="where `latent.joined` is 1")
+WHEN = dict(ALWAYS="always", FF="if F", GATED="if F, and gated", EXPERTS="if X",
+            EXPERT_GATE="if X, and gated", BESIDE="if `experts.beside` is 1",
+            EXPERTS_APART="if `experts.embd` is not 0", MAY_EXPERTS="",
+            LEARNED_POS="if positions are learned",
+            UNTIED="if not tied",
+            ATTN_NORM="if `layer.flow` is 0, 2, 3, or 5 after layer 0, and norms have weights",
+            FFN_NORM="if `layer.flow` is 0, 3 or 5 and norms have weights",
+            FINAL_NORM="if norms have weights and `layer.flow` is not 4",
+            SUMS="if `layer.flow` is 4", TYPES="if `embd.token_types` is not 0",
+            DENSE="if `dense.width` is not 0", CLASSES="if `rank.classes` is not 0", IT_IS="",
+            ATTENTION="if the mixer has attention", MIXER="if the mixer has state",
+            STATE="if the mixer has sums", MAY_STATE="", MAMBA="if the mixer is Mamba or RWKV",
+            MAMBA1="if the mixer is Mamba-1, PLaMo 2's or RWKV",
+            PLAMO="if the mixer is PLaMo 2's",
+            MIX_GATE="if the mixer is a delta net or PLaMo 2's", CONV="if the mixer has a convolution",
+            DECAY="if the mixer has sums, and is not RWKV", RWKV="if the mixer is RWKV",
+            RWKV_FIRST="if the mixer is RWKV, after layer 0",
+            RWKV_GATE="if the mixer is RWKV, and Z is not 0", SHIFTED="if `layer.ffns` is 4",
+            DELTA="if the mixer is a delta net",
+            ALPHA="if the mixer is a delta net without `mix.neighbours`",
+            KEYS="if the mixer has attention with keys of its own and no latent",
+            LAYER_EMBD="if `embd.per_layer` is not 0", MAY_LAYER="",
+            ALTUP="if `layer.altup` is 1",
+            ALTUP_BEGIN="in the first layer, if `layer.altup` is 1",
+            ALTUP_END="in the last layer, if `layer.altup` is 1",
+            QUERIES="if the mixer has attention, and queries have no latent",
+            LATENT="if keys and values have a latent", Q_LATENT="if queries have a latent",
+            SPLIT="if keys and values have a latent, and `latent.joined` is 0",
+            JOINED="if `latent.joined` is 1")
 
 
 def kind_numbers():
@@ -175,7 +175,7 @@ def sentences(text):
 
 
 def main():
-    for maker in ("make_api.py", "make_ladder.py", "make_options.py"):
+    for maker in ("make_api.py", "make_ladder.py", "make_options.py", "plot.py"):
         command = [sys.executable, ROOT / "tools" / maker, "--check"]
         check = subprocess.run(command, capture_output=True, text=True)
         if check.returncode:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The program in docs/embedding.md and those in examples/ compile without a warning and do what they say.
+"""The program in docs/library.md and those in examples/ compile without a warning and do what they say.
 SPDX-License-Identifier: MIT
 
     docs_test.py CC CXX INCLUDE_DIR LIBQSF [LINK_FLAGS...]
@@ -31,7 +31,7 @@ def run(*command, code=0, stdin=b""):
 
 def embedding(work, model):
     """At most 50 lines, as C and as C++."""
-    page = (HERE.parent / "docs" / "embedding.md").read_text()
+    page = (HERE.parent / "docs" / "library.md").read_text()
     source = re.search(r"```c example\n(.*?)```", page, re.S).group(1)
     assert len(source.splitlines()) <= 50, len(source.splitlines())
     for compiler, name in ((CC, "example.c"), (CXX, "example.cpp")):

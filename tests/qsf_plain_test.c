@@ -1,8 +1,8 @@
-/* QSF files by the founding document alone: without anything that this project has added.
+/* Plain QSF files: those of the original format specification, without any later addition.
  * SPDX-License-Identifier: MIT */
 #include "qsf_case.h"
 
-/* ---- files by the founding document alone ---- */
+/* ---- plain files ---- */
 
 typedef struct plain_file { uint8_t b[65536]; uint64_t len; } plain_file;
 
@@ -12,7 +12,7 @@ static void plain_bytes(plain_file *f, const void *p, uint64_t n)
     f->len += n;
 }
 
-/* A tensor by the document: header, rows of blocks of 64. */
+/* A tensor of a plain file: header, rows of blocks of 64. */
 static void plain_tensor(plain_file *f, uint32_t kind, uint8_t type, uint32_t rows, uint32_t cols,
                          bool header, bool by_default, uint64_t *seed)
 {
@@ -27,8 +27,8 @@ static void plain_tensor(plain_file *f, uint32_t kind, uint8_t type, uint32_t ro
     free((void *)(uintptr_t)t.data);
 }
 
-/* One layer of width 64; bytes are put by hand, as somebody would who has read only the
- * founding document. */
+/* One layer of width 64; bytes are written by hand, as by somebody who has read only the original
+ * specification. */
 static void plain_make(plain_file *f, bool gpt2, bool tied)
 {
     static const uint32_t kinds[] = { 7, 0, 1, 2, 3, 8, 4, 5, 6 };
@@ -86,7 +86,7 @@ static void plain_make(plain_file *f, bool gpt2, bool tied)
     qsf_put32(f->b + 96, qsf_crc32(0, f->b, 96));
 }
 
-TEST(files_by_the_founding_document_alone_are_read)
+TEST(plain_files_are_read)
 {
     for (int gpt2 = 0; gpt2 < 2; gpt2++)
         for (int tied = 0; tied < 2; tied++) {
@@ -159,7 +159,7 @@ TEST(a_compressed_layer_without_a_directory_is_read)
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
-    RUN(files_by_the_founding_document_alone_are_read);
+    RUN(plain_files_are_read);
     RUN(a_compressed_layer_without_a_directory_is_read);
     return test_end();
 }

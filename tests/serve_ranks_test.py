@@ -2,7 +2,7 @@
 """qsf-serve over ranks of MPI: the same answers as one server, and which rank makes them.
 SPDX-License-Identifier: MIT
 
-    serve_ranks_test.py MPIRUN QSF_SERVE [WORD...]    tests whose names have a WORD, not those of -WORD
+    serve_ranks_test.py MPIRUN QSF_SERVE [WORD...]     names with one of the words; -WORD leaves out
 """
 import contextlib
 import http.client

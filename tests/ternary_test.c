@@ -1,4 +1,4 @@
-/* Weights without scales through the engine's matrix: the layouts' founding tests, and activations
+/* Weights without scales through the engine's matrix: the layouts' first tests, and activations
  * with one scale a row.
  * SPDX-License-Identifier: MIT */
 #include "engine_bench.h"
@@ -51,8 +51,8 @@ static void multiply(const qsf_kernels *k, const qsf_tensor *w, const float *x, 
     free(data);
 }
 
-/* The founding document's smoke test: 64 rows x 256, every byte 0xAA: every code is 2 and every
- * weight 1; all inputs 0.5: every output is 128 within 0.01. */
+/* The original specification's smoke test: 64 rows x 256, every byte 0xAA, so every code is 2 and
+ * every weight 1; all inputs are 0.5, so every output is 128 within 0.01. */
 TEST(bytes_of_0xaa_times_a_half_are_128)
 {
     static const uint32_t types[] = { QSF_T_QK256, QSF_T_TERNARY2 };

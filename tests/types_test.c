@@ -412,7 +412,7 @@ TEST(types_half_floats_are_exact)
     free(bytes);
 }
 
-TEST(types_sizes_are_the_founding_documents)
+TEST(types_have_the_sizes_of_the_specification)
 {
     uint64_t bytes;
     CHECK_EQ(qsf_block_bytes(QSF_T_2BIT, 64), 20);
@@ -480,7 +480,7 @@ int main(int argc, char **argv)
     RUN(types_gguf_tile_types);
     RUN(types_floats_are_read_from_any_address);
     RUN(types_half_floats_are_exact);
-    RUN(types_sizes_are_the_founding_documents);
+    RUN(types_have_the_sizes_of_the_specification);
     RUN(types_refuse_what_cannot_be);
     return test_end();
 }

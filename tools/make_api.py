@@ -22,9 +22,9 @@ HEADER, PAGE = ROOT / "include" / "qsf.h", ROOT / "docs" / "api.md"
 WIDTH = 110
 INTRO = """# The C interface
 
-Every function and type of `qsf.h`. `tools/make_api.py` makes this page from the header, so change the
-header and not the page. [embedding.md](embedding.md) is the introduction with examples;
-[support.md](support.md) says which parts will stay as they are."""
+Every function and type of `qsf.h`. `tools/make_api.py` generates this page from the header, so change the
+header and not the page. [library.md](library.md) is the introduction with examples;
+[support.md](support.md#stability) says which parts are stable."""
 
 
 def pieces(text):

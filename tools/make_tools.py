@@ -77,7 +77,7 @@ def made(program, shared):
     files = sorted(str(p) for p in (pathlib.Path(shared) / "data" / "templates").glob("*.jinja"))
     found = subprocess.run([program, "--forms", *files], capture_output=True, text=True, encoding="utf-8",
                            check=True)
-    head = ["template", "style", "a call", "before all", "behind all", "calls", "reasoning", "by the prompt",
+    head = ["template", "style", "a call", "before all", "after all", "calls", "reasoning", "by the prompt",
             "lists tools"]
     table = [head, ["---"] * len(head)] + [row(line) for line in found.stdout.splitlines()]
     return "".join("| " + " | ".join(cells) + " |\n" for cells in table)

@@ -35,7 +35,7 @@ typedef struct cal_grams {
  * known of any.  The embedding counts as the head that is tied to it. */
 uint32_t   qsf_gram_kind(uint32_t kind);
 
-/* Floats of the triangle of so many columns. */
+/* Floats of the triangle of this many columns. */
 uint64_t   qsf_gram_floats(uint32_t cols);
 /* Row i of g's sums, whose first i + 1 columns count. */
 const float *qsf_gram_row(const cal_gram *g, uint32_t i);

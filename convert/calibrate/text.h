@@ -20,7 +20,7 @@ qsf_status qsf_cal_settings(const qsf_platform *p, const qsf_convert_options *o,
 qsf_status qsf_cal_text(cal_text *t, qsf_model *m, const qsf_convert_options *o, qsf_error *err);
 void       qsf_cal_text_free(cal_text *t);
 
-/* Positions that a context needs for so many sequences of that length. */
+/* Positions that a context needs for this many sequences of that length. */
 uint32_t   qsf_cal_positions(uint32_t n_seqs, uint32_t len);
 /* So many sequences at once of `most`, or as many as a model allows that has learned its positions,
  * or as keep one with other rotary factors for long contexts at those for short ones. */

@@ -1,11 +1,11 @@
 /* The few largest weights of a row, kept apart in fp16: their blocks need not stretch to them.
  * SPDX-License-Identifier: MIT
  *
- * An outlier lies more than three standard deviations from its row's mean.  The founding document
- * clamps where they are few, keeps them apart up to one in a hundred, and gives the matrix more
- * bits beyond that; whether keeping them pays is measured: it must take clearly more error away for
- * each byte (6 for each outlier, 4 for each row) than any larger form does, because outliers also
- * cost time: they are added one by one. */
+ * An outlier lies more than three standard deviations from its row's mean.  The original format
+ * specification clamps a few outliers, stores up to one in a hundred apart, and gives the matrix
+ * more bits beyond that.  Whether storing them apart pays is measured: per byte (6 for each
+ * outlier, 4 for each row) it must remove clearly more error than any larger form, because outliers
+ * also cost time: they are added one by one. */
 #include "plan/outliers.h"
 
 #include "plan/band.h"

@@ -58,7 +58,7 @@ typedef struct tune_kept {
     float *gate, *up, *f;       /* and what it made */
 } tune_kept;
 
-/* Memory of runs of up to so many rows. */
+/* Memory of runs of up to this many rows. */
 typedef struct tune_run {
     tune_team  *team;
     uint32_t    most, longest;

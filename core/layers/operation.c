@@ -97,7 +97,7 @@ void qsf_product_kernel_id(const qsf_kernels *k, uint32_t kernel, bool many, cha
     static const char *const others[] = { "f32", "f16", "bf16", "unpacked", "ternary2_lut", "i2s_qk256_lut" };
     const bool form = kernel < QSF_N_FORMS;
     const char *name = form ? qsf_form_name((qsf_form)kernel) : others[kernel - QSF_N_FORMS];
-    if (kernel == QSF_F_QK256)          /* the founding document has fixed these names */
+    if (kernel == QSF_F_QK256)          /* names fixed by the original specification */
         qsf_format(out, QSF_KERNEL_ID, "%s_%s", name, many ? "gemm" : "gemv_row");
     else
         qsf_format(out, QSF_KERNEL_ID, "%s_%s_%s", name, many ? "matmul" : "matvec",

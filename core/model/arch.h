@@ -120,7 +120,7 @@ const qsf_arch *qsf_arch_nearest(const char *name);
 bool qsf_arch_needs(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role);
 bool qsf_arch_takes(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role);
 
-/* Byte 12 of a QSF file's header: a number for the architectures of the founding document. */
+/* Byte 12 of a QSF file's header: the architectures that the original specification numbers. */
 enum { QSF_ARCH_CUSTOM = 4 };
 uint32_t    qsf_arch_number(const char *name);        /* QSF_ARCH_CUSTOM: none of them */
 const char *qsf_arch_of_number(uint32_t number);      /* "custom": none of them */

@@ -7,8 +7,7 @@
 #include "tensor/stored.h"
 
 enum { GGML_I2_S = 36, GGML_TL1 = 38, GGML_TL2 = 39 };
-/* Bytes that a file may have behind a tensor beside its alignment's: as the founding document has
- * it. */
+/* Bytes that may follow a tensor besides alignment padding, by the original specification. */
 enum { I2S_TOLERANCE = 128 };
 enum { I2S_TAIL = 32 };         /* Microsoft's: an f32 scale and what fills it up */
 

@@ -1,4 +1,4 @@
-/* The extension section of a QSF file: keys and values that say everything the founding header has
+/* The extension section of a QSF file: keys and values that say everything the header has
  * no field for.
  * SPDX-License-Identifier: MIT
  *

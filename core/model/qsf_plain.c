@@ -1,5 +1,5 @@
-/* QSF files by the founding document alone: without an extension section, tensor shapes are read
- * from the tensors' own headers.
+/* Plain QSF files, of the original format specification: they have no extension section, so tensor
+ * shapes are read from the tensors' own headers.
  * SPDX-License-Identifier: MIT */
 #include "model/compress.h"
 #include "model/qsf_file.h"

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: MIT
  *
  * With an extension section every byte of the file is in the header, the index, the section or a
- * unit, each under a CRC, and nothing but these three is read here.  Without one the file is taken
- * as the founding document has it (core/model/qsf_plain.c). */
+ * unit, each under a CRC, and nothing but these three is read here.  Without one it is a plain file
+ * (core/model/qsf_plain.c). */
 #include "model/arch.h"
 #include "model/compress.h"
 #include "model/experts_alone.h"

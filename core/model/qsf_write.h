@@ -24,7 +24,7 @@ qsf_status qsf_writer_new(const qsf_platform *p, const char *path, const qsf_hpa
                           qsf_error *err);
 /* Units come in file order: the embedding, the layers, the final section; unit is a
  * qsf_unit_number.  t->data is in memory; packing is taken as given.  The final section's norm must
- * be F16 (the founding document); a tied model's has no QSF_K_OUTPUT. */
+ * be F16 (original specification); a tied model's has no QSF_K_OUTPUT. */
 qsf_status qsf_writer_unit_begin(qsf_writer *w, uint32_t unit, qsf_error *err);
 qsf_status qsf_writer_tensor(qsf_writer *w, const qsf_tensor *t, qsf_error *err);
 qsf_status qsf_writer_unit_end(qsf_writer *w, float importance, qsf_error *err);

@@ -12,7 +12,7 @@
 
 #include "base/base.h"
 
-/* Numbers 0-5 are the founding document's, 16-63 QSF's own, 64 + n is GGUF's type n.
+/* Numbers 0-5 are the original specification's, 16-63 QSF's own, 64 + n is GGUF's type n.
  * Released numbers never change. */
 typedef enum qsf_type {
     QSF_T_2BIT_SYM  = 0,    /* scale, zero, 2-bit codes: value = scale * code + zero, zero = -1.5 * scale */
@@ -54,7 +54,7 @@ typedef enum qsf_type {
     QSF_T_GGML_END
 } qsf_type;
 
-/* What a tensor is for.  Numbers 0-13 are the founding document's. */
+/* What a tensor is for.  Numbers 0-13 are the original specification's. */
 typedef enum qsf_kind {
     QSF_K_ATTN_Q = 0, QSF_K_ATTN_K, QSF_K_ATTN_V, QSF_K_ATTN_OUT,
     QSF_K_FFN_GATE, QSF_K_FFN_UP, QSF_K_FFN_DOWN,

@@ -134,7 +134,7 @@ describe('a conversation', () => {
     await page.click('label[for=mode-text]');
     await ask(page, 'One, two, three, four,');
     assert.match(await page.textContent('.continued'), /five/);
-    assert.match(await page.textContent('.figures'), /as long as the settings allow/);
+    assert.match(await page.textContent('.figures'), /maximum length reached/);
     await page.click('label[for=mode-chat]');
   });
   test('keeps its settings in this browser', async () => {
@@ -202,7 +202,7 @@ test('an error says what, where and what to do, and Retry works', async t => {
   await page.fill('#url', 'late.qsf');
   await page.keyboard.press('Enter');
   await page.waitForSelector('#error:not([hidden])', SLOW);
-  assert.match(await page.textContent('#error'), /late\.qsf could not be loaded.*404.*Check the address/);
+  assert.match(await page.textContent('#error'), /late\.qsf could not be loaded.*404.*Check the URL/);
   assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Retry');
   await shot(page, 'error');
   writeFileSync(late, 'this is no model');
@@ -318,7 +318,7 @@ test('says what it needs, how far it is, and what is kept', async t => {
   await shot(page, 'prompt');
   await page.waitForSelector('#error:not([hidden])', SLOW);
   assert.equal(await page.isHidden('#progress'), true);
-  assert.match(await page.textContent('#error'), /The model is gone.*memory limit or fewer threads/);
+  assert.match(await page.textContent('#error'), /The model has ended.*memory limit or fewer threads/);
   await shot(page, 'gone');
 });
 
@@ -391,9 +391,9 @@ describe('a link that names a model', () => {
     assert.match(await page.textContent('#error'), /m\.qsf could not be loaded/);
     assert.ok(asked.length > 0);
   });
-  const wrong = {'%E0%A4%A': /could not be loaded/, 'http%3A%2F%2F[': /not an address/,
-    'javascript%3Aalert(1)': /not an address/, 'file%3A%2F%2F%2Fetc%2Fpasswd': /not an address/,
-    'data%3A%2Cx': /cannot hand over/, '%00': /could not be loaded/};
+  const wrong = {'%E0%A4%A': /could not be loaded/, 'http%3A%2F%2F[': /not the URL of a file/,
+    'javascript%3Aalert(1)': /not the URL of a file/, 'file%3A%2F%2F%2Fetc%2Fpasswd': /not the URL of a file/,
+    'data%3A%2Cx': /cannot load a model with/, '%00': /could not be loaded/};
   test('wrongly is told so', async t => {
     const tab = await visit(), {page} = tab;
     t.after(() => tab.close());
@@ -408,7 +408,7 @@ describe('a link that names a model', () => {
     await page.fill('#url', 'http://[');
     await page.keyboard.press('Enter');
     await page.waitForSelector('#error:not([hidden])', SLOW);
-    assert.match(await page.textContent('#error'), /not an address/);
+    assert.match(await page.textContent('#error'), /not the URL of a file/);
   });
 });
 

@@ -182,7 +182,7 @@ describe('a running server', () => {
     await page.evaluate(() => { globalThis.said.length = 0; });
     await ask(page, 'One, two, three, four,');
     assert.match(await page.textContent('.continued'), /five/);
-    assert.match(await page.textContent('.turn:last-child .figures'), /as long as the settings allow/);
+    assert.match(await page.textContent('.turn:last-child .figures'), /maximum length reached/);
     await record.step('text');
     await page.click('label[for=mode-chat]');
   });
@@ -204,10 +204,10 @@ describe('a running server', () => {
     await server.end('SIGKILL');
     await answered(page);
     assert.match(await page.textContent('.turn .bad'),
-      /The answer broke off: the connection to the server ended\.It may have ended[^]*retry/);
+      /The answer was interrupted: the connection to the server was lost\.It may have stopped[^]*retry/);
     await set(page, {maxTokens: 8});
     await page.click('.again');
-    await page.waitForFunction(() => /does not answer/.test(
+    await page.waitForFunction(() => /does not respond/.test(
       document.querySelector('.turn .bad')?.textContent), undefined, SLOW);
     assert.equal(await page.locator('.turn .bad').count(), 1);
     await shot(page, 'gone');
@@ -376,11 +376,11 @@ describe('a server with something to say', () => {
     assert.equal(await page.locator('.reasoning').count(), 1);
   });
   const errors = {
-    busy: /12 requests wait already \(in 7 s\).*Too many ask.*Retry/,
+    busy: /12 requests wait already \(in 7 s\).*server is busy.*Retry/,
     proxy: /The server answered 502/,
-    breaks: /The time for this request is over.*only so long/,
-    ends: /The answer broke off: the server ended it/,
-    odd: /The answer broke off/,
+    breaks: /The time for this request is over.*time limit/,
+    ends: /The answer was interrupted by the server/,
+    odd: /The answer was interrupted/,
   };
   test('fails in words', async t => {
     const tab = await visit(port, {path: '/?model=one'}), {page} = tab;
