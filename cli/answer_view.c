@@ -20,8 +20,8 @@ static bool shown_at(const char *text, size_t at, size_t n)
     return (c >= 0x20 && c != 0x7f) || c == '\n' || c == '\t';
 }
 
-/* A terminal obeys control characters: those of an answer are shown there as ^X, and obeyed by
- * nobody.  The others go out together: some consoles take the bytes of a character only so. */
+/* A terminal obeys control characters: those of an answer are shown there as ^X and not
+ * obeyed.  The others go out together: some consoles take the bytes of a character only so. */
 static void print_shown(const char *text, size_t n)
 {
     for (size_t i = 0, from; i < n; i++) {

@@ -10,7 +10,7 @@
  * the last '{' is the row. */
 typedef struct bench_scan { const char *p; bench_row row; bool has_test, has_median, ours; } bench_scan;
 
-/* The string behind the quote at s->p into out, cut at cap; false where it does not end. */
+/* Copies the string after the quote at s->p to out, cut at cap; false if it does not end. */
 static bool scan_string(bench_scan *s, char *out, size_t cap)
 {
     size_t len = 0;

@@ -30,7 +30,7 @@ static near_work near_begin(kernel_bench *kb, qsf_form form, uint32_t block, uin
     return (near_work){ kb, form, block, KB_NEAR / row ? KB_NEAR / row : 1, KB_COLS / block };
 }
 
-/* The best repetition against the best of the peak's loop, which runs again behind each: two
+/* The best repetition against the best of the peak's loop, which runs again after each: two
  * milliseconds are either undisturbed or worth nothing. */
 static void measure_near(kernel_bench *kb, const char *test, qsf_form form, uint32_t block, uint32_t n)
 {
@@ -70,8 +70,8 @@ static void far_part(void *arg, uint32_t thread, uint32_t piece)
                           mine.end - mine.begin, KB_COLS / f->block, f->block);
 }
 
-/* A pass is all of the weights, or what takes 50 ms: the next goes on behind it, and has left the
- * caches again.  The same bytes' plain reading is measured behind each. */
+/* A pass is all of the weights, or what takes 50 ms: the next continues after it, and has left the
+ * caches again.  The same bytes' plain reading is measured after each. */
 static void measure_far(kernel_bench *kb, const bench_team *team, const char *test, qsf_form form,
                         uint32_t block)
 {

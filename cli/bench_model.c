@@ -23,7 +23,7 @@ typedef struct model_bench {
     int32_t      *ids;           /* of the longest prompt or depth */
     uint32_t      n_vocab;
     bench_row     row;           /* what all rows of the setting have in common */
-    bench_limits  limits;        /* of the machine; zeros where nobody asked */
+    bench_limits  limits;        /* of the machine; zeros if not asked for */
     model_work    work;
     qsf_error     error;
 } model_bench;

@@ -63,7 +63,7 @@ void bench_row_of(bench_report *rep, const char *test, const char *isa, uint32_t
 /* Reads the --compare file and prints what comes before the rows.  Returns an exit code. */
 int  bench_report_begin(bench_report *rep, const bench_settings *set);
 void bench_report_row(bench_report *rep, const bench_row *r);
-/* Prints what comes behind the rows and frees the report.  code: of the run; the result is that, or
+/* Prints what follows the rows and frees the report.  code: of the run; the result is that, or
  * EXIT_FAILED where it went well and a row is slower than --tolerance allows. */
 int  bench_report_end(bench_report *rep, int code);
 

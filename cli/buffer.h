@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The first failure to get memory stays in `failed`, and all that is added behind it is lost. */
+/* The first failure to get memory stays in `failed`, and everything added after it is lost. */
 typedef struct buffer {
     char  *at;                    /* terminated; NULL: nothing was added */
     size_t n, cap;

@@ -36,7 +36,7 @@ bool     chat_set_system(conversation *c, const char *text);
 /* The conversation's end, out of it. */
 typedef struct chat_taken { message *msgs; size_t n, at; } chat_taken;
 /* The last question and all that followed; else only what answers the last message that is not the
- * model's, if anything does.  False: nobody has asked yet, or out of memory. */
+ * model's, if anything does.  False: no question was asked yet, or out of memory. */
 bool     chat_take(conversation *c, bool with_question, chat_taken *t);
 /* Drops what came since, and puts them back; or lets them go. */
 void     chat_put_back(conversation *c, chat_taken *t);

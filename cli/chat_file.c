@@ -49,7 +49,7 @@ char *chat_path(const char *typed)
 
 /* ---- conversations ---- */
 
-/* "role length\ntext\n" for each message behind one line that names the format. */
+/* "role length\ntext\n" for each message, after one line that names the format. */
 static const char chat_file_head[] = "qsf-chat 1\n";
 
 static qsf_status chat_save_one(out_file *f, const message *m)

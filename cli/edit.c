@@ -251,7 +251,7 @@ edit_result edit_key(editor *e, char byte)
             edit_alt(e, byte);
         }
         return EDIT_MORE;
-    case EDIT_FUNCTION:                 /* a letter, or a letter behind a digit */
+    case EDIT_FUNCTION:                 /* a letter, or a letter after a digit */
         if (c >= '0' && c <= '9') return EDIT_MORE;
         e->state = EDIT_KEYS;
         edit_sequence(e, byte);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The tokens of many texts, one behind the other. */
+/* The tokens of many texts, one after the other. */
 typedef struct embed_texts {
     int32_t *ids;
     size_t  *lens;
@@ -41,7 +41,7 @@ static int texts_failed(run_session *s)
     return EXIT_NO_MEMORY;
 }
 
-/* The line at *at, which moves behind it; a line end of Windows is none of its. */
+/* The line at *at, which moves past it; a line end of Windows is not part of it. */
 static size_t line_at(const char *text, size_t len, size_t *at, const char **line)
 {
     const char *end = memchr(text + *at, '\n', len - *at);

@@ -21,7 +21,7 @@ void history_open(const char *setting, history_each *each, void *user);
 void history_keep(const char *text, size_t len);
 void history_close(void);
 
-/* ---- history_posix.c, history_windows.c: a file that nobody else has for as long as it is open
+/* ---- history_posix.c, history_windows.c: a file locked for as long as it is open
  * ---- */
 typedef struct history_file history_file;
 /* Opens it for reading and writing, waits a while for another program to close it, and makes it

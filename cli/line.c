@@ -74,7 +74,7 @@ static line_result line_plain(const char *prompt, char **text, size_t *len)
 
 static editor line_editor;
 /* Keys that came with others and are not taken yet:
- * those behind an Enter wait for the next line. */
+ * those after an Enter wait for the next line. */
 static struct { char bytes[4096]; size_t at, n; } line_ahead;
 
 static void line_show(void)

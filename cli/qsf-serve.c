@@ -1,4 +1,4 @@
-/* qsf-serve: models behind HTTP.  This file is the option table.
+/* qsf-serve: models over HTTP.  This file is the option table.
  * SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 #include <string.h>

@@ -88,7 +88,7 @@ int  output_end(int code);
 /* Everything of a file ("-": stdin), terminated; *len without the 0.  NULL: said on stderr.
  * The caller frees. */
 char *read_whole(const char *path, size_t *len);
-/* The same, but reading ends behind more than most bytes. */
+/* The same, but reading stops after more than most bytes. */
 char *read_at_most(const char *path, size_t most, size_t *len);
 bool  path_exists(const char *path);
 int   exit_code(qsf_status st);

@@ -200,7 +200,7 @@ bool session_is_message(run_session *s, const char *text, size_t len)
 
 static bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/* One number at *at, which moves behind it; -1: there is none, or none that is a token. */
+/* Reads a number at *at, which moves past it; -1: no number, or not a token. */
 static int32_t id_at(const char *text, size_t len, size_t *at, uint32_t n_vocab)
 {
     uint64_t v = 0;

@@ -102,7 +102,7 @@ static bool mixer_has_state(uint8_t mixer)
     return mixer != QSF_MIXER_ATTENTION && mixer != QSF_MIXER_NONE;
 }
 
-/* Whether a matrix narrows rows to so many columns. */
+/* Whether a matrix narrows rows to this many columns. */
 static bool rank_possible(uint32_t n) { return n >= 2 && n <= 1 << 16; }
 
 /* Numbers that layer_mixer multiplies and mixers divide by. */
