@@ -179,7 +179,8 @@ static void panel_band(const qsf_panel_form *f, float *y, size_t ldy, const qsf_
 
 /* ---- two tile rows at once, if 64 columns share a scale and have no zero point ----
  * A broadcast of activations then serves two products: with one broadcast per product, loading
- * takes as long as multiplying.  Six rows of activations: 12 sums, 12 totals, 2 codes, 1 broadcast. */
+ * takes as long as multiplying.  Six rows of activations: 12 sums, 12 totals, 2 codes, 1
+ * broadcast. */
 enum { PAIR_ROWS = 6, PAIR_COLS = 512 };        /* two panels of which stay in the first cache */
 
 QSF_TEMPLATE void panel_pair_avx512(int T, float *y, size_t ldy, const qsf_panel *p, const panel_side *side,
