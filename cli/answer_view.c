@@ -1,8 +1,8 @@
 /* An answer on the screen.
  * SPDX-License-Identifier: MIT
  *
- * Reasoning that is shown where there are no dim letters stands between <think> and </think>,
- * whatever marks the model writes. */
+ * Without dim text on the terminal, visible reasoning is printed between <think> and </think>,
+ * whatever markers the model itself uses. */
 #include "answer_view.h"
 
 #include "tty.h"
@@ -20,8 +20,8 @@ static bool shown_at(const char *text, size_t at, size_t n)
     return (c >= 0x20 && c != 0x7f) || c == '\n' || c == '\t';
 }
 
-/* A terminal obeys control characters: those of an answer are shown there as ^X and not
- * obeyed.  The others go out together: some consoles take the bytes of a character only so. */
+/* A terminal obeys control characters: those of an answer are shown there as ^X and not obeyed.
+ * The others are written together: some consoles need all bytes of a character in one write. */
 static void print_shown(const char *text, size_t n)
 {
     for (size_t i = 0, from; i < n; i++) {
@@ -103,7 +103,7 @@ static void mark_put(answer_view *v, const char *mark)
     if (v->marks) view_puts(v, mark);
 }
 
-/* Brings the screen to what is there of it, but for blanks at its end. */
+/* Prints what is not on the screen yet, except blanks at the end. */
 static void reasoning_show(answer_view *v, const buffer *b)
 {
     size_t end = b->n;

@@ -60,7 +60,7 @@ static bool scan_value(bench_scan *s, const char *key)
     return true;
 }
 
-/* The next row; false at the end, or where the text is no JSON of ours. */
+/* The next row; false at the end, or if the text is not our JSON. */
 static bool scan_row(bench_scan *s)
 {
     char key[24];

@@ -194,8 +194,8 @@ static double bench_best(const bench_samples *s)
     return best;
 }
 
-/* What a test has come to with the adapter, s[1], beside without, s[0]: each repetition was both,
- * one after the other. */
+/* The results of a test with the adapter, s[1], next to those without, s[0]: each repetition ran
+ * both, one after the other. */
 static void bench_adapter(model_bench *b, const char *test, bench_samples s[2])
 {
     if (!b->adapter) return;
@@ -386,7 +386,7 @@ static int bench_load(model_bench *b, uint32_t threads, const char *isa)
     return EXIT_OK;
 }
 
-/* The model says which instruction set it chose; the limits are measured without it in memory. */
+/* The model reports its instruction set; the limits are measured while it is not in memory. */
 static int bench_machine_of(model_bench *b, uint32_t threads, const char *isa)
 {
     qsf_kernels k;

@@ -15,7 +15,7 @@ typedef struct buffer {
 
 void buffer_add(buffer *b, const char *bytes, size_t n);
 void buffer_put(buffer *b, const char *text);
-/* As a text in JSON, with quotes. */
+/* As a JSON string, with quotes. */
 void buffer_json(buffer *b, const char *bytes, size_t n);
 const char *buffer_text(const buffer *b);         /* "" where nothing was added */
 void buffer_free(buffer *b);

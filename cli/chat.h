@@ -26,8 +26,8 @@ bool     chat_add_result(conversation *c, const tool_call *call, const char *tex
 void     chat_drop_last(conversation *c);
 void     chat_reset(conversation *c);
 void     chat_free(conversation *c);
-/* The conversation's tokens up to the beginning of an answer: through the template, or joined
- * if there is no template.  NULL: reported in s->error.  The caller frees. */
+/* The conversation's tokens up to the beginning of an answer: rendered with the template, or joined
+ * without one.  NULL: reported in s->error.  The caller frees. */
 int32_t *chat_tokens(conversation *c, size_t *n);
 /* Sets the system message, "": none, for the conversation and those that follow.  False where the
  * template takes none, which is reported; then nothing has changed. */
@@ -49,7 +49,7 @@ void     chat_let_go(chat_taken *t);
 char    *chat_path(const char *typed);
 void     chat_save(const conversation *c, const char *path);
 void     chat_load(conversation *c, const char *path);
-/* Reads a text for the next message. */
+/* Reads a file for the next message. */
 void     chat_load_file(conversation *c, const char *path);
 
 /* ---- chat_answer.c ---- */

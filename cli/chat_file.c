@@ -133,7 +133,7 @@ void chat_load(conversation *c, const char *path)
     free(text);
 }
 
-/* ---- a text for the next message ---- */
+/* ---- a file for the next message ---- */
 
 static size_t file_tokens(conversation *c, const char *text, size_t len)
 {
@@ -143,7 +143,8 @@ static size_t file_tokens(conversation *c, const char *text, size_t len)
     return n;
 }
 
-/* Adds a text to those that wait.  Refused: what is none, or does not fit the context with them. */
+/* Adds a file's text to those waiting for the next message.  Rejected if it is not text, or does
+ * not fit the context with the others. */
 static void file_add(conversation *c, const char *path, const char *text, size_t len)
 {
     char why[160];

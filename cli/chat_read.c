@@ -1,4 +1,4 @@
-/* A message of one or more lines, as it is typed.
+/* Reads a message of one or more lines from the user.
  * SPDX-License-Identifier: MIT */
 #include "chat.h"
 

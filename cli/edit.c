@@ -57,8 +57,8 @@ static size_t char_before(const editor *e, size_t at)
     return p;
 }
 
-/* The cursor may have got into the middle of a character,
- * by what was deleted or put in behind it. */
+/* The cursor may have ended up inside a character, through what was deleted before it or inserted
+ * after it. */
 static void edit_align(editor *e)
 {
     size_t p = line_start(e, e->at);

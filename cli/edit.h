@@ -47,7 +47,8 @@ typedef struct editor {
 } editor;
 
 void        edit_free(editor *e);
-/* Text behind this prompt, at the beginning of a row of the screen; the cursor is behind it. */
+/* Edits text after this prompt, at the beginning of a screen row; the cursor is at the end of the
+ * text. */
 void        edit_begin(editor *e, const char *prompt, const char *text, size_t len);
 /* One byte as a terminal sends it.  DONE: Enter; END: Ctrl-D in an empty text. */
 edit_result edit_key(editor *e, char byte);

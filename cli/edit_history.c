@@ -55,7 +55,7 @@ static bool history_fits(const editor *e, size_t i, size_t n_prefix)
 /* The next entry to show from i on; n_history: none. */
 static size_t history_next(const editor *e, size_t i, int by, size_t n_prefix)
 {
-    for (i += (size_t)by; i < e->n_history; i += (size_t)by)      /* behind 0 comes the largest number */
+    for (i += (size_t)by; i < e->n_history; i += (size_t)by)      /* below 0 it wraps to the largest number */
         if (history_fits(e, i, n_prefix)) return i;
     return e->n_history;
 }

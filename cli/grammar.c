@@ -1,12 +1,12 @@
-/* --grammar, --regex, --json-schema, --choices: what an answer may be; --accept asks whether a text
- * is.
+/* --grammar, --regex, --json-schema, --choices: constraints on the answer; --accept checks a string
+ * against them.
  * SPDX-License-Identifier: MIT */
 #include "run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The text of an option: itself where it has the mark of such a text, else the file of this
+/* The text of an option: the argument itself if it contains the mark, else the file with this
  * name. */
 static const char *grammar_text(const char *text, const char *mark, char **owned, size_t *len)
 {

@@ -21,14 +21,14 @@ void history_open(const char *setting, history_each *each, void *user);
 void history_keep(const char *text, size_t len);
 void history_close(void);
 
-/* ---- history_posix.c, history_windows.c: a file locked for as long as it is open
- * ---- */
+/* ---- history_posix.c, history_windows.c: a file that is locked while open ---- */
 typedef struct history_file history_file;
 /* Opens it for reading and writing, waits a while for another program to close it, and makes it
  * where it is not there, for its user alone.  NULL: *why says why. */
 history_file *history_file_open(const char *path, const char **why);
 void          history_file_close(history_file *f);
-/* All of it, terminated; the caller frees.  NULL: it is no plain file, too large, or memory is. */
+/* The whole file, terminated; the caller frees.  NULL: it is not a plain file, it is too large, or
+ * memory is short. */
 char         *history_file_read(history_file *f, size_t *len);
 bool          history_file_add(history_file *f, const char *bytes, size_t len);
 /* The file becomes these bytes, or stays as it was. */

@@ -116,7 +116,7 @@ bool history_file_add(history_file *f, const char *bytes, size_t len)
 {
     char last = '\n';
     if (!f->plain) return true;
-    /* half a line that somebody left is ended, not gone on with */
+    /* an incomplete last line is ended, not continued */
     if (f->is.st_size && pread(f->fd, &last, 1, f->is.st_size - 1) == 1 && last != '\n' &&
         !file_write(f->fd, "\n", 1)) return false;
     return file_write(f->fd, bytes, len);

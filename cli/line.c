@@ -52,7 +52,7 @@ static line_result line_plain(const char *prompt, char **text, size_t *len)
     const int error = errno;
     clearerr(stdin);
     *len = n;
-    if (!whole && terminal_is(stdin)) fputc('\n', stderr);         /* from behind the prompt */
+    if (!whole && terminal_is(stdin)) fputc('\n', stderr);         /* moves off the prompt's line */
     if (interrupted()) return LINE_INTERRUPT;
     if (failed) {
         fprintf(stderr, "cannot read standard input: %s\n", strerror(error));

@@ -1,10 +1,10 @@
-/* --perplexity, --kl-base and --kl: how well a model predicts a text, and how far it is from
- * another.
+/* --perplexity, --kl-base and --kl: how well a model predicts a file's text, and how far it is from
+ * another model.
  * SPDX-License-Identifier: MIT
  *
  * As llama-perplexity does: the text's tokens are cut into windows of n_ctx, each computed from an
- * empty context; the second half of each window is scored.  Where the vocabulary begins texts with
- * a token, it takes the first place of every window. */
+ * empty context; the second half of each window is scored.  If the vocabulary adds BOS, it takes
+ * the first position of every window. */
 #include "run.h"
 
 #include <math.h>

@@ -17,7 +17,7 @@ typedef struct message {
     bool        failed;           /* out of memory: a part is missing */
 } message;
 
-/* Whether all of it is there.  Zero bytes, at which a text would end, become U+FFFD. */
+/* Whether the message is complete.  Zero bytes, which would end a string, become U+FFFD. */
 bool message_begin(message *m, const char *role, const char *text, size_t len);
 void message_free(message *m);
 bool message_whole(const message *m);

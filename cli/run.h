@@ -55,7 +55,7 @@ typedef struct run_session {
     const char  *stops[OPTION_LIST_MAX + 1];      /* of the settings and the template */
     size_t       n_stops;
     bool         hides;           /* reasoning */
-    bool         keeps;           /* a prompt may go on from what sequence 0 holds: that is said */
+    bool         keeps;           /* a prompt may resume from what sequence 0 holds: reported */
     uint32_t     draft;           /* most guesses a pass */
     qsf_grammar *grammar;         /* of answers; NULL: they are free */
     qsf_adapter_use adapters[ADAPTERS_MOST];      /* of --lora */
@@ -105,7 +105,7 @@ int  session_open(run_session *s, const run_settings *set, bool vocab_only, uint
  * lost. */
 int  session_close(run_session *s, int code);
 /* What could be done about the context's length, as the end of a sentence: "-c N makes it longer,
- * up to 8192" only where that is so. */
+ * up to 8192" only if it can be longer. */
 const char *session_longer(run_session *s);
 /* Whether the text can be a message of a conversation; else it is reported in s->error.  Messages
  * end at a zero byte. */
@@ -182,7 +182,7 @@ typedef struct answer {
 /* What cuts answers into reasoning, text and calls, where text goes through a template.  choice: of
  * tools, NULL: as the settings say.  An exit code; errors are reported. */
 int  answers_open(run_session *s, const char *choice);
-/* An answer that message_plain has made a text of; false: out of memory, or it is said why. */
+/* Reads an answer back from its text by message_plain; false: out of memory, or reported. */
 bool answer_of_plain(run_session *s, const char *text, size_t len, message *out);
 /* Begins a turn with the tokens ids[0..n) and computes them, as far as sequence 0 does not hold
  * them; Ctrl-C ends that soon.  Nothing is computed where they do not all fit: what (the prompt,
@@ -199,9 +199,9 @@ int  run_once(run_session *s, const char *prompt, size_t len);
 /* ---- chat_loop.c, line.c ---- */
 int  run_chat(run_session *s, const char *first, size_t len);
 typedef enum line_result { LINE_TEXT, LINE_END, LINE_INTERRUPT, LINE_FAILED } line_result;
-/* One line from the user without its end, and without zero bytes; pasted text may be several.  It
- * begins with the text given, where lines are edited.  The caller frees *text, NULL but for
- * LINE_TEXT. INTERRUPT: Ctrl-C dropped a line of *len bytes; FAILED was reported. */
+/* One line from the user without its end, and without zero bytes; pasted text may be several lines.
+ * If lines are edited, it begins with the text given.  The caller frees *text, NULL except with
+ * LINE_TEXT.  INTERRUPT: Ctrl-C dropped a line of *len bytes; FAILED was reported. */
 line_result line_read(const char *prompt, const char *given, char **text, size_t *len);
 /* Where lines are edited: from here on what is typed waits for line_read, unseen, and what
  * line_keep is given can be gone back to, also in later runs.  history: of --history. */

@@ -143,7 +143,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     s->asked = co;
     warn_of_length(s);
     qsf_status st = qsf_context_new(s->model, &co, &s->context, &s->error);
-    if (st == QSF_E_BUDGET && s->n_adapters) {      /* they do not fit beside: they come with their layers */
+    if (st == QSF_E_BUDGET && s->n_adapters) {      /* no room in memory: load them with their layers */
         if ((code = adapters_open(s, &co, true))) return code;
         s->asked = co;
         st = qsf_context_new(s->model, &co, &s->context, &s->error);
@@ -173,7 +173,7 @@ int session_close(run_session *s, int code)
 
 int32_t *session_encode(run_session *s, const char *text, size_t len, int flags, size_t *n)
 {
-    /* A token is at least a byte, but for the few that the model adds. */
+    /* At least a byte per token, plus the few added tokens. */
     const size_t cap = len + 16;
     int32_t *ids = malloc(cap * sizeof *ids);
     if (!ids) {
@@ -309,7 +309,7 @@ int32_t *session_chat(run_session *s, const message *msgs, size_t n, size_t *n_i
     }
     free(json);
     free(plain);
-    /* what is no JSON was given with an option, the model is not to blame */
+    /* what is not JSON was given with an option, so the model is not to blame */
     if (!ids && s->error.status == QSF_E_CORRUPT) s->error.status = QSF_E_ARGUMENT;
     return ids;
 }

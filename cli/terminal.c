@@ -75,7 +75,7 @@ void terminal_init(void)
     terminal_reserve();
 #endif
 #ifdef SIGXFSZ
-    /* a file beyond the limit of ulimit -f: writing says so, and takes back what it began */
+    /* a file above the limit of ulimit -f: the write then fails, and removes what it began */
     signal(SIGXFSZ, SIG_IGN);
 #endif
 #ifdef _WIN32

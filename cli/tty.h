@@ -1,5 +1,5 @@
 /* What the line editor asks of a terminal.  tty_posix.c has one; tty_windows.c reads whole lines,
- * which the console edits; tty_none.c has none.
+ * which the console edits; tty_none.c is for systems without a terminal.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CLI_TTY_H
 #define QSF_CLI_TTY_H
@@ -12,13 +12,13 @@ typedef enum tty_event {
     TTY_PAUSE,       /* none came in time */
     TTY_INTERRUPT,   /* interrupted() */
     TTY_RESIZE,
-    TTY_REDRAW,      /* the program was stopped and goes on: the screen may show anything */
+    TTY_REDRAW,      /* resumed after a stop: the screen may show anything */
     TTY_END
 } tty_event;
 
-/* From here to tty_close keys come one by one and are not shown by the terminal, pasted text comes
- * between ESC [200~ and ESC [201~, and what is typed ahead waits.  The terminal is as it was where
- * the program ends, by whatever signal, or is stopped. False: there is no terminal, or it cannot
+/* From here to tty_close, keys arrive one by one and are not echoed by the terminal, pasted text
+ * arrives between ESC [200~ and ESC [201~, and what is typed ahead waits.  The terminal is restored
+ * when the program ends, by whatever signal, or is stopped.  False: not a terminal, or it cannot
  * move its cursor. */
 bool      tty_open(void);
 void      tty_close(void);

@@ -28,7 +28,7 @@
 
 static volatile sig_atomic_t tty_wanted, tty_keys_on, tty_resized, tty_went_on;
 static struct termios tty_before, tty_keys;
-static int tty_out = STDERR_FILENO;     /* the descriptor that the screen is behind */
+static int tty_out = STDERR_FILENO;     /* the descriptor of the screen */
 
 static const char tty_paste_on[] = "\033[?2004h", tty_paste_off[] = "\033[?2004l";
 
@@ -103,7 +103,7 @@ static void tty_on_stop(int sig)
     sigemptyset(&set);
     sigaddset(&set, sig);
     raise(sig);
-    /* stops here; SIGCONT's handler has run when this returns, or nobody could stop us */
+    /* stops here; SIGCONT's handler has run when this returns, unless the stop had no effect */
     sigprocmask(SIG_UNBLOCK, &set, NULL);
     sigaction(sig, &mine, NULL);
     if (tty_wanted && !tty_keys_on) tty_switch(true);
@@ -208,8 +208,8 @@ tty_event tty_read(char *buf, size_t cap, size_t *n, int wait_ms)
         FD_SET(STDIN_FILENO, &in);
         const int ready = interrupted() || tty_resized || tty_went_on ? -1 : pselect(STDIN_FILENO + 1, &in,
             NULL, NULL, wait_ms < 0 ? NULL : &wait, &before);
-        /* a signal that came with the bytes goes first:
-         * Enter behind Ctrl-C does not send what was dropped */
+        /* a signal that came with the bytes is handled first: Enter after Ctrl-C does not send the
+         * dropped line */
         if (ready > 0) {
             sigprocmask(SIG_SETMASK, &before, NULL);
             sigprocmask(SIG_BLOCK, &held, NULL);

@@ -48,7 +48,7 @@ static void hold_character(wchar_t c, bool alt)
     hold(utf8, (size_t)len);
 }
 
-/* Keys that are no characters. */
+/* Keys that are not characters. */
 static void hold_key(WORD key, bool word)
 {
     static const struct { WORD key; char last; } keys[] = {
@@ -69,7 +69,7 @@ static bool record_is_text(const INPUT_RECORD *r)
     return r->EventType == KEY_EVENT && k->bKeyDown && (c >= 0x20 || c == '\r');
 }
 
-/* Whether more text waits already; behind much of it, that which is about to come counts too. */
+/* Whether more text is waiting; after much of it, also what arrives within a moment. */
 static bool text_waits(bool much)
 {
     INPUT_RECORD r[64];
