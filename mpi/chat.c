@@ -22,7 +22,7 @@ typedef struct chat {
     size_t       n, cap;
     int32_t     *ids, *next;    /* [n_ctx]: that the ranks have; of all messages */
     size_t       n_ids;
-    char        *line;          /* what has been read, behind it more */
+    char        *line;          /* the line that was read, followed by further input */
     size_t       n_line, cap_line, taken;
     bool         over;          /* of standard input */
     const char  *stop;          /* that ends an answer, besides tokens; "" for none */
@@ -108,7 +108,7 @@ static bool said_show(const chat *c, said *s, bool last)
     return ends;
 }
 
-/* Whether the answer goes on behind this token. */
+/* Whether the answer continues after this token. */
 static bool said_token(const chat *c, said *s, qsf_utf8_tail *tail, int32_t id)
 {
     const char *piece;

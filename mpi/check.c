@@ -72,7 +72,7 @@ static void check_file(const char *path, bool whole)
 
 void job_check_file(const job *j) { check_file(j->path, !strcmp(j->check, "all")); }
 
-/* The i-th file of an adapter, in cap bytes of name; false: there is none. */
+/* The i-th file of an adapter, in cap bytes of name; false if it does not exist. */
 static bool adapter_file(const char *path, int i, char *name, size_t cap)
 {
     static const char *const of_directory[] = { "adapter_config.json", "adapter_model.safetensors" };

@@ -13,8 +13,8 @@ typedef void (*library_fn)(void);
 bool     library_possible(void);
 /* path: a file, or a name that the system looks for.  NULL: why says in words what is wrong. */
 library *library_open(const char *path, char *why, size_t cap);
-/* Those that path needs may lie beside it: loads the file, if it is there, for all that come
- * later. */
+/* The libraries that path needs may be in its directory: loads this file, if it exists, for those
+ * loaded later. */
 void     library_beside(const char *path);
 /* NULL: the library, with all that it has brought with it, has no such function. */
 library_fn library_find(library *l, const char *name);

@@ -10,7 +10,7 @@
 #include "llama_find.h"
 #include "llama_layouts.h"
 
-/* The beginning of its batch; what older ones have behind it is zero. */
+/* The beginning of its batch; members that older versions have after it are zero. */
 typedef union llama_rows {
     struct {
         int32_t   n;

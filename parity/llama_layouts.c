@@ -40,8 +40,8 @@ static float layout_float(const llama_blob *b, int at)
 }
 
 #if defined(__x86_64__) && !defined(_WIN32)
-/* Here a large result is written to where the first argument points, so its size shows: behind it
- * the bytes stay as they are, whatever they are. */
+/* In this ABI a large result is written to where the first argument points, which shows its size:
+ * the bytes after it are unchanged, whatever they contain. */
 static bool layout_sized(library_fn fn, int size)
 {
     unsigned char a[sizeof(llama_blob)], b[sizeof(llama_blob)];

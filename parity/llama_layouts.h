@@ -1,5 +1,5 @@
-/* Where llama.cpp's structs of parameters have their members: that changed several times, without a
- * number that says so.
+/* The offsets of the members in llama.cpp's parameter structs, which changed several times without
+ * a version number.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_PARITY_LLAMA_LAYOUTS_H
 #define QSF_PARITY_LLAMA_LAYOUTS_H

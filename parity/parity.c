@@ -1,6 +1,6 @@
-/* Both engines read the same tokens: a prompt's, then those that the other engine finds the
- * likeliest, whatever ours finds (teacher forcing), so that every step is compared behind the
- * same text.
+/* Both engines read the same tokens: a prompt's, then those that are most likely for the other
+ * engine, whatever ours prefers (teacher forcing), so that every step is compared after the same
+ * tokens.
  * SPDX-License-Identifier: MIT */
 #include "parity.h"
 

@@ -12,14 +12,14 @@ typedef struct parity_settings {
     const char *other_model;     /* what the other engine reads; NULL: the same file */
     const char *against;         /* "llama.cpp", "bitnet.cpp", "none", or a file of recorded logits */
     const char *lib;             /* llama_asked */
-    const char *save;            /* where the other engine's logits go, ours where there is none; NULL */
+    const char *save;            /* file for the other engine's logits, or for ours without one; NULL */
     qsf_context_options context; /* threads, instruction set, budget, keys and values, f32 */
     qsf_io      io;
     qsf_i2s_layout i2s_layout;
-    size_t      n_steps;         /* tokens to generate behind each prompt */
-    bool        forced;          /* the prompts have the tokens to go on by */
+    size_t      n_steps;         /* tokens to generate after each prompt */
+    bool        forced;          /* the prompts contain the tokens to continue with */
     double      min_cosine, warn_cosine, min_match, max_kl;     /* max_kl < 0: any */
-    bool        strict;          /* a different token that is no tie fails */
+    bool        strict;          /* a different token that is not a tie fails */
     bool        with_prompt;
     const char *other_library;   /* sum of the library's file that was expected, or NULL */
 } parity_settings;

@@ -1,5 +1,5 @@
-/* Reading and writing of recorded logits.  A row is a token and the logits behind it; a prompt
- * is its number of tokens and as many rows or more: what is more was generated.
+/* Reading and writing of recorded logits.  A row is a token and the logits after it; a prompt is
+ * its number of tokens and at least that many rows: the additional ones were generated.
  * SPDX-License-Identifier: MIT */
 #include "recorded.h"
 

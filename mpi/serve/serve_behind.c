@@ -110,8 +110,8 @@ static void adapter_load(uint32_t id, const char *path, uint64_t sum)
 
 static void adapter_gone(uint32_t id) { load_ask((load){ .id = id, .drop = true }); }
 
-/* Takes one from the list; NULL: there is none.  id NULL: one that is to be told; else of this id,
- * which others have answered. */
+/* Takes an entry from the list, or NULL.  id NULL: one that the ranks have not been told about yet;
+ * else the one with this id, which they have answered. */
 static load *load_take(const uint32_t *id)
 {
     pthread_mutex_lock(&loads.lock);
