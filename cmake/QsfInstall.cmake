@@ -29,7 +29,8 @@ else()
     set(QSF_PC_LIBS "-lqsf${QSF_PC_PRIVATE}")
 endif()
 
-# libqsf_convert's users have libqsf, too; what a static link needs beside both stands in qsf.pc.
+# Users of libqsf_convert also have libqsf; what a static link needs in addition to both is in
+# qsf.pc.
 set(QSF_CONVERT_PC_LIBS "-lqsf_convert")
 if(qsf_yyjson STREQUAL "system")
     if(TARGET qsf_shared)

@@ -3,7 +3,7 @@
 SPDX-License-Identifier: MIT
 
     python3 tools/make_options.py            writes the files below
-    python3 tools/make_options.py --check    says which of them are not what the list gives
+    python3 tools/make_options.py --check    reports which of them do not match the lists
 
 - js/context_options.js, from which js/options.js has the checks and the defaults of load() and generate();
 - in js/index.d.ts, for each member of LoadOptions and GenerateOptions that is an option of a list: its type,
