@@ -1,5 +1,5 @@
-/* --calibration: measures on a text how important each of the model's layers is, so that --quality
- * can leave some out.
+/* --calibration: measures on a text file how important each of the model's layers is, so that
+ * --quality can leave some out.
  * SPDX-License-Identifier: MIT
  *
  * Two things are measured.  (a) 1 - cosine of a layer's input and output, averaged over CAL_TOKENS
