@@ -19,8 +19,8 @@ qsf_status qsf_conv_check_unread(input *in, const char *path, qsf_error *err)
                     "choose another name for the output", path);
 }
 
-/* The first moment of writing, taken back: the same refusals as at the
- * end, and what a killed run has left is gone. */
+/* Does the first step of writing and undoes it: it fails in the same cases as at the end, and
+ * removes what a killed run has left. */
 qsf_status qsf_conv_check_place(const qsf_platform *p, const char *path, qsf_error *err)
 {
     qsf_out *o;

@@ -156,8 +156,8 @@ static uint32_t sens_layer(const sens_work *k, uint32_t unit)
     return QSF_MIN(unit, n_layers - 1);
 }
 
-/* Where a pass begins whose first change is in `layer`: so that it computes all keys that its
- * layers read, for a sequence that begins anew may have them elsewhere. */
+/* The first layer of a pass whose first change is in `layer`, chosen so that the pass computes all
+ * keys that its layers read: a new sequence may hold keys elsewhere. */
 static uint32_t sens_start(const sens_work *k, uint32_t layer)
 {
     const uint32_t n_layers = k->in->hp.n_layers;

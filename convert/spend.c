@@ -20,7 +20,7 @@ enum {
     SPEND_COARSE = 1,                   /* that of QSF_SENS_TYPE */
     SPEND_EXPERTS = 4                   /* of a layer, that forms are tried on */
 };
-/* Those of one preference by their bytes, where a matrix has no padding. */
+/* The forms of each preference, ordered by their bytes for a matrix without padding. */
 #define SPEND_SMALL (1 << QSF_CONVERT_SIZE)
 #define SPEND_FAST  (1 << QSF_CONVERT_SPEED)
 static const struct { uint32_t type, block; int of; } spend_forms[SPEND_FORMS] = {

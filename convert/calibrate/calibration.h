@@ -23,8 +23,8 @@ qsf_status qsf_cal_open(input *in, const char *model, const char *beside, const 
                         convert_calibration **out, qsf_error *err);
 void       qsf_cal_free(convert_calibration *c);        /* takes NULL */
 
-/* A number that changes with the model and with what it was calibrated by; 0: nothing says it, for
- * the calibration is an importance matrix. */
+/* A number that identifies the model and the calibration data; 0: unknown, because the calibration
+ * is an importance matrix. */
 uint32_t qsf_cal_key(const convert_calibration *c);
 
 /* The statistics of tensor (unit, kind), which has cols columns; kind + (1 + e) * CAL_EXPERT: those

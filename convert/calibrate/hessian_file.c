@@ -12,7 +12,7 @@ enum {
     CAL_VERSION = 1,
     CAL_HEADER = 64,
     CAL_ROW = 32,               /* bytes of a row of the table */
-    CAL_CHECKED = 16,           /* where what the header's checksum is of begins */
+    CAL_CHECKED = 16,           /* start of the bytes covered by the header's checksum */
     CAL_MAX_INPUTS = 1 << 20,
     CAL_BUFFER = 1 << 20
 };

@@ -1,5 +1,4 @@
-/* Importance matrices of llama.cpp's llama-imatrix: of each matrix the mean squares of what it is
- * multiplied with.
+/* Importance matrices of llama.cpp's llama-imatrix: for each matrix the mean squares of its inputs.
  * SPDX-License-Identifier: MIT
  *
  * There are two forms.  The older one (".dat") has no magic:
@@ -7,8 +6,7 @@
  *   i32 values, f32 values[]: means times calls; then the calls of all and the text's name
  * The newer one is a GGUF file with general.type "imatrix" and two tensors of each matrix:
  *   NAME.in_sum2, f32 sums of squares, and NAME.counts, f32 how many rows they are of
- * A matrix with several experts has as many times the values, and as many counts in the newer
- * form. */
+ * A matrix with n experts has n times as many values, and in the newer form n counts. */
 #include "calibrate/imatrix.h"
 
 #include "calibrate/gram.h"
@@ -143,7 +141,7 @@ static qsf_status imatrix_gguf_entry(cal_imatrix *m, const gguf *g, const gguf_n
     char counts[IMATRIX_MAX_NAME + 16];
     const size_t len = t->name.len - strlen(".in_sum2");
     imatrix_entry *e = &m->entries[m->n];
-    if (len > IMATRIX_MAX_NAME) return QSF_OK;              /* no tensor of ours */
+    if (len > IMATRIX_MAX_NAME) return QSF_OK;              /* not one of our tensors */
     const size_t n = qsf_format(counts, sizeof counts, "%.*s.counts", (int)len, t->name.p);
     const int64_t i = qsf_gguf_name_find(names, counts, n);
     if (i < 0)

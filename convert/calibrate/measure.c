@@ -44,7 +44,8 @@ static void measure_add(measure_work *k, uint32_t unit, uint32_t kind, uint32_t 
     k->n_grams++;
 }
 
-/* Of a layer's experts: of all of them, where no other input is that, then of each. */
+/* The inputs of a layer's experts: first of all together, unless another input is the same, then of
+ * each. */
 static void measure_experts(measure_work *k, uint32_t i, const qsf_layer *l)
 {
     if (l->experts_beside || l->experts_apart) measure_add(k, i, QSF_K_EXPERT_UP, 0, l->n_expert_embd);
@@ -194,7 +195,7 @@ static qsf_status measure_pass(measure_work *k, uint32_t from, uint32_t to, cal_
     return st;
 }
 
-/* Where the pass ends that begins with input `from`. */
+/* The end of the pass that begins with input `from`. */
 static uint32_t measure_end(const measure_work *k, uint32_t from)
 {
     uint64_t bytes = measure_bytes(&k->grams[from]);

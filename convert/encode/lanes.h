@@ -19,9 +19,9 @@ enum {
     ENCODE_STATES = 8
 };
 
-/* L, lower triangular, of inverse(H) = L L'.  Rounding column i of a row wrong by e * L[i][i] is
- * made up for best, in the columns j > i that are still open, by taking e * L[j][i] off them, and
- * costs e^2 then. */
+/* L, lower triangular, of inverse(H) = L L'.  A rounding error of e * L[i][i] in column i of a row
+ * is best compensated in the columns j > i, which are not yet rounded, by subtracting e * L[j][i]
+ * from them; its cost is then e^2. */
 typedef struct encode_factor {
     uint32_t        cols;       /* padded to a multiple of ENCODE_GROUP */
     bool            diagonal;   /* L is: errors have nothing to do with one another */

@@ -28,9 +28,9 @@ typedef struct encode_source {
     bool                       steps, measured;
 } encode_source;
 
-/* With which factor tensor i is to be encoded as c says; NULL: not with one.  It stays s's until
- * the next call.  A diagonal factor of no trellis says the importance of columns alone. *measured:
- * calibration says it. */
+/* The factor that tensor i is encoded with in the form c; NULL: without one.  It belongs to s and
+ * is valid until the next call.  A diagonal factor for anything but a trellis only holds the
+ * importance of columns.  *measured: it comes from calibration. */
 qsf_status qsf_enc_factor_of(encode_source *s, uint32_t i, const convert_tensor *c,
                              const encode_factor **out, bool *measured, qsf_error *err);
 /* In how many parts of equal rows the tensor is encoded, each with a factor of its own: experts,

@@ -14,8 +14,8 @@
 
 /* ---- patterns ---- */
 
-/* * is any text, ? any one byte.  Only the last star is ever gone
- * back to, so the work is at most len * len. */
+/* * matches any string, ? any single byte.  Backtracking only goes to the last star, so the work is
+ * at most len * len. */
 static bool plan_glob(const char *pattern, const char *text)
 {
     const char *star = NULL, *from = NULL;

@@ -105,7 +105,7 @@ static qsf_status equal_reciprocal(equal_work *k, const float *s, uint32_t n, fl
     return QSF_OK;
 }
 
-/* scale[j] = gain[j], which leaves 1 or -1 of it, where that is a scale. */
+/* scale[j] = gain[j], which leaves a gain of 1 or -1, if gain[j] is valid as a scale. */
 static void equal_fold(const double *gain, uint32_t n, float *scale)
 {
     for (uint32_t j = 0; j < n; j++) scale[j] = gain[j] > 1e-6 && gain[j] < 1e6 ? (float)gain[j] : 1;
@@ -211,7 +211,7 @@ static qsf_status equal_pair(equal_work *k, const equal_channels *p, const doubl
     return st;
 }
 
-/* Of what calibration says of the reader's columns; nothing where it says nothing. */
+/* Uses the reader's columns in the calibration; does nothing if it does not have them. */
 static qsf_status equal_pair_level(equal_work *k, const equal_channels *p, qsf_error *err)
 {
     input *in = k->in;
@@ -264,9 +264,9 @@ static bool equal_shape(const input *in, int i, uint32_t rows, uint32_t cols)
     return i >= 0 && in->tensors[i].rows == rows && in->tensors[i].cols == cols;
 }
 
-/* q and k with norms of their own, or any other part, may follow: only the inputs' scale changes
- * and is made up for.  Where both parts of a layer take one norm's rows, all matrices that read it
- * are scaled. */
+/* Norms of q and k, or any other part, may follow: only the inputs' scale changes, and the matrices
+ * compensate it.  If both parts of a layer read the same norm, all matrices that read it are
+ * scaled. */
 static qsf_status equal_attention(equal_work *k, double *gain, double *size, qsf_error *err)
 {
     const input *in = k->in;

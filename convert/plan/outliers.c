@@ -26,8 +26,8 @@ typedef struct outlier_work {
     convert_band              *bands;       /* one a thread */
 } outlier_work;
 
-/* Only matrices of layers at 4 bits and less: with more, no
- * weight of a block is far from a level.  A trellis has no blocks of its own. */
+/* Only matrices of layers at 4 bits and less: with more bits, every weight of a block is close to a
+ * level.  A trellis is not divided into blocks. */
 static bool outlier_possible(const input *in, uint32_t i, const convert_tensor *c)
 {
     const qsf_type_info *info = qsf_type_get(c->type);

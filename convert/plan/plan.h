@@ -23,8 +23,8 @@ typedef struct convert_tensor {
     uint64_t        n_outliers;
     uint64_t        outlier_bytes;
     qsf_quant_error error;          /* with outliers put back */
-    /* What the errors do to the outputs, and what it would do to have no weights; 0 and 0 where
-     * no factor was there to encode with. */
+    /* The effect of the errors on the outputs, and that of removing the weights; 0 and 0 if there
+     * was no factor to encode with. */
     double          output_error, output_energy;
     double          predicted_kl;   /* of what calibration chose; else 0 */
 } convert_tensor;

@@ -1,4 +1,4 @@
-/* What model types call their tensors, where that is not Llama's name.
+/* The tensor names of model types, if they differ from Llama's.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_aliases.h"
 

@@ -41,7 +41,7 @@ static qsf_status config_type(yyjson_val *root, const hf_type **out, qsf_error *
     qsf_status st;
     if ((st = qsf_json_get_text(root, CONFIG, "model_type", &type, err)) ||
         (st = qsf_json_get_arr(root, CONFIG, "architectures", &classes, err))) return st;
-    /* Its text model is of another type, which says all of it. */
+    /* Its text model has another type, which determines everything else. */
     if (type && !strcmp(type, "mistral3")) {
         yyjson_val *text;
         if ((st = qsf_json_get_obj(root, CONFIG, "text_config", &text, err)) ||

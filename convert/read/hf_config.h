@@ -44,7 +44,7 @@ qsf_status qsf_hf_config_read(yyjson_val *root, qsf_arena *arena, qsf_hparams *h
                               qsf_error *err);
 /* Token ids of config.json and generation_config.json: a number, a list, or nothing. */
 qsf_status qsf_hf_config_tokens(yyjson_val *root, const char *what, hf_config *cfg, qsf_error *err);
-/* One more end token, where it is new and not -1. */
+/* Adds one more end token, if it is new and not -1. */
 qsf_status qsf_hf_add_end(hf_config *cfg, const char *what, int32_t id, qsf_error *err);
 /* That these are rows of the embedding. */
 qsf_status qsf_hf_check_tokens(const hf_config *cfg, const char *what, uint32_t n_vocab, qsf_error *err);

@@ -29,8 +29,8 @@ static qsf_status family_scales(yyjson_val *root, const qsf_arch *a, qsf_hparams
     return QSF_OK;
 }
 
-/* A list of one number a layer, 0 where it does not rotate; without it every fourth layer, or as
- * no_rope_layer_interval says. */
+/* A list with a number for each layer, 0 if the layer does not rotate; without the list every
+ * fourth layer, or one in no_rope_layer_interval. */
 static qsf_status family_rope_skip(yyjson_val *root, const qsf_arch *a, qsf_hparams *hp, qsf_error *err)
 {
     uint32_t every, first = 0;

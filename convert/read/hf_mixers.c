@@ -61,8 +61,8 @@ static qsf_status mixers_by_index(yyjson_val *list, uint8_t mixer, qsf_hparams *
     return QSF_OK;
 }
 
-/* Where nothing lists them, as Transformers takes them: of LFM2 all have attention, of Granite
- * none, of Qwen every nth. */
+/* If they are not listed, the defaults of Transformers: all layers of LFM2 have attention, none of
+ * Granite's, every nth of Qwen's. */
 static qsf_status mixers_which(yyjson_val *root, uint8_t mixer, qsf_hparams *hp, qsf_error *err)
 {
     yyjson_val *types, *list;

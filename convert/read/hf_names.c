@@ -5,8 +5,7 @@
 
 #include <stdlib.h>
 
-/* What stands before the names, and before the head's: base models, models with a head, models with
- * pictures. */
+/* Prefixes of the names, and of the head's name: base models, models with a head, vision models. */
 static const struct { const char *body, *head; } hf_prefixes[] = {
     { "model.", "" }, { "transformer.", "" }, { "", "" }, { "bert.", "" }, { "roberta.", "" },
     { "nomic_bert.", "" },
@@ -26,7 +25,7 @@ typedef struct hf_mapper {
     const char       *layers;           /* before a layer's number */
 } hf_mapper;
 
-/* Of a tensor outside the layers, without what stands before it. */
+/* The name of a tensor outside the layers, without its prefix. */
 static const char *hf_role_name(const hf_mapper *m, uint32_t kind)
 {
     return qsf_hf_type_name(m->cfg->type, &m->in->hp, NULL, qsf_role_of(kind)).name;
@@ -106,7 +105,7 @@ static bool hf_is_packed(const hf_mapper *m, const qsf_role *role, const weights
            role->use == QSF_USE_MATRIX && !strcmp(t->dtype, "U8");
 }
 
-/* A tensor that is to be added, and what it is. */
+/* A tensor to be added, and its role. */
 typedef struct hf_adding {
     uint32_t         unit, rows, cols;
     const qsf_layer *layer;
@@ -289,8 +288,8 @@ static bool hf_may(const hf_mapper *m, const qsf_layer *layer, const qsf_role *r
                  : qsf_kinds_have(type->biases, role->kind);
 }
 
-/* Finds the role's tensor, or its blocks and scales, or the one that stands in for it: of Gemma's
- * later ones keys for values, and the embedding for a head that is apart from it. */
+/* Finds the role's tensor, or its blocks and scales, or the one used in its place: keys for values
+ * in later Gemma models, and the embedding for a head that is a separate matrix. */
 static void hf_find(const hf_mapper *m, hf_adding *a)
 {
     const uint8_t kind = a->role->kind;

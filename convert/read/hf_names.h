@@ -13,7 +13,7 @@
 qsf_status qsf_hf_map_tensors(const hf_weights *w, const hf_config *cfg, input *in, hf_place **places,
                               uint32_t *ignored, qsf_error *err);
 
-/* Whether the files have this tensor, whatever stands before its name. */
+/* Whether the files have this tensor, with any prefix. */
 bool       qsf_hf_has(const hf_weights *w, const char *name);
 
 #endif

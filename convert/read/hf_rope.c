@@ -156,9 +156,9 @@ static qsf_status rope_longrope(yyjson_val *root, yyjson_val *rope, const char *
     return QSF_OK;
 }
 
-/* rope_parameters (Transformers 5) or rope_scaling, which people still add to newer files and which
- * counts then; Gemma 3's newer form has one object for each kind of layer.  *out NULL: nothing
- * said. */
+/* rope_parameters (Transformers 5) or rope_scaling, which is still added to newer files by hand and
+ * then takes precedence; Gemma 3's newer form has one object for each kind of layer.  *out NULL:
+ * not set. */
 static qsf_status rope_of(yyjson_val *root, const char *layers, char what[ROPE_WHAT],
                                  yyjson_val **out, qsf_error *err)
 {
@@ -191,7 +191,7 @@ static qsf_status rope_type(yyjson_val *rope, const char *what, const char **typ
     return qsf_json_get_text(rope, what, "type", type, err);
 }
 
-/* Where the settings of one kind of layer stand, and the object's name for messages. */
+/* The object with the settings of one kind of layer, and its name for messages. */
 typedef struct rope_at {
     yyjson_val *obj;
     const char *type;

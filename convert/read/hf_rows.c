@@ -97,8 +97,8 @@ static qsf_status weights_read_mxfp4(const qsf_platform *p, const hf_weights *w,
 
 /* ---- heads that share a key ---- */
 
-/* Where row or column i stands in a file in which heads of one key lie side by side, while ours are
- * the first head of every key, then the second one. */
+/* The place of row or column i in a file in which heads of one key are adjacent, while ours are
+ * ordered: the first head of every key, then the second one. */
 static uint32_t weights_head_place(const hf_heads *h, uint32_t i)
 {
     if (!h->each || i < h->first) return i;

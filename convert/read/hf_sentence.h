@@ -15,8 +15,8 @@ typedef qsf_status hf_parse(input *in, yyjson_val *root, const char *what, hf_co
 /* A file of the directory that need not be there. */
 qsf_status qsf_hf_optional(const char *dir, input *in, hf_config *cfg, const char *name, hf_parse *parse,
                            qsf_error *err);
-/* modules.json, the pooling's config.json, and dense layers, whose weights join w.  A module that
- * the engine has no counterpart of is QSF_E_UNSUPPORTED. */
+/* Reads modules.json, the pooling's config.json, and dense layers, whose weights are added to w.  A
+ * module that the engine does not support is QSF_E_UNSUPPORTED. */
 qsf_status qsf_hf_sentence(const char *dir, input *in, hf_config *cfg, hf_weights *w, qsf_error *err);
 #endif
 

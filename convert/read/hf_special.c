@@ -88,8 +88,8 @@ static void special_processors(vocab_build *b, yyjson_val *tokenizer, special_ad
     yyjson_arr_foreach(list, i, n, e) special_processor(b, e, adds);
 }
 
-/* What a tokenizer of SentencePiece does where nothing is said: it begins with its begin token;
- * that of a T5 ends with its end token, and that of XLM-RoBERTa does both. */
+/* What a SentencePiece tokenizer adds by default: BOS at the beginning, T5's only EOS at the end,
+ * XLM-RoBERTa's both. */
 static special_adds special_usual(const vocab_build *b, yyjson_val *tokenizer, yyjson_val *config,
                                   const hf_config *cfg)
 {

@@ -19,7 +19,7 @@ typedef enum hf_keys {
     HF_KEYS_GEMMA4          /* hidden_activation, and sizes of layers that see everything */
 } hf_keys;
 
-/* How a tensor lies in its file, as bits, where that is not as the engine has it. */
+/* How a tensor's layout in the file differs from the engine's, as bits. */
 typedef enum hf_how {
     HF_FLAT     = 1 << 0,   /* a vector that has more dimensions there: [channels][1][taps] */
     HF_STACKED  = 1 << 1,   /* of all experts: [experts][outputs][inputs], vectors [experts][outputs] */
@@ -27,10 +27,10 @@ typedef enum hf_how {
     HF_WOVEN    = 1 << 3,   /* outputs of the parts are interleaved, not concatenated */
     HF_HEADS    = 1 << 4,   /* heads of a delta net that share a key lie side by side */
     HF_DECAY    = 1 << 5,   /* logarithms of what states decay by */
-    HF_PLAIN    = 1 << 6,   /* a norm that is not stored less 1, where the type's others are */
+    HF_PLAIN    = 1 << 6,   /* a norm stored as it is used, while the type's others are stored less 1 */
     HF_SHARED   = 1 << 7,   /* only in layers with experts */
     HF_OUTSIDE  = 1 << 8,   /* outside of the layers, for all of them */
-    HF_BARE     = 1 << 9,   /* nothing stands before the name, but what does before the head's */
+    HF_BARE     = 1 << 9,   /* no prefix before the name, except the head's */
     HF_SETS     = 1 << 10   /* of a delta net: a key's rows in one piece, query, key, values, gates */
 } hf_how;
 
@@ -63,7 +63,7 @@ typedef struct hf_expert_keys {
 
 typedef struct hf_type {
     const char *type, *class_name;      /* "model_type" and "architectures" of config.json */
-    const char *arch;                   /* a row of core/model/arch.c, which says the rest */
+    const char *arch;                   /* a row of core/model/arch.c, which has the rest */
     uint8_t     keys;                   /* hf_keys */
     /* where config.json is silent, what the Transformers library takes */
     uint32_t    vocab, embd, ff, layers, heads;
@@ -107,6 +107,6 @@ typedef struct hf_type {
     const hf_alias *older;
 } hf_type;
 
-extern const hf_type qsf_hf_types[];                          /* the last has no type */
+extern const hf_type qsf_hf_types[];                          /* the last has a NULL type */
 
 #endif

@@ -40,7 +40,7 @@ struct input {
     /* Rows [row, row+n) of tensors[i] as floats, out[n][cols].  Thread-safe for different calls. */
     qsf_status  (*read)(input *in, uint32_t i, uint32_t row, uint32_t n, float *out, qsf_error *err);
     /* Describes how tensors[i] is stored, if it consists only of its bytes and outliers (no scale,
-     * no centroids).  load: also reads the bytes.  NULL: the input has no such tensors. */
+     * no centroids).  load: also reads the bytes.  NULL: the input does not have such tensors. */
     qsf_status  (*stored)(input *in, uint32_t i, bool load, input_stored *out, qsf_error *err);
     const float  *importance;   /* [n_layers] from calibration; NULL: not calibrated */
     const char   *preset;       /* the preset that a QSF file was converted with; NULL: unknown */

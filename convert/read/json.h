@@ -30,12 +30,12 @@ yyjson_val *qsf_json_get(yyjson_val *obj, const char *key);
 const char *qsf_json_str(yyjson_val *v, size_t *len);
 const char *qsf_json_get_str(yyjson_val *obj, const char *key);
 
-/* Each key and value of an object; nothing where obj is none
- * (yyjson's own loop steps from NULL then). */
+/* Each key and value of an object; does nothing if obj is not an object (yyjson's own loop would
+ * step from NULL). */
 #  define json_members(obj, idx, max, key, val)                                                              \
       if (yyjson_obj_size(obj)) yyjson_obj_foreach(obj, idx, max, key, val)
 
-/* Members with a default, or NULL where they are absent or null.  what is the file, and the object
+/* Members with a default, or NULL if they are absent or null.  what names the file, and the object
  * in it: "config.json: rope_scaling".  A value of another type, or a number out of [lo, hi], is
  * QSF_E_CORRUPT. */
 qsf_status qsf_json_get_obj(yyjson_val *obj, const char *what, const char *key, yyjson_val **out,
@@ -57,7 +57,7 @@ qsf_status qsf_json_refuse(yyjson_val *v, const char *what, const char *key, con
                            qsf_error *err);
 /* A file's outermost value is an object. */
 qsf_status qsf_json_check_object(yyjson_val *root, const char *what, qsf_error *err);
-/* The value as a whole number: also 2.0.  False where it is none, or below 0 or above 2^53. */
+/* The value as an integer: also 2.0.  False if it is not one, or below 0 or above 2^53. */
 bool       qsf_json_u64(yyjson_val *v, uint64_t *out);
 
 #endif

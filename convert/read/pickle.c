@@ -16,8 +16,8 @@ typedef struct pickle_archive {
     qsf_arena          *arena;
 } pickle_archive;
 
-/* Rows one after another, or two dimensions the other way round.  A
- * dimension of one value has no stride to speak of. */
+/* Rows one after another, or the two dimensions swapped.  The stride of a dimension of size 1 does
+ * not matter. */
 static bool pickle_layout(const pickle_tensor *t, uint64_t *count, bool *transposed)
 {
     uint64_t n = 1;

@@ -16,7 +16,7 @@ static void back_vector(const tune_part *p, const tune_sink *sink, uint32_t kind
     if (t && !t->frozen) sink->take(sink->user, t, p->r->g, NULL, 0);
 }
 
-/* Through y = x W' + b: dx, where not NULL, and what the sink is given. */
+/* Back through y = x W' + b: dx, unless NULL, and the gradients for the sink. */
 static void back_matrix(const tune_part *p, const tune_sink *sink, uint32_t kind, float *dx, bool add,
                         const float *dy, const float *x)
 {

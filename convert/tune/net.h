@@ -30,8 +30,8 @@ typedef struct tune_batch {
 
 /* Whether networks of this description can be run here; the message says what cannot. */
 qsf_status qsf_tune_can(const qsf_source *s, qsf_error *err);
-/* With the weights of s's file, or of an input of the same description, whose copy in s's form it
- * is.  n is to be freed in any case. */
+/* With the weights of s's file, or of an input with the same description, of which s's file is a
+ * quantised copy.  n must be freed in any case. */
 qsf_status qsf_tune_net_load(tune_net *n, const qsf_source *s, qsf_error *err);
 qsf_status qsf_tune_net_read(tune_net *n, const qsf_source *s, input *in, qsf_error *err);
 void       qsf_tune_net_free(tune_net *n);
@@ -68,7 +68,7 @@ typedef struct tune_run {
     float      *hidden;         /* [most][n_embd] after the final norm */
     float      *xn, *h, *d, *dn, *datt, *dq, *dk, *dv, *dh, *dg, *qr, *kr;     /* scratch by rows */
     float      *logits, *wanted;            /* [TUNE_LOGITS][ld_vocab] */
-    float      *g, *g_embd;     /* a matrix's gradient; the head's, where it is the embedding */
+    float      *g, *g_embd;     /* a matrix's gradient; that of a tied head */
     float      *inverse;        /* [most * heads] of norms */
     float      *cos, *sin;      /* [ropes][longest][half] */
     uint32_t   *pos;            /* [most] of the rows of the last forward run */

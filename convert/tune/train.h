@@ -5,7 +5,7 @@
 
 #include "tune/net.h"
 
-/* Of a tensor that is tuned.  The network has what codes say of the shadow. */
+/* State of a tuned tensor.  The network has the values that the codes give to the shadow. */
 typedef struct train_tensor {
     float       *shadow;        /* [rows][cols] */
     float       *row, *col;     /* means of squared gradients, of rows and of columns; col: of a vector's */
@@ -31,7 +31,7 @@ typedef struct train {
  * through shadow weights if `codes` is set, and everything else is frozen.  k must be freed even
  * after an error. */
 qsf_status qsf_train_new(train *k, tune_net *n, bool codes, qsf_error *err);
-/* The scales of tensor i, where it is a trellis with these tiles. */
+/* The scales of tensor i, if it is a trellis with these tiles. */
 void       qsf_train_scales(train *k, uint32_t i, const uint8_t *tiles);
 void       qsf_train_done(train *k);
 /* Floats that a thread needs for itself. */
