@@ -33,7 +33,7 @@ static void print_shown(const char *text, size_t n)
     }
 }
 
-/* Every piece is dim by itself: wherever the program ends, what follows is not. */
+/* Every piece is dimmed separately: wherever the program ends, the output after it is not dim. */
 static void print_in(const char *code, const char *text, size_t n)
 {
     fputs(colour(stdout, code), stdout);
@@ -85,7 +85,7 @@ static void wait_end(answer_view *v)
 
 /* ---- standard output ---- */
 
-/* What goes to standard output; a terminal gets none of its control characters. */
+/* Writes to standard output; if that is a terminal, without the answer's control characters. */
 static void view_put(answer_view *v, const char *text, size_t n)
 {
     if (v->plain) fwrite(text, 1, n, stdout);

@@ -9,7 +9,7 @@
 typedef struct answer_view {
     bool          plain;          /* standard output is not a terminal: bytes are written unchanged */
     bool          whole;          /* the parts are not told apart */
-    bool          marks;          /* reasoning stands between marks, there being no dim letters */
+    bool          marks;          /* reasoning is put between marks, without dim text */
     bool          shows;          /* the reasoning */
     bool          reasons;        /* it is under way */
     bool          waits;          /* "thinking..." is on the screen */
@@ -20,7 +20,7 @@ typedef struct answer_view {
 } answer_view;
 
 void answer_view_begin(answer_view *v, const run_session *s);
-/* What arrived: the bytes, then the events that they make, with what is said by them so far. */
+/* Takes what arrived: the bytes, then their events, with the message so far. */
 void answer_view_bytes(answer_view *v, const char *text, size_t len);
 void answer_view_event(answer_view *v, const qsf_answer_event *e, const message *said);
 /* Brings "thinking... 12 s" up to date. */

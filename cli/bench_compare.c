@@ -1,4 +1,4 @@
-/* Reads the rows of an earlier `qsf-bench --json`, so that --compare needs no JSON library.
+/* Reads the rows of an earlier `qsf-bench --json`, so that --compare works without a JSON library.
  * SPDX-License-Identifier: MIT */
 #include "benchmark.h"
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a token takes at the least: bytes of weights that one by itself reads, and multiply-adds of
- * one in a prompt, without the head. */
+/* The least work for a token: bytes of weights read by a single one, and multiply-adds of one in a
+ * prompt, without the head. */
 typedef struct model_work { double bytes, madds; } model_work;
 
 /* One model in one setting of threads and instruction set. */
@@ -227,7 +227,7 @@ static int bench_prefill(model_bench *b, uint32_t n)
     return EXIT_OK;
 }
 
-/* Where the time of the tokens since the statistics were reset has gone. */
+/* How the time of the tokens since the statistics were reset was spent. */
 static void bench_parts(model_bench *b, const char *test)
 {
     qsf_stats st = { .size = sizeof st };

@@ -55,8 +55,8 @@ typedef struct bench_report {
     size_t     n_before, n_rows, n_compared, n_slower;
 } bench_report;
 
-/* A row of the machine's or a kernel's.  shares: one, or each repetition's, whose median counts;
- * NULL where there is nothing to hold the row against. */
+/* A row for the machine or for a kernel.  shares: one, or one for each repetition, whose median
+ * counts; NULL if there is nothing to compare the row with. */
 void bench_row_of(bench_report *rep, const char *test, const char *isa, uint32_t threads, const char *unit,
                   bench_samples *s, bench_samples *shares, const char *share_of);
 

@@ -29,8 +29,8 @@ void     chat_free(conversation *c);
 /* The conversation's tokens up to the beginning of an answer: rendered with the template, or joined
  * without one.  NULL: reported in s->error.  The caller frees. */
 int32_t *chat_tokens(conversation *c, size_t *n);
-/* Sets the system message, "": none, for the conversation and those that follow.  False where the
- * template takes none, which is reported; then nothing has changed. */
+/* Sets the system message, "": none, for the conversation and those that follow.  False if the
+ * template does not accept one, which is reported; then nothing has changed. */
 bool     chat_set_system(conversation *c, const char *text);
 
 /* The conversation's end, out of it. */

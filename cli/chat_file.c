@@ -16,7 +16,7 @@ static void path_unquote(const char *typed, char *to)
     size_t n = 0;
     if (len > 2 && (*typed == '"' || *typed == '\'') && typed[len - 1] == *typed) {
         memcpy(to, typed + 1, n = len - 2);
-#ifndef _WIN32                          /* there they stand between folders */
+#ifndef _WIN32                          /* there they separate folders */
     } else if (strchr(typed, '\\')) {
         for (const char *p = typed; *p; p++) {
             if (*p == '\\' && p[1]) p++;

@@ -17,7 +17,7 @@ static const char *chat_asks_for(const conversation *c, char *out, size_t cap)
     return out;
 }
 
-/* An empty line: a call gets no result. */
+/* An empty line: the call is not given a result. */
 static void chat_empty(conversation *c)
 {
     if (!chat_call(c)) return;

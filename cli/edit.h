@@ -63,7 +63,7 @@ void        edit_finish(editor *e);
 /* The screen's row is empty, the cursor at its beginning. */
 void        edit_forget(editor *e);
 void        edit_resize(editor *e, size_t cols, size_t rows);
-/* The text becomes the history's latest, where it is not that already. */
+/* Adds the text to the history, unless it is already the latest entry. */
 void        edit_remember(editor *e, const char *text, size_t len);
 
 #endif

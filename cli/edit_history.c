@@ -42,8 +42,8 @@ void history_leave(editor *e)
 
 /* ---- one after another ---- */
 
-/* Whether entry i is to be shown: it begins as the begun text does, the history's last, and is not
- * what stands there already. */
+/* Whether entry i is shown: it begins like the unfinished text, the history's last, and differs
+ * from what is shown now. */
 static bool history_fits(const editor *e, size_t i, size_t n_prefix)
 {
     const edit_bytes *entry = &e->history[i], *begun = &e->history[e->n_history - 1];

@@ -31,7 +31,7 @@ static bool shape_none(uint32_t c)
            c == QSF_REPLACEMENT || c > 0x10ffff;
 }
 
-/* Of the n bytes at text, one character by width_cluster, which stands in this column. */
+/* The shape of one character of the n bytes at text, by width_cluster, in this column. */
 static void shape_of(const editor *e, const char *text, size_t n, size_t columns, size_t col, edit_shape *s)
 {
     size_t used;

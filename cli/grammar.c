@@ -75,7 +75,7 @@ int run_accept(run_session *s)
     char *text = read_whole(s->set->accept, &len);
     if (!text) return EXIT_IO;
     bool whole = qsf_grammar_accepts(s->grammar, text, len, &fits);
-    if (!whole && len && text[len - 1] == '\n') {       /* that of an editor, where no text has it */
+    if (!whole && len && text[len - 1] == '\n') {       /* an editor's line end, which no text has */
         const size_t less = len - 1 - (len > 1 && text[len - 2] == '\r');
         size_t fits_less;
         whole = qsf_grammar_accepts(s->grammar, text, less, &fits_less);

@@ -1,4 +1,4 @@
-/* The history's file: what an entry is in it, how many there are, where it lies.
+/* The history's file: its entries, their number, and its path.
  * SPDX-License-Identifier: MIT */
 #include "history.h"
 
@@ -38,7 +38,7 @@ static size_t line_entry(char *line, size_t len)
     return n;
 }
 
-/* Gives what is an entry to each.  The file may be anybody's: what is none is passed over. */
+/* Calls each with every entry.  The file may come from anywhere: anything else is skipped. */
 static void give_entries(char *text, size_t len, history_each *each, void *user)
 {
     for (char *at = text, *end = text + len, *stop; at < end; at = stop + 1) {
@@ -49,7 +49,7 @@ static void give_entries(char *text, size_t len, history_each *each, void *user)
     }
 }
 
-/* Where the latest lines begin, if there are too many; else 0. */
+/* Where the latest lines begin, if there are too many; otherwise 0. */
 static size_t lines_to_drop(const char *text, size_t len)
 {
     size_t lines = 0, at = 0;

@@ -10,7 +10,7 @@
 enum {
     HISTORY_ENTRIES = 1000,          /* a file with twice as many is cut to the latest of them */
     HISTORY_ENTRY = 65536,           /* bytes; longer ones are not kept */
-    HISTORY_FILE = 16 << 20          /* bytes; a larger file is none of ours, and left alone */
+    HISTORY_FILE = 16 << 20          /* bytes; a larger file is not ours, and left alone */
 };
 
 /* Takes the setting, a path, "off" or NULL for the place that the system has for such files, and

@@ -95,7 +95,7 @@ static int score_window(measure *m, const int32_t *ids)
     qsf_context *c = m->s->context;
     const uint32_t first = m->n_ctx / 2;
     const size_t batch = qsf_context_batch(c) < MOST ? qsf_context_batch(c) : MOST;
-    /* only a token by itself leaves early */
+    /* early exit only works with a single token */
     const size_t most = m->s->set->common.context.early_exit > 0 ? 1 : batch;
     qsf_seq_truncate(c, 0, 0);
     qsf_status st = first ? qsf_feed(c, 0, ids, first, NULL) : QSF_OK;

@@ -26,8 +26,9 @@ void message_take(message *m, const qsf_answer_event *e);
 bool message_add_call(message *m, const char *id, size_t id_len, const char *name, size_t len);
 /* Adds the message as JSON, as the OpenAI interface has it. */
 void message_json(const message *m, buffer *out);
-/* An answer as one text: the reasoning between <think> and </think>, then the text, then each call
- * between <tool_call> and </tool_call>, which qsf_answer reads where a template has no form. */
+/* An answer as one string: the reasoning between <think> and </think>, then the text, then each
+ * call between <tool_call> and </tool_call>, a form that qsf_answer can read if the template does
+ * not define one. */
 void message_plain(const message *m, buffer *out);
 
 #endif

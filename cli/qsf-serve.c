@@ -283,7 +283,7 @@ static int serve_check(const serve_asked *a, size_t n_models)
     return EXIT_USAGE;
 }
 
-/* Joins the other ranks, where all can do what is asked. */
+/* Joins the other ranks, if all can do what is asked. */
 static int serve_join(const serve_asked *a, serve_settings *set, int argc, char **argv)
 {
     const serve_ranks_asked asked = { .check = a->mpi_check, .silent = a->mpi_silent, .split = a->split,

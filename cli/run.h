@@ -19,7 +19,7 @@ typedef struct run_settings {
         *draft_model, *render, *tools, *documents, *bos, *eos,
         *grammar, *regex, *json_schema, *choices, *accept, *tool_choice, *reasoning, *history, *pooling,
         *rerank;
-    qsf_turn_options turn;            /* what options say of it; prompt_begin adds the rest */
+    qsf_turn_options turn;            /* from the options; prompt_begin adds the rest */
     option_list stop;
     trace_settings trace;
     about_settings about;
@@ -60,7 +60,7 @@ typedef struct run_session {
     qsf_grammar *grammar;         /* of answers; NULL: they are free */
     qsf_adapter_use adapters[ADAPTERS_MOST];      /* of --lora */
     size_t       n_adapters;
-    draft_model *drafter;         /* makes them; NULL: they are what stood there before */
+    draft_model *drafter;         /* makes the guesses; NULL: they come from earlier text */
     trace_files *files;           /* of --trace and --record; NULL: none */
     char         longer[96];      /* session_longer's */
     uint64_t     n_answered;      /* tokens generated */
@@ -80,8 +80,8 @@ bool terminal_is(FILE *f);                          /* a person is at the other 
 uint64_t clock_ns(void);
 const char *colour(FILE *f, const char *code);      /* the code, or "" where colours do not belong */
 bool terminal_moves(FILE *f);                       /* it is one that obeys codes for its cursor */
-/* Brings what was printed to standard output; false where some of it is lost, which is said once
- * (not of a pipe whose reader has gone). */
+/* Flushes standard output; false if some of it is lost, which is reported once (not for a pipe
+ * whose reader has gone). */
 bool output_flush(void);
 /* The program's exit code: EXIT_IO in EXIT_OK's place where output was lost. */
 int  output_end(int code);
@@ -203,8 +203,8 @@ typedef enum line_result { LINE_TEXT, LINE_END, LINE_INTERRUPT, LINE_FAILED } li
  * If lines are edited, it begins with the text given.  The caller frees *text, NULL except with
  * LINE_TEXT.  INTERRUPT: Ctrl-C dropped a line of *len bytes; FAILED was reported. */
 line_result line_read(const char *prompt, const char *given, char **text, size_t *len);
-/* Where lines are edited: from here on what is typed waits for line_read, unseen, and what
- * line_keep is given can be gone back to, also in later runs.  history: of --history. */
+/* If lines are edited: from here on, what is typed waits for line_read without being shown, and the
+ * lines given to line_keep can be recalled, also in later runs.  history: of --history. */
 void line_begin(const char *history);
 bool line_edits(void);
 void line_keep(const char *text, size_t len);

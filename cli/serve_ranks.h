@@ -1,8 +1,8 @@
-/* qsf-serve --mpi: what joins the ranks of mpirun.
+/* qsf-serve --mpi: joins the ranks of mpirun.
  * SPDX-License-Identifier: MIT
  *
- * qsf-serve itself needs no MPI, so in it this starts the program that does: the same main, with
- * mpi/serve/serve_ranks.c in the place of serve_ranks.c. */
+ * qsf-serve itself is not linked with MPI, so there this starts the program that is: the same main,
+ * with mpi/serve/serve_ranks.c in place of serve_ranks.c. */
 #ifndef QSF_CLI_SERVE_RANKS_H
 #define QSF_CLI_SERVE_RANKS_H
 

@@ -256,7 +256,7 @@ int32_t *session_ids(run_session *s, const char *text, size_t len, const char *w
     return NULL;
 }
 
-/* Where the model's own template is in the way, others are not. */
+/* If the model's own template causes the failure, suggests others. */
 static void say_other_templates(run_session *s)
 {
     char *text = s->error.text;

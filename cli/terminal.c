@@ -38,8 +38,9 @@ static void on_interrupt(int sig)
 }
 
 #if !defined(_WIN32) && !defined(__wasi__)
-/* Where the program was started without one of the three, the next file that it opens would get its
- * number, and what is printed.  /dev/null takes the place, opened so that using it is an error. */
+/* If the program was started without one of the three standard files, the next file that it opens
+ * would get that number, and be written to.  /dev/null takes its place, opened so that using it is
+ * an error. */
 static void terminal_reserve(void)
 {
     for (int fd = 0; fd < 3; fd++)

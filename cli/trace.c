@@ -77,7 +77,7 @@ static void file_line(trace_file *f, const char *line, size_t len)
     f->len += len;
 }
 
-/* Texts in it are names of ours: nothing needs escaping. */
+/* Strings in it are our own names: they do not need escaping. */
 static void file_print(trace_file *f, const char *format, ...) QSF_PRINTF(2, 3);
 static void file_print(trace_file *f, const char *format, ...)
 {

@@ -37,7 +37,7 @@ static void tty_put(const char *bytes, size_t n)
     while (n) {
         const ssize_t done = write(tty_out, bytes, n);
         if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return;          /* who reads there has gone; the input's end follows */
+        if (done <= 0) return;          /* the reader has gone; the input's end follows */
         bytes += done;
         n -= (size_t)done;
     }
@@ -89,7 +89,7 @@ static void tty_on_ending(int sig, siginfo_t *info, void *machine)
         if (tty_endings[i] == sig) sigaction(sig, &tty_old[i], NULL);
     const bool fault = (sig == SIGSEGV || sig == SIGBUS || sig == SIGILL || sig == SIGFPE) &&
         info->si_code > 0;
-    /* a fault comes again by itself, with all that whoever handles it wants to know */
+    /* a fault is raised again by the instruction itself, with full information for its handler */
     if (!fault) raise(sig);
 }
 

@@ -52,7 +52,7 @@ endforeach()
 if(listed)
     message(FATAL_ERROR "QsfWasm.cmake gives files a level that are not there: ${listed}")
 endif()
-# -Oz by way of -Xclang: zig's driver makes -Os of it. Strength reduction of loops adds variables.
+# -Oz through -Xclang: zig's driver turns it into -Os. Strength reduction of loops adds variables.
 set(QSF_LEAST_FLAGS -Os -Xclang -Oz -mllvm -disable-lsr)
 
 # qsf_engine_objects(target optimisation flags... SOURCES files...)

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 
-/* To the nearest integer, ties to even: where a float's step is 1,
- * the addition rounds.  |x| < 2^22. */
+/* Rounds to the nearest integer, ties to even: after adding 1.5 * 2^23 a float's step is 1.  |x| <
+ * 2^22. */
 static int32_t round_scalar(float x)
 {
     const float r = x + 12582912.0f;
@@ -22,7 +22,7 @@ static float largest_scalar(const float *x, size_t n)
 }
 static float finite_scalar(float x) { return x != x ? 0 : QSF_MAX(-FLT_MAX, QSF_MIN(x, FLT_MAX)); }
 
-/* The scale of codes -127..127; where it would not be a normal number all of them are zero. */
+/* The scale of codes -127..127; if it would not be a normal number, all codes are zero. */
 static float scale_127_scalar(const float *x, size_t n)
 {
     const float d = largest_scalar(x, n) / 127;

@@ -55,7 +55,7 @@ static const struct kernel_set {
     { "neon",   QSF_CPU_NEON,   fill_neon },
     { "dotprod", QSF_CPU_NEON | QSF_CPU_DOTPROD, fill_dotprod },
     { "i8mm",   QSF_CPU_NEON | QSF_CPU_DOTPROD | QSF_CPU_I8MM, fill_i8mm },
-/* a module with relaxed instructions has no use for the plain set: the loader picks the module */
+/* a module with relaxed instructions does not need the plain set: the loader picks the module */
 #elif defined(__wasm_relaxed_simd__)
     { "wasm-relaxed", QSF_CPU_WASM | QSF_CPU_WASM_RELAXED, fill_wasm_relaxed },
     { "wasm-dot", QSF_CPU_WASM | QSF_CPU_WASM_RELAXED | QSF_CPU_WASM_DOT, fill_wasm_dot },

@@ -49,11 +49,11 @@ typedef enum qsf_form {
 
 /* A super-block tile is 16 rows x 256 columns.  Its head is the heads of 16 GGUF blocks,
  * transposed: fp16 d[16], then fp16 dmin[16] (Q2_K, Q4_K, Q5_K) or u16 high[16] (IQ4_XS), then
- * scale bytes [n][16], n = 16 (Q6_K, Q2_K), 12 (Q3_K, Q4_K, Q5_K) or 4 (IQ4_XS), which say what
- * they say in GGUF.  8 groups follow.  Each 16 (Q2_K, Q3_K, Q6_K) or 32 columns have a scale
- * and maybe a minimum: value = d * scale * c - dmin * min (Q2_K, Q4_K, Q5_K), d * scale * (c -
- * offset) (Q3_K: 4, Q6_K: 32), d * scale * qsf_iq4[c]. Tiles of GGUF's codebook types (IQ1,
- * IQ2, IQ3) are the fields of 16 blocks side by side: see iq.h. */
+ * scale bytes [n][16], n = 16 (Q6_K, Q2_K), 12 (Q3_K, Q4_K, Q5_K) or 4 (IQ4_XS), whose meaning is
+ * that in GGUF.  8 groups follow.  Each 16 (Q2_K, Q3_K, Q6_K) or 32 columns have a scale and maybe
+ * a minimum: value = d * scale * c - dmin * min (Q2_K, Q4_K, Q5_K), d * scale * (c - offset) (Q3_K:
+ * 4, Q6_K: 32), d * scale * qsf_iq4[c]. Tiles of GGUF's codebook types (IQ1, IQ2, IQ3) are the
+ * fields of 16 blocks side by side: see iq.h. */
 
 /* GGUF's small types.  Code vectors are as above unless said otherwise:
  *   MX4 (MXFP4)  u8 e[16], 4 bits; value = 2^(e - 128) * qsf_fp4[c]
@@ -105,7 +105,7 @@ typedef struct qsf_act {
  * lines of the first cache. */
 static inline uint32_t qsf_act_cols(uint32_t cols) { return ((cols + 255) / 256 | 1) * 256; }
 
-/* ---- 8-bit keys and values: where a code lies in a block ----
+/* ---- 8-bit keys and values: the place of a code in a block ----
  * 64-byte vectors; byte 4*r + b of one belongs to row r of 16.  Keys: rows are positions, columns
  * dimensions; values: rows are dimensions, columns positions.  dim is a multiple of 16. */
 enum { QSF_KV_BLOCK = 32 };     /* positions a block */
@@ -234,9 +234,10 @@ typedef struct qsf_kernels {
     /* Sums before[rows][n] become after[rows][n], which may be the same place.  A row's results
      * have the same bits however many tokens a call has; so it is in the next two. */
     void (*scan_rows)(float *after, const float *before, size_t rows, const qsf_scan *s);
-    /* The same where each row has a step of its own, which y holds, and each column of it a decay:
-     * S becomes S exp(step decay) + step v k, and y S . q + skip[row] v.  s has no keep, gain and
-     * skip, and does not correct; decay[rows][n] is not positive, steps are not negative. */
+    /* The same, but each row has its own step, which y holds, and each column of it a decay: S
+     * becomes S exp(step decay) + step v k, and y S . q + skip[row] v.  keep, gain and skip of s
+     * are not used, and it does not correct; decay[rows][n] is not positive, steps are not
+     * negative. */
     void (*scan_steps)(float *after, const float *before, size_t rows, const float *decay, const float *skip,
                        const qsf_scan *s);
     /* Channels of x[tokens][ld]: token t's become bias[channel] + the sum over j < taps of
@@ -282,8 +283,8 @@ typedef struct qsf_kernels {
 /* Fills k from the sets in cpu (QSF_CPU_*), best last.  isa: NULL or "" for the best; else that set
  * and below.  QSF_E_UNSUPPORTED: no such set here. */
 qsf_status qsf_kernels_init(qsf_kernels *k, uint32_t cpu, const char *isa, qsf_error *err);
-/* The set that k has the entry at byte `at` of the table from: "avx2", where avx512 has no better
- * one. */
+/* The set that k's entry at byte `at` of the table comes from: "avx2" if avx512 does not replace
+ * it. */
 const char *qsf_kernels_set(const qsf_kernels *k, size_t at);
 
 /* qsf_crc32 (base.h), by the fastest way that cpu has. */

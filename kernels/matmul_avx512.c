@@ -112,9 +112,9 @@ QSF_TEMPLATE const uint8_t *tq1_digits_avx512(uint8_t *digits, const uint8_t *ti
     return digits;
 }
 
-/* A group's sums with T rows of activations from column `at` on.  With few rows two sums for each
- * keep both multipliers busy.  Weights are read in the order in which they lie: of two groups in
- * turns the processor did not see that they are one stream. */
+/* A group's sums with T rows of activations from column `at` on.  With few rows, two sums for each
+ * keep both multipliers busy.  Weights are read in memory order: when two groups alternated, the
+ * hardware prefetcher did not recognise one stream. */
 QSF_TEMPLATE void group_sums_avx512(__m512i sum[8], int T, const uint8_t *w, const int8_t *const q[8],
                                     size_t at, size_t ahead, qsf_form form)
 {

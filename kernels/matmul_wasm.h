@@ -38,7 +38,7 @@ QSF_TEMPLATE v128_t NAMED(high)(const uint8_t *g, int j, int bits)
 /* Bits of a code in the form used by the product; 8: signed. */
 QSF_TEMPLATE int NAMED(width)(qsf_form form)
 {
-    /* levels have no sign, but are rare, and what multiplies eight bits is there */
+    /* levels are unsigned, but are rare, and the 8-bit product already exists */
     return signed_v128(form) || qsf_form_levels(form) ? 8 : qsf_form_width(form);
 }
 
@@ -121,7 +121,7 @@ typedef struct NAMED(part) {
     const qsf_act *x;
     size_t m, n;                    /* rows of x; n <= TOKENS */
     bool   has_zero;
-    float  offset;                  /* what codes have too much, where no zero says it */
+    float  offset;                  /* subtracted from the codes, if there is no zero point */
     const uint8_t *w;               /* the codes in the tile */
     v4f    acc[NAMED(TOKENS)][4];
 } NAMED(part);

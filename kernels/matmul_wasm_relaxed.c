@@ -82,7 +82,7 @@ QSF_TEMPLATE v4i trellis_add_wasm_pairs(v4i sum, v16b level, const trellis_colum
 }
 #include "matmul_wasm.h"
 
-/* ---- the product of four bytes, where an engine makes one instruction of it: ARM with dotprod,
+/* ---- the product of four bytes, if an engine compiles it to one instruction: ARM with dotprod,
  * x86 with AVX-VNNI ---- */
 #define SET wasm_dot
 #define SET_WIDTH 2

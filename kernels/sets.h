@@ -144,12 +144,12 @@ QSF_TEMPLATE bool qsf_form_has_zero(qsf_form f)
 QSF_TEMPLATE bool qsf_form_table(qsf_form f) { return f == QSF_F_IQ4 || f == QSF_F_IQ4XS; }
 /* No scales: blocks of 256 columns and nothing before the codes. */
 QSF_TEMPLATE bool qsf_form_bare(qsf_form f) { return f == QSF_F_T2 || f == QSF_F_T5 || f == QSF_F_QK256; }
-/* Codes are places in the table qsf_qk256, which has no negative numbers. */
+/* Codes are indices into the table qsf_qk256, whose entries are not negative. */
 QSF_TEMPLATE bool qsf_form_mapped(qsf_form f) { return f == QSF_F_QK256; }
 /* Codes are places in the table qsf_fp4; with 12 more they are never negative. */
 QSF_TEMPLATE bool qsf_form_fp4(qsf_form f) { return f == QSF_F_MX4 || f == QSF_F_NV4; }
 extern const int8_t qsf_fp4_codes[16];
-/* Codes are places in qsf_table_levels, which has no negative numbers. */
+/* Codes are indices into qsf_table_levels, whose entries are not negative. */
 QSF_TEMPLATE bool qsf_form_levels(qsf_form f) { return f == QSF_F_TB4 || f == QSF_F_TB3; }
 QSF_TEMPLATE const int8_t *qsf_levels_of(qsf_form f) { return qsf_table_levels[f == QSF_F_TB3]; }
 /* Codes of 2 or 4 bits that are multiplied without conversion. */

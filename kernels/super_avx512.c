@@ -98,7 +98,7 @@ QSF_TEMPLATE __m512i pair_avx512(const int16_t *h)
     return _mm512_set1_epi32(two);
 }
 
-/* Where a row's activations lie. */
+/* The place of a row's activations. */
 typedef struct row_avx512 { const int8_t *q; const float *d, *s; const int16_t *h; } row_avx512;
 
 /* p[T] = value of 64 columns, without the activations' scale.  k: their first sub-block. */

@@ -21,8 +21,8 @@ QSF_TEMPLATE __m512i select_avx512(__m512i mask, __m512i a, __m512i b)
     return _mm512_ternarylogic_epi64(mask, a, b, 0xca);
 }
 
-/* Asks for `bytes` of weights that are multiplied soon.  With more than one row of activations the
- * processor by itself looks too few weights ahead: reading stood still half of the time. */
+/* Prefetches `bytes` of weights that are multiplied soon.  With more than one row of activations
+ * the processor does not look far enough ahead on its own: reading stalled half of the time. */
 enum { AHEAD_AVX512 = 1536 };
 QSF_TEMPLATE void prefetch_avx512(const uint8_t *p, size_t bytes)
 {

@@ -81,8 +81,8 @@ QSF_TEMPLATE v16b trellis_chosen_v128(v16b bits, int j)
     return v16_above(zero, v16_shift(bits, 7 - j));
 }
 
-/* Where one instruction picks bytes, tables are those of qsf_trellis_tables; elsewhere upper ones
- * have what differs from the lower ones. */
+/* If one instruction selects bytes, the tables are those of qsf_trellis_tables; otherwise the upper
+ * ones hold the difference from the lower ones. */
 #if defined(__wasm_relaxed_simd__)
 QSF_TEMPLATE void trellis_tables_v128(v16b t[4], const qsf_trellis_tables *levels, unsigned k)
 {
@@ -183,7 +183,7 @@ QSF_TEMPLATE void trellis_stretch_v128(int k, bool fold, float *y, const uint8_t
     for (int i = 0; i < 4; i++) v4_store(y + 4 * i, v4_load(y + 4 * i) + acc[i]);
 }
 
-/* quads: NULL where activations are sizes, and their signs turn weights. */
+/* quads: NULL if activations are magnitudes, and their signs are applied to the weights. */
 QSF_TEMPLATE void trellis_matvec_v128(int k, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
                                       size_t blocks, trellis_add_v128 *add, trellis_quads_v128 *quads)
 {

@@ -3,7 +3,7 @@
  * of these; arithmetic and comparison are C's own operators on vectors.
  * SPDX-License-Identifier: MIT
  *
- * Everything that includes this stands between QSF_V128_BEGIN and QSF_V128_END, where
+ * Code that includes this is enclosed in QSF_V128_BEGIN and QSF_V128_END, and in a test that
  * QSF_V128 is defined. */
 #ifndef QSF_V128_H
 #define QSF_V128_H

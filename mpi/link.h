@@ -16,12 +16,12 @@ extern int link_rank, link_ranks;
 /* Joins the job, which every rank does first; and leaves it. */
 void link_begin(int *argc, char ***argv, const link_delay *delay);
 void link_end(void);
-/* Signs of life from here on.  limit: seconds after which a silent rank counts as dead, and after
- * which one that neither says that it is alive nor computes counts as hanging. */
+/* Starts the heartbeats.  limit: seconds after which a silent rank counts as dead, and after which
+ * one that neither reports that it is alive nor computes counts as hanging. */
 void link_watch(double limit);
 /* Reports that the caller makes progress; functions in here that wait report it, too. */
 void link_alive(void);
-/* It waits for somebody outside of the job: one who reads what it writes, or asks for work. */
+/* Whether the rank waits for something outside the job: a reader of its output, or a request. */
 void link_away(bool is);
 
 /* Ends the job on all ranks, with an error on each that is alive. */

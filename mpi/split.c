@@ -1,9 +1,9 @@
-/* Who gets which layers.
+/* Assigns layers to ranks.
  * SPDX-License-Identifier: MIT
  *
- * A rank's speed is measured with a layer of the model.  Layers are dealt by speed, one after the
- * other to who would be done first; a rank whose budget is used up gets no more, as long as others
- * have room. */
+ * A rank's speed is measured with a layer of the model.  Layers are assigned one after the other to
+ * the rank that would finish first; a rank whose budget is used up does not get more, as long as
+ * others have room. */
 #include "job.h"
 #include "link.h"
 

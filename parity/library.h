@@ -16,7 +16,7 @@ library *library_open(const char *path, char *why, size_t cap);
 /* The libraries that path needs may be in its directory: loads this file, if it exists, for those
  * loaded later. */
 void     library_beside(const char *path);
-/* NULL: the library, with all that it has brought with it, has no such function. */
+/* NULL: neither the library nor its dependencies have this function. */
 library_fn library_find(library *l, const char *name);
 /* The file that a function came from, "" where the system does not say. */
 void     library_file(library_fn fn, char *out, size_t cap);

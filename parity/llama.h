@@ -10,7 +10,7 @@ typedef struct parity_llama parity_llama;
 
 typedef struct llama_asked {
     const char *name;            /* "llama.cpp" or "bitnet.cpp" */
-    /* a file, or a folder; NULL: where the environment says, or the system knows */
+    /* a file, or a folder; NULL: from the environment, or where the system finds it */
     const char *lib;
     const char *model;
     uint32_t    n_threads;       /* 0: the library's default */

@@ -1,6 +1,6 @@
-/* The table of llama.cpp's layouts, and how a library shows which one it has: by functions that
- * came and went at about the same time, and by the defaults, which must stand in the places of
- * the table.  A place that holds something else is a layout that is not known.
+/* The table of llama.cpp's layouts, and how a library's layout is recognised: by functions that
+ * were added or removed at about the same time, and by the defaults, which must be at the offsets
+ * in the table.  If an offset holds something else, the layout is unknown.
  * SPDX-License-Identifier: MIT */
 #include "llama_layouts.h"
 

@@ -160,7 +160,7 @@ static qsf_status run_row(run *r, size_t prompt, size_t at, const float *ours, c
                        "finite number", r->engines[which].name, prompt, at, token);
 }
 
-/* Goes on by n tokens, whose followers are known as far as next says. */
+/* Continues with n tokens, of which `known` have a known successor. */
 static qsf_status run_rows(run *r, size_t prompt, size_t at, const int32_t *ids, size_t n, size_t known,
                            qsf_error *err)
 {

@@ -14,7 +14,7 @@ typedef struct recorded_prompt { size_t n, n_rows; uint64_t at; int32_t *ids; } 
 struct recorded {
     file_in  file;
     uint32_t n_vocab;
-    size_t   n_prompts, prompt, row;        /* where the comparison is */
+    size_t   n_prompts, prompt, row;        /* position of the comparison */
     recorded_prompt *prompts;
     char     name[RECORDED_NAME], model[SHA256_HEX];
 };

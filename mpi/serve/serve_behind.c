@@ -165,7 +165,7 @@ static void agree(job *j, const serve_settings *set)
     j->n_batch = j->context.n_batch;
 }
 
-/* Goes with the job: whoever wants to end it tells rank 0. */
+/* Computes until the job ends; signals are ignored, since rank 0 ends it. */
 static void follow(job *j)
 {
     qsf_error err;

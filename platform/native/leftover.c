@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* Steps over ".PID-N"; false where text does not begin so. */
+/* Skips ".PID-N"; false if text does not begin like this. */
 static bool leftover_number(const char **text, long *pid)
 {
     const char *p = *text;

@@ -42,7 +42,7 @@ static void *memory_map(size_t size)
     if (align - before) munmap(p + before + size, align - before);
     p += before;
 #if defined(MADV_HUGEPAGE)
-    (void)madvise(p, size, MADV_HUGEPAGE);       /* only a wish: where it is refused, small pages do */
+    (void)madvise(p, size, MADV_HUGEPAGE);       /* only a hint: if it is refused, small pages are used */
 #endif
     return p;
 }

@@ -74,8 +74,8 @@ static bool out_abandoned(int dir, const char *name, long pid)
     return abandoned;
 }
 
-/* Removes "NAME.PID-N.tmp" of processes that are gone,
- * and what they had between two steps (native.h). */
+/* Removes "NAME.PID-N.tmp" files of processes that are gone, and their intermediate files
+ * (native.h). */
 static void out_clear(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;

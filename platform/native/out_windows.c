@@ -59,8 +59,8 @@ static void out_clear_one(const wchar_t *folder, size_t folder_len, const char *
     free(path);
 }
 
-/* Removes "NAME.PID-N.tmp" of processes that are gone,
- * and what they had between two steps (native.h). */
+/* Removes "NAME.PID-N.tmp" files of processes that are gone, and their intermediate files
+ * (native.h). */
 static void out_clear_windows(const wchar_t *path)
 {
     size_t folder = wcslen(path);

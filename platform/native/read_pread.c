@@ -63,9 +63,9 @@ static qsf_status pread_whole(int fd, uint64_t at, uint8_t *dst, size_t len)
 
 static size_t pread_least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* As pread_whole past the page cache, which takes whole blocks only, of the file and of memory.
- * What lies otherwise is read to the first block of its place, and moved; what is left at the ends
- * comes by way of edge. */
+/* Like pread_whole, but past the page cache, which requires aligned blocks both of the file and of
+ * memory.  Other data is read into the first aligned block of its destination, and moved; the ends
+ * are read through edge. */
 static qsf_status pread_direct(int fd, uint64_t at, uint8_t *dst, size_t len, uint8_t *edge)
 {
     const size_t align = NATIVE_DIRECT_ALIGN;

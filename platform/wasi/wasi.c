@@ -107,7 +107,7 @@ static uint64_t wasi_now_ns(void *user)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* WASI knows no zone: this is UTC. */
+/* WASI does not have time zones: this is UTC. */
 static int64_t wasi_wall_s(void *user)
 {
     struct timespec t;

@@ -344,7 +344,8 @@ WASM_EXPORT("adapter_number") double wasm_adapter_number(const qsf_adapter *a, u
     const double numbers[] = { a->n_pairs, a->rank, (double)a->alpha, (double)a->bytes };
     return which < QSF_ARRAY_LEN(numbers) ? numbers[which] : 0;
 }
-/* What is computed from now on has these; where they are others, the sequence is emptied. */
+/* Tokens computed from now on use these adapters; if they differ from the previous ones, the
+ * sequence is emptied. */
 WASM_EXPORT("adapters_use") int wasm_adapters_use(const qsf_adapter_use *uses, size_t n)
 {
     qsf_turn_cancel(session.turn);
