@@ -344,8 +344,8 @@ static const char *meta_of(const input *in, const char *key)
     return NULL;
 }
 
-/* What was done, for --info: not when or where, so that equal input gives equal files.  Adapters
- * fit channels that were kept (core/model/adapter.c). */
+/* What was done, for --info: not when or on which machine, so that equal input gives equal files.
+ * Adapters are matched to channels that were kept (core/model/adapter.c). */
 static qsf_status convert_meta(input *in, const qsf_convert_options *o, bool equalized, qsf_meta **meta,
                                uint32_t *n_meta, qsf_error *err)
 {

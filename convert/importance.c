@@ -126,7 +126,7 @@ static uint32_t importance_place(const importance_work *k, const double *value, 
     return n;
 }
 
-/* Importance from places: those in both measures together say the order. */
+/* Importance from ranks: the sum of a layer's ranks in both measures determines the order. */
 static void importance_sort(const importance_work *k, double *sums, float *importance)
 {
     const uint32_t n = k->n_layers > 4 ? k->n_layers - 4 : 0;
@@ -251,7 +251,7 @@ static qsf_status importance_measure(importance_work *k, const qsf_platform *p, 
 
 /* ---- the file ---- */
 
-/* The header's type byte: the layers' matrices' type where they have one that it can name. */
+/* The header's type byte: the type of the layers' matrices, if they share one that it can name. */
 static uint8_t importance_type(const qsf_source *s)
 {
     int type = -1;
@@ -294,7 +294,7 @@ static qsf_status importance_units(const qsf_source *s, qsf_writer *w, const qsf
     return st ? st : importance_unit(s, w, qsf_unit_final(s), 1, err);
 }
 
-/* The same tensors byte for byte, with these numbers and a note of where they come from. */
+/* The same tensors byte for byte, with these numbers and a note of their origin. */
 static qsf_status importance_write(const qsf_source *s, const char *path, const qsf_convert_options *o,
                                    const float *importance, const char *note, uint64_t *bytes, qsf_error *err)
 {

@@ -4,7 +4,7 @@
  *
  * Four bits of a row's codes, two columns, are the index into a table of 16 sums, and a byte
  * shuffle does this lookup for 16 rows.  For that, tiles of TERNARY2 and QK256 are transposed in
- * memory:  vector v, of 16 bytes, holds columns 4v to 4v + 3, byte r of it row r's, with the first
+ * memory: vector v, of 16 bytes, holds columns 4v to 4v + 3, byte r of it row r's, with the first
  * in the lowest bits.  64 bytes hold the same 16 columns of 16 rows before and after.
  *
  * Sums are exact integers, and are converted to floats in the order of the sets' products: both

@@ -42,8 +42,8 @@ uint32_t qsf_cal_key(const convert_calibration *c);
 qsf_status qsf_cal_hessian(convert_calibration *c, uint32_t unit, uint32_t kind, uint32_t cols, float *h,
                            float *first, uint64_t *tokens, bool *diagonal, qsf_error *err);
 
-/* The same as the square roots of the diagonal, for input's sizes; user: the calibration.  *known
- * false: nothing is known of this matrix. */
+/* The same, as the square roots of the diagonal, for input's sizes; user: the calibration.  *known
+ * false: nothing is known about this matrix. */
 qsf_status qsf_cal_sizes(void *user, uint32_t unit, uint32_t kind, uint32_t cols, float *size, bool *known,
                          qsf_error *err);
 

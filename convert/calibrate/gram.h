@@ -7,8 +7,8 @@
 
 enum { CAL_STRIP = 64, CAL_SKIPPED = 2 };
 #define CAL_NO_INPUT UINT32_MAX
-/* A kind and an expert in one, as files have them and as is asked: the kind, and from here on
- * 1 + the expert, or 0 of all rows. */
+/* A kind and an expert in one number, as in files and in queries: the kind, plus CAL_EXPERT times 1
+ * + the expert, or plus 0 for all rows. */
 enum { CAL_EXPERT = 1 << 16 };
 
 /* One input, which one matrix or several are multiplied with. */

@@ -255,7 +255,7 @@ static void imatrix_add(const imatrix_entry *e, uint32_t expert, uint32_t cols, 
     for (uint32_t i = 0; i < cols; i++) mean[i] += qsf_lef32(values + 4 * (size_t)i) / count;
 }
 
-/* Of one expert, where rows came to it; else of all n. */
+/* The means of one expert, if rows were routed to it; else those of all n. */
 static void imatrix_of_experts(const imatrix_entry *e, uint32_t expert, uint32_t n, uint32_t cols,
                                float *mean, uint64_t *tokens)
 {
@@ -276,7 +276,7 @@ qsf_status qsf_imatrix_read(const cal_imatrix *m, int32_t layer, uint32_t of, ui
     const uint32_t kind = of % CAL_EXPERT;
     const qsf_role *role = qsf_role_of(kind);
     const imatrix_entry *e = role ? imatrix_find(m, layer, role->gguf) : NULL;
-    /* Another matrix that is multiplied with the same says the same. */
+    /* Another matrix with the same input has the same entry. */
     for (size_t i = 0; !e && i < QSF_N_ROLES; i++)
         if (qsf_roles[i].use == QSF_USE_MATRIX && qsf_gram_kind(qsf_roles[i].kind) == qsf_gram_kind(kind))
             e = imatrix_find(m, layer, qsf_roles[i].gguf);

@@ -170,7 +170,7 @@ static void text_rules(text_maker *k)
                      : qsf_token_piece(k->m, (int32_t)i, false, &bytes) ? TEXT_MAY : TEXT_NEVER;
 }
 
-/* Whether the token looks like a word: nothing but letters, after a space or none. */
+/* Whether the token looks like a word: only letters, with or without a leading space. */
 static bool text_word(const text_maker *k, int32_t id)
 {
     const char *p;
@@ -212,8 +212,9 @@ static size_t text_words(const text_maker *k, const int32_t *ids, uint32_t n, ch
     return len;
 }
 
-/* A user's words, which another sequence begins with, and the beginning of the answer; a plain
- * sequence where the template does not take them or leaves no room for an answer. */
+/* Begins a conversation with a user's message, taken from another sequence, and the beginning of
+ * the answer; a plain sequence if the template does not accept it or leaves no room for an
+ * answer. */
 static qsf_status text_begin_chat(text_maker *k, uint32_t s, qsf_error *err)
 {
     char words[TEXT_WORDS * 32], said[TEXT_WORDS * 96 + 16];

@@ -89,7 +89,7 @@ static double encode_trellis_tile(const encode_rows *k, uint32_t rows, encode_ba
     encode_trellis t = { .f = k->f, .q = &q, .w = b->w, .scale = b->scale, .scale_byte = b->scale_byte,
                          .codes = b->codes };
     k->lanes->trellis(&t);
-    /* the copy is used up: a row's codes and scales lie there */
+    /* the copy is no longer needed: its memory holds a row's codes and scales */
     uint8_t *codes = (uint8_t *)b->copy, *scale = codes + cols;
     for (uint32_t r = 0; r < rows; r++) {
         for (uint32_t i = 0; i < cols; i++) codes[k->f->column[i]] = b->codes[(size_t)ENCODE_ROWS * i + r];

@@ -22,7 +22,7 @@
 
 #include <math.h>
 
-/* What stands on the diagonal for a column that is not there: its errors cost next to nothing. */
+/* The diagonal for a column that does not exist: its errors cost almost nothing. */
 #define FACTOR_ABSENT 1e-6
 
 enum { B = ENCODE_BLOCK };
@@ -71,7 +71,8 @@ static bool factor_diagonal(const factor_work *k, uint32_t i)
     return true;
 }
 
-/* Block i below the diagonal: the part of R that lies left of it off, then the diagonal's R. */
+/* Block i below the diagonal: subtracts the part of R to its left, then applies the diagonal's
+ * R. */
 static qsf_status factor_below(void *user, uint32_t i, uint32_t thread, qsf_error *err)
 {
     const factor_work *k = user;

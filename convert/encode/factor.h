@@ -23,7 +23,7 @@ typedef struct encode_inputs {
 /* QSF_E_CORRUPT: numbers that are not finite, or of no mean of x x'. */
 qsf_status qsf_enc_factor_new(const qsf_platform *p, const qsf_convert_options *o, const encode_inputs *in,
                               encode_factor **out, qsf_error *err);
-/* Of inputs about which nothing is known. */
+/* The factor for inputs about which nothing is known. */
 qsf_status qsf_enc_factor_none(const qsf_platform *p, uint32_t cols, bool steps, encode_factor **out,
                                qsf_error *err);
 uint64_t   qsf_enc_factor_bytes(const encode_factor *f);

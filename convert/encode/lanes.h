@@ -1,9 +1,10 @@
-/* The encoders' inner loops over the rows of a tile, and the product that factors are made with.
+/* The encoders' inner loops over the rows of a tile, and the product used to compute factors.
  * SPDX-License-Identifier: MIT
  *
  * Rows of a matrix are quantised independently of one another: a lane of a vector is a row.  The
  * loops are written once (lanes_body.h) and compiled for several instruction sets.  Each lane's
- * operations and their order are the same in all of them, without contraction: so are all bits. */
+ * operations and their order are the same in all of them, without contraction, so the results are
+ * the same to the bit. */
 #ifndef QSF_CONVERT_LANES_H
 #define QSF_CONVERT_LANES_H
 
@@ -24,7 +25,7 @@ enum {
  * from them; its cost is then e^2. */
 typedef struct encode_factor {
     uint32_t        cols;       /* padded to a multiple of ENCODE_GROUP */
-    bool            diagonal;   /* L is: errors have nothing to do with one another */
+    bool            diagonal;   /* L is diagonal: errors are independent of one another */
     /* [cols]: the matrix's column at this place, at least the matrix's number of columns if it is
      * padding; trellis types use the order of their steps instead of the natural one */
     const uint32_t *column;

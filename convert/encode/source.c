@@ -1,5 +1,5 @@
-/* What calibration says of each matrix, as factors for the encoders.  Matrices that read one input
- * follow one another in a model: the last factor is kept for the next of them.
+/* Turns a calibration into factors for the encoders.  Matrices that read the same input are
+ * consecutive in a model: the last factor is kept for the next of them.
  * SPDX-License-Identifier: MIT */
 #include "encode/source.h"
 

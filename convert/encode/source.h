@@ -1,4 +1,4 @@
-/* What calibration says of each matrix, as factors for the encoders: see source.c.
+/* Turns a calibration into factors for the encoders: see source.c.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_SOURCE_H
 #define QSF_CONVERT_SOURCE_H
@@ -6,7 +6,7 @@
 #include "encode/factor.h"
 #include "plan/plan.h"
 
-/* Where Hessians come from. */
+/* The source of the Hessians. */
 typedef struct encode_hessians {
     void *user;
     /* Reads statistics of the inputs of the matrix of this unit and kind (+ (1 + e) << 16: expert
@@ -33,8 +33,8 @@ typedef struct encode_source {
  * importance of columns.  *measured: it comes from calibration. */
 qsf_status qsf_enc_factor_of(encode_source *s, uint32_t i, const convert_tensor *c,
                              const encode_factor **out, bool *measured, qsf_error *err);
-/* In how many parts of equal rows the tensor is encoded, each with a factor of its own: experts,
- * where calibration may know what each multiplies and each has whole tiles; else 1. */
+/* The number of parts of equal rows that the tensor is encoded in, each with its own factor: the
+ * number of experts, if calibration may have each one's inputs and each has whole tiles; else 1. */
 uint32_t   qsf_enc_parts(const encode_source *s, const input_tensor *t, const convert_tensor *c);
 void       qsf_enc_source_done(encode_source *s);
 

@@ -1,5 +1,5 @@
-/* What each tensor becomes: the named presets, the user's own rules, and a budget spent where it
- * helps most.
+/* Chooses each tensor's type: by the named presets, the user's own rules, and a budget spent where
+ * it helps most.
  * SPDX-License-Identifier: MIT */
 #include "plan/choose.h"
 #include "model/roles.h"
@@ -69,8 +69,8 @@ static bool plan_matches(const qsf_convert_rule *rule, const input_tensor *t)
     return plan_glob(rule->pattern, t->name) || plan_glob(rule->pattern, qsf_kind_name(t->kind));
 }
 
-/* What is ternary already stays so, to the bit, whatever a preset makes of other matrices of
- * layers. */
+/* A matrix that is already ternary stays so, to the bit, whatever a preset chooses for other
+ * matrices of layers. */
 static qsf_status plan_ternary(input *in, uint32_t i, const qsf_convert_options *o, convert_tensor *c,
                                convert_form *f, qsf_error *err)
 {
@@ -118,7 +118,7 @@ static qsf_status plan_tensor(input *in, uint32_t i, const qsf_convert_options *
     return st ? st : plan_set(c, t, o, f.type, f.block, err);
 }
 
-/* A pattern that matches nothing is a mistake that would otherwise go unseen. */
+/* A pattern without a match is a mistake that would otherwise go unnoticed. */
 static qsf_status plan_check_rules(const input *in, const qsf_convert_options *o, qsf_error *err)
 {
     for (size_t k = 0; k < o->n_rules; k++) {

@@ -8,17 +8,18 @@
  *     rows of v -> columns of the attention output (of every query head that shares the key head)
  *     rows of up -> columns of down (gated networks only: else an activation lies between)
  *
- * The last two only where no norm lies between, as BitNet's do.
+ * The last two apply only if there is no norm in between, as in BitNet.
  *
- * In a block all columns share a step, so their errors are alike, and a column's errors count as
- * much as its inputs are large.  With a_j the size of input j and w_j that of column j, scaling the
+ * In a block all columns share a step, so their errors are similar, and a column's errors count in
+ * proportion to its inputs.  With a_j the size of input j and w_j that of column j, scaling the
  * column by s_j costs sum(a_j^2 / s_j^2) times sum(s_j^2 w_j^2), which is least at s_j = sqrt(a_j /
- * w_j).  Without calibration a_j is what the weights before it say: the norm's gain, the energy of
- * the row that makes it.  docs/quantisers.md has the measurements.
+ * w_j).  Without calibration, a_j is estimated from the weights before it: the norm's gain, the
+ * energy of the row that makes it.  docs/quantisers.md has the measurements.
  *
- * Error feedback knows better how much each input counts.  For it the norms' gains go into the
- * matrices whole, so that a block's columns have inputs of about one size, and that is all; but in
- * a model where calibration finds odd channels of the hidden state: level.h. */
+ * Error feedback knows more precisely how much each input counts.  With it, the norms' gains are
+ * moved entirely into the matrices, so that a block's columns have inputs of about the same size,
+ * and nothing else is done, except in a model with outlier channels in the hidden state: see
+ * level.h. */
 #include "plan/equalize.h"
 
 #include "plan/band.h"
@@ -38,7 +39,7 @@ typedef struct equal_work {
     double          bits;           /* of a weight, about */
     bool            odd;            /* the model has channels far larger than others */
     bool            looks;          /* only for these */
-    bool            folds;          /* norm gains go into the matrices whole, and nothing else is done */
+    bool            folds;          /* norm gains are moved into the matrices, and nothing else is done */
     equal_layer     at;
 } equal_work;
 
@@ -111,7 +112,7 @@ static void equal_fold(const double *gain, uint32_t n, float *scale)
     for (uint32_t j = 0; j < n; j++) scale[j] = gain[j] > 1e-6 && gain[j] < 1e6 ? (float)gain[j] : 1;
 }
 
-/* What calibration says of the columns of a matrix; *known false: nothing. */
+/* The calibration's sizes of a matrix's columns; *known false: there are none. */
 static qsf_status equal_measured(const equal_work *k, int tensor, float *size, bool *known, qsf_error *err)
 {
     const input *in = k->in;
@@ -340,7 +341,7 @@ static qsf_status equal_one_layer(void *user, uint32_t layer, uint32_t thread, q
     return st;
 }
 
-/* What a weight will have, about; types that a target chooses are not known yet. */
+/* The bits that a weight will have, roughly; types chosen by a target are not known yet. */
 static double equal_bits(const input *in, const qsf_convert_options *o, const convert_report *r)
 {
     double weights = 0, bytes = 0;

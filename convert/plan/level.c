@@ -59,7 +59,7 @@ bool qsf_conv_level_odd(const level_norm *of)
 
 #undef LEVEL_ODD
 
-/* scale[j] = gain[j] where that keeps the channel within the range around the mean. */
+/* scale[j] = gain[j] if that keeps the channel within the range around the mean. */
 static void level_scales(const level_norm *of, double mean, double range, float *scale)
 {
     for (uint32_t j = 0; j < of->n; j++) {
@@ -72,7 +72,7 @@ static void level_scales(const level_norm *of, double mean, double range, float 
     }
 }
 
-/* The largest of a block of normal values is told by a high moment of theirs. */
+/* The largest of a block of normally distributed values is estimated by a high moment of theirs. */
 static void level_noise(const level_norm *of, const float *scale, double *noise)
 {
     for (uint32_t at = 0; at < of->n; at += LEVEL_BLOCK) {

@@ -1,4 +1,4 @@
-/* What becomes of each tensor, and how well it went: what the files of this folder work on.
+/* The form chosen for each tensor, and its errors: the data that the files of this folder work on.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_PLAN_H
 #define QSF_CONVERT_PLAN_H
@@ -16,7 +16,8 @@ typedef struct convert_tensor {
     /* [rows], [cols]: the weights are multiplied with them first; NULL: 1 */
     const float    *row_scale, *col_scale;
     const float    *importance;     /* [cols] weights of the columns' squared errors; NULL: 1 */
-    /* not 0: goes to a tensor of its own (QSF_K_SCALE); the codes are of the weights without it */
+    /* not 0: stored in a tensor of its own (QSF_K_SCALE); the codes are those of the weights
+     * divided by it */
     float           scale;
     const qsf_embd_clusters *clusters;      /* whose centroids are taken off the rows, NULL: none */
     bool            keeps_outliers; /* the largest weights of each row go to an additional sparse tensor */

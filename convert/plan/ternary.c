@@ -28,7 +28,7 @@ qsf_status qsf_conv_ternary_scale(input *in, uint32_t i, uint32_t band, float *s
     qsf_status st = w ? QSF_OK : QSF_E_MEMORY;
     bool same = true;
     *scale = 0;
-    /* The first row says no of nearly all others. */
+    /* The first row already rules out nearly all others. */
     for (uint32_t row = 0, n = 1; row < t->rows && same && !st; row += n, n = QSF_MIN(band, t->rows - row))
         if (!(st = in->read(in, i, row, n, w, err))) same = ternary_same(w, (size_t)n * t->cols, scale);
     qsf_dealloc(in->platform, w, bytes);

@@ -1,5 +1,4 @@
-/* config.json to hparams, with the defaults that the Transformers library has where a member is
- * missing.
+/* Converts config.json to hparams, with the Transformers library's defaults for missing members.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_config.h"
 
@@ -139,7 +138,7 @@ static qsf_status config_window(yyjson_val *root, const hf_type *d, const qsf_ar
     }
     if (!n_local) hp->window = 0;
     if (!n_local || n_local == hp->n_layers) {
-        /* Without a global layer among these few the type's own period still says the same. */
+        /* Without a global layer among these few, the type's own period still applies. */
         hp->window_pattern = n_local && !types && p.regular ? p.every : 0;
         return QSF_OK;
     }
@@ -170,7 +169,7 @@ static qsf_status config_activation(yyjson_val *root, const char *key, qsf_hpara
     if (st || !name) return st;
     for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++)
         if (!strcmp(name, known[i].name) && (i || hp->both_ways)) {
-            /* gpt-oss says silu, of which its activation is made */
+            /* gpt-oss has silu, which its own activation is based on */
             if (hp->act != QSF_ACT_SWIGLU_OAI || known[i].act != QSF_ACT_SILU) hp->act = known[i].act;
             return QSF_OK;
         }
@@ -273,7 +272,8 @@ static qsf_status config_biases(yyjson_val *root, hf_config *cfg, qsf_error *err
     return QSF_OK;
 }
 
-/* What is so in every model of the architecture, or where config.json does not say. */
+/* What holds for every model of the architecture, or is the default if config.json does not set
+ * it. */
 static void config_arch(const qsf_arch *a, const hf_type *d, qsf_hparams *hp)
 {
     qsf_format(hp->arch, sizeof hp->arch, "%s", a->name);
@@ -405,7 +405,7 @@ static qsf_status config_ternary(yyjson_val *q, uint8_t *ternary, qsf_error *err
     return QSF_OK;
 }
 
-/* A model with pictures says it for the whole model, or did once for the text alone. */
+/* A vision model sets it for the whole model; older files set it for the text part alone. */
 static qsf_status config_tied(yyjson_val *top, yyjson_val *text, const hf_type *d, qsf_hparams *hp,
                               qsf_error *err)
 {

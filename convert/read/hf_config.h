@@ -1,4 +1,4 @@
-/* What config.json and generation_config.json say of the network and its tokens.
+/* Reads the network's description and its tokens from config.json and generation_config.json.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_HF_CONFIG_H
 #define QSF_CONVERT_HF_CONFIG_H
@@ -22,14 +22,14 @@ typedef struct hf_config {
     uint64_t    need;                        /* kinds, as bits, besides those of the architecture */
     uint8_t     ternary;                     /* hf_ternary */
     uint32_t    n_guessing;                  /* extra layers at the end, which predict further tokens */
-    bool        head_twice;                  /* the head is the embedding, and yet a matrix of its own */
+    bool        head_twice;                  /* the head is the embedding, but stored as a separate matrix */
     bool        pictures;                    /* the text model is one part, next to a vision model */
     bool        own_head;                    /* of a reranker whose head is not part of the model */
     bool        rerank;                      /* the score is the share of "yes" in the answer */
     /* Folders of sentence-transformers modules; NULL if absent. */
     const char *pooling, *dense[2];
     uint32_t    n_dense;                     /* of which config.json was read */
-    int32_t     bos, eos, pad;               /* -1: not said */
+    int32_t     bos, eos, pad;               /* -1: not set */
     uint32_t    n_more_eos;
     int32_t     more_eos[16];                /* where eos_token_id is a list: all of it */
 } hf_config;

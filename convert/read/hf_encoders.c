@@ -1,5 +1,5 @@
-/* What config.json says of encoders: token types and positions, what the network is not, windows on
- * both sides, classes.
+/* Reads config.json of encoders: token types and positions, unsupported variants, windows on both
+ * sides, classes.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_encoders.h"
 

@@ -1,4 +1,4 @@
-/* What config.json says of encoders.
+/* Reads config.json of encoders.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_HF_ENCODERS_H
 #define QSF_CONVERT_HF_ENCODERS_H

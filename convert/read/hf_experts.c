@@ -1,4 +1,4 @@
-/* What config.json says of a mixture of experts: how many, how long, and how a router chooses.
+/* Reads config.json of a mixture of experts: their number and size, and how the router chooses.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_experts.h"
 

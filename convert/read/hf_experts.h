@@ -1,4 +1,4 @@
-/* What config.json says of a mixture of experts.
+/* Reads config.json of a mixture of experts.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_HF_EXPERTS_H
 #define QSF_CONVERT_HF_EXPERTS_H

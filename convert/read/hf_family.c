@@ -1,5 +1,5 @@
-/* What config.json says under some architectures only: scales, layers that do not rotate, biases by
- * other names.
+/* Reads members of config.json that only some architectures have: scales, layers without rotation,
+ * biases with other names.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_family.h"
 

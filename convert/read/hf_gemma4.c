@@ -1,5 +1,5 @@
-/* What config.json says of Gemma 4's text models: layers that see everything have sizes of their
- * own, the last ones read others' keys, and tokens have a row for each layer.
+/* Reads config.json of Gemma 4's text models: global attention layers have their own sizes, the
+ * last layers read other layers' keys, and tokens have a row for each layer.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_gemma4.h"
 

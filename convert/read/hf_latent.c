@@ -1,4 +1,4 @@
-/* What config.json says of DeepSeek's latent attention: sizes of latents and of heads.
+/* Reads config.json of DeepSeek's latent attention: sizes of latents and of heads.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_latent.h"
 

@@ -1,5 +1,4 @@
-/* What config.json says of layers whose mixer is not attention: which ones these are, and their
- * sizes.
+/* Reads from config.json which layers have a mixer other than attention, and its sizes.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_mixers.h"
 

@@ -98,7 +98,7 @@ static qsf_status hf_add_packed(hf_mapper *m, const weights_tensor *t, uint32_t 
     return QSF_OK;
 }
 
-/* What packs ternary codes is of this type, and nothing else that is read. */
+/* Packed ternary codes have this type, and nothing else that is read does. */
 static bool hf_is_packed(const hf_mapper *m, const qsf_role *role, const weights_tensor *t)
 {
     return m->cfg->ternary > HF_TERNARY_MASTERS && role->part == QSF_PART_LAYER &&
@@ -501,8 +501,8 @@ static qsf_status hf_same_values(const hf_mapper *m, const weights_tensor *a, co
     return st;
 }
 
-/* Files of a model whose head is tied to the embedding, as its config.json says, may have a head
- * for all that: a copy, or, as the Transformers library takes it, one of its own. */
+/* In files of a model whose head is tied to the embedding, according to config.json, the head may
+ * still exist: as a copy, or, as the Transformers library treats it, as a separate matrix. */
 static qsf_status hf_untie(const hf_mapper *m, const char *embd, qsf_error *err)
 {
     char name[128], head[128];

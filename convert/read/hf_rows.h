@@ -1,4 +1,4 @@
-/* Rows of floats from the weight files of a Hugging Face directory, however they lie in them.
+/* Rows of floats from the weight files of a Hugging Face directory, in any of their layouts.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_HF_ROWS_H
 #define QSF_CONVERT_HF_ROWS_H
@@ -9,17 +9,17 @@
 typedef struct hf_heads {
     bool     columns;
     uint32_t first, size;   /* rows or columns before the heads, and of one */
-    uint32_t keys, each;    /* how many keys; heads of each; 0: rows lie as ours */
+    uint32_t keys, each;    /* how many keys; heads of each; 0: rows in our order */
 } hf_heads;
 
 /* Rows of a delta net that the file has key by key: its query, itself, its values, their gates. */
 typedef struct hf_sets {
-    uint32_t all;           /* rows of one key in the file; 0: rows lie as ours */
+    uint32_t all;           /* rows of one key in the file; 0: rows in our order */
     uint32_t key, values;   /* rows of a query or a key; of one key's values or gates */
     uint32_t first, at;     /* our rows of queries and keys, before the others; where these begin in a set */
 } hf_sets;
 
-/* Where the values of one input tensor come from. */
+/* The source of the values of one input tensor. */
 typedef struct hf_place {
     const weights_tensor *t;
     /* Number of rows in a block; each block is in the next tensor of the list, or block_step values

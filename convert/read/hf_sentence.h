@@ -9,7 +9,7 @@
 #include "read/input.h"
 
 #ifdef QSF_HAVE_YYJSON
-/* Takes what a file says that was found; what names it in messages. */
+/* Parses a file that was found; what names it in messages. */
 typedef qsf_status hf_parse(input *in, yyjson_val *root, const char *what, hf_config *cfg, qsf_error *err);
 
 /* A file of the directory that need not be there. */

@@ -22,8 +22,8 @@ static int32_t special_find(const vocab_build *b, const char *text)
     return text && *text ? qsf_vocab_scan(b, text, strlen(text)) : -1;
 }
 
-/* Tokenizer_config's text counts before config.json's number, and that
- * before what the SentencePiece model said. */
+/* The text in tokenizer_config.json takes precedence over the number in config.json, and that over
+ * the SentencePiece model's. */
 static qsf_status special_set(const vocab_build *b, yyjson_val *config, const char *key, int32_t number,
                               int32_t *id, qsf_error *err)
 {
@@ -39,7 +39,7 @@ static qsf_status special_set(const vocab_build *b, yyjson_val *config, const ch
 
 /* ---- added by themselves? -------------------------------------------------------------------- */
 
-typedef struct special_adds { int bos, eos; } special_adds;     /* -1: not said */
+typedef struct special_adds { int bos, eos; } special_adds;     /* -1: not set */
 
 /* How many special tokens are between the two texts of a pair. */
 static int special_between(yyjson_val *pair)
@@ -147,7 +147,7 @@ static const char *const special_others[] = {
     "<reponame>", "<|file_sep|>",
 };
 static const char *const special_fill[] = {
-    /* control tokens that end nothing */
+    /* control tokens that do not end anything */
     "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>",   "<PRE>",        "<|fim_suffix|>", "<fim-suffix>",
     "<fim_suffix>",   "<SUF>",        "<|fim_middle|>", "<fim-middle>", "<fim_middle>",   "<MID>",
 };

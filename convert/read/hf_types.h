@@ -46,7 +46,7 @@ typedef struct hf_alias {
 
 /* Keys of the experts' settings.  NULL: this type does not have the setting. */
 typedef struct hf_expert_keys {
-    const char *when;           /* whether there are any; NULL: n alone says it */
+    const char *when;           /* whether there are any; NULL: determined by n */
     const char *n, *ff;         /* their number; their length */
     const char *used;           /* how many a row takes; NULL: "num_experts_per_tok" */
     const char *shared;         /* length of the shared feed-forward, ... */
@@ -54,9 +54,9 @@ typedef struct hf_expert_keys {
     uint32_t    n_shared_absent;
     const char *method;         /* topk_method, besides "greedy"; NULL: not used */
     const char *dense;          /* layers without experts, the first ones */
-    uint32_t    n_absent, used_absent, dense_absent;    /* where config.json is silent; n 0: it must not be */
+    uint32_t    n_absent, used_absent, dense_absent;    /* defaults; n_absent 0: required */
     bool        may_lack;       /* their number may be 0: only the shared feed-forward is left */
-    uint32_t    groups_absent;  /* of experts, where config.json is silent */
+    uint32_t    groups_absent;  /* of experts: the default */
     bool        sigmoid;        /* of the router; else it is as in the architecture */
     bool        norm_says, norm_absent;     /* norm_topk_prob counts; else it is as in the architecture */
 } hf_expert_keys;
@@ -65,7 +65,7 @@ typedef struct hf_type {
     const char *type, *class_name;      /* "model_type" and "architectures" of config.json */
     const char *arch;                   /* a row of core/model/arch.c, which has the rest */
     uint8_t     keys;                   /* hf_keys */
-    /* where config.json is silent, what the Transformers library takes */
+    /* the Transformers library's defaults, for members missing in config.json */
     uint32_t    vocab, embd, ff, layers, heads;
     uint32_t    kv_heads;               /* 0: heads */
     uint32_t    head_dim;               /* 0: embd / heads */
@@ -82,7 +82,7 @@ typedef struct hf_type {
     bool        partial_rope;           /* partial_rotary_factor may be other than 1 */
     float       rope_part;              /* the same, and that is what it is; 0: 1 */
     bool        sections;               /* texts turn all sections of "mrope" alike */
-    bool        pairs;                  /* rows of queries and keys lie as pairs that rotate */
+    bool        pairs;                  /* rows of queries and keys are stored as rotating pairs */
     bool        scaled_rope;            /* required in config.json, without a default */
     bool        biased;                 /* attention_bias */
     bool        norms_less_one;         /* norms are stored less 1 */
@@ -92,9 +92,9 @@ typedef struct hf_type {
     bool        ternary;                /* matrices of layers are masters of ternary ones */
     const char *other_type;             /* NULL, or the "model_type" that goes with this class's name */
     const char *other_class;            /* NULL, or another class's name that means the same */
-    bool        yes_no;                 /* rerankers answer yes or no: their directories say it by name */
+    bool        yes_no;                 /* rerankers answer yes or no, recognised by the directory's name */
     const hf_expert_keys *experts;      /* NULL: no experts */
-    bool        mxfp4;                  /* quantization_config may say mxfp4 */
+    bool        mxfp4;                  /* quantization_config may be mxfp4 */
     const char *pre;                    /* BPE with byte_fallback: its pre-tokenizer; NULL: SentencePiece */
     uint64_t    need;                   /* kinds, as bits, besides those of the architecture */
     uint64_t    biases;                 /* those that attention_bias and mlp_bias are about */

@@ -86,8 +86,8 @@ static qsf_status vocab_added_files(vocab_build *b, const vocab_files *f, yyjson
     return QSF_OK;
 }
 
-/* A space in front of the text: what tokenizer.json says, else
- * tokenizer_config.json, else the SentencePiece model. */
+/* A leading space: as tokenizer.json sets it, else tokenizer_config.json, else the SentencePiece
+ * model. */
 static qsf_status vocab_space_prefix(const vocab_files *f, const spm_info *info, const hf_config *cfg,
                                      qsf_vocab *v, qsf_error *err)
 {

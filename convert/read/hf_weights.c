@@ -176,7 +176,8 @@ qsf_status qsf_hf_weights_open(const qsf_platform *p, const char *dir, qsf_arena
         const qsf_status st = kinds[i].index
                                   ? hf_open_index(p, dir, kinds[i].name, kinds[i].pickled, arena, w, err)
                                   : hf_open_single(p, dir, kinds[i].name, kinds[i].pickled, arena, w, err);
-        /* Not found is only "try the next" where not even the first file of the kind opened. */
+        /* Not found means "try the next" only if not even the first file of the kind could be
+         * opened. */
         if (st == QSF_E_NOT_FOUND && !w->n_files && !(kinds[i].index && w->files)) continue;
         *format = kinds[i].format;
         return st;

@@ -1,4 +1,4 @@
-/* The tensors of a PyTorch checkpoint: what its pickle says, found in the archive.
+/* The tensors of a PyTorch checkpoint: as its pickle lists them, located in the archive.
  * SPDX-License-Identifier: MIT
  * What PyTorch writes: torch/serialization.py, torch/_utils.py. */
 #include "read/pickle.h"

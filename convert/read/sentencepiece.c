@@ -144,7 +144,8 @@ static qsf_status spm_normalizer(spm_bytes m, spm_info *info, spm_bytes *charsma
     return QSF_OK;
 }
 
-/* fairseq's own tokens, between which and the mask pieces lie, a place further than in the file. */
+/* fairseq's own tokens: the pieces are between them and the mask, one id higher than in the
+ * file. */
 static qsf_status spm_fairseq(vocab_build *b, uint64_t n, spm_info *info, qsf_error *err)
 {
     static const char *const own[] = { "<s>", "<pad>", "</s>", "<unk>" };

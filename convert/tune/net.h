@@ -10,7 +10,7 @@
 typedef struct tune_tensor {
     uint32_t unit, kind, rows, cols;    /* a vector has one row */
     float   *w;                         /* [rows][cols] */
-    bool     frozen;                    /* no gradient of it is asked for */
+    bool     frozen;                    /* its gradient is not needed */
 } tune_tensor;
 
 typedef struct tune_net {
@@ -28,7 +28,7 @@ typedef struct tune_batch {
     const uint32_t *first;              /* [n_seqs + 1] rows that sequences begin with */
 } tune_batch;
 
-/* Whether networks of this description can be run here; the message says what cannot. */
+/* Whether networks of this description can be run here; the message names what is not supported. */
 qsf_status qsf_tune_can(const qsf_source *s, qsf_error *err);
 /* With the weights of s's file, or of an input with the same description, of which s's file is a
  * quantised copy.  n must be freed in any case. */

@@ -171,7 +171,7 @@ static void train_scatter(const train_job *j, const tune_path *p, size_t tile, s
         }
 }
 
-/* g over the root of what rows and columns say of its square. */
+/* g divided by the root of its square's estimate from rows and columns. */
 static void train_move(const train_job *j, size_t row, size_t n)
 {
     const uint32_t cols = j->t->cols, blocks = train_pad(cols) / TUNE_GROUP;

@@ -190,7 +190,7 @@ static qsf_status tune_save(tune_work *k, uint32_t step, double before, qsf_erro
     return k->path ? qsf_progress_write(&k->train, k->path, k->key, step, before, err) : QSF_OK;
 }
 
-/* Where tuning begins: at step 0, or where it was interrupted. */
+/* The step where tuning begins: 0, or the one where it was interrupted. */
 static qsf_status tune_begin(tune_work *k, uint32_t *step, double *before, qsf_error *err)
 {
     *step = 0;
