@@ -40,10 +40,10 @@ if(qsf_yyjson STREQUAL "system")
     endif()
 endif()
 
-# qsf.pc, qsf_convert.pc and qsf-config.cmake find everything from where they lie, so that an
-# installation works wherever it is put or moved to. Only a folder that was given as an absolute
-# path stays that path; and where the libraries' folder is one, the way from there to the headers is
-# known no sooner than the prefix is: when it is installed.
+# qsf.pc, qsf_convert.pc and qsf-config.cmake find everything relative to their own location, so
+# that an installation can be moved. Only a folder given as an absolute path stays that path; and
+# if the libraries' folder is absolute, the path from there to the headers is not known before the
+# prefix is: at installation.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
     set(QSF_PC_PREFIX "@QSF_INSTALL_PREFIX@")
     set(QSF_PC_LIBDIR "\${pcfiledir}/..")

@@ -56,7 +56,7 @@ static void attention_scores_f16_v128(float *s, size_t lds, const float *q, cons
         size_t r = 0;
         for (; r + 4 <= rep; r += 4)
             scores_some_v128(s + r * lds + i, lds, q + r * head_dim, row, here, head_dim, scale, 4);
-#if defined(QSF_SMALL_CODE)     /* its sessions keep f16 only where they are told to */
+#if defined(QSF_SMALL_CODE)     /* its sessions use an f16 cache only on request */
         for (; r + 2 <= rep; r += 2)
 #else
         if (rep - r == 3)

@@ -10,7 +10,7 @@ static int32_t round_scalar(float x)
     return (int32_t)(qsf_f32_bits(r) - 0x4b400000);
 }
 
-/* The largest finite |x| of n: infinities count as the largest float, NaN as nothing. */
+/* The largest finite |x| of n: infinities count as the largest float, NaN is ignored. */
 static float largest_scalar(const float *x, size_t n)
 {
     float top = 0;

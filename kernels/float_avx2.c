@@ -8,7 +8,7 @@
 QSF_TARGET_BEGIN("avx2,fma,f16c")
 #include "math_avx2.h"
 
-/* 8 weights, or the first n < 8 of them, which `part` says. */
+/* 8 weights, or the first n < 8 of them, selected by `part`. */
 QSF_TEMPLATE __m256 weights_avx2(const uint8_t *w, qsf_float type, bool whole, size_t n, __m256i part)
 {
     if (type == QSF_FLOAT_32)

@@ -30,7 +30,7 @@ QSF_TEMPLATE bool iq_halves_avx2(qsf_form f)
     return f == QSF_F_IQ2XS || f == QSF_F_IQ2S || f == QSF_F_IQ1M;
 }
 
-/* ---- what a tile's fields say, eight rows at a time ---- */
+/* ---- decoding a tile's fields, eight rows at a time ---- */
 
 QSF_TEMPLATE void iq_put_avx2(void *to, __m256i v) { _mm256_storeu_si256((__m256i *)to, v); }
 QSF_TEMPLATE __m256i iq_and_avx2(__m256i v, uint32_t mask)
@@ -93,7 +93,7 @@ QSF_TEMPLATE void iq_eighths_avx2(uint32_t to[2], __m256i q)
     to[0] = (uint32_t)_mm_cvtsi128_si32(two);
     to[1] = (uint32_t)_mm_extract_epi32(two, 2);
 }
-/* IQ1's rest of 32 columns.  even, odd: 1 where the delta of columns 0 and 16 on, 8 and 24 on is
+/* IQ1's rest of 32 columns.  even, odd: 1 if the delta of columns 0 and 16 on, 8 and 24 on is
  * negative: codes are 8 * field - 8 +- 1. */
 QSF_TEMPLATE __m256i iq_rest_avx2(__m256i even, __m256i odd, __m256i scale, const uint32_t eighths[2])
 {

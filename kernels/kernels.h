@@ -101,8 +101,8 @@ typedef struct qsf_act {
     int16_t *h;
     uint32_t n, cols;
 } qsf_act;
-/* An odd number of 256s: eight rows that lie a power of two apart would fight for the same few
- * lines of the first cache. */
+/* An odd number of 256s: eight rows at a distance of a power of two would compete for the same few
+ * lines of the L1 cache. */
 static inline uint32_t qsf_act_cols(uint32_t cols) { return ((cols + 255) / 256 | 1) * 256; }
 
 /* ---- 8-bit keys and values: the place of a code in a block ----
@@ -162,8 +162,8 @@ typedef struct qsf_kernels {
     /* Float weights: y[m][r] = w[r] . x[m], m < n, r < rows; w is [rows][cols] floats. */
     void (*matmul_f32)(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n,
                        size_t rows, size_t cols);
-    /* The same with weights of fp16; of bf16, where each x is rounded to bf16 too, as the
-     * processors' instructions for them have it.  scratch: 16 * qsf_act_cols(cols) floats. */
+    /* The same with weights of fp16; or bf16, for which each x is also rounded to bf16, as the
+     * processors' bf16 instructions require.  scratch: 16 * qsf_act_cols(cols) floats. */
     void (*matmul_f16)(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n,
                        size_t rows, size_t cols, float *scratch);
     void (*matmul_bf16)(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n,
@@ -260,7 +260,7 @@ typedef struct qsf_kernels {
     void (*weight_levels)(float *mass, const float *key, const float *w, size_t n, const float *levels);
     /* Writes the indices i with over < w[i] <= most to `at`, in order; returns their number. */
     size_t (*weights_within)(uint32_t *at, const float *w, size_t n, float over, float most);
-    /* The sum of w[i] * (x[i] - top) * scale where w[i] > 0. */
+    /* The sum of w[i] * (x[i] - top) * scale over all w[i] > 0. */
     float (*weighted_logs)(const float *w, const float *x, size_t n, float top, float scale);
     /* out = the number of logits above -INFINITY, and the sums of their x - top and (x - top)^2 */
     void (*logit_moments)(float out[3], const float *x, size_t n, float top);

@@ -30,8 +30,8 @@ void qsf_lut_scalar(qsf_kernels *k);
 void qsf_lut_avx2(qsf_kernels *k);
 void qsf_lut_v128(qsf_kernels *k);
 
-/* A set's: n of the `blocks` blocks of all tiles, from block `at` on, added to what y has where
- * `at` is not 0. */
+/* A set's function: n of the `blocks` blocks of all tiles, from block `at` on, added to y if `at`
+ * is not 0. */
 typedef void qsf_lut_part(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t at, size_t n,
                           size_t blocks, bool four);
 QSF_TEMPLATE void qsf_lut_parts(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,

@@ -1,5 +1,5 @@
-/* Tiles times activations in WebAssembly: what the sets share.  matmul_wasm*.c say how a set sums
- * products, then include this.
+/* Tiles times activations in WebAssembly: what the sets share.  Each matmul_wasm*.c defines how its
+ * set sums products, then includes this.
  * SPDX-License-Identifier: MIT
  *
  * A tile is read as four quarters of 4 rows: a vector holds 4 columns of each, and a 32-bit lane of
@@ -20,8 +20,8 @@
  *   alike_SET(bits)                     4, 5, 6 or 8: bits whose 8 products add_SET and end_SET
  *   treat the same
  *
- * No include guard: each set includes it once.  Nothing of it is visible outside: who includes it
- * puts matvec_FORM_SET and matmul_FORM_SET into the table. */
+ * No include guard: each set includes it once.  Its functions are static: the including file puts
+ * matvec_FORM_SET and matmul_FORM_SET into the table. */
 #define JOIN2_WASM(a, b) a##_##b
 #define JOIN_WASM(a, b) JOIN2_WASM(a, b)
 #define NAMED(name) JOIN_WASM(name, SET)
@@ -141,7 +141,7 @@ QSF_TEMPLATE void NAMED(unpack)(NAMED(part) *p, qsf_form form)
                                            NAMED(high)(w + 16 * i, j, bits), j, form), NAMED(width)(form));
 }
 
-/* One for all forms whose codes lie in the same bits and stand for the same numbers. */
+/* One for all forms whose codes have the same bit layout and stand for the same numbers. */
 #define UNPACK_WASM(F) static void NAMED(unpack_##F)(NAMED(part) *p) { NAMED(unpack)(p, QSF_F_##F); }
 UNPACK_WASM(2Z) UNPACK_WASM(3Z) UNPACK_WASM(4Z) UNPACK_WASM(5) UNPACK_WASM(6) UNPACK_WASM(8)
 UNPACK_WASM(Q1) UNPACK_WASM(QK256) UNPACK_WASM(IQ4) UNPACK_WASM(MX4)

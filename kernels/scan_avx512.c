@@ -138,7 +138,7 @@ static void scan_steps_avx512(float *after, const float *before, size_t rows, co
     for (; i < rows; i++) scan_steps_some_avx512(after, before, i, decay, skip, s, 1);
 }
 
-/* Tap `k` of sixteen channels, whose taps lie in 64 floats one channel after the other. */
+/* Tap `k` of sixteen channels, whose taps are in 64 floats one channel after the other. */
 QSF_TEMPLATE __m512 scan_tap_avx512(const __m512 w[4], size_t taps, size_t k)
 {
     const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

@@ -43,7 +43,7 @@ bool qsf_wasm_agrees(uint32_t cpu, uint64_t forms);
 void qsf_super_scalar(qsf_kernels *k);
 void qsf_super_avx2(qsf_kernels *k);
 void qsf_super_avx512(qsf_kernels *k);
-/* References, for what a set has nothing better for. */
+/* Scalar references, for entries that a set does not improve. */
 void qsf_scan_rows_scalar(float *after, const float *before, size_t rows, const qsf_scan *s);
 void qsf_scan_steps_scalar(float *after, const float *before, size_t rows, const float *decay,
                            const float *skip, const qsf_scan *s);
@@ -169,7 +169,7 @@ QSF_TEMPLATE int qsf_form_width(qsf_form f)
            : f == QSF_F_Q1 || f == QSF_F_TQ1 ? 2
                                              : qsf_form_bits(f);
 }
-/* Codes say a level together with those before. */
+/* Codes determine a level together with the previous ones. */
 QSF_TEMPLATE bool qsf_form_trellis(qsf_form f) { return f >= QSF_F_TR2 && f <= QSF_F_TR5; }
 /* Scales that are not fp16. */
 QSF_TEMPLATE bool qsf_form_own_scales(qsf_form f)
@@ -214,7 +214,7 @@ QSF_TEMPLATE uint32_t qsf_form_block(qsf_form f)
     default:        return 0;
     }
 }
-/* Whether a block is half of what shares a scale of the activations; says nothing false of a
+/* Whether a block is half of the columns that share a scale of the activations; also correct for a
  * super-block. */
 QSF_TEMPLATE bool qsf_form_small(qsf_form f, uint32_t block)
 {
@@ -225,7 +225,7 @@ QSF_TEMPLATE bool qsf_form_small(qsf_form f, uint32_t block)
 QSF_TEMPLATE uint32_t qsf_form_super(qsf_form f) { return f == QSF_F_NV4 ? 64 : 256; }
 /* Bytes of a group: the codes of 16 rows x 32 columns. */
 QSF_TEMPLATE size_t qsf_form_group(qsf_form f) { return 64 * (size_t)qsf_form_bits(f); }
-/* Bytes before the codes: scales, and zeros where the form has them; the head of a super-block. */
+/* Bytes before the codes: scales, and zeros if the form has them; the head of a super-block. */
 QSF_TEMPLATE size_t qsf_form_head(qsf_form f)
 {
     switch (f) {

@@ -11,7 +11,7 @@
 QSF_TARGET_BEGIN("avx2,fma,f16c")
 #include "tiles_avx2.h"
 
-/* What a tile's head says, [half of 8 rows][sub-block]: scales and minimums twice in each row's 32
+/* A decoded head of a tile, [half of 8 rows][sub-block]: scales and minimums twice in each row's 32
  * bits.  Minimums of 32 columns are floats with their factor, -dmin, in. */
 typedef struct head_avx2 {
     __m256  d[2], dmin[2];

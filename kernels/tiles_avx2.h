@@ -13,7 +13,7 @@ QSF_TEMPLATE bool signed_avx2(qsf_form form)
     return form == QSF_F_8 || form == QSF_F_8K || qsf_form_table(form);
 }
 /* How many vpmaddubsw results an int16 lane can add up: 2 * (2^bits - 1) * 127 each, 2 * 128 * 127
- * where codes have a sign. */
+ * for signed codes. */
 QSF_TEMPLATE int sums16_avx2(qsf_form form)
 {
     const int bits = qsf_form_width(form);

@@ -15,7 +15,7 @@ QSF_TEMPLATE __m512i shift_avx512(__m512i v, int n)
 {
     return n < 0 ? _mm512_srli_epi16(v, (unsigned)-n) : n > 0 ? _mm512_slli_epi16(v, (unsigned)n) : v;
 }
-/* a where mask has a one, b elsewhere. */
+/* a where mask has a 1 bit, b elsewhere. */
 QSF_TEMPLATE __m512i select_avx512(__m512i mask, __m512i a, __m512i b)
 {
     return _mm512_ternarylogic_epi64(mask, a, b, 0xca);

@@ -104,7 +104,7 @@ QSF_TEMPLATE void store_v128(float *y, v4f v, qsf_form form)
 
 #if defined(__x86_64__)
 /* How many pmaddubsw results an int16 lane can add up: 2 * (2^bits - 1) * 127 each, 2 * 128 * 127
- * where codes have a sign. */
+ * for signed codes. */
 QSF_TEMPLATE int sums16_sse42(qsf_form form)
 {
     const int bits = qsf_form_width(form);

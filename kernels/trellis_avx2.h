@@ -22,7 +22,7 @@ QSF_TEMPLATE __m256i trellis_table_avx2(const void *p)
 {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p));
 }
-/* [i]: nibbles whose bits are all turned where bits 2i and 2i + 1 of four are 0. */
+/* [i]: nibbles with all bits inverted if bits 2i and 2i + 1 of four are 0. */
 static const uint8_t trellis_turns_avx2[2][16] = {
     { 0xff, 0xf0, 0x0f, 0, 0xff, 0xf0, 0x0f, 0, 0xff, 0xf0, 0x0f, 0, 0xff, 0xf0, 0x0f, 0 },
     { 0xff, 0xff, 0xff, 0xff, 0xf0, 0xf0, 0xf0, 0xf0, 0x0f, 0x0f, 0x0f, 0x0f, 0, 0, 0, 0 },
@@ -117,7 +117,7 @@ QSF_TEMPLATE void trellis_fetch_avx2(__m256i *to, __m256i *last, const trellis_t
     }
 }
 
-/* The step that a nibble of places[i] is of. */
+/* The step that a nibble of places[i] belongs to. */
 QSF_TEMPLATE int trellis_step_avx2(int i, bool upper, int k)
 {
     return k == 5 ? 2 * i + upper : 4 * (i / 2) + i % 2 + 2 * upper;

@@ -2,10 +2,10 @@
  * from a table of 64 bytes by one vpermb.
  * SPDX-License-Identifier: MIT
  *
- * Most of the work would be moving the parts of an index side by side.  But vpermb takes its six
- * bits in any order, if the table is in that order: each of a group's eight steps has a table of
- * its own, and parts are moved only where they would overlap or lie in bits 6 and 7.  Pairs of low
- * bits are made where they shall lie; with two bits, two steps' fit into one index. */
+ * Most of the work would be moving the parts of an index side by side.  But vpermb accepts its six
+ * bits in any order, if the table is in that order: each of a group's eight steps has its own
+ * table, and parts are moved only if they would overlap or be in bits 6 and 7.  Pairs of low bits
+ * are produced in their final place; with two bits, those of two steps fit into one index. */
 #include "panel_avx512.h"
 #include "trellis.h"
 #include "trellis_gfni.h"

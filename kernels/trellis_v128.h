@@ -122,7 +122,7 @@ typedef v4i trellis_add_v128(v4i sum, v16b level, const trellis_columns_v128 *x,
 /* quad of 32 activations. */
 typedef void trellis_quads_v128(trellis_columns_v128 *to, const int8_t *q);
 
-/* Sizes of activations; their signs go where the places of levels are. */
+/* Magnitudes of activations; their signs are moved to the places of the levels. */
 QSF_TEMPLATE void trellis_sizes_v128(trellis_columns_v128 *to, const int8_t *q, int k)
 {
     const v4u low = { 0x0f0f0f0f, 0x0f0f0f0f, 0x0f0f0f0f, 0x0f0f0f0f },

@@ -180,8 +180,8 @@ QSF_TEMPLATE v16b v16_shift(v16b v, int n)
 {
     return n < 0 ? _mm_srli_epi16(v, -n) : n > 0 ? _mm_slli_epi16(v, n) : v;
 }
-/* The lowest n bits of bytes that v16_shift has moved;
- * all: it has moved nothing else there than zeros. */
+/* The lowest n bits of bytes that v16_shift has moved; all: it has moved only zeros into the
+ * others. */
 QSF_TEMPLATE v16b v16_cut(v16b v, int n, bool all)
 {
     (void)all;

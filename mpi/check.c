@@ -1,8 +1,8 @@
-/* Whether all ranks have the same file.
+/* Checks that all ranks have the same file.
  * SPDX-License-Identifier: MIT
  *
- * By its length and a hash of the beginning, where description and vocabulary are, of pieces all
- * over the rest and of the end; or of all bytes, which takes the time that reading them takes. */
+ * Compares its length and a hash of the beginning, where description and vocabulary are, of pieces
+ * all over the rest and of the end; or of all bytes, which takes as long as reading them. */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
 #include "job.h"

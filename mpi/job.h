@@ -40,13 +40,13 @@ typedef struct job {
     const char *lora_dir;           /* where those are that are loaded later, or NULL */
 } job;
 
-/* Ends the job where the ranks' files are not the same (check.c): the model, or all bytes of an
- * adapter's file or directory. */
+/* Ends the job if the ranks' files differ (check.c): the model, or all bytes of an adapter's file
+ * or directory. */
 void job_check_file(const job *j);
 void job_check_adapter(const char *path);
 /* For any thread: a hash of all bytes of an adapter's file or directory; 0: they cannot be read. */
 uint64_t job_adapter_sum(const char *path);
-/* This rank's layers: as --split says, or by measured speed and memory (split.c). */
+/* This rank's layers: from --split, or by measured speed and memory (split.c). */
 void job_split(job *j);
 /* What there is before any layer is opened: how many there are. */
 void job_describe(job *j);
@@ -55,7 +55,7 @@ void job_describe(job *j);
 void job_agree(job *j);
 /* Opens this rank's layers, and agrees on context and batch (qsf-mpi.c). */
 void job_open(job *j);
-/* Computes a batch here, from tokens (x NULL) or states; says at each step that it is alive
+/* Computes a batch here, from tokens (x NULL) or states; reports at each step that it is alive
  * (compute.c). */
 void job_compute(const job *j, const qsf_row *rows, size_t n, const float *x);
 /* Each rank has a share of all layers (tensor.c): what it opens; which rows all compute next, and

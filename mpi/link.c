@@ -127,7 +127,7 @@ static double no_step(double now)
     static unsigned steps_before;
     const unsigned made = atomic_load_explicit(&steps, memory_order_relaxed);
     const double cpu = computed(), beat = BEAT_MS * 1e-3;
-    /* more where all was stopped for a while */
+    /* limited, since everything may have been stopped for a while */
     const double passed = before <= 0 ? 0 : now - before < 2 * beat ? now - before : 2 * beat;
     const bool computes = cpu - cpu_before > passed / 100;
     since += computes ? passed / PATIENCE : passed;

@@ -1,4 +1,4 @@
-/* What ranks say to each other: messages with a time limit, and signs of life.
+/* Communication between ranks: messages with a time limit, and heartbeats.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_MPI_LINK_H
 #define QSF_MPI_LINK_H

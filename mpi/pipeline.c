@@ -1,10 +1,11 @@
-/* The pipeline: batches go from rank to rank, logits back to rank 0, which has the texts.
+/* The pipeline: batches are passed from rank to rank, and logits back to rank 0, which has the
+ * texts.
  * SPDX-License-Identifier: MIT
  *
- * Every rank is to have something to compute all the time.  So a prompt goes in batches of a few
- * rows, of which nothing is waited for but the last; and texts that decode go in as many batches as
- * there are ranks: while one batch is on rank 1, rank 0 computes the next.  Messages have the order
- * of batches, everywhere. */
+ * Every rank should be busy all the time.  So a prompt is split into batches of a few rows, and
+ * only the last is waited for; and decoding texts are split into as many batches as there are
+ * ranks: while one batch is on rank 1, rank 0 computes the next.  Messages are always in the order
+ * of batches. */
 #include "job.h"
 #include "link.h"
 
@@ -31,7 +32,7 @@ typedef struct text {
     qsf_sampler *sampler;
 } text;
 
-typedef struct flight { size_t n; int32_t seqs[256]; } flight;      /* texts whose logits are asked for */
+typedef struct flight { size_t n; int32_t seqs[256]; } flight;      /* texts whose logits are needed */
 
 typedef struct lead {
     job    *j;

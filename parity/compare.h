@@ -28,7 +28,7 @@ bool parity_row_of(const float *ours, const float *other, size_t n, parity_row *
  * uncertain by. */
 bool parity_is_tie(const parity_row *r, double margin_ours, double margin_other);
 
-/* Where the first different token was. */
+/* The first different token. */
 typedef struct parity_divergence {
     bool     there, tie;
     size_t   prompt, step;

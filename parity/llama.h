@@ -19,7 +19,7 @@ typedef struct llama_asked {
 
 /* Who computes: for receipts.  Texts belong to the engine. */
 typedef struct llama_about {
-    const char *version;         /* as the library says it, "" where it does not */
+    const char *version;         /* as reported by the library, or "" */
     const char *ggml_version, *ggml_commit;
     const char *layout;          /* of the table of layouts */
     const char *file;            /* the library's path */

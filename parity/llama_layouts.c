@@ -56,7 +56,7 @@ static bool layout_sized(library_fn fn, int size)
 static bool layout_sized(library_fn fn, int size) { return fn && size; }
 #endif
 
-/* NULL: every default is where the table has it; else the first that is not. */
+/* NULL: every default is at its offset in the table; else the first that is not. */
 static const char *layout_wrong(const llama_layout *t, library_fn context, library_fn model)
 {
     llama_blob c = ((llama_blob (*)(void))context)();

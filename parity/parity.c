@@ -301,7 +301,8 @@ static qsf_status run_context(run *r, size_t positions, qsf_error *err)
     return QSF_OK;
 }
 
-/* What our reader refuses, the other engine may run alone; that shows no parity, and is said. */
+/* If our reader rejects a model, the other engine may run alone; that does not show parity, which
+ * is reported. */
 static bool run_may_go_on(run *r, qsf_status st, const qsf_error *err)
 {
     if ((st != QSF_E_UNSUPPORTED && st != QSF_E_CORRUPT) || !strcmp(r->set->against, "none")) return false;
@@ -322,7 +323,7 @@ static qsf_status run_work(run *r, qsf_error *err)
     if (st && !run_may_go_on(r, st, &ours)) return *err = ours, st;
     const bool refused = st != QSF_OK;
     if (strcmp(set->against, "none") && (st = run_open_other(r, err))) {
-        if (refused && !r->out->is_recorded) *err = ours;       /* neither can: ours says more of the file */
+        if (refused && !r->out->is_recorded) *err = ours;       /* neither can: ours is more specific */
         else *r->of_other = true;
         return st;
     }

@@ -49,7 +49,7 @@ typedef struct parity_result {
     parity_totals  totals;
     parity_outcome outcome;
     bool           is_recorded;  /* the other's logits are a file's */
-    char           refused[512]; /* why our reader takes the file not, without its path; "" where it does */
+    char           refused[512]; /* why our reader rejects the file, without its path; "" if not */
     const char    *refused_status;
     uint64_t       hash_ns, begin_s;
     char           recorded_model[SHA256_HEX];
@@ -60,8 +60,8 @@ typedef struct parity_result {
     struct recorded *recorded;
 } parity_result;
 
-/* QSF_OK: *out says what came of it, whether or not that is parity.  prompts get their ids, and the
- * tokens that were generated.  *of_other: the error is the other engine's, or its library's. */
+/* QSF_OK: *out has the result, whether or not it is parity.  prompts get their ids, and the tokens
+ * that were generated.  *of_other: the error is the other engine's, or its library's. */
 qsf_status parity_run(const parity_settings *set, prompt_list *prompts, parity_result *out, bool *of_other,
                       qsf_error *err);
 void       parity_result_free(parity_result *r);

@@ -133,7 +133,8 @@ qsf_status native_length(void *user, qsf_file *f, uint64_t *out)
     return QSF_OK;
 }
 
-/* Another way of reading through the cache; nothing is read by the old one. */
+/* Switches to another way of reading through the cache; the old one must not have reads in
+ * progress. */
 static qsf_status file_read_by(qsf_file *f, const native_reader *reader)
 {
     file_way w = { reader, NULL };

@@ -11,8 +11,8 @@
 
 #define MEMORY_HUGE ((size_t)2 << 20)
 
-/* From this size on the system is asked.  The address sanitizer sees overruns and leaks only in
- * malloc's memory. */
+/* From this size on, memory comes from the system.  The address sanitizer sees overruns and leaks
+ * only in malloc's memory. */
 #if defined(__has_feature)
 #  if __has_feature(address_sanitizer)
 #    define MEMORY_MAP_FROM SIZE_MAX

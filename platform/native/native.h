@@ -1,10 +1,10 @@
-/* What the files of platform/native share.  Included first by each of them, because it
- * chooses the system's interfaces.
+/* What the files of platform/native share.  Each of them includes it first, because it selects the
+ * system's interfaces.
  * SPDX-License-Identifier: MIT
  *
- * Every function here has one prototype and one file a system (`_posix`, `_linux`,
- * `_macos`, `_windows`); files of other systems compile to nothing.  The table that
- * joins them is in native.c. */
+ * Every function here has one prototype and one file per system (`_posix`, `_linux`, `_macos`,
+ * `_windows`); files of other systems compile to nothing.  The table that joins them is in
+ * native.c. */
 #ifndef QSF_NATIVE_H
 #define QSF_NATIVE_H
 
@@ -94,7 +94,7 @@ const char *native_why(void *user, const char *path, bool writing);
 void *native_mem_alloc(void *user, size_t size);
 void  native_mem_free(void *user, void *p, size_t size);
 
-/* ---- what the system says of memory: usage_*.c; the file's by file_*.c ---- */
+/* ---- the system's memory statistics: usage_*.c; the file's: file_*.c ---- */
 bool  native_memory_used(void *user, qsf_usage *out);
 bool  native_cached(void *user, qsf_file *f, uint64_t *bytes);
 #if defined(NATIVE_POSIX)

@@ -48,7 +48,7 @@ static const char *path_error_windows(DWORD e, bool writing)
     }
 }
 
-/* Tries what the caller tried, writing nothing. */
+/* Repeats what the caller tried, without writing. */
 static const char *path_try(const wchar_t *name, bool writing)
 {
     const HANDLE h = CreateFileW(name, writing ? GENERIC_WRITE : GENERIC_READ,

@@ -79,8 +79,8 @@ static qsf_status pread_direct(int fd, uint64_t at, uint8_t *dst, size_t len, ui
         } else if (lead + skip != align && room >= PREAD_EDGE) {
             want = pread_least(room, PREAD_PART);
         } else {
-            /* where place and address agree, only up to the next block: from there on it is
-             * straight */
+            /* if place and address have the same alignment, only up to the next block: from there
+             * on, no copy is needed */
             to = edge;
             want = pread_least((lead + len + align - 1) / align * align,
                                lead + skip == align ? align : PREAD_EDGE);

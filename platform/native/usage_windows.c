@@ -1,4 +1,4 @@
-/* What Windows says of a process's memory.
+/* Windows: memory use of the process.
  * SPDX-License-Identifier: MIT */
 #include "native.h"
 

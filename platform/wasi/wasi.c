@@ -1,8 +1,8 @@
 /* The WASI platform (preview 1): files in preopened folders, a clock, memory; one thread.
  * SPDX-License-Identifier: MIT
  *
- * WASI reads in place: a read is over when it has been started, and its handle only carries
- * the result. */
+ * WASI reads synchronously: a read is complete when it has been started, and its handle only
+ * carries the result. */
 #include "base/platform.h"
 #include "kernels.h"
 

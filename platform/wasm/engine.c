@@ -55,9 +55,9 @@ static uint64_t model_forms(const qsf_source *s)
     return forms;
 }
 
-/* The module's file says what it was compiled for; this says whether the engine under it computes
- * the model's products as it should.  Asked when the model is open, and now and then later, when
- * the engine has other code for the same kernels. */
+/* The module's file determines what it was compiled for; this checks whether the JavaScript engine
+ * computes the model's products correctly.  Called when the model is opened, and again from time to
+ * time, since the engine may have recompiled the kernels. */
 uint32_t wasm_cpu = QSF_CPU_WASM;
 WASM_EXPORT("works") bool wasm_works(void)
 {
@@ -128,7 +128,7 @@ static qsf_status set_turn(void *o, const char *name, const char *value, qsf_err
     return qsf_turn_set(o, name, value, err);
 }
 
-/* plan_only: makes the plan and nothing else. */
+/* plan_only: only makes the plan. */
 WASM_EXPORT("context_new") int wasm_context_new(const char *asked, int plan_only)
 {
     qsf_context_options o;
@@ -482,7 +482,7 @@ WASM_EXPORT("turn_text") const char *wasm_turn_text(void)
     session.count = session.piece.len;
     return session.piece.text;
 }
-/* The piece's log probabilities: pairs of a token and a float, as many as count() says. */
+/* The piece's log probabilities: count() pairs of a token and a float. */
 WASM_EXPORT("turn_logprobs") const qsf_logprob *wasm_turn_logprobs(void)
 {
     session.count = session.piece.n_logprobs;
