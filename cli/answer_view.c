@@ -141,7 +141,7 @@ static void reasoning_end(answer_view *v)
 
 /* ---- calls ---- */
 
-/* What stands on one line: line ends, and what indents lines, become a blank. */
+/* Puts text on one line: line ends, and the indentation after them, become a blank. */
 static void put_in_line(answer_view *v, const char *text, size_t n)
 {
     bool breaks = true;

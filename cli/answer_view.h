@@ -14,7 +14,7 @@ typedef struct answer_view {
     bool          reasons;        /* it is under way */
     bool          waits;          /* "thinking..." is on the screen */
     uint64_t      since_ns, told_s;
-    const buffer *reasoning;      /* all that was said of it; from..shown of what is under way was shown */
+    const buffer *reasoning;      /* all of it so far; from..shown of the current part is on the screen */
     size_t        from, shown;
     char          last;           /* character that was printed, 0: none was */
 } answer_view;

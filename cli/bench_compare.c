@@ -23,7 +23,7 @@ static bool scan_string(bench_scan *s, char *out, size_t cap)
             if (c == 'u') {
                 char digits[5] = "";
                 for (int i = 0; i < 4 && isxdigit((unsigned char)s->p[1]); i++) digits[i] = *++s->p;
-                c = (char)strtol(digits, NULL, 16);      /* we write control characters so, nothing else */
+                c = (char)strtol(digits, NULL, 16);      /* we only write control characters like this */
             } else if (c == 'n') c = '\n';
             else if (c == 't') c = '\t';
         }

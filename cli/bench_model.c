@@ -168,7 +168,8 @@ static qsf_status bench_decode_tokens(model_bench *b, qsf_seq seq, uint32_t n, d
     return st;
 }
 
-/* Tokens a second as a share of a limit for one of them; unknown where it was not measured. */
+/* Tokens per second as a share of the limit for one of them; unknown if the limit was not
+ * measured. */
 static void bench_emit_share(model_bench *b, bench_samples *s, double limit, double of_token,
                              const char *name)
 {

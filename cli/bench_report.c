@@ -66,7 +66,7 @@ static const bench_row *bench_before(bench_report *rep, const bench_row *r)
     return &rep->before[i];
 }
 
-/* Above 1 is faster than before, for times too; 0: cannot be said. */
+/* Above 1 is faster than before, for times too; 0: unknown. */
 static double bench_ratio(const bench_row *now, const bench_row *before)
 {
     if (!before || !(now->median > 0) || !(before->median > 0)) return 0;

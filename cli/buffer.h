@@ -17,7 +17,7 @@ void buffer_add(buffer *b, const char *bytes, size_t n);
 void buffer_put(buffer *b, const char *text);
 /* As a JSON string, with quotes. */
 void buffer_json(buffer *b, const char *bytes, size_t n);
-const char *buffer_text(const buffer *b);         /* "" where nothing was added */
+const char *buffer_text(const buffer *b);         /* "" if empty */
 void buffer_free(buffer *b);
 
 #endif

@@ -35,8 +35,8 @@ bool     chat_set_system(conversation *c, const char *text);
 
 /* The conversation's end, out of it. */
 typedef struct chat_taken { message *msgs; size_t n, at; } chat_taken;
-/* The last question and all that followed; else only what answers the last message that is not the
- * model's, if anything does.  False: no question was asked yet, or out of memory. */
+/* Takes out the last question and everything after it; or only what answers the last message that
+ * is not the model's, if anything does.  False: no question was asked yet, or out of memory. */
 bool     chat_take(conversation *c, bool with_question, chat_taken *t);
 /* Drops what came since, and puts them back; or lets them go. */
 void     chat_put_back(conversation *c, chat_taken *t);
@@ -62,7 +62,7 @@ int      chat_turn(conversation *c, const char *text, size_t len);
 line_result chat_read(const char *prompt, const char *given, char **text, size_t *len, bool *block);
 
 /* ---- chat_commands.c ---- */
-/* True where the line was a command; *code is what became of it. */
+/* True if the line was a command; *code is its result. */
 bool     chat_command(conversation *c, char *line, bool *leave, int *code);
 
 #endif

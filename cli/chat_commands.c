@@ -1,4 +1,4 @@
-/* What may be typed in a chat besides messages.
+/* The commands of a chat.
  * SPDX-License-Identifier: MIT */
 #include "answer_view.h"
 #include "chat.h"

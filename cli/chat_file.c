@@ -64,7 +64,7 @@ static qsf_status chat_save_one(out_file *f, const message *m)
     return st ? st : out_file_write(f, "\n", 1);
 }
 
-/* What the file held before stays where this fails. */
+/* If this fails, the file keeps its previous content. */
 void chat_save(const conversation *c, const char *path)
 {
     out_file f;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "> ", or what is asked for where a tool was called. */
+/* "> ", or the prompt for a tool's result after a call. */
 static const char *chat_asks_for(const conversation *c, char *out, size_t cap)
 {
     const tool_call *call = chat_call(c);

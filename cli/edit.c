@@ -1,4 +1,4 @@
-/* The line editor's keys: they change the text, nothing is drawn here.
+/* The line editor's keys: they change the text; drawing is done elsewhere.
  * SPDX-License-Identifier: MIT */
 #include "edit.h"
 
@@ -156,7 +156,7 @@ static edit_result edit_control(editor *e, unsigned char c)
     return EDIT_MORE;
 }
 
-/* What follows an ESC where no sequence does: Alt with a key. */
+/* A key after an ESC that does not begin a sequence: Alt with that key. */
 static void edit_alt(editor *e, char c)
 {
     switch (c) {

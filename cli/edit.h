@@ -14,7 +14,7 @@ typedef enum edit_state { EDIT_KEYS, EDIT_ESCAPE, EDIT_SEQUENCE, EDIT_FUNCTION, 
 typedef struct edit_search {
     bool        on;
     edit_bytes  query, before;    /* before: the text that Ctrl-G brings back */
-    edit_bytes  prompt;           /* says that this is a search, terminated */
+    edit_bytes  prompt;           /* the prompt of a search, terminated */
     const char *prompt_before;
     size_t      found;            /* of the history */
 } edit_search;
@@ -52,8 +52,8 @@ void        edit_free(editor *e);
 void        edit_begin(editor *e, const char *prompt, const char *text, size_t len);
 /* One byte as a terminal sends it.  DONE: Enter; END: Ctrl-D in an empty text. */
 edit_result edit_key(editor *e, char byte);
-/* Whether the bytes so far are the beginning of something longer; edit_settle takes an ESC that
- * nothing followed for what it is. */
+/* Whether the bytes so far are the beginning of something longer; edit_settle handles an ESC
+ * without anything after it as a key. */
 static inline bool edit_waits(const editor *e) { return e->state == EDIT_ESCAPE; }
 void        edit_settle(editor *e);
 /* Brings the screen to the text, through e->out. */

@@ -66,7 +66,7 @@ void history_move(editor *e, int by)
         if (by > 0 || !e->n_history || !history_add(e, e->text.p, e->text.len)) return;
         e->at_history = e->n_history - 1;
         e->n_prefix = e->at;
-        /* nothing begins so: all are shown */
+        /* no entry begins like this: all are shown */
         if (history_next(e, e->at_history, by, e->n_prefix) == e->n_history) e->n_prefix = 0;
     }
     const size_t next = history_next(e, e->at_history, by, e->n_prefix);

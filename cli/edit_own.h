@@ -6,7 +6,7 @@
 #include "edit.h"
 
 /* ---- edit_text.c ---- */
-/* Appends; false: out of memory, nothing was done. */
+/* Appends; false: out of memory, and unchanged. */
 bool edit_put(edit_bytes *b, const char *bytes, size_t n);
 void edit_drop(edit_bytes *b);
 /* The text becomes this one. */

@@ -162,7 +162,7 @@ static size_t frame_boundary(const edit_bytes *frame, size_t row, size_t common)
     return at;
 }
 
-/* Where byte `to` of the frame is on the screen. */
+/* The screen position of the frame's byte `to`. */
 static edit_place frame_place(const edit_bytes *frame, size_t to)
 {
     edit_place p = { 0, 0 };

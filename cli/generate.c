@@ -121,7 +121,7 @@ int generate_answer(run_session *s, bool print, answer *a)
     if (print) answer_view_begin(&view, s);
     while (!code && !p.end) {
         const bool given = qsf_turn_next(s->turn, &p) != QSF_PENDING;
-        if (!given) qsf_turn_step(s->turn, NULL);         /* the last piece says what failed */
+        if (!given) qsf_turn_step(s->turn, NULL);         /* the last piece reports the failure */
         else if (p.end != QSF_TURN_FAILED) code = answer_add(s, a, &p, print ? &view : NULL);
         if (given && p.n_logprobs) print_logprobs(s, &p);
         if (given && p.token >= 0) last = answer_count(s, last, clock_ns());

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char history_path[1024];          /* "": nothing is kept */
+static char history_path[1024];          /* "": no history */
 
 /* An entry as a line; the caller frees. */
 static char *entry_line(const char *text, size_t len, size_t *n)
@@ -43,7 +43,7 @@ static void give_entries(char *text, size_t len, history_each *each, void *user)
 {
     for (char *at = text, *end = text + len, *stop; at < end; at = stop + 1) {
         stop = memchr(at, '\n', (size_t)(end - at));
-        if (!stop) return;                        /* half a line: who wrote it was killed */
+        if (!stop) return;                        /* an incomplete line: its writer was killed */
         const size_t n = (size_t)(stop - at);
         if (n && n <= 2 * HISTORY_ENTRY && !memchr(at, 0, n)) each(user, at, line_entry(at, n));
     }

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row of log-probabilities for --kl: 16-bit steps from the largest down;
- * beyond KL_RANGE nothing counts. */
+/* A row of log-probabilities for --kl: 16-bit steps from the largest down; values beyond KL_RANGE
+ * are ignored. */
 enum { KL_STEPS = 65535 };
 static const double KL_RANGE = 24;
 static const char kl_magic[8] = { 'Q', 'S', 'F', 'K', 'L', 0, 0, 1 };

@@ -1,4 +1,4 @@
-/* One message of a conversation: what was said, what the model thought before, and calls of tools.
+/* One message of a conversation: its text, the model's reasoning before it, and tool calls.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CLI_MESSAGE_H
 #define QSF_CLI_MESSAGE_H
@@ -21,7 +21,7 @@ typedef struct message {
 bool message_begin(message *m, const char *role, const char *text, size_t len);
 void message_free(message *m);
 bool message_whole(const message *m);
-/* Adds what an event of an answer says. */
+/* Adds an event of an answer to the message. */
 void message_take(message *m, const qsf_answer_event *e);
 bool message_add_call(message *m, const char *id, size_t id_len, const char *name, size_t len);
 /* Adds the message as JSON, as the OpenAI interface has it. */

@@ -1,4 +1,4 @@
-/* Conversations: which template, what it is given besides messages, and --render.
+/* Conversations: the choice of template, its variables besides the messages, and --render.
  * SPDX-License-Identifier: MIT */
 #include "run.h"
 

@@ -191,7 +191,7 @@ static const char *file_named(const char *text, char *name_out, const char *what
     return path;
 }
 
-/* All models that were asked for; those of the command line replace the environment's. */
+/* All requested models; those on the command line replace the environment's. */
 static bool models_of(const serve_asked *a, const option_list *rest, serve_settings *set)
 {
     const char *variable = getenv("QSF_MODEL");
@@ -237,7 +237,7 @@ static unsigned lora_model(const serve_settings *set, char *name)
     return found;
 }
 
-/* All adapters that were asked for. */
+/* All requested adapters. */
 static bool loras_of(const serve_asked *a, serve_settings *set)
 {
     for (size_t i = 0; i < a->common.lora.n; i++) {

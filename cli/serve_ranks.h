@@ -17,7 +17,8 @@ typedef struct serve_ranks_asked {
     double      silent;           /* seconds without a sign of life after which a rank counts as dead */
 } serve_ranks_asked;
 
-/* Sets set->link, and what else differs between ranks.  Returns an exit code where it cannot. */
+/* Sets set->link, and the settings that differ between ranks.  Returns an exit code if it
+ * cannot. */
 int serve_ranks_join(struct serve_settings *set, const serve_ranks_asked *a, int argc, char **argv);
 
 #endif

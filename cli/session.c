@@ -1,4 +1,4 @@
-/* Opening a model as the settings say, and turning prompts into tokens.
+/* Opens a model according to the settings, and converts prompts to tokens.
  * SPDX-License-Identifier: MIT */
 #include "run.h"
 #include "trace.h"
@@ -62,12 +62,12 @@ static int choose_template(run_session *s)
     const qsf_status st = qsf_chat_stop_text(s->model, &s->chat.options, s->own_stop, sizeof s->own_stop,
                                              &len, &s->error);
     if (st == QSF_E_NOT_FOUND) return template_unknown(s->template_name);
-    if (st) s->own_stop[0] = 0;         /* the first message says what is wrong */
+    if (st) s->own_stop[0] = 0;         /* the first message reports the fault */
     return EXIT_OK;
 }
 
-/* Guesses a pass, with room for their logits in *co: as many as the settings say;
- * else only where layers stream. */
+/* Guesses per pass, with room for their logits in *co: as set by the user; by default only if
+ * layers stream. */
 static uint32_t session_draft(run_session *s, qsf_context_options *co)
 {
     const long long draft = s->set->common.draft;
@@ -266,7 +266,7 @@ static void say_other_templates(run_session *s)
              "; --chat-template NAME chooses another, --raw none");
 }
 
-/* A conversation of nothing but texts. */
+/* A conversation that consists only of texts. */
 static qsf_message *plain_messages(const run_session *s, const message *msgs, size_t n)
 {
     const qsf_chat_options *o = &s->chat.options;

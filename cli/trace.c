@@ -20,7 +20,7 @@ enum { TRACE_LINE = 1024, TRACE_TEXT = 1 << 18, TRACE_LANES = 64, TRACE_THREADS 
 typedef struct trace_file {
     const char *option, *path;
     FILE       *f;
-    const char *end;             /* after all events; "" where lines need none */
+    const char *end;             /* after all events; "" if lines do not need it */
     bool        seeks, began, failed;
     uint64_t    written;         /* bytes, without the end */
     size_t      len;

@@ -28,7 +28,7 @@ void      tty_restore(void);
 /* Waits at most wait_ms, or for as long as it takes where that is negative. */
 tty_event tty_read(char *buf, size_t cap, size_t *n, int wait_ms);
 void      tty_write(const char *bytes, size_t n);
-/* Of the terminal that is written to; 80 and 24 where it does not say. */
+/* The size of the terminal that is written to; 80 and 24 if unknown. */
 void      tty_size(size_t *cols, size_t *rows);
 
 /* Whether tty_line reads standard input: a console that is not read byte by byte. */

@@ -1,10 +1,10 @@
-/* A terminal of Linux, macOS and the like: keys one by one, and the terminal's own settings back
- * wherever the program ends or is stopped.
+/* A terminal of Linux, macOS and similar systems: keys arrive one by one, and the terminal's own
+ * settings are restored whenever the program ends or is stopped.
  * SPDX-License-Identifier: MIT
  *
- * The settings hold for the whole chat, also while an answer is written: what is typed meanwhile is
- * neither shown amid the answer nor lost. Ctrl-C stays a signal, so that it stops an answer; NOFLSH
- * keeps what was typed before it. */
+ * The settings apply to the whole chat, also while an answer is written: what is typed meanwhile is
+ * neither echoed into the answer nor lost. Ctrl-C stays a signal, so that it stops an answer;
+ * NOFLSH keeps what was typed before it. */
 #if !defined(_WIN32) && !defined(_GNU_SOURCE)
 #  define _DEFAULT_SOURCE               /* SIGWINCH, TIOCGWINSZ */
 #  define _POSIX_C_SOURCE 200809L

@@ -20,7 +20,7 @@ static volatile bool tty_keys_on;
 
 /* ---- keys ---- */
 
-/* What keys have become and tty_read has not given yet. */
+/* Bytes of keys that tty_read has not returned yet. */
 static struct { char bytes[8192]; size_t at, n; } tty_held;
 static wchar_t tty_half;                /* the first of two that are one character */
 /* Lines that arrive faster than a person types are pasted. */
@@ -104,7 +104,7 @@ static void take_key(const KEY_EVENT_RECORD *k)
     }
 }
 
-/* Takes what records there are.  True where the window's size has changed. */
+/* Takes the available records.  True if the window's size has changed. */
 static bool take_records(void)
 {
     bool resized = false;

@@ -1,4 +1,4 @@
-/* How many columns of a terminal text takes, and which code points stand together.
+/* How many columns of a terminal text takes, and which code points form one character.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CLI_WIDTH_H
 #define QSF_CLI_WIDTH_H
