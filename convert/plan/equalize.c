@@ -8,7 +8,7 @@
  *     rows of v -> columns of the attention output (of every query head that shares the key head)
  *     rows of up -> columns of down (gated networks only: else an activation lies between)
  *
- * The last two apply only if there is no norm in between, as in BitNet.
+ * The last two apply only without a norm in between, as in BitNet.
  *
  * In a block all columns share a step, so their errors are similar, and a column's errors count in
  * proportion to its inputs.  With a_j the size of input j and w_j that of column j, scaling the
@@ -112,7 +112,7 @@ static void equal_fold(const double *gain, uint32_t n, float *scale)
     for (uint32_t j = 0; j < n; j++) scale[j] = gain[j] > 1e-6 && gain[j] < 1e6 ? (float)gain[j] : 1;
 }
 
-/* The calibration's sizes of a matrix's columns; *known false: there are none. */
+/* The calibration's sizes of a matrix's columns; *known false: unknown. */
 static qsf_status equal_measured(const equal_work *k, int tensor, float *size, bool *known, qsf_error *err)
 {
     const input *in = k->in;
