@@ -1,5 +1,5 @@
-/* GGUF's codebook types times one row of activations with AVX2: with a single row there is no
- * reuse, so entries are loaded whole, 32 columns of a row of weights per vector.
+/* GGUF's codebook types times one row of activations with AVX2: with a single row nothing is
+ * reused, so entries are loaded whole, 32 columns of a row of weights per vector.
  * SPDX-License-Identifier: MIT */
 #include "iq.h"
 #include "tensor/codebooks.h"

@@ -121,7 +121,7 @@ typedef struct NAMED(part) {
     const qsf_act *x;
     size_t m, n;                    /* rows of x; n <= TOKENS */
     bool   has_zero;
-    float  offset;                  /* subtracted from the codes, if there is no zero point */
+    float  offset;                  /* subtracted from the codes, without a zero point */
     const uint8_t *w;               /* the codes in the tile */
     v4f    acc[NAMED(TOKENS)][4];
 } NAMED(part);

@@ -24,8 +24,8 @@ typedef struct convert_tensor {
     uint64_t        n_outliers;
     uint64_t        outlier_bytes;
     qsf_quant_error error;          /* with outliers put back */
-    /* The effect of the errors on the outputs, and that of removing the weights; 0 and 0 if there
-     * was no factor to encode with. */
+    /* The effect of the errors on the outputs, and that of removing the weights; 0 and 0 without a
+     * factor. */
     double          output_error, output_energy;
     double          predicted_kl;   /* of what calibration chose; else 0 */
 } convert_tensor;

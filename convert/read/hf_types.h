@@ -27,7 +27,7 @@ typedef enum hf_how {
     HF_WOVEN    = 1 << 3,   /* outputs of the parts are interleaved, not concatenated */
     HF_HEADS    = 1 << 4,   /* heads of a delta net that share a key lie side by side */
     HF_DECAY    = 1 << 5,   /* logarithms of what states decay by */
-    HF_PLAIN    = 1 << 6,   /* a norm stored as it is used, while the type's others are stored less 1 */
+    HF_PLAIN    = 1 << 6,   /* a norm stored plainly, while the type's others are stored less 1 */
     HF_SHARED   = 1 << 7,   /* only in layers with experts */
     HF_OUTSIDE  = 1 << 8,   /* outside of the layers, for all of them */
     HF_BARE     = 1 << 9,   /* no prefix before the name, except the head's */
