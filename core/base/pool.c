@@ -6,12 +6,12 @@
  * continues as soon as all pieces are done, whichever thread did them: a thread that is not
  * scheduled delays only the piece it has begun.  When other programs compete for the processors,
  * even that happens too often: such a thread is preempted in the middle of a piece at the end of
- * each time slice, for some milliseconds.  So the caller detects late pieces, and tries whether it
- * is faster without their threads (pool_rest.c).
+ * each time slice, for some milliseconds.  So the caller detects late pieces, and
+ * measures whether it is faster without their threads (pool_rest.c).
  *
  * A waiting thread spins first, because waking it takes longer than most waits.  The spin time is
  * learned from earlier waits; a jump of the clock during a spin means that another thread had the
- * processor, which could have had it sooner if this one had slept. */
+ * processor, and would have had it sooner if this one had slept. */
 #include "base/pool.h"
 #include "base/pool_rest.h"
 
