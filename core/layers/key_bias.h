@@ -11,7 +11,7 @@ typedef struct qsf_key_bias {
     const qsf_rope    *rope;
     const qsf_kernels *k;
     uint32_t  n_places;
-    float    *back;           /* [n_places][2][half] angles by which a block is turned back */
+    float    *back;           /* [n_places][2][half] angles by which a block is rotated back */
     uint16_t *steps;          /* [QSF_KV_BLOCK][2][half] halves: those in it; NULL: keys keep their bias */
 } qsf_key_bias;
 

@@ -139,7 +139,7 @@ qsf_status qsf_route_choose(const qsf_model *m, const qsf_kernels *k, qsf_contex
     if (n && o->kernel_route == QSF_ROUTE_AUTO && qsf_now(m->platform)) {
         const qsf_status st = route_measure(m->platform, k, list, n, ns, &weights, &known, err);
         if (st) return st;
-        /* Several rows are turned back first. */
+        /* For several rows, tiles are transposed back first. */
         if (known && ROUTE_MARGIN * ns[1] < ns[0]) o->kernel_route = QSF_ROUTE_LUT;
     }
     if (!n || o->kernel_route != QSF_ROUTE_LUT) o->kernel_route = QSF_ROUTE_MAD;

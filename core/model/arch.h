@@ -17,10 +17,10 @@ typedef enum qsf_arch_has {
     QSF_HAS_ALIBI    = 1 << 6,  /* a key may set ALiBi's largest bias */
     QSF_HAS_ALPHA    = 1 << 7,  /* a key may raise the rotary base */
     QSF_HAS_HALF_FF  = 1 << 8,  /* feed_forward_length is twice the actual length */
-    QSF_HAS_ONE_BASE = 1 << 9,  /* windowed layers turn by the same base, ... */
+    QSF_HAS_ONE_BASE = 1 << 9,  /* windowed layers have the same rotary base, ... */
     QSF_HAS_PLAIN_LOCAL = 1 << 10, /* ... but without its scaling */
     QSF_HAS_STILL_GLOBAL = 1 << 11, /* layers that see everything do not rotate, if others are windowed */
-    QSF_HAS_SECTIONS = 1 << 12, /* rotary sections change what turns: they are refused */
+    QSF_HAS_SECTIONS = 1 << 12, /* rotary sections change what rotates: they are refused */
     QSF_HAS_XIELU    = 1 << 13,
     QSF_HAS_MAY_PARALLEL = 1 << 14, /* without ffn_norm in its first layer it is parallel */
     QSF_HAS_CHOICE   = 1 << 15, /* use_parallel_residual decides whether it is parallel */
@@ -80,7 +80,7 @@ typedef struct qsf_arch {
     bool     may_window;
     uint32_t window, window_pattern;     /* defaults; pattern 0: every layer is windowed */
     float    attn_softcap, final_softcap;
-    float    base_local;        /* rotary base of windowed layers; 0: they turn like the others */
+    float    base_local;        /* rotary base of windowed layers; 0: as the others */
     uint8_t  mixer;             /* qsf_mixer of layers without key and value heads; 0: no such layers */
     uint8_t  layers;            /* qsf_arch_layers */
     uint8_t  flow, qk_norm;     /* as in qsf_hparams, like the next one */
@@ -107,7 +107,7 @@ typedef struct qsf_arch {
     bool     asks_router_norm;  /* GGUF: expert_weights_norm counts; llama.cpp fixes it for the others and
                                  * writes the key as false */
     bool     ff_of_used;        /* GGUF: feed_forward_length is that of all used experts together */
-    bool     sections_halve;    /* GGUF: halves turn if there are rotary sections */
+    bool     sections_halve;    /* GGUF: halves rotate if the file has rotary sections */
     bool     spare_output_bias; /* GGUF: output.bias is not used */
 } qsf_arch;
 

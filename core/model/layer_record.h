@@ -103,7 +103,7 @@ static inline bool qsf_layer_has_kv(const qsf_layer *l) { return qsf_layer_atten
 typedef struct qsf_rope_record {
     uint8_t  kind;                  /* QSF_ROPE_PAIRS, QSF_ROPE_HALVES */
     uint8_t  scaling;
-    uint32_t dim;                   /* columns of a head that turn, the first ones; even */
+    uint32_t dim;                   /* rotary columns of a head, the first ones; even */
     uint32_t orig_ctx;              /* that was trained, before scaling */
     float    base;
     float    factor;                /* > 1 stretches */

@@ -169,8 +169,8 @@ static uint8_t lora_model_order(const qsf_source *s)
     return gguf_order;
 }
 
-/* A head's rows in the model's order: a file of pairs has neighbours that turn together, one of
- * halves has these half a head apart. */
+/* A head's rows in the model's order: in a file of pairs, adjacent rows rotate together; in one of
+ * halves, such rows are half a head apart. */
 static void lora_order_head(float *rows, float *head, uint32_t hd, uint32_t rank, bool to_halves)
 {
     const uint32_t half = hd / 2;

@@ -41,7 +41,7 @@ typedef enum qsf_dim {
     QSF_DIM_MIX_HEADS,
     QSF_DIM_LATENT, /* of keys and values */
     QSF_DIM_Q_LATENT,
-    QSF_DIM_PLAIN, /* columns of a head's query that do not turn */
+    QSF_DIM_PLAIN, /* columns of a head's query that do not rotate */
     QSF_DIM_HEADS_LATENT, /* all heads' queries as they meet the latent */
     QSF_DIM_KV_B, /* all heads' plain keys and values */
     QSF_DIM_BETAS, /* one for each of these, or an alpha with each */

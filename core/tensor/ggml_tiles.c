@@ -236,7 +236,8 @@ GGML_TEMPLATE ggml_plane plane_high(const ggml_fields *f, uint32_t groups)
     return (ggml_plane){ bits, f->high, low, groups * bits };
 }
 
-/* Words that are not turned with others, all or none: TQ1_0's bytes of five digits stay whole. */
+/* Words that are not transposed with others, all or none: TQ1_0's bytes of five digits stay whole.
+ */
 GGML_TEMPLATE uint32_t words_alone(uint32_t type, const ggml_plane *p)
 {
     return type == QSF_T_TQ1_0                                         ? 13
@@ -244,8 +245,8 @@ GGML_TEMPLATE uint32_t words_alone(uint32_t type, const ggml_plane *p)
                                                                        : 0;
 }
 
-/* Where word i of a plane, turned, stands among the vectors of a tile.  A super-block's chunk of
- * eight words is as many groups as a byte has fields (Q6_K's nibbles: every other one); in blocks
+/* The index of word i of a transposed plane among the vectors of a tile.  A super-block's chunk of
+ * eight words has as many groups as a byte has fields (Q6_K's nibbles: every other one); in blocks
  * of 32, and IQ4_XS, a chunk is the four words of one group.  NVFP4's words are in order. */
 GGML_TEMPLATE uint32_t plane_vector(uint32_t type, const ggml_fields *f, const ggml_plane *p, uint32_t i)
 {

@@ -4,7 +4,7 @@
  *
  * A value is scale * level[code].  A scale takes one byte, the middle of an fp16 number: its sign,
  * the four low bits of its exponent and the three high ones of its mantissa.  Levels are not
- * symmetric, so that a scale's sign is worth its bit: it turns a block's longer side to theirs. */
+ * symmetric, so that a scale's sign is worth its bit: it maps a block's longer side to theirs. */
 #ifndef QSF_TABLE_H
 #define QSF_TABLE_H
 

@@ -12,7 +12,7 @@ typedef struct qsf_matrix {
     qsf_tensor t;             /* as it lies in memory; data NULL: the unit has no such matrix */
     int        form;          /* qsf_form of its tiles, or -1: rows are dequantised while computing */
     uint32_t   blocks;        /* tiles across */
-    bool       lut;           /* its tiles are turned for look-ups: lut.h */
+    bool       lut;           /* its tiles are transposed for look-ups: lut.h */
     float      scale;         /* of the whole matrix: multiplies products and rows; 1 without one */
     /* Outliers of row r: [out_start[r], out_start[r+1]) of out_col, out_value; NULL: none. */
     const uint32_t *out_start, *out_col;
@@ -51,7 +51,7 @@ typedef struct qsf_unit_room {
     qsf_pool      *pool;      /* shares the work; NULL: the caller alone */
     bool           shared;    /* without experts: of their matrices the weights tell the form of one */
     bool           first;     /* of its two pieces, only the first is there */
-    bool           lut;       /* matrices of layers that can be looked up are turned for it */
+    bool           lut;       /* layers' matrices that can use look-ups are transposed for them */
 } qsf_unit_room;
 
 /* Checks the unit (its CRC only if crc is set), unpacks it, and brings it into the form that the
