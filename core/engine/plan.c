@@ -8,7 +8,7 @@
 #include "turn/sampler.h"
 #include "weights/experts.h"
 
-/* A third buffer, where nothing had to be reduced, lets two layers travel while one is computed. */
+/* If nothing had to be reduced, a third buffer lets two layers be read while one is computed. */
 enum { PLAN_SLOTS = 3 };
 /* The most pieces of the reserve besides the fetch's slots, and how many of them are large. */
 enum { PLAN_PIECES = 45, PLAN_LARGE = 18 };
@@ -161,8 +161,8 @@ static uint64_t plan_apart(const qsf_model *model, const qsf_context_options *o)
     return plan_description(model) + own + o->adapter_bytes + qsf_sampler_bytes(s->hp.n_vocab);
 }
 
-/* With a second staging buffer, bytes come in while others are decompressed; it goes when the
- * second layer buffer does. */
+/* With a second staging buffer, bytes are read while others are decompressed; it is dropped
+ * together with the second layer buffer. */
 static void plan_staging(const plan_sizes *z, const qsf_grant *g, qsf_fetch_plan *fetch)
 {
     fetch->stored = plan_staging_most(z, g, 0);

@@ -15,7 +15,7 @@ typedef struct qsf_memory {
     qsf_head_stream_plan head;
 } qsf_memory;
 qsf_status qsf_memory_init(qsf_memory *m, const qsf_model *model, qsf_error *err);
-void       qsf_memory_done(qsf_memory *m, const qsf_model *model);      /* takes half-built */
+void       qsf_memory_done(qsf_memory *m, const qsf_model *model);      /* accepts a partly built one */
 /* Of m->reserve, what is there for rounding pieces up to whole cache lines and pages. */
 uint64_t   qsf_plan_rounding(const qsf_source *s);
 /* Sizes everything for o->ram_budget, changes o to what was granted and fills m, which was begun.

@@ -58,7 +58,7 @@ static uint32_t next_layer(const qsf_context *c, uint32_t layer)
     return layer;
 }
 
-/* Rows come from the embedding or, x not NULL, as they left the layer before the first one here. */
+/* Rows are embedded or, if x is not NULL, are the output of the layer before the first one here. */
 static void batch_input(qsf_context *c, const float *x)
 {
     const qsf_pass p = step_pass(c);
@@ -82,7 +82,7 @@ qsf_status qsf_context_set_reduce(qsf_context *c, qsf_reduce_fn fn, void *user)
     return QSF_OK;
 }
 
-/* Whether the rest of each layer can come. */
+/* If layers run as shares, there must be a callback that adds up the shares' results. */
 static qsf_status step_shares(qsf_context *c)
 {
     c->reducer.st = QSF_OK;

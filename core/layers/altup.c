@@ -25,7 +25,7 @@ static double altup_dot(const float *a, const float *b, size_t n)
     return sum[0];
 }
 
-/* What is added up of several streams at once, so that compilers see that nothing overlaps. */
+/* Columns of several streams that are added up at a time, so that compilers see no overlap. */
 enum { ALTUP_SOME = 64 };
 
 static void altup_run(qsf_pass_job *job, uint32_t kind, const float *x, size_t ld, size_t cols, float *y,

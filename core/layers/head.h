@@ -19,7 +19,7 @@ typedef struct qsf_head {
 qsf_status qsf_head_bytes(const qsf_source *s, const qsf_context_options *o, uint64_t *bytes, qsf_error *err);
 qsf_status qsf_head_init(qsf_head *h, const qsf_source *s, const qsf_platform *mem,
                          const qsf_context_options *o, qsf_error *err);
-void       qsf_head_done(qsf_head *h);          /* takes half-built */
+void       qsf_head_done(qsf_head *h);          /* accepts a partly built one */
 
 /* Norms n rows of the batch from row r on by the vectors of p->w: the i-th to b->tmp[i]. */
 void qsf_head_hidden(const qsf_pass *p, uint32_t r, uint32_t n);

@@ -55,7 +55,7 @@ enum { DOWN_RANKS = 8 };        /* exact: ranks of one product, ... */
 enum { DOWN_ROWS = 64 };        /* ... and rows at a time */
 enum { DOWN_WIDTH = 256 };      /* in codes: places of a product, where pairs are joined */
 
-/* Rows [r, r + n) of in meet an adapter's A, which are in mem; h[n][ld] are its places. */
+/* Multiplies rows [r, r + n) of in by an adapter's A, which are in mem; h[n][ld]: the results. */
 typedef struct down_part {
     const qsf_pass      *p;
     const qsf_matrix_in *in;

@@ -11,7 +11,7 @@ qsf_lora_slot *qsf_lora_slot_of(const qsf_lora *l, const qsf_adapter *a)
     return NULL;
 }
 
-/* ---- slots come and go ---- */
+/* ---- allocating and freeing slots ---- */
 
 static bool slot_used(const qsf_lora *l, const qsf_lora_slot *slot)
 {

@@ -1,5 +1,5 @@
-/* Which way layers' 2-bit weights without scales meet one row of activations: by products, or
- * looked up (kernels/lut.h).
+/* How layers' 2-bit weights without scales are multiplied by one row of activations: by products or
+ * look-ups (kernels/lut.h).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_ROUTE_H
 #define QSF_ROUTE_H

@@ -6,7 +6,7 @@
 
 #include "model/qsf_ext.h"
 
-/* Expert e's rows of a matrix that has those of n_experts one below the other.  In tiles they are
+/* Expert e's rows of a matrix that has the rows of n_experts in order.  In tiles they are
  * whole ones: the first may begin with rows of the expert before, and `rows` counts these, too.
  * *at: where they begin in the matrix. */
 qsf_tensor qsf_expert_rows(const qsf_tensor *t, uint32_t n_experts, uint32_t e, uint64_t *at);

@@ -67,7 +67,7 @@ typedef struct qsf_layer {
     float    xielu[QSF_XIELU_NUMBERS];
     uint32_t state_bytes;           /* of a sequence, besides keys and values (layers/state.h) */
     uint32_t mix_conv, mix_state, mix_heads, mix_groups;        /* as in qsf_hparams */
-    uint32_t mix_in, mix_inner;     /* columns that the mixer is given, and that it makes of them */
+    uint32_t mix_in, mix_inner;     /* columns of the mixer's input and output */
     uint32_t mix_channels;          /* of its convolution */
     uint32_t mix_rank;              /* Mamba-1, PLaMo 2, RWKV: columns that steps, or decays, are made of */
     uint32_t mix_rate, mix_first, mix_gate;         /* as in qsf_hparams; the first layer has no mix_first */

@@ -35,14 +35,14 @@ typedef enum qsf_dim {
     QSF_DIM_EXPERT_EMBD, /* columns that an expert takes and gives, ... */
     QSF_DIM_EXPERTS_EMBD, /* ... of all of them */
     QSF_DIM_MIX_IN, /* columns that a mixer with state is given */
-    QSF_DIM_MIX, /* columns that it makes of them */
+    QSF_DIM_MIX, /* columns of its output */
     QSF_DIM_CHANNELS, /* of its convolution */
     QSF_DIM_CONV, /* weights of its convolution: a row of them for each channel */
     QSF_DIM_MIX_HEADS,
     QSF_DIM_LATENT, /* of keys and values */
     QSF_DIM_Q_LATENT,
     QSF_DIM_PLAIN, /* columns of a head's query that do not rotate */
-    QSF_DIM_HEADS_LATENT, /* all heads' queries as they meet the latent */
+    QSF_DIM_HEADS_LATENT, /* all heads' queries as multiplied by the latent */
     QSF_DIM_KV_B, /* all heads' plain keys and values */
     QSF_DIM_BETAS, /* one for each of these, or an alpha with each */
     QSF_DIM_MIX_NORM,

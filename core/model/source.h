@@ -112,7 +112,7 @@ qsf_status qsf_source_open_as(const qsf_platform *p, const char *path, const qsf
 /* As qsf_source_open, but nothing is read: the files only, for a reader of another kind of file. */
 qsf_status qsf_source_open_bare(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
                                 qsf_source **out, qsf_error *err);
-void       qsf_source_close(qsf_source *s);      /* takes NULL and half-built */
+void       qsf_source_close(qsf_source *s);      /* accepts NULL and a partly built one */
 
 /* How its files are read from now on (qsf_platform's read_by).
  * *how: NULL if the host does not say. */

@@ -1,4 +1,4 @@
-/* A place in an answer under a grammar, and which tokens can come next.
+/* A position in an answer under a grammar, and the tokens that can come next.
  * SPDX-License-Identifier: MIT */
 #include "text/grammar_own.h"
 

@@ -1,4 +1,4 @@
-/* Jinja: a template's text to tokens, and what white space around tags goes.
+/* Jinja: splits a template into tokens, and removes white space around tags.
  * SPDX-License-Identifier: MIT */
 #include "text/jinja_own.h"
 
@@ -35,7 +35,7 @@ static void lex_move(jinja_lexer *l, uint32_t to)
     if (to) l->line_start = l->src[to - 1] == '\n';
 }
 
-/* Text before a tag: all white space at its end goes ('-'), or that of the tag's own line. */
+/* Text before a tag: removes all white space at its end ('-'), or that of the tag's own line. */
 static uint32_t lex_trim(const jinja_lexer *l, uint32_t from, uint32_t to, char sign, bool of_line)
 {
     uint32_t end = from, line = from;

@@ -9,7 +9,7 @@ enum {
     GOAL_MAX_PARTS = 3000,      /* of one goal */
     GOAL_MAX_PROBE = 24,        /* leaves that schema_impossible looks at */
     GOAL_MAX_ONE = 2000,        /* schemas of a oneOf */
-    GOAL_DEPTH = 4              /* values in each other that it goes into */
+    GOAL_DEPTH = 4              /* nesting of values that it descends into */
 };
 
 void schema_push(schema *s, schema_part part)
@@ -198,7 +198,7 @@ static void goal_one(schema *s, const goal_copy *g, const schema_part *instead, 
     goal_branch(s, g->parts, g->n, g->i, instead, n);
 }
 
-/* Whether schemas x and y, in place of part i, may hold at once. */
+/* Whether schemas x and y, in place of part i, may both hold. */
 static bool goal_overlap(schema *s, const goal_copy *g, const qsf_json_node *x, const qsf_json_node *y)
 {
     const uint32_t from = s->n_parts, trail = g->parts[g->i].from;

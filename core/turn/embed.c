@@ -254,7 +254,7 @@ static bool score_words(const qsf_tokenizer *t, int32_t *yes, int32_t *no)
     return *yes >= 0 && *no >= 0;
 }
 
-/* How a score comes about: by a classifier, or by what the model answers. */
+/* How a score is computed: by a classifier, or from the model's answer. */
 static qsf_status score_how(qsf_context *c, qsf_embed_run *r)
 {
     const char *path = c->model->source->path;

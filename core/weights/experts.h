@@ -38,7 +38,7 @@ uint64_t   qsf_experts_slot(const qsf_source *s);        /* bytes of a slot: wha
 uint64_t   qsf_experts_bytes(const qsf_source *s);       /* of tables, besides the fetch's */
 /* x must not move. */
 qsf_status qsf_experts_init(qsf_experts *x, qsf_fetch *f, const qsf_fetch_plan *plan, qsf_error *err);
-void       qsf_experts_done(qsf_experts *x);             /* before the fetch's; takes half-built */
+void       qsf_experts_done(qsf_experts *x);             /* before the fetch's; accepts a partly built one */
 
 /* The walk of `layer` begins: counts it, and starts to read. */
 void       qsf_experts_begin(qsf_experts *x, uint32_t layer, const qsf_expert_walk *walk);

@@ -1,4 +1,4 @@
-/* The table of slots, and how a range that is wanted comes into one.
+/* The table of slots, and how a requested range is loaded into one.
  * SPDX-License-Identifier: MIT */
 #include "weights/fetch.h"
 

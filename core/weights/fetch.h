@@ -177,7 +177,7 @@ qsf_status qsf_fetch_add_shelf(qsf_fetch *f, qsf_shelf *shelf, uint32_t n, uint6
 void       qsf_fetch_drop(qsf_fetch *f, const qsf_shelf *shelf);
 /* Starts the thread, on a host that has one. */
 qsf_status qsf_fetch_start_thread(qsf_fetch *f, qsf_error *err);
-void       qsf_fetch_done(qsf_fetch *f);        /* ends running reads; takes half-built */
+void       qsf_fetch_done(qsf_fetch *f);        /* ends running reads; accepts a partly built one */
 
 /* ---- fetching ---- */
 

@@ -22,7 +22,7 @@ uint64_t   qsf_stream_bytes(const qsf_source *s, qsf_unit_id id, uint32_t n, uin
  * move. */
 qsf_status qsf_stream_init(qsf_stream *st, qsf_fetch *f, qsf_unit_id id, uint32_t n, uint64_t len,
                            bool threaded, qsf_error *err);
-void       qsf_stream_done(qsf_stream *st);     /* before the fetch's; takes half-built */
+void       qsf_stream_done(qsf_stream *st);     /* before the fetch's; accepts a partly built one */
 
 /* Begins to read bytes [begin, end) of the unit, if a slot is free for them.  tile: NULL, or a
  * GGUF matrix that they begin with. */

@@ -45,7 +45,7 @@ bool       qsf_unit_refines(const qsf_source *s, uint32_t unit);
 typedef struct qsf_unit_room {
     uint8_t       *mem;       /* the slot: [cap], at least qsf_unit_memory's slot */
     uint64_t       cap;
-    const uint8_t *stored;    /* where the unit was read to: a staging buffer, or mem */
+    const uint8_t *stored;    /* the buffer that the unit was read to: a staging buffer, or mem */
     uint8_t       *raw;       /* the staging buffer for packed bytes, if there is one */
     uint8_t       *strips;    /* scratch for qsf_ggml_to_tiles */
     qsf_pool      *pool;      /* shares the work; NULL: the caller alone */
