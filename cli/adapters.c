@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The scale is what stands behind the last colon, where that is a number: a colon may belong to the
+/* The scale is what follows the last colon, if that is a number: a colon may belong to the
  * file's name, or to a drive's letter. */
 char *adapter_path(const char *text, float *scale)
 {

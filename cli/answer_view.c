@@ -1,8 +1,8 @@
 /* An answer on the screen.
  * SPDX-License-Identifier: MIT
  *
- * Reasoning that is shown where there are no dim letters stands between <think> and </think>,
- * whatever marks the model writes. */
+ * Without dim text on the terminal, visible reasoning is printed between <think> and </think>,
+ * whatever markers the model itself uses. */
 #include "answer_view.h"
 
 #include "tty.h"
@@ -20,8 +20,8 @@ static bool shown_at(const char *text, size_t at, size_t n)
     return (c >= 0x20 && c != 0x7f) || c == '\n' || c == '\t';
 }
 
-/* A terminal obeys control characters: those of an answer are shown there as ^X, and obeyed by
- * nobody.  The others go out together: some consoles take the bytes of a character only so. */
+/* A terminal obeys control characters: those of an answer are shown there as ^X and not obeyed.
+ * The others are written together: some consoles need all bytes of a character in one write. */
 static void print_shown(const char *text, size_t n)
 {
     for (size_t i = 0, from; i < n; i++) {
@@ -33,7 +33,7 @@ static void print_shown(const char *text, size_t n)
     }
 }
 
-/* Every piece is dim by itself: wherever the program ends, what follows is not. */
+/* Every piece is dimmed separately: wherever the program ends, the output after it is not dim. */
 static void print_in(const char *code, const char *text, size_t n)
 {
     fputs(colour(stdout, code), stdout);
@@ -85,7 +85,7 @@ static void wait_end(answer_view *v)
 
 /* ---- standard output ---- */
 
-/* What goes to standard output; a terminal gets none of its control characters. */
+/* Writes to standard output; if that is a terminal, without the answer's control characters. */
 static void view_put(answer_view *v, const char *text, size_t n)
 {
     if (v->plain) fwrite(text, 1, n, stdout);
@@ -103,7 +103,7 @@ static void mark_put(answer_view *v, const char *mark)
     if (v->marks) view_puts(v, mark);
 }
 
-/* Brings the screen to what is there of it, but for blanks at its end. */
+/* Prints what is not on the screen yet, except blanks at the end. */
 static void reasoning_show(answer_view *v, const buffer *b)
 {
     size_t end = b->n;
@@ -141,7 +141,7 @@ static void reasoning_end(answer_view *v)
 
 /* ---- calls ---- */
 
-/* What stands on one line: line ends, and what indents lines, become a blank. */
+/* Puts text on one line: line ends, and the indentation after them, become a blank. */
 static void put_in_line(answer_view *v, const char *text, size_t n)
 {
     bool breaks = true;

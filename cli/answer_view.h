@@ -9,18 +9,18 @@
 typedef struct answer_view {
     bool          plain;          /* standard output is not a terminal: bytes are written unchanged */
     bool          whole;          /* the parts are not told apart */
-    bool          marks;          /* reasoning stands between marks, there being no dim letters */
+    bool          marks;          /* reasoning is put between marks, without dim text */
     bool          shows;          /* the reasoning */
     bool          reasons;        /* it is under way */
     bool          waits;          /* "thinking..." is on the screen */
     uint64_t      since_ns, told_s;
-    const buffer *reasoning;      /* all that was said of it; from..shown of what is under way was shown */
+    const buffer *reasoning;      /* all of it so far; from..shown of the current part is on the screen */
     size_t        from, shown;
     char          last;           /* character that was printed, 0: none was */
 } answer_view;
 
 void answer_view_begin(answer_view *v, const run_session *s);
-/* What arrived: the bytes, then the events that they make, with what is said by them so far. */
+/* Takes what arrived: the bytes, then their events, with the message so far. */
 void answer_view_bytes(answer_view *v, const char *text, size_t len);
 void answer_view_event(answer_view *v, const qsf_answer_event *e, const message *said);
 /* Brings "thinking... 12 s" up to date. */

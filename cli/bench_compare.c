@@ -1,4 +1,4 @@
-/* Reads the rows of an earlier `qsf-bench --json`, so that --compare needs no JSON library.
+/* Reads the rows of an earlier `qsf-bench --json`, so that --compare works without a JSON library.
  * SPDX-License-Identifier: MIT */
 #include "benchmark.h"
 
@@ -10,7 +10,7 @@
  * the last '{' is the row. */
 typedef struct bench_scan { const char *p; bench_row row; bool has_test, has_median, ours; } bench_scan;
 
-/* The string behind the quote at s->p into out, cut at cap; false where it does not end. */
+/* Copies the string after the quote at s->p to out, cut at cap; false if it does not end. */
 static bool scan_string(bench_scan *s, char *out, size_t cap)
 {
     size_t len = 0;
@@ -23,7 +23,7 @@ static bool scan_string(bench_scan *s, char *out, size_t cap)
             if (c == 'u') {
                 char digits[5] = "";
                 for (int i = 0; i < 4 && isxdigit((unsigned char)s->p[1]); i++) digits[i] = *++s->p;
-                c = (char)strtol(digits, NULL, 16);      /* we write control characters so, nothing else */
+                c = (char)strtol(digits, NULL, 16);      /* we only write control characters like this */
             } else if (c == 'n') c = '\n';
             else if (c == 't') c = '\t';
         }
@@ -60,7 +60,7 @@ static bool scan_value(bench_scan *s, const char *key)
     return true;
 }
 
-/* The next row; false at the end, or where the text is no JSON of ours. */
+/* The next row; false at the end, or if the text is not our JSON. */
 static bool scan_row(bench_scan *s)
 {
     char key[24];

@@ -1,4 +1,4 @@
-/* Nanoseconds an element of every kernel that is no product with quantised weights.
+/* Nanoseconds per element of every kernel other than the products with quantised weights.
  * SPDX-License-Identifier: MIT */
 #include "bench_kernels.h"
 

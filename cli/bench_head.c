@@ -1,10 +1,11 @@
-/* --head-topk: how often the approximate heads find the exact head's likeliest token, and the time
- * they take.
+/* --head-topk: how often the approximate heads find the exact head's most likely token, and the
+ * time they take.
  * SPDX-License-Identifier: MIT
  *
- * The text's tokens are cut into windows; of each window the second half is compared, position by
+ * The text's tokens are cut into windows; the second half of each window is compared, position by
  * position, as if it were being generated.  Times are medians over tokens that are computed one by
- * one, in turns with the exact head: a token with its logits, less one without, is the head. */
+ * one, alternating with the exact head: the head's time is that of a token with logits, less that
+ * of one without. */
 #include "benchmark.h"
 
 #include "base/platform.h"

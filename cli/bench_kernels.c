@@ -30,8 +30,8 @@ static near_work near_begin(kernel_bench *kb, qsf_form form, uint32_t block, uin
     return (near_work){ kb, form, block, KB_NEAR / row ? KB_NEAR / row : 1, KB_COLS / block };
 }
 
-/* The best repetition against the best of the peak's loop, which runs again behind each: two
- * milliseconds are either undisturbed or worth nothing. */
+/* The best repetition against the best of the peak's loop, which runs again after each: two
+ * milliseconds are either undisturbed or useless. */
 static void measure_near(kernel_bench *kb, const char *test, qsf_form form, uint32_t block, uint32_t n)
 {
     near_work work = near_begin(kb, form, block, n);
@@ -70,8 +70,8 @@ static void far_part(void *arg, uint32_t thread, uint32_t piece)
                           mine.end - mine.begin, KB_COLS / f->block, f->block);
 }
 
-/* A pass is all of the weights, or what takes 50 ms: the next goes on behind it, and has left the
- * caches again.  The same bytes' plain reading is measured behind each. */
+/* A pass is all of the weights, or what takes 50 ms: the next continues after it, and has left the
+ * caches again.  The same bytes' plain reading is measured after each. */
 static void measure_far(kernel_bench *kb, const bench_team *team, const char *test, qsf_form form,
                         uint32_t block)
 {
@@ -216,7 +216,7 @@ static void kernel_close(kernel_bench *kb)
     qsf_dealloc(kb->p, kb->y, kb->y_bytes);
 }
 
-/* Reading speed in the engine's pages, and in the smallest ones where the system lets us choose. */
+/* Reading speed in the engine's pages, and in the smallest ones if the system offers a choice. */
 static void bench_reading(kernel_bench *kb, bench_team *teams, size_t n)
 {
     for (size_t t = 0; t < n; t++)
@@ -257,7 +257,7 @@ int bench_all_kernels(const bench_settings *set, bench_report *rep)
     qsf_error err;
     size_t n = 0;
     int code = kernel_open(&kb);
-    /* Figures in cache are of one thread, so there is always a team of one. */
+    /* Figures in cache are for one thread, so there is always a team of one. */
     for (size_t i = 0; !code && i <= set->threads.n; i++) {
         const qsf_status st = qsf_pool_new(kb.p, i ? set->threads.v[i - 1] : 1, &teams[n].pool, &err);
         bool seen = false;

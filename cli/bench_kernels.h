@@ -38,8 +38,8 @@ double bench_seconds(const kernel_bench *kb);
 /* Seconds that this many calls take; how many calls take two milliseconds. */
 double bench_calls(const kernel_bench *kb, bench_work *work, void *arg, size_t calls);
 size_t bench_calibrate(const kernel_bench *kb, bench_work *work, void *arg);
-/* Seconds a call of work(arg), as often as --repetitions says,
- * each the mean of calls for two milliseconds. */
+/* Times calls of work(arg) in seconds, --repetitions times, each the mean of the calls in two
+ * milliseconds. */
 void bench_time(const kernel_bench *kb, bench_work *work, void *arg, bench_samples *out);
 
 /* ---- bench_entries.c: everything but the products with weights ---- */

@@ -101,7 +101,7 @@ double bench_madds(const bench_settings *set, bench_report *rep, qsf_pool *pool,
     return most;
 }
 
-/* ---- both, beside models ---- */
+/* ---- both, in a run with models ---- */
 
 int bench_machine(const bench_settings *set, bench_report *rep, uint32_t threads, const char *isa,
                   bench_limits *out)

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a token takes at the least: bytes of weights that one by itself reads, and multiply-adds of
- * one in a prompt, without the head. */
+/* The least work for a token: bytes of weights read by a single one, and multiply-adds of one in a
+ * prompt, without the head. */
 typedef struct model_work { double bytes, madds; } model_work;
 
 /* One model in one setting of threads and instruction set. */
@@ -23,7 +23,7 @@ typedef struct model_bench {
     int32_t      *ids;           /* of the longest prompt or depth */
     uint32_t      n_vocab;
     bench_row     row;           /* what all rows of the setting have in common */
-    bench_limits  limits;        /* of the machine; zeros where nobody asked */
+    bench_limits  limits;        /* of the machine; zeros if not asked for */
     model_work    work;
     qsf_error     error;
 } model_bench;
@@ -168,7 +168,8 @@ static qsf_status bench_decode_tokens(model_bench *b, qsf_seq seq, uint32_t n, d
     return st;
 }
 
-/* Tokens a second as a share of a limit for one of them; unknown where it was not measured. */
+/* Tokens per second as a share of the limit for one of them; unknown if the limit was not
+ * measured. */
 static void bench_emit_share(model_bench *b, bench_samples *s, double limit, double of_token,
                              const char *name)
 {
@@ -194,8 +195,8 @@ static double bench_best(const bench_samples *s)
     return best;
 }
 
-/* What a test has come to with the adapter, s[1], beside without, s[0]: each repetition was both,
- * one after the other. */
+/* The results of a test with the adapter, s[1], next to those without, s[0]: each repetition ran
+ * both, one after the other. */
 static void bench_adapter(model_bench *b, const char *test, bench_samples s[2])
 {
     if (!b->adapter) return;
@@ -227,7 +228,7 @@ static int bench_prefill(model_bench *b, uint32_t n)
     return EXIT_OK;
 }
 
-/* Where the time of the tokens since the statistics were reset has gone. */
+/* How the time of the tokens since the statistics were reset was spent. */
 static void bench_parts(model_bench *b, const char *test)
 {
     qsf_stats st = { .size = sizeof st };
@@ -386,7 +387,7 @@ static int bench_load(model_bench *b, uint32_t threads, const char *isa)
     return EXIT_OK;
 }
 
-/* The model says which instruction set it chose; the limits are measured without it in memory. */
+/* The model reports its instruction set; the limits are measured while it is not in memory. */
 static int bench_machine_of(model_bench *b, uint32_t threads, const char *isa)
 {
     qsf_kernels k;

@@ -1,4 +1,4 @@
-/* The loops behind qsf-bench's shares.  They have no result that anyone needs: empty assembly
+/* The loops that qsf-bench's shares are relative to.  Their results are not used: empty assembly
  * statements keep the compiler from seeing that.
  * SPDX-License-Identifier: MIT */
 #if defined(__linux__) && !defined(_DEFAULT_SOURCE)
@@ -220,7 +220,7 @@ bench_peak bench_peak_of(const char *isa)
 #endif
     };
     for (size_t i = QSF_ARRAY_LEN(peaks); i-- > 0;)
-        /* "avx512" also for names that go on */
+        /* "avx512" also for longer names */
         if (!strncmp(isa, peaks[i].isa, strlen(peaks[i].isa))) return peaks[i];
     return peaks[0];
 }

@@ -12,7 +12,7 @@
 typedef struct bench_reader {
     const char *isa;
     uint64_t  (*run)(const uint8_t *p, size_t n);
-    double      best;        /* bytes a second, where they have been measured */
+    double      best;        /* bytes per second, if measured */
 } bench_reader;
 /* The readers of this processor, by its QSF_CPU_* flags; returns their number, at most 4. */
 size_t bench_readers(uint32_t cpu, bench_reader out[4]);
@@ -23,8 +23,8 @@ typedef struct bench_peak { const char *isa; uint64_t (*run)(uint64_t least); } 
 /* The loop for the instruction set of this name. */
 bench_peak bench_peak_of(const char *isa);
 
-/* Memory in pages of the smallest size; NULL where the system has no way to ask for
- * them, or no memory. */
+/* Memory in pages of the smallest size; NULL if the system does not offer them, or is out of
+ * memory. */
 void *bench_small_pages(size_t size);
 void  bench_small_pages_free(void *p, size_t size);
 

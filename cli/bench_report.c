@@ -1,4 +1,4 @@
-/* The figures of qsf-bench as a table, as JSON or as CSV, beside those of an earlier run.
+/* The figures of qsf-bench as a table, as JSON or as CSV, compared with those of an earlier run.
  * SPDX-License-Identifier: MIT */
 #include "benchmark.h"
 
@@ -43,7 +43,7 @@ void bench_row_of(bench_report *rep, const char *test, const char *isa, uint32_t
     bench_report_row(rep, &r);
 }
 
-/* ---- beside an earlier run ---- */
+/* ---- comparison with an earlier run ---- */
 
 /* Less of it is better. */
 static bool bench_is_cost(const bench_row *r)
@@ -66,7 +66,7 @@ static const bench_row *bench_before(bench_report *rep, const bench_row *r)
     return &rep->before[i];
 }
 
-/* Above 1 is faster than before, for times too; 0: cannot be said. */
+/* Above 1 is faster than before, for times too; 0: unknown. */
 static double bench_ratio(const bench_row *now, const bench_row *before)
 {
     if (!before || !(now->median > 0) || !(before->median > 0)) return 0;

@@ -41,7 +41,7 @@ typedef struct bench_row {
     size_t   n;                  /* repetitions */
     double   share;              /* of what the machine can do; < 0: not known */
     const char *share_of;        /* "read", "peak" */
-    uint64_t memory;             /* bytes that the model takes; 0: not said */
+    uint64_t memory;             /* bytes that the model takes; 0: unknown */
 } bench_row;
 
 void bench_sort(double *v, size_t n);
@@ -55,20 +55,21 @@ typedef struct bench_report {
     size_t     n_before, n_rows, n_compared, n_slower;
 } bench_report;
 
-/* A row of the machine's or a kernel's.  shares: one, or each repetition's, whose median counts;
- * NULL where there is nothing to hold the row against. */
+/* A row for the machine or for a kernel.  shares: one, or one for each repetition, whose median
+ * counts; NULL if there is nothing to compare the row with. */
 void bench_row_of(bench_report *rep, const char *test, const char *isa, uint32_t threads, const char *unit,
                   bench_samples *s, bench_samples *shares, const char *share_of);
 
 /* Reads the --compare file and prints what comes before the rows.  Returns an exit code. */
 int  bench_report_begin(bench_report *rep, const bench_settings *set);
 void bench_report_row(bench_report *rep, const bench_row *r);
-/* Prints what comes behind the rows and frees the report.  code: of the run; the result is that, or
- * EXIT_FAILED where it went well and a row is slower than --tolerance allows. */
+/* Prints what follows the rows and frees the report.  code: of the run; the result is that, or
+ * EXIT_FAILED if the run succeeded and a row is slower than --tolerance allows. */
 int  bench_report_end(bench_report *rep, int code);
 
 /* ---- bench_compare.c ---- */
-/* The rows of an earlier --json output; the caller frees.  Returns an exit code, said on stderr. */
+/* The rows of an earlier --json output; the caller frees.  Returns an exit code; errors are
+ * reported on stderr. */
 int bench_read_rows(const char *path, bench_row **rows, size_t *n);
 
 /* ---- bench_sets.c ---- */

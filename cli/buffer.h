@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The first failure to get memory stays in `failed`, and all that is added behind it is lost. */
+/* The first failure to get memory stays in `failed`, and everything added after it is lost. */
 typedef struct buffer {
     char  *at;                    /* terminated; NULL: nothing was added */
     size_t n, cap;
@@ -15,9 +15,9 @@ typedef struct buffer {
 
 void buffer_add(buffer *b, const char *bytes, size_t n);
 void buffer_put(buffer *b, const char *text);
-/* As a text in JSON, with quotes. */
+/* As a JSON string, with quotes. */
 void buffer_json(buffer *b, const char *bytes, size_t n);
-const char *buffer_text(const buffer *b);         /* "" where nothing was added */
+const char *buffer_text(const buffer *b);         /* "" if empty */
 void buffer_free(buffer *b);
 
 #endif

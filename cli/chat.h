@@ -26,17 +26,17 @@ bool     chat_add_result(conversation *c, const tool_call *call, const char *tex
 void     chat_drop_last(conversation *c);
 void     chat_reset(conversation *c);
 void     chat_free(conversation *c);
-/* The conversation's tokens up to the beginning of an answer: through the template, or joined
- * if there is no template.  NULL: reported in s->error.  The caller frees. */
+/* The conversation's tokens up to the beginning of an answer: rendered with the template, or joined
+ * without one.  NULL: reported in s->error.  The caller frees. */
 int32_t *chat_tokens(conversation *c, size_t *n);
-/* Sets the system message, "": none, for the conversation and those that follow.  False where the
- * template takes none, which is reported; then nothing has changed. */
+/* Sets the system message, "": none, for the conversation and those that follow.  False if the
+ * template does not accept one, which is reported; then nothing has changed. */
 bool     chat_set_system(conversation *c, const char *text);
 
 /* The conversation's end, out of it. */
 typedef struct chat_taken { message *msgs; size_t n, at; } chat_taken;
-/* The last question and all that followed; else only what answers the last message that is not the
- * model's, if anything does.  False: nobody has asked yet, or out of memory. */
+/* Takes out the last question and everything after it; or only what answers the last message that
+ * is not the model's, if anything does.  False: no question was asked yet, or out of memory. */
 bool     chat_take(conversation *c, bool with_question, chat_taken *t);
 /* Drops what came since, and puts them back; or lets them go. */
 void     chat_put_back(conversation *c, chat_taken *t);
@@ -49,7 +49,7 @@ void     chat_let_go(chat_taken *t);
 char    *chat_path(const char *typed);
 void     chat_save(const conversation *c, const char *path);
 void     chat_load(conversation *c, const char *path);
-/* Reads a text for the next message. */
+/* Reads a file for the next message. */
 void     chat_load_file(conversation *c, const char *path);
 
 /* ---- chat_answer.c ---- */
@@ -62,7 +62,7 @@ int      chat_turn(conversation *c, const char *text, size_t len);
 line_result chat_read(const char *prompt, const char *given, char **text, size_t *len, bool *block);
 
 /* ---- chat_commands.c ---- */
-/* True where the line was a command; *code is what became of it. */
+/* True if the line was a command; *code is its result. */
 bool     chat_command(conversation *c, char *line, bool *leave, int *code);
 
 #endif

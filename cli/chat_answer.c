@@ -14,7 +14,7 @@ static int chat_prompt(conversation *c, const int32_t *ids, size_t n)
     return code;
 }
 
-/* --tool-choice is for what the user asks: behind results the model chooses. */
+/* --tool-choice is for what the user asks: after results the model chooses. */
 static int chat_reader(conversation *c)
 {
     const char *choice = c->s->set->tool_choice;
@@ -51,7 +51,7 @@ static bool chat_put(conversation *c, const char *text, size_t len)
     return call ? chat_add_result(c, call, text, len) : chat_add(c, "user", text, len);
 }
 
-/* The message, or a tool's result, behind the files that wait for it. */
+/* The message, or a tool's result, after the files that wait for it. */
 static bool chat_ask(conversation *c, const char *text, size_t len)
 {
     buffer joined = { 0 };

@@ -1,4 +1,4 @@
-/* What may be typed in a chat besides messages.
+/* The commands of a chat.
  * SPDX-License-Identifier: MIT */
 #include "answer_view.h"
 #include "chat.h"
@@ -178,7 +178,7 @@ bool chat_command(conversation *c, char *line, bool *leave, int *code)
     const size_t len = strcspn(line, " \n");
     const chat_row *n = chat_table, *end = chat_table + N_CHAT_TABLE;
     while (n < end && (strlen(n->name) != len || memcmp(line, n->name, len))) n++;
-    /* of several lines: somebody's text */
+    /* several lines: a message, not a command */
     if (strchr(line, '\n') && (n == end || !n->lines)) return false;
     char *argument = line + len + strspn(line + len, " \n");
     for (size_t i = strlen(argument); i && argument[i - 1] == ' ';) argument[--i] = 0;

@@ -16,7 +16,7 @@ static void path_unquote(const char *typed, char *to)
     size_t n = 0;
     if (len > 2 && (*typed == '"' || *typed == '\'') && typed[len - 1] == *typed) {
         memcpy(to, typed + 1, n = len - 2);
-#ifndef _WIN32                          /* there they stand between folders */
+#ifndef _WIN32                          /* there they separate folders */
     } else if (strchr(typed, '\\')) {
         for (const char *p = typed; *p; p++) {
             if (*p == '\\' && p[1]) p++;
@@ -49,7 +49,7 @@ char *chat_path(const char *typed)
 
 /* ---- conversations ---- */
 
-/* "role length\ntext\n" for each message behind one line that names the format. */
+/* "role length\ntext\n" for each message, after one line that names the format. */
 static const char chat_file_head[] = "qsf-chat 1\n";
 
 static qsf_status chat_save_one(out_file *f, const message *m)
@@ -64,7 +64,7 @@ static qsf_status chat_save_one(out_file *f, const message *m)
     return st ? st : out_file_write(f, "\n", 1);
 }
 
-/* What the file held before stays where this fails. */
+/* If this fails, the file keeps its previous content. */
 void chat_save(const conversation *c, const char *path)
 {
     out_file f;
@@ -133,7 +133,7 @@ void chat_load(conversation *c, const char *path)
     free(text);
 }
 
-/* ---- a text for the next message ---- */
+/* ---- a file for the next message ---- */
 
 static size_t file_tokens(conversation *c, const char *text, size_t len)
 {
@@ -143,7 +143,8 @@ static size_t file_tokens(conversation *c, const char *text, size_t len)
     return n;
 }
 
-/* Adds a text to those that wait.  Refused: what is none, or does not fit the context with them. */
+/* Adds a file's text to those waiting for the next message.  Rejected if it is not text, or does
+ * not fit the context with the others. */
 static void file_add(conversation *c, const char *path, const char *text, size_t len)
 {
     char why[160];

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "> ", or what is asked for where a tool was called. */
+/* "> ", or the prompt for a tool's result after a call. */
 static const char *chat_asks_for(const conversation *c, char *out, size_t cap)
 {
     const tool_call *call = chat_call(c);
@@ -17,7 +17,7 @@ static const char *chat_asks_for(const conversation *c, char *out, size_t cap)
     return out;
 }
 
-/* An empty line: a call gets no result. */
+/* An empty line: the call is not given a result. */
 static void chat_empty(conversation *c)
 {
     if (!chat_call(c)) return;

@@ -1,4 +1,4 @@
-/* A message of one or more lines, as it is typed.
+/* Reads a message of one or more lines from the user.
  * SPDX-License-Identifier: MIT */
 #include "chat.h"
 
@@ -27,8 +27,8 @@ static line_result read_more(char **text, size_t *len, size_t without)
 static const char quotes[] = "\"\"\"";
 enum { QUOTES = sizeof quotes - 1 };
 
-/* The text between """ and """.  Behind an end within the text stands more: then the quotes are
- * its own. */
+/* The text between """ and """.  If more text follows the closing quotes, they are part of the
+ * message. */
 static bool unquote(char *text, size_t *len)
 {
     if (*len < 2 * QUOTES || strstr(text + QUOTES, quotes) != text + *len - QUOTES) return false;
@@ -51,7 +51,7 @@ line_result chat_read(const char *prompt, const char *given, char **text, size_t
         if (quoted ? strstr(*text + QUOTES, quotes) != NULL : !*len || (*text)[*len - 1] != '\\') break;
         r = read_more(text, len, quoted ? 0 : 1);
         if (r == LINE_TEXT) continue;
-        if (r == LINE_END) break;                 /* what there is of it is the message */
+        if (r == LINE_END) break;                 /* the message is what was read so far */
         free(*text);
         *text = NULL;
         return r;

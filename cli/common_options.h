@@ -27,8 +27,8 @@ typedef struct about_settings {
 typedef enum common_part { COMMON_TEMPLATE, COMMON_LORA, COMMON_ANSWER, COMMON_SAMPLING, COMMON_MEMORY,
                            COMMON_SPEED, COMMON_TRACE, COMMON_ABOUT } common_part;
 option_part common_options(common_part part, size_t base);
-/* Prints the help, the version or the names, if one was asked for, and sets the program's exit
- * code; else returns false. */
+/* Prints the help, the version or the names, if requested, and sets the program's exit code; else
+ * returns false. */
 bool common_about(const option_program *p, const about_settings *a, int *code);
 /* The defaults of the library and of the table; set the program's own afterwards. */
 void common_defaults(common_settings *c);

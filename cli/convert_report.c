@@ -30,7 +30,7 @@ static void report_line(FILE *out, const qsf_convert_tensor *t)
     fprintf(out, "%s\n", t->raised ? "  raised" : "");
 }
 
-/* What went where: a line for each type that a choice was made of. */
+/* How the bytes were spent: a line for each type that was chosen. */
 static void report_spent(FILE *out, const qsf_convert_result *r, const qsf_convert_summary *s)
 {
     qsf_convert_tensor t = { .size = sizeof t }, other = { .size = sizeof other };

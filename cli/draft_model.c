@@ -1,10 +1,10 @@
-/* --draft-model: a second, small model that stays in memory and guesses what the first will say.
+/* --draft-model: a second, small model that stays in memory and predicts the output of the first.
  * SPDX-License-Identifier: MIT
  *
- * A pass over the large model costs the same for one token as for eight where its layers stream, or
- * nearly (speculative decoding, Leviathan et al. 2022, arXiv:2211.17192).  Guesses are the small
- * model's likeliest tokens, as long as it is sure of them; what is picked from the large model's
- * logits decides, so the answer is the large model's own. */
+ * If the large model's layers are streamed, a pass over it costs about the same for eight tokens as
+ * for one (speculative decoding, Leviathan et al. 2022, arXiv:2211.17192).  The guesses are the
+ * small model's most likely tokens, up to the first that it is unsure of; the token sampled from
+ * the large model's logits decides, so the answer is the large model's own. */
 #include "run.h"
 #include "trace.h"
 
@@ -125,7 +125,7 @@ void draft_model_plan(const draft_model *m, qsf_plan *out)
     if (m->context) qsf_context_get_plan(m->context, out);
 }
 
-/* The likeliest token; -1 where the model is not sure. */
+/* The most likely token; -1 if the model is not sure. */
 static int32_t draft_model_pick(const float *logits, uint32_t n)
 {
     uint32_t best = 0;

@@ -1,4 +1,4 @@
-/* The line editor's keys: they change the text, nothing is drawn here.
+/* The line editor's keys: they change the text; drawing is done elsewhere.
  * SPDX-License-Identifier: MIT */
 #include "edit.h"
 
@@ -57,8 +57,8 @@ static size_t char_before(const editor *e, size_t at)
     return p;
 }
 
-/* The cursor may have got into the middle of a character,
- * by what was deleted or put in behind it. */
+/* The cursor may have ended up inside a character, through what was deleted before it or inserted
+ * after it. */
 static void edit_align(editor *e)
 {
     size_t p = line_start(e, e->at);
@@ -156,7 +156,7 @@ static edit_result edit_control(editor *e, unsigned char c)
     return EDIT_MORE;
 }
 
-/* What follows an ESC where no sequence does: Alt with a key. */
+/* A key after an ESC that does not begin a sequence: Alt with that key. */
 static void edit_alt(editor *e, char c)
 {
     switch (c) {
@@ -251,7 +251,7 @@ edit_result edit_key(editor *e, char byte)
             edit_alt(e, byte);
         }
         return EDIT_MORE;
-    case EDIT_FUNCTION:                 /* a letter, or a letter behind a digit */
+    case EDIT_FUNCTION:                 /* a letter, or a letter after a digit */
         if (c >= '0' && c <= '9') return EDIT_MORE;
         e->state = EDIT_KEYS;
         edit_sequence(e, byte);

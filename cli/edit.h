@@ -14,7 +14,7 @@ typedef enum edit_state { EDIT_KEYS, EDIT_ESCAPE, EDIT_SEQUENCE, EDIT_FUNCTION, 
 typedef struct edit_search {
     bool        on;
     edit_bytes  query, before;    /* before: the text that Ctrl-G brings back */
-    edit_bytes  prompt;           /* says that this is a search, terminated */
+    edit_bytes  prompt;           /* the prompt of a search, terminated */
     const char *prompt_before;
     size_t      found;            /* of the history */
 } edit_search;
@@ -47,12 +47,13 @@ typedef struct editor {
 } editor;
 
 void        edit_free(editor *e);
-/* Text behind this prompt, at the beginning of a row of the screen; the cursor is behind it. */
+/* Edits text after this prompt, at the beginning of a screen row; the cursor is at the end of the
+ * text. */
 void        edit_begin(editor *e, const char *prompt, const char *text, size_t len);
 /* One byte as a terminal sends it.  DONE: Enter; END: Ctrl-D in an empty text. */
 edit_result edit_key(editor *e, char byte);
-/* Whether the bytes so far are the beginning of something longer; edit_settle takes an ESC that
- * nothing followed for what it is. */
+/* Whether the bytes so far are the beginning of something longer; edit_settle handles an ESC
+ * without anything after it as a key. */
 static inline bool edit_waits(const editor *e) { return e->state == EDIT_ESCAPE; }
 void        edit_settle(editor *e);
 /* Brings the screen to the text, through e->out. */
@@ -62,7 +63,7 @@ void        edit_finish(editor *e);
 /* The screen's row is empty, the cursor at its beginning. */
 void        edit_forget(editor *e);
 void        edit_resize(editor *e, size_t cols, size_t rows);
-/* The text becomes the history's latest, where it is not that already. */
+/* Adds the text to the history, unless it is already the latest entry. */
 void        edit_remember(editor *e, const char *text, size_t len);
 
 #endif

@@ -42,8 +42,8 @@ void history_leave(editor *e)
 
 /* ---- one after another ---- */
 
-/* Whether entry i is to be shown: it begins as the begun text does, the history's last, and is not
- * what stands there already. */
+/* Whether entry i is shown: it begins like the unfinished text, the history's last, and differs
+ * from what is shown now. */
 static bool history_fits(const editor *e, size_t i, size_t n_prefix)
 {
     const edit_bytes *entry = &e->history[i], *begun = &e->history[e->n_history - 1];
@@ -55,7 +55,7 @@ static bool history_fits(const editor *e, size_t i, size_t n_prefix)
 /* The next entry to show from i on; n_history: none. */
 static size_t history_next(const editor *e, size_t i, int by, size_t n_prefix)
 {
-    for (i += (size_t)by; i < e->n_history; i += (size_t)by)      /* behind 0 comes the largest number */
+    for (i += (size_t)by; i < e->n_history; i += (size_t)by)      /* below 0 it wraps to the largest number */
         if (history_fits(e, i, n_prefix)) return i;
     return e->n_history;
 }
@@ -66,7 +66,7 @@ void history_move(editor *e, int by)
         if (by > 0 || !e->n_history || !history_add(e, e->text.p, e->text.len)) return;
         e->at_history = e->n_history - 1;
         e->n_prefix = e->at;
-        /* nothing begins so: all are shown */
+        /* no entry begins like this: all are shown */
         if (history_next(e, e->at_history, by, e->n_prefix) == e->n_history) e->n_prefix = 0;
     }
     const size_t next = history_next(e, e->at_history, by, e->n_prefix);

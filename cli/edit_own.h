@@ -6,7 +6,7 @@
 #include "edit.h"
 
 /* ---- edit_text.c ---- */
-/* Appends; false: out of memory, nothing was done. */
+/* Appends; false: out of memory, and unchanged. */
 bool edit_put(edit_bytes *b, const char *bytes, size_t n);
 void edit_drop(edit_bytes *b);
 /* The text becomes this one. */
@@ -19,8 +19,8 @@ bool edit_row_move(editor *e, int by);
 void edit_clear(editor *e);
 
 /* ---- edit_history.c ---- */
-/* by: -1 or 1.  The text that was begun waits behind the last entry; changes to entries are not
- * kept. Where earlier texts begin as the begun one does up to the cursor, only those are shown. */
+/* by: -1 or 1.  The unfinished text comes after the last entry; changes to entries are not kept.
+ * If earlier texts begin like the unfinished one up to the cursor, only those are shown. */
 void history_move(editor *e, int by);
 /* Back to a history that has only what was entered. */
 void history_leave(editor *e);

@@ -1,11 +1,11 @@
 /* The line editor's screen.
  * SPDX-License-Identifier: MIT
  *
- * What shall be seen is written as a frame: prompt and text broken into rows, with "\n" between
- * them.  The frame is compared with the one on the screen, and drawn anew from the first difference
- * on.  Rows leave the last column of the screen free: so no terminal breaks one by itself, and the
- * cursor has a place behind the last character.  Where there are more rows than the screen has, the
- * frame is a window around the cursor. */
+ * The desired screen is written as a frame: prompt and text broken into rows, with "\n" between
+ * them.  The frame is compared with the one on the screen, and redrawn from the first difference
+ * on.  Rows leave the last column of the screen free, so that the terminal does not wrap them
+ * itself and the cursor has room after the last character.  If there are more rows than the screen
+ * has, the frame is a window around the cursor. */
 #include "edit.h"
 
 #include "edit_own.h"
@@ -31,7 +31,7 @@ static bool shape_none(uint32_t c)
            c == QSF_REPLACEMENT || c > 0x10ffff;
 }
 
-/* Of the n bytes at text, one character by width_cluster, which stands in this column. */
+/* The shape of one character of the n bytes at text, by width_cluster, in this column. */
 static void shape_of(const editor *e, const char *text, size_t n, size_t columns, size_t col, edit_shape *s)
 {
     size_t used;
@@ -63,8 +63,8 @@ static void begin_row(const editor *e, edit_bytes *out, edit_place *p)
     if (p->row > e->top) put_in_row(e, out, p->row, "\n", 1);
 }
 
-/* Goes through the text.  Calls each (if there is one) with the place of each character, and with
- * that behind the last. */
+/* Walks through the text.  Calls each (unless NULL) with the position of every character, and with
+ * the position after the last. */
 typedef bool edit_each(void *user, size_t at, edit_place p);
 static void edit_walk(const editor *e, edit_bytes *out, edit_each *each, void *user)
 {
@@ -162,7 +162,7 @@ static size_t frame_boundary(const edit_bytes *frame, size_t row, size_t common)
     return at;
 }
 
-/* Where byte `to` of the frame is on the screen. */
+/* The screen position of the frame's byte `to`. */
 static edit_place frame_place(const edit_bytes *frame, size_t to)
 {
     edit_place p = { 0, 0 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The tokens of many texts, one behind the other. */
+/* The tokens of many texts, one after the other. */
 typedef struct embed_texts {
     int32_t *ids;
     size_t  *lens;
@@ -18,7 +18,7 @@ static void texts_free(embed_texts *t)
     free(t->lens);
 }
 
-/* Takes a text's ids, which are freed. */
+/* Appends the ids of one input, and frees them. */
 static bool texts_add(embed_texts *t, int32_t *ids, size_t n)
 {
     int32_t *all = realloc(t->ids, (t->n_ids + n + 1) * sizeof *all);
@@ -41,7 +41,7 @@ static int texts_failed(run_session *s)
     return EXIT_NO_MEMORY;
 }
 
-/* The line at *at, which moves behind it; a line end of Windows is none of its. */
+/* The line at *at, which moves past it; a line end of Windows is not part of it. */
 static size_t line_at(const char *text, size_t len, size_t *at, const char **line)
 {
     const char *end = memchr(text + *at, '\n', len - *at);
@@ -52,7 +52,7 @@ static size_t line_at(const char *text, size_t len, size_t *at, const char **lin
     return n;
 }
 
-/* Each line that is not empty is a text; of --ids each list that a semicolon ends. */
+/* Each line that is not empty is an input; with --ids, each list that ends with a semicolon. */
 static int texts_of(run_session *s, const char *text, size_t len, embed_texts *t)
 {
     const char *const given = s->set->ids;
@@ -140,7 +140,7 @@ static int by_score(const void *a, const void *b)
 
 static int add_pair(run_session *s, embed_texts *t, const char *query, size_t len, const ranked *r)
 {
-    size_t cap = len + r->len + 1024, n;      /* a token is a byte or more, but for the template's */
+    size_t cap = len + r->len + 1024, n;      /* at least a byte per token, plus the template's */
     int32_t *ids = malloc(cap * sizeof *ids);
     if (!ids) return texts_failed(s);
     qsf_status st = qsf_rerank_encode(s->model, query, len, r->line, r->len, ids, cap, &n, &s->error);

@@ -8,7 +8,7 @@
 
 /* ---- the reader ---- */
 
-/* Where nobody reads calls one by one they stay text: in a pipe, without tools of one's own. */
+/* If calls are not read one by one they stay text: in a pipe, without --tools. */
 static const char *reader_choice(const run_session *s, const char *asked)
 {
     if (s->set->tools) return asked ? asked : s->set->tool_choice ? s->set->tool_choice : "auto";
@@ -79,8 +79,8 @@ void answer_free(answer *a)
     *a = (answer){ 0 };
 }
 
-/* A piece becomes part of the answer, and is shown.  An exit code: EXIT_IO where nobody can see
- * it any more. */
+/* A piece becomes part of the answer, and is shown.  An exit code: EXIT_IO if it can no longer
+ * be seen. */
 static int answer_add(run_session *s, answer *a, const qsf_turn_piece *p, answer_view *view)
 {
     const qsf_error no_memory = { QSF_E_MEMORY, "out of memory for the answer" };
@@ -121,7 +121,7 @@ int generate_answer(run_session *s, bool print, answer *a)
     if (print) answer_view_begin(&view, s);
     while (!code && !p.end) {
         const bool given = qsf_turn_next(s->turn, &p) != QSF_PENDING;
-        if (!given) qsf_turn_step(s->turn, NULL);         /* the last piece says what failed */
+        if (!given) qsf_turn_step(s->turn, NULL);         /* the last piece reports the failure */
         else if (p.end != QSF_TURN_FAILED) code = answer_add(s, a, &p, print ? &view : NULL);
         if (given && p.n_logprobs) print_logprobs(s, &p);
         if (given && p.token >= 0) last = answer_count(s, last, clock_ns());

@@ -1,12 +1,12 @@
-/* --grammar, --regex, --json-schema, --choices: what an answer may be; --accept asks whether a text
- * is.
+/* --grammar, --regex, --json-schema, --choices: constraints on the answer; --accept checks a string
+ * against them.
  * SPDX-License-Identifier: MIT */
 #include "run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The text of an option: itself where it has the mark of such a text, else the file of this
+/* The text of an option: the argument itself if it contains the mark, else the file with this
  * name. */
 static const char *grammar_text(const char *text, const char *mark, char **owned, size_t *len)
 {
@@ -75,7 +75,7 @@ int run_accept(run_session *s)
     char *text = read_whole(s->set->accept, &len);
     if (!text) return EXIT_IO;
     bool whole = qsf_grammar_accepts(s->grammar, text, len, &fits);
-    if (!whole && len && text[len - 1] == '\n') {       /* that of an editor, where no text has it */
+    if (!whole && len && text[len - 1] == '\n') {       /* an editor's line end, which no text has */
         const size_t less = len - 1 - (len > 1 && text[len - 2] == '\r');
         size_t fits_less;
         whole = qsf_grammar_accepts(s->grammar, text, less, &fits_less);

@@ -1,4 +1,4 @@
-/* The history's file: what an entry is in it, how many there are, where it lies.
+/* The history's file: its entries, their number, and its path.
  * SPDX-License-Identifier: MIT */
 #include "history.h"
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char history_path[1024];          /* "": nothing is kept */
+static char history_path[1024];          /* "": no history */
 
 /* An entry as a line; the caller frees. */
 static char *entry_line(const char *text, size_t len, size_t *n)
@@ -38,18 +38,18 @@ static size_t line_entry(char *line, size_t len)
     return n;
 }
 
-/* Gives what is an entry to each.  The file may be anybody's: what is none is passed over. */
+/* Calls each with every entry.  The file may come from anywhere: anything else is skipped. */
 static void give_entries(char *text, size_t len, history_each *each, void *user)
 {
     for (char *at = text, *end = text + len, *stop; at < end; at = stop + 1) {
         stop = memchr(at, '\n', (size_t)(end - at));
-        if (!stop) return;                        /* half a line: who wrote it was killed */
+        if (!stop) return;                        /* an incomplete line: its writer was killed */
         const size_t n = (size_t)(stop - at);
         if (n && n <= 2 * HISTORY_ENTRY && !memchr(at, 0, n)) each(user, at, line_entry(at, n));
     }
 }
 
-/* Where the latest lines begin, if there are too many; else 0. */
+/* Where the latest lines begin, if there are too many; otherwise 0. */
 static size_t lines_to_drop(const char *text, size_t len)
 {
     size_t lines = 0, at = 0;

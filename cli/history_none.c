@@ -1,4 +1,4 @@
-/* No history where there is no terminal to type in.
+/* No history on systems without a terminal.
  * SPDX-License-Identifier: MIT */
 #include "history.h"
 

@@ -1,9 +1,9 @@
 /* The history's file on Linux, macOS and the like.
  * SPDX-License-Identifier: MIT
  *
- * Whoever has the file open holds a lock on it.  A file that is cut is a new one under the old
- * one's name: so a program that is killed leaves the one or the other, and one that waited for the
- * lock looks whether the name still means what it has locked. */
+ * A program that has the file open holds a lock on it.  Shortening the file replaces it with a new
+ * one under the same name, so a program that is killed leaves one or the other whole, and a program
+ * that waited for the lock checks whether the name still refers to the file it has locked. */
 #if !defined(_WIN32) && !defined(_GNU_SOURCE)
 #  define _DEFAULT_SOURCE               /* flock */
 #  define _POSIX_C_SOURCE 200809L
@@ -116,7 +116,7 @@ bool history_file_add(history_file *f, const char *bytes, size_t len)
 {
     char last = '\n';
     if (!f->plain) return true;
-    /* half a line that somebody left is ended, not gone on with */
+    /* an incomplete last line is ended, not continued */
     if (f->is.st_size && pread(f->fd, &last, 1, f->is.st_size - 1) == 1 && last != '\n' &&
         !file_write(f->fd, "\n", 1)) return false;
     return file_write(f->fd, bytes, len);

@@ -1,4 +1,4 @@
-/* A line from the user: edited where a terminal is there, plain otherwise.
+/* Reads a line from the user: with editing on a terminal, plain otherwise.
  * SPDX-License-Identifier: MIT */
 #include "edit.h"
 #include "history.h"
@@ -52,7 +52,7 @@ static line_result line_plain(const char *prompt, char **text, size_t *len)
     const int error = errno;
     clearerr(stdin);
     *len = n;
-    if (!whole && terminal_is(stdin)) fputc('\n', stderr);         /* from behind the prompt */
+    if (!whole && terminal_is(stdin)) fputc('\n', stderr);         /* moves off the prompt's line */
     if (interrupted()) return LINE_INTERRUPT;
     if (failed) {
         fprintf(stderr, "cannot read standard input: %s\n", strerror(error));
@@ -73,8 +73,8 @@ static line_result line_plain(const char *prompt, char **text, size_t *len)
 /* ---- edited ---- */
 
 static editor line_editor;
-/* Keys that came with others and are not taken yet:
- * those behind an Enter wait for the next line. */
+/* Keys that arrived together and are not handled yet: those after an Enter wait for the next
+ * line. */
 static struct { char bytes[4096]; size_t at, n; } line_ahead;
 
 static void line_show(void)

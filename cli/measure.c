@@ -1,18 +1,18 @@
-/* --perplexity, --kl-base and --kl: how well a model predicts a text, and how far it is from
- * another.
+/* --perplexity, --kl-base and --kl: how well a model predicts a file's text, and how far it is from
+ * another model.
  * SPDX-License-Identifier: MIT
  *
  * As llama-perplexity does: the text's tokens are cut into windows of n_ctx, each computed from an
- * empty context; the second half of each window is scored.  Where the vocabulary begins texts with
- * a token, it takes the first place of every window. */
+ * empty context; the second half of each window is scored.  If the vocabulary adds BOS, it takes
+ * the first position of every window. */
 #include "run.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A row of log-probabilities for --kl: 16-bit steps from the largest down;
- * beyond KL_RANGE nothing counts. */
+/* A row of log-probabilities for --kl: 16-bit steps from the largest down; values beyond KL_RANGE
+ * are ignored. */
 enum { KL_STEPS = 65535 };
 static const double KL_RANGE = 24;
 static const char kl_magic[8] = { 'Q', 'S', 'F', 'K', 'L', 0, 0, 1 };
@@ -95,7 +95,7 @@ static int score_window(measure *m, const int32_t *ids)
     qsf_context *c = m->s->context;
     const uint32_t first = m->n_ctx / 2;
     const size_t batch = qsf_context_batch(c) < MOST ? qsf_context_batch(c) : MOST;
-    /* only a token by itself leaves early */
+    /* early exit only works with a single token */
     const size_t most = m->s->set->common.context.early_exit > 0 ? 1 : batch;
     qsf_seq_truncate(c, 0, 0);
     qsf_status st = first ? qsf_feed(c, 0, ids, first, NULL) : QSF_OK;

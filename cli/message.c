@@ -83,7 +83,7 @@ void message_take(message *m, const qsf_answer_event *e)
     case QSF_ANSWER_REASONING: text_take(&m->reasoning, e->text, e->len); return;
     case QSF_ANSWER_CALL: message_add_call(m, e->id, e->id_len, e->text, e->len); return;
     case QSF_ANSWER_ARGUMENTS: if (last) buffer_add(&last->arguments, e->text, e->len); return;
-    case QSF_ANSWER_CALL_CUT:                       /* nobody can answer it: it is text */
+    case QSF_ANSWER_CALL_CUT:                       /* it cannot be answered: it is text */
         text_take(&m->text, e->text, e->len);
         /* fall through */
     case QSF_ANSWER_CALL_DROPPED: if (last) calls_free(m, m->n_calls - 1); return;

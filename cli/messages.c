@@ -1,4 +1,4 @@
-/* Conversations: which template, what it is given besides messages, and --render.
+/* Conversations: the choice of template, its variables besides the messages, and --render.
  * SPDX-License-Identifier: MIT */
 #include "run.h"
 
@@ -40,7 +40,7 @@ void chat_texts_close(chat_texts *t)
 
 /* ---- messages as JSON ---- */
 
-/* The bytes that are UTF-8, with U+FFFD in the place of others: JSON has no others. */
+/* The string with U+FFFD in place of bytes that are not UTF-8, which JSON does not allow. */
 static char *whole_characters(const char *text, size_t len)
 {
     qsf_utf8_tail tail = { 0 };

@@ -7,8 +7,8 @@
 
 /* Whether --mpi is among the words. */
 bool mpi_wanted(int argc, char **argv);
-/* Becomes the other program, which lies beside this one or in PATH.  Returns only where there is
- * none, after a message: the exit code. */
+/* Becomes the other program, which is in this one's directory or in PATH.  Returns only if it is
+ * not found, after a message: the exit code. */
 int  mpi_start(const char *program, char **argv);
 
 #endif

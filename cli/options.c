@@ -122,7 +122,7 @@ static bool refuse_choice(const char *name, const char *choices, const char *val
     return false;
 }
 
-/* NULL, where a flag stands alone, is true. */
+/* NULL, a flag without a value, is true. */
 static bool flag_value(const char *value)
 {
     return !value || (strcmp(value, "0") && strcmp(value, "false") && *value);

@@ -47,7 +47,7 @@ typedef struct option_part { const option *rows; size_t n, base; } option_part;
 #define OPTION_PART(rows, base) { rows, sizeof rows / sizeof rows[0], base }
 /* A program's own default for a shared option; shown: how the help prints it, NULL: the value. */
 typedef struct option_default { const char *name, *value, *shown; } option_default;
-/* What the help says besides the options. */
+/* The parts of the help other than the options. */
 typedef struct option_page {
     const char *about;           /* what the program does, in a sentence */
     const char *usage;           /* "qsf-run [options] MODEL [PROMPT]" */

@@ -14,8 +14,8 @@ typedef struct foreign_use {
 } foreign_use;
 
 /* Looks up word[0..len).  value: from "--name=value", else NULL; next: the argument after it (NULL:
- * none).  An option without an effect here prints a note to stderr.  false: not supported; stderr
- * says why and what to do instead. */
+ * none).  An option without an effect here prints a note to stderr.  false: not supported; the
+ * reason and an alternative are printed to stderr. */
 bool foreign_find(const option_program *p, const char *word, size_t len, const char *value, const char *next,
                   foreign_use *out);
 

@@ -31,7 +31,7 @@ static void help_wrap(FILE *out, size_t column, size_t margin, const char *text)
     fputc('\n', out);
 }
 
-/* The default as the help shows it, in number where it has to be made; NULL: none. */
+/* The default as shown by the help, written to number if it must be formatted; NULL: none. */
 static const char *help_default(const option_program *p, const option *o, char *number, size_t cap)
 {
     const qsf_option *listed = option_of_library(o);
@@ -71,8 +71,8 @@ static void help_text(const option_program *p, const option *o, bool brief, char
              named ? variable : "", named ? "]" : "");
 }
 
-/* "-p, --prompt" of the names "-p --prompt".  brief, if not NULL, is where the page's list has the
- * name: only this one is printed, after a name of one letter. */
+/* "-p, --prompt" from the names "-p --prompt".  brief, if not NULL, is the place of the name in the
+ * page's list: only this name is printed, after a one-letter name. */
 static void help_names(const option *o, const char *brief, char *out, size_t cap)
 {
     size_t len = 0;

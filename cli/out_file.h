@@ -11,7 +11,7 @@ typedef struct out_file {
     uint64_t  at;
 } out_file;
 
-/* On an error there is nothing to end, and *why says in words what the system has against it. */
+/* After an error there is nothing to end, and *why has the system's reason. */
 qsf_status out_file_begin(out_file *f, const char *path, const char **why);
 /* file: an out_file; the form that qsf_session_save calls. */
 qsf_status out_file_write(void *file, const void *bytes, size_t len);

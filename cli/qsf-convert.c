@@ -269,7 +269,7 @@ static int choice_index(const char *choices, const char *value)
     }
 }
 
-/* Whether anything was asked for that weights are changed by; else a QSF file's layers are only
+/* Whether any requested option changes weights; otherwise only the layers of a QSF file are
  * measured. */
 static bool asks_for_weights(const convert_cli *cli)
 {

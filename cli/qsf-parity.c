@@ -1,5 +1,5 @@
-/* qsf-parity: our logits beside another engine's, and a receipt of it.  This file is the option
- * table and what is asked for: a comparison, a receipt to verify, a key, the schema.
+/* qsf-parity: compares our logits with another engine's, and writes a receipt.  This file has the
+ * option table and the choice of task: a comparison, a receipt to verify, a key, the schema.
  * SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* qsf-serve: models behind HTTP.  This file is the option table.
+/* qsf-serve: models over HTTP.  This file is the option table.
  * SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 #include <string.h>
@@ -191,7 +191,7 @@ static const char *file_named(const char *text, char *name_out, const char *what
     return path;
 }
 
-/* All models that were asked for; those of the command line replace the environment's. */
+/* All requested models; those on the command line replace the environment's. */
 static bool models_of(const serve_asked *a, const option_list *rest, serve_settings *set)
 {
     const char *variable = getenv("QSF_MODEL");
@@ -237,7 +237,7 @@ static unsigned lora_model(const serve_settings *set, char *name)
     return found;
 }
 
-/* All adapters that were asked for. */
+/* All requested adapters. */
 static bool loras_of(const serve_asked *a, serve_settings *set)
 {
     for (size_t i = 0; i < a->common.lora.n; i++) {
@@ -283,7 +283,7 @@ static int serve_check(const serve_asked *a, size_t n_models)
     return EXIT_USAGE;
 }
 
-/* Joins the other ranks, where all can do what is asked. */
+/* Joins the other ranks, if all can do what is asked. */
 static int serve_join(const serve_asked *a, serve_settings *set, int argc, char **argv)
 {
     const serve_ranks_asked asked = { .check = a->mpi_check, .silent = a->mpi_silent, .split = a->split,

@@ -19,7 +19,7 @@ typedef struct run_settings {
         *draft_model, *render, *tools, *documents, *bos, *eos,
         *grammar, *regex, *json_schema, *choices, *accept, *tool_choice, *reasoning, *history, *pooling,
         *rerank;
-    qsf_turn_options turn;            /* what options say of it; prompt_begin adds the rest */
+    qsf_turn_options turn;            /* from the options; prompt_begin adds the rest */
     option_list stop;
     trace_settings trace;
     about_settings about;
@@ -32,7 +32,7 @@ typedef struct draft_model draft_model;
 enum { ADAPTERS_MOST = 8 };       /* of a sequence */
 typedef struct trace_files trace_files;
 
-/* What a conversation is written with, as the settings say. */
+/* The template and other inputs of a conversation, from the settings. */
 typedef struct chat_texts {
     qsf_chat_options options;
     char *template_text, *tools, *documents;      /* of files; options points to them */
@@ -55,12 +55,12 @@ typedef struct run_session {
     const char  *stops[OPTION_LIST_MAX + 1];      /* of the settings and the template */
     size_t       n_stops;
     bool         hides;           /* reasoning */
-    bool         keeps;           /* a prompt may go on from what sequence 0 holds: that is said */
+    bool         keeps;           /* a prompt may resume from what sequence 0 holds: reported */
     uint32_t     draft;           /* most guesses a pass */
     qsf_grammar *grammar;         /* of answers; NULL: they are free */
     qsf_adapter_use adapters[ADAPTERS_MOST];      /* of --lora */
     size_t       n_adapters;
-    draft_model *drafter;         /* makes them; NULL: they are what stood there before */
+    draft_model *drafter;         /* makes the guesses; NULL: they come from earlier text */
     trace_files *files;           /* of --trace and --record; NULL: none */
     char         longer[96];      /* session_longer's */
     uint64_t     n_answered;      /* tokens generated */
@@ -80,15 +80,15 @@ bool terminal_is(FILE *f);                          /* a person is at the other 
 uint64_t clock_ns(void);
 const char *colour(FILE *f, const char *code);      /* the code, or "" where colours do not belong */
 bool terminal_moves(FILE *f);                       /* it is one that obeys codes for its cursor */
-/* Brings what was printed to standard output; false where some of it is lost, which is said once
- * (not of a pipe whose reader has gone). */
+/* Flushes standard output; false if some of it is lost, which is reported once (not for a pipe
+ * whose reader has gone). */
 bool output_flush(void);
-/* The program's exit code: EXIT_IO in EXIT_OK's place where output was lost. */
+/* The program's exit code: EXIT_IO in place of EXIT_OK if output was lost. */
 int  output_end(int code);
-/* Everything of a file ("-": stdin), terminated; *len without the 0.  NULL: said on stderr.
- * The caller frees. */
+/* The whole file ("-": stdin), terminated; *len without the 0.  NULL: reported on stderr.  The
+ * caller frees. */
 char *read_whole(const char *path, size_t *len);
-/* The same, but reading ends behind more than most bytes. */
+/* The same, but reading stops after more than most bytes. */
 char *read_at_most(const char *path, size_t most, size_t *len);
 bool  path_exists(const char *path);
 int   exit_code(qsf_status st);
@@ -101,16 +101,16 @@ qsf_io io_named(const char *name);                  /* of --io */
 qsf_i2s_layout i2s_named(const char *name);         /* of --i2s-layout; NULL: auto */
 bool chat_asked(const run_settings *set);           /* the settings ask for a chat, not for one answer */
 int  session_open(run_session *s, const run_settings *set, bool vocab_only, uint32_t n_logits);
-/* Frees it.  The program's exit code: code, or EXIT_IO where files of --trace or --record were
+/* Frees it.  Returns the program's exit code: code, or EXIT_IO if files of --trace or --record were
  * lost. */
 int  session_close(run_session *s, int code);
 /* What could be done about the context's length, as the end of a sentence: "-c N makes it longer,
- * up to 8192" only where that is so. */
+ * up to 8192" only if it can be longer. */
 const char *session_longer(run_session *s);
 /* Whether the text can be a message of a conversation; else it is reported in s->error.  Messages
  * end at a zero byte. */
 bool session_is_message(run_session *s, const char *text, size_t len);
-/* Whether texts are embedded or ranked, in this many sequences, and nothing is generated. */
+/* Whether texts are embedded or ranked, in this many sequences, without generating. */
 enum { EMBED_SEQS = 16 };
 static inline bool session_embeds(const run_settings *set) { return set->embedding || set->rerank; }
 /* --embedding and --rerank. */
@@ -121,7 +121,7 @@ int      run_rerank(run_session *s, const char *query, size_t len);
 int32_t *session_ids(run_session *s, const char *text, size_t len, const char *what, size_t *n);
 /* Ids of the text; *n their number.  NULL: reported in s->error.  The caller frees. */
 int32_t *session_encode(run_session *s, const char *text, size_t len, int flags, size_t *n);
-/* The prompt's ids as the settings say: --ids, or the text, through the template or unchanged. */
+/* The prompt's ids from the settings: --ids, or the text, through the template or unchanged. */
 int32_t *session_prompt(run_session *s, const char *text, size_t len, size_t *n);
 /* The messages' ids through the session's template, up to the beginning of the answer.  NULL:
  * reported in s->error.  The caller frees. */
@@ -137,13 +137,13 @@ char *messages_json(const message *msgs, size_t n, size_t *len);
 int   run_render(const run_settings *set);
 
 /* ---- sampling.c ---- */
-/* The session's sampler as the settings say.  An exit code; errors are reported. */
+/* The session's sampler from the settings.  Returns an exit code; errors are reported. */
 int  sampling_open(run_session *s);
-/* What a piece says of probabilities, as a line of JSON on standard error. */
+/* Prints a piece's probabilities, as a line of JSON on standard error. */
 void print_logprobs(const run_session *s, const qsf_turn_piece *p);
 
-/* ---- keep.c: the file of --session; without it nothing is kept ---- */
-/* Brings sequence 0, and the turn, to what the file holds.  No file yet: nothing.
+/* ---- keep.c: the file of --session; without it these do nothing ---- */
+/* Restores sequence 0, and the turn, from the file.  Does nothing if the file does not exist yet.
  * Errors are reported. */
 int session_resume(run_session *s);
 /* Writes what sequence 0 holds. */
@@ -179,32 +179,33 @@ typedef struct answer {
     bool     cut;             /* max_tokens ended it within its reasoning */
     char     last;            /* character that was printed, 0: none was */
 } answer;
-/* What cuts answers into reasoning, text and calls, where text goes through a template.  choice: of
- * tools, NULL: as the settings say.  An exit code; errors are reported. */
+/* Opens the parser that splits answers into reasoning, text and calls, if text goes through a
+ * template.  choice: of tools, NULL: from the settings.  Returns an exit code; errors are
+ * reported. */
 int  answers_open(run_session *s, const char *choice);
-/* An answer that message_plain has made a text of; false: out of memory, or it is said why. */
+/* Reads an answer back from its text by message_plain; false: out of memory, or reported. */
 bool answer_of_plain(run_session *s, const char *text, size_t len, message *out);
-/* Begins a turn with the tokens ids[0..n) and computes them, as far as sequence 0 does not hold
- * them; Ctrl-C ends that soon.  Nothing is computed where they do not all fit: what (the prompt,
- * the conversation) is too long then. */
+/* Begins a turn with the tokens ids[0..n) and computes those that sequence 0 does not hold; Ctrl-C
+ * ends that soon.  If they do not all fit, nothing is computed and what (the prompt, the
+ * conversation) is reported as too long. */
 int  generate_prompt(run_session *s, const int32_t *ids, size_t n, const char *what);
 /* Streams the answer of the turn whose prompt is computed.  print: to stdout.  Returns an exit
  * code; errors are reported. */
 int  generate_answer(run_session *s, bool print, answer *a);
 void answer_free(answer *a);
-/* Says so where it was cut. */
+/* Reports an answer that was cut. */
 void answer_cut(const run_session *s, const answer *a);
 int  run_once(run_session *s, const char *prompt, size_t len);
 
 /* ---- chat_loop.c, line.c ---- */
 int  run_chat(run_session *s, const char *first, size_t len);
 typedef enum line_result { LINE_TEXT, LINE_END, LINE_INTERRUPT, LINE_FAILED } line_result;
-/* One line from the user without its end, and without zero bytes; pasted text may be several.  It
- * begins with the text given, where lines are edited.  The caller frees *text, NULL but for
- * LINE_TEXT. INTERRUPT: Ctrl-C dropped a line of *len bytes; FAILED was reported. */
+/* One line from the user without its end, and without zero bytes; pasted text may be several lines.
+ * If lines are edited, it begins with the text given.  The caller frees *text, NULL except with
+ * LINE_TEXT.  INTERRUPT: Ctrl-C dropped a line of *len bytes; FAILED was reported. */
 line_result line_read(const char *prompt, const char *given, char **text, size_t *len);
-/* Where lines are edited: from here on what is typed waits for line_read, unseen, and what
- * line_keep is given can be gone back to, also in later runs.  history: of --history. */
+/* If lines are edited: from here on, what is typed waits for line_read without being shown, and the
+ * lines given to line_keep can be recalled, also in later runs.  history: of --history. */
 void line_begin(const char *history);
 bool line_edits(void);
 void line_keep(const char *text, size_t len);

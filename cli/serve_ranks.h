@@ -1,8 +1,8 @@
-/* qsf-serve --mpi: what joins the ranks of mpirun.
+/* qsf-serve --mpi: joins the ranks of mpirun.
  * SPDX-License-Identifier: MIT
  *
- * qsf-serve itself needs no MPI, so in it this starts the program that does: the same main, with
- * mpi/serve/serve_ranks.c in the place of serve_ranks.c. */
+ * qsf-serve itself is not linked with MPI, so there this starts the program that is: the same main,
+ * with mpi/serve/serve_ranks.c in place of serve_ranks.c. */
 #ifndef QSF_CLI_SERVE_RANKS_H
 #define QSF_CLI_SERVE_RANKS_H
 
@@ -17,7 +17,8 @@ typedef struct serve_ranks_asked {
     double      silent;           /* seconds without a sign of life after which a rank counts as dead */
 } serve_ranks_asked;
 
-/* Sets set->link, and what else differs between ranks.  Returns an exit code where it cannot. */
+/* Sets set->link, and the settings that differ between ranks.  Returns an exit code if it
+ * cannot. */
 int serve_ranks_join(struct serve_settings *set, const serve_ranks_asked *a, int argc, char **argv);
 
 #endif

@@ -1,4 +1,4 @@
-/* Opening a model as the settings say, and turning prompts into tokens.
+/* Opens a model according to the settings, and converts prompts to tokens.
  * SPDX-License-Identifier: MIT */
 #include "run.h"
 #include "trace.h"
@@ -62,12 +62,12 @@ static int choose_template(run_session *s)
     const qsf_status st = qsf_chat_stop_text(s->model, &s->chat.options, s->own_stop, sizeof s->own_stop,
                                              &len, &s->error);
     if (st == QSF_E_NOT_FOUND) return template_unknown(s->template_name);
-    if (st) s->own_stop[0] = 0;         /* the first message says what is wrong */
+    if (st) s->own_stop[0] = 0;         /* the first message reports the fault */
     return EXIT_OK;
 }
 
-/* Guesses a pass, with room for their logits in *co: as many as the settings say;
- * else only where layers stream. */
+/* Guesses per pass, with room for their logits in *co: as set by the user; by default only if
+ * layers stream. */
 static uint32_t session_draft(run_session *s, qsf_context_options *co)
 {
     const long long draft = s->set->common.draft;
@@ -143,7 +143,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     s->asked = co;
     warn_of_length(s);
     qsf_status st = qsf_context_new(s->model, &co, &s->context, &s->error);
-    if (st == QSF_E_BUDGET && s->n_adapters) {      /* they do not fit beside: they come with their layers */
+    if (st == QSF_E_BUDGET && s->n_adapters) {      /* no room in memory: load them with their layers */
         if ((code = adapters_open(s, &co, true))) return code;
         s->asked = co;
         st = qsf_context_new(s->model, &co, &s->context, &s->error);
@@ -173,7 +173,7 @@ int session_close(run_session *s, int code)
 
 int32_t *session_encode(run_session *s, const char *text, size_t len, int flags, size_t *n)
 {
-    /* A token is at least a byte, but for the few that the model adds. */
+    /* At least a byte per token, plus the few added tokens. */
     const size_t cap = len + 16;
     int32_t *ids = malloc(cap * sizeof *ids);
     if (!ids) {
@@ -200,7 +200,7 @@ bool session_is_message(run_session *s, const char *text, size_t len)
 
 static bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/* One number at *at, which moves behind it; -1: there is none, or none that is a token. */
+/* Reads a number at *at, which moves past it; -1: no number, or not a token. */
 static int32_t id_at(const char *text, size_t len, size_t *at, uint32_t n_vocab)
 {
     uint64_t v = 0;
@@ -256,7 +256,7 @@ int32_t *session_ids(run_session *s, const char *text, size_t len, const char *w
     return NULL;
 }
 
-/* Where the model's own template is in the way, others are not. */
+/* If the model's own template causes the failure, suggests others. */
 static void say_other_templates(run_session *s)
 {
     char *text = s->error.text;
@@ -266,7 +266,7 @@ static void say_other_templates(run_session *s)
              "; --chat-template NAME chooses another, --raw none");
 }
 
-/* A conversation of nothing but texts. */
+/* A conversation that consists only of texts. */
 static qsf_message *plain_messages(const run_session *s, const message *msgs, size_t n)
 {
     const qsf_chat_options *o = &s->chat.options;
@@ -309,7 +309,7 @@ int32_t *session_chat(run_session *s, const message *msgs, size_t n, size_t *n_i
     }
     free(json);
     free(plain);
-    /* what is no JSON was given with an option, the model is not to blame */
+    /* what is not JSON was given with an option, so the model is not to blame */
     if (!ids && s->error.status == QSF_E_CORRUPT) s->error.status = QSF_E_ARGUMENT;
     return ids;
 }

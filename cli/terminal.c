@@ -38,8 +38,9 @@ static void on_interrupt(int sig)
 }
 
 #if !defined(_WIN32) && !defined(__wasi__)
-/* Where the program was started without one of the three, the next file that it opens would get its
- * number, and what is printed.  /dev/null takes the place, opened so that using it is an error. */
+/* If the program was started without one of the three standard files, the next file that it opens
+ * would get that number, and be written to.  /dev/null takes its place, opened so that using it is
+ * an error. */
 static void terminal_reserve(void)
 {
     for (int fd = 0; fd < 3; fd++)
@@ -75,7 +76,7 @@ void terminal_init(void)
     terminal_reserve();
 #endif
 #ifdef SIGXFSZ
-    /* a file beyond the limit of ulimit -f: writing says so, and takes back what it began */
+    /* a file above the limit of ulimit -f: the write then fails, and removes what it began */
     signal(SIGXFSZ, SIG_IGN);
 #endif
 #ifdef _WIN32

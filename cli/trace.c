@@ -1,9 +1,10 @@
 /* The files of --trace and --record.
  * SPDX-License-Identifier: MIT
  *
- * Events are gathered as text and written when a batch is over, whole lines only.  The trace's end
- * goes behind them each time, and the next write begins on top of it: what is on the disk is whole
- * JSON at any time, whatever ends the program; but a kill in the middle of a write cuts a line. */
+ * Events are collected as text and written when a batch is over, whole lines only.  The trace's end
+ * is written after them each time, and the next write overwrites it: the file on disk is complete
+ * JSON at any time, however the program ends, except that a kill in the middle of a write cuts a
+ * line. */
 #include "trace.h"
 
 #include "base/base.h"
@@ -19,7 +20,7 @@ enum { TRACE_LINE = 1024, TRACE_TEXT = 1 << 18, TRACE_LANES = 64, TRACE_THREADS 
 typedef struct trace_file {
     const char *option, *path;
     FILE       *f;
-    const char *end;             /* behind all events; "" where lines need none */
+    const char *end;             /* after all events; "" if lines do not need it */
     bool        seeks, began, failed;
     uint64_t    written;         /* bytes, without the end */
     size_t      len;
@@ -58,7 +59,7 @@ static void file_flush(trace_file *f)
     errno = 0;
     const size_t end = f->seeks ? strlen(f->end) : 0;
     memcpy(f->text + f->len, f->end, end);
-    if (fwrite(f->text, 1, f->len + end, f->f) != f->len + end) {     /* one write: there is no buffer */
+    if (fwrite(f->text, 1, f->len + end, f->f) != f->len + end) {     /* one write, unbuffered */
         file_failed(f);
         return;
     }
@@ -76,7 +77,7 @@ static void file_line(trace_file *f, const char *line, size_t len)
     f->len += len;
 }
 
-/* Texts in it are names of ours: nothing needs escaping. */
+/* Strings in it are our own names: they do not need escaping. */
 static void file_print(trace_file *f, const char *format, ...) QSF_PRINTF(2, 3);
 static void file_print(trace_file *f, const char *format, ...)
 {

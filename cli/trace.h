@@ -17,10 +17,10 @@
 /* Opens the files; NULL: not this one.  *out is NULL if no file was asked for or opening failed.
  * Returns an exit code; errors are reported. */
 int trace_open(const trace_settings *set, trace_files **out);
-/* Contexts made with *o are written to the files.  t may be NULL: nothing. */
+/* Contexts made with *o are written to the files.  If t is NULL, does nothing. */
 void trace_context(trace_files *t, qsf_context_options *o);
-/* Writes what is left.  The program's exit code: EXIT_IO in EXIT_OK's place where something could
- * not be written, which was said when it happened.  t may be NULL. */
+/* Writes the rest.  Returns the program's exit code: EXIT_IO instead of EXIT_OK if something could
+ * not be written, which was reported when it happened.  t may be NULL. */
 int trace_close(trace_files *t, int code);
 
 #endif

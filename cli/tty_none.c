@@ -1,4 +1,4 @@
-/* No terminal: WASI's programs have none that they could ask.
+/* No terminal: WASI programs cannot query one.
  * SPDX-License-Identifier: MIT */
 #include "tty.h"
 

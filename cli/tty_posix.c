@@ -1,10 +1,10 @@
-/* A terminal of Linux, macOS and the like: keys one by one, and the terminal's own settings back
- * wherever the program ends or is stopped.
+/* A terminal of Linux, macOS and similar systems: keys arrive one by one, and the terminal's own
+ * settings are restored whenever the program ends or is stopped.
  * SPDX-License-Identifier: MIT
  *
- * The settings hold for the whole chat, also while an answer is written: what is typed meanwhile is
- * neither shown amid the answer nor lost. Ctrl-C stays a signal, so that it stops an answer; NOFLSH
- * keeps what was typed before it. */
+ * The settings apply to the whole chat, also while an answer is written: what is typed meanwhile is
+ * neither echoed into the answer nor lost. Ctrl-C stays a signal, so that it stops an answer;
+ * NOFLSH keeps what was typed before it. */
 #if !defined(_WIN32) && !defined(_GNU_SOURCE)
 #  define _DEFAULT_SOURCE               /* SIGWINCH, TIOCGWINSZ */
 #  define _POSIX_C_SOURCE 200809L
@@ -28,7 +28,7 @@
 
 static volatile sig_atomic_t tty_wanted, tty_keys_on, tty_resized, tty_went_on;
 static struct termios tty_before, tty_keys;
-static int tty_out = STDERR_FILENO;     /* the descriptor that the screen is behind */
+static int tty_out = STDERR_FILENO;     /* the descriptor of the screen */
 
 static const char tty_paste_on[] = "\033[?2004h", tty_paste_off[] = "\033[?2004l";
 
@@ -37,7 +37,7 @@ static void tty_put(const char *bytes, size_t n)
     while (n) {
         const ssize_t done = write(tty_out, bytes, n);
         if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return;          /* who reads there has gone; the input's end follows */
+        if (done <= 0) return;          /* the reader has gone; the input's end follows */
         bytes += done;
         n -= (size_t)done;
     }
@@ -89,7 +89,7 @@ static void tty_on_ending(int sig, siginfo_t *info, void *machine)
         if (tty_endings[i] == sig) sigaction(sig, &tty_old[i], NULL);
     const bool fault = (sig == SIGSEGV || sig == SIGBUS || sig == SIGILL || sig == SIGFPE) &&
         info->si_code > 0;
-    /* a fault comes again by itself, with all that whoever handles it wants to know */
+    /* a fault is raised again by the instruction itself, with full information for its handler */
     if (!fault) raise(sig);
 }
 
@@ -103,7 +103,7 @@ static void tty_on_stop(int sig)
     sigemptyset(&set);
     sigaddset(&set, sig);
     raise(sig);
-    /* stops here; SIGCONT's handler has run when this returns, or nobody could stop us */
+    /* stops here; SIGCONT's handler has run when this returns, unless the stop had no effect */
     sigprocmask(SIG_UNBLOCK, &set, NULL);
     sigaction(sig, &mine, NULL);
     if (tty_wanted && !tty_keys_on) tty_switch(true);
@@ -208,8 +208,8 @@ tty_event tty_read(char *buf, size_t cap, size_t *n, int wait_ms)
         FD_SET(STDIN_FILENO, &in);
         const int ready = interrupted() || tty_resized || tty_went_on ? -1 : pselect(STDIN_FILENO + 1, &in,
             NULL, NULL, wait_ms < 0 ? NULL : &wait, &before);
-        /* a signal that came with the bytes goes first:
-         * Enter behind Ctrl-C does not send what was dropped */
+        /* a signal that came with the bytes is handled first: Enter after Ctrl-C does not send the
+         * dropped line */
         if (ready > 0) {
             sigprocmask(SIG_SETMASK, &before, NULL);
             sigprocmask(SIG_BLOCK, &held, NULL);

@@ -1,7 +1,7 @@
-/* The Windows console.  Where it is there for keys and for the screen, lines are edited here: its
- * records of keys become the bytes that a terminal sends, and the few sequences of bytes that the
- * editor writes become calls.  Otherwise it edits a line itself and hands it over whole, in UTF-16,
- * since reading it as UTF-8 loses what is not ASCII.
+/* The Windows console.  If it is both the keyboard and the screen, lines are edited here: its key
+ * records become the bytes that a terminal sends, and the few escape sequences that the editor
+ * writes become calls.  Otherwise the console edits a line itself and returns it whole, in UTF-16,
+ * since reading it as UTF-8 loses characters that are not ASCII.
  * SPDX-License-Identifier: MIT */
 #include "run.h"
 #include "tty.h"
@@ -20,10 +20,10 @@ static volatile bool tty_keys_on;
 
 /* ---- keys ---- */
 
-/* What keys have become and tty_read has not given yet. */
+/* Bytes of keys that tty_read has not returned yet. */
 static struct { char bytes[8192]; size_t at, n; } tty_held;
 static wchar_t tty_half;                /* the first of two that are one character */
-/* Lines that come faster than anybody types are pasted. */
+/* Lines that arrive faster than a person types are pasted. */
 static bool tty_pasting;
 
 static void hold(const char *bytes, size_t n)
@@ -48,7 +48,7 @@ static void hold_character(wchar_t c, bool alt)
     hold(utf8, (size_t)len);
 }
 
-/* Keys that are no characters. */
+/* Keys that are not characters. */
 static void hold_key(WORD key, bool word)
 {
     static const struct { WORD key; char last; } keys[] = {
@@ -69,7 +69,7 @@ static bool record_is_text(const INPUT_RECORD *r)
     return r->EventType == KEY_EVENT && k->bKeyDown && (c >= 0x20 || c == '\r');
 }
 
-/* Whether more text waits already; behind much of it, that which is about to come counts too. */
+/* Whether more text is waiting; after much of it, also what arrives within a moment. */
 static bool text_waits(bool much)
 {
     INPUT_RECORD r[64];
@@ -104,7 +104,7 @@ static void take_key(const KEY_EVENT_RECORD *k)
     }
 }
 
-/* Takes what records there are.  True where the window's size has changed. */
+/* Takes the available records.  True if the window's size has changed. */
 static bool take_records(void)
 {
     bool resized = false;
@@ -266,7 +266,7 @@ bool tty_has_lines(void)
 
 bool tty_line(char *buf, size_t cap, size_t *n)
 {
-    /* the first of two that are one character, where a piece ended between them */
+    /* the first half of a surrogate pair, if a piece ended inside it */
     static wchar_t half;
     wchar_t wide[256];
     DWORD got = 0, before = half ? 1 : 0;

@@ -1,5 +1,5 @@
-# Writes a header with the commit that is built: "+" behind it where files differ from it, "unknown"
-# where there is no repository.
+# Writes a header with the commit that is built: followed by "+" if files differ from it, "unknown"
+# outside a repository.
 # SPDX-License-Identifier: MIT
 #
 #   cmake -DSOURCE=. -DOUT=parity_commit.h -P cmake/Commit.cmake

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: MIT
 #
 #   cmake -DPAGE=demo -DPACKAGE=build/wasm/js -DOUT=build/wasm/demo -P cmake/DemoFolder.cmake
-file(GLOB old LIST_DIRECTORIES false "${OUT}/*")                 # other folders stay: somebody's models
+file(GLOB old LIST_DIRECTORIES false "${OUT}/*")                 # other folders stay: they may hold models
 file(REMOVE_RECURSE ${old} "${OUT}/js")
 file(GLOB page RELATIVE "${PAGE}" "${PAGE}/*.html" "${PAGE}/*.css" "${PAGE}/*.js" "${PAGE}/*.svg"
     "${PAGE}/*.webmanifest")

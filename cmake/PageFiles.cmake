@@ -15,7 +15,7 @@ set(n 0)
 foreach(name IN LISTS FILES)
     file(READ "${PAGE}/${name}" hex HEX)
     if(name STREQUAL "index.html")
-        # One page, two engines behind it: this word says which.
+        # The same page works with two engines: this word selects one.
         string(HEX "${local}" old)
         string(HEX "${served}" new)
         string(FIND "${hex}" "${old}" at)

@@ -20,7 +20,7 @@ foreach(name IN ITEMS LZ4 ZSTD YYJSON URING LIBEVENT SODIUM OPENSSL)
 endforeach()
 
 set(QSF_BUNDLED_OBJECTS "")     # objects of compiled libraries, part of libqsf itself
-set(QSF_PC_PRIVATE "")          # what a static link of libqsf needs beside it
+set(QSF_PC_PRIVATE "")          # what a static link needs in addition to libqsf
 set(QSF_STATIC_LIBS "")
 
 # Sets <out> to "system", "sources" or "".
@@ -170,7 +170,7 @@ function(qsf_use_events target)
     endif()
 endfunction()
 
-# What a form of libqsf_convert links and shows to its users, beside libqsf.
+# What a form of libqsf_convert links and exposes to its users, in addition to libqsf.
 function(qsf_convert_library target)
     target_include_directories(${target} PUBLIC
         "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")

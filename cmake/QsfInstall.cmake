@@ -29,7 +29,8 @@ else()
     set(QSF_PC_LIBS "-lqsf${QSF_PC_PRIVATE}")
 endif()
 
-# libqsf_convert's users have libqsf, too; what a static link needs beside both stands in qsf.pc.
+# Users of libqsf_convert also have libqsf; what a static link needs in addition to both is in
+# qsf.pc.
 set(QSF_CONVERT_PC_LIBS "-lqsf_convert")
 if(qsf_yyjson STREQUAL "system")
     if(TARGET qsf_shared)
@@ -39,10 +40,10 @@ if(qsf_yyjson STREQUAL "system")
     endif()
 endif()
 
-# qsf.pc, qsf_convert.pc and qsf-config.cmake find everything from where they lie, so that an
-# installation works wherever it is put or moved to. Only a folder that was given as an absolute
-# path stays that path; and where the libraries' folder is one, the way from there to the headers is
-# known no sooner than the prefix is: when it is installed.
+# qsf.pc, qsf_convert.pc and qsf-config.cmake find everything relative to their own location, so
+# that an installation can be moved. Only a folder given as an absolute path stays that path; and
+# if the libraries' folder is absolute, the path from there to the headers is not known before the
+# prefix is: at installation.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
     set(QSF_PC_PREFIX "@QSF_INSTALL_PREFIX@")
     set(QSF_PC_LIBDIR "\${pcfiledir}/..")

@@ -1,5 +1,5 @@
-# qsf-mpi and qsf-mpi-serve, where there is an MPI: MPICH or Open MPI of the system, of MPI_HOME, or
-# beside the tests' Python, whose packages may bring one.
+# qsf-mpi and qsf-mpi-serve, if MPI is available: MPICH or Open MPI from the system, from MPI_HOME,
+# or from the packages of the tests' Python.
 # SPDX-License-Identifier: MIT
 set(QSF_WITH_MPI AUTO CACHE STRING "AUTO, ON or OFF")
 set_property(CACHE QSF_WITH_MPI PROPERTY STRINGS AUTO ON OFF)

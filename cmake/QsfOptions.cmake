@@ -65,8 +65,9 @@ function(qsf_flags target)
         target_compile_options(${target} PRIVATE /W4)
         return()
     endif()
-    # No -ffast-math: NaN and order matter. These three change no result on a machine that nobody
-    # watches for traps, and contraction is off so that every machine computes the same.
+    # No -ffast-math: NaN and order matter. The two -fno options do not change results unless
+    # errno or floating-point traps are used, and contraction is off so that every machine computes
+    # the same.
     target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -fno-math-errno -fno-trapping-math
         -ffp-contract=off)
     if(QSF_WERROR)

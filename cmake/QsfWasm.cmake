@@ -52,7 +52,7 @@ endforeach()
 if(listed)
     message(FATAL_ERROR "QsfWasm.cmake gives files a level that are not there: ${listed}")
 endif()
-# -Oz by way of -Xclang: zig's driver makes -Os of it. Strength reduction of loops adds variables.
+# -Oz through -Xclang: zig's driver turns it into -Os. Strength reduction of loops adds variables.
 set(QSF_LEAST_FLAGS -Os -Xclang -Oz -mllvm -disable-lsr)
 
 # qsf_engine_objects(target optimisation flags... SOURCES files...)
@@ -74,8 +74,8 @@ foreach(library IN ITEMS lz4 zstd)
         file(GLOB sources "${QSF_DEPS_DIR}/${library}/*.c")
         list(FILTER sources EXCLUDE REGEX "lz4hc\\.c$")
         add_library(engine_${library} OBJECT ${sources})
-        # Emscripten's Clang would call a smaller fprintf, which platform/wasm/libc.c does not stand
-        # in for. One of zstd's two ways to do the same is enough.
+        # Emscripten's Clang would call a smaller fprintf, which platform/wasm/libc.c does not
+        # replace. One of zstd's two implementations is enough.
         target_compile_options(engine_${library} PRIVATE -w ${QSF_LEAST_FLAGS}
             -DZSTD_DISABLE_ASM=1 -DDYNAMIC_BMI2=0
             -DHUF_FORCE_DECOMPRESS_X1 -DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT -DZSTD_NO_INLINE=1
@@ -105,7 +105,7 @@ function(qsf_engine variant)
         --initial-memory=4194304
         --max-memory=4294967296 --export=__stack_pointer)
     if(variant MATCHES "threads")
-        # what the C library gives (maths, strings) shares nothing
+        # the C library's parts used here (maths, strings) do not share state
         list(APPEND link --shared-memory --no-check-features)
     endif()
     set(module "${qsf_package}/qsf-${variant}.wasm")

@@ -36,7 +36,7 @@ typedef struct convert_task {
     uint32_t              first, rows;  /* those of the tensor that are this task's */
     const convert_tensor *c;
     convert_band         *bands;        /* one a thread */
-    encode_rows           encode;       /* f: NULL where no factor is encoded with */
+    encode_rows           encode;       /* f: NULL if no factor is used */
     encode_band          *own;          /* then one a thread */
     uint8_t              *dst;
     uint64_t              band_bytes;   /* of the new form */
@@ -46,7 +46,7 @@ typedef struct convert_task {
     bool                  copies;       /* measure only: the bytes are copied unchanged */
 } convert_task;
 
-/* A copied tensor has no error. */
+/* A tensor that is copied has an error of 0. */
 static qsf_status convert_measure_copy(convert_task *k, uint32_t row, uint32_t n, convert_band *band,
                                        qsf_quant_error *e, qsf_error *err)
 {
@@ -77,7 +77,8 @@ static qsf_status convert_one_band(void *user, uint32_t i, uint32_t thread, qsf_
     return st;
 }
 
-/* Bands of all threads must fit beside the tensor: fewer threads rather than none. */
+/* The bands of all threads must fit in memory together with the tensor; if they do not, fewer
+ * threads are used. */
 static qsf_status convert_fit(const input_tensor *t, const convert_task *k, const qsf_convert_options *o,
                               uint32_t *n_threads, qsf_error *err)
 {
@@ -118,7 +119,8 @@ static void convert_free(convert_task *k, uint32_t n, uint32_t n_threads)
     qsf_dealloc(p, k->found, (uint64_t)n * sizeof *k->found);
 }
 
-/* How the tensor is encoded: with a factor, by the importance of its columns, or by itself. */
+/* Chooses how the tensor is encoded: with a factor, by the importance of its columns, or without
+ * either. */
 static qsf_status convert_prepare(encode_source *s, uint32_t i, convert_tensor *c, convert_task *k,
                                   bool *measured, qsf_error *err)
 {
@@ -342,8 +344,8 @@ static const char *meta_of(const input *in, const char *key)
     return NULL;
 }
 
-/* What was done, for --info: not when or where, so that equal input gives equal files.  Adapters
- * fit channels that were kept (core/model/adapter.c). */
+/* What was done, for --info: not when or on which machine, so that equal input gives equal files.
+ * Adapters are matched to channels that were kept (core/model/adapter.c). */
 static qsf_status convert_meta(input *in, const qsf_convert_options *o, bool equalized, qsf_meta **meta,
                                uint32_t *n_meta, qsf_error *err)
 {

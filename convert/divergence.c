@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#define DIVERGENCE_LEAST (-20)  /* log-probabilities below it count for nothing */
+#define DIVERGENCE_LEAST (-20)  /* log-probabilities below it are ignored */
 
 static double divergence_log_sum(const float *x, uint32_t n)
 {

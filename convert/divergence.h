@@ -5,8 +5,9 @@
 
 #include "base/base.h"
 
-/* The Kullback-Leibler divergence, in nats, of the distribution that the logits x[n] say from the
- * one whose log-probabilities are base[n]; first: x's own go to base, and it is 0. */
+/* The Kullback-Leibler divergence, in nats, of the distribution given by the logits x[n] from
+ * the one whose log-probabilities are base[n]; first: x's own are stored in base, and the result
+ * is 0. */
 double qsf_conv_divergence(const float *x, uint32_t n, float *base, bool first);
 
 #endif

@@ -1,15 +1,15 @@
-/* --calibration: how much the model would miss each of its layers, measured on a text, for
- * --quality to leave some out.
+/* --calibration: measures on a text file how important each of the model's layers is, so that
+ * --quality can leave some out.
  * SPDX-License-Identifier: MIT
  *
- * Two things are measured.  (a) 1 - cosine of what goes into a layer and what comes out, on average
- * over CAL_TOKENS tokens: what a layer does by itself.  (b) The Kullback-Leibler divergence of the
- * next token's probabilities with and without the layer, at some of the places: what comes of it at
- * the end.  Layers are sorted by the sum of their places in (a) and in (b), and the place in this
- * order is the importance: (i + 0.5) / n for the i-th of the n layers that may go, so that
+ * Two things are measured.  (a) 1 - cosine of a layer's input and output, averaged over CAL_TOKENS
+ * tokens: the effect of the layer by itself.  (b) The Kullback-Leibler divergence of the next
+ * token's probabilities with and without the layer, at some of the positions: its effect on the
+ * result.  Layers are sorted by the sum of their ranks in (a) and in (b), and the rank in this
+ * order is the importance: (i + 0.5) / n for the i-th of the n layers that may be left out, so that
  * --quality q leaves out the share 1 - q of them; 1 for the first and the last two, which always
- * stay. Measuring again after each layer that goes, with four layers to choose from each time, took
- * several times as long and was no clear gain (SmolLM2-135M: 44.1, 50.9 and 93.0 instead of 41.2,
+ * stay. Measuring again after each removed layer, with four layers to choose from each time, took
+ * several times as long without a clear gain (SmolLM2-135M: 44.1, 50.9 and 93.0 instead of 41.2,
  * 52.4 and 93.0 at a quality of 0.92, 0.9 and 0.75, though with another calibration text). */
 #include "importance.h"
 
@@ -23,7 +23,7 @@
 enum {
     CAL_WINDOW = 256,           /* tokens that see one another */
     CAL_TOKENS = 4096,          /* in windows from all over the text */
-    CAL_EVERY  = 4,             /* one window of so many is computed without layers too */
+    CAL_EVERY  = 4,             /* one window in this many is also computed without layers */
     CAL_STRIDE = 8,             /* and there every eighth token's probabilities are compared */
     CAL_BATCH  = 128,
     CAL_LEAST  = 64,            /* tokens that the text must have */
@@ -55,7 +55,7 @@ static void importance_note(importance_work *k, uint32_t layer, uint32_t first, 
     for (uint32_t r = 0; r < c->batch.n; r++) {
         float *before = k->before + (size_t)r * k->n_embd;
         const float *x = c->b.x + r * c->b.ld_embd;
-        /* The first positions of a text are unlike all others. */
+        /* The first positions of a sequence differ from all others. */
         if (any && first + r >= 2) k->turned[layer] += 1 - qsf_cosine(before, x, k->n_embd);
         memcpy(before, x, k->n_embd * sizeof *before);
     }
@@ -126,7 +126,7 @@ static uint32_t importance_place(const importance_work *k, const double *value, 
     return n;
 }
 
-/* Importance from places: those in both measures together say the order. */
+/* Importance from ranks: the sum of a layer's ranks in both measures determines the order. */
 static void importance_sort(const importance_work *k, double *sums, float *importance)
 {
     const uint32_t n = k->n_layers > 4 ? k->n_layers - 4 : 0;
@@ -177,7 +177,7 @@ static qsf_status importance_ids(importance_work *k, const qsf_platform *p, cons
     size_t len = 0, cap = 0, n = 0;
     qsf_status st = importance_text(p, path, &text, &len, crc, err);
     if (!st) {
-        cap = len + 16;         /* a token is at least a byte, but for the few that the model adds */
+        cap = len + 16;         /* at least a byte per token, plus the few added tokens */
         ids = qsf_alloc_array(p, cap, sizeof *ids, "the text's tokens", err);
         st = ids ? qsf_tokens_encode(m, text, len, 0, ids, cap, &n, err) : QSF_E_MEMORY;
     }
@@ -251,7 +251,7 @@ static qsf_status importance_measure(importance_work *k, const qsf_platform *p, 
 
 /* ---- the file ---- */
 
-/* The header's type byte: the layers' matrices' type where they have one that it can name. */
+/* The header's type byte: the type of the layers' matrices, if they share one that it can name. */
 static uint8_t importance_type(const qsf_source *s)
 {
     int type = -1;
@@ -294,7 +294,7 @@ static qsf_status importance_units(const qsf_source *s, qsf_writer *w, const qsf
     return st ? st : importance_unit(s, w, qsf_unit_final(s), 1, err);
 }
 
-/* The same tensors byte for byte, with these numbers and a note of where they come from. */
+/* The same tensors byte for byte, with these numbers and a note of their origin. */
 static qsf_status importance_write(const qsf_source *s, const char *path, const qsf_convert_options *o,
                                    const float *importance, const char *note, uint64_t *bytes, qsf_error *err)
 {

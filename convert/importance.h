@@ -6,9 +6,9 @@
 #include "base/host.h"
 #include "qsf_convert.h"
 
-/* Measures on a text how much the model in the QSF file `from` would miss each layer, and writes it
- * again with that as their importance, whole or not at all.  Of o it takes threads, memory and the
- * caller's functions. */
+/* Measures on a text file how important each layer of the model in the QSF file `from` is, and
+ * writes the file to `to` with these importances, whole or not at all.  From o it uses threads,
+ * memory and the caller's functions. */
 qsf_status qsf_conv_calibrate(const qsf_platform *p, const char *from, const char *text, const char *to,
                               const qsf_convert_options *o, uint64_t *bytes, qsf_error *err);
 

@@ -1,4 +1,4 @@
-/* What a model file says about itself, and whether all of its bytes are what they were.
+/* Prints a model file's description, and checks that all of its bytes are intact.
  * SPDX-License-Identifier: MIT */
 #include "qsf_convert.h"
 #include "model/roles.h"
@@ -11,7 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Text on its way to the caller.  After the first error nothing more is written. */
+/* Text on its way to the caller.  After the first error, writing stops. */
 typedef struct inspect_out {
     qsf_write_fn write;
     void        *user;
@@ -95,7 +95,8 @@ static void inspect_vocab(inspect_out *out, const qsf_vocab *v)
     for (uint32_t i = 0; i < v->n_more; i++) inspect_say(out, "template %s\n", v->more[i].name);
 }
 
-/* Prints a string of the file, cut to one line, with nothing that could control a terminal. */
+/* Prints a string of the file, cut to one line, without characters that could control a
+ * terminal. */
 static void inspect_text(inspect_out *out, const char *s)
 {
     enum { MOST = 160 };
@@ -152,7 +153,7 @@ static void inspect_experts(inspect_out *out, const qsf_source *s)
                     checked ? ", each with its checksum" : "");
 }
 
-/* lacks: why there are no weights, NULL where there are. */
+/* lacks: why the weights are missing, NULL if they are there. */
 static void inspect_source(inspect_out *out, const qsf_source *s, const char *path, const char *lacks)
 {
     char name[4096];

@@ -1,5 +1,5 @@
-/* Whether a path may become the output: what the conversion reads stays as it is, and what cannot
- * be written is said before the work.
+/* Checks a path before it becomes the output: an input must not be overwritten, and a path that
+ * cannot be written is reported before the work begins.
  * SPDX-License-Identifier: MIT */
 #include "output.h"
 
@@ -19,8 +19,8 @@ qsf_status qsf_conv_check_unread(input *in, const char *path, qsf_error *err)
                     "choose another name for the output", path);
 }
 
-/* The first moment of writing, taken back: the same refusals as at the
- * end, and what a killed run has left is gone. */
+/* Does the first step of writing and undoes it: it fails in the same cases as at the end, and
+ * removes what a killed run has left. */
 qsf_status qsf_conv_check_place(const qsf_platform *p, const char *path, qsf_error *err)
 {
     qsf_out *o;

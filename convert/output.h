@@ -5,8 +5,8 @@
 
 #include "read/input.h"
 
-/* QSF_E_ARGUMENT: path is `other` or, through links too, a file that is read;
- * what is no place for a file is as with a writer. */
+/* QSF_E_ARGUMENT: path is `other` or, also through links, a file that is read; a path that cannot
+ * be a file fails as it does with a writer. */
 qsf_status qsf_conv_check_output(input *in, const char *path, qsf_error *err);
 /* Only that a file can be written there. */
 qsf_status qsf_conv_check_place(const qsf_platform *p, const char *path, qsf_error *err);

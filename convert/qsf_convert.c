@@ -211,8 +211,8 @@ qsf_status qsf_convert_get_tensor(const qsf_convert_result *r, uint32_t i, qsf_c
 
 /* ---- the way ---- */
 
-/* The caller's report is none of the files read, nor the
- * output.  in: NULL, where only `from` is read. */
+/* Checks that the caller's report is neither one of the files read nor the output.  in: NULL if
+ * only `from` is read. */
 static qsf_status run_check_report(const qsf_convert_options *o, input *in, const char *from, const char *to,
                                    qsf_error *err)
 {
@@ -257,7 +257,7 @@ static qsf_status run_check_adapters(const qsf_convert_options *o, const char *p
     return st;
 }
 
-/* Before the work: nothing that is read is written, and nothing twice. */
+/* Before the work: no file that is read is written, and none is written twice. */
 static qsf_status run_check(const qsf_convert_options *o, input *in, const char *from, const char *to,
                             qsf_error *err)
 {
@@ -280,8 +280,8 @@ static void run_tell_ignored(const input *in, const char *from, const qsf_conver
     }
 }
 
-/* The weights as they are, in a file that can be run: halves hold what halves and bfloat16 of usual
- * sizes are. */
+/* The weights without quantisation, in a file that can be run: half floats hold half and bfloat16
+ * values of the usual sizes exactly. */
 static qsf_status run_plain(input *in, const qsf_convert_options *o, const char *path, qsf_error *err)
 {
     static const qsf_convert_rule floats = { .pattern = "*", .type = "f32" };
@@ -318,8 +318,8 @@ static qsf_status run_calibrate(input *in, const char *to, const qsf_convert_opt
     return st;
 }
 
-/* One matrix where embedding and head are nearly the same: after the calibration, which is of the
- * model as it came. */
+/* Merges embedding and head if they are nearly the same: after the calibration, which is of the
+ * original model. */
 static qsf_status run_share(input *in, const qsf_convert_options *o, const char *from, bool *shared,
                             qsf_error *err)
 {
@@ -335,8 +335,8 @@ static qsf_status run_share(input *in, const qsf_convert_options *o, const char 
                     "of the head's squares), and share_embedding (--share-embedding) is on", from, apart);
 }
 
-/* What has to be tuned, in `half`, and what it is tuned to, in `plain` where the input cannot be
- * run: names of files for a while. */
+/* Writes the file to be tuned to `half`, and, if the input cannot be run, the model it is tuned to
+ * to `plain`: names of temporary files. */
 static qsf_status run_tune(input *in, convert_calibration *calibration, const char *to,
                            const qsf_convert_options *o, char *half, char *plain, size_t room,
                            convert_report *report, qsf_error *err)
@@ -409,8 +409,8 @@ static bool run_is_qsf(const qsf_platform *p, const char *path)
     return qsf;
 }
 
-/* The file to be is made beside its place, measured, and then written
- * with what was measured: never there by half. */
+/* The output is first made next to its final place, measured, and then written with the
+ * measurements, so that the final file never exists half finished. */
 static qsf_status run_calibrated(const char *from, const char *to, const qsf_convert_options *o,
                                  qsf_convert_result *r, qsf_error *err)
 {

@@ -8,7 +8,7 @@
 
 enum {
     SENS_MAGIC = 8, SENS_VERSION = 1, SENS_HEAD = 24, SENS_ROW = 12,
-    SENS_CHECKED = 16               /* where what the checksum is of begins */
+    SENS_CHECKED = 16               /* start of the bytes covered by the checksum */
 };
 static const char sens_magic[SENS_MAGIC] = { 'Q', 'S', 'F', 'S', 'E', 'N', 'S', 'I' };
 

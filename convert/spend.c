@@ -1,12 +1,13 @@
-/* Spends bytes where calibration says that a byte takes most of the divergence away.
+/* Spends bytes where, according to the calibration, each reduces the divergence most.
  * SPDX-License-Identifier: MIT
  *
- * The divergence of the next token's distribution is taken to be a sum over matrices, each linear
- * in the error of its outputs: what one coarse form of the matrix does to the model is measured
- * (sensitivity.c), and the other forms' parts follow from their errors (encode/sample.c).  Of each
- * matrix only forms on the lower convex hull of divergence over bytes are used; the steps along
- * all hulls are taken by their gain for a byte, and one that does not fit ends its matrix's steps.
- * So a larger size never predicts more.  The choice goes to the conversion as rules. */
+ * The divergence of the next token's distribution is approximated by a sum over matrices, each term
+ * linear in the error of the matrix's outputs: the effect of one coarse form of the matrix is
+ * measured (sensitivity.c), and those of the other forms follow from their errors
+ * (encode/sample.c).  Only the forms of a matrix on the lower convex hull of divergence over bytes
+ * are used; the steps along all hulls are taken in the order of their gain per byte, and a step
+ * that does not fit ends its matrix's steps.  So a larger size never predicts a larger divergence.
+ * The choice is passed to the conversion as rules. */
 #include "spend.h"
 
 #include "encode/sample.h"
@@ -20,7 +21,7 @@ enum {
     SPEND_COARSE = 1,                   /* that of QSF_SENS_TYPE */
     SPEND_EXPERTS = 4                   /* of a layer, that forms are tried on */
 };
-/* Those of one preference by their bytes, where a matrix has no padding. */
+/* The forms of each preference, ordered by their bytes for a matrix without padding. */
 #define SPEND_SMALL (1 << QSF_CONVERT_SIZE)
 #define SPEND_FAST  (1 << QSF_CONVERT_SPEED)
 static const struct { uint32_t type, block; int of; } spend_forms[SPEND_FORMS] = {
@@ -106,7 +107,7 @@ static qsf_status spend_errors(spend_work *k, encode_source *s, int from, int to
     return st;
 }
 
-/* A divergence that is lost in rounding still says that errors are no good. */
+/* A divergence that vanishes in rounding still means that errors do harm. */
 #define SPEND_LEAST_KL 1e-7
 
 static void spend_price(spend_work *k, bool known)
@@ -192,7 +193,7 @@ static void spend_steps(spend_work *k, uint64_t room)
     }
 }
 
-/* Of the file, as the choice stands. */
+/* Size of the file with the current choice. */
 static uint64_t spend_bytes(const spend_work *k)
 {
     uint64_t bytes = qsf_conv_budget_around(k->in, k->o);

@@ -6,7 +6,7 @@
 #include "convert.h"
 
 /* Converts as qsf_conv_run_calibrated does; with a calibration and o->target_bytes or o->target_kl
- * each matrix has the form that the measured sensitivities choose.
+ * each matrix gets the form chosen by the measured sensitivities.
  *
  * QSF_E_ARGUMENT    target_kl with options that leave nothing to choose, or a size that no choice
  *                   fits */

@@ -5,8 +5,8 @@
 
 #include "model/source.h"
 
-/* The unit's bytes as they are unpacked, checked; *mem is the caller's, for
- * qsf_dealloc(s->platform, mem, raw of the unit). */
+/* The unit's uncompressed, checked bytes; the caller frees *mem with qsf_dealloc(s->platform, mem,
+ * raw of the unit). */
 qsf_status qsf_conv_unit_load(const qsf_source *s, uint32_t unit, uint8_t **mem, qsf_error *err);
 
 #endif

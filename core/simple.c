@@ -72,7 +72,7 @@ qsf_model   *qsf_engine_model(QSFEngine *e) { return e->model; }
 qsf_context *qsf_engine_context(QSFEngine *e) { return e->context; }
 void         qsf_cancel(QSFEngine *e) { atomic_store(&e->cancelled, true); }
 
-/* Notes a context's failure in the engine; true where there was one. */
+/* Notes a context's failure in the engine; true if there was one. */
 static bool engine_failed(QSFEngine *e, qsf_status st)
 {
     if (st) qsf_fail(&e->error, st, "%s", qsf_last_error(e->context));

@@ -14,8 +14,8 @@ QSF_TEMPLATE __m256 halves8_avx2(const uint16_t *p)
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
 
-/* s[r][0..n) for R heads, n <= 4; rows past n repeat the last,
- * so that nothing behind it is read. */
+/* s[r][0..n) for R heads, n <= 4; rows past n repeat the last one, so that nothing after it is
+ * read. */
 QSF_TEMPLATE void scores4_avx2(float *s, size_t lds, const float *q, const uint16_t *k, size_t n,
                                size_t head_dim, float scale, int R)
 {

@@ -35,7 +35,7 @@ static float attention_softmax_inplace_scalar(float *s, size_t n, float *m, floa
 {
     float top = *m;
     for (size_t i = 0; i < n; i++) top = s[i] > top ? s[i] : top;
-    if (top == -INFINITY) {                                     /* nothing seen yet but masked positions */
+    if (top == -INFINITY) {                                     /* only masked positions so far */
         memset(s, 0, n * sizeof *s);
         return 0;
     }

@@ -9,8 +9,8 @@ QSF_V128_BEGIN
 /* positions at once: their sums of four heads take half of the registers */
 enum { SCORES_V128 = V128_REGISTERS / 8 };
 
-/* s[r][0..n) for R heads, n <= SCORES_V128; rows past n repeat the last,
- * so that nothing behind it is read. */
+/* s[r][0..n) for R heads, n <= SCORES_V128; rows past n repeat the last one, so that nothing after
+ * it is read. */
 QSF_TEMPLATE void scores_some_v128(float *s, size_t lds, const float *q, const uint16_t *k, size_t n,
                                    size_t head_dim, float scale, int R)
 {
@@ -56,7 +56,7 @@ static void attention_scores_f16_v128(float *s, size_t lds, const float *q, cons
         size_t r = 0;
         for (; r + 4 <= rep; r += 4)
             scores_some_v128(s + r * lds + i, lds, q + r * head_dim, row, here, head_dim, scale, 4);
-#if defined(QSF_SMALL_CODE)     /* its sessions keep f16 only where they are told to */
+#if defined(QSF_SMALL_CODE)     /* its sessions use an f16 cache only on request */
         for (; r + 2 <= rep; r += 2)
 #else
         if (rep - r == 3)

@@ -137,7 +137,7 @@ static void quantize_kv_levels_avx2(uint8_t *out, uint16_t *scale, const float *
     qsf_quantize_levels(out, scale, in, n, bits, levels_reach_avx2, levels_fit_avx2, levels_codes_avx2);
 }
 
-/* Parts of 16 bytes lie in both halves, whose fields are one apart. */
+/* Parts of 16 bytes are broadcast to both halves, whose fields are one apart. */
 QSF_TEMPLATE void unpack_any_avx2(int8_t *out, const uint8_t *in, size_t n, size_t part, int bits)
 {
     const __m256i most = _mm256_set1_epi8((char)((1 << bits) - 1));

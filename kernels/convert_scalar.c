@@ -2,15 +2,15 @@
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 
-/* To the nearest integer, ties to even: where a float's step is 1,
- * the addition rounds.  |x| < 2^22. */
+/* Rounds to the nearest integer, ties to even: after adding 1.5 * 2^23 a float's step is 1.  |x| <
+ * 2^22. */
 static int32_t round_scalar(float x)
 {
     const float r = x + 12582912.0f;
     return (int32_t)(qsf_f32_bits(r) - 0x4b400000);
 }
 
-/* The largest finite |x| of n: infinities count as the largest float, NaN as nothing. */
+/* The largest finite |x| of n: infinities count as the largest float, NaN is ignored. */
 static float largest_scalar(const float *x, size_t n)
 {
     float top = 0;
@@ -22,7 +22,7 @@ static float largest_scalar(const float *x, size_t n)
 }
 static float finite_scalar(float x) { return x != x ? 0 : QSF_MAX(-FLT_MAX, QSF_MIN(x, FLT_MAX)); }
 
-/* The scale of codes -127..127; where it would not be a normal number all of them are zero. */
+/* The scale of codes -127..127; if it would not be a normal number, all codes are zero. */
 static float scale_127_scalar(const float *x, size_t n)
 {
     const float d = largest_scalar(x, n) / 127;

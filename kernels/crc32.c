@@ -1,9 +1,9 @@
-/* CRC-32 of whole layers at the speed of memory, where the processor multiplies polynomials.
+/* CRC-32 of whole layers at memory speed, on processors that multiply polynomials.
  * SPDX-License-Identifier: MIT
  *
- * Gopal et al. 2009, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
- * Instruction": what lies 64 bytes ahead is added to the remainder so far, which two
- * multiplications by x^n mod P move there. */
+ * Gopal et al. 2009, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction":
+ * two multiplications by x^n mod P move the remainder so far 64 bytes ahead, where it is added to
+ * the data. */
 #include "sets.h"
 
 #if defined(__x86_64__)

@@ -9,8 +9,8 @@ enum { FIVE_ROWS = 64, FIVE_TILES = 2 };
 enum { FIVE_ROWS = 64, FIVE_TILES = 1 };
 #endif
 
-/* A tile with its head: of TQ1 fp16 scales, which ternary tiles have with the other sign, of
- * TERNARY5 nothing. */
+/* A tile with its head: TQ1 has fp16 scales, which ternary tiles have with the opposite sign,
+ * TERNARY5 does not have a head. */
 static void five_tile(uint8_t *two, const uint8_t *five, size_t head, qsf_five_unpack *unpack)
 {
     for (size_t i = 0; i < head; i++) two[i] = i % 2 ? five[i] ^ 0x80 : five[i];

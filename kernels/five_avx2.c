@@ -18,8 +18,8 @@ QSF_TEMPLATE __m256i five_limit_avx2(int v)
     __asm__("" : "+x"(limit));
     return limit;
 }
-/* x is what stands behind the digits before, less 128, which three times x leaves alone: the next
- * digit is how many of 86 and 171 it reaches. */
+/* x is the remainder after the previous digits, less 128, which multiplying by three preserves: the
+ * next digit is the number of limits among 86 and 171 that it reaches. */
 QSF_TEMPLATE __m256i five_digit_avx2(__m256i x)
 {
     return _mm256_abs_epi8(_mm256_add_epi8(_mm256_cmpgt_epi8(x, five_limit_avx2(85 - 128)),
@@ -57,8 +57,8 @@ static void five_avx2(uint8_t *two, const uint8_t *five)
     }
 }
 /* One row of activations: two digits at a time.  Nine times a byte is 16 bits, of which the upper
- * eight are two digits as a number, 0 to 8, and the lower ones what stands behind them; even and
- * odd bytes apart. */
+ * eight are two digits as a number, 0 to 8, and the lower eight are the digits after them; even and
+ * odd bytes are kept apart. */
 typedef struct five_halves { __m256i even, odd; } five_halves;
 QSF_TEMPLATE __m256i five_numbers_avx2(const five_halves *p)
 {

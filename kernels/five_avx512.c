@@ -1,10 +1,10 @@
 /* Tiles of TERNARY5 times activations with AVX-512 VNNI.
  * SPDX-License-Identifier: MIT
  *
- * One row needs no digits.  What stands behind the first k digits of a byte is
- * X(k) = 3^k X mod 256, and digit k is (3 X(k) - X(k+1)) / 256, so that the sum of digits times
- * activations is (3 * sum of X(k) q - sum of X(k+1) q) / 256: exact, and a product is an
- * instruction. */
+ * One row does not need the digits.  The remainder after the first k digits of a byte is X(k) =
+ * 3^k X mod 256, and digit k is (3 X(k) - X(k+1)) / 256, so that the sum of digits times
+ * activations is (3 * sum of X(k) q - sum of X(k+1) q) / 256: this is exact, and a product takes
+ * one instruction. */
 #include "five.h"
 #include "tensor/types_ggml.h"
 

@@ -9,8 +9,9 @@
 #if defined(QSF_V128)
 QSF_V128_BEGIN
 
-/* Four vectors' next digits as one vector of TERNARY2.  x is what stands behind the digits before,
- * less 128, which three times x leaves alone: the digit is how many of 86 and 171 it reaches. */
+/* The next digits of four vectors as one vector of TERNARY2.  x is the remainder after the previous
+ * digits, less 128, which multiplying by three preserves: the digit is the number of limits among
+ * 86 and 171 that it reaches. */
 QSF_TEMPLATE v16b five_next_v128(v16b x[4])
 {
     const v16b none = v16_set1(0);

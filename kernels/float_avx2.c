@@ -8,7 +8,7 @@
 QSF_TARGET_BEGIN("avx2,fma,f16c")
 #include "math_avx2.h"
 
-/* 8 weights, or the first n < 8 of them, which `part` says. */
+/* 8 weights, or the first n < 8 of them, selected by `part`. */
 QSF_TEMPLATE __m256 weights_avx2(const uint8_t *w, qsf_float type, bool whole, size_t n, __m256i part)
 {
     if (type == QSF_FLOAT_32)
@@ -25,8 +25,8 @@ QSF_TEMPLATE __m256 weights_avx2(const uint8_t *w, qsf_float type, bool whole, s
         : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-/* Columns whose products one accumulator sums.  These sums are added in the columns' order whatever
- * rows are beside a row, so that its result does not depend on its batch. */
+/* Columns whose products one accumulator sums.  These sums are added in the columns' order,
+ * whatever other rows are in the batch, so that a row's result does not depend on its batch. */
 enum { SEGMENT_AVX2 = 64 };
 
 /* acc[r][t] += 8 columns, or the first n < 8 of them, of R rows of weights, `step` bytes apart, and

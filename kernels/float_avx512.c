@@ -8,7 +8,7 @@
 QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 #include "math_avx512.h"
 
-/* 16 weights, or the first of them that `part` says. */
+/* 16 weights, or the first of them, selected by `part`. */
 QSF_TEMPLATE __m512 weights_avx512(const uint8_t *w, qsf_float type, bool whole, __mmask16 part)
 {
     if (type == QSF_FLOAT_32) return whole ? _mm512_loadu_ps(w) : _mm512_maskz_loadu_ps(part, w);
@@ -18,8 +18,8 @@ QSF_TEMPLATE __m512 weights_avx512(const uint8_t *w, qsf_float type, bool whole,
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* acc[r][t] += 16 columns of R rows of weights and T rows of x,
- * or the first of them that `part` says. */
+/* acc[r][t] += 16 columns of R rows of weights and T rows of x, or the first of them, selected by
+ * `part`. */
 QSF_TEMPLATE void step_avx512(__m512 acc[4][6], qsf_float type, const uint8_t *w, size_t row, const float *x,
                               size_t ldx, int R, int T, bool whole, __mmask16 part)
 {

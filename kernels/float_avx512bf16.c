@@ -12,7 +12,7 @@ QSF_TARGET_BEGIN("avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,
 /* rows of x that share one reading of the weights: as bf16 they fill the scratch */
 enum { TOKENS_AVX512BF16 = 32 };
 
-/* A row of x as bf16, zeros behind it up to ld, which is a multiple of 32. */
+/* A row of x as bf16, padded with zeros up to ld, which is a multiple of 32. */
 static void narrow_avx512bf16(uint16_t *to, size_t ld, const float *x, size_t cols)
 {
     for (size_t c = 0; c < ld; c += 32) {

@@ -25,8 +25,8 @@ QSF_TEMPLATE void eight_v128(v4f out[2], const uint8_t *from, qsf_float type, si
     weights_v128(out, from, type);
 }
 
-/* Columns whose products one accumulator sums.  These sums are added in the columns' order whatever
- * rows are beside a row, so that its result does not depend on its batch. */
+/* Columns whose products one accumulator sums.  These sums are added in the columns' order,
+ * whatever other rows are in the batch, so that a row's result does not depend on its batch. */
 enum { SEGMENT_V128 = 64 };
 
 /* acc[r][t] += 8 columns, or the first n of them, of R rows of weights, `step` bytes apart, and T

@@ -1,32 +1,31 @@
-/* GGUF's codebook types (IQ1, IQ2, IQ3) inside kernels/: a tile's head and indices are read
- * once, in one way for all types, and what comes of it is multiplied in three.
+/* GGUF's codebook types (IQ1, IQ2, IQ3) inside kernels/: a tile's head and indices are decoded in
+ * one way for all types, and the result is multiplied in three ways.
  * SPDX-License-Identifier: MIT
  *
- * A tile is 16 rows x 256 columns, the fields of 16 GGUF blocks side by side: what stands at
- * byte n of a block as a field of f bytes begins at 16 n + f r for row r
- * (core/tensor/iq_tiles.c).
+ * A tile is 16 rows x 256 columns, the fields of 16 GGUF blocks interleaved: a field of f bytes at
+ * byte n of a block begins at 16 n + f r for row r (core/tensor/iq_tiles.c).
  *
- * Products take 16 columns of a group at once, as four vectors: byte 4 r + b of vector i is
- * column 4 b + i of row r.  Activations are turned the same way (qsf_iq_turn).  Then a vector is
- * one field of each entry, whatever entry that is: nothing has to be brought to its column. */
+ * Products take 16 columns of a group at once, as four vectors: byte 4 r + b of vector i is column
+ * 4 b + i of row r.  Activations are arranged the same way (qsf_iq_turn).  A vector is then one
+ * field of each entry, whichever entry that is, and does not need to be moved to its column. */
 #ifndef QSF_IQ_H
 #define QSF_IQ_H
 
 #include "sets.h"
 
-/* A tile as it is multiplied: value = d * scale * code. */
+/* A tile in the form used by the product: value = d * scale * code. */
 typedef struct qsf_iq_tile {
     /* [group of 32][16 columns][row]: two entries of the codebook; IQ3 has four: the second two are
      * in [1] */
     uint32_t entry[8][2][2][16];
-    /* [group][row]: bit c: column c is negative; IQ1: of each 8 columns a byte, 2 where their delta
-     * is positive, 0 where it is negative */
+    /* [group][row]: bit c: column c is negative; IQ1: a byte for each 8 columns, 2 if their delta
+     * is positive, 0 if it is negative */
     uint32_t sign[8][16];
     uint8_t  scale[16][16];     /* [16 columns][row]: 1, 3, ... 31 */
     float    d[16];
 } qsf_iq_tile;
 
-/* Bytes of a tile; 0: f is no such form. */
+/* Bytes of a tile; 0: f is not one of these forms. */
 size_t qsf_iq_tile_bytes(qsf_form f);
 void   qsf_iq_read(qsf_iq_tile *t, qsf_form f, const uint8_t *w);
 

@@ -176,8 +176,8 @@ QSF_TEMPLATE void iq_rows_avx512(float *y, size_t ldy, qsf_iq_kind kind, const q
 KIND_AVX512(QSF_IQ1) KIND_AVX512(QSF_IQ2) KIND_AVX512(QSF_IQ3XXS) KIND_AVX512(QSF_IQ3S)
 #undef KIND_AVX512
 
-/* Whether one row of activations is better off without lookups: where they are more than two of 512
- * entries. */
+/* Whether one row of activations is faster without lookups: if these would be more than two lookups
+ * of 512 entries. */
 QSF_TEMPLATE bool iq_alone_avx512(qsf_form f)
 {
     return f == QSF_F_IQ2S || f == QSF_F_IQ3S || qsf_iq_kind_of(f) == QSF_IQ1;

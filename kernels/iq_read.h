@@ -1,14 +1,15 @@
 /* Reads tiles of GGUF's codebook types: indices to entries, signs, scales.
  * SPDX-License-Identifier: MIT
  *
- * A template without a guard: each set that has instructions of its own for these loops includes it
- * with its macros, which are gone behind it.  What is left is one function of the set's name:
+ * A template without an include guard: each set with instructions for these loops defines the
+ * macros and includes it; the macros are undefined at its end.  It defines one function, named
+ * after the set:
  *
- *     IQ_SET(name)     the name with the set's behind it; iq_read is what includers call
- *     IQ_WIDE          bytes of the vectors that 16 rows are taken as: 16, 32 or 64
- *     IQ_LOOKUP        (entry, grid, n, index), if the set has something for 32 entries
+ *     IQ_SET(name)     the name with the set's appended; includers call iq_read
+ *     IQ_WIDE          bytes of the vectors that hold 16 rows: 16, 32 or 64
+ *     IQ_LOOKUP        (entry, grid, n, index), if the set has a lookup for 32 entries
  *
- * An index never has more bits than its table has entries for, so that any bytes are a tile. */
+ * An index never has more bits than its table has entries for, so any bytes are a valid tile. */
 #include "iq.h"
 #include "tensor/codebooks.h"
 

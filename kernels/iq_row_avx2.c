@@ -1,5 +1,5 @@
-/* GGUF's codebook types times one row of activations with AVX2: where nothing is read twice,
- * entries are taken whole, 32 columns of a weights' row a vector.
+/* GGUF's codebook types times one row of activations with AVX2: with a single row nothing is
+ * reused, so entries are loaded whole, 32 columns of a row of weights per vector.
  * SPDX-License-Identifier: MIT */
 #include "iq.h"
 #include "tensor/codebooks.h"
@@ -11,10 +11,10 @@
 QSF_TARGET_BEGIN("avx2,fma,f16c")
 #include "tiles_avx2.h"
 
-/* A tile's rows as they are multiplied: see qsf_iq_tile. */
+/* A tile's rows in the form used by the product: see qsf_iq_tile. */
 typedef struct iq_row_avx2 {
-    uint32_t at[8][4][16];      /* [group of 32]: pairs of indices, if they are no bytes of the tile */
-    uint32_t sign[8][16];       /* if they are no words of the tile */
+    uint32_t at[8][4][16];      /* [group of 32]: pairs of indices, unless the tile holds them as bytes */
+    uint32_t sign[8][16];       /* unless the tile holds them as words */
     uint32_t scale[8][16];      /* of the first 16 columns, of the second ones in the upper half */
     int32_t  rest[8][16];       /* IQ1: what deltas and the codes' offset add */
     float    d[16];
@@ -30,7 +30,7 @@ QSF_TEMPLATE bool iq_halves_avx2(qsf_form f)
     return f == QSF_F_IQ2XS || f == QSF_F_IQ2S || f == QSF_F_IQ1M;
 }
 
-/* ---- what a tile's fields say, eight rows at a time ---- */
+/* ---- decoding a tile's fields, eight rows at a time ---- */
 
 QSF_TEMPLATE void iq_put_avx2(void *to, __m256i v) { _mm256_storeu_si256((__m256i *)to, v); }
 QSF_TEMPLATE __m256i iq_and_avx2(__m256i v, uint32_t mask)
@@ -93,7 +93,7 @@ QSF_TEMPLATE void iq_eighths_avx2(uint32_t to[2], __m256i q)
     to[0] = (uint32_t)_mm_cvtsi128_si32(two);
     to[1] = (uint32_t)_mm_extract_epi32(two, 2);
 }
-/* IQ1's rest of 32 columns.  even, odd: 1 where the delta of columns 0 and 16 on, 8 and 24 on is
+/* IQ1's rest of 32 columns.  even, odd: 1 if the delta of columns 0 and 16 on, 8 and 24 on is
  * negative: codes are 8 * field - 8 +- 1. */
 QSF_TEMPLATE __m256i iq_rest_avx2(__m256i even, __m256i odd, __m256i scale, const uint32_t eighths[2])
 {

@@ -42,7 +42,7 @@ QSF_TEMPLATE void iq_negate_v128(v16b c[4], v4u signs)
     signs = (signs | signs << 4) & 0x0f0f0f0f;
     QSF_UNROLL
     for (int i = 0; i < 4; i++) {
-        /* no byte of c is zero, so that nothing is carried out of one */
+        /* no byte of c is zero, so bytes do not carry into the next */
         const v4u one = signs >> i & 0x01010101;
         c[i] = (v16b)(((v4u)c[i] ^ ((one << 8) - one)) + one);
     }

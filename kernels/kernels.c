@@ -55,7 +55,7 @@ static const struct kernel_set {
     { "neon",   QSF_CPU_NEON,   fill_neon },
     { "dotprod", QSF_CPU_NEON | QSF_CPU_DOTPROD, fill_dotprod },
     { "i8mm",   QSF_CPU_NEON | QSF_CPU_DOTPROD | QSF_CPU_I8MM, fill_i8mm },
-/* a module with relaxed instructions has no use for the plain set: the loader picks the module */
+/* a module with relaxed instructions does not need the plain set: the loader picks the module */
 #elif defined(__wasm_relaxed_simd__)
     { "wasm-relaxed", QSF_CPU_WASM | QSF_CPU_WASM_RELAXED, fill_wasm_relaxed },
     { "wasm-dot", QSF_CPU_WASM | QSF_CPU_WASM_RELAXED | QSF_CPU_WASM_DOT, fill_wasm_dot },
@@ -80,7 +80,7 @@ qsf_status qsf_kernels_init(qsf_kernels *k, uint32_t cpu, const char *isa, qsf_e
         "avx512bf16, neon, dotprod, i8mm, wasm, wasm-relaxed and wasm-dot are names that exist", isa);
 }
 
-/* The first set with this entry: those behind it have left it as it was. */
+/* The first set with this entry; the sets after it left it unchanged. */
 const char *qsf_kernels_set(const qsf_kernels *k, size_t at)
 {
     qsf_kernels made;

@@ -49,11 +49,11 @@ typedef enum qsf_form {
 
 /* A super-block tile is 16 rows x 256 columns.  Its head is the heads of 16 GGUF blocks,
  * transposed: fp16 d[16], then fp16 dmin[16] (Q2_K, Q4_K, Q5_K) or u16 high[16] (IQ4_XS), then
- * scale bytes [n][16], n = 16 (Q6_K, Q2_K), 12 (Q3_K, Q4_K, Q5_K) or 4 (IQ4_XS), which say what
- * they say in GGUF.  8 groups follow.  Each 16 (Q2_K, Q3_K, Q6_K) or 32 columns have a scale
- * and maybe a minimum: value = d * scale * c - dmin * min (Q2_K, Q4_K, Q5_K), d * scale * (c -
- * offset) (Q3_K: 4, Q6_K: 32), d * scale * qsf_iq4[c]. Tiles of GGUF's codebook types (IQ1,
- * IQ2, IQ3) are the fields of 16 blocks side by side: see iq.h. */
+ * scale bytes [n][16], n = 16 (Q6_K, Q2_K), 12 (Q3_K, Q4_K, Q5_K) or 4 (IQ4_XS), whose meaning is
+ * that in GGUF.  8 groups follow.  Each 16 (Q2_K, Q3_K, Q6_K) or 32 columns have a scale and maybe
+ * a minimum: value = d * scale * c - dmin * min (Q2_K, Q4_K, Q5_K), d * scale * (c - offset) (Q3_K:
+ * 4, Q6_K: 32), d * scale * qsf_iq4[c]. Tiles of GGUF's codebook types (IQ1, IQ2, IQ3) are the
+ * fields of 16 blocks side by side: see iq.h. */
 
 /* GGUF's small types.  Code vectors are as above unless said otherwise:
  *   MX4 (MXFP4)  u8 e[16], 4 bits; value = 2^(e - 128) * qsf_fp4[c]
@@ -101,11 +101,11 @@ typedef struct qsf_act {
     int16_t *h;
     uint32_t n, cols;
 } qsf_act;
-/* An odd number of 256s: eight rows that lie a power of two apart would fight for the same few
- * lines of the first cache. */
+/* An odd number of 256s: eight rows at a distance of a power of two would compete for the same few
+ * lines of the L1 cache. */
 static inline uint32_t qsf_act_cols(uint32_t cols) { return ((cols + 255) / 256 | 1) * 256; }
 
-/* ---- 8-bit keys and values: where a code lies in a block ----
+/* ---- 8-bit keys and values: the place of a code in a block ----
  * 64-byte vectors; byte 4*r + b of one belongs to row r of 16.  Keys: rows are positions, columns
  * dimensions; values: rows are dimensions, columns positions.  dim is a multiple of 16. */
 enum { QSF_KV_BLOCK = 32 };     /* positions a block */
@@ -162,8 +162,8 @@ typedef struct qsf_kernels {
     /* Float weights: y[m][r] = w[r] . x[m], m < n, r < rows; w is [rows][cols] floats. */
     void (*matmul_f32)(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n,
                        size_t rows, size_t cols);
-    /* The same with weights of fp16; of bf16, where each x is rounded to bf16 too, as the
-     * processors' instructions for them have it.  scratch: 16 * qsf_act_cols(cols) floats. */
+    /* The same with weights of fp16; or bf16, for which each x is also rounded to bf16, as the
+     * processors' bf16 instructions require.  scratch: 16 * qsf_act_cols(cols) floats. */
     void (*matmul_f16)(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n,
                        size_t rows, size_t cols, float *scratch);
     void (*matmul_bf16)(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n,
@@ -175,12 +175,11 @@ typedef struct qsf_kernels {
     void (*add_narrow)(float *y, size_t ldy, const uint8_t *w, size_t depth, size_t tiles, const int8_t *q,
                        size_t ldq, const float *d, size_t ldd, size_t n);
 
-    /* Attention over n cached positions of one KV head, for the rep query vectors that share
-     * it.  s: [rep][lds] f16: k, v: [n][head_dim].
-     * q8: a block of QSF_KV_BLOCK positions in tiles like the weights' (qsf_kv_k_at,
-     * qsf_kv_v_at), dim = head_dim rounded up to 16; kd, vd: a scale for each position; q:
-     * [rep][dim] codes, zeros behind head_dim, qd their scales, qs their sums.  Integer sums
-     * are exact and equal in every variant. */
+    /* Attention over n cached positions of one KV head, for the rep query vectors that share it.
+     * s: [rep][lds] f16: k, v: [n][head_dim].  q8: a block of QSF_KV_BLOCK positions in tiles like
+     * the weights' (qsf_kv_k_at, qsf_kv_v_at), dim = head_dim rounded up to 16; kd, vd: a scale for
+     * each position; q:  [rep][dim] codes, zeros after head_dim, qd their scales, qs their sums.
+     * Integer sums are exact and equal in every variant. */
     /* [7] s[r][i] = scale * q[r] . k[i] */
     void (*attention_scores_f16)(float *s, size_t lds, const float *q, const uint16_t *k, size_t n,
                                  size_t head_dim, size_t rep, float scale);
@@ -197,7 +196,7 @@ typedef struct qsf_kernels {
     void (*attention_weighted_sum_f32)(float *o, const float *factor, const float *s, size_t lds,
                                        const float *v, size_t n, size_t head_dim, size_t rep);
     /* q8 again: p[rep][QSF_KV_BLOCK] = s * vd / pd, to nearest even, 0 to 255; pd[rep] = the
-     * largest s * vd / 255.  s >= 0; zeros behind n. */
+     * largest s * vd / 255.  s >= 0; zeros after n. */
     void (*attention_weights_q8)(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd, size_t n,
                                  size_t rep);
     void (*attention_weighted_sum_q8)(float *o, const float *factor, const uint8_t *p, const float *pd,
@@ -235,9 +234,10 @@ typedef struct qsf_kernels {
     /* Sums before[rows][n] become after[rows][n], which may be the same place.  A row's results
      * have the same bits however many tokens a call has; so it is in the next two. */
     void (*scan_rows)(float *after, const float *before, size_t rows, const qsf_scan *s);
-    /* The same where each row has a step of its own, which y holds, and each column of it a decay:
-     * S becomes S exp(step decay) + step v k, and y S . q + skip[row] v.  s has no keep, gain and
-     * skip, and does not correct; decay[rows][n] is not positive, steps are not negative. */
+    /* The same, but each row has its own step, which y holds, and each column of it a decay: S
+     * becomes S exp(step decay) + step v k, and y S . q + skip[row] v.  keep, gain and skip of s
+     * are not used, and it does not correct; decay[rows][n] is not positive, steps are not
+     * negative. */
     void (*scan_steps)(float *after, const float *before, size_t rows, const float *decay, const float *skip,
                        const qsf_scan *s);
     /* Channels of x[tokens][ld]: token t's become bias[channel] + the sum over j < taps of
@@ -260,7 +260,7 @@ typedef struct qsf_kernels {
     void (*weight_levels)(float *mass, const float *key, const float *w, size_t n, const float *levels);
     /* Writes the indices i with over < w[i] <= most to `at`, in order; returns their number. */
     size_t (*weights_within)(uint32_t *at, const float *w, size_t n, float over, float most);
-    /* The sum of w[i] * (x[i] - top) * scale where w[i] > 0. */
+    /* The sum of w[i] * (x[i] - top) * scale over all w[i] > 0. */
     float (*weighted_logs)(const float *w, const float *x, size_t n, float top, float scale);
     /* out = the number of logits above -INFINITY, and the sums of their x - top and (x - top)^2 */
     void (*logit_moments)(float out[3], const float *x, size_t n, float top);
@@ -272,7 +272,7 @@ typedef struct qsf_kernels {
     /* scale = max|x| / 127 */
     void (*quantize_kv_8bit)(int8_t *out, float *scale, const float *in, size_t n);
     /* A code c of 4 or 2 bits stands for scale * (2c + 1 - 2^bits); scale is fp16, finite and not
-     * negative, about that of least squares.  in, out: [qsf_kv_dim(n)], in with zeros behind n.
+     * negative, about that of least squares.  in, out: [qsf_kv_dim(n)], in has zeros after n.
      * Exactly equal in every variant, here and below. */
     void (*quantize_kv_levels)(uint8_t *out, uint16_t *scale, const float *in, size_t n, unsigned bits);
     /* n bytes with 8 / bits codes each become the numbers 2c + 1 - 2^bits: field f of a part (of 64
@@ -283,8 +283,8 @@ typedef struct qsf_kernels {
 /* Fills k from the sets in cpu (QSF_CPU_*), best last.  isa: NULL or "" for the best; else that set
  * and below.  QSF_E_UNSUPPORTED: no such set here. */
 qsf_status qsf_kernels_init(qsf_kernels *k, uint32_t cpu, const char *isa, qsf_error *err);
-/* The set that k has the entry at byte `at` of the table from: "avx2", where avx512 has no better
- * one. */
+/* The set that k's entry at byte `at` of the table comes from: "avx2" if avx512 does not replace
+ * it. */
 const char *qsf_kernels_set(const qsf_kernels *k, size_t at);
 
 /* qsf_crc32 (base.h), by the fastest way that cpu has. */

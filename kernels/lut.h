@@ -1,14 +1,14 @@
-/* Weights of 2 bits times one row of activations by looking sums up, beside the products of the
- * usual kernels.
+/* Multiplies 2-bit weights by one row of activations with sums from lookup tables, as an
+ * alternative to the usual kernels' products.
  * SPDX-License-Identifier: MIT
  *
- * Four bits of a row's codes, two columns, are the place in a table of 16 sums, and a byte shuffle
- * looks up the same place for 16 rows.  For that, tiles of TERNARY2 and QK256 are turned in memory:
- * vector v, of 16 bytes, holds columns 4v to 4v + 3, byte r of it row r's, with the first in the
- * lowest bits.  64 bytes hold the same 16 columns of 16 rows before and after.
+ * Four bits of a row's codes, two columns, are the index into a table of 16 sums, and a byte
+ * shuffle does this lookup for 16 rows.  For that, tiles of TERNARY2 and QK256 are transposed in
+ * memory: vector v, of 16 bytes, holds columns 4v to 4v + 3, byte r of it row r's, with the first
+ * in the lowest bits.  64 bytes hold the same 16 columns of 16 rows before and after.
  *
- * Sums are exact integers, and go into floats in the order of the sets' products: both ways give
- * the same bits. */
+ * Sums are exact integers, and are converted to floats in the order of the sets' products: both
+ * methods give the same bits. */
 #ifndef QSF_LUT_H
 #define QSF_LUT_H
 
@@ -30,8 +30,8 @@ void qsf_lut_scalar(qsf_kernels *k);
 void qsf_lut_avx2(qsf_kernels *k);
 void qsf_lut_v128(qsf_kernels *k);
 
-/* A set's: n of the `blocks` blocks of all tiles, from block `at` on, added to what y has where
- * `at` is not 0. */
+/* A set's function: n of the `blocks` blocks of all tiles, from block `at` on, added to y if `at`
+ * is not 0. */
 typedef void qsf_lut_part(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t at, size_t n,
                           size_t blocks, bool four);
 QSF_TEMPLATE void qsf_lut_parts(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,

@@ -50,8 +50,8 @@ static void lut_fill_avx2(lut_tables_avx2 *to, const int8_t *q, size_t cols, boo
     }
 }
 
-/* Bytes of even and odd rows in 16 bits: without a sign, a second sum of the odd ones says what the
- * first has of them. */
+/* Bytes of even and odd rows in 16-bit lanes: since they are unsigned, a second sum of the odd rows
+ * alone is subtracted from the first. */
 typedef struct lut_sum_avx2 { __m256i both, odd, high; } lut_sum_avx2;
 
 QSF_TEMPLATE void lut_add_avx2(lut_sum_avx2 *s, const uint8_t *w, const lut_pair_avx2 *first,

@@ -30,8 +30,8 @@ static void lut_fill_v128(lut_table_v128 *to, const int8_t *q, size_t cols, bool
     }
 }
 
-/* acc + d * sums of 16 rows over 64 columns.  16-bit lanes of two bytes: a second sum of the odd
- * rows says what the first has of them. */
+/* acc + d * sums of 16 rows over 64 columns.  16-bit lanes of two bytes: a second sum, of
+ * the odd rows alone, is subtracted from the first. */
 QSF_TEMPLATE void lut_sum_v128(v4f acc[4], const uint8_t *w, const lut_table_v128 *t, v4f d)
 {
     lut_word_v128 both = { 0 }, odd = { 0 };

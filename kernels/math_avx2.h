@@ -4,7 +4,7 @@
 #ifndef QSF_MATH_AVX2_H
 #define QSF_MATH_AVX2_H
 
-/* The first n of 8 lanes: loads and stores through it touch nothing else. */
+/* The first n of 8 lanes: masked loads and stores do not access the others. */
 QSF_TEMPLATE __m256i first_avx2(size_t n)
 {
     static const int32_t lanes[16] = { -1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0 };

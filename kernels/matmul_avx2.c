@@ -91,8 +91,8 @@ typedef struct few_avx2 {
     __m256i sum[TOKENS_AVX2];
 } few_avx2;
 
-/* Sums of the group at g times n rows of q; the second group of 64 columns goes on
- * from the first. */
+/* Sums of the group at g times n rows of q; the second group of 64 columns continues the sums of
+ * the first. */
 QSF_TEMPLATE void group_avx2(__m256i *sum, const uint8_t *g, const int8_t *q, size_t ldq, size_t n,
                              qsf_form form, bool second)
 {

@@ -104,7 +104,7 @@ QSF_TEMPLATE __m512 parts_avx512(__m512 acc, bool small, __m512i sum, __m512i su
     return part_avx512(part, false, sum2, scale2, zero2, s[1], form);
 }
 
-/* A tile's digits as codes; *next: the tile behind it. */
+/* A tile's digits as codes; *next: the next tile. */
 QSF_TEMPLATE const uint8_t *tq1_digits_avx512(uint8_t *digits, const uint8_t *tile, const uint8_t **next)
 {
     tq1_expand_avx512(digits, tile);
@@ -112,9 +112,9 @@ QSF_TEMPLATE const uint8_t *tq1_digits_avx512(uint8_t *digits, const uint8_t *ti
     return digits;
 }
 
-/* A group's sums with T rows of activations from column `at` on.  With few rows two sums for each
- * keep both multipliers busy.  Weights are read in the order in which they lie: of two groups in
- * turns the processor did not see that they are one stream. */
+/* A group's sums with T rows of activations from column `at` on.  With few rows, two sums for each
+ * keep both multipliers busy.  Weights are read in memory order: when two groups alternated, the
+ * hardware prefetcher did not recognise one stream. */
 QSF_TEMPLATE void group_sums_avx512(__m512i sum[8], int T, const uint8_t *w, const int8_t *const q[8],
                                     size_t at, size_t ahead, qsf_form form)
 {

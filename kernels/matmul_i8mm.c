@@ -1,6 +1,6 @@
 /* Tiles times several rows of activations with NEON's 8-bit matrices: smmla multiplies 2 rows of
- * weights with 2 of activations, 8 columns each.  One row has nothing to gain: matvec stays the dot
- * product's.
+ * weights with 2 of activations, 8 columns each.  A single row does not gain from it: matvec stays
+ * that of the dotprod set.
  * SPDX-License-Identifier: MIT */
 #include "five_v128.h"
 #include "trellis.h"

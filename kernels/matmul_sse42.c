@@ -86,8 +86,8 @@ typedef struct few_sse42 {
     __m128i sum[TOKENS_SSE42];
 } few_sse42;
 
-/* Sums of the group at g times n rows of q; the second group of 64 columns goes on
- * from the first. */
+/* Sums of the group at g times n rows of q; the second group of 64 columns continues the sums of
+ * the first. */
 QSF_TEMPLATE void group_sse42(__m128i *sum, const uint8_t *g, const int8_t *q, size_t ldq, size_t n,
                               qsf_form form, bool second)
 {

@@ -1,5 +1,5 @@
-/* Tiles times activations in WebAssembly: what the sets share.  matmul_wasm*.c say how a set sums
- * products, then include this.
+/* Tiles times activations in WebAssembly: what the sets share.  Each matmul_wasm*.c defines how its
+ * set sums products, then includes this.
  * SPDX-License-Identifier: MIT
  *
  * A tile is read as four quarters of 4 rows: a vector holds 4 columns of each, and a 32-bit lane of
@@ -20,8 +20,8 @@
  *   alike_SET(bits)                     4, 5, 6 or 8: bits whose 8 products add_SET and end_SET
  *   treat the same
  *
- * No include guard: each set includes it once.  Nothing of it is visible outside: who includes it
- * puts matvec_FORM_SET and matmul_FORM_SET into the table. */
+ * No include guard: each set includes it once.  Its functions are static: the including file puts
+ * matvec_FORM_SET and matmul_FORM_SET into the table. */
 #define JOIN2_WASM(a, b) a##_##b
 #define JOIN_WASM(a, b) JOIN2_WASM(a, b)
 #define NAMED(name) JOIN_WASM(name, SET)
@@ -35,10 +35,10 @@ QSF_TEMPLATE v128_t NAMED(high)(const uint8_t *g, int j, int bits)
     if (bits == 3 || bits == 5) return wasm_v128_load(g + 64 * (bits - 1));
     return bits == 6 ? wasm_v128_load(g + 64 * (4 + j / 4)) : wasm_i32x4_splat(0);
 }
-/* Bits of a code as it is multiplied; 8: with a sign. */
+/* Bits of a code in the form used by the product; 8: signed. */
 QSF_TEMPLATE int NAMED(width)(qsf_form form)
 {
-    /* levels have no sign, but are rare, and what multiplies eight bits is there */
+    /* levels are unsigned, but are rare, and the 8-bit product already exists */
     return signed_v128(form) || qsf_form_levels(form) ? 8 : qsf_form_width(form);
 }
 
@@ -121,7 +121,7 @@ typedef struct NAMED(part) {
     const qsf_act *x;
     size_t m, n;                    /* rows of x; n <= TOKENS */
     bool   has_zero;
-    float  offset;                  /* what codes have too much, where no zero says it */
+    float  offset;                  /* subtracted from the codes, without a zero point */
     const uint8_t *w;               /* the codes in the tile */
     v4f    acc[NAMED(TOKENS)][4];
 } NAMED(part);
@@ -141,7 +141,7 @@ QSF_TEMPLATE void NAMED(unpack)(NAMED(part) *p, qsf_form form)
                                            NAMED(high)(w + 16 * i, j, bits), j, form), NAMED(width)(form));
 }
 
-/* One for all forms whose codes lie in the same bits and stand for the same numbers. */
+/* One for all forms whose codes have the same bit layout and stand for the same numbers. */
 #define UNPACK_WASM(F) static void NAMED(unpack_##F)(NAMED(part) *p) { NAMED(unpack)(p, QSF_F_##F); }
 UNPACK_WASM(2Z) UNPACK_WASM(3Z) UNPACK_WASM(4Z) UNPACK_WASM(5) UNPACK_WASM(6) UNPACK_WASM(8)
 UNPACK_WASM(Q1) UNPACK_WASM(QK256) UNPACK_WASM(IQ4) UNPACK_WASM(MX4)
@@ -374,7 +374,7 @@ FORM_WASM(Q4K) FORM_WASM(Q5K) FORM_WASM(Q6K)
 FORM_WASM(Q2K) FORM_WASM(Q3K) FORM_WASM(IQ4XS)
 FORM_WASM(NV4)
 #undef FORM_WASM
-/* TQ1 is multiplied as ternary tiles; one row is no case of its own. */
+/* TQ1 is multiplied as ternary tiles; a single row is not handled separately. */
 static void NAMED(matmul_TQ1)(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
                               size_t blocks, uint32_t block)
 {
@@ -393,7 +393,7 @@ static void NAMED(iq_sums)(v4i *sum, const v16b *c, const int8_t *q, const int16
 {
     NAMED(sums)(sum, c, q, h, 256, n, scale, QSF_F_IQ2S, add);
 }
-/* Trellises: one row is multiplied as it is decoded. */
+/* Trellises: a single row is multiplied while it is decoded. */
 #define FORM_WASM(K)                                                                                         \
     static void NAMED(matvec_TR##K)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,              \
                                     size_t blocks, uint32_t block)                                           \

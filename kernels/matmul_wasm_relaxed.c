@@ -13,9 +13,9 @@
 
 /* ---- the product of two bytes, which is one instruction on every x86 ---- */
 
-/* Sums stay in 16 bits for as long as they fit.  This set is also what is left where the product of
- * four bytes is wrong, so it must not contain it: compilers make one of a product of two bytes, a
- * widening and an addition. */
+/* Sums stay in 16 bits for as long as they fit.  This set is also the fallback if the product of
+ * four bytes is wrong, so it must not contain that: compilers combine a product of two bytes, a
+ * widening and an addition into it. */
 #define SET wasm_pairs
 #define SET_WIDTH 2
 #define SET_QUAD v128_t
@@ -82,7 +82,7 @@ QSF_TEMPLATE v4i trellis_add_wasm_pairs(v4i sum, v16b level, const trellis_colum
 }
 #include "matmul_wasm.h"
 
-/* ---- the product of four bytes, where an engine makes one instruction of it: ARM with dotprod,
+/* ---- the product of four bytes, if an engine compiles it to one instruction: ARM with dotprod,
  * x86 with AVX-VNNI ---- */
 #define SET wasm_dot
 #define SET_WIDTH 2
@@ -121,8 +121,8 @@ QSF_TEMPLATE v4i trellis_add_wasm_dot(v4i sum, v16b level, const trellis_columns
 }
 #include "matmul_wasm.h"
 
-/* Functions lie in the module in the order in which they are named here.  The two of a form are
- * nearly the same, and side by side they compress to half. */
+/* Functions are placed in the module in the order in which they are named here.  The two of a form
+ * are nearly the same, and next to each other they compress to half. */
 void qsf_matmul_wasm_relaxed(qsf_kernels *k, bool dot)
 {
 #define FORM_WASM(F) k->matvec[QSF_F_##F] = dot ? matvec_##F##_wasm_dot : matvec_##F##_wasm_pairs;

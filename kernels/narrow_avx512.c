@@ -10,9 +10,10 @@
 QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 #include "tiles_avx512.h"
 
-/* T rows of activations against all tiles.  Weights become unsigned by adding 128; sums begin with
- * what that brings too much.  With few rows, what comes soon is asked for, also of the next
- * matrix, which lies behind this one: it is over before the processor sees a stream. */
+/* T rows of activations against all tiles.  Weights become unsigned by adding 128; the initial sums
+ * subtract what that adds.  With few rows, the next weights are prefetched, also those of the next
+ * matrix, which follows in memory: a matrix is finished before the hardware prefetcher detects a
+ * stream. */
 QSF_TEMPLATE void narrow_rows_avx512(int T, float *y, size_t ldy, const uint8_t *w, size_t depth,
                                      size_t tiles, const int8_t *q, size_t ldq, const float *d, size_t ldd)
 {

@@ -56,8 +56,8 @@ QSF_TEMPLATE void store_neon(float *y, float32x4_t v, qsf_form form)
 }
 
 /* ---- products ---- */
-/* How many products an int16 lane can add up: (2^bits - 1) * 127 each,
- * 128 * 127 where codes have a sign. */
+/* How many products an int16 lane can add up: (2^bits - 1) * 127 each, 128 * 127 for signed
+ * codes. */
 QSF_TEMPLATE int sums16_neon(qsf_form form)
 {
     const int bits = qsf_form_width(form);

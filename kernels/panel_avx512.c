@@ -14,9 +14,9 @@ QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 
 enum { PANEL_BAND = 256 };
 
-/* What a band's rows bring to a panel's columns besides their codes: the codes' sums, for the zero,
- * or times -offset, where the products' sums begin.  For zeros of 32 columns x has them as they are
- * needed. */
+/* What the rows of a band contribute to the columns of a panel besides their codes: the sums of the
+ * codes, multiplied by the zero point, or by -offset as the initial value of the sums of products.
+ * For zero points of 32 columns, x already has them in this form. */
 typedef struct panel_side { int32_t sum[PANEL_BAND][QSF_PANEL_SUBS]; } panel_side;
 QSF_TEMPLATE bool side_is_there(int sub, bool zero) { return zero && sub == 32; }
 
@@ -49,9 +49,10 @@ static void panel_side_read(panel_side *side, const qsf_panel_form *f, const qsf
     }
 }
 
-/* The weights that are unpacked next, of some tile rows: in the end those behind the call's, which
- * the thread's next call has.  They are asked for little by little, while a band's rows meet the
- * panel: unpacking would wait for the memory longer than it works. */
+/* The weights to be unpacked next, of some tile rows: at the end those after this call's, which
+ * the thread's next call needs.  They are prefetched little by little while the rows of a band
+ * are multiplied with the panel: unpacking would otherwise spend most of its time waiting for
+ * memory. */
 typedef struct panel_next { const uint8_t *w; size_t bytes, row_bytes, rows; } panel_next;
 
 /* What falls to T rows from r on, of n. */
@@ -63,7 +64,7 @@ QSF_TEMPLATE void panel_ask(const panel_next *next, size_t r, size_t T, size_t n
             _mm_prefetch((const char *)next->w + i * next->row_bytes + at, _MM_HINT_T0);
 }
 
-/* Two sums for each of T rows: `cols` columns from column c on, and as many behind them. */
+/* Two sums for each of T rows: `cols` columns from column c on, and the same number after them. */
 QSF_TEMPLATE void panel_sums(__m512i sum[8][2], int T, const uint8_t *w, const int8_t *const q[8],
                              size_t c, int cols)
 {
@@ -176,9 +177,10 @@ static void panel_band(const qsf_panel_form *f, float *y, size_t ldy, const qsf_
     }
 }
 
-/* ---- two tile rows at once, where 64 columns share a scale and there is no zero ----
- * A broadcast of activations then serves two products: with one of its own for each, loading takes
- * as long as multiplying.  Six rows of activations: 12 sums, 12 totals, 2 codes, 1 broadcast. */
+/* ---- two tile rows at once, if 64 columns share a scale and have no zero point ----
+ * A broadcast of activations then serves two products: with one broadcast per product, loading
+ * takes as long as multiplying.  Six rows of activations: 12 sums, 12 totals, 2 codes, 1
+ * broadcast. */
 enum { PAIR_ROWS = 6, PAIR_COLS = 512 };        /* two panels of which stay in the first cache */
 
 QSF_TEMPLATE void panel_pair_avx512(int T, float *y, size_t ldy, const qsf_panel *p, const panel_side *side,

@@ -4,8 +4,8 @@
  *
  * Included once by each sample_*.c, inside its target region, with SV_... defined for that set's
  * vectors of SV_W floats.  All sets give the same bits: sums use 16 lanes, which are then folded
- * (lane i + 8 into lane i, then i + 4, i + 2, i + 1), products are not fused with sums, and nothing
- * is approximated. */
+ * (lane i + 8 into lane i, then i + 4, i + 2, i + 1), products are not fused with sums, and no
+ * function is approximated. */
 #define SAMPLE_JOIN_(name, set) name##_##set
 #define SAMPLE_JOIN(name, set) SAMPLE_JOIN_(name, set)
 #define SAMPLE(name) SAMPLE_JOIN(name, SAMPLE_SET)

@@ -10,9 +10,9 @@ QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 
 enum { SCAN_ALL = 0xffff };     /* lanes */
 
-/* past: one token alone, so that sums come from memory and go there past the caches, which would
- * read first what is then written.  While it waits for what is known, the processor by itself does
- * not look far enough ahead: both passes ask for the next rows. */
+/* past: one token alone, so that sums are read from memory and written past the caches, which would
+ * otherwise first read the lines to be written.  While the processor waits for `known`, it does not
+ * prefetch far enough ahead: both passes prefetch the next rows. */
 
 /* known[r] += the lanes' columns of before . k */
 QSF_TEMPLATE void scan_known_avx512(__m512 known[4], const float *before, const float *k, size_t n,
@@ -138,7 +138,7 @@ static void scan_steps_avx512(float *after, const float *before, size_t rows, co
     for (; i < rows; i++) scan_steps_some_avx512(after, before, i, decay, skip, s, 1);
 }
 
-/* Tap `k` of sixteen channels, whose taps lie in 64 floats one channel after the other. */
+/* Tap `k` of sixteen channels, whose taps are in 64 floats one channel after the other. */
 QSF_TEMPLATE __m512 scan_tap_avx512(const __m512 w[4], size_t taps, size_t k)
 {
     const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

@@ -53,7 +53,7 @@ static void scan_rows_v128(float *after, const float *before, size_t rows, const
     if (whole < rows) qsf_scan_rows_scalar(after + whole * n, before + whole * n, rows - whole, &rest);
 }
 
-#if !defined(QSF_SMALL_CODE)        /* Mamba-1 is rare where bytes count */
+#if !defined(QSF_SMALL_CODE)        /* Mamba-1 is rare where code size matters */
 static void scan_steps_v128(float *after, const float *before, size_t rows, const float *decay,
                             const float *skip, const qsf_scan *s)
 {
@@ -106,8 +106,8 @@ QSF_TEMPLATE void turn_v128(v4f out[4], const float *a, const float *b, const fl
     out[2] = v4_zip_low(ac2, bd2);
     out[3] = v4_zip_high(ac2, bd2);
 }
-/* Four channels, whose last inputs stay in registers.  Fewer than four taps: the first ones are
- * zeros, and so are the inputs that they would meet. */
+/* Four channels, whose last inputs stay in registers.  With fewer than four taps, the first ones
+ * are zeros, as are the inputs that they are multiplied with. */
 static void convolve_four_v128(float *x, size_t ld, size_t tokens, float *after, const float *before,
                                size_t ld_state, const float *w, v4f bias, size_t taps)
 {

@@ -43,7 +43,7 @@ bool qsf_wasm_agrees(uint32_t cpu, uint64_t forms);
 void qsf_super_scalar(qsf_kernels *k);
 void qsf_super_avx2(qsf_kernels *k);
 void qsf_super_avx512(qsf_kernels *k);
-/* References, for what a set has nothing better for. */
+/* Scalar references, for entries that a set does not improve. */
 void qsf_scan_rows_scalar(float *after, const float *before, size_t rows, const qsf_scan *s);
 void qsf_scan_steps_scalar(float *after, const float *before, size_t rows, const float *decay,
                            const float *skip, const qsf_scan *s);
@@ -144,23 +144,23 @@ QSF_TEMPLATE bool qsf_form_has_zero(qsf_form f)
 QSF_TEMPLATE bool qsf_form_table(qsf_form f) { return f == QSF_F_IQ4 || f == QSF_F_IQ4XS; }
 /* No scales: blocks of 256 columns and nothing before the codes. */
 QSF_TEMPLATE bool qsf_form_bare(qsf_form f) { return f == QSF_F_T2 || f == QSF_F_T5 || f == QSF_F_QK256; }
-/* Codes are places in the table qsf_qk256, which has no negative numbers. */
+/* Codes are indices into the table qsf_qk256, whose entries are not negative. */
 QSF_TEMPLATE bool qsf_form_mapped(qsf_form f) { return f == QSF_F_QK256; }
 /* Codes are places in the table qsf_fp4; with 12 more they are never negative. */
 QSF_TEMPLATE bool qsf_form_fp4(qsf_form f) { return f == QSF_F_MX4 || f == QSF_F_NV4; }
 extern const int8_t qsf_fp4_codes[16];
-/* Codes are places in qsf_table_levels, which has no negative numbers. */
+/* Codes are indices into qsf_table_levels, whose entries are not negative. */
 QSF_TEMPLATE bool qsf_form_levels(qsf_form f) { return f == QSF_F_TB4 || f == QSF_F_TB3; }
 QSF_TEMPLATE const int8_t *qsf_levels_of(qsf_form f) { return qsf_table_levels[f == QSF_F_TB3]; }
-/* Codes of 2 or 4 bits that are multiplied as they are. */
+/* Codes of 2 or 4 bits that are multiplied without conversion. */
 QSF_TEMPLATE bool qsf_form_plain(qsf_form f)
 {
     const int bits = qsf_form_bits(f);
     return (bits == 2 || bits == 4) && !qsf_form_table(f) && !qsf_form_fp4(f) && !qsf_form_mapped(f)
         && !qsf_form_levels(f);
 }
-/* Bits of a code as it is multiplied.  A single bit is doubled, so that it is 1 with an offset
- * of 1. */
+/* Bits of a code in the form used by the product.  A single bit is doubled, so that it is 1 with an
+ * offset of 1. */
 QSF_TEMPLATE int qsf_form_width(qsf_form f)
 {
     return qsf_form_levels(f)                ? 7
@@ -169,9 +169,9 @@ QSF_TEMPLATE int qsf_form_width(qsf_form f)
            : f == QSF_F_Q1 || f == QSF_F_TQ1 ? 2
                                              : qsf_form_bits(f);
 }
-/* Codes say a level together with those before. */
+/* Codes determine a level together with the previous ones. */
 QSF_TEMPLATE bool qsf_form_trellis(qsf_form f) { return f >= QSF_F_TR2 && f <= QSF_F_TR5; }
-/* Scales that are no fp16. */
+/* Scales that are not fp16. */
 QSF_TEMPLATE bool qsf_form_own_scales(qsf_form f)
 {
     return f == QSF_F_MX4 || f == QSF_F_NV4 || f == QSF_F_8K || qsf_form_trellis(f) || qsf_form_levels(f);
@@ -214,7 +214,7 @@ QSF_TEMPLATE uint32_t qsf_form_block(qsf_form f)
     default:        return 0;
     }
 }
-/* Whether a block is half of what shares a scale of the activations; says nothing false of a
+/* Whether a block is half of the columns that share a scale of the activations; also correct for a
  * super-block. */
 QSF_TEMPLATE bool qsf_form_small(qsf_form f, uint32_t block)
 {
@@ -225,7 +225,7 @@ QSF_TEMPLATE bool qsf_form_small(qsf_form f, uint32_t block)
 QSF_TEMPLATE uint32_t qsf_form_super(qsf_form f) { return f == QSF_F_NV4 ? 64 : 256; }
 /* Bytes of a group: the codes of 16 rows x 32 columns. */
 QSF_TEMPLATE size_t qsf_form_group(qsf_form f) { return 64 * (size_t)qsf_form_bits(f); }
-/* Bytes before the codes: scales, and zeros where the form has them; the head of a super-block. */
+/* Bytes before the codes: scales, and zeros if the form has them; the head of a super-block. */
 QSF_TEMPLATE size_t qsf_form_head(qsf_form f)
 {
     switch (f) {

@@ -11,7 +11,7 @@
 QSF_TARGET_BEGIN("avx2,fma,f16c")
 #include "tiles_avx2.h"
 
-/* What a tile's head says, [half of 8 rows][sub-block]: scales and minimums twice in each row's 32
+/* A decoded head of a tile, [half of 8 rows][sub-block]: scales and minimums twice in each row's 32
  * bits.  Minimums of 32 columns are floats with their factor, -dmin, in. */
 typedef struct head_avx2 {
     __m256  d[2], dmin[2];
@@ -226,7 +226,7 @@ QSF_TEMPLATE void super_any_avx2(qsf_form form, float *y, size_t ldy, const uint
 QSF_EACH_SUPER_FORM(FORM_AVX2)
 #undef FORM_AVX2
 
-/* ---- NV4: 64 columns with four scales, which are no whole numbers ---- */
+/* ---- NV4: 64 columns with four scales, which are not integers ---- */
 /* The k-th 16 columns of one half, for n rows: part += scale * sum. */
 QSF_TEMPLATE void nv4_sub_avx2(__m256 *part, const __m256i *c, const int8_t *q, const int16_t *h, size_t ldx,
                                size_t n, __m256 scale, bool first)

@@ -12,7 +12,7 @@
 QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 #include "tiles_avx512.h"
 
-/* What a tile's head says, [sub-block]: value = scale * (code - offset) + zero. */
+/* A decoded head of a tile, [sub-block]: value = scale * (code - offset) + zero. */
 typedef struct head_avx512 { __m512 scale[16], zero[16]; } head_avx512;
 
 QSF_TEMPLATE __m512 unsigned_avx512(const uint8_t *p)
@@ -98,7 +98,7 @@ QSF_TEMPLATE __m512i pair_avx512(const int16_t *h)
     return _mm512_set1_epi32(two);
 }
 
-/* Where a row's activations lie. */
+/* The place of a row's activations. */
 typedef struct row_avx512 { const int8_t *q; const float *d, *s; const int16_t *h; } row_avx512;
 
 /* p[T] = value of 64 columns, without the activations' scale.  k: their first sub-block. */
@@ -192,7 +192,7 @@ QSF_TEMPLATE void super_any_avx512(qsf_form form, float *y, size_t ldy, const ui
                                    size_t tiles, size_t blocks, qsf_panel_unpack *unpack)
 {
     const size_t row_bytes = blocks * qsf_tile_bytes(form, qsf_form_super(form));
-    /* where scales change every 16 columns, a panel pays sooner */
+    /* if scales change every 16 columns, a panel pays off sooner */
     if (x->n >= (qsf_form_sub(form) == 16 ? 16 : QSF_PANEL_ROWS)) {
         const qsf_panel_form f = { unpack, qsf_form_sub(form), offset_avx512(form), qsf_form_has_min(form) };
         qsf_panel_matmul_avx512(&f, y, ldy, w, row_bytes, x, tiles, blocks, qsf_form_super(form));

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "tiles_scalar.h"
 
-/* What a tile's head says: [sub-block][row], value = scale * (code - offset) - min. */
+/* A decoded head of a tile: [sub-block][row], value = scale * (code - offset) - min. */
 typedef struct head_scalar { float scale[16][16], min[16][16]; } head_scalar;
 
 /* Scale and minimum of sub-block k in row r's bytes, which are 16 apart from p on;

@@ -13,17 +13,17 @@ QSF_V128_BEGIN
 
 enum { TOKENS_SUPER_V128 = 8 };     /* rows of activations that share one unpacking of the weights */
 
-/* Integer sums of 32 columns and four rows of weights for each of n rows of activations, ldx
- * bytes apart: sum[t] = sum of scale[i] * (c - offset) . q, after what was there where `add`.
- * c: the columns' codes, four to a vector; scale: one of 32 columns or two of 16; h: see
- * qsf_act.  NV4: of 16 columns, times a scale of one. */
+/* Integer sums of 32 columns and four rows of weights for each of n rows of activations, ldx bytes
+ * apart: sum[t] = sum of scale[i] * (c - offset) . q, added to the previous sum if `add`.  c: the
+ * columns' codes, four to a vector; scale: one of 32 columns or two of 16; h: see qsf_act.  NV4: of
+ * 16 columns, times a scale of one. */
 typedef void super_sums_v128(v4i *sum, const v16b *c, const int8_t *q, const int16_t *h, size_t ldx, size_t n,
                              const v4i *scale, qsf_form form, bool add);
 
 /* Columns that one call of it takes. */
 QSF_TEMPLATE int super_sums_cols(qsf_form form) { return form == QSF_F_NV4 ? 16 : 32; }
 
-/* What a tile's head says, [sub-block][quarter of 4 rows].  Minimums of 32 columns are floats with
+/* A decoded head of a tile, [sub-block][quarter of 4 rows].  Minimums of 32 columns are floats with
  * their factor, -dmin, in. */
 typedef struct head_v128 {
     v4f d[4], dmin[4];
@@ -106,7 +106,8 @@ QSF_TEMPLATE void head_any_v128(head_v128 *h, qsf_form form, const uint8_t *w)
 #undef HEAD_UNROLL
 
 #if defined(__wasm_simd128__)
-/* One function a form in whatever reads its heads: once a tile, a call costs nothing. */
+/* One function per form in every file that reads its heads: called once per tile, so that the call
+ * costs nothing. */
 #define FORM_V128(F)                                                                                         \
     static QSF_NOINLINE void head_read_##F##_v128(head_v128 *h, const uint8_t *w)                            \
     { head_any_v128(h, QSF_F_##F, w); }
@@ -216,7 +217,7 @@ QSF_TEMPLATE void super_one_v128(qsf_form form, float *y, const uint8_t *w, cons
                        blocks, sums);
 }
 
-/* ---- NV4: 64 columns with four scales, which are no whole numbers ---- */
+/* ---- NV4: 64 columns with four scales, which are not integers ---- */
 /* One quarter of a block of n rows: part = its value without the activations' scale. */
 QSF_TEMPLATE void nv4_block_v128(v4f *part, const uint8_t *w, int quarter, const v4f scale[4][4],
                                  const qsf_act *x, size_t at, size_t n, super_sums_v128 *sums)

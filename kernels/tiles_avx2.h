@@ -13,7 +13,7 @@ QSF_TEMPLATE bool signed_avx2(qsf_form form)
     return form == QSF_F_8 || form == QSF_F_8K || qsf_form_table(form);
 }
 /* How many vpmaddubsw results an int16 lane can add up: 2 * (2^bits - 1) * 127 each, 2 * 128 * 127
- * where codes have a sign. */
+ * for signed codes. */
 QSF_TEMPLATE int sums16_avx2(qsf_form form)
 {
     const int bits = qsf_form_width(form);
@@ -115,7 +115,7 @@ QSF_TEMPLATE __m256i shorts8_avx2(const uint8_t *p)
 QSF_TEMPLATE __m256 scale8_avx2(const uint8_t *w, int h, qsf_form form)
 {
     if (qsf_form_bare(form)) return _mm256_set1_ps(1);
-    if (form == QSF_F_MX4) {    /* in two steps: the least ones are no normal floats */
+    if (form == QSF_F_MX4) {    /* in two steps: the smallest ones are subnormal floats */
         const __m256i e = bytes8_avx2(w + 8 * h), half = _mm256_srli_epi32(e, 1),
             low = _mm256_add_epi32(half, _mm256_set1_epi32(63)),
             high = _mm256_add_epi32(_mm256_sub_epi32(e, half), _mm256_set1_epi32(63));

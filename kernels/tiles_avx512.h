@@ -15,14 +15,14 @@ QSF_TEMPLATE __m512i shift_avx512(__m512i v, int n)
 {
     return n < 0 ? _mm512_srli_epi16(v, (unsigned)-n) : n > 0 ? _mm512_slli_epi16(v, (unsigned)n) : v;
 }
-/* a where mask has a one, b elsewhere. */
+/* a where mask has a 1 bit, b elsewhere. */
 QSF_TEMPLATE __m512i select_avx512(__m512i mask, __m512i a, __m512i b)
 {
     return _mm512_ternarylogic_epi64(mask, a, b, 0xca);
 }
 
-/* Asks for `bytes` of weights that are multiplied soon.  With more than one row of activations the
- * processor by itself looks too few weights ahead: reading stood still half of the time. */
+/* Prefetches `bytes` of weights that are multiplied soon.  With more than one row of activations
+ * the processor does not look far enough ahead on its own: reading stalled half of the time. */
 enum { AHEAD_AVX512 = 1536 };
 QSF_TEMPLATE void prefetch_avx512(const uint8_t *p, size_t bytes)
 {
@@ -112,7 +112,7 @@ QSF_TEMPLATE __m512i shorts16_avx512(const uint8_t *p)
 QSF_TEMPLATE __m512 scale16_avx512(const uint8_t *w, qsf_form form)
 {
     if (qsf_form_bare(form)) return _mm512_set1_ps(1);
-    if (form == QSF_F_MX4) {    /* in two steps: the least ones are no normal floats */
+    if (form == QSF_F_MX4) {    /* in two steps: the smallest ones are subnormal floats */
         const __m512i e = bytes16_avx512(w), half = _mm512_srli_epi32(e, 1), bias = _mm512_set1_epi32(63),
             low = _mm512_add_epi32(half, bias), high = _mm512_add_epi32(_mm512_sub_epi32(e, half), bias);
         return _mm512_mul_ps(_mm512_castsi512_ps(_mm512_slli_epi32(low, 23)),

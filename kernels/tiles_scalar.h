@@ -31,7 +31,7 @@ QSF_TEMPLATE void unpack_scalar(uint8_t c[8][64], const uint8_t *g, qsf_form for
             for (int i = 0; i < 64; i++) c[j][i] = (uint8_t)((g[i] >> j & 1) << 1);
         return;
     }
-    /* the plane of low bits: fields of so many bits */
+    /* the plane of low bits: fields of `low` bits */
     const int low = bits < 4 ? 2 : 4, fields = 8 / low;
     const uint8_t *high = g + 64 * low;
     for (int j = 0; j < 8; j++)

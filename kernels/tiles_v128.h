@@ -56,7 +56,7 @@ QSF_TEMPLATE void scales_v128(v4f out[4], const uint8_t *w, qsf_form form)
 {
     if (qsf_form_bare(form)) {
         for (int i = 0; i < 4; i++) out[i] = v4_set1(1);
-    } else if (form == QSF_F_MX4) {     /* in two steps: the least ones are no normal floats */
+    } else if (form == QSF_F_MX4) {     /* in two steps: the smallest ones are subnormal floats */
         v4i e[4];
         v16_ints(e, v16_load(w));
         for (int i = 0; i < 4; i++) {
@@ -104,7 +104,7 @@ QSF_TEMPLATE void store_v128(float *y, v4f v, qsf_form form)
 
 #if defined(__x86_64__)
 /* How many pmaddubsw results an int16 lane can add up: 2 * (2^bits - 1) * 127 each, 2 * 128 * 127
- * where codes have a sign. */
+ * for signed codes. */
 QSF_TEMPLATE int sums16_sse42(qsf_form form)
 {
     const int bits = qsf_form_width(form);

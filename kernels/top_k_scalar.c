@@ -1,5 +1,5 @@
-/* The largest of many numbers in plain C.  Nothing is sorted and nothing allocated: the least that
- * stays is found by counting the bits of the floats from the top down.
+/* The largest of many numbers in plain C.  It does not sort or allocate: the smallest number to
+ * keep is found by counting the bits of the floats from the top down.
  * SPDX-License-Identifier: MIT */
 #include "top_k_heap.h"
 

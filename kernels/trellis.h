@@ -29,8 +29,9 @@ extern const uint8_t qsf_trellis_apart[16];
 typedef struct qsf_trellis_tables { int8_t level[4][16]; } qsf_trellis_tables;
 void qsf_trellis_tables_make(qsf_trellis_tables *to, unsigned k);
 
-/* One tile of k bits to one of 8: levels as codes, scales times 2^11, which fp16 holds exactly.
- * A tile that is not its row's first goes on from the one before it, which ends with its u. */
+/* Converts one tile of k bits to one of 8: levels as codes, scales times 2^11, which fp16 holds
+ * exactly.  A tile that is not its row's first continues from the previous one, which ends with its
+ * u. */
 typedef void qsf_trellis_unpack(uint8_t *eight, const uint8_t *tile, const qsf_trellis_tables *tables,
                                 unsigned k, bool first);
 /* k->matmul of the 8-bit form. */

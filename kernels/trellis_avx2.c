@@ -1,5 +1,5 @@
-/* Tiles of the trellis forms times activations with AVX2: one row is multiplied as it is decoded,
- * several with tiles of 8 bits.
+/* Tiles of the trellis forms times activations with AVX2: a single row is multiplied while it is
+ * decoded, several rows with tiles of 8 bits.
  * SPDX-License-Identifier: MIT */
 #include "trellis.h"
 #include "tensor/types_ggml.h"

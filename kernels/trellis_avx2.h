@@ -1,16 +1,16 @@
-/* Levels out of trellis tiles with AVX2, 8 rows at a time, and their products with one row of
- * activations.  Included inside a target region.
+/* Decodes the levels of trellis tiles with AVX2, 8 rows at a time, and multiplies them with one row
+ * of activations.  Included inside a target region.
  * SPDX-License-Identifier: MIT
  *
- * vpshufb looks up 16 levels.  With up to four bits, their places lie in nibbles, two bits of m
- * beside the pair of low bits; pairs come four at a time from u's nibbles, and lie so that they
- * change places with m under one mask: nibbles of even steps have m in the lower bits, those of odd
- * ones in the upper.  The fifth bit of a place chooses one of two tables.
+ * vpshufb looks up 16 levels.  With up to four bits, the indices are nibbles: two bits of m next to
+ * the pair of low bits.  Pairs come four at a time from u's nibbles, arranged so that one mask
+ * separates them from m: nibbles of even steps have m in the lower bits, those of odd steps in the
+ * upper.  The fifth bit of an index chooses one of two tables.
  *
- * With five bits, a level is 4 m + 2 P + Q of its table, and the table is the same from both ends
- * but for signs: where P is 0, sizes of levels are those at the place with all bits turned.  So two
- * tables of sizes at m, or at m with its bits turned, are enough; Q, or Q turned, chooses.  The
- * level's sign is m's upper bit, and goes to the activation. */
+ * With five bits, a level is 4 m + 2 P + Q of its table, and the table is symmetric except for
+ * signs: if P is 0, the magnitudes are those at the index with all bits inverted.  So two tables of
+ * magnitudes, indexed by m or by inverted m, are enough; Q, or inverted Q, chooses between them.
+ * The level's sign is m's upper bit, and is applied to the activation. */
 #ifndef QSF_TRELLIS_AVX2_H
 #define QSF_TRELLIS_AVX2_H
 
@@ -22,7 +22,7 @@ QSF_TEMPLATE __m256i trellis_table_avx2(const void *p)
 {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p));
 }
-/* [i]: nibbles whose bits are all turned where bits 2i and 2i + 1 of four are 0. */
+/* [i]: nibbles with all bits inverted if bits 2i and 2i + 1 of four are 0. */
 static const uint8_t trellis_turns_avx2[2][16] = {
     { 0xff, 0xf0, 0x0f, 0, 0xff, 0xf0, 0x0f, 0, 0xff, 0xf0, 0x0f, 0, 0xff, 0xf0, 0x0f, 0 },
     { 0xff, 0xff, 0xff, 0xff, 0xf0, 0xf0, 0xf0, 0xf0, 0x0f, 0x0f, 0x0f, 0x0f, 0, 0, 0, 0 },
@@ -117,7 +117,7 @@ QSF_TEMPLATE void trellis_fetch_avx2(__m256i *to, __m256i *last, const trellis_t
     }
 }
 
-/* The step that a nibble of places[i] is of. */
+/* The step that a nibble of places[i] belongs to. */
 QSF_TEMPLATE int trellis_step_avx2(int i, bool upper, int k)
 {
     return k == 5 ? 2 * i + upper : 4 * (i / 2) + i % 2 + 2 * upper;
@@ -134,8 +134,8 @@ QSF_TEMPLATE __m256i trellis_level_avx2(const __m256i *places, const trellis_tab
     return _mm256_blendv_epi8(_mm256_shuffle_epi8(t[0], place), _mm256_shuffle_epi8(t[k == 5 ? 1 : 2], place),
                               shift_avx2(places[4], 7 - j));
 }
-/* v with the signs of levels of five bits turned: m of steps j and j + 1, as they are in the tile.
- * No byte may be 0, vpsignb would make that of v. */
+/* v with the signs of five-bit levels applied: m of steps j and j + 1, in the tile's layout.  No
+ * byte may be 0, since vpsignb would make the result 0. */
 QSF_TEMPLATE __m256i trellis_sign_avx2(__m256i v, __m256i m, bool upper)
 {
     return _mm256_sign_epi8(v, shift_avx2(_mm256_or_si256(m, _mm256_set1_epi8(0x11)), upper ? 0 : 4));

@@ -1,8 +1,8 @@
-/* Tiles of the trellis forms times activations with AVX-512 VNNI, where there is no VBMI.
+/* Tiles of the trellis forms times activations with AVX-512 VNNI, for processors without VBMI.
  * SPDX-License-Identifier: MIT
  *
- * As trellis_avx2.h has it, with 16 rows at a time; masks choose among tables.  With five bits each
- * pair of low bits has a table of its own for m. */
+ * The method is that of trellis_avx2.h, with 16 rows at a time; masks choose among the tables.
+ * With five bits, each pair of low bits has its own table for m. */
 #include "panel_avx512.h"
 #include "trellis.h"
 #include "tensor/types_ggml.h"

@@ -2,10 +2,10 @@
  * from a table of 64 bytes by one vpermb.
  * SPDX-License-Identifier: MIT
  *
- * Most of the work would be moving the parts of an index side by side.  But vpermb takes its six
- * bits in any order, if the table is in that order: each of a group's eight steps has a table of
- * its own, and parts are moved only where they would overlap or lie in bits 6 and 7.  Pairs of low
- * bits are made where they shall lie; with two bits, two steps' fit into one index. */
+ * Most of the work would be moving the parts of an index side by side.  But vpermb accepts its six
+ * bits in any order, if the table is in that order: each of a group's eight steps has its own
+ * table, and parts are moved only if they would overlap or be in bits 6 and 7.  Pairs of low bits
+ * are produced in their final place; with two bits, those of two steps fit into one index. */
 #include "panel_avx512.h"
 #include "trellis.h"
 #include "trellis_gfni.h"
@@ -29,9 +29,10 @@ static const struct trellis_order { uint8_t m[8], third[8], low[8]; } trellis_or
 /* Bits of m that lie side by side. */
 QSF_TEMPLATE int trellis_m_bits(int k) { return k == 2 ? 1 : k == 5 ? 4 : 2; }
 
-/* The steps' tables; of a group planes of m, and of half a group's steps m's third bits.  pair: of
- * steps 2i and 2i + 1 with two and five bits, with two bits beside their m; else [2i] of the first
- * three steps of a half, [2i + 1] of its fourth.  last: u of the group before. */
+/* table: the steps' tables; m: a group's planes of m; third: the third bits of m, of half a group's
+ * steps.  pair: of steps 2i and 2i + 1 with two and five bits (with two bits together with their
+ * m); else [2i] of the first three steps of a half, [2i + 1] of its fourth.  last: u of the group
+ * before. */
 typedef struct trellis_state_avx512vbmi {
     __m512i table[8], m[4], third[2], pair[4], last;
 } trellis_state_avx512vbmi;

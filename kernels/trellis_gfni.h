@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: MIT
  *
  * The pair of low bits of a step's place, 2 P + Q, comes from u of the step and of the three
- * before: one instruction makes several pairs, wherever they shall lie. */
+ * before: one instruction makes several pairs, in any place. */
 #ifndef QSF_TRELLIS_GFNI_H
 #define QSF_TRELLIS_GFNI_H
 

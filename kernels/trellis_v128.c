@@ -1,6 +1,6 @@
-/* Tiles of the trellis forms over vectors of 128 bits, where several rows of activations meet them:
- * to tiles of the 8-bit form, and in WebAssembly to levels of 16 bits.  A tile is read as four
- * quarters of 4 rows.
+/* Tiles of the trellis forms with vectors of 128 bits, for several rows of activations: they are
+ * unpacked to tiles of the 8-bit form, and in WebAssembly to levels of 16 bits.  A tile is read as
+ * four quarters of 4 rows.
  * SPDX-License-Identifier: MIT */
 #include "trellis_v128.h"
 
@@ -126,7 +126,7 @@ static void trellis_panel_store(float *y, size_t ldy, const trellis_panel *p, si
             v4_store(y + 4 * i, first ? p->acc[t][i] : v4_load(y + 4 * i) + p->acc[t][i]);
 }
 
-/* A block of tiles that lie a row apart. */
+/* A block of tiles, which are a row apart. */
 static void trellis_panel_fill(trellis_panel *p, const uint8_t *w, size_t row, const v16b tables[4],
                                bool first, unsigned k)
 {

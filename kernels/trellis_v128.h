@@ -23,9 +23,9 @@ QSF_TEMPLATE v16b trellis_table_v128(const uint8_t *table, v16b i)
     return v16_table((const int8_t *)table, i);
 }
 
-/* 32 activations.  quad[j]: columns 4j to 4j + 3 as a set's product takes them, in quad[8 + j] what
- * it needs beside.  place, bit: what turns the weights of columns below zero, as trellis_avx2.h has
- * it; place[0] is for steps 0 and 2 with up to four bits. */
+/* 32 activations.  quad[j]: columns 4j to 4j + 3 in the form that a set's product uses, quad[8 +
+ * j]: additional values for it.  place, bit: masks that invert the weights of columns below zero,
+ * as in trellis_avx2.h; place[0] is for steps 0 and 2 with up to four bits. */
 typedef struct trellis_columns_v128 {
     int32_t  quad[16];
     uint32_t place[4], bit;
@@ -81,8 +81,8 @@ QSF_TEMPLATE v16b trellis_chosen_v128(v16b bits, int j)
     return v16_above(zero, v16_shift(bits, 7 - j));
 }
 
-/* Where one instruction picks bytes, tables are those of qsf_trellis_tables; elsewhere upper ones
- * have what differs from the lower ones. */
+/* If one instruction selects bytes, the tables are those of qsf_trellis_tables; otherwise the upper
+ * ones hold the difference from the lower ones. */
 #if defined(__wasm_relaxed_simd__)
 QSF_TEMPLATE void trellis_tables_v128(v16b t[4], const qsf_trellis_tables *levels, unsigned k)
 {
@@ -122,7 +122,7 @@ typedef v4i trellis_add_v128(v4i sum, v16b level, const trellis_columns_v128 *x,
 /* quad of 32 activations. */
 typedef void trellis_quads_v128(trellis_columns_v128 *to, const int8_t *q);
 
-/* Sizes of activations; their signs go where the places of levels are. */
+/* Magnitudes of activations; their signs are moved to the places of the levels. */
 QSF_TEMPLATE void trellis_sizes_v128(trellis_columns_v128 *to, const int8_t *q, int k)
 {
     const v4u low = { 0x0f0f0f0f, 0x0f0f0f0f, 0x0f0f0f0f, 0x0f0f0f0f },
@@ -183,7 +183,7 @@ QSF_TEMPLATE void trellis_stretch_v128(int k, bool fold, float *y, const uint8_t
     for (int i = 0; i < 4; i++) v4_store(y + 4 * i, v4_load(y + 4 * i) + acc[i]);
 }
 
-/* quads: NULL where activations are sizes, and their signs turn weights. */
+/* quads: NULL if activations are magnitudes, and their signs are applied to the weights. */
 QSF_TEMPLATE void trellis_matvec_v128(int k, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
                                       size_t blocks, trellis_add_v128 *add, trellis_quads_v128 *quads)
 {

@@ -3,7 +3,7 @@
  * of these; arithmetic and comparison are C's own operators on vectors.
  * SPDX-License-Identifier: MIT
  *
- * Everything that includes this stands between QSF_V128_BEGIN and QSF_V128_END, where
+ * Code that includes this is enclosed in QSF_V128_BEGIN and QSF_V128_END, and in a test that
  * QSF_V128 is defined. */
 #ifndef QSF_V128_H
 #define QSF_V128_H
@@ -180,8 +180,8 @@ QSF_TEMPLATE v16b v16_shift(v16b v, int n)
 {
     return n < 0 ? _mm_srli_epi16(v, -n) : n > 0 ? _mm_slli_epi16(v, n) : v;
 }
-/* The lowest n bits of bytes that v16_shift has moved;
- * all: it has moved nothing else there than zeros. */
+/* The lowest n bits of bytes that v16_shift has moved; all: it has moved only zeros into the
+ * others. */
 QSF_TEMPLATE v16b v16_cut(v16b v, int n, bool all)
 {
     (void)all;
@@ -519,7 +519,7 @@ QSF_TEMPLATE v4i v4_eq(v4f a, v4f b) { return (v4i)(a == b); }
 QSF_TEMPLATE v4f v4_and(v4f a, v4i mask) { return (v4f)((v4i)a & mask); }
 QSF_TEMPLATE v4f v4_abs(v4f x) { return (v4f)((v4i)x & v4_set1i(0x7fffffff)); }
 
-/* The first n of four floats, zeros behind them; nothing past them is touched. */
+/* The first n of four floats, zeros after them; memory past them is not accessed. */
 QSF_TEMPLATE v4f v4_load_part(const float *p, size_t n)
 {
     float f[4] = { 0 };

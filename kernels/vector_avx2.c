@@ -87,7 +87,7 @@ static void gelu_mul_avx2(float *y, const float *gate, const float *up, size_t n
 }
 static void softcap_inplace_avx2(float *x, float cap, size_t n) { map_avx2(OP_SOFTCAP, x, x, NULL, cap, n); }
 
-/* ---- norms: sums in doubles, so that no input overflows and long rows lose nothing ---- */
+/* ---- norms: sums in doubles, so that no input overflows and long rows stay accurate ---- */
 static double total_avx2(const float *x, size_t n)
 {
     __m256d s = _mm256_setzero_pd();

@@ -1,5 +1,5 @@
-/* Gates with AVX-512.  The other kernels of vectors, and the quantisation of activations, are no
- * faster with it or too small a part of a prompt's time: they stay AVX2's.
+/* Gates with AVX-512.  The other vector kernels, and the quantisation of activations, would not be
+ * faster with it or are too small a part of a prompt's time: the AVX2 versions are used.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 

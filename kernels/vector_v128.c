@@ -69,7 +69,7 @@ static void softcap_inplace_v128(float *x, float cap, size_t n)
     map_v128(V128_SOFTCAP, x, x, NULL, cap, n);
 }
 
-/* ---- norms: sums in doubles, so that no input overflows and long rows lose nothing ---- */
+/* ---- norms: sums in doubles, so that no input overflows and long rows stay accurate ---- */
 static double total_v128(const float *x, size_t n)
 {
     v2d s = { 0, 0 };

@@ -26,8 +26,8 @@ void qsf_kernels_wasm(qsf_kernels *k, uint32_t cpu)
 }
 
 #if defined(__wasm_relaxed_simd__)
-/* 255 is no 7-bit code.  Where 127 * 255 * 2 stops at 32767,
- * four instructions of old x86 do the work of one. */
+/* 255 is not a 7-bit code.  If 127 * 255 * 2 saturates to 32767, four instructions of older x86 do
+ * the work of one. */
 static bool relaxed_four_is_slow(void)
 {
     volatile int8_t q = 127, c = -1;            /* operands that the compiler cannot know */

@@ -1,12 +1,13 @@
-/* Whether the engine under a module with relaxed SIMD computes the products of tiles as it should.
+/* Checks that the engine running a module with relaxed SIMD computes the products of tiles
+ * correctly.
  * SPDX-License-Identifier: MIT
  *
- * V8 11 (Node.js 20 and 21) does not: its first compiler takes the accumulator's register of
- * i32x4.relaxed_dot_i8x16_i7x16_add_s for scratch where nothing else needs that value, so that a
- * sum is right in one function and wrong in the next.  No test of an instruction finds such a
- * thing.  So every function that the engine will call runs here, on all of its ways through (blocks
- * of 32 and of 64 columns; one row, two and four at once), against the plain C of the scalar
- * set. */
+ * V8 11 (Node.js 20 and 21) does not: its first compiler uses the accumulator's register of
+ * i32x4.relaxed_dot_i8x16_i7x16_add_s as scratch if the value is not needed elsewhere, so that a
+ * sum is right in one function and wrong in the next.  A test of single instructions does not find
+ * such a fault.  So every function that the engine will call runs here, on all of its paths (blocks
+ * of 32 and of 64 columns; one row, two and four at once), and is compared with the scalar set's
+ * plain C. */
 #include "sets.h"
 
 #include <string.h>

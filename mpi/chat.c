@@ -1,9 +1,9 @@
-/* A chat over ranks: rank 0 reads messages, a line each, and has the answers printed as they come.
+/* A chat over ranks: rank 0 reads messages, one per line, and prints the answers as they arrive.
  * SPDX-License-Identifier: MIT
  *
- * What all messages are together is made into tokens again for each answer.  Where they begin as
- * those do that the ranks have keys and values of, only the rest is computed; all ranks go back to
- * that place. */
+ * All messages are tokenized again for each answer.  If the tokens begin like those that the
+ * ranks have keys and values for, all ranks truncate to the common prefix, and only the rest is
+ * computed. */
 #include "job.h"
 #include "link.h"
 
@@ -22,7 +22,7 @@ typedef struct chat {
     size_t       n, cap;
     int32_t     *ids, *next;    /* [n_ctx]: that the ranks have; of all messages */
     size_t       n_ids;
-    char        *line;          /* what has been read, behind it more */
+    char        *line;          /* the line that was read, followed by further input */
     size_t       n_line, cap_line, taken;
     bool         over;          /* of standard input */
     const char  *stop;          /* that ends an answer, besides tokens; "" for none */
@@ -108,7 +108,7 @@ static bool said_show(const chat *c, said *s, bool last)
     return ends;
 }
 
-/* Whether the answer goes on behind this token. */
+/* Whether the answer continues after this token. */
 static bool said_token(const chat *c, said *s, qsf_utf8_tail *tail, int32_t id)
 {
     const char *piece;
@@ -130,7 +130,7 @@ static const float *chat_prompt(chat *c, size_t at, size_t n, qsf_row *rows)
     return logits;
 }
 
-/* The tokens of all messages; 0: they are refused, and that was said. */
+/* The tokens of all messages; 0: rejected, with a message. */
 static size_t chat_encode(chat *c)
 {
     qsf_error err = { 0 };

@@ -1,8 +1,8 @@
-/* Whether all ranks have the same file.
+/* Checks that all ranks have the same file.
  * SPDX-License-Identifier: MIT
  *
- * By its length and a hash of the beginning, where description and vocabulary are, of pieces all
- * over the rest and of the end; or of all bytes, which takes the time that reading them takes. */
+ * Compares its length and a hash of the beginning, where description and vocabulary are, of pieces
+ * all over the rest and of the end; or of all bytes, which takes as long as reading them. */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
 #include "job.h"
@@ -72,7 +72,7 @@ static void check_file(const char *path, bool whole)
 
 void job_check_file(const job *j) { check_file(j->path, !strcmp(j->check, "all")); }
 
-/* The i-th file of an adapter, in cap bytes of name; false: there is none. */
+/* The i-th file of an adapter, in cap bytes of name; false if it does not exist. */
 static bool adapter_file(const char *path, int i, char *name, size_t cap)
 {
     static const char *const of_directory[] = { "adapter_config.json", "adapter_model.safetensors" };

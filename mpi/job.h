@@ -35,18 +35,18 @@ typedef struct job {
     uint32_t  n_batch;              /* rows of a batch, on all ranks */
     wire      wire;
     FILE     *logits;               /* rank 0's, of all texts, or NULL */
-    qsf_adapter **adapters;         /* [n_adapters] of a server, by number; NULL: there is none */
+    qsf_adapter **adapters;         /* [n_adapters] of a server, by number; NULL: unused */
     uint32_t  n_adapters;
     const char *lora_dir;           /* where those are that are loaded later, or NULL */
 } job;
 
-/* Ends the job where the ranks' files are not the same (check.c): the model, or all bytes of an
- * adapter's file or directory. */
+/* Ends the job if the ranks' files differ (check.c): the model, or all bytes of an adapter's file
+ * or directory. */
 void job_check_file(const job *j);
 void job_check_adapter(const char *path);
 /* For any thread: a hash of all bytes of an adapter's file or directory; 0: they cannot be read. */
 uint64_t job_adapter_sum(const char *path);
-/* This rank's layers: as --split says, or by measured speed and memory (split.c). */
+/* This rank's layers: from --split, or by measured speed and memory (split.c). */
 void job_split(job *j);
 /* What there is before any layer is opened: how many there are. */
 void job_describe(job *j);
@@ -55,7 +55,7 @@ void job_describe(job *j);
 void job_agree(job *j);
 /* Opens this rank's layers, and agrees on context and batch (qsf-mpi.c). */
 void job_open(job *j);
-/* Computes a batch here, from tokens (x NULL) or states; says at each step that it is alive
+/* Computes a batch here, from tokens (x NULL) or states; reports at each step that it is alive
  * (compute.c). */
 void job_compute(const job *j, const qsf_row *rows, size_t n, const float *x);
 /* Each rank has a share of all layers (tensor.c): what it opens; which rows all compute next, and
@@ -68,23 +68,23 @@ void job_follow_rows(job *j);
 /* Rank 0: answers the prompts.  Others: compute what comes, until it ends (pipeline.c). */
 void job_lead(job *j);
 void job_follow(job *j);
-/* Rank 0, for one sequence: computes rows here and by the ranks behind.  The logits of the last
- * row, where it asks, valid until the next call. */
+/* Rank 0, for one sequence: computes rows here and on the later ranks.  Returns the logits of the
+ * last row if it asks for them, valid until the next call. */
 const float *job_rows(job *j, const qsf_row *rows, size_t n);
 /* The same of any rows, with states that this rank has computed; logits of all that ask are
  * written. */
 void job_behind(job *j, const qsf_row *rows, size_t n, const float *states, size_t ld_states, float *logits,
                 size_t ld_logits);
-/* The ranks behind do with sequences what this one does. */
+/* The later ranks do the same with sequences as this one. */
 void job_back(qsf_seq s, uint32_t n);
 void job_share_seq(qsf_seq dst, qsf_seq src, uint32_t n);
 void job_adapt(qsf_seq s, const job_adapter *uses, size_t n);
-/* The ranks behind read an adapter by this number, by its path within their lora_dir, if its bytes
- * are these; *err: none has it, or which rank could not.  They let go of it. */
+/* The later ranks read an adapter under this number, from its path within their lora_dir, if its
+ * bytes have this sum; *err: the first failure, with its rank.  job_drop_adapter: they drop it. */
 void job_load_adapter(uint32_t number, const char *path, uint64_t sum, qsf_error *err);
 void job_drop_adapter(uint32_t number);
-/* All ranks go back to so many positions, or, where a model cannot, before them: how many are
- * left. */
+/* All ranks truncate sequence 0 to n positions, or to fewer if a model cannot stop exactly there;
+ * returns how many are left. */
 uint32_t job_cut(job *j, uint32_t n);
 void job_end(void);             /* the others end */
 /* Rank 0: answers messages from standard input (chat.c). */
@@ -93,7 +93,7 @@ void job_chat(job *j);
  * sequence has them (lora.c). */
 void job_adapters_load(job *j);
 void job_adapters_use(job *j);
-void job_adapters_free(void);   /* behind the context */
+void job_adapters_free(void);   /* once the context is freed */
 /* A server's adapters (adapters.c): reads one, which the plan must have room for where there is a
  * context; lets go of one. */
 qsf_status job_adapter_open(job *j, uint32_t number, const char *path, uint64_t *bytes, qsf_error *err);

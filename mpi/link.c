@@ -1,10 +1,10 @@
 /* Messages over MPI.
  * SPDX-License-Identifier: MIT
  *
- * A thread of each rank sends a sign of life to all others twice a second and listens for theirs.
- * It also sees whether its own rank goes on, and tells the others where it does not.  The same
- * thread keeps messages moving while the rank computes: MPI moves large ones only within its
- * calls.  Nobody waits inside of MPI, where a dead rank would never be noticed. */
+ * A thread of each rank sends a heartbeat to all others twice a second and listens for theirs. It
+ * also checks whether its own rank makes progress, and tells the others if it does not.  The same
+ * thread keeps messages moving while the rank computes: MPI transfers large ones only within its
+ * calls.  No thread blocks inside MPI, where a dead rank would never be noticed. */
 #define _GNU_SOURCE
 #include "link.h"
 
@@ -31,8 +31,8 @@ int link_rank, link_ranks;
 static link_delay slower;
 static double silent;
 static MPI_Comm beats;
-/* Sums (reduce.c) need places for what goes to all others, four times over: nobody is further ahead
- * of a rank than that. */
+/* Sums (reduce.c) need slots for the messages to all other ranks, four times over: no rank is
+ * ever further ahead of another than that. */
 static sending *ring;
 static int ring_next, n_ring;
 static unsigned char *arrived;
@@ -55,15 +55,15 @@ static void sleep_us(long us)
     nanosleep(&t, NULL);
 }
 
-/* The rank waits, which is no hanging. */
+/* The rank waits, which does not count as hanging. */
 static void pause_us(long us)
 {
     link_alive();
     sleep_us(us);
 }
 
-/* Others get the time to notice by themselves, and to say so; then all are ended.  The alarm ends
- * this one where MPI cannot. */
+/* Gives the other ranks time to notice the failure and report it themselves; then all are ended.
+ * The alarm ends this rank if MPI cannot. */
 void link_fail(const char *fmt, ...)
 {
     char line[512];
@@ -127,7 +127,7 @@ static double no_step(double now)
     static unsigned steps_before;
     const unsigned made = atomic_load_explicit(&steps, memory_order_relaxed);
     const double cpu = computed(), beat = BEAT_MS * 1e-3;
-    /* more where all was stopped for a while */
+    /* limited, since everything may have been stopped for a while */
     const double passed = before <= 0 ? 0 : now - before < 2 * beat ? now - before : 2 * beat;
     const bool computes = cpu - cpu_before > passed / 100;
     since += computes ? passed / PATIENCE : passed;
@@ -141,7 +141,7 @@ static double no_step(double now)
 /* A beat is how long the rank has hung, in ms; 0: it does not. */
 static void send_beats(int hung)
 {
-    static int beats_sent[2];           /* which must stay: nobody waits until they are gone */
+    static int beats_sent[2];           /* static, since nothing waits for the sends to finish */
     int *beat = &beats_sent[hung > 0];
     *beat = hung;
     for (int r = 0; r < link_ranks; r++) {

@@ -1,4 +1,4 @@
-/* What ranks say to each other: messages with a time limit, and signs of life.
+/* Communication between ranks: messages with a time limit, and heartbeats.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_MPI_LINK_H
 #define QSF_MPI_LINK_H
@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A network that is slower than the one at hand, for tests: a message arrives so much later.  Then
- * the ranks share a clock: they are on one machine. */
+/* Simulates a network slower than the real one, for tests: each message arrives this much later.
+ * The ranks must then share a clock, that is, run on one machine. */
 typedef struct link_delay { double seconds, bytes_a_second; } link_delay;     /* 0: none */
 
 extern int link_rank, link_ranks;
@@ -16,24 +16,24 @@ extern int link_rank, link_ranks;
 /* Joins the job, which every rank does first; and leaves it. */
 void link_begin(int *argc, char ***argv, const link_delay *delay);
 void link_end(void);
-/* Signs of life from here on.  limit: seconds after which a silent rank counts as dead, and after
- * which one that neither says that it is alive nor computes counts as hanging. */
+/* Starts the heartbeats.  limit: seconds after which a silent rank counts as dead, and after which
+ * one that neither reports that it is alive nor computes counts as hanging. */
 void link_watch(double limit);
-/* The caller goes on; whatever waits in here says so, too. */
+/* Reports that the caller makes progress; functions in here that wait report it, too. */
 void link_alive(void);
-/* It waits for somebody outside of the job: one who reads what it writes, or asks for work. */
+/* Whether the rank waits for something outside the job: a reader of its output, or a request. */
 void link_away(bool is);
 
 /* Ends the job on all ranks, with an error on each that is alive. */
 void link_fail(const char *fmt, ...);
 
-/* Sends bytes, which are copied; waits only where the receiver is many messages behind. */
+/* Sends bytes, which are copied; blocks only if the receiver has fallen many messages back. */
 void link_send(int to, const void *bytes, size_t len);
 /* The same without a copy: the place of the next message, for len bytes, which then goes. */
 void *link_message(size_t len);
 void link_go(int to);
 /* The next message of a rank, in *bytes, which belongs to the link until the next call; returns its
- * length.  Where there is none: wait, or 0. */
+ * length.  If no message has arrived: waits, or returns 0. */
 size_t link_receive(int from, bool wait, const void **bytes);
 
 /* Every rank's number in all[link_ranks]. */

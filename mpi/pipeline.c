@@ -1,10 +1,11 @@
-/* The pipeline: batches go from rank to rank, logits back to rank 0, which has the texts.
+/* The pipeline: batches are passed from rank to rank, and logits back to rank 0, which has the
+ * texts.
  * SPDX-License-Identifier: MIT
  *
- * Every rank is to have something to compute all the time.  So a prompt goes in batches of a few
- * rows, of which nothing is waited for but the last; and texts that decode go in as many batches as
- * there are ranks: while one batch is on rank 1, rank 0 computes the next.  Messages have the order
- * of batches, everywhere. */
+ * Every rank should be busy all the time.  So a prompt is split into batches of a few rows, and
+ * only the last is waited for; and decoding texts are split into as many batches as there are
+ * ranks: while one batch is on rank 1, rank 0 computes the next.  Messages are always in the order
+ * of batches. */
 #include "job.h"
 #include "link.h"
 
@@ -15,11 +16,11 @@
 enum { BATCH = 1, LOGITS = 2, END = 3, CUT = 4, BACK = 5, SHARE = 6, ADAPT = 7,
        LOAD = 8, LOADED = 9, DROP = 10 };
 
-/* A message: this, the rows, then their states; or this and the logits; or this alone.  Of CUT n is
- * the length that sequence 0 goes back to, or has gone back to; BACK has sequence and length in n
- * and asked, SHARE the two sequences and the length in n, asked and wire, ADAPT a sequence in n and
- * in asked how many adapters (job_adapter) come behind this.  Of LOAD, LOADED and DROP n is an
- * adapter's number; behind LOAD come a hash and a path, behind LOADED, which goes to rank 0, a
+/* A message: this, the rows, then their states; or this and the logits; or this alone.  In CUT, n
+ * is the length that sequence 0 is truncated to, or was truncated to; BACK has sequence and length
+ * in n and asked, SHARE the two sequences and the length in n, asked and wire, ADAPT a sequence in
+ * n and in asked the number of adapters (job_adapter) that follow.  In LOAD, LOADED and DROP, n is
+ * an adapter's number; LOAD is followed by a hash and a path, LOADED, which is sent to rank 0, by a
  * qsf_error. */
 typedef struct head { uint32_t kind, n, asked, wire; } head;
 
@@ -31,7 +32,7 @@ typedef struct text {
     qsf_sampler *sampler;
 } text;
 
-typedef struct flight { size_t n; int32_t seqs[256]; } flight;      /* texts whose logits are asked for */
+typedef struct flight { size_t n; int32_t seqs[256]; } flight;      /* texts whose logits are needed */
 
 typedef struct lead {
     job    *j;
@@ -65,7 +66,7 @@ static void pass_on(const job *j, const qsf_row *rows, size_t n, const float *st
     link_go(link_rank + 1);
 }
 
-/* A sequence goes back, here and behind; ranks behind say to which length. */
+/* Truncates sequence 0, here and on the later ranks, which report its length. */
 static void cut(job *j, const head *h)
 {
     if (qsf_seq_truncate(j->c, 0, h->n)) link_fail("%s", qsf_last_error(j->c));
@@ -99,7 +100,7 @@ static void pass_adapter(const head *h, uint64_t sum, const char *path)
     link_go(link_rank + 1);
 }
 
-/* ---- the ranks behind rank 0 ---- */
+/* ---- the ranks after rank 0 ---- */
 
 /* A sequence gets adapters, by their numbers among this rank's. */
 static qsf_status take_adapters(job *j, const head *h, const unsigned char *bytes, size_t len)
@@ -207,7 +208,7 @@ void job_follow(job *j)
 
 /* ---- rank 0: one sequence ---- */
 
-/* The logits of so many rows. */
+/* The logits of `asked` rows. */
 static const float *take_rows(const job *j, size_t asked)
 {
     const void *bytes;

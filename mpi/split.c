@@ -1,9 +1,9 @@
-/* Who gets which layers.
+/* Assigns layers to ranks.
  * SPDX-License-Identifier: MIT
  *
- * A rank's speed is measured with a layer of the model.  Layers are dealt by speed, one after the
- * other to who would be done first; a rank whose budget is used up gets no more, as long as others
- * have room. */
+ * A rank's speed is measured with a layer of the model.  Layers are assigned one after the other to
+ * the rank that would finish first; a rank whose budget is used up does not get more, as long as
+ * others have room. */
 #include "job.h"
 #include "link.h"
 
@@ -44,7 +44,7 @@ static qsf_model *open_range(const job *j, uint32_t first, uint32_t end)
     return m;
 }
 
-/* Bytes that a range takes where nothing gives way. */
+/* Bytes that a range takes if nothing is reduced. */
 static double range_bytes(const job *j, uint32_t first, uint32_t end)
 {
     qsf_error err;
@@ -86,7 +86,7 @@ static double layer_seconds(const job *j)
     return best;
 }
 
-/* The head counts as so many layers, by its weights. */
+/* The number of layers that the head counts as, by its weights. */
 static double head_layers(const qsf_model_info *info)
 {
     const double head = (double)info->n_vocab * info->n_embd;

@@ -1,8 +1,8 @@
 /* Tensor parallelism: every rank has a share of each layer, and all compute the same rows.
  * SPDX-License-Identifier: MIT
  *
- * Rank 0 has the texts and the head.  It tells the others which rows come; then all compute them,
- * and meet twice in each layer, where their sums are added up (reduce.c). */
+ * Rank 0 has the texts and the head.  It sends the others the next rows; then all compute them, and
+ * synchronize twice in each layer, where their sums are added up (reduce.c). */
 #include "job.h"
 #include "link.h"
 #include "reduce.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sizes of the shares as --split says. */
+/* Sizes of the shares, from --split. */
 static const uint32_t *share_sizes(const job *j)
 {
     const char *at = j->split;

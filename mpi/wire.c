@@ -10,8 +10,8 @@ size_t wire_bytes(wire w, size_t n)
     return w == WIRE_F32 ? n * sizeof(float) : w == WIRE_F16 ? n * sizeof(uint16_t) : sizeof(float) + n;
 }
 
-/* To the nearest, ties to even; what is too large becomes the largest, since a state that is
- * infinite is an error behind this. */
+/* To the nearest, ties to even; values that are too large become the largest, since an infinite
+ * state is an error later. */
 static uint16_t half_of(float x)
 {
     uint32_t u;

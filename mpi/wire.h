@@ -1,4 +1,4 @@
-/* How rows of hidden states travel: as they are, or in fewer bits.
+/* How rows of hidden states are sent: unchanged, or in fewer bits.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_MPI_WIRE_H
 #define QSF_MPI_WIRE_H

@@ -20,8 +20,7 @@ typedef struct parity_row {
     parity_top top[2][PARITY_TOP];
 } parity_row;
 
-/* false: a logit is no number, or endless; *which is 0 for ours and 1 for the other's, *at its
- * place. */
+/* false: a logit is infinite or NaN; *which is 0 for ours and 1 for the other's, *at its index. */
 bool parity_row_of(const float *ours, const float *other, size_t n, parity_row *out, int *which, size_t *at);
 
 /* Whether two engines that choose different tokens may both be right: each one's margin between
@@ -29,7 +28,7 @@ bool parity_row_of(const float *ours, const float *other, size_t n, parity_row *
  * uncertain by. */
 bool parity_is_tie(const parity_row *r, double margin_ours, double margin_other);
 
-/* Where the first different token was. */
+/* The first different token. */
 typedef struct parity_divergence {
     bool     there, tie;
     size_t   prompt, step;
@@ -39,8 +38,8 @@ typedef struct parity_divergence {
 
 typedef struct parity_totals {
     size_t rows, steps, matches, ties, targets;
-    size_t forced_matches;       /* steps whose token, which was given before, is our likeliest */
-    double cosine_min;           /* of the rows that choose a token: behind a prompt, and in each step */
+    size_t forced_matches;       /* steps whose given token is our most likely one */
+    double cosine_min;           /* of rows that choose a token: after a prompt, and in each step */
     double cosine_least, cosine_sum;     /* of all rows */
     double max_difference, difference_sum, kl_sum, kl_max;
     double nll[2];               /* of the prompts' tokens, each given those before it; in nats */
@@ -51,7 +50,7 @@ void   parity_totals_begin(parity_totals *t);
 void   parity_totals_row(parity_totals *t, const parity_row *r);
 /* The same row chooses a token. */
 void   parity_totals_chosen(parity_totals *t, const parity_row *r);
-/* The next token of the prompt, behind row r. */
+/* The next token of the prompt, after row r. */
 void   parity_totals_target(parity_totals *t, const parity_row *r, float ours, float other);
 /* A generated token: whose logits are these rows. */
 void   parity_totals_step(parity_totals *t, const parity_row *r, const float *ours, const float *other,

@@ -1,5 +1,5 @@
-/* What a comparison asks of an engine: logits behind every token of a text, in order.  Ours,
- * another one from a shared library, and a file of logits that one has computed before.
+/* What a comparison needs from an engine: the logits after every token of an input, in order.  The
+ * engine is ours, another one from a shared library, or a file of logits recorded earlier.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_PARITY_ENGINE_H
 #define QSF_PARITY_ENGINE_H
@@ -13,7 +13,7 @@ typedef struct parity_engine {
     void       *self;
     uint32_t    n_vocab;
     const char *name;
-    /* Begins a text: the i-th prompt, of n tokens with room for more behind them. */
+    /* Begins an input: the i-th prompt, of n tokens with room for more after them. */
     qsf_status (*begin)(void *self, size_t i, const int32_t *ids, size_t n, size_t room, qsf_error *err);
     /* Goes on by n <= PARITY_ROWS tokens: out[n][n_vocab]. */
     qsf_status (*rows)(void *self, const int32_t *ids, size_t n, float *out, qsf_error *err);

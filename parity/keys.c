@@ -71,7 +71,7 @@ static qsf_status keys_write_pair(const char *path, const char *beside, const ui
                                   const uint8_t key[SIGN_KEY], qsf_error *err)
 {
 #if !defined(_WIN32) && !defined(__wasi__)
-    const mode_t before = umask(0077);              /* others have no business with it */
+    const mode_t before = umask(0077);              /* not readable by others */
     qsf_status st = keys_write(path, SECRET, secret, err);
     umask(before);
 #else

@@ -15,8 +15,8 @@ qsf_status keys_sign(const char *path, const char *text, size_t len, char **out,
 /* Checks the signature of a receipt that receipt_read took.  key: a file with the public key that
  * it must be by, or NULL.  *is_signed: there is one.
  *
- * QSF_E_CORRUPT       it is wrong, by another key, or there is none although a key was given
- * QSF_E_UNSUPPORTED   this build knows no signatures */
+ * QSF_E_CORRUPT       it is wrong, by another key, or missing although a key was given
+ * QSF_E_UNSUPPORTED   this build does not support signatures */
 qsf_status keys_check(const char *key, const char *text, size_t len, yyjson_val *root, bool *is_signed,
                       qsf_error *err);
 

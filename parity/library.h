@@ -11,14 +11,14 @@ typedef void (*library_fn)(void);
 
 /* false: this build cannot load any (it is one static file). */
 bool     library_possible(void);
-/* path: a file, or a name that the system looks for.  NULL: why says in words what is wrong. */
+/* path: a file, or a name that the system looks for.  NULL: why has the reason. */
 library *library_open(const char *path, char *why, size_t cap);
-/* Those that path needs may lie beside it: loads the file, if it is there, for all that come
- * later. */
+/* The libraries that path needs may be in its directory: loads this file, if it exists, for those
+ * loaded later. */
 void     library_beside(const char *path);
-/* NULL: the library, with all that it has brought with it, has no such function. */
+/* NULL: neither the library nor its dependencies have this function. */
 library_fn library_find(library *l, const char *name);
-/* The file that a function came from, "" where the system does not say. */
+/* The file that a function came from, "" if the system does not report it. */
 void     library_file(library_fn fn, char *out, size_t cap);
 /* Names of a library's file here: "libllama.so" of "llama"; i = 0, 1, ...; false: no more. */
 bool     library_name(const char *name, int i, char *out, size_t cap);

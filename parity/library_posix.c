@@ -36,7 +36,7 @@ library_fn library_find(library *l, const char *name)
 {
     library_fn fn = NULL;
     void *at = dlsym(l, name);
-    memcpy(&fn, &at, sizeof fn);                    /* C knows no conversion of these two */
+    memcpy(&fn, &at, sizeof fn);                    /* C does not define a conversion between these two */
     return fn;
 }
 

@@ -15,7 +15,7 @@ static HMODULE library_load(const char *path)
     const bool is_path = strpbrk(path, "/\\:") != NULL;
     if (!MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, 2048)) return NULL;
     for (wchar_t *p = wide; *p; p++) if (*p == L'/') *p = L'\\';
-    /* what it needs may lie beside it, where its path is a whole one */
+    /* its dependencies may be in its directory, if the path is absolute */
     return LoadLibraryExW(wide, NULL, is_path ? LOAD_WITH_ALTERED_SEARCH_PATH : 0);
 }
 

@@ -10,7 +10,7 @@
 #include "llama_find.h"
 #include "llama_layouts.h"
 
-/* The beginning of its batch; what older ones have behind it is zero. */
+/* The beginning of its batch; members that older versions have after it are zero. */
 typedef union llama_rows {
     struct {
         int32_t   n;
@@ -50,7 +50,7 @@ struct parity_llama {
     char     complaint[240];                 /* the last line of its log that tells of a failure */
 };
 
-/* What its log says where loading fails; all else of it is left out. */
+/* Keeps the last line of the log that reports a failure; the rest is dropped. */
 static void llama_heard(int level, const char *text, void *user)
 {
     parity_llama *l = user;
@@ -109,7 +109,7 @@ static qsf_status llama_functions(parity_llama *l, qsf_error *err)
 
 static void llama_put(llama_blob *b, int at, int32_t v) { memcpy((char *)b + at, &v, sizeof v); }
 
-/* Libraries whose processors' code lies in files of its own load these when they are told to. */
+/* Libraries with separate backend files per processor load these only when asked to. */
 static void llama_start(parity_llama *l)
 {
     void (*all)(const char *);

@@ -1,4 +1,4 @@
-/* The places where builds of llama.cpp and bitnet.cpp leave their library.
+/* The places where builds of llama.cpp and bitnet.cpp put their library.
  * SPDX-License-Identifier: MIT */
 #include "llama_find.h"
 
@@ -13,7 +13,7 @@ static const char *const llama_folders[] = {
     "build/3rdparty/llama.cpp/src/", "build/3rdparty/llama.cpp/bin/", "build/bin/Release/",
     "lib/x86_64-linux-gnu/", "lib/aarch64-linux-gnu/",
 };
-/* What it needs, in the order in which one needs the other, and where that lies from there. */
+/* Its dependencies, each before those that need it, and their folders relative to it. */
 static const char *const llama_needs[] = { "ggml-base", "ggml-cpu", "ggml" };
 static const char *const llama_beside[] = { "", "../ggml/src/", "../bin/", "../lib/" };
 
@@ -26,7 +26,8 @@ static bool llama_is_file(const char *path)
     return is;
 }
 
-/* The library, once more with its needs loaded before where it does not find them itself. */
+/* Loads the library; if it does not find its dependencies itself, loads those first and tries
+ * again. */
 static library *llama_try(const char *path, char *why, size_t cap)
 {
     char near[1200], name[64];

@@ -1,4 +1,4 @@
-/* Where another engine's library is.
+/* Finds another engine's library.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_PARITY_LLAMA_FIND_H
 #define QSF_PARITY_LLAMA_FIND_H

@@ -1,6 +1,6 @@
-/* The table of llama.cpp's layouts, and how a library shows which one it has: by functions that
- * came and went at about the same time, and by the defaults, which must stand in the places of
- * the table.  A place that holds something else is a layout that is not known.
+/* The table of llama.cpp's layouts, and how a library's layout is recognised: by functions that
+ * were added or removed at about the same time, and by the defaults, which must be at the offsets
+ * in the table.  If an offset holds something else, the layout is unknown.
  * SPDX-License-Identifier: MIT */
 #include "llama_layouts.h"
 
@@ -40,8 +40,8 @@ static float layout_float(const llama_blob *b, int at)
 }
 
 #if defined(__x86_64__) && !defined(_WIN32)
-/* Here a large result is written to where the first argument points, so its size shows: behind it
- * the bytes stay as they are, whatever they are. */
+/* In this ABI a large result is written to where the first argument points, which shows its size:
+ * the bytes after it are unchanged, whatever they contain. */
 static bool layout_sized(library_fn fn, int size)
 {
     unsigned char a[sizeof(llama_blob)], b[sizeof(llama_blob)];
@@ -56,7 +56,7 @@ static bool layout_sized(library_fn fn, int size)
 static bool layout_sized(library_fn fn, int size) { return fn && size; }
 #endif
 
-/* NULL: every default is where the table has it; else the first that is not. */
+/* NULL: every default is at its offset in the table; else the first that is not. */
 static const char *layout_wrong(const llama_layout *t, library_fn context, library_fn model)
 {
     llama_blob c = ((llama_blob (*)(void))context)();

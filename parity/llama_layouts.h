@@ -1,5 +1,5 @@
-/* Where llama.cpp's structs of parameters have their members: that changed several times, without a
- * number that says so.
+/* The offsets of the members in llama.cpp's parameter structs, which changed several times without
+ * a version number.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_PARITY_LLAMA_LAYOUTS_H
 #define QSF_PARITY_LLAMA_LAYOUTS_H
@@ -10,7 +10,7 @@
 #include "library.h"
 
 /* Passed and returned by value in the place of any of them.  Every calling convention that has
- * these libraries passes such large structs in memory, and who is called uses its part. */
+ * these libraries passes such large structs in memory, and the callee uses its part. */
 typedef struct llama_blob { uint64_t words[64]; } llama_blob;
 
 enum { LLAMA_NOWHERE = -1 };
@@ -22,12 +22,12 @@ typedef struct llama_layout {
     /* places in the context's */
     int threads, scaling, extent, types, flash;
     int outputs;                        /* most outputs of a sequence, or nowhere */
-    int flash_bytes;                    /* 4: a number, -1 by itself; 1: a flag */
+    int flash_bytes;                    /* 4: a number, default -1; 1: a flag */
     int layers;                         /* on other devices, in the model's */
 } llama_layout;
 
-/* The layout of a library; NULL: none of those known, and why says in what it differs from the
- * nearest one. */
+/* The layout of a library; NULL: unknown, and why describes the difference from the nearest known
+ * one. */
 const llama_layout *llama_layout_of(library *l, char *why, size_t cap);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a receipt says of the machine: no name of it, nothing of its owner.
+/* The receipt's description of the machine, without its name or anything about its owner.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_PARITY_MACHINE_H
 #define QSF_PARITY_MACHINE_H

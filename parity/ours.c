@@ -1,4 +1,4 @@
-/* Batches of one sequence, with logits behind every token.
+/* Batches of one sequence, with logits after every token.
  * SPDX-License-Identifier: MIT */
 #include "ours.h"
 

@@ -1,6 +1,6 @@
-/* Both engines read the same tokens: a prompt's, then those that the other engine finds the
- * likeliest, whatever ours finds (teacher forcing), so that every step is compared behind the
- * same text.
+/* Both engines read the same tokens: a prompt's, then those that are most likely for the other
+ * engine, whatever ours prefers (teacher forcing), so that every step is compared after the same
+ * tokens.
  * SPDX-License-Identifier: MIT */
 #include "parity.h"
 
@@ -160,7 +160,7 @@ static qsf_status run_row(run *r, size_t prompt, size_t at, const float *ours, c
                        "finite number", r->engines[which].name, prompt, at, token);
 }
 
-/* Goes on by n tokens, whose followers are known as far as next says. */
+/* Continues with n tokens, of which `known` have a known successor. */
 static qsf_status run_rows(run *r, size_t prompt, size_t at, const int32_t *ids, size_t n, size_t known,
                            qsf_error *err)
 {
@@ -301,7 +301,8 @@ static qsf_status run_context(run *r, size_t positions, qsf_error *err)
     return QSF_OK;
 }
 
-/* What our reader refuses, the other engine may run alone; that shows no parity, and is said. */
+/* If our reader rejects a model, the other engine may run alone; that does not show parity, which
+ * is reported. */
 static bool run_may_go_on(run *r, qsf_status st, const qsf_error *err)
 {
     if ((st != QSF_E_UNSUPPORTED && st != QSF_E_CORRUPT) || !strcmp(r->set->against, "none")) return false;
@@ -322,7 +323,7 @@ static qsf_status run_work(run *r, qsf_error *err)
     if (st && !run_may_go_on(r, st, &ours)) return *err = ours, st;
     const bool refused = st != QSF_OK;
     if (strcmp(set->against, "none") && (st = run_open_other(r, err))) {
-        if (refused && !r->out->is_recorded) *err = ours;       /* neither can: ours says more of the file */
+        if (refused && !r->out->is_recorded) *err = ours;       /* neither can: ours is more specific */
         else *r->of_other = true;
         return st;
     }

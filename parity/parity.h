@@ -12,14 +12,14 @@ typedef struct parity_settings {
     const char *other_model;     /* what the other engine reads; NULL: the same file */
     const char *against;         /* "llama.cpp", "bitnet.cpp", "none", or a file of recorded logits */
     const char *lib;             /* llama_asked */
-    const char *save;            /* where the other engine's logits go, ours where there is none; NULL */
+    const char *save;            /* file for the other engine's logits, or for ours without one; NULL */
     qsf_context_options context; /* threads, instruction set, budget, keys and values, f32 */
     qsf_io      io;
     qsf_i2s_layout i2s_layout;
-    size_t      n_steps;         /* tokens to generate behind each prompt */
-    bool        forced;          /* the prompts have the tokens to go on by */
+    size_t      n_steps;         /* tokens to generate after each prompt */
+    bool        forced;          /* the prompts contain the tokens to continue with */
     double      min_cosine, warn_cosine, min_match, max_kl;     /* max_kl < 0: any */
-    bool        strict;          /* a different token that is no tie fails */
+    bool        strict;          /* a different token that is not a tie fails */
     bool        with_prompt;
     const char *other_library;   /* sum of the library's file that was expected, or NULL */
 } parity_settings;
@@ -49,7 +49,7 @@ typedef struct parity_result {
     parity_totals  totals;
     parity_outcome outcome;
     bool           is_recorded;  /* the other's logits are a file's */
-    char           refused[512]; /* why our reader takes the file not, without its path; "" where it does */
+    char           refused[512]; /* why our reader rejects the file, without its path; "" if not */
     const char    *refused_status;
     uint64_t       hash_ns, begin_s;
     char           recorded_model[SHA256_HEX];
@@ -60,8 +60,8 @@ typedef struct parity_result {
     struct recorded *recorded;
 } parity_result;
 
-/* QSF_OK: *out says what came of it, whether or not that is parity.  prompts get their ids, and the
- * tokens that were generated.  *of_other: the error is the other engine's, or its library's. */
+/* QSF_OK: *out has the result, whether or not it is parity.  prompts get their ids, and the tokens
+ * that were generated.  *of_other: the error is the other engine's, or its library's. */
 qsf_status parity_run(const parity_settings *set, prompt_list *prompts, parity_result *out, bool *of_other,
                       qsf_error *err);
 void       parity_result_free(parity_result *r);

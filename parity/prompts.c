@@ -1,4 +1,4 @@
-/* Lists of prompts: where they come from.
+/* Reads lists of prompts.
  * SPDX-License-Identifier: MIT */
 #include "prompts.h"
 

@@ -13,7 +13,7 @@ typedef struct prompt {
     size_t   len;
     int32_t *ids;               /* NULL: not yet */
     size_t   n;
-    int32_t *tokens;            /* generated behind it, or to be compared behind it */
+    int32_t *tokens;            /* generated after it, or to be compared after it */
     size_t   n_tokens;
 } prompt;
 

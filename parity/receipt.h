@@ -30,7 +30,7 @@ qsf_status receipt_text(const parity_settings *set, const prompt_list *prompts, 
 
 /* Reads a receipt and checks its shape and its arithmetic.  *out: yyjson_doc_free. */
 qsf_status receipt_read(const char *text, size_t len, yyjson_doc **out, qsf_error *err);
-/* The value at "parity.steps"; NULL: there is none. */
+/* The value at "parity.steps"; NULL if it is missing. */
 yyjson_val *receipt_at(yyjson_val *root, const char *path);
 
 #endif

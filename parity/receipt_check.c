@@ -1,5 +1,5 @@
-/* Reading receipts, which may come from anybody: size and depth have an end, the shape is the
- * table's, and figures that follow from others must do so.
+/* Reads receipts, which may come from anywhere: size and depth are limited, the shape must be that
+ * of the table, and figures that follow from others must match them.
  * SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <stdlib.h>

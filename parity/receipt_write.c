@@ -33,7 +33,7 @@ static void write_count(writer *w, yyjson_mut_val *o, const char *name, uint64_t
     yyjson_mut_obj_add_uint(w->d, o, name, v);
 }
 
-/* null where it does not hold. */
+/* null if it does not apply. */
 static void write_number(writer *w, yyjson_mut_val *o, const char *name, double v, bool holds)
 {
     if (holds && isfinite(v)) yyjson_mut_obj_add_real(w->d, o, name, v);

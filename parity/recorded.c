@@ -1,5 +1,5 @@
-/* Reading and writing of recorded logits.  A row is a token and the logits behind it; a prompt
- * is its number of tokens and as many rows or more: what is more was generated.
+/* Reading and writing of recorded logits.  A row is a token and the logits after it; a prompt is
+ * its number of tokens and at least that many rows: the additional ones were generated.
  * SPDX-License-Identifier: MIT */
 #include "recorded.h"
 
@@ -14,7 +14,7 @@ typedef struct recorded_prompt { size_t n, n_rows; uint64_t at; int32_t *ids; } 
 struct recorded {
     file_in  file;
     uint32_t n_vocab;
-    size_t   n_prompts, prompt, row;        /* where the comparison is */
+    size_t   n_prompts, prompt, row;        /* position of the comparison */
     recorded_prompt *prompts;
     char     name[RECORDED_NAME], model[SHA256_HEX];
 };

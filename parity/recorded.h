@@ -37,7 +37,7 @@ qsf_status recorder_begin(recorder_file *w, const char *path, const char *engine
  * follow. */
 qsf_status recorder_prompt(recorder_file *w, size_t n, qsf_error *err);
 qsf_status recorder_prompt_end(recorder_file *w, qsf_error *err);
-/* A token and the logits behind it. */
+/* A token and the logits after it. */
 qsf_status recorder_row(recorder_file *w, int32_t id, const float *logits, qsf_error *err);
 qsf_status recorder_end(recorder_file *w, qsf_status st, qsf_error *err);
 

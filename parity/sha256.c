@@ -1,4 +1,4 @@
-/* SHA-256 (FIPS 180-4) in plain C: half a gigabyte takes two seconds, beside minutes of two
+/* SHA-256 (FIPS 180-4) in plain C: half a gigabyte takes two seconds, compared with minutes for two
  * engines.
  * SPDX-License-Identifier: MIT */
 #include "sha256.h"

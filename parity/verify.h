@@ -5,9 +5,9 @@
 
 #include "receipt.h"
 
-/* Fills settings and prompts from a checked receipt, so that parity_run does what it tells of.  The
- * prompts may be given by the caller where the receipt does not show them (n > 0); their sums are
- * compared by verify_same.  Without another engine the receipt's tokens are wanted. */
+/* Fills settings and prompts from a checked receipt, so that parity_run repeats the comparison.
+ * The caller may pass the prompts if the receipt does not contain them (n > 0); verify_same
+ * compares their sums.  Without another engine, the receipt's tokens are used. */
 qsf_status verify_settings(yyjson_val *root, parity_settings *set, prompt_list *prompts, qsf_error *err);
 /* Compares what came of it with the receipt.
  * QSF_E_CORRUPT: it is not the same.  *to_the_bit: our logits are equal. */

@@ -73,7 +73,7 @@ CIRCLES = {
     "core/text/jinja_number.c core/text/jinja_print.c core/text/jinja_reach.c core/text/jinja_run.c "
     "core/text/jinja_run_call.c core/text/jinja_text.c core/text/jinja_value.c":
         "an interpreter: values, text, filters and calls run one another",
-    "cli/options.c cli/options_foreign.c cli/options_help.c":
+    "cli/options.c cli/options_foreign.c":
         "parsing looks up other programs' options and prints help, which read rows as parsing does",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)

@@ -187,9 +187,9 @@ BLOCKS = {
     # ---- CONTRIBUTING.md
     ("CONTRIBUTING.md", "./test "): Listed("the tests themselves"),
     ("CONTRIBUTING.md", "cmake --preset debug"): Listed("another build; ./test builds and runs the same"),
-    ("CONTRIBUTING.md", "/* Where other programs"): Tried(
+    ("CONTRIBUTING.md", "/* When other programs"): Tried(
         "core/base/pool_rest.c",
-        "Where other programs want the processors, a thread that shares one with them"
+        "When other programs compete for the processors, a thread that shares one with them"
     ),
     ("CONTRIBUTING.md", "if (rows[i].token"): Tried(
         "core/engine/step.c", "token %d; the vocabulary has %u"),

@@ -56,7 +56,7 @@ def main():
     for line in done.stdout.splitlines():
         word, path, rest = (line.split(maxsplit=2) + [""])[:3]
         name = pathlib.Path(path.rstrip(":")).stem
-        why = re.search(r"layer \d+ has (.*); ranges", rest)
+        why = re.search(r"layer \d+ has (.*); use ranges", rest)
         too_many = re.search(r"cannot be cut into [34] shares", rest) and (name, 2) in ok
         if word == "ok": ok.add((name, int(rest.split()[1])))
         elif word != "refused" or not (re.fullmatch(WHOLE.get(why[1], "-"), name) if why else

@@ -4,9 +4,8 @@ qsf.c -lpthread -lm
 SPDX-License-Identifier: MIT
 
 Every file of core/, kernels/, platform/native/ and cli/ (without qsf-convert, qsf-bench, qsf-serve and
-qsf-parity) in
-that order; our own headers are put in where they are first included, the system's stay as they are. No
-third-party code, so no compression: -DQSF_HAVE_LZ4 -llz4 and so on bring it back.
+qsf-parity) in that order; our own headers are inserted where they are first included, the system's are
+unchanged. No third-party code, so no compression: -DQSF_HAVE_LZ4 -llz4 and so on bring it back.
 """
 import pathlib, re, sys
 

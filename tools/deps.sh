@@ -58,8 +58,8 @@ fi
 # ---- by apt-get ----
 sum() { { sha256sum "$1" || shasum -a 256 "$1"; } 2>/dev/null | cut -d' ' -f1; }
 
-# The source package from Debian's or Ubuntu's own of the configured places, with lists of our own:
-# the machine's stay as they are, and nobody has to be root.
+# Gets the source package through the configured Debian or Ubuntu sources, with package lists of
+# our own: the machine's lists are unchanged, and root is not needed.
 event_by_apt() {
     mkdir -p "$work/apt/from" "$work/apt/lists/partial" "$work/apt/cache"
     for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the list in docs/memory.md of what gives way to a budget, from the table in core/engine/ladder.c.
+"""Writes the list in docs/memory.md of what is reduced to fit a budget, from core/engine/ladder.c.
 SPDX-License-Identifier: MIT
 
     python3 tools/make_ladder.py            writes the list
-    python3 tools/make_ladder.py --check    says whether the list is what the table gives
+    python3 tools/make_ladder.py --check    reports whether the list matches the table
 
-A row's text is what gives way, its loss what that costs: the last two members of each row.
+A row's text is what is reduced, its loss what that costs: the last two members of each row.
 """
 import pathlib
 import re

@@ -3,7 +3,7 @@
 SPDX-License-Identifier: MIT
 
     python3 tools/make_options.py            writes the files below
-    python3 tools/make_options.py --check    says which of them are not what the list gives
+    python3 tools/make_options.py --check    reports which of them do not match the lists
 
 - js/context_options.js, from which js/options.js has the checks and the defaults of load() and generate();
 - in js/index.d.ts, for each member of LoadOptions and GenerateOptions that is an option of a list: its type,
@@ -58,7 +58,7 @@ class Option:
 
 
 def arguments(text):
-    """What stands between commas, with the pieces of a C string put together."""
+    """The parts between commas, with adjacent C strings joined."""
     parts = re.findall(r'((?:"(?:[^"\\]|\\.)*"\s*)+|[^,"]+)(?:,|$)', text)
     texts = [re.findall(r'"(?:[^"\\]|\\.)*"', p) for p in parts]
     return ["".join(map(ast.literal_eval, t)) if t else p.strip() for t, p in zip(texts, parts)]
@@ -177,7 +177,7 @@ SAID = re.compile(SAID.replace(" ", r"\s+(?:\*\s+)?"))
 
 
 def same_or(old, new):
-    """A sentence that may lie on two lines of a comment, where it is the new one."""
+    """A sentence that may span two lines of a comment, if it equals the new one."""
     return old if re.sub(r"\s+(?:\*\s+)?", " ", old) == new else new
 
 

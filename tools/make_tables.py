@@ -6,7 +6,7 @@ SPDX-License-Identifier: MIT
 
     python3 tools/make_tables.py
 
-Prints each table with the signal to noise it reaches, beside that of equal steps (4bit_s, 3bit_s).
+Prints each table with the signal to noise it reaches, next to that of equal steps (4bit_s, 3bit_s).
 """
 import sys
 from statistics import NormalDist

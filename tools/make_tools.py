@@ -27,7 +27,7 @@ def quoted(text):
 
 
 def calls(style, t):
-    """A call, as the form has it, and what stands around the calls."""
+    """A call in the style's form, and the marks around the calls."""
     if style == "channels":
         return '" to=functions."NAME"<|channel|>commentary json<|message|>"ARGUMENTS', "", ""
     before, close = quoted(t["open"]), quoted(t["close"])

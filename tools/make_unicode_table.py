@@ -79,7 +79,7 @@ for c, k in combining:
         marks[-1][1] += 1
     else:
         marks.append([c, 0, k])
-runs = []           # code points one behind the other that decompose: first, its place
+runs = []           # consecutive code points that decompose: first, its place
 for i, d in enumerate(decomposed):
     if not runs or runs[-1][0] + i - runs[-1][1] != d[0]:
         runs.append((d[0], i))

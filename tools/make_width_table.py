@@ -8,8 +8,8 @@ SPDX-License-Identifier: MIT
 import unicodedata2 as u
 
 assert u.unidata_version == "16.0.0", u.unidata_version
-# Of the format characters these are seen: the soft hyphen, and marks that stand around the
-# numbers behind them.
+# These format characters are visible: the soft hyphen, and marks that enclose the numbers after
+# them.
 SEEN = {0xad, *range(0x600, 0x606), 0x6dd, 0x70f, 0x890, 0x891, 0x8e2, 0x110bd, 0x110cd}
 # Vowels and final consonants of Hangul in parts: they join the consonant before them.
 JOINED = [(0x1160, 0x11ff), (0xd7b0, 0xd7c6), (0xd7cb, 0xd7fb)]

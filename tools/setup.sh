@@ -11,7 +11,7 @@ has() { command -v "$1" >/dev/null 2>&1; }
 
 # need PACKAGE...      installs Debian packages that are not there; without apt or root it says what
 #                      to install
-# may_need PACKAGE...  the same for what only makes things faster: where that fails, all goes on
+# may_need PACKAGE...  the same for what only makes things faster: a failure is ignored
 apt_is_fresh= may_fail=
 need() {
     missing=

@@ -1,5 +1,5 @@
-# WebAssembly: an installed wasi-sdk or emsdk where WASI_SDK_PATH or EMSDK names one, else what
-# tools/wasm-toolchain.sh fetched.
+# WebAssembly: an installed wasi-sdk or emsdk if WASI_SDK_PATH or EMSDK names one, else the one
+# that tools/wasm-toolchain.sh fetched.
 # SPDX-License-Identifier: MIT
 list(APPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}/..")
 set(CMAKE_SYSTEM_NAME WASI)

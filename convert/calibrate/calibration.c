@@ -81,7 +81,7 @@ static bool calibration_there(const qsf_platform *p, const char *path)
 {
     qsf_file *f;
     if (p->open(p->user, path, &f) == QSF_E_NOT_FOUND) return false;
-    p->close(p->user, f);               /* what else is wrong with it, reading will say */
+    p->close(p->user, f);               /* other faults are reported by reading */
     return true;
 }
 
@@ -220,12 +220,12 @@ static qsf_status calibration_diagonal(const convert_calibration *c, uint32_t un
     return QSF_OK;
 }
 
-/* Of an expert, where enough rows came to it; else of the layer's. */
+/* The record of an expert, if enough rows were routed to it; else the layer's. */
 static cal_record *calibration_find(const cal_file *f, uint32_t unit, uint32_t kind, uint32_t expert)
 {
     cal_record *r = expert ? qsf_hessian_find(f, unit, kind + expert * CAL_EXPERT) : NULL;
     if (!r) r = qsf_hessian_find(f, unit, kind);
-    /* Where no norm is between, experts and what is everybody's take what the router takes. */
+    /* Without a norm in between, experts and the shared feed-forward have the router's input. */
     if (!r && (kind == QSF_K_EXPERT_UP || kind == QSF_K_FFN_UP)) r = qsf_hessian_find(f, unit, QSF_K_ROUTER);
     return r;
 }

@@ -1,10 +1,10 @@
-/* Sums of products of what matrices are multiplied with.
+/* Sums of products of the matrices' inputs.
  * SPDX-License-Identifier: MIT
  *
- * Rows of a batch are turned, so that each column of the input lies in one piece; then two columns'
- * sum is a product that the kernels have for float weights, and tiles of CAL_STRIP x CAL_STRIP of
- * them are what threads take.  A tile is one product of whole rows and one addition for each batch:
- * the sums do not depend on the number of threads. */
+ * The rows of a batch are transposed, so that each column of the input is contiguous; the sum for
+ * two columns is then a product that the kernels have for float weights, and threads work on tiles
+ * of CAL_STRIP x CAL_STRIP of them.  A tile is one product of whole rows and one addition for each
+ * batch: the sums do not depend on the number of threads. */
 #include "calibrate/gram.h"
 
 #include "tensor/types.h"

@@ -7,8 +7,8 @@
 
 enum { CAL_STRIP = 64, CAL_SKIPPED = 2 };
 #define CAL_NO_INPUT UINT32_MAX
-/* A kind and an expert in one, as files have them and as is asked: the kind, and from here on
- * 1 + the expert, or 0 of all rows. */
+/* A kind and an expert in one number, as in files and in queries: the kind, plus CAL_EXPERT times 1
+ * + the expert, or plus 0 for all rows. */
 enum { CAL_EXPERT = 1 << 16 };
 
 /* One input, which one matrix or several are multiplied with. */
@@ -35,14 +35,14 @@ typedef struct cal_grams {
  * known of any.  The embedding counts as the head that is tied to it. */
 uint32_t   qsf_gram_kind(uint32_t kind);
 
-/* Floats of the triangle of so many columns. */
+/* Number of floats in the triangle for this number of columns. */
 uint64_t   qsf_gram_floats(uint32_t cols);
 /* Row i of g's sums, whose first i + 1 columns count. */
 const float *qsf_gram_row(const cal_gram *g, uint32_t i);
 qsf_status qsf_gram_init(const qsf_platform *p, cal_gram *g, qsf_error *err);  /* by its cols; all zeros */
 void       qsf_gram_done(const qsf_platform *p, cal_gram *g);                  /* takes half-built */
 
-/* Memory beside the sums themselves, for batches of n_rows. */
+/* Memory in addition to the sums themselves, for batches of n_rows. */
 uint64_t   qsf_grams_bytes(uint32_t n_rows, uint32_t max_cols, uint32_t n_threads);
 qsf_status qsf_grams_init(cal_grams *k, const qsf_platform *p, uint32_t n_rows, uint32_t max_cols,
                           uint32_t n_threads, qsf_error *err);

@@ -12,7 +12,7 @@ enum {
     CAL_VERSION = 1,
     CAL_HEADER = 64,
     CAL_ROW = 32,               /* bytes of a row of the table */
-    CAL_CHECKED = 16,           /* where what the header's checksum is of begins */
+    CAL_CHECKED = 16,           /* start of the bytes covered by the header's checksum */
     CAL_MAX_INPUTS = 1 << 20,
     CAL_BUFFER = 1 << 20
 };
@@ -116,7 +116,7 @@ qsf_status qsf_hessian_write(cal_writer *w, const cal_gram *g, qsf_error *err)
     const double firsts = (double)QSF_MAX(g->firsts, 1), tokens = (double)QSF_MAX(g->tokens, 1);
     qsf_status st = QSF_OK;
     assert(w->n < w->n_inputs);
-    if (g->expert && g->tokens < g->cols) return QSF_OK;        /* the layer's says more */
+    if (g->expert && g->tokens < g->cols) return QSF_OK;        /* the layer's record is better */
     w->crc = 0;
     for (uint32_t j = 0; !st && j < g->cols; j++) st = hessian_put(w, (float)(g->first[j] / firsts), err);
     for (uint32_t i = 0; !st && i < g->cols; i++) {
@@ -257,7 +257,7 @@ typedef struct hessian_reader {
     const cal_file *f;
     qsf_crc32_fn   *crc32;
     uint8_t *buffer;            /* [CAL_BUFFER] */
-    uint64_t at, left;          /* in the file: bytes that are not read yet */
+    uint64_t at, left;          /* in the file: unread bytes */
     size_t   pos, len;
     uint32_t crc;
 } hessian_reader;

@@ -1,5 +1,4 @@
-/* Importance matrices of llama.cpp's llama-imatrix: of each matrix the mean squares of what it is
- * multiplied with.
+/* Importance matrices of llama.cpp's llama-imatrix: for each matrix the mean squares of its inputs.
  * SPDX-License-Identifier: MIT
  *
  * There are two forms.  The older one (".dat") has no magic:
@@ -7,8 +6,7 @@
  *   i32 values, f32 values[]: means times calls; then the calls of all and the text's name
  * The newer one is a GGUF file with general.type "imatrix" and two tensors of each matrix:
  *   NAME.in_sum2, f32 sums of squares, and NAME.counts, f32 how many rows they are of
- * A matrix with several experts has as many times the values, and as many counts in the newer
- * form. */
+ * A matrix with n experts has n times as many values, and in the newer form n counts. */
 #include "calibrate/imatrix.h"
 
 #include "calibrate/gram.h"
@@ -143,7 +141,7 @@ static qsf_status imatrix_gguf_entry(cal_imatrix *m, const gguf *g, const gguf_n
     char counts[IMATRIX_MAX_NAME + 16];
     const size_t len = t->name.len - strlen(".in_sum2");
     imatrix_entry *e = &m->entries[m->n];
-    if (len > IMATRIX_MAX_NAME) return QSF_OK;              /* no tensor of ours */
+    if (len > IMATRIX_MAX_NAME) return QSF_OK;              /* not one of our tensors */
     const size_t n = qsf_format(counts, sizeof counts, "%.*s.counts", (int)len, t->name.p);
     const int64_t i = qsf_gguf_name_find(names, counts, n);
     if (i < 0)
@@ -257,7 +255,7 @@ static void imatrix_add(const imatrix_entry *e, uint32_t expert, uint32_t cols, 
     for (uint32_t i = 0; i < cols; i++) mean[i] += qsf_lef32(values + 4 * (size_t)i) / count;
 }
 
-/* Of one expert, where rows came to it; else of all n. */
+/* The means of one expert, if rows were routed to it; else those of all n. */
 static void imatrix_of_experts(const imatrix_entry *e, uint32_t expert, uint32_t n, uint32_t cols,
                                float *mean, uint64_t *tokens)
 {
@@ -278,7 +276,7 @@ qsf_status qsf_imatrix_read(const cal_imatrix *m, int32_t layer, uint32_t of, ui
     const uint32_t kind = of % CAL_EXPERT;
     const qsf_role *role = qsf_role_of(kind);
     const imatrix_entry *e = role ? imatrix_find(m, layer, role->gguf) : NULL;
-    /* Another matrix that is multiplied with the same says the same. */
+    /* Another matrix with the same input has the same entry. */
     for (size_t i = 0; !e && i < QSF_N_ROLES; i++)
         if (qsf_roles[i].use == QSF_USE_MATRIX && qsf_gram_kind(qsf_roles[i].kind) == qsf_gram_kind(kind))
             e = imatrix_find(m, layer, qsf_roles[i].gguf);

@@ -10,9 +10,9 @@ typedef struct cal_imatrix cal_imatrix;
 /* Reads and checks a file of either form.  On an error *out is NULL. */
 qsf_status qsf_imatrix_open(const qsf_platform *p, const char *path, cal_imatrix **out, qsf_error *err);
 void       qsf_imatrix_close(cal_imatrix *m);           /* takes NULL */
-/* mean[cols]: the mean squares of what the matrix of this kind (as for qsf_cal_hessian) is
- * multiplied with; layer: -1 for the head; n_experts: of the model's layers.  *tokens: of how many
- * rows, as far as the file says.  QSF_E_NOT_FOUND: the file says nothing of it. */
+/* mean[cols]: the mean squares of the inputs of the matrix of this kind (as for qsf_cal_hessian);
+ * layer: -1 for the head; n_experts: the number in the model's layers.  *tokens: the number of
+ * rows, if the file has it.  QSF_E_NOT_FOUND: the file has no entry for this matrix. */
 qsf_status qsf_imatrix_read(const cal_imatrix *m, int32_t layer, uint32_t kind, uint32_t n_experts,
                             uint32_t cols, float *mean, uint64_t *tokens, qsf_error *err);
 

@@ -1,10 +1,11 @@
-/* Runs a model on a text and sums up what its matrices are multiplied with.
+/* Runs a model on calibration data and sums up the inputs of its matrices.
  * SPDX-License-Identifier: MIT
  *
  * The model computes with floats, several whole sequences in a batch, and the watcher sums
- * (gram.c).  Where not all sums fit the memory limit there are several passes over the text, each
- * for the next inputs of the network, which end with the layer of its last one.  Batches are the
- * same in all of them: neither their number nor that of the threads changes a bit. */
+ * (gram.c).  If the sums do not all fit the memory limit, several passes are made over the data,
+ * each for the next inputs of the network; a pass ends with the layer of its last input.  The
+ * batches are the same in every pass: neither the number of passes nor that of threads changes a
+ * bit of the result. */
 #include "calibrate/measure.h"
 
 #include "model/roles.h"
@@ -34,7 +35,7 @@ static uint64_t measure_bytes(const cal_gram *g)
     return qsf_gram_floats(g->cols) * sizeof(float) + g->cols * sizeof(double);
 }
 
-/* The next input, which only counts where there is no list. */
+/* Adds the next input; if the list does not exist yet, only counts it. */
 static void measure_add(measure_work *k, uint32_t unit, uint32_t kind, uint32_t expert, uint32_t cols)
 {
     if (k->grams)
@@ -43,7 +44,8 @@ static void measure_add(measure_work *k, uint32_t unit, uint32_t kind, uint32_t 
     k->n_grams++;
 }
 
-/* Of a layer's experts: of all of them, where no other input is that, then of each. */
+/* The inputs of a layer's experts: first of all together, unless another input is the same, then of
+ * each. */
 static void measure_experts(measure_work *k, uint32_t i, const qsf_layer *l)
 {
     if (l->experts_beside || l->experts_apart) measure_add(k, i, QSF_K_EXPERT_UP, 0, l->n_expert_embd);
@@ -94,8 +96,8 @@ static qsf_context_options measure_options(const measure_work *k, uint64_t ram)
     return co;
 }
 
-/* Whether the network runs in so much memory, with batches as they are: others would be other
- * roundings. */
+/* Whether the network runs in this much memory without smaller batches, which would round
+ * differently. */
 static bool measure_runs(const measure_work *k, const qsf_model *m, uint64_t ram)
 {
     const qsf_context_options co = measure_options(k, ram);
@@ -193,7 +195,7 @@ static qsf_status measure_pass(measure_work *k, uint32_t from, uint32_t to, cal_
     return st;
 }
 
-/* Where the pass ends that begins with input `from`. */
+/* The end of the pass that begins with input `from`. */
 static uint32_t measure_end(const measure_work *k, uint32_t from)
 {
     uint64_t bytes = measure_bytes(&k->grams[from]);

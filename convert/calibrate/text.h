@@ -16,11 +16,11 @@ typedef struct cal_text {
 /* A number that changes with the text and with how it is cut. */
 qsf_status qsf_cal_settings(const qsf_platform *p, const qsf_convert_options *o, uint32_t *crc,
                             qsf_error *err);
-/* By the options, of a file or by the model itself.  t is to be freed in any case. */
+/* From a file or from the model itself, as the options ask.  t must be freed in any case. */
 qsf_status qsf_cal_text(cal_text *t, qsf_model *m, const qsf_convert_options *o, qsf_error *err);
 void       qsf_cal_text_free(cal_text *t);
 
-/* Positions that a context needs for so many sequences of that length. */
+/* Context positions needed for n_seqs sequences of that length. */
 uint32_t   qsf_cal_positions(uint32_t n_seqs, uint32_t len);
 /* So many sequences at once of `most`, or as many as a model allows that has learned its positions,
  * or as keep one with other rotary factors for long contexts at those for short ones. */

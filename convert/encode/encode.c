@@ -1,10 +1,10 @@
-/* Bands of rows to codes with a factor: error feedback for types with a grid, and the trellis.
+/* Encodes bands of rows with a factor: error feedback for types with a grid, and the trellis.
  * SPDX-License-Identifier: MIT
  *
- * Columns are settled from the first to the last, and what rounding one of them does to the
- * outputs is made up for in those that are open (Frantar et al. 2022, arXiv:2210.17323).  A block's
- * scale is searched for when its first column is reached, on its weights as they are then; an error
- * there costs as much as the diagonal of the factor says. */
+ * Columns are rounded from the first to the last, and the error that each adds to the outputs is
+ * compensated in those not yet rounded (Frantar et al. 2022, arXiv:2210.17323).  A block's scale is
+ * searched for when its first column is reached, on the weights as corrected so far; the factor's
+ * diagonal gives the cost of an error there. */
 #include "encode/encode.h"
 
 #include "tensor/table.h"
@@ -89,7 +89,7 @@ static double encode_trellis_tile(const encode_rows *k, uint32_t rows, encode_ba
     encode_trellis t = { .f = k->f, .q = &q, .w = b->w, .scale = b->scale, .scale_byte = b->scale_byte,
                          .codes = b->codes };
     k->lanes->trellis(&t);
-    /* the copy is used up: a row's codes and scales lie there */
+    /* the copy is no longer needed: its memory holds a row's codes and scales */
     uint8_t *codes = (uint8_t *)b->copy, *scale = codes + cols;
     for (uint32_t r = 0; r < rows; r++) {
         for (uint32_t i = 0; i < cols; i++) codes[k->f->column[i]] = b->codes[(size_t)ENCODE_ROWS * i + r];
@@ -130,7 +130,7 @@ static void encode_plain_block(const encode_rows *k, uint32_t at, uint32_t rows,
     }
     for (t->from = at; t->from < QSF_MIN(at + block, b->cols); t->from += ENCODE_STEP) k->lanes->plain(t);
     for (uint32_t r = 0; r < rows; r++) {
-        /* columns behind the last one keep the search's codes, and so do those of no scale */
+        /* columns after the last one keep the search's codes, as do blocks whose scale is 0 */
         for (uint32_t i = 0; i < n && fit[r].scale != 0; i++)
             code[r][i] = b->codes[(size_t)ENCODE_ROWS * (at + i) + r];
         qsf_quant_put_block(dst + r * row_bytes, k->c->type, &fit[r], code[r], block);

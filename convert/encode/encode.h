@@ -6,7 +6,7 @@
 #include "encode/factor.h"
 #include "plan/band.h"
 
-/* One thread's memory beside its convert_band. */
+/* One thread's memory, in addition to its convert_band. */
 typedef struct encode_band {
     float   *w, *copy;          /* [cols of the factor][16] */
     float   *scale;             /* [cols / 64][16] */
@@ -18,7 +18,7 @@ typedef struct encode_band {
  * tr(W H W') with all that was added to H, in units of its mean. */
 typedef struct encode_loss { double error, energy; } encode_loss;
 
-/* n of them, for n threads and matrices of so many columns; free takes NULL and what new has left
+/* n bands, for n threads and matrices with this many columns; free accepts NULL and what new leaves
  * after an error. */
 qsf_status qsf_enc_bands_new(const qsf_platform *p, uint32_t n, uint32_t cols, encode_band **out,
                              qsf_error *err);
@@ -27,7 +27,7 @@ uint64_t   qsf_enc_band_bytes(uint32_t cols);
 
 /* Whether the type's columns go in the order of a trellis's steps. */
 bool       qsf_enc_steps(uint32_t type);
-/* Whether there is an encoder for the type: it is no float and has scales. */
+/* Whether the type has an encoder: it is not a float type and has scales. */
 bool       qsf_enc_can(uint32_t type);
 
 typedef struct encode_rows {

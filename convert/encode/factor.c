@@ -1,18 +1,20 @@
-/* From a Hessian to the factor that error feedback works with: L, lower triangular, of inverse(H) =
- * L L'.
+/* Computes the factor that error feedback uses from a Hessian: the lower triangular L of inverse(H)
+ * = L L'.
  * SPDX-License-Identifier: MIT
  *
  * H with its columns in reverse order is R R' by Cholesky, R lower triangular, and its inverse is
- * V' V with V = inverse(R); V' with its rows and columns in reverse again is L.  So there is one
- * factorisation and one inversion of a triangle, and no inverse of H.
+ * V' V with V = inverse(R); V' with its rows and columns in reverse again is L.  This takes one
+ * factorisation and the inversion of one triangle; H itself is never inverted.
  *
- * Both work in blocks of 64 columns, in doubles, in the array that H was put into: R becomes the
- * lower triangle, V, transposed, the upper one, and the inverses of R's diagonal blocks lie beside.
- * Nearly all of the work is one product of blocks, whose sums have one order on every machine.
+ * Both work in blocks of 64 columns, in doubles, in the array that held H: R becomes the lower
+ * triangle, V, transposed, the upper one, and the inverses of R's diagonal blocks are stored
+ * separately.  Nearly all of the work is one product of blocks, whose sums have the same order on
+ * every machine.
  *
- * The first position of a text is the attention's sink: in some layers it is thousands of times as
- * large as anything else, it is the same in every text, and it decides all that follows.  It counts
- * once beside the mean of all others, and a hundred times as much as these at most. */
+ * The first position of a sequence is the attention sink: in some layers it is thousands of times
+ * as large as anything else, it is the same in every sequence, and everything after it depends on
+ * it.  It counts once, next to the mean of all others, and at most a hundred times as much as that
+ * mean. */
 #include "encode/factor.h"
 
 #include "plan/team.h"
@@ -20,7 +22,7 @@
 
 #include <math.h>
 
-/* What stands on the diagonal for a column that is not there: its errors cost next to nothing. */
+/* The diagonal for a column that does not exist: its errors cost almost nothing. */
 #define FACTOR_ABSENT 1e-6
 
 enum { B = ENCODE_BLOCK };
@@ -69,7 +71,8 @@ static bool factor_diagonal(const factor_work *k, uint32_t i)
     return true;
 }
 
-/* Block i below the diagonal: the part of R that lies left of it off, then the diagonal's R. */
+/* Block i below the diagonal: subtracts the part of R to its left, then applies the diagonal's
+ * R. */
 static qsf_status factor_below(void *user, uint32_t i, uint32_t thread, qsf_error *err)
 {
     const factor_work *k = user;

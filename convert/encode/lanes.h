@@ -1,9 +1,10 @@
-/* The encoders' inner loops over the rows of a tile, and the product that factors are made with.
+/* The encoders' inner loops over the rows of a tile, and the product used to compute factors.
  * SPDX-License-Identifier: MIT
  *
  * Rows of a matrix are quantised independently of one another: a lane of a vector is a row.  The
  * loops are written once (lanes_body.h) and compiled for several instruction sets.  Each lane's
- * operations and their order are the same in all of them, without contraction: so are all bits. */
+ * operations and their order are the same in all of them, without contraction, so the results are
+ * the same to the bit. */
 #ifndef QSF_CONVERT_LANES_H
 #define QSF_CONVERT_LANES_H
 
@@ -19,21 +20,21 @@ enum {
     ENCODE_STATES = 8
 };
 
-/* L, lower triangular, of inverse(H) = L L'.  Rounding column i of a row wrong by e * L[i][i] is
- * made up for best, in the columns j > i that are still open, by taking e * L[j][i] off them, and
- * costs e^2 then. */
+/* L, lower triangular, of inverse(H) = L L'.  A rounding error of e * L[i][i] in column i of a row
+ * is best compensated in the columns j > i, which are not yet rounded, by subtracting e * L[j][i]
+ * from them; its cost is then e^2. */
 typedef struct encode_factor {
     uint32_t        cols;       /* padded to a multiple of ENCODE_GROUP */
-    bool            diagonal;   /* L is: errors have nothing to do with one another */
-    /* [cols]: the matrix's column that stands here, cols of the matrix and more where it has none;
-     * of trellis types, which go in the order of their steps, another one than natural */
+    bool            diagonal;   /* L is diagonal: errors are independent of one another */
+    /* [cols]: the matrix's column at this place, at least the matrix's number of columns if it is
+     * padding; trellis types use the order of their steps instead of the natural one */
     const uint32_t *column;
     /* Panel p: L[j][16p .. 16p + 15] for rows j from 16p on; one panel after another. */
     const float    *panels;
     const float    *weight;     /* [cols] 1 / L[c][c]^2: what the square of an error costs */
 } encode_factor;
 
-/* Where panel p begins in a factor of so many columns. */
+/* Offset of panel p in a factor with this many columns. */
 static inline size_t encode_panel_at(uint32_t cols, uint32_t p)
 {
     return (size_t)ENCODE_STEP * ((size_t)p * cols - (size_t)ENCODE_STEP * p * (p - 1) / 2);
@@ -63,7 +64,7 @@ typedef struct encode_trellis {
 typedef struct encode_plain {
     const encode_factor *f;
     uint32_t from;
-    float   *w;                 /* [cols][16]; these columns become values, those behind are corrected */
+    float   *w;                 /* [cols][16]; these columns become values, later ones are corrected */
     float    scale[ENCODE_ROWS], zero[ENCODE_ROWS], inverse[ENCODE_ROWS], top;
     const encode_levels *table; /* NULL, or its one subset is the table */
     uint8_t *codes;             /* [cols][16] */

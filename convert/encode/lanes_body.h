@@ -110,13 +110,13 @@ static vf LANE(path_cost)(const encode_levels *q, const float *w, const float *w
     return best * scale * scale;
 }
 
-/* The best scale of group g: of those that a byte can say, 8 to an octave, the n_scales that are
- * next below twice the one that clips nothing.  So high, because errors of columns that count for
- * much more than others (the sink's) stretch what is still open, and because the more scales there
- * are, the nearer one of them brings such a column to a level. */
+/* The best scale of group g: tried are the n_scales next below twice the smallest one that does not
+ * clip, among those that a byte can hold, 8 per octave.  They reach that high because errors of
+ * columns that count much more than others (the sink's) stretch the columns not yet rounded, and
+ * because with more scales, one of them brings such a column closer to a level. */
 static void LANE(find_scale)(const encode_trellis *t, uint32_t g, int lane)
 {
-    enum { BIAS = 800, MOST = 255 };      /* the byte e says the float whose bits are (e + 800) << 20 */
+    enum { BIAS = 800, MOST = 255 };      /* byte e stands for the float with the bits (e + 800) << 20 */
     const float *w = t->w + (size_t)ENCODE_ROWS * ENCODE_GROUP * g + lane;
     const vi none = { 0 }, least = none + 1, top = none + MOST;
     vf most = { 0 }, cost = LANE(all)(INFINITY);
@@ -144,7 +144,7 @@ static inline vf LANE(scale_at)(const encode_trellis *t, uint32_t column, int la
     return LANE(load)(t->scale + (size_t)ENCODE_ROWS * (column / ENCODE_GROUP) + lane);
 }
 
-/* 1 / scale; 0 for 0, whose values are 0 whatever the codes say. */
+/* 1 / scale; 0 for a scale of 0, whose values are 0 whatever the codes are. */
 static inline vf LANE(inverse)(vf scale)
 {
     const vi some = LANE_LESS((vf){ 0 }, scale);

@@ -10,8 +10,8 @@
 #include "plan/loss.h"
 #include "plan/team.h"
 
-/* One tile in eight, but four where the matrix has them; a large embedding's mean needs no more
- * than the most. */
+/* One tile in eight, but at least four if the matrix has them; for the mean of a large embedding,
+ * the maximum is enough. */
 enum { SAMPLE_SHARE = 8, SAMPLE_LEAST = 4, SAMPLE_MOST = 96 };
 
 typedef struct sample_work {

@@ -5,9 +5,8 @@
 
 #include "encode/source.h"
 
-/* *loss: tr(E H E') / tr(W H W') of tensor i as c says, on tiles from all over the matrix (of
- * s->expert, over its rows); the relative squared error of the weights where no factor is encoded
- * with. */
+/* *loss: tr(E H E') / tr(W H W') of tensor i in the form c, on tiles from all over the matrix (of
+ * s->expert, over its rows); without a factor, the relative squared error of the weights. */
 qsf_status qsf_enc_sample(encode_source *s, input *in, uint32_t i, const convert_tensor *c, double *loss,
                           qsf_error *err);
 

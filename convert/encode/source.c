@@ -1,5 +1,5 @@
-/* What calibration says of each matrix, as factors for the encoders.  Matrices that read one input
- * follow one another in a model: the last factor is kept for the next of them.
+/* Turns a calibration into factors for the encoders.  Matrices that read the same input are
+ * consecutive in a model: the last factor is kept for the next of them.
  * SPDX-License-Identifier: MIT */
 #include "encode/source.h"
 
@@ -68,7 +68,7 @@ static qsf_status source_read(encode_source *s, const input_tensor *t, const con
     return st;
 }
 
-/* An embedding that is no head is looked up, not multiplied with. */
+/* An embedding that is not also the head is looked up, not multiplied. */
 static bool source_knows(const encode_source *s, const input_tensor *t)
 {
     return s->hessians && s->o->effort > 0 && (t->kind != QSF_K_TOKEN_EMBD || s->in->hp.tied);

@@ -1,4 +1,4 @@
-/* What calibration says of each matrix, as factors for the encoders: see source.c.
+/* Turns a calibration into factors for the encoders: see source.c.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_SOURCE_H
 #define QSF_CONVERT_SOURCE_H
@@ -6,13 +6,13 @@
 #include "encode/factor.h"
 #include "plan/plan.h"
 
-/* Where Hessians come from. */
+/* The source of the Hessians. */
 typedef struct encode_hessians {
     void *user;
-    /* Of what the matrix of this unit and kind (+ (1 + e) << 16: expert e's rows of it) is
-     * multiplied with: h[cols][cols], full and symmetric (*diagonal: nothing but the diagonal is
-     * known, and the rest is 0); first[cols], what it is at a text's first position; *tokens 0:
-     * nothing is known of this matrix. */
+    /* Reads statistics of the inputs of the matrix of this unit and kind (+ (1 + e) << 16: expert
+     * e's rows of it): h[cols][cols], full and symmetric (*diagonal: only the diagonal is known,
+     * and the rest is 0); first[cols], the input at the first position of a sequence; *tokens 0:
+     * nothing is known about this matrix. */
     qsf_status (*read)(void *user, uint32_t unit, uint32_t kind, uint32_t cols, float *h, float *first,
                        uint64_t *tokens, bool *diagonal, qsf_error *err);
 } encode_hessians;
@@ -28,13 +28,13 @@ typedef struct encode_source {
     bool                       steps, measured;
 } encode_source;
 
-/* With which factor tensor i is to be encoded as c says; NULL: not with one.  It stays s's until
- * the next call.  A diagonal factor of no trellis says the importance of columns alone. *measured:
- * calibration says it. */
+/* The factor that tensor i is encoded with in the form c; NULL: without one.  It belongs to s and
+ * is valid until the next call.  A diagonal factor for anything but a trellis only holds the
+ * importance of columns.  *measured: it comes from calibration. */
 qsf_status qsf_enc_factor_of(encode_source *s, uint32_t i, const convert_tensor *c,
                              const encode_factor **out, bool *measured, qsf_error *err);
-/* In how many parts of equal rows the tensor is encoded, each with a factor of its own: experts,
- * where calibration may know what each multiplies and each has whole tiles; else 1. */
+/* The number of parts of equal rows that the tensor is encoded in, each with its own factor: the
+ * number of experts, if calibration may have each one's inputs and each has whole tiles; else 1. */
 uint32_t   qsf_enc_parts(const encode_source *s, const input_tensor *t, const convert_tensor *c);
 void       qsf_enc_source_done(encode_source *s);
 

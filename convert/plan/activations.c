@@ -1,15 +1,15 @@
-/* How large each column of the hidden state before the head is, from text that the model itself
- * makes up.
+/* The size of each column of the hidden state before the head, measured on text that the model
+ * itself generates.
  * SPDX-License-Identifier: MIT
  *
- * What a model writes by chance, several texts side by side, is near enough to what it will be used
- * for, and needs no file. */
+ * Several sequences of random text by the model are close enough to its later use, and do not need
+ * a file. */
 #include "plan/activations.h"
 
 #include "engine/context.h"
 #include "plan/caller.h"
 
-/* the first positions of a text are unlike all others */
+/* the first positions of a sequence differ from all others */
 enum { ACTIVATION_TEXTS = 8, ACTIVATION_TOKENS = 96, ACTIVATION_SKIPPED = 2 };
 
 static void activation_add(const qsf_context *c, double *sums)

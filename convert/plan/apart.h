@@ -19,8 +19,8 @@ void       qsf_conv_found_free(const qsf_platform *p, convert_found *f);
 qsf_status qsf_conv_found_join(const qsf_platform *p, const convert_found *f, uint32_t n, uint32_t rows,
                                convert_tensor *c, void **data, qsf_error *err);
 
-/* One row w[cols], whose largest weights are added to *found and cost their blocks nothing; adds to
- * *e (may be NULL).  weight[cols] and back[cols] are scratch. */
+/* One row w[cols], whose largest weights are added to *found and do not count in their blocks; adds
+ * to *e (may be NULL).  weight[cols] and back[cols] are scratch. */
 typedef struct convert_row { float *w, *weight, *back; uint32_t row, cols; } convert_row;
 qsf_status qsf_conv_row_apart(const qsf_platform *p, const convert_tensor *c, const convert_row *r,
                               uint8_t *dst, convert_found *found, qsf_quant_error *e, qsf_error *err);

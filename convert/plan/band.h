@@ -29,8 +29,8 @@ qsf_status qsf_conv_read(input *in, uint32_t i, const convert_tensor *c, uint32_
 /* n rows of c's blocks to tiles. */
 void       qsf_conv_pack(const input_tensor *t, const convert_tensor *c, uint32_t n, const uint8_t *blocks,
                          uint8_t *dst);
-/* Rows [row, row + n) of tensor i, quantised as c says, to dst (bytes of
- * that many rows; NULL: only measured); adds to *e. */
+/* Rows [row, row + n) of tensor i, quantised in the form c, to dst (the bytes of these rows; NULL:
+ * only measured); adds to *e. */
 qsf_status qsf_conv_rows(input *in, uint32_t i, const convert_tensor *c, uint32_t row, uint32_t n,
                          convert_band *b, uint8_t *dst, qsf_quant_error *e, qsf_error *err);
 /* The error of form c on rows from all over the matrix; *outliers

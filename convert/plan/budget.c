@@ -1,11 +1,11 @@
-/* Chooses types under a size: bytes go where a byte takes most of the expected loss away.
+/* Chooses types for a given size: bytes are spent where each reduces the expected loss most.
  * SPDX-License-Identifier: MIT
  *
- * The loss of a model is taken to be a sum over its matrices of sensitivity times relative squared
- * error, which holds well for small errors (Malinovskii et al. 2024, arXiv:2411.17525).  The errors
- * are measured, on rows from all over the matrix; the sensitivities of the kinds were measured once
- * and are in docs/quantisers.md.  Starting from the smallest types, the change with the largest
- * gain a byte is made until nothing fits. */
+ * The loss of a model is approximated by a sum over its matrices of sensitivity times relative
+ * squared error, which is accurate for small errors (Malinovskii et al. 2024, arXiv:2411.17525).
+ * The errors are measured, on rows from all over the matrix; the sensitivities of the kinds were
+ * measured once and are in docs/quantisers.md.  Starting from the smallest types, the change with
+ * the largest gain per byte is made until no change fits. */
 #include "plan/budget.h"
 
 #include "model/qsf_ext.h"

@@ -14,8 +14,8 @@ qsf_status qsf_conv_budget(input *in, const qsf_convert_options *o, convert_repo
 double     qsf_conv_budget_sensitivity(const input *in, uint32_t kind);
 /* A tensor's sensitivity for estimating the loss: larger networks are less sensitive. */
 double     qsf_conv_loss_sensitivity(const input *in, const input_tensor *t);
-/* Not less than the file has beside its tensors' data: header, index, tensor headers, extension
- * section and alignment. */
+/* At least the bytes of the file other than its tensors' data: header, index, tensor headers,
+ * extension section and alignment. */
 uint64_t   qsf_conv_budget_around(const input *in, const qsf_convert_options *o);
 
 #endif

@@ -1,4 +1,4 @@
-/* The caller's word during the work: progress, warnings, and whether to go on.
+/* Calls to the caller during the work: progress, warnings, and whether to continue.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_CALLER_H
 #define QSF_CONVERT_CALLER_H

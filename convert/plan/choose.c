@@ -1,5 +1,5 @@
-/* What each tensor becomes: the named presets, the user's own rules, and a budget spent where it
- * helps most.
+/* Chooses each tensor's type: by the named presets, the user's own rules, and a budget spent where
+ * it helps most.
  * SPDX-License-Identifier: MIT */
 #include "plan/choose.h"
 #include "model/roles.h"
@@ -14,8 +14,8 @@
 
 /* ---- patterns ---- */
 
-/* * is any text, ? any one byte.  Only the last star is ever gone
- * back to, so the work is at most len * len. */
+/* * matches any string, ? any single byte.  Backtracking only goes to the last star, so the work is
+ * at most len * len. */
 static bool plan_glob(const char *pattern, const char *text)
 {
     const char *star = NULL, *from = NULL;
@@ -40,8 +40,9 @@ static qsf_status plan_set(convert_tensor *c, const input_tensor *t, const qsf_c
     return qsf_tensor_bytes(c->type, c->packing, c->block, t->rows, t->cols, &c->bytes, err);
 }
 
-/* Small matrices that keep 16 bits unless a rule names them: a wrong expert is no small error, and
- * what RWKV widens from few columns decides how its state goes on (llama.cpp keeps it, too). */
+/* Small matrices that keep 16 bits unless a rule names them: choosing a wrong expert is a large
+ * error, and RWKV's low-rank matrices control how its state develops (llama.cpp keeps them,
+ * too). */
 static bool plan_stays(const input *in, const input_tensor *t)
 {
     switch (t->kind) {
@@ -68,8 +69,8 @@ static bool plan_matches(const qsf_convert_rule *rule, const input_tensor *t)
     return plan_glob(rule->pattern, t->name) || plan_glob(rule->pattern, qsf_kind_name(t->kind));
 }
 
-/* What is ternary already stays so, to the bit, whatever a preset makes of other matrices of
- * layers. */
+/* A matrix that is already ternary stays so, to the bit, whatever a preset chooses for other
+ * matrices of layers. */
 static qsf_status plan_ternary(input *in, uint32_t i, const qsf_convert_options *o, convert_tensor *c,
                                convert_form *f, qsf_error *err)
 {
@@ -97,7 +98,7 @@ static qsf_status plan_tensor(input *in, uint32_t i, const qsf_convert_options *
     convert_form f;
     memset(c, 0, sizeof *c);
     c->fixed = true;
-    /* the format says so */
+    /* the format requires it */
     if (t->unit == in->hp.n_layers + 1 && t->kind != QSF_K_OUTPUT)
         return plan_set(c, t, o, QSF_T_F16, 1, err);
     if (t->kind == QSF_K_POS_EMBD) return plan_set(c, t, o, QSF_T_F16, 1, err);
@@ -117,7 +118,7 @@ static qsf_status plan_tensor(input *in, uint32_t i, const qsf_convert_options *
     return st ? st : plan_set(c, t, o, f.type, f.block, err);
 }
 
-/* A pattern that matches nothing is a mistake that would otherwise go unseen. */
+/* A pattern without a match is a mistake that would otherwise go unnoticed. */
 static qsf_status plan_check_rules(const input *in, const qsf_convert_options *o, qsf_error *err)
 {
     for (size_t k = 0; k < o->n_rules; k++) {
@@ -131,8 +132,8 @@ static qsf_status plan_check_rules(const input *in, const qsf_convert_options *o
     return QSF_OK;
 }
 
-/* Where the input lies on a grid that the output can hold as it is,
- * scaling channels would only move it off. */
+/* If the input is on a grid that the output can hold exactly, scaling channels would only move it
+ * off that grid. */
 static bool plan_equalizes(const input *in, const qsf_convert_options *o, const convert_report *r)
 {
     for (uint32_t i = 0; i < in->n_tensors; i++)

@@ -54,8 +54,8 @@ static void cluster_halves(cluster_work *k)
     }
 }
 
-/* Of up to CLUSTER_BAND rows.  Nearest is where the product less
- * half the centroid's square is largest. */
+/* For up to CLUSTER_BAND rows.  The nearest centroid is the one with the largest product less half
+ * its square. */
 static void cluster_nearest(const cluster_work *k, const float *rows, uint32_t n, uint32_t thread,
                             uint32_t *out)
 {
@@ -325,7 +325,7 @@ static int cluster_tensor(const input *in, uint32_t kind)
     return -1;
 }
 
-/* Of the rows of tensor i.  On an error there is nothing to free. */
+/* For the rows of tensor i.  After an error there is nothing to free. */
 static qsf_status cluster_begin(cluster_work *k, input *in, const qsf_convert_options *o, uint32_t i,
                                 uint32_t n, uint32_t n_threads, qsf_error *err)
 {

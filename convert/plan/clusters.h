@@ -5,8 +5,8 @@
 
 #include "plan/plan.h"
 
-/* Sorts the head's rows into o->head_clusters clusters (the
- * arena's; NULL where none were asked for). */
+/* Sorts the head's rows into o->head_clusters clusters (in the arena; NULL if no clusters were
+ * asked for). */
 qsf_status qsf_conv_clusters(input *in, const qsf_convert_options *o, const convert_report *r,
                              const qsf_clusters **out, qsf_error *err);
 /* Sorts the embedding's rows into o->embd_clusters clusters, alike. */

@@ -8,17 +8,18 @@
  *     rows of v -> columns of the attention output (of every query head that shares the key head)
  *     rows of up -> columns of down (gated networks only: else an activation lies between)
  *
- * The last two only where no norm lies between, as BitNet's do.
+ * The last two apply only without a norm in between, as in BitNet.
  *
- * In a block all columns share a step, so their errors are alike, and a column's errors count as
- * much as its inputs are large.  With a_j the size of input j and w_j that of column j, scaling the
+ * In a block all columns share a step, so their errors are similar, and a column's errors count in
+ * proportion to its inputs.  With a_j the size of input j and w_j that of column j, scaling the
  * column by s_j costs sum(a_j^2 / s_j^2) times sum(s_j^2 w_j^2), which is least at s_j = sqrt(a_j /
- * w_j).  Without calibration a_j is what the weights before it say: the norm's gain, the energy of
- * the row that makes it.  docs/quantisers.md has the measurements.
+ * w_j).  Without calibration, a_j is estimated from the weights before it: the norm's gain, the
+ * energy of the row that makes it.  docs/quantisers.md has the measurements.
  *
- * Error feedback knows better how much each input counts.  For it the norms' gains go into the
- * matrices whole, so that a block's columns have inputs of about one size, and that is all; but in
- * a model where calibration finds odd channels of the hidden state: level.h. */
+ * Error feedback knows more precisely how much each input counts.  With it, the norms' gains are
+ * moved entirely into the matrices, so that a block's columns have inputs of about the same size,
+ * and nothing else is done, except in a model with outlier channels in the hidden state: see
+ * level.h. */
 #include "plan/equalize.h"
 
 #include "plan/band.h"
@@ -38,7 +39,7 @@ typedef struct equal_work {
     double          bits;           /* of a weight, about */
     bool            odd;            /* the model has channels far larger than others */
     bool            looks;          /* only for these */
-    bool            folds;          /* norm gains go into the matrices whole, and nothing else is done */
+    bool            folds;          /* norm gains are moved into the matrices, and nothing else is done */
     equal_layer     at;
 } equal_work;
 
@@ -105,13 +106,13 @@ static qsf_status equal_reciprocal(equal_work *k, const float *s, uint32_t n, fl
     return QSF_OK;
 }
 
-/* scale[j] = gain[j], which leaves 1 or -1 of it, where that is a scale. */
+/* scale[j] = gain[j], which leaves a gain of 1 or -1, if gain[j] is valid as a scale. */
 static void equal_fold(const double *gain, uint32_t n, float *scale)
 {
     for (uint32_t j = 0; j < n; j++) scale[j] = gain[j] > 1e-6 && gain[j] < 1e6 ? (float)gain[j] : 1;
 }
 
-/* What calibration says of the columns of a matrix; *known false: nothing. */
+/* The calibration's sizes of a matrix's columns; *known false: unknown. */
 static qsf_status equal_measured(const equal_work *k, int tensor, float *size, bool *known, qsf_error *err)
 {
     const input *in = k->in;
@@ -211,7 +212,7 @@ static qsf_status equal_pair(equal_work *k, const equal_channels *p, const doubl
     return st;
 }
 
-/* Of what calibration says of the reader's columns; nothing where it says nothing. */
+/* Uses the reader's columns in the calibration; does nothing if it does not have them. */
 static qsf_status equal_pair_level(equal_work *k, const equal_channels *p, qsf_error *err)
 {
     input *in = k->in;
@@ -238,7 +239,7 @@ static qsf_status equal_pair_level(equal_work *k, const equal_channels *p, qsf_e
     return st;
 }
 
-/* size[r] = root of the energy of the maker's row r behind a norm with this gain. */
+/* size[r] = root of the energy of the maker's row r after a norm with this gain. */
 static qsf_status equal_made_size(equal_work *k, int maker, const double *gain, double *size, qsf_error *err)
 {
     const uint32_t rows = k->in->tensors[maker].rows;
@@ -264,9 +265,9 @@ static bool equal_shape(const input *in, int i, uint32_t rows, uint32_t cols)
     return i >= 0 && in->tensors[i].rows == rows && in->tensors[i].cols == cols;
 }
 
-/* q and k with norms of their own, or any other part, may follow: only the inputs' scale changes
- * and is made up for.  Where both parts of a layer take one norm's rows, all matrices that read it
- * are scaled. */
+/* Norms of q and k, or any other part, may follow: only the inputs' scale changes, and the matrices
+ * compensate it.  If both parts of a layer read the same norm, all matrices that read it are
+ * scaled. */
 static qsf_status equal_attention(equal_work *k, double *gain, double *size, qsf_error *err)
 {
     const input *in = k->in;
@@ -275,8 +276,8 @@ static qsf_status equal_attention(equal_work *k, double *gain, double *size, qsf
     const int n_readers = in->hp.flow != QSF_FLOW_PARALLEL ? 3 : in->hp.gated ? 5 : 4;
     const uint32_t d = in->hp.head_dim, kv = in->hp.n_kv_heads, repeat = kv ? in->hp.n_heads / kv : 0;
     qsf_status st;
-    /* With streams the normed rows are also added to what attention makes of them; beside attention
-     * Mamba-2 takes them. */
+    /* With streams the normed rows are also added to the attention's output; Mamba-2 next to
+     * attention reads them, too. */
     if (!equal_shape(in, t[QSF_K_ATTN_NORM], 1, in->hp.n_embd) || in->hp.altup || t[QSF_K_MIX_IN] >= 0)
         return QSF_OK;
     for (int i = 0; i < n_readers; i++)
@@ -340,7 +341,7 @@ static qsf_status equal_one_layer(void *user, uint32_t layer, uint32_t thread, q
     return st;
 }
 
-/* What a weight will have, about; types that a target chooses are not known yet. */
+/* The bits that a weight will have, roughly; types chosen by a target are not known yet. */
 static double equal_bits(const input *in, const qsf_convert_options *o, const convert_report *r)
 {
     double weights = 0, bytes = 0;

@@ -22,7 +22,7 @@ bool qsf_conv_type_find(const char *name, uint32_t *type)
     return false;
 }
 
-/* docs/quantisers.md has the measurements behind them. */
+/* docs/quantisers.md has the measurements that these are based on. */
 static const struct { const char *name; convert_forms forms;
 } form_presets[] = {
     [QSF_CONVERT_2BIT] = { "2bit", { { QSF_T_2BIT, 64 }, { QSF_T_5BIT_S, 64 }, { QSF_T_5BIT_S, 64 } } },

@@ -9,8 +9,8 @@ enum { CONVERT_FORMS = 11, CONVERT_MIXED_LEAST = 3 /* the smallest form of `mixe
 
 typedef struct convert_form { uint32_t type, block; } convert_form;
 
-/* A preset's form for layers, for the embedding (which is the head, too,
- * where the two are tied), and for a head of its own. */
+/* A preset's form for layers, for the embedding (which is also a tied head), and for a separate
+ * head. */
 typedef struct convert_forms { convert_form layer, embd, head; } convert_forms;
 const convert_forms *qsf_conv_preset_forms(qsf_convert_preset p);    /* p is a preset */
 

@@ -1,16 +1,16 @@
-/* How far the channels behind a norm are made alike.
+/* How far the sizes of the channels after a norm are made equal.
  * SPDX-License-Identifier: MIT
  *
- * A gain that goes into the matrices whole leaves the hidden state itself.  Activations are rounded
- * to 8 bits in blocks, by the largest of each: a channel that is far larger than its neighbours
- * costs them their bits.  Made smaller, with its column larger, it costs the weights of its block
- * theirs.
- * The same holds of channels that a matrix makes, as if behind a norm with a gain of 1.
+ * A gain that is moved entirely into the matrices leaves the plain hidden state.  Activations are
+ * rounded to 8 bits in blocks, scaled by the largest of each: a channel that is far larger than its
+ * neighbours costs them precision.  Making it smaller and its column larger costs the weights of
+ * its block precision instead.  The same holds for channels that a matrix makes, as after a norm
+ * with a gain of 1.
  *
- * Which loses less depends on the model and on how many bits a weight has, so that each is tried:
- * some rows of its readers with the channels kept within several ranges, rounded on an even grid.
- * Only models with odd channels are: SmolLM2, which has none, lost by it.
- * docs/quantisers.md has what it brings. */
+ * Which loses less depends on the model and on the bits per weight, so each is tried: some rows of
+ * the matrices that read the channels are rounded on an even grid, with the channels kept within
+ * several ranges.  Only models with outlier channels are changed: SmolLM2, which does not have any,
+ * got worse.  docs/quantisers.md has the gains. */
 #include "plan/level.h"
 
 #include "base/host.h"
@@ -19,7 +19,7 @@
 
 enum { LEVEL_ROWS = 32, LEVEL_BLOCK = 64, LEVEL_RANGES = 8, LEVEL_STEPS = 6 };
 
-/* Of the geometric mean; the last: as they are. */
+/* Relative to the geometric mean; the last: unchanged. */
 static const double level_range[LEVEL_RANGES] = { 1, 1.5, 2.5, 4, 8, 16, 32, INFINITY };
 
 typedef struct level_work {
@@ -59,7 +59,7 @@ bool qsf_conv_level_odd(const level_norm *of)
 
 #undef LEVEL_ODD
 
-/* scale[j] = gain[j] where that keeps the channel within the range around the mean. */
+/* scale[j] = gain[j] if that keeps the channel within the range around the mean. */
 static void level_scales(const level_norm *of, double mean, double range, float *scale)
 {
     for (uint32_t j = 0; j < of->n; j++) {
@@ -72,7 +72,7 @@ static void level_scales(const level_norm *of, double mean, double range, float 
     }
 }
 
-/* The largest of a block of normal values is told by a high moment of theirs. */
+/* The largest of a block of normally distributed values is estimated by a high moment of theirs. */
 static void level_noise(const level_norm *of, const float *scale, double *noise)
 {
     for (uint32_t at = 0; at < of->n; at += LEVEL_BLOCK) {
@@ -84,7 +84,7 @@ static void level_noise(const level_norm *of, const float *scale, double *noise)
     }
 }
 
-/* Least sum of w[j] * (rounding of x[j])^2 on an even grid of so many levels around 0. */
+/* Least sum of w[j] * (rounding of x[j])^2 on an even grid with this many levels around 0. */
 static double level_rounding(const double *x, const double *w, uint32_t n, double levels)
 {
     double largest = 0, least = INFINITY;

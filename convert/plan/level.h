@@ -1,4 +1,4 @@
-/* How far the channels behind a norm are made alike: see level.c.
+/* How far the sizes of the channels after a norm are made equal: see level.c.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_LEVEL_H
 #define QSF_CONVERT_LEVEL_H
@@ -11,7 +11,7 @@ typedef struct level_norm {
     uint32_t      n;
     double        bits;         /* of a weight, about */
     const double *gain;         /* [n] of the norm, none negative */
-    const float  *size;         /* [n] root mean squares behind the norm; 0: not known */
+    const float  *size;         /* [n] root mean squares after the norm; 0: not known */
 } level_norm;
 
 /* Whether a channel of the hidden state is far larger than their geometric mean. */

@@ -1,11 +1,12 @@
-/* The few largest weights of a row, kept apart in fp16: their blocks need not stretch to them.
+/* The few largest weights of a row, stored separately in fp16, so that their blocks need not cover
+ * them.
  * SPDX-License-Identifier: MIT
  *
- * An outlier lies more than three standard deviations from its row's mean.  The original format
- * specification clamps a few outliers, stores up to one in a hundred apart, and gives the matrix
- * more bits beyond that.  Whether storing them apart pays is measured: per byte (6 for each
- * outlier, 4 for each row) it must remove clearly more error than any larger form, because outliers
- * also cost time: they are added one by one. */
+ * An outlier is more than three standard deviations from its row's mean.  The original format
+ * specification clamps a few outliers, stores up to one in a hundred separately, and gives the
+ * matrix more bits beyond that.  Whether this pays is measured: per byte (6 for each outlier, 4 for
+ * each row) it must remove clearly more error than any larger form, because outliers also cost
+ * time: they are added one by one. */
 #include "plan/outliers.h"
 
 #include "plan/band.h"
@@ -26,8 +27,8 @@ typedef struct outlier_work {
     convert_band              *bands;       /* one a thread */
 } outlier_work;
 
-/* Only matrices of layers at 4 bits and less: with more, no
- * weight of a block is far from a level.  A trellis has no blocks of its own. */
+/* Only matrices of layers at 4 bits and less: with more bits, every weight of a block is close to a
+ * level.  A trellis is not divided into blocks. */
 static bool outlier_possible(const input *in, uint32_t i, const convert_tensor *c)
 {
     const qsf_type_info *info = qsf_type_get(c->type);
@@ -65,7 +66,7 @@ static qsf_status outlier_one(void *user, uint32_t i, uint32_t thread, qsf_error
     if (st) return st;
     c->keeps_outliers = from.sparse != NULL;
     if (from.sparse || (from.bytes && k->o->outliers == QSF_CONVERT_AUTO)) return QSF_OK;
-    /* Experts whose weights lie in two places cannot be read alone. */
+    /* Experts whose weights are stored in two places cannot be read alone. */
     if (k->o->outliers == QSF_CONVERT_AUTO && qsf_kind_is_experts(t->kind)) return QSF_OK;
     with.keeps_outliers = true;
     if ((st = qsf_conv_measure(k->in, i, c, b, &none, NULL, err)) ||

@@ -1,4 +1,4 @@
-/* What becomes of each tensor, and how well it went: what the files of this folder work on.
+/* The form chosen for each tensor, and its errors: the data that the files of this folder work on.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_PLAN_H
 #define QSF_CONVERT_PLAN_H
@@ -10,21 +10,22 @@
 typedef struct convert_tensor {
     uint32_t        type, block;
     uint8_t         packing;
-    bool            fixed;          /* the user or the format says so: no budget changes it */
+    bool            fixed;          /* set by the user or by the format: no budget changes it */
     bool            raised;         /* mixed: got more bits than the budget gave it, for its cosine's sake */
     uint64_t        bytes;
     /* [rows], [cols]: the weights are multiplied with them first; NULL: 1 */
     const float    *row_scale, *col_scale;
     const float    *importance;     /* [cols] weights of the columns' squared errors; NULL: 1 */
-    /* not 0: goes to a tensor of its own (QSF_K_SCALE); the codes are of the weights without it */
+    /* not 0: stored in a tensor of its own (QSF_K_SCALE); the codes are those of the weights
+     * divided by it */
     float           scale;
     const qsf_embd_clusters *clusters;      /* whose centroids are taken off the rows, NULL: none */
-    bool            keeps_outliers; /* the largest weights of each row go to a sparse tensor beside it */
+    bool            keeps_outliers; /* the largest weights of each row go to an additional sparse tensor */
     uint64_t        n_outliers;
     uint64_t        outlier_bytes;
     qsf_quant_error error;          /* with outliers put back */
-    /* What the errors do to the outputs, and what it would do to have no weights; 0 and 0 where
-     * no factor was there to encode with. */
+    /* The effect of the errors on the outputs, and that of removing the weights; 0 and 0 without a
+     * factor. */
     double          output_error, output_energy;
     double          predicted_kl;   /* of what calibration chose; else 0 */
 } convert_tensor;

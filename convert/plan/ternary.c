@@ -1,9 +1,9 @@
-/* Matrices that are ternary already: their codes and their scale go over as they are.
+/* Matrices that are already ternary: their codes and their scale are copied unchanged.
  * SPDX-License-Identifier: MIT
  *
- * BitNet's matrices hold -s, 0 and s for one s each, whatever type their file stores them in:
- * floats, TQ1_0, TQ2_0, I2_S, packed bytes.  A quantiser would have to find s again, and a rounded
- * one; looking at the values finds it to the bit. */
+ * Each of BitNet's matrices holds only -s, 0 and s for a single s, whatever type the file stores
+ * them in: floats, TQ1_0, TQ2_0, I2_S, packed bytes.  A quantiser would have to search for s and
+ * find it only roughly; looking at the values gives it exactly. */
 #include "plan/ternary.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ qsf_status qsf_conv_ternary_scale(input *in, uint32_t i, uint32_t band, float *s
     qsf_status st = w ? QSF_OK : QSF_E_MEMORY;
     bool same = true;
     *scale = 0;
-    /* The first row says no of nearly all others. */
+    /* The first row already rules out nearly all others. */
     for (uint32_t row = 0, n = 1; row < t->rows && same && !st; row += n, n = QSF_MIN(band, t->rows - row))
         if (!(st = in->read(in, i, row, n, w, err))) same = ternary_same(w, (size_t)n * t->cols, scale);
     qsf_dealloc(in->platform, w, bytes);

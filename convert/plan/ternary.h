@@ -1,4 +1,4 @@
-/* Matrices that are ternary already: their codes and their scale go over as they are.
+/* Matrices that are already ternary: their codes and their scale are copied unchanged.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_TERNARY_H
 #define QSF_CONVERT_TERNARY_H

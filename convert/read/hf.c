@@ -1,5 +1,5 @@
-/* A Hugging Face model directory as the converter's input: config.json says what the network is,
- * the weight files hold its tensors, the tokenizer files its vocabulary.
+/* A Hugging Face model directory as the converter's input: config.json describes the network, the
+ * weight files hold its tensors, the tokenizer files its vocabulary.
  * SPDX-License-Identifier: MIT */
 #include "read/hf.h"
 #include "read/hf_names.h"
@@ -98,7 +98,7 @@ static qsf_status hf_add_count(input *in, const char *key, uint32_t n, qsf_error
     return n ? hf_add_meta(in, key, text, err) : QSF_OK;
 }
 
-/* What the keys of a GGUF file say of rerankers' pairs. */
+/* Adds the keys that a GGUF file has for the pairs of rerankers. */
 static qsf_status hf_add_pair(input *in, qsf_error *err)
 {
     const qsf_status st = hf_add_meta(in, "tokenizer.ggml.add_sep_token", "true", err);

@@ -1,4 +1,4 @@
-/* What model types call their tensors, where that is not Llama's name.
+/* The tensor names of model types, if they differ from Llama's.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_aliases.h"
 
@@ -16,7 +16,7 @@ const hf_alias qsf_hf_phi3_names[] = {
     PART(FFN_UP, "up", "mlp.gate_up_proj.weight"),
     NAMES_END,
 };
-/* Llama's post_attention_layernorm stands behind the residual, this one before it. */
+/* Llama's post_attention_layernorm comes after the residual, this one before it. */
 const hf_alias qsf_hf_gemma2_names[] = {
     NAME(FFN_NORM, "pre_feedforward_layernorm.weight"),
     NAMES_END,

@@ -1,4 +1,4 @@
-/* What model types call their tensors, where that is not Llama's name: lists for the types' table.
+/* The tensor names of model types, if they differ from Llama's: lists for the table of types.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_HF_ALIASES_H
 #define QSF_CONVERT_HF_ALIASES_H

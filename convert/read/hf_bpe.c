@@ -39,7 +39,7 @@ static bool bpe_is_str(yyjson_val *obj, const char *key, const char *is)
     return s && !strcmp(s, is);
 }
 
-/* Byte-level: nothing or NFC.  SentencePiece: a space mark in front, spaces to marks. */
+/* Byte-level: none or NFC.  SentencePiece: a leading space mark, spaces to marks. */
 static qsf_status bpe_normalizer(yyjson_val *v, bool spm, qsf_vocab *out, qsf_error *err)
 {
     const char *type = qsf_json_get_str(v, "type");

@@ -1,5 +1,4 @@
-/* config.json to hparams, with the defaults that the Transformers library has where a member is
- * missing.
+/* Converts config.json to hparams, with the Transformers library's defaults for missing members.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_config.h"
 
@@ -18,7 +17,7 @@
 
 static bool config_sign(char c) { return c == '_' || c == '-'; }
 
-/* An architecture of GGUF files with this type's name but for dashes; NULL: there is none. */
+/* The architecture of GGUF files with this type's name, ignoring dashes; NULL if unknown. */
 static const qsf_arch *config_gguf(const char *type)
 {
     for (const qsf_arch *a = qsf_archs; a->name && type; a++) {
@@ -41,7 +40,7 @@ static qsf_status config_type(yyjson_val *root, const hf_type **out, qsf_error *
     qsf_status st;
     if ((st = qsf_json_get_text(root, CONFIG, "model_type", &type, err)) ||
         (st = qsf_json_get_arr(root, CONFIG, "architectures", &classes, err))) return st;
-    /* Its text model is of another type, which says all of it. */
+    /* Its text model has another type, which determines everything else. */
     if (type && !strcmp(type, "mistral3")) {
         yyjson_val *text;
         if ((st = qsf_json_get_obj(root, CONFIG, "text_config", &text, err)) ||
@@ -92,7 +91,8 @@ static qsf_status config_layer_types(yyjson_val *root, uint32_t n_layers, yyjson
     return QSF_OK;
 }
 
-/* Every so many layers one sees all: a number, or a letter for each of them ("LLLG"). */
+/* One layer in this many attends to everything: given as a number, or as a letter for each layer
+ * ("LLLG"). */
 static qsf_status config_window_period(yyjson_val *root, const qsf_arch *a, uint32_t *every, qsf_error *err)
 {
     const char *key = qsf_json_get(root, "sliding_window_pattern") ? "sliding_window_pattern"
@@ -138,7 +138,7 @@ static qsf_status config_window(yyjson_val *root, const hf_type *d, const qsf_ar
     }
     if (!n_local) hp->window = 0;
     if (!n_local || n_local == hp->n_layers) {
-        /* Without a global layer among these few the type's own period still says the same. */
+        /* Without a global layer among these few, the type's own period still applies. */
         hp->window_pattern = n_local && !types && p.regular ? p.every : 0;
         return QSF_OK;
     }
@@ -154,7 +154,7 @@ static qsf_status config_window(yyjson_val *root, const hf_type *d, const qsf_ar
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-/* Leaves hp->act as it is where config.json is silent. */
+/* Leaves hp->act unchanged if config.json does not set it. */
 static qsf_status config_activation(yyjson_val *root, const char *key, qsf_hparams *hp, qsf_error *err)
 {
     static const struct { const char *name; uint8_t act; } known[] = {
@@ -169,7 +169,7 @@ static qsf_status config_activation(yyjson_val *root, const char *key, qsf_hpara
     if (st || !name) return st;
     for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++)
         if (!strcmp(name, known[i].name) && (i || hp->both_ways)) {
-            /* gpt-oss says silu, of which its activation is made */
+            /* gpt-oss has silu, which its own activation is based on */
             if (hp->act != QSF_ACT_SWIGLU_OAI || known[i].act != QSF_ACT_SILU) hp->act = known[i].act;
             return QSF_OK;
         }
@@ -272,7 +272,8 @@ static qsf_status config_biases(yyjson_val *root, hf_config *cfg, qsf_error *err
     return QSF_OK;
 }
 
-/* What is so in every model of the architecture, or where config.json does not say. */
+/* What holds for every model of the architecture, or is the default if config.json does not set
+ * it. */
 static void config_arch(const qsf_arch *a, const hf_type *d, qsf_hparams *hp)
 {
     qsf_format(hp->arch, sizeof hp->arch, "%s", a->name);
@@ -404,7 +405,7 @@ static qsf_status config_ternary(yyjson_val *q, uint8_t *ternary, qsf_error *err
     return QSF_OK;
 }
 
-/* A model with pictures says it for the whole model, or did once for the text alone. */
+/* A vision model sets it for the whole model; older files set it for the text part alone. */
 static qsf_status config_tied(yyjson_val *top, yyjson_val *text, const hf_type *d, qsf_hparams *hp,
                               qsf_error *err)
 {

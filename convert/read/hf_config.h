@@ -1,4 +1,4 @@
-/* What config.json and generation_config.json say of the network and its tokens.
+/* Reads the network's description and its tokens from config.json and generation_config.json.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_HF_CONFIG_H
 #define QSF_CONVERT_HF_CONFIG_H
@@ -19,17 +19,17 @@ typedef enum hf_ternary {
 typedef struct hf_config {
     const hf_type  *type;
     const qsf_arch *arch;
-    uint64_t    need;                        /* kinds, as bits, beside those that the architecture needs */
+    uint64_t    need;                        /* kinds, as bits, besides those of the architecture */
     uint8_t     ternary;                     /* hf_ternary */
-    uint32_t    n_guessing;                  /* layers behind the others, which guess further tokens */
-    bool        head_twice;                  /* the head is the embedding, and yet a matrix of its own */
-    bool        pictures;                    /* the text model is a part, beside one for pictures */
-    bool        own_head;                    /* of a reranker, whose head is no part of the model */
-    bool        rerank;                      /* a text's score is the share of "yes" in its answer */
-    /* Folders of the modules of the library sentence-transformers; NULL: there is none. */
+    uint32_t    n_guessing;                  /* extra layers at the end, which predict further tokens */
+    bool        head_twice;                  /* the head is the embedding, but stored as a separate matrix */
+    bool        pictures;                    /* the text model is one part, next to a vision model */
+    bool        own_head;                    /* of a reranker whose head is not part of the model */
+    bool        rerank;                      /* the score is the share of "yes" in the answer */
+    /* Folders of sentence-transformers modules; NULL if absent. */
     const char *pooling, *dense[2];
     uint32_t    n_dense;                     /* of which config.json was read */
-    int32_t     bos, eos, pad;               /* -1: not said */
+    int32_t     bos, eos, pad;               /* -1: not set */
     uint32_t    n_more_eos;
     int32_t     more_eos[16];                /* where eos_token_id is a list: all of it */
 } hf_config;
@@ -44,7 +44,7 @@ qsf_status qsf_hf_config_read(yyjson_val *root, qsf_arena *arena, qsf_hparams *h
                               qsf_error *err);
 /* Token ids of config.json and generation_config.json: a number, a list, or nothing. */
 qsf_status qsf_hf_config_tokens(yyjson_val *root, const char *what, hf_config *cfg, qsf_error *err);
-/* One more end token, where it is new and not -1. */
+/* Adds one more end token, if it is new and not -1. */
 qsf_status qsf_hf_add_end(hf_config *cfg, const char *what, int32_t id, qsf_error *err);
 /* That these are rows of the embedding. */
 qsf_status qsf_hf_check_tokens(const hf_config *cfg, const char *what, uint32_t n_vocab, qsf_error *err);

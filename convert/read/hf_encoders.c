@@ -1,5 +1,5 @@
-/* What config.json says of encoders: token types and positions, what the network is not, windows on
- * both sides, classes.
+/* Reads config.json of encoders: token types and positions, unsupported variants, windows on both
+ * sides, classes.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_encoders.h"
 
@@ -30,7 +30,7 @@ static qsf_status encoder_only(yyjson_val *root, const char *key, const char *on
     return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": %s \"%s\" (supported: %s)", key, text, only);
 }
 
-/* Scores of a text: as many as there are labels, two where nothing says it. */
+/* Scores per input: as many as there are labels, two if the file does not list them. */
 static qsf_status encoder_classes(yyjson_val *root, qsf_hparams *hp, qsf_error *err)
 {
     yyjson_val *labels;
@@ -57,7 +57,7 @@ static qsf_status encoder_bert(yyjson_val *root, const hf_config *cfg, qsf_hpara
     if (hp->n_ctx_train <= d->pos_first)
         return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": max_position_embeddings is %u",
                         (unsigned)hp->n_ctx_train);
-    /* Positions begin behind the padding's. */
+    /* Positions begin after that of the padding. */
     if (d->pos_first && cfg->pad >= 0 && (uint32_t)cfg->pad + 1 != d->pos_first)
         return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": pad_token_id is %d (supported: %u)", (int)cfg->pad,
                         (unsigned)d->pos_first - 1);

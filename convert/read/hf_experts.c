@@ -1,4 +1,4 @@
-/* What config.json says of a mixture of experts: how many, how long, and how a router chooses.
+/* Reads config.json of a mixture of experts: their number and size, and how the router chooses.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_experts.h"
 
@@ -43,7 +43,7 @@ static qsf_status experts_plain(yyjson_val *root, uint32_t n_layers, qsf_error *
     return experts_everywhere(root, n_layers, err);
 }
 
-/* What every row takes beside its experts. */
+/* The feed-forward that every row uses in addition to its experts. */
 static qsf_status experts_shared(yyjson_val *root, const hf_expert_keys *k, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
@@ -129,7 +129,7 @@ qsf_status qsf_hf_experts(yyjson_val *root, const hf_type *d, const qsf_arch *a,
                                &hp->n_experts, err))) return st;
     if (!hp->n_experts && (!k->may_lack || k->when))
         return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": \"%s\" is missing", k->n);
-    if (!hp->n_experts)         /* everybody's feed-forward is a layer's only one */
+    if (!hp->n_experts)         /* the shared feed-forward is the layer's only one */
         return qsf_json_get_u32(root, CONFIG, k->shared, hp->n_ff, 1, EXPERTS_LONGEST, &hp->n_ff, err);
     hp->experts_beside = a->later_gemma;
     if ((st = qsf_json_get_u32(root, CONFIG, k->used ? k->used : "num_experts_per_tok", k->used_absent, 1,

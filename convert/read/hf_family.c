@@ -1,5 +1,5 @@
-/* What config.json says under some architectures only: scales, layers that do not rotate, biases by
- * other names.
+/* Reads members of config.json that only some architectures have: scales, layers without rotation,
+ * biases with other names.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_family.h"
 
@@ -29,8 +29,8 @@ static qsf_status family_scales(yyjson_val *root, const qsf_arch *a, qsf_hparams
     return QSF_OK;
 }
 
-/* A list of one number a layer, 0 where it does not rotate; without it every fourth layer, or as
- * no_rope_layer_interval says. */
+/* A list with a number for each layer, 0 if the layer does not rotate; without the list every
+ * fourth layer, or one in no_rope_layer_interval. */
 static qsf_status family_rope_skip(yyjson_val *root, const qsf_arch *a, qsf_hparams *hp, qsf_error *err)
 {
     uint32_t every, first = 0;
@@ -108,8 +108,8 @@ static qsf_status family_qk_norms(yyjson_val *root, hf_config *cfg, qsf_error *e
     return QSF_OK;
 }
 
-/* StableLM's layers may have both parts side by side, behind one norm; queries, keys and values of
- * OLMo may be clamped; GLM 4.5 has layers that guess further tokens. */
+/* StableLM's layers may have both parts side by side, after one norm; OLMo's queries, keys and
+ * values may be clamped; GLM 4.5 has layers that predict further tokens. */
 static qsf_status family_layers(yyjson_val *root, hf_config *cfg, qsf_hparams *hp, qsf_error *err)
 {
     const qsf_arch *a = cfg->arch;

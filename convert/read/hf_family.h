@@ -1,4 +1,4 @@
-/* What config.json says under some architectures only.
+/* Reads members of config.json that only some architectures have.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_HF_FAMILY_H
 #define QSF_CONVERT_HF_FAMILY_H

@@ -1,5 +1,5 @@
-/* What config.json says of Gemma 4's text models: layers that see everything have sizes of their
- * own, the last ones read others' keys, and tokens have a row for each layer.
+/* Reads config.json of Gemma 4's text models: global attention layers have their own sizes, the
+ * last layers read other layers' keys, and tokens have a row for each layer.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_gemma4.h"
 
@@ -88,7 +88,7 @@ static qsf_status gemma4_refuse(yyjson_val *root, const qsf_hparams *hp, qsf_err
     const char *both;
     const qsf_status st = qsf_json_get_text(root, CONFIG, "use_bidirectional_attention", &both, err);
     if (st) return st;
-    /* of a text "vision" changes nothing */
+    /* "vision" does not matter for text */
     if (both && strcmp(both, "vision"))
         return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": use_bidirectional_attention \"%.40s\" (supported: "
                         "vision)", both);

@@ -1,4 +1,4 @@
-/* What config.json says of Gemma 4's text models.
+/* Reads config.json of Gemma 4's text models.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_HF_GEMMA4_H
 #define QSF_CONVERT_HF_GEMMA4_H

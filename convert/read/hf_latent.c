@@ -1,4 +1,4 @@
-/* What config.json says of DeepSeek's latent attention: sizes of latents and of heads.
+/* Reads config.json of DeepSeek's latent attention: sizes of latents and of heads.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_latent.h"
 
@@ -12,7 +12,7 @@ qsf_status qsf_hf_latent_turning(yyjson_val *root, qsf_hparams *hp, qsf_error *e
                             err);
 }
 
-/* What YaRN makes of scores beside rotation: they grow with the context. */
+/* What YaRN does to the scores, besides rotation: they grow with the context. */
 static qsf_status latent_score(yyjson_val *root, uint32_t key, qsf_hparams *hp, qsf_error *err)
 {
     yyjson_val *older = qsf_json_get(root, "rope_scaling");

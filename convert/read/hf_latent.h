@@ -1,4 +1,4 @@
-/* What config.json says of latent attention.
+/* Reads config.json of latent attention.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_HF_LATENT_H
 #define QSF_CONVERT_HF_LATENT_H

@@ -1,5 +1,4 @@
-/* What config.json says of layers whose mixer is not attention: which ones these are, and their
- * sizes.
+/* Reads from config.json which layers have a mixer other than attention, and its sizes.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_mixers.h"
 
@@ -61,8 +60,8 @@ static qsf_status mixers_by_index(yyjson_val *list, uint8_t mixer, qsf_hparams *
     return QSF_OK;
 }
 
-/* Where nothing lists them, as Transformers takes them: of LFM2 all have attention, of Granite
- * none, of Qwen every nth. */
+/* If they are not listed, the defaults of Transformers: all layers of LFM2 have attention, none of
+ * Granite's, every nth of Qwen's. */
 static qsf_status mixers_which(yyjson_val *root, uint8_t mixer, qsf_hparams *hp, qsf_error *err)
 {
     yyjson_val *types, *list;
@@ -111,7 +110,7 @@ static qsf_status mixers_lfm2(yyjson_val *root, const hf_config *cfg, qsf_hparam
     return qsf_json_get_u32(root, CONFIG, "conv_L_cache", 3, 2, QSF_MAX_MIX_CONV, &hp->mix_conv, err);
 }
 
-/* [0, infinity] is no limit. */
+/* [0, infinity] means no limit. */
 static qsf_status mixers_no_limit(yyjson_val *root, qsf_error *err)
 {
     yyjson_val *list;

@@ -1,4 +1,4 @@
-/* What config.json says of layers whose mixer is not attention.
+/* Reads from config.json the layers whose mixer is not attention.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_HF_MIXERS_H
 #define QSF_CONVERT_HF_MIXERS_H

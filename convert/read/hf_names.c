@@ -5,8 +5,7 @@
 
 #include <stdlib.h>
 
-/* What stands before the names, and before the head's: base models, models with a head, models with
- * pictures. */
+/* Prefixes of the names, and of the head's name: base models, models with a head, vision models. */
 static const struct { const char *body, *head; } hf_prefixes[] = {
     { "model.", "" }, { "transformer.", "" }, { "", "" }, { "bert.", "" }, { "roberta.", "" },
     { "nomic_bert.", "" },
@@ -26,7 +25,7 @@ typedef struct hf_mapper {
     const char       *layers;           /* before a layer's number */
 } hf_mapper;
 
-/* Of a tensor outside the layers, without what stands before it. */
+/* The name of a tensor outside the layers, without its prefix. */
 static const char *hf_role_name(const hf_mapper *m, uint32_t kind)
 {
     return qsf_hf_type_name(m->cfg->type, &m->in->hp, NULL, qsf_role_of(kind)).name;
@@ -74,7 +73,7 @@ static const char *hf_part_name(hf_mapper *m, const weights_tensor *t, const cha
     return name;
 }
 
-/* Codes of four rows in a byte, and their scale beside them. */
+/* Codes of four rows in a byte, with their scale in a separate tensor. */
 static qsf_status hf_add_packed(hf_mapper *m, const weights_tensor *t, uint32_t rows, uint32_t cols,
                                 hf_place *p, qsf_error *err)
 {
@@ -99,14 +98,14 @@ static qsf_status hf_add_packed(hf_mapper *m, const weights_tensor *t, uint32_t 
     return QSF_OK;
 }
 
-/* What packs ternary codes is of this type, and nothing else that is read. */
+/* Packed ternary codes have this type, and nothing else that is read does. */
 static bool hf_is_packed(const hf_mapper *m, const qsf_role *role, const weights_tensor *t)
 {
     return m->cfg->ternary > HF_TERNARY_MASTERS && role->part == QSF_PART_LAYER &&
            role->use == QSF_USE_MATRIX && !strcmp(t->dtype, "U8");
 }
 
-/* A tensor that is to be added, and what it is. */
+/* A tensor to be added, and its role. */
 typedef struct hf_adding {
     uint32_t         unit, rows, cols;
     const qsf_layer *layer;
@@ -141,7 +140,8 @@ static qsf_status hf_check_stored(const hf_adding *a, qsf_error *err)
     return hf_check_shape(a->t, &want, (how & HF_FLAT) != 0, err);
 }
 
-/* Heads of a delta net behind queries and keys, of which the convolution has taps. */
+/* A delta net's heads, which come after queries and keys; in the convolution each has several
+ * taps. */
 static hf_heads hf_heads_of(const hf_adding *a)
 {
     const qsf_layer *l = a->layer;
@@ -288,8 +288,8 @@ static bool hf_may(const hf_mapper *m, const qsf_layer *layer, const qsf_role *r
                  : qsf_kinds_have(type->biases, role->kind);
 }
 
-/* Finds the role's tensor, or its blocks and scales, or the one that stands in for it: of Gemma's
- * later ones keys for values, and the embedding for a head that is apart from it. */
+/* Finds the role's tensor, or its blocks and scales, or the one used in its place: keys for values
+ * in later Gemma models, and the embedding for a head that is a separate matrix. */
 static void hf_find(const hf_mapper *m, hf_adding *a)
 {
     const uint8_t kind = a->role->kind;
@@ -361,7 +361,7 @@ static bool hf_has_suffix(const char *s, const char *suffix)
 
 static bool hf_has_prefix(const char *s, const char *prefix) { return !strncmp(s, prefix, strlen(prefix)); }
 
-/* An encoder's heads that are for its training, beside those of classifiers. */
+/* An encoder's heads that are only for training, besides those of classifiers. */
 static bool hf_guesses_masks(const hf_mapper *m, const char *name)
 {
     static const char *const heads[] = { "cls.predictions.", "cls.seq_relationship.", "lm_head.", "head.",
@@ -394,7 +394,8 @@ static bool hf_harmless(const hf_mapper *m, const char *name)
            !strcmp(name + head, hf_role_name(m, QSF_K_OUTPUT));
 }
 
-/* Keys and values of a layer that reads another's: files have them, nobody uses them. */
+/* Keys and values of a layer that reads another layer's: files contain them, but they are not
+ * used. */
 static bool hf_unused_keys(const hf_mapper *m, unsigned long layer, const char *name)
 {
     static const char *const names[] = { "self_attn.k_proj.weight", "self_attn.v_proj.weight",
@@ -460,8 +461,7 @@ static bool hf_find_prefix(hf_mapper *m, const char *embd)
     return false;
 }
 
-/* Rows of the embedding say how many tokens there are; vocab_size of
- * some configs is a default that nobody set. */
+/* The embedding's rows give the number of tokens; vocab_size in some configs is only a default. */
 static qsf_status hf_vocab_size(hf_mapper *m, const char *embd, qsf_error *err)
 {
     char name[128];
@@ -501,8 +501,8 @@ static qsf_status hf_same_values(const hf_mapper *m, const weights_tensor *a, co
     return st;
 }
 
-/* Files of a model whose head is tied to the embedding, as its config.json says, may have a head
- * for all that: a copy, or, as the Transformers library takes it, one of its own. */
+/* In files of a model whose head is tied to the embedding, according to config.json, the head may
+ * still exist: as a copy, or, as the Transformers library treats it, as a separate matrix. */
 static qsf_status hf_untie(const hf_mapper *m, const char *embd, qsf_error *err)
 {
     char name[128], head[128];

@@ -7,13 +7,13 @@
 #include "read/hf_rows.h"
 #include "read/input.h"
 
-/* Makes in->tensors and the places behind them.  A missing tensor, a wrong shape or dtype, and a
- * tensor that has no place in the network are errors by name; *ignored counts those that no text
- * depends on. */
+/* Makes in->tensors and their places.  A missing tensor, a wrong shape or dtype, and a tensor that
+ * has no place in the network are errors that name it; *ignored counts those that no output depends
+ * on. */
 qsf_status qsf_hf_map_tensors(const hf_weights *w, const hf_config *cfg, input *in, hf_place **places,
                               uint32_t *ignored, qsf_error *err);
 
-/* Whether the files have this tensor, whatever stands before its name. */
+/* Whether the files have this tensor, with any prefix. */
 bool       qsf_hf_has(const hf_weights *w, const char *name);
 
 #endif

@@ -109,7 +109,7 @@ static qsf_status pretok_split(yyjson_val *v, pretok_list *l, qsf_error *err)
         return qsf_fail(
             err, QSF_E_UNSUPPORTED,
             "tokenizer.json: a Split pre-tokenizer without a regular expression, or a very long one");
-    /* For an expression that matches everything the two say the same: each match is a piece. */
+    /* For an expression that matches everything the two mean the same: each match is a piece. */
     if (!behavior || strcmp(behavior, invert ? "Removed" : "Isolated"))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "tokenizer.json: Split with behavior %s",
                         behavior ? behavior : "(none)");

@@ -10,7 +10,8 @@
 #ifdef QSF_HAVE_YYJSON
 /* Whether a name is that of such a model. */
 bool       qsf_hf_rerank_name(const char *name);
-/* Sets cfg->rerank where the directory's name or its README.md says so, and what hp has of it. */
+/* Sets cfg->rerank if the directory's name or its README.md identifies a reranker, and the members
+ * of hp that follow. */
 qsf_status qsf_hf_rerank_find(const char *dir, input *in, hf_config *cfg, qsf_error *err);
 /* Adds the classifier, which is the head's rows of "yes" and "no". */
 qsf_status qsf_hf_rerank(const hf_weights *w, const hf_config *cfg, input *in, hf_place *places,

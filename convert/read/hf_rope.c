@@ -156,9 +156,9 @@ static qsf_status rope_longrope(yyjson_val *root, yyjson_val *rope, const char *
     return QSF_OK;
 }
 
-/* rope_parameters (Transformers 5) or rope_scaling, which people still add to newer files and which
- * counts then; Gemma 3's newer form has one object for each kind of layer.  *out NULL: nothing
- * said. */
+/* rope_parameters (Transformers 5) or rope_scaling, which is still added to newer files by hand and
+ * then takes precedence; Gemma 3's newer form has one object for each kind of layer.  *out NULL:
+ * not set. */
 static qsf_status rope_of(yyjson_val *root, const char *layers, char what[ROPE_WHAT],
                                  yyjson_val **out, qsf_error *err)
 {
@@ -183,7 +183,7 @@ static qsf_status rope_of(yyjson_val *root, const char *layers, char what[ROPE_W
     return QSF_OK;
 }
 
-/* "rope_type", or "type" as it was called; NULL: not said. */
+/* "rope_type", or "type" in older files; NULL: not set. */
 static qsf_status rope_type(yyjson_val *rope, const char *what, const char **type, qsf_error *err)
 {
     const qsf_status st = qsf_json_get_text(rope, what, "rope_type", type, err);
@@ -191,7 +191,7 @@ static qsf_status rope_type(yyjson_val *rope, const char *what, const char **typ
     return qsf_json_get_text(rope, what, "type", type, err);
 }
 
-/* Where the settings of one kind of layer stand, and the object's name for messages. */
+/* The object with the settings of one kind of layer, and its name for messages. */
 typedef struct rope_at {
     yyjson_val *obj;
     const char *type;
@@ -215,8 +215,8 @@ static qsf_status rope_base(yyjson_val *root, const hf_type *d, const rope_at *a
     return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": %s is %g", key, (double)hp->rope_base);
 }
 
-/* Windowed layers of Gemma 3 and ModernBERT have a base of their own; base: where config.json does
- * not say it. */
+/* Windowed layers of Gemma 3 and ModernBERT have their own base; base: the default if config.json
+ * does not set it. */
 static qsf_status rope_local(yyjson_val *root, const hf_type *d, yyjson_val *rope, const rope_at *at,
                              float base, qsf_hparams *hp, qsf_error *err)
 {
@@ -262,7 +262,7 @@ static qsf_status rope_linear(const rope_at *at, qsf_hparams *hp, qsf_error *err
                     (double)hp->scaling_factor);
 }
 
-/* Hunyuan calls it dynamic, and yet it depends on no text's length. */
+/* Hunyuan calls it dynamic, but it does not depend on the length of the context. */
 static qsf_status rope_alpha(const rope_at *at, qsf_hparams *hp, qsf_error *err)
 {
     float alpha;

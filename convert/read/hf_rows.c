@@ -1,11 +1,11 @@
-/* Reads rows of floats from the weight files of a Hugging Face directory, however they lie in them.
+/* Reads rows of floats from the weight files of a Hugging Face directory, in any of their layouts.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_rows.h"
 
 /* ---- plain values ---- */
 
-/* Halves that lie in the second half of out's bytes become floats from the front: value i is
- * written at 4i and the unread ones begin at 2n + 2(i + 1), which is never below 4i + 4. */
+/* Half floats in the second half of out's bytes are widened to floats from the front: value i is
+ * written at 4i, and the unread ones begin at 2n + 2(i + 1), which is never below 4i + 4. */
 static void weights_widen(float *out, size_t n, uint8_t type)
 {
     const uint8_t *src = (const uint8_t *)out + 2 * n;
@@ -41,8 +41,8 @@ static qsf_status weights_read_dense(const qsf_platform *p, const hf_weights *w,
     return QSF_OK;
 }
 
-/* Columns lie col_step values apart: the wanted rows are a span of each stored line.  Lines are
- * read many at a time where the span is a good part of them, else span by span. */
+/* Columns are col_step values apart: the wanted rows are a span of each stored line.  Many lines
+ * are read at a time if the span is a large part of them, otherwise span by span. */
 static qsf_status weights_read_turned(const qsf_platform *p, const hf_weights *w, const hf_place *pl,
                                       const weights_tensor *t, uint64_t first, uint32_t n, uint32_t cols,
                                       float *out, qsf_error *err)
@@ -97,8 +97,8 @@ static qsf_status weights_read_mxfp4(const qsf_platform *p, const hf_weights *w,
 
 /* ---- heads that share a key ---- */
 
-/* Where row or column i stands in a file in which heads of one key lie side by side, while ours are
- * the first head of every key, then the second one. */
+/* The place of row or column i in a file in which heads of one key are adjacent, while ours are
+ * ordered: the first head of every key, then the second one. */
 static uint32_t weights_head_place(const hf_heads *h, uint32_t i)
 {
     if (!h->each || i < h->first) return i;
@@ -130,8 +130,8 @@ static qsf_status weights_order_columns(const qsf_platform *p, const hf_heads *h
 
 /* ---- ternary matrices ---- */
 
-/* Row r of four groups of rows lies in the bits 2g, 2g + 1 of stored row r % (rows / 4), g = r /
- * (rows / 4); codes 0, 1, 2 are -1, 0, 1. */
+/* Row r of four groups of rows is in bits 2g, 2g + 1 of stored row r % (rows / 4), g = r / (rows /
+ * 4); codes 0, 1, 2 are -1, 0, 1. */
 static qsf_status weights_read_packed(const qsf_platform *p, const hf_weights *w, const hf_place *pl,
                                       uint32_t row, uint32_t n, uint32_t cols, float *out, qsf_error *err)
 {
@@ -207,7 +207,7 @@ qsf_status qsf_hf_weights_number(const qsf_platform *p, const hf_weights *w, con
 
 /* ---- any rows ---- */
 
-/* How many of n rows from `row` on stand in the file one behind the other as one run. */
+/* How many of n rows from `row` on are consecutive in the file. */
 static uint32_t weights_run(const hf_place *pl, uint32_t row, uint32_t n)
 {
     const hf_heads *h = &pl->heads;

@@ -1,4 +1,4 @@
-/* Rows of floats from the weight files of a Hugging Face directory, however they lie in them.
+/* Rows of floats from the weight files of a Hugging Face directory, in any of their layouts.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_HF_ROWS_H
 #define QSF_CONVERT_HF_ROWS_H
@@ -9,21 +9,21 @@
 typedef struct hf_heads {
     bool     columns;
     uint32_t first, size;   /* rows or columns before the heads, and of one */
-    uint32_t keys, each;    /* how many keys; heads of each; 0: rows lie as ours */
+    uint32_t keys, each;    /* how many keys; heads of each; 0: rows in our order */
 } hf_heads;
 
 /* Rows of a delta net that the file has key by key: its query, itself, its values, their gates. */
 typedef struct hf_sets {
-    uint32_t all;           /* rows of one key in the file; 0: rows lie as ours */
+    uint32_t all;           /* rows of one key in the file; 0: rows in our order */
     uint32_t key, values;   /* rows of a query or a key; of one key's values or gates */
     uint32_t first, at;     /* our rows of queries and keys, before the others; where these begin in a set */
 } hf_sets;
 
-/* Where the values of one input tensor come from. */
+/* The source of the values of one input tensor. */
 typedef struct hf_place {
     const weights_tensor *t;
-    /* Rows lie in blocks of so many, each in the next tensor of the list, or block_step values
-     * behind the one before; 0: they are one block. */
+    /* Number of rows in a block; each block is in the next tensor of the list, or block_step values
+     * after the previous one.  0: all rows are one block. */
     uint32_t block;
     weights_tensor *const *each;
     uint64_t block_step;
@@ -36,12 +36,12 @@ typedef struct hf_place {
     float    add;           /* Gemma stores its norms less 1 */
     bool     packed;        /* ternary codes: rows i, i + rows / 4, ... share a stored row's bytes */
     uint32_t rows;          /* of a packed tensor, unpacked */
-    float    scale;         /* of ternary values; 0: the values are no codes */
+    float    scale;         /* of ternary values; 0: the values are not codes */
     float    sharp;         /* of masters, by which they are multiplied before they are rounded; 0: none */
 } hf_place;
 
-/* Finds sharp and scale of ternary masters [rows][cols]: by the mean magnitude, as they were
- * trained.  Leaves a matrix as it is that is ternary already. */
+/* Finds sharp and scale of ternary master weights [rows][cols]: by the mean magnitude, as in
+ * training.  A matrix that is already ternary is left unchanged. */
 qsf_status qsf_hf_weights_masters(const qsf_platform *p, const hf_weights *w, hf_place *pl, uint32_t rows,
                                   uint32_t cols, qsf_error *err);
 /* The one number that tensor t holds. */

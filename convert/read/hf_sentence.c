@@ -165,7 +165,7 @@ qsf_status qsf_hf_sentence(const char *dir, input *in, hf_config *cfg, hf_weight
     if ((st = qsf_hf_optional(dir, in, cfg, "modules.json", modules_parse, err))) return st;
     qsf_format(name, sizeof name, "%s/config.json", cfg->pooling ? cfg->pooling : "1_Pooling");
     if ((st = qsf_hf_optional(dir, in, cfg, name, pooling_parse, err))) return st;
-    /* What embeds needs no head, and files may lack it. */
+    /* Embedding does not need a head, and files may lack it. */
     if (in->hp.pooling != QSF_POOL_NONE && !qsf_hf_weights_find(w, "lm_head.weight")) in->hp.tied = true;
     return sentence_dense(dir, in, cfg, w, err);
 }

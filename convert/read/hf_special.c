@@ -1,5 +1,5 @@
-/* Special tokens of a Hugging Face tokenizer: which ones begin and end a text, whether they are
- * added by themselves, what else ends a turn; and the chat template.
+/* Special tokens of a Hugging Face tokenizer: the BOS and EOS tokens, whether they are added
+ * automatically, and other tokens that end a turn; and the chat template.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_tokenizer.h"
 #include "base/text_file.h"
@@ -22,8 +22,8 @@ static int32_t special_find(const vocab_build *b, const char *text)
     return text && *text ? qsf_vocab_scan(b, text, strlen(text)) : -1;
 }
 
-/* Tokenizer_config's text counts before config.json's number, and that
- * before what the SentencePiece model said. */
+/* The text in tokenizer_config.json takes precedence over the number in config.json, and that over
+ * the SentencePiece model's. */
 static qsf_status special_set(const vocab_build *b, yyjson_val *config, const char *key, int32_t number,
                               int32_t *id, qsf_error *err)
 {
@@ -39,7 +39,7 @@ static qsf_status special_set(const vocab_build *b, yyjson_val *config, const ch
 
 /* ---- added by themselves? -------------------------------------------------------------------- */
 
-typedef struct special_adds { int bos, eos; } special_adds;     /* -1: not said */
+typedef struct special_adds { int bos, eos; } special_adds;     /* -1: not set */
 
 /* How many special tokens are between the two texts of a pair. */
 static int special_between(yyjson_val *pair)
@@ -88,8 +88,8 @@ static void special_processors(vocab_build *b, yyjson_val *tokenizer, special_ad
     yyjson_arr_foreach(list, i, n, e) special_processor(b, e, adds);
 }
 
-/* What a tokenizer of SentencePiece does where nothing is said: it begins with its begin token;
- * that of a T5 ends with its end token, and that of XLM-RoBERTa does both. */
+/* What a SentencePiece tokenizer adds by default: BOS at the beginning, T5's only EOS at the end,
+ * XLM-RoBERTa's both. */
 static special_adds special_usual(const vocab_build *b, yyjson_val *tokenizer, yyjson_val *config,
                                   const hf_config *cfg)
 {
@@ -129,8 +129,9 @@ static void special_add_end(vocab_build *b, int32_t id)
     if (v->n_eog < QSF_ARRAY_LEN(v->eog)) v->eog[v->n_eog++] = id;
 }
 
-/* Nobody says which tokens end a turn, or a text after filling in its middle: their texts do.  Here
- * as core/model/gguf_vocab.c has them, so that both kinds of file stop at the same tokens. */
+/* No field of the files lists the tokens that end a turn or a fill-in-the-middle completion: they
+ * are recognised by name.  These are the names in core/model/gguf_vocab.c, so that both kinds of
+ * file stop at the same tokens. */
 /* DeepSeek's, with full-width bars */
 #define BARS_END "<\xef\xbd\x9c\x65nd\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
 static const char *const special_turns[] = {
@@ -146,7 +147,7 @@ static const char *const special_others[] = {
     "<reponame>", "<|file_sep|>",
 };
 static const char *const special_fill[] = {
-    /* control tokens that end nothing */
+    /* control tokens that do not end anything */
     "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>",   "<PRE>",        "<|fim_suffix|>", "<fim-suffix>",
     "<fim_suffix>",   "<SUF>",        "<|fim_middle|>", "<fim-middle>", "<fim_middle>",   "<MID>",
 };
@@ -183,7 +184,7 @@ qsf_status qsf_hf_special_tokens(vocab_build *b, yyjson_val *tokenizer, yyjson_v
         (st = special_set(b, config, "unk_token", -1, &v->unk, err)) ||
         (st = special_set(b, config, "sep_token", -1, &v->sep, err)) ||
         (v->kind != QSF_VOCAB_STEPS && (st = special_adding(b, tokenizer, config, cfg, err)))) return st;
-    if (v->kind == QSF_VOCAB_STEPS) {           /* the steps already add the special tokens around a text */
+    if (v->kind == QSF_VOCAB_STEPS) {           /* the steps already add BOS and EOS */
         special_adds ignored;
         const int32_t eos = v->eos;
         special_processors(b, tokenizer, &ignored);

@@ -176,7 +176,8 @@ static void steps_added_tokens(steps_build *s, yyjson_val *root)
     }
 }
 
-/* ---- special tokens around a text ------------------------------------------------------------ */
+/* ---- special tokens before and after the input
+ * ------------------------------------------------ */
 
 static void steps_around(steps_build *s, bool behind, uint64_t id)
 {

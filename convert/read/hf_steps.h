@@ -34,7 +34,7 @@ void qsf_steps_done(steps_build *s);
 /* hf_steps_text.c: normalizer and pre-tokenizer. */
 void qsf_steps_normalizer(steps_build *s, yyjson_val *v);
 void qsf_steps_pretokenizer(steps_build *s, yyjson_val *v);
-/* Adds a step that has no counterpart in the file. */
+/* Adds a step that does not correspond to anything in the file. */
 void qsf_steps_add_step(steps_build *s, uint32_t op, uint32_t a, uint32_t b, const char *text);
 
 #endif

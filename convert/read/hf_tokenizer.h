@@ -13,12 +13,12 @@
 qsf_status qsf_hf_tokenizer_json(vocab_build *b, yyjson_val *root, bool pieces, const char *marks,
                                  qsf_error *err);
 
-/* hf_steps.c: stores the whole file as steps.  pre: its pre-tokenizer's name in GGUF, "" if it has
- * none. */
+/* hf_steps.c: stores the whole file as steps.  pre: its pre-tokenizer's name in GGUF, "" if
+ * unnamed. */
 qsf_status qsf_hf_steps(vocab_build *b, yyjson_val *root, const char *pre, qsf_error *err);
 /* hf_choose.c: whether the file matches a built-in tokenizer.  pre: its pre-tokenizer's name in
- * GGUF, "" if it has none.  qsf_hf_is_spm: whether the merges are those that SentencePiece derives
- * from the tokens. */
+ * GGUF, "" if unnamed.  qsf_hf_is_spm: whether the merges are those that SentencePiece derives from
+ * the tokens. */
 qsf_status qsf_hf_by_name(const qsf_platform *p, yyjson_val *root, const char *marks, bool *named,
                           char pre[32], qsf_error *err);
 qsf_status qsf_hf_is_spm(vocab_build *b, yyjson_val *model, bool *is, qsf_error *err);

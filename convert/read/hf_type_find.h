@@ -5,11 +5,11 @@
 
 #include "read/hf_types.h"
 
-/* By model_type; where that is NULL by class name.  NULL: unknown. */
+/* By model_type, or by class name if model_type is NULL.  NULL: unknown. */
 const hf_type *qsf_hf_type_find(const char *type, const char *class_name);
 
-/* Where a role's values stand.  name NULL: such files have none.  part NULL: it is a whole tensor;
- * else outputs [first, first + its own) of all. */
+/* Where a role's values are stored.  name NULL: files of this type do not have them.  part NULL:
+ * they are a whole tensor; else they are outputs [first, first + its own) of `all`. */
 typedef struct hf_named {
     const char *name, *part;
     uint16_t    how;                    /* hf_how */

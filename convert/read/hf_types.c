@@ -1,4 +1,4 @@
-/* The table of model types.  A new one that has nothing new is a row here; its architecture is a
+/* The table of model types.  A new one without new features is a row here; its architecture is a
  * row of core/model/arch.c.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_aliases.h"

@@ -19,24 +19,24 @@ typedef enum hf_keys {
     HF_KEYS_GEMMA4          /* hidden_activation, and sizes of layers that see everything */
 } hf_keys;
 
-/* How a tensor lies in its file, as bits, where that is not as the engine has it. */
+/* How a tensor's layout in the file differs from the engine's, as bits. */
 typedef enum hf_how {
     HF_FLAT     = 1 << 0,   /* a vector that has more dimensions there: [channels][1][taps] */
     HF_STACKED  = 1 << 1,   /* of all experts: [experts][outputs][inputs], vectors [experts][outputs] */
     HF_TURNED   = 1 << 2,   /* [experts][inputs][outputs], unless it has MXFP4's blocks */
-    HF_WOVEN    = 1 << 3,   /* outputs of the parts take turns, rather than lie one behind the other */
+    HF_WOVEN    = 1 << 3,   /* outputs of the parts are interleaved, not concatenated */
     HF_HEADS    = 1 << 4,   /* heads of a delta net that share a key lie side by side */
     HF_DECAY    = 1 << 5,   /* logarithms of what states decay by */
-    HF_PLAIN    = 1 << 6,   /* a norm that is not stored less 1, where the type's others are */
+    HF_PLAIN    = 1 << 6,   /* a norm stored plainly, while the type's others are stored less 1 */
     HF_SHARED   = 1 << 7,   /* only in layers with experts */
     HF_OUTSIDE  = 1 << 8,   /* outside of the layers, for all of them */
-    HF_BARE     = 1 << 9,   /* nothing stands before the name, but what does before the head's */
+    HF_BARE     = 1 << 9,   /* no prefix before the name, except the head's */
     HF_SETS     = 1 << 10   /* of a delta net: a key's rows in one piece, query, key, values, gates */
 } hf_how;
 
-/* What a tensor is called where that is not Llama's name in the table of roles.  Kinds with one
- * name share a tensor of the file, the outputs of one behind those of the other as the list has
- * them; part then says which this is, for messages. */
+/* A tensor's name if it differs from Llama's in the table of roles.  Kinds with the same name share
+ * a tensor of the file, whose outputs are in the order of the list; part then identifies the kind
+ * in messages. */
 typedef struct hf_alias {
     uint8_t     kind;
     uint16_t    how;            /* hf_how */
@@ -44,28 +44,28 @@ typedef struct hf_alias {
     const char *part;           /* "q", or NULL */
 } hf_alias;
 
-/* What the members about experts are called.  NULL: the type has none. */
+/* Keys of the experts' settings.  NULL: this type does not have the setting. */
 typedef struct hf_expert_keys {
-    const char *when;           /* whether there are any; NULL: n alone says it */
+    const char *when;           /* whether there are any; NULL: determined by n */
     const char *n, *ff;         /* their number; their length */
     const char *used;           /* how many a row takes; NULL: "num_experts_per_tok" */
-    const char *shared;         /* length of what is everybody's beside them, ... */
+    const char *shared;         /* length of the shared feed-forward, ... */
     const char *n_shared;       /* ... or how many of an expert's length that are, */
     uint32_t    n_shared_absent;
-    const char *method;         /* topk_method, beside "greedy"; NULL: the type has none */
+    const char *method;         /* topk_method, besides "greedy"; NULL: not used */
     const char *dense;          /* layers without experts, the first ones */
-    uint32_t    n_absent, used_absent, dense_absent;    /* where config.json is silent; n 0: it must not be */
-    bool        may_lack;       /* their number may be 0: then what is everybody's is all there is */
-    uint32_t    groups_absent;  /* of experts, where config.json is silent */
+    uint32_t    n_absent, used_absent, dense_absent;    /* defaults; n_absent 0: required */
+    bool        may_lack;       /* their number may be 0: only the shared feed-forward is left */
+    uint32_t    groups_absent;  /* of experts: the default */
     bool        sigmoid;        /* of the router; else it is as in the architecture */
     bool        norm_says, norm_absent;     /* norm_topk_prob counts; else it is as in the architecture */
 } hf_expert_keys;
 
 typedef struct hf_type {
     const char *type, *class_name;      /* "model_type" and "architectures" of config.json */
-    const char *arch;                   /* a row of core/model/arch.c, which says the rest */
+    const char *arch;                   /* a row of core/model/arch.c, which has the rest */
     uint8_t     keys;                   /* hf_keys */
-    /* where config.json is silent, what the Transformers library takes */
+    /* the Transformers library's defaults, for members missing in config.json */
     uint32_t    vocab, embd, ff, layers, heads;
     uint32_t    kv_heads;               /* 0: heads */
     uint32_t    head_dim;               /* 0: embd / heads */
@@ -82,32 +82,31 @@ typedef struct hf_type {
     bool        partial_rope;           /* partial_rotary_factor may be other than 1 */
     float       rope_part;              /* the same, and that is what it is; 0: 1 */
     bool        sections;               /* texts turn all sections of "mrope" alike */
-    bool        pairs;                  /* rows of queries and keys lie as pairs that rotate */
-    bool        scaled_rope;            /* config.json must say how: there is no plain default */
+    bool        pairs;                  /* rows of queries and keys are stored as rotating pairs */
+    bool        scaled_rope;            /* required in config.json, without a default */
     bool        biased;                 /* attention_bias */
     bool        norms_less_one;         /* norms are stored less 1 */
     bool        classes;                /* texts are scored for labels */
     bool        transposed;             /* matrices of layers are stored [inputs][outputs] */
-    bool        bare_text;              /* no space in front of a text, whatever tokenizer.model says */
+    bool        bare_text;              /* no leading space, whatever tokenizer.model says */
     bool        ternary;                /* matrices of layers are masters of ternary ones */
-    const char *other_type;             /* NULL, or the "model_type" that stands beside this class's name */
+    const char *other_type;             /* NULL, or the "model_type" that goes with this class's name */
     const char *other_class;            /* NULL, or another class's name that means the same */
-    bool        yes_no;                 /* rerankers answer yes or no: their directories say it by name */
-    const hf_expert_keys *experts;      /* NULL: the type has none */
-    bool        mxfp4;                  /* quantization_config may say mxfp4 */
+    bool        yes_no;                 /* rerankers answer yes or no, recognised by the directory's name */
+    const hf_expert_keys *experts;      /* NULL: no experts */
+    bool        mxfp4;                  /* quantization_config may be mxfp4 */
     const char *pre;                    /* BPE with byte_fallback: its pre-tokenizer; NULL: SentencePiece */
-    uint64_t    need;                   /* kinds, as bits, beside those of the architecture */
+    uint64_t    need;                   /* kinds, as bits, besides those of the architecture */
     uint64_t    biases;                 /* those that attention_bias and mlp_bias are about */
     uint32_t    pos_first;              /* rows of the positions that no text has, before the first */
     const char *layers_at;              /* before a layer's number; NULL: "layers." */
     /* exceptions; NULL: none.  A name with a * stands for one tensor of each expert. */
     const hf_alias *names;
-    /* Files that have this tensor, whatever stands before its name, have these names, too; NULL:
-     * there are none. */
+    /* If a file has this tensor, with any prefix, these names apply too; NULL: none. */
     const char *older_mark, *older_at;
     const hf_alias *older;
 } hf_type;
 
-extern const hf_type qsf_hf_types[];                          /* the last has no type */
+extern const hf_type qsf_hf_types[];                          /* the last has a NULL type */
 
 #endif

@@ -31,8 +31,8 @@ static qsf_status vocab_read_file(const qsf_platform *p, const char *dir, const 
     return st ? st : qsf_json_check_object(j->root, name, err);
 }
 
-/* tokenizer.model.  XLM-RoBERTa's file has another name, and is read where there is no other: its
- * ids are not those of the model. */
+/* tokenizer.model.  XLM-RoBERTa's file has another name, and is only read if neither
+ * tokenizer.model nor tokenizer.json exists: its ids are not those of the model. */
 static qsf_status vocab_read_spm(const qsf_platform *p, const char *dir, const hf_config *cfg, vocab_files *f,
                                  qsf_error *err)
 {
@@ -86,8 +86,8 @@ static qsf_status vocab_added_files(vocab_build *b, const vocab_files *f, yyjson
     return QSF_OK;
 }
 
-/* A space in front of the text: what tokenizer.json says, else
- * tokenizer_config.json, else the SentencePiece model. */
+/* A leading space: as tokenizer.json sets it, else tokenizer_config.json, else the SentencePiece
+ * model. */
 static qsf_status vocab_space_prefix(const vocab_files *f, const spm_info *info, const hf_config *cfg,
                                      qsf_vocab *v, qsf_error *err)
 {
@@ -121,7 +121,7 @@ static qsf_status vocab_from_files(const char *dir, const vocab_files *f, const 
     }
     if (f->json.root &&
         (st = qsf_hf_tokenizer_json(b, f->json.root, pieces, cfg->type->pre, err))) return st;
-    /* the same rules, but for spaces before a mask */
+    /* the same rules, except for spaces before a mask */
     if (cfg->type->keys == HF_KEYS_MODERN && !strcmp(v->pre, "gpt-2"))
         qsf_format(v->pre, sizeof v->pre, "modern-bert");
     if ((pieces && (st = vocab_space_prefix(f, &info, cfg, v, err))) ||

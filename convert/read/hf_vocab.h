@@ -11,8 +11,9 @@ typedef struct hf_vocab_said {
     bool     two_between;   /* the texts of a pair have two tokens between them */
 } hf_vocab_said;
 
-/* tokenizer.json or tokenizer.model, with what the other files say, to in->vocab of hp.n_vocab
- * tokens.  One without a row of the embedding that is no control token is an error. */
+/* Reads tokenizer.json or tokenizer.model, completed by the other files, into in->vocab of
+ * hp.n_vocab tokens.  A token without a row of the embedding is an error unless it is a control
+ * token. */
 qsf_status qsf_hf_vocab_read(const char *dir, const hf_config *cfg, input *in, hf_vocab_said *said,
                              qsf_error *err);
 

@@ -176,7 +176,8 @@ qsf_status qsf_hf_weights_open(const qsf_platform *p, const char *dir, qsf_arena
         const qsf_status st = kinds[i].index
                                   ? hf_open_index(p, dir, kinds[i].name, kinds[i].pickled, arena, w, err)
                                   : hf_open_single(p, dir, kinds[i].name, kinds[i].pickled, arena, w, err);
-        /* Not found is only "try the next" where not even the first file of the kind opened. */
+        /* Not found means "try the next" only if not even the first file of the kind could be
+         * opened. */
         if (st == QSF_E_NOT_FOUND && !w->n_files && !(kinds[i].index && w->files)) continue;
         *format = kinds[i].format;
         return st;
@@ -184,7 +185,7 @@ qsf_status qsf_hf_weights_open(const qsf_platform *p, const char *dir, qsf_arena
     return qsf_fail(err, QSF_E_NOT_FOUND, "%s: no model.safetensors, pytorch_model.bin or index of one", dir);
 }
 
-/* The module's own name of a tensor, behind that of the module. */
+/* Prefixes the names of a module's tensors with the module's name. */
 static qsf_status hf_rename(qsf_arena *arena, const char *as, const weights_list *list, qsf_error *err)
 {
     for (uint32_t i = 0; i < list->n; i++)

@@ -25,7 +25,7 @@ qsf_status qsf_hf_weights_add(const qsf_platform *p, const char *dir, const char
 bool       qsf_hf_plain_name(const char *name);
 void       qsf_hf_weights_close(const qsf_platform *p, hf_weights *w);
 
-/* NULL: there is none. */
+/* NULL if not found. */
 weights_tensor *qsf_hf_weights_find(const hf_weights *w, const char *name);
 
 #endif

@@ -28,7 +28,7 @@ static bool input_has_config(const qsf_platform *p, const char *dir)
     return true;
 }
 
-/* Neither a file nor a model's directory; *err says already that it could not be opened. */
+/* Neither a file nor a model's directory; *err already reports that it could not be opened. */
 static qsf_status input_refuse(const qsf_platform *p, const char *path, qsf_status st, qsf_error *err)
 {
     const char *why = st == QSF_E_IO ? qsf_host_why(p, path, false, st) : "";

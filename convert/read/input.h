@@ -40,11 +40,11 @@ struct input {
     /* Rows [row, row+n) of tensors[i] as floats, out[n][cols].  Thread-safe for different calls. */
     qsf_status  (*read)(input *in, uint32_t i, uint32_t row, uint32_t n, float *out, qsf_error *err);
     /* Describes how tensors[i] is stored, if it consists only of its bytes and outliers (no scale,
-     * no centroids).  load: also reads the bytes.  NULL: the input has no such tensors. */
+     * no centroids).  load: also reads the bytes.  NULL: the input does not have such tensors. */
     qsf_status  (*stored)(input *in, uint32_t i, bool load, input_stored *out, qsf_error *err);
     const float  *importance;   /* [n_layers] from calibration; NULL: not calibrated */
     const char   *preset;       /* the preset that a QSF file was converted with; NULL: unknown */
-    /* whether path names a file of the input; NULL: the input has none */
+    /* whether path names a file of the input; NULL: the input is not made of files */
     bool        (*reads)(input *in, const char *path);
     void        (*close)(input *in);    /* frees in too */
     /* Of what the matrix of this unit and kind is multiplied with: the root mean square of each

@@ -5,8 +5,9 @@
 
 #ifdef QSF_HAVE_YYJSON
 
-/* yyjson keeps its place in nested values without recursion, but nothing bounds what its callers
- * walk: refuse depth before parsing, in one pass that knows only strings and brackets. */
+/* yyjson parses nested values without recursion, but the depth that its callers walk is not
+ * bounded: excessive depth is rejected before parsing, in one pass that recognises only strings and
+ * brackets. */
 static bool json_too_deep(const char *s, size_t len)
 {
     int depth = 0;

@@ -1,5 +1,5 @@
-/* JSON for the converter: yyjson behind a depth limit, with getters that tell "missing" from "of
- * the wrong type".
+/* JSON for the converter: yyjson with a depth limit, and getters that tell "missing" from "of the
+ * wrong type".
  * SPDX-License-Identifier: MIT
  *
  * Everything needs QSF_HAVE_YYJSON. */
@@ -24,18 +24,18 @@ qsf_status qsf_json_parse(const qsf_platform *p, const char *text, size_t len, c
                           json_text *out, qsf_error *err);
 void       qsf_json_free(json_text *j);      /* takes an empty one */
 
-/* A member, or NULL where there is none, it is null, or obj is no object. */
+/* A member, or NULL if it is missing, it is null, or obj is not an object. */
 yyjson_val *qsf_json_get(yyjson_val *obj, const char *key);
 /* A string without a 0 inside, or NULL. */
 const char *qsf_json_str(yyjson_val *v, size_t *len);
 const char *qsf_json_get_str(yyjson_val *obj, const char *key);
 
-/* Each key and value of an object; nothing where obj is none
- * (yyjson's own loop steps from NULL then). */
+/* Each key and value of an object; does nothing if obj is not an object (yyjson's own loop would
+ * step from NULL). */
 #  define json_members(obj, idx, max, key, val)                                                              \
       if (yyjson_obj_size(obj)) yyjson_obj_foreach(obj, idx, max, key, val)
 
-/* Members with a default, or NULL where they are absent or null.  what is the file, and the object
+/* Members with a default, or NULL if they are absent or null.  what names the file, and the object
  * in it: "config.json: rope_scaling".  A value of another type, or a number out of [lo, hi], is
  * QSF_E_CORRUPT. */
 qsf_status qsf_json_get_obj(yyjson_val *obj, const char *what, const char *key, yyjson_val **out,
@@ -57,7 +57,7 @@ qsf_status qsf_json_refuse(yyjson_val *v, const char *what, const char *key, con
                            qsf_error *err);
 /* A file's outermost value is an object. */
 qsf_status qsf_json_check_object(yyjson_val *root, const char *what, qsf_error *err);
-/* The value as a whole number: also 2.0.  False where it is none, or below 0 or above 2^53. */
+/* The value as an integer: also 2.0.  False if it is not one, or below 0 or above 2^53. */
 bool       qsf_json_u64(yyjson_val *v, uint64_t *out);
 
 #endif

@@ -11,7 +11,7 @@
 typedef struct merge_part {
     struct merge_part *next;            /* of the same tensor, or while files are read of any */
     uint32_t     unit, kind, rank, rows, cols;
-    uint32_t     first, all;            /* rows are those from first on, of so many */
+    uint32_t     first, all;            /* the rows from `first` on, out of `all` */
     bool         embd;
     float        scale;
     const float *a, *b;
@@ -19,7 +19,7 @@ typedef struct merge_part {
 
 typedef struct merged {
     input        base;
-    merge_part  *parts, **last;         /* as they are read */
+    merge_part  *parts, **last;         /* in the order of reading */
     merge_part **of;                    /* [n_tensors] then */
     float        scale;                 /* of the adapter that is being read */
     qsf_arena   *arena;                 /* in's */

@@ -1,4 +1,4 @@
-/* The tensors of a PyTorch checkpoint: what its pickle says, found in the archive.
+/* The tensors of a PyTorch checkpoint: as its pickle lists them, located in the archive.
  * SPDX-License-Identifier: MIT
  * What PyTorch writes: torch/serialization.py, torch/_utils.py. */
 #include "read/pickle.h"
@@ -16,8 +16,8 @@ typedef struct pickle_archive {
     qsf_arena          *arena;
 } pickle_archive;
 
-/* Rows one after another, or two dimensions the other way round.  A
- * dimension of one value has no stride to speak of. */
+/* Rows one after another, or the two dimensions swapped.  The stride of a dimension of size 1 does
+ * not matter. */
 static bool pickle_layout(const pickle_tensor *t, uint64_t *count, bool *transposed)
 {
     uint64_t n = 1;
@@ -77,7 +77,7 @@ static qsf_status pickle_collect(const pickle_archive *a, const pickle_value *to
         return QSF_E_MEMORY;
     for (const pickle_node *k = top->u.chain->head; k; k = k->next->next) {
         const pickle_value *key = &k->v, *val = &k->next->v;
-        /* counters and versions beside the tensors */
+        /* counters and versions among the tensors */
         if (key->kind != PV_TEXT || val->kind != PV_TENSOR) continue;
         weights_tensor *w = &out->tensors[out->n];
         if (memchr(key->u.text, 0, key->len))

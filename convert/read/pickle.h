@@ -9,9 +9,9 @@
 
 #include "model/weights_file.h"
 
-/* Finds and checks all tensors of f; index goes into their `file`.  QSF_E_CORRUPT: damaged, or lies
- * about its sizes; QSF_E_UNSUPPORTED: the format before PyTorch 1.6, compressed entries, a global
- * or an opcode that no state dict has. */
+/* Finds and checks all tensors of f; index goes into their `file`.  QSF_E_CORRUPT: damaged, or its
+ * sizes are wrong; QSF_E_UNSUPPORTED: the format before PyTorch 1.6, compressed entries, a global
+ * or an opcode that state dicts do not use. */
 qsf_status qsf_pickle_read(const qsf_platform *p, const weights_file *f, uint32_t index, qsf_arena *arena,
                            weights_list *out, qsf_error *err);
 

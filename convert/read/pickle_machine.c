@@ -271,7 +271,7 @@ static qsf_status pickle_persistent(pickle_machine *m)
     return pickle_push(m, (pickle_value){ .kind = PV_STORAGE, .u.storage = s });
 }
 
-/* An OrderedDict's attributes ("_metadata") say nothing about tensors. */
+/* An OrderedDict's attributes ("_metadata") are not about tensors. */
 static qsf_status pickle_build(pickle_machine *m)
 {
     if (!pickle_has(m, 2) || m->stack[m->n_stack - 2].kind != PV_DICT)

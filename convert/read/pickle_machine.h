@@ -34,7 +34,7 @@ typedef struct pickle_tensor {
 
 struct pickle_value {
     uint8_t  kind;
-    uint32_t len;                       /* of a text */
+    uint32_t len;                       /* of the string */
     union {
         int64_t              i;
         const char          *text;      /* in the pickle's bytes, not terminated */

@@ -5,7 +5,7 @@
 
 /* A message: its unread bytes. */
 typedef struct spm_bytes { const uint8_t *p, *end; } spm_bytes;
-/* One field: a number, or the bytes of a text or message. */
+/* One field: a number, or the bytes of a string or message. */
 typedef struct spm_field { uint64_t number; uint32_t wire; uint64_t value; spm_bytes bytes; } spm_field;
 
 enum { SPM_VARINT = 0, SPM_FIXED64 = 1, SPM_BYTES = 2, SPM_FIXED32 = 5 };
@@ -40,7 +40,7 @@ static bool spm_varint(spm_bytes *b, uint64_t *out)
     return false;
 }
 
-/* False where the bytes are no field. */
+/* False if the bytes are not a field. */
 static bool spm_next(spm_bytes *b, spm_field *f)
 {
     uint64_t key;
@@ -144,7 +144,8 @@ static qsf_status spm_normalizer(spm_bytes m, spm_info *info, spm_bytes *charsma
     return QSF_OK;
 }
 
-/* fairseq's own tokens, between which and the mask pieces lie, a place further than in the file. */
+/* fairseq's own tokens: the pieces are between them and the mask, one id higher than in the
+ * file. */
 static qsf_status spm_fairseq(vocab_build *b, uint64_t n, spm_info *info, qsf_error *err)
 {
     static const char *const own[] = { "<s>", "<pad>", "</s>", "<unk>" };

@@ -22,8 +22,8 @@ typedef struct input_place {
 typedef struct input_source {
     qsf_source  *src;
     input_place *places;        /* [n_tensors] */
-    /* Where rows cannot be read one by one (a compressed unit) the whole tensor is kept, the last
-     * one used.  Reads come from several threads: the lock covers loading and copying out. */
+    /* If rows cannot be read one by one (a compressed unit), the whole tensor used last is kept.
+     * Reads come from several threads: the lock covers loading and copying out. */
     atomic_flag  lock;
     uint32_t     kept;          /* tensor of the source, UINT32_MAX: none */
     void        *data;
@@ -37,7 +37,7 @@ static void input_lock(input_source *own)
 }
 static void input_unlock(input_source *own) { atomic_flag_clear_explicit(&own->lock, memory_order_release); }
 
-/* Reads bytes [at, at+len) of a unit's stored bytes, which may lie in several extents. */
+/* Reads bytes [at, at+len) of a unit's stored bytes, which may span several extents. */
 static qsf_status input_read_stored(const qsf_source *s, const qsf_unit *u, uint64_t at, uint8_t *dst,
                                     uint64_t len, qsf_error *err)
 {
@@ -51,7 +51,7 @@ static qsf_status input_read_stored(const qsf_source *s, const qsf_unit *u, uint
         at += n;
         dst += n;
         len -= n;
-        i = UINT32_MAX;         /* the rest may lie in an earlier extent */
+        i = UINT32_MAX;         /* the rest may be in an earlier extent */
     }
     return len ? qsf_fail(err, QSF_E_CORRUPT, "%s: a tensor lies outside its unit's extents", s->path)
                : QSF_OK;
@@ -219,7 +219,7 @@ static qsf_status input_check(const qsf_source *s, qsf_error *err)
     return st;
 }
 
-/* A QSF file says the sizes of all layers by one number. */
+/* A QSF file has one number for the size of all layers. */
 static qsf_status input_check_layers(const qsf_source *s, qsf_error *err)
 {
     const uint32_t apart = qsf_layer_apart(&s->hp, s->layers, s->hp.n_layers);
@@ -250,8 +250,8 @@ static void input_source_close(input *in)
     qsf_dealloc(p, in, sizeof *in);
 }
 
-/* What says where a model is from stays with it, and what the pairs of a classifier look like; what
- * describes the network or the file is written anew. */
+/* Keys about a model's origin stay with it, and those about the pairs of a classifier; keys that
+ * describe the network or the file are written anew. */
 static bool input_keeps(const char *key, bool classes)
 {
     static const char *const drop[] = { "general.architecture", "general.file_type",
@@ -301,7 +301,8 @@ static qsf_status input_load_outliers(input *in, const qsf_source *s, uint32_t u
     return pl->sparse ? QSF_OK : QSF_E_MEMORY;
 }
 
-/* Scales of experts are the rows' own from here on: a QSF file has none. */
+/* From here on the experts' scales belong to the rows: a QSF file does not store them
+ * separately. */
 static qsf_status input_load_scale(input *in, const qsf_source *s, uint32_t unit, const qsf_tensor *t,
                                    const char *name, input_place *pl, qsf_error *err)
 {

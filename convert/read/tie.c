@@ -5,8 +5,8 @@
 
 typedef struct tie_own {
     input    base;
-    uint32_t embd, head;        /* places in the list: of base where it was untied, else of the new one */
-    bool     tied;              /* embd is read as base's head, which is no tensor any more */
+    uint32_t embd, head;        /* indices in the list: base's if it was untied, else the new one's */
+    bool     tied;              /* embd is read from base's head, which is no longer a tensor */
 } tie_own;
 
 /* Of base's list. */
@@ -55,7 +55,7 @@ static void tie_take(input *in, tie_own *k, input_tensor *tensors, uint32_t n)
     in->own = k;
 }
 
-/* n_tensors: there is none. */
+/* n_tensors: not found. */
 static uint32_t tie_find(const input *in, uint32_t kind)
 {
     uint32_t i = 0;
@@ -126,7 +126,7 @@ static qsf_status tie_compare(input *in, uint32_t embd, uint32_t head, float *ro
     return st;
 }
 
-/* Rows of tokens that are never used may be next to nothing, and differ by all they have. */
+/* Rows of tokens that are never used may be close to zero, and differ by all of their size. */
 static bool tie_same(const tie_sums *s, uint32_t rows)
 {
     return s->apart <= TIE_APART * s->squares && s->worst <= TIE_APART * s->squares / rows;

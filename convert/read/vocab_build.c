@@ -63,8 +63,8 @@ static bool vocab_looks_special(const char *s, size_t len)
            (vocab_begins(s, len, "<unused") && vocab_ends(s, len, ">"));
 }
 
-/* A user's token is looked for in the text as it is, so SentencePiece's
- * U+2581 becomes the space that it stands for. */
+/* A user-defined token is searched for in the raw input, so SentencePiece's U+2581 is replaced by
+ * the space that it stands for. */
 static qsf_status vocab_user_text(vocab_build *b, const char *text, size_t len, vocab_token *t,
                                   qsf_error *err)
 {
@@ -123,7 +123,7 @@ bool qsf_vocab_is_byte(const char *text, size_t len)
 
 /* ---- finding by text ------------------------------------------------------------------------- */
 
-/* FNV-1a, continued over the parts of a text. */
+/* FNV-1a, continued over the parts of a string. */
 static uint64_t vocab_hash(uint64_t h, const char *s, size_t len)
 {
     for (size_t i = 0; i < len; i++) h = (h ^ (uint8_t)s[i]) * 0x100000001b3u;

@@ -22,7 +22,7 @@ typedef struct vocab_build {
     uint32_t    *slots;     /* hash of texts: id + 1, 0 free */
     uint32_t     n_slots;
     uint32_t     ignored;   /* control tokens beyond the embedding */
-    bool         two_between;       /* of the texts of a pair: tokens that end a text */
+    bool         two_between;       /* two separator tokens between the texts of a pair */
     bool         scores;            /* the model uses the tokens' scores */
     qsf_vocab   *out;
 } vocab_build;

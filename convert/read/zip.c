@@ -21,7 +21,7 @@ static bool zip_is(const uint8_t *p, uint8_t a, uint8_t b)
     return p[0] == 'P' && p[1] == 'K' && p[2] == a && p[3] == b;
 }
 
-/* Where the archive ends in zip64's record, the short one's fields hold ones. */
+/* If the archive ends with a zip64 record, the fields of the short one have all bits set. */
 static qsf_status zip_end64(const qsf_platform *p, const weights_file *f, uint64_t end, zip_bounds *b,
                             qsf_error *err)
 {
@@ -44,7 +44,7 @@ static qsf_status zip_end64(const qsf_platform *p, const weights_file *f, uint64
     return QSF_OK;
 }
 
-/* The end record stands before a comment of unknown length: looked for from the back. */
+/* The end record is followed by a comment of unknown length: searched for from the end. */
 static qsf_status zip_find_end(const qsf_platform *p, const weights_file *f, zip_bounds *b, qsf_error *err)
 {
     const size_t len = (size_t)QSF_MIN(f->length, (uint64_t)ZIP_END + ZIP_MAX_COMMENT);
@@ -98,8 +98,8 @@ static bool zip_extra64(const uint8_t *x, size_t len, uint64_t *size, uint64_t *
     return true;
 }
 
-/* The local header repeats name and extra field with lengths of
- * its own: the data begins behind them. */
+/* The local header repeats name and extra field with its own lengths; the data begins after
+ * them. */
 static qsf_status zip_local(const qsf_platform *p, const weights_file *f, uint64_t local, zip_entry *e,
                             qsf_error *err)
 {

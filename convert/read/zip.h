@@ -21,7 +21,7 @@ typedef struct zip_dir {
 /* QSF_E_CORRUPT: no archive, or one that contradicts itself or the file's length. */
 qsf_status qsf_zip_read_dir(const qsf_platform *p, const weights_file *f, qsf_arena *arena, zip_dir *out,
                             qsf_error *err);
-/* NULL: there is none. */
+/* NULL if not found. */
 const zip_entry *qsf_zip_find(const zip_dir *d, const char *name);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "tune/net.h"
 
-/* Rows of all heads, behind norms and rotation: q, att, dq, datt[n_rows][n_heads * dim], k, v, dk,
+/* Rows of all heads, after norms and rotation: q, att, dq, datt[n_rows][n_heads * dim], k, v, dk,
  * dv[n_rows][n_kv_heads * dim]. */
 typedef struct tune_attention {
     tune_team        *team;

@@ -1,8 +1,8 @@
-/* The divergence of a network's predictions from another's, and its gradients: the way back.
+/* The divergence of a network's predictions from another's, and its gradients: the backward pass.
  * SPDX-License-Identifier: MIT
  *
- * A tensor's gradient goes to the sink as soon as it is whole and nothing behind it needs the
- * tensor any more: the sink may change it at once, and one gradient at a time is in memory. */
+ * A tensor's gradient is passed to the sink once it is complete and no later step needs the
+ * tensor: the sink may change the tensor at once, and only one gradient is in memory at a time. */
 #include "tune/backward.h"
 
 #include "tune/attend.h"
@@ -16,7 +16,7 @@ static void back_vector(const tune_part *p, const tune_sink *sink, uint32_t kind
     if (t && !t->frozen) sink->take(sink->user, t, p->r->g, NULL, 0);
 }
 
-/* Through y = x W' + b: dx, where not NULL, and what the sink is given. */
+/* Back through y = x W' + b: dx, unless NULL, and the gradients for the sink. */
 static void back_matrix(const tune_part *p, const tune_sink *sink, uint32_t kind, float *dx, bool add,
                         const float *dy, const float *x)
 {

@@ -12,8 +12,8 @@ typedef struct tune_sink {
     void (*take)(void *user, const tune_tensor *t, const float *g, const float *x, size_t rows);
 } tune_sink;
 
-/* The mean divergence, over the rows of the last forward run, from what `teacher` makes of
- * hidden[n_rows][n_embd].  sink: NULL, or gradients are computed and given to it. */
+/* The mean divergence, over the rows of the last forward run, from the predictions of `teacher` for
+ * hidden[n_rows][n_embd].  sink: NULL, or gradients are computed and passed to it. */
 double qsf_tune_divergence(tune_run *r, const tune_net *n, const tune_net *teacher, const float *hidden,
                            const tune_batch *b, const tune_sink *sink);
 

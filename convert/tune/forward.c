@@ -64,7 +64,7 @@ void qsf_tune_place(const tune_part *p)
     forward_heads(p, p->r->kr, p->kept->k, QSF_K_K_NORM, p->l->n_kv_heads);
 }
 
-/* to = x + y, y through the norm, where the model has it. */
+/* to = x + y, with y normalised if the model has the norm. */
 static void forward_join(const tune_part *p, float *to, const float *x, const float *y, uint32_t norm)
 {
     const float *gain = tune_vector(p->n, p->unit, norm);

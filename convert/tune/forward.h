@@ -23,11 +23,11 @@ typedef struct tune_part {
 } tune_part;
 
 tune_part qsf_tune_part(tune_run *r, const tune_net *n, const tune_batch *b, uint32_t unit);
-/* What is added behind a matrix of this kind; NULL: nothing. */
+/* The bias added after a matrix of this kind; NULL: no bias. */
 tune_tensor *qsf_tune_bias(const tune_part *p, uint32_t kind);
 /* y[rows][rows of the matrix] = x . W', and the bias */
 void      qsf_tune_times(const tune_part *p, uint32_t kind, float *y, const float *x);
-/* qr, kr of the run: queries and keys behind their norms and the rotation. */
+/* qr, kr of the run: queries and keys after their norms and the rotation. */
 void      qsf_tune_place(const tune_part *p);
 void      qsf_tune_rotate(const tune_part *p, float *x, uint32_t heads, bool back);
 

@@ -186,7 +186,7 @@ static vi LANE(path_search)(tune_path *p, int lane)
     return state;
 }
 
-/* Back along the ways: each column's way becomes the subset, and its u beside it. */
+/* Traces the best path back: each column's entry in ways is replaced by its subset and its u. */
 static void LANE(path_back)(tune_path *p, int lane, vi state)
 {
     for (uint32_t c = p->cols; c-- > 0;) {

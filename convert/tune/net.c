@@ -120,7 +120,7 @@ static const input_tensor *net_find(const input *in, const tune_tensor *t, uint3
 qsf_status qsf_tune_net_read(tune_net *n, const qsf_source *s, input *in, qsf_error *err)
 {
     qsf_status st = net_new(n, s, err);
-    assert(in->hp.rope == s->hp.rope);          /* else rows of queries and keys lie in another order */
+    assert(in->hp.rope == s->hp.rope);          /* else rows of queries and keys are in another order */
     for (uint32_t j = 0; !st && j < n->n; j++) {
         uint32_t i;
         if (!net_find(in, &n->tensors[j], &i))

@@ -10,7 +10,7 @@
 typedef struct tune_tensor {
     uint32_t unit, kind, rows, cols;    /* a vector has one row */
     float   *w;                         /* [rows][cols] */
-    bool     frozen;                    /* no gradient of it is asked for */
+    bool     frozen;                    /* its gradient is not needed */
 } tune_tensor;
 
 typedef struct tune_net {
@@ -18,7 +18,7 @@ typedef struct tune_net {
     const qsf_source   *s;              /* whose description and records it is computed by */
     uint32_t            n;
     tune_tensor        *tensors;
-    tune_tensor       **of;             /* [n_units][QSF_N_KINDS] of these; NULL: there is none */
+    tune_tensor       **of;             /* [n_units][QSF_N_KINDS] of these; NULL: not present */
 } tune_net;
 
 /* Sequences, one after another. */
@@ -28,10 +28,10 @@ typedef struct tune_batch {
     const uint32_t *first;              /* [n_seqs + 1] rows that sequences begin with */
 } tune_batch;
 
-/* Whether networks of this description can be run here; the message says what cannot. */
+/* Whether networks of this description can be run here; the message names what is not supported. */
 qsf_status qsf_tune_can(const qsf_source *s, qsf_error *err);
-/* With the weights of s's file, or of an input of the same description, whose copy in s's form it
- * is.  n is to be freed in any case. */
+/* With the weights of s's file, or of an input with the same description, of which s's file is a
+ * quantised copy.  n must be freed in any case. */
 qsf_status qsf_tune_net_load(tune_net *n, const qsf_source *s, qsf_error *err);
 qsf_status qsf_tune_net_read(tune_net *n, const qsf_source *s, input *in, qsf_error *err);
 void       qsf_tune_net_free(tune_net *n);
@@ -40,7 +40,7 @@ static inline tune_tensor *tune_of(const tune_net *n, uint32_t unit, uint32_t ki
 {
     return n->of[(size_t)unit * QSF_N_KINDS + kind];
 }
-/* The values of a vector, NULL where the network has none. */
+/* The values of a vector, NULL if the network does not have it. */
 static inline const float *tune_vector(const tune_net *n, uint32_t unit, uint32_t kind)
 {
     const tune_tensor *t = tune_of(n, unit, kind);
@@ -58,17 +58,17 @@ typedef struct tune_kept {
     float *gate, *up, *f;       /* and what it made */
 } tune_kept;
 
-/* Memory of runs of up to so many rows. */
+/* Memory for runs of up to `most` rows. */
 typedef struct tune_run {
     tune_team  *team;
     uint32_t    most, longest;
     qsf_arena  *arena;
     tune_kept  *kept;           /* [n_layers]; without gradients: all the same */
-    float      *last;           /* [most][n_embd] behind the last layer */
-    float      *hidden;         /* [most][n_embd] behind the final norm */
+    float      *last;           /* [most][n_embd] after the last layer */
+    float      *hidden;         /* [most][n_embd] after the final norm */
     float      *xn, *h, *d, *dn, *datt, *dq, *dk, *dv, *dh, *dg, *qr, *kr;     /* scratch by rows */
     float      *logits, *wanted;            /* [TUNE_LOGITS][ld_vocab] */
-    float      *g, *g_embd;     /* a matrix's gradient; the head's, where it is the embedding */
+    float      *g, *g_embd;     /* a matrix's gradient; that of a tied head */
     float      *inverse;        /* [most * heads] of norms */
     float      *cos, *sin;      /* [ropes][longest][half] */
     uint32_t   *pos;            /* [most] of the rows of the last forward run */

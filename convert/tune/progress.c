@@ -1,9 +1,9 @@
-/* Where tuning is, in a file, so that what was interrupted goes on from there.
+/* Saves the progress of tuning in a file, so that it can resume after an interruption.
  * SPDX-License-Identifier: MIT
  *
- * "QSFTUNE1", then u32 key, step and CRC-32 of what follows, u32 0, f64 the divergence before, and
- * for each tensor that is tuned u32 gradients taken, and its parts as they are in memory: the file
- * is for the machine that wrote it. */
+ * "QSFTUNE1", then u32 key, step and CRC-32 of the rest, u32 0, f64 the divergence before tuning,
+ * and for each tuned tensor u32 number of gradients so far, and its parts in their layout in
+ * memory: the file can only be read on the kind of machine that wrote it. */
 #include "tune/progress.h"
 
 enum { PROGRESS_HEAD = 32, PROGRESS_PIECE = 1 << 24 };
@@ -81,7 +81,7 @@ static uint64_t progress_bytes(const train *k)
     return all;
 }
 
-/* The checksum of what is behind the head. */
+/* The checksum of everything after the header. */
 static qsf_status progress_check(const qsf_platform *p, qsf_file *f, const char *path, uint64_t length,
                                  uint32_t *crc, qsf_error *err)
 {

@@ -8,8 +8,8 @@
 /* y[rows][n] = the RMS norm of x by gain; y may be x. */
 void qsf_tune_norm(tune_team *t, float *y, const float *x, const float *gain, float eps, size_t rows,
                    size_t n);
-/* dx[rows][n] (+)= the gradient of x from dy, which may be dx where nothing is added; then
- * d_gain[n].  inverse[rows] is scratch. */
+/* dx[rows][n] (+)= the gradient of x from dy, which may be dx without `add`; then d_gain[n].
+ * inverse[rows] is scratch. */
 void qsf_tune_norm_back(tune_team *t, float *dx, const float *dy, const float *x, const float *gain,
                         float eps, size_t rows, size_t n, bool add, float *d_gain, float *inverse);
 

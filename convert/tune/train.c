@@ -1,18 +1,19 @@
-/* What tuning changes of a network, and how.
+/* What tuning changes in a network, and how.
  * SPDX-License-Identifier: MIT
  *
- * A matrix in a trellis has codes, which have no gradient.  So it has a shadow, floats that begin
- * as the codes' values; the gradient of the values moves the shadow, and after each step the values
- * are those of the path nearest to it (straight-through: Bengio et al. 2013, arXiv:1308.3432).
- * Scales stay.  "Nearest" weighs columns by the energy of what they are multiplied with, for a
- * column may count a million times as much as its neighbour.
+ * A trellis matrix consists of codes, which are not differentiable.  So it has a shadow, floats
+ * that begin as the codes' values; the gradient of the values moves the shadow, and after each step
+ * the values are those of the path nearest to it (straight-through: Bengio et al. 2013,
+ * arXiv:1308.3432).  Scales do not change.  "Nearest" weights columns by the energy of their
+ * inputs, since a column may count a million times as much as its neighbour.
  *
- * Gradients are divided by the root of their mean square, which rows and columns say together
- * (Adafactor: Shazeer and Stern 2018, arXiv:1804.04235): no second number for each weight.  Steps
- * are parts of a cell, the distance of a trellis's usual levels, and smaller in columns whose
- * inputs are larger than others, where the divergence is curved as much more.
+ * Gradients are divided by the root of their mean square, which is factored into rows and columns
+ * (Adafactor: Shazeer and Stern 2018, arXiv:1804.04235), so that it does not take another number
+ * per weight.  Steps are fractions of a cell, the distance between a trellis's usual levels, and
+ * are smaller in columns with larger inputs, where the curvature of the divergence is that much
+ * larger.
  *
- * Norms and biases go by Adam. */
+ * Norms and biases use Adam. */
 #include "tune/train.h"
 
 #include "tensor/trellis.h"
@@ -22,7 +23,7 @@
 #define TRAIN_KEEP 0.95f        /* of mean squares, from step to step */
 #define TRAIN_MOMENTUM 0.9f
 #define TRAIN_MOST 3.0f         /* parts of its usual size that a gradient counts at most */
-#define TRAIN_SINK 100.0f       /* position 0 counts as much as so many other ones at most */
+#define TRAIN_SINK 100.0f       /* position 0 counts at most as much as this many others */
 
 /* ---- memory ---- */
 
@@ -170,7 +171,7 @@ static void train_scatter(const train_job *j, const tune_path *p, size_t tile, s
         }
 }
 
-/* g over the root of what rows and columns say of its square. */
+/* g divided by the root of its square's estimate from rows and columns. */
 static void train_move(const train_job *j, size_t row, size_t n)
 {
     const uint32_t cols = j->t->cols, blocks = train_pad(cols) / TUNE_GROUP;

@@ -5,11 +5,11 @@
 
 #include "tune/net.h"
 
-/* Of a tensor that is tuned.  The network has what codes say of the shadow. */
+/* State of a tuned tensor.  The network has the values that the codes give to the shadow. */
 typedef struct train_tensor {
     float       *shadow;        /* [rows][cols] */
     float       *row, *col;     /* means of squared gradients, of rows and of columns; col: of a vector's */
-    float       *momentum;      /* [cols] of a vector's gradients; a matrix has none */
+    float       *momentum;      /* [cols] of a vector's gradients; unused for a matrix */
     float       *energy, *first;        /* [cols] mean squares of inputs, of those at position 0 */
     float       *weight;        /* [cols] in the order of steps: what errors count */
     float       *step;          /* [cols] parts of a matrix's rate */
@@ -27,15 +27,16 @@ typedef struct train {
     float         rate, vector_rate;
 } train;
 
-/* Of a network with its file's weights: norms and biases are tuned as they are, with `codes`
- * trellises become shadows, all else is frozen.  k is to be freed in any case. */
+/* For a network with its file's weights: norms and biases are tuned directly, trellises are tuned
+ * through shadow weights if `codes` is set, and everything else is frozen.  k must be freed even
+ * after an error. */
 qsf_status qsf_train_new(train *k, tune_net *n, bool codes, qsf_error *err);
-/* The scales of tensor i, where it is a trellis with these tiles. */
+/* The scales of tensor i, if it is a trellis with these tiles. */
 void       qsf_train_scales(train *k, uint32_t i, const uint8_t *tiles);
 void       qsf_train_done(train *k);
 /* Floats that a thread needs for itself. */
 size_t     qsf_train_own(const tune_net *n);
-/* What tensor i's state is made of, beside the number of its gradients; returns how many. */
+/* The parts of tensor i's state, besides its number of gradients; returns how many there are. */
 typedef struct train_part { void *mem; uint64_t bytes; } train_part;
 enum { TRAIN_PARTS = 7 };
 uint32_t   qsf_train_parts(const train *k, uint32_t i, train_part parts[TRAIN_PARTS]);

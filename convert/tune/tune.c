@@ -1,12 +1,12 @@
-/* Effort 4: the codes, norms and biases of a file are tuned to its input's predictions.
+/* Effort 4: tunes the codes, norms and biases of a file so that its predictions match the input's.
  * SPDX-License-Identifier: MIT
  *
- * The input makes a text, as for a calibration but of another seed, and is run on it once; what
- * its final norm gives is kept.  Then, step by step, the output's network is run on a few
- * sequences, and what it tunes (train.c) goes against the gradient of the divergence of its
- * predictions.  An eighth of the text is held out: if its divergence has not become smaller,
- * nothing is changed.
- * With a calibration file a second one keeps where tuning is: what is interrupted goes on. */
+ * The input model generates training data, as for a calibration but with another seed, and is run
+ * on it once; the output of its final norm is kept.  Then, step by step, the output's network is
+ * run on a few sequences, and the tuned values (train.c) follow the negative gradient of the
+ * divergence of its predictions.  An eighth of the data is held out: if the divergence on it has
+ * not fallen, nothing is changed.  With a calibration file, the progress is saved in a second file,
+ * from which an interrupted run resumes. */
 #include "tune/tune.h"
 
 #include "calibrate/text.h"
@@ -20,7 +20,7 @@
 
 enum {
     TUNE_AT_ONCE = 256,         /* rows of a step */
-    TUNE_OUT = 8,               /* one sequence of so many is held out */
+    TUNE_OUT = 8,               /* one sequence in this many is held out */
     TUNE_STEPS = 150,
     TUNE_SAVE = 50,             /* steps after which what was done is kept */
     TUNE_WARM = 5
@@ -190,7 +190,7 @@ static qsf_status tune_save(tune_work *k, uint32_t step, double before, qsf_erro
     return k->path ? qsf_progress_write(&k->train, k->path, k->key, step, before, err) : QSF_OK;
 }
 
-/* Where tuning begins: at step 0, or where it was interrupted. */
+/* The step where tuning begins: 0, or the one where it was interrupted. */
 static qsf_status tune_begin(tune_work *k, uint32_t *step, double *before, qsf_error *err)
 {
     *step = 0;
@@ -225,7 +225,7 @@ static qsf_status tune_steps(tune_work *k, double *before, double *after, qsf_er
 
 /* ---- the file ---- */
 
-/* One tensor as it is now: its bytes are at `to`. */
+/* Stores the current values of one tensor: its bytes are at `to`. */
 static void tune_put(tune_work *k, uint32_t i, uint8_t *to)
 {
     const qsf_tensor *t = &k->net.s->tensors[i];

@@ -1,4 +1,4 @@
-/* Memory that is given back all at once.
+/* Memory that is freed all at once.
  * SPDX-License-Identifier: MIT */
 #include "base/arena.h"
 

@@ -29,13 +29,13 @@ const char *qsf_status_text(qsf_status st)
 enum {
     DECIMAL_BASE  = 1000000000,
     DECIMAL_WHOLE = 35,                            /* limbs of nine digits: DBL_MAX has 309 digits */
-    DECIMAL_LIMBS = DECIMAL_WHOLE + 120,           /* 2^-1074 has 1074 digits behind the point */
-    DECIMAL_POINT = 9 * DECIMAL_WHOLE              /* the first digit behind the point */
+    DECIMAL_LIMBS = DECIMAL_WHOLE + 120,           /* 2^-1074 has 1074 digits after the point */
+    DECIMAL_POINT = 9 * DECIMAL_WHOLE              /* the first digit after the point */
 };
 
 typedef struct decimal { uint8_t digit[9 * DECIMAL_LIMBS]; } decimal;
 
-/* A double is an integer times a power of two.  The integer stands in limbs before the point and is
+/* A double is an integer times a power of two.  The integer is put in limbs before the point and is
  * doubled or halved; a halving by 2^9 is exact in base 10^9. */
 static void decimal_set(decimal *d, double x)
 {
@@ -82,7 +82,7 @@ static int decimal_first(const decimal *d)
     return i;
 }
 
-/* Cuts behind digit `end`, rounding to nearest, halves to even. */
+/* Keeps the digits before index `end`; rounds to nearest, halves to even. */
 static void decimal_round(decimal *d, int end)
 {
     if (end >= (int)sizeof d->digit || end < 1) return;
@@ -146,7 +146,7 @@ static size_t decimal_fixed(const decimal *d, int from, int end, char *body)
     return len;
 }
 
-enum { DECIMAL_MOST = 60 };    /* digits behind the point that a format can ask for */
+enum { DECIMAL_MOST = 60 };    /* digits after the point that a format can request */
 
 static void text_fixed(text_out *o, const text_spec *f, double x)
 {
@@ -211,7 +211,7 @@ static void text_string(text_out *o, const text_spec *f, const char *s)
     text_field(o, &plain, false, s, len);
 }
 
-/* va_list behind a pointer, so that functions can share it on every ABI. */
+/* va_list in a struct passed by pointer, so that functions can share it on every ABI. */
 typedef struct text_args { va_list list; } text_args;
 
 static int text_number(const char **fmt, text_args *args)
@@ -241,7 +241,7 @@ static uint64_t text_unsigned(text_args *args, int longs)
     return va_arg(args->list, size_t);
 }
 
-/* One conversion; fmt stands behind '%'.  Returns the place behind it. */
+/* One conversion; fmt points after the '%'.  Returns the position after the conversion. */
 static const char *text_convert(text_out *o, const char *fmt, text_args *args)
 {
     text_spec f = { false, false, 0, -1 };

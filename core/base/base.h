@@ -1,4 +1,4 @@
-/* What every core file stands on: fixed-width types, checked arithmetic, little-endian access,
+/* What every core file builds on: fixed-width types, checked arithmetic, little-endian access,
  * errors, half floats.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_BASE_H
@@ -20,7 +20,7 @@
 #  define QSF_PRINTF(fmt, args)
 #endif
 
-/* ---- checked arithmetic: true where the result does not fit ---- */
+/* ---- checked arithmetic: true if the result does not fit ---- */
 static inline bool qsf_mul_u64(uint64_t a, uint64_t b, uint64_t *out)
 {
     *out = a * b;
@@ -109,7 +109,7 @@ static inline uint16_t qsf_f32_to_bf16(float f)
 /* ---- text and errors (core/base/base.c) ---- */
 /* A small printf: %s %.*s %c %d %u %x %ld %lu %lld %llu %zu %f %g %% with width, '0',
  * '-' and precision.  Returns the length that the whole text has; out is always
- * terminated where cap > 0. */
+ * terminated if cap > 0. */
 size_t qsf_format(char *out, size_t cap, const char *fmt, ...) QSF_PRINTF(3, 4);
 size_t qsf_vformat(char *out, size_t cap, const char *fmt, va_list args);
 /* Replaces whatever could control a terminal by '?': control characters (C0, C1, DEL), line

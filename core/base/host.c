@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "base/host.h"
 
-/* A member of the table, or NULL where the host was compiled before it existed. */
+/* A member of the table, or NULL if the host was compiled before it existed. */
 #define HOST_HAS(p, member) ((p)->size >= offsetof(qsf_platform, member) + sizeof (p)->member && (p)->member)
 
 void *qsf_alloc(const qsf_platform *p, uint64_t size, const char *what, qsf_error *err)

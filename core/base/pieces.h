@@ -13,7 +13,7 @@
 typedef struct qsf_piece {
     void       *at;           /* the pointer that points to the array, of whatever type */
     uint64_t    n, size;      /* elements, and bytes of one */
-    const char *what;         /* for the message where there is no memory */
+    const char *what;         /* for the message when memory runs out */
 } qsf_piece;
 #define QSF_PIECE(pointer, n, what) ((qsf_piece){ &(pointer), (n), sizeof *(pointer), (what) })
 
@@ -22,6 +22,6 @@ uint64_t   qsf_pieces_bytes(const qsf_piece *list, size_t n);
 /* Zeroed memory for each; the pointer to one without elements is NULL.  On an error some have
  * theirs, and the others' pointers are as they were. */
 qsf_status qsf_pieces_alloc(const qsf_platform *p, const qsf_piece *list, size_t n, qsf_error *err);
-void       qsf_pieces_free(const qsf_platform *p, const qsf_piece *list, size_t n);  /* takes half-built */
+void       qsf_pieces_free(const qsf_platform *p, const qsf_piece *list, size_t n);  /* or a partial one */
 
 #endif

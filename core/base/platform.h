@@ -11,7 +11,7 @@ typedef struct qsf_read   qsf_read;
 typedef struct qsf_out    qsf_out;
 typedef struct qsf_thread qsf_thread;
 
-/* Named bundles, set only where the operating system saves the registers too. */
+/* Named bundles, set only if the operating system saves the registers too. */
 enum {
     QSF_CPU_SSE42   = 1 << 0,    /* SSE4.2, SSSE3, POPCNT */
     QSF_CPU_AVX2    = 1 << 1,    /* AVX2, FMA, F16C, BMI (Haswell, Zen 1) */
@@ -48,15 +48,15 @@ struct qsf_platform {
     qsf_status (*read_wait)(void *user, qsf_read *r);              /* NULL on a host that must not block */
 
     /* -- files for writing: whole or not at all -- */
-    /* A temporary file beside path.  commit syncs and renames it to path; abort removes
-     * it.  Both end *o. */
+    /* Creates a temporary file next to path.  commit syncs it and renames it to path; abort
+     * removes it.  Both end *o. */
     qsf_status (*create)(void *user, const char *path, qsf_out **out);
     qsf_status (*write)(void *user, qsf_out *o, uint64_t at, const void *src, size_t len);
     qsf_status (*commit)(void *user, qsf_out *o);
     void       (*abort)(void *user, qsf_out *o);                   /* accepts NULL */
 
     /* -- memory -- */
-    /* Zeroed; 64-byte aligned, page-aligned and in huge pages where size is large.
+    /* Zeroed; 64-byte aligned, page-aligned and in huge pages if size is large.
      * NULL: out of memory. */
     void      *(*mem_alloc)(void *user, size_t size);
     void       (*mem_free)(void *user, void *p, size_t size);      /* size as allocated; accepts NULL */
@@ -74,8 +74,8 @@ struct qsf_platform {
     uint32_t   (*cpu_features)(void *user);                        /* QSF_CPU_* */
     const char *(*env)(void *user, const char *name);              /* NULL: not set */
 
-    /* -- what the system says of memory, for people (optional: NULL) -- */
-    /* all members but cached, within out->size; false: it says nothing */
+    /* -- memory statistics of the system, for display (optional: NULL) -- */
+    /* sets all members except cached, within out->size; false: not available */
     bool       (*memory_used)(void *user, qsf_usage *out);
     /* of f, in the system's page cache */
     bool       (*cached)(void *user, qsf_file *f, uint64_t *bytes);
@@ -83,24 +83,23 @@ struct qsf_platform {
     /* A read may be waited for on another thread than the one that started it, while that one
      * starts and ends others. */
     bool        reads_cross_threads;
-    /* Optional (NULL): how f is read from now on; while reads are under way, io is what it
-     * was.  streams: much of it will be read again and again, and memory is short.  *how says
-     * it in a word or two, for people.  QSF_E_UNSUPPORTED: not this way, on this machine; f
-     * is read as before. */
+    /* Optional (NULL): sets how f is read from now on; while reads are under way, io must not
+     * change.  streams: much of it will be read repeatedly, and memory is short.  *how: a word or
+     * two that describe it, for display.  QSF_E_UNSUPPORTED: not possible on this machine; f is
+     * read as before. */
     qsf_status (*read_by)(void *user, qsf_file *f, qsf_io io, bool streams, const char **how);
     /* Optional (NULL): whether a and b name one file or one directory, through links too; false
-     * where one of them is not there. */
+     * if one of them is not there. */
     bool        (*same)(void *user, const char *a, const char *b);
     /* Optional (NULL): why open (writing: create) has refused path, in words that follow its name:
      * "is a directory", "permission denied".  NULL: it is not known. */
     const char *(*why)(void *user, const char *path, bool writing);
-    /* Optional (NULL), both or none: an empty file beside path that this process needs for a while
-     * and nobody else has, its name to name[0..cap); and the removal of such a file.  What a killed
-     * process has left of it goes when path is next created. */
+    /* Optional (NULL), both or neither.  between creates an empty temporary file next to path that
+     * only this process uses, and writes its name to name[0..cap); remove deletes such a file.
+     * Files that a killed process left are deleted when path is next created. */
     qsf_status  (*between)(void *user, const char *path, char *name, size_t cap);
     void        (*remove)(void *user, const char *path);
-    /* Optional (NULL): seconds since 1970 as a clock on the wall shows them, in the zone that
-     * people here have; 0: it is not known. */
+    /* Optional (NULL): local time in seconds since 1970; 0: not known. */
     int64_t     (*wall_s)(void *user);
 };
 

@@ -1,17 +1,17 @@
-/* The thread pool.  Nobody waits for a thread, only for pieces that one has begun.
+/* The thread pool.  The caller never waits for a thread, only for pieces that one has begun.
  * SPDX-License-Identifier: MIT
  *
- * Each thread has a range of a job's pieces, which are neighbours in memory, and claims them one
- * after another; then it claims what others have left.  The caller does so too, and goes on as soon
- * as all are done, whoever did them: a thread that the system does not run delays what it has in
- * hand, and nothing else.  Where other programs want the processors that is still too often: such a
- * thread is stopped in the middle of a piece whenever its turn is over, for some milliseconds.  So
- * the caller notices pieces that are late, and finds out whether it is faster without their threads
- * (pool_rest.c).
+ * Each thread has a range of a job's pieces, which are adjacent in memory, and claims them one by
+ * one; then it claims pieces left in the ranges of other threads.  The caller does the same, and
+ * continues as soon as all pieces are done, whichever thread did them: a thread that is not
+ * scheduled delays only the piece it has begun.  When other programs compete for the processors,
+ * even that happens too often: such a thread is preempted in the middle of a piece at the end of
+ * each time slice, for some milliseconds.  So the caller detects late pieces, and
+ * measures whether it is faster without their threads (pool_rest.c).
  *
- * Who waits spins first, because waking takes longer than most waits.  How long is learned from the
- * waits before; and where the clock jumps while a thread spins, somebody else has had its
- * processor, who could have had it sooner. */
+ * A waiting thread spins first, because waking it takes longer than most waits.  The spin time is
+ * learned from earlier waits; a jump of the clock during a spin means that another thread had the
+ * processor, and would have had it sooner if this one had slept. */
 #include "base/pool.h"
 #include "base/pool_rest.h"
 
@@ -34,11 +34,11 @@ enum {
     SPIN_LEAST = 20000,   /* a thread for the next job, at least */
     SPIN_MOST = 1000000,  /* and at most */
     SPIN_CALLER = 50000,  /* the caller for the last pieces, or as long as two pieces take */
-    STALL_LEAST = 300000, /* a piece that is so late was stopped, if it is late by several pieces as well */
+    STALL_LEAST = 300000, /* a piece this late was preempted, if it is also late by several pieces */
     JUMP = 250000,        /* POOL_LOOKS looks take a thousandth of this time */
     WAKE_EVERY = 500000   /* a thread that sleeps again and again is not woken for each job */
 };
-enum { WAKES_OFTEN = 6 }; /* one after another, at most 4 WAKE_EVERY apart: somebody else has its processor */
+enum { WAKES_OFTEN = 6 }; /* in a row, at most 4 WAKE_EVERY apart: another program has its processor */
 
 /* A job in a word: its number (they only grow) << 21 | threads - 1 << 13 | pieces.  The same with
  * the pieces of a range that are claimed: number << 21 | pieces. */
@@ -54,7 +54,7 @@ typedef struct pool_worker {
     qsf_pool *pool;
     uint32_t index;
     qsf_thread *thread;
-    uint64_t usual;       /* its waits for a job, where they are short: the longest, forgotten slowly */
+    uint64_t usual;       /* the longest of its short waits for a job, decaying slowly */
     bool rests, was_late; /* the caller's: it is to rest; it did so before the trial */
 } pool_worker;
 
@@ -70,9 +70,9 @@ struct qsf_pool {
     _Alignas(64) uint32_t n, active;
     uint32_t n_resting; /* of the active ones */
     qsf_rest rest;
-    uint64_t woken; /* when somebody was woken last */
+    uint64_t woken; /* when a thread was last woken */
     uint32_t wakes; /* shortly after one another */
-    bool crowded;   /* more threads than processors: whoever spins keeps a thread from working */
+    bool crowded;   /* more threads than processors: a spinning thread keeps another from working */
     const qsf_platform *platform;
     pool_worker workers[]; /* [0]: the caller's range */
 };
@@ -86,9 +86,9 @@ static int32_t pool_claim(pool_worker *of, uint64_t job, qsf_range range)
     const uint64_t none = job >> JOB_NUMBER << JOB_NUMBER;
     uint64_t at = atomic_load_explicit(&of->claimed, memory_order_relaxed);
     for (;;) {
-        const uint64_t from = QSF_MAX(at, none); /* what was claimed of an earlier job says nothing */
+        const uint64_t from = QSF_MAX(at, none); /* claims of an earlier job do not count */
         const uint64_t piece = range.begin + (from - none);
-        if (piece >= range.end) return -1; /* also where a later job has begun */
+        if (piece >= range.end) return -1; /* also if a later job has begun */
         if (atomic_compare_exchange_weak_explicit(&of->claimed, &at, from + 1, memory_order_relaxed,
                                                   memory_order_relaxed))
             return (int32_t)piece;
@@ -119,7 +119,7 @@ static void helper_learn(pool_worker *w, uint64_t waited)
     w->usual = QSF_MAX(w->usual, waited);
 }
 
-/* Spins, then sleeps, until there is a job. */
+/* Spins, then sleeps, until a job arrives. */
 static void helper_wait(pool_worker *w)
 {
     qsf_pool *pool = w->pool;
@@ -188,7 +188,7 @@ static void helper_rest(pool_worker *w, bool rest)
     if (!rest) p->wake32(p->user, (uint32_t *)&w->resting, 1);
 }
 
-/* Those that rest and those that run, after somebody was late or a rest is over. */
+/* Updates which threads rest and which run, after a piece was late or a rest has ended. */
 static void pool_rest(qsf_pool *pool)
 {
     pool->n_resting = 0;
@@ -199,8 +199,7 @@ static void pool_rest(qsf_pool *pool)
     }
 }
 
-/* A piece came far too late, or somebody falls asleep again and again:
- * such threads may have to rest. */
+/* A piece was far too late, or a thread falls asleep repeatedly: such threads may have to rest. */
 static void pool_late(qsf_pool *pool, uint64_t now)
 {
     if (!qsf_rest_late(&pool->rest, now)) return;

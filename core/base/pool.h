@@ -16,7 +16,7 @@ typedef struct qsf_pool qsf_pool;
 qsf_status qsf_pool_new(const qsf_platform *p, uint32_t n_threads, qsf_pool **out, qsf_error *err);
 void qsf_pool_free(qsf_pool *pool);                                   /* takes NULL and half-built */
 uint32_t qsf_pool_threads(const qsf_platform *p, uint32_t n_threads); /* how many it would have */
-uint32_t qsf_pool_size(const qsf_pool *pool); /* threads that may run: all, or as many as qsf_pool_use said */
+uint32_t qsf_pool_size(const qsf_pool *pool); /* threads that may run: all, or as set by qsf_pool_use */
 /* Between runs: from now on only the first n threads may run, 1 <= n <= those that were started;
  * the others sleep, and cost nothing. */
 void qsf_pool_use(qsf_pool *pool, uint32_t n);

@@ -1,27 +1,27 @@
-/* Where other programs want the processors, a thread that shares one with them may cost more than
- * it does: pieces that it was stopped in are waited for, and being woken it may take the caller's
- * processor.  Nothing tells beforehand.  So when pieces are late again and again, their thread
- * rests for some time, then comes back, and stays if more gets done.  If not it rests again, five
- * times as long: trying costs little.
+/* When other programs compete for the processors, a thread that shares one with them may cost more
+ * time than it saves: the caller waits for pieces in which it was preempted, and when it wakes it
+ * may displace the caller.  This cannot be predicted.  So when pieces are late repeatedly, their
+ * thread rests for some time, then joins again, and stays if throughput rises.  Otherwise it rests
+ * again, five times as long, so that trials cost little.
  * SPDX-License-Identifier: MIT */
 #include "base/pool_rest.h"
 
-/* Nanoseconds.  Systems give every program 3 or 4 ms in turn, and who has rested may have the first
- * turns: less than several of them says little. */
+/* Nanoseconds.  Systems schedule programs in time slices of 3 or 4 ms, and a thread that has rested
+ * may get the first ones: measuring less than several slices says little. */
 enum {
-    REST_AGAIN = 50000000,       /* a late piece counts when another was late so shortly before */
+    REST_AGAIN = 50000000,       /* a late piece counts if another was late within this time before it */
     REST_FIRST = 40000000,
     REST_MOST = 1000000000,
-    REST_TRIAL_SOON = 5000000,   /* from then on a trial ends that is lost by far, */
-    REST_TRIAL_LEAST = 10000000, /* from then on one that is clearly lost */
+    REST_TRIAL_SOON = 5000000,   /* from then on a trial ends if it is lost by far, */
+    REST_TRIAL_LEAST = 10000000, /* from then on if it is clearly lost */
     REST_TRIAL = 60000000,
     REST_GOOD_FIRST = 250000000,
-    /* so long after a trial that was won, late pieces are no reason for another */
+    /* for this long after a trial that was won, late pieces do not start another */
     REST_GOOD_MOST = 2000000000,
-    REST_MEMORY = 200000000,     /* of the speed without: so much of the time measured before counts */
+    REST_MEMORY = 200000000,     /* of the speed without: earlier measurements count for at most this time */
     REST_GAP = 5000000           /* between two jobs: they do not belong together */
 };
-enum { WEIGHT_SEEN = 8 }; /* the shortest time of so many jobs is the weight of their kind */
+enum { WEIGHT_SEEN = 8 }; /* the shortest time of this many jobs is the weight of their kind */
 #define REST_WORTH 1.05        /* times as fast as without */
 #define REST_LOST 0.9
 #define REST_LOST_BY_FAR 0.6

@@ -36,11 +36,11 @@ typedef struct qsf_reserve {
     uint64_t     asked;             /* what the pieces have without rounding */
 } qsf_reserve;
 
-/* What size bytes take of a reserve: whole cache lines, whole pages where it is much, which reads
+/* What size bytes take of a reserve: whole cache lines, whole pages if it is much, which reads
  * past the page cache need. */
 uint64_t   qsf_reserve_room(uint64_t size);
-/* Whoever takes a platform for its memory takes &r->table; beyond cap there is none.  Nothing comes
- * back before qsf_reserve_done.  r must stay where it is. */
+/* Code that takes a platform for its memory gets &r->table; allocations beyond cap fail.  Memory is
+ * not reused before qsf_reserve_done.  r must not move. */
 qsf_status qsf_reserve_init(qsf_reserve *r, const qsf_platform *p, uint64_t cap, qsf_error *err);
 void       qsf_reserve_done(qsf_reserve *r);        /* takes one that was never begun, all zeros */
 

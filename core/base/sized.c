@@ -4,8 +4,8 @@
 
 #if !defined(QSF_ONE_VERSION)
 
-/* A size and something behind it, and no more than any version will have: a struct that nobody
- * filled has some other number there. */
+/* The size covers itself and at least one member, and is at most what any version will have: an
+ * uninitialised struct has some other number there. */
 static bool sized_right(size_t size)
 {
     enum { SIZED_MOST = 1 << 16 };
@@ -25,7 +25,7 @@ static qsf_status sized_refuse(const char *name, size_t size, qsf_error *err)
                     (unsigned long long)size);
 }
 
-/* The bytes behind the size: those that both sides have, and zeros where we know of none. */
+/* Copies the bytes after the size that both sides have; the others of out become 0. */
 static void sized_copy(void *out, size_t size, const void *ours, size_t whole)
 {
     const size_t head = sizeof size, common = QSF_MIN(size, whole);

@@ -13,11 +13,11 @@
  * Members that we do not know become 0.  A size that no struct has: nothing is written. */
 void qsf_sized_defaults(void *out, size_t size, const void *ours, size_t whole);
 /* What the caller has of an option struct (NULL: nothing) over the defaults in *ours, whose
- * size becomes `whole`.  name is the type's, for the error: QSF_E_ARGUMENT where the size is
+ * size becomes `whole`.  name is the type's, for the error: QSF_E_ARGUMENT if the size is
  * none, and *ours stays. */
 qsf_status qsf_sized_take(void *ours, size_t whole, const void *given, const char *name, qsf_error *err);
-/* What the caller has room for of a result, behind its size, which stays.  Members that we do not
- * know become 0.  QSF_E_ARGUMENT: as above, and nothing is written. */
+/* Copies a result to out as far as the caller's struct has room; its size member stays.  Members
+ * that we do not know become 0.  QSF_E_ARGUMENT: as above, and nothing is written. */
 qsf_status qsf_sized_give(void *out, const void *ours, size_t whole, qsf_error *err);
 #else
 /* A module of WebAssembly is compiled as a whole: no struct in it is of another version. */

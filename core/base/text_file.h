@@ -5,9 +5,9 @@
 
 #include "base/host.h"
 
-/* Reads dir/name (at most max bytes) into fresh memory of *len + 1 bytes, which ends with a 0; the
- * caller gives it back with qsf_dealloc(p, text, len + 1).  QSF_E_NOT_FOUND without a message where
- * there is none. */
+/* Reads dir/name (at most max bytes) into newly allocated memory of *len + 1 bytes, terminated by a
+ * 0; the caller frees it with qsf_dealloc(p, text, len + 1).  If the file does not exist:
+ * QSF_E_NOT_FOUND without a message. */
 qsf_status qsf_text_file_read(const qsf_platform *p, const char *dir, const char *name, uint64_t max,
                               char **text, uint64_t *len, qsf_error *err);
 

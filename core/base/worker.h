@@ -1,4 +1,4 @@
-/* One thread beside the caller that does what it is given, in the order it was given.
+/* One background thread that runs the tasks it is given in order.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_WORKER_H
 #define QSF_WORKER_H

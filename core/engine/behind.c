@@ -1,4 +1,4 @@
-/* What a context asks of those who compute the layers behind its own.
+/* The callbacks of a context whose later layers are computed elsewhere.
  * SPDX-License-Identifier: MIT */
 #include "engine/behind.h"
 #include "base/sized.h"

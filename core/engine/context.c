@@ -24,7 +24,7 @@ static qsf_status context_fill(const qsf_hparams *hp, qsf_context_options *o, qs
         return qsf_fail(err, QSF_E_ARGUMENT, "a context of %u positions; the model has learned only %u",
                         (unsigned)o->n_ctx, (unsigned)trained);
     if (o->n_logits == 0) o->n_logits = o->n_seqs;
-    if (hp->both_ways) {        /* a text is one batch, and what is kept of a layer is soon gone */
+    if (hp->both_ways) {        /* an input is one batch, and keeps no keys and values after a layer */
         if (o->kv_window)
             return qsf_fail(err, QSF_E_ARGUMENT, "an encoder attends to its whole text: kv_window is not "
                                                  "supported");

@@ -27,8 +27,8 @@ typedef struct qsf_batch_state {
     atomic_bool not_finite;          /* a layer's or the head's result has a NaN or an infinity */
     bool     hidden;                 /* hidden states of its rows are wanted */
     uint32_t n_hidden;               /* of them are there */
-    qsf_expert_walk walk;            /* through the experts of the layer, where these are read alone */
-    uint32_t n_states;               /* rows that go on in layers elsewhere */
+    qsf_expert_walk walk;            /* through the experts of the layer, if these are read alone */
+    uint32_t n_states;               /* rows whose remaining layers are computed elsewhere */
 } qsf_batch_state;
 
 struct qsf_context {
@@ -45,7 +45,7 @@ struct qsf_context {
     const char    *io;               /* how the file is read */
     qsf_kernels    k;
     qsf_pool      *pool;
-    qsf_thread_count threads[2];     /* for a single row, and for a few, where layers stream */
+    qsf_thread_count threads[2];     /* for a single row, and for a few, if layers stream */
     qsf_reserve    reserve;          /* the memory of all that follows */
 
     qsf_fetch      fetch;            /* weights */

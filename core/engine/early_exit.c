@@ -1,28 +1,28 @@
-/* Early exit: a token whose hidden state has settled goes to the last two layers at once.
+/* Early exit: a token whose hidden state has settled skips to the last two layers.
  * SPDX-License-Identifier: MIT
  *
  * From the middle of the stack on, every EXIT_EVERY layers, the hidden state is compared with that
- * of the check before: where their cosine is the threshold or more, the layers that follow are
- * taken to change nothing (hidden-state saturation; CALM, Schuster et al. 2022,
- * arXiv:2207.07061).  Other measures there need the head at each check, or a trained
- * classifier.  The last two layers, which turn the state into what the head expects, are not left
- * out: without them the head makes nothing of a state from the middle.
+ * at the previous check: if their cosine similarity reaches the threshold, the following layers are
+ * assumed to change nothing (hidden-state saturation; CALM, Schuster et al. 2022,
+ * arXiv:2207.07061).  The other measures of that paper need the head at each check, or a trained
+ * classifier.  The last two layers, which turn the state into what the head expects, are never
+ * skipped: without them the head's output for a state from the middle is useless.
  *
- * Tokens that follow need the keys and values of the layers that were left.  CALM makes them from
- * the state at the exit, for which it needs the layers' weights at once.  Here the row waits: when
- * a later batch comes to the layer where it left, it joins that batch as one more row, and the rest
- * of its layers is computed beside the new token's from weights that are read once for both.  So
- * keys and values come to be exactly what they are without early exit; only the logits of tokens
- * that left are not.  (In the last two layers they are those of the state at the exit until then.)
- * At most QSF_EXIT_MOST rows wait; the token after that goes through all layers and takes them
- * along.
+ * Later tokens need the keys and values of the skipped layers.  CALM computes them from the state
+ * at the exit, for which it needs the layers' weights immediately.  Here the row waits: when a
+ * later batch reaches the layer at which the row left, the row joins that batch, and its remaining
+ * layers are computed together with the new token's, from weights that are read once for both.  So
+ * keys and values finally are exactly those of a run without early exit; only the logits of tokens
+ * that left early differ.  (Until then, the last two layers have the keys and values of the state
+ * at the exit.)  At most QSF_EXIT_MOST rows wait; the token after that goes through all layers and
+ * takes them along.
  *
- * Rows wait in the order of their positions, and those in front wait at later layers or the same:
- * who leaves takes all that joined it to where it leaves.  So a batch at layer L has been joined by
- * the last few of them. */
+ * Rows wait in the order of their positions, and earlier rows wait at the same layer or a later
+ * one: a row that leaves takes all rows that joined it to the layer at which it leaves.  So the
+ * rows that have joined a batch by layer L are the last few of the waiting ones. */
 #include "engine/early_exit.h"
 
-enum { EXIT_LAST = 2 };         /* layers that no token leaves out */
+enum { EXIT_LAST = 2 };         /* layers that no token skips */
 enum { EXIT_EVERY = 2 };        /* layers from one check to the next */
 
 void qsf_exit_init(qsf_early_exit *e, float threshold, const qsf_buffers *b)
@@ -89,8 +89,8 @@ static bool exit_settled(qsf_early_exit *e, const qsf_pass *p)
     return settled;
 }
 
-/* All rows of the batch wait at layer `next`; the last one, which is the batch's own, also goes on
- * alone. */
+/* All rows of the batch wait at layer `next`; the last one, which is the batch's own, also
+ * continues alone. */
 static void exit_leave(qsf_early_exit *e, qsf_batch *batch, const qsf_pass *p, uint32_t next)
 {
     const uint32_t last = batch->n - 1;

@@ -1,4 +1,4 @@
-/* Early exit: rows that leave out layers, and come to them with a later batch.
+/* Early exit: rows that skip layers, which are computed for them with a later batch.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_EARLY_EXIT_H
 #define QSF_EARLY_EXIT_H
@@ -23,8 +23,8 @@ void qsf_exit_init(qsf_early_exit *e, float threshold, const qsf_buffers *b);
 
 /* A batch begins. */
 void qsf_exit_begin(qsf_early_exit *e);
-/* Before layer `layer` is computed: rows that wait for it, or for one that was left out, come in
- * front of the batch's own.  p is a pass of the batch. */
+/* Before layer `layer` is computed: rows that wait for it, or for a skipped one, are put in front
+ * of the batch's own.  p is a pass of the batch. */
 void qsf_exit_join(qsf_early_exit *e, qsf_batch *batch, const qsf_pass *p, uint32_t layer);
 /* The layer after `layer`, which was computed; next: the one that would follow.  n_new: rows that
  * the batch began with. */
@@ -35,12 +35,12 @@ void qsf_exit_end(qsf_early_exit *e);
 /* The batch is dropped: the rows that joined it wait where they did. */
 void qsf_exit_drop(qsf_early_exit *e);
 
-/* Positions of sequence s from n on are gone. */
+/* Positions of sequence s from n on have been removed. */
 void qsf_exit_truncate(qsf_early_exit *e, uint32_t s, uint32_t n);
 /* Whether the first n positions of s are computed to the end. */
 qsf_status qsf_exit_check(const qsf_early_exit *e, uint32_t s, uint32_t n, qsf_error *err);
 
-/* The cosine of a and b; 0 where one of them is all zeros. */
+/* The cosine of a and b; 0 if one of them is all zeros. */
 double qsf_cosine(const float *a, const float *b, size_t n);
 
 #endif

@@ -46,7 +46,7 @@ static void ctx_say(qsf_plan *plan, const qsf_grant *asked, const qsf_grant *g)
  * perplexity. */
 static const qsf_kv_type ladder_kv[] = { QSF_KV_F16, QSF_KV_Q8, QSF_KV_Q8V4, QSF_KV_Q4, QSF_KV_Q4V2 };
 
-/* A type's place there; behind the last for f32 and q2, which stay as they were asked for. */
+/* A type's index in that list; past the end for f32 and q2, which are never changed. */
 static size_t kv_rank(qsf_kv_type type)
 {
     size_t i = 0;
@@ -178,7 +178,8 @@ static void buffer_say(qsf_plan *plan, const qsf_grant *asked, const qsf_grant *
 
 /* ---- the ladder ---- */
 
-/* What documents say of a rung: left out where nobody prints it, as in a WebAssembly module. */
+/* A rung's text for the documentation; left out of builds that never print it, such as WebAssembly
+ * modules. */
 #if defined(QSF_NO_HELP)
 #  define HELP(text, loss) "", ""
 #else

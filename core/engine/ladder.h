@@ -15,8 +15,8 @@ typedef struct qsf_grant {
     qsf_embedding_plan embedding;         /* without n_batch */
     qsf_head_stream_plan head;
     bool     tied;            /* the embedding is the head */
-    bool     whole;           /* a text is one batch, which then does not give way */
-    bool     ctx_given;       /* the caller asked for this context length: it goes last */
+    bool     whole;           /* an input is one batch, so the batch is not reduced */
+    bool     ctx_given;       /* the caller asked for this context length: it is reduced last */
     bool     may_drop;        /* positions of it, by the attention that they draw */
     bool     can_embd, can_head;          /* stream; tied: both or none */
 } qsf_grant;
@@ -27,15 +27,15 @@ enum { QSF_LEAST_PART = 1 << 20, QSF_LEAST_KEPT = 32 };     /* bytes of a part o
 typedef struct qsf_rung {
     /* Takes one step down; false: nothing is left to take. */
     bool (*step)(qsf_grant *g);
-    /* Says what is granted in place of what was asked, where that differs.  NULL: another rung says
-     * it. */
+    /* Reports what is granted instead of what was asked, if that differs.  NULL: another rung
+     * reports it. */
     void (*say)(qsf_plan *plan, const qsf_grant *asked, const qsf_grant *g);
-    const char *text;         /* what gives way */
-    const char *loss;         /* what that costs; what costs least goes first */
+    const char *text;         /* what is reduced */
+    const char *loss;         /* what that costs; the cheapest rungs come first */
 } qsf_rung;
 
 enum { QSF_N_RUNGS = 17, QSF_RUNG_EMBEDDING = 0 };
-extern const qsf_rung qsf_ladder[QSF_N_RUNGS];      /* in the order in which it gives way */
+extern const qsf_rung qsf_ladder[QSF_N_RUNGS];      /* in the order in which they are applied */
 
 /* Takes the next possible step; false: none remains.  A step lowers some of the values and raises
  * none, so fewer steps never give less of any value. */

@@ -16,8 +16,7 @@ typedef struct option_row {
     option_member member;
 } option_row;
 
-/* Where nobody prints the list, such as in a WebAssembly module,
- * its texts for people are left out. */
+/* Builds that never print the list, such as WebAssembly modules, leave out its help texts. */
 #if defined(QSF_NO_HELP)
 #  define OPTION_TEXTS(unit, help) "", ""
 #else
@@ -270,7 +269,7 @@ static qsf_status options_check(const option_table *l, size_t from, const void *
         const qsf_option *option = &l->rows[i].option;
         const double value = option_get(&l->rows[i], o);
         char text[32];
-        /* More memory than anybody has is no limit. */
+        /* A budget larger than any machine's memory is allowed. */
         if (l->rows[i].member == OPTION_MB || l->rows[i].member == OPTION_WORD) continue;
         if (value >= option->least && value <= option->most) continue;
         if (option->kind == QSF_OPTION_NUMBER) qsf_format(text, sizeof text, "%g", value);

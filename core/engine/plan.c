@@ -8,15 +8,15 @@
 #include "turn/sampler.h"
 #include "weights/experts.h"
 
-/* A third buffer, where nothing had to be reduced, lets two layers travel while one is computed. */
+/* If nothing had to be reduced, a third buffer lets two layers be read while one is computed. */
 enum { PLAN_SLOTS = 3 };
-/* Pieces of the reserve beside the fetch's slots, at most; and of these the large ones. */
+/* The most pieces of the reserve besides the fetch's slots, and how many of them are large. */
 enum { PLAN_PIECES = 45, PLAN_LARGE = 18 };
 /* A program's heap, what large pieces lose to whole pages, and what its code takes beyond the 4 MB
  * that a budget leaves to it. */
 enum { PLAN_PROGRAM = 1 << 20 };
-/* Pages of a file that is read from a mapping, as long as they are copied: those that the page
- * cache has as one piece. */
+/* Pages of a mapped file that are resident while they are copied: what the page cache maps as one
+ * piece. */
 enum { PLAN_MAPPED = 9 << 18 };
 enum { PLAN_STACK = 128 * 1024, PLAN_MAX_PART = 16 << 20, PLAN_KEPT = 256 };
 
@@ -25,7 +25,7 @@ typedef struct plan_sizes {
     /* [layers and a final norm that is loaded, embedding, final unit with the head][stored, raw] */
     uint64_t staging[3][2];
     uint64_t tables;          /* of the file alone */
-    uint64_t rows_head;       /* what an approximate head takes beside the head */
+    uint64_t rows_head;       /* what an approximate head takes besides the head itself */
     uint64_t expert;          /* a slot for one with its tables; 0: experts come with their layers */
     uint64_t experts_least;   /* of the fewest such slots */
 } plan_sizes;
@@ -74,7 +74,7 @@ uint64_t qsf_plan_rounding(const qsf_source *s)
 static qsf_status plan_measure(const qsf_source *s, const qsf_context_options *o, bool shared, plan_sizes *z,
                                uint64_t *layer_bytes, qsf_error *err)
 {
-    /* At most one slot a unit: layers pass through fewer slots than there are such layers. */
+    /* At most one slot for each unit: layers pass through fewer slots than their number. */
     *z = (plan_sizes){ .tables = qsf_fetch_tables(s, s->n_units, o->n_threads) + qsf_plan_rounding(s) };
     for (uint32_t u = 0; u < s->n_units; u++) {
         uint64_t slot, stored, raw;
@@ -161,8 +161,8 @@ static uint64_t plan_apart(const qsf_model *model, const qsf_context_options *o)
     return plan_description(model) + own + o->adapter_bytes + qsf_sampler_bytes(s->hp.n_vocab);
 }
 
-/* With a second staging buffer, bytes come in while others are decompressed; it goes when the
- * second layer buffer does. */
+/* With a second staging buffer, bytes are read while others are decompressed; it is dropped
+ * together with the second layer buffer. */
 static void plan_staging(const plan_sizes *z, const qsf_grant *g, qsf_fetch_plan *fetch)
 {
     fetch->stored = plan_staging_most(z, g, 0);
@@ -315,7 +315,7 @@ static void plan_place(const qsf_source *s, const plan_sizes *z, const qsf_grant
     m->head = g->head;
 }
 
-/* What is wanted, before anything gives way. */
+/* What the options ask for, before anything is reduced. */
 static qsf_grant plan_wishes(const qsf_source *s, const qsf_context_options *o, bool ctx_given,
                              const plan_sizes *z)
 {
@@ -326,14 +326,15 @@ static qsf_grant plan_wishes(const qsf_source *s, const qsf_context_options *o, 
     g.may_drop = ctx_given && o->kv_may_drop && !o->kv_window && o->n_seqs == 1 && !(o->early_exit > 0);
     if (o->head == QSF_HEAD_EXACT || s->hp.n_embd_layer) plan_can_stream(s, z, &g);
     if (o->head != QSF_HEAD_EXACT) g.can_head = false;
-    /* Rows for layers are most of such a model, and a token takes one: they stay in the file. */
+    /* Per-layer embeddings are most of such a model, and a token needs one row: they stay in the
+     * file. */
     g.embedding.streams = s->hp.n_embd_layer && !g.tied && g.can_embd;
     g.head.part = QSF_MIN(QSF_MAX(z->largest, QSF_LEAST_PART), PLAN_MAX_PART);
     return g;
 }
 
-/* What everything takes: with experts that are read alone, where these can be and not all layers
- * fit.  *least: the smallest budget. */
+/* The sizes of everything; experts are read one by one if this is possible and not all layers fit.
+ * *least: the smallest budget. */
 static qsf_status plan_sizes_of(const qsf_model *model, const qsf_context_options *o, bool ctx_given,
                                 qsf_memory *m, plan_sizes *z, uint64_t *least, qsf_error *err)
 {

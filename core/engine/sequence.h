@@ -5,7 +5,7 @@
 
 #include "engine/context.h"
 
-/* QSF_E_ARGUMENT, in c->error: there is no such sequence. */
+/* QSF_E_ARGUMENT, with a message in c->error: the sequence does not exist. */
 qsf_status qsf_seq_check(qsf_context *c, qsf_seq s);
 /* The two operations of a sequence, for all that it has: keys and values, state, rows that early
  * exit left.  n must be a position that qsf_state_nearest gives and qsf_kv_can_cut allows; 0 is

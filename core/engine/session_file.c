@@ -1,10 +1,10 @@
-/* A sequence as bytes: its tokens, keys and values, to go on with later.  docs/format.md has the
- * layout.
+/* A sequence as bytes: its tokens, keys and values, to resume from later.  docs/format.md describes
+ * the layout.
  * SPDX-License-Identifier: MIT
  *
  * The records of the KV cache are written as they lie in memory: their layout depends on the model
- * and the KV type, not on the kernels.  Reading goes over the bytes twice, first to check all of
- * them, then into the cache. */
+ * and the KV type, not on the kernels.  Reading takes two passes over the bytes: the first checks
+ * all of them, the second copies them into the cache. */
 #include "engine/sequence.h"
 #include "model/description.h"
 
@@ -33,8 +33,8 @@ static void hash_number(session_hash *x, uint64_t v)
 static void hash_text(session_hash *x, const char *text) { hash_bytes(x, text, strlen(text) + 1); }
 
 /* The description, the vocabulary, every tensor's type, shape and place, which part of the model
- * runs here, and the checksums of weights if the file has them (QSF).  GGUF files have none: two
- * that differ only in the values of weights are taken for one. */
+ * runs here, and the checksums of weights if the file has them (QSF).  GGUF files do not: two that
+ * differ only in the values of weights are taken for the same model. */
 static uint64_t session_model(const qsf_source *s)
 {
     session_hash x = { 0xcbf29ce484222325u };
@@ -187,7 +187,7 @@ static qsf_status in_get(session_in *in, void *dst, size_t n, qsf_error *err)
     return QSF_OK;
 }
 
-/* Whether this header's session goes on here. */
+/* Whether the session with this header can be resumed here. */
 static qsf_status session_fits(const qsf_context *c, uint32_t seq, const uint8_t *h, uint64_t length,
                                qsf_error *err)
 {
@@ -226,8 +226,8 @@ static qsf_status session_fits(const qsf_context *c, uint32_t seq, const uint8_t
     return QSF_OK;
 }
 
-/* Scales are used as they are: they must be such as quantising makes, not negative,
- * infinite or not a number. */
+/* Scales are used unchanged, so they must be values that quantising produces: not negative,
+ * infinite or NaN. */
 static bool scales_valid(const uint8_t *p, unsigned bits)
 {
     for (size_t i = 0; i < QSF_KV_BLOCK; i++)

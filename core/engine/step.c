@@ -58,7 +58,7 @@ static uint32_t next_layer(const qsf_context *c, uint32_t layer)
     return layer;
 }
 
-/* Rows come from the embedding or, x not NULL, as they left the layer before the first one here. */
+/* Rows are embedded or, if x is not NULL, are the output of the layer before the first one here. */
 static void batch_input(qsf_context *c, const float *x)
 {
     const qsf_pass p = step_pass(c);
@@ -82,7 +82,7 @@ qsf_status qsf_context_set_reduce(qsf_context *c, qsf_reduce_fn fn, void *user)
     return QSF_OK;
 }
 
-/* Whether the rest of each layer can come. */
+/* If layers run as shares, there must be a callback that adds up the shares' results. */
 static qsf_status step_shares(qsf_context *c)
 {
     c->reducer.st = QSF_OK;
@@ -193,8 +193,8 @@ static void batch_done(qsf_context *c)
     }
 }
 
-/* Weights that were damaged, or are of another type than the file says, make numbers that are none;
- * they would only spread.  where: a layer, from 0; n_layers: the head. */
+/* Weights that are damaged, or of another type than the file declares, produce NaN, which would
+ * only spread.  where: a layer, from 0; n_layers: the head. */
 static qsf_status step_finite(qsf_context *c, uint32_t where)
 {
     const char *path = c->model->source->path;
@@ -212,7 +212,7 @@ static qsf_status step_finite(qsf_context *c, uint32_t where)
                     (unsigned)where, (unsigned)c->hp->n_layers - 1);
 }
 
-/* Logits of an approximate head are -infinity where they were not computed. */
+/* Logits of an approximate head are -infinity if they were not computed. */
 static void check_logits(qsf_context *c)
 {
     const float least = c->o.head == QSF_HEAD_EXACT ? -FLT_MAX : -INFINITY;
@@ -348,7 +348,7 @@ qsf_status qsf_wait(qsf_context *c)
     step_weights weights;
     const qsf_status st = step_fetch(c, true, &weights);
     if (st != QSF_E_UNSUPPORTED) c->now.waiting_ns = 0;
-    if (st && st != QSF_E_UNSUPPORTED) qsf_batch_drop(c);     /* a host that cannot wait may go on stepping */
+    if (st && st != QSF_E_UNSUPPORTED) qsf_batch_drop(c);     /* a host that cannot wait may keep stepping */
     return st;
 }
 

@@ -1,8 +1,8 @@
-/* Threads that are woken for each layer of a few rows, and spin between, take processors from
- * reading: where that is done by a processor too (from the page cache, unpacking, checking), half
- * of the threads can be twice as fast, and where it is done by a disk, half as fast.  Nothing tells
- * beforehand, so passes are timed: a turn with the number that has been best, one with half or
- * twice as many, and then a pause, which grows as long as nothing changes.
+/* Threads that are woken for each layer of a few rows, and spin in between, take processor time
+ * from reading.  If reading also needs a processor (from the page cache, unpacking, checking),
+ * half of the threads can be twice as fast; if a disk does it, half as fast.  This cannot be
+ * predicted, so passes are timed: some with the best number so far, some with half or twice that
+ * number, and then a pause, which grows as long as the best number stays the same.
  * SPDX-License-Identifier: MIT */
 #include "engine/thread_count.h"
 
@@ -21,8 +21,8 @@ static uint32_t count_beside(const qsf_thread_count *t)
     return t->up ? QSF_MIN(2 * t->best, t->most) : (t->best + 1) / 2;
 }
 
-/* A trial on the side of `up`, or on the other one where there is nothing; `sides` are left for it
- * and further ones.  A pause where none is. */
+/* Begins a trial in the direction of `up`, or in the other one if that is not possible; `sides`
+ * directions remain, including this one.  If none remains, begins a pause. */
 static void count_try(qsf_thread_count *t, uint32_t sides)
 {
     t->sides = sides;

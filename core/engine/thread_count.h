@@ -6,7 +6,7 @@
 #include "base/host.h"
 
 typedef struct qsf_thread_count {
-    uint32_t most;            /* threads that there are */
+    uint32_t most;            /* the number of threads */
     uint32_t best, other;     /* how many run; how many are being tried instead, 0: none */
     uint32_t rest, pause;     /* passes until the next trial; between two of them */
     bool     up;              /* the trial is with more threads */

@@ -1,8 +1,8 @@
 /* Activations in 8 bits with one scale for a whole row: the same codes as bitnet.cpp's.
  * SPDX-License-Identifier: MIT
  *
- * Plain C that compilers turn into vectors; a row of activations meets thousands of rows of
- * weights, so that it costs next to nothing. */
+ * Plain C that compilers vectorize; a row of activations is multiplied by thousands of rows of
+ * weights, so its conversion costs next to nothing. */
 #include "layers/act_row.h"
 
 /* Adding and taking away 1.5 * 2^23 rounds to the nearest integer, ties to even. */

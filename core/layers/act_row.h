@@ -6,7 +6,7 @@
 #include "kernels.h"
 
 /* As quantize_act of the kernels (kernels.h), but each 64 columns have the row's scale: codes are
- * x * (127 / max|x|), to nearest even, where the maximum is at least 1e-5. */
+ * x * (127 / max|x|), to nearest even, if the maximum is at least 1e-5. */
 void qsf_quantize_act_row(qsf_act *a, size_t m, const float *x, size_t cols);
 
 #endif

@@ -25,7 +25,7 @@ static double altup_dot(const float *a, const float *b, size_t n)
     return sum[0];
 }
 
-/* What is added up of several streams at once, so that compilers see that nothing overlaps. */
+/* Columns of several streams that are added up at a time, so that compilers see no overlap. */
 enum { ALTUP_SOME = 64 };
 
 static void altup_run(qsf_pass_job *job, uint32_t kind, const float *x, size_t ld, size_t cols, float *y,
@@ -128,7 +128,7 @@ void qsf_laurel_add(const qsf_pass *p, size_t r)
     p->k->vec_scale(x, 1 / sqrtf(2), n);
 }
 
-/* ---- behind a layer ---- */
+/* ---- after a layer ---- */
 
 static void altup_come(void *arg, uint32_t thread, uint32_t piece)
 {

@@ -30,7 +30,7 @@ static void project_qkv(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
-/* Queries to where they are without gates, which stay: a head's behind its query. */
+/* Copies queries to q without their gates, which stay in mix: a head's gate follows its query. */
 static void part_queries(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
@@ -83,7 +83,7 @@ static qsf_matrix_in attention_out(const qsf_pass *p)
     return qsf_matrix_input(p, latent ? p->b->q : p->b->att, p->b->ld_q, cols, 0, p->batch->n);
 }
 
-/* The gates of the sums of all heads and their norm, where the model has one; then they are ready
+/* The gates of the sums of all heads and their norm, if the model has one; then they are ready
  * for the matrix. */
 static void ready_attention(void *arg, uint32_t thread, uint32_t piece)
 {
@@ -143,7 +143,7 @@ static void mix(const qsf_pass *p, float *x)
     p->k->hadamard_inplace(x, p->layer->head_dim, all ? 1 : 8);
 }
 
-/* A head's norm, where the model has one; then its rotation, or the two the other way round. */
+/* A head's norm, if the model has one; then its rotation, or the two the other way round. */
 static void norm_and_rotate(const qsf_pass *p, float *x, const float *weight, uint32_t row, uint32_t head)
 {
     const qsf_layer *l = p->layer;
@@ -200,9 +200,9 @@ static void place_key(const qsf_pass *p, uint32_t row, uint32_t kv)
 
 /* ---- what a row sees ---- */
 
-/* What rows see of the positions before them: the last `window` (0: all) and, of a window that the
- * cache has, the first `sinks`, if `far` (the model's own window; 0: none) reaches them.  Encoders'
- * rows see half the window on each side, in a text that ends with position `last`. */
+/* The positions that a row attends to: the last `window` (0: all) and, if the window is the KV
+ * cache's, the first `sinks` as far as `far` (the model's own window; 0: none) reaches them.  In an
+ * encoder, rows see half the window on each side, in an input whose last position is `last`. */
 typedef struct attention_view { uint32_t window, sinks, far; bool both; uint32_t last; } attention_view;
 
 static attention_view layer_view(const qsf_pass *p, uint32_t seq)
@@ -219,7 +219,7 @@ static uint32_t window_begin(uint32_t pos, uint32_t window)
 {
     return window && pos + 1 > window ? pos + 1 - window : 0;
 }
-/* The view of the row at *pos as that of one which sees nothing behind itself, at *pos then. */
+/* Converts the view of the row at *pos to that of a causal row, whose position becomes *pos. */
 static attention_view view_of_row(const attention_view *w, uint32_t *pos)
 {
     attention_view v = *w;
@@ -375,10 +375,10 @@ static void attend_blocks(const qsf_pass *p, attention_scratch *a, qsf_row_group
     qsf_kv_work *w = &a->work;
     for (uint32_t e = 0; e < seq->n && seq->places[e] * QSF_KV_BLOCK <= last; e++) {
         const uint32_t at = seq->places[e] * QSF_KV_BLOCK;
-        /* The rows behind the first see no more of what is past. */
+        /* Later rows see no further back than the first one. */
         if (view_misses(&first, at, QSF_KV_BLOCK, begin) && at <= begin) continue;
-        /* Whole vectors of any set, what is too much masked: then sums have one order, and a row's
-         * result does not depend on the rows beside it. */
+        /* Rounded up to whole vectors of every instruction set, with the excess masked: so sums
+         * have one order, and a row's result does not depend on the other rows of its group. */
         const size_t n = QSF_MIN(QSF_KV_BLOCK, qsf_round_up(last + 1 - at, 16));
         const uint8_t *record = qsf_kv_record(p->kv, p->kv_layer, seq->blocks[e], kv);
         layout->ops->scores(layout, p->k, w, record, n);
@@ -446,7 +446,7 @@ static void attend_heads(void *arg, uint32_t thread, uint32_t piece)
         attend(p, p->batch->groups[i / p->layer->n_kv_heads], (uint32_t)(i % p->layer->n_kv_heads), thread);
 }
 
-/* Both at once, where a group sees no key of another one of the batch. */
+/* Both in one step, if no group sees keys of another group of the batch. */
 static void place_and_attend(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;

@@ -29,7 +29,7 @@ typedef struct qsf_buffers {
     float *attention;     /* [threads][ld_attention] */
     float *kv_attention;  /* [threads][qsf_kv_attention_floats] */
     float *bias_back;     /* [blocks of the context][2][half], and */
-    /* [QSF_KV_BLOCK][2][half] halves: see key_bias.c; NULL where keys keep their bias */
+    /* [QSF_KV_BLOCK][2][half] halves: see key_bias.c; NULL if keys keep their bias */
     uint16_t *bias_steps;
     qsf_act act;          /* [rows][max_cols] */
     /* Of layers with experts (feed_forward_experts.c), NULL without them. */

@@ -16,8 +16,8 @@ static void convolve_qkv(void *arg, uint32_t thread, uint32_t piece)
     qsf_mixer_convolve(p, p->b->mix, p->b->ld_mix, qsf_mixer_mine(job, piece, p->layer->mix_channels), true);
 }
 
-/* Row r's beta of a head, and where its alpha is: behind the other betas, those of the head's group
- * where one matrix has both. */
+/* Row r's beta of a head; *to_alpha: how far after it its alpha is.  Alphas follow all betas, or
+ * the betas of the head's group if one matrix has both. */
 static float *beta_of(const qsf_pass *p, size_t r, size_t head, size_t *to_alpha)
 {
     const qsf_layer *l = p->layer;
@@ -77,7 +77,7 @@ static void correct_heads(void *arg, uint32_t thread, uint32_t piece)
     qsf_mixer_scan_piece(arg, piece, delta_head);
 }
 
-/* The norm of each head, where the model has one, then the gate. */
+/* The norm of each head, if the model has one, then the gate. */
 static void gate_heads(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;

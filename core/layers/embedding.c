@@ -7,8 +7,8 @@
 
 /* ---- memory ---- */
 
-/* A learned position table would need a stream of its own, and a norm its weights beside it; no
- * model this large has either. */
+/* A learned position table would need a stream of its own, and a norm would need its weights in
+ * memory as well; no model this large has either. */
 bool qsf_embedding_can_stream(const qsf_source *s)
 {
     const qsf_matrix_place place = qsf_place_embedding(s);
@@ -182,7 +182,7 @@ static void add_type(const qsf_pass *p, float *x)
     p->k->vec_add(x, x, row ? row : p->b->tmp, p->hp->n_embd);
 }
 
-/* Embeds row r of the batch: row `row` of m, plus its token's centroid where the file has them,
+/* Embeds row r of the batch: row `row` of m, plus its token's centroid if the file has them,
  * plus its position's row of pos (NULL: none). */
 static void embed_row(const qsf_pass *p, const qsf_embd_clusters *clusters, uint32_t r, const qsf_matrix *m,
                       uint32_t row, const qsf_tensor *pos)
@@ -214,7 +214,7 @@ static void take_table(const qsf_pass *p, uint32_t r, const qsf_matrix *table, u
     p->k->vec_scale(x, sqrtf((float)p->hp->n_embd_layer) * table->scale, p->b->ld_table);
 }
 
-/* Where the model norms what it has embedded. */
+/* Norms an embedded row if the model has such a norm. */
 static void norm_embedded(const qsf_pass *p, uint32_t r)
 {
     float *x = p->b->x + r * p->b->ld_embd;

@@ -1,4 +1,4 @@
-/* The embedding: tokens to the rows that layers take.  In memory, or (where the budget is too small
+/* The embedding: tokens to the rows that layers take.  In memory, or (if the budget is too small
  * for it) streamed in parts.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_EMBEDDING_H
@@ -14,7 +14,7 @@ typedef struct qsf_embedding {
     qsf_matrix_place place;
     qsf_stream rows;                   /* one strip of them */
     const qsf_slot *strip;             /* what has been fetched last */
-    /* The same of tokens' rows for layers, where the model has them. */
+    /* The same of tokens' rows for layers, if the model has them. */
     qsf_matrix_place table_place;
     qsf_stream table;
     const qsf_slot *table_strip;
@@ -47,12 +47,12 @@ void       qsf_embedding_done(qsf_embedding *e);       /* before the fetch's; ta
 
 /* A batch begins: its rows in the order of their tokens. */
 void       qsf_embedding_begin(qsf_embedding *e, const qsf_pass *p);
-/* Brings what is needed next; *w is the unit where it is in memory.  wait: does not return
+/* Brings what is needed next; *w is the unit if it is in memory.  wait: does not return
  * QSF_PENDING. */
 qsf_status qsf_embedding_fetch(qsf_embedding *e, const qsf_batch *batch, bool wait, const qsf_weights **w,
                                qsf_error *err);
 /* After a fetch: true when all rows are embedded.  p->w is the unit; places: [n_vocab] tokens'
- * rows, where these are in another order than the file's, or NULL. */
+ * rows, if these are in another order than the file's, or NULL. */
 bool       qsf_embedding_compute(qsf_embedding *e, const qsf_pass *p, const uint32_t *places);
 
 #endif

@@ -13,7 +13,7 @@ static qsf_matrix_in feed_forward_hidden(const qsf_pass *p)
     return qsf_matrix_input(p, p->b->gate, p->b->ld_ff, p->layer->n_ff, 0, p->batch->n);
 }
 
-/* The norm of hidden rows, where the model has one; then they are ready for the matrix. */
+/* The norm of hidden rows, if the model has one; then they are ready for the matrix. */
 static void ready_hidden(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;

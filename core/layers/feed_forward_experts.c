@@ -3,14 +3,14 @@
  *
  *   router: xn -> for each row its experts and their weights
  *   experts: gate, up -> act(gate) * up -> down, each for the rows that chose it
- *   tmp = the sum of outputs by weights, and what is everybody's
+ *   tmp = the weighted sum of outputs, plus the shared experts' output
  *
- * A slot is a row in one of its experts.  Slots are sorted by expert, so that an expert's weights
- * are used once for all of its rows, and computed in waves of as many as there is memory for.  A
- * matrix has all experts one below the other: an expert is some rows of it, which in tiles may
- * begin within one; then its results begin so far behind (`skew`).  Where experts are read alone,
- * each may have tiles of its own, and the waves come as experts are here.
- * Where experts have norms of their own (Gemma 4), xn is made of x again for each part; where they
+ * A slot is a pair of a row and one of its experts.  Slots are sorted by expert, so that an
+ * expert's weights are used once for all of its rows, and computed in waves of as many slots as fit
+ * in memory.  A matrix has the rows of all experts in order; an expert's rows may begin within a
+ * tile, and then its results begin `skew` rows after the tile's.  If experts are read one by one,
+ * each may have tiles of its own, and a wave has the experts that are in memory.
+ * If experts have norms of their own (Gemma 4), xn is computed from x again for each part; if they
  * have another width (Nemotron), a matrix narrows xn before them and another widens their sum. */
 #include "layers/feed_forward_experts.h"
 #include "layers/feed_forward_gated.h"
@@ -34,7 +34,7 @@ static uint32_t expert_skew(const qsf_pass *p, uint32_t kind, uint64_t row)
     return p->w->m[kind].form >= 0 && !own ? (uint32_t)(row % QSF_TILE_ROWS) : 0;
 }
 
-/* Rows [row, row + n) of a matrix, behind those that the first tile has before them. */
+/* Rows [row, row + n) of a matrix, preceded by the rows before them in the first tile. */
 static qsf_matrix expert_part(const qsf_pass *p, uint32_t kind, uint64_t row, uint32_t n)
 {
     const qsf_matrix *m = &p->w->m[kind];
@@ -55,7 +55,7 @@ static qsf_matrix expert_part(const qsf_pass *p, uint32_t kind, uint64_t row, ui
     return part;
 }
 
-/* Tiles that an expert's rows touch at most. */
+/* The most tiles that an expert's rows can touch. */
 static size_t expert_tiles(size_t rows) { return (rows + 2 * QSF_TILE_ROWS - 2) / QSF_TILE_ROWS; }
 
 /* ---- slots ---- */
@@ -79,7 +79,7 @@ static qsf_matrix_in rows_in(const qsf_pass *p, size_t row, size_t n)
     return qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->layer->n_expert_embd, row, n);
 }
 
-/* The rows of the wave's slots: a single one is taken where it is. */
+/* The rows of the wave's slots: a single one is used in place. */
 static qsf_matrix_in slots_rows(const qsf_pass *p, uint32_t first, uint32_t n)
 {
     if (p->batch->n == 1) return rows_in(p, 0, 1);
@@ -136,7 +136,7 @@ static void route(void *arg, uint32_t thread, uint32_t piece)
                         p->b->ld_route, qsf_pass_mine(job, piece), thread);
 }
 
-/* What everybody's expert counts for a row. */
+/* The shared expert's weight for a row. */
 static float shared_weight(const qsf_pass *p, const float *x)
 {
     const float *w = p->w->v[QSF_K_SHARED_ROUTER];
@@ -194,7 +194,7 @@ static void adapt_slots(const experts_run *r, bool hidden, qsf_range slots, uint
     }
 }
 
-/* The rows of slots, and their codes where they are asked for. */
+/* The rows of slots, and their codes if requested. */
 static void gather(void *arg, uint32_t thread, uint32_t piece)
 {
     const experts_run *r = arg;
@@ -218,8 +218,8 @@ static void gather(void *arg, uint32_t thread, uint32_t piece)
     adapt_slots(r, false, slots, thread);
 }
 
-/* Tiles [begin, end) of the matrix of the i-th expert of the list, which has so many rows, times
- * in; y[][ldy] is where the wave's first slot goes. */
+/* Multiplies tiles [begin, end) of the matrix of the i-th expert of the list, which has `rows`
+ * rows, by in; y[][ldy] is the output of the wave's first slot. */
 static void multiply_part(const experts_run *r, uint32_t i, uint32_t kind, uint32_t bias, uint32_t rows,
                           const qsf_matrix_in *in, float *y, size_t ldy, qsf_range tiles, uint32_t thread)
 {
@@ -485,7 +485,7 @@ static void widen_sum(void *arg, uint32_t thread, uint32_t piece)
                         qsf_pass_mine(job, piece), thread);
 }
 
-/* ---- what is everybody's ---- */
+/* ---- shared experts ---- */
 
 static void run_shared(qsf_pass_job *job)
 {
@@ -532,7 +532,7 @@ static void join_shared(qsf_pass_job *job)
     qsf_pass_run(job, QSF_OP_EXPERT_SUM, p->batch->n, add_shared);
 }
 
-/* Experts begin to be read, and what is everybody's is computed meanwhile. */
+/* Starts to read experts, and meanwhile computes the shared ones. */
 static void begin_walk(qsf_pass_job *job, uint32_t n, bool shared)
 {
     const qsf_pass *p = job->p;

@@ -14,19 +14,19 @@ typedef struct qsf_head {
     qsf_head_clusters clusters;
 } qsf_head;
 
-/* Memory that the mode takes beside the head itself.  QSF_E_UNSUPPORTED: this head is not for it,
- * and why. */
+/* Memory that the mode takes besides the head itself.  QSF_E_UNSUPPORTED: the mode does not work
+ * with this head; the message says why. */
 qsf_status qsf_head_bytes(const qsf_source *s, const qsf_context_options *o, uint64_t *bytes, qsf_error *err);
 qsf_status qsf_head_init(qsf_head *h, const qsf_source *s, const qsf_platform *mem,
                          const qsf_context_options *o, qsf_error *err);
-void       qsf_head_done(qsf_head *h);          /* takes half-built */
+void       qsf_head_done(qsf_head *h);          /* accepts a partly built one */
 
 /* Norms n rows of the batch from row r on by the vectors of p->w: the i-th to b->tmp[i]. */
 void qsf_head_hidden(const qsf_pass *p, uint32_t r, uint32_t n);
 /* The logits of part, for the rows that asked.  first: norms these before, by the vectors of
  * p->w. */
 void qsf_head_compute(qsf_head *h, const qsf_pass *p, const qsf_head_part *part, bool first);
-/* Whether a batch in which so many rows asked has logits of a part of the vocabulary only. */
+/* Whether a batch in which n_asked rows want logits gets them for a part of the vocabulary only. */
 bool       qsf_head_leaves_out(const qsf_head *h, uint32_t n_asked);
 /* Those of mask's tokens that row j of the last batch has no logits of: they are computed now.  The
  * head is in memory and the rows that asked are still normed. */

@@ -161,7 +161,7 @@ const uint32_t *qsf_clusters_places(const qsf_head_clusters *h) { return h->k->p
 
 /* ---- a token ---- */
 
-/* Lists the cluster's tiles behind the n that are listed. */
+/* Appends the cluster's tiles to the n that are listed; returns the new n. */
 static uint32_t take_cluster(qsf_head_clusters *h, uint32_t cluster, uint32_t n)
 {
     const uint32_t *first = h->k->first;

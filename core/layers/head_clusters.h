@@ -20,7 +20,7 @@ typedef struct qsf_head_clusters {
 qsf_status qsf_clusters_bytes(const qsf_source *s, uint64_t *bytes, qsf_error *err);
 qsf_status qsf_clusters_init(qsf_head_clusters *h, const qsf_source *s, const qsf_platform *mem,
                              qsf_error *err);
-void       qsf_clusters_done(qsf_head_clusters *h);      /* takes half-built */
+void       qsf_clusters_done(qsf_head_clusters *h);      /* accepts a partly built one */
 /* Puts the head in memory, head->own, in the clusters' order.  begin: when the time that this
  * accounts for began; returns the time now. */
 uint64_t   qsf_clusters_make(qsf_head_clusters *h, const qsf_pass *p, const qsf_head_part *head,

@@ -10,7 +10,7 @@ typedef struct qsf_head_part {
     qsf_matrix   m;
     uint32_t     row;           /* of the head, that m begins with */
     const float *bias;          /* [rows of m] or NULL */
-    uint8_t     *own;           /* m's bytes, where they stay and may be put in another order; else NULL */
+    uint8_t     *own;           /* m's bytes, if they stay and may be put in another order; else NULL */
 } qsf_head_part;
 
 /* The logits of the j-th row that asked, [ld_vocab]. */

@@ -1,11 +1,11 @@
-/* The head by way of a screen: all rows in few bits, then the best of them as they are.
+/* The head with a screen: all rows in few bits first, then the best of them in full precision.
  * SPDX-License-Identifier: MIT
  *
- * Decoding reads the whole head for each token, and of a small model with a large vocabulary that
- * is most of what it reads.  The screen is a copy of the head in 3 bits: far too coarse to choose a
+ * Decoding reads the whole head for each token; in a small model with a large vocabulary, that is
+ * most of what it reads.  The screen is a copy of the head in 3 bits: far too coarse to choose a
  * token by, but the largest logit is among its best QSF_HEAD_BEST rows (measured in
- * docs/performance.md).  Rows lie in memory in tiles of 16, so all 16 rows of a tile with one of
- * the best are computed. */
+ * docs/performance.md).  Rows are stored in tiles of 16, so all 16 rows of a tile that contains one
+ * of the best are computed. */
 #include "layers/head_screen.h"
 
 #include "base/pieces.h"

@@ -20,7 +20,7 @@ typedef struct qsf_head_screen {
 
 qsf_status qsf_screen_bytes(const qsf_source *s, uint64_t *bytes, qsf_error *err);
 qsf_status qsf_screen_init(qsf_head_screen *h, const qsf_source *s, const qsf_platform *mem, qsf_error *err);
-void       qsf_screen_done(qsf_head_screen *h);      /* takes half-built */
+void       qsf_screen_done(qsf_head_screen *h);      /* accepts a partly built one */
 /* Makes the screen from the head, which is in memory.  begin: when the time that this accounts for
  * began; returns the time now. */
 uint64_t   qsf_screen_make(qsf_head_screen *h, const qsf_pass *p, const qsf_matrix *head, uint64_t begin);

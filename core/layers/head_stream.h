@@ -1,4 +1,4 @@
-/* The head's weights: in memory, or (where the budget is too small for them) part by part.
+/* The head's weights: in memory, or (if the budget is too small for them) part by part.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_HEAD_STREAM_H
 #define QSF_HEAD_STREAM_H
@@ -15,7 +15,7 @@ typedef struct qsf_head_stream {
     qsf_stream final_norm;             /* of a unit that also holds the head */
     const qsf_slot *part;              /* what has been fetched last */
     uint32_t   rows;                   /* of a part, a multiple of 16 */
-    uint32_t   n_parts;                /* 1 where the head is in memory */
+    uint32_t   n_parts;                /* 1 if the head is in memory */
     qsf_weights vectors;
     float     *norm;                   /* [2][n_embd] weight and bias */
 } qsf_head_stream;
@@ -32,7 +32,7 @@ qsf_status qsf_head_stream_init(qsf_head_stream *h, qsf_fetch *f, const qsf_head
                                 qsf_error *err);
 void       qsf_head_stream_done(qsf_head_stream *h);       /* before the fetch's; takes one never begun */
 
-/* The units of the final norm and, where it is in memory, of the head. */
+/* The units of the final norm and, if it is in memory, of the head. */
 typedef struct qsf_head_units { const qsf_weights *final, *head; } qsf_head_units;
 
 /* Brings the final norm alone: QSF_PENDING, or it is there.  wait: does not return QSF_PENDING. */

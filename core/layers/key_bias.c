@@ -1,13 +1,13 @@
-/* Biases of keys, which may be far larger than what tokens add to them (Qwen 2): codes are not to
+/* Biases of keys, which may be far larger than what tokens add to them (Qwen 2): codes should not
  * be spent on them.
  * SPDX-License-Identifier: MIT
  *
- * With 8 bits the part that the rotation leaves in place is taken off.  With fewer, keys are stored
- * without their bias b, and what it adds to the score of position p is computed: for each rotated
- * pair (x, y) of the query and (u, w) of b, at an angle of a = p * frequency,
+ * With 8 bits, the part that the rotation leaves in place is subtracted.  With fewer, keys are
+ * stored without their bias b, and its contribution to the score of position p is computed: for
+ * each rotated pair (x, y) of the query and (u, w) of b, at an angle of a = p * frequency,
  *   cos(a) * (x u + y w) + sin(a) * (y u - x w).
- * These factors of cosine and sine, turned back by the angle of a block's first position, are
- * multiplied with the cosines and sines of the positions in a block, which are the same for all
+ * These factors of cosine and sine, rotated back by the angle of a block's first position, are
+ * multiplied by the cosines and sines of the positions in a block, which are the same for all
  * blocks, layers and heads. */
 #include "layers/key_bias.h"
 #include "layers/kv.h"
@@ -37,7 +37,7 @@ bool qsf_bias_apart(const qsf_source *s, qsf_kv_type type)
     return qsf_kv_packed(l.k_bits) && s->n_ropes == 1;
 }
 
-/* The angles by which the factors of a block are turned back. */
+/* The angles by which the factors of a block are rotated back. */
 static void bias_back(const qsf_rope *r, uint32_t place, float *cos_out, float *sin_out)
 {
     qsf_rope_angles(r, place * QSF_KV_BLOCK, cos_out, sin_out);
@@ -85,7 +85,7 @@ void qsf_bias_scores(const qsf_key_bias *t, float *s, const float *factors, floa
 {
     const size_t half = t->rope->half;
     float *back = t->back + place * 2 * half, *more = work;
-    if (place >= t->n_places) {         /* a text that has left its window behind */
+    if (place >= t->n_places) {         /* positions beyond the table: the window has slid */
         back = work + vectors * QSF_KV_BLOCK;
         bias_back(t->rope, place, back, back + half);
     }

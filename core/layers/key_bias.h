@@ -11,18 +11,18 @@ typedef struct qsf_key_bias {
     const qsf_rope    *rope;
     const qsf_kernels *k;
     uint32_t  n_places;
-    float    *back;           /* [n_places][2][half] angles by which a block is turned back */
+    float    *back;           /* [n_places][2][half] angles by which a block is rotated back */
     uint16_t *steps;          /* [QSF_KV_BLOCK][2][half] halves: those in it; NULL: keys keep their bias */
 } qsf_key_bias;
 
 /* Whether keys of this type are stored without the bias that they may have. */
 bool qsf_bias_apart(const qsf_source *s, qsf_kv_type type);
 /* Fills back and steps, whose memory the caller has set;
- * rope is the model's only one where steps is set. */
+ * rope is the model's only one if steps is set. */
 void qsf_bias_init(qsf_key_bias *t, const qsf_rope *rope, const qsf_kernels *k, uint32_t n_ctx);
 
-/* Where keys keep their bias: takes what the rotation leaves in place of it off x[n], a key that r
- * has rotated; r NULL: nothing has. */
+/* If keys keep their bias: subtracts the part that the rotation leaves in place from x[n], a key
+ * that r has rotated; r NULL: not rotated. */
 void qsf_bias_still(float *x, const float *bias, size_t n, const qsf_rope *r);
 
 /* factors[vectors][head_dim] of what the bias adds to the scores of q[vectors][head_dim], which

@@ -1,5 +1,5 @@
-/* The KV cache: fixed-size blocks of positions behind a table for each sequence, with reference
- * counts. Sharing a prefix, cutting back and copying on write are operations on the tables.
+/* The KV cache: fixed-size blocks of positions, a block table for each sequence, and reference
+ * counts.  Sharing a prefix, truncating and copying on write are operations on the tables.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_KV_H
 #define QSF_KV_H
@@ -59,11 +59,11 @@ typedef struct qsf_kv_ops {
 
 typedef struct qsf_kv_seq {
     uint32_t *blocks;      /* [n_blocks] those that are kept, in order */
-    uint32_t *places;      /* [n_blocks] which of the sequence's they are: 0, 1, 2 where none was dropped */
-    float    *attention;   /* [n_blocks] that each has drawn, where kv_heavy asks for it (kv_attention.c) */
+    uint32_t *places;      /* [n_blocks] which of the sequence's they are: 0, 1, 2 if none was dropped */
+    float    *attention;   /* [n_blocks] that each has drawn, if kv_heavy asks for it (kv_attention.c) */
     uint32_t  n;           /* of both */
     uint32_t  length;      /* positions */
-    uint32_t  safe;        /* where blocks were dropped: from this length on nothing seen is missing */
+    uint32_t  safe;        /* if blocks were dropped: from this length on nothing seen is missing */
 } qsf_kv_seq;
 
 typedef struct qsf_kv {
@@ -103,17 +103,17 @@ qsf_status qsf_kv_grow(qsf_kv *kv, uint32_t s, uint32_t n);
 uint32_t   qsf_kv_room(const qsf_kv *kv, uint32_t s);
 void       qsf_kv_truncate(qsf_kv *kv, uint32_t s, uint32_t length);
 void       qsf_kv_share(qsf_kv *kv, uint32_t dst, uint32_t src, uint32_t length);
-/* Drops blocks behind the first `sinks` and before the last `window` positions, but for those that
- * have drawn most attention, of `heavy` positions. */
+/* Drops blocks after the first `sinks` and before the last `window` positions, except those that
+ * have drawn the most attention, up to `heavy` positions. */
 void       qsf_kv_slide(qsf_kv *kv, uint32_t s, uint32_t window, uint32_t sinks, uint32_t heavy);
-/* Whether the sequence can be cut to length: what its next token sees must be there. */
+/* Whether the sequence can be truncated to length: all that its next token sees must be there. */
 bool       qsf_kv_can_cut(const qsf_kv *kv, uint32_t s, uint32_t length);
 /* Whether no block was dropped. */
 static inline bool qsf_kv_whole(const qsf_kv_seq *q)
 {
     return q->n == (q->length + QSF_KV_BLOCK - 1) / QSF_KV_BLOCK;
 }
-/* The entry of position pos, whose block and all behind it are kept. */
+/* The table entry of position pos; its block and all later ones must be kept. */
 static inline uint32_t qsf_kv_entry(const qsf_kv_seq *q, uint32_t pos)
 {
     return q->n - 1 - (q->places[q->n - 1] - pos / QSF_KV_BLOCK);

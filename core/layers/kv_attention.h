@@ -1,4 +1,4 @@
-/* The attention that blocks of the KV cache draw, counted where kv_heavy asks for it.
+/* The attention that blocks of the KV cache draw, counted if kv_heavy asks for it.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_KV_ATTENTION_H
 #define QSF_KV_ATTENTION_H

@@ -14,8 +14,7 @@
 
 enum { KV_VECTOR = 64 };
 
-/* Bytes of a part of 8-bit codes: field f of a byte belongs to the f-th part behind the byte's
- * own. */
+/* Bytes of a part of 8-bit codes: field f of a byte belongs to the f-th part after its own. */
 static size_t key_part(void) { return KV_VECTOR; }
 static size_t value_part(unsigned bits) { return KV_VECTOR * bits / 8; }
 
@@ -46,7 +45,7 @@ static void put_value(uint8_t *values, size_t i, const uint8_t *codes, size_t di
         }
 }
 
-/* x[n] with zeros up to whole vectors, in own if it has none. */
+/* x[n] padded with zeros to whole vectors; copied to own if it needs padding. */
 static const float *whole_vector(float *own, const float *x, size_t n)
 {
     if (n == qsf_kv_dim(n)) return x;

@@ -6,7 +6,7 @@ static void kv_begin_float(const qsf_kv_layout *l, const qsf_kernels *kn, qsf_kv
 {
     (void)l;
     (void)kn;
-    (void)w;        /* queries are taken as they are */
+    (void)w;        /* queries are used unchanged */
 }
 
 /* ---- 16 bits ---- */

@@ -1,12 +1,12 @@
 /* Multi-head latent attention (DeepSeek-AI 2024, arXiv:2405.04434): all heads' keys and values are
- * made of one short row, the latent, and of a few columns that turn; the cache keeps only these.
+ * made from one short row, the latent, and a few rotary columns; the cache keeps only these.
  * SPDX-License-Identifier: MIT
  *
- * The product of a query with a key made of the latent is that of the query, taken through the
- * key's matrix the other way, with the latent itself.  So all heads share one key, [columns that
- * turn][latent], and one value, [zeros][latent], of whose sum each head makes its own.
- * A row of `mix` is what the cache gets, [latent][columns that turn], then the queries' own latent,
- * then queries, [heads][plain columns][columns that turn]; each from a whole tile on. */
+ * The product of a query with a key made from the latent equals the product of the latent with the
+ * query multiplied by the transposed key matrix.  So all heads share one key, [rotary
+ * columns][latent], and one value, [zeros][latent], from whose sum each head computes its own.
+ * A row of `mix` is what the cache gets, [latent][rotary columns], then the queries' own latent,
+ * then queries, [heads][plain columns][rotary columns]; each begins at a whole tile. */
 #include "layers/latent.h"
 #include "layers/mixer.h"
 
@@ -92,7 +92,7 @@ static void multiply_head(const qsf_pass *p, const qsf_matrix *m, size_t row, si
     }
 }
 
-/* y[rows] = the sum of rows [row, row + n) of m, each as often as x says. */
+/* y[rows] = the sum of rows [row, row + n) of m, weighted by x. */
 static void add_rows_of_head(const qsf_pass *p, const qsf_matrix *m, size_t row, size_t n, const float *x,
                              float *y, uint32_t thread)
 {
@@ -110,7 +110,7 @@ static void add_rows_of_head(const qsf_pass *p, const qsf_matrix *m, size_t row,
     }
 }
 
-/* Queries through the keys' matrix, behind their columns that turn. */
+/* Multiplies queries by the keys' matrix; the results follow their rotary columns. */
 static void absorb_heads(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;

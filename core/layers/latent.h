@@ -1,4 +1,4 @@
-/* Multi-head latent attention: what is before and behind the attention itself.
+/* Multi-head latent attention: the steps before and after the attention itself.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_LATENT_H
 #define QSF_LATENT_H

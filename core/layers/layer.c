@@ -24,10 +24,10 @@
 
 /* ---- what a layer can be made of: a new mixer or feed-forward is a file and a row ---- */
 
-/* Computes tmp from the normed rows xn; run NULL: there is no such part. */
+/* Computes tmp from the normed rows xn; run NULL: the layer lacks this part. */
 typedef struct layer_part {
     void   (*run)(qsf_pass_job *job);
-    uint8_t  n_readers, readers[5];     /* kinds of the matrices that read xn; 0: none reads it as it is */
+    uint8_t  n_readers, readers[5];     /* kinds of the matrices that read xn; 0: none reads it unchanged */
 } layer_part;
 
 static const layer_part layer_mixers[QSF_N_MIXERS] = {
@@ -102,8 +102,8 @@ static void ready_normed(const qsf_pass *p, const layer_part *next, qsf_range ro
     qsf_rows_ready(p, next->readers, next->n_readers, &in, rows, thread);
 }
 
-/* x += tmp, through the post norm where the model has one, and scaled where it says so; or the norm
- * is that of the sum. */
+/* x += tmp, after the post norm if the model has one, and scaled if the model sets a scale; or the
+ * norm is applied to the sum. */
 static void add_residual(const qsf_pass *p, size_t row, int norm, int bias)
 {
     float *x = row_of(p, p->b->x, row), *t = row_of(p, p->b->tmp, row);

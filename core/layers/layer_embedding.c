@@ -1,5 +1,5 @@
-/* What a layer is given of a token beside the stream (Gemma 3n and 4): a row of a table of its own,
- * and one that a matrix makes of the token's embedding.
+/* Per-layer embeddings (Gemma 3n and 4): a layer's input for a token in addition to the residual
+ * stream, the sum of a row of its own table and a projection of the token's embedding.
  * SPDX-License-Identifier: MIT
  *
  *   embedding -> matrix -> norm -> + table's row -> * act(gate of x) -> matrix -> norm -> + x */
@@ -18,7 +18,7 @@ static qsf_matrix_in gated_rows(const qsf_pass *p)
     return qsf_matrix_input(p, p->b->gate, p->b->ld_ff, p->layer->n_embd_layer, 0, p->batch->n);
 }
 
-/* There is one buffer of codes: the embedding's are used before the stream's are made. */
+/* Only one buffer of codes exists: the embedding's are used before the stream's are made. */
 static void quantize_x0(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;

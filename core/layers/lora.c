@@ -51,11 +51,11 @@ void qsf_lora_rows(qsf_lora *l, const qsf_batch *b, bool asked)
 
 /* ---- h = A x ---- */
 
-enum { DOWN_RANKS = 8 };        /* exactly: numbers of a product, ... */
-enum { DOWN_ROWS = 64 };        /* ... for so many rows at a time */
+enum { DOWN_RANKS = 8 };        /* exact: ranks of one product, ... */
+enum { DOWN_ROWS = 64 };        /* ... and rows at a time */
 enum { DOWN_WIDTH = 256 };      /* in codes: places of a product, where pairs are joined */
 
-/* Rows [r, r + n) of in meet an adapter's A, which are in mem; h[n][ld] are its places. */
+/* Multiplies rows [r, r + n) of in by an adapter's A, which are in mem; h[n][ld]: the results. */
 typedef struct down_part {
     const qsf_pass      *p;
     const qsf_matrix_in *in;
@@ -91,8 +91,8 @@ static void down_exact(const down_part *d, const qsf_lora_pair *pair)
         }
 }
 
-/* n_pairs pairs whose A lie one behind the other, in codes.  A row's codes take a quarter of a
- * pair's places, their scale follows. */
+/* n_pairs pairs whose A are stored one after another, in codes.  A row's codes take a quarter of a
+ * pair's places; their scale follows. */
 static void down_codes(const down_part *d, const qsf_lora_pair *pairs, uint32_t n_pairs)
 {
     const qsf_pass *p = d->p;
@@ -176,8 +176,8 @@ void qsf_lora_down(const qsf_pass *p, uint32_t unit, const uint8_t *kinds, uint3
     }
 }
 
-/* The next slots of an expert with the same adapters: from e->first + *at on, which it moves behind
- * them.  false: there are none. */
+/* The next slots of an expert with the same adapters, from e->first + *at on; *at advances past
+ * them.  false: no slots remain. */
 static bool expert_span(const qsf_pass *p, const qsf_lora_expert *e, uint32_t *at, qsf_lora_span *out)
 {
     const uint32_t *row = p->b->slot_row + e->first;
@@ -223,8 +223,8 @@ void qsf_rows_ready(const qsf_pass *p, const uint8_t *kinds, uint32_t n_kinds, c
 
 /* ---- y += B h ---- */
 
-/* What products are added to: tiles from t on, for n rows; y is where the first number goes,
- * h[n][ld] are the adapter's places of these rows. */
+/* The target that products are added to: tiles from t on, for n rows; y is the first number's
+ * place, h[n][ld] are the adapter's values for these rows. */
 typedef struct up_part {
     size_t       t, tiles, n;
     float       *y;

@@ -1,9 +1,9 @@
-/* What adapters add to products, for each row of a batch by the adapters of its sequence.
+/* What adapters add to products: for each row of a batch, the terms of its sequence's adapters.
  * SPDX-License-Identifier: MIT
  *
- * Where rows x are made ready for matrices, h = A x of these matrices' pairs is made as well; then,
- * each beside its part of the product, threads add B h.  No thread waits for another one more often
- * than without adapters, of which nothing runs then. */
+ * When rows x are prepared for matrices, h = A x of these matrices' pairs is computed as well; then
+ * each thread adds B h to its part of the product.  Adapters add no synchronisation between
+ * threads, and without adapters none of this runs. */
 #ifndef QSF_LORA_H
 #define QSF_LORA_H
 
@@ -18,7 +18,7 @@ typedef struct qsf_lora_set {
     qsf_adapter_use use[QSF_LORA_MOST];
 } qsf_lora_set;
 
-/* Neighbouring rows with the same ones. */
+/* Adjacent rows with the same adapters. */
 typedef struct qsf_lora_span { uint32_t first, n; const qsf_lora_set *set; } qsf_lora_span;
 
 /* One of an adapter's units that does not stay in memory. */
@@ -28,7 +28,7 @@ typedef struct qsf_lora_slot {
     uint8_t           *mem;
     uint64_t           cap;
     qsf_lora_bytes     ahead;           /* of the file, of ahead_unit; NULL: nothing is read ahead */
-    uint8_t           *raw;             /* [raw_cap], where that is */
+    uint8_t           *raw;             /* [raw_cap] memory for these bytes */
     uint64_t           raw_cap;
     int64_t            ahead_unit;      /* -1: none */
     qsf_read          *read;            /* under way; NULL: none is */
@@ -57,41 +57,41 @@ typedef struct qsf_lora_expert { uint32_t expert, first, n, wave; } qsf_lora_exp
 bool qsf_lora_set_same(const qsf_lora_set *a, const qsf_lora_set *b);
 /* Whether sequences a and b have the same adapters. */
 bool qsf_lora_same(const qsf_lora *l, uint32_t a, uint32_t b);
-/* Of a sequence's adapters and scales; 0: it has none. */
+/* The hash of a sequence's adapters and scales; 0: it has no adapters. */
 uint64_t qsf_lora_hash(const qsf_lora *l, uint32_t seq);
 
-/* Says which rows come: those of the batch, or with asked those that ask for logits, in order. */
+/* Sets the rows: those of the batch or, with asked, those that ask for logits, in order. */
 void qsf_lora_rows(qsf_lora *l, const qsf_batch *b, bool asked);
-/* Reads what these rows' adapters have of the unit, and of which none stays in memory. */
+/* Reads this unit's pairs of these rows' adapters, if they do not stay in memory. */
 qsf_status qsf_lora_fetch(qsf_lora *l, uint32_t unit, qsf_error *err);
-/* While the unit is computed: what these rows' adapters have of the next one begins to travel.
- * head: it comes, too, behind the last layer. */
+/* Starts to read the next unit's pairs of these rows' adapters while this unit is computed.  head:
+ * the head follows the last layer. */
 void qsf_lora_ahead(qsf_lora *l, uint32_t unit, uint32_t n_layers, bool head);
-/* Computes h of unit's pairs of these kinds, for these rows of in, which is all rows; these have
- * their codes, but where all is computed with floats. */
+/* Computes h of unit's pairs of these kinds, for these rows of in, which has all rows; their codes
+ * are ready, unless everything is computed with floats. */
 void qsf_lora_down(const qsf_pass *p, uint32_t unit, const uint8_t *kinds, uint32_t n_kinds,
                    const qsf_matrix_in *in, qsf_range rows, uint32_t thread);
-/* Makes these rows of in ready for the layer's matrices of these kinds: their codes, where one
- * takes them, and h. */
+/* Prepares these rows of in for the layer's matrices of these kinds: their codes if a matrix takes
+ * codes, and h. */
 void qsf_rows_ready(const qsf_pass *p, const uint8_t *kinds, uint32_t n_kinds, const qsf_matrix_in *in,
                     qsf_range rows, uint32_t thread);
-/* Whether there is anything to make. */
+/* Whether anything is to be prepared. */
 bool qsf_rows_need(const qsf_pass *p, uint32_t kind);
-/* To y[n][ldy], tiles of the product of all rows with m, which is a matrix of the layer's. */
+/* Adds to y[n][ldy], tiles of the product of all rows with m, a matrix of the layer. */
 void qsf_lora_up(const qsf_pass *p, const qsf_matrix *m, float *y, size_t ldy, qsf_range tiles);
-/* The same of an expert's slots: in is their rows, y [n][ldy] of the product with its part of the
- * matrix, which begins `skew` rows behind the first tile's. */
+/* The same for an expert's slots: in has their rows, y[n][ldy] is the product with its part of the
+ * matrix, which begins `skew` rows after the beginning of the first tile. */
 void qsf_lora_expert_down(const qsf_pass *p, const uint8_t *kinds, uint32_t n_kinds, const qsf_matrix_in *in,
                           const qsf_lora_expert *e, uint32_t thread);
 void qsf_lora_expert_up(const qsf_pass *p, uint32_t kind, const qsf_lora_expert *e, uint32_t skew, float *y,
                         size_t ldy, qsf_range tiles);
 /* Whether adapters may take codes of rows that no matrix takes codes of. */
 static inline bool qsf_lora_takes_codes(const qsf_pass *p) { return p->lora && !p->o->f32; }
-/* To logits[n][ldy] of the rows that asked from j on: tiles of a part of the head that begins at
- * row `row`, where a tile begins. */
+/* Adds to logits y[n][ldy] of the rows that asked, from the j-th on: tiles of a part of the head
+ * that begins at row `row`, a tile's first row. */
 void qsf_lora_logits(const qsf_pass *p, uint32_t row, uint32_t j, uint32_t n, float *y, size_t ldy,
                      qsf_range tiles);
-/* To row r of the batch, which was embedded. */
+/* Adds to row r of the batch, which has been embedded. */
 void qsf_lora_embed(const qsf_pass *p, uint32_t r);
 
 #endif

@@ -11,7 +11,7 @@ qsf_lora_slot *qsf_lora_slot_of(const qsf_lora *l, const qsf_adapter *a)
     return NULL;
 }
 
-/* ---- slots come and go ---- */
+/* ---- allocating and freeing slots ---- */
 
 static bool slot_used(const qsf_lora *l, const qsf_lora_slot *slot)
 {
@@ -83,7 +83,7 @@ static bool slot_streams(const qsf_adapter *a, uint32_t unit)
     return a->first[unit] < a->first[unit + 1] && !a->mem[unit];
 }
 
-/* What could not be read ahead is read again, which says why. */
+/* After a failed read ahead, the bytes are read again, which reports the error. */
 static qsf_status slot_fetch(qsf_lora_slot *slot, uint32_t unit, qsf_error *err)
 {
     slot_wait(slot);            /* ahead_unit may be none then */

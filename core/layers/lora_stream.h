@@ -5,13 +5,13 @@
 
 #include "layers/lora.h"
 
-/* NULL: it has none. */
+/* The adapter's slot; NULL: it does not have a slot. */
 qsf_lora_slot *qsf_lora_slot_of(const qsf_lora *l, const qsf_adapter *a);
-/* Slots for those of a set that need one. */
+/* Takes slots for those adapters of a set that need one. */
 qsf_status qsf_lora_slots_take(qsf_lora *l, const qsf_lora_set *set, qsf_error *err);
-/* Waits for what is read of an adapter's file. */
+/* Waits for reads of an adapter's file that are under way. */
 void       qsf_lora_settle(const qsf_lora *l, const qsf_adapter *a);
-/* Frees those of adapters that no sequence has; all. */
+/* Frees the slots of adapters that no sequence uses; all slots. */
 void       qsf_lora_slots_sweep(qsf_lora *l);
 void       qsf_lora_slots_done(qsf_lora *l);
 

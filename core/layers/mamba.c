@@ -11,7 +11,7 @@
 
 static bool has_heads(const qsf_pass *p) { return p->layer->mixer == QSF_MIXER_PLAMO; }
 
-/* What x is narrowed to, and in it the steps' columns and B, which C is behind. */
+/* What x is narrowed to; in it the steps' columns; and B, which C follows. */
 static float *narrow_row(const qsf_pass *p, size_t r)
 {
     return p->b->mix + r * p->b->ld_mix + qsf_mixer_columns(p, QSF_K_MIX_IN)
@@ -82,7 +82,7 @@ static void norm_part(const qsf_pass *p, float *x, size_t n, uint32_t weight)
 
 static bool has_norms(const qsf_pass *p) { return p->layer->mix_norms || has_heads(p); }
 
-/* Norms of the three, where the model has them, and the steps' codes. */
+/* Norms of the three, if the model has them, and the steps' codes. */
 static void ready_steps(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
@@ -134,7 +134,7 @@ static void scan_columns(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
-/* Of a head: its step, which softplus makes of what the matrix gave, and its decay. */
+/* A head's step, the softplus of the matrix's output, and its decay. */
 static void narrow_gates(const qsf_pass *p, size_t r, size_t head, float *keep, float *gain)
 {
     *gain = qsf_softplus(heads_row(p, r)[head]);

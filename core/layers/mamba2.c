@@ -7,7 +7,7 @@
 #include "layers/mamba2.h"
 #include "layers/mixer.h"
 
-/* Behind z, which the row begins with. */
+/* The row after z, with which it begins. */
 static float *convolved(const qsf_pass *p, size_t r)
 {
     return p->b->mix + r * p->b->ld_mix + p->layer->mix_inner;
@@ -45,7 +45,7 @@ static void scan_heads(void *arg, uint32_t thread, uint32_t piece)
     qsf_mixer_scan_piece(arg, piece, mamba2_head);
 }
 
-/* The gate, then the norm of each group, where the model has one. */
+/* The gate, then the norm of each group, if the model has one. */
 static void gate_rows(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;

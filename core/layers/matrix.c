@@ -43,8 +43,8 @@ static void multiply_tiles(const qsf_pass *p, const qsf_matrix *m, const qsf_mat
     else p->k->matmul[m->form](to, ldy, w, &in->act, n, m->blocks, m->t.block);
 }
 
-/* Tiles that are turned for look-ups: one row of activations looks up, for several they are turned
- * back, as many tile rows as the scratch holds. */
+/* Tiles that are transposed for look-ups.  A single row of activations uses look-ups; for several
+ * rows the tiles are transposed back, as many tile rows at a time as the scratch holds. */
 static void multiply_looked_up(const qsf_pass *p, const qsf_matrix *m, const qsf_matrix_in *in, float *y,
                                size_t ldy, qsf_range tiles, uint32_t thread)
 {

@@ -35,14 +35,14 @@ qsf_matrix_in qsf_matrix_input_of(const qsf_act *act, const float *x, size_t ld,
 uint32_t qsf_matrix_kernel(const qsf_pass *p, const qsf_matrix *m, size_t n);
 /* Whether m takes codes. */
 bool qsf_matrix_takes_codes(const qsf_pass *p, const qsf_matrix *m);
-/* Whether somebody needs rows as floats that are multiplied with m: itself, its outliers, adapters,
- * who watches. */
+/* Whether the rows that are multiplied with m are needed as floats: by m itself, its outliers,
+ * adapters, or a watcher. */
 bool qsf_matrix_takes_floats(const qsf_pass *p, const qsf_matrix *m);
 /* Makes the codes of these rows of in. */
 void qsf_matrix_quantize(const qsf_pass *p, const qsf_matrix_in *in, qsf_range rows);
 
-/* y[n][ldy] = in . m + bias, for these tiles of m; bias may be NULL.  Where m takes codes, in has
- * them. */
+/* y[n][ldy] = in . m + bias, for these tiles of m; bias may be NULL.  If m takes codes, in must
+ * have them. */
 void qsf_matrix_multiply(const qsf_pass *p, const qsf_matrix *m, const float *bias, const qsf_matrix_in *in,
                          float *y, size_t ldy, qsf_range tiles, uint32_t thread);
 

@@ -1,4 +1,4 @@
-/* Where embedding and head lie in a file, and what of them can be read in parts.
+/* Where embedding and head are in a file, and which of them can be read in parts.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_MATRIX_PLACE_H
 #define QSF_MATRIX_PLACE_H
@@ -16,9 +16,9 @@ typedef struct qsf_matrix_place {
 } qsf_matrix_place;
 
 qsf_matrix_place qsf_place_embedding(const qsf_source *s);
-/* Of tokens' rows for layers, where the model has them. */
+/* Of tokens' rows for layers, if the model has them. */
 qsf_matrix_place qsf_place_table(const qsf_source *s);
-qsf_matrix_place qsf_place_head(const qsf_source *s);         /* the embedding's where they are tied */
+qsf_matrix_place qsf_place_head(const qsf_source *s);         /* the embedding's if they are tied */
 bool qsf_place_can_stream(const qsf_source *s, const qsf_matrix_place *p);
 
 #endif

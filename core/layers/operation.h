@@ -32,16 +32,16 @@ enum { QSF_OP_PRODUCTS = 4 };   /* matrices of one operation */
 typedef struct qsf_op_row {
     const char *name;           /* released names never change */
     uint8_t     use;            /* qsf_op_use */
-    /* matrices of the layer that it multiplies, where they are there */
+    /* matrices of the layer that it multiplies, if they are there */
     uint8_t     n, kinds[QSF_OP_PRODUCTS];
 } qsf_op_row;
 extern const qsf_op_row qsf_ops[QSF_N_OPS];
 
-/* A matrix, or so many rows of it, times n rows of the batch. */
+/* A matrix, or its first `rows` rows, times n rows of the batch. */
 typedef struct qsf_product {
     const qsf_matrix *m;
     uint32_t          rows, n;
-    uint32_t          kernel;   /* qsf_product_kernel; set where it is counted */
+    uint32_t          kernel;   /* qsf_product_kernel; set when it is counted */
 } qsf_product;
 
 /* An operation that the pool's threads share. */
@@ -53,7 +53,7 @@ typedef struct qsf_op_run {
     void     *arg;
     uint32_t  n_products;
     qsf_product products[QSF_OP_PRODUCTS];
-    atomic_uint *tiles;         /* where only the pieces know how many rows products[0] has: they add them
+    atomic_uint *tiles;         /* if only the pieces know how many rows products[0] has: they add them
                                  * up here; else NULL */
 } qsf_op_run;
 

@@ -57,7 +57,7 @@ static uint64_t pass_account(const qsf_pass *p, qsf_op_run *run)
     }
     if (!qsf_pass_recorder(p)) return now;
     qsf_record_op(qsf_pass_recorder(p), run, p->number, p->batch->n, now);
-    return qsf_now(p->platform);        /* what records take is no operation's */
+    return qsf_now(p->platform);        /* writing records counts for no operation */
 }
 
 uint64_t qsf_pass_share(const qsf_pass *p, qsf_op_run *run)

@@ -1,8 +1,8 @@
-/* One pass of a batch through a part of the network: what arithmetic is given, as one argument.
+/* One pass of a batch through a part of the network: all inputs of the arithmetic in one argument.
  * SPDX-License-Identifier: MIT
  *
- * The step (step.c) fills a pass anew for each layer and for the head; nothing in it changes while
- * it is used, but for what its pointers say is output. */
+ * The step (step.c) fills a new pass for each layer and for the head; nothing in it changes while
+ * it is used, except through the pointers that are marked as output. */
 #ifndef QSF_PASS_H
 #define QSF_PASS_H
 
@@ -42,13 +42,13 @@ typedef struct qsf_pass {
     const qsf_weights  *w;              /* of the layer; for embedding and head: of their unit */
     const qsf_layer    *layer;          /* NULL for embedding and head */
     int32_t             number;         /* of the layer; -1 for embedding and head */
-    /* in the KV cache, which has none for those that quality leaves out */
+    /* index in the KV cache, which does not count layers that `quality` leaves out */
     uint32_t            kv_layer;
     qsf_account        *account;        /* output: where the time goes */
     qsf_recorder       *recorder;       /* output; NULL: nothing is recorded */
     atomic_bool        *not_finite;     /* output: a layer's or the head's result has a NaN or an infinity */
     const struct qsf_lora *lora;        /* output, too; NULL: no sequence has adapters */
-    const qsf_watch    *watch;          /* NULL: nobody watches */
+    const qsf_watch    *watch;          /* NULL: not watched */
     qsf_reducer        *reducer;        /* output; of shares of layers */
 } qsf_pass;
 
@@ -61,7 +61,7 @@ static inline void qsf_pass_check(const qsf_pass *p, const float *x, size_t n)
 /* NULL: nothing is recorded. */
 static inline qsf_recorder *qsf_pass_recorder(const qsf_pass *p)
 {
-#if defined(QSF_NO_RECORD)      /* where nobody asks: no bytes are spent on it */
+#if defined(QSF_NO_RECORD)      /* saves the code if records are never requested */
     (void)p;
     return NULL;
 #else
@@ -69,8 +69,8 @@ static inline qsf_recorder *qsf_pass_recorder(const qsf_pass *p)
 #endif
 }
 
-/* Before matrices multiply rows x[n][ld] of the batch, those from `first` on: gives them to who
- * watches.  kind: of the first of these matrices. */
+/* Gives rows x[n][ld] of the batch, those from `first` on, to the watcher before matrices multiply
+ * them.  kind: of the first of these matrices. */
 void qsf_pass_give(const qsf_pass *p, uint32_t kind, const float *x, size_t ld, size_t cols, uint32_t first,
                    uint32_t n);
 static inline void qsf_pass_watch(const qsf_pass *p, uint32_t kind, const float *x, size_t ld, size_t cols,
@@ -99,14 +99,14 @@ typedef struct qsf_pass_job {
 } qsf_pass_job;
 
 qsf_pass_job qsf_pass_begin(const qsf_pass *p);
-/* Runs a job of so many items; nothing of it is still under way when this returns.  The time since
- * the last one is the operation's. */
+/* Runs a job of `items` items; all of it is done when this returns.  The time since the last job is
+ * charged to the operation. */
 void qsf_pass_run(qsf_pass_job *job, qsf_op op, size_t items,
                   void (*fn)(void *job, uint32_t thread, uint32_t piece));
-/* Runs an operation that is no job of a layer: what run says, by the pool's threads.  Returns when
- * it was over. */
+/* Runs the operation that run describes on the pool's threads, outside of a layer's job.  Returns
+ * the time when it ended. */
 uint64_t qsf_pass_share(const qsf_pass *p, qsf_op_run *run);
-/* Accounts for one that the caller has done alone since `begin`.  Returns the time now. */
+/* Accounts for an operation that the caller has done alone since `begin`.  Returns the time now. */
 uint64_t qsf_pass_alone(const qsf_pass *p, qsf_op op, uint64_t begin);
 static inline qsf_range qsf_pass_mine(const qsf_pass_job *job, uint32_t piece)
 {

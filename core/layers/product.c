@@ -1,4 +1,4 @@
-/* A product of all rows of a batch as jobs of their own: codes, where the matrix takes them, then
+/* A product of all rows of a batch as jobs of their own: codes, if the matrix takes them, then
  * it.
  * SPDX-License-Identifier: MIT */
 #include "layers/lora.h"

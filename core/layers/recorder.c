@@ -37,7 +37,7 @@ void qsf_record_product(qsf_recorder *r, const qsf_matrix *m, uint32_t thread, u
     }
 }
 
-/* ---- behind it ---- */
+/* ---- after an operation ---- */
 
 static void give(const qsf_recorder *r, qsf_record record)
 {
@@ -45,7 +45,7 @@ static void give(const qsf_recorder *r, qsf_record record)
     r->fn(r->user, &record);
 }
 
-/* As the file has the matrix: its type is another one where tiles were made of it. */
+/* The matrix as stored in the file: its type differs if it was converted to tiles. */
 static const qsf_tensor *stored_tensor(const qsf_recorder *r, uint32_t kind, int32_t layer)
 {
     const qsf_source *s = r->source;

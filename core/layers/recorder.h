@@ -1,16 +1,16 @@
-/* Records of what a context does, for whoever asked for them (qsf_context_options.record).
+/* Records of what a context does, given to the caller's callback (qsf_context_options.record).
  * SPDX-License-Identifier: MIT
  *
- * While an operation runs each thread notes what it did in a place of its own; the caller reads
- * these when all pieces are over, and gives the records.  Nothing here is reached where nobody
- * asked. */
+ * While an operation runs, each thread notes its work in an entry of its own; the caller reads
+ * these when all pieces are done, and emits the records.  If no records were requested, none of
+ * this runs. */
 #ifndef QSF_RECORDER_H
 #define QSF_RECORDER_H
 
 #include "base/pool.h"
 #include "layers/operation.h"
 
-/* What one thread did of the operation under way; 64 bytes, a line of the cache.  Times are 0 where
+/* What one thread did of the operation under way; 64 bytes, a line of the cache.  Times are 0 if
  * it did nothing. */
 typedef struct qsf_thread_span {
     uint64_t begin, end;
@@ -18,13 +18,13 @@ typedef struct qsf_thread_span {
 } qsf_thread_span;
 
 typedef struct qsf_recorder {
-    qsf_record_fn    fn;                /* NULL: nobody asked */
+    qsf_record_fn    fn;                /* NULL: not requested */
     void            *user;
     const qsf_platform *platform;
     const qsf_source *source;
     const qsf_kernels *k;
     uint32_t         n_threads;
-    qsf_thread_span *threads;           /* [n_threads]; NULL where nobody asked */
+    qsf_thread_span *threads;           /* [n_threads]; NULL if not requested */
     const qsf_op_run *run;              /* under way */
 } qsf_recorder;
 

@@ -1,4 +1,4 @@
-/* Who adds up what shares of a layer make.
+/* The callback that adds up the outputs of a layer's shares.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_REDUCER_H
 #define QSF_REDUCER_H
@@ -8,7 +8,7 @@
 typedef struct qsf_reducer {
     qsf_reduce_fn fn;           /* NULL: layers are whole here */
     void         *user;
-    qsf_status    st;           /* not QSF_OK: it could not, and the batch is lost */
+    qsf_status    st;           /* not QSF_OK: it failed, and the batch is lost */
 } qsf_reducer;
 
 #endif

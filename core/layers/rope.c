@@ -4,7 +4,7 @@
 
 static const double rope_pi = 3.14159265358979323846;
 
-/* The pair index whose wavelength turns `turns` times within the original context
+/* The pair index that makes `turns` full rotations within the original context
  * (YaRN, section 3.2). */
 static double yarn_dim(const qsf_rope_record *of, double n_dims, double turns)
 {

@@ -9,7 +9,7 @@
 /* A rotary table of a context. */
 typedef struct qsf_rope {
     uint32_t half;          /* rotated pairs of a head */
-    /* pairs from here on turn by less than half a radian over the context asked for */
+    /* pairs from here on rotate less than half a radian over the requested context */
     uint32_t slow;
     bool     pairs;         /* which columns are rotated together: those of QSF_ROPE_PAIRS */
     float    mscale;        /* multiplies sine and cosine */

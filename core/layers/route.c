@@ -9,7 +9,7 @@
 enum {
     ROUTE_SHAPES = 6,           /* that differ; models have four */
     ROUTE_TILES = 32,           /* tile rows at most, about what a thread takes at once, */
-    ROUTE_BYTES = 1 << 18,      /* in so many bytes, which second-level caches hold */
+    ROUTE_BYTES = 1 << 18,      /* and bytes at most: they fit in second-level caches */
     ROUTE_TURNS = 5,            /* the best one counts */
     ROUTE_NS = 100000           /* that a turn takes at least: clocks of browsers are coarse */
 };
@@ -112,7 +112,7 @@ static bool shape_time(const qsf_platform *p, const qsf_kernels *k, const route_
     return true;
 }
 
-/* Times both ways; *known: the clock goes on, and ns ([1] looked up) is of all `weights`. */
+/* Times both ways.  *known: the clock advanced, and ns ([1]: look-ups) covers all `weights`. */
 static qsf_status route_measure(const qsf_platform *p, const qsf_kernels *k, const route_shape *list,
                                 uint32_t n, double ns[2], double *weights, bool *known, qsf_error *err)
 {
@@ -139,7 +139,7 @@ qsf_status qsf_route_choose(const qsf_model *m, const qsf_kernels *k, qsf_contex
     if (n && o->kernel_route == QSF_ROUTE_AUTO && qsf_now(m->platform)) {
         const qsf_status st = route_measure(m->platform, k, list, n, ns, &weights, &known, err);
         if (st) return st;
-        /* Several rows are turned back first. */
+        /* For several rows, tiles are transposed back first. */
         if (known && ROUTE_MARGIN * ns[1] < ns[0]) o->kernel_route = QSF_ROUTE_LUT;
     }
     if (!n || o->kernel_route != QSF_ROUTE_LUT) o->kernel_route = QSF_ROUTE_MAD;

@@ -51,7 +51,7 @@ static void keep_groups(const qsf_layer *l, const float *score, float *taken)
     for (uint32_t i = 0; i < l->n_experts; i++) taken[i] = gone[i / each] == 0;
 }
 
-/* The weights of what is chosen, as they are multiplied with. */
+/* Turns the chosen experts' weights into the factors of their outputs. */
 static void finish_weights(const qsf_layer *l, float *w)
 {
     const float least = 6.103515625e-5f;        /* below it nothing is divided: fp16's smallest */

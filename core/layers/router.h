@@ -5,7 +5,7 @@
 
 #include "layers/pass.h"
 
-/* Floats of scratch for a row of so many experts, its logits included. */
+/* Floats of scratch for a row with n_experts experts, including its logits. */
 static inline size_t qsf_router_floats(uint32_t n_experts) { return 3 * (size_t)n_experts; }
 
 /* row: [qsf_router_floats] the router's logits, then scratch.  bias: [n_experts] added to what is

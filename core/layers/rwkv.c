@@ -108,8 +108,8 @@ static void bend_rows(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
-/* What a pair of matrices makes of tmp: narrow rows of so many columns, and a part with a bias.
- * bias: the kind of a vector, QSF_N_KINDS: none. */
+/* A pair of matrices applied to tmp: the first makes narrow rows of `columns` columns, the second
+ * widens them to a part and adds a bias.  bias: the kind of its vector, QSF_N_KINDS: none. */
 typedef struct rwkv_pair { uint32_t in, out, bias, columns; } rwkv_pair;
 
 static void rwkv_narrow(qsf_pass_job *job, const rwkv_pair *pair, int part, float *y, size_t ldy)
@@ -234,7 +234,7 @@ static void sum_heads(void *arg, uint32_t thread, uint32_t piece)
         }
 }
 
-/* The norm of each head, where the model has one, a part of the row's own values, and the gate. */
+/* The norm of each head, if the model has one, a part of the row's own values, and the gate. */
 static void rwkv_gate(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;

@@ -1,4 +1,4 @@
-/* Slots of state: which one a batch reads and writes, and which one gives way.
+/* Slots of state: which one a batch reads and writes, and which one is evicted.
  * SPDX-License-Identifier: MIT */
 #include "layers/state.h"
 #include "weights/layers.h"
@@ -59,7 +59,7 @@ void qsf_state_done(qsf_state *st)
 
 /* ---- batches ---- */
 
-/* Where the last checkpoint is; 0 where there is none, which is as good as one. */
+/* The position of the last checkpoint; 0, which serves as one, if none was set. */
 static uint32_t state_last_kept(const qsf_state_seq *q)
 {
     uint32_t last = 0;
@@ -110,7 +110,7 @@ void qsf_state_batch_done(qsf_state *st)
 
 /* ---- going back and copying ---- */
 
-/* The slot of a position; STATE_NONE: there is none. */
+/* The slot with the state at a position; STATE_NONE: not found. */
 static uint32_t state_find(const qsf_state_seq *q, uint32_t n)
 {
     for (uint32_t i = 0; i < QSF_STATE_SLOTS; i++)

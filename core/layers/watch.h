@@ -1,4 +1,4 @@
-/* What matrices are multiplied with, for whoever measures it (convert/calibrate).
+/* Passes the inputs of matrices to a callback that measures them (convert/calibrate).
  * SPDX-License-Identifier: MIT
  *
  * A watcher is called between two operations of a step, once for each input that matrices share,
@@ -18,13 +18,13 @@ typedef struct qsf_watched {
     uint32_t cols, n;
     const qsf_batch_row *rows;    /* [n], or of the whole batch: */
     const uint32_t *row_of;       /* [n] places in it; NULL: row i is i */
-    uint32_t expert;              /* 1 + which of the layer's experts takes these rows; 0: it is none's */
+    uint32_t expert;              /* 1 + the index of the expert that takes these rows; 0: not an expert's */
     const qsf_kernels *k;
     qsf_pool *pool;
 } qsf_watched;
 
 typedef struct qsf_watch {
-    void (*fn)(void *user, const qsf_watched *w);       /* NULL: nobody watches */
+    void (*fn)(void *user, const qsf_watched *w);       /* NULL: not watched */
     void  *user;
 } qsf_watch;
 

@@ -48,7 +48,7 @@ static void put_rows(uint16_t *to, const float *v, size_t n, uint32_t planes)
     for (size_t i = 0; i < n; i++) put_planes(to, i, n, planes, v[i]);
 }
 
-/* Rows of B in tiles, with zeros behind the last. */
+/* Rows of B in tiles, padded with zeros. */
 static void put_tiles(uint16_t *to, const float *v, const qsf_lora_pair *p)
 {
     const size_t wide = QSF_TILE_ROWS, tiles = (p->rows + wide - 1) / wide, apart = tiles * wide * p->rank;
@@ -237,9 +237,9 @@ static uint32_t lora_readers(uint32_t kind)
     }
 }
 
-/* The places of a unit's pairs in h and in memory, in the order of use: those of matrices that read
- * the same rows are next to each other, first all A, which are one matrix, then all B.  Experts
- * have theirs one behind the other.  Returns how many bytes that are. */
+/* Assigns the places of a unit's pairs in h and in memory, in the order of use: pairs of matrices
+ * that read the same rows are adjacent, first all A, which are one matrix, then all B.  The pairs
+ * of experts are stored one after another.  Returns the number of bytes. */
 static uint64_t place_pairs(qsf_adapter *a, uint32_t unit)
 {
     uint32_t width[2] = { 0, 0 };
@@ -316,7 +316,7 @@ static qsf_status keep_pairs(adapter_reader *r, qsf_error *err)
     if (!bytes) return QSF_OK;
     uint8_t *mem = qsf_arena_alloc(a->arena, bytes, "an adapter", err);
     if (!mem) return QSF_E_MEMORY;
-    memset(mem, 0, bytes);          /* experts may have none */
+    memset(mem, 0, bytes);          /* experts may lack pairs */
     for (uint32_t u = 0; u < n_units; u++) {
         if (!a->unit_bytes[u] || (a->streamed && u != embd)) continue;
         a->mem[u] = mem;

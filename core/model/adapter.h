@@ -16,10 +16,10 @@ typedef struct qsf_lora_pair {
     float        scale;             /* alpha / rank, and what a and b are too large by */
     /* A matrix of experts has a pair for each, of rows x cols; else 0 and NULL. */
     uint32_t     n_experts;
-    float       *scales;            /* [n_experts] instead of scale; 0: the expert has none */
-    /* 0: in codes of 8 bits: a as tiles of the form QSF_F_8, QSF_LORA_BLOCK columns wide, b as
-     * tiles of add_narrow (kernels.h).  Else exactly, as the sum of so many planes, 1 or 2, of
-     * fp16: a [planes][rank][cols]; b, in tiles of 16 rows, [planes][tiles][rank][16].  The token
+    float       *scales;            /* [n_experts] instead of scale; 0: the expert has no pair */
+    /* 0: in 8-bit codes: a as tiles of the form QSF_F_8, QSF_LORA_BLOCK columns wide, b as tiles of
+     * add_narrow (kernels.h).  Otherwise exact, as the sum of this many fp16 planes, 1 or 2:
+     * a [planes][rank][cols]; b, in tiles of 16 rows, [planes][tiles][rank][16].  The token
      * embedding's are floats, a [n_vocab][rank], b [rows][rank], and stay in memory. */
     uint32_t     planes;
     size_t       a_at, b_at;        /* in the memory of its unit */
@@ -46,7 +46,7 @@ struct qsf_adapter {
     size_t        *unit_bytes;      /* [n_layers + 2] */
     size_t         unit_most;       /* the most of those that do not stay */
     size_t         ahead_most;      /* the most bytes of the file that are read for one at once; 0: none */
-    uint8_t      **mem;             /* [n_layers + 2]; NULL: there are none, or they are streamed */
+    uint8_t      **mem;             /* [n_layers + 2]; entry NULL: no pairs, or they are streamed */
     uint32_t       rank;            /* the largest */
     uint32_t       width;           /* the most places that the pairs of one unit have */
     uint32_t       experts_width;   /* the same of those of experts, which are of other rows */
@@ -59,17 +59,17 @@ struct qsf_adapter {
     qsf_lora_file  file;            /* open while it is streamed */
 };
 
-/* Reads the pairs of a unit of one that is streamed to mem[unit_bytes], but for bytes that are
- * there (NULL: none).  Contexts may do so at the same time. */
+/* Reads the pairs of a streamed adapter's unit to mem[unit_bytes]; bytes in `there` (NULL: none)
+ * are not read again.  Several contexts may call this at the same time. */
 qsf_status qsf_adapter_read_unit(const qsf_adapter *a, uint32_t unit, const qsf_lora_bytes *there,
                                  uint8_t *mem, qsf_error *err);
-/* Which bytes that are, at most ahead_most; false: they are not read at once. */
+/* Which bytes of the file these are, at most ahead_most; false: they are not read in one piece. */
 bool       qsf_adapter_unit_bytes(const qsf_adapter *a, uint32_t unit, qsf_lora_bytes *out);
 
 void qsf_adapter_hold(qsf_adapter *a);
 
-/* What h is multiplied with, beside the adapter's own scale in use.  expert: 0 where there are
- * none, as in the next ones. */
+/* The factor of h, in addition to the scale with which the adapter is used.  expert: 0 for matrices
+ * without experts, as in the next functions. */
 static inline float qsf_lora_scale(const qsf_lora_pair *p, uint32_t expert)
 {
     return p->scales ? p->scales[expert] : p->scale;

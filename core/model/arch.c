@@ -57,7 +57,7 @@ const qsf_arch qsf_archs[] = {
     { .name = "qwen3", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
       .need = QSF_KINDS_QK_NORM, .may = QSF_KINDS_QKV_BIAS, .may_more = QSF_KIND_MORE(CLS_OUT_BIAS),
       .asks_causal = true },
-    /* The text parts of models with pictures: positions of text turn every section alike. */
+    /* The text parts of vision models: for text, all rotary sections have the same position. */
     { .name = "qwen2vl", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
       .may = QSF_KINDS_QKV_BIAS, .spare_output_bias = true },
     { .name = "qwen3vl", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
@@ -90,8 +90,8 @@ const qsf_arch qsf_archs[] = {
      * graph with SiLU, and no key of a file says otherwise; the fork ran its first 2B model under
      * the second one and releases bitnet-b1.58-2B-4T under the third, both by one graph with
      * squared ReLU, which takes biases of the attention and none of the feed-forward.  Rows of
-     * queries and keys lie as in Hugging Face files under all three names: no converter permutes
-     * them, and every graph turns halves. */
+     * queries and keys are as in Hugging Face files under all three names: no converter permutes
+     * them, and every graph rotates halves. */
     { .name = "bitnet", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
       .need = QSF_KINDS_SUB_NORM },
     { .name = "bitnet-25", .norm = QSF_NORM_RMS, .act = QSF_ACT_RELU2, .rope = QSF_ROPE_HALVES,

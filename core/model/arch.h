@@ -10,32 +10,32 @@
 typedef enum qsf_arch_has {
     QSF_HAS_SCALES   = 1 << 0,  /* keys may scale the embedding, residuals and attention */
     QSF_HAS_DIVISOR  = 1 << 1,  /* logits are divided by logit_scale, which must be there */
-    QSF_HAS_LOGIT    = 1 << 2,  /* logits are multiplied by logit_scale, where it is there */
+    QSF_HAS_LOGIT    = 1 << 2,  /* logits are multiplied by logit_scale, if it is there */
     QSF_HAS_TEMP     = 1 << 3,  /* a key may scale queries with their position */
     QSF_HAS_SWITCH   = 1 << 4,  /* rope.scaling.finetuned false: nothing rotates */
     QSF_HAS_CLAMP    = 1 << 5,  /* a key may clamp queries, keys and values */
-    QSF_HAS_ALIBI    = 1 << 6,  /* a key may say ALiBi's largest bias */
+    QSF_HAS_ALIBI    = 1 << 6,  /* a key may set ALiBi's largest bias */
     QSF_HAS_ALPHA    = 1 << 7,  /* a key may raise the rotary base */
-    QSF_HAS_HALF_FF  = 1 << 8,  /* feed_forward_length is twice what it says elsewhere */
-    QSF_HAS_ONE_BASE = 1 << 9,  /* windowed layers turn by the same base, ... */
+    QSF_HAS_HALF_FF  = 1 << 8,  /* feed_forward_length is twice the actual length */
+    QSF_HAS_ONE_BASE = 1 << 9,  /* windowed layers have the same rotary base, ... */
     QSF_HAS_PLAIN_LOCAL = 1 << 10, /* ... but without its scaling */
-    QSF_HAS_STILL_GLOBAL = 1 << 11, /* layers that see everything do not rotate, where others are windowed */
-    QSF_HAS_SECTIONS = 1 << 12, /* rotary sections change what turns: they are refused */
+    QSF_HAS_STILL_GLOBAL = 1 << 11, /* layers that see everything do not rotate, if others are windowed */
+    QSF_HAS_SECTIONS = 1 << 12, /* rotary sections change what rotates: they are refused */
     QSF_HAS_XIELU    = 1 << 13,
     QSF_HAS_MAY_PARALLEL = 1 << 14, /* without ffn_norm in its first layer it is parallel */
-    QSF_HAS_CHOICE   = 1 << 15, /* use_parallel_residual says whether it is */
+    QSF_HAS_CHOICE   = 1 << 15, /* use_parallel_residual decides whether it is parallel */
     QSF_HAS_TWO_NORMS = 1 << 16, /* with attn_norm_2 in its first layer each part has a norm */
     QSF_HAS_64       = 1 << 17, /* 64 layers: windowed (exaone4), or with norms of queries (command-r) */
     QSF_HAS_32       = 1 << 18, /* 32 layers rotate, 40 have ALiBi, no others are known (baichuan) */
     QSF_HAS_OLD_SCALES = 1 << 19, /* defaults of files that came before the keys (minicpm) */
-    QSF_HAS_LOOSE_POS = 1 << 20, /* positions are learned where the file has them */
-    QSF_HAS_LOOSE_GATE = 1 << 21, /* gated where ffn_gate is there, or where ffn_up is twice as long */
+    QSF_HAS_LOOSE_POS = 1 << 20, /* learned positions if the file has them */
+    QSF_HAS_LOOSE_GATE = 1 << 21, /* gated if ffn_gate exists or ffn_up is twice as long */
     QSF_HAS_BARE_BEGIN = 1 << 22, /* the first layer may have no norm before its attention */
     QSF_HAS_FIRST_GLOBAL = 1 << 23, /* of a pattern of windows the first layer sees everything */
     QSF_HAS_ACT      = 1 << 24, /* hidden_activation may be silu */
-    QSF_HAS_RANK_MEAN = 1 << 25, /* what classifies takes the mean, unless a key says otherwise */
-    QSF_HAS_INTERVAL = 1 << 26, /* keys say which layers have the other mixer */
-    QSF_HAS_GATE     = 1 << 27, /* queries have gates behind them */
+    QSF_HAS_RANK_MEAN = 1 << 25, /* the classifier reads the mean, unless a key says otherwise */
+    QSF_HAS_INTERVAL = 1 << 26, /* keys set which layers have the other mixer */
+    QSF_HAS_GATE     = 1 << 27, /* gates follow the queries */
     QSF_HAS_NEIGHBOURS = 1 << 28, /* heads of a delta net that share a key lie side by side */
     QSF_HAS_LATENT   = 1 << 29, /* keys and values are made of latents */
     QSF_HAS_EARLY    = 1 << 30  /* routers choose by the layer's input */
@@ -47,15 +47,15 @@ typedef enum qsf_arch_experts {
     QSF_EXPERTS_SOME,           /* a key may give them to every nth layer */
     QSF_EXPERTS_MAY,
     QSF_EXPERTS_ALWAYS,
-    QSF_EXPERTS_SHARED,         /* and one that is everybody's */
-    QSF_EXPERTS_EACH            /* the length of what is everybody's is that of one of several */
+    QSF_EXPERTS_SHARED,         /* and a shared one */
+    QSF_EXPERTS_EACH            /* several shared ones; the key has the length of each */
 } qsf_arch_experts;
 
 /* What layers have. */
 typedef enum qsf_arch_layers {
-    QSF_LAYERS_BOTH,            /* a mixer, `mixer` where there are no heads of keys, and a feed-forward */
+    QSF_LAYERS_BOTH,            /* a mixer (`mixer` if n_kv_heads is 0) and a feed-forward */
     QSF_LAYERS_MIXER,           /* all have `mixer` and nothing else */
-    QSF_LAYERS_ONE,             /* a feed-forward where its length is not zero, else a mixer */
+    QSF_LAYERS_ONE,             /* a feed-forward if its length is not zero, else a mixer */
     QSF_LAYERS_BESIDE,          /* all have `mixer`, which has attention in it, and a feed-forward */
     QSF_LAYERS_STATE,           /* all have `mixer`, no attention, and a feed-forward, ... */
     QSF_LAYERS_SHIFTED          /* ... which takes the row before, too */
@@ -78,28 +78,28 @@ typedef struct qsf_arch {
     bool     longrope;          /* GGUF: tensors may hold divisors of rotary frequencies */
     bool     caps_logits;       /* GGUF: a key may cap the logits */
     bool     may_window;
-    uint32_t window, window_pattern;     /* where the file does not say; pattern 0: every layer is windowed */
+    uint32_t window, window_pattern;     /* defaults; pattern 0: every layer is windowed */
     float    attn_softcap, final_softcap;
-    float    base_local;        /* rotary base of windowed layers; 0: they turn like the others */
-    uint8_t  mixer;             /* qsf_mixer of layers without key and value heads; 0: there are none */
+    float    base_local;        /* rotary base of windowed layers; 0: as the others */
+    uint8_t  mixer;             /* qsf_mixer of layers without key and value heads; 0: no such layers */
     uint8_t  layers;            /* qsf_arch_layers */
     uint8_t  flow, qk_norm;     /* as in qsf_hparams, like the next one */
     uint32_t rope_skip;
     uint64_t has;               /* qsf_arch_has */
-    float    alibi;             /* GGUF: where the file does not say */
+    float    alibi;             /* GGUF: the default */
     uint8_t  experts;           /* qsf_arch_experts; */
-    uint8_t  router;            /* where the file does not say, like the next one: as in qsf_hparams */
+    uint8_t  router;            /* the default, as the next one; see qsf_hparams */
     bool     router_norm;
     uint32_t n_layers_27b;      /* the size whose queries are scaled by n_embd / n_heads, not head_dim */
-    /* Kinds of tensors, as bits, that every model of this architecture has and that one may have,
-     * beside those that its hyperparameters ask for (qsf_role_needed). */
+    /* Kinds of tensors, as bits, that every model of this architecture has, and that it may have,
+     * besides those that its hyperparameters require (qsf_role_needed). */
     uint64_t need, may;
     uint64_t may_more;          /* from kind 64 on */
     bool     both_ways;
     /* keys may say sizes of windowed layers, layers without keys, embeddings for each layer;
      * values are normed */
     bool     later_gemma;
-    bool     altup;             /* a row has four streams, with Gemma 3n's sizes where no key gives them */
+    bool     altup;             /* a row has four streams, with Gemma 3n's sizes if no key gives them */
     const qsf_arch_alias *aliases;      /* GGUF; or NULL */
     uint8_t  hf_rows;           /* PEFT: how rows of queries and keys lie in Hugging Face files if rope is
                                  * QSF_ROPE_PAIRS; 0: unknown */
@@ -107,7 +107,7 @@ typedef struct qsf_arch {
     bool     asks_router_norm;  /* GGUF: expert_weights_norm counts; llama.cpp fixes it for the others and
                                  * writes the key as false */
     bool     ff_of_used;        /* GGUF: feed_forward_length is that of all used experts together */
-    bool     sections_halve;    /* GGUF: halves turn if there are rotary sections */
+    bool     sections_halve;    /* GGUF: halves rotate if the file has rotary sections */
     bool     spare_output_bias; /* GGUF: output.bias is not used */
 } qsf_arch;
 

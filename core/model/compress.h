@@ -1,4 +1,4 @@
-/* Compression of layers: LZ4 and ZSTD, where the build has them.
+/* Compression of layers: LZ4 and ZSTD, if the build has them.
  * SPDX-License-Identifier: MIT
  *
  * QSF_HAVE_LZ4 and QSF_HAVE_ZSTD say what the build links.  Neither library allocates here: their

@@ -1,4 +1,4 @@
-/* The table of what a model's description says.
+/* The table of the members of a model's description.
  * SPDX-License-Identifier: MIT */
 #include "model/description.h"
 

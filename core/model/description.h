@@ -34,14 +34,14 @@ typedef struct qsf_member {
 extern const qsf_member qsf_members[];
 extern const size_t qsf_n_members;
 
-/* The member's value or values; of an array NULL where the model has none. */
+/* The member's value or values; NULL for an array that the model does not have. */
 const void *qsf_member_values(const qsf_hparams *hp, const qsf_member *m);
 uint32_t    qsf_member_count(const qsf_hparams *hp, const qsf_member *m);
 /* Whether it is not zero, empty or NULL. */
 bool        qsf_member_is_set(const qsf_hparams *hp, const qsf_member *m);
 
 /* Continues the hash h (64-bit FNV-1a) with the keys and values of all members that are set, equal
- * on all machines.  A member added later does not change the hash of a model where it is zero. */
+ * on all machines.  A member added later does not change the hash of a model if it is zero. */
 uint64_t    qsf_hparams_hash(uint64_t h, const qsf_hparams *hp);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "model/qsf_ext.h"
 
-/* Expert e's rows of a matrix that has those of n_experts one below the other.  In tiles they are
+/* Expert e's rows of a matrix that has the rows of n_experts in order.  In tiles they are
  * whole ones: the first may begin with rows of the expert before, and `rows` counts these, too.
  * *at: where they begin in the matrix. */
 qsf_tensor qsf_expert_rows(const qsf_tensor *t, uint32_t n_experts, uint32_t e, uint64_t *at);
@@ -29,7 +29,7 @@ void qsf_ext_put_experts(qsf_ext_out *x, const qsf_experts_out *o, uint32_t n_la
 
 /* ---- reading ---- */
 
-/* Where the file has the checksums, layers' experts can be read alone.  Layers and shapes are
+/* If the file has the checksums, layers' experts can be read alone.  Layers and shapes have been
  * checked. */
 qsf_status qsf_ext_get_experts(const qsf_ext *x, qsf_source *s, qsf_error *err);
 

@@ -20,7 +20,7 @@ typedef struct gguf_kv {
     gguf_text      key;
     uint32_t       type;        /* of an array: of its elements */
     bool           array;
-    uint64_t       n;           /* elements; 1 where it is no array */
+    uint64_t       n;           /* elements; 1 if it is not an array */
     /* strings: each u64 length, then the bytes; all of them were checked to be there */
     const uint8_t *data;
 } gguf_kv;
@@ -38,8 +38,8 @@ typedef struct gguf_tensor {
     /* types of bitnet.cpp (core/model/gguf_bitnet.c): */
     uint8_t   packing;          /* a qsf_stored, 0: none */
     uint64_t  room;             /* bytes to the next tensor, or to the end of the file */
-    uint64_t  scale_in;         /* where in it its scale is, an f32; 0: it has none */
-    struct gguf_tensor *scales; /* its scale, or its blocks' scales; NULL: none apart */
+    uint64_t  scale_in;         /* offset of its scale, an f32, in it; 0: it has no scale inside */
+    struct gguf_tensor *scales; /* its scale, or its blocks' scales; NULL: none of its own */
     bool      is_scales;        /* it is another's scales */
 } gguf_tensor;
 
@@ -59,9 +59,9 @@ typedef struct gguf {
     uint32_t     n_parts;
     uint32_t     n_tensors;     /* of all parts */
     gguf_tensor *tensors;
-    uint32_t     n_nextn;       /* layers behind hp.n_layers, which are stepped over */
+    uint32_t     n_nextn;       /* layers after hp.n_layers, which are skipped */
     const char  *arch;
-    const qsf_arch *row;        /* arch's; NULL where only the vocabulary is asked for */
+    const qsf_arch *row;        /* arch's; NULL if only the vocabulary is asked for */
 } gguf;
 
 /* The file that holds a tensor; in a split model not always the first. */
@@ -111,7 +111,7 @@ bool       qsf_gguf_is_silent(const gguf *g, const char *key, const gguf_kv *kv)
 /* ---- core/model/gguf_hparams.c, core/model/gguf_vocab.c, core/model/gguf_read.c ---- */
 qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err);
 qsf_status qsf_gguf_vocab(gguf *g, qsf_error *err);
-/* How many tokens there are: a file without a vocabulary says it by its embedding. */
+/* The number of tokens: for a file without a vocabulary, that of its embedding's rows. */
 qsf_status qsf_gguf_vocab_size(gguf *g, qsf_error *err);
 qsf_status qsf_gguf_meta(gguf *g, qsf_error *err);
 /* ---- core/model/gguf_layers.c ---- */
@@ -136,8 +136,8 @@ qsf_status qsf_gguf_family(gguf *g, qsf_error *err);
 qsf_status qsf_gguf_experts(gguf *g, qsf_error *err);
 
 /* ---- core/model/gguf_read.c ---- */
-/* Which matrices of an opened model a GGUF tensor of this name and so many rows holds: their unit
- * and their kinds, whose number is returned; 0: it is none. */
+/* Which matrices of an opened model a GGUF tensor with this name and number of rows holds: their
+ * unit and their kinds.  Returns the number of kinds; 0: the model has no such tensor. */
 uint32_t   qsf_gguf_kinds(const qsf_source *model, gguf_text name, uint64_t rows, uint32_t *unit,
                           uint8_t kinds[3]);
 

@@ -36,8 +36,8 @@ static bool bitnet_fits(const bitnet_shape *b, uint64_t need, uint64_t slack)
 
 /* ---- scales in a tensor of their own ---- */
 
-/* The names that engines give them, behind the matrix's name without its last part; the last few
- * behind the whole name. */
+/* The suffixes that engines use, after the matrix's name without its last part; the first
+ * SIBLING_WHOLE of them also after the whole name. */
 static const char *const sibling_tails[] = {
     ".scale", ".scales", "._scale", "._scales", "_scale", "_scales", ".q_scales", ".qh", ".d", ".scl", ".s",
 };
@@ -52,7 +52,7 @@ static gguf_tensor *sibling_named(gguf_part *part, const gguf_names *names, gguf
     return i < 0 ? NULL : &part->tensors[i];
 }
 
-/* The tensor of t's scales, of a type that is one of numbers; NULL: there is none. */
+/* The tensor of t's scales, whose type must be f32, f16 or bf16; NULL: not found. */
 static gguf_tensor *find_sibling(gguf_part *part, const gguf_names *names, const gguf_tensor *t)
 {
     static const char *const ends[] = { ".weight", ".data", ".qweight" };
@@ -174,7 +174,7 @@ static qsf_status i2s_place(const gguf *g, gguf_tensor *t, const bitnet_shape *b
 
 /* ---- TL1 and TL2 ---- */
 
-/* Their scale is a tensor of its own, or the 32 bytes behind them. */
+/* Their scale is a tensor of its own, or is in the 32 bytes after the codes. */
 static qsf_status tl_place(const gguf *g, gguf_tensor *t, const bitnet_shape *b, gguf_tensor *scale,
                            qsf_error *err)
 {

@@ -1,4 +1,4 @@
-/* What a GGUF file says of a mixture of experts.
+/* Reads a GGUF file's description of a mixture of experts.
  * SPDX-License-Identifier: MIT */
 #include "model/gguf.h"
 
@@ -40,7 +40,7 @@ static qsf_status expert_lengths(const gguf *g, qsf_hparams *hp, qsf_error *err)
     return QSF_OK;
 }
 
-/* Experts in every nth layer only, the second one first; in no layer where n is 0 or 1. */
+/* Experts in every nth layer only, the second one first; in no layer if n is 0 or 1. */
 static qsf_status expert_layers(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     uint32_t n = 0;

@@ -1,4 +1,4 @@
-/* What keys and tensors of a GGUF file say under some architectures only: scales, clamps, ALiBi,
+/* Reads keys and tensors of GGUF files that only some architectures have: scales, clamps, ALiBi,
  * parallel layers.
  * SPDX-License-Identifier: MIT */
 #include "model/gguf.h"
@@ -86,8 +86,8 @@ static qsf_status family_attention(const gguf *g, qsf_hparams *hp, qsf_error *er
     return QSF_OK;
 }
 
-/* GLM's models with pictures turn halves.  Sections are of time, height and width, which a text's
- * positions have all alike; another one, the fourth, would not turn. */
+/* GLM's vision models rotate halves.  The sections are for time, height and width, whose positions
+ * are equal in text; a fourth section would not rotate. */
 static qsf_status family_sections(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     const gguf_kv *kv = qsf_gguf_find(g, "%s.rope.dimension_sections");
@@ -213,7 +213,7 @@ static qsf_status family_xielu(const gguf *g, qsf_hparams *hp, qsf_error *err)
 static qsf_status family_altup(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     uint32_t streams = QSF_ALTUP, active = 0;
-    double first = 1.6448533535003662, v;       /* drops 95 of 100 where gates are normally distributed */
+    double first = 1.6448533535003662, v;       /* drops 95 of 100 if gates are normally distributed */
     qsf_status st;
     const gguf_kv *kv = qsf_gguf_find(g, "%s.activation_sparsity_scale");
     hp->altup = true;
@@ -264,8 +264,8 @@ static qsf_status family_gemma(const gguf *g, qsf_hparams *hp, qsf_error *err)
 
 /* ---- latent attention ---- */
 
-/* What YaRN makes of scores beside rotation: the file has a tenth of the number by which the
- * model's authors let them grow with the context, and then the rotation itself does not. */
+/* YaRN's scale of attention scores.  The file has a tenth of the factor with which the model's
+ * authors let scores grow with the context; then the rotation itself does not scale them. */
 static qsf_status latent_scale(const gguf *g, qsf_hparams *hp, uint32_t key, qsf_error *err)
 {
     float times = 0;

@@ -277,7 +277,7 @@ static qsf_status check_overlaps(const gguf *g, const gguf_part *part, const uin
     return QSF_OK;
 }
 
-/* From offsets behind the description to places in the file. */
+/* Converts offsets relative to the end of the description to offsets in the file. */
 static qsf_status place_tensors(gguf *g, uint32_t file, gguf_part *part, uint64_t end, qsf_error *err)
 {
     const uint64_t length = g->s->lengths[file];
@@ -340,7 +340,7 @@ static qsf_status read_part(gguf *g, uint32_t file, qsf_error *err)
     return g->s->vocab_only ? QSF_OK : place_tensors(g, file, part, end, err);
 }
 
-/* What a split file says of itself; *count is 1 for a file that says nothing. */
+/* Reads the split keys of a file; *count is 1 for a file without them. */
 static qsf_status part_split(const gguf *g, uint32_t file, int64_t *no, int64_t *count, qsf_error *err)
 {
     const gguf_kv *kno = part_find(&g->parts[file], "split.no"),
@@ -476,7 +476,7 @@ qsf_status qsf_gguf_u32(const gguf *g, const char *key, bool need, uint32_t *out
     if (!kv) return key_missing(g, full, need, err);
     if (!qsf_gguf_integer(kv, 0, &v) || v < 0 || v > UINT32_MAX)
         return key_wrong(g, full, "a number from 0 to 4294967295", err);
-    for (uint64_t i = 1; i < kv->n; i++)         /* one value a layer is fine where all are the same */
+    for (uint64_t i = 1; i < kv->n; i++)         /* one value a layer is fine if all are the same */
         if (!qsf_gguf_integer(kv, i, &other) || other != v)
             return qsf_fail(err, QSF_E_UNSUPPORTED,
                             "%s: key \"%s\" differs between layers, which this version cannot run",

@@ -24,7 +24,7 @@ static qsf_status refuse_number(const gguf *g, const char *key, const char *what
     return QSF_OK;
 }
 
-/* Keys that are understood under some architectures, and otherwise only where they are zero. */
+/* Keys that are understood under some architectures, and otherwise only if they are zero. */
 static const struct { uint64_t unless; const char *key, *what; } gguf_only[] = {
     { QSF_HAS_ALIBI, "%s.attention.max_alibi_bias", "ALiBi positions" },
     { QSF_HAS_CLAMP, "%s.attention.clamp_kqv", "clamped queries and keys" },
@@ -59,7 +59,7 @@ static qsf_status hp_wrong(const gguf *g, const char *what, uint32_t value, qsf_
     return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %u", g->s->path, what, (unsigned)value);
 }
 
-/* The last layers of a file may guess several tokens at once: they are no part of the model. */
+/* The last layers of a file may be for multi-token prediction: these are ignored. */
 static qsf_status read_layers(gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
@@ -142,7 +142,7 @@ static qsf_status read_yarn(const gguf *g, qsf_hparams *hp, qsf_error *err)
         (st = qsf_gguf_f32(g, "%s.rope.scaling.yarn_beta_fast", false, &hp->yarn_beta_fast, err)) ||
         (st = qsf_gguf_f32(g, "%s.rope.scaling.yarn_beta_slow", false, &hp->yarn_beta_slow, err)) ||
         (st = qsf_gguf_f32(g, "%s.rope.scaling.yarn_log_multiplier", false, &log_mul, err))) return st;
-    /* llama.cpp computes the factor anew where it interpolates, and the file's then counts only in
+    /* when it interpolates, llama.cpp recomputes the factor; then the file's multiplier only enters
      * the ratio of two growths. */
     if (hp->yarn_ext_factor != 0) attn = log_mul != 0 ? 1 / yarn_mscale(hp->scaling_factor, log_mul) : 1;
     hp->yarn_attn_factor = attn;
@@ -192,7 +192,7 @@ static qsf_status read_rope(const gguf *g, const qsf_arch *a, qsf_hparams *hp, q
     return hp->scaling == QSF_SCALING_YARN ? read_yarn(g, hp, err) : QSF_OK;
 }
 
-/* A pattern given layer by layer: one of QSF's, global where i % n == n - 1, or else a list. */
+/* A pattern given layer by layer: one of QSF's, global if i % n == n - 1, or else a list. */
 static qsf_status read_window_list(const gguf *g, const gguf_kv *kv, qsf_hparams *hp, qsf_error *err)
 {
     uint32_t n = 0, first = 0;
@@ -298,7 +298,7 @@ static qsf_status read_scales(const gguf *g, const qsf_arch *a, qsf_hparams *hp,
     return QSF_OK;
 }
 
-/* What other numbers mean is nobody's to know: then nothing is asked for. */
+/* Unknown pooling types are treated as none. */
 static qsf_status read_pooling(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     uint32_t pooling = QSF_POOL_NONE;
@@ -398,7 +398,7 @@ qsf_status qsf_gguf_rope_factors(gguf *g, qsf_error *err)
         return qsf_fail(err, QSF_E_CORRUPT,
                         "%s: longrope scaling without the tensors rope_factors_short.weight and "
                         "rope_factors_long.weight", g->s->path);
-    /* converters do not always say so */
+    /* converters do not always set the type */
     if (hp->rope_factors && hp->scaling == QSF_SCALING_NONE) hp->scaling = QSF_SCALING_LONGROPE;
     return QSF_OK;
 }

@@ -1,4 +1,4 @@
-/* What a GGUF file says layer by layer: a key has one value for all, or an array.
+/* Reads GGUF keys with one value for all layers, or an array with one for each.
  * SPDX-License-Identifier: MIT */
 #include "model/gguf.h"
 
@@ -12,7 +12,7 @@ static const struct gguf_layer_field { const char *key; size_t at; } gguf_layer_
     [GGUF_LAYER_EXPERT_FF] = { "%s.expert_feed_forward_length", offsetof(qsf_layer, n_ff_expert) },
 };
 
-/* The key, where its values differ; NULL: they do not, or one of them is no size. */
+/* The key if its values differ; NULL: they are equal, or one of them is not a size. */
 static const gguf_kv *find_differing(const gguf *g, gguf_layer_key key, uint32_t *most)
 {
     const gguf_kv *kv = qsf_gguf_find(g, gguf_layer_fields[key].key);
@@ -64,7 +64,7 @@ static qsf_status keep_differing(const gguf *g, gguf_layer_key key, uint32_t **o
 static bool layer_has(const qsf_source *s, const qsf_layer *l, gguf_layer_key key)
 {
     if (key == GGUF_LAYER_USED || key == GGUF_LAYER_EXPERT_FF) return l->n_experts;
-    /* where a layer is one part, the length says that this is a feed-forward */
+    /* if layers have one part, the length shows that this one is a feed-forward */
     if (key == GGUF_LAYER_FF) return !s->hp.feed_forwards || !l->n_experts;
     return qsf_layer_attends(l);
 }

@@ -1,9 +1,9 @@
-/* What a GGUF file says of layers whose mixer is not attention.
+/* Reads a GGUF file's description of layers whose mixer is not attention.
  * SPDX-License-Identifier: MIT */
 #include "model/gguf.h"
 
-/* Rotary sections of images, time, height and width in turn: of a text's positions all three are
- * the same, so that nothing changes as long as they cover what turns. */
+/* Rotary sections for images: time, height and width.  In text all three positions are equal, so
+ * sections have no effect if they cover all rotary columns. */
 static qsf_status check_sections(const gguf *g, qsf_error *err)
 {
     const gguf_kv *kv = qsf_gguf_find(g, "%s.rope.dimension_sections");
@@ -43,7 +43,7 @@ static qsf_status without_heads(const gguf *g, uint32_t i, bool *out, qsf_error 
     return QSF_OK;
 }
 
-/* RWKV's gates may be missing, whatever the key says. */
+/* RWKV's gates may be missing, whatever the key is set to. */
 static qsf_status rwkv_sizes(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     const uint32_t shifts = g->row->layers == QSF_LAYERS_SHIFTED ? 2 : 1;
@@ -82,7 +82,7 @@ static qsf_status mixer_sizes(const gguf *g, qsf_hparams *hp, qsf_error *err)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %u groups of heads, which this version does not know of "
                         "%s", g->s->path, (unsigned)hp->mix_groups, g->arch);
     hp->mix_groups = 1;
-    hp->mix_rate = QSF_MAX(64, hp->n_embd / 16);        /* no key says it */
+    hp->mix_rate = QSF_MAX(64, hp->n_embd / 16);        /* no key has it */
     return QSF_OK;
 }
 

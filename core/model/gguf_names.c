@@ -11,8 +11,8 @@ static uint32_t gguf_hash(const char *p, size_t len)
     return (uint32_t)(h ^ h >> 32);
 }
 
-/* The slot of the name, or the free slot where it belongs.  UINT32_MAX: so many names collide that
- * they must have been crafted. */
+/* The slot of the name, or the free slot where it belongs.  UINT32_MAX: more names collide than is
+ * possible unless the file was crafted. */
 static uint32_t gguf_slot(const gguf_names *names, const char *p, size_t len)
 {
     uint32_t i = gguf_hash(p, len) & names->mask;

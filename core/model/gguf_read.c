@@ -1,4 +1,4 @@
-/* A GGUF file as a qsf_source: its tensors by what they are for, in units.
+/* A GGUF file as a qsf_source: assigns tensors to roles, and groups them in units.
  * SPDX-License-Identifier: MIT */
 #include "model/gguf_units.h"
 #include "model/share.h"
@@ -6,9 +6,9 @@
 
 /* ---- which tensor is what ---- */
 
-/* Tensors that hold several, one below the other, or one behind the other where they are
- * vectors.  Names behind "blk.N." that the table of roles lacks; the last only where the
- * architecture says so. */
+/* Tensors that hold several matrices one below the other, or several vectors one after another.
+ * These are names after "blk.N." that the table of roles lacks; the last one applies only if the
+ * gate is fused. */
 typedef struct gguf_fused { const char *name; uint8_t n, kinds[3]; } gguf_fused;
 static const gguf_fused fused_roles[] = {
     { "attn_qkv.weight", 3, { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V } },
@@ -66,7 +66,7 @@ static uint32_t parts_of(const qsf_layer *layer, const qsf_role *role)
     return dim == QSF_DIM_EXPERTS_FF || dim == QSF_DIM_EXPERTS_EMBD ? layer->n_experts : 0;
 }
 
-/* Matrices of n experts or heads, or vectors where rows is 1. */
+/* Matrices of n experts or heads, or vectors if rows is 1. */
 static qsf_status check_parts(const gguf *g, const gguf_tensor *t, uint64_t rows, uint64_t cols, uint32_t n,
                               qsf_error *err)
 {
@@ -148,8 +148,8 @@ static qsf_status put_fused(gguf_layout *l, uint32_t unit, const gguf_fused *f, 
 
 /* ---- tensors that hold kinds in turn ---- */
 
-/* The layer's matrix of a kind is pieces of t: of each of n groups of `rows` rows those that
- * `piece` says, behind the first `skip`. */
+/* The layer's matrix of a kind consists of pieces of t: from each of n groups of `rows` rows, the
+ * pieces with the sizes in `piece`, after the first `skip` rows. */
 static qsf_status put_pieces(gguf_layout *l, uint32_t unit, uint32_t kind, const gguf_tensor *t, uint32_t n,
                              const uint64_t piece[GGUF_PIECES], uint64_t skip, uint64_t rows, qsf_error *err)
 {
@@ -283,7 +283,7 @@ static const qsf_role *find_alias(const gguf *g, const qsf_layer *layer, gguf_te
         { "time_mix_w0.weight", QSF_K_MIX_STEP_BIAS }, { "time_mix_r_k.weight", QSF_K_MIX_SKIP },
         { "time_mix_ln.weight", QSF_K_MIX_NORM },
     };
-    /* What is everybody's beside experts is the layer's feed-forward. */
+    /* The shared experts are the layer's feed-forward. */
     if (layer && layer->n_experts)
         for (size_t i = 0; i < QSF_ARRAY_LEN(shared); i++)
             if (gguf_text_is(name, shared[i].name)) return qsf_role_of(shared[i].kind);
@@ -423,8 +423,8 @@ static qsf_status put_streams(gguf_layout *l, const gguf_tensor *t, bool *found,
     return st;
 }
 
-/* Keys and values of a layer that reads another's, and what would bring the first layer's values to
- * this one itself: files have them, nobody uses them. */
+/* Tensors that files have but no engine uses: the keys and values of a layer that reads another
+ * layer's, and those that would mix the first layer's values into the first layer itself. */
 static bool is_unused(const qsf_layer *layer, gguf_text name)
 {
     if (layer->mixer == QSF_MIXER_RWKV && !layer->mix_first)
@@ -434,8 +434,9 @@ static bool is_unused(const qsf_layer *layer, gguf_text name)
                               gguf_text_is(name, "attn_k_norm.weight"));
 }
 
-/* Values that are keys before the norm; and a head of its own where tokens have rows for layers, so
- * that the embedding, which they are in, can be read by row while the head stays. */
+/* Matrices that are used twice: values that are keys before the norm; and, in models with per-layer
+ * embeddings, the embedding as a separate head, so that the embedding can be read by row while the
+ * head stays in memory. */
 static void put_twice(gguf_layout *l)
 {
     const qsf_source *s = l->g->s;
@@ -509,7 +510,7 @@ uint32_t qsf_gguf_kinds(const qsf_source *model, gguf_text name, uint64_t rows, 
         kinds[1] = QSF_K_EXPERT_UP;
         return 2;
     }
-    /* What is everybody's beside experts has names of its own, but where it has norms, too. */
+    /* Shared experts have names of their own, unless they have norms as well. */
     const bool other = !role && layer && layer->n_experts && !layer->experts_beside;
     for (size_t i = 0; layer && !role && i < QSF_ARRAY_LEN(fused_roles); i++) {
         const gguf_fused *f = &fused_roles[i];

@@ -53,7 +53,7 @@ static void add_pieces(qsf_source *s, qsf_unit *u, const gguf_place *p, uint64_t
     }
 }
 
-/* The unit's next tensor, behind `*end`, where the one before ends as tiles. */
+/* Adds the unit's next tensor after *end, where the previous one ends as tiles. */
 static void add_tensor(qsf_source *s, qsf_unit *u, uint32_t kind, const gguf_place *p, uint64_t *end)
 {
     const uint64_t to = qsf_round_up(*end, 64);
@@ -74,7 +74,7 @@ static void add_tensor(qsf_source *s, qsf_unit *u, uint32_t kind, const gguf_pla
     if (!scale) s->n_params += (uint64_t)p->rows * p->cols;
 }
 
-/* The one number of a matrix that bitnet.cpp's types have in them or beside them, of any name. */
+/* The scale of a matrix of bitnet.cpp's types, which is in it or in a tensor of its own. */
 static gguf_place own_scale(const gguf_tensor *t)
 {
     gguf_place p = { .t = NULL, .rows = 1, .cols = 1, .bytes = sizeof(float) };

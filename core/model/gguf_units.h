@@ -1,5 +1,5 @@
-/* Where a GGUF file has the weights of each kind: found by the names of tensors (gguf_read.c), and
- * made into units (gguf_units.c).
+/* Where a GGUF file has the weights of each kind: found by tensor names (gguf_read.c) and grouped
+ * in units (gguf_units.c).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_GGUF_UNITS_H
 #define QSF_GGUF_UNITS_H
@@ -9,7 +9,7 @@
 
 enum { GGUF_PIECES = 3 };
 
-/* Of n groups of rows, `stride` bytes apart, pieces of so many bytes, one behind the other. */
+/* From each of n groups of rows, `stride` bytes apart, consecutive pieces of bytes[i] bytes. */
 typedef struct gguf_pieces { uint32_t n; uint64_t stride, bytes[GGUF_PIECES]; } gguf_pieces;
 
 /* Where the weights of one kind are: a whole tensor of the file or some rows of one. */

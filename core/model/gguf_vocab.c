@@ -109,7 +109,7 @@ static qsf_status read_scores(gguf *g, qsf_error *err)
     return QSF_OK;
 }
 
-/* "left right" -> ids; a merge of pieces that are no tokens can never happen and is left out. */
+/* "left right" -> ids; a merge of pieces that are not tokens can never happen and is skipped. */
 static qsf_status read_merges(gguf *g, const gguf_names *names, qsf_error *err)
 {
     qsf_vocab *v = &g->s->vocab;
@@ -165,10 +165,11 @@ static int64_t token_of(const gguf_names *names, const char *text)
     return qsf_gguf_name_find(names, text, strlen(text));
 }
 
-/* Files often do not say which tokens end a turn and which are not for the user; their texts do. */
+/* Files often do not mark the tokens that end a turn and those that users should not see, so these
+ * are found by their text. */
 static qsf_status find_ends(const gguf *g, const gguf_names *names, qsf_error *err)
 {
-    /* the first of these that there is ends a turn where the file names no token for that */
+    /* the first of these that exists ends a turn, if the file does not name a token for that */
     static const char *const turns[] = {
         "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>",
         "<EOT>", "_<EOT>", "[EOT]", "<\357\275\234end\342\226\201of\342\226\201sentence\357\275\234>",
@@ -178,7 +179,7 @@ static qsf_status find_ends(const gguf *g, const gguf_names *names, qsf_error *e
         "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "</s>", "<|eom_id|>", "[EOS]", "<eos>",
         "<turn|>", "<|tool_response>", "[e~["
     };
-    /* fill-in-the-middle tokens that end a text: the file's key, usual texts */
+    /* fill-in-the-middle tokens: the file's key, usual texts */
     static const char *const fill[][2] = {
         { "tokenizer.ggml.fim_pad_token_id", "<|fim_pad|>\0<fim-pad>\0<fim_pad>\0<PAD>\0[PAD]\0" },
         { "tokenizer.ggml.fim_rep_token_id",
@@ -191,7 +192,7 @@ static qsf_status find_ends(const gguf *g, const gguf_names *names, qsf_error *e
         { "tokenizer.ggml.fim_mid_token_id",
           "<|fim_middle|>\0<fim-middle>\0<fim_middle>\0<MID>\0\xe2\x96\x81<MID>\0" },
     };
-    /* the first three end a text; the others are only control tokens */
+    /* the first three end an answer; the others are only control tokens */
     enum { FILL_ENDS = 3 };
     qsf_vocab *v = &g->s->vocab;
     int32_t eom = -1;
@@ -212,7 +213,7 @@ static qsf_status find_ends(const gguf *g, const gguf_names *names, qsf_error *e
     for (size_t i = 0; i < QSF_ARRAY_LEN(turns) + QSF_ARRAY_LEN(others); i++) {
         const char *text = i < QSF_ARRAY_LEN(turns) ? turns[i] : others[i - QSF_ARRAY_LEN(turns)];
         const int64_t id = token_of(names, text);
-        /* beside <|tool_response> it is an ordinary token */
+        /* in a vocabulary with <|tool_response>, </s> is an ordinary token */
         if (id < 0 || (tool >= 0 && !strcmp(text, "</s>"))) continue;
         v->types[id] = QSF_TOKEN_CONTROL;
         add_end(v, id);
@@ -222,7 +223,7 @@ static qsf_status find_ends(const gguf *g, const gguf_names *names, qsf_error *e
 
 static qsf_status read_specials(const gguf *g, const gguf_names *names, qsf_error *err)
 {
-    /* what llama.cpp takes where a file does not say */
+    /* llama.cpp's defaults */
     static const struct { int8_t bos, eos, unk, pad, sep; } defaults[QSF_VOCAB_KINDS] = {
         [QSF_VOCAB_NONE] = { -1, -1, -1, -1, -1 }, [QSF_VOCAB_BPE] = { -1, -1, -1, -1, -1 },
         [QSF_VOCAB_SPM] = { 1, 2, 0, -1, -1 },     [QSF_VOCAB_WPM] = { 101, -1, 100, 0, 102 },

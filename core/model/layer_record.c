@@ -5,7 +5,7 @@
 #include "tensor/types.h"
 
 /* Tables in their order: that of layers which see everything,
- * and that of windowed ones where it differs. */
+ * and that of windowed ones if it differs. */
 enum { ROPE_GLOBAL, ROPE_LOCAL };
 
 qsf_norm qsf_norm_of(const qsf_hparams *hp) { return (qsf_norm){ hp->norm, hp->norm_eps }; }
@@ -102,7 +102,7 @@ static bool mixer_has_state(uint8_t mixer)
     return mixer != QSF_MIXER_ATTENTION && mixer != QSF_MIXER_NONE;
 }
 
-/* Whether a matrix narrows rows to so many columns. */
+/* Whether a matrix may narrow rows to n columns. */
 static bool rank_possible(uint32_t n) { return n >= 2 && n <= 1 << 16; }
 
 /* Numbers that layer_mixer multiplies and mixers divide by. */
@@ -202,7 +202,7 @@ static qsf_status sharing_check(const qsf_source *s, qsf_error *err)
     return QSF_OK;
 }
 
-/* Those that the list names have experts; where it names none, all that have a feed-forward. */
+/* Those that the list names have experts; if it names none, all that have a feed-forward. */
 static bool layer_has_experts(const qsf_hparams *hp, uint32_t i)
 {
     const uint8_t *says = hp->feed_forwards;

@@ -1,35 +1,34 @@
-/* Layers and rotary tables as records: what the engine computes by.
+/* Layers and rotary tables as records, which the engine computes from.
  * SPDX-License-Identifier: MIT
  *
- * A record says all of its layer and nothing of other ones: which mixer and which
- * feed-forward it has, and with which sizes, norms and scales.  Patterns over layers end
- * where records are filled. */
+ * A record describes its layer completely, and nothing else: its mixer and feed-forward, with their
+ * sizes, norms and scales.  Patterns over layers are resolved when records are filled. */
 #ifndef QSF_LAYER_RECORD_H
 #define QSF_LAYER_RECORD_H
 
 #include "model/hparams.h"
 
-/* What mixes positions; core/layers/layer.c has the table of them.  QSF files have these numbers,
- * and those of qsf_feed_forward. */
+/* What mixes positions; core/layers/layer.c has the table of them.  These numbers, and those of
+ * qsf_feed_forward, are stored in QSF files. */
 typedef enum qsf_mixer {
     QSF_MIXER_ATTENTION,
     QSF_MIXER_NONE,
     QSF_MIXER_SHORT_CONV, /* a gated convolution over a few positions (LFM2) */
     QSF_MIXER_MAMBA2,
     QSF_MIXER_DELTA_NET, /* a gated one (Qwen 3.5) */
-    QSF_MIXER_MAMBA2_BESIDE, /* it and attention, whose sum is taken (Falcon-H1) */
+    QSF_MIXER_MAMBA2_BESIDE, /* the sum of Mamba-2 and attention (Falcon-H1) */
     QSF_MIXER_MAMBA, /* Mamba-1 */
     QSF_MIXER_RWKV, /* RWKV-7 */
     QSF_MIXER_PLAMO, /* Mamba-1 with the heads of Mamba-2 (PLaMo 2) */
     QSF_N_MIXERS
 } qsf_mixer;
-/* What computes each position alone. */
+/* What computes each position independently. */
 typedef enum qsf_feed_forward {
     QSF_FEED_FORWARD_PLAIN, /* act(up) */
     QSF_FEED_FORWARD_GATED, /* act(gate) * up */
     QSF_FEED_FORWARD_NONE,
-    QSF_FEED_FORWARD_EXPERTS, /* a router chooses some for each row; another may be everybody's */
-    QSF_FEED_FORWARD_SHIFTED, /* act(up) of a row with a share of the one before (RWKV) */
+    QSF_FEED_FORWARD_EXPERTS, /* a router chooses some for each row; others may be shared */
+    QSF_FEED_FORWARD_SHIFTED, /* act(up) of a row mixed with the row before it (RWKV) */
     QSF_N_FEED_FORWARDS
 } qsf_feed_forward;
 
@@ -47,12 +46,12 @@ typedef struct qsf_layer {
     uint16_t rope;                  /* its rotary table, or QSF_NO_ROPE */
     uint32_t n_heads, n_kv_heads;   /* n_heads / n_kv_heads query heads share a key and its value */
     uint32_t head_dim, value_dim;   /* columns of a head's query or key, and of its value */
-    uint32_t n_ff;                  /* with experts: of what is everybody's, 0: nothing is */
+    uint32_t n_ff;                  /* with experts: of the shared ones, 0: none are shared */
     uint32_t n_experts, n_used, n_ff_expert;        /* as in qsf_hparams, like the next ones */
     uint32_t n_groups, n_groups_used;
     uint32_t n_expert_embd;         /* columns that an expert takes and gives, ... */
     bool     experts_apart;         /* ... which matrices make of the stream's, and back */
-    bool     experts_plain;         /* they have no gates, nor has what is everybody's */
+    bool     experts_plain;         /* experts have no gates, including shared ones */
     bool     experts_beside;        /* as in qsf_hparams, like the next ones */
     uint8_t  router;
     bool     router_norm, router_early;
@@ -66,9 +65,9 @@ typedef struct qsf_layer {
     float    residual_scale, qkv_clamp, alibi, temp_scale;
     uint32_t temp_every;
     float    xielu[QSF_XIELU_NUMBERS];
-    uint32_t state_bytes;           /* of a sequence, beside keys and values (layers/state.h); attention: 0 */
+    uint32_t state_bytes;           /* of a sequence, besides keys and values (layers/state.h) */
     uint32_t mix_conv, mix_state, mix_heads, mix_groups;        /* as in qsf_hparams */
-    uint32_t mix_in, mix_inner;     /* columns that the mixer is given, and that it makes of them */
+    uint32_t mix_in, mix_inner;     /* columns of the mixer's input and output */
     uint32_t mix_channels;          /* of its convolution */
     uint32_t mix_rank;              /* Mamba-1, PLaMo 2, RWKV: columns that steps, or decays, are made of */
     uint32_t mix_rate, mix_first, mix_gate;         /* as in qsf_hparams; the first layer has no mix_first */
@@ -92,7 +91,7 @@ static inline bool qsf_layer_attends(const qsf_layer *l)
 {
     return l->mixer == QSF_MIXER_ATTENTION || l->mixer == QSF_MIXER_MAMBA2_BESIDE;
 }
-/* Whether it is Mamba-2, alone or beside attention. */
+/* Whether it is Mamba-2, alone or combined with attention. */
 static inline bool qsf_mixer_is_mamba2(uint8_t mixer)
 {
     return mixer == QSF_MIXER_MAMBA2 || mixer == QSF_MIXER_MAMBA2_BESIDE;
@@ -104,7 +103,7 @@ static inline bool qsf_layer_has_kv(const qsf_layer *l) { return qsf_layer_atten
 typedef struct qsf_rope_record {
     uint8_t  kind;                  /* QSF_ROPE_PAIRS, QSF_ROPE_HALVES */
     uint8_t  scaling;
-    uint32_t dim;                   /* columns of a head that turn, the first ones; even */
+    uint32_t dim;                   /* rotary columns of a head, the first ones; even */
     uint32_t orig_ctx;              /* that was trained, before scaling */
     float    base;
     float    factor;                /* > 1 stretches */
@@ -125,8 +124,8 @@ typedef struct qsf_layer_most {
 } qsf_layer_most;
 
 qsf_norm qsf_norm_of(const qsf_hparams *hp);
-/* The record of layer i, by a description that is the same for all layers but for its
- * pattern of windows. */
+/* The record of layer i, from a description that is the same for all layers except for its pattern
+ * of windows. */
 qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i);
 /* The model's rotary tables, at most QSF_HPARAMS_ROPES; returns how many there are. */
 enum { QSF_HPARAMS_ROPES = 2 };

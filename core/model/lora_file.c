@@ -163,14 +163,14 @@ static uint8_t lora_model_order(const qsf_source *s)
     const qsf_arch *arch = qsf_arch_find(s->hp.arch);
     const uint8_t gguf_order = arch ? arch->rope : QSF_ROPE_NONE;
     if (s->hp.rope != QSF_ROPE_NONE || gguf_order != QSF_ROPE_PAIRS) return s->hp.rope;
-    /* Nothing turns, where it could: rows lie as in the file that the model was made of. */
+    /* This architecture could rotate but the model does not: rows have its source's order. */
     for (uint32_t i = 0; i < s->n_meta; i++)
         if (!strcmp(s->meta[i].key, "source.format")) return QSF_ROPE_HALVES;
     return gguf_order;
 }
 
-/* A head's rows in the model's order: a file of pairs has neighbours that turn together, one of
- * halves has these half a head apart. */
+/* A head's rows in the model's order: in a file of pairs, adjacent rows rotate together; in one of
+ * halves, such rows are half a head apart. */
 static void lora_order_head(float *rows, float *head, uint32_t hd, uint32_t rank, bool to_halves)
 {
     const uint32_t half = hd / 2;

@@ -6,10 +6,10 @@
 
 #include "model/peft.h"
 
-/* What is added to a matrix, or to neighbours that are one matrix in the file: scale * B A. */
+/* What is added to a matrix, or to adjacent ones that are one matrix in the file: scale * B A. */
 typedef struct qsf_lora_group {
     uint32_t unit, n;
-    uint32_t expert, n_experts; /* 0: the matrix has none; else rows are those of this one */
+    uint32_t expert, n_experts; /* n_experts 0: the matrix has no experts; else rows are this expert's */
     uint8_t  kinds[3];
     uint32_t rows[3];           /* of each, one below the other in B */
     uint32_t rank, cols;
@@ -23,7 +23,7 @@ typedef struct qsf_lora_bytes { const uint8_t *bytes; uint64_t at, len; uint32_t
 
 typedef struct qsf_lora_file {
     const qsf_source *model;    /* of which hparams, layers and lists of tensors are looked at */
-    /* in: gets every group once, of experts each alone; a and b are its own to change, until it
+    /* in: called once for each group, for experts one by one; it may change a and b until it
      * returns */
     void       *user;
     qsf_status (*take)(void *user, const qsf_lora_group *g, qsf_error *err);
@@ -32,8 +32,8 @@ typedef struct qsf_lora_file {
     /* out, from opening on */
     const char *name;
     float       alpha;
-    uint32_t    n_tensors;      /* a group has two, or experts share them; and norms */
-    uint64_t    hash;           /* of all numbers, as they are read */
+    uint32_t    n_tensors;      /* two for each group, unless experts share them; and norms */
+    uint64_t    hash;           /* of all numbers, unchanged from the file */
     /* own */
     gguf        g;
     struct lora_place *places;  /* [n_places] of groups, once they were read */
@@ -43,16 +43,17 @@ typedef struct qsf_lora_file {
     uint8_t     order;          /* how rows of queries and keys lie: a qsf_rope_kind, NONE: unknown */
 } qsf_lora_file;
 
-/* Opens path, or file where it is not NULL (as in qsf_source_open).  f has what is "in".
+/* Opens path, or file if it is not NULL (as in qsf_source_open).  The caller has set the members
+ * marked "in".
  *
  * QSF_E_UNSUPPORTED   no adapter, of another architecture, or one that cannot be run */
 qsf_status qsf_lora_file_open(qsf_lora_file *f, const qsf_platform *p, const char *path,
                               const qsf_custom_file *file, qsf_error *err);
 qsf_status qsf_lora_file_read(qsf_lora_file *f, qsf_error *err);
-/* Once more, those of one unit, or with -1 all; f may be a copy of the one that has read them. */
+/* Reads the groups of one unit again, or with -1 all; f may be a copy of the one that read them. */
 qsf_status qsf_lora_file_again(qsf_lora_file *f, int64_t unit, qsf_error *err);
-/* Once they were read: where all bytes of a unit's matrices lie, in one piece with little between
- * them; out->bytes stays.  false: they do not, or there are none. */
+/* After reading: the range of the file with all bytes of a unit's matrices and little between them;
+ * out->bytes stays.  false: they are scattered, or the unit has no matrices. */
 bool       qsf_lora_file_extent(const qsf_lora_file *f, uint32_t unit, qsf_lora_bytes *out);
 void       qsf_lora_file_close(qsf_lora_file *f);       /* takes one that was not opened */
 

@@ -18,7 +18,7 @@ qsf_status qsf_custom_check(const qsf_custom_file *f, qsf_error *err)
     return QSF_TAKE(&known, f, qsf_custom_file, err);
 }
 
-/* What the options say, or else the environment. */
+/* The setting from the options, or else from the environment. */
 static qsf_status model_io(const qsf_platform *p, const qsf_model_options *o, qsf_io *io, qsf_error *err)
 {
     static const char *const names[] = { "auto", "uring", "pread", "mmap" };

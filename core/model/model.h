@@ -15,9 +15,9 @@ struct qsf_model {
     const qsf_platform *platform;
     qsf_source    *source;
     qsf_tokenizer *tokenizer;     /* NULL: the file has no vocabulary */
-    _Atomic(qsf_token_tree *) token_tree;       /* NULL until somebody needs it */
+    _Atomic(qsf_token_tree *) token_tree;       /* NULL until it is needed */
     char           stop[64];      /* what ends an answer under the model's own template; "": not known */
-    int32_t        chat_end;      /* the control token that stop is; -1: it is none */
+    int32_t        chat_end;      /* the control token equal to stop; -1: stop is not one */
     atomic_size_t  adapter_bytes; /* of those that are loaded */
     qsf_io         io;
     qsf_log_fn     log;
@@ -30,7 +30,7 @@ qsf_status qsf_custom_check(const qsf_custom_file *f, qsf_error *err);
 /* Finds what ends an answer under the model's own template (model_chat.c).  A template that does
  * not run is none; only QSF_E_MEMORY is an error. */
 qsf_status qsf_model_chat(qsf_model *m, qsf_error *err);
-/* How calls are written under opts' template; m may be NULL where opts has its text. */
+/* How calls are written under opts' template; m may be NULL if opts has its text. */
 struct qsf_tool_form;
 qsf_status qsf_model_tool_form(const qsf_model *m, const qsf_chat_options *opts, struct qsf_tool_form *out,
                                qsf_error *err);

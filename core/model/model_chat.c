@@ -93,7 +93,7 @@ static qsf_status chat_vocabulary(const qsf_model *m, qsf_error *err)
 
 /* ---- what comes out ---- */
 
-/* A template that refuses says that the arguments are not right. */
+/* A template's refusal is reported as an argument error. */
 static qsf_status chat_write(const qsf_chat_ask *ask, qsf_chat_text *out, qsf_error *err)
 {
     const qsf_status st = qsf_chat_write(ask, out, err);
@@ -279,7 +279,7 @@ qsf_status qsf_chat_render_json(const qsf_model *m, const char *messages, size_t
 
 const char *const *qsf_chat_template_names(void) { return qsf_chat_names(); }
 
-/* What a template makes of a conversation without the begin-of-text token; false: nothing. */
+/* A template's output for a conversation, without the begin-of-text token; false: it failed. */
 static bool chat_sample(const qsf_chat_ask *ask, qsf_chat_text *out, const char **text, size_t *len)
 {
     static const qsf_message talk[] = { { "system", "a b" }, { "user", " c\n" }, { "assistant", "d" },
@@ -315,7 +315,7 @@ const char *qsf_chat_template(const qsf_model *m)
     return found;
 }
 
-/* Of several tokens that a template writes behind an answer the first ends it. */
+/* If a template writes several tokens after an answer, the first of them ends it. */
 static qsf_status chat_first_token(const qsf_model *m, char *text, size_t *len, qsf_error *err)
 {
     const char *piece;

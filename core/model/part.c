@@ -10,8 +10,8 @@ bool qsf_part_needs(const qsf_source *s, uint32_t unit)
     return kind == QSF_UNIT_FINAL ? qsf_part_ends(s) : qsf_part_embeds(s);
 }
 
-/* What makes rows of tokens, and is not looked at behind that.  Of anything else in the unit nobody
- * knows whether layers look at it, too: such a model has state outside of its rows. */
+/* Tensors that turn tokens into rows and are not used after that.  Any other tensor in the unit may
+ * also be used by layers: such a model has state outside of its rows. */
 static bool part_is_embedding(uint32_t kind)
 {
     switch (qsf_kind_base(kind)) {

@@ -1,5 +1,5 @@
-/* The part of a model that is run: all of it, or a range of its layers, or a share of each, where
- * others run the rest.
+/* The part of a model that runs here: all of it, a range of its layers, or a share of each; the
+ * rest runs elsewhere.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_PART_H
 #define QSF_PART_H
@@ -30,7 +30,7 @@ bool qsf_part_needs(const qsf_source *s, uint32_t unit);
 
 /* Makes it layers [first, end) of an open file; end 0: to the last one.
  *
- * QSF_E_ARGUMENT      there are no such layers
+ * QSF_E_ARGUMENT      the model does not have these layers
  * QSF_E_UNSUPPORTED   layers need more than a row of hidden states from those before them */
 qsf_status qsf_part_set(qsf_source *s, uint32_t first, uint32_t end, qsf_error *err);
 /* Refuses a part, for what needs the whole model. */

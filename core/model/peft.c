@@ -8,7 +8,7 @@
 #if !defined(QSF_NO_CONVERTER)          /* which is who reads Hugging Face's files */
 
 #define PEFT_WEIGHTS "adapter_model.safetensors"
-enum { PEFT_NAME = 96 };                /* of a tensor, with what stands behind it */
+enum { PEFT_NAME = 96 };                /* of a tensor, including its suffix */
 
 /* ---- names of modules ---- */
 
@@ -43,7 +43,7 @@ static const struct { const char *module, *gguf; } peft_modules[] = {
     { "mlp.shared_experts.gate_proj", "ffn_gate_shexp" }, { "mlp.shared_experts.up_proj", "ffn_up_shexp" },
     { "mlp.shared_experts.down_proj", "ffn_down_shexp" },
 };
-/* Experts' modules: one of these, a number, and behind it what one of those says. */
+/* Experts' modules: one of these prefixes, a number, and a name from the next table. */
 static const char *const peft_experts[] = {
     "mlp.experts.", "block_sparse_moe.experts.", "feed_forward.experts.",
 };
@@ -61,7 +61,7 @@ static bool peft_is_text(const char *p, size_t n, const char *text)
     return n == strlen(text) && !memcmp(p, text, n);
 }
 
-/* What is behind `text` in p[0..*n); NULL: it begins otherwise. */
+/* The rest of p[0..*n) after `text`; NULL: it does not begin with `text`. */
 static const char *peft_behind(const char *p, size_t *n, const char *text)
 {
     const size_t len = strlen(text);
@@ -83,7 +83,7 @@ static const char *peft_in_layer(const char *p, size_t n)
     return NULL;
 }
 
-/* How many digits are before a '.' and more; 0: there is no such number. */
+/* The number of digits before the first '.'; 0: p does not begin with digits and a '.'. */
 static size_t peft_digits(const char *p, size_t n)
 {
     size_t digits = 0;
@@ -91,7 +91,7 @@ static size_t peft_digits(const char *p, size_t n)
     return digits < n && p[digits] == '.' ? digits : 0;
 }
 
-/* Of an expert's module, with the layer's number: a name with the expert's behind it, which only
+/* Names an expert's module in a layer; the expert's number follows the name, a form that only
  * lora_file.c reads. */
 static bool peft_expert(const char *layer, size_t layer_len, const char *p, size_t len, char out[PEFT_NAME])
 {
@@ -133,9 +133,9 @@ static bool peft_gguf_name(const char *module, size_t len, char out[PEFT_NAME])
     return false;
 }
 
-/* How rows of queries and keys lie in the Hugging Face files of an architecture.  Where GGUF files
- * have halves, they were copied.  Where those have pairs, a converter has made them of halves
- * (llama.cpp's permute), or the model's own code turns pairs. */
+/* The order of rows of queries and keys in the Hugging Face files of an architecture.  If GGUF
+ * files have halves, rows were copied.  If they have pairs, a converter has made them from halves
+ * (llama.cpp's permute), or the model's own code rotates pairs. */
 static uint8_t peft_rows(const char *arch)
 {
     const qsf_arch *a = qsf_arch_find(arch);
@@ -162,8 +162,8 @@ static qsf_status peft_refuse(const peft_reader *r, qsf_status st, const char *n
     return qsf_fail(err, st, "%s/" PEFT_WEIGHTS ": tensor \"%.160s\" %s", r->dir, name, why);
 }
 
-/* Where ".lora_A" or its like ends a module's name, and what is behind it: "weight", behind the
- * adapter's name where that is written, or for embeddings nothing. */
+/* Where ".lora_A" or similar ends a module's name, if a valid suffix follows: "weight", possibly
+ * after the adapter's name, or nothing for embeddings. */
 static bool peft_split(const char *name, size_t *module, bool *a, bool *embd)
 {
     static const struct { const char *mark; bool a, embd; } marks[] = {

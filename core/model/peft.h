@@ -7,7 +7,7 @@
 #include "model/gguf.h"
 #include "model/peft_config.h"
 
-/* What a directory says beside its tensors. */
+/* What a directory contains besides its tensors. */
 typedef struct qsf_peft {
     float  *scales;         /* [g->n_tensors] of the pair that a tensor belongs to */
     float   alpha;

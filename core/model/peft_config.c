@@ -17,14 +17,14 @@ enum { PEFT_MAX_NAMES = 16384, PEFT_MAX_PATTERNS = 256, PEFT_MAX_LIST = 4096,
 
 /* ---- members ---- */
 
-/* NULL where the member is missing or null. */
+/* NULL if the member is missing or null. */
 static const qsf_json_node *peft_get(const qsf_json_node *root, const char *key)
 {
     const qsf_json_node *v = qsf_json_member(root, key);
     return v && v->type != QSF_JSON_NULL ? v : NULL;
 }
 
-/* Whether a member says something: not null, false, nothing or empty. */
+/* Whether a member is set: not missing, null, false or empty. */
 static bool peft_set(const qsf_json_node *v)
 {
     if (!v || v->type == QSF_JSON_NULL || v->type == QSF_JSON_FALSE) return false;
@@ -57,7 +57,7 @@ static qsf_status peft_rank(const qsf_json_node *v, const char *dir, const char 
 
 /* ---- what cannot be run ---- */
 
-/* Members that change what an adapter computes where they are set. */
+/* Members that change what an adapter computes if they are set. */
 static const struct { const char *key, *what; } peft_refused[] = {
     { "use_dora", "weights split into magnitude and direction (DoRA)" },
     { "modules_to_save", "whole modules besides the adapters" },
@@ -103,8 +103,8 @@ static void peft_tell(const peft_warn *w, const char *fmt, ...)
     w->tell(w->user, line);
 }
 
-/* Some ways to begin a training take the adapter's first numbers out of the model's own weights:
- * such an adapter goes with what is left of these, which no model file has. */
+/* Some initialisations subtract the adapter's initial values from the model's weights: such an
+ * adapter requires the remaining weights, which the model's file does not have. */
 static qsf_status peft_check_init(const qsf_json_node *root, const char *dir, qsf_error *err)
 {
     static const char *const plain[] = { "gaussian", "eva", "orthogonal" };
@@ -180,8 +180,8 @@ static bool peft_plain_fits(const char *name, const qsf_json_node *pattern, bool
     return true;
 }
 
-/* Sets met of the modules whose whole name the pattern, a regular expression, fits; with behind:
- * whose last parts. */
+/* Sets met for the modules whose whole name matches the pattern, a regular expression; with the
+ * flag set, for those whose last parts match. */
 static qsf_status peft_match(const qsf_platform *p, const qsf_json_node *pattern, bool behind,
                              const char *what, peft_module *m, uint32_t n, qsf_arena *tmp, qsf_error *err)
 {
@@ -284,7 +284,7 @@ static qsf_status peft_named(const qsf_json *j, const char *dir, const char *key
     return QSF_OK;
 }
 
-/* The number behind the first two parts of a name that is one; -1: there is none. */
+/* The first numeric part of a name after its first two parts; -1: not found. */
 static int64_t peft_layer(const char *name)
 {
     uint32_t parts = 0;

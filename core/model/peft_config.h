@@ -16,7 +16,7 @@ typedef struct peft_module {
     float       scale;          /* out */
     bool        met;            /* for peft_config.c */
     float       alpha;
-    uint32_t    asked;          /* the rank that the file says */
+    uint32_t    asked;          /* the rank in the file */
 } peft_module;
 
 /* Where warnings go; tell may be NULL. */

@@ -27,7 +27,7 @@ uint64_t qsf_planes_rest(const qsf_planes *p)
     return rest;
 }
 
-/* ---- two vectors, one behind the other ---- */
+/* ---- two consecutive vectors ---- */
 
 static void pair_split(const uint8_t *a, uint8_t *high, uint8_t *low)
 {
@@ -47,10 +47,10 @@ static void pair_join(const uint8_t *high, const uint8_t *low, uint8_t *a)
     }
 }
 
-/* Without the lower halves, codes get them from the middle, in turn half a step below and above it.
- * Those beside zero, 0 to 15 and -16 to -1, are brought nearer to it, to 3 and -4: columns of very
- * large activations have very small weights, and half a step in each of these is worse than
- * anything else (docs/quantisers.md has the figures). */
+/* Until the lower halves are read, they are set to the middle, alternately half a step below and
+ * above it.  Codes next to zero, 0 to 15 and -16 to -1, are set nearer to it, to 3 and -4: columns
+ * with very large activations have very small weights, and an error of half a step in each of these
+ * does the most damage (docs/quantisers.md has the figures). */
 static uint8_t byte_guess(uint32_t high, uint8_t middle)
 {
     return (uint8_t)(high << 4 | (high == 0 ? 3 : high == 15 ? 12 : middle));

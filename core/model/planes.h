@@ -13,7 +13,7 @@ typedef struct qsf_planes {
     uint64_t          raw;
 } qsf_planes;
 
-/* Bytes of the second piece: 0 where nothing of the unit is split.  The first has the others. */
+/* Bytes of the second piece: 0 if nothing of the unit is split.  The first has the others. */
 uint64_t qsf_planes_rest(const qsf_planes *p);
 /* raw[p->raw] to both pieces. */
 void     qsf_planes_split(const qsf_planes *p, const uint8_t *raw, uint8_t *first, uint8_t *rest);

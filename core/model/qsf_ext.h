@@ -1,4 +1,4 @@
-/* The extension section of a QSF file: keys and values that say everything the header has
+/* The extension section of a QSF file: keys and values for everything that the header has
  * no field for.
  * SPDX-License-Identifier: MIT
  *
@@ -35,7 +35,7 @@ void qsf_ext_put_u64s(qsf_ext_out *o, const char *key, const uint64_t *v, uint64
 void qsf_ext_put_u64(qsf_ext_out *o, const char *key, uint64_t v);
 
 void qsf_ext_put_hparams(qsf_ext_out *o, const qsf_hparams *hp);
-/* Whether it says what readers of version 2 would step over, and compute something else. */
+/* Whether it has keys that readers of version 2 would skip, and then compute something else. */
 bool qsf_ext_needs_reader(const qsf_hparams *hp);
 void qsf_ext_put_vocab(qsf_ext_out *o, const qsf_vocab *v);
 void qsf_ext_put_f32s(qsf_ext_out *o, const char *key, const float *v, uint64_t n);
@@ -61,17 +61,17 @@ typedef struct qsf_ext_value {
 
 /* Checks that every entry lies inside p[len]. */
 qsf_status qsf_ext_open(qsf_ext *x, const void *p, uint64_t len, const char *path, qsf_error *err);
-/* *v is the first entry of that key; count 0 and data NULL where there is none.
+/* *v is the first entry with that key; count 0 and data NULL if the key is missing.
  * QSF_E_CORRUPT: it has another type. */
 qsf_status qsf_ext_get(const qsf_ext *x, const char *key, uint8_t type, qsf_ext_value *v, qsf_error *err);
-/* One number; *out keeps its value where the key is missing. */
+/* One number; *out keeps its value if the key is missing. */
 qsf_status qsf_ext_get_u32(const qsf_ext *x, const char *key, uint32_t *out, qsf_error *err);
 qsf_status qsf_ext_get_u64(const qsf_ext *x, const char *key, uint64_t *out, qsf_error *err);
 
 /* Fields whose key is missing keep their value. */
 qsf_status qsf_ext_get_hparams(const qsf_ext *x, qsf_hparams *hp, qsf_arena *a, qsf_error *err);
 qsf_status qsf_ext_get_vocab(const qsf_ext *x, qsf_vocab *v, qsf_arena *a, qsf_error *err);
-/* *c is NULL where the file has none.  hp is checked. */
+/* *c is NULL if the file has no clusters.  hp is checked. */
 qsf_status qsf_ext_get_clusters(const qsf_ext *x, const qsf_hparams *hp, const qsf_clusters **c, qsf_arena *a,
                                 qsf_error *err);
 qsf_status qsf_ext_get_embd_clusters(const qsf_ext *x, const qsf_hparams *hp, const qsf_embd_clusters **c,

@@ -8,9 +8,9 @@
 
 enum {
     QSF_HEADER_BYTES  = 128,
-    QSF_VERSION_EMBD_CLUSTERS = 2,  /* the header's version where the embedding is clustered; else 1 */
-    QSF_VERSION_LAYERS = 3,         /* where the description has keys that version 2 did not know */
-    QSF_VERSION_PLANES = 4,         /* where units lie in two pieces */
+    QSF_VERSION_EMBD_CLUSTERS = 2,  /* the header's version if the embedding is clustered; else 1 */
+    QSF_VERSION_LAYERS = 3,         /* if the description has keys that version 2 did not know */
+    QSF_VERSION_PLANES = 4,         /* if units lie in two pieces */
     QSF_ENTRY_BYTES   = 32,         /* of the layer index */
     QSF_EMBD_HEAD     = 16,         /* embedding header */
     QSF_TENSOR_HEAD   = 16,
@@ -26,10 +26,10 @@ enum {
 
 /* ---- tensor headers ---- */
 void qsf_tensor_header_put(uint8_t out[QSF_TENSOR_HEAD], const qsf_tensor *t);
-/* layer_type: what type byte 0xFF stands for.  Fills t->bytes too. */
+/* layer_type: the meaning of type byte 0xFF.  Fills t->bytes too. */
 qsf_status qsf_tensor_header_get(const uint8_t h[QSF_TENSOR_HEAD], uint8_t layer_type, qsf_tensor *t,
                                  qsf_error *err);
-/* The block size of a type where byte 14 of the header is log2_block. */
+/* The block size of a type if byte 14 of the header is log2_block. */
 uint32_t   qsf_header_block(uint32_t type, uint8_t log2_block);
 /* Whether readers step over tensors of this kind: padding, and what a later version may add. */
 static inline bool qsf_kind_skipped(uint32_t kind)

@@ -22,7 +22,7 @@ static qsf_status plain_unit(qsf_source *s, uint32_t unit, uint64_t at, uint64_t
     return QSF_OK;
 }
 
-/* The tensors of a layer: from its bytes where it had to be decompressed (raw),
+/* The tensors of a layer: from its bytes if it had to be decompressed (raw),
  * else header by header from the file. */
 static qsf_status plain_chain(qsf_source *s, uint32_t unit, const uint8_t *raw, uint8_t layer_type,
                               uint32_t n_headers, qsf_error *err)

@@ -204,7 +204,7 @@ static qsf_status ext_unit(qsf_source *s, uint32_t unit, uint64_t at, uint64_t e
     return QSF_OK;
 }
 
-/* Behind the payload the extent is filled with less than 4096 zeros;
+/* After the payload the extent is filled with less than 4096 zeros;
  * the CRC of both follows from the payload's. */
 static qsf_status ext_layer(qsf_source *s, uint32_t i, const uint8_t *entry, uint64_t end, qsf_error *err)
 {

@@ -56,7 +56,7 @@ static bool unit_takes_kind(const qsf_source *s, uint32_t unit, uint32_t kind)
     return role && role->part == part && (kind < QSF_K_SCALE || role->scale);
 }
 
-/* A scale is one float behind the matrix that it multiplies. */
+/* A scale is one float after the matrix that it multiplies. */
 static qsf_status unit_check_scale(const qsf_source *s, uint32_t unit, const qsf_tensor *t, qsf_error *err)
 {
     char name[32];
@@ -222,7 +222,7 @@ static qsf_status unit_check_final(const qsf_source *s, uint32_t unit, const uin
     return unit_check_chain(s, unit, u, raw, at, i, err);
 }
 
-/* One piece of a unit: where it is in one, that is all of it. */
+/* One piece of a unit: if it is in one, that is all of it. */
 static qsf_status piece_check_crc(const qsf_source *s, uint32_t unit, const qsf_unit *u, const void *bytes,
                                   bool rest, qsf_error *err)
 {

@@ -131,8 +131,8 @@ static qsf_status writer_zeros(qsf_writer *w, uint64_t len, qsf_error *err)
     return writer_put(w, zeros, len, err);
 }
 
-/* A tensor header begins where the data behind it falls on a multiple of 64; a padding tensor fills
- * the way to there. */
+/* A tensor header is placed such that the data after it begins at a multiple of 64; a padding
+ * tensor fills the gap. */
 static qsf_status writer_align(qsf_writer *w, qsf_error *err)
 {
     qsf_status st;
@@ -288,8 +288,8 @@ static qsf_status writer_pack(qsf_writer *w, uint64_t *payload, uint8_t *compres
     return st;
 }
 
-/* Writes the unit in w->raw but for the low bits of its codes, which are kept.  *payload: bytes
- * written. */
+/* Writes the unit in w->raw without the low bits of its codes, which are kept for later.  *payload:
+ * bytes written. */
 static qsf_status writer_split(qsf_writer *w, uint64_t *payload, qsf_error *err)
 {
     const qsf_planes planes = { w->tensors, w->places, w->n_listed, w->at };
@@ -311,7 +311,7 @@ done:
     return st;
 }
 
-/* All second pieces, behind the final unit. */
+/* Writes all second pieces after the final unit. */
 static qsf_status writer_rests(qsf_writer *w, qsf_error *err)
 {
     qsf_status st = QSF_OK;

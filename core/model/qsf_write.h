@@ -8,7 +8,7 @@
 typedef struct qsf_writer qsf_writer;
 
 typedef struct qsf_write_options {
-    uint8_t  default_type;      /* header byte 48: a qsf_type 0-5; QSF_T_MIXED where the tensors say */
+    uint8_t  default_type;      /* header byte 48: a qsf_type 0-5; QSF_T_MIXED if the tensors say */
     uint8_t  compression;       /* QSF_COMPRESS_*, for layers */
     bool     progressive;       /* embedding and layers in two pieces; not with a compression */
     uint32_t max_tensors;       /* room for this many tensors in the directory, outliers included */
@@ -17,8 +17,8 @@ typedef struct qsf_write_options {
     const qsf_embd_clusters *embd_clusters;
 } qsf_write_options;
 
-/* Begins path's temporary file.  hp, v and meta are copied or written at once.  On an error *out is
- * NULL, nothing is left behind. */
+/* Begins path's temporary file.  hp, v and meta are copied or written immediately.  On an error
+ * *out is NULL and no file remains. */
 qsf_status qsf_writer_new(const qsf_platform *p, const char *path, const qsf_hparams *hp, const qsf_vocab *v,
                           const qsf_meta *meta, uint32_t n_meta, const qsf_write_options *o, qsf_writer **out,
                           qsf_error *err);

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "model/roles.h"
 
-/* GGUF writes ".weight" behind a weight's name, and nothing behind a bias's. */
+/* GGUF names of weights end with ".weight"; those of biases have no such suffix. */
 #if defined(QSF_NO_CONVERTER)           /* which is who looks for Hugging Face's names */
 #  define HF(name) NULL
 #else

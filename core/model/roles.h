@@ -1,5 +1,4 @@
-/* What the tensors of a model are for: one table, which readers, shape checks, the converter and
- * messages use.
+/* The roles of a model's tensors: one table for readers, shape checks, the converter and messages.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_ROLES_H
 #define QSF_ROLES_H
@@ -14,8 +13,8 @@ typedef enum qsf_dim {
     QSF_DIM_CTX,
     QSF_DIM_TYPES,   /* of tokens */
     QSF_DIM_CLASSES,
-    QSF_DIM_DENSE,   /* between the dense layers behind the pooling */
-    QSF_DIM_TABLE,   /* what a token has for all layers */
+    QSF_DIM_DENSE,   /* between the dense layers after pooling */
+    QSF_DIM_TABLE,   /* a token's per-layer embeddings for all layers */
     QSF_DIM_LAYER_EMBD, /* and for one */
     QSF_DIM_ALTUP, /* all streams of a row, ... */
     QSF_DIM_OTHERS, /* ... all but the first */
@@ -36,14 +35,14 @@ typedef enum qsf_dim {
     QSF_DIM_EXPERT_EMBD, /* columns that an expert takes and gives, ... */
     QSF_DIM_EXPERTS_EMBD, /* ... of all of them */
     QSF_DIM_MIX_IN, /* columns that a mixer with state is given */
-    QSF_DIM_MIX, /* columns that it makes of them */
+    QSF_DIM_MIX, /* columns of its output */
     QSF_DIM_CHANNELS, /* of its convolution */
     QSF_DIM_CONV, /* weights of its convolution: a row of them for each channel */
     QSF_DIM_MIX_HEADS,
     QSF_DIM_LATENT, /* of keys and values */
     QSF_DIM_Q_LATENT,
-    QSF_DIM_PLAIN, /* columns of a head's query that do not turn */
-    QSF_DIM_HEADS_LATENT, /* all heads' queries as they meet the latent */
+    QSF_DIM_PLAIN, /* columns of a head's query that do not rotate */
+    QSF_DIM_HEADS_LATENT, /* all heads' queries as multiplied by the latent */
     QSF_DIM_KV_B, /* all heads' plain keys and values */
     QSF_DIM_BETAS, /* one for each of these, or an alpha with each */
     QSF_DIM_MIX_NORM,
@@ -51,7 +50,7 @@ typedef enum qsf_dim {
     QSF_DIM_MIX_RANK, /* columns that Mamba-1's steps are widened from, ... */
     QSF_DIM_MIX_STEPS, /* ... and that they are widened to, ... */
     QSF_DIM_MIX_STATE, /* ... numbers that are written and read, ... */
-    QSF_DIM_MIX_X, /* ... and what is written and read behind them */
+    QSF_DIM_MIX_X, /* ... and the steps followed by what is written and read */
     QSF_DIM_LERPS, /* RWKV's shares of the row before, ... */
     QSF_DIM_MIX_RATE, /* ... columns that its rates are widened from, ... */
     QSF_DIM_MIX_FIRST, /* ... the first layer's values, ... */
@@ -61,11 +60,11 @@ typedef enum qsf_dim {
 /* When a tensor must be there, by the descriptions of the model and of the layer. */
 typedef enum qsf_when {
     QSF_WHEN_ALWAYS,
-    QSF_WHEN_FF, /* a feed-forward that is everybody's, ... */
+    QSF_WHEN_FF, /* a feed-forward for all rows, ... */
     QSF_WHEN_GATED, /* ... and has a gate */
     QSF_WHEN_EXPERTS,
     QSF_WHEN_EXPERT_GATE, /* ... that have gates, ... */
-    QSF_WHEN_BESIDE, /* ... norms of their own, beside everybody's, ... */
+    QSF_WHEN_BESIDE, /* ... norms of their own, in parallel with shared ones, ... */
     QSF_WHEN_EXPERTS_APART, /* ... another width than the stream, ... */
     QSF_WHEN_MAY_EXPERTS, /* ... and what may be there then */
     QSF_WHEN_LEARNED_POS,
@@ -74,9 +73,9 @@ typedef enum qsf_when {
     QSF_WHEN_FFN_NORM,  /* ... before the feed-forward, ... */
     QSF_WHEN_FINAL_NORM, /* ... before the head */
     QSF_WHEN_SUMS, /* sums with the stream are normed */
-    QSF_WHEN_CLASSES, /* texts are scored */
+    QSF_WHEN_CLASSES, /* the model is a classifier */
     QSF_WHEN_TYPES, /* tokens have types */
-    QSF_WHEN_DENSE, /* layers are behind the pooling */
+    QSF_WHEN_DENSE, /* dense layers follow pooling */
     QSF_WHEN_IT_IS, /* it need not be */
     QSF_WHEN_ATTENTION, /* the layer's mixer is that, ... */
     QSF_WHEN_QUERIES, /* ... with queries that no latent is between, ... */
@@ -122,11 +121,11 @@ typedef struct qsf_role {
     uint8_t rows, cols, when;             /* qsf_dim, qsf_dim, qsf_when */
     /* "attn_q", "attn_q.bias": in messages, and in patterns for tensors */
     const char *name;
-    const char *gguf;                     /* "attn_q.weight", behind "blk.N." in a layer */
+    const char *gguf;                     /* "attn_q.weight", after "blk.N." in a layer */
     const char *outliers;                 /* "attn_q.outliers" */
-    const char *scale;                    /* "attn_q.scale", also GGUF's; NULL: it is no matrix */
-    /* Llama's, behind "layers.N." in a layer; NULL: it has none.  Other names stand with their
-     * model type in convert/read/hf_types.c. */
+    const char *scale;                    /* "attn_q.scale", also GGUF's; NULL: it is not a matrix */
+    /* Llama's, after "layers.N." in a layer; NULL: Llama lacks the tensor.  Other models' names are
+     * in convert/read/hf_types.c. */
     const char *hf;
 } qsf_role;
 
@@ -160,8 +159,8 @@ static inline bool qsf_kinds_have(uint64_t kinds, uint32_t kind) { return kind <
 /* layer: of the tensor's layer; NULL for tensors of the embedding and of the final section, which
  * have only sizes of the model. */
 uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *layer, qsf_dim dim);
-/* What stands one behind the other where a tensor of a file holds several: rows of a matrix, values
- * of a vector. */
+/* The size by which a tensor counts when a file's tensor holds several one after another: rows of a
+ * matrix, values of a vector. */
 uint64_t qsf_role_outputs(const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role);
 /* Whether the layer has the part that the tensor is for. */
 bool     qsf_role_fits(const qsf_layer *layer, const qsf_role *role);

@@ -83,7 +83,7 @@ static qsf_status safetensors_entry(const qsf_json_node *v, const weights_file *
     t->bytes = end - begin;
     t->type = WEIGHTS_NO_TYPE;
     const safetensors_dtype *d = safetensors_find_dtype(t->dtype);
-    if (!d) return QSF_OK;          /* a newer type: refused only where the tensor is needed */
+    if (!d) return QSF_OK;          /* a newer type: refused only if the tensor is needed */
     t->type = d->type;
     if (qsf_mul_u64(count, d->bits, &bits) || bits / 8 != t->bytes)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s has %llu bytes, its shape and dtype %s need %llu",

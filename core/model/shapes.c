@@ -4,7 +4,7 @@
 #include "model/roles.h"
 #include "model/source_formats.h"
 
-/* Norms that are there exactly where the description says. */
+/* Norms that must exist exactly if the description has them. */
 static bool shape_is_of_flow(const qsf_role *role)
 {
     return role->when == QSF_WHEN_ATTN_NORM || role->when == QSF_WHEN_FFN_NORM ||

@@ -108,7 +108,7 @@ static bool share_possible(const share_places *x, uint64_t at)
 static bool share_deal(const share_places *x, qsf_range all, const share_ask *ask, qsf_range *mine)
 {
     uint64_t total = 0, sum = 0;
-    uint32_t left = 0;              /* places that can be cut at behind the last cut */
+    uint32_t left = 0;              /* possible cuts after the last cut */
     for (uint32_t k = 0; k < ask->n; k++) total += ask->sizes ? ask->sizes[k] : 1;
     for (size_t at = all.begin + 1; at < all.end; at++) left += share_possible(x, at);
     *mine = (qsf_range){ all.begin, all.end };
@@ -132,7 +132,7 @@ static bool share_deal(const share_places *x, qsf_range all, const share_ask *as
     return true;
 }
 
-/* Whole groups; or, where there are fewer of them than shares, heads of one group, whose keys and
+/* Whole groups; or, if there are fewer of them than shares, heads of one group, whose keys and
  * values several shares then have. */
 static bool share_heads(const qsf_source *s, uint32_t layer, const share_ask *ask, share_cut *cut)
 {
@@ -310,7 +310,7 @@ static qsf_status share_layer(qsf_source *s, uint32_t layer, const share_ask *as
     return QSF_OK;
 }
 
-/* All layers' pieces, then those of the other units, which stay as they are. */
+/* The pieces of all layers, then those of the other units, which stay whole. */
 static qsf_status share_units(qsf_source *s, const share_ask *ask, share_unit *x, qsf_error *err)
 {
     for (uint32_t i = 0; i < s->hp.n_layers; i++) {

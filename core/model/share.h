@@ -1,5 +1,5 @@
-/* A share of every layer: some of its heads and of its feed-forward's columns, where others have
- * the rest (tensor parallelism).
+/* A share of every layer: some of its heads and of its feed-forward's columns, while other shares
+ * have the rest (tensor parallelism).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_SHARE_H
 #define QSF_SHARE_H
@@ -10,15 +10,15 @@
 
 enum { QSF_MOST_SHARES = 256 };
 
-/* Makes it share i of n of an open file: records of layers say its heads and columns, units have
+/* Makes s share i of n of an open file: layer records describe its heads and columns, units have
  * its rows and columns of matrices and are read in pieces, and only the first share has a head.
- * sizes: [n] how large shares are beside each other, NULL: equal.  n < 2: the whole.
+ * sizes: [n] relative sizes of the shares, NULL: equal.  n < 2: the whole.
  *
- * QSF_E_ARGUMENT      there is no such share
- * QSF_E_UNSUPPORTED   layers of this model, or matrices of this file, cannot be cut so */
+ * QSF_E_ARGUMENT      the share does not exist QSF_E_UNSUPPORTED   layers of this model, or
+ * matrices of this file, cannot be divided like this */
 qsf_status qsf_share_set(qsf_source *s, uint32_t i, uint32_t n, const uint32_t *sizes, qsf_error *err);
 
-/* The record of a whole layer; NULL: the unit is none.  qsf_source_layer has the share's. */
+/* The record of a whole layer; NULL: the unit is not a layer.  qsf_source_layer has the share's. */
 const qsf_layer *qsf_share_whole(const qsf_source *s, uint32_t unit);
 /* Which rows and columns the share has of a layer's matrix. */
 void qsf_share_matrix(const qsf_source *s, uint32_t layer, uint32_t kind, qsf_range *rows, qsf_range *cols);

@@ -77,8 +77,8 @@ bool qsf_i2s_layout_find(const char *name, qsf_i2s_layout *out)
     return false;
 }
 
-/* A directory is no model file; one with a config.json can become one.
- * Else the message stays as it is. */
+/* A directory is not a model file, but one with a config.json can be converted.
+ * Otherwise the message stays unchanged. */
 static qsf_status source_refuse(const qsf_source *s, qsf_status st, qsf_error *err)
 {
     char config[1024];
@@ -253,7 +253,7 @@ static qsf_status unit_read(const qsf_source *s, const qsf_unit *u, uint64_t at,
     return QSF_OK;
 }
 
-/* Where only the whole unit can be checked or decompressed. */
+/* For units that can be checked or decompressed only as a whole. */
 static qsf_status load_through_unit(const qsf_source *s, uint32_t unit, const qsf_tensor *t, uint64_t place,
                                     void *dst, qsf_error *err)
 {

@@ -12,19 +12,20 @@
 
 enum { QSF_MAX_SPLITS = 512 };
 
-/* Rows of the head by likeness, for QSF_HEAD_CLUSTERS; docs/format.md says what the numbers are. */
+/* Rows of the head clustered by similarity, for QSF_HEAD_CLUSTERS; docs/format.md describes the
+ * numbers. */
 typedef struct qsf_clusters {
     uint32_t   n;
     uint32_t  *first;             /* [n + 1] places of a cluster's rows in order */
     uint32_t  *order;             /* [n_vocab] rows, cluster by cluster */
-    uint32_t  *place;             /* [n_vocab] where a row stands in order; not used for writing */
+    uint32_t  *place;             /* [n_vocab] a row's index in order; not used for writing */
     float     *radius;            /* [n] how far rows are from their centroid */
     float     *scale;             /* [n_embd] what columns count in distances */
     qsf_tensor centroids;         /* [n][n_embd], 8 bits in tiles, in memory */
 } qsf_clusters;
 enum { QSF_MAX_CLUSTERS = 65536 };
 
-/* The token embedding's rows by likeness: its tensor has what is left of them without their
+/* The token embedding's rows clustered by similarity: its tensor has their differences from their
  * cluster's centroid. */
 typedef struct qsf_embd_clusters {
     uint32_t   n;
@@ -46,7 +47,7 @@ typedef struct qsf_source {
     bool          vocab_only;     /* as asked: weights may be missing */
     uint8_t       i2s_layout;     /* as asked: a qsf_i2s_layout */
     qsf_hparams   hp;
-    /* What the engine computes by; none where vocab_only is set. */
+    /* What the engine computes from; empty if vocab_only is set. */
     uint32_t      n_ropes;
     qsf_rope_record *ropes;
     qsf_layer    *layers;         /* [hp.n_layers] */
@@ -75,16 +76,16 @@ typedef struct qsf_source {
     qsf_meta     *meta;
     struct qsf_arena *arena;      /* owns all of the above */
     /* CRC-32s of each crc_chunk bytes of the embedding's and the final unit, for reading them in
-     * parts; NULL where the file has none. */
+     * parts; NULL if the file does not have them. */
     uint32_t      crc_chunk, n_embd_crcs, n_final_crcs;
     const uint32_t *embd_crcs, *final_crcs;
-    const qsf_clusters *clusters; /* NULL: the file has none */
-    /* not NULL: a row of the embedding is its tensor's row and its cluster's centroid; never where
+    const qsf_clusters *clusters; /* NULL: not in the file */
+    /* not NULL: a row of the embedding is its tensor's row plus its cluster's centroid; NULL if
      * tied */
     const qsf_embd_clusters *embd_clusters;
     /* bytes that were taken while the file was opened, most of which have been given back */
     uint64_t      opening;
-    struct qsf_unpack *unpack;    /* the decompressor's memory; NULL where no unit needs it */
+    struct qsf_unpack *unpack;    /* the decompressor's memory; NULL if no unit needs it */
 } qsf_source;
 static inline uint32_t qsf_source_unit(const qsf_source *s, qsf_unit_id id)
 {
@@ -93,7 +94,7 @@ static inline uint32_t qsf_source_unit(const qsf_source *s, qsf_unit_id id)
 static inline uint32_t qsf_unit_embd(const qsf_source *s) { return qsf_source_unit(s, qsf_id_embd()); }
 static inline uint32_t qsf_unit_final(const qsf_source *s) { return qsf_source_unit(s, qsf_id_final()); }
 
-/* The record of a unit that is a layer; NULL: another one. */
+/* The record of a unit that is a layer; NULL: not a layer. */
 static inline const qsf_layer *qsf_source_layer(const qsf_source *s, uint32_t unit)
 {
     return unit < s->hp.n_layers ? &s->layers[unit] : NULL;
@@ -105,20 +106,20 @@ static inline const qsf_layer *qsf_source_layer(const qsf_source *s, uint32_t un
  * *out is NULL. */
 qsf_status qsf_source_open(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
                            bool vocab_only, qsf_source **out, qsf_error *err);
-/* The same, with a layout for tensors of type I2_S in place of what their sizes say. */
+/* The same, with a given layout for tensors of type I2_S; otherwise their sizes determine it. */
 qsf_status qsf_source_open_as(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
                               bool vocab_only, qsf_i2s_layout i2s, qsf_source **out, qsf_error *err);
 /* As qsf_source_open, but nothing is read: the files only, for a reader of another kind of file. */
 qsf_status qsf_source_open_bare(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
                                 qsf_source **out, qsf_error *err);
-void       qsf_source_close(qsf_source *s);      /* takes NULL and half-built */
+void       qsf_source_close(qsf_source *s);      /* accepts NULL and a partly built one */
 
 /* How its files are read from now on (qsf_platform's read_by).
- * *how: NULL where the host does not say. */
+ * *how: NULL if the host does not say. */
 qsf_status qsf_source_read_by(const qsf_source *s, qsf_io io, bool streams, const char **how, qsf_error *err);
 
-/* After a unit's extents have been read to stored[]: checks its CRC and, where compressed,
- * decompresses to raw[] (raw may be NULL where the unit is not compressed).  For QSF, checks that
+/* After a unit's extents have been read to stored[]: checks its CRC and, if compressed,
+ * decompresses to raw[] (raw may be NULL if the unit is not compressed).  For QSF, checks that
  * the tensor headers in the bytes are those that opening saw. */
 qsf_status qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, qsf_error *err);
 enum { QSF_CHECK_CRC = 1, QSF_CHECK_FIRST = 2, QSF_CHECK_SHARED = 4 };

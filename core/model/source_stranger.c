@@ -1,4 +1,4 @@
-/* Says what a file is that somebody gave in a model's place.
+/* Identifies a file that was passed instead of a model, for the error message.
  * SPDX-License-Identifier: MIT */
 #include "model/source_formats.h"
 #include "model/source_read.h"
@@ -53,8 +53,7 @@ static bool stranger_contains(const uint8_t *b, size_t n, const char *text)
     return false;
 }
 
-/* Whether a text begins with `word`, in small letters or capitals,
- * behind spaces and a byte order mark. */
+/* Whether the bytes begin with `word` in any case, after spaces and a byte order mark. */
 static bool stranger_begins(const uint8_t *b, size_t n, const char *word)
 {
     for (; n && (*b <= ' ' || *b >= 0x80); n--) b++;
@@ -63,7 +62,7 @@ static bool stranger_begins(const uint8_t *b, size_t n, const char *word)
     return true;
 }
 
-/* The beginning of a text as one line; empty where the bytes are none. */
+/* The beginning of text as one line; empty if the bytes are not text. */
 static void stranger_text(const uint8_t *b, size_t n, char out[STRANGER_SHOWN + 1])
 {
     size_t len = 0;

@@ -18,12 +18,12 @@ typedef struct qsf_unit {
     uint8_t  compression;
     bool     has_crc;
     uint32_t crc;                 /* of the stored bytes */
-    float    importance;          /* of a layer, 1 where unknown */
+    float    importance;          /* of a layer, 1 if unknown */
     uint32_t first_extent, n_extents;
     uint32_t first_tensor, n_tensors;
     uint32_t n_expert_tensors;    /* the last of them are of experts that can be read alone; 0: none can */
     uint32_t shared_crc;          /* with expert_crcs: of what is before their data */
-    const uint32_t *expert_crcs;  /* [experts] of an expert's rows in these tensors; NULL: there are none */
+    const uint32_t *expert_crcs;  /* [experts] of an expert's rows in these tensors; NULL: not stored */
     uint64_t payload;             /* QSF: of the stored bytes, those before the zeros at the end */
     uint64_t rest;                /* of the stored bytes, the last ones are the low bits; 0: in one piece */
     uint32_t rest_crc;            /* of these; crc is then of the others */
@@ -40,7 +40,7 @@ static inline qsf_unit_id qsf_id_embd(void) { return (qsf_unit_id){ QSF_UNIT_EMB
 static inline qsf_unit_id qsf_id_final(void) { return (qsf_unit_id){ QSF_UNIT_FINAL, 0 }; }
 
 /* The one place that knows the order of a source's table of units: the layers, the embedding, the
- * final section (the last norm, and the head where it is not the embedding). */
+ * final section (the last norm, and the head if it is not the embedding). */
 static inline uint32_t qsf_units_of(uint32_t n_layers) { return n_layers + 2; }
 static inline uint32_t qsf_unit_number(uint32_t n_layers, qsf_unit_id id)
 {
@@ -56,9 +56,9 @@ struct qsf_source;
 
 /* "layer 3", "embedding", "final section"; buf may hold it. */
 const char *qsf_unit_name(const struct qsf_source *s, uint32_t unit, char buf[32]);
-/* A layer without the experts that can be read alone; as it is where it has none. */
+/* A layer without the experts that can be read alone; unchanged if it has no such experts. */
 qsf_unit    qsf_unit_shared(const struct qsf_source *s, uint32_t unit);
-/* Which of the unit's tensors is of that kind; -1: it has none. */
+/* The index of the unit's tensor of that kind; -1: not found. */
 int         qsf_unit_find(const struct qsf_source *s, uint32_t unit, uint32_t kind);
 
 #endif

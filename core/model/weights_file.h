@@ -9,7 +9,7 @@
 
 enum { WEIGHTS_MAX_DIMS = 4, WEIGHTS_NO_TYPE = 0xff };
 
-/* An open weight file.  Paths and files belong to whoever opened them. */
+/* An open weight file.  Paths and files belong to the code that opened them. */
 typedef struct weights_file {
     const char *path;       /* for messages */
     qsf_file   *file;
@@ -18,7 +18,7 @@ typedef struct weights_file {
 
 typedef struct weights_tensor {
     const char *name;
-    const char *dtype;      /* as the file says it: "BF16", "HalfStorage" */
+    const char *dtype;      /* the file's name for it: "BF16", "HalfStorage" */
     /* QSF_T_F16, QSF_T_BF16, QSF_T_F32; WEIGHTS_NO_TYPE: another one, refused when it is needed */
     uint8_t     type;
     bool        transposed; /* two dimensions, and the first one is the dense one */

@@ -25,7 +25,7 @@ extern QSF_CODEBOOK qsf_iq3_s_grid[512];
 /* field - 1.  Value = d * (2 * scale + 1) * (field - 1 +- 1/8); IQ1_S and IQ1_M share it. */
 extern QSF_CODEBOOK qsf_iq1_grid[2048];
 
-/* The same a byte a column, where kernels take entries whole: 8 times the field of IQ1.  33 KB. */
+/* The same a byte a column, if kernels take entries whole: 8 times the field of IQ1.  33 KB. */
 #if defined(__x86_64__)
 extern const uint64_t qsf_iq2_xxs_codes[256], qsf_iq2_xs_codes[512], qsf_iq2_s_codes[1024];
 extern const uint32_t qsf_iq3_xxs_codes[256], qsf_iq3_s_codes[512];

@@ -50,7 +50,7 @@ enum { GGML_NONE = 0xff };
 
 /* Places in a block. */
 typedef struct ggml_fields {
-    uint8_t own;              /* QSF type that says the same; GGML_NONE: stays as it is */
+    uint8_t own;              /* equivalent QSF type; GGML_NONE: keeps its own type */
     uint8_t bits;             /* of a code; 0: no such type */
     uint8_t first, second;    /* 16-bit fields; GGML_NONE: not there */
     uint16_t scales;
@@ -112,9 +112,9 @@ uint64_t qsf_ggml_tiled_bytes(const qsf_tensor *t)
 }
 
 /* ---- planes: fields of 1, 2 or 4 bits, four columns in the bytes of a 32-bit word ----
- * Blocks and tiles hold the same words but for one thing: where field n of word i is column group
- * n's in the block, it is column group i's in the tile.  So a set of 8 / bits words is turned like
- * a matrix, the same way forth and back. */
+ * Blocks and tiles hold the same words with one difference: field n of word i belongs to column
+ * group n in the block, and to column group i in the tile.  So a set of 8 / bits words is
+ * transposed like a matrix; the inverse is the same operation. */
 
 /* The words of some rows at once. */
 #if defined(__has_builtin) && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -236,7 +236,8 @@ GGML_TEMPLATE ggml_plane plane_high(const ggml_fields *f, uint32_t groups)
     return (ggml_plane){ bits, f->high, low, groups * bits };
 }
 
-/* Words that are not turned with others, all or none: TQ1_0's bytes of five digits stay whole. */
+/* Words that are not transposed with others, all or none: TQ1_0's bytes of five digits stay whole.
+ */
 GGML_TEMPLATE uint32_t words_alone(uint32_t type, const ggml_plane *p)
 {
     return type == QSF_T_TQ1_0                                         ? 13
@@ -244,8 +245,8 @@ GGML_TEMPLATE uint32_t words_alone(uint32_t type, const ggml_plane *p)
                                                                        : 0;
 }
 
-/* Where word i of a plane, turned, stands among the vectors of a tile.  A super-block's chunk of
- * eight words is as many groups as a byte has fields (Q6_K's nibbles: every other one); in blocks
+/* The index of word i of a transposed plane among the vectors of a tile.  A super-block's chunk of
+ * eight words has as many groups as a byte has fields (Q6_K's nibbles: every other one); in blocks
  * of 32, and IQ4_XS, a chunk is the four words of one group.  NVFP4's words are in order. */
 GGML_TEMPLATE uint32_t plane_vector(uint32_t type, const ggml_fields *f, const ggml_plane *p, uint32_t i)
 {

@@ -7,14 +7,14 @@
 #include "base/pool.h"
 #include "tensor/types.h"
 
-/* What t, a matrix of a GGUF type, becomes as tiles: the QSF type (blocks of 32) that says the same
- * as Q4_0, Q4_1, Q5_0 or Q8_0; the type itself, with packing 1, for the others (the tiles are drawn
- * in kernels/kernels.h); -1: it is no such tensor. */
+/* The type of t, a matrix of a GGUF type, as tiles: for Q4_0, Q4_1, Q5_0 and Q8_0 the equivalent
+ * QSF type (blocks of 32); for the others their own type with packing 1 (kernels/kernels.h draws
+ * the tiles); -1: t is not such a tensor. */
 int    qsf_ggml_tile_type(const qsf_tensor *t);
 /* Bytes of scratch for one strip of t. */
 size_t qsf_ggml_strip_bytes(const qsf_tensor *t);
-/* Bytes of t as tiles, which is more than t->bytes where rows are no whole strips; t->bytes where
- * it is no such tensor. */
+/* Bytes of t as tiles, which is more than t->bytes if its rows do not fill whole strips; t->bytes
+ * if t is not such a tensor. */
 uint64_t qsf_ggml_tiled_bytes(const qsf_tensor *t);
 /* Permutes n tensors into tiles where they lie: t[i]->data is data[i], which has room for tiles.
  * Each t[i] becomes what it then is.  The pool's threads (NULL: the caller) share the work; strips

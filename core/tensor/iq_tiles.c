@@ -29,7 +29,7 @@ static const iq_run *runs_of(uint32_t type)
 
 bool qsf_iq_type(uint32_t type) { return runs_of(type) != NULL; }
 
-/* Lengths are constants where they are copied. */
+/* Copies with a constant length. */
 static inline void field_copy(uint8_t *restrict to, const uint8_t *restrict from, uint32_t size)
 {
     switch (size) {

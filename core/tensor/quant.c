@@ -143,7 +143,7 @@ static qsf_status quant_row_floats(uint32_t type, const float *w, uint32_t cols,
 }
 
 /* Types without scales: w is in steps already, and takes the nearest level.  Columns beyond the
- * last become zeros where there is one. */
+ * last become zeros if there is one. */
 static void quant_row_bare(uint32_t type, const float *w, uint32_t cols, uint8_t *dst, qsf_quant_error *e)
 {
     static const float levels[2][4] = { { -1, 0, 1 }, { -2, -1, 1, 2 } };

@@ -50,7 +50,7 @@ static void qs_try(qs_best *best, const float *x, const float *w, size_t n, floa
     if (gain > best->gain && xq / qq * step > 0) *best = (qs_best){ gain, xq / qq, g };
 }
 
-/* The smallest positive step at which the grid clips none of [low, high]; 0 where no step does. */
+/* The smallest positive step at which the grid clips none of [low, high]; 0 if no step does. */
 static float qs_covering_step(qs_grid g, float low, float high)
 {
     float step = 0;

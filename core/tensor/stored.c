@@ -1,9 +1,10 @@
-/* Weights of 2 bits as other engines store them: which code is where, floats, and the way to tiles.
+/* 2-bit weights as other engines store them: where each code is, and conversion to floats and
+ * tiles.
  * SPDX-License-Identifier: MIT
  *
- * Everything goes through "the codes of some columns of a row".  Most layouts keep 16 rows together
- * and become tiles where they are, a strip at a time; others are read to a place behind the room
- * for their tiles. */
+ * Everything is built on "the codes of some columns of a row".  Most layouts keep 16 rows together
+ * and become tiles in place, one strip at a time; others are read to memory after the room for
+ * their tiles. */
 #include "tensor/stored.h"
 
 #include "tensor/stored_tl.h"
@@ -73,7 +74,7 @@ void qsf_stored_place(qsf_tensor *t)
 /* The layout's rows that begin at `codes`; a scale's place is found from the tensor's data. */
 typedef struct stored_rows { const qsf_tensor *t; const uint8_t *codes; uint32_t first; } stored_rows;
 
-/* Weight i of a group of 4 n stands in byte i mod n, the first n in the highest bits. */
+/* Weight i of a group of 4 n is in byte i mod n; the first n are in the highest bits. */
 static void read_group(const uint8_t *codes, uint64_t at, uint32_t each, uint32_t n, uint8_t *restrict out)
 {
     while (n) {

@@ -1,5 +1,5 @@
-/* Layouts of 2-bit weights that files of others have: packings of a tensor in memory beside rows
- * and tiles, of the types TERNARY2, QK256 and 2BIT_S.
+/* Layouts of 2-bit weights from other engines' files: packings of a tensor in memory in addition to
+ * rows and tiles, of the types TERNARY2, QK256 and 2BIT_S.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_STORED_H
 #define QSF_STORED_H
@@ -19,11 +19,11 @@ typedef enum qsf_stored {
     QSF_STORED_TL2 = 64         /* TERNARY2: + a row of the table of TL2's kernels */
 } qsf_stored;
 
-/* Bytes of the codes (BITNET32: and scales) of rows x cols weights; 0: there is no such matrix in
- * this layout. */
+/* Bytes of the codes (BITNET32: and scales) of rows x cols weights; 0: the layout does not allow
+ * this shape. */
 uint64_t qsf_stored_codes_bytes(uint32_t packing, uint32_t rows, uint32_t cols);
-/* The layout of a TL1 or TL2 (base) matrix by its shape; 0: no kernels are known for it, or
- * several that differ. */
+/* The layout of a TL1 or TL2 (base) matrix by its shape; 0: no kernels are known for the shape, or
+ * several with different layouts. */
 uint32_t qsf_stored_tl(uint32_t base, uint32_t rows, uint32_t cols);
 
 /* Where codes, and scales apart from them, begin in the tensor's bytes: layouts that cannot become
@@ -31,7 +31,7 @@ uint32_t qsf_stored_tl(uint32_t base, uint32_t rows, uint32_t cols);
 void     qsf_stored_place(qsf_tensor *t);
 uint64_t qsf_stored_codes_at(const qsf_tensor *t);
 uint64_t qsf_stored_scales_at(const qsf_tensor *t);
-/* Whether all scales beside the codes are finite as fp16; *bad: the first that is not. */
+/* Whether all scales apart from the codes are finite as fp16; *bad: the first that is not. */
 bool     qsf_stored_scales_ok(const qsf_tensor *t, float *bad);
 
 /* As qsf_dequant_rows. */

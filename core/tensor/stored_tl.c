@@ -1,12 +1,13 @@
 /* TL1 and TL2: weights in the order in which bitnet.cpp's lookup kernels read them.
  * SPDX-License-Identifier: MIT
  *
- * A matrix of m rows and k columns is cut into blocks of bm rows; these into bk columns, these into
- * rows of 32 or 64 (`step`), and these into a few columns, which a vector's bytes hold one or two
- * indices for.  TL1's index is a pair of weights, 3 a + b + 4, two in a byte.  TL2's is a triple,
- * |9 a + 3 b + c|; signs follow behind all indices, and what columns bk does not divide are pairs
- * behind those.  bm, bk and step are a choice of whoever generates the kernels: files do not say
- * them.  The table has those of the kernels that come with bitnet.cpp, by shape. */
+ * A matrix of m rows and k columns is divided into blocks of bm rows; these into bk columns, these
+ * into groups of 32 or 64 rows (`step`), and these into a few columns, for which each byte of a
+ * vector holds one or two indices.  TL1's index is a pair of weights, 3 a + b + 4, two in a byte.
+ * TL2's is a triple, |9 a + 3 b + c|; the signs follow all indices, and columns that bk does not
+ * divide are stored as pairs after the signs.  bm, bk and step are chosen when the kernels are
+ * generated, and files do not record them.  The table has those of the kernels that come with
+ * bitnet.cpp, by shape. */
 #include "tensor/stored_tl.h"
 
 typedef struct tl_kernel { uint16_t m, k, bm, bk, step; } tl_kernel;
@@ -81,7 +82,7 @@ static void tl2_triple(const tl_kernel *t, const uint8_t *data, uint32_t row, ui
     out[2] = (uint8_t)(v % 3);
 }
 
-/* Pair `i` of a row behind the triples: an index of 4 bits. */
+/* Pair `i` of a row after the triples: an index of 4 bits. */
 static uint8_t tl2_pair(const tl_kernel *t, const uint8_t *data, uint32_t row, uint32_t i)
 {
     enum { STEP = 32, BK = 32 };

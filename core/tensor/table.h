@@ -4,7 +4,7 @@
  *
  * A value is scale * level[code].  A scale takes one byte, the middle of an fp16 number: its sign,
  * the four low bits of its exponent and the three high ones of its mantissa.  Levels are not
- * symmetric, so that a scale's sign is worth its bit: it turns a block's longer side to theirs. */
+ * symmetric, so that a scale's sign is worth its bit: it maps a block's longer side to theirs. */
 #ifndef QSF_TABLE_H
 #define QSF_TABLE_H
 
@@ -28,7 +28,7 @@ static inline int qsf_table_level(uint32_t type, uint32_t code)
 
 static inline uint16_t qsf_table_half(uint8_t e) { return (uint16_t)((e & 0x80) << 8 | (e & 0x7f) << 7); }
 static inline float qsf_table_scale(uint8_t e) { return qsf_f16_to_f32(qsf_table_half(e)); }
-/* The byte nearest to s: 0 where that is no scale, 127 and 255 for all that is beyond. */
+/* The byte of the scale nearest to s: 0 if s is too small, 127 or 255 if it is too large. */
 uint8_t qsf_table_scale_near(float s);
 
 /* As qsf_quant_search: the scale, one that a byte can say, and codes of the least sum of weight

@@ -99,8 +99,9 @@ void qsf_trellis_rows(const qsf_tensor *t, uint32_t row, uint32_t n, float *out)
 }
 
 /* ---- quantising ----
- * Viterbi's search: for each of the eight states, which are the last three u, the best way to it.
- * A state's two ways in differ in the u that is forgotten; a bit for each says which was better. */
+ * The Viterbi algorithm: for each of the eight states, which are the last three u, the best path to
+ * it.  A state's two predecessors differ in the u that is shifted out; a bit for each state records
+ * the better one. */
 
 enum { TRELLIS_HALF = 256, TRELLIS_ALL = 2 * TRELLIS_HALF };
 
@@ -160,8 +161,8 @@ static float trellis_search_block(const trellis_search *s, const float *w, const
     return least;
 }
 
-/* The scale that ends 64 columns at the least cost, of those that clip the largest weights more or
- * less; goes on with it. */
+/* Tries scales that clip the largest weights more or less, and continues with the one that encodes
+ * the 64 columns at the lowest cost. */
 static uint8_t trellis_search_scale(trellis_search *s, unsigned k, const float *w, const float *weight,
                                     uint8_t *before)
 {
@@ -181,7 +182,7 @@ static uint8_t trellis_search_scale(trellis_search *s, unsigned k, const float *
         memcpy(kept, cost, sizeof kept);
         memcpy(before, ways, sizeof ways);
     }
-    /* What all share says nothing, and would swallow small differences. */
+    /* A common part of all costs does not matter, and would absorb small differences. */
     for (int i = 0; i < QSF_TRELLIS_STATES; i++) s->cost[i] = kept[i] - best;
     return (uint8_t)scale;
 }

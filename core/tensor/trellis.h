@@ -45,8 +45,8 @@ void qsf_trellis_get_row(const void *tiles, unsigned k, uint32_t blocks, uint32_
 /* As qsf_dequant_rows. */
 void qsf_trellis_rows(const qsf_tensor *t, uint32_t row, uint32_t n, float *out);
 
-/* The scales and codes of the least sum of importance[cols] (NULL: 1) times squared error; columns
- * behind the last count for nothing.  scale[ceil(cols / 64)], codes[64 * ceil(cols / 64)]. */
+/* Finds the scales and codes with the least sum of importance[cols] (NULL: 1) times squared error;
+ * padding columns count for nothing.  scale[ceil(cols / 64)], codes[64 * ceil(cols / 64)]. */
 void qsf_trellis_quantize_row(unsigned k, const float *w, uint32_t cols, const float *importance,
                               uint8_t *scale, uint8_t *codes);
 

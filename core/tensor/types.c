@@ -1,4 +1,4 @@
-/* Tensor types: what there is, and how many bytes it takes.
+/* Tensor types: the list of types, and the sizes of tensors.
  * SPDX-License-Identifier: MIT */
 #include "tensor/types.h"
 #include "tensor/table.h"

@@ -81,9 +81,9 @@ typedef enum qsf_kind {
     QSF_K_MIX_IN = 60, QSF_K_MIX_CONV, QSF_K_MIX_OUT,
     QSF_K_MIX_CONV_BIAS = 64, QSF_K_MIX_STEP_BIAS, QSF_K_MIX_DECAY, QSF_K_MIX_SKIP, QSF_K_MIX_NORM,
     QSF_K_MIX_GATE, QSF_K_MIX_BETA, QSF_K_MIX_ALPHA,
-    /* experts beside what is everybody's: the norm of what the router chooses by, that before them,
-     * those behind either, and what an expert's weight is multiplied by; and the matrices between
-     * the stream and experts of another width */
+    /* experts in parallel with shared ones: the norms of the router's input and before the experts,
+     * the norms after the shared ones and after the experts, and the factor of an expert's weight;
+     * then the matrices between the stream and experts of another width */
     QSF_K_ROUTER_NORM = 72, QSF_K_EXPERT_NORM, QSF_K_SHARED_POST_NORM, QSF_K_EXPERT_POST_NORM,
     QSF_K_EXPERT_WEIGHT, QSF_K_EXPERTS_IN, QSF_K_EXPERTS_OUT,
     /* of RWKV-7: shares of the row before; keys and values; pairs of matrices, which narrow and
@@ -105,9 +105,10 @@ typedef enum qsf_kind {
     QSF_K_MIX_STEP_NORM = 108, QSF_K_MIX_WRITE_NORM, QSF_K_MIX_READ_NORM,
     /* of Mamba-1: what gives steps, writing and reading, and what widens the steps */
     QSF_K_MIX_X = 126, QSF_K_MIX_STEP,
-    /* a token's rows for each layer, all in one; then of a layer: its part of the matrix that makes
-     * such a row of the token's embedding, and the norm behind it; what it is multiplied with, made
-     * of the stream; the way back into the stream, its norm; and the layer's factor */
+    /* per-layer embeddings: the table, whose rows have a token's input for all layers; then of a
+     * layer: its part of the matrix that projects the token's embedding to such a row, and the norm
+     * after it; the matrix of the gate, which is computed from the stream; the matrix back to the
+     * stream, and its norm; and the layer's factor */
     QSF_K_LAYER_TABLE = 150, QSF_K_LAYER_EMBD, QSF_K_LAYER_EMBD_NORM, QSF_K_LAYER_GATE, QSF_K_LAYER_OUT,
     QSF_K_LAYER_POST_NORM, QSF_K_LAYER_SCALE,
     /* of a row's streams: the first layer's matrices that make them, the last one's that bring them
@@ -166,7 +167,7 @@ bool qsf_type_bare(uint32_t type);
  * 0: type and block do not go together. */
 uint32_t qsf_block_bytes(uint32_t type, uint32_t block);
 /* QSF_E_UNSUPPORTED: unknown type, block or packing; QSF_E_CORRUPT: the size overflows or a GGUF
- * row is no whole blocks. */
+ * row is not a whole number of blocks. */
 qsf_status qsf_tensor_bytes(uint32_t type, uint32_t packing, uint32_t block, uint32_t rows, uint32_t cols,
                             uint64_t *bytes, qsf_error *err);
 
@@ -176,16 +177,16 @@ void qsf_dequant_rows(const qsf_tensor *t, uint32_t row, uint32_t n, float *out)
 
 /* Permutes a packing 0 tensor of a tiling type into packing 1 (dst has qsf_tensor_bytes of it). */
 void qsf_pack_tiles(const qsf_tensor *rows, void *dst);
-/* Row r of one tile of a type without zeros, which was all zero bytes before: its scale (rounded
- * to what its bytes can say; bare types have none) and codes[block]. */
+/* Writes row r of one tile of a type without zeros, which was all zero bytes before: its scale
+ * (rounded to what its bytes can represent; bare types do not store it) and codes[block]. */
 void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, float scale,
                       const uint8_t *codes);
-/* Only the codes of row r of a tile of any type: codes[block]. */
+/* Writes only the codes of row r of a tile of any type: codes[block]. */
 void qsf_tile_put_codes(void *tile, uint32_t type, uint32_t block, uint32_t r, const uint8_t *codes);
 void qsf_tile_get_codes(const void *tile, uint32_t type, uint32_t block, uint32_t r, uint8_t *codes);
 /* The codes of a packing 0 block: codes[block]. */
 void qsf_block_get_codes(const void *from, uint32_t type, uint32_t block, uint8_t *codes);
-/* The codes (behind its scale) of a packing 0 block of types 25 to 28. */
+/* Writes the codes (after the scale) of a packing 0 block of types 25 to 28. */
 void qsf_block_put_codes(void *to, uint32_t type, uint32_t block, const uint8_t *codes);
 
 #endif

@@ -7,7 +7,7 @@
 #include "tensor/table.h"
 #include "tensor/types.h"
 
-/* bits: width of a field; shift: where its bits stand in the code */
+/* bits: width of a field; shift: position of its bits in the code */
 typedef struct type_plane { uint8_t bits, shift; } type_plane;
 typedef struct type_planes { uint32_t n; type_plane p[3]; } type_planes;
 
@@ -35,10 +35,10 @@ static type_planes planes_of(uint32_t type, bool tile)
 }
 
 /* ---- five digits of 3 in a byte ----
- * 3^k times the byte, modulo 256, is the fraction behind the first k digits; three times that is
- * the next digit and what is behind it. */
+ * 3^k times the byte, modulo 256, is the fraction after the first k digits; three times that is the
+ * next digit and the fraction after it. */
 
-/* Where digit k of byte i of a block stands: as in GGUF's TQ1_0. */
+/* The column of digit k of byte i of a block: as in GGUF's TQ1_0. */
 static inline uint32_t five_column(uint32_t i, uint32_t k)
 {
     return i < 32 ? 32 * k + i : i < 48 ? 160 + 16 * k + i - 32 : 240 + 4 * k + i - 48;
@@ -108,7 +108,7 @@ static inline void plane_write_tile(uint8_t *restrict tile, unsigned bits, unsig
     switch (bits) { case 1: call(1); break; case 2: call(2); break; case 4: call(4); break; \
                     default: call(8); break; }
 
-/* The codes behind a row's block header. */
+/* Reads the codes after a row's block header. */
 static void codes_read(const uint8_t *src, uint32_t type, uint32_t block, uint8_t *codes)
 {
     if (type == QSF_T_TERNARY5) {
@@ -127,7 +127,7 @@ static void codes_read(const uint8_t *src, uint32_t type, uint32_t block, uint8_
         if (codes[i] == TERNARY_SIGNED_ZERO) codes[i] = TERNARY_ZERO;
 }
 
-/* The codes of row r of a tile; groups: behind the tile's header. */
+/* Reads the codes of row r of a tile; groups: the bytes after the tile's header. */
 static void tile_codes_read(const uint8_t *groups, uint32_t type, uint32_t block, uint32_t r, uint8_t *codes)
 {
     if (type == QSF_T_TERNARY5) {

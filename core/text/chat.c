@@ -5,8 +5,8 @@
 
 /* ---- messages ---- */
 
-/* Names of roles that templates know count as theirs: "<|user|>" may be put together from one.
- * Any other is somebody's text. */
+/* Roles that templates know count as the template's text: "<|user|>" may be built from one.
+ * Any other role is the caller's text. */
 static qsf_jinja_value chat_own_role(qsf_jinja_value role)
 {
     static const char *const known[] = { "system", "user", "assistant", "tool", "developer", "function",
@@ -124,7 +124,7 @@ static void chat_run_end(chat_run *run)
     qsf_arena_free(run->arena);
 }
 
-/* ---- going on within the last message, as transformers does it ---- */
+/* ---- continuing the last message, as transformers does ---- */
 
 static const char chat_mark[] = "CONTINUE_FINAL_MESSAGE_TAG ";
 enum { CHAT_MARK = sizeof chat_mark - 1 };
@@ -140,8 +140,8 @@ static qsf_jinja_value goes_on_marked(chat_run *run, const qsf_jinja_value *text
     return chat_joined(run, text, "", &mark);
 }
 
-/* Puts a mark behind the text of the last message, or behind the last text of its parts; *text is
- * what was there. */
+/* Appends a mark to the text of the last message, or to the last text among its parts; *text: the
+ * text before that. */
 static qsf_status goes_on_mark(chat_run *run, qsf_jinja_value *messages, qsf_jinja_value *text)
 {
     if (!messages->n) return goes_on_bad(run, "the list is empty");
@@ -314,8 +314,8 @@ static size_t stop_line(const char *text, size_t n, bool leading, char *out, siz
     return len;
 }
 
-/* What stands behind the last answer of a conversation; where that is nothing, what stands
- * between an answer and the next question. */
+/* The text after the last answer of a conversation; if that is empty, the text between an answer
+ * and the next question. */
 qsf_status qsf_chat_find_stop(const qsf_chat_ask *ask, char *out, size_t cap, size_t *len, qsf_error *err)
 {
     static const qsf_message talk[] = { { "user", "Hello" }, { "assistant", stop_answer },

@@ -1,5 +1,5 @@
-/* Chat templates: the text that a Jinja template makes of a conversation, and whose bytes are
- * whose.
+/* Chat templates: renders a conversation with a Jinja template, and tracks which bytes come from
+ * the template and which from messages.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CHAT_H
 #define QSF_CHAT_H
@@ -11,12 +11,12 @@
 /* ---- templates with a name (chat_templates.c) ---- */
 
 const char *const *qsf_chat_names(void);             /* NULL-terminated */
-/* The template of this name, and in *stop the text that ends an answer; NULL: there is none. */
+/* The template with this name, and in *stop the text that ends an answer; NULL: unknown name. */
 const char *qsf_chat_known(const char *name, const char **stop);
 
 /* ---- conversations (chat.c) ---- */
 
-/* What a conversation is written with.  Texts that are NULL are not there. */
+/* What a conversation is rendered with.  NULL strings are undefined. */
 typedef struct qsf_chat_ask {
     const qsf_platform *platform;
     const char *jinja;                  /* the template */
@@ -27,14 +27,14 @@ typedef struct qsf_chat_ask {
     size_t               n;
     const qsf_json_node *tools, *documents, *kwargs;    /* lists, and an object */
     bool    generate;                   /* ends with the beginning of an answer */
-    bool    goes_on;                    /* ends within the last message, which is not generate */
+    bool    goes_on;                    /* continues the last message; excludes generate */
     bool    as_given;                   /* messages are not adapted (chat_adapt.c) */
     bool    may_drop;                   /* dropping a message is not an error */
-    int64_t now;                        /* for strftime_now; 0: there is no such function */
+    int64_t now;                        /* for strftime_now; 0: the function is not defined */
 } qsf_chat_ask;
 
-/* A stretch of the text.  The template's own is to be tokenized with QSF_TOK_PARSE_SPECIAL; what
- * comes from a message without it, so that "<|im_end|>" in what somebody typed ends nothing. */
+/* A span of the text.  The template's own is tokenized with QSF_TOK_PARSE_SPECIAL; the text of
+ * messages without it, so that "<|im_end|>" in a user's input ends nothing. */
 typedef struct qsf_chat_span { size_t at, len; bool is_template; } qsf_chat_span;
 
 /* A conversation as text.  The spans tile it. */
@@ -54,9 +54,9 @@ typedef struct qsf_chat_text {
 qsf_status qsf_chat_write(const qsf_chat_ask *ask, qsf_chat_text *out, qsf_error *err);
 void       qsf_chat_text_drop(qsf_chat_text *t);     /* takes an empty one */
 
-/* What the template writes behind an answer, as far as it ends a turn: of ask only the template,
- * the tokens and now count.  Its length to *len, 0 where nothing can be told; out[cap] is
- * terminated. */
+/* Finds the text that the template writes after an answer to end the turn; of ask only the
+ * template, the tokens, kwargs and now are used.  *len: its length, 0 if it cannot be determined;
+ * out[cap] is terminated. */
 qsf_status qsf_chat_find_stop(const qsf_chat_ask *ask, char *out, size_t cap, size_t *len, qsf_error *err);
 
 #endif

@@ -23,8 +23,8 @@ static bool adapt_wrote(const chat_run *run, const char *text)
     return chat_engine_wrote(&run->engine, text, strlen(text));
 }
 
-/* A call whose arguments are an object with one text, or that object's JSON, beside this
- * content, and what the tool says. */
+/* Whether the template renders this content with a call whose arguments are an object with one
+ * string, or that object's JSON, followed by the tool's result. */
 static bool adapt_takes_call(chat_run *run, bool as_text, qsf_jinja_value content, qsf_jinja_value result)
 {
     static const char json[] = "{\"kEy5rq\": \"tExt7vw\"}";
@@ -46,7 +46,7 @@ static bool adapt_takes_call(chat_run *run, bool as_text, qsf_jinja_value conten
     return chat_takes(run, m, 3);
 }
 
-/* Beside an empty text, or beside nothing: some write calls only then. */
+/* With an empty content, or without content: some templates write calls only then. */
 static bool adapt_takes_arguments(chat_run *run, bool as_text)
 {
     for (int none = 0; none < 2; none++)
@@ -57,7 +57,7 @@ static bool adapt_takes_arguments(chat_run *run, bool as_text)
     return false;
 }
 
-/* Whether an answer that only calls need not have a text as content. */
+/* Whether an answer that consists of calls may have a content that is not a string. */
 static bool adapt_takes_no_content(chat_run *run)
 {
     for (int as_text = 0; as_text < 2; as_text++)
@@ -66,7 +66,7 @@ static bool adapt_takes_no_content(chat_run *run)
     return false;
 }
 
-/* Whether the template writes a text of this role, as it is or as the text of a part. */
+/* Whether the template writes this role's content, a string or (in_parts) a list of parts. */
 static bool adapt_takes_from(chat_run *run, int role, bool in_parts)
 {
     static const char *const quoted[] = { "text': 'tExt7vw", "text\": \"tExt7vw", "text\":\"tExt7vw" };
@@ -124,7 +124,7 @@ static qsf_jinja_value adapt_as_json_text(chat_run *run, const qsf_jinja_value *
     return text;
 }
 
-/* The object that a text is as JSON; the text where it is none. */
+/* Parses the text as a JSON object; returns the text itself if it is not one. */
 static qsf_jinja_value adapt_as_object(chat_run *run, const qsf_jinja_value *text)
 {
     chat_document *d = run->st ? NULL : qsf_arena_alloc(run->arena, sizeof *d, "arguments", run->err);
@@ -188,8 +188,8 @@ static adapt_features adapt_features_of(const qsf_jinja_value *messages)
     return f;
 }
 
-/* Whether parts from this role become one text.  What the template takes from nobody of the role
- * comes as the user's. */
+/* Whether this role's parts are joined to one string.  A role that the template does not render is
+ * rendered as the user's. */
 static bool adapt_joins(chat_run *run, int role)
 {
     if (adapt_takes_from(run, role, true)) return false;

@@ -1,10 +1,10 @@
-/* A template at work: read once, given more memory when it needs it, and rendered.
+/* Runs a template: parses it once, gives it more memory when needed, and renders it.
  * SPDX-License-Identifier: MIT */
 #include "text/chat_own.h"
 
-/* What a rendering may take, far more than templates do: steps (some 20 million a second), with so
- * many for each byte of the variables, and bytes of memory likewise.  A template that only wants
- * to take long ends within a second. */
+/* The limits of a rendering, far above what templates need: a number of steps (about 20 million run
+ * in a second) plus some for each byte of the variables, and bytes of memory likewise.  A template
+ * that was written to run long ends within a second. */
 enum { CHAT_STEPS = 1 << 21, CHAT_STEPS_BYTE = 256, CHAT_STEPS_MOST = 1 << 28,
        CHAT_MEMORY = 1 << 26, CHAT_MEMORY_BYTE = 256, CHAT_MEMORY_MOST = 1 << 30 };
 /* The budget of all probes of a template, in multiples of what one rendering may take. */
@@ -70,7 +70,7 @@ qsf_status chat_run_render(chat_run *run, const qsf_jinja_value *messages, bool 
     run->vars[0].value = run->in_parts ? chat_in_parts(run, messages) : *messages;
     run->vars[1].value = qsf_jinja_bool(generate);
     const qsf_status st = chat_engine_render(&run->engine, run->vars, run->n_vars, run->ask->now, err);
-    /* who tries whether a template takes something must not take this for a no */
+    /* a probe of the template must not mistake this for a refusal */
     if (st == QSF_E_MEMORY) run->st = qsf_fail(run->err, st, "%s: out of memory", CHAT_WHAT);
     run->steps += run->engine.t ? qsf_jinja_steps(run->engine.t) : 0;
     run->given_up |= st == QSF_E_BUDGET || st == QSF_E_UNSUPPORTED

@@ -58,7 +58,7 @@ bool       chat_takes(chat_run *run, const qsf_jinja_value *m, size_t n);
 qsf_jinja_value *chat_values(chat_run *run, size_t n);
 /* The dictionary with this key's value, in the place that it has. */
 qsf_jinja_value chat_with(chat_run *run, const qsf_jinja_value *dict, const char *key, qsf_jinja_value v);
-/* Texts behind each other, with something between them where both are not empty. */
+/* Concatenates two strings, with `between` between them if neither is empty. */
 qsf_jinja_value chat_joined(chat_run *run, const qsf_jinja_value *a, const char *between,
                             const qsf_jinja_value *b);
 /* The value of a JSON node; its document outlives the run. */
@@ -81,7 +81,7 @@ bool chat_is_blank(const qsf_jinja_value *text);
 const qsf_jinja_value *chat_calls_of(const qsf_jinja_value *m);
 /* Joins the texts of a message's parts, a line each. */
 void chat_join_parts(chat_run *run, qsf_jinja_value *m);
-/* One content before the other, with an empty line between them: a text, or parts. */
+/* Joins two contents, with an empty line between them: to a string, or to a list of parts. */
 qsf_jinja_value chat_merged(chat_run *run, const qsf_jinja_value *a, const qsf_jinja_value *b);
 /* The messages with strings as lists of parts, for the roles that need it. */
 qsf_jinja_value chat_in_parts(chat_run *run, const qsf_jinja_value *messages);

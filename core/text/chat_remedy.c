@@ -189,7 +189,7 @@ static bool remedy_blank(chat_run *run, qsf_jinja_value *messages)
 
 /* ---- calls and results ---- */
 
-/* Nine letters and digits derived from an id, or from the call's number if it has none. */
+/* Nine letters and digits derived from an id, or from the call's number if it has no id. */
 static qsf_jinja_value remedy_id(chat_run *run, const qsf_jinja_value *id, uint64_t number)
 {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";

@@ -1,10 +1,10 @@
-/* The chat templates that have a name: for models without one of their own, and for who wants
- * another one.  They are Jinja like a model's own and run the same way.
+/* The named chat templates, for models without a template and for callers that choose another one.
+ * They are Jinja like a model's own and run the same way.
  * SPDX-License-Identifier: MIT */
 #include "text/chat.h"
 
-/* Where a system message has no place of its own it is `system`, none where there is none; `turns`
- * are the others. */
+/* For templates without a place for the system message: `system` is its content, or none if the
+ * conversation has no system message; `turns` are the other messages. */
 #define SYSTEM_APART \
     "{% set first = messages and messages[0].role == 'system' %}" \
     "{% set system = messages[0].content if first else none %}" \

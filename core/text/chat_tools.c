@@ -2,8 +2,8 @@
  * called, in the form that answers are read by (tools.h).
  * SPDX-License-Identifier: MIT
  *
- * Where the template writes no calls either, those of the conversation become text in the plain
- * form, and what tools have answered becomes the user's. */
+ * If the template does not write calls either, those of the conversation become text in the plain
+ * form, and tool results become messages of the user. */
 #include "text/chat_own.h"
 #include "text/jinja_json.h"
 #include "text/tools.h"
@@ -19,7 +19,7 @@ static const char tools_calls[] =
     "{{ f.arguments if f.arguments is string else f.arguments | tojson }}}\n</tool_call>{% endfor %}";
 static const char tools_answer[] = "<tool_response>\n{{ m.content }}\n</tool_response>";
 
-/* What one of our own templates makes of two variables. */
+/* Renders one of our own templates with two variables. */
 static qsf_jinja_value tools_write(chat_run *run, const char *jinja, const qsf_jinja_var vars[2])
 {
     chat_engine e;
@@ -63,7 +63,7 @@ static bool tools_shown(chat_run *run, const qsf_jinja_value *messages)
     const qsf_json_node *name = qsf_json_member(f ? f : t, "name");
     qsf_error ignored;
     if (!name || name->type != QSF_JSON_TEXT || !name->n) return true;
-    if (chat_run_render(run, messages, true, &ignored)) return true;       /* it is for others to say why */
+    if (chat_run_render(run, messages, true, &ignored)) return true;       /* reported elsewhere */
     return chat_engine_wrote(&run->engine, name->text, name->n);
 }
 

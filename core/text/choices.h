@@ -5,8 +5,8 @@
 
 #include "text/grammar_nodes.h"
 
-/* One of the lines of a text, or of the texts of a JSON list, as they are; empty ones do not
- * count. */
+/* Matches one of the lines of the source, or one of the strings of a JSON list, literally; empty
+ * ones are ignored. */
 qsf_gnode qsf_choices_nodes(qsf_grammar_builder *b, const char *text, size_t len);
 
 #endif

@@ -56,7 +56,7 @@ static uint64_t bits_mantissa(uint64_t bits, int *exponent)
     return (bits & (((uint64_t)1 << 52) - 1)) | (uint64_t)(e != 0) << 52;
 }
 
-/* One more in the last place; returns the digits there are then. */
+/* Adds one in the last place; returns the new number of digits. */
 static int digits_up(char *digits, int n, int *point)
 {
     int i = n;

@@ -9,13 +9,13 @@ enum { QSF_DECIMAL_DIGITS = 400 };      /* the most that are made at once */
 
 typedef enum qsf_decimal_form {
     QSF_DECIMAL_SHORTEST,       /* the fewest digits that mean this number and no other */
-    QSF_DECIMAL_SIGNIFICANT,    /* so many digits in all, at least 1 */
-    QSF_DECIMAL_PLACES          /* so many behind the point; negative: before it */
+    QSF_DECIMAL_SIGNIFICANT,    /* count digits in all, at least 1 */
+    QSF_DECIMAL_PLACES          /* count digits after the point; negative: before it */
 } qsf_decimal_form;
 
-/* Digits of a finite x >= 0, rounded to the nearest, of two as near ones to the even one: x is
- * 0.D1D2D3... * 10^*point, and D1 is not 0 unless x is.  Returns how many there are; 0: x rounds
- * to 0 (at places), or QSF_DECIMAL_DIGITS do not suffice. */
+/* Digits of a finite x >= 0, rounded to nearest, ties to even: x is 0.D1D2D3... * 10^*point, and D1
+ * is not 0 unless x is.  Returns the number of digits; 0: x rounds to 0 (with PLACES), or
+ * QSF_DECIMAL_DIGITS do not suffice. */
 int qsf_decimal_digits(double x, qsf_decimal_form form, int count, char digits[QSF_DECIMAL_DIGITS],
                        int *point);
 

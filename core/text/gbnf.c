@@ -45,7 +45,7 @@ static bool gbnf_is_word(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
 }
 
-/* The rule of the name that stands here. */
+/* The rule whose name is at this position. */
 static qsf_gnode gbnf_rule(gbnf_reader *r)
 {
     const uint32_t at = (uint32_t)r->at;
@@ -95,7 +95,7 @@ static void gbnf_put(gbnf_reader *r, gram_mem *list, qsf_gnode id)
     if (to) *to = id;
 }
 
-/* A literal inside a JSON string, where some characters are escaped. */
+/* A literal inside a JSON string, in which some characters are escaped. */
 static qsf_gnode gbnf_json_literal(gbnf_reader *r)
 {
     const size_t begin = r->at++;
@@ -178,7 +178,7 @@ static bool gbnf_number(gbnf_reader *r, uint32_t *out)
     return true;
 }
 
-/* "*", "+", "?", "{n}", "{n,}", "{n,m}" behind the last part. */
+/* "*", "+", "?", "{n}", "{n,}", "{n,m}" after the last part. */
 static qsf_gnode gbnf_times(gbnf_reader *r, qsf_gnode part, bool nested)
 {
     const size_t begin = r->at;
@@ -209,7 +209,7 @@ static void gbnf_open(gbnf_reader *r)
     if (group) *group = (gbnf_group){ r->alts.n, r->parts.n, (uint32_t)r->at };
 }
 
-/* The nodes of a list from one of them on; NULL: there are none. */
+/* The nodes of a list from one of them on; NULL: none remain. */
 static const uint32_t *gbnf_from(const gram_mem *list, size_t first)
 {
     return list->n > first ? GRAM_U32(*list) + first : NULL;
@@ -230,7 +230,7 @@ static qsf_gnode gbnf_end(gbnf_reader *r, bool close)
     return id;
 }
 
-/* What a rule's name stands for, to the end of its line. */
+/* The definition of a rule, to the end of its line. */
 static qsf_gnode gbnf_body(gbnf_reader *r)
 {
     gbnf_open(r);

@@ -44,7 +44,7 @@ static void gram_atom(qsf_grammar *g, uint64_t pair)
 {
     uint64_t *to = NULL;
     const bool alike = g->pairs.n && (uint32_t)GRAM_U64(g->pairs)[g->pairs.n - 1] == (uint32_t)pair;
-    g->ways += !alike;                          /* of many texts that go on alike, there may be more */
+    g->ways += !alike;                          /* of alternatives that continue alike, there may be more */
     if (g->ways < GRAM_MAX_WAYS) to = gram_push(g, &g->pairs, sizeof *to, 1);
     if (to) *to = pair;
     else gram_fail(g, QSF_E_BUDGET, "the grammar is ambiguous in more than %d ways at once; use fewer "
@@ -95,7 +95,7 @@ void gram_expand(qsf_grammar *g, uint32_t id, bool heads)
                   "optional or repeated parts in a row", (unsigned)g->ways);
 }
 
-/* x{a,b}t or x{c,d}t as one, where the counts touch. */
+/* x{a,b}t or x{c,d}t as one, if the counts touch. */
 static bool gram_join(qsf_grammar *g, uint64_t *into, uint64_t with)
 {
     const gram_node *x = gram_at(g, (uint32_t)(*into >> 32)), *y = gram_at(g, (uint32_t)(with >> 32));
@@ -250,7 +250,7 @@ static void gram_fill(qsf_grammar *g, uint32_t row, uint32_t first, bool raw)
     for (uint32_t c = 0; c < g->n_classes && !g->status; c++) {
         gram_left(g, &next, others, memo, c, raw);
         const uint32_t n = g->alts.n - from;
-        if (n == 0) continue;                   /* GRAM_NONE, as it is */
+        if (n == 0) continue;                   /* stays GRAM_NONE */
         uint32_t at = memo, id = 0;
         for (const uint64_t *m; !id && at < g->memo.n; at += (uint32_t)m[0] + 2) {
             m = GRAM_U64(g->memo) + at;

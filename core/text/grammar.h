@@ -1,8 +1,8 @@
-/* Grammars: what an answer may be, as an automaton over bytes; and which tokens can come next.
+/* Grammars: the allowed answers as an automaton over bytes, and the tokens that can come next.
  * SPDX-License-Identifier: MIT
  *
- * A qsf_grammar is read only once it is made, but for tables that it fills as it is used: by one
- * thread at a time.  A matcher is a place in an answer under a grammar, which may have many. */
+ * Once made, a qsf_grammar is read-only, except for tables that it fills during use; so only one
+ * thread at a time may use it.  A matcher is a position in an answer; a grammar may have many. */
 #ifndef QSF_GRAMMAR_H
 #define QSF_GRAMMAR_H
 
@@ -20,23 +20,22 @@ qsf_status qsf_matcher_new(const qsf_platform *p, qsf_grammar *g, const qsf_toke
                            qsf_matcher **out, qsf_error *err);
 void       qsf_matcher_free(qsf_matcher *m);                    /* takes NULL */
 void       qsf_matcher_reset(qsf_matcher *m);                   /* back to the beginning */
-/* Goes on by bytes[0..n).  Returns how many of them fit; where that is less than n, the matcher
- * stays where it was. */
+/* Advances by bytes[0..n).  Returns how many of them fit; if that is less than n, the matcher does
+ * not move. */
 size_t     qsf_matcher_bytes(qsf_matcher *m, const char *bytes, size_t n);
-/* The same by a token: false where it does not fit.  A token that ends an answer fits where the
- * text is whole, and changes nothing. */
+/* The same with a token: false if it does not fit.  A token that ends an answer fits if the text is
+ * complete, and changes nothing. */
 bool       qsf_matcher_token(qsf_matcher *m, int32_t id);
-/* Goes where another matcher of the same grammar is: to try tokens and come back. */
+/* Moves to the position of another matcher of the same grammar: to try tokens and come back. */
 void       qsf_matcher_copy(qsf_matcher *m, const qsf_matcher *from);
-/* Whether the text so far is whole. */
+/* Whether the text so far is complete. */
 bool       qsf_matcher_whole(const qsf_matcher *m);
 /* Whether nothing can follow. */
 bool       qsf_matcher_over(const qsf_matcher *m);
-/* Writes the bytes that must come next, at most cap, and returns how many those are. */
+/* Writes the bytes that must come next, at most cap, and returns their number. */
 size_t     qsf_matcher_forced(const qsf_matcher *m, char *out, size_t cap);
-/* Sets bit i of mask[ceil(n_vocab / 32)] where token i can come next; the bits of tokens that end
- * an answer are set where the text is whole.  Where no token fits, which is an error of ours:
- * QSF_E_CORRUPT. */
+/* Sets bit i of mask[ceil(n_vocab / 32)] if token i can come next; the bits of tokens that end an
+ * answer are set if the text is complete.  QSF_E_CORRUPT: no token fits, a bug in libqsf. */
 qsf_status qsf_matcher_mask(qsf_matcher *m, uint32_t *mask, qsf_error *err);
 
 #endif

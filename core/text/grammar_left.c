@@ -13,7 +13,7 @@ typedef struct left_finder {
     uint32_t n_seen, n_circles;
 } left_finder;
 
-/* Part i of what a node can begin with; 0: there are no more. */
+/* Part i of what a node can begin with; 0: past the last one. */
 static uint32_t left_part(const qsf_grammar *g, const gram_node *n, uint32_t i)
 {
     if (n->kind == GK_AND || n->kind == GK_NEG) return 0;

@@ -1,22 +1,22 @@
 /* Which tokens can come next.
  * SPDX-License-Identifier: MIT
  *
- * A walk through the tree of tokens would say it, and where little can come it does.  But inside a
- * text of JSON nearly every token can come, whatever stands around that text.  So what a node
- * begins with is taken apart: a part that takes many bytes many times, a "head", has the tokens
- * that stay inside it kept, and the places of the tree where it can be left by a byte of what
- * follows.  Only from those places on the rest is walked.  Where the count of characters is
- * limited, the tokens' lengths in characters are kept; where some texts are taken out ("both" with
- * "not", as the names of members that are known), only the tokens that differ are looked at. */
+ * A walk through the token tree finds them, and is enough if few tokens can come.  But inside a
+ * JSON string nearly every token can come, whatever surrounds the string.  So the atoms that a
+ * node can begin with are handled one by one.  For a part that repeats a large set of bytes, a
+ * "head", a cache has the tokens that stay inside it, and the places in the tree where a byte of
+ * what follows can leave it; only from those places on the tree is walked.  If the number of
+ * characters is limited, the tokens' lengths in characters are cached; if some strings are excluded
+ * ("both" with "not", such as names of known members), only the tokens that differ are visited. */
 #include "text/grammar_own.h"
 
 enum {
     HEAD_BYTES = 16,        /* a part that takes fewer is walked */
-    HEAD_FOLLOW = 16,       /* bytes behind a part by which it is left from all over the tree */
-    DIFFER_NODES = 1 << 15, /* nodes walked before two parts are known not to be alike */
+    HEAD_FOLLOW = 16,       /* more bytes than this after a part: it is left all over the tree */
+    DIFFER_NODES = 1 << 15, /* nodes walked before two parts count as different */
     PLAIN_CHARS = 6,        /* nearly all plain tokens have fewer */
-    PLAIN_BRANCH = 16,      /* nodes of a branch that are worth asking whether all of it fits */
-    MASK_NODES = 150        /* nodes walked before a whole mask is worth being kept */
+    PLAIN_BRANCH = 16,      /* nodes of a branch that justify a test whether all of it fits */
+    MASK_NODES = 150        /* nodes walked before a whole mask is worth caching */
 };
 
 typedef struct walk_frame { uint32_t end, at, other, count; } walk_frame;
@@ -30,8 +30,8 @@ static bool mask_plain(const token_node *n)
     return TOKEN_CHARS(n->token) && (n[1].skip_byte & 0xc0) != 0x80;
 }
 
-/* The tokens of the branches [at, end) that fit behind a node; but not those of branches with no
- * other tokens than plain ones of at most `known` characters. */
+/* Sets the tokens of the branches [at, end) that fit after a node, without branches that have only
+ * plain tokens of at most `known` characters. */
 static void gram_walk(qsf_matcher *m, uint32_t id, uint32_t at, uint32_t end, uint32_t known, uint32_t *mask)
 {
     qsf_grammar *g = m->grammar;
@@ -325,7 +325,7 @@ static bool gram_take_and(qsf_matcher *m, uint32_t id, uint32_t follow)
 
 /* ---- whole masks ---- */
 
-/* The same by a walk, but for what is known of plain tokens. */
+/* Sets the tokens that fit after a node by a walk that skips plain tokens known to fit. */
 static void gram_mask_walk(qsf_matcher *m, uint32_t id, uint32_t known, uint32_t *mask)
 {
     const qsf_token_tree *t = m->tree;
@@ -335,8 +335,8 @@ static void gram_mask_walk(qsf_matcher *m, uint32_t id, uint32_t known, uint32_t
     gram_walk(m, id, 0, t->n_nodes, known, mask);
 }
 
-/* Whether the atoms pairs[first..end) are more work than a walk beside plain tokens: several heads,
- * or one that is left all over the tree. */
+/* Whether the atoms pairs[first..end) are more work than a walk that skips plain tokens: several
+ * heads, or one that is left all over the tree. */
 static bool gram_scattered(qsf_grammar *g, uint32_t first, uint32_t end)
 {
     uint32_t heads = 0, bits[8];
@@ -349,7 +349,7 @@ static bool gram_scattered(qsf_grammar *g, uint32_t first, uint32_t end)
     return heads > 1;
 }
 
-/* The tokens that fit behind a node. */
+/* Sets the tokens that fit after a node. */
 static void gram_mask(qsf_matcher *m, uint32_t id, uint32_t *mask)
 {
     qsf_grammar *g = m->grammar;

@@ -1,4 +1,4 @@
-/* A place in an answer under a grammar, and which tokens can come next.
+/* A position in an answer under a grammar, and the tokens that can come next.
  * SPDX-License-Identifier: MIT */
 #include "text/grammar_own.h"
 
@@ -33,7 +33,7 @@ void qsf_matcher_free(qsf_matcher *m)
 void qsf_matcher_reset(qsf_matcher *m) { m->at = m->grammar->root; }
 void qsf_matcher_copy(qsf_matcher *m, const qsf_matcher *from) { m->at = from->at; }
 
-/* The node behind a byte; GRAM_NONE: it does not fit, or the grammar has failed. */
+/* The node after a byte; GRAM_NONE: the byte does not fit, or the grammar has failed. */
 static uint32_t gram_step(qsf_grammar *g, uint32_t id, uint8_t byte)
 {
     const uint32_t *row = gram_row(g, id);

@@ -1,11 +1,11 @@
-/* Grammars under construction: what the readers of GBNF, regular expressions and JSON Schema say,
- * node by node, and what the automaton is made of.
+/* Grammars under construction: the readers of GBNF, regular expressions and JSON Schema build them
+ * node by node, and the automaton is made from them.
  * SPDX-License-Identifier: MIT
  *
- * A node stands for a set of texts.  Nothing is skipped between nodes and nothing is greedy: a
- * sequence is all texts that can be cut into texts of its parts.  Every function returns
- * QSF_G_FAILED once something went wrong (a limit, memory), and takes it: only
- * qsf_grammar_finish has to be asked. */
+ * A node is a set of strings.  Nothing is skipped between nodes and nothing is greedy: a sequence
+ * has all strings that can be split into strings of its parts.  After a failure (a limit, memory)
+ * every function returns QSF_G_FAILED, and accepts it as an argument: only qsf_grammar_finish needs
+ * to be checked. */
 #ifndef QSF_GRAMMAR_NODES_H
 #define QSF_GRAMMAR_NODES_H
 
@@ -18,7 +18,7 @@ enum { QSF_G_FAILED = 0, QSF_G_WHERE = 240 };     /* QSF_G_WHERE: bytes of a not
 typedef struct qsf_grammar_builder qsf_grammar_builder;
 
 qsf_status qsf_grammar_begin(const qsf_platform *p, qsf_grammar_builder **out, qsf_error *err);
-/* The most bytes that the grammar may take, now and in use; 0: as many as grammars may. */
+/* The most bytes that the grammar may take, now and in use; 0: the general limit. */
 void       qsf_grammar_limit(qsf_grammar_builder *b, uint64_t bytes);
 /* Makes the grammar of root and frees the builder, also on an error.
  *
@@ -35,10 +35,10 @@ qsf_gnode  qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ..
 qsf_gnode  qsf_g_fail_at(qsf_grammar_builder *b, qsf_status st, const char *text, size_t len, size_t at,
                          const char *why);
 bool       qsf_g_failed(const qsf_grammar_builder *b);
-/* Puts where before the failure's message. */
+/* Prepends `where` to the failure's message. */
 void       qsf_g_locate(qsf_grammar_builder *b, const char *where);
-/* Room for such a text, should qsf_grammar_finish fail because of x, which qsf_g_both made; NULL: x
- * needs none, has one, or there are 64 already. */
+/* Room for such a `where`, in case qsf_grammar_finish fails because of x, which qsf_g_both made;
+ * NULL: x does not need one or already has one, or 64 are in use. */
 char      *qsf_g_note(qsf_grammar_builder *b, qsf_gnode x);
 
 qsf_gnode qsf_g_all(qsf_grammar_builder *b);      /* any bytes, valid UTF-8 or not */
@@ -50,14 +50,14 @@ qsf_gnode qsf_g_sequence(qsf_grammar_builder *b, const qsf_gnode *parts, size_t 
 qsf_gnode qsf_g_choice(qsf_grammar_builder *b, const qsf_gnode *parts, size_t n);   /* n 0: no text fits */
 /* least to most texts of part in a row; most QSF_G_NO_MOST: no limit. */
 qsf_gnode qsf_g_repeat(qsf_grammar_builder *b, qsf_gnode part, uint32_t least, uint32_t most);
-/* Texts of both; all UTF-8 texts that are not of x, which has no rules.  Rules in x and y of both
- * may only stand at the end, as states of a finite automaton do: what they have in common is
- * searched for. */
+/* both: strings that match x and y.  not: all UTF-8 strings that do not match x, which must have no
+ * rules.  In x and y of `both`, rules may occur only at the end, like states of a finite automaton:
+ * the intersection is searched. */
 qsf_gnode qsf_g_both(qsf_grammar_builder *b, qsf_gnode x, qsf_gnode y);
 qsf_gnode qsf_g_not(qsf_grammar_builder *b, qsf_gnode x);
 bool      qsf_g_has_rules(const qsf_grammar_builder *b, qsf_gnode x);
-/* A rule, by which a grammar can be recursive: the node stands for the texts of its definition,
- * which may come later and may name the rule again. */
+/* A rule, which makes recursion possible: the node matches the strings of its definition, which may
+ * come later and may refer to the rule itself. */
 qsf_gnode qsf_g_rule(qsf_grammar_builder *b);
 void      qsf_g_define(qsf_grammar_builder *b, qsf_gnode rule, qsf_gnode body);
 

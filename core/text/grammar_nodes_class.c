@@ -6,7 +6,7 @@
 typedef struct gram_ranges {
     uint64_t *v;            /* from << 32 | to */
     size_t    n;
-    uint32_t  whole[4];     /* so many last bytes that may be any; 0: not made */
+    uint32_t  whole[4];     /* by number of last bytes that may be any; 0: not made */
 } gram_ranges;
 
 /* The bytes from lead on, each with what follows it, to alts: those with equal tails as one. */

@@ -60,7 +60,7 @@ qsf_status qsf_grammar_finish(qsf_grammar_builder *b, qsf_gnode root, qsf_gramma
     if (!g->status) gram_unleft(g);
     if (!g->status) {
         gram_classify(g);
-        gram_push(g, &g->rows, sizeof(uint32_t), 1);            /* 0 is no row */
+        gram_push(g, &g->rows, sizeof(uint32_t), 1);            /* 0 means: no row */
         bool dead = false;
         for (uint32_t i = 0; i < g->pairs.n && !g->status; i++) {
             const uint32_t id = (uint32_t)GRAM_U64(g->pairs)[i];

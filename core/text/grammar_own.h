@@ -1,11 +1,11 @@
 /* The automaton's tables, shared by its parts.
  * SPDX-License-Identifier: MIT
  *
- * A grammar is a graph of nodes, each a set of texts, each there once: what a matcher is in is a
- * node too, that of the texts which may follow.  A byte leads from a node to its derivative, the
- * rests of its texts that begin with the byte: what is open (rules that called others, the rest of
- * a sequence) is the tail of a sequence.  So no stack is needed, equal places have equal numbers,
- * and only what a text really meets is made.  Brzozowski 1964; Antimirov 1996; Owens, Reppy and
+ * A grammar is a graph of unique nodes, each a set of strings.  A matcher's state is a node too:
+ * the set of strings that may follow.  A byte leads from a node to its derivative, the rests of
+ * its strings that begin with the byte; pending parts (callers of rules, the rest of a sequence)
+ * are the tail of a sequence.  So no stack is needed, equal states have equal numbers, and only
+ * states that an input reaches are created.  Brzozowski 1964; Antimirov 1996; Owens, Reppy and
  * Turon 2009. */
 #ifndef QSF_GRAMMAR_OWN_H
 #define QSF_GRAMMAR_OWN_H
@@ -13,44 +13,44 @@
 #include "text/grammar_nodes.h"
 
 typedef enum gram_kind {
-    GK_NONE, GK_EMPTY,      /* no text; the empty text */
+    GK_NONE, GK_EMPTY,      /* no string; the empty string */
     GK_LIT,                 /* bytes[a..a+b) */
     GK_SET,                 /* one byte of sets[a] */
     GK_SEQ,                 /* a, then b */
     GK_CHOICE, GK_AND,      /* one, all of lists[a..a+b), in order */
-    GK_NEG,                 /* all bytes but the texts of a */
+    GK_NEG,                 /* all byte strings except those of a */
     GK_REP,                 /* b to c times a */
     GK_RULE,                /* rules[a] */
-    GK_FULL                 /* the texts of a without the empty one */
+    GK_FULL                 /* the strings of a without the empty one */
 } gram_kind;
 
 enum {                      /* nodes of every grammar; 0 is none */
     GRAM_NONE = 1, GRAM_EMPTY = 2, GRAM_ANY_BYTE = 3, GRAM_ALL = 4, GRAM_UTF8 = 5
 };
 enum {
-    GF_NULLABLE = 1,        /* the empty text fits */
-    GF_DEAD     = 2,        /* no text fits */
+    GF_NULLABLE = 1,        /* the empty string fits */
+    GF_DEAD     = 2,        /* no string fits */
     GF_LIVE     = 4,        /* of GK_AND: known not to be dead */
-    GF_RULES    = 8,        /* there is a rule in it */
-    GF_UTF8     = 16,       /* all its texts are UTF-8 */
+    GF_RULES    = 8,        /* it contains a rule */
+    GF_UTF8     = 16,       /* all its strings are UTF-8 */
     GF_SEEN     = 32,
     GF_RAW      = 64,       /* of its row: may lead to nodes that are dead */
     GF_PLAIN    = 128       /* known to take any plain characters: grammar_plain.c */
 };
 enum {
-    GRAM_LEVELS      = 32,          /* "both" and "not" in each other: what recursion there is goes as deep */
-    GRAM_MAX_NODES   = 1 << 20,     /* as they are built */
-    GRAM_MAX_SEARCH  = 1 << 15,     /* nodes looked at before one is known to have a text */
+    GRAM_LEVELS      = 32,          /* nesting of "both" and "not", which is also the depth of recursion */
+    GRAM_MAX_NODES   = 1 << 20,     /* of the grammar as built */
+    GRAM_MAX_SEARCH  = 1 << 15,     /* nodes visited to find out whether one matches any string */
     GRAM_MAX_WAYS    = 1 << 13,
     GRAM_MAX_EFFORT  = 1 << 19,     /* of the nodes with many ways that are made for one question: */
     GRAM_FEW_WAYS    = 64, GRAM_WAY_EFFORT = 8,         /* atoms, and the ways among them, less */
-    GRAM_BYTE_EFFORT = 256,         /* for each byte: long texts may take more */
-    GRAM_DEEP        = 8            /* tails whose equal beginnings are put together, in each other */
+    GRAM_BYTE_EFFORT = 256,         /* for each byte: long strings may take more */
+    GRAM_DEEP        = 8            /* nested tails whose equal beginnings are merged */
 };
 #define GRAM_MAX_MEMORY ((uint64_t)96 << 20)
-/* Tables beyond what was built are thrown away where they have become larger. */
+/* Tables beyond what was built are discarded when they are larger than this. */
 #define GRAM_KEEP_MEMORY ((uint64_t)24 << 20)
-enum {                      /* what is kept for masks, and done to find it */
+enum {                      /* what is cached for masks, and the work to find it */
     GRAM_HEADS = 16, GRAM_MASKS = 24, GRAM_PLAIN_KEPT = 256, GRAM_PLAIN_WORK = 160
 };
 
@@ -71,12 +71,12 @@ typedef struct gram_head {
     uint32_t key;           /* the part, and then a byte of what follows; 0: free */
     uint32_t used;
     gram_mem bits;          /* uint32_t: tokens that stay inside */
-    gram_mem left;          /* uint64_t: nodes of the tree that lie behind it, with branches; characters */
-    /* where characters are counted */
+    gram_mem left;          /* uint64_t: nodes of the tree after it, with branches; characters */
+    /* if characters are counted */
     bool     plain;         /* plain tokens stay inside: they are in no list */
     uint32_t most;          /* characters of a token in the list or, if plain, of a plain one */
     gram_mem inside;        /* uint64_t: tokens that stay inside; characters, also begun ones */
-    gram_mem ends;          /* uint64_t: tokens that end just behind it; characters */
+    gram_mem ends;          /* uint64_t: tokens that end right after it; characters */
 } gram_head;
 typedef struct gram_note { uint32_t node; char where[QSF_G_WHERE]; } gram_note;
 typedef struct gram_kept { uint32_t key, used; gram_mem bits; } gram_kept;
@@ -117,7 +117,7 @@ struct qsf_grammar {
     uint32_t    clock;
     gram_head   heads[GRAM_HEADS];
     gram_kept   masks[GRAM_MASKS];  /* whole masks of nodes */
-    gram_mem    scratch, left;      /* a head's, as it is being put together */
+    gram_mem    scratch, left;      /* of a head under construction */
 };
 
 struct qsf_grammar_builder { qsf_grammar g; };
@@ -134,7 +134,7 @@ static inline bool gram_has_byte(const qsf_grammar *g, uint32_t set, uint8_t byt
 
 /* ---- grammar_nodes.c ---- */
 qsf_status gram_fail(qsf_grammar *g, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
-/* Room for n more elements; NULL: there is none, and the grammar has failed. */
+/* Room for n more elements; NULL: out of memory, and the grammar has failed. */
 void    *gram_push(qsf_grammar *g, gram_mem *m, size_t size, uint32_t n);
 void     gram_release(qsf_grammar *g, gram_mem *m, size_t size);
 void     gram_sort(uint64_t *v, size_t n);
@@ -143,52 +143,53 @@ uint32_t gram_seq(qsf_grammar *g, uint32_t a, uint32_t b);
 uint32_t gram_rep(qsf_grammar *g, uint32_t part, uint32_t least, uint32_t most);
 uint32_t gram_lit(qsf_grammar *g, uint32_t at, uint32_t n);
 uint32_t gram_bytes(qsf_grammar *g, const char *bytes, size_t n);
-uint32_t gram_node_of(qsf_grammar *g, gram_kind kind, uint32_t a, uint32_t b, uint32_t c);      /* as it is */
+uint32_t gram_node_of(qsf_grammar *g, gram_kind kind, uint32_t a, uint32_t b, uint32_t c);      /* verbatim */
 uint32_t gram_set(qsf_grammar *g, const uint32_t bits[8]);
 uint32_t gram_one(qsf_grammar *g, gram_kind kind, uint32_t a);     /* GK_NEG, GK_FULL */
-/* A node to the list that is being made at the end of alts; the members of a GK_CHOICE each. */
+/* Adds a node, or each member of a GK_CHOICE, to the list under construction at the end of alts. */
 void     gram_alt(qsf_grammar *g, uint32_t id);
-/* Of alts[from..), which go. */
+/* The union and intersection of alts[from..), which are removed. */
 uint32_t gram_union(qsf_grammar *g, uint32_t from);
 uint32_t gram_and(qsf_grammar *g, uint32_t from);
 void     gram_flags(const qsf_grammar *g, gram_node *n);           /* from its parts' */
 bool     gram_rehash(qsf_grammar *g, uint32_t least);
-/* Part i of a node; 0: there are no more. */
+/* Part i of a node; 0: past the last one. */
 uint32_t gram_part(const qsf_grammar *g, const gram_node *n, uint32_t i);
 
 /* ---- grammar.c ---- */
 const uint32_t *gram_row_make(qsf_grammar *g, uint32_t id);
-/* The derivatives of a node, by class of byte: GRAM_NONE where the byte cannot come.  Lives until
- * the next one is made.  NULL: the grammar has failed. */
+/* The derivatives of a node, by class of byte: GRAM_NONE if the byte cannot come.  Valid until the
+ * next row is made.  NULL: the grammar has failed. */
 static inline const uint32_t *gram_row(qsf_grammar *g, uint32_t id)
 {
     const gram_node *n = gram_at(g, id);
     return n->row && !(n->flags & GF_RAW) ? GRAM_U32(g->rows) + n->row : gram_row_make(g, id);
 }
-/* What a node can begin with: to pairs, as (atom, what follows it); atoms are GK_LIT of one byte or
- * more, GK_SET, GK_AND and GK_NEG; heads: and what may be one, of any kind. */
+/* Appends what a node can begin with to pairs, as (atom, what follows it).  Atoms are GK_LIT of
+ * one byte or more, GK_SET, GK_AND and GK_NEG; with heads, also nodes of any kind that may be a
+ * head. */
 void     gram_expand(qsf_grammar *g, uint32_t id, bool heads);
-/* The node of alts[from..), which go: equal heads have their tails together, so that what begins
- * alike is one thing until it differs. */
+/* The node of alts[from..), which are removed.  Tails of equal heads are merged, so that
+ * alternatives with a common beginning are one node until they differ. */
 uint32_t gram_choice(qsf_grammar *g, uint32_t from);
-/* Whether a GK_AND has a text at all. */
+/* Whether a GK_AND matches any string. */
 bool     gram_live(qsf_grammar *g, uint32_t id);
-/* gram_new: whether it is asked for this pair for the first time since gram_forget. */
+/* gram_new: whether this is its first call with this pair since gram_forget. */
 void     gram_forget(qsf_grammar *g);
 bool     gram_new(qsf_grammar *g, uint64_t pair);
 
 /* ---- grammar_settle.c ---- */
-/* All nodes that are reachable from the root, parts before what they are part of, to pairs. */
+/* Appends all nodes that are reachable from the root to pairs, parts before their parents. */
 void     gram_order(qsf_grammar *g);
-/* What rules make of GF_NULLABLE and GF_DEAD, of the nodes in pairs. */
+/* Propagates GF_NULLABLE and GF_DEAD through rules, for the nodes in pairs. */
 void     gram_settle(qsf_grammar *g);
 
 /* ---- grammar_left.c ---- */
-/* Makes rules that begin with themselves ones that do not. */
+/* Removes left recursion: rules that begin with themselves. */
 void     gram_unleft(qsf_grammar *g);
 
 /* ---- grammar_match.c ---- */
-/* Between two questions: throws away what can be made again, where it is much. */
+/* Between two queries: discards what can be made again, if it is large. */
 void     gram_tidy(qsf_grammar *g);
 struct qsf_matcher {
     qsf_grammar          *grammar;
@@ -205,13 +206,14 @@ void     gram_forget_masks(qsf_grammar *g);
 
 /* ---- grammar_plain.c ---- */
 enum { GRAM_PLAIN_STEP = 3 };       /* bytes of an element of g->plain */
-/* Plain tokens of so many characters surely fit behind a node: up to TOKEN_FEW, or TOKEN_ANY. */
+/* The number of characters up to which plain tokens certainly fit after a node: at most TOKEN_FEW,
+ * or TOKEN_ANY. */
 uint32_t gram_plain(qsf_grammar *g, uint32_t id);
 /* Whether any plain character leads from a node to itself. */
 bool     gram_plain_stays(qsf_grammar *g, uint32_t id);
 
 /* ---- token_tree.c ---- */
-/* A node of the tree: a byte and, behind it in the list, what can follow it. */
+/* A node of the tree: a byte; the nodes of its children follow it in the list. */
 typedef struct token_node {
     uint32_t skip_byte;             /* nodes of the whole branch << 8 | the byte */
     uint32_t token;                 /* 1 + the token that ends here, 0: none; TOKEN_CHARS << 26 */
@@ -221,7 +223,7 @@ typedef struct token_node {
 #define TOKEN_CHARS(token) ((token) >> 26)
 #define TOKEN_MARK(id, chars) ((id) | (uint32_t)(chars) << 26)
 enum { TOKEN_FEW = 16, TOKEN_ANY = 63 };
-/* Whether a branch's tokens are plain ones of at most so many characters. */
+/* Whether a branch's tokens are plain ones of at most `chars` characters. */
 static inline bool token_within(uint32_t token, uint32_t chars) { return TOKEN_CHARS(token) - 1 < chars; }
 struct qsf_token_tree {
     const qsf_platform  *platform;
@@ -230,7 +232,7 @@ struct qsf_token_tree {
     uint32_t    n_nodes, cap, depth, n_vocab, n_ends;
     uint64_t    print;              /* of its nodes: equal trees have equal ones */
     int32_t    *ends;               /* [n_ends] tokens that end an answer */
-    /* Plain tokens: characters that JSON writes as they are, of which the last may be cut. */
+    /* Plain tokens: characters that JSON writes unescaped; the last one may be incomplete. */
     uint8_t    *chars;              /* [n_vocab] how many; 0: not plain */
     uint32_t   *plain;              /* [TOKEN_FEW + 1][ceil(n_vocab / 32)] all; those of at most 1, 2 ... */
     uint32_t   *longer;             /* [n_longer] of more than TOKEN_FEW characters */

@@ -1,4 +1,4 @@
-/* Nodes behind which all plain tokens fit: inside a text of JSON, whatever patterns it has to fit.
+/* Nodes after which all plain tokens fit: inside a JSON string, whatever patterns it has to match.
  * SPDX-License-Identifier: MIT */
 #include "text/grammar_own.h"
 
@@ -8,7 +8,7 @@ enum {
     PLAIN_TABLE = 4 * PLAIN_SEARCH
 };
 
-/* What a byte may be at a place in a character, and the place behind it. */
+/* The bytes allowed at a position in a character, and the position after them. */
 static const struct plain_bytes { uint8_t place, from, to, next; } PLAIN_BYTES[] = {
     { 0, 0x20, 0x21, 0 }, { 0, 0x23, 0x5b, 0 }, { 0, 0x5d, 0x7f, 0 },
     { 0, 0xc2, 0xdf, 1 }, { 0, 0xe0, 0xe0, 4 }, { 0, 0xe1, 0xec, 2 }, { 0, 0xed, 0xed, 5 },
@@ -48,7 +48,7 @@ static bool plain_add(plain_set *s, uint32_t id)
     return true;
 }
 
-/* Adds the nodes behind any one plain character; false: one does not fit, or there are too many. */
+/* Adds the nodes after each plain character; false: one does not fit, or the nodes are too many. */
 static bool plain_follow(qsf_grammar *g, uint32_t id, plain_set *s)
 {
     enum { MIDDLE = 32 };

@@ -1,20 +1,20 @@
-/* An interpreter of Jinja as chat templates use it: a template's text becomes a flat program, which
- * writes a text from values.
+/* An interpreter of Jinja as chat templates use it: compiles a template to a flat program, which
+ * writes text from values.
  * SPDX-License-Identifier: MIT
  *
- * It does what Python's jinja2 does as transformers sets it up: blocks are trimmed (trim_blocks,
- * lstrip_blocks), there are break, continue and generation, raise_exception, strftime_now and a
- * tojson that keeps characters; nothing is escaped, and nothing but a namespace changes.  What it
- * cannot do is QSF_E_UNSUPPORTED, never another text.
+ * It behaves as Python's jinja2 with the settings of transformers: blocks are trimmed (trim_blocks,
+ * lstrip_blocks); break, continue, generation, raise_exception, strftime_now and a tojson that
+ * keeps characters are available; nothing is escaped, and only namespaces are mutable.  Whatever
+ * it does not support is QSF_E_UNSUPPORTED, never a different output.
  *
- * All memory is one block of the caller's, and nothing recurses deeper than QSF_JINJA_DEPTH: a
- * template is a stranger's. */
+ * All memory is one block of the caller's, and nothing recurses deeper than QSF_JINJA_DEPTH,
+ * because templates are untrusted. */
 #ifndef QSF_JINJA_H
 #define QSF_JINJA_H
 
 #include "base/base.h"
 
-enum { QSF_JINJA_DEPTH = 48 };      /* blocks and brackets in each other, calls of macros, lists in lists */
+enum { QSF_JINJA_DEPTH = 48 };      /* nesting of blocks and brackets, of macro calls, of lists */
 
 typedef enum qsf_jinja_type {
     QSF_JINJA_UNDEFINED, QSF_JINJA_NONE, QSF_JINJA_BOOL, QSF_JINJA_INT, QSF_JINJA_FLOAT,
@@ -26,12 +26,12 @@ typedef enum qsf_jinja_type {
     QSF_JINJA_FUNCTION, QSF_JINJA_JOINER
 } qsf_jinja_type;
 
-/* Flags of a value.  A text of the caller's is foreign unless it says QSF_JINJA_OWN; a number is
- * the template's unless it says QSF_JINJA_FOREIGN. */
+/* Flags of a value.  A string of the caller's is foreign unless QSF_JINJA_OWN is set; a number is
+ * the template's unless QSF_JINJA_FOREIGN is set. */
 enum {
-    QSF_JINJA_SAFE = 1,     /* a text that went through "safe": jinja2 escapes what is added to it */
-    QSF_JINJA_OWN = 2,      /* a text that counts as the template's: a model's token, a date, a role */
-    QSF_JINJA_FOREIGN = 4   /* a number that somebody else wrote */
+    QSF_JINJA_SAFE = 1,     /* a string that went through "safe": jinja2 escapes what is added to it */
+    QSF_JINJA_OWN = 2,      /* a string that counts as the template's: a model's token, a date, a role */
+    QSF_JINJA_FOREIGN = 4   /* a number from the conversation */
 };
 
 typedef struct qsf_jinja_value {
@@ -52,27 +52,26 @@ typedef struct qsf_jinja_var { const char *name; qsf_jinja_value value; } qsf_ji
 
 typedef struct qsf_jinja qsf_jinja;
 
-/* Reads a template.  mem[0..size), aligned to 16 bytes, holds all there is to it, also while it
- * renders; *text is copied.  QSF_E_ARGUMENT: not a template; QSF_E_UNSUPPORTED; QSF_E_MEMORY: size
- * is too small.  The message says line and column. */
+/* Parses a template.  mem[0..size), aligned to 16 bytes, is all the memory that it uses, also
+ * while it renders; *text is copied.  QSF_E_ARGUMENT: not a template; QSF_E_UNSUPPORTED;
+ * QSF_E_MEMORY: size is too small.  The message has the line and column. */
 qsf_status qsf_jinja_parse(void *mem, size_t size, const char *text, size_t len, qsf_jinja **out,
                            qsf_error *err);
 
-/* Writes the text with these variables to out, terminated; *len: its length.
+/* Renders the template with these variables to out, terminated; *len: the output's length.
  *
- * now    seconds since 1970 for strftime_now, as a clock on the wall shows them; 0: there is no
- *        such function
- * steps  the most that may be done, about one for each operation and 32 bytes moved
- * own    [(cap + 7) / 8] bit i % 8 of byte i / 8 says whether byte i of the text is the template's
- *        own; NULL: nobody asks.  Bytes of texts that the variables brought are not, whatever
- *        filters they went through, nor are digits of their numbers; what the interpreter writes
- *        itself (True, the brackets of JSON) is.  A control token lies whole in bytes of the
- *        template; between control tokens, bytes of both kinds are one text to the tokenizer.
+ * now    seconds since 1970 in local time, for strftime_now; 0: the function is not defined
+ * steps  the limit of work, about one step for each operation and for each 32 bytes moved
+ * own    [(cap + 7) / 8] bit i % 8 of byte i / 8 is set if byte i of the output is the template's
+ *        own; NULL: not needed.  Bytes of strings in the variables are not, whatever filters they
+ *        went through, nor are the digits of their numbers; what the interpreter writes itself
+ *        (True, the brackets of JSON) is.  A control token lies completely in the template's bytes;
+ *        between control tokens, the tokenizer sees bytes of both kinds as one string.
  *
- * QSF_E_CANCELLED   the template itself refuses (raise_exception), with its own words
- * QSF_E_ARGUMENT    what jinja2 refuses as well: a type that does not fit, an attribute of what is
- *                   not there, ...
- * QSF_E_UNSUPPORTED only this interpreter does not know it
+ * QSF_E_CANCELLED   the template itself refuses (raise_exception), with its own message
+ * QSF_E_ARGUMENT    what jinja2 refuses as well: a wrong type, an attribute of an undefined value,
+ *                   ...
+ * QSF_E_UNSUPPORTED only this interpreter does not support it
  * QSF_E_MEMORY      mem or out is too small: double both, and begin with qsf_jinja_parse
  * QSF_E_BUDGET      too many steps, or too deep */
 qsf_status qsf_jinja_render(qsf_jinja *t, const qsf_jinja_var *vars, size_t n_vars, int64_t now,

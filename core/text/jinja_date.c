@@ -25,7 +25,7 @@ static date date_of(int64_t seconds)
     return d;
 }
 
-/* Text of one form; "": there is none. */
+/* The text of one conversion; "": an unknown one. */
 static void date_part(const date *d, char form, bool bare, char out[32])
 {
     static const char *const months[] = { "January", "February", "March", "April", "May", "June", "July",
@@ -67,7 +67,7 @@ static void date_part(const date *d, char form, bool bare, char out[32])
                                                    : digits == 2 ? "%02d" : "%d", n);
 }
 
-/* Forms that stand for several others. */
+/* Conversions that are short for several others. */
 static const char *date_long(char form)
 {
     return form == 'F' ? "%Y-%m-%d" : form == 'D' || form == 'x' ? "%m/%d/%y" : form == 'R' ? "%H:%M"

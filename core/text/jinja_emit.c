@@ -1,5 +1,5 @@
-/* Jinja: what reading expressions and statements stands on: tokens that are expected, and the flat
- * program that grows.
+/* Jinja: helpers for parsing expressions and statements: expected tokens, and emitting the flat
+ * program.
  * SPDX-License-Identifier: MIT */
 #include "text/jinja_parse.h"
 

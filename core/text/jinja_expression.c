@@ -1,4 +1,4 @@
-/* Jinja: expressions to operations, which are written as they are read.
+/* Jinja: compiles expressions to operations in a single pass.
  * SPDX-License-Identifier: MIT */
 #include "text/jinja_parse.h"
 
@@ -106,8 +106,8 @@ static jinja_value number(jinja_parser *p)
     return v;
 }
 
-/* Arguments up to ")": how many by place; how many by name (as pairs of name and value behind
- * them), with JINJA_STAR and JINJA_STARS where a list and a dict of more follow. */
+/* Arguments up to ")".  *n: the number of positional ones; *x: the number of named ones (pairs of
+ * name and value after them), with JINJA_STAR and JINJA_STARS if *list and **dict follow. */
 static void arguments(jinja_parser *p, size_t *n, size_t *x)
 {
     size_t n_kw = 0;
@@ -164,7 +164,7 @@ void jinja_check_unknown(jinja_parser *p)
                      p->t->src + p->unknown.at, p->unknown.n);
 }
 
-/* A name that there is not fails only where it is met. */
+/* An unknown name fails only when it is evaluated. */
 static void emit_named(jinja_parser *p, jinja_op op, int id, const jinja_token *name, size_t n, size_t x)
 {
     if (id >= 0) {
@@ -330,7 +330,7 @@ void jinja_unary(jinja_parser *p, bool filters)
     p->depth--;
 }
 
-/* The operator of two sides that stands here, and its level; JOP_STOP: there is none. */
+/* The binary operator at this token, and its precedence level; JOP_STOP: not an operator. */
 static jinja_op binary(const jinja_parser *p, int *level)
 {
     static const struct { uint8_t sign, op, level; } signs[] = {
@@ -403,8 +403,8 @@ static void operators(jinja_parser *p, int least)
     }
 }
 
-/* "a if b else c" is written as it is read: a is a stretch of code that is jumped
- * over, and back to. */
+/* "a if b else c" is compiled in source order: the code of a is jumped over, and later
+ * jumped back to. */
 void jinja_expression(jinja_parser *p, int level)
 {
     if (!jinja_parse_deeper(p)) return;

@@ -255,7 +255,7 @@ static bool filter_part(jinja_run *r, const jinja_value *list, int64_t from, int
     return jinja_give_list(out, items, (size_t)(n + fill));
 }
 
-/* batch: lists of so many; slice: so many lists. */
+/* batch: lists of n items; slice: n lists. */
 static bool filter_cut(jinja_run *r, bool batch, const jinja_value *list, const jinja_bound *b,
                        jinja_value *out)
 {
@@ -377,7 +377,7 @@ static bool filter_now(jinja_run *r, int id, const jinja_value *v, const jinja_a
     }
 }
 
-/* A generator makes its items when somebody asks for them: until then an error is none. */
+/* A generator makes its items on demand, so errors are only reported then. */
 bool jinja_filter_items(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, const jinja_bound *b,
                         jinja_value *out)
 {

@@ -158,8 +158,8 @@ static bool format_text(jinja_run *r, jinja_sink *s, const jinja_value *v, const
            && format_blanks(r, s, f, more - QSF_MAX(left, 0));
 }
 
-/* A value as str() or repr() has it, at the far end of the sink's memory: what is written of it
- * with escapes and blanks (so many) does not reach it. */
+/* A value as str() or repr() writes it, at the far end of the sink's memory, so that its copy with
+ * escapes and `blanks` blanks does not overlap it. */
 static bool format_shown(jinja_run *r, jinja_sink *s, const jinja_value *v, char how, int64_t blanks,
                          jinja_value *out)
 {
@@ -399,8 +399,7 @@ static bool braces_put(jinja_run *r, jinja_sink *s, braces *b, const jinja_value
     return format_number(r, s, v, &f);
 }
 
-/* A field from behind its "{" to behind its "}"; what is in braces in its form is put there
- * first. */
+/* A field, from after its "{" to after its "}"; braces in its format spec are replaced first. */
 static bool braces_field(jinja_run *r, jinja_sink *s, braces *b, size_t *at)
 {
     const char *p = b->format->as.text;

@@ -1,9 +1,9 @@
-/* JSON nodes to values of templates, list after list: what is inside one comes behind all that was
- * there before it, so that its items stand side by side.
+/* Converts JSON nodes to template values, list after list: the contents of a list are appended
+ * after everything before them, so that its items are contiguous.
  * SPDX-License-Identifier: MIT */
 #include "text/jinja_json.h"
 
-/* Until its turn comes a value holds the place of its node. */
+/* Until it is converted, a value holds the index of its node. */
 static qsf_jinja_value json_later(const qsf_json_node *nodes, const qsf_json_node *v)
 {
     return qsf_jinja_int(v - nodes);
@@ -16,9 +16,9 @@ static uint32_t json_hash(const qsf_json_node *key)
     return h ^ h >> 15;
 }
 
-/* Keys and values of an object side by side; returns how many pairs differ in their keys.  The
- * member n of a value is the head of a list of keys with one hash, that of a key the next one, both
- * counted from 1. */
+/* Writes keys and values of an object in turn; returns the number of different keys.  Meanwhile, a
+ * value's member n is the head of a list of keys with one hash, and a key's n is the next key in
+ * its list; both count from 1. */
 static uint32_t json_pairs(const qsf_json_node *nodes, const qsf_json_node *v, qsf_jinja_value *pairs)
 {
     const qsf_json_node *key = qsf_json_first(v);

@@ -15,7 +15,7 @@
  * Nothing recurses. */
 void qsf_jinja_from_json(const qsf_json_node *node, qsf_jinja_value *values);
 
-/* The value of a key of a dict; NULL: there is none, or dict is none. */
+/* The value of a key of a dict; NULL: the key is missing, or dict is not a dict. */
 const qsf_jinja_value *qsf_jinja_member(const qsf_jinja_value *dict, const char *key);
 
 #endif

@@ -1,4 +1,4 @@
-/* Jinja: a template's text to tokens, and what white space around tags goes.
+/* Jinja: splits a template into tokens, and removes white space around tags.
  * SPDX-License-Identifier: MIT */
 #include "text/jinja_own.h"
 
@@ -18,8 +18,8 @@ static bool lex_is(const jinja_lexer *l, uint32_t at, const char *text)
 }
 static char lex_char(const jinja_lexer *l, uint32_t at) { return at < l->len ? l->src[at] : 0; }
 
-/* What ends a tag: the sign before it says what goes of the white space behind.
- * 0: it does not end here. */
+/* The position after the mark that ends a tag; the sign before it controls how much of the white
+ * space after it is removed.  0: the tag does not end here. */
 static uint32_t lex_close(const jinja_lexer *l, uint32_t at, const char *mark, bool is_tag)
 {
     const char sign = lex_char(l, at);
@@ -35,7 +35,7 @@ static void lex_move(jinja_lexer *l, uint32_t to)
     if (to) l->line_start = l->src[to - 1] == '\n';
 }
 
-/* Text before a tag: all white space at its end goes ('-'), or that of the tag's own line. */
+/* Text before a tag: removes all white space at its end ('-'), or that of the tag's own line. */
 static uint32_t lex_trim(const jinja_lexer *l, uint32_t from, uint32_t to, char sign, bool of_line)
 {
     uint32_t end = from, line = from;
@@ -51,7 +51,7 @@ static uint32_t lex_trim(const jinja_lexer *l, uint32_t from, uint32_t to, char 
     return line;
 }
 
-/* Behind "{% raw %}", at its own place; 0: it is no such tag. */
+/* The position after the word of "{% raw %}" or its like; 0: not such a tag. */
 static uint32_t lex_raw(const jinja_lexer *l, uint32_t at, const char *word)
 {
     at += 2;

@@ -56,7 +56,7 @@ static bool markup_attributes(jinja_run *r, const jinja_value *v, const jinja_bo
     return jinja_finish(r, &s, out);
 }
 
-/* The character that "&name;" at `i` stands for; 0: it is not known here. */
+/* The character of the entity "&name;" at `i`; 0: unknown. */
 static uint32_t markup_entity(const jinja_value *v, size_t i, size_t *used)
 {
     static const struct { char name[6]; uint8_t c; } names[] = {
@@ -153,7 +153,7 @@ static bool markup_urlencode(jinja_run *r, const jinja_value *v, jinja_value *ou
 
 /* ---- lines and words ---- */
 
-/* Lines get so many blanks before them: all but the first one and empty ones, unless asked for. */
+/* Indents lines: all except the first one and empty ones, unless the arguments include these. */
 static bool markup_indent(jinja_run *r, const jinja_value *text, const jinja_bound *b, jinja_value *out)
 {
     const jinja_value *width = b->arg[0];
@@ -166,7 +166,7 @@ static bool markup_indent(jinja_run *r, const jinja_value *text, const jinja_bou
     if (!jinja_text_lines(r, text, false, &lines)) return false;
     uint32_t count = lines.n;
     const jinja_value *last = lines.n ? &lines.as.items[lines.n - 1] : NULL;
-    /* behind the last line's end */
+    /* the empty line after the last line's end */
     count += !last || last->as.text + last->n != text->as.text + text->n;
     const jinja_value nothing = jinja_part(text, 0, 0);
     jinja_sink s = jinja_begin_text(r);
@@ -241,8 +241,8 @@ static bool markup_space_at(const jinja_value *v, size_t i)
     return jinja_is_space(qsf_utf8_decode(v->as.text + i, v->n - i, &used));
 }
 
-/* One line in lines of at most so many characters, as textwrap cuts it: white space goes at the
- * beginning of every line but the first, and at every end. */
+/* Wraps one line to lines of at most `width` characters, as textwrap does: white space is removed
+ * at the beginning of every line except the first, and at the end of every line. */
 static bool markup_wrap_line(jinja_run *r, jinja_sink *s, const jinja_value *line, int64_t width, bool cut,
                              const jinja_value *end)
 {
@@ -294,7 +294,7 @@ static bool markup_wrap(jinja_run *r, const jinja_value *v, const jinja_bound *b
     return jinja_finish(r, &s, out);
 }
 
-/* Words with a capital, as the filter has them: they begin behind white space and brackets only. */
+/* Capitalises words as jinja2 does: they begin only after white space, "-" and brackets. */
 static bool markup_title(jinja_run *r, const jinja_value *v, jinja_value *out)
 {
     jinja_value lower;
@@ -347,7 +347,7 @@ static bool markup_json(jinja_run *r, const jinja_value *v, const jinja_bound *b
     return jinja_finish(r, &s, out);
 }
 
-/* As pformat() has it where it stays on one line: keys in order. */
+/* As pformat() writes a value that fits on one line: keys in order. */
 static bool markup_pprint(jinja_run *r, const jinja_value *v, jinja_value *out)
 {
     jinja_sink s = jinja_begin_text(r);
@@ -395,7 +395,7 @@ bool jinja_filter_text(jinja_run *r, int id, const jinja_value *v, const jinja_b
         const jinja_bound width = { { b->arg[0] ? b->arg[0] : &eighty } };
         return jinja_text_method(r, JM_CENTER, &text, &width, out);
     }
-    default: {                                  /* replace: everything becomes a text that is not safe */
+    default: {                                  /* replace: every value becomes a string, not safe */
         jinja_value old, by;
         const jinja_bound all = { { &old, &by, jinja_given(b->arg[2]) ? b->arg[2] : NULL } };
         text.flags &= QSF_JINJA_OWN;

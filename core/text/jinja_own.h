@@ -10,8 +10,8 @@
 
 typedef qsf_jinja_value jinja_value;
 
-/* A block that only grows, until it is set back.  Behind its size bytes lies a bit for each of
- * them: whether, as part of a text, it is the template's own. */
+/* A block that only grows, until it is reset.  After its `size` bytes there is a bit for each of
+ * them: whether, as part of a string, it is the template's own. */
 typedef struct jinja_mem { char *base; size_t used, size; } jinja_mem;
 static inline uint8_t *jinja_marks(const jinja_mem *m) { return (uint8_t *)m->base + m->size; }
 void *jinja_take(jinja_mem *m, size_t bytes);       /* 16-byte aligned, not zeroed; NULL: no room */
@@ -67,8 +67,8 @@ typedef struct jinja_code {
     uint32_t arg, at;           /* at: in the source */
 } jinja_code;
 
-/* A list of more arguments lies behind the named ones of a call, or before them; a dict behind all;
- * and then the block of a call block, the argument "caller". */
+/* A list of further arguments is after the named ones of a call, or before them; a dict is after
+ * all of these; last comes the block of a call block, the argument "caller". */
 enum {
     JINJA_KEYWORDS = 0xff, JINJA_STAR = 0x100, JINJA_STAR_FIRST = 0x200, JINJA_STARS = 0x400,
     JINJA_BLOCK = 0x800
@@ -124,8 +124,8 @@ typedef struct jinja_loop {     /* also a generator, a cycler, a joiner */
     uint32_t    at, depth;      /* at: of the next one; depth: loops that called this one */
     uint32_t    entry;          /* of a recursive one: where its items are taken from the stack */
     struct jinja_scope *scope;  /* around it */
-    qsf_status  st;             /* of a generator whose items could not be made: the error, for those */
-    qsf_error   error;          /* who ask for them */
+    qsf_status  st;             /* of a generator whose items could not be made: the error, for the */
+    qsf_error   error;          /* code that asks for them */
 } jinja_loop;
 
 typedef struct jinja_scope {
@@ -138,7 +138,7 @@ typedef struct jinja_space { jinja_value *pairs; uint32_t n, cap; } jinja_space;
 
 typedef struct jinja_closure { const jinja_macro *macro; jinja_scope *scope; } jinja_closure;
 
-/* A text or list that was joined: what is joined to it next goes into the room behind it. */
+/* A string or list that was joined: what is joined to it next goes to the room after it. */
 typedef struct jinja_grown { uintptr_t end; size_t room; } jinja_grown;
 
 typedef struct jinja_run {
@@ -164,11 +164,11 @@ typedef struct jinja_args {
 bool jinja_fail(jinja_run *r, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
 bool jinja_refuse(jinja_run *r, const char *why);       /* QSF_E_ARGUMENT */
 bool jinja_unknown(jinja_run *r, const char *what);     /* QSF_E_UNSUPPORTED */
-bool jinja_charge(jinja_run *r, size_t bytes);      /* takes the steps that moving so much costs */
+bool jinja_charge(jinja_run *r, size_t bytes);      /* takes the steps for moving these bytes */
 bool jinja_charge_float(jinja_run *r);              /* of writing one */
-bool jinja_charge_each(jinja_run *r, size_t n);     /* of going through so many bytes one by one */
+bool jinja_charge_each(jinja_run *r, size_t n);     /* for visiting n bytes one by one */
 void *jinja_room(jinja_run *r, size_t bytes);       /* as jinja_take; NULL: the error is set */
-jinja_value *jinja_items(jinja_run *r, size_t n);   /* room for so many values, charged for */
+jinja_value *jinja_items(jinja_run *r, size_t n);   /* room for n values, charged for */
 
 /* ---- values: equal, ordered, joined by operators (jinja_value.c) ---- */
 
@@ -201,7 +201,7 @@ bool jinja_attribute(jinja_run *r, const jinja_value *v, const char *name, size_
 bool jinja_item(jinja_run *r, const jinja_value *v, const jinja_value *key, jinja_value *out);
 bool jinja_slice(jinja_run *r, const jinja_value *v, const jinja_value bounds[3], jinja_value *out);
 size_t jinja_length(const jinja_value *v);              /* characters, items, pairs */
-uint32_t jinja_offset(const jinja_value *v, size_t i);  /* where character i of a text begins */
+uint32_t jinja_offset(const jinja_value *v, size_t i);  /* where character i of a string begins */
 bool jinja_hashable(jinja_run *r, const jinja_value *v);    /* fails: v cannot be a key */
 /* The value of a key; NULL: it is not there. */
 bool jinja_lookup(jinja_run *r, const jinja_value *dict, const jinja_value *key, const jinja_value **out);
@@ -213,16 +213,16 @@ jinja_value jinja_trimmed(const jinja_value *text);     /* without white space a
 
 /* What the interpreter writes itself. */
 bool jinja_put(jinja_run *r, jinja_sink *s, const char *text, size_t n);
-/* Bytes [at, at + n) of a text, with their marks. */
+/* Writes bytes [at, at + n) of a string, with their marks. */
 bool jinja_put_part(jinja_run *r, jinja_sink *s, const jinja_value *v, size_t at, size_t n);
 bool jinja_put_text(jinja_run *r, jinja_sink *s, const jinja_value *v);     /* the whole of it */
-/* Other bytes in place of byte `at` of a text, marked as it is. */
+/* Writes other bytes in place of byte `at` of a string, with that byte's mark. */
 bool jinja_put_for(jinja_run *r, jinja_sink *s, const jinja_value *v, size_t at, const char *text, size_t n);
-/* A text or number that is not wholly the template's. */
+/* Whether a string or number is not entirely the template's. */
 bool jinja_foreign(const jinja_run *r, const jinja_value *v);
 void jinja_mark(uint8_t *marks, size_t at, size_t n, bool own);
 void jinja_mark_copy(uint8_t *to, size_t at, const uint8_t *from, size_t from_at, size_t n);
-/* Bytes [from, to) of a text. */
+/* Bytes [from, to) of a string. */
 static inline jinja_value jinja_part(const jinja_value *v, size_t from, size_t to)
 {
     jinja_value part = *v;
@@ -232,10 +232,10 @@ static inline jinja_value jinja_part(const jinja_value *v, size_t from, size_t t
 }
 bool jinja_print(jinja_run *r, jinja_sink *s, const jinja_value *v);        /* as str() */
 bool jinja_repr(jinja_run *r, jinja_sink *s, const jinja_value *v);         /* as repr() */
-/* Digits of a number, which are as foreign as it is. */
+/* Writes digits of a number, which are foreign if the number is. */
 bool jinja_put_number(jinja_run *r, jinja_sink *s, const jinja_value *v, const char *text, size_t n);
 typedef struct jinja_json_form {
-    jinja_value indent, comma, colon;           /* indent: a text, or none: on one line */
+    jinja_value indent, comma, colon;           /* indent: a string, or none: on one line */
     bool        ascii, sorted;
 } jinja_json_form;
 bool jinja_json(jinja_run *r, jinja_sink *s, const jinja_value *v, const jinja_json_form *f, int level);
@@ -251,7 +251,7 @@ bool jinja_to_text(jinja_run *r, const jinja_value *v, jinja_value *out);   /* a
 /* ---- numbers in texts (jinja_number.c); the parser reads them as well ---- */
 
 typedef enum jinja_number_kind { JINJA_NO_NUMBER, JINJA_NUMBER_READ, JINJA_LARGE } jinja_number_kind;
-/* base 0: as the text says by 0x, 0o, 0b */
+/* base 0: from the prefix 0x, 0o, 0b */
 jinja_number_kind jinja_read_whole(const char *s, size_t n, int base, int64_t *out);
 jinja_number_kind jinja_read_float(const char *s, size_t n, double *out);
 
@@ -283,16 +283,16 @@ enum { JN_CYCLER, JN_DICT, JN_JOINER, JN_LIPSUM, JN_NAMESPACE, JN_RAISE, JN_RANG
 enum { JINJA_PARAMS = 5 };
 typedef struct jinja_bound { const jinja_value *arg[JINJA_PARAMS]; } jinja_bound;
 
-int  jinja_filter_id(const char *name, size_t n);   /* -1: there is none */
+int  jinja_filter_id(const char *name, size_t n);   /* -1: unknown */
 int  jinja_test_id(const char *name, size_t n);
-int  jinja_method_id(const char *name, size_t n);   /* 0: there is none */
-int  jinja_function_id(const char *name, size_t n); /* JN_NONE: there is none */
+int  jinja_method_id(const char *name, size_t n);   /* 0: unknown */
+int  jinja_function_id(const char *name, size_t n); /* JN_NONE: unknown */
 bool jinja_has_method(const jinja_value *v, int id);
 bool jinja_filter(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, jinja_value *out);
 bool jinja_test(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, bool *out);
 bool jinja_method(jinja_run *r, int id, const jinja_value *self, const jinja_args *a, jinja_value *out);
 bool jinja_function(jinja_run *r, int id, const jinja_args *a, jinja_value *out);
-/* A value as a whole number; *out stays as it is where v is NULL or, with none_too, none. */
+/* A value as an integer; *out is unchanged if v is NULL or, with none_too, none. */
 bool jinja_whole(jinja_run *r, const jinja_value *v, bool none_too, int64_t *out);
 bool jinja_need_text(jinja_run *r, const jinja_value *v, const char *what);
 static inline bool jinja_given(const jinja_value *v) { return v && v->type != QSF_JINJA_NONE; }
@@ -309,8 +309,8 @@ bool jinja_text_method(jinja_run *r, int id, const jinja_value *self, const jinj
 bool jinja_text_join(jinja_run *r, const jinja_value *between, const jinja_value *list, bool any_type,
                      jinja_value *out);
 bool jinja_text_lines(jinja_run *r, const jinja_value *v, bool keep, jinja_value *out);
-/* Where a text is in v, from a byte on; -1: nowhere, or the steps have come to their end, which the
- * next operation finds. */
+/* The position of a string in v, from a byte on; -1: not found, or the steps are used up, which the
+ * next operation reports. */
 int64_t jinja_find(jinja_run *r, const jinja_value *v, const jinja_value *what, uint32_t from, bool last);
 /* jinja_letters.c: kinds of letters, upper and lower case */
 bool jinja_cased(jinja_run *r, int id, const jinja_value *v, jinja_value *out);

@@ -13,12 +13,12 @@ typedef struct jinja_parser {
     qsf_status  st;
     qsf_error  *err;
     uint32_t    depth;
-    /* of the innermost loop: where it goes on; the chain of jumps out of it */
+    /* of the innermost loop: where its next iteration begins; the chain of jumps out of it */
     uint32_t    next, breaks;
     bool        in_loop;
     uint8_t     soft, takes;    /* soft: inside of "if"; takes: names that a macro's body uses */
     uint8_t     fors;           /* loops around it, also around a macro */
-    jinja_token unknown;        /* a filter or test that there is not, which may yet stand before "if" */
+    jinja_token unknown;        /* an unknown filter or test, which an "if" may still skip */
 } jinja_parser;
 
 /* A chain of jumps that have no target yet: each holds the one before it, the first this. */
@@ -43,7 +43,7 @@ uint16_t jinja_expect_symbol(jinja_parser *p);
 
 /* ---- the program (jinja_emit.c) ---- */
 
-/* An array that doubles; what it leaves behind is lost in the block. */
+/* Makes room in an array that doubles; its old memory stays unused in the block. */
 bool jinja_room_for_one(jinja_parser *p, void **items, uint32_t n, uint32_t *cap, size_t size);
 uint16_t jinja_symbol_id(jinja_parser *p, const char *text, size_t n);
 uint32_t jinja_emit(jinja_parser *p, jinja_op op, size_t n, size_t x, uint32_t arg);
@@ -68,7 +68,7 @@ void jinja_expression(jinja_parser *p, int level);
 void jinja_unary(jinja_parser *p, bool filters);
 /* What follows "|": the value is on the stack. */
 void jinja_filter_call(jinja_parser *p);
-/* Fails where a filter or test is unknown and no "if" can pass it by. */
+/* Fails if a filter or test is unknown and no "if" can skip it. */
 void jinja_check_unknown(jinja_parser *p);
 
 #endif

@@ -43,6 +43,6 @@ bool jinja_run_captured(run_state *s, jinja_value *out);
 bool jinja_run_call(run_state *s, const jinja_code *c, uint32_t *ip);
 bool jinja_run_filter(run_state *s, const jinja_code *c);       /* or a test */
 bool jinja_run_loop(run_state *s, const jinja_code *c, jinja_value *top, uint32_t *ip);
-void jinja_run_return(run_state *s, uint32_t *ip);      /* behind a macro */
+void jinja_run_return(run_state *s, uint32_t *ip);      /* after a macro */
 
 #endif

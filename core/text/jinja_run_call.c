@@ -75,7 +75,7 @@ static bool macro_named(run_state *s, const jinja_macro *m, const jinja_args *a)
     return !(m->takes & JINJA_KWARGS) || jinja_run_store(s, s->r.t->special[1], qsf_jinja_dict(rest, n_rest));
 }
 
-/* On success the program goes on in the macro. */
+/* On success the program continues in the macro. */
 static bool call_macro(run_state *s, const jinja_closure *c, const jinja_args *a, uint32_t *ip)
 {
     const jinja_macro *m = c->macro;
@@ -186,8 +186,8 @@ bool jinja_run_filter(run_state *s, const jinja_code *c)
 
 /* ---- loops ---- */
 
-/* picks: only to find the items that stay.  entry: where a call of the loop goes; 0: it has
- * none. */
+/* picks: this loop only selects items.  entry: where a call of the loop jumps to; 0: the loop is
+ * not recursive. */
 static bool loop_begin(run_state *s, bool picks, uint32_t entry, const jinja_value *items)
 {
     run_for *f = &s->f[s->fors];

@@ -1,5 +1,4 @@
-/* Jinja: a template to a flat program.  Each statement is read once, and its operations are written
- * as it is read.
+/* Jinja: compiles a template to a flat program, in a single pass over the statements.
  * SPDX-License-Identifier: MIT */
 #include "text/jinja_parse.h"
 
@@ -217,8 +216,8 @@ static void for_statement(jinja_parser *p)
 
 /* ---- blocks that become values ---- */
 
-/* Filters come first and are jumped to from behind the block, whose end is `end`; the text they
- * make stays on the stack. */
+/* The code of the filters comes first; after the block, which ends with `end`, a jump leads back to
+ * it.  The filtered text stays on the stack. */
 static void filtered_block(jinja_parser *p, tag_word end, bool inline_filter)
 {
     const uint32_t over = jinja_emit(p, JOP_JUMP, 0, 0, JINJA_NO_JUMP), filters = jinja_here(p);
@@ -278,8 +277,8 @@ static void with_statement(jinja_parser *p)
     jinja_expect_tag_end(p);
 }
 
-/* A block of a template that nobody extends: it is written where it stands, and sees the names
- * of the template alone unless it is scoped. */
+/* A block of a template that is never extended: it is rendered in place, and sees only the
+ * template's names unless it is scoped. */
 static void block_statement(jinja_parser *p)
 {
     const jinja_token name = p->tok;
@@ -312,8 +311,8 @@ static void print_statement(jinja_parser *p)
 
 /* ---- macros ---- */
 
-/* Parameters in brackets, and the operations that give those their defaults that got nothing;
- * returns how many have none. */
+/* Parameters in brackets, and the operations that set the defaults of missing arguments; returns
+ * the number of parameters without a default. */
 static uint32_t signature(jinja_parser *p, jinja_macro *m)
 {
     uint32_t plain = 0;
@@ -409,7 +408,7 @@ static void call_statement(jinja_parser *p)
     jinja_expect_tag_end(p);
 }
 
-/* What a template needs others for, and autoescape, jinja2 has; other tags nobody. */
+/* jinja2 has the tags that need other templates, and autoescape; any other tag is an error. */
 static void unknown_statement(jinja_parser *p)
 {
     static const char *const known[] = { "extends", "include", "import", "from", "autoescape" };

@@ -88,8 +88,8 @@ int64_t jinja_find(jinja_run *r, const jinja_value *v, const jinja_value *what, 
     return -1;
 }
 
-/* The part of v between two places in characters, and how many lie before it; false: there is
- * none. */
+/* The part of v between two positions in characters, and how many characters precede it; false:
+ * the range is invalid. */
 static bool text_window(jinja_run *r, const jinja_value *v, const jinja_bound *b, jinja_value *part,
                         int64_t *before)
 {
@@ -227,7 +227,7 @@ static bool text_partition(jinja_run *r, const jinja_value *v, const jinja_value
     return true;
 }
 
-/* Into a text that is safe goes what is escaped. */
+/* Writes v, escaped if it becomes part of a safe string. */
 static bool text_put_into(jinja_run *r, jinja_sink *s, const jinja_value *in, const jinja_value *v)
 {
     return in->flags & QSF_JINJA_SAFE ? jinja_put_escaped(r, s, v) : jinja_put_text(r, s, v);

@@ -213,10 +213,10 @@ static bool value_repeat(jinja_run *r, const jinja_value *v, int64_t times, jinj
     return true;
 }
 
-/* Templates make long texts and lists by joining a little to them again and again.  What is joined
- * to for the second time is copied with as much room behind it again, and grows there from then on:
- * nothing that exists is changed by that, as values end before the room begins. */
-enum { VALUE_GROWS = 256 };         /* bytes from which on it matters */
+/* Templates make long strings and lists by appending to them again and again.  A value that is
+ * appended to for the second time is copied with room of the same size after it, and from then on
+ * grows in place.  No other value changes, because all of them end before the room begins. */
+enum { VALUE_GROWS = 256 };         /* the size in bytes from which this pays off */
 
 static jinja_grown *value_grown(jinja_run *r, const void *end)
 {

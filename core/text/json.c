@@ -1,4 +1,4 @@
-/* JSON: a text becomes a flat list of nodes.
+/* JSON: parses a document to a flat list of nodes.
  * SPDX-License-Identifier: MIT */
 #include "text/json.h"
 #include "text/decimal.h"
@@ -71,7 +71,7 @@ static bool json_hex4(const json_reader *r, size_t at, uint32_t *out)
     return true;
 }
 
-/* \u and four digits, or two of them that are one character; at is behind the "\u". */
+/* \u and four digits, or a surrogate pair of these; at is after the "\u". */
 static qsf_status json_unicode(json_reader *r, char *text)
 {
     uint32_t c, low;
@@ -254,7 +254,7 @@ static qsf_status json_key(json_reader *r, json_want *want)
     return QSF_OK;
 }
 
-/* Behind a value. */
+/* After a value. */
 static qsf_status json_more(json_reader *r, json_want *want)
 {
     const bool object = r->out->nodes[r->open[r->depth - 1]].type == QSF_JSON_OBJECT;

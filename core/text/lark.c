@@ -84,7 +84,7 @@ static lark_name *lark_name_of(lark_reader *r, const char *text, size_t len)
     return n;
 }
 
-/* Sets *word to the word at this position; returns its length, 0 if there is none. */
+/* Sets *word to the word at this position; returns its length, 0 if no word begins here. */
 static size_t lark_word(lark_reader *r, const char **word)
 {
     const size_t begin = r->at;

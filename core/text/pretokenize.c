@@ -9,7 +9,7 @@
 typedef struct cut {
     const uint32_t *c;
     size_t end;
-    bool no_han;                  /* Han characters are no letters of words */
+    bool no_han;                  /* Han characters are not letters of words */
 } cut;
 
 /* The end of the piece that begins at pos < t.end: a match, or the gap up to the next match. */
@@ -35,7 +35,7 @@ static size_t skip_spaces(cut t, size_t pos)
     return pos;
 }
 
-/* 's 't 're 've 'm 'll 'd behind an apostrophe: their length, 0 for none. */
+/* 's 't 're 've 'm 'll 'd with the apostrophe: their length, 0 for none. */
 static size_t contraction(cut t, size_t pos, bool any_case)
 {
     if (cp_at(t, pos) != '\'') return 0;
@@ -49,14 +49,14 @@ static size_t contraction(cut t, size_t pos, bool any_case)
     return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
 }
 
-/* \s+(?!\S)|\s+ where pos is a space: a run leaves its last space to the word behind it. */
+/* \s+(?!\S)|\s+ if pos is a space: a run leaves its last space to the word after it. */
 static size_t cut_spaces(cut t, size_t pos)
 {
     const size_t end = skip_spaces(t, pos);
     return end - pos > 1 && end < t.end ? end - 1 : end;
 }
 
-/* \s*[\r\n]+ : the run of spaces up to and with its last line end; pos where it has none. */
+/* \s*[\r\n]+ : the run of spaces up to and including its last line end; pos: no line end. */
 static size_t cut_lines(cut t, size_t pos)
 {
     size_t end = pos;
@@ -87,9 +87,9 @@ typedef struct llama3_rules {
     uint8_t digits;          /* most digits together */
     bool    contractions;
     bool    marks;           /* marks count as letters */
-    bool    slash;           /* [\r\n/]* behind punctuation */
-    bool    bare_punct;      /* no line ends in or behind punctuation */
-    bool    one_end;         /* [\r\n/]? behind it */
+    bool    slash;           /* [\r\n/]* after punctuation */
+    bool    bare_punct;      /* no line ends in or after punctuation */
+    bool    one_end;         /* [\r\n/]? after it */
 } llama3_rules;
 
 static bool word_at(cut t, size_t pos, bool marks) { return letter_at(t, pos) || (marks && mark_at(t, pos)); }
@@ -376,7 +376,7 @@ static size_t cut_spark(cut t, size_t pos) { return cut_v3_rules(t, pos, true); 
 
 /* ---- digits in threes from their end ---- */
 
-/* Behind the digits of a group nothing of a word may stand: \b */
+/* No word character may follow the digits of a group: \b */
 static bool joined_at(cut t, size_t pos)
 {
     const uint32_t c = cp_at(t, pos);
@@ -387,7 +387,7 @@ static bool joined_at(cut t, size_t pos)
 }
 static bool true_digit_at(cut t, size_t pos) { return pos < t.end && qsf_is_digit(t.c[pos]); }
 
-/* Only for first stages and runs of numbers: what stands before pos tells that a run goes on. */
+/* Only for first stages and runs of numbers: the character before pos shows if a run continues. */
 static size_t cut_threes(cut t, size_t pos, bool (*is)(cut, size_t), bool bound)
 {
     for (size_t i = pos; i < t.end; i++) {
@@ -449,7 +449,7 @@ static size_t cut_afmoe(cut t, size_t pos) { return cut_runs(t, pos, afmoe_at, S
 /* The white space of Jais 2: \s{512}(?!\S)|\s{256}(?!\S)|...|\s{4}(?!\S)|\s{1,2}(?!\S)|\s */
 static size_t cut_jais2(cut t, size_t pos)
 {
-    /* behind a space that ends no line, what is left of its run has no line end either */
+    /* after a space that is not a line end, the rest of its run has no line end either */
     const bool inside = pos && qsf_is_space(t.c[pos - 1]) && t.c[pos - 1] != '\r' && t.c[pos - 1] != '\n';
     const size_t end = space_at(t, pos) && !inside ? cut_llama3(t, pos) : pos;
     if (!space_at(t, pos) || (end > pos && (!space_at(t, end - 1) || newline_at(t, end - 1))))
@@ -464,7 +464,7 @@ static size_t cut_jais2(cut t, size_t pos)
     return pos + 1;
 }
 
-/* The words of EXAONE MoE go on behind single spaces: \p{L}\p{M}*(?: \p{L}\p{M}*)* */
+/* EXAONE MoE's words continue after single spaces: \p{L}\p{M}*(?: \p{L}\p{M}*)* */
 static size_t cut_exaone(cut t, size_t pos)
 {
     const size_t tail = contraction(t, pos, true);

@@ -12,12 +12,12 @@ typedef struct qsf_pretokenizer qsf_pretokenizer;
 const qsf_pretokenizer *qsf_pretokenizer_find(const char *name);
 /* What else a family's BPE does differently. */
 enum {
-    QSF_PRE_WHOLE = 1,       /* whole words that are tokens are taken as they are, before merges */
+    QSF_PRE_WHOLE = 1,       /* a word that is a token is used directly, without merges */
     QSF_PRE_RAW = 2,         /* tokens are plain text, not GPT-2's byte letters; else <0xXX> */
     QSF_PRE_MARKS = 4,       /* spaces are U+2581 */
     QSF_PRE_LINES = 8,       /* QSF_PRE_WHOLE, but only for words of line ends */
-    QSF_PRE_NO_SPACES = 16,  /* words of white space are left out */
-    QSF_PRE_BEGIN = 32,      /* a text begins with the begin token where the file does not say */
+    QSF_PRE_NO_SPACES = 16,  /* words of white space are dropped */
+    QSF_PRE_BEGIN = 32,      /* input begins with the begin token unless the file decides */
     QSF_PRE_MASK = 64,       /* the special token <mask> takes the white space before it */
     QSF_PRE_MASK_CAPITALS = 128 /* so does [MASK] */
 };

@@ -113,7 +113,7 @@ static bool rx_hex(regex *r, size_t n, uint32_t *out)
     return true;
 }
 
-static bool rx_unicode(regex *r, uint32_t *c)          /* \u00e9, two of them, \u{e9}; at behind the u */
+static bool rx_unicode(regex *r, uint32_t *c)          /* \u00e9, two of them, \u{e9}; at after the u */
 {
     uint32_t low;
     if (r->at < r->len && r->src[r->at] == '{') {
@@ -188,7 +188,7 @@ static uint32_t rx_char(regex *r)
     return c;
 }
 
-/* at is behind the "[" */
+/* at is after the "[" */
 static void rx_bracket(regex *r)
 {
     const size_t start = r->at - 1;
@@ -229,7 +229,7 @@ static bool rx_number(const regex *r, size_t *at, uint32_t *out)
     return *at > start;
 }
 
-/* Whether a quantifier stands at r->at; goes behind it. */
+/* Whether a quantifier is at r->at; advances past it. */
 static bool rx_quantifier(regex *r, uint32_t *least, uint32_t *most)
 {
     size_t at = r->at;

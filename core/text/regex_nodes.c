@@ -10,7 +10,7 @@
 #include "text/regex_own.h"
 
 /* A condition on the preceding character: that it is, or is not, in some of r->classes.  start:
- * that there is no preceding character. */
+ * that this is the beginning. */
 typedef struct rx_condition { bool start; uint8_t in, out; } rx_condition;
 
 typedef struct rx_set {
@@ -155,7 +155,7 @@ static uint8_t rx_spoken(const rx_set *s)
     return all;
 }
 
-/* The number of a character class, as a bit; 0: there are too many. */
+/* The number of a character class, as a bit; 0: too many classes. */
 static uint8_t rx_class(regex *r, qsf_gnode node)
 {
     uint32_t i = 0;

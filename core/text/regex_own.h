@@ -71,9 +71,9 @@ void regex_range(regex *r, uint32_t from, uint32_t to);
 bool regex_cased(regex *r, uint32_t from, uint32_t to);
 /* Sorted ranges, or all that is in none of them. */
 void regex_set(regex *r, const uint32_t (*set)[2], size_t n, bool negated);
-/* Sorts and joins ranges[from..); negates them where asked. */
+/* Sorts and joins ranges[from..); negates them if asked. */
 void regex_tidy(regex *r, uint32_t from, bool negated);
-/* What stands behind \\p: adds its ranges. */
+/* Reads what follows \\p, and adds its ranges. */
 void regex_property(regex *r, bool negated);
 qsf_gnode regex_class(regex *r);                /* the node of all ranges, which are used up */
 

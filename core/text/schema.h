@@ -1,8 +1,8 @@
-/* JSON Schema as a grammar: the JSON texts that fit a schema.
+/* JSON Schema as a grammar: the JSON documents that match a schema.
  * SPDX-License-Identifier: MIT
  *
- * Drafts 4 to 2020-12.  What a grammar cannot keep is refused by its name and place, never ignored;
- * docs/grammars.md says what is kept, and in which writing of JSON. */
+ * Drafts 4 to 2020-12.  A keyword that a grammar cannot enforce is refused by its name and place,
+ * never ignored; docs/grammars.md lists what is enforced, and the notations of JSON. */
 #ifndef QSF_TEXT_SCHEMA_H
 #define QSF_TEXT_SCHEMA_H
 
@@ -21,13 +21,12 @@ typedef struct qsf_schema_options {
     bool     loose;         /* for qsf_grammar_nodes_of: calls qsf_schema_loosen first */
 } qsf_schema_options;
 
-/* Nodes for the texts of schema, a boolean or an object, which may be a part of a larger document
- * and of a larger grammar; references are looked up inside schema.  The document may go afterwards.
- * options NULL: compact.  Where the schema is refused, the builder fails:
+/* Nodes for the documents that match schema, a boolean or an object, which may be a part of a
+ * larger document and of a larger grammar; references are looked up inside schema.  The document
+ * may be freed afterwards.  options NULL: compact.  If the schema is refused, the builder fails:
  *
- * QSF_E_ARGUMENT   what cannot be kept, with its JSON pointer
- * QSF_E_BUDGET     the schema has too many alternatives
- * QSF_E_MEMORY */
+ * QSF_E_ARGUMENT   a keyword that cannot be enforced, with its JSON pointer QSF_E_BUDGET     the
+ * schema has too many alternatives QSF_E_MEMORY */
 qsf_gnode qsf_schema_nodes(const qsf_platform *p, qsf_grammar_builder *b, const qsf_json_node *schema,
                            const qsf_schema_options *options);
 /* Any JSON value. */

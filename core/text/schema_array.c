@@ -108,7 +108,7 @@ static array_demands array_demands_of(schema *s, const schema_leaf *leaf)
     return d;
 }
 
-/* Behind the "[" and before the "]", item by item: at[i] is what may follow i items. */
+/* The part between "[" and "]", item by item: at[i] is what may follow i items. */
 static qsf_gnode array_items(schema *s, const schema_leaf *leaf, const array_demands *d)
 {
     const qsf_gnode comma = schema_sign(s, ",");
@@ -142,7 +142,7 @@ static qsf_gnode array_items(schema *s, const schema_leaf *leaf, const array_dem
     return at;
 }
 
-/* The same where some of the items have to fit contains: at[c] is what may follow c of those. */
+/* The same if some of the items have to fit contains: at[c] is what may follow c of those. */
 static qsf_gnode array_contains(schema *s, const schema_leaf *leaf, const array_demands *d)
 {
     const qsf_gnode comma = schema_sign(s, ",");

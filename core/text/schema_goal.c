@@ -9,7 +9,7 @@ enum {
     GOAL_MAX_PARTS = 3000,      /* of one goal */
     GOAL_MAX_PROBE = 24,        /* leaves that schema_impossible looks at */
     GOAL_MAX_ONE = 2000,        /* schemas of a oneOf */
-    GOAL_DEPTH = 4              /* values in each other that it goes into */
+    GOAL_DEPTH = 4              /* nesting of values that it descends into */
 };
 
 void schema_push(schema *s, schema_part part)
@@ -114,7 +114,7 @@ static void goal_trail(schema *s, const qsf_json_node *v, uint32_t *from)
     *from = s->n_trail++;
 }
 
-/* What keyword x of own's schema makes of it: parts onto the goal. */
+/* Pushes the parts for keyword x of own's schema onto the goal. */
 static void goal_keyword(schema *s, const schema_part *own, const qsf_json_node *x)
 {
     static const uint8_t kinds[KEY_COUNT] = {
@@ -153,7 +153,7 @@ static void goal_keyword(schema *s, const schema_part *own, const qsf_json_node 
     if (p.kind) schema_push(s, p);
 }
 
-/* PART_SCHEMA: what it says, in the order of its keywords, in its place. */
+/* PART_SCHEMA: replaced by the parts of its keywords, in order. */
 static void goal_open(schema *s, uint32_t i)
 {
     const schema_goal *g = &s->goals[s->n_goals - 1];
@@ -169,7 +169,7 @@ static void goal_open(schema *s, uint32_t i)
     if (v->type != QSF_JSON_OBJECT && v->type != QSF_JSON_TRUE && v->type != QSF_JSON_FALSE)
         schema_refuse(s, v, "a schema must be an object, true or false");
     goal_trail(s, v, &own.from);
-    /* the parts behind i are kept above, then come those that are made; all are put in order */
+    /* pushes copies of the parts after i, the new parts, and the copies, which replace part i.. */
     const uint32_t keep = s->n_parts, tail = keep - (i + 1);
     for (uint32_t m = 0; m < tail && !s->failed; m++) schema_push(s, s->parts[i + 1 + m]);
     const uint32_t scratch = s->n_parts;
@@ -198,7 +198,7 @@ static void goal_one(schema *s, const goal_copy *g, const schema_part *instead, 
     goal_branch(s, g->parts, g->n, g->i, instead, n);
 }
 
-/* Whether schemas x and y, in place of part i, may hold at once. */
+/* Whether schemas x and y, in place of part i, may both hold. */
 static bool goal_overlap(schema *s, const goal_copy *g, const qsf_json_node *x, const qsf_json_node *y)
 {
     const uint32_t from = s->n_parts, trail = g->parts[g->i].from;
@@ -350,7 +350,7 @@ static void goal_not_key(schema *s, const goal_copy *g, const schema_part *p, sc
         one.v = schema_resolve(s, x, KEY_REF);
         one.kind = PART_NOT, one.arg = 0;
         break;
-    case KEY_THEN: case KEY_ELSE: return;       /* they say nothing alone */
+    case KEY_THEN: case KEY_ELSE: return;       /* they have no effect alone */
     default:
         if (x->type == (key == KEY_UNIQUE ? QSF_JSON_FALSE : QSF_JSON_TRUE)) return;    /* breaks nothing */
         if (!s->probing) schema_refuse(s, x, "the opposite of this is not supported (in not, oneOf or if)");
@@ -360,7 +360,7 @@ static void goal_not_key(schema *s, const goal_copy *g, const schema_part *p, sc
     if (!s->failed) goal_one(s, g, &one, 1);
 }
 
-/* A schema does not hold where one of its keywords does not. */
+/* A schema does not hold if one of its keywords does not. */
 static void goal_not(schema *s, const goal_copy *g)
 {
     schema_part p = g->parts[g->i];

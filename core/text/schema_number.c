@@ -1,7 +1,7 @@
 /* JSON Schema, numbers: bounds and multiples as texts of digits.
  * SPDX-License-Identifier: MIT
  *
- * A bound is kept digit by digit: a number is larger where it has more digits, or where the first
+ * A bound is enforced digit by digit: a number is larger if it has more digits, or if the first
  * digit that differs is larger.  Magnitudes only; the sign decides which bound is which. */
 #include "text/schema_own.h"
 
@@ -30,7 +30,7 @@ bool schema_decimal_of(const qsf_json_node *v, schema_decimal *out)
     point += exponent - zeros;
     while (n && out->digits[n - 1] == '0') n--;
     if (!n) point = 1, out->minus = false;
-    /* zeros before or behind, so that the point is inside and a digit stands before it */
+    /* pads with zeros before or after, so that the point is inside and follows a digit */
     const int32_t front = point < 1 ? 1 - point : 0, len = QSF_MAX(n + front, point);
     if (len > (int32_t)sizeof out->digits) return false;
     memmove(out->digits + front, out->digits, (size_t)n);
@@ -89,12 +89,12 @@ static qsf_gnode any_fraction(schema *s, bool whole)
     return whole ? no_fraction(s)
                  : maybe(s, schema_sequence(s, schema_bytes(s, "."), times(s, s->digit, 1, QSF_G_NO_MOST)));
 }
-static qsf_gnode more_digits(schema *s, uint32_t least, uint32_t most)      /* and one that is no 0 before */
+static qsf_gnode more_digits(schema *s, uint32_t least, uint32_t most)      /* after a nonzero digit */
 {
     return schema_sequence(s, between(s, '1', '9'), times(s, s->digit, least, most));
 }
 
-/* What follows the whole digits of x, where those are the same. */
+/* What may follow digits that equal the whole digits of x. */
 static qsf_gnode fraction_of(schema *s, const bound *b, bool above, bool whole)
 {
     const schema_decimal *x = &b->x;
@@ -230,7 +230,7 @@ static qsf_gnode equal_to(schema *s, const qsf_json_node *v)
 
 /* ---- multiples ---- */
 
-/* By rules, one for each remainder and place behind the point: digits lead from one to the next. */
+/* As rules, one for each remainder and place after the point; digits lead from one to the next. */
 typedef struct multiple { schema *s; uint32_t m, places; qsf_gnode *rule; } multiple;
 
 static uint32_t scaled(const multiple *q, uint32_t r, uint32_t by)     /* r * 10^by mod m */
@@ -339,7 +339,7 @@ static void bounds_of(schema *s, const schema_part *p, bound *low, bound *high)
     const qsf_json_node *least = k->key[KEY_MINIMUM], *most = k->key[KEY_MAXIMUM], *above = k->key[KEY_ABOVE],
                         *below = k->key[KEY_BELOW];
     const bool flip = p->kind == PART_FLIP;
-    /* drafts up to 4 say true beside the bound, later ones a number of its own */
+    /* up to draft 4 this is true, next to the bound; in later drafts it is a bound of its own */
     if (least && (!flip || p->arg == KEY_MINIMUM))
         tighten(s, flip ? high : low, least, is_true(above) != flip, flip ? -1 : 1);
     if (most && (!flip || p->arg == KEY_MAXIMUM))

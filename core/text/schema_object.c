@@ -107,8 +107,8 @@ static bool name_fits(schema *s, const qsf_json_node *pattern, const qsf_json_no
     return schema_fits(s, pattern, pattern->text, pattern->n, false, name->text, name->n);
 }
 
-/* Pushes what k says of a name, or of those that fit just the patterns in set; whether it says
- * anything of it.  *fits becomes false where it forbids it. */
+/* Pushes the schemas in k for a name, or for names that match exactly the patterns in set; returns
+ * whether k has any.  *fits becomes false if k forbids the name. */
 static bool own_child(schema *s, const object_leaf *o, const schema_keys *k, const qsf_json_node *name,
                       uint32_t set, bool push, bool *fits)
 {
@@ -272,8 +272,8 @@ static qsf_gnode object_others(schema *s, object_leaf *o)
     return out;
 }
 
-/* Behind the "{" and before the "}": at[c] is what may follow c properties, from the last name to
- * the first.  c stops where it makes no difference any more. */
+/* The part between "{" and "}": at[c] is what may follow c properties, from the last name to the
+ * first.  c ends where it no longer makes a difference. */
 static qsf_gnode object_rest(schema *s, object_leaf *o)
 {
     const qsf_gnode comma = schema_sign(s, ","), others = object_others(s, o);

@@ -40,7 +40,7 @@ typedef enum part_kind {
     PART_ANY, PART_ONE,     /* v: a list of schemas */
     PART_ENUM,              /* v: a list of values, some of them lists or objects */
     PART_IF,                /* v: a schema with if */
-    PART_DEPENDENT,         /* v: a key of dependencies, the value behind it */
+    PART_DEPENDENT,         /* v: a key of dependencies, followed by its value */
     /* leaves */
     PART_OWN,               /* the keywords of v that speak of the value itself */
     PART_VALUE,             /* equals v */
@@ -106,16 +106,16 @@ typedef struct schema {
 typedef struct schema_run { uint32_t goals, parts; bool taken; } schema_run;
 
 /* ---- schema_read.c ---- */
-/* Refuses what stands at v: `schema: #/properties/a: WHY`. */
+/* Refuses the schema because of v: `schema: #/properties/a: WHY`. */
 void schema_refuse(schema *s, const qsf_json_node *v, const char *why);
 void schema_no_memory(schema *s);
 /* The same with QSF_E_BUDGET. */
 void schema_too_large(schema *s, const qsf_json_node *v, const char *why);
-/* Where the builder has failed: says that it was at v. */
+/* If the builder has failed: adds the location of v to the message. */
 void schema_locate(schema *s, const qsf_json_node *v);
-/* Should x turn out to be too large: says that it is of s->at. */
+/* If x turns out to be too large, the message will name s->at. */
 void schema_note(schema *s, qsf_gnode x);
-/* items of size bytes with room for one more than n; NULL: out of memory, which is said */
+/* items of size bytes with room for one more than n; NULL: out of memory, with an error */
 void *schema_grow(schema *s, void *items, uint32_t n, uint32_t *cap, size_t size);
 void schema_begin(schema *s);                   /* draft, bases */
 const schema_keys *schema_keys_of(schema *s, const qsf_json_node *v);
@@ -144,25 +144,26 @@ bool schema_allowed(schema *s, const schema_part *part, const qsf_json_node **v,
 typedef struct schema_decimal { bool minus; uint16_t whole, n; char digits[400]; } schema_decimal;
 bool schema_decimal_of(const qsf_json_node *v, schema_decimal *out);
 int schema_decimal_compare(const schema_decimal *x, const schema_decimal *y);
-qsf_gnode schema_numbers(schema *s, const schema_leaf *leaf);       /* s->none: there is none */
+qsf_gnode schema_numbers(schema *s, const schema_leaf *leaf);       /* s->none: no number fits */
 
 /* ---- schema_string.c ---- */
 void schema_string_begin(schema *s);
 qsf_gnode schema_strings(schema *s, const schema_leaf *leaf);       /* between the quotes */
-qsf_gnode schema_literal(schema *s, const char *text, size_t n);    /* a text between the quotes */
-/* What fits pattern[0..n); flags as of qsf_regex_nodes.  at: where it stands in the schema. */
+qsf_gnode schema_literal(schema *s, const char *text, size_t n);    /* this string between the quotes */
+/* What matches pattern[0..n); flags as in qsf_regex_nodes.  at: its place in the schema. */
 qsf_gnode schema_regex(schema *s, const qsf_json_node *at, const char *pattern, uint32_t n, uint32_t flags);
-/* Whether a text fits a pattern; whole: from its beginning to its end. */
+/* Whether text matches a pattern; whole: from its beginning to its end. */
 bool schema_fits(schema *s, const qsf_json_node *at, const char *pattern, uint32_t n, bool whole,
                  const char *text, size_t len);
 
-/* Nodes where s->none (no text) and s->empty need no node of their own; 0 in both: all texts. */
+/* Make nodes; s->none (no string) and s->empty need no node of their own.  0 in `both`: any
+ * string. */
 qsf_gnode schema_sequence(schema *s, qsf_gnode x, qsf_gnode y);
 qsf_gnode schema_sequence3(schema *s, qsf_gnode a, qsf_gnode b, qsf_gnode c);
 qsf_gnode schema_either(schema *s, qsf_gnode x, qsf_gnode y);
 qsf_gnode schema_both(schema *s, qsf_gnode x, qsf_gnode y);
 qsf_gnode schema_bytes(schema *s, const char *text);
-qsf_gnode schema_sign(schema *s, const char *text);     /* and the blanks behind it */
+qsf_gnode schema_sign(schema *s, const char *text);     /* and the blanks after it */
 
 /* ---- schema_array.c, schema_object.c ---- */
 qsf_gnode schema_array(schema *s, const schema_leaf *leaf);

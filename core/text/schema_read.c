@@ -62,7 +62,7 @@ uint32_t schema_key_types(schema_key key)
 
 /* ---- messages ---- */
 
-/* The JSON pointer of v, as much of it as there is room for. */
+/* The JSON pointer of v, truncated to the room. */
 static void schema_pointer(const schema *s, const qsf_json_node *v, char *out, size_t cap)
 {
     const qsf_json_node *at = s->root;
@@ -233,7 +233,7 @@ static bool schema_absolute(const char *text)
     return i > 1 && text[i] == ':';
 }
 
-/* ref[0..n) as it stands in a document with this base. */
+/* Resolves ref[0..n) against this base. */
 static const char *schema_join(schema *s, const char *base, const char *ref, size_t n)
 {
     size_t keep = 0, len = strlen(base);
@@ -287,7 +287,7 @@ static const qsf_json_node *schema_id(const schema *s, const qsf_json_node *v)
                : NULL;
 }
 
-/* Whether a list of values, which are no schemas, stands behind v. */
+/* Whether v is followed by a list of values, which are not schemas. */
 static bool schema_is_enum(const qsf_json_node *v)
 {
     return v->type == QSF_JSON_TEXT && qsf_json_is_text(v, "enum") && v[1].type == QSF_JSON_LIST;
@@ -326,7 +326,7 @@ static int schema_hex(char c)
     return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* The value behind a JSON pointer, "/a/b"; its % and ~ are undone step by step. */
+/* The value that a JSON pointer, "/a/b", refers to; % and ~ escapes are decoded step by step. */
 static const qsf_json_node *schema_follow(schema *s, const qsf_json_node *v, const char *p)
 {
     char name[512];

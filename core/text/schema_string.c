@@ -1,8 +1,8 @@
 /* JSON Schema, texts: lengths, patterns, formats, and how JSON writes characters.
  * SPDX-License-Identifier: MIT
  *
- * Where only the length counts, a character may stand in any of its writings.  Where a pattern or a
- * format looks at it, it stands for itself, or as an escape where JSON wants one. */
+ * If only the length counts, a character may be written in any of its JSON notations.  If a pattern
+ * or a format applies, it is written as itself, or as an escape if JSON requires one. */
 #include "text/gbnf.h"
 #include "text/lark.h"
 #include "text/regex.h"
@@ -57,7 +57,7 @@ static const struct { char name[22]; const char *pattern; } schema_formats[] = {
     { "uri-template",
       "(?:[^\\0- \"'%<>\\\\^`{|}]|" HEX2 "|\\{[+#./;?&=,!@|]?" VARIABLE "(?:," VARIABLE ")*\\})*" },
     { "json-pointer", POINTER }, { "relative-json-pointer", "(?:0|[1-9]\\d*)(?:#|" POINTER ")" },
-    /* names of OpenAPI and of generators of schemas, which demand nothing of a text */
+    /* names from OpenAPI and from schema generators, which do not restrict strings */
     { "password", "[^]*" }, { "binary", "[^]*" }, { "path", "[^]*" }, { "file-path", "[^]*" },
     { "directory-path", "[^]*" },
 };
@@ -195,7 +195,7 @@ static bool has_text(const qsf_json_node *list, uint32_t n, const qsf_json_node 
 
 /* ---- leaves ---- */
 
-/* What a pattern or a format says: as nodes, or whether text fits it. */
+/* A pattern or a format: as nodes, or whether text matches it. */
 typedef struct text_rule { const qsf_json_node *at; const char *pattern; uint32_t n; bool whole; } text_rule;
 
 static bool rule_of(schema *s, const schema_keys *k, bool format, text_rule *out)
@@ -243,7 +243,7 @@ static void demand_grammar(schema *s, const qsf_json_node *v, const qsf_json_nod
     schema_locate(s, v);
 }
 
-/* What one part demands, but for the values it lists; text: whether this one fulfils it. */
+/* What one part demands, without the values it lists; with text: whether text fulfils it. */
 static bool demand(schema *s, const schema_part *p, const qsf_json_node *text, text_demands *out)
 {
     if (p->kind != PART_OWN && p->kind != PART_FLIP) return true;

@@ -9,7 +9,7 @@ typedef struct token_sorter {
     qsf_token_tree *t;
     const char    **text;           /* [n_vocab] */
     uint32_t       *len;
-    uint32_t       *ids, *other;    /* tokens with a text, in the order that is being made; room to sort */
+    uint32_t       *ids, *other;    /* tokens with text, in the order under construction; room to sort */
     uint32_t        n;
     token_range    *stack;          /* branches that are not there yet, the next one last */
     uint32_t        n_stack, cap_stack;
@@ -85,7 +85,7 @@ static bool token_branch(token_sorter *s, token_range r)
     return token_push(s, at, r.to, r.depth + 1);
 }
 
-/* What a branch says of the one that it is in. */
+/* Updates a branch's token lengths from those of a branch in it. */
 static void token_close(token_node *outer, const token_node *n)
 {
     const uint32_t a = TOKEN_CHARS(outer->token), b = TOKEN_CHARS(n->token);
@@ -120,7 +120,7 @@ static bool token_build(token_sorter *s)
     return true;
 }
 
-/* The characters of a plain token; 0: it is none. */
+/* The number of characters of a plain token; 0: not plain. */
 static uint8_t token_chars(const char *text, size_t len)
 {
     size_t n = 0;
@@ -128,7 +128,7 @@ static uint8_t token_chars(const char *text, size_t len)
         const uint8_t c = (uint8_t)text[i];
         const size_t whole = qsf_utf8_length(c);
         if (c < 32 || c == '"' || c == '\\' || (c >= 0x80 && (c < 0xc2 || c > 0xf4))) return 0;
-        /* all that may stand behind the first byte of a character, see Unicode's table 3-7 */
+        /* the bytes that may follow the first byte of a character, see Unicode's table 3-7 */
         for (used = 1; used < whole && i + used < len; used++) {
             const uint8_t b = (uint8_t)text[i + used];
             if (b < (used == 1 && c == 0xe0 ? 0xa0 : used == 1 && c == 0xf0 ? 0x90 : 0x80)
@@ -138,7 +138,7 @@ static uint8_t token_chars(const char *text, size_t len)
     return n < 255 ? (uint8_t)n : 0;
 }
 
-/* What a plain token of n characters is in. */
+/* Adds a plain token of n characters to the sets. */
 static void token_note(qsf_token_tree *t, uint32_t id, uint8_t n)
 {
     const uint64_t words = qsf_ceil_div(t->n_vocab, 32);
@@ -161,7 +161,7 @@ static uint64_t token_controls(const qsf_tokenizer *tok, uint32_t n_vocab)
     return n;
 }
 
-/* A control token's text behind its byte, put at `at`; its length, 0 where it has none. */
+/* Writes a control token's byte and then its text to `at`; returns the length, 0 without text. */
 static size_t token_control(const qsf_tokenizer *tok, uint32_t id, const char **text, char *at)
 {
     const size_t len = qsf_tokenizer_piece(tok, (int32_t)id, true, text);

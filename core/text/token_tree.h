@@ -7,7 +7,7 @@
 #include "text/tokenizer.h"
 
 /* The tokens of a vocabulary as a tree of bytes.  A control token's are 0xff, which is in no text,
- * and its own text: it comes only where a grammar names it so (tools_grammar.c).  One for each
+ * and its own text: it comes only if a grammar names it so (tools_grammar.c).  One for each
  * model, made when the first grammar is. */
 typedef struct qsf_token_tree qsf_token_tree;
 qsf_status qsf_token_tree_new(const qsf_platform *p, const qsf_tokenizer *t, uint32_t n_vocab,

@@ -47,7 +47,7 @@ static void build_byte_tokens(qsf_tokenizer *t)
     }
 }
 
-/* A BPE token's letters as bytes; letters that stand for none stay as they are. */
+/* A BPE token's letters as bytes; letters that do not stand for a byte stay unchanged. */
 static size_t decode_letters(const char *text, size_t len, char *out)
 {
     size_t n = 0, used;
@@ -125,7 +125,7 @@ static qsf_status build_pieces(qsf_tokenizer *t, qsf_error *err)
     return st;
 }
 
-/* The same for tokenizers with steps, which may make a text longer: counts first, then writes. */
+/* The same for tokenizers with steps, which may lengthen text: counts first, then writes. */
 static qsf_status build_steps_pieces(qsf_tokenizer *t, qsf_error *err)
 {
     token_buffer work[2] = { { 0 } };

@@ -12,7 +12,7 @@ typedef struct qsf_tokenizer qsf_tokenizer;
 qsf_status qsf_tokenizer_new(const qsf_platform *p, const qsf_vocab *v, qsf_tokenizer **out, qsf_error *err);
 void       qsf_tokenizer_free(qsf_tokenizer *t);     /* takes NULL */
 
-/* flags: QSF_TOK_*.  *n is the number of ids also where it is above cap (then QSF_E_ARGUMENT, the
+/* flags: QSF_TOK_*.  *n is the number of ids also if it is above cap (then QSF_E_ARGUMENT, the
  * first cap are written).  Linear in len up to a logarithm, no recursion; memory comes from the
  * platform and is given back. */
 qsf_status qsf_tokenizer_encode(const qsf_tokenizer *t, const char *text, size_t len, int flags,
@@ -20,7 +20,7 @@ qsf_status qsf_tokenizer_encode(const qsf_tokenizer *t, const char *text, size_t
 /* A conversation's text, whose spans tile it: control tokens are found in the template's own spans
  * only, and none reaches over a span's end.  All else is as if the text were encoded whole, so that
  * content without them gets the tokens that its template's author saw.  begin: with the
- * begin-of-text token where the model asks for one. */
+ * begin-of-text token if the model asks for one. */
 qsf_status qsf_tokenizer_encode_chat(const qsf_tokenizer *t, const char *text, size_t len,
                                      const qsf_chat_span *spans, size_t n_spans, bool begin, int32_t *ids,
                                      size_t cap, size_t *n, qsf_error *err);

@@ -21,7 +21,7 @@ void qsf_bpe_merge(const qsf_tokenizer *t, bpe_symbol *s, size_t len, merge_cand
     while (n) {
         const merge_candidate c = merge_pop(heap, &n);
         bpe_symbol *l = &s[c.left], *r = &s[c.right];
-        /* one of them has gone on */
+        /* stale: one of them has been merged */
         if (l->id != c.left_id || r->id != c.right_id || l->next != (int32_t)c.right) continue;
         l->id = t->merged[c.key];
         l->next = r->next;
@@ -44,9 +44,9 @@ static int32_t bpe_whole(token_work *w, const char *word, size_t len)
     return qsf_tokenizer_find(w->t, letters, n);
 }
 
-/* The bytes of a word as symbols.  Bytes without a token are lost.  Hugging Face's library leaves
- * them out before merging, llama.cpp after: as the former where the text is UTF-8, as the latter
- * where only llama.cpp takes it. */
+/* The bytes of a word as symbols.  Bytes without a token are lost.  Hugging Face's library drops
+ * them before merging, llama.cpp after: this follows the former if the text is UTF-8, and the
+ * latter if only llama.cpp accepts the text. */
 static size_t bpe_bytes(const token_work *w, const char *word, size_t len, bpe_symbol *s)
 {
     size_t n = 0;
@@ -59,7 +59,7 @@ static size_t bpe_bytes(const token_work *w, const char *word, size_t len, bpe_s
     return n;
 }
 
-/* The characters of a word as symbols, where tokens are plain text; one without a token as its
+/* The characters of a word as symbols, if tokens are plain text; one without a token as its
  * bytes. */
 static size_t bpe_characters(const token_work *w, const char *word, size_t len, bpe_symbol *s)
 {

@@ -64,7 +64,7 @@ qsf_status token_merges_new(qsf_tokenizer *t, qsf_error *err)
     t->pair_mask = size - 1;
     for (uint32_t m = 0; m < v->n_merges && !st; m++) {
         const uint32_t left = v->merges[2 * m], right = v->merges[2 * m + 1];
-        /* a piece that the vocabulary lacks never comes up */
+        /* a piece that the vocabulary lacks never occurs */
         if (left >= v->n_tokens || right >= v->n_tokens) continue;
         size_t nl, nr;
         const char *tl = token_text(t, left, &nl), *tr = token_text(t, right, &nr);

@@ -42,7 +42,7 @@ struct qsf_tokenizer {
     uint64_t  *begins;
     int32_t    strips;                /* a special token that takes the white space before it; -1: none */
     double     unknown_score;         /* UGM */
-    bool       phi3;                  /* its special tokens take the white space behind them */
+    bool       phi3;                  /* its special tokens take the white space after them */
     int32_t    unk;                   /* token for unknown characters; -1: they are dropped */
     qsf_steps *steps;                 /* QSF_VOCAB_STEPS only, else NULL, as are the next three */
     token_finder *find_raw, *find_normal;     /* matched in the raw input; in the normalized text */
@@ -74,7 +74,7 @@ static inline bool token_apart(const qsf_tokenizer *t, uint32_t id)
     return i && t->steps->added[i - 1].flags & STEPS_APART;
 }
 
-/* Where ids go: counts on when there is no room. */
+/* Where ids go: keeps counting when the room is used up. */
 typedef struct token_sink {
     int32_t *ids;
     size_t   cap, n;
@@ -96,7 +96,7 @@ typedef struct token_work {
     token_sink  *sink;
     qsf_error   *err;
     token_buffer points, text, symbols, heap, nfc;
-    bool         invalid;             /* the text is no UTF-8 */
+    bool         invalid;             /* the text is not UTF-8 */
 } token_work;
 
 /* A symbol of BPE; id UINT32_MAX: merged into the previous one. */
@@ -126,7 +126,7 @@ qsf_status qsf_steps_piece(const qsf_tokenizer *t, uint32_t id, token_buffer wor
                            size_t *len, qsf_error *err);
 
 /* SentencePiece's character map: finds the longest (or shortest) key that text begins with; returns
- * its replacement, NULL if there is none. */
+ * its replacement, NULL if no key matches. */
 const char *qsf_charsmap_find(const uint8_t *map, uint32_t map_len, const char *text, size_t len,
                               bool shortest,
                               size_t *used, size_t *n);
@@ -145,7 +145,7 @@ int32_t     qsf_prefix_next(const qsf_tokenizer *t, prefix_walk *p);            
 /* The longest of them and its bytes; -1: none. */
 int32_t     qsf_prefix_longest(const qsf_tokenizer *t, const char *text, size_t len, size_t *n);
 
-/* The hash of a text, byte by byte (FNV-1a), and its end. */
+/* The hash of a token's text, byte by byte (FNV-1a), and its last step. */
 static const uint32_t token_hash_begin = 2166136261u;
 static inline uint32_t token_hash_byte(uint32_t h, char byte) { return (h ^ (uint8_t)byte) * 16777619u; }
 int32_t token_hashed(const qsf_tokenizer *t, uint32_t hash, const char *text, size_t len);

@@ -1,9 +1,9 @@
-/* Tokens that a text begins with, found by hashing it byte by byte; and RWKV's tokenizer, which
- * takes the longest each time.
+/* Finds the tokens that text begins with, by hashing it byte by byte; and RWKV's tokenizer, which
+ * always takes the longest one.
  * SPDX-License-Identifier: MIT
  *
- * A table says for each four bytes how long the tokens are that begin so: few lengths are looked
- * up, and the way ends where no token is longer. */
+ * For each four bytes, a table has the lengths of the tokens that begin with them: only these
+ * lengths are looked up, and the search ends at the longest. */
 #include "text/tokenizer_own.h"
 
 enum { PREFIX_SLOTS = 8192, PREFIX_BYTES = 4, PREFIX_LONG = 63 };

@@ -8,8 +8,8 @@ static const char spm_space[] = "\xe2\x96\x81";              /* U+2581 */
 /* len 0: merged into the one before */
 typedef struct spm_symbol { uint32_t at, len; int32_t prev, next; } spm_symbol;
 
-/* Bytes of a first symbol, by its first byte; what begins no character stands alone, but from 0xf8
- * on takes three bytes with it as llama.cpp does. */
+/* Bytes of a first symbol, by its first byte; a byte that cannot begin a character is a symbol of
+ * its own, except that from 0xf8 on it takes the next three bytes, as in llama.cpp. */
 static size_t spm_length(uint8_t lead) { return lead >= 0xf8 ? 4 : qsf_utf8_length(lead); }
 
 /* Scores as keys: larger scores first. */
@@ -38,7 +38,7 @@ static void spm_merge(const token_work *w, const char *text, spm_symbol *s, size
     while (n) {
         const merge_candidate c = merge_pop(heap, &n);
         spm_symbol *l = &s[c.left], *r = &s[c.right];
-        /* one of them has gone on */
+        /* stale: one of them has been merged */
         if (l->len != c.left_id || r->len != c.right_id || l->next != (int32_t)c.right) continue;
         l->len += r->len;
         l->next = r->next;

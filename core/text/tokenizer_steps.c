@@ -95,7 +95,7 @@ qsf_status qsf_steps_ready(qsf_tokenizer *t, qsf_error *err)
     return st;
 }
 
-/* ---- added tokens in a text ---- */
+/* ---- added tokens in the input ---- */
 
 typedef struct added_scan {
     const qsf_tokenizer *t;

@@ -1,10 +1,10 @@
-/* Unigram: of all ways to cut a text into tokens the one with the largest sum of scores, found from
- * left to right.  Before that SentencePiece's normaliser.
+/* Unigram: splits text into the tokens with the largest sum of scores (Viterbi, left to right),
+ * after SentencePiece's normaliser.
  * SPDX-License-Identifier: MIT
  *
  * The normaliser is a compressed double array (Kanda 2018): a unit has its children's base in bits
- * 10 to 30 (times 256 with bit 9), its own byte in bits 0 to 7, and bit 8 where a text ends, whose
- * place in the list of replacements is in the unit at the base. */
+ * 10 to 30 (times 256 with bit 9), its own byte in bits 0 to 7, and bit 8 if a key ends here, whose
+ * offset in the list of replacements is in the unit at the base. */
 #include "text/tokenizer_own.h"
 
 /* No real normaliser has longer ones; a made-up one shall not take more time for each byte. */
@@ -111,7 +111,7 @@ static void ugm_forward(const qsf_tokenizer *t, const char *text, size_t len, ug
     }
 }
 
-/* What no token is made of: its bytes where the vocabulary has tokens for them; else one unknown
+/* What no token is made of: its bytes if the vocabulary has tokens for them; else one unknown
  * token, and so for several in a row. */
 static void ugm_unknown(token_work *w, const char *text, size_t len, bool again)
 {

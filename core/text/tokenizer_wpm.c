@@ -2,10 +2,9 @@
  * fit from its beginning.
  * SPDX-License-Identifier: MIT
  *
- * The first piece of a word begins with U+2581 here, as in GGUF files; others are bare.  Where
+ * The first piece of a word begins with U+2581 here, as in GGUF files; others have no prefix.  If
  * llama.cpp and Hugging Face's library differ (control characters that are white space, Hangul,
- * marks that take room of their own, very long words), this goes with the latter, as the models
- * were trained. */
+ * spacing marks, very long words), this follows the latter, with which the models were trained. */
 #include "text/tokenizer_own.h"
 
 enum { WPM_LONGEST = 100 };               /* characters of a word; longer ones are unknown */
@@ -15,7 +14,7 @@ typedef struct wpm_word {
     size_t len, n;                        /* bytes with the mark; characters */
 } wpm_word;
 
-/* BERT's list; the gap before U+2B920 is in everybody's code. */
+/* BERT's list; the gap before U+2B920 is in all implementations. */
 static bool wpm_chinese(uint32_t c)
 {
     return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0xf900 && c <= 0xfaff)

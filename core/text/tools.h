@@ -1,10 +1,10 @@
-/* Tools: how a model writes calls and reasoning, found from its chat template; and answers cut into
- * reasoning, text and calls while they arrive.
+/* Tools: finds out from a chat template how a model writes calls and reasoning, and splits answers
+ * into reasoning, text and calls while they arrive.
  * SPDX-License-Identifier: MIT
  *
- * A qsf_tool_form says which texts stand around what.  tools_form.c finds it by rendering
- * conversations and looking at what stands between the texts that it put in; tools_answer.c reads
- * answers by it, tools_value.c the values in them, and tools_grammar.c makes grammars of it. */
+ * A qsf_tool_form has the texts around each part of a call.  tools_form.c finds it by rendering
+ * conversations and looking at what is between its own inputs; tools_answer.c reads answers with
+ * it, tools_value.c reads the values in them, and tools_grammar.c makes grammars from it. */
 #ifndef QSF_TEXT_TOOLS_H
 #define QSF_TEXT_TOOLS_H
 
@@ -14,7 +14,7 @@
 /* ---- texts ---- */
 
 static inline bool qsf_tool_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-/* Behind the blanks that text begins with. */
+/* text after its leading blanks. */
 static inline const char *qsf_tool_core(const char *text)
 {
     while (qsf_tool_blank(*text)) text++;
@@ -22,7 +22,7 @@ static inline const char *qsf_tool_core(const char *text)
 }
 
 
-/* The first failure to get memory stays in `failed`, and all that is added behind it is lost. */
+/* The first failed allocation sets `failed`, and everything added after it is lost. */
 typedef struct qsf_text {
     const qsf_platform *platform;
     char   *at;
@@ -32,13 +32,13 @@ typedef struct qsf_text {
 
 void qsf_text_add(qsf_text *t, const char *bytes, size_t n);
 void qsf_text_put(qsf_text *t, const char *text);
-/* The bytes of a JSON text, without its quotes. */
+/* Adds the bytes escaped as a JSON string, without its quotes. */
 void qsf_text_json(qsf_text *t, const char *bytes, size_t n);
 void qsf_text_drop(qsf_text *t);
 
 /* ---- the form of calls ---- */
 
-/* What stands between begin and end of one call. */
+/* What a call consists of. */
 typedef enum qsf_tool_style {
     QSF_TOOLS_OBJECT,       /* a JSON object with name and arguments */
     QSF_TOOLS_JSON,         /* the name, then arguments as a JSON object */
@@ -48,8 +48,8 @@ typedef enum qsf_tool_style {
     QSF_TOOLS_CHANNELS      /* Harmony: messages with a header each */
 } qsf_tool_style;
 
-/* The texts of a form.  White space in them stands for any, also none; QSF_TOOL_ID for the id of a
- * call; "" is not there. */
+/* The texts of a form.  White space in them matches any white space, including none; QSF_TOOL_ID
+ * stands for the id of a call; "": the form lacks this text. */
 typedef enum qsf_tool_text {
     QSF_TT_SECTION,         /* before the first call */
     QSF_TT_OPEN,            /* before each call's name or object */
@@ -57,12 +57,12 @@ typedef enum qsf_tool_text {
     QSF_TT_ARGUMENTS,       /* before the arguments */
     QSF_TT_KEY,             /* tags: before a key; quoted: the quote of texts */
     QSF_TT_VALUE,           /* tags: between key and value, or the value's type */
-    QSF_TT_TYPE,            /* tags: the type of texts; any other word says that the value is JSON */
+    QSF_TT_TYPE,            /* tags: the type of strings; with any other word the value is JSON */
     QSF_TT_VALUE_BEGIN,     /* tags: between type and value */
-    QSF_TT_VALUE_END,       /* tags: behind a value */
-    QSF_TT_CLOSE,           /* behind each call */
+    QSF_TT_VALUE_END,       /* tags: after a value */
+    QSF_TT_CLOSE,           /* after each call */
     QSF_TT_BETWEEN,         /* between calls */
-    QSF_TT_SECTION_END,     /* behind the last call */
+    QSF_TT_SECTION_END,     /* after the last call */
     QSF_TT_REASONING, QSF_TT_REASONING_END,
     QSF_TT_TEXT, QSF_TT_TEXT_END,       /* around text that is for the user */
     QSF_TT_NAME_KEY,        /* object: the key of the name; "": the name is a key itself */
@@ -90,24 +90,24 @@ typedef struct qsf_tool_form {
  * template refuses. */
 typedef qsf_status (*qsf_tool_render)(void *user, const char *variables, char *out, size_t cap, size_t *len);
 
-/* Finds the form of a template.  source: its text, where forms that it does not show are looked up.
- * Where the template shows nothing the form is the plain one.  Fails only with QSF_E_MEMORY. */
+/* Finds the form of a template.  source: its text, searched for known forms if rendering shows
+ * none. If nothing is found, the form is the plain one.  Fails only with QSF_E_MEMORY. */
 qsf_status qsf_tool_form_find(const qsf_platform *p, const char *source, qsf_tool_render render, void *user,
                               qsf_tool_form *out, qsf_error *err);
-/* The same by the interpreter; of ask the template, the tokens, kwargs and now count. */
+/* The same with the interpreter; of ask, only the template, the tokens, kwargs and now are used. */
 qsf_status qsf_tool_form_of(const qsf_chat_ask *ask, qsf_tool_form *out, qsf_error *err);
 /* The texts of the form of calls whose mark is in the template's source, else of the plain one. */
 void qsf_tool_form_known(const char *source, qsf_tool_form *f);
 /* Marks that many models write around their reasoning. */
 enum { QSF_TOOL_REASONING_MARKS = 6 };
 extern const char *const qsf_tool_reasoning_marks[QSF_TOOL_REASONING_MARKS][2];
-/* All marks that an answer of this form may have, one behind the other. */
+/* Adds all marks that an answer of this form may have, one after another. */
 void qsf_tool_form_marks(const qsf_tool_form *f, qsf_text *out);
 /* The plain form: a JSON object between <tool_call> and </tool_call>. */
 void qsf_tool_form_plain(qsf_tool_form *f);
 
-/* Compares p[0..n) with a text of a form: the bytes that it takes there; 0: not there; -1: more
- * bytes could make it be there. */
+/* Matches a form's text at p[0..n).  Returns the number of bytes that it takes; 0: no match; -1:
+ * more bytes could complete a match. */
 ptrdiff_t qsf_tool_match(const char *text, const char *p, size_t n);
 
 /* ---- values ---- */
@@ -125,10 +125,10 @@ typedef struct qsf_tool_value {
 } qsf_tool_value;
 
 void qsf_tool_value_begin(qsf_tool_value *v, bool loose, const char *own);
-/* The value is {...} or, with call, what stands in name(...), behind the bracket. */
+/* For the arguments of name(...), after the opening bracket; they become an object. */
 void qsf_tool_value_begin_call(qsf_tool_value *v);
-/* Takes what it can of p[0..n), last: nothing follows, and adds it to out as JSON (NULL: nowhere).
- * Returns the bytes taken. */
+/* Takes what it can of p[0..n) (last: nothing follows) and adds it to out as JSON (NULL: discards
+ * it).  Returns the number of bytes taken. */
 size_t qsf_tool_value_read(qsf_tool_value *v, const char *p, size_t n, bool last, qsf_text *out);
 bool qsf_tool_value_done(const qsf_tool_value *v);
 bool qsf_tool_value_bad(const qsf_tool_value *v);
@@ -171,24 +171,24 @@ typedef struct qsf_tool_event {
 /* An answer that arrives. */
 typedef struct qsf_tool_answer qsf_tool_answer;
 
-/* tools: a JSON list of tools as the OpenAI interface has it, NULL or "": none, and then calls
- * without marks are not looked for.  seed: of the ids that calls get.
+/* tools: a JSON list of tools in the format of the OpenAI API; NULL or "": no tools, and then calls
+ * without marks are not looked for.  seed: for the ids of calls.
  *
- * QSF_E_ARGUMENT   tools is no such list
+ * QSF_E_ARGUMENT   tools is not such a list
  * QSF_E_MEMORY */
 qsf_status qsf_tool_answer_new(const qsf_platform *p, const qsf_tool_form *f, const char *tools, size_t len,
                                uint64_t seed, qsf_tool_answer **out, qsf_error *err);
 void       qsf_tool_answer_free(qsf_tool_answer *a);        /* takes NULL */
 /* Begins again, for the next answer. */
 void       qsf_tool_answer_reset(qsf_tool_answer *a, uint64_t seed);
-/* Goes on by bytes[0..n), cut anywhere; last: it ends here.  QSF_E_MEMORY: the answer is lost. */
+/* Appends bytes[0..n), split anywhere; last: the answer ends.  QSF_E_MEMORY: the answer is lost. */
 qsf_status qsf_tool_answer_push(qsf_tool_answer *a, const char *bytes, size_t n, bool last, qsf_error *err);
-/* The len bytes of the answer from its byte `at` on are a control token, which is no text.  It is
- * said before they are pushed. */
+/* Marks bytes [at, at + len) of the answer as a control token, which is not text.  Call this before
+ * these bytes are pushed. */
 void       qsf_tool_answer_control(qsf_tool_answer *a, size_t at, size_t len);
 /* The next event; false: none so far.  Its texts stay until the next push. */
 bool       qsf_tool_answer_next(qsf_tool_answer *a, qsf_tool_event *out);
-/* The answer so far as a message of the OpenAI interface; belongs to a, until the next call. */
+/* The answer so far as a message of the OpenAI API; belongs to a, until the next call. */
 qsf_status qsf_tool_answer_json(qsf_tool_answer *a, const char **out, size_t *len, qsf_error *err);
 
 /* ---- grammars ---- */
@@ -203,13 +203,13 @@ typedef struct qsf_tool_grammar_ask {
      * it. */
     qsf_gnode (*shape)(void *user, qsf_grammar_builder *b);
     void       *user;
-    bool        required;       /* the answer is a call; else it becomes one where it begins one */
+    bool        required;       /* the answer is a call; else it may begin one */
     bool        one;            /* of several calls only the first */
     uint64_t    most_memory;    /* of the grammar; 0: as much as grammars may */
 } qsf_tool_grammar_ask;
 
-/* What an answer with calls may be, from one of the texts after[0..n_after) on: with it, or behind
- * it; n_after 0: from its beginning. */
+/* The grammar of an answer with calls.  It begins at one of the texts after[0..n_after): with it,
+ * or after it; n_after 0: at the beginning of the answer. */
 typedef struct qsf_tool_grammar {
     qsf_grammar *grammar;
     qsf_text     texts;

@@ -1,10 +1,10 @@
-/* Answers while they arrive: reasoning, text, and calls with their arguments as JSON.
+/* Splits answers while they arrive: reasoning, text, and calls with their arguments as JSON.
  * SPDX-License-Identifier: MIT
  *
- * One mode after another reads src[at..n); a mode that cannot tell yet waits for more.  What it has
- * understood becomes events, whose texts are in one log.  A call's bytes stay in src until it is
- * whole: if it turns out to be none, they are text, so nothing is lost, and reading goes on where
- * the error was, so that no byte is read more often than the form has texts. */
+ * One mode after another reads src[at..n); a mode that cannot decide yet waits for more.  Parsed
+ * parts become events, whose texts are in one log.  A call's bytes stay in src until it is
+ * complete: if it turns out not to be a call, they are text, so nothing is lost, and reading
+ * continues at the error, so that no byte is read more often than the form has texts. */
 #include "text/tools_own.h"
 
 static bool ta_step(qsf_tool_answer *a)

@@ -44,7 +44,7 @@ typedef enum ta_next {
     NX_WAIT, NX_NONE, NX_KEY, NX_CLOSE, NX_OTHER, NX_END, NX_CUT_KEY, NX_CUT_CLOSE
 } ta_next;
 
-/* Which mark is at src[at], after blanks; *behind: where it ends.  Models omit some of the marks
+/* Which mark is at src[at], after blanks, and where it ends.  Models omit some of the marks
  * that close a call, so any single line of them closes it, as does the start of another call. */
 static ta_next ta_next_at(const qsf_tool_answer *a, size_t at, size_t *behind)
 {
@@ -118,10 +118,10 @@ static int ta_search(qsf_tool_answer *a, const char *text, size_t *len)
     return a->last ? 0 : -1;
 }
 
-/* A value begins behind the text that is found at scan. */
+/* A value begins after the text that was found at scan. */
 static bool ta_tag_begin(qsf_tool_answer *a, qsf_tool_text which, size_t len)
 {
-    /* the core ends with the mark, behind which one line end may be the form's */
+    /* without its blanks the text ends with a mark; one line end after it may be the form's */
     const char *before = ta_form(a, which);
     size_t blanks = strlen(before);
     a->at = a->scan + len;
@@ -157,7 +157,7 @@ bool ta_read_tag_key(qsf_tool_answer *a)
     return true;
 }
 
-/* The type's word, and what stands behind it. */
+/* Reads the word for the type, and what follows it. */
 bool ta_read_tag_type(qsf_tool_answer *a)
 {
     const char *type = ta_form(a, QSF_TT_TYPE);
@@ -219,7 +219,7 @@ static void ta_tag_whole(qsf_tool_answer *a, const char *p, size_t n)
     ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
 }
 
-/* Whether the value begins with XML's mark of a text without marks: then it is one; -1: wait. */
+/* Whether the value begins with XML's "<![CDATA[": then it is a string; -1: wait. */
 static int ta_see_cdata(qsf_tool_answer *a)
 {
     static const char mark[] = "<![CDATA[";
@@ -250,7 +250,7 @@ bool ta_read_tag_value(qsf_tool_answer *a)
 {
     const bool line = qsf_tool_blank(a->f.text[QSF_TT_VALUE_END][0]);
     size_t len = 0;
-    if (a->line) {                              /* the line end behind the mark */
+    if (a->line) {                              /* the line end after the mark */
         if (a->at == a->src.n && !a->last) return false;
         if (a->at < a->src.n && a->src.at[a->at] == '\n') a->at++;
         a->scan = QSF_MAX(a->scan, a->at);
@@ -286,7 +286,7 @@ bool ta_read_tag_value(qsf_tool_answer *a)
     return true;
 }
 
-/* Behind a value that had an end of its own. */
+/* After a value that had an end of its own. */
 bool ta_read_tag_end(qsf_tool_answer *a)
 {
     const int seen = ta_see(a, QSF_TT_VALUE_END);
@@ -315,7 +315,7 @@ bool ta_read_object(qsf_tool_answer *a)
     return true;
 }
 
-/* A JSON value whose text is p[0..n): a text without its quotes and escapes, or as it is. */
+/* Sets out to the JSON value p[0..n): a string is unquoted and unescaped, others are copied. */
 static void ta_take(qsf_tool_answer *a, const char *p, size_t n, qsf_text *out)
 {
     qsf_json j;
@@ -397,7 +397,7 @@ bool ta_read_object_colon(qsf_tool_answer *a)
     return true;
 }
 
-/* Begins the value behind a key; false: the call is none, or wait (*wait). */
+/* Begins the value after a key; false: this is not a call, or wait (*wait). */
 static bool ta_object_value_begin(qsf_tool_answer *a, bool *wait)
 {
     const char c = ta_peek(a);

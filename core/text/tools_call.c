@@ -54,7 +54,7 @@ bool ta_read_id(qsf_tool_answer *a)
         return true;
     }
     if (a->src.n - a->at >= TA_NAME_MOST || a->last) return ta_no_call(a), true;
-    a->at = begin;                              /* reads the id again when there is more */
+    a->at = begin;                              /* reads the id again when more has arrived */
     a->mode = TA_ID;
     return false;
 }
@@ -71,9 +71,9 @@ bool ta_read_arguments(qsf_tool_answer *a)
     return true;
 }
 
-/* ---- behind a call ---- */
+/* ---- after a call ---- */
 
-/* Behind an object without marks: another one, the end of their list, or of the code block. */
+/* After an object without marks: another one, the end of their list, or of the code block. */
 static bool ta_read_behind_bare(qsf_tool_answer *a)
 {
     static const char fence[] = "```";

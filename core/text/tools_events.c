@@ -25,7 +25,7 @@ void ta_emit(qsf_tool_answer *a, uint8_t type, const char *p, size_t n)
     ta_record_add(a, type, a->log.n - n, n);
 }
 
-/* The first control token that ends behind src[i], and the place behind the last one. */
+/* The first control token that ends after src[i]; *end: past the last one. */
 static ta_control *ta_controls_from(const qsf_tool_answer *a, size_t i, const ta_control **end)
 {
     ta_control *c = (ta_control *)(void *)a->controls.at;
@@ -153,7 +153,7 @@ void ta_call_end(qsf_tool_answer *a, uint8_t mode)
     ta_call_over(a, mode);
 }
 
-/* The answer ends within a call, behind its name: it stays as far as it is there. */
+/* The answer ends within a call, after its name: the call is kept as far as it arrived. */
 static bool ta_cut(qsf_tool_answer *a)
 {
     const size_t end = a->src.n;
@@ -166,7 +166,7 @@ static bool ta_cut(qsf_tool_answer *a)
     return true;
 }
 
-/* What began at src[mark] is no call: it is text, up to where reading is. */
+/* What began at src[mark] is not a call but text, up to the current position. */
 void ta_no_call(qsf_tool_answer *a)
 {
     ta_record *r = (ta_record *)(void *)a->records.at;
@@ -194,7 +194,8 @@ void ta_begin_call(qsf_tool_answer *a, size_t at, size_t len, uint8_t mode)
 
 /* ---- reading ---- */
 
-/* The text of the form at src[at], behind blanks: 1: there, and read; 0: not there; -1: wait. */
+/* Looks for one of the form's texts at src[at], after blanks.  1: found and consumed; 0: absent;
+ * -1: wait. */
 int ta_see(qsf_tool_answer *a, qsf_tool_text which)
 {
     const char *text = ta_form(a, which);
@@ -205,7 +206,7 @@ int ta_see(qsf_tool_answer *a, qsf_tool_text which)
     return n > 0 ? 1 : n < 0 && !a->last ? -1 : 0;
 }
 
-/* The next byte that is no blank, 0 where none is there yet. */
+/* The next byte that is not a blank; 0: none has arrived yet. */
 char ta_peek(qsf_tool_answer *a)
 {
     while (a->at < a->src.n && qsf_tool_blank(a->src.at[a->at])) a->at++;

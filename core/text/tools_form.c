@@ -1,9 +1,9 @@
 /* How a model writes calls and reasoning, found by rendering its chat template.
  * SPDX-License-Identifier: MIT
  *
- * Conversations with words of ours ("needles") are rendered, and what stands around the needles are
- * the form's texts.  Two calls tell what belongs to each call and what to all of them: what stands
- * alike before both is a call's, what stands only before the first is the section's.  Texts are
+ * Conversations with known words ("needles") are rendered; the texts around the needles are the
+ * form's texts.  Two calls show what belongs to each call and what to the section: text before both
+ * calls belongs to each call, text before only the first one to the section.  Texts are
  * compared in atoms (a mark such as <tool_call> or [ARGS], a word, white space, a character), so
  * that "<a_begin>" and "<b_begin>" have no "_begin>" in common. */
 #include "text/tools.h"
@@ -19,7 +19,7 @@ typedef struct tf_work {
     void            *user;
     qsf_tool_form   *f;
     qsf_text         vars;              /* of the rendering under way */
-    tf_span          prompt, end;       /* behind the question; behind an answer that is text */
+    tf_span          prompt, end;       /* after the question; after an answer that is text */
     char            *prompt_text, *end_text, *out;      /* [TF_OUT] each */
     uint16_t         atoms[2][TF_ATOMS];
 } tf_work;
@@ -91,7 +91,7 @@ static size_t tf_atom(const char *p, size_t n)
     return i;
 }
 
-/* Where the last atoms of s begin, and behind them its end. */
+/* Where the atoms of s begin, followed by its end; returns their number. */
 static size_t tf_atoms(tf_span s, uint16_t *at)
 {
     size_t n = 0;
@@ -149,8 +149,8 @@ static size_t tf_header(const tf_work *w, tf_span answer)
 #define TF_TEXT "\"content\":\"qsftext\""
 #define TF_THINK "\"reasoning_content\":\"qsfthink\",\"reasoning\":\"qsfthink\",\"thinking\":\"qsfthink\""
 
-/* Renders question and answer; answer NULL: the generation prompt.  What stands behind the question
- * is *out; false: the template refuses. */
+/* Renders question and answer; answer NULL: the generation prompt.  *out: the text after the
+ * question; false: the template refuses. */
 static bool tf_render(tf_work *w, bool tools, const char *answer, char *to, tf_span *out)
 {
     size_t len;
@@ -208,7 +208,7 @@ static bool tf_render_calls(tf_work *w, int n, bool text, const char *rest, tf_s
 /* A call in a rendering: where it begins, its arguments begin, and it ends. */
 typedef struct tf_call { size_t name, name_end, begin, args, end; } tf_call;
 
-/* Behind the bracket that closes the one at s.p[from]; SIZE_MAX: none does. */
+/* The position after the bracket that closes the one at s.p[from]; SIZE_MAX: not closed. */
 static size_t tf_bracket(tf_span s, size_t from)
 {
     size_t depth = 0;
@@ -291,7 +291,7 @@ static size_t tf_skip_back(tf_span s, size_t i)
     return i;
 }
 
-/* Where arguments end whose style is known, the last value ends at `at`. */
+/* Where arguments of a known style end, if the last value ends at `at`. */
 static size_t tf_arguments_end(const qsf_tool_form *f, tf_span s, size_t args, size_t at)
 {
     if (f->style == QSF_TOOLS_JSON) return tf_bracket(s, args);
@@ -303,8 +303,8 @@ static size_t tf_arguments_end(const qsf_tool_form *f, tf_span s, size_t args, s
     return at < s.n ? at + 1 : SIZE_MAX;
 }
 
-/* What stands between key and value of a text and of a number: where they differ, they say the
- * type. */
+/* Compares the texts between key and value of a string and of a number: the part that differs names
+ * the type. */
 static void tf_type(tf_work *w, tf_span text, tf_span number)
 {
     size_t end = tf_end(w, text, number), begin = text.n;
@@ -371,7 +371,7 @@ static void tf_name_end(tf_work *w, tf_span s, const tf_call *a, const tf_call *
     tf_set(w->f, QSF_TT_ARGUMENTS, tf_cut(m, tail, m.n));
 }
 
-/* Behind the end of the reasoning, where s has it. */
+/* The position after the end of the reasoning, if s has it. */
 static size_t tf_behind_reasoning(const qsf_tool_form *f, tf_span s)
 {
     const char *end = qsf_tool_core(f->text[QSF_TT_REASONING_END]);
@@ -466,7 +466,7 @@ static void tf_find_calls(tf_work *w)
 
 /* ---- reasoning and text ---- */
 
-/* The last mark of s and what is behind it. */
+/* The last mark of s and what follows it. */
 static tf_span tf_last_mark(tf_span s)
 {
     size_t last = s.n;
@@ -519,7 +519,7 @@ static void tf_find_reasoning(tf_work *w)
     }
 }
 
-/* What the generation prompt has begun: reasoning, or a text of the form. */
+/* What the generation prompt has begun: reasoning, or one of the form's texts. */
 static void tf_prompt(tf_work *w, tf_span text)
 {
     qsf_tool_form *f = w->f;

@@ -98,7 +98,7 @@ static qsf_gnode tg_json_text(tg_work *w, const char *p, size_t n)
     return g;
 }
 
-/* "key": with what may stand around the colon. */
+/* "key": with what may surround the colon. */
 static qsf_gnode tg_key(tg_work *w, const char *key)
 {
     const qsf_gnode parts[] = { tg_json_text(w, key, strlen(key)), qsf_g_bytes(w->b, ":", 1), w->blanks };
@@ -177,7 +177,7 @@ static qsf_gnode tg_python(tg_work *w, const qsf_json_node *schema)
     return tg_either(w, g, tg_two(w, tg_two(w, quote, text), quote));
 }
 
-/* The type that stands before a value. */
+/* The type before a value. */
 static qsf_gnode tg_type(tg_work *w, bool text)
 {
     static const uint32_t letters[][2] = { { 'a', 'z' } };
@@ -236,7 +236,7 @@ static qsf_gnode tg_tags(tg_work *w, const qsf_json_node *tool)
     return all;
 }
 
-/* The quoted style's value: a text in its quote, or like JSON but for keys without quotes. */
+/* The quoted style's value: a string in the form's quotes, or JSON with keys without quotes. */
 static qsf_gnode tg_quoted(tg_work *w, const qsf_json_node *schema)
 {
     static const uint32_t letters[][2] = { { '0', '9' }, { 'A', 'Z' }, { '_', '_' }, { 'a', 'z' } };
@@ -339,7 +339,7 @@ static qsf_gnode tg_object(tg_work *w, const qsf_json_node *name)
     return qsf_g_sequence(w->b, parts, 3);
 }
 
-/* What stands between a name and its arguments. */
+/* The text between a name and its arguments. */
 static qsf_gnode tg_name_end(tg_work *w)
 {
     static const char *const heads[] = {
@@ -357,7 +357,7 @@ static qsf_gnode tg_name_end(tg_work *w)
     return tg_two(w, w->f->text[QSF_TT_ID][0] == ':' ? id : tg_maybe(w, id), arguments);
 }
 
-/* A call of one of the tools, behind what opens it and with what closes it. */
+/* A call of one of the tools, without the text that opens it, but with the one that closes it. */
 static qsf_gnode tg_calls(tg_work *w)
 {
     const qsf_json_node *tools = w->ask->tools, *t = qsf_json_first(tools);
@@ -406,7 +406,7 @@ static void tg_after(tg_work *w, const char *a, const char *b, const char *c)
     w->out->n_after++;
 }
 
-/* The texts that begin a call where no mark does: with each tool's name. */
+/* The texts that begin a call if no mark does: with each tool's name. */
 static void tg_after_names(tg_work *w)
 {
     const qsf_json_node *tools = w->ask->tools, *t = qsf_json_first(tools);

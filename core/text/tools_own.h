@@ -1,4 +1,4 @@
-/* What the readers of answers share: an answer at work, and what they do to it.
+/* What the readers of answers share: the state of an answer, and operations on it.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_TEXT_TOOLS_OWN_H
 #define QSF_TEXT_TOOLS_OWN_H
@@ -31,23 +31,23 @@ struct qsf_tool_answer {
     size_t          next;           /* record */
     uint8_t         mode;
     bool            last;
-    bool            has_text;       /* something that is no blank since the last mark */
-    bool            drop_blanks;    /* none was, and blanks here are the form's */
-    bool            said;           /* there was some text at all */
+    bool            has_text;       /* a character other than blanks since the last mark */
+    bool            drop_blanks;    /* only blanks so far, and these are the form's */
+    bool            said;           /* the answer has some text */
     bool            held;           /* reasoning is held back from a call's mark on */
-    bool            thinking;       /* what is no call is reasoning */
+    bool            thinking;       /* what turns out not to be a call is reasoning */
 
     bool            doubtful;       /* the call lacks a mark: its name has to be a tool's */
-    bool            cut;            /* the last thing that was looked for is behind the answer's end */
+    bool            cut;            /* the answer ended before the last thing that was looked for */
     bool            bare;           /* the call is an object without marks, as the plain form has it */
-    bool            fenced, listed; /* it stands in a code block; in a list */
+    bool            fenced, listed; /* the call is in a code block; in a list */
     uint32_t        n_calls;
-    bool            called;         /* CALL was told */
-    bool            has_arguments;    /* some arguments were */
+    bool            called;         /* the CALL event was emitted */
+    bool            has_arguments;    /* some arguments were emitted */
     bool            has_span, wrapped;
-    bool            shown;          /* the value under way is told while it comes */
+    bool            shown;          /* the current value is emitted while it arrives */
     bool            line;           /* a line end here is the form's */
-    bool            begun, cdata;   /* the value in tags has begun; it is a text between marks of XML's */
+    bool            begun, cdata;   /* the value in tags has begun; it is in a CDATA section */
     bool            closed;         /* an end mark was seen, but nothing that may follow it */
     uint8_t         types;          /* types of the current value, as bits (QSF_TOOL_NULL, ...) */
     qsf_text        name, id, key;
@@ -66,11 +66,11 @@ static inline const char *ta_form(const qsf_tool_answer *a, qsf_tool_text which)
 
 void ta_record_add(qsf_tool_answer *a, uint8_t type, size_t at, size_t len);
 void ta_emit(qsf_tool_answer *a, uint8_t type, const char *p, size_t n);
-/* src[from..to) arrives, but for control tokens. */
+/* Emits src[from..to) without control tokens. */
 void ta_show(qsf_tool_answer *a, uint8_t type, size_t from, size_t to);
-/* The control token that begins at src[i]; NULL: there is none. */
+/* The control token that begins at src[i]; NULL: none begins there. */
 ta_control *ta_control_at(const qsf_tool_answer *a, size_t i);
-/* Takes a control token at src[i] out; false: there is none. */
+/* Removes a control token at src[i]; false: none begins there. */
 bool ta_drop_control(qsf_tool_answer *a, size_t i);
 /* src[from..to) is text. */
 void ta_text(qsf_tool_answer *a, size_t from, size_t to);
@@ -86,10 +86,10 @@ void ta_begin_call(qsf_tool_answer *a, size_t at, size_t len, uint8_t mode);
 /* The name is known and arguments come; false: it cannot be a call. */
 bool ta_call(qsf_tool_answer *a);
 void ta_call_end(qsf_tool_answer *a, uint8_t mode);
-/* What began at src[mark] is no call: it is text, up to where reading is. */
+/* What began at src[mark] is not a call but text, up to the current position. */
 void ta_no_call(qsf_tool_answer *a);
 
-/* A call lacks so much of the marks that its name has to be a tool's. */
+/* Whether a call lacks enough of its marks that its name must be a known tool's. */
 static inline bool ta_unsure(const qsf_tool_answer *a)
 {
     return a->weak || a->doubtful || a->bare || a->thinking;
@@ -97,10 +97,11 @@ static inline bool ta_unsure(const qsf_tool_answer *a)
 
 /* ---- reading (tools_events.c) ---- */
 
-/* The text of the form at src[at], behind blanks: 1: there, and read; 0: not there; -1: wait. */
+/* Looks for one of the form's texts at src[at], after blanks.  1: found and consumed; 0: absent;
+ * -1: wait. */
 int  ta_see(qsf_tool_answer *a, qsf_tool_text which);
 const char *ta_half(const qsf_tool_answer *a);    /* the second line of OPEN, if it has two lines; or "" */
-char ta_peek(qsf_tool_answer *a);       /* the next byte that is no blank; 0: none so far */
+char ta_peek(qsf_tool_answer *a);       /* the next byte that is not a blank; 0: none so far */
 
 /* One step of a mode; false: it waits.  Text, reasoning and headers are read in tools_prose.c, a
  * call's head and end in tools_call.c, its arguments in tools_arguments.c. */

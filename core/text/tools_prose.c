@@ -1,4 +1,4 @@
-/* What stands around calls in an answer: text, reasoning, and the headers of Harmony's messages.
+/* Reads what surrounds calls in an answer: text, reasoning, and the headers of Harmony's messages.
  * SPDX-License-Identifier: MIT */
 #include "text/tools_own.h"
 
@@ -7,7 +7,7 @@
 typedef enum ta_mark { TM_NONE, TM_WAIT, TM_TEXT, TM_REASONING, TM_SECTION, TM_OPEN, TM_HALF, TM_END,
                        TM_BEGIN, TM_OBJECT, TM_BARE, TM_FENCED, TM_MESSAGE } ta_mark;
 
-/* Whether a mark may stand here at all. */
+/* Whether a mark is possible here. */
 static bool ta_mark_fits(const qsf_tool_answer *a, size_t i, uint8_t mark, const char *text)
 {
     const ta_control *control = ta_control_at(a, i);
@@ -20,7 +20,7 @@ static bool ta_mark_fits(const qsf_tool_answer *a, size_t i, uint8_t mark, const
     }
 }
 
-/* What begins a call in the second line of its marks, where models leave out the first. */
+/* The second line of a call's opening mark, with which calls begin if models omit the first. */
 const char *ta_half(const qsf_tool_answer *a)
 {
     const char *text = ta_form(a, QSF_TT_OPEN), *half = "";
@@ -55,7 +55,7 @@ static ta_mark ta_bare(const qsf_tool_answer *a, size_t i, size_t *len)
     return named && (p[k] == '{' || p[k] == '[') ? TM_FENCED : TM_NONE;
 }
 
-/* Which mark stands at src[i]; *len: its bytes. */
+/* Which mark is at src[i]; *len: its bytes. */
 static ta_mark ta_mark_at(const qsf_tool_answer *a, size_t i, size_t *len)
 {
     static const struct { uint8_t which, mark; } marks[] = {
@@ -165,8 +165,8 @@ static ptrdiff_t ta_see_again(const qsf_tool_answer *a, size_t i)
     return n < 0 && a->last ? 0 : n;
 }
 
-/* Whether a call's mark stands within reasoning, at src[i].  If the reasoning is closed behind it,
- * it is a part of that; else a call, with which models end reasoning too. */
+/* Whether a call's mark is within reasoning, at src[i].  If the reasoning is closed after it, the
+ * mark is part of the reasoning; else it begins a call, which also ends the reasoning. */
 static ta_mark ta_call_in_reasoning(const qsf_tool_answer *a, size_t i)
 {
     bool wait = false;
@@ -227,7 +227,7 @@ bool ta_read_reasoning(qsf_tool_answer *a)
     a->thinking = calls;
     if (calls) {
         a->mode = TA_TEXT;
-        a->drop_blanks = false;             /* they are reasoning where the call is none */
+        a->drop_blanks = false;             /* they are reasoning if this is not a call */
     } else if (channels) {
         ta_begin_call(a, i, len, TA_HEADER);
     } else {
@@ -240,7 +240,7 @@ bool ta_read_reasoning(qsf_tool_answer *a)
 
 /* ---- Harmony ---- */
 
-/* The word behind the last such text in p[0..n); NULL: there is none. */
+/* The word after the last `before` in p[0..n); NULL: `before` was not found. */
 static const char *ta_word(const char *p, size_t n, const char *before, size_t *len)
 {
     const size_t m = strlen(before);
@@ -270,7 +270,7 @@ bool ta_read_header(qsf_tool_answer *a)
     to = ta_word(p, i, "to=", &to_len);
     channel = ta_word(p, i, "<|channel|>", &channel_len);
     a->at += i + m;
-    a->mark = a->scan = a->at;                  /* where it is no call, its body is text */
+    a->mark = a->scan = a->at;                  /* if it is not a call, its body is text */
     a->prompt = QSF_MIN(a->prompt, a->mark);
     if (to && to_len > sizeof functions - 1 && !memcmp(to, functions, sizeof functions - 1)) {
         to += sizeof functions - 1;

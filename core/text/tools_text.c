@@ -52,7 +52,7 @@ static bool tt_id(char c)
     return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_' || c == '-';
 }
 
-/* Models put blanks behind marks where the template has none. */
+/* Blanks after a mark are skipped: models add them even if the template does not. */
 ptrdiff_t qsf_tool_match(const char *text, const char *p, size_t n)
 {
     const char *begin = text;

@@ -63,7 +63,7 @@ static const char *ty_name(const char *at, char *out)
     return at;
 }
 
-/* The target of "#/a/b"; NULL: there is none in this document. */
+/* The target of "#/a/b"; NULL: not in this document. */
 static const qsf_json_node *ty_follow(const ty_work *w, const qsf_json_node *ref)
 {
     const qsf_json_node *v = w->root;

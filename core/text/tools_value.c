@@ -1,9 +1,9 @@
-/* Values in calls: JSON passes as it is, what models write otherwise becomes JSON on its way.
+/* Values in calls: JSON passes unchanged, other notations of models are converted to JSON.
  * SPDX-License-Identifier: MIT
  *
- * Otherwise means: texts in single quotes or in a quote of the model's own, keys without quotes,
- * key=value in brackets, Python's words.  A line end in a text is repaired; anything else that is
- * not a value ends it as bad. */
+ * Other notations are: strings in single quotes or in a quote of the model's own, keys without
+ * quotes, key=value in brackets, Python's literals.  A line end in a string is escaped; anything
+ * else that is not a value ends it as bad. */
 #include "text/tools.h"
 
 enum {
@@ -146,7 +146,7 @@ static size_t tv_key(qsf_tool_value *v, const char *p, size_t n, bool last, qsf_
     return len;
 }
 
-/* Behind a backslash. */
+/* After a backslash. */
 static size_t tv_escape(qsf_tool_value *v, const char *p, qsf_text *out)
 {
     v->state--;

@@ -30,7 +30,7 @@ extern const uint16_t qsf_unicode_single[85];   /* places of two parts that neve
 extern const uint16_t qsf_unicode_composed[];        /* [n_composed] places, sorted by their parts */
 #endif
 extern const uint32_t qsf_unicode_mark_from[];       /* [n_marks] a run of one combining class; sorted */
-extern const uint8_t  qsf_unicode_mark_more[];       /* [n_marks] code points behind the first */
+extern const uint8_t  qsf_unicode_mark_more[];       /* [n_marks] code points after the first */
 extern const uint8_t  qsf_unicode_mark_class[];      /* [n_marks] */
 
 static inline uint8_t qsf_class_stored(uint32_t c)
@@ -72,7 +72,7 @@ size_t   qsf_utf8_encode(uint32_t c, char *out);
  * 1 for a continuation or an invalid byte. */
 size_t   qsf_utf8_length(uint8_t lead);
 
-/* The lower case where it is one character, else the character itself. */
+/* The lower case if it is one character, else the character itself. */
 uint32_t qsf_lower_case(uint32_t c);
 
 /* NFD of cps[0..n) to out; returns the number of code points.  out and tmp have room for 4 * n. */

@@ -217,7 +217,7 @@ size_t qsf_nfc(const uint32_t *cps, size_t n, uint32_t *work, uint32_t *out)
     uint32_t last = 0;
     for (size_t i = 0; i < n_work; i++) {
         const uint32_t c = work[i], k = combining_class(c);
-        /* A mark joins the last starter unless one of its own class or a starter stands between. */
+        /* A mark joins the last starter unless one of its own class or a starter intervenes. */
         const bool blocked = starter == SIZE_MAX || (n_out - 1 != starter && last >= k);
         const uint32_t joined = blocked ? 0 : composition(out[starter], c);
         if (joined) {

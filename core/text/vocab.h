@@ -1,5 +1,4 @@
-/* A vocabulary as data: what a model file says of its tokens.  Readers fill it, the tokenizers are
- * made from it.
+/* A vocabulary as data: the tokens of a model file.  Readers fill it, tokenizers are made from it.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_VOCAB_H
 #define QSF_VOCAB_H
@@ -33,9 +32,9 @@ typedef struct qsf_vocab {
     uint32_t *merges;             /* [n_merges][2] token ids, best first; BPE */
     int32_t   bos, eos, eot, unk, pad, sep;   /* -1: none */
     bool      add_bos, add_eos, add_space_prefix;
-    bool      add_sep;                    /* sep behind the text; WPM */
+    bool      add_sep;                    /* sep after the text; WPM */
     bool      lowercase, strip_accents;   /* WPM */
-    bool      merge_spaces, space_suffix; /* UGM: runs of spaces are one; the added space stands behind */
+    bool      merge_spaces, space_suffix; /* UGM: runs of spaces are one; the added space is at the end */
     /* text is brought to NFC before (Hugging Face's normalizer of Qwen; GGUF does not) */
     bool      nfc;
     /* UGM's normaliser as SentencePiece precompiles it: u32 bytes of a trie, the trie, texts that
@@ -51,8 +50,8 @@ typedef struct qsf_vocab {
     qsf_vocab_chat more[QSF_VOCAB_TEMPLATES];
 } qsf_vocab;
 
-/* Adds a copy of a chat template; "default" is chat_template itself.  A name that is no word of
- * letters and digits, is there already or finds no room is passed over. */
+/* Adds a copy of a chat template; "default" is chat_template itself.  A template is ignored if its
+ * name has characters other than letters and digits, is already used, or does not fit. */
 qsf_status  qsf_vocab_template(qsf_vocab *v, qsf_arena *a, const char *name, size_t name_len,
                                const char *text, size_t len, qsf_error *err);
 const char *qsf_vocab_chat_named(const qsf_vocab *v, const char *name);     /* of `more`; NULL: none */

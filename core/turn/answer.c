@@ -185,7 +185,7 @@ void qsf_answer_token(qsf_answer *a, int32_t id)
         a->bytes += qsf_utf8_push(&a->tail, piece + i, QSF_MIN(n - i, PART), whole);
         alone += qsf_utf8_push(&own, piece + i, QSF_MIN(n - i, PART), whole);
     }
-    /* Bytes that are no UTF-8 are others in the answer, where nobody can find them. */
+    /* Bytes that are not UTF-8 are replaced in the answer, so their text cannot be found there. */
     if (n && alone == n && !own.len && !qsf_token_piece(a->model, id, false, &plain))
         qsf_tool_answer_control(a->answer, a->bytes - n, n);
 }

@@ -1,13 +1,13 @@
-/* Drafts: what stood behind the same words before.
+/* Drafts: the tokens that followed the same words earlier.
  * SPDX-License-Identifier: MIT
  *
- * Text repeats itself: names, code, what a question quotes.  A guess costs a search;
- * that it was right, one pass over the weights says for all guesses together (prompt
- * lookup decoding, Saxena 2023). */
+ * Text repeats itself: names, code, quotes from the question.  A guess costs a search;
+ * one pass over the weights checks all guesses together (prompt lookup decoding,
+ * Saxena 2023). */
 #include "base/sized.h"
 #include "model/model.h"
 
-/* tokens that have to be the same, and that are enough */
+/* matching tokens: the minimum, and enough to stop the search */
 enum { DRAFT_LEAST = 2, DRAFT_LONG = 4, DRAFT_CONTEXT = 1024 };
 
 /* How many tokens before place a are those before place b, a < b. */
@@ -21,7 +21,7 @@ static size_t same_before(const int32_t *ids, size_t a, size_t b)
 size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size_t cap)
 {
     size_t best = 0, best_same = DRAFT_LEAST - 1;
-    /* no memory holds so many */
+    /* no array is that long */
     if (n > PTRDIFF_MAX / sizeof *ids || cap > PTRDIFF_MAX / sizeof *out) return 0;
     for (size_t at = n ? n - 1 : 0; at > 0 && best_same < DRAFT_LONG; at--) {
         const size_t same = same_before(ids, at, n);
@@ -30,8 +30,7 @@ size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size_t cap)
         best_same = same;
     }
     if (!best) return 0;
-    /* What is behind may reach the end of what is known:
-     * then it goes round, as a text that repeats itself does. */
+    /* If the draft reaches the end of ids, it starts over, as repetitive text does. */
     for (size_t i = 0; i < cap; i++) out[i] = best + i < n ? ids[best + i] : out[best + i - n];
     return cap;
 }
@@ -50,8 +49,8 @@ uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint32_t mos
     for (; most; most /= 2) {
         more.n_logits = 1 + most;
         if (qsf_context_plan(m, &more, &with, NULL)) continue;
-        /* A pass that is saved is worth half a batch of the prompt, and half a context that nobody
-         * asked for and that stays long enough. */
+        /* Saved passes are worth halving the prompt's batch, and halving a context length that the
+         * caller did not set, if it stays long enough. */
         if (with.n_ctx < without.n_ctx && (o->n_ctx || with.n_ctx < DRAFT_CONTEXT
                                            || 2 * with.n_ctx < without.n_ctx))
             continue;

@@ -61,9 +61,9 @@ static qsf_status embed_check(qsf_context *c, const int32_t *ids, const size_t *
     return QSF_OK;
 }
 
-/* ---- behind the pooling ---- */
+/* ---- after pooling ---- */
 
-/* y = m x + b, row by row in floats: a few rows a text.  A matrix of one row is a vector. */
+/* y = m x + b, row by row in floats: a few rows per input.  A matrix of one row is a vector. */
 static void apply(const qsf_weights *w, uint32_t kind, uint32_t bias, uint32_t rows, uint32_t cols,
                   const float *x, float *row, float *y)
 {
@@ -117,14 +117,14 @@ static void densify(const qsf_context *c, const qsf_weights *w, float *x, float 
     apply(w, QSF_K_DENSE_3, 0, n, wide, y, row, x);
 }
 
-/* Pooled vectors that are done become what was asked for.  *x: the pooled one, which is out but for
- * scores. */
+/* Turns a finished pooled vector into the requested output.  x: the pooled vector, which is out
+ * itself except for scores. */
 static qsf_status embed_finish(qsf_context *c, const qsf_embed_options *o, qsf_pooling how, float *x,
                                float *out)
 {
     const qsf_hparams *hp = c->hp;
     const size_t n = hp->n_embd, room = (size_t)c->o.n_batch * c->b.ld_embd;
-    float *work = c->b.xn + n;      /* nobody's between batches */
+    float *work = c->b.xn + n;      /* unused between batches */
     if (how == QSF_POOL_RANK || hp->n_between) {
         const qsf_weights *w;
         const qsf_status st = qsf_head_stream_norm(&c->head_stream, true, &w, &c->error);
@@ -175,7 +175,7 @@ static qsf_status score_take(qsf_context *c, const qsf_embed_run *r, float *x, s
     return QSF_OK;
 }
 
-/* row: of the logits, where words are scored. */
+/* row: of the logits, if words are scored. */
 static qsf_status embed_take(qsf_context *c, const embed_part *p, const qsf_embed_run *r, size_t row)
 {
     const size_t n_embd = c->hp->n_embd;
@@ -254,7 +254,7 @@ static bool score_words(const qsf_tokenizer *t, int32_t *yes, int32_t *no)
     return *yes >= 0 && *no >= 0;
 }
 
-/* How a score comes about: by a classifier, or by what the model answers. */
+/* How a score is computed: by a classifier, or from the model's answer. */
 static qsf_status score_how(qsf_context *c, qsf_embed_run *r)
 {
     const char *path = c->model->source->path;

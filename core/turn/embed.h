@@ -9,9 +9,9 @@
 /* Most texts in one batch. */
 enum { EMBED_PARTS = 64 };
 
-/* What a caller means by a pooling: the file's where it says none, else the mean. */
+/* The pooling for a caller's option: the file's if the caller sets none, else the mean. */
 qsf_pooling qsf_pooling_of(const qsf_hparams *hp, qsf_pooling asked);
-/* Rows [first, first + rows) of the batch are tokens [at, at + rows) of a text of n. */
+/* Rows [first, first + rows) of the batch are tokens [at, at + rows) of an input of n tokens. */
 typedef struct embed_part { size_t text, first, rows, at, n; } embed_part;
 
 /* Texts under way: qsf_embed_texts and qsf_rerank, a step at a time.  ids, lens and out stay the
@@ -29,7 +29,7 @@ typedef struct qsf_embed_run {
     size_t            n_parts;
 } qsf_embed_run;
 
-/* As qsf_embed_texts, or with score as qsf_rerank, where opts is not looked at.  Then
+/* As qsf_embed_texts, or with score as qsf_rerank, which ignores opts.  Then
  * qsf_embed_step until it gives something else than QSF_PENDING; or qsf_embed_end. */
 qsf_status qsf_embed_begin(qsf_context *c, qsf_embed_run *r, const int32_t *ids, const size_t *lens,
                            size_t n, const qsf_embed_options *opts, bool score, float *out);

@@ -1,4 +1,4 @@
-/* Grammars as the public interface has them: a text of some kind becomes one.
+/* The public grammar functions: each compiles a grammar from a source in one format.
  * SPDX-License-Identifier: MIT */
 #include "base/sized.h"
 #include "model/model.h"

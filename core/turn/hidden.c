@@ -1,4 +1,4 @@
-/* Hidden states after the final norm, and those of a text pooled.
+/* Hidden states after the final norm, and their pooling over an input.
  * SPDX-License-Identifier: MIT */
 #include "turn/hidden.h"
 
@@ -23,8 +23,8 @@ void qsf_hidden_unit(float *x, size_t n)
     for (size_t i = 0; i < n; i++) x[i] *= by;
 }
 
-/* Rows are added one after the other, whatever batches they came in: the sum is the same to the
- * bit. */
+/* Rows are added in order, however they were split into batches, so the sum is always the same bit
+ * for bit. */
 bool qsf_hidden_sum(const qsf_context *c, size_t first, size_t rows, size_t at, size_t n, qsf_pooling how,
                     float *out)
 {
@@ -37,7 +37,7 @@ bool qsf_hidden_sum(const qsf_context *c, size_t first, size_t rows, size_t at, 
         if (one || (how == QSF_POOL_MEAN && at + r == 0)) memcpy(out, x, n_embd * sizeof *out);
         else if (how == QSF_POOL_MEAN) c->k.vec_add(out, out, x, n_embd);
     }
-    /* What is behind the pooling may not be as long as the sum. */
+    /* The mean, not the sum: later steps may depend on the vector's length. */
     if (at + rows == n && how == QSF_POOL_MEAN) c->k.vec_scale(out, 1 / (float)n, n_embd);
     return true;
 }

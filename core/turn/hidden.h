@@ -1,4 +1,4 @@
-/* Hidden states of a text, pooled.
+/* Pooled hidden states of an input.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_HIDDEN_H
 #define QSF_HIDDEN_H

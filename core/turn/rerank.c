@@ -20,14 +20,14 @@ static const char *rerank_meta(const qsf_model *m, const char *key)
     return NULL;
 }
 
-/* The template of a pair that the file has, beside those of chats. */
+/* The file's template for a pair of query and document, next to its chat templates. */
 static const char *rerank_own(const qsf_model *m)
 {
     const char *named = qsf_vocab_chat_named(&m->source->vocab, "rerank");
     return named ? named : rerank_meta(m, "tokenizer.chat_template.rerank");
 }
 
-/* The ids so far, and those that there is no room for. */
+/* The ids so far; n also counts those that do not fit. */
 typedef struct rerank_sink { const qsf_model *m; int32_t *ids; size_t cap, n; qsf_error *err; } rerank_sink;
 
 static qsf_status rerank_put(rerank_sink *s, const char *text, size_t len, int flags, bool behind)
@@ -80,14 +80,14 @@ static void rerank_fill(rerank_text *t, const char *text, const char *query, siz
     }
 }
 
-/* The template's own text has control tokens, what stands in its places has none.  All is one text
- * to the tokenizer: a space of the template's may be part of a document's first token. */
+/* Control tokens are recognised in the template's own text, not in the query and the document.  The
+ * tokenizer gets one string: a space of the template may be part of a document's first token. */
 static qsf_status rerank_template(rerank_sink *s, const char *text, const char *query, size_t query_len,
                                   const char *document, size_t document_len)
 {
     const qsf_platform *p = s->m->platform;
     rerank_text t = { 0 };
-    if (!s->m->tokenizer) return rerank_put(s, text, 0, 0, false);      /* which says so */
+    if (!s->m->tokenizer) return rerank_put(s, text, 0, 0, false);      /* reports the missing tokenizer */
     rerank_fill(&t, text, query, query_len, document, document_len);
     const uint64_t bytes = t.n_spans * (uint64_t)sizeof *t.spans + t.len + 1;        /* all may be empty */
     char *mem = qsf_alloc(p, bytes, "a pair of texts", s->err);
@@ -98,7 +98,7 @@ static qsf_status rerank_template(rerank_sink *s, const char *text, const char *
     const qsf_status st = qsf_tokenizer_encode_chat(s->m->tokenizer, t.text, len, t.spans, n_spans, false,
                                                     s->ids, s->cap, &s->n, s->err);
     qsf_dealloc(p, mem, bytes);
-    return st == QSF_E_ARGUMENT && s->n > s->cap ? QSF_OK : st;         /* the caller says it */
+    return st == QSF_E_ARGUMENT && s->n > s->cap ? QSF_OK : st;         /* the caller reports it */
 }
 
 qsf_status qsf_rerank_encode(const qsf_model *m, const char *query, size_t query_len, const char *document,

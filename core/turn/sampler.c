@@ -153,7 +153,7 @@ void qsf_sampler_accept(qsf_sampler *s, int32_t token)
 
 bool qsf_sampler_greedy(const qsf_sampler *s) { return !(s->o.temperature > 0); }
 
-/* Where a row has something to do. */
+/* Whether a row has something to do. */
 static bool has_biases(const sampler_pick *k) { return k->s->n_biases > 0; }
 static bool has_callback(const sampler_pick *k) { return k->s->callback != NULL; }
 static bool has_penalties(const sampler_pick *k) { return qsf_sampler_penalizes(&k->s->o); }
@@ -161,7 +161,7 @@ static bool has_dry(const sampler_pick *k) { return qsf_sampler_dries(&k->s->o);
 static bool has_bans(const sampler_pick *k) { return k->s->banned.len > 0; }
 static bool has_limits(const sampler_pick *k) { return k->limits != NULL; }
 
-/* The rows that change logits; a sampler whose temperature is 0 takes the largest behind them. */
+/* The rows that change logits; at temperature 0 the sampler takes the largest logit after them. */
 static const struct chain_logits_row {
     bool (*on)(const sampler_pick *k);
     void (*run)(sampler_pick *k);

@@ -41,7 +41,7 @@ void qsf_pick_sigma(sampler_pick *k)
     }
     const double mean = sum / n, variance = QSF_MAX(squares / n - mean * mean, 0);
     const float least = top - s->o.top_n_sigma * (float)sqrt(variance);
-    if (least <= top) k->least = least;             /* not where a logit is infinite */
+    if (least <= top) k->least = least;             /* not if a logit is infinite */
 }
 
 /* The logits of candidates [from, from + n), -INFINITY for those already removed. */

@@ -73,7 +73,7 @@ static void dry_repeats(const qsf_sampler *s, uint32_t n, uint32_t *repeats)
     }
 }
 
-/* The token that would go on the repetition i tokens back; -1: it is too short. */
+/* The token that would continue the repetition i tokens back; -1: it is too short. */
 static int32_t dry_next(const qsf_sampler *s, uint32_t i)
 {
     return s->repeats[i] < s->o.dry_allowed_length ? -1 : last_token(s, i - 1);

@@ -9,7 +9,7 @@
  * before weights are computed. */
 enum { SAMPLER_FEW = 4096, SAMPLER_TOP_K = 1024 };
 
-/* Texts one behind the other: a length of two bytes, then that many bytes. */
+/* Strings one after another: a length of two bytes, then that many bytes. */
 typedef struct sampler_texts {
     uint8_t *bytes;
     uint32_t len, cap, longest;
@@ -48,7 +48,7 @@ struct qsf_sampler {
 typedef struct sampler_pick {
     qsf_sampler *s;
     const qsf_sampler_limits *limits;
-    const float *x;           /* [n_vocab] logits as they are by now */
+    const float *x;           /* [n_vocab] logits as changed so far */
     uint32_t   best;          /* of x */
     float      least;         /* lower logits are left out */
     /* Candidates, by id.  A weight is relative to the best token's; 0: removed. */
@@ -109,12 +109,12 @@ int32_t qsf_pick_draw(sampler_pick *k);
 uint32_t qsf_sampler_piece(const qsf_sampler *s, int32_t id, const char **piece);
 /* The n tokens whose text begins with this byte; only valid if something is banned. */
 const uint32_t *qsf_sampler_starting(const qsf_sampler *s, uint8_t byte, uint32_t *n);
-/* Whether a text of the list lies within text. */
+/* Whether text contains a string of the list. */
 bool qsf_sampler_list_within(const sampler_texts *l, const char *text, uint32_t len);
-/* Adds a token's text to the tail; whether a breaker ends in it. */
+/* Adds a token's text to the tail; returns whether a breaker ends in it. */
 bool qsf_sampler_text(qsf_sampler *s, int32_t token);
 void qsf_sampler_texts_free(qsf_sampler *s);
-/* The next text of a list at *at, which moves behind it; NULL: there is none. */
+/* The list's string at *at, which advances past it; NULL at the end of the list. */
 const char *qsf_sampler_list_next(const sampler_texts *l, uint32_t *at, uint32_t *len);
 
 #endif

@@ -138,7 +138,7 @@ void qsf_sampler_texts_free(qsf_sampler *s)
     if (s->banned_whole) qsf_dealloc(s->platform, s->banned_whole, banned_words(s) * sizeof *s->banned_whole);
 }
 
-/* Whether a breaker that began in the tail ends in the piece behind it. */
+/* Whether a breaker that begins in the tail ends in the piece after it. */
 static bool breaker_spans(const qsf_sampler *s, const char *piece, uint32_t len)
 {
     const char *what;

@@ -1,10 +1,10 @@
 /* Turns: from a prompt to an answer, in rows that the caller may compute or leave to the turn.
  * SPDX-License-Identifier: MIT
  *
- * ids[0..n_ids) are the prompt and the picked tokens.  The sequence holds a beginning of them,
- * and behind that, while a turn is under way, the guesses of the last pass.  A picked token that
- * is the next guess needs no pass; any other cuts the sequence behind the last right guess.  Where
- * layers keep state, the cut may go further back: then the next pass begins with the tokens that
+ * ids[0..n_ids) are the prompt and the picked tokens.  The sequence holds a prefix of them and,
+ * during a turn, after that prefix the guesses of the last pass.  If the picked token is the next
+ * guess, no pass is needed; any other token truncates the sequence after the last right guess.  If
+ * layers keep state, the cut may be further back: then the next pass begins with the tokens that
  * the sequence has lost. */
 #include "base/sized.h"
 #include "engine/behind.h"
@@ -15,7 +15,7 @@
 
 /* ---- memory ---- */
 
-/* Room for held text: what may be the beginning of a stop text, and one token's text behind it. */
+/* Room for held text: what may be the beginning of a stop string, and one token's text after it. */
 static qsf_status turn_text_room(qsf_turn *t)
 {
     const size_t cap = t->stops.longest + 3 * (t->longest_piece + 4) + 1;
@@ -146,8 +146,9 @@ static qsf_status turn_failed(qsf_turn *t, qsf_status st)
 
 /* ---- the beginning ---- */
 
-/* Cuts the sequence to what it has in common with ids, but for one token whose logits are needed.
- * Where that leaves it is a place to go back to: the next prompt may differ from this one. */
+/* Truncates the sequence to the prefix it shares with ids, but never to all of ids: the last
+ * token's logits are needed.  Sets a checkpoint there, because the next prompt may differ from this
+ * one at that place. */
 static qsf_status turn_keep(qsf_turn *t, const int32_t *ids, size_t n)
 {
     qsf_status st = QSF_OK;
@@ -176,7 +177,7 @@ static qsf_status turn_check(qsf_turn *t, const int32_t *ids, size_t n)
     return qsf_turn_check(&t->o, &t->error);
 }
 
-/* What the options say of texts: stop texts, grammar, log probabilities. */
+/* Reads the options for stop strings, grammar and log probabilities. */
 static qsf_status turn_texts_of(qsf_turn *t)
 {
     qsf_status st = qsf_turn_texts_copy(t->platform, &t->stops, t->o.stops, t->o.n_stops, t->o.stop_lengths,
@@ -316,7 +317,7 @@ qsf_status qsf_turn_step(qsf_turn *t, bool *waiting)
 /* ---- text ---- */
 
 /* The place in text[0..len) where stop begins, wholly or with the part of it that is there; len
- * where it does not. */
+ * if it does not. */
 static size_t stop_place(const char *text, size_t len, const char *stop, size_t n, bool *whole)
 {
     *whole = false;
@@ -358,8 +359,8 @@ static void turn_show(qsf_turn *t, qsf_turn_piece *p, size_t n)
 
 /* ---- tokens ---- */
 
-/* The logits behind id, which was picked: of the next guess's row where that is id, else of a
- * pass to come. */
+/* Selects the logits that follow the picked id: those of the next guess's row if the guess was id,
+ * otherwise those of another pass. */
 static void turn_behind(qsf_turn *t, int32_t id)
 {
     if (t->right < t->n_guess && t->guess[t->right] == id) {
@@ -371,7 +372,7 @@ static void turn_behind(qsf_turn *t, int32_t id)
     t->stage = TURN_ROWS;
 }
 
-/* Picks a token and takes its text; false: it ends the answer, or there is no memory for it. */
+/* Picks a token and takes its text; false: it ends the answer, or memory has run out. */
 static bool turn_pick(qsf_turn *t, qsf_turn_piece *p)
 {
     const char *piece;
@@ -403,7 +404,7 @@ static bool turn_pick(qsf_turn *t, qsf_turn_piece *p)
         t->n_held = t->tail.len = 0;
         turn_over(t, QSF_TURN_STOP_TEXT);
     } else if (t->o.max_tokens >= 0 && (int64_t)t->state.n_tokens >= t->o.max_tokens) {
-        turn_over(t, QSF_TURN_MOST);            /* nobody asks for the logits behind it */
+        turn_over(t, QSF_TURN_MOST);            /* the logits after it are not needed */
     } else {
         turn_behind(t, id);
     }

@@ -1,10 +1,10 @@
 /* Picks under a grammar: which tokens may come, where the grammar begins, what it forces.
  * SPDX-License-Identifier: MIT
  *
- * Forced text becomes tokens here.  They are to be those that the tokenizer makes of the answer, of
- * which only the beginning is known.  So the end of the answer so far is encoded together with the
- * forced text; tokens count from the place where the answer's tokens end; and those at the end that
- * change with what may follow, and the last one, are left to the model. */
+ * Forced text becomes tokens here.  They must be the tokens that the tokenizer would make from the
+ * whole answer, of which only the beginning is known.  So the end of the answer so far is encoded
+ * together with the forced text; tokens count from the end of the answer's tokens; and the last
+ * one, and those that may change with what follows, are left to the model. */
 #include "base/sized.h"
 #include "engine/context.h"
 #include "engine/step.h"
@@ -64,7 +64,7 @@ qsf_status qsf_turn_texts_copy(const qsf_platform *p, turn_texts *l, const char 
 
 /* ---- the matcher ---- */
 
-/* The scout, where the matcher is. */
+/* The scout, moved to the matcher's position. */
 static qsf_matcher *grammar_scout(const turn_grammar *g)
 {
     qsf_matcher_copy(g->scout, g->matcher);
@@ -101,7 +101,7 @@ void qsf_turn_grammar_free(qsf_turn *t)
     *g = (turn_grammar){ 0 };
 }
 
-/* Where the grammar begins with the text that calls for it, it has to have such texts. */
+/* If the grammar includes the string that starts it, it must be able to begin with it. */
 static qsf_status grammar_check_after(qsf_turn *t)
 {
     turn_grammar *g = &t->grammar;
@@ -136,8 +136,8 @@ qsf_status qsf_turn_grammar_begin(qsf_turn *t)
     return grammar_check_after(t);
 }
 
-/* The first text of `after` in the tail with this token's text behind it: where that text ends, and
- * how long it is. */
+/* Finds the first string of `after` in the tail, to which this token's text is appended: where it
+ * ends, and how long it is. */
 static bool grammar_called(const turn_grammar *g, size_t n, size_t *end, size_t *length)
 {
     const char *text;
@@ -152,8 +152,8 @@ static bool grammar_called(const turn_grammar *g, size_t n, size_t *end, size_t 
     return *end != SIZE_MAX;
 }
 
-/* With what the grammar begins if this token comes, as it lies behind the tail; NULL: it does not
- * begin. */
+/* The text with which the grammar would begin if this token came, appended to the tail; NULL: the
+ * grammar would not begin. */
 static const char *grammar_first(qsf_turn *t, int32_t id, size_t *n)
 {
     turn_grammar *g = &t->grammar;
@@ -240,7 +240,7 @@ int32_t qsf_turn_choose(qsf_turn *t, size_t row)
     return id;
 }
 
-/* ---- going on ---- */
+/* ---- advancing ---- */
 
 /* Adds a token's text to the tail, of which the last `keep` bytes stay. */
 static void tail_add(turn_grammar *g, const char *text, size_t n, size_t keep)
@@ -262,7 +262,7 @@ void qsf_turn_grammar_take(qsf_turn *t, int32_t id)
     if (g->active) {
         const bool control = token_is_control(t, id);
         (void)qsf_matcher_token(g->matcher, id);                /* it fits */
-        if (control) g->n_tail = 0;                             /* text is cut into tokens anew behind it */
+        if (control) g->n_tail = 0;                             /* tokenization restarts after it */
         else tail_add(g, text, len, QSF_MAX(TURN_TAIL, t->longest_piece));
     } else if ((first = grammar_first(t, id, &n))) {
         g->active = true;
@@ -312,7 +312,7 @@ static qsf_status forced_stay(qsf_turn *t, size_t len, const int32_t *ids, int32
     return QSF_OK;
 }
 
-/* Whether the grammar is over behind the n bytes at text that it forces. */
+/* Whether the grammar ends after the n forced bytes at text. */
 static bool forced_to_end(const turn_grammar *g, const char *text, size_t n)
 {
     return grammar_fits(g, text, n) && qsf_matcher_over(g->scout);

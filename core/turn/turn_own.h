@@ -7,19 +7,19 @@
 
 typedef enum turn_stage {
     TURN_NONE,          /* none was begun */
-    TURN_ROWS,          /* wants rows of ids from n_fed on, and those of guesses behind them */
+    TURN_ROWS,          /* wants rows of ids from n_fed on, then those of guesses */
     TURN_READY,         /* row `right` of the last pass has the logits of the next token */
     TURN_OVER
 } turn_stage;
 
-/* Texts one behind the other, each a length and that many bytes. */
+/* Strings one after another, each a length and that many bytes. */
 typedef struct turn_texts {
     char   *bytes;
     size_t  len, longest;
 } turn_texts;
-/* The next text at *at, which moves behind it; NULL: there is none. */
+/* The string at *at, which advances past it; NULL at the end of the list. */
 const char *qsf_turn_text_at(const turn_texts *l, size_t *at, size_t *len);
-/* Copies a caller's texts in the place of those that are there; lengths may be NULL. */
+/* Replaces the strings with copies of the caller's; lengths may be NULL. */
 qsf_status  qsf_turn_texts_copy(const qsf_platform *p, turn_texts *l, const char *const *texts, size_t n,
                                 const size_t *lengths, const char *what, qsf_error *err);
 void        qsf_turn_texts_free(const qsf_platform *p, turn_texts *l);
@@ -27,15 +27,15 @@ void        qsf_turn_texts_free(const qsf_platform *p, turn_texts *l);
 /* The grammar of a turn (turn_grammar.c). */
 typedef struct turn_grammar {
     qsf_matcher *matcher;       /* NULL: the turn has no grammar */
-    qsf_matcher *scout;         /* tries what may come */
+    qsf_matcher *scout;         /* tries possible continuations */
     bool        active;         /* it has begun */
     bool        over;           /* nothing can follow */
-    bool        look;           /* what is forced from here on is not looked for yet */
-    turn_texts  after;          /* the texts with one of which it begins */
+    bool        look;           /* has not yet looked for forced text from here on */
+    turn_texts  after;          /* the strings after which it begins */
     uint32_t   *mask;           /* [ceil(n_vocab / 32)] */
-    /* The end of the answer: what may be the beginning of a text of `after`, or (active) what
-     * forced text goes on from. */
-    char       *tail;           /* [TURN_TAIL] and room for a token and for forced text behind it */
+    /* The end of the answer: what may be the beginning of a string of `after`, or (active) what
+     * forced text continues. */
+    char       *tail;           /* [TURN_TAIL], then room for a token and for forced text */
     size_t      n_tail, cap_tail;
     int32_t    *forced;         /* [cap_forced] tokens to give before the model is asked again */
     size_t      n_forced, at, cap_forced;
@@ -102,11 +102,11 @@ qsf_status qsf_turn_grammar_begin(qsf_turn *t);         /* of t->o; t->error say
 void       qsf_turn_grammar_free(qsf_turn *t);
 /* Chooses the token after a row with logits; -1: see t->error. */
 int32_t    qsf_turn_choose(qsf_turn *t, size_t row);
-/* A token was taken: the grammar goes on by it, or begins with it. */
+/* A token was taken: advances the grammar by it, or begins the grammar. */
 void       qsf_turn_grammar_take(qsf_turn *t, int32_t id);
-/* How many of the n guesses behind the last token the grammar lets through. */
+/* How many of the n guesses after the last token the grammar allows. */
 size_t     qsf_turn_grammar_guesses(qsf_turn *t, size_t n);
-/* Looks for forced text, where that is due.  QSF_OK: or there is none. */
+/* Looks for forced text if that is due.  QSF_OK even if nothing is forced. */
 qsf_status qsf_turn_grammar_look(qsf_turn *t);
 
 /* ---- turn_reasoning.c ---- */

@@ -1,5 +1,6 @@
-/* Layers in order: whoever was computed last comes again last.  (Least recently used would be the
- * worst rule: of 30 layers in 29 slots it throws out each one just before its turn.)
+/* Layers are used in order: the one that was computed last is needed again last.  (Least recently
+ * used would be the worst rule: with 30 layers in 29 slots it evicts each one just before its
+ * turn.)
  * SPDX-License-Identifier: MIT */
 #include "weights/evict_cyclic.h"
 
@@ -15,8 +16,8 @@ static bool is_unit(const qsf_slot *slot, qsf_unit_id id)
     return slot->id.kind == id.kind && slot->id.number == id.number;
 }
 
-/* Its own, an empty one, else that of the layer whose turn is furthest away; read ahead, only if
- * that is later than the wanted layer's own turn. */
+/* The unit's own slot, an empty one, or that of the layer whose turn is furthest away; when reading
+ * ahead, only if that turn is later than the wanted layer's own. */
 static int32_t cyclic_choose(const qsf_fetch *f, const qsf_shelf *shelf, const qsf_want *want)
 {
     const uint32_t from = want->ahead ? want->now : want->id.number;

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "weights/evict_lru.h"
 
-/* Smaller gives way sooner. */
+/* The slot with the smallest rank is evicted first. */
 static uint64_t lru_rank(const qsf_slot *slot)
 {
     if (slot->state == QSF_SLOT_EMPTY) return 0;

@@ -1,4 +1,4 @@
-/* Slots for experts, and which of them gives way.
+/* Slots for experts, and which of them is evicted.
  * SPDX-License-Identifier: MIT */
 #include "weights/experts.h"
 
@@ -137,15 +137,15 @@ void qsf_expert_place(const qsf_experts *x, uint32_t layer, uint32_t e, qsf_matr
     }
 }
 
-/* ---- who gives way ---- */
+/* ---- eviction ---- */
 
 static const float *use_of(const qsf_experts *x, uint32_t layer, uint32_t e)
 {
     return &x->use[layer * x->shelf.per_layer + e];
 }
 
-/* After how many tokens an expert is expected again, seen from `now`: its layer's turn, and as
- * many turns more as it is usually left out. */
+/* In how many tokens an expert is expected to be used again, seen from layer `now`: until its
+ * layer's turn, plus the number of turns for which it usually is not chosen. */
 static float expected_in(const qsf_experts *x, const qsf_slot *slot, uint32_t now)
 {
     const uint32_t n = x->fetch->source->hp.n_layers, layer = slot->id.number;
@@ -154,9 +154,9 @@ static float expected_in(const qsf_experts *x, const qsf_slot *slot, uint32_t no
     return turn + (1 - use) / use;
 }
 
-/* An empty slot, else that of the expert that is expected last.  What the walk under way still
- * wants gives way only where nothing else is there, the last of it first; not to what is read
- * ahead. */
+/* Takes an empty slot, else that of the expert that is expected last.  Experts that the current
+ * walk still needs are evicted only if there is nothing else, its last expert first, and never for
+ * reading ahead. */
 static int32_t experts_choose(const qsf_fetch *f, const qsf_shelf *shelf, const qsf_want *want)
 {
     const qsf_experts *x = (const qsf_experts *)(const void *)((const uint8_t *)shelf
@@ -260,7 +260,7 @@ void qsf_experts_leave(qsf_experts *x, uint32_t layer, const qsf_expert_walk *wa
 
 /* ---- life ---- */
 
-/* Whether matrices of all experts are in tiles, as they are in QSF files. */
+/* Whether the merged matrices of experts are stored as tiles, as in QSF files. */
 static bool experts_tiled(const qsf_source *s)
 {
     for (uint32_t i = 0; i < s->n_tensors; i++)

@@ -1,4 +1,4 @@
-/* The table of slots, and how a range that is wanted comes into one.
+/* The table of slots, and how a requested range is loaded into one.
  * SPDX-License-Identifier: MIT */
 #include "weights/fetch.h"
 
@@ -294,9 +294,9 @@ void qsf_fetch_collect(qsf_fetch *f, qsf_shelf *shelf)
     }
 }
 
-/* Every slot, or the staging buffer, is busy with something else: that one first.  Where its reads
- * are over there may be room, and nothing to wait for; that they failed is none of this batch's
- * where one before it began them. */
+/* Every slot, or the staging buffer, is busy with something else: that one is finished first.  When
+ * its reads are over, there may be room and nothing to wait for.  Their failure does not concern
+ * this batch if an earlier batch began them. */
 static qsf_status fetch_other(qsf_fetch *f, const qsf_shelf *shelf, bool wait, qsf_error *err)
 {
     uint32_t i = shelf->first;

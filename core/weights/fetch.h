@@ -1,17 +1,17 @@
 /* One fetch for all weights: starts reads without blocking, polls or waits for them, checks and
- * unpacks what they brought, and hands it over.
+ * unpacks the bytes, and hands the weights over.
  * SPDX-License-Identifier: MIT
  *
- * What is fetched is bytes [begin, end) of a unit, whole units as well as parts.  It lies in slots,
- * all of which stand in one table.  A shelf is a stretch of that table that one sort of thing
- * passes through: units (layers, and what stays in memory), parts of the head, rows of the
- * embedding.  Its rule says which slot gives way (evict_cyclic.c, evict_lru.c; another one is a new
- * file), its `make` what becomes of the bytes.
+ * It fetches bytes [begin, end) of a unit: whole units and parts of them.  They are kept in slots,
+ * all of which are in one table.  A shelf is a range of that table that is used for one kind of
+ * data: units (layers, and what stays in memory), parts of the head, or rows of the embedding.
+ * The shelf's rule chooses the slot to evict (evict_cyclic.c, evict_lru.c; another rule is a new
+ * file), its `make` turns the bytes into weights.
  *
- * A slot goes from empty to reading; where there is a thread, that one ends the reads and makes the
- * weights, and nobody else touches the slot until it is taken back, ready or failed.  A read that
- * nobody wants any more is never waited for: it keeps its slot until it is over, and what wants the
- * slot is QSF_PENDING until then. */
+ * A slot goes from empty to reading.  If there is a thread, it ends the reads and makes the
+ * weights, and no other thread touches the slot until it is taken back, ready or failed.  A read
+ * that is no longer wanted is never waited for: it keeps its slot until it ends, and a request for
+ * the slot is QSF_PENDING until then. */
 #ifndef QSF_FETCH_H
 #define QSF_FETCH_H
 
@@ -33,35 +33,35 @@ typedef enum qsf_slot_state { QSF_SLOT_EMPTY, QSF_SLOT_READING, QSF_SLOT_READY }
 
 /* How long something took, in ns. */
 typedef struct qsf_fetch_times {
-    uint64_t read;            /* until its bytes were there; a thread counts from its last read on */
-    uint64_t prepare;         /* all that came then, of which: */
+    uint64_t read;            /* until its bytes were read; a thread counts from its last read on */
+    uint64_t prepare;         /* everything after that, of which: */
     qsf_unit_times unit;
 } qsf_fetch_times;
 
-/* What somebody wants. */
+/* A request. */
 typedef struct qsf_want {
     qsf_unit_id id;
     uint64_t    begin, end;   /* bytes of the unit, as stored */
     const qsf_tensor *tile;   /* a GGUF matrix that begins the part and becomes tiles; NULL: nothing does */
     uint32_t    expert;       /* on the shelf for experts, which of the layer's */
-    bool        ahead;        /* later: nothing that is needed before gives way to it */
+    bool        ahead;        /* needed later: evicts nothing that is needed earlier */
     uint32_t    now;          /* ahead, on the shelf for units: the layer that is being computed */
 } qsf_want;
 
-/* Who gives way. */
+/* A rule for eviction. */
 typedef struct qsf_evict {
     const char *name;
-    /* The slot that `want` goes to, -1: none is to be had now.  Never one with a read under way. */
+    /* The slot for `want`; -1: none is available now.  Never one with a read under way. */
     int32_t (*choose)(const qsf_fetch *f, const qsf_shelf *shelf, const qsf_want *want);
-    /* The slot has been handed over; NULL: the rule takes no note. */
+    /* Called when the slot has been handed over; NULL: the rule does not need it. */
     void    (*used)(qsf_shelf *shelf, qsf_slot *slot);
 } qsf_evict;
 
 struct qsf_shelf {
     const qsf_evict *evict;
-    /* Makes of the bytes in a slot what is handed over; strips: for qsf_ggml_to_tiles. */
+    /* Makes the bytes in a slot ready to be handed over; strips: for qsf_ggml_to_tiles. */
     qsf_status (*make)(qsf_fetch *f, qsf_slot *slot, uint8_t *strips, qsf_pool *pool, qsf_error *err);
-    bool      threaded;       /* the thread, where there is one, ends the reads and makes */
+    bool      threaded;       /* the thread, if there is one, ends the reads and calls make */
     uint32_t  first, n;       /* slots */
     uint64_t  clock;          /* of the rule */
     /* What has had its CRC compared: a byte for each unit, or for each expert as in slot_of, or a
@@ -87,7 +87,7 @@ struct qsf_slot {
     uint32_t    asked_in;     /* and in which it was last asked for; */
     bool        asked;        /* it has not been handed over since */
     uint64_t    used;         /* when it was, by the shelf's clock */
-    uint32_t    expert;       /* of the layer, where the shelf is for these */
+    uint32_t    expert;       /* of the layer, if the shelf is for these */
     uint8_t    *mem;
     uint64_t    cap;
     qsf_job     job;          /* while it is given, all below is the thread's */
@@ -110,7 +110,7 @@ struct qsf_fetch {
     qsf_weights *weights;     /* [n_weights] of the slots for units */
     qsf_shelf  units;
     int32_t   *slot_of;       /* [n_units] the slot that holds or reads the unit, -1: none */
-    /* Staging for units that cannot be read in place; NULL where none needs it.  raw is used while
+    /* Staging for units that cannot be read in place; NULL if none needs it.  raw is used while
      * one is made. */
     uint8_t   *stored[QSF_STAGES], *raw;
     uint64_t   stored_cap, raw_cap;
@@ -125,11 +125,11 @@ struct qsf_fetch {
     bool       check_every;   /* compare CRCs each time */
     bool       first;         /* units are made of their first pieces; see refine.h */
     bool       shared;        /* layers are without those experts that can be read alone */
-    bool       lut;           /* layers' matrices are looked up, where they can be */
+    bool       lut;           /* layers' matrices are looked up, if they can be */
     uint64_t   bytes_read, ns_wait;
     uint64_t   ns_own;        /* of ns_prepare, what the caller did itself */
     qsf_fetch_times took;
-    qsf_record_fn record;     /* NULL: nobody asked for records */
+    qsf_record_fn record;     /* NULL: records were not requested */
     void      *record_user;
     uint32_t   record_thread; /* the thread's number in them */
     float      quality;       /* below 1 layers are left out, see layers.h; qsf_fetch_init sets 1 */
@@ -138,7 +138,7 @@ struct qsf_fetch {
 
 /* ---- life ---- */
 
-/* Whether this host has a thread that turns the bytes read into weights beside computing. */
+/* Whether this host has a thread that turns the bytes read into weights during computation. */
 bool       qsf_fetch_threaded(const qsf_source *s);
 
 /* Whether a slot keeps its unit for good, and which; else units pass through it. */
@@ -162,30 +162,30 @@ typedef struct qsf_fetch_plan {
     uint32_t        n_experts;        /* slots for experts, a shelf of their own */
     uint64_t        expert_cap;       /* bytes of each */
 } qsf_fetch_plan;
-/* Bytes of a fetch beside slots and staging, with the thread's; and of its staging buffers. */
+/* Bytes of a fetch besides slots and staging, including the thread; and of its staging buffers. */
 uint64_t   qsf_fetch_tables(const qsf_source *s, uint32_t n_slots, uint32_t n_threads);
 uint64_t   qsf_fetch_staging(const qsf_fetch_plan *plan);
-/* f must stay where it is. */
+/* f must not move. */
 qsf_status qsf_fetch_init(qsf_fetch *f, const qsf_source *s, const qsf_platform *mem,
                           const qsf_fetch_plan *plan, qsf_pool *pool, qsf_error *err);
 /* Bytes of tables for each slot for an expert. */
 uint64_t   qsf_fetch_expert_table(const qsf_source *s);
-/* A shelf of n slots of cap bytes for parts or experts; its members but first and n are set.  At
- * most QSF_PART_SLOTS for parts in all. */
+/* Adds a shelf of n slots of cap bytes for parts or experts; the caller has set its members except
+ * first and n.  At most QSF_PART_SLOTS for parts in all. */
 qsf_status qsf_fetch_add_shelf(qsf_fetch *f, qsf_shelf *shelf, uint32_t n, uint64_t cap, qsf_error *err);
 /* Ends what runs on a shelf and forgets what it holds. */
 void       qsf_fetch_drop(qsf_fetch *f, const qsf_shelf *shelf);
 /* Starts the thread, on a host that has one. */
 qsf_status qsf_fetch_start_thread(qsf_fetch *f, qsf_error *err);
-void       qsf_fetch_done(qsf_fetch *f);        /* ends running reads; takes half-built */
+void       qsf_fetch_done(qsf_fetch *f);        /* ends running reads; accepts a partly built one */
 
 /* ---- fetching ---- */
 
-/* Starts to read what is wanted, where a slot is free for it.  Does nothing where it is there or on
- * the way. */
+/* Starts to read what is wanted if a slot is free for it.  Does nothing if it is in memory or being
+ * read. */
 qsf_status qsf_fetch_start(qsf_fetch *f, qsf_shelf *shelf, const qsf_want *want, qsf_error *err);
-/* *slot has what is wanted, until the next start or get on its shelf.  QSF_PENDING: it is on the
- * way (begins to read where nobody did).  wait: does not return QSF_PENDING. */
+/* *slot has what is wanted, until the next start or get on its shelf.  QSF_PENDING: it is being
+ * read (the read is started if it was not).  wait: does not return QSF_PENDING. */
 qsf_status qsf_fetch_get(qsf_fetch *f, qsf_shelf *shelf, const qsf_want *want, bool wait,
                          const qsf_slot **slot, qsf_error *err);
 /* The same for a whole unit. */

@@ -3,7 +3,7 @@
 #include "weights/layers.h"
 #include "model/part.h"
 
-enum { LAYERS_AHEAD = 2 };        /* on the way at once: while one is prepared the other still travels */
+enum { LAYERS_AHEAD = 2 };        /* in parallel: one is prepared while the other is being read */
 
 bool qsf_layer_runs(const qsf_source *s, float quality, uint32_t layer)
 {

@@ -16,7 +16,7 @@ bool     qsf_layers_known(const qsf_source *s);         /* whether the file tell
 /* Whether a layer is left out: it is in left_out, or does not run at the fetch's quality. */
 bool     qsf_layer_skipped(const qsf_fetch *f, uint32_t layer);
 /* Starts reading the layers that will be missing first after `layer`, which is being computed: two
- * where slots are free for them. */
+ * if slots are free for them. */
 void     qsf_layers_ahead(qsf_fetch *f, uint32_t layer);
 
 #endif

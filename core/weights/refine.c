@@ -1,9 +1,9 @@
-/* Low bits into slots that were made of high bits.
+/* Adds low bits to slots that were made from high bits.
  * SPDX-License-Identifier: MIT
  *
- * Only where every unit keeps its slot: then nothing else wants a slot or a staging buffer once all
- * first pieces are here, and that is when this begins.  A slot that is refined stays ready; its
- * staging buffer and its read of the second extent are the only signs. */
+ * Only if every unit keeps its slot: then nothing else needs a slot or a staging buffer after all
+ * first pieces have arrived, and that is when refining begins.  A slot stays ready meanwhile; only
+ * its staging buffer and its read of the second extent show that it is being refined. */
 #include "weights/refine.h"
 #include "weights/slot_read.h"
 

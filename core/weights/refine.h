@@ -8,8 +8,8 @@
 
 /* Whether all units have a slot for good: only then they may begin with their first pieces. */
 bool       qsf_refine_possible(const qsf_fetch *f);
-/* Goes on reading second pieces and puts those that are here where they belong.  QSF_OK: all units
- * are whole; QSF_PENDING: not yet (with wait too, where a unit has not been used so far).  After an
+/* Continues reading second pieces and puts those that have arrived in place.  QSF_OK: all units are
+ * whole; QSF_PENDING: not yet (with wait too, if a unit has not been used so far).  After an
  * error the same piece is read again the next time. */
 qsf_status qsf_refine_step(qsf_fetch *f, bool wait, qsf_error *err);
 

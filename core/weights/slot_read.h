@@ -1,4 +1,4 @@
-/* The reads of a slot: pieces of its unit, some of them at once.
+/* The reads of a slot: pieces of its unit, some of them in parallel.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_SLOT_READ_H
 #define QSF_SLOT_READ_H

@@ -6,7 +6,7 @@
 #include "tensor/ggml_tiles.h"
 #include "weights/evict_lru.h"
 
-/* The unit's chunk CRCs; NULL where the file has none (GGUF). */
+/* The unit's chunk CRCs; NULL if the file has no CRCs (GGUF). */
 static const uint32_t *stream_crcs(const qsf_source *s, qsf_unit_id id, uint32_t *n)
 {
     const bool embd = id.kind == QSF_UNIT_EMBEDDING;

@@ -14,7 +14,7 @@ typedef struct tensor_place {
     uint64_t at;        /* of the tensor as the kernels take it */
     uint64_t bytes;
     bool     tile;      /* rows of blocks that become tiles */
-    bool     ggml;      /* rows of GGUF blocks that become tiles where they are */
+    bool     ggml;      /* rows of GGUF blocks that become tiles in place */
     bool     vector;    /* becomes floats */
 } tensor_place;
 
@@ -31,8 +31,8 @@ static bool unit_moves(const qsf_source *s, const qsf_unit *u)
     return false;
 }
 
-/* Whether tensor i of a unit is a GGUF matrix that becomes tiles: one that stays where the file has
- * it needs room behind it for that. */
+/* Whether tensor i of a unit is a GGUF matrix that becomes tiles; if it stays at its place in the
+ * file's layout, it needs room after it for that. */
 static bool unit_tiles_ggml(const qsf_source *s, const qsf_unit *u, uint32_t i, bool moves)
 {
     const qsf_tensor *t = &s->tensors[u->first_tensor + i];
@@ -43,7 +43,7 @@ static bool unit_tiles_ggml(const qsf_source *s, const qsf_unit *u, uint32_t i, 
     return true;
 }
 
-/* Where the tensors that stay end, as tiles. */
+/* The end of the tensors that keep their place, as tiles. */
 static uint64_t unit_stays_until(const qsf_source *s, const qsf_unit *u)
 {
     uint64_t end = u->raw;
@@ -132,7 +132,7 @@ static bool outliers_in_range(const qsf_tensor *t, uint32_t cols)
     return true;
 }
 
-/* One number, or one for each expert, which stand where a vector of the matrix's kind would. */
+/* One number, or one for each expert, stored in place of a vector of the matrix's kind. */
 static qsf_status weights_add_scale(const qsf_source *s, qsf_weights *w, const qsf_tensor *t, qsf_error *err)
 {
     const uint32_t kind = t->kind - QSF_K_SCALE;
@@ -168,7 +168,7 @@ void qsf_matrix_of(const qsf_tensor *t, qsf_matrix *m)
     matrix_fill(m, &tiled);
 }
 
-/* Of the matrices of experts the form of one; there is none yet, but its place is not NULL. */
+/* Sets the form of one expert's matrices.  No expert is loaded yet; data only must not be NULL. */
 static void weights_add_experts(const qsf_source *s, const qsf_unit *shared, uint32_t n_experts,
                                 const uint8_t *mem, qsf_weights *w)
 {
@@ -220,7 +220,8 @@ static bool tensor_put(qsf_tensor *t, const tensor_place *p, const uint8_t *from
     return p->ggml;
 }
 
-/* Scales of blocks that a file has beside codes; QSF's and GGUF's own are not looked at. */
+/* Checks block scales that a file stores apart from the codes; those in QSF's and GGUF's own blocks
+ * are not checked. */
 static qsf_status check_stored(const qsf_source *s, const qsf_tensor *t, qsf_error *err)
 {
     float bad = 0;
@@ -287,7 +288,7 @@ static qsf_status weights_form(const qsf_source *s, uint32_t unit, const qsf_uni
     qsf_ggml_to_tiles(ggml, data, n_ggml, room->strips, room->pool);
     if (room->shared && u->n_expert_tensors)
         weights_add_experts(s, u, qsf_source_layer(s, unit)->n_experts, room->mem, w);
-    for (uint32_t i = 0; i < 2 * u->n_tensors; i++) {   /* scales behind matrices, wherever these are */
+    for (uint32_t i = 0; i < 2 * u->n_tensors; i++) {   /* matrices first, then scales, in any file order */
         const qsf_tensor *t = &tensors[i % u->n_tensors];
         const bool scale = t->kind >= QSF_K_SCALE, second = i >= u->n_tensors;
         if (scale == second && (st = weights_add(s, w, t, err))) return st;

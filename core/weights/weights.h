@@ -12,7 +12,7 @@ typedef struct qsf_matrix {
     qsf_tensor t;             /* as it lies in memory; data NULL: the unit has no such matrix */
     int        form;          /* qsf_form of its tiles, or -1: rows are dequantised while computing */
     uint32_t   blocks;        /* tiles across */
-    bool       lut;           /* its tiles are turned for look-ups: lut.h */
+    bool       lut;           /* its tiles are transposed for look-ups: lut.h */
     float      scale;         /* of the whole matrix: multiplies products and rows; 1 without one */
     /* Outliers of row r: [out_start[r], out_start[r+1]) of out_col, out_value; NULL: none. */
     const uint32_t *out_start, *out_col;
@@ -29,7 +29,7 @@ typedef struct qsf_weights {
 static inline bool qsf_form_looked_up(int form) { return form == QSF_F_T2 || form == QSF_F_QK256; }
 
 /* A part of a unit's tensor as it then lies in memory: rows of it, whose bytes are t->bytes, in
- * tiles where there is a kernel for these. */
+ * tiles if there is a kernel for these. */
 void       qsf_matrix_of(const qsf_tensor *t, qsf_matrix *m);
 
 /* Bytes that a unit takes in a slot (weights, vectors as floats), and that it needs of the two
@@ -45,16 +45,16 @@ bool       qsf_unit_refines(const qsf_source *s, uint32_t unit);
 typedef struct qsf_unit_room {
     uint8_t       *mem;       /* the slot: [cap], at least qsf_unit_memory's slot */
     uint64_t       cap;
-    const uint8_t *stored;    /* where the unit was read to: a staging buffer, or mem */
-    uint8_t       *raw;       /* the staging buffer for packed bytes, where there is one */
+    const uint8_t *stored;    /* the buffer that the unit was read to: a staging buffer, or mem */
+    uint8_t       *raw;       /* the staging buffer for packed bytes, if there is one */
     uint8_t       *strips;    /* scratch for qsf_ggml_to_tiles */
     qsf_pool      *pool;      /* shares the work; NULL: the caller alone */
     bool           shared;    /* without experts: of their matrices the weights tell the form of one */
     bool           first;     /* of its two pieces, only the first is there */
-    bool           lut;       /* matrices of layers that can be looked up are turned for it */
+    bool           lut;       /* layers' matrices that can use look-ups are transposed for them */
 } qsf_unit_room;
 
-/* Checks the unit (its CRC only where crc is set), unpacks it, and brings it into the form that the
+/* Checks the unit (its CRC only if crc is set), unpacks it, and brings it into the form that the
  * kernels take: rows of blocks become tiles, vectors floats.  Adds what the first two took to
  * *t. */
 qsf_status qsf_weights_make(const qsf_source *s, uint32_t unit, const qsf_unit_room *room, bool crc,

@@ -77,7 +77,7 @@ static void adapters_drop(job *j)
 
 /* ---- adapters that come and go ---- */
 
-/* Rank 0's front asks, and its engine's thread, who has the link, answers. */
+/* A request of rank 0's HTTP thread, answered by its engine's thread, which owns the link. */
 typedef struct load {
     struct load *next;
     uint32_t     id;
@@ -89,7 +89,7 @@ typedef struct load {
 
 static struct { pthread_mutex_t lock; load *list; } loads = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* As the last one: what was asked for first is done first. */
+/* Appends to the list: requests are handled in order. */
 static void load_ask(load own)
 {
     load *l = malloc(sizeof *l), **at = &loads.list;
@@ -110,8 +110,8 @@ static void adapter_load(uint32_t id, const char *path, uint64_t sum)
 
 static void adapter_gone(uint32_t id) { load_ask((load){ .id = id, .drop = true }); }
 
-/* Takes one from the list; NULL: there is none.  id NULL: one that is to be told; else of this id,
- * which others have answered. */
+/* Takes an entry from the list, or NULL.  id NULL: one that the ranks have not been told about yet;
+ * else the one with this id, which they have answered. */
 static load *load_take(const uint32_t *id)
 {
     pthread_mutex_lock(&loads.lock);
@@ -165,7 +165,7 @@ static void agree(job *j, const serve_settings *set)
     j->n_batch = j->context.n_batch;
 }
 
-/* Goes with the job: whoever wants to end it tells rank 0. */
+/* Computes until the job ends; signals are ignored, since rank 0 ends it. */
 static void follow(job *j)
 {
     qsf_error err;
@@ -193,7 +193,7 @@ void serve_behind_join(serve_settings *set, const serve_ranks_asked *a)
     agree(j, set);
     link_watch(a->silent);
     if (link_rank) follow(j);
-    link_away(true);                    /* a server has nothing to do at times */
+    link_away(true);                    /* a server is idle at times */
     adapters_drop(j);
     qsf_model_close(j->model);          /* the server opens it */
     set->link = &alone;

@@ -6,8 +6,8 @@
 #include "serve.h"
 #include "serve_ranks.h"
 
-/* Rank 0 gets a first range of layers to serve with, and what is behind it; the others compute
- * until it ends, and end with it. */
+/* Rank 0 gets the first range of layers to serve with, and access to the ranks that hold the rest;
+ * those compute until it ends, and end with it. */
 void serve_behind_join(serve_settings *set, const serve_ranks_asked *a);
 
 #endif

@@ -29,7 +29,7 @@ static void meet(void)
     link_watch(silent);
 }
 
-/* Each rank keeps what it keeps in a file of its own: they may lie in one folder. */
+/* Each rank has its own cache file: all of them may be in one folder. */
 static void name_cache(serve_settings *set)
 {
     static char name[4096];

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The flag belongs to all descriptors of one opening, so the file is opened once more: by its name,
- * under which another may lie by now. */
+/* The flag belongs to all descriptors of one open file description, so the file is opened again: by
+ * its name, which may refer to another file by now. */
 int native_direct_open(int fd)
 {
     char name[MAXPATHLEN];
@@ -24,6 +24,6 @@ int native_direct_open(int fd)
     return -1;
 }
 
-/* Not known: so reads go past the cache only where they are asked for with QSF_IO_PREAD. */
+/* Unknown, so reads bypass the cache only if that is requested with QSF_IO_PREAD. */
 uint64_t native_free_memory(void) { return UINT64_MAX; }
 #endif

@@ -1,4 +1,4 @@
-/* Files for reading on Linux and macOS; how reads run beside the caller is left to a native_reader.
+/* Files for reading on Linux and macOS; asynchronous reads are left to a native_reader.
  * SPDX-License-Identifier: MIT */
 #include "native.h"
 
@@ -20,7 +20,7 @@ typedef struct file_way {
 } file_way;
 
 struct qsf_file {
-    int      fd, direct;                   /* direct: past the page cache, -1 where it is not used */
+    int      fd, direct;                   /* direct: past the page cache, -1 if unused */
     uint64_t length;
     struct timespec written;               /* when, as it was opened */
     bool     regular;
@@ -70,8 +70,8 @@ static qsf_status file_measure(qsf_file *f)
     return QSF_OK;
 }
 
-/* Somebody wrote to it, cut it or made it longer: what was read belongs to another file than what
- * was read before. */
+/* Whether the file was written, truncated or extended: then data read earlier and later belongs to
+ * different versions. */
 static bool file_changed(const qsf_file *f)
 {
     struct stat s;
@@ -133,7 +133,8 @@ qsf_status native_length(void *user, qsf_file *f, uint64_t *out)
     return QSF_OK;
 }
 
-/* Another way of reading through the cache; nothing is read by the old one. */
+/* Switches to another way of reading through the cache; the old one must not have reads in
+ * progress. */
 static qsf_status file_read_by(qsf_file *f, const native_reader *reader)
 {
     file_way w = { reader, NULL };
@@ -145,7 +146,7 @@ static qsf_status file_read_by(qsf_file *f, const native_reader *reader)
     return QSF_OK;
 }
 
-/* Opens the ways past the page cache; where one fails all is as it was. */
+/* Opens the files for reading past the page cache; if one fails, nothing changes. */
 static void file_go_direct(qsf_file *f, const native_reader *reader)
 {
     file_way straight = { reader, NULL }, unaligned = { &native_reader_pread, NULL };

@@ -1,4 +1,4 @@
-/* Files for reading on Windows: overlapped reads, which the system runs beside the caller.
+/* Files for reading on Windows: overlapped reads, which the system performs in the background.
  * SPDX-License-Identifier: MIT */
 #include "native.h"
 
@@ -140,7 +140,7 @@ static qsf_status windows_end(windows_request *r, qsf_status st)
     return st;
 }
 
-/* Begins the next part; QSF_PENDING where it runs now. */
+/* Begins the next part; QSF_PENDING if it is running now. */
 static qsf_status windows_send(windows_request *r)
 {
     const HANDLE event = r->overlapped.hEvent;

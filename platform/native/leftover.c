@@ -1,4 +1,4 @@
-/* Which names are those of files that a killed process may have left beside the file it was
+/* Recognises the names of files that a killed process may have left next to the file it was
  * writing.
  * SPDX-License-Identifier: MIT */
 #include "native.h"
@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* Steps over ".PID-N"; false where text does not begin so. */
+/* Skips ".PID-N"; false if text does not begin like this. */
 static bool leftover_number(const char **text, long *pid)
 {
     const char *p = *text;

@@ -11,8 +11,8 @@
 
 #define MEMORY_HUGE ((size_t)2 << 20)
 
-/* From this size on the system is asked.  The address sanitizer sees overruns and leaks only in
- * malloc's memory. */
+/* From this size on, memory comes from the system.  The address sanitizer sees overruns and leaks
+ * only in malloc's memory. */
 #if defined(__has_feature)
 #  if __has_feature(address_sanitizer)
 #    define MEMORY_MAP_FROM SIZE_MAX
@@ -42,7 +42,7 @@ static void *memory_map(size_t size)
     if (align - before) munmap(p + before + size, align - before);
     p += before;
 #if defined(MADV_HUGEPAGE)
-    (void)madvise(p, size, MADV_HUGEPAGE);       /* only a wish: where it is refused, small pages do */
+    (void)madvise(p, size, MADV_HUGEPAGE);       /* only a hint: if it is refused, small pages are used */
 #endif
     return p;
 }

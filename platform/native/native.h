@@ -1,10 +1,10 @@
-/* What the files of platform/native share.  Included first by each of them, because it
- * chooses the system's interfaces.
+/* What the files of platform/native share.  Each of them includes it first, because it selects the
+ * system's interfaces.
  * SPDX-License-Identifier: MIT
  *
- * Every function here has one prototype and one file a system (`_posix`, `_linux`,
- * `_macos`, `_windows`); files of other systems compile to nothing.  The table that
- * joins them is in native.c. */
+ * Every function here has one prototype and one file per system (`_posix`, `_linux`, `_macos`,
+ * `_windows`); files of other systems compile to nothing.  The table that joins them is in
+ * native.c. */
 #ifndef QSF_NATIVE_H
 #define QSF_NATIVE_H
 
@@ -47,8 +47,8 @@ qsf_status native_read_poll(void *user, qsf_read *r);
 qsf_status native_read_wait(void *user, qsf_read *r);
 qsf_status native_read_by(void *user, qsf_file *f, qsf_io io, bool streams, const char **how);
 
-/* One way of reading while the caller goes on, one file each (read_uring.c, read_pread.c,
- * read_mmap.c).  file_posix.c chooses. */
+/* One way of reading in the background, for one file (read_uring.c, read_pread.c, read_mmap.c).
+ * file_posix.c chooses. */
 typedef struct native_reader {
     const char *name;
     /* direct: fd is past the page cache, and only multiples of NATIVE_DIRECT_ALIGN are read: place,
@@ -79,9 +79,9 @@ qsf_status native_commit(void *user, qsf_out *o);
 void       native_abort(void *user, qsf_out *o);
 qsf_status native_between(void *user, const char *path, char *name, size_t cap);
 void       native_remove(void *user, const char *path);
-/* TEMPORARY: "NAME.PID-N.tmp", a file that is being written.  BETWEEN:
- * "NAME.PID-N.unmeasured", one that a conversion has written for itself and goes on with
- * (native_between).  PID is the process's number. */
+/* TEMPORARY: "NAME.PID-N.tmp", a file that is being written.  BETWEEN: "NAME.PID-N.unmeasured", an
+ * intermediate file of a conversion, which continues from it (native_between).  PID is the process
+ * ID. */
 typedef enum native_leftover { NATIVE_LEFT_NOTHING, NATIVE_LEFT_TEMPORARY,
                                NATIVE_LEFT_BETWEEN } native_leftover;
 native_leftover native_leftover_of(const char *base, const char *name, long *pid);
@@ -94,7 +94,7 @@ const char *native_why(void *user, const char *path, bool writing);
 void *native_mem_alloc(void *user, size_t size);
 void  native_mem_free(void *user, void *p, size_t size);
 
-/* ---- what the system says of memory: usage_*.c; the file's by file_*.c ---- */
+/* ---- the system's memory statistics: usage_*.c; the file's: file_*.c ---- */
 bool  native_memory_used(void *user, qsf_usage *out);
 bool  native_cached(void *user, qsf_file *f, uint64_t *bytes);
 #if defined(NATIVE_POSIX)

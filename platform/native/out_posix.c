@@ -1,12 +1,13 @@
-/* Files for writing on Linux and macOS: a temporary name beside the last one, synced, then renamed.
+/* Files for writing on Linux and macOS: written to a temporary file in the same directory, synced,
+ * then renamed.
  * SPDX-License-Identifier: MIT
  *
- * At every moment the old file or the new one stands under the name, also after a power cut: the
- * bytes are on the disk before the name moves, and the directory is synced after it.
+ * At every moment, even after a power failure, the name refers to the whole old file or the whole
+ * new one: the bytes are on disk before the rename, and the directory is synced after it.
  *
- * A process that is killed leaves its temporary file.  While one is being written its writer holds
- * a lock on it, which the system drops with the process: the next file of that name removes those
- * that nobody holds. */
+ * A process that is killed leaves its temporary file.  While it is being written, its writer holds
+ * a lock on it, which the system releases when the process ends: the next file written under that
+ * name removes temporary files that are not locked. */
 #include "native.h"
 
 #if defined(NATIVE_POSIX)
@@ -39,8 +40,8 @@ static void out_free(qsf_out *o)
     free(o);
 }
 
-/* A link stays a link and what it points to is replaced;
- * what is no regular file (/dev/null) is never renamed over. */
+/* A symbolic link stays a link, and its target is replaced; anything but a regular file (/dev/null)
+ * is never renamed over. */
 static qsf_status out_resolve(qsf_out *o, const char *path, mode_t *mode)
 {
     struct stat s;
@@ -61,8 +62,7 @@ static qsf_status out_resolve(qsf_out *o, const char *path, mode_t *mode)
 
 static bool out_gone(long pid) { return kill((pid_t)pid, 0) != 0 && errno == ESRCH; }
 
-/* Whether nobody writes the file any more.  A file system without locks leaves
- * the process's number to go by. */
+/* Whether the file's writer is gone.  On a file system without locks, the process ID decides. */
 static bool out_abandoned(int dir, const char *name, long pid)
 {
     struct stat s;
@@ -74,8 +74,8 @@ static bool out_abandoned(int dir, const char *name, long pid)
     return abandoned;
 }
 
-/* Removes "NAME.PID-N.tmp" of processes that are gone,
- * and what they had between two steps (native.h). */
+/* Removes "NAME.PID-N.tmp" files of processes that are gone, and their intermediate files
+ * (native.h). */
 static void out_clear(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;

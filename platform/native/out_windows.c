@@ -1,8 +1,9 @@
-/* Files for writing on Windows: a temporary name beside the last one, flushed, then moved over it.
+/* Files for writing on Windows: written to a temporary file in the same directory, flushed, then
+ * moved over the old file.
  * SPDX-License-Identifier: MIT
  *
- * What a killed process has left is removed with the next file of that name: one that is being
- * written cannot be deleted. */
+ * A killed process's temporary file is removed when the next file of that name is written; one that
+ * is still being written cannot be deleted. */
 #include "native.h"
 
 #if defined(NATIVE_WINDOWS)
@@ -58,8 +59,8 @@ static void out_clear_one(const wchar_t *folder, size_t folder_len, const char *
     free(path);
 }
 
-/* Removes "NAME.PID-N.tmp" of processes that are gone,
- * and what they had between two steps (native.h). */
+/* Removes "NAME.PID-N.tmp" files of processes that are gone, and their intermediate files
+ * (native.h). */
 static void out_clear_windows(const wchar_t *path)
 {
     size_t folder = wcslen(path);

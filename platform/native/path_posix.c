@@ -1,5 +1,5 @@
-/* What a path names, on Linux and macOS: the same file as another one, or something that is no file
- * to read or to write.
+/* What a path refers to, on Linux and macOS: the same file as another path, or something that
+ * cannot be read or written as a file.
  * SPDX-License-Identifier: MIT */
 #include "native.h"
 

@@ -1,5 +1,5 @@
-/* What a path names, on Windows: the same file as another one, or something that is no file to read
- * or to write.
+/* What a path refers to, on Windows: the same file as another path, or something that cannot be
+ * read or written as a file.
  * SPDX-License-Identifier: MIT */
 #include "native.h"
 
@@ -8,8 +8,8 @@
 #include <string.h>
 #include <windows.h>
 
-/* Its volume and number there; directories too.  Nothing of the file is read, so that nobody's
- * sharing stands in the way. */
+/* Identifies a file, or a directory, by its volume and file index.  It is opened without read
+ * access, so that sharing modes of other processes do not interfere. */
 static bool path_identity(const char *path, BY_HANDLE_FILE_INFORMATION *out)
 {
     wchar_t *name = native_wide(path);
@@ -48,7 +48,7 @@ static const char *path_error_windows(DWORD e, bool writing)
     }
 }
 
-/* Tries what the caller tried, writing nothing. */
+/* Repeats what the caller tried, without writing. */
 static const char *path_try(const wchar_t *name, bool writing)
 {
     const HANDLE h = CreateFileW(name, writing ? GENERIC_WRITE : GENERIC_READ,

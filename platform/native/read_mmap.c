@@ -1,10 +1,11 @@
-/* Reading from a mapping of the file: the system brings the pages in meanwhile, and they are copied
- * when somebody waits.
+/* Reading from a mapping of the file: the system loads the pages in the background, and they are
+ * copied when a caller waits.
  * SPDX-License-Identifier: MIT
  *
- * A page that cannot be read, because the file was cut or the disk failed, ends a program that
- * touches it (SIGBUS).  So the kernel copies: process_vm_readv from this process to itself says
- * EFAULT instead.  Where that is forbidden, or not Linux, there is no such reader. */
+ * Touching a page that cannot be read, because the file was truncated or the disk failed, kills the
+ * program (SIGBUS).  So the kernel does the copying: process_vm_readv from this process to itself
+ * returns EFAULT instead.  If it is forbidden, or the system is not Linux, this reader is not
+ * available. */
 #include "native.h"
 
 #if defined(NATIVE_POSIX)
@@ -18,8 +19,8 @@
 
 /* pages that count as the process's at once, but touching one maps those around it: */
 #define MMAP_CHUNK ((size_t)256 << 10)
-#define MMAP_AROUND ((size_t)64 << 10)     /* so many, and */
-/* up to so many where the page cache has them as one; the plan knows */
+#define MMAP_AROUND ((size_t)64 << 10)     /* this much, and */
+/* up to this much if the page cache holds it as one folio; the plan accounts for it */
 #define MMAP_FOLIO ((size_t)2 << 20)
 
 typedef struct mmap_request {
@@ -59,8 +60,8 @@ static void mmap_expect(const mmap_state *s, uint64_t at, size_t len)
     (void)madvise(s->map + begin, (size_t)(at + len - begin), MADV_WILLNEED);
 }
 
-/* Pages of [at, at+len), and what has been mapped around them, stay in the page cache, but are no
- * longer counted as ours. */
+/* Pages of [at, at+len), and what has been mapped around them, stay in the page cache, but no
+ * longer count as this process's. */
 static void mmap_forget(const mmap_state *s, uint64_t at, size_t len)
 {
     const uint64_t first = at / MMAP_FOLIO * MMAP_FOLIO,

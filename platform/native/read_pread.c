@@ -1,10 +1,9 @@
-/* Reading beside the caller with pread on a few threads of the file's own: works on every POSIX
- * system.
+/* Background reading with pread on a few threads per file: works on every POSIX system.
  * SPDX-License-Identifier: MIT
  *
- * The threads start with the file, so that nothing takes memory later.  Whoever waits for a read
- * that no thread has taken yet does it himself, so that a small read costs no switch between
- * threads, and everything works (one after another) where none can be started. */
+ * The threads start when the file is opened, so that no memory is needed later.  A caller that
+ * waits for a read that no thread has started yet performs it itself: a small read does not cost a
+ * thread switch, and everything works (sequentially) if no threads can be started. */
 #include "native.h"
 
 #if defined(NATIVE_POSIX)
@@ -20,7 +19,7 @@
 /* past the page cache, what is not aligned comes in such parts, which are moved while they are in
  * the cache */
 #define PREAD_PART ((size_t)512 << 10)
-#define PREAD_EDGE (4 * (size_t)NATIVE_DIRECT_ALIGN)       /* and its ends by way of so much of the stack */
+#define PREAD_EDGE (4 * (size_t)NATIVE_DIRECT_ALIGN)      /* its ends, by way of the stack */
 #define PREAD_CHUNK ((size_t)1 << 30)      /* Linux ends a single read at 2 GiB, macOS refuses more */
 
 typedef enum pread_stage { PREAD_QUEUED, PREAD_RUNNING, PREAD_DONE } pread_stage;
@@ -64,9 +63,9 @@ static qsf_status pread_whole(int fd, uint64_t at, uint8_t *dst, size_t len)
 
 static size_t pread_least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* As pread_whole past the page cache, which takes whole blocks only, of the file and of memory.
- * What lies otherwise is read to the first block of its place, and moved; what is left at the ends
- * comes by way of edge. */
+/* Like pread_whole, but past the page cache, which requires aligned blocks both of the file and of
+ * memory.  Other data is read into the first aligned block of its destination, and moved; the ends
+ * are read through edge. */
 static qsf_status pread_direct(int fd, uint64_t at, uint8_t *dst, size_t len, uint8_t *edge)
 {
     const size_t align = NATIVE_DIRECT_ALIGN;
@@ -80,8 +79,8 @@ static qsf_status pread_direct(int fd, uint64_t at, uint8_t *dst, size_t len, ui
         } else if (lead + skip != align && room >= PREAD_EDGE) {
             want = pread_least(room, PREAD_PART);
         } else {
-            /* where place and address agree, only up to the next block: from there on it is
-             * straight */
+            /* if place and address have the same alignment, only up to the next block: from there
+             * on, no copy is needed */
             to = edge;
             want = pread_least((lead + len + align - 1) / align * align,
                                lead + skip == align ? align : PREAD_EDGE);

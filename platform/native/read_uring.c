@@ -1,8 +1,8 @@
-/* Reading beside the caller with io_uring: the kernel does it, without threads of ours.
+/* Background reading with io_uring: the kernel does it, without threads of ours.
  * SPDX-License-Identifier: MIT
  *
- * One ring a file.  Containers often forbid io_uring; then opening says so and the next
- * reader is taken. */
+ * One ring per file.  Containers often forbid io_uring; opening then fails, and the next reader is
+ * used. */
 #include "native.h"
 
 #if defined(NATIVE_POSIX) && defined(QSF_HAVE_URING)
@@ -74,7 +74,7 @@ static void uring_send(uring_state *s, uring_request *r)
     uring_finish(r, QSF_E_IO);
 }
 
-/* A part has come: the whole is there, it was the file's end, or the rest is asked for. */
+/* A part has arrived: the read is complete, the file ended, or the rest is requested. */
 static void uring_part(uring_state *s, uring_request *r, int n)
 {
     s->in_flight--;
@@ -197,7 +197,8 @@ static qsf_status uring_poll(qsf_read *base)
     return st;
 }
 
-/* With the lock held, which is let go while nothing comes: other threads start their reads then. */
+/* Called with the lock held, which is released while waiting, so that other threads can start their
+ * reads. */
 static void uring_watch(uring_state *s)
 {
     struct pollfd ring = { .fd = s->ring.ring_fd, .events = POLLIN };

@@ -17,7 +17,7 @@ static uint32_t linux_cpu_quota(void)
     unsigned long long quota, period;
     FILE *f = fopen("/sys/fs/cgroup/cpu.max", "r");
     if (!f) return UINT32_MAX;
-    const int n = fscanf(f, "%llu %llu", &quota, &period);       /* "max 100000" where there is no limit */
+    const int n = fscanf(f, "%llu %llu", &quota, &period);       /* "max 100000" without a limit */
     fclose(f);
     if (n != 2 || period == 0) return UINT32_MAX;
     const unsigned long long cpus = quota / period + (quota % period != 0);

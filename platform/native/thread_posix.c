@@ -58,7 +58,7 @@ uint64_t native_now_ns(void *user)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The seconds that a clock in UTC would show where it shows this date and time. */
+/* The Unix time of a UTC clock that shows the local date and time. */
 int64_t native_wall_s(void *user)
 {
     (void)user;

@@ -1,4 +1,4 @@
-/* What Linux says of a process's memory and of a file in the page cache.
+/* Linux: memory use of the process, and the part of a file in the page cache.
  * SPDX-License-Identifier: MIT */
 #include "native.h"
 

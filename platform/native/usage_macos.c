@@ -1,4 +1,4 @@
-/* What macOS says of a process's memory.  Written for it, never run by our tests.
+/* macOS: memory use of the process.  Written for it, never run by our tests.
  * SPDX-License-Identifier: MIT */
 #include "native.h"
 

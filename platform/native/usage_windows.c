@@ -1,10 +1,10 @@
-/* What Windows says of a process's memory.
+/* Windows: memory use of the process.
  * SPDX-License-Identifier: MIT */
 #include "native.h"
 
 #if defined(NATIVE_WINDOWS)
 #include <windows.h>
-/* behind windows.h */
+/* must come after windows.h */
 #include <psapi.h>
 
 bool native_memory_used(void *user, qsf_usage *out)

@@ -1,8 +1,9 @@
-/* What the reactor gives its host beside qsf.h: memory for what the host passes.
+/* What the reactor exports to its host in addition to qsf.h: memory for the host's arguments.
  * SPDX-License-Identifier: MIT
  *
- * The C library's own malloc is no answer to any size: one that adds a header before it compares
- * has 32 bytes for a host that asks for 2^32 - 1.  No object can be larger than PTRDIFF_MAX. */
+ * The C library's own malloc is not safe for every size: an implementation that adds a header
+ * before it checks the limit returns 32 bytes to a host that asks for 2^32 - 1.  An object cannot
+ * be larger than PTRDIFF_MAX. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* The WASI platform (preview 1): files in preopened folders, a clock, memory; one thread.
  * SPDX-License-Identifier: MIT
  *
- * WASI reads in place: a read is over when it has been started, and its handle only carries
- * the result. */
+ * WASI reads synchronously: a read is complete when it has been started, and its handle only
+ * carries the result. */
 #include "base/platform.h"
 #include "kernels.h"
 
@@ -89,7 +89,7 @@ static qsf_status wasi_read_end(void *user, qsf_read *r)
     return r->st;
 }
 
-/* ---- files for writing: a temporary name beside the last one, then renamed ---- */
+/* ---- files for writing: to a temporary file in the same directory, then renamed ---- */
 
 static void wasi_out_free(qsf_out *o)
 {
@@ -107,7 +107,7 @@ static uint64_t wasi_now_ns(void *user)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* WASI knows no zone: this is UTC. */
+/* WASI does not have time zones: this is UTC. */
 static int64_t wasi_wall_s(void *user)
 {
     struct timespec t;

@@ -55,9 +55,9 @@ static uint64_t model_forms(const qsf_source *s)
     return forms;
 }
 
-/* The module's file says what it was compiled for; this says whether the engine under it computes
- * the model's products as it should.  Asked when the model is open, and now and then later, when
- * the engine has other code for the same kernels. */
+/* The module's file determines what it was compiled for; this checks whether the JavaScript engine
+ * computes the model's products correctly.  Called when the model is opened, and again from time to
+ * time, since the engine may have recompiled the kernels. */
 uint32_t wasm_cpu = QSF_CPU_WASM;
 WASM_EXPORT("works") bool wasm_works(void)
 {
@@ -128,7 +128,7 @@ static qsf_status set_turn(void *o, const char *name, const char *value, qsf_err
     return qsf_turn_set(o, name, value, err);
 }
 
-/* plan_only: makes the plan and nothing else. */
+/* plan_only: only makes the plan. */
 WASM_EXPORT("context_new") int wasm_context_new(const char *asked, int plan_only)
 {
     qsf_context_options o;
@@ -183,7 +183,7 @@ WASM_EXPORT("number") double wasm_number(uint32_t which)
     return which < QSF_ARRAY_LEN(numbers) ? numbers[which] : 0;
 }
 
-/* The i-th part of the memory plan; -1 behind the last. */
+/* The i-th part of the memory plan; -1 past the last. */
 WASM_EXPORT("plan_bytes") double wasm_plan_bytes(uint32_t i)
 {
     return i < session.plan.n_items ? (double)session.plan.items[i].bytes : -1;
@@ -192,7 +192,7 @@ WASM_EXPORT("plan_name") const char *wasm_plan_name(uint32_t i)
 {
     return i < session.plan.n_items ? session.plan.items[i].name : NULL;
 }
-/* The i-th thing that gave way to the budget; NULL behind the last. */
+/* The i-th reduction made to fit the budget; NULL past the last. */
 WASM_EXPORT("reduction") const char *wasm_reduction(uint32_t i)
 {
     return i < session.plan.n_reductions ? session.plan.reductions[i] : NULL;
@@ -260,8 +260,8 @@ static qsf_status embed_said(qsf_status st)
     if (st && st != QSF_PENDING) qsf_fail(&session.error, st, "%s", qsf_last_error(session.context));
     return st;
 }
-/* Begins a text of n tokens; score: a pair that is ranked.  ids and out are in use until
- * embed_step() gives something else than QSF_PENDING, or embed_end() is called. */
+/* Begins an input of n tokens; score: a pair to be ranked.  ids and out are in use until
+ * embed_step() returns something other than QSF_PENDING, or embed_end() is called. */
 WASM_EXPORT("embed_begin")
 int wasm_embed_begin(const int32_t *ids, size_t n, int pooling, int plain, int score, float *out)
 {
@@ -327,8 +327,8 @@ WASM_EXPORT("session_load") int wasm_session_load(double len)
 
 /* ---- adapters ---- */
 
-/* Reads an adapter of so many bytes, which are JavaScript's as a session's are; count() says where
- * it is. */
+/* Reads an adapter of len bytes, which JavaScript supplies as it does a session's; count() returns
+ * its index. */
 WASM_EXPORT("adapter_load") int wasm_adapter_load(const char *name, double len)
 {
     const qsf_custom_file from = { .size = sizeof from, .length = (uint64_t)len, .read = session_get };
@@ -344,7 +344,8 @@ WASM_EXPORT("adapter_number") double wasm_adapter_number(const qsf_adapter *a, u
     const double numbers[] = { a->n_pairs, a->rank, (double)a->alpha, (double)a->bytes };
     return which < QSF_ARRAY_LEN(numbers) ? numbers[which] : 0;
 }
-/* What is computed from now on has these; where they are others, the sequence is emptied. */
+/* Tokens computed from now on use these adapters; if they differ from the previous ones, the
+ * sequence is emptied. */
 WASM_EXPORT("adapters_use") int wasm_adapters_use(const qsf_adapter_use *uses, size_t n)
 {
     qsf_turn_cancel(session.turn);
@@ -419,7 +420,7 @@ WASM_EXPORT("answer_loosened") const char *wasm_answer_loosened(void)
 {
     return qsf_answer_loosened(session.answer);
 }
-/* The type of the next event of the piece; 0: there is none. */
+/* The type of the next event of the piece; 0: no more events. */
 WASM_EXPORT("answer_next") int wasm_answer_next(void)
 {
     session.event.size = sizeof session.event;
@@ -436,7 +437,7 @@ WASM_EXPORT("answer_json") const char *wasm_answer_json(void)
     const char *text;
     return qsf_answer_json(session.answer, &text, &session.count, &session.error) ? NULL : text;
 }
-/* stops: texts one behind the other, of these lengths. */
+/* stops: strings one after the other, with these lengths. */
 WASM_EXPORT("turn_begin")
 int wasm_turn_begin(const int32_t *ids, size_t n, const char *stops, const size_t *lengths, uint32_t n_stops,
                     const char *asked)
@@ -481,7 +482,7 @@ WASM_EXPORT("turn_text") const char *wasm_turn_text(void)
     session.count = session.piece.len;
     return session.piece.text;
 }
-/* The piece's log probabilities: pairs of a token and a float, as many as count() says. */
+/* The piece's log probabilities: count() pairs of a token and a float. */
 WASM_EXPORT("turn_logprobs") const qsf_logprob *wasm_turn_logprobs(void)
 {
     session.count = session.piece.n_logprobs;
@@ -494,8 +495,8 @@ WASM_EXPORT("refine") int wasm_refine(void)
     if (st && st != QSF_PENDING) qsf_fail(&session.error, st, "%s", qsf_last_error(session.context));
     return (int)st;
 }
-/* The status of one step; 256 is added where bytes are missing.  Damaged low bits are an error of
- * refine() alone: the answer goes on with the high ones. */
+/* The status of one step; 256 is added if bytes are missing.  Damaged low bits are an error only in
+ * refine(): the answer continues with the high bits. */
 WASM_EXPORT("turn_step") int wasm_turn_step(void)
 {
     bool waiting = false;

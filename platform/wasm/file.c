@@ -1,11 +1,11 @@
-/* The model file as JavaScript has it: a URL, a file, memory.
+/* The model file, which JavaScript provides: a URL, a file, memory.
  * SPDX-License-Identifier: MIT
  *
- * A source that can (a file in Node.js or in the origin private file system, a Blob, memory) is
- * read in place.  Others answer later: the engine's step then returns QSF_PENDING, JavaScript goes
- * back to its event loop and steps again when the bytes have come.  Nothing here may wait for them,
- * since nobody could bring them meanwhile: whoever waits for such a read ends it, with
- * QSF_E_CANCELLED. */
+ * A source that can be read synchronously (a file in Node.js or in the origin private file system,
+ * a Blob, memory) is read at once.  Others answer later: the engine's step then returns
+ * QSF_PENDING, JavaScript returns to its event loop and steps again when the bytes have arrived.
+ * Nothing here may block on them, since the event loop that delivers them would not run: waiting
+ * for such a read ends it with QSF_E_CANCELLED. */
 #include "wasm.h"
 
 enum { FILE_READS = 128 };      /* at once; a unit of a GGUF file may need several, and an expert three */

@@ -1,5 +1,5 @@
-/* What the bundled decompressors ask of a C library and never call here: their memory is handed in,
- * and nothing prints.
+/* C library functions that the bundled decompressors link to but never call here: their memory is
+ * passed in, and nothing is printed.
  * SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <stdlib.h>

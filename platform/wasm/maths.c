@@ -1,5 +1,5 @@
-/* Sine, cosine, logarithm and power for the engine's modules.  Those of C libraries bring tables
- * for angles that no position has, and for speed that nothing here needs: 13 KB, compressed.
+/* Sine, cosine, logarithm and power for the engine's modules.  Those of C libraries have tables for
+ * angles that no position has, and for speed that is not needed here: 13 KB, compressed.
  * SPDX-License-Identifier: MIT */
 #include "base/base.h"
 

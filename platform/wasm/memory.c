@@ -89,7 +89,7 @@ void wasm_mem_free(void *user, void *p, size_t size)
         heap.holes = h;
     }
     if ((uintptr_t)h + h->size != heap.top) return;
-    heap.top = (uintptr_t)h;                /* the last hole is no hole */
+    heap.top = (uintptr_t)h;                /* a hole at the end goes back to the heap */
     heap_hole **at = &heap.holes;
     while (*at != h) at = &(*at)->next;
     *at = NULL;

@@ -22,8 +22,8 @@ static struct qsf_thread boxes[THREAD_MOST];
 static uint32_t n_boxes;            /* threads besides the engine's */
 static uint32_t failed;
 
-/* Called where a thread ended by a trap.  Who waits for it hears of it at the end of the waiting
- * time, and traps too. */
+/* Called when a thread ended with a trap.  A caller waiting for it notices at the end of the
+ * waiting period, and traps too. */
 WASM_EXPORT("thread_failed") void wasm_thread_failed(void) { __atomic_store_n(&failed, 1, __ATOMIC_RELEASE); }
 
 void wasm_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns)

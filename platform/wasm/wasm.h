@@ -18,7 +18,7 @@
 /* Bytes [at, at+len) of the model file to dst.  QSF_OK: done; QSF_PENDING: *state, now QSF_PENDING,
  * becomes the result later; anything else: failed. */
 WASM_IMPORT("read") int wasm_js_read(double at, void *dst, size_t len, uint32_t *state);
-/* The read that *state belongs to will not touch dst or *state any more. */
+/* The read that *state belongs to will no longer touch dst or *state. */
 WASM_IMPORT("cancel") void wasm_js_cancel(uint32_t *state);
 /* Milliseconds, steady. */
 WASM_IMPORT("now") double wasm_js_now(void);
