@@ -143,7 +143,7 @@ describe('what a token is', () => {
     [{logitBias: {5: NaN}}, /^logitBias of token 5 is NaN/], [{logitBias: {5: Infinity}}, /is Infinity/],
     [{logitBias: {99: 1}}, /^logitBias: a bias for token 99; the vocabulary has 99$/],
     [{logitBias: {'-1': 1}}, /token "-1"/], [{bannedTexts: ['']}, /^bannedTexts is a list of 1; .*empty$/],
-    [{bannedTexts: 'x'.repeat(1025)}, /^bannedTexts: a text of 1025 bytes/], [{bannedTexts: 5}, /is 5/],
+    [{bannedTexts: 'x'.repeat(1025)}, /^bannedTexts: a string of 1025 bytes/], [{bannedTexts: 5}, /is 5/],
     [{drySequenceBreakers: null}, /^drySequenceBreakers is null/], [{topLogprobs: 1}, /needs logprobs$/],
     [{logprobs: true, topLogprobs: 101}, /^topLogprobs is 101; it must be a whole number from 0 to 100/],
     [{logprobs: 5}, /^logprobs is 5; it must be true or false/], [{jsonBlanks: -1}, /^jsonBlanks is -1/]])
