@@ -40,7 +40,7 @@ static const option parity_rows[] = {
       "the other engine: llama.cpp, bitnet.cpp, none, or a file written by --save", "llama.cpp" },
     { OPTION_TEXT, "--lib", "PATH", AT(lib), 0, 0, NULL,
       "the other engine's shared library, or its build folder",
-      "LLAMA_CPP_DIR or BITNET_CPP_DIR, else where the system finds it" },
+      "LLAMA_CPP_DIR or BITNET_CPP_DIR, then the system's library path" },
     { OPTION_TEXT, "--other-model", "FILE", AT(other_model), 0, 0, NULL,
       "file for the other engine; such as the GGUF file that a QSF file was made from", "MODEL" },
 

@@ -41,7 +41,7 @@ static const option run_chat_rows[] = {
     { OPTION_CHOICE, "--reasoning", NULL, AT(reasoning), 0, 0, "show|hide",
       "show what the model thinks before it answers (dim on a terminal), or one line instead", "show" },
     { OPTION_TEXT, "--history", "FILE|off", AT(history), 0, 0, NULL,
-      "file that stores the lines typed in a chat", "the user's own, where the system keeps such files" },
+      "file that stores the lines typed in a chat", "in the user's state folder" },
 };
 static const option run_answer_rows[] = {
     { OPTION_LIST, "-r --reverse-prompt --stop", "TEXT", AT(stop), 0, 0, NULL,

@@ -34,7 +34,7 @@ static bool take_idle(serve_request *r, yyjson_val *v, const char *name, serve_e
     return true;
 }
 
-/* Known but not implemented: treated like an unknown field. */
+/* Of other servers, without a counterpart: reported as ignored, refused under --strict. */
 static bool take_unused(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
 {
     return request_is_empty(v) || request_ignore(r, NULL, name, e);
@@ -308,7 +308,7 @@ static const field fields[] = {
     IDLE("thread", API_MESSAGES),
     IDLE("request_id", API_ANSWERS),
     IDLE("add_special_tokens", API_ANSWERS | API_EMBEDDED),
-    /* known but not implemented; reported as ignored */
+    /* of other servers, without a counterpart here; reported as ignored */
     UNUSED("audio", API_CHAT),
     UNUSED("web_search_options", API_CHAT),
     UNUSED("moderation", OPENAI),

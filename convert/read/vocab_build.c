@@ -123,12 +123,6 @@ bool qsf_vocab_is_byte(const char *text, size_t len)
 
 /* ---- finding by text ------------------------------------------------------------------------- */
 
-/* FNV-1a, continued over the parts of a string. */
-static uint64_t vocab_hash(uint64_t h, const char *s, size_t len)
-{
-    for (size_t i = 0; i < len; i++) h = (h ^ (uint8_t)s[i]) * 0x100000001b3u;
-    return h;
-}
 static uint64_t vocab_mix(uint64_t h) { return h ^ h >> 29; }
 
 qsf_status qsf_vocab_index(vocab_build *b, qsf_error *err)
@@ -142,7 +136,7 @@ qsf_status qsf_vocab_index(vocab_build *b, qsf_error *err)
         const vocab_token *t = &b->tokens[id];
         /* of equal texts the first counts */
         if (!t->text || qsf_vocab_find2(b, t->text, t->len, "", 0) >= 0) continue;
-        uint64_t at = vocab_mix(vocab_hash(0xcbf29ce484222325u, t->text, t->len)) & (n - 1);
+        uint64_t at = vocab_mix(qsf_fnv1a(QSF_FNV1A, t->text, t->len)) & (n - 1);
         while (b->slots[at]) at = (at + 1) & (n - 1);
         b->slots[at] = id + 1;
     }
@@ -151,7 +145,7 @@ qsf_status qsf_vocab_index(vocab_build *b, qsf_error *err)
 
 int32_t qsf_vocab_find2(const vocab_build *b, const char *a, size_t alen, const char *c, size_t clen)
 {
-    const uint64_t h = vocab_hash(vocab_hash(0xcbf29ce484222325u, a, alen), c, clen);
+    const uint64_t h = qsf_fnv1a(qsf_fnv1a(QSF_FNV1A, a, alen), c, clen);
     for (uint64_t at = vocab_mix(h) & (b->n_slots - 1); b->slots[at]; at = (at + 1) & (b->n_slots - 1)) {
         const vocab_token *t = &b->tokens[b->slots[at] - 1];
         if (t->len == alen + clen && !memcmp(t->text, a, alen) && !memcmp(t->text + alen, c, clen))

@@ -34,6 +34,15 @@ static inline bool qsf_add_u64(uint64_t a, uint64_t b, uint64_t *out)
 static inline uint64_t qsf_round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 static inline uint64_t qsf_ceil_div(uint64_t n, uint64_t by) { return n / by + (n % by != 0); }
 
+/* FNV-1a, 64 bits: begins with h = QSF_FNV1A and may be continued over several buffers. */
+#define QSF_FNV1A UINT64_C(0xcbf29ce484222325)
+static inline uint64_t qsf_fnv1a(uint64_t h, const void *p, uint64_t n)
+{
+    const uint8_t *b = p;
+    for (uint64_t i = 0; i < n; i++) h = (h ^ b[i]) * 0x100000001b3u;
+    return h;
+}
+
 /* ---- little-endian bytes at any address ---- */
 static inline uint16_t qsf_le16(const void *p) { const uint8_t *b = p; return (uint16_t)(b[0] | b[1] << 8); }
 static inline uint32_t qsf_le32(const void *p)

@@ -21,8 +21,7 @@ static const char session_magic[4] = { 'Q', 'S', 'F', 'S' };
 typedef struct session_hash { uint64_t h; } session_hash;
 static void hash_bytes(session_hash *x, const void *p, uint64_t n)
 {
-    const uint8_t *b = p;
-    for (uint64_t i = 0; i < n; i++) x->h = (x->h ^ b[i]) * 0x100000001b3u;     /* FNV-1a, 64 bits */
+    x->h = qsf_fnv1a(x->h, p, n);
 }
 static void hash_number(session_hash *x, uint64_t v)
 {
@@ -37,7 +36,7 @@ static void hash_text(session_hash *x, const char *text) { hash_bytes(x, text, s
  * differ only in the values of weights are taken for the same model. */
 static uint64_t session_model(const qsf_source *s)
 {
-    session_hash x = { 0xcbf29ce484222325u };
+    session_hash x = { QSF_FNV1A };
     hash_text(&x, s->format);
     for (uint32_t i = 0; i < s->n_files; i++) hash_number(&x, s->lengths[i]);
     x.h = qsf_hparams_hash(x.h, &s->hp);
@@ -67,7 +66,7 @@ static uint64_t session_model(const qsf_source *s)
 static uint32_t session_keys(const qsf_context *c)
 {
     const qsf_hparams *hp = c->hp;
-    session_hash x = { 0xcbf29ce484222325u };
+    session_hash x = { QSF_FNV1A };
     for (uint32_t i = 0; i < hp->n_layers; i++) hash_number(&x, qsf_layer_skipped(&c->fetch, i));
     hash_number(&x, qsf_ropes_long(c->model->source, c->o.n_ctx));
     const bool unbiased = c->kv.layout.k_bits && qsf_unit_find(c->model->source, 0, QSF_K_ATTN_K_BIAS) >= 0;

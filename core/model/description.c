@@ -149,14 +149,6 @@ bool qsf_member_is_set(const qsf_hparams *hp, const qsf_member *m)
     return v[0] != 0;
 }
 
-/* FNV-1a, 64 bits. */
-static uint64_t member_hash(uint64_t h, const void *p, size_t n)
-{
-    const uint8_t *b = p;
-    for (size_t i = 0; i < n; i++) h = (h ^ b[i]) * 0x100000001b3u;
-    return h;
-}
-
 static uint64_t member_hash_values(uint64_t h, const qsf_member *m, const void *values, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -164,7 +156,7 @@ static uint64_t member_hash_values(uint64_t h, const qsf_member *m, const void *
         if (m->type == QSF_MEMBER_F32) qsf_put32(b, qsf_f32_bits(((const float *)values)[i]));
         else qsf_put32(b, m->type == QSF_MEMBER_U32 ? ((const uint32_t *)values)[i]
                        : ((const uint8_t *)values)[i]);
-        h = member_hash(h, b, sizeof b);
+        h = qsf_fnv1a(h, b, sizeof b);
     }
     return h;
 }
@@ -175,8 +167,8 @@ uint64_t qsf_hparams_hash(uint64_t h, const qsf_hparams *hp)
         const qsf_member *m = &qsf_members[i];
         const void *values = qsf_member_values(hp, m);
         if (!qsf_member_is_set(hp, m)) continue;
-        h = member_hash(h, m->key, strlen(m->key) + 1);
-        h = m->type == QSF_MEMBER_TEXT ? member_hash(h, values, strlen(values) + 1)
+        h = qsf_fnv1a(h, m->key, strlen(m->key) + 1);
+        h = m->type == QSF_MEMBER_TEXT ? qsf_fnv1a(h, values, strlen(values) + 1)
             : member_hash_values(h, m, values, qsf_member_count(hp, m));
     }
     return h;

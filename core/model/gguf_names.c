@@ -6,8 +6,7 @@ enum { GGUF_MAX_PROBES = 512 };         /* half full, a table of 2^20 names need
 
 static uint32_t gguf_hash(const char *p, size_t len)
 {
-    uint64_t h = 14695981039346656037u;          /* FNV-1a */
-    for (size_t i = 0; i < len; i++) h = (h ^ (uint8_t)p[i]) * 1099511628211u;
+    const uint64_t h = qsf_fnv1a(QSF_FNV1A, p, len);
     return (uint32_t)(h ^ h >> 32);
 }
 
