@@ -843,8 +843,9 @@ QSF_API const float *qsf_logits(const qsf_context *c, size_t i);
  * context keeps its own sequences: a program truncates and shares them in all contexts.  Options of
  * contexts must be the same, except for budgets and threads; also n_ctx, which a budget may have
  * reduced (qsf_plan).  Rows may ask for logits in every range: only the last one computes them.
- * Turns (except with qsf_context_set_behind), embeddings and early exit need all layers
- * (QSF_E_UNSUPPORTED).
+ * Turns, embeddings and early exit need all layers (QSF_E_UNSUPPORTED), except for turns with
+ * qsf_context_set_behind, and turns of a first range whose rows the caller computes
+ * (qsf_turn_computed_elsewhere).
  *
  * qsf_model_open rejects ranges of models whose layers need more than these rows
  * (QSF_E_UNSUPPORTED; the message names what), and ranges that are not in the file
@@ -1338,6 +1339,11 @@ QSF_API size_t qsf_turn_rows(qsf_turn *t, qsf_row *rows, size_t cap);
 /* Reports that the rows returned last are computed: qsf_logits(c, first) belongs to the first of
  * them that asked for logits.  Returns how many of them asked. */
 QSF_API size_t qsf_turn_computed(qsf_turn *t, size_t first);
+/* As qsf_turn_computed, for rows that the caller has had computed elsewhere: logits[asked][n_vocab]
+ * of those that asked, in their order.  They are not copied and must stay valid until qsf_turn_next
+ * returns QSF_PENDING or the last piece.  The context must hold the rows too: see "ranges of
+ * layers". */
+QSF_API size_t qsf_turn_computed_elsewhere(qsf_turn *t, const float *logits);
 /* Chooses the next token of each of these turns of one context that have logits, on all its
  * threads; qsf_turn_next then returns it immediately.  The call is optional and does not change the
  * tokens.  Turns with a grammar, a reasoning budget or a sampler with a callback still choose in
