@@ -105,7 +105,10 @@ qsf_status qsf_conversation_stop(qsf_conversation *c, const char **text, size_t 
 {
     qsf_status st = QSF_OK;
     if (!c->stop_known) {
-        st = qsf_chat_stop_text(c->model, &c->chat, c->stop, sizeof c->stop, &c->stop_len, &c->error);
+        qsf_chat_options chat = c->chat;
+        /* The same that NULL means, but the messages are enough for a line in the log. */
+        if (!chat.chat_template && !c->model->source->vocab.chat_template) chat.chat_template = "plain";
+        st = qsf_chat_stop_text(c->model, &chat, c->stop, sizeof c->stop, &c->stop_len, &c->error);
         if (st) c->stop[c->stop_len = 0] = 0;
         c->stop_known = !st;
     }
