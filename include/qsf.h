@@ -1498,8 +1498,8 @@ QSF_API qsf_status qsf_answer_json(qsf_answer *a, const char **text, size_t *len
  * qsf_conversation_error describes the last failure. */
 typedef struct qsf_conversation qsf_conversation;
 
-/* Creates a conversation for a template; frees it (takes NULL).  chat may be NULL: the model's own
- * template and no tools; its strings are copied.  The model must outlive the conversation. */
+/* Creates a conversation for a template; frees it (takes NULL) and ends its turn.  chat may be NULL:
+ * the model's own template and no tools; its strings are copied.  The model must outlive it. */
 QSF_API qsf_status qsf_conversation_new(const qsf_model *m, const qsf_chat_options *chat,
                                         qsf_conversation **out, qsf_error *err);
 QSF_API void       qsf_conversation_free(qsf_conversation *c);
@@ -1533,7 +1533,7 @@ QSF_API const int32_t *qsf_conversation_tokens(const qsf_conversation *c, size_t
 
 /* Begins a turn with the prompt, as qsf_turn_begin: with opts (may be NULL), what qsf_answer_turn
  * adds and, for messages, qsf_conversation_stop's string (not with opts->ignore_end).  Turn and
- * sampler must stay valid until the last piece, or until c begins another turn.
+ * sampler must stay valid until the last piece, or until c begins another turn or is freed.
  *
  * QSF_E_FULL   the tokens do not all fit; the message has the numbers
  * and the other errors of qsf_turn_begin and qsf_answer_turn */

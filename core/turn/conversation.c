@@ -77,9 +77,18 @@ static void conversation_drop_stops(qsf_conversation *c)
     c->cap_stops = 0;
 }
 
+/* Ends the turn, unless its last piece has been read: then it may be gone. */
+static void conversation_leave_turn(qsf_conversation *c)
+{
+    if (c->turn && !c->whole) qsf_turn_cancel(c->turn);
+    c->turn = NULL;
+    c->whole = c->has_plain = false;
+}
+
 void qsf_conversation_free(qsf_conversation *c)
 {
     if (!c) return;
+    conversation_leave_turn(c);
     qsf_answer_free(c->answer);
     qsf_arena_free(c->texts);
     conversation_drop_stops(c);
@@ -90,14 +99,6 @@ void qsf_conversation_free(qsf_conversation *c)
 const qsf_error *qsf_conversation_error(const qsf_conversation *c) { return &c->error; }
 qsf_turn        *qsf_conversation_turn(const qsf_conversation *c) { return c->turn; }
 qsf_answer      *qsf_conversation_answer(qsf_conversation *c) { return c->answer; }
-
-/* Ends the turn, unless its last piece has been read: then it may be gone. */
-static void conversation_leave_turn(qsf_conversation *c)
-{
-    if (c->turn && !c->whole) qsf_turn_cancel(c->turn);
-    c->turn = NULL;
-    c->whole = c->has_plain = false;
-}
 
 /* ---- the template ---- */
 
