@@ -26,7 +26,7 @@ bool     chat_add_result(conversation *c, const tool_call *call, const char *tex
 void     chat_drop_last(conversation *c);
 void     chat_reset(conversation *c);
 void     chat_free(conversation *c);
-/* Makes the conversation the prompt of the next answer: rendered with the template, or joined without
+/* Makes the messages the prompt of the next answer: rendered with the template, or joined without
  * one.  false: reported in s->error. */
 bool     chat_prompt(conversation *c);
 /* Sets the system message, "": none, for the conversation and those that follow.  False if the

@@ -118,8 +118,8 @@ int      run_rerank(run_session *s, const char *query, size_t len);
 int32_t *session_ids(run_session *s, const char *text, size_t len, const char *what, size_t *n);
 /* Ids of the text; *n their number.  NULL: reported in s->error.  The caller frees. */
 int32_t *session_encode(run_session *s, const char *text, size_t len, int flags, size_t *n);
-/* Sets the conversation's prompt, up to the beginning of the answer: from the settings (--ids, or the
- * text, through the template or unchanged), messages through the template, or a text without one.
+/* Sets the conversation's prompt, up to the beginning of the answer: as the settings ask (--ids, or
+ * the text, through the template or unchanged), messages through the template, or text without one.
  * false: reported in s->error. */
 bool     session_prompt(run_session *s, const char *text, size_t len);
 bool     session_chat(run_session *s, const message *msgs, size_t n);
@@ -182,8 +182,8 @@ typedef struct answer {
 int  answers_open(run_session *s, const char *choice);
 /* Reads an answer back from its text by message_plain; false: out of memory, or reported. */
 bool answer_of_plain(run_session *s, const char *text, size_t len, message *out);
-/* Begins a turn with the conversation's prompt and computes the tokens that sequence 0 does not hold;
- * Ctrl-C ends that soon.  If they do not all fit, nothing is computed and what (the prompt, the
+/* Begins a turn with the conversation's prompt and computes what sequence 0 does not hold of it;
+ * Ctrl-C ends that soon.  If it does not fit, nothing is computed and what (the prompt, the
  * conversation) is reported as too long. */
 int  generate_prompt(run_session *s, const char *what);
 /* Streams the answer of the turn whose prompt is computed.  print: to stdout.  Returns an exit

@@ -1498,8 +1498,8 @@ QSF_API qsf_status qsf_answer_json(qsf_answer *a, const char **text, size_t *len
  * qsf_conversation_error describes the last failure. */
 typedef struct qsf_conversation qsf_conversation;
 
-/* Creates a conversation for a template; frees it (takes NULL) and ends its turn.  chat may be NULL:
- * the model's own template and no tools; its strings are copied.  The model must outlive it. */
+/* Creates a conversation for a template; frees it (takes NULL) and ends its turn.  chat is copied
+ * with its strings; NULL: the model's own template, no tools.  The model must outlive it. */
 QSF_API qsf_status qsf_conversation_new(const qsf_model *m, const qsf_chat_options *chat,
                                         qsf_conversation **out, qsf_error *err);
 QSF_API void       qsf_conversation_free(qsf_conversation *c);
