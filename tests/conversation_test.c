@@ -150,6 +150,7 @@ TEST(a_prompt_longer_than_the_guess_is_encoded_again)
     CHECK_EQ(qsf_conversation_messages(t.c, hello, QSF_ARRAY_LEN(hello)), QSF_OK);
     (void)qsf_conversation_tokens(t.c, &n);
     CHECK(n > 1000);
+    CHECK_EQ(qsf_conversation_error(t.c)->status, QSF_OK);
     CHECK_EQ(qsf_conversation_json(t.c, hello_json, strlen(hello_json)), QSF_OK);
     (void)qsf_conversation_tokens(t.c, &more);
     CHECK_EQ(more, n);

@@ -198,6 +198,7 @@ static qsf_status prompt_set(qsf_conversation *c, const prompt_source *s)
         if (st) return st;
         if (!(st = prompt_encode(c, s, &n))) break;
         if (n <= c->cap_ids) return st;
+        c->error = (qsf_error){ 0 };
     }
     c->n_ids = n;
     return QSF_OK;
@@ -243,7 +244,8 @@ static qsf_status turn_stops(qsf_conversation *c, qsf_turn_options *o)
     const char *own = "";
     size_t len = 0;
     if (c->of_messages && !o->ignore_end && qsf_conversation_stop(c, &own, &len) == QSF_E_MEMORY)
-        return QSF_E_MEMORY;            /* any other failure: only tokens end an answer */
+        return QSF_E_MEMORY;
+    c->error = (qsf_error){ 0 };        /* any other failure: only tokens end an answer */
     const size_t n = o->n_stops + 1;
     if (n > c->cap_stops) {
         conversation_drop_stops(c);
