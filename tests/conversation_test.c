@@ -236,6 +236,27 @@ TEST(the_text_that_ends_an_answer_is_a_stop_string)
     talk_end(&t);
 }
 
+TEST(without_a_text_that_ends_answers_tokens_do)
+{
+    talk t;
+    told all;
+    size_t len;
+    const char *stop;
+    qsf_chat_options chat = chat_options(NULL);
+    chat.chat_template = "{% for m in messages %}{% if m.role == 'assistant' %}"
+                         "{{ raise_exception('no answers') }}{% endif %}{{ m.content }}{% endfor %}";
+    if (!talk_begin(&t, &chat)) return;
+    CHECK(qsf_conversation_stop(t.c, &stop, &len) != QSF_OK);
+    CHECK(strstr(qsf_conversation_error(t.c)->text, "no answers") && !*stop && !len);
+    const qsf_turn_options o = options(3);
+    CHECK_EQ(qsf_conversation_messages(t.c, hello, 1), QSF_OK);
+    CHECK_EQ(begin(&t, &o), QSF_OK);
+    CHECK_EQ(qsf_conversation_error(t.c)->status, QSF_OK);
+    CHECK_EQ(listen(&t, &all), QSF_OK);
+    CHECK_EQ(all.n_tokens, 3);
+    talk_end(&t);
+}
+
 TEST(calls_come_as_events_and_have_other_ids_each_time)
 {
     talk t;
@@ -436,6 +457,7 @@ int main(int argc, char **argv)
     RUN(a_prompt_longer_than_the_guess_is_encoded_again);
     RUN(an_answer_that_is_not_split_is_its_text);
     RUN(the_text_that_ends_an_answer_is_a_stop_string);
+    RUN(without_a_text_that_ends_answers_tokens_do);
     RUN(calls_come_as_events_and_have_other_ids_each_time);
     RUN(a_cancelled_answer_ends_with_what_was_held_back);
     RUN(errors_have_a_text_and_leave_no_prompt);
