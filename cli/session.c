@@ -286,7 +286,7 @@ static qsf_message *plain_messages(const run_session *s, const message *msgs, si
 }
 
 /* Whether the conversation has its prompt; else the error is the session's. */
-static bool prompt_set(run_session *s, qsf_status st)
+static bool prompt_kept(run_session *s, qsf_status st)
 {
     if (st) s->error = *qsf_conversation_error(s->talk);
     return !st;
@@ -294,7 +294,7 @@ static bool prompt_set(run_session *s, qsf_status st)
 
 bool session_text(run_session *s, const char *text, size_t len)
 {
-    return prompt_set(s, qsf_conversation_text(s->talk, text, len));
+    return prompt_kept(s, qsf_conversation_text(s->talk, text, len));
 }
 
 bool session_chat(run_session *s, const message *msgs, size_t n)
@@ -303,7 +303,7 @@ bool session_chat(run_session *s, const message *msgs, size_t n)
     qsf_message *plain = plain_messages(s, msgs, n);
     char *json = plain ? NULL : messages_json(msgs, n, &len);
     if (!plain && !json) return fail(s, QSF_E_MEMORY, "out of memory for the conversation"), false;
-    const bool set = prompt_set(s, plain ? qsf_conversation_messages(s->talk, plain, n)
+    const bool set = prompt_kept(s, plain ? qsf_conversation_messages(s->talk, plain, n)
                                          : qsf_conversation_json(s->talk, json, len));
     free(json);
     free(plain);
@@ -317,7 +317,7 @@ static bool session_numbers(run_session *s)
 {
     size_t n;
     int32_t *ids = session_ids(s, s->set->ids, strlen(s->set->ids), "--ids", &n);
-    const bool set = ids && prompt_set(s, qsf_conversation_ids(s->talk, ids, n));
+    const bool set = ids && prompt_kept(s, qsf_conversation_ids(s->talk, ids, n));
     free(ids);
     return set;
 }

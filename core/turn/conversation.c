@@ -4,7 +4,6 @@
  * What a turn needs besides the prompt comes from three places: the caller's options, the template
  * (the text that ends an answer) and the tools (grammar, marks).  They are joined here, once for
  * all programs. */
-#include "base/arena.h"
 #include "base/sized.h"
 #include "model/model.h"
 
@@ -13,8 +12,9 @@ enum { CONVERSATION_STOP = 64 };        /* bytes of the template's stop text, wi
 struct qsf_conversation {
     const qsf_platform *platform;
     const qsf_model    *model;
-    qsf_arena          *texts;          /* the strings of chat; NULL: all are NULL */
     qsf_chat_options    chat;
+    char               *texts;          /* [n_texts] its strings, one after another */
+    size_t              n_texts;
     char                stop[CONVERSATION_STOP];
     size_t              stop_len;
     bool                stop_known;
@@ -45,13 +45,19 @@ static qsf_status conversation_take_chat(qsf_conversation *c, const qsf_chat_opt
     const char **const texts[] = { &own->chat_template, &own->tools, &own->documents, &own->kwargs, &own->bos,
                                    &own->eos };
     qsf_chat_defaults(own);
-    qsf_status st = QSF_TAKE(own, chat, qsf_chat_options, err);
-    for (size_t i = 0; i < QSF_ARRAY_LEN(texts) && !st; i++) {
+    const qsf_status st = QSF_TAKE(own, chat, qsf_chat_options, err);
+    if (st) return st;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(texts); i++) if (*texts[i]) c->n_texts += strlen(*texts[i]) + 1;
+    if (!c->n_texts) return QSF_OK;
+    char *at = c->texts = qsf_alloc(c->platform, c->n_texts, "conversation", err);
+    if (!at) return QSF_E_MEMORY;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(texts); i++) {
         if (!*texts[i]) continue;
-        if (!c->texts && (st = qsf_arena_new(c->platform, &c->texts, err))) break;
-        if (!(*texts[i] = qsf_arena_text(c->texts, *texts[i], strlen(*texts[i]), err))) st = QSF_E_MEMORY;
+        const size_t n = strlen(*texts[i]) + 1;
+        *texts[i] = memcpy(at, *texts[i], n);
+        at += n;
     }
-    return st;
+    return QSF_OK;
 }
 
 qsf_status qsf_conversation_new(const qsf_model *m, const qsf_chat_options *chat, qsf_conversation **out,
@@ -90,7 +96,7 @@ void qsf_conversation_free(qsf_conversation *c)
     if (!c) return;
     conversation_leave_turn(c);
     qsf_answer_free(c->answer);
-    qsf_arena_free(c->texts);
+    qsf_dealloc(c->platform, c->texts, c->n_texts);
     conversation_drop_stops(c);
     qsf_dealloc(c->platform, c->ids, c->cap_ids * sizeof *c->ids);
     qsf_dealloc(c->platform, c, sizeof *c);
