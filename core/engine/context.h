@@ -8,6 +8,7 @@
 #include "engine/behind.h"
 #include "engine/early_exit.h"
 #include "engine/thread_count.h"
+#include "layers/cpu.h"
 #include "layers/embedding.h"
 #include "layers/head.h"
 #include "layers/head_stream.h"
@@ -70,6 +71,7 @@ struct qsf_context {
     qsf_behind_use behind;           /* layers that are elsewhere */
     qsf_reducer    reducer;          /* of shares of layers */
     qsf_watch      watch;            /* of what matrices are multiplied with; the head's, where hidden */
+    qsf_cpu        cpu;              /* what a batch is computed with */
     qsf_batch      batch;
     qsf_batch_state now;
 };

@@ -8,17 +8,16 @@
 /* What arithmetic gets of the context; weights and layer are still to be set. */
 static qsf_pass step_pass(qsf_context *c)
 {
-    return (qsf_pass){ .hp = c->hp, .o = &c->o, .k = &c->k, .platform = c->platform, .pool = c->pool,
-                       .batch = &c->batch, .b = &c->b, .ropes = c->ropes,
-                       .n_ropes = c->model->source->n_ropes, .kv = &c->kv,
-                       .state = c->state.bytes ? &c->state : NULL, .key_bias = &c->key_bias,
-                       .kv_attention = &c->kv_attention,
-                       .experts = c->experts.fetch ? &c->experts : NULL, .walk = &c->now.walk,
-                       .account = &c->account,
-                       .number = -1, .recorder = c->recorder.fn ? &c->recorder : NULL,
-                       .not_finite = &c->now.not_finite,
-                       .lora = c->lora.n_used ? &c->lora : NULL,
-                       .watch = c->watch.fn ? &c->watch : NULL, .reducer = &c->reducer };
+    c->cpu = (qsf_cpu){ .platform = c->platform, .pool = c->pool, .ropes = c->ropes,
+                        .n_ropes = c->model->source->n_ropes, .kv = &c->kv,
+                        .state = c->state.bytes ? &c->state : NULL, .key_bias = &c->key_bias,
+                        .kv_attention = &c->kv_attention,
+                        .experts = c->experts.fetch ? &c->experts : NULL, .walk = &c->now.walk,
+                        .account = &c->account, .recorder = c->recorder.fn ? &c->recorder : NULL,
+                        .not_finite = &c->now.not_finite, .lora = c->lora.n_used ? &c->lora : NULL,
+                        .watch = c->watch.fn ? &c->watch : NULL, .reducer = &c->reducer };
+    return (qsf_pass){ .hp = c->hp, .o = &c->o, .k = &c->k, .batch = &c->batch, .b = &c->b, .cpu = &c->cpu,
+                       .number = -1 };
 }
 
 static qsf_status batch_rows(qsf_context *c, const qsf_row *rows, size_t n)
@@ -227,7 +226,7 @@ static void check_logits(qsf_context *c)
 static qsf_status compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
 {
     const uint32_t next = next_layer(c, layer + 1);
-    const bool chooses = p->experts && c->model->source->layers[layer].n_experts && !c->now.walk.n;
+    const bool chooses = p->cpu->experts && c->model->source->layers[layer].n_experts && !c->now.walk.n;
     if (!c->now.walk.n) qsf_exit_join(&c->early_exit, &c->batch, p, layer);
     qsf_lora_rows(&c->lora, &c->batch, false);
     const qsf_status st = qsf_lora_fetch(&c->lora, layer, &c->error);
@@ -238,9 +237,9 @@ static qsf_status compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
     if (layer + 2 >= c->hp->n_layers && c->batch.n_asked) qsf_head_stream_ahead(&c->head_stream);
     p->layer = &c->model->source->layers[layer];
     p->number = (int32_t)layer;
-    p->kv_layer = qsf_layers_kept(c->model->source, c->o.quality,
+    p->place.kv = qsf_layers_kept(c->model->source, c->o.quality,
                                   p->layer->kv_from ? p->layer->kv_from - 1 : layer);
-    if (p->state) p->state_place = qsf_state_place(c->model->source, c->o.quality, layer);
+    if (p->cpu->state) p->place.state = qsf_state_place(c->model->source, c->o.quality, layer);
     qsf_layer_compute(p);
     if (c->now.walk.n) return QSF_OK;
     if (c->reducer.st || atomic_load_explicit(&c->now.not_finite, memory_order_relaxed)) return QSF_OK;

@@ -115,13 +115,13 @@ static void project_attention(void *arg, uint32_t thread, uint32_t piece)
 /* NULL: nothing is rotated. */
 static const qsf_rope *rope_of(const qsf_pass *p)
 {
-    return p->layer->rope == QSF_NO_ROPE ? NULL : &p->ropes[p->layer->rope];
+    return p->layer->rope == QSF_NO_ROPE ? NULL : &p->cpu->ropes[p->layer->rope];
 }
 
 /* The bias that keys of this head are stored without, NULL: none. */
 static const float *bias_apart(const qsf_pass *p, uint32_t kv)
 {
-    const bool apart = p->key_bias->steps && rope_of(p) && !p->w->v[QSF_K_K_NORM];
+    const bool apart = p->cpu->key_bias->steps && rope_of(p) && !p->w->v[QSF_K_K_NORM];
     const float *bias = apart ? p->w->v[QSF_K_ATTN_K_BIAS] : NULL;
     return bias ? bias + (size_t)kv * p->layer->head_dim : NULL;
 }
@@ -139,7 +139,7 @@ static void rotate(const qsf_pass *p, float *x, uint32_t row)
  * arXiv:2404.00456); eight apart is faster and does for 8 bits without biases. */
 static void mix(const qsf_pass *p, float *x)
 {
-    const bool all = p->w->v[QSF_K_ATTN_K_BIAS] || qsf_kv_packed(p->kv->layout.k_bits);
+    const bool all = p->w->v[QSF_K_ATTN_K_BIAS] || qsf_kv_packed(p->cpu->kv->layout.k_bits);
     p->k->hadamard_inplace(x, p->layer->head_dim, all ? 1 : 8);
 }
 
@@ -164,7 +164,7 @@ static void place_query(const qsf_pass *p, uint32_t row, uint32_t head)
         p->k->vec_scale(q, (float)(1 + p->layer->temp_scale * log(far)), hd);
     }
     qsf_pass_check(p, q, hd);
-    if (p->kv->layout.k_bits) mix(p, q);
+    if (p->cpu->kv->layout.k_bits) mix(p, q);
 }
 
 /* Norm, rotation and storing of one key and its value. */
@@ -181,21 +181,21 @@ static void place_key(const qsf_pass *p, uint32_t row, uint32_t kv)
     norm_and_rotate(p, k, weight, row, kv);
     qsf_pass_check(p, k, hd);
     qsf_pass_check(p, v, hd);
-    if (p->kv->layout.k_bits) {
+    if (p->cpu->kv->layout.k_bits) {
         if (bias && !weight && !apart) qsf_bias_still(k, bias + kv * hd, hd, rope_of(p));
         mix(p, k);
     }
     /* attend() takes the mixture back from the sum. */
-    if (qsf_kv_packed(p->kv->layout.v_bits)) p->k->hadamard_inplace(v, hd, 1);
-    if (hd < p->kv->layout.head_dim) {
+    if (qsf_kv_packed(p->cpu->kv->layout.v_bits)) p->k->hadamard_inplace(v, hd, 1);
+    if (hd < p->cpu->kv->layout.head_dim) {
         float wide[2][QSF_MAX_HEAD_DIM];
         memset(wide, 0, sizeof wide);
         memcpy(wide[0], k, hd * sizeof *k);
         memcpy(wide[1], v, hd * sizeof *v);
-        qsf_kv_store(p->kv, p->k, p->kv_layer, b->seq, b->pos, kv, wide[0], wide[1]);
+        qsf_kv_store(p->cpu->kv, p->k, p->place.kv, b->seq, b->pos, kv, wide[0], wide[1]);
         return;
     }
-    qsf_kv_store(p->kv, p->k, p->kv_layer, b->seq, b->pos, kv, k, v);
+    qsf_kv_store(p->cpu->kv, p->k, p->place.kv, b->seq, b->pos, kv, k, v);
 }
 
 /* ---- what a row sees ---- */
@@ -210,7 +210,7 @@ static attention_view layer_view(const qsf_pass *p, uint32_t seq)
     const uint32_t own = p->layer->window, kept = p->o->kv_window;
     if (p->layer->both_ways)
         return (attention_view){ .window = own, .far = own, .both = true,
-                                 .last = p->kv->seqs[seq].length - 1 };
+                                 .last = p->cpu->kv->seqs[seq].length - 1 };
     /* With heavy hitters: whatever is there. */
     if (!kept || p->o->kv_heavy || (own && own <= kept)) return (attention_view){ .window = own, .far = own };
     return (attention_view){ .window = kept, .sinks = p->o->kv_sinks, .far = own };
@@ -270,7 +270,7 @@ size_t qsf_attention_scratch(const qsf_source *s, qsf_kv_type type)
 
 static attention_scratch scratch_of(const qsf_pass *p, uint32_t seq, uint32_t thread)
 {
-    const size_t share = p->layer->n_heads / p->layer->n_kv_heads, hd = p->kv->layout.head_dim;
+    const size_t share = p->layer->n_heads / p->layer->n_kv_heads, hd = p->cpu->kv->layout.head_dim;
     const size_t vectors = QSF_ATTENTION_ROWS * share;
     float *own = p->b->attention + thread * p->b->ld_attention;
     attention_scratch a = { .view = layer_view(p, seq), .work.scale = p->layer->attn_scale };
@@ -345,7 +345,7 @@ static void copy_heads(float *to, size_t to_len, const float *from, size_t from_
 static void gather_queries(const qsf_pass *p, const attention_scratch *a, qsf_row_group g, uint32_t kv,
                            size_t rep)
 {
-    const size_t hd = p->layer->head_dim, room = p->kv->layout.head_dim;
+    const size_t hd = p->layer->head_dim, room = p->cpu->kv->layout.head_dim;
     const float *q = p->b->q + g.first * p->b->ld_q + kv * rep * hd;
     for (size_t r = 0; r < g.n; r++)
         copy_heads(a->work.q + r * rep * room, room, q + r * p->b->ld_q, hd, rep);
@@ -353,7 +353,7 @@ static void gather_queries(const qsf_pass *p, const attention_scratch *a, qsf_ro
 static void spread_sums(const qsf_pass *p, const attention_scratch *a, qsf_row_group g, uint32_t kv,
                         size_t rep)
 {
-    const size_t hd = p->layer->head_dim, room = p->kv->layout.head_dim;
+    const size_t hd = p->layer->head_dim, room = p->cpu->kv->layout.head_dim;
     float *att = p->b->att + g.first * p->b->ld_q + kv * rep * hd;
     for (size_t r = 0; r < g.n; r++)
         copy_heads(att + r * p->b->ld_q, hd, a->work.o + r * rep * room, room, rep);
@@ -366,8 +366,8 @@ static void attend_blocks(const qsf_pass *p, attention_scratch *a, qsf_row_group
                           const float *bias)
 {
     const qsf_batch_row *rows = &p->batch->rows[g.first];
-    const qsf_kv_layout *layout = &p->kv->layout;
-    const qsf_kv_seq *seq = &p->kv->seqs[rows[0].seq];
+    const qsf_kv_layout *layout = &p->cpu->kv->layout;
+    const qsf_kv_seq *seq = &p->cpu->kv->seqs[rows[0].seq];
     const size_t rep = p->layer->n_heads / p->layer->n_kv_heads;
     const uint32_t last = a->view.both ? a->view.last : rows[g.n - 1].pos;
     uint32_t begin = rows[0].pos;
@@ -380,10 +380,10 @@ static void attend_blocks(const qsf_pass *p, attention_scratch *a, qsf_row_group
         /* Rounded up to whole vectors of every instruction set, with the excess masked: so sums
          * have one order, and a row's result does not depend on the other rows of its group. */
         const size_t n = QSF_MIN(QSF_KV_BLOCK, qsf_round_up(last + 1 - at, 16));
-        const uint8_t *record = qsf_kv_record(p->kv, p->kv_layer, seq->blocks[e], kv);
+        const uint8_t *record = qsf_kv_record(p->cpu->kv, p->place.kv, seq->blocks[e], kv);
         layout->ops->scores(layout, p->k, w, record, n);
         if (bias)
-            qsf_bias_scores(p->key_bias, w->s, a->bias, w->q, a->bias_work, w->vectors, seq->places[e], n);
+            qsf_bias_scores(p->cpu->key_bias, w->s, a->bias, w->q, a->bias_work, w->vectors, seq->places[e], n);
         for (size_t r = 0; r < g.n; r++) softmax_row(p, a, r * rep, rep, e, at, n, rows[r].pos);
         layout->ops->sum(layout, p->k, w, record, n);
     }
@@ -392,7 +392,7 @@ static void attend_blocks(const qsf_pass *p, attention_scratch *a, qsf_row_group
 /* Attention of a group of rows in one key-value head. */
 static void attend(const qsf_pass *p, qsf_row_group g, uint32_t kv, uint32_t thread)
 {
-    const qsf_kv_layout *layout = &p->kv->layout;
+    const qsf_kv_layout *layout = &p->cpu->kv->layout;
     const size_t hd = layout->head_dim, rep = p->layer->n_heads / p->layer->n_kv_heads, vectors = g.n * rep;
     const uint32_t s = p->batch->rows[g.first].seq;
     const float *bias = bias_apart(p, kv), *sinks = p->w->v[QSF_K_ATTN_SINKS];
@@ -407,8 +407,8 @@ static void attend(const qsf_pass *p, qsf_row_group g, uint32_t kv, uint32_t thr
         a.l[v] = sinks ? 1 : 0;
     }
     layout->ops->begin(layout, p->k, &a.work);
-    if (bias) qsf_bias_factors(p->key_bias, a.bias, a.work.q, vectors, hd, bias, a.work.scale);
-    a.counts = qsf_kv_attention_begin(p->kv_attention, &p->kv->seqs[s], s, vectors, thread);
+    if (bias) qsf_bias_factors(p->cpu->key_bias, a.bias, a.work.q, vectors, hd, bias, a.work.scale);
+    a.counts = qsf_kv_attention_begin(p->cpu->kv_attention, &p->cpu->kv->seqs[s], s, vectors, thread);
     attend_blocks(p, &a, g, kv, bias);
     qsf_kv_attention_end(&a.counts, a.m, a.l);
     for (size_t v = 0; v < vectors; v++) {

@@ -30,7 +30,7 @@ typedef struct experts_run {
 
 static uint32_t expert_skew(const qsf_pass *p, uint32_t kind, uint64_t row)
 {
-    const bool own = p->experts && p->experts->own_tiles;
+    const bool own = p->cpu->experts && p->cpu->experts->own_tiles;
     return p->w->m[kind].form >= 0 && !own ? (uint32_t)(row % QSF_TILE_ROWS) : 0;
 }
 
@@ -40,8 +40,8 @@ static qsf_matrix expert_part(const qsf_pass *p, uint32_t kind, uint64_t row, ui
     const qsf_matrix *m = &p->w->m[kind];
     qsf_matrix part = *m;
     if (p->w->v[kind]) part.scale = p->w->v[kind][row / n];
-    if (p->experts) {
-        qsf_expert_place(p->experts, (uint32_t)p->number, (uint32_t)(row / n), &part);
+    if (p->cpu->experts) {
+        qsf_expert_place(p->cpu->experts, (uint32_t)p->number, (uint32_t)(row / n), &part);
         return part;
     }
     const uint32_t skew = expert_skew(p, kind, row);
@@ -185,7 +185,7 @@ static void adapt_slots(const experts_run *r, bool hidden, qsf_range slots, uint
     const qsf_pass *p = r->job.p;
     const uint32_t wave = wave_first(r), end = wave + (uint32_t)slots.end;
     qsf_lora_expert e = { .first = wave + (uint32_t)slots.begin, .wave = wave };
-    for (; p->lora && e.first < end; e.first += e.n) {
+    for (; p->cpu->lora && e.first < end; e.first += e.n) {
         e.expert = p->b->slot_expert[e.first];
         for (e.n = 1; e.first + e.n < end && p->b->slot_expert[e.first + e.n] == e.expert; e.n++) continue;
         const qsf_matrix_in in = hidden ? expert_hidden(p, e.expert, e.first - wave, e.n)
@@ -202,7 +202,7 @@ static void gather(void *arg, uint32_t thread, uint32_t piece)
     const qsf_buffers *b = p->b;
     const qsf_range slots = qsf_pass_mine(&r->job, piece);
     const bool codes = takes_codes(p);
-    const bool floats = p->lora || qsf_matrix_takes_floats(p, &p->w->m[QSF_K_EXPERT_GATE]) ||
+    const bool floats = p->cpu->lora || qsf_matrix_takes_floats(p, &p->w->m[QSF_K_EXPERT_GATE]) ||
                         qsf_matrix_takes_floats(p, &p->w->m[QSF_K_EXPERT_UP]);
     for (size_t s = slots.begin; p->batch->n > 1 && s < slots.end; s++) {
         const uint32_t row = b->slot_row[wave_first(r) + s];
@@ -234,7 +234,7 @@ static void multiply_part(const experts_run *r, uint32_t i, uint32_t kind, uint3
     y += (e.first - e.wave) * ldy;
     tiles.end = QSF_MIN(tiles.end, qsf_matrix_tiles(&part));
     qsf_matrix_multiply(p, &part, add, in, y, ldy, tiles, thread);
-    if (p->lora) qsf_lora_expert_up(p, kind, &e, skew, y, ldy, tiles);
+    if (p->cpu->lora) qsf_lora_expert_up(p, kind, &e, skew, y, ldy, tiles);
 }
 
 /* The next expert of a piece, and which of its `each` tiles; moves *at on. */
@@ -361,7 +361,7 @@ static void count_products(const experts_run *r, uint32_t kind, uint32_t rows)
     const qsf_matrix *m = &r->job.p->w->m[kind];
     qsf_product product = { .m = m, .rows = n * rows, .n = qsf_ceil_div(wave_slots(r), n) };
     product.kernel = qsf_matrix_kernel(r->job.p, m, product.n);
-    qsf_account_product(r->job.p->account, &product);
+    qsf_account_product(r->job.p->cpu->account, &product);
 }
 
 /* What each expert of the wave multiplies: the rows that chose it, or their hidden rows. */
@@ -369,16 +369,16 @@ static void watch_wave(const experts_run *r, uint32_t kind)
 {
     const qsf_pass *p = r->job.p;
     const qsf_buffers *b = p->b;
-    for (uint32_t i = r->begin; p->watch && i < r->end; i++) {
+    for (uint32_t i = r->begin; p->cpu->watch && i < r->end; i++) {
         const uint32_t first = b->expert_first[i], n = b->expert_first[i + 1] - first, e = b->expert_list[i];
         const qsf_matrix_in in = kind == QSF_K_EXPERT_UP ? expert_in(r, i)
             : expert_hidden(p, e, first - wave_first(r), n);
         qsf_watched w = { .layer = p->number, .kind = kind, .x = in.x, .ld = in.ld,
                           .cols = (uint32_t)in.cols, .n = n, .rows = p->batch->rows,
-                          .row_of = b->slot_row + first, .expert = e + 1, .k = p->k, .pool = p->pool };
-        p->watch->fn(p->watch->user, &w);
+                          .row_of = b->slot_row + first, .expert = e + 1, .k = p->k, .pool = p->cpu->pool };
+        p->cpu->watch->fn(p->cpu->watch->user, &w);
         w.expert = 0;
-        if (kind == QSF_K_EXPERT_DOWN) p->watch->fn(p->watch->user, &w);
+        if (kind == QSF_K_EXPERT_DOWN) p->cpu->watch->fn(p->cpu->watch->user, &w);
     }
 }
 
@@ -386,7 +386,7 @@ static void run_wave(experts_run *r)
 {
     const qsf_pass *p = r->job.p;
     const uint32_t n = r->end - r->begin, slots = wave_slots(r), ff = p->layer->n_ff_expert;
-    if (p->batch->n > 1 || p->lora) qsf_pass_run(&r->job, QSF_OP_EXPERT_ROWS, slots, gather);
+    if (p->batch->n > 1 || p->cpu->lora) qsf_pass_run(&r->job, QSF_OP_EXPERT_ROWS, slots, gather);
     watch_wave(r, QSF_K_EXPERT_UP);
     qsf_pass_run(&r->job, QSF_OP_EXPERT_UP, n * expert_tiles(ff), widen_experts);
     count_products(r, QSF_K_EXPERT_UP, ff);
@@ -537,22 +537,22 @@ static void begin_walk(qsf_pass_job *job, uint32_t n, bool shared)
 {
     const qsf_pass *p = job->p;
     const qsf_buffers *b = p->b;
-    *p->walk = (qsf_expert_walk){ .list = b->expert_list, .first = b->expert_first, .n = n,
+    *p->cpu->walk = (qsf_expert_walk){ .list = b->expert_list, .first = b->expert_first, .n = n,
                                   .rows = p->batch->n, .most = b->n_slots };
-    qsf_experts_begin(p->experts, (uint32_t)p->number, p->walk);
+    qsf_experts_begin(p->cpu->experts, (uint32_t)p->number, p->cpu->walk);
     if (shared) run_shared_first(job);
 }
 
 bool qsf_feed_forward_experts_wave(qsf_pass_job *job)
 {
     const qsf_pass *p = job->p;
-    qsf_expert_walk *walk = p->walk;
+    qsf_expert_walk *walk = p->cpu->walk;
     const bool shared = p->layer->n_ff != 0;
     experts_run r = { .job = *job, .n = walk->n, .begin = walk->begin, .end = walk->end,
                       .sum = shared ? p->b->experts : p->b->tmp };
     run_wave(&r);
     job->clock = r.job.clock;
-    qsf_experts_leave(p->experts, (uint32_t)p->number, walk);
+    qsf_experts_leave(p->cpu->experts, (uint32_t)p->number, walk);
     walk->begin = walk->end;
     if (walk->begin < walk->n) return false;
     walk->n = 0;
@@ -579,7 +579,7 @@ void qsf_feed_forward_experts_run(qsf_pass_job *job)
         qsf_pass_run(job, QSF_OP_ROUTER, qsf_matrix_tiles(&p->w->m[QSF_K_ROUTER]), route);
     qsf_pass_run(job, QSF_OP_ROUTER_CHOICE, p->batch->n, choose);
     const uint32_t n = qsf_router_sort(p);
-    if (p->experts) {
+    if (p->cpu->experts) {
         begin_walk(job, n, shared);
         return;
     }

@@ -191,7 +191,7 @@ static void run_part(qsf_pass_job *job, const layer_part *part)
 /* tmp becomes the sum of what all shares of the layer have made; false: it did not. */
 static bool add_shares(const qsf_pass *p)
 {
-    qsf_reducer *r = p->reducer;
+    qsf_reducer *r = p->cpu->reducer;
     if (r->fn) r->st = r->fn(r->user, p->b->tmp, p->batch->n * p->b->ld_embd);
     return !r->st;
 }
@@ -201,7 +201,7 @@ void qsf_layer_compute(const qsf_pass *p)
     qsf_pass_job job = qsf_pass_begin(p);
     const layer_part *mixer = &layer_mixers[p->layer->mixer];
     const layer_part *feed_forward = &layer_feed_forwards[p->layer->feed_forward];
-    if (p->walk->n) {           /* the layer has been under way, and its experts come wave by wave */
+    if (p->cpu->walk->n) {           /* the layer has been under way, and its experts come wave by wave */
         if (qsf_feed_forward_experts_wave(&job))
             qsf_pass_run(&job, QSF_OP_RESIDUAL, p->batch->n, leave_layer);
         return;
@@ -219,7 +219,7 @@ void qsf_layer_compute(const qsf_pass *p)
         run_part(&job, feed_forward);
         if (!add_shares(p)) return;
     }
-    if (p->walk->n) return;
+    if (p->cpu->walk->n) return;
     qsf_pass_run(&job, QSF_OP_RESIDUAL, p->batch->n, leave_layer);
     if (p->layer->altup) qsf_altup_correct(&job);
     if (p->layer->n_embd_layer) qsf_layer_embedding_run(&job);

@@ -66,12 +66,13 @@ void qsf_mixer_out(qsf_pass_job *job)
 const float *qsf_mixer_before(const qsf_pass *p, size_t r)
 {
     const qsf_batch_row *row = &p->batch->rows[r];
-    return (const float *)(const void *)(qsf_state_before(p->state, row->seq, row->pos) + p->state_place);
+    const uint8_t *before = qsf_state_before(p->cpu->state, row->seq, row->pos);
+    return (const float *)(const void *)(before + p->place.state);
 }
 
 float *qsf_mixer_after(const qsf_pass *p, size_t r)
 {
-    return (float *)(void *)(qsf_state_after(p->state, p->batch->rows[r].seq) + p->state_place);
+    return (float *)(void *)(qsf_state_after(p->cpu->state, p->batch->rows[r].seq) + p->place.state);
 }
 
 qsf_range qsf_mixer_mine(const qsf_pass_job *job, uint32_t piece, size_t columns)
