@@ -1,4 +1,4 @@
-/* What all parts of a pass share: norms, angles, jobs.
+/* What all parts of a pass share: norms, angles, operations.
  * SPDX-License-Identifier: MIT */
 #include "layers/matrix.h"
 
@@ -39,11 +39,6 @@ void qsf_pass_give(const qsf_pass *p, uint32_t kind, const float *x, size_t ld, 
     p->cpu->watch->fn(p->cpu->watch->user, &w);
 }
 
-qsf_pass_job qsf_pass_begin(const qsf_pass *p)
-{
-    return (qsf_pass_job){ .p = p, .clock = qsf_now(p->cpu->platform) };
-}
-
 static uint64_t pass_account(const qsf_pass *p, qsf_op_run *run)
 {
     const uint64_t now = qsf_now(p->cpu->platform);
@@ -72,23 +67,4 @@ uint64_t qsf_pass_alone(const qsf_pass *p, qsf_op op, uint64_t begin)
     qsf_op_run run = { .op = op, .begin = begin };
     if (qsf_pass_recorder(p)) qsf_record_none(qsf_pass_recorder(p));
     return pass_account(p, &run);
-}
-
-void qsf_pass_run(qsf_pass_job *job, qsf_op op, size_t items,
-                  void (*fn)(void *job, uint32_t thread, uint32_t piece))
-{
-    const qsf_pass *p = job->p;
-    const qsf_op_row *row = &qsf_ops[op];
-    const uint32_t n = p->batch->n, most = 4 * qsf_pool_pieces(p->cpu->pool, items);
-    job->items = items;
-    job->n_pieces = qsf_pool_pieces(p->cpu->pool, items);
-    if (n > QSF_ATTENTION_ROWS)         /* a piece of a prompt is long */
-        job->n_pieces = (uint32_t)QSF_MIN(QSF_MIN(most, items), QSF_POOL_PIECES);
-    qsf_op_run run = { .op = op, .begin = job->clock, .n_pieces = job->n_pieces, .size = n, .fn = fn,
-                       .arg = job };
-    for (uint32_t i = 0; i < row->n; i++) {
-        const qsf_matrix *m = &p->w->m[row->kinds[i]];
-        if (m->t.data) run.products[run.n_products++] = (qsf_product){ m, m->t.rows, n, 0 };
-    }
-    job->clock = qsf_pass_share(p, &run);
 }

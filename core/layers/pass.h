@@ -67,28 +67,10 @@ void qsf_pass_norm(const qsf_pass *p, qsf_norm norm, float *y, const float *x, c
 /* The rotary angles of row r of the batch. */
 void qsf_pass_angles(const qsf_pass *p, uint32_t r);
 
-/* A layer is a row of jobs.  The pool's threads take pieces of each, which are rows, tiles or
- * heads; a piece gets the job as its argument. */
-typedef struct qsf_pass_job {
-    const qsf_pass *p;
-    size_t   items;             /* of the job under way, which its pieces share */
-    uint32_t n_pieces;
-    uint64_t clock;             /* when the last job was over */
-} qsf_pass_job;
-
-qsf_pass_job qsf_pass_begin(const qsf_pass *p);
-/* Runs a job of `items` items; all of it is done when this returns.  The time since the last job is
- * charged to the operation. */
-void qsf_pass_run(qsf_pass_job *job, qsf_op op, size_t items,
-                  void (*fn)(void *job, uint32_t thread, uint32_t piece));
-/* Runs the operation that run describes on the pool's threads, outside of a layer's job.  Returns
- * the time when it ended. */
+/* Runs the operation that run describes on the pool's threads.  Returns the time when it
+ * ended. */
 uint64_t qsf_pass_share(const qsf_pass *p, qsf_op_run *run);
 /* Accounts for an operation that the caller has done alone since `begin`.  Returns the time now. */
 uint64_t qsf_pass_alone(const qsf_pass *p, qsf_op op, uint64_t begin);
-static inline qsf_range qsf_pass_mine(const qsf_pass_job *job, uint32_t piece)
-{
-    return qsf_range_of(job->items, piece, job->n_pieces);
-}
 
 #endif
