@@ -57,11 +57,18 @@ static uint32_t next_layer(const qsf_context *c, uint32_t layer)
     return layer;
 }
 
+/* The parts of the head that the batch needs. */
+static uint32_t head_parts(const qsf_context *c)
+{
+    if (c->behind.rows) return 0;
+    return c->batch.n_asked ? c->head_stream.n_parts : c->now.hidden;
+}
+
 /* Rows are embedded or, if x is not NULL, are the output of the layer before the first one here. */
 static void batch_input(qsf_context *c, const float *x)
 {
     const qsf_pass p = step_pass(c);
-    c->now.stage = x ? 1 + next_layer(c, 0) : 0;
+    c->now.stage = x ? qsf_stage_of(c->hp, next_layer(c, 0)) : (qsf_stage){ QSF_STAGE_EMBEDDING, 0 };
     if (!x) {
         qsf_embedding_begin(&c->embedding, &p);
         return;
@@ -157,19 +164,20 @@ typedef struct step_weights {
 /* Brings them; wait: does not return QSF_PENDING. */
 static qsf_status step_fetch(qsf_context *c, bool wait, step_weights *need)
 {
-    const uint32_t stage = c->now.stage, n_layers = c->hp->n_layers;
-    if (stage == 0) return qsf_embedding_fetch(&c->embedding, &c->batch, wait, &need->w, &c->error);
-    if (stage > n_layers && !c->batch.n_asked)
+    const qsf_stage stage = c->now.stage;
+    if (stage.kind == QSF_STAGE_EMBEDDING)
+        return qsf_embedding_fetch(&c->embedding, &c->batch, wait, &need->w, &c->error);
+    if (stage.kind == QSF_STAGE_HEAD && !c->batch.n_asked)
         return qsf_head_stream_norm(&c->head_stream, wait, &need->head.final, &c->error);
-    if (stage > n_layers)
-        return qsf_head_stream_fetch(&c->head_stream, stage - n_layers - 1, wait, &need->head, &c->error);
-    const qsf_unit_id layer = qsf_id_layer(stage - 1);
+    if (stage.kind == QSF_STAGE_HEAD)
+        return qsf_head_stream_fetch(&c->head_stream, stage.number, wait, &need->head, &c->error);
+    const qsf_unit_id layer = qsf_id_layer(stage.number);
     const qsf_status st = qsf_fetch_unit(&c->fetch, layer, false, &need->w, &c->error);
     if (!st && c->now.walk.n)
         return qsf_experts_get(&c->experts, layer.number, &c->now.walk, wait, &c->error);
     if (st != QSF_PENDING) return st;
     /* The buffer of the last layer is free: the one after this begins to travel. */
-    qsf_layers_ahead(&c->fetch, stage - 1);
+    qsf_layers_ahead(&c->fetch, stage.number);
     return wait ? qsf_fetch_unit(&c->fetch, layer, true, &need->w, &c->error) : st;
 }
 
@@ -246,7 +254,7 @@ static qsf_status compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
     const uint32_t to = c->now.hidden
         ? next : qsf_exit_next(&c->early_exit, &c->batch, p, c->now.n_new, layer, next);
     for (uint32_t i = next; i < to; i++) c->stats.layers_left += !qsf_layer_skipped(&c->fetch, i);
-    c->now.stage = 1 + to;
+    c->now.stage = qsf_stage_of(c->hp, to);
     return QSF_OK;
 }
 
@@ -257,7 +265,7 @@ static qsf_status compute_head(qsf_context *c, qsf_pass *p, uint32_t part, const
         qsf_head_hidden(p, c->batch.n - c->now.n_new, c->now.n_new);
         c->now.n_hidden = c->now.n_new;
     }
-    c->now.stage++;
+    c->now.stage.number++;
     if (!c->batch.n_asked) return QSF_OK;
     qsf_lora_rows(&c->lora, &c->batch, true);
     const qsf_status st = qsf_lora_fetch(&c->lora, c->hp->n_layers + 1, &c->error);
@@ -272,23 +280,24 @@ static qsf_status compute_head(qsf_context *c, qsf_pass *p, uint32_t part, const
 static qsf_status step_compute(qsf_context *c, const step_weights *have)
 {
     qsf_status st;
-    const uint32_t n_layers = c->hp->n_layers, stage = c->now.stage;
+    const uint32_t n_layers = c->hp->n_layers;
+    const qsf_stage stage = c->now.stage;
     qsf_pass p = step_pass(c);
     p.w = have->w;
-    if (stage == 0) {
+    if (stage.kind == QSF_STAGE_EMBEDDING) {
         const uint32_t *places = c->hp->tied ? qsf_head_places(&c->head) : NULL;
         const uint64_t begin = qsf_now(c->platform);
-        if (qsf_embedding_compute(&c->embedding, &p, places)) c->now.stage = 1 + next_layer(c, 0);
+        if (qsf_embedding_compute(&c->embedding, &p, places))
+            c->now.stage = qsf_stage_of(c->hp, next_layer(c, 0));
         (void)qsf_pass_alone(&p, QSF_OP_EMBEDDING, begin);
-    } else if (stage <= n_layers) {
-        if ((st = compute_layer(c, &p, stage - 1)) || (st = step_finite(c, stage - 1))) return st;
-    } else if ((st = compute_head(c, &p, stage - n_layers - 1, &have->head))) {
+    } else if (stage.kind == QSF_STAGE_LAYER) {
+        if ((st = compute_layer(c, &p, stage.number)) || (st = step_finite(c, stage.number))) return st;
+    } else if ((st = compute_head(c, &p, stage.number, &have->head))) {
         return st;
     }
-    if (c->now.stage > n_layers) c->now.n_states = qsf_part_ends(c->model->source) ? 0 : c->batch.n;
-    const uint32_t end = c->behind.rows ? n_layers
-        : n_layers + (c->batch.n_asked ? c->head_stream.n_parts : c->now.hidden);
-    if (c->now.stage <= end) return QSF_PENDING;
+    if (c->now.stage.kind != QSF_STAGE_HEAD) return QSF_PENDING;
+    c->now.n_states = qsf_part_ends(c->model->source) ? 0 : c->batch.n;
+    if (c->now.stage.number < head_parts(c)) return QSF_PENDING;
     if (c->behind.rows && (st = qsf_behind_compute(c))) return st;
     check_logits(c);
     if ((st = step_finite(c, n_layers))) return st;
@@ -308,12 +317,12 @@ static bool step_does_record(const qsf_context *c)
 
 static qsf_status step_recorded(qsf_context *c, const step_weights *have)
 {
-    const uint32_t stage = c->now.stage, n_layers = c->hp->n_layers;
-    const bool layer = stage > 0 && stage <= n_layers;
+    static const char *const names[] = { "embedding", "layer", "head" };
+    const qsf_stage stage = c->now.stage;
     const uint64_t begin = qsf_now(c->platform);
     const qsf_status st = step_compute(c, have);
-    qsf_record_stretch(&c->recorder, QSF_RECORD_STEP, layer ? "layer" : stage ? "head" : "embedding",
-                       layer ? (int32_t)stage - 1 : -1, c->batch.n, begin);
+    qsf_record_stretch(&c->recorder, QSF_RECORD_STEP, names[stage.kind],
+                       stage.kind == QSF_STAGE_LAYER ? (int32_t)stage.number : -1, c->batch.n, begin);
     if (!st) qsf_record_stretch(&c->recorder, QSF_RECORD_BATCH, "batch", -1, c->now.n_new, c->now.begun_ns);
     return st;
 }
@@ -338,7 +347,9 @@ qsf_status qsf_step(qsf_context *c, bool *waiting)
 
 uint32_t qsf_batch_layer(const qsf_context *c)
 {
-    return c->now.active ? QSF_MIN(QSF_MAX(c->now.stage, 1) - 1, c->hp->n_layers) : c->hp->n_layers;
+    const qsf_stage stage = c->now.stage;
+    if (!c->now.active || stage.kind == QSF_STAGE_HEAD) return c->hp->n_layers;
+    return stage.kind == QSF_STAGE_LAYER ? stage.number : 0;
 }
 
 qsf_status qsf_wait(qsf_context *c)
