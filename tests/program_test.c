@@ -82,7 +82,7 @@ static void check_program(const qsf_layer *l)
     }
 }
 
-/* The names of the operations of rows that run, as "a, b"; rows of the caller's have none. */
+/* The names of the operations that threads share, as "a, b". */
 static void check_names(const qsf_program *g, const char *expected)
 {
     char names[512] = "";

@@ -253,7 +253,8 @@ static void widen_experts(const qsf_pass *p, const qsf_task *t)
         const uint32_t i = next_part(p, &at, t->end, expert_tiles(rows), &tiles);
         const qsf_matrix_in in = expert_in(p, i);
         float *up = p->layer->experts_plain ? b->slot_gate : b->slot_up;
-        multiply_part(p, i, QSF_K_EXPERT_UP, QSF_K_EXPERT_UP_BIAS, rows, &in, up, b->ld_slot, tiles, t->thread);
+        multiply_part(p, i, QSF_K_EXPERT_UP, QSF_K_EXPERT_UP_BIAS, rows, &in, up, b->ld_slot, tiles,
+                      t->thread);
         if (p->layer->experts_plain) continue;
         multiply_part(p, i, QSF_K_EXPERT_GATE, QSF_K_EXPERT_GATE_BIAS, rows, &in, b->slot_gate, b->ld_slot,
                       tiles, t->thread);
@@ -297,7 +298,7 @@ static void add_slots(const qsf_pass *p, const qsf_task *t)
     const qsf_buffers *b = p->b;
     const uint32_t k = p->layer->n_used, first = wave_first(p), end = first + (uint32_t)qsf_wave_slots(p);
     const uint32_t n = p->layer->n_expert_embd;
-    float *sums = p->layer->n_ff ? b->experts : b->tmp;         /* with shared ones: their outputs are in tmp */
+    float *sums = p->layer->n_ff ? b->experts : b->tmp;         /* tmp has the shared ones' outputs */
     for (size_t i = t->begin; i < t->end; i++) {
         float *sum = sums + i * b->ld_embd;
         if (!p->cpu->walk->begin) memset(sum, 0, n * sizeof *sum);

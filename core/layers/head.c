@@ -130,8 +130,8 @@ void qsf_head_rows(const qsf_head *h, const qsf_pass *p, const qsf_head_part *pa
 {
     head_rows_job job = { h, p, part, mask, j, qsf_pool_pieces(p->cpu->pool, qsf_matrix_tiles(&part->m)), 0 };
     qsf_op_run run = { .op = QSF_OP_HEAD, .begin = qsf_now(p->cpu->platform),
-                       .n_pieces = job.n_pieces, .size = 1, .fn = head_rows_piece, .arg = &job, .n_products = 1,
-                       .products = { { &part->m, 0, 1, 0 } }, .tiles = &job.tiles };
+                       .n_pieces = job.n_pieces, .size = 1, .fn = head_rows_piece, .arg = &job,
+                       .n_products = 1, .products = { { &part->m, 0, 1, 0 } }, .tiles = &job.tiles };
     (void)qsf_pass_share(p, &run);
 }
 

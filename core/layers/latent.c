@@ -111,7 +111,8 @@ static void widen_values(const qsf_pass *p, const qsf_task *t)
     const qsf_matrix *m = &p->w->m[l->latent_joined ? QSF_K_KV_B : QSF_K_VALUE_UP];
     for (size_t h = t->begin; h < t->end; h++)
         multiply_head(p, m, h * (before + n) + before, n,
-                      p->b->att + (h + 1) * l->head_dim - l->kv_latent, p->b->ld_q, p->b->q + h * n, t->thread);
+                      p->b->att + (h + 1) * l->head_dim - l->kv_latent, p->b->ld_q, p->b->q + h * n,
+                      t->thread);
 }
 
 /* ---- rows of the program ---- */

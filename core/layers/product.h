@@ -8,7 +8,7 @@
 
 /* The rows of a view, as matrices take them. */
 qsf_matrix_in qsf_view_in(const qsf_pass *p, const qsf_view *v);
-/* The function of a product's row: its matrices times `in`, plus biases, to the buffers it names. */
+/* The function of a product's row: its matrices times `in`, plus biases, to the buffers named. */
 void qsf_product_row(const qsf_pass *p, const qsf_task *t);
 
 #endif

@@ -24,7 +24,7 @@ static bool reads_codes(const qsf_program_row *r)
 
 /* The row that can make codes of what row `at` reads, while it has the rows in hand: the last one
  * before it that goes by rows, if the codes are not used and the rows not changed in between.
- * g->n: there is none. */
+ * g->n: no row can. */
 static uint32_t maker_of(const qsf_program *g, uint32_t at)
 {
     const qsf_program_row *reader = &g->rows[at];

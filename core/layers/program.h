@@ -75,8 +75,8 @@ struct qsf_program_row {
     bool     backwards;         /* later items first: they take longer */
     qsf_view in;
     /* A product's matrices, those that the layer has: kinds, kinds of their biases (0: none), and
-     * the buffers of their results.  A matrix with the same buffer as the one before continues after
-     * its last tile. */
+     * the buffers of their results.  A matrix with the same buffer as the one before continues
+     * after its last tile. */
     uint8_t  n, kinds[QSF_OP_PRODUCTS], bias[QSF_OP_PRODUCTS], to[QSF_OP_PRODUCTS];
     uint32_t to_first;                          /* the first column of the first result, and what is */
     size_t (*to_at)(const qsf_pass *p);         /* added if it depends on matrices; or NULL */
