@@ -17,7 +17,8 @@ void qsf_mixer_list_out(const qsf_layer *l, qsf_program *g)
 {
     QSF_ADD(g, .op = QSF_OP_MIX_OUT, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
             .in = { .buffer = QSF_BUF_ATT, .cols = l->mix_inner }, .codes = QSF_OP_MIX_CODES,
-            .watch = 1 + QSF_K_MIX_OUT, .n = 1, .kinds = { QSF_K_MIX_OUT }, .to = { QSF_BUF_TMP }, .fn = qsf_product_row);
+            .watch = 1 + QSF_K_MIX_OUT, .n = 1, .kinds = { QSF_K_MIX_OUT }, .to = { QSF_BUF_TMP },
+            .fn = qsf_product_row);
 }
 
 void qsf_mixer_list_columns(qsf_program *g, uint8_t work, uint32_t cols, uint32_t writes, qsf_row_fn *fn)
