@@ -7,6 +7,7 @@
 #include "base/reserve.h"
 #include "engine/behind.h"
 #include "engine/early_exit.h"
+#include "engine/kv_tables.h"
 #include "engine/thread_count.h"
 #include "layers/cpu.h"
 #include "layers/embedding.h"
@@ -72,7 +73,8 @@ struct qsf_context {
     qsf_head_stream head_stream;
     qsf_head       head;
 
-    qsf_kv         kv;               /* sequences */
+    qsf_kv_tables  tables;           /* sequences */
+    qsf_kv         kv;               /* their keys and values */
     qsf_kv_attention kv_attention;
     qsf_state      state;
     qsf_early_exit early_exit;

@@ -9,7 +9,7 @@
 static qsf_pass step_pass(qsf_context *c)
 {
     c->cpu = (qsf_cpu){ .platform = c->platform, .pool = c->pool, .ropes = c->ropes,
-                        .n_ropes = c->model->source->n_ropes, .kv = &c->kv,
+                        .n_ropes = c->model->source->n_ropes, .kv = &c->kv, .seqs = c->tables.seqs,
                         .state = c->state.bytes ? &c->state : NULL, .key_bias = &c->key_bias,
                         .kv_attention = &c->kv_attention,
                         .experts = c->experts.fetch ? &c->experts : NULL, .walk = &c->now.walk,
@@ -107,8 +107,8 @@ static qsf_status batch_begin(qsf_context *c, const qsf_row *rows, size_t n, con
     const bool ends = qsf_part_ends(c->model->source), asks = ends || c->behind.rows;
     const uint32_t end = qsf_seq_end(c);
     for (uint32_t s = 0; s < c->o.n_seqs; s++) {
-        if (c->o.kv_window) qsf_kv_slide(&c->kv, s, c->o.kv_window, c->o.kv_sinks, c->o.kv_heavy);
-        c->now.old_length[s] = c->kv.seqs[s].length;
+        if (c->o.kv_window) qsf_kv_slide(&c->tables, s, c->o.kv_window, c->o.kv_sinks, c->o.kv_heavy);
+        c->now.old_length[s] = c->tables.seqs[s].length;
     }
     c->now.active = true;
     c->now.hidden = c->hidden && ends;
@@ -117,10 +117,10 @@ static qsf_status batch_begin(qsf_context *c, const qsf_row *rows, size_t n, con
     c->batch.n = c->now.n_new = (uint32_t)n;
     c->batch.n_asked = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const uint32_t s = (uint32_t)rows[i].seq, pos = c->kv.seqs[s].length;
+        const uint32_t s = (uint32_t)rows[i].seq, pos = c->tables.seqs[s].length;
         c->batch.rows[i] = (qsf_batch_row){ s, pos, rows[i].token,
                                             rows[i].logits && asks ? (int32_t)c->batch.n_asked++ : -1 };
-        if (pos >= end || qsf_kv_grow(&c->kv, s, 1)) {
+        if (pos >= end || qsf_kv_grow(&c->tables, s, 1)) {
             qsf_batch_drop(c);
             return qsf_fail(&c->error, QSF_E_FULL, "the context of %u positions is full", (unsigned)end);
         }
@@ -188,7 +188,7 @@ static void batch_done(qsf_context *c)
     if (c->hp->both_ways)       /* the next batch has other texts */
         for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, 0);
     qsf_state_batch_done(&c->state);
-    qsf_kv_attention_collect(&c->kv_attention, &c->kv, true);
+    qsf_kv_attention_collect(&c->kv_attention, c->tables.seqs, true);
     qsf_exit_end(&c->early_exit);
     if (batch_threads(c)) qsf_thread_count_took(batch_threads(c), ns);
     if (c->now.n_new == c->batch.n_asked) {

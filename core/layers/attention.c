@@ -149,10 +149,10 @@ static void place_key(const qsf_pass *p, uint32_t row, uint32_t kv)
         memset(wide, 0, sizeof wide);
         memcpy(wide[0], k, hd * sizeof *k);
         memcpy(wide[1], v, hd * sizeof *v);
-        qsf_kv_store(p->cpu->kv, p->k, p->place.kv, b->seq, b->pos, kv, wide[0], wide[1]);
+        qsf_kv_store(p->cpu->kv, p->k, p->place.kv, &p->cpu->seqs[b->seq], b->pos, kv, wide[0], wide[1]);
         return;
     }
-    qsf_kv_store(p->cpu->kv, p->k, p->place.kv, b->seq, b->pos, kv, k, v);
+    qsf_kv_store(p->cpu->kv, p->k, p->place.kv, &p->cpu->seqs[b->seq], b->pos, kv, k, v);
 }
 
 /* ---- what a row sees ---- */
@@ -167,7 +167,7 @@ static attention_view layer_view(const qsf_pass *p, uint32_t seq)
     const uint32_t own = p->layer->window, kept = p->o->kv_window;
     if (p->layer->both_ways)
         return (attention_view){ .window = own, .far = own, .both = true,
-                                 .last = p->cpu->kv->seqs[seq].length - 1 };
+                                 .last = p->cpu->seqs[seq].length - 1 };
     /* With heavy hitters: whatever is there. */
     if (!kept || p->o->kv_heavy || (own && own <= kept)) return (attention_view){ .window = own, .far = own };
     return (attention_view){ .window = kept, .sinks = p->o->kv_sinks, .far = own };
@@ -324,7 +324,7 @@ static void attend_blocks(const qsf_pass *p, attention_scratch *a, qsf_row_group
 {
     const qsf_batch_row *rows = &p->batch->rows[g.first];
     const qsf_kv_layout *layout = &p->cpu->kv->layout;
-    const qsf_kv_seq *seq = &p->cpu->kv->seqs[rows[0].seq];
+    const qsf_kv_seq *seq = &p->cpu->seqs[rows[0].seq];
     const size_t rep = p->layer->n_heads / p->layer->n_kv_heads;
     const uint32_t last = a->view.both ? a->view.last : rows[g.n - 1].pos;
     uint32_t begin = rows[0].pos;
@@ -366,7 +366,7 @@ static void attend(const qsf_pass *p, qsf_row_group g, uint32_t kv, uint32_t thr
     }
     layout->ops->begin(layout, p->k, &a.work);
     if (bias) qsf_bias_factors(p->cpu->key_bias, a.bias, a.work.q, vectors, hd, bias, a.work.scale);
-    a.counts = qsf_kv_attention_begin(p->cpu->kv_attention, &p->cpu->kv->seqs[s], s, vectors, thread);
+    a.counts = qsf_kv_attention_begin(p->cpu->kv_attention, &p->cpu->seqs[s], s, vectors, thread);
     attend_blocks(p, &a, g, kv, bias);
     qsf_kv_attention_end(&a.counts, a.m, a.l);
     for (size_t v = 0; v < vectors; v++) {

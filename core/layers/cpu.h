@@ -24,6 +24,7 @@ typedef struct qsf_cpu {
     const qsf_rope     *ropes;          /* [n_ropes] their tables are output */
     uint32_t            n_ropes;
     const qsf_kv       *kv;             /* its bytes are output */
+    const qsf_kv_seq   *seqs;           /* where sequences' positions are in it */
     const qsf_state    *state;          /* its bytes are output; NULL: no layer of the model has any */
     const qsf_key_bias *key_bias;
     const qsf_kv_attention *kv_attention;       /* its counts are output */
