@@ -1,6 +1,6 @@
 /* Buffers by name.
  * SPDX-License-Identifier: MIT */
-#include "layers/buffers.h"
+#include "layers/buffer_names.h"
 
 /* Where qsf_buffers has a buffer and the distance of its rows. */
 #define PLACE(member, ld) { offsetof(qsf_buffers, member), offsetof(qsf_buffers, ld) }

@@ -51,18 +51,6 @@ typedef struct qsf_buffers {
     size_t ld_embd, ld_q, ld_kv, ld_ff, ld_mix, ld_vocab, ld_attention, max_cols;
 } qsf_buffers;
 
-/* Buffers of floats, by name. */
-typedef enum qsf_buffer_name {
-    QSF_BUF_NONE, QSF_BUF_X, QSF_BUF_XN, QSF_BUF_TMP, QSF_BUF_Q, QSF_BUF_K, QSF_BUF_V, QSF_BUF_ATT,
-    QSF_BUF_GATE, QSF_BUF_UP, QSF_BUF_X0, QSF_BUF_TABLE, QSF_BUF_ALT, QSF_BUF_PREDICTED, QSF_BUF_LAUREL,
-    QSF_BUF_FIRST, QSF_BUF_MIX, QSF_BUF_ROUTE, QSF_BUF_EXPERTS, QSF_BUF_SLOT_X, QSF_BUF_SLOT_GATE,
-    QSF_BUF_SLOT_UP,
-    QSF_N_BUFFERS
-} qsf_buffer_name;
-
-/* A buffer's rows: the first one, and how far they are apart. */
-float *qsf_buffer_of(const qsf_buffers *b, uint8_t name, size_t *ld);
-
 /* Lays the buffers out from base (NULL: only counts) and returns their bytes. */
 uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_source *s,
                             const qsf_context_options *o);

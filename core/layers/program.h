@@ -9,6 +9,7 @@
 #ifndef QSF_PROGRAM_H
 #define QSF_PROGRAM_H
 
+#include "layers/buffer_names.h"
 #include "layers/pass.h"
 
 /* What a row does, for devices that have to find their own way to do it. */
