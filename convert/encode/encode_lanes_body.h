@@ -1,7 +1,7 @@
-/* The loops of lanes.h, for LANES rows in a vector; LANE(name) is a name of this set.
+/* The loops of encode_lanes.h, for LANES rows in a vector; LANE(name) is a name of this set.
  * SPDX-License-Identifier: MIT
  *
- * No guard: lanes_NAME.c include it once each, with an instruction set in force. */
+ * No guard: encode_lanes_NAME.c include it once each, with an instruction set in force. */
 #define vf LANE(vf)
 #define vi LANE(vi)
 #define vd LANE(vd)

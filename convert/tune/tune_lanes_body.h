@@ -1,8 +1,8 @@
-/* The loops of lanes.h in vectors of LANES floats; LANE(name) is a name of this set, LANE_FMA(a, b,
- * c) is a * b + c.
+/* The loops of tune_lanes.h in vectors of LANES floats; LANE(name) is a name of this set,
+ * LANE_FMA(a, b, c) is a * b + c.
  * SPDX-License-Identifier: MIT
  *
- * No guard: lanes_NAME.c include it once each, with an instruction set in force. */
+ * No guard: tune_lanes_NAME.c include it once each, with an instruction set in force. */
 #define vf LANE(vf)
 #define vi LANE(vi)
 
