@@ -53,9 +53,11 @@ bool pipe_receive(int from, bool wait, pipe_message *m)
         link_fail("rank %d sent a message of unknown kind %u", from, (unsigned)head.kind);
         return false;
     }
-    const size_t whole = sizeof head + pipe_kinds[head.kind].bytes;
-    if (head.bytes != pipe_kinds[head.kind].bytes || len < whole || (len > whole && !pipe_kinds[head.kind].has_tail)) {
-        link_fail("rank %d sent a damaged \"%s\" message of %zu bytes", from, pipe_kinds[head.kind].name, len);
+    const uint16_t expected = pipe_kinds[head.kind].bytes;
+    const size_t whole = sizeof head + expected;
+    if (head.bytes != expected || len < whole || (len > whole && !pipe_kinds[head.kind].has_tail)) {
+        link_fail("rank %d sent a damaged \"%s\" message of %zu bytes", from, pipe_kinds[head.kind].name,
+                  len);
         return false;
     }
     m->kind = (pipe_kind)head.kind;
