@@ -1,7 +1,7 @@
 /* The messages of qsf-mpi's pipeline: what is written is read again, and what is not whole is
  * refused.  Here the link is a buffer.
  * SPDX-License-Identifier: MIT */
-#include "../mpi/pipe_message.c"
+#include "../../mpi/pipe_message.c"
 
 #include "test.h"
 
