@@ -21,8 +21,7 @@ typedef struct run_settings {
         *rerank;
     qsf_turn_options turn;            /* from the options; prompt_begin adds the rest */
     option_list stop;
-    trace_settings trace;
-    about_settings about;
+    program_settings program;
     bool mpi, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, add_special,
         parse_special, embedding, embed_plain, no_generation, continue_final, adapted, json_object;
     long long chunks, json_blanks;
