@@ -32,7 +32,7 @@ static void put(key_text *k, const char *bytes, size_t len)
 
 static bool ends_name(char c) { return !c || c == '/'; }
 
-/* What stands for the tree, or a build in it, at the beginning of text; how much of text that is. */
+/* What stands for the tree, or for a build in it, at the beginning of text; how much that is. */
 static size_t place(const char *text, const char *tree, const char **name)
 {
     const size_t len = strlen(tree);
