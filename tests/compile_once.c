@@ -71,7 +71,7 @@ static bool is_one_of(const char *word, const char *const *words)
 /* The words of a command that make a difference: compile_once.py has the same rules. */
 static void key(key_text *k, char **command, const char *tree)
 {
-    static const char *const left_out[] = { "-Werror", "-O1", "-DQSF_TEST_SHORT", "-MD", NULL };
+    static const char *const left_out[] = { "-Werror", "-O0", "-O1", "-DQSF_TEST_SHORT", "-MD", NULL };
     static const char *const with_next[] = { "-o", "-MT", "-MF", NULL };
     const char *base = strrchr(command[0], '/');
     if (!strcmp(base ? base + 1 : command[0], "ccache")) command++;

@@ -2,8 +2,8 @@
 SPDX-License-Identifier: MIT
 
 An object is taken if the same compiler had the same arguments, apart from the folders of tree and build,
--Werror, the tests' own -O1 and how long the tests may take. docs_commands.py tries the documents' builds
-with it: everything except compiling is done as written.
+-Werror, the tests' own -O0 or -O1 and how long the tests may take. docs_commands.py tries the documents'
+builds with it: everything except compiling is done as written.
 """
 
 import json, os, pathlib, re, shlex, subprocess
@@ -17,7 +17,7 @@ def key(command, tree):
     if os.path.basename(command[0]) == "ccache":
         command = command[1:]
     for word in command:
-        if skip or word in ("-Werror", "-O1", "-DQSF_TEST_SHORT", "-MD"):
+        if skip or word in ("-Werror", "-O0", "-O1", "-DQSF_TEST_SHORT", "-MD"):
             skip = False
         elif word in ("-o", "-MT", "-MF"):
             skip = True

@@ -103,7 +103,7 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
         set(soak "${work}/soak.log")
         set(soak_seconds "$ENV{QSF_SOAK_SECONDS}")
         if(NOT soak_seconds)
-            set(soak_seconds 180)
+            set(soak_seconds 120)
         endif()
         math(EXPR most "${soak_seconds} + 700")
         qsf_script(serve_soak_begin 60 serve_soak_test.py $<TARGET_FILE:qsf-serve> --begin "${soak}")
@@ -118,9 +118,9 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
 endif()
 
 # ---- layers apart, sequences that are cut and shared ----
-set(every 1)                # under the sanitizers every third model: the others run the same functions
+set(every 1)                # under the sanitizers every fifth model: the others run the same functions
 if(QSF_SANITIZE)
-    set(every 3)
+    set(every 5)
 endif()
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     qsf_test_program(part_models part_models.c)
@@ -221,7 +221,7 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release" OR QSF_SANITIZE)
         qsf_script(parity_files 2400 ${parity} --only files ${few})
     endif()
     if(NOT QSF_SANITIZE)
-        qsf_script(convert_atomic_test 1200 convert_atomic.py $<TARGET_FILE:qsf-convert> 6)
+        qsf_script(convert_atomic_test 1200 convert_atomic.py $<TARGET_FILE:qsf-convert> 4)
     endif()
     if(qsf_yyjson AND NOT QSF_SANITIZE MATCHES "thread")
         qsf_script(convert_files_test 300 convert_files.py $<TARGET_FILE:qsf-convert> $<TARGET_FILE:qsf-run>)
@@ -259,7 +259,7 @@ if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "rele
     qsf_script(chat_foreign 300 chat_foreign.py $<TARGET_FILE:chat_test>)
     if(TARGET schema_accept)
         qsf_script(regex_random 120 regex_random.py $<TARGET_FILE:schema_accept>)
-        qsf_script(lark_random 300 lark_random.py $<TARGET_FILE:schema_accept>)
+        qsf_script(lark_random 300 lark_random.py $<TARGET_FILE:schema_accept> 200)
     endif()
     if(TARGET answers)
         qsf_script(answers_test 120 answers.py $<TARGET_FILE:answers> "${models}/smollm2-135m-q4_1.gguf"
@@ -269,7 +269,7 @@ if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "rele
     qsf_script(jinja_suite 300 jinja_suite.py $<TARGET_FILE:jinja_test>)
     qsf_script(words_exact 300 words_exact.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>)
     qsf_script(pipeline_exact 900 pipeline_exact.py $<TARGET_FILE:token_lines> $<TARGET_FILE:qsf-convert>
-        --texts 40)
+        --texts 20)
     qsf_script(tokenizer_exact 1800 tokenizer_exact.py $<TARGET_FILE:qsf-run>
         --words $<TARGET_FILE:tokenizer_test> --models "${models}" --quick)
 endif()
