@@ -6,7 +6,8 @@
 #   qsf-relaxed         and relaxed SIMD's dot product
 #   *-threads           with a shared memory          pages with cross-origin isolation, Node.js
 #
-# js/ and the modules together are the package: ${CMAKE_BINARY_DIR}/js is complete after a build.
+# js/, web/ and the modules together are the package: ${CMAKE_BINARY_DIR}/js is complete after a
+# build. There all scripts lie in one folder, so that "../js/" of imports in web/ becomes "./".
 
 set(QSF_WASM_FEATURES -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext)
 file(GLOB qsf_wasm_sources CONFIGURE_DEPENDS core/*.c core/*/*.c kernels/*.c platform/wasm/*.c)
@@ -149,6 +150,17 @@ foreach(script IN LISTS qsf_scripts)
     add_custom_command(OUTPUT "${qsf_package}/${script}" COMMAND ${CMAKE_COMMAND} -E copy
         "${PROJECT_SOURCE_DIR}/js/${script}" "${qsf_package}/${script}"
         DEPENDS "js/${script}" VERBATIM)
+    list(APPEND qsf_copies "${qsf_package}/${script}")
+endforeach()
+file(GLOB qsf_scripts CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/web" web/*.js)
+foreach(script IN LISTS qsf_scripts)
+    if("${qsf_package}/${script}" IN_LIST qsf_copies)
+        message(FATAL_ERROR "js/ and web/ both have ${script}, but the package is one folder")
+    endif()
+    add_custom_command(OUTPUT "${qsf_package}/${script}" COMMAND ${CMAKE_COMMAND}
+        "-DFROM=${PROJECT_SOURCE_DIR}/web/${script}" "-DTO=${qsf_package}/${script}"
+        -P "${PROJECT_SOURCE_DIR}/cmake/PackageScript.cmake"
+        DEPENDS "web/${script}" cmake/PackageScript.cmake VERBATIM)
     list(APPEND qsf_copies "${qsf_package}/${script}")
 endforeach()
 add_custom_command(OUTPUT "${qsf_package}/LICENSE" COMMAND ${CMAKE_COMMAND} -E copy
