@@ -5,7 +5,9 @@
 # with two under "release" and "tsan".
 set(parity parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-convert> --threads 1)
 
-qsf_script(cli_test 1200 cli/cli_test.py $<TARGET_FILE:qsf-run>)
+if(NOT QSF_SANITIZE MATCHES "thread")
+    qsf_script(cli_test 1200 cli/cli_test.py $<TARGET_FILE:qsf-run>)
+endif()
 if(NOT QSF_SANITIZE)            # whose own memory is not in a budget
     qsf_script(experts_file_test 600 core/weights/experts_file_test.py $<TARGET_FILE:qsf-run>
                $<TARGET_FILE:qsf-convert> "${work}")
@@ -20,9 +22,13 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan|clang)$")
     qsf_script(cli_options_test 600 cli/cli_options_test.py $<TARGET_FILE:qsf-run> ${options_serve})
 endif()
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
-    qsf_script(cli_embed_test 600 cli/cli_embed_test.py $<TARGET_FILE:qsf-run>)
     qsf_script(cli_lora_test 600 cli/cli_lora_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>)
+endif()
+# Under the sanitizers peft_test, parity_encoders and share_test run the same functions.
+if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
+    qsf_script(cli_embed_test 600 cli/cli_embed_test.py $<TARGET_FILE:qsf-run>)
     qsf_script(cli_peft_test 600 cli/cli_peft_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>)
+    qsf_script(cli_share_test 300 cli/cli_share_test.py $<TARGET_FILE:qsf-convert> $<TARGET_FILE:qsf-run>)
 endif()
 qsf_script(cli_chat_test 600 cli/cli_chat_test.py $<TARGET_FILE:qsf-run>)
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
@@ -239,7 +245,6 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release" OR QSF_SANITIZE)
     endif()
     if(NOT QSF_SANITIZE MATCHES "thread")
         qsf_script(qsf_reader_test 600 core/model/qsf_reader_test.py $<TARGET_FILE:qsf_test>)
-        qsf_script(cli_share_test 300 cli/cli_share_test.py $<TARGET_FILE:qsf-convert> $<TARGET_FILE:qsf-run>)
     endif()
 endif()
 
@@ -290,9 +295,9 @@ qsf_slow(parity_real_gemma3 parity_real_qwen2.5 parity_perplexity_smollm2 parity
 # What takes over five seconds with sanitizers, reads no foreign bytes and also runs without
 # them.
 if(QSF_SANITIZE)
-    qsf_slow(parity_hf parity_encoders part_models_test budget_models_test cli_options_test cli_peft_test
-        cli_share_test cli_embed_test cli_lora_test cli_convert_test terminal_chat_test serve_accepts_test
-        serve_embeddings_test serve_lora_test serve_models_test qsf_parity_test convert_files_test)
+    qsf_slow(parity_hf parity_encoders part_models_test budget_models_test cli_options_test cli_lora_test
+        cli_convert_test terminal_chat_test serve_accepts_test serve_embeddings_test serve_lora_test
+        serve_models_test qsf_parity_test convert_files_test)
 endif()
 
 # The longest begin first.
