@@ -1,5 +1,5 @@
-/* The kernel table test, as a WASI program in a page of real Chromium: with relaxed SIMD.  With plain
- * SIMD it runs in Node.js (wasm.kernels_test).
+/* The kernel table test with relaxed SIMD, as a WASI program in a page of real Chromium.  The one
+ * with plain SIMD runs in Node.js.
  * SPDX-License-Identifier: MIT
  *
  * QSF_TEST_CHROMIUM names the browser (chromium), QSF_TEST_TOOLS the folder with playwright-core,
