@@ -71,6 +71,22 @@ void fragment(qsf_model *model, qsf_context *context, const qsf_row *rows, size_
 """
 TURNS = FRAGMENT.replace("qsf_error err", "qsf_turn *turn, qsf_turn_piece piece")
 TURNS = TURNS.replace("(void)err", "(void)turn")
+TALK = """#include <qsf.h>
+void show(const qsf_answer_event *event);
+void fragment(qsf_model *model, qsf_turn *turn, qsf_sampler *sampler, const char *tools, const char *messages,
+              size_t len);
+void fragment(qsf_model *model, qsf_turn *turn, qsf_sampler *sampler, const char *tools, const char *messages,
+              size_t len)
+{
+qsf_chat_options chat = { .size = sizeof chat };
+qsf_answer_options answer_options = { .size = sizeof answer_options };
+qsf_turn_options turn_options = { .size = sizeof turn_options };
+qsf_turn_piece piece = { .size = sizeof piece };
+qsf_answer_event event = { .size = sizeof event };
+qsf_conversation *talk;
+const char *message;
+qsf_error err;
+"""
 BATCH = """#include <qsf.h>
 void give_pieces(qsf_turn *turn);
 void fragment(qsf_context *context, qsf_turn **turns, size_t *want, size_t n_turns, qsf_row *rows, size_t most);
@@ -143,6 +159,7 @@ BLOCKS = {
         "tests/suites/consumer/CMakeLists.txt", "find_package(qsf 0.1 REQUIRED)"),
     ("docs/library.md", "QSFConfig *config"): C(before=FRAGMENT, after="}\n"),
     ("docs/library.md", "#include <stdio.h>"): Tried("tests/docs/docs_test.py", '```c example', "library.md"),
+    ("docs/library.md", "chat.tools = tools;"): C(before=TALK, after="}\n"),
     ("docs/library.md", "bool waiting = false;"): C(before=TURNS, after="}\n"),
     ("docs/library.md", "for (i = 0, n = 0;"): C(before=BATCH, after="}\n"),
     ("docs/library.md", "qsf_context_options o;"): C(before=FRAGMENT, after="}\n"),
