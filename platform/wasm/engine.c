@@ -269,7 +269,7 @@ int wasm_embed_begin(const int32_t *ids, size_t n, int pooling, int plain, int s
     session.embed_len = n;
     qsf_turn_cancel(session.turn);
     (void)qsf_turn_hold(session.turn, NULL, 0);
-    return embed_said(qsf_embed_begin(session.context, &session.embed, ids, &session.embed_len, 1, &o,
+    return embed_said(qsf_embed_run_begin(session.context, &session.embed, ids, &session.embed_len, 1, &o,
                                       score, out));
 }
 /* As turn_step(). */
@@ -277,10 +277,10 @@ WASM_EXPORT("embed_step") int wasm_embed_step(void)
 {
     bool waiting;
     (void)qsf_refine(session.context, false);
-    const qsf_status st = embed_said(qsf_embed_step(session.context, &session.embed, &waiting));
+    const qsf_status st = embed_said(qsf_embed_run_step(session.context, &session.embed, &waiting));
     return (int)st + (waiting ? 256 : 0);
 }
-WASM_EXPORT("embed_end") void wasm_embed_end(void) { qsf_embed_end(session.context, &session.embed); }
+WASM_EXPORT("embed_end") void wasm_embed_end(void) { qsf_embed_run_end(session.context, &session.embed); }
 
 /* ---- sessions ---- */
 
