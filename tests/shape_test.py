@@ -10,8 +10,8 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDERS = ("cli cmake convert core demo docs examples include js kernels parity platform serve tests "
-           "tools").split()
+FOLDERS = ("bindings cli cmake convert core demo docs examples include js kernels parity platform serve "
+           "tests tools").split()
 KINDS = {".c", ".cmake", ".cpp", ".css", ".h", ".html", ".js", ".md", ".mjs", ".py", ".sh", ".ts", ".txt"}
 FILE, FUNCTION = 600, 60
 
