@@ -3,9 +3,9 @@
  *
  * Numbers in brackets are those of the list of kernels in the original specification
  * (docs/format.md), as far as the engine uses it.  Every entry has a scalar reference in the files
- * kernels/..._scalar.c, and tests/kernels_test.c compares every variant of every entry with it.
- * Unless a comment says otherwise, sizes may be any number and pointers may be unaligned.  Output
- * never overlaps input, except where a comment allows it or a name ends in _inplace. */
+ * kernels/..._scalar.c, and tests/kernels/kernels_test.c compares every variant of every entry with
+ * it.  Unless a comment says otherwise, sizes may be any number and pointers may be unaligned.
+ * Output never overlaps input, except where a comment allows it or a name ends in _inplace. */
 #ifndef QSF_KERNELS_H
 #define QSF_KERNELS_H
 

@@ -5,9 +5,9 @@
 # with two under "release" and "tsan".
 set(parity parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-convert> --threads 1)
 
-qsf_script(cli_test 1200 cli_test.py $<TARGET_FILE:qsf-run>)
+qsf_script(cli_test 1200 cli/cli_test.py $<TARGET_FILE:qsf-run>)
 if(NOT QSF_SANITIZE)            # whose own memory is not in a budget
-    qsf_script(experts_file_test 600 experts_file_test.py $<TARGET_FILE:qsf-run>
+    qsf_script(experts_file_test 600 core/weights/experts_file_test.py $<TARGET_FILE:qsf-run>
                $<TARGET_FILE:qsf-convert> "${work}")
 endif()
 set(options_serve "")
@@ -16,19 +16,19 @@ if(TARGET qsf-serve)
 endif()
 # What compilers do not change, and one thread does.
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan|minimal)$")
-    qsf_script(cli_convert_test 600 cli_convert_test.py $<TARGET_FILE:qsf-convert>)
-    qsf_script(cli_options_test 600 cli_options_test.py $<TARGET_FILE:qsf-run> ${options_serve})
-    qsf_script(cli_embed_test 600 cli_embed_test.py $<TARGET_FILE:qsf-run>)
-    qsf_script(cli_lora_test 600 cli_lora_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>)
-    qsf_script(cli_peft_test 600 cli_peft_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>)
+    qsf_script(cli_convert_test 600 cli/cli_convert_test.py $<TARGET_FILE:qsf-convert>)
+    qsf_script(cli_options_test 600 cli/cli_options_test.py $<TARGET_FILE:qsf-run> ${options_serve})
+    qsf_script(cli_embed_test 600 cli/cli_embed_test.py $<TARGET_FILE:qsf-run>)
+    qsf_script(cli_lora_test 600 cli/cli_lora_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>)
+    qsf_script(cli_peft_test 600 cli/cli_peft_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>)
 endif()
-qsf_script(cli_chat_test 600 cli_chat_test.py $<TARGET_FILE:qsf-run>)
+qsf_script(cli_chat_test 600 cli/cli_chat_test.py $<TARGET_FILE:qsf-run>)
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
-    qsf_script(terminal_test 600 terminal_test.py $<TARGET_FILE:qsf-run>)
-    qsf_script(terminal_chat_test 600 terminal_chat_test.py $<TARGET_FILE:qsf-run>)
+    qsf_script(terminal_test 600 cli/terminal_test.py $<TARGET_FILE:qsf-run>)
+    qsf_script(terminal_chat_test 600 cli/terminal_chat_test.py $<TARGET_FILE:qsf-run>)
 endif()
-qsf_script(cli_bench_test 1200 cli_bench_test.py $<TARGET_FILE:qsf-bench>)
-qsf_script(cli_trace_test 600 cli_trace_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-bench>
+qsf_script(cli_bench_test 1200 cli/cli_bench_test.py $<TARGET_FILE:qsf-bench>)
+qsf_script(cli_trace_test 600 cli/cli_trace_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-bench>
     $<TARGET_FILE:qsf-convert>)
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(parity_tiny 2400 ${parity} --only tiny --threads 2)
@@ -46,7 +46,7 @@ if(QSF_TEST_VARIANT MATCHES "^(release|tsan)$")      # a thread that has no proc
     set_tests_properties(${prefix}parity_tiny PROPERTIES PROCESSORS 4)
 endif()
 if("cpp" IN_LIST languages AND NOT QSF_SANITIZE AND NOT QSF_STATIC)
-    qsf_script(docs_test 300 docs_test.py ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER}
+    qsf_script(docs_test 300 docs/docs_test.py ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER}
         "${PROJECT_SOURCE_DIR}/include"
         $<TARGET_FILE:qsf> ${QSF_STATIC_LIBS})
 endif()
@@ -61,7 +61,8 @@ if(QSF_PARITY AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
     if(TARGET fake_llama_whole)
         set(fake "${CMAKE_CURRENT_BINARY_DIR}/fake_llama")
     endif()
-    qsf_script(qsf_parity_test 900 qsf_parity_test.py $<TARGET_FILE:qsf-parity> "${fake}" ${parity_models})
+    qsf_script(qsf_parity_test 900 parity/qsf_parity_test.py $<TARGET_FILE:qsf-parity> "${fake}"
+        ${parity_models})
 endif()
 
 # ---- the server ----
@@ -76,7 +77,7 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
             serve_embeddings_test)
     endif()
     foreach(name IN LISTS scripts)
-        qsf_script(${name} 600 ${name}.py $<TARGET_FILE:qsf-serve> ${serve_models})
+        qsf_script(${name} 600 serve/${name}.py $<TARGET_FILE:qsf-serve> ${serve_models})
     endforeach()
     set(serve_tests ${scripts})
     set(scripts serve_http_test serve_paths_test serve_load_test serve_models_test serve_start_test)
@@ -84,13 +85,15 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
         list(APPEND scripts serve_page_test serve_hostile_test serve_cache_test)
     endif()
     foreach(name IN LISTS scripts)
-        qsf_script(${name} 900 ${name}.py $<TARGET_FILE:qsf-serve>)
+        qsf_script(${name} 900 serve/${name}.py $<TARGET_FILE:qsf-serve>)
         list(APPEND serve_tests ${name})
     endforeach()
-    qsf_script(serve_lora_test 900 serve_lora_test.py $<TARGET_FILE:qsf-serve> --run $<TARGET_FILE:qsf-run>)
+    qsf_script(serve_lora_test 900 serve/serve_lora_test.py $<TARGET_FILE:qsf-serve>
+        --run $<TARGET_FILE:qsf-run>)
     list(APPEND serve_tests serve_lora_test)
     if(NOT QSF_SANITIZE)        # several processes of the clients besides three servers
-        qsf_script(serve_clients_test 1800 serve_clients_test.py $<TARGET_FILE:qsf-serve> ${serve_models})
+        qsf_script(serve_clients_test 1800 serve/serve_clients_test.py $<TARGET_FILE:qsf-serve>
+            ${serve_models})
         if(QSF_TEST_VARIANT)
             set_tests_properties(${prefix}serve_clients_test PROPERTIES PROCESSORS 3)
         endif()
@@ -104,8 +107,8 @@ if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|a
             set(soak_seconds 180)
         endif()
         math(EXPR most "${soak_seconds} + 700")
-        qsf_script(serve_soak_begin 60 serve_soak_test.py $<TARGET_FILE:qsf-serve> --begin "${soak}")
-        qsf_script(serve_soak_test ${most} serve_soak_test.py --end "${soak}")
+        qsf_script(serve_soak_begin 60 serve/serve_soak_test.py $<TARGET_FILE:qsf-serve> --begin "${soak}")
+        qsf_script(serve_soak_test ${most} serve/serve_soak_test.py --end "${soak}")
         set_tests_properties(${prefix}serve_soak_begin PROPERTIES COST 1000 FIXTURES_SETUP ${prefix}soak)
         set_property(TEST ${prefix}serve_soak_test APPEND PROPERTY FIXTURES_REQUIRED ${prefix}soak)
         set_tests_properties(${prefix}serve_soak_test PROPERTIES COST -1 PROCESSORS 1)
@@ -121,18 +124,18 @@ if(QSF_SANITIZE)
     set(every 3)
 endif()
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
-    qsf_test_program(part_models part_models.c)
+    qsf_test_program(part_models core/engine/part_models.c)
     target_link_libraries(part_models PRIVATE qsf)
-    qsf_script(part_models_test 900 part_models_test.py $<TARGET_FILE:part_models> "${work}/part")
-    qsf_test_program(sequence_models sequence_models.c)
+    qsf_script(part_models_test 900 core/engine/part_models_test.py $<TARGET_FILE:part_models> "${work}/part")
+    qsf_test_program(sequence_models core/engine/sequence_models.c)
     target_link_libraries(sequence_models PRIVATE qsf)
-    qsf_script(sequence_models_test 900 sequence_models_test.py $<TARGET_FILE:sequence_models> "${work}/seq"
-        ${every})
-    qsf_script(share_models_test 900 share_models_test.py $<TARGET_FILE:part_models> "${work}/share"
-        ${every})
-    qsf_test_program(budget_models budget_models.c)
+    qsf_script(sequence_models_test 900 core/engine/sequence_models_test.py $<TARGET_FILE:sequence_models>
+        "${work}/seq" ${every})
+    qsf_script(share_models_test 900 core/engine/share_models_test.py $<TARGET_FILE:part_models>
+        "${work}/share" ${every})
+    qsf_test_program(budget_models core/engine/budget_models.c)
     target_link_libraries(budget_models PRIVATE qsf)
-    qsf_script(budget_models_test 600 budget_models_test.py $<TARGET_FILE:budget_models>
+    qsf_script(budget_models_test 600 core/engine/budget_models_test.py $<TARGET_FILE:budget_models>
                $<TARGET_FILE:qsf-convert> "${work}/budget")
 endif()
 
@@ -149,27 +152,27 @@ if(NOT QSF_MPI)
     message(STATUS "tests of ranks are left out: no MPI was found")
 elseif(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     foreach(half IN ITEMS numbers ends)
-        qsf_script(mpi_${half}_test 300 mpi_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-run>
+        qsf_script(mpi_${half}_test 300 mpi/mpi_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-run>
             "${work}/mpi_${half}" ${half})
     endforeach()
-    qsf_script(mpi_chat_test 300 mpi_chat_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-run>
+    qsf_script(mpi_chat_test 300 mpi/mpi_chat_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-run>
         "${work}/mpi_chat")
     set_tests_properties(${prefix}mpi_numbers_test ${prefix}mpi_chat_test PROPERTIES RUN_SERIAL ON)
     if(QSF_SERVER)
         set(ends ends drain idle wrong dead)
         list(TRANSFORM ends PREPEND - OUTPUT_VARIABLE others)
-        qsf_script(serve_ranks_test 300 serve_ranks_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-serve>
-            ${others})
-        qsf_script(serve_ranks_ends_test 300 serve_ranks_test.py ${MPIEXEC_EXECUTABLE}
+        qsf_script(serve_ranks_test 300 serve/serve_ranks_test.py ${MPIEXEC_EXECUTABLE}
+            $<TARGET_FILE:qsf-serve> ${others})
+        qsf_script(serve_ranks_ends_test 300 serve/serve_ranks_test.py ${MPIEXEC_EXECUTABLE}
             $<TARGET_FILE:qsf-serve> ${ends})
         set_tests_properties(${prefix}serve_ranks_test PROPERTIES RUN_SERIAL ON)
     endif()
     if(QSF_TEST_MPI)
-        qsf_script(mpi_second_test 300 mpi_test.py "${QSF_TEST_MPI}/bin/mpirun" $<TARGET_FILE:qsf-mpi-second>
-            "${work}/mpi_second" short)
+        qsf_script(mpi_second_test 300 mpi/mpi_test.py "${QSF_TEST_MPI}/bin/mpirun"
+            $<TARGET_FILE:qsf-mpi-second> "${work}/mpi_second" short)
     endif()
 elseif(QSF_TEST_VARIANT MATCHES "^(asan|tsan)$")
-    qsf_script(mpi_test 600 mpi_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-run> "${work}/mpi" short)
+    qsf_script(mpi_test 600 mpi/mpi_test.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:qsf-run> "${work}/mpi" short)
     # The hooks that MPICH's UCX puts into memory functions run in threads that the sanitizer does
     # not know yet, and its wrapper of process_vm_readv() takes what was read for a list of places.
     set_property(TEST ${prefix}mpi_test APPEND PROPERTY ENVIRONMENT UCX_MEM_EVENTS=n
@@ -189,20 +192,20 @@ if(CMAKE_NM AND NOT QSF_SANITIZE AND NOT QSF_LTO
         endif()
     endforeach()
     list(TRANSFORM targets REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
-    qsf_script(direction_test 60 direction_test.py ${CMAKE_NM} ${targets})
+    qsf_script(direction_test 60 tree/direction_test.py ${CMAKE_NM} ${targets})
 endif()
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
-    qsf_script(docs_pages_test 60 docs_pages_test.py)
-    qsf_script(tools_table_test 60 tools_table_test.py $<TARGET_FILE:tools_test>)
+    qsf_script(docs_pages_test 60 docs/docs_pages_test.py)
+    qsf_script(tools_table_test 60 core/text/tools_table_test.py $<TARGET_FILE:tools_test>)
 endif()
 
 # ---- the shape of every file: lines, functions, headers, words ----
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
-    qsf_script(lines_test 60 lines_test.py)
-    qsf_script(shape_test 60 shape_test.py)
-    qsf_script(model_tables_test 60 model_tables_test.py)
-    qsf_script(words_test 60 words_test.py)
-    qsf_script(codebooks_test 60 codebooks_test.py)
+    qsf_script(lines_test 60 tree/lines_test.py)
+    qsf_script(shape_test 60 tree/shape_test.py)
+    qsf_script(model_tables_test 60 core/model/model_tables_test.py)
+    qsf_script(words_test 60 tree/words_test.py)
+    qsf_script(codebooks_test 60 core/tensor/codebooks_test.py)
 endif()
 
 # ---- what compilers and missing libraries do not change: in one build and under
@@ -219,21 +222,22 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release" OR QSF_SANITIZE)
         qsf_script(parity_files 2400 ${parity} --only files ${few})
     endif()
     if(NOT QSF_SANITIZE)
-        qsf_script(convert_atomic_test 1200 convert_atomic.py $<TARGET_FILE:qsf-convert> 6)
+        qsf_script(convert_atomic_test 1200 convert/convert_atomic.py $<TARGET_FILE:qsf-convert> 6)
     endif()
     if(qsf_yyjson AND NOT QSF_SANITIZE MATCHES "thread")
-        qsf_script(convert_files_test 300 convert_files.py $<TARGET_FILE:qsf-convert> $<TARGET_FILE:qsf-run>)
+        qsf_script(convert_files_test 300 convert/convert_files.py $<TARGET_FILE:qsf-convert>
+                   $<TARGET_FILE:qsf-run>)
     endif()
     if(qsf_yyjson AND NOT QSF_SANITIZE)
-        qsf_script(convert_tune_test 300 convert_tune_test.py $<TARGET_FILE:qsf-convert>)
-        qsf_script(calibrate_experts_test 300 calibrate_experts_test.py $<TARGET_FILE:qsf-run>
+        qsf_script(convert_tune_test 300 convert/convert_tune_test.py $<TARGET_FILE:qsf-convert>)
+        qsf_script(calibrate_experts_test 300 convert/calibrate_experts_test.py $<TARGET_FILE:qsf-run>
                    $<TARGET_FILE:qsf-convert> "${work}/calibrate_experts")
-        qsf_script(spend_experts_test 300 spend_experts_test.py $<TARGET_FILE:qsf-run>
+        qsf_script(spend_experts_test 300 convert/spend_experts_test.py $<TARGET_FILE:qsf-run>
                    $<TARGET_FILE:qsf-convert> "${work}/spend_experts")
     endif()
     if(NOT QSF_SANITIZE MATCHES "thread")
-        qsf_script(qsf_reader_test 600 qsf_reader_test.py $<TARGET_FILE:qsf_test>)
-        qsf_script(cli_share_test 300 cli_share_test.py $<TARGET_FILE:qsf-convert> $<TARGET_FILE:qsf-run>)
+        qsf_script(qsf_reader_test 600 core/model/qsf_reader_test.py $<TARGET_FILE:qsf_test>)
+        qsf_script(cli_share_test 300 cli/cli_share_test.py $<TARGET_FILE:qsf-convert> $<TARGET_FILE:qsf-run>)
     endif()
 endif()
 
@@ -246,29 +250,29 @@ if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "rele
                 --model ${model})
         endforeach()
     endforeach()
-    qsf_script(memory_test 900 memory_test.py $<TARGET_FILE:qsf-run> --models "${models}")
-    qsf_script(draft_model 600 draft_model_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>
+    qsf_script(memory_test 900 core/engine/memory_test.py $<TARGET_FILE:qsf-run> --models "${models}")
+    qsf_script(draft_model 600 core/turn/draft_model_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>
         --models "${models}")
-    qsf_script(head_topk 2400 head_topk.py $<TARGET_FILE:qsf-bench> --models "${models}")
+    qsf_script(head_topk 2400 core/layers/head_topk.py $<TARGET_FILE:qsf-bench> --models "${models}")
     qsf_script(parity_lowbit 2400 ${parity} --models "${models}" --only lowbit)
     qsf_script(parity_rerank 900 ${parity} --models "${models}" --only rerank)
     qsf_script(parity_quantisers 2400 ${parity} --models "${models}" --only quantisers)
-    qsf_script(chat_exact 900 chat_exact.py $<TARGET_FILE:chat_test> --models "${models}")
-    qsf_script(chat_foreign 300 chat_foreign.py $<TARGET_FILE:chat_test>)
+    qsf_script(chat_exact 900 core/text/chat_exact.py $<TARGET_FILE:chat_test> --models "${models}")
+    qsf_script(chat_foreign 300 core/text/chat_foreign.py $<TARGET_FILE:chat_test>)
     if(TARGET schema_accept)
-        qsf_script(regex_random 120 regex_random.py $<TARGET_FILE:schema_accept>)
-        qsf_script(lark_random 300 lark_random.py $<TARGET_FILE:schema_accept>)
+        qsf_script(regex_random 120 core/text/regex_random.py $<TARGET_FILE:schema_accept>)
+        qsf_script(lark_random 300 core/text/lark_random.py $<TARGET_FILE:schema_accept>)
     endif()
     if(TARGET answers)
-        qsf_script(answers_test 120 answers.py $<TARGET_FILE:answers> "${models}/smollm2-135m-q4_1.gguf"
-            --each 1 --every 5 --most 100 --slots 8 --whole 0.5)
+        qsf_script(answers_test 120 core/turn/answers.py $<TARGET_FILE:answers>
+            "${models}/smollm2-135m-q4_1.gguf" --each 1 --every 5 --most 100 --slots 8 --whole 0.5)
     endif()
-    qsf_script(jinja_exact 300 jinja_exact.py $<TARGET_FILE:jinja_test>)
-    qsf_script(jinja_suite 300 jinja_suite.py $<TARGET_FILE:jinja_test>)
-    qsf_script(words_exact 300 words_exact.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>)
-    qsf_script(pipeline_exact 900 pipeline_exact.py $<TARGET_FILE:token_lines> $<TARGET_FILE:qsf-convert>
-        --texts 40)
-    qsf_script(tokenizer_exact 1800 tokenizer_exact.py $<TARGET_FILE:qsf-run>
+    qsf_script(jinja_exact 300 core/text/jinja_exact.py $<TARGET_FILE:jinja_test>)
+    qsf_script(jinja_suite 300 core/text/jinja_suite.py $<TARGET_FILE:jinja_test>)
+    qsf_script(words_exact 300 core/text/words_exact.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>)
+    qsf_script(pipeline_exact 900 core/text/pipeline_exact.py $<TARGET_FILE:token_lines>
+        $<TARGET_FILE:qsf-convert> --texts 40)
+    qsf_script(tokenizer_exact 1800 core/text/tokenizer_exact.py $<TARGET_FILE:qsf-run>
         --words $<TARGET_FILE:tokenizer_test> --models "${models}" --quick)
 endif()
 

@@ -59,6 +59,12 @@ async function visit({isolation = true, mounts = [], site = folder, query = '', 
 const ready = page => page.waitForSelector('#ask:not([hidden])', SLOW);
 const answered = page => page.waitForFunction(() => document.querySelector('#talk .turn:last-child .again')
   && document.querySelector('#stop').hidden, undefined, SLOW);
+/* What is loaded may be there before the test looks: only a lasting state can be waited for. */
+const remember = page => page.evaluate(() => { globalThis.former = qsfDemo.model; });
+async function replaced(page) {
+  await page.waitForFunction(() => qsfDemo.model && qsfDemo.model !== former, undefined, SLOW);
+  await ready(page);
+}
 const shot = (page, name) => page.screenshot({path: join(WORK, `page-${name}.png`)});
 const kept = page => page.waitForFunction(
   () => document.querySelector('#kept').textContent.includes('works offline'), undefined, SLOW);
@@ -105,9 +111,10 @@ describe('a conversation', () => {
   });
   test('is answered again, and goes on', async () => {
     const first = await page.textContent('.assistant');
+    await page.evaluate(() => document.querySelector('.assistant').classList.add('former'));
     await page.click('.again');
-    await page.waitForSelector('.again', {state: 'detached'});
     await answered(page);
+    assert.equal(await page.locator('.former').count(), 0);
     assert.equal(await page.textContent('.assistant'), first);
     await page.evaluate(() => { qsfDemo.settings.maxTokens = 160; });
     await ask(page, 'Write a Python function that adds two numbers, and a short list of what it needs.');
@@ -153,6 +160,7 @@ describe('a conversation', () => {
     await again.close();
   });
   test('takes a dropped file', async () => {
+    await remember(page);
     await page.evaluate(async name => {
       const transfer = new DataTransfer();
       transfer.items.add(new File([await (await fetch(name)).blob()], 'dropped.qsf'));
@@ -162,8 +170,7 @@ describe('a conversation', () => {
       if (document.querySelector('#drop').hidden) throw new Error('nothing says that it can be dropped');
       send('drop');
     }, NAME);
-    await page.waitForSelector('#ask', {state: 'hidden', ...SLOW});
-    await ready(page);
+    await replaced(page);
     assert.equal(await page.locator('.turn').count(), 0);
     assert.equal(await page.isHidden('#drop'), true);
   });
@@ -351,9 +358,9 @@ test('works without a network after the first visit, with the models that are ke
   await shot(again, 'offline');
   await again.click('#models');
   await again.setInputFiles('#file', QSF);
+  await remember(again);
   await again.click('#load');
-  await again.waitForSelector('#work', {state: 'hidden', ...SLOW});
-  await ready(again);
+  await replaced(again);
 });
 
 describe('a link that names a model', () => {

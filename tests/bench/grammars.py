@@ -18,8 +18,8 @@ members than the schema, counts up to there.  Times are processor time, except l
 clock time.  Needs the packages llguidance, tokenizers, gguf and numpy.
 """
 import argparse, json, pathlib, statistics, sys, time
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from schema_bench import Accept, cases  # noqa: E402
+
+from schema_bench import Accept, cases
 
 # What Qwen2 cuts its texts by, before merges.
 WORDS = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"

@@ -225,8 +225,8 @@ async function large(m) {
     options = {context: 64, threads: THREADS, memory: BUDGET, cache: false};
   say(`making ${file}`);
   try {
-    execFileSync('python3', [join(ROOT, 'tests/make_large_qsf.py'), m.qsf, file, '--bytes', String(LARGE)],
-      {stdio: 'ignore'});
+    const maker = join(ROOT, 'tests/tools/make_large_qsf.py');
+    execFileSync('python3', [maker, m.qsf, file, '--bytes', String(LARGE)], {stdio: 'ignore'});
     const {size} = await stat(file), right = nativeTokens(file, text, n, ['--ram-budget', '600', '-c', '64']);
     const told = await visit({mounts: {'/large.qsf': file}}, async (call, tab) => {
       await call('open', 'ours', '/large.qsf', options);

@@ -9,7 +9,7 @@ import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as Q, GGUFWriter
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent))
+sys.path.append(str(HERE.parent / "tools"))
 import gguf_types       # types that the package lacks
 
 FILES = {"rare": [Q.TQ1_0, Q.TQ2_0, Q.MXFP4, Q.NVFP4, Q.Q1_0, Q.Q2_0, Q.Q8_K],

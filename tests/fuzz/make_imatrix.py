@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes corpus/calibration/imatrix-dat and imatrix-gguf, importance matrices in llama.cpp's two forms; what
-they say is a function of layer, tensor and column, which tests/calibrate_test.c knows too.
+they say is a function of layer, tensor and column, which tests/convert/calibrate_test.c knows too.
 SPDX-License-Identifier: MIT
 
     make_imatrix.py         (needs gguf, numpy)

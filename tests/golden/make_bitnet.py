@@ -14,7 +14,7 @@ import json, pathlib, sys, tempfile, types
 import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "parity"), str(HERE.parent)]
+sys.path[:0] = [str(HERE.parent / "parity"), str(HERE.parent / "tools")]
 import make_tiny
 from gguf import GGUFReader, dequantize
 

@@ -48,7 +48,7 @@ def digest(path):
 
 def types_of(path):
     """How many matrices of each type."""
-    sys.path.append(str(HERE.parent))
+    sys.path.append(str(HERE.parent / "tools"))
     from gguf_reader import Reader
     counts = {}
     for t in Reader(path).tensors:

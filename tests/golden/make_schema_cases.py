@@ -9,7 +9,7 @@ valid) or -, with their properties in the order of the schema.
 """
 import json, pathlib, random, sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
 from schema_bench import in_order, validator        # noqa: E402
 
 NAMES = ["a", "b", "ab", "x-y", "\u00e9\"", "type"]

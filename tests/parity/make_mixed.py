@@ -12,7 +12,7 @@ import pathlib, sys
 import numpy as np
 from gguf import GGMLQuantizationType as Q, GGUFWriter, quants
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import gguf_types       # types that the package lacks
 from gguf_reader import Reader
 from make_padded import copy_keys, padded_tensors

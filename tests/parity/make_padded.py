@@ -14,7 +14,7 @@ import math, pathlib, sys
 import numpy as np
 from gguf import GGUFWriter, GGUFValueType as V, dequantize
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 from gguf_reader import Reader
 
 WIDTH, WIDE, HEAD = {"llama": 576, "qwen2": 896}, {"llama": 768, "qwen2": 1024}, 64

@@ -13,7 +13,7 @@ import pathlib, sys
 import numpy as np
 from gguf import GGMLQuantizationType as Q, GGUFValueType as V, GGUFWriter, dequantize
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 from gguf_reader import Reader
 
 WORDS = "yes", "no"

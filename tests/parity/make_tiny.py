@@ -13,7 +13,7 @@ import hashlib, pathlib, sys
 import numpy as np
 from gguf import GGMLQuantizationType as Q, GGUFWriter, dequantize, quantize
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import gguf_types       # the types that the package lacks
 import gguf_raw
 import rwkv

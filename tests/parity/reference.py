@@ -12,7 +12,7 @@ later names, and those of OTHERS.
 import argparse, json, math, pathlib, sys
 import numpy as np
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import experts
 import later_gemmas
 import rwkv
@@ -199,7 +199,7 @@ class Model:
         return y if bias is None else y + bias
 
     def use_qsf(self, path):
-        """Takes the weights of a QSF file made from this model instead (read by ../qsf_reader.py)."""
+        """Takes the weights of a QSF file made from this model instead (read by ../tools/qsf_reader.py)."""
         q, all_names = QSF(path), set(self.tensors)
         self.cache, self.tensors = {}, {k: t for k, t in self.tensors.items() if k.startswith("rope_")}
         for t in q.tensors:

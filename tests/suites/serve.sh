@@ -8,7 +8,7 @@ set -eu
 program=$1
 shift
 for emulator; do
-    command -v "$emulator" >/dev/null && exec "${QSF_PYTHON:-python3}" tests/serve_small_test.py \
+    command -v "$emulator" >/dev/null && exec "${QSF_PYTHON:-python3}" tests/serve/serve_small_test.py \
         "$emulator" "$program"
 done
 echo "none of these is here: $*"

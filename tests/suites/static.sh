@@ -16,5 +16,5 @@ model=$(tools/get-model.sh smollm2-135m-q4_1)
 "$build/qsf-convert" --quant-type 8bit --compress zstd "$model" "$build/static-test.qsf"
 "$build/qsf-run" -m "$build/static-test.qsf" -p "What is the capital of France?" -n 16 --temp 0 | grep Paris
 rm -f "$build/static-test.qsf"
-"${QSF_PYTHON:-python3}" tests/terminal_test.py "$build/qsf-run" Typing Pasting
-"${QSF_PYTHON:-python3}" tests/serve_small_test.py "$build/qsf-serve"
+"${QSF_PYTHON:-python3}" tests/cli/terminal_test.py "$build/qsf-run" Typing Pasting
+"${QSF_PYTHON:-python3}" tests/serve/serve_small_test.py "$build/qsf-serve"
