@@ -48,11 +48,11 @@ static qsf_status answer_set(void *options, const char *name, const char *value,
     return qsf_turn_set(o->turn, name, value, err);
 }
 
-static void answer_asked(flat_answer *a, const flat_asked *asked)
+/* -1: any number. */
+static uint32_t json_blanks(const flat_asked *asked)
 {
-    const bool any = asked->json_blanks < 0 || asked->json_blanks > UINT32_MAX;
-    a->json_blanks = any ? UINT32_MAX : (uint32_t)asked->json_blanks;
-    a->json_loose = asked->json_loose;
+    return asked->json_blanks < 0 || asked->json_blanks > UINT32_MAX ? UINT32_MAX
+        : (uint32_t)asked->json_blanks;
 }
 
 uint32_t qsf_flat_answer_new(uint32_t conversation, const char *options)
@@ -68,7 +68,6 @@ uint32_t qsf_flat_answer_new(uint32_t conversation, const char *options)
     qsf_turn_defaults(&a->turn);
     a->turn.draft = ((flat_context *)v->o.parent)->guesses;
     if (qsf_flat_options(&a->o, options, &asked, answer_set, &o)) return handle;
-    answer_asked(a, &asked);
     (void)qsf_sampler_new(qsf_flat_model(handle), &o.sampler, &a->sampler, &a->o.error);
     return handle;
 }
@@ -108,14 +107,18 @@ int32_t qsf_flat_answer_stop(uint32_t answer, const char *text, size_t len)
     return QSF_OK;
 }
 
-int32_t qsf_flat_answer_grammar(uint32_t answer, int32_t kind, const char *text, size_t len)
+int32_t qsf_flat_answer_grammar(uint32_t answer, const char *options, int32_t kind, const char *text,
+                                size_t len)
 {
     flat_answer *a = answer_at(answer);
+    flat_asked asked;
     qsf_grammar_options o;
     if (!a) return QSF_E_ARGUMENT;
+    const qsf_status st = qsf_flat_options(&a->o, options, &asked, NULL, NULL);
+    if (st) return (int32_t)st;
     qsf_grammar_defaults(&o);
-    o.json_blanks = a->json_blanks;
-    o.json_loose = a->json_loose;
+    o.json_blanks = json_blanks(&asked);
+    o.json_loose = asked.json_loose;
     qsf_grammar_free(a->grammar);
     return (int32_t)qsf_grammar_new(qsf_flat_model(answer), (qsf_grammar_kind)kind, text, len, &o,
                                     &a->grammar,
@@ -132,7 +135,6 @@ int32_t qsf_flat_answer_split(uint32_t answer, const char *options, int32_t kind
     if (!a) return QSF_E_ARGUMENT;
     qsf_status st = qsf_flat_options(&a->o, options, &asked, NULL, NULL);
     if (st) return (int32_t)st;
-    answer_asked(a, &asked);
     qsf_answer_defaults(&o);
     o.chat = &asked.chat;
     o.tool_choice = asked.tool_choice;
@@ -141,8 +143,8 @@ int32_t qsf_flat_answer_split(uint32_t answer, const char *options, int32_t kind
     o.shape_kind = (qsf_grammar_kind)kind;
     o.shape = shape;
     o.shape_len = len;
-    o.json_blanks = a->json_blanks;
-    o.json_loose = a->json_loose;
+    o.json_blanks = json_blanks(&asked);
+    o.json_loose = asked.json_loose;
     qsf_answer_free(a->split);
     a->split = NULL;
     st = qsf_answer_new(qsf_flat_model(answer), &o, &a->split, &a->o.error);

@@ -122,7 +122,7 @@ QSF_API int32_t  qsf_flat_session_load(uint32_t conversation, uint64_t length,
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* An answer of a conversation.  options: of samplers, of turns and of answers. */
+/* An answer of a conversation.  options: of samplers and of turns. */
 QSF_API uint32_t qsf_flat_answer_new(uint32_t conversation, const char *options);
 /* As qsf_sampler_bias, qsf_sampler_ban and qsf_sampler_breaker, and a string that ends the answer;
  * before it begins. */
@@ -130,8 +130,9 @@ QSF_API int32_t  qsf_flat_answer_bias(uint32_t answer, int32_t token, double bia
 QSF_API int32_t  qsf_flat_answer_ban(uint32_t answer, const char *text, size_t len);
 QSF_API int32_t  qsf_flat_answer_breaker(uint32_t answer, const char *text, size_t len);
 QSF_API int32_t  qsf_flat_answer_stop(uint32_t answer, const char *text, size_t len);
-/* The answer matches a grammar: qsf_grammar_new, with the answer's options. */
-QSF_API int32_t  qsf_flat_answer_grammar(uint32_t answer, int32_t kind, const char *text, size_t len);
+/* The answer matches a grammar: qsf_grammar_new.  options: of answers. */
+QSF_API int32_t  qsf_flat_answer_grammar(uint32_t answer, const char *options, int32_t kind, const char *text,
+                                         size_t len);
 /* The answer is split into reasoning, text and tool calls: qsf_answer_new.  options: of chats, as
  * its prompt was rendered, and of answers.  shape: NULL, or a grammar for an answer that is not a
  * call. */

@@ -5,10 +5,12 @@
 
 enum { PLACE_BITS = 12, PLACES = 1 << PLACE_BITS };
 
+typedef struct flat_place { flat_object *object; uint32_t uses; } flat_place;
+
 static struct {
     uint32_t locked;
     uint32_t last;                      /* place that was taken last */
-    struct { flat_object *object; uint32_t uses; } places[PLACES];
+    flat_place *places;                 /* [PLACES], from the first handle on */
 } flat;
 
 /* Held for some instructions. */
@@ -32,7 +34,8 @@ void *qsf_flat_make(uint32_t *handle, uint32_t kind, size_t size, flat_object *p
     if (!o) return NULL;
     *o = (flat_object){ .kind = kind, .refs = 1, .size = size, .parent = parent, .done = done };
     qsf_flat_lock();
-    for (uint32_t i = 0; i < PLACES && !*handle; i++) {
+    if (!flat.places) flat.places = qsf_flat_alloc(NULL, PLACES * sizeof *flat.places);
+    for (uint32_t i = 0; flat.places && i < PLACES && !*handle; i++) {
         const uint32_t place = (flat.last + 1 + i) % PLACES;
         if (flat.places[place].object) continue;
         flat.last = place;
@@ -50,9 +53,8 @@ void *qsf_flat_make(uint32_t *handle, uint32_t kind, size_t size, flat_object *p
 /* With the lock held. */
 static flat_object *object_at(uint32_t handle, uint32_t kinds)
 {
-    const uint32_t place = handle % PLACES;
-    flat_object *o = flat.places[place].object;
-    return o && flat.places[place].uses == handle >> PLACE_BITS && o->kind & kinds ? o : NULL;
+    const flat_place *p = flat.places ? &flat.places[handle % PLACES] : NULL;
+    return p && p->object && p->uses == handle >> PLACE_BITS && p->object->kind & kinds ? p->object : NULL;
 }
 
 void *qsf_flat_at(uint32_t handle, uint32_t kinds)

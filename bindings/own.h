@@ -59,8 +59,7 @@ typedef struct flat_answer {
     qsf_answer      *split;
     qsf_turn_options turn;
     flat_stop       *stops;
-    uint32_t         n_stops, json_blanks;
-    bool             json_loose;
+    uint32_t         n_stops;
     bool             ended;             /* the last piece was taken */
     bool             is_leaving;
     struct flat_answer *next;           /* that leaves */

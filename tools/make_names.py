@@ -5,6 +5,7 @@ SPDX-License-Identifier: MIT
     python3 tools/make_names.py            writes the files below
     python3 tools/make_names.py --check    reports which of them do not match
 
+- js/names.js: names of numbers that js/engine.js asks for, and the constants that js/ uses;
 - bindings/names.py: all names, for Python;
 - docs/flat.md: the tables of numbers, texts and options.
 """
@@ -15,7 +16,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAMES, HEADER = ROOT / "bindings" / "names.h", ROOT / "include" / "qsf.h"
 FLAT = ROOT / "bindings" / "flat.h"
-PYTHON, PAGE = ROOT / "bindings" / "names.py", ROOT / "docs" / "flat.md"
+SCRIPT, PYTHON, PAGE = ROOT / "js" / "names.js", ROOT / "bindings" / "names.py", ROOT / "docs" / "flat.md"
 # Whose names are.
 GROUPS = (("MODEL", "a model"), ("PLAN", "a context"), ("ITEM", "a part of the plan"), ("STATS", "a context"),
           ("LAYER", "a context"), ("LENGTH", "a conversation"), ("SESSION", "a conversation"),
@@ -61,8 +62,61 @@ def statuses(known):
     return [name for _, name in sorted((int(n), name) for n, name in names)]
 
 
+def camel(name):
+    """kvHeads"""
+    first, *rest = name.split("-")
+    return first + "".join(word.capitalize() for word in rest)
+
+
 def of_group(kind, whose):
     return [row[1] for row in rows(kind) if row[2] == whose]
+
+
+def script_list(name, items):
+    line = f"export const {name} = '{' '.join(items)}'.split(' ');"
+    if len(line) <= 110:
+        return line + "\n"
+    lines, inside = [f"export const {name} = ("], "  '"
+    for i, item in enumerate(items):
+        more = item + (" " if i + 1 < len(items) else "")
+        if len(inside) + len(more) > 100:
+            lines.append(inside + "' +")
+            inside = "  '"
+        inside += more
+    return "\n".join([*lines, inside + "').split(' ');"]) + "\n"
+
+
+# The constants that js/ uses.
+USED = {
+    "status": ("OK", "PENDING", "E_MEMORY", "E_IO", "E_BUDGET", "E_CANCELLED", "E_NOT_FOUND"),
+    "event": ("TEXT", "REASONING", "CALL_END", "CALL_CUT"),
+    "grammar": ("GBNF", "REGEX", "JSON_SCHEMA", "CHOICES"),
+}
+
+
+def script(known):
+    def values(kind, prefix):
+        return ", ".join(f"{name}: {known[prefix + name]}" for name in USED[kind])
+
+    out = ("/* What the engine calls things: names of numbers that it is asked for, and its enums.\n"
+           " * tools/make_names.py makes it from bindings/names.h and include/qsf.h: change those, not this\n"
+           " * file.\n"
+           " * SPDX-License-Identifier: MIT */\n")
+    out += script_list("MODEL", map_camel(of_group("NUMBERS", "MODEL")))
+    out += script_list("PLAN", map_camel(of_group("NUMBERS", "PLAN")))
+    out += script_list("STATS", map_camel(of_group("NUMBERS", "STATS")))
+    out += script_list("STATUS", statuses(known))
+    out += "export const " + ", ".join(f"{n} = {known['QSF_' + n]}" for n in USED["status"]) + ";\n"
+    out += f"export const ENDS = '{' '.join(words('ENDS', known))}'.split(' ');\n"
+    out += f"export const EVENT = {{{values('event', 'QSF_ANSWER_')}}};\n"
+    out += f"export const GRAMMAR = {{{values('grammar', 'QSF_GRAMMAR_')}}};\n"
+    out += (f"export const ADD_SPECIAL = {known['QSF_TOK_ADD_SPECIAL']}, "
+            f"PARSE_SPECIAL = {known['QSF_TOK_PARSE_SPECIAL']}, WAITING = {known['QSF_FLAT_WAITING']};\n")
+    return out
+
+
+def map_camel(names):
+    return [camel(name) for name in names]
 
 
 def python_tuple(name, items):
@@ -126,7 +180,7 @@ def page(text):
 
 def main():
     known = constants()
-    made = {PYTHON: python(known), PAGE: page(PAGE.read_text())}
+    made = {SCRIPT: script(known), PYTHON: python(known), PAGE: page(PAGE.read_text())}
     for path, text in made.items():
         if path.exists() and path.read_text() == text:
             continue

@@ -166,7 +166,7 @@ TEST(errors_belong_to_their_handles)
     const uint32_t b = qsf_flat_answer_new(v, NULL), none[] = { 0 };
     CHECK_EQ(qsf_flat_answer_next(b), QSF_E_ARGUMENT);  /* not begun */
     CHECK_EQ(qsf_flat_answer_begin(b, prompt, 0), QSF_E_ARGUMENT);
-    CHECK_EQ(qsf_flat_answer_grammar(b, QSF_GRAMMAR_REGEX, "(", 1), QSF_E_ARGUMENT);
+    CHECK_EQ(qsf_flat_answer_grammar(b, NULL, QSF_GRAMMAR_REGEX, "(", 1), QSF_E_ARGUMENT);
     CHECK(*text(b, "error"));
     CHECK_EQ(qsf_flat_conversation_adapt(v, none, (float[]){ 1 }, 1), QSF_E_ARGUMENT);
     const uint32_t all[] = { a, b, second, v, c, good, m };
