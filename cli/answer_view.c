@@ -184,7 +184,7 @@ static void call_show(answer_view *v, const tool_call *c)
 void answer_view_begin(answer_view *v, const run_session *s)
 {
     *v = (answer_view){ .plain = !terminal_is(stdout), .shows = !s->hides };
-    v->whole = !s->reader || (v->plain && v->shows && !s->set->tools);
+    v->whole = !qsf_conversation_answer(s->talk) || (v->plain && v->shows && !s->set->tools);
     v->marks = !*colour(stdout, "dim");
 }
 

@@ -21,8 +21,7 @@ typedef struct bench_settings {
     long long     reps, buffer_mb, positions;
     double        tolerance;
     bool          load, parts, operations, kernels, limits, json, csv;
-    trace_settings trace;
-    about_settings about;
+    program_settings program;
 } bench_settings;
 
 /* ---- bench_report.c ---- */

@@ -26,9 +26,9 @@ bool     chat_add_result(conversation *c, const tool_call *call, const char *tex
 void     chat_drop_last(conversation *c);
 void     chat_reset(conversation *c);
 void     chat_free(conversation *c);
-/* The conversation's tokens up to the beginning of an answer: rendered with the template, or joined
- * without one.  NULL: reported in s->error.  The caller frees. */
-int32_t *chat_tokens(conversation *c, size_t *n);
+/* Makes the messages the prompt of the next answer: rendered with the template, or joined without
+ * one.  false: reported in s->error. */
+bool     chat_prompt(conversation *c);
 /* Sets the system message, "": none, for the conversation and those that follow.  False if the
  * template does not accept one, which is reported; then nothing has changed. */
 bool     chat_set_system(conversation *c, const char *text);

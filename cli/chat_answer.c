@@ -6,9 +6,9 @@
 #include <string.h>
 
 /* Computes the conversation's tokens, as far as sequence 0 does not hold them. */
-static int chat_prompt(conversation *c, const int32_t *ids, size_t n)
+static int chat_compute(conversation *c)
 {
-    const int code = generate_prompt(c->s, ids, n, "with this message the conversation");
+    const int code = generate_prompt(c->s, "with this message the conversation");
     const bool fits = qsf_turn_error(c->s->turn)->status != QSF_E_FULL;
     if (!fits && c->n > 2) fprintf(stderr, "/reset starts a new conversation\n");
     return code;
@@ -27,11 +27,10 @@ int chat_answer(conversation *c)
     answer a = { 0 };
     size_t n;
     interrupt_clear();
-    int32_t *ids = chat_tokens(c, &n);
-    if (!ids) return report(&c->s->error);
+    if (!chat_prompt(c)) return report(&c->s->error);
+    (void)qsf_conversation_tokens(c->s->talk, &n);
     int code = chat_reader(c);
-    if (!code) code = chat_prompt(c, ids, n);
-    free(ids);
+    if (!code) code = chat_compute(c);
     if (!code) code = generate_answer(c->s, true, &a);
     if (!code && !chat_add_message(c, &a.said)) code = EXIT_NO_MEMORY;
     if (n && code != EXIT_FAILED && a.last != '\n') putchar('\n');

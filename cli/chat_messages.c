@@ -75,21 +75,18 @@ void chat_free(conversation *c)
 
 /* ---- tokens ---- */
 
-int32_t *chat_tokens(conversation *c, size_t *n)
+bool chat_prompt(conversation *c)
 {
     buffer all = { 0 };
-    if (c->s->template_name) return session_chat(c->s, c->msgs, c->n, n);
+    if (c->s->template_name) return session_chat(c->s, c->msgs, c->n);
     for (size_t i = 0; i < c->n; i++) {
         buffer_add(&all, buffer_text(&c->msgs[i].text), c->msgs[i].text.n);
         if (c->msgs[i].role[0] == 'u') buffer_put(&all, "\n");
     }
-    int32_t *ids = NULL;
-    if (!all.failed)
-        ids = session_encode(c->s, buffer_text(&all), all.n, QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL, n);
-    else
-        c->s->error = (qsf_error){ QSF_E_MEMORY, "out of memory for the conversation" };
+    if (all.failed) c->s->error = (qsf_error){ QSF_E_MEMORY, "out of memory for the conversation" };
+    const bool set = !all.failed && session_text(c->s, buffer_text(&all), all.n);
     buffer_free(&all);
-    return ids;
+    return set;
 }
 
 /* ---- the system message ---- */
@@ -98,17 +95,15 @@ static bool has_system(const conversation *c) { return c->n && c->msgs[0].role[0
 
 static bool template_takes(conversation *c, const char *text)
 {
-    size_t n;
     message msgs[2];
     if (!c->s->template_name) return true;
     message_begin(&msgs[0], "system", text, strlen(text));
     message_begin(&msgs[1], "user", "Hello", 5);
-    int32_t *ids = session_chat(c->s, msgs, 2, &n);
-    if (!ids) report(&c->s->error);
-    free(ids);
+    const bool takes = session_chat(c->s, msgs, 2);
+    if (!takes) report(&c->s->error);
     message_free(&msgs[0]);
     message_free(&msgs[1]);
-    return ids != NULL;
+    return takes;
 }
 
 bool chat_set_system(conversation *c, const char *text)

@@ -107,30 +107,34 @@ static const option speed_rows[] = {
 #undef CONTEXT
 #undef SAMPLER
 
-#define AT(member) offsetof(trace_settings, member)
-static const option trace_rows[] = {
+/* The last rows of every program. */
+#define ABOUT_ROWS(AT)                                                                                      \
+    { OPTION_FLAG, "--completion-names", NULL, AT(completion), 0, 0, NULL,                                  \
+      "print all option names, for shell completion", NULL },                                               \
+    { OPTION_FLAG, "--version", NULL, AT(version), 0, 0, NULL, "print the version", NULL },                 \
+    { OPTION_HELP, "-h --help", "[all|TOPIC]", AT(help), 0, 0, NULL,                                        \
+      "print the options used most, all options, or one section", NULL }
+#define AT(member) offsetof(program_settings, trace.member)
+#define AT_ABOUT(member) offsetof(program_settings, about.member)
+static const option program_rows[] = {
     { OPTION_TEXT, "--trace", "FILE", AT(trace), 0, 0, NULL,
       "write what each thread does, and when, for https://ui.perfetto.dev", NULL },
     { OPTION_TEXT, "--record", "FILE", AT(record), 0, 0, NULL,
       "write one line of JSON per matrix product: kernel, layer, shape, time", NULL },
+    ABOUT_ROWS(AT_ABOUT),
 };
 #undef AT
-
+#undef AT_ABOUT
 #define AT(member) offsetof(about_settings, member)
-static const option about_rows[] = {
-    { OPTION_FLAG, "--completion-names", NULL, AT(completion), 0, 0, NULL,
-      "print all option names, for shell completion", NULL },
-    { OPTION_FLAG, "--version", NULL, AT(version), 0, 0, NULL, "print the version", NULL },
-    { OPTION_HELP, "-h --help", "[all|TOPIC]", AT(help), 0, 0, NULL,
-      "print the options used most, all options, or one section", NULL },
-};
+static const option about_rows[] = { ABOUT_ROWS(AT) };
 #undef AT
+#undef ABOUT_ROWS
 
 static const option_part common_parts[] = {
     [COMMON_TEMPLATE] = OPTION_PART(template_rows, 0), [COMMON_LORA] = OPTION_PART(lora_rows, 0),
     [COMMON_ANSWER] = OPTION_PART(answer_rows, 0), [COMMON_SAMPLING] = OPTION_PART(sampling_rows, 0),
     [COMMON_MEMORY] = OPTION_PART(memory_rows, 0), [COMMON_SPEED] = OPTION_PART(speed_rows, 0),
-    [COMMON_TRACE] = OPTION_PART(trace_rows, 0), [COMMON_ABOUT] = OPTION_PART(about_rows, 0),
+    [COMMON_PROGRAM] = OPTION_PART(program_rows, 0), [COMMON_ABOUT] = OPTION_PART(about_rows, 0),
 };
 
 option_part common_options(common_part part, size_t base)
@@ -140,15 +144,18 @@ option_part common_options(common_part part, size_t base)
     return p;
 }
 
-bool common_about(const option_program *p, const about_settings *a, int *code)
+bool common_parse(const option_program *p, void *into, const about_settings *a, int argc, char **argv,
+                  option_list *rest, int *code)
 {
-    if (!a->help && !a->version && !a->completion) return false;
+    *code = EXIT_USAGE;
+    if (!program_parse(p, into, argc, argv, rest)) return false;
+    if (!a->help && !a->version && !a->completion) return true;
     *code = EXIT_OK;
     if (a->help) *code = program_help(p, a->help, stdout) ? EXIT_OK : EXIT_USAGE;
     else if (a->version) printf("%s %s\n", p->name, qsf_version());
     else program_names(p, stdout);
     *code = output_end(*code);
-    return true;
+    return false;
 }
 
 void common_defaults(common_settings *c)

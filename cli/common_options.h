@@ -21,15 +21,18 @@ typedef struct about_settings {
     const char *help;               /* NULL: not asked for; "": the short help; else a topic */
     bool        version, completion;
 } about_settings;
+typedef struct program_settings { trace_settings trace; about_settings about; } program_settings;
 
-/* Parts of a program's table.  base: offset of its common_settings, of its trace_settings
- * (COMMON_TRACE), or of its about_settings (COMMON_ABOUT, the end of every table). */
+/* Parts of a program's table.  base: offset of its common_settings, or in the part that ends the
+ * table of its program_settings (COMMON_PROGRAM); qsf-mpi, which does not trace, has about_settings
+ * (COMMON_ABOUT). */
 typedef enum common_part { COMMON_TEMPLATE, COMMON_LORA, COMMON_ANSWER, COMMON_SAMPLING, COMMON_MEMORY,
-                           COMMON_SPEED, COMMON_TRACE, COMMON_ABOUT } common_part;
+                           COMMON_SPEED, COMMON_PROGRAM, COMMON_ABOUT } common_part;
 option_part common_options(common_part part, size_t base);
-/* Prints the help, the version or the names, if requested, and sets the program's exit code; else
- * returns false. */
-bool common_about(const option_program *p, const about_settings *a, int *code);
+/* Reads the arguments (program_parse); prints the help, the version or the names, if requested.
+ * Returns false if the program ends with *code: after that, and after a wrong argument. */
+bool common_parse(const option_program *p, void *into, const about_settings *a, int argc, char **argv,
+                  option_list *rest, int *code);
 /* The defaults of the library and of the table; set the program's own afterwards. */
 void common_defaults(common_settings *c);
 

@@ -18,27 +18,16 @@ static const char *reader_choice(const run_session *s, const char *asked)
 int answers_open(run_session *s, const char *choice)
 {
     qsf_answer_options o;
-    qsf_turn_options turn;
     choice = reader_choice(s, choice);
-    if (!s->template_name || (s->reader && !strcmp(choice, s->reader_choice))) return EXIT_OK;
-    qsf_answer_free(s->reader);
+    if (!s->template_name) return EXIT_OK;
+    if (qsf_conversation_answer(s->talk) && !strcmp(choice, s->split_choice)) return EXIT_OK;
     qsf_answer_defaults(&o);
-    qsf_turn_defaults(&turn);
-    o.chat = &s->chat.options;
-    o.tool_choice = s->reader_choice = choice;
-    if (qsf_answer_new(s->model, &o, &s->reader, &s->error))
-        return report(&s->error), s->error.status == QSF_E_CORRUPT ? EXIT_USAGE : exit_code(s->error.status);
-    return qsf_answer_turn(s->reader, &turn, &s->error) ? report(&s->error) : EXIT_OK;
-}
-
-/* Gives what was read to the message, and to the view. */
-static void answer_events(qsf_answer *reader, message *said, answer_view *view)
-{
-    qsf_answer_event e = { .size = sizeof e };
-    while (!qsf_answer_next(reader, &e)) {
-        message_take(said, &e);
-        if (view) answer_view_event(view, &e, said);
-    }
+    o.tool_choice = s->split_choice = choice;
+    o.id_seed = clock_ns();
+    const qsf_status st = qsf_conversation_split(s->talk, &o);
+    if (!st) return EXIT_OK;
+    report(qsf_conversation_error(s->talk));
+    return st == QSF_E_CORRUPT ? EXIT_USAGE : exit_code(st);
 }
 
 bool answer_of_plain(run_session *s, const char *text, size_t len, message *out)
@@ -46,6 +35,7 @@ bool answer_of_plain(run_session *s, const char *text, size_t len, message *out)
     qsf_answer_options o;
     qsf_chat_options chat;
     qsf_answer *reader = NULL;
+    qsf_answer_event e = { .size = sizeof e };
     qsf_answer_defaults(&o);
     qsf_chat_defaults(&chat);
     chat.chat_template = "chatml";
@@ -53,8 +43,8 @@ bool answer_of_plain(run_session *s, const char *text, size_t len, message *out)
     o.id_seed = clock_ns();
     const bool read = !qsf_answer_new(s->model, &o, &reader, &s->error)
         && !qsf_answer_push(reader, text, len, true, &s->error);
-    if (read) answer_events(reader, out, NULL);
-    else report(&s->error);
+    while (read && !qsf_answer_next(reader, &e)) message_take(out, &e);
+    if (!read) report(&s->error);
     qsf_answer_free(reader);
     return read && message_whole(out);
 }
@@ -84,17 +74,13 @@ void answer_free(answer *a)
 static int answer_add(run_session *s, answer *a, const qsf_turn_piece *p, answer_view *view)
 {
     const qsf_error no_memory = { QSF_E_MEMORY, "out of memory for the answer" };
+    qsf_answer_event e = { .size = sizeof e };
     if (!answer_room(a)) return report(&no_memory);
     if (p->token >= 0) a->ids[a->n_ids++] = p->token;
     if (view && p->len) answer_view_bytes(view, p->text, p->len);
-    if (s->reader) {
-        qsf_answer_token(s->reader, p->token);
-        if (qsf_answer_push(s->reader, p->text, p->len, p->end != QSF_TURN_GOES_ON, &s->error))
-            return report(&s->error);
-        answer_events(s->reader, &a->said, view);
-    } else {
-        const qsf_answer_event all = { sizeof all, QSF_ANSWER_TEXT, 0, p->text, p->len, NULL, 0 };
-        message_take(&a->said, &all);
+    while (!qsf_conversation_event(s->talk, &e)) {
+        message_take(&a->said, &e);
+        if (view) answer_view_event(view, &e, &a->said);
     }
     if (!message_whole(&a->said)) return report(&no_memory);
     return !view || !p->len || output_flush() ? EXIT_OK : EXIT_IO;
@@ -117,11 +103,12 @@ int generate_answer(run_session *s, bool print, answer *a)
     answer_view view;
     qsf_turn_piece p = { .size = sizeof p };
     a->said.role = "assistant";
-    if (s->reader) qsf_answer_reset(s->reader, clock_ns());
     if (print) answer_view_begin(&view, s);
     while (!code && !p.end) {
-        const bool given = qsf_turn_next(s->turn, &p) != QSF_PENDING;
-        if (!given) qsf_turn_step(s->turn, NULL);         /* the last piece reports the failure */
+        const qsf_status st = qsf_conversation_next(s->talk, &p);
+        const bool given = st == QSF_OK;
+        if (st == QSF_PENDING) qsf_turn_step(s->turn, NULL);      /* the last piece reports the failure */
+        else if (st) code = report(qsf_conversation_error(s->talk));
         else if (p.end != QSF_TURN_FAILED) code = answer_add(s, a, &p, print ? &view : NULL);
         if (given && p.n_logprobs) print_logprobs(s, &p);
         if (given && p.token >= 0) last = answer_count(s, last, clock_ns());
@@ -152,21 +139,19 @@ static int report_length(run_session *s, size_t n, const char *what)
     return report(&e);
 }
 
-static qsf_status prompt_begin(run_session *s, const int32_t *ids, size_t n)
+static qsf_status prompt_begin(run_session *s)
 {
     qsf_turn_options o = s->set->turn;
-    qsf_status st;
     o.grammar = s->grammar;
     o.max_tokens = s->set->common.max_tokens;
-    o.stops = s->stops;
-    o.n_stops = s->set->ignore_eos ? s->set->stop.n : s->n_stops;
+    o.stops = s->set->stop.items;
+    o.n_stops = s->set->stop.n;
     o.reasoning_budget = s->set->common.reasoning_budget;
     o.ignore_end = o.special = s->set->ignore_eos;
     o.draft = s->draft;
     o.guess = s->drafter ? draft_model_guess : NULL;
     o.guess_user = s->drafter;
-    if (s->reader && (st = qsf_answer_turn(s->reader, &o, &s->error))) return st;
-    return qsf_turn_begin(s->turn, ids, n, s->sampler, &o);
+    return qsf_conversation_begin(s->talk, s->turn, s->sampler, &o);
 }
 
 /* ---- prompt progress ---- */
@@ -210,19 +195,21 @@ static void prompt_progress_end(prompt_progress *p)
     if (p->shown) fflush(stderr);
 }
 
-int generate_prompt(run_session *s, const int32_t *ids, size_t n, const char *what)
+int generate_prompt(run_session *s, const char *what)
 {
+    size_t n;
     qsf_turn_state state = { .size = sizeof state };
+    (void)qsf_conversation_tokens(s->talk, &n);
     if (n == 0) {
         qsf_error e = { .status = QSF_E_ARGUMENT };
         snprintf(e.text, sizeof e.text, "%s is empty and the model has no begin-of-text token", what);
         return report(&e);
     }
-    const qsf_status st = prompt_begin(s, ids, n);
+    const qsf_status st = prompt_begin(s);
     qsf_turn_get_state(s->turn, &state);
     if (s->set->verbose && s->keeps)
         fprintf(stderr, "%zu tokens, %zu of them cached\n", n, state.n_kept);
-    if (st) return st == QSF_E_FULL ? report_length(s, n, what) : report(qsf_turn_error(s->turn));
+    if (st) return st == QSF_E_FULL ? report_length(s, n, what) : report(qsf_conversation_error(s->talk));
     prompt_progress progress;
     prompt_progress_begin(&progress, s, state.n_done, n);
     while (state.n_done < n && !state.end && !interrupted()) {
@@ -255,13 +242,11 @@ static void print_json_ids(const int32_t *ids, size_t n)
 int run_once(run_session *s, const char *prompt, size_t len)
 {
     answer a = { 0 };
-    size_t n;
-    int32_t *ids = session_prompt(s, prompt, len, &n);
-    if (!ids) return report(&s->error);
+    if (!session_prompt(s, prompt, len)) return report(&s->error);
     s->keeps = s->set->session != NULL;
     int code = session_resume(s);
     if (!code) code = answers_open(s, NULL);
-    if (!code) code = generate_prompt(s, ids, n, "the prompt");
+    if (!code) code = generate_prompt(s, "the prompt");
     if (!code && s->set->common.max_tokens != 0) code = generate_answer(s, !s->set->json, &a);
     if (s->set->json) print_json_ids(a.ids, a.n_ids);
     else if (a.last && a.last != '\n') putchar('\n');
@@ -270,6 +255,5 @@ int run_once(run_session *s, const char *prompt, size_t len)
     if (!code) code = session_keep(s);
     if (!code && a.stopped) code = EXIT_INTERRUPTED;
     answer_free(&a);
-    free(ids);
     return code;
 }

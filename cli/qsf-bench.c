@@ -167,16 +167,14 @@ int main(int argc, char **argv)
     terminal_init();
     qsf_context_defaults(&set.context);
     const option_part parts[] = {
-        OPTION_PART(bench_rows, 0), common_options(COMMON_TRACE, offsetof(bench_settings, trace)),
-        common_options(COMMON_ABOUT, offsetof(bench_settings, about)),
+        OPTION_PART(bench_rows, 0), common_options(COMMON_PROGRAM, offsetof(bench_settings, program)),
     };
     const option_program program = { parts, sizeof parts / sizeof parts[0], NULL, 0, "QSF_BENCH_",
                                      "qsf-bench", &bench_page };
     int code;
-    if (!program_parse(&program, &set, argc, argv, &rest)) return EXIT_USAGE;
-    if (common_about(&program, &set.about, &code)) return code;
+    if (!common_parse(&program, &set, &set.program.about, argc, argv, &rest, &code)) return code;
     if (!bench_fill(&set, &rest)) return EXIT_USAGE;
-    code = trace_open(&set.trace, &files);
+    code = trace_open(&set.program.trace, &files);
     if (code || (code = bench_report_begin(&rep, &set))) return trace_close(files, code);
     trace_context(files, &set.context);
     code = set.head_topk ? bench_heads(&set, &rep) : bench_models(&set, &rep);

@@ -36,8 +36,7 @@ typedef struct convert_cli {
     double      target_mb, target_kl;
     long long   threads, ram_mb, clusters, embd_clusters, effort, tune_steps;
     bool        progressive, quiet, tune_codes;
-    trace_settings trace;
-    about_settings about;
+    program_settings program;
 } convert_cli;
 
 typedef struct convert_rules {
@@ -390,7 +389,7 @@ static int run_recorded(const convert_cli *cli, qsf_convert_options *o, const ch
 {
     trace_files *files;
     qsf_context_options measuring = { 0 };
-    const int code = trace_open(&cli->trace, &files);
+    const int code = trace_open(&cli->program.trace, &files);
     if (code) return code;
     trace_context(files, &measuring);
     o->record = measuring.record;
@@ -429,14 +428,12 @@ int main(int argc, char **argv)
     qsf_convert_options o;
     option_list rest;
     const option_part parts[] = {
-        OPTION_PART(convert_rows, 0), common_options(COMMON_TRACE, offsetof(convert_cli, trace)),
-        common_options(COMMON_ABOUT, offsetof(convert_cli, about)),
+        OPTION_PART(convert_rows, 0), common_options(COMMON_PROGRAM, offsetof(convert_cli, program)),
     };
     const option_program program = { parts, sizeof parts / sizeof parts[0], NULL, 0, "QSF_CONVERT_",
                                      "qsf-convert", &convert_page };
     int code;
-    if (!program_parse(&program, &cli, argc, argv, &rest)) return CODE_USAGE;
-    if (common_about(&program, &cli.about, &code)) return code;
+    if (!common_parse(&program, &cli, &cli.program.about, argc, argv, &rest, &code)) return code;
     if (!fill_options(&cli, &o, &rules)) return CODE_USAGE;
     if (cli.info || cli.verify) {
         if (rest.n == 0) return run_inspection(&cli);

@@ -25,8 +25,7 @@ typedef struct parity_asked {
     long long steps;
     double min_cosine, warn_cosine, min_match, max_kl;
     bool strict, with_prompt, quiet;
-    trace_settings trace;
-    about_settings about;
+    program_settings program;
 } parity_asked;
 
 #define AT(member) offsetof(parity_asked, member)
@@ -312,15 +311,13 @@ int main(int argc, char **argv)
     terminal_init();
     qsf_context_defaults(&a.context);
     const option_part parts[] = {
-        OPTION_PART(parity_rows, 0), common_options(COMMON_TRACE, offsetof(parity_asked, trace)),
-        common_options(COMMON_ABOUT, offsetof(parity_asked, about)),
+        OPTION_PART(parity_rows, 0), common_options(COMMON_PROGRAM, offsetof(parity_asked, program)),
     };
     const option_program program = { parts, sizeof parts / sizeof parts[0], NULL, 0, "QSF_PARITY_",
                                      "qsf-parity", &parity_page };
     int code;
-    if (!program_parse(&program, &a, argc, argv, &rest)) return EXIT_USAGE;
-    if (common_about(&program, &a.about, &code)) return code;
-    code = trace_open(&a.trace, &files);
+    if (!common_parse(&program, &a, &a.program.about, argc, argv, &rest, &code)) return code;
+    code = trace_open(&a.program.trace, &files);
     if (code) return output_end(code);
     trace_context(files, &a.context);
     code = as_asked(&a, &rest);

@@ -147,7 +147,7 @@ static const option_page run_page = {
 };
 
 /* The program's own rows and the shared ones, in the order of the help. */
-enum { RUN_PARTS = 13 };
+enum { RUN_PARTS = 12 };
 static option_program run_options_program(option_part *parts)
 {
     const size_t base = offsetof(run_settings, common);
@@ -157,8 +157,7 @@ static option_program run_options_program(option_part *parts)
         common_options(COMMON_SAMPLING, base), common_options(COMMON_MEMORY, base),
         common_options(COMMON_SPEED, base), OPTION_PART(run_speed_rows, 0),
         common_options(COMMON_LORA, base), OPTION_PART(run_rest_rows, 0),
-        common_options(COMMON_TRACE, offsetof(run_settings, trace)),
-        common_options(COMMON_ABOUT, offsetof(run_settings, about)),
+        common_options(COMMON_PROGRAM, offsetof(run_settings, program)),
     };
     memcpy(parts, all, sizeof all);
     return (option_program){ parts, RUN_PARTS, run_defaults, sizeof run_defaults / sizeof run_defaults[0],
@@ -247,9 +246,8 @@ int main(int argc, char **argv)
     terminal_init();
     common_defaults(&set.common);
     qsf_turn_defaults(&set.turn);
-    if (!program_parse(&program, &set, argc, argv, &rest)) return EXIT_USAGE;
     int code;
-    if (common_about(&program, &set.about, &code)) return code;
+    if (!common_parse(&program, &set, &set.program.about, argc, argv, &rest, &code)) return code;
     if ((code = check_settings(&set, &rest)) != 0) return code;
     return set.render ? output_end(run_render(&set)) : run_mode(&set);
 }

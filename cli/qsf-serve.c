@@ -17,8 +17,7 @@ typedef struct serve_asked {
     option_list models, keys, hosts, origins;
     long long models_max, port, slots, kept, queue, step_rows, steps, session, timeout, drain, connections;
     double max_body, cache_disk, mpi_silent, ping;
-    trace_settings trace;
-    about_settings about;
+    program_settings program;
     bool quiet, verbose, log_requests, no_page, mpi, pipeline, strict;
 } serve_asked;
 
@@ -137,7 +136,7 @@ static const option_page serve_page = {
 };
 
 /* The program's own rows and the shared ones, in the order of the help. */
-enum { SERVE_PARTS = 12 };
+enum { SERVE_PARTS = 11 };
 static option_program serve_program(option_part *parts)
 {
     const size_t base = offsetof(serve_asked, common);
@@ -146,8 +145,7 @@ static option_program serve_program(option_part *parts)
         OPTION_PART(serve_network_rows, 0), common_options(COMMON_TEMPLATE, base),
         common_options(COMMON_ANSWER, base), common_options(COMMON_SAMPLING, base),
         common_options(COMMON_MEMORY, base), common_options(COMMON_SPEED, base),
-        OPTION_PART(serve_rest_rows, 0), common_options(COMMON_TRACE, offsetof(serve_asked, trace)),
-        common_options(COMMON_ABOUT, offsetof(serve_asked, about)),
+        OPTION_PART(serve_rest_rows, 0), common_options(COMMON_PROGRAM, offsetof(serve_asked, program)),
     };
     memcpy(parts, all, sizeof all);
     return (option_program){ parts, SERVE_PARTS, serve_defaults_of_requests,
@@ -288,7 +286,7 @@ static int serve_join(const serve_asked *a, serve_settings *set, int argc, char 
 {
     const serve_ranks_asked asked = { .check = a->mpi_check, .silent = a->mpi_silent, .split = a->split,
                                       .wire = a->mpi_wire, .pipeline = a->pipeline };
-    if (a->trace.trace || a->trace.record)
+    if (a->program.trace.trace || a->program.trace.record)
         fputs("--trace and --record cannot be combined with --mpi: they write the files of one process\n",
               stderr);
     else if (a->pipeline && (a->cache_file || a->cache_disk > 0))
@@ -340,7 +338,7 @@ static int serve_as_asked(const serve_asked *a, const option_list *rest, int arg
     if (code || !models_of(a, rest, &set)) return free(template_text), code ? code : EXIT_USAGE;
     if (!loras_of(a, &set)) return serve_asked_free(&set, template_text), EXIT_USAGE;
     code = a->mpi ? serve_join(a, &set, argc, argv) : EXIT_OK;
-    if (code || (code = trace_open(&a->trace, &files)))
+    if (code || (code = trace_open(&a->program.trace, &files)))
         return serve_asked_free(&set, template_text), code;
     trace_context(files, &set.engine.context);
     const qsf_status st = serve_run(&set, &err);
@@ -362,9 +360,8 @@ int main(int argc, char **argv)
     const option_program program = serve_program(parts);
     option_list rest;
     common_defaults(&a.common);
-    if (!program_parse(&program, &a, argc, argv, &rest)) return EXIT_USAGE;
     int code;
-    if (common_about(&program, &a.about, &code)) return code;
+    if (!common_parse(&program, &a, &a.program.about, argc, argv, &rest, &code)) return code;
     if (a.pipeline && !a.mpi) {
         fputs("--pipeline needs --mpi, and mpirun: docs/many-machines.md\n", stderr);
         return EXIT_USAGE;

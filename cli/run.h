@@ -21,8 +21,7 @@ typedef struct run_settings {
         *rerank;
     qsf_turn_options turn;            /* from the options; prompt_begin adds the rest */
     option_list stop;
-    trace_settings trace;
-    about_settings about;
+    program_settings program;
     bool mpi, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, add_special,
         parse_special, embedding, embed_plain, no_generation, continue_final, adapted, json_object;
     long long chunks, json_blanks;
@@ -48,12 +47,9 @@ typedef struct run_session {
     qsf_turn    *turn;            /* of sequence 0 */
     /* of the chat in use, its name or its text; NULL: text is completed without one */
     const char  *template_name;
-    qsf_answer  *reader;          /* of answers; NULL: they are bytes */
-    const char  *reader_choice;   /* of tools, that it was made with */
+    qsf_conversation *talk;       /* has the prompt, and splits answers if there is a template */
+    const char  *split_choice;    /* of tools, with which it splits them */
     chat_texts   chat;
-    char         own_stop[64];
-    const char  *stops[OPTION_LIST_MAX + 1];      /* of the settings and the template */
-    size_t       n_stops;
     bool         hides;           /* reasoning */
     bool         keeps;           /* a prompt may resume from what sequence 0 holds: reported */
     uint32_t     draft;           /* most guesses a pass */
@@ -121,11 +117,12 @@ int      run_rerank(run_session *s, const char *query, size_t len);
 int32_t *session_ids(run_session *s, const char *text, size_t len, const char *what, size_t *n);
 /* Ids of the text; *n their number.  NULL: reported in s->error.  The caller frees. */
 int32_t *session_encode(run_session *s, const char *text, size_t len, int flags, size_t *n);
-/* The prompt's ids from the settings: --ids, or the text, through the template or unchanged. */
-int32_t *session_prompt(run_session *s, const char *text, size_t len, size_t *n);
-/* The messages' ids through the session's template, up to the beginning of the answer.  NULL:
- * reported in s->error.  The caller frees. */
-int32_t *session_chat(run_session *s, const message *msgs, size_t n, size_t *n_ids);
+/* Sets the conversation's prompt, up to the beginning of the answer: as the settings ask (--ids, or
+ * the text, through the template or unchanged), messages through the template, or text without one.
+ * false: reported in s->error. */
+bool     session_prompt(run_session *s, const char *text, size_t len);
+bool     session_chat(run_session *s, const message *msgs, size_t n);
+bool     session_text(run_session *s, const char *text, size_t len);
 
 /* ---- messages.c ---- */
 /* Reads what the settings name; an exit code, errors are reported.  Also what is half opened has to
@@ -179,16 +176,15 @@ typedef struct answer {
     bool     cut;             /* max_tokens ended it within its reasoning */
     char     last;            /* character that was printed, 0: none was */
 } answer;
-/* Opens the parser that splits answers into reasoning, text and calls, if text goes through a
- * template.  choice: of tools, NULL: from the settings.  Returns an exit code; errors are
- * reported. */
+/* Has answers split into reasoning, text and calls, if text goes through a template.  choice: of
+ * tools, NULL: from the settings.  Returns an exit code; errors are reported. */
 int  answers_open(run_session *s, const char *choice);
 /* Reads an answer back from its text by message_plain; false: out of memory, or reported. */
 bool answer_of_plain(run_session *s, const char *text, size_t len, message *out);
-/* Begins a turn with the tokens ids[0..n) and computes those that sequence 0 does not hold; Ctrl-C
- * ends that soon.  If they do not all fit, nothing is computed and what (the prompt, the
+/* Begins a turn with the conversation's prompt and computes what sequence 0 does not hold of it;
+ * Ctrl-C ends that soon.  If it does not fit, nothing is computed and what (the prompt, the
  * conversation) is reported as too long. */
-int  generate_prompt(run_session *s, const int32_t *ids, size_t n, const char *what);
+int  generate_prompt(run_session *s, const char *what);
 /* Streams the answer of the turn whose prompt is computed.  print: to stdout.  Returns an exit
  * code; errors are reported. */
 int  generate_answer(run_session *s, bool print, answer *a);

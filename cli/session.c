@@ -43,7 +43,6 @@ static int choose_template(run_session *s)
 {
     const run_settings *set = s->set;
     qsf_model_info info = { .size = sizeof info };
-    size_t len;
     qsf_model_get_info(s->model, &info);
     s->template_name = NULL;
     if (set->raw || set->ids || session_embeds(set)) return EXIT_OK;
@@ -57,13 +56,22 @@ static int choose_template(run_session *s)
                 colour(stderr, "\033[33m"), colour(stderr, "\033[0m"));
         s->template_name = "plain";
     }
-    if (!s->template_name) return EXIT_OK;
     s->chat.options.chat_template = s->template_name;
-    const qsf_status st = qsf_chat_stop_text(s->model, &s->chat.options, s->own_stop, sizeof s->own_stop,
-                                             &len, &s->error);
-    if (st == QSF_E_NOT_FOUND) return template_unknown(s->template_name);
-    if (st) s->own_stop[0] = 0;         /* the first message reports the fault */
     return EXIT_OK;
+}
+
+/* The template, and the conversation that goes through it. */
+static int conversation_open(run_session *s)
+{
+    size_t len;
+    const char *stop;
+    const int code = choose_template(s);
+    const qsf_chat_options *chat = s->template_name ? &s->chat.options : NULL;
+    if (code) return code;
+    if (qsf_conversation_new(s->model, chat, &s->talk, &s->error)) return report(&s->error);
+    /* the first message reports any other fault */
+    return chat && qsf_conversation_stop(s->talk, &stop, &len) == QSF_E_NOT_FOUND
+        ? template_unknown(s->template_name) : EXIT_OK;
 }
 
 /* Guesses per pass, with room for their logits in *co: as set by the user; by default only if
@@ -122,13 +130,11 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     mo.i2s_layout = i2s_named(set->common.i2s_layout);
     mo.log = session_log;
     mo.log_user = (void *)(size_t)set;
-    int code = trace_open(&set->trace, &s->files);
+    int code = trace_open(&set->program.trace, &s->files);
     if (code) return code;
     if (qsf_model_open(set->model, &mo, &s->model, &s->error)) return report(&s->error);
-    code = vocab_only ? EXIT_OK : choose_template(s);
+    code = vocab_only ? EXIT_OK : conversation_open(s);
     if (code || vocab_only) return code;
-    for (; s->n_stops < set->stop.n; s->n_stops++) s->stops[s->n_stops] = set->stop.items[s->n_stops];
-    if (s->own_stop[0]) s->stops[s->n_stops++] = s->own_stop;
 
     co = set->common.context;
     if (set->perplexity && !co.n_ctx) co.n_ctx = 512;          /* windows as llama-perplexity's */
@@ -157,8 +163,8 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
 
 int session_close(run_session *s, int code)
 {
+    qsf_conversation_free(s->talk);
     qsf_turn_free(s->turn);
-    qsf_answer_free(s->reader);
     qsf_sampler_free(s->sampler);
     qsf_grammar_free(s->grammar);
     draft_model_close(s->drafter);
@@ -279,55 +285,55 @@ static qsf_message *plain_messages(const run_session *s, const message *msgs, si
     return plain;
 }
 
-int32_t *session_chat(run_session *s, const message *msgs, size_t n, size_t *n_ids)
+/* Whether the conversation has its prompt; else the error is the session's. */
+static bool prompt_kept(run_session *s, qsf_status st)
 {
-    size_t cap = 256, len = 0;
-    qsf_message *plain = plain_messages(s, msgs, n);
-    char *json = plain ? NULL : messages_json(msgs, n, &len);
-    int32_t *ids = NULL;
-    if (!plain && !json) {
-        fail(s, QSF_E_MEMORY, "out of memory for the conversation");
-        return NULL;
-    }
-    /* a guess that is seldom too small */
-    for (size_t i = 0; i < n; i++) cap += msgs[i].text.n + 64;
-    for (;; cap = *n_ids) {
-        if (!(ids = malloc(cap * sizeof *ids))) {
-            fail(s, QSF_E_MEMORY, "out of memory for the conversation");
-            break;
-        }
-        const qsf_status st = plain
-            ? qsf_chat_encode(s->model, s->template_name, plain, n, true, ids, cap, n_ids, &s->error)
-            : qsf_chat_encode_json(s->model, json, len, &s->chat.options, ids, cap, n_ids, &s->error);
-        if (!st) break;
-        free(ids);
-        ids = NULL;
-        if (*n_ids <= cap) {
-            say_other_templates(s);
-            break;
-        }
-    }
-    free(json);
-    free(plain);
-    /* what is not JSON was given with an option, so the model is not to blame */
-    if (!ids && s->error.status == QSF_E_CORRUPT) s->error.status = QSF_E_ARGUMENT;
-    return ids;
+    if (st) s->error = *qsf_conversation_error(s->talk);
+    return !st;
 }
 
-int32_t *session_prompt(run_session *s, const char *text, size_t len, size_t *n)
+bool session_text(run_session *s, const char *text, size_t len)
 {
-    if (s->set->ids) return session_ids(s, s->set->ids, strlen(s->set->ids), "--ids", n);
-    if (!s->template_name)
-        return session_encode(s, text, len, QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL, n);
-    if (!session_is_message(s, text, len)) return NULL;
+    return prompt_kept(s, qsf_conversation_text(s->talk, text, len));
+}
+
+bool session_chat(run_session *s, const message *msgs, size_t n)
+{
+    size_t len = 0;
+    qsf_message *plain = plain_messages(s, msgs, n);
+    char *json = plain ? NULL : messages_json(msgs, n, &len);
+    if (!plain && !json) return fail(s, QSF_E_MEMORY, "out of memory for the conversation"), false;
+    const bool set = prompt_kept(s, plain ? qsf_conversation_messages(s->talk, plain, n)
+                                         : qsf_conversation_json(s->talk, json, len));
+    free(json);
+    free(plain);
+    if (!set) say_other_templates(s);
+    /* what is not JSON was given with an option, so the model is not to blame */
+    if (!set && s->error.status == QSF_E_CORRUPT) s->error.status = QSF_E_ARGUMENT;
+    return set;
+}
+
+static bool session_numbers(run_session *s)
+{
+    size_t n;
+    int32_t *ids = session_ids(s, s->set->ids, strlen(s->set->ids), "--ids", &n);
+    const bool set = ids && prompt_kept(s, qsf_conversation_ids(s->talk, ids, n));
+    free(ids);
+    return set;
+}
+
+bool session_prompt(run_session *s, const char *text, size_t len)
+{
+    if (s->set->ids) return session_numbers(s);
+    if (!s->template_name) return session_text(s, text, len);
+    if (!session_is_message(s, text, len)) return false;
     message msgs[2] = { { 0 }, { 0 } };
-    size_t n_msgs = 0;
+    size_t n = 0;
     const char *system = s->set->system;
-    bool whole = !system || message_begin(&msgs[n_msgs++], "system", system, strlen(system));
-    whole = message_begin(&msgs[n_msgs++], "user", text, len) && whole;
-    int32_t *ids = NULL;
-    if (whole) ids = session_chat(s, msgs, n_msgs, n);
+    bool set = !system || message_begin(&msgs[n++], "system", system, strlen(system));
+    set = message_begin(&msgs[n++], "user", text, len) && set;
+    if (set) set = session_chat(s, msgs, n);
     else fail(s, QSF_E_MEMORY, "out of memory for the prompt");
-    for (size_t i = 0; i < n_msgs; i++) message_free(&msgs[i]);
-    return ids;
+    for (size_t i = 0; i < n; i++) message_free(&msgs[i]);
+    return set;
 }

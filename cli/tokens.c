@@ -46,11 +46,8 @@ int run_detokenize(run_session *s)
 int run_logits(run_session *s, const char *prompt, size_t len)
 {
     qsf_model_info info = { .size = sizeof info };
-    size_t n;
-    int32_t *ids = session_prompt(s, prompt, len, &n);
-    if (!ids) return report(&s->error);
-    const int code = generate_prompt(s, ids, n, "the prompt");
-    free(ids);
+    if (!session_prompt(s, prompt, len)) return report(&s->error);
+    const int code = generate_prompt(s, "the prompt");
     if (code) return code;
     const float *logits = qsf_logits(s->context, 0);
     qsf_model_get_info(s->model, &info);

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT
  *
  *   trace_files *files;
- *   if ((code = trace_open(&set->trace, &files))) return code;
+ *   if ((code = trace_open(&set->program.trace, &files))) return code;
  *   trace_context(files, &context_options);      before qsf_context_new; for any number of contexts
  *   ...                                          after the last qsf_context_free:
  *   return trace_close(files, code);

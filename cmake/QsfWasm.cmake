@@ -6,7 +6,8 @@
 #   qsf-relaxed         and relaxed SIMD's dot product
 #   *-threads           with a shared memory          pages with cross-origin isolation, Node.js
 #
-# js/ and the modules together are the package: ${CMAKE_BINARY_DIR}/js is complete after a build.
+# js/, web/ and the modules together are the package: ${CMAKE_BINARY_DIR}/js is complete after a
+# build. There all scripts lie in one folder, so that "../js/" of imports in web/ becomes "./".
 
 set(QSF_WASM_FEATURES -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext)
 file(GLOB qsf_wasm_sources CONFIGURE_DEPENDS core/*.c core/*/*.c kernels/*.c bindings/*.c platform/wasm/*.c)
@@ -35,19 +36,25 @@ set(qsf_small_files
     kernels/scan_v128 kernels/top_k_v128 kernels/trellis kernels/trellis_v128 kernels/wasm)
 set(listed ${qsf_fast_files} ${qsf_small_files})
 foreach(level IN ITEMS fast small least)
-    set(qsf_${level} "")
+    set(qsf_core_${level} "")
+    set(qsf_other_${level} "")
 endforeach()
 foreach(source IN LISTS qsf_wasm_sources)
     file(RELATIVE_PATH name "${PROJECT_SOURCE_DIR}" "${source}")
     string(REGEX REPLACE "\\.c$" "" name "${name}")
     if(name IN_LIST qsf_fast_files)
-        list(APPEND qsf_fast "${source}")
+        set(level fast)
     elseif(name IN_LIST qsf_small_files)
-        list(APPEND qsf_small "${source}")
+        set(level small)
     elseif(name MATCHES "^kernels/" AND NOT name MATCHES "_(scalar|check)$")
-        list(APPEND qsf_fast "${source}")
+        set(level fast)
     else()
-        list(APPEND qsf_least "${source}")
+        set(level least)
+    endif()
+    if(name MATCHES "^core/")
+        list(APPEND qsf_core_${level} "${source}")
+    else()
+        list(APPEND qsf_other_${level} "${source}")
     endif()
     list(REMOVE_ITEM listed "${name}")
 endforeach()
@@ -87,7 +94,7 @@ foreach(library IN ITEMS lz4 zstd)
 endforeach()
 
 # The functions of the flat interface that the package calls, by their names there.
-file(GLOB qsf_callers CONFIGURE_DEPENDS js/*.js)
+file(GLOB qsf_callers CONFIGURE_DEPENDS js/*.js web/*.js)
 set(qsf_exports "")
 foreach(caller IN LISTS qsf_callers)
     file(STRINGS "${caller}" lines REGEX "qsf_flat_")
@@ -98,16 +105,31 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${qsf_callers})
 list(REMOVE_DUPLICATES qsf_exports)
 list(TRANSFORM qsf_exports PREPEND "--export=")
 
-# qsf_engine(variant flags...): js/qsf-<variant>.wasm
+# Nothing in core/ uses relaxed SIMD: the modules that differ in nothing else share its objects.
+function(qsf_engine_level variant level)
+    set(flags ${ARGN} ${QSF_WASM_FEATURES})
+    if(variant MATCHES "threads")
+        list(APPEND flags -matomics)
+    endif()
+    string(REPLACE "relaxed" "simd" base "engine_core_${variant}_${level}")
+    set(own "engine_${variant}_${level}")
+    if(NOT TARGET ${base})
+        qsf_engine_objects(${base} FLAGS ${flags} SOURCES ${qsf_core_${level}})
+    endif()
+    if(variant MATCHES "relaxed")
+        list(APPEND flags -mrelaxed-simd)
+    endif()
+    qsf_engine_objects(${own} FLAGS ${flags} SOURCES ${qsf_other_${level}})
+    set(targets ${targets} ${base} ${own} PARENT_SCOPE)
+endfunction()
+
+# qsf_engine(variant): js/qsf-<variant>.wasm
 function(qsf_engine variant)
-    set(flags ${QSF_WASM_FEATURES} ${ARGN})
-    set(name "engine_${variant}")
-    qsf_engine_objects(${name}_fast FLAGS -O3 ${flags} SOURCES ${qsf_fast})
-    qsf_engine_objects(${name}_small FLAGS -Os ${flags} SOURCES ${qsf_small})
-    qsf_engine_objects(${name}_least FLAGS ${QSF_LEAST_FLAGS} ${flags} SOURCES ${qsf_least})
-    set(objects $<TARGET_OBJECTS:${name}_fast> $<TARGET_OBJECTS:${name}_small>
-        $<TARGET_OBJECTS:${name}_least>)
-    set(targets ${name}_fast ${name}_small ${name}_least)
+    set(targets "")
+    qsf_engine_level(${variant} fast -O3)
+    qsf_engine_level(${variant} small -Os)
+    qsf_engine_level(${variant} least ${QSF_LEAST_FLAGS})
+    list(TRANSFORM targets REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
     foreach(library IN ITEMS lz4 zstd)
         if(TARGET engine_${library})
             list(APPEND objects $<TARGET_OBJECTS:engine_${library}>)
@@ -131,9 +153,9 @@ function(qsf_engine variant)
 endfunction()
 
 qsf_engine(simd)
-qsf_engine(relaxed -mrelaxed-simd)
-qsf_engine(simd-threads -matomics)
-qsf_engine(relaxed-threads -mrelaxed-simd -matomics)
+qsf_engine(relaxed)
+qsf_engine(simd-threads)
+qsf_engine(relaxed-threads)
 
 file(GLOB qsf_scripts CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/js" js/*.js js/*.d.ts js/package.json
     js/README.md)
@@ -142,6 +164,17 @@ foreach(script IN LISTS qsf_scripts)
     add_custom_command(OUTPUT "${qsf_package}/${script}" COMMAND ${CMAKE_COMMAND} -E copy
         "${PROJECT_SOURCE_DIR}/js/${script}" "${qsf_package}/${script}"
         DEPENDS "js/${script}" VERBATIM)
+    list(APPEND qsf_copies "${qsf_package}/${script}")
+endforeach()
+file(GLOB qsf_scripts CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/web" web/*.js)
+foreach(script IN LISTS qsf_scripts)
+    if("${qsf_package}/${script}" IN_LIST qsf_copies)
+        message(FATAL_ERROR "js/ and web/ both have ${script}, but the package is one folder")
+    endif()
+    add_custom_command(OUTPUT "${qsf_package}/${script}" COMMAND ${CMAKE_COMMAND}
+        "-DFROM=${PROJECT_SOURCE_DIR}/web/${script}" "-DTO=${qsf_package}/${script}"
+        -P "${PROJECT_SOURCE_DIR}/cmake/PackageScript.cmake"
+        DEPENDS "web/${script}" cmake/PackageScript.cmake VERBATIM)
     list(APPEND qsf_copies "${qsf_package}/${script}")
 endforeach()
 add_custom_command(OUTPUT "${qsf_package}/LICENSE" COMMAND ${CMAKE_COMMAND} -E copy

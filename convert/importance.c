@@ -68,11 +68,13 @@ static qsf_status importance_batch(importance_work *k, const qsf_row *rows, uint
     bool waiting;
     qsf_status st = qsf_batch_begin(c, rows, n);
     while (!st) {
-        const uint32_t stage = c->now.stage;
+        const qsf_stage stage = c->now.stage;
+        const bool layer = stage.kind == QSF_STAGE_LAYER;
         st = qsf_step(c, &waiting);
         if (st && st != QSF_PENDING) break;
-        if (watched && stage <= k->n_layers && c->now.stage != stage)
-            importance_note(k, stage ? stage - 1 : 0, first, stage > 0);
+        const bool done = c->now.stage.kind != stage.kind || c->now.stage.number != stage.number;
+        if (watched && done && stage.kind != QSF_STAGE_HEAD)
+            importance_note(k, layer ? stage.number : 0, first, layer);
         if (!st) return QSF_OK;
         st = waiting ? qsf_wait(c) : QSF_OK;
     }

@@ -178,14 +178,14 @@ static qsf_status sens_begin(sens_work *k, uint32_t from)
     qsf_batch_drop(c);
     for (uint32_t s = 0; !st && s < k->text.n_seqs; s++) st = qsf_seq_truncate(c, (qsf_seq)s, 0);
     if (!st) st = qsf_batch_begin(c, k->rows, k->n_rows);
-    for (bool wait = false; !st && !c->now.stage;) {
+    for (bool wait = false; !st && c->now.stage.kind == QSF_STAGE_EMBEDDING;) {
         if ((st = qsf_step(c, &wait)) != QSF_PENDING) break;
         st = wait ? qsf_wait(c) : QSF_OK;
     }
     if (st || !from) return st;
     memcpy(c->b.x, k->x, k->x_bytes);
     if (k->alt) memcpy(c->b.alt, k->alt, k->alt_bytes);
-    c->now.stage = 1 + from;
+    c->now.stage = qsf_stage_of(c->hp, from);
     return QSF_OK;
 }
 
@@ -242,7 +242,7 @@ static qsf_status sens_unit(sens_work *k, uint32_t unit, const bool *asked, doub
 static qsf_status sens_next(sens_work *k, uint32_t l, qsf_error *err)
 {
     qsf_status st = sens_begin(k, l);
-    while (!st && k->fine.c->now.stage <= 1 + l)
+    while (!st && !qsf_stage_after(k->fine.c->now.stage, l))
         if ((st = qsf_step(k->fine.c, NULL)) == QSF_PENDING) st = QSF_OK;
     if (st) return qsf_fail(err, st, "%s", qsf_last_error(k->fine.c));
     memcpy(k->x, k->fine.c->b.x, k->x_bytes);

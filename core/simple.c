@@ -15,6 +15,7 @@ struct QSFEngine {
     qsf_model   *model;
     qsf_context *context;
     qsf_turn    *turn;          /* of sequence 0 */
+    qsf_conversation *conversation;
     qsf_error    error;
     atomic_bool  cancelled;
 };
@@ -48,7 +49,8 @@ QSFEngine *qsf_load(const char *model_path, QSFConfig *config)
     e->platform = p;
     if (qsf_model_open(model_path, NULL, &e->model, err)
         || qsf_context_new(e->model, config ? &config->o : NULL, &e->context, err)
-        || qsf_turn_new(e->context, 0, &e->turn, err)) {
+        || qsf_turn_new(e->context, 0, &e->turn, err)
+        || qsf_conversation_new(e->model, NULL, &e->conversation, err)) {
         qsf_free(e);
         return NULL;
     }
@@ -58,6 +60,7 @@ QSFEngine *qsf_load(const char *model_path, QSFConfig *config)
 void qsf_free(QSFEngine *e)
 {
     if (!e) return;
+    qsf_conversation_free(e->conversation);
     qsf_turn_free(e->turn);
     qsf_context_free(e->context);
     qsf_model_close(e->model);
@@ -165,28 +168,26 @@ void qsf_generate(QSFEngine *e, const char *prompt, int max_tokens, float temper
     qsf_sampler_options so;
     qsf_turn_options to;
     qsf_sampler *sampler = NULL;
+    qsf_conversation *c = e->conversation;
     qsf_turn_piece piece = { .size = sizeof piece };
-    int n;
     atomic_store(&e->cancelled, false);
-    int32_t *ids = qsf_tokenize(e, prompt, &n);
-    if (!ids) return;
+    e->error = (qsf_error){ 0 };
     qsf_sampler_defaults(&so);
     so.temperature = temperature;
     so.top_p = top_p;
     qsf_turn_defaults(&to);
     to.max_tokens = QSF_MAX(max_tokens, 0);
-    if (qsf_sampler_new(e->model, &so, &sampler, &e->error)) goto done;
+    if (qsf_sampler_new(e->model, &so, &sampler, &e->error)) return;
     qsf_seq_truncate(e->context, 0, 0);
-    if (qsf_turn_begin(e->turn, ids, (size_t)n, sampler, &to)) e->error = *qsf_turn_error(e->turn);
-    while (!e->error.status && !piece.end) {
+    if (qsf_conversation_text(c, prompt, strlen(prompt)) || qsf_conversation_begin(c, e->turn, sampler, &to))
+        piece.end = QSF_TURN_FAILED;
+    while (!piece.end) {
         if (atomic_load(&e->cancelled)) qsf_turn_cancel(e->turn);
-        if (qsf_turn_next(e->turn, &piece) == QSF_PENDING) qsf_turn_step(e->turn, NULL);
+        if (qsf_conversation_next(c, &piece) == QSF_PENDING) qsf_turn_step(e->turn, NULL);
         else if (piece.token >= 0 && callback) callback(piece.token, piece.text, user);
     }
-    if (piece.end == QSF_TURN_FULL || piece.end == QSF_TURN_FAILED) e->error = *qsf_turn_error(e->turn);
-done:
+    if (piece.end == QSF_TURN_FULL || piece.end == QSF_TURN_FAILED) e->error = *qsf_conversation_error(c);
     qsf_sampler_free(sampler);
-    qsf_result_free(ids);
 }
 
 int qsf_sample(const float *logits, int vocab_size, float temperature, float top_p)

@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_MESSAGES = 64, MOST_TOKENS = 8192, MOST_ANSWER = 200 };
+enum { MOST_MESSAGES = 64, MOST_ANSWER = 200 };
 
 typedef struct chat {
     qsf_model   *model;
     qsf_context *context;
     qsf_sampler *sampler;
     qsf_turn    *turn;
-    const char  *template_name;      /* NULL: the model's own */
+    qsf_conversation *talk;
     qsf_message  messages[MOST_MESSAGES];
     size_t       n_messages;
 } chat;
@@ -35,34 +35,25 @@ static bool add_message(chat *c, const char *role, const char *content, size_t l
 
 /* Begins a turn with the whole conversation: what the sequence holds of it is not
  * computed again. */
-static qsf_status begin(chat *c, qsf_error *err)
+static bool begin(chat *c)
 {
-    static int32_t ids[MOST_TOKENS];
-    size_t n;
     qsf_turn_options o;
-    const char *stop = qsf_chat_stop(c->model, c->template_name);
-    qsf_status st = qsf_chat_encode(c->model, c->template_name, c->messages, c->n_messages, true, ids,
-                                    MOST_TOKENS, &n, err);
-    if (st) return st;
     qsf_turn_defaults(&o);
     o.max_tokens = MOST_ANSWER;
-    o.stops = &stop;
-    o.n_stops = stop != NULL;
-    st = qsf_turn_begin(c->turn, ids, n, c->sampler, &o);
-    *err = *qsf_turn_error(c->turn);
-    return st;
+    if (!qsf_conversation_messages(c->talk, c->messages, c->n_messages) &&
+        !qsf_conversation_begin(c->talk, c->turn, c->sampler, &o)) return true;
+    return fprintf(stderr, "%s\n", qsf_conversation_error(c->talk)->text), false;
 }
 
 /* Writes an answer and keeps it as a message. */
 static bool answer(chat *c)
 {
-    qsf_error err = { QSF_OK, "" };
     qsf_turn_piece piece = { .size = sizeof piece };
     char text[64 * MOST_ANSWER];
     size_t len = 0;
-    if (begin(c, &err)) return fprintf(stderr, "%s\n", err.text), false;
+    if (!begin(c)) return false;
     while (!piece.end) {
-        if (qsf_turn_next(c->turn, &piece) == QSF_PENDING) {
+        if (qsf_conversation_next(c->talk, &piece) == QSF_PENDING) {
             qsf_turn_step(c->turn, NULL);
             continue;
         }
@@ -84,16 +75,16 @@ int main(int argc, char **argv)
     qsf_error err = { QSF_OK, "" };
     if (argc != 2) return fprintf(stderr, "usage: %s MODEL\n", argv[0]), 2;
     if (qsf_model_open(argv[1], NULL, &c.model, &err) || qsf_context_new(c.model, NULL, &c.context, &err) ||
-        qsf_sampler_new(c.model, NULL, &c.sampler, &err) || qsf_turn_new(c.context, 0, &c.turn, &err)) {
+        qsf_sampler_new(c.model, NULL, &c.sampler, &err) || qsf_turn_new(c.context, 0, &c.turn, &err) ||
+        qsf_conversation_new(c.model, NULL, &c.talk, &err)) {
         fprintf(stderr, "%s\n", err.text);
         ok = false;
-    } else if (!qsf_chat_template(c.model)) {
-        c.template_name = "plain";
     }
     while (ok && fgets(line, sizeof line, stdin)) {
         ok = add_message(&c, "user", line, strcspn(line, "\n")) && answer(&c);
     }
     for (size_t i = 0; i < c.n_messages; i++) free((char *)(uintptr_t)c.messages[i].content);
+    qsf_conversation_free(c.talk);
     qsf_turn_free(c.turn);
     qsf_sampler_free(c.sampler);
     qsf_context_free(c.context);

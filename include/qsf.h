@@ -846,8 +846,9 @@ QSF_API const float *qsf_logits(const qsf_context *c, size_t i);
  * context keeps its own sequences: a program truncates and shares them in all contexts.  Options of
  * contexts must be the same, except for budgets and threads; also n_ctx, which a budget may have
  * reduced (qsf_plan).  Rows may ask for logits in every range: only the last one computes them.
- * Turns (except with qsf_context_set_behind), embeddings and early exit need all layers
- * (QSF_E_UNSUPPORTED).
+ * Turns, embeddings and early exit need all layers (QSF_E_UNSUPPORTED), except for turns with
+ * qsf_context_set_behind, and turns of a first range whose rows the caller computes
+ * (qsf_turn_computed_elsewhere).
  *
  * qsf_model_open rejects ranges of models whose layers need more than these rows
  * (QSF_E_UNSUPPORTED; the message names what), and ranges that are not in the file
@@ -1370,6 +1371,11 @@ QSF_API size_t qsf_turn_rows(qsf_turn *t, qsf_row *rows, size_t cap);
 /* Reports that the rows returned last are computed: qsf_logits(c, first) belongs to the first of
  * them that asked for logits.  Returns how many of them asked. */
 QSF_API size_t qsf_turn_computed(qsf_turn *t, size_t first);
+/* As qsf_turn_computed, for rows that the caller has had computed elsewhere: logits[asked][n_vocab]
+ * of those that asked, in their order.  They are not copied and must stay valid until qsf_turn_next
+ * returns QSF_PENDING or the last piece.  The context must hold the rows too: see "ranges of
+ * layers". */
+QSF_API size_t qsf_turn_computed_elsewhere(qsf_turn *t, const float *logits);
 /* Chooses the next token of each of these turns of one context that have logits, on all its
  * threads; qsf_turn_next then returns it immediately.  The call is optional and does not change the
  * tokens.  Turns with a grammar, a reasoning budget or a sampler with a callback still choose in
@@ -1503,6 +1509,84 @@ QSF_API qsf_status qsf_answer_next(qsf_answer *a, qsf_answer_event *out);
  * "unfinished": true, and its arguments are not valid JSON.  Zero-terminated; belongs to a, valid
  * until its next call. */
 QSF_API qsf_status qsf_answer_json(qsf_answer *a, const char **text, size_t *len, qsf_error *err);
+
+/* ---- conversations --------------------------------------------------------------------------- */
+
+/* The way from messages to the events of an answer: renders and tokenizes the messages, begins a
+ * turn with everything that the template and the tools ask of it, and splits the answer into text,
+ * reasoning and tool calls.  It combines the functions of the sections before this one.
+ *
+ *   qsf_conversation_new(m, &chat_options, &c, &err);
+ *   qsf_conversation_split(c, &answer_options);
+ *   qsf_conversation_json(c, messages, len);  for each answer, all messages so far
+ *   qsf_conversation_begin(c, turn, sampler, &turn_options);
+ *   while (!piece.end) {
+ *       if (qsf_conversation_next(c, &piece) == QSF_PENDING) qsf_turn_step(turn, NULL);
+ *       else while (!qsf_conversation_event(c, &event)) ... }
+ *
+ * Turn, sampler and grammar stay the caller's.  qsf_turn_step computes, or the caller's own batches
+ * of several turns do; qsf_turn_cancel ends the answer; qsf_turn_get_state reports the progress of
+ * the prompt and the counts of tokens; qsf_turn_hold resumes a saved session.
+ * qsf_conversation_error describes the last failure. */
+typedef struct qsf_conversation qsf_conversation;
+
+/* Creates a conversation for a template; frees it (takes NULL) and ends its turn.  chat is copied
+ * with its strings; NULL: the model's own template, no tools.  The model must outlive it. */
+QSF_API qsf_status qsf_conversation_new(const qsf_model *m, const qsf_chat_options *chat,
+                                        qsf_conversation **out, qsf_error *err);
+QSF_API void       qsf_conversation_free(qsf_conversation *c);
+
+/* Splits answers from the next turn on, with these options; NULL: answers are not split, and all of
+ * an answer is text, which is how a conversation begins.  The conversation's own chat options apply
+ * and o->chat is ignored.  Ends a running turn.
+ *
+ * The errors of qsf_answer_new and qsf_answer_turn; answers are then not split. */
+QSF_API qsf_status qsf_conversation_split(qsf_conversation *c, const qsf_answer_options *o);
+/* The answer that is split, for qsf_answer_json and qsf_answer_loosened; NULL: answers are not
+ * split.  Belongs to c, valid until the next qsf_conversation_split. */
+QSF_API qsf_answer *qsf_conversation_answer(qsf_conversation *c);
+/* The string that ends an answer under the conversation's template, from qsf_chat_stop_text; "" if
+ * only tokens end one.  It is found on first use and belongs to c.
+ *
+ * The errors of qsf_chat_stop_text, with *text "" */
+QSF_API qsf_status qsf_conversation_stop(qsf_conversation *c, const char **text, size_t *len);
+
+/* Sets the next turn's prompt: all messages so far, as plain messages or in JSON, encoded as by
+ * qsf_chat_encode_json; a string without a template, encoded as by qsf_tokens_encode with both
+ * flags; or tokens.  Nothing of the arguments is kept.
+ *
+ * The errors of qsf_chat_encode_json and qsf_tokens_encode; there is then no prompt */
+QSF_API qsf_status qsf_conversation_messages(qsf_conversation *c, const qsf_message *msgs, size_t n);
+QSF_API qsf_status qsf_conversation_json(qsf_conversation *c, const char *messages, size_t len);
+QSF_API qsf_status qsf_conversation_text(qsf_conversation *c, const char *text, size_t len);
+QSF_API qsf_status qsf_conversation_ids(qsf_conversation *c, const int32_t *ids, size_t n);
+/* The prompt's tokens, which belong to c and are valid until its next prompt. */
+QSF_API const int32_t *qsf_conversation_tokens(const qsf_conversation *c, size_t *n);
+
+/* Begins a turn with the prompt, as qsf_turn_begin: with opts (may be NULL), what qsf_answer_turn
+ * adds and, for messages, qsf_conversation_stop's string (not with opts->ignore_end).  Turn and
+ * sampler must stay valid until the last piece, or until c begins another turn or is freed.
+ *
+ * QSF_E_FULL   the tokens do not all fit; the message has the numbers
+ * and the other errors of qsf_turn_begin and qsf_answer_turn */
+QSF_API qsf_status qsf_conversation_begin(qsf_conversation *c, qsf_turn *t, qsf_sampler *sampler,
+                                          const qsf_turn_options *opts);
+/* The turn that was begun last; NULL: none yet. */
+QSF_API qsf_turn *qsf_conversation_turn(const qsf_conversation *c);
+/* The next piece of the answer: qsf_turn_next's, with its token, its log probabilities and, in the
+ * last one, the reason for the end.  Its events follow; events of the previous piece that were not
+ * taken are lost.
+ *
+ * QSF_OK           *piece is set; it is the last one if its end is set
+ * QSF_PENDING      rows have to be computed first
+ * QSF_E_ARGUMENT   no turn was begun, or piece->size does not match the struct
+ * QSF_E_MEMORY     the answer is lost; the turn is cancelled */
+QSF_API qsf_status qsf_conversation_next(qsf_conversation *c, qsf_turn_piece *piece);
+/* The next event of that piece: text, reasoning, calls.  An answer that is not split has only
+ * QSF_ANSWER_TEXT.  Texts are valid until the next piece.  QSF_PENDING: no more events. */
+QSF_API qsf_status qsf_conversation_event(qsf_conversation *c, qsf_answer_event *out);
+/* The error of the last function of c that failed, or the one that has ended the turn since. */
+QSF_API const qsf_error *qsf_conversation_error(const qsf_conversation *c);
 
 /* ---- the short interface --------------------------------------------------------------------- */
 

@@ -1,15 +1,11 @@
 /* Forms of tiles: which type comes in which form, the bytes of a tile, the codes of FP4.
  * SPDX-License-Identifier: MIT */
-#include "iq.h"
-#include "sets.h"
+#include "forms.h"
 #include "tensor/types.h"
 
 size_t qsf_tile_bytes(qsf_form f, uint32_t block)
 {
-    const size_t iq = qsf_iq_tile_bytes(f);
-    if (f == QSF_F_TQ1) return QSF_TQ1_TILE;
-    if (f == QSF_F_T5) return block / 256 * (size_t)QSF_FIVE_BYTES * QSF_TILE_ROWS;
-    return iq ? iq : qsf_form_head(f) + block / 32 * qsf_form_group(f);
+    return qsf_forms[f].head + block / 32 * (size_t)qsf_forms[f].group;
 }
 
 int qsf_form_of_type(uint32_t type)

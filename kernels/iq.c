@@ -6,20 +6,6 @@
 #define IQ_WIDE 16
 #include "iq_read.h"
 
-size_t qsf_iq_tile_bytes(qsf_form f)
-{
-    switch (f) {
-    case QSF_F_IQ2XXS: return 16 * 66;
-    case QSF_F_IQ2XS:  return 16 * 74;
-    case QSF_F_IQ2S:   return 16 * 82;
-    case QSF_F_IQ3XXS: return 16 * 98;
-    case QSF_F_IQ3S:   return 16 * 110;
-    case QSF_F_IQ1S:   return 16 * 50;
-    case QSF_F_IQ1M:   return 16 * 56;
-    default:           return 0;
-    }
-}
-
 const int8_t qsf_iq_codes[4][2][16] = {
     [QSF_IQ1] = { { 0, 8, 16, 24, 0, 8, 16, 24, 0, 8, 16, 24, 0, 8, 16, 24 },
                   { 0, 0, 0, 0, 8, 8, 8, 8, 16, 16, 16, 16, 24, 24, 24, 24 } },

@@ -25,9 +25,7 @@ typedef struct qsf_iq_tile {
     float    d[16];
 } qsf_iq_tile;
 
-/* Bytes of a tile; 0: f is not one of these forms. */
-size_t qsf_iq_tile_bytes(qsf_form f);
-void   qsf_iq_read(qsf_iq_tile *t, qsf_form f, const uint8_t *w);
+void qsf_iq_read(qsf_iq_tile *t, qsf_form f, const uint8_t *w);
 
 /* How the entries of a form are multiplied, and the most that a code is. */
 typedef enum qsf_iq_kind {

@@ -175,7 +175,7 @@ static void iq_any_avx2(qsf_form form, float *y, size_t ldy, const uint8_t *w, c
         [QSF_IQ3XXS] = rows_QSF_IQ3XXS_avx2,
         [QSF_IQ3S] = rows_QSF_IQ3S_avx2,
     };
-    const size_t bytes = qsf_iq_tile_bytes(form), band = qsf_band_rows(x->cols);
+    const size_t bytes = qsf_tile_bytes(form, 256), band = qsf_band_rows(x->cols);
     qsf_iq_tile part[TILES_IQ_AVX2];
     for (size_t from = 0; from < x->n; from += band)
         for (size_t t = 0; t < tiles; t++)

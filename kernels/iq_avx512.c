@@ -193,7 +193,7 @@ static void iq_any_avx512(qsf_form form, float *y, size_t ldy, const uint8_t *w,
         [QSF_IQ3XXS] = rows_QSF_IQ3XXS_avx512,
         [QSF_IQ3S] = rows_QSF_IQ3S_avx512,
     };
-    const size_t bytes = qsf_iq_tile_bytes(form), band = qsf_band_rows(x->cols);
+    const size_t bytes = qsf_tile_bytes(form, 256), band = qsf_band_rows(x->cols);
     qsf_iq_tile part[TILES_IQ_AVX512];
     if (x->n == 1 && iq_alone_avx512(form)) {
         qsf_iq_matvec_avx2(form, y, w, x, tiles, blocks);

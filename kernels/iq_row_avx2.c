@@ -302,7 +302,7 @@ QSF_TEMPLATE void iq_tile_row_avx2(__m256 acc[2], qsf_form f, const uint8_t *w, 
 QSF_TEMPLATE void iq_matvec_avx2(qsf_form f, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
                                  size_t blocks)
 {
-    const size_t bytes = qsf_iq_tile_bytes(f);
+    const size_t bytes = qsf_tile_bytes(f, 256);
     for (size_t t = 0; t < tiles; t++, y += 16) {
         __m256 acc[2] = { _mm256_setzero_ps(), _mm256_setzero_ps() };
         for (size_t b = 0; b < blocks; b++, w += bytes)

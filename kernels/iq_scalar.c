@@ -39,7 +39,7 @@ static void iq_tile_scalar(float (*acc)[16], qsf_form form, const uint8_t *w, co
 static void iq_any_scalar(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
                           size_t tiles, size_t blocks)
 {
-    const size_t bytes = qsf_iq_tile_bytes(form);
+    const size_t bytes = qsf_tile_bytes(form, 256);
     for (size_t m = 0; m < x->n; m += TOKENS_IQ_SCALAR)
         for (size_t t = 0; t < tiles; t++) {
             const size_t n = QSF_MIN(x->n - m, (size_t)TOKENS_IQ_SCALAR);

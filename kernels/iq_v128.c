@@ -116,7 +116,7 @@ static void iq_tile_v128(float *y, size_t ldy, qsf_iq_kind kind, const qsf_iq_ti
 void qsf_iq_any_v128(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
                      size_t blocks, qsf_iq_sums *sums)
 {
-    const size_t bytes = qsf_iq_tile_bytes(form);
+    const size_t bytes = qsf_tile_bytes(form, 256);
     qsf_iq_tile part[TILES_IQ_V128];
     for (size_t t = 0; t < tiles; t++)
         for (size_t b = 0; b < blocks; b += TILES_IQ_V128) {

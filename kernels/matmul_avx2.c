@@ -43,7 +43,7 @@ QSF_TEMPLATE __m256 value_avx2(__m256 acc, __m256i sum, __m256 scale, __m256 zer
 }
 QSF_TEMPLATE void store_avx2(float *y, __m256 v, qsf_form form)
 {
-    _mm256_storeu_ps(y, form == QSF_F_TERNARY ? _mm256_sub_ps(_mm256_setzero_ps(), v) : v);
+    _mm256_storeu_ps(y, qsf_form_negated(form) ? _mm256_sub_ps(_mm256_setzero_ps(), v) : v);
 }
 
 /* ---- one row of activations: both halves at once, so that columns are broadcast once ---- */

@@ -28,7 +28,7 @@ QSF_TEMPLATE __m512 part_avx512(__m512 part, bool first, __m512i sum, __m512 sca
 }
 QSF_TEMPLATE void store_avx512(float *y, __m512 v, qsf_form form)
 {
-    _mm512_storeu_ps(y, form == QSF_F_TERNARY ? _mm512_sub_ps(_mm512_setzero_ps(), v) : v);
+    _mm512_storeu_ps(y, qsf_form_negated(form) ? _mm512_sub_ps(_mm512_setzero_ps(), v) : v);
 }
 
 /* Integer sums of one row over `groups` groups.  2- and 4-bit fields stay where they are in their

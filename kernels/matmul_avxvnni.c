@@ -25,13 +25,13 @@ QSF_TARGET_BEGIN("avxvnni,gfni,avx2,fma,f16c")
 #include "trellis_avx2.h"
 
 /* 8-bit codes become unsigned by adding 128. */
-QSF_TEMPLATE int offset_avxvnni(qsf_form form) { return signed_avx2(form) ? 128 : qsf_form_offset(form); }
+QSF_TEMPLATE int offset_avxvnni(qsf_form form) { return qsf_form_signed(form) ? 128 : qsf_form_offset(form); }
 
 /* As code_avx2 has them, but never with a sign. */
 QSF_TEMPLATE __m256i code_avxvnni(source_avx2 *s, const uint8_t *g, int j, qsf_form form)
 {
     const __m256i c = code_avx2(s, g, j, form);
-    return signed_avx2(form) ? _mm256_xor_si256(c, _mm256_set1_epi8((char)0x80)) : c;
+    return qsf_form_signed(form) ? _mm256_xor_si256(c, _mm256_set1_epi8((char)0x80)) : c;
 }
 
 /* acc + d * (value of the integer sums); sq is the plain sum of the activations. */
@@ -48,7 +48,7 @@ QSF_TEMPLATE __m256 value_avxvnni(__m256 acc, __m256i sum, __m256 scale, __m256 
 }
 QSF_TEMPLATE void store_avxvnni(float *y, __m256 v, qsf_form form)
 {
-    _mm256_storeu_ps(y, form == QSF_F_TERNARY ? _mm256_sub_ps(_mm256_setzero_ps(), v) : v);
+    _mm256_storeu_ps(y, qsf_form_negated(form) ? _mm256_sub_ps(_mm256_setzero_ps(), v) : v);
 }
 
 /* ---- one row of activations ---- */

@@ -13,7 +13,7 @@ QSF_TEMPLATE void part_scalar(float *acc, qsf_form form, uint8_t c[2][8][64], co
     int32_t sum[16] = { 0 };
     float sq = 0;
     for (uint32_t g = 0; g < cols / 32; g++) {
-        dot_scalar(sum, (const uint8_t (*)[64])c[g], 8, q + 32 * g, signed_scalar(form));
+        dot_scalar(sum, (const uint8_t (*)[64])c[g], 8, q + 32 * g, qsf_form_signed(form));
         sq += s[g];
     }
     for (int r = 0; r < 16; r++) {
@@ -43,7 +43,7 @@ QSF_TEMPLATE void tile_row_scalar(float *y, size_t ldy, qsf_form form, const uin
         }
     }
     for (size_t t = 0; t < n; t++)
-        for (int r = 0; r < 16; r++) y[t * ldy + (size_t)r] = form == QSF_F_TERNARY ? -acc[t][r] : acc[t][r];
+        for (int r = 0; r < 16; r++) y[t * ldy + (size_t)r] = qsf_form_negated(form) ? -acc[t][r] : acc[t][r];
 }
 
 QSF_WALK_SCALAR void matmul_any_scalar(qsf_form form, float *y, size_t ldy, const uint8_t *w,

@@ -52,7 +52,7 @@ QSF_TEMPLATE float32x4_t value_neon(float32x4_t acc, int32x4_t sum, float32x4_t 
 }
 QSF_TEMPLATE void store_neon(float *y, float32x4_t v, qsf_form form)
 {
-    vst1q_f32(y, form == QSF_F_TERNARY ? vnegq_f32(v) : v);
+    vst1q_f32(y, qsf_form_negated(form) ? vnegq_f32(v) : v);
 }
 
 /* ---- products ---- */

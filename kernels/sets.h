@@ -1,10 +1,11 @@
-/* Inside kernels/: the parts that the sets of the kernel table are put together from, and what the
- * tile forms mean.
+/* Inside kernels/: the parts that the sets of the kernel table are put together from.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_SETS_H
 #define QSF_SETS_H
 
+#include "forms.h"
 #include "kernels.h"
+#include "template.h"
 #include "tensor/table.h"
 
 /* Each fills the entries of its subject. */
@@ -55,37 +56,6 @@ void qsf_trellis_scalar(qsf_kernels *k);
 void qsf_trellis_avx2(qsf_kernels *k);
 void qsf_trellis_avx512(qsf_kernels *k);
 
-/* Kernel templates are inlined whole: their form, count and flags are constants there; QSF_UNROLL
- * before a loop whose count is one of them puts all of it in line, so that its arrays are
- * registers.  Not under the sanitizers, which check every access: the compiler would need minutes
- * and a gigabyte.  Not every set has a use for each. */
-#if defined(__has_feature)
-#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) \
-    || __has_feature(undefined_behavior_sanitizer)
-#    define QSF_SANITIZED 1
-#  endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#  define QSF_SANITIZED 1
-#endif
-#if defined(QSF_SANITIZED) || !defined(__GNUC__)
-#  define QSF_TEMPLATE static inline
-#  define QSF_UNROLL
-#  define QSF_LOOP
-#elif defined(__clang__)
-#  define QSF_TEMPLATE static inline __attribute__((always_inline, unused))
-#  define QSF_UNROLL _Pragma("clang loop unroll(full)")
-#  define QSF_LOOP _Pragma("clang loop unroll(disable)")
-#else
-#  define QSF_TEMPLATE static inline __attribute__((always_inline, unused))
-#  define QSF_UNROLL _Pragma("GCC unroll 16")
-#  define QSF_LOOP _Pragma("GCC unroll 1")
-#endif
-#if defined(__GNUC__)
-#  define QSF_NOINLINE __attribute__((noinline))
-#else
-#  define QSF_NOINLINE
-#endif
-
 /* Attention weights whose largest in a block is below this become zeros:
  * 255 / it must be finite. */
 #define QSF_KV_LEAST 1e-30f
@@ -119,129 +89,6 @@ QSF_TEMPLATE void qsf_quantize_levels(uint8_t *out, uint16_t *scale, const float
     *scale = qsf_f32_to_f16(d > 0 ? QSF_MIN(d, 65504.0f) : 0);
     const float rounded = qsf_f16_to_f32(*scale);
     codes(out, x, dim, rounded > 0 ? 0.5f / rounded : 0, most);
-}
-
-/* The forms as numbers.  With a constant form these fold away. */
-QSF_TEMPLATE int qsf_form_bits(qsf_form f)
-{
-    switch (f) {
-    case QSF_F_2Z: case QSF_F_TERNARY: case QSF_F_Q2K: return 2;
-    case QSF_F_T2: case QSF_F_T5: case QSF_F_QK256: case QSF_F_2S: case QSF_F_TR2: return 2;
-    case QSF_F_3Z: case QSF_F_3: case QSF_F_Q3K: case QSF_F_TR3: case QSF_F_TB3: return 3;
-    case QSF_F_4Z: case QSF_F_4: case QSF_F_Q4K: case QSF_F_IQ4: case QSF_F_IQ4XS: return 4;
-    case QSF_F_5: case QSF_F_5Z: case QSF_F_Q5K: case QSF_F_TR5: return 5;
-    case QSF_F_6: case QSF_F_Q6K:      return 6;
-    case QSF_F_MX4: case QSF_F_NV4: case QSF_F_TR4: case QSF_F_TB4: return 4;
-    case QSF_F_Q1:                     return 1;
-    default:                           return 8;       /* TQ1: once its digits are bytes */
-    }
-}
-QSF_TEMPLATE bool qsf_form_has_zero(qsf_form f)
-{
-    return f == QSF_F_2Z || f == QSF_F_3Z || f == QSF_F_4Z || f == QSF_F_5Z;
-}
-/* Codes are places in the table qsf_iq4. */
-QSF_TEMPLATE bool qsf_form_table(qsf_form f) { return f == QSF_F_IQ4 || f == QSF_F_IQ4XS; }
-/* No scales: blocks of 256 columns and nothing before the codes. */
-QSF_TEMPLATE bool qsf_form_bare(qsf_form f) { return f == QSF_F_T2 || f == QSF_F_T5 || f == QSF_F_QK256; }
-/* Codes are indices into the table qsf_qk256, whose entries are not negative. */
-QSF_TEMPLATE bool qsf_form_mapped(qsf_form f) { return f == QSF_F_QK256; }
-/* Codes are places in the table qsf_fp4; with 12 more they are never negative. */
-QSF_TEMPLATE bool qsf_form_fp4(qsf_form f) { return f == QSF_F_MX4 || f == QSF_F_NV4; }
-extern const int8_t qsf_fp4_codes[16];
-/* Codes are indices into qsf_table_levels, whose entries are not negative. */
-QSF_TEMPLATE bool qsf_form_levels(qsf_form f) { return f == QSF_F_TB4 || f == QSF_F_TB3; }
-QSF_TEMPLATE const int8_t *qsf_levels_of(qsf_form f) { return qsf_table_levels[f == QSF_F_TB3]; }
-/* Codes of 2 or 4 bits that are multiplied without conversion. */
-QSF_TEMPLATE bool qsf_form_plain(qsf_form f)
-{
-    const int bits = qsf_form_bits(f);
-    return (bits == 2 || bits == 4) && !qsf_form_table(f) && !qsf_form_fp4(f) && !qsf_form_mapped(f)
-        && !qsf_form_levels(f);
-}
-/* Bits of a code in the form used by the product.  A single bit is doubled, so that it is 1 with an
- * offset of 1. */
-QSF_TEMPLATE int qsf_form_width(qsf_form f)
-{
-    return qsf_form_levels(f)                ? 7
-           : qsf_form_fp4(f)                 ? 5
-           : qsf_form_mapped(f)              ? 3
-           : f == QSF_F_Q1 || f == QSF_F_TQ1 ? 2
-                                             : qsf_form_bits(f);
-}
-/* Codes determine a level together with the previous ones. */
-QSF_TEMPLATE bool qsf_form_trellis(qsf_form f) { return f >= QSF_F_TR2 && f <= QSF_F_TR5; }
-/* Scales that are not fp16. */
-QSF_TEMPLATE bool qsf_form_own_scales(qsf_form f)
-{
-    return f == QSF_F_MX4 || f == QSF_F_NV4 || f == QSF_F_8K || qsf_form_trellis(f) || qsf_form_levels(f);
-}
-/* Taken off each code; ternary codes count down from one: scale * (1 - c) = -scale * (c - 1). */
-QSF_TEMPLATE int qsf_form_offset(qsf_form f)
-{
-    switch (f) {
-    case QSF_F_TERNARY: case QSF_F_Q1: case QSF_F_TQ1: case QSF_F_T2: case QSF_F_T5: return 1;
-    case QSF_F_QK256: case QSF_F_2S: return 2;
-    case QSF_F_MX4: case QSF_F_NV4: return 12;
-    case QSF_F_3: case QSF_F_Q3K: return 4;
-    case QSF_F_4:       return 8;
-    case QSF_F_5:       return 16;
-    case QSF_F_6: case QSF_F_Q6K: return 32;
-    case QSF_F_TB4: case QSF_F_TB3: return QSF_TABLE_OFFSET;
-    default:            return 0;
-    }
-}
-/* Super-blocks: columns that share a scale, and whether a minimum goes with it.  GGUF's codebook
- * forms are multiplied like such ones of int8. */
-QSF_TEMPLATE bool qsf_form_iq(qsf_form f) { return f >= QSF_F_IQ2XXS && f <= QSF_F_IQ1M; }
-QSF_TEMPLATE int qsf_form_sub(qsf_form f)
-{
-    return qsf_form_iq(f) || f == QSF_F_Q6K || f == QSF_F_Q2K || f == QSF_F_Q3K || f == QSF_F_NV4 ? 16 : 32;
-}
-QSF_TEMPLATE bool qsf_form_has_min(qsf_form f) { return f == QSF_F_Q4K || f == QSF_F_Q5K || f == QSF_F_Q2K; }
-/* The only block of a form; 0: any. */
-QSF_TEMPLATE uint32_t qsf_form_block(qsf_form f)
-{
-    switch (f) {
-    case QSF_F_5Z: case QSF_F_IQ4: case QSF_F_MX4: return 32;
-    case QSF_F_NV4: case QSF_F_TR2: case QSF_F_TR3: case QSF_F_TR4: case QSF_F_TR5: return 64;
-    case QSF_F_Q1:  return 128;
-    case QSF_F_TQ1: case QSF_F_8K: case QSF_F_T2: case QSF_F_T5: case QSF_F_QK256: return 256;
-    case QSF_F_Q4K: case QSF_F_Q5K: case QSF_F_Q6K: case QSF_F_Q2K: case QSF_F_Q3K: case QSF_F_IQ4XS:
-    case QSF_F_IQ2XXS: case QSF_F_IQ2XS: case QSF_F_IQ2S: case QSF_F_IQ3XXS: case QSF_F_IQ3S: case QSF_F_IQ1S:
-    case QSF_F_IQ1M:
-        return 256;
-    default:        return 0;
-    }
-}
-/* Whether a block is half of the columns that share a scale of the activations; also correct for a
- * super-block. */
-QSF_TEMPLATE bool qsf_form_small(qsf_form f, uint32_t block)
-{
-    return (qsf_form_block(f) ? qsf_form_block(f) : block) == 32;
-}
-#define QSF_SMALL(F, block) qsf_form_small(QSF_F_##F, block)
-/* Columns of a tile whose scales change inside it. */
-QSF_TEMPLATE uint32_t qsf_form_super(qsf_form f) { return f == QSF_F_NV4 ? 64 : 256; }
-/* Bytes of a group: the codes of 16 rows x 32 columns. */
-QSF_TEMPLATE size_t qsf_form_group(qsf_form f) { return 64 * (size_t)qsf_form_bits(f); }
-/* Bytes before the codes: scales, and zeros if the form has them; the head of a super-block. */
-QSF_TEMPLATE size_t qsf_form_head(qsf_form f)
-{
-    switch (f) {
-    case QSF_F_Q4K: case QSF_F_Q5K: return 32 + 32 + 12 * 16;
-    case QSF_F_Q6K:   return 32 + 16 * 16;
-    case QSF_F_Q2K:   return 32 + 32 + 16 * 16;
-    case QSF_F_Q3K:   return 32 + 12 * 16;
-    case QSF_F_IQ4XS: return 32 + 32 + 4 * 16;
-    case QSF_F_MX4: case QSF_F_TR2: case QSF_F_TR3: case QSF_F_TR4: case QSF_F_TR5:
-    case QSF_F_TB4: case QSF_F_TB3:
-        return 16;
-    case QSF_F_NV4:   return 4 * 16;
-    case QSF_F_8K:    return 64 + 512;
-    case QSF_F_T2: case QSF_F_T5: case QSF_F_QK256: return 0;
-    default:          return qsf_form_has_zero(f) ? 64 : 32;
-    }
 }
 
 /* ---- TQ1 ---- */

@@ -142,7 +142,7 @@ QSF_TEMPLATE void super_part_avx512(__m512 *p, qsf_form form, int T, const uint8
 QSF_TEMPLATE void super_row_avx512(float *y, size_t ldy, qsf_form form, int T, const uint8_t *w,
                                    const qsf_act *x, size_t m, size_t n, size_t blocks, size_t ahead)
 {
-    const uint32_t cols = qsf_form_super(form);
+    const uint32_t cols = qsf_form_block(form);
     row_avx512 row[8];
     __m512 acc[8], p[8];
     QSF_UNROLL
@@ -171,7 +171,7 @@ QSF_TEMPLATE void super_row_avx512(float *y, size_t ldy, qsf_form form, int T, c
 
 QSF_TEMPLATE void unpack_super_avx512(qsf_form form, qsf_panel *p, const uint8_t *w, size_t blocks)
 {
-    const size_t groups = qsf_form_super(form) / 32, subs = 32 * groups / (size_t)qsf_form_sub(form);
+    const size_t groups = qsf_form_block(form) / 32, subs = 32 * groups / (size_t)qsf_form_sub(form);
     for (size_t b = 0; b < blocks; b++) {
         head_avx512 head;
         head_read_avx512(&head, form, w);
@@ -191,11 +191,11 @@ QSF_TEMPLATE void unpack_super_avx512(qsf_form form, qsf_panel *p, const uint8_t
 QSF_TEMPLATE void super_any_avx512(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
                                    size_t tiles, size_t blocks, qsf_panel_unpack *unpack)
 {
-    const size_t row_bytes = blocks * qsf_tile_bytes(form, qsf_form_super(form));
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, qsf_form_block(form));
     /* if scales change every 16 columns, a panel pays off sooner */
     if (x->n >= (qsf_form_sub(form) == 16 ? 16 : QSF_PANEL_ROWS)) {
         const qsf_panel_form f = { unpack, qsf_form_sub(form), offset_avx512(form), qsf_form_has_min(form) };
-        qsf_panel_matmul_avx512(&f, y, ldy, w, row_bytes, x, tiles, blocks, qsf_form_super(form));
+        qsf_panel_matmul_avx512(&f, y, ldy, w, row_bytes, x, tiles, blocks, qsf_form_block(form));
         return;
     }
     for (size_t t = 0; t < tiles; t++)

@@ -59,7 +59,7 @@ QSF_TEMPLATE void super_group_scalar(float *acc, qsf_form form, const uint8_t c[
     for (int at = 0; at < 32; at += cols, k++) {
         int32_t sum[16] = { 0 }, s = 0;
         for (int i = 0; i < cols; i++) s += q[at + i];
-        dot_scalar(sum, c + at / 4, cols / 4, q + at, signed_scalar(form));
+        dot_scalar(sum, c + at / 4, cols / 4, q + at, qsf_form_signed(form));
         for (int r = 0; r < 16; r++)
             acc[r] += d * (h->scale[k][r] * (float)(sum[r] - qsf_form_offset(form) * s)
                            - h->min[k][r] * (float)s);
@@ -69,7 +69,7 @@ QSF_TEMPLATE void super_group_scalar(float *acc, qsf_form form, const uint8_t c[
 QSF_TEMPLATE void super_row_scalar(float *y, size_t ldy, qsf_form form, const uint8_t *w, const qsf_act *x,
                                    size_t m, size_t n, size_t blocks)
 {
-    const size_t cols = qsf_form_super(form);
+    const size_t cols = qsf_form_block(form);
     float acc[TOKENS_SCALAR][16] = { { 0 } };
     for (size_t b = 0; b < blocks; b++) {
         head_scalar h;
@@ -91,7 +91,7 @@ QSF_TEMPLATE void super_row_scalar(float *y, size_t ldy, qsf_form form, const ui
 QSF_WALK_SCALAR void super_any_scalar(qsf_form form, float *y, size_t ldy, const uint8_t *w,
                                       const qsf_act *x, size_t tiles, size_t blocks)
 {
-    const size_t row_bytes = blocks * qsf_tile_bytes(form, qsf_form_super(form));
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, qsf_form_block(form));
     for (size_t m = 0; m < x->n; m += TOKENS_SCALAR)
         for (size_t t = 0; t < tiles; t++)
             super_row_scalar(y + m * ldy + 16 * t, ldy, form, w + t * row_bytes, x, m,

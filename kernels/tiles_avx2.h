@@ -7,17 +7,12 @@
  * cache sets */
 enum { TOKENS_AVX2 = 8 };
 
-/* Codes that are numbers with a sign. */
-QSF_TEMPLATE bool signed_avx2(qsf_form form)
-{
-    return form == QSF_F_8 || form == QSF_F_8K || qsf_form_table(form);
-}
 /* How many vpmaddubsw results an int16 lane can add up: 2 * (2^bits - 1) * 127 each, 2 * 128 * 127
  * for signed codes. */
 QSF_TEMPLATE int sums16_avx2(qsf_form form)
 {
     const int bits = qsf_form_width(form);
-    return signed_avx2(form) ? 1 : bits < 4 ? 16 : bits == 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1;
+    return qsf_form_signed(form) ? 1 : bits < 4 ? 16 : bits == 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1;
 }
 
 QSF_TEMPLATE __m256i load_avx2(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
@@ -83,7 +78,7 @@ QSF_TEMPLATE __m256i code_avx2(source_avx2 *s, const uint8_t *g, int j, qsf_form
  * unsigned byte, and q is never -128. */
 QSF_TEMPLATE __m256i products_avx2(__m256i c, __m256i q, qsf_form form)
 {
-    if (signed_avx2(form)) return _mm256_maddubs_epi16(_mm256_abs_epi8(c), _mm256_sign_epi8(q, c));
+    if (qsf_form_signed(form)) return _mm256_maddubs_epi16(_mm256_abs_epi8(c), _mm256_sign_epi8(q, c));
     return _mm256_maddubs_epi16(c, q);
 }
 QSF_TEMPLATE __m256i widen_avx2(__m256i s16) { return _mm256_madd_epi16(s16, _mm256_set1_epi16(1)); }

@@ -6,7 +6,7 @@
 /* Codes with a sign become unsigned by adding 128. */
 QSF_TEMPLATE int offset_avx512(qsf_form form)
 {
-    return form == QSF_F_8 || form == QSF_F_8K || qsf_form_table(form) ? 128 : qsf_form_offset(form);
+    return qsf_form_signed(form) ? 128 : qsf_form_offset(form);
 }
 
 QSF_TEMPLATE __m512i load_avx512(const void *p) { return _mm512_loadu_si512(p); }

@@ -16,11 +16,6 @@ enum { TOKENS_SCALAR = 8 };     /* rows of activations that share one unpacking 
 #  define QSF_WALK_SCALAR QSF_TEMPLATE
 #endif
 
-/* Codes that are numbers with a sign. */
-QSF_TEMPLATE bool signed_scalar(qsf_form form) {
-    return form == QSF_F_8 || form == QSF_F_8K || qsf_form_table(form);
-}
-
 /* One group to codes c[8][64]: byte 4*r + b of vector j is row r's column 4j + b. */
 QSF_TEMPLATE void unpack_scalar(uint8_t c[8][64], const uint8_t *g, qsf_form form)
 {
@@ -34,14 +29,13 @@ QSF_TEMPLATE void unpack_scalar(uint8_t c[8][64], const uint8_t *g, qsf_form for
     /* the plane of low bits: fields of `low` bits */
     const int low = bits < 4 ? 2 : 4, fields = 8 / low;
     const uint8_t *high = g + 64 * low;
+    const int8_t *map = qsf_form_map(form);
     for (int j = 0; j < 8; j++)
         for (int i = 0; i < 64; i++) {
             int v = g[64 * (j / fields) + i] >> low * (j % fields) & ((1 << low) - 1);
             if (bits == 3 || bits == 5) v |= (high[i] >> j & 1) << low;
             if (bits == 6) v |= (high[64 * (j / 4) + i] >> 2 * (j % 4) & 3) << 4;
-            c[j][i] = (uint8_t)(qsf_form_table(form) ? qsf_iq4[v] : qsf_form_fp4(form) ? qsf_fp4_codes[v]
-                                : qsf_form_levels(form) ? qsf_levels_of(form)[v]
-                                : qsf_form_mapped(form) ? qsf_qk256[v] : v);
+            c[j][i] = (uint8_t)(map ? map[v] : v);
         }
 }
 

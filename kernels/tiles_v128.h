@@ -13,7 +13,7 @@ QSF_V128_BEGIN
 /* Codes that are numbers with a sign. */
 QSF_TEMPLATE bool signed_v128(qsf_form form)
 {
-    return form == QSF_F_8 || form == QSF_F_8K || qsf_form_table(form) || qsf_form_iq(form);
+    return qsf_form_signed(form) || qsf_form_iq(form);
 }
 
 /* The vectors that the codes come from. */
@@ -99,7 +99,7 @@ QSF_TEMPLATE v4f value_v128(v4f acc, v4i sum, v4f scale, v4f zero, v4f d, v4f sq
 }
 QSF_TEMPLATE void store_v128(float *y, v4f v, qsf_form form)
 {
-    v4_store(y, form == QSF_F_TERNARY ? v4_set1(0) - v : v);
+    v4_store(y, qsf_form_negated(form) ? v4_set1(0) - v : v);
 }
 
 #if defined(__x86_64__)

@@ -20,15 +20,15 @@ typedef struct chat {
     job         *j;
     qsf_message *messages;      /* their texts are the chat's own */
     size_t       n, cap;
-    int32_t     *ids, *next;    /* [n_ctx]: that the ranks have; of all messages */
-    size_t       n_ids;
+    qsf_conversation *talk;
+    qsf_turn    *turn;          /* of sequence 0, whose rows all ranks compute */
+    qsf_row     *rows;          /* [n_batch] */
     char        *line;          /* the line that was read, followed by further input */
     size_t       n_line, cap_line, taken;
     bool         over;          /* of standard input */
-    const char  *stop;          /* that ends an answer, besides tokens; "" for none */
 } chat;
 
-typedef struct said { char *text; size_t len, cap, shown; } said;
+typedef struct said { char *text; size_t len, cap; } said;
 
 static void *grown(void *p, size_t *cap, size_t n, size_t size)
 {
@@ -89,112 +89,99 @@ static char *line_read(chat *c)
 
 /* ---- an answer ---- */
 
-/* Shows what can be no part of the stop text; whether that has come. */
-static bool said_show(const chat *c, said *s, bool last)
+static const char full[] = "the context is full: /reset starts a new conversation\n";
+
+/* The prompt of all messages; false: rejected, with a message. */
+static bool chat_prompt(chat *c)
 {
-    const size_t stop = strlen(c->stop);
-    size_t until = s->len;
-    bool ends = false;
-    for (size_t at = s->shown; stop && at < s->len; at++) {
-        const size_t n = s->len - at < stop ? s->len - at : stop;
-        if (memcmp(s->text + at, c->stop, n) || (n < stop && last)) continue;
-        until = at;
-        ends = n == stop;
-        break;
+    size_t n;
+    const qsf_error *err = qsf_conversation_error(c->talk);
+    const qsf_status st = qsf_conversation_messages(c->talk, c->messages, c->n);
+    (void)qsf_conversation_tokens(c->talk, &n);
+    if (!st && n && n <= c->j->context.n_ctx) return true;
+    if (n) fputs(full, stderr);
+    else fprintf(stderr, "%s\n", st ? err->text : "the messages have no tokens");
+    return false;
+}
+
+/* Begins the answer.  What the prompt has in common with the sequence stays, on all ranks. */
+static void chat_begin(chat *c, qsf_sampler *sampler)
+{
+    qsf_turn_options o;
+    size_t n, have, same = 0;
+    const int32_t *next = qsf_conversation_tokens(c->talk, &n), *ids = qsf_turn_tokens(c->turn, &have);
+    while (same < have && same + 1 < n && ids[same] == next[same]) same++;
+    same = job_cut(c->j, (uint32_t)same);
+    if (qsf_turn_hold(c->turn, next, same)) link_fail("%s", qsf_turn_error(c->turn)->text);
+    qsf_turn_defaults(&o);
+    o.max_tokens = c->j->max_tokens;
+    o.ignore_end = c->j->ignore_eos;
+    if (qsf_conversation_begin(c->talk, c->turn, sampler, &o))
+        link_fail("%s", qsf_conversation_error(c->talk)->text);
+}
+
+/* Computes the rows that the answer needs next, on all ranks. */
+static void chat_compute(chat *c)
+{
+    const size_t n = qsf_turn_rows(c->turn, c->rows, c->j->n_batch);
+    if (qsf_seq_room(c->j->c, 0)) {
+        qsf_turn_computed_elsewhere(c->turn, job_rows(c->j, c->rows, n));
+    } else {
+        fputs(full, stderr);
+        qsf_turn_cancel(c->turn);
     }
-    fwrite(s->text + s->shown, 1, until - s->shown, stdout);
+}
+
+static void said_piece(said *s, const qsf_turn_piece *p)
+{
+    fwrite(p->text, 1, p->len, stdout);
     fflush(stdout);
-    s->shown = until;
-    return ends;
+    s->text = grown(s->text, &s->cap, s->len + p->len + 1, 1);
+    memcpy(s->text + s->len, p->text, p->len);
+    s->len += p->len;
 }
 
-/* Whether the answer continues after this token. */
-static bool said_token(const chat *c, said *s, qsf_utf8_tail *tail, int32_t id)
+/* Answers the last message; false: it was rejected. */
+static bool chat_answer(chat *c)
 {
-    const char *piece;
-    const size_t n = qsf_token_piece(c->j->model, id, false, &piece);
-    s->text = grown(s->text, &s->cap, s->len + 3 * (n + 4), 1);
-    s->len += qsf_utf8_push(tail, piece, n, s->text + s->len);
-    return !said_show(c, s, false);
-}
-
-/* Computes next[at..n); the logits of its last token. */
-static const float *chat_prompt(chat *c, size_t at, size_t n, qsf_row *rows)
-{
-    const float *logits = NULL;
-    for (size_t len; at < n; at += len) {
-        len = n - at < c->j->n_batch ? n - at : c->j->n_batch;
-        for (size_t i = 0; i < len; i++) rows[i] = (qsf_row){ 0, c->next[at + i], at + i + 1 == n };
-        logits = job_rows(c->j, rows, len);
-    }
-    return logits;
-}
-
-/* The tokens of all messages; 0: rejected, with a message. */
-static size_t chat_encode(chat *c)
-{
-    qsf_error err = { 0 };
-    size_t n = 0;
-    const size_t most = c->j->context.n_ctx;
-    const qsf_status st = qsf_chat_encode(c->j->model, c->j->template_name, c->messages, c->n, true, c->next,
-                                          most, &n, &err);
-    if (st || !n) {
-        if (n > most) fputs("the context is full: /reset starts a new conversation\n", stderr);
-        else fprintf(stderr, "%s\n", *err.text ? err.text : "the messages have no tokens");
-        return 0;
-    }
-    return n;
-}
-
-/* Says that answer; false: the messages are as before. */
-static bool chat_answer(chat *c, qsf_row *rows)
-{
-    job *j = c->j;
     qsf_error err;
     said s = { 0 };
-    qsf_utf8_tail tail = { 0 };
     qsf_sampler *sampler;
-    size_t same = 0, n = chat_encode(c);
-    if (!n) return false;
-    if (qsf_sampler_new(j->model, &j->sampler, &sampler, &err)) link_fail("%s", err.text);
-    while (same < c->n_ids && same + 1 < n && c->ids[same] == c->next[same]) same++;
-    same = job_cut(j, (uint32_t)same);
-    for (size_t i = 0; i < n; i++) qsf_sampler_accept(sampler, c->next[i]);
-    const float *logits = chat_prompt(c, same, n, rows);
-    memcpy(c->ids, c->next, n * sizeof *c->ids);
-    c->n_ids = n;
-    for (long long made = 0; made < j->max_tokens; made++) {
-        const int32_t id = qsf_sampler_pick(sampler, logits);
-        if (!j->ignore_eos && qsf_token_is_end(j->model, id)) break;
-        qsf_sampler_accept(sampler, id);
-        if (!said_token(c, &s, &tail, id) || made + 1 == j->max_tokens) break;
-        if (c->n_ids == j->context.n_ctx) {
-            fputs("the context is full: /reset starts a new conversation\n", stderr);
-            break;
-        }
-        rows[0] = (qsf_row){ 0, c->ids[c->n_ids++] = id, true };
-        logits = job_rows(j, rows, 1);
+    qsf_turn_piece p = { .size = sizeof p };
+    if (!chat_prompt(c)) return false;
+    if (qsf_sampler_new(c->j->model, &c->j->sampler, &sampler, &err)) link_fail("%s", err.text);
+    chat_begin(c, sampler);
+    while (!p.end) {
+        if (qsf_conversation_next(c->talk, &p)) chat_compute(c);
+        else said_piece(&s, &p);
     }
-    said_show(c, &s, true);
     putchar('\n');
     fflush(stdout);
-    message_add(c, "assistant", s.text ? s.text : "", s.shown);
+    if (p.end == QSF_TURN_FAILED) link_fail("%s", qsf_conversation_error(c->talk)->text);
+    message_add(c, "assistant", s.text, s.len);
     qsf_sampler_free(sampler);
     free(s.text);
     return true;
 }
 
+static void chat_open(chat *c)
+{
+    qsf_error err;
+    qsf_chat_options o;
+    qsf_chat_defaults(&o);
+    o.chat_template = c->j->template_name;
+    if (qsf_conversation_new(c->j->model, &o, &c->talk, &err) || qsf_turn_new(c->j->c, 0, &c->turn, &err))
+        link_fail("%s", err.text);
+    c->rows = calloc(c->j->n_batch, sizeof *c->rows);
+    c->line = malloc(c->cap_line);
+    if (!c->rows || !c->line) link_fail("out of memory");
+    chat_reset(c);
+}
+
 void job_chat(job *j)
 {
     chat c = { .j = j, .cap_line = 4096 };
-    qsf_row *rows = calloc(j->n_batch, sizeof *rows);
-    c.line = malloc(c.cap_line);
-    c.ids = calloc(j->context.n_ctx, sizeof *c.ids);
-    c.next = calloc(j->context.n_ctx, sizeof *c.next);
-    if (!rows || !c.line || !c.ids || !c.next) link_fail("out of memory");
-    c.stop = qsf_chat_stop(j->model, j->template_name);
-    if (!c.stop) c.stop = "";
-    chat_reset(&c);
+    chat_open(&c);
     fputs("each line is a message; /reset starts a new conversation, /quit quits\n", stderr);
     for (char *line; (line = line_read(&c)) && strcmp(line, "/quit");) {
         const size_t before = c.n;
@@ -204,14 +191,14 @@ void job_chat(job *j)
             fprintf(stderr, "%s is not supported over ranks: only /reset and /quit are\n", line);
         } else if (*line) {
             message_add(&c, "user", line, strlen(line));
-            if (!chat_answer(&c, rows)) messages_back(&c, before);
+            if (!chat_answer(&c)) messages_back(&c, before);
         }
     }
     messages_back(&c, 0);
     free(c.messages);
     free(c.line);
-    free(c.ids);
-    free(c.next);
-    free(rows);
+    free(c.rows);
+    qsf_conversation_free(c.talk);
+    qsf_turn_free(c.turn);
     job_end();
 }

@@ -8,21 +8,11 @@
  * of batches. */
 #include "job.h"
 #include "link.h"
+#include "pipe_message.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { BATCH = 1, LOGITS = 2, END = 3, CUT = 4, BACK = 5, SHARE = 6, ADAPT = 7,
-       LOAD = 8, LOADED = 9, DROP = 10 };
-
-/* A message: this, the rows, then their states; or this and the logits; or this alone.  In CUT, n
- * is the length that sequence 0 is truncated to, or was truncated to; BACK has sequence and length
- * in n and asked, SHARE the two sequences and the length in n, asked and wire, ADAPT a sequence in
- * n and in asked the number of adapters (job_adapter) that follow.  In LOAD, LOADED and DROP, n is
- * an adapter's number; LOAD is followed by a hash and a path, LOADED, which is sent to rank 0, by a
- * qsf_error. */
-typedef struct head { uint32_t kind, n, asked, wire; } head;
 
 typedef struct text {
     int32_t *ids;
@@ -52,13 +42,11 @@ static void *need(size_t n, size_t size)
 }
 
 /* The states of a batch, to the next rank; states NULL: of the one that was just computed here. */
-static void pass_on(const job *j, const qsf_row *rows, size_t n, const float *states, size_t ld)
+static void send_batch(const job *j, const qsf_row *rows, size_t n, const float *states, size_t ld)
 {
-    const head h = { BATCH, (uint32_t)n, 0, j->wire };
+    const pipe_message m = { .kind = PIPE_BATCH, .as.batch = { (uint32_t)n, j->wire } };
     const size_t row = wire_bytes(j->wire, j->info.n_embd);
-    unsigned char *at = link_message(sizeof h + n * (sizeof *rows + row));
-    memcpy(at, &h, sizeof h);
-    at += sizeof h;
+    unsigned char *at = pipe_begin(&m, n * (sizeof *rows + row));
     memcpy(at, rows, n * sizeof *rows);
     at += n * sizeof *rows;
     for (size_t i = 0; i < n; i++, at += row)
@@ -66,158 +54,141 @@ static void pass_on(const job *j, const qsf_row *rows, size_t n, const float *st
     link_go(link_rank + 1);
 }
 
+/* A message, with its tail, to the next rank, if there is one. */
+static void forward(const pipe_message *m, const void *tail, size_t n_tail)
+{
+    if (link_rank + 1 == link_ranks) return;
+    unsigned char *at = pipe_begin(m, n_tail);
+    if (n_tail) memcpy(at, tail, n_tail);
+    link_go(link_rank + 1);
+}
+
 /* Truncates sequence 0, here and on the later ranks, which report its length. */
-static void cut(job *j, const head *h)
+static void try_length(job *j, const pipe_message *m)
 {
-    if (qsf_seq_truncate(j->c, 0, h->n)) link_fail("%s", qsf_last_error(j->c));
-    if (link_rank + 1 < link_ranks) link_send(link_rank + 1, h, sizeof *h);
-    if (link_rank) link_send(0, &(head){ CUT, qsf_seq_length(j->c, 0), 0, 0 }, sizeof *h);
-}
-
-/* What rank 0 has done with a sequence, to the next rank. */
-static void pass_seq(const head *h)
-{
-    if (link_rank + 1 < link_ranks) link_send(link_rank + 1, h, sizeof *h);
-}
-
-static void pass_adapters(const head *h, const job_adapter *uses)
-{
-    if (link_rank + 1 == link_ranks) return;
-    unsigned char *at = link_message(sizeof *h + h->asked * sizeof *uses);
-    memcpy(at, h, sizeof *h);
-    if (h->asked) memcpy(at + sizeof *h, uses, h->asked * sizeof *uses);
-    link_go(link_rank + 1);
-}
-
-static void pass_adapter(const head *h, uint64_t sum, const char *path)
-{
-    const size_t len = strlen(path) + 1;
-    if (link_rank + 1 == link_ranks) return;
-    unsigned char *at = link_message(sizeof *h + sizeof sum + len);
-    memcpy(at, h, sizeof *h);
-    memcpy(at + sizeof *h, &sum, sizeof sum);
-    memcpy(at + sizeof *h + sizeof sum, path, len);
-    link_go(link_rank + 1);
+    if (qsf_seq_truncate(j->c, 0, m->as.try_length.length)) link_fail("%s", qsf_last_error(j->c));
+    forward(m, NULL, 0);
+    if (link_rank)
+        pipe_send(0, &(pipe_message){ .kind = PIPE_LENGTH, .as.length = { qsf_seq_length(j->c, 0) } });
 }
 
 /* ---- the ranks after rank 0 ---- */
 
 /* A sequence gets adapters, by their numbers among this rank's. */
-static qsf_status take_adapters(job *j, const head *h, const unsigned char *bytes, size_t len)
+static qsf_status set_adapters(job *j, const pipe_message *m)
 {
+    const uint32_t n = m->as.adapt.n_adapters;
     job_adapter asked[JOB_ADAPTERS];
     qsf_adapter_use uses[JOB_ADAPTERS];
-    if (h->asked > JOB_ADAPTERS || len != h->asked * sizeof *asked)
+    if (n > JOB_ADAPTERS || m->n_tail != n * sizeof *asked)
         link_fail("rank %d sent a damaged list of adapters", link_rank - 1);
-    if (len) memcpy(asked, bytes, len);
-    for (uint32_t i = 0; i < h->asked; i++) {
+    if (n) memcpy(asked, m->tail, m->n_tail);
+    for (uint32_t i = 0; i < n; i++) {
         qsf_adapter *a = asked[i].number < j->n_adapters ? j->adapters[asked[i].number] : NULL;
         if (!a) link_fail("rank 0 uses an adapter that this rank does not have");
         uses[i] = (qsf_adapter_use){ a, asked[i].scale };
     }
-    pass_adapters(h, asked);
-    return qsf_seq_set_adapters(j->c, (qsf_seq)h->n, uses, h->asked);
+    forward(m, asked, m->n_tail);
+    return qsf_seq_set_adapters(j->c, m->as.adapt.seq, uses, n);
 }
 
-/* A message about an adapter; false: it is another one. */
-static bool take_adapter(job *j, const head *h, const unsigned char *rest, size_t len)
+static void load_adapter(job *j, const pipe_message *m)
 {
-    uint64_t sum;
     char path[1024];
-    qsf_error err = { 0 };
-    if (h->kind == DROP) {
-        pass_seq(h);
-        job_adapter_close(j, h->n);
-        return true;
-    }
-    if (h->kind != LOAD) return false;
-    if (len <= sizeof sum || len > sizeof sum + sizeof path || rest[len - 1])
+    const pipe_load *load = &m->as.load;
+    pipe_message answer = { .kind = PIPE_LOADED, .as.loaded.number = load->number };
+    if (!m->n_tail || m->n_tail > sizeof path || m->tail[m->n_tail - 1])
         link_fail("rank %d sent a damaged adapter path", link_rank - 1);
-    memcpy(&sum, rest, sizeof sum);
-    memcpy(path, rest + sizeof sum, len - sizeof sum);
-    pass_adapter(h, sum, path);         /* all read at the same time */
-    job_adapter_asked(j, h->n, path, sum, &err);
-    const head answer = { LOADED, h->n, 0, 0 };
-    unsigned char *at = link_message(sizeof answer + sizeof err);
-    memcpy(at, &answer, sizeof answer);
-    memcpy(at + sizeof answer, &err, sizeof err);
-    link_go(0);
-    return true;
+    memcpy(path, m->tail, m->n_tail);
+    forward(m, path, m->n_tail);        /* all read at the same time */
+    job_adapter_asked(j, load->number, path, (uint64_t)load->hash_high << 32 | load->hash_low,
+                      &answer.as.loaded.error);
+    pipe_send(0, &answer);
 }
 
-/* A message about sequences; false: it is another one. */
-static bool take_seq(job *j, const head *h, const unsigned char *rest, size_t len)
+static void send_logits(const job *j, const qsf_row *rows, size_t n)
 {
-    qsf_status st = QSF_OK;
-    if (h->kind == CUT) cut(j, h);
-    else if (h->kind == ADAPT) st = take_adapters(j, h, rest, len);
-    else if (h->kind == BACK) st = qsf_seq_truncate(j->c, (qsf_seq)h->n, h->asked);
-    else if (h->kind == SHARE) st = qsf_seq_share(j->c, (qsf_seq)h->n, (qsf_seq)h->asked, h->wire);
-    else return false;
-    if (st) link_fail("%s", qsf_last_error(j->c));
-    if (h->kind != CUT && h->kind != ADAPT) pass_seq(h);
-    return true;
-}
-
-static void give_logits(const job *j, const qsf_row *rows, size_t n)
-{
-    head h = { LOGITS, 0, 0, 0 };
+    pipe_message m = { .kind = PIPE_LOGITS };
     const size_t row = j->info.n_vocab * sizeof(float);
-    for (size_t i = 0; i < n; i++) h.asked += rows[i].logits;
-    if (!h.asked) return;
-    unsigned char *out = link_message(sizeof h + h.asked * row);
-    memcpy(out, &h, sizeof h);
-    for (uint32_t i = 0; i < h.asked; i++) memcpy(out + sizeof h + i * row, qsf_logits(j->c, i), row);
+    for (size_t i = 0; i < n; i++) m.as.logits.n_rows += rows[i].logits;
+    if (!m.as.logits.n_rows) return;
+    unsigned char *out = pipe_begin(&m, m.as.logits.n_rows * row);
+    for (uint32_t i = 0; i < m.as.logits.n_rows; i++) memcpy(out + i * row, qsf_logits(j->c, i), row);
     link_go(0);
 }
 
-static void compute_message(job *j, const head *h, const unsigned char *at, size_t len, qsf_row *rows,
-                            float *x)
+static void compute_batch(job *j, const pipe_message *m, qsf_row *rows, float *x)
 {
-    const size_t row = wire_bytes((wire)h->wire, j->info.n_embd);
-    if (h->kind != BATCH || !h->n || h->n > j->n_batch || h->wire >= N_WIRES ||
-        len != h->n * (sizeof *rows + row))
+    const uint32_t n = m->as.batch.n_rows;
+    const wire packed = (wire)m->as.batch.wire;
+    const size_t row = wire_bytes(packed, j->info.n_embd);
+    const unsigned char *at = m->tail;
+    if (!n || n > j->n_batch || m->as.batch.wire >= N_WIRES || m->n_tail != n * (sizeof *rows + row))
         link_fail("rank %d sent a damaged batch", link_rank - 1);
-    memcpy(rows, at, h->n * sizeof *rows);
-    at += h->n * sizeof *rows;
-    for (uint32_t i = 0; i < h->n; i++, at += row)
-        wire_unpack((wire)h->wire, x + (size_t)i * j->info.n_embd, at, j->info.n_embd);
-    job_compute(j, rows, h->n, x);
-    if (link_rank + 1 < link_ranks) pass_on(j, rows, h->n, NULL, 0);
-    else give_logits(j, rows, h->n);
+    memcpy(rows, at, n * sizeof *rows);
+    at += n * sizeof *rows;
+    for (uint32_t i = 0; i < n; i++, at += row)
+        wire_unpack(packed, x + (size_t)i * j->info.n_embd, at, j->info.n_embd);
+    job_compute(j, rows, n, x);
+    if (link_rank + 1 < link_ranks) send_batch(j, rows, n, NULL, 0);
+    else send_logits(j, rows, n);
+}
+
+/* What rank 0 has done with its sequences, done here. */
+static qsf_status follow_seq(job *j, const pipe_message *m)
+{
+    if (m->kind == PIPE_ADAPT) return set_adapters(j, m);
+    const pipe_share *share = &m->as.share;
+    const pipe_truncate *cut = &m->as.truncate;
+    const qsf_status st = m->kind == PIPE_SHARE
+        ? qsf_seq_share(j->c, share->dst, share->src, share->length)
+        : qsf_seq_truncate(j->c, cut->seq, cut->length);
+    if (!st) forward(m, NULL, 0);
+    return st;
 }
 
 void job_follow(job *j)
 {
+    pipe_message m = { .kind = PIPE_N_KINDS };
     qsf_row *rows = need(j->n_batch, sizeof *rows);
     float *x = need((size_t)j->n_batch * j->info.n_embd, sizeof *x);
-    for (;;) {
-        const void *bytes;
-        head h = { 0, 0, 0, 0 };
-        const size_t len = link_receive(link_rank - 1, true, &bytes);
-        if (len >= sizeof h) memcpy(&h, bytes, sizeof h);
-        if (h.kind == END) break;
-        const unsigned char *rest = (const unsigned char *)bytes + sizeof h;
-        if (take_seq(j, &h, rest, len - sizeof h) || take_adapter(j, &h, rest, len - sizeof h)) continue;
-        compute_message(j, &h, rest, len - sizeof h, rows, x);
+    while (pipe_receive(link_rank - 1, true, &m) && m.kind != PIPE_END) {
+        switch (m.kind) {
+        case PIPE_BATCH: compute_batch(j, &m, rows, x); break;
+        case PIPE_TRY_LENGTH: try_length(j, &m); break;
+        case PIPE_TRUNCATE: case PIPE_SHARE: case PIPE_ADAPT:
+            if (follow_seq(j, &m)) link_fail("%s", qsf_last_error(j->c));
+            break;
+        case PIPE_LOAD: load_adapter(j, &m); break;
+        case PIPE_DROP:
+            forward(&m, NULL, 0);
+            job_adapter_close(j, m.as.drop.number);
+            break;
+        default: link_fail("rank %d sent a message that is for rank 0", link_rank - 1);
+        }
     }
-    if (link_rank + 1 < link_ranks) link_send(link_rank + 1, &(head){ END, 0, 0, 0 }, sizeof(head));
+    forward(&m, NULL, 0);
     free(rows);
     free(x);
 }
 
 /* ---- rank 0: one sequence ---- */
 
-/* The logits of `asked` rows. */
-static const float *take_rows(const job *j, size_t asked)
+/* The logits in a message, which must be of n rows. */
+static const float *read_logits(const job *j, const pipe_message *m, size_t n)
 {
-    const void *bytes;
-    head h = { 0, 0, 0, 0 };
-    const size_t len = link_receive(link_ranks - 1, true, &bytes);
-    if (len >= sizeof h) memcpy(&h, bytes, sizeof h);
-    if (h.kind != LOGITS || h.asked != asked || len != sizeof h + asked * j->info.n_vocab * sizeof(float))
+    if (m->kind != PIPE_LOGITS || m->as.logits.n_rows != n ||
+        m->n_tail != n * j->info.n_vocab * sizeof(float))
         link_fail("rank %d sent damaged logits", link_ranks - 1);
-    return (const float *)(const void *)((const unsigned char *)bytes + sizeof h);
+    return (const float *)(const void *)m->tail;
+}
+
+/* Waits for the logits of n rows. */
+static const float *receive_logits(const job *j, size_t n)
+{
+    pipe_message m;
+    pipe_expect(link_ranks - 1, PIPE_LOGITS, &m);
+    return read_logits(j, &m, n);
 }
 
 const float *job_rows(job *j, const qsf_row *rows, size_t n)
@@ -225,8 +196,8 @@ const float *job_rows(job *j, const qsf_row *rows, size_t n)
     const bool asks = rows[n - 1].logits;
     if (qsf_compute(j->c, rows, n)) link_fail("%s", qsf_last_error(j->c));
     if (link_ranks == 1) return asks ? qsf_logits(j->c, 0) : NULL;
-    pass_on(j, rows, n, NULL, 0);
-    return asks ? take_rows(j, 1) : NULL;
+    send_batch(j, rows, n, NULL, 0);
+    return asks ? receive_logits(j, 1) : NULL;
 }
 
 void job_behind(job *j, const qsf_row *rows, size_t n, const float *states, size_t ld_states, float *logits,
@@ -234,43 +205,47 @@ void job_behind(job *j, const qsf_row *rows, size_t n, const float *states, size
 {
     size_t asked = 0;
     for (size_t i = 0; i < n; i++) asked += rows[i].logits;
-    pass_on(j, rows, n, states, ld_states);
+    send_batch(j, rows, n, states, ld_states);
     if (!asked) return;
-    const float *from = take_rows(j, asked);
+    const float *from = receive_logits(j, asked);
     for (size_t i = 0; i < asked; i++)
         memcpy(logits + i * ld_logits, from + i * j->info.n_vocab, j->info.n_vocab * sizeof *logits);
 }
 
-void job_back(qsf_seq s, uint32_t n) { pass_seq(&(head){ BACK, (uint32_t)s, n, 0 }); }
+void job_back(qsf_seq s, uint32_t n)
+{
+    forward(&(pipe_message){ .kind = PIPE_TRUNCATE, .as.truncate = { s, n } }, NULL, 0);
+}
 
 void job_share_seq(qsf_seq dst, qsf_seq src, uint32_t n)
 {
-    pass_seq(&(head){ SHARE, (uint32_t)dst, (uint32_t)src, n });
+    forward(&(pipe_message){ .kind = PIPE_SHARE, .as.share = { dst, src, n } }, NULL, 0);
 }
 
 void job_load_adapter(uint32_t number, const char *path, uint64_t sum, qsf_error *err)
 {
+    const pipe_load load = { number, (uint32_t)sum, (uint32_t)(sum >> 32) };
     *err = (qsf_error){ 0 };
-    pass_adapter(&(head){ LOAD, number, 0, 0 }, sum, path);
+    forward(&(pipe_message){ .kind = PIPE_LOAD, .as.load = load }, path, strlen(path) + 1);
     for (int r = 1; r < link_ranks; r++) {
-        const void *bytes;
-        head h = { 0, 0, 0, 0 };
-        qsf_error own;
-        const size_t len = link_receive(r, true, &bytes);
-        if (len == sizeof h + sizeof own) memcpy(&h, bytes, sizeof h);
-        if (h.kind != LOADED || h.n != number) link_fail("rank %d did not report on the adapter", r);
-        memcpy(&own, (const unsigned char *)bytes + sizeof h, sizeof own);
-        if (!own.status || err->status) continue;
-        err->status = own.status;
-        snprintf(err->text, sizeof err->text, "rank %d: %.*s", r, (int)sizeof own.text - 20, own.text);
+        pipe_message m;
+        pipe_expect(r, PIPE_LOADED, &m);
+        const qsf_error *own = &m.as.loaded.error;
+        if (m.as.loaded.number != number) link_fail("rank %d did not report on the adapter", r);
+        if (!own->status || err->status) continue;
+        err->status = own->status;
+        snprintf(err->text, sizeof err->text, "rank %d: %.*s", r, (int)sizeof own->text - 20, own->text);
     }
 }
 
-void job_drop_adapter(uint32_t number) { pass_seq(&(head){ DROP, number, 0, 0 }); }
+void job_drop_adapter(uint32_t number)
+{
+    forward(&(pipe_message){ .kind = PIPE_DROP, .as.drop = { number } }, NULL, 0);
+}
 
 void job_adapt(qsf_seq s, const job_adapter *uses, size_t n)
 {
-    pass_adapters(&(head){ ADAPT, (uint32_t)s, (uint32_t)n, 0 }, uses);
+    forward(&(pipe_message){ .kind = PIPE_ADAPT, .as.adapt = { s, (uint32_t)n } }, uses, n * sizeof *uses);
 }
 
 /* Layers that keep state go back to some positions only, and not every rank has such layers: so all
@@ -278,17 +253,14 @@ void job_adapt(qsf_seq s, const job_adapter *uses, size_t n)
 uint32_t job_cut(job *j, uint32_t n)
 {
     for (bool same = false; !same;) {
-        cut(j, &(head){ CUT, n, 0, 0 });
+        try_length(j, &(pipe_message){ .kind = PIPE_TRY_LENGTH, .as.try_length = { n } });
         n = qsf_seq_length(j->c, 0);
         same = true;
         for (int r = 1; r < link_ranks; r++) {
-            const void *bytes;
-            head h = { 0, 0, 0, 0 };
-            const size_t len = link_receive(r, true, &bytes);
-            if (len == sizeof h) memcpy(&h, bytes, sizeof h);
-            if (h.kind != CUT) link_fail("rank %d sent a damaged length", r);
-            same &= h.n == n;
-            if (h.n < n) n = h.n;
+            pipe_message m;
+            pipe_expect(r, PIPE_LENGTH, &m);
+            same &= m.as.length.length == n;
+            if (m.as.length.length < n) n = m.as.length.length;
         }
     }
     return n;
@@ -296,7 +268,7 @@ uint32_t job_cut(job *j, uint32_t n)
 
 void job_end(void)
 {
-    if (link_ranks > 1) link_send(1, &(head){ END, 0, 0, 0 }, sizeof(head));
+    forward(&(pipe_message){ .kind = PIPE_END }, NULL, 0);
 }
 
 /* ---- rank 0: texts ---- */
@@ -402,7 +374,7 @@ static void send_rows(lead *l, size_t n)
     if (l->j->tensor) job_tell(l->j, l->rows, n);
     job_compute(l->j, l->rows, n, NULL);
     if (link_ranks > 1 && !l->j->tensor) {
-        pass_on(l->j, l->rows, n, NULL, 0);
+        send_batch(l->j, l->rows, n, NULL, 0);
         l->under_way += f->n > 0;
         return;
     }
@@ -411,16 +383,10 @@ static void send_rows(lead *l, size_t n)
 
 static bool take_reply(lead *l, bool wait)
 {
-    head h;
-    const void *bytes;
+    pipe_message m;
     const flight *f = &l->flights[l->from];
-    if (!l->under_way) return false;
-    const size_t len = link_receive(link_ranks - 1, wait, &bytes);
-    if (!len) return false;
-    memcpy(&h, bytes, sizeof h < len ? sizeof h : len);
-    if (h.kind != LOGITS || h.asked != f->n || len != sizeof h + f->n * l->j->info.n_vocab * sizeof(float))
-        link_fail("rank %d sent damaged logits", link_ranks - 1);
-    take_logits(l, f, (const float *)(const void *)((const unsigned char *)bytes + sizeof h));
+    if (!l->under_way || !pipe_receive(link_ranks - 1, wait, &m)) return false;
+    take_logits(l, f, read_logits(l->j, &m, f->n));
     l->from = (l->from + 1) % l->n_flights;
     l->under_way--;
     return true;

@@ -142,8 +142,7 @@ static bool job_read(job *j, int argc, char **argv)
     qsf_context_defaults(&j->context);
     qsf_sampler_defaults(&j->sampler);
     j->context.n_batch = 32;
-    if (!program_parse(&program, j, argc, argv, &rest)) return false;
-    if (common_about(&program, &j->about, &code)) exit(code);
+    if (!common_parse(&program, j, &j->about, argc, argv, &rest, &code)) exit(code);
     if (!j->path && rest.n) j->path = rest.items[0];
     if (!j->path || (j->raw && !j->prompts.n)) {
         fputs(j->path ? "--raw needs a prompt: -p TEXT\n"

@@ -43,7 +43,8 @@ def pieces(text):
         elif line.startswith("/*"):
             comment = [line[2:]]
             while not comment[-1].endswith("*/"):
-                comment.append(next(lines).removeprefix(" *"))
+                after = next(lines)
+                comment.append("*/" if after == " */" else after.removeprefix(" *"))
             yield "comment", "\n".join(c.removeprefix(" ") for c in comment)[:-2].rstrip()
         elif line:
             code.append(line)

@@ -160,7 +160,7 @@ static qsf_status measure_batch(measure_work *k, uint32_t from, uint32_t n, uint
     }
     qsf_hidden_ask(c, last == k->n_layers);
     if (!st) st = qsf_batch_begin(c, k->rows, n_rows);
-    while (!st && !(last < k->n_layers && c->now.stage > 1 + last)) {
+    while (!st && !(last < k->n_layers && qsf_stage_after(c->now.stage, last))) {
         if (!(st = qsf_step(c, &waiting))) return QSF_OK;
         if (st == QSF_PENDING) st = waiting ? qsf_wait(c) : QSF_OK;
     }

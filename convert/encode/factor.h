@@ -3,7 +3,7 @@
 #ifndef QSF_CONVERT_FACTOR_H
 #define QSF_CONVERT_FACTOR_H
 
-#include "encode/lanes.h"
+#include "encode/encode_lanes.h"
 #include "qsf_convert.h"
 
 /* Statistics of a matrix's inputs: h[cols][cols] is the mean of x x', symmetric, or with

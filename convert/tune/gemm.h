@@ -4,7 +4,7 @@
 #define QSF_TUNE_GEMM_H
 
 #include "base/pool.h"
-#include "tune/lanes.h"
+#include "tune/tune_lanes.h"
 
 /* Threads, and what they multiply in. */
 typedef struct tune_team {

@@ -166,6 +166,8 @@ static void context_ropes(qsf_context *c, uint32_t asked)
     }
 }
 
+static void copy_block(void *user, uint32_t to, uint32_t from) { qsf_kv_copy(user, to, from); }
+
 static qsf_status context_state(qsf_context *c, uint32_t asked, qsf_error *err)
 {
     const qsf_source *s = c->model->source;
@@ -179,8 +181,11 @@ static qsf_status context_state(qsf_context *c, uint32_t asked, qsf_error *err)
     qsf_kv_layout l;
     qsf_kv_layout_init(&l, c->o.kv_type, qsf_layers_kept(s, c->o.quality, s->hp.n_layers),
                        s->most.n_kv_heads, s->most.head_dim);
-    const qsf_status st = qsf_kv_init(&c->kv, mem, &l, qsf_kv_blocks_of(&c->o), c->o.n_seqs, err);
-    if (st) return st;
+    const uint32_t blocks = qsf_kv_blocks_of(&c->o);
+    qsf_status st = qsf_kv_tables_init(&c->tables, mem, blocks, c->o.n_seqs, err);
+    if (st || (st = qsf_kv_init(&c->kv, mem, &l, blocks, err))) return st;
+    c->tables.copy = copy_block;
+    c->tables.user = &c->kv;
     const size_t state = qsf_state_place(s, c->o.quality, s->hp.n_layers);
     return qsf_state_init(&c->state, mem, state, c->o.n_seqs, err);
 }
@@ -226,6 +231,7 @@ void qsf_context_free(qsf_context *c)
     qsf_fetch_done(&c->fetch);
     qsf_state_done(&c->state);
     qsf_kv_done(&c->kv);
+    qsf_kv_tables_done(&c->tables);
     qsf_context_pieces(c, c->model->source, &c->o, list);
     qsf_pieces_free(mem, list, QSF_CONTEXT_TABLES);
     qsf_dealloc(mem, c->buffers, c->buffers_bytes);

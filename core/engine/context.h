@@ -7,7 +7,9 @@
 #include "base/reserve.h"
 #include "engine/behind.h"
 #include "engine/early_exit.h"
+#include "engine/kv_tables.h"
 #include "engine/thread_count.h"
+#include "layers/cpu.h"
 #include "layers/embedding.h"
 #include "layers/head.h"
 #include "layers/head_stream.h"
@@ -16,11 +18,28 @@
 #include "model/model.h"
 #include "weights/experts.h"
 
+/* What a batch needs next. */
+typedef enum qsf_stage_kind { QSF_STAGE_EMBEDDING, QSF_STAGE_LAYER, QSF_STAGE_HEAD } qsf_stage_kind;
+typedef struct qsf_stage {
+    qsf_stage_kind kind;
+    uint32_t       number;           /* of the layer; of the head's part */
+} qsf_stage;
+/* Whether a layer has been computed at this stage. */
+static inline bool qsf_stage_after(qsf_stage s, uint32_t layer)
+{
+    return s.kind == QSF_STAGE_HEAD || (s.kind == QSF_STAGE_LAYER && s.number > layer);
+}
+/* The stage of a layer; after the last one comes the head. */
+static inline qsf_stage qsf_stage_of(const qsf_hparams *hp, uint32_t layer)
+{
+    return layer < hp->n_layers ? (qsf_stage){ QSF_STAGE_LAYER, layer } : (qsf_stage){ QSF_STAGE_HEAD, 0 };
+}
+
 /* The batch under way, for the step. */
 typedef struct qsf_batch_state {
     bool     active;
     uint32_t n_new;                  /* rows that it began with */
-    uint32_t stage;                  /* 0 embedding, 1 + i layer i, 1 + n_layers + j part j of the head */
+    qsf_stage stage;
     uint32_t *old_length;            /* [n_seqs] lengths before it, to take it back */
     uint64_t begun_ns;
     uint64_t waiting_ns;             /* since when the caller waits by itself for bytes, 0: it does not */
@@ -54,7 +73,8 @@ struct qsf_context {
     qsf_head_stream head_stream;
     qsf_head       head;
 
-    qsf_kv         kv;               /* sequences */
+    qsf_kv_tables  tables;           /* sequences */
+    qsf_kv         kv;               /* their keys and values */
     qsf_kv_attention kv_attention;
     qsf_state      state;
     qsf_early_exit early_exit;
@@ -70,6 +90,7 @@ struct qsf_context {
     qsf_behind_use behind;           /* layers that are elsewhere */
     qsf_reducer    reducer;          /* of shares of layers */
     qsf_watch      watch;            /* of what matrices are multiplied with; the head's, where hidden */
+    qsf_cpu        cpu;              /* what a batch is computed with */
     qsf_batch      batch;
     qsf_batch_state now;
 };

@@ -44,8 +44,8 @@ static void make_room(qsf_batch *batch, const qsf_pass *p, uint32_t n)
     const qsf_buffers *b = p->b;
     memmove(batch->rows + n, batch->rows, batch->n * sizeof *batch->rows);
     memmove(b->x + n * b->ld_embd, b->x, batch->n * b->ld_embd * sizeof(float));
-    for (uint32_t i = 0; i < p->n_ropes; i++) {
-        const qsf_rope *t = &p->ropes[i];
+    for (uint32_t i = 0; i < p->cpu->n_ropes; i++) {
+        const qsf_rope *t = &p->cpu->ropes[i];
         memmove(t->cos + (size_t)n * t->half, t->cos, (size_t)batch->n * t->half * sizeof(float));
         memmove(t->sin + (size_t)n * t->half, t->sin, (size_t)batch->n * t->half * sizeof(float));
     }

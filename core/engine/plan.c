@@ -202,7 +202,8 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const qsf_gr
     plan_staging(z, g, &fetch);
     plan_ends(s, z, g, plan);
     if (z->rows_head) plan_item(plan, "approximate head", z->rows_head);
-    plan_item(plan, "KV cache", qsf_kv_bytes(&l, qsf_kv_blocks_of(o), o->n_seqs));
+    plan_item(plan, "KV cache", qsf_kv_bytes(&l, qsf_kv_blocks_of(o)) +
+                            qsf_kv_tables_bytes(qsf_kv_blocks_of(o), o->n_seqs));
     const size_t slot = qsf_state_place(s, o->quality, hp->n_layers);
     if (slot) plan_item(plan, "state", qsf_state_memory(slot, o->n_seqs) + 2 * QSF_RESERVE_PAGE);
     plan_item(plan, "activations", qsf_buffers_layout(&b, NULL, s, o));

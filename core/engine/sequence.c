@@ -13,10 +13,10 @@ qsf_status qsf_seq_check(qsf_context *c, qsf_seq s)
 /* Changes n to the nearest position at or before it that sequence s can go back to. */
 static qsf_status seq_reach(qsf_context *c, qsf_seq s, uint32_t *nearest)
 {
-    const qsf_kv_seq *q = &c->kv.seqs[s];
+    const qsf_kv_seq *q = &c->tables.seqs[s];
     if (*nearest <= q->length) *nearest = qsf_state_nearest(&c->state, (uint32_t)s, *nearest);
     const uint32_t n = *nearest;
-    if (qsf_kv_can_cut(&c->kv, (uint32_t)s, n)) return QSF_OK;
+    if (qsf_kv_can_cut(&c->tables, (uint32_t)s, n)) return QSF_OK;
     if (n > q->length)
         return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d has %u positions, not %u", (int)s,
                         (unsigned)q->length, (unsigned)n);
@@ -28,8 +28,8 @@ static qsf_status seq_reach(qsf_context *c, qsf_seq s, uint32_t *nearest)
 
 void qsf_seq_back(qsf_context *c, uint32_t s, uint32_t n)
 {
-    if (c->behind.rows && n < c->kv.seqs[s].length) c->behind.use.back(c->behind.use.user, (qsf_seq)s, n);
-    qsf_kv_truncate(&c->kv, s, n);
+    if (c->behind.rows && n < c->tables.seqs[s].length) c->behind.use.back(c->behind.use.user, (qsf_seq)s, n);
+    qsf_kv_truncate(&c->tables, s, n);
     qsf_state_back(&c->state, s, n);
     qsf_exit_truncate(&c->early_exit, s, n);
 }
@@ -37,7 +37,7 @@ void qsf_seq_back(qsf_context *c, uint32_t s, uint32_t n)
 void qsf_seq_copy(qsf_context *c, uint32_t dst, uint32_t src, uint32_t n)
 {
     if (c->behind.rows) c->behind.use.share(c->behind.use.user, (qsf_seq)dst, (qsf_seq)src, n);
-    qsf_kv_share(&c->kv, dst, src, n);
+    qsf_kv_share(&c->tables, dst, src, n);
     qsf_state_copy(&c->state, dst, src, n);
     qsf_exit_truncate(&c->early_exit, dst, dst == src ? n : 0);
 }
@@ -52,13 +52,13 @@ void qsf_batch_drop(qsf_context *c)
     b->walk.n = 0;
     c->batch.n_asked = 0;
     qsf_exit_drop(&c->early_exit);
-    qsf_kv_attention_collect(&c->kv_attention, &c->kv, false);
+    qsf_kv_attention_collect(&c->kv_attention, c->tables.seqs, false);
 }
 
 uint32_t qsf_seq_length(const qsf_context *c, qsf_seq s)
 {
     return s >= 0 && (uint32_t)s < c->o.n_seqs
-        ? (c->now.active ? c->now.old_length[s] : c->kv.seqs[s].length) : 0;
+        ? (c->now.active ? c->now.old_length[s] : c->tables.seqs[s].length) : 0;
 }
 
 /* With a window no token has to be the last, but a position must stay a number that rotation can
@@ -71,15 +71,15 @@ uint32_t qsf_seq_end(const qsf_context *c)
 uint32_t qsf_seq_room(const qsf_context *c, qsf_seq s)
 {
     if (s < 0 || (uint32_t)s >= c->o.n_seqs) return 0;
-    const uint32_t length = c->kv.seqs[s].length, end = qsf_seq_end(c),
+    const uint32_t length = c->tables.seqs[s].length, end = qsf_seq_end(c),
         room = length < end ? end - length : 0;
     /* A window makes its own room. */
-    return c->o.kv_window ? room : QSF_MIN(room, qsf_kv_room(&c->kv, (uint32_t)s));
+    return c->o.kv_window ? room : QSF_MIN(room, qsf_kv_room(&c->tables, (uint32_t)s));
 }
 
 qsf_status qsf_context_get_kv_usage(const qsf_context *c, qsf_kv_usage *out)
 {
-    const qsf_kv *kv = &c->kv;
+    const qsf_kv_tables *kv = &c->tables;
     qsf_kv_usage u = { .block = QSF_KV_BLOCK, .n_blocks = kv->n_blocks, .n_free = kv->n_free };
     for (uint32_t s = 0; s < kv->n_seqs; s++) {
         u.n_listed += kv->seqs[s].n;

@@ -139,7 +139,7 @@ qsf_status qsf_session_save(const qsf_context *c, qsf_seq seq, const int32_t *id
     if (n_ids != n)
         return qsf_fail(err, QSF_E_ARGUMENT, "%llu tokens were given for a sequence of %u positions",
                         (unsigned long long)n_ids, (unsigned)n);
-    if (!qsf_kv_whole(&c->kv.seqs[seq]))
+    if (!qsf_kv_whole(&c->tables.seqs[seq]))
         return qsf_fail(err, QSF_E_UNSUPPORTED,
                         "the window has dropped keys and values of the sequence: it cannot be saved");
     if ((st = qsf_exit_check(&c->early_exit, (uint32_t)seq, n, err))) return st;
@@ -152,7 +152,7 @@ qsf_status qsf_session_save(const qsf_context *c, qsf_seq seq, const int32_t *id
     }
     for (uint32_t b = 0; b < qsf_ceil_div(n, QSF_KV_BLOCK); b++)
         for (uint32_t l = 0; l < c->kv.layout.n_layers; l++)
-            if ((st = out_put(&o, qsf_kv_record(&c->kv, l, c->kv.seqs[seq].blocks[b], 0),
+            if ((st = out_put(&o, qsf_kv_record(&c->kv, l, c->tables.seqs[seq].blocks[b], 0),
                               c->kv.layout.n_kv_heads * c->kv.layout.record, err)))
                 return st;
     if (c->state.bytes && (st = out_put(&o, qsf_state_saved(&c->state, (uint32_t)seq), c->state.bytes, err)))
@@ -295,7 +295,7 @@ static qsf_status session_take(qsf_context *c, uint32_t seq, session_in *in, int
     }
     for (uint32_t b = 0; b < qsf_ceil_div(n, QSF_KV_BLOCK); b++)
         for (uint32_t l = 0; l < c->kv.layout.n_layers && !st; l++)
-            st = in_get(in, qsf_kv_record(&c->kv, l, c->kv.seqs[seq].blocks[b], 0),
+            st = in_get(in, qsf_kv_record(&c->kv, l, c->tables.seqs[seq].blocks[b], 0),
                         c->kv.layout.n_kv_heads * c->kv.layout.record, err);
     if (c->state.bytes && !st) st = in_get(in, qsf_state_load(&c->state, seq, n), c->state.bytes, err);
     return st;
@@ -319,8 +319,9 @@ qsf_status qsf_session_load(qsf_context *c, qsf_seq seq, const qsf_custom_file *
         return qsf_fail(err, QSF_E_ARGUMENT, "the session has %u tokens, there is room for %llu", (unsigned)n,
                         (unsigned long long)cap);
     const uint32_t s = (uint32_t)seq, old = qsf_seq_length(c, seq);
-    uint32_t room = c->kv.n_free;
-    for (uint32_t b = 0; b < c->kv.seqs[s].n; b++) room += c->kv.refs[c->kv.seqs[s].blocks[b]] == 1;
+    uint32_t room = c->tables.n_free;
+    const qsf_kv_seq *has = &c->tables.seqs[s];
+    for (uint32_t b = 0; b < has->n; b++) room += c->tables.refs[has->blocks[b]] == 1;
     if (qsf_ceil_div(n, QSF_KV_BLOCK) > room)
         return qsf_fail(err, QSF_E_FULL,
                         "the session's %u positions do not fit alongside the other sequences",
@@ -328,7 +329,7 @@ qsf_status qsf_session_load(qsf_context *c, qsf_seq seq, const qsf_custom_file *
                         (unsigned)n);
     (void)qsf_seq_truncate(c, seq, old);        /* drops a batch under way */
     qsf_seq_back(c, s, 0);
-    st = qsf_kv_grow(&c->kv, s, n);
+    st = qsf_kv_grow(&c->tables, s, n);
     assert(!st);
     st = session_take(c, s, &in, ids, n, err);
     if (!st && in.crc != crc)

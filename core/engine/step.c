@@ -8,17 +8,16 @@
 /* What arithmetic gets of the context; weights and layer are still to be set. */
 static qsf_pass step_pass(qsf_context *c)
 {
-    return (qsf_pass){ .hp = c->hp, .o = &c->o, .k = &c->k, .platform = c->platform, .pool = c->pool,
-                       .batch = &c->batch, .b = &c->b, .ropes = c->ropes,
-                       .n_ropes = c->model->source->n_ropes, .kv = &c->kv,
-                       .state = c->state.bytes ? &c->state : NULL, .key_bias = &c->key_bias,
-                       .kv_attention = &c->kv_attention,
-                       .experts = c->experts.fetch ? &c->experts : NULL, .walk = &c->now.walk,
-                       .account = &c->account,
-                       .number = -1, .recorder = c->recorder.fn ? &c->recorder : NULL,
-                       .not_finite = &c->now.not_finite,
-                       .lora = c->lora.n_used ? &c->lora : NULL,
-                       .watch = c->watch.fn ? &c->watch : NULL, .reducer = &c->reducer };
+    c->cpu = (qsf_cpu){ .platform = c->platform, .pool = c->pool, .ropes = c->ropes,
+                        .n_ropes = c->model->source->n_ropes, .kv = &c->kv, .seqs = c->tables.seqs,
+                        .state = c->state.bytes ? &c->state : NULL, .key_bias = &c->key_bias,
+                        .kv_attention = &c->kv_attention,
+                        .experts = c->experts.fetch ? &c->experts : NULL, .walk = &c->now.walk,
+                        .account = &c->account, .recorder = c->recorder.fn ? &c->recorder : NULL,
+                        .not_finite = &c->now.not_finite, .lora = c->lora.n_used ? &c->lora : NULL,
+                        .watch = c->watch.fn ? &c->watch : NULL, .reducer = &c->reducer };
+    return (qsf_pass){ .hp = c->hp, .o = &c->o, .k = &c->k, .batch = &c->batch, .b = &c->b, .cpu = &c->cpu,
+                       .number = -1 };
 }
 
 static qsf_status batch_rows(qsf_context *c, const qsf_row *rows, size_t n)
@@ -58,11 +57,18 @@ static uint32_t next_layer(const qsf_context *c, uint32_t layer)
     return layer;
 }
 
+/* The parts of the head that the batch needs. */
+static uint32_t head_parts(const qsf_context *c)
+{
+    if (c->behind.rows) return 0;
+    return c->batch.n_asked ? c->head_stream.n_parts : c->now.hidden;
+}
+
 /* Rows are embedded or, if x is not NULL, are the output of the layer before the first one here. */
 static void batch_input(qsf_context *c, const float *x)
 {
     const qsf_pass p = step_pass(c);
-    c->now.stage = x ? 1 + next_layer(c, 0) : 0;
+    c->now.stage = x ? qsf_stage_of(c->hp, next_layer(c, 0)) : (qsf_stage){ QSF_STAGE_EMBEDDING, 0 };
     if (!x) {
         qsf_embedding_begin(&c->embedding, &p);
         return;
@@ -101,8 +107,8 @@ static qsf_status batch_begin(qsf_context *c, const qsf_row *rows, size_t n, con
     const bool ends = qsf_part_ends(c->model->source), asks = ends || c->behind.rows;
     const uint32_t end = qsf_seq_end(c);
     for (uint32_t s = 0; s < c->o.n_seqs; s++) {
-        if (c->o.kv_window) qsf_kv_slide(&c->kv, s, c->o.kv_window, c->o.kv_sinks, c->o.kv_heavy);
-        c->now.old_length[s] = c->kv.seqs[s].length;
+        if (c->o.kv_window) qsf_kv_slide(&c->tables, s, c->o.kv_window, c->o.kv_sinks, c->o.kv_heavy);
+        c->now.old_length[s] = c->tables.seqs[s].length;
     }
     c->now.active = true;
     c->now.hidden = c->hidden && ends;
@@ -111,10 +117,10 @@ static qsf_status batch_begin(qsf_context *c, const qsf_row *rows, size_t n, con
     c->batch.n = c->now.n_new = (uint32_t)n;
     c->batch.n_asked = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const uint32_t s = (uint32_t)rows[i].seq, pos = c->kv.seqs[s].length;
+        const uint32_t s = (uint32_t)rows[i].seq, pos = c->tables.seqs[s].length;
         c->batch.rows[i] = (qsf_batch_row){ s, pos, rows[i].token,
                                             rows[i].logits && asks ? (int32_t)c->batch.n_asked++ : -1 };
-        if (pos >= end || qsf_kv_grow(&c->kv, s, 1)) {
+        if (pos >= end || qsf_kv_grow(&c->tables, s, 1)) {
             qsf_batch_drop(c);
             return qsf_fail(&c->error, QSF_E_FULL, "the context of %u positions is full", (unsigned)end);
         }
@@ -158,19 +164,20 @@ typedef struct step_weights {
 /* Brings them; wait: does not return QSF_PENDING. */
 static qsf_status step_fetch(qsf_context *c, bool wait, step_weights *need)
 {
-    const uint32_t stage = c->now.stage, n_layers = c->hp->n_layers;
-    if (stage == 0) return qsf_embedding_fetch(&c->embedding, &c->batch, wait, &need->w, &c->error);
-    if (stage > n_layers && !c->batch.n_asked)
+    const qsf_stage stage = c->now.stage;
+    if (stage.kind == QSF_STAGE_EMBEDDING)
+        return qsf_embedding_fetch(&c->embedding, &c->batch, wait, &need->w, &c->error);
+    if (stage.kind == QSF_STAGE_HEAD && !c->batch.n_asked)
         return qsf_head_stream_norm(&c->head_stream, wait, &need->head.final, &c->error);
-    if (stage > n_layers)
-        return qsf_head_stream_fetch(&c->head_stream, stage - n_layers - 1, wait, &need->head, &c->error);
-    const qsf_unit_id layer = qsf_id_layer(stage - 1);
+    if (stage.kind == QSF_STAGE_HEAD)
+        return qsf_head_stream_fetch(&c->head_stream, stage.number, wait, &need->head, &c->error);
+    const qsf_unit_id layer = qsf_id_layer(stage.number);
     const qsf_status st = qsf_fetch_unit(&c->fetch, layer, false, &need->w, &c->error);
     if (!st && c->now.walk.n)
         return qsf_experts_get(&c->experts, layer.number, &c->now.walk, wait, &c->error);
     if (st != QSF_PENDING) return st;
     /* The buffer of the last layer is free: the one after this begins to travel. */
-    qsf_layers_ahead(&c->fetch, stage - 1);
+    qsf_layers_ahead(&c->fetch, stage.number);
     return wait ? qsf_fetch_unit(&c->fetch, layer, true, &need->w, &c->error) : st;
 }
 
@@ -181,7 +188,7 @@ static void batch_done(qsf_context *c)
     if (c->hp->both_ways)       /* the next batch has other texts */
         for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, 0);
     qsf_state_batch_done(&c->state);
-    qsf_kv_attention_collect(&c->kv_attention, &c->kv, true);
+    qsf_kv_attention_collect(&c->kv_attention, c->tables.seqs, true);
     qsf_exit_end(&c->early_exit);
     if (batch_threads(c)) qsf_thread_count_took(batch_threads(c), ns);
     if (c->now.n_new == c->batch.n_asked) {
@@ -227,7 +234,7 @@ static void check_logits(qsf_context *c)
 static qsf_status compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
 {
     const uint32_t next = next_layer(c, layer + 1);
-    const bool chooses = p->experts && c->model->source->layers[layer].n_experts && !c->now.walk.n;
+    const bool chooses = p->cpu->experts && c->model->source->layers[layer].n_experts && !c->now.walk.n;
     if (!c->now.walk.n) qsf_exit_join(&c->early_exit, &c->batch, p, layer);
     qsf_lora_rows(&c->lora, &c->batch, false);
     const qsf_status st = qsf_lora_fetch(&c->lora, layer, &c->error);
@@ -238,16 +245,16 @@ static qsf_status compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
     if (layer + 2 >= c->hp->n_layers && c->batch.n_asked) qsf_head_stream_ahead(&c->head_stream);
     p->layer = &c->model->source->layers[layer];
     p->number = (int32_t)layer;
-    p->kv_layer = qsf_layers_kept(c->model->source, c->o.quality,
+    p->place.kv = qsf_layers_kept(c->model->source, c->o.quality,
                                   p->layer->kv_from ? p->layer->kv_from - 1 : layer);
-    if (p->state) p->state_place = qsf_state_place(c->model->source, c->o.quality, layer);
+    if (p->cpu->state) p->place.state = qsf_state_place(c->model->source, c->o.quality, layer);
     qsf_layer_compute(p);
     if (c->now.walk.n) return QSF_OK;
     if (c->reducer.st || atomic_load_explicit(&c->now.not_finite, memory_order_relaxed)) return QSF_OK;
     const uint32_t to = c->now.hidden
         ? next : qsf_exit_next(&c->early_exit, &c->batch, p, c->now.n_new, layer, next);
     for (uint32_t i = next; i < to; i++) c->stats.layers_left += !qsf_layer_skipped(&c->fetch, i);
-    c->now.stage = 1 + to;
+    c->now.stage = qsf_stage_of(c->hp, to);
     return QSF_OK;
 }
 
@@ -258,7 +265,7 @@ static qsf_status compute_head(qsf_context *c, qsf_pass *p, uint32_t part, const
         qsf_head_hidden(p, c->batch.n - c->now.n_new, c->now.n_new);
         c->now.n_hidden = c->now.n_new;
     }
-    c->now.stage++;
+    c->now.stage.number++;
     if (!c->batch.n_asked) return QSF_OK;
     qsf_lora_rows(&c->lora, &c->batch, true);
     const qsf_status st = qsf_lora_fetch(&c->lora, c->hp->n_layers + 1, &c->error);
@@ -273,23 +280,24 @@ static qsf_status compute_head(qsf_context *c, qsf_pass *p, uint32_t part, const
 static qsf_status step_compute(qsf_context *c, const step_weights *have)
 {
     qsf_status st;
-    const uint32_t n_layers = c->hp->n_layers, stage = c->now.stage;
+    const uint32_t n_layers = c->hp->n_layers;
+    const qsf_stage stage = c->now.stage;
     qsf_pass p = step_pass(c);
     p.w = have->w;
-    if (stage == 0) {
+    if (stage.kind == QSF_STAGE_EMBEDDING) {
         const uint32_t *places = c->hp->tied ? qsf_head_places(&c->head) : NULL;
         const uint64_t begin = qsf_now(c->platform);
-        if (qsf_embedding_compute(&c->embedding, &p, places)) c->now.stage = 1 + next_layer(c, 0);
+        if (qsf_embedding_compute(&c->embedding, &p, places))
+            c->now.stage = qsf_stage_of(c->hp, next_layer(c, 0));
         (void)qsf_pass_alone(&p, QSF_OP_EMBEDDING, begin);
-    } else if (stage <= n_layers) {
-        if ((st = compute_layer(c, &p, stage - 1)) || (st = step_finite(c, stage - 1))) return st;
-    } else if ((st = compute_head(c, &p, stage - n_layers - 1, &have->head))) {
+    } else if (stage.kind == QSF_STAGE_LAYER) {
+        if ((st = compute_layer(c, &p, stage.number)) || (st = step_finite(c, stage.number))) return st;
+    } else if ((st = compute_head(c, &p, stage.number, &have->head))) {
         return st;
     }
-    if (c->now.stage > n_layers) c->now.n_states = qsf_part_ends(c->model->source) ? 0 : c->batch.n;
-    const uint32_t end = c->behind.rows ? n_layers
-        : n_layers + (c->batch.n_asked ? c->head_stream.n_parts : c->now.hidden);
-    if (c->now.stage <= end) return QSF_PENDING;
+    if (c->now.stage.kind != QSF_STAGE_HEAD) return QSF_PENDING;
+    c->now.n_states = qsf_part_ends(c->model->source) ? 0 : c->batch.n;
+    if (c->now.stage.number < head_parts(c)) return QSF_PENDING;
     if (c->behind.rows && (st = qsf_behind_compute(c))) return st;
     check_logits(c);
     if ((st = step_finite(c, n_layers))) return st;
@@ -309,12 +317,12 @@ static bool step_does_record(const qsf_context *c)
 
 static qsf_status step_recorded(qsf_context *c, const step_weights *have)
 {
-    const uint32_t stage = c->now.stage, n_layers = c->hp->n_layers;
-    const bool layer = stage > 0 && stage <= n_layers;
+    static const char *const names[] = { "embedding", "layer", "head" };
+    const qsf_stage stage = c->now.stage;
     const uint64_t begin = qsf_now(c->platform);
     const qsf_status st = step_compute(c, have);
-    qsf_record_stretch(&c->recorder, QSF_RECORD_STEP, layer ? "layer" : stage ? "head" : "embedding",
-                       layer ? (int32_t)stage - 1 : -1, c->batch.n, begin);
+    qsf_record_stretch(&c->recorder, QSF_RECORD_STEP, names[stage.kind],
+                       stage.kind == QSF_STAGE_LAYER ? (int32_t)stage.number : -1, c->batch.n, begin);
     if (!st) qsf_record_stretch(&c->recorder, QSF_RECORD_BATCH, "batch", -1, c->now.n_new, c->now.begun_ns);
     return st;
 }
@@ -339,7 +347,9 @@ qsf_status qsf_step(qsf_context *c, bool *waiting)
 
 uint32_t qsf_batch_layer(const qsf_context *c)
 {
-    return c->now.active ? QSF_MIN(QSF_MAX(c->now.stage, 1) - 1, c->hp->n_layers) : c->hp->n_layers;
+    const qsf_stage stage = c->now.stage;
+    if (!c->now.active || stage.kind == QSF_STAGE_HEAD) return c->hp->n_layers;
+    return stage.kind == QSF_STAGE_LAYER ? stage.number : 0;
 }
 
 qsf_status qsf_wait(qsf_context *c)

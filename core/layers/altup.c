@@ -28,12 +28,16 @@ static double altup_dot(const float *a, const float *b, size_t n)
 /* Columns of several streams that are added up at a time, so that compilers see no overlap. */
 enum { ALTUP_SOME = 64 };
 
-static void altup_run(qsf_pass_job *job, uint32_t kind, const float *x, size_t ld, size_t cols, float *y,
-                      size_t ldy)
+static void list_product(qsf_program *g, uint8_t kind, qsf_view in, uint8_t to)
 {
-    const qsf_product_to to = { .kind = kind, .x = x, .ld = ld, .cols = cols, .y = y, .ldy = ldy,
-                                .codes = QSF_OP_LAYER_CODES, .op = QSF_OP_ALTUP };
-    qsf_product_run(job, &to);
+    QSF_ADD(g, .op = QSF_OP_ALTUP, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES, .in = in,
+            .codes = QSF_OP_LAYER_CODES, .watch = (uint8_t)(1 + kind), .n = 1, .kinds = { kind },
+            .to = { to }, .fn = qsf_product_row);
+}
+
+static void list_rows(qsf_program *g, uint8_t work, uint32_t writes, qsf_row_fn *fn)
+{
+    QSF_ADD(g, .op = QSF_OP_RESIDUAL, .work = work, .over = QSF_OVER_ROWS, .writes = writes, .fn = fn);
 }
 
 /* ---- before a layer ---- */
@@ -48,14 +52,10 @@ static void altup_router(const qsf_pass *p, const float *x, float work[], float 
 }
 
 /* The other streams get the first one's length. */
-static void altup_lengths(void *arg, uint32_t thread, uint32_t piece)
+static void altup_lengths(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const size_t n = p->hp->n_embd;
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
-    for (size_t r = rows.begin; r < rows.end; r++) {
+    for (size_t r = t->begin; r < t->end; r++) {
         const double want = altup_dot(stream(p, r, 0), stream(p, r, 0), n);
         for (int k = 1; k < STREAMS; k++) {
             float *x = stream(p, r, k);
@@ -65,15 +65,11 @@ static void altup_lengths(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
-static void altup_predict(void *arg, uint32_t thread, uint32_t piece)
+static void altup_predict(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const size_t n = p->hp->n_embd;
     const float *coefs = p->w->v[QSF_K_ALTUP_PREDICT];
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
-    for (size_t r = rows.begin; r < rows.end; r++) {
+    for (size_t r = t->begin; r < t->end; r++) {
         float like[STREAMS], c[STREAMS][STREAMS], *x[STREAMS];
         altup_router(p, stream(p, r, 0), p->b->xn + r * p->b->ld_embd, like);
         for (int k = 0; k < STREAMS; k++) {
@@ -99,23 +95,23 @@ static void altup_predict(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
-void qsf_altup_begin(qsf_pass_job *job)
+void qsf_altup_list_begin(const qsf_layer *l, qsf_program *g)
 {
-    const qsf_pass *p = job->p;
-    if (p->layer->altup_begin) {
-        altup_run(job, QSF_K_ALTUP_PROJ, p->b->x, p->b->ld_embd, p->hp->n_embd, p->b->alt, p->b->ld_alt);
-        qsf_pass_run(job, QSF_OP_RESIDUAL, p->batch->n, altup_lengths);
+    const uint32_t streams = qsf_bit(QSF_BUF_X) | qsf_bit(QSF_BUF_ALT);
+    if (l->altup_begin) {
+        list_product(g, QSF_K_ALTUP_PROJ, qsf_stream_view(g, QSF_BUF_X), QSF_BUF_ALT);
+        list_rows(g, QSF_WORK_NORM, qsf_bit(QSF_BUF_ALT), altup_lengths);
     }
-    qsf_pass_run(job, QSF_OP_RESIDUAL, p->batch->n, altup_predict);
+    list_rows(g, QSF_WORK_ADD, streams | qsf_bit(QSF_BUF_XN) | qsf_bit(QSF_BUF_PREDICTED), altup_predict);
 }
 
 /* ---- around attention ---- */
 
-void qsf_laurel_run(qsf_pass_job *job)
+void qsf_laurel_list(const qsf_layer *l, qsf_program *g)
 {
-    const qsf_buffers *b = job->p->b;
-    altup_run(job, QSF_K_LAUREL_L, b->xn, b->ld_embd, job->p->hp->n_embd, b->gate, b->ld_ff);
-    altup_run(job, QSF_K_LAUREL_R, b->gate, b->ld_ff, job->p->layer->n_laurel, b->laurel, b->ld_embd);
+    const qsf_view narrow = { .buffer = QSF_BUF_GATE, .cols = l->n_laurel };
+    list_product(g, QSF_K_LAUREL_L, qsf_stream_view(g, QSF_BUF_XN), QSF_BUF_GATE);
+    list_product(g, QSF_K_LAUREL_R, narrow, QSF_BUF_LAUREL);
 }
 
 void qsf_laurel_add(const qsf_pass *p, size_t r)
@@ -130,14 +126,10 @@ void qsf_laurel_add(const qsf_pass *p, size_t r)
 
 /* ---- after a layer ---- */
 
-static void altup_come(void *arg, uint32_t thread, uint32_t piece)
+static void altup_come(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const size_t n = p->hp->n_embd;
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
-    for (size_t r = rows.begin; r < rows.end; r++) {
+    for (size_t r = t->begin; r < t->end; r++) {
         float like[STREAMS], c[STREAMS], *xn = p->b->xn + r * p->b->ld_embd, *x[STREAMS];
         const float *was = p->b->predicted + r * p->b->ld_embd;
         altup_router(p, stream(p, r, 0), xn, like);
@@ -157,25 +149,16 @@ static void altup_come(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
-void qsf_altup_correct(qsf_pass_job *job)
-{
-    qsf_pass_run(job, QSF_OP_RESIDUAL, job->p->batch->n, altup_come);
-}
-
 void qsf_altup_add(const qsf_pass *p, size_t r, const float *t)
 {
     for (int k = 1; k < STREAMS; k++) p->k->vec_add(stream(p, r, k), stream(p, r, k), t, p->hp->n_embd);
 }
 
 /* predicted += tmp, with the length of x. */
-static void altup_join(void *arg, uint32_t thread, uint32_t piece)
+static void altup_join(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const size_t n = p->hp->n_embd;
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
-    for (size_t r = rows.begin; r < rows.end; r++) {
+    for (size_t r = t->begin; r < t->end; r++) {
         const float *x = stream(p, r, 0);
         float *t = p->b->tmp + r * p->b->ld_embd, *sum = p->b->predicted + r * p->b->ld_embd;
         const double want = altup_dot(x, x, n), is = altup_dot(t, t, n);
@@ -184,16 +167,36 @@ static void altup_join(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
-void qsf_altup_end(qsf_pass_job *job)
+static void altup_first(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass *p = job->p;
-    const size_t ld = p->b->ld_embd, n = p->hp->n_embd;
-    memcpy(p->b->predicted, p->b->x, p->batch->n * ld * sizeof(float));
-    for (int k = 0; k < OTHERS; k++) {
-        const float *x = p->b->alt + (size_t)k * n;
-        altup_run(job, QSF_K_ALTUP_BACK_1 + (uint32_t)k, x, p->b->ld_alt, n, p->b->tmp, ld);
-        qsf_pass_run(job, QSF_OP_RESIDUAL, p->batch->n, altup_join);
-    }
+    (void)t;
+    memcpy(p->b->predicted, p->b->x, p->batch->n * p->b->ld_embd * sizeof(float));
+}
+
+static void altup_mean(const qsf_pass *p, const qsf_task *t)
+{
+    const size_t ld = p->b->ld_embd;
+    (void)t;
     memcpy(p->b->x, p->b->predicted, p->batch->n * ld * sizeof(float));
     p->k->vec_scale(p->b->x, 1 / (float)STREAMS, p->batch->n * ld);
+}
+
+void qsf_altup_list_correct(qsf_program *g)
+{
+    const uint32_t streams = qsf_bit(QSF_BUF_X) | qsf_bit(QSF_BUF_ALT);
+    list_rows(g, QSF_WORK_ADD, streams | qsf_bit(QSF_BUF_XN), altup_come);
+}
+
+void qsf_altup_list_end(qsf_program *g)
+{
+    const uint32_t sum = qsf_bit(QSF_BUF_TMP) | qsf_bit(QSF_BUF_PREDICTED);
+    QSF_ADD(g, .work = QSF_WORK_COPY, .over = QSF_OVER_NOTHING, .writes = qsf_bit(QSF_BUF_PREDICTED),
+            .fn = altup_first);
+    for (uint32_t k = 0; k < OTHERS; k++) {
+        const qsf_view other = { .buffer = QSF_BUF_ALT, .cols = g->hp->n_embd, .first = k * g->hp->n_embd };
+        list_product(g, (uint8_t)(QSF_K_ALTUP_BACK_1 + k), other, QSF_BUF_TMP);
+        list_rows(g, QSF_WORK_ADD, sum, altup_join);
+    }
+    QSF_ADD(g, .work = QSF_WORK_COPY, .over = QSF_OVER_NOTHING, .writes = qsf_bit(QSF_BUF_X),
+            .fn = altup_mean);
 }

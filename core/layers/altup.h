@@ -4,20 +4,20 @@
 #ifndef QSF_ALTUP_H
 #define QSF_ALTUP_H
 
-#include "layers/pass.h"
+#include "layers/program.h"
 
 /* Before the layer's parts: x becomes what the layer's own coefficients predict of all streams; the
  * first layer makes these. */
-void qsf_altup_begin(qsf_pass_job *job);
+void qsf_altup_list_begin(const qsf_layer *l, qsf_program *g);
 /* After attention: LAuReL's path around it, from the normed rows. */
-void qsf_laurel_run(qsf_pass_job *job);
+void qsf_laurel_list(const qsf_layer *l, qsf_program *g);
 /* x of row r, to which attention was added, takes that. */
 void qsf_laurel_add(const qsf_pass *p, size_t r);
 /* After the layer's parts: corrects all streams by the resulting x; xn = x, scaled. */
-void qsf_altup_correct(qsf_pass_job *job);
+void qsf_altup_list_correct(qsf_program *g);
 /* t is added to all streams of row r but the first. */
 void qsf_altup_add(const qsf_pass *p, size_t r, const float *t);
 /* After the last layer: x becomes the mean of all streams. */
-void qsf_altup_end(qsf_pass_job *job);
+void qsf_altup_list_end(qsf_program *g);
 
 #endif

@@ -3,42 +3,16 @@
 #include "layers/attention.h"
 #include "layers/kv_codes.h"
 #include "layers/latent.h"
-#include "layers/lora.h"
-#include "layers/matrix.h"
+#include "layers/product.h"
 
-/* ---- projections ---- */
-
-static const int QKV[3] = { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V };
-static const int QKV_BIAS[3] = { QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS };
-
-static void project_qkv(void *arg, uint32_t thread, uint32_t piece)
-{
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_buffers *b = p->b;
-    const bool gate = p->layer->attn_gate;
-    float *const out[3] = { gate ? b->mix : b->q, b->k, b->v };
-    const size_t ld[3] = { gate ? b->ld_mix : b->ld_q, b->ld_kv, b->ld_kv };
-    const qsf_matrix_in in = qsf_matrix_input(p, b->xn, b->ld_embd, p->hp->n_embd, 0, p->batch->n);
-    const qsf_range mine = qsf_pass_mine(job, piece);
-    size_t at = 0;
-    for (int i = 0; i < (p->layer->kv_from ? 1 : 3); i++) {
-        const qsf_matrix *m = &p->w->m[QKV[i]];
-        const qsf_range tiles = qsf_range_cut(mine, at, qsf_matrix_tiles(m));
-        qsf_matrix_multiply(p, m, p->w->v[QKV_BIAS[i]], &in, out[i], ld[i], tiles, thread);
-        at += qsf_matrix_tiles(m);
-    }
-}
+/* ---- whole rows ---- */
 
 /* Copies queries to q without their gates, which stay in mix: a head's gate follows its query. */
-static void part_queries(void *arg, uint32_t thread, uint32_t piece)
+static void part_queries(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_buffers *b = job->p->b;
-    const size_t hd = job->p->layer->head_dim, heads = job->p->layer->n_heads;
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
-    for (size_t r = rows.begin; r < rows.end; r++)
+    const qsf_buffers *b = p->b;
+    const size_t hd = p->layer->head_dim, heads = p->layer->n_heads;
+    for (size_t r = t->begin; r < t->end; r++)
         for (size_t h = 0; h < heads; h++)
             memcpy(b->q + r * b->ld_q + h * hd, b->mix + r * b->ld_mix + 2 * h * hd, hd * sizeof *b->q);
 }
@@ -53,18 +27,14 @@ static void gate_sums(const qsf_pass *p, size_t r)
 }
 
 /* What the model does with whole rows of queries, keys and values. */
-static void ready_qkv(void *arg, uint32_t thread, uint32_t piece)
+static void ready_qkv(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const qsf_layer *l = p->layer;
     float *const x[3] = { p->b->q, p->b->k, p->b->v };
     const size_t ld[3] = { p->b->ld_q, p->b->ld_kv, p->b->ld_kv };
     const float *const weight[3] = { p->w->v[QSF_K_Q_NORM], p->w->v[QSF_K_K_NORM], NULL };
     const float *const bias[3] = { p->w->v[QSF_K_Q_NORM_BIAS], p->w->v[QSF_K_K_NORM_BIAS], NULL };
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
-    for (size_t r = rows.begin; r < rows.end; r++)
+    for (size_t r = t->begin; r < t->end; r++)
         for (int i = 0; i < 3; i++) {
             float *y = x[i] + r * ld[i];
             const size_t n = (size_t)(i ? l->n_kv_heads : l->n_heads) * (i < 2 ? l->head_dim : l->value_dim);
@@ -75,39 +45,26 @@ static void ready_qkv(void *arg, uint32_t thread, uint32_t piece)
         }
 }
 
-/* What all heads' attention has made of the rows. */
-static qsf_matrix_in attention_out(const qsf_pass *p)
+/* The buffer with what all heads' attention has made of the rows, and its columns. */
+static qsf_view attention_out(const qsf_layer *l)
 {
-    const bool latent = p->layer->kv_latent != 0;
-    const size_t cols = (size_t)p->layer->n_heads * (latent ? p->layer->head_value : p->layer->value_dim);
-    return qsf_matrix_input(p, latent ? p->b->q : p->b->att, p->b->ld_q, cols, 0, p->batch->n);
+    const bool latent = l->kv_latent != 0;
+    return (qsf_view){ .buffer = latent ? QSF_BUF_Q : QSF_BUF_ATT,
+                       .cols = l->n_heads * (latent ? l->head_value : l->value_dim) };
 }
 
-/* The gates of the sums of all heads and their norm, if the model has one; then they are ready
- * for the matrix. */
-static void ready_attention(void *arg, uint32_t thread, uint32_t piece)
+static bool attention_ends(const qsf_pass *p) { return p->layer->attn_gate || p->w->v[QSF_K_ATTN_SUB_NORM]; }
+
+/* The gates of the sums of all heads and their norm, if the model has one. */
+static void end_attention(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_matrix_in in = attention_out(p);
     const float *weight = p->w->v[QSF_K_ATTN_SUB_NORM];
     float *from = p->layer->kv_latent ? p->b->q : p->b->att;
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    for (size_t r = rows.begin; r < rows.end; r++) {
+    for (size_t r = t->begin; r < t->end; r++) {
         float *x = from + r * p->b->ld_q;
         if (p->layer->attn_gate) gate_sums(p, r);
-        if (weight) qsf_pass_norm(p, p->layer->norm, x, x, weight, NULL, in.cols);
+        if (weight) qsf_pass_norm(p, p->layer->norm, x, x, weight, NULL, attention_out(p->layer).cols);
     }
-    qsf_rows_ready(p, (const uint8_t[]){ QSF_K_ATTN_OUT }, 1, &in, rows, thread);
-}
-
-static void project_attention(void *arg, uint32_t thread, uint32_t piece)
-{
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_matrix_in in = attention_out(p);
-    qsf_matrix_multiply(p, &p->w->m[QSF_K_ATTN_OUT], p->w->v[QSF_K_ATTN_OUT_BIAS], &in, p->b->tmp,
-                        p->b->ld_embd, qsf_pass_mine(job, piece), thread);
 }
 
 /* ---- heads of a row ---- */
@@ -115,13 +72,13 @@ static void project_attention(void *arg, uint32_t thread, uint32_t piece)
 /* NULL: nothing is rotated. */
 static const qsf_rope *rope_of(const qsf_pass *p)
 {
-    return p->layer->rope == QSF_NO_ROPE ? NULL : &p->ropes[p->layer->rope];
+    return p->layer->rope == QSF_NO_ROPE ? NULL : &p->cpu->ropes[p->layer->rope];
 }
 
 /* The bias that keys of this head are stored without, NULL: none. */
 static const float *bias_apart(const qsf_pass *p, uint32_t kv)
 {
-    const bool apart = p->key_bias->steps && rope_of(p) && !p->w->v[QSF_K_K_NORM];
+    const bool apart = p->cpu->key_bias->steps && rope_of(p) && !p->w->v[QSF_K_K_NORM];
     const float *bias = apart ? p->w->v[QSF_K_ATTN_K_BIAS] : NULL;
     return bias ? bias + (size_t)kv * p->layer->head_dim : NULL;
 }
@@ -139,7 +96,7 @@ static void rotate(const qsf_pass *p, float *x, uint32_t row)
  * arXiv:2404.00456); eight apart is faster and does for 8 bits without biases. */
 static void mix(const qsf_pass *p, float *x)
 {
-    const bool all = p->w->v[QSF_K_ATTN_K_BIAS] || qsf_kv_packed(p->kv->layout.k_bits);
+    const bool all = p->w->v[QSF_K_ATTN_K_BIAS] || qsf_kv_packed(p->cpu->kv->layout.k_bits);
     p->k->hadamard_inplace(x, p->layer->head_dim, all ? 1 : 8);
 }
 
@@ -164,7 +121,7 @@ static void place_query(const qsf_pass *p, uint32_t row, uint32_t head)
         p->k->vec_scale(q, (float)(1 + p->layer->temp_scale * log(far)), hd);
     }
     qsf_pass_check(p, q, hd);
-    if (p->kv->layout.k_bits) mix(p, q);
+    if (p->cpu->kv->layout.k_bits) mix(p, q);
 }
 
 /* Norm, rotation and storing of one key and its value. */
@@ -181,21 +138,21 @@ static void place_key(const qsf_pass *p, uint32_t row, uint32_t kv)
     norm_and_rotate(p, k, weight, row, kv);
     qsf_pass_check(p, k, hd);
     qsf_pass_check(p, v, hd);
-    if (p->kv->layout.k_bits) {
+    if (p->cpu->kv->layout.k_bits) {
         if (bias && !weight && !apart) qsf_bias_still(k, bias + kv * hd, hd, rope_of(p));
         mix(p, k);
     }
     /* attend() takes the mixture back from the sum. */
-    if (qsf_kv_packed(p->kv->layout.v_bits)) p->k->hadamard_inplace(v, hd, 1);
-    if (hd < p->kv->layout.head_dim) {
+    if (qsf_kv_packed(p->cpu->kv->layout.v_bits)) p->k->hadamard_inplace(v, hd, 1);
+    if (hd < p->cpu->kv->layout.head_dim) {
         float wide[2][QSF_MAX_HEAD_DIM];
         memset(wide, 0, sizeof wide);
         memcpy(wide[0], k, hd * sizeof *k);
         memcpy(wide[1], v, hd * sizeof *v);
-        qsf_kv_store(p->kv, p->k, p->kv_layer, b->seq, b->pos, kv, wide[0], wide[1]);
+        qsf_kv_store(p->cpu->kv, p->k, p->place.kv, &p->cpu->seqs[b->seq], b->pos, kv, wide[0], wide[1]);
         return;
     }
-    qsf_kv_store(p->kv, p->k, p->kv_layer, b->seq, b->pos, kv, k, v);
+    qsf_kv_store(p->cpu->kv, p->k, p->place.kv, &p->cpu->seqs[b->seq], b->pos, kv, k, v);
 }
 
 /* ---- what a row sees ---- */
@@ -210,7 +167,7 @@ static attention_view layer_view(const qsf_pass *p, uint32_t seq)
     const uint32_t own = p->layer->window, kept = p->o->kv_window;
     if (p->layer->both_ways)
         return (attention_view){ .window = own, .far = own, .both = true,
-                                 .last = p->kv->seqs[seq].length - 1 };
+                                 .last = p->cpu->seqs[seq].length - 1 };
     /* With heavy hitters: whatever is there. */
     if (!kept || p->o->kv_heavy || (own && own <= kept)) return (attention_view){ .window = own, .far = own };
     return (attention_view){ .window = kept, .sinks = p->o->kv_sinks, .far = own };
@@ -270,7 +227,7 @@ size_t qsf_attention_scratch(const qsf_source *s, qsf_kv_type type)
 
 static attention_scratch scratch_of(const qsf_pass *p, uint32_t seq, uint32_t thread)
 {
-    const size_t share = p->layer->n_heads / p->layer->n_kv_heads, hd = p->kv->layout.head_dim;
+    const size_t share = p->layer->n_heads / p->layer->n_kv_heads, hd = p->cpu->kv->layout.head_dim;
     const size_t vectors = QSF_ATTENTION_ROWS * share;
     float *own = p->b->attention + thread * p->b->ld_attention;
     attention_scratch a = { .view = layer_view(p, seq), .work.scale = p->layer->attn_scale };
@@ -345,7 +302,7 @@ static void copy_heads(float *to, size_t to_len, const float *from, size_t from_
 static void gather_queries(const qsf_pass *p, const attention_scratch *a, qsf_row_group g, uint32_t kv,
                            size_t rep)
 {
-    const size_t hd = p->layer->head_dim, room = p->kv->layout.head_dim;
+    const size_t hd = p->layer->head_dim, room = p->cpu->kv->layout.head_dim;
     const float *q = p->b->q + g.first * p->b->ld_q + kv * rep * hd;
     for (size_t r = 0; r < g.n; r++)
         copy_heads(a->work.q + r * rep * room, room, q + r * p->b->ld_q, hd, rep);
@@ -353,7 +310,7 @@ static void gather_queries(const qsf_pass *p, const attention_scratch *a, qsf_ro
 static void spread_sums(const qsf_pass *p, const attention_scratch *a, qsf_row_group g, uint32_t kv,
                         size_t rep)
 {
-    const size_t hd = p->layer->head_dim, room = p->kv->layout.head_dim;
+    const size_t hd = p->layer->head_dim, room = p->cpu->kv->layout.head_dim;
     float *att = p->b->att + g.first * p->b->ld_q + kv * rep * hd;
     for (size_t r = 0; r < g.n; r++)
         copy_heads(att + r * p->b->ld_q, hd, a->work.o + r * rep * room, room, rep);
@@ -366,8 +323,8 @@ static void attend_blocks(const qsf_pass *p, attention_scratch *a, qsf_row_group
                           const float *bias)
 {
     const qsf_batch_row *rows = &p->batch->rows[g.first];
-    const qsf_kv_layout *layout = &p->kv->layout;
-    const qsf_kv_seq *seq = &p->kv->seqs[rows[0].seq];
+    const qsf_kv_layout *layout = &p->cpu->kv->layout;
+    const qsf_kv_seq *seq = &p->cpu->seqs[rows[0].seq];
     const size_t rep = p->layer->n_heads / p->layer->n_kv_heads;
     const uint32_t last = a->view.both ? a->view.last : rows[g.n - 1].pos;
     uint32_t begin = rows[0].pos;
@@ -380,10 +337,11 @@ static void attend_blocks(const qsf_pass *p, attention_scratch *a, qsf_row_group
         /* Rounded up to whole vectors of every instruction set, with the excess masked: so sums
          * have one order, and a row's result does not depend on the other rows of its group. */
         const size_t n = QSF_MIN(QSF_KV_BLOCK, qsf_round_up(last + 1 - at, 16));
-        const uint8_t *record = qsf_kv_record(p->kv, p->kv_layer, seq->blocks[e], kv);
+        const uint8_t *record = qsf_kv_record(p->cpu->kv, p->place.kv, seq->blocks[e], kv);
         layout->ops->scores(layout, p->k, w, record, n);
         if (bias)
-            qsf_bias_scores(p->key_bias, w->s, a->bias, w->q, a->bias_work, w->vectors, seq->places[e], n);
+            qsf_bias_scores(p->cpu->key_bias, w->s, a->bias, w->q, a->bias_work, w->vectors,
+                            seq->places[e], n);
         for (size_t r = 0; r < g.n; r++) softmax_row(p, a, r * rep, rep, e, at, n, rows[r].pos);
         layout->ops->sum(layout, p->k, w, record, n);
     }
@@ -392,7 +350,7 @@ static void attend_blocks(const qsf_pass *p, attention_scratch *a, qsf_row_group
 /* Attention of a group of rows in one key-value head. */
 static void attend(const qsf_pass *p, qsf_row_group g, uint32_t kv, uint32_t thread)
 {
-    const qsf_kv_layout *layout = &p->kv->layout;
+    const qsf_kv_layout *layout = &p->cpu->kv->layout;
     const size_t hd = layout->head_dim, rep = p->layer->n_heads / p->layer->n_kv_heads, vectors = g.n * rep;
     const uint32_t s = p->batch->rows[g.first].seq;
     const float *bias = bias_apart(p, kv), *sinks = p->w->v[QSF_K_ATTN_SINKS];
@@ -407,8 +365,8 @@ static void attend(const qsf_pass *p, qsf_row_group g, uint32_t kv, uint32_t thr
         a.l[v] = sinks ? 1 : 0;
     }
     layout->ops->begin(layout, p->k, &a.work);
-    if (bias) qsf_bias_factors(p->key_bias, a.bias, a.work.q, vectors, hd, bias, a.work.scale);
-    a.counts = qsf_kv_attention_begin(p->kv_attention, &p->kv->seqs[s], s, vectors, thread);
+    if (bias) qsf_bias_factors(p->cpu->key_bias, a.bias, a.work.q, vectors, hd, bias, a.work.scale);
+    a.counts = qsf_kv_attention_begin(p->cpu->kv_attention, &p->cpu->seqs[s], s, vectors, thread);
     attend_blocks(p, &a, g, kv, bias);
     qsf_kv_attention_end(&a.counts, a.m, a.l);
     for (size_t v = 0; v < vectors; v++) {
@@ -419,74 +377,79 @@ static void attend(const qsf_pass *p, qsf_row_group g, uint32_t kv, uint32_t thr
     spread_sums(p, &a, g, kv, rep);
 }
 
-/* ---- jobs ---- */
+/* ---- rows of the program ---- */
+
+static bool qkv_changes(const qsf_pass *p)
+{
+    const qsf_layer *l = p->layer;
+    const bool norm = p->w->v[QSF_K_Q_NORM] || p->w->v[QSF_K_K_NORM];
+    return l->qkv_clamp > 0 || (l->qk_norm == QSF_QK_ALL && norm);
+}
+
+/* Whether groups of rows see keys of other groups of the batch, which are then placed before. */
+static bool groups_meet(const qsf_pass *p) { return !p->batch->groups_apart; }
 
 /* Heads 0 .. n_heads-1 are queries, then come the key-value heads. */
-static void place_heads(void *arg, uint32_t thread, uint32_t piece)
+static void place_heads(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const uint32_t queries = p->layer->n_heads, heads = queries + p->layer->n_kv_heads;
-    const qsf_range mine = qsf_pass_mine(job, piece);
-    (void)thread;
-    for (size_t i = mine.begin; i < mine.end; i++) {
+    for (size_t i = t->begin; i < t->end; i++) {
         const uint32_t row = (uint32_t)(i / heads), head = (uint32_t)(i % heads);
         if (head < queries) place_query(p, row, head);
         else place_key(p, row, head - queries);
     }
 }
 
-/* Later groups see more: they come first. */
-static void attend_heads(void *arg, uint32_t thread, uint32_t piece)
+/* Of a group of rows in one key-value head, if no other group sees its keys. */
+static void place_group(const qsf_pass *p, qsf_row_group g, uint32_t kv)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_range mine = qsf_pass_mine(job, job->n_pieces - 1 - piece);
-    for (size_t i = mine.begin; i < mine.end; i++)
-        attend(p, p->batch->groups[i / p->layer->n_kv_heads], (uint32_t)(i % p->layer->n_kv_heads), thread);
+    const uint32_t rep = p->layer->n_heads / p->layer->n_kv_heads;
+    for (uint32_t r = g.first; r < g.first + g.n; r++) {
+        for (uint32_t h = 0; h < rep; h++) place_query(p, r, kv * rep + h);
+        place_key(p, r, kv);
+    }
 }
 
-/* Both in one step, if no group sees keys of another group of the batch. */
-static void place_and_attend(void *arg, uint32_t thread, uint32_t piece)
+static void attend_groups(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const uint32_t n_kv = p->layer->n_kv_heads, rep = p->layer->n_heads / n_kv;
-    const qsf_range mine = qsf_pass_mine(job, piece);
-    for (size_t i = mine.begin; i < mine.end; i++) {
+    const uint32_t n_kv = p->layer->n_kv_heads;
+    for (size_t i = t->begin; i < t->end; i++) {
         const qsf_row_group g = p->batch->groups[i / n_kv];
         const uint32_t kv = (uint32_t)(i % n_kv);
-        for (uint32_t r = g.first; r < g.first + g.n; r++) {
-            for (uint32_t h = 0; h < rep; h++) place_query(p, r, kv * rep + h);
-            place_key(p, r, kv);
-        }
-        attend(p, g, kv, thread);
+        if (!groups_meet(p)) place_group(p, g, kv);
+        attend(p, g, kv, t->thread);
     }
 }
 
-void qsf_attention_run(qsf_pass_job *job)
+static void list_qkv(const qsf_layer *l, qsf_program *g)
 {
-    const qsf_pass *p = job->p;
-    const qsf_layer *l = p->layer;
-    const qsf_matrix *out = &p->w->m[QSF_K_ATTN_OUT];
-    const size_t groups = (size_t)p->batch->n_groups * l->n_kv_heads;
-    size_t tiles = 0;
-    for (int i = 0; i < (l->kv_from ? 1 : 3); i++) tiles += qsf_matrix_tiles(&p->w->m[QKV[i]]);
-    if (l->kv_latent) qsf_latent_in(job);
-    else qsf_pass_run(job, QSF_OP_QKV, tiles, project_qkv);
-    if (l->attn_gate) qsf_pass_run(job, QSF_OP_PLACE, p->batch->n, part_queries);
-    if (l->qkv_clamp > 0 || (l->qk_norm == QSF_QK_ALL && (p->w->v[QSF_K_Q_NORM] || p->w->v[QSF_K_K_NORM])))
-        qsf_pass_run(job, QSF_OP_PLACE, p->batch->n, ready_qkv);
-    if (p->batch->groups_apart) {
-        qsf_pass_run(job, QSF_OP_ATTENTION, groups, place_and_attend);
-    } else {
-        qsf_pass_run(job, QSF_OP_PLACE, (size_t)p->batch->n * (l->n_heads + l->n_kv_heads), place_heads);
-        qsf_pass_run(job, QSF_OP_ATTENTION, groups, attend_heads);
-    }
-    if (l->kv_latent) qsf_latent_out(job);
-    if (l->attn_gate || p->w->v[QSF_K_ATTN_SUB_NORM] || qsf_rows_need(p, QSF_K_ATTN_OUT))
-        qsf_pass_run(job, QSF_OP_ATTN_CODES, p->batch->n, ready_attention);
-    const qsf_matrix_in in = attention_out(p);
-    qsf_pass_watch(p, QSF_K_ATTN_OUT, in.x, in.ld, in.cols, 0, p->batch->n);
-    qsf_pass_run(job, QSF_OP_ATTN_OUT, qsf_matrix_tiles(out), project_attention);
+    QSF_ADD(g, .op = QSF_OP_QKV, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
+            .in = qsf_stream_view(g, QSF_BUF_XN), .codes = QSF_OP_ATTN_CODES, .watch = 1 + QSF_K_ATTN_Q,
+            .n = l->kv_from ? 1 : 3, .kinds = { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V },
+            .bias = { QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS },
+            .to = { l->attn_gate ? QSF_BUF_MIX : QSF_BUF_Q, QSF_BUF_K, QSF_BUF_V }, .fn = qsf_product_row);
+}
+
+void qsf_attention_list(const qsf_layer *l, qsf_program *g)
+{
+    const uint32_t q = qsf_bit(QSF_BUF_Q), kv = qsf_bit(QSF_BUF_K) | qsf_bit(QSF_BUF_V);
+    const qsf_view out = attention_out(l);
+    if (l->kv_latent) qsf_latent_list_in(l, g);
+    else list_qkv(l, g);
+    if (l->attn_gate)
+        QSF_ADD(g, .op = QSF_OP_PLACE, .work = QSF_WORK_COPY, .over = QSF_OVER_ROWS, .writes = q,
+                .fn = part_queries);
+    QSF_ADD(g, .op = QSF_OP_PLACE, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS, .writes = q | kv,
+            .when = qkv_changes, .fn = ready_qkv);
+    QSF_ADD(g, .op = QSF_OP_PLACE, .work = QSF_WORK_PLACE, .over = QSF_OVER_PLACES, .writes = q | kv,
+            .when = groups_meet, .fn = place_heads);
+    /* Later groups see more: they come first. */
+    QSF_ADD(g, .op = QSF_OP_ATTENTION, .work = QSF_WORK_ATTEND, .over = QSF_OVER_GROUPS, .backwards = true,
+            .writes = q | kv | qsf_bit(QSF_BUF_ATT), .fn = attend_groups);
+    if (l->kv_latent) qsf_latent_list_out(g);
+    QSF_ADD(g, .op = QSF_OP_ATTN_CODES, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS,
+            .writes = qsf_bit(out.buffer), .when = attention_ends, .fn = end_attention);
+    QSF_ADD(g, .op = QSF_OP_ATTN_OUT, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES, .in = out,
+            .codes = QSF_OP_ATTN_CODES, .watch = 1 + QSF_K_ATTN_OUT, .n = 1, .kinds = { QSF_K_ATTN_OUT },
+            .bias = { QSF_K_ATTN_OUT_BIAS }, .to = { QSF_BUF_TMP }, .fn = qsf_product_row);
 }

@@ -3,11 +3,11 @@
 #ifndef QSF_ATTENTION_H
 #define QSF_ATTENTION_H
 
-#include "layers/pass.h"
+#include "layers/program.h"
 
 /* Floats that a thread's attention needs, in any layer. */
 size_t qsf_attention_scratch(const qsf_source *s, qsf_kv_type type);
 /* From the normed rows to its output: xn -> tmp. */
-void   qsf_attention_run(qsf_pass_job *job);
+void qsf_attention_list(const qsf_layer *l, qsf_program *g);
 
 #endif

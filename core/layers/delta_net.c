@@ -8,12 +8,9 @@
 #include "layers/delta_net.h"
 #include "layers/mixer.h"
 
-static void convolve_qkv(void *arg, uint32_t thread, uint32_t piece)
+static void convolve_qkv(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    (void)thread;
-    qsf_mixer_convolve(p, p->b->mix, p->b->ld_mix, qsf_mixer_mine(job, piece, p->layer->mix_channels), true);
+    qsf_mixer_convolve(p, p->b->mix, p->b->ld_mix, qsf_mixer_mine(t), true);
 }
 
 /* Row r's beta of a head; *to_alpha: how far after it its alpha is.  Alphas follow all betas, or
@@ -29,16 +26,12 @@ static float *beta_of(const qsf_pass *p, size_t r, size_t head, size_t *to_alpha
 
 /* Queries and keys get length 1, and queries the scale of their products; betas become what sums
  * are corrected by, alphas what stays of them. */
-static void ready_rows(void *arg, uint32_t thread, uint32_t piece)
+static void ready_rows(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const qsf_layer *l = p->layer;
     const size_t n = l->mix_state, groups = l->mix_groups;
     const float per_key = 1 / sqrtf((float)n), eps = l->norm.eps / (float)n;
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
-    for (size_t r = rows.begin; r < rows.end; r++) {
+    for (size_t r = t->begin; r < t->end; r++) {
         float *x = p->b->mix + r * p->b->ld_mix;
         for (size_t g = 0; g < 2 * groups; g++) p->k->rms_norm(x + g * n, x + g * n, NULL, n, eps);
         p->k->vec_scale(x, per_key * per_key, groups * n);
@@ -71,22 +64,14 @@ static qsf_mixer_head delta_head(const qsf_pass *p, size_t head)
                              .correct = true, .gates = delta_gates };
 }
 
-static void correct_heads(void *arg, uint32_t thread, uint32_t piece)
-{
-    (void)thread;
-    qsf_mixer_scan_piece(arg, piece, delta_head);
-}
+static void correct_heads(const qsf_pass *p, const qsf_task *t) { qsf_mixer_scan(p, t, delta_head); }
 
 /* The norm of each head, if the model has one, then the gate. */
-static void gate_heads(void *arg, uint32_t thread, uint32_t piece)
+static void gate_heads(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_range rows = qsf_pass_mine(job, piece);
     const float *weight = p->w->v[QSF_K_MIX_NORM];
     const size_t n = p->layer->mix_inner, each = n / p->layer->mix_heads;
-    (void)thread;
-    for (size_t r = rows.begin; r < rows.end; r++) {
+    for (size_t r = t->begin; r < t->end; r++) {
         float *y = p->b->att + r * p->b->ld_q;
         float *z = p->b->mix + r * p->b->ld_mix + qsf_mixer_columns(p, QSF_K_MIX_IN);
         for (size_t at = 0; weight && at < n; at += each)
@@ -96,13 +81,12 @@ static void gate_heads(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
-void qsf_delta_net_run(qsf_pass_job *job)
+void qsf_delta_net_list(const qsf_layer *l, qsf_program *g)
 {
-    const qsf_pass *p = job->p;
-    qsf_mixer_in(job);
-    qsf_pass_run(job, QSF_OP_MIX, qsf_mixer_items(p->layer->mix_channels), convolve_qkv);
-    qsf_pass_run(job, QSF_OP_MIX, p->batch->n, ready_rows);
-    qsf_mixer_scan(job, correct_heads);
-    qsf_pass_run(job, QSF_OP_MIX, p->batch->n, gate_heads);
-    qsf_mixer_out(job);
+    qsf_mixer_list_in(g);
+    qsf_mixer_list_columns(g, QSF_WORK_CONVOLVE, l->mix_channels, qsf_bit(QSF_BUF_MIX), convolve_qkv);
+    qsf_mixer_list_rows(g, QSF_WORK_NORM, qsf_bit(QSF_BUF_MIX), ready_rows);
+    qsf_mixer_list_scan(g, correct_heads);
+    qsf_mixer_list_rows(g, QSF_WORK_ACTIVATE, qsf_bit(QSF_BUF_MIX) | qsf_bit(QSF_BUF_ATT), gate_heads);
+    qsf_mixer_list_out(l, g);
 }

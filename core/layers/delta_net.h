@@ -3,8 +3,8 @@
 #ifndef QSF_DELTA_NET_H
 #define QSF_DELTA_NET_H
 
-#include "layers/pass.h"
+#include "layers/program.h"
 
-void qsf_delta_net_run(qsf_pass_job *job);
+void qsf_delta_net_list(const qsf_layer *l, qsf_program *g);
 
 #endif

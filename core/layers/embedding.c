@@ -230,7 +230,7 @@ static void embed_resident(const qsf_pass *p, const qsf_embd_clusters *clusters,
     for (uint32_t r = 0; r < p->batch->n; r++) {
         const int32_t token = p->batch->rows[r].token;
         embed_row(p, clusters, r, m, places ? places[token] : (uint32_t)token, pos->data ? pos : NULL);
-        if (p->lora) qsf_lora_embed(p, r);
+        if (p->cpu->lora) qsf_lora_embed(p, r);
         norm_embedded(p, r);
         if (p->hp->n_embd_layer) take_table(p, r, &p->w->m[QSF_K_LAYER_TABLE], (uint32_t)token);
     }
@@ -268,6 +268,6 @@ bool qsf_embedding_compute(qsf_embedding *e, const qsf_pass *p, const uint32_t *
         if (also) take_table(p, r, &table, (uint32_t)token % table.t.rows);
         kept_put(e, p, token, r);
     }
-    for (uint32_t r = 0; p->lora && r < p->batch->n; r++) qsf_lora_embed(p, r);
+    for (uint32_t r = 0; p->cpu->lora && r < p->batch->n; r++) qsf_lora_embed(p, r);
     return true;
 }

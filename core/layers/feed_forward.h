@@ -3,11 +3,10 @@
 #ifndef QSF_FEED_FORWARD_H
 #define QSF_FEED_FORWARD_H
 
-#include "layers/matrix.h"
+#include "layers/program.h"
 
-/* The normed rows, which go in. */
-qsf_matrix_in qsf_feed_forward_in(const qsf_pass *p);
-/* The hidden state, in b->gate, through the matrix down: gate -> tmp. */
-void          qsf_feed_forward_down(qsf_pass_job *job);
+/* The norm of the hidden state, in b->gate, if the model has one, and the matrix down: gate ->
+ * tmp. */
+void qsf_feed_forward_list_down(const qsf_layer *l, qsf_program *g);
 
 #endif

@@ -16,21 +16,14 @@
 #include "layers/feed_forward_gated.h"
 #include "layers/feed_forward_plain.h"
 #include "layers/lora.h"
-#include "layers/matrix.h"
+#include "layers/product.h"
 #include "layers/router.h"
-
-typedef struct experts_run {
-    qsf_pass_job job;           /* the first: pieces get its address */
-    uint32_t begin, end;        /* of the wave: places in the list of experts */
-    uint32_t n;                 /* experts in the list */
-    float   *sum;               /* [rows][ld_embd] */
-} experts_run;
 
 /* ---- an expert's part of a matrix ---- */
 
 static uint32_t expert_skew(const qsf_pass *p, uint32_t kind, uint64_t row)
 {
-    const bool own = p->experts && p->experts->own_tiles;
+    const bool own = p->cpu->experts && p->cpu->experts->own_tiles;
     return p->w->m[kind].form >= 0 && !own ? (uint32_t)(row % QSF_TILE_ROWS) : 0;
 }
 
@@ -40,8 +33,8 @@ static qsf_matrix expert_part(const qsf_pass *p, uint32_t kind, uint64_t row, ui
     const qsf_matrix *m = &p->w->m[kind];
     qsf_matrix part = *m;
     if (p->w->v[kind]) part.scale = p->w->v[kind][row / n];
-    if (p->experts) {
-        qsf_expert_place(p->experts, (uint32_t)p->number, (uint32_t)(row / n), &part);
+    if (p->cpu->experts) {
+        qsf_expert_place(p->cpu->experts, (uint32_t)p->number, (uint32_t)(row / n), &part);
         return part;
     }
     const uint32_t skew = expert_skew(p, kind, row);
@@ -60,10 +53,14 @@ static size_t expert_tiles(size_t rows) { return (rows + 2 * QSF_TILE_ROWS - 2) 
 
 /* ---- slots ---- */
 
-static uint32_t wave_first(const experts_run *r) { return r->job.p->b->expert_first[r->begin]; }
-static uint32_t wave_slots(const experts_run *r)
+/* The first slot of the wave. */
+static uint32_t wave_first(const qsf_pass *p) { return p->b->expert_first[p->cpu->walk->begin]; }
+
+size_t qsf_wave_slots(const qsf_pass *p) { return p->b->expert_first[p->cpu->walk->end] - wave_first(p); }
+
+size_t qsf_wave_tiles(const qsf_pass *p, size_t rows)
 {
-    return r->job.p->b->expert_first[r->end] - wave_first(r);
+    return (p->cpu->walk->end - p->cpu->walk->begin) * expert_tiles(rows);
 }
 
 /* n rows of slots from `first` of the wave on, as a matrix takes them. */
@@ -87,10 +84,10 @@ static qsf_matrix_in slots_rows(const qsf_pass *p, uint32_t first, uint32_t n)
 }
 
 /* What the i-th expert of the list widens. */
-static qsf_matrix_in expert_in(const experts_run *r, uint32_t i)
+static qsf_matrix_in expert_in(const qsf_pass *p, uint32_t i)
 {
-    const uint32_t *first = r->job.p->b->expert_first;
-    return slots_rows(r->job.p, first[i] - wave_first(r), first[i + 1] - first[i]);
+    const uint32_t *first = p->b->expert_first;
+    return slots_rows(p, first[i] - wave_first(p), first[i + 1] - first[i]);
 }
 
 static uint64_t hidden_row(const qsf_pass *p, uint32_t expert)
@@ -111,30 +108,7 @@ static qsf_matrix_in expert_hidden(const qsf_pass *p, uint32_t expert, uint32_t 
     return slots_in(p, p->b->slot_gate + skew, p->b->ld_slot, p->layer->n_ff_expert, first, n);
 }
 
-/* ---- jobs ---- */
-
-/* What the router chooses by. */
-static qsf_matrix_in router_in(const qsf_pass *p)
-{
-    return qsf_matrix_input(p, p->layer->router_early ? p->b->x : p->b->xn, p->b->ld_embd, p->hp->n_embd, 0,
-                            p->batch->n);
-}
-
-static void make_router_codes(void *arg, uint32_t thread, uint32_t piece)
-{
-    const qsf_pass_job *job = arg;
-    const qsf_matrix_in in = router_in(job->p);
-    qsf_rows_ready(job->p, (const uint8_t[]){ QSF_K_ROUTER }, 1, &in, qsf_pass_mine(job, piece), thread);
-}
-
-static void route(void *arg, uint32_t thread, uint32_t piece)
-{
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_matrix_in in = router_in(p);
-    qsf_matrix_multiply(p, &p->w->m[QSF_K_ROUTER], p->w->v[QSF_K_ROUTER_BIAS], &in, p->b->route,
-                        p->b->ld_route, qsf_pass_mine(job, piece), thread);
-}
+/* ---- the choice ---- */
 
 /* The shared expert's weight for a row. */
 static float shared_weight(const qsf_pass *p, const float *x)
@@ -153,15 +127,11 @@ static void scale_weights(const qsf_pass *p, const uint32_t *chosen, float *weig
     for (uint32_t k = 0; of && k < p->layer->n_used; k++) weights[k] *= of[chosen[k]];
 }
 
-static void choose(void *arg, uint32_t thread, uint32_t piece)
+static void choose(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const qsf_buffers *b = p->b;
     const uint32_t k = p->layer->n_used;
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
-    for (size_t i = rows.begin; i < rows.end; i++) {
+    for (size_t i = t->begin; i < t->end; i++) {
         float *row = b->route + i * b->ld_route;
         qsf_pass_check(p, row, p->layer->n_experts);
         qsf_router_choose(p->layer, row, p->w->v[QSF_K_ROUTER_CHOICE],
@@ -172,6 +142,38 @@ static void choose(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
+/* Begins a walk through the chosen experts; if they are read one by one, also to read them. */
+static void sort_slots(const qsf_pass *p, const qsf_task *t)
+{
+    const qsf_buffers *b = p->b;
+    (void)t;
+    *p->cpu->walk = (qsf_expert_walk){ .list = b->expert_list, .first = b->expert_first,
+                                       .n = qsf_router_sort(p), .rows = p->batch->n, .most = b->n_slots };
+    if (p->cpu->experts) qsf_experts_begin(p->cpu->experts, (uint32_t)p->number, p->cpu->walk);
+}
+
+void qsf_wave_begin(const qsf_pass *p)
+{
+    const uint32_t *first = p->b->expert_first;
+    qsf_expert_walk *walk = p->cpu->walk;
+    if (p->cpu->experts) return;        /* the wave has those that have been read */
+    /* An expert has at most a slot of each row, which always fit. */
+    walk->end = walk->begin + 1;
+    while (walk->end < walk->n && first[walk->end + 1] - first[walk->begin] <= p->b->n_slots) walk->end++;
+}
+
+bool qsf_wave_end(const qsf_pass *p)
+{
+    qsf_expert_walk *walk = p->cpu->walk;
+    if (p->cpu->experts) qsf_experts_leave(p->cpu->experts, (uint32_t)p->number, walk);
+    walk->begin = walk->end;
+    if (walk->begin < walk->n) return true;
+    walk->n = 0;
+    return false;
+}
+
+/* ---- a wave ---- */
+
 static bool takes_codes(const qsf_pass *p)
 {
     return qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_GATE]) ||
@@ -179,33 +181,29 @@ static bool takes_codes(const qsf_pass *p)
 }
 
 /* What adapters take of the wave's slots: of rows, or of hidden rows. */
-static void adapt_slots(const experts_run *r, bool hidden, qsf_range slots, uint32_t thread)
+static void adapt_slots(const qsf_pass *p, bool hidden, const qsf_task *t)
 {
     static const uint8_t wide[] = { QSF_K_EXPERT_UP, QSF_K_EXPERT_GATE }, narrow[] = { QSF_K_EXPERT_DOWN };
-    const qsf_pass *p = r->job.p;
-    const uint32_t wave = wave_first(r), end = wave + (uint32_t)slots.end;
-    qsf_lora_expert e = { .first = wave + (uint32_t)slots.begin, .wave = wave };
-    for (; p->lora && e.first < end; e.first += e.n) {
+    const uint32_t wave = wave_first(p), end = wave + (uint32_t)t->end;
+    qsf_lora_expert e = { .first = wave + (uint32_t)t->begin, .wave = wave };
+    for (; p->cpu->lora && e.first < end; e.first += e.n) {
         e.expert = p->b->slot_expert[e.first];
         for (e.n = 1; e.first + e.n < end && p->b->slot_expert[e.first + e.n] == e.expert; e.n++) continue;
         const qsf_matrix_in in = hidden ? expert_hidden(p, e.expert, e.first - wave, e.n)
             : slots_rows(p, e.first - wave, e.n);
-        qsf_lora_expert_down(p, hidden ? narrow : wide, hidden ? 1 : 2, &in, &e, thread);
+        qsf_lora_expert_down(p, hidden ? narrow : wide, hidden ? 1 : 2, &in, &e, t->thread);
     }
 }
 
 /* The rows of slots, and their codes if requested. */
-static void gather(void *arg, uint32_t thread, uint32_t piece)
+static void gather(const qsf_pass *p, const qsf_task *t)
 {
-    const experts_run *r = arg;
-    const qsf_pass *p = r->job.p;
     const qsf_buffers *b = p->b;
-    const qsf_range slots = qsf_pass_mine(&r->job, piece);
     const bool codes = takes_codes(p);
-    const bool floats = p->lora || qsf_matrix_takes_floats(p, &p->w->m[QSF_K_EXPERT_GATE]) ||
+    const bool floats = p->cpu->lora || qsf_matrix_takes_floats(p, &p->w->m[QSF_K_EXPERT_GATE]) ||
                         qsf_matrix_takes_floats(p, &p->w->m[QSF_K_EXPERT_UP]);
-    for (size_t s = slots.begin; p->batch->n > 1 && s < slots.end; s++) {
-        const uint32_t row = b->slot_row[wave_first(r) + s];
+    for (size_t s = t->begin; p->batch->n > 1 && s < t->end; s++) {
+        const uint32_t row = b->slot_row[wave_first(p) + s];
         const qsf_matrix_in from = rows_in(p, row, 1),
             to = slots_in(p, b->slot_x, b->ld_slot_x, p->layer->n_expert_embd, (uint32_t)s, 1);
         if (floats) memcpy(b->slot_x + s * b->ld_slot_x, from.x, p->layer->n_expert_embd * sizeof(float));
@@ -215,17 +213,16 @@ static void gather(void *arg, uint32_t thread, uint32_t piece)
         memcpy(to.act.s, from.act.s, to.act.cols / 32 * sizeof *to.act.s);
         memcpy(to.act.h, from.act.h, to.act.cols / 8 * sizeof *to.act.h);
     }
-    adapt_slots(r, false, slots, thread);
+    adapt_slots(p, false, t);
 }
 
 /* Multiplies tiles [begin, end) of the matrix of the i-th expert of the list, which has `rows`
  * rows, by in; y[][ldy] is the output of the wave's first slot. */
-static void multiply_part(const experts_run *r, uint32_t i, uint32_t kind, uint32_t bias, uint32_t rows,
+static void multiply_part(const qsf_pass *p, uint32_t i, uint32_t kind, uint32_t bias, uint32_t rows,
                           const qsf_matrix_in *in, float *y, size_t ldy, qsf_range tiles, uint32_t thread)
 {
-    const qsf_pass *p = r->job.p;
     const uint32_t *first = p->b->expert_first;
-    const qsf_lora_expert e = { p->b->expert_list[i], first[i], first[i + 1] - first[i], wave_first(r) };
+    const qsf_lora_expert e = { p->b->expert_list[i], first[i], first[i + 1] - first[i], wave_first(p) };
     const uint64_t row = (uint64_t)e.expert * rows;
     const uint32_t skew = expert_skew(p, kind, row);
     const qsf_matrix part = expert_part(p, kind, row, rows);
@@ -234,88 +231,77 @@ static void multiply_part(const experts_run *r, uint32_t i, uint32_t kind, uint3
     y += (e.first - e.wave) * ldy;
     tiles.end = QSF_MIN(tiles.end, qsf_matrix_tiles(&part));
     qsf_matrix_multiply(p, &part, add, in, y, ldy, tiles, thread);
-    if (p->lora) qsf_lora_expert_up(p, kind, &e, skew, y, ldy, tiles);
+    if (p->cpu->lora) qsf_lora_expert_up(p, kind, &e, skew, y, ldy, tiles);
 }
 
 /* The next expert of a piece, and which of its `each` tiles; moves *at on. */
-static uint32_t next_part(const experts_run *r, size_t *at, size_t end, size_t each, qsf_range *tiles)
+static uint32_t next_part(const qsf_pass *p, size_t *at, size_t end, size_t each, qsf_range *tiles)
 {
-    const uint32_t i = r->begin + (uint32_t)(*at / each);
+    const uint32_t i = p->cpu->walk->begin + (uint32_t)(*at / each);
     tiles->begin = *at % each;
     tiles->end = QSF_MIN(each, tiles->begin + (end - *at));
     *at += tiles->end - tiles->begin;
     return i;
 }
 
-static void widen_experts(void *arg, uint32_t thread, uint32_t piece)
+static void widen_experts(const qsf_pass *p, const qsf_task *t)
 {
-    const experts_run *r = arg;
-    const qsf_pass *p = r->job.p;
     const qsf_buffers *b = p->b;
     const uint32_t rows = p->layer->n_ff_expert;
-    const qsf_range mine = qsf_pass_mine(&r->job, piece);
-    for (size_t at = mine.begin; at < mine.end;) {
+    for (size_t at = t->begin; at < t->end;) {
         qsf_range tiles;
-        const uint32_t i = next_part(r, &at, mine.end, expert_tiles(rows), &tiles);
-        const qsf_matrix_in in = expert_in(r, i);
+        const uint32_t i = next_part(p, &at, t->end, expert_tiles(rows), &tiles);
+        const qsf_matrix_in in = expert_in(p, i);
         float *up = p->layer->experts_plain ? b->slot_gate : b->slot_up;
-        multiply_part(r, i, QSF_K_EXPERT_UP, QSF_K_EXPERT_UP_BIAS, rows, &in, up, b->ld_slot, tiles, thread);
+        multiply_part(p, i, QSF_K_EXPERT_UP, QSF_K_EXPERT_UP_BIAS, rows, &in, up, b->ld_slot, tiles,
+                      t->thread);
         if (p->layer->experts_plain) continue;
-        multiply_part(r, i, QSF_K_EXPERT_GATE, QSF_K_EXPERT_GATE_BIAS, rows, &in, b->slot_gate, b->ld_slot,
-                      tiles, thread);
+        multiply_part(p, i, QSF_K_EXPERT_GATE, QSF_K_EXPERT_GATE_BIAS, rows, &in, b->slot_gate, b->ld_slot,
+                      tiles, t->thread);
     }
 }
 
-static void activate_slots(void *arg, uint32_t thread, uint32_t piece)
+static void activate_slots(const qsf_pass *p, const qsf_task *t)
 {
-    const experts_run *r = arg;
-    const qsf_pass *p = r->job.p;
     const qsf_buffers *b = p->b;
-    const qsf_range slots = qsf_pass_mine(&r->job, piece);
     const bool codes = qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_DOWN]) || qsf_lora_takes_codes(p);
-    for (size_t s = slots.begin; s < slots.end; s++) {
-        const uint64_t row = hidden_row(p, b->slot_expert[wave_first(r) + s]);
+    for (size_t s = t->begin; s < t->end; s++) {
+        const uint64_t row = hidden_row(p, b->slot_expert[wave_first(p) + s]);
         float *gate = b->slot_gate + s * b->ld_slot + expert_skew(p, hidden_kind(p), row);
         const float *up = b->slot_up + s * b->ld_slot + expert_skew(p, QSF_K_EXPERT_UP, row);
         if (p->layer->experts_plain) qsf_activate_plain(p, gate, p->layer->n_ff_expert);
         else qsf_activate_gated(p, gate, up, p->layer->n_ff_expert);
         if (!codes) continue;
-        const qsf_matrix_in in = expert_hidden(p, b->slot_expert[wave_first(r) + s], (uint32_t)s, 1);
+        const qsf_matrix_in in = expert_hidden(p, b->slot_expert[wave_first(p) + s], (uint32_t)s, 1);
         qsf_matrix_quantize(p, &in, (qsf_range){ 0, 1 });
     }
-    adapt_slots(r, true, slots, thread);
+    adapt_slots(p, true, t);
 }
 
-static void narrow_experts(void *arg, uint32_t thread, uint32_t piece)
+static void narrow_experts(const qsf_pass *p, const qsf_task *t)
 {
-    const experts_run *r = arg;
-    const qsf_pass *p = r->job.p;
     const qsf_buffers *b = p->b;
     const uint32_t rows = p->layer->n_expert_embd;
-    const qsf_range mine = qsf_pass_mine(&r->job, piece);
-    for (size_t at = mine.begin; at < mine.end;) {
+    for (size_t at = t->begin; at < t->end;) {
         qsf_range tiles;
-        const uint32_t i = next_part(r, &at, mine.end, expert_tiles(rows), &tiles);
-        const uint32_t e = b->expert_list[i], first = b->expert_first[i] - wave_first(r);
+        const uint32_t i = next_part(p, &at, t->end, expert_tiles(rows), &tiles);
+        const uint32_t e = b->expert_list[i], first = b->expert_first[i] - wave_first(p);
         const qsf_matrix_in in = expert_hidden(p, e, first, b->expert_first[i + 1] - b->expert_first[i]);
-        multiply_part(r, i, QSF_K_EXPERT_DOWN, QSF_K_EXPERT_DOWN_BIAS, rows, &in, b->slot_x, b->ld_slot_x,
-                      tiles, thread);
+        multiply_part(p, i, QSF_K_EXPERT_DOWN, QSF_K_EXPERT_DOWN_BIAS, rows, &in, b->slot_x, b->ld_slot_x,
+                      tiles, t->thread);
     }
 }
 
 /* A row's outputs of this wave.  They are added in the order of experts, which no wave changes. */
-static void add_slots(void *arg, uint32_t thread, uint32_t piece)
+static void add_slots(const qsf_pass *p, const qsf_task *t)
 {
-    const experts_run *r = arg;
-    const qsf_pass *p = r->job.p;
     const qsf_buffers *b = p->b;
-    const uint32_t k = p->layer->n_used, first = wave_first(r), end = first + wave_slots(r);
+    const uint32_t k = p->layer->n_used, first = wave_first(p), end = first + (uint32_t)qsf_wave_slots(p);
     const uint32_t n = p->layer->n_expert_embd;
-    const qsf_range rows = qsf_pass_mine(&r->job, piece);
-    (void)thread;
-    for (size_t i = rows.begin; i < rows.end; i++) {
-        float *sum = r->sum + i * b->ld_embd;
-        if (!r->begin) memset(sum, 0, n * sizeof *sum);
+    float *sums = p->layer->n_ff ? b->experts : b->tmp;         /* tmp has the shared ones' outputs */
+    for (size_t i = t->begin; i < t->end; i++) {
+        float *sum = sums + i * b->ld_embd;
+        if (!p->cpu->walk->begin) memset(sum, 0, n * sizeof *sum);
         for (size_t s = i * k; s < (i + 1) * k; s++) {
             const uint32_t slot = b->slot_of[s];
             if (slot < first || slot >= end) continue;
@@ -333,14 +319,10 @@ static void norm_stream(const qsf_pass *p, float *y, const float *x, uint32_t no
     qsf_pass_norm(p, p->layer->norm, y, x, p->w->v[norm], NULL, p->hp->n_embd);
 }
 
-static void add_shared(void *arg, uint32_t thread, uint32_t piece)
+static void add_shared(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const qsf_buffers *b = p->b;
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
-    for (size_t i = rows.begin; i < rows.end; i++) {
+    for (size_t i = t->begin; i < t->end; i++) {
         float *y = b->tmp + i * b->ld_embd, *sum = p->layer->experts_apart ? b->xn : b->experts;
         sum += i * b->ld_embd;
         if (p->layer->experts_beside) {
@@ -352,247 +334,181 @@ static void add_shared(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
-/* ---- in order ---- */
+/* ---- before rows of a wave ---- */
 
 /* Counts the wave's products with a matrix as one, of the rows that they had in the mean. */
-static void count_products(const experts_run *r, uint32_t kind, uint32_t rows)
+static void count_products(const qsf_pass *p, uint32_t kind, uint32_t rows)
 {
-    const uint32_t n = r->end - r->begin;
-    const qsf_matrix *m = &r->job.p->w->m[kind];
-    qsf_product product = { .m = m, .rows = n * rows, .n = qsf_ceil_div(wave_slots(r), n) };
-    product.kernel = qsf_matrix_kernel(r->job.p, m, product.n);
-    qsf_account_product(r->job.p->account, &product);
+    const uint32_t n = p->cpu->walk->end - p->cpu->walk->begin;
+    const qsf_matrix *m = &p->w->m[kind];
+    qsf_product product = { .m = m, .rows = n * rows,
+                                  .n = (uint32_t)qsf_ceil_div(qsf_wave_slots(p), n) };
+    product.kernel = qsf_matrix_kernel(p, m, product.n);
+    qsf_account_product(p->cpu->account, &product);
 }
 
 /* What each expert of the wave multiplies: the rows that chose it, or their hidden rows. */
-static void watch_wave(const experts_run *r, uint32_t kind)
+static void watch_wave(const qsf_pass *p, uint32_t kind)
 {
-    const qsf_pass *p = r->job.p;
     const qsf_buffers *b = p->b;
-    for (uint32_t i = r->begin; p->watch && i < r->end; i++) {
+    const qsf_watch *watch = p->cpu->watch;
+    for (uint32_t i = p->cpu->walk->begin; watch && i < p->cpu->walk->end; i++) {
         const uint32_t first = b->expert_first[i], n = b->expert_first[i + 1] - first, e = b->expert_list[i];
-        const qsf_matrix_in in = kind == QSF_K_EXPERT_UP ? expert_in(r, i)
-            : expert_hidden(p, e, first - wave_first(r), n);
+        const qsf_matrix_in in = kind == QSF_K_EXPERT_UP ? expert_in(p, i)
+            : expert_hidden(p, e, first - wave_first(p), n);
         qsf_watched w = { .layer = p->number, .kind = kind, .x = in.x, .ld = in.ld,
                           .cols = (uint32_t)in.cols, .n = n, .rows = p->batch->rows,
-                          .row_of = b->slot_row + first, .expert = e + 1, .k = p->k, .pool = p->pool };
-        p->watch->fn(p->watch->user, &w);
+                          .row_of = b->slot_row + first, .expert = e + 1, .k = p->k, .pool = p->cpu->pool };
+        watch->fn(watch->user, &w);
         w.expert = 0;
-        if (kind == QSF_K_EXPERT_DOWN) p->watch->fn(p->watch->user, &w);
+        if (kind == QSF_K_EXPERT_DOWN) watch->fn(watch->user, &w);
     }
 }
 
-static void run_wave(experts_run *r)
+static void before_up(const qsf_pass *p, const qsf_program_row *row)
 {
-    const qsf_pass *p = r->job.p;
-    const uint32_t n = r->end - r->begin, slots = wave_slots(r), ff = p->layer->n_ff_expert;
-    if (p->batch->n > 1 || p->lora) qsf_pass_run(&r->job, QSF_OP_EXPERT_ROWS, slots, gather);
-    watch_wave(r, QSF_K_EXPERT_UP);
-    qsf_pass_run(&r->job, QSF_OP_EXPERT_UP, n * expert_tiles(ff), widen_experts);
-    count_products(r, QSF_K_EXPERT_UP, ff);
-    if (!p->layer->experts_plain) count_products(r, QSF_K_EXPERT_GATE, ff);
-    qsf_pass_run(&r->job, QSF_OP_EXPERT_CODES, slots, activate_slots);
-    watch_wave(r, QSF_K_EXPERT_DOWN);
-    qsf_pass_run(&r->job, QSF_OP_EXPERT_DOWN, n * expert_tiles(p->layer->n_expert_embd), narrow_experts);
-    count_products(r, QSF_K_EXPERT_DOWN, p->layer->n_expert_embd);
-    qsf_pass_run(&r->job, QSF_OP_EXPERT_SUM, p->batch->n, add_slots);
+    const uint32_t ff = p->layer->n_ff_expert;
+    (void)row;
+    watch_wave(p, QSF_K_EXPERT_UP);
+    count_products(p, QSF_K_EXPERT_UP, ff);
+    if (!p->layer->experts_plain) count_products(p, QSF_K_EXPERT_GATE, ff);
 }
 
-/* The normed rows' codes again, which the shared expert has left others in place of. */
-static void quantize_rows(void *arg, uint32_t thread, uint32_t piece)
+static void before_down(const qsf_pass *p, const qsf_program_row *row)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
-    (void)thread;
-    qsf_matrix_quantize(p, &in, qsf_pass_mine(job, piece));
+    (void)row;
+    watch_wave(p, QSF_K_EXPERT_DOWN);
+    count_products(p, QSF_K_EXPERT_DOWN, p->layer->n_expert_embd);
 }
 
 /* ---- experts with norms, or of a width, of their own ---- */
 
-typedef struct norm_run {
-    qsf_pass_job job;           /* the first */
-    uint32_t norm;
-    uint8_t  readers[2];        /* kinds of the matrices that read xn then */
-} norm_run;
-
 /* xn from x again; what the router chooses by is shorter by the root of its length. */
-static void norm_again(void *arg, uint32_t thread, uint32_t piece)
+static void norm_again(const qsf_pass *p, const qsf_task *t)
 {
-    const norm_run *r = arg;
-    const qsf_pass *p = r->job.p;
     const size_t n = p->hp->n_embd, ld = p->b->ld_embd;
-    const qsf_range rows = qsf_pass_mine(&r->job, piece);
-    for (size_t i = rows.begin; i < rows.end; i++) {
+    for (size_t i = t->begin; i < t->end; i++) {
         float *xn = p->b->xn + i * ld;
-        norm_stream(p, xn, p->b->x + i * ld, r->norm);
-        if (r->norm == QSF_K_ROUTER_NORM) p->k->vec_scale(xn, 1 / sqrtf((float)n), n);
+        norm_stream(p, xn, p->b->x + i * ld, t->row->of);
+        if (t->row->of == QSF_K_ROUTER_NORM) p->k->vec_scale(xn, 1 / sqrtf((float)n), n);
     }
-    const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, ld, n, 0, p->batch->n);
-    qsf_rows_ready(p, r->readers, 2, &in, rows, thread);
 }
 
-static void norm_for(qsf_pass_job *job, uint32_t norm, uint8_t reader, uint8_t other)
+static void list_norm(const qsf_layer *l, qsf_program *g, uint8_t norm)
 {
-    norm_run r = { .job = *job, .norm = norm, .readers = { reader, other } };
-    if (!job->p->layer->experts_beside) return;
-    qsf_pass_run(&r.job, QSF_OP_FFN_NORM, job->p->batch->n, norm_again);
-    job->clock = r.job.clock;
+    if (l->experts_beside)
+        QSF_ADD(g, .op = QSF_OP_FFN_NORM, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS, .of = norm,
+                .writes = qsf_bit(QSF_BUF_XN), .fn = norm_again);
 }
 
-/* Rows of experts' width that wait in `experts`: what goes in, or the sum. */
-static qsf_matrix_in narrow_rows(const qsf_pass *p)
+static void take_narrow(const qsf_pass *p, const qsf_task *t)
 {
-    return qsf_matrix_input(p, p->b->experts, p->b->ld_embd, p->layer->n_expert_embd, 0, p->batch->n);
-}
-
-static void narrow_stream(void *arg, uint32_t thread, uint32_t piece)
-{
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
-    qsf_matrix_multiply(p, &p->w->m[QSF_K_EXPERTS_IN], NULL, &in, p->b->experts, p->b->ld_embd,
-                        qsf_pass_mine(job, piece), thread);
-}
-
-static void take_narrow(void *arg, uint32_t thread, uint32_t piece)
-{
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_matrix_in in = rows_in(p, 0, p->batch->n);
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
-    for (size_t i = rows.begin; i < rows.end; i++)
+    for (size_t i = t->begin; i < t->end; i++)
         memcpy(p->b->xn + i * p->b->ld_embd, p->b->experts + i * p->b->ld_embd,
                p->layer->n_expert_embd * sizeof(float));
-    if (takes_codes(p)) qsf_matrix_quantize(p, &in, rows);
 }
 
-static void quantize_sum(void *arg, uint32_t thread, uint32_t piece)
+/* Columns of experts' width. */
+static qsf_view narrow_view(const qsf_layer *l, uint8_t buffer)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_matrix_in in = narrow_rows(job->p);
-    (void)thread;
-    qsf_matrix_quantize(job->p, &in, qsf_pass_mine(job, piece));
+    return (qsf_view){ .buffer = buffer, .cols = l->n_expert_embd };
 }
 
-static void widen_sum(void *arg, uint32_t thread, uint32_t piece)
+static void list_watch(qsf_program *g, qsf_view in, uint8_t kind)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_matrix_in in = narrow_rows(p);
-    qsf_matrix_multiply(p, &p->w->m[QSF_K_EXPERTS_OUT], NULL, &in, p->b->xn, p->b->ld_embd,
-                        qsf_pass_mine(job, piece), thread);
+    QSF_ADD(g, .work = QSF_WORK_WATCH, .over = QSF_OVER_NOTHING, .in = in, .watch = (uint8_t)(1 + kind));
 }
 
-/* ---- shared experts ---- */
-
-static void run_shared(qsf_pass_job *job)
+static void list_stream(qsf_program *g, uint8_t op, uint8_t kind, qsf_view in, uint8_t to, uint8_t watch)
 {
-    norm_for(job, QSF_K_FFN_NORM, QSF_K_FFN_UP, QSF_K_FFN_GATE);
-    if (job->p->layer->experts_plain) qsf_feed_forward_plain_run(job);
-    else qsf_feed_forward_gated_run(job);
+    QSF_ADD(g, .op = op, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES, .in = in,
+            .codes = QSF_OP_EXPERT_ROWS, .watch = watch, .n = 1, .kinds = { kind }, .to = { to },
+            .fn = qsf_product_row);
 }
 
-/* Rows of experts' width. */
-static void watch_rows(const qsf_pass *p, uint32_t kind, const float *x)
+/* ---- rows of the program ---- */
+
+/* The router's matrix: what it chooses by is the layer's input or the normed rows. */
+static void list_router(qsf_program *g, uint8_t from)
 {
-    qsf_pass_watch(p, kind, x, p->b->ld_embd, p->layer->n_expert_embd, 0, p->batch->n);
+    QSF_ADD(g, .op = QSF_OP_ROUTER, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
+            .in = qsf_stream_view(g, from), .codes = QSF_OP_ROUTER_CHOICE, .n = 1,
+            .kinds = { QSF_K_ROUTER }, .bias = { QSF_K_ROUTER_BIAS }, .to = { QSF_BUF_ROUTE },
+            .fn = qsf_product_row);
 }
 
-/* The same, before the experts, whose rows are then made ready. */
-static void run_shared_first(qsf_pass_job *job)
+static bool gathers(const qsf_pass *p) { return p->batch->n > 1 || p->cpu->lora; }
+
+static void list_wave(const qsf_layer *l, qsf_program *g)
 {
-    const qsf_pass *p = job->p;
-    const qsf_matrix *in = &p->w->m[QSF_K_EXPERTS_IN];
-    run_shared(job);
-    norm_for(job, QSF_K_EXPERT_NORM, QSF_K_EXPERT_UP, QSF_K_EXPERT_GATE);
-    if (p->layer->experts_beside) {
-        watch_rows(p, QSF_K_EXPERT_UP, p->b->xn);
-        return;
+    QSF_ADD(g, .op = QSF_OP_EXPERT_ROWS, .work = QSF_WORK_GATHER, .over = QSF_OVER_SLOTS, .wave = true,
+            .in = narrow_view(l, QSF_BUF_XN), .codes = QSF_OP_EXPERT_ROWS, .n = 2,
+            .kinds = { QSF_K_EXPERT_UP, QSF_K_EXPERT_GATE }, .to = { QSF_BUF_SLOT_X, QSF_BUF_SLOT_X },
+            .when = gathers, .fn = gather);
+    QSF_ADD(g, .op = QSF_OP_EXPERT_UP, .work = QSF_WORK_EXPERT_PRODUCT, .over = QSF_OVER_HIDDEN_TILES,
+            .wave = true, .in = narrow_view(l, QSF_BUF_SLOT_X),
+            .writes = qsf_bit(QSF_BUF_SLOT_GATE) | qsf_bit(QSF_BUF_SLOT_UP), .before = before_up,
+            .fn = widen_experts);
+    QSF_ADD(g, .op = QSF_OP_EXPERT_CODES, .work = QSF_WORK_ACTIVATE, .over = QSF_OVER_SLOTS, .wave = true,
+            .writes = qsf_bit(QSF_BUF_SLOT_GATE), .fn = activate_slots);
+    QSF_ADD(g, .op = QSF_OP_EXPERT_DOWN, .work = QSF_WORK_EXPERT_PRODUCT, .over = QSF_OVER_OUT_TILES,
+            .wave = true, .in = { .buffer = QSF_BUF_SLOT_GATE, .cols = l->n_ff_expert },
+            .writes = qsf_bit(QSF_BUF_SLOT_X), .before = before_down, .fn = narrow_experts);
+    QSF_ADD(g, .op = QSF_OP_EXPERT_SUM, .work = QSF_WORK_ADD, .over = QSF_OVER_ROWS, .wave = true,
+            .writes = qsf_bit(l->n_ff ? QSF_BUF_EXPERTS : QSF_BUF_TMP), .fn = add_slots);
+}
+
+/* Experts that all rows take.  What they multiply was shown to the watcher as the router's. */
+static void list_shared(const qsf_layer *l, qsf_program *g)
+{
+    list_norm(l, g, QSF_K_FFN_NORM);
+    qsf_program_row *up = &g->rows[g->n];
+    if (l->experts_plain) qsf_feed_forward_plain_list(l, g);
+    else qsf_feed_forward_gated_list(l, g);
+    up->watch = 0;
+}
+
+/* What makes the rows of experts if they are not those of the router, or have another width. */
+static void list_own_rows(const qsf_layer *l, qsf_program *g)
+{
+    list_norm(l, g, QSF_K_EXPERT_NORM);
+    if (l->experts_apart && !l->experts_beside) {
+        list_stream(g, QSF_OP_EXPERTS_IN, QSF_K_EXPERTS_IN, qsf_stream_view(g, QSF_BUF_XN), QSF_BUF_EXPERTS,
+                    0);
+        QSF_ADD(g, .op = QSF_OP_EXPERT_ROWS, .work = QSF_WORK_COPY, .over = QSF_OVER_ROWS,
+                .writes = qsf_bit(QSF_BUF_XN), .fn = take_narrow);
     }
-    if (p->layer->experts_apart ? qsf_matrix_takes_codes(p, in) : takes_codes(p))
-        qsf_pass_run(job, QSF_OP_EXPERT_ROWS, p->batch->n, quantize_rows);
-    if (!p->layer->experts_apart) return;
-    qsf_pass_run(job, QSF_OP_EXPERTS_IN, qsf_matrix_tiles(in), narrow_stream);
-    qsf_pass_run(job, QSF_OP_EXPERT_ROWS, p->batch->n, take_narrow);
-    watch_rows(p, QSF_K_EXPERT_UP, p->b->xn);
+    if (l->experts_apart || l->experts_beside) list_watch(g, narrow_view(l, QSF_BUF_XN), QSF_K_EXPERT_UP);
 }
 
-static void join_shared(qsf_pass_job *job)
+static void list_join(const qsf_layer *l, qsf_program *g)
 {
-    const qsf_pass *p = job->p;
-    const qsf_matrix *out = &p->w->m[QSF_K_EXPERTS_OUT];
-    if (p->layer->experts_apart) {
-        watch_rows(p, QSF_K_EXPERTS_OUT, p->b->experts);
-        if (qsf_matrix_takes_codes(p, out))
-            qsf_pass_run(job, QSF_OP_EXPERT_ROWS, p->batch->n, quantize_sum);
-        qsf_pass_run(job, QSF_OP_EXPERTS_OUT, qsf_matrix_tiles(out), widen_sum);
-    }
-    qsf_pass_run(job, QSF_OP_EXPERT_SUM, p->batch->n, add_shared);
+    if (l->experts_apart)
+        list_stream(g, QSF_OP_EXPERTS_OUT, QSF_K_EXPERTS_OUT, narrow_view(l, QSF_BUF_EXPERTS), QSF_BUF_XN,
+                    1 + QSF_K_EXPERTS_OUT);
+    QSF_ADD(g, .op = QSF_OP_EXPERT_SUM, .work = QSF_WORK_ADD, .over = QSF_OVER_ROWS,
+            .writes = qsf_bit(QSF_BUF_TMP) | qsf_bit(QSF_BUF_XN) | qsf_bit(QSF_BUF_EXPERTS),
+            .fn = add_shared);
 }
 
-/* Starts to read experts, and meanwhile computes the shared ones. */
-static void begin_walk(qsf_pass_job *job, uint32_t n, bool shared)
+void qsf_feed_forward_experts_list_early(const qsf_layer *l, qsf_program *g)
 {
-    const qsf_pass *p = job->p;
-    const qsf_buffers *b = p->b;
-    *p->walk = (qsf_expert_walk){ .list = b->expert_list, .first = b->expert_first, .n = n,
-                                  .rows = p->batch->n, .most = b->n_slots };
-    qsf_experts_begin(p->experts, (uint32_t)p->number, p->walk);
-    if (shared) run_shared_first(job);
+    if (l->router_early) list_router(g, QSF_BUF_X);
 }
 
-bool qsf_feed_forward_experts_wave(qsf_pass_job *job)
+void qsf_feed_forward_experts_list(const qsf_layer *l, qsf_program *g)
 {
-    const qsf_pass *p = job->p;
-    qsf_expert_walk *walk = p->walk;
-    const bool shared = p->layer->n_ff != 0;
-    experts_run r = { .job = *job, .n = walk->n, .begin = walk->begin, .end = walk->end,
-                      .sum = shared ? p->b->experts : p->b->tmp };
-    run_wave(&r);
-    job->clock = r.job.clock;
-    qsf_experts_leave(p->experts, (uint32_t)p->number, walk);
-    walk->begin = walk->end;
-    if (walk->begin < walk->n) return false;
-    walk->n = 0;
-    if (shared) join_shared(job);
-    return true;
-}
-
-void qsf_feed_forward_experts_early(qsf_pass_job *job)
-{
-    const qsf_matrix *router = &job->p->w->m[QSF_K_ROUTER];
-    if (!job->p->layer->router_early) return;
-    if (qsf_rows_need(job->p, QSF_K_ROUTER))
-        qsf_pass_run(job, QSF_OP_ROUTER_CHOICE, job->p->batch->n, make_router_codes);
-    qsf_pass_run(job, QSF_OP_ROUTER, qsf_matrix_tiles(router), route);
-}
-
-void qsf_feed_forward_experts_run(qsf_pass_job *job)
-{
-    const qsf_pass *p = job->p;
-    const qsf_buffers *b = p->b;
-    const bool shared = p->layer->n_ff != 0, first = p->layer->experts_beside || p->layer->experts_apart;
-    norm_for(job, QSF_K_ROUTER_NORM, QSF_K_ROUTER, QSF_K_ROUTER);
-    if (!p->layer->router_early)
-        qsf_pass_run(job, QSF_OP_ROUTER, qsf_matrix_tiles(&p->w->m[QSF_K_ROUTER]), route);
-    qsf_pass_run(job, QSF_OP_ROUTER_CHOICE, p->batch->n, choose);
-    const uint32_t n = qsf_router_sort(p);
-    if (p->experts) {
-        begin_walk(job, n, shared);
-        return;
-    }
-    if (first) run_shared_first(job);
-    experts_run r = { .job = *job, .n = n, .sum = shared ? b->experts : b->tmp };
-    for (; r.begin < r.n; r.begin = r.end) {
-        /* An expert has at most a slot of each row, which always fit. */
-        r.end = r.begin + 1;
-        while (r.end < r.n && b->expert_first[r.end + 1] - b->expert_first[r.begin] <= b->n_slots) r.end++;
-        run_wave(&r);
-    }
-    job->clock = r.job.clock;
-    if (!shared) return;
-    if (!first) run_shared(job);
-    join_shared(job);
+    /* Shared experts come first if they take the time in which others are read, or if the others
+     * get rows of their own. */
+    const bool own = l->experts_beside || l->experts_apart, first = own || (g->fetched && l->n_ff);
+    list_watch(g, qsf_stream_view(g, QSF_BUF_XN), QSF_K_ROUTER);
+    list_norm(l, g, QSF_K_ROUTER_NORM);
+    if (!l->router_early) list_router(g, QSF_BUF_XN);
+    QSF_ADD(g, .op = QSF_OP_ROUTER_CHOICE, .work = QSF_WORK_ROUTE, .over = QSF_OVER_ROWS, .fn = choose);
+    QSF_ADD(g, .work = QSF_WORK_ROUTE, .over = QSF_OVER_NOTHING, .fn = sort_slots);
+    if (first) list_shared(l, g);
+    if (first) list_own_rows(l, g);
+    list_wave(l, g);
+    if (l->n_ff && !first) list_shared(l, g);
+    if (l->n_ff) list_join(l, g);
 }

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "layers/feed_forward_gated.h"
 #include "layers/feed_forward.h"
+#include "layers/product.h"
 
 /* act(gate) * up of gpt-oss: (up + 1) * gate * sigmoid(1.702 gate), of clamped values. */
 static void swiglu_oai(float *gate, const float *up, size_t n)
@@ -31,17 +32,15 @@ void qsf_activate_gated(const qsf_pass *p, float *gate, const float *up, size_t 
     }
 }
 
-static void widen_gated(void *arg, uint32_t thread, uint32_t piece)
+static void widen_gated(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const qsf_buffers *b = p->b;
     const qsf_matrix *up = &p->w->m[QSF_K_FFN_UP], *gate = &p->w->m[QSF_K_FFN_GATE];
-    const qsf_matrix_in in = qsf_feed_forward_in(p);
-    const qsf_range tiles = qsf_pass_mine(job, piece);
+    const qsf_matrix_in in = qsf_view_in(p, &t->row->in);
+    const qsf_range tiles = { t->begin, t->end };
     const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, up->t.rows);
-    qsf_matrix_multiply(p, up, p->w->v[QSF_K_FFN_UP_BIAS], &in, b->up, b->ld_ff, tiles, thread);
-    qsf_matrix_multiply(p, gate, p->w->v[QSF_K_FFN_GATE_BIAS], &in, b->gate, b->ld_ff, tiles, thread);
+    qsf_matrix_multiply(p, up, p->w->v[QSF_K_FFN_UP_BIAS], &in, b->up, b->ld_ff, tiles, t->thread);
+    qsf_matrix_multiply(p, gate, p->w->v[QSF_K_FFN_GATE_BIAS], &in, b->gate, b->ld_ff, tiles, t->thread);
     if (p->layer->sparse > 0) return;           /* whole rows are needed */
     for (size_t j = 0; begin < end && j < p->batch->n; j++) {
         const size_t at = j * b->ld_ff + begin;
@@ -65,14 +64,10 @@ static double sum_apart(const float *x, size_t n, double mean, bool square)
 }
 
 /* Gates that are not far above their mean count as zero, the others by how far they are. */
-static void drop_small(void *arg, uint32_t thread, uint32_t piece)
+static void drop_small(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const size_t n = p->layer->n_ff;
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
-    for (size_t r = rows.begin; r < rows.end; r++) {
+    for (size_t r = t->begin; r < t->end; r++) {
         float *gate = p->b->gate + r * p->b->ld_ff;
         const double mean = sum_apart(gate, n, 0, false) / (double)n;
         const double squares = sum_apart(gate, n, mean, true);
@@ -83,10 +78,15 @@ static void drop_small(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
-void qsf_feed_forward_gated_run(qsf_pass_job *job)
+void qsf_feed_forward_gated_list(const qsf_layer *l, qsf_program *g)
 {
-    const qsf_pass *p = job->p;
-    qsf_pass_run(job, QSF_OP_FFN_UP, qsf_matrix_tiles(&p->w->m[QSF_K_FFN_UP]), widen_gated);
-    if (p->layer->sparse > 0) qsf_pass_run(job, QSF_OP_FFN_CODES, p->batch->n, drop_small);
-    qsf_feed_forward_down(job);
+    QSF_ADD(g, .op = QSF_OP_FFN_UP, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_FIRST_TILES,
+            .in = qsf_stream_view(g, QSF_BUF_XN), .codes = QSF_OP_FFN_CODES, .watch = 1 + QSF_K_FFN_UP,
+            .n = 2, .kinds = { QSF_K_FFN_UP, QSF_K_FFN_GATE },
+            .bias = { QSF_K_FFN_UP_BIAS, QSF_K_FFN_GATE_BIAS }, .to = { QSF_BUF_UP, QSF_BUF_GATE },
+            .fn = widen_gated);
+    if (l->sparse > 0)
+        QSF_ADD(g, .op = QSF_OP_FFN_CODES, .work = QSF_WORK_ACTIVATE, .over = QSF_OVER_ROWS,
+                .writes = qsf_bit(QSF_BUF_GATE), .fn = drop_small);
+    qsf_feed_forward_list_down(l, g);
 }

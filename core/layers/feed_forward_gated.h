@@ -3,11 +3,11 @@
 #ifndef QSF_FEED_FORWARD_GATED_H
 #define QSF_FEED_FORWARD_GATED_H
 
-#include "layers/pass.h"
+#include "layers/program.h"
 
 /* act(gate) * up of n values, in gate. */
 void qsf_activate_gated(const qsf_pass *p, float *gate, const float *up, size_t n);
 /* From the normed rows to its output: xn -> tmp. */
-void qsf_feed_forward_gated_run(qsf_pass_job *job);
+void qsf_feed_forward_gated_list(const qsf_layer *l, qsf_program *g);
 
 #endif

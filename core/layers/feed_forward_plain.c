@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "layers/feed_forward_plain.h"
 #include "layers/feed_forward.h"
+#include "layers/product.h"
 
 /* xIELU (Huang and Schlag 2024, arXiv:2411.13010), with its numbers as qsf_hparams has them. */
 static void xielu(const float *of, float *x, size_t n)
@@ -28,23 +29,23 @@ void qsf_activate_plain(const qsf_pass *p, float *x, size_t n)
     if (p->layer->act == QSF_ACT_RELU2) p->k->vec_mul(x, x, x, n);
 }
 
-static void widen_plain(void *arg, uint32_t thread, uint32_t piece)
+static void widen_plain(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const qsf_buffers *b = p->b;
     const qsf_matrix *up = &p->w->m[QSF_K_FFN_UP];
-    const qsf_matrix_in in = qsf_feed_forward_in(p);
-    const qsf_range tiles = qsf_pass_mine(job, piece);
+    const qsf_matrix_in in = qsf_view_in(p, &t->row->in);
+    const qsf_range tiles = { t->begin, t->end };
     const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, up->t.rows);
-    qsf_matrix_multiply(p, up, p->w->v[QSF_K_FFN_UP_BIAS], &in, b->gate, b->ld_ff, tiles, thread);
+    qsf_matrix_multiply(p, up, p->w->v[QSF_K_FFN_UP_BIAS], &in, b->gate, b->ld_ff, tiles, t->thread);
     for (size_t j = 0; begin < end && j < p->batch->n; j++)
         qsf_activate_plain(p, b->gate + j * b->ld_ff + begin, end - begin);
 }
 
-void qsf_feed_forward_plain_run(qsf_pass_job *job)
+void qsf_feed_forward_plain_list(const qsf_layer *l, qsf_program *g)
 {
-    const qsf_pass *p = job->p;
-    qsf_pass_run(job, QSF_OP_FFN_UP, qsf_matrix_tiles(&p->w->m[QSF_K_FFN_UP]), widen_plain);
-    qsf_feed_forward_down(job);
+    QSF_ADD(g, .op = QSF_OP_FFN_UP, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
+            .in = qsf_stream_view(g, QSF_BUF_XN), .codes = QSF_OP_FFN_CODES, .watch = 1 + QSF_K_FFN_UP,
+            .n = 1, .kinds = { QSF_K_FFN_UP }, .bias = { QSF_K_FFN_UP_BIAS }, .to = { QSF_BUF_GATE },
+            .fn = widen_plain);
+    qsf_feed_forward_list_down(l, g);
 }

@@ -62,13 +62,13 @@ static void head_norm(const qsf_pass *p, bool codes)
     }
     const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, n_asked);
     const qsf_range rows = { 0, n_asked };
-    if (codes || (p->lora && !p->o->f32)) qsf_matrix_quantize(p, &in, rows);
+    if (codes || (p->cpu->lora && !p->o->f32)) qsf_matrix_quantize(p, &in, rows);
     qsf_lora_down(p, p->hp->n_layers + 1, (const uint8_t[]){ QSF_K_OUTPUT }, 1, &in, rows, 0);
 }
 
 void qsf_head_compute(qsf_head *h, const qsf_pass *p, const qsf_head_part *part, bool first)
 {
-    uint64_t begin = qsf_now(p->platform);
+    uint64_t begin = qsf_now(p->cpu->platform);
     const bool few = qsf_head_leaves_out(h, p->batch->n_asked);
     const bool screen = h->mode == QSF_HEAD_SCREEN;
     if (first) {
@@ -128,10 +128,10 @@ static void head_rows_piece(void *arg, uint32_t thread, uint32_t piece)
 void qsf_head_rows(const qsf_head *h, const qsf_pass *p, const qsf_head_part *part, uint32_t j,
                    const uint32_t *mask)
 {
-    head_rows_job job = { h, p, part, mask, j, qsf_pool_pieces(p->pool, qsf_matrix_tiles(&part->m)), 0 };
-    qsf_op_run run = { .op = QSF_OP_HEAD, .begin = qsf_now(p->platform), .n_pieces = job.n_pieces, .size = 1,
-                       .fn = head_rows_piece, .arg = &job, .n_products = 1,
-                       .products = { { &part->m, 0, 1, 0 } }, .tiles = &job.tiles };
+    head_rows_job job = { h, p, part, mask, j, qsf_pool_pieces(p->cpu->pool, qsf_matrix_tiles(&part->m)), 0 };
+    qsf_op_run run = { .op = QSF_OP_HEAD, .begin = qsf_now(p->cpu->platform),
+                       .n_pieces = job.n_pieces, .size = 1, .fn = head_rows_piece, .arg = &job,
+                       .n_products = 1, .products = { { &part->m, 0, 1, 0 } }, .tiles = &job.tiles };
     (void)qsf_pass_share(p, &run);
 }
 

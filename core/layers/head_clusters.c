@@ -151,7 +151,7 @@ uint64_t qsf_clusters_make(qsf_head_clusters *h, const qsf_pass *p, const qsf_he
                            uint64_t begin)
 {
     assert(head->own);
-    sort_job job = { h, head, QSF_MIN(qsf_pool_pieces(p->pool, head->m.blocks), SORT_PIECES) };
+    sort_job job = { h, head, QSF_MIN(qsf_pool_pieces(p->cpu->pool, head->m.blocks), SORT_PIECES) };
     qsf_op_run run = { .op = QSF_OP_HEAD_MAKE, .begin = begin, .n_pieces = job.n_pieces, .size = 1,
                        .fn = sort_piece, .arg = &job };
     return qsf_pass_share(p, &run);
@@ -252,7 +252,7 @@ static uint64_t compute_tiles(cluster_job job, uint64_t begin)
     uint32_t rows = job.head ? 0 : m->t.rows;
     for (uint32_t i = job.begin; job.head && i < job.end; i++)
         rows += tile_end(h, h->tiles[i]) - h->tiles[i] * QSF_TILE_ROWS;
-    job.n_pieces = qsf_pool_pieces(job.p->pool, job.end - job.begin);
+    job.n_pieces = qsf_pool_pieces(job.p->cpu->pool, job.end - job.begin);
     qsf_op_run run = { .op = job.head ? QSF_OP_HEAD : QSF_OP_HEAD_SCREEN, .begin = begin,
                        .n_pieces = job.n_pieces, .size = job.end - job.begin, .fn = cluster_piece,
                        .arg = &job, .n_products = 1, .products = { { m, rows, 1, 0 } } };

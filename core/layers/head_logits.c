@@ -19,7 +19,7 @@ void qsf_head_logits(const qsf_pass *p, const qsf_head_part *part, uint32_t j, u
     const float cap = p->hp->final_softcap;
     float *logits = qsf_head_row(p, j) + part->row;
     qsf_matrix_multiply(p, &part->m, part->bias, &in, logits, p->b->ld_vocab, tiles, thread);
-    if (p->lora) qsf_lora_logits(p, part->row, j, n, logits, p->b->ld_vocab, tiles);
+    if (p->cpu->lora) qsf_lora_logits(p, part->row, j, n, logits, p->b->ld_vocab, tiles);
     for (size_t i = 0; cap > 0 && begin < end && i < n; i++)
         p->k->softcap_inplace(logits + i * p->b->ld_vocab + begin, cap, end - begin);
 }
@@ -47,7 +47,7 @@ static void logits_piece(void *arg, uint32_t thread, uint32_t piece)
 uint64_t qsf_head_logits_all(const qsf_pass *p, const qsf_head_part *part, uint32_t n, qsf_op op,
                              uint64_t begin)
 {
-    logits_job job = { p, part, n, qsf_pool_pieces(p->pool, qsf_matrix_tiles(&part->m)) };
+    logits_job job = { p, part, n, qsf_pool_pieces(p->cpu->pool, qsf_matrix_tiles(&part->m)) };
     qsf_op_run run = { .op = op, .begin = begin, .n_pieces = job.n_pieces, .size = n, .fn = logits_piece,
                        .arg = &job, .n_products = 1, .products = { { &part->m, part->m.t.rows, n, 0 } } };
     return qsf_pass_share(p, &run);

@@ -132,7 +132,7 @@ uint64_t qsf_screen_make(qsf_head_screen *h, const qsf_pass *p, const qsf_matrix
 {
     h->small.scale = head->scale;           /* its rows are made without */
     screen_job job = { .h = h, .p = p, .head = head,
-                       .n_pieces = qsf_pool_pieces(p->pool, qsf_matrix_tiles(head)) };
+                       .n_pieces = qsf_pool_pieces(p->cpu->pool, qsf_matrix_tiles(head)) };
     qsf_op_run run = { .op = QSF_OP_HEAD_MAKE, .begin = begin, .n_pieces = job.n_pieces, .size = 1,
                        .fn = screen_make_piece, .arg = &job };
     return qsf_pass_share(p, &run);
@@ -184,7 +184,7 @@ void qsf_screen_run(qsf_head_screen *h, const qsf_pass *p, const qsf_head_part *
                           .fn = screen_choose_piece, .arg = &job };
     begin = qsf_pass_share(p, &choose);
     for (; job.row < n_asked; job.row++) {
-        job.n_pieces = qsf_pool_pieces(p->pool, h->n_tiles[job.row]);
+        job.n_pieces = qsf_pool_pieces(p->cpu->pool, h->n_tiles[job.row]);
         const uint32_t *tiles = h->tiles + (size_t)job.row * QSF_HEAD_BEST;
         qsf_op_run best = { .op = QSF_OP_HEAD, .begin = begin, .n_pieces = job.n_pieces, .size = 1,
                             .fn = screen_best_piece, .arg = &job, .n_products = 1 };

@@ -1,5 +1,5 @@
-/* The KV cache: fixed-size blocks of positions, a block table for each sequence, and reference
- * counts.  Sharing a prefix, truncating and copying on write are operations on the tables.
+/* The bytes of the KV cache: keys and values of all layers in blocks of positions.  Which block has
+ * which positions of a sequence is the engine's business (engine/kv_tables.h).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_KV_H
 #define QSF_KV_H
@@ -57,6 +57,7 @@ typedef struct qsf_kv_ops {
                 size_t n);
 } qsf_kv_ops;
 
+/* The block table of a sequence. */
 typedef struct qsf_kv_seq {
     uint32_t *blocks;      /* [n_blocks] those that are kept, in order */
     uint32_t *places;      /* [n_blocks] which of the sequence's they are: 0, 1, 2 if none was dropped */
@@ -69,11 +70,7 @@ typedef struct qsf_kv_seq {
 typedef struct qsf_kv {
     const qsf_platform *platform;
     qsf_kv_layout layout;
-    uint32_t    n_blocks, n_seqs;
-    uint32_t    n_free;
-    uint32_t   *free;      /* [n_blocks] stack of free blocks */
-    uint32_t   *refs;      /* [n_blocks] */
-    qsf_kv_seq *seqs;
+    uint32_t    n_blocks;
     uint8_t    *data;      /* [n_layers][n_blocks][n_kv_heads] records */
     uint64_t    data_bytes;
 } qsf_kv;
@@ -90,24 +87,14 @@ static inline bool qsf_kv_packed(unsigned bits) { return bits == 4 || bits == 2;
 const char *qsf_kv_name(qsf_kv_type type);
 /* The same for options with or without a window. */
 uint32_t qsf_kv_blocks_of(const qsf_context_options *o);
-uint64_t qsf_kv_bytes(const qsf_kv_layout *l, uint32_t n_blocks, uint32_t n_seqs);    /* of everything */
+uint64_t qsf_kv_bytes(const qsf_kv_layout *l, uint32_t n_blocks);
 
 qsf_status qsf_kv_init(qsf_kv *kv, const qsf_platform *p, const qsf_kv_layout *l, uint32_t n_blocks,
-                       uint32_t n_seqs, qsf_error *err);
+                       qsf_error *err);
 void       qsf_kv_done(qsf_kv *kv);
+/* Copies block `from` of all layers to block `to`. */
+void       qsf_kv_copy(const qsf_kv *kv, uint32_t to, uint32_t from);
 
-/* Makes room for n more positions of sequence s: takes blocks, copies a shared last
- * block.  QSF_E_FULL changes nothing. */
-qsf_status qsf_kv_grow(qsf_kv *kv, uint32_t s, uint32_t n);
-/* The largest n that qsf_kv_grow has room for. */
-uint32_t   qsf_kv_room(const qsf_kv *kv, uint32_t s);
-void       qsf_kv_truncate(qsf_kv *kv, uint32_t s, uint32_t length);
-void       qsf_kv_share(qsf_kv *kv, uint32_t dst, uint32_t src, uint32_t length);
-/* Drops blocks after the first `sinks` and before the last `window` positions, except those that
- * have drawn the most attention, up to `heavy` positions. */
-void       qsf_kv_slide(qsf_kv *kv, uint32_t s, uint32_t window, uint32_t sinks, uint32_t heavy);
-/* Whether the sequence can be truncated to length: all that its next token sees must be there. */
-bool       qsf_kv_can_cut(const qsf_kv *kv, uint32_t s, uint32_t length);
 /* Whether no block was dropped. */
 static inline bool qsf_kv_whole(const qsf_kv_seq *q)
 {
@@ -124,10 +111,8 @@ static inline uint8_t *qsf_kv_record(const qsf_kv *kv, uint32_t layer, uint32_t 
     const size_t records = ((size_t)layer * kv->n_blocks + block) * kv->layout.n_kv_heads + head;
     return kv->data + records * kv->layout.record;
 }
-/* Writes head's k and v [head_dim] of position pos of sequence s, which must be inside its
- * length. */
-void qsf_kv_store(const qsf_kv *kv, const qsf_kernels *kn, uint32_t layer, uint32_t s, uint32_t pos,
-                  uint32_t head,
-                  const float *k, const float *v);
+/* Writes head's k and v [head_dim] of position pos, which must be inside the sequence's length. */
+void qsf_kv_store(const qsf_kv *kv, const qsf_kernels *kn, uint32_t layer, const qsf_kv_seq *q, uint32_t pos,
+                  uint32_t head, const float *k, const float *v);
 
 #endif

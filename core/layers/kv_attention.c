@@ -60,16 +60,16 @@ void qsf_kv_attention_end(const qsf_kv_counts *n, const float *m, const float *l
     }
 }
 
-void qsf_kv_attention_collect(const qsf_kv_attention *a, qsf_kv *kv, bool keep)
+void qsf_kv_attention_collect(const qsf_kv_attention *a, qsf_kv_seq *seqs, bool keep)
 {
     if (!a->own) return;
     const size_t thread = a->floats / 2;
     uint64_t *const first = (uint64_t *)(void *)a->own;
     for (uint32_t s = 0; s < a->n_seqs; s++)
-        for (uint32_t e = 0; keep && e < kv->seqs[s].n; e++) {
+        for (uint32_t e = 0; keep && e < seqs[s].n; e++) {
             uint64_t drawn = 0;
             for (uint32_t t = 0; t < a->n_threads; t++) drawn += first[t * thread + s * a->n_blocks + e];
-            kv->seqs[s].attention[e] += (float)drawn / ATTENTION_ONE;
+            seqs[s].attention[e] += (float)drawn / ATTENTION_ONE;
         }
     for (uint32_t t = 0; t < a->n_threads; t++)
         memset(first + t * thread, 0, (size_t)a->n_seqs * a->n_blocks * sizeof *first);

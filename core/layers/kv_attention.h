@@ -38,6 +38,6 @@ void   qsf_kv_attention_note(const qsf_kv_counts *n, size_t v, uint32_t e, float
 /* The shares of all steps, for vectors whose softmax is done; m, l: their maxima and sums. */
 void   qsf_kv_attention_end(const qsf_kv_counts *n, const float *m, const float *l);
 /* Between batches: what the threads have counted goes to the sequences, or (keep false) nowhere. */
-void   qsf_kv_attention_collect(const qsf_kv_attention *a, qsf_kv *kv, bool keep);
+void   qsf_kv_attention_collect(const qsf_kv_attention *a, qsf_kv_seq *seqs, bool keep);
 
 #endif

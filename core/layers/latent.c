@@ -8,41 +8,27 @@
  * A row of `mix` is what the cache gets, [latent][rotary columns], then the queries' own latent,
  * then queries, [heads][plain columns][rotary columns]; each begins at a whole tile. */
 #include "layers/latent.h"
-#include "layers/mixer.h"
-
-static const uint8_t latent_inputs[3] = { QSF_K_KV_A, QSF_K_Q_A, QSF_K_ATTN_Q };
+#include "layers/product.h"
 
 static size_t latent_columns(const qsf_pass *p, uint32_t kind)
 {
     return qsf_matrix_tiles(&p->w->m[kind]) * QSF_TILE_ROWS;
 }
 
-static float *latent_queries(const qsf_pass *p)
+/* Where the latents of queries begin, and the queries. */
+static size_t query_latents_at(const qsf_pass *p) { return latent_columns(p, QSF_K_KV_A); }
+static size_t queries_at(const qsf_pass *p)
 {
-    return p->b->mix + latent_columns(p, QSF_K_KV_A) + latent_columns(p, QSF_K_Q_A);
+    return latent_columns(p, QSF_K_KV_A) + latent_columns(p, QSF_K_Q_A);
 }
-
-static qsf_matrix_in latent_of_queries(const qsf_pass *p)
-{
-    return qsf_matrix_input(p, p->b->mix + latent_columns(p, QSF_K_KV_A), p->b->ld_mix, p->layer->q_latent,
-                            0, p->batch->n);
-}
-
-static void narrow_to_latents(void *arg, uint32_t thread, uint32_t piece)
-{
-    qsf_mixer_fill(arg, latent_inputs, QSF_ARRAY_LEN(latent_inputs), thread, piece);
-}
+static float *latent_queries(const qsf_pass *p) { return p->b->mix + queries_at(p); }
 
 /* Norms of the latents; the key and the value of each row. */
-static void ready_latents(void *arg, uint32_t thread, uint32_t piece)
+static void ready_latents(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const qsf_layer *l = p->layer;
     const size_t n = l->kv_latent, turns = l->head_dim - n;
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
-    for (size_t r = rows.begin; r < rows.end; r++) {
+    for (size_t r = t->begin; r < t->end; r++) {
         const float *x = p->b->mix + r * p->b->ld_mix;
         float *q = p->b->mix + r * p->b->ld_mix + latent_columns(p, QSF_K_KV_A);
         float *k = p->b->k + r * p->b->ld_kv, *v = p->b->v + r * p->b->ld_kv;
@@ -52,17 +38,6 @@ static void ready_latents(void *arg, uint32_t thread, uint32_t piece)
         memcpy(v + turns, k + turns, n * sizeof *v);
         if (l->q_latent) qsf_pass_norm(p, l->norm, q, q, p->w->v[QSF_K_Q_A_NORM], NULL, l->q_latent);
     }
-    const qsf_matrix_in in = latent_of_queries(p);
-    if (qsf_matrix_takes_codes(p, &p->w->m[QSF_K_Q_B])) qsf_matrix_quantize(p, &in, rows);
-}
-
-static void widen_queries(void *arg, uint32_t thread, uint32_t piece)
-{
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_matrix_in in = latent_of_queries(p);
-    qsf_matrix_multiply(p, &p->w->m[QSF_K_Q_B], NULL, &in, latent_queries(p), p->b->ld_mix,
-                        qsf_pass_mine(job, piece), thread);
 }
 
 /* ---- matrices of heads, one below the other ---- */
@@ -111,56 +86,58 @@ static void add_rows_of_head(const qsf_pass *p, const qsf_matrix *m, size_t row,
 }
 
 /* Multiplies queries by the keys' matrix; the results follow their rotary columns. */
-static void absorb_heads(void *arg, uint32_t thread, uint32_t piece)
+static void absorb_heads(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const qsf_layer *l = p->layer;
     const size_t plain = l->head_plain, turns = l->head_dim - l->kv_latent;
-    const qsf_range mine = qsf_pass_mine(job, piece);
-    for (size_t h = mine.begin; h < mine.end; h++) {
+    for (size_t h = t->begin; h < t->end; h++) {
         const float *x = latent_queries(p) + h * (plain + turns);
         float *y = p->b->q + h * l->head_dim;
         for (size_t r = 0; r < p->batch->n; r++)
             memcpy(y + r * p->b->ld_q, x + r * p->b->ld_mix + plain, turns * sizeof *y);
         if (l->latent_joined)
             add_rows_of_head(p, &p->w->m[QSF_K_KV_B], h * (plain + l->head_value), plain, x, y + turns,
-                             thread);
+                             t->thread);
         else
             multiply_head(p, &p->w->m[QSF_K_KEY_UP], h * l->kv_latent, l->kv_latent, x, p->b->ld_mix,
-                          y + turns, thread);
+                          y + turns, t->thread);
     }
 }
 
-static void widen_values(void *arg, uint32_t thread, uint32_t piece)
+static void widen_values(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const qsf_layer *l = p->layer;
-    const qsf_range mine = qsf_pass_mine(job, piece);
     const size_t n = l->head_value, before = l->latent_joined ? l->head_plain : 0;
     const qsf_matrix *m = &p->w->m[l->latent_joined ? QSF_K_KV_B : QSF_K_VALUE_UP];
-    for (size_t h = mine.begin; h < mine.end; h++)
+    for (size_t h = t->begin; h < t->end; h++)
         multiply_head(p, m, h * (before + n) + before, n,
-                      p->b->att + (h + 1) * l->head_dim - l->kv_latent, p->b->ld_q, p->b->q + h * n, thread);
+                      p->b->att + (h + 1) * l->head_dim - l->kv_latent, p->b->ld_q, p->b->q + h * n,
+                      t->thread);
 }
 
-/* ---- in order ---- */
+/* ---- rows of the program ---- */
 
-void qsf_latent_in(qsf_pass_job *job)
+void qsf_latent_list_in(const qsf_layer *l, qsf_program *g)
 {
-    const qsf_pass *p = job->p;
-    size_t tiles = 0;
-    for (size_t i = 0; i < QSF_ARRAY_LEN(latent_inputs); i++)
-        tiles += qsf_matrix_tiles(&p->w->m[latent_inputs[i]]);
-    qsf_pass_run(job, QSF_OP_LATENT, tiles, narrow_to_latents);
-    qsf_pass_run(job, QSF_OP_PLACE, p->batch->n, ready_latents);
-    if (p->layer->q_latent)
-        qsf_pass_run(job, QSF_OP_LATENT_QUERIES, qsf_matrix_tiles(&p->w->m[QSF_K_Q_B]), widen_queries);
-    qsf_pass_run(job, QSF_OP_LATENT_HEADS, p->layer->n_heads, absorb_heads);
+    const uint8_t mix = QSF_BUF_MIX;
+    const uint32_t kv = qsf_bit(QSF_BUF_K) | qsf_bit(QSF_BUF_V);
+    QSF_ADD(g, .op = QSF_OP_LATENT, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
+            .in = qsf_stream_view(g, QSF_BUF_XN), .codes = QSF_OP_ATTN_CODES, .watch = 1 + QSF_K_ATTN_Q,
+            .n = 3, .kinds = { QSF_K_KV_A, QSF_K_Q_A, QSF_K_ATTN_Q }, .to = { mix, mix, mix },
+            .fn = qsf_product_row);
+    QSF_ADD(g, .op = QSF_OP_PLACE, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS,
+            .writes = kv | qsf_bit(mix), .fn = ready_latents);
+    if (l->q_latent)
+        QSF_ADD(g, .op = QSF_OP_LATENT_QUERIES, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
+                .in = { .buffer = mix, .cols = l->q_latent, .at = query_latents_at },
+                .codes = QSF_OP_ATTN_CODES, .n = 1, .kinds = { QSF_K_Q_B }, .to = { mix },
+                .to_at = queries_at, .fn = qsf_product_row);
+    QSF_ADD(g, .op = QSF_OP_LATENT_HEADS, .work = QSF_WORK_HEAD_PRODUCT, .over = QSF_OVER_HEADS,
+            .writes = qsf_bit(QSF_BUF_Q), .fn = absorb_heads);
 }
 
-void qsf_latent_out(qsf_pass_job *job)
+void qsf_latent_list_out(qsf_program *g)
 {
-    qsf_pass_run(job, QSF_OP_LATENT_HEADS, job->p->layer->n_heads, widen_values);
+    QSF_ADD(g, .op = QSF_OP_LATENT_HEADS, .work = QSF_WORK_HEAD_PRODUCT, .over = QSF_OVER_HEADS,
+            .writes = qsf_bit(QSF_BUF_Q), .fn = widen_values);
 }

@@ -14,42 +14,32 @@
 #include "layers/feed_forward_gated.h"
 #include "layers/feed_forward_plain.h"
 #include "layers/layer_embedding.h"
-#include "layers/lora.h"
 #include "layers/mamba.h"
 #include "layers/mamba2.h"
 #include "layers/mamba2_beside.h"
-#include "layers/matrix.h"
 #include "layers/rwkv.h"
 #include "layers/short_conv.h"
 
 /* ---- what a layer can be made of: a new mixer or feed-forward is a file and a row ---- */
 
-/* Computes tmp from the normed rows xn; run NULL: the layer lacks this part. */
-typedef struct layer_part {
-    void   (*run)(qsf_pass_job *job);
-    uint8_t  n_readers, readers[5];     /* kinds of the matrices that read xn; 0: none reads it unchanged */
-} layer_part;
+/* The rows that compute tmp from the normed rows xn; NULL: the layer lacks this part. */
+typedef void layer_list(const qsf_layer *l, qsf_program *g);
 
-static const layer_part layer_mixers[QSF_N_MIXERS] = {
-    [QSF_MIXER_ATTENTION] = { qsf_attention_run, 5,
-                              { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V, QSF_K_Q_A, QSF_K_KV_A } },
-    [QSF_MIXER_SHORT_CONV] = { qsf_short_conv_run, 1, { QSF_K_MIX_IN } },
-    [QSF_MIXER_RWKV] = { qsf_rwkv_run, 0, { 0 } },
-    [QSF_MIXER_MAMBA] = { qsf_mamba_run, 1, { QSF_K_MIX_IN } },
-    [QSF_MIXER_PLAMO] = { qsf_mamba_run, 2, { QSF_K_MIX_IN, QSF_K_MIX_GATE } },
-    [QSF_MIXER_MAMBA2] = { qsf_mamba2_run, 1, { QSF_K_MIX_IN } },
-    [QSF_MIXER_MAMBA2_BESIDE] = { qsf_mamba2_beside_run, 4,
-                                  { QSF_K_MIX_IN, QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V } },
-    [QSF_MIXER_DELTA_NET] = { qsf_delta_net_run, 4,
-                              { QSF_K_MIX_IN, QSF_K_MIX_GATE, QSF_K_MIX_BETA, QSF_K_MIX_ALPHA } },
+static layer_list *const layer_mixers[QSF_N_MIXERS] = {
+    [QSF_MIXER_ATTENTION] = qsf_attention_list,
+    [QSF_MIXER_SHORT_CONV] = qsf_short_conv_list,
+    [QSF_MIXER_RWKV] = qsf_rwkv_list,
+    [QSF_MIXER_MAMBA] = qsf_mamba_list,
+    [QSF_MIXER_PLAMO] = qsf_mamba_list,
+    [QSF_MIXER_MAMBA2] = qsf_mamba2_list,
+    [QSF_MIXER_MAMBA2_BESIDE] = qsf_mamba2_beside_list,
+    [QSF_MIXER_DELTA_NET] = qsf_delta_net_list,
 };
-static const layer_part layer_feed_forwards[QSF_N_FEED_FORWARDS] = {
-    [QSF_FEED_FORWARD_PLAIN] = { qsf_feed_forward_plain_run, 1, { QSF_K_FFN_UP } },
-    [QSF_FEED_FORWARD_GATED] = { qsf_feed_forward_gated_run, 2, { QSF_K_FFN_UP, QSF_K_FFN_GATE } },
-    [QSF_FEED_FORWARD_SHIFTED] = { qsf_rwkv_feed_forward_run, 0, { 0 } },
-    [QSF_FEED_FORWARD_EXPERTS] = { qsf_feed_forward_experts_run, 5,
-                                   { QSF_K_ROUTER, QSF_K_EXPERT_UP, QSF_K_EXPERT_GATE, QSF_K_FFN_UP,
-                                     QSF_K_FFN_GATE } },
+static layer_list *const layer_feed_forwards[QSF_N_FEED_FORWARDS] = {
+    [QSF_FEED_FORWARD_PLAIN] = qsf_feed_forward_plain_list,
+    [QSF_FEED_FORWARD_GATED] = qsf_feed_forward_gated_list,
+    [QSF_FEED_FORWARD_SHIFTED] = qsf_rwkv_feed_forward_list,
+    [QSF_FEED_FORWARD_EXPERTS] = qsf_feed_forward_experts_list,
 };
 
 qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err)
@@ -95,13 +85,6 @@ qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err)
 
 static float *row_of(const qsf_pass *p, float *x, size_t row) { return x + row * p->b->ld_embd; }
 
-/* The rows as the matrices of what follows the norm take them. */
-static void ready_normed(const qsf_pass *p, const layer_part *next, qsf_range rows, uint32_t thread)
-{
-    const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
-    qsf_rows_ready(p, next->readers, next->n_readers, &in, rows, thread);
-}
-
 /* x += tmp, after the post norm if the model has one, and scaled if the model sets a scale; or the
  * norm is applied to the sum. */
 static void add_residual(const qsf_pass *p, size_t row, int norm, int bias)
@@ -135,22 +118,15 @@ static void norm_twice(const qsf_pass *p, size_t row)
     qsf_pass_norm(p, p->layer->norm, x, x, v[QSF_K_ATTN_NORM_2], v[QSF_K_ATTN_NORM_2_BIAS], p->hp->n_embd);
 }
 
-static void norm_for_mixer(void *arg, uint32_t thread, uint32_t piece)
+static void norm_for_mixer(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    for (size_t r = rows.begin; r < rows.end; r++) norm_input(p, r, QSF_K_ATTN_NORM, QSF_K_ATTN_NORM_BIAS);
-    ready_normed(p, &layer_mixers[p->layer->mixer], rows, thread);
+    for (size_t r = t->begin; r < t->end; r++) norm_input(p, r, QSF_K_ATTN_NORM, QSF_K_ATTN_NORM_BIAS);
 }
 
-static void norm_for_feed_forward(void *arg, uint32_t thread, uint32_t piece)
+static void norm_for_feed_forward(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_range rows = qsf_pass_mine(job, piece);
     const uint8_t flow = p->layer->flow;
-    for (size_t r = rows.begin; r < rows.end; r++) {
+    for (size_t r = t->begin; r < t->end; r++) {
         if (flow == QSF_FLOW_PARALLEL_NORMS) norm_input(p, r, QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS);
         if (p->layer->mixer != QSF_MIXER_NONE)
             add_residual(p, r, QSF_K_ATTN_POST_NORM, QSF_K_ATTN_POST_NORM_BIAS);
@@ -159,19 +135,14 @@ static void norm_for_feed_forward(void *arg, uint32_t thread, uint32_t piece)
         if (flow != QSF_FLOW_PARALLEL && flow != QSF_FLOW_PARALLEL_NORMS)
             norm_input(p, r, QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS);
     }
-    ready_normed(p, &layer_feed_forwards[p->layer->feed_forward], rows, thread);
 }
 
-static void leave_layer(void *arg, uint32_t thread, uint32_t piece)
+static void leave_layer(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_range rows = qsf_pass_mine(job, piece);
     const bool ends = p->layer->feed_forward == QSF_FEED_FORWARD_NONE;
     const int norm = ends ? QSF_K_ATTN_POST_NORM : QSF_K_FFN_POST_NORM;
     const int bias = ends ? QSF_K_ATTN_POST_NORM_BIAS : QSF_K_FFN_POST_NORM_BIAS;
-    (void)thread;
-    for (size_t r = rows.begin; r < rows.end; r++) {
+    for (size_t r = t->begin; r < t->end; r++) {
         add_residual(p, r, norm, bias);
         if (p->layer->n_embd_layer) continue;
         if (p->w->v[QSF_K_LAYER_SCALE])
@@ -180,48 +151,46 @@ static void leave_layer(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
-static void run_part(qsf_pass_job *job, const layer_part *part)
+/* tmp becomes the sum of what all shares of the layer have made. */
+static void add_shares(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass *p = job->p;
-    if (part->n_readers)
-        qsf_pass_watch(p, part->readers[0], p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
-    part->run(job);
+    qsf_reducer *r = p->cpu->reducer;
+    (void)t;
+    if (r->fn) r->st = r->fn(r->user, p->b->tmp, p->batch->n * p->b->ld_embd);
 }
 
-/* tmp becomes the sum of what all shares of the layer have made; false: it did not. */
-static bool add_shares(const qsf_pass *p)
+/* A mixer or feed-forward, after the norm of its input. */
+static void list_part(const qsf_layer *l, qsf_program *g, layer_list *part, qsf_op op, qsf_row_fn *norm)
 {
-    qsf_reducer *r = p->reducer;
-    if (r->fn) r->st = r->fn(r->user, p->b->tmp, p->batch->n * p->b->ld_embd);
-    return !r->st;
+    const uint32_t stream = qsf_bit(QSF_BUF_X) | qsf_bit(QSF_BUF_XN) | qsf_bit(QSF_BUF_TMP);
+    if (!part) return;
+    QSF_ADD(g, .op = (uint8_t)op, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS, .writes = stream, .fn = norm);
+    part(l, g);
+    QSF_ADD(g, .work = QSF_WORK_REDUCE, .over = QSF_OVER_NOTHING, .writes = qsf_bit(QSF_BUF_TMP),
+            .fn = add_shares);
+}
+
+void qsf_layer_list(const qsf_layer *l, qsf_program *g)
+{
+    if (l->altup) qsf_altup_list_begin(l, g);
+    qsf_feed_forward_experts_list_early(l, g);
+    list_part(l, g, layer_mixers[l->mixer], QSF_OP_ATTN_NORM, norm_for_mixer);
+    if (l->altup) qsf_laurel_list(l, g);
+    list_part(l, g, layer_feed_forwards[l->feed_forward], QSF_OP_FFN_NORM, norm_for_feed_forward);
+    QSF_ADD(g, .op = QSF_OP_RESIDUAL, .work = QSF_WORK_ADD, .over = QSF_OVER_ROWS,
+            .writes = qsf_bit(QSF_BUF_X) | qsf_bit(QSF_BUF_TMP), .fn = leave_layer);
+    if (l->altup) qsf_altup_list_correct(g);
+    if (l->n_embd_layer) qsf_layer_embedding_list(l, g);
+    if (l->altup_end) qsf_altup_list_end(g);
+    qsf_program_finish(g);
 }
 
 void qsf_layer_compute(const qsf_pass *p)
 {
-    qsf_pass_job job = qsf_pass_begin(p);
-    const layer_part *mixer = &layer_mixers[p->layer->mixer];
-    const layer_part *feed_forward = &layer_feed_forwards[p->layer->feed_forward];
-    if (p->walk->n) {           /* the layer has been under way, and its experts come wave by wave */
-        if (qsf_feed_forward_experts_wave(&job))
-            qsf_pass_run(&job, QSF_OP_RESIDUAL, p->batch->n, leave_layer);
-        return;
-    }
-    if (p->layer->altup) qsf_altup_begin(&job);
-    qsf_feed_forward_experts_early(&job);
-    if (mixer->run) {
-        qsf_pass_run(&job, QSF_OP_ATTN_NORM, p->batch->n, norm_for_mixer);
-        run_part(&job, mixer);
-        if (!add_shares(p)) return;
-        if (p->layer->altup) qsf_laurel_run(&job);
-    }
-    if (feed_forward->run) {
-        qsf_pass_run(&job, QSF_OP_FFN_NORM, p->batch->n, norm_for_feed_forward);
-        run_part(&job, feed_forward);
-        if (!add_shares(p)) return;
-    }
-    if (p->walk->n) return;
-    qsf_pass_run(&job, QSF_OP_RESIDUAL, p->batch->n, leave_layer);
-    if (p->layer->altup) qsf_altup_correct(&job);
-    if (p->layer->n_embd_layer) qsf_layer_embedding_run(&job);
-    if (p->layer->altup_end) qsf_altup_end(&job);
+    qsf_program g;
+    g.hp = p->hp;
+    g.fetched = p->cpu->experts;
+    g.n = g.wave = g.wave_end = 0;
+    qsf_layer_list(p->layer, &g);
+    (void)qsf_program_run(p, &g);
 }

@@ -3,9 +3,9 @@
 #ifndef QSF_LAYER_EMBEDDING_H
 #define QSF_LAYER_EMBEDDING_H
 
-#include "layers/pass.h"
+#include "layers/program.h"
 
 /* After the layer's two parts. */
-void qsf_layer_embedding_run(qsf_pass_job *job);
+void qsf_layer_embedding_list(const qsf_layer *l, qsf_program *g);
 
 #endif

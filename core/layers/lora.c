@@ -159,7 +159,7 @@ static void down_adapter(const down_part *d, const qsf_adapter *a, uint32_t unit
 void qsf_lora_down(const qsf_pass *p, uint32_t unit, const uint8_t *kinds, uint32_t n_kinds,
                    const qsf_matrix_in *in, qsf_range rows, uint32_t thread)
 {
-    const qsf_lora *l = p->lora;
+    const qsf_lora *l = p->cpu->lora;
     for (uint32_t i = 0; l && i < l->n_spans; i++) {
         const qsf_lora_span *s = &l->spans[i];
         const qsf_range mine = qsf_range_cut(rows, s->first, s->n);
@@ -181,9 +181,10 @@ void qsf_lora_down(const qsf_pass *p, uint32_t unit, const uint8_t *kinds, uint3
 static bool expert_span(const qsf_pass *p, const qsf_lora_expert *e, uint32_t *at, qsf_lora_span *out)
 {
     const uint32_t *row = p->b->slot_row + e->first;
+    const qsf_lora_set *sets = p->cpu->lora->sets;
     if (*at >= e->n) return false;
-    *out = (qsf_lora_span){ *at, 0, &p->lora->sets[p->batch->rows[row[*at]].seq] };
-    while (*at < e->n && qsf_lora_set_same(out->set, &p->lora->sets[p->batch->rows[row[*at]].seq])) ++*at;
+    *out = (qsf_lora_span){ *at, 0, &sets[p->batch->rows[row[*at]].seq] };
+    while (*at < e->n && qsf_lora_set_same(out->set, &sets[p->batch->rows[row[*at]].seq])) ++*at;
     out->n = *at - out->first;
     return true;
 }
@@ -191,7 +192,7 @@ static bool expert_span(const qsf_pass *p, const qsf_lora_expert *e, uint32_t *a
 void qsf_lora_expert_down(const qsf_pass *p, const uint8_t *kinds, uint32_t n_kinds, const qsf_matrix_in *in,
                           const qsf_lora_expert *e, uint32_t thread)
 {
-    const qsf_lora *l = p->lora;
+    const qsf_lora *l = p->cpu->lora;
     const uint32_t unit = (uint32_t)p->number;
     qsf_lora_span s;
     for (uint32_t next = 0; expert_span(p, e, &next, &s);) {
@@ -209,7 +210,7 @@ void qsf_lora_expert_down(const qsf_pass *p, const uint8_t *kinds, uint32_t n_ki
 
 bool qsf_rows_need(const qsf_pass *p, uint32_t kind)
 {
-    return p->lora || qsf_matrix_takes_codes(p, &p->w->m[kind]);
+    return p->cpu->lora || qsf_matrix_takes_codes(p, &p->w->m[kind]);
 }
 
 void qsf_rows_ready(const qsf_pass *p, const uint8_t *kinds, uint32_t n_kinds, const qsf_matrix_in *in,
@@ -260,7 +261,7 @@ static void up_exact(const qsf_pass *p, const qsf_lora_pair *pair, const uint8_t
 
 static void up_pair(const qsf_pass *p, const qsf_adapter *a, const qsf_lora_pair *pair, const up_part *to)
 {
-    const uint8_t *mem = lora_mem(p->lora, a, pair->unit);
+    const uint8_t *mem = lora_mem(p->cpu->lora, a, pair->unit);
     const size_t depth = qsf_lora_depth(pair);
     const float *h = to->h + pair->at;
     if (pair->planes) up_exact(p, pair, mem, to);
@@ -272,7 +273,7 @@ static void up_pair(const qsf_pass *p, const qsf_adapter *a, const qsf_lora_pair
 
 void qsf_lora_up(const qsf_pass *p, const qsf_matrix *m, float *y, size_t ldy, qsf_range tiles)
 {
-    const qsf_lora *l = p->lora;
+    const qsf_lora *l = p->cpu->lora;
     for (uint32_t i = 0; p->number >= 0 && i < l->n_spans; i++) {
         const qsf_lora_span *s = &l->spans[i];
         up_part to = { tiles.begin, tiles.end - tiles.begin, s->n,
@@ -310,7 +311,7 @@ static void up_between(const qsf_pass *p, const qsf_adapter *a, const qsf_lora_p
 void qsf_lora_expert_up(const qsf_pass *p, uint32_t kind, const qsf_lora_expert *e, uint32_t skew, float *y,
                         size_t ldy, qsf_range tiles)
 {
-    const qsf_lora *l = p->lora;
+    const qsf_lora *l = p->cpu->lora;
     qsf_lora_span s;
     for (uint32_t next = 0; tiles.begin < tiles.end && expert_span(p, e, &next, &s);) {
         up_part to = { .t = tiles.begin, .tiles = tiles.end - tiles.begin, .n = s.n, .y = y + s.first * ldy,
@@ -329,7 +330,7 @@ void qsf_lora_expert_up(const qsf_pass *p, uint32_t kind, const qsf_lora_expert 
 void qsf_lora_logits(const qsf_pass *p, uint32_t row, uint32_t j, uint32_t n, float *y, size_t ldy,
                      qsf_range tiles)
 {
-    const qsf_lora *l = p->lora;
+    const qsf_lora *l = p->cpu->lora;
     for (uint32_t i = 0; i < l->n_spans; i++) {
         const qsf_lora_span *s = &l->spans[i];
         const uint32_t first = QSF_MAX(s->first, j), last = QSF_MIN(s->first + s->n, j + n);
@@ -347,7 +348,7 @@ void qsf_lora_logits(const qsf_pass *p, uint32_t row, uint32_t j, uint32_t n, fl
 void qsf_lora_embed(const qsf_pass *p, uint32_t r)
 {
     const qsf_batch_row *row = &p->batch->rows[r];
-    const qsf_lora_set *set = &p->lora->sets[row->seq];
+    const qsf_lora_set *set = &p->cpu->lora->sets[row->seq];
     const uint32_t n = p->hp->n_embd;
     const float embd_scale = p->hp->embd_scale > 0 ? p->hp->embd_scale : 1;
     for (uint32_t u = 0; u < set->n; u++) {
@@ -355,7 +356,7 @@ void qsf_lora_embed(const qsf_pass *p, uint32_t r)
         const qsf_lora_pair *pair = qsf_adapter_find(a, p->hp->n_layers, QSF_K_TOKEN_EMBD);
         float *x = p->b->x + r * p->b->ld_embd;
         if (!pair) continue;
-        const uint8_t *mem = lora_mem(p->lora, a, pair->unit);
+        const uint8_t *mem = lora_mem(p->cpu->lora, a, pair->unit);
         p->k->matmul_f32(p->b->tmp, n, (const float *)(const void *)(mem + pair->b_at),
                          (const float *)(const void *)(mem + pair->a_at) + (size_t)row->token * pair->rank,
                          pair->rank, 1, n, pair->rank);

@@ -86,7 +86,7 @@ void qsf_lora_expert_down(const qsf_pass *p, const uint8_t *kinds, uint32_t n_ki
 void qsf_lora_expert_up(const qsf_pass *p, uint32_t kind, const qsf_lora_expert *e, uint32_t skew, float *y,
                         size_t ldy, qsf_range tiles);
 /* Whether adapters may take codes of rows that no matrix takes codes of. */
-static inline bool qsf_lora_takes_codes(const qsf_pass *p) { return p->lora && !p->o->f32; }
+static inline bool qsf_lora_takes_codes(const qsf_pass *p) { return p->cpu->lora && !p->o->f32; }
 /* Adds to logits y[n][ldy] of the rows that asked, from the j-th on: tiles of a part of the head
  * that begins at row `row`, a tile's first row. */
 void qsf_lora_logits(const qsf_pass *p, uint32_t row, uint32_t j, uint32_t n, float *y, size_t ldy,

@@ -8,66 +8,36 @@
  * and the steps' few columns; steps, each from a whole tile on. */
 #include "layers/mamba.h"
 #include "layers/mixer.h"
+#include "layers/product.h"
 
 static bool has_heads(const qsf_pass *p) { return p->layer->mixer == QSF_MIXER_PLAMO; }
 
 /* What x is narrowed to; in it the steps' columns; and B, which C follows. */
-static float *narrow_row(const qsf_pass *p, size_t r)
+static size_t narrow_at(const qsf_pass *p)
 {
-    return p->b->mix + r * p->b->ld_mix + qsf_mixer_columns(p, QSF_K_MIX_IN)
-        + qsf_mixer_columns(p, QSF_K_MIX_GATE);
+    return qsf_mixer_columns(p, QSF_K_MIX_IN) + qsf_mixer_columns(p, QSF_K_MIX_GATE);
 }
-static float *steps_row(const qsf_pass *p, size_t r)
+static size_t steps_at(const qsf_pass *p)
 {
-    return narrow_row(p, r) + (has_heads(p) ? 2 * p->layer->mix_state : 0);
+    return narrow_at(p) + (has_heads(p) ? 2 * p->layer->mix_state : 0);
 }
+static float *narrow_row(const qsf_pass *p, size_t r) { return p->b->mix + r * p->b->ld_mix + narrow_at(p); }
+static float *steps_row(const qsf_pass *p, size_t r) { return p->b->mix + r * p->b->ld_mix + steps_at(p); }
 static float *write_row(const qsf_pass *p, size_t r)
 {
     return narrow_row(p, r) + (has_heads(p) ? 0 : p->layer->mix_rank);
 }
 
 /* Of heads, what the steps are widened to. */
-static float *heads_row(const qsf_pass *p, size_t r)
-{
-    return narrow_row(p, r) + qsf_mixer_columns(p, QSF_K_MIX_X);
-}
+static size_t heads_at(const qsf_pass *p) { return narrow_at(p) + qsf_mixer_columns(p, QSF_K_MIX_X); }
+static float *heads_row(const qsf_pass *p, size_t r) { return p->b->mix + r * p->b->ld_mix + heads_at(p); }
 
-static void convolve_x(void *arg, uint32_t thread, uint32_t piece)
+static void convolve_x(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    (void)thread;
-    qsf_mixer_convolve(p, p->b->mix, p->b->ld_mix, qsf_mixer_mine(job, piece, p->layer->mix_channels), true);
+    qsf_mixer_convolve(p, p->b->mix, p->b->ld_mix, qsf_mixer_mine(t), true);
 }
 
 /* ---- steps, B and C ---- */
-
-static qsf_matrix_in columns_in(const qsf_pass *p)
-{
-    return qsf_matrix_input(p, p->b->mix, p->b->ld_mix, p->layer->mix_inner, 0, p->batch->n);
-}
-
-static qsf_matrix_in steps_in(const qsf_pass *p)
-{
-    return qsf_matrix_input(p, steps_row(p, 0), p->b->ld_mix, p->layer->mix_rank, 0, p->batch->n);
-}
-
-static void make_column_codes(void *arg, uint32_t thread, uint32_t piece)
-{
-    const qsf_pass_job *job = arg;
-    const qsf_matrix_in in = columns_in(job->p);
-    (void)thread;
-    qsf_matrix_quantize(job->p, &in, qsf_pass_mine(job, piece));
-}
-
-static void narrow_columns(void *arg, uint32_t thread, uint32_t piece)
-{
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_matrix_in in = columns_in(p);
-    qsf_matrix_multiply(p, &p->w->m[QSF_K_MIX_X], NULL, &in, narrow_row(p, 0), p->b->ld_mix,
-                        qsf_pass_mine(job, piece), thread);
-}
 
 static void norm_part(const qsf_pass *p, float *x, size_t n, uint32_t weight)
 {
@@ -80,48 +50,27 @@ static void norm_part(const qsf_pass *p, float *x, size_t n, uint32_t weight)
     p->k->vec_scale(x, (float)(1 / sqrt(sum / (double)n + p->layer->norm.eps)), n);
 }
 
-static bool has_norms(const qsf_pass *p) { return p->layer->mix_norms || has_heads(p); }
-
-/* Norms of the three, if the model has them, and the steps' codes. */
-static void ready_steps(void *arg, uint32_t thread, uint32_t piece)
+/* Norms of the three. */
+static void norm_parts(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const size_t rank = p->layer->mix_rank, n = p->layer->mix_state;
-    const qsf_matrix_in in = steps_in(p);
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
-    for (size_t r = rows.begin; has_norms(p) && r < rows.end; r++) {
+    for (size_t r = t->begin; r < t->end; r++) {
         norm_part(p, steps_row(p, r), rank, QSF_K_MIX_STEP_NORM);
         norm_part(p, write_row(p, r), n, QSF_K_MIX_WRITE_NORM);
         norm_part(p, write_row(p, r) + n, n, QSF_K_MIX_READ_NORM);
     }
-    if (qsf_matrix_takes_codes(p, &p->w->m[QSF_K_MIX_STEP])) qsf_matrix_quantize(p, &in, rows);
-}
-
-static void widen_steps(void *arg, uint32_t thread, uint32_t piece)
-{
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_matrix_in in = steps_in(p);
-    qsf_matrix_multiply(p, &p->w->m[QSF_K_MIX_STEP], p->w->v[QSF_K_MIX_STEP_BIAS], &in,
-                        has_heads(p) ? heads_row(p, 0) : p->b->att,
-                        has_heads(p) ? p->b->ld_mix : p->b->ld_q, qsf_pass_mine(job, piece), thread);
 }
 
 /* ---- the sums ---- */
 
 /* Columns of all rows, whose steps are in att: what they give takes their place. */
-static void scan_columns(void *arg, uint32_t thread, uint32_t piece)
+static void scan_columns(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const qsf_layer *l = p->layer;
-    const qsf_range mine = qsf_mixer_mine(job, piece, l->mix_inner);
+    const qsf_range mine = qsf_mixer_mine(t);
     const size_t first = mine.begin, len = mine.end - first, n = l->mix_state;
     const size_t at = (size_t)(l->mix_conv - 1) * l->mix_channels + first * n;
     qsf_scan s = { .ld = p->b->ld_mix, .ld_y = p->b->ld_q, .n = n };
-    (void)thread;
     for (size_t r = 0; r < p->batch->n; r += s.tokens) {
         s.tokens = qsf_mixer_run(p, r);
         s.k = write_row(p, r);
@@ -149,42 +98,38 @@ static qsf_mixer_head plamo_head(const qsf_pass *p, size_t head)
                              .skip = p->w->v[QSF_K_MIX_SKIP][head], .gates = narrow_gates };
 }
 
-static void scan_plamo(void *arg, uint32_t thread, uint32_t piece)
-{
-    (void)thread;
-    qsf_mixer_scan_piece(arg, piece, plamo_head);
-}
+static void scan_plamo(const qsf_pass *p, const qsf_task *t) { qsf_mixer_scan(p, t, plamo_head); }
 
-static void gate_columns(void *arg, uint32_t thread, uint32_t piece)
+static void gate_columns(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const size_t n = p->layer->mix_inner, behind = has_heads(p) ? qsf_mixer_columns(p, QSF_K_MIX_IN) : n;
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
-    for (size_t r = rows.begin; r < rows.end; r++) {
+    for (size_t r = t->begin; r < t->end; r++) {
         float *y = p->b->att + r * p->b->ld_q, *z = p->b->mix + r * p->b->ld_mix + behind;
         p->k->silu_mul(z, z, y, n);
         memcpy(y, z, n * sizeof *y);
     }
 }
 
-void qsf_mamba_run(qsf_pass_job *job)
+void qsf_mamba_list(const qsf_layer *l, qsf_program *g)
 {
-    const qsf_pass *p = job->p;
-    const qsf_matrix *narrow = &p->w->m[QSF_K_MIX_X], *widen = &p->w->m[QSF_K_MIX_STEP];
-    const uint32_t n = p->batch->n;
-    qsf_mixer_in(job);
-    qsf_pass_run(job, QSF_OP_MIX, qsf_mixer_items(p->layer->mix_channels), convolve_x);
-    if (qsf_matrix_takes_codes(p, narrow)) qsf_pass_run(job, QSF_OP_MIX_CODES, n, make_column_codes);
-    qsf_pass_watch(p, QSF_K_MIX_X, p->b->mix, p->b->ld_mix, p->layer->mix_inner, 0, n);
-    qsf_pass_run(job, QSF_OP_MIX_X, qsf_matrix_tiles(narrow), narrow_columns);
-    if (has_norms(p) || qsf_matrix_takes_codes(p, widen))
-        qsf_pass_run(job, QSF_OP_MIX_CODES, n, ready_steps);
-    qsf_pass_watch(p, QSF_K_MIX_STEP, steps_row(p, 0), p->b->ld_mix, p->layer->mix_rank, 0, n);
-    qsf_pass_run(job, QSF_OP_MIX_STEP, qsf_matrix_tiles(widen), widen_steps);
-    if (has_heads(p)) qsf_mixer_scan(job, scan_plamo);
-    else qsf_pass_run(job, QSF_OP_MIX, qsf_mixer_items(p->layer->mix_inner), scan_columns);
-    qsf_pass_run(job, QSF_OP_MIX, n, gate_columns);
-    qsf_mixer_out(job);
+    const bool heads = l->mixer == QSF_MIXER_PLAMO;
+    const uint32_t att = qsf_bit(QSF_BUF_ATT), mix = qsf_bit(QSF_BUF_MIX);
+    qsf_mixer_list_in(g);
+    qsf_mixer_list_columns(g, QSF_WORK_CONVOLVE, l->mix_channels, mix, convolve_x);
+    QSF_ADD(g, .op = QSF_OP_MIX_X, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
+            .in = { .buffer = QSF_BUF_MIX, .cols = l->mix_inner }, .codes = QSF_OP_MIX_CODES,
+            .watch = 1 + QSF_K_MIX_X, .n = 1, .kinds = { QSF_K_MIX_X }, .to = { QSF_BUF_MIX },
+            .to_at = narrow_at, .fn = qsf_product_row);
+    if (heads || l->mix_norms)
+        QSF_ADD(g, .op = QSF_OP_MIX_CODES, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS, .writes = mix,
+                .fn = norm_parts);
+    QSF_ADD(g, .op = QSF_OP_MIX_STEP, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
+            .in = { .buffer = QSF_BUF_MIX, .cols = l->mix_rank, .at = steps_at }, .codes = QSF_OP_MIX_CODES,
+            .watch = 1 + QSF_K_MIX_STEP, .n = 1, .kinds = { QSF_K_MIX_STEP },
+            .bias = { QSF_K_MIX_STEP_BIAS }, .to = { heads ? QSF_BUF_MIX : QSF_BUF_ATT },
+            .to_at = heads ? heads_at : NULL, .fn = qsf_product_row);
+    if (heads) qsf_mixer_list_scan(g, scan_plamo);
+    else qsf_mixer_list_columns(g, QSF_WORK_SCAN, l->mix_inner, att, scan_columns);
+    qsf_mixer_list_rows(g, QSF_WORK_ACTIVATE, att | mix, gate_columns);
+    qsf_mixer_list_out(l, g);
 }

@@ -3,8 +3,8 @@
 #ifndef QSF_MAMBA_H
 #define QSF_MAMBA_H
 
-#include "layers/pass.h"
+#include "layers/program.h"
 
-void qsf_mamba_run(qsf_pass_job *job);
+void qsf_mamba_list(const qsf_layer *l, qsf_program *g);
 
 #endif

@@ -13,13 +13,9 @@ static float *convolved(const qsf_pass *p, size_t r)
     return p->b->mix + r * p->b->ld_mix + p->layer->mix_inner;
 }
 
-static void convolve_all(void *arg, uint32_t thread, uint32_t piece)
+static void convolve_all(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_range mine = qsf_mixer_mine(job, piece, p->layer->mix_channels);
-    (void)thread;
-    qsf_mixer_convolve(p, convolved(p, 0), p->b->ld_mix, mine, true);
+    qsf_mixer_convolve(p, convolved(p, 0), p->b->ld_mix, qsf_mixer_mine(t), true);
 }
 
 static void step_gates(const qsf_pass *p, size_t r, size_t head, float *keep, float *gain)
@@ -39,22 +35,14 @@ static qsf_mixer_head mamba2_head(const qsf_pass *p, size_t head)
                              .skip = p->w->v[QSF_K_MIX_SKIP][head], .gates = step_gates };
 }
 
-static void scan_heads(void *arg, uint32_t thread, uint32_t piece)
-{
-    (void)thread;
-    qsf_mixer_scan_piece(arg, piece, mamba2_head);
-}
+static void scan_heads(const qsf_pass *p, const qsf_task *t) { qsf_mixer_scan(p, t, mamba2_head); }
 
 /* The gate, then the norm of each group, if the model has one. */
-static void gate_rows(void *arg, uint32_t thread, uint32_t piece)
+static void gate_rows(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_range rows = qsf_pass_mine(job, piece);
     const float *weight = p->w->v[QSF_K_MIX_NORM];
     const size_t n = p->layer->mix_inner, each = n / p->layer->mix_groups;
-    (void)thread;
-    for (size_t r = rows.begin; r < rows.end; r++) {
+    for (size_t r = t->begin; r < t->end; r++) {
         float *y = p->b->att + r * p->b->ld_q, *z = p->b->mix + r * p->b->ld_mix;
         p->k->silu_mul(z, z, y, n);
         if (!weight) memcpy(y, z, n * sizeof *y);
@@ -63,12 +51,11 @@ static void gate_rows(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
-void qsf_mamba2_run(qsf_pass_job *job)
+void qsf_mamba2_list(const qsf_layer *l, qsf_program *g)
 {
-    const qsf_pass *p = job->p;
-    qsf_mixer_in(job);
-    qsf_pass_run(job, QSF_OP_MIX, qsf_mixer_items(p->layer->mix_channels), convolve_all);
-    qsf_mixer_scan(job, scan_heads);
-    qsf_pass_run(job, QSF_OP_MIX, p->batch->n, gate_rows);
-    qsf_mixer_out(job);
+    qsf_mixer_list_in(g);
+    qsf_mixer_list_columns(g, QSF_WORK_CONVOLVE, l->mix_channels, qsf_bit(QSF_BUF_MIX), convolve_all);
+    qsf_mixer_list_scan(g, scan_heads);
+    qsf_mixer_list_rows(g, QSF_WORK_ACTIVATE, qsf_bit(QSF_BUF_MIX) | qsf_bit(QSF_BUF_ATT), gate_rows);
+    qsf_mixer_list_out(l, g);
 }

@@ -3,8 +3,8 @@
 #ifndef QSF_MAMBA2_H
 #define QSF_MAMBA2_H
 
-#include "layers/pass.h"
+#include "layers/program.h"
 
-void qsf_mamba2_run(qsf_pass_job *job);
+void qsf_mamba2_list(const qsf_layer *l, qsf_program *g);
 
 #endif

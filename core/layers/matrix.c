@@ -94,7 +94,7 @@ void qsf_matrix_multiply(const qsf_pass *p, const qsf_matrix *m, const float *bi
                          float *y, size_t ldy, qsf_range tiles, uint32_t thread)
 {
     if (tiles.begin >= tiles.end) return;
-    const uint64_t begin = qsf_pass_recorder(p) ? qsf_now(p->platform) : 0;
+    const uint64_t begin = qsf_pass_recorder(p) ? qsf_now(p->cpu->platform) : 0;
     const uint32_t kernel = qsf_matrix_kernel(p, m, in->act.n);
     if (m->lut) multiply_looked_up(p, m, in, y, ldy, tiles, thread);
     else if (kernel < QSF_N_FORMS) multiply_tiles(p, m, in, y, ldy, tiles);
@@ -103,6 +103,6 @@ void qsf_matrix_multiply(const qsf_pass *p, const qsf_matrix *m, const float *bi
     if (m->scale != 1) scale_product(p, m, y, ldy, in->act.n, tiles);
     if (m->out_start) add_outliers(m, in, y, ldy, tiles);
     if (bias) add_bias(p, bias, m->t.rows, y, ldy, in->act.n, tiles);
-    if (p->lora) qsf_lora_up(p, m, y, ldy, tiles);
-    if (begin) qsf_record_product(qsf_pass_recorder(p), m, thread, begin, qsf_now(p->platform));
+    if (p->cpu->lora) qsf_lora_up(p, m, y, ldy, tiles);
+    if (begin) qsf_record_product(qsf_pass_recorder(p), m, thread, begin, qsf_now(p->cpu->platform));
 }

@@ -29,7 +29,7 @@ bool qsf_matrix_takes_codes(const qsf_pass *p, const qsf_matrix *m)
 
 bool qsf_matrix_takes_floats(const qsf_pass *p, const qsf_matrix *m)
 {
-    return m->t.data && (!qsf_matrix_takes_codes(p, m) || m->out_start || p->lora || p->watch);
+    return m->t.data && (!qsf_matrix_takes_codes(p, m) || m->out_start || p->cpu->lora || p->cpu->watch);
 }
 
 uint32_t qsf_matrix_kernel(const qsf_pass *p, const qsf_matrix *m, size_t n)

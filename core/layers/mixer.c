@@ -1,83 +1,60 @@
 /* What mixers with state share: their matrices, a convolution over positions, sums of heads.
  * SPDX-License-Identifier: MIT */
 #include "layers/mixer.h"
-#include "layers/lora.h"
+#include "layers/product.h"
 
-static const uint8_t mixer_inputs[4] = { QSF_K_MIX_IN, QSF_K_MIX_GATE, QSF_K_MIX_BETA, QSF_K_MIX_ALPHA };
+/* ---- rows of a program ---- */
 
-void qsf_mixer_fill(const qsf_pass_job *job, const uint8_t *kinds, size_t n, uint32_t thread, uint32_t piece)
+void qsf_mixer_list_in(qsf_program *g)
 {
-    const qsf_pass *p = job->p;
-    const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
-    const qsf_range mine = qsf_pass_mine(job, piece);
-    size_t at = 0;
-    for (size_t i = 0; i < n; i++) {
-        const qsf_matrix *m = &p->w->m[kinds[i]];
-        if (!m->t.data) continue;
-        const qsf_range tiles = qsf_range_cut(mine, at, qsf_matrix_tiles(m));
-        qsf_matrix_multiply(p, m, NULL, &in, p->b->mix + at * QSF_TILE_ROWS, p->b->ld_mix, tiles, thread);
-        at += qsf_matrix_tiles(m);
-    }
+    QSF_ADD(g, .op = QSF_OP_MIX_IN, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
+            .in = qsf_stream_view(g, QSF_BUF_XN), .codes = QSF_OP_MIX_CODES, .watch = 1 + QSF_K_MIX_IN,
+            .n = 4, .kinds = { QSF_K_MIX_IN, QSF_K_MIX_GATE, QSF_K_MIX_BETA, QSF_K_MIX_ALPHA },
+            .to = { QSF_BUF_MIX, QSF_BUF_MIX, QSF_BUF_MIX, QSF_BUF_MIX }, .fn = qsf_product_row);
 }
 
-static void widen(void *arg, uint32_t thread, uint32_t piece)
+void qsf_mixer_list_out(const qsf_layer *l, qsf_program *g)
 {
-    qsf_mixer_fill(arg, mixer_inputs, QSF_ARRAY_LEN(mixer_inputs), thread, piece);
+    QSF_ADD(g, .op = QSF_OP_MIX_OUT, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
+            .in = { .buffer = QSF_BUF_ATT, .cols = l->mix_inner }, .codes = QSF_OP_MIX_CODES,
+            .watch = 1 + QSF_K_MIX_OUT, .n = 1, .kinds = { QSF_K_MIX_OUT }, .to = { QSF_BUF_TMP },
+            .fn = qsf_product_row);
 }
 
-void qsf_mixer_in(qsf_pass_job *job)
+void qsf_mixer_list_columns(qsf_program *g, uint8_t work, uint32_t cols, uint32_t writes, qsf_row_fn *fn)
 {
-    size_t tiles = 0;
-    for (size_t i = 0; i < QSF_ARRAY_LEN(mixer_inputs); i++)
-        tiles += qsf_matrix_tiles(&job->p->w->m[mixer_inputs[i]]);
-    qsf_pass_run(job, QSF_OP_MIX_IN, tiles, widen);
+    QSF_ADD(g, .op = QSF_OP_MIX, .work = work, .over = QSF_OVER_COLUMNS, .cols = cols, .writes = writes,
+            .fn = fn);
 }
 
-static qsf_matrix_in mixed(const qsf_pass *p)
+void qsf_mixer_list_scan(qsf_program *g, qsf_row_fn *fn)
 {
-    return qsf_matrix_input(p, p->b->att, p->b->ld_q, p->layer->mix_inner, 0, p->batch->n);
+    QSF_ADD(g, .op = QSF_OP_MIX, .work = QSF_WORK_SCAN, .over = QSF_OVER_SCAN,
+            .writes = qsf_bit(QSF_BUF_ATT), .fn = fn);
 }
 
-static void ready_mixed(void *arg, uint32_t thread, uint32_t piece)
+void qsf_mixer_list_rows(qsf_program *g, uint8_t work, uint32_t writes, qsf_row_fn *fn)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_matrix_in in = mixed(job->p);
-    qsf_rows_ready(job->p, (const uint8_t[]){ QSF_K_MIX_OUT }, 1, &in, qsf_pass_mine(job, piece), thread);
+    QSF_ADD(g, .op = QSF_OP_MIX, .work = work, .over = QSF_OVER_ROWS, .writes = writes, .fn = fn);
 }
 
-static void narrow_mixed(void *arg, uint32_t thread, uint32_t piece)
-{
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_matrix_in in = mixed(p);
-    qsf_matrix_multiply(p, &p->w->m[QSF_K_MIX_OUT], NULL, &in, p->b->tmp, p->b->ld_embd,
-                        qsf_pass_mine(job, piece), thread);
-}
-
-void qsf_mixer_out(qsf_pass_job *job)
-{
-    const qsf_pass *p = job->p;
-    const qsf_matrix *out = &p->w->m[QSF_K_MIX_OUT];
-    if (qsf_rows_need(p, QSF_K_MIX_OUT)) qsf_pass_run(job, QSF_OP_MIX_CODES, p->batch->n, ready_mixed);
-    qsf_pass_watch(p, QSF_K_MIX_OUT, p->b->att, p->b->ld_q, p->layer->mix_inner, 0, p->batch->n);
-    qsf_pass_run(job, QSF_OP_MIX_OUT, qsf_matrix_tiles(out), narrow_mixed);
-}
+/* ---- state and columns ---- */
 
 const float *qsf_mixer_before(const qsf_pass *p, size_t r)
 {
     const qsf_batch_row *row = &p->batch->rows[r];
-    return (const float *)(const void *)(qsf_state_before(p->state, row->seq, row->pos) + p->state_place);
+    const uint8_t *before = qsf_state_before(p->cpu->state, row->seq, row->pos);
+    return (const float *)(const void *)(before + p->place.state);
 }
 
 float *qsf_mixer_after(const qsf_pass *p, size_t r)
 {
-    return (float *)(void *)(qsf_state_after(p->state, p->batch->rows[r].seq) + p->state_place);
+    return (float *)(void *)(qsf_state_after(p->cpu->state, p->batch->rows[r].seq) + p->place.state);
 }
 
-qsf_range qsf_mixer_mine(const qsf_pass_job *job, uint32_t piece, size_t columns)
+qsf_range qsf_mixer_mine(const qsf_task *t)
 {
-    const qsf_range tiles = qsf_pass_mine(job, piece);
-    return (qsf_range){ tiles.begin * QSF_TILE_ROWS, QSF_MIN(tiles.end * QSF_TILE_ROWS, columns) };
+    return (qsf_range){ t->begin * QSF_TILE_ROWS, QSF_MIN(t->end * QSF_TILE_ROWS, t->row->cols) };
 }
 
 size_t qsf_mixer_run(const qsf_pass *p, size_t r)
@@ -106,7 +83,10 @@ void qsf_mixer_convolve(const qsf_pass *p, float *x, size_t ld, qsf_range channe
 
 enum { SCAN_ROWS = 64 };        /* of a head, at most, that are an item of the job */
 
-static size_t scan_parts(const qsf_layer *l) { return qsf_ceil_div(l->mix_inner / l->mix_heads, SCAN_ROWS); }
+size_t qsf_mixer_scan_parts(const qsf_layer *l)
+{
+    return qsf_ceil_div(l->mix_inner / l->mix_heads, SCAN_ROWS);
+}
 
 /* Rows of a head's sums, from `first` on. */
 static void scan_part(const qsf_pass *p, const qsf_mixer_head *h, size_t head, size_t first, size_t rows)
@@ -128,21 +108,13 @@ static void scan_part(const qsf_pass *p, const qsf_mixer_head *h, size_t head, s
     }
 }
 
-void qsf_mixer_scan_piece(const qsf_pass_job *job, uint32_t piece,
-                          qsf_mixer_head (*head_of)(const qsf_pass *p, size_t head))
+void qsf_mixer_scan(const qsf_pass *p, const qsf_task *t,
+                    qsf_mixer_head (*head_of)(const qsf_pass *p, size_t head))
 {
-    const qsf_pass *p = job->p;
-    const qsf_range mine = qsf_pass_mine(job, piece);
-    const size_t parts = scan_parts(p->layer), cols = p->layer->mix_inner / p->layer->mix_heads;
-    for (size_t i = mine.begin; i < mine.end; i++) {
+    const size_t parts = qsf_mixer_scan_parts(p->layer), cols = p->layer->mix_inner / p->layer->mix_heads;
+    for (size_t i = t->begin; i < t->end; i++) {
         const size_t head = i / parts, first = i % parts * SCAN_ROWS;
         const qsf_mixer_head h = head_of(p, head);
         scan_part(p, &h, head, first, QSF_MIN(cols - first, SCAN_ROWS));
     }
-}
-
-void qsf_mixer_scan(qsf_pass_job *job, void (*piece)(void *job, uint32_t thread, uint32_t piece))
-{
-    const qsf_layer *l = job->p->layer;
-    qsf_pass_run(job, QSF_OP_MIX, l->mix_heads * scan_parts(l), piece);
 }

@@ -4,14 +4,18 @@
 #define QSF_MIXER_H
 
 #include "layers/matrix.h"
+#include "layers/program.h"
 
 /* First: mix = xn . in, followed by gate, beta and alpha if the mixer has them, each beginning at a
  * whole tile. */
-void qsf_mixer_in(qsf_pass_job *job);
-/* The same as a piece of a job, for those of n kinds of matrices that the layer has. */
-void qsf_mixer_fill(const qsf_pass_job *job, const uint8_t *kinds, size_t n, uint32_t thread, uint32_t piece);
+void qsf_mixer_list_in(qsf_program *g);
 /* Afterwards: tmp = att . out, of the layer's mix_inner columns. */
-void qsf_mixer_out(qsf_pass_job *job);
+void qsf_mixer_list_out(const qsf_layer *l, qsf_program *g);
+/* In between: a row over columns, one over the parts of heads, one over the batch's rows. */
+void qsf_mixer_list_columns(qsf_program *g, uint8_t work, uint32_t cols, uint32_t writes, qsf_row_fn *fn);
+void qsf_mixer_list_scan(qsf_program *g, qsf_row_fn *fn);
+void qsf_mixer_list_rows(qsf_program *g, uint8_t work, uint32_t writes, qsf_row_fn *fn);
+
 /* Of row r of the batch: the layer's part of the state before it, and of what it leaves.  Both may
  * be the same bytes. */
 const float *qsf_mixer_before(const qsf_pass *p, size_t r);
@@ -28,9 +32,8 @@ static inline float qsf_softplus(float x) { return x > 20 ? x : (float)log(1 + e
  * state: it is then read and written once for all of them, and the rows' data is still in the CPU's
  * cache. */
 enum { QSF_MIXER_ROWS = 16 };
-/* Jobs over columns have items of a tile's width, whose edges do not depend on threads. */
-static inline size_t qsf_mixer_items(size_t columns) { return qsf_ceil_div(columns, QSF_TILE_ROWS); }
-qsf_range qsf_mixer_mine(const qsf_pass_job *job, uint32_t piece, size_t columns);
+/* The columns of a piece of QSF_OVER_COLUMNS, whose edges do not depend on threads. */
+qsf_range qsf_mixer_mine(const qsf_task *t);
 /* How many rows from r on are consecutive rows of one sequence, at most QSF_MIXER_ROWS. */
 size_t qsf_mixer_run(const qsf_pass *p, size_t r);
 
@@ -46,10 +49,11 @@ typedef struct qsf_mixer_head {
     bool         correct;
     void       (*gates)(const qsf_pass *p, size_t r, size_t head, float *keep, float *gain);
 } qsf_mixer_head;
-/* att = what all rows read from the sums, which follow the state's first part.  Heads, or parts of
- * them, are the job's items. */
-void qsf_mixer_scan(qsf_pass_job *job, void (*piece)(void *job, uint32_t thread, uint32_t piece));
-void qsf_mixer_scan_piece(const qsf_pass_job *job, uint32_t piece,
-                          qsf_mixer_head (*head)(const qsf_pass *p, size_t head));
+/* att = what all rows read from the sums, which follow the state's first part, for a piece of
+ * QSF_OVER_SCAN. */
+void   qsf_mixer_scan(const qsf_pass *p, const qsf_task *t,
+                      qsf_mixer_head (*head)(const qsf_pass *p, size_t head));
+/* The parts that a head has in QSF_OVER_SCAN. */
+size_t qsf_mixer_scan_parts(const qsf_layer *l);
 
 #endif

@@ -32,8 +32,6 @@ enum { QSF_OP_PRODUCTS = 4 };   /* matrices of one operation */
 typedef struct qsf_op_row {
     const char *name;           /* released names never change */
     uint8_t     use;            /* qsf_op_use */
-    /* matrices of the layer that it multiplies, if they are there */
-    uint8_t     n, kinds[QSF_OP_PRODUCTS];
 } qsf_op_row;
 extern const qsf_op_row qsf_ops[QSF_N_OPS];
 

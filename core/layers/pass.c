@@ -1,4 +1,4 @@
-/* What all parts of a pass share: norms, angles, jobs.
+/* What all parts of a pass share: norms, angles, operations.
  * SPDX-License-Identifier: MIT */
 #include "layers/matrix.h"
 
@@ -24,8 +24,8 @@ void qsf_pass_norm(const qsf_pass *p, qsf_norm norm, float *y, const float *x, c
 
 void qsf_pass_angles(const qsf_pass *p, uint32_t r)
 {
-    for (uint32_t i = 0; i < p->n_ropes; i++) {
-        const qsf_rope *t = &p->ropes[i];
+    for (uint32_t i = 0; i < p->cpu->n_ropes; i++) {
+        const qsf_rope *t = &p->cpu->ropes[i];
         const size_t at = (size_t)r * t->half;
         qsf_rope_angles(t, p->batch->rows[r].pos, t->cos + at, t->sin + at);
     }
@@ -35,35 +35,30 @@ void qsf_pass_give(const qsf_pass *p, uint32_t kind, const float *x, size_t ld, 
                    uint32_t n)
 {
     const qsf_watched w = { .layer = p->number, .kind = kind, .x = x, .ld = ld, .cols = (uint32_t)cols,
-                            .n = n, .rows = p->batch->rows + first, .k = p->k, .pool = p->pool };
-    p->watch->fn(p->watch->user, &w);
-}
-
-qsf_pass_job qsf_pass_begin(const qsf_pass *p)
-{
-    return (qsf_pass_job){ .p = p, .clock = qsf_now(p->platform) };
+                            .n = n, .rows = p->batch->rows + first, .k = p->k, .pool = p->cpu->pool };
+    p->cpu->watch->fn(p->cpu->watch->user, &w);
 }
 
 static uint64_t pass_account(const qsf_pass *p, qsf_op_run *run)
 {
-    const uint64_t now = qsf_now(p->platform);
-    qsf_account_op(p->account, run->op, now - run->begin);
+    const uint64_t now = qsf_now(p->cpu->platform);
+    qsf_account_op(p->cpu->account, run->op, now - run->begin);
     if (run->tiles)
         run->products[0].rows = QSF_TILE_ROWS * atomic_load_explicit(run->tiles, memory_order_relaxed);
     for (uint32_t i = 0; i < run->n_products; i++) {
         qsf_product *product = &run->products[i];
         product->kernel = qsf_matrix_kernel(p, product->m, product->n);
-        qsf_account_product(p->account, product);
+        qsf_account_product(p->cpu->account, product);
     }
     if (!qsf_pass_recorder(p)) return now;
     qsf_record_op(qsf_pass_recorder(p), run, p->number, p->batch->n, now);
-    return qsf_now(p->platform);        /* writing records counts for no operation */
+    return qsf_now(p->cpu->platform);        /* writing records counts for no operation */
 }
 
 uint64_t qsf_pass_share(const qsf_pass *p, qsf_op_run *run)
 {
-    if (qsf_pass_recorder(p)) qsf_record_pool(qsf_pass_recorder(p), p->pool, run);
-    else qsf_pool_run(p->pool, run->n_pieces, run->size, run->fn, run->arg);
+    if (qsf_pass_recorder(p)) qsf_record_pool(qsf_pass_recorder(p), p->cpu->pool, run);
+    else qsf_pool_run(p->cpu->pool, run->n_pieces, run->size, run->fn, run->arg);
     return pass_account(p, run);
 }
 
@@ -72,23 +67,4 @@ uint64_t qsf_pass_alone(const qsf_pass *p, qsf_op op, uint64_t begin)
     qsf_op_run run = { .op = op, .begin = begin };
     if (qsf_pass_recorder(p)) qsf_record_none(qsf_pass_recorder(p));
     return pass_account(p, &run);
-}
-
-void qsf_pass_run(qsf_pass_job *job, qsf_op op, size_t items,
-                  void (*fn)(void *job, uint32_t thread, uint32_t piece))
-{
-    const qsf_pass *p = job->p;
-    const qsf_op_row *row = &qsf_ops[op];
-    const uint32_t n = p->batch->n, most = 4 * qsf_pool_pieces(p->pool, items);
-    job->items = items;
-    job->n_pieces = qsf_pool_pieces(p->pool, items);
-    if (n > QSF_ATTENTION_ROWS)         /* a piece of a prompt is long */
-        job->n_pieces = (uint32_t)QSF_MIN(QSF_MIN(most, items), QSF_POOL_PIECES);
-    qsf_op_run run = { .op = op, .begin = job->clock, .n_pieces = job->n_pieces, .size = n, .fn = fn,
-                       .arg = job };
-    for (uint32_t i = 0; i < row->n; i++) {
-        const qsf_matrix *m = &p->w->m[row->kinds[i]];
-        if (m->t.data) run.products[run.n_products++] = (qsf_product){ m, m->t.rows, n, 0 };
-    }
-    job->clock = qsf_pass_share(p, &run);
 }

@@ -6,56 +6,34 @@
 #ifndef QSF_PASS_H
 #define QSF_PASS_H
 
-#include "base/pool.h"
 #include "layers/batch.h"
 #include "layers/buffers.h"
-#include "layers/key_bias.h"
-#include "layers/kv.h"
-#include "layers/kv_attention.h"
-#include "layers/recorder.h"
-#include "layers/reducer.h"
-#include "layers/rope.h"
-#include "layers/state.h"
-#include "layers/watch.h"
-#include "weights/experts.h"
+#include "layers/cpu.h"
 #include "weights/layers.h"
 
-#include <stdatomic.h>
+/* Where a layer's bytes lie in what sequences keep. */
+typedef struct qsf_layer_place {
+    uint32_t kv;            /* in the KV cache, which does not count layers that `quality` leaves out */
+    size_t   state;         /* in a slot of state */
+} qsf_layer_place;
 
 typedef struct qsf_pass {
     const qsf_hparams *hp;
     const qsf_context_options *o;       /* as granted */
-    const qsf_kernels  *k;
-    const qsf_platform *platform;       /* for the time */
-    qsf_pool           *pool;
-    const qsf_batch    *batch;
-    const qsf_buffers  *b;              /* output, too */
-    const qsf_rope     *ropes;          /* [n_ropes] output, too */
-    uint32_t            n_ropes;
-    const qsf_kv       *kv;             /* output, too */
-    const qsf_state    *state;          /* output, too; NULL: no layer of the model has any */
-    size_t              state_place;    /* of the layer's part in a slot */
-    const qsf_key_bias *key_bias;
-    const qsf_kv_attention *kv_attention;       /* output, too */
-    qsf_experts        *experts;        /* output; NULL: a layer's weights have them */
-    qsf_expert_walk    *walk;           /* output: through these; not without them */
-    const qsf_weights  *w;              /* of the layer; for embedding and head: of their unit */
-    const qsf_layer    *layer;          /* NULL for embedding and head */
-    int32_t             number;         /* of the layer; -1 for embedding and head */
-    /* index in the KV cache, which does not count layers that `quality` leaves out */
-    uint32_t            kv_layer;
-    qsf_account        *account;        /* output: where the time goes */
-    qsf_recorder       *recorder;       /* output; NULL: nothing is recorded */
-    atomic_bool        *not_finite;     /* output: a layer's or the head's result has a NaN or an infinity */
-    const struct qsf_lora *lora;        /* output, too; NULL: no sequence has adapters */
-    const qsf_watch    *watch;          /* NULL: not watched */
-    qsf_reducer        *reducer;        /* output; of shares of layers */
+    const qsf_kernels *k;
+    const qsf_batch   *batch;
+    const qsf_buffers *b;               /* output, too */
+    const qsf_cpu     *cpu;             /* output, too */
+    const qsf_weights *w;               /* of the layer; for embedding and head: of their unit */
+    const qsf_layer   *layer;           /* NULL for embedding and head */
+    int32_t            number;          /* of the layer; -1 for embedding and head */
+    qsf_layer_place    place;
 } qsf_pass;
 
 /* Reports NaN and infinities before rounding, a maximum or a top-k choice would hide them. */
 static inline void qsf_pass_check(const qsf_pass *p, const float *x, size_t n)
 {
-    if (!qsf_all_finite(x, n)) atomic_store_explicit(p->not_finite, true, memory_order_relaxed);
+    if (!qsf_all_finite(x, n)) atomic_store_explicit(p->cpu->not_finite, true, memory_order_relaxed);
 }
 
 /* NULL: nothing is recorded. */
@@ -65,7 +43,7 @@ static inline qsf_recorder *qsf_pass_recorder(const qsf_pass *p)
     (void)p;
     return NULL;
 #else
-    return p->recorder;
+    return p->cpu->recorder;
 #endif
 }
 
@@ -79,7 +57,7 @@ static inline void qsf_pass_watch(const qsf_pass *p, uint32_t kind, const float 
 #if defined(QSF_NO_RECORD)
     (void)p, (void)kind, (void)x, (void)ld, (void)cols, (void)first, (void)n;
 #else
-    if (p->watch) qsf_pass_give(p, kind, x, ld, cols, first, n);
+    if (p->cpu->watch) qsf_pass_give(p, kind, x, ld, cols, first, n);
 #endif
 }
 
@@ -89,28 +67,10 @@ void qsf_pass_norm(const qsf_pass *p, qsf_norm norm, float *y, const float *x, c
 /* The rotary angles of row r of the batch. */
 void qsf_pass_angles(const qsf_pass *p, uint32_t r);
 
-/* A layer is a row of jobs.  The pool's threads take pieces of each, which are rows, tiles or
- * heads; a piece gets the job as its argument. */
-typedef struct qsf_pass_job {
-    const qsf_pass *p;
-    size_t   items;             /* of the job under way, which its pieces share */
-    uint32_t n_pieces;
-    uint64_t clock;             /* when the last job was over */
-} qsf_pass_job;
-
-qsf_pass_job qsf_pass_begin(const qsf_pass *p);
-/* Runs a job of `items` items; all of it is done when this returns.  The time since the last job is
- * charged to the operation. */
-void qsf_pass_run(qsf_pass_job *job, qsf_op op, size_t items,
-                  void (*fn)(void *job, uint32_t thread, uint32_t piece));
-/* Runs the operation that run describes on the pool's threads, outside of a layer's job.  Returns
- * the time when it ended. */
+/* Runs the operation that run describes on the pool's threads.  Returns the time when it
+ * ended. */
 uint64_t qsf_pass_share(const qsf_pass *p, qsf_op_run *run);
 /* Accounts for an operation that the caller has done alone since `begin`.  Returns the time now. */
 uint64_t qsf_pass_alone(const qsf_pass *p, qsf_op op, uint64_t begin);
-static inline qsf_range qsf_pass_mine(const qsf_pass_job *job, uint32_t piece)
-{
-    return qsf_range_of(job->items, piece, job->n_pieces);
-}
 
 #endif

@@ -1,38 +1,30 @@
-/* A product of all rows of a batch as jobs of their own: codes, if the matrix takes them, then
- * it.
+/* Products of all rows of a batch.
  * SPDX-License-Identifier: MIT */
-#include "layers/lora.h"
 #include "layers/product.h"
 
-typedef struct product_job {
-    qsf_pass_job job;           /* first: its pieces get this */
-    qsf_matrix_in in;
-    const qsf_product_to *to;
-} product_job;
-
-static void product_codes(void *arg, uint32_t thread, uint32_t piece)
+qsf_matrix_in qsf_view_in(const qsf_pass *p, const qsf_view *v)
 {
-    const product_job *a = arg;
-    const uint8_t kinds[] = { (uint8_t)a->to->kind };
-    qsf_rows_ready(a->job.p, kinds, 1, &a->in, qsf_pass_mine(&a->job, piece), thread);
+    size_t ld;
+    const float *x = qsf_buffer_of(p->b, v->buffer, &ld);
+    return qsf_matrix_input(p, x + v->first + (v->at ? v->at(p) : 0), ld, v->cols, 0, p->batch->n);
 }
 
-static void product_multiply(void *arg, uint32_t thread, uint32_t piece)
+void qsf_product_row(const qsf_pass *p, const qsf_task *t)
 {
-    const product_job *a = arg;
-    const qsf_pass *p = a->job.p;
-    qsf_matrix_multiply(p, &p->w->m[a->to->kind], a->to->bias, &a->in, a->to->y, a->to->ldy,
-                        qsf_pass_mine(&a->job, piece), thread);
-}
-
-void qsf_product_run(qsf_pass_job *job, const qsf_product_to *to)
-{
-    const qsf_pass *p = job->p;
-    const qsf_matrix *m = &p->w->m[to->kind];
-    const uint32_t n = p->batch->n;
-    product_job a = { .job = *job, .to = to, .in = qsf_matrix_input(p, to->x, to->ld, to->cols, 0, n) };
-    if (qsf_rows_need(p, to->kind)) qsf_pass_run(&a.job, to->codes, n, product_codes);
-    qsf_pass_watch(p, to->kind, to->x, to->ld, to->cols, 0, n);
-    qsf_pass_run(&a.job, to->op, qsf_matrix_tiles(m), product_multiply);
-    *job = a.job;
+    const qsf_program_row *row = t->row;
+    const qsf_matrix_in in = qsf_view_in(p, &row->in);
+    const qsf_range mine = { t->begin, t->end };
+    size_t at = 0, column = row->to_first + (row->to_at ? row->to_at(p) : 0);
+    for (uint32_t i = 0; i < row->n; i++) {
+        const qsf_matrix *m = &p->w->m[row->kinds[i]];
+        const size_t tiles = qsf_matrix_tiles(m);
+        if (i && row->to[i] != row->to[i - 1]) column = 0;
+        if (!tiles) continue;
+        size_t ld;
+        float *y = qsf_buffer_of(p->b, row->to[i], &ld) + column;
+        qsf_matrix_multiply(p, m, row->bias[i] ? p->w->v[row->bias[i]] : NULL, &in, y, ld,
+                            qsf_range_cut(mine, at, tiles), t->thread);
+        at += tiles;
+        column += tiles * QSF_TILE_ROWS;
+    }
 }

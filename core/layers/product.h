@@ -1,22 +1,14 @@
-/* A product of all rows of a batch as jobs of their own: codes, if the matrix takes them, then
- * it.
+/* Products of all rows of a batch: what most rows of a program do.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_PRODUCT_H
 #define QSF_PRODUCT_H
 
 #include "layers/matrix.h"
+#include "layers/program.h"
 
-/* y[n][ldy] = x[n][ld] . the layer's matrix of this kind + bias, n of the batch. */
-typedef struct qsf_product_to {
-    uint32_t     kind;
-    const float *x;
-    size_t       ld, cols;
-    float       *y;
-    size_t       ldy;
-    const float *bias;          /* may be NULL */
-    qsf_op       codes, op;     /* whose time the two jobs are */
-} qsf_product_to;
-
-void qsf_product_run(qsf_pass_job *job, const qsf_product_to *to);
+/* The rows of a view, as matrices take them. */
+qsf_matrix_in qsf_view_in(const qsf_pass *p, const qsf_view *v);
+/* The function of a product's row: its matrices times `in`, plus biases, to the buffers named. */
+void qsf_product_row(const qsf_pass *p, const qsf_task *t);
 
 #endif

@@ -9,16 +9,19 @@
  * The first layer's values go through all layers; each says what it takes of them. */
 #include "layers/rwkv.h"
 #include "layers/feed_forward_plain.h"
-#include "layers/lora.h"
 #include "layers/mixer.h"
 #include "layers/product.h"
 
 /* Parts of a row; the second to seventh in the order of their shares. */
 enum { RWKV_FAR, RWKV_R, RWKV_W, RWKV_K, RWKV_V, RWKV_A, RWKV_G, RWKV_LOW };
 
+static uint32_t part_at(const qsf_hparams *hp, int part)
+{
+    return (uint32_t)part * (uint32_t)qsf_round_up(hp->n_embd, QSF_TILE_ROWS);
+}
 static float *part_of(const qsf_pass *p, size_t r, int part)
 {
-    return p->b->mix + r * p->b->ld_mix + (size_t)part * qsf_round_up(p->hp->n_embd, QSF_TILE_ROWS);
+    return p->b->mix + r * p->b->ld_mix + part_at(p->hp, part);
 }
 
 static float sigmoid(float x) { return 1 / (1 + (float)exp(-x)); }
@@ -39,20 +42,15 @@ static void shift_columns(const qsf_pass *p, qsf_range columns, size_t at)
     }
 }
 
-static void shift_mixer(void *arg, uint32_t thread, uint32_t piece)
+static void shift_mixer(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    (void)thread;
-    shift_columns(job->p, qsf_mixer_mine(job, piece, job->p->hp->n_embd), 0);
+    shift_columns(p, qsf_mixer_mine(t), 0);
 }
 
-static void shift_feed_forward(void *arg, uint32_t thread, uint32_t piece)
+static void shift_feed_forward(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_layer *l = job->p->layer;
-    (void)thread;
-    shift_columns(job->p, qsf_mixer_mine(job, piece, job->p->hp->n_embd),
-                  l->mix_channels + (size_t)l->mix_inner * l->mix_state);
+    const qsf_layer *l = p->layer;
+    shift_columns(p, qsf_mixer_mine(t), l->mix_channels + (size_t)l->mix_inner * l->mix_state);
 }
 
 /* y = xn + share * far */
@@ -62,92 +60,85 @@ static void take_share(const qsf_pass *p, size_t r, const float *share, float *y
     for (size_t i = 0; i < p->hp->n_embd; i++) y[i] = x[i] + far[i] * share[i];
 }
 
-/* A job for the rows of one share, which go to tmp. */
-typedef struct rwkv_share { qsf_pass_job job; int part; } rwkv_share;
-
-static void share_rows(void *arg, uint32_t thread, uint32_t piece)
+/* One share, t->row->of, of all rows goes to tmp. */
+static void share_rows(const qsf_pass *p, const qsf_task *t)
 {
-    const rwkv_share *s = arg;
-    const qsf_pass *p = s->job.p;
-    const qsf_range rows = qsf_pass_mine(&s->job, piece);
-    const float *share = p->w->v[QSF_K_MIX_LERP] + (size_t)(s->part - RWKV_R) * p->hp->n_embd;
-    (void)thread;
-    for (size_t r = rows.begin; r < rows.end; r++) take_share(p, r, share, p->b->tmp + r * p->b->ld_embd);
-}
-
-static void rwkv_rows(qsf_pass_job *job, int part, void (*fn)(void *arg, uint32_t thread, uint32_t piece))
-{
-    rwkv_share s = { .job = *job, .part = part };
-    qsf_pass_run(&s.job, QSF_OP_MIX, job->p->batch->n, fn);
-    *job = s.job;
-}
-
-/* ---- matrices ---- */
-
-/* part = tmp . matrix */
-static void rwkv_multiply(qsf_pass_job *job, uint32_t kind, int part)
-{
-    const qsf_pass *p = job->p;
-    const qsf_product_to to = { .kind = kind, .x = p->b->tmp, .ld = p->b->ld_embd, .cols = p->hp->n_embd,
-                                .y = part_of(p, 0, part), .ldy = p->b->ld_mix,
-                                .codes = QSF_OP_MIX_CODES, .op = QSF_OP_MIX_IN };
-    qsf_product_run(job, &to);
+    const float *share = p->w->v[QSF_K_MIX_LERP] + (size_t)(t->row->of - RWKV_R) * p->hp->n_embd;
+    for (size_t r = t->begin; r < t->end; r++) take_share(p, r, share, p->b->tmp + r * p->b->ld_embd);
 }
 
 /* Between a pair of matrices: tanh of what becomes decays, sigmoid of what becomes gates. */
-static void bend_rows(void *arg, uint32_t thread, uint32_t piece)
+static void bend_rows(const qsf_pass *p, const qsf_task *t)
 {
-    const rwkv_share *s = arg;
-    const qsf_layer *l = s->job.p->layer;
-    const qsf_range rows = qsf_pass_mine(&s->job, piece);
-    (void)thread;
-    for (size_t r = rows.begin; r < rows.end; r++) {
-        float *x = part_of(s->job.p, r, RWKV_LOW);
-        for (size_t i = 0; s->part == RWKV_W && i < l->mix_rank; i++) x[i] = 2 * sigmoid(2 * x[i]) - 1;
-        for (size_t i = 0; s->part == RWKV_G && i < l->mix_gate; i++) x[i] = sigmoid(x[i]);
+    const qsf_layer *l = p->layer;
+    for (size_t r = t->begin; r < t->end; r++) {
+        float *x = part_of(p, r, RWKV_LOW);
+        for (size_t i = 0; t->row->of == RWKV_W && i < l->mix_rank; i++) x[i] = 2 * sigmoid(2 * x[i]) - 1;
+        for (size_t i = 0; t->row->of == RWKV_G && i < l->mix_gate; i++) x[i] = sigmoid(x[i]);
     }
 }
 
-/* A pair of matrices applied to tmp: the first makes narrow rows of `columns` columns, the second
- * widens them to a part and adds a bias.  bias: the kind of its vector, QSF_N_KINDS: none. */
-typedef struct rwkv_pair { uint32_t in, out, bias, columns; } rwkv_pair;
+/* ---- rows of the program ---- */
 
-static void rwkv_narrow(qsf_pass_job *job, const rwkv_pair *pair, int part, float *y, size_t ldy)
+static void list_rows(qsf_program *g, int part, uint8_t work, uint8_t to, qsf_row_fn *fn)
 {
-    const qsf_pass *p = job->p;
-    const qsf_product_to to = { .kind = pair->out, .x = part_of(p, 0, RWKV_LOW), .ld = p->b->ld_mix,
-                                .cols = pair->columns, .y = y, .ldy = ldy,
-                                .bias = pair->bias < QSF_N_KINDS ? p->w->v[pair->bias] : NULL,
-                                .codes = QSF_OP_MIX_CODES, .op = QSF_OP_MIX_STEP };
-    rwkv_multiply(job, pair->in, RWKV_LOW);
-    if (part == RWKV_W || part == RWKV_G) rwkv_rows(job, part, bend_rows);
-    qsf_product_run(job, &to);
+    QSF_ADD(g, .op = QSF_OP_MIX, .work = work, .over = QSF_OVER_ROWS, .of = (uint8_t)part,
+            .writes = qsf_bit(to), .fn = fn);
+}
+
+/* part = tmp . matrix */
+static void list_product(qsf_program *g, uint8_t kind, int part)
+{
+    QSF_ADD(g, .op = QSF_OP_MIX_IN, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
+            .in = qsf_stream_view(g, QSF_BUF_TMP), .codes = QSF_OP_MIX_CODES, .watch = (uint8_t)(1 + kind),
+            .n = 1, .kinds = { kind }, .to = { QSF_BUF_MIX }, .to_first = part_at(g->hp, part),
+            .fn = qsf_product_row);
+}
+
+/* A share of the rows, and its matrix. */
+static void list_share(qsf_program *g, uint8_t kind, int part)
+{
+    list_rows(g, part, QSF_WORK_SHIFT, QSF_BUF_TMP, share_rows);
+    list_product(g, kind, part);
+}
+
+/* A pair of matrices applied to tmp: the first makes narrow rows of `columns` columns, the second
+ * widens them to a part (or, with `to`, to another buffer) and adds a bias, if one is named. */
+typedef struct rwkv_pair { uint8_t in, out, bias, to; uint32_t columns; } rwkv_pair;
+
+static void list_pair(qsf_program *g, int part, rwkv_pair pair)
+{
+    const uint8_t to = pair.to ? pair.to : QSF_BUF_MIX;
+    list_product(g, pair.in, RWKV_LOW);
+    if (part == RWKV_W || part == RWKV_G) list_rows(g, part, QSF_WORK_ACTIVATE, QSF_BUF_MIX, bend_rows);
+    QSF_ADD(g, .op = QSF_OP_MIX_STEP, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
+            .in = { .buffer = QSF_BUF_MIX, .cols = pair.columns, .first = part_at(g->hp, RWKV_LOW) },
+            .codes = QSF_OP_MIX_CODES, .watch = (uint8_t)(1 + pair.out), .n = 1, .kinds = { pair.out },
+            .bias = { pair.bias }, .to = { to }, .to_first = pair.to ? 0 : part_at(g->hp, part),
+            .fn = qsf_product_row);
+}
+
+static void list_share_pair(qsf_program *g, int part, rwkv_pair pair)
+{
+    list_rows(g, part, QSF_WORK_SHIFT, QSF_BUF_TMP, share_rows);
+    list_pair(g, part, pair);
 }
 
 /* All that the sums take; shares of the first layer's values are in att. */
-static void rwkv_inputs(qsf_pass_job *job)
+static void list_inputs(const qsf_layer *l, qsf_program *g)
 {
-    const qsf_pass *p = job->p;
-    const qsf_layer *l = p->layer;
-    const size_t ld = p->b->ld_mix;
-    const rwkv_pair decay = { QSF_K_MIX_X, QSF_K_MIX_STEP, QSF_K_MIX_STEP_BIAS, l->mix_rank };
-    const rwkv_pair first = { QSF_K_MIX_FIRST_IN, QSF_K_MIX_FIRST_OUT, QSF_K_MIX_FIRST_BIAS, l->mix_first };
-    const rwkv_pair rate = { QSF_K_MIX_RATE_IN, QSF_K_MIX_RATE_OUT, QSF_K_MIX_RATE_BIAS, l->mix_rate };
-    const rwkv_pair gate = { QSF_K_MIX_GATE_IN, QSF_K_MIX_GATE_OUT, QSF_N_KINDS, l->mix_gate };
-    rwkv_rows(job, RWKV_R, share_rows);
-    rwkv_multiply(job, QSF_K_MIX_IN, RWKV_R);
-    rwkv_rows(job, RWKV_W, share_rows);
-    rwkv_narrow(job, &decay, RWKV_W, part_of(p, 0, RWKV_W), ld);
-    rwkv_rows(job, RWKV_K, share_rows);
-    rwkv_multiply(job, QSF_K_MIX_KEY, RWKV_K);
-    rwkv_rows(job, RWKV_V, share_rows);
-    rwkv_multiply(job, QSF_K_MIX_VALUE, RWKV_V);
-    if (l->mix_first) rwkv_narrow(job, &first, RWKV_V, p->b->att, p->b->ld_q);
-    rwkv_rows(job, RWKV_A, share_rows);
-    rwkv_narrow(job, &rate, RWKV_A, part_of(p, 0, RWKV_A), ld);
-    if (!l->mix_gate) return;
-    rwkv_rows(job, RWKV_G, share_rows);
-    rwkv_narrow(job, &gate, RWKV_G, part_of(p, 0, RWKV_G), ld);
+    list_share(g, QSF_K_MIX_IN, RWKV_R);
+    list_share_pair(g, RWKV_W, (rwkv_pair){ QSF_K_MIX_X, QSF_K_MIX_STEP, QSF_K_MIX_STEP_BIAS, 0,
+                                            l->mix_rank });
+    list_share(g, QSF_K_MIX_KEY, RWKV_K);
+    list_share(g, QSF_K_MIX_VALUE, RWKV_V);
+    if (l->mix_first)
+        list_pair(g, RWKV_V, (rwkv_pair){ QSF_K_MIX_FIRST_IN, QSF_K_MIX_FIRST_OUT, QSF_K_MIX_FIRST_BIAS,
+                                          QSF_BUF_ATT, l->mix_first });
+    list_share_pair(g, RWKV_A, (rwkv_pair){ QSF_K_MIX_RATE_IN, QSF_K_MIX_RATE_OUT, QSF_K_MIX_RATE_BIAS, 0,
+                                            l->mix_rate });
+    if (l->mix_gate)
+        list_share_pair(g, RWKV_G, (rwkv_pair){ QSF_K_MIX_GATE_IN, QSF_K_MIX_GATE_OUT, 0, 0, l->mix_gate });
 }
 
 /* ---- the sums ---- */
@@ -179,12 +170,9 @@ static void ready_row(const qsf_pass *p, size_t r)
     }
 }
 
-static void ready_mixer(void *arg, uint32_t thread, uint32_t piece)
+static void ready_mixer(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
-    for (size_t r = rows.begin; r < rows.end; r++) ready_row(job->p, r);
+    for (size_t r = t->begin; r < t->end; r++) ready_row(p, r);
 }
 
 /* The vectors of one head in one row. */
@@ -209,14 +197,10 @@ static inline void rwkv_values(const rwkv_head *h, size_t first, size_t wide, si
 }
 
 /* Heads of all rows, one after another. */
-static void sum_heads(void *arg, uint32_t thread, uint32_t piece)
+static void sum_heads(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_range heads = qsf_pass_mine(job, piece);
     const size_t n = p->layer->mix_state;
-    (void)thread;
-    for (size_t head = heads.begin; head < heads.end; head++)
+    for (size_t head = t->begin; head < t->end; head++)
         for (size_t r = 0; r < p->batch->n; r++) {
             const size_t c = head * n, at = p->layer->mix_channels + c * n;
             const rwkv_head h = {
@@ -235,16 +219,12 @@ static void sum_heads(void *arg, uint32_t thread, uint32_t piece)
 }
 
 /* The norm of each head, if the model has one, a part of the row's own values, and the gate. */
-static void rwkv_gate(void *arg, uint32_t thread, uint32_t piece)
+static void rwkv_gate(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
     const float *norm = p->w->v[QSF_K_MIX_NORM], *bias = p->w->v[QSF_K_MIX_NORM_BIAS];
     const float *skip = p->w->v[QSF_K_MIX_SKIP];
     const size_t n = p->layer->mix_state;
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    (void)thread;
-    for (size_t row = rows.begin; row < rows.end; row++) {
+    for (size_t row = t->begin; row < t->end; row++) {
         const float *r = part_of(p, row, RWKV_R), *k = part_of(p, row, RWKV_K), *v = part_of(p, row, RWKV_V);
         float *y = p->b->att + row * p->b->ld_q;
         for (size_t at = 0; at < p->hp->n_embd; at += n) {
@@ -257,35 +237,30 @@ static void rwkv_gate(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
-void qsf_rwkv_run(qsf_pass_job *job)
+void qsf_rwkv_list(const qsf_layer *l, qsf_program *g)
 {
-    const qsf_pass *p = job->p;
-    qsf_pass_run(job, QSF_OP_MIX, qsf_mixer_items(p->hp->n_embd), shift_mixer);
-    rwkv_inputs(job);
-    qsf_pass_run(job, QSF_OP_MIX, p->batch->n, ready_mixer);
-    qsf_pass_run(job, QSF_OP_MIX, p->layer->mix_heads, sum_heads);
-    qsf_pass_run(job, QSF_OP_MIX, p->batch->n, rwkv_gate);
-    qsf_mixer_out(job);
+    const uint32_t mix = qsf_bit(QSF_BUF_MIX), att = qsf_bit(QSF_BUF_ATT);
+    qsf_mixer_list_columns(g, QSF_WORK_SHIFT, g->hp->n_embd, mix, shift_mixer);
+    list_inputs(l, g);
+    qsf_mixer_list_rows(g, QSF_WORK_NORM, mix | qsf_bit(QSF_BUF_FIRST), ready_mixer);
+    QSF_ADD(g, .op = QSF_OP_MIX, .work = QSF_WORK_SCAN, .over = QSF_OVER_MIX_HEADS, .writes = att,
+            .fn = sum_heads);
+    qsf_mixer_list_rows(g, QSF_WORK_ACTIVATE, att, rwkv_gate);
+    qsf_mixer_list_out(l, g);
 }
 
 /* ---- the feed-forward ---- */
 
-static void share_feed_forward(void *arg, uint32_t thread, uint32_t piece)
+static void share_feed_forward(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_range rows = qsf_pass_mine(job, piece);
-    const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
-    for (size_t r = rows.begin; r < rows.end; r++)
+    for (size_t r = t->begin; r < t->end; r++)
         take_share(p, r, p->w->v[QSF_K_FFN_LERP], p->b->xn + r * p->b->ld_embd);
-    qsf_rows_ready(p, (const uint8_t[]){ QSF_K_FFN_UP }, 1, &in, rows, thread);
 }
 
-void qsf_rwkv_feed_forward_run(qsf_pass_job *job)
+void qsf_rwkv_feed_forward_list(const qsf_layer *l, qsf_program *g)
 {
-    const qsf_pass *p = job->p;
-    qsf_pass_run(job, QSF_OP_MIX, qsf_mixer_items(p->hp->n_embd), shift_feed_forward);
-    qsf_pass_run(job, QSF_OP_FFN_CODES, p->batch->n, share_feed_forward);
-    qsf_pass_watch(p, QSF_K_FFN_UP, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
-    qsf_feed_forward_plain_run(job);
+    qsf_mixer_list_columns(g, QSF_WORK_SHIFT, g->hp->n_embd, qsf_bit(QSF_BUF_MIX), shift_feed_forward);
+    QSF_ADD(g, .op = QSF_OP_FFN_CODES, .work = QSF_WORK_SHIFT, .over = QSF_OVER_ROWS,
+            .writes = qsf_bit(QSF_BUF_XN), .fn = share_feed_forward);
+    qsf_feed_forward_plain_list(l, g);
 }

@@ -3,9 +3,9 @@
 #ifndef QSF_RWKV_H
 #define QSF_RWKV_H
 
-#include "layers/pass.h"
+#include "layers/program.h"
 
-void qsf_rwkv_run(qsf_pass_job *job);
-void qsf_rwkv_feed_forward_run(qsf_pass_job *job);
+void qsf_rwkv_list(const qsf_layer *l, qsf_program *g);
+void qsf_rwkv_feed_forward_list(const qsf_layer *l, qsf_program *g);
 
 #endif

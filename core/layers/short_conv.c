@@ -4,15 +4,12 @@
 #include "layers/mixer.h"
 
 /* These channels of all rows. */
-static void convolve_channels(void *arg, uint32_t thread, uint32_t piece)
+static void convolve_channels(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_pass_job *job = arg;
-    const qsf_pass *p = job->p;
-    const qsf_range mine = qsf_mixer_mine(job, piece, p->hp->n_embd);
+    const qsf_range mine = qsf_mixer_mine(t);
     const size_t n = p->hp->n_embd, len = mine.end - mine.begin, ld = p->b->ld_q;
     const float *b = p->b->mix + mine.begin;
     float *y = p->b->att + mine.begin;
-    (void)thread;
     for (size_t r = 0; r < p->batch->n; r++)
         p->k->vec_mul(y + r * ld, b + r * p->b->ld_mix, b + r * p->b->ld_mix + 2 * n, len);
     qsf_mixer_convolve(p, p->b->att, ld, mine, false);
@@ -20,9 +17,9 @@ static void convolve_channels(void *arg, uint32_t thread, uint32_t piece)
         p->k->vec_mul(y + r * ld, y + r * ld, b + r * p->b->ld_mix + n, len);
 }
 
-void qsf_short_conv_run(qsf_pass_job *job)
+void qsf_short_conv_list(const qsf_layer *l, qsf_program *g)
 {
-    qsf_mixer_in(job);
-    qsf_pass_run(job, QSF_OP_MIX, qsf_mixer_items(job->p->hp->n_embd), convolve_channels);
-    qsf_mixer_out(job);
+    qsf_mixer_list_in(g);
+    qsf_mixer_list_columns(g, QSF_WORK_CONVOLVE, g->hp->n_embd, qsf_bit(QSF_BUF_ATT), convolve_channels);
+    qsf_mixer_list_out(l, g);
 }

@@ -3,8 +3,8 @@
 #ifndef QSF_SHORT_CONV_H
 #define QSF_SHORT_CONV_H
 
-#include "layers/pass.h"
+#include "layers/program.h"
 
-void qsf_short_conv_run(qsf_pass_job *job);
+void qsf_short_conv_list(const qsf_layer *l, qsf_program *g);
 
 #endif

@@ -34,6 +34,10 @@ qsf_status qsf_model_chat(qsf_model *m, qsf_error *err);
 struct qsf_tool_form;
 qsf_status qsf_model_tool_form(const qsf_model *m, const qsf_chat_options *opts, struct qsf_tool_form *out,
                                qsf_error *err);
+/* As qsf_chat_encode_json, for plain messages. */
+qsf_status qsf_chat_encode_plain(const qsf_model *m, const qsf_message *msgs, size_t n,
+                                 const qsf_chat_options *opts, int32_t *ids, size_t cap, size_t *n_ids,
+                                 qsf_error *err);
 
 /* As qsf_token_piece with special, but a control token has its text only if that is a part of
  * `among`; NULL: always. */

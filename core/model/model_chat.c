@@ -145,19 +145,6 @@ static qsf_status chat_plain(const qsf_model *m, const char *name, const qsf_mes
     return chat_write(&c->ask, out, err);
 }
 
-qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
-                           bool generate, int32_t *ids, size_t cap, size_t *n_ids, qsf_error *err)
-{
-    chat_choice c;
-    qsf_chat_text t;
-    *n_ids = 0;
-    qsf_status st = chat_vocabulary(m, err);
-    if (st || (st = chat_plain(m, name, msgs, n, generate, &c, &t, err))) return st;
-    st = chat_to_tokens(m, &t, c.ask.bos, ids, cap, n_ids, err);
-    qsf_chat_text_drop(&t);
-    return st;
-}
-
 qsf_status qsf_chat_render(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
                            bool generate, char *out, size_t cap, size_t *len, qsf_error *err)
 {
@@ -244,18 +231,51 @@ static qsf_status chat_request_read(const qsf_model *m, const char *messages, si
     return QSF_OK;
 }
 
+static qsf_status chat_request_encode(const qsf_model *m, const chat_request *r, int32_t *ids, size_t cap,
+                                      size_t *n_ids, qsf_error *err)
+{
+    qsf_chat_text t;
+    qsf_status st = chat_write(&r->choice.ask, &t, err);
+    if (!st) st = chat_to_tokens(m, &t, r->choice.ask.bos, ids, cap, n_ids, err);
+    qsf_chat_text_drop(&t);
+    return st;
+}
+
+qsf_status qsf_chat_encode_plain(const qsf_model *m, const qsf_message *msgs, size_t n,
+                                 const qsf_chat_options *opts, int32_t *ids, size_t cap, size_t *n_ids,
+                                 qsf_error *err)
+{
+    chat_request r = { 0 };
+    *n_ids = 0;
+    qsf_status st = chat_vocabulary(m, err);
+    if (!st) st = chat_count(n, err);
+    if (!st) st = chat_request_read(m, NULL, 0, opts, &r, err);
+    r.choice.ask.messages = msgs;
+    r.choice.ask.n = n;
+    if (!st) st = chat_request_encode(m, &r, ids, cap, n_ids, err);
+    chat_request_drop(&r);
+    return st;
+}
+
+qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
+                           bool generate, int32_t *ids, size_t cap, size_t *n_ids, qsf_error *err)
+{
+    qsf_chat_options o;
+    qsf_chat_defaults(&o);
+    o.chat_template = name;
+    o.add_generation_prompt = generate;
+    return qsf_chat_encode_plain(m, msgs, n, &o, ids, cap, n_ids, err);
+}
+
 qsf_status qsf_chat_encode_json(const qsf_model *m, const char *messages, size_t len,
                                 const qsf_chat_options *opts, int32_t *ids, size_t cap, size_t *n_ids,
                                 qsf_error *err)
 {
     chat_request r = { 0 };
-    qsf_chat_text t = { 0 };
     *n_ids = 0;
     qsf_status st = chat_vocabulary(m, err);
     if (!st) st = chat_request_read(m, messages, len, opts, &r, err);
-    if (!st && !(st = chat_write(&r.choice.ask, &t, err)))
-        st = chat_to_tokens(m, &t, r.choice.ask.bos, ids, cap, n_ids, err);
-    qsf_chat_text_drop(&t);
+    if (!st) st = chat_request_encode(m, &r, ids, cap, n_ids, err);
     chat_request_drop(&r);
     return st;
 }

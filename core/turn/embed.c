@@ -209,7 +209,7 @@ static size_t embed_gather(const qsf_context *c, qsf_embed_run *r)
     for (size_t i = r->from.text; i < r->n && r->n_parts < seqs; ids += r->lens[i++]) {
         embed_part p = { .text = i, .first = used, .n = r->lens[i], .at = r->n_parts ? 0 : r->from.at };
         const size_t left = p.n - p.at, takes = qsf_ceil_div(p.n, QSF_KV_BLOCK);
-        if (r->n_parts && (left > most - used || blocks + takes > c->kv.n_blocks)) break;
+        if (r->n_parts && (left > most - used || blocks + takes > c->tables.n_blocks)) break;
         p.rows = QSF_MIN(left, most - used);
         for (size_t k = 0; k < p.rows; k++)
             rows[used + k] = (qsf_row){ (qsf_seq)r->n_parts, ids[p.at + k], !r->how && p.at + k + 1 == p.n };

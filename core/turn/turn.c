@@ -63,8 +63,7 @@ qsf_status qsf_turn_new(qsf_context *c, qsf_seq s, qsf_turn **out, qsf_error *er
     qsf_model_info info = { .size = sizeof info };
     qsf_model *m = qsf_context_model(c);
     *out = NULL;
-    const qsf_status whole = qsf_behind_there(c) ? QSF_OK : qsf_part_refuse(m->source, "a turn", err);
-    if (whole) return whole;
+    if (!qsf_part_begins(m->source)) return qsf_part_refuse(m->source, "a turn", err);
     qsf_turn *t = qsf_alloc(m->platform, sizeof *t, "turn", err);
     if (!t) return QSF_E_MEMORY;
     qsf_context_get_plan(c, &plan);
@@ -271,7 +270,8 @@ size_t qsf_turn_rows(qsf_turn *t, qsf_row *rows, size_t cap)
     return t->n_rows = n;
 }
 
-size_t qsf_turn_computed(qsf_turn *t, size_t first)
+/* The rows returned last are computed; returns how many of them asked for logits. */
+static size_t turn_rows_done(qsf_turn *t)
 {
     if (!t->n_rows) return 0;
     t->n_fed += t->n_rows - t->n_guess;
@@ -280,9 +280,31 @@ size_t qsf_turn_computed(qsf_turn *t, size_t first)
     t->state.n_guessed += t->n_guess;
     if (t->n_fed < t->n_ids) return 0;
     if (t->n_fed == t->state.n_prompt) (void)qsf_seq_checkpoint(t->context, t->seq);
-    t->first = first;
     t->stage = TURN_READY;
     return 1 + t->n_guess;
+}
+
+/* Whether the context computes logits; else the turn's error says why not. */
+static bool turn_has_logits(qsf_turn *t)
+{
+    return qsf_behind_there(t->context) || !qsf_part_refuse(t->model->source, "a turn", &t->error);
+}
+
+size_t qsf_turn_computed(qsf_turn *t, size_t first)
+{
+    const size_t asked = turn_rows_done(t);
+    t->given = NULL;
+    t->first = first;
+    if (asked && !turn_has_logits(t)) turn_over(t, QSF_TURN_FAILED);
+    return asked;
+}
+
+size_t qsf_turn_computed_elsewhere(qsf_turn *t, const float *logits)
+{
+    const size_t asked = turn_rows_done(t);
+    t->given = logits;
+    t->first = 0;
+    return asked;
 }
 
 static qsf_status turn_batch(qsf_turn *t)
@@ -301,6 +323,7 @@ qsf_status qsf_turn_step(qsf_turn *t, bool *waiting)
     qsf_status st = QSF_OK;
     if (waiting) *waiting = false;
     if (t->stage != TURN_ROWS || qsf_turn_forces(t)) return QSF_OK;
+    if (!t->stepping && !turn_has_logits(t)) return turn_over(t, QSF_TURN_FAILED), t->error.status;
     if (!t->stepping) st = turn_batch(t);
     if (!st) st = qsf_step(t->context, &missing);
     if (st == QSF_PENDING && missing && !waiting && (st = qsf_wait(t->context)) == QSF_OK) st = QSF_PENDING;

@@ -15,7 +15,7 @@ static int32_t turn_choose_now(qsf_turn *t)
     const int32_t id = qsf_turn_choose(t, row);
     t->n_logprobs = 0;
     if (id >= 0 && t->o.logprobs >= 0)
-        t->n_logprobs = qsf_logprobs(&t->context->k, qsf_logits(t->context, row), t->n_vocab, id, t->logprobs,
+        t->n_logprobs = qsf_logprobs(&t->context->k, qsf_turn_logits(t, row), t->n_vocab, id, t->logprobs,
                                      (uint32_t)t->o.logprobs);
     t->state.ns_sampling += qsf_now(t->platform) - begin;
     return id;

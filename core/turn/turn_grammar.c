@@ -188,10 +188,16 @@ static int32_t masked_best(const float *x, const uint32_t *mask, uint32_t n)
     return best;
 }
 
+/* Computes what an approximate head left out of these tokens. */
+static qsf_status logits_whole(qsf_turn *t, size_t row, const uint32_t *mask)
+{
+    return t->given ? QSF_OK : qsf_logits_of(t->context, row, mask);
+}
+
 static int32_t draw_masked(qsf_turn *t, size_t row, qsf_sampler_limits *limits)
 {
     turn_grammar *g = &t->grammar;
-    const float *logits = qsf_logits(t->context, row);
+    const float *logits = qsf_turn_logits(t, row);
     if (qsf_sampler_greedy(t->sampler)) {           /* mostly the model knows what fits */
         const int32_t id = qsf_sampler_pick_within(t->sampler, logits, limits);
         if (id >= 0 && qsf_matcher_token(grammar_scout(g), id)) return id;
@@ -199,14 +205,14 @@ static int32_t draw_masked(qsf_turn *t, size_t row, qsf_sampler_limits *limits)
     if (qsf_matcher_mask(g->matcher, g->mask, &t->error)) return -1;
     const uint32_t best = qsf_sampler_argmax(logits, t->n_vocab);
     if (!(g->mask[best / 32] >> best % 32 & 1)) {   /* what an approximate head left out may be larger */
-        const qsf_status st = qsf_logits_of(t->context, row, g->mask);
+        const qsf_status st = logits_whole(t, row, g->mask);
         if (st) return qsf_fail(&t->error, st, "%s", qsf_last_error(t->context)), -1;
     }
     limits->mask = g->mask;
     int32_t id = qsf_sampler_pick_within(t->sampler, logits, limits);
     /* What is banned, or comes too soon, is still better than nothing. */
     if (id < 0) id = masked_best(logits, g->mask, t->n_vocab);
-    if (id < 0 && !qsf_logits_of(t->context, row, g->mask)) id = masked_best(logits, g->mask, t->n_vocab);
+    if (id < 0 && !logits_whole(t, row, g->mask)) id = masked_best(logits, g->mask, t->n_vocab);
     if (id < 0)
         qsf_fail(&t->error, QSF_E_CORRUPT, "no token fits the grammar after token %llu of the answer: this "
                  "is a bug in the library", (unsigned long long)t->state.n_tokens);
@@ -219,7 +225,7 @@ int32_t qsf_turn_choose(qsf_turn *t, size_t row)
     qsf_sampler_limits limits = { .never = t->never };
     if ((int64_t)t->state.n_tokens < t->o.min_tokens) limits.n_never = t->n_ends;
     if (g->active) return draw_masked(t, row, &limits);
-    const float *logits = qsf_logits(t->context, row);
+    const float *logits = qsf_turn_logits(t, row);
     if (!limits.n_never && !g->matcher) return qsf_sampler_pick(t->sampler, logits);
     int32_t id = qsf_sampler_pick_within(t->sampler, logits, &limits);
     if (id < 0) return qsf_sampler_pick(t->sampler, logits);

@@ -73,6 +73,8 @@ struct qsf_turn {
     size_t        n_rows;               /* wanted last */
     bool          stepping;             /* a batch of these rows alone is under way */
     size_t        first;                /* the logits of the last pass's first row that asked */
+    const float  *given;                /* [asked][n_vocab] those logits, computed elsewhere; NULL: they are
+                                         * the context's */
     int32_t       guess[QSF_DRAFT_MOST];
     size_t        n_guess, right;       /* of them in this pass, and how many from the first on were picked */
     size_t        n_made;
@@ -96,6 +98,12 @@ struct qsf_turn {
 };
 
 enum { TURN_VETOES = 64 };
+
+/* The logits of a row that asked, counted as t->first is. */
+static inline const float *qsf_turn_logits(const qsf_turn *t, size_t row)
+{
+    return t->given ? t->given + row * t->n_vocab : qsf_logits(t->context, row);
+}
 
 /* ---- turn_grammar.c ---- */
 qsf_status qsf_turn_grammar_begin(qsf_turn *t);         /* of t->o; t->error says what fails */

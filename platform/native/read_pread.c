@@ -4,7 +4,7 @@
  * The threads start when the file is opened, so that no memory is needed later.  A caller that
  * waits for a read that no thread has started yet performs it itself: a small read does not cost a
  * thread switch, and everything works (sequentially) if no threads can be started. */
-#include "native.h"
+#include "read_requests.h"
 
 #if defined(NATIVE_POSIX)
 #include <errno.h>
@@ -15,37 +15,22 @@
 #include <unistd.h>
 
 #define PREAD_THREADS 2
-#define PREAD_REQUESTS 64                   /* as many at once need no memory but the file's own */
 /* past the page cache, what is not aligned comes in such parts, which are moved while they are in
  * the cache */
 #define PREAD_PART ((size_t)512 << 10)
 #define PREAD_EDGE (4 * (size_t)NATIVE_DIRECT_ALIGN)      /* its ends, by way of the stack */
 #define PREAD_CHUNK ((size_t)1 << 30)      /* Linux ends a single read at 2 GiB, macOS refuses more */
 
-typedef enum pread_stage { PREAD_QUEUED, PREAD_RUNNING, PREAD_DONE } pread_stage;
-
-typedef struct pread_request {
-    qsf_read     base;
-    struct pread_state   *state;
-    struct pread_request *next;            /* in the queue or among the free ones */
-    struct pread_request *older;           /* every request beyond those of the file, for the end */
-    uint64_t     at;
-    uint8_t     *dst;
-    size_t       len;
-    pread_stage  stage;
-    qsf_status   st;
-} pread_request;
-
 typedef struct pread_state {
     int             fd;
     bool            direct;
     pthread_mutex_t lock;                  /* over all that follows */
     pthread_cond_t  work, done;
-    pread_request  *head, **tail, *unused, *newest;
+    native_request *head, **tail;          /* the queue */
     pthread_t       threads[PREAD_THREADS];
     unsigned        n_threads;
     bool            stop;
-    pread_request   requests[PREAD_REQUESTS];
+    native_requests requests;
 } pread_state;
 
 static qsf_status pread_whole(int fd, uint64_t at, uint8_t *dst, size_t len)
@@ -98,7 +83,7 @@ static qsf_status pread_direct(int fd, uint64_t at, uint8_t *dst, size_t len, ui
     return QSF_OK;
 }
 
-static qsf_status pread_all(const pread_state *s, const pread_request *r)
+static qsf_status pread_all(const pread_state *s, const native_request *r)
 {
     uint8_t room[PREAD_EDGE + NATIVE_DIRECT_ALIGN];
     if (!s->direct) return pread_whole(s->fd, r->at, r->dst, r->len);
@@ -108,20 +93,20 @@ static qsf_status pread_all(const pread_state *s, const pread_request *r)
 }
 
 /* Called with the lock held, which is let go while the bytes come. */
-static void pread_run(pread_state *s, pread_request *r)
+static void pread_run(pread_state *s, native_request *r)
 {
-    r->stage = PREAD_RUNNING;
+    r->stage = NATIVE_RUNNING;
     pthread_mutex_unlock(&s->lock);
     const qsf_status st = pread_all(s, r);
     pthread_mutex_lock(&s->lock);
     r->st = st;
-    r->stage = PREAD_DONE;
+    r->stage = NATIVE_DONE;
     pthread_cond_broadcast(&s->done);
 }
 
-static void pread_unqueue(pread_state *s, pread_request *r)
+static void pread_unqueue(pread_state *s, native_request *r)
 {
-    pread_request **at = &s->head;
+    native_request **at = &s->head;
     while (*at != r) at = &(*at)->next;
     *at = r->next;
     if (s->tail == &r->next) s->tail = at;
@@ -132,7 +117,7 @@ static void *pread_thread(void *arg)
     pread_state *s = arg;
     pthread_mutex_lock(&s->lock);
     while (!s->stop) {
-        pread_request *r = s->head;
+        native_request *r = s->head;
         if (!r) {
             pthread_cond_wait(&s->work, &s->lock);
             continue;
@@ -163,10 +148,7 @@ static qsf_status pread_open(int fd, bool direct, void **state)
     s->fd = fd;
     s->direct = direct;
     s->tail = &s->head;
-    for (unsigned i = 0; i < PREAD_REQUESTS; i++) {
-        s->requests[i].next = s->unused;
-        s->unused = &s->requests[i];
-    }
+    native_requests_init(&s->requests);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->work, NULL);
     pthread_cond_init(&s->done, NULL);
@@ -183,37 +165,19 @@ static void pread_close(void *state)
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
     for (unsigned i = 0; i < s->n_threads; i++) pthread_join(s->threads[i], NULL);
-    while (s->newest) {
-        pread_request *older = s->newest->older;
-        free(s->newest);
-        s->newest = older;
-    }
+    native_requests_done(&s->requests);
     pthread_cond_destroy(&s->done);
     pthread_cond_destroy(&s->work);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
-static pread_request *pread_new_request(pread_state *s)
-{
-    pread_request *r = s->unused;
-    if (r) {
-        s->unused = r->next;
-    } else if ((r = malloc(sizeof *r))) {
-        r->older = s->newest;
-        s->newest = r;
-    }
-    return r;
-}
-
 static qsf_status pread_start(void *state, uint64_t at, void *dst, size_t len, qsf_read **out)
 {
     pread_state *s = state;
     pthread_mutex_lock(&s->lock);
-    pread_request *r = pread_new_request(s);
+    native_request *r = native_request_take(&s->requests, &native_reader_pread, s, at, dst, len);
     if (r) {
-        *r = (pread_request){ { .reader = &native_reader_pread }, s, NULL, r->older, at, dst, len,
-                              PREAD_QUEUED, QSF_OK };
         *s->tail = r;
         s->tail = &r->next;
         pthread_cond_signal(&s->work);
@@ -223,41 +187,32 @@ static qsf_status pread_start(void *state, uint64_t at, void *dst, size_t len, q
     return r ? QSF_OK : QSF_E_MEMORY;
 }
 
-/* With the lock held: the result, and the request is free again. */
-static qsf_status pread_finish(pread_state *s, pread_request *r)
-{
-    const qsf_status st = r->st;
-    r->next = s->unused;
-    s->unused = r;
-    return st;
-}
-
 static qsf_status pread_poll(qsf_read *base)
 {
-    pread_request *r = (pread_request *)base;
+    native_request *r = (native_request *)base;
     pread_state *s = r->state;
     qsf_status st = QSF_PENDING;
     pthread_mutex_lock(&s->lock);
-    if (r->stage == PREAD_QUEUED && s->n_threads == 0) {
+    if (r->stage == NATIVE_QUEUED && s->n_threads == 0) {
         pread_unqueue(s, r);
         pread_run(s, r);
     }
-    if (r->stage == PREAD_DONE) st = pread_finish(s, r);
+    if (r->stage == NATIVE_DONE) st = native_request_give(&s->requests, r);
     pthread_mutex_unlock(&s->lock);
     return st;
 }
 
 static qsf_status pread_wait(qsf_read *base)
 {
-    pread_request *r = (pread_request *)base;
+    native_request *r = (native_request *)base;
     pread_state *s = r->state;
     pthread_mutex_lock(&s->lock);
-    if (r->stage == PREAD_QUEUED) {
+    if (r->stage == NATIVE_QUEUED) {
         pread_unqueue(s, r);
         pread_run(s, r);
     }
-    while (r->stage != PREAD_DONE) pthread_cond_wait(&s->done, &s->lock);
-    const qsf_status st = pread_finish(s, r);
+    while (r->stage != NATIVE_DONE) pthread_cond_wait(&s->done, &s->lock);
+    const qsf_status st = native_request_give(&s->requests, r);
     pthread_mutex_unlock(&s->lock);
     return st;
 }
@@ -267,7 +222,6 @@ const native_reader native_reader_pread =
 
 #undef PREAD_THREADS
 #undef PREAD_CHUNK
-#undef PREAD_REQUESTS
 #undef PREAD_PART
 #undef PREAD_EDGE
 #endif

@@ -3,7 +3,7 @@
  *
  * One ring per file.  Containers often forbid io_uring; opening then fails, and the next reader is
  * used. */
-#include "native.h"
+#include "read_requests.h"
 
 #if defined(NATIVE_POSIX) && defined(QSF_HAVE_URING)
 #include <errno.h>
@@ -14,45 +14,31 @@
 #include <unistd.h>
 
 #define URING_DEPTH 16
-#define URING_REQUESTS 64                  /* as many at once need no memory but the ring's own */
 #define URING_CHUNK ((size_t)1 << 30)      /* Linux ends a single read at 2 GiB */
 /* longer ones go to a thread of the kernel: cached bytes are copied while sending */
 #define URING_INLINE ((size_t)64 << 10)
-
-typedef struct uring_request {
-    qsf_read     base;
-    struct uring_state   *state;
-    struct uring_request *next;            /* among the waiting or the free ones */
-    struct uring_request *older;           /* every request beyond those of the ring, for the end */
-    uint64_t     at;
-    uint8_t     *dst;
-    size_t       len;                      /* still missing */
-    bool         done;
-    qsf_status   st;
-} uring_request;
 
 typedef struct uring_state {
     int             fd;
     bool            direct;
     pthread_mutex_t lock;                  /* over all that follows */
     struct io_uring ring;
-    uring_request  *unused, *waiting;      /* waiting: for a place in the ring */
-    uring_request  *newest;
+    native_request *waiting;               /* for a place in the ring */
     unsigned        in_flight;
     /* a thread sleeps on the ring, without the lock; the others wait for what it collects */
     bool            watched;
     pthread_cond_t  news;                  /* it has */
-    uring_request   requests[URING_REQUESTS];
+    native_requests requests;
 } uring_state;
 
-static void uring_finish(uring_request *r, qsf_status st)
+static void uring_finish(native_request *r, qsf_status st)
 {
     r->st = st;
-    r->done = true;
+    r->stage = NATIVE_DONE;
 }
 
 /* Sends what the request still misses, or lets it wait until another one is done. */
-static void uring_send(uring_state *s, uring_request *r)
+static void uring_send(uring_state *s, native_request *r)
 {
     struct io_uring_sqe *sqe = s->in_flight < URING_DEPTH ? io_uring_get_sqe(&s->ring) : NULL;
     if (!sqe) {
@@ -75,7 +61,7 @@ static void uring_send(uring_state *s, uring_request *r)
 }
 
 /* A part has arrived: the read is complete, the file ended, or the rest is requested. */
-static void uring_part(uring_state *s, uring_request *r, int n)
+static void uring_part(uring_state *s, native_request *r, int n)
 {
     s->in_flight--;
     if (n == -EINTR || n == -EAGAIN) n = 0;
@@ -95,13 +81,13 @@ static void uring_collect(uring_state *s)
 {
     struct io_uring_cqe *cqe;
     while (io_uring_peek_cqe(&s->ring, &cqe) == 0) {
-        uring_request *r = io_uring_cqe_get_data(cqe);
+        native_request *r = io_uring_cqe_get_data(cqe);
         const int n = cqe->res;
         io_uring_cqe_seen(&s->ring, cqe);
         if (r) uring_part(s, r, n);
     }
     while (s->waiting && s->in_flight < URING_DEPTH) {
-        uring_request *r = s->waiting;
+        native_request *r = s->waiting;
         s->waiting = r->next;
         uring_send(s, r);
     }
@@ -113,10 +99,7 @@ static qsf_status uring_open(int fd, bool direct, void **state)
     if (!s) return QSF_E_MEMORY;
     s->fd = fd;
     s->direct = direct;
-    for (unsigned i = 0; i < URING_REQUESTS; i++) {
-        s->requests[i].next = s->unused;
-        s->unused = &s->requests[i];
-    }
+    native_requests_init(&s->requests);
     if (io_uring_queue_init(URING_DEPTH, &s->ring, 0) < 0) {
         free(s);
         return QSF_E_UNSUPPORTED;
@@ -136,27 +119,11 @@ static void uring_close(void *state)
         if (io_uring_cqe_get_data(cqe)) s->in_flight--;
         io_uring_cqe_seen(&s->ring, cqe);
     }
-    while (s->newest) {
-        uring_request *older = s->newest->older;
-        free(s->newest);
-        s->newest = older;
-    }
+    native_requests_done(&s->requests);
     io_uring_queue_exit(&s->ring);
     pthread_cond_destroy(&s->news);
     pthread_mutex_destroy(&s->lock);
     free(s);
-}
-
-static uring_request *uring_new_request(uring_state *s)
-{
-    uring_request *r = s->unused;
-    if (r) {
-        s->unused = r->next;
-    } else if ((r = malloc(sizeof *r))) {
-        r->older = s->newest;
-        s->newest = r;
-    }
-    return r;
 }
 
 static qsf_status uring_start(void *state, uint64_t at, void *dst, size_t len, qsf_read **out)
@@ -164,11 +131,10 @@ static qsf_status uring_start(void *state, uint64_t at, void *dst, size_t len, q
     uring_state *s = state;
     qsf_status st = QSF_OK;
     pthread_mutex_lock(&s->lock);
-    uring_request *r = uring_new_request(s);
+    native_request *r = native_request_take(&s->requests, &native_reader_uring, s, at, dst, len);
     if (r) {
-        *r = (uring_request){ { .reader = &native_reader_uring }, s, NULL, r->older, at, dst, len,
-                              len == 0, QSF_OK };
         if (len) uring_send(s, r);
+        else uring_finish(r, QSF_OK);
         *out = &r->base;
     } else {
         st = QSF_E_MEMORY;
@@ -177,22 +143,14 @@ static qsf_status uring_start(void *state, uint64_t at, void *dst, size_t len, q
     return st;
 }
 
-static qsf_status uring_result(uring_state *s, uring_request *r)
-{
-    const qsf_status st = r->st;
-    r->next = s->unused;
-    s->unused = r;
-    return st;
-}
-
 static qsf_status uring_poll(qsf_read *base)
 {
-    uring_request *r = (uring_request *)base;
+    native_request *r = (native_request *)base;
     uring_state *s = r->state;
     qsf_status st = QSF_PENDING;
     pthread_mutex_lock(&s->lock);
-    if (!r->done && !s->watched) uring_collect(s);
-    if (r->done) st = uring_result(s, r);
+    if (r->stage != NATIVE_DONE && !s->watched) uring_collect(s);
+    if (r->stage == NATIVE_DONE) st = native_request_give(&s->requests, r);
     pthread_mutex_unlock(&s->lock);
     return st;
 }
@@ -213,15 +171,15 @@ static void uring_watch(uring_state *s)
 
 static qsf_status uring_wait(qsf_read *base)
 {
-    uring_request *r = (uring_request *)base;
+    native_request *r = (native_request *)base;
     uring_state *s = r->state;
     pthread_mutex_lock(&s->lock);
     if (!s->watched) uring_collect(s);
-    while (!r->done) {
+    while (r->stage != NATIVE_DONE) {
         if (s->watched) pthread_cond_wait(&s->news, &s->lock);
         else uring_watch(s);
     }
-    const qsf_status st = uring_result(s, r);
+    const qsf_status st = native_request_give(&s->requests, r);
     pthread_mutex_unlock(&s->lock);
     return st;
 }
@@ -230,7 +188,6 @@ const native_reader native_reader_uring = { "io_uring", uring_open, uring_close,
                                             uring_wait };
 
 #undef URING_DEPTH
-#undef URING_REQUESTS
 #undef URING_CHUNK
 #undef URING_INLINE
 #endif

@@ -240,7 +240,7 @@ TEST(neither_threads_nor_passes_change_a_bit)
         scene_make(&s);
         CHECK(file_is(&s, bytes, len));
         /* from what is too little to what is enough */
-        for (uint64_t ram = 4000000; ram < 40000000; ram += 1000000) {
+        for (uint64_t ram = 4000000; ram < 40000000; ram += 1000000 * TEST_EVERY) {
             convert_calibration *c;
             qsf_error err;
             s.o.ram_bytes = ram;

@@ -1,16 +1,14 @@
-#!/usr/bin/python3 -IS
-"""A compiler launcher (CMAKE_C_COMPILER_LAUNCHER) that takes objects from another build of the same tree.
+"""What the builds of ./test compiled, for compile_once.c, which copies objects instead of compiling anew.
 SPDX-License-Identifier: MIT
 
-    compile_once.py --index TABLE TREE BUILD... writes TABLE: what each object of BUILD was compiled with
-    compile_once.py COMPILER ARGUMENTS...       with QSF_OBJECTS=TABLE and QSF_TREE naming the tree's copy
-
 An object is taken if the same compiler had the same arguments, apart from the folders of tree and build,
--Werror, the tests' own -O1 and how long the tests may take; else the compiler runs.
-docs_commands.py tries the documents' builds with it: everything except compiling is done as written.
+-Werror, the tests' own -O0 or -O1 and how long the tests may take. docs_commands.py tries the documents'
+builds with it: everything except compiling is done as written.
 """
 
-import os, re, shutil, sys
+import json, os, pathlib, re, shlex, subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
 
 
 def key(command, tree):
@@ -19,7 +17,7 @@ def key(command, tree):
     if os.path.basename(command[0]) == "ccache":
         command = command[1:]
     for word in command:
-        if skip or word in ("-Werror", "-O1", "-DQSF_TEST_SHORT", "-MD"):
+        if skip or word in ("-Werror", "-O0", "-O1", "-DQSF_TEST_SHORT", "-MD"):
             skip = False
         elif word in ("-o", "-MT", "-MF"):
             skip = True
@@ -34,39 +32,29 @@ def key(command, tree):
     return "\x1f".join(out)
 
 
+def compiled(builds):
+    """(words of its command, object) of everything that builds compiled."""
+    for build in builds:
+        for entry in json.loads(pathlib.Path(build, "compile_commands.json").read_text()):
+            words = shlex.split(entry["command"])
+            yield words, os.path.join(entry["directory"], words[words.index("-o") + 1])
+
+
 def index(table, tree, builds):
-    import json, pathlib, shlex
-
+    """Writes the table that the launcher reads."""
     with open(table, "w") as out:
-        for build in builds:
-            for entry in json.loads(pathlib.Path(build, "compile_commands.json").read_text()):
-                words = shlex.split(entry["command"])
-                out.write(
-                    key(words, tree)
-                    + "\x1e"
-                    + os.path.join(entry["directory"], words[words.index("-o") + 1])
-                    + "\n"
-                )
+        for words, made in compiled(builds):
+            out.write(key(words, tree) + "\x1e" + made + "\n")
 
 
-def main():
-    if sys.argv[1] == "--index":
-        return index(sys.argv[2], sys.argv[3], sys.argv[4:])
-    command = sys.argv[1:]
-    if "-c" in command and "-o" in command:
-        begin = key(command, os.environ["QSF_TREE"]) + "\x1e"
-        with open(os.environ["QSF_OBJECTS"]) as table:
-            found = next((line[len(begin) : -1] for line in table if line.startswith(begin)), None)
-        if found and os.path.exists(found):
-            shutil.copyfile(found, command[command.index("-o") + 1])
-            if "-MF" in command:  # the build is new: its dependencies will not be read
-                with open(command[command.index("-MF") + 1], "w") as deps:
-                    deps.write(f"{command[command.index('-MT') + 1]}:\n")
-            return 0
-        with open(os.environ["QSF_OBJECTS"] + ".compiled", "a") as log:
-            log.write(" ".join(command) + "\n")
-    os.execvp(command[0], command)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def launcher(work, tree, builds):
+    """Compiles the launcher; fails if its keys are not these."""
+    program = work / "compile_once"
+    subprocess.run(["cc", "-O1", "-Wall", "-Wextra", "-Werror", HERE / "compile_once.c", "-o", program],
+                   check=True)
+    for words, _ in list(compiled(builds))[::400]:
+        said = subprocess.run([program, "--key", *words], env={"QSF_TREE": tree}, capture_output=True,
+                              text=True, check=True).stdout
+        if said != key(words, tree):
+            raise SystemExit(f"compile_once.c and .py call {words} {said!r} and {key(words, tree)!r}")
+    return program

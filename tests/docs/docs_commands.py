@@ -13,7 +13,7 @@ separate from a command is a comment.
 
 import argparse, os, pathlib, re, shutil, subprocess, sys
 
-HERE = pathlib.Path(__file__).resolve().parent
+import compile_once
 
 
 class Run:
@@ -434,7 +434,6 @@ class Tree:
             "CC": "gcc",
             "QSF_OBJECTS": str(table),
             "QSF_TREE": str(folder),
-            "CMAKE_C_COMPILER_LAUNCHER": str(HERE / "compile_once.py"),
             "CMAKE_BUILD_PARALLEL_LEVEL": "2",
             **tools,
         }
@@ -579,12 +578,13 @@ def main():
     work.mkdir(parents=True)
     compare(tree, work, found)
     table = work / "objects"
-    subprocess.run([HERE / "compile_once.py", "--index", table, tree, *o.builds], check=True)
+    compile_once.index(table, str(tree), o.builds)
     model = subprocess.run(
         [tree / "tools/get-model.sh", "smollm2-135m-q4_1"], capture_output=True, text=True, check=True
     ).stdout.strip()
     own = shutil.copy(model, work / "smollm2.gguf")  # what a block writes to, it does not take from others
-    tools = {"PYTHON": sys.executable, "SMOLLM2": str(own)}
+    tools = {"PYTHON": sys.executable, "SMOLLM2": str(own),
+             "CMAKE_C_COMPILER_LAUNCHER": str(compile_once.launcher(work, str(tree), o.builds))}
     make = Tree(tree, work / "make", None, table, tools)
     ninja = Tree(tree, work / "ninja", "Ninja", table, tools)
     run(make, ninja, found)

@@ -19,7 +19,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WIDTH = 110
 FOLDERS = ("bindings cli cmake convert core demo docs examples include js kernels parity platform serve "
-           "tests tools").split()
+           "tests tools web").split()
 PAGES = [ROOT / n for n in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "js/README.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 MADE = {ROOT / "docs" / "api.md"}

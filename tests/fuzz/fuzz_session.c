@@ -41,10 +41,10 @@ static void fuzz_load(bench *b, const uint8_t *data, size_t size)
     memfile f;
     size_t n;
     if (qsf_seq_truncate(b->c, 0, 0) || qsf_feed(b->c, 0, own, 3, NULL)) abort();
-    const uint32_t blocks = b->c->kv.n_free;
+    const uint32_t blocks = b->c->tables.n_free;
     memfile_init(&f, data, size);
     if (qsf_session_load(b->c, 0, &f.file, ids, FUZZ_CTX, &n, &b->error)) {
-        if (qsf_seq_length(b->c, 0) != 3 || b->c->kv.n_free != blocks) abort();
+        if (qsf_seq_length(b->c, 0) != 3 || b->c->tables.n_free != blocks) abort();
         return;
     }
     fuzz_bytes out = { 0 };

@@ -94,7 +94,7 @@ static double iq_product(const iq_case *q, size_t m, size_t row, double *size)
  * it. */
 static void iq_rounds(table_test *t, const qsf_kernels *var, bool vec)
 {
-    ROUNDS(t, 80) {
+    SOME_ROUNDS(t, 80) {
         const bool unit = t->round < 40;
         if (!unit) t->round -= 40;
         const iq_case q = random_iq(t, unit,

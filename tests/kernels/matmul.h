@@ -246,7 +246,7 @@ static void row_alone(table_test *t, const qsf_kernels *var, const matmul_case *
 
 static void matmul_rounds(table_test *t, const qsf_kernels *ref, const qsf_kernels *var, bool vec)
 {
-    ROUNDS(t, 60) {                     /* integer sums: exact */
+    SOME_ROUNDS(t, 60) {                /* integer sums: exact */
         const matmul_case c = random_case(t, true, vec ? 1 : t->round < 36 ? 1 + (size_t)t->round / 2
                                           : pick(t, 1, t->round % 8 == 7 ? 60 : 40));
         float *y = guard_rows(t, c.n, c.ldy, 16 * c.tiles);
@@ -258,7 +258,7 @@ static void matmul_rounds(table_test *t, const qsf_kernels *ref, const qsf_kerne
             if (y[i] != want) { miss(t, "y[%zu][%zu]: %.9g, not %.9g", m, row, y[i], want); break; }
         }
     }
-    ROUNDS(t, 60) {                     /* scales and zeros */
+    SOME_ROUNDS(t, 60) {                /* scales and zeros */
         const matmul_case c = random_case(t, false, vec ? 1 : pick(t, 1, 20));
         float *a = guard_rows(t, c.n, c.ldy, 16 * c.tiles), *b = guard_rows(t, c.n, c.ldy, 16 * c.tiles);
         if (vec) ref->matvec[t->form](a, c.w, &c.x, c.tiles, c.blocks, c.block);

@@ -42,9 +42,9 @@ CONTEXT = 16384             # of the tiny model
 NAMES = {"litellm": "litellm", "llm": "clients", "langchain": "clients", "openai": "clients",
          "anthropic": "clients", "ollama": "clients", "openai_npm": "npm", "ai": "npm", "ollama_npm": "npm",
          "curl": None}
-FRAMEWORKS = {"langgraph": "agents", "pydantic_ai": "agents", "openai_agents": "agents",
-              "instructor": "agents", "ai_openai": "npm", "anthropic_npm": "npm"}
-NIGHTLY = {"smolagents": "nightly", "dspy": "nightly", "outlines": "nightly", "haystack": "nightly",
+FRAMEWORKS = {"pydantic_ai": "agents", "ai_openai": "npm", "anthropic_npm": "npm"}
+NIGHTLY = {"langgraph": "agents", "openai_agents": "agents", "instructor": "agents",  # over clients above
+           "smolagents": "nightly", "dspy": "nightly", "outlines": "nightly", "haystack": "nightly",
            "llama_index": "nightly_openai2", "mirascope": "nightly_openai2"}
 PACKAGES = NAMES | FRAMEWORKS | NIGHTLY
 

@@ -7,7 +7,7 @@ SPDX-License-Identifier: MIT
     serve_soak_test.py QSF_SERVE --begin FILE           the same in the background; what it says is in FILE
     serve_soak_test.py --end FILE                       waits for it
 
-QSF_SOAK_SECONDS: how long (180; ./test --all has two of these, under the address and the thread sanitizer).
+QSF_SOAK_SECONDS: how long (120; ./test --all has two of these, under the address and the thread sanitizer).
 What a sanitizer finds ends the server, and the test.
 """
 import asyncio
@@ -21,7 +21,7 @@ import time
 from serve_mix import KINDS, Connection, one
 from serve_server import SLOW, run
 
-SECONDS = float(os.environ.get("QSF_SOAK_SECONDS", 180))
+SECONDS = float(os.environ.get("QSF_SOAK_SECONDS", 120))
 PAUSE = 0.9                             # seconds between two requests of a client, on average
 HANG = 300 * SLOW
 

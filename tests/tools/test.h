@@ -56,8 +56,8 @@ static const char *test_filter;
 
 /* For features that this build lacks and reports as missing. */
 #define LEFT_OUT(why) do { printf("  left out of this build: %s\n", why); return; } while (0)
-/* Sweeps take every TEST_EVERYth case where the program runs twenty times slower: under
- * ThreadSanitizer and emulators. */
+/* Sweeps take every TEST_EVERYth case where the program runs up to twenty times slower: under
+ * ThreadSanitizer and emulators, and, if it reads no foreign bytes, under the address sanitizer. */
 #if defined(QSF_TEST_SLOW)
 enum { TEST_EVERY = 3 };
 #else

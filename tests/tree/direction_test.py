@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Folders have a direction: what a file includes, and what its object calls, lies in its own folder or below.
-Files have one, too: no circle of calls.
+"""Folders have a direction: what a file includes or imports, and what its object calls, lies in its own
+folder or below.  Files have one, too: no circle of calls.
 SPDX-License-Identifier: MIT
 
     direction_test.py NM OBJECT...        the libraries' objects, in folders named as those of their sources
 """
-import pathlib, re, subprocess, sys
+import os, pathlib, re, subprocess, sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BELOW = {
@@ -77,6 +77,20 @@ CIRCLES = {
     "cli/options.c cli/options_foreign.c":
         "parsing looks up other programs' options and prints help, which read rows as parsing does",
 }
+# Scripts: what browsers and Node.js share is below what only one of them runs.  The page is a user
+# of the package, and sees its entry alone.
+NODE = ("js/cli.js", "js/folder.js", "js/node.js", "js/worker-node.js")     # Node.js's files in js/
+PAGE_SERVER = "demo/serve.mjs"          # a program for Node.js, which serves the page to try it
+SCRIPTS_BELOW = {
+    "shared": ("shared",),
+    "node": ("shared", "node", "node:"),
+    "web": ("shared", "web"),
+    "demo": ("demo", "package"),
+    "page server": ("node:",),
+}
+PACKAGE = {"demo/js/browser.js"}        # where a site has the package: its entry for browsers
+IMPORT = re.compile(r"^(?:import|export)\s[\w\s{},*$]*?\bfrom\s*'([^']+)'|^import\s*'([^']+)'|"
+                    r"\bimport\(\s*'([^']+)'|\bnew URL\('(\.[^']+\.js)', import\.meta\.url", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
 
@@ -117,6 +131,38 @@ def wrong_includes():
                     yield f"{name} includes {header} of {used}"
     for line in sorted(set(INCLUDES) - seen):
         yield f"{line}: it is not included there any more; take it off the list"
+
+
+def script_room(name):
+    """The row of SCRIPTS_BELOW for a path of the tree, or "node:" or "package"; else the path itself."""
+    if name.startswith("node:"):
+        return "node:"
+    if name in PACKAGE:
+        return "package"
+    if name == PAGE_SERVER:
+        return "page server"
+    if not (ROOT / name).is_file():
+        return name
+    rooms = {"js": "node" if name in NODE else "shared", "web": "web", "demo": "demo"}
+    return rooms.get(name.split("/")[0], name)
+
+
+def wrong_imports():
+    count = 0
+    for path in sorted(p for f in ("js", "web", "demo") for p in (ROOT / f).glob("*.*js")):
+        name = path.relative_to(ROOT).as_posix()
+        for found in IMPORT.findall(path.read_text()):
+            used = next(filter(None, found))
+            if used.startswith("."):
+                used = os.path.relpath(path.parent / used, ROOT).replace(os.sep, "/")
+            count += 1
+            if script_room(used) not in SCRIPTS_BELOW[script_room(name)]:
+                yield f"{name} imports {used}"
+    for name in (*NODE, PAGE_SERVER):
+        if not (ROOT / name).is_file():
+            yield f"{name}: it is not there any more; take it off the list"
+    if count < 100:
+        yield f"only {count} imports in js/, web/ and demo/: something is missing"
 
 
 def circles_of(uses):
@@ -200,10 +246,11 @@ def wrong_calls(nm, objects):
 
 
 def main():
-    wrong = [*wrong_includes(), *wrong_calls(sys.argv[1], sys.argv[2:])]
+    wrong = [*wrong_includes(), *wrong_imports(), *wrong_calls(sys.argv[1], sys.argv[2:])]
     for line in wrong:
         print(line)
-    print(f"{len(wrong)} of them do not point down" if wrong else "every include and call points down")
+    print(f"{len(wrong)} of them do not point down" if wrong else
+          "every include, import and call points down")
     sys.exit(bool(wrong))
 
 

@@ -61,6 +61,22 @@ static qsf_status give_piece(void *out)
     return st;
 }
 
+static qsf_status give_talk(void *out)
+{
+    static const int32_t ids[] = { 1, 2, 3 };
+    qsf_conversation *c = NULL;
+    qsf_turn_options o;
+    qsf_turn_defaults(&o);
+    o.max_tokens = 0;
+    CHECK_EQ(qsf_conversation_new(model, NULL, &c, &error), QSF_OK);
+    CHECK_EQ(qsf_conversation_ids(c, ids, 3), QSF_OK);
+    CHECK_EQ(qsf_conversation_begin(c, turn, sampler, &o), QSF_OK);
+    qsf_status st;
+    while ((st = qsf_conversation_next(c, out)) == QSF_PENDING) (void)qsf_turn_step(turn, NULL);
+    qsf_conversation_free(c);
+    return st;
+}
+
 typedef struct sized_result {
     const char *name;
     size_t      size;
@@ -71,7 +87,8 @@ static const sized_result results[] = {
     RESULT(qsf_model_info, give_info),            RESULT(qsf_usage, give_usage),
     RESULT(qsf_plan, give_plan),                  RESULT(qsf_plan, give_planned),
     RESULT(qsf_stats, give_stats),                RESULT(qsf_turn_state, give_state),
-    RESULT(qsf_turn_piece, give_piece),           RESULT(qsf_convert_summary, give_summary),
+    RESULT(qsf_turn_piece, give_piece),           RESULT(qsf_turn_piece, give_talk),
+    RESULT(qsf_convert_summary, give_summary),
     RESULT(qsf_convert_tensor, give_tensor),      RESULT(qsf_convert_check, give_check),
     RESULT(qsf_kv_usage, give_kv),                RESULT(qsf_kernel_use, give_kernel),
     RESULT(qsf_operation_use, give_operation),

@@ -110,7 +110,7 @@ TEST(heavy_hitters_stay_beside_the_window)
     if (!bench_write(&b, &o) || !bench_open(&b) || !bench_context(&b, &co)) return;
     bench_tokens(ids, LONG, b.n_vocab, 12);
     CHECK_EQ(bench_feed(&b, 0, ids, FIRST, 32, NULL), QSF_OK);
-    const qsf_kv_seq *q = &b.c->kv.seqs[0];
+    const qsf_kv_seq *q = &b.c->tables.seqs[0];
     double sum = 0;
     for (uint32_t e = 0; e < q->n; e++) sum += q->attention[e];
     CHECK_NEAR(sum / ((double)FIRST * o.hp.n_heads * o.hp.n_layers), 1, 1e-3);
@@ -118,7 +118,7 @@ TEST(heavy_hitters_stay_beside_the_window)
     q->attention[1] += 1e6f;
     for (uint32_t at = FIRST; at + 32 <= LONG; at += 32) {
         CHECK_EQ(bench_feed(&b, 0, ids + at, 32, 32, NULL), QSF_OK);
-        CHECK(q->n <= b.c->kv.n_blocks && q->n <= 1 + 128 / 32 + 1 + 1);
+        CHECK(q->n <= b.c->tables.n_blocks && q->n <= 1 + 128 / 32 + 1 + 1);
         CHECK_EQ(q->places[q->places[0] == 0], 1);
     }
     CHECK(!qsf_kv_whole(q) && q->places[0] == 1 && q->places[1] > 1);
@@ -166,9 +166,9 @@ TEST(with_a_window_a_text_goes_on_beyond_the_context_in_bounded_memory)
         float *whole = bench_floats(&b, 20), *other = bench_floats(&b, 20);
         if (!feed_long(&b, &co, 32, 20, whole)) return;
         qsf_context_get_plan(b.c, &plan);
-        const uint32_t used = b.c->kv.seqs[0].n;
+        const uint32_t used = b.c->tables.seqs[0].n;
         CHECK(used <= 1 + 2 + 1 + 1);
-        CHECK(b.c->kv.n_blocks <= 2 * 5 + 1);
+        CHECK(b.c->tables.n_blocks <= 2 * 5 + 1);
         static const size_t chunks[] = { 1, 7 };
         for (size_t k = 0; k < 2; k++) {
             if (!feed_long(&b, &co, chunks[k], 20, other)) return;
@@ -194,7 +194,7 @@ TEST(with_a_window_a_text_goes_on_beyond_the_context_in_bounded_memory)
         CHECK_EQ(qsf_seq_truncate(b.c, 0, 3), QSF_OK);
         CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
         CHECK_EQ(qsf_seq_truncate(b.c, 1, 0), QSF_OK);
-        CHECK_EQ(b.c->kv.n_free, b.c->kv.n_blocks);
+        CHECK_EQ(b.c->tables.n_free, b.c->tables.n_blocks);
         free(whole);
         free(other);
         bench_end(&b);

@@ -212,7 +212,25 @@ static void check_behind(bench *b, qsf_context *c, second_part *p)
                                 .back = second_back, .share = second_share };
     const qsf_behind half = { .size = sizeof half, .user = p, .compute = second_compute };
     bench_tokens(ids, N, b->n_vocab, 5);
-    CHECK_EQ(qsf_turn_new(c, 0, &turn, &b->error), QSF_E_UNSUPPORTED);
+    /* Without the rest of the layers only the caller can get logits for it. */
+    qsf_row rows[N];
+    qsf_sampler *sampler = NULL;
+    qsf_turn_piece piece = { .size = sizeof piece };
+    CHECK_EQ(qsf_turn_new(c, 0, &turn, &b->error), QSF_OK);
+    CHECK_EQ(qsf_sampler_new(b->m, NULL, &sampler, &b->error), QSF_OK);
+    CHECK_EQ(qsf_turn_begin(turn, ids, 3, sampler, NULL), QSF_OK);
+    CHECK_EQ(qsf_turn_step(turn, NULL), QSF_E_UNSUPPORTED);
+    CHECK_EQ(qsf_turn_next(turn, &piece), QSF_OK);
+    CHECK(piece.end == QSF_TURN_FAILED && strstr(qsf_turn_error(turn)->text, "a turn needs all"));
+    CHECK_EQ(qsf_turn_begin(turn, ids, 3, sampler, NULL), QSF_OK);
+    CHECK_EQ(qsf_turn_rows(turn, rows, N), 3);
+    CHECK_EQ(qsf_compute(c, rows, 3), QSF_OK);
+    CHECK_EQ(qsf_turn_computed(turn, 0), 1);
+    CHECK_EQ(qsf_turn_next(turn, &piece), QSF_OK);
+    CHECK(piece.end == QSF_TURN_FAILED && qsf_turn_error(turn)->status == QSF_E_UNSUPPORTED);
+    qsf_turn_free(turn);
+    qsf_sampler_free(sampler);
+    CHECK_EQ(qsf_seq_truncate(c, 0, 0), QSF_OK);
     CHECK_EQ(qsf_context_set_behind(c, &half), QSF_E_ARGUMENT);
     CHECK_EQ(qsf_context_set_behind(p->c, &behind), QSF_E_ARGUMENT);
     CHECK_EQ(qsf_context_set_behind(b->c, &behind), QSF_E_ARGUMENT);

@@ -104,7 +104,7 @@ TEST(a_damaged_session_changes_nothing)
     float *want = bench_floats(&b, MORE), *have = bench_floats(&b, MORE);
     CHECK_EQ(bench_feed(&b, 0, ids + TOKENS, MORE, 4, want), QSF_OK);
     CHECK_EQ(qsf_seq_truncate(b.c, 0, KEPT), QSF_OK);
-    const size_t free_blocks = b.c->kv.n_free;
+    const size_t free_blocks = b.c->tables.n_free;
     for (size_t i = 0; i < s.len; i += i < 600 || i + 8 > s.len ? 1 : 7 * TEST_EVERY) {
         s.bytes[i] ^= (uint8_t)(1 << i % 8);
         const qsf_status st = load_bytes(&b, 0, s.bytes, s.len, got, TOKENS, &n);
@@ -130,7 +130,7 @@ TEST(a_damaged_session_changes_nothing)
         CHECK_EQ(qsf_session_load(b.c, 0, &f.file, got, TOKENS, &n, &b.error), QSF_E_IO);
     }
     CHECK_EQ(qsf_seq_length(b.c, 0), KEPT);
-    CHECK_EQ(b.c->kv.n_free, free_blocks);
+    CHECK_EQ(b.c->tables.n_free, free_blocks);
     CHECK_EQ(bench_feed(&b, 0, ids + TOKENS, MORE, 4, have), QSF_OK);
     CHECK(!memcmp(have, want, MORE * b.n_vocab * sizeof *want));
     free(want);
@@ -159,7 +159,7 @@ TEST(a_second_reading_that_differs_leaves_the_sequence_empty)
     int32_t ids[TOKENS + MORE], got[TOKENS];
     size_t n;
     if (!session_begin(&b, QSF_KV_Q8, ids, &s)) return;
-    const uint32_t free_blocks = b.c->kv.n_free;
+    const uint32_t free_blocks = b.c->tables.n_free;
     for (int fails = 0; fails < 2; fails++) {
         memfile f;
         memfile_init(&f, s.bytes, s.len);
@@ -169,7 +169,7 @@ TEST(a_second_reading_that_differs_leaves_the_sequence_empty)
         CHECK_EQ(n, 0);
         CHECK_EQ(qsf_seq_length(b.c, 0), 0);
     }
-    CHECK(b.c->kv.n_free > free_blocks);
+    CHECK(b.c->tables.n_free > free_blocks);
     CHECK_EQ(load_bytes(&b, 0, s.bytes, s.len, got, TOKENS, &n), QSF_OK);
     free(s.bytes);
     bench_end(&b);

@@ -42,9 +42,10 @@ static void mix_batch(const qsf_context *c, uint32_t layer)
 static void mix_and_add(float *y, const float *a, const float *b, size_t n)
 {
     const qsf_context *c = mixer.c;
-    const uint32_t layer = c->now.stage;
+    const qsf_stage stage = c->now.stage;
+    const uint32_t layer = 1 + stage.number;
     mixer.vec_add(y, a, b, n);
-    if (!c->now.active || layer == 0 || layer > LAYERS || y != a || y < c->b.x || y >= c->b.xn) return;
+    if (!c->now.active || stage.kind != QSF_STAGE_LAYER || y != a || y < c->b.x || y >= c->b.xn) return;
     if (mixer.batch != c->fetch.batch || mixer.layer != layer) mix_batch(c, layer - 1);
     mixer.batch = c->fetch.batch;
     mixer.layer = layer;

@@ -35,7 +35,8 @@ static void multiply(const qsf_kernels *k, const qsf_tensor *w, const float *x, 
     qsf_context_options o;
     qsf_context_defaults(&o);
     o.act_quant = act;
-    const qsf_pass p = { .o = &o, .k = k, .b = &b };
+    const qsf_cpu cpu = { .lora = NULL };
+    const qsf_pass p = { .o = &o, .k = k, .b = &b, .cpu = &cpu };
     qsf_tensor tiles = *w;
     tiles.packing = 1;
     CHECK_EQ(qsf_tensor_bytes(w->type, 1, 256, w->rows, COLS, &tiles.bytes, NULL), QSF_OK);

@@ -1,6 +1,6 @@
 /* Tuning's loops in vectors of 128 bits, and which set is best.
  * SPDX-License-Identifier: MIT */
-#include "tune/lanes.h"
+#include "tune/tune_lanes.h"
 
 #include <math.h>
 
@@ -11,7 +11,7 @@
 #endif
 #define LANE(name) tune_##name##_base
 #define LANE_FMA(a, b, c) ((a) * (b) + (c))
-#include "tune/lanes_body.h"
+#include "tune/tune_lanes_body.h"
 
 const tune_lanes qsf_tune_lanes_base = { "base", tune_product_base, tune_path_base, tune_divergence_base };
 

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: MIT */
 import {compile} from './modules.js';
 import {opfs} from './opfs.js';
-import {serveReader} from './reader.js';
-import {serve} from './serve.js';
+import {serveReader} from '../js/reader.js';
+import {serve} from '../js/serve.js';
 
 /* Both sides of a port: a message is delivered after the caller has returned. */
 function joined(start) {

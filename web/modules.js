@@ -1,7 +1,7 @@
 /* Loads the modules in browsers.
  * SPDX-License-Identifier: MIT */
-import {QsfError} from './errors.js';
-import {moduleAt} from './paths.js';
+import {QsfError} from '../js/errors.js';
+import {moduleAt} from '../js/paths.js';
 
 /* Written out, so that bundlers see the files. */
 const MODULES = {

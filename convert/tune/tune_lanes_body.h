@@ -1,35 +1,9 @@
-/* The loops of lanes.h in vectors of LANES floats; LANE(name) is a name of this set, LANE_FMA(a, b,
- * c) is a * b + c.
+/* The loops of tune_lanes.h in vectors of LANES floats; LANE(name) is a name of this set,
+ * LANE_FMA(a, b, c) is a * b + c.
  * SPDX-License-Identifier: MIT
  *
- * No guard: lanes_NAME.c include it once each, with an instruction set in force. */
-#define vf LANE(vf)
-#define vi LANE(vi)
-
-#if LANES > 1
-typedef float   vf __attribute__((vector_size(4 * LANES)));
-typedef int32_t vi __attribute__((vector_size(4 * LANES)));
-#  define LANE_BITS(v) ((vi)(v))
-#  define LANE_FLOAT(v) ((vf)(v))
-#  define LANE_LESS(a, b) ((a) < (b))
-#  define LANE_SAME(a, b) ((a) == (b))
-#else                           /* a compiler without vectors */
-typedef float   vf;
-typedef int32_t vi;
-#  define LANE_BITS(v) ((vi)qsf_f32_bits(v))
-#  define LANE_FLOAT(v) qsf_f32_from_bits((uint32_t)(v))
-#  define LANE_LESS(a, b) (-(vi)((a) < (b)))
-#  define LANE_SAME(a, b) (-(vi)((a) == (b)))
-#endif
-
-static inline vf LANE(load)(const float *p) { vf v; memcpy(&v, p, sizeof v); return v; }
-static inline void LANE(store)(float *p, vf v) { memcpy(p, &v, sizeof v); }
-static inline vf LANE(all)(float x) { return x - (vf){ 0 }; }
-static inline vf LANE(choose)(vi mask, vf yes, vf no)
-{
-    return LANE_FLOAT((mask & LANE_BITS(yes)) | (~mask & LANE_BITS(no)));
-}
-static inline vi LANE(choose_int)(vi mask, vi yes, vi no) { return (mask & yes) | (~mask & no); }
+ * No guard: tune_lanes_NAME.c include it once each, with an instruction set in force. */
+#include "lane_vectors.h"
 
 /* ---- products ---- */
 
@@ -227,10 +201,5 @@ static void LANE(path)(tune_path *p)
     }
 }
 
-#undef vf
-#undef vi
 #undef LANE_R
-#undef LANE_BITS
-#undef LANE_FLOAT
-#undef LANE_LESS
-#undef LANE_SAME
+#include "lane_vectors_end.h"

@@ -1,7 +1,7 @@
 /* The encoders' loops in vectors of 128 bits, which every processor has that has any; and which set
  * is best.
  * SPDX-License-Identifier: MIT */
-#include "encode/lanes.h"
+#include "encode/encode_lanes.h"
 
 #include <math.h>
 
@@ -11,7 +11,7 @@
 #  define LANES 1
 #endif
 #define LANE(name) name##_base
-#include "encode/lanes_body.h"
+#include "encode/encode_lanes_body.h"
 
 const encode_lanes qsf_enc_lanes_base = { "base", trellis_base, plain_base, energy_base, product_base };
 

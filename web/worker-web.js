@@ -1,11 +1,11 @@
 /* The engine's worker, its threads and its reader in browsers.
  * SPDX-License-Identifier: MIT */
-import {runThread} from './engine.js';
-import {QsfError} from './errors.js';
+import {runThread} from '../js/engine.js';
+import {QsfError} from '../js/errors.js';
 import {compile} from './modules.js';
 import {opfs} from './opfs.js';
-import {serveReader} from './reader.js';
-import {serve} from './serve.js';
+import {serveReader} from '../js/reader.js';
+import {serve} from '../js/serve.js';
 
 /* The type of this script, which bundlers may have changed; again() starts it once more. */
 const type = (() => {

@@ -1,6 +1,6 @@
 /* Tuning's loops in vectors of 256 bits.
  * SPDX-License-Identifier: MIT */
-#include "tune/lanes.h"
+#include "tune/tune_lanes.h"
 #include "kernels.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #define LANE(name) tune_##name##_avx2
 #define LANE_FMA(a, b, c) ((LANE(vf))_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
 QSF_TARGET_BEGIN("avx2,fma")
-#include "tune/lanes_body.h"
+#include "tune/tune_lanes_body.h"
 QSF_TARGET_END
 
 const tune_lanes qsf_tune_lanes_avx2 = { "avx2", tune_product_avx2, tune_path_avx2,

@@ -1,41 +1,18 @@
-/* The loops of lanes.h, for LANES rows in a vector; LANE(name) is a name of this set.
+/* The loops of encode_lanes.h, for LANES rows in a vector; LANE(name) is a name of this set.
  * SPDX-License-Identifier: MIT
  *
- * No guard: lanes_NAME.c include it once each, with an instruction set in force. */
-#define vf LANE(vf)
-#define vi LANE(vi)
-#define vd LANE(vd)
+ * No guard: encode_lanes_NAME.c include it once each, with an instruction set in force. */
+#include "lane_vectors.h"
 
+#define vd LANE(vd)
 #if LANES > 1
-typedef float   vf __attribute__((vector_size(4 * LANES)));
-typedef int32_t vi __attribute__((vector_size(4 * LANES)));
-typedef double  vd __attribute__((vector_size(4 * LANES)));
+typedef double vd __attribute__((vector_size(4 * LANES)));
 enum { LANE(doubles) = LANES / 2 };
-#  define LANE_BITS(v) ((vi)(v))
-#  define LANE_FLOAT(v) ((vf)(v))
-#  define LANE_LESS(a, b) ((a) < (b))
-#  define LANE_SAME(a, b) ((a) == (b))
-#else                           /* a compiler without vectors */
-typedef float   vf;
-typedef int32_t vi;
-typedef double  vd;
+#else
+typedef double vd;
 enum { LANE(doubles) = 1 };
-#  define LANE_BITS(v) ((vi)qsf_f32_bits(v))
-#  define LANE_FLOAT(v) qsf_f32_from_bits((uint32_t)(v))
-#  define LANE_LESS(a, b) (-(vi)((a) < (b)))
-#  define LANE_SAME(a, b) (-(vi)((a) == (b)))
 #endif
 
-/* ---- vectors ---- */
-
-static inline vf LANE(load)(const float *p) { vf v; memcpy(&v, p, sizeof v); return v; }
-static inline void LANE(store)(float *p, vf v) { memcpy(p, &v, sizeof v); }
-static inline vf LANE(all)(float x) { return x - (vf){ 0 }; }
-static inline vf LANE(choose)(vi mask, vf yes, vf no)
-{
-    return LANE_FLOAT((mask & LANE_BITS(yes)) | (~mask & LANE_BITS(no)));
-}
-static inline vi LANE(choose_int)(vi mask, vi yes, vi no) { return (mask & yes) | (~mask & no); }
 static inline vf LANE(size)(vf x) { return LANE_FLOAT(LANE_BITS(x) & 0x7fffffff); }
 static inline void LANE(put_bytes)(uint8_t *to, vi v)
 {
@@ -390,10 +367,5 @@ static void LANE(product)(double *c, size_t ldc, const double *a, size_t lda, co
             LANE(product_part)(c + (size_t)r * ldc + at, ldc, a + (size_t)r * lda, lda, b + at, n);
 }
 
-#undef vf
-#undef vi
 #undef vd
-#undef LANE_BITS
-#undef LANE_FLOAT
-#undef LANE_LESS
-#undef LANE_SAME
+#include "lane_vectors_end.h"

@@ -2,9 +2,9 @@
  * SPDX-License-Identifier: MIT
  *
  * Rows of a matrix are quantised independently of one another: a lane of a vector is a row.  The
- * loops are written once (lanes_body.h) and compiled for several instruction sets.  Each lane's
- * operations and their order are the same in all of them, without contraction, so the results are
- * the same to the bit. */
+ * loops are written once (encode_lanes_body.h) and compiled for several instruction sets.  Each
+ * lane's operations and their order are the same in all of them, without contraction, so the
+ * results are the same to the bit. */
 #ifndef QSF_CONVERT_LANES_H
 #define QSF_CONVERT_LANES_H
 

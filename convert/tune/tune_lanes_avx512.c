@@ -1,6 +1,6 @@
 /* Tuning's loops in vectors of 512 bits.
  * SPDX-License-Identifier: MIT */
-#include "tune/lanes.h"
+#include "tune/tune_lanes.h"
 #include "kernels.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #define LANE(name) tune_##name##_avx512
 #define LANE_FMA(a, b, c) ((LANE(vf))_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
 QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl")
-#include "tune/lanes_body.h"
+#include "tune/tune_lanes_body.h"
 QSF_TARGET_END
 
 const tune_lanes qsf_tune_lanes_avx512 = { "avx512", tune_product_avx512, tune_path_avx512,

@@ -1,12 +1,12 @@
 /* The package's entry in browsers.
  * SPDX-License-Identifier: MIT */
-import {QsfError} from './errors.js';
-import {estimateIn, loadIn} from './model.js';
+import {QsfError} from '../js/errors.js';
+import {estimateIn, loadIn} from '../js/model.js';
 import {opfs} from './opfs.js';
-import {addressed} from './paths.js';
-import {cacheOver} from './store.js';
+import {addressed} from '../js/paths.js';
+import {cacheOver} from '../js/store.js';
 
-export {QsfError} from './errors.js';
+export {QsfError} from '../js/errors.js';
 
 /* Written out, so that bundlers see the file. */
 const ownWorker = () => new Worker(new URL('./worker-web.js', import.meta.url),
@@ -74,7 +74,7 @@ function place(from) {
   throw new QsfError('ARGUMENT', 'a model is loaded from a URL, a File, a Blob or a buffer');
 }
 
-/** @type {import('./index.d.ts').cache} */
+/** @type {import('../js/index.d.ts').cache} */
 export const cache = cacheOver(opfs, absolute);
 // a FileSystemFileHandle
 const file = async from => (typeof from?.getFile === 'function' ? from.getFile() : from);
@@ -83,7 +83,7 @@ async function begin(how, from, options) {
   const all = addressed(options, absolute);
   return how(() => startEngine(all), from, all, async given => place(await file(given)));
 }
-/** @type {import('./index.d.ts').load} */
+/** @type {import('../js/index.d.ts').load} */
 export const load = (from, options) => begin(loadIn, from, options);
-/** @type {import('./index.d.ts').estimate} */
+/** @type {import('../js/index.d.ts').estimate} */
 export const estimate = (from, options) => begin(estimateIn, from, options);

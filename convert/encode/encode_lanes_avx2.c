@@ -1,6 +1,6 @@
 /* The encoders' loops in vectors of 256 bits.
  * SPDX-License-Identifier: MIT */
-#include "encode/lanes.h"
+#include "encode/encode_lanes.h"
 #include "kernels.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #define LANES 8
 #define LANE(name) name##_avx2
 QSF_TARGET_BEGIN("avx2")
-#include "encode/lanes_body.h"
+#include "encode/encode_lanes_body.h"
 QSF_TARGET_END
 
 const encode_lanes qsf_enc_lanes_avx2 = { "avx2", trellis_avx2, plain_avx2, energy_avx2, product_avx2 };

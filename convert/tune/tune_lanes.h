@@ -1,9 +1,9 @@
 /* Tuning's inner loops: products of floats, distributions, and paths through trellises.
  * SPDX-License-Identifier: MIT
  *
- * They are written once (lanes_body.h) and compiled for several instruction sets.  Sums go in one
- * order for any number of threads, but sets differ in their last bits: some have a product and a
- * sum in one rounding. */
+ * They are written once (tune_lanes_body.h) and compiled for several instruction sets.  Sums go in
+ * one order for any number of threads, but sets differ in their last bits: some have a product and
+ * a sum in one rounding. */
 #ifndef QSF_TUNE_LANES_H
 #define QSF_TUNE_LANES_H
 

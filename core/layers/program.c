@@ -1,0 +1,81 @@
+/* Lists of rows, and where in them activations become codes.
+ * SPDX-License-Identifier: MIT */
+#include "layers/program.h"
+
+qsf_program_row *qsf_program_add(qsf_program *g, const qsf_program_row *row)
+{
+    assert(g->n < QSF_PROGRAM_ROWS);
+    qsf_program_row *own = &g->rows[g->n++];
+    *own = *row;
+    for (uint32_t i = 0; i < own->n; i++) own->writes |= qsf_bit(own->to[i]);
+    return own;
+}
+
+static bool view_same(const qsf_view *a, const qsf_view *b)
+{
+    return a->buffer == b->buffer && a->cols == b->cols && a->first == b->first && a->at == b->at;
+}
+
+/* Whether the row takes codes of `in`. */
+static bool reads_codes(const qsf_program_row *r)
+{
+    return r->work == QSF_WORK_PRODUCT || r->work == QSF_WORK_GATHER;
+}
+
+/* The row that can make codes of what row `at` reads, while it has the rows in hand: the last one
+ * before it that goes by rows, if the codes are not used and the rows not changed in between.
+ * g->n: no row can. */
+static uint32_t maker_of(const qsf_program *g, uint32_t at)
+{
+    const qsf_program_row *reader = &g->rows[at];
+    for (uint32_t i = at; i-- > 0;) {
+        const qsf_program_row *r = &g->rows[i];
+        if ((r->wave && !reader->wave) || reads_codes(r) || r->n_readers) break;
+        if (r->over == QSF_OVER_ROWS) return i;
+        if (r->writes & qsf_bit(reader->in.buffer)) break;
+    }
+    return g->n;
+}
+
+/* A row of its own for the codes of what row `at` reads. */
+static void insert_maker(qsf_program *g, uint32_t at)
+{
+    assert(g->n < QSF_PROGRAM_ROWS);
+    const qsf_program_row *reader = &g->rows[at];
+    const qsf_program_row maker = { .op = reader->codes, .work = QSF_WORK_CODES, .over = QSF_OVER_ROWS,
+                                    .in = reader->in };
+    memmove(&g->rows[at + 1], &g->rows[at], (g->n - at) * sizeof *g->rows);
+    g->rows[at] = maker;
+    g->n++;
+}
+
+static void add_readers(qsf_program_row *maker, const qsf_program_row *reader)
+{
+    maker->ready = reader->in;
+    for (uint32_t i = 0; i < reader->n; i++) {
+        assert(maker->n_readers < QSF_ROW_READERS);
+        maker->readers[maker->n_readers++] = reader->kinds[i];
+    }
+}
+
+void qsf_program_finish(qsf_program *g)
+{
+    qsf_view held = { .buffer = QSF_BUF_NONE };        /* what the buffer of codes has */
+    uint32_t maker = 0;
+    for (uint32_t i = 0; i < g->n; i++) {
+        if (reads_codes(&g->rows[i])) {
+            if (!view_same(&held, &g->rows[i].in)) {
+                maker = maker_of(g, i);
+                if (maker == g->n) insert_maker(g, maker = i++);
+                held = g->rows[i].in;
+            }
+            add_readers(&g->rows[maker], &g->rows[i]);
+        }
+        if (g->rows[i].writes & qsf_bit(held.buffer)) held.buffer = QSF_BUF_NONE;
+    }
+    for (uint32_t i = g->n; i-- > 0;) {
+        if (!g->rows[i].wave) continue;
+        if (!g->wave_end) g->wave_end = i + 1;
+        g->wave = i;
+    }
+}

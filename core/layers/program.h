@@ -1,0 +1,123 @@
+/* A layer as a list of rows: what is done, in which order, with which buffers and matrices, what
+ * its pieces divide, and the CPU's function for it.
+ * SPDX-License-Identifier: MIT
+ *
+ * Each mixer and feed-forward appends its rows; layer.c joins them to a program and runs it
+ * (program_run.c).  What follows from the rows is computed by qsf_program_finish(): where the
+ * activations become codes, and for which matrices.  There is one buffer of codes, so a product
+ * whose rows are not in it any more needs them made again. */
+#ifndef QSF_PROGRAM_H
+#define QSF_PROGRAM_H
+
+#include "layers/buffer_names.h"
+#include "layers/pass.h"
+
+/* What a row does, for devices that have to find their own way to do it. */
+typedef enum qsf_work {
+    QSF_WORK_PRODUCT,           /* rows of `in` times matrices */
+    QSF_WORK_HEAD_PRODUCT,      /* each head's columns times its own part of a matrix, as floats */
+    QSF_WORK_EXPERT_PRODUCT,    /* slots' rows times their experts' parts of matrices */
+    QSF_WORK_CODES,             /* rows of `in` as codes */
+    QSF_WORK_NORM, QSF_WORK_ADD, QSF_WORK_ACTIVATE, QSF_WORK_COPY,
+    QSF_WORK_PLACE,             /* norm and rotate heads, store keys and values */
+    QSF_WORK_ATTEND,
+    QSF_WORK_SHIFT,             /* the difference to the row before */
+    QSF_WORK_CONVOLVE,          /* over a few positions */
+    QSF_WORK_SCAN,              /* sums over all positions */
+    QSF_WORK_ROUTE,             /* which experts a row takes */
+    QSF_WORK_GATHER,            /* rows, or codes of rows, to the experts' slots */
+    QSF_WORK_REDUCE,            /* the sum over the shares of a layer */
+    QSF_WORK_WATCH,             /* nothing but to show `in` to the watcher */
+} qsf_work;
+
+/* What a row's pieces divide. */
+typedef enum qsf_over {
+    QSF_OVER_ROWS,              /* of the batch */
+    QSF_OVER_TILES,             /* of all its matrices, one after another */
+    QSF_OVER_FIRST_TILES,       /* of its first matrix; the others have as many */
+    QSF_OVER_COLUMNS,           /* `cols` of them, by whole tiles */
+    QSF_OVER_HEADS,             /* query heads */
+    QSF_OVER_PLACES,            /* rows times query and key-value heads */
+    QSF_OVER_GROUPS,            /* groups of rows times key-value heads */
+    QSF_OVER_MIX_HEADS,         /* the mixer's heads */
+    QSF_OVER_SCAN,              /* parts of the mixer's heads */
+    QSF_OVER_SLOTS,             /* of the wave of experts */
+    QSF_OVER_HIDDEN_TILES, QSF_OVER_OUT_TILES,      /* of the wave's experts: of hidden rows, of outputs */
+    QSF_OVER_NOTHING,           /* the calling thread does it alone, and its time is the next row's */
+    QSF_N_OVERS
+} qsf_over;
+
+/* Columns of a buffer. */
+typedef struct qsf_view {
+    uint8_t  buffer;                            /* qsf_buffer_name */
+    uint32_t cols, first;
+    size_t (*at)(const qsf_pass *p);            /* if `first` depends on matrices; or NULL */
+} qsf_view;
+
+typedef struct qsf_program_row qsf_program_row;
+
+/* A piece of a row's work. */
+typedef struct qsf_task {
+    const qsf_program_row *row;
+    size_t   begin, end;        /* items of what the row divides */
+    uint32_t thread;
+} qsf_task;
+typedef void qsf_row_fn(const qsf_pass *p, const qsf_task *t);
+
+enum { QSF_ROW_READERS = 6 };
+
+struct qsf_program_row {
+    uint8_t  op;                /* qsf_op: whose time it is */
+    uint8_t  work, over;        /* qsf_work, qsf_over */
+    uint8_t  codes;             /* qsf_op: whose time it is if codes of `in` need a row of their own */
+    uint8_t  watch;             /* 1 + the kind by which the watcher knows `in`; 0: it is not shown */
+    uint8_t  of;                /* which one of several that the function can do */
+    bool     wave;              /* repeated for each wave of experts */
+    bool     backwards;         /* later items first: they take longer */
+    qsf_view in;
+    /* A product's matrices, those that the layer has: kinds, kinds of their biases (0: none), and
+     * the buffers of their results.  A matrix with the same buffer as the one before continues
+     * after its last tile. */
+    uint8_t  n, kinds[QSF_OP_PRODUCTS], bias[QSF_OP_PRODUCTS], to[QSF_OP_PRODUCTS];
+    uint32_t to_first;                          /* the first column of the first result, and what is */
+    size_t (*to_at)(const qsf_pass *p);         /* added if it depends on matrices; or NULL */
+    uint32_t cols;              /* QSF_OVER_COLUMNS */
+    uint32_t writes;            /* bits of qsf_buffer_name: what changes, besides a product's results */
+    bool   (*when)(const qsf_pass *p);          /* whether it runs; NULL: always */
+    void   (*before)(const qsf_pass *p, const qsf_program_row *row);    /* by the calling thread; or NULL */
+    qsf_row_fn *fn;             /* NULL: only codes are made */
+    /* By qsf_program_finish(): matrices that read the codes which are made of `ready` when the
+     * function has done its rows. */
+    uint8_t  n_readers, readers[QSF_ROW_READERS];
+    qsf_view ready;
+};
+
+enum { QSF_PROGRAM_ROWS = 72 };
+
+typedef struct qsf_program {
+    const qsf_hparams *hp;
+    bool     fetched;           /* experts are read one by one, while shared ones are computed */
+    uint32_t n;
+    uint32_t wave, wave_end;    /* rows of a wave of experts, none if equal */
+    qsf_program_row rows[QSF_PROGRAM_ROWS];
+} qsf_program;
+
+/* Appends a row and returns it. */
+qsf_program_row *qsf_program_add(qsf_program *g, const qsf_program_row *row);
+#define QSF_ADD(g, ...) qsf_program_add((g), &(qsf_program_row){ __VA_ARGS__ })
+/* After all rows: finds where codes are made. */
+void qsf_program_finish(qsf_program *g);
+
+/* n_embd columns of a buffer. */
+static inline qsf_view qsf_stream_view(const qsf_program *g, uint8_t buffer)
+{
+    return (qsf_view){ .buffer = buffer, .cols = g->hp->n_embd };
+}
+static inline uint32_t qsf_bit(uint8_t buffer) { return (uint32_t)1 << buffer; }
+
+/* Runs a program on the rows of the batch.  If experts are read one by one, it returns when they
+ * are needed (p->cpu->walk->n), and resumes with the next wave; false: then, or if shares could not
+ * be added up. */
+bool qsf_program_run(const qsf_pass *p, const qsf_program *g);
+
+#endif
