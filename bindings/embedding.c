@@ -44,8 +44,9 @@ uint32_t qsf_flat_embedding_new(uint32_t context, const char *options)
     qsf_embed_defaults(&e->options);
     if (qsf_flat_options(&e->o, options, &asked, NULL, NULL)) return handle;
     const int32_t pooling = asked.pooling ? pooling_of(asked.pooling) : 0;
-    if (pooling < 0) qsf_flat_fail(&e->o, QSF_E_ARGUMENT, "pooling: auto, mean, cls, last, rank or none");
-    else e->options.pooling = (qsf_pooling)pooling;
+    e->valid = pooling >= 0;
+    if (e->valid) e->options.pooling = (qsf_pooling)pooling;
+    else qsf_flat_fail(&e->o, QSF_E_ARGUMENT, "pooling: auto, mean, cls, last, rank or none");
     e->options.plain = asked.plain;
     e->score = asked.score;
     return handle;
@@ -73,7 +74,7 @@ static qsf_status embedding_room(flat_embedding *e, const int32_t *ids, const si
 int32_t qsf_flat_embedding_begin(uint32_t embedding, const int32_t *ids, const size_t *lens, size_t n)
 {
     flat_embedding *e = qsf_flat_at(embedding, FLAT_EMBEDDING);
-    if (!e) return QSF_E_ARGUMENT;
+    if (!e || !e->valid) return QSF_E_ARGUMENT;
     flat_context *c = qsf_flat_up(&e->o, FLAT_CONTEXT);
     embedding_cancel(&e->o);
     qsf_status st = qsf_flat_claim(&e->o, NULL);

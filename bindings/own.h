@@ -77,7 +77,7 @@ struct flat_conversation {
 typedef struct flat_embedding {
     flat_object       o;
     qsf_embed_options options;
-    bool              score;
+    bool              valid, score;     /* valid: its options were */
     qsf_embed_run    *run;
     char             *memory;           /* ids, lens and results of the texts that were begun */
     size_t            bytes, n_values;

@@ -337,6 +337,7 @@ TEST(embeddings_by_steps_are_those_of_the_library)
     const size_t lens[] = { 4, 3 };
     const uint32_t bad = qsf_flat_embedding_new(c, "pooling\0strange\0");
     CHECK_EQ(qsf_flat_status(bad), QSF_E_ARGUMENT);
+    CHECK_EQ(qsf_flat_embedding_begin(bad, ids, lens, 2), QSF_E_ARGUMENT);
     (void)next_token(c, a);
     const uint32_t e = qsf_flat_embedding_new(c, "pooling\0mean\0");
     CHECK_EQ(qsf_flat_embedding_step(e), QSF_E_ARGUMENT);
