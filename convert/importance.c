@@ -36,8 +36,8 @@ typedef struct importance_work {
     uint32_t  n_layers, n_embd, n_vocab;
     int32_t  *ids;              /* [windows][window] */
     uint32_t  window, windows;
-    uint32_t  n_asked;          /* places where probabilities are compared */
-    float    *base;             /* [n_asked][n_vocab] log-probabilities with all layers */
+    uint32_t  n_compared;       /* places where probabilities are compared */
+    float    *base;             /* [n_compared][n_vocab] log-probabilities with all layers */
     float    *before;           /* [CAL_BATCH][n_embd] what goes into a layer */
     double   *turned;           /* [n_layers] sums of 1 - cosine */
     double   *missed;           /* [n_layers] mean divergence without the layer */
@@ -108,7 +108,7 @@ static qsf_status importance_pass(importance_work *k, uint32_t every, bool first
             at += n;
         }
     }
-    *kl /= QSF_MAX(k->n_asked, 1);
+    *kl /= QSF_MAX(k->n_compared, 1);
     return QSF_OK;
 }
 
@@ -228,8 +228,8 @@ static qsf_status importance_measure(importance_work *k, const qsf_platform *p, 
     k->n_layers = hp->n_layers;
     k->n_embd = hp->n_embd;
     k->n_vocab = hp->n_vocab;
-    k->n_asked = (uint32_t)qsf_ceil_div(k->windows, CAL_EVERY) * (k->window / CAL_STRIDE);
-    const uint64_t base = (uint64_t)k->n_asked * k->n_vocab, before = (uint64_t)CAL_BATCH * k->n_embd;
+    k->n_compared = (uint32_t)qsf_ceil_div(k->windows, CAL_EVERY) * (k->window / CAL_STRIDE);
+    const uint64_t base = (uint64_t)k->n_compared * k->n_vocab, before = (uint64_t)CAL_BATCH * k->n_embd;
     qsf_status st = importance_context(k, m, base * sizeof(float), err);
     if (!st) {
         k->base = qsf_alloc_array(p, base, sizeof *k->base, "probabilities to compare with", err);

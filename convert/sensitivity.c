@@ -34,8 +34,8 @@ typedef struct sens_work {
     sens_model                 fine, coarse;
     cal_text                   text;
     qsf_row                   *rows;
-    uint32_t                   n_rows, n_asked, n_vocab, n_done;
-    float                     *base;    /* [n_asked][n_vocab] log-probabilities of the fine model */
+    uint32_t                   n_rows, n_logits, n_vocab, n_done;
+    float                     *base;    /* [n_logits][n_vocab] log-probabilities of the fine model */
     float                     *x;       /* its rows at the input of the layer under way, */
     float                     *alt;     /* and their other streams, NULL if unused */
     size_t                     x_bytes, alt_bytes;
@@ -97,13 +97,13 @@ static void sens_model_done(const qsf_platform *p, sens_model *k)
 
 static qsf_status sens_context(const sens_work *k, sens_model *to, qsf_error *err)
 {
-    const uint64_t base = (uint64_t)k->n_asked * k->n_vocab * sizeof *k->base, ram = k->o->ram_bytes;
+    const uint64_t base = (uint64_t)k->n_logits * k->n_vocab * sizeof *k->base, ram = k->o->ram_bytes;
     qsf_context_options co;
     qsf_context_defaults(&co);
     co.n_seqs = k->text.n_seqs;
     co.n_ctx = qsf_cal_positions(co.n_seqs, k->text.len);
     co.n_batch = k->n_rows;
-    co.n_logits = k->n_asked;
+    co.n_logits = k->n_logits;
     co.f32 = true;
     co.n_threads = k->o->n_threads;
     if (ram) co.ram_budget = ram > base + 1 ? (ram - base) / 2 : 1;
@@ -138,13 +138,13 @@ static qsf_status sens_load(const sens_model *m, uint32_t n_layers, bool *all, q
 static void sens_rows(sens_work *k, qsf_row *rows)
 {
     const cal_text *t = &k->text;
-    k->n_rows = k->n_asked = 0;
+    k->n_rows = k->n_logits = 0;
     for (uint32_t s = 0; s < t->n_seqs; s++)
         for (uint32_t i = 0; i < t->lens[s]; i++) {
             const bool asks = i % SENS_STRIDE == SENS_STRIDE - 1;
             if (rows) rows[k->n_rows] = (qsf_row){ (qsf_seq)s, t->ids[(size_t)s * t->len + i], asks };
             k->n_rows++;
-            k->n_asked += asks;
+            k->n_logits += asks;
         }
 }
 
@@ -209,9 +209,9 @@ static qsf_status sens_pass(sens_work *k, uint32_t from, bool first, double *kl,
     qsf_status st = sens_begin(k, from);
     if (!st) st = sens_end(k);
     if (st) return qsf_fail(err, st, "%s", qsf_last_error(c));
-    for (uint32_t i = 0; i < k->n_asked; i++)
+    for (uint32_t i = 0; i < k->n_logits; i++)
         *kl += qsf_conv_divergence(qsf_logits(c, i), k->n_vocab, k->base + (size_t)i * k->n_vocab, first);
-    *kl = QSF_MAX(*kl / QSF_MAX(k->n_asked, 1), 0.0);
+    *kl = QSF_MAX(*kl / QSF_MAX(k->n_logits, 1), 0.0);
     return QSF_OK;
 }
 
@@ -303,7 +303,7 @@ static qsf_status sens_run(sens_work *k, convert_calibration *calibration, const
         (st = sens_load(&k->coarse, n_layers, known, err)) || !*known)
         return st;
     k->rows = qsf_alloc_array(p, k->n_rows, sizeof *k->rows, "a batch", err);
-    k->base = k->rows ? qsf_alloc_array(p, (uint64_t)k->n_asked * k->n_vocab, sizeof *k->base,
+    k->base = k->rows ? qsf_alloc_array(p, (uint64_t)k->n_logits * k->n_vocab, sizeof *k->base,
                                         "probabilities to compare with", err) : NULL;
     const qsf_buffers *b = &k->fine.c->b;
     k->x_bytes = (size_t)k->n_rows * b->ld_embd * sizeof *k->x;
@@ -328,7 +328,7 @@ static qsf_status sens_measure(input *in, convert_calibration *calibration, cons
     }
     qsf_dealloc(p, k.alt, k.alt_bytes);
     qsf_dealloc(p, k.x, k.x_bytes);
-    qsf_dealloc(p, k.base, (uint64_t)k.n_asked * k.n_vocab * sizeof *k.base);
+    qsf_dealloc(p, k.base, (uint64_t)k.n_logits * k.n_vocab * sizeof *k.base);
     qsf_dealloc(p, k.rows, k.n_rows * sizeof *k.rows);
     sens_model_done(p, &k.coarse);
     sens_model_done(p, &k.fine);

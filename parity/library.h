@@ -15,7 +15,7 @@ bool     library_possible(void);
 library *library_open(const char *path, char *why, size_t cap);
 /* The libraries that path needs may be in its directory: loads this file, if it exists, for those
  * loaded later. */
-void     library_beside(const char *path);
+void     library_preload(const char *path);
 /* NULL: neither the library nor its dependencies have this function. */
 library_fn library_find(library *l, const char *name);
 /* The file that a function came from, "" if the system does not report it. */

@@ -13,7 +13,7 @@ library *library_open(const char *path, char *why, size_t cap)
     return NULL;
 }
 
-void library_beside(const char *path) { (void)path; }
+void library_preload(const char *path) { (void)path; }
 
 library_fn library_find(library *l, const char *name)
 {

@@ -24,7 +24,7 @@ library *library_open(const char *path, char *why, size_t cap)
     return l;
 }
 
-void library_beside(const char *path)
+void library_preload(const char *path)
 {
     FILE *there = fopen(path, "rb");
     if (!there) return;

@@ -26,7 +26,7 @@ library *library_open(const char *path, char *why, size_t cap)
     return (library *)l;
 }
 
-void library_beside(const char *path) { (void)library_load(path); }
+void library_preload(const char *path) { (void)library_load(path); }
 
 library_fn library_find(library *l, const char *name)
 {

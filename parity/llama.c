@@ -51,7 +51,7 @@ struct parity_llama {
 };
 
 /* Keeps the last line of the log that reports a failure; the rest is dropped. */
-static void llama_heard(int level, const char *text, void *user)
+static void llama_on_log(int level, const char *text, void *user)
 {
     parity_llama *l = user;
     (void)level;
@@ -120,7 +120,7 @@ static void llama_start(parity_llama *l)
     char *slash = strrchr(folder, '/'), *back = strrchr(folder, '\\');
     if (back > slash) slash = back;
     if (slash) *slash = 0;
-    if (l->log_set) l->log_set(llama_heard, l);
+    if (l->log_set) l->log_set(llama_on_log, l);
     if (found && slash) all(folder);
     l->backend_init();
 }
@@ -141,7 +141,7 @@ static qsf_status llama_model(parity_llama *l, const char *path, qsf_error *err)
     return QSF_OK;
 }
 
-qsf_status parity_llama_open(const llama_asked *a, parity_llama **out, qsf_error *err)
+qsf_status parity_llama_open(const llama_options *a, parity_llama **out, qsf_error *err)
 {
     qsf_status st;
     parity_llama *l = *out = calloc(1, sizeof *l);

@@ -8,14 +8,14 @@
 
 typedef struct parity_llama parity_llama;
 
-typedef struct llama_asked {
+typedef struct llama_options {
     const char *name;            /* "llama.cpp" or "bitnet.cpp" */
     /* a file, or a folder; NULL: from the environment, or where the system finds it */
     const char *lib;
     const char *model;
     uint32_t    n_threads;       /* 0: the library's default */
     bool        f32;             /* keys and values; else 16 bits */
-} llama_asked;
+} llama_options;
 
 /* Who computes: for receipts.  Texts belong to the engine. */
 typedef struct llama_about {
@@ -28,7 +28,7 @@ typedef struct llama_about {
 /* QSF_E_NOT_FOUND     the library was not found
  * QSF_E_UNSUPPORTED   it is not a known version of llama.cpp, or it rejects the model
  * On an error *out is NULL. */
-qsf_status    parity_llama_open(const llama_asked *a, parity_llama **out, qsf_error *err);
+qsf_status    parity_llama_open(const llama_options *a, parity_llama **out, qsf_error *err);
 void          parity_llama_close(parity_llama *l);                      /* takes NULL */
 parity_engine parity_llama_engine(parity_llama *l);
 llama_about   parity_llama_about(const parity_llama *l);

@@ -15,7 +15,7 @@ static const char *const llama_folders[] = {
 };
 /* Its dependencies, each before those that need it, and their folders relative to it. */
 static const char *const llama_needs[] = { "ggml-base", "ggml-cpu", "ggml" };
-static const char *const llama_beside[] = { "", "../ggml/src/", "../bin/", "../lib/" };
+static const char *const llama_needs_in[] = { "", "../ggml/src/", "../bin/", "../lib/" };
 
 static bool llama_is_file(const char *path)
 {
@@ -36,10 +36,11 @@ static library *llama_try(const char *path, char *why, size_t cap)
     if (back && (!slash || back > slash)) slash = back;
     if (l || !slash) return l;
     for (size_t i = 0; i < sizeof llama_needs / sizeof llama_needs[0]; i++) {
-        for (size_t k = 0; k < sizeof llama_beside / sizeof llama_beside[0]; k++) {
+        for (size_t k = 0; k < sizeof llama_needs_in / sizeof llama_needs_in[0]; k++) {
             for (int j = 0; library_name(llama_needs[i], j, name, sizeof name); j++) {
-                snprintf(near, sizeof near, "%.*s%s%s", (int)(slash + 1 - path), path, llama_beside[k], name);
-                library_beside(near);
+                snprintf(near, sizeof near, "%.*s%s%s", (int)(slash + 1 - path), path, llama_needs_in[k],
+                         name);
+                library_preload(near);
             }
         }
     }

@@ -90,7 +90,7 @@ static qsf_status run_open_other(run *r, qsf_error *err)
         r->engines[1] = recorded_engine(r->out->recorded);
         memcpy(r->out->recorded_model, recorded_model(r->out->recorded), SHA256_HEX);
     } else {
-        const llama_asked asked = { .name = set->against, .lib = set->lib, .model = path,
+        const llama_options asked = { .name = set->against, .lib = set->lib, .model = path,
                                     .n_threads = set->context.n_threads,
                                     .f32 = set->context.f32 || set->context.kv_type == QSF_KV_F32 };
         if ((st = parity_llama_open(&asked, &r->out->llama, err))) return st;

@@ -11,7 +11,7 @@ typedef struct parity_settings {
     const char *model;
     const char *other_model;     /* what the other engine reads; NULL: the same file */
     const char *against;         /* "llama.cpp", "bitnet.cpp", "none", or a file of recorded logits */
-    const char *lib;             /* llama_asked */
+    const char *lib;             /* llama_options */
     const char *save;            /* file for the other engine's logits, or for ours without one; NULL */
     qsf_context_options context; /* threads, instruction set, budget, keys and values, f32 */
     qsf_io      io;

@@ -241,7 +241,7 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release" OR QSF_SANITIZE)
         qsf_script(calibrate_experts_test 300 convert/calibrate_experts_test.py $<TARGET_FILE:qsf-run>
                    $<TARGET_FILE:qsf-convert> "${work}/calibrate_experts")
         qsf_script(spend_experts_test 300 convert/spend_experts_test.py $<TARGET_FILE:qsf-run>
-                   $<TARGET_FILE:qsf-convert> "${work}/spend_experts")
+                   $<TARGET_FILE:qsf-convert> "${work}/spend_experts" gemma3n mixtral-q8_0 qwen2moe)
     endif()
     if(NOT QSF_SANITIZE MATCHES "thread")
         qsf_script(qsf_reader_test 600 core/model/qsf_reader_test.py $<TARGET_FILE:qsf_test>)

@@ -146,7 +146,7 @@ typedef struct text_maker {
     uint32_t    *given;                 /* [n_seqs] tokens that are not sampled */
     uint8_t     *rule;                  /* [n_vocab] TEXT_* */
     uint32_t     row_seq[TEXT_SEQS];    /* whose token the i-th logits of a step give */
-    uint32_t     n_asked, pos;
+    uint32_t     n_logits, pos;
 } text_maker;
 
 /* In [0, 1); splitmix64's finisher over all three. */
@@ -283,18 +283,18 @@ static qsf_status text_step(text_maker *k, uint32_t from, uint32_t n, qsf_error 
     qsf_row rows[TEXT_SEQS];
     uint32_t n_rows = 0;
     const cal_text *t = k->t;
-    k->n_asked = 0;
+    k->n_logits = 0;
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t s = from + i;
         if (k->pos + 1 >= t->lens[s]) continue;
         const bool asks = k->pos + 1 >= k->given[s];
         rows[n_rows++] = (qsf_row){ (qsf_seq)i, t->ids[(size_t)s * t->len + k->pos], asks };
-        if (asks) k->row_seq[k->n_asked++] = s;
+        if (asks) k->row_seq[k->n_logits++] = s;
     }
     if (!n_rows) return QSF_OK;
     const qsf_status st = qsf_compute(k->c, rows, n_rows);
     if (st) return qsf_fail(err, st, "%s", qsf_last_error(k->c));
-    if (k->n_asked) qsf_pool_run(k->c->pool, k->n_asked, k->n_vocab, text_pick_one, k);
+    if (k->n_logits) qsf_pool_run(k->c->pool, k->n_logits, k->n_vocab, text_pick_one, k);
     return QSF_OK;
 }
 

@@ -90,7 +90,7 @@ bool qsf_points_chinese(uint32_t c)
         || (c >= 0x20000 && c <= 0x2a6df) || (c >= 0x2a700 && c <= 0x2b81f) || (c >= 0x2b920 && c <= 0x2ceaf)
         || (c >= 0x2f800 && c <= 0x2fa1f);
 }
-bool qsf_points_nmt_gone(uint32_t c)
+bool qsf_points_nmt_removed(uint32_t c)
 {
     return (c >= 1 && c <= 8) || c == 11 || (c >= 14 && c <= 31) || c == 0x7f || c == 0x8f || c == 0x9f;
 }

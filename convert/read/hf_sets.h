@@ -20,7 +20,7 @@ uint32_t qsf_steps_set_of(steps_build *s, points_is *is);
 bool     qsf_points_property(uint32_t *p, const char *name);
 points_is qsf_points_space, qsf_points_digit, qsf_points_word_onig, qsf_points_word_rust,
     qsf_points_no_word_rust, qsf_points_numeric, qsf_points_punct, qsf_points_mark, qsf_points_bert_mark,
-    qsf_points_control, qsf_points_bert_space, qsf_points_chinese, qsf_points_nmt_gone,
+    qsf_points_control, qsf_points_bert_space, qsf_points_chinese, qsf_points_nmt_removed,
     qsf_points_nmt_space, qsf_points_joins, qsf_points_joins_next;
 
 #endif

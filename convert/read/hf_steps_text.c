@@ -164,7 +164,7 @@ void qsf_steps_normalizer(steps_build *s, yyjson_val *v)
     } else if (text_is(type, "Prepend")) {
         qsf_steps_add_step(s, STEP_PREFIX, 2, 0, steps_str(s, v, "prepend"));
     } else if (text_is(type, "Nmt")) {
-        steps_replace_if(s, qsf_points_nmt_gone, "");
+        steps_replace_if(s, qsf_points_nmt_removed, "");
         steps_replace_if(s, qsf_points_nmt_space, " ");
     } else if (text_is(type, "Precompiled")) {
         text_precompiled(s, v);

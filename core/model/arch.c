@@ -296,7 +296,7 @@ const qsf_arch qsf_archs[] = {
       .router = QSF_ROUTER_SIGMOID, .need = QSF_KIND(ROUTER_CHOICE),
       .may = QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS), .asks_router_norm = true, .ff_of_used = true },
     { .name = "falcon-h1", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES,
-      .gated = true, .mixer = QSF_MIXER_MAMBA2_BESIDE, .layers = QSF_LAYERS_BESIDE,
+      .gated = true, .mixer = QSF_MIXER_MAMBA2_BESIDE, .layers = QSF_LAYERS_PARALLEL,
       .may = QSF_KINDS_QKV_BIAS | QSF_KINDS_FFN_BIAS, .aliases = alias_falcon_h1 },
     { .name = "qwen35moe", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
       .mixer = QSF_MIXER_DELTA_NET, .experts = QSF_EXPERTS_SHARED, .router_norm = true,

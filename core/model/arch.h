@@ -56,7 +56,7 @@ typedef enum qsf_arch_layers {
     QSF_LAYERS_BOTH,            /* a mixer (`mixer` if n_kv_heads is 0) and a feed-forward */
     QSF_LAYERS_MIXER,           /* all have `mixer` and nothing else */
     QSF_LAYERS_ONE,             /* a feed-forward if its length is not zero, else a mixer */
-    QSF_LAYERS_BESIDE,          /* all have `mixer`, which has attention in it, and a feed-forward */
+    QSF_LAYERS_PARALLEL,        /* all have `mixer`, which has attention in it, and a feed-forward */
     QSF_LAYERS_STATE,           /* all have `mixer`, no attention, and a feed-forward, ... */
     QSF_LAYERS_SHIFTED          /* ... which takes the row before, too */
 } qsf_arch_layers;

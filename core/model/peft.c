@@ -62,7 +62,7 @@ static bool peft_is_text(const char *p, size_t n, const char *text)
 }
 
 /* The rest of p[0..*n) after `text`; NULL: it does not begin with `text`. */
-static const char *peft_behind(const char *p, size_t *n, const char *text)
+static const char *peft_after_prefix(const char *p, size_t *n, const char *text)
 {
     const size_t len = strlen(text);
     if (*n < len || memcmp(p, text, len)) return NULL;
@@ -97,7 +97,7 @@ static bool peft_expert(const char *layer, size_t layer_len, const char *p, size
 {
     for (size_t i = 0; i < QSF_ARRAY_LEN(peft_experts); i++) {
         size_t n = len;
-        const char *at = peft_behind(p, &n, peft_experts[i]);
+        const char *at = peft_after_prefix(p, &n, peft_experts[i]);
         const size_t digits = at ? peft_digits(at, n) : 0;
         for (size_t k = 0; digits && k < QSF_ARRAY_LEN(peft_of_expert); k++)
             if (peft_is_text(at + digits + 1, n - digits - 1, peft_of_expert[k].module))
@@ -121,10 +121,10 @@ static bool peft_gguf_name(const char *module, size_t len, char out[PEFT_NAME])
 {
     for (size_t b = 0; b < QSF_ARRAY_LEN(peft_bodies); b++) {
         size_t n = len, rest;
-        const char *p = peft_behind(module, &n, peft_bodies[b]), *q;
+        const char *p = peft_after_prefix(module, &n, peft_bodies[b]), *q;
         for (size_t i = 0; p && i < QSF_ARRAY_LEN(peft_layers); i++) {
             rest = n;
-            if ((q = peft_behind(p, &rest, peft_layers[i])) && peft_numbered(q, rest, out)) return true;
+            if ((q = peft_after_prefix(p, &rest, peft_layers[i])) && peft_numbered(q, rest, out)) return true;
         }
         for (size_t i = 0; p && i < QSF_ARRAY_LEN(peft_outside); i++)
             if (peft_is_text(p, n, peft_outside[i].module))

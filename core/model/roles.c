@@ -91,12 +91,12 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     NORM(LAYER, FFN_SUB_NORM, FF, IT_IS, "ffn_sub_norm", "mlp.ffn_sub_norm.weight"),
     MATRIX(LAYER, FFN_DOWN, EMBD, FF, FF, "ffn_down", "mlp.down_proj.weight"),
     BIAS(LAYER, FFN_DOWN_BIAS, EMBD, "ffn_down.bias", "mlp.down_proj.bias"),
-    ROLE(LAYER, ROUTER_NORM, NORM, ONE, EMBD, BESIDE, "router_norm", "ffn_gate_inp.scale", NULL),
+    ROLE(LAYER, ROUTER_NORM, NORM, ONE, EMBD, PARALLEL, "router_norm", "ffn_gate_inp.scale", NULL),
     MATRIX(LAYER, ROUTER, EXPERTS, EMBD, EXPERTS, "ffn_gate_inp", NULL),
     BIAS(LAYER, ROUTER_BIAS, EXPERTS, "ffn_gate_inp.bias", NULL),
     ROLE(LAYER, ROUTER_CHOICE, ADD, ONE, EXPERTS, MAY_EXPERTS, "exp_probs_b.bias", "exp_probs_b.bias", NULL),
     ROLE(LAYER, EXPERT_WEIGHT, ADD, ONE, EXPERTS, MAY_EXPERTS, "expert_weight", "ffn_down_exps.scale", NULL),
-    NORM(LAYER, EXPERT_NORM, EMBD, BESIDE, "pre_ffw_norm_2", NULL),
+    NORM(LAYER, EXPERT_NORM, EMBD, PARALLEL, "pre_ffw_norm_2", NULL),
     MATRIX(LAYER, EXPERTS_IN, EXPERT_EMBD, EMBD, EXPERTS_APART, "ffn_latent_down", NULL),
     MATRIX(LAYER, EXPERT_GATE, EXPERTS_FF, EXPERT_EMBD, EXPERT_GATE, "ffn_gate_exps", NULL),
     BIAS(LAYER, EXPERT_GATE_BIAS, EXPERTS_FF, "ffn_gate_exps.bias", NULL),
@@ -105,8 +105,8 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     MATRIX(LAYER, EXPERT_DOWN, EXPERTS_EMBD, EXPERT_FF, EXPERTS, "ffn_down_exps", NULL),
     BIAS(LAYER, EXPERT_DOWN_BIAS, EXPERTS_EMBD, "ffn_down_exps.bias", NULL),
     MATRIX(LAYER, EXPERTS_OUT, EMBD, EXPERT_EMBD, EXPERTS_APART, "ffn_latent_up", NULL),
-    NORM(LAYER, EXPERT_POST_NORM, EMBD, BESIDE, "post_ffw_norm_2", NULL),
-    NORM(LAYER, SHARED_POST_NORM, EMBD, BESIDE, "post_ffw_norm_1", NULL),
+    NORM(LAYER, EXPERT_POST_NORM, EMBD, PARALLEL, "post_ffw_norm_2", NULL),
+    NORM(LAYER, SHARED_POST_NORM, EMBD, PARALLEL, "post_ffw_norm_1", NULL),
     ROLE(LAYER, SHARED_ROUTER, ADD, ONE, EMBD, IT_IS, "shared_router", "ffn_gate_inp_shexp.weight", NULL),
     NORM(LAYER, FFN_POST_NORM, EMBD, SUMS, "post_ffw_norm", "post_feedforward_layernorm.weight"),
     BIAS(LAYER, FFN_POST_NORM_BIAS, EMBD, "post_ffw_norm.bias", NULL),
@@ -277,7 +277,7 @@ bool qsf_role_fits(const qsf_layer *layer, const qsf_role *role)
     case QSF_WHEN_JOINED:    return layer->latent_joined;
     case QSF_WHEN_MIXER:     return layer_has_mixer(layer);
     case QSF_WHEN_EXPERT_GATE: return layer->n_experts && !layer->experts_plain;
-    case QSF_WHEN_BESIDE:    return layer->experts_beside;
+    case QSF_WHEN_PARALLEL:  return layer->experts_beside;
     case QSF_WHEN_EXPERTS_APART: return layer->experts_apart;
     case QSF_WHEN_MAY_EXPERTS: return layer->n_experts;
     case QSF_WHEN_CONV:      return layer_has_mixer(layer) && !rwkv;
@@ -329,7 +329,7 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
     case QSF_WHEN_CLASSES:     return hp->n_classes != 0;
     case QSF_WHEN_TYPES:       return hp->n_token_types != 0;
     case QSF_WHEN_DENSE:       return hp->n_between != 0;
-    case QSF_WHEN_EXPERT_GATE: case QSF_WHEN_BESIDE: case QSF_WHEN_EXPERTS_APART:
+    case QSF_WHEN_EXPERT_GATE: case QSF_WHEN_PARALLEL: case QSF_WHEN_EXPERTS_APART:
     case QSF_WHEN_QUERIES: case QSF_WHEN_KEYS: case QSF_WHEN_LATENT: case QSF_WHEN_Q_LATENT:
     case QSF_WHEN_SPLIT: case QSF_WHEN_JOINED:
     case QSF_WHEN_ATTENTION: case QSF_WHEN_MIXER: case QSF_WHEN_STATE:

@@ -64,7 +64,7 @@ typedef enum qsf_when {
     QSF_WHEN_GATED, /* ... and has a gate */
     QSF_WHEN_EXPERTS,
     QSF_WHEN_EXPERT_GATE, /* ... that have gates, ... */
-    QSF_WHEN_BESIDE, /* ... norms of their own, in parallel with shared ones, ... */
+    QSF_WHEN_PARALLEL, /* ... norms of their own, in parallel with shared ones, ... */
     QSF_WHEN_EXPERTS_APART, /* ... another width than the stream, ... */
     QSF_WHEN_MAY_EXPERTS, /* ... and what may be there then */
     QSF_WHEN_LEARNED_POS,

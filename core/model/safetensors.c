@@ -93,7 +93,7 @@ static qsf_status safetensors_entry(const qsf_json_node *v, const weights_file *
 }
 
 /* Empty tensors sort first: they overlap nothing. */
-static bool safetensors_behind(const void *tensors, uint32_t a, uint32_t b)
+static bool safetensors_starts_later(const void *tensors, uint32_t a, uint32_t b)
 {
     const weights_tensor *x = (const weights_tensor *)tensors + a, *y = (const weights_tensor *)tensors + b;
     return x->at != y->at ? x->at > y->at : x->bytes > y->bytes;
@@ -105,7 +105,7 @@ static qsf_status safetensors_apart(const weights_file *f, const weights_list *l
     uint32_t *order = qsf_arena_array(arena, l->n, sizeof *order, "safetensors order", err);
     if (!order) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < l->n; i++) order[i] = i;
-    qsf_order_sort(order, l->n, safetensors_behind, l->tensors);
+    qsf_order_sort(order, l->n, safetensors_starts_later, l->tensors);
     for (uint32_t i = 1; i < l->n; i++) {
         const weights_tensor *before = &l->tensors[order[i - 1]], *t = &l->tensors[order[i]];
         if (t->at < before->at + before->bytes)

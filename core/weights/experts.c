@@ -167,7 +167,7 @@ static int32_t experts_choose(const qsf_fetch *f, const qsf_shelf *shelf, const 
         const qsf_slot *slot = &f->slots[i];
         if (slot->state == QSF_SLOT_EMPTY) return (int32_t)i;
         if (slot->state == QSF_SLOT_READING) continue;
-        if (slot->asked && slot->asked_in == f->batch) {
+        if (slot->requested && slot->requested_in == f->batch) {
             if (wanted < 0 || slot->expert > f->slots[wanted].expert) wanted = (int32_t)i;
             continue;
         }
@@ -183,7 +183,7 @@ static int32_t experts_choose(const qsf_fetch *f, const qsf_shelf *shelf, const 
 static void experts_used(qsf_shelf *shelf, qsf_slot *slot)
 {
     (void)shelf;
-    slot->asked = true;
+    slot->requested = true;
 }
 
 static const qsf_evict evict_expected = { "expected last", experts_choose, experts_used };
@@ -214,8 +214,8 @@ void qsf_experts_begin(qsf_experts *x, uint32_t layer, const qsf_expert_walk *wa
         x->n_used++;
         if (!slot) continue;
         x->n_found++;
-        slot->asked = true;
-        slot->asked_in = x->fetch->batch;
+        slot->requested = true;
+        slot->requested_in = x->fetch->batch;
     }
     qsf_experts_ahead(x, layer, walk);
 }
@@ -254,7 +254,7 @@ void qsf_experts_leave(qsf_experts *x, uint32_t layer, const qsf_expert_walk *wa
 {
     for (uint32_t i = walk->begin; i < walk->end; i++) {
         qsf_slot *slot = expert_slot(x, layer, walk->list[i]);
-        if (slot) slot->asked = false;
+        if (slot) slot->requested = false;
     }
 }
 

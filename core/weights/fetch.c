@@ -115,8 +115,8 @@ static void slot_hand_over(qsf_fetch *f, uint32_t index)
 
 static void slot_ask(const qsf_fetch *f, qsf_slot *slot)
 {
-    slot->asked = true;
-    slot->asked_in = f->batch;
+    slot->requested = true;
+    slot->requested_in = f->batch;
 }
 
 /* It no longer is the slot of its unit, and its bytes are in no staging buffer. */
@@ -289,7 +289,7 @@ void qsf_fetch_collect(qsf_fetch *f, qsf_shelf *shelf)
 {
     for (uint32_t i = shelf->first; i < shelf->first + shelf->n; i++) {
         const qsf_slot *slot = &f->slots[i];
-        const bool left = !slot->w && slot->state == QSF_SLOT_READING && slot->asked_in != f->batch;
+        const bool left = !slot->w && slot->state == QSF_SLOT_READING && slot->requested_in != f->batch;
         if (slot->job.given || left) (void)slot_poll(f, i, false, NULL);
     }
 }
@@ -351,7 +351,7 @@ qsf_status qsf_fetch_get(qsf_fetch *f, qsf_shelf *shelf, const qsf_want *want, b
     *slot = NULL;
     if (st) return st;
     *slot = &f->slots[index];
-    f->slots[index].asked = false;
+    f->slots[index].requested = false;
     if (shelf->evict->used) shelf->evict->used(shelf, &f->slots[index]);
     return QSF_OK;
 }

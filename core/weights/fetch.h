@@ -84,8 +84,8 @@ struct qsf_slot {
     qsf_unit_id id;
     uint64_t    begin, end;   /* bytes of the unit that are in mem, or on the way */
     uint32_t    begun_in;     /* the batch in which its reads began, */
-    uint32_t    asked_in;     /* and in which it was last asked for; */
-    bool        asked;        /* it has not been handed over since */
+    uint32_t    requested_in; /* and in which it was last requested; */
+    bool        requested;    /* it has not been handed over since */
     uint64_t    used;         /* when it was, by the shelf's clock */
     uint32_t    expert;       /* of the layer, if the shelf is for these */
     uint8_t    *mem;

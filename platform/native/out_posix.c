@@ -60,7 +60,7 @@ static qsf_status out_resolve(qsf_out *o, const char *path, mode_t *mode)
 
 /* ---- what killed processes have left ---- */
 
-static bool out_gone(long pid) { return kill((pid_t)pid, 0) != 0 && errno == ESRCH; }
+static bool out_process_ended(long pid) { return kill((pid_t)pid, 0) != 0 && errno == ESRCH; }
 
 /* Whether the file's writer is gone.  On a file system without locks, the process ID decides. */
 static bool out_abandoned(int dir, const char *name, long pid)
@@ -69,7 +69,7 @@ static bool out_abandoned(int dir, const char *name, long pid)
     const int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) return false;
     bool abandoned = !fstat(fd, &s) && S_ISREG(s.st_mode) && s.st_uid == geteuid();
-    if (abandoned && flock(fd, LOCK_EX | LOCK_NB)) abandoned = errno != EWOULDBLOCK && out_gone(pid);
+    if (abandoned && flock(fd, LOCK_EX | LOCK_NB)) abandoned = errno != EWOULDBLOCK && out_process_ended(pid);
     close(fd);
     return abandoned;
 }
@@ -88,7 +88,7 @@ static void out_clear(const char *path)
         long pid;
         const native_leftover kind = native_leftover_of(base, e->d_name, &pid);
         if (kind == NATIVE_LEFT_TEMPORARY && !out_abandoned(dirfd(dir), e->d_name, pid)) continue;
-        if (kind == NATIVE_LEFT_BETWEEN && !out_gone(pid)) continue;
+        if (kind == NATIVE_LEFT_BETWEEN && !out_process_ended(pid)) continue;
         if (kind != NATIVE_LEFT_NOTHING) unlinkat(dirfd(dir), e->d_name, 0);
     }
     closedir(dir);

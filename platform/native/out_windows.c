@@ -25,7 +25,7 @@ static void out_free_windows(qsf_out *o)
     free(o);
 }
 
-static bool out_gone_windows(long pid)
+static bool out_process_ended_windows(long pid)
 {
     const HANDLE h = OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, FALSE, (DWORD)pid);
     DWORD code = STILL_ACTIVE;
@@ -50,7 +50,8 @@ static void out_clear_one(const wchar_t *folder, size_t folder_len, const char *
     char *utf8 = out_narrow(name);
     const native_leftover kind = utf8 ? native_leftover_of(base, utf8, &pid) : NATIVE_LEFT_NOTHING;
     free(utf8);
-    if (kind == NATIVE_LEFT_NOTHING || (kind == NATIVE_LEFT_BETWEEN && !out_gone_windows(pid))) return;
+    if (kind == NATIVE_LEFT_NOTHING) return;
+    if (kind == NATIVE_LEFT_BETWEEN && !out_process_ended_windows(pid)) return;
     const size_t room = folder_len + wcslen(name) + 1;
     wchar_t *path = malloc(room * sizeof *path);
     if (!path) return;

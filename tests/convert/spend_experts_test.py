@@ -4,7 +4,7 @@ against a plain implementation of the model; that a size and a divergence that w
 padding is not paid for; and which files warn of experts.
 SPDX-License-Identifier: MIT
 
-    spend_experts_test.py QSF_RUN QSF_CONVERT WORK
+    spend_experts_test.py QSF_RUN QSF_CONVERT WORK [MODEL...]      these of the models, or all
 """
 import json, pathlib, struct, subprocess, sys
 import numpy as np
@@ -108,7 +108,8 @@ def main():
     text = work / "text.txt"
     text.write_text(text_of(1))
     models = {"gemma3n": STREAMS, "mixtral": EXPERTS, "mixtral-q8_0": EXPERTS, "qwen2moe": EXPERTS}
-    for name, kinds in models.items():
+    for name in sys.argv[4:] or models:
+        kinds = models[name]
         model, _ = make_tiny.make(work, name)
         cal, cut = work / f"{name}.cal", texts(qsf_run, model, text.read_text())
         kept = pathlib.Path(f"{cal}.sensitivity")

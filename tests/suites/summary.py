@@ -49,7 +49,7 @@ def main():
     passed = [name for name, result, _ in found if result.endswith("Passed")]
     failed = len(found) - len(passed) - len(skipped)
 
-    print(f"\nThe {min(most, len(found))} slowest of {len(found)} tests, which took "
+    print(f"\nThe {min(most, len(found))} slowest of {len(found)} tests and builds, which took "
           f"{sum(seconds for *_, seconds in found):.0f} s together:")
     for name, _, seconds in sorted(found, key=lambda row: -row[2])[:most]: print(f"{seconds:8.1f} s  {name}")
     parts = skipped_parts(log.read_text(errors="replace")) if log.exists() else []

@@ -111,7 +111,7 @@ static inline qsf_hparams tiny_layers(const qsf_arch *a, qsf_hparams hp)
 {
     static uint8_t mixers[TINY_LAYERS], feed_forwards[TINY_LAYERS];
     const bool alone = a->layers == QSF_LAYERS_MIXER, one = a->layers == QSF_LAYERS_ONE;
-    const bool all = alone || a->layers >= QSF_LAYERS_BESIDE, shifted = a->layers == QSF_LAYERS_SHIFTED;
+    const bool all = alone || a->layers >= QSF_LAYERS_PARALLEL, shifted = a->layers == QSF_LAYERS_SHIFTED;
     memset(mixers, one ? QSF_MIXER_NONE : all ? a->mixer : QSF_MIXER_ATTENTION, TINY_LAYERS);
     memset(feed_forwards, alone ? QSF_FEED_FORWARD_NONE : QSF_FEED_FORWARD_PLAIN, TINY_LAYERS);
     hp.mixers = mixers;
