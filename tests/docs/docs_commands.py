@@ -14,6 +14,7 @@ separate from a command is a comment.
 import argparse, os, pathlib, re, shutil, subprocess, sys
 
 import compile_once
+from fragments import BATCH, FRAGMENT, TALK, TURNS
 
 
 class Run:
@@ -60,24 +61,6 @@ class Js:
         self.replace = replace
 
 
-FRAGMENT = """#include <qsf.h>
-#include <stdio.h>
-void return_to_event_loop(void);
-void on_token(int id, const char *text, void *user);
-void fragment(qsf_model *model, qsf_context *context, const qsf_row *rows, size_t n, qsf_error err);
-void fragment(qsf_model *model, qsf_context *context, const qsf_row *rows, size_t n, qsf_error err)
-{
-(void)model, (void)context, (void)rows, (void)n, (void)err;
-"""
-TURNS = FRAGMENT.replace("qsf_error err", "qsf_turn *turn, qsf_turn_piece piece")
-TURNS = TURNS.replace("(void)err", "(void)turn")
-BATCH = """#include <qsf.h>
-void give_pieces(qsf_turn *turn);
-void fragment(qsf_context *context, qsf_turn **turns, size_t *want, size_t n_turns, qsf_row *rows, size_t most);
-void fragment(qsf_context *context, qsf_turn **turns, size_t *want, size_t n_turns, qsf_row *rows, size_t most)
-{
-size_t i, n, first;
-"""
 TINY = (
     '"$PYTHON" tests/parity/make_tiny.py tiny llama >/dev/null; cp tiny/*.gguf tiny.gguf; head -c 20000 '
     'docs/format.md >wiki.test.raw; '
@@ -143,6 +126,7 @@ BLOCKS = {
         "tests/suites/consumer/CMakeLists.txt", "find_package(qsf 0.1 REQUIRED)"),
     ("docs/library.md", "QSFConfig *config"): C(before=FRAGMENT, after="}\n"),
     ("docs/library.md", "#include <stdio.h>"): Tried("tests/docs/docs_test.py", '```c example', "library.md"),
+    ("docs/library.md", "chat.tools = tools;"): C(before=TALK, after="}\n"),
     ("docs/library.md", "bool waiting = false;"): C(before=TURNS, after="}\n"),
     ("docs/library.md", "for (i = 0, n = 0;"): C(before=BATCH, after="}\n"),
     ("docs/library.md", "qsf_context_options o;"): C(before=FRAGMENT, after="}\n"),

@@ -99,7 +99,7 @@ DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D or 2 H D", KV
             BETAS="S or 2 S",
             LATENT="L", Q_LATENT="Lq", PLAIN="P", HEADS_LATENT="H L", KV_B="H (P + Dv)")
 WHEN = dict(ALWAYS="always", FF="if F", GATED="if F, and gated", EXPERTS="if X",
-            EXPERT_GATE="if X, and gated", BESIDE="if `experts.beside` is 1",
+            EXPERT_GATE="if X, and gated", PARALLEL="if `experts.beside` is 1",
             EXPERTS_APART="if `experts.embd` is not 0", MAY_EXPERTS="",
             LEARNED_POS="if positions are learned",
             UNTIED="if not tied",
