@@ -10,7 +10,9 @@
 # build. There all scripts lie in one folder, so that "../js/" of imports in web/ becomes "./".
 
 set(QSF_WASM_FEATURES -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext)
-file(GLOB qsf_wasm_sources CONFIGURE_DEPENDS core/*.c core/*/*.c kernels/*.c platform/wasm/*.c)
+file(GLOB qsf_wasm_sources CONFIGURE_DEPENDS core/*.c core/*/*.c kernels/*.c bindings/*.c platform/wasm/*.c)
+set_source_files_properties(platform/wasm/engine.c platform/wasm/works.c PROPERTIES
+    INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}/bindings")
 set(qsf_package "${CMAKE_BINARY_DIR}/js")
 # Ninja makes the folders of a command's outputs, make does not
 file(MAKE_DIRECTORY "${qsf_package}")
@@ -91,6 +93,18 @@ foreach(library IN ITEMS lz4 zstd)
     endif()
 endforeach()
 
+# The functions of the flat interface that the package calls, by their names there.
+file(GLOB qsf_callers CONFIGURE_DEPENDS js/*.js web/*.js)
+set(qsf_exports "")
+foreach(caller IN LISTS qsf_callers)
+    file(STRINGS "${caller}" lines REGEX "qsf_flat_")
+    string(REGEX MATCHALL "qsf_flat_[a-z_]+" found "${lines}")
+    list(APPEND qsf_exports ${found})
+endforeach()
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${qsf_callers})
+list(REMOVE_DUPLICATES qsf_exports)
+list(TRANSFORM qsf_exports PREPEND "--export=")
+
 # Nothing in core/ uses relaxed SIMD: the modules that differ in nothing else share its objects.
 function(qsf_engine_level variant level)
     set(flags ${ARGN} ${QSF_WASM_FEATURES})
@@ -125,7 +139,7 @@ function(qsf_engine variant)
     set(link --no-entry --gc-sections --strip-all --compress-relocations -O2 -z stack-size=262144
         --import-memory
         --initial-memory=4194304
-        --max-memory=4294967296 --export=__stack_pointer)
+        --max-memory=4294967296 --export=__stack_pointer ${qsf_exports})
     if(variant MATCHES "threads")
         # the C library's parts used here (maths, strings) do not share state
         list(APPEND link --shared-memory --no-check-features)

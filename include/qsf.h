@@ -545,6 +545,9 @@ QSF_API qsf_status qsf_context_get_plan(const qsf_context *c, qsf_plan *out);
  * QSF_E_ARGUMENT   an option is out of range, or out->size does not match the struct */
 QSF_API qsf_status qsf_context_plan(const qsf_model *m, const qsf_context_options *opts, qsf_plan *out,
                                     qsf_error *err);
+/* Writes what a plan reduced to the model's log, as qsf_context_new does with its own plan.  opts:
+ * those that the plan was made with. */
+QSF_API void       qsf_plan_log(const qsf_model *m, const qsf_plan *plan, const qsf_context_options *opts);
 
 /* The memory that the process uses now, in bytes, as reported by the system.  0: the system does
  * not report it.
@@ -1003,6 +1006,35 @@ QSF_API qsf_status   qsf_rerank_encode(const qsf_model *m, const char *query, si
  *                     qsf_embed_texts */
 QSF_API qsf_status   qsf_rerank(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n,
                                 float *scores);
+
+/* The same without blocking: embeddings or scores that are computed one layer at a time.
+ *
+ *   qsf_embed_begin(c, ids, lens, n, &opts, out, &e);
+ *   while ((st = qsf_embed_step(e, &waiting)) == QSF_PENDING)
+ *       if (waiting) ...  return to the event loop, or qsf_wait(c)
+ *   qsf_embed_end(e);
+ *
+ * From the first call to qsf_embed_end, the context computes nothing else: sequences are emptied
+ * when it begins and when it ends. */
+typedef struct qsf_embed_run qsf_embed_run;
+/* As qsf_embed_texts and qsf_rerank, but only checks the arguments and begins.  ids, lens and out
+ * must stay valid until qsf_embed_end.  On an error *e is NULL, and qsf_last_error(c) describes it.
+ *
+ * QSF_E_MEMORY   out of memory; the other errors are those of qsf_embed_texts and qsf_rerank */
+QSF_API qsf_status   qsf_embed_begin(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n,
+                                     const qsf_embed_options *opts, float *out, qsf_embed_run **e);
+QSF_API qsf_status   qsf_rerank_begin(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n,
+                                      float *scores, qsf_embed_run **e);
+/* Computes at most one layer.  Never blocks and never allocates.  *waiting is as in qsf_step.
+ *
+ * QSF_OK        the results are complete
+ * QSF_PENDING   call again
+ *
+ * Any other status ends the computation; qsf_last_error(c) describes it.  The status of the end is
+ * returned again by later calls. */
+QSF_API qsf_status   qsf_embed_step(qsf_embed_run *e, bool *waiting);
+/* Cancels it unless it has ended, and frees it (takes NULL).  The context must still exist. */
+QSF_API void         qsf_embed_end(qsf_embed_run *e);
 
 /* ---- sampling -------------------------------------------------------------------------------- */
 

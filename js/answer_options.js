@@ -3,8 +3,7 @@
  * SPDX-License-Identifier: MIT */
 import {refuse, shown} from './errors.js';
 import {isObject, json, wellFormed} from './json.js';
-
-const GBNF = 0, REGEX = 1, SCHEMA = 3, CHOICES = 4;     /* qsf_grammar_kind */
+import {GRAMMAR as KIND} from './names.js';
 
 const textOf = (value, name) => (typeof value === 'string' ? wellFormed(value)
   : refuse(`responseFormat.${name} is ${shown(value)}; it must be a string${
@@ -25,12 +24,12 @@ function choicesText({choices}) {
 /* By type: the other members that such a format may have, and what the engine gets. */
 const FORMATS = {
   text: {names: [], make: () => false},
-  json_object: {names: [], make: () => ({kind: SCHEMA, text: '{"type":"object"}'})},
-  json_schema: {names: ['json_schema', 'schema', 'strict'], make: given => ({kind: SCHEMA,
+  json_object: {names: [], make: () => ({kind: KIND.JSON_SCHEMA, text: '{"type":"object"}'})},
+  json_schema: {names: ['json_schema', 'schema', 'strict'], make: given => ({kind: KIND.JSON_SCHEMA,
     text: schemaText(given), loose: (given.json_schema ?? given).strict !== true})},
-  regex: {names: ['regex'], make: ({regex}) => ({kind: REGEX, text: textOf(regex, 'regex')})},
-  grammar: {names: ['grammar'], make: ({grammar}) => ({kind: GBNF, text: textOf(grammar, 'grammar')})},
-  choices: {names: ['choices'], make: given => ({kind: CHOICES, text: choicesText(given)})},
+  regex: {names: ['regex'], make: ({regex}) => ({kind: KIND.REGEX, text: textOf(regex, 'regex')})},
+  grammar: {names: ['grammar'], make: ({grammar}) => ({kind: KIND.GBNF, text: textOf(grammar, 'grammar')})},
+  choices: {names: ['choices'], make: given => ({kind: KIND.CHOICES, text: choicesText(given)})},
 };
 
 /** responseFormat: {kind, text, loose}; false without a constraint. */

@@ -2,22 +2,13 @@
  * statistics. Runs in the engine's worker; its parts are memory.js, transport.js, conversation.js.
  * SPDX-License-Identifier: MIT */
 import {Conversation} from './conversation.js';
-import {E_BUDGET, QsfError} from './errors.js';
-import {Memory, encoded} from './memory.js';
+import {QsfError} from './errors.js';
+import {Memory, listed} from './memory.js';
+import {E_BUDGET, MODEL, PLAN, STATS} from './names.js';
 import {contextTexts} from './options.js';
 import {Transport} from './transport.js';
 
-/* The orders of platform/wasm/engine.c. */
 const TEXTS = ['architecture', 'name', 'format', 'templateSource', 'chatTemplate', 'isa', 'version'];
-const MODEL = ['layers', 'embedding', 'heads', 'kvHeads', 'headDim', 'feedForward', 'vocabulary',
-  'trainedContext', 'parameters', 'weightBytes', 'bos', 'eos'];
-const PLAN = ['planBytes', 'contextLength', 'resident', 'slots'];
-const STATS = ['threads', 'promptTokens', 'generatedTokens', 'promptNs', 'generatedNs', 'waitNs', 'prepareNs',
-  'matmulNs', 'attentionNs', 'otherNs', 'bytesRead',
-  'readNs', 'checkNs', 'decompressNs', 'headNs', 'overlap', 'layersLeft'];
-const EXPERTS = ['expertsUsed', 'expertsFound', 'expertsRead', 'expertsBytes'];
-const NUMBERS = [...MODEL, ...PLAN, ...STATS, 'batch', 'leastBytes', 'samplingNs', 'encoder', 'classes',
-  ...EXPERTS];
 
 const FIRST_PAGES = 64;
 
@@ -28,6 +19,7 @@ export const hasRelaxed = () => WebAssembly.validate(RELAXED);
 
 export class Engine {
   #source; #memory; #transport; #conversation; #threads = [];
+  #model; #context;             // the module's handles
   #variants; #host;             // those that are left to try; create()'s functions and numbers for them
 
   /** Takes the first variant that starts; open() takes the next one if its sums are wrong.
@@ -98,19 +90,21 @@ export class Engine {
 
   /** Opens the model, in the first variant that multiplies its matrices correctly. */
   async open() {
-    for (await this.#open(); !this.#memory.x.works(); await this.#open()) {
+    for (await this.#open(); !this.#memory.x.works(this.#model); await this.#open()) {
       this.#host.warn(`${this.variant}: relaxed SIMD gives wrong sums in this engine`);
       this.terminate();
       await this.#next();
     }
     this.#transport.opened();
+    this.#context = this.#memory.x.qsf_flat_context_new(this.#model);
     this.#conversation = new Conversation(this.#memory, this.#transport, this.variant,
-      this.#host.warn);
+      this.#host.warn, this.#model, this.#context);
   }
   async #open() {
-    const memory = this.#memory;
-    const name = encoded(`${this.#source.name}\0${this.#host.i2sLayout ?? 'auto'}\0`);
-    memory.check(await this.#transport.open(() => memory.with(name, at => memory.x.model_open(at, 0))));
+    const memory = this.#memory, options = listed([['i2s-layout', this.#host.i2sLayout]]);
+    const model = this.#model = memory.x.qsf_flat_model_new(0, 0);
+    memory.check(await this.#transport.open(() => memory.named(this.#source.name, name =>
+      memory.with(options, at => memory.x.qsf_flat_model_open(model, name, at)))), model);
   }
   /** The model's texts, tokens and turns, once it is open. */
   get conversation() { return this.#conversation; }
@@ -119,24 +113,25 @@ export class Engine {
    * once, since browsers count the memory twice then. */
   share() { if (this.isShared) this.#source.attach?.(this.#memory.raw); }
 
-  context(options) { this.#memory.check(this.#context(options, 0)); }
-  /* options: all of them, as options.js has checked them. */
-  #context(options, planOnly) {
-    const texts = encoded(`${contextTexts(options).join('\0')}\0\0`);
-    return this.#memory.with(texts, at => this.#memory.x.context_new(at, planOnly));
+  context(options) {
+    this.#memory.check(this.#asked(options, this.#memory.x.qsf_flat_context_open), this.#context);
+    this.#conversation.begin();
   }
+  /* options: all of them, as options.js has checked them. */
+  #asked(options, make) {
+    return this.#memory.with(listed([...contextTexts(options), ['seqs', 1]]), at => make(this.#context, at));
+  }
+  #plan(options) { return this.#asked(options, this.#memory.x.qsf_flat_context_plan); }
   /** What the last context() or estimate() reduced of the requested options, and other warnings for
    * the user. */
-  get warnings() { return this.#memory.string(this.#memory.x.warnings()).split('\n').slice(0, -1); }
+  get warnings() { return this.#memory.textOf(this.#context, 'warnings').split('\n').slice(0, -1); }
 
   /** What context(options) would take; if that exceeds options.memory, the least that it would
    * take. */
   estimate(options) {
-    const status = this.#context(options, 1), fits = status !== E_BUDGET;
-    if (fits) this.#memory.check(status);
-    else
-      this.#memory.check(this.#context({...options, memory: this.#numbers(['leastBytes']).leastBytes / 1e6},
-        1));
+    const status = this.#plan(options), fits = status !== E_BUDGET;
+    this.#memory.check(fits ? status
+      : this.#plan({...options, memory: this.#numbers(['leastBytes']).leastBytes / 1e6}), this.#context);
     const {planBytes: memoryBytes, ...info} = this.info();
     const names = ['format', 'architecture', 'name', 'parameters', 'fileBytes', 'weightBytes', 'vocabulary',
       'layers', 'trainedContext', 'contextLength',
@@ -146,19 +141,18 @@ export class Engine {
   }
 
   #numbers(names) {
-    return Object.fromEntries(names.map(name => [name, this.#memory.x.number(NUMBERS.indexOf(name))]));
+    const handle = this.#conversation.handle ?? this.#context;
+    return Object.fromEntries(names.map(name => [name, this.#memory.number(handle, name)]));
   }
 
   info() {
-    const texts =
-      Object.fromEntries(TEXTS.map((name, i) => [name, this.#memory.string(this.#memory.x.text(i))]));
-    const plan = [];
-    for (let i = 0, bytes; (bytes = this.#memory.x.plan_bytes(i)) >= 0; i++)
-      plan.push({name: this.#memory.string(this.#memory.x.plan_name(i)), bytes});
-    const reductions = [];
-    for (let i = 0, text; (text = this.#memory.string(this.#memory.x.reduction(i))) !== undefined; i++)
+    const memory = this.#memory, context = this.#context, plan = [], reductions = [];
+    const texts = Object.fromEntries(TEXTS.map(name => [name, memory.textOf(context, name)]));
+    for (let i = 0, name; (name = memory.textOf(context, 'item', i)) !== undefined; i++)
+      plan.push({name, bytes: memory.number(context, 'itemBytes', i)});
+    for (let i = 0, text; (text = memory.textOf(context, 'reduction', i)) !== undefined; i++)
       reductions.push(text);
-    const numbers = this.#numbers([...MODEL, ...PLAN, 'encoder', 'classes']);
+    const {batch, leastBytes, ...numbers} = this.#numbers([...MODEL, ...PLAN]);
     return {...texts, ...numbers, resident: numbers.resident === 1, encoder: numbers.encoder === 1,
       plan, reductions, fileBytes: this.#source.length,
       variant: this.variant, threads: 1 + this.#threads.length};
@@ -170,7 +164,7 @@ export class Engine {
     return {again: !resident || has('window'), apart: has('experts')};
   }
   stats() {
-    const numbers = this.#numbers([...STATS, 'samplingNs', ...EXPERTS]);
+    const numbers = this.#numbers([...STATS, 'samplingNs']);
     return {...numbers, cachedTokens: this.#conversation.length, memoryBytes: this.#memory.size};
   }
 }

@@ -1,11 +1,6 @@
 /* Errors that have a code, on both sides of a worker's port.
  * SPDX-License-Identifier: MIT */
 
-/** The library's status numbers (include/qsf.h) as codes. */
-export const STATUS = ['OK', 'PENDING', 'ARGUMENT', 'MEMORY', 'IO', 'CORRUPT', 'UNSUPPORTED', 'BUDGET',
-  'FULL', 'CANCELLED', 'NOT_FOUND'];
-export const OK = 0, PENDING = 1, E_MEMORY = 3, E_IO = 4, E_BUDGET = 7, E_FULL = 8, E_CANCELLED = 9;
-
 export class QsfError extends Error {
   /** @param {string} code @param {string} message @param {{cause?: unknown}} [options] */
   constructor(code, message, options) {

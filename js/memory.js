@@ -1,20 +1,24 @@
 /* A module's memory, for the files of the engine's worker: bytes and strings in it, and its
  * statuses as errors.
  * SPDX-License-Identifier: MIT */
-import {E_IO, OK, QsfError, STATUS} from './errors.js';
+import {QsfError} from './errors.js';
+import {E_IO, OK, STATUS} from './names.js';
 
 const decoder = new TextDecoder('utf-8', {ignoreBOM: true});
 const encoder = new TextEncoder();
 
 /** A string as the module takes it. */
 export const encoded = text => encoder.encode(text);
+/** Options as it takes them: pairs of a name and a value, of which undefined is left out. */
+export const listed = pairs => encoded(`${pairs.filter(pair => pair[1] !== undefined)
+  .map(([name, value]) => `${name}\0${value}\0`).join('')}\0`);
 
 export class Memory {
   /** What the module exports, once it runs. */
   x;
   /** Why the last read failed: the cause of the error that follows. */
   failure;
-  #memory;
+  #memory; #numbers = new Map(); #texts = new Map();
 
   constructor(memory) { this.#memory = memory; }
   get raw() { return this.#memory; }
@@ -24,12 +28,6 @@ export class Memory {
   bytes(at, length) { return new Uint8Array(this.#memory.buffer, at >>> 0, length); }
   /** Copies: a shared buffer cannot be decoded. */
   text(at, length) { return decoder.decode(this.bytes(at, length).slice()); }
-  string(at) {
-    if (!at) return undefined;
-    const all = new Uint8Array(this.#memory.buffer);
-    at >>>= 0;
-    return decoder.decode(all.slice(at, all.indexOf(0, at)));
-  }
   numbers(at, n) { return [...new Int32Array(this.#memory.buffer, at >>> 0, n)]; }
   /** Where the module waits for a 32-bit word. */
   store(at, value) { Atomics.store(new Int32Array(this.#memory.buffer), at >>> 2, value); }
@@ -51,15 +49,53 @@ export class Memory {
       return fn(at);
     });
   }
-  /** The same, with a string that ends in a zero byte; 0 for no name. */
-  named(name, fn) { return name ? this.with(encoded(`${name}\0`), fn) : fn(0); }
+  /** The same, with a string that ends in a zero byte. */
+  named(name, fn) { return this.with(encoded(`${name}\0`), fn); }
 
-  /** A status as an exception; text() is the export that gives the message. */
-  check(status, text = this.x.error) {
+  /** What write(at, cap) writes, as read(at, n): it returns how many elements there are, of `size`
+   * bytes, or minus a status of the handle. */
+  filled(handle, size, cap, write, read) {
+    for (let n, result; ; cap = n + 1) {
+      result = this.room(size * cap, at => {
+        n = write(at, cap);
+        if (n < 0) this.check(-n, handle);
+        return n < cap && {all: read(at, n)};
+      });
+      if (result) return result.all;
+    }
+  }
+  /* A name's index, looked up once; names here are written kvHeads for kv-heads. */
+  #index(known, name, isText) {
+    let index = known.get(name);
+    if (index === undefined) {
+      const own = name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`);
+      known.set(name, index = this.named(own, at => this.x.qsf_flat_find(at, isText)));
+      if (index < 0) throw new Error(`the module has no ${own}`);
+    }
+    return index;
+  }
+  /** A handle's number, or its text; undefined: it is not set. */
+  number(handle, name, i = 0) {
+    return this.x.qsf_flat_number(handle, this.#index(this.#numbers, name, 0), i);
+  }
+  textOf(handle, name, i = 0) {
+    const index = this.#index(this.#texts, name, 1);
+    let found = true;
+    const text = this.filled(handle, 1, 256, (at, cap) => {
+      const n = this.x.qsf_flat_text(handle, index, i, at, cap);
+      found = n >= 0;
+      return found ? n : 0;
+    }, (at, n) => this.text(at, n));
+    return found ? text : undefined;
+  }
+
+  /** A status of a handle as an exception. */
+  check(status, handle) {
     if (status === OK) return;
     const cause = status === E_IO ? this.failure : undefined;   // other calls may fail while a read has
     if (cause) this.failure = undefined;
     if (cause instanceof QsfError) throw cause;
-    throw new QsfError(STATUS[status] ?? 'UNKNOWN', this.string(text()) || STATUS[status], cause && {cause});
+    throw new QsfError(STATUS[status] ?? 'UNKNOWN', this.textOf(handle, 'error') || STATUS[status],
+      cause && {cause});
   }
 }

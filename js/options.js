@@ -114,16 +114,14 @@ export function checked(call, options = {}) {
   return all;
 }
 
-/* In the engine's form: name, value, name, value, ... */
-const named = (table, options) =>
-  Object.entries(table).flatMap(([called, {name}]) => [name, String(options[called])]);
+/* By the engine's names: pairs. */
+const named = (table, options) => Object.entries(table).map(([called, {name}]) => [name, options[called]]);
 /** load()'s options of a context. */
 export const contextTexts = options =>
-  [...named(CONTEXT, options), 'check-every', String(options.check === 'every')];
-/** generate()'s options of a sampler, and of a turn. */
-export const samplerTexts = options => named(SAMPLER, options);
-export const turnTexts = options => [...named(TURN, options), 'max-tokens', String(options.maxTokens),
-  'logprobs', String(options.logprobs ? options.topLogprobs : -1)];
+  [...named(CONTEXT, options), ['check-every', options.check === 'every']];
+/** generate()'s options of a sampler and of a turn. */
+export const answerTexts = options => [...named(SAMPLER, options), ...named(TURN, options),
+  ['max-tokens', options.maxTokens], ['logprobs', options.logprobs ? options.topLogprobs : -1]];
 
 export function checkedText(text) {
   return typeof text === 'string' ? text : refuse(`the text is ${shown(text)}; it must be a string`);

@@ -1,6 +1,6 @@
 /* Moves bytes in and out of a module's memory: the file's bytes, and those of sessions.
  * SPDX-License-Identifier: MIT */
-import {E_CANCELLED, E_IO, OK, PENDING} from './errors.js';
+import {E_CANCELLED, E_IO, OK, PENDING} from './names.js';
 
 export class Transport {
   #source; #memory;

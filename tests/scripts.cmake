@@ -193,7 +193,7 @@ qsf_ranks(mpi_test mpi_ends_test mpi_second_test serve_ranks_ends_test)
 # is nothing to see ----
 if(CMAKE_NM AND NOT QSF_SANITIZE AND NOT QSF_LTO
     AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|wasm)$"))
-    set(targets qsf_objects qsf_convert_objects qsf_tools)
+    set(targets qsf_objects qsf_flat_objects qsf_convert_objects qsf_tools)
     foreach(target IN ITEMS qsf_server qsf_parity_parts qsf-mpi)
         if(TARGET ${target})
             list(APPEND targets ${target})

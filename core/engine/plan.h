@@ -23,7 +23,5 @@ uint64_t   qsf_plan_rounding(const qsf_source *s);
  * gives the smallest budget that works. */
 qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ctx_given, qsf_memory *m,
                          qsf_plan *plan, qsf_error *err);
-/* Tells the log what the plan reduced. */
-void       qsf_plan_log(const qsf_model *model, const qsf_plan *plan, const qsf_context_options *o);
 
 #endif

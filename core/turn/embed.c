@@ -1,6 +1,7 @@
 /* Many texts' embeddings: how they share batches, and what the file does with a pooled text.
  * SPDX-License-Identifier: MIT */
 #include "turn/embed.h"
+#include "base/host.h"
 #include "base/sized.h"
 #include "engine/sequence.h"
 #include "model/model.h"
@@ -269,8 +270,8 @@ static qsf_status score_how(qsf_context *c, qsf_embed_run *r)
                    "\"no\": it cannot rank", path);
 }
 
-qsf_status qsf_embed_begin(qsf_context *c, qsf_embed_run *r, const int32_t *ids, const size_t *lens,
-                           size_t n, const qsf_embed_options *opts, bool score, float *out)
+qsf_status qsf_embed_run_begin(qsf_context *c, qsf_embed_run *r, const int32_t *ids, const size_t *lens,
+                               size_t n, const qsf_embed_options *opts, bool score, float *out)
 {
     qsf_status st = QSF_OK;
     c->error = (qsf_error){ 0 };
@@ -286,33 +287,34 @@ qsf_status qsf_embed_begin(qsf_context *c, qsf_embed_run *r, const int32_t *ids,
     for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, 0);
     c->hidden = r->how != QSF_POOL_NONE;
     st = embed_batch(c, r);
-    if (st != QSF_PENDING) qsf_embed_end(c, r);
+    if (st != QSF_PENDING) qsf_embed_run_end(c, r);
     return st == QSF_PENDING ? QSF_OK : st;
 }
 
-void qsf_embed_end(qsf_context *c, const qsf_embed_run *r)
+void qsf_embed_run_end(qsf_context *c, const qsf_embed_run *r)
 {
     qsf_batch_drop(c);
     c->hidden = r->asked;
     for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, 0);
 }
 
-qsf_status qsf_embed_step(qsf_context *c, qsf_embed_run *r, bool *waiting)
+qsf_status qsf_embed_run_step(qsf_context *c, qsf_embed_run *r, bool *waiting)
 {
     *waiting = false;
     if (r->from.text == r->n) return QSF_OK;
     qsf_status st = qsf_step(c, waiting);
     if (!st) st = embed_next(c, r);
-    if (st != QSF_PENDING) qsf_embed_end(c, r);
+    if (st != QSF_PENDING) qsf_embed_run_end(c, r);
     return st;
 }
 
-qsf_status qsf_embed_all(qsf_context *c, qsf_embed_run *r)
+qsf_status qsf_embed_run_all(qsf_context *c, qsf_embed_run *r)
 {
     bool waiting;
     qsf_status st = QSF_OK;
-    while (!st && (st = qsf_embed_step(c, r, &waiting)) == QSF_PENDING) st = waiting ? qsf_wait(c) : QSF_OK;
-    if (st) qsf_embed_end(c, r);
+    while (!st && (st = qsf_embed_run_step(c, r, &waiting)) == QSF_PENDING)
+        st = waiting ? qsf_wait(c) : QSF_OK;
+    if (st) qsf_embed_run_end(c, r);
     return st;
 }
 
@@ -320,8 +322,55 @@ qsf_status qsf_embed_texts(qsf_context *c, const int32_t *ids, const size_t *len
                            const qsf_embed_options *opts, float *out)
 {
     qsf_embed_run r;
-    const qsf_status st = qsf_embed_begin(c, &r, ids, lens, n, opts, false, out);
-    return st ? st : qsf_embed_all(c, &r);
+    const qsf_status st = qsf_embed_run_begin(c, &r, ids, lens, n, opts, false, out);
+    return st ? st : qsf_embed_run_all(c, &r);
+}
+
+/* ---- step by step ---- */
+
+static qsf_status embedding_begin(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n,
+                                  const qsf_embed_options *opts, bool score, float *out,
+                                  qsf_embed_run **e)
+{
+    const qsf_platform *p = c->model->platform;
+    *e = NULL;
+    qsf_embed_run *r = qsf_alloc(p, sizeof *r, "an embedding", &c->error);
+    if (!r) return QSF_E_MEMORY;
+    const qsf_status st = qsf_embed_run_begin(c, r, ids, lens, n, opts, score, out);
+    r->context = c;
+    if (st) qsf_dealloc(p, r, sizeof *r);
+    else *e = r;
+    return st;
+}
+
+qsf_status qsf_embed_begin(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n,
+                           const qsf_embed_options *opts, float *out, qsf_embed_run **e)
+{
+    return embedding_begin(c, ids, lens, n, opts, false, out, e);
+}
+
+qsf_status qsf_rerank_begin(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n, float *scores,
+                            qsf_embed_run **e)
+{
+    return embedding_begin(c, ids, lens, n, NULL, true, scores, e);
+}
+
+qsf_status qsf_embed_step(qsf_embed_run *e, bool *waiting)
+{
+    bool waits = false;
+    if (!e->ended) {
+        e->status = qsf_embed_run_step(e->context, e, &waits);
+        e->ended = e->status != QSF_PENDING;
+    }
+    if (waiting) *waiting = waits;
+    return e->status;
+}
+
+void qsf_embed_end(qsf_embed_run *e)
+{
+    if (!e) return;
+    if (!e->ended) qsf_embed_run_end(e->context, e);
+    qsf_dealloc(e->context->model->platform, e, sizeof *e);
 }
 
 /* ---- one text, in a sequence ---- */

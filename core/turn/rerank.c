@@ -131,6 +131,6 @@ qsf_status qsf_rerank_encode(const qsf_model *m, const char *query, size_t query
 qsf_status qsf_rerank(qsf_context *c, const int32_t *ids, const size_t *lens, size_t n, float *scores)
 {
     qsf_embed_run r;
-    const qsf_status st = qsf_embed_begin(c, &r, ids, lens, n, NULL, true, scores);
-    return st ? st : qsf_embed_all(c, &r);
+    const qsf_status st = qsf_embed_run_begin(c, &r, ids, lens, n, NULL, true, scores);
+    return st ? st : qsf_embed_run_all(c, &r);
 }

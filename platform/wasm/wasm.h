@@ -8,8 +8,8 @@
 #ifndef QSF_WASM_H
 #define QSF_WASM_H
 
+#include "base/base.h"
 #include "base/platform.h"
-#include "kernels.h"
 
 #define WASM_IMPORT(name) __attribute__((import_module("qsf"), import_name(name)))
 #define WASM_EXPORT(name) __attribute__((export_name(name)))
@@ -29,7 +29,7 @@ WASM_IMPORT("load") void wasm_js_load(double at, void *dst, size_t len);
 /* Length of the model file. */
 WASM_IMPORT("length") double wasm_js_length(void);
 
-/* ---- engine.c ---- */
+/* ---- works.c ---- */
 extern uint32_t wasm_cpu;           /* QSF_CPU_WASM*, as works() found it */
 
 /* ---- memory.c ---- */

@@ -5,7 +5,8 @@ SPDX-License-Identifier: MIT
     docs_pages_test.py
 
 docs/api.md is what tools/make_api.py makes, the list in docs/memory.md what tools/make_ladder.py makes, what
-follows from the list of options what tools/make_options.py makes, and plots what tools/plot.py makes.  The
+follows from the list of options what tools/make_options.py makes, from the names of the flat layer what
+tools/make_names.py makes, and plots what tools/plot.py makes.  The
 kinds of tensors in docs/format.md are those of core/model/roles.c.  Every page begins with a heading and says
 what it is for; its links lead somewhere; files that it names are there; its lines have at most 110 columns
 (tables apart); no sentence stands on two pages; and every page of docs/ can be reached from README.md.
@@ -17,8 +18,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WIDTH = 110
-FOLDERS = ("cli cmake convert core demo docs examples include js kernels parity platform serve tests "
-           "tools web").split()
+FOLDERS = ("bindings cli cmake convert core demo docs examples include js kernels parity platform serve "
+           "tests tools web").split()
 PAGES = [ROOT / n for n in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "js/README.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 MADE = {ROOT / "docs" / "api.md"}
@@ -175,7 +176,7 @@ def sentences(text):
 
 
 def main():
-    for maker in ("make_api.py", "make_ladder.py", "make_options.py", "plot.py"):
+    for maker in ("make_api.py", "make_ladder.py", "make_names.py", "make_options.py", "plot.py"):
         command = [sys.executable, ROOT / "tools" / maker, "--check"]
         check = subprocess.run(command, capture_output=True, text=True)
         if check.returncode:

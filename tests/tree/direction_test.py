@@ -29,12 +29,13 @@ BELOW["convert/encode"] = (*CORE, "convert/read", "convert/plan")
 BELOW["convert/tune"] = (*CORE, "convert/read", "convert/plan", "convert/calibrate")
 BELOW["convert"] = (*CORE, "convert/read", "convert/plan", "convert/calibrate", "convert/encode",
                     "convert/tune")
-# The programs see the public headers alone; the platform's table is one of those of parity/.
+# The programs see the public headers alone; bindings/ and parity/ also the platform's table.
+BELOW["bindings"] = ("core/base",)
 BELOW["serve"] = ()
 BELOW["parity"] = ("core/base",)
 BELOW["cli"] = ("serve", "parity")
 BELOW["mpi"] = ("serve", "cli")
-PROGRAMS = ("serve", "parity", "cli", "mpi")
+PROGRAMS = ("bindings", "serve", "parity", "cli", "mpi")
 # Global names of these must not collide with those of programs that link the libraries.
 LIBRARIES = ("core/", "kernels/", "platform/", "convert/")
 PREFIXES = ("qsf", "odr_asan")      # and what a sanitizer adds
@@ -223,7 +224,7 @@ def wrong_circles(calls):
 def wrong_calls(nm, objects):
     defined, wanted, names = {}, [], {}
     for path in objects:
-        found = re.search(r"\.dir/(?:\./)?((?:core|kernels|platform|convert|serve|parity|cli|mpi)/"
+        found = re.search(r"\.dir/(?:\./)?((?:bindings|core|kernels|platform|convert|serve|parity|cli|mpi)/"
                           r"[\w/.-]+\.c)\.(?:o|obj)$", path)
         if found:               # else a library's, or a generated one
             names[path] = found[1]

@@ -10,8 +10,8 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ("cli cmake convert core demo docs examples include js kernels parity platform serve tests "
-           "tools web").split()
+FOLDERS = ("bindings cli cmake convert core demo docs examples include js kernels parity platform serve "
+           "tests tools web").split()
 KINDS = {".c", ".cmake", ".cpp", ".css", ".h", ".html", ".js", ".md", ".mjs", ".py", ".sh", ".ts", ".txt"}
 FILE, FUNCTION = 600, 60
 

@@ -253,6 +253,45 @@ TEST(embed_refuses_what_it_cannot_do)
     bench_end(&b);
 }
 
+TEST(embeddings_by_steps_are_those_of_one_call)
+{
+    enum { WIDTH = 256 };
+    static const size_t lens[2] = { 5, LONG };
+    bench b;
+    int32_t ids[5 + LONG];
+    float whole[2 * WIDTH], steps[2 * WIDTH];
+    qsf_embed_run *e;
+    const tiny_options o = layered();
+    const uint32_t n = o.hp.n_embd;
+    if (!bench_begin(&b, &o)) return;
+    bench_tokens(ids, 5 + LONG, b.n_vocab, 8);
+    CHECK_EQ(qsf_embed_texts(b.c, ids, lens, 2, NULL, whole), QSF_OK);
+    for (int cancelled = 1; cancelled >= 0; cancelled--) {
+        bool waiting;
+        int pending = 0;
+        CHECK_EQ(qsf_embed_begin(b.c, ids, lens, 2, NULL, steps, &e), QSF_OK);
+        qsf_status st;
+        while ((st = qsf_embed_step(e, &waiting)) == QSF_PENDING && !(cancelled && pending))
+            pending++, waiting ? (void)qsf_wait(b.c) : (void)0;
+        CHECK_EQ(st, cancelled ? QSF_PENDING : QSF_OK);
+        CHECK(pending > 0);
+        if (!cancelled) CHECK_EQ(qsf_embed_step(e, NULL), QSF_OK);
+        qsf_embed_end(e);
+        CHECK_EQ(qsf_seq_length(b.c, 0), 0);
+        const qsf_row row = { 0, 1, true };             /* the context computes again, without states */
+        CHECK_EQ(qsf_compute(b.c, &row, 1), QSF_OK);
+        CHECK(!qsf_hidden(b.c, 0) && qsf_logits(b.c, 0));
+    }
+    CHECK(!memcmp(whole, steps, 2 * n * sizeof *steps));
+    const size_t none = 0;
+    CHECK_EQ(qsf_embed_begin(b.c, ids, &none, 1, NULL, steps, &e), QSF_E_ARGUMENT);
+    CHECK(!e && strstr(qsf_last_error(b.c), "no tokens"));
+    CHECK_EQ(qsf_rerank_begin(b.c, ids, lens, 1, steps, &e), QSF_E_UNSUPPORTED);
+    CHECK(!e && *qsf_last_error(b.c));
+    qsf_embed_end(NULL);
+    bench_end(&b);
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -262,6 +301,7 @@ int main(int argc, char **argv)
     RUN(embeddings_through_every_budget_are_those_of_a_resident_model);
     RUN(rows_of_hidden_states_do_not_exit_early);
     RUN(embed_refuses_what_it_cannot_do);
+    RUN(embeddings_by_steps_are_those_of_one_call);
     for (size_t i = 0; i < QSF_ARRAY_LEN(kept); i++) free(kept[i].bytes);
     return test_end();
 }

@@ -1,0 +1,259 @@
+/* Answers of the flat interface: a sampler, a turn of the conversation, and what splits the text.
+ * SPDX-License-Identifier: MIT */
+#include "own.h"
+
+/* ---- making one ---- */
+
+static void answer_done(flat_object *o)
+{
+    flat_answer *a = (flat_answer *)o;
+    flat_conversation *v = (flat_conversation *)o->parent;
+    if (v->answer == a) v->answer = NULL;
+    qsf_sampler_free(a->sampler);
+    qsf_grammar_free(a->grammar);
+    qsf_answer_free(a->split);
+    for (flat_stop *s = a->stops, *next; s; s = next) {
+        next = s->next;
+        qsf_flat_dealloc(s, sizeof *s + s->len);
+    }
+}
+
+/* Cancelling a turn may truncate its sequence, which drops the unfinished batch of another one: it
+ * then waits until that is done. */
+static void answer_cancel(flat_object *o)
+{
+    flat_answer *a = (flat_answer *)o;
+    flat_context *c = qsf_flat_up(&a->o, FLAT_CONTEXT);
+    flat_conversation *v = qsf_flat_up(&a->o, FLAT_CONVERSATION);
+    if (v->answer != a || a->is_leaving) return;
+    if (!c->owner || c->owner == &a->o) {
+        qsf_flat_turn_cancel(v);
+        if (c->owner) qsf_flat_batch_over(c);
+        return;
+    }
+    a->is_leaving = true;
+    a->next = c->leaving;
+    c->leaving = a;
+    qsf_flat_keep(&a->o);
+}
+
+typedef struct answer_options { qsf_sampler_options sampler; qsf_turn_options *turn; } answer_options;
+
+static qsf_status answer_set(void *options, const char *name, const char *value, qsf_error *err)
+{
+    answer_options *o = options;
+    const qsf_option *known;
+    for (size_t i = 0; (known = qsf_sampler_option(i)) != NULL; i++)
+        if (!strcmp(known->name, name)) return qsf_sampler_set(&o->sampler, name, value, err);
+    return qsf_turn_set(o->turn, name, value, err);
+}
+
+/* -1: any number. */
+static uint32_t json_blanks(const flat_asked *asked)
+{
+    return asked->json_blanks < 0 || asked->json_blanks > UINT32_MAX ? UINT32_MAX
+        : (uint32_t)asked->json_blanks;
+}
+
+uint32_t qsf_flat_answer_new(uint32_t conversation, const char *options)
+{
+    uint32_t handle;
+    flat_asked asked;
+    flat_conversation *v = qsf_flat_at(conversation, FLAT_CONVERSATION);
+    flat_answer *a = v && v->turn ? qsf_flat_make(&handle, FLAT_ANSWER, sizeof *a, &v->o, answer_done) : NULL;
+    if (!a) return 0;
+    a->o.cancel = answer_cancel;
+    answer_options o = { .turn = &a->turn };
+    qsf_sampler_defaults(&o.sampler);
+    qsf_turn_defaults(&a->turn);
+    a->turn.draft = ((flat_context *)v->o.parent)->guesses;
+    if (qsf_flat_options(&a->o, options, &asked, answer_set, &o)) return handle;
+    (void)qsf_sampler_new(qsf_flat_model(handle), &o.sampler, &a->sampler, &a->o.error);
+    return handle;
+}
+
+/* An answer that was made. */
+static flat_answer *answer_at(uint32_t handle)
+{
+    flat_answer *a = qsf_flat_at(handle, FLAT_ANSWER);
+    return a && a->sampler ? a : NULL;
+}
+
+int32_t qsf_flat_answer_bias(uint32_t answer, int32_t token, double bias)
+{
+    flat_answer *a = answer_at(answer);
+    return a ? (int32_t)qsf_sampler_bias(a->sampler, token, (float)bias, &a->o.error) : QSF_E_ARGUMENT;
+}
+int32_t qsf_flat_answer_ban(uint32_t answer, const char *text, size_t len)
+{
+    flat_answer *a = answer_at(answer);
+    return a ? (int32_t)qsf_sampler_ban(a->sampler, text, len, &a->o.error) : QSF_E_ARGUMENT;
+}
+int32_t qsf_flat_answer_breaker(uint32_t answer, const char *text, size_t len)
+{
+    flat_answer *a = answer_at(answer);
+    return a ? (int32_t)qsf_sampler_breaker(a->sampler, text, len, &a->o.error) : QSF_E_ARGUMENT;
+}
+int32_t qsf_flat_answer_stop(uint32_t answer, const char *text, size_t len)
+{
+    flat_answer *a = answer_at(answer);
+    flat_stop *s = a ? qsf_flat_alloc(&a->o, sizeof *s + len) : NULL;
+    if (!s) return a ? QSF_E_MEMORY : QSF_E_ARGUMENT;
+    s->len = len;
+    s->next = a->stops;
+    if (len) memcpy(s->text, text, len);
+    a->stops = s;
+    a->n_stops++;
+    return QSF_OK;
+}
+
+int32_t qsf_flat_answer_grammar(uint32_t answer, const char *options, int32_t kind, const char *text,
+                                size_t len)
+{
+    flat_answer *a = answer_at(answer);
+    flat_asked asked;
+    qsf_grammar_options o;
+    if (!a) return QSF_E_ARGUMENT;
+    const qsf_status st = qsf_flat_options(&a->o, options, &asked, NULL, NULL);
+    if (st) return (int32_t)st;
+    qsf_grammar_defaults(&o);
+    o.json_blanks = json_blanks(&asked);
+    o.json_loose = asked.json_loose;
+    qsf_grammar_free(a->grammar);
+    return (int32_t)qsf_grammar_new(qsf_flat_model(answer), (qsf_grammar_kind)kind, text, len, &o,
+                                    &a->grammar,
+                                    &a->o.error);
+}
+
+int32_t qsf_flat_answer_split(uint32_t answer, const char *options, int32_t kind, const char *shape,
+                              size_t len)
+{
+    flat_answer *a = answer_at(answer);
+    flat_asked asked;
+    qsf_answer_options o;
+    qsf_turn_options turn;
+    if (!a) return QSF_E_ARGUMENT;
+    qsf_status st = qsf_flat_options(&a->o, options, &asked, NULL, NULL);
+    if (st) return (int32_t)st;
+    qsf_answer_defaults(&o);
+    o.chat = &asked.chat;
+    o.tool_choice = asked.tool_choice;
+    o.parallel_tool_calls = asked.parallel;
+    o.id_seed = (uint64_t)asked.id_seed;
+    o.shape_kind = (qsf_grammar_kind)kind;
+    o.shape = shape;
+    o.shape_len = len;
+    o.json_blanks = json_blanks(&asked);
+    o.json_loose = asked.json_loose;
+    qsf_answer_free(a->split);
+    a->split = NULL;
+    st = qsf_answer_new(qsf_flat_model(answer), &o, &a->split, &a->o.error);
+    if (st) return (int32_t)st;
+    qsf_turn_defaults(&turn);           /* only the errors are wanted now */
+    return (int32_t)qsf_answer_turn(a->split, &turn, &a->o.error);
+}
+
+/* ---- its turn ---- */
+
+static qsf_status turn_begin(flat_answer *a, flat_conversation *v, const int32_t *ids, size_t n)
+{
+    const size_t each = sizeof(char *) + sizeof(size_t), bytes = a->n_stops * each;
+    const char **places = bytes ? qsf_flat_alloc(&a->o, bytes) : NULL;
+    size_t *lens = (size_t *)(void *)(places + a->n_stops), i = 0;
+    if (bytes && !places) return QSF_E_MEMORY;
+    for (const flat_stop *s = a->stops; s; s = s->next, i++) {
+        places[i] = s->text;
+        lens[i] = s->len;
+    }
+    qsf_turn_options o = a->turn;
+    o.stops = places;
+    o.stop_lengths = lens;
+    o.n_stops = i;
+    o.grammar = a->grammar;
+    qsf_status st = a->split ? qsf_answer_turn(a->split, &o, &a->o.error) : QSF_OK;
+    if (!st && (st = qsf_turn_begin(v->turn, ids, n, a->sampler, &o))) a->o.error = *qsf_turn_error(v->turn);
+    qsf_flat_dealloc(places, bytes);
+    return st;
+}
+
+int32_t qsf_flat_answer_begin(uint32_t answer, const int32_t *ids, size_t n)
+{
+    flat_answer *a = answer_at(answer);
+    if (!a) return QSF_E_ARGUMENT;
+    flat_conversation *v = qsf_flat_up(&a->o, FLAT_CONVERSATION);
+    qsf_status st = qsf_flat_claim(&a->o, v);
+    if (!st) st = turn_begin(a, v, ids, n);
+    v->answer = st ? NULL : a;
+    a->ended = false;
+    return (int32_t)st;
+}
+
+/* An answer that has begun, and no other one of its conversation since. */
+static flat_answer *running_at(uint32_t handle, flat_conversation **v)
+{
+    flat_answer *a = qsf_flat_at(handle, FLAT_ANSWER);
+    *v = a ? qsf_flat_up(&a->o, FLAT_CONVERSATION) : NULL;
+    if (a && (*v)->answer == a) return a;
+    if (a) qsf_flat_fail(&a->o, QSF_E_ARGUMENT, "the answer has not begun, or another one has");
+    return NULL;
+}
+
+int32_t qsf_flat_answer_next(uint32_t answer)
+{
+    static const char unknown[] = "\xef\xbf\xbd";      /* for what is cut */
+    flat_conversation *v;
+    flat_answer *a = running_at(answer, &v);
+    if (!a) return QSF_E_ARGUMENT;
+    qsf_turn_piece *p = &a->piece;
+    qsf_flat_answer_forget(a);
+    qsf_status st = qsf_turn_next(v->turn, p);
+    if (!st && p->end == QSF_TURN_FAILED) {
+        a->o.error = *qsf_turn_error(v->turn);
+        return (int32_t)a->o.error.status;
+    }
+    if (st || !a->split || a->ended) return (int32_t)st;
+    a->ended = p->end != QSF_TURN_GOES_ON;
+    qsf_answer_token(a->split, p->token);
+    st = qsf_answer_push(a->split, p->text, p->len, a->ended && !p->cut, &a->o.error);
+    if (!st && p->cut) st = qsf_answer_push(a->split, unknown, 3, true, &a->o.error);
+    return (int32_t)st;
+}
+
+/* Damaged low bits of a progressive file are an error of qsf_flat_refine only: the answer continues
+ * with the high bits. */
+int32_t qsf_flat_answer_step(uint32_t answer)
+{
+    flat_conversation *v;
+    flat_answer *a = running_at(answer, &v);
+    bool waiting = false;
+    if (!a) return QSF_E_ARGUMENT;
+    flat_context *c = qsf_flat_up(&a->o, FLAT_CONTEXT);
+    const qsf_status claimed = qsf_flat_free_for(&a->o, v);
+    if (claimed) return (int32_t)claimed;
+    qsf_flat_answer_forget(a);
+    (void)qsf_refine(c->context, false);
+    const qsf_status st = qsf_turn_step(v->turn, &waiting);
+    c->owner = &a->o;
+    if (st != QSF_PENDING) qsf_flat_batch_over(c);
+    if (st && st != QSF_PENDING) a->o.error = *qsf_turn_error(v->turn);
+    return (int32_t)st + (waiting ? QSF_FLAT_WAITING : 0);
+}
+
+int32_t qsf_flat_answer_event(uint32_t answer)
+{
+    flat_answer *a = answer_at(answer);
+    if (!a || !a->split) return 0;
+    a->event.size = sizeof a->event;
+    return qsf_answer_next(a->split, &a->event) ? 0 : (int32_t)a->event.type;
+}
+
+int32_t qsf_flat_answer_logprobs(uint32_t answer, int32_t *tokens, float *logprobs, size_t cap)
+{
+    const flat_answer *a = answer_at(answer);
+    if (!a) return -(int32_t)QSF_E_ARGUMENT;
+    for (size_t i = 0; i < a->piece.n_logprobs && i < cap; i++) {
+        tokens[i] = a->piece.logprobs[i].token;
+        logprobs[i] = a->piece.logprobs[i].logprob;
+    }
+    return (int32_t)a->piece.n_logprobs;
+}

@@ -1,0 +1,149 @@
+/* What the files of bindings/ share: the objects of handles, and options by name.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_FLAT_OWN_H
+#define QSF_FLAT_OWN_H
+
+#include "flat.h"
+#include "base/platform.h"
+
+#include <string.h>
+
+/* Kinds of objects, as bits. */
+enum {
+    FLAT_MODEL = 1, FLAT_ADAPTER = 2, FLAT_CONTEXT = 4, FLAT_CONVERSATION = 8, FLAT_ANSWER = 16,
+    FLAT_EMBEDDING = 32, FLAT_ANY = 63
+};
+
+/* The beginning of every object.  Its parent lives at least as long. */
+typedef struct flat_object {
+    uint32_t            kind, refs;     /* refs: its handle, and its children */
+    size_t              size;
+    struct flat_object *parent;
+    void              (*done)(struct flat_object *);
+    void              (*cancel)(struct flat_object *);  /* ends what is under way; or NULL */
+    qsf_error           error;
+} flat_object;
+
+typedef struct flat_model {
+    flat_object     o;
+    qsf_model      *model;
+    qsf_custom_file file;               /* read NULL: a path */
+    qsf_log_fn      log;
+    void           *log_user;
+    char            warnings[1500];     /* of the last plan or context: lines */
+} flat_model;
+
+typedef struct flat_adapter {
+    flat_object     o;
+    qsf_adapter    *adapter;
+    qsf_custom_file file;
+} flat_adapter;
+
+typedef struct flat_conversation flat_conversation;
+typedef struct flat_context {
+    flat_object         o;
+    qsf_context        *context;
+    qsf_plan            plan;
+    uint32_t            guesses;        /* most in a pass */
+    uint32_t            n_seqs;
+    flat_conversation **seqs;           /* [n_seqs]; NULL: free */
+    flat_object        *owner;          /* of the unfinished batch */
+    struct flat_answer *leaving;        /* answers that end when that batch is done */
+} flat_context;
+
+typedef struct flat_stop { struct flat_stop *next; size_t len; char text[]; } flat_stop;
+typedef struct flat_answer {
+    flat_object      o;
+    qsf_sampler     *sampler;
+    qsf_grammar     *grammar;
+    qsf_answer      *split;
+    qsf_turn_options turn;
+    flat_stop       *stops;
+    uint32_t         n_stops;
+    bool             ended;             /* the last piece was taken */
+    bool             is_leaving;
+    struct flat_answer *next;           /* that leaves */
+    qsf_turn_piece   piece;             /* the last one, and the last event of it */
+    qsf_answer_event event;
+} flat_answer;
+
+struct flat_conversation {
+    flat_object  o;
+    qsf_turn    *turn;
+    flat_answer *answer;                /* that has begun last; NULL: none */
+    qsf_seq      seq;
+};
+
+typedef struct flat_embedding {
+    flat_object       o;
+    qsf_embed_options options;
+    bool              valid, score;     /* valid: its options were */
+    qsf_embed_run    *run;
+    char             *memory;           /* ids, lens and results of the texts that were begun */
+    size_t            bytes, n_values;
+    float            *values;
+} flat_embedding;
+
+/* What numbers are members of. */
+typedef struct flat_facts {
+    qsf_model_info   model;
+    qsf_plan         plan;
+    qsf_stats        stats;
+    qsf_turn_state   turn;
+    qsf_turn_piece   piece;
+    qsf_answer_event event;
+    qsf_adapter_info adapter;
+    int32_t          bos, eos;
+    uint32_t         length, width;
+    double           item_bytes, session_bytes;
+} flat_facts;
+
+/* What options set. */
+typedef struct flat_asked {
+    qsf_chat_options chat;
+    const char      *i2s_layout, *tool_choice, *pooling;
+    int64_t          id_seed, json_blanks;
+    bool             vocab_only, parallel, json_loose, plain, score;
+} flat_asked;
+
+/* ---- handle.c ---- */
+/* A new handle for size bytes of zeros that begin with a flat_object; NULL: no memory or place.
+ * done is called when nothing refers to it any more. */
+void *qsf_flat_make(uint32_t *handle, uint32_t kind, size_t size, flat_object *parent,
+                void (*done)(flat_object *));
+/* The object of one of these kinds; NULL: the handle is invalid. */
+void *qsf_flat_at(uint32_t handle, uint32_t kinds);
+void  qsf_flat_keep(flat_object *o);                    /* one reference more, or */
+void  qsf_flat_drop(flat_object *o);                    /* one less: the last one ends its life */
+/* It or the nearest object above it of this kind, or NULL. */
+void *qsf_flat_up(flat_object *o, uint32_t kind);
+void *qsf_flat_alloc(flat_object *o, size_t size);      /* zeros; NULL, which is then the object's error */
+void  qsf_flat_dealloc(void *p, size_t size);
+void  qsf_flat_lock(void);
+void  qsf_flat_unlock(void);
+/* Records an error of the library, whose text may be NULL; returns st. */
+qsf_status qsf_flat_fail(flat_object *o, qsf_status st, const char *text);
+/* A result of (dst, cap): n elements, also if the array is too small; or minus a status. */
+int32_t qsf_flat_copied(qsf_status st, size_t n, size_t cap);
+
+/* ---- options.c ---- */
+/* Reads a list; options that it does not know go to other, which may be NULL. */
+typedef qsf_status (*flat_other)(void *options, const char *name, const char *value, qsf_error *err);
+qsf_status qsf_flat_options(flat_object *o, const char *list, flat_asked *asked, flat_other other,
+                            void *options);
+
+/* ---- batch.c ---- */
+/* Records the context's last error; returns st. */
+qsf_status qsf_flat_said(flat_object *o, qsf_status st);
+/* QSF_E_ARGUMENT if a batch is unfinished that is not one of v (NULL: of no conversation).  Whoever
+ * begins or changes a sequence drops it. */
+qsf_status qsf_flat_free_for(flat_object *o, const flat_conversation *v);
+/* The same; then the answer of v ends. */
+qsf_status qsf_flat_claim(flat_object *o, flat_conversation *v);
+/* No batch is unfinished any more: answers that waited for this end. */
+void qsf_flat_batch_over(flat_context *c);
+/* What the last piece referred to is valid until the turn's next call. */
+void qsf_flat_answer_forget(flat_answer *a);
+void qsf_flat_turn_cancel(flat_conversation *v);
+
+#endif

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Writes what follows from the names of the flat interface: bindings/names.h, and the enums of qsf.h.
+SPDX-License-Identifier: MIT
+
+    python3 tools/make_names.py            writes the files below
+    python3 tools/make_names.py --check    reports which of them do not match
+
+- js/names.js: names of numbers that js/engine.js asks for, and the constants that js/ uses;
+- bindings/names.py: all names, for Python;
+- docs/flat.md: the tables of numbers, texts and options.
+"""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+NAMES, HEADER = ROOT / "bindings" / "names.h", ROOT / "include" / "qsf.h"
+FLAT = ROOT / "bindings" / "flat.h"
+SCRIPT, PYTHON, PAGE = ROOT / "js" / "names.js", ROOT / "bindings" / "names.py", ROOT / "docs" / "flat.md"
+# Whose names are.
+GROUPS = (("MODEL", "a model"), ("PLAN", "a context"), ("ITEM", "a part of the plan"), ("STATS", "a context"),
+          ("LAYER", "a context"), ("LENGTH", "a conversation"), ("SESSION", "a conversation"),
+          ("TURN", "a conversation"), ("PIECE", "an answer"), ("EMBEDDING", "an embedding"),
+          ("ADAPTER", "an adapter"), ("ANY", "any handle"), ("CHAT", "chats"), ("ANSWER", "answers"))
+OPTIONS_OF = {"MODEL": "models", "EMBEDDING": "embeddings", "CHAT": "chats", "ANSWER": "answers"}
+
+
+def rows(which):
+    """The rows of a list: tuples of their arguments."""
+    text = NAMES.read_text().replace("\\\n", "\n")
+    text = text[text.index(f"#define QSF_FLAT_{which}(X)") :]
+    found = []
+    for line in text.splitlines()[1:]:
+        row = re.fullmatch(r"\s*X\((.*)\)\s*", line)
+        if not row:
+            break
+        parts = re.findall(r'\s*("[^"]*"|[^,"]+)\s*(?:,|$)', row[1])
+        found.append(tuple(part.strip().strip('"') for part in parts))
+    return found
+
+
+def constants():
+    """The enums of qsf.h: {"QSF_TURN_MOST": 3}."""
+    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.S)
+    found = {name: int(value) for name, value in re.findall(r"\b(QSF_[A-Z0-9_]+)\s*=\s*(\d+)\s*[,}\s]", text)}
+    for value, name in re.findall(r"X\((\d+),\s+(\w+),", text):
+        found[f"QSF_{name}"] = int(value)
+    value = re.search(r"QSF_FLAT_WAITING = (\d+)", FLAT.read_text())
+    return found | {"QSF_FLAT_WAITING": int(value[1])}
+
+
+def words(which, known):
+    """The words of an enum, by its numbers."""
+    pairs = {known[constant]: word for constant, word in rows(which)}
+    return [pairs[i] for i in range(len(pairs))]
+
+
+def statuses(known):
+    """Without QSF_ and E_, by number."""
+    text = HEADER.read_text()
+    names = re.findall(r"X\((\d+),\s+(?:E_)?(\w+),", text[text.index("QSF_STATUS_MAP") :])
+    return [name for _, name in sorted((int(n), name) for n, name in names)]
+
+
+def camel(name):
+    """kvHeads"""
+    first, *rest = name.split("-")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def of_group(kind, whose):
+    return [row[1] for row in rows(kind) if row[2] == whose]
+
+
+def script_list(name, items):
+    line = f"export const {name} = '{' '.join(items)}'.split(' ');"
+    if len(line) <= 110:
+        return line + "\n"
+    lines, inside = [f"export const {name} = ("], "  '"
+    for i, item in enumerate(items):
+        more = item + (" " if i + 1 < len(items) else "")
+        if len(inside) + len(more) > 100:
+            lines.append(inside + "' +")
+            inside = "  '"
+        inside += more
+    return "\n".join([*lines, inside + "').split(' ');"]) + "\n"
+
+
+# The constants that js/ uses.
+USED = {
+    "status": ("OK", "PENDING", "E_MEMORY", "E_IO", "E_BUDGET", "E_CANCELLED", "E_NOT_FOUND"),
+    "event": ("TEXT", "REASONING", "CALL_END", "CALL_CUT"),
+    "grammar": ("GBNF", "REGEX", "JSON_SCHEMA", "CHOICES"),
+}
+
+
+def script(known):
+    def values(kind, prefix):
+        return ", ".join(f"{name}: {known[prefix + name]}" for name in USED[kind])
+
+    out = ("/* What the engine calls things: names of numbers that it is asked for, and its enums.\n"
+           " * tools/make_names.py makes it from bindings/names.h and include/qsf.h: change those, not this\n"
+           " * file.\n"
+           " * SPDX-License-Identifier: MIT */\n")
+    out += script_list("MODEL", map_camel(of_group("NUMBERS", "MODEL")))
+    out += script_list("PLAN", map_camel(of_group("NUMBERS", "PLAN")))
+    out += script_list("STATS", map_camel(of_group("NUMBERS", "STATS")))
+    out += script_list("STATUS", statuses(known))
+    out += "export const " + ", ".join(f"{n} = {known['QSF_' + n]}" for n in USED["status"]) + ";\n"
+    out += f"export const ENDS = '{' '.join(words('ENDS', known))}'.split(' ');\n"
+    out += f"export const EVENT = {{{values('event', 'QSF_ANSWER_')}}};\n"
+    out += f"export const GRAMMAR = {{{values('grammar', 'QSF_GRAMMAR_')}}};\n"
+    out += (f"export const ADD_SPECIAL = {known['QSF_TOK_ADD_SPECIAL']}, "
+            f"PARSE_SPECIAL = {known['QSF_TOK_PARSE_SPECIAL']}, WAITING = {known['QSF_FLAT_WAITING']};\n")
+    return out
+
+
+def map_camel(names):
+    return [camel(name) for name in names]
+
+
+def python_tuple(name, items):
+    lines, inside = [], ""
+    for item in items:
+        more = f'"{item}", '
+        if len(inside) + len(more) > 100:
+            lines.append(inside.rstrip())
+            inside = ""
+        inside += more
+    return f"{name} = (\n" + "".join(f"    {line}\n" for line in [*lines, inside.rstrip()]) + ")\n"
+
+
+def python(known):
+    out = ('"""The names of the flat interface (bindings/flat.h).\n'
+           "SPDX-License-Identifier: MIT\n\n"
+           "tools/make_names.py makes it from bindings/names.h and include/qsf.h: change those, not this file.\n"
+           '"""\n')
+    out += "# By number.\n"
+    out += python_tuple("STATUS", statuses(known))
+    out += python_tuple("ENDS", words("ENDS", known))
+    out += python_tuple("POOLINGS", words("POOLINGS", known))
+    out += "# By name, and whose they are; qsf_flat_find has their numbers.\n"
+    for kind in ("NUMBERS", "TEXTS"):
+        for whose in dict.fromkeys(row[2] for row in rows(kind)):
+            out += python_tuple(f"{kind}_OF_{whose}", of_group(kind, whose))
+    out += python_tuple("OPTIONS", [row[0] for row in rows("OPTIONS")])
+    out += "# Constants of qsf.h.\n"
+    for prefix in ("QSF_ANSWER_", "QSF_GRAMMAR_", "QSF_TOK_", "QSF_FLAT_", "QSF_LOG_"):
+        for name, value in known.items():
+            if name.startswith(prefix):
+                out += f"{name.removeprefix('QSF_')} = {value}\n"
+    return out
+
+
+def tables():
+    whose = dict(GROUPS)
+    out = ["## Numbers", "", "| name | of | |", "|---|---|---|"]
+    out += [f"| `{r[1]}` | {whose[r[2]]} | {r[4]} |" for r in rows_with_help("NUMBERS")]
+    out += ["", "## Texts", "", "| name | of | |", "|---|---|---|"]
+    out += [f"| `{r[1]}` | {whose[r[2]]} | {r[3]} |" for r in rows_with_help("TEXTS")]
+    out += ["", "## Options", "", "Contexts take the options of `qsf_context_option`, answers those of "
+            "`qsf_sampler_option` and", "`qsf_turn_option` ([api.md](api.md)). These are added:", "",
+            "| option | of | values | |", "|---|---|---|---|"]
+    kinds = {"FLAG": "true, false", "WHOLE": "a whole number", "TEXT": "text"}
+    out += [f"| `{r[0]}` | {OPTIONS_OF[r[3]]} | {kinds[r[1]]} | {r[4]} |" for r in rows_with_help("OPTIONS")]
+    return "\n".join(out) + "\n"
+
+
+def rows_with_help(which):
+    """Rows whose last argument, a sentence, may have commas."""
+    n = {"NUMBERS": 5, "TEXTS": 4, "OPTIONS": 5}[which]
+    return [r if len(r) == n else sys.exit(f"{NAMES}: {r} has {len(r)} parts") for r in rows(which)]
+
+
+def page(text):
+    """docs/flat.md with its tables."""
+    begin = text.index("## Numbers")
+    return text[:begin] + tables()
+
+
+def main():
+    known = constants()
+    made = {SCRIPT: script(known), PYTHON: python(known), PAGE: page(PAGE.read_text())}
+    for path, text in made.items():
+        if path.exists() and path.read_text() == text:
+            continue
+        if sys.argv[1:] == ["--check"]:
+            sys.exit(f"{path.relative_to(ROOT)} does not match the names: run python3 tools/make_names.py")
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
