@@ -1,5 +1,5 @@
-/* The tile forms as data: one row of facts for each, from which kernels take their constants, and
- * other machines' code can be generated.
+/* The tile forms as data: one row of facts for each, from which kernels take their constants and
+ * shader text can be generated.
  * SPDX-License-Identifier: MIT
  *
  * The table is in the header, so that a compiler folds the facts of a constant form.  kernels.h

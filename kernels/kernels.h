@@ -17,13 +17,14 @@
  * columns.  A group is 64-byte vectors; in a vector, byte 4*r + b belongs to row r:
  *   2 bits: 2 vectors; field f (bits 2f, 2f+1) of vector j is column 16j + 4f + b
  *   3 bits: 2 vectors as 2 bits (the low bits), then 1 vector whose bit f is the high bit of column
- *   4f + b 4 bits: 4 vectors; low nibble of vector j is column 8j + b, high nibble column 8j + 4 +
- *   b 5 bits: 4 vectors as 4 bits, then 1 vector of high bits as in 3 bits
+ *           4f + b
+ *   4 bits: 4 vectors; low nibble of vector j is column 8j + b, high nibble column 8j + 4 + b
+ *   5 bits: 4 vectors as 4 bits, then 1 vector of high bits as in 3 bits
  *   6 bits: 4 vectors as 4 bits, then 2 vectors as 2 bits (the high bits)
  *   8 bits: 8 vectors of int8; vector j is column 4j + b
  *   T5, 5 digits of 3 in a byte: see five.h
  * Value of a code c:  zeros: scale * c + zero;  none: scale * (c - offset);  8 bits: scale * c;
- * ternary: 2-bit codes, scale * (1 - c). */
+ * ternary: 2-bit codes, scale * (1 - c).  forms.h has these facts of each form as a table. */
 typedef enum qsf_form {
     QSF_F_2Z, QSF_F_3Z, QSF_F_4Z,                      /* types 0/1, 2, 3: scale and zero */
     QSF_F_TERNARY,                                     /* type 4 */

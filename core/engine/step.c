@@ -58,7 +58,7 @@ static uint32_t next_layer(const qsf_context *c, uint32_t layer)
 }
 
 /* The parts of the head that the batch needs. */
-static uint32_t head_parts(const qsf_context *c)
+static uint32_t parts_needed(const qsf_context *c)
 {
     if (c->behind.rows) return 0;
     return c->batch.n_asked ? c->head_stream.n_parts : c->now.hidden;
@@ -297,7 +297,7 @@ static qsf_status step_compute(qsf_context *c, const step_weights *have)
     }
     if (c->now.stage.kind != QSF_STAGE_HEAD) return QSF_PENDING;
     c->now.n_states = qsf_part_ends(c->model->source) ? 0 : c->batch.n;
-    if (c->now.stage.number < head_parts(c)) return QSF_PENDING;
+    if (c->now.stage.number < parts_needed(c)) return QSF_PENDING;
     if (c->behind.rows && (st = qsf_behind_compute(c))) return st;
     check_logits(c);
     if ((st = step_finite(c, n_layers))) return st;

@@ -28,14 +28,14 @@ static double altup_dot(const float *a, const float *b, size_t n)
 /* Columns of several streams that are added up at a time, so that compilers see no overlap. */
 enum { ALTUP_SOME = 64 };
 
-static void list_product(qsf_program *g, uint8_t kind, qsf_view in, uint8_t to)
+static void altup_list_product(qsf_program *g, uint8_t kind, qsf_view in, uint8_t to)
 {
     QSF_ADD(g, .op = QSF_OP_ALTUP, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES, .in = in,
             .codes = QSF_OP_LAYER_CODES, .watch = (uint8_t)(1 + kind), .n = 1, .kinds = { kind },
             .to = { to }, .fn = qsf_product_row);
 }
 
-static void list_rows(qsf_program *g, uint8_t work, uint32_t writes, qsf_row_fn *fn)
+static void altup_list_rows(qsf_program *g, uint8_t work, uint32_t writes, qsf_row_fn *fn)
 {
     QSF_ADD(g, .op = QSF_OP_RESIDUAL, .work = work, .over = QSF_OVER_ROWS, .writes = writes, .fn = fn);
 }
@@ -99,10 +99,11 @@ void qsf_altup_list_begin(const qsf_layer *l, qsf_program *g)
 {
     const uint32_t streams = qsf_bit(QSF_BUF_X) | qsf_bit(QSF_BUF_ALT);
     if (l->altup_begin) {
-        list_product(g, QSF_K_ALTUP_PROJ, qsf_stream_view(g, QSF_BUF_X), QSF_BUF_ALT);
-        list_rows(g, QSF_WORK_NORM, qsf_bit(QSF_BUF_ALT), altup_lengths);
+        altup_list_product(g, QSF_K_ALTUP_PROJ, qsf_stream_view(g, QSF_BUF_X), QSF_BUF_ALT);
+        altup_list_rows(g, QSF_WORK_NORM, qsf_bit(QSF_BUF_ALT), altup_lengths);
     }
-    list_rows(g, QSF_WORK_ADD, streams | qsf_bit(QSF_BUF_XN) | qsf_bit(QSF_BUF_PREDICTED), altup_predict);
+    altup_list_rows(g, QSF_WORK_ADD, streams | qsf_bit(QSF_BUF_XN) | qsf_bit(QSF_BUF_PREDICTED),
+                    altup_predict);
 }
 
 /* ---- around attention ---- */
@@ -110,8 +111,8 @@ void qsf_altup_list_begin(const qsf_layer *l, qsf_program *g)
 void qsf_laurel_list(const qsf_layer *l, qsf_program *g)
 {
     const qsf_view narrow = { .buffer = QSF_BUF_GATE, .cols = l->n_laurel };
-    list_product(g, QSF_K_LAUREL_L, qsf_stream_view(g, QSF_BUF_XN), QSF_BUF_GATE);
-    list_product(g, QSF_K_LAUREL_R, narrow, QSF_BUF_LAUREL);
+    altup_list_product(g, QSF_K_LAUREL_L, qsf_stream_view(g, QSF_BUF_XN), QSF_BUF_GATE);
+    altup_list_product(g, QSF_K_LAUREL_R, narrow, QSF_BUF_LAUREL);
 }
 
 void qsf_laurel_add(const qsf_pass *p, size_t r)
@@ -184,7 +185,7 @@ static void altup_mean(const qsf_pass *p, const qsf_task *t)
 void qsf_altup_list_correct(qsf_program *g)
 {
     const uint32_t streams = qsf_bit(QSF_BUF_X) | qsf_bit(QSF_BUF_ALT);
-    list_rows(g, QSF_WORK_ADD, streams | qsf_bit(QSF_BUF_XN), altup_come);
+    altup_list_rows(g, QSF_WORK_ADD, streams | qsf_bit(QSF_BUF_XN), altup_come);
 }
 
 void qsf_altup_list_end(qsf_program *g)
@@ -194,8 +195,8 @@ void qsf_altup_list_end(qsf_program *g)
             .fn = altup_first);
     for (uint32_t k = 0; k < OTHERS; k++) {
         const qsf_view other = { .buffer = QSF_BUF_ALT, .cols = g->hp->n_embd, .first = k * g->hp->n_embd };
-        list_product(g, (uint8_t)(QSF_K_ALTUP_BACK_1 + k), other, QSF_BUF_TMP);
-        list_rows(g, QSF_WORK_ADD, sum, altup_join);
+        altup_list_product(g, (uint8_t)(QSF_K_ALTUP_BACK_1 + k), other, QSF_BUF_TMP);
+        altup_list_rows(g, QSF_WORK_ADD, sum, altup_join);
     }
     QSF_ADD(g, .work = QSF_WORK_COPY, .over = QSF_OVER_NOTHING, .writes = qsf_bit(QSF_BUF_X),
             .fn = altup_mean);

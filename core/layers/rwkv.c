@@ -15,13 +15,13 @@
 /* Parts of a row; the second to seventh in the order of their shares. */
 enum { RWKV_FAR, RWKV_R, RWKV_W, RWKV_K, RWKV_V, RWKV_A, RWKV_G, RWKV_LOW };
 
-static uint32_t part_at(const qsf_hparams *hp, int part)
+static uint32_t rwkv_part_at(const qsf_hparams *hp, int part)
 {
     return (uint32_t)part * (uint32_t)qsf_round_up(hp->n_embd, QSF_TILE_ROWS);
 }
 static float *part_of(const qsf_pass *p, size_t r, int part)
 {
-    return p->b->mix + r * p->b->ld_mix + part_at(p->hp, part);
+    return p->b->mix + r * p->b->ld_mix + rwkv_part_at(p->hp, part);
 }
 
 static float sigmoid(float x) { return 1 / (1 + (float)exp(-x)); }
@@ -80,65 +80,65 @@ static void bend_rows(const qsf_pass *p, const qsf_task *t)
 
 /* ---- rows of the program ---- */
 
-static void list_rows(qsf_program *g, int part, uint8_t work, uint8_t to, qsf_row_fn *fn)
+static void rwkv_list_rows(qsf_program *g, int part, uint8_t work, uint8_t to, qsf_row_fn *fn)
 {
     QSF_ADD(g, .op = QSF_OP_MIX, .work = work, .over = QSF_OVER_ROWS, .of = (uint8_t)part,
             .writes = qsf_bit(to), .fn = fn);
 }
 
 /* part = tmp . matrix */
-static void list_product(qsf_program *g, uint8_t kind, int part)
+static void rwkv_list_product(qsf_program *g, uint8_t kind, int part)
 {
     QSF_ADD(g, .op = QSF_OP_MIX_IN, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
             .in = qsf_stream_view(g, QSF_BUF_TMP), .codes = QSF_OP_MIX_CODES, .watch = (uint8_t)(1 + kind),
-            .n = 1, .kinds = { kind }, .to = { QSF_BUF_MIX }, .to_first = part_at(g->hp, part),
+            .n = 1, .kinds = { kind }, .to = { QSF_BUF_MIX }, .to_first = rwkv_part_at(g->hp, part),
             .fn = qsf_product_row);
 }
 
 /* A share of the rows, and its matrix. */
-static void list_share(qsf_program *g, uint8_t kind, int part)
+static void rwkv_list_share(qsf_program *g, uint8_t kind, int part)
 {
-    list_rows(g, part, QSF_WORK_SHIFT, QSF_BUF_TMP, share_rows);
-    list_product(g, kind, part);
+    rwkv_list_rows(g, part, QSF_WORK_SHIFT, QSF_BUF_TMP, share_rows);
+    rwkv_list_product(g, kind, part);
 }
 
 /* A pair of matrices applied to tmp: the first makes narrow rows of `columns` columns, the second
  * widens them to a part (or, with `to`, to another buffer) and adds a bias, if one is named. */
 typedef struct rwkv_pair { uint8_t in, out, bias, to; uint32_t columns; } rwkv_pair;
 
-static void list_pair(qsf_program *g, int part, rwkv_pair pair)
+static void rwkv_list_pair(qsf_program *g, int part, rwkv_pair pair)
 {
     const uint8_t to = pair.to ? pair.to : QSF_BUF_MIX;
-    list_product(g, pair.in, RWKV_LOW);
-    if (part == RWKV_W || part == RWKV_G) list_rows(g, part, QSF_WORK_ACTIVATE, QSF_BUF_MIX, bend_rows);
+    rwkv_list_product(g, pair.in, RWKV_LOW);
+    if (part == RWKV_W || part == RWKV_G) rwkv_list_rows(g, part, QSF_WORK_ACTIVATE, QSF_BUF_MIX, bend_rows);
     QSF_ADD(g, .op = QSF_OP_MIX_STEP, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
-            .in = { .buffer = QSF_BUF_MIX, .cols = pair.columns, .first = part_at(g->hp, RWKV_LOW) },
+            .in = { .buffer = QSF_BUF_MIX, .cols = pair.columns, .first = rwkv_part_at(g->hp, RWKV_LOW) },
             .codes = QSF_OP_MIX_CODES, .watch = (uint8_t)(1 + pair.out), .n = 1, .kinds = { pair.out },
-            .bias = { pair.bias }, .to = { to }, .to_first = pair.to ? 0 : part_at(g->hp, part),
+            .bias = { pair.bias }, .to = { to }, .to_first = pair.to ? 0 : rwkv_part_at(g->hp, part),
             .fn = qsf_product_row);
 }
 
-static void list_share_pair(qsf_program *g, int part, rwkv_pair pair)
+static void rwkv_list_share_pair(qsf_program *g, int part, rwkv_pair pair)
 {
-    list_rows(g, part, QSF_WORK_SHIFT, QSF_BUF_TMP, share_rows);
-    list_pair(g, part, pair);
+    rwkv_list_rows(g, part, QSF_WORK_SHIFT, QSF_BUF_TMP, share_rows);
+    rwkv_list_pair(g, part, pair);
 }
 
 /* All that the sums take; shares of the first layer's values are in att. */
-static void list_inputs(const qsf_layer *l, qsf_program *g)
+static void rwkv_list_inputs(const qsf_layer *l, qsf_program *g)
 {
-    list_share(g, QSF_K_MIX_IN, RWKV_R);
-    list_share_pair(g, RWKV_W, (rwkv_pair){ QSF_K_MIX_X, QSF_K_MIX_STEP, QSF_K_MIX_STEP_BIAS, 0,
-                                            l->mix_rank });
-    list_share(g, QSF_K_MIX_KEY, RWKV_K);
-    list_share(g, QSF_K_MIX_VALUE, RWKV_V);
-    if (l->mix_first)
-        list_pair(g, RWKV_V, (rwkv_pair){ QSF_K_MIX_FIRST_IN, QSF_K_MIX_FIRST_OUT, QSF_K_MIX_FIRST_BIAS,
-                                          QSF_BUF_ATT, l->mix_first });
-    list_share_pair(g, RWKV_A, (rwkv_pair){ QSF_K_MIX_RATE_IN, QSF_K_MIX_RATE_OUT, QSF_K_MIX_RATE_BIAS, 0,
-                                            l->mix_rate });
-    if (l->mix_gate)
-        list_share_pair(g, RWKV_G, (rwkv_pair){ QSF_K_MIX_GATE_IN, QSF_K_MIX_GATE_OUT, 0, 0, l->mix_gate });
+    const rwkv_pair decay = { QSF_K_MIX_X, QSF_K_MIX_STEP, QSF_K_MIX_STEP_BIAS, 0, l->mix_rank };
+    const rwkv_pair first = { QSF_K_MIX_FIRST_IN, QSF_K_MIX_FIRST_OUT, QSF_K_MIX_FIRST_BIAS, QSF_BUF_ATT,
+                              l->mix_first };
+    const rwkv_pair rate = { QSF_K_MIX_RATE_IN, QSF_K_MIX_RATE_OUT, QSF_K_MIX_RATE_BIAS, 0, l->mix_rate };
+    const rwkv_pair gate = { QSF_K_MIX_GATE_IN, QSF_K_MIX_GATE_OUT, 0, 0, l->mix_gate };
+    rwkv_list_share(g, QSF_K_MIX_IN, RWKV_R);
+    rwkv_list_share_pair(g, RWKV_W, decay);
+    rwkv_list_share(g, QSF_K_MIX_KEY, RWKV_K);
+    rwkv_list_share(g, QSF_K_MIX_VALUE, RWKV_V);
+    if (l->mix_first) rwkv_list_pair(g, RWKV_V, first);
+    rwkv_list_share_pair(g, RWKV_A, rate);
+    if (l->mix_gate) rwkv_list_share_pair(g, RWKV_G, gate);
 }
 
 /* ---- the sums ---- */
@@ -241,7 +241,7 @@ void qsf_rwkv_list(const qsf_layer *l, qsf_program *g)
 {
     const uint32_t mix = qsf_bit(QSF_BUF_MIX), att = qsf_bit(QSF_BUF_ATT);
     qsf_mixer_list_columns(g, QSF_WORK_SHIFT, g->hp->n_embd, mix, shift_mixer);
-    list_inputs(l, g);
+    rwkv_list_inputs(l, g);
     qsf_mixer_list_rows(g, QSF_WORK_NORM, mix | qsf_bit(QSF_BUF_FIRST), ready_mixer);
     QSF_ADD(g, .op = QSF_OP_MIX, .work = QSF_WORK_SCAN, .over = QSF_OVER_MIX_HEADS, .writes = att,
             .fn = sum_heads);

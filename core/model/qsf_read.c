@@ -432,7 +432,7 @@ static qsf_status opening_run(qsf_source *s, qsf_opening *o, qsf_error *err)
     return ext_tensors(s, &o->ext, err);
 }
 
-qsf_status qsf_native_open(qsf_source *s, qsf_error *err)
+qsf_status qsf_qsf_open(qsf_source *s, qsf_error *err)
 {
     qsf_opening o = { .extended = false };
     qsf_ext_value gated = { NULL, 0, 0 };

@@ -277,7 +277,7 @@ qsf_status qsf_unit_refine(const qsf_source *s, uint32_t unit, const void *rest,
     return st;
 }
 
-qsf_status qsf_native_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw,
+qsf_status qsf_qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw,
                                  unsigned check, qsf_unit_times *t, qsf_error *err)
 {
     const qsf_unit part = check & QSF_CHECK_SHARED ? qsf_unit_shared(s, unit) : s->units[unit], *u = &part;

@@ -104,7 +104,7 @@ static qsf_status source_read_magic(qsf_source *s, qsf_error *err)
     }
     if (!memcmp(magic, "QSF1", 4)) {
         s->format = "QSF";
-        return qsf_native_open(s, err);
+        return qsf_qsf_open(s, err);
     }
     return qsf_source_stranger(s, err);
 }
@@ -229,7 +229,7 @@ qsf_status qsf_unit_check_timed(const qsf_source *s, uint32_t unit, const void *
 {
     const qsf_unit *u = &s->units[unit];
     if (u->compression == QSF_COMPRESS_NONE && !u->has_crc) return QSF_OK;
-    return qsf_native_unit_check(s, unit, stored, raw, check, t, err);
+    return qsf_qsf_unit_check(s, unit, stored, raw, check, t, err);
 }
 
 qsf_status qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, qsf_error *err)

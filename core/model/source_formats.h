@@ -12,11 +12,11 @@
 #include "model/source.h"
 
 qsf_status qsf_gguf_open(qsf_source *s, qsf_error *err);        /* core/model/gguf_read.c */
-qsf_status qsf_native_open(qsf_source *s, qsf_error *err);         /* core/model/qsf_read.c */
+qsf_status qsf_qsf_open(qsf_source *s, qsf_error *err);         /* core/model/qsf_read.c */
 /* Of a file that is neither: an error that says what it is (core/model/source_stranger.c). */
 qsf_status qsf_source_stranger(const qsf_source *s, qsf_error *err);
 /* qsf_unit_check_timed for QSF files. */
-qsf_status qsf_native_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw,
+qsf_status qsf_qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw,
                                  unsigned check, qsf_unit_times *t, qsf_error *err);
 
 /* Once s->hp is known: the records of its layers and rotary tables (core/model/layer_record.c). */

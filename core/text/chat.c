@@ -12,16 +12,16 @@ static qsf_jinja_value chat_own_role(qsf_jinja_value role)
     static const char *const known[] = { "system", "user", "assistant", "tool", "developer", "function",
                                          "ipython", "model" };
     for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++)
-        if (chat_is(&role, known[i])) role.flags |= QSF_JINJA_OWN;
+        if (qsf_chat_is(&role, known[i])) role.flags |= QSF_JINJA_OWN;
     return role;
 }
 
 static qsf_jinja_value chat_plain_messages(chat_run *run)
 {
     const qsf_chat_ask *ask = run->ask;
-    qsf_jinja_value *list = chat_values(run, ask->n), *pairs;
+    qsf_jinja_value *list = qsf_chat_values(run, ask->n), *pairs;
     for (size_t i = 0; i < ask->n && list; i++) {
-        if (!(pairs = chat_values(run, 4))) break;
+        if (!(pairs = qsf_chat_values(run, 4))) break;
         pairs[0] = qsf_jinja_text("role");
         pairs[1] = chat_own_role(qsf_jinja_text(ask->messages[i].role));
         pairs[2] = qsf_jinja_text("content");
@@ -35,28 +35,28 @@ static qsf_jinja_value chat_messages(chat_run *run)
 {
     const qsf_json_node *json = run->ask->json;
     if (!json) return chat_plain_messages(run);
-    qsf_jinja_value all = chat_json(run, json);
+    qsf_jinja_value all = qsf_chat_json(run, json);
     if (run->st) return all;
     if (all.type != QSF_JINJA_LIST) {
         run->st = qsf_fail(run->err, QSF_E_ARGUMENT, "the messages are not a list: write them as [{\"role\": "
                            "\"user\", \"content\": \"...\"}, ...]");
         return all;
     }
-    qsf_jinja_value *list = chat_values(run, all.n);
+    qsf_jinja_value *list = qsf_chat_values(run, all.n);
     for (uint32_t i = 0; i < all.n && !run->st; i++) {
         const qsf_jinja_value *m = &all.as.items[i], *role = qsf_jinja_member(m, "role");
         if (m->type != QSF_JINJA_DICT)
             run->st = qsf_fail(run->err, QSF_E_ARGUMENT, "message %u is not an object with a role and a "
                                                          "content",
                                (unsigned)i);
-        else list[i] = role ? chat_with(run, m, "role", chat_own_role(*role)) : *m;
+        else list[i] = role ? qsf_chat_with(run, m, "role", chat_own_role(*role)) : *m;
     }
     return qsf_jinja_list(list, all.n);
 }
 
 static qsf_jinja_value chat_optional(chat_run *run, const qsf_json_node *json)
 {
-    return json ? chat_json(run, json) : (qsf_jinja_value){ .type = QSF_JINJA_NONE };
+    return json ? qsf_chat_json(run, json) : (qsf_jinja_value){ .type = QSF_JINJA_NONE };
 }
 
 static void chat_variable(chat_run *run, const char *name, qsf_jinja_value v)
@@ -112,7 +112,7 @@ static qsf_status chat_run_begin(chat_run *run, const qsf_chat_ask *ask, qsf_err
 {
     *run = (chat_run){ .ask = ask, .err = err };
     if ((run->st = qsf_arena_new(ask->platform, &run->arena, err))) return run->st;
-    chat_engine_init(&run->engine, ask->platform, ask->jinja, chat_payload(ask));
+    qsf_chat_engine_init(&run->engine, ask->platform, ask->jinja, chat_payload(ask));
     chat_variables(run);
     return run->st;
 }
@@ -120,7 +120,7 @@ static qsf_status chat_run_begin(chat_run *run, const qsf_chat_ask *ask, qsf_err
 static void chat_run_end(chat_run *run)
 {
     for (chat_document *d = run->documents; d; d = d->next) qsf_json_drop(&d->json);
-    chat_engine_drop(&run->engine);
+    qsf_chat_engine_drop(&run->engine);
     qsf_arena_free(run->arena);
 }
 
@@ -137,7 +137,7 @@ static qsf_status goes_on_bad(chat_run *run, const char *why)
 static qsf_jinja_value goes_on_marked(chat_run *run, const qsf_jinja_value *text)
 {
     const qsf_jinja_value mark = qsf_jinja_text(chat_mark);
-    return chat_joined(run, text, "", &mark);
+    return qsf_chat_joined(run, text, "", &mark);
 }
 
 /* Appends a mark to the text of the last message, or to the last text among its parts; *text: the
@@ -145,22 +145,22 @@ static qsf_jinja_value goes_on_marked(chat_run *run, const qsf_jinja_value *text
 static qsf_status goes_on_mark(chat_run *run, qsf_jinja_value *messages, qsf_jinja_value *text)
 {
     if (!messages->n) return goes_on_bad(run, "the list is empty");
-    qsf_jinja_value *list = chat_values(run, messages->n), *parts;
+    qsf_jinja_value *list = qsf_chat_values(run, messages->n), *parts;
     if (!list) return run->st;
     memcpy(list, messages->as.items, messages->n * sizeof *list);
     qsf_jinja_value *last = &list[messages->n - 1];
     const qsf_jinja_value *content = qsf_jinja_member(last, "content"), *found = NULL;
     if (content && content->type == QSF_JINJA_TEXT) {
         *text = *content;
-        *last = chat_with(run, last, "content", goes_on_marked(run, text));
-    } else if (content && content->type == QSF_JINJA_LIST && (parts = chat_values(run, content->n))) {
+        *last = qsf_chat_with(run, last, "content", goes_on_marked(run, text));
+    } else if (content && content->type == QSF_JINJA_LIST && (parts = qsf_chat_values(run, content->n))) {
         uint32_t i = content->n;
         if (i) memcpy(parts, content->as.items, i * sizeof *parts);
         while (i && !(found = qsf_jinja_member(&parts[i - 1], "text"))) i--;
         if (!found || found->type != QSF_JINJA_TEXT) return goes_on_bad(run, "none of its parts is text");
         *text = *found;
-        parts[i - 1] = chat_with(run, &parts[i - 1], "text", goes_on_marked(run, text));
-        *last = chat_with(run, last, "content", qsf_jinja_list(parts, content->n));
+        parts[i - 1] = qsf_chat_with(run, &parts[i - 1], "text", goes_on_marked(run, text));
+        *last = qsf_chat_with(run, last, "content", qsf_jinja_list(parts, content->n));
     } else if (!run->st) {
         return goes_on_bad(run, "it has no text");
     }
@@ -200,7 +200,7 @@ static qsf_status goes_on_cut(chat_run *run, const qsf_jinja_value *text)
     while (at-- > 0 && (e->len - at < CHAT_MARK - 1 || memcmp(e->out + at, chat_mark, CHAT_MARK - 1)))
         if (!at) break;
     if (!e->len || e->len - at < CHAT_MARK - 1 || memcmp(e->out + at, chat_mark, CHAT_MARK - 1)
-        || !chat_engine_wrote(e, text->as.text + begin, n - begin))
+        || !qsf_chat_engine_wrote(e, text->as.text + begin, n - begin))
         return goes_on_bad(run, "the template does not write it unchanged");
     const bool whole = e->len - at >= CHAT_MARK && e->out[at + CHAT_MARK - 1] == ' ';
     e->len = whole ? at : chat_right(e->out, at);
@@ -220,7 +220,7 @@ static void chat_name_refused(chat_run *run, const qsf_jinja_value *messages)
     while (high - low > 1) {
         const uint32_t n = low + (high - low) / 2;
         const qsf_jinja_value some = qsf_jinja_list(messages->as.items, n);
-        if (chat_run_render(run, &some, false, &ignored)) high = n;
+        if (qsf_chat_run_render(run, &some, false, &ignored)) high = n;
         else low = n;
     }
     if (run->st || !run->err || !messages->n) return;
@@ -238,17 +238,17 @@ static qsf_status chat_rendered(chat_run *run)
     const bool generate = ask->generate && !ask->goes_on;
     qsf_jinja_value messages = chat_messages(run), text = qsf_jinja_text("");
     qsf_error other;
-    if (!run->st && !ask->as_given) chat_adapt(run, &messages);
+    if (!run->st && !ask->as_given) qsf_chat_adapt(run, &messages);
     if (!run->st && ask->goes_on) goes_on_mark(run, &messages, &text);
     if (run->st) return run->st;
-    const qsf_status st = chat_run_render(run, &messages, generate, run->err);
+    const qsf_status st = qsf_chat_run_render(run, &messages, generate, run->err);
     const bool refused = (st == QSF_E_CANCELLED || st == QSF_E_ARGUMENT) && !ask->as_given;
     const qsf_jinja_value given = messages;
     qsf_status again = st;
     /* the template takes the shape, but refuses the actual texts */
     for (int i = 0; refused && again && i < CHAT_REMEDIES && !run->st; i++)
-        if (i != CHAT_TEXT_LATER && chat_remedy_apply(run, (chat_remedy)i, &messages))
-            again = chat_run_render(run, &messages, generate, &other);
+        if (i != CHAT_TEXT_LATER && qsf_chat_remedy_apply(run, (chat_remedy)i, &messages))
+            again = qsf_chat_run_render(run, &messages, generate, &other);
     if (again && refused && st == QSF_E_CANCELLED && !run->st) chat_name_refused(run, &given);
     if (run->st) return run->st;
     if (again) return st ? st : again;

@@ -20,7 +20,7 @@ static qsf_jinja_value adapt_none(void) { return (qsf_jinja_value){ .type = QSF_
 
 static bool adapt_wrote(const chat_run *run, const char *text)
 {
-    return chat_engine_wrote(&run->engine, text, strlen(text));
+    return qsf_chat_engine_wrote(&run->engine, text, strlen(text));
 }
 
 /* Whether the template renders this content with a call whose arguments are an object with one
@@ -28,22 +28,22 @@ static bool adapt_wrote(const chat_run *run, const char *text)
 static bool adapt_takes_call(chat_run *run, bool as_text, qsf_jinja_value content, qsf_jinja_value result)
 {
     static const char json[] = "{\"kEy5rq\": \"tExt7vw\"}";
-    qsf_jinja_value m[3], f, call, *calls = chat_values(run, 1);
+    qsf_jinja_value m[3], f, call, *calls = qsf_chat_values(run, 1);
     const qsf_jinja_value arguments = as_text ? qsf_jinja_text(json)
-        : chat_one_pair(run, probe_key, qsf_jinja_text(probe_text));
+        : qsf_chat_one_pair(run, probe_key, qsf_jinja_text(probe_text));
     if (!calls) return false;
-    f = chat_one_pair(run, "name", qsf_jinja_text("f"));
-    f = chat_with(run, &f, "arguments", arguments);
-    call = chat_one_pair(run, "id", qsf_jinja_text("a1b2c3d4e"));        /* nine letters, as Mistral wants */
-    call = chat_with(run, &call, "type", chat_own_text("function"));
-    calls[0] = chat_with(run, &call, "function", f);
-    m[0] = chat_message_of(run, "user", qsf_jinja_text("a"));
-    m[1] = chat_message_of(run, "assistant", content);
-    m[1] = chat_with(run, &m[1], "tool_calls", qsf_jinja_list(calls, 1));
-    m[2] = chat_message_of(run, "tool", result);
-    m[2] = chat_with(run, &m[2], "name", qsf_jinja_text("f"));
-    m[2] = chat_with(run, &m[2], "tool_call_id", qsf_jinja_text("a1b2c3d4e"));
-    return chat_takes(run, m, 3);
+    f = qsf_chat_one_pair(run, "name", qsf_jinja_text("f"));
+    f = qsf_chat_with(run, &f, "arguments", arguments);
+    call = qsf_chat_one_pair(run, "id", qsf_jinja_text("a1b2c3d4e"));    /* nine letters, as Mistral wants */
+    call = qsf_chat_with(run, &call, "type", qsf_chat_own_text("function"));
+    calls[0] = qsf_chat_with(run, &call, "function", f);
+    m[0] = qsf_chat_message_of(run, "user", qsf_jinja_text("a"));
+    m[1] = qsf_chat_message_of(run, "assistant", content);
+    m[1] = qsf_chat_with(run, &m[1], "tool_calls", qsf_jinja_list(calls, 1));
+    m[2] = qsf_chat_message_of(run, "tool", result);
+    m[2] = qsf_chat_with(run, &m[2], "name", qsf_jinja_text("f"));
+    m[2] = qsf_chat_with(run, &m[2], "tool_call_id", qsf_jinja_text("a1b2c3d4e"));
+    return qsf_chat_takes(run, m, 3);
 }
 
 /* With an empty content, or without content: some templates write calls only then. */
@@ -71,17 +71,17 @@ static bool adapt_takes_from(chat_run *run, int role, bool in_parts)
 {
     static const char *const quoted[] = { "text': 'tExt7vw", "text\": \"tExt7vw", "text\":\"tExt7vw" };
     const qsf_jinja_value text = qsf_jinja_text(probe_text), a = qsf_jinja_text("a");
-    const qsf_jinja_value content = in_parts ? chat_parts_of(run, text) : text;
+    const qsf_jinja_value content = in_parts ? qsf_chat_parts_of(run, text) : text;
     bool takes;
     if (role == ADAPT_TOOL) {
         takes = adapt_takes_call(run, false, qsf_jinja_text(""), content)
             || adapt_takes_call(run, true, qsf_jinja_text(""), content);
     } else {
-        const qsf_jinja_value m[] = { chat_message_of(run, "user", a),
-                                      chat_message_of(run, chat_role_names[role], content),
-                                      chat_message_of(run, "user", a) };
+        const qsf_jinja_value m[] = { qsf_chat_message_of(run, "user", a),
+                                      qsf_chat_message_of(run, qsf_chat_role_names[role], content),
+                                      qsf_chat_message_of(run, "user", a) };
         const size_t first = role != ADAPT_ASSISTANT, n = role == ADAPT_USER ? 1 : 3 - first;
-        takes = chat_takes(run, m + first, n);
+        takes = qsf_chat_takes(run, m + first, n);
     }
     takes = takes && adapt_wrote(run, probe_text);
     for (size_t i = 0; takes && in_parts && i < QSF_ARRAY_LEN(quoted); i++)
@@ -93,7 +93,7 @@ static bool adapt_takes_from(chat_run *run, int role, bool in_parts)
 
 static void adapt_put_content(chat_run *run, qsf_jinja_value *m, qsf_jinja_value content)
 {
-    *m = chat_with(run, m, "content", content);
+    *m = qsf_chat_with(run, m, "content", content);
 }
 
 /* As transformers fills these names. */
@@ -105,8 +105,8 @@ static void adapt_name_reasoning(chat_run *run, qsf_jinja_value *m)
         if ((found = qsf_jinja_member(m, names[i])) && found->type == QSF_JINJA_NONE) found = NULL;
     if (!found) return;
     const qsf_jinja_value reasoning = *found;
-    *m = chat_with(run, m, "reasoning_content", reasoning);
-    if (!qsf_jinja_member(m, "thinking")) *m = chat_with(run, m, "thinking", reasoning);
+    *m = qsf_chat_with(run, m, "reasoning_content", reasoning);
+    if (!qsf_jinja_member(m, "thinking")) *m = qsf_chat_with(run, m, "thinking", reasoning);
 }
 
 /* An object's JSON. */
@@ -115,12 +115,12 @@ static qsf_jinja_value adapt_as_json_text(chat_run *run, const qsf_jinja_value *
     const qsf_jinja_var x = { "x", *v };
     chat_engine e;
     qsf_jinja_value text = *v;
-    chat_engine_init(&e, run->ask->platform, "{{ x | tojson }}", 4096);
-    const qsf_status st = run->st ? run->st : chat_engine_render(&e, &x, 1, 0, run->err);
+    qsf_chat_engine_init(&e, run->ask->platform, "{{ x | tojson }}", 4096);
+    const qsf_status st = run->st ? run->st : qsf_chat_engine_render(&e, &x, 1, 0, run->err);
     char *copy = st ? NULL : qsf_arena_text(run->arena, e.out, e.len, run->err);
     if (copy) text = qsf_jinja_text_n(copy, e.len);
     else if (!run->st) run->st = st ? st : QSF_E_MEMORY;
-    chat_engine_drop(&e);
+    qsf_chat_engine_drop(&e);
     return text;
 }
 
@@ -139,24 +139,24 @@ static qsf_jinja_value adapt_as_object(chat_run *run, const qsf_jinja_value *tex
     if (st) return *text;
     d->next = run->documents;
     run->documents = d;
-    return d->json.nodes->type == QSF_JSON_OBJECT ? chat_json(run, d->json.nodes) : *text;
+    return d->json.nodes->type == QSF_JSON_OBJECT ? qsf_chat_json(run, d->json.nodes) : *text;
 }
 
 static void adapt_change_arguments(chat_run *run, qsf_jinja_value *m, bool to_text)
 {
     const qsf_jinja_value *calls = qsf_jinja_member(m, "tool_calls");
     if (!calls || calls->type != QSF_JINJA_LIST) return;
-    qsf_jinja_value list = chat_list_of(run, calls->as.items, calls->n);
+    qsf_jinja_value list = qsf_chat_list_of(run, calls->as.items, calls->n);
     qsf_jinja_value *call = run->st ? NULL : (qsf_jinja_value *)(size_t)list.as.items;
     for (uint32_t i = 0; call && i < list.n; i++, call++) {
         const qsf_jinja_value *f = qsf_jinja_member(call, "function");
         const qsf_jinja_value *a = qsf_jinja_member(f ? f : call, "arguments");
         if (!a || a->type != (to_text ? QSF_JINJA_DICT : QSF_JINJA_TEXT)) continue;
         const qsf_jinja_value changed = to_text ? adapt_as_json_text(run, a) : adapt_as_object(run, a);
-        const qsf_jinja_value in = chat_with(run, f ? f : call, "arguments", changed);
-        *call = f ? chat_with(run, call, "function", in) : in;
+        const qsf_jinja_value in = qsf_chat_with(run, f ? f : call, "arguments", changed);
+        *call = f ? qsf_chat_with(run, call, "function", in) : in;
     }
-    *m = chat_with(run, m, "tool_calls", list);
+    *m = qsf_chat_with(run, m, "tool_calls", list);
 }
 
 /* ---- which changes ---- */
@@ -173,7 +173,7 @@ static adapt_features adapt_features_of(const qsf_jinja_value *messages)
     for (uint32_t i = 0; i < messages->n; i++) {
         const qsf_jinja_value *m = &messages->as.items[i], *content = qsf_jinja_member(m, "content"),
             *calls = qsf_jinja_member(m, "tool_calls");
-        const int from = chat_role_of(m);
+        const int from = qsf_chat_role_of(m);
         f.parts[from] |= content && content->type == QSF_JINJA_LIST;
         const bool none = !content || content->type == QSF_JINJA_NONE;          /* an empty text, maybe */
         f.text[from] |= none || content->type == QSF_JINJA_TEXT;
@@ -230,12 +230,12 @@ static void adapt_forms(chat_run *run, qsf_jinja_value *messages, bool all)
         && adapt_takes_arguments(run, false);
     const bool to_text = f.object_arguments && !adapt_takes_arguments(run, false)
         && adapt_takes_arguments(run, true);
-    qsf_jinja_value list = chat_list_of(run, messages->as.items, messages->n);
+    qsf_jinja_value list = qsf_chat_list_of(run, messages->as.items, messages->n);
     qsf_jinja_value *m = (qsf_jinja_value *)(size_t)list.as.items;
     for (uint32_t i = 0; !run->st && i < list.n; i++) {
         const qsf_jinja_value *content = qsf_jinja_member(&m[i], "content");
-        const bool says = chat_calls_of(&m[i]) && !empties;
-        if (joins[chat_role_of(&m[i])]) chat_join_parts(run, &m[i]);
+        const bool says = qsf_chat_calls_of(&m[i]) && !empties;
+        if (joins[qsf_chat_role_of(&m[i])]) qsf_chat_join_parts(run, &m[i]);
         if (!content || content->type == QSF_JINJA_NONE)
             adapt_put_content(run, &m[i], says ? adapt_none() : qsf_jinja_text(""));
         if (to_object) adapt_change_arguments(run, &m[i], false);
@@ -250,22 +250,23 @@ static void adapt_single_parts(chat_run *run, qsf_jinja_value *messages)
 {
     for (uint32_t i = 0; i < messages->n && !run->st; i++) {
         const qsf_jinja_value *content = qsf_jinja_member(&messages->as.items[i], "content");
-        if (!content || !chat_is(qsf_jinja_member(content, "type"), "text")
+        if (!content || !qsf_chat_is(qsf_jinja_member(content, "type"), "text")
             || !qsf_jinja_member(content, "text")) continue;
-        qsf_jinja_value list = chat_list_of(run, messages->as.items, messages->n);
+        qsf_jinja_value list = qsf_chat_list_of(run, messages->as.items, messages->n);
         if (run->st) return;
-        adapt_put_content(run, (qsf_jinja_value *)(size_t)&list.as.items[i], chat_list_of(run, content, 1));
+        adapt_put_content(run, (qsf_jinja_value *)(size_t)&list.as.items[i],
+                          qsf_chat_list_of(run, content, 1));
         *messages = list;
     }
 }
 
-void chat_adapt(chat_run *run, qsf_jinja_value *messages)
+void qsf_chat_adapt(chat_run *run, qsf_jinja_value *messages)
 {
     adapt_single_parts(run, messages);
-    const bool all = chat_fits(run, messages);
+    const bool all = qsf_chat_fits(run, messages);
     const qsf_jinja_value given = *messages;
     adapt_forms(run, messages, all);
-    bool fits = run->st || chat_fit(run, messages);
-    if (chat_adapt_tools(run, messages)) fits = chat_fit(run, messages);
+    bool fits = run->st || qsf_chat_fit(run, messages);
+    if (qsf_chat_adapt_tools(run, messages)) fits = qsf_chat_fit(run, messages);
     if (!fits) adapt_lost(run, &given);
 }

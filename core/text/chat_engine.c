@@ -10,7 +10,7 @@ enum { CHAT_STEPS = 1 << 21, CHAT_STEPS_BYTE = 256, CHAT_STEPS_MOST = 1 << 28,
 /* The budget of all probes of a template, in multiples of what one rendering may take. */
 enum { CHAT_PROBES = 4 };
 
-void chat_engine_init(chat_engine *e, const qsf_platform *p, const char *jinja, uint64_t payload)
+void qsf_chat_engine_init(chat_engine *e, const qsf_platform *p, const char *jinja, uint64_t payload)
 {
     const size_t len = strlen(jinja);
     *e = (chat_engine){ .platform = p, .jinja = jinja, .cap = qsf_round_up(4096 + len / 4 + 2 * payload, 64),
@@ -19,7 +19,7 @@ void chat_engine_init(chat_engine *e, const qsf_platform *p, const char *jinja, 
                         .most = QSF_MIN(CHAT_MEMORY + CHAT_MEMORY_BYTE * payload, CHAT_MEMORY_MOST) };
 }
 
-void chat_engine_drop(chat_engine *e)
+void qsf_chat_engine_drop(chat_engine *e)
 {
     if (e->mem) qsf_dealloc(e->platform, e->mem, e->mem_size + e->cap + e->cap / 8);
     e->mem = NULL;
@@ -36,19 +36,19 @@ static qsf_status chat_engine_begin(chat_engine *e, qsf_error *err)
     return qsf_jinja_parse(e->mem, (size_t)e->mem_size, e->jinja, strlen(e->jinja), &e->t, err);
 }
 
-qsf_status chat_engine_render(chat_engine *e, const qsf_jinja_var *vars, size_t n, int64_t now,
-                              qsf_error *err)
+qsf_status qsf_chat_engine_render(chat_engine *e, const qsf_jinja_var *vars, size_t n, int64_t now,
+                                  qsf_error *err)
 {
     uint32_t left = e->steps;           /* of all attempts together */
     for (;;) {
         qsf_status st = e->mem ? QSF_OK : chat_engine_begin(e, err);
-        if (st && st != QSF_E_MEMORY) chat_engine_drop(e);
+        if (st && st != QSF_E_MEMORY) qsf_chat_engine_drop(e);
         if (!st)
             st = qsf_jinja_render(e->t, vars, n, now, left, e->out, (size_t)e->cap, &e->len, e->own, err);
         if (st) e->len = 0;
         if (st != QSF_E_MEMORY || !e->mem) return st;
         left -= e->t ? qsf_jinja_steps(e->t) : 0;
-        chat_engine_drop(e);
+        qsf_chat_engine_drop(e);
         if (e->mem_size + e->cap > e->most / 4) {       /* the message says where */
             if (err) err->status = QSF_E_BUDGET;
             return QSF_E_BUDGET;
@@ -58,18 +58,18 @@ qsf_status chat_engine_render(chat_engine *e, const qsf_jinja_var *vars, size_t 
     }
 }
 
-bool chat_engine_wrote(const chat_engine *e, const char *text, size_t len)
+bool qsf_chat_engine_wrote(const chat_engine *e, const char *text, size_t len)
 {
     for (size_t i = 0; i + len <= e->len; i++)
         if (!memcmp(e->out + i, text, len)) return true;
     return false;
 }
 
-qsf_status chat_run_render(chat_run *run, const qsf_jinja_value *messages, bool generate, qsf_error *err)
+qsf_status qsf_chat_run_render(chat_run *run, const qsf_jinja_value *messages, bool generate, qsf_error *err)
 {
-    run->vars[0].value = run->in_parts ? chat_in_parts(run, messages) : *messages;
+    run->vars[0].value = run->in_parts ? qsf_chat_in_parts(run, messages) : *messages;
     run->vars[1].value = qsf_jinja_bool(generate);
-    const qsf_status st = chat_engine_render(&run->engine, run->vars, run->n_vars, run->ask->now, err);
+    const qsf_status st = qsf_chat_engine_render(&run->engine, run->vars, run->n_vars, run->ask->now, err);
     /* a probe of the template must not mistake this for a refusal */
     if (st == QSF_E_MEMORY) run->st = qsf_fail(run->err, st, "%s: out of memory", CHAT_WHAT);
     run->steps += run->engine.t ? qsf_jinja_steps(run->engine.t) : 0;
@@ -78,9 +78,9 @@ qsf_status chat_run_render(chat_run *run, const qsf_jinja_value *messages, bool 
     return st;
 }
 
-bool chat_takes(chat_run *run, const qsf_jinja_value *m, size_t n)
+bool qsf_chat_takes(chat_run *run, const qsf_jinja_value *m, size_t n)
 {
-    const qsf_jinja_value list = chat_list_of(run, m, n);
+    const qsf_jinja_value list = qsf_chat_list_of(run, m, n);
     qsf_error ignored;
-    return !run->st && !chat_run_render(run, &list, true, &ignored);
+    return !run->st && !qsf_chat_run_render(run, &list, true, &ignored);
 }

@@ -23,11 +23,11 @@ typedef struct chat_engine {
 } chat_engine;
 
 /* payload: about how many bytes the variables have */
-void       chat_engine_init(chat_engine *e, const qsf_platform *p, const char *jinja, uint64_t payload);
-qsf_status chat_engine_render(chat_engine *e, const qsf_jinja_var *vars, size_t n, int64_t now,
-                              qsf_error *err);
-void       chat_engine_drop(chat_engine *e);
-bool       chat_engine_wrote(const chat_engine *e, const char *text, size_t len);
+void       qsf_chat_engine_init(chat_engine *e, const qsf_platform *p, const char *jinja, uint64_t payload);
+qsf_status qsf_chat_engine_render(chat_engine *e, const qsf_jinja_var *vars, size_t n, int64_t now,
+                                  qsf_error *err);
+void       qsf_chat_engine_drop(chat_engine *e);
+bool       qsf_chat_engine_wrote(const chat_engine *e, const char *text, size_t len);
 
 typedef struct chat_document { qsf_json json; struct chat_document *next; } chat_document;
 
@@ -48,61 +48,61 @@ typedef struct chat_run {
 } chat_run;
 
 /* The text of these messages to run->engine. */
-qsf_status chat_run_render(chat_run *run, const qsf_jinja_value *messages, bool generate, qsf_error *err);
+qsf_status qsf_chat_run_render(chat_run *run, const qsf_jinja_value *messages, bool generate, qsf_error *err);
 /* Whether the template accepts these messages; the output stays in the engine. */
-bool       chat_takes(chat_run *run, const qsf_jinja_value *m, size_t n);
+bool       qsf_chat_takes(chat_run *run, const qsf_jinja_value *m, size_t n);
 
 /* ---- values ---- */
 
 /* n values, zeroed; NULL: run->st is set. */
-qsf_jinja_value *chat_values(chat_run *run, size_t n);
+qsf_jinja_value *qsf_chat_values(chat_run *run, size_t n);
 /* The dictionary with this key's value, in the place that it has. */
-qsf_jinja_value chat_with(chat_run *run, const qsf_jinja_value *dict, const char *key, qsf_jinja_value v);
+qsf_jinja_value qsf_chat_with(chat_run *run, const qsf_jinja_value *dict, const char *key, qsf_jinja_value v);
 /* Concatenates two strings, with `between` between them if neither is empty. */
-qsf_jinja_value chat_joined(chat_run *run, const qsf_jinja_value *a, const char *between,
-                            const qsf_jinja_value *b);
+qsf_jinja_value qsf_chat_joined(chat_run *run, const qsf_jinja_value *a, const char *between,
+                                const qsf_jinja_value *b);
 /* The value of a JSON node; its document outlives the run. */
-qsf_jinja_value chat_json(chat_run *run, const qsf_json_node *node);
-bool chat_is(const qsf_jinja_value *v, const char *text);       /* takes NULL */
+qsf_jinja_value qsf_chat_json(chat_run *run, const qsf_json_node *node);
+bool qsf_chat_is(const qsf_jinja_value *v, const char *text);   /* takes NULL */
 
 /* Whose contents a template may take in forms of their own; others are taken as the user's. */
 enum { ADAPT_USER, ADAPT_SYSTEM, ADAPT_ASSISTANT, ADAPT_TOOL, ADAPT_ROLES };
-extern const char *const chat_role_names[ADAPT_ROLES];
-int chat_role_of(const qsf_jinja_value *m);
+extern const char *const qsf_chat_role_names[ADAPT_ROLES];
+int qsf_chat_role_of(const qsf_jinja_value *m);
 
-qsf_jinja_value chat_own_text(const char *text);
-qsf_jinja_value chat_one_pair(chat_run *run, const char *key, qsf_jinja_value v);
-qsf_jinja_value chat_message_of(chat_run *run, const char *role, qsf_jinja_value content);
+qsf_jinja_value qsf_chat_own_text(const char *text);
+qsf_jinja_value qsf_chat_one_pair(chat_run *run, const char *key, qsf_jinja_value v);
+qsf_jinja_value qsf_chat_message_of(chat_run *run, const char *role, qsf_jinja_value content);
 /* [{"type": "text", "text": text}] */
-qsf_jinja_value chat_parts_of(chat_run *run, qsf_jinja_value text);
-qsf_jinja_value chat_list_of(chat_run *run, const qsf_jinja_value *items, size_t n);     /* a copy */
-bool chat_is_blank(const qsf_jinja_value *text);
+qsf_jinja_value qsf_chat_parts_of(chat_run *run, qsf_jinja_value text);
+qsf_jinja_value qsf_chat_list_of(chat_run *run, const qsf_jinja_value *items, size_t n); /* a copy */
+bool qsf_chat_is_blank(const qsf_jinja_value *text);
 /* The list of a message's calls, or NULL. */
-const qsf_jinja_value *chat_calls_of(const qsf_jinja_value *m);
+const qsf_jinja_value *qsf_chat_calls_of(const qsf_jinja_value *m);
 /* Joins the texts of a message's parts, a line each. */
-void chat_join_parts(chat_run *run, qsf_jinja_value *m);
+void qsf_chat_join_parts(chat_run *run, qsf_jinja_value *m);
 /* Joins two contents, with an empty line between them: to a string, or to a list of parts. */
-qsf_jinja_value chat_merged(chat_run *run, const qsf_jinja_value *a, const qsf_jinja_value *b);
+qsf_jinja_value qsf_chat_merged(chat_run *run, const qsf_jinja_value *a, const qsf_jinja_value *b);
 /* The messages with strings as lists of parts, for the roles that need it. */
-qsf_jinja_value chat_in_parts(chat_run *run, const qsf_jinja_value *messages);
+qsf_jinja_value qsf_chat_in_parts(chat_run *run, const qsf_jinja_value *messages);
 
 /* ---- forms of contents and arguments (chat_adapt.c) ---- */
 
 /* Brings messages to the forms that the template takes, as far as small conversations show which,
  * and to a shape in which it writes all of them. */
-void chat_adapt(chat_run *run, qsf_jinja_value *messages);
+void qsf_chat_adapt(chat_run *run, qsf_jinja_value *messages);
 /* If the template does not write the tools, adds text that does (chat_tools.c); true: added. */
-bool chat_adapt_tools(chat_run *run, qsf_jinja_value *messages);
+bool qsf_chat_adapt_tools(chat_run *run, qsf_jinja_value *messages);
 /* The message with its calls, or a tool's result, as text (chat_tools.c). */
-qsf_jinja_value chat_without_calls(chat_run *run, const qsf_jinja_value *m);
+qsf_jinja_value qsf_chat_without_calls(chat_run *run, const qsf_jinja_value *m);
 
 /* ---- shapes of conversations (chat_shape.c) ---- */
 
 /* Whether the template writes the whole content of all messages, with roles that it knows;
  * otherwise sets run->lost. */
-bool chat_fits(chat_run *run, const qsf_jinja_value *messages);
+bool qsf_chat_fits(chat_run *run, const qsf_jinja_value *messages);
 /* Applies as few remedies as make the messages fit; false: none do, nothing changed. */
-bool chat_fit(chat_run *run, qsf_jinja_value *messages);
+bool qsf_chat_fit(chat_run *run, qsf_jinja_value *messages);
 
 /* ---- remedies (chat_remedy.c), in the order in which they are applied ---- */
 
@@ -129,6 +129,6 @@ typedef enum chat_remedy {
 } chat_remedy;
 
 /* Applies one remedy to the messages; false: it changes nothing. */
-bool chat_remedy_apply(chat_run *run, chat_remedy which, qsf_jinja_value *messages);
+bool qsf_chat_remedy_apply(chat_run *run, chat_remedy which, qsf_jinja_value *messages);
 
 #endif

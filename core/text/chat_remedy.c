@@ -15,10 +15,10 @@ static remedy_list remedy_begin(chat_run *run, const qsf_jinja_value *messages)
 {
     size_t room = 1 + 2 * (size_t)messages->n;
     for (uint32_t i = 0; i < messages->n; i++) {
-        const qsf_jinja_value *calls = chat_calls_of(&messages->as.items[i]);
+        const qsf_jinja_value *calls = qsf_chat_calls_of(&messages->as.items[i]);
         room += calls ? calls->n : 0;
     }
-    return (remedy_list){ .run = run, .at = chat_values(run, room) };
+    return (remedy_list){ .run = run, .at = qsf_chat_values(run, room) };
 }
 
 static void remedy_add(remedy_list *l, qsf_jinja_value m)
@@ -37,7 +37,7 @@ static bool remedy_end(const remedy_list *l, qsf_jinja_value *messages)
 
 static bool remedy_is(const qsf_jinja_value *m, const char *role)
 {
-    return chat_is(qsf_jinja_member(m, "role"), role);
+    return qsf_chat_is(qsf_jinja_member(m, "role"), role);
 }
 
 /* Whether the role is one of OpenAI's. */
@@ -64,24 +64,24 @@ static qsf_jinja_value remedy_content(const qsf_jinja_value *m)
 
 static bool remedy_is_empty(const qsf_jinja_value *content)
 {
-    return content->type == QSF_JINJA_LIST ? !content->n : chat_is_blank(content);
+    return content->type == QSF_JINJA_LIST ? !content->n : qsf_chat_is_blank(content);
 }
 
 static qsf_jinja_value remedy_merged(chat_run *run, const qsf_jinja_value *a, const qsf_jinja_value *b)
 {
-    return remedy_is_empty(a) ? *b : remedy_is_empty(b) ? *a : chat_merged(run, a, b);
+    return remedy_is_empty(a) ? *b : remedy_is_empty(b) ? *a : qsf_chat_merged(run, a, b);
 }
 
 /* The message with `content` put before its own. */
 static qsf_jinja_value remedy_before(chat_run *run, const qsf_jinja_value *content, const qsf_jinja_value *m)
 {
     const qsf_jinja_value own = remedy_content(m);
-    return chat_with(run, m, "content", remedy_merged(run, content, &own));
+    return qsf_chat_with(run, m, "content", remedy_merged(run, content, &own));
 }
 
 static qsf_jinja_value remedy_role(chat_run *run, const qsf_jinja_value *m, const char *role)
 {
-    return chat_with(run, m, "role", chat_own_text(role));
+    return qsf_chat_with(run, m, "role", qsf_chat_own_text(role));
 }
 
 /* ---- roles ---- */
@@ -113,9 +113,10 @@ static qsf_jinja_value remedy_quoted(chat_run *run, const qsf_jinja_value *m)
     const qsf_jinja_value colon = qsf_jinja_text(": "), content = remedy_content(m);
     const qsf_jinja_value *role = qsf_jinja_member(m, "role");
     qsf_jinja_value name = qsf_jinja_text("");
-    if (role && role->type == QSF_JINJA_TEXT) name = chat_joined(run, role, "", &colon);
-    return chat_message_of(run, "user", content.type == QSF_JINJA_TEXT ? chat_joined(run, &name, "", &content)
-                                                                       : chat_merged(run, &name, &content));
+    if (role && role->type == QSF_JINJA_TEXT) name = qsf_chat_joined(run, role, "", &colon);
+    const qsf_jinja_value text = content.type == QSF_JINJA_TEXT ? qsf_chat_joined(run, &name, "", &content)
+                                                                : qsf_chat_merged(run, &name, &content);
+    return qsf_chat_message_of(run, "user", text);
 }
 
 static bool remedy_unknown(chat_run *run, qsf_jinja_value *messages)
@@ -135,15 +136,15 @@ static bool remedy_unknown(chat_run *run, qsf_jinja_value *messages)
 /* Joins the texts of all parts in the first text part. */
 static qsf_jinja_value remedy_joined(chat_run *run, const qsf_jinja_value *content, uint32_t *texts)
 {
-    qsf_jinja_value *list = chat_values(run, content->n), *first = NULL;
+    qsf_jinja_value *list = qsf_chat_values(run, content->n), *first = NULL;
     uint32_t n = 0;
     *texts = 0;
     for (uint32_t i = 0; i < content->n && !run->st; i++) {
         const qsf_jinja_value *part = &content->as.items[i], *text = qsf_jinja_member(part, "text");
         if (!text || text->type != QSF_JINJA_TEXT) list[n++] = *part;
         else if ((*texts)++ == 0) *(first = &list[n++]) = *part;
-        else *first = chat_with(run, first, "text",
-                                chat_joined(run, qsf_jinja_member(first, "text"), "\n", text));
+        else *first = qsf_chat_with(run, first, "text",
+                                    qsf_chat_joined(run, qsf_jinja_member(first, "text"), "\n", text));
     }
     return qsf_jinja_list(list, run->st ? 0 : n);
 }
@@ -156,7 +157,7 @@ static bool remedy_one_part(chat_run *run, qsf_jinja_value *messages)
         uint32_t texts = 0;
         qsf_jinja_value joined = qsf_jinja_list(NULL, 0);
         if (content && content->type == QSF_JINJA_LIST) joined = remedy_joined(run, content, &texts);
-        remedy_add(&l, texts > 1 ? chat_with(run, m, "content", joined) : *m);
+        remedy_add(&l, texts > 1 ? qsf_chat_with(run, m, "content", joined) : *m);
         l.changed |= texts > 1;
     }
     return remedy_end(&l, messages);
@@ -169,7 +170,7 @@ static bool remedy_empty(chat_run *run, qsf_jinja_value *messages)
         const qsf_jinja_value *m = &messages->as.items[i], *content = qsf_jinja_member(m, "content");
         const bool none = !content || content->type == QSF_JINJA_NONE
             || (content->type == QSF_JINJA_LIST && !content->n);
-        remedy_add(&l, none ? chat_with(run, m, "content", qsf_jinja_text("")) : *m);
+        remedy_add(&l, none ? qsf_chat_with(run, m, "content", qsf_jinja_text("")) : *m);
         l.changed |= none;
     }
     return remedy_end(&l, messages);
@@ -180,8 +181,8 @@ static bool remedy_blank(chat_run *run, qsf_jinja_value *messages)
     remedy_list l = remedy_begin(run, messages);
     for (uint32_t i = 0; i < messages->n && !run->st; i++) {
         const qsf_jinja_value *m = &messages->as.items[i], content = remedy_content(m);
-        const bool empty = remedy_is(m, "assistant") && !chat_calls_of(m) && !content.n;
-        remedy_add(&l, empty ? chat_with(run, m, "content", qsf_jinja_text(" ")) : *m);
+        const bool empty = remedy_is(m, "assistant") && !qsf_chat_calls_of(m) && !content.n;
+        remedy_add(&l, empty ? qsf_chat_with(run, m, "content", qsf_jinja_text(" ")) : *m);
         l.changed |= empty;
     }
     return remedy_end(&l, messages);
@@ -216,7 +217,7 @@ static qsf_jinja_value remedy_with_id(chat_run *run, const qsf_jinja_value *in, 
     const qsf_jinja_value made = remedy_id(run, id, id && id->type == QSF_JINJA_TEXT ? 0 : number);
     if (id && id->type == QSF_JINJA_TEXT && id->as.text == made.as.text) return *in;
     *changed = true;
-    return chat_with(run, in, key, made);
+    return qsf_chat_with(run, in, key, made);
 }
 
 static bool remedy_ids(chat_run *run, qsf_jinja_value *messages)
@@ -227,16 +228,16 @@ static bool remedy_ids(chat_run *run, qsf_jinja_value *messages)
     uint32_t n = 0;
     for (uint32_t i = 0; i < messages->n && !run->st; i++) {
         qsf_jinja_value m = messages->as.items[i];
-        const qsf_jinja_value *calls = chat_calls_of(&m);
+        const qsf_jinja_value *calls = qsf_chat_calls_of(&m);
         if (calls) {
-            qsf_jinja_value list = chat_list_of(run, calls->as.items, calls->n);
+            qsf_jinja_value list = qsf_chat_list_of(run, calls->as.items, calls->n);
             qsf_jinja_value *call = (qsf_jinja_value *)(size_t)list.as.items;
             result = begin += n;
             n = list.n;
             for (uint32_t k = 0; k < list.n && !run->st; k++)
                 if (call[k].type == QSF_JINJA_DICT)
                     call[k] = remedy_with_id(run, &call[k], "id", begin + k, &l.changed);
-            m = chat_with(run, &m, "tool_calls", list);
+            m = qsf_chat_with(run, &m, "tool_calls", list);
         } else if (remedy_is(&m, "tool")) {
             m = remedy_with_id(run, &m, "tool_call_id", result++, &l.changed);
         }
@@ -249,7 +250,7 @@ static bool remedy_ids(chat_run *run, qsf_jinja_value *messages)
 static uint32_t remedy_answer_after(const qsf_jinja_value *m, uint32_t i, uint32_t n)
 {
     for (i++; i < n && (remedy_is(&m[i], "tool") || remedy_is(&m[i], "assistant")); i++)
-        if (remedy_is(&m[i], "assistant") && !chat_calls_of(&m[i])) return i;
+        if (remedy_is(&m[i], "assistant") && !qsf_chat_calls_of(&m[i])) return i;
     return 0;
 }
 
@@ -260,13 +261,13 @@ static bool remedy_text(chat_run *run, qsf_jinja_value *messages, bool later)
     qsf_jinja_value held = nothing;
     for (uint32_t i = 0; i < messages->n && !run->st; i++) {
         const qsf_jinja_value *m = &messages->as.items[i], content = remedy_content(m);
-        if (chat_calls_of(m) && !remedy_is_empty(&content)) {
+        if (qsf_chat_calls_of(m) && !remedy_is_empty(&content)) {
             if (later && remedy_answer_after(messages->as.items, i, messages->n))
                 held = remedy_merged(run, &held, &content);
-            else remedy_add(&l, chat_message_of(run, "assistant", content));
-            remedy_add(&l, chat_with(run, m, "content", nothing));
+            else remedy_add(&l, qsf_chat_message_of(run, "assistant", content));
+            remedy_add(&l, qsf_chat_with(run, m, "content", nothing));
             l.changed = true;
-        } else if (remedy_is(m, "assistant") && !chat_calls_of(m) && !remedy_is_empty(&held)) {
+        } else if (remedy_is(m, "assistant") && !qsf_chat_calls_of(m) && !remedy_is_empty(&held)) {
             remedy_add(&l, remedy_before(run, &held, m));
             held = nothing;
         } else {
@@ -303,7 +304,7 @@ static bool remedy_calls_apart(chat_run *run, qsf_jinja_value *messages)
     remedy_list l = remedy_begin(run, messages);
     const qsf_jinja_value *m = messages->as.items, nothing = qsf_jinja_text("");
     for (uint32_t i = 0, end; i < messages->n && !run->st; i = end) {
-        const qsf_jinja_value *calls = chat_calls_of(&m[i]);
+        const qsf_jinja_value *calls = qsf_chat_calls_of(&m[i]);
         end = i + 1;
         if (!calls || calls->n < 2) {
             remedy_add(&l, m[i]);
@@ -313,10 +314,10 @@ static bool remedy_calls_apart(chat_run *run, qsf_jinja_value *messages)
         bool *used = qsf_arena_array(run->arena, end - i, sizeof *used, "a conversation", run->err);
         if (!used) run->st = QSF_E_MEMORY;
         for (uint32_t k = 0; k < calls->n && !run->st; k++) {
-            const qsf_jinja_value one = chat_list_of(run, &calls->as.items[k], 1);
-            const qsf_jinja_value call = chat_with(run, &m[i], "tool_calls", one);
+            const qsf_jinja_value one = qsf_chat_list_of(run, &calls->as.items[k], 1);
+            const qsf_jinja_value call = qsf_chat_with(run, &m[i], "tool_calls", one);
             const uint32_t at = remedy_result_of(&calls->as.items[k], k, m, i + 1, end);
-            remedy_add(&l, k ? chat_with(run, &call, "content", nothing) : call);
+            remedy_add(&l, k ? qsf_chat_with(run, &call, "content", nothing) : call);
             if (at == end || used[at - i]) continue;
             used[at - i] = true;
             remedy_add(&l, m[at]);
@@ -335,10 +336,10 @@ static bool remedy_as_text(chat_run *run, qsf_jinja_value *messages, bool all)
     bool called = false;
     for (uint32_t i = 0; i < messages->n && !run->st; i++) {
         const qsf_jinja_value *m = &messages->as.items[i];
-        const bool result = remedy_is(m, "tool"), calls = chat_calls_of(m);
+        const bool result = remedy_is(m, "tool"), calls = qsf_chat_calls_of(m);
         const bool change = all ? result || calls : result && !called;
         called = calls || (called && result);
-        remedy_add(&l, !change ? *m : all ? chat_without_calls(run, m) : remedy_quoted(run, m));
+        remedy_add(&l, !change ? *m : all ? qsf_chat_without_calls(run, m) : remedy_quoted(run, m));
         l.changed |= change;
     }
     return remedy_end(&l, messages);
@@ -372,7 +373,7 @@ static bool remedy_system_one(chat_run *run, qsf_jinja_value *messages)
         const qsf_jinja_value next = remedy_content(&messages->as.items[i]);
         content = remedy_merged(run, &content, &next);
     }
-    remedy_add(&l, chat_with(run, &messages->as.items[0], "content", content));
+    remedy_add(&l, qsf_chat_with(run, &messages->as.items[0], "content", content));
     for (uint32_t i = n; i < messages->n; i++) remedy_add(&l, messages->as.items[i]);
     l.changed = true;
     return remedy_end(&l, messages);
@@ -396,9 +397,9 @@ static bool remedy_system(chat_run *run, qsf_jinja_value *messages, uint32_t fro
         const bool some = !remedy_is_empty(&held), before = m && remedy_is(m, "user");
         if (some && !before && l.n && remedy_is(&l.at[l.n - 1], "user")) {
             const qsf_jinja_value own = remedy_content(&l.at[l.n - 1]);
-            l.at[l.n - 1] = chat_with(run, &l.at[l.n - 1], "content", remedy_merged(run, &own, &held));
+            l.at[l.n - 1] = qsf_chat_with(run, &l.at[l.n - 1], "content", remedy_merged(run, &own, &held));
         } else if (some && !before) {
-            remedy_add(&l, chat_message_of(run, "user", held));
+            remedy_add(&l, qsf_chat_message_of(run, "user", held));
         }
         if (m) remedy_add(&l, some && before ? remedy_before(run, &held, m) : *m);
         held = nothing;
@@ -426,7 +427,7 @@ static bool remedy_rows(chat_run *run, qsf_jinja_value *messages)
         const qsf_jinja_value *last = l.n ? &l.at[l.n - 1] : NULL, *was = qsf_jinja_member(last, "role");
         const bool same = role && was && role->type == QSF_JINJA_TEXT && was->type == QSF_JINJA_TEXT
             && role->n == was->n && !memcmp(role->as.text, was->as.text, role->n);
-        if (same && !remedy_is(m, "tool") && !chat_calls_of(last)) {
+        if (same && !remedy_is(m, "tool") && !qsf_chat_calls_of(last)) {
             const qsf_jinja_value content = remedy_content(last);
             l.at[l.n - 1] = remedy_before(run, &content, m);
             l.changed = true;
@@ -449,7 +450,7 @@ static bool remedy_between(chat_run *run, qsf_jinja_value *messages, chat_remedy
         const bool here = where == CHAT_BEGIN ? m && i == leading && remedy_is(m, "assistant")
             : where == CHAT_END ? !m && last && remedy_is(last, "assistant")
             : m && last && remedy_is(last, "tool") && remedy_is(m, "user");
-        if (here) remedy_add(&l, chat_message_of(run, role, qsf_jinja_text(text)));
+        if (here) remedy_add(&l, qsf_chat_message_of(run, role, qsf_jinja_text(text)));
         if (m) remedy_add(&l, *m);
         l.changed |= here;
     }
@@ -471,7 +472,7 @@ static bool remedy_last_question(chat_run *run, qsf_jinja_value *messages)
 
 /* ---- all of them ---- */
 
-bool chat_remedy_apply(chat_run *run, chat_remedy which, qsf_jinja_value *messages)
+bool qsf_chat_remedy_apply(chat_run *run, chat_remedy which, qsf_jinja_value *messages)
 {
     static bool (*const remedies[CHAT_REMEDIES])(chat_run *, qsf_jinja_value *) = {
         [CHAT_ROLES] = remedy_roles, [CHAT_ONE_PART] = remedy_one_part, [CHAT_EMPTY] = remedy_empty,

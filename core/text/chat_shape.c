@@ -27,17 +27,17 @@ typedef struct shape_probe {
 static const qsf_jinja_value *shape_text_of(const qsf_jinja_value *part)
 {
     const qsf_jinja_value *type = qsf_jinja_member(part, "type"), *text = qsf_jinja_member(part, "text");
-    if (!text || text->type != QSF_JINJA_TEXT || chat_is_blank(text)) return NULL;
-    return !type || chat_is(type, "text") ? text : NULL;
+    if (!text || text->type != QSF_JINJA_TEXT || qsf_chat_is_blank(text)) return NULL;
+    return !type || qsf_chat_is(type, "text") ? text : NULL;
 }
 
 /* Bits for everything but the role that a template may test in a message. */
 static unsigned shape_traits(const qsf_jinja_value *m)
 {
     static const char *const members[] = { "tool_call_id", "name", "reasoning_content", "thinking" };
-    const qsf_jinja_value *content = qsf_jinja_member(m, "content"), *calls = chat_calls_of(m);
+    const qsf_jinja_value *content = qsf_jinja_member(m, "content"), *calls = qsf_chat_calls_of(m);
     unsigned traits = content ? content->type : 0;
-    if (content && content->type == QSF_JINJA_TEXT) traits |= (unsigned)chat_is_blank(content) << 7;
+    if (content && content->type == QSF_JINJA_TEXT) traits |= (unsigned)qsf_chat_is_blank(content) << 7;
     if (content && content->type == QSF_JINJA_LIST) traits |= QSF_MIN(content->n, 15u) << 8;
     if (calls) traits |= QSF_MIN(calls->n, 15u) << 12;
     for (size_t i = 0; i < QSF_ARRAY_LEN(members); i++)
@@ -84,11 +84,13 @@ static qsf_jinja_value shape_mark(chat_run *run, shape_probe *p, uint32_t messag
 static qsf_jinja_value shape_of_parts(chat_run *run, shape_probe *p, uint32_t message,
                                       const qsf_jinja_value *content)
 {
-    qsf_jinja_value list = chat_list_of(run, content->as.items, content->n);
+    qsf_jinja_value list = qsf_chat_list_of(run, content->as.items, content->n);
     qsf_jinja_value *part = (qsf_jinja_value *)(size_t)list.as.items;
     for (uint32_t i = 0; i < list.n && !run->st; i++, part++) {
-        if (part->type == QSF_JINJA_TEXT && !chat_is_blank(part)) *part = shape_mark(run, p, message, true);
-        else if (shape_text_of(part)) *part = chat_with(run, part, "text", shape_mark(run, p, message, true));
+        if (part->type == QSF_JINJA_TEXT && !qsf_chat_is_blank(part))
+            *part = shape_mark(run, p, message, true);
+        else if (shape_text_of(part))
+            *part = qsf_chat_with(run, part, "text", shape_mark(run, p, message, true));
     }
     return list;
 }
@@ -102,44 +104,44 @@ static qsf_jinja_value shape_of_call(chat_run *run, shape_probe *p, uint32_t mes
     const qsf_jinja_value *given = qsf_jinja_member(of, "arguments");
     const qsf_jinja_value mark = shape_mark(run, p, message, false);
     static const char begin[] = "{\"k\": \"", end[] = "\"}";
-    qsf_jinja_value arguments = chat_with(run, &empty, "k", mark), f;
+    qsf_jinja_value arguments = qsf_chat_with(run, &empty, "k", mark), f;
     if (call->type != QSF_JINJA_DICT) return *call;
     if (given && given->type == QSF_JINJA_TEXT) {
         const qsf_jinja_value open = qsf_jinja_text(begin), close = qsf_jinja_text(end);
-        arguments = chat_joined(run, &open, "", &mark);
-        arguments = chat_joined(run, &arguments, "", &close);
+        arguments = qsf_chat_joined(run, &open, "", &mark);
+        arguments = qsf_chat_joined(run, &arguments, "", &close);
     }
-    f = chat_with(run, of, "name", mark);
-    f = chat_with(run, &f, "arguments", arguments);
-    return of == call ? f : chat_with(run, call, "function", f);
+    f = qsf_chat_with(run, of, "name", mark);
+    f = qsf_chat_with(run, &f, "arguments", arguments);
+    return of == call ? f : qsf_chat_with(run, call, "function", f);
 }
 
 static qsf_jinja_value shape_of_message(chat_run *run, shape_probe *p, uint32_t at, const qsf_jinja_value *m)
 {
-    const qsf_jinja_value *content = qsf_jinja_member(m, "content"), *calls = chat_calls_of(m);
+    const qsf_jinja_value *content = qsf_jinja_member(m, "content"), *calls = qsf_chat_calls_of(m);
     qsf_jinja_value out = *m;
-    if (content && content->type == QSF_JINJA_TEXT && !chat_is_blank(content))
-        out = chat_with(run, &out, "content", shape_mark(run, p, at, false));
+    if (content && content->type == QSF_JINJA_TEXT && !qsf_chat_is_blank(content))
+        out = qsf_chat_with(run, &out, "content", shape_mark(run, p, at, false));
     else if (content && content->type == QSF_JINJA_LIST)
-        out = chat_with(run, &out, "content", shape_of_parts(run, p, at, content));
+        out = qsf_chat_with(run, &out, "content", shape_of_parts(run, p, at, content));
     if (calls) {
-        qsf_jinja_value list = chat_list_of(run, calls->as.items, calls->n);
+        qsf_jinja_value list = qsf_chat_list_of(run, calls->as.items, calls->n);
         qsf_jinja_value *call = (qsf_jinja_value *)(size_t)list.as.items;
         for (uint32_t i = 0; i < list.n && !run->st; i++) call[i] = shape_of_call(run, p, at, &call[i]);
-        out = chat_with(run, &out, "tool_calls", list);
+        out = qsf_chat_with(run, &out, "tool_calls", list);
     }
     return out;
 }
 
 static bool shape_begin(chat_run *run, shape_probe *p, const qsf_jinja_value *messages)
 {
-    qsf_jinja_value *list = chat_values(run, messages->n);
+    qsf_jinja_value *list = qsf_chat_values(run, messages->n);
     uint64_t n = 1;
     uint32_t kept = 0;
     *p = (shape_probe){ 0 };
     for (uint32_t i = 0; i < messages->n; i++) {
         const qsf_jinja_value *content = qsf_jinja_member(&messages->as.items[i], "content"),
-            *calls = chat_calls_of(&messages->as.items[i]);
+            *calls = qsf_chat_calls_of(&messages->as.items[i]);
         n += 1 + (content && content->type == QSF_JINJA_LIST ? content->n : 0) + (calls ? calls->n : 0);
     }
     p->cap = (uint32_t)QSF_MIN(n, SHAPE_MOST);
@@ -198,14 +200,14 @@ static const char shape_probed[] = "tExt7vw", shape_asked[] = "kEy5rq";
 /* Whether the template writes the text of a message of this role at this position. */
 static bool shape_writes(chat_run *run, const char *role, shape_place place)
 {
-    const qsf_jinja_value m[] = { chat_message_of(run, "user", qsf_jinja_text("a")),
-                                  chat_message_of(run, "assistant", qsf_jinja_text("b")),
-                                  chat_message_of(run, role, qsf_jinja_text(shape_probed)),
-                                  chat_message_of(run, "user", qsf_jinja_text(shape_asked)) };
+    const qsf_jinja_value m[] = { qsf_chat_message_of(run, "user", qsf_jinja_text("a")),
+                                  qsf_chat_message_of(run, "assistant", qsf_jinja_text("b")),
+                                  qsf_chat_message_of(run, role, qsf_jinja_text(shape_probed)),
+                                  qsf_chat_message_of(run, "user", qsf_jinja_text(shape_asked)) };
     const qsf_jinja_value two[] = { m[0], m[2] };
-    const bool takes = place == SHAPE_FIRST ? chat_takes(run, m + 2, 2)
-        : place == SHAPE_AFTER_USER ? chat_takes(run, two, 2) : chat_takes(run, m, 4);
-    return takes && chat_engine_wrote(&run->engine, shape_probed, sizeof shape_probed - 1);
+    const bool takes = place == SHAPE_FIRST ? qsf_chat_takes(run, m + 2, 2)
+        : place == SHAPE_AFTER_USER ? qsf_chat_takes(run, two, 2) : qsf_chat_takes(run, m, 4);
+    return takes && qsf_chat_engine_wrote(&run->engine, shape_probed, sizeof shape_probed - 1);
 }
 
 /* Whether the template just copies the role's name: with a made-up role that differs in one letter
@@ -240,7 +242,7 @@ static bool shape_is_system_in_name(chat_run *run, shape_place place)
     const chat_engine *e = &run->engine;
     for (size_t i = 0; i + n <= e->len; i++)
         if (!memcmp(e->out + i + 1, "system", n - 2)) memcpy(around, e->out + i, n);
-    return *around && !(shape_writes(run, "system", SHAPE_FIRST) && chat_engine_wrote(e, around, n));
+    return *around && !(shape_writes(run, "system", SHAPE_FIRST) && qsf_chat_engine_wrote(e, around, n));
 }
 
 static bool shape_is_blind(chat_run *run)
@@ -257,19 +259,19 @@ static bool shape_has_unknown(chat_run *run, const qsf_jinja_value *messages)
     bool leading = true, unknown = false;
     for (uint32_t i = 0; i < messages->n && !unknown && !run->st; i++) {
         const qsf_jinja_value *role = qsf_jinja_member(&messages->as.items[i], "role");
-        const bool talks = chat_is(role, "user") || chat_is(role, "assistant");
-        if (chat_is(role, "developer")) {
+        const bool talks = qsf_chat_is(role, "user") || qsf_chat_is(role, "assistant");
+        if (qsf_chat_is(role, "developer")) {
             if (!run->developer) run->developer = 1 + shape_is_name_only(run, "developer", SHAPE_FIRST);
             unknown = run->developer == 2 || (!leading && shape_is_blind(run));
-        } else if (chat_is(role, "tool")) {
+        } else if (qsf_chat_is(role, "tool")) {
             if (!run->tool && shape_is_blind(run))
                 run->tool = 1 + (shape_is_name_only(run, "tool", SHAPE_AFTER_USER)
                                  || shape_is_name_only(run, "tool", SHAPE_AFTER_ANSWER));
             unknown = run->tool == 2 || leading;        /* some templates write it without its header */
-        } else if (!talks && (i || !chat_is(role, "system"))) {
+        } else if (!talks && (i || !qsf_chat_is(role, "system"))) {
             unknown = shape_is_blind(run);
         }
-        leading = leading && !talks && !chat_is(role, "tool");
+        leading = leading && !talks && !qsf_chat_is(role, "tool");
     }
     return unknown;
 }
@@ -281,15 +283,15 @@ static bool shape_fits(chat_run *run, const qsf_jinja_value *messages)
     shape_probe p;
     qsf_error ignored;
     if (!shape_begin(run, &p, messages)) return true;
-    const qsf_status st = chat_run_render(run, &p.messages, run->ask->generate && !run->ask->goes_on,
-                                          &ignored);
+    const qsf_status st = qsf_chat_run_render(run, &p.messages, run->ask->generate && !run->ask->goes_on,
+                                              &ignored);
     if (run->st || run->given_up) return true;
     if (st) return false;
     run->lost = shape_lost(run, &p);
     return run->lost == UINT32_MAX && !shape_has_unknown(run, messages);
 }
 
-bool chat_fits(chat_run *run, const qsf_jinja_value *messages)
+bool qsf_chat_fits(chat_run *run, const qsf_jinja_value *messages)
 {
     qsf_arena *kept = run->arena, *own;
     run->lost = UINT32_MAX;
@@ -307,7 +309,7 @@ static qsf_jinja_value shape_remedied(chat_run *run, const qsf_jinja_value *mess
 {
     qsf_jinja_value m = *messages;
     for (uint32_t i = 0; i < CHAT_REMEDIES; i++)
-        if (remedies >> i & 1) chat_remedy_apply(run, i, &m);
+        if (remedies >> i & 1) qsf_chat_remedy_apply(run, i, &m);
     return m;
 }
 
@@ -316,7 +318,8 @@ static uint32_t shape_one_of(chat_run *run, const qsf_jinja_value *messages, uin
 {
     for (uint32_t i = 0; i < CHAT_REMEDIES && !run->st; i++) {
         qsf_jinja_value m = *messages;
-        if ((remedies >> i & 1) && chat_remedy_apply(run, i, &m) && chat_fits(run, &m)) return 1u << i;
+        if ((remedies >> i & 1) && qsf_chat_remedy_apply(run, i, &m) && qsf_chat_fits(run, &m))
+            return 1u << i;
     }
     return 0;
 }
@@ -329,27 +332,27 @@ static uint32_t shape_some_of(chat_run *run, const qsf_jinja_value *messages, ui
     uint32_t used = 0;
     bool fits = false;
     for (uint32_t i = 0; i < CHAT_REMEDIES && !fits && !run->st; i++) {
-        if (!(remedies >> i & 1) || !chat_remedy_apply(run, i, &m)) continue;
+        if (!(remedies >> i & 1) || !qsf_chat_remedy_apply(run, i, &m)) continue;
         used |= 1u << i;
-        fits = chat_fits(run, &m);
+        fits = qsf_chat_fits(run, &m);
     }
     if (!fits) return 0;
     for (uint32_t i = 0; i < CHAT_REMEDIES && !run->st; i++) {
         const uint32_t fewer = used & ~(1u << i);
         if (fewer == used || !fewer) continue;
         m = shape_remedied(run, messages, fewer);
-        if (chat_fits(run, &m)) used = fewer;
+        if (qsf_chat_fits(run, &m)) used = fewer;
     }
     return used;
 }
 
-bool chat_fit(chat_run *run, qsf_jinja_value *messages)
+bool qsf_chat_fit(chat_run *run, qsf_jinja_value *messages)
 {
     static const uint32_t all = (1u << CHAT_REMEDIES) - 1, calls = ~(1u << CHAT_NO_CALLS),
         ways[] = { calls & ~(1u << CHAT_TEXT_LATER), calls & ~(1u << CHAT_TEXT_APART),
                    ~(1u << CHAT_TEXT_LATER) };
     uint32_t used = 0;
-    if (chat_fits(run, messages)) return true;
+    if (qsf_chat_fits(run, messages)) return true;
     const uint32_t lost = run->lost;
     for (size_t i = 0; i < QSF_ARRAY_LEN(ways) && !used; i++) {
         used = shape_one_of(run, messages, all & ways[i]);

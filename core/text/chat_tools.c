@@ -23,12 +23,12 @@ static const char tools_answer[] = "<tool_response>\n{{ m.content }}\n</tool_res
 static qsf_jinja_value tools_write(chat_run *run, const char *jinja, const qsf_jinja_var vars[2])
 {
     chat_engine e;
-    chat_engine_init(&e, run->ask->platform, jinja, 65536);
-    const qsf_status st = run->st ? run->st : chat_engine_render(&e, vars, 2, 0, run->err);
+    qsf_chat_engine_init(&e, run->ask->platform, jinja, 65536);
+    const qsf_status st = run->st ? run->st : qsf_chat_engine_render(&e, vars, 2, 0, run->err);
     char *copy = st ? NULL : qsf_arena_text(run->arena, e.out, e.len, run->err);
     const size_t len = e.len;
     if (!copy && !run->st) run->st = st ? st : QSF_E_MEMORY;
-    chat_engine_drop(&e);
+    qsf_chat_engine_drop(&e);
     return qsf_jinja_text_n(copy ? copy : "", copy ? len : 0);
 }
 
@@ -63,45 +63,45 @@ static bool tools_shown(chat_run *run, const qsf_jinja_value *messages)
     const qsf_json_node *name = qsf_json_member(f ? f : t, "name");
     qsf_error ignored;
     if (!name || name->type != QSF_JSON_TEXT || !name->n) return true;
-    if (chat_run_render(run, messages, true, &ignored)) return true;       /* reported elsewhere */
-    return chat_engine_wrote(&run->engine, name->text, name->n);
+    if (qsf_chat_run_render(run, messages, true, &ignored)) return true;   /* reported elsewhere */
+    return qsf_chat_engine_wrote(&run->engine, name->text, name->n);
 }
 
 /* The text before that of the first message, if that is the system's, or as one of its own. */
 static void tools_put_system(chat_run *run, qsf_jinja_value *messages, qsf_jinja_value text)
 {
-    const bool has = messages->n && chat_is(qsf_jinja_member(&messages->as.items[0], "role"), "system");
+    const bool has = messages->n && qsf_chat_is(qsf_jinja_member(&messages->as.items[0], "role"), "system");
     const qsf_jinja_value *content = has ? qsf_jinja_member(&messages->as.items[0], "content") : NULL;
     const uint32_t n = messages->n + !has;
-    qsf_jinja_value *list = chat_values(run, n), role = qsf_jinja_text("system");
+    qsf_jinja_value *list = qsf_chat_values(run, n), role = qsf_jinja_text("system");
     if (!list) return;
     memcpy(list + !has, messages->as.items, messages->n * sizeof *list);
     if (!has) {
         const qsf_jinja_value empty = qsf_jinja_dict(NULL, 0);
         role.flags |= QSF_JINJA_OWN;
-        list[0] = chat_with(run, &empty, "role", role);
+        list[0] = qsf_chat_with(run, &empty, "role", role);
     }
     if (content && (content->type == QSF_JINJA_TEXT || content->type == QSF_JINJA_LIST))
-        text = chat_merged(run, content, &text);
-    list[0] = chat_with(run, &list[0], "content", text);
+        text = qsf_chat_merged(run, content, &text);
+    list[0] = qsf_chat_with(run, &list[0], "content", text);
     *messages = qsf_jinja_list(list, n);
 }
 
-qsf_jinja_value chat_without_calls(chat_run *run, const qsf_jinja_value *m)
+qsf_jinja_value qsf_chat_without_calls(chat_run *run, const qsf_jinja_value *m)
 {
-    const bool calls = chat_calls_of(m);
-    const bool answer = chat_is(qsf_jinja_member(m, "role"), "tool");
+    const bool calls = qsf_chat_calls_of(m);
+    const bool answer = qsf_chat_is(qsf_jinja_member(m, "role"), "tool");
     const qsf_jinja_value empty = qsf_jinja_dict(NULL, 0);
     qsf_jinja_value role = qsf_jinja_text(answer ? "user" : "assistant"), joined = *m;
     if (!calls && !answer) return *m;
-    chat_join_parts(run, &joined);
+    qsf_chat_join_parts(run, &joined);
     const qsf_jinja_var vars[2] = { { "m", joined }, { "none", qsf_jinja_text("") } };
     role.flags |= QSF_JINJA_OWN;
-    const qsf_jinja_value out = chat_with(run, &empty, "role", role);
-    return chat_with(run, &out, "content", tools_write(run, answer ? tools_answer : tools_calls, vars));
+    const qsf_jinja_value out = qsf_chat_with(run, &empty, "role", role);
+    return qsf_chat_with(run, &out, "content", tools_write(run, answer ? tools_answer : tools_calls, vars));
 }
 
-bool chat_adapt_tools(chat_run *run, qsf_jinja_value *messages)
+bool qsf_chat_adapt_tools(chat_run *run, qsf_jinja_value *messages)
 {
     qsf_tool_form form;
     char example[12 * QSF_TOOL_TEXT_MOST];
@@ -109,12 +109,12 @@ bool chat_adapt_tools(chat_run *run, qsf_jinja_value *messages)
         || tools_shown(run, messages)) return false;
     if ((run->st = qsf_tool_form_of(run->ask, &form, run->err))) return false;
     tools_example(&form, example, sizeof example);
-    const qsf_jinja_var vars[2] = { { "tools", chat_json(run, run->ask->tools) },
+    const qsf_jinja_var vars[2] = { { "tools", qsf_chat_json(run, run->ask->tools) },
                                     { "example", qsf_jinja_text(example) } };
     if (!form.shown) {
         const qsf_jinja_value *m = messages->as.items;
-        qsf_jinja_value *list = chat_values(run, messages->n);
-        for (uint32_t i = 0; list && i < messages->n; i++) list[i] = chat_without_calls(run, &m[i]);
+        qsf_jinja_value *list = qsf_chat_values(run, messages->n);
+        for (uint32_t i = 0; list && i < messages->n; i++) list[i] = qsf_chat_without_calls(run, &m[i]);
         if (list) *messages = qsf_jinja_list(list, messages->n);
     }
     tools_put_system(run, messages, tools_write(run, tools_system, vars));

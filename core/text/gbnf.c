@@ -56,7 +56,7 @@ static qsf_gnode gbnf_rule(gbnf_reader *r)
     for (uint32_t i = r->by_hash[hash % 256]; i; i = n[i - 1].next)
         if (n[i - 1].len == len && !memcmp(r->text + n[i - 1].at, r->text + at, len)) return n[i - 1].rule;
     const qsf_gnode rule = qsf_g_rule(r->b);
-    if (!rule || !(n = gram_push(r->g, &r->names, sizeof *n, 1))) return 0;
+    if (!rule || !(n = qsf_gram_push(r->g, &r->names, sizeof *n, 1))) return 0;
     *n = (gbnf_name){ at, len, r->by_hash[hash % 256], rule };
     r->by_hash[hash % 256] = r->names.n;
     return rule;
@@ -91,7 +91,7 @@ static bool gbnf_char(gbnf_reader *r, uint32_t *c)
 
 static void gbnf_put(gbnf_reader *r, gram_mem *list, qsf_gnode id)
 {
-    uint32_t *to = id ? gram_push(r->g, list, sizeof *to, 1) : NULL;
+    uint32_t *to = id ? qsf_gram_push(r->g, list, sizeof *to, 1) : NULL;
     if (to) *to = id;
 }
 
@@ -122,7 +122,7 @@ static qsf_gnode gbnf_literal(gbnf_reader *r)
     size_t n = 0;
     while (gbnf_peek(r) != '"') {
         if (r->at >= r->len) return gbnf_bad(r, begin, "this string is not closed");
-        char *to = gbnf_char(r, &c) ? gram_push(r->g, &r->ranges, 8, 1) : NULL;
+        char *to = gbnf_char(r, &c) ? qsf_gram_push(r->g, &r->ranges, 8, 1) : NULL;
         if (!to) return 0;
         n += qsf_utf8_encode(c, (char *)r->ranges.p + 8 * (size_t)from + n);
     }
@@ -157,7 +157,7 @@ static qsf_gnode gbnf_class(gbnf_reader *r)
             r->at++;
             if (!gbnf_char(r, &c[1])) return 0;
         }
-        uint32_t *to = gram_push(r->g, &r->ranges, 8, 1);
+        uint32_t *to = qsf_gram_push(r->g, &r->ranges, 8, 1);
         if (!to) return 0;
         memcpy(to, c, sizeof c);
     }
@@ -205,7 +205,7 @@ static qsf_gnode gbnf_times(gbnf_reader *r, qsf_gnode part, bool nested)
 
 static void gbnf_open(gbnf_reader *r)
 {
-    gbnf_group *group = gram_push(r->g, &r->groups, sizeof *group, 1);
+    gbnf_group *group = qsf_gram_push(r->g, &r->groups, sizeof *group, 1);
     if (group) *group = (gbnf_group){ r->alts.n, r->parts.n, (uint32_t)r->at };
 }
 
@@ -300,22 +300,22 @@ qsf_gnode qsf_gbnf_nodes(qsf_grammar_builder *b, const char *text, size_t len, u
     gbnf_reader r = { .b = b, .g = (qsf_grammar *)b, .text = text, .len = len, .flags = flags };
     qsf_gnode root = 0;
     if (len > UINT32_MAX / 16) return qsf_g_fail(b, QSF_E_BUDGET, "a grammar's text can have at most 256 MB");
-    if (gram_push(r.g, &r.parts, sizeof(uint32_t), 1)) r.parts.n = 0;       /* never NULL: places in */
-    if (gram_push(r.g, &r.ranges, 8, 1)) r.ranges.n = 0;                    /* them are counted from it */
+    if (qsf_gram_push(r.g, &r.parts, sizeof(uint32_t), 1)) r.parts.n = 0;   /* never NULL: places in */
+    if (qsf_gram_push(r.g, &r.ranges, 8, 1)) r.ranges.n = 0;                /* them are counted from it */
     gbnf_rules(&r);
     for (uint32_t i = 0; i < r.names.n; i++) {
         const gbnf_name *n = (gbnf_name *)r.names.p + i;
         const bool is_root = n->len == 4 && !memcmp(text + n->at, "root", 4);
-        if (!r.g->status && !gram_part(r.g, gram_at(r.g, n->rule), 0))
+        if (!r.g->status && !qsf_gram_part(r.g, gram_at(r.g, n->rule), 0))
             qsf_g_fail(b, QSF_E_CORRUPT, "grammar: the rule %.*s is used and not defined",
                        (int)QSF_MIN(n->len, 80u), text + n->at);
         if (is_root) root = n->rule;
     }
     if (!root) qsf_g_fail(b, QSF_E_CORRUPT, "grammar: the rule \"root\" is missing");
-    gram_release(r.g, &r.names, sizeof(gbnf_name));
-    gram_release(r.g, &r.parts, sizeof(uint32_t));
-    gram_release(r.g, &r.alts, sizeof(uint32_t));
-    gram_release(r.g, &r.groups, sizeof(gbnf_group));
-    gram_release(r.g, &r.ranges, 8);
+    qsf_gram_release(r.g, &r.names, sizeof(gbnf_name));
+    qsf_gram_release(r.g, &r.parts, sizeof(uint32_t));
+    qsf_gram_release(r.g, &r.alts, sizeof(uint32_t));
+    qsf_gram_release(r.g, &r.groups, sizeof(gbnf_group));
+    qsf_gram_release(r.g, &r.ranges, 8);
     return r.g->status ? 0 : root;
 }

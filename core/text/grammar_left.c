@@ -18,22 +18,22 @@ static uint32_t left_part(const qsf_grammar *g, const gram_node *n, uint32_t i)
 {
     if (n->kind == GK_AND || n->kind == GK_NEG) return 0;
     if (n->kind == GK_SEQ && i == 1 && !gram_is(g, n->a, GF_NULLABLE)) return 0;
-    return gram_part(g, n, i);
+    return qsf_gram_part(g, n, i);
 }
 
 /* (e, k): e begins the text and is not empty, k follows. */
 static void left_todo(qsf_grammar *g, uint32_t e, uint32_t k)
 {
-    uint64_t *to = k ? gram_push(g, &g->work, sizeof *to, 1) : NULL;
+    uint64_t *to = k ? qsf_gram_push(g, &g->work, sizeof *to, 1) : NULL;
     if (to) *to = (uint64_t)e << 32 | k;
 }
 
 static uint32_t left_either(qsf_grammar *g, uint32_t x, uint32_t y)
 {
     const uint32_t from = g->alts.n;
-    gram_alt(g, x);
-    gram_alt(g, y);
-    return gram_union(g, from);
+    qsf_gram_alt(g, x);
+    qsf_gram_alt(g, y);
+    return qsf_gram_union(g, from);
 }
 
 /* A rule as start | rule[0] after[0] | rule[1] after[1] ... of its circle's rules. */
@@ -47,27 +47,27 @@ static void left_take_apart(left_finder *f, left_rule *rules, uint32_t n, uint32
     const uint32_t bottom = g->work.n;
     r->start = GRAM_NONE;
     for (uint32_t i = 0; i < n; i++) r->after[i] = GRAM_NONE;
-    gram_forget(g);
-    left_todo(g, gram_part(g, gram_at(g, r->rule), 0), GRAM_EMPTY);
+    qsf_gram_forget(g);
+    left_todo(g, qsf_gram_part(g, gram_at(g, r->rule), 0), GRAM_EMPTY);
     while (g->work.n > bottom && !g->status) {
         const uint64_t pair = GRAM_U64(g->work)[--g->work.n];
         const uint32_t e = (uint32_t)(pair >> 32), k = (uint32_t)pair;
         const gram_node x = *gram_at(g, e);
-        if (!gram_new(g, pair)) continue;
+        if (!qsf_gram_new(g, pair)) continue;
         if (f->circle[e] != circle) {
-            r->start = left_either(g, r->start, gram_seq(g, gram_one(g, GK_FULL, e), k));
+            r->start = left_either(g, r->start, qsf_gram_seq(g, qsf_gram_one(g, GK_FULL, e), k));
         } else if (x.kind == GK_RULE) {
             uint32_t i = 0;
             while (rules[i].rule != e) i++;
             r->after[i] = left_either(g, r->after[i], k);
         } else if (x.kind == GK_SEQ) {
-            left_todo(g, x.a, gram_seq(g, x.b, k));
+            left_todo(g, x.a, qsf_gram_seq(g, x.b, k));
             if (gram_is(g, x.a, GF_NULLABLE)) left_todo(g, x.b, k);
         } else if (x.kind == GK_REP) {
-            const uint32_t rest = gram_rep(g, x.a, x.b - (x.b > 0), x.c - (x.c != QSF_G_NO_MOST));
-            left_todo(g, x.a, gram_seq(g, rest, k));
+            const uint32_t rest = qsf_gram_rep(g, x.a, x.b - (x.b > 0), x.c - (x.c != QSF_G_NO_MOST));
+            left_todo(g, x.a, qsf_gram_seq(g, rest, k));
         } else {
-            for (uint32_t i = 0, part; (part = gram_part(g, &x, i)) != 0; i++) left_todo(g, part, k);
+            for (uint32_t i = 0, part; (part = qsf_gram_part(g, &x, i)) != 0; i++) left_todo(g, part, k);
         }
     }
     g->work.n = bottom;
@@ -79,17 +79,17 @@ static void left_solve(left_finder *f, left_rule *r, uint32_t n)
     qsf_grammar *g = f->g;
     for (uint32_t i = 0; i < n; i++) left_take_apart(f, r, n, i);
     for (uint32_t i = 0; i < n && !g->status; i++) {
-        const uint32_t again = gram_rep(g, r[i].after[i], 0, QSF_G_NO_MOST);
+        const uint32_t again = qsf_gram_rep(g, r[i].after[i], 0, QSF_G_NO_MOST);
         r[i].after[i] = GRAM_NONE;
-        r[i].start = gram_seq(g, r[i].start, again);
-        for (uint32_t j = 0; j < n; j++) r[i].after[j] = gram_seq(g, r[i].after[j], again);
+        r[i].start = qsf_gram_seq(g, r[i].start, again);
+        for (uint32_t j = 0; j < n; j++) r[i].after[j] = qsf_gram_seq(g, r[i].after[j], again);
         for (uint32_t m = 0; m < n && !g->status; m++) {
             const uint32_t by = r[m].after[i];
             if (m == i || by == GRAM_NONE) continue;
             r[m].after[i] = GRAM_NONE;
-            r[m].start = left_either(g, r[m].start, gram_seq(g, r[i].start, by));
+            r[m].start = left_either(g, r[m].start, qsf_gram_seq(g, r[i].start, by));
             for (uint32_t j = 0; j < n; j++)
-                r[m].after[j] = left_either(g, r[m].after[j], gram_seq(g, r[i].after[j], by));
+                r[m].after[j] = left_either(g, r[m].after[j], qsf_gram_seq(g, r[i].after[j], by));
         }
     }
     for (uint32_t i = 0; i < n && !g->status; i++)
@@ -110,12 +110,12 @@ static bool left_circle(left_finder *f, uint32_t from)
         n += gram_at(g, id)->kind == GK_RULE;
     }
     const uint32_t first = (uint32_t)GRAM_U64(g->alts)[from];
-    if (g->alts.n - from == 1 && !(n && gram_part(g, gram_at(g, first), 0) == first)) {
+    if (g->alts.n - from == 1 && !(n && qsf_gram_part(g, gram_at(g, first), 0) == first)) {
         g->alts.n = from;
         return false;
     }
     if (n > LEFT_RULES) {
-        gram_fail(g, QSF_E_BUDGET, "more than %d rules of the grammar are left-recursive together",
+        qsf_gram_fail(g, QSF_E_BUDGET, "more than %d rules of the grammar are left-recursive together",
                                    LEFT_RULES);
     } else if ((rules = qsf_alloc_array(g->platform, n, sizeof *rules, "a grammar", &g->err)) == NULL) {
         g->status = QSF_E_MEMORY;
@@ -141,13 +141,13 @@ static bool left_search(left_finder *f)
         uint64_t *top = GRAM_U64(g->pairs) + g->pairs.n - 1;
         const uint32_t id = (uint32_t)(*top >> 32), i = (uint32_t)(*top)++;
         if (i == 0) {
-            uint64_t *to = gram_push(g, &g->alts, sizeof *to, 1);
+            uint64_t *to = qsf_gram_push(g, &g->alts, sizeof *to, 1);
             if (to) *to = id;
             f->seen[id] = f->low[id] = ++f->n_seen;
         }
         const uint32_t part = left_part(g, gram_at(g, id), i);
         if (part && !f->seen[part]) {
-            uint64_t *to = gram_push(g, &g->pairs, sizeof *to, 1);
+            uint64_t *to = qsf_gram_push(g, &g->pairs, sizeof *to, 1);
             if (to) *to = (uint64_t)part << 32;
         } else if (part) {
             if (!f->circle[part]) f->low[id] = QSF_MIN(f->low[id], f->seen[part]);
@@ -165,7 +165,7 @@ static bool left_search(left_finder *f)
     return found;
 }
 
-void gram_unleft(qsf_grammar *g)
+void qsf_gram_unleft(qsf_grammar *g)
 {
     left_finder f = { .g = g, .n_nodes = g->nodes.n };
     bool found = false;
@@ -179,7 +179,7 @@ void gram_unleft(qsf_grammar *g)
     f.circle = f.low + f.n_nodes;
     for (uint32_t i = 0; i < n_order && !g->status; i++) {
         const uint32_t id = (uint32_t)GRAM_U64(g->pairs)[i];
-        uint64_t *to = f.seen[id] ? NULL : gram_push(g, &g->pairs, sizeof *to, 1);
+        uint64_t *to = f.seen[id] ? NULL : qsf_gram_push(g, &g->pairs, sizeof *to, 1);
         if (!to) continue;
         *to = (uint64_t)id << 32;
         found |= left_search(&f);
@@ -187,7 +187,7 @@ void gram_unleft(qsf_grammar *g)
     qsf_dealloc(g->platform, f.seen, 3 * (uint64_t)f.n_nodes * sizeof *f.seen);
     if (found && !g->status) {
         g->pairs.n = 0;
-        gram_order(g);
-        gram_settle(g);
+        qsf_gram_order(g);
+        qsf_gram_settle(g);
     }
 }

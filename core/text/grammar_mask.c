@@ -53,7 +53,8 @@ static void gram_walk(qsf_matcher *m, uint32_t id, uint32_t at, uint32_t end, ui
             at += skip;
             continue;
         }
-        if (skip >= PLAIN_BRANCH && mask_plain(nodes + at) && token_within(n.token, gram_plain(g, next))) {
+        if (skip >= PLAIN_BRANCH && mask_plain(nodes + at) && token_within(n.token, qsf_gram_plain(g, next)))
+            {
             for (const uint32_t behind = at + skip; at < behind; at++)
                 if (TOKEN_ID(nodes[at].token)) gram_put(mask, TOKEN_ID(nodes[at].token) - 1);
             row = gram_row(g, top->at);
@@ -64,7 +65,7 @@ static void gram_walk(qsf_matcher *m, uint32_t id, uint32_t at, uint32_t end, ui
         if (skip > 1) {
             *++top = (walk_frame){ .end = at + skip, .at = next };
             row = gram_row(g, next);
-        } else row = gram_row(g, top->at);      /* gram_plain may have moved it */
+        } else row = gram_row(g, top->at);      /* qsf_gram_plain may have moved it */
         at++;
     }
 }
@@ -73,27 +74,27 @@ static void gram_walk(qsf_matcher *m, uint32_t id, uint32_t at, uint32_t end, ui
 
 static void gram_head_drop(qsf_grammar *g, gram_head *h)
 {
-    gram_release(g, &h->bits, sizeof(uint32_t));
-    gram_release(g, &h->left, sizeof(uint64_t));
-    gram_release(g, &h->ends, sizeof(uint64_t));
-    gram_release(g, &h->inside, sizeof(uint64_t));
+    qsf_gram_release(g, &h->bits, sizeof(uint32_t));
+    qsf_gram_release(g, &h->left, sizeof(uint64_t));
+    qsf_gram_release(g, &h->ends, sizeof(uint64_t));
+    qsf_gram_release(g, &h->inside, sizeof(uint64_t));
     *h = (gram_head){ 0 };
 }
 
-void gram_forget_masks(qsf_grammar *g)
+void qsf_gram_forget_masks(qsf_grammar *g)
 {
     for (int i = 0; i < GRAM_HEADS; i++) gram_head_drop(g, &g->heads[i]);
     for (int i = 0; i < GRAM_MASKS; i++) {
-        gram_release(g, &g->masks[i].bits, sizeof(uint32_t));
+        qsf_gram_release(g, &g->masks[i].bits, sizeof(uint32_t));
         g->masks[i].key = 0;
     }
-    gram_release(g, &g->scratch, sizeof(uint32_t));
-    gram_release(g, &g->left, sizeof(uint64_t));
+    qsf_gram_release(g, &g->scratch, sizeof(uint32_t));
+    qsf_gram_release(g, &g->left, sizeof(uint64_t));
 }
 
 static void mask_note(qsf_grammar *g, gram_mem *list, uint32_t what, uint32_t count)
 {
-    uint64_t *to = gram_push(g, list, sizeof *to, 1);
+    uint64_t *to = qsf_gram_push(g, list, sizeof *to, 1);
     if (to) *to = (uint64_t)what << 32 | count;
 }
 
@@ -105,8 +106,8 @@ static void gram_head_fill(qsf_matcher *m, gram_head *h, bool leaves, bool count
     const qsf_token_tree *t = m->tree;
     const uint32_t key = h->key;
     walk_frame *top = m->stack;
-    if (!gram_push(g, &h->bits, sizeof(uint32_t), (t->n_vocab + 31) / 32)) return;
-    h->plain = gram_plain_stays(g, key);        /* then these tokens are known */
+    if (!qsf_gram_push(g, &h->bits, sizeof(uint32_t), (t->n_vocab + 31) / 32)) return;
+    h->plain = qsf_gram_plain_stays(g, key);    /* then these tokens are known */
     h->most = h->plain ? t->most_chars : 0;
     if (h->plain) memcpy(h->bits.p, t->plain, h->bits.n * sizeof *t->plain);
     const uint32_t known = h->plain ? TOKEN_ANY : 0;
@@ -186,8 +187,8 @@ static bool gram_prefix_free(qsf_grammar *g, uint32_t id)
 {
     const uint32_t from = g->work.n;
     bool is = !gram_is(g, id, GF_NULLABLE);
-    gram_forget(g);
-    uint64_t *to = gram_push(g, &g->work, sizeof *to, 1);
+    qsf_gram_forget(g);
+    uint64_t *to = qsf_gram_push(g, &g->work, sizeof *to, 1);
     if (to) *to = id;
     for (uint32_t at = from; is && at < g->work.n; at++) {
         const uint32_t *row = gram_row(g, (uint32_t)GRAM_U64(g->work)[at]);
@@ -197,7 +198,7 @@ static bool gram_prefix_free(qsf_grammar *g, uint32_t id)
             for (uint32_t i = from; i < g->work.n && !known; i++) known = GRAM_U64(g->work)[i] == next;
             if (known) continue;
             if (gram_is(g, next, GF_NULLABLE) || g->work.n - from > 32) is = false;
-            else if ((to = gram_push(g, &g->work, sizeof *to, 1)) != NULL) *to = next;
+            else if ((to = qsf_gram_push(g, &g->work, sizeof *to, 1)) != NULL) *to = next;
         }
     }
     g->work.n = from;
@@ -215,8 +216,8 @@ static void gram_take_rep(qsf_matcher *m, uint32_t rep, uint32_t follow)
     gram_first(g, follow, second);
     for (int i = 0; i < 8; i++) both |= first[i] & second[i];
     const bool leaves = follow != GRAM_EMPTY, counted = !both && gram_prefix_free(g, n.a);
-    const uint32_t all = counted ? gram_rep(g, n.a, 0, QSF_G_NO_MOST) : rep;
-    gram_head *h = gram_head_of(m, gram_seq(g, all, follow), leaves, counted);
+    const uint32_t all = counted ? qsf_gram_rep(g, n.a, 0, QSF_G_NO_MOST) : rep;
+    gram_head *h = gram_head_of(m, qsf_gram_seq(g, all, follow), leaves, counted);
     if (!h) return;
     const uint32_t words = h->bits.n, most = n.c;
     const bool all_fit = !counted || most >= h->most;
@@ -257,7 +258,7 @@ static uint32_t gram_like(qsf_grammar *g, uint32_t id)
     const uint32_t n_first = gram_first(g, id, bits);
     const uint32_t n_parts = gram_at(g, id)->kind == GK_AND ? gram_at(g, id)->b : 0;
     for (uint32_t i = 0; i < n_parts; i++) {
-        const uint32_t part = gram_part(g, gram_at(g, id), i);
+        const uint32_t part = qsf_gram_part(g, gram_at(g, id), i);
         const uint32_t n = gram_is_head(g, part) ? gram_first(g, part, bits) : 257;
         if (n >= n_like || n > 256) continue;
         like = part;
@@ -274,18 +275,18 @@ static bool gram_take_and(qsf_matcher *m, uint32_t id, uint32_t follow)
     const qsf_token_tree *t = m->tree;
     const uint32_t from = g->alts.n;
     uint32_t part;
-    for (uint32_t i = 0; (part = gram_part(g, gram_at(g, id), i)) != 0; i++) {
-        uint64_t *to = gram_push(g, &g->alts, sizeof *to, 1);
+    for (uint32_t i = 0; (part = qsf_gram_part(g, gram_at(g, id), i)) != 0; i++) {
+        uint64_t *to = qsf_gram_push(g, &g->alts, sizeof *to, 1);
         if (to) *to = part;
     }
-    id = gram_and(g, from);                     /* now that parts can be compared */
+    id = qsf_gram_and(g, from);                 /* now that parts can be compared */
     if (!id) return false;
     const uint32_t like = gram_like(g, id);
     if (!like) return false;
     gram_take_rep(m, like, follow);
     /* two walks at once, of what is wanted and of the likeness, where they are at other nodes */
-    const uint32_t mine = gram_seq(g, id, follow), other = gram_seq(g, like, follow);
-    const uint32_t known = QSF_MIN(gram_plain(g, mine), gram_plain(g, other));
+    const uint32_t mine = qsf_gram_seq(g, id, follow), other = qsf_gram_seq(g, like, follow);
+    const uint32_t known = QSF_MIN(qsf_gram_plain(g, mine), qsf_gram_plain(g, other));
     uint32_t *bits = GRAM_U32(g->scratch), i = 0;
     gram_mem old = g->left;
     g->left = (gram_mem){ 0 };
@@ -303,8 +304,8 @@ static bool gram_take_and(qsf_matcher *m, uint32_t id, uint32_t follow)
         const uint32_t y = row ? row[class] : GRAM_NONE;
         const bool ask = skip >= PLAIN_BRANCH && mask_plain(t->nodes + at);
         if (x == y || token_within(node.token, known)
-            || (ask && token_within(node.token, gram_plain(g, x))
-                && token_within(node.token, gram_plain(g, y)))) {
+            || (ask && token_within(node.token, qsf_gram_plain(g, x))
+                && token_within(node.token, qsf_gram_plain(g, y)))) {
             at += skip;
             continue;
         }
@@ -319,7 +320,7 @@ static bool gram_take_and(qsf_matcher *m, uint32_t id, uint32_t follow)
         at++;
     }
     for (; i < old.n; i++) mask_note(g, &g->left, (uint32_t)(GRAM_U64(old)[i] >> 32), 0);
-    gram_release(g, &old, sizeof(uint64_t));
+    qsf_gram_release(g, &old, sizeof(uint64_t));
     return m->walked < most;
 }
 
@@ -355,12 +356,12 @@ static void gram_mask(qsf_matcher *m, uint32_t id, uint32_t *mask)
     qsf_grammar *g = m->grammar;
     const qsf_token_tree *t = m->tree;
     const uint32_t words = (t->n_vocab + 31) / 32, first = g->pairs.n, from = g->alts.n;
-    if (!g->scratch.p && !gram_push(g, &g->scratch, sizeof(uint32_t), words)) return;
-    gram_expand(g, id, true);
+    if (!g->scratch.p && !qsf_gram_push(g, &g->scratch, sizeof(uint32_t), words)) return;
+    qsf_gram_expand(g, id, true);
     const uint32_t end = g->pairs.n;
-    if (gram_scattered(g, first, end) && gram_plain(g, id) >= PLAIN_CHARS) {
+    if (gram_scattered(g, first, end) && qsf_gram_plain(g, id) >= PLAIN_CHARS) {
         g->pairs.n = first;
-        gram_mask_walk(m, id, gram_plain(g, id), mask);
+        gram_mask_walk(m, id, qsf_gram_plain(g, id), mask);
         return;
     }
     for (uint32_t i = first; i < end && !g->status; i++) {
@@ -370,13 +371,13 @@ static void gram_mask(qsf_matcher *m, uint32_t id, uint32_t *mask)
         uint32_t bits[8];
         bool head = kind == GK_AND || gram_is_head(g, e);
         if (head) {
-            const uint32_t n = gram_first(g, k, bits), follow = n ? gram_set(g, bits) : GRAM_EMPTY;
+            const uint32_t n = gram_first(g, k, bits), follow = n ? qsf_gram_set(g, bits) : GRAM_EMPTY;
             g->left.n = 0;
             if (kind == GK_REP) gram_take_rep(m, e, follow);
             else head = gram_take_and(m, e, follow);
         }
         if (!head) {
-            gram_alt(g, gram_seq(g, e, k));
+            qsf_gram_alt(g, qsf_gram_seq(g, e, k));
             continue;
         }
         for (uint32_t w = 0; w < words; w++) mask[w] |= GRAM_U32(g->scratch)[w];
@@ -388,8 +389,8 @@ static void gram_mask(qsf_matcher *m, uint32_t id, uint32_t *mask)
     }
     g->pairs.n = first;
     if (g->alts.n == from) return;
-    id = gram_choice(g, from);
-    if (id) gram_mask_walk(m, id, gram_plain(g, id), mask);
+    id = qsf_gram_choice(g, from);
+    if (id) gram_mask_walk(m, id, qsf_gram_plain(g, id), mask);
 }
 
 static gram_kept *gram_kept_of(qsf_grammar *g, uint32_t id)
@@ -408,8 +409,8 @@ qsf_status qsf_matcher_mask(qsf_matcher *m, uint32_t *mask, qsf_error *err)
     const qsf_token_tree *t = m->tree;
     const uint32_t words = (t->n_vocab + 31) / 32;
     uint32_t any = 0;
-    gram_tidy(g);
-    if (g->print != t->print) gram_forget_masks(g);
+    qsf_gram_tidy(g);
+    if (g->print != t->print) qsf_gram_forget_masks(g);
     g->print = t->print;
     gram_kept *kept = gram_kept_of(g, m->at);
     if (kept->key == m->at && !g->status) {
@@ -420,7 +421,7 @@ qsf_status qsf_matcher_mask(qsf_matcher *m, uint32_t *mask, qsf_error *err)
         memset(mask, 0, words * sizeof *mask);
         gram_mask(m, m->at, mask);
         const bool keep = m->walked > MASK_NODES && !g->status;
-        if (keep && (kept->bits.p || gram_push(g, &kept->bits, sizeof *mask, words))) {
+        if (keep && (kept->bits.p || qsf_gram_push(g, &kept->bits, sizeof *mask, words))) {
             memcpy(kept->bits.p, mask, words * sizeof *mask);
             kept->key = m->at;
             kept->used = ++g->clock;

@@ -44,7 +44,7 @@ size_t qsf_matcher_bytes(qsf_matcher *m, const char *bytes, size_t n)
 {
     uint32_t at;
     size_t i = 0;
-    gram_tidy(m->grammar);
+    qsf_gram_tidy(m->grammar);
     at = m->at;
     for (; i < n && (at = gram_step(m->grammar, at, (uint8_t)bytes[i])) != GRAM_NONE; i++)
         m->grammar->effort -= QSF_MIN(m->grammar->effort, GRAM_BYTE_EFFORT);
@@ -105,19 +105,19 @@ static void gram_roots(qsf_grammar *g, const uint64_t *map)
     for (int i = 0; i < GRAM_MASKS; i++) gram_root(g, &g->masks[i].key, map);
 }
 
-void gram_tidy(qsf_grammar *g)
+void qsf_gram_tidy(qsf_grammar *g)
 {
     const uint32_t base = g->base_nodes;
     uint32_t n = base, n_lists = g->base_lists;
     g->effort = 0;
     if (g->status || g->nodes.n * (uint64_t)sizeof(gram_node) + (g->rows.n + g->lists.n) * (uint64_t)4
                      < g->keep_memory) return;
-    uint64_t *map = gram_push(g, &g->work, sizeof *map, g->nodes.n - base);
+    uint64_t *map = qsf_gram_push(g, &g->work, sizeof *map, g->nodes.n - base);
     if (!map) return;
     gram_roots(g, NULL);
     for (uint32_t id = g->nodes.n; id-- > base; ) {     /* parts have smaller numbers */
         if (!gram_is(g, id, GF_SEEN)) continue;
-        for (uint32_t i = 0, part; (part = gram_part(g, gram_at(g, id), i)) != 0; i++)
+        for (uint32_t i = 0, part; (part = qsf_gram_part(g, gram_at(g, id), i)) != 0; i++)
             gram_root(g, &part, NULL);
     }
     for (uint32_t id = base; id < g->nodes.n; id++) {
@@ -147,5 +147,5 @@ void gram_tidy(qsf_grammar *g)
         gram_at(g, id)->row = 0;
         gram_at(g, id)->flags &= (uint8_t)~GF_RAW;
     }
-    gram_rehash(g, n);
+    qsf_gram_rehash(g, n);
 }

@@ -4,7 +4,7 @@
 #include "text/grammar_own.h"
 #include "text/unicode.h"
 
-qsf_status gram_fail(qsf_grammar *g, qsf_status st, const char *fmt, ...)
+qsf_status qsf_gram_fail(qsf_grammar *g, qsf_status st, const char *fmt, ...)
 {
     char text[sizeof g->err.text];
     va_list args;
@@ -15,15 +15,16 @@ qsf_status gram_fail(qsf_grammar *g, qsf_status st, const char *fmt, ...)
     return g->status = qsf_fail(&g->err, st, "%s", text);
 }
 
-void *gram_push(qsf_grammar *g, gram_mem *m, size_t size, uint32_t n)
+void *qsf_gram_push(qsf_grammar *g, gram_mem *m, size_t size, uint32_t n)
 {
     if (g->status) return NULL;
     if (n > m->cap - m->n) {
         uint64_t cap = m->cap ? m->cap : 64;
         while (cap < (uint64_t)m->n + n) cap *= 2;
         if (cap * size > g->most_memory || g->memory + (cap - m->cap) * size > g->most_memory) {
-            gram_fail(g, QSF_E_BUDGET, "the grammar's automaton takes more than %u MB; simplify the grammar",
-                      (unsigned)((g->most_memory + 0xfffff) >> 20));
+            qsf_gram_fail(g, QSF_E_BUDGET,
+                          "the grammar's automaton takes more than %u MB; simplify the grammar",
+                          (unsigned)((g->most_memory + 0xfffff) >> 20));
             return NULL;
         }
         void *p = qsf_alloc_array(g->platform, cap, size, "a grammar", &g->err);
@@ -42,14 +43,14 @@ void *gram_push(qsf_grammar *g, gram_mem *m, size_t size, uint32_t n)
     return at;
 }
 
-void gram_release(qsf_grammar *g, gram_mem *m, size_t size)
+void qsf_gram_release(qsf_grammar *g, gram_mem *m, size_t size)
 {
     qsf_dealloc(g->platform, m->p, m->cap * (uint64_t)size);
     g->memory -= m->cap * (uint64_t)size;
     *m = (gram_mem){ 0 };
 }
 
-void gram_sort(uint64_t *v, size_t n)
+void qsf_gram_sort(uint64_t *v, size_t n)
 {
     for (size_t gap = n; gap > 1; ) {
         gap = gap < 5 ? 1 : gap * 5 / 11;
@@ -97,7 +98,7 @@ static bool gram_same(const qsf_grammar *g, const gram_node *x, const gram_node 
         && !memcmp((char *)g->bytes.p + x->a, (char *)g->bytes.p + y->a, x->b);
 }
 
-bool gram_rehash(qsf_grammar *g, uint32_t least)
+bool qsf_gram_rehash(qsf_grammar *g, uint32_t least)
 {
     uint32_t size = 256;
     while (size < 2 * least) size *= 2;
@@ -123,7 +124,7 @@ bool gram_rehash(qsf_grammar *g, uint32_t least)
     return true;
 }
 
-uint32_t gram_part(const qsf_grammar *g, const gram_node *n, uint32_t i)
+uint32_t qsf_gram_part(const qsf_grammar *g, const gram_node *n, uint32_t i)
 {
     if (gram_is_list(n->kind)) return i < n->b ? GRAM_U32(g->lists)[n->a + i] : 0;
     if (i) return i == 1 && n->kind == GK_SEQ ? n->b : 0;
@@ -131,11 +132,11 @@ uint32_t gram_part(const qsf_grammar *g, const gram_node *n, uint32_t i)
     return n->kind >= GK_SEQ ? n->a : 0;
 }
 
-void gram_flags(const qsf_grammar *g, gram_node *n)
+void qsf_gram_flags(const qsf_grammar *g, gram_node *n)
 {
     int f = 0, all = 0xff, any = 0;
     uint8_t level = 0;
-    for (uint32_t i = 0, part; (part = gram_part(g, n, i)) != 0; i++) {
+    for (uint32_t i = 0, part; (part = qsf_gram_part(g, n, i)) != 0; i++) {
         const gram_node *x = gram_at(g, part);
         all &= x->flags;
         any |= x->flags;
@@ -159,23 +160,24 @@ void gram_flags(const qsf_grammar *g, gram_node *n)
     n->level = n->kind == GK_RULE ? 0 : (uint8_t)(level + (n->kind == GK_AND || n->kind == GK_NEG));
 }
 
-uint32_t gram_node_of(qsf_grammar *g, gram_kind kind, uint32_t a, uint32_t b, uint32_t c)
+uint32_t qsf_gram_node_of(qsf_grammar *g, gram_kind kind, uint32_t a, uint32_t b, uint32_t c)
 {
     gram_node x = { .kind = (uint8_t)kind, .a = a, .b = b, .c = c }, *n;
     if (g->status) return 0;
     if (g->nodes.n >= (g->base_nodes ? 2 : 1) * (uint32_t)GRAM_MAX_NODES) {
-        gram_fail(g, QSF_E_BUDGET, "the grammar has more than %u nodes, the maximum",
-                  (unsigned)GRAM_MAX_NODES);
+        qsf_gram_fail(g, QSF_E_BUDGET, "the grammar has more than %u nodes, the maximum",
+                      (unsigned)GRAM_MAX_NODES);
         return 0;
     }
-    if (g->nodes.n > g->table_mask / 2 && !gram_rehash(g, g->nodes.n + 1)) return 0;
+    if (g->nodes.n > g->table_mask / 2 && !qsf_gram_rehash(g, g->nodes.n + 1)) return 0;
     uint32_t i = (uint32_t)gram_hash(g, &x) & g->table_mask;
     for (; g->table[i]; i = (i + 1) & g->table_mask)
         if (gram_same(g, gram_at(g, g->table[i]), &x)) return g->table[i];
-    gram_flags(g, &x);
+    qsf_gram_flags(g, &x);
     if (x.level > GRAM_LEVELS)
-        gram_fail(g, QSF_E_BUDGET, "\"both\" and \"not\" are nested more than %d levels deep", GRAM_LEVELS);
-    if (!(n = gram_push(g, &g->nodes, sizeof *n, 1))) return 0;
+        qsf_gram_fail(g, QSF_E_BUDGET, "\"both\" and \"not\" are nested more than %d levels deep",
+                      GRAM_LEVELS);
+    if (!(n = qsf_gram_push(g, &g->nodes, sizeof *n, 1))) return 0;
     *n = x;
     g->table[i] = g->nodes.n - 1;
     return g->nodes.n - 1;
@@ -183,27 +185,27 @@ uint32_t gram_node_of(qsf_grammar *g, gram_kind kind, uint32_t a, uint32_t b, ui
 
 /* ---- kinds ---- */
 
-uint32_t gram_lit(qsf_grammar *g, uint32_t at, uint32_t n)
+uint32_t qsf_gram_lit(qsf_grammar *g, uint32_t at, uint32_t n)
 {
-    return n ? gram_node_of(g, GK_LIT, at, n, 0) : GRAM_EMPTY;
+    return n ? qsf_gram_node_of(g, GK_LIT, at, n, 0) : GRAM_EMPTY;
 }
 
-uint32_t gram_seq(qsf_grammar *g, uint32_t a, uint32_t b)
+uint32_t qsf_gram_seq(qsf_grammar *g, uint32_t a, uint32_t b)
 {
     if (!a || !b) return 0;
     if (gram_is(g, a, GF_DEAD) || gram_is(g, b, GF_DEAD)) return GRAM_NONE;
     if (a == GRAM_EMPTY) return b;
     if (b == GRAM_EMPTY) return a;
-    return gram_node_of(g, GK_SEQ, a, b, 0);
+    return qsf_gram_node_of(g, GK_SEQ, a, b, 0);
 }
 
-uint32_t gram_one(qsf_grammar *g, gram_kind kind, uint32_t a)
+uint32_t qsf_gram_one(qsf_grammar *g, gram_kind kind, uint32_t a)
 {
     if (!a) return 0;
-    if (kind == GK_FULL) return gram_is(g, a, GF_NULLABLE) ? gram_node_of(g, GK_FULL, a, 0, 0) : a;
+    if (kind == GK_FULL) return gram_is(g, a, GF_NULLABLE) ? qsf_gram_node_of(g, GK_FULL, a, 0, 0) : a;
     if (gram_at(g, a)->kind == GK_NEG) return gram_at(g, a)->a;
     if (a == GRAM_ALL) return GRAM_NONE;
-    return gram_is(g, a, GF_DEAD) ? GRAM_ALL : gram_node_of(g, GK_NEG, a, 0, 0);
+    return gram_is(g, a, GF_DEAD) ? GRAM_ALL : qsf_gram_node_of(g, GK_NEG, a, 0, 0);
 }
 
 static uint32_t gram_times(uint32_t x, uint32_t y)
@@ -213,7 +215,7 @@ static uint32_t gram_times(uint32_t x, uint32_t y)
     return (uint64_t)x * y < QSF_G_NO_MOST ? x * y : 0;
 }
 
-uint32_t gram_rep(qsf_grammar *g, uint32_t part, uint32_t least, uint32_t most)
+uint32_t qsf_gram_rep(qsf_grammar *g, uint32_t part, uint32_t least, uint32_t most)
 {
     if (!part) return 0;
     if (least > most) return GRAM_NONE;
@@ -222,17 +224,17 @@ uint32_t gram_rep(qsf_grammar *g, uint32_t part, uint32_t least, uint32_t most)
     if (least == 1 && most == 1) return part;
     const gram_node *n = gram_at(g, part);
     if (n->kind == GK_REP && n->b <= 1 && gram_times(n->c, most))     /* (x{0,n}){k,m} is x{0,nm} */
-        return gram_node_of(g, GK_REP, n->a, n->b * least, gram_times(n->c, most));
-    return gram_node_of(g, GK_REP, part, least, most);
+        return qsf_gram_node_of(g, GK_REP, n->a, n->b * least, gram_times(n->c, most));
+    return qsf_gram_node_of(g, GK_REP, part, least, most);
 }
 
-void gram_alt(qsf_grammar *g, uint32_t id)
+void qsf_gram_alt(qsf_grammar *g, uint32_t id)
 {
     if (!id) return;
     const bool choice = gram_at(g, id)->kind == GK_CHOICE;
     const uint32_t n = choice ? gram_at(g, id)->b : gram_is(g, id, GF_DEAD) ? 0 : 1;
-    uint64_t *to = gram_push(g, &g->alts, sizeof *to, n);
-    for (uint32_t i = 0; to && i < n; i++) to[i] = choice ? gram_part(g, gram_at(g, id), i) : id;
+    uint64_t *to = qsf_gram_push(g, &g->alts, sizeof *to, n);
+    for (uint32_t i = 0; to && i < n; i++) to[i] = choice ? qsf_gram_part(g, gram_at(g, id), i) : id;
 }
 
 /* The list alts[from..), each number once, as a node. */
@@ -242,20 +244,20 @@ static uint32_t gram_list(qsf_grammar *g, gram_kind kind, uint32_t from)
     const uint32_t at = g->lists.n, before = g->nodes.n;
     uint32_t n = 0, id;
     if (g->status) return 0;
-    gram_sort(alts, g->alts.n - from);
+    qsf_gram_sort(alts, g->alts.n - from);
     for (uint32_t i = from; i < g->alts.n; i++)
         if (!n || alts[n - 1] != alts[i - from]) alts[n++] = alts[i - from];
     g->alts.n = from;
     if (n <= 1) return n ? (uint32_t)alts[0] : kind == GK_AND ? GRAM_ALL : GRAM_NONE;
-    uint32_t *list = gram_push(g, &g->lists, sizeof *list, n);
+    uint32_t *list = qsf_gram_push(g, &g->lists, sizeof *list, n);
     if (!list) return 0;
     for (uint32_t i = 0; i < n; i++) list[i] = (uint32_t)alts[i];
-    id = gram_node_of(g, kind, at, n, 0);
+    id = qsf_gram_node_of(g, kind, at, n, 0);
     if (g->nodes.n == before) g->lists.n = at;
     return id;
 }
 
-uint32_t gram_union(qsf_grammar *g, uint32_t from)
+uint32_t qsf_gram_union(qsf_grammar *g, uint32_t from)
 {
     for (uint32_t i = from; i < g->alts.n; i++)
         if (GRAM_U64(g->alts)[i] == GRAM_ALL) {
@@ -271,11 +273,11 @@ static bool gram_within(qsf_grammar *g, uint32_t x, uint32_t y)
     const gram_node *a = gram_at(g, x), *b = gram_at(g, y);
     if (a->kind != GK_REP || b->kind != GK_REP || b->b || b->c != QSF_G_NO_MOST || a->level || b->level
         || (a->flags | b->flags) & GF_RULES) return false;
-    const uint32_t from = g->alts.n, not_y = gram_one(g, GK_NEG, y);
-    gram_alt(g, gram_rep(g, gram_at(g, x)->a, 0, QSF_G_NO_MOST));
-    gram_alt(g, not_y);
+    const uint32_t from = g->alts.n, not_y = qsf_gram_one(g, GK_NEG, y);
+    qsf_gram_alt(g, qsf_gram_rep(g, gram_at(g, x)->a, 0, QSF_G_NO_MOST));
+    qsf_gram_alt(g, not_y);
     const uint32_t both = gram_list(g, GK_AND, from);
-    return both && !gram_live(g, both);
+    return both && !qsf_gram_live(g, both);
 }
 
 /* Replaces each GK_AND of alts[from..) by its members: nested, they would take ever more forms. */
@@ -284,13 +286,13 @@ static void gram_flatten(qsf_grammar *g, uint32_t from)
     for (uint32_t i = from, n; i < g->alts.n && !g->status; i++) {
         const gram_node x = *gram_at(g, (uint32_t)GRAM_U64(g->alts)[i]);
         if (x.kind != GK_AND || x.flags & GF_DEAD) continue;
-        if (!gram_push(g, &g->alts, sizeof(uint64_t), n = x.b - 1)) return;
-        GRAM_U64(g->alts)[i] = gram_part(g, &x, 0);
-        for (uint32_t k = 0; k < n; k++) GRAM_U64(g->alts)[g->alts.n - n + k] = gram_part(g, &x, k + 1);
+        if (!qsf_gram_push(g, &g->alts, sizeof(uint64_t), n = x.b - 1)) return;
+        GRAM_U64(g->alts)[i] = qsf_gram_part(g, &x, 0);
+        for (uint32_t k = 0; k < n; k++) GRAM_U64(g->alts)[g->alts.n - n + k] = qsf_gram_part(g, &x, k + 1);
     }
 }
 
-uint32_t gram_and(qsf_grammar *g, uint32_t from)
+uint32_t qsf_gram_and(qsf_grammar *g, uint32_t from)
 {
     gram_flatten(g, from);
     uint64_t *alts = GRAM_U64(g->alts) + from;
@@ -326,17 +328,17 @@ uint32_t gram_and(qsf_grammar *g, uint32_t from)
     return gram_list(g, GK_AND, from);
 }
 
-uint32_t gram_bytes(qsf_grammar *g, const char *bytes, size_t n)
+uint32_t qsf_gram_bytes(qsf_grammar *g, const char *bytes, size_t n)
 {
     const uint32_t at = g->bytes.n, before = g->nodes.n;
     if (n == 0) return g->status ? 0 : GRAM_EMPTY;
-    char *to = n > UINT32_MAX / 2 ? NULL : gram_push(g, &g->bytes, 1, (uint32_t)n);
+    char *to = n > UINT32_MAX / 2 ? NULL : qsf_gram_push(g, &g->bytes, 1, (uint32_t)n);
     if (!to) {
-        gram_fail(g, QSF_E_BUDGET, "a string of the grammar is too long");
+        qsf_gram_fail(g, QSF_E_BUDGET, "a string of the grammar is too long");
         return 0;
     }
     memcpy(to, bytes, n);
-    const uint32_t id = gram_lit(g, at, (uint32_t)n);
+    const uint32_t id = qsf_gram_lit(g, at, (uint32_t)n);
     if (g->nodes.n == before) {
         g->bytes.n = at;
     } else if (id) {
@@ -351,7 +353,7 @@ uint32_t gram_bytes(qsf_grammar *g, const char *bytes, size_t n)
     return id;
 }
 
-uint32_t gram_set(qsf_grammar *g, const uint32_t bits[8])
+uint32_t qsf_gram_set(qsf_grammar *g, const uint32_t bits[8])
 {
     uint32_t n = 0, at = 0;
     for (uint32_t i = 0; i < 256; i++)
@@ -360,12 +362,12 @@ uint32_t gram_set(qsf_grammar *g, const uint32_t bits[8])
             at = i;
         }
     if (n == 0) return GRAM_NONE;
-    if (n == 1) return gram_bytes(g, (const char[]){ (char)at }, 1);
+    if (n == 1) return qsf_gram_bytes(g, (const char[]){ (char)at }, 1);
     for (at = 0; at < g->sets.n && memcmp(GRAM_U32(g->sets) + 8 * (size_t)at, bits, 32); at++) {}
     if (at == g->sets.n) {
-        uint32_t *to = gram_push(g, &g->sets, 32, 1);
+        uint32_t *to = qsf_gram_push(g, &g->sets, 32, 1);
         if (!to) return 0;
         memcpy(to, bits, 32);
     }
-    return gram_node_of(g, GK_SET, at, 0, 0);
+    return qsf_gram_node_of(g, GK_SET, at, 0, 0);
 }

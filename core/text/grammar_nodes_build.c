@@ -6,7 +6,7 @@ static uint32_t gram_byte_range(qsf_grammar *g, uint32_t from, uint32_t to)
 {
     uint32_t bits[8] = { 0 };
     for (uint32_t i = from; i <= to; i++) bits[i / 32] |= 1u << i % 32;
-    return gram_set(g, bits);
+    return qsf_gram_set(g, bits);
 }
 
 qsf_status qsf_grammar_begin(const qsf_platform *p, qsf_grammar_builder **out, qsf_error *err)
@@ -18,17 +18,17 @@ qsf_status qsf_grammar_begin(const qsf_platform *p, qsf_grammar_builder **out, q
     g->platform = p;
     g->most_memory = GRAM_MAX_MEMORY;
     g->keep_memory = GRAM_KEEP_MEMORY;
-    if (gram_rehash(g, 256) && gram_push(g, &g->nodes, sizeof(gram_node), 1)) {
-        gram_node_of(g, GK_NONE, 0, 0, 0);
-        gram_node_of(g, GK_EMPTY, 0, 0, 0);
-        gram_rep(g, gram_byte_range(g, 0, 255), 0, QSF_G_NO_MOST);
+    if (qsf_gram_rehash(g, 256) && qsf_gram_push(g, &g->nodes, sizeof(gram_node), 1)) {
+        qsf_gram_node_of(g, GK_NONE, 0, 0, 0);
+        qsf_gram_node_of(g, GK_EMPTY, 0, 0, 0);
+        qsf_gram_rep(g, gram_byte_range(g, 0, 255), 0, QSF_G_NO_MOST);
         /* GRAM_UTF8 is a place of its own */
-        gram_node *n = gram_push(g, &g->nodes, sizeof *n, 1);
+        gram_node *n = qsf_gram_push(g, &g->nodes, sizeof *n, 1);
         const uint32_t any = qsf_g_class(b, all, 1, false);
         if (n && any) {
             *gram_at(g, GRAM_UTF8) = (gram_node){ .kind = GK_REP, .a = any, .c = QSF_G_NO_MOST };
-            gram_flags(g, gram_at(g, GRAM_UTF8));
-            gram_rehash(g, g->nodes.n);
+            qsf_gram_flags(g, gram_at(g, GRAM_UTF8));
+            qsf_gram_rehash(g, g->nodes.n);
         }
     }
     if (!g->status) return QSF_OK;
@@ -57,7 +57,7 @@ qsf_gnode qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ...
     va_start(args, fmt);
     qsf_vformat(text, sizeof text, fmt, args);
     va_end(args);
-    gram_fail(&b->g, st, "%s", text);
+    qsf_gram_fail(&b->g, st, "%s", text);
     return QSF_G_FAILED;
 }
 
@@ -87,7 +87,7 @@ char *qsf_g_note(qsf_grammar_builder *b, qsf_gnode x)
     gram_note *note = g->notes.p;
     if (g->status || gram_at(g, x)->kind != GK_AND || g->notes.n == 64) return NULL;
     for (uint32_t i = 0; i < g->notes.n; i++) if (note[i].node == x) return NULL;
-    if (!(note = gram_push(g, &g->notes, sizeof *note, 1))) return NULL;
+    if (!(note = qsf_gram_push(g, &g->notes, sizeof *note, 1))) return NULL;
     note->node = x;
     return note->where;
 }
@@ -96,13 +96,13 @@ qsf_gnode qsf_g_all(qsf_grammar_builder *b) { return b->g.status ? 0 : GRAM_ALL;
 
 qsf_gnode qsf_g_bytes(qsf_grammar_builder *b, const char *bytes, size_t n)
 {
-    return gram_bytes(&b->g, bytes, n);
+    return qsf_gram_bytes(&b->g, bytes, n);
 }
 
 qsf_gnode qsf_g_sequence(qsf_grammar_builder *b, const qsf_gnode *parts, size_t n)
 {
     qsf_gnode id = b->g.status ? 0 : GRAM_EMPTY;
-    while (n-- > 0) id = gram_seq(&b->g, parts[n], id);
+    while (n-- > 0) id = qsf_gram_seq(&b->g, parts[n], id);
     return id;
 }
 
@@ -114,7 +114,7 @@ qsf_gnode qsf_g_choice(qsf_grammar_builder *b, const qsf_gnode *parts, size_t n)
     if (g->status) return 0;
     for (size_t i = 0; i < n; i++) {
         if (!parts[i]) return 0;
-        gram_alt(g, parts[i]);
+        qsf_gram_alt(g, parts[i]);
     }
     /* single bytes are one set */
     bool single = false, utf8 = true;
@@ -134,16 +134,16 @@ qsf_gnode qsf_g_choice(qsf_grammar_builder *b, const qsf_gnode *parts, size_t n)
     }
     g->alts.n = kept;
     if (single) {
-        const uint32_t set = gram_set(g, bits);
+        const uint32_t set = qsf_gram_set(g, bits);
         if (set && utf8) gram_at(g, set)->flags |= GF_UTF8;
-        gram_alt(g, set);
+        qsf_gram_alt(g, set);
     }
-    return gram_union(g, from);
+    return qsf_gram_union(g, from);
 }
 
 qsf_gnode qsf_g_repeat(qsf_grammar_builder *b, qsf_gnode part, uint32_t least, uint32_t most)
 {
-    return gram_rep(&b->g, part, least, most);
+    return qsf_gram_rep(&b->g, part, least, most);
 }
 
 /* "Both" and "not" ask what follows; of a rule that is not known yet. */
@@ -165,24 +165,24 @@ qsf_gnode qsf_g_both(qsf_grammar_builder *b, qsf_gnode x, qsf_gnode y)
     for (size_t k = 0; k < 2; k++) {
         const bool list = gram_at(g, of[k])->kind == GK_AND;
         const uint32_t n = list ? gram_at(g, of[k])->b : 1;
-        uint64_t *to = gram_push(g, &g->alts, sizeof *to, n);
-        for (uint32_t i = 0; to && i < n; i++) to[i] = list ? gram_part(g, gram_at(g, of[k]), i) : of[k];
+        uint64_t *to = qsf_gram_push(g, &g->alts, sizeof *to, n);
+        for (uint32_t i = 0; to && i < n; i++) to[i] = list ? qsf_gram_part(g, gram_at(g, of[k]), i) : of[k];
     }
-    return gram_and(g, from);
+    return qsf_gram_and(g, from);
 }
 
 qsf_gnode qsf_g_not(qsf_grammar_builder *b, qsf_gnode x)
 {
     if (!gram_without_rules(b, x)) return 0;
-    const uint32_t n = gram_one(&b->g, GK_NEG, x);
+    const uint32_t n = qsf_gram_one(&b->g, GK_NEG, x);
     return n == GRAM_ALL ? (qsf_gnode)GRAM_UTF8 : qsf_g_both(b, GRAM_UTF8, n);
 }
 
 qsf_gnode qsf_g_rule(qsf_grammar_builder *b)
 {
     qsf_grammar *g = &b->g;
-    uint32_t *rule = gram_push(g, &g->rules, sizeof *rule, 1);
-    return rule ? gram_node_of(g, GK_RULE, g->rules.n - 1, 0, 0) : 0;
+    uint32_t *rule = qsf_gram_push(g, &g->rules, sizeof *rule, 1);
+    return rule ? qsf_gram_node_of(g, GK_RULE, g->rules.n - 1, 0, 0) : 0;
 }
 
 void qsf_g_define(qsf_grammar_builder *b, qsf_gnode rule, qsf_gnode body)

@@ -21,7 +21,7 @@ static void class_join(qsf_grammar *g, uint32_t *tail, uint32_t n, uint32_t lead
                 bits[(lead + k) / 32] |= 1u << (lead + k) % 32;
                 tail[k] = GRAM_NONE;
             }
-        gram_alt(g, gram_seq(g, gram_set(g, bits), same));
+        qsf_gram_alt(g, qsf_gram_seq(g, qsf_gram_set(g, bits), same));
     }
 }
 
@@ -43,7 +43,7 @@ static uint32_t gram_class_tail(qsf_grammar *g, gram_ranges *r, uint32_t from, u
     for (uint32_t i = 0; i < 64; i++)
         child[i] = whole && i ? child[0] : gram_class_tail(g, r, from + (i << 6 * (n - 1)), n - 1);
     class_join(g, child, 64, 0x80);
-    const uint32_t id = gram_union(g, parts);
+    const uint32_t id = qsf_gram_union(g, parts);
     if (whole) r->whole[n] = id;
     return id;
 }
@@ -52,7 +52,7 @@ static uint32_t gram_class_tail(qsf_grammar *g, gram_ranges *r, uint32_t from, u
 static void class_sort(gram_ranges *r)
 {
     size_t out = 0;
-    gram_sort(r->v, r->n);
+    qsf_gram_sort(r->v, r->n);
     for (size_t i = 0; i < r->n; i++) {
         const uint64_t x = r->v[i];
         uint64_t *last = &r->v[out ? out - 1 : 0];
@@ -133,7 +133,7 @@ qsf_gnode qsf_g_class(qsf_grammar_builder *b, const uint32_t (*ranges)[2], size_
     class_cut(&r);
     class_forms(g, r);
     qsf_dealloc(g->platform, v, room * sizeof *v);
-    const uint32_t id = gram_union(g, from);
+    const uint32_t id = qsf_gram_union(g, from);
     if (id) gram_at(g, id)->flags |= GF_UTF8;
     return id;
 }

@@ -48,33 +48,34 @@ qsf_status qsf_grammar_finish(qsf_grammar_builder *b, qsf_gnode root, qsf_gramma
 {
     qsf_grammar *g = (qsf_grammar *)b;
     *out = NULL;
-    if (!root && !g->status) gram_fail(g, QSF_E_ARGUMENT, "the grammar has no root");
+    if (!root && !g->status) qsf_gram_fail(g, QSF_E_ARGUMENT, "the grammar has no root");
     g->root = root;
-    if (!g->status) gram_order(g);
+    if (!g->status) qsf_gram_order(g);
     for (uint32_t i = 0; i < g->pairs.n && !g->status; i++) {
         const gram_node *n = gram_at(g, (uint32_t)GRAM_U64(g->pairs)[i]);
         if (n->kind == GK_RULE && !GRAM_U32(g->rules)[n->a])
-            gram_fail(g, QSF_E_ARGUMENT, "a rule of the grammar has no definition");
+            qsf_gram_fail(g, QSF_E_ARGUMENT, "a rule of the grammar has no definition");
     }
-    if (!g->status) gram_settle(g);
-    if (!g->status) gram_unleft(g);
+    if (!g->status) qsf_gram_settle(g);
+    if (!g->status) qsf_gram_unleft(g);
     if (!g->status) {
         gram_classify(g);
-        gram_push(g, &g->rows, sizeof(uint32_t), 1);            /* 0 means: no row */
+        qsf_gram_push(g, &g->rows, sizeof(uint32_t), 1);        /* 0 means: no row */
         bool dead = false;
         for (uint32_t i = 0; i < g->pairs.n && !g->status; i++) {
             const uint32_t id = (uint32_t)GRAM_U64(g->pairs)[i];
-            if (gram_at(g, id)->kind == GK_AND) dead |= !gram_live(g, id);
+            if (gram_at(g, id)->kind == GK_AND) dead |= !qsf_gram_live(g, id);
             for (uint32_t k = 0; k < g->notes.n && g->status; k++) {
                 const gram_note *note = (gram_note *)g->notes.p + k;
                 if (note->node == id) qsf_g_locate(b, note->where);
             }
         }
-        gram_release(g, &g->notes, sizeof(gram_note));
-        if (dead) gram_settle(g);
+        qsf_gram_release(g, &g->notes, sizeof(gram_note));
+        if (dead) qsf_gram_settle(g);
         g->pairs.n = 0;
     }
-    if (!g->status && gram_is(g, root, GF_DEAD)) gram_fail(g, QSF_E_ARGUMENT, "no string fits the grammar");
+    if (!g->status && gram_is(g, root, GF_DEAD))
+        qsf_gram_fail(g, QSF_E_ARGUMENT, "no string fits the grammar");
     if (g->status) {
         const qsf_status st = g->status;
         if (err) *err = g->err;

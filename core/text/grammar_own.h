@@ -99,15 +99,15 @@ struct qsf_grammar {
     uint8_t     class_size[256];                    /* bytes in it, 256 as 0 */
     uint32_t    n_classes;
     gram_mem    plain;              /* bytes of plain characters, by class: grammar_plain.c */
-    uint32_t    plain_of[GRAM_PLAIN_KEPT];          /* answers of gram_plain, with the node */
+    uint32_t    plain_of[GRAM_PLAIN_KEPT];          /* answers of qsf_gram_plain, with the node */
     uint32_t    plain_work;                         /* nodes that it looked at for one mask */
     gram_mem    rows;               /* uint32_t[n_classes] derivatives */
 
     /* what functions work in, each above what it finds there */
     gram_mem    work, pairs, alts, memo, seen;
     uint32_t    n_seen, turn;
-    uint32_t    ways, effort;       /* of gram_expand; since the last question */
-    uint8_t     searches, deep;     /* under way: of gram_live, of gram_choice */
+    uint32_t    ways, effort;       /* of qsf_gram_expand; since the last question */
+    uint8_t     searches, deep;     /* under way: of qsf_gram_live, of qsf_gram_choice */
 
     qsf_matcher *matchers;          /* all, as a list */
     uint64_t    most_memory;        /* GRAM_MAX_MEMORY, or less */
@@ -133,64 +133,64 @@ static inline bool gram_has_byte(const qsf_grammar *g, uint32_t set, uint8_t byt
 }
 
 /* ---- grammar_nodes.c ---- */
-qsf_status gram_fail(qsf_grammar *g, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
+qsf_status qsf_gram_fail(qsf_grammar *g, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
 /* Room for n more elements; NULL: out of memory, and the grammar has failed. */
-void    *gram_push(qsf_grammar *g, gram_mem *m, size_t size, uint32_t n);
-void     gram_release(qsf_grammar *g, gram_mem *m, size_t size);
-void     gram_sort(uint64_t *v, size_t n);
+void    *qsf_gram_push(qsf_grammar *g, gram_mem *m, size_t size, uint32_t n);
+void     qsf_gram_release(qsf_grammar *g, gram_mem *m, size_t size);
+void     qsf_gram_sort(uint64_t *v, size_t n);
 /* These make a node or find it; 0: the grammar has failed. */
-uint32_t gram_seq(qsf_grammar *g, uint32_t a, uint32_t b);
-uint32_t gram_rep(qsf_grammar *g, uint32_t part, uint32_t least, uint32_t most);
-uint32_t gram_lit(qsf_grammar *g, uint32_t at, uint32_t n);
-uint32_t gram_bytes(qsf_grammar *g, const char *bytes, size_t n);
-uint32_t gram_node_of(qsf_grammar *g, gram_kind kind, uint32_t a, uint32_t b, uint32_t c);      /* verbatim */
-uint32_t gram_set(qsf_grammar *g, const uint32_t bits[8]);
-uint32_t gram_one(qsf_grammar *g, gram_kind kind, uint32_t a);     /* GK_NEG, GK_FULL */
+uint32_t qsf_gram_seq(qsf_grammar *g, uint32_t a, uint32_t b);
+uint32_t qsf_gram_rep(qsf_grammar *g, uint32_t part, uint32_t least, uint32_t most);
+uint32_t qsf_gram_lit(qsf_grammar *g, uint32_t at, uint32_t n);
+uint32_t qsf_gram_bytes(qsf_grammar *g, const char *bytes, size_t n);
+uint32_t qsf_gram_node_of(qsf_grammar *g, gram_kind kind, uint32_t a, uint32_t b, uint32_t c);  /* verbatim */
+uint32_t qsf_gram_set(qsf_grammar *g, const uint32_t bits[8]);
+uint32_t qsf_gram_one(qsf_grammar *g, gram_kind kind, uint32_t a); /* GK_NEG, GK_FULL */
 /* Adds a node, or each member of a GK_CHOICE, to the list under construction at the end of alts. */
-void     gram_alt(qsf_grammar *g, uint32_t id);
+void     qsf_gram_alt(qsf_grammar *g, uint32_t id);
 /* The union and intersection of alts[from..), which are removed. */
-uint32_t gram_union(qsf_grammar *g, uint32_t from);
-uint32_t gram_and(qsf_grammar *g, uint32_t from);
-void     gram_flags(const qsf_grammar *g, gram_node *n);           /* from its parts' */
-bool     gram_rehash(qsf_grammar *g, uint32_t least);
+uint32_t qsf_gram_union(qsf_grammar *g, uint32_t from);
+uint32_t qsf_gram_and(qsf_grammar *g, uint32_t from);
+void     qsf_gram_flags(const qsf_grammar *g, gram_node *n);       /* from its parts' */
+bool     qsf_gram_rehash(qsf_grammar *g, uint32_t least);
 /* Part i of a node; 0: past the last one. */
-uint32_t gram_part(const qsf_grammar *g, const gram_node *n, uint32_t i);
+uint32_t qsf_gram_part(const qsf_grammar *g, const gram_node *n, uint32_t i);
 
 /* ---- grammar.c ---- */
-const uint32_t *gram_row_make(qsf_grammar *g, uint32_t id);
+const uint32_t *qsf_gram_row_make(qsf_grammar *g, uint32_t id);
 /* The derivatives of a node, by class of byte: GRAM_NONE if the byte cannot come.  Valid until the
  * next row is made.  NULL: the grammar has failed. */
 static inline const uint32_t *gram_row(qsf_grammar *g, uint32_t id)
 {
     const gram_node *n = gram_at(g, id);
-    return n->row && !(n->flags & GF_RAW) ? GRAM_U32(g->rows) + n->row : gram_row_make(g, id);
+    return n->row && !(n->flags & GF_RAW) ? GRAM_U32(g->rows) + n->row : qsf_gram_row_make(g, id);
 }
 /* Appends what a node can begin with to pairs, as (atom, what follows it).  Atoms are GK_LIT of
  * one byte or more, GK_SET, GK_AND and GK_NEG; with heads, also nodes of any kind that may be a
  * head. */
-void     gram_expand(qsf_grammar *g, uint32_t id, bool heads);
+void     qsf_gram_expand(qsf_grammar *g, uint32_t id, bool heads);
 /* The node of alts[from..), which are removed.  Tails of equal heads are merged, so that
  * alternatives with a common beginning are one node until they differ. */
-uint32_t gram_choice(qsf_grammar *g, uint32_t from);
+uint32_t qsf_gram_choice(qsf_grammar *g, uint32_t from);
 /* Whether a GK_AND matches any string. */
-bool     gram_live(qsf_grammar *g, uint32_t id);
-/* gram_new: whether this is its first call with this pair since gram_forget. */
-void     gram_forget(qsf_grammar *g);
-bool     gram_new(qsf_grammar *g, uint64_t pair);
+bool     qsf_gram_live(qsf_grammar *g, uint32_t id);
+/* qsf_gram_new: whether this is its first call with this pair since qsf_gram_forget. */
+void     qsf_gram_forget(qsf_grammar *g);
+bool     qsf_gram_new(qsf_grammar *g, uint64_t pair);
 
 /* ---- grammar_settle.c ---- */
 /* Appends all nodes that are reachable from the root to pairs, parts before their parents. */
-void     gram_order(qsf_grammar *g);
+void     qsf_gram_order(qsf_grammar *g);
 /* Propagates GF_NULLABLE and GF_DEAD through rules, for the nodes in pairs. */
-void     gram_settle(qsf_grammar *g);
+void     qsf_gram_settle(qsf_grammar *g);
 
 /* ---- grammar_left.c ---- */
 /* Removes left recursion: rules that begin with themselves. */
-void     gram_unleft(qsf_grammar *g);
+void     qsf_gram_unleft(qsf_grammar *g);
 
 /* ---- grammar_match.c ---- */
 /* Between two queries: discards what can be made again, if it is large. */
-void     gram_tidy(qsf_grammar *g);
+void     qsf_gram_tidy(qsf_grammar *g);
 struct qsf_matcher {
     qsf_grammar          *grammar;
     const qsf_token_tree *tree;
@@ -202,15 +202,15 @@ struct qsf_matcher {
 
 /* ---- grammar_mask.c ---- */
 enum { GRAM_FRAME = 16 };           /* bytes of a place in the stack */
-void     gram_forget_masks(qsf_grammar *g);
+void     qsf_gram_forget_masks(qsf_grammar *g);
 
 /* ---- grammar_plain.c ---- */
 enum { GRAM_PLAIN_STEP = 3 };       /* bytes of an element of g->plain */
 /* The number of characters up to which plain tokens certainly fit after a node: at most TOKEN_FEW,
  * or TOKEN_ANY. */
-uint32_t gram_plain(qsf_grammar *g, uint32_t id);
+uint32_t qsf_gram_plain(qsf_grammar *g, uint32_t id);
 /* Whether any plain character leads from a node to itself. */
-bool     gram_plain_stays(qsf_grammar *g, uint32_t id);
+bool     qsf_gram_plain_stays(qsf_grammar *g, uint32_t id);
 
 /* ---- token_tree.c ---- */
 /* A node of the tree: a byte; the nodes of its children follow it in the list. */

@@ -27,7 +27,7 @@ static void plain_steps(qsf_grammar *g)
         bool done[256] = { false };
         for (uint32_t b = p->from; b <= p->to; b++) {
             const uint8_t class = g->classes[b];
-            plain_step *to = done[class] ? NULL : gram_push(g, &g->plain, GRAM_PLAIN_STEP, 1);
+            plain_step *to = done[class] ? NULL : qsf_gram_push(g, &g->plain, GRAM_PLAIN_STEP, 1);
             if (to) *to = (plain_step){ p->place, class, p->next };
             done[class] = true;
         }
@@ -78,7 +78,7 @@ static bool plain_follow(qsf_grammar *g, uint32_t id, plain_set *s)
     return true;
 }
 
-bool gram_plain_stays(qsf_grammar *g, uint32_t id)
+bool qsf_gram_plain_stays(qsf_grammar *g, uint32_t id)
 {
     plain_set s = { 0 };
     if (!g->plain.n) plain_steps(g);
@@ -101,7 +101,7 @@ static uint32_t plain_search(qsf_grammar *g, uint32_t id)
     return TOKEN_ANY;
 }
 
-uint32_t gram_plain(qsf_grammar *g, uint32_t id)
+uint32_t qsf_gram_plain(qsf_grammar *g, uint32_t id)
 {
     uint32_t *kept = &g->plain_of[id % GRAM_PLAIN_KEPT];
     if (!id) return 0;

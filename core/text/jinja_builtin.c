@@ -67,24 +67,24 @@ static int builtin_id(const char *const *words, size_t count, const char *name, 
         if (n && builtin_is(words[i], name, n)) return (int)i;
     return none;
 }
-int jinja_filter_id(const char *name, size_t n)
+int qsf_jinja_filter_id(const char *name, size_t n)
 {
     return builtin_id(builtin_filters, QSF_ARRAY_LEN(builtin_filters), name, n, -1);
 }
-int jinja_test_id(const char *name, size_t n)
+int qsf_jinja_test_id(const char *name, size_t n)
 {
     return builtin_id(builtin_tests, QSF_ARRAY_LEN(builtin_tests), name, n, -1);
 }
-int jinja_method_id(const char *name, size_t n)
+int qsf_jinja_method_id(const char *name, size_t n)
 {
     return builtin_id(builtin_methods, QSF_ARRAY_LEN(builtin_methods), name, n, 0);
 }
-int jinja_function_id(const char *name, size_t n)
+int qsf_jinja_function_id(const char *name, size_t n)
 {
     return builtin_id(builtin_functions, QSF_ARRAY_LEN(builtin_functions), name, n, JN_NONE);
 }
 
-bool jinja_has_method(const jinja_value *v, int id)
+bool qsf_jinja_has_method(const jinja_value *v, int id)
 {
     switch (v->type) {
     case QSF_JINJA_TEXT: return id < JM_GET || (id >= JM_OTHERS && id < JM_FROMKEYS);
@@ -110,12 +110,12 @@ static bool bind_named(jinja_run *r, const char *sig, const jinja_value *pair, j
         w += 1 + (w[1] == '!');
         i++;
         if (!builtin_is(w, pair->as.text, pair->n) || *w == '/') continue;
-        if (b->arg[i]) return jinja_refuse(r, "an argument is given twice");
+        if (b->arg[i]) return qsf_jinja_refuse(r, "an argument is given twice");
         b->arg[i] = pair + 1;
         return true;
     }
-    return jinja_fail(r, QSF_E_ARGUMENT, "unknown argument %.*s", (int)QSF_MIN(pair->n, 40),
-                      pair->as.text);
+    return qsf_jinja_fail(r, QSF_E_ARGUMENT, "unknown argument %.*s", (int)QSF_MIN(pair->n, 40),
+                          pair->as.text);
 }
 
 static bool bind_args(jinja_run *r, const char *sig, const jinja_args *a, jinja_bound *b)
@@ -124,29 +124,29 @@ static bool bind_args(jinja_run *r, const char *sig, const jinja_args *a, jinja_
     *b = (jinja_bound){ { NULL } };
     if (w && w[1] == '*') return true;
     for (uint32_t i = 0; i < a->n; i++, w = strchr(w + 1, ' ')) {
-        if (!w) return jinja_refuse(r, "too many arguments");
+        if (!w) return qsf_jinja_refuse(r, "too many arguments");
         b->arg[i] = &a->pos[i];
     }
     for (uint32_t k = 0; k < a->n_kw; k++)
         if (!bind_named(r, sig, &a->pos[a->n + 2 * k], b)) return false;
     w = strchr(sig, ' ');
     for (int i = 0; w; w = strchr(w + 1, ' '), i++)
-        if (w[1] == '!' && !b->arg[i]) return jinja_refuse(r, "an argument is missing");
+        if (w[1] == '!' && !b->arg[i]) return qsf_jinja_refuse(r, "an argument is missing");
     return true;
 }
 
-bool jinja_whole(jinja_run *r, const jinja_value *v, bool none_too, int64_t *out)
+bool qsf_jinja_whole(jinja_run *r, const jinja_value *v, bool none_too, int64_t *out)
 {
     if (!v || (none_too && v->type == QSF_JINJA_NONE)) return true;
     if (v->type != QSF_JINJA_INT && v->type != QSF_JINJA_BOOL)
-        return jinja_fail(r, QSF_E_ARGUMENT, "a whole number is needed, not %s", jinja_type_name(v));
+        return qsf_jinja_fail(r, QSF_E_ARGUMENT, "a whole number is needed, not %s", qsf_jinja_type_name(v));
     *out = v->as.i;
     return true;
 }
-bool jinja_need_text(jinja_run *r, const jinja_value *v, const char *what)
+bool qsf_jinja_need_text(jinja_run *r, const jinja_value *v, const char *what)
 {
-    return v->type == QSF_JINJA_TEXT || jinja_fail(r, QSF_E_ARGUMENT, "%s needs a string, not %s", what,
-                                                   jinja_type_name(v));
+    return v->type == QSF_JINJA_TEXT || qsf_jinja_fail(r, QSF_E_ARGUMENT, "%s needs a string, not %s", what,
+                                                       qsf_jinja_type_name(v));
 }
 
 /* ---- tests ---- */
@@ -155,7 +155,7 @@ static bool test_remainder(jinja_run *r, int id, const jinja_value *v, const jin
 {
     const jinja_value two = qsf_jinja_int(2), rest = qsf_jinja_int(id == JT_ODD);
     jinja_value left;
-    return jinja_binary(r, JOP_MOD, v, by ? by : &two, &left) && jinja_equal(r, &left, &rest, out);
+    return qsf_jinja_binary(r, JOP_MOD, v, by ? by : &two, &left) && qsf_jinja_equal(r, &left, &rest, out);
 }
 
 static bool test_same(jinja_run *r, const jinja_value *a, const jinja_value *b, bool *out)
@@ -164,7 +164,8 @@ static bool test_same(jinja_run *r, const jinja_value *a, const jinja_value *b, 
     *out = t == b->type && a->as.own == b->as.own && a->n == b->n;
     if (t == b->type && (t == QSF_JINJA_NONE || t == QSF_JINJA_BOOL)) *out = t == QSF_JINJA_NONE || *out;
     else if (t == b->type && t > QSF_JINJA_BOOL && t < QSF_JINJA_SPACE)
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "\"sameas\" is not supported for %s", jinja_type_name(a));
+        return qsf_jinja_fail(r, QSF_E_UNSUPPORTED, "\"sameas\" is not supported for %s",
+                              qsf_jinja_type_name(a));
     return true;
 }
 
@@ -172,15 +173,16 @@ static bool test_of_text(jinja_run *r, int id, const jinja_value *v, bool *out)
 {
     jinja_value text;
     if (id == JT_LOWER || id == JT_UPPER)
-        return jinja_to_text(r, v, &text)
-               && jinja_letters(r, id == JT_LOWER ? JM_ISLOWER : JM_ISUPPER, &text, out);
+        return qsf_jinja_to_text(r, v, &text)
+               && qsf_jinja_letters(r, id == JT_LOWER ? JM_ISLOWER : JM_ISUPPER, &text, out);
     *out = v->type == QSF_JINJA_TEXT
-           && (id == JT_TEST ? jinja_test_id(v->as.text, v->n) : jinja_filter_id(v->as.text, v->n)) >= 0;
+           && (id == JT_TEST ? qsf_jinja_test_id(v->as.text, v->n)
+               : qsf_jinja_filter_id(v->as.text, v->n)) >= 0;
     return v->type != QSF_JINJA_LIST && v->type != QSF_JINJA_DICT ? true
-               : jinja_refuse(r, "a list is not a name");
+               : qsf_jinja_refuse(r, "a list is not a name");
 }
 
-bool jinja_test(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, bool *out)
+bool qsf_jinja_test(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, bool *out)
 {
     static const uint8_t ops[] = { JOP_EQ, JOP_EQ, JOP_EQ, JOP_NE, JOP_NE, JOP_LT, JOP_LT, JOP_LT,
                                    JOP_LE, JOP_LE, JOP_GT, JOP_GT, JOP_GT, JOP_GE, JOP_GE };
@@ -197,7 +199,7 @@ bool jinja_test(jinja_run *r, int id, const jinja_value *v, const jinja_args *a,
     case JT_FALSE: *out = t == QSF_JINJA_BOOL && !v->as.i; return true;
     case JT_INTEGER: *out = t == QSF_JINJA_INT || t == QSF_JINJA_BIG; return true;
     case JT_FLOAT: *out = t == QSF_JINJA_FLOAT; return true;
-    case JT_NUMBER: *out = jinja_is_number(v) || t == QSF_JINJA_BIG; return true;
+    case JT_NUMBER: *out = qsf_jinja_is_number(v) || t == QSF_JINJA_BIG; return true;
     case JT_STRING: *out = t == QSF_JINJA_TEXT; return true;
     case JT_ESCAPED: *out = t == QSF_JINJA_TEXT && v->flags & QSF_JINJA_SAFE; return true;
     case JT_MAPPING: *out = t == QSF_JINJA_DICT; return true;
@@ -212,11 +214,11 @@ bool jinja_test(jinja_run *r, int id, const jinja_value *v, const jinja_args *a,
     case JT_CALLABLE:
         *out = t == QSF_JINJA_UNDEFINED || (t >= QSF_JINJA_LOOP && t != QSF_JINJA_CYCLER);
         return true;
-    case JT_IN: return jinja_contains(r, v, x, out);
+    case JT_IN: return qsf_jinja_contains(r, v, x, out);
     case JT_SAMEAS: return test_same(r, v, x, out);
     case JT_EVEN: case JT_ODD: case JT_DIVISIBLEBY: return test_remainder(r, id, v, x, out);
     case JT_FILTER: case JT_TEST: case JT_LOWER: case JT_UPPER: return test_of_text(r, id, v, out);
-    default: return jinja_compare(r, (jinja_op)ops[id - JT_EQ], v, x, out);
+    default: return qsf_jinja_compare(r, (jinja_op)ops[id - JT_EQ], v, x, out);
     }
 }
 
@@ -227,15 +229,15 @@ static bool builtin_range(jinja_run *r, const jinja_bound *b, jinja_value *out)
     int64_t n[3] = { 0, 0, 1 };
     uint64_t count = 0;
     for (int i = 0; i < 3; i++)
-        if (!jinja_whole(r, b->arg[i], false, &n[i])) return false;
+        if (!qsf_jinja_whole(r, b->arg[i], false, &n[i])) return false;
         else if (n[i] > INT32_MAX || n[i] < -INT32_MAX)
-            return jinja_refuse(r, "a range is too long");
+            return qsf_jinja_refuse(r, "a range is too long");
     if (!b->arg[1]) n[1] = n[0], n[0] = 0;
-    if (!n[2]) return jinja_refuse(r, "a range of step 0");
+    if (!n[2]) return qsf_jinja_refuse(r, "a range of step 0");
     if (n[2] > 0 && n[1] > n[0]) count = (uint64_t)((n[1] - n[0] + n[2] - 1) / n[2]);
     if (n[2] < 0 && n[1] < n[0]) count = (uint64_t)((n[0] - n[1] - n[2] - 1) / -n[2]);
-    if (count > 100000) return jinja_refuse(r, "a range is too long");
-    jinja_value *items = jinja_items(r, (size_t)count + 3);
+    if (count > 100000) return qsf_jinja_refuse(r, "a range is too long");
+    jinja_value *items = qsf_jinja_items(r, (size_t)count + 3);
     if (!items) return false;
     for (int i = 0; i < 3; i++) items[i] = qsf_jinja_int(n[i]);         /* for str() */
     for (uint32_t i = 0; i < count; i++) items[3 + i] = qsf_jinja_int(n[0] + (int64_t)i * n[2]);
@@ -247,31 +249,31 @@ static bool builtin_range(jinja_run *r, const jinja_bound *b, jinja_value *out)
 static bool builtin_dict(jinja_run *r, const jinja_args *a, jinja_value *out)
 {
     jinja_value list = qsf_jinja_list(NULL, 0);
-    if (a->n > 1) return jinja_refuse(r, "dict takes one value");
+    if (a->n > 1) return qsf_jinja_refuse(r, "dict takes one value");
     if (a->n && a->pos[0].type == QSF_JINJA_DICT) list = a->pos[0];
     else if (a->n) {
         jinja_value pairs, pair;
-        if (!jinja_iterate(r, &a->pos[0], &pairs)) return false;
-        jinja_value *flat = jinja_items(r, 2 * (size_t)pairs.n);
+        if (!qsf_jinja_iterate(r, &a->pos[0], &pairs)) return false;
+        jinja_value *flat = qsf_jinja_items(r, 2 * (size_t)pairs.n);
         if (!flat) return false;
         for (uint32_t i = 0; i < pairs.n; i++) {
-            if (!jinja_iterate(r, &pairs.as.items[i], &pair)) return false;
-            if (pair.n != 2) return jinja_refuse(r, "dict takes pairs");
+            if (!qsf_jinja_iterate(r, &pairs.as.items[i], &pair)) return false;
+            if (pair.n != 2) return qsf_jinja_refuse(r, "dict takes pairs");
             memcpy(&flat[2 * i], pair.as.items, 2 * sizeof *flat);
         }
         list = qsf_jinja_dict(flat, pairs.n);
     }
-    jinja_value *all = jinja_items(r, 2 * ((size_t)list.n + a->n_kw));
+    jinja_value *all = qsf_jinja_items(r, 2 * ((size_t)list.n + a->n_kw));
     if (!all) return false;
     if (list.n) memcpy(all, list.as.items, 2 * (size_t)list.n * sizeof *all);
     if (a->n_kw) memcpy(all + 2 * list.n, a->pos + a->n, 2 * (size_t)a->n_kw * sizeof *all);
-    return jinja_make_dict(r, all, list.n + a->n_kw, out);
+    return qsf_jinja_make_dict(r, all, list.n + a->n_kw, out);
 }
 
 static bool builtin_namespace(jinja_run *r, const jinja_args *a, jinja_value *out)
 {
     jinja_value dict;
-    jinja_space *o = jinja_room(r, sizeof *o);
+    jinja_space *o = qsf_jinja_room(r, sizeof *o);
     if (!o || !builtin_dict(r, a, &dict)) return false;
     *o = (jinja_space){ (jinja_value *)dict.as.items, dict.n, dict.n };
     *out = (jinja_value){ .type = QSF_JINJA_SPACE, .as.own = o };
@@ -281,8 +283,8 @@ static bool builtin_namespace(jinja_run *r, const jinja_args *a, jinja_value *ou
 /* A cycler, or a joiner, which is one that has been used or not. */
 static bool builtin_cycler(jinja_run *r, const jinja_value *items, uint32_t n, jinja_value *out)
 {
-    jinja_loop *l = jinja_room(r, sizeof *l);
-    jinja_value *copy = jinja_items(r, n);
+    jinja_loop *l = qsf_jinja_room(r, sizeof *l);
+    jinja_value *copy = qsf_jinja_items(r, n);
     if (!l || !copy) return false;
     if (n) memcpy(copy, items, n * sizeof *copy);
     *l = (jinja_loop){ .items = qsf_jinja_list(copy, n) };
@@ -290,7 +292,7 @@ static bool builtin_cycler(jinja_run *r, const jinja_value *items, uint32_t n, j
     return true;
 }
 
-bool jinja_function(jinja_run *r, int id, const jinja_args *a, jinja_value *out)
+bool qsf_jinja_function(jinja_run *r, int id, const jinja_args *a, jinja_value *out)
 {
     const jinja_value comma = qsf_jinja_text(", ");
     jinja_bound b;
@@ -300,7 +302,7 @@ bool jinja_function(jinja_run *r, int id, const jinja_args *a, jinja_value *out)
     case JN_DICT: return builtin_dict(r, a, out);
     case JN_NAMESPACE: return builtin_namespace(r, a, out);
     case JN_CYCLER:
-        if (!a->n || a->n_kw) return jinja_refuse(r, "nothing to cycle through");
+        if (!a->n || a->n_kw) return qsf_jinja_refuse(r, "nothing to cycle through");
         return builtin_cycler(r, a->pos, a->n, out);
     case JN_JOINER:
         if (!builtin_cycler(r, b.arg[0] ? b.arg[0] : &comma, 1, out)) return false;
@@ -308,11 +310,12 @@ bool jinja_function(jinja_run *r, int id, const jinja_args *a, jinja_value *out)
         return true;
     case JN_RAISE: {
         jinja_value text;
-        if (!jinja_to_text(r, b.arg[0], &text)) return false;
-        return jinja_fail(r, QSF_E_CANCELLED, "%.*s", (int)QSF_MIN(text.n, 200), text.as.text);
+        if (!qsf_jinja_to_text(r, b.arg[0], &text)) return false;
+        return qsf_jinja_fail(r, QSF_E_CANCELLED, "%.*s", (int)QSF_MIN(text.n, 200), text.as.text);
     }
-    case JN_STRFTIME: return jinja_need_text(r, b.arg[0], "strftime_now") && jinja_strftime(r, b.arg[0], out);
-    default: return jinja_unknown(r, "lipsum is not supported");
+    case JN_STRFTIME: return qsf_jinja_need_text(r, b.arg[0], "strftime_now")
+        && qsf_jinja_strftime(r, b.arg[0], out);
+    default: return qsf_jinja_unknown(r, "lipsum is not supported");
     }
 }
 
@@ -326,15 +329,15 @@ static bool method_of_loop(jinja_run *r, int id, jinja_loop *l, const jinja_args
     } else if (id == JM_NEXT) {
         *out = l->items.as.items[l->at];
         l->at = (l->at + 1) % l->items.n;
-    } else if (a->n_kw) return jinja_refuse(r, "keyword arguments are not supported here");
+    } else if (a->n_kw) return qsf_jinja_refuse(r, "keyword arguments are not supported here");
     else if (id == JM_CYCLE) {
-        if (!a->n) return jinja_refuse(r, "nothing to cycle through");
+        if (!a->n) return qsf_jinja_refuse(r, "nothing to cycle through");
         *out = a->pos[(l->at - 1) % a->n];
     } else {
         const jinja_value now = { .type = QSF_JINJA_TUPLE, .n = a->n, .as.items = a->pos };
         bool same;
-        if (!jinja_equal(r, &now, &l->changed, &same)) return false;
-        jinja_value *copy = jinja_items(r, a->n);
+        if (!qsf_jinja_equal(r, &now, &l->changed, &same)) return false;
+        jinja_value *copy = qsf_jinja_items(r, a->n);
         if (!copy) return false;
         if (a->n) memcpy(copy, a->pos, a->n * sizeof *copy);
         l->changed = now;
@@ -348,35 +351,36 @@ static bool method_of_loop(jinja_run *r, int id, jinja_loop *l, const jinja_args
 static bool method_of_list(jinja_run *r, int id, const jinja_value *v, const jinja_bound *b, jinja_value *out)
 {
     int64_t n = 0, from = 0, to = v->n;
-    if (!jinja_whole(r, b->arg[1], false, &from) || !jinja_whole(r, b->arg[2], false, &to)) return false;
-    if (id == JM_COUNT && b->arg[1]) return jinja_refuse(r, "count takes one value");
+    if (!qsf_jinja_whole(r, b->arg[1], false, &from) || !qsf_jinja_whole(r, b->arg[2], false, &to))
+        return false;
+    if (id == JM_COUNT && b->arg[1]) return qsf_jinja_refuse(r, "count takes one value");
     if (from < 0) from = QSF_MAX(from + v->n, 0);
     if (to < 0) to += v->n;
     for (int64_t i = from; i < QSF_MIN(to, (int64_t)v->n); i++) {
         bool same;
-        if (!jinja_equal(r, b->arg[0], &v->as.items[i], &same)) return false;
+        if (!qsf_jinja_equal(r, b->arg[0], &v->as.items[i], &same)) return false;
         if (same && id == JM_INDEX) {
-            return jinja_give_int(out, i);
+            return qsf_jinja_give_int(out, i);
         }
         n += same;
     }
     *out = qsf_jinja_int(n);
-    return id == JM_COUNT || jinja_refuse(r, "the value is not in the list");
+    return id == JM_COUNT || qsf_jinja_refuse(r, "the value is not in the list");
 }
 
 static bool method_of_dict(jinja_run *r, int id, const jinja_value *v, const jinja_bound *b, jinja_value *out)
 {
     if (id == JM_GET) {
         const jinja_value *found;
-        if (!jinja_lookup(r, v, b->arg[0], &found)) return false;
+        if (!qsf_jinja_lookup(r, v, b->arg[0], &found)) return false;
         if (found) *out = *found;
         else *out = b->arg[1] ? *b->arg[1] : (jinja_value){ .type = QSF_JINJA_NONE };
         return true;
     }
     if (id == JM_ITEMS) {
-        if (!jinja_pairs(r, v, out)) return false;
+        if (!qsf_jinja_pairs(r, v, out)) return false;
     } else {
-        jinja_value *items = jinja_items(r, v->n);
+        jinja_value *items = qsf_jinja_items(r, v->n);
         if (!items) return false;
         for (uint32_t i = 0; i < v->n; i++) items[i] = v->as.items[2 * i + (id == JM_VALUES)];
         *out = qsf_jinja_list(items, v->n);
@@ -386,19 +390,19 @@ static bool method_of_dict(jinja_run *r, int id, const jinja_value *v, const jin
     return true;
 }
 
-bool jinja_method(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, jinja_value *out)
+bool qsf_jinja_method(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, jinja_value *out)
 {
     jinja_bound b;
     if (id >= JM_OTHERS) {
         const char *name = builtin_methods[id], *end = strchr(name, ' ');
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "the method %.*s is not supported",
-                          (int)(end ? (size_t)(end - name) : strlen(name)), name);
+        return qsf_jinja_fail(r, QSF_E_UNSUPPORTED, "the method %.*s is not supported",
+                              (int)(end ? (size_t)(end - name) : strlen(name)), name);
     }
     if (!bind_args(r, builtin_methods[id], a, &b)) return false;
     if (v->type == QSF_JINJA_LOOP || v->type == QSF_JINJA_CYCLER)
         return method_of_loop(r, id, v->as.own, a, out);
-    if (id == JM_FORMAT) return jinja_format_braces(r, v, a, out);
-    if (v->type == QSF_JINJA_TEXT) return jinja_text_method(r, id, v, &b, out);
+    if (id == JM_FORMAT) return qsf_jinja_format_braces(r, v, a, out);
+    if (v->type == QSF_JINJA_TEXT) return qsf_jinja_text_method(r, id, v, &b, out);
     if (id == JM_COPY) {
         *out = *v;
         return true;
@@ -408,42 +412,42 @@ bool jinja_method(jinja_run *r, int id, const jinja_value *v, const jinja_args *
 
 /* ---- filters ---- */
 
-bool jinja_filter(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, jinja_value *out)
+bool qsf_jinja_filter(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, jinja_value *out)
 {
     jinja_bound b;
     if (!bind_args(r, builtin_filters[id], a, &b)) return false;
     switch (id) {
     case JF_D: case JF_DEFAULT:
-        if (v->type != QSF_JINJA_UNDEFINED && !(jinja_flag(b.arg[1]) && !jinja_true(v))) *out = *v;
+        if (v->type != QSF_JINJA_UNDEFINED && !(jinja_flag(b.arg[1]) && !qsf_jinja_true(v))) *out = *v;
         else *out = b.arg[0] ? *b.arg[0] : qsf_jinja_text("");
         return true;
     case JF_ATTR: {
         const jinja_value *name = b.arg[0];
-        if (!jinja_need_text(r, name, "attr")) return false;
-        const int method = jinja_method_id(name->as.text, name->n);
+        if (!qsf_jinja_need_text(r, name, "attr")) return false;
+        const int method = qsf_jinja_method_id(name->as.text, name->n);
         *out = (jinja_value){ .type = QSF_JINJA_UNDEFINED, .n = name->n, .as.text = name->as.text };
-        if (v->type == QSF_JINJA_UNDEFINED) return jinja_undefined(r, v);
-        return (v->type == QSF_JINJA_DICT && !(method && jinja_has_method(v, method)))
-               || jinja_attribute(r, v, name->as.text, name->n, method, out);
+        if (v->type == QSF_JINJA_UNDEFINED) return qsf_jinja_undefined(r, v);
+        return (v->type == QSF_JINJA_DICT && !(method && qsf_jinja_has_method(v, method)))
+               || qsf_jinja_attribute(r, v, name->as.text, name->n, method, out);
     }
     case JF_ABS: case JF_FILESIZEFORMAT: case JF_FLOAT: case JF_INT: case JF_ROUND:
-        return jinja_filter_number(r, id, v, &b, out);
+        return qsf_jinja_filter_number(r, id, v, &b, out);
     case JF_BATCH: case JF_COUNT: case JF_DICTSORT: case JF_FIRST: case JF_GROUPBY: case JF_ITEMS:
     case JF_JOIN:
     case JF_LAST: case JF_LENGTH: case JF_LIST: case JF_MAP: case JF_MAX: case JF_MIN: case JF_REJECT:
     case JF_REJECTATTR: case JF_REVERSE: case JF_SELECT: case JF_SELECTATTR: case JF_SLICE: case JF_SORT:
     case JF_SUM: case JF_UNIQUE:
-        return jinja_filter_items(r, id, v, a, &b, out);
+        return qsf_jinja_filter_items(r, id, v, a, &b, out);
     case JF_FORMAT: {
         jinja_value text, args = { .type = QSF_JINJA_TUPLE, .n = a->n, .as.items = a->pos };
         if (a->n && a->n_kw)
-            return jinja_refuse(r, "an argument is given both by position and by name");
+            return qsf_jinja_refuse(r, "an argument is given both by position and by name");
         if (a->n_kw) args = qsf_jinja_dict(a->pos, a->n_kw);
-        return jinja_to_text(r, v, &text) && jinja_format_percent(r, &text, &args, out);
+        return qsf_jinja_to_text(r, v, &text) && qsf_jinja_format_percent(r, &text, &args, out);
     }
     case JF_RANDOM: case JF_URLIZE:
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "the filter %s is not supported",
-                          id == JF_RANDOM ? "random" : "urlize");
-    default: return jinja_filter_text(r, id, v, &b, out);
+        return qsf_jinja_fail(r, QSF_E_UNSUPPORTED, "the filter %s is not supported",
+                              id == JF_RANDOM ? "random" : "urlize");
+    default: return qsf_jinja_filter_text(r, id, v, &b, out);
     }
 }

@@ -75,15 +75,15 @@ static const char *date_long(char form)
            : form == 'c' ? "%a %b %e %H:%M:%S %Y" : NULL;
 }
 
-bool jinja_strftime(jinja_run *r, const jinja_value *format, jinja_value *out)
+bool qsf_jinja_strftime(jinja_run *r, const jinja_value *format, jinja_value *out)
 {
     const date d = date_of(r->now);
-    jinja_sink s = jinja_begin_text(r);
+    jinja_sink s = qsf_jinja_begin_text(r);
     for (uint32_t i = 0; i < format->n; i++) {
         const char *p = format->as.text, *parts;
         char text[32];
         if (p[i] != '%') {
-            if (!jinja_put_part(r, &s, format, i, 1)) return false;
+            if (!qsf_jinja_put_part(r, &s, format, i, 1)) return false;
             continue;
         }
         const bool bare = i + 1 < format->n && p[i + 1] == '-';
@@ -92,16 +92,16 @@ bool jinja_strftime(jinja_run *r, const jinja_value *format, jinja_value *out)
         if (!(parts = date_long(form))) {
             date_part(&d, form, bare, text);
             if (!*text && form != 'Z' && form != 'z')       /* the clock on the wall has no zone */
-                return jinja_unknown(r, "this format of a date is not supported");
-            if (!jinja_put(r, &s, text, strlen(text))) return false;
+                return qsf_jinja_unknown(r, "this format of a date is not supported");
+            if (!qsf_jinja_put(r, &s, text, strlen(text))) return false;
             continue;
         }
         for (; *parts; parts++) {
             if (*parts == '%') date_part(&d, *++parts, false, text);
             else text[0] = *parts, text[1] = 0;
-            if (!jinja_put(r, &s, text, strlen(text))) return false;
+            if (!qsf_jinja_put(r, &s, text, strlen(text))) return false;
         }
     }
-    *out = jinja_end_text(r, &s);
-    return jinja_charge_each(r, format->n);
+    *out = qsf_jinja_end_text(r, &s);
+    return qsf_jinja_charge_each(r, format->n);
 }

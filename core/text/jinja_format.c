@@ -87,14 +87,14 @@ static size_t format_digits(jinja_run *r, const jinja_value *v, const format_for
     const int precision = f->precision < 0 ? 6 : (int)f->precision;
     double x = fabs(whole ? (double)v->as.i : v->as.f);
     size_t n;
-    if ((real || !whole) && !jinja_charge_float(r)) return 0;
+    if ((real || !whole) && !qsf_jinja_charge_float(r)) return 0;
     if (f->precision > FORMAT_PRECISION) {
-        jinja_unknown(r, "this many digits are not supported");
+        qsf_jinja_unknown(r, "this many digits are not supported");
         return 0;
     }
     if (!real && !whole) {
         if (f->type || f->precision >= 0 || f->alt) {
-            jinja_unknown(r, "this format of a float is not supported");
+            qsf_jinja_unknown(r, "this format of a float is not supported");
             return 0;
         }
         n = qsf_decimal_repr(x, text);
@@ -119,8 +119,9 @@ static size_t format_digits(jinja_run *r, const jinja_value *v, const format_for
 static bool format_blanks(jinja_run *r, jinja_sink *s, const format_form *f, int64_t n)
 {
     for (; n > 0; n--)
-        if (!jinja_charge(r, 0)
-            || (f->fill.n ? !jinja_put_text(r, s, &f->fill) : !jinja_put(r, s, f->zero ? "0" : " ", 1)))
+        if (!qsf_jinja_charge(r, 0)
+            || (f->fill.n ? !qsf_jinja_put_text(r, s, &f->fill)
+                : !qsf_jinja_put(r, s, f->zero ? "0" : " ", 1)))
             return false;
     return true;
 }
@@ -140,21 +141,21 @@ static bool format_number(jinja_run *r, jinja_sink *s, const jinja_value *v, con
     if (f->zero && !f->align) align = '=';
     const int64_t left = align == '>' ? more : align == '^' ? more / 2 : 0;
     if (f->zero && f->group && more > 0)
-        return jinja_unknown(r, "zeros between groups of digits are not supported");
-    return format_blanks(r, s, f, left) && jinja_put_number(r, s, v, before, k)
-           && format_blanks(r, s, f, align == '=' ? more : 0) && jinja_put_number(r, s, v, text, n)
+        return qsf_jinja_unknown(r, "zeros between groups of digits are not supported");
+    return format_blanks(r, s, f, left) && qsf_jinja_put_number(r, s, v, before, k)
+           && format_blanks(r, s, f, align == '=' ? more : 0) && qsf_jinja_put_number(r, s, v, text, n)
            && format_blanks(r, s, f, align == '=' ? 0 : more - QSF_MAX(left, 0));
 }
 
 static bool format_text(jinja_run *r, jinja_sink *s, const jinja_value *v, const format_form *f)
 {
     jinja_value part = *v;
-    if (f->precision >= 0) part = jinja_part(v, 0, jinja_offset(v, (size_t)f->precision));
-    const int64_t more = f->width ? f->width - (int64_t)jinja_length(&part) : 0;
+    if (f->precision >= 0) part = jinja_part(v, 0, qsf_jinja_offset(v, (size_t)f->precision));
+    const int64_t more = f->width ? f->width - (int64_t)qsf_jinja_length(&part) : 0;
     const char align = f->align ? f->align : f->percent ? '>' : '<';
     const int64_t left = align == '>' ? more : align == '^' ? more / 2 : 0;
-    if (align == '=') return jinja_refuse(r, "a string has no sign to pad after");
-    return format_blanks(r, s, f, left) && jinja_put_text(r, s, &part)
+    if (align == '=') return qsf_jinja_refuse(r, "a string has no sign to pad after");
+    return format_blanks(r, s, f, left) && qsf_jinja_put_text(r, s, &part)
            && format_blanks(r, s, f, more - QSF_MAX(left, 0));
 }
 
@@ -167,14 +168,14 @@ static bool format_shown(jinja_run *r, jinja_sink *s, const jinja_value *v, char
     *out = *v;
     if (how != 'r' && how != 'a' && v->type == QSF_JINJA_TEXT) return true;
     jinja_sink room = { s->text + s->len + left / 2, 0, left / 2, s->marks, s->bit + s->len + left / 2 };
-    if (how == 'r' || how == 'a' ? !jinja_repr(r, &room, v) : !jinja_print(r, &room, v)) return false;
+    if (how == 'r' || how == 'a' ? !qsf_jinja_repr(r, &room, v) : !qsf_jinja_print(r, &room, v)) return false;
     if (8 * (uint64_t)room.len + 4 * (uint64_t)blanks + 16 > left)
-        return jinja_fail(r, QSF_E_MEMORY, "out of memory for a string this long");
+        return qsf_jinja_fail(r, QSF_E_MEMORY, "out of memory for a string this long");
     memmove(s->text + s->cap - room.len, room.text, room.len);
-    jinja_mark_copy(s->marks, s->bit + s->cap - room.len, s->marks, room.bit, room.len);
+    qsf_jinja_mark_copy(s->marks, s->bit + s->cap - room.len, s->marks, room.bit, room.len);
     *out = qsf_jinja_text_n(s->text + s->cap - room.len, room.len);
     for (size_t i = 0; how == 'a' && i < room.len; i++)
-        if (out->as.text[i] & 0x80) return jinja_unknown(r, "ascii() is not supported");
+        if (out->as.text[i] & 0x80) return qsf_jinja_unknown(r, "ascii() is not supported");
     return true;
 }
 
@@ -182,12 +183,12 @@ static bool format_put(jinja_run *r, jinja_sink *s, const jinja_value *format, c
                        const format_form *f)
 {
     jinja_value text;
-    if (f->width > FORMAT_WIDTH) return jinja_fail(r, QSF_E_BUDGET, "a width of more than 10000");
+    if (f->width > FORMAT_WIDTH) return qsf_jinja_fail(r, QSF_E_BUDGET, "a width of more than 10000");
     if (!format_shown(r, s, v, how, f->width, &text)) return false;
     if (!(format->flags & QSF_JINJA_SAFE)) return format_text(r, s, &text, f);
     if (f->width || f->precision >= 0)
-        return jinja_unknown(r, "a width in a safe string is not supported");
-    return jinja_put_escaped(r, s, &text);
+        return qsf_jinja_unknown(r, "a width in a safe string is not supported");
+    return qsf_jinja_put_escaped(r, s, &text);
 }
 
 /* ---- % ---- */
@@ -205,14 +206,14 @@ static const jinja_value *format_next(jinja_run *r, format_args *a)
 {
     const bool tuple = a->all->type == QSF_JINJA_TUPLE;
     if (a->next < (tuple ? a->all->n : 1)) return tuple ? &a->all->as.items[a->next++] : (a->next++, a->all);
-    jinja_refuse(r, "there are too few values for the format");
+    qsf_jinja_refuse(r, "there are too few values for the format");
     return NULL;
 }
 
 static bool format_star(jinja_run *r, format_args *a, int64_t *out)
 {
     const jinja_value *v = format_next(r, a);
-    return v && jinja_whole(r, v, false, out);
+    return v && qsf_jinja_whole(r, v, false, out);
 }
 
 /* "%(name)": the value of that name. */
@@ -221,13 +222,13 @@ static bool format_name(jinja_run *r, const jinja_value *format, size_t *i, cons
 {
     const char *end = memchr(format->as.text + *i, ')', format->n - *i);
     if (!end || args->type != QSF_JINJA_DICT)
-        return jinja_fail(r, QSF_E_ARGUMENT, end ? "a format with names needs a dict"
+        return qsf_jinja_fail(r, QSF_E_ARGUMENT, end ? "a format with names needs a dict"
                                                : "a name is not closed");
     const jinja_value name = jinja_part(format, *i + 1, (size_t)(end - format->as.text));
     *i = (size_t)(end - format->as.text) + 1;
-    if (!jinja_lookup(r, args, &name, out)) return false;
+    if (!qsf_jinja_lookup(r, args, &name, out)) return false;
     return *out
-        || jinja_fail(r, QSF_E_ARGUMENT, "no value is named %.*s", (int)QSF_MIN(name.n, 40),
+        || qsf_jinja_fail(r, QSF_E_ARGUMENT, "no value is named %.*s", (int)QSF_MIN(name.n, 40),
                               name.as.text);
 }
 
@@ -242,19 +243,19 @@ static bool format_percent_value(jinja_run *r, jinja_sink *s, const jinja_value 
         f->zero = false;
         return format_put(r, s, format, v, type, f);
     }
-    if (type == 'c' && v->type == QSF_JINJA_TEXT && jinja_length(v) == 1) return format_text(r, s, v, f);
-    if (v->type == QSF_JINJA_BIG) return jinja_unknown(r, "whole numbers this large are not supported");
-    if (!jinja_is_number(v))
-        return jinja_fail(r, QSF_E_ARGUMENT, "%%%c needs a number, not %s", type, jinja_type_name(v));
+    if (type == 'c' && v->type == QSF_JINJA_TEXT && qsf_jinja_length(v) == 1) return format_text(r, s, v, f);
+    if (v->type == QSF_JINJA_BIG) return qsf_jinja_unknown(r, "whole numbers this large are not supported");
+    if (!qsf_jinja_is_number(v))
+        return qsf_jinja_fail(r, QSF_E_ARGUMENT, "%%%c needs a number, not %s", type, qsf_jinja_type_name(v));
     if (type == 'c') {
         if (v->type == QSF_JINJA_FLOAT || v->as.i < 0 || v->as.i > 0x10ffff)
-            return jinja_refuse(r, "this number is not a character");
-        return jinja_put_number(r, s, v, utf8, qsf_utf8_encode((uint32_t)v->as.i, utf8));
+            return qsf_jinja_refuse(r, "this number is not a character");
+        return qsf_jinja_put_number(r, s, v, utf8, qsf_utf8_encode((uint32_t)v->as.i, utf8));
     }
     if (strchr("eEfFgG", type)) return format_number(r, s, v, f);
     if (v->type == QSF_JINJA_FLOAT) {
         if (strchr("xXo", type) || !(fabs(v->as.f) < 9e18))
-            return jinja_refuse(r, "a whole number is needed here");
+            return qsf_jinja_refuse(r, "a whole number is needed here");
         n.as.i = (int64_t)v->as.f;
     }
     n.type = QSF_JINJA_INT;
@@ -291,21 +292,22 @@ static bool format_conversion(jinja_run *r, jinja_sink *s, const jinja_value *fo
     }
     while (i < n && p[i] && strchr("hlL", p[i])) i++;
     if (i >= n || !p[i] || !strchr("sradiuxXoeEfFgGc%", p[i]))
-        return jinja_refuse(r, "unknown format conversion");
+        return qsf_jinja_refuse(r, "unknown format conversion");
     f.type = p[i];
     *at = i + 1;
-    if (f.type == '%') return jinja_put_part(r, s, format, i, 1);
+    if (f.type == '%') return qsf_jinja_put_part(r, s, format, i, 1);
     if (f.align) f.zero = false;
     return (v || (v = format_next(r, a))) && format_percent_value(r, s, format, v, &f);
 }
 
-bool jinja_format_percent(jinja_run *r, const jinja_value *format, const jinja_value *args, jinja_value *out)
+bool qsf_jinja_format_percent(jinja_run *r, const jinja_value *format, const jinja_value *args,
+                              jinja_value *out)
 {
     format_args a = { args, 0 };
-    jinja_sink s = jinja_begin_text(r);
+    jinja_sink s = qsf_jinja_begin_text(r);
     for (size_t i = 0, from = 0; i <= format->n; i++) {
         if (i < format->n && format->as.text[i] != '%') continue;
-        if (!jinja_put_part(r, &s, format, from, i - from)) return false;
+        if (!qsf_jinja_put_part(r, &s, format, from, i - from)) return false;
         if (i == format->n) break;
         if (!format_conversion(r, &s, format, &i, &a)) return false;
         from = i--;
@@ -313,8 +315,8 @@ bool jinja_format_percent(jinja_run *r, const jinja_value *format, const jinja_v
     const bool mapping = args->type == QSF_JINJA_DICT || args->type == QSF_JINJA_LIST
                          || args->type == QSF_JINJA_RANGE || args->type == QSF_JINJA_UNDEFINED;
     if (!mapping && a.next < (args->type == QSF_JINJA_TUPLE ? args->n : 1))
-        return jinja_refuse(r, "there are more values than the format takes");
-    return jinja_finish_as(r, &s, format, out);
+        return qsf_jinja_refuse(r, "there are more values than the format takes");
+    return qsf_jinja_finish_as(r, &s, format, out);
 }
 
 /* ---- format() ---- */
@@ -337,9 +339,9 @@ static bool braces_form(jinja_run *r, const jinja_value *spec, format_form *f)
     if (i < n && (p[i] == ',' || p[i] == '_')) f->group = p[i++];
     if (i < n && p[i] == '.') i = format_read_width(spec, i + 1, &f->precision);
     if (i < n) f->type = p[i++];
-    if (f->width > FORMAT_WIDTH) return jinja_fail(r, QSF_E_BUDGET, "a width of more than 10000");
+    if (f->width > FORMAT_WIDTH) return qsf_jinja_fail(r, QSF_E_BUDGET, "a width of more than 10000");
     return i == n
-        || jinja_fail(r, QSF_E_ARGUMENT, "unknown conversion: %.*s", (int)QSF_MIN(n, 40), p);
+        || qsf_jinja_fail(r, QSF_E_ARGUMENT, "unknown conversion: %.*s", (int)QSF_MIN(n, 40), p);
 }
 
 typedef struct braces { const jinja_value *format; const jinja_args *args; uint32_t next; } braces;
@@ -359,7 +361,7 @@ static bool braces_value(jinja_run *r, braces *b, const jinja_value *field, jinj
         const jinja_value *pair = &b->args->pos[b->args->n + 2 * k];
         if (pair->type == QSF_JINJA_TEXT && pair->n == i && !memcmp(pair->as.text, p, i)) v = pair + 1;
     }
-    if (!v) return jinja_fail(r, QSF_E_ARGUMENT, "no value for {%.*s}", (int)QSF_MIN(i, 40), p);
+    if (!v) return qsf_jinja_fail(r, QSF_E_ARGUMENT, "no value for {%.*s}", (int)QSF_MIN(i, 40), p);
     *out = *v;
     while (i < field->n) {
         const bool item = p[i] == '[';
@@ -368,7 +370,7 @@ static bool braces_value(jinja_run *r, braces *b, const jinja_value *field, jinj
         while (i < field->n && (item ? p[i] != ']' : p[i] != '.' && p[i] != '[')) i++;
         jinja_value key = jinja_part(field, from, i);
         if (item && format_read_width(&key, 0, &number) == key.n && key.n) key = qsf_jinja_int(number);
-        if (!jinja_item(r, &before, &key, out)) return false;
+        if (!qsf_jinja_item(r, &before, &key, out)) return false;
         i += item;
     }
     return true;
@@ -381,21 +383,21 @@ static bool braces_put(jinja_run *r, jinja_sink *s, braces *b, const jinja_value
     if (!braces_form(r, spec, &f)) return false;
     if (!spec->n || how || v->type == QSF_JINJA_TEXT) {
         if ((f.type && f.type != 's') || f.sign || f.alt || f.group)
-            return jinja_refuse(r, "unknown format for a string");
+            return qsf_jinja_refuse(r, "unknown format for a string");
         f.zero = f.zero && f.width > 0;
         if (f.zero && !f.align) f.align = '<';
         return format_put(r, s, b->format, v, how, &f);
     }
-    if (v->type == QSF_JINJA_BIG) return jinja_unknown(r, "whole numbers this large are not supported");
-    if (!jinja_is_number(v)) return jinja_fail(r, QSF_E_ARGUMENT, "unknown format for a %s",
-                                               jinja_type_name(v));
+    if (v->type == QSF_JINJA_BIG) return qsf_jinja_unknown(r, "whole numbers this large are not supported");
+    if (!qsf_jinja_is_number(v)) return qsf_jinja_fail(r, QSF_E_ARGUMENT, "unknown format for a %s",
+                                                       qsf_jinja_type_name(v));
     if (f.type && !strchr("bcdeEfFgGoxX%", f.type))
-        return jinja_fail(r, f.type == 'n' ? QSF_E_UNSUPPORTED : QSF_E_ARGUMENT,
-                          "unknown format for a number");
+        return qsf_jinja_fail(r, f.type == 'n' ? QSF_E_UNSUPPORTED : QSF_E_ARGUMENT,
+                              "unknown format for a number");
     if (f.type == 'c' || (f.precision >= 0 && (!f.type || !strchr("eEfFgG%", f.type))))
-        return jinja_unknown(r, "this format of a number is not supported");
+        return qsf_jinja_unknown(r, "this format of a number is not supported");
     if (v->type == QSF_JINJA_FLOAT && f.type && strchr("bdoxX", f.type))
-        return jinja_refuse(r, "unknown format for a float");
+        return qsf_jinja_refuse(r, "unknown format for a float");
     return format_number(r, s, v, &f);
 }
 
@@ -412,12 +414,12 @@ static bool braces_field(jinja_run *r, jinja_sink *s, braces *b, size_t *at)
     if (!braces_value(r, b, &field, &v)) return false;
     if (i < n && p[i] == '!') {
         how = i + 1 < n ? p[i + 1] : 0;
-        if (how != 's' && how != 'r' && how != 'a') return jinja_refuse(r, "expected s, r or a after !");
+        if (how != 's' && how != 'r' && how != 'a') return qsf_jinja_refuse(r, "expected s, r or a after !");
         i += 2;
     }
     if (i < n && p[i] == ':')
         for (i++; i < n && p[i] != '}'; ) {
-            if (len + 8 > sizeof spec) return jinja_unknown(r, "a format this long is not supported");
+            if (len + 8 > sizeof spec) return qsf_jinja_unknown(r, "a format this long is not supported");
             if (p[i] != '{') {
                 spec[len++] = p[i++];
                 continue;
@@ -427,30 +429,30 @@ static bool braces_field(jinja_run *r, jinja_sink *s, braces *b, size_t *at)
             const jinja_value name = jinja_part(b->format, from, i++);
             if (!braces_value(r, b, &name, &inner)
                 || !format_shown(r, s, &inner, 's', 0, &text)) return false;
-            if (text.n > 8) return jinja_unknown(r, "a format this long is not supported");
+            if (text.n > 8) return qsf_jinja_unknown(r, "a format this long is not supported");
             memcpy(spec + len, text.as.text, text.n);
             len += text.n;
         }
-    if (i >= n || p[i] != '}') return jinja_refuse(r, "a { has no }");
+    if (i >= n || p[i] != '}') return qsf_jinja_refuse(r, "a { has no }");
     *at = i + 1;
     const jinja_value form = qsf_jinja_text_n(spec, len);
     return braces_put(r, s, b, &v, how, &form);
 }
 
-bool jinja_format_braces(jinja_run *r, const jinja_value *format, const jinja_args *a, jinja_value *out)
+bool qsf_jinja_format_braces(jinja_run *r, const jinja_value *format, const jinja_args *a, jinja_value *out)
 {
     braces b = { format, a, 0 };
     const char *p = format->as.text;
-    jinja_sink s = jinja_begin_text(r);
+    jinja_sink s = qsf_jinja_begin_text(r);
     for (size_t i = 0; i < format->n; ) {
         const bool brace = p[i] == '{' || p[i] == '}', twice = brace && i + 1 < format->n && p[i + 1] == p[i];
-        if (p[i] == '}' && !twice) return jinja_refuse(r, "a } has no {");
+        if (p[i] == '}' && !twice) return qsf_jinja_refuse(r, "a } has no {");
         if (!brace || twice) {
-            if (!jinja_put_part(r, &s, format, i, 1)) return false;
+            if (!qsf_jinja_put_part(r, &s, format, i, 1)) return false;
             i += 1 + twice;
         } else if (i++, !braces_field(r, &s, &b, &i)) return false;
     }
-    *out = jinja_end_text(r, &s);
+    *out = qsf_jinja_end_text(r, &s);
     out->flags |= format->flags & QSF_JINJA_SAFE;
-    return jinja_charge_each(r, format->n);
+    return qsf_jinja_charge_each(r, format->n);
 }

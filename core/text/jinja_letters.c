@@ -40,36 +40,36 @@ static bool letter_cased(uint32_t c)
 }
 
 /* lower, upper, swapcase, capitalize, title; JF_TITLE as the filter has it. */
-bool jinja_cased(jinja_run *r, int id, const jinja_value *v, jinja_value *out)
+bool qsf_jinja_cased(jinja_run *r, int id, const jinja_value *v, jinja_value *out)
 {
     bool inside = false;
-    jinja_sink s = jinja_begin_text(r);
+    jinja_sink s = qsf_jinja_begin_text(r);
     size_t used;
     for (size_t i = 0; i < v->n; i += used) {
         const uint32_t c = qsf_utf8_decode(v->as.text + i, v->n - i, &used);
         const bool first = !inside && (id == JM_CAPITALIZE || id == JM_TITLE);
         const bool up = id == JM_UPPER || first || (id == JM_SWAPCASE && letter_case(c, false) == c);
         char text[4];
-        if (c >= 0x80 && !jinja_charge(r, 256)) return false;       /* its way through the tables */
+        if (c >= 0x80 && !qsf_jinja_charge(r, 256)) return false;   /* its way through the tables */
         if (c >= 0x80 && ((letter_special(c) && !(c == 0xdf && !first)) || (first && letter_titled(c))
                           || (id == JM_CASEFOLD && letter_cased(c))))
-            return jinja_unknown(r, "the other case of a character is not supported");
+            return qsf_jinja_unknown(r, "the other case of a character is not supported");
         const uint32_t as = letter_case(c, up);
         const char *other = c == 0xdf && up ? "SS" : text;
         const size_t n = other == text ? qsf_utf8_encode(as, text) : 2;
-        if (as == c && other == text ? !jinja_put_part(r, &s, v, i, used)
-            : !jinja_put_for(r, &s, v, i, other, n))
+        if (as == c && other == text ? !qsf_jinja_put_part(r, &s, v, i, used)
+            : !qsf_jinja_put_for(r, &s, v, i, other, n))
             return false;
         inside = id == JM_CAPITALIZE || letter_cased(c);
     }
-    *out = jinja_end_text(r, &s);
+    *out = qsf_jinja_end_text(r, &s);
     out->flags |= v->flags & QSF_JINJA_SAFE;
-    return jinja_charge_each(r, v->n);
+    return qsf_jinja_charge_each(r, v->n);
 }
 
-bool jinja_lower_text(jinja_run *r, const jinja_value *v, jinja_value *out)
+bool qsf_jinja_lower_text(jinja_run *r, const jinja_value *v, jinja_value *out)
 {
-    return jinja_cased(r, JM_LOWER, v, out);
+    return qsf_jinja_cased(r, JM_LOWER, v, out);
 }
 
 static bool letter_is(int id, uint32_t c, bool first)
@@ -79,8 +79,8 @@ static bool letter_is(int id, uint32_t c, bool first)
     case JM_ISALNUM: return qsf_is_letter(c) || k == QSF_C_NUMBER;
     case JM_ISALPHA: return qsf_is_letter(c);
     case JM_ISASCII: return c < 0x80;
-    case JM_ISPRINTABLE: return jinja_printable(c);
-    case JM_ISSPACE: return jinja_is_space(c);
+    case JM_ISPRINTABLE: return qsf_jinja_printable(c);
+    case JM_ISSPACE: return qsf_jinja_is_space(c);
     case JM_ISIDENTIFIER: return c == '_' || qsf_is_letter(c)
         || (!first && (k == QSF_C_NUMBER || k == QSF_C_MARK));
     default: return c >= '0' && c <= '9';       /* isdigit, isdecimal, isnumeric */
@@ -104,11 +104,11 @@ static bool letters_cased(int id, const jinja_value *v)
     return any;
 }
 
-bool jinja_letters(jinja_run *r, int id, const jinja_value *v, bool *out)
+bool qsf_jinja_letters(jinja_run *r, int id, const jinja_value *v, bool *out)
 {
     size_t used;
     *out = v->n > 0 || id == JM_ISASCII || id == JM_ISPRINTABLE;
-    if (!jinja_charge_each(r, v->n)) return false;
+    if (!qsf_jinja_charge_each(r, v->n)) return false;
     if (id == JM_ISLOWER || id == JM_ISUPPER || id == JM_ISTITLE) {
         *out = letters_cased(id, v);
         return true;
@@ -116,7 +116,7 @@ bool jinja_letters(jinja_run *r, int id, const jinja_value *v, bool *out)
     for (size_t i = 0; i < v->n && *out; i += used) {
         const uint32_t c = qsf_utf8_decode(v->as.text + i, v->n - i, &used);
         if (c >= 0x80 && (id == JM_ISDIGIT || id == JM_ISDECIMAL || id == JM_ISNUMERIC))
-            return jinja_unknown(r, "digits beyond ASCII are not supported");
+            return qsf_jinja_unknown(r, "digits beyond ASCII are not supported");
         *out = letter_is(id, c, !i);
     }
     return true;

@@ -4,7 +4,7 @@
 
 static bool lex_space(const jinja_lexer *l, uint32_t at, size_t *used)
 {
-    return at < l->len && jinja_is_space(qsf_utf8_decode(l->src + at, l->len - at, used));
+    return at < l->len && qsf_jinja_is_space(qsf_utf8_decode(l->src + at, l->len - at, used));
 }
 static uint32_t lex_spaces(const jinja_lexer *l, uint32_t at)
 {
@@ -176,7 +176,7 @@ static void lex_sign(jinja_lexer *l, jinja_token *out)
     l->at++;
 }
 
-void jinja_lex(jinja_lexer *l, jinja_token *out)
+void qsf_jinja_lex(jinja_lexer *l, jinja_token *out)
 {
     while (l->state == 'd' || l->state == 'r') {
         if (l->at >= l->len && l->state == 'r') l->error = "a raw block is not closed";

@@ -4,56 +4,59 @@
 
 /* ---- HTML ---- */
 
-bool jinja_put_escaped(jinja_run *r, jinja_sink *s, const jinja_value *v)
+bool qsf_jinja_put_escaped(jinja_run *r, jinja_sink *s, const jinja_value *v)
 {
-    if (v->type < QSF_JINJA_TEXT) return jinja_print(r, s, v);
+    if (v->type < QSF_JINJA_TEXT) return qsf_jinja_print(r, s, v);
     if (v->type != QSF_JINJA_TEXT)
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "a value of type %s cannot be escaped", jinja_type_name(v));
-    if (v->flags & QSF_JINJA_SAFE) return jinja_put_text(r, s, v);
+        return qsf_jinja_fail(r, QSF_E_UNSUPPORTED, "a value of type %s cannot be escaped",
+                              qsf_jinja_type_name(v));
+    if (v->flags & QSF_JINJA_SAFE) return qsf_jinja_put_text(r, s, v);
     for (uint32_t i = 0; i < v->n; i++) {
         const char c = v->as.text[i];
         const char *as = c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '\'' ? "&#39;"
                          : c == '"' ? "&#34;" : NULL;
-        if (as ? !jinja_put_for(r, s, v, i, as, strlen(as)) : !jinja_put_part(r, s, v, i, 1)) return false;
+        if (as ? !qsf_jinja_put_for(r, s, v, i, as, strlen(as)) : !qsf_jinja_put_part(r, s, v, i, 1))
+            return false;
     }
-    return jinja_charge_each(r, v->n);
+    return qsf_jinja_charge_each(r, v->n);
 }
 
 static bool markup_escape(jinja_run *r, const jinja_value *v, bool again, jinja_value *out)
 {
     jinja_value text;
-    if (!jinja_to_text(r, v, &text)) return false;
-    jinja_sink s = jinja_begin_text(r);
+    if (!qsf_jinja_to_text(r, v, &text)) return false;
+    jinja_sink s = qsf_jinja_begin_text(r);
     if (again) text.flags &= (uint8_t)~QSF_JINJA_SAFE;
-    if (!jinja_put_escaped(r, &s, &text)) return false;
-    *out = jinja_end_text(r, &s);
+    if (!qsf_jinja_put_escaped(r, &s, &text)) return false;
+    *out = qsf_jinja_end_text(r, &s);
     out->flags |= QSF_JINJA_SAFE;
     return true;
 }
 
 static bool markup_attributes(jinja_run *r, const jinja_value *v, const jinja_bound *b, jinja_value *out)
 {
-    const bool space = !b->arg[0] || jinja_true(b->arg[0]);
+    const bool space = !b->arg[0] || qsf_jinja_true(b->arg[0]);
     jinja_value text;
-    if (v->type != QSF_JINJA_DICT) return jinja_refuse(r, "xmlattr needs a dict");
-    jinja_value *texts = jinja_items(r, v->n);
+    if (v->type != QSF_JINJA_DICT) return qsf_jinja_refuse(r, "xmlattr needs a dict");
+    jinja_value *texts = qsf_jinja_items(r, v->n);
     if (!texts) return false;
     for (uint32_t i = 0; i < v->n; i++)
         if (!markup_escape(r, &v->as.items[2 * i + 1], false, &texts[i])) return false;
-    jinja_sink s = jinja_begin_text(r);
+    jinja_sink s = qsf_jinja_begin_text(r);
     for (uint32_t i = 0; i < v->n; i++) {
         const jinja_value *key = &v->as.items[2 * i], *value = key + 1;
         if (value->type == QSF_JINJA_NONE || value->type == QSF_JINJA_UNDEFINED) continue;
-        if (!jinja_need_text(r, key, "xmlattr")) return false;
+        if (!qsf_jinja_need_text(r, key, "xmlattr")) return false;
         for (uint32_t k = 0; k < key->n; k++)
             if (key->as.text[k] && strchr(" \t\n\r\f\v/>=", key->as.text[k]))
-                return jinja_refuse(r, "invalid character in the name of an attribute");
+                return qsf_jinja_refuse(r, "invalid character in the name of an attribute");
         text = texts[i];
-        if (((space || s.len) && !jinja_put(r, &s, " ", 1)) || !jinja_put_escaped(r, &s, key)
-            || !jinja_put(r, &s, "=\"", 2) || !jinja_put_text(r, &s, &text) || !jinja_put(r, &s, "\"", 1))
+        if (((space || s.len) && !qsf_jinja_put(r, &s, " ", 1)) || !qsf_jinja_put_escaped(r, &s, key)
+            || !qsf_jinja_put(r, &s, "=\"", 2) || !qsf_jinja_put_text(r, &s, &text)
+                || !qsf_jinja_put(r, &s, "\"", 1))
             return false;
     }
-    return jinja_finish(r, &s, out);
+    return qsf_jinja_finish(r, &s, out);
 }
 
 /* The character of the entity "&name;" at `i`; 0: unknown. */
@@ -76,7 +79,7 @@ static bool markup_strip(jinja_run *r, const jinja_value *v, jinja_value *out)
 {
     bool space = false;
     size_t used;
-    jinja_sink s = jinja_begin_text(r);
+    jinja_sink s = qsf_jinja_begin_text(r);
     for (size_t i = 0; i < v->n; i += used) {
         const char *p = v->as.text + i;
         uint32_t c = qsf_utf8_decode(p, v->n - i, &used);
@@ -84,25 +87,25 @@ static bool markup_strip(jinja_run *r, const jinja_value *v, jinja_value *out)
         if (c == '<') {
             const bool comment = v->n - i >= 4 && !memcmp(p, "<!--", 4);
             const jinja_value close = qsf_jinja_text(comment ? "-->" : ">");
-            const int64_t end = jinja_find(r, v, &close, (uint32_t)i, false);
+            const int64_t end = qsf_jinja_find(r, v, &close, (uint32_t)i, false);
             if (end >= 0) {
                 used = (size_t)end + close.n - i;
                 continue;
             }
-        } else if (c == '&' && i + 1 < v->n && !jinja_is_space((uint8_t)p[1])
+        } else if (c == '&' && i + 1 < v->n && !qsf_jinja_is_space((uint8_t)p[1])
                    && !(c = markup_entity(v, i, &used)))
-            return jinja_unknown(r, "this entity is not supported");
-        if (jinja_is_space(c)) {
+            return qsf_jinja_unknown(r, "this entity is not supported");
+        if (qsf_jinja_is_space(c)) {
             space = true;
             continue;
         }
-        if ((space && s.len && !jinja_put_for(r, &s, v, i, " ", 1))
-            || !jinja_put_for(r, &s, v, i, text, qsf_utf8_encode(c, text)))
+        if ((space && s.len && !qsf_jinja_put_for(r, &s, v, i, " ", 1))
+            || !qsf_jinja_put_for(r, &s, v, i, text, qsf_utf8_encode(c, text)))
             return false;
         space = false;
     }
-    *out = jinja_end_text(r, &s);
-    return jinja_charge_each(r, v->n);
+    *out = qsf_jinja_end_text(r, &s);
+    return qsf_jinja_charge_each(r, v->n);
 }
 
 /* ---- addresses ---- */
@@ -116,39 +119,39 @@ static bool markup_quote(jinja_run *r, jinja_sink *s, const jinja_value *v, bool
         char hex[4];
         if (!plain) qsf_format(hex, sizeof hex, "%%%c%c", "0123456789ABCDEF"[c >> 4],
                                "0123456789ABCDEF"[c & 15]);
-        if (plain ? !jinja_put_part(r, s, v, i, 1)
-                  : !jinja_put_for(r, s, v, i, query && c == ' ' ? "+" : hex, query && c == ' ' ? 1 : 3))
+        if (plain ? !qsf_jinja_put_part(r, s, v, i, 1)
+                  : !qsf_jinja_put_for(r, s, v, i, query && c == ' ' ? "+" : hex, query && c == ' ' ? 1 : 3))
             return false;
     }
-    return jinja_charge_each(r, 8 * (size_t)v->n);
+    return qsf_jinja_charge_each(r, 8 * (size_t)v->n);
 }
 
 static bool markup_urlencode(jinja_run *r, const jinja_value *v, jinja_value *out)
 {
     jinja_value list = *v, text;
-    const bool one = v->type == QSF_JINJA_TEXT || v->type == QSF_JINJA_NONE || jinja_is_number(v)
+    const bool one = v->type == QSF_JINJA_TEXT || v->type == QSF_JINJA_NONE || qsf_jinja_is_number(v)
         || (v->type >= QSF_JINJA_SPACE && v->type != QSF_JINJA_LOOP);
     if (one) {
-        if (!jinja_to_text(r, v, &text)) return false;
+        if (!qsf_jinja_to_text(r, v, &text)) return false;
         list = qsf_jinja_list(&text, 1);
-    } else if (v->type == QSF_JINJA_DICT ? !jinja_pairs(r, v, &list)
-               : !jinja_iterate(r, v, &list)) return false;
-    jinja_value *texts = jinja_items(r, 2 * (size_t)list.n);
+    } else if (v->type == QSF_JINJA_DICT ? !qsf_jinja_pairs(r, v, &list)
+               : !qsf_jinja_iterate(r, v, &list)) return false;
+    jinja_value *texts = qsf_jinja_items(r, 2 * (size_t)list.n);
     if (!texts) return false;
     for (uint32_t i = 0; !one && i < list.n; i++) {
         jinja_value pair;
-        if (!jinja_iterate(r, &list.as.items[i], &pair)) return false;
-        if (pair.n != 2) return jinja_refuse(r, "urlencode needs pairs");
-        if (!jinja_to_text(r, &pair.as.items[0], &texts[2 * i])
-            || !jinja_to_text(r, &pair.as.items[1], &texts[2 * i + 1]))
+        if (!qsf_jinja_iterate(r, &list.as.items[i], &pair)) return false;
+        if (pair.n != 2) return qsf_jinja_refuse(r, "urlencode needs pairs");
+        if (!qsf_jinja_to_text(r, &pair.as.items[0], &texts[2 * i])
+            || !qsf_jinja_to_text(r, &pair.as.items[1], &texts[2 * i + 1]))
             return false;
     }
-    jinja_sink s = jinja_begin_text(r);
+    jinja_sink s = qsf_jinja_begin_text(r);
     if (one && !markup_quote(r, &s, &text, false)) return false;
     for (uint32_t i = 0; !one && i < 2 * list.n; i++)
-        if ((i && !jinja_put(r, &s, i % 2 ? "=" : "&", 1))
+        if ((i && !qsf_jinja_put(r, &s, i % 2 ? "=" : "&", 1))
             || !markup_quote(r, &s, &texts[i], true)) return false;
-    return jinja_finish(r, &s, out);
+    return qsf_jinja_finish(r, &s, out);
 }
 
 /* ---- lines and words ---- */
@@ -161,54 +164,55 @@ static bool markup_indent(jinja_run *r, const jinja_value *text, const jinja_bou
                blank = jinja_flag(b->arg[2]);
     int64_t n = 4;
     jinja_value lines;
-    if (!of_text && !jinja_whole(r, width, false, &n)) return false;
-    if (n > 1000) return jinja_fail(r, QSF_E_BUDGET, "a line is indented too far");
-    if (!jinja_text_lines(r, text, false, &lines)) return false;
+    if (!of_text && !qsf_jinja_whole(r, width, false, &n)) return false;
+    if (n > 1000) return qsf_jinja_fail(r, QSF_E_BUDGET, "a line is indented too far");
+    if (!qsf_jinja_text_lines(r, text, false, &lines)) return false;
     uint32_t count = lines.n;
     const jinja_value *last = lines.n ? &lines.as.items[lines.n - 1] : NULL;
     /* the empty line after the last line's end */
     count += !last || last->as.text + last->n != text->as.text + text->n;
     const jinja_value nothing = jinja_part(text, 0, 0);
-    jinja_sink s = jinja_begin_text(r);
+    jinja_sink s = qsf_jinja_begin_text(r);
     for (uint32_t i = 0; i < count; i++) {
         const jinja_value *line = i < lines.n ? &lines.as.items[i] : &nothing;
         const bool moved = i ? blank || line->n : first;
-        if (i && !jinja_put(r, &s, "\n", 1)) return false;
-        if (moved && of_text && !(text->flags & QSF_JINJA_SAFE ? jinja_put_escaped(r, &s, width)
-                                                               : jinja_put_text(r, &s, width)))
+        if (i && !qsf_jinja_put(r, &s, "\n", 1)) return false;
+        if (moved && of_text && !(text->flags & QSF_JINJA_SAFE ? qsf_jinja_put_escaped(r, &s, width)
+                                                               : qsf_jinja_put_text(r, &s, width)))
             return false;
         for (int64_t k = 0; moved && !of_text && k < n; k++)
-            if (!jinja_put(r, &s, " ", 1)) return false;
-        if (!jinja_charge_each(r, (size_t)QSF_MAX(n, 0)) || !jinja_put_text(r, &s, line)) return false;
+            if (!qsf_jinja_put(r, &s, " ", 1)) return false;
+        if (!qsf_jinja_charge_each(r, (size_t)QSF_MAX(n, 0)) || !qsf_jinja_put_text(r, &s, line))
+            return false;
     }
-    return jinja_finish_as(r, &s, text, out);
+    return qsf_jinja_finish_as(r, &s, text, out);
 }
 
 static bool markup_truncate(jinja_run *r, const jinja_value *v, const jinja_bound *b, jinja_value *out)
 {
     const jinja_value dots = qsf_jinja_text("..."), blank = qsf_jinja_text(" "), *end = b->arg[2] ? b->arg[2]
         : &dots;
-    const int64_t n = v->type == QSF_JINJA_UNDEFINED ? 0 : (int64_t)jinja_length(v);
+    const int64_t n = v->type == QSF_JINJA_UNDEFINED ? 0 : (int64_t)qsf_jinja_length(v);
     int64_t length = 255, leeway = 5;
-    if (!jinja_whole(r, b->arg[0], false, &length) || !jinja_whole(r, b->arg[3], true, &leeway)
-        || !jinja_need_text(r, end, "truncate") || !jinja_charge_each(r, (size_t)n))
+    if (!qsf_jinja_whole(r, b->arg[0], false, &length) || !qsf_jinja_whole(r, b->arg[3], true, &leeway)
+        || !qsf_jinja_need_text(r, end, "truncate") || !qsf_jinja_charge_each(r, (size_t)n))
         return false;
-    const int64_t tail = (int64_t)jinja_length(end);
-    if (length < tail || leeway < 0) return jinja_refuse(r, "a string cannot be truncated to so few "
+    const int64_t tail = (int64_t)qsf_jinja_length(end);
+    if (length < tail || leeway < 0) return qsf_jinja_refuse(r, "a string cannot be truncated to so few "
                                                             "characters");
     *out = *v;
     if (n <= length + leeway && (v->type == QSF_JINJA_UNDEFINED || (v->type >= QSF_JINJA_TEXT
                                  && v->type <= QSF_JINJA_DICT && v->type != QSF_JINJA_ITER)))
         return true;
-    if (!jinja_need_text(r, v, "truncate")) return false;
-    jinja_value part = jinja_part(v, 0, jinja_offset(v, (size_t)(length - tail)));
-    const int64_t word = jinja_flag(b->arg[1]) ? -1 : jinja_find(r, &part, &blank, 0, true);
+    if (!qsf_jinja_need_text(r, v, "truncate")) return false;
+    jinja_value part = jinja_part(v, 0, qsf_jinja_offset(v, (size_t)(length - tail)));
+    const int64_t word = jinja_flag(b->arg[1]) ? -1 : qsf_jinja_find(r, &part, &blank, 0, true);
     if (word >= 0) part.n = (uint32_t)word;
-    jinja_sink s = jinja_begin_text(r);
-    if (!jinja_put_text(r, &s, &part)
-        || (end == &dots ? !jinja_put(r, &s, "...", 3) : !jinja_put_text(r, &s, end)))
+    jinja_sink s = qsf_jinja_begin_text(r);
+    if (!qsf_jinja_put_text(r, &s, &part)
+        || (end == &dots ? !qsf_jinja_put(r, &s, "...", 3) : !qsf_jinja_put_text(r, &s, end)))
         return false;
-    return jinja_finish(r, &s, out);
+    return qsf_jinja_finish(r, &s, out);
 }
 
 static bool markup_word_count(jinja_run *r, const jinja_value *v, jinja_value *out)
@@ -223,22 +227,22 @@ static bool markup_word_count(jinja_run *r, const jinja_value *v, jinja_value *o
         inside = word;
     }
     *out = qsf_jinja_int(n);
-    return jinja_charge_each(r, v->n);
+    return qsf_jinja_charge_each(r, v->n);
 }
 
 /* The end of the word or the white space at `i`, and how many characters it is. */
 static size_t markup_chunk(const jinja_value *v, size_t i, int64_t *n)
 {
     size_t used;
-    const bool space = jinja_is_space(qsf_utf8_decode(v->as.text + i, v->n - i, &used));
+    const bool space = qsf_jinja_is_space(qsf_utf8_decode(v->as.text + i, v->n - i, &used));
     for (*n = 0; i < v->n; i += used, ++*n)
-        if (jinja_is_space(qsf_utf8_decode(v->as.text + i, v->n - i, &used)) != space) break;
+        if (qsf_jinja_is_space(qsf_utf8_decode(v->as.text + i, v->n - i, &used)) != space) break;
     return i;
 }
 static bool markup_space_at(const jinja_value *v, size_t i)
 {
     size_t used;
-    return jinja_is_space(qsf_utf8_decode(v->as.text + i, v->n - i, &used));
+    return qsf_jinja_is_space(qsf_utf8_decode(v->as.text + i, v->n - i, &used));
 }
 
 /* Wraps one line to lines of at most `width` characters, as textwrap does: white space is removed
@@ -261,13 +265,13 @@ static bool markup_wrap_line(jinja_run *r, jinja_sink *s, const jinja_value *lin
         if (at < line->n && n > width) {
             const jinja_value rest = jinja_part(line, at, line->n);
             if (cut || at == from) last = at;
-            if (cut) at += jinja_offset(&rest, (size_t)(width - len));
+            if (cut) at += qsf_jinja_offset(&rest, (size_t)(width - len));
             else if (at == from) at = markup_chunk(line, at, &n);
         }
         const size_t to = last < at && markup_space_at(line, last) ? last : at;
         if (to == from) continue;
-        if ((!first && !(end ? jinja_put_text(r, s, end) : jinja_put(r, s, "\n", 1)))
-            || !jinja_put_part(r, s, line, from, to - from) || !jinja_charge(r, at - from))
+        if ((!first && !(end ? qsf_jinja_put_text(r, s, end) : qsf_jinja_put(r, s, "\n", 1)))
+            || !qsf_jinja_put_part(r, s, line, from, to - from) || !qsf_jinja_charge(r, at - from))
             return false;
         first = false;
     }
@@ -276,22 +280,23 @@ static bool markup_wrap_line(jinja_run *r, jinja_sink *s, const jinja_value *lin
 
 static bool markup_wrap(jinja_run *r, const jinja_value *v, const jinja_bound *b, jinja_value *out)
 {
-    const bool cut = !b->arg[1] || jinja_true(b->arg[1]), hyphens = !b->arg[3] || jinja_true(b->arg[3]);
+    const bool cut = !b->arg[1] || qsf_jinja_true(b->arg[1]), hyphens = !b->arg[3]
+        || qsf_jinja_true(b->arg[3]);
     const jinja_value *end = jinja_given(b->arg[2]) ? b->arg[2] : NULL;
     int64_t width = 79;
     jinja_value lines;
-    if (!jinja_whole(r, b->arg[0], false, &width) || (end && !jinja_need_text(r, end, "wordwrap"))
-        || !jinja_text_lines(r, v, false, &lines))
+    if (!qsf_jinja_whole(r, b->arg[0], false, &width) || (end && !qsf_jinja_need_text(r, end, "wordwrap"))
+        || !qsf_jinja_text_lines(r, v, false, &lines))
         return false;
-    if (width <= 0 && lines.n) return jinja_refuse(r, "a line has a width");
+    if (width <= 0 && lines.n) return qsf_jinja_refuse(r, "a line has a width");
     if (hyphens && v->n && memchr(v->as.text, '-', v->n))
-        return jinja_unknown(r, "wordwrap at hyphens is not supported");
-    jinja_sink s = jinja_begin_text(r);
+        return qsf_jinja_unknown(r, "wordwrap at hyphens is not supported");
+    jinja_sink s = qsf_jinja_begin_text(r);
     for (uint32_t i = 0; i < lines.n; i++)
-        if ((i && !(end ? jinja_put_text(r, &s, end) : jinja_put(r, &s, "\n", 1)))
+        if ((i && !(end ? qsf_jinja_put_text(r, &s, end) : qsf_jinja_put(r, &s, "\n", 1)))
             || !markup_wrap_line(r, &s, &lines.as.items[i], width, cut, end))
             return false;
-    return jinja_finish(r, &s, out);
+    return qsf_jinja_finish(r, &s, out);
 }
 
 /* Capitalises words as jinja2 does: they begin only after white space, "-" and brackets. */
@@ -301,16 +306,16 @@ static bool markup_title(jinja_run *r, const jinja_value *v, jinja_value *out)
     bool inside = false;
     size_t used;
     for (uint32_t i = 0; i < v->n; i++)
-        if (v->as.text[i] & 0x80) return jinja_unknown(r, "title is only supported for ASCII");
-    if (!jinja_charge_each(r, 8 * (size_t)v->n) || !jinja_lower_text(r, v, &lower)) return false;
-    jinja_sink s = jinja_begin_text(r);
+        if (v->as.text[i] & 0x80) return qsf_jinja_unknown(r, "title is only supported for ASCII");
+    if (!qsf_jinja_charge_each(r, 8 * (size_t)v->n) || !qsf_jinja_lower_text(r, v, &lower)) return false;
+    jinja_sink s = qsf_jinja_begin_text(r);
     for (size_t i = 0; i < lower.n; i += used) {
         const char c = (char)qsf_utf8_decode(lower.as.text + i, lower.n - i, &used);
         const char up = c >= 'a' && c <= 'z' ? (char)(c - 32) : c;
-        if (!jinja_put_for(r, &s, &lower, i, inside ? &c : &up, 1)) return false;
-        inside = !(jinja_is_space((uint8_t)c) || (c && strchr("-({[<", c)));
+        if (!qsf_jinja_put_for(r, &s, &lower, i, inside ? &c : &up, 1)) return false;
+        inside = !(qsf_jinja_is_space((uint8_t)c) || (c && strchr("-({[<", c)));
     }
-    return jinja_finish(r, &s, out);
+    return qsf_jinja_finish(r, &s, out);
 }
 
 /* ---- values ---- */
@@ -324,17 +329,17 @@ static bool markup_json(jinja_run *r, const jinja_value *v, const jinja_bound *b
     int64_t n = 0;
     if (jinja_given(indent) && indent->type == QSF_JINJA_TEXT) f.indent = *indent;
     else if (jinja_given(indent)) {
-        if (!jinja_whole(r, indent, false, &n)) return false;
-        if (n > 64) return jinja_fail(r, QSF_E_BUDGET, "an indent of more than 64");
-        jinja_sink blanks = jinja_begin_text(r);
-        for (; n > 0; n--) if (!jinja_put(r, &blanks, " ", 1)) return false;
-        f.indent = jinja_end_text(r, &blanks);
+        if (!qsf_jinja_whole(r, indent, false, &n)) return false;
+        if (n > 64) return qsf_jinja_fail(r, QSF_E_BUDGET, "an indent of more than 64");
+        jinja_sink blanks = qsf_jinja_begin_text(r);
+        for (; n > 0; n--) if (!qsf_jinja_put(r, &blanks, " ", 1)) return false;
+        f.indent = qsf_jinja_end_text(r, &blanks);
     }
     if (jinja_given(b->arg[2])) {
         jinja_value pair;
-        if (!jinja_iterate(r, b->arg[2], &pair)) return false;
+        if (!qsf_jinja_iterate(r, b->arg[2], &pair)) return false;
         if (pair.n != 2 || pair.as.items[0].type != QSF_JINJA_TEXT || pair.as.items[1].type != QSF_JINJA_TEXT)
-            return jinja_refuse(r, "separators must be two strings");
+            return qsf_jinja_refuse(r, "separators must be two strings");
         f.comma = pair.as.items[0];
         f.colon = pair.as.items[1];
     } else {
@@ -342,23 +347,23 @@ static bool markup_json(jinja_run *r, const jinja_value *v, const jinja_bound *b
         f.colon = qsf_jinja_text(": ");
         f.comma.flags = f.colon.flags = QSF_JINJA_OWN;
     }
-    jinja_sink s = jinja_begin_text(r);
-    if (!jinja_json(r, &s, v, &f, 0)) return false;
-    return jinja_finish(r, &s, out);
+    jinja_sink s = qsf_jinja_begin_text(r);
+    if (!qsf_jinja_json(r, &s, v, &f, 0)) return false;
+    return qsf_jinja_finish(r, &s, out);
 }
 
 /* As pformat() writes a value that fits on one line: keys in order. */
 static bool markup_pprint(jinja_run *r, const jinja_value *v, jinja_value *out)
 {
-    jinja_sink s = jinja_begin_text(r);
-    if (!jinja_repr(r, &s, v)) return false;
-    *out = jinja_end_text(r, &s);
+    jinja_sink s = qsf_jinja_begin_text(r);
+    if (!qsf_jinja_repr(r, &s, v)) return false;
+    *out = qsf_jinja_end_text(r, &s);
     if (out->n > 80 || (v->type >= QSF_JINJA_LIST && memchr(out->as.text, '{', out->n) && out->n > 2))
-        return jinja_unknown(r, "pprint is only supported for one line without dicts");
+        return qsf_jinja_unknown(r, "pprint is only supported for one line without dicts");
     return true;
 }
 
-bool jinja_filter_text(jinja_run *r, int id, const jinja_value *v, const jinja_bound *b, jinja_value *out)
+bool qsf_jinja_filter_text(jinja_run *r, int id, const jinja_value *v, const jinja_bound *b, jinja_value *out)
 {
     jinja_value text;
     switch (id) {
@@ -369,12 +374,12 @@ bool jinja_filter_text(jinja_run *r, int id, const jinja_value *v, const jinja_b
     case JF_PPRINT: return markup_pprint(r, v, out);
     case JF_TRUNCATE: return markup_truncate(r, v, b, out);
     case JF_INDENT: case JF_WORDWRAP:
-        if (v->type == QSF_JINJA_UNDEFINED) return jinja_undefined(r, v);
-        if (!jinja_need_text(r, v, "this filter")) return false;
+        if (v->type == QSF_JINJA_UNDEFINED) return qsf_jinja_undefined(r, v);
+        if (!qsf_jinja_need_text(r, v, "this filter")) return false;
         break;
     default: break;
     }
-    if (!jinja_to_text(r, v, &text)) return false;
+    if (!qsf_jinja_to_text(r, v, &text)) return false;
     switch (id) {
     case JF_SAFE:
         *out = text;
@@ -386,21 +391,21 @@ bool jinja_filter_text(jinja_run *r, int id, const jinja_value *v, const jinja_b
     case JF_WORDCOUNT: return markup_word_count(r, &text, out);
     case JF_WORDWRAP: return markup_wrap(r, &text, b, out);
     case JF_TITLE: return markup_title(r, &text, out);
-    case JF_UPPER: return jinja_text_method(r, JM_UPPER, &text, b, out);
-    case JF_LOWER: return jinja_text_method(r, JM_LOWER, &text, b, out);
-    case JF_CAPITALIZE: return jinja_text_method(r, JM_CAPITALIZE, &text, b, out);
-    case JF_TRIM: return jinja_text_method(r, JM_STRIP, &text, b, out);
+    case JF_UPPER: return qsf_jinja_text_method(r, JM_UPPER, &text, b, out);
+    case JF_LOWER: return qsf_jinja_text_method(r, JM_LOWER, &text, b, out);
+    case JF_CAPITALIZE: return qsf_jinja_text_method(r, JM_CAPITALIZE, &text, b, out);
+    case JF_TRIM: return qsf_jinja_text_method(r, JM_STRIP, &text, b, out);
     case JF_CENTER: {
         const jinja_value eighty = qsf_jinja_int(80);
         const jinja_bound width = { { b->arg[0] ? b->arg[0] : &eighty } };
-        return jinja_text_method(r, JM_CENTER, &text, &width, out);
+        return qsf_jinja_text_method(r, JM_CENTER, &text, &width, out);
     }
     default: {                                  /* replace: every value becomes a string, not safe */
         jinja_value old, by;
         const jinja_bound all = { { &old, &by, jinja_given(b->arg[2]) ? b->arg[2] : NULL } };
         text.flags &= QSF_JINJA_OWN;
-        return jinja_to_text(r, b->arg[0], &old) && jinja_to_text(r, b->arg[1], &by)
-               && jinja_text_method(r, JM_REPLACE, &text, &all, out);
+        return qsf_jinja_to_text(r, b->arg[0], &old) && qsf_jinja_to_text(r, b->arg[1], &by)
+               && qsf_jinja_text_method(r, JM_REPLACE, &text, &all, out);
     }
     }
 }

@@ -10,7 +10,7 @@ static double number_float(const jinja_value *v)
 static jinja_value float_value(double f) { return (jinja_value){ .type = QSF_JINJA_FLOAT, .as.f = f }; }
 static bool number_large(jinja_run *r)
 {
-    return jinja_unknown(r, "whole numbers this large are not supported");
+    return qsf_jinja_unknown(r, "whole numbers this large are not supported");
 }
 
 /* ---- arithmetic ---- */
@@ -25,7 +25,7 @@ static bool whole_power(jinja_run *r, int64_t a, int64_t b, jinja_value *out)
             return number_large(r);
         p *= a;
     }
-    return jinja_give_int(out, p);
+    return qsf_jinja_give_int(out, p);
 }
 
 static bool whole_operation(jinja_run *r, jinja_op op, int64_t a, int64_t b, jinja_value *out)
@@ -41,7 +41,7 @@ static bool whole_operation(jinja_run *r, jinja_op op, int64_t a, int64_t b, jin
     default: {
         if (b == -1 && a == INT64_MIN) return number_large(r);
         const int64_t q = a / b - (a % b && (a < 0) != (b < 0));
-        return jinja_give_int(out, op == JOP_FLOOR ? q : a - q * b);
+        return qsf_jinja_give_int(out, op == JOP_FLOOR ? q : a - q * b);
     }
     }
 }
@@ -55,11 +55,11 @@ static bool float_operation(jinja_run *r, jinja_op op, double x, double y, doubl
     case JOP_MUL: *out = x * y; return true;
     case JOP_DIV: *out = x / y; return true;
     case JOP_POW:
-        if (x < 0 && y != floor(y)) return jinja_unknown(r, "complex numbers are not supported");
-        if (x == 0 && y < 0) return jinja_refuse(r, "division by zero");
+        if (x < 0 && y != floor(y)) return qsf_jinja_unknown(r, "complex numbers are not supported");
+        if (x == 0 && y < 0) return qsf_jinja_refuse(r, "division by zero");
         *out = pow(x, y);
         return fabs(*out) <= DBL_MAX || fabs(x) > DBL_MAX || fabs(y) > DBL_MAX || x != x || y != y
-               || jinja_refuse(r, "a number is too large");
+               || qsf_jinja_refuse(r, "a number is too large");
     default:                                    /* as Python's divmod */
         rest = fmod(x, y);
         *out = (x - rest) / y;
@@ -73,13 +73,14 @@ static bool float_operation(jinja_run *r, jinja_op op, double x, double y, doubl
     }
 }
 
-bool jinja_arithmetic(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_value *b, jinja_value *out)
+bool qsf_jinja_arithmetic(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_value *b,
+                          jinja_value *out)
 {
     const uint8_t foreign = (a->flags | b->flags) & QSF_JINJA_FOREIGN;
     const bool whole = a->type != QSF_JINJA_FLOAT && b->type != QSF_JINJA_FLOAT;
     const double y = number_float(b);
     if ((op == JOP_DIV || op == JOP_FLOOR || op == JOP_MOD) && y == 0)
-        return jinja_refuse(r, "division by zero");
+        return qsf_jinja_refuse(r, "division by zero");
     if (whole && op != JOP_DIV && !(op == JOP_POW && b->as.i < 0)) {
         if (!whole_operation(r, op, a->as.i, b->as.i, out)) return false;
     } else {
@@ -109,7 +110,7 @@ static size_t digits_length(const char *s, size_t n, int base)
     return i;
 }
 
-jinja_number_kind jinja_read_whole(const char *s, size_t n, int base, int64_t *out)
+jinja_number_kind qsf_jinja_read_whole(const char *s, size_t n, int base, int64_t *out)
 {
     const bool minus = n && *s == '-';
     uint64_t m = 0;
@@ -135,7 +136,7 @@ jinja_number_kind jinja_read_whole(const char *s, size_t n, int base, int64_t *o
     return JINJA_NUMBER_READ;
 }
 
-jinja_number_kind jinja_read_float(const char *s, size_t n, double *out)
+jinja_number_kind qsf_jinja_read_float(const char *s, size_t n, double *out)
 {
     static const char *const words[] = { "infinity", "inf", "nan" };
     char digits[128];
@@ -177,13 +178,13 @@ jinja_number_kind jinja_read_float(const char *s, size_t n, double *out)
 /* float(v) of Python; JINJA_NO_NUMBER: it raises TypeError or ValueError. */
 static jinja_number_kind value_to_float(const jinja_value *v, double *out)
 {
-    if (jinja_is_number(v)) {
+    if (qsf_jinja_is_number(v)) {
         *out = number_float(v);
         return JINJA_NUMBER_READ;
     }
     if (v->type != QSF_JINJA_TEXT && v->type != QSF_JINJA_BIG) return JINJA_NO_NUMBER;
-    const jinja_value bare = jinja_trimmed(v);
-    return jinja_read_float(bare.as.text, bare.n, out);
+    const jinja_value bare = qsf_jinja_trimmed(v);
+    return qsf_jinja_read_float(bare.as.text, bare.n, out);
 }
 
 /* ---- filters ---- */
@@ -193,16 +194,16 @@ static bool filter_int(jinja_run *r, const jinja_value *v, const jinja_bound *b,
     const jinja_value unset = b->arg[0] ? *b->arg[0] : qsf_jinja_int(0);
     int64_t base = 10, n = 0;
     double f = 0;
-    if (!jinja_whole(r, b->arg[1], false, &base)) return false;
+    if (!qsf_jinja_whole(r, b->arg[1], false, &base)) return false;
     jinja_number_kind kind = JINJA_NO_NUMBER;
     *out = *v;
     if (v->type == QSF_JINJA_INT || v->type == QSF_JINJA_BIG) return true;
     if (v->type == QSF_JINJA_TEXT) {
-        const jinja_value bare = jinja_trimmed(v);
-        if (base != 0 && (base < 2 || base > 36)) return jinja_refuse(r, "a base is 2 to 36, or 0");
+        const jinja_value bare = qsf_jinja_trimmed(v);
+        if (base != 0 && (base < 2 || base > 36)) return qsf_jinja_refuse(r, "a base is 2 to 36, or 0");
         for (uint32_t i = 0; i < bare.n; i++)
-            if (bare.as.text[i] & 0x80) return jinja_unknown(r, "only the digits 0 to 9 are known");
-        kind = jinja_read_whole(bare.as.text, bare.n, (int)base, &n);
+            if (bare.as.text[i] & 0x80) return qsf_jinja_unknown(r, "only the digits 0 to 9 are known");
+        kind = qsf_jinja_read_whole(bare.as.text, bare.n, (int)base, &n);
     } else if (v->type == QSF_JINJA_BOOL) kind = JINJA_NUMBER_READ, n = v->as.i;
     if (kind == JINJA_NO_NUMBER) {
         kind = value_to_float(v, &f);
@@ -213,7 +214,7 @@ static bool filter_int(jinja_run *r, const jinja_value *v, const jinja_bound *b,
     }
     if (kind == JINJA_LARGE) return number_large(r);
     *out = qsf_jinja_int(n);
-    out->flags = jinja_foreign(r, v) ? QSF_JINJA_FOREIGN : 0;
+    out->flags = qsf_jinja_foreign(r, v) ? QSF_JINJA_FOREIGN : 0;
     return true;
 }
 
@@ -223,7 +224,7 @@ static bool filter_float(jinja_run *r, const jinja_value *v, const jinja_bound *
     const jinja_number_kind kind = value_to_float(v, &f);
     if (kind == JINJA_LARGE) return number_large(r);
     *out = kind == JINJA_NUMBER_READ ? float_value(f) : b->arg[0] ? *b->arg[0] : float_value(0);
-    if (kind == JINJA_NUMBER_READ) out->flags = jinja_foreign(r, v) ? QSF_JINJA_FOREIGN : 0;
+    if (kind == JINJA_NUMBER_READ) out->flags = qsf_jinja_foreign(r, v) ? QSF_JINJA_FOREIGN : 0;
     return true;
 }
 
@@ -233,12 +234,12 @@ static bool filter_round(jinja_run *r, const jinja_value *v, const jinja_bound *
     char digits[QSF_DECIMAL_DIGITS];
     int64_t places = 0;
     int point;
-    if (!jinja_whole(r, b->arg[0], jinja_text_is(method, "common"), &places)) return false;
-    if (jinja_text_is(method, "common")) {
+    if (!qsf_jinja_whole(r, b->arg[0], qsf_jinja_text_is(method, "common"), &places)) return false;
+    if (qsf_jinja_text_is(method, "common")) {
         *out = *v;
         if (v->type == QSF_JINJA_BOOL) out->type = QSF_JINJA_INT;
         if (v->type != QSF_JINJA_FLOAT && places < 0)
-            return jinja_unknown(r, "rounding before the point is not supported");
+            return qsf_jinja_unknown(r, "rounding before the point is not supported");
         if (b->arg[0] && b->arg[0]->type == QSF_JINJA_NONE && v->type == QSF_JINJA_FLOAT) {
             *out = qsf_jinja_int((int64_t)nearbyint(v->as.f));
             return fabs(v->as.f) < 9e18 || number_large(r);
@@ -250,20 +251,20 @@ static bool filter_round(jinja_run *r, const jinja_value *v, const jinja_bound *
         out->as.f = signbit(v->as.f) ? -f : f;
         return true;
     }
-    const bool up = jinja_text_is(method, "ceil");
-    if (!up && !jinja_text_is(method, "floor"))
-        return jinja_refuse(r, "the method is common, ceil or floor");
+    const bool up = qsf_jinja_text_is(method, "ceil");
+    if (!up && !qsf_jinja_text_is(method, "floor"))
+        return qsf_jinja_refuse(r, "the method is common, ceil or floor");
     const jinja_value ten = qsf_jinja_int(10), exponent = qsf_jinja_int(places);
     jinja_value power, many;
-    if (!jinja_arithmetic(r, JOP_POW, &ten, &exponent, &power)
-        || !jinja_arithmetic(r, JOP_MUL, v, &power, &many))
+    if (!qsf_jinja_arithmetic(r, JOP_POW, &ten, &exponent, &power)
+        || !qsf_jinja_arithmetic(r, JOP_MUL, v, &power, &many))
         return false;
     if (many.type == QSF_JINJA_FLOAT) many.as.f = up ? ceil(many.as.f) : floor(many.as.f);
     if (many.type == QSF_JINJA_FLOAT && fabs(many.as.f) < 9e15) {
         many.as.i = (int64_t)many.as.f;
         many.type = QSF_JINJA_INT;
     }
-    return jinja_arithmetic(r, JOP_DIV, &many, &power, out);
+    return qsf_jinja_arithmetic(r, JOP_DIV, &many, &power, out);
 }
 
 static bool filter_filesize(jinja_run *r, const jinja_value *v, const jinja_bound *b, jinja_value *out)
@@ -275,7 +276,7 @@ static bool filter_filesize(jinja_run *r, const jinja_value *v, const jinja_boun
     char text[64];
     int i = 0;
     if (kind != JINJA_NUMBER_READ || !(fabs(bytes) < 1e30))
-        return jinja_refuse(r, "this is not a number of bytes");
+        return qsf_jinja_refuse(r, "this is not a number of bytes");
     if (bytes == 1) qsf_format(text, sizeof text, "1 Byte");
     else if (bytes < base) qsf_format(text, sizeof text, "%lld Bytes", (long long)bytes);
     else {
@@ -286,19 +287,20 @@ static bool filter_filesize(jinja_run *r, const jinja_value *v, const jinja_boun
         qsf_format(text, sizeof text, "%.*s.%c %c%sB", n - 1, digits, digits[n - 1],
                    i || binary ? "KMGTPEZY"[i] : 'k', binary ? "i" : "");
     }
-    jinja_sink s = jinja_begin_text(r);
-    if (!jinja_put_number(r, &s, v, text, strlen(text))) return false;
-    return jinja_finish(r, &s, out);
+    jinja_sink s = qsf_jinja_begin_text(r);
+    if (!qsf_jinja_put_number(r, &s, v, text, strlen(text))) return false;
+    return qsf_jinja_finish(r, &s, out);
 }
 
-bool jinja_filter_number(jinja_run *r, int id, const jinja_value *v, const jinja_bound *b, jinja_value *out)
+bool qsf_jinja_filter_number(jinja_run *r, int id, const jinja_value *v, const jinja_bound *b,
+                             jinja_value *out)
 {
-    if (v->type == QSF_JINJA_UNDEFINED) return jinja_undefined(r, v);
+    if (v->type == QSF_JINJA_UNDEFINED) return qsf_jinja_undefined(r, v);
     if (id == JF_INT) return filter_int(r, v, b, out);
     if (id == JF_FLOAT) return filter_float(r, v, b, out);
     if (id == JF_FILESIZEFORMAT) return filter_filesize(r, v, b, out);
-    if (!jinja_is_number(v))
-        return jinja_fail(r, QSF_E_ARGUMENT, "a number is needed, not %s", jinja_type_name(v));
+    if (!qsf_jinja_is_number(v))
+        return qsf_jinja_fail(r, QSF_E_ARGUMENT, "a number is needed, not %s", qsf_jinja_type_name(v));
     if (id == JF_ROUND) return filter_round(r, v, b, out);
     if (v->type == QSF_JINJA_FLOAT) {
         *out = *v;
@@ -306,5 +308,5 @@ bool jinja_filter_number(jinja_run *r, int id, const jinja_value *v, const jinja
         return true;
     }
     const jinja_value sign = qsf_jinja_int(v->as.i < 0 ? -1 : 1);
-    return jinja_arithmetic(r, JOP_MUL, v, &sign, out);
+    return qsf_jinja_arithmetic(r, JOP_MUL, v, &sign, out);
 }

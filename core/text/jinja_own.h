@@ -14,7 +14,7 @@ typedef qsf_jinja_value jinja_value;
  * them: whether, as part of a string, it is the template's own. */
 typedef struct jinja_mem { char *base; size_t used, size; } jinja_mem;
 static inline uint8_t *jinja_marks(const jinja_mem *m) { return (uint8_t *)m->base + m->size; }
-void *jinja_take(jinja_mem *m, size_t bytes);       /* 16-byte aligned, not zeroed; NULL: no room */
+void *qsf_jinja_take(jinja_mem *m, size_t bytes);   /* 16-byte aligned, not zeroed; NULL: no room */
 
 /* ---- tokens ---- */
 
@@ -41,7 +41,7 @@ typedef struct jinja_lexer {
     const char *error;
 } jinja_lexer;
 
-void jinja_lex(jinja_lexer *l, jinja_token *out);   /* at an error and at the end: JINJA_END */
+void qsf_jinja_lex(jinja_lexer *l, jinja_token *out); /* at an error and at the end: JINJA_END */
 
 /* ---- programs ---- */
 
@@ -106,7 +106,7 @@ struct qsf_jinja {
 };
 
 /* "line 3, column 7" of a place in the source, for messages. */
-void jinja_place(const qsf_jinja *t, uint32_t at, uint32_t *line, uint32_t *column);
+void qsf_jinja_place(const qsf_jinja *t, uint32_t at, uint32_t *line, uint32_t *column);
 
 /* ---- at work ---- */
 
@@ -161,67 +161,69 @@ typedef struct jinja_args {
 
 /* Keeps the first error, with the place of the operation;
  * false, so that a function can return it. */
-bool jinja_fail(jinja_run *r, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
-bool jinja_refuse(jinja_run *r, const char *why);       /* QSF_E_ARGUMENT */
-bool jinja_unknown(jinja_run *r, const char *what);     /* QSF_E_UNSUPPORTED */
-bool jinja_charge(jinja_run *r, size_t bytes);      /* takes the steps for moving these bytes */
-bool jinja_charge_float(jinja_run *r);              /* of writing one */
-bool jinja_charge_each(jinja_run *r, size_t n);     /* for visiting n bytes one by one */
-void *jinja_room(jinja_run *r, size_t bytes);       /* as jinja_take; NULL: the error is set */
-jinja_value *jinja_items(jinja_run *r, size_t n);   /* room for n values, charged for */
+bool qsf_jinja_fail(jinja_run *r, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
+bool qsf_jinja_refuse(jinja_run *r, const char *why);   /* QSF_E_ARGUMENT */
+bool qsf_jinja_unknown(jinja_run *r, const char *what); /* QSF_E_UNSUPPORTED */
+bool qsf_jinja_charge(jinja_run *r, size_t bytes);  /* takes the steps for moving these bytes */
+bool qsf_jinja_charge_float(jinja_run *r);          /* of writing one */
+bool qsf_jinja_charge_each(jinja_run *r, size_t n); /* for visiting n bytes one by one */
+void *qsf_jinja_room(jinja_run *r, size_t bytes); /* as qsf_jinja_take; NULL: the error is set */
+jinja_value *qsf_jinja_items(jinja_run *r, size_t n); /* room for n values, charged for */
 
 /* ---- values: equal, ordered, joined by operators (jinja_value.c) ---- */
 
 /* These return true. */
-bool jinja_give_int(jinja_value *out, int64_t i);
-bool jinja_give_bool(jinja_value *out, bool b);
-bool jinja_give_list(jinja_value *out, const jinja_value *items, size_t n);
-bool jinja_is_space(uint32_t c);                    /* as Python's str.isspace() */
-bool jinja_true(const jinja_value *v);
-bool jinja_is_number(const jinja_value *v);         /* bool, int, float */
-bool jinja_is_list(const jinja_value *v);           /* list, tuple */
-bool jinja_undefined(jinja_run *r, const jinja_value *v);   /* fails: v is used and has no value */
+bool qsf_jinja_give_int(jinja_value *out, int64_t i);
+bool qsf_jinja_give_bool(jinja_value *out, bool b);
+bool qsf_jinja_give_list(jinja_value *out, const jinja_value *items, size_t n);
+bool qsf_jinja_is_space(uint32_t c);                /* as Python's str.isspace() */
+bool qsf_jinja_true(const jinja_value *v);
+bool qsf_jinja_is_number(const jinja_value *v);     /* bool, int, float */
+bool qsf_jinja_is_list(const jinja_value *v);       /* list, tuple */
+bool qsf_jinja_undefined(jinja_run *r, const jinja_value *v); /* fails: v is used and has no value */
 /* One step into a value within values; false: too deep. */
-bool jinja_deeper(jinja_run *r);
-bool jinja_equal(jinja_run *r, const jinja_value *a, const jinja_value *b, bool *out);
-bool jinja_less(jinja_run *r, const jinja_value *a, const jinja_value *b, bool *out);
-bool jinja_contains(jinja_run *r, const jinja_value *what, const jinja_value *in, bool *out);
-bool jinja_text_is(const jinja_value *v, const char *text);
-const char *jinja_type_name(const jinja_value *v);
-bool jinja_join_texts(jinja_run *r, const jinja_value *a, const jinja_value *b, jinja_value *out);
-bool jinja_binary(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_value *b, jinja_value *out);
-bool jinja_compare(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_value *b, bool *out);
+bool qsf_jinja_deeper(jinja_run *r);
+bool qsf_jinja_equal(jinja_run *r, const jinja_value *a, const jinja_value *b, bool *out);
+bool qsf_jinja_less(jinja_run *r, const jinja_value *a, const jinja_value *b, bool *out);
+bool qsf_jinja_contains(jinja_run *r, const jinja_value *what, const jinja_value *in, bool *out);
+bool qsf_jinja_text_is(const jinja_value *v, const char *text);
+const char *qsf_jinja_type_name(const jinja_value *v);
+bool qsf_jinja_join_texts(jinja_run *r, const jinja_value *a, const jinja_value *b, jinja_value *out);
+bool qsf_jinja_binary(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_value *b,
+                      jinja_value *out);
+bool qsf_jinja_compare(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_value *b, bool *out);
 
 /* ---- what is in values (jinja_reach.c) ---- */
 
 /* A list of what for would go through: characters, keys, items; of a generator it takes them. */
-bool jinja_iterate(jinja_run *r, const jinja_value *v, jinja_value *out);
-bool jinja_attribute(jinja_run *r, const jinja_value *v, const char *name, size_t n, int method,
-                     jinja_value *out);
-bool jinja_item(jinja_run *r, const jinja_value *v, const jinja_value *key, jinja_value *out);
-bool jinja_slice(jinja_run *r, const jinja_value *v, const jinja_value bounds[3], jinja_value *out);
-size_t jinja_length(const jinja_value *v);              /* characters, items, pairs */
-uint32_t jinja_offset(const jinja_value *v, size_t i);  /* where character i of a string begins */
-bool jinja_hashable(jinja_run *r, const jinja_value *v);    /* fails: v cannot be a key */
+bool qsf_jinja_iterate(jinja_run *r, const jinja_value *v, jinja_value *out);
+bool qsf_jinja_attribute(jinja_run *r, const jinja_value *v, const char *name, size_t n, int method,
+                         jinja_value *out);
+bool qsf_jinja_item(jinja_run *r, const jinja_value *v, const jinja_value *key, jinja_value *out);
+bool qsf_jinja_slice(jinja_run *r, const jinja_value *v, const jinja_value bounds[3], jinja_value *out);
+size_t qsf_jinja_length(const jinja_value *v);          /* characters, items, pairs */
+uint32_t qsf_jinja_offset(const jinja_value *v, size_t i); /* where character i of a string begins */
+bool qsf_jinja_hashable(jinja_run *r, const jinja_value *v); /* fails: v cannot be a key */
 /* The value of a key; NULL: it is not there. */
-bool jinja_lookup(jinja_run *r, const jinja_value *dict, const jinja_value *key, const jinja_value **out);
+bool qsf_jinja_lookup(jinja_run *r, const jinja_value *dict, const jinja_value *key, const jinja_value **out);
 /* A dict of n pairs, in their memory; of the same keys the last one's value. */
-bool jinja_make_dict(jinja_run *r, jinja_value *pairs, uint32_t n, jinja_value *out);
-jinja_value jinja_trimmed(const jinja_value *text);     /* without white space at its ends */
+bool qsf_jinja_make_dict(jinja_run *r, jinja_value *pairs, uint32_t n, jinja_value *out);
+jinja_value qsf_jinja_trimmed(const jinja_value *text); /* without white space at its ends */
 
 /* ---- values as text (jinja_print.c) ---- */
 
 /* What the interpreter writes itself. */
-bool jinja_put(jinja_run *r, jinja_sink *s, const char *text, size_t n);
+bool qsf_jinja_put(jinja_run *r, jinja_sink *s, const char *text, size_t n);
 /* Writes bytes [at, at + n) of a string, with their marks. */
-bool jinja_put_part(jinja_run *r, jinja_sink *s, const jinja_value *v, size_t at, size_t n);
-bool jinja_put_text(jinja_run *r, jinja_sink *s, const jinja_value *v);     /* the whole of it */
+bool qsf_jinja_put_part(jinja_run *r, jinja_sink *s, const jinja_value *v, size_t at, size_t n);
+bool qsf_jinja_put_text(jinja_run *r, jinja_sink *s, const jinja_value *v); /* the whole of it */
 /* Writes other bytes in place of byte `at` of a string, with that byte's mark. */
-bool jinja_put_for(jinja_run *r, jinja_sink *s, const jinja_value *v, size_t at, const char *text, size_t n);
+bool qsf_jinja_put_for(jinja_run *r, jinja_sink *s, const jinja_value *v, size_t at, const char *text,
+                       size_t n);
 /* Whether a string or number is not entirely the template's. */
-bool jinja_foreign(const jinja_run *r, const jinja_value *v);
-void jinja_mark(uint8_t *marks, size_t at, size_t n, bool own);
-void jinja_mark_copy(uint8_t *to, size_t at, const uint8_t *from, size_t from_at, size_t n);
+bool qsf_jinja_foreign(const jinja_run *r, const jinja_value *v);
+void qsf_jinja_mark(uint8_t *marks, size_t at, size_t n, bool own);
+void qsf_jinja_mark_copy(uint8_t *to, size_t at, const uint8_t *from, size_t from_at, size_t n);
 /* Bytes [from, to) of a string. */
 static inline jinja_value jinja_part(const jinja_value *v, size_t from, size_t to)
 {
@@ -230,30 +232,30 @@ static inline jinja_value jinja_part(const jinja_value *v, size_t from, size_t t
     part.n = (uint32_t)(to - from);
     return part;
 }
-bool jinja_print(jinja_run *r, jinja_sink *s, const jinja_value *v);        /* as str() */
-bool jinja_repr(jinja_run *r, jinja_sink *s, const jinja_value *v);         /* as repr() */
+bool qsf_jinja_print(jinja_run *r, jinja_sink *s, const jinja_value *v);    /* as str() */
+bool qsf_jinja_repr(jinja_run *r, jinja_sink *s, const jinja_value *v);     /* as repr() */
 /* Writes digits of a number, which are foreign if the number is. */
-bool jinja_put_number(jinja_run *r, jinja_sink *s, const jinja_value *v, const char *text, size_t n);
+bool qsf_jinja_put_number(jinja_run *r, jinja_sink *s, const jinja_value *v, const char *text, size_t n);
 typedef struct jinja_json_form {
     jinja_value indent, comma, colon;           /* indent: a string, or none: on one line */
     bool        ascii, sorted;
 } jinja_json_form;
-bool jinja_json(jinja_run *r, jinja_sink *s, const jinja_value *v, const jinja_json_form *f, int level);
-bool jinja_printable(uint32_t c);
+bool qsf_jinja_json(jinja_run *r, jinja_sink *s, const jinja_value *v, const jinja_json_form *f, int level);
+bool qsf_jinja_printable(uint32_t c);
 /* A text that is made at the end of the memory: nothing else may be taken until it is done. */
-jinja_sink  jinja_begin_text(jinja_run *r);
-jinja_value jinja_end_text(jinja_run *r, const jinja_sink *s);
-bool jinja_finish(jinja_run *r, const jinja_sink *s, jinja_value *out);         /* the same; true */
+jinja_sink  qsf_jinja_begin_text(jinja_run *r);
+jinja_value qsf_jinja_end_text(jinja_run *r, const jinja_sink *s);
+bool qsf_jinja_finish(jinja_run *r, const jinja_sink *s, jinja_value *out);     /* the same; true */
 /* The same for what was made of v: safe if that is. */
-bool jinja_finish_as(jinja_run *r, const jinja_sink *s, const jinja_value *v, jinja_value *out);
-bool jinja_to_text(jinja_run *r, const jinja_value *v, jinja_value *out);   /* as str() */
+bool qsf_jinja_finish_as(jinja_run *r, const jinja_sink *s, const jinja_value *v, jinja_value *out);
+bool qsf_jinja_to_text(jinja_run *r, const jinja_value *v, jinja_value *out); /* as str() */
 
 /* ---- numbers in texts (jinja_number.c); the parser reads them as well ---- */
 
 typedef enum jinja_number_kind { JINJA_NO_NUMBER, JINJA_NUMBER_READ, JINJA_LARGE } jinja_number_kind;
 /* base 0: from the prefix 0x, 0o, 0b */
-jinja_number_kind jinja_read_whole(const char *s, size_t n, int base, int64_t *out);
-jinja_number_kind jinja_read_float(const char *s, size_t n, double *out);
+jinja_number_kind qsf_jinja_read_whole(const char *s, size_t n, int base, int64_t *out);
+jinja_number_kind qsf_jinja_read_float(const char *s, size_t n, double *out);
 
 /* ---- built-in functions: names and arguments (jinja_builtin.c) ---- */
 
@@ -283,50 +285,55 @@ enum { JN_CYCLER, JN_DICT, JN_JOINER, JN_LIPSUM, JN_NAMESPACE, JN_RAISE, JN_RANG
 enum { JINJA_PARAMS = 5 };
 typedef struct jinja_bound { const jinja_value *arg[JINJA_PARAMS]; } jinja_bound;
 
-int  jinja_filter_id(const char *name, size_t n);   /* -1: unknown */
-int  jinja_test_id(const char *name, size_t n);
-int  jinja_method_id(const char *name, size_t n);   /* 0: unknown */
-int  jinja_function_id(const char *name, size_t n); /* JN_NONE: unknown */
-bool jinja_has_method(const jinja_value *v, int id);
-bool jinja_filter(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, jinja_value *out);
-bool jinja_test(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, bool *out);
-bool jinja_method(jinja_run *r, int id, const jinja_value *self, const jinja_args *a, jinja_value *out);
-bool jinja_function(jinja_run *r, int id, const jinja_args *a, jinja_value *out);
+int  qsf_jinja_filter_id(const char *name, size_t n); /* -1: unknown */
+int  qsf_jinja_test_id(const char *name, size_t n);
+int  qsf_jinja_method_id(const char *name, size_t n); /* 0: unknown */
+int  qsf_jinja_function_id(const char *name, size_t n); /* JN_NONE: unknown */
+bool qsf_jinja_has_method(const jinja_value *v, int id);
+bool qsf_jinja_filter(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, jinja_value *out);
+bool qsf_jinja_test(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, bool *out);
+bool qsf_jinja_method(jinja_run *r, int id, const jinja_value *self, const jinja_args *a, jinja_value *out);
+bool qsf_jinja_function(jinja_run *r, int id, const jinja_args *a, jinja_value *out);
 /* A value as an integer; *out is unchanged if v is NULL or, with none_too, none. */
-bool jinja_whole(jinja_run *r, const jinja_value *v, bool none_too, int64_t *out);
-bool jinja_need_text(jinja_run *r, const jinja_value *v, const char *what);
+bool qsf_jinja_whole(jinja_run *r, const jinja_value *v, bool none_too, int64_t *out);
+bool qsf_jinja_need_text(jinja_run *r, const jinja_value *v, const char *what);
 static inline bool jinja_given(const jinja_value *v) { return v && v->type != QSF_JINJA_NONE; }
-static inline bool jinja_flag(const jinja_value *v) { return v && jinja_true(v); }
+static inline bool jinja_flag(const jinja_value *v) { return v && qsf_jinja_true(v); }
 
 /* ---- built-in functions at work ---- */
 
 /* jinja_filter.c: on items */
-bool jinja_filter_items(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, const jinja_bound *b,
-                        jinja_value *out);
-bool jinja_pairs(jinja_run *r, const jinja_value *dict, jinja_value *out);  /* a list of its pairs */
+bool qsf_jinja_filter_items(jinja_run *r, int id, const jinja_value *v, const jinja_args *a,
+                            const jinja_bound *b,
+                            jinja_value *out);
+bool qsf_jinja_pairs(jinja_run *r, const jinja_value *dict, jinja_value *out); /* a list of its pairs */
 /* jinja_text.c: methods of texts */
-bool jinja_text_method(jinja_run *r, int id, const jinja_value *self, const jinja_bound *b, jinja_value *out);
-bool jinja_text_join(jinja_run *r, const jinja_value *between, const jinja_value *list, bool any_type,
-                     jinja_value *out);
-bool jinja_text_lines(jinja_run *r, const jinja_value *v, bool keep, jinja_value *out);
+bool qsf_jinja_text_method(jinja_run *r, int id, const jinja_value *self, const jinja_bound *b,
+                           jinja_value *out);
+bool qsf_jinja_text_join(jinja_run *r, const jinja_value *between, const jinja_value *list, bool any_type,
+                         jinja_value *out);
+bool qsf_jinja_text_lines(jinja_run *r, const jinja_value *v, bool keep, jinja_value *out);
 /* The position of a string in v, from a byte on; -1: not found, or the steps are used up, which the
  * next operation reports. */
-int64_t jinja_find(jinja_run *r, const jinja_value *v, const jinja_value *what, uint32_t from, bool last);
+int64_t qsf_jinja_find(jinja_run *r, const jinja_value *v, const jinja_value *what, uint32_t from, bool last);
 /* jinja_letters.c: kinds of letters, upper and lower case */
-bool jinja_cased(jinja_run *r, int id, const jinja_value *v, jinja_value *out);
-bool jinja_letters(jinja_run *r, int id, const jinja_value *v, bool *out);
-bool jinja_lower_text(jinja_run *r, const jinja_value *v, jinja_value *out);
+bool qsf_jinja_cased(jinja_run *r, int id, const jinja_value *v, jinja_value *out);
+bool qsf_jinja_letters(jinja_run *r, int id, const jinja_value *v, bool *out);
+bool qsf_jinja_lower_text(jinja_run *r, const jinja_value *v, jinja_value *out);
 /* jinja_markup.c: filters that write texts */
-bool jinja_put_escaped(jinja_run *r, jinja_sink *s, const jinja_value *v);
-bool jinja_filter_text(jinja_run *r, int id, const jinja_value *v, const jinja_bound *b, jinja_value *out);
+bool qsf_jinja_put_escaped(jinja_run *r, jinja_sink *s, const jinja_value *v);
+bool qsf_jinja_filter_text(jinja_run *r, int id, const jinja_value *v, const jinja_bound *b,
+                           jinja_value *out);
 /* jinja_number.c: numbers */
-bool jinja_arithmetic(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_value *b,
-                      jinja_value *out);
-bool jinja_filter_number(jinja_run *r, int id, const jinja_value *v, const jinja_bound *b, jinja_value *out);
+bool qsf_jinja_arithmetic(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_value *b,
+                          jinja_value *out);
+bool qsf_jinja_filter_number(jinja_run *r, int id, const jinja_value *v, const jinja_bound *b,
+                             jinja_value *out);
 /* jinja_format.c: texts with places for values */
-bool jinja_format_percent(jinja_run *r, const jinja_value *format, const jinja_value *args, jinja_value *out);
-bool jinja_format_braces(jinja_run *r, const jinja_value *format, const jinja_args *a, jinja_value *out);
+bool qsf_jinja_format_percent(jinja_run *r, const jinja_value *format, const jinja_value *args,
+                              jinja_value *out);
+bool qsf_jinja_format_braces(jinja_run *r, const jinja_value *format, const jinja_args *a, jinja_value *out);
 /* jinja_date.c */
-bool jinja_strftime(jinja_run *r, const jinja_value *format, jinja_value *out);
+bool qsf_jinja_strftime(jinja_run *r, const jinja_value *format, jinja_value *out);
 
 #endif

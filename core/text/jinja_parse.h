@@ -28,29 +28,29 @@ enum { JINJA_NO_JUMP = 0x7fffffff };
 
 static inline const char *jinja_tok_text(const jinja_parser *p) { return p->t->src + p->tok.at; }
 /* From here on every token is the end, so that all that is half read returns. */
-void jinja_parse_fail(jinja_parser *p, qsf_status st, uint32_t at, const char *what,
-                      const char *name, size_t n);
-void jinja_parse_error(jinja_parser *p, const char *what);      /* here */
-void jinja_parse_unknown(jinja_parser *p, const char *what);    /* here; QSF_E_UNSUPPORTED */
-void jinja_advance(jinja_parser *p);
-bool jinja_at_sign(const jinja_parser *p, int sign);
-bool jinja_at_name(const jinja_parser *p, const char *name);
-bool jinja_skip_sign(jinja_parser *p, int sign);
-bool jinja_skip_name(jinja_parser *p, const char *name);
-void jinja_expect_sign(jinja_parser *p, int sign, const char *what);
-void jinja_expect_tag_end(jinja_parser *p);
-uint16_t jinja_expect_symbol(jinja_parser *p);
+void qsf_jinja_parse_fail(jinja_parser *p, qsf_status st, uint32_t at, const char *what,
+                          const char *name, size_t n);
+void qsf_jinja_parse_error(jinja_parser *p, const char *what);  /* here */
+void qsf_jinja_parse_unknown(jinja_parser *p, const char *what); /* here; QSF_E_UNSUPPORTED */
+void qsf_jinja_advance(jinja_parser *p);
+bool qsf_jinja_at_sign(const jinja_parser *p, int sign);
+bool qsf_jinja_at_name(const jinja_parser *p, const char *name);
+bool qsf_jinja_skip_sign(jinja_parser *p, int sign);
+bool qsf_jinja_skip_name(jinja_parser *p, const char *name);
+void qsf_jinja_expect_sign(jinja_parser *p, int sign, const char *what);
+void qsf_jinja_expect_tag_end(jinja_parser *p);
+uint16_t qsf_jinja_expect_symbol(jinja_parser *p);
 
 /* ---- the program (jinja_emit.c) ---- */
 
 /* Makes room in an array that doubles; its old memory stays unused in the block. */
-bool jinja_room_for_one(jinja_parser *p, void **items, uint32_t n, uint32_t *cap, size_t size);
-uint16_t jinja_symbol_id(jinja_parser *p, const char *text, size_t n);
-uint32_t jinja_emit(jinja_parser *p, jinja_op op, size_t n, size_t x, uint32_t arg);
-void jinja_emit_const(jinja_parser *p, jinja_value v);
+bool qsf_jinja_room_for_one(jinja_parser *p, void **items, uint32_t n, uint32_t *cap, size_t size);
+uint16_t qsf_jinja_symbol_id(jinja_parser *p, const char *text, size_t n);
+uint32_t qsf_jinja_emit(jinja_parser *p, jinja_op op, size_t n, size_t x, uint32_t arg);
+void qsf_jinja_emit_const(jinja_parser *p, jinja_value v);
 static inline uint32_t jinja_here(const jinja_parser *p) { return p->t->n_code; }
 /* All jumps of the chain go here. */
-void jinja_land(jinja_parser *p, uint32_t chain);
+void qsf_jinja_land(jinja_parser *p, uint32_t chain);
 
 /* ---- expressions (jinja_expression.c) ---- */
 
@@ -60,15 +60,15 @@ enum {
     JINJA_LEVEL_POW
 };
 
-bool jinja_parse_deeper(jinja_parser *p);
+bool qsf_jinja_parse_deeper(jinja_parser *p);
 /* Expressions with commas between them up to `end` (0: whatever ends them) make a tuple;
  * a single one is itself. */
-void jinja_tuple(jinja_parser *p, int level, char end);
-void jinja_expression(jinja_parser *p, int level);
-void jinja_unary(jinja_parser *p, bool filters);
+void qsf_jinja_tuple(jinja_parser *p, int level, char end);
+void qsf_jinja_expression(jinja_parser *p, int level);
+void qsf_jinja_unary(jinja_parser *p, bool filters);
 /* What follows "|": the value is on the stack. */
-void jinja_filter_call(jinja_parser *p);
+void qsf_jinja_filter_call(jinja_parser *p);
 /* Fails if a filter or test is unknown and no "if" can skip it. */
-void jinja_check_unknown(jinja_parser *p);
+void qsf_jinja_check_unknown(jinja_parser *p);
 
 #endif

@@ -2,18 +2,18 @@
  * SPDX-License-Identifier: MIT */
 #include "text/jinja_own.h"
 
-jinja_value *jinja_items(jinja_run *r, size_t n)
+jinja_value *qsf_jinja_items(jinja_run *r, size_t n)
 {
-    return jinja_charge(r, n * sizeof(jinja_value)) ? jinja_room(r, n * sizeof(jinja_value)) : NULL;
+    return qsf_jinja_charge(r, n * sizeof(jinja_value)) ? qsf_jinja_room(r, n * sizeof(jinja_value)) : NULL;
 }
 
-bool jinja_iterate(jinja_run *r, const jinja_value *v, jinja_value *out)
+bool qsf_jinja_iterate(jinja_run *r, const jinja_value *v, jinja_value *out)
 {
     jinja_value *items;
     jinja_loop *l;
     uint32_t n = 0;
     switch (v->type) {
-    case QSF_JINJA_UNDEFINED: return jinja_give_list(out, NULL, 0);
+    case QSF_JINJA_UNDEFINED: return qsf_jinja_give_list(out, NULL, 0);
     case QSF_JINJA_LIST: case QSF_JINJA_TUPLE: case QSF_JINJA_RANGE: case QSF_JINJA_VIEW:
         *out = *v;
         return true;
@@ -29,31 +29,33 @@ bool jinja_iterate(jinja_run *r, const jinja_value *v, jinja_value *out)
         l->at = l->items.n;
         return true;
     case QSF_JINJA_DICT:
-        if (!(items = jinja_items(r, v->n))) return false;
+        if (!(items = qsf_jinja_items(r, v->n))) return false;
         for (; n < v->n; n++) items[n] = v->as.items[2 * n];
         break;
     case QSF_JINJA_TEXT:
-        if (!(items = jinja_items(r, v->n))) return false;
+        if (!(items = qsf_jinja_items(r, v->n))) return false;
         for (size_t at = 0, used; at < v->n; at += used) {
             (void)qsf_utf8_decode(v->as.text + at, v->n - at, &used);
             items[n] = jinja_part(v, at, at + used);
             items[n++].flags &= QSF_JINJA_OWN;
         }
         break;
-    default: return jinja_fail(r, QSF_E_ARGUMENT, "a value of type %s has no items", jinja_type_name(v));
+    default: return qsf_jinja_fail(r, QSF_E_ARGUMENT, "a value of type %s has no items",
+                                   qsf_jinja_type_name(v));
     }
-    return jinja_give_list(out, items, n);
+    return qsf_jinja_give_list(out, items, n);
 }
 
 /* ---- dicts ---- */
 
-bool jinja_hashable(jinja_run *r, const jinja_value *v)
+bool qsf_jinja_hashable(jinja_run *r, const jinja_value *v)
 {
     if (v->type == QSF_JINJA_LIST || v->type == QSF_JINJA_DICT)
-        return jinja_fail(r, QSF_E_ARGUMENT, "a value of type %s cannot be a key", jinja_type_name(v));
+        return qsf_jinja_fail(r, QSF_E_ARGUMENT, "a value of type %s cannot be a key",
+                              qsf_jinja_type_name(v));
     for (uint32_t i = 0; v->type == QSF_JINJA_TUPLE && i < v->n; i++)
         if (v->as.items[i].type == QSF_JINJA_LIST || v->as.items[i].type == QSF_JINJA_DICT)
-            return jinja_hashable(r, &v->as.items[i]);
+            return qsf_jinja_hashable(r, &v->as.items[i]);
     return true;
 }
 
@@ -66,29 +68,29 @@ static const jinja_value *lookup_text(const jinja_value *pairs, uint32_t n, cons
     return NULL;
 }
 
-bool jinja_lookup(jinja_run *r, const jinja_value *dict, const jinja_value *key, const jinja_value **out)
+bool qsf_jinja_lookup(jinja_run *r, const jinja_value *dict, const jinja_value *key, const jinja_value **out)
 {
     *out = NULL;
     if (key->type == QSF_JINJA_TEXT) {
         *out = lookup_text(dict->as.items, dict->n, key->as.text, key->n);
-        return jinja_charge_each(r, dict->n);
+        return qsf_jinja_charge_each(r, dict->n);
     }
-    if (!jinja_hashable(r, key)) return false;
+    if (!qsf_jinja_hashable(r, key)) return false;
     for (uint32_t i = 0; i < dict->n && !*out; i++) {
         bool same;
-        if (!jinja_equal(r, &dict->as.items[2 * i], key, &same)) return false;
+        if (!qsf_jinja_equal(r, &dict->as.items[2 * i], key, &same)) return false;
         if (same) *out = &dict->as.items[2 * i + 1];
     }
     return true;
 }
 
-bool jinja_make_dict(jinja_run *r, jinja_value *pairs, uint32_t n, jinja_value *out)
+bool qsf_jinja_make_dict(jinja_run *r, jinja_value *pairs, uint32_t n, jinja_value *out)
 {
     uint32_t used = 0;
     for (uint32_t i = 0; i < n; i++) {
         const jinja_value so_far = qsf_jinja_dict(pairs, used), *found;
-        if (!jinja_hashable(r, &pairs[2 * i])
-            || !jinja_lookup(r, &so_far, &pairs[2 * i], &found)) return false;
+        if (!qsf_jinja_hashable(r, &pairs[2 * i])
+            || !qsf_jinja_lookup(r, &so_far, &pairs[2 * i], &found)) return false;
         if (found) pairs[found - pairs] = pairs[2 * i + 1];
         else {
             const jinja_value value = pairs[2 * i + 1];
@@ -132,7 +134,7 @@ static bool reach_macro(jinja_run *r, const jinja_closure *c, const char *name, 
         *out = m->name == JINJA_NO_SYMBOL ? (jinja_value){ .type = QSF_JINJA_NONE }
                                           : qsf_jinja_text_n(symbols[m->name].text, symbols[m->name].n);
     else if (k == 4) {
-        jinja_value *items = jinja_items(r, m->n_params);
+        jinja_value *items = qsf_jinja_items(r, m->n_params);
         if (!items) return false;
         for (uint32_t i = 0; i < m->n_params; i++)
             items[i] = qsf_jinja_text_n(symbols[m->params[i]].text, symbols[m->params[i]].n);
@@ -142,27 +144,27 @@ static bool reach_macro(jinja_run *r, const jinja_closure *c, const char *name, 
 }
 
 /* v.name: a method, or else the member of v by that name. */
-bool jinja_attribute(jinja_run *r, const jinja_value *v, const char *name, size_t n, int method,
-                     jinja_value *out)
+bool qsf_jinja_attribute(jinja_run *r, const jinja_value *v, const char *name, size_t n, int method,
+                         jinja_value *out)
 {
     const jinja_value *found = NULL;
     const jinja_loop *l = v->as.own;
     *out = (jinja_value){ .type = QSF_JINJA_UNDEFINED, .n = (uint32_t)n, .as.text = name };
-    if (method && jinja_has_method(v, method)) {
+    if (method && qsf_jinja_has_method(v, method)) {
         if (method >= JM_CHANGE) return true;           /* nothing changes: it is not there */
-        jinja_value *self = jinja_room(r, sizeof *self);
+        jinja_value *self = qsf_jinja_room(r, sizeof *self);
         if (!self) return false;
         *self = *v;
         *out = (jinja_value){ .type = QSF_JINJA_METHOD, .id = (uint16_t)method, .as.items = self };
         return true;
     }
     switch (v->type) {
-    case QSF_JINJA_UNDEFINED: return jinja_undefined(r, v);
+    case QSF_JINJA_UNDEFINED: return qsf_jinja_undefined(r, v);
     case QSF_JINJA_LOOP: (void)reach_loop(r, l, name, n, out); return true;
     case QSF_JINJA_MACRO: return reach_macro(r, v->as.own, name, n, out);
     case QSF_JINJA_SPACE: {
         const jinja_space *o = v->as.own;
-        if (!jinja_charge_each(r, o->n)) return false;
+        if (!qsf_jinja_charge_each(r, o->n)) return false;
         found = lookup_text(o->pairs, o->n, name, n);
         break;
     }
@@ -177,19 +179,19 @@ bool jinja_attribute(jinja_run *r, const jinja_value *v, const char *name, size_
     default: break;
     }
     if (found) *out = *found;
-    return v->type != QSF_JINJA_DICT || jinja_charge_each(r, v->n);
+    return v->type != QSF_JINJA_DICT || qsf_jinja_charge_each(r, v->n);
 }
 
 /* ---- items and slices ---- */
 
 /* Texts are UTF-8, or what stands for it. */
-uint32_t jinja_offset(const jinja_value *v, size_t i)
+uint32_t qsf_jinja_offset(const jinja_value *v, size_t i)
 {
     size_t at = 0, used;
     for (; i && at < v->n; i--, at += used) (void)qsf_utf8_decode(v->as.text + at, v->n - at, &used);
     return (uint32_t)at;
 }
-size_t jinja_length(const jinja_value *v)
+size_t qsf_jinja_length(const jinja_value *v)
 {
     size_t n = 0, used;
     if (v->type != QSF_JINJA_TEXT) return v->n;
@@ -202,32 +204,32 @@ static bool reach_has_places(const jinja_value *v)
     return v->type >= QSF_JINJA_TEXT && v->type <= QSF_JINJA_RANGE;
 }
 
-bool jinja_item(jinja_run *r, const jinja_value *v, const jinja_value *key, jinja_value *out)
+bool qsf_jinja_item(jinja_run *r, const jinja_value *v, const jinja_value *key, jinja_value *out)
 {
     const jinja_value k = *key;
     *out = (jinja_value){ .type = QSF_JINJA_UNDEFINED,
                           .n = k.type == QSF_JINJA_TEXT ? k.n : 7,
                           .as.text = k.type == QSF_JINJA_TEXT ? k.as.text : "an item" };
-    if (v->type == QSF_JINJA_UNDEFINED) return jinja_undefined(r, v);
+    if (v->type == QSF_JINJA_UNDEFINED) return qsf_jinja_undefined(r, v);
     if (v->type == QSF_JINJA_DICT && k.type != QSF_JINJA_LIST && k.type != QSF_JINJA_DICT) {
         const jinja_value *found;
-        if (!jinja_lookup(r, v, &k, &found)) return false;
+        if (!qsf_jinja_lookup(r, v, &k, &found)) return false;
         if (found) {
             *out = *found;
             return true;
         }
     } else if (reach_has_places(v) && (k.type == QSF_JINJA_INT || k.type == QSF_JINJA_BOOL)) {
-        const int64_t n = (int64_t)jinja_length(v), i = k.as.i < 0 ? k.as.i + n : k.as.i;
-        if (!jinja_charge_each(r, v->type == QSF_JINJA_TEXT ? v->n : 0)) return false;
+        const int64_t n = (int64_t)qsf_jinja_length(v), i = k.as.i < 0 ? k.as.i + n : k.as.i;
+        if (!qsf_jinja_charge_each(r, v->type == QSF_JINJA_TEXT ? v->n : 0)) return false;
         if (i < 0 || i >= n) return true;
         if (v->type != QSF_JINJA_TEXT) *out = v->as.items[i];
-        else *out = jinja_part(v, jinja_offset(v, (size_t)i), jinja_offset(v, (size_t)i + 1));
+        else *out = jinja_part(v, qsf_jinja_offset(v, (size_t)i), qsf_jinja_offset(v, (size_t)i + 1));
         return true;
     }
     if (k.type != QSF_JINJA_TEXT) return true;
-    const int method = jinja_method_id(k.as.text, k.n);     /* v["strip"] is v.strip without such an item */
-    if (v->type == QSF_JINJA_DICT && !(method && jinja_has_method(v, method))) return true;
-    return jinja_attribute(r, v, k.as.text, k.n, method, out);
+    const int method = qsf_jinja_method_id(k.as.text, k.n); /* v["strip"] is v.strip without such an item */
+    if (v->type == QSF_JINJA_DICT && !(method && qsf_jinja_has_method(v, method))) return true;
+    return qsf_jinja_attribute(r, v, k.as.text, k.n, method, out);
 }
 
 /* A bound of a slice as Python reads it, into [least, most]. */
@@ -235,35 +237,35 @@ static bool slice_bound(jinja_run *r, const jinja_value *b, int64_t n, int64_t l
                         int64_t *out)
 {
     if (b->type == QSF_JINJA_NONE) return true;
-    if (!jinja_whole(r, b, false, out)) return false;
+    if (!qsf_jinja_whole(r, b, false, out)) return false;
     if (*out < 0) *out = *out < -n ? least : *out + n;
     *out = QSF_MAX(QSF_MIN(*out, most), least);
     return true;
 }
 
-bool jinja_slice(jinja_run *r, const jinja_value *v, const jinja_value bounds[3], jinja_value *out)
+bool qsf_jinja_slice(jinja_run *r, const jinja_value *v, const jinja_value bounds[3], jinja_value *out)
 {
     const bool text = v->type == QSF_JINJA_TEXT;
     int64_t step = 1;
-    if (v->type == QSF_JINJA_UNDEFINED) return jinja_undefined(r, v);
+    if (v->type == QSF_JINJA_UNDEFINED) return qsf_jinja_undefined(r, v);
     if (!reach_has_places(v))
-        return jinja_fail(r, QSF_E_ARGUMENT, "a value of type %s has no slices", jinja_type_name(v));
-    const int64_t n = (int64_t)jinja_length(v);
-    if (!jinja_whole(r, &bounds[2], true, &step)) return false;
-    if (!step) return jinja_refuse(r, "a slice of step 0");
+        return qsf_jinja_fail(r, QSF_E_ARGUMENT, "a value of type %s has no slices", qsf_jinja_type_name(v));
+    const int64_t n = (int64_t)qsf_jinja_length(v);
+    if (!qsf_jinja_whole(r, &bounds[2], true, &step)) return false;
+    if (!step) return qsf_jinja_refuse(r, "a slice of step 0");
     step = QSF_MAX(QSF_MIN(step, n + 1), -n - 1);
     const int64_t least = step < 0 ? -1 : 0, most = step < 0 ? n - 1 : n;
     int64_t from = step < 0 ? n - 1 : 0, to = step < 0 ? -1 : n;
     if (!slice_bound(r, &bounds[0], n, least, most, &from) || !slice_bound(r, &bounds[1], n, least, most, &to)
-        || !jinja_charge(r, v->n * (text ? 8 : sizeof *v)))
+        || !qsf_jinja_charge(r, v->n * (text ? 8 : sizeof *v)))
         return false;
     if (v->type == QSF_JINJA_RANGE)
-        return jinja_unknown(r, "slices of ranges are not supported; make a list of it");
+        return qsf_jinja_unknown(r, "slices of ranges are not supported; make a list of it");
     if (step == 1) {
         *out = *v;
         if (text) {
-            const uint32_t at = jinja_offset(v, (size_t)from);
-            *out = jinja_part(v, at, to > from ? jinja_offset(v, (size_t)to) : at);
+            const uint32_t at = qsf_jinja_offset(v, (size_t)from);
+            *out = jinja_part(v, at, to > from ? qsf_jinja_offset(v, (size_t)to) : at);
         } else {
             if (v->n) out->as.items += from;
             out->n = (uint32_t)QSF_MAX(to - from, 0);
@@ -272,16 +274,16 @@ bool jinja_slice(jinja_run *r, const jinja_value *v, const jinja_value bounds[3]
         return true;
     }
     jinja_value list;
-    if (!jinja_iterate(r, v, &list)) return false;
-    jinja_value *items = text ? NULL : jinja_items(r, v->n);
-    jinja_sink s = jinja_begin_text(r);
+    if (!qsf_jinja_iterate(r, v, &list)) return false;
+    jinja_value *items = text ? NULL : qsf_jinja_items(r, v->n);
+    jinja_sink s = qsf_jinja_begin_text(r);
     uint32_t count = 0;
     if (!text && !items) return false;
     for (int64_t i = from; step > 0 ? i < to : i > to; i += step)
         if (!text) items[count++] = list.as.items[i];
-        else if (!jinja_put_text(r, &s, &list.as.items[i])) return false;
+        else if (!qsf_jinja_put_text(r, &s, &list.as.items[i])) return false;
     if (text) {
-        *out = jinja_end_text(r, &s);
+        *out = qsf_jinja_end_text(r, &s);
         out->flags |= v->flags & QSF_JINJA_SAFE;
     } else *out = (jinja_value){ .type = v->type, .n = count, .as.items = items };
     return true;

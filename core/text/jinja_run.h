@@ -31,18 +31,18 @@ typedef struct run_state {
     jinja_value  stack[RUN_STACK];
 } run_state;
 
-jinja_value jinja_run_load(run_state *s, uint32_t symbol);
-bool jinja_run_store(run_state *s, uint32_t symbol, jinja_value v);
-bool jinja_run_scope(run_state *s, jinja_scope *outer, jinja_loop *loop);
+jinja_value qsf_jinja_run_load(run_state *s, uint32_t symbol);
+bool qsf_jinja_run_store(run_state *s, uint32_t symbol, jinja_value v);
+bool qsf_jinja_run_scope(run_state *s, jinja_scope *outer, jinja_loop *loop);
 /* Texts go to a place of their own from here on, until they become a value. */
-bool jinja_run_capture(run_state *s);
-bool jinja_run_captured(run_state *s, jinja_value *out);
+bool qsf_jinja_run_capture(run_state *s);
+bool qsf_jinja_run_captured(run_state *s, jinja_value *out);
 
 /* ---- calls and loops (jinja_run_call.c) ---- */
 
-bool jinja_run_call(run_state *s, const jinja_code *c, uint32_t *ip);
-bool jinja_run_filter(run_state *s, const jinja_code *c);       /* or a test */
-bool jinja_run_loop(run_state *s, const jinja_code *c, jinja_value *top, uint32_t *ip);
-void jinja_run_return(run_state *s, uint32_t *ip);      /* after a macro */
+bool qsf_jinja_run_call(run_state *s, const jinja_code *c, uint32_t *ip);
+bool qsf_jinja_run_filter(run_state *s, const jinja_code *c);   /* or a test */
+bool qsf_jinja_run_loop(run_state *s, const jinja_code *c, jinja_value *top, uint32_t *ip);
+void qsf_jinja_run_return(run_state *s, uint32_t *ip);  /* after a macro */
 
 #endif

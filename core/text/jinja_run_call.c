@@ -15,11 +15,11 @@ static bool call_args(run_state *s, const jinja_code *c, jinja_args *a, uint32_t
     *taken = plain + star + stars + block;
     const jinja_value *v = &s->stack[s->n - *taken];
     *a = (jinja_args){ v, c->n, kw };
-    if (star && !jinja_iterate(&s->r, &v[first ? c->n : plain], &list)) return false;
+    if (star && !qsf_jinja_iterate(&s->r, &v[first ? c->n : plain], &list)) return false;
     if (stars) dict = v[plain + star];
-    if (dict.type != QSF_JINJA_DICT) return jinja_refuse(&s->r, "expected a dict after **");
+    if (dict.type != QSF_JINJA_DICT) return qsf_jinja_refuse(&s->r, "expected a dict after **");
     if (star || stars || block) {
-        jinja_value *all = jinja_items(&s->r, plain + list.n + 2 * (size_t)dict.n + 2), *to = all;
+        jinja_value *all = qsf_jinja_items(&s->r, plain + list.n + 2 * (size_t)dict.n + 2), *to = all;
         if (!all) return false;
         *a = (jinja_args){ all, c->n + list.n, kw + dict.n + block };
         if (c->n) memcpy(to, v, c->n * sizeof *all);
@@ -35,12 +35,12 @@ static bool call_args(run_state *s, const jinja_code *c, jinja_args *a, uint32_t
     }
     for (uint32_t i = 0; i < a->n_kw; i++) {
         const jinja_value *name = &a->pos[a->n + 2 * i];
-        if (name->type != QSF_JINJA_TEXT) return jinja_refuse(&s->r, "the name of an argument must be a "
+        if (name->type != QSF_JINJA_TEXT) return qsf_jinja_refuse(&s->r, "the name of an argument must be a "
                                                                      "string");
         for (uint32_t k = 0; k < i; k++)
             if (a->pos[a->n + 2 * k].n == name->n
                 && !memcmp(a->pos[a->n + 2 * k].as.text, name->as.text, name->n))
-                return jinja_refuse(&s->r, "an argument is given twice");
+                return qsf_jinja_refuse(&s->r, "an argument is given twice");
     }
     return true;
 }
@@ -51,7 +51,7 @@ static bool call_args(run_state *s, const jinja_code *c, jinja_args *a, uint32_t
 static bool macro_named(run_state *s, const jinja_macro *m, const jinja_args *a)
 {
     const jinja_symbol *symbols = s->r.t->symbols;
-    jinja_value *rest = jinja_items(&s->r, 2 * (size_t)a->n_kw);
+    jinja_value *rest = qsf_jinja_items(&s->r, 2 * (size_t)a->n_kw);
     uint32_t n_rest = 0;
     if (!rest) return false;
     for (uint32_t k = 0; k < a->n_kw; k++) {
@@ -61,18 +61,19 @@ static bool macro_named(run_state *s, const jinja_macro *m, const jinja_args *a)
                                     !memcmp(symbols[m->params[i]].text, name->as.text, name->n)))
             i++;
         if (i < m->n_params) {
-            if (!jinja_run_store(s, m->params[i], name[1])) return false;
-        } else if (m->takes & JINJA_CALLER && jinja_text_is(name, "caller")) {
-            if (!jinja_run_store(s, s->r.t->special[0], name[1])) return false;
+            if (!qsf_jinja_run_store(s, m->params[i], name[1])) return false;
+        } else if (m->takes & JINJA_CALLER && qsf_jinja_text_is(name, "caller")) {
+            if (!qsf_jinja_run_store(s, s->r.t->special[0], name[1])) return false;
         } else if (m->takes & JINJA_KWARGS) {
             rest[2 * n_rest] = name[0];
             rest[2 * n_rest++ + 1] = name[1];
         } else
-            return jinja_fail(&s->r, QSF_E_ARGUMENT, "the macro has no argument %.*s",
-                              (int)QSF_MIN(name->n, 60),
-                              name->as.text);
+            return qsf_jinja_fail(&s->r, QSF_E_ARGUMENT, "the macro has no argument %.*s",
+                                  (int)QSF_MIN(name->n, 60),
+                                  name->as.text);
     }
-    return !(m->takes & JINJA_KWARGS) || jinja_run_store(s, s->r.t->special[1], qsf_jinja_dict(rest, n_rest));
+    return !(m->takes & JINJA_KWARGS)
+        || qsf_jinja_run_store(s, s->r.t->special[1], qsf_jinja_dict(rest, n_rest));
 }
 
 /* On success the program continues in the macro. */
@@ -81,36 +82,37 @@ static bool call_macro(run_state *s, const jinja_closure *c, const jinja_args *a
     const jinja_macro *m = c->macro;
     const qsf_jinja *t = s->r.t;
     if (s->calls == QSF_JINJA_DEPTH)
-        return jinja_fail(&s->r, QSF_E_BUDGET, "macro calls are nested too deep");
+        return qsf_jinja_fail(&s->r, QSF_E_BUDGET, "macro calls are nested too deep");
     if (a->n > m->n_params && !(m->takes & JINJA_VARARGS))
-        return jinja_fail(&s->r, QSF_E_ARGUMENT, "a macro takes %u arguments, not %u", (unsigned)m->n_params,
-                          (unsigned)a->n);
-    if (!jinja_run_capture(s)) return false;
+        return qsf_jinja_fail(&s->r, QSF_E_ARGUMENT, "a macro takes %u arguments, not %u",
+                              (unsigned)m->n_params,
+                              (unsigned)a->n);
+    if (!qsf_jinja_run_capture(s)) return false;
     s->call[s->calls++] = (run_call){ s->scope, *ip, s->fors, 0 };
-    if (!jinja_run_scope(s, c->scope, NULL)) return false;
+    if (!qsf_jinja_run_scope(s, c->scope, NULL)) return false;
     for (uint32_t i = 0; i < m->n_params; i++) {        /* id 1: nothing was given */
         const jinja_symbol *y = &t->symbols[m->params[i]];
         const jinja_value none = { .type = QSF_JINJA_UNDEFINED, .id = 1, .n = y->n, .as.text = y->text };
-        if (!jinja_run_store(s, m->params[i], i < a->n ? a->pos[i] : none)) return false;
+        if (!qsf_jinja_run_store(s, m->params[i], i < a->n ? a->pos[i] : none)) return false;
     }
     if (m->takes & JINJA_CALLER) {
         const jinja_value none = { .type = QSF_JINJA_UNDEFINED, .n = 6, .as.text = "caller" };
-        if (!jinja_run_store(s, t->special[0], none)) return false;
+        if (!qsf_jinja_run_store(s, t->special[0], none)) return false;
     }
     if (m->takes & JINJA_VARARGS) {
         const uint32_t n = a->n > m->n_params ? a->n - m->n_params : 0;
-        jinja_value *items = jinja_items(&s->r, n);
+        jinja_value *items = qsf_jinja_items(&s->r, n);
         if (!items) return false;
         if (n) memcpy(items, a->pos + m->n_params, n * sizeof *items);
         const jinja_value list = { .type = QSF_JINJA_TUPLE, .n = n, .as.items = items };
-        if (!jinja_run_store(s, t->special[2], list)) return false;
+        if (!qsf_jinja_run_store(s, t->special[2], list)) return false;
     }
     if (!macro_named(s, m, a)) return false;
     *ip = m->entry;
     return true;
 }
 
-void jinja_run_return(run_state *s, uint32_t *ip)
+void qsf_jinja_run_return(run_state *s, uint32_t *ip)
 {
     s->calls--;
     s->scope = s->call[s->calls].scope;
@@ -121,11 +123,12 @@ void jinja_run_return(run_state *s, uint32_t *ip)
 static bool call_loop(run_state *s, const jinja_loop *l, const jinja_args *a, uint32_t *ip, jinja_value *top)
 {
     if (!l->entry)
-        return jinja_refuse(&s->r, "a loop that is called must be marked \"recursive\"");
-    if (a->n != 1 || a->n_kw) return jinja_refuse(&s->r, "a loop takes one argument when called");
-    if (s->calls == QSF_JINJA_DEPTH) return jinja_fail(&s->r, QSF_E_BUDGET, "recursive loops are nested too "
+        return qsf_jinja_refuse(&s->r, "a loop that is called must be marked \"recursive\"");
+    if (a->n != 1 || a->n_kw) return qsf_jinja_refuse(&s->r, "a loop takes one argument when called");
+    if (s->calls == QSF_JINJA_DEPTH)
+        return qsf_jinja_fail(&s->r, QSF_E_BUDGET, "recursive loops are nested too "
                                                                             "deep");
-    if (!jinja_run_capture(s)) return false;
+    if (!qsf_jinja_run_capture(s)) return false;
     s->call[s->calls++] = (run_call){ s->scope, *ip, s->fors, l->depth + 1 };
     s->scope = l->scope;
     *top = a->pos[0];
@@ -135,7 +138,7 @@ static bool call_loop(run_state *s, const jinja_loop *l, const jinja_args *a, ui
 
 /* ---- calls ---- */
 
-bool jinja_run_call(run_state *s, const jinja_code *c, uint32_t *ip)
+bool qsf_jinja_run_call(run_state *s, const jinja_code *c, uint32_t *ip)
 {
     jinja_run *r = &s->r;
     jinja_args a;
@@ -152,23 +155,24 @@ bool jinja_run_call(run_state *s, const jinja_code *c, uint32_t *ip)
         if (!call_loop(s, v->as.own, &a, ip, v)) return false;
         s->n -= taken;
         return true;
-    case QSF_JINJA_METHOD: if (!jinja_method(r, v->id, v->as.items, &a, &result)) return false; break;
-    case QSF_JINJA_FUNCTION: if (!jinja_function(r, v->id, &a, &result)) return false; break;
+    case QSF_JINJA_METHOD: if (!qsf_jinja_method(r, v->id, v->as.items, &a, &result)) return false; break;
+    case QSF_JINJA_FUNCTION: if (!qsf_jinja_function(r, v->id, &a, &result)) return false; break;
     case QSF_JINJA_JOINER: {
         jinja_loop *l = v->as.own;
-        if (a.n || a.n_kw) return jinja_refuse(r, "a joiner takes no arguments");
+        if (a.n || a.n_kw) return qsf_jinja_refuse(r, "a joiner takes no arguments");
         if (l->at++) result = l->items.as.items[0];
         break;
     }
-    case QSF_JINJA_UNDEFINED: return jinja_undefined(r, v);
-    default: return jinja_fail(r, QSF_E_ARGUMENT, "a value of type %s cannot be called", jinja_type_name(v));
+    case QSF_JINJA_UNDEFINED: return qsf_jinja_undefined(r, v);
+    default: return qsf_jinja_fail(r, QSF_E_ARGUMENT, "a value of type %s cannot be called",
+                                   qsf_jinja_type_name(v));
     }
     s->n -= taken;
     s->stack[s->n - 1] = result;
     return true;
 }
 
-bool jinja_run_filter(run_state *s, const jinja_code *c)
+bool qsf_jinja_run_filter(run_state *s, const jinja_code *c)
 {
     jinja_args a;
     jinja_value result;
@@ -176,8 +180,8 @@ bool jinja_run_filter(run_state *s, const jinja_code *c)
     bool is = false;
     if (!call_args(s, c, &a, &taken)) return false;
     jinja_value *v = &s->stack[s->n - taken - 1];
-    if (c->op == JOP_FILTER ? !jinja_filter(&s->r, (int)c->arg, v, &a, &result)
-                            : !jinja_test(&s->r, (int)c->arg, v, &a, &is))
+    if (c->op == JOP_FILTER ? !qsf_jinja_filter(&s->r, (int)c->arg, v, &a, &result)
+                            : !qsf_jinja_test(&s->r, (int)c->arg, v, &a, &is))
         return false;
     *v = c->op == JOP_FILTER ? result : qsf_jinja_bool(is);
     s->n -= taken;
@@ -193,14 +197,14 @@ static bool loop_begin(run_state *s, bool picks, uint32_t entry, const jinja_val
     run_for *f = &s->f[s->fors];
     jinja_value list;
     if (s->fors == QSF_JINJA_DEPTH)
-        return jinja_fail(&s->r, QSF_E_BUDGET, "loops lie too deep in each other");
-    if (!jinja_iterate(&s->r, items, &list)) return false;
+        return qsf_jinja_fail(&s->r, QSF_E_BUDGET, "loops lie too deep in each other");
+    if (!qsf_jinja_iterate(&s->r, items, &list)) return false;
     *f = (run_for){ .scope = s->scope, .captures = s->captures, .stack = s->n };
-    if (!(f->loop = jinja_room(&s->r, sizeof *f->loop))) return false;
+    if (!(f->loop = qsf_jinja_room(&s->r, sizeof *f->loop))) return false;
     const run_call *call = s->calls ? &s->call[s->calls - 1] : NULL;
     *f->loop = (jinja_loop){ .items = list, .entry = entry, .scope = s->scope };
     if (entry && call && call->fors == s->fors) f->loop->depth = call->depth;
-    if (picks && !(f->kept = jinja_items(&s->r, list.n))) return false;
+    if (picks && !(f->kept = qsf_jinja_items(&s->r, list.n))) return false;
     s->fors++;
     return true;
 }
@@ -231,14 +235,14 @@ static bool loop_next(run_state *s, uint32_t end, uint32_t *ip)
             b->next = s->spare;
         }
         s->scope = f->inside;
-    } else if (!jinja_run_scope(s, f->scope, f->kept ? NULL : f->loop)) return false;
+    } else if (!qsf_jinja_run_scope(s, f->scope, f->kept ? NULL : f->loop)) return false;
     f->inside = s->scope;
     f->closures = s->closures;
     s->stack[s->n++] = f->loop->items.as.items[f->loop->at++];
     return true;
 }
 
-bool jinja_run_loop(run_state *s, const jinja_code *c, jinja_value *top, uint32_t *ip)
+bool qsf_jinja_run_loop(run_state *s, const jinja_code *c, jinja_value *top, uint32_t *ip)
 {
     run_for *f = s->fors ? &s->f[s->fors - 1] : NULL;
     switch ((jinja_op)c->op) {
@@ -247,7 +251,7 @@ bool jinja_run_loop(run_state *s, const jinja_code *c, jinja_value *top, uint32_
         return loop_begin(s, c->n, c->arg, top);
     case JOP_NEXT: return loop_next(s, c->arg, ip);
     case JOP_KEEP:
-        if (jinja_true(top)) f->kept[f->n_kept++] = f->loop->items.as.items[f->loop->at - 1];
+        if (qsf_jinja_true(top)) f->kept[f->n_kept++] = f->loop->items.as.items[f->loop->at - 1];
         s->n--;
         return true;
     case JOP_KEPT:
@@ -260,9 +264,9 @@ bool jinja_run_loop(run_state *s, const jinja_code *c, jinja_value *top, uint32_
         return true;
     case JOP_LOOP_END:                          /* of a recursive one: was it called? */
         if (!s->calls || !s->call[s->calls - 1].depth || s->call[s->calls - 1].fors != s->fors) return true;
-        if (!jinja_run_captured(s, &s->stack[s->n])) return false;
+        if (!qsf_jinja_run_captured(s, &s->stack[s->n])) return false;
         s->n++;
-        jinja_run_return(s, ip);
+        qsf_jinja_run_return(s, ip);
         return true;
     default:                                    /* JOP_BREAK */
         loop_unwind(s);

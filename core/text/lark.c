@@ -78,7 +78,7 @@ static lark_name *lark_name_of(lark_reader *r, const char *text, size_t len)
     for (uint32_t i = r->by_hash[hash % 256]; i; i = n[i - 1].next)
         if (n[i - 1].len == len && !memcmp(n[i - 1].text, text, len)) return &n[i - 1];
     const qsf_gnode rule = qsf_g_rule(r->b);
-    if (!rule || !(n = gram_push(r->g, &r->names, sizeof *n, 1))) return NULL;
+    if (!rule || !(n = qsf_gram_push(r->g, &r->names, sizeof *n, 1))) return NULL;
     *n = (lark_name){ text, (uint32_t)len, r->by_hash[hash % 256], (uint32_t)r->at, rule };
     r->by_hash[hash % 256] = r->names.n;
     return n;
@@ -103,7 +103,7 @@ static bool lark_is_terminal(const char *word, size_t len)
 static void lark_define(lark_reader *r, lark_name *n, qsf_gnode body)
 {
     if (!n || !body) return;
-    if (gram_part(r->g, gram_at(r->g, n->rule), 0)) {
+    if (qsf_gram_part(r->g, gram_at(r->g, n->rule), 0)) {
         lark_bad(r, r->at, "this name was defined before; the rule");
         return;
     }
@@ -114,7 +114,7 @@ static void lark_define(lark_reader *r, lark_name *n, qsf_gnode body)
 
 static void lark_put(lark_reader *r, const char *bytes, size_t n)
 {
-    char *to = n ? gram_push(r->g, &r->pattern, 1, (uint32_t)n) : NULL;
+    char *to = n ? qsf_gram_push(r->g, &r->pattern, 1, (uint32_t)n) : NULL;
     if (to) memcpy(to, bytes, n);
 }
 
@@ -265,13 +265,13 @@ static qsf_gnode lark_times(lark_reader *r, qsf_gnode part)
 
 static void lark_list(lark_reader *r, gram_mem *list, qsf_gnode id)
 {
-    uint32_t *to = id ? gram_push(r->g, list, sizeof *to, 1) : NULL;
+    uint32_t *to = id ? qsf_gram_push(r->g, list, sizeof *to, 1) : NULL;
     if (to) *to = id;
 }
 
 static void lark_open(lark_reader *r, char end)
 {
-    lark_group *group = gram_push(r->g, &r->groups, sizeof *group, 1);
+    lark_group *group = qsf_gram_push(r->g, &r->groups, sizeof *group, 1);
     if (group) *group = (lark_group){ r->alts.n, r->parts.n, (uint32_t)r->at, end };
 }
 
@@ -483,7 +483,7 @@ static qsf_gnode lark_root(lark_reader *r)
     qsf_gnode start = 0;
     for (uint32_t i = 0; i < r->names.n && !r->g->status; i++) {
         const lark_name *n = (lark_name *)r->names.p + i;
-        if (!gram_part(r->g, gram_at(r->g, n->rule), 0))
+        if (!qsf_gram_part(r->g, gram_at(r->g, n->rule), 0))
             qsf_g_fail(r->b, QSF_E_CORRUPT, "grammar: %.*s is used and not defined%s",
                        (int)QSF_MIN(n->len, 80u), n->text,
                        qsf_lark_common(n->text, n->len) ? "; is an %import common missing?" : "");
@@ -503,12 +503,12 @@ qsf_gnode qsf_lark_nodes(qsf_grammar_builder *b, const char *text, size_t len, u
     r.ignore = qsf_g_rule(b);
     lark_statements(&r);
     if (!r.g->status) root = lark_root(&r);
-    gram_release(r.g, &r.names, sizeof(lark_name));
-    gram_release(r.g, &r.parts, sizeof(uint32_t));
-    gram_release(r.g, &r.alts, sizeof(uint32_t));
-    gram_release(r.g, &r.groups, sizeof(lark_group));
-    gram_release(r.g, &r.ignored, sizeof(uint32_t));
-    gram_release(r.g, &r.pattern, 1);
+    qsf_gram_release(r.g, &r.names, sizeof(lark_name));
+    qsf_gram_release(r.g, &r.parts, sizeof(uint32_t));
+    qsf_gram_release(r.g, &r.alts, sizeof(uint32_t));
+    qsf_gram_release(r.g, &r.groups, sizeof(lark_group));
+    qsf_gram_release(r.g, &r.ignored, sizeof(uint32_t));
+    qsf_gram_release(r.g, &r.pattern, 1);
     return r.g->status ? 0 : root;
 }
 

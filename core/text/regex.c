@@ -10,7 +10,7 @@
 static uint32_t rx_add(regex *r, rx_kind kind)
 {
     if (kind >= RX_AHEAD && kind <= RX_NO_EDGE && ++r->n_looks > RX_LOOKS) {
-        regex_fail(r, r->at, "more than 500 assertions (\\b, lookaround)");
+        qsf_regex_fail(r, r->at, "more than 500 assertions (\\b, lookaround)");
         return 0;
     }
     if (r->n_nodes == r->cap_nodes) {
@@ -142,21 +142,21 @@ static rx_escaped rx_escape(regex *r, bool in_class, uint32_t *c)
     const size_t start = r->at - 1;
     size_t used;
     if (r->at >= r->len) {
-        regex_fail(r, start, "a trailing backslash");
+        qsf_regex_fail(r, start, "a trailing backslash");
         return RX_CHAR;
     }
     const char e = r->src[r->at];
     const bool upper = e >= 'A' && e <= 'Z';
     r->at++;
     switch (e) {
-    case 'd': case 'D': regex_set(r, rx_digits, 1, upper); return RX_SET;
-    case 'w': case 'W': regex_set(r, regex_words, REGEX_WORDS, upper); return RX_SET;
-    case 's': case 'S': regex_set(r, rx_spaces, QSF_ARRAY_LEN(rx_spaces), upper); return RX_SET;
-    case 'p': case 'P': regex_property(r, upper); return RX_SET;
+    case 'd': case 'D': qsf_regex_set(r, rx_digits, 1, upper); return RX_SET;
+    case 'w': case 'W': qsf_regex_set(r, qsf_regex_words, REGEX_WORDS, upper); return RX_SET;
+    case 's': case 'S': qsf_regex_set(r, rx_spaces, QSF_ARRAY_LEN(rx_spaces), upper); return RX_SET;
+    case 'p': case 'P': qsf_regex_property(r, upper); return RX_SET;
     case 'x':
-        if (!rx_hex(r, 2, c)) regex_fail(r, start, "\\x needs two hexadecimal digits");
+        if (!rx_hex(r, 2, c)) qsf_regex_fail(r, start, "\\x needs two hexadecimal digits");
         return RX_CHAR;
-    case 'u': if (!rx_unicode(r, c)) regex_fail(r, start, "this is not a character"); return RX_CHAR;
+    case 'u': if (!rx_unicode(r, c)) qsf_regex_fail(r, start, "this is not a character"); return RX_CHAR;
     case 'c':
         *c = r->at < r->len ? (uint8_t)r->src[r->at++] & 31 : 0;
         return RX_CHAR;
@@ -169,13 +169,13 @@ static rx_escaped rx_escape(regex *r, bool in_class, uint32_t *c)
         if (in_class && e == 'B') break;
         *c = in_class ? '\b' : e == 'B' ? RX_NO_EDGE : RX_EDGE;
         return in_class ? RX_CHAR : RX_NODE;
-    case 'k': regex_fail(r, start, "an unsupported backreference"); return RX_CHAR;
+    case 'k': qsf_regex_fail(r, start, "an unsupported backreference"); return RX_CHAR;
     default: break;
     }
     const char *known = strchr(control, e);
     if (known && e) *c = (uint8_t)codes[known - control];
-    else if (e >= '1' && e <= '9') regex_fail(r, start, "an unsupported backreference");
-    else if (upper || (e >= 'a' && e <= 'z')) regex_fail(r, start, "an unknown escape");
+    else if (e >= '1' && e <= '9') qsf_regex_fail(r, start, "an unsupported backreference");
+    else if (upper || (e >= 'a' && e <= 'z')) qsf_regex_fail(r, start, "an unknown escape");
     else *c = qsf_utf8_decode(r->src + r->at - 1, r->len - r->at + 1, &used), r->at += used - 1;
     return RX_CHAR;
 }
@@ -196,7 +196,7 @@ static void rx_bracket(regex *r)
     r->at += negated;
     for (;;) {
         if (r->at >= r->len) {
-            regex_fail(r, start, "this class is not closed");
+            qsf_regex_fail(r, start, "this class is not closed");
             return;
         }
         uint32_t c = rx_char(r), to = 0;
@@ -206,17 +206,17 @@ static void rx_bracket(regex *r)
             const size_t minus = r->at++;
             to = rx_char(r);
             if (to == '\\' && rx_escape(r, true, &to) == RX_SET) {      /* [a-\d]: the "-" is one */
-                regex_range(r, '-', '-');
+                qsf_regex_range(r, '-', '-');
                 to = c;
             } else if (to < c) {
-                regex_fail(r, minus, "a range that ends before it begins");
+                qsf_regex_fail(r, minus, "a range that ends before it begins");
             }
         } else {
             to = c;
         }
-        regex_cased(r, c, to);
+        qsf_regex_cased(r, c, to);
     }
-    regex_tidy(r, 0, negated);
+    qsf_regex_tidy(r, 0, negated);
 }
 
 /* ---- quantifiers ---- */
@@ -244,13 +244,13 @@ static bool rx_quantifier(regex *r, uint32_t *least, uint32_t *most)
             if (!rx_number(r, &at, most)) *most = QSF_G_NO_MOST;
         }
         if (at >= r->len || r->src[at++] != '}') return false;
-        if (*most < *least) regex_fail(r, r->at, "a repetition whose maximum is less than its minimum");
+        if (*most < *least) qsf_regex_fail(r, r->at, "a repetition whose maximum is less than its minimum");
     } else if (c != '*' && c != '+' && c != '?') {
         return false;
     }
     if (at < r->len && r->src[at] == '?') at++;         /* lazy: the same texts */
     else if (at < r->len && (r->src[at] == '+' || r->src[at] == '*'))
-        regex_fail(r, at, "two quantifiers in a row");
+        qsf_regex_fail(r, at, "two quantifiers in a row");
     if (!r->failed) r->at = at;
     return true;
 }
@@ -292,7 +292,7 @@ static bool rx_flags(regex *r, size_t start)
             else r->group_flags = flags;
             return c == ':';
         } else if (!flag) {
-            regex_fail(r, start, "only the flags i, m and s are supported; this group");
+            qsf_regex_fail(r, start, "only the flags i, m and s are supported; this group");
             return false;
         } else {
             const uint8_t bit = (uint8_t)(1u << (flag - known));
@@ -326,8 +326,8 @@ static void rx_group(regex *r)
             r->at += end ? (size_t)(end - s) + 1 : left;
             return;
         } else if (s[1] == '>' || s[1] == '(' || p == 2) {
-            regex_fail(r, start,
-                       "atomic groups, conditions and backreferences are not supported; this group");
+            qsf_regex_fail(r, start,
+                           "atomic groups, conditions and backreferences are not supported; this group");
             return;
         } else {
             r->at++;
@@ -335,7 +335,7 @@ static void rx_group(regex *r)
         }
     }
     if (r->depth + 1 == RX_DEPTH) {
-        regex_fail(r, start, "groups are nested too deep (the maximum is 64 levels)");
+        qsf_regex_fail(r, start, "groups are nested too deep (the maximum is 64 levels)");
         return;
     }
     if (r->failed) return;
@@ -379,11 +379,11 @@ static uint32_t rx_literal(regex *r, uint32_t c)
 {
     uint32_t least, most;
     const size_t at = r->at;
-    const bool cased = r->frames[r->depth].flags & RX_CASELESS && regex_cased(r, c, c);
+    const bool cased = r->frames[r->depth].flags & RX_CASELESS && qsf_regex_cased(r, c, c);
     if (cased || ((r->flags & QSF_REGEX_JSON) && (c < 32 || c == '/'))) {
-        if (!cased) r->n_ranges = 0, regex_range(r, c, c);
-        regex_tidy(r, 0, false);
-        return rx_leaf(r, regex_class(r), true);
+        if (!cased) r->n_ranges = 0, qsf_regex_range(r, c, c);
+        qsf_regex_tidy(r, 0, false);
+        return rx_leaf(r, qsf_regex_class(r), true);
     }
     r->n_ranges = 0;
     char bytes[8] = "\\";
@@ -410,7 +410,7 @@ static uint32_t rx_atom(regex *r)
     case '(': rx_group(r); return 0;
     case ')':
         if (!r->depth) {
-            regex_fail(r, start, "this \")\" is unmatched");
+            qsf_regex_fail(r, start, "this \")\" is unmatched");
             return 0;
         }
         rx_flush(r);
@@ -420,16 +420,16 @@ static uint32_t rx_atom(regex *r)
     case '^': return rx_place(r, RX_BEGIN);
     case '$': return rx_place(r, RX_END);
     case '.':
-        if (r->frames[r->depth].flags & RX_DOT_ALL) regex_range(r, 0, 0x10ffff);
-        else regex_set(r, rx_lines, QSF_ARRAY_LEN(rx_lines), true);
-        return rx_leaf(r, regex_class(r), true);
+        if (r->frames[r->depth].flags & RX_DOT_ALL) qsf_regex_range(r, 0, 0x10ffff);
+        else qsf_regex_set(r, rx_lines, QSF_ARRAY_LEN(rx_lines), true);
+        return rx_leaf(r, qsf_regex_class(r), true);
     case '[':
         rx_bracket(r);
-        return rx_leaf(r, regex_class(r), true);
-    case '*': case '+': case '?': regex_fail(r, start, "there is nothing to repeat"); return 0;
+        return rx_leaf(r, qsf_regex_class(r), true);
+    case '*': case '+': case '?': qsf_regex_fail(r, start, "there is nothing to repeat"); return 0;
     case '\\':
         switch (rx_escape(r, false, &c)) {
-        case RX_SET: return rx_leaf(r, regex_class(r), true);
+        case RX_SET: return rx_leaf(r, qsf_regex_class(r), true);
         case RX_NODE: return rx_place(r, (rx_kind)c);
         default: return rx_literal(r, c);
         }
@@ -448,7 +448,7 @@ static uint32_t rx_pattern(regex *r)
         if (rx_quantifier(r, &least, &most)) x = rx_repeat(r, x, least, most);
         if (x && !r->failed) rx_child(r, &r->frames[r->depth].sequence, x);
     }
-    if (r->depth) regex_fail(r, r->len, "a \")\" is missing");
+    if (r->depth) qsf_regex_fail(r, r->len, "a \")\" is missing");
     return r->failed ? 0 : rx_close(r);
 }
 
@@ -461,9 +461,9 @@ qsf_gnode qsf_regex_nodes(const qsf_platform *p, qsf_grammar_builder *b, const c
     if (!r) return qsf_g_fail(b, QSF_E_MEMORY, "%s", err.text);
     *r = (regex){ .platform = p, .b = b, .src = pattern, .what = what, .len = len, .flags = flags,
                   .frames[0].kind = RX_CHOICE };
-    if (len > RX_LENGTH) regex_fail(r, 0, "a pattern of more than a million bytes begins");
+    if (len > RX_LENGTH) qsf_regex_fail(r, 0, "a pattern of more than a million bytes begins");
     const uint32_t root = rx_pattern(r);
-    if (root) out = regex_nodes_of(r, root);
+    if (root) out = qsf_regex_nodes_of(r, root);
     if (r->nodes) qsf_dealloc(p, r->nodes, r->cap_nodes * (uint64_t)sizeof *r->nodes);
     qsf_dealloc(p, r, sizeof *r);
     return out;

@@ -5,12 +5,12 @@
 #include "text/regex_own.h"
 #include "text/unicode.h"
 
-const uint32_t regex_words[REGEX_WORDS][2] = { { '0', '9' }, { 'A', 'Z' }, { '_', '_' }, { 'a', 'z' } };
+const uint32_t qsf_regex_words[REGEX_WORDS][2] = { { '0', '9' }, { 'A', 'Z' }, { '_', '_' }, { 'a', 'z' } };
 
-void regex_range(regex *r, uint32_t from, uint32_t to)
+void qsf_regex_range(regex *r, uint32_t from, uint32_t to)
 {
     if (r->n_ranges == RX_RANGES) {
-        regex_fail(r, r->at, "a class of too many ranges");
+        qsf_regex_fail(r, r->at, "a class of too many ranges");
         return;
     }
     r->ranges[r->n_ranges][0] = from;
@@ -26,9 +26,9 @@ static void case_run(regex *r, uint32_t from, uint32_t to, qsf_case_run run, boo
     const uint32_t low = from > first ? (from - first + run.step - 1) / run.step : 0;
     const uint32_t high = QSF_MIN((to - first) / run.step, run.n - 1u);
     if (low > high) return;
-    if (run.step == 1) regex_range(r, first + low + (uint32_t)by, first + high + (uint32_t)by);
+    if (run.step == 1) qsf_regex_range(r, first + low + (uint32_t)by, first + high + (uint32_t)by);
     else for (uint32_t i = low; i <= high; i++)
-        regex_range(r, first + i * run.step + (uint32_t)by, first + i * run.step + (uint32_t)by);
+        qsf_regex_range(r, first + i * run.step + (uint32_t)by, first + i * run.step + (uint32_t)by);
 }
 
 /* ASCII letters pair with ASCII letters only, as in ECMA-262 without the flag u. */
@@ -39,10 +39,10 @@ static void case_ascii(regex *r, uint32_t from, uint32_t to)
     case_run(r, from, to, letters, true);
 }
 
-bool regex_cased(regex *r, uint32_t from, uint32_t to)
+bool qsf_regex_cased(regex *r, uint32_t from, uint32_t to)
 {
     const uint32_t first = r->n_ranges;
-    regex_range(r, from, to);
+    qsf_regex_range(r, from, to);
     if (!(r->frames[r->depth].flags & RX_CASELESS)) return false;
     case_ascii(r, from, QSF_MIN(to, 127u));
     /* twice: a title-case character has two other forms */
@@ -61,18 +61,18 @@ bool regex_cased(regex *r, uint32_t from, uint32_t to)
     return r->n_ranges > first + 1;
 }
 
-void regex_set(regex *r, const uint32_t (*set)[2], size_t n, bool negated)
+void qsf_regex_set(regex *r, const uint32_t (*set)[2], size_t n, bool negated)
 {
     uint32_t next = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!negated) regex_range(r, set[i][0], set[i][1]);
-        else if (set[i][0] > next) regex_range(r, next, set[i][0] - 1);
+        if (!negated) qsf_regex_range(r, set[i][0], set[i][1]);
+        else if (set[i][0] > next) qsf_regex_range(r, next, set[i][0] - 1);
         next = set[i][1] + 1;
     }
-    if (negated && next <= 0x10ffff) regex_range(r, next, 0x10ffff);
+    if (negated && next <= 0x10ffff) qsf_regex_range(r, next, 0x10ffff);
 }
 
-void regex_tidy(regex *r, uint32_t from, bool negated)
+void qsf_regex_tidy(regex *r, uint32_t from, bool negated)
 {
     uint32_t (*x)[2] = r->ranges, n = from;
     for (uint32_t i = from + 1; i < r->n_ranges; i++)
@@ -96,10 +96,10 @@ void regex_tidy(regex *r, uint32_t from, bool negated)
         next = z + 1;
     }
     r->n_ranges = n;
-    if (next <= 0x10ffff) regex_range(r, next, 0x10ffff);
+    if (next <= 0x10ffff) qsf_regex_range(r, next, 0x10ffff);
 }
 
-qsf_gnode regex_class(regex *r)
+qsf_gnode qsf_regex_class(regex *r)
 {
     const qsf_gnode x = !r->n_ranges ? qsf_g_choice(r->b, NULL, 0)
         : r->flags & QSF_REGEX_JSON ? qsf_g_json_class(r->b, (const uint32_t (*)[2])r->ranges, r->n_ranges)
@@ -201,7 +201,7 @@ static void property_classes(regex *r, uint32_t classes, bool negated)
     for (uint32_t c = 0, was = 0; c <= 0x110000; c++) {
         const uint32_t is = c <= 0x10ffff && ((classes >> qsf_class_stored(c) & 1) != 0) != negated;
         if (is && !was) from = c;
-        if (!is && was) regex_range(r, from, c - 1);
+        if (!is && was) qsf_regex_range(r, from, c - 1);
         was = is;
     }
 }
@@ -223,11 +223,11 @@ static void property_ranges(regex *r, const qsf_property *p, bool negated)
     uint32_t last = 0;
     while (at < end) {
         const uint32_t from = last + property_number(&at), to = from + property_number(&at);
-        if (!negated) regex_range(r, from, to - 1);
-        else if (from > last) regex_range(r, last, from - 1);
+        if (!negated) qsf_regex_range(r, from, to - 1);
+        else if (from > last) qsf_regex_range(r, last, from - 1);
         last = to;
     }
-    if (negated) regex_range(r, last, 0x10ffff);
+    if (negated) qsf_regex_range(r, last, 0x10ffff);
 }
 
 /* Adds the ranges of the named property; false: unknown. */
@@ -252,7 +252,7 @@ static bool property_add(regex *r, const char *name, size_t n, bool negated)
         }
     for (size_t i = 0; i < QSF_ARRAY_LEN(sets) && !script && !category; i++)
         if (name_is(name, n, sets[i].name)) {
-            regex_set(r, sets[i].set, sets[i].n, negated);
+            qsf_regex_set(r, sets[i].set, sets[i].n, negated);
             return true;
         }
     for (size_t i = 0; i < QSF_N_PROPERTIES && !category; i++)
@@ -264,7 +264,7 @@ static bool property_add(regex *r, const char *name, size_t n, bool negated)
 }
 
 /* \p{L}, \pL, \P{Lu}, \p{^N}, \p{Script=Greek}, from after the p. */
-void regex_property(regex *r, bool negated)
+void qsf_regex_property(regex *r, bool negated)
 {
     const char *name = r->src + r->at, *end;
     size_t n = r->at < r->len;
@@ -276,6 +276,7 @@ void regex_property(regex *r, bool negated)
         r->at += r->at < r->len;
     }
     if (!property_add(r, name, n, negated))
-        regex_fail(r, r->at - 1, "an unknown property of characters (known: general categories, Any, ASCII, "
-                   "White_Space, emoji and the larger scripts)");
+        qsf_regex_fail(r, r->at - 1,
+                       "an unknown property of characters (known: general categories, Any, ASCII, "
+                       "White_Space, emoji and the larger scripts)");
 }

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "text/regex_own.h"
 
-void regex_fail(regex *r, size_t at, const char *why)
+void qsf_regex_fail(regex *r, size_t at, const char *why)
 {
     if (!r->failed)
         qsf_g_fail(r->b, QSF_E_ARGUMENT, "%s: %s at character %llu of \"%.*s\"", r->what, why,

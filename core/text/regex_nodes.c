@@ -36,8 +36,8 @@ static qsf_gnode rx_common(regex *r, qsf_gnode x, qsf_gnode y)
 {
     /* it is not known yet whether a rule matches the empty string */
     if ((x == r->empty && qsf_g_has_rules(r->b, y)) || (y == r->empty && qsf_g_has_rules(r->b, x)))
-        regex_fail(r, r->len, "a $ before a repeated group that has lookaround in it is not supported; the "
-                   "end");
+        qsf_regex_fail(r, r->len, "a $ before a repeated group that has lookaround in it is not supported; "
+                       "the end");
     if (x == r->none || y == r->none) return r->none;
     if (x == r->any || x == r->all) return y == r->all ? x : y;
     return y == r->any || y == r->all || x == y ? x : qsf_g_both(r->b, x, y);
@@ -49,8 +49,8 @@ static qsf_gnode rx_other(regex *r, qsf_gnode x)
     if (x == r->none) return r->any;
     if (x == r->any || x == r->all) return r->none;
     if (qsf_g_has_rules(r->b, x)) {
-        regex_fail(r, r->len, "a repeated group that has lookaround in it is not supported in a negative "
-                   "one; the end");
+        qsf_regex_fail(r, r->len, "a repeated group that has lookaround in it is not supported in a negative "
+                       "one; the end");
         return x;
     }
     const qsf_gnode out = qsf_g_not(r->b, x);
@@ -105,8 +105,8 @@ static void rx_put(regex *r, rx_set *s, rx_condition if_, qsf_gnode node)
         return;
     }
     if (s->n == RX_PARTS) {
-        regex_fail(r, r->len, "too many assertions about the text before (\\b, ^, lookbehind) next to each "
-                   "other; the end");
+        qsf_regex_fail(r, r->len, "too many assertions about the text before (\\b, ^, lookbehind) next to "
+                       "each other; the end");
         return;
     }
     s->part[s->n].if_ = if_;
@@ -161,7 +161,7 @@ static uint8_t rx_class(regex *r, qsf_gnode node)
     uint32_t i = 0;
     while (i < r->n_classes && r->classes[i] != node) i++;
     if (i == RX_CLASSES) {
-        regex_fail(r, r->len, "more than 3 kinds of characters in lookbehinds; the end");
+        qsf_regex_fail(r, r->len, "more than 3 kinds of characters in lookbehinds; the end");
         return 0;
     }
     r->classes[i] = node;
@@ -172,8 +172,8 @@ static uint8_t rx_class(regex *r, qsf_gnode node)
 static qsf_gnode rx_word(regex *r)
 {
     if (!r->word) {
-        regex_set(r, regex_words, REGEX_WORDS, false);
-        r->word = regex_class(r);
+        qsf_regex_set(r, qsf_regex_words, REGEX_WORDS, false);
+        r->word = qsf_regex_class(r);
     }
     return r->word;
 }
@@ -261,8 +261,8 @@ static bool rx_behind_short(regex *r, uint32_t x, rx_set *out)
         return true;
     }
     if (n->kind == RX_LINE_BEGIN) {
-        regex_set(r, line, 1, false);
-        rx_put(r, out, (rx_condition){ false, rx_class(r, regex_class(r)), 0 }, r->any);
+        qsf_regex_set(r, line, 1, false);
+        rx_put(r, out, (rx_condition){ false, rx_class(r, qsf_regex_class(r)), 0 }, r->any);
     }
     if (n->kind == RX_BEGIN || n->kind == RX_LINE_BEGIN)
         rx_put(r, out, (rx_condition){ .start = true }, r->any);
@@ -278,7 +278,7 @@ static qsf_gnode rx_ends(regex *r, uint32_t x)
 {
     const rx_set end = { .always = r->empty }, s = rx_before(r, x, &end), all = rx_pass(r, r->any, true, &s);
     if (r->nodes[x].looks && r->nodes[x].nullable)
-        regex_fail(r, r->nodes[x].at - 1, "this lookbehind is not supported; it ends");
+        qsf_regex_fail(r, r->nodes[x].at - 1, "this lookbehind is not supported; it ends");
     return rx_start(r, &all);
 }
 
@@ -286,8 +286,9 @@ static rx_set rx_behind(regex *r, const rx_node *n, const rx_set *s)
 {
     rx_set places = { .always = r->none };
     if (!rx_behind_short(r, n->last, &places)) {
-        regex_fail(r, n->at - 1, "a lookbehind of more than one character is only supported at the ends of a "
-                   "pattern; this one ends");
+        qsf_regex_fail(r, n->at - 1,
+                       "a lookbehind of more than one character is only supported at the ends of a "
+                       "pattern; this one ends");
         return *s;
     }
     if (n->negated) places = rx_opposite(r, &places);
@@ -308,8 +309,8 @@ static rx_set rx_end(regex *r, bool lines, const rx_set *s)
     static const uint32_t line[][2] = { { '\n', '\n' } };
     rx_set places = { .always = r->empty };
     if (lines) {
-        regex_set(r, line, 1, false);
-        places.always = rx_either(r, r->empty, rx_then(r, regex_class(r), r->all));
+        qsf_regex_set(r, line, 1, false);
+        places.always = rx_either(r, r->empty, rx_then(r, qsf_regex_class(r), r->all));
     }
     return rx_cut(r, s, &places);
 }
@@ -329,8 +330,9 @@ static rx_set rx_round(regex *r, uint32_t x, const rx_set *s)
     if (n->kind != RX_CHOICE) {
         if (rx_is_blank(n)) return out;
         if (n->nullable)
-            regex_fail(r, n->at - 1, "a repeated group with ^ or $ or lookaround that may be empty is not "
-                       "supported; this one ends");
+            qsf_regex_fail(r, n->at - 1,
+                           "a repeated group with ^ or $ or lookaround that may be empty is not "
+                           "supported; this one ends");
         return rx_before(r, x, s);
     }
     for (uint32_t c = n->last; c && !r->failed; c = r->nodes[c].prev) {
@@ -382,8 +384,8 @@ static rx_set rx_times(regex *r, const rx_node *n, const rx_set *s)
     rx_set out = *s;
     const uint32_t most = n->most == QSF_G_NO_MOST ? n->least : n->most;
     if (n->size > RX_COPIES) {
-        regex_fail(r, n->at - 1, "a group with ^, $ or lookaround in it is repeated too often; this one "
-                   "ends");
+        qsf_regex_fail(r, n->at - 1, "a group with ^, $ or lookaround in it is repeated too often; this one "
+                       "ends");
         return out;
     }
     if (n->most == QSF_G_NO_MOST) out = rx_loop(r, n->last, &out);
@@ -484,8 +486,9 @@ static qsf_gnode rx_whole(regex *r, uint32_t x, qsf_gnode around)
         if (over) behind = r->empty;
         for (uint32_t c = behind == r->empty ? 0 : last; c && !r->failed; c = r->nodes[c].prev)
             if (rx_looks_ahead(r, c))
-                regex_fail(r, r->nodes[c].at - 1, "a lookahead, or \\b, together with a lookbehind of more "
-                           "than one character at the end of the pattern is not supported; the first ends");
+                qsf_regex_fail(r, r->nodes[c].at - 1,
+                               "a lookahead, or \\b, together with a lookbehind of more than one character "
+                               "at the end of the pattern is not supported; the first ends");
     }
     uint32_t c = last;
     for (; c != leading && !r->failed; c = r->nodes[c].prev) s = rx_before(r, c, &s);
@@ -499,7 +502,7 @@ static qsf_gnode rx_whole(regex *r, uint32_t x, qsf_gnode around)
     return ends ? rx_then(r, rx_common(r, out, ends), behind) : out;
 }
 
-qsf_gnode regex_nodes_of(regex *r, uint32_t root)
+qsf_gnode qsf_regex_nodes_of(regex *r, uint32_t root)
 {
     static const uint32_t all[1][2] = { { 0, 0x10ffff } };
     const rx_node *n = &r->nodes[root];
@@ -518,6 +521,6 @@ qsf_gnode regex_nodes_of(regex *r, uint32_t root)
         r->nodes[c].prev = 0;                   /* detach it: it is converted alone */
         out = rx_either(r, out, rx_whole(r, c, around));
     }
-    if (!r->failed && out == r->none) regex_fail(r, 0, "^ and $ stand where no text can fit them");
+    if (!r->failed && out == r->none) qsf_regex_fail(r, 0, "^ and $ stand where no text can fit them");
     return r->failed ? QSF_G_FAILED : out;
 }

@@ -57,24 +57,24 @@ typedef struct regex {
 } regex;
 
 /* ---- regex_fail.c ---- */
-void regex_fail(regex *r, size_t at, const char *why);
+void qsf_regex_fail(regex *r, size_t at, const char *why);
 
 /* ---- regex_nodes.c ---- */
-qsf_gnode regex_nodes_of(regex *r, uint32_t root);
+qsf_gnode qsf_regex_nodes_of(regex *r, uint32_t root);
 
 /* ---- regex_class.c ---- */
 enum { REGEX_WORDS = 4 };
-extern const uint32_t regex_words[REGEX_WORDS][2];      /* \w */
-void regex_range(regex *r, uint32_t from, uint32_t to);
+extern const uint32_t qsf_regex_words[REGEX_WORDS][2];  /* \w */
+void qsf_regex_range(regex *r, uint32_t from, uint32_t to);
 /* The same, with all case variants of these characters if case is ignored; whether there are
  * any. */
-bool regex_cased(regex *r, uint32_t from, uint32_t to);
+bool qsf_regex_cased(regex *r, uint32_t from, uint32_t to);
 /* Sorted ranges, or all that is in none of them. */
-void regex_set(regex *r, const uint32_t (*set)[2], size_t n, bool negated);
+void qsf_regex_set(regex *r, const uint32_t (*set)[2], size_t n, bool negated);
 /* Sorts and joins ranges[from..); negates them if asked. */
-void regex_tidy(regex *r, uint32_t from, bool negated);
+void qsf_regex_tidy(regex *r, uint32_t from, bool negated);
 /* Reads what follows \\p, and adds its ranges. */
-void regex_property(regex *r, bool negated);
-qsf_gnode regex_class(regex *r);                /* the node of all ranges, which are used up */
+void qsf_regex_property(regex *r, bool negated);
+qsf_gnode qsf_regex_class(regex *r);            /* the node of all ranges, which are used up */
 
 #endif

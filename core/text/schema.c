@@ -19,11 +19,11 @@ static qsf_gnode word_node(schema *s, const schema_leaf *leaf, qsf_json_type typ
         bool found = false, flip = p->kind == PART_FLIP && (p->arg == KEY_ENUM || p->arg == KEY_CONST);
         schema_part own = *p;
         if (flip) own.kind = PART_OWN;
-        if (!schema_allowed(s, &own, &v, &n)) continue;
+        if (!qsf_schema_allowed(s, &own, &v, &n)) continue;
         for (; n; n--, v = qsf_json_next(v)) found |= v->type == type;
         if (found == flip) return s->none;
     }
-    return schema_bytes(s, text);
+    return qsf_schema_bytes(s, text);
 }
 
 static qsf_gnode scalar_node(schema *s, const schema_leaf *leaf)
@@ -31,28 +31,29 @@ static qsf_gnode scalar_node(schema *s, const schema_leaf *leaf)
     qsf_gnode out = s->none;
     if (leaf->types & T_NULL) out = word_node(s, leaf, QSF_JSON_NULL, "null");
     if (leaf->types & T_BOOLEAN)
-        out = schema_either(s, out,
-                            schema_either(s, word_node(s, leaf, QSF_JSON_TRUE, "true"),
-                                          word_node(s, leaf, QSF_JSON_FALSE, "false")));
-    if (leaf->types & T_NUMBER) out = schema_either(s, out, schema_numbers(s, leaf));
+        out = qsf_schema_either(s, out,
+                                qsf_schema_either(s, word_node(s, leaf, QSF_JSON_TRUE, "true"),
+                                                  word_node(s, leaf, QSF_JSON_FALSE, "false")));
+    if (leaf->types & T_NUMBER) out = qsf_schema_either(s, out, qsf_schema_numbers(s, leaf));
     if (leaf->types & T_STRING)
-        out = schema_either(s, out, schema_sequence3(s, s->quote, schema_strings(s, leaf), s->quote));
+        out = qsf_schema_either(s, out,
+                                qsf_schema_sequence3(s, s->quote, qsf_schema_strings(s, leaf), s->quote));
     return out;
 }
 
-bool schema_leaf_impossible(schema *s, const schema_leaf *leaf, uint32_t depth)
+bool qsf_schema_leaf_impossible(schema *s, const schema_leaf *leaf, uint32_t depth)
 {
     const qsf_json_node *v;
     uint32_t n;
     bool listed = false;
-    for (uint32_t i = 0; i < leaf->n && !listed; i++) listed = schema_allowed(s, &leaf->parts[i], &v, &n);
+    for (uint32_t i = 0; i < leaf->n && !listed; i++) listed = qsf_schema_allowed(s, &leaf->parts[i], &v, &n);
     if (leaf->types & T_SCALAR) {
         /* a look at patterns would cost too much */
         const uint32_t sure = listed ? 0 : T_STRING | T_NULL | T_BOOLEAN;
         if (leaf->types & sure || scalar_node(s, leaf) != s->none) return false;
     }
-    return !(leaf->types & T_ARRAY && schema_array_possible(s, leaf, depth))
-        && !(leaf->types & T_OBJECT && schema_object_possible(s, leaf, depth));
+    return !(leaf->types & T_ARRAY && qsf_schema_array_possible(s, leaf, depth))
+        && !(leaf->types & T_OBJECT && qsf_schema_object_possible(s, leaf, depth));
 }
 
 /* ---- goals ---- */
@@ -73,25 +74,25 @@ static qsf_gnode known_make(schema *s, uint32_t which, bool *container)
     qsf_gnode *out = NULL;
     uint32_t n = 0, cap = 0;
     schema_leaf leaf;
-    for (uint32_t i = 0; i < k.n; i++) schema_push(s, s->known_parts[k.begin + i]);
-    schema_run run = schema_start(s, from);
+    for (uint32_t i = 0; i < k.n; i++) qsf_schema_push(s, s->known_parts[k.begin + i]);
+    schema_run run = qsf_schema_start(s, from);
     s->at = k.n ? s->known_parts[k.begin].v : NULL;
-    while (schema_next(s, &run, &leaf)) {
+    while (qsf_schema_next(s, &run, &leaf)) {
         if (container && (leaf.types & ~T_SCALAR)) {
             *container = true;
-            schema_stop(s, &run);
+            qsf_schema_stop(s, &run);
             return s->none;
         }
         qsf_gnode x = scalar_node(s, &leaf);
-        if (leaf.types & T_ARRAY && !s->failed) x = schema_either(s, x, schema_array(s, &leaf));
-        if (leaf.types & T_OBJECT && !s->failed) x = schema_either(s, x, schema_object(s, &leaf));
+        if (leaf.types & T_ARRAY && !s->failed) x = qsf_schema_either(s, x, qsf_schema_array(s, &leaf));
+        if (leaf.types & T_OBJECT && !s->failed) x = qsf_schema_either(s, x, qsf_schema_object(s, &leaf));
         if (x == s->none) continue;
-        out = schema_grow(s, out, n, &cap, sizeof *out);
+        out = qsf_schema_grow(s, out, n, &cap, sizeof *out);
         if (s->failed) break;
         out[n++] = x;
     }
-    schema_stop(s, &run);
-    if (k.n) schema_locate(s, s->known_parts[k.begin].v);
+    qsf_schema_stop(s, &run);
+    if (k.n) qsf_schema_locate(s, s->known_parts[k.begin].v);
     return s->failed || !n ? s->none : n == 1 ? out[0] : qsf_g_choice(s->b, out, n);
 }
 
@@ -110,7 +111,7 @@ static bool known_find(schema *s, uint64_t hash, const schema_part *parts, uint3
     return s->table[i] != 0;
 }
 
-qsf_gnode schema_value(schema *s, uint32_t from)
+qsf_gnode qsf_schema_value(schema *s, uint32_t from)
 {
     uint32_t n = 0, slot;
     if (s->failed) return s->none;
@@ -127,7 +128,7 @@ qsf_gnode schema_value(schema *s, uint32_t from)
         const uint32_t size = s->n_table ? 2 * s->n_table : 64;
         s->table = qsf_arena_array(s->arena, size, sizeof *s->table, "a schema", NULL);
         if (!s->table) {
-            schema_no_memory(s);
+            qsf_schema_no_memory(s);
             return s->none;
         }
         s->n_table = size;
@@ -141,10 +142,10 @@ qsf_gnode schema_value(schema *s, uint32_t from)
     schema_known k = { hash, s->n_known_parts, n, 0, false };
     for (uint32_t i = 0; i < n && !s->failed; i++) {
         s->known_parts =
-            schema_grow(s, s->known_parts, s->n_known_parts, &s->cap_known_parts, sizeof *s->known_parts);
+            qsf_schema_grow(s, s->known_parts, s->n_known_parts, &s->cap_known_parts, sizeof *s->known_parts);
         if (!s->failed) s->known_parts[s->n_known_parts++] = parts[i];
     }
-    s->known = schema_grow(s, s->known, s->n_known, &s->cap_known, sizeof *s->known);
+    s->known = qsf_schema_grow(s, s->known, s->n_known, &s->cap_known, sizeof *s->known);
     if (s->failed) return s->none;
     const uint32_t which = s->n_known++;
     s->known[which] = k;
@@ -160,16 +161,16 @@ qsf_gnode schema_value(schema *s, uint32_t from)
 
 static qsf_gnode schema_make(schema *s, const qsf_schema_options *o)
 {
-    schema_begin(s);
-    schema_push(s, (schema_part){ o && o->at ? o->at : s->root, PART_SCHEMA, 0, UINT32_MAX });
-    if (o && o->object) schema_push(s, (schema_part){ s->root, PART_TYPES, T_OBJECT, UINT32_MAX });
-    const qsf_gnode root = schema_value(s, 0);
+    qsf_schema_begin(s);
+    qsf_schema_push(s, (schema_part){ o && o->at ? o->at : s->root, PART_SCHEMA, 0, UINT32_MAX });
+    if (o && o->object) qsf_schema_push(s, (schema_part){ s->root, PART_TYPES, T_OBJECT, UINT32_MAX });
+    const qsf_gnode root = qsf_schema_value(s, 0);
     for (; s->n_done < s->n_known && !s->failed; s->n_done++) {
         if (!s->known[s->n_done].open) continue;
         const qsf_gnode body = known_make(s, s->n_done, NULL);
         qsf_g_define(s->b, s->known[s->n_done].node, body);
     }
-    if (root == s->none) schema_refuse(s, s->root, "no value fits this schema");
+    if (root == s->none) qsf_schema_refuse(s, s->root, "no value fits this schema");
     return root;
 }
 
@@ -196,7 +197,7 @@ qsf_gnode qsf_schema_nodes(const qsf_platform *p, qsf_grammar_builder *b, const 
     if (st) {
         qsf_g_fail(b, st, "%s", err.text);
     } else {
-        schema_string_begin(s);
+        qsf_schema_string_begin(s);
         s->blanks = o && o->blanks
                         ? qsf_g_repeat(b, qsf_g_class(b, blank, QSF_ARRAY_LEN(blank), false), 0, o->blanks)
                         : s->empty;

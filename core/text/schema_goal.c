@@ -7,28 +7,28 @@
 enum {
     GOAL_MAX_STEPS = 1000000,   /* parts that are taken apart, for a whole schema */
     GOAL_MAX_PARTS = 3000,      /* of one goal */
-    GOAL_MAX_PROBE = 24,        /* leaves that schema_impossible looks at */
+    GOAL_MAX_PROBE = 24,        /* leaves that qsf_schema_impossible looks at */
     GOAL_MAX_ONE = 2000,        /* schemas of a oneOf */
     GOAL_DEPTH = 4              /* nesting of values that it descends into */
 };
 
-void schema_push(schema *s, schema_part part)
+void qsf_schema_push(schema *s, schema_part part)
 {
-    s->parts = schema_grow(s, s->parts, s->n_parts, &s->cap_parts, sizeof *s->parts);
+    s->parts = qsf_schema_grow(s, s->parts, s->n_parts, &s->cap_parts, sizeof *s->parts);
     if (!s->failed) s->parts[s->n_parts++] = part;
 }
 
-bool schema_child(schema *s, const qsf_json_node *v, part_kind kind)
+bool qsf_schema_child(schema *s, const qsf_json_node *v, part_kind kind)
 {
     if (kind == PART_SCHEMA && v->type == QSF_JSON_FALSE) return false;
     if (kind == PART_NOT && v->type == QSF_JSON_TRUE) return false;
     if (kind == PART_SCHEMA && (v->type == QSF_JSON_TRUE || (v->type == QSF_JSON_OBJECT && !v->n)))
         return true;
-    schema_push(s, (schema_part){ v, (uint8_t)kind, 0, UINT32_MAX });
+    qsf_schema_push(s, (schema_part){ v, (uint8_t)kind, 0, UINT32_MAX });
     return true;
 }
 
-bool schema_comes_from(const schema *s, const schema_part *q, const schema_part *p)
+bool qsf_schema_comes_from(const schema *s, const schema_part *q, const schema_part *p)
 {
     for (uint32_t t = q->from; t != UINT32_MAX && s->trail[t].schema; t = s->trail[t].parent)
         if (s->trail[t].schema == p->v) return true;
@@ -44,13 +44,13 @@ static bool goal_holds(const schema *s, uint32_t begin, uint32_t n, const schema
 
 /* ---- what a part allows by itself ---- */
 
-bool schema_allowed(schema *s, const schema_part *part, const qsf_json_node **v, uint32_t *n)
+bool qsf_schema_allowed(schema *s, const schema_part *part, const qsf_json_node **v, uint32_t *n)
 {
     *n = 1;
     *v = part->v;
     if (part->kind == PART_VALUE) return true;
     if (part->kind != PART_OWN) return false;
-    const schema_keys *k = schema_keys_of(s, part->v);
+    const schema_keys *k = qsf_schema_keys_of(s, part->v);
     if (k->key[KEY_CONST]) {
         *v = k->key[KEY_CONST];
         return true;
@@ -69,17 +69,17 @@ static uint32_t goal_types(schema *s, const schema_part *parts, uint32_t n)
         uint32_t count, some = 0;
         switch (parts[i].kind) {
         case PART_OWN: {
-            const schema_keys *k = schema_keys_of(s, parts[i].v);
-            if (k->key[KEY_TYPE]) types &= schema_types_of(s, k->key[KEY_TYPE]);
+            const schema_keys *k = qsf_schema_keys_of(s, parts[i].v);
+            if (k->key[KEY_TYPE]) types &= qsf_schema_types_of(s, k->key[KEY_TYPE]);
             break;
         }
         case PART_TYPES: types &= parts[i].arg; break;
-        case PART_FLIP: types &= schema_key_types(parts[i].arg); break;
+        case PART_FLIP: types &= qsf_schema_key_types(parts[i].arg); break;
         case PART_WITH: case PART_WITH_OTHER: types &= T_OBJECT; break;
         default: break;
         }
-        if (!schema_allowed(s, &parts[i], &v, &count)) continue;
-        for (uint32_t k = 0; k < count; k++, v = qsf_json_next(v)) some |= schema_value_types(v);
+        if (!qsf_schema_allowed(s, &parts[i], &v, &count)) continue;
+        for (uint32_t k = 0; k < count; k++, v = qsf_json_next(v)) some |= qsf_schema_value_types(v);
         types &= some;
     }
     return types;
@@ -89,7 +89,7 @@ static uint32_t goal_types(schema *s, const schema_part *parts, uint32_t n)
 
 static void goal_push(schema *s, uint32_t begin)
 {
-    s->goals = schema_grow(s, s->goals, s->n_goals, &s->cap_goals, sizeof *s->goals);
+    s->goals = qsf_schema_grow(s, s->goals, s->n_goals, &s->cap_goals, sizeof *s->goals);
     if (!s->failed) s->goals[s->n_goals++] = (schema_goal){ begin, s->n_parts - begin };
 }
 
@@ -99,8 +99,8 @@ static void goal_branch(schema *s, const schema_part *copy, uint32_t n, uint32_t
 {
     const uint32_t begin = s->n_parts;
     for (uint32_t k = 0; k < n && !s->failed; k++) {
-        if (k == i) for (uint32_t j = 0; j < m; j++) schema_push(s, instead[j]);
-        else schema_push(s, copy[k]);
+        if (k == i) for (uint32_t j = 0; j < m; j++) qsf_schema_push(s, instead[j]);
+        else qsf_schema_push(s, copy[k]);
     }
     goal_push(s, begin);
 }
@@ -108,7 +108,7 @@ static void goal_branch(schema *s, const schema_part *copy, uint32_t n, uint32_t
 /* *from goes one step on, to schema. */
 static void goal_trail(schema *s, const qsf_json_node *v, uint32_t *from)
 {
-    s->trail = schema_grow(s, s->trail, s->n_trail, &s->cap_trail, sizeof *s->trail);
+    s->trail = qsf_schema_grow(s, s->trail, s->n_trail, &s->cap_trail, sizeof *s->trail);
     if (s->failed) return;
     s->trail[s->n_trail] = (schema_trail){ v, *from };
     *from = s->n_trail++;
@@ -123,34 +123,34 @@ static void goal_keyword(schema *s, const schema_part *own, const qsf_json_node 
         [KEY_DEPENDENCIES] = PART_DEPENDENT, [KEY_DEPENDENT_REQUIRED] = PART_DEPENDENT,
         [KEY_DEPENDENT_SCHEMAS] = PART_DEPENDENT,
     };
-    const schema_keys *k = schema_keys_of(s, own->v);
+    const schema_keys *k = qsf_schema_keys_of(s, own->v);
     schema_key key = 0;
     while (key < KEY_COUNT && k->key[key] != x) key++;
     if (key == KEY_COUNT || s->failed) return;
     schema_part p = { x, kinds[key], own->arg, own->from };
     const qsf_json_node *c = x + 1;
     switch (key) {
-    case KEY_CONST: if (schema_value_types(x) & ~T_SCALAR) schema_push(s, p); return;
+    case KEY_CONST: if (qsf_schema_value_types(x) & ~T_SCALAR) qsf_schema_push(s, p); return;
     case KEY_ENUM:
         for (uint32_t i = 0; i < x->n; i++, c = qsf_json_next(c))
-            if (schema_value_types(c) & ~T_SCALAR) {
-                schema_push(s, p);
+            if (qsf_schema_value_types(c) & ~T_SCALAR) {
+                qsf_schema_push(s, p);
                 return;
             }
         return;
     case KEY_REF: case KEY_RECURSIVE_REF: case KEY_DYNAMIC_REF:
-        if ((p.v = schema_resolve(s, x, key)) != NULL) schema_push(s, p);
+        if ((p.v = qsf_schema_resolve(s, x, key)) != NULL) qsf_schema_push(s, p);
         return;
     case KEY_ALL_OF:
-        for (uint32_t i = 0; i < x->n; i++, c = qsf_json_next(c)) p.v = c, schema_push(s, p);
+        for (uint32_t i = 0; i < x->n; i++, c = qsf_json_next(c)) p.v = c, qsf_schema_push(s, p);
         return;
     case KEY_DEPENDENCIES: case KEY_DEPENDENT_REQUIRED: case KEY_DEPENDENT_SCHEMAS:
-        for (uint32_t i = 0; i < x->n; i++, c = qsf_json_next(c + 1)) p.v = c, schema_push(s, p);
+        for (uint32_t i = 0; i < x->n; i++, c = qsf_json_next(c + 1)) p.v = c, qsf_schema_push(s, p);
         return;
     case KEY_IF: case KEY_PROPERTIES: p.v = own->v; break;
     default: break;
     }
-    if (p.kind) schema_push(s, p);
+    if (p.kind) qsf_schema_push(s, p);
 }
 
 /* PART_SCHEMA: replaced by the parts of its keywords, in order. */
@@ -162,26 +162,26 @@ static void goal_open(schema *s, uint32_t i)
     schema_part own = { v, PART_OWN, p.arg, p.from };
     for (uint32_t t = p.from; t != UINT32_MAX; t = s->trail[t].parent)
         if (s->trail[t].schema == v) {
-            schema_refuse(s, v, "the schema refers to itself without descending into a value");
+            qsf_schema_refuse(s, v, "the schema refers to itself without descending into a value");
             return;
         }
     const bool again = goal_holds(s, g->begin, g->n, &own);
     if (v->type != QSF_JSON_OBJECT && v->type != QSF_JSON_TRUE && v->type != QSF_JSON_FALSE)
-        schema_refuse(s, v, "a schema must be an object, true or false");
+        qsf_schema_refuse(s, v, "a schema must be an object, true or false");
     goal_trail(s, v, &own.from);
     /* pushes copies of the parts after i, the new parts, and the copies, which replace part i.. */
     const uint32_t keep = s->n_parts, tail = keep - (i + 1);
-    for (uint32_t m = 0; m < tail && !s->failed; m++) schema_push(s, s->parts[i + 1 + m]);
+    for (uint32_t m = 0; m < tail && !s->failed; m++) qsf_schema_push(s, s->parts[i + 1 + m]);
     const uint32_t scratch = s->n_parts;
-    if (!again && v->type == QSF_JSON_FALSE) schema_push(s, (schema_part){ v, PART_TYPES, 0, own.from });
+    if (!again && v->type == QSF_JSON_FALSE) qsf_schema_push(s, (schema_part){ v, PART_TYPES, 0, own.from });
     for (uint32_t m = 0; v->type == QSF_JSON_OBJECT && m < v->n && !again && !s->failed; m++) {
         goal_keyword(s, &own, name + 1);
         name = qsf_json_next(name + 1);
     }
-    if (!again && !s->failed && !goal_holds(s, scratch, s->n_parts - scratch, &own)) schema_push(s, own);
+    if (!again && !s->failed && !goal_holds(s, scratch, s->n_parts - scratch, &own)) qsf_schema_push(s, own);
     if (s->failed) return;
     const uint32_t made = s->n_parts - scratch;
-    for (uint32_t m = 0; m < tail && !s->failed; m++) schema_push(s, s->parts[keep + m]);
+    for (uint32_t m = 0; m < tail && !s->failed; m++) qsf_schema_push(s, s->parts[keep + m]);
     if (s->failed) return;
     memmove(s->parts + i, s->parts + scratch, (made + tail) * sizeof *s->parts);
     s->n_parts = i + made + tail;
@@ -202,10 +202,10 @@ static void goal_one(schema *s, const goal_copy *g, const schema_part *instead, 
 static bool goal_overlap(schema *s, const goal_copy *g, const qsf_json_node *x, const qsf_json_node *y)
 {
     const uint32_t from = s->n_parts, trail = g->parts[g->i].from;
-    for (uint32_t k = 0; k < g->n; k++) if (k != g->i) schema_push(s, g->parts[k]);
-    schema_push(s, (schema_part){ x, PART_SCHEMA, 0, trail });
-    schema_push(s, (schema_part){ y, PART_SCHEMA, 0, trail });
-    return !s->failed && !schema_impossible(s, from, GOAL_DEPTH);
+    for (uint32_t k = 0; k < g->n; k++) if (k != g->i) qsf_schema_push(s, g->parts[k]);
+    qsf_schema_push(s, (schema_part){ x, PART_SCHEMA, 0, trail });
+    qsf_schema_push(s, (schema_part){ y, PART_SCHEMA, 0, trail });
+    return !s->failed && !qsf_schema_impossible(s, from, GOAL_DEPTH);
 }
 
 /* oneOf: one holds, and none of the others that could hold with it. */
@@ -217,9 +217,9 @@ static void goal_one_of(schema *s, const goal_copy *g)
     schema_part *list = qsf_arena_array(s->arena, n + 1, sizeof *list, "a schema", NULL);
     /* both[i * n + j], j < i: i and j overlap */
     bool *both = NULL;
-    if (n > GOAL_MAX_ONE) schema_too_large(s, p.v, "a oneOf of more than 2,000 schemas");
+    if (n > GOAL_MAX_ONE) qsf_schema_too_large(s, p.v, "a oneOf of more than 2,000 schemas");
     else if (!s->probing) both = qsf_arena_alloc(s->arena, n * n + 1, "a schema", NULL);
-    if (!list || (!both && !s->probing)) schema_no_memory(s);
+    if (!list || (!both && !s->probing)) qsf_schema_no_memory(s);
     for (uint32_t i = 0; both && i < n && !s->failed; i++, x = qsf_json_next(x)) {
         const qsf_json_node *y = p.v + 1;
         for (uint32_t j = 0; j < i && !s->failed; j++, y = qsf_json_next(y))
@@ -249,7 +249,8 @@ static void goal_any_of(schema *s, const goal_copy *g)
     }
     /* what is evaluated depends on all that hold: each set of them */
     if (n > QSF_ARRAY_LEN(list)) {
-        schema_refuse(s, p.v, "anyOf of more than 6 schemas together with unevaluated... is not supported");
+        qsf_schema_refuse(s, p.v,
+                          "anyOf of more than 6 schemas together with unevaluated... is not supported");
         return;
     }
     for (uint32_t set = 1; set < 1u << n && !s->failed; set++) {
@@ -267,13 +268,14 @@ static void goal_enum(schema *s, const goal_copy *g)
     const qsf_json_node *x = p.v + 1;
     goal_one(s, g, &(schema_part){ p.v, PART_TYPES, T_SCALAR, p.from }, 1);
     for (uint32_t i = 0; i < p.v->n && !s->failed; i++, x = qsf_json_next(x))
-        if (schema_value_types(x) & ~T_SCALAR) goal_one(s, g, &(schema_part){ x, PART_VALUE, 0, p.from }, 1);
+        if (qsf_schema_value_types(x) & ~T_SCALAR)
+            goal_one(s, g, &(schema_part){ x, PART_VALUE, 0, p.from }, 1);
 }
 
 static void goal_if(schema *s, const goal_copy *g)
 {
     const schema_part p = g->parts[g->i];
-    const schema_keys *k = schema_keys_of(s, p.v);
+    const schema_keys *k = qsf_schema_keys_of(s, p.v);
     schema_part list[2] = { { k->key[KEY_IF], PART_SCHEMA, SCHEMA_LATE, p.from },
                             { k->key[KEY_THEN], PART_SCHEMA, p.arg, p.from } };
     if (!k->key[KEY_THEN] && !k->key[KEY_ELSE] && !s->free_used) {
@@ -296,7 +298,7 @@ static void goal_dependent(schema *s, const goal_copy *g)
     list[n++] = (schema_part){ p.v, PART_WITH, 0, p.from };
     if (x->type == QSF_JSON_LIST) {
         const qsf_json_node *c = x + 1;
-        if (x->n >= QSF_ARRAY_LEN(list)) schema_refuse(s, x, "more than 39 names are not supported here");
+        if (x->n >= QSF_ARRAY_LEN(list)) qsf_schema_refuse(s, x, "more than 39 names are not supported here");
         for (uint32_t i = 0; i < x->n && n < QSF_ARRAY_LEN(list); i++, c = qsf_json_next(c))
             list[n++] = (schema_part){ c, PART_WITH, 0, p.from };
     } else {
@@ -319,13 +321,13 @@ static void goal_each(schema *s, const goal_copy *g, const qsf_json_node *x, par
 /* A goal in which keyword key of p's schema does not hold. */
 static void goal_not_key(schema *s, const goal_copy *g, const schema_part *p, schema_key key)
 {
-    const schema_keys *k = schema_keys_of(s, p->v);
+    const schema_keys *k = qsf_schema_keys_of(s, p->v);
     const qsf_json_node *x = k->key[key], *c = x + 1;
     schema_part one = { p->v, PART_FLIP, (uint8_t)key, p->from }, *all;
     switch (key) {
     case KEY_TYPE:
         one.kind = PART_TYPES;
-        one.arg = (uint8_t)(T_ALL & ~schema_types_of(s, x));
+        one.arg = (uint8_t)(T_ALL & ~qsf_schema_types_of(s, x));
         break;
     case KEY_ENUM: case KEY_CONST: case KEY_MINIMUM: case KEY_MAXIMUM: case KEY_MULTIPLE: case KEY_MIN_LENGTH:
     case KEY_MAX_LENGTH: case KEY_PATTERN: case KEY_FORMAT: case KEY_MIN_ITEMS: case KEY_MAX_ITEMS:
@@ -333,27 +335,28 @@ static void goal_not_key(schema *s, const goal_copy *g, const schema_part *p, sc
     case KEY_ABOVE: case KEY_BELOW: if (x->type != QSF_JSON_NUMBER) return; break;
     case KEY_CONTAINS:
         if (!s->probing && (k->key[KEY_MIN_CONTAINS] || k->key[KEY_MAX_CONTAINS]))
-            schema_refuse(s, x, "its opposite is not supported");
+            qsf_schema_refuse(s, x, "its opposite is not supported");
         break;
     case KEY_REQUIRED: goal_each(s, g, x, PART_WITHOUT, p->from); return;
     case KEY_PROPERTIES: goal_each(s, g, x, PART_WITH_OTHER, p->from); return;
     case KEY_ALL_OF: goal_each(s, g, x, PART_NOT, p->from); return;
     case KEY_ANY_OF:
         all = qsf_arena_array(s->arena, x->n + 1, sizeof *all, "a schema", NULL);
-        if (!all) schema_no_memory(s);
+        if (!all) qsf_schema_no_memory(s);
         for (uint32_t i = 0; all && i < x->n; i++, c = qsf_json_next(c))
             all[i] = (schema_part){ c, PART_NOT, 0, p->from };
         if (all) goal_one(s, g, all, x->n);
         return;
     case KEY_NOT: one.v = x, one.kind = PART_SCHEMA, one.arg = SCHEMA_LATE; break;
     case KEY_REF:
-        one.v = schema_resolve(s, x, KEY_REF);
+        one.v = qsf_schema_resolve(s, x, KEY_REF);
         one.kind = PART_NOT, one.arg = 0;
         break;
     case KEY_THEN: case KEY_ELSE: return;       /* they have no effect alone */
     default:
         if (x->type == (key == KEY_UNIQUE ? QSF_JSON_FALSE : QSF_JSON_TRUE)) return;    /* breaks nothing */
-        if (!s->probing) schema_refuse(s, x, "the opposite of this is not supported (in not, oneOf or if)");
+        if (!s->probing) qsf_schema_refuse(s, x,
+                                           "the opposite of this is not supported (in not, oneOf or if)");
         goal_one(s, g, NULL, 0);
         return;
     }
@@ -364,7 +367,7 @@ static void goal_not_key(schema *s, const goal_copy *g, const schema_part *p, sc
 static void goal_not(schema *s, const goal_copy *g)
 {
     schema_part p = g->parts[g->i];
-    const schema_keys *k = schema_keys_of(s, p.v);
+    const schema_keys *k = qsf_schema_keys_of(s, p.v);
     if (p.v->type == QSF_JSON_FALSE) goal_one(s, g, NULL, 0);
     if (p.v->type != QSF_JSON_OBJECT) return;
     goal_trail(s, NULL, &p.from);               /* what is in here evaluates nothing */
@@ -374,24 +377,24 @@ static void goal_not(schema *s, const goal_copy *g)
 
 /* ---- runs ---- */
 
-schema_run schema_start(schema *s, uint32_t from)
+schema_run qsf_schema_start(schema *s, uint32_t from)
 {
     const schema_run run = { s->n_goals, from, false };
     goal_push(s, from);
     return run;
 }
 
-bool schema_impossible(schema *s, uint32_t from, uint32_t depth)
+bool qsf_schema_impossible(schema *s, uint32_t from, uint32_t depth)
 {
     schema_leaf leaf;
     bool impossible = depth > 0;
     uint32_t n = 0;
-    schema_run run = schema_start(s, from);
+    schema_run run = qsf_schema_start(s, from);
     s->probing++;
-    while (impossible && schema_next(s, &run, &leaf))
-        impossible = ++n <= GOAL_MAX_PROBE && schema_leaf_impossible(s, &leaf, depth - 1);
+    while (impossible && qsf_schema_next(s, &run, &leaf))
+        impossible = ++n <= GOAL_MAX_PROBE && qsf_schema_leaf_impossible(s, &leaf, depth - 1);
     s->probing--;
-    schema_stop(s, &run);
+    qsf_schema_stop(s, &run);
     return impossible && !s->failed;
 }
 
@@ -400,14 +403,14 @@ static void goal_pop(schema *s)
     s->n_parts = s->goals[--s->n_goals].begin;
 }
 
-void schema_stop(schema *s, schema_run *run)
+void qsf_schema_stop(schema *s, schema_run *run)
 {
     if (s->failed) return;
     s->n_goals = run->goals;
     s->n_parts = run->parts;
 }
 
-bool schema_next(schema *s, schema_run *run, schema_leaf *leaf)
+bool qsf_schema_next(schema *s, schema_run *run, schema_leaf *leaf)
 {
     if (run->taken && !s->failed) goal_pop(s);
     run->taken = false;
@@ -419,8 +422,8 @@ bool schema_next(schema *s, schema_run *run, schema_leaf *leaf)
             else if (s->parts[i].kind < PART_OWN) branch = QSF_MIN(branch, i);
         }
         if (++s->n_steps > GOAL_MAX_STEPS || g.n > GOAL_MAX_PARTS) {
-            schema_too_large(s, s->parts[g.begin].v,
-                             "too many nested alternatives of anyOf, oneOf, if and not; simplify them");
+            qsf_schema_too_large(s, s->parts[g.begin].v,
+                                 "too many nested alternatives of anyOf, oneOf, if and not; simplify them");
             return false;
         }
         if (open != UINT32_MAX) {
@@ -441,7 +444,7 @@ bool schema_next(schema *s, schema_run *run, schema_leaf *leaf)
         goal_copy copy = { qsf_arena_array(s->arena, g.n, sizeof *copy.parts, "a schema", NULL), g.n,
                            branch - g.begin };
         if (!copy.parts) {
-            schema_no_memory(s);
+            qsf_schema_no_memory(s);
             return false;
         }
         memcpy(copy.parts, leaf->parts, g.n * sizeof *copy.parts);

@@ -92,7 +92,7 @@ typedef struct schema {
     schema_goal         *goals;
     schema_trail        *trail;
     uint32_t             n_parts, cap_parts, n_goals, cap_goals, n_trail, cap_trail;
-    uint32_t             n_steps, probing;      /* work so far; inside of schema_impossible */
+    uint32_t             n_steps, probing;      /* work so far; inside of qsf_schema_impossible */
     /* goals that have a node; the first n_done of those with a rule are made */
     schema_part         *known_parts;
     schema_known        *known;
@@ -107,74 +107,75 @@ typedef struct schema_run { uint32_t goals, parts; bool taken; } schema_run;
 
 /* ---- schema_read.c ---- */
 /* Refuses the schema because of v: `schema: #/properties/a: WHY`. */
-void schema_refuse(schema *s, const qsf_json_node *v, const char *why);
-void schema_no_memory(schema *s);
+void qsf_schema_refuse(schema *s, const qsf_json_node *v, const char *why);
+void qsf_schema_no_memory(schema *s);
 /* The same with QSF_E_BUDGET. */
-void schema_too_large(schema *s, const qsf_json_node *v, const char *why);
+void qsf_schema_too_large(schema *s, const qsf_json_node *v, const char *why);
 /* If the builder has failed: adds the location of v to the message. */
-void schema_locate(schema *s, const qsf_json_node *v);
+void qsf_schema_locate(schema *s, const qsf_json_node *v);
 /* If x turns out to be too large, the message will name s->at. */
-void schema_note(schema *s, qsf_gnode x);
+void qsf_schema_note(schema *s, qsf_gnode x);
 /* items of size bytes with room for one more than n; NULL: out of memory, with an error */
-void *schema_grow(schema *s, void *items, uint32_t n, uint32_t *cap, size_t size);
-void schema_begin(schema *s);                   /* draft, bases */
-const schema_keys *schema_keys_of(schema *s, const qsf_json_node *v);
-const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref, schema_key key);
-uint32_t schema_types_of(schema *s, const qsf_json_node *type);
-uint32_t schema_value_types(const qsf_json_node *v);
-uint32_t schema_count(schema *s, const qsf_json_node *v, uint32_t otherwise);
+void *qsf_schema_grow(schema *s, void *items, uint32_t n, uint32_t *cap, size_t size);
+void qsf_schema_begin(schema *s);               /* draft, bases */
+const schema_keys *qsf_schema_keys_of(schema *s, const qsf_json_node *v);
+const qsf_json_node *qsf_schema_resolve(schema *s, const qsf_json_node *ref, schema_key key);
+uint32_t qsf_schema_types_of(schema *s, const qsf_json_node *type);
+uint32_t qsf_schema_value_types(const qsf_json_node *v);
+uint32_t qsf_schema_count(schema *s, const qsf_json_node *v, uint32_t otherwise);
 /* The types that a keyword speaks of. */
-uint32_t schema_key_types(schema_key key);
+uint32_t qsf_schema_key_types(schema_key key);
 
 /* ---- schema_goal.c ---- */
-void schema_push(schema *s, schema_part part);          /* onto the parts of the goal that is being made */
-schema_run schema_start(schema *s, uint32_t from);      /* a run over the goal of parts[from..n_parts) */
+void qsf_schema_push(schema *s, schema_part part);      /* onto the parts of the goal that is being made */
+schema_run qsf_schema_start(schema *s, uint32_t from);  /* a run over the goal of parts[from..n_parts) */
 /* Pushes a demand on a value inside; false: no value fits it. */
-bool schema_child(schema *s, const qsf_json_node *v, part_kind kind);
+bool qsf_schema_child(schema *s, const qsf_json_node *v, part_kind kind);
 /* Whether q comes from p's schema in place: what it evaluates, p's unevaluated... sees. */
-bool schema_comes_from(const schema *s, const schema_part *q, const schema_part *p);
-bool schema_next(schema *s, schema_run *run, schema_leaf *leaf);
-void schema_stop(schema *s, schema_run *run);           /* before its end */
+bool qsf_schema_comes_from(const schema *s, const schema_part *q, const schema_part *p);
+bool qsf_schema_next(schema *s, schema_run *run, schema_leaf *leaf);
+void qsf_schema_stop(schema *s, schema_run *run);       /* before its end */
 /* Whether no value fits the goal parts[from..n_parts), as far as that shows; takes it off. */
-bool schema_impossible(schema *s, uint32_t from, uint32_t depth);
+bool qsf_schema_impossible(schema *s, uint32_t from, uint32_t depth);
 /* The list of values that a part allows: enum or const; *n of them from *v on. */
-bool schema_allowed(schema *s, const schema_part *part, const qsf_json_node **v, uint32_t *n);
+bool qsf_schema_allowed(schema *s, const schema_part *part, const qsf_json_node **v, uint32_t *n);
 
 /* ---- schema_number.c ---- */
 typedef struct schema_decimal { bool minus; uint16_t whole, n; char digits[400]; } schema_decimal;
-bool schema_decimal_of(const qsf_json_node *v, schema_decimal *out);
-int schema_decimal_compare(const schema_decimal *x, const schema_decimal *y);
-qsf_gnode schema_numbers(schema *s, const schema_leaf *leaf);       /* s->none: no number fits */
+bool qsf_schema_decimal_of(const qsf_json_node *v, schema_decimal *out);
+int qsf_schema_decimal_compare(const schema_decimal *x, const schema_decimal *y);
+qsf_gnode qsf_schema_numbers(schema *s, const schema_leaf *leaf);   /* s->none: no number fits */
 
 /* ---- schema_string.c ---- */
-void schema_string_begin(schema *s);
-qsf_gnode schema_strings(schema *s, const schema_leaf *leaf);       /* between the quotes */
-qsf_gnode schema_literal(schema *s, const char *text, size_t n);    /* this string between the quotes */
+void qsf_schema_string_begin(schema *s);
+qsf_gnode qsf_schema_strings(schema *s, const schema_leaf *leaf);   /* between the quotes */
+qsf_gnode qsf_schema_literal(schema *s, const char *text, size_t n); /* this string between the quotes */
 /* What matches pattern[0..n); flags as in qsf_regex_nodes.  at: its place in the schema. */
-qsf_gnode schema_regex(schema *s, const qsf_json_node *at, const char *pattern, uint32_t n, uint32_t flags);
+qsf_gnode qsf_schema_regex(schema *s, const qsf_json_node *at, const char *pattern, uint32_t n,
+                           uint32_t flags);
 /* Whether text matches a pattern; whole: from its beginning to its end. */
-bool schema_fits(schema *s, const qsf_json_node *at, const char *pattern, uint32_t n, bool whole,
-                 const char *text, size_t len);
+bool qsf_schema_fits(schema *s, const qsf_json_node *at, const char *pattern, uint32_t n, bool whole,
+                     const char *text, size_t len);
 
 /* Make nodes; s->none (no string) and s->empty need no node of their own.  0 in `both`: any
  * string. */
-qsf_gnode schema_sequence(schema *s, qsf_gnode x, qsf_gnode y);
-qsf_gnode schema_sequence3(schema *s, qsf_gnode a, qsf_gnode b, qsf_gnode c);
-qsf_gnode schema_either(schema *s, qsf_gnode x, qsf_gnode y);
-qsf_gnode schema_both(schema *s, qsf_gnode x, qsf_gnode y);
-qsf_gnode schema_bytes(schema *s, const char *text);
-qsf_gnode schema_sign(schema *s, const char *text);     /* and the blanks after it */
+qsf_gnode qsf_schema_sequence(schema *s, qsf_gnode x, qsf_gnode y);
+qsf_gnode qsf_schema_sequence3(schema *s, qsf_gnode a, qsf_gnode b, qsf_gnode c);
+qsf_gnode qsf_schema_either(schema *s, qsf_gnode x, qsf_gnode y);
+qsf_gnode qsf_schema_both(schema *s, qsf_gnode x, qsf_gnode y);
+qsf_gnode qsf_schema_bytes(schema *s, const char *text);
+qsf_gnode qsf_schema_sign(schema *s, const char *text); /* and the blanks after it */
 
 /* ---- schema_array.c, schema_object.c ---- */
-qsf_gnode schema_array(schema *s, const schema_leaf *leaf);
-qsf_gnode schema_object(schema *s, const schema_leaf *leaf);
+qsf_gnode qsf_schema_array(schema *s, const schema_leaf *leaf);
+qsf_gnode qsf_schema_object(schema *s, const schema_leaf *leaf);
 /* Whether a value may fit the leaf, as far as it shows from what is inside, depth values deep. */
-bool schema_array_possible(schema *s, const schema_leaf *leaf, uint32_t depth);
-bool schema_object_possible(schema *s, const schema_leaf *leaf, uint32_t depth);
+bool qsf_schema_array_possible(schema *s, const schema_leaf *leaf, uint32_t depth);
+bool qsf_schema_object_possible(schema *s, const schema_leaf *leaf, uint32_t depth);
 
 /* ---- schema.c ---- */
-bool schema_leaf_impossible(schema *s, const schema_leaf *leaf, uint32_t depth);
+bool qsf_schema_leaf_impossible(schema *s, const schema_leaf *leaf, uint32_t depth);
 /* The node of the goal parts[from..n_parts); takes it off. */
-qsf_gnode schema_value(schema *s, uint32_t from);
+qsf_gnode qsf_schema_value(schema *s, uint32_t from);
 
 #endif

@@ -53,7 +53,7 @@ static const struct { char name[22]; uint8_t key, drafts, types, form; } schema_
     { "divisibleBy", KEY_DRAFT3, D_ALL, 0, F_ANY }, { "extends", KEY_DRAFT3, D_ALL, 0, F_ANY },
 };
 
-uint32_t schema_key_types(schema_key key)
+uint32_t qsf_schema_key_types(schema_key key)
 {
     for (size_t i = 0; i < QSF_ARRAY_LEN(schema_words); i++)
         if (schema_words[i].key == key) return schema_words[i].types;
@@ -95,20 +95,20 @@ static void schema_fail(schema *s, const qsf_json_node *v, qsf_status st, const 
 {
     if (s->failed) return;
     qsf_g_fail(s->b, st, "%s", why);
-    schema_locate(s, v);
+    qsf_schema_locate(s, v);
 }
 
-void schema_refuse(schema *s, const qsf_json_node *v, const char *why)
+void qsf_schema_refuse(schema *s, const qsf_json_node *v, const char *why)
 {
     schema_fail(s, v, QSF_E_ARGUMENT, why);
 }
 
-void schema_too_large(schema *s, const qsf_json_node *v, const char *why)
+void qsf_schema_too_large(schema *s, const qsf_json_node *v, const char *why)
 {
     schema_fail(s, v, QSF_E_BUDGET, why);
 }
 
-void schema_locate(schema *s, const qsf_json_node *v)
+void qsf_schema_locate(schema *s, const qsf_json_node *v)
 {
     char where[QSF_G_WHERE];
     if (s->failed || !qsf_g_failed(s->b)) return;
@@ -117,25 +117,25 @@ void schema_locate(schema *s, const qsf_json_node *v)
     qsf_g_locate(s->b, where);
 }
 
-void schema_note(schema *s, qsf_gnode x)
+void qsf_schema_note(schema *s, qsf_gnode x)
 {
     char *where = s->at ? qsf_g_note(s->b, x) : NULL;
     if (where) schema_where(s, s->at, where);
 }
 
-void schema_no_memory(schema *s)
+void qsf_schema_no_memory(schema *s)
 {
     if (!s->failed) qsf_g_fail(s->b, QSF_E_MEMORY, "%s: out of memory", s->what);
     s->failed = true;
 }
 
-void *schema_grow(schema *s, void *items, uint32_t n, uint32_t *cap, size_t size)
+void *qsf_schema_grow(schema *s, void *items, uint32_t n, uint32_t *cap, size_t size)
 {
     if (n < *cap) return items;
     const uint32_t more = *cap ? 2 * *cap : 32;
     void *out = more > *cap ? qsf_arena_array(s->arena, more, size, "a schema", NULL) : NULL;
     if (!out) {
-        schema_no_memory(s);
+        qsf_schema_no_memory(s);
         return NULL;
     }
     if (n) memcpy(out, items, n * size);
@@ -152,24 +152,25 @@ static void schema_form(schema *s, const qsf_json_node *v, uint32_t form, schema
     char why[80];
     size_t n = qsf_format(why, sizeof why, "this must be");
     if (key == KEY_DRAFT3)
-        schema_refuse(s, v, "a keyword of draft 3; later drafts use not (for disallow), multipleOf (for "
+        qsf_schema_refuse(s, v, "a keyword of draft 3; later drafts use not (for disallow), multipleOf (for "
                             "divisibleBy) and allOf (for extends)");
     if (key == KEY_REQUIRED && (F_BOOL >> v->type & 1))
-        schema_refuse(s, v, "this form is of draft 3; later drafts list the names in the object around it");
+        qsf_schema_refuse(s, v,
+                          "this form is of draft 3; later drafts list the names in the object around it");
     if (form >> v->type & 1) return;
     for (uint32_t i = 1, sep = 0; i < QSF_ARRAY_LEN(names); i++)
         if (form >> i & 1) n += qsf_format(why + n, sizeof why - n, sep++ ? " or %s" : " %s", names[i]);
-    schema_refuse(s, v, why);
+    qsf_schema_refuse(s, v, why);
 }
 
-const schema_keys *schema_keys_of(schema *s, const qsf_json_node *v)
+const schema_keys *qsf_schema_keys_of(schema *s, const qsf_json_node *v)
 {
     static const schema_keys nothing;
     schema_keys **known = &s->keys[v - s->root];
     if (*known) return *known;
     schema_keys *keys = *known = qsf_arena_alloc(s->arena, sizeof *keys, "a schema", NULL);
     if (!keys) {
-        schema_no_memory(s);
+        qsf_schema_no_memory(s);
         return &nothing;
     }
     const qsf_json_node *k = v + 1;
@@ -192,7 +193,7 @@ static const char *const schema_type_names[] = {
     "null", "boolean", "integer", "", "string", "array", "object"
 };
 
-uint32_t schema_types_of(schema *s, const qsf_json_node *type)
+uint32_t qsf_schema_types_of(schema *s, const qsf_json_node *type)
 {
     const bool list = type->type == QSF_JSON_LIST;
     const qsf_json_node *t = list ? type + 1 : type;
@@ -200,24 +201,24 @@ uint32_t schema_types_of(schema *s, const qsf_json_node *type)
     for (uint32_t i = 0, n = list ? type->n : 1; i < n; i++, t = qsf_json_next(t)) {
         uint32_t one = qsf_json_is_text(t, "number") ? T_NUMBER : 0;
         for (uint32_t k = 0; k < 7 && t->n; k++) if (qsf_json_is_text(t, schema_type_names[k])) one = 1u << k;
-        if (!one) schema_refuse(s, t, "this is not a type of JSON Schema");
+        if (!one) qsf_schema_refuse(s, t, "this is not a type of JSON Schema");
         types |= one;
     }
     return types;
 }
 
-uint32_t schema_value_types(const qsf_json_node *v)
+uint32_t qsf_schema_value_types(const qsf_json_node *v)
 {
     static const uint8_t types[] = { T_NULL, T_BOOLEAN, T_BOOLEAN, T_NUMBER, T_STRING, T_ARRAY, T_OBJECT };
     return types[v->type];
 }
 
-uint32_t schema_count(schema *s, const qsf_json_node *v, uint32_t otherwise)
+uint32_t qsf_schema_count(schema *s, const qsf_json_node *v, uint32_t otherwise)
 {
     if (!v) return otherwise;
     const double x = v->type == QSF_JSON_NUMBER ? qsf_json_number(v) : -1;
     if (x < 0 || x != floor(x)) {
-        schema_refuse(s, v, "this must be a whole number, 0 or more");
+        qsf_schema_refuse(s, v, "this must be a whole number, 0 or more");
         return otherwise;
     }
     return x < 4e9 ? (uint32_t)x : UINT32_MAX;
@@ -249,7 +250,7 @@ static const char *schema_join(schema *s, const char *base, const char *ref, siz
     }
     char *out = qsf_arena_alloc(s->arena, keep + n + 1, "a schema", NULL);
     if (!out) {
-        schema_no_memory(s);
+        qsf_schema_no_memory(s);
         return base;
     }
     memcpy(out, base, keep);
@@ -293,7 +294,7 @@ static bool schema_is_enum(const qsf_json_node *v)
     return v->type == QSF_JSON_TEXT && qsf_json_is_text(v, "enum") && v[1].type == QSF_JSON_LIST;
 }
 
-void schema_begin(schema *s)
+void qsf_schema_begin(schema *s)
 {
     static const struct { char name[9]; uint8_t draft; } drafts[] = {
         { "draft-04", DRAFT4 }, { "draft-06", DRAFT6 }, { "draft-07", DRAFT7 },
@@ -311,7 +312,7 @@ void schema_begin(schema *s)
         if (v->type == QSF_JSON_TEXT && (qsf_json_is_text(v, "unevaluatedProperties")
                                          || qsf_json_is_text(v, "unevaluatedItems"))) s->free_used = true;
         if (i && (!id || id->text[0] == '#')) continue;
-        s->bases = schema_grow(s, s->bases, s->n_bases, &cap, sizeof *s->bases);
+        s->bases = qsf_schema_grow(s, s->bases, s->n_bases, &cap, sizeof *s->bases);
         if (s->failed) return;
         const char *text = id ? id->text : "";
         const size_t n = schema_uri_len(text);
@@ -386,19 +387,20 @@ static bool schema_is_dynamic(schema *s, const char *name)
     return n > 1;
 }
 
-const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref, schema_key key)
+const qsf_json_node *qsf_schema_resolve(schema *s, const qsf_json_node *ref, schema_key key)
 {
     const qsf_json_node *found = NULL;
     if (key != KEY_REF) {
         const char *hash = strchr(ref->text, '#');
         if (schema_is_dynamic(s, key == KEY_DYNAMIC_REF ? hash ? hash + 1 : "" : NULL))
-            schema_refuse(s, ref, "a dynamic reference that may lead to several schemas is not supported");
+            qsf_schema_refuse(s, ref,
+                              "a dynamic reference that may lead to several schemas is not supported");
     }
     const schema_base *base = schema_base_of(s, ref);
     const size_t n = schema_uri_len(ref->text);
     if (n) s->n_looked += s->n_bases;
     if (s->n_looked > SCHEMA_MAX_LOOKED) {
-        schema_too_large(s, ref, "too many references in so large a schema");
+        qsf_schema_too_large(s, ref, "too many references in so large a schema");
         return NULL;
     }
     const char *fragment = ref->text[n] ? ref->text + n + 1 : "";
@@ -407,7 +409,7 @@ const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref, schema_
         base = NULL;
         for (uint32_t i = 0; i < s->n_bases; i++) {
             if (strcmp(s->bases[i].uri, uri)) continue;
-            if (base) schema_refuse(s, ref, "two schemas have the $id that this leads to");
+            if (base) qsf_schema_refuse(s, ref, "two schemas have the $id that this leads to");
             base = &s->bases[i];
         }
     }
@@ -415,6 +417,6 @@ const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref, schema_
                                                                  : schema_anchor(s, base, fragment);
     /* a pointer that was meant from the document's beginning */
     if (!found && !n && *fragment == '/') found = schema_follow(s, s->root, fragment);
-    if (!found) schema_refuse(s, ref, "the reference does not resolve in this schema");
+    if (!found) qsf_schema_refuse(s, ref, "the reference does not resolve in this schema");
     return found;
 }

@@ -66,46 +66,46 @@ static const char *schema_format(schema *s, const qsf_json_node *v)
 {
     for (size_t i = 0; i < QSF_ARRAY_LEN(schema_formats); i++)
         if (qsf_json_is_text(v, schema_formats[i].name)) return schema_formats[i].pattern;
-    schema_refuse(s, v, "unknown format");
+    qsf_schema_refuse(s, v, "unknown format");
     return "";
 }
 
 /* ---- nodes ---- */
 
-qsf_gnode schema_sequence(schema *s, qsf_gnode x, qsf_gnode y)
+qsf_gnode qsf_schema_sequence(schema *s, qsf_gnode x, qsf_gnode y)
 {
     return x == s->none || y == s->none ? s->none : x == s->empty ? y : y == s->empty ? x
            : qsf_g_sequence(s->b, (const qsf_gnode[]){ x, y }, 2);
 }
 
-qsf_gnode schema_sequence3(schema *s, qsf_gnode a, qsf_gnode b, qsf_gnode c)
+qsf_gnode qsf_schema_sequence3(schema *s, qsf_gnode a, qsf_gnode b, qsf_gnode c)
 {
-    return schema_sequence(s, a, schema_sequence(s, b, c));
+    return qsf_schema_sequence(s, a, qsf_schema_sequence(s, b, c));
 }
 
-qsf_gnode schema_either(schema *s, qsf_gnode x, qsf_gnode y)
+qsf_gnode qsf_schema_either(schema *s, qsf_gnode x, qsf_gnode y)
 {
     return x == s->none ? y : y == s->none ? x : qsf_g_choice(s->b, (const qsf_gnode[]){ x, y }, 2);
 }
 
-qsf_gnode schema_both(schema *s, qsf_gnode x, qsf_gnode y)
+qsf_gnode qsf_schema_both(schema *s, qsf_gnode x, qsf_gnode y)
 {
     const qsf_gnode out = !x ? y : !y ? x : x == s->none || y == s->none ? s->none : qsf_g_both(s->b, x, y);
-    schema_note(s, out);
+    qsf_schema_note(s, out);
     return out;
 }
 
-qsf_gnode schema_bytes(schema *s, const char *text) { return qsf_g_bytes(s->b, text, strlen(text)); }
+qsf_gnode qsf_schema_bytes(schema *s, const char *text) { return qsf_g_bytes(s->b, text, strlen(text)); }
 
-qsf_gnode schema_sign(schema *s, const char *text)
+qsf_gnode qsf_schema_sign(schema *s, const char *text)
 {
-    return schema_sequence(s, schema_bytes(s, text), s->blanks);
+    return qsf_schema_sequence(s, qsf_schema_bytes(s, text), s->blanks);
 }
 
 /* ---- characters ---- */
 
 /* A text between quotes, in its shortest writing. */
-qsf_gnode schema_literal(schema *s, const char *text, size_t n)
+qsf_gnode qsf_schema_literal(schema *s, const char *text, size_t n)
 {
     static const char escaped[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt", hex[] = "0123456789abcdef";
     char out[96];
@@ -113,16 +113,17 @@ qsf_gnode schema_literal(schema *s, const char *text, size_t n)
     qsf_gnode done = s->empty;
     for (size_t i = 0; i < n; i++) {
         const char c = text[i], *known = c ? strchr(escaped, c) : NULL;
-        if (used > sizeof out - 8) done = schema_sequence(s, done, qsf_g_bytes(s->b, out, used)), used = 0;
+        if (used > sizeof out - 8) done = qsf_schema_sequence(s, done,
+                                                              qsf_g_bytes(s->b, out, used)), used = 0;
         if (known) out[used++] = '\\', out[used++] = letters[known - escaped];
         else if ((uint8_t)c < 32)
             used += qsf_format(out + used, sizeof out - used, "\\u00%c%c", hex[c >> 4], hex[c & 15]);
         else out[used++] = c;
     }
-    return schema_sequence(s, done, qsf_g_bytes(s->b, out, used));
+    return qsf_schema_sequence(s, done, qsf_g_bytes(s->b, out, used));
 }
 
-void schema_string_begin(schema *s)
+void qsf_schema_string_begin(schema *s)
 {
     static const uint32_t all[1][2] = { { 0, 0x10ffff } },
                           raw[][2] = { { 32, 33 }, { 35, 91 }, { 93, 0x10ffff } },
@@ -149,8 +150,8 @@ void schema_string_begin(schema *s)
 
 /* ---- trying texts ---- */
 
-bool schema_fits(schema *s, const qsf_json_node *at, const char *pattern, uint32_t n, bool whole,
-                 const char *text, size_t len)
+bool qsf_schema_fits(schema *s, const qsf_json_node *at, const char *pattern, uint32_t n, bool whole,
+                     const char *text, size_t len)
 {
     schema_text *t = NULL;
     qsf_grammar_builder *b;
@@ -167,7 +168,7 @@ bool schema_fits(schema *s, const qsf_json_node *at, const char *pattern, uint32
                 b, qsf_regex_nodes(s->platform, b, pattern, n, whole ? 0 : QSF_REGEX_SEARCH, "the pattern"),
                 &t->grammar, &err);
         if (!st) st = qsf_matcher_new(s->platform, t->grammar, NULL, &t->matcher, &err);
-        if (st) schema_refuse(s, at, err.text);
+        if (st) qsf_schema_refuse(s, at, err.text);
     }
     if (s->failed) return true;
     qsf_matcher_reset(t->matcher);
@@ -207,18 +208,19 @@ static bool rule_of(schema *s, const schema_keys *k, bool format, text_rule *out
     return true;
 }
 
-qsf_gnode schema_regex(schema *s, const qsf_json_node *at, const char *pattern, uint32_t n, uint32_t flags)
+qsf_gnode qsf_schema_regex(schema *s, const qsf_json_node *at, const char *pattern, uint32_t n,
+                           uint32_t flags)
 {
     char what[160];
     qsf_format(what, sizeof what, "\"%.*s\"", 100, at->text);
     const qsf_gnode out = qsf_regex_nodes(s->platform, s->b, pattern, n, flags, what);
-    schema_locate(s, at);
+    qsf_schema_locate(s, at);
     return out;
 }
 
 static qsf_gnode rule_nodes(schema *s, const text_rule *r)
 {
-    return schema_regex(s, r->at, r->pattern, r->n, QSF_REGEX_JSON | (r->whole ? 0 : QSF_REGEX_SEARCH));
+    return qsf_schema_regex(s, r->at, r->pattern, r->n, QSF_REGEX_JSON | (r->whole ? 0 : QSF_REGEX_SEARCH));
 }
 
 typedef struct text_demands {
@@ -233,21 +235,21 @@ static void demand_grammar(schema *s, const qsf_json_node *v, const qsf_json_nod
 {
     if (!v || s->failed) return;
     if (text || out->node) {
-        schema_refuse(s, v, "a grammar together with other keywords of the same text is not supported");
+        qsf_schema_refuse(s, v, "a grammar together with other keywords of the same text is not supported");
         return;
     }
     out->node = qsf_lark_is(v->text, v->n) ? qsf_lark_nodes(s->b, v->text, v->n, QSF_REGEX_JSON)
                                            : qsf_gbnf_nodes(s->b, v->text, v->n, QSF_REGEX_JSON);
     out->plain = true;
     out->grammar = v;
-    schema_locate(s, v);
+    qsf_schema_locate(s, v);
 }
 
 /* What one part demands, without the values it lists; with text: whether text fulfils it. */
 static bool demand(schema *s, const schema_part *p, const qsf_json_node *text, text_demands *out)
 {
     if (p->kind != PART_OWN && p->kind != PART_FLIP) return true;
-    const schema_keys *k = schema_keys_of(s, p->v);
+    const schema_keys *k = qsf_schema_keys_of(s, p->v);
     const bool flip = p->kind == PART_FLIP;
     const qsf_json_node *least = k->key[KEY_MIN_LENGTH], *most = k->key[KEY_MAX_LENGTH];
     text_rule r;
@@ -259,16 +261,17 @@ static bool demand(schema *s, const schema_part *p, const qsf_json_node *text, t
         for (; n; n--, v = qsf_json_next(v))
             if (v->type == QSF_JSON_TEXT)
                 out->plain = out->negated = true,
-                out->node = schema_both(s, out->node, qsf_g_not(s->b, schema_literal(s, v->text, v->n)));
+                out->node = qsf_schema_both(s, out->node,
+                                            qsf_g_not(s->b, qsf_schema_literal(s, v->text, v->n)));
         return true;
     }
     if (flip) {
-        if (p->arg == KEY_MIN_LENGTH) to = schema_count(s, least, 0) - 1;
-        if (p->arg == KEY_MIN_LENGTH && !schema_count(s, least, 0)) from = 1, to = 0;
-        if (p->arg == KEY_MAX_LENGTH) from = schema_count(s, most, 0) + 1;
+        if (p->arg == KEY_MIN_LENGTH) to = qsf_schema_count(s, least, 0) - 1;
+        if (p->arg == KEY_MIN_LENGTH && !qsf_schema_count(s, least, 0)) from = 1, to = 0;
+        if (p->arg == KEY_MAX_LENGTH) from = qsf_schema_count(s, most, 0) + 1;
     } else {
-        from = schema_count(s, least, 0);
-        to = schema_count(s, most, UINT32_MAX);
+        from = qsf_schema_count(s, least, 0);
+        to = qsf_schema_count(s, most, UINT32_MAX);
     }
     if (text && (characters(text) < from || characters(text) > to)) return false;
     if (out) out->least = QSF_MAX(out->least, from), out->most = QSF_MIN(out->most, to);
@@ -276,48 +279,49 @@ static bool demand(schema *s, const schema_part *p, const qsf_json_node *text, t
         if (flip && p->arg != (format ? KEY_FORMAT : KEY_PATTERN)) continue;
         if (!rule_of(s, k, format, &r)) continue;
         if (text) {
-            if (schema_fits(s, r.at, r.pattern, r.n, r.whole, text->text, text->n) == flip) return false;
+            if (qsf_schema_fits(s, r.at, r.pattern, r.n, r.whole, text->text, text->n) == flip) return false;
             continue;
         }
         const qsf_gnode x = rule_nodes(s, &r);
         out->plain = true;
         out->negated |= flip;
-        out->node = schema_both(s, out->node, flip ? qsf_g_not(s->b, x) : x);
+        out->node = qsf_schema_both(s, out->node, flip ? qsf_g_not(s->b, x) : x);
     }
     if (!flip) demand_grammar(s, k->key[KEY_GRAMMAR], text, out);
     return true;
 }
 
-qsf_gnode schema_strings(schema *s, const schema_leaf *leaf)
+qsf_gnode qsf_schema_strings(schema *s, const schema_leaf *leaf)
 {
     const qsf_json_node *v = NULL, *list;
     const schema_part *from = NULL;
     text_demands d = { .most = QSF_G_NO_MOST };
     uint32_t n = 0, n_list, n_out = 0;
     for (uint32_t i = 0; i < leaf->n && !from; i++)
-        if (schema_allowed(s, &leaf->parts[i], &v, &n)) from = &leaf->parts[i];
+        if (qsf_schema_allowed(s, &leaf->parts[i], &v, &n)) from = &leaf->parts[i];
     if (!from) {
         for (uint32_t i = 0; i < leaf->n && !s->failed; i++) demand(s, &leaf->parts[i], NULL, &d);
         if (d.grammar && (d.least || d.most != QSF_G_NO_MOST))
-            schema_refuse(s, d.grammar, "a grammar together with lengths of the same text is not supported");
+            qsf_schema_refuse(s, d.grammar,
+                              "a grammar together with lengths of the same text is not supported");
         if (d.least > d.most || s->failed) return s->none;
         if (d.node && !d.least && d.most == QSF_G_NO_MOST && !d.negated) return d.node;
-        return schema_both(s, d.node,
-                           qsf_g_repeat(s->b, d.plain ? s->plain_char : s->any_char, d.least, d.most));
+        return qsf_schema_both(s, d.node,
+                               qsf_g_repeat(s->b, d.plain ? s->plain_char : s->any_char, d.least, d.most));
     }
     qsf_gnode *out = qsf_arena_array(s->arena, n + 1, sizeof *out, "a schema", NULL);
     if (!out) {
-        schema_no_memory(s);
+        qsf_schema_no_memory(s);
         return s->none;
     }
     for (; n && !s->failed; n--, v = qsf_json_next(v)) {
         bool fits = v->type == QSF_JSON_TEXT;
         for (uint32_t i = 0; i < leaf->n && fits; i++) {
             fits = demand(s, &leaf->parts[i], v, NULL);
-            if (fits && &leaf->parts[i] != from && schema_allowed(s, &leaf->parts[i], &list, &n_list))
+            if (fits && &leaf->parts[i] != from && qsf_schema_allowed(s, &leaf->parts[i], &list, &n_list))
                 fits = has_text(list, n_list, v);
         }
-        if (fits) out[n_out++] = schema_literal(s, v->text, v->n);
+        if (fits) out[n_out++] = qsf_schema_literal(s, v->text, v->n);
     }
     return n_out ? qsf_g_choice(s->b, out, n_out) : s->none;
 }

@@ -12,7 +12,7 @@ static void match_free(const steps_matcher *m, void *mem, uint64_t size)
     if (mem) qsf_dealloc(m->platform, mem, size);
 }
 
-void steps_matcher_free(steps_matcher *m)
+void qsf_steps_matcher_free(steps_matcher *m)
 {
     match_free(m, m->seen, m->seen_words * 4);
     match_free(m, m->journal, m->journal_cap * 8);
@@ -49,7 +49,7 @@ static void match_forget(steps_matcher *m, size_t down_to)
     }
 }
 
-qsf_status steps_match_begin(steps_matcher *m, const steps_expression *e, const uint32_t *c, size_t n)
+qsf_status qsf_steps_match_begin(steps_matcher *m, const steps_expression *e, const uint32_t *c, size_t n)
 {
     const uint64_t words = ((uint64_t)n + 1) * e->n / 32 + 1;
     if (m->e) match_forget(m, 0);
@@ -148,7 +148,7 @@ static bool match_run(steps_matcher *m, uint32_t at, size_t pos, size_t *end)
     }
 }
 
-bool steps_match_next(steps_matcher *m, size_t pos, size_t *from, size_t *to)
+bool qsf_steps_match_next(steps_matcher *m, size_t pos, size_t *from, size_t *to)
 {
     match_forget(m, 0);
     for (; pos <= m->n; pos++) {

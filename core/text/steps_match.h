@@ -25,10 +25,10 @@ typedef struct steps_matcher {
     uint64_t   budget;                  /* remaining instructions */
 } steps_matcher;
 
-void steps_matcher_free(steps_matcher *m);
+void qsf_steps_matcher_free(steps_matcher *m);
 /* Makes c[0..n) the current piece. */
-qsf_status steps_match_begin(steps_matcher *m, const steps_expression *e, const uint32_t *c, size_t n);
+qsf_status qsf_steps_match_begin(steps_matcher *m, const steps_expression *e, const uint32_t *c, size_t n);
 /* The first match that begins at pos or later; false: none, or m->failed. */
-bool       steps_match_next(steps_matcher *m, size_t pos, size_t *from, size_t *to);
+bool       qsf_steps_match_next(steps_matcher *m, size_t pos, size_t *from, size_t *to);
 
 #endif

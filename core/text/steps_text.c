@@ -16,13 +16,13 @@ static void *steps_need(steps_text *t, steps_memory *m, uint64_t size)
     return m->mem;
 }
 
-void steps_text_free(steps_text *t)
+void qsf_steps_text_free(steps_text *t)
 {
     steps_memory *const all[] = { &t->points[0], &t->points[1], &t->list[0], &t->list[1], &t->spans,
                                  &t->tmp };
     for (size_t i = 0; i < QSF_ARRAY_LEN(all); i++)
         if (all[i]->mem) qsf_dealloc(t->matcher.platform, all[i]->mem, all[i]->size);
-    steps_matcher_free(&t->matcher);
+    qsf_steps_matcher_free(&t->matcher);
 }
 
 /* Room for the next version of n code points; the current one is in the other half. */
@@ -56,7 +56,7 @@ static void steps_pieces_turn(steps_text *t, size_t n)
     t->n_pieces = n;
 }
 
-qsf_status steps_text_begin(steps_text *t, const char *text, size_t len, bool first)
+qsf_status qsf_steps_text_begin(steps_text *t, const char *text, size_t len, bool first)
 {
     uint32_t *c = steps_other(t, len);
     steps_piece *p = steps_pieces(t, 1);
@@ -82,8 +82,8 @@ static steps_span *steps_spans(steps_text *t, const steps_expression *e, size_t 
     for (size_t i = 0; i < t->n_pieces; i++) {
         const uint32_t at = t->pieces[i].begin, len = t->pieces[i].end - at;
         size_t from, to, prev = 0, pos = 0, last = SIZE_MAX;
-        if (steps_match_begin(&t->matcher, e, t->c + at, len)) return NULL;
-        while (pos <= len && steps_match_next(&t->matcher, pos, &from, &to)) {
+        if (qsf_steps_match_begin(&t->matcher, e, t->c + at, len)) return NULL;
+        while (pos <= len && qsf_steps_match_next(&t->matcher, pos, &from, &to)) {
             pos = to + (to == from);
             if (from == to && from == last) continue;           /* an empty match right after another match */
             if (prev != from) s[(*n)++] = (steps_span){ at + (uint32_t)prev, at + (uint32_t)from, 0, 0 };
@@ -377,14 +377,14 @@ static qsf_status step_run(steps_text *t, const steps_step *step)
     }
 }
 
-uint32_t steps_text_after_tokens(const qsf_steps *s)
+uint32_t qsf_steps_text_after_tokens(const qsf_steps *s)
 {
     for (uint32_t i = 0; i < s->n_steps; i++)
         if (s->steps[i].op == STEP_TOKENS) return i + 1;
     return 0;
 }
 
-qsf_status steps_text_run(steps_text *t, uint32_t from)
+qsf_status qsf_steps_text_run(steps_text *t, uint32_t from)
 {
     const qsf_steps *s = t->matcher.steps;
     for (uint32_t i = from; i < s->n_steps && s->steps[i].op != STEP_TOKENS && t->n_pieces; i++) {

@@ -25,12 +25,12 @@ typedef struct steps_text {
     unsigned     points_at, list_at;
 } steps_text;
 
-void       steps_text_free(steps_text *t);
+void       qsf_steps_text_free(steps_text *t);
 /* Starts with one piece.  text is UTF-8; invalid bytes become U+FFFD. */
-qsf_status steps_text_begin(steps_text *t, const char *text, size_t len, bool first);
+qsf_status qsf_steps_text_begin(steps_text *t, const char *text, size_t len, bool first);
 /* Runs the steps from `from` up to a STEP_TOKENS or the end. */
-qsf_status steps_text_run(steps_text *t, uint32_t from);
+qsf_status qsf_steps_text_run(steps_text *t, uint32_t from);
 /* The index of the first step after STEP_TOKENS. */
-uint32_t   steps_text_after_tokens(const qsf_steps *s);
+uint32_t   qsf_steps_text_after_tokens(const qsf_steps *s);
 
 #endif

@@ -143,8 +143,8 @@ static qsf_status build_steps_pieces(qsf_tokenizer *t, qsf_error *err)
             t->piece_at[id + 1] = t->piece_at[id] + (uint32_t)len;
         }
     }
-    token_buffer_done(t, &work[0]);
-    token_buffer_done(t, &work[1]);
+    qsf_token_buffer_done(t, &work[0]);
+    qsf_token_buffer_done(t, &work[1]);
     return st;
 }
 
@@ -167,9 +167,9 @@ qsf_status qsf_tokenizer_new(const qsf_platform *p, const qsf_vocab *v, qsf_toke
     t->rules = pre ? qsf_pretokenizer_rules(pre) : 0;
     t->unk = v->unk;
     if (v->kind == QSF_VOCAB_STEPS && (st = qsf_steps_new(t, err))) goto fail;
-    if ((st = token_texts_new(t, err))) goto fail;
+    if ((st = qsf_token_texts_new(t, err))) goto fail;
     if ((v->kind == QSF_VOCAB_BPE || (t->steps && t->steps->model == STEPS_BPE)) &&
-        (st = token_merges_new(t, err))) goto fail;
+        (st = qsf_token_merges_new(t, err))) goto fail;
     if (v->kind >= QSF_VOCAB_WPM && (st = qsf_prefix_new(t, err))) goto fail;
     build_byte_tokens(t);
     if (t->steps && (st = qsf_steps_ready(t, err))) goto fail;
@@ -295,11 +295,11 @@ static qsf_status encode_all(const qsf_tokenizer *t, const char *text, size_t le
     if (steps) end = false;
     if (end && v->add_sep && v->sep >= 0) token_put(&sink, v->sep);
     else if (end && v->add_eos && v->eos >= 0) token_put(&sink, v->eos);
-    token_buffer_done(t, &w.points);
-    token_buffer_done(t, &w.text);
-    token_buffer_done(t, &w.symbols);
-    token_buffer_done(t, &w.heap);
-    token_buffer_done(t, &w.nfc);
+    qsf_token_buffer_done(t, &w.points);
+    qsf_token_buffer_done(t, &w.text);
+    qsf_token_buffer_done(t, &w.symbols);
+    qsf_token_buffer_done(t, &w.heap);
+    qsf_token_buffer_done(t, &w.nfc);
     if (st) return st;
     *n = sink.n;
     if (sink.n > cap)

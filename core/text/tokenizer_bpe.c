@@ -10,7 +10,7 @@ static void bpe_offer(const qsf_tokenizer *t, const bpe_symbol *s, int32_t left,
     if (left < 0 || right < 0) return;
     const uint32_t m = t->by_pair[token_pair_slot(t, s[left].id, s[right].id)];
     if (m)
-        merge_push(heap, n, (merge_candidate){ m - 1, (uint32_t)left, (uint32_t)right, s[left].id,
+        qsf_merge_push(heap, n, (merge_candidate){ m - 1, (uint32_t)left, (uint32_t)right, s[left].id,
                                                s[right].id });
 }
 
@@ -19,7 +19,7 @@ void qsf_bpe_merge(const qsf_tokenizer *t, bpe_symbol *s, size_t len, merge_cand
     size_t n = 0;
     for (size_t i = 0; i + 1 < len; i++) bpe_offer(t, s, (int32_t)i, (int32_t)i + 1, heap, &n);
     while (n) {
-        const merge_candidate c = merge_pop(heap, &n);
+        const merge_candidate c = qsf_merge_pop(heap, &n);
         bpe_symbol *l = &s[c.left], *r = &s[c.right];
         /* stale: one of them has been merged */
         if (l->id != c.left_id || r->id != c.right_id || l->next != (int32_t)c.right) continue;
@@ -87,8 +87,8 @@ static qsf_status bpe_word(token_work *w, const char *word, size_t len)
     }
     /* Each merge takes a pair away and offers at most two: with the first len - 1 the heap never
      * holds more than 3 * len. */
-    if ((st = token_buffer_need(t, &w->symbols, len * sizeof(bpe_symbol), w->err))) return st;
-    if ((st = token_buffer_need(t, &w->heap, 3 * len * sizeof(merge_candidate), w->err))) return st;
+    if ((st = qsf_token_buffer_need(t, &w->symbols, len * sizeof(bpe_symbol), w->err))) return st;
+    if ((st = qsf_token_buffer_need(t, &w->heap, 3 * len * sizeof(merge_candidate), w->err))) return st;
     bpe_symbol *s = w->symbols.mem;
     const size_t n = t->rules & QSF_PRE_RAW ? bpe_characters(w, word, len, s) : bpe_bytes(w, word, len, s);
     if (!n) return QSF_OK;
@@ -105,7 +105,7 @@ typedef struct bpe_range { token_work *w; const uint32_t *points; } bpe_range;
 static qsf_status bpe_cut(void *user, size_t begin, size_t end)
 {
     bpe_range *r = user;
-    const qsf_status st = token_buffer_need(r->w->t, &r->w->text, 4 * (end - begin), r->w->err);
+    const qsf_status st = qsf_token_buffer_need(r->w->t, &r->w->text, 4 * (end - begin), r->w->err);
     if (st) return st;
     char *text = r->w->text.mem;
     size_t n = 0;
@@ -121,7 +121,7 @@ static qsf_status bpe_cut(void *user, size_t begin, size_t end)
 qsf_status qsf_bpe_encode(token_work *w, const char *text, size_t len)
 {
     qsf_status st;
-    if ((st = token_buffer_need(w->t, &w->points, len * sizeof(uint32_t), w->err))) return st;
+    if ((st = qsf_token_buffer_need(w->t, &w->points, len * sizeof(uint32_t), w->err))) return st;
     uint32_t *points = w->points.mem;
     size_t n = 0, used;
     w->invalid = false;
@@ -131,7 +131,7 @@ qsf_status qsf_bpe_encode(token_work *w, const char *text, size_t len)
         points[n++] = c;
     }
     if (w->t->vocab->nfc) {
-        if ((st = token_buffer_need(w->t, &w->nfc, 8 * n * sizeof(uint32_t), w->err))) return st;
+        if ((st = qsf_token_buffer_need(w->t, &w->nfc, 8 * n * sizeof(uint32_t), w->err))) return st;
         uint32_t *work = w->nfc.mem, *composed = work + 4 * n;
         n = qsf_nfc(points, n, work, composed);
         points = composed;

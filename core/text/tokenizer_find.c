@@ -10,7 +10,7 @@ static uint32_t text_hash(const char *text, size_t len)
 }
 static uint32_t text_slot(uint32_t hash) { return hash ^ hash >> 15; }
 
-int32_t token_hashed(const qsf_tokenizer *t, uint32_t hash, const char *text, size_t len)
+int32_t qsf_token_hashed(const qsf_tokenizer *t, uint32_t hash, const char *text, size_t len)
 {
     for (uint32_t i = text_slot(hash) & t->text_mask; t->by_text[i]; i = (i + 1) & t->text_mask) {
         size_t n;
@@ -22,7 +22,7 @@ int32_t token_hashed(const qsf_tokenizer *t, uint32_t hash, const char *text, si
 
 int32_t qsf_tokenizer_find(const qsf_tokenizer *t, const char *text, size_t len)
 {
-    return len == 0 || len > t->longest ? -1 : token_hashed(t, text_hash(text, len), text, len);
+    return len == 0 || len > t->longest ? -1 : qsf_token_hashed(t, text_hash(text, len), text, len);
 }
 
 /* Two thirds full at most: these tables are a good part of what a small budget has. */
@@ -33,7 +33,7 @@ static uint32_t table_size(uint32_t n)
     return size;
 }
 
-qsf_status token_texts_new(qsf_tokenizer *t, qsf_error *err)
+qsf_status qsf_token_texts_new(qsf_tokenizer *t, qsf_error *err)
 {
     const uint32_t size = table_size(t->vocab->n_tokens);
     t->by_text = qsf_arena_array(t->arena, size, sizeof(uint32_t), "token table", err);
@@ -51,7 +51,7 @@ qsf_status token_texts_new(qsf_tokenizer *t, qsf_error *err)
     return QSF_OK;
 }
 
-qsf_status token_merges_new(qsf_tokenizer *t, qsf_error *err)
+qsf_status qsf_token_merges_new(qsf_tokenizer *t, qsf_error *err)
 {
     const qsf_vocab *v = t->vocab;
     const uint32_t size = table_size(v->n_merges);
@@ -68,7 +68,7 @@ qsf_status token_merges_new(qsf_tokenizer *t, qsf_error *err)
         if (left >= v->n_tokens || right >= v->n_tokens) continue;
         size_t nl, nr;
         const char *tl = token_text(t, left, &nl), *tr = token_text(t, right, &nr);
-        if ((st = token_buffer_need(t, &joined, nl + nr + 1, err))) break;
+        if ((st = qsf_token_buffer_need(t, &joined, nl + nr + 1, err))) break;
         if (t->steps && nr >= t->steps->prefix.n && !memcmp(tr, t->steps->prefix.s, t->steps->prefix.n)) {
             tr += t->steps->prefix.n;         /* prefix of pieces that continue a word */
             nr -= t->steps->prefix.n;
@@ -81,6 +81,6 @@ qsf_status token_merges_new(qsf_tokenizer *t, qsf_error *err)
         uint32_t *slot = &t->by_pair[token_pair_slot(t, left, right)];
         if (!*slot) *slot = m + 1;                                            /* the first of equals */
     }
-    token_buffer_done(t, &joined);
+    qsf_token_buffer_done(t, &joined);
     return st;
 }

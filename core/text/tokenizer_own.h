@@ -87,8 +87,8 @@ static inline void token_put(token_sink *s, int32_t id)
 
 /* Memory that grows, for one call. */
 typedef struct token_buffer { void *mem; uint64_t size; } token_buffer;
-qsf_status token_buffer_need(const qsf_tokenizer *t, token_buffer *b, uint64_t size, qsf_error *err);
-void       token_buffer_done(const qsf_tokenizer *t, token_buffer *b);
+qsf_status qsf_token_buffer_need(const qsf_tokenizer *t, token_buffer *b, uint64_t size, qsf_error *err);
+void       qsf_token_buffer_done(const qsf_tokenizer *t, token_buffer *b);
 
 /* What encoding works in. */
 typedef struct token_work {
@@ -148,15 +148,15 @@ int32_t     qsf_prefix_longest(const qsf_tokenizer *t, const char *text, size_t 
 /* The hash of a token's text, byte by byte (FNV-1a), and its last step. */
 static const uint32_t token_hash_begin = 2166136261u;
 static inline uint32_t token_hash_byte(uint32_t h, char byte) { return (h ^ (uint8_t)byte) * 16777619u; }
-int32_t token_hashed(const qsf_tokenizer *t, uint32_t hash, const char *text, size_t len);
+int32_t qsf_token_hashed(const qsf_tokenizer *t, uint32_t hash, const char *text, size_t len);
 /* tokenizer_find.c: the table of texts; the table of merges, which needs that of texts. */
-qsf_status token_texts_new(qsf_tokenizer *t, qsf_error *err);
-qsf_status token_merges_new(qsf_tokenizer *t, qsf_error *err);
+qsf_status qsf_token_texts_new(qsf_tokenizer *t, qsf_error *err);
+qsf_status qsf_token_merges_new(qsf_tokenizer *t, qsf_error *err);
 
 /* A binary heap of pairs to merge: smallest key first, then the leftmost. */
 typedef struct merge_candidate { uint64_t key; uint32_t left, right, left_id, right_id; } merge_candidate;
-void            merge_push(merge_candidate *heap, size_t *n, merge_candidate x);
-merge_candidate merge_pop(merge_candidate *heap, size_t *n);
+void            qsf_merge_push(merge_candidate *heap, size_t *n, merge_candidate x);
+merge_candidate qsf_merge_pop(merge_candidate *heap, size_t *n);
 
 /* The byte that a GPT-2 letter stands for; -1: none. */
 int qsf_letter_byte(uint32_t c);

@@ -31,8 +31,8 @@ qsf_status qsf_plamo_encode(token_work *w, const char *text, size_t len)
 {
     qsf_status st;
     size_t n = 0, used;
-    if ((st = token_buffer_need(w->t, &w->text, 3 * (uint64_t)len + 4, w->err))) return st;
-    if ((st = token_buffer_need(w->t, &w->symbols, (3 * (uint64_t)len + 1) * sizeof(plamo_node), w->err)))
+    if ((st = qsf_token_buffer_need(w->t, &w->text, 3 * (uint64_t)len + 4, w->err))) return st;
+    if ((st = qsf_token_buffer_need(w->t, &w->symbols, (3 * (uint64_t)len + 1) * sizeof(plamo_node), w->err)))
         return st;
     char *clean = w->text.mem;
     plamo_node *nodes = w->symbols.mem;

@@ -50,7 +50,7 @@ int32_t qsf_prefix_next(const qsf_tokenizer *t, prefix_walk *p)
     while (p->n < p->len && (p->n >= PREFIX_LONG ? p->lengths >> PREFIX_LONG : p->lengths >> (p->n + 1))) {
         p->hash = token_hash_byte(p->hash, p->text[p->n++]);
         if (!(p->lengths >> QSF_MIN(p->n, PREFIX_LONG) & 1)) continue;
-        const int32_t id = token_hashed(t, p->hash, p->text, p->n);
+        const int32_t id = qsf_token_hashed(t, p->hash, p->text, p->n);
         if (id >= 0 && prefix_plain(t, (uint32_t)id)) return id;
     }
     return -1;

@@ -27,7 +27,7 @@ static void spm_offer(const token_work *w, const char *text, const spm_symbol *s
     const int32_t id = qsf_tokenizer_find(w->t, text + s[left].at, s[left].len + s[right].len);
     if (id < 0) return;
     const float score = w->t->vocab->scores ? w->t->vocab->scores[id] : 0;
-    merge_push(heap, n, (merge_candidate){ spm_key(score), (uint32_t)left, (uint32_t)right, s[left].len,
+    qsf_merge_push(heap, n, (merge_candidate){ spm_key(score), (uint32_t)left, (uint32_t)right, s[left].len,
                                            s[right].len });
 }
 
@@ -36,7 +36,7 @@ static void spm_merge(const token_work *w, const char *text, spm_symbol *s, size
     size_t n = 0;
     for (size_t i = 0; i + 1 < len; i++) spm_offer(w, text, s, (int32_t)i, (int32_t)i + 1, heap, &n);
     while (n) {
-        const merge_candidate c = merge_pop(heap, &n);
+        const merge_candidate c = qsf_merge_pop(heap, &n);
         spm_symbol *l = &s[c.left], *r = &s[c.right];
         /* stale: one of them has been merged */
         if (l->len != c.left_id || r->len != c.right_id || l->next != (int32_t)c.right) continue;
@@ -68,7 +68,7 @@ qsf_status qsf_spm_encode(token_work *w, const char *text, size_t len, bool spac
 {
     const qsf_tokenizer *t = w->t;
     qsf_status st;
-    if ((st = token_buffer_need(t, &w->text, 3 * (uint64_t)len + 3, w->err))) return st;
+    if ((st = qsf_token_buffer_need(t, &w->text, 3 * (uint64_t)len + 3, w->err))) return st;
     char *escaped = w->text.mem;
     size_t n = 0, n_symbols = 0;
     if (space) {
@@ -83,8 +83,8 @@ qsf_status qsf_spm_encode(token_work *w, const char *text, size_t len, bool spac
             escaped[n++] = text[i];
         }
     }
-    if ((st = token_buffer_need(t, &w->symbols, n * sizeof(spm_symbol), w->err))) return st;
-    if ((st = token_buffer_need(t, &w->heap, 3 * n * sizeof(merge_candidate), w->err))) return st;
+    if ((st = qsf_token_buffer_need(t, &w->symbols, n * sizeof(spm_symbol), w->err))) return st;
+    if ((st = qsf_token_buffer_need(t, &w->heap, 3 * n * sizeof(merge_candidate), w->err))) return st;
     spm_symbol *s = w->symbols.mem;
     for (size_t i = 0; i < n; n_symbols++) {
         const size_t used = QSF_MIN(spm_length((uint8_t)escaped[i]), n - i);

@@ -77,7 +77,7 @@ static qsf_status steps_add(qsf_tokenizer *t, steps_text *x, uint32_t i, qsf_err
     const char *text = token_text(t, a->id, &len);
     qsf_status st;
     if (!(a->flags & STEPS_NORMALIZED)) return finder_add(t->find_raw, i, text, len), QSF_OK;
-    if ((st = steps_text_begin(x, text, len, true)) || (st = steps_text_run(x, 0))) return st;
+    if ((st = qsf_steps_text_begin(x, text, len, true)) || (st = qsf_steps_text_run(x, 0))) return st;
     char *copy = qsf_arena_alloc(t->arena, 4 * (uint64_t)x->n + 1, "added tokens", err);
     if (!copy) return QSF_E_MEMORY;
     finder_add(t->find_normal, i, copy, steps_utf8(x, 0, x->n_pieces, copy));
@@ -91,7 +91,7 @@ qsf_status qsf_steps_ready(qsf_tokenizer *t, qsf_error *err)
     if ((st = finder_new(t, &t->find_raw, err)) || (st = finder_new(t, &t->find_normal, err))) return st;
     steps_text_init(&x, t, err);
     for (uint32_t i = 0; i < t->steps->n_added && !st; i++) st = steps_add(t, &x, i, err);
-    steps_text_free(&x);
+    qsf_steps_text_free(&x);
     return st;
 }
 
@@ -196,7 +196,7 @@ static qsf_status wordpiece_word(token_work *w, const char *word, size_t len)
     const size_t before = w->sink->n, head = s->prefix.n;
     size_t chars = 0;
     for (size_t i = 0; i < len; i++) chars += ((uint8_t)word[i] & 0xc0) != 0x80;
-    const qsf_status st = token_buffer_need(w->t, &w->heap, head + len + 1, w->err);
+    const qsf_status st = qsf_token_buffer_need(w->t, &w->heap, head + len + 1, w->err);
     if (st) return st;
     char *text = w->heap.mem;
     memcpy(text, s->prefix.s, head);
@@ -251,10 +251,10 @@ static qsf_status bpe_word_steps(token_work *w, const char *word, size_t len)
     }
     if (s->prefix.n + s->suffix.n > sizeof text - 8)
         return qsf_fail(w->err, QSF_E_UNSUPPORTED, "a prefix or suffix of words of more than 500 bytes");
-    if ((st = token_buffer_need(t, &w->symbols, (most * (1 + s->prefix.n + s->suffix.n)) * sizeof *b.s,
-                                w->err)) ||
-        (st = token_buffer_need(t, &w->heap, 3 * (most * (1 + s->prefix.n + s->suffix.n))
-                                * sizeof(merge_candidate), w->err))) return st;
+    if ((st = qsf_token_buffer_need(t, &w->symbols, (most * (1 + s->prefix.n + s->suffix.n)) * sizeof *b.s,
+                                    w->err)) ||
+        (st = qsf_token_buffer_need(t, &w->heap, 3 * (most * (1 + s->prefix.n + s->suffix.n))
+                                    * sizeof(merge_candidate), w->err))) return st;
     b.s = w->symbols.mem;
     for (size_t i = 0, used; i < len; i += used) {
         size_t n = 0;
@@ -304,11 +304,11 @@ static qsf_status steps_plain(token_work *w, steps_text *x, const char *text, si
 {
     qsf_status st;
     if (!len) return QSF_OK;
-    if ((st = steps_text_begin(x, text, len, first)) ||
-        (st = steps_text_run(x, steps_text_after_tokens(w->t->steps)))) return st;
+    if ((st = qsf_steps_text_begin(x, text, len, first)) ||
+        (st = qsf_steps_text_run(x, qsf_steps_text_after_tokens(w->t->steps)))) return st;
     for (size_t i = 0; i < x->n_pieces; i++) {
         const size_t most = 4 * (size_t)(x->pieces[i].end - x->pieces[i].begin);
-        if ((st = token_buffer_need(w->t, &w->nfc, most + 1, w->err))) return st;
+        if ((st = qsf_token_buffer_need(w->t, &w->nfc, most + 1, w->err))) return st;
         if ((st = model_word(w, w->nfc.mem, steps_utf8(x, i, 1, w->nfc.mem)))) return st;
     }
     return QSF_OK;
@@ -320,9 +320,9 @@ static qsf_status steps_given(token_work *w, steps_text *x, const char *text, si
 {
     qsf_status st;
     if (!len) return QSF_OK;
-    if ((st = steps_text_begin(x, text, len, first)) || (st = steps_text_run(x, 0))) return st;
+    if ((st = qsf_steps_text_begin(x, text, len, first)) || (st = qsf_steps_text_run(x, 0))) return st;
     if (!x->n_pieces) return QSF_OK;
-    if ((st = token_buffer_need(w->t, &w->text, 4 * (uint64_t)x->n + 1, w->err))) return st;
+    if ((st = qsf_token_buffer_need(w->t, &w->text, 4 * (uint64_t)x->n + 1, w->err))) return st;
     const char *normal = w->text.mem;
     const size_t n = steps_utf8(x, 0, x->n_pieces, w->text.mem);
     first = x->pieces[0].first;
@@ -366,6 +366,6 @@ qsf_status qsf_steps_encode(token_work *w, const char *text, size_t len, const q
         if (more) token_put(w->sink, (int32_t)id);
         plain = scan.done;
     }
-    steps_text_free(&x);
+    qsf_steps_text_free(&x);
     return st;
 }

@@ -63,7 +63,7 @@ qsf_status qsf_steps_piece(const qsf_tokenizer *t, uint32_t id, token_buffer wor
     *piece = decode_begin(t, id, len);
     if (type == QSF_TOKEN_UNUSED) *len = 0;
     if (type == QSF_TOKEN_BYTE) {
-        const qsf_status st = token_buffer_need(t, &work[0], 1, err);
+        const qsf_status st = qsf_token_buffer_need(t, &work[0], 1, err);
         if (st) return st;
         *len = 0;
         for (int b = 0; b < 256 && !*len; b++) {
@@ -79,7 +79,7 @@ qsf_status qsf_steps_piece(const qsf_tokenizer *t, uint32_t id, token_buffer wor
         if (n > DECODE_MOST)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "token %u stands for more than %d bytes", (unsigned)id,
                             (int)DECODE_MOST);
-        const qsf_status st = token_buffer_need(t, &work[k], n + 1, err);
+        const qsf_status st = qsf_token_buffer_need(t, &work[k], n + 1, err);
         if (st) return st;
         decode_step(d, *piece, *len, work[k].mem);
         *piece = work[k].mem;

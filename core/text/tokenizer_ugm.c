@@ -134,7 +134,7 @@ qsf_status qsf_ugm_encode(token_work *w, const char *text, size_t len)
     if (n >= UINT32_MAX / 4)
         return qsf_fail(w->err, QSF_E_ARGUMENT, "an input of %llu bytes after its normaliser; at most 1 GB",
                         (unsigned long long)n);
-    if ((st = token_buffer_need(w->t, &w->text, n + 1, w->err))) return st;
+    if ((st = qsf_token_buffer_need(w->t, &w->text, n + 1, w->err))) return st;
     ugm_normalize(v, text, len, w->text.mem);
     return qsf_ugm_tokens(w, w->text.mem, n);
 }
@@ -142,7 +142,7 @@ qsf_status qsf_ugm_encode(token_work *w, const char *text, size_t len)
 qsf_status qsf_ugm_tokens(token_work *w, const char *normalized, size_t n)
 {
     const int32_t unk = w->t->unk;
-    const qsf_status st = token_buffer_need(w->t, &w->symbols, (n + 1) * sizeof(ugm_node), w->err);
+    const qsf_status st = qsf_token_buffer_need(w->t, &w->symbols, (n + 1) * sizeof(ugm_node), w->err);
     if (st) return st;
     ugm_node *nodes = w->symbols.mem;
     ugm_forward(w->t, normalized, n, nodes);

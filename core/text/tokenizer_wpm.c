@@ -70,12 +70,12 @@ qsf_status qsf_wpm_encode(token_work *w, const char *text, size_t len)
 {
     qsf_status st;
     wpm_word word = { .text = "\xe2\x96\x81", .len = 3 };
-    if ((st = token_buffer_need(w->t, &w->points, len * sizeof(uint32_t), w->err))) return st;
+    if ((st = qsf_token_buffer_need(w->t, &w->points, len * sizeof(uint32_t), w->err))) return st;
     uint32_t *points = w->points.mem;
     size_t n = 0, used;
     for (size_t i = 0; i < len; i += used) points[n++] = qsf_utf8_decode(text + i, len - i, &used);
     if (w->t->vocab->strip_accents) {
-        if ((st = token_buffer_need(w->t, &w->nfc, 8 * n * sizeof(uint32_t), w->err))) return st;
+        if ((st = qsf_token_buffer_need(w->t, &w->nfc, 8 * n * sizeof(uint32_t), w->err))) return st;
         uint32_t *plain = w->nfc.mem;
         n = qsf_nfd(points, n, plain, plain + 4 * n);
         points = plain;

@@ -10,25 +10,25 @@
 static bool ta_step(qsf_tool_answer *a)
 {
     switch (a->mode) {
-    case TA_TEXT: return ta_read_text(a);
-    case TA_REASONING: return ta_read_reasoning(a);
-    case TA_OPEN: return ta_read_open(a);
-    case TA_NAME: return ta_read_name(a);
-    case TA_ID: return ta_read_id(a);
-    case TA_ARGUMENTS: return ta_read_arguments(a);
-    case TA_VALUE: return ta_read_value(a);
-    case TA_TAG: return ta_read_tag(a);
-    case TA_TAG_KEY: return ta_read_tag_key(a);
-    case TA_TAG_TYPE: return ta_read_tag_type(a);
-    case TA_TAG_VALUE: return ta_read_tag_value(a);
-    case TA_TAG_END: return ta_read_tag_end(a);
-    case TA_OBJECT: return ta_read_object(a);
-    case TA_OBJECT_KEY: return ta_read_object_key(a);
-    case TA_OBJECT_COLON: return ta_read_object_colon(a);
-    case TA_OBJECT_VALUE: return ta_read_object_value(a);
-    case TA_CLOSE: return ta_read_close(a);
-    case TA_BEHIND: return ta_read_behind(a);
-    default: return ta_read_header(a);
+    case TA_TEXT: return qsf_ta_read_text(a);
+    case TA_REASONING: return qsf_ta_read_reasoning(a);
+    case TA_OPEN: return qsf_ta_read_open(a);
+    case TA_NAME: return qsf_ta_read_name(a);
+    case TA_ID: return qsf_ta_read_id(a);
+    case TA_ARGUMENTS: return qsf_ta_read_arguments(a);
+    case TA_VALUE: return qsf_ta_read_value(a);
+    case TA_TAG: return qsf_ta_read_tag(a);
+    case TA_TAG_KEY: return qsf_ta_read_tag_key(a);
+    case TA_TAG_TYPE: return qsf_ta_read_tag_type(a);
+    case TA_TAG_VALUE: return qsf_ta_read_tag_value(a);
+    case TA_TAG_END: return qsf_ta_read_tag_end(a);
+    case TA_OBJECT: return qsf_ta_read_object(a);
+    case TA_OBJECT_KEY: return qsf_ta_read_object_key(a);
+    case TA_OBJECT_COLON: return qsf_ta_read_object_colon(a);
+    case TA_OBJECT_VALUE: return qsf_ta_read_object_value(a);
+    case TA_CLOSE: return qsf_ta_read_close(a);
+    case TA_BEHIND: return qsf_ta_read_behind(a);
+    default: return qsf_ta_read_header(a);
     }
 }
 
@@ -144,7 +144,7 @@ void qsf_tool_answer_reset(qsf_tool_answer *a, uint64_t seed)
     a->last = a->has_text = a->said = a->bare = a->held = a->thinking = false;
     a->drop_blanks = a->f.in_reasoning;
     a->mode = a->f.style == QSF_TOOLS_CHANNELS ? TA_HEADER : a->f.in_reasoning ? TA_REASONING : TA_TEXT;
-    ta_call_reset(a, 0);
+    qsf_ta_call_reset(a, 0);
     qsf_text_put(&a->src, a->f.text[QSF_TT_PROMPT]);
     a->prompt = a->src.n;
     a->gone = 0 - a->prompt;

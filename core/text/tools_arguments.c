@@ -9,31 +9,31 @@ static int ta_value(qsf_tool_answer *a, bool show)
 {
     const size_t log = a->log.n;
     a->at += qsf_tool_value_read(&a->v, a->src.at + a->at, a->src.n - a->at, a->last, show ? &a->log : NULL);
-    if (show) ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
+    if (show) qsf_ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
     a->cut = a->last && !qsf_tool_value_done(&a->v) && !qsf_tool_value_bad(&a->v);
     if (qsf_tool_value_done(&a->v)) return 1;
     return qsf_tool_value_bad(&a->v) || a->last ? 0 : -1;
 }
 
-bool ta_read_value(qsf_tool_answer *a)
+bool qsf_ta_read_value(qsf_tool_answer *a)
 {
     const bool python = a->f.style == QSF_TOOLS_PYTHON;
     if (!a->called) {
-        const char c = ta_peek(a);
+        const char c = qsf_ta_peek(a);
         if (!c && !a->last) return false;
-        if (c != (python ? '(' : '{') || !ta_call(a)) return ta_no_call(a), true;
+        if (c != (python ? '(' : '{') || !qsf_ta_call(a)) return qsf_ta_no_call(a), true;
         qsf_tool_value_begin(&a->v, a->f.style == QSF_TOOLS_QUOTED,
                              a->f.style == QSF_TOOLS_QUOTED ? a->f.text[QSF_TT_KEY] : "");
         if (python) {
             qsf_tool_value_begin_call(&a->v);
             a->at++;
-            ta_emit(a, QSF_TE_ARGUMENTS, "{", 1);
+            qsf_ta_emit(a, QSF_TE_ARGUMENTS, "{", 1);
         }
     }
     const int seen = ta_value(a, true);
     if (seen < 0) return false;
-    if (seen) ta_call_end(a, TA_CLOSE);
-    else ta_no_call(a);
+    if (seen) qsf_ta_call_end(a, TA_CLOSE);
+    else qsf_ta_no_call(a);
     return true;
 }
 
@@ -63,7 +63,7 @@ static ta_next ta_next_at(const qsf_tool_answer *a, size_t at, size_t *behind)
     marks[n_marks++] = ta_form(a, QSF_TT_SECTION_END);
     marks[n_marks++] = ta_form(a, QSF_TT_SECTION);
     marks[n_marks++] = ta_form(a, QSF_TT_OPEN);
-    marks[n_marks++] = ta_half(a);
+    marks[n_marks++] = qsf_ta_half(a);
     while (at < a->src.n && qsf_tool_blank(a->src.at[at])) at++;
     *behind = a->src.n;
     if (at == a->src.n) return a->last ? NX_END : NX_WAIT;
@@ -81,16 +81,16 @@ static ta_next ta_next_at(const qsf_tool_answer *a, size_t at, size_t *behind)
     return wait && !a->last ? NX_WAIT : cut;
 }
 
-bool ta_read_tag(qsf_tool_answer *a)
+bool qsf_ta_read_tag(qsf_tool_answer *a)
 {
     size_t behind;
     const ta_next next = ta_next_at(a, a->at, &behind);
     if (next == NX_WAIT) return false;
     const bool ends = next == NX_CLOSE || next == NX_CUT_CLOSE || next == NX_OTHER;
-    if ((next != NX_KEY && !ends) || (!a->called && !ta_call(a))) {
-        (void)ta_peek(a);
+    if ((next != NX_KEY && !ends) || (!a->called && !qsf_ta_call(a))) {
+        (void)qsf_ta_peek(a);
         a->cut = next == NX_END || next == NX_CUT_KEY;
-        return ta_no_call(a), true;
+        return qsf_ta_no_call(a), true;
     }
     if (next != NX_OTHER) a->at = behind;
     a->scan = a->at;
@@ -98,8 +98,8 @@ bool ta_read_tag(qsf_tool_answer *a)
         a->mode = TA_TAG_KEY;
         return true;
     }
-    ta_emit(a, QSF_TE_ARGUMENTS, a->has_arguments ? "}" : "{}", a->has_arguments ? 1 : 2);
-    ta_call_end(a, TA_BEHIND);
+    qsf_ta_emit(a, QSF_TE_ARGUMENTS, a->has_arguments ? "}" : "{}", a->has_arguments ? 1 : 2);
+    qsf_ta_call_end(a, TA_BEHIND);
     return true;
 }
 
@@ -134,21 +134,21 @@ static bool ta_tag_begin(qsf_tool_answer *a, qsf_tool_text which, size_t len)
     return true;
 }
 
-bool ta_read_tag_key(qsf_tool_answer *a)
+bool qsf_ta_read_tag_key(qsf_tool_answer *a)
 {
     size_t len = 0;
     const int seen = ta_search(a, ta_form(a, QSF_TT_VALUE), &len);
     if (seen < 0 && a->scan - a->at < TA_KEY_MOST) return false;
     if (seen <= 0 || a->scan - a->at >= TA_KEY_MOST) {
         a->at = a->scan;
-        return ta_no_call(a), true;
+        return qsf_ta_no_call(a), true;
     }
-    ta_set(&a->key, a->src.at + a->at, a->scan - a->at);
+    qsf_ta_set(&a->key, a->src.at + a->at, a->scan - a->at);
     const size_t log = a->log.n;
     qsf_text_put(&a->log, a->has_arguments ? ", \"" : "{\"");
     qsf_text_json(&a->log, a->key.at, a->key.n);
     qsf_text_put(&a->log, "\": ");
-    ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
+    qsf_ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
     a->has_arguments = true;
     a->types = qsf_tool_argument(a->tool, a->key.at);
     if (!*ta_form(a, QSF_TT_TYPE)) return ta_tag_begin(a, QSF_TT_VALUE, len);
@@ -158,7 +158,7 @@ bool ta_read_tag_key(qsf_tool_answer *a)
 }
 
 /* Reads the word for the type, and what follows it. */
-bool ta_read_tag_type(qsf_tool_answer *a)
+bool qsf_ta_read_tag_type(qsf_tool_answer *a)
 {
     const char *type = ta_form(a, QSF_TT_TYPE);
     size_t len = 0;
@@ -167,7 +167,7 @@ bool ta_read_tag_type(qsf_tool_answer *a)
     if (seen < 0 && n < TA_KEY_MOST) return false;
     if (seen <= 0) {
         a->at = a->scan;
-        return ta_no_call(a), true;
+        return qsf_ta_no_call(a), true;
     }
     if (n == strlen(type) && !memcmp(a->src.at + a->at, type, n)) a->types = QSF_TOOL_STRING;
     else a->types = QSF_TOOL_ANY & ~QSF_TOOL_STRING;
@@ -178,7 +178,7 @@ static void ta_emit_json(qsf_tool_answer *a, const char *p, size_t n)
 {
     const size_t log = a->log.n;
     qsf_text_json(&a->log, p, n);
-    ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
+    qsf_ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
 }
 
 /* The type of a JSON value, as a bit, judged by its first bytes. */
@@ -210,13 +210,13 @@ static void ta_tag_whole(qsf_tool_answer *a, const char *p, size_t n)
     const bool is_json = qsf_tool_value_done(&a->v) && used == n && a->log.n > log && !a->log.failed;
     const uint8_t type = is_json ? ta_type_of(a->log.at + log, a->log.n - log) : 0;
     if (type && ((a->types & type) || !(a->types & QSF_TOOL_STRING))) {
-        ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
+        qsf_ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
         return;
     }
     a->log.n = log;
-    ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
+    qsf_ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
     ta_emit_json(a, p, n);
-    ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
+    qsf_ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
 }
 
 /* Whether the value begins with XML's "<![CDATA[": then it is a string; -1: wait. */
@@ -246,7 +246,7 @@ static int ta_search_end(qsf_tool_answer *a, size_t *len)
     }
 }
 
-bool ta_read_tag_value(qsf_tool_answer *a)
+bool qsf_ta_read_tag_value(qsf_tool_answer *a)
 {
     const bool line = qsf_tool_blank(a->f.text[QSF_TT_VALUE_END][0]);
     size_t len = 0;
@@ -267,7 +267,7 @@ bool ta_read_tag_value(qsf_tool_answer *a)
     size_t end = a->scan;
     if (line && !a->cdata && end > a->at && a->src.at[end - 1] == '\n') end--;
     if (text) {
-        if (!a->shown) ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
+        if (!a->shown) qsf_ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
         a->shown = true;
         ta_emit_json(a, a->src.at + a->at, end - a->at);
         a->at = end;
@@ -277,9 +277,9 @@ bool ta_read_tag_value(qsf_tool_answer *a)
         if (!text) ta_tag_whole(a, a->src.at + a->at, end - a->at);
         a->at = a->scan;
         a->cut = !a->closed;
-        return ta_no_call(a), true;
+        return qsf_ta_no_call(a), true;
     }
-    if (text) ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
+    if (text) qsf_ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
     else ta_tag_whole(a, a->src.at + a->at, end - a->at);
     a->at = a->scan + len;
     a->mode = a->cdata ? TA_TAG_END : TA_TAG;
@@ -287,28 +287,28 @@ bool ta_read_tag_value(qsf_tool_answer *a)
 }
 
 /* After a value that had an end of its own. */
-bool ta_read_tag_end(qsf_tool_answer *a)
+bool qsf_ta_read_tag_end(qsf_tool_answer *a)
 {
-    const int seen = ta_see(a, QSF_TT_VALUE_END);
+    const int seen = qsf_ta_see(a, QSF_TT_VALUE_END);
     if (seen < 0) return false;
-    if (!seen) (void)ta_peek(a);
-    if (!seen) ta_no_call(a);
+    if (!seen) (void)qsf_ta_peek(a);
+    if (!seen) qsf_ta_no_call(a);
     else a->mode = TA_TAG;
     return true;
 }
 
 /* ---- calls as objects ---- */
 
-bool ta_read_object(qsf_tool_answer *a)
+bool qsf_ta_read_object(qsf_tool_answer *a)
 {
-    char c = ta_peek(a);
+    char c = qsf_ta_peek(a);
     if (c == '[' && a->bare && !a->listed) {
         a->listed = true;
         a->at++;
-        c = ta_peek(a);
+        c = qsf_ta_peek(a);
     }
     if (!c && !a->last) return false;
-    if (c != '{') return ta_no_call(a), true;
+    if (c != '{') return qsf_ta_no_call(a), true;
     a->at++;
     a->mode = TA_OBJECT_KEY;
     a->begin = SIZE_MAX;
@@ -323,8 +323,8 @@ static void ta_take(qsf_tool_answer *a, const char *p, size_t n, qsf_text *out)
     const qsf_status st = qsf_json_read(a->platform, p, n, "call", &j, NULL);
     out->failed |= st == QSF_E_MEMORY;
     if (st) return;
-    if (j.nodes->type == QSF_JSON_TEXT) ta_set(out, j.nodes->text, j.nodes->n);
-    else ta_set(out, p, n);
+    if (j.nodes->type == QSF_JSON_TEXT) qsf_ta_set(out, j.nodes->text, j.nodes->n);
+    else qsf_ta_set(out, p, n);
     qsf_json_drop(&j);
 }
 
@@ -341,32 +341,32 @@ static void ta_object_end(qsf_tool_answer *a)
         a->has_arguments = a->key.n && *a->key.at == '{';
         bad = !a->has_arguments && (a->key.n != 4 || memcmp(a->key.at, "null", 4));
     }
-    if (bad || (!a->called && (!a->name.n || !ta_call(a)))) {
-        ta_no_call(a);
+    if (bad || (!a->called && (!a->name.n || !qsf_ta_call(a)))) {
+        qsf_ta_no_call(a);
         return;
     }
-    if (span && a->has_arguments) ta_emit(a, QSF_TE_ARGUMENTS, a->key.at, a->key.n);
-    if (!a->has_arguments) ta_emit(a, QSF_TE_ARGUMENTS, "{}", 2);
-    ta_call_end(a, TA_CLOSE);
+    if (span && a->has_arguments) qsf_ta_emit(a, QSF_TE_ARGUMENTS, a->key.at, a->key.n);
+    if (!a->has_arguments) qsf_ta_emit(a, QSF_TE_ARGUMENTS, "{}", 2);
+    qsf_ta_call_end(a, TA_CLOSE);
 }
 
-bool ta_read_object_key(qsf_tool_answer *a)
+bool qsf_ta_read_object_key(qsf_tool_answer *a)
 {
     if (a->begin == SIZE_MAX) {
-        const char c = ta_peek(a);
+        const char c = qsf_ta_peek(a);
         if (!c && !a->last) return false;
         if (c == ',' || c == '}') {
             a->at++;
             if (c == '}') ta_object_end(a);
             return true;
         }
-        if (c != '"') return ta_no_call(a), true;
+        if (c != '"') return qsf_ta_no_call(a), true;
         a->begin = a->at;
         qsf_tool_value_begin(&a->v, false, "");
     }
     const int seen = ta_value(a, false);
     if (seen < 0 && a->at - a->begin < TA_KEY_MOST) return false;
-    if (seen <= 0 || a->at - a->begin > TA_KEY_MOST) return ta_no_call(a), true;
+    if (seen <= 0 || a->at - a->begin > TA_KEY_MOST) return qsf_ta_no_call(a), true;
     ta_take(a, a->src.at + a->begin, a->at - a->begin, &a->key);
     a->mode = TA_OBJECT_COLON;
     return true;
@@ -386,11 +386,11 @@ static bool ta_key_is_arguments(const qsf_tool_answer *a)
         || ta_key_is(a, "parameters") || !*ta_name_key(a);
 }
 
-bool ta_read_object_colon(qsf_tool_answer *a)
+bool qsf_ta_read_object_colon(qsf_tool_answer *a)
 {
-    const char c = ta_peek(a);
+    const char c = qsf_ta_peek(a);
     if (!c && !a->last) return false;
-    if (c != ':') return ta_no_call(a), true;
+    if (c != ':') return qsf_ta_no_call(a), true;
     a->at++;
     a->mode = TA_OBJECT_VALUE;
     a->begin = SIZE_MAX;
@@ -400,43 +400,43 @@ bool ta_read_object_colon(qsf_tool_answer *a)
 /* Begins the value after a key; false: this is not a call, or wait (*wait). */
 static bool ta_object_value_begin(qsf_tool_answer *a, bool *wait)
 {
-    const char c = ta_peek(a);
+    const char c = qsf_ta_peek(a);
     *wait = !c && !a->last;
     if (!c) return false;
     qsf_tool_value_begin(&a->v, false, "");
     a->begin = a->at;
-    if (!*ta_name_key(a) && !a->name.n) ta_set(&a->name, a->key.at, a->key.n);
+    if (!*ta_name_key(a) && !a->name.n) qsf_ta_set(&a->name, a->key.at, a->key.n);
     if (ta_unsure(a) && !ta_key_is_arguments(a) && !ta_key_is(a, ta_name_key(a))
         && !ta_key_is(a, "type") && !ta_key_is(a, "id")) return false;
     if (c != '{' || !ta_key_is_arguments(a) || !a->name.n || a->has_arguments) return true;
-    if (!a->called && !ta_call(a)) return false;
+    if (!a->called && !qsf_ta_call(a)) return false;
     a->shown = a->has_arguments = true;
     return true;
 }
 
-bool ta_read_object_value(qsf_tool_answer *a)
+bool qsf_ta_read_object_value(qsf_tool_answer *a)
 {
     bool wait;
     if (a->begin == SIZE_MAX) {
         a->shown = false;
-        if (!a->wrapped && ta_key_is(a, a->f.text[QSF_TT_WRAP_KEY]) && ta_peek(a) == '{') {
+        if (!a->wrapped && ta_key_is(a, a->f.text[QSF_TT_WRAP_KEY]) && qsf_ta_peek(a) == '{') {
             a->wrapped = true;
             a->at++;
             a->mode = TA_OBJECT_KEY;
             return true;
         }
         if (!ta_object_value_begin(a, &wait)) {
-            if (!wait) ta_no_call(a);
+            if (!wait) qsf_ta_no_call(a);
             return !wait;
         }
     }
     const int seen = ta_value(a, a->shown);
     if (seen < 0) return false;
-    if (!seen) return ta_no_call(a), true;
+    if (!seen) return qsf_ta_no_call(a), true;
     if (ta_key_is(a, ta_name_key(a))) {
-        if (a->src.at[a->begin] != '"') return ta_no_call(a), true;
+        if (a->src.at[a->begin] != '"') return qsf_ta_no_call(a), true;
         ta_take(a, a->src.at + a->begin, a->at - a->begin, &a->name);
-        if (ta_unsure(a) && !ta_tool(a)) return ta_no_call(a), true;
+        if (ta_unsure(a) && !qsf_ta_tool(a)) return qsf_ta_no_call(a), true;
     } else if (ta_key_is(a, a->f.text[QSF_TT_ID_KEY]) && !a->called) {
         ta_take(a, a->src.at + a->begin, a->at - a->begin, &a->id);
     } else if (!a->shown && ta_key_is_arguments(a)) {

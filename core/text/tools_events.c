@@ -4,7 +4,7 @@
 
 /* ---- events ---- */
 
-void ta_record_add(qsf_tool_answer *a, uint8_t type, size_t at, size_t len)
+void qsf_ta_record_add(qsf_tool_answer *a, uint8_t type, size_t at, size_t len)
 {
     ta_record *r = (ta_record *)(void *)a->records.at;
     const size_t n = a->records.n / sizeof *r;
@@ -19,10 +19,10 @@ void ta_record_add(qsf_tool_answer *a, uint8_t type, size_t at, size_t len)
     qsf_text_add(&a->records, (const char *)&made, sizeof made);
 }
 
-void ta_emit(qsf_tool_answer *a, uint8_t type, const char *p, size_t n)
+void qsf_ta_emit(qsf_tool_answer *a, uint8_t type, const char *p, size_t n)
 {
     qsf_text_add(&a->log, p, n);
-    ta_record_add(a, type, a->log.n - n, n);
+    qsf_ta_record_add(a, type, a->log.n - n, n);
 }
 
 /* The first control token that ends after src[i]; *end: past the last one. */
@@ -41,28 +41,28 @@ static ta_control *ta_controls_from(const qsf_tool_answer *a, size_t i, const ta
     return c + low;
 }
 
-void ta_show(qsf_tool_answer *a, uint8_t type, size_t from, size_t to)
+void qsf_ta_show(qsf_tool_answer *a, uint8_t type, size_t from, size_t to)
 {
     const ta_control *end, *c = ta_controls_from(a, from, &end);
     for (; from < to && c < end; c++) {
         const ptrdiff_t begin = (ptrdiff_t)(c->at - a->gone);
         const size_t at = begin > (ptrdiff_t)from ? QSF_MIN((size_t)begin, to) : from;
-        if (at > from) ta_emit(a, type, a->src.at + from, at - from);
+        if (at > from) qsf_ta_emit(a, type, a->src.at + from, at - from);
         from = at == to ? to : (size_t)begin + c->len;
     }
-    if (from < to) ta_emit(a, type, a->src.at + from, to - from);
+    if (from < to) qsf_ta_emit(a, type, a->src.at + from, to - from);
 }
 
-ta_control *ta_control_at(const qsf_tool_answer *a, size_t i)
+ta_control *qsf_ta_control_at(const qsf_tool_answer *a, size_t i)
 {
     const ta_control *end;
     ta_control *c = ta_controls_from(a, i, &end);
     return c == end || c->at - a->gone != i ? NULL : c;
 }
 
-bool ta_drop_control(qsf_tool_answer *a, size_t i)
+bool qsf_ta_drop_control(qsf_tool_answer *a, size_t i)
 {
-    ta_control *c = ta_control_at(a, i);
+    ta_control *c = qsf_ta_control_at(a, i);
     if (!c) return false;
     const size_t len = QSF_MIN(c->len, a->src.n - i);
     c->at += len;
@@ -73,18 +73,18 @@ bool ta_drop_control(qsf_tool_answer *a, size_t i)
     return true;
 }
 
-void ta_text(qsf_tool_answer *a, size_t from, size_t to)
+void qsf_ta_text(qsf_tool_answer *a, size_t from, size_t to)
 {
     from = QSF_MAX(from, a->prompt);
     if (from >= to) return;
-    ta_show(a, QSF_TE_TEXT, from, to);
+    qsf_ta_show(a, QSF_TE_TEXT, from, to);
     a->has_text = a->said = true;
     a->drop_blanks = false;
 }
 
 /* ---- calls ---- */
 
-const qsf_json_node *ta_tool(const qsf_tool_answer *a)
+const qsf_json_node *qsf_ta_tool(const qsf_tool_answer *a)
 {
     if (!a->tools.n_nodes || a->name.failed || !a->name.n || strlen(a->name.at) != a->name.n) return NULL;
     const qsf_json_node *t = qsf_json_first(a->tools.nodes);
@@ -96,7 +96,7 @@ const qsf_json_node *ta_tool(const qsf_tool_answer *a)
     return NULL;
 }
 
-void ta_set(qsf_text *t, const char *p, size_t n)
+void qsf_ta_set(qsf_text *t, const char *p, size_t n)
 {
     t->n = 0;
     qsf_text_add(t, p, n);
@@ -105,7 +105,7 @@ void ta_set(qsf_text *t, const char *p, size_t n)
     if (!t->failed) t->at[n] = 0;
 }
 
-void ta_call_reset(qsf_tool_answer *a, size_t mark)
+void qsf_ta_call_reset(qsf_tool_answer *a, size_t mark)
 {
     a->mark = mark;
     a->called = a->has_arguments = a->has_span = a->shown = a->wrapped = a->doubtful = false;
@@ -124,16 +124,16 @@ static void ta_id(const qsf_tool_answer *a, char *out)
 }
 
 /* The name is known and arguments come: false: it cannot be a call. */
-bool ta_call(qsf_tool_answer *a)
+bool qsf_ta_call(qsf_tool_answer *a)
 {
     char id[TA_ID_BYTES];
     if (a->name.failed || !a->name.n || a->name.n > TA_NAME_MOST) return false;
-    a->tool = ta_tool(a);
+    a->tool = qsf_ta_tool(a);
     if (ta_unsure(a) && !a->tool) return false;
     ta_id(a, id);
     if (!a->id.n) qsf_text_add(&a->id, id, TA_ID_BYTES);
     qsf_text_add(&a->log, a->id.at, a->id.n);
-    ta_emit(a, QSF_TE_CALL, a->name.at, a->name.n);
+    qsf_ta_emit(a, QSF_TE_CALL, a->name.at, a->name.n);
     ta_record *end = (ta_record *)(void *)(a->records.at + a->records.n);
     if (!a->records.failed) end[-1].id_len = (uint32_t)a->id.n;
     return a->called = true;
@@ -147,9 +147,9 @@ static void ta_call_over(qsf_tool_answer *a, uint8_t mode)
     a->mode = mode;
 }
 
-void ta_call_end(qsf_tool_answer *a, uint8_t mode)
+void qsf_ta_call_end(qsf_tool_answer *a, uint8_t mode)
 {
-    ta_record_add(a, QSF_TE_CALL_END, a->log.n, 0);
+    qsf_ta_record_add(a, QSF_TE_CALL_END, a->log.n, 0);
     ta_call_over(a, mode);
 }
 
@@ -157,17 +157,17 @@ void ta_call_end(qsf_tool_answer *a, uint8_t mode)
 static bool ta_cut(qsf_tool_answer *a)
 {
     const size_t end = a->src.n;
-    if (!a->called && (ta_unsure(a) || !ta_tool(a) || !ta_call(a))) return false;
+    if (!a->called && (ta_unsure(a) || !qsf_ta_tool(a) || !qsf_ta_call(a))) return false;
     if (a->mode == TA_VALUE || (a->mode == TA_OBJECT_VALUE && a->shown))        /* a part of a word */
-        ta_emit(a, QSF_TE_ARGUMENTS, a->src.at + a->at, end - a->at);
-    ta_emit(a, QSF_TE_CALL_CUT, a->src.at + a->mark, end - a->mark);
+        qsf_ta_emit(a, QSF_TE_ARGUMENTS, a->src.at + a->at, end - a->at);
+    qsf_ta_emit(a, QSF_TE_CALL_CUT, a->src.at + a->mark, end - a->mark);
     ta_call_over(a, TA_TEXT);
     a->at = a->scan = end;
     return true;
 }
 
 /* What began at src[mark] is not a call but text, up to the current position. */
-void ta_no_call(qsf_tool_answer *a)
+void qsf_ta_no_call(qsf_tool_answer *a)
 {
     ta_record *r = (ta_record *)(void *)a->records.at;
     size_t n = a->records.n / sizeof *r;
@@ -178,16 +178,16 @@ void ta_no_call(qsf_tool_answer *a)
         a->called = r[n].type != QSF_TE_CALL;
         r[n].type = QSF_TE_NONE;
     }
-    if (told) ta_record_add(a, QSF_TE_CALL_DROPPED, a->log.n, 0);
-    if (a->thinking) ta_show(a, QSF_TE_REASONING, a->mark, a->at);
-    else ta_text(a, a->mark, a->at);
+    if (told) qsf_ta_record_add(a, QSF_TE_CALL_DROPPED, a->log.n, 0);
+    if (a->thinking) qsf_ta_show(a, QSF_TE_REASONING, a->mark, a->at);
+    else qsf_ta_text(a, a->mark, a->at);
     a->scan = a->at;
     a->mode = a->thinking ? TA_REASONING : TA_TEXT;
 }
 
-void ta_begin_call(qsf_tool_answer *a, size_t at, size_t len, uint8_t mode)
+void qsf_ta_begin_call(qsf_tool_answer *a, size_t at, size_t len, uint8_t mode)
 {
-    ta_call_reset(a, at);
+    qsf_ta_call_reset(a, at);
     a->at = at + len;
     a->mode = mode;
 }
@@ -196,7 +196,7 @@ void ta_begin_call(qsf_tool_answer *a, size_t at, size_t len, uint8_t mode)
 
 /* Looks for one of the form's texts at src[at], after blanks.  1: found and consumed; 0: absent;
  * -1: wait. */
-int ta_see(qsf_tool_answer *a, qsf_tool_text which)
+int qsf_ta_see(qsf_tool_answer *a, qsf_tool_text which)
 {
     const char *text = ta_form(a, which);
     size_t i = a->at;
@@ -207,7 +207,7 @@ int ta_see(qsf_tool_answer *a, qsf_tool_text which)
 }
 
 /* The next byte that is not a blank; 0: none has arrived yet. */
-char ta_peek(qsf_tool_answer *a)
+char qsf_ta_peek(qsf_tool_answer *a)
 {
     while (a->at < a->src.n && qsf_tool_blank(a->src.at[a->at])) a->at++;
     a->cut = a->last && a->at == a->src.n;

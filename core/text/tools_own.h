@@ -64,30 +64,30 @@ static inline const char *ta_form(const qsf_tool_answer *a, qsf_tool_text which)
 
 /* ---- events (tools_events.c) ---- */
 
-void ta_record_add(qsf_tool_answer *a, uint8_t type, size_t at, size_t len);
-void ta_emit(qsf_tool_answer *a, uint8_t type, const char *p, size_t n);
+void qsf_ta_record_add(qsf_tool_answer *a, uint8_t type, size_t at, size_t len);
+void qsf_ta_emit(qsf_tool_answer *a, uint8_t type, const char *p, size_t n);
 /* Emits src[from..to) without control tokens. */
-void ta_show(qsf_tool_answer *a, uint8_t type, size_t from, size_t to);
+void qsf_ta_show(qsf_tool_answer *a, uint8_t type, size_t from, size_t to);
 /* The control token that begins at src[i]; NULL: none begins there. */
-ta_control *ta_control_at(const qsf_tool_answer *a, size_t i);
+ta_control *qsf_ta_control_at(const qsf_tool_answer *a, size_t i);
 /* Removes a control token at src[i]; false: none begins there. */
-bool ta_drop_control(qsf_tool_answer *a, size_t i);
+bool qsf_ta_drop_control(qsf_tool_answer *a, size_t i);
 /* src[from..to) is text. */
-void ta_text(qsf_tool_answer *a, size_t from, size_t to);
+void qsf_ta_text(qsf_tool_answer *a, size_t from, size_t to);
 
 /* ---- calls (tools_events.c) ---- */
 
-void ta_set(qsf_text *t, const char *p, size_t n);
-const qsf_json_node *ta_tool(const qsf_tool_answer *a);        /* of the name; NULL: not known */
+void qsf_ta_set(qsf_text *t, const char *p, size_t n);
+const qsf_json_node *qsf_ta_tool(const qsf_tool_answer *a);    /* of the name; NULL: not known */
 /* Forgets the last call: another may begin at src[mark]. */
-void ta_call_reset(qsf_tool_answer *a, size_t mark);
+void qsf_ta_call_reset(qsf_tool_answer *a, size_t mark);
 /* A call begins to be read: src[at..at + len) is its mark. */
-void ta_begin_call(qsf_tool_answer *a, size_t at, size_t len, uint8_t mode);
+void qsf_ta_begin_call(qsf_tool_answer *a, size_t at, size_t len, uint8_t mode);
 /* The name is known and arguments come; false: it cannot be a call. */
-bool ta_call(qsf_tool_answer *a);
-void ta_call_end(qsf_tool_answer *a, uint8_t mode);
+bool qsf_ta_call(qsf_tool_answer *a);
+void qsf_ta_call_end(qsf_tool_answer *a, uint8_t mode);
 /* What began at src[mark] is not a call but text, up to the current position. */
-void ta_no_call(qsf_tool_answer *a);
+void qsf_ta_no_call(qsf_tool_answer *a);
 
 /* Whether a call lacks enough of its marks that its name must be a known tool's. */
 static inline bool ta_unsure(const qsf_tool_answer *a)
@@ -99,31 +99,31 @@ static inline bool ta_unsure(const qsf_tool_answer *a)
 
 /* Looks for one of the form's texts at src[at], after blanks.  1: found and consumed; 0: absent;
  * -1: wait. */
-int  ta_see(qsf_tool_answer *a, qsf_tool_text which);
-const char *ta_half(const qsf_tool_answer *a);    /* the second line of OPEN, if it has two lines; or "" */
-char ta_peek(qsf_tool_answer *a);       /* the next byte that is not a blank; 0: none so far */
+int  qsf_ta_see(qsf_tool_answer *a, qsf_tool_text which);
+const char *qsf_ta_half(const qsf_tool_answer *a); /* the second line of OPEN, if it has two lines; or "" */
+char qsf_ta_peek(qsf_tool_answer *a);   /* the next byte that is not a blank; 0: none so far */
 
 /* One step of a mode; false: it waits.  Text, reasoning and headers are read in tools_prose.c, a
  * call's head and end in tools_call.c, its arguments in tools_arguments.c. */
-uint8_t ta_first_mode(const qsf_tool_answer *a);
-bool ta_read_text(qsf_tool_answer *a);
-bool ta_read_reasoning(qsf_tool_answer *a);
-bool ta_read_header(qsf_tool_answer *a);
-bool ta_read_open(qsf_tool_answer *a);
-bool ta_read_name(qsf_tool_answer *a);
-bool ta_read_id(qsf_tool_answer *a);
-bool ta_read_arguments(qsf_tool_answer *a);
-bool ta_read_close(qsf_tool_answer *a);
-bool ta_read_behind(qsf_tool_answer *a);
-bool ta_read_value(qsf_tool_answer *a);
-bool ta_read_tag(qsf_tool_answer *a);
-bool ta_read_tag_key(qsf_tool_answer *a);
-bool ta_read_tag_type(qsf_tool_answer *a);
-bool ta_read_tag_value(qsf_tool_answer *a);
-bool ta_read_tag_end(qsf_tool_answer *a);
-bool ta_read_object(qsf_tool_answer *a);
-bool ta_read_object_key(qsf_tool_answer *a);
-bool ta_read_object_colon(qsf_tool_answer *a);
-bool ta_read_object_value(qsf_tool_answer *a);
+uint8_t qsf_ta_first_mode(const qsf_tool_answer *a);
+bool qsf_ta_read_text(qsf_tool_answer *a);
+bool qsf_ta_read_reasoning(qsf_tool_answer *a);
+bool qsf_ta_read_header(qsf_tool_answer *a);
+bool qsf_ta_read_open(qsf_tool_answer *a);
+bool qsf_ta_read_name(qsf_tool_answer *a);
+bool qsf_ta_read_id(qsf_tool_answer *a);
+bool qsf_ta_read_arguments(qsf_tool_answer *a);
+bool qsf_ta_read_close(qsf_tool_answer *a);
+bool qsf_ta_read_behind(qsf_tool_answer *a);
+bool qsf_ta_read_value(qsf_tool_answer *a);
+bool qsf_ta_read_tag(qsf_tool_answer *a);
+bool qsf_ta_read_tag_key(qsf_tool_answer *a);
+bool qsf_ta_read_tag_type(qsf_tool_answer *a);
+bool qsf_ta_read_tag_value(qsf_tool_answer *a);
+bool qsf_ta_read_tag_end(qsf_tool_answer *a);
+bool qsf_ta_read_object(qsf_tool_answer *a);
+bool qsf_ta_read_object_key(qsf_tool_answer *a);
+bool qsf_ta_read_object_colon(qsf_tool_answer *a);
+bool qsf_ta_read_object_value(qsf_tool_answer *a);
 
 #endif

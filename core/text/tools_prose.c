@@ -10,7 +10,7 @@ typedef enum ta_mark { TM_NONE, TM_WAIT, TM_TEXT, TM_REASONING, TM_SECTION, TM_O
 /* Whether a mark is possible here. */
 static bool ta_mark_fits(const qsf_tool_answer *a, size_t i, uint8_t mark, const char *text)
 {
-    const ta_control *control = ta_control_at(a, i);
+    const ta_control *control = qsf_ta_control_at(a, i);
     switch (mark) {
     case TM_REASONING: return !a->has_text || (control && control->len < strlen(text));
     case TM_BEGIN: return !a->has_text && !a->n_calls;
@@ -21,7 +21,7 @@ static bool ta_mark_fits(const qsf_tool_answer *a, size_t i, uint8_t mark, const
 }
 
 /* The second line of a call's opening mark, with which calls begin if models omit the first. */
-const char *ta_half(const qsf_tool_answer *a)
+const char *qsf_ta_half(const qsf_tool_answer *a)
 {
     const char *text = ta_form(a, QSF_TT_OPEN), *half = "";
     for (; *text && a->f.style == QSF_TOOLS_TAGS && a->tools.n_nodes; text++)
@@ -70,7 +70,7 @@ static ta_mark ta_mark_at(const qsf_tool_answer *a, size_t i, size_t *len)
     bool wait = false;
     for (size_t k = 0; k < (channels ? QSF_ARRAY_LEN(ends) : QSF_ARRAY_LEN(marks)); k++) {
         const uint8_t mark = channels ? TM_MESSAGE : marks[k].mark;
-        const char *text = channels ? ends[k] : mark == TM_HALF ? ta_half(a)
+        const char *text = channels ? ends[k] : mark == TM_HALF ? qsf_ta_half(a)
             : ta_form(a, (qsf_tool_text)marks[k].which);
         if (*text != *p || !ta_mark_fits(a, i, mark, text)) continue;
         const ptrdiff_t used = qsf_tool_match(text, p, n);
@@ -108,7 +108,7 @@ static bool ta_take_marks(qsf_tool_answer *a, size_t i)
 }
 
 /* Blanks wait for what follows them: before a call they are the form's. */
-bool ta_read_text(qsf_tool_answer *a)
+bool qsf_ta_read_text(qsf_tool_answer *a)
 {
     size_t i = a->scan, end = a->at, len = 0;
     ta_mark mark = TM_NONE;
@@ -121,18 +121,18 @@ bool ta_read_text(qsf_tool_answer *a)
             mark = TM_WAIT;
         else if (i >= a->prompt || !i) mark = ta_mark_at(a, i, &len);
         if (mark) break;
-        if (ta_drop_control(a, i)) {
+        if (qsf_ta_drop_control(a, i)) {
             i--;
             continue;
         }
         end = i + 1;
         a->has_text |= i >= a->prompt;
     }
-    ta_text(a, a->at, end);
+    qsf_ta_text(a, a->at, end);
     a->at = end;
     a->scan = i;
     if (mark == TM_NONE && a->last) {
-        ta_text(a, a->at, a->n_calls || a->drop_blanks ? a->at : a->src.n);
+        qsf_ta_text(a, a->at, a->n_calls || a->drop_blanks ? a->at : a->src.n);
         a->at = a->src.n;
     }
     if (mark == TM_NONE || mark == TM_WAIT) return false;
@@ -140,13 +140,13 @@ bool ta_read_text(qsf_tool_answer *a)
     a->fenced = mark == TM_FENCED;
     a->listed = false;
     switch (mark) {
-    case TM_SECTION: ta_begin_call(a, end, i + len - end, TA_OPEN); break;
+    case TM_SECTION: qsf_ta_begin_call(a, end, i + len - end, TA_OPEN); break;
     case TM_OPEN: case TM_HALF:
-        ta_begin_call(a, end, i + len - end, ta_first_mode(a));
+        qsf_ta_begin_call(a, end, i + len - end, qsf_ta_first_mode(a));
         a->doubtful = mark == TM_HALF;
         break;
-    case TM_OBJECT: case TM_BARE: case TM_FENCED: ta_begin_call(a, end, i + len - end, TA_OBJECT); break;
-    case TM_MESSAGE: ta_begin_call(a, end, i + len - end, TA_HEADER); break;
+    case TM_OBJECT: case TM_BARE: case TM_FENCED: qsf_ta_begin_call(a, end, i + len - end, TA_OBJECT); break;
+    case TM_MESSAGE: qsf_ta_begin_call(a, end, i + len - end, TA_HEADER); break;
     default:
         a->at = i + len;
         a->drop_blanks = true;
@@ -180,7 +180,7 @@ static ta_mark ta_call_in_reasoning(const qsf_tool_answer *a, size_t i)
     return wait ? TM_WAIT : TM_NONE;
 }
 
-bool ta_read_reasoning(qsf_tool_answer *a)
+bool qsf_ta_read_reasoning(qsf_tool_answer *a)
 {
     const bool channels = a->f.style == QSF_TOOLS_CHANNELS;
     const char *end_text = ta_form(a, QSF_TT_REASONING_END);
@@ -209,7 +209,7 @@ bool ta_read_reasoning(qsf_tool_answer *a)
             mark = TM_NONE;
         }
         if (mark) break;
-        if (!a->held && ta_drop_control(a, i)) {
+        if (!a->held && qsf_ta_drop_control(a, i)) {
             i--;
             continue;
         }
@@ -217,7 +217,7 @@ bool ta_read_reasoning(qsf_tool_answer *a)
         a->drop_blanks = false;
     }
     if (a->held && mark == TM_END) for (end = i; qsf_tool_blank(a->src.at[end - 1]);) end--;
-    ta_show(a, QSF_TE_REASONING, a->at, end);
+    qsf_ta_show(a, QSF_TE_REASONING, a->at, end);
     a->at = end;
     a->scan = i;
     const bool calls = a->held && mark == TM_NONE && a->last;
@@ -229,7 +229,7 @@ bool ta_read_reasoning(qsf_tool_answer *a)
         a->mode = TA_TEXT;
         a->drop_blanks = false;             /* they are reasoning if this is not a call */
     } else if (channels) {
-        ta_begin_call(a, i, len, TA_HEADER);
+        qsf_ta_begin_call(a, i, len, TA_HEADER);
     } else {
         a->at = i + len;
         a->mode = TA_TEXT;
@@ -253,7 +253,7 @@ static const char *ta_word(const char *p, size_t n, const char *before, size_t *
 }
 
 /* The header of a message, from src[mark] on, up to its text. */
-bool ta_read_header(qsf_tool_answer *a)
+bool qsf_ta_read_header(qsf_tool_answer *a)
 {
     static const char message[] = "<|message|>", functions[] = "functions.";
     const size_t m = sizeof message - 1;
@@ -265,7 +265,7 @@ bool ta_read_header(qsf_tool_answer *a)
     if (i + m > QSF_MIN(n, TA_HEADER_MOST) || !begins) {
         if (!n || (!a->last && n < TA_HEADER_MOST && begins)) return false;
         a->at++;
-        return ta_no_call(a), true;
+        return qsf_ta_no_call(a), true;
     }
     to = ta_word(p, i, "to=", &to_len);
     channel = ta_word(p, i, "<|channel|>", &channel_len);
@@ -277,7 +277,7 @@ bool ta_read_header(qsf_tool_answer *a)
         to_len -= sizeof functions - 1;
     }
     if (to && to_len && (to_len != 9 || memcmp(to, "assistant", 9))) {
-        ta_set(&a->name, to, to_len);
+        qsf_ta_set(&a->name, to, to_len);
         a->mode = TA_VALUE;
         return true;
     }

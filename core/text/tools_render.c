@@ -47,7 +47,7 @@ static qsf_status tr_render_read(tr_work *w, const qsf_json_node *given, char *o
         for (qsf_jinja_var *b = a + 1; b < v && !again; b++) again = !strcmp(a->name, b->name);
         if (!again) vars[n++] = *a;
     }
-    qsf_status st = chat_engine_render(&w->engine, vars, n, ask->now, NULL);
+    qsf_status st = qsf_chat_engine_render(&w->engine, vars, n, ask->now, NULL);
     if (!st && w->engine.len >= cap) st = QSF_E_BUDGET;
     *len = w->engine.len;
     if (!st) memcpy(out, w->engine.out, *len + 1);
@@ -69,8 +69,8 @@ static qsf_status tr_render(void *user, const char *variables, char *out, size_t
 qsf_status qsf_tool_form_of(const qsf_chat_ask *ask, qsf_tool_form *out, qsf_error *err)
 {
     tr_work w = { .ask = ask };
-    chat_engine_init(&w.engine, ask->platform, ask->jinja, 4096);
+    qsf_chat_engine_init(&w.engine, ask->platform, ask->jinja, 4096);
     const qsf_status st = qsf_tool_form_find(ask->platform, ask->jinja, tr_render, &w, out, err);
-    chat_engine_drop(&w.engine);
+    qsf_chat_engine_drop(&w.engine);
     return st;
 }

@@ -63,7 +63,8 @@ qsf_status qsf_turn_new(qsf_context *c, qsf_seq s, qsf_turn **out, qsf_error *er
     qsf_model_info info = { .size = sizeof info };
     qsf_model *m = qsf_context_model(c);
     *out = NULL;
-    if (!qsf_part_begins(m->source)) return qsf_part_refuse(m->source, "a turn", err);
+    if (!qsf_part_begins(m->source) || qsf_part_shared(m->source))
+        return qsf_part_refuse(m->source, "a turn", err);
     qsf_turn *t = qsf_alloc(m->platform, sizeof *t, "turn", err);
     if (!t) return QSF_E_MEMORY;
     qsf_context_get_plan(c, &plan);

@@ -9,7 +9,7 @@
 /* From the kernel's asm/hwcap.h, which older C libraries lack in part. */
 enum { CPU_HWCAP_ASIMDDP = 1 << 20, CPU_HWCAP2_I8MM = 1 << 13 };
 
-uint32_t native_cpu_features(void *user)
+uint32_t qsf_native_cpu_features(void *user)
 {
     (void)user;
     uint32_t has = QSF_CPU_NEON;
@@ -27,7 +27,7 @@ static bool cpu_sysctl_flag(const char *name)
     return sysctlbyname(name, &value, &size, NULL, 0) == 0 && value != 0;
 }
 
-uint32_t native_cpu_features(void *user)
+uint32_t qsf_native_cpu_features(void *user)
 {
     (void)user;
     uint32_t has = QSF_CPU_NEON;
@@ -38,7 +38,7 @@ uint32_t native_cpu_features(void *user)
 #elif defined(__aarch64__) && defined(_WIN32)
 #include <windows.h>
 
-uint32_t native_cpu_features(void *user)
+uint32_t qsf_native_cpu_features(void *user)
 {
     (void)user;
     enum { DOT_PRODUCT = 43 };                   /* PF_ARM_V82_DP_INSTRUCTIONS_AVAILABLE */

@@ -3,7 +3,7 @@
 #include "native.h"
 
 #if !defined(__x86_64__) && !defined(__aarch64__)
-uint32_t native_cpu_features(void *user)
+uint32_t qsf_native_cpu_features(void *user)
 {
     (void)user;
     return 0;

@@ -18,7 +18,7 @@ static uint32_t cpu_saved_registers(uint32_t ecx1)
 
 static bool cpu_all(uint32_t reg, uint32_t bits) { return (reg & bits) == bits; }
 
-uint32_t native_cpu_features(void *user)
+uint32_t qsf_native_cpu_features(void *user)
 {
     (void)user;
     uint32_t a, b, c, d, ecx1, ebx7 = 0, ecx7 = 0, eax71 = 0, has = 0;

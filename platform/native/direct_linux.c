@@ -12,7 +12,7 @@
 
 /* Through /proc it is the same file, whatever has the path by now.  A file system that refuses does
  * so here: tmpfs when opening, others with the first read. */
-int native_direct_open(int fd)
+int qsf_native_direct_open(int fd)
 {
     char name[64];
     void *block = NULL;
@@ -63,7 +63,7 @@ static uint64_t direct_group_limit(void)
     return least;
 }
 
-uint64_t native_free_memory(void)
+uint64_t qsf_native_free_memory(void)
 {
     const uint64_t kb = direct_number("/proc/meminfo", "MemAvailable:"), limit = direct_group_limit();
     const uint64_t bytes = kb > UINT64_MAX / 1024 ? UINT64_MAX : kb * 1024;

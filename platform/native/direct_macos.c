@@ -10,7 +10,7 @@
 
 /* The flag belongs to all descriptors of one open file description, so the file is opened again: by
  * its name, which may refer to another file by now. */
-int native_direct_open(int fd)
+int qsf_native_direct_open(int fd)
 {
     char name[MAXPATHLEN];
     struct stat was, is;
@@ -25,5 +25,5 @@ int native_direct_open(int fd)
 }
 
 /* Unknown, so reads bypass the cache only if that is requested with QSF_IO_PREAD. */
-uint64_t native_free_memory(void) { return UINT64_MAX; }
+uint64_t qsf_native_free_memory(void) { return UINT64_MAX; }
 #endif

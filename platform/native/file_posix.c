@@ -24,7 +24,8 @@ struct qsf_file {
     uint64_t length;
     struct timespec written;               /* when, as it was opened */
     bool     regular;
-    pthread_mutex_t lock;                  /* over the ways that follow, which native_read_by may change */
+    /* over the ways that follow, which qsf_native_read_by may change */
+    pthread_mutex_t lock;
     /* through the page cache; past it, for aligned reads and for others (which may be one) */
     file_way cached, straight, unaligned;
 };
@@ -32,7 +33,7 @@ struct qsf_file {
 /* The order of trying.  The last one works everywhere. */
 static qsf_status file_choose_reader(int fd, bool direct, file_way *w)
 {
-    static const native_reader *const readers[] = { &native_reader_uring, &native_reader_pread };
+    static const native_reader *const readers[] = { &qsf_native_reader_uring, &qsf_native_reader_pread };
     qsf_status st = QSF_E_UNSUPPORTED;
     for (size_t i = 0; i < sizeof readers / sizeof readers[0] && st == QSF_E_UNSUPPORTED; i++) {
         w->reader = readers[i];
@@ -82,7 +83,7 @@ static bool file_changed(const qsf_file *f)
         || now.tv_nsec != f->written.tv_nsec;
 }
 
-qsf_status native_open(void *user, const char *path, qsf_file **out)
+qsf_status qsf_native_open(void *user, const char *path, qsf_file **out)
 {
     (void)user;
     *out = NULL;
@@ -112,7 +113,7 @@ static void file_close_way(file_way *w)
     *w = (file_way){ 0 };
 }
 
-void native_close(void *user, qsf_file *f)
+void qsf_native_close(void *user, qsf_file *f)
 {
     (void)user;
     if (!f) return;
@@ -126,7 +127,7 @@ void native_close(void *user, qsf_file *f)
     free(f);
 }
 
-qsf_status native_length(void *user, qsf_file *f, uint64_t *out)
+qsf_status qsf_native_length(void *user, qsf_file *f, uint64_t *out)
 {
     (void)user;
     *out = f->length;
@@ -149,11 +150,11 @@ static qsf_status file_read_by(qsf_file *f, const native_reader *reader)
 /* Opens the files for reading past the page cache; if one fails, nothing changes. */
 static void file_go_direct(qsf_file *f, const native_reader *reader)
 {
-    file_way straight = { reader, NULL }, unaligned = { &native_reader_pread, NULL };
-    const int fd = native_direct_open(f->fd);
+    file_way straight = { reader, NULL }, unaligned = { &qsf_native_reader_pread, NULL };
+    const int fd = qsf_native_direct_open(f->fd);
     if (fd < 0) return;
-    if (reader == &native_reader_mmap || reader->open(fd, true, &straight.state)) goto fail;
-    if (reader == &native_reader_pread) unaligned = straight;
+    if (reader == &qsf_native_reader_mmap || reader->open(fd, true, &straight.state)) goto fail;
+    if (reader == &qsf_native_reader_pread) unaligned = straight;
     else if (unaligned.reader->open(fd, true, &unaligned.state)) goto fail_straight;
     f->direct = fd;
     f->straight = straight;
@@ -165,26 +166,26 @@ fail:
     close(fd);
 }
 
-qsf_status native_read_by(void *user, qsf_file *f, qsf_io io, bool streams, const char **how)
+qsf_status qsf_native_read_by(void *user, qsf_file *f, qsf_io io, bool streams, const char **how)
 {
-    static const native_reader *const readers[] = { [QSF_IO_URING] = &native_reader_uring,
-                                                    [QSF_IO_PREAD] = &native_reader_pread,
-                                                    [QSF_IO_MMAP] = &native_reader_mmap };
+    static const native_reader *const readers[] = { [QSF_IO_URING] = &qsf_native_reader_uring,
+                                                    [QSF_IO_PREAD] = &qsf_native_reader_pread,
+                                                    [QSF_IO_MMAP] = &qsf_native_reader_mmap };
     qsf_status st = QSF_OK;
     (void)user;
     *how = NULL;
     pthread_mutex_lock(&f->lock);
     if (io != QSF_IO_AUTO) st = file_read_by(f, readers[io]);
-    const bool pays = io == QSF_IO_AUTO ? f->length > native_free_memory() / 2 : io != QSF_IO_MMAP;
+    const bool pays = io == QSF_IO_AUTO ? f->length > qsf_native_free_memory() / 2 : io != QSF_IO_MMAP;
     if (!st && streams && pays && f->direct < 0) file_go_direct(f, f->cached.reader);
     if (!st)
-        *how = f->direct < 0 ? f->cached.reader->name : f->straight.reader == &native_reader_uring
+        *how = f->direct < 0 ? f->cached.reader->name : f->straight.reader == &qsf_native_reader_uring
             ? "io_uring, direct" : "pread, direct";
     pthread_mutex_unlock(&f->lock);
     return st;
 }
 
-qsf_status native_read_start(void *user, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_read **out)
+qsf_status qsf_native_read_start(void *user, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_read **out)
 {
     (void)user;
     *out = NULL;
@@ -205,24 +206,24 @@ static qsf_status file_read_end(const qsf_file *f, qsf_status st)
     return st != QSF_PENDING && file_changed(f) ? QSF_E_CORRUPT : st;
 }
 
-qsf_status native_read_poll(void *user, qsf_read *r)
+qsf_status qsf_native_read_poll(void *user, qsf_read *r)
 {
     const qsf_file *f = r->file;
     (void)user;
     return file_read_end(f, r->reader->poll(r));
 }
 
-qsf_status native_read_wait(void *user, qsf_read *r)
+qsf_status qsf_native_read_wait(void *user, qsf_read *r)
 {
     const qsf_file *f = r->file;
     (void)user;
     return file_read_end(f, r->reader->wait(r));
 }
 
-bool native_cached(void *user, qsf_file *f, uint64_t *bytes)
+bool qsf_native_cached(void *user, qsf_file *f, uint64_t *bytes)
 {
     (void)user;
-    return native_fd_cached(f->fd, f->length, bytes);
+    return qsf_native_fd_cached(f->fd, f->length, bytes);
 }
 
 #undef FILE_DIRECT_LEAST

@@ -44,13 +44,13 @@ static qsf_status windows_status_of(DWORD e)
     }
 }
 
-qsf_status native_open(void *user, const char *path, qsf_file **out)
+qsf_status qsf_native_open(void *user, const char *path, qsf_file **out)
 {
     (void)user;
     *out = NULL;
     qsf_status st;
     LARGE_INTEGER length;
-    wchar_t *name = native_wide(path);
+    wchar_t *name = qsf_native_wide(path);
     qsf_file *f = calloc(1, sizeof *f);
     if (!name || !f) {
         st = name ? QSF_E_MEMORY : QSF_E_NOT_FOUND;
@@ -79,7 +79,7 @@ fail:
     return st;
 }
 
-void native_close(void *user, qsf_file *f)
+void qsf_native_close(void *user, qsf_file *f)
 {
     (void)user;
     if (!f) return;
@@ -101,7 +101,7 @@ void native_close(void *user, qsf_file *f)
     free(f);
 }
 
-qsf_status native_length(void *user, qsf_file *f, uint64_t *out)
+qsf_status qsf_native_length(void *user, qsf_file *f, uint64_t *out)
 {
     (void)user;
     *out = f->length;
@@ -174,7 +174,7 @@ static qsf_status windows_collect(windows_request *r, bool wait)
     return windows_end(r, r->len ? st : QSF_OK);
 }
 
-qsf_status native_read_start(void *user, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_read **out)
+qsf_status qsf_native_read_start(void *user, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_read **out)
 {
     (void)user;
     *out = NULL;
@@ -195,13 +195,13 @@ qsf_status native_read_start(void *user, qsf_file *f, uint64_t at, void *dst, si
     return QSF_OK;
 }
 
-qsf_status native_read_poll(void *user, qsf_read *r)
+qsf_status qsf_native_read_poll(void *user, qsf_read *r)
 {
     (void)user;
     return windows_collect((windows_request *)r, false);
 }
 
-qsf_status native_read_wait(void *user, qsf_read *r)
+qsf_status qsf_native_read_wait(void *user, qsf_read *r)
 {
     (void)user;
     return windows_collect((windows_request *)r, true);
@@ -209,7 +209,7 @@ qsf_status native_read_wait(void *user, qsf_read *r)
 
 /* Aligned reads go past the cache; through it the system makes most reads wait for their end,
  * overlapped or not. */
-qsf_status native_read_by(void *user, qsf_file *f, qsf_io io, bool streams, const char **how)
+qsf_status qsf_native_read_by(void *user, qsf_file *f, qsf_io io, bool streams, const char **how)
 {
     MEMORYSTATUSEX memory = { .dwLength = sizeof memory };
     (void)user;

@@ -23,7 +23,7 @@ static bool leftover_number(const char **text, long *pid)
     return true;
 }
 
-native_leftover native_leftover_of(const char *base, const char *name, long *pid)
+native_leftover qsf_native_leftover_of(const char *base, const char *name, long *pid)
 {
     static const char between[] = ".unmeasured";
     const size_t len = strlen(base);

@@ -47,7 +47,7 @@ static void *memory_map(size_t size)
     return p;
 }
 
-void *native_mem_alloc(void *user, size_t size)
+void *qsf_native_mem_alloc(void *user, size_t size)
 {
     (void)user;
     if (size >= MEMORY_MAP_FROM) return memory_map(size);
@@ -57,7 +57,7 @@ void *native_mem_alloc(void *user, size_t size)
     return p;
 }
 
-void native_mem_free(void *user, void *p, size_t size)
+void qsf_native_mem_free(void *user, void *p, size_t size)
 {
     (void)user;
     if (!p) return;

@@ -39,13 +39,13 @@
 #endif
 
 /* ---- files for reading: file_*.c ---- */
-qsf_status native_open(void *user, const char *path, qsf_file **out);
-void       native_close(void *user, qsf_file *f);
-qsf_status native_length(void *user, qsf_file *f, uint64_t *out);
-qsf_status native_read_start(void *user, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_read **out);
-qsf_status native_read_poll(void *user, qsf_read *r);
-qsf_status native_read_wait(void *user, qsf_read *r);
-qsf_status native_read_by(void *user, qsf_file *f, qsf_io io, bool streams, const char **how);
+qsf_status qsf_native_open(void *user, const char *path, qsf_file **out);
+void       qsf_native_close(void *user, qsf_file *f);
+qsf_status qsf_native_length(void *user, qsf_file *f, uint64_t *out);
+qsf_status qsf_native_read_start(void *user, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_read **out);
+qsf_status qsf_native_read_poll(void *user, qsf_read *r);
+qsf_status qsf_native_read_wait(void *user, qsf_read *r);
+qsf_status qsf_native_read_by(void *user, qsf_file *f, qsf_io io, bool streams, const char **how);
 
 /* One way of reading in the background, for one file (read_uring.c, read_pread.c, read_mmap.c).
  * file_posix.c chooses. */
@@ -63,59 +63,59 @@ typedef struct native_reader {
 /* What every reader's own request begins with. */
 struct qsf_read { const native_reader *reader; qsf_file *file; };
 
-extern const native_reader native_reader_uring;
-extern const native_reader native_reader_pread;
-extern const native_reader native_reader_mmap;
+extern const native_reader qsf_native_reader_uring;
+extern const native_reader qsf_native_reader_pread;
+extern const native_reader qsf_native_reader_mmap;
 
 /* ---- past the page cache: direct_*.c ---- */
 enum { NATIVE_DIRECT_ALIGN = 4096 };
-int      native_direct_open(int fd);       /* the same file; -1: not possible here */
-uint64_t native_free_memory(void);         /* bytes that this process may still fill; UINT64_MAX: not known */
+int      qsf_native_direct_open(int fd);   /* the same file; -1: not possible here */
+uint64_t qsf_native_free_memory(void);     /* bytes that this process may still fill; UINT64_MAX: not known */
 
 /* ---- files for writing: out_*.c; what a killed process leaves of them: leftover.c ---- */
-qsf_status native_create(void *user, const char *path, qsf_out **out);
-qsf_status native_write(void *user, qsf_out *o, uint64_t at, const void *src, size_t len);
-qsf_status native_commit(void *user, qsf_out *o);
-void       native_abort(void *user, qsf_out *o);
-qsf_status native_between(void *user, const char *path, char *name, size_t cap);
-void       native_remove(void *user, const char *path);
+qsf_status qsf_native_create(void *user, const char *path, qsf_out **out);
+qsf_status qsf_native_write(void *user, qsf_out *o, uint64_t at, const void *src, size_t len);
+qsf_status qsf_native_commit(void *user, qsf_out *o);
+void       qsf_native_abort(void *user, qsf_out *o);
+qsf_status qsf_native_between(void *user, const char *path, char *name, size_t cap);
+void       qsf_native_remove(void *user, const char *path);
 /* TEMPORARY: "NAME.PID-N.tmp", a file that is being written.  BETWEEN: "NAME.PID-N.unmeasured", an
- * intermediate file of a conversion, which continues from it (native_between).  PID is the process
- * ID. */
+ * intermediate file of a conversion, which continues from it (qsf_native_between).  PID is the
+ * process ID. */
 typedef enum native_leftover { NATIVE_LEFT_NOTHING, NATIVE_LEFT_TEMPORARY,
                                NATIVE_LEFT_BETWEEN } native_leftover;
-native_leftover native_leftover_of(const char *base, const char *name, long *pid);
+native_leftover qsf_native_leftover_of(const char *base, const char *name, long *pid);
 
 /* ---- what a path names: path_*.c ---- */
-bool        native_same(void *user, const char *a, const char *b);
-const char *native_why(void *user, const char *path, bool writing);
+bool        qsf_native_same(void *user, const char *a, const char *b);
+const char *qsf_native_why(void *user, const char *path, bool writing);
 
 /* ---- memory: memory_*.c ---- */
-void *native_mem_alloc(void *user, size_t size);
-void  native_mem_free(void *user, void *p, size_t size);
+void *qsf_native_mem_alloc(void *user, size_t size);
+void  qsf_native_mem_free(void *user, void *p, size_t size);
 
 /* ---- the system's memory statistics: usage_*.c; the file's: file_*.c ---- */
-bool  native_memory_used(void *user, qsf_usage *out);
-bool  native_cached(void *user, qsf_file *f, uint64_t *bytes);
+bool  qsf_native_memory_used(void *user, qsf_usage *out);
+bool  qsf_native_cached(void *user, qsf_file *f, uint64_t *bytes);
 #if defined(NATIVE_POSIX)
-bool  native_fd_cached(int fd, uint64_t length, uint64_t *bytes);
+bool  qsf_native_fd_cached(int fd, uint64_t length, uint64_t *bytes);
 #endif
 
 /* ---- threads and clock: thread_*.c (also their count), wait_*.c ---- */
-uint32_t   native_cpu_count(void *user);
-qsf_status native_thread_start(void *user, void (*fn)(void *arg), void *arg, qsf_thread **out);
-void       native_thread_join(void *user, qsf_thread *t);
-void       native_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns);
-void       native_wake32(void *user, uint32_t *word, uint32_t count);
-uint64_t   native_now_ns(void *user);
-int64_t    native_wall_s(void *user);
+uint32_t   qsf_native_cpu_count(void *user);
+qsf_status qsf_native_thread_start(void *user, void (*fn)(void *arg), void *arg, qsf_thread **out);
+void       qsf_native_thread_join(void *user, qsf_thread *t);
+void       qsf_native_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns);
+void       qsf_native_wake32(void *user, uint32_t *word, uint32_t count);
+uint64_t   qsf_native_now_ns(void *user);
+int64_t    qsf_native_wall_s(void *user);
 
 /* ---- processor: cpu_*.c ---- */
-uint32_t native_cpu_features(void *user);
+uint32_t qsf_native_cpu_features(void *user);
 
 #if defined(_WIN32)
 /* UTF-8 as UTF-16; the caller frees.  NULL: out of memory or not UTF-8. */
-unsigned short *native_wide(const char *utf8);
+unsigned short *qsf_native_wide(const char *utf8);
 #endif
 
 #endif

@@ -86,7 +86,7 @@ static void out_clear(const char *path)
     if (!dir) return;
     for (const struct dirent *e; (e = readdir(dir)); ) {
         long pid;
-        const native_leftover kind = native_leftover_of(base, e->d_name, &pid);
+        const native_leftover kind = qsf_native_leftover_of(base, e->d_name, &pid);
         if (kind == NATIVE_LEFT_TEMPORARY && !out_abandoned(dirfd(dir), e->d_name, pid)) continue;
         if (kind == NATIVE_LEFT_BETWEEN && !out_process_ended(pid)) continue;
         if (kind != NATIVE_LEFT_NOTHING) unlinkat(dirfd(dir), e->d_name, 0);
@@ -117,7 +117,7 @@ static qsf_status out_open_temporary(qsf_out *o, mode_t mode)
     return QSF_E_IO;
 }
 
-qsf_status native_create(void *user, const char *path, qsf_out **out)
+qsf_status qsf_native_create(void *user, const char *path, qsf_out **out)
 {
     (void)user;
     *out = NULL;
@@ -139,7 +139,7 @@ qsf_status native_create(void *user, const char *path, qsf_out **out)
     return QSF_OK;
 }
 
-qsf_status native_write(void *user, qsf_out *o, uint64_t at, const void *src, size_t len)
+qsf_status qsf_native_write(void *user, qsf_out *o, uint64_t at, const void *src, size_t len)
 {
     (void)user;
     const uint8_t *p = src;
@@ -170,13 +170,13 @@ static void out_sync_directory(const char *path)
     close(fd);
 }
 
-qsf_status native_commit(void *user, qsf_out *o)
+qsf_status qsf_native_commit(void *user, qsf_out *o)
 {
     const bool synced = fsync(o->fd) == 0;
     const bool closed = close(o->fd) == 0;
     o->fd = -1;
     if (!synced || !closed || rename(o->temporary, o->path)) {
-        native_abort(user, o);
+        qsf_native_abort(user, o);
         return QSF_E_IO;
     }
     out_sync_directory(o->path);
@@ -184,7 +184,7 @@ qsf_status native_commit(void *user, qsf_out *o)
     return QSF_OK;
 }
 
-void native_abort(void *user, qsf_out *o)
+void qsf_native_abort(void *user, qsf_out *o)
 {
     (void)user;
     if (!o) return;
@@ -194,7 +194,7 @@ void native_abort(void *user, qsf_out *o)
 
 /* ---- a file for a while ---- */
 
-qsf_status native_between(void *user, const char *path, char *name, size_t cap)
+qsf_status qsf_native_between(void *user, const char *path, char *name, size_t cap)
 {
     (void)user;
     for (unsigned i = 0; i < 100; i++) {
@@ -207,7 +207,7 @@ qsf_status native_between(void *user, const char *path, char *name, size_t cap)
     return QSF_E_IO;
 }
 
-void native_remove(void *user, const char *path)
+void qsf_native_remove(void *user, const char *path)
 {
     (void)user;
     unlink(path);

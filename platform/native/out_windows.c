@@ -48,7 +48,7 @@ static void out_clear_one(const wchar_t *folder, size_t folder_len, const char *
 {
     long pid;
     char *utf8 = out_narrow(name);
-    const native_leftover kind = utf8 ? native_leftover_of(base, utf8, &pid) : NATIVE_LEFT_NOTHING;
+    const native_leftover kind = utf8 ? qsf_native_leftover_of(base, utf8, &pid) : NATIVE_LEFT_NOTHING;
     free(utf8);
     if (kind == NATIVE_LEFT_NOTHING) return;
     if (kind == NATIVE_LEFT_BETWEEN && !out_process_ended_windows(pid)) return;
@@ -105,14 +105,14 @@ static qsf_status out_open_windows(qsf_out *o)
     return QSF_E_IO;
 }
 
-qsf_status native_create(void *user, const char *path, qsf_out **out)
+qsf_status qsf_native_create(void *user, const char *path, qsf_out **out)
 {
     (void)user;
     *out = NULL;
     qsf_out *o = calloc(1, sizeof *o);
     if (!o) return QSF_E_MEMORY;
     o->handle = INVALID_HANDLE_VALUE;
-    o->path = native_wide(path);
+    o->path = qsf_native_wide(path);
     const qsf_status st = o->path ? out_open_windows(o) : QSF_E_NOT_FOUND;
     if (st) {
         out_free_windows(o);
@@ -122,7 +122,7 @@ qsf_status native_create(void *user, const char *path, qsf_out **out)
     return QSF_OK;
 }
 
-qsf_status native_write(void *user, qsf_out *o, uint64_t at, const void *src, size_t len)
+qsf_status qsf_native_write(void *user, qsf_out *o, uint64_t at, const void *src, size_t len)
 {
     (void)user;
     const uint8_t *p = src;
@@ -138,21 +138,21 @@ qsf_status native_write(void *user, qsf_out *o, uint64_t at, const void *src, si
     return QSF_OK;
 }
 
-qsf_status native_commit(void *user, qsf_out *o)
+qsf_status qsf_native_commit(void *user, qsf_out *o)
 {
     const bool flushed = FlushFileBuffers(o->handle) != 0;
     const bool closed = CloseHandle(o->handle) != 0;
     o->handle = INVALID_HANDLE_VALUE;
     if (!flushed || !closed || !MoveFileExW(o->temporary, o->path,
                                             MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)) {
-        native_abort(user, o);
+        qsf_native_abort(user, o);
         return QSF_E_IO;
     }
     out_free_windows(o);
     return QSF_OK;
 }
 
-void native_abort(void *user, qsf_out *o)
+void qsf_native_abort(void *user, qsf_out *o)
 {
     (void)user;
     if (!o) return;
@@ -166,7 +166,7 @@ void native_abort(void *user, qsf_out *o)
 
 static HANDLE out_create_new(const char *path)
 {
-    wchar_t *wide = native_wide(path);
+    wchar_t *wide = qsf_native_wide(path);
     if (!wide) return INVALID_HANDLE_VALUE;
     const HANDLE h = CreateFileW(wide, GENERIC_WRITE, 0, NULL, CREATE_NEW, FILE_ATTRIBUTE_NORMAL, NULL);
     const DWORD e = GetLastError();
@@ -175,7 +175,7 @@ static HANDLE out_create_new(const char *path)
     return h;
 }
 
-qsf_status native_between(void *user, const char *path, char *name, size_t cap)
+qsf_status qsf_native_between(void *user, const char *path, char *name, size_t cap)
 {
     (void)user;
     for (unsigned i = 0; i < 100; i++) {
@@ -191,10 +191,10 @@ qsf_status native_between(void *user, const char *path, char *name, size_t cap)
     return QSF_E_IO;
 }
 
-void native_remove(void *user, const char *path)
+void qsf_native_remove(void *user, const char *path)
 {
     (void)user;
-    wchar_t *wide = native_wide(path);
+    wchar_t *wide = qsf_native_wide(path);
     if (wide) DeleteFileW(wide);
     free(wide);
 }

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-bool native_same(void *user, const char *a, const char *b)
+bool qsf_native_same(void *user, const char *a, const char *b)
 {
     struct stat x, y;
     (void)user;
@@ -63,7 +63,7 @@ static const char *path_why_not_written(const char *path)
         : path_error(e);
 }
 
-const char *native_why(void *user, const char *path, bool writing)
+const char *qsf_native_why(void *user, const char *path, bool writing)
 {
     struct stat s;
     (void)user;

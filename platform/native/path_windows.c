@@ -12,7 +12,7 @@
  * access, so that sharing modes of other processes do not interfere. */
 static bool path_identity(const char *path, BY_HANDLE_FILE_INFORMATION *out)
 {
-    wchar_t *name = native_wide(path);
+    wchar_t *name = qsf_native_wide(path);
     const HANDLE h = name
         ? CreateFileW(name, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, OPEN_EXISTING,
                                         FILE_FLAG_BACKUP_SEMANTICS, NULL) : INVALID_HANDLE_VALUE;
@@ -23,7 +23,7 @@ static bool path_identity(const char *path, BY_HANDLE_FILE_INFORMATION *out)
     return known;
 }
 
-bool native_same(void *user, const char *a, const char *b)
+bool qsf_native_same(void *user, const char *a, const char *b)
 {
     BY_HANDLE_FILE_INFORMATION x, y;
     (void)user;
@@ -59,11 +59,11 @@ static const char *path_try(const wchar_t *name, bool writing)
     return file ? NULL : "is a pipe or a device, not a file";
 }
 
-const char *native_why(void *user, const char *path, bool writing)
+const char *qsf_native_why(void *user, const char *path, bool writing)
 {
     (void)user;
     if (!*path) return "the name is empty";
-    wchar_t *name = native_wide(path);
+    wchar_t *name = qsf_native_wide(path);
     if (!name) return NULL;
     const DWORD there = GetFileAttributesW(name);
     const char *why = there != INVALID_FILE_ATTRIBUTES && there & FILE_ATTRIBUTE_DIRECTORY ? "is a directory"

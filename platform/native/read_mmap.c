@@ -124,7 +124,7 @@ static qsf_status mmap_start(void *state, uint64_t at, void *dst, size_t len, qs
     if (at > s->length || len > s->length - at) return QSF_E_IO;
     mmap_request *r = malloc(sizeof *r);
     if (!r) return QSF_E_MEMORY;
-    *r = (mmap_request){ { .reader = &native_reader_mmap }, s, NULL, at, dst, len };
+    *r = (mmap_request){ { .reader = &qsf_native_reader_mmap }, s, NULL, at, dst, len };
     if (len) mmap_expect(s, at, len);
     pthread_mutex_lock(&s->lock);
     r->next = s->running;
@@ -155,7 +155,8 @@ static qsf_status mmap_wait(qsf_read *base)
 
 /* Whether all pages have come cannot be told for good:
  * polling copies them, and waits for what is missing. */
-const native_reader native_reader_mmap = { "mmap", mmap_open, mmap_close, mmap_start, mmap_wait, mmap_wait };
+const native_reader qsf_native_reader_mmap = { "mmap", mmap_open, mmap_close, mmap_start, mmap_wait,
+                                               mmap_wait };
 
 #undef MMAP_CHUNK
 #undef MMAP_AROUND
@@ -169,6 +170,6 @@ static qsf_status mmap_none_open(int fd, bool direct, void **state)
     return QSF_E_UNSUPPORTED;
 }
 
-const native_reader native_reader_mmap = { "none", mmap_none_open, NULL, NULL, NULL, NULL };
+const native_reader qsf_native_reader_mmap = { "none", mmap_none_open, NULL, NULL, NULL, NULL };
 #endif
 #endif

@@ -148,7 +148,7 @@ static qsf_status pread_open(int fd, bool direct, void **state)
     s->fd = fd;
     s->direct = direct;
     s->tail = &s->head;
-    native_requests_init(&s->requests);
+    qsf_native_requests_init(&s->requests);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->work, NULL);
     pthread_cond_init(&s->done, NULL);
@@ -165,7 +165,7 @@ static void pread_close(void *state)
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
     for (unsigned i = 0; i < s->n_threads; i++) pthread_join(s->threads[i], NULL);
-    native_requests_done(&s->requests);
+    qsf_native_requests_done(&s->requests);
     pthread_cond_destroy(&s->done);
     pthread_cond_destroy(&s->work);
     pthread_mutex_destroy(&s->lock);
@@ -176,7 +176,7 @@ static qsf_status pread_start(void *state, uint64_t at, void *dst, size_t len, q
 {
     pread_state *s = state;
     pthread_mutex_lock(&s->lock);
-    native_request *r = native_request_take(&s->requests, &native_reader_pread, s, at, dst, len);
+    native_request *r = qsf_native_request_take(&s->requests, &qsf_native_reader_pread, s, at, dst, len);
     if (r) {
         *s->tail = r;
         s->tail = &r->next;
@@ -197,7 +197,7 @@ static qsf_status pread_poll(qsf_read *base)
         pread_unqueue(s, r);
         pread_run(s, r);
     }
-    if (r->stage == NATIVE_DONE) st = native_request_give(&s->requests, r);
+    if (r->stage == NATIVE_DONE) st = qsf_native_request_give(&s->requests, r);
     pthread_mutex_unlock(&s->lock);
     return st;
 }
@@ -212,12 +212,12 @@ static qsf_status pread_wait(qsf_read *base)
         pread_run(s, r);
     }
     while (r->stage != NATIVE_DONE) pthread_cond_wait(&s->done, &s->lock);
-    const qsf_status st = native_request_give(&s->requests, r);
+    const qsf_status st = qsf_native_request_give(&s->requests, r);
     pthread_mutex_unlock(&s->lock);
     return st;
 }
 
-const native_reader native_reader_pread =
+const native_reader qsf_native_reader_pread =
     { "pread", pread_open, pread_close, pread_start, pread_poll, pread_wait };
 
 #undef PREAD_THREADS

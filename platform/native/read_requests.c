@@ -5,7 +5,7 @@
 #if defined(NATIVE_POSIX)
 #include <stdlib.h>
 
-void native_requests_init(native_requests *p)
+void qsf_native_requests_init(native_requests *p)
 {
     p->unused = p->newest = NULL;
     for (unsigned i = 0; i < NATIVE_REQUESTS; i++) {
@@ -15,7 +15,7 @@ void native_requests_init(native_requests *p)
     }
 }
 
-void native_requests_done(native_requests *p)
+void qsf_native_requests_done(native_requests *p)
 {
     while (p->newest) {
         native_request *older = p->newest->older;
@@ -24,8 +24,8 @@ void native_requests_done(native_requests *p)
     }
 }
 
-native_request *native_request_take(native_requests *p, const native_reader *reader, void *state,
-                                    uint64_t at, void *dst, size_t len)
+native_request *qsf_native_request_take(native_requests *p, const native_reader *reader, void *state,
+                                        uint64_t at, void *dst, size_t len)
 {
     native_request *r = p->unused;
     if (r) {
@@ -39,7 +39,7 @@ native_request *native_request_take(native_requests *p, const native_reader *rea
     return r;
 }
 
-qsf_status native_request_give(native_requests *p, native_request *r)
+qsf_status qsf_native_request_give(native_requests *p, native_request *r)
 {
     r->next = p->unused;
     p->unused = r;

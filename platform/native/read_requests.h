@@ -28,13 +28,13 @@ typedef struct native_requests {
     native_request  first[NATIVE_REQUESTS];
 } native_requests;
 
-void native_requests_init(native_requests *p);
-void native_requests_done(native_requests *p);
+void qsf_native_requests_init(native_requests *p);
+void qsf_native_requests_done(native_requests *p);
 /* A request for these bytes, NATIVE_QUEUED; NULL: out of memory. */
-native_request *native_request_take(native_requests *p, const native_reader *reader, void *state,
-                                    uint64_t at, void *dst, size_t len);
+native_request *qsf_native_request_take(native_requests *p, const native_reader *reader, void *state,
+                                        uint64_t at, void *dst, size_t len);
 /* Frees a request that is done; returns its result. */
-qsf_status native_request_give(native_requests *p, native_request *r);
+qsf_status qsf_native_request_give(native_requests *p, native_request *r);
 #endif
 
 #endif

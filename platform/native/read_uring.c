@@ -99,7 +99,7 @@ static qsf_status uring_open(int fd, bool direct, void **state)
     if (!s) return QSF_E_MEMORY;
     s->fd = fd;
     s->direct = direct;
-    native_requests_init(&s->requests);
+    qsf_native_requests_init(&s->requests);
     if (io_uring_queue_init(URING_DEPTH, &s->ring, 0) < 0) {
         free(s);
         return QSF_E_UNSUPPORTED;
@@ -119,7 +119,7 @@ static void uring_close(void *state)
         if (io_uring_cqe_get_data(cqe)) s->in_flight--;
         io_uring_cqe_seen(&s->ring, cqe);
     }
-    native_requests_done(&s->requests);
+    qsf_native_requests_done(&s->requests);
     io_uring_queue_exit(&s->ring);
     pthread_cond_destroy(&s->news);
     pthread_mutex_destroy(&s->lock);
@@ -131,7 +131,7 @@ static qsf_status uring_start(void *state, uint64_t at, void *dst, size_t len, q
     uring_state *s = state;
     qsf_status st = QSF_OK;
     pthread_mutex_lock(&s->lock);
-    native_request *r = native_request_take(&s->requests, &native_reader_uring, s, at, dst, len);
+    native_request *r = qsf_native_request_take(&s->requests, &qsf_native_reader_uring, s, at, dst, len);
     if (r) {
         if (len) uring_send(s, r);
         else uring_finish(r, QSF_OK);
@@ -150,7 +150,7 @@ static qsf_status uring_poll(qsf_read *base)
     qsf_status st = QSF_PENDING;
     pthread_mutex_lock(&s->lock);
     if (r->stage != NATIVE_DONE && !s->watched) uring_collect(s);
-    if (r->stage == NATIVE_DONE) st = native_request_give(&s->requests, r);
+    if (r->stage == NATIVE_DONE) st = qsf_native_request_give(&s->requests, r);
     pthread_mutex_unlock(&s->lock);
     return st;
 }
@@ -179,12 +179,12 @@ static qsf_status uring_wait(qsf_read *base)
         if (s->watched) pthread_cond_wait(&s->news, &s->lock);
         else uring_watch(s);
     }
-    const qsf_status st = native_request_give(&s->requests, r);
+    const qsf_status st = qsf_native_request_give(&s->requests, r);
     pthread_mutex_unlock(&s->lock);
     return st;
 }
 
-const native_reader native_reader_uring = { "io_uring", uring_open, uring_close, uring_start, uring_poll,
+const native_reader qsf_native_reader_uring = { "io_uring", uring_open, uring_close, uring_start, uring_poll,
                                             uring_wait };
 
 #undef URING_DEPTH

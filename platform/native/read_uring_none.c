@@ -11,5 +11,5 @@ static qsf_status uring_none_open(int fd, bool direct, void **state)
     return QSF_E_UNSUPPORTED;
 }
 
-const native_reader native_reader_uring = { "none", uring_none_open, NULL, NULL, NULL, NULL };
+const native_reader qsf_native_reader_uring = { "none", uring_none_open, NULL, NULL, NULL, NULL };
 #endif

@@ -10,7 +10,7 @@
 
 #define WINDOWS_PAGES_FROM ((size_t)128 << 10)
 
-void *native_mem_alloc(void *user, size_t size)
+void *qsf_native_mem_alloc(void *user, size_t size)
 {
     (void)user;
     if (size >= WINDOWS_PAGES_FROM) return VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
@@ -19,7 +19,7 @@ void *native_mem_alloc(void *user, size_t size)
     return p;
 }
 
-void native_mem_free(void *user, void *p, size_t size)
+void qsf_native_mem_free(void *user, void *p, size_t size)
 {
     (void)user;
     if (!p) return;
@@ -27,7 +27,7 @@ void native_mem_free(void *user, void *p, size_t size)
     else _aligned_free(p);
 }
 
-uint32_t native_cpu_count(void *user)
+uint32_t qsf_native_cpu_count(void *user)
 {
     (void)user;
     DWORD_PTR mine, all;
@@ -50,7 +50,7 @@ static DWORD WINAPI thread_main_windows(void *arg)
     return 0;
 }
 
-qsf_status native_thread_start(void *user, void (*fn)(void *arg), void *arg, qsf_thread **out)
+qsf_status qsf_native_thread_start(void *user, void (*fn)(void *arg), void *arg, qsf_thread **out)
 {
     (void)user;
     *out = NULL;
@@ -67,7 +67,7 @@ qsf_status native_thread_start(void *user, void (*fn)(void *arg), void *arg, qsf
     return QSF_OK;
 }
 
-void native_thread_join(void *user, qsf_thread *t)
+void qsf_native_thread_join(void *user, qsf_thread *t)
 {
     (void)user;
     WaitForSingleObject(t->handle, INFINITE);
@@ -75,21 +75,21 @@ void native_thread_join(void *user, qsf_thread *t)
     free(t);
 }
 
-void native_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns)
+void qsf_native_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns)
 {
     (void)user;
     const uint64_t ms = ns / 1000000 + 1;
     WaitOnAddress(word, &expected, sizeof expected, ms > 0x7fffffff ? 0x7fffffff : (DWORD)ms);
 }
 
-void native_wake32(void *user, uint32_t *word, uint32_t count)
+void qsf_native_wake32(void *user, uint32_t *word, uint32_t count)
 {
     (void)user;
     if (count == 1) WakeByAddressSingle(word);
     else WakeByAddressAll(word);
 }
 
-uint64_t native_now_ns(void *user)
+uint64_t qsf_native_now_ns(void *user)
 {
     (void)user;
     LARGE_INTEGER ticks, rate;
@@ -99,7 +99,7 @@ uint64_t native_now_ns(void *user)
     return t / hz * 1000000000u + t % hz * 1000000000u / hz;
 }
 
-int64_t native_wall_s(void *user)
+int64_t qsf_native_wall_s(void *user)
 {
     (void)user;
     FILETIME utc, here;         /* in units of 100 ns since 1601 */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <windows.h>
 
-unsigned short *native_wide(const char *utf8)
+unsigned short *qsf_native_wide(const char *utf8)
 {
     const int n = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, utf8, -1, NULL, 0);
     if (n <= 0) return NULL;

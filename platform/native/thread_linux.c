@@ -24,7 +24,7 @@ static uint32_t linux_cpu_quota(void)
     return cpus == 0 ? 1 : cpus > UINT32_MAX ? UINT32_MAX : (uint32_t)cpus;
 }
 
-uint32_t native_cpu_count(void *user)
+uint32_t qsf_native_cpu_count(void *user)
 {
     (void)user;
     cpu_set_t allowed;
@@ -36,14 +36,14 @@ uint32_t native_cpu_count(void *user)
     return n < 1 ? 1 : n < quota ? n : quota;
 }
 
-void native_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns)
+void qsf_native_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns)
 {
     (void)user;
     struct timespec t = { .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) };
     (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &t, NULL, 0);
 }
 
-void native_wake32(void *user, uint32_t *word, uint32_t count)
+void qsf_native_wake32(void *user, uint32_t *word, uint32_t count)
 {
     (void)user;
     (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count > INT32_MAX ? INT32_MAX : (int)count,

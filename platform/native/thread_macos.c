@@ -12,7 +12,7 @@ extern int __ulock_wake(uint32_t operation, void *address, uint64_t wake_value);
 enum { ULOCK_COMPARE_AND_WAIT = 1, ULOCK_WAKE_ALL = 0x100 };
 
 /* The fast cores: one slow core at a barrier makes all of them slow. */
-uint32_t native_cpu_count(void *user)
+uint32_t qsf_native_cpu_count(void *user)
 {
     (void)user;
     int fast = 0;
@@ -23,14 +23,14 @@ uint32_t native_cpu_count(void *user)
     return n > 0 ? (uint32_t)n : 1;
 }
 
-void native_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns)
+void qsf_native_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns)
 {
     (void)user;
     const uint64_t us = ns / 1000 + 1;                           /* 0 would be for ever */
     __ulock_wait(ULOCK_COMPARE_AND_WAIT, word, expected, us > UINT32_MAX ? UINT32_MAX : (uint32_t)us);
 }
 
-void native_wake32(void *user, uint32_t *word, uint32_t count)
+void qsf_native_wake32(void *user, uint32_t *word, uint32_t count)
 {
     (void)user;
     __ulock_wake(count == 1 ? ULOCK_COMPARE_AND_WAIT : ULOCK_COMPARE_AND_WAIT | ULOCK_WAKE_ALL, word, 0);

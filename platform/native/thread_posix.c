@@ -22,7 +22,7 @@ static void *thread_main_posix(void *arg)
 }
 
 /* Signals stay with the program's own threads. */
-qsf_status native_thread_start(void *user, void (*fn)(void *arg), void *arg, qsf_thread **out)
+qsf_status qsf_native_thread_start(void *user, void (*fn)(void *arg), void *arg, qsf_thread **out)
 {
     (void)user;
     *out = NULL;
@@ -43,14 +43,14 @@ qsf_status native_thread_start(void *user, void (*fn)(void *arg), void *arg, qsf
     return QSF_OK;
 }
 
-void native_thread_join(void *user, qsf_thread *t)
+void qsf_native_thread_join(void *user, qsf_thread *t)
 {
     (void)user;
     pthread_join(t->id, NULL);
     free(t);
 }
 
-uint64_t native_now_ns(void *user)
+uint64_t qsf_native_now_ns(void *user)
 {
     (void)user;
     struct timespec t;
@@ -59,7 +59,7 @@ uint64_t native_now_ns(void *user)
 }
 
 /* The Unix time of a UTC clock that shows the local date and time. */
-int64_t native_wall_s(void *user)
+int64_t qsf_native_wall_s(void *user)
 {
     (void)user;
     struct tm d;

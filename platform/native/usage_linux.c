@@ -18,7 +18,7 @@ static uint64_t usage_field(const char *status, const char *name)
     return at ? strtoull(at + strlen(name), NULL, 10) * 1024 : 0;
 }
 
-bool native_memory_used(void *user, qsf_usage *out)
+bool qsf_native_memory_used(void *user, qsf_usage *out)
 {
     (void)user;
     char status[4096];
@@ -62,7 +62,7 @@ static bool usage_mincore(int fd, uint64_t length, uint64_t *bytes)
     return true;
 }
 
-bool native_fd_cached(int fd, uint64_t length, uint64_t *bytes)
+bool qsf_native_fd_cached(int fd, uint64_t length, uint64_t *bytes)
 {
     usage_range all = { 0, length };
     usage_stat s = { 0 };

@@ -5,7 +5,7 @@
 #if defined(__APPLE__)
 #include <mach/mach.h>
 
-bool native_memory_used(void *user, qsf_usage *out)
+bool qsf_native_memory_used(void *user, qsf_usage *out)
 {
     (void)user;
     mach_task_basic_info_data_t info;
@@ -18,7 +18,7 @@ bool native_memory_used(void *user, qsf_usage *out)
 }
 
 /* No call tells it without mapping the file. */
-bool native_fd_cached(int fd, uint64_t length, uint64_t *bytes)
+bool qsf_native_fd_cached(int fd, uint64_t length, uint64_t *bytes)
 {
     (void)fd;
     (void)length;

@@ -7,7 +7,7 @@
 /* must come after windows.h */
 #include <psapi.h>
 
-bool native_memory_used(void *user, qsf_usage *out)
+bool qsf_native_memory_used(void *user, qsf_usage *out)
 {
     (void)user;
     PROCESS_MEMORY_COUNTERS m;
@@ -18,7 +18,7 @@ bool native_memory_used(void *user, qsf_usage *out)
 }
 
 /* The cache manager keeps this to itself. */
-bool native_cached(void *user, qsf_file *f, uint64_t *bytes)
+bool qsf_native_cached(void *user, qsf_file *f, uint64_t *bytes)
 {
     (void)user;
     (void)f;

@@ -28,7 +28,7 @@ static const qsf_platform *os;
 #if defined(_WIN32)
 static void remove_file(const char *name)
 {
-    wchar_t *w = native_wide(name);
+    wchar_t *w = qsf_native_wide(name);
     DeleteFileW(w);
     free(w);
 }
@@ -136,7 +136,7 @@ TEST(create_refuses_what_is_no_place_for_a_file)
 static void write_bytes(const char *name, const char *text)
 {
 #if defined(_WIN32)
-    wchar_t *w = native_wide(name);
+    wchar_t *w = qsf_native_wide(name);
     FILE *f = _wfopen(w, L"wb");
     free(w);
 #else
@@ -345,9 +345,9 @@ static void check_reader(const native_reader *how)
 TEST(every_reader_reads)
 {
     CHECK_EQ(write_known(path, 100000, true), QSF_OK);
-    check_reader(&native_reader_pread);
-    check_reader(&native_reader_uring);
-    check_reader(&native_reader_mmap);
+    check_reader(&qsf_native_reader_pread);
+    check_reader(&qsf_native_reader_uring);
+    check_reader(&qsf_native_reader_mmap);
 }
 
 TEST(a_link_stays_a_link)

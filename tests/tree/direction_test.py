@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Folders have a direction: what a file includes or imports, and what its object calls, lies in its own
-folder or below.  Files have one, too: no circle of calls.
+folder or below.  Files have one, too: no circle of calls.  Global names of the libraries begin with qsf_.
 SPDX-License-Identifier: MIT
 
     direction_test.py NM OBJECT...        the libraries' objects, in folders named as those of their sources
@@ -36,6 +36,9 @@ BELOW["parity"] = ("core/base",)
 BELOW["cli"] = ("serve", "parity")
 BELOW["mpi"] = ("serve", "cli")
 PROGRAMS = ("bindings", "serve", "parity", "cli", "mpi")
+# Global names of these must not collide with those of programs that link the libraries.
+LIBRARIES = ("bindings/", "core/", "kernels/", "platform/", "convert/")
+PREFIXES = ("qsf", "odr_asan")      # and what a sanitizer adds
 # They call the public interface: a module's exports, and the printing that a core without
 # stdio cannot do.
 FREE = ("platform/wasm/", "platform/wasi/", "platform/native/stats_print.c")
@@ -233,6 +236,8 @@ def wrong_calls(nm, objects):
             wanted.append((names[path], symbol))
         else:
             defined[symbol] = names[path]
+            if names[path].startswith(LIBRARIES) and not symbol.lstrip("_").lower().startswith(PREFIXES):
+                yield f"{names[path]} defines {symbol}: a global name of a library begins with qsf_"
     for name, symbol in wanted:
         used = room(defined.get(symbol, ""))
         if room(name) in PROGRAMS:          # what they call is declared in what they include
