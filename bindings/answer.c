@@ -49,7 +49,7 @@ static qsf_status answer_set(void *options, const char *name, const char *value,
 }
 
 /* -1: any number. */
-static uint32_t json_blanks(const flat_asked *asked)
+static uint32_t answer_blanks(const flat_asked *asked)
 {
     return asked->json_blanks < 0 || asked->json_blanks > UINT32_MAX ? UINT32_MAX
         : (uint32_t)asked->json_blanks;
@@ -117,7 +117,7 @@ int32_t qsf_flat_answer_grammar(uint32_t answer, const char *options, int32_t ki
     const qsf_status st = qsf_flat_options(&a->o, options, &asked, NULL, NULL);
     if (st) return (int32_t)st;
     qsf_grammar_defaults(&o);
-    o.json_blanks = json_blanks(&asked);
+    o.json_blanks = answer_blanks(&asked);
     o.json_loose = asked.json_loose;
     qsf_grammar_free(a->grammar);
     return (int32_t)qsf_grammar_new(qsf_flat_model(answer), (qsf_grammar_kind)kind, text, len, &o,
@@ -143,7 +143,7 @@ int32_t qsf_flat_answer_split(uint32_t answer, const char *options, int32_t kind
     o.shape_kind = (qsf_grammar_kind)kind;
     o.shape = shape;
     o.shape_len = len;
-    o.json_blanks = json_blanks(&asked);
+    o.json_blanks = answer_blanks(&asked);
     o.json_loose = asked.json_loose;
     qsf_answer_free(a->split);
     a->split = NULL;
@@ -155,7 +155,7 @@ int32_t qsf_flat_answer_split(uint32_t answer, const char *options, int32_t kind
 
 /* ---- its turn ---- */
 
-static qsf_status turn_begin(flat_answer *a, flat_conversation *v, const int32_t *ids, size_t n)
+static qsf_status answer_turn_begin(flat_answer *a, flat_conversation *v, const int32_t *ids, size_t n)
 {
     const size_t each = sizeof(char *) + sizeof(size_t), bytes = a->n_stops * each;
     const char **places = bytes ? qsf_flat_alloc(&a->o, bytes) : NULL;
@@ -182,7 +182,7 @@ int32_t qsf_flat_answer_begin(uint32_t answer, const int32_t *ids, size_t n)
     if (!a) return QSF_E_ARGUMENT;
     flat_conversation *v = qsf_flat_up(&a->o, FLAT_CONVERSATION);
     qsf_status st = qsf_flat_claim(&a->o, v);
-    if (!st) st = turn_begin(a, v, ids, n);
+    if (!st) st = answer_turn_begin(a, v, ids, n);
     v->answer = st ? NULL : a;
     a->ended = false;
     return (int32_t)st;

@@ -100,7 +100,7 @@ static void conversation_done(flat_object *o)
 
 /* A sequence that no conversation has is emptied when the next one takes it: that drops an
  * unfinished batch. */
-static qsf_status conversation_open(flat_context *c, flat_conversation *v)
+static qsf_status conversation_start(flat_context *c, flat_conversation *v)
 {
     uint32_t s = 0;
     const qsf_status st = qsf_flat_claim(&v->o, NULL);
@@ -124,7 +124,7 @@ uint32_t qsf_flat_conversation_new(uint32_t context)
     flat_conversation *v = c ? qsf_flat_make(&handle, FLAT_CONVERSATION, sizeof *v, &c->o,
                                              conversation_done) : NULL;
     if (!v) return 0;
-    (void)conversation_open(c, v);
+    (void)conversation_start(c, v);
     return handle;
 }
 

@@ -113,7 +113,7 @@ double qsf_flat_number(uint32_t handle, int32_t number, uint32_t i)
 
 /* ---- texts ---- */
 
-static const char *text_of_model(const flat_model *m, int32_t text)
+static const char *model_text(const flat_model *m, int32_t text)
 {
     qsf_model_info info = { .size = sizeof info };
     if (text == QSF_TEXT_WARNINGS) return m->warnings;
@@ -127,7 +127,7 @@ static const char *text_of_model(const flat_model *m, int32_t text)
     default: return qsf_chat_template(m->model);
     }
 }
-static const char *text_of_context(const flat_context *c, int32_t text, uint32_t i)
+static const char *context_text(const flat_context *c, int32_t text, uint32_t i)
 {
     qsf_stats s = { .size = sizeof s };
     if (text == QSF_TEXT_ITEM) return i < c->plan.n_items ? c->plan.items[i].name : NULL;
@@ -137,7 +137,7 @@ static const char *text_of_context(const flat_context *c, int32_t text, uint32_t
     return text == QSF_TEXT_ISA ? s.isa : s.io;
 }
 /* *len is set for texts that are not terminated. */
-static const char *text_of_answer(flat_answer *a, int32_t text, size_t *len)
+static const char *answer_text(flat_answer *a, int32_t text, size_t *len)
 {
     const char *json;
     switch (text) {
@@ -149,7 +149,7 @@ static const char *text_of_answer(flat_answer *a, int32_t text, size_t *len)
     default: return a->split ? qsf_answer_loosened(a->split) : NULL;
     }
 }
-static const char *text_of_adapter(const flat_adapter *a)
+static const char *adapter_text(const flat_adapter *a)
 {
     qsf_adapter_info info = { .size = sizeof info };
     if (a->adapter) (void)qsf_adapter_get_info(a->adapter, &info);
@@ -160,10 +160,10 @@ static const char *text_of(flat_object *o, int32_t text, uint32_t i, size_t *len
     const flat_context *c = qsf_flat_up(o, FLAT_CONTEXT);
     switch (text_whose[text]) {
     case OF_ANY: return text == QSF_TEXT_ERROR ? o->error.text : qsf_version();
-    case OF_MODEL: return text_of_model(qsf_flat_up(o, FLAT_MODEL), text);
-    case OF_ADAPTER: return o->kind == FLAT_ADAPTER ? text_of_adapter((flat_adapter *)o) : NULL;
-    case OF_PIECE: return o->kind == FLAT_ANSWER ? text_of_answer((flat_answer *)o, text, len) : NULL;
-    default: return c ? text_of_context(c, text, i) : NULL;
+    case OF_MODEL: return model_text(qsf_flat_up(o, FLAT_MODEL), text);
+    case OF_ADAPTER: return o->kind == FLAT_ADAPTER ? adapter_text((flat_adapter *)o) : NULL;
+    case OF_PIECE: return o->kind == FLAT_ANSWER ? answer_text((flat_answer *)o, text, len) : NULL;
+    default: return c ? context_text(c, text, i) : NULL;
     }
 }
 

@@ -30,7 +30,7 @@ static bool whole_number(const char *text, int64_t *out)
 }
 
 /* false: no such value. */
-static bool option_set(flat_asked *asked, size_t row, const char *value)
+static bool option_read(flat_asked *asked, size_t row, const char *value)
 {
     char *to = (char *)asked + rows[row].at;
     int64_t n = !strcmp(value, "true");
@@ -66,7 +66,7 @@ qsf_status qsf_flat_options(flat_object *o, const char *list, flat_asked *asked,
         const char *name = names;
         value = list + strlen(list) + 1;
         for (; *name && strcmp(name, list); row++) name += strlen(name) + 1;
-        if (*name && !option_set(asked, row, value)) return option_fail(o, name, ": invalid value");
+        if (*name && !option_read(asked, row, value)) return option_fail(o, name, ": invalid value");
         if (*name) continue;
         const qsf_status st = other ? other(options, list, value, &o->error)
                                     : option_fail(o, list, ": unknown option");

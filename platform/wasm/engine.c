@@ -16,13 +16,13 @@ WASM_EXPORT("start") void wasm_start(void)
 
 /* The bytes of sessions and adapters are JavaScript's: here they would make the memory larger for
  * good. */
-static qsf_status put_bytes(void *user, const void *bytes, size_t len)
+static qsf_status js_put(void *user, const void *bytes, size_t len)
 {
     (void)user;
     wasm_js_save(bytes, len);
     return QSF_OK;
 }
-static qsf_status get_bytes(void *user, uint64_t at, void *dst, size_t len)
+static qsf_status js_get(void *user, uint64_t at, void *dst, size_t len)
 {
     (void)user;
     wasm_js_load((double)at, dst, len);
@@ -30,14 +30,14 @@ static qsf_status get_bytes(void *user, uint64_t at, void *dst, size_t len)
 }
 WASM_EXPORT("session_save") int32_t wasm_session_save(uint32_t conversation)
 {
-    return qsf_flat_session_save(conversation, put_bytes, NULL);
+    return qsf_flat_session_save(conversation, js_put, NULL);
 }
 WASM_EXPORT("session_load") int32_t wasm_session_load(uint32_t conversation, double len)
 {
-    return qsf_flat_session_load(conversation, (uint64_t)len, get_bytes, NULL);
+    return qsf_flat_session_load(conversation, (uint64_t)len, js_get, NULL);
 }
 WASM_EXPORT("adapter_load") int32_t wasm_adapter_load(uint32_t adapter, const char *name, double len)
 {
-    const int32_t st = qsf_flat_file(adapter, (uint64_t)len, get_bytes, NULL);
+    const int32_t st = qsf_flat_file(adapter, (uint64_t)len, js_get, NULL);
     return st ? st : qsf_flat_adapter_open(adapter, name);
 }

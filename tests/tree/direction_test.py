@@ -37,7 +37,7 @@ BELOW["cli"] = ("serve", "parity")
 BELOW["mpi"] = ("serve", "cli")
 PROGRAMS = ("bindings", "serve", "parity", "cli", "mpi")
 # Global names of these must not collide with those of programs that link the libraries.
-LIBRARIES = ("core/", "kernels/", "platform/", "convert/")
+LIBRARIES = ("bindings/", "core/", "kernels/", "platform/", "convert/")
 PREFIXES = ("qsf", "odr_asan")      # and what a sanitizer adds
 # They call the public interface: a module's exports, and the printing that a core without
 # stdio cannot do.
