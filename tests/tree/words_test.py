@@ -40,7 +40,7 @@ CONSTRUCTIONS = {
 LIMITS = {
     "a file says": (0, 0, 0),
     "is no": (0, 9, 6),
-    "there is none": (1, 8, 7),
+    "there is none": (1, 7, 7),
     "behind": (0, 2, 5),
     "go on": (0, 0, 1),
     "beside": (0, 8, 2),
