@@ -13,6 +13,7 @@
 #include "calibrate/text.h"
 #include "divergence.h"
 #include "engine/sequence.h"
+#include "engine/step.h"
 #include "plan/caller.h"
 #include "sensitivity_file.h"
 

@@ -8,6 +8,7 @@
  * bit of the result. */
 #include "calibrate/measure.h"
 
+#include "engine/step.h"
 #include "model/roles.h"
 #include "plan/caller.h"
 #include "plan/team.h"

@@ -24,11 +24,6 @@ typedef struct qsf_stage {
     qsf_stage_kind kind;
     uint32_t       number;           /* of the layer; of the head's part */
 } qsf_stage;
-/* Whether a layer has been computed at this stage. */
-static inline bool qsf_stage_after(qsf_stage s, uint32_t layer)
-{
-    return s.kind == QSF_STAGE_HEAD || (s.kind == QSF_STAGE_LAYER && s.number > layer);
-}
 /* The stage of a layer; after the last one comes the head. */
 static inline qsf_stage qsf_stage_of(const qsf_hparams *hp, uint32_t layer)
 {

@@ -20,6 +20,11 @@ static qsf_pass step_pass(qsf_context *c)
                        .number = -1 };
 }
 
+bool qsf_stage_after(qsf_stage s, uint32_t layer)
+{
+    return s.kind == QSF_STAGE_HEAD || (s.kind == QSF_STAGE_LAYER && s.number > layer);
+}
+
 static qsf_status batch_rows(qsf_context *c, const qsf_row *rows, size_t n)
 {
     if (n == 0 || n > c->o.n_batch)

@@ -10,4 +10,7 @@
  * tokens of mask, a bit for each token. */
 qsf_status qsf_logits_of(qsf_context *c, size_t i, const uint32_t *mask);
 
+/* Whether a layer has been computed at this stage. */
+bool qsf_stage_after(qsf_stage s, uint32_t layer);
+
 #endif
