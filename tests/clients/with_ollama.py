@@ -105,7 +105,7 @@ assert raises(ollama.ResponseError, lambda: tiny.chat("tiny", messages=HI, optio
 time.sleep(1)                   # this client does not try again by itself
 
 step("a stream that is left")
-stream = tiny.generate("tiny", "x", raw=True, options={"num_predict": -1}, stream=True)
+stream = tiny.generate("tiny", "x", raw=True, options={"num_predict": -1, "temperature": 0}, stream=True)
 next(stream)
 stream.close()
 gone()

@@ -78,7 +78,7 @@ assert.match((await raises(Error, () => tiny.chat(wrong))).message, /seed/);
 
 step('a stream that is left');
 const left = await tiny.generate({
-  model: 'tiny', prompt: 'x', raw: true, options: {num_predict: -1}, stream: true,
+  model: 'tiny', prompt: 'x', raw: true, options: {num_predict: -1, temperature: 0}, stream: true,
 });
 await raises(Error, async () => {
   for await (const _ of left) left.abort();
