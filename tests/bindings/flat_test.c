@@ -318,6 +318,7 @@ TEST(answers_have_stops_grammars_and_log_probabilities)
         }
     }
     CHECK_STR(all, "ab");
+    CHECK(logprobs > 0);
     CHECK(strstr(text(a, "message"), "\"content\":\"ab\"") || strstr(text(a, "message"),
                                                                      "\"content\": \"ab\""));
     CHECK_STR(text(a, "loosened"), "");
