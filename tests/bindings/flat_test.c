@@ -306,23 +306,26 @@ TEST(answers_have_stops_grammars_and_log_probabilities)
     CHECK_EQ(qsf_flat_answer_split(a, "tool-choice\0none\0", QSF_GRAMMAR_CHOICES, "[\"ab\"]", 6), QSF_OK);
     CHECK_EQ(qsf_flat_answer_begin(a, prompt, 4), QSF_OK);
     char all[64] = "";
-    int logprobs = 0;
     for (bool more = true; more;) {
         more = next_token(c, a) >= 0;
-        const int32_t n = qsf_flat_answer_logprobs(a, ids, values, 8);
-        CHECK(n == 0 || (n == 3 && ids[0] == number(a, "token") && values[0] <= 0));
-        logprobs += n;
+        CHECK_EQ(qsf_flat_answer_logprobs(a, ids, values, 8), 0);       /* the grammar leaves no choice */
         for (int32_t type; (type = qsf_flat_answer_event(a)) != 0;) {
             CHECK_EQ(type, QSF_ANSWER_TEXT);
             strcat(all, text(a, "event"));
         }
     }
     CHECK_STR(all, "ab");
-    CHECK(logprobs > 0);
     CHECK(strstr(text(a, "message"), "\"content\":\"ab\"") || strstr(text(a, "message"),
                                                                      "\"content\": \"ab\""));
     CHECK_STR(text(a, "loosened"), "");
     CHECK_EQ(number(a, "end"), QSF_TURN_END_TOKEN);
+    const uint32_t free_one = qsf_flat_answer_new(v, "temperature\0" "0\0logprobs\0" "2\0");
+    CHECK_EQ(qsf_flat_answer_begin(free_one, prompt, 4), QSF_OK);
+    const int32_t token = next_token(c, free_one);
+    CHECK_EQ(qsf_flat_answer_logprobs(free_one, ids, values, 8), 3);    /* the token, then the best two */
+    CHECK(ids[0] == token && ids[1] == token && ids[2] != token);
+    CHECK(values[0] <= 0 && values[0] == values[1] && values[2] <= values[1]);
+    qsf_flat_free(free_one);
     qsf_flat_free(a);
     qsf_flat_free(v);
     qsf_flat_free(c);
