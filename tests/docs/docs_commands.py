@@ -14,7 +14,7 @@ separate from a command is a comment.
 import argparse, os, pathlib, re, shutil, subprocess, sys
 
 import compile_once
-from fragments import BATCH, FRAGMENT, TALK, TURNS
+from fragments import BATCH, FLAT, FRAGMENT, TALK, TURNS
 
 
 class Run:
@@ -118,6 +118,8 @@ BLOCKS = {
     ("docs/building.md", "python3 tools/amalgamate.py"): Tried(
         "tests/suites/single_file.sh", "python3 tools/amalgamate.py", "cc -O1 -o", "qsf.c\" -lpthread -lm"),
     ("docs/building.md", "cmake --install"): Tried("README.md", "cmake --install build/release --prefix"),
+    # ---- docs/flat.md
+    ("docs/flat.md", "uint32_t model = qsf_flat_model_new"): C(before=FLAT, after="}\n"),
     # ---- docs/library.md
     ("docs/library.md", "cc example.c"): Run(
         first='PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig; export PKG_CONFIG_PATH',
@@ -502,7 +504,7 @@ def compare(tree, work, found):
             source = work / "fragment.c"
             source.write_text(how.before + text + "\n" + how.after)
             command = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I",
-                       tree / "include", source]
+                       tree / "include", "-I", tree / "bindings", source]
             r = subprocess.run(command, capture_output=True, text=True)
             if r.returncode:
                 sys.exit(f"{name}:{line}:\n{r.stderr}")
