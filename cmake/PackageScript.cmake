@@ -1,4 +1,4 @@
-# Copies a script of web/ to the package, where it lies in one folder with those of js/.
+# Copies a script of web/ to the package, whose scripts of web/ and js/ share one folder.
 # SPDX-License-Identifier: MIT
 #
 #   cmake -DFROM=web/opfs.js -DTO=build/wasm/js/opfs.js -P cmake/PackageScript.cmake

@@ -133,7 +133,8 @@ def python_tuple(name, items):
 def python(known):
     out = ('"""The names of the flat interface (bindings/flat.h).\n'
            "SPDX-License-Identifier: MIT\n\n"
-           "tools/make_names.py makes it from bindings/names.h and include/qsf.h: change those, not this file.\n"
+           "tools/make_names.py makes it from bindings/names.h and include/qsf.h: change those, not this "
+           "file.\n"
            '"""\n')
     out += "# By number.\n"
     out += python_tuple("STATUS", statuses(known))

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "layers/buffer_names.h"
 
-/* Where qsf_buffers has a buffer and the distance of its rows. */
+/* The offsets in qsf_buffers of a buffer's address and of the distance of its rows. */
 #define PLACE(member, ld) { offsetof(qsf_buffers, member), offsetof(qsf_buffers, ld) }
 static const struct { uint16_t at, ld; } buffer_places[QSF_N_BUFFERS] = {
     [QSF_BUF_X] = PLACE(x, ld_embd), [QSF_BUF_XN] = PLACE(xn, ld_embd), [QSF_BUF_TMP] = PLACE(tmp, ld_embd),

@@ -24,13 +24,13 @@ typedef struct qsf_cpu {
     const qsf_rope     *ropes;          /* [n_ropes] their tables are output */
     uint32_t            n_ropes;
     const qsf_kv       *kv;             /* its bytes are output */
-    const qsf_kv_seq   *seqs;           /* where sequences' positions are in it */
+    const qsf_kv_seq   *seqs;           /* the block tables of sequences */
     const qsf_state    *state;          /* its bytes are output; NULL: no layer of the model has any */
     const qsf_key_bias *key_bias;
     const qsf_kv_attention *kv_attention;       /* its counts are output */
     qsf_experts        *experts;        /* NULL: a layer's weights have them */
     qsf_expert_walk    *walk;           /* through these; not without them */
-    qsf_account        *account;        /* where the time goes */
+    qsf_account        *account;        /* the time that operations take */
     qsf_recorder       *recorder;       /* NULL: nothing is recorded */
     atomic_bool        *not_finite;     /* a layer's or the head's result has a NaN or an infinity */
     const struct qsf_lora *lora;        /* its numbers are output; NULL: no sequence has adapters */

@@ -15,7 +15,7 @@ static size_t latent_columns(const qsf_pass *p, uint32_t kind)
     return qsf_matrix_tiles(&p->w->m[kind]) * QSF_TILE_ROWS;
 }
 
-/* Where the latents of queries begin, and the queries. */
+/* The columns at which the latents of queries begin, and the queries. */
 static size_t query_latents_at(const qsf_pass *p) { return latent_columns(p, QSF_K_KV_A); }
 static size_t queries_at(const qsf_pass *p)
 {

@@ -11,7 +11,7 @@
 #include "layers/cpu.h"
 #include "weights/layers.h"
 
-/* Where a layer's bytes lie in what sequences keep. */
+/* The offsets of a layer's data in what sequences keep. */
 typedef struct qsf_layer_place {
     uint32_t kv;            /* in the KV cache, which does not count layers that `quality` leaves out */
     size_t   state;         /* in a slot of state */

@@ -1,4 +1,4 @@
-/* Lists of rows, and where in them activations become codes.
+/* Lists of rows, and the rows of them that make codes of activations.
  * SPDX-License-Identifier: MIT */
 #include "layers/program.h"
 

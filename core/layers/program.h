@@ -3,9 +3,9 @@
  * SPDX-License-Identifier: MIT
  *
  * Each mixer and feed-forward appends its rows; layer.c joins them to a program and runs it
- * (program_run.c).  What follows from the rows is computed by qsf_program_finish(): where the
- * activations become codes, and for which matrices.  There is one buffer of codes, so a product
- * whose rows are not in it any more needs them made again. */
+ * (program_run.c).  qsf_program_finish() derives from the rows which of them make codes of
+ * activations, and for which matrices.  There is one buffer of codes, so a product whose rows are
+ * no longer in it needs them made again. */
 #ifndef QSF_PROGRAM_H
 #define QSF_PROGRAM_H
 
@@ -105,7 +105,7 @@ typedef struct qsf_program {
 /* Appends a row and returns it. */
 qsf_program_row *qsf_program_add(qsf_program *g, const qsf_program_row *row);
 #define QSF_ADD(g, ...) qsf_program_add((g), &(qsf_program_row){ __VA_ARGS__ })
-/* After all rows: finds where codes are made. */
+/* After all rows: decides which of them make codes. */
 void qsf_program_finish(qsf_program *g);
 
 /* n_embd columns of a buffer. */

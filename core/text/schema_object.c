@@ -172,10 +172,10 @@ static bool object_child(schema *s, const object_leaf *o, const qsf_json_node *n
 /* key: what is between its quotes */
 static qsf_gnode object_entry(schema *s, qsf_gnode key, qsf_gnode value)
 {
-    const qsf_gnode behind = qsf_schema_sequence(s, qsf_schema_sign(s, ":"),
+    const qsf_gnode rest = qsf_schema_sequence(s, qsf_schema_sign(s, ":"),
                                                  qsf_schema_sequence(s, value, s->blanks));
     return qsf_schema_sequence3(s, s->quote, qsf_schema_sequence(s, key, s->quote),
-                                qsf_schema_sequence(s, s->blanks, behind));
+                                qsf_schema_sequence(s, s->blanks, rest));
 }
 
 /* Which patterns no key has in common: then there are fewer sets of them to look at. */

@@ -30,8 +30,10 @@ qsf_error err;
 """
 BATCH = """#include <qsf.h>
 void give_pieces(qsf_turn *turn);
-void fragment(qsf_context *context, qsf_turn **turns, size_t *want, size_t n_turns, qsf_row *rows, size_t most);
-void fragment(qsf_context *context, qsf_turn **turns, size_t *want, size_t n_turns, qsf_row *rows, size_t most)
+void fragment(qsf_context *context, qsf_turn **turns, size_t *want, size_t n_turns, qsf_row *rows,
+              size_t most);
+void fragment(qsf_context *context, qsf_turn **turns, size_t *want, size_t n_turns, qsf_row *rows,
+              size_t most)
 {
 size_t i, n, first;
 """
