@@ -161,12 +161,18 @@ with tempfile.TemporaryDirectory() as name:
         check(got == 5 and says in err, f"{path} as session: exit {got}, {err.strip()!r}")
 
     # ---- what a conversion leaves ----
+    def written():
+        """The bytes of temporary files; one may be complete, and renamed, before it is looked at."""
+        try:
+            return sum(f.stat().st_size for f in folder.glob("out.qsf.*.tmp"))
+        except FileNotFoundError:
+            return 0
+
     def begun():
         """A conversion that is stopped while it writes."""
         for _ in range(200):
             p = subprocess.Popen([convert, "-q", "-t", "1", str(source), str(out)])
-            while p.poll() is None and not any(f.stat().st_size for f in folder.glob("out.qsf.*.tmp")):
-                time.sleep(0.002)
+            while p.poll() is None and not written(): time.sleep(0.002)
             p.send_signal(signal.SIGSTOP)
             if p.poll() is None and list(folder.glob("out.qsf.*.tmp")): return p
             p.kill(), p.wait()
