@@ -1249,7 +1249,8 @@ typedef size_t (*qsf_guess_fn)(void *user, const int32_t *ids, size_t n, int32_t
 typedef struct qsf_turn_options {
     size_t             size;           /* sizeof(qsf_turn_options), set by qsf_turn_defaults */
     int64_t            max_tokens;     /* -1: no limit; 0: only the prompt is computed */
-    const char *const *stops;          /* strings that end the answer and are not part of it; copied */
+    const char *const *stops;          /* strings that end the answer and are not part of it (but
+                                        * see n_stops_shown); copied */
     size_t             n_stops;
     const size_t      *stop_lengths;   /* in bytes; NULL: the strings are zero-terminated */
     bool               ignore_end;     /* false; true: continue after tokens that end an answer or a text */
@@ -1282,6 +1283,8 @@ typedef struct qsf_turn_options {
                                                  * qsf_answer_turn sets both and in_reasoning.  They
                                                  * must stay valid until the turn has ended */
     bool               in_reasoning;            /* false; true: the prompt ends inside reasoning */
+    size_t             n_stops_shown;           /* 0; of stops, those that become part of the answer when
+                                                 * they end it: the first this many */
 } qsf_turn_options;
 
 /* The most log probabilities of a piece besides its own. */

@@ -95,7 +95,7 @@ typedef struct serve_request {
     serve_shape   shape;
     const char   *stops[SERVE_STOPS];
     size_t        stop_lengths[SERVE_STOPS];
-    size_t        n_stops;
+    size_t        n_stops, n_stops_shown;    /* shown: the first of them, if they are part of the answer */
     qsf_logit_bias *biases;
     serve_words  *bans, *breakers;
     size_t        n_biases, n_bans, n_breakers;
@@ -125,7 +125,7 @@ typedef struct serve_request {
                   continue_final, parallel, counts, own_breakers, base64, documents,
                   infill, truncate, timings, progress,
                   tokens;                    /* report every token, even without text */
-    bool          strict, store, show_special, legacy_calls;    /* legacy: "functions", not "tools" */
+    bool          strict, store, show_special, show_stops, legacy_calls;     /* legacy: "functions" */
 } serve_request;
 
 /* Answers to each prompt that are made: n of them are given. */

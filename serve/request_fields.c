@@ -196,7 +196,7 @@ static const field fields[] = {
     TAKE("stop", SAMPLED, take_stop),
     TAKE("stop_sequences", API_MESSAGES, take_stop),
     TAKE("stop_token_ids", SAMPLED, take_stop_ids),
-    UNUSED("include_stop_str_in_output", SAMPLED),
+    BOOL("include_stop_str_in_output", SAMPLED, show_stops),
     BOOL("ignore_eos", API_ANSWERS, ignore_end),
     { "timeout", API_ANSWERS | API_EMBEDDED, FIELD_NUMBER, AT(timeout), 0, 1e6, NULL },
     /* sampling */

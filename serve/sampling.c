@@ -30,6 +30,7 @@ void branch_options(const serve_branch *b, int64_t max_tokens, qsf_turn_options 
     o->stops = r->stops;
     o->stop_lengths = r->stop_lengths;
     o->n_stops = r->n_stops;
+    o->n_stops_shown = r->n_stops_shown;
     o->ignore_end = r->ignore_end;
     o->min_tokens = r->min_tokens;
     o->logprobs = (int32_t)r->logprobs;

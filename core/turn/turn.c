@@ -354,20 +354,22 @@ static size_t stop_place(const char *text, size_t len, const char *stop, size_t 
     return len;
 }
 
-/* How much of the held text may be given: up to the first stop text in it (*found), or to what
- * may become one. */
+/* How much of the held text may be given: up to the first stop text in it (*found), and with that
+ * text if it is shown; or to what may become one. */
 static size_t turn_safe(const qsf_turn *t, bool *found)
 {
-    size_t safe = t->n_held;
+    size_t safe = t->n_held, shown = 0;
     *found = false;
     const char *stop;
-    for (size_t at = 0, n; (stop = qsf_turn_text_at(&t->stops, &at, &n));) {
+    for (size_t at = 0, n, i = 0; (stop = qsf_turn_text_at(&t->stops, &at, &n)); i++) {
         bool whole;
         const size_t place = stop_place(t->held, t->n_held, stop, n, &whole);
-        if (whole ? !*found || place < safe : !*found && place < safe) safe = place;
+        if (whole ? *found && place >= safe : *found || place >= safe) continue;
+        safe = place;
+        if (whole) shown = i < t->o.n_stops_shown ? n : 0;
         *found |= whole;
     }
-    return safe;
+    return *found ? safe + shown : safe;
 }
 
 /* The first n bytes of the held text are given. */

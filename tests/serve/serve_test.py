@@ -138,6 +138,44 @@ def test_stop_texts_end_an_answer(s):
     assert one["choices"] == a["choices"]
 
 
+def test_stop_texts_may_be_part_of_the_answer(s):
+    shown = {"include_stop_str_in_output": True, "temperature": 0, "max_tokens": 60, "ignore_eos": True}
+    for path, more in (("/v1/completions", {"prompt": "Hello"}), ("/generate", {"prompt": "Hello"}),
+                       ("/completion", {"prompt": "Hello"}), ("/v1/chat/completions", {"messages": CHAT}),
+                       ("/v1/messages", {"messages": CHAT})):
+        def text_of(answer):
+            if path == "/v1/messages":
+                return answer["content"][0]["text"]
+            choice = answer if path == "/completion" else answer["choices"][0]
+            return choice["message"]["content"] if "message" in choice else \
+                choice["content" if path == "/completion" else "text"]
+
+        def streamed(**body):
+            return "".join(part for d in s.events(path, **body) if d != "[DONE]"
+                           for part in parts(json.loads(d)))
+
+        def parts(event):
+            if path == "/completion":
+                yield event["content"]
+            elif path == "/v1/messages":
+                yield event.get("delta", {}).get("text", "")
+            else:
+                for choice in event["choices"] if "choices" in event else [event]:
+                    yield choice.get("text") or choice.get("delta", {}).get("content") or ""
+
+        text = text_of(s.post(path, **more, temperature=0, max_tokens=60, ignore_eos=True))
+        stop = text[20:24]
+        end = text.index(stop)
+        stops = {"stop_sequences" if path == "/v1/messages" else "stop": [stop, "\0no"]}
+        whole = s.post(path, **more, **shown, **stops)
+        assert text_of(whole) == text[:end + len(stop)], (path, stop, text, whole)
+        assert text_of(s.post(path, **more, **{**shown, "include_stop_str_in_output": False}, **stops)) == \
+            text[:end], path
+        assert streamed(**more, **shown, **stops, stream=True) == text_of(whole), path
+    refused = s.ask("POST", "/v1/completions", {"prompt": "x", "include_stop_str_in_output": 1})
+    assert refused[0] == 400 and refused[2]["error"]["param"] == "include_stop_str_in_output"
+
+
 def test_a_prompt_may_be_tokens_and_may_be_echoed(s):
     ids = s.post("/tokenize", content="Once upon", add_special=True)["tokens"]
     assert s.complete(ids, 12) == s.complete("Once upon", 12)

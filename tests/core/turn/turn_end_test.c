@@ -43,6 +43,32 @@ TEST(a_stop_text_ends_the_answer_wherever_tokens_part_it)
     scene_end(&s);
 }
 
+TEST(a_stop_text_that_is_shown_is_the_end_of_the_answer)
+{
+    scene s;
+    heard all, h;
+    if (!scene_begin(&s)) return;
+    qsf_turn_options o = options(MOST);
+    answer(&s, s.prompt, PROMPT, &o, &all);
+    for (size_t from = 0; from + 7 <= all.len; from++) {
+        const char *stops[] = { "<never>", all.text + from };
+        const size_t len = 1 + from % 7, lengths[] = { 7, len };
+        size_t place = 0;
+        while (memcmp(all.text + place, stops[1], len)) place++;
+        o.stops = stops;
+        o.stop_lengths = lengths;
+        o.n_stops = 2;
+        for (size_t shown = 0; shown <= 3; shown++) {           /* more than there are: all */
+            o.n_stops_shown = shown;
+            answer(&s, s.prompt, PROMPT, &o, &h);
+            CHECK_EQ(h.end, QSF_TURN_STOP_TEXT);
+            CHECK_EQ(h.len, shown < 2 ? place : place + len);
+            CHECK(!memcmp(h.text, all.text, h.len));
+        }
+    }
+    scene_end(&s);
+}
+
 TEST(what_only_begins_as_a_stop_text_is_given_in_the_end)
 {
     scene s;
@@ -159,6 +185,7 @@ int main(int argc, char **argv)
 {
     test_begin(argc, argv);
     RUN(a_stop_text_ends_the_answer_wherever_tokens_part_it);
+    RUN(a_stop_text_that_is_shown_is_the_end_of_the_answer);
     RUN(what_only_begins_as_a_stop_text_is_given_in_the_end);
     RUN(every_piece_is_whole_characters);
     RUN(an_end_token_ends_the_answer_unless_it_is_ignored);
