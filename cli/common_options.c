@@ -69,6 +69,7 @@ static const option sampling_rows[] = {
     SAMPLER("--mirostat"),
     SAMPLER("--mirostat-ent --mirostat-tau"),
     SAMPLER("--mirostat-lr --mirostat-eta"),
+    SAMPLER("--samplers"),
 };
 
 static const option memory_rows[] = {

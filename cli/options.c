@@ -133,10 +133,15 @@ static bool option_set_library(const option *o, void *into, const char *name, co
     const qsf_option *listed = option_of_library(o);
     if (listed->kind == QSF_OPTION_FLAG) value = flag_value(value) ? "true" : "false";
     if (listed->kind == QSF_OPTION_CHOICE) value = foreign_word(listed->name, value);
-    const qsf_status st = o->kind == OPTION_CONTEXT ? qsf_context_set(into, listed->name, value, NULL)
-        : o->kind == OPTION_SAMPLER ? qsf_sampler_set(into, listed->name, value, NULL)
-        : qsf_turn_set(into, listed->name, value, NULL);
+    qsf_error err = { 0 };
+    const qsf_status st = o->kind == OPTION_CONTEXT ? qsf_context_set(into, listed->name, value, &err)
+        : o->kind == OPTION_SAMPLER ? qsf_sampler_set(into, listed->name, value, &err)
+        : qsf_turn_set(into, listed->name, value, &err);
     if (!st) return true;
+    if (listed->kind == QSF_OPTION_TEXT) {
+        fprintf(stderr, "%s: %s\n", name, err.text);
+        return false;
+    }
     if (listed->kind == QSF_OPTION_CHOICE) return refuse_choice(name, listed->choices, value);
     if (listed->kind == QSF_OPTION_NUMBER)
         return refuse_out_of_range(name, listed->least, listed->most, value);

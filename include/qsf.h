@@ -1041,6 +1041,9 @@ QSF_API void         qsf_embed_end(qsf_embed_run *e);
 /* Chooses tokens from logits.  docs/sampling.md describes the order of its parts. */
 typedef struct qsf_sampler qsf_sampler;
 
+/* The size of qsf_sampler_options.samplers: letters of stages, and a zero. */
+enum { QSF_SAMPLER_ORDER = 24 };
+
 /* Options of qsf_sampler_new. */
 typedef struct qsf_sampler_options {
     size_t   size;                /* sizeof(qsf_sampler_options), set by qsf_sampler_defaults */
@@ -1073,6 +1076,12 @@ typedef struct qsf_sampler_options {
                                    * arXiv:2007.14966, instead of the other truncating samplers */
     float    mirostat_tau;        /* 5; target surprise in bits */
     float    mirostat_eta;        /* 0.1; learning rate */
+    char     samplers[QSF_SAMPLER_ORDER];       /* "": all stages, in the default order.  Otherwise the
+                                                 * letters of the stages that run, in this order; the others
+                                                 * are off.  e: penalties, d: DRY, s: top-n-sigma,
+                                                 * t: temperature, m: min-p, k: top-k, y: typical-p,
+                                                 * p: top-p, x: XTC.  qsf_sampler_set also takes names
+                                                 * ("top_k;temperature"; docs/sampling.md) */
 } qsf_sampler_options;
 
 /* Fills all members of *o with their defaults. */

@@ -232,7 +232,7 @@ static const field fields[] = {
     TAKE("logit_bias", SAMPLED, request_biases),
     TAKE("seed", SAMPLED, take_seed),
     LATER("options", SAMPLED),
-    UNUSED("samplers", SAMPLED),
+    TAKE("samplers", SAMPLED, request_samplers),
     REFUSED("allowed_token_ids", SAMPLED),
     /* number of answers, streaming */
     { "n", TEXTS | API_CHAT, FIELD_WHOLE, AT(n), 1, SERVE_CHOICES, NULL },

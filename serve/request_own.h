@@ -135,6 +135,7 @@ bool request_shape(serve_request *r, yyjson_val *root, serve_error *e);
 bool request_biases(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
 bool request_bans(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
 bool request_breakers(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
+bool request_samplers(serve_request *r, yyjson_val *v, const char *name, serve_error *e);
 
 /* ---- request_logprobs.c ---- */
 bool request_logprobs(serve_request *r, yyjson_val *root, serve_error *e);

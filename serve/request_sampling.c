@@ -1,4 +1,4 @@
-/* Sampling parameters that are not numbers: biases, strings, log probabilities.
+/* Sampling parameters that are not numbers: biases, strings, the order of samplers.
  * SPDX-License-Identifier: MIT */
 #include "request_own.h"
 
@@ -91,4 +91,43 @@ bool request_breakers(serve_request *r, yyjson_val *v, const char *name, serve_e
 {
     r->own_breakers = true;
     return texts_read(r, v, name, &r->breakers, &r->n_breakers, e);
+}
+
+/* ---- the order of samplers ---- */
+
+/* Adds stages to the order; one that the library lacks is ignored. */
+static bool samplers_add(serve_request *r, const char *text, const char *name, serve_error *e)
+{
+    qsf_sampler_options one;
+    qsf_sampler_defaults(&one);
+    if (qsf_sampler_set(&one, name, text, NULL)) return request_ignore(r, name, text, e);
+    const size_t have = strlen(r->sampler.samplers), more = strlen(one.samplers);
+    if (have + more >= sizeof one.samplers)
+        return serve_refuse(e, 400, "array_above_max_length", name, "\"%s\" has more than %d stages", name,
+                            QSF_SAMPLER_ORDER - 1);
+    memcpy(r->sampler.samplers + have, one.samplers, more + 1);
+    return true;
+}
+
+/* A list of names, or a string of letters. */
+bool request_samplers(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
+{
+    size_t i, n;
+    yyjson_val *item;
+    const char *text;
+    const bool list = yyjson_is_arr(v);
+    if (request_is_empty(v) || (yyjson_is_str(v) && !yyjson_get_len(v))) return true;
+    if (!list && !yyjson_is_str(v)) return request_wrong_type(e, name, "a list of names or a string", v);
+    if (!list) {
+        if (!(text = request_text(v, name, e))) return false;
+        if (!qsf_sampler_set(&r->sampler, name, text, NULL)) return true;
+    }
+    r->sampler.samplers[0] = 0;
+    for (i = 0; !list && text[i]; i++) {
+        const char letter[2] = { text[i], 0 };
+        if (!samplers_add(r, letter, name, e)) return false;
+    }
+    if (list) yyjson_arr_foreach(v, i, n, item)
+        if (!(text = request_text(item, name, e)) || !samplers_add(r, text, name, e)) return false;
+    return true;
 }

@@ -45,7 +45,9 @@ NAMES = {
 # One sequence runs, guesses choose the rows with logits, a module is one instruction set, and
 # load() has a word for the last one.
 NOT_LOADED = {"seqs", "logits", "f32", "isa", "check-every"}
-# generate() takes every option of samplers, topNSigma for top-n-sigma, and these of turns.
+# generate() takes every option of samplers but these, topNSigma for top-n-sigma, and those of turns
+# below.
+NOT_GENERATED = {"samplers"}
 TURN_NAMES = {"min-tokens": "minTokens", "ignore-end": "ignoreEnd", "reasoning-budget": "reasoningBudget"}
 
 
@@ -103,7 +105,7 @@ def options(which="context"):
             row = Option("choice", a[0], 0, n[2], n[3], a[4].split("|"), "", a[5])
             if row.most + 1 != len(row.choices):
                 sys.exit(f"{LIST}: {a[0]} has {len(row.choices)} words and a range of {row.most + 1}")
-        elif kind == "TEXT":
+        elif kind in ("TEXT", "STAGES"):
             row = Option("text", a[0], 0, 0, 0, None, "", a[2])
         else:
             sys.exit(f"{LIST}: a row {kind} is unknown to {pathlib.Path(__file__).name}")
@@ -123,7 +125,7 @@ def camel(name):
 def generated():
     """What generate() takes of the lists: pairs of a name there and an option."""
     of_turns = [(TURN_NAMES[o.name], o) for o in options("turn") if o.name in TURN_NAMES]
-    return [(camel(o.name), o) for o in options("sampler")], of_turns
+    return [(camel(o.name), o) for o in options("sampler") if o.name not in NOT_GENERATED], of_turns
 
 
 def loads(found):
@@ -214,6 +216,7 @@ def table(found):
             values = ", ".join(f"`{c}`" for c in o.choices)
         elif not values:
             values = f"{plain(o.least)} to {plain(o.most)}{' ' + o.unit if o.unit else ''}"
+        values = "names or letters" if o.name == "samplers" else values
         value = default(o).strip("'") if o.kind != "text" else ""
         rows.append(f"| `{o.name}` | {values} | {value} | {o.help} |")
     return "\n".join(rows)

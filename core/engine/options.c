@@ -5,10 +5,11 @@
 
 #include "base/pool.h"
 #include "base/sized.h"
+#include "engine/sampler_stages.h"
 #include "text/decimal.h"
 
 typedef enum option_member { OPTION_BOOL, OPTION_U32, OPTION_MB, OPTION_FLOAT, OPTION_ENUM,
-                             OPTION_WORD, OPTION_U64, OPTION_I32, OPTION_I64 } option_member;
+                             OPTION_WORD, OPTION_U64, OPTION_I32, OPTION_I64, OPTION_STAGES } option_member;
 
 typedef struct option_row {
     qsf_option    option;
@@ -37,6 +38,8 @@ typedef struct option_row {
     ROW(name, QSF_OPTION_CHOICE, member, OPTION_ENUM, 0, most, value, choices, "", help)
 #define TEXT(name, member, help) \
     ROW(name, QSF_OPTION_TEXT, member, OPTION_WORD, 0, 0, 0, NULL, "", help)
+#define STAGES(name, member, help) \
+    ROW(name, QSF_OPTION_TEXT, member, OPTION_STAGES, 0, 0, 0, NULL, "", help)
 #define SEED(name, member, most, value, help) \
     ROW(name, QSF_OPTION_WHOLE, member, OPTION_U64, 0, most, value, NULL, "", help)
 #define SIGNED(name, member, least, most, value, unit, help) \
@@ -138,6 +141,9 @@ static const option_row sampler_rows[] = {
         "Mirostat version 1 or 2, instead of top-k, top-p, min-p and similar; 0 is off"),
     NUMBER("mirostat-tau", mirostat_tau, 0, 100, 5, "bits", "target surprise of Mirostat"),
     NUMBER("mirostat-eta", mirostat_eta, 0, 1, 0.1, "", "learning rate of Mirostat"),
+    STAGES("samplers", samplers,
+        "the stages that run, in this order: names (penalties;top_k;temperature) or letters (ekt); others "
+        "are off"),
 };
 #undef OPTION_STRUCT
 /* From this row on values are checked; those before may be anything that a float can be. */
@@ -167,6 +173,7 @@ static const option_row turn_rows[] = {
 #undef NUMBER
 #undef CHOICE
 #undef TEXT
+#undef STAGES
 #undef SEED
 #undef SIGNED
 #undef COUNT
@@ -182,7 +189,7 @@ static size_t option_bytes(option_member member)
 {
     static const uint8_t bytes[] = { sizeof(bool), sizeof(uint32_t), sizeof(uint64_t), sizeof(float),
                                      sizeof(int), sizeof(char *), sizeof(uint64_t), sizeof(int32_t),
-                                     sizeof(int64_t) };
+                                     sizeof(int64_t), QSF_SAMPLER_ORDER };
     return bytes[member];
 }
 
@@ -198,6 +205,7 @@ static double option_get(const option_row *r, const void *o)
     case OPTION_U64:   return (double)*(const uint64_t *)at;
     case OPTION_I32:   return *(const int32_t *)at;
     case OPTION_I64:   return (double)*(const int64_t *)at;
+    case OPTION_STAGES:
     case OPTION_WORD:  break;
     }
     return 0;
@@ -216,6 +224,7 @@ static void option_put(const option_row *r, void *o, double value)
     case OPTION_U64:   *(uint64_t *)at = (uint64_t)value; break;
     case OPTION_I32:   *(int32_t *)at = (int32_t)value; break;
     case OPTION_I64:   *(int64_t *)at = (int64_t)value; break;
+    case OPTION_STAGES: memset(at, 0, QSF_SAMPLER_ORDER); break;
     }
 }
 
@@ -270,7 +279,7 @@ static qsf_status options_check(const option_table *l, size_t from, const void *
         const double value = option_get(&l->rows[i], o);
         char text[32];
         /* A budget larger than any machine's memory is allowed. */
-        if (l->rows[i].member == OPTION_MB || l->rows[i].member == OPTION_WORD) continue;
+        if (l->rows[i].member == OPTION_MB || option->kind == QSF_OPTION_TEXT) continue;
         if (value >= option->least && value <= option->most) continue;
         if (option->kind == QSF_OPTION_NUMBER) qsf_format(text, sizeof text, "%g", value);
         else qsf_format(text, sizeof text, "%.0f", value);
@@ -291,7 +300,8 @@ qsf_status qsf_context_check(const qsf_context_options *o, qsf_error *err)
 }
 qsf_status qsf_sampler_check(const qsf_sampler_options *o, qsf_error *err)
 {
-    return options_check(&sampler_list, SAMPLER_CHECKED, o, err);
+    const qsf_status st = options_check(&sampler_list, SAMPLER_CHECKED, o, err);
+    return st ? st : qsf_sampler_stages_check(o->samplers, err);
 }
 qsf_status qsf_turn_check(const qsf_turn_options *o, qsf_error *err)
 {
@@ -362,6 +372,8 @@ static qsf_status options_set(const option_table *l, void *o, size_t size, const
             *(const char **)(void *)((uint8_t *)o + r->at) = value;
             return QSF_OK;
         }
+        if (r->member == OPTION_STAGES)
+            return qsf_sampler_stages(value, (char *)o + r->at, err);
         if (!option_value(&r->option, value, &number)) return option_refuse(&r->option, value, err);
         option_put(r, o, number);
         return QSF_OK;

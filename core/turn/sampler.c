@@ -1,7 +1,7 @@
 /* From logits to a token: the chain of what changes logits, leaves tokens out and draws one.
  * SPDX-License-Identifier: MIT
  *
- * chain_rows below is the chain, in its order; docs/sampling.md says what each row does. */
+ * chain_rows below is the chain, in its default order; docs/sampling.md says what each row does. */
 #include "turn/sampler_own.h"
 
 #include "base/pieces.h"
@@ -10,21 +10,23 @@
 
 /* ---- life ---- */
 
-enum { SAMPLER_PIECES = 8 };
+enum { SAMPLER_PIECES = 9 };
 
 /* Whether a stage needs the weight of each token; otherwise block sums suffice for the draw. */
-static bool leaves_out(const qsf_sampler_options *o)
+static bool leaves_out(const qsf_sampler *s)
 {
-    return o->mirostat || o->top_k || o->typical_p < 1 || o->top_p < 1 || o->xtc_probability > 0
+    const qsf_sampler_options *o = &s->o;
+    return s->ordered || o->mirostat || o->top_k || o->typical_p < 1 || o->top_p < 1 || o->xtc_probability > 0
         || o->dynatemp_range > 0;
 }
 
 static void sampler_pieces(qsf_sampler *s, qsf_piece list[SAMPLER_PIECES])
 {
     const qsf_sampler_options *o = &s->o;
-    const bool counts = qsf_sampler_penalizes(o) || qsf_sampler_dries(o), cuts = leaves_out(o);
+    const bool counts = qsf_sampler_penalizes(o) || qsf_sampler_dries(o), cuts = leaves_out(s);
     const uint32_t dry = qsf_sampler_dries(o) ? o->dry_last_n : 0;
-    const uint32_t few = !o->mirostat && o->top_k && o->top_k <= SAMPLER_TOP_K ? SAMPLER_TOP_K : s->n_vocab;
+    const bool small = !s->ordered && !o->mirostat && o->top_k && o->top_k <= SAMPLER_TOP_K;
+    const uint32_t few = small ? SAMPLER_TOP_K : s->n_vocab;
     const uint32_t most = cuts ? QSF_MIN(few, s->n_vocab) : 0;
     s->cap_last = QSF_MAX(o->repeat_last_n, dry);
     list[0] = QSF_PIECE(s->logits, s->n_vocab, "sampler");
@@ -35,6 +37,7 @@ static void sampler_pieces(qsf_sampler *s, qsf_piece list[SAMPLER_PIECES])
     list[5] = QSF_PIECE(s->few, cuts ? 2 * SAMPLER_FEW : 0, "sampler");
     list[6] = QSF_PIECE(s->last, s->cap_last, "sampler");
     list[7] = QSF_PIECE(s->repeats, dry, "sampler");
+    list[8] = QSF_PIECE(s->counts, s->ordered && counts ? s->n_vocab : 0, "sampler");
 }
 
 uint64_t qsf_sampler_bytes(uint32_t n_vocab)
@@ -72,6 +75,7 @@ qsf_status qsf_sampler_for(const qsf_platform *p, const qsf_tokenizer *t, uint32
         return st;
     }
     qsf_piece list[SAMPLER_PIECES];
+    s->ordered = qsf_sampler_select(&s->o);
     sampler_pieces(s, list);
     if ((st = qsf_pieces_alloc(p, list, SAMPLER_PIECES, err)) || (st = sampler_breakers(s, err))) {
         qsf_sampler_free(s);
@@ -156,8 +160,11 @@ bool qsf_sampler_greedy(const qsf_sampler *s) { return !(s->o.temperature > 0); 
 /* Whether a row has something to do. */
 static bool has_biases(const sampler_pick *k) { return k->s->n_biases > 0; }
 static bool has_callback(const sampler_pick *k) { return k->s->callback != NULL; }
-static bool has_penalties(const sampler_pick *k) { return qsf_sampler_penalizes(&k->s->o); }
-static bool has_dry(const sampler_pick *k) { return qsf_sampler_dries(&k->s->o); }
+static bool has_penalties(const sampler_pick *k)
+{
+    return !k->s->ordered && qsf_sampler_penalizes(&k->s->o);
+}
+static bool has_dry(const sampler_pick *k) { return !k->s->ordered && qsf_sampler_dries(&k->s->o); }
 static bool has_bans(const sampler_pick *k) { return k->s->banned.len > 0; }
 static bool has_limits(const sampler_pick *k) { return k->limits != NULL; }
 
@@ -211,7 +218,8 @@ bool qsf_pick_candidates(sampler_pick *k, qsf_sampler *s, const float *logits,
     k->best = (uint32_t)s->k.largest_logit(k->x, s->n_vocab);
     if (!(k->x[k->best] > -INFINITY)) return false;
     if (qsf_sampler_greedy(s)) return true;
-    for (size_t i = 0; i < QSF_ARRAY_LEN(chain_rows); i++)
+    if (s->ordered) qsf_pick_ordered(k);
+    else for (size_t i = 0; i < QSF_ARRAY_LEN(chain_rows); i++)
         if (chain_rows[i].on(&s->o)) chain_rows[i].run(k);
     return true;
 }

@@ -27,23 +27,6 @@ uint32_t qsf_sampler_argmax(const float *x, uint32_t n)
 
 /* ---- temperature, min-p ---- */
 
-void qsf_pick_sigma(sampler_pick *k)
-{
-    const qsf_sampler *s = k->s;
-    const float top = k->x[k->best];
-    double n = 0, sum = 0, squares = 0;
-    for (uint32_t i = 0; i < s->n_vocab; i += CHOOSE_PART) {
-        float part[3];
-        s->k.logit_moments(part, k->x + i, QSF_MIN(CHOOSE_PART, s->n_vocab - i), top);
-        n += (double)part[0];
-        sum += (double)part[1];
-        squares += (double)part[2];
-    }
-    const double mean = sum / n, variance = QSF_MAX(squares / n - mean * mean, 0);
-    const float least = top - s->o.top_n_sigma * (float)sqrt(variance);
-    if (least <= top) k->least = least;             /* not if a logit is infinite */
-}
-
 /* The logits of candidates [from, from + n), -INFINITY for those already removed. */
 static const float *candidate_logits(const sampler_pick *k, uint32_t from, uint32_t n, float *room)
 {
@@ -53,6 +36,29 @@ static const float *candidate_logits(const sampler_pick *k, uint32_t from, uint3
     for (uint32_t i = 0; i < n; i++) room[i] = w[i] > 0 ? room[i] : -INFINITY;
     return room;
 }
+
+/* The lowest logit that top-n-sigma keeps of the candidates (before they are weighed: of all
+ * tokens), the largest of which is top. */
+static float sigma_least(const sampler_pick *k, float top)
+{
+    const qsf_sampler *s = k->s;
+    const uint32_t all = k->w ? k->n : s->n_vocab;
+    float room[CHOOSE_PART];
+    double n = 0, sum = 0, squares = 0;
+    for (uint32_t i = 0; i < all; i += CHOOSE_PART) {
+        const uint32_t here = QSF_MIN(CHOOSE_PART, all - i);
+        float part[3];
+        s->k.logit_moments(part, k->w ? candidate_logits(k, i, here, room) : k->x + i, here, top);
+        n += (double)part[0];
+        sum += (double)part[1];
+        squares += (double)part[2];
+    }
+    const double mean = sum / n, variance = QSF_MAX(squares / n - mean * mean, 0);
+    const float least = top - s->o.top_n_sigma * (float)sqrt(variance);
+    return least <= top ? least : -INFINITY;        /* if a logit is infinite */
+}
+
+void qsf_pick_sigma(sampler_pick *k) { k->least = sigma_least(k, k->x[k->best]); }
 
 /* Computes the weights of all tokens or, again, of the remaining candidates. */
 static void candidates_weigh(sampler_pick *k, bool again)
@@ -182,19 +188,99 @@ static uint32_t candidates_left(const sampler_pick *k, float *top)
     return left;
 }
 
-void qsf_pick_dynamic(sampler_pick *k)
+/* The temperature for the remaining candidates, the largest logit of which is *top; false: only one
+ * is left. */
+static bool dynamic_temperature(const sampler_pick *k, float *top, float *t)
 {
     const qsf_sampler_options *o = &k->s->o;
-    float top;
-    const uint32_t left = candidates_left(k, &top);
-    if (left < 2) return;
+    const uint32_t left = candidates_left(k, top);
+    if (left < 2) return false;
     const double low = QSF_MAX(o->temperature - o->dynatemp_range, 0);
     const double high = o->temperature + o->dynatemp_range;
     const double share = pick_entropy(k) / log(left);
     const double power = share > 0 ? exp((double)o->dynatemp_exponent * log(share)) : 0;
-    const float t = (float)(low + (high - low) * power);
+    *t = (float)(low + (high - low) * power);
+    return true;
+}
+
+void qsf_pick_dynamic(sampler_pick *k)
+{
+    float top, t;
+    if (!dynamic_temperature(k, &top, &t)) return;
     k->e = (qsf_exp_weights){ .top = top, .scale = t > 0 ? steepness(t) : FLT_MAX, .least = -INFINITY };
     candidates_weigh(k, true);
+}
+
+/* ---- in the caller's order ---- */
+
+void qsf_pick_reweigh(sampler_pick *k)
+{
+    const bool again = k->w != NULL;
+    if (again && !k->stale) return;
+    float top = 0;
+    if (again) {
+        (void)candidates_left(k, &top);
+    } else {
+        k->best = (uint32_t)k->s->k.largest_logit(k->x, k->s->n_vocab);
+        top = k->x[k->best];
+        k->n = k->s->n_vocab;
+        k->w = k->s->weights;
+    }
+    k->e = (qsf_exp_weights){ .top = top, .scale = 1, .least = -INFINITY };
+    candidates_weigh(k, again);
+    k->stale = false;
+}
+
+void qsf_pick_sigma_of_rest(sampler_pick *k)
+{
+    float top, room[CHOOSE_PART];
+    qsf_pick_reweigh(k);
+    (void)candidates_left(k, &top);
+    const float least = sigma_least(k, top);
+    for (uint32_t i = 0; i < k->n; i += CHOOSE_PART) {
+        const uint32_t n = QSF_MIN(CHOOSE_PART, k->n - i);
+        const float *x = candidate_logits(k, i, n, room);
+        for (uint32_t j = 0; j < n; j++) if (x[j] < least) k->w[i + j] = 0;
+    }
+    qsf_pick_add(k);
+}
+
+void qsf_pick_min_p(sampler_pick *k)
+{
+    qsf_pick_reweigh(k);
+    const float best = k->w[k->s->k.largest_logit(k->w, k->n)], least = QSF_MIN(k->s->o.min_p, 1) * best;
+    qsf_pick_keep(k, k->w, (sampler_cut){ QSF_MAX(least, FLT_MIN), UINT32_MAX });
+}
+
+void qsf_pick_top_k_of_rest(sampler_pick *k)
+{
+    const bool first = !k->w && k->s->o.top_k <= SAMPLER_TOP_K;     /* only these are weighed */
+    if (!first) {
+        qsf_pick_reweigh(k);
+        qsf_pick_top_k(k);
+        return;
+    }
+    qsf_pick_keep_logits(k, k->s->o.top_k);
+    k->w = k->s->weights;
+    k->best = (uint32_t)k->s->k.largest_logit(k->x, k->s->n_vocab);
+    k->e = (qsf_exp_weights){ .top = k->x[k->best], .scale = 1, .least = -INFINITY };
+    candidates_weigh(k, false);
+    k->stale = false;
+}
+
+void qsf_pick_temperature(sampler_pick *k)
+{
+    enum { STEEP = 1 << 30 };               /* logits stay finite, and differences still decide */
+    float t = k->s->o.temperature, top;
+    if (k->s->o.dynatemp_range > 0) {
+        qsf_pick_reweigh(k);
+        if (!dynamic_temperature(k, &top, &t)) return;
+    }
+    const float scale = QSF_MIN(1 / t, (float)STEEP * (float)STEEP);
+    float *x = qsf_pick_logits(k);
+    if (k->id) for (uint32_t i = 0; i < k->n; i++) x[k->id[i]] *= scale;
+    else for (uint32_t i = 0; i < k->s->n_vocab; i++) x[i] *= scale;
+    k->stale = true;
 }
 
 /* ---- Mirostat ---- */

@@ -8,8 +8,7 @@ bool qsf_sampler_penalizes(const qsf_sampler_options *o)
 }
 bool qsf_sampler_dries(const qsf_sampler_options *o) { return o->dry_multiplier > 0 && o->dry_last_n > 0; }
 
-/* The logits as a copy that may be changed. */
-static float *pick_logits(sampler_pick *k)
+float *qsf_pick_logits(sampler_pick *k)
 {
     qsf_sampler *s = k->s;
     if (k->x != s->logits) memcpy(s->logits, k->x, s->n_vocab * sizeof *s->logits);
@@ -19,13 +18,13 @@ static float *pick_logits(sampler_pick *k)
 
 void qsf_pick_bias(sampler_pick *k)
 {
-    float *x = pick_logits(k);
+    float *x = qsf_pick_logits(k);
     for (uint32_t i = 0; i < k->s->n_biases; i++) x[k->s->biases[i].token] += k->s->biases[i].bias;
 }
 
 void qsf_pick_callback(sampler_pick *k)
 {
-    k->s->callback(k->s->callback_user, pick_logits(k), k->s->n_vocab);
+    k->s->callback(k->s->callback_user, qsf_pick_logits(k), k->s->n_vocab);
 }
 
 /* The i-th of the accepted tokens, the last first; a breaker of DRY ends in it: its complement. */
@@ -39,12 +38,14 @@ static int32_t last_token(const qsf_sampler *s, uint32_t i)
     return id < 0 ? ~id : id;
 }
 
-/* The weights are not in use yet, so they hold the counts of tokens. */
+/* Room for a number per token.  In the default order weights are not in use yet. */
+static float *pick_counts(const qsf_sampler *s) { return s->counts ? s->counts : s->weights; }
+
 void qsf_pick_penalize(sampler_pick *k)
 {
     const qsf_sampler *s = k->s;
     const uint32_t n = QSF_MIN(s->n_last, s->o.repeat_last_n);
-    float *logits = pick_logits(k), *count = s->weights;
+    float *logits = qsf_pick_logits(k), *count = pick_counts(s);
     for (uint32_t i = 0; i < n; i++) count[last_token(s, i)] = 0;
     for (uint32_t i = 0; i < n; i++) count[last_token(s, i)]++;
     for (uint32_t i = 0; i < n; i++) {
@@ -80,7 +81,7 @@ static int32_t dry_next(const qsf_sampler *s, uint32_t i)
 }
 
 /* Reduces the logit of each token that would continue a repetition by the penalty of the longest
- * one.  The weights are not in use yet, so they hold the lengths. */
+ * one.  The counts hold the lengths. */
 void qsf_pick_dry(sampler_pick *k)
 {
     qsf_sampler *s = k->s;
@@ -89,20 +90,20 @@ void qsf_pick_dry(sampler_pick *k)
     while (most < n && last_marked(s, most) >= 0) most++;      /* no repetition reaches over a breaker */
     if (n <= allowed || most < allowed) return;
     dry_repeats(s, n, s->repeats);
-    float *logits = pick_logits(k);
+    float *logits = qsf_pick_logits(k), *length = pick_counts(s);
     int32_t id;
     for (uint32_t i = 1; i < n; i++)
-        if ((id = dry_next(s, i)) >= 0) s->weights[id] = 0;
+        if ((id = dry_next(s, i)) >= 0) length[id] = 0;
     for (uint32_t i = 1; i < n; i++)
         if ((id = dry_next(s, i)) >= 0)
-            s->weights[id] = QSF_MAX(s->weights[id], (float)QSF_MIN(s->repeats[i], most));
+            length[id] = QSF_MAX(length[id], (float)QSF_MIN(s->repeats[i], most));
     const float grows = logf(s->o.dry_base), highest = grows > 1e-6f ? 88 / grows : 0;
     for (uint32_t i = 1; i < n; i++) {
         const char *piece;
-        if ((id = dry_next(s, i)) < 0 || s->weights[id] == 0) continue;
-        const float over = QSF_MIN(s->weights[id] - (float)allowed, highest);
+        if ((id = dry_next(s, i)) < 0 || length[id] == 0) continue;
+        const float over = QSF_MIN(length[id] - (float)allowed, highest);
         const uint32_t len = qsf_sampler_piece(s, id, &piece);
-        s->weights[id] = 0;
+        length[id] = 0;
         if (!qsf_sampler_list_within(&s->breakers, piece, len))
             logits[id] -= s->o.dry_multiplier * expf(over * grows);
     }
@@ -126,7 +127,7 @@ void qsf_pick_ban(sampler_pick *k)
 {
     const qsf_sampler *s = k->s;
     const char *text, *end = s->tail + s->n_tail;
-    float *logits = pick_logits(k);
+    float *logits = qsf_pick_logits(k);
     for (uint32_t i = 0; i < s->n_vocab; i++) {
         if (i % 32 == 0 && !s->banned_whole[i / 32]) i += 31;
         else if (s->banned_whole[i / 32] >> i % 32 & 1) logits[i] = -INFINITY;
@@ -139,7 +140,7 @@ void qsf_pick_ban(sampler_pick *k)
 void qsf_pick_limit(sampler_pick *k)
 {
     const qsf_sampler_limits *l = k->limits;
-    float *logits = pick_logits(k);
+    float *logits = qsf_pick_logits(k);
     for (uint32_t i = 0; l->mask && i < k->s->n_vocab; i += 32) {
         const uint32_t end = QSF_MIN(i + 32, k->s->n_vocab);
         const uint32_t may = l->mask[i / 32];

@@ -25,11 +25,13 @@ struct qsf_sampler {
     float     *weights;       /* [n_vocab], or [SAMPLER_TOP_K]; NULL: no stage needs them */
     int32_t   *ids;           /* same length as weights */
     float     *keys;          /* same length, for typical-p */
+    float     *counts;        /* [n_vocab] for penalties and DRY in the caller's order; else NULL */
     float     *sums;          /* [n_vocab / QSF_SAMPLE_BLOCK, rounded up] sums of weights */
     float     *few;           /* [2][SAMPLER_FEW] keys and weights of a search */
     int32_t   *last;          /* [cap_last] ring of accepted tokens; ~token: a breaker of DRY ends in it */
     uint32_t   cap_last, n_last, at;
     uint32_t  *repeats;       /* [dry_last_n] of DRY */
+    bool       ordered;       /* the stages run in the caller's order (sampler_order.c) */
     uint64_t   rng;
     float      mirostat_mu;
     qsf_logit_bias *biases;
@@ -57,6 +59,7 @@ typedef struct sampler_pick {
     float     *w;             /* [n]; NULL: computed from e */
     int32_t   *id;            /* [n]; NULL: candidate i is token i */
     double     sum;           /* total weight, the sum of s->sums */
+    bool       stale;         /* the logits have changed since the weights were computed */
 } sampler_pick;
 
 /* Runs all rows of the table; false: no logit is above -INFINITY.  A sampler whose temperature is 0
@@ -65,6 +68,8 @@ bool qsf_pick_candidates(sampler_pick *k, qsf_sampler *s, const float *logits,
                          const qsf_sampler_limits *limits);
 
 /* ---- sampler_logits.c: what changes logits ---- */
+/* The logits as a copy that may be changed. */
+float *qsf_pick_logits(sampler_pick *k);
 bool qsf_sampler_penalizes(const qsf_sampler_options *o);
 bool qsf_sampler_dries(const qsf_sampler_options *o);
 void qsf_pick_bias(sampler_pick *k);
@@ -83,6 +88,20 @@ void qsf_pick_top_p(sampler_pick *k);
 void qsf_pick_xtc(sampler_pick *k);
 void qsf_pick_dynamic(sampler_pick *k);
 void qsf_pick_mirostat(sampler_pick *k);
+/* The same where the logits of candidates may have changed, and candidates may be gone: weights are
+ * valid only after qsf_pick_reweigh, and temperature changes logits. */
+void qsf_pick_reweigh(sampler_pick *k);
+void qsf_pick_sigma_of_rest(sampler_pick *k);
+void qsf_pick_min_p(sampler_pick *k);
+void qsf_pick_top_k_of_rest(sampler_pick *k);
+void qsf_pick_temperature(sampler_pick *k);
+
+/* ---- sampler_order.c: the caller's order of stages ---- */
+/* Turns off the stages that the order omits; returns whether the rest needs qsf_pick_ordered
+ * because the default order may give another distribution. */
+bool qsf_sampler_select(qsf_sampler_options *o);
+/* Runs the stages in that order. */
+void qsf_pick_ordered(sampler_pick *k);
 
 /* ---- sampler_cut.c: finding the first candidates of an order, and keeping them ---- */
 /* In order of falling key: all candidates above `key`, and the first `equal` of those equal to

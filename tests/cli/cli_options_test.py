@@ -70,7 +70,8 @@ class Foreign(unittest.TestCase):
     def test_equivalents_work(self):
         whole = run(SCRIPT, "--template", "chatml", "-p", "hi", "-n", "1").stdout
         self.assertEqual(whole, b"Hello\n")
-        for args in (["--n-predict", "1"], ["--max-new-tokens=1"]):
+        for args in (["--n-predict", "1"], ["--max-new-tokens=1"], ["-n", "1", "--sampler-seq", "kt"],
+                     ["-n", "1", "--samplers", "top_k;temperature"]):
             self.assertEqual(run(SCRIPT, "--template", "chatml", "-p", "hi", *args).stdout, whole)
         for kind in ("q8_0", "q4_0", "bf16"):
             r = run(SCRIPT, "--template", "chatml", "-p", "hi", "--cache-type-k", kind)
@@ -79,7 +80,7 @@ class Foreign(unittest.TestCase):
         self.assertIn(b"context 64,", r.stderr)
 
     def test_what_cannot_be_done_is_said_with_what_to_do(self):
-        for args, says in ((["-hf", "a/b"], "download the file"), (["--samplers", "top_k"], "fixed order"),
+        for args, says in ((["-hf", "a/b"], "download the file"), (["--samplers", "top"], "unknown stage"),
                            (["--mmproj", "f"], "not supported"),
                            (["--rope-scale", "2"], "as the file specifies"),
                            (["--reasoning", "off"], "show|hide")):
@@ -109,7 +110,8 @@ class Shared(unittest.TestCase):
                   "--quality", "--early-exit", "--act-quant", "--isa", "--io", "--check", "--f32", "--seed",
                   "--temp", "--top-k", "--dry-multiplier", "--xtc-probability", "--mirostat",
                   "--dynatemp-range", "--repeat-last-n", "--max-tokens", "--head-topk", "--adapter-memory",
-                  "--logit-bias", "--ban", "--dry-sequence-breaker"}
+                  "--logit-bias", "--ban", "--dry-sequence-breaker",
+                  "--samplers"}
         self.assertLessEqual(shared, of_run)
         self.assertLessEqual(shared, of_serve)
 

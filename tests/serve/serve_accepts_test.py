@@ -48,7 +48,7 @@ def prompt_of(s, path, **body):
 
 # ---- fields ----
 
-NOWHERE = {"cache_prompt": True, "id_slot": 0, "tempersture": 1, "samplers": ["top_k", "temperature"],
+NOWHERE = {"cache_prompt": True, "id_slot": 0, "tempersture": 1,
            "num_ctx": 4096, "keep_alive": "5m", "n_keep": 4, "min_keep": 1, "post_sampling_probs": True,
            "spaces_between_special_tokens": True, "t_max_predict_ms": 100}
 ANYWHERE = {  # field: values that all APIs with answers accept
@@ -60,6 +60,7 @@ ANYWHERE = {  # field: values that all APIs with answers accept
     "logit_bias": [None, {}, [], {"97": 1}, [[97, False]]], "stop_token_ids": [[], [5], None],
     "options": [{}, {"num_ctx": 8, "temperature": 0, "num_predict": 2, "stop": ["a"], "mirostat": 0}],
     "timings_per_token": [True], "return_tokens": [True], "stream_options": [{}, None, [], {"x": 1}],
+    "samplers": [["top_k", "temperature"], "ekt", [], "", None],
     "include_stop_str_in_output": [True, False, None], "ignore_eos": [False], "bad_words": [[], None],
     "grammar": ["", None], "user": ["me", None],
     "priority": [0], "dry_sequence_breakers": [["\n"], []], "lora": [[], None], "response_fields": [["x"]],

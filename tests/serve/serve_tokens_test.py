@@ -149,6 +149,35 @@ SAMPLING = {
 }
 
 
+def test_samplers_run_in_the_order_of_the_request(s):
+    def text(**more):
+        asked = {"prompt": "Once", "max_tokens": 24, "temperature": 1, "ignore_eos": True, "seed": 7}
+        return s.post("/v1/completions", **{**asked, **more})["choices"][0]["text"]
+
+    greedy, hot = s.complete("Once", 24), text()
+    assert hot != greedy
+    assert text(top_k=1) == text(top_k=1, samplers=["top_k", "temperature"]) == greedy
+    assert text(top_k=1, samplers="kt") == text(top_k=1, samplers="top_k") == greedy
+    for order in ("t", ["temperature", "top_p"], "ept"):                # what is not named is off
+        assert text(top_k=1, samplers=order) == hot, order
+    for nothing in ([], "", None):
+        assert text(top_k=1, samplers=nothing) == greedy
+    assert text(temperature=0.3, samplers=["top_p"], top_p=1) == hot    # the temperature, too
+    assert s.complete("Once", 24, samplers=["penalties", "temperature"], logit_bias={"97": 100}) == "a" * 24
+    # Before and after a temperature, top-p keeps other tokens.
+    texts = {order: text(top_p=0.6, temperature=3, samplers=order, max_tokens=60) for order in ("tp", "pt")}
+    assert texts["tp"] != texts["pt"] and texts["tp"] == text(top_p=0.6, temperature=3, max_tokens=60)
+    for value, ignored in ((["infill", "top_k", "adaptive_p"], "samplers.infill, samplers.adaptive_p"),
+                           ("ki", "samplers.i")):
+        status, headers, got = s.ask("POST", "/v1/completions", {
+            "prompt": "Once", "max_tokens": 24, "top_k": 1, "ignore_eos": True, "samplers": value})
+        assert status == 200 and headers.get("x-qsf-ignored") == ignored, headers
+        assert got["choices"][0]["text"] == greedy
+    refused(s, "/v1/completions", "invalid_type", prompt="x", samplers=[1])
+    refused(s, "/v1/completions", "invalid_type", prompt="x", samplers={"a": 1})
+    refused(s, "/v1/completions", "array_above_max_length", prompt="x", samplers="k" * 24)
+
+
 def test_samplers_have_llama_servers_names(s):
     asked = {"prompt": "Once", "max_tokens": 20, "temperature": 1.2, "seed": 11}
     plain = s.post("/v1/completions", **asked)["choices"][0]["text"]
