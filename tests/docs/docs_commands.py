@@ -281,6 +281,7 @@ BLOCKS = {
     ("docs/grammars.md", "root   ::="): Text(),
     ("docs/grammars.md", 'start: pair (","'): Text(),
     ("docs/sampling.md", '{"id":28'): Text(),
+    ("docs/sampling.md", "qsf-run model.gguf --samplers"): Tried("tests/cli/cli_options_test.py", "--samplers"),
     ("docs/tools.md", "qsf-run model.gguf -p"): Tried("tests/cli/cli_chat_test.py", "--tools"),
     ("docs/tools.md", '{"id"'): Text(),
     ("docs/chat.md", "qsf-run model.gguf --json-schema"): Tried("tests/cli/cli_chat_test.py", "--json-schema",
