@@ -55,6 +55,7 @@ void answers_free(front_job *j)
         free(ch->items);
         text_free(&ch->text);
         text_free(&ch->tokens);
+        text_free(&ch->prompt_logprobs);
         for (int k = 0; k < 4; k++) text_free(&ch->logprobs[k]);
         qsf_answer_free(ch->answer);
     }

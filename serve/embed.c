@@ -189,12 +189,13 @@ void embed_full(embedder *e)
 /* ---- results ---- */
 
 /* Reports a token of a prompt to all answers to it. */
-static void token_tell(embedder *e, embed_text *t, const qsf_logprob *logprobs, uint32_t n)
+static void token_tell(embedder *e, embed_text *t, const qsf_logprob *logprobs, uint32_t n, uint32_t rank)
 {
     const unsigned each = serve_request_each(&t->job->request);
     for (unsigned i = 0; i < each; i++) {
         serve_event told = { .kind = EVENT_PROMPT, .branch = (uint16_t)(t->index * each + i), .job = t->job,
-                             .token = t->job->prompts[t->index].ids[t->n_told], .n_logprobs = n };
+                             .token = t->job->prompts[t->index].ids[t->n_told], .n_logprobs = n,
+                             .n_tokens = rank };
         engine_post(e->scheduler->engine, &told, logprobs, "");
     }
     t->n_told++;
@@ -223,18 +224,27 @@ static uint32_t score_logprobs(const float *logits, uint32_t n_vocab, int32_t to
     return 1 + found;
 }
 
+/* The place of a token among all, the most likely one first. */
+static uint32_t score_rank(const float *logits, uint32_t n_vocab, int32_t token)
+{
+    uint32_t rank = 1;
+    for (uint32_t i = 0; i < n_vocab; i++) rank += logits[i] > logits[token];
+    return rank;
+}
+
 /* A row's logits predict the token after it. */
 static void text_score(embedder *e, embed_text *t)
 {
     qsf_logprob list[1 + QSF_LOGPROBS_MOST];
     const int32_t *ids = t->job->prompts[t->index].ids;
-    if (!t->n_told) token_tell(e, t, NULL, 0);
+    if (!t->n_told) token_tell(e, t, NULL, 0, 0);
     for (uint32_t k = 0; k < t->n_rows; k++) {
         const uint32_t next = t->n_done + k + 1;
         if (next < t->n_told || next >= text_len(t)) continue;      /* reported before the restart */
         const float *logits = qsf_logits(embed_pool(e)->context, t->first + k);
         token_tell(e, t, list, score_logprobs(logits, e->n_vocab, ids[next], list,
-                                            (uint32_t)t->job->request.logprobs));
+                                              serve_request_scored(&t->job->request)),
+                   score_rank(logits, e->n_vocab, ids[next]));
     }
 }
 

@@ -4,8 +4,8 @@
  * Such an input is a prompt without an answer: its rows go into the same batches, and their hidden
  * states are pooled step by step.  It has a sequence of its own while it is computed, and is not
  * cached: keys and values would not bring the hidden states back.  So cached prompts stay unless
- * their blocks are needed.  A request whose prompts are scored (echo with logprobs) gets its
- * answers afterwards, like any other. */
+ * their blocks are needed.  A request whose prompts are scored (echo with logprobs,
+ * prompt_logprobs) gets its answers afterwards, like any other. */
 #ifndef QSF_SERVE_EMBED_H
 #define QSF_SERVE_EMBED_H
 

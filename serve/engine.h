@@ -70,7 +70,8 @@ typedef struct serve_event {
     int32_t      end, status;              /* EVENT_END: a qsf_turn_end; of one that failed, why */
     uint32_t     len;                      /* of the text after the event */
     uint32_t     n_prompt, n_kept, n_tokens;     /* n_tokens: of the answer so far; EVENT_PROGRESS: of the
-                                                  * prompt, computed or cached */
+                                                  * prompt, computed or cached; EVENT_PROMPT: the rank of the
+                                                  * token, 1 for the most likely */
     int32_t      token;                    /* EVENT_PIECE (-1: text that was held back), EVENT_PROMPT */
     uint32_t     n_logprobs;               /* of a token: they stand between event and text */
     bool         late;                     /* EVENT_END: the deadline came */

@@ -436,6 +436,7 @@ static void write_choice(const front_job *j, unsigned choice, unsigned index, se
     else write_text(j, choice, out);
     text_str(out, ",");
     format_logprobs(j, ch, out);
+    if (!is_chat(j)) format_prompt_logprobs(j, ch, out);
     if (j->job.request.beam_width > 1) text_format(out, ",\"score\":%.6f", ch->score);
     text_format(out, ",\"finish_reason\":\"%s\"}", finish_word(j, ch));
 }
@@ -469,6 +470,7 @@ void format_whole(front_job *j, serve_text *out)
     }
     text_str(out, "],");
     format_usage(j, out);
+    if (is_chat(j)) format_prompt_logprobs(j, &j->choices[0], out);
     if (j->job.request.timings) {
         text_str(out, ",");
         format_timings(&j->choices[0], out);

@@ -56,6 +56,10 @@ extern const front_form form_ollama_chat, form_ollama_generate, form_ollama_embe
 /* ---- formats_logprobs.c ---- */
 /* A token's log probabilities to the lists of the answer. */
 void format_logprob(const front_job *j, front_choice *ch, const serve_event *e);
+/* The same of a token of the prompt, for "logprobs" with "echo" and for "prompt_logprobs". */
+void format_prompt_logprob(const front_job *j, front_choice *ch, const serve_event *e);
+/* ,"prompt_logprobs":[...] if the request asks for it. */
+void format_prompt_logprobs(const front_job *j, const front_choice *ch, serve_text *out);
 /* "logprobs":..., of all that is in the lists. */
 void format_logprobs(const front_job *j, const front_choice *ch, serve_text *out);
 void format_logprobs_clear(front_choice *ch);

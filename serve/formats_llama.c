@@ -110,6 +110,7 @@ static void completion_last(front_job *j, unsigned choice, const char *text, siz
     if (word && j->n_asked_stops == 1) text_json(out, r->stops[0], r->stop_lengths[0]);
     else text_str(out, "\"\"");
     write_probabilities(j, ch, out);
+    format_prompt_logprobs(j, ch, out);
     text_str(out, ",");
     format_timings(ch, out);
     text_str(out, "}");

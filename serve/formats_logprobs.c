@@ -66,7 +66,7 @@ static void add_completion(const front_job *j, front_choice *ch, const serve_eve
     if (none) text_str(&ch->logprobs[1], "null");
     else text_format(&ch->logprobs[1], "%.6f", number_of(own_logprob(e)));
     text_str(top, none ? "null" : "{");
-    for (uint32_t i = 1; i < e->n_logprobs; i++) {
+    for (uint32_t i = 1; i < e->n_logprobs && i <= j->job.request.logprobs; i++) {
         const qsf_logprob *p = &serve_event_logprobs(e)[i];
         if (i > 1) text_str(top, ",");
         write_token(j, p->token, true, top);
@@ -82,6 +82,46 @@ void format_logprob(const front_job *j, front_choice *ch, const serve_event *e)
 {
     if (j->form || j->job.request.api & (API_CHAT | API_RESPONSES)) add_chat(j, ch, e);
     else add_completion(j, ch, e);
+}
+
+/* "id":{"logprob":...,"rank":...,"decoded_token":...} */
+static void add_prompt_token(const front_job *j, const qsf_logprob *p, uint32_t rank, serve_text *out)
+{
+    const char *piece;
+    const size_t n = qsf_token_piece(j->entry->model, p->token, true, &piece);
+    text_format(out, "\"%d\":{\"logprob\":%.6f,\"rank\":%u,\"decoded_token\":", (int)p->token,
+                number_of(p->logprob), (unsigned)rank);
+    text_json(out, piece, n);
+    text_str(out, "}");
+}
+
+void format_prompt_logprob(const front_job *j, front_choice *ch, const serve_event *e)
+{
+    const serve_request *r = &j->job.request;
+    const qsf_logprob *p = serve_event_logprobs(e);
+    serve_text *out = &ch->prompt_logprobs;
+    if (r->echo && r->logprobs >= 0) format_logprob(j, ch, e);
+    if (r->prompt_logprobs < 0) return;
+    text_str(out, out->len ? "," : "");
+    if (!e->n_logprobs) {                       /* nothing is before it */
+        text_str(out, "null");
+        return;
+    }
+    text_str(out, "{");
+    add_prompt_token(j, p, e->n_tokens, out);
+    for (uint32_t i = 1; i < e->n_logprobs && i <= r->prompt_logprobs; i++) {
+        if (p[i].token == p->token) continue;
+        text_str(out, ",");
+        add_prompt_token(j, &p[i], i, out);
+    }
+    text_str(out, "}");
+}
+
+void format_prompt_logprobs(const front_job *j, const front_choice *ch, serve_text *out)
+{
+    if (j->job.request.prompt_logprobs < 0) return;
+    text_format(out, ",\"prompt_logprobs\":[%s]", format_bytes(&ch->prompt_logprobs));
+    out->failed |= ch->prompt_logprobs.failed;
 }
 
 void format_logprobs(const front_job *j, const front_choice *ch, serve_text *out)

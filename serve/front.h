@@ -37,6 +37,7 @@ typedef struct front_choice {
     front_item  *items;
     unsigned     n_items, cap_items;
     serve_text   logprobs[4];                /* JSON; which lists: formats_logprobs.c */
+    serve_text   prompt_logprobs;            /* JSON: one element for each token */
     size_t       n_told, n_characters;       /* bytes of logprobs[0] that a stream has; of the text */
     qsf_turn_end end;
     bool         over, late, left_out;       /* left_out: others were better (best_of) */

@@ -146,7 +146,7 @@ void front_event(front_job *j, const serve_event *ev, const char *text)
         job_piece(j, ev, text);
         break;
     case EVENT_PROMPT:
-        if (j->conn) format_logprob(j, &j->choices[ev->branch], ev);
+        if (j->conn) format_prompt_logprob(j, &j->choices[ev->branch], ev);
         break;
     case EVENT_PROGRESS:
         job_progress(j, ev);

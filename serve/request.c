@@ -66,7 +66,8 @@ bool serve_request_read(serve_request *r, serve_api api, const char *text, size_
                          : api == API_COUNT_RESPONSES ? API_RESPONSES : api;
     *r = (serve_request){ .api = of, .counts = api != of,
                           .max_tokens = d->max_tokens, .n = 1, .length_penalty = 1, .lora_scale = 1,
-                          .n_queries = 1, .logprobs = -1, .generate = true, .parallel = true, .store = true,
+                          .n_queries = 1, .logprobs = -1, .prompt_logprobs = -1,
+                          .generate = true, .parallel = true, .store = true,
                           .strict = d->strict, .kept = d->kept, .key = d->key, .sampler = d->sampler,
                           .seed = (int64_t)d->sampler.seed, .seeded = d->sampler.seed != 0,
                           .reasoning_budget = d->reasoning_budget, .prepare = d->prepare, .user = d->user };

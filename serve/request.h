@@ -117,6 +117,7 @@ typedef struct serve_request {
     int64_t       dimensions, top_n;         /* 0: all */
     int64_t       n, best_of, seed, priority, beam_width, min_tokens;
     int64_t       logprobs;                  /* -1: none; else also those of the n most likely */
+    int64_t       prompt_logprobs;           /* the same for the prompt's tokens, in vLLM's form */
     qsf_sampler_options sampler;             /* without the seed */
     qsf_status  (*prepare)(const void *user, const qsf_model *m, qsf_sampler *s, qsf_error *err);
     const void   *user;                      /* both as in serve_defaults */
@@ -135,7 +136,16 @@ static inline unsigned serve_request_each(const serve_request *r)
 }
 
 /* Whether the prompts' tokens are asked for their log probabilities, too. */
-static inline bool serve_request_scores(const serve_request *r) { return r->echo && r->logprobs >= 0; }
+static inline bool serve_request_scores(const serve_request *r)
+{
+    return (r->echo && r->logprobs >= 0) || r->prompt_logprobs >= 0;
+}
+/* Of how many of the most likely tokens, then. */
+static inline uint32_t serve_request_scored(const serve_request *r)
+{
+    const int64_t echoed = r->echo ? r->logprobs : -1;
+    return (uint32_t)(echoed > r->prompt_logprobs ? echoed : r->prompt_logprobs);
+}
 
 /* What fields that are not there mean. */
 typedef struct serve_defaults {

@@ -48,6 +48,10 @@ bool request_logprobs(serve_request *r, yyjson_val *root, serve_error *e)
     if (r->api == API_RESPONSES && !logprobs_included(r, request_field(r, root, "include"), &yes, e))
         return false;
     if (!logprobs_asked(r, root, &yes, &n, &name, e)) return false;
+    if (r->prompt_logprobs >= 0 && (r->stream || r->beam_width > 1))
+        return serve_refuse(e, 400, "unsupported_parameter", "prompt_logprobs",
+                            "\"prompt_logprobs\" cannot be combined with \"%s\"",
+                            r->stream ? "stream" : "beam_width");
     if (n < 0 || n > QSF_LOGPROBS_MOST)
         return serve_refuse(e, 400, n < 0 ? "integer_below_min_value" : "integer_above_max_value", name,
                             "\"%s\" is %lld; the range is 0 to %d", name, (long long)n, QSF_LOGPROBS_MOST);

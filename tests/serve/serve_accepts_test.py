@@ -80,7 +80,8 @@ HOSTED = [{"type": t} for t in ("web_search", "web_search_preview", "local_shell
     {"type": "code_execution_20250522", "name": "code_execution"},
     {"type": "bash_20250124", "name": "bash"}]
 ONLY = {
-    CHATS: {"modalities": [["text"], [], None, ["text", "audio"]], "verbosity": ["low", "medium", "high"],
+    CHATS: {"prompt_logprobs": [None, 0, 2],
+            "modalities": [["text"], [], None, ["text", "audio"]], "verbosity": ["low", "medium", "high"],
             "tool_choice": [{"type": "auto"}, {"type": "none"}, "auto", "none", None], "audio": [None, {}],
             "reasoning_effort": ["none", "minimal", "low", "medium", "high", "xhigh", "", None],
             "think": [True, False, "low"], "reasoning": [{"effort": "low"}, {"enabled": False}, {}],
@@ -90,7 +91,8 @@ ONLY = {
             "prediction": [{"type": "content", "content": "x"}], "web_search_options": [{}],
             "service_tier": ["auto", "flex"], "store": [True], "documents": [[{"text": "x"}], []],
             "response_format": [{"type": "text"}, {}, None], "chat_template": ["x"]},
-    COMPLETIONS: {"n_probs": [0, 5], "logprobs": [None, 0, 2, 2.0], "best_of": [1, 0], "suffix": ["", None],
+    COMPLETIONS: {"prompt_logprobs": [None, 0, 2],
+                  "n_probs": [0, 5], "logprobs": [None, 0, 2, 2.0], "best_of": [1, 0], "suffix": ["", None],
                   "skip_special_tokens": [True, False], "echo": [True]},
     RESPONSES: {"truncation": ["disabled", "auto"], "background": [False, True], "store": [True, False],
                 "include": [[], ["reasoning.encrypted_content", "file_search_call.results"]],

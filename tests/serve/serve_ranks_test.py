@@ -134,6 +134,7 @@ REQUESTS = [
     ("/v1/completions", {"prompt": "Hello there", **GREEDY}),
     ("/v1/completions", {"prompt": ["one two", "three"], "n": 2, "logprobs": 3, **GREEDY}),
     ("/v1/completions", {"prompt": "one two three", "echo": True, "logprobs": 2, **GREEDY}),
+    ("/v1/completions", {"prompt": "one two three", "prompt_logprobs": 2, **GREEDY}),
     ("/v1/completions", {"prompt": "five", "seed": 5, "max_tokens": 20, "best_of": 3, "n": 1}),
     ("/v1/completions", {"prompt": "six", "stream": True, **GREEDY}),
     ("/v1/completions", {"prompt": "six", "beam_width": 3, "max_tokens": 8}),

@@ -99,6 +99,52 @@ def test_prompts_tell_their_log_probabilities(s):
     s.idle()
 
 
+def test_prompt_log_probabilities_have_vllms_form(s):
+    prompt = "Once upon a time, in winter"
+    asked = {"prompt": prompt, "max_tokens": 3, "temperature": 0, "ignore_eos": True}
+    ids = s.post("/tokenize", content=prompt, add_special=True)["tokens"]
+    echoed = s.post("/v1/completions", **asked, echo=True, logprobs=1)["choices"][0]["logprobs"]
+    plain = s.post("/v1/completions", **asked)["choices"][0]
+    assert "prompt_logprobs" not in plain
+    got = s.post("/v1/completions", **asked, prompt_logprobs=3)["choices"][0]
+    lists = got["prompt_logprobs"]
+    assert got["text"] == plain["text"] and got["logprobs"] is None
+    assert lists[0] is None and len(lists) == len(ids)
+    among = 0
+    for i, (token, entry) in enumerate(zip(ids[1:], lists[1:]), 1):
+        own = entry[str(token)]
+        assert list(entry)[0] == str(token) and len(entry) == (3 if own["rank"] <= 3 else 4), entry
+        assert abs(own["logprob"] - echoed["token_logprobs"][i]) < 1e-5
+        assert own["decoded_token"] == echoed["tokens"][i]
+        others = sorted((v["rank"], -v["logprob"]) for v in entry.values())
+        assert [r for r, _ in others][:3] == [1, 2, 3] and others == sorted(others, key=lambda x: x[1])
+        among += own["rank"] > 3
+    assert among > 0                                    # the model is random
+    # Together with echo, each has its own number; several answers and prompts; other APIs.
+    both = s.post("/v1/completions", **asked, echo=True, logprobs=1, prompt_logprobs=3)["choices"][0]
+    assert both["prompt_logprobs"] == lists and both["logprobs"] == echoed
+    few = s.post("/v1/completions", **{**asked, "prompt": [ids, ids[:4]]}, n=2, prompt_logprobs=0)["choices"]
+    none = [None] + [{str(t): e[str(t)]} for t, e in zip(ids[1:], lists[1:])]
+    assert [c["prompt_logprobs"] for c in few] == [none, none, none[:4], none[:4]]
+    assert s.post("/generate", **asked, prompt_logprobs=3)["choices"][0]["prompt_logprobs"] == lists
+    assert s.post("/completion", prompt=ids, n_predict=1, prompt_logprobs=3)["prompt_logprobs"] == lists
+    chat = {"messages": CHAT, "max_tokens": 2, "temperature": 0}
+    answer = s.post("/v1/chat/completions", **chat, prompt_logprobs=1, n=2)
+    rendered = s.post("/apply-template", messages=CHAT)["prompt"]
+    told = answer["prompt_logprobs"]
+    assert told[0] is None and len(told) == answer["usage"]["prompt_tokens"]
+    assert "".join(list(e.values())[0]["decoded_token"] for e in told[1:]) in rendered
+    plain = s.post("/v1/chat/completions", **chat)
+    assert plain["choices"][0]["message"] == answer["choices"][0]["message"] and \
+        "prompt_logprobs" not in plain
+    for more, code in (({"stream": True}, "unsupported_parameter"), ({"beam_width": 2},
+                       "unsupported_parameter"), ({"prompt_logprobs": -1}, "integer_below_min_value"),
+                       ({"prompt_logprobs": 101}, "integer_above_max_value"),
+                       ({"prompt_logprobs": "x"}, "invalid_type")):
+        refused(s, "/v1/completions", code, prompt="x", **{"prompt_logprobs": 1, **more})
+    s.idle()
+
+
 def test_suffix_is_for_models_that_know_its_marks(s):
     refused(s, "/v1/completions", "unsupported_parameter", prompt="x", suffix="y")
     refused(s, "/v1/completions", "invalid_type", prompt="x", suffix=1)
