@@ -321,7 +321,8 @@ QSF_API qsf_status qsf_chat_encode_json(const qsf_model *m, const char *messages
 QSF_API qsf_status qsf_chat_render_json(const qsf_model *m, const char *messages, size_t len,
                                         const qsf_chat_options *opts, char *out, size_t cap, size_t *n,
                                         qsf_error *err);
-/* As qsf_chat_stop, for opts; *len is 0 if only tokens end a turn. */
+/* As qsf_chat_stop, for opts; *len is 0 if only tokens end a turn.  Errors are as in
+ * qsf_chat_encode, QSF_E_ARGUMENT if the template rejects every conversation. */
 QSF_API qsf_status qsf_chat_stop_text(const qsf_model *m, const qsf_chat_options *opts, char *out,
                                       size_t cap, size_t *len, qsf_error *err);
 
@@ -736,7 +737,8 @@ typedef struct qsf_adapter_use { qsf_adapter *adapter; float scale; } qsf_adapte
  *                     context computes with floats and the adapter was not opened as exact
  * QSF_E_ARGUMENT      too many adapters, a scale that is not a number, or an adapter of another
  *                     model
- * and the errors of qsf_behind.adapters */
+ *
+ * Also the errors of qsf_behind.adapters. */
 QSF_API qsf_status qsf_seq_set_adapters(qsf_context *c, qsf_seq s, const qsf_adapter_use *uses, size_t n);
 
 /* ---- sessions -------------------------------------------------------------------------------- */

@@ -79,7 +79,8 @@ def names(code):
 def marked(text):
     """Names of the interface as code."""
     text = re.sub(r"(?<![\w`/])((?:core/)?\w+\.h)\b", r"`\1`", text)
-    text = re.sub(r"(?<![\w`/])((?:qsf|QSF)\w*_\w+(?:\([a-z]*\))?)(?!\.h)\b", r"`\1`", text)
+    name = r"(?:qsf|QSF)\w*_\w+(?:\([a-z]*\)|(?:\.(?!h\b)[a-z]\w*)*)"
+    text = re.sub(rf"(?<![\w`/])({name})(?!\.h)\b", r"`\1`", text)
     text = re.sub(r"(?<![\w`])(docs/)([\w-]+\.md)", r"[\2](\2)", text)
     text = re.sub(r"(?<![\w`*>.])([a-z]+_[a-z_0-9]+)\b(?!`)", r"`\1`", text)
     text = re.sub(r"(?<![\w`*])(\*\w+(?:->\w+|\.\w+)*)", r"`\1`", text)

@@ -94,12 +94,16 @@ static qsf_status chat_vocabulary(const qsf_model *m, qsf_error *err)
 /* ---- what comes out ---- */
 
 /* A template's refusal is reported as an argument error. */
-static qsf_status chat_write(const qsf_chat_ask *ask, qsf_chat_text *out, qsf_error *err)
+static qsf_status chat_status(qsf_status st, qsf_error *err)
 {
-    const qsf_status st = qsf_chat_write(ask, out, err);
     if (st != QSF_E_CANCELLED) return st;
     if (err) err->status = QSF_E_ARGUMENT;
     return QSF_E_ARGUMENT;
+}
+
+static qsf_status chat_write(const qsf_chat_ask *ask, qsf_chat_text *out, qsf_error *err)
+{
+    return chat_status(qsf_chat_write(ask, out, err), err);
 }
 
 static qsf_status chat_to_tokens(const qsf_model *m, const qsf_chat_text *t, const char *bos, int32_t *ids,
@@ -388,7 +392,7 @@ qsf_status qsf_chat_stop_text(const qsf_model *m, const qsf_chat_options *opts, 
         st = chat_first_token(m, found, len, err);
     }
     chat_request_drop(&r);
-    return st ? st : chat_to_text(found, *len, out, cap, len, err);
+    return st ? chat_status(st, err) : chat_to_text(found, *len, out, cap, len, err);
 }
 
 qsf_status qsf_model_tool_form(const qsf_model *m, const qsf_chat_options *opts, qsf_tool_form *out,
@@ -398,5 +402,5 @@ qsf_status qsf_model_tool_form(const qsf_model *m, const qsf_chat_options *opts,
     qsf_status st = chat_request_read(m, NULL, 0, opts, &r, err);
     if (!st) st = qsf_tool_form_of(&r.choice.ask, out, err);
     chat_request_drop(&r);
-    return st;
+    return chat_status(st, err);
 }

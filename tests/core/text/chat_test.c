@@ -248,6 +248,9 @@ TEST(chat_json_is_the_same_conversation)
     o.chat_template = "{% for m in messages %}{{ m.content }}<|user|><|im_end|>{% endfor %}";
     CHECK_EQ(qsf_chat_stop_text(&c->m, &o, stop, sizeof stop, &len, &error), QSF_OK);
     CHECK_STR(stop, "<|user|>");
+    o.chat_template = "{{ raise_exception('not today') }}";
+    CHECK_EQ(qsf_chat_stop_text(&c->m, &o, stop, sizeof stop, &len, &error), QSF_E_ARGUMENT);
+    CHECK(error.status == QSF_E_ARGUMENT && strstr(error.text, "not today") != NULL && len == 0);
     qsf_tokenizer_free(c->m.tokenizer);
 }
 
