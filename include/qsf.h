@@ -1278,7 +1278,8 @@ typedef struct qsf_turn_options {
                                         * turn has ended */
     const char *const *grammar_after;  /* NULL: the grammar applies from the start of the answer.  Otherwise
                                         * from the first of these strings in it, which may be the texts of
-                                        * control tokens; copied */
+                                        * control tokens; one that starts with "\2" only counts at the very
+                                        * beginning of the answer; copied */
     size_t             n_grammar_after;
     bool               grammar_with;   /* false: the grammar applies after that string; true: from its
                                         * beginning */

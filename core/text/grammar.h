@@ -8,6 +8,9 @@
 
 #include "text/token_tree.h"
 
+/* In a string that begins a turn's grammar: the answer begins here.  No text contains it. */
+enum { QSF_TEXT_BEGIN = 2 };
+
 typedef struct qsf_grammar qsf_grammar;
 
 void       qsf_grammar_drop(qsf_grammar *g);                    /* takes NULL */

@@ -5,7 +5,7 @@
  * tokens are 0xff and their text (grammar.h).  A token that ends an answer ends the grammar too. */
 #include "text/grammar_nodes.h"
 #include "text/schema.h"
-#include "text/tools.h"
+#include "text/tools_plain.h"
 
 enum { TG_MARK = 64, TG_BLANKS = 24 };
 
@@ -15,11 +15,12 @@ typedef struct tg_work {
     qsf_grammar_builder *b;
     qsf_schema_options   schema;
     const qsf_json_node *parameters;    /* of the current tool; NULL: none */
+    bool                 bare;          /* also calls without marks, at the beginning of the answer */
+    qsf_gnode            plain;         /* one of these */
     qsf_gnode            blanks, any, value;       /* value: any of the quoted style, once it is needed */
     qsf_tool_grammar    *out;
     qsf_error           *err;
 } tg_work;
-
 
 /* ---- texts ---- */
 
@@ -339,6 +340,16 @@ static qsf_gnode tg_object(tg_work *w, const qsf_json_node *name)
     return qsf_g_sequence(w->b, parts, 3);
 }
 
+/* An object with name and arguments as models write it without the form's marks. */
+static qsf_gnode tg_plain_object(tg_work *w, const qsf_json_node *name)
+{
+    const qsf_gnode parts[] = { qsf_g_bytes(w->b, "{", 1), w->blanks, tg_key(w, "name"),
+                                tg_json_text(w, name->text, name->n), qsf_g_bytes(w->b, ",", 1), w->blanks,
+                                tg_key(w, qsf_tools_plain_key(w->f)), tg_json_arguments(w), w->blanks,
+                                qsf_g_bytes(w->b, "}", 1) };
+    return qsf_g_sequence(w->b, parts, QSF_ARRAY_LEN(parts));
+}
+
 /* The text between a name and its arguments. */
 static qsf_gnode tg_name_end(tg_work *w)
 {
@@ -363,6 +374,7 @@ static qsf_gnode tg_calls(tg_work *w)
     const qsf_json_node *tools = w->ask->tools, *t = qsf_json_first(tools);
     qsf_gnode all = qsf_g_choice(w->b, NULL, 0);
     bool any = false;
+    w->plain = all;
     for (uint32_t i = 0; i < tools->n; i++, t = qsf_json_next(t)) {
         const qsf_json_node *f = qsf_json_member(t, "function"), *name;
         if (!f) f = t;
@@ -388,6 +400,7 @@ static qsf_gnode tg_calls(tg_work *w)
         default: g = tg_two(w, head, tg_json_arguments(w));
         }
         all = tg_either(w, all, g);
+        if (w->bare) w->plain = tg_either(w, w->plain, tg_plain_object(w, name));
     }
     if (!any && w->ask->only)
         return qsf_g_fail(w->b, QSF_E_ARGUMENT, "tools: no tool is named \"%.80s\"", w->ask->only);
@@ -505,15 +518,20 @@ static qsf_gnode tg_answer(tg_work *w)
     qsf_text_add(&w->out->texts, head, first);
     qsf_text_add(&w->out->texts, "", 1);
     w->out->n_after = 1;
-    return tg_two(w, tg_text(w, head + first), calls);
+    const qsf_gnode marked = tg_two(w, tg_text(w, head + first), calls);
+    if (!w->bare || f->in_reasoning) return marked;
+    qsf_tools_plain_begins(w->ask, w->out);
+    return tg_either(w, tg_two(w, qsf_g_bytes(w->b, head, first), marked),
+                     qsf_tools_plain_answer(w->b, w->plain, w->any, several));
 }
 
 /* One attempt, with the tools' current schemas. */
-static qsf_status tg_make(const qsf_tool_grammar_ask *ask, const qsf_schema_options *how,
-                          qsf_tool_grammar *out, qsf_error *err)
+static qsf_status tg_make_with(const qsf_tool_grammar_ask *ask, const qsf_schema_options *how, bool bare,
+                               qsf_tool_grammar *out, qsf_error *err)
 {
     static const uint32_t blank[][2] = { { '\n', '\n' }, { ' ', ' ' } };
-    tg_work w = { .ask = ask, .f = ask->form, .out = out, .err = err, .schema = *how };
+    tg_work w = { .ask = ask, .f = ask->form, .out = out, .err = err, .schema = *how,
+                  .bare = bare };
     *out = (qsf_tool_grammar){ .texts.platform = ask->platform };
     qsf_status st = qsf_grammar_begin(ask->platform, &w.b, err);
     if (st) return st;
@@ -532,6 +550,15 @@ static qsf_status tg_make(const qsf_tool_grammar_ask *ask, const qsf_schema_opti
     if (!st && (out->texts.failed || (out->n_after && !out->after))) st = QSF_E_MEMORY;
     if (st) qsf_tool_grammar_drop(out);
     return st;
+}
+
+/* Calls without marks double the grammar: they are left out before a schema is loosened. */
+static qsf_status tg_make(const qsf_tool_grammar_ask *ask, const qsf_schema_options *how,
+                          qsf_tool_grammar *out, qsf_error *err)
+{
+    const bool may = ask->tools && !ask->required && !ask->shape && ask->form->style != QSF_TOOLS_CHANNELS;
+    const qsf_status st = may ? tg_make_with(ask, how, true, out, err) : QSF_OK;
+    return may && (!st || st == QSF_E_MEMORY) ? st : tg_make_with(ask, how, false, out, err);
 }
 
 qsf_status qsf_tool_grammar_make(const qsf_tool_grammar_ask *ask, qsf_tool_grammar *out, qsf_error *err)

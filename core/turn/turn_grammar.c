@@ -9,6 +9,7 @@
 #include "engine/context.h"
 #include "engine/step.h"
 #include "engine/totals.h"
+#include "text/grammar.h"
 #include "turn/sampler.h"
 #include "turn/turn_own.h"
 
@@ -132,6 +133,7 @@ qsf_status qsf_turn_grammar_begin(qsf_turn *t)
     const size_t cap = QSF_MAX(TURN_TAIL, g->after.longest) + 2 * t->longest_piece + FORCED_MOST + 2;
     if (!(g->tail = qsf_alloc(t->platform, cap, "grammar", &t->error))) return QSF_E_MEMORY;
     g->cap_tail = cap;
+    if (g->after.len) g->tail[g->n_tail++] = QSF_TEXT_BEGIN;
     g->active = g->look = g->after.len == 0;
     return grammar_check_after(t);
 }
@@ -143,12 +145,14 @@ static bool grammar_called(const turn_grammar *g, size_t n, size_t *end, size_t 
     const char *text;
     size_t len;
     *end = SIZE_MAX;
-    for (size_t at = 0; (text = qsf_turn_text_at(&g->after, &at, &len));)
-        for (size_t i = 0; len && i + len <= n && i + len < *end; i++)
+    for (size_t at = 0; (text = qsf_turn_text_at(&g->after, &at, &len));) {
+        const size_t most = len && *text == QSF_TEXT_BEGIN ? QSF_MIN(n, len) : n;
+        for (size_t i = 0; len && i + len <= most && i + len < *end; i++)
             if (!memcmp(g->tail + i, text, len)) {
                 *end = i + len;
                 *length = len;
             }
+    }
     return *end != SIZE_MAX;
 }
 
