@@ -99,7 +99,10 @@ class Server:
         """Waits for a state that follows later.  Only what lasts may be waited for."""
         end = time.monotonic() + seconds
         while not what():
-            assert time.monotonic() < end, ("it did not come", self.ask("GET", "/metrics")[2])
+            if time.monotonic() > end:
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    print(self.ask("GET", "/metrics")[2])
+                raise AssertionError("it did not come")
             time.sleep(0.01)
 
     def wait_metric(self, name, value):
@@ -114,6 +117,11 @@ class Server:
 
         self.wait_for(lambda: not busy())
 
+    def alone(self):
+        """Waits until the server has noticed that all clients have gone, and is idle."""
+        self.wait_metric("connections", 1)          # the one that asks
+        self.idle()
+
     def end(self, sig=signal.SIGTERM):
         self.process.send_signal(sig)
         code = self.process.wait(60 * SLOW)
@@ -123,10 +131,13 @@ class Server:
 
 def together(calls):
     """The results of functions that run at once; each begins when the one before it has begun."""
-    results = [None] * len(calls)
+    results, faults = [None] * len(calls), []
 
     def run(i):
-        results[i] = calls[i]()
+        try:
+            results[i] = calls[i]()
+        except BaseException as e:
+            faults.append(e)
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(len(calls))]
     for t in threads:
@@ -134,6 +145,7 @@ def together(calls):
         time.sleep(0.003)
     for t in threads:
         t.join()
+    if faults: raise faults[0]
     return results
 
 

@@ -233,9 +233,10 @@ def test_a_client_that_goes_makes_no_more_work(s):
 
 
 def test_a_deadline_ends_an_answer(s):
-    status, _, answer = s.ask("POST", "/v1/completions", {"prompt": "x", "max_tokens": 900, "timeout": 0.02,
-                                                          "ignore_eos": True})
-    assert status == 503 and answer["error"]["code"] == "timeout"
+    with s.other(*ENDLESS) as one:
+        status, _, answer = one.ask("POST", "/v1/completions", {"prompt": "x", "max_tokens": FOREVER,
+                                                                "timeout": 0.02, "ignore_eos": True})
+        assert status == 503 and answer["error"]["code"] == "timeout"
 
 
 def test_a_higher_priority_goes_first(s):
@@ -268,7 +269,7 @@ def test_slow_clients_hurt_nobody(s):
     assert together([lambda: s.complete("Once", 30) for _ in range(8)]) == [want] * 8
     for c in slow + lazy:
         c.close()
-    s.idle()
+    s.alone()
 
 
 # ---- the end ----
