@@ -99,7 +99,9 @@ def stream_of(server, model, max_tokens, n=1):
     c = asking(server, model, max_tokens=max_tokens, n=n, stream=True)
     got = b""
     while b"data: " not in got:
-        got += c.recv(4096)
+        piece = c.recv(4096)
+        assert piece, got
+        got += piece
     return c
 
 

@@ -202,7 +202,9 @@ def stream_socket(s, n, room=None, **body):
     c = asking_socket(s, room, max_tokens=n, stream=True, **body)
     got = b""
     while b"data: " not in got:
-        got += c.recv(4096)
+        piece = c.recv(4096)
+        assert piece, got
+        got += piece
     return c
 
 
