@@ -49,7 +49,8 @@ step("stop, seed, logprobs")
 hot = {"temperature": 1.2, "seed": 7, "num_predict": 12, "stop": ["\n\n\n"]}
 a, b = (tiny.chat("tiny", messages=HI, options=hot).message.content for _ in range(2))
 assert a == b
-told = tiny.chat("tiny", messages=HI, options={"num_predict": 3, "temperature": 0}, logprobs=True, top_logprobs=2)
+three = {"num_predict": 3, "temperature": 0}
+told = tiny.chat("tiny", messages=HI, options=three, logprobs=True, top_logprobs=2)
 assert len(told.logprobs) == 3 and len(told.logprobs[0].top_logprobs) == 2
 
 step("structured output")
