@@ -61,13 +61,14 @@ static void engine_take(serve_engine *e, bool wait)
 
 /* ---- the thread ---- */
 
-static void engine_show(serve_engine *e)
+void engine_show(serve_engine *e)
 {
     static const unsigned states[] = { [BRANCH_PROMPT] = SLOT_PROMPT, [BRANCH_ANSWER] = SLOT_ANSWER,
                                        [BRANCH_PAUSED] = SLOT_PAUSED, [BRANCH_OVER] = SLOT_IDLE };
     const scheduler *s = &e->schedule;
     qsf_stats stats = { .size = sizeof stats };
     qsf_context_get_stats(e->context, &stats);
+    scheduler_show(&e->schedule);
     metric_set(&e->metrics->streamed_bytes_total, stats.bytes_read);
     for (unsigned i = 0; i < s->slots; i++) {
         qsf_turn_state t = { .size = sizeof t };
