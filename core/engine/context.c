@@ -8,6 +8,7 @@
 #include "engine/options.h"
 #include "engine/plan.h"
 #include "layers/layer.h"
+#include "layers/needs.h"
 #include "layers/route.h"
 #include "model/part.h"
 #include "weights/refine.h"
@@ -141,9 +142,11 @@ static qsf_status context_batch(qsf_context *c, qsf_error *err)
 {
     const qsf_platform *mem = &c->reserve.table;
     qsf_piece list[QSF_CONTEXT_TABLES];
-    c->buffers_bytes = qsf_buffers_layout(&c->b, NULL, c->model->source, &c->o);
+    qsf_needs needs;
+    qsf_needs_of(c->model->source, &needs);
+    c->buffers_bytes = qsf_buffers_layout(&c->b, NULL, c->model->source, &needs, &c->o);
     if (!(c->buffers = qsf_alloc(mem, c->buffers_bytes, "activations", err))) return QSF_E_MEMORY;
-    qsf_buffers_layout(&c->b, c->buffers, c->model->source, &c->o);
+    qsf_buffers_layout(&c->b, c->buffers, c->model->source, &needs, &c->o);
     qsf_context_pieces(c, c->model->source, &c->o, list);
     return qsf_pieces_alloc(mem, list, QSF_CONTEXT_TABLES, err);
 }

@@ -3,7 +3,7 @@
 #include "engine/plan.h"
 #include "base/pieces.h"
 #include "engine/context.h"
-#include "layers/buffers.h"
+#include "layers/needs.h"
 #include "model/part.h"
 #include "turn/sampler.h"
 #include "weights/experts.h"
@@ -28,6 +28,7 @@ typedef struct plan_sizes {
     uint64_t rows_head;       /* what an approximate head takes besides the head itself */
     uint64_t expert;          /* a slot for one with its tables; 0: experts come with their layers */
     uint64_t experts_least;   /* of the fewest such slots */
+    qsf_needs needs;          /* of the layers' programs */
 } plan_sizes;
 
 static void plan_stage(uint64_t most[2], uint64_t stored, uint64_t raw)
@@ -76,6 +77,7 @@ static qsf_status plan_measure(const qsf_source *s, const qsf_context_options *o
 {
     /* At most one slot for each unit: layers pass through fewer slots than their number. */
     *z = (plan_sizes){ .tables = qsf_fetch_tables(s, s->n_units, o->n_threads) + qsf_plan_rounding(s) };
+    qsf_needs_of(s, &z->needs);
     for (uint32_t u = 0; u < s->n_units; u++) {
         uint64_t slot, stored, raw;
         if (!qsf_part_needs(s, u) || (u < s->hp.n_layers && !qsf_layer_runs(s, o->quality, u))) continue;
@@ -206,7 +208,7 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const qsf_gr
                             qsf_kv_tables_bytes(qsf_kv_blocks_of(o), o->n_seqs));
     const size_t slot = qsf_state_place(s, o->quality, hp->n_layers);
     if (slot) plan_item(plan, "state", qsf_state_memory(slot, o->n_seqs) + 2 * QSF_RESERVE_PAGE);
-    plan_item(plan, "activations", qsf_buffers_layout(&b, NULL, s, o));
+    plan_item(plan, "activations", qsf_buffers_layout(&b, NULL, s, &z->needs, o));
     plan_item(plan, "staging", qsf_fetch_staging(&fetch));
     plan_item(plan, "description and vocabulary", plan_description(model));
     plan_item(plan, "tables", plan_own(s, o) + z->tables + qsf_context_tables(s, o));

@@ -84,9 +84,9 @@ static void run_row(const qsf_pass *p, const qsf_program_row *row, uint64_t *clo
     /* The pool tells rows apart by their size. */
     qsf_op_run run = { .op = (qsf_op)row->op, .begin = *clock, .n_pieces = r.n_pieces,
                        .size = n + (uint32_t)(uintptr_t)row->fn, .fn = run_piece, .arg = &r };
-    for (uint32_t i = 0; i < row->n; i++) {
+    for (uint32_t i = 0; row->work == QSF_WORK_PRODUCT && i < row->n; i++) {
         const qsf_matrix *m = &p->w->m[row->kinds[i]];
-        if (m->t.data && !row->wave) run.products[run.n_products++] = (qsf_product){ m, m->t.rows, n, 0 };
+        if (m->t.data) run.products[run.n_products++] = (qsf_product){ m, m->t.rows, n, 0 };
     }
     *clock = qsf_pass_share(p, &run);
 }
