@@ -384,9 +384,6 @@ static bool qkv_changes(const qsf_layer *l, const qsf_weights *w)
     return l->qkv_clamp > 0 || (l->qk_norm == QSF_QK_ALL && norm);
 }
 
-/* Whether groups of rows see keys of other groups of the batch, which are then placed before. */
-static bool groups_meet(const qsf_pass *p) { return !p->batch->groups_apart; }
-
 /* Heads 0 .. n_heads-1 are queries, then come the key-value heads. */
 static void place_heads(const qsf_pass *p, const qsf_task *t)
 {
@@ -414,7 +411,7 @@ static void attend_groups(const qsf_pass *p, const qsf_task *t)
     for (size_t i = t->begin; i < t->end; i++) {
         const qsf_row_group g = p->batch->groups[i / n_kv];
         const uint32_t kv = (uint32_t)(i % n_kv);
-        if (!groups_meet(p)) place_group(p, g, kv);
+        if (p->batch->groups_apart) place_group(p, g, kv);      /* else all keys are placed before */
         attend(p, g, kv, t->thread);
     }
 }
@@ -444,7 +441,7 @@ void qsf_attention_list(const qsf_layer *l, qsf_program *g)
         QSF_ADD(g, .op = QSF_OP_PLACE, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS, .to = { q, k, v },
                 .fn = ready_qkv);
     QSF_ADD(g, .op = QSF_OP_PLACE, .work = QSF_WORK_PLACE, .over = QSF_OVER_PLACES, .to = { q, k, v },
-            .when = groups_meet, .fn = place_heads);
+            .when = QSF_ROW_GROUPS_MEET, .fn = place_heads);
     /* Later groups see more: they come first. */
     QSF_ADD(g, .op = QSF_OP_ATTENTION, .work = QSF_WORK_ATTEND, .over = QSF_OVER_GROUPS, .backwards = true,
             .to = { q, k, v, sums }, .scratch = attention_floats, .fn = attend_groups);

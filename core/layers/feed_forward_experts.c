@@ -176,16 +176,9 @@ bool qsf_wave_end(const qsf_pass *p)
 
 /* ---- a wave ---- */
 
-static bool takes_codes(const qsf_pass *p)
-{
-    return qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_GATE]) ||
-           qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_UP]) || qsf_lora_takes_codes(p);
-}
-
 /* What adapters take of the wave's slots: of rows, or of hidden rows. */
 static void adapt_slots(const qsf_pass *p, bool hidden, const qsf_task *t)
 {
-    static const uint8_t wide[] = { QSF_K_EXPERT_UP, QSF_K_EXPERT_GATE }, narrow[] = { QSF_K_EXPERT_DOWN };
     const uint32_t wave = wave_first(p), end = wave + (uint32_t)t->end;
     qsf_lora_expert e = { .first = wave + (uint32_t)t->begin, .wave = wave };
     for (; p->cpu->lora && e.first < end; e.first += e.n) {
@@ -193,7 +186,7 @@ static void adapt_slots(const qsf_pass *p, bool hidden, const qsf_task *t)
         for (e.n = 1; e.first + e.n < end && p->b->slot_expert[e.first + e.n] == e.expert; e.n++) continue;
         const qsf_matrix_in in = hidden ? expert_hidden(p, e.expert, e.first - wave, e.n)
             : slots_rows(p, e.first - wave, e.n);
-        qsf_lora_expert_down(p, hidden ? narrow : wide, hidden ? 1 : 2, &in, &e, t->thread);
+        qsf_lora_expert_down(p, t->row->readers, t->row->n_readers, &in, &e, t->thread);
     }
 }
 
@@ -201,9 +194,8 @@ static void adapt_slots(const qsf_pass *p, bool hidden, const qsf_task *t)
 static void gather(const qsf_pass *p, const qsf_task *t)
 {
     const qsf_buffers *b = p->b;
-    const bool codes = takes_codes(p);
-    const bool floats = p->cpu->lora || qsf_matrix_takes_floats(p, &p->w->m[QSF_K_EXPERT_GATE]) ||
-                        qsf_matrix_takes_floats(p, &p->w->m[QSF_K_EXPERT_UP]);
+    const bool codes = qsf_kinds_take_codes(p, t->row->readers, t->row->n_readers);
+    const bool floats = qsf_kinds_take_floats(p, t->row->readers, t->row->n_readers);
     for (size_t s = t->begin; p->batch->n > 1 && s < t->end; s++) {
         const uint32_t row = b->slot_row[wave_first(p) + s];
         const qsf_matrix_in from = rows_in(p, row, 1),
@@ -248,25 +240,23 @@ static uint32_t next_part(const qsf_pass *p, size_t *at, size_t end, size_t each
 
 static void widen_experts(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_buffers *b = p->b;
     const uint32_t rows = p->layer->n_ff_expert;
     for (size_t at = t->begin; at < t->end;) {
         qsf_range tiles;
         const uint32_t i = next_part(p, &at, t->end, expert_tiles(rows), &tiles);
         const qsf_matrix_in in = expert_in(p, i);
-        float *up = p->layer->experts_plain ? b->slot_gate : b->slot_up;
-        multiply_part(p, i, QSF_K_EXPERT_UP, QSF_K_EXPERT_UP_BIAS, rows, &in, up, b->ld_slot, tiles,
-                      t->thread);
-        if (p->layer->experts_plain) continue;
-        multiply_part(p, i, QSF_K_EXPERT_GATE, QSF_K_EXPERT_GATE_BIAS, rows, &in, b->slot_gate, b->ld_slot,
-                      tiles, t->thread);
+        for (uint32_t k = 0; k < t->row->n; k++) {
+            size_t ld;
+            float *y = qsf_buffer_of(p->b, t->row->to[k].buffer, &ld);
+            multiply_part(p, i, t->row->kinds[k], t->row->bias[k], rows, &in, y, ld, tiles, t->thread);
+        }
     }
 }
 
 static void activate_slots(const qsf_pass *p, const qsf_task *t)
 {
     const qsf_buffers *b = p->b;
-    const bool codes = qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_DOWN]) || qsf_lora_takes_codes(p);
+    const bool codes = qsf_kinds_take_codes(p, t->row->readers, t->row->n_readers);
     for (size_t s = t->begin; s < t->end; s++) {
         const uint64_t row = hidden_row(p, b->slot_expert[wave_first(p) + s]);
         float *gate = b->slot_gate + s * b->ld_slot + expert_skew(p, hidden_kind(p), row);
@@ -372,11 +362,8 @@ static void watch_wave(const qsf_pass *p, uint32_t kind)
 
 static void before_up(const qsf_pass *p, const qsf_program_row *row)
 {
-    const uint32_t ff = p->layer->n_ff_expert;
-    (void)row;
     watch_wave(p, QSF_K_EXPERT_UP);
-    count_products(p, QSF_K_EXPERT_UP, ff);
-    if (!p->layer->experts_plain) count_products(p, QSF_K_EXPERT_GATE, ff);
+    for (uint32_t k = 0; k < row->n; k++) count_products(p, row->kinds[k], p->layer->n_ff_expert);
 }
 
 static void before_down(const qsf_pass *p, const qsf_program_row *row)
@@ -442,21 +429,21 @@ static void list_router(qsf_program *g, uint8_t from)
             .fn = qsf_product_row);
 }
 
-static bool gathers(const qsf_pass *p) { return p->batch->n > 1 || p->cpu->lora; }
-
 static void list_wave(const qsf_layer *l, qsf_program *g)
 {
     const uint32_t hidden = expert_columns(l->n_ff_expert);
+    const uint8_t n = l->experts_plain ? 1 : 2;         /* matrices that widen */
     const qsf_view gate = { .buffer = QSF_BUF_SLOT_GATE, .cols = hidden };
     const qsf_view none = { 0 }, up = { .buffer = QSF_BUF_SLOT_UP, .cols = hidden };
     QSF_ADD(g, .op = QSF_OP_EXPERT_ROWS, .work = QSF_WORK_GATHER, .over = QSF_OVER_SLOTS, .wave = true,
-            .in = narrow_view(l, QSF_BUF_XN), .codes = QSF_OP_EXPERT_ROWS, .n = 2,
+            .in = narrow_view(l, QSF_BUF_XN), .codes = QSF_OP_EXPERT_ROWS, .n = n,
             .kinds = { QSF_K_EXPERT_UP, QSF_K_EXPERT_GATE }, .to = { narrow_view(l, QSF_BUF_SLOT_X) },
-            .when = gathers, .fn = gather);
+            .when = QSF_ROW_GATHERED, .fn = gather);
     QSF_ADD(g, .op = QSF_OP_EXPERT_UP, .work = QSF_WORK_EXPERT_PRODUCT, .over = QSF_OVER_HIDDEN_TILES,
-            .wave = true, .in = narrow_view(l, QSF_BUF_SLOT_X), .n = l->experts_plain ? 1 : 2,
+            .wave = true, .in = narrow_view(l, QSF_BUF_SLOT_X), .n = n,
             .kinds = { QSF_K_EXPERT_UP, QSF_K_EXPERT_GATE },
-            .to = { gate, l->experts_plain ? none : up }, .before = before_up,
+            .bias = { QSF_K_EXPERT_UP_BIAS, QSF_K_EXPERT_GATE_BIAS },
+            .to = { n > 1 ? up : gate, n > 1 ? gate : none }, .before = before_up,
             .fn = widen_experts);
     QSF_ADD(g, .op = QSF_OP_EXPERT_CODES, .work = QSF_WORK_ACTIVATE, .over = QSF_OVER_SLOTS, .wave = true,
             .to = { gate }, .fn = activate_slots);

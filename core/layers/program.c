@@ -70,6 +70,13 @@ static void insert_maker(qsf_program *g, uint32_t at)
     g->n++;
 }
 
+/* The row that makes codes of slots for row `at`: the last one before it that goes by slots. */
+static uint32_t slots_maker_of(const qsf_program *g, uint32_t at)
+{
+    while (g->rows[--at].over != QSF_OVER_SLOTS) assert(at);
+    return at;
+}
+
 static void add_readers(qsf_program_row *maker, const qsf_program_row *reader)
 {
     maker->ready = reader->in;
@@ -91,6 +98,8 @@ void qsf_program_finish(qsf_program *g)
                 held = g->rows[i].in;
             }
             add_readers(&g->rows[maker], &g->rows[i]);
+        } else if (g->rows[i].work == QSF_WORK_EXPERT_PRODUCT) {
+            add_readers(&g->rows[slots_maker_of(g, i)], &g->rows[i]);
         }
         if (g->rows[i].writes & qsf_bit(held.buffer)) held.buffer = QSF_BUF_NONE;
     }

@@ -5,7 +5,7 @@
  * Each mixer and feed-forward appends its rows; layer.c joins them to a program and runs it
  * (program_run.c).  qsf_program_finish() derives from the rows which of them make codes of
  * activations, and for which matrices.  There is one buffer of codes, so a product whose rows are
- * no longer in it needs them made again. */
+ * no longer in it needs them made again; slots of experts have codes of their own. */
 #ifndef QSF_PROGRAM_H
 #define QSF_PROGRAM_H
 
@@ -47,6 +47,14 @@ typedef enum qsf_over {
     QSF_N_OVERS
 } qsf_over;
 
+/* When a row runs. */
+typedef enum qsf_row_when {
+    QSF_ROW_ALWAYS,
+    QSF_ROW_GROUPS_MEET,        /* groups of the batch's rows see keys of other groups */
+    QSF_ROW_GATHERED,           /* several rows, or one with adapters: experts take copies of them */
+    QSF_N_ROW_WHENS
+} qsf_row_when;
+
 /* Columns of a buffer. */
 typedef struct qsf_view {
     uint8_t  buffer;            /* qsf_buffer_name */
@@ -69,7 +77,7 @@ enum { QSF_ROW_READERS = 6, QSF_ROW_RESULTS = QSF_OP_PRODUCTS };
 
 struct qsf_program_row {
     uint8_t  op;                /* qsf_op: whose time it is */
-    uint8_t  work, over;        /* qsf_work, qsf_over */
+    uint8_t  work, over, when;  /* qsf_work, qsf_over, qsf_row_when */
     uint8_t  codes;             /* qsf_op: whose time it is if codes of `in` need a row of their own */
     uint8_t  watch;             /* 1 + the kind by which the watcher knows `in`; 0: it is not shown */
     uint8_t  of;                /* which one of several that the function can do */
@@ -82,13 +90,12 @@ struct qsf_program_row {
      * one in the same buffer as the one before continues after its last tile. */
     qsf_view to[QSF_ROW_RESULTS];
     uint32_t cols;              /* QSF_OVER_COLUMNS */
-    bool   (*when)(const qsf_pass *p);          /* whether it runs; NULL: always */
     void   (*before)(const qsf_pass *p, const qsf_program_row *row);    /* by the calling thread; or NULL */
     qsf_row_fn *fn;             /* NULL: only codes are made */
     qsf_scratch_fn *scratch;    /* of p->b->scratch; or NULL */
     uint32_t writes;            /* bits of the buffers of `to`, by qsf_program_add() */
-    /* By qsf_program_finish(): matrices that read the codes which are made of `ready` when the
-     * function has done its rows. */
+    /* By qsf_program_finish(): matrices that read `ready` next.  Where a row goes by rows, their
+     * codes are made when its function has done these; functions that go by slots make them. */
     uint8_t  n_readers, readers[QSF_ROW_READERS];
     qsf_view ready;
 };

@@ -61,11 +61,27 @@ static void check_codes(const qsf_program *g)
             for (uint32_t k = 0; maker && k < row->n; k++) CHECK(is_reader(maker, row->kinds[k]));
         }
         if (fresh && row->writes >> maker->ready.buffer & 1) fresh = false;
-        if (!row->n_readers) continue;
+        if (!row->n_readers || row->over == QSF_OVER_SLOTS) continue;
         CHECK_EQ(row->over, QSF_OVER_ROWS);
         CHECK(!row->wave);
         maker = row;
         fresh = true;
+    }
+}
+
+/* Products of experts find rows of slots that were made ready for all of their matrices, and the
+ * same ones. */
+static void check_slots(const qsf_program *g)
+{
+    const qsf_program_row *maker = NULL;
+    for (uint32_t i = 0; i < g->n; i++) {
+        const qsf_program_row *row = &g->rows[i];
+        if (row->over == QSF_OVER_SLOTS) maker = row;
+        if (row->work != QSF_WORK_EXPERT_PRODUCT) continue;
+        CHECK(maker && maker->wave && same_view(&maker->ready, &row->in));
+        CHECK_EQ(maker->n_readers, row->n);
+        for (uint32_t k = 0; maker && k < row->n; k++) CHECK(is_reader(maker, row->kinds[k]));
+        CHECK(maker->to[0].buffer == row->in.buffer && row->in.cols <= maker->to[0].cols);
     }
 }
 
@@ -74,7 +90,7 @@ static void check_rows(const qsf_program *g)
 {
     for (uint32_t i = 0; i < g->n; i++) {
         const qsf_program_row *row = &g->rows[i];
-        CHECK(row->over < QSF_N_OVERS && row->op < QSF_N_OPS);
+        CHECK(row->over < QSF_N_OVERS && row->op < QSF_N_OPS && row->when < QSF_N_ROW_WHENS);
         CHECK(row->fn || row->n_readers || row->work == QSF_WORK_WATCH);
         CHECK_EQ(row->wave, i >= g->wave && i < g->wave_end);
         if (row->over == QSF_OVER_COLUMNS) CHECK(row->cols > 0);
@@ -114,6 +130,7 @@ static void check_program(const qsf_layer *l)
         check_rows(&g);
         check_results(&g);
         check_codes(&g);
+        check_slots(&g);
     }
 }
 
