@@ -44,3 +44,35 @@ void qsf_needs_of(const qsf_source *s, qsf_needs *n)
         qsf_needs_add(n, &g);
     }
 }
+
+/* ---- kinds of rows ---- */
+
+static uint32_t kinds_add(qsf_row_kind *list, uint32_t n, uint32_t most, qsf_row_kind k)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const qsf_row_kind *o = &list[i];
+        if (o->op == k.op && o->work == k.work && o->over == k.over && o->when == k.when &&
+            o->multiplies == k.multiplies && o->type == k.type && o->form == k.form) return n;
+    }
+    if (n < most) list[n++] = k;
+    return n;
+}
+
+uint32_t qsf_program_kinds(const qsf_program *g, qsf_row_kind *list, uint32_t n, uint32_t most)
+{
+    for (uint32_t i = 0; i < g->n; i++) {
+        const qsf_program_row *row = &g->rows[i];
+        const bool multiplies = row->work == QSF_WORK_PRODUCT || row->work == QSF_WORK_HEAD_PRODUCT ||
+                                row->work == QSF_WORK_EXPERT_PRODUCT;
+        qsf_row_kind kind = { .op = row->op, .work = row->work, .over = row->over, .when = row->when,
+                              .multiplies = multiplies, .form = -1 };
+        if (!multiplies) n = kinds_add(list, n, most, kind);
+        for (uint32_t k = 0; multiplies && k < row->n; k++) {
+            const qsf_matrix *m = &g->w->m[row->kinds[k]];
+            kind.type = m->t.type;
+            kind.form = (int8_t)m->form;
+            if (m->t.rows) n = kinds_add(list, n, most, kind);
+        }
+    }
+    return n;
+}

@@ -19,4 +19,16 @@ void qsf_needs_add(qsf_needs *n, const qsf_program *g);
 /* Of all layers of a model, its embedding and its head; no weights have to be in memory. */
 void qsf_needs_of(const qsf_source *s, qsf_needs *n);
 
+/* What an executor must be able to do for a row, besides what the layer's record says. */
+typedef struct qsf_row_kind {
+    uint8_t op, work, over, when;       /* as of qsf_program_row */
+    bool    multiplies;                 /* a matrix of */
+    uint8_t type;                       /* this type, as it lies in memory (qsf_type), */
+    int8_t  form;                       /* and this form of its tiles; -1: it has none */
+} qsf_row_kind;
+
+/* Adds the kinds of a program's rows, one for each type of a row's matrices, to list[n] unless they
+ * are there.  Returns how many it has then; they are cut off at `most`. */
+uint32_t qsf_program_kinds(const qsf_program *g, qsf_row_kind *list, uint32_t n, uint32_t most);
+
 #endif
