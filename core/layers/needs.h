@@ -24,7 +24,7 @@ typedef struct qsf_row_kind {
     uint8_t op, work, over, when;       /* as of qsf_program_row */
     bool    multiplies;                 /* a matrix of */
     uint8_t type;                       /* this type, as it lies in memory (qsf_type), */
-    int8_t  form;                       /* and this form of its tiles; -1: it has none */
+    int8_t  form;                       /* and this form of its tiles; -1: it is not in tiles */
 } qsf_row_kind;
 
 /* Adds the kinds of a program's rows, one for each type of a row's matrices, to list[n] unless they
