@@ -79,10 +79,6 @@ uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_source *s, 
         b->ld_scratch = QSF_MAX(b->ld_scratch, n->scratches[i](s, o));
     uint64_t at = layout_named(b, base, 0, n, rows);
     b->logits = CARVE(float, o->n_logits * b->ld_vocab);
-    if (o->early_exit > 0) {
-        b->exit_x = CARVE(float, QSF_EXIT_MOST * b->ld_embd);
-        b->exit_last = CARVE(float, b->ld_embd);
-    }
     b->angles = CARVE(float, 2 * rows * qsf_ropes_half(s));
     b->float_rows = CARVE(float, o->n_threads * QSF_TILE_ROWS * b->max_cols);
     b->scratch = CARVE(float, o->n_threads * b->ld_scratch);

@@ -4,7 +4,7 @@
  *
  *   program_models [--kinds] MODEL...
  *
- * A batch of one row less than the buffers have room for is computed, with everything filled with
+ * A batch of one row less than the buffers have room for is computed, with all of them filled with
  * one number before: the last row, and the columns that no row names, must keep it.  Prints a line
  * a model: "ok", or what is wrong.
  *
@@ -30,7 +30,7 @@ static int wrong(const char *path, const char *what, uint32_t layer, uint32_t ro
 static bool view_fits(const qsf_context *c, qsf_view v)
 {
     size_t ld;
-    const float *x = qsf_buffer_of(&c->b, v.buffer, &ld);
+    const float *x = qsf_buffer_of(&c->on_cpu.b, v.buffer, &ld);
     return !v.buffer || (x && (size_t)v.first + v.cols <= ld);
 }
 
@@ -44,7 +44,7 @@ static int row_check(const char *path, const qsf_context *c, uint32_t layer, con
             return wrong(path, "writes past its buffer", layer, i, row->to[k].buffer);
     for (uint32_t k = 0; k < row->n; k++) {
         const qsf_tensor *t = &g->w->m[row->kinds[k]].t;
-        if (t->rows && t->cols > c->b.max_cols) return wrong(path, "has a wider matrix", layer, i, k);
+        if (t->rows && t->cols > c->on_cpu.b.max_cols) return wrong(path, "has a wider matrix", layer, i, k);
         if (t->rows && row->work != QSF_WORK_HEAD_PRODUCT && t->cols != row->in.cols)
             return wrong(path, "multiplies rows of another length", layer, i, k);
     }
@@ -77,12 +77,23 @@ static bool untouched(const float *x, size_t n)
     return true;
 }
 
+static void buffers_fill(const qsf_context *c)
+{
+    const uint32_t bits = UNTOUCHED;
+    for (uint32_t i = 1; i < QSF_N_BUFFERS; i++) {
+        size_t ld;
+        float *x = qsf_buffer_of(&c->on_cpu.b, (uint8_t)i, &ld);
+        const size_t rows = i < QSF_BUF_SLOT_X ? ROOM : c->on_cpu.b.n_slots;
+        for (size_t k = 0; x && k < rows * ld; k++) memcpy(x + k, &bits, sizeof bits);
+    }
+}
+
 /* Of slots, a wave may take all; matrices after the pooling are computed in all of xn. */
 static int writes_check(const char *path, const qsf_context *c, const qsf_needs *n)
 {
     for (uint32_t i = 1; i < QSF_BUF_SLOT_X; i++) {
         size_t ld;
-        const float *x = qsf_buffer_of(&c->b, (uint8_t)i, &ld);
+        const float *x = qsf_buffer_of(&c->on_cpu.b, (uint8_t)i, &ld);
         if (!x || (i == QSF_BUF_XN && c->hp->n_between)) continue;
         for (size_t r = 0; r + 1 < ROOM; r++)
             if (!untouched(x + r * ld + n->cols[i], ld - n->cols[i]))
@@ -128,7 +139,7 @@ static int model_check(const char *path, bool f32)
     }
     qsf_needs_of(m->source, &needs);
     bad = programs_check(path, c);
-    for (size_t i = 0; i < c->buffers_bytes / 4; i++) memcpy(c->buffers + 4 * i, &(uint32_t){ UNTOUCHED }, 4);
+    buffers_fill(c);
     if (!bad && (st = batch_compute(c))) {
         printf("%s: %s\n", path, qsf_last_error(c));
         bad = 1;
