@@ -25,6 +25,7 @@ struct qsf_answer {
     const char         *behind;         /* of reasoning: where a caller's grammar begins */
     bool                has_grammar;
     qsf_tool_grammar    grammar;
+    const qsf_answer   *like;           /* whose grammar it is; NULL: its own */
     qsf_text            marks;          /* of the form */
     bool                all;            /* the turn gives all control tokens, which are text then */
     qsf_utf8_tail       tail;           /* of the tokens so far, and the bytes of their text */
@@ -51,7 +52,8 @@ static qsf_status answer_open(qsf_answer *a, const qsf_answer_options *o, qsf_er
     memcpy(a->choice, choice, a->choice_bytes);
     a->several = o->parallel_tool_calls;
     a->most_memory = o->most_memory;
-    if (o->shape) {
+    a->like = o->like;
+    if (o->shape && !a->like) {
         if (o->shape_len > ANSWER_MAX_SHAPE)
             return qsf_fail(err, QSF_E_BUDGET, "the shape of an answer can have at most %u MB",
                             ANSWER_MAX_SHAPE >> 20);
@@ -140,6 +142,11 @@ static qsf_status answer_grammar(qsf_answer *a, qsf_error *err)
     return st;
 }
 
+static const qsf_tool_grammar *answer_whose(const qsf_answer *a)
+{
+    return a->like ? &a->like->grammar : &a->grammar;
+}
+
 qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err)
 {
     qsf_turn_options own;
@@ -161,16 +168,23 @@ qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err)
         o->n_grammar_after = *a->behind != 0;
         o->grammar_with = false;
     }
-    if (own.grammar || (!a->shape && (!a->tools.n_nodes || !a->tools.nodes->n))) return QSF_OK;
-    if ((st = answer_grammar(a, err))) return st;
-    o->grammar = a->grammar.grammar;
-    o->grammar_after = a->grammar.after;
-    o->n_grammar_after = a->grammar.n_after;
-    o->grammar_with = a->grammar.with;
+    if (own.grammar) return QSF_OK;
+    if (!a->like && (a->shape || (a->tools.n_nodes && a->tools.nodes->n)) && (st = answer_grammar(a, err)))
+        return st;
+    const qsf_tool_grammar *g = answer_whose(a);
+    if (!g->grammar) return QSF_OK;
+    o->grammar = g->grammar;
+    o->grammar_after = g->after;
+    o->n_grammar_after = g->n_after;
+    o->grammar_with = g->with;
     return QSF_OK;
 }
 
-const char *qsf_answer_loosened(const qsf_answer *a) { return a->grammar.said.n ? a->grammar.said.at : ""; }
+const char *qsf_answer_loosened(const qsf_answer *a)
+{
+    const qsf_text *said = &answer_whose(a)->said;
+    return said->n ? said->at : "";
+}
 
 void qsf_answer_token(qsf_answer *a, int32_t id)
 {
