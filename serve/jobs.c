@@ -64,11 +64,6 @@ static bool job_fill(front_job *j, serve_error *e)
     j->job.ranks = r->api == API_RERANK && info->n_classes && info->n_classes <= info->n_embd;
     if (!j->job.prompts && !front_tokens(j, &j->job.prompts, &j->job.n_prompts, e)) return false;
     if (!lora_choose(j, e) || !job_check(j, e)) return false;
-    j->n_asked_stops = r->n_stops;
-    if (j->entry->stop[0] && !r->n_prompts && !r->ignore_end) {
-        r->stop_lengths[r->n_stops] = strlen(j->entry->stop);
-        r->stops[r->n_stops++] = j->entry->stop;
-    }
     j->job.n_branches = r->api & API_EMBEDDED ? 1 : j->job.n_prompts * serve_request_each(r);
     if (r->api & API_EMBEDDED && !embeddings_begin(j, e)) return false;
     j->job.session = r->session ? session_number(r->session, j->job.key) : 0;
