@@ -39,6 +39,22 @@ static bool answer_prompt(front_job *j, serve_error *e)
     return !st || answers_refuse(st, qsf_conversation_error(j->talk), e);
 }
 
+/* Reports the keywords of tools' schemas that their grammar does not enforce: of each line
+ * "NAME: parameters: #/PLACE: why", or without a place "NAME: parameters: why". */
+static void answers_loosened(front_job *j, const char *lines)
+{
+    static const char between[] = ": parameters: ";
+    char tool[80], place[80];
+    for (const char *at = lines, *found; (found = strstr(at, between));) {
+        const char *why = found + strlen(between), *end = *why == '#' ? strstr(why, ": ") : NULL;
+        snprintf(tool, sizeof tool, "tools.%.*s", (int)(found - at), at);
+        snprintf(place, sizeof place, "parameters%.*s", end ? (int)(end - why) - 1 : 0, why + 1);
+        serve_request_ignored(&j->job.request, tool, place);
+        if (!(at = strchr(why, '\n'))) break;
+        at++;
+    }
+}
+
 bool answers_begin(front_job *j, serve_error *e)
 {
     const serve_request *r = &j->job.request;
@@ -53,7 +69,9 @@ bool answers_begin(front_job *j, serve_error *e)
     j->talk = NULL;
     for (unsigned i = 0; i < j->job.n_branches; i++) if (!answer_split(j, i, e)) return false;
     const qsf_status st = qsf_conversation_prepare(first, turn, turn);
-    return !st || answers_refuse(st, qsf_conversation_error(first), e);
+    if (st) return answers_refuse(st, qsf_conversation_error(first), e);
+    answers_loosened(j, qsf_answer_loosened(qsf_conversation_answer(first)));
+    return true;
 }
 
 void answers_free(front_job *j)

@@ -110,6 +110,7 @@ struct front_job {
     uint64_t      told_ns;                   /* last write to its stream; 0: not started */
     rank_place    at;                        /* where several ranks serve */
     char          cors[ANSWER_LINES];        /* header lines of the answer, until it is sent */
+    size_t        n_cors;                    /* bytes of them that name no ignored fields */
     bool          begun;                     /* the stream's first event is written */
     serve_error   error;                     /* of an answer that failed */
 };
