@@ -50,6 +50,9 @@ struct grammar_store {
     bool            ends;
 };
 
+/* How a chat's prompt ends: with the generation prompt, within the last message, after it. */
+enum { BEGIN_PROMPT = 'g', BEGIN_CONTINUES = 'c', BEGIN_NOTHING = '-' };
+
 /* ---- the thread ---- */
 
 static const char *key_next(const char *at) { return at + strlen(at) + 1; }
@@ -70,8 +73,8 @@ static qsf_status make_shape(grammar_store *s, serve_grammar *g)
     return st;
 }
 
-/* Makes a grammar from a key 't' several strict kind 0 choice 0 kwargs 0 tools 0 shape, for chats.
- * Kind '-': no shape. */
+/* Makes a grammar from a key 't' several strict kind begin 0 choice 0 kwargs 0 tools 0 shape, for
+ * chats.  Kind '-': no shape.  Begin: how the prompt ends. */
 static qsf_status make_answer(grammar_store *s, serve_grammar *g)
 {
     const char *key = g->key.bytes, *choice = key_next(key), *kwargs = key_next(choice);
@@ -82,6 +85,8 @@ static qsf_status make_answer(grammar_store *s, serve_grammar *g)
     chat.chat_template = s->template_name;
     chat.tools = *tools ? tools : NULL;
     chat.kwargs = *kwargs ? kwargs : NULL;
+    chat.continue_final_message = key[4] == BEGIN_CONTINUES;
+    chat.add_generation_prompt = key[4] == BEGIN_PROMPT;
     qsf_answer_defaults(&o);
     o.chat = &chat;
     o.tool_choice = choice;
@@ -260,7 +265,8 @@ static void key_of(const serve_request *r, serve_text *key)
     const serve_shape *shape = &r->shape;
     const bool shaped = shape->text.text != NULL;
     char head[8] = { 't', r->parallel ? '1' : '0', shape->strict ? '1' : '0',
-                     shaped ? (char)('0' + (int)shape->kind) : '-' };
+                     shaped ? (char)('0' + (int)shape->kind) : '-',
+                     r->continue_final ? BEGIN_CONTINUES : r->generate ? BEGIN_PROMPT : BEGIN_NOTHING };
     if (!grammar_has_template(r)) {
         text_format(key, "s%d%d", shape->strict, (int)shape->kind);
         text_add(key, "", 1);

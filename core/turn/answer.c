@@ -40,6 +40,15 @@ void qsf_answer_defaults_of(qsf_answer_options *o, size_t size)
 
 static bool answer_choice_is(const qsf_answer *a, const char *text) { return !strcmp(a->choice, text); }
 
+/* The form is that of an answer after a generation prompt; this one may have another beginning. */
+static void answer_beginning(qsf_tool_form *f, const qsf_chat_options *chat)
+{
+    f->continues = chat->continue_final_message;
+    if (!f->continues && chat->add_generation_prompt) return;
+    f->in_reasoning = false;
+    f->text[QSF_TT_PROMPT][0] = 0;
+}
+
 static qsf_status answer_open(qsf_answer *a, const qsf_answer_options *o, qsf_error *err)
 {
     qsf_chat_options chat;
@@ -65,6 +74,7 @@ static qsf_status answer_open(qsf_answer *a, const qsf_answer_options *o, qsf_er
         a->json_loose = o->json_loose;
     }
     if ((st = qsf_model_tool_form(a->model, &chat, &a->form, err))) return st;
+    answer_beginning(&a->form, &chat);
     a->marks.platform = a->platform;
     qsf_tool_form_marks(&a->form, &a->marks);
     if (a->marks.failed) return qsf_fail(err, QSF_E_MEMORY, "answer: out of memory");
