@@ -1611,7 +1611,7 @@ QSF_API qsf_status qsf_conversation_prepare(qsf_conversation *c, const qsf_turn_
 /* Takes the next piece of that turn, of which token, text, len and end count, and which may be a
  * copy.  Its events follow as after qsf_conversation_next.  Pieces after the last one are ignored.
  *
- * QSF_E_ARGUMENT   piece->size does not match the struct
+ * QSF_E_ARGUMENT   piece->size does not match the struct, or c runs a turn
  * QSF_E_MEMORY     the answer is lost */
 QSF_API qsf_status qsf_conversation_push(qsf_conversation *c, const qsf_turn_piece *piece);
 /* The turn that was begun last; NULL: none yet. */

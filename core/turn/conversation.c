@@ -335,6 +335,7 @@ static qsf_status turn_split(qsf_conversation *c, const qsf_turn_piece *p)
 qsf_status qsf_conversation_push(qsf_conversation *c, const qsf_turn_piece *piece)
 {
     qsf_turn_piece p = { .size = sizeof p, .token = -1 };
+    if (c->turn) return qsf_fail(&c->error, QSF_E_ARGUMENT, "the conversation runs a turn of its own");
     const qsf_status st = QSF_TAKE(&p, piece, qsf_turn_piece, &c->error);
     return st ? st : turn_split(c, &p);
 }

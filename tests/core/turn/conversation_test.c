@@ -525,6 +525,10 @@ TEST(a_prompt_encoded_elsewhere_ends_as_messages_do)
     p.size = sizeof p;
     CHECK_EQ(qsf_conversation_next(t.c, &p), QSF_E_ARGUMENT);
     CHECK_STR(qsf_conversation_error(t.c)->text, "no turn was started");
+    CHECK_EQ(begin(&t, &o), QSF_OK);
+    CHECK_EQ(qsf_conversation_push(t.c, &pieces[0].p), QSF_E_ARGUMENT);
+    CHECK_EQ(listen(&t, &all), QSF_OK);
+    CHECK_EQ(all.n_tokens, 3);
     talk_end(&t);
 }
 
