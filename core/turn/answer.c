@@ -83,7 +83,8 @@ static qsf_status answer_open(qsf_answer *a, const qsf_answer_options *o, qsf_er
         tools = NULL;
         a->form.text[QSF_TT_SECTION][0] = a->form.text[QSF_TT_OPEN][0] = 0;
     }
-    if (tools && (st = qsf_json_read(a->platform, tools, strlen(tools), "tools", &a->tools, err))) return st;
+    if (tools && !a->like       /* a grammar is made of them */
+        && (st = qsf_json_read(a->platform, tools, strlen(tools), "tools", &a->tools, err))) return st;
     return qsf_tool_answer_new(a->platform, &a->form, tools, tools ? strlen(tools) : 0, o->id_seed,
                                &a->answer, err);
 }
