@@ -169,13 +169,13 @@ static qsf_status prompt_room(qsf_conversation *c, size_t n)
 }
 
 /* How many tokens a prompt probably has at most: a token has a byte or more, except for those that
- * templates add, and in JSON, with its keys and escapes, two. */
+ * templates add. */
 static size_t prompt_guess(const prompt_source *s)
 {
     enum { TEMPLATE = 512, MESSAGE = 64, ADDED = 16, MANY = 4096 };
     size_t n = TEMPLATE;
     if (s->kind == PROMPT_TEXT) return s->n + ADDED;
-    if (s->kind == PROMPT_JSON) return s->n / 2 + 2 * TEMPLATE;
+    if (s->kind == PROMPT_JSON) return s->n + TEMPLATE;
     for (size_t i = 0; s->n < MANY && i < s->n; i++) n += strlen(s->messages[i].content) + MESSAGE;
     return n;
 }
