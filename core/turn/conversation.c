@@ -3,7 +3,7 @@
  *
  * What a turn needs besides the prompt comes from three places: the caller's options, the template
  * (the text that ends an answer) and the tools (grammar, marks).  They are joined here, once for
- * all programs. */
+ * all programs.  The conversation runs the turn, or only prepares it and is given its pieces. */
 #include "base/sized.h"
 #include "model/model.h"
 
@@ -236,6 +236,13 @@ qsf_status qsf_conversation_ids(qsf_conversation *c, const int32_t *ids, size_t 
     return QSF_OK;
 }
 
+qsf_status qsf_conversation_encoded(qsf_conversation *c, const int32_t *ids, size_t n)
+{
+    const qsf_status st = qsf_conversation_ids(c, ids, n);
+    c->of_messages = !st;
+    return st;
+}
+
 const int32_t *qsf_conversation_tokens(const qsf_conversation *c, size_t *n)
 {
     *n = c->n_ids;
@@ -272,6 +279,27 @@ static qsf_status turn_stops(qsf_conversation *c, qsf_turn_options *o)
     return QSF_OK;
 }
 
+/* Adds to the options of a turn what the template and the tools ask of it. */
+static qsf_status turn_prepare(qsf_conversation *c, qsf_turn_options *o)
+{
+    const qsf_status st = turn_stops(c, o);
+    if (st || !c->answer) return st;
+    /* The calls of each answer have other ids. */
+    qsf_answer_reset(c->answer, c->id_seed + c->n_turns++ * 0x9e3779b97f4a7c15u);
+    return qsf_answer_turn(c->answer, o, &c->error);
+}
+
+qsf_status qsf_conversation_prepare(qsf_conversation *c, const qsf_turn_options *opts, qsf_turn_options *out)
+{
+    qsf_turn_options o;
+    qsf_turn_defaults(&o);
+    conversation_leave_turn(c);
+    c->error = (qsf_error){ 0 };
+    qsf_status st = QSF_TAKE(&o, opts, qsf_turn_options, &c->error);
+    if (!st) st = turn_prepare(c, &o);
+    return st ? st : QSF_GIVE(out, &o, &c->error);
+}
+
 qsf_status qsf_conversation_begin(qsf_conversation *c, qsf_turn *t, qsf_sampler *sampler,
                                   const qsf_turn_options *opts)
 {
@@ -280,12 +308,7 @@ qsf_status qsf_conversation_begin(qsf_conversation *c, qsf_turn *t, qsf_sampler 
     conversation_leave_turn(c);
     c->error = (qsf_error){ 0 };
     qsf_status st = QSF_TAKE(&o, opts, qsf_turn_options, &c->error);
-    if (st || (st = turn_stops(c, &o))) return st;
-    if (c->answer) {
-        /* The calls of each answer have other ids. */
-        qsf_answer_reset(c->answer, c->id_seed + c->n_turns++ * 0x9e3779b97f4a7c15u);
-        if ((st = qsf_answer_turn(c->answer, &o, &c->error))) return st;
-    }
+    if (st || (st = turn_prepare(c, &o))) return st;
     c->turn = t;
     if ((st = qsf_turn_begin(t, c->ids, c->n_ids, sampler, &o))) c->error = *qsf_turn_error(t);
     return st;
@@ -295,7 +318,9 @@ qsf_status qsf_conversation_begin(qsf_conversation *c, qsf_turn *t, qsf_sampler 
 static qsf_status turn_split(qsf_conversation *c, const qsf_turn_piece *p)
 {
     const bool last = p->end != QSF_TURN_GOES_ON;
+    qsf_answer_event lost = { .size = sizeof lost };
     c->has_plain = false;
+    while (c->answer && !qsf_answer_next(c->answer, &lost)) continue;
     if (c->whole) return QSF_OK;
     c->whole = last;
     if (c->answer) {
@@ -307,16 +332,22 @@ static qsf_status turn_split(qsf_conversation *c, const qsf_turn_piece *p)
     return QSF_OK;
 }
 
+qsf_status qsf_conversation_push(qsf_conversation *c, const qsf_turn_piece *piece)
+{
+    qsf_turn_piece p = { .size = sizeof p, .token = -1 };
+    if (c->turn) return qsf_fail(&c->error, QSF_E_ARGUMENT, "the conversation runs a turn of its own");
+    const qsf_status st = QSF_TAKE(&p, piece, qsf_turn_piece, &c->error);
+    return st ? st : turn_split(c, &p);
+}
+
 qsf_status qsf_conversation_next(qsf_conversation *c, qsf_turn_piece *piece)
 {
-    qsf_answer_event lost = { .size = sizeof lost };
     qsf_turn_piece p = { .size = sizeof p };
     if (!c->turn) return qsf_fail(&c->error, QSF_E_ARGUMENT, "no turn was started");
     qsf_status st = QSF_GIVE(piece, &p, &c->error);         /* before a token is lost */
     if (st || (st = qsf_turn_next(c->turn, &p)) == QSF_PENDING) return st;
     if (st || p.end == QSF_TURN_FULL || p.end == QSF_TURN_FAILED) c->error = *qsf_turn_error(c->turn);
     if (st) return st;
-    while (c->answer && !qsf_answer_next(c->answer, &lost)) continue;
     if ((st = turn_split(c, &p))) {
         qsf_turn_cancel(c->turn);
         return st;
