@@ -13,6 +13,7 @@ void qsf_flat_answer_forget(flat_answer *a)
 {
     a->piece = (qsf_turn_piece){ .size = sizeof a->piece, .text = "" };
     a->event = (qsf_answer_event){ .size = sizeof a->event };
+    a->has_events = false;
 }
 
 void qsf_flat_turn_cancel(flat_conversation *v)

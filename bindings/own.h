@@ -56,11 +56,10 @@ typedef struct flat_answer {
     flat_object      o;
     qsf_sampler     *sampler;
     qsf_grammar     *grammar;
-    qsf_answer      *split;
     qsf_turn_options turn;
     flat_stop       *stops;
     uint32_t         n_stops;
-    bool             ended;             /* the last piece was taken */
+    bool             has_events;        /* of the piece */
     bool             is_leaving;
     struct flat_answer *next;           /* that leaves */
     qsf_turn_piece   piece;             /* the last one, and the last event of it */
@@ -68,10 +67,11 @@ typedef struct flat_answer {
 } flat_answer;
 
 struct flat_conversation {
-    flat_object  o;
-    qsf_turn    *turn;
-    flat_answer *answer;                /* that has begun last; NULL: none */
-    qsf_seq      seq;
+    flat_object       o;
+    qsf_turn         *turn;             /* of its sequence */
+    qsf_conversation *talk;
+    flat_answer      *answer;           /* that has begun last; NULL: none */
+    qsf_seq           seq;
 };
 
 typedef struct flat_embedding {
@@ -131,6 +131,11 @@ int32_t qsf_flat_copied(qsf_status st, size_t n, size_t cap);
 typedef qsf_status (*flat_other)(void *options, const char *name, const char *value, qsf_error *err);
 qsf_status qsf_flat_options(flat_object *o, const char *list, flat_asked *asked, flat_other other,
                             void *options);
+/* json-blanks for the library's structs. */
+uint32_t qsf_flat_blanks(const flat_asked *asked);
+
+/* ---- context.c ---- */
+flat_context *qsf_flat_context_at(uint32_t handle);     /* NULL: invalid, or not open */
 
 /* ---- batch.c ---- */
 /* Records the context's last error; returns st. */

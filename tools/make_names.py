@@ -21,7 +21,8 @@ SCRIPT, PYTHON, PAGE = ROOT / "js" / "names.js", ROOT / "bindings" / "names.py",
 GROUPS = (("MODEL", "a model"), ("PLAN", "a context"), ("ITEM", "a part of the plan"), ("STATS", "a context"),
           ("LAYER", "a context"), ("LENGTH", "a conversation"), ("SESSION", "a conversation"),
           ("TURN", "a conversation"), ("PIECE", "an answer"), ("EMBEDDING", "an embedding"),
-          ("ADAPTER", "an adapter"), ("ANY", "any handle"), ("CHAT", "chats"), ("ANSWER", "answers"))
+          ("ADAPTER", "an adapter"), ("SPLIT", "a conversation"),
+          ("ANY", "any handle"), ("CHAT", "chats"), ("ANSWER", "answers"))
 OPTIONS_OF = {"MODEL": "models", "EMBEDDING": "embeddings", "CHAT": "chats", "ANSWER": "answers"}
 
 
