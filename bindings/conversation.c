@@ -1,5 +1,5 @@
-/* Conversations of the flat interface: a sequence of the context, the prompt of its next answer, and
- * how that answer is split; adapters and sessions.
+/* Conversations of the flat interface: a sequence of the context, the prompt of its next answer,
+ * and how that answer is split; adapters and sessions.
  * SPDX-License-Identifier: MIT */
 #include "own.h"
 

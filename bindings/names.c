@@ -1,4 +1,4 @@
-/* Numbers and texts of handles, by the lists of names.h.
+/* Numbers and texts of handles, by the lists of qsf_flat_names.h.
  * SPDX-License-Identifier: MIT */
 #include "own.h"
 

@@ -1,7 +1,7 @@
-"""The names of the flat interface (bindings/flat.h).
+"""The names of the flat interface (bindings/qsf_flat.h).
 SPDX-License-Identifier: MIT
 
-tools/make_names.py makes it from bindings/names.h and include/qsf.h: change those, not this file.
+tools/make_names.py makes it from bindings/qsf_flat_names.h and include/qsf.h: change those, not this file.
 """
 # By number.
 STATUS = (

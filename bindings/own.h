@@ -3,7 +3,7 @@
 #ifndef QSF_FLAT_OWN_H
 #define QSF_FLAT_OWN_H
 
-#include "flat.h"
+#include "qsf_flat.h"
 #include "base/platform.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* What a module exports besides the flat interface (bindings/flat.h), whose functions the linker
- * exports by their own names: memory, and what JavaScript gives and takes by the module's imports
- * instead of by callbacks.
+/* What a module exports besides the flat interface (qsf_flat.h), whose functions the linker exports
+ * by their own names: memory, and what JavaScript gives and takes by the module's imports instead
+ * of by callbacks.
  * SPDX-License-Identifier: MIT */
-#include "flat.h"
+#include "qsf_flat.h"
 #include "wasm.h"
 
 WASM_EXPORT("alloc") void *wasm_alloc(size_t size) { return wasm_mem_alloc(NULL, size); }

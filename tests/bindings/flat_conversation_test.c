@@ -77,7 +77,8 @@ TEST(prompts_are_the_tokens_of_the_library)
     CHECK_EQ(qsf_flat_conversation_prompt(v, own, 512), (int32_t)n);
     CHECK(n > 10 && !memcmp(ids, own, n * sizeof *ids));
     CHECK_EQ(qsf_flat_conversation_text(v, "the <s>", 7), QSF_OK);
-    const int32_t plain = qsf_flat_tokens(m, "the <s>", 7, QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL, ids, 512);
+    const int32_t flags = QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL;
+    const int32_t plain = qsf_flat_tokens(m, "the <s>", 7, flags, ids, 512);
     CHECK_EQ(qsf_flat_conversation_prompt(v, own, 512), plain);
     CHECK(plain > 0 && !memcmp(ids, own, (size_t)plain * sizeof *ids));
     CHECK_EQ(qsf_flat_conversation_ids(v, prompt, 4), QSF_OK);
@@ -118,8 +119,8 @@ TEST(calls_are_events_and_have_other_ids_each_time)
 {
     const uint32_t m = opened(0), c = long_context(m), v = qsf_flat_conversation_new(c, with_tools);
     told all[2];
-    CHECK_EQ(qsf_flat_conversation_split(v, "tool-choice\0required\0parallel-tool-calls\0false\0", 0, NULL, 0),
-             QSF_OK);
+    static const char one[] = "tool-choice\0required\0parallel-tool-calls\0false\0";
+    CHECK_EQ(qsf_flat_conversation_split(v, one, 0, NULL, 0), QSF_OK);
     CHECK_STR(text(v, "loosened"), "");
     for (int i = 0; i < 2; i++) {
         const uint32_t a = qsf_flat_answer_new(v, greedy);
@@ -222,7 +223,7 @@ TEST(calls_at_the_wrong_time_are_errors)
     CHECK_EQ(qsf_flat_answer_new(v, NULL), 0);
     CHECK_EQ(qsf_flat_conversation_chat(a, NULL), QSF_E_ARGUMENT);      /* of another kind */
     CHECK_EQ(qsf_flat_conversation_new(m, NULL), 0);
-    CHECK_EQ(begin_ids(w, late, 4), QSF_OK);                    /* its own conversation has the ids of before */
+    CHECK_EQ(qsf_flat_answer_begin(late), QSF_OK);      /* what it needs of v stays: the prompt, too */
     free_all((uint32_t[]){ m, c, w, late, a, b }, 6);
     CHECK_EQ(qsf_flat_answer_begin(late), QSF_E_ARGUMENT);
 }

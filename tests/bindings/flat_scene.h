@@ -3,7 +3,7 @@
 #ifndef QSF_FLAT_SCENE_H
 #define QSF_FLAT_SCENE_H
 
-#include "flat.h"
+#include "qsf_flat.h"
 #include "make_tiny_qsf.h"
 #include "test.h"
 

@@ -29,7 +29,7 @@
 #ifndef QSF_FLAT_H
 #define QSF_FLAT_H
 
-#include "names.h"
+#include "qsf_flat_names.h"
 #include "qsf.h"
 
 #ifdef __cplusplus
