@@ -48,7 +48,7 @@ export class Conversation {
   }
   /** The context is open. */
   begin() {
-    this.handle = this.#x.qsf_flat_conversation_new(this.#context);
+    this.handle = this.#x.qsf_flat_conversation_new(this.#context, 0);
     this.#memory.check(this.#x.qsf_flat_status(this.handle), this.handle);
   }
 
