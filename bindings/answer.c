@@ -71,24 +71,39 @@ static flat_answer *answer_at(uint32_t handle)
     return a && a->sampler ? a : NULL;
 }
 
+static bool answer_runs(const flat_answer *a, const flat_conversation *v)
+{
+    qsf_turn_state state = { .size = sizeof state };
+    return v->answer == a && !qsf_turn_get_state(v->turn, &state) && !state.end;
+}
+
+/* The same, if it may be changed: what a turn uses stays. */
+static flat_answer *idle_at(uint32_t handle)
+{
+    flat_answer *a = answer_at(handle);
+    if (!a || !answer_runs(a, (flat_conversation *)a->o.parent)) return a;
+    qsf_flat_fail(&a->o, QSF_E_ARGUMENT, "the answer has begun");
+    return NULL;
+}
+
 int32_t qsf_flat_answer_bias(uint32_t answer, int32_t token, double bias)
 {
-    flat_answer *a = answer_at(answer);
+    flat_answer *a = idle_at(answer);
     return a ? (int32_t)qsf_sampler_bias(a->sampler, token, (float)bias, &a->o.error) : QSF_E_ARGUMENT;
 }
 int32_t qsf_flat_answer_ban(uint32_t answer, const char *text, size_t len)
 {
-    flat_answer *a = answer_at(answer);
+    flat_answer *a = idle_at(answer);
     return a ? (int32_t)qsf_sampler_ban(a->sampler, text, len, &a->o.error) : QSF_E_ARGUMENT;
 }
 int32_t qsf_flat_answer_breaker(uint32_t answer, const char *text, size_t len)
 {
-    flat_answer *a = answer_at(answer);
+    flat_answer *a = idle_at(answer);
     return a ? (int32_t)qsf_sampler_breaker(a->sampler, text, len, &a->o.error) : QSF_E_ARGUMENT;
 }
 int32_t qsf_flat_answer_stop(uint32_t answer, const char *text, size_t len)
 {
-    flat_answer *a = answer_at(answer);
+    flat_answer *a = idle_at(answer);
     flat_stop *s = a ? qsf_flat_alloc(&a->o, sizeof *s + len) : NULL;
     if (!s) return a ? QSF_E_MEMORY : QSF_E_ARGUMENT;
     s->len = len;
@@ -102,7 +117,7 @@ int32_t qsf_flat_answer_stop(uint32_t answer, const char *text, size_t len)
 int32_t qsf_flat_answer_grammar(uint32_t answer, const char *options, int32_t kind, const char *text,
                                 size_t len)
 {
-    flat_answer *a = answer_at(answer);
+    flat_answer *a = idle_at(answer);
     flat_asked asked;
     qsf_grammar_options o;
     if (!a) return QSF_E_ARGUMENT;
@@ -172,6 +187,7 @@ int32_t qsf_flat_answer_next(uint32_t answer)
     const qsf_status st = qsf_conversation_next(v->talk, &a->piece);
     if (st == QSF_PENDING) return (int32_t)st;
     a->has_events = !st;
+    a->is_ready = !st && !a->piece.end && a->turn.draft;        /* guesses may have been right */
     if (!st && a->piece.end != QSF_TURN_FAILED) return QSF_OK;
     a->o.error = *qsf_conversation_error(v->talk);
     return (int32_t)a->o.error.status;
@@ -186,13 +202,14 @@ int32_t qsf_flat_answer_step(uint32_t answer)
     bool waiting = false;
     if (!a) return QSF_E_ARGUMENT;
     flat_context *c = qsf_flat_up(&a->o, FLAT_CONTEXT);
-    const qsf_status claimed = qsf_flat_free_for(&a->o, v);
+    const qsf_status claimed = qsf_flat_may_step(&a->o, v);
     if (claimed) return (int32_t)claimed;
     qsf_flat_answer_forget(a);
     (void)qsf_refine(c->context, false);
     const qsf_status st = qsf_turn_step(v->turn, &waiting);
     c->owner = &a->o;
     if (st != QSF_PENDING) qsf_flat_batch_over(c);
+    a->is_ready = !st && answer_runs(a, v);
     if (st && st != QSF_PENDING) a->o.error = *qsf_turn_error(v->turn);
     return (int32_t)st + (waiting ? QSF_FLAT_WAITING : 0);
 }

@@ -60,6 +60,7 @@ typedef struct flat_answer {
     flat_stop       *stops;
     uint32_t         n_stops;
     bool             has_events;        /* of the piece */
+    bool             is_ready;          /* pieces come of the last batch, whose logits must stay */
     bool             is_leaving;
     struct flat_answer *next;           /* that leaves */
     qsf_turn_piece   piece;             /* the last one, and the last event of it */
@@ -143,7 +144,9 @@ qsf_status qsf_flat_said(flat_object *o, qsf_status st);
 /* QSF_E_ARGUMENT if a batch is unfinished that is not one of v (NULL: of no conversation).  Whoever
  * begins or changes a sequence drops it. */
 qsf_status qsf_flat_free_for(flat_object *o, const flat_conversation *v);
-/* The same; then the answer of v ends. */
+/* The same, also if another conversation's answer has pieces of a batch before. */
+qsf_status qsf_flat_may_step(flat_object *o, const flat_conversation *v);
+/* As qsf_flat_free_for; then the answer of v ends. */
 qsf_status qsf_flat_claim(flat_object *o, flat_conversation *v);
 /* No batch is unfinished any more: answers that waited for this end. */
 void qsf_flat_batch_over(flat_context *c);

@@ -136,8 +136,8 @@ QSF_API int32_t  qsf_flat_session_load(uint32_t conversation, uint64_t length,
 
 /* An answer of a conversation.  options: of samplers and of turns. */
 QSF_API uint32_t qsf_flat_answer_new(uint32_t conversation, const char *options);
-/* As qsf_sampler_bias, qsf_sampler_ban and qsf_sampler_breaker, and a string that ends the answer;
- * before it begins. */
+/* As qsf_sampler_bias, qsf_sampler_ban and qsf_sampler_breaker, and a string that ends the answer.
+ * QSF_E_ARGUMENT while the answer is under way, also for its grammar. */
 QSF_API int32_t  qsf_flat_answer_bias(uint32_t answer, int32_t token, double bias);
 QSF_API int32_t  qsf_flat_answer_ban(uint32_t answer, const char *text, size_t len);
 QSF_API int32_t  qsf_flat_answer_breaker(uint32_t answer, const char *text, size_t len);
@@ -151,7 +151,8 @@ QSF_API int32_t  qsf_flat_answer_grammar(uint32_t answer, const char *options, i
 QSF_API int32_t  qsf_flat_answer_begin(uint32_t answer);
 /* The next piece: qsf_conversation_next.  QSF_PENDING: step first. */
 QSF_API int32_t  qsf_flat_answer_next(uint32_t answer);
-/* Computes at most one layer: qsf_turn_step. */
+/* Computes at most one layer: qsf_turn_step.  After QSF_OK, read the next pieces, until
+ * QSF_PENDING, before another answer of the context steps: until then that is QSF_E_ARGUMENT. */
 QSF_API int32_t  qsf_flat_answer_step(uint32_t answer);
 /* The type of the piece's next event (qsf_answer_event_type); 0: no more.  Without
  * qsf_flat_conversation_split all events are QSF_ANSWER_TEXT.  Events that were not taken are lost

@@ -228,6 +228,32 @@ TEST(calls_at_the_wrong_time_are_errors)
     CHECK_EQ(qsf_flat_answer_begin(late), QSF_E_ARGUMENT);
 }
 
+/* Pieces are chosen from what the last batch left in the context. */
+TEST(pieces_of_a_batch_are_read_before_another_answer_steps)
+{
+    const uint32_t m = opened(0), c = long_context(m);
+    const uint32_t v = qsf_flat_conversation_new(c, NULL), w = qsf_flat_conversation_new(c, NULL);
+    const uint32_t a = begun(v), b = begun(w);
+    const int32_t first = next_token(c, a), second = next_token(c, a);
+    CHECK_EQ(qsf_flat_answer_next(b), QSF_PENDING);
+    CHECK_EQ(stepped(c, qsf_flat_answer_step, b), QSF_OK);      /* b's first token is not chosen yet */
+    CHECK_EQ(qsf_flat_answer_next(a), QSF_PENDING);
+    CHECK_EQ(qsf_flat_answer_step(a), QSF_E_ARGUMENT);
+    CHECK(strstr(text(a, "error"), "has pieces"));
+    CHECK_EQ(next_token(c, b), first);
+    CHECK(next_token(c, a) >= 0);
+    CHECK_EQ(next_token(c, b), second);
+    CHECK_EQ(qsf_flat_answer_next(b), QSF_PENDING);
+    CHECK_EQ(stepped(c, qsf_flat_answer_step, b), QSF_OK);
+    qsf_flat_cancel(b);                                         /* or it is cancelled */
+    CHECK(next_token(c, a) >= 0);
+    CHECK_EQ(qsf_flat_answer_stop(a, "x", 1), QSF_E_ARGUMENT);  /* a turn uses them */
+    CHECK_EQ(qsf_flat_answer_grammar(a, NULL, QSF_GRAMMAR_CHOICES, "[\"ab\"]", 6), QSF_E_ARGUMENT);
+    CHECK_STR(text(a, "error"), "the answer has begun");
+    CHECK_EQ(qsf_flat_answer_stop(b, "x", 1), QSF_OK);
+    free_all((uint32_t[]){ a, b, v, w, c, m }, 6);
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -238,6 +264,7 @@ int main(int argc, char **argv)
     RUN(options_and_prompts_of_the_next_answer_leave_the_tokens);
     RUN(events_that_were_not_taken_are_lost);
     RUN(calls_at_the_wrong_time_are_errors);
+    RUN(pieces_of_a_batch_are_read_before_another_answer_steps);
     scene_files_done();
     return test_end();
 }
