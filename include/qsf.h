@@ -1361,7 +1361,10 @@ QSF_API qsf_status qsf_turn_next(qsf_turn *t, qsf_turn_piece *piece);
  * QSF_OK        the batch is done, or nothing is needed: call qsf_turn_next
  * QSF_PENDING   call again; if *waiting is true, when something has arrived
  *
- * After any other status the turn has failed, and its last piece says so too. */
+ * After any other status the turn has failed, and its last piece says so too.
+ *
+ * Pieces are chosen from the logits of the batch, which stay until the context's next batch begins:
+ * step another turn of the context when qsf_turn_next returns QSF_PENDING, not before. */
 QSF_API qsf_status qsf_turn_step(qsf_turn *t, bool *waiting);
 
 /* Writes the rows that the turn needs computed next, at most cap (1 or more), and returns their

@@ -224,7 +224,7 @@ qsf_status qsf_answer_next(qsf_answer *a, qsf_answer_event *out)
 {
     qsf_answer_event e = { .text = "" };
     qsf_tool_event t;
-    qsf_status st = QSF_GIVE(out, &e, NULL);        /* before an event is lost */
+    const qsf_status st = qsf_sized_check(out, NULL);   /* before an event is lost */
     if (st) return st;
     if (!qsf_tool_answer_next(a->answer, &t)) return QSF_PENDING;
     e.type = (qsf_answer_event_type)t.type;
