@@ -40,7 +40,6 @@ static bool request_together(serve_request *r, yyjson_val *root, serve_error *e)
     if (!(r->api & API_ANSWERS)) return true;
     if (!request_shape(r, root, e) || !request_logprobs(r, root, e)) return false;
     if (r->sampler.top_n_sigma < 0) r->sampler.top_n_sigma = 0;
-    if (r->show_stops) r->n_stops_shown = r->n_stops;           /* the chat's own stop text is added later */
     if (r->best_of && r->best_of < r->n)
         return serve_refuse(e, 400, "invalid_value", "best_of", "\"best_of\" is %lld, less than \"n\", %lld",
                             (long long)r->best_of, (long long)r->n);

@@ -95,7 +95,7 @@ typedef struct serve_request {
     serve_shape   shape;
     const char   *stops[SERVE_STOPS];
     size_t        stop_lengths[SERVE_STOPS];
-    size_t        n_stops, n_stops_shown;    /* shown: the first of them, if they are part of the answer */
+    size_t        n_stops;
     qsf_logit_bias *biases;
     serve_words  *bans, *breakers;
     size_t        n_biases, n_bans, n_breakers;
@@ -165,6 +165,8 @@ typedef struct serve_defaults {
 bool serve_request_read(serve_request *r, serve_api api, const char *text, size_t len,
                         const serve_defaults *d, serve_error *e);
 void serve_request_free(serve_request *r);
+/* Adds "where.name" (where may be NULL) to the fields that are reported to have no effect. */
+void serve_request_ignored(serve_request *r, const char *where, const char *name);
 /* Whether the string is a JSON object. */
 bool serve_is_object(const char *json);
 /* The table of fields and their support in each API, in Markdown. */
