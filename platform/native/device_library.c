@@ -45,7 +45,8 @@ static void *webgpu_find(const char *name, char *path, size_t cap, qsf_error *er
         if ((library = qsf_native_library(path, why, sizeof why))) return library;
         snprintf(tried + strlen(tried), sizeof tried - strlen(tried), "%s%s", i ? ", " : "", path);
     }
-    qsf_fail(err, QSF_E_NOT_FOUND, "no WebGPU library: tried %s; QSF_WEBGPU_LIB can name one", tried);
+    qsf_fail(err, QSF_E_NOT_FOUND, "no WebGPU library: tried %s (%s); QSF_WEBGPU_LIB can name one", tried,
+             why);
     return NULL;
 }
 

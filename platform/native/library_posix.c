@@ -2,13 +2,12 @@
  * SPDX-License-Identifier: MIT */
 #include "native.h"
 
-#if defined(NATIVE_POSIX)
+#if defined(NATIVE_POSIX) && !defined(QSF_STATIC)
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Weak, so that nothing has to be linked for it: a program that is one static file has no loader,
- * and before glibc 2.34 neither has one that was linked without -ldl. */
+/* Weak, so that nothing has to be linked: before glibc 2.34 these are in a library of their own. */
 #if !defined(__APPLE__)
 #  pragma weak dlopen
 #  pragma weak dlsym
@@ -21,7 +20,7 @@ static bool library_loader(void) { return true; }
 void *qsf_native_library(const char *name, char *why, size_t cap)
 {
     if (!library_loader()) {
-        snprintf(why, cap, "this program is one static file, which cannot load libraries");
+        snprintf(why, cap, "this program cannot load libraries: it was linked without -ldl");
         return NULL;
     }
     void *l = dlopen(name, RTLD_NOW | RTLD_LOCAL);
