@@ -151,12 +151,16 @@ class Gpu {
       return this.#none(`a buffer on the GPU: ${length} bytes; it must be a multiple of ${ALIGN}, ` +
         `from ${ALIGN} to ${maxBuffer}`);
     }
+    /* Size and usage are right, so that every error is one of memory; wgpu, Deno's WebGPU, calls it
+     * an invalid buffer. */
+    this.#device.pushErrorScope('validation');
     this.#device.pushErrorScope('out-of-memory');
     const buffer = this.#device.createBuffer({size: length, usage: COPY_FROM | COPY_TO |
       (usage & STORAGE ? USED_AS_STORAGE : 0) | (usage & UNIFORM ? USED_AS_UNIFORM : 0)});
     const object = {kind: 'buffer', buffer, usage, length};
     const full = error => ({status: E_MEMORY, text: `a buffer on the GPU: ${words(error.message)}`});
-    this.#expect(object, this.#device.popErrorScope().then(error => error && full(error), () => undefined));
+    this.#expect(object, ...[this.#device.popErrorScope(), this.#device.popErrorScope()]
+      .map(scope => scope.then(error => error && full(error), () => undefined)));
     return this.#add(object);
   }
 

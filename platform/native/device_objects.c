@@ -111,9 +111,12 @@ static qsf_status gpu_status_of(wgpu_enum type)
     return type == WGPU_ERROR_MEMORY ? QSF_E_MEMORY : QSF_E_UNSUPPORTED;
 }
 
+/* Its size and usage were checked, so that every error is one of memory: wgpu-native calls it an
+ * invalid buffer. */
 static void gpu_buffer_checked(wgpu_enum status, wgpu_enum type, wgpu_text text, void *u1, void *u2)
 {
-    qsf_gpu_came(u1, (qsf_device_id)(uintptr_t)u2, status == WGPU_SUCCESS ? gpu_status_of(type) : QSF_E_IO,
+    const qsf_status st = gpu_status_of(type) ? QSF_E_MEMORY : QSF_OK;
+    qsf_gpu_came(u1, (qsf_device_id)(uintptr_t)u2, status == WGPU_SUCCESS ? st : QSF_E_IO,
                  "a buffer on the GPU", text, false);
 }
 
@@ -155,10 +158,12 @@ qsf_status qsf_gpu_buffer_new(void *user, uint32_t usage, uint64_t len, qsf_devi
             | (usage & QSF_DEVICE_UNIFORM ? WGPU_USAGE_UNIFORM : 0),
         .size = len,
     };
+    g->lib->f.push_scope(g->device, WGPU_FILTER_VALIDATION);
     g->lib->f.push_scope(g->device, WGPU_FILTER_MEMORY);
     g->objects[id].buffer = g->lib->f.create_buffer(g->device, &o);
     g->objects[id].len = len;
     g->objects[id].bindings = usage;
+    gpu_scope_end(g, id, gpu_buffer_checked);
     gpu_scope_end(g, id, gpu_buffer_checked);
     *out = id;
     return QSF_OK;

@@ -7,6 +7,9 @@
 #include "native.h"
 #include "test.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #define SECOND UINT64_C(1000000000)
 
 static const char *library;     /* that of the current round */
@@ -325,6 +328,46 @@ TEST(two_devices_are_independent)
     d[1]->close(d[1]->user);
 }
 
+/* The driver in software takes the process's memory, which is bounded here. */
+TEST(a_full_device_is_reported)
+{
+    enum { MOST = 64, PIECE = 256 << 20 };
+#if defined(QSF_SANITIZED)
+    LEFT_OUT("sanitizers take more address space than can be bounded");
+#endif
+    qsf_device *d = device_open();
+    if (!d) return;
+    struct rlimit was, now;
+    unsigned long pages = 0;
+    qsf_device_id id[MOST] = { 0 };
+    qsf_status st = QSF_OK;
+    int n = 0;
+    FILE *used = fopen("/proc/self/statm", "r");
+    CHECK(used && fscanf(used, "%lu", &pages) == 1);
+    if (used) fclose(used);
+    CHECK_EQ(getrlimit(RLIMIT_AS, &was), 0);
+    now = was;
+    now.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)1 << 30);
+    CHECK_EQ(setrlimit(RLIMIT_AS, &now), 0);
+    for (; n < MOST && !st; n++) {
+        CHECK_EQ(d->buffer_new(d->user, QSF_DEVICE_STORAGE, PIECE, &id[n], &error), QSF_OK);
+        st = wait_for(d, id[n]);
+    }
+    CHECK_EQ(setrlimit(RLIMIT_AS, &was), 0);
+    CHECK_EQ(st, QSF_E_MEMORY);
+    if (st) printf("      buffer %d: %s\n", n, error.text);
+    no_error(d);
+    for (int i = 0; i < n; i++) d->release(d->user, id[i]);
+    /* and the device still works */
+    uint32_t word = 77;
+    const qsf_device_id a = buffer_of(d, QSF_DEVICE_STORAGE, 4);
+    CHECK_EQ(d->write(d->user, a, 0, &word, 4, &error), QSF_OK);
+    word = 0;
+    read_back(d, a, 0, &word, 4);
+    CHECK_EQ(word, 77);
+    d->close(d->user);
+}
+
 /* Whatever was begun ends, and everything later is refused. */
 TEST(a_lost_device_hangs_nobody)
 {
@@ -390,7 +433,8 @@ static void on_library(const char *name)
 #define ROW(name) { #name, name }
         ROW(devices_have_limits), ROW(bytes_come_back), ROW(dispatches_run_in_order),
         ROW(wgsl_errors_have_text_and_line), ROW(wrong_arguments_are_refused), ROW(many_reads_at_once),
-        ROW(two_devices_are_independent), ROW(a_lost_device_hangs_nobody), ROW(a_device_outlives_the_list),
+        ROW(two_devices_are_independent), ROW(a_full_device_is_reported), ROW(a_lost_device_hangs_nobody),
+        ROW(a_device_outlives_the_list),
 #undef ROW
     };
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
