@@ -444,11 +444,14 @@ static void on_library(const char *name)
     }
 }
 
+/* Reported, but never a failure: whether the packages of others can be had is not ours. */
+#define NOT_HAD(why) do { printf("  skipped: %s: %s\n", path, why); test_skipped_count++; return; } while (0)
+
 TEST(library_has_a_device)
 {
-    if (!folder) SKIP("QSF_WEBGPU_DIR is not set; tools/get-webgpu.sh fetches WebGPU libraries");
+    if (!folder) NOT_HAD("QSF_WEBGPU_DIR is not set; tools/get-webgpu.sh fetches WebGPU libraries");
     FILE *there = fopen(path, "rb");
-    if (!there) SKIP("the folder of tools/get-webgpu.sh lacks this library");
+    if (!there) NOT_HAD("the folder of tools/get-webgpu.sh lacks this library");
     fclose(there);
     CHECK_EQ(qsf_devices_open(NULL, path, &found, &error), QSF_OK);
     if (!found) {
@@ -456,7 +459,7 @@ TEST(library_has_a_device)
         return;
     }
     library = path;
-    if (!found->n) SKIP("the library finds no adapter: no GPU, no SwiftShader (Debian's chromium-common)");
+    if (!found->n) NOT_HAD("it finds no adapter: no GPU, no SwiftShader (Debian's chromium-common)");
 }
 
 int main(int argc, char **argv)
