@@ -6,7 +6,7 @@
 #  define _DEFAULT_SOURCE
 #  define _DARWIN_C_SOURCE
 #endif
-#include "wgsl_product.h"
+#include "wgsl_rows.h"
 
 int main(int argc, char **argv)
 {
@@ -21,6 +21,7 @@ int main(int argc, char **argv)
     memset(&ref, 0, sizeof ref);
     qsf_kernels_scalar(&ref);
     product_cases(&f, &ref, &t);
+    rows_cases(&f, &t, &ref);
     fprintf(f.json, "]}]\n");
     printf("%u shaders, %llu bytes of data\n", (unsigned)f.n_shaders, (unsigned long long)f.at);
     return fclose(f.json) || fclose(f.data) ? 1 : 0;
