@@ -9,7 +9,8 @@
 # $QSF_CACHE/dawn (default ~/.cache/qsf/dawn) keeps the one for this machine.
 set -eu
 version=0.6.2
-sum=dcbe067e6a892ef6142045899e011063ed87422525005920f3e3fc3430e3dd7c798471c814efebf095beca77ea063ee41cde266e7c0eef8b81fa5ad1b4b869e1
+sum=dcbe067e6a892ef6142045899e011063ed87422525005920f3e3fc3430e3dd7c
+sum=${sum}798471c814efebf095beca77ea063ee41cde266e7c0eef8b81fa5ad1b4b869e1
 cache=${QSF_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/qsf}
 missing() { echo "get-dawn.sh: skipped: $1" >&2; exit 77; }
 
@@ -25,13 +26,15 @@ if [ ! -f "$file" ]; then
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
     echo "get-dawn.sh: fetching npm's package webgpu $version" >&2
-    (cd "$work" && npm pack --silent "webgpu@$version" > /dev/null) || missing "npm cannot get webgpu $version"
-    got=$({ sha512sum "$work/webgpu-$version.tgz" || shasum -a 512 "$work/webgpu-$version.tgz"; } 2> /dev/null)
+    (cd "$work" && npm pack --silent "webgpu@$version" > /dev/null) ||
+        missing "npm cannot get webgpu $version"
+    archive=$work/webgpu-$version.tgz
+    got=$({ sha512sum "$archive" || shasum -a 512 "$archive"; } 2> /dev/null)
     if [ "${got%% *}" != "$sum" ]; then
         echo "get-dawn.sh: what npm got is not webgpu $version" >&2
         exit 1
     fi
-    tar -xzf "$work/webgpu-$version.tgz" -C "$work" "package/dist/$build/dawn.node" package/LICENSE.md
+    tar -xzf "$archive" -C "$work" "package/dist/$build/dawn.node" package/LICENSE.md
     mkdir -p "${file%/*}"
     mv "$work/package/LICENSE.md" "${file%/*}/"
     mv "$work/package/dist/$build/dawn.node" "$file.$$"

@@ -99,7 +99,8 @@ static void put_trellis(qsf_wgsl_text *t, uint32_t bits)
         "}\n", { "planes", 16 * (bits - 1), NULL });
 }
 
-/* Five digits to the base 3 in a byte, as fractions of 256 from the top: five.h has their places. */
+/* Five digits to the base 3 in a byte, as fractions of 256 from the top: five.h has their
+ * places. */
 static void put_digits(qsf_wgsl_text *t)
 {
     qsf_wgsl_put(t,
@@ -119,7 +120,8 @@ static void put_digits(qsf_wgsl_text *t)
         "  }\n"
         "  let v = at + select(128u, 64u * h, g < 5u);\n"
         "  let k = select(n - 10u, g, g < 5u);\n"
-        "  return vec4<u32>(digit(W[v], k), digit(W[v + 16u], k), digit(W[v + 32u], k), digit(W[v + 48u], k));\n"
+        "  return vec4<u32>(digit(W[v], k), digit(W[v + 16u], k), digit(W[v + 32u], k),\n"
+        "                   digit(W[v + 48u], k));\n"
         "}\n");
 }
 
@@ -155,11 +157,12 @@ static const char plane_readers[] =
     "fn short_at(at: u32, r: u32) -> u32 { return (W[at + (r >> 1u)] >> (16u * (r & 1u))) & 0xffffu; }\n"
     "fn byte_at(at: u32, r: u32) -> u32 { return (W[at + (r >> 2u)] >> (8u * (r & 3u))) & 0xffu; }\n";
 
-/* fn sub(tile, r, k): scale and minimum of a super-block's sub-block, from GGUF's bytes: byte i of a
- * row is in the plane at word 4 i after the fp16 numbers. */
+/* fn sub(tile, r, k): scale and minimum of a super-block's sub-block, from GGUF's bytes: byte i of
+ * a row is in the plane at word 4 i after the fp16 numbers. */
 static void put_sub(qsf_wgsl_text *t, qsf_form f)
 {
-    static const char q6k[] = "  return vec2<f32>(f32(bitcast<i32>(sub_byte(tile, r, k) << 24u) >> 24u), 0.0);\n";
+    static const char q6k[] =
+        "  return vec2<f32>(f32(bitcast<i32>(sub_byte(tile, r, k) << 24u) >> 24u), 0.0);\n";
     static const char q2k[] =
         "  let b = sub_byte(tile, r, k);\n"
         "  return vec2<f32>(f32(b & 15u), f32(b >> 4u));\n";
@@ -256,14 +259,14 @@ static void put_terms(qsf_wgsl_text *t, qsf_form f)
         { "term", 0, more ? "s.x * f32(sum - OFFSET * x) + s.y * f32(x)" : "s.x * f32(sum - OFFSET * x)" });
     if (qsf_wgsl_group_scales(f) == 2)
         qsf_wgsl_put(t,
-            "fn terms(c: array<vec4<u32>, 2>, s: array<vec2<f32>, 2>, x: array<vec4<u32>, 2>, sums: vec2<i32>)\n"
-            "    -> f32 {\n"
+            "fn terms(c: array<vec4<u32>, 2>, s: array<vec2<f32>, 2>, x: array<vec4<u32>, 2>,\n"
+            "         sums: vec2<i32>) -> f32 {\n"
             "  return term(s[0], dot16(c[0], x[0]), sums.x) + term(s[1], dot16(c[1], x[1]), sums.y);\n"
             "}\n");
     else
         qsf_wgsl_put(t,
-            "fn terms(c: array<vec4<u32>, 2>, s: array<vec2<f32>, 1>, x: array<vec4<u32>, 2>, sums: vec2<i32>)\n"
-            "    -> f32 {\n"
+            "fn terms(c: array<vec4<u32>, 2>, s: array<vec2<f32>, 1>, x: array<vec4<u32>, 2>,\n"
+            "         sums: vec2<i32>) -> f32 {\n"
             "  return term(s[0], dot16(c[0], x[0]) + dot16(c[1], x[1]), sums.x + sums.y);\n"
             "}\n");
 }

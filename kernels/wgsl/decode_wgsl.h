@@ -2,9 +2,9 @@
  * one row and of many.
  * SPDX-License-Identifier: MIT
  *
- * A tile's bytes are bound unchanged, as a file or the CPU's memory has them: W: array<u32>.  A lane
- * of a code vector is one word: four columns of one of 16 rows.  32 columns of a row are a group;
- * a shader takes half a group at once, four words.  The text declares
+ * A tile's bytes are bound unchanged, as a file or the CPU's memory has them: W: array<u32>.  A
+ * lane of a code vector is one word: four columns of one of 16 rows.  32 columns of a row are a
+ * group; a shader takes half a group at once, four words.  The text declares
  *
  *   const TILE         words of a tile
  *   const GROUPS       groups of a tile

@@ -55,7 +55,8 @@ void qsf_wgsl_product_rows(qsf_wgsl_text *t, const qsf_wgsl_product *p)
     put_group(t, p);
     qsf_wgsl_put(t, "  }\n");
     for (uint32_t m = 0; m < p->rows; m++)
-        QSF_WGSL_PUT(t, "  part[${at}u + lid] = y${m};\n", { "at", 16 * p->slices * m, NULL }, { "m", m, NULL });
+        QSF_WGSL_PUT(t, "  part[${at}u + lid] = y${m};\n", { "at", 16 * p->slices * m, NULL },
+                     { "m", m, NULL });
     qsf_wgsl_put_values(t,
         "  workgroupBarrier();\n"
         "  for (var i = lid; i < ${rows}u * 16u; i += ${threads}u) {\n"
@@ -64,7 +65,7 @@ void qsf_wgsl_product_rows(qsf_wgsl_text *t, const qsf_wgsl_product *p)
         "    var sum = 0.0;\n"
         "    for (var k = 0u; k < ${slices}u; k++) { sum += part[(m * ${slices}u + k) * 16u + (i & 15u)]; }\n"
         "    if (m < p.n && row < p.rows) { ", sizes, n_sizes);
-    qsf_wgsl_put_values(t, p->split ? "finish(m + ${rows}u * group.z, row, sum); }\n" : "finish(m, row, sum); }\n",
-                        sizes, n_sizes);
+    qsf_wgsl_put_values(t, p->split ? "finish(m + ${rows}u * group.z, row, sum); }\n"
+                        : "finish(m, row, sum); }\n", sizes, n_sizes);
     qsf_wgsl_put(t, "  }\n}\n");
 }

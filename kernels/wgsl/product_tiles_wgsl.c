@@ -50,7 +50,8 @@ static void put_tiles_multiply(qsf_wgsl_text *t, uint32_t n_scales)
                      { "k", k, NULL }, { "at", 16 * k, NULL });
         QSF_WGSL_PUT(t, n_scales == 2
             ? "    let s${k} = array<vec2<f32>, 2>(ws[tx + ${at}u], ws[tx + ${at}u + 64u]);\n"
-            : "    let s${k} = array<vec2<f32>, 1>(ws[tx + ${at}u]);\n", { "k", k, NULL }, { "at", 16 * k, NULL });
+            : "    let s${k} = array<vec2<f32>, 1>(ws[tx + ${at}u]);\n",
+            { "k", k, NULL }, { "at", 16 * k, NULL });
     }
     for (uint32_t k = 0; k < 4; k++)
         QSF_WGSL_PUT(t,

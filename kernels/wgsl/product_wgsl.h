@@ -22,7 +22,8 @@ typedef struct qsf_wgsl_product {
     bool     add;           /* adds to Y, as to the residual stream; not with split */
 } qsf_wgsl_product;
 
-/* Binding 0.  1: W, the matrix's tiles; 2: X, activations; 3: Y, floats; 4, with bias: B, floats. */
+/* Binding 0.  1: W, the matrix's tiles; 2: X, activations; 3: Y, floats; with bias 4: B,
+ * floats. */
 typedef struct qsf_wgsl_product_numbers {
     uint32_t rows, tiles, blocks;   /* of the matrix; tile rows, and tiles of one */
     uint32_t n;                     /* rows of the batch */

@@ -10,7 +10,7 @@ static void put_rows_bindings(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
     qsf_wgsl_put(t,
         "struct Numbers {\n"
         "  n: u32, cols: u32, a_ld: u32, a_at: u32, b_ld: u32, b_at: u32, x_ld: u32, y_ld: u32, y_at: u32,\n"
-        "  eps: f32, shares: u32, share_ld: u32, heads: u32, head_dim: u32, chunks: u32, unused: u32,\n"
+        "  eps: f32, shares: u32, share_ld: u32, heads: u32, head_dim: u32, chunks: u32, room: u32,\n"
         "}\n");
     qsf_wgsl_bind(t, QSF_WGSL_UNIFORM, "p", "Numbers");
     qsf_wgsl_bind(t, QSF_WGSL_READ, "A", "array<f32>");
@@ -47,10 +47,12 @@ static void put_source(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
     case QSF_WGSL_FROM_SHARES:
         QSF_WGSL_PUT(t,
             "  var sum = ${begin};\n"
-            "  for (var k = 0u; k < p.shares; k++) { sum += A[(k * p.share_ld + m) * p.a_ld + p.a_at + c]; }\n"
+            "  for (var k = 0u; k < p.shares; k++) {\n"
+            "    sum += A[(k * p.share_ld + m) * p.a_ld + p.a_at + c];\n"
+            "  }\n"
             "  return function(sum);\n", { "begin", 0, r->bias && !r->norm ? "bias[c]" : "0.0" });
         break;
-    case QSF_WGSL_FROM_ATTENTION:       /* A: [n][heads][chunks][head_dim], B: the same without head_dim */
+    case QSF_WGSL_FROM_ATTENTION:       /* A: [n][heads][chunks][room], B: [n][heads][chunks] */
         QSF_WGSL_PUT(t,
             "  let head = c / p.head_dim;\n"
             "  let first = (m * p.heads + head) * p.chunks;\n"
@@ -61,7 +63,7 @@ static void put_source(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
             "  for (var k = 0u; k < p.chunks; k++) {\n"
             "    let e = exp(B[first + k].x - top);\n"
             "    all += e * B[first + k].y;\n"
-            "    sum += e * A[(first + k) * p.head_dim + c % p.head_dim];\n"
+            "    sum += e * A[(first + k) * p.room + c % p.head_dim];\n"
             "  }\n"
             "  return sum / all;\n",
             { "top", 0, r->sinks ? "sinks[head]" : "-1e30" },
@@ -88,7 +90,8 @@ static const char sum_all[] =
     "  return sum;\n"
     "}\n";
 
-/* fn norm_of(m, lid) -> vec2<f32>: what is subtracted and what is multiplied with; fn value(...). */
+/* fn norm_of(m, lid) -> vec2<f32>: what is subtracted and what is multiplied with;
+ * fn value(m, c, norm) -> f32: a column with it. */
 static void put_norm(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
 {
     if (r->norm == QSF_WGSL_NO_NORM) {
@@ -126,7 +129,9 @@ static const char put_codes_fn[] =
     "fn finite(x: f32) -> f32 {\n"
     "  let bits = bitcast<u32>(x) & 0x7fffffffu;\n"
     "  if (bits > 0x7f800000u) { return 0.0; }\n"
-    "  if (bits == 0x7f800000u) { return select(3.4028234e38, -3.4028234e38, (bitcast<u32>(x) >> 31u) == 1u); }\n"
+    "  if (bits == 0x7f800000u) {\n"
+    "    return select(3.4028234e38, -3.4028234e38, (bitcast<u32>(x) >> 31u) == 1u);\n"
+    "  }\n"
     "  return x;\n"
     "}\n"
     "fn put_codes(m: u32, c: u32, given: vec4<f32>, lid: u32) {\n"
@@ -147,7 +152,7 @@ static const char put_codes_fn[] =
     "  let at = 4u * (m * p.x_ld + c / 64u * 5u);\n"
     "  if (c / 64u * 5u < p.x_ld) {\n"
     "    X[at + 4u + (lid & 15u)] = word;\n"
-    "    if ((lid & 3u) == 0u) { sums[lid] = sums[lid] + sums[lid + 1u] + sums[lid + 2u] + sums[lid + 3u]; }\n"
+    "    if ((lid & 3u) == 0u) { sums[lid] += sums[lid + 1u] + sums[lid + 2u] + sums[lid + 3u]; }\n"
     "  }\n"
     "  workgroupBarrier();\n"
     "  if ((lid & 15u) == 0u && c / 64u * 5u < p.x_ld) {\n"

@@ -36,8 +36,8 @@ typedef struct qsf_wgsl_rows_numbers {
     uint32_t x_ld, y_ld, y_at;          /* x_ld in vec4s, the others in floats */
     float    eps;
     uint32_t shares, share_ld;          /* share_ld in rows */
-    uint32_t heads, head_dim, chunks;   /* of attention */
-    uint32_t unused;
+    /* of attention; room: head_dim of the chunks' rows */
+    uint32_t heads, head_dim, chunks, room;
 } qsf_wgsl_rows_numbers;
 
 /* Workgroups: x: 1 with a norm; else one for 1024 columns, as many as x_ld / 80 rounded up if codes

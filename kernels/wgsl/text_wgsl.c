@@ -16,7 +16,8 @@ void qsf_wgsl_begin(qsf_wgsl_text *t, char *dst, size_t cap)
 qsf_status qsf_wgsl_end(const qsf_wgsl_text *t, qsf_error *err)
 {
     if (t->len >= t->cap)
-        return qsf_fail(err, QSF_E_MEMORY, "a shader of %zu bytes; there is room for %zu", t->len + 1, t->cap);
+        return qsf_fail(err, QSF_E_MEMORY, "a shader of %zu bytes; there is room for %zu", t->len + 1,
+                        t->cap);
     t->dst[t->len] = 0;
     return QSF_OK;
 }
@@ -49,10 +50,12 @@ void qsf_wgsl_put_values(qsf_wgsl_text *t, const char *piece, const qsf_wgsl_val
 void qsf_wgsl_bind(qsf_wgsl_text *t, qsf_wgsl_access access, const char *name, const char *type)
 {
     static const char *const spaces[] = {
-        [QSF_WGSL_WRITE] = "storage, read_write", [QSF_WGSL_READ] = "storage, read", [QSF_WGSL_UNIFORM] = "uniform",
+        [QSF_WGSL_WRITE] = "storage, read_write", [QSF_WGSL_READ] = "storage, read",
+        [QSF_WGSL_UNIFORM] = "uniform",
     };
     assert(t->n_bindings < QSF_WGSL_BINDINGS);
-    QSF_WGSL_PUT(t, "@group(0) @binding(${at}) var<${space}> ${name}: ${type};\n", { "at", t->n_bindings, NULL },
-                 { "space", 0, spaces[access] }, { "name", 0, name }, { "type", 0, type });
+    QSF_WGSL_PUT(t, "@group(0) @binding(${at}) var<${space}> ${name}: ${type};\n",
+                 { "at", t->n_bindings, NULL }, { "space", 0, spaces[access] }, { "name", 0, name },
+                 { "type", 0, type });
     t->access[t->n_bindings++] = (uint8_t)access;
 }

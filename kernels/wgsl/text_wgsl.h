@@ -16,7 +16,8 @@ typedef enum qsf_wgsl_access {
     QSF_WGSL_UNIFORM = 3    /* the shader's numbers: at most 256 bytes */
 } qsf_wgsl_access;
 
-enum { QSF_WGSL_BINDINGS = 8 };         /* every device has that many */
+/* Every device has 8 storage buffers for a shader; and the uniform one. */
+enum { QSF_WGSL_BINDINGS = 9 };
 
 typedef struct qsf_wgsl_text {
     char    *dst;

@@ -8,8 +8,8 @@
  *
  * A text declares its bindings in group 0, from 0 on, and its entry is "main".  Binding 0 is a
  * uniform buffer with the shader's numbers; the header of each shader declares them as a struct.
- * Shapes are among them: a pipeline serves all matrices of a form.  docs/webgpu-shaders.md describes
- * buffers and dispatches. */
+ * Shapes are among them: a pipeline serves all matrices of a form.  docs/webgpu-shaders.md
+ * describes buffers and dispatches. */
 #ifndef QSF_WGSL_H
 #define QSF_WGSL_H
 

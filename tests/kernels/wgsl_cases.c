@@ -6,7 +6,7 @@
 #  define _DEFAULT_SOURCE
 #  define _DARWIN_C_SOURCE
 #endif
-#include "wgsl_rows.h"
+#include "wgsl_attend.h"
 
 int main(int argc, char **argv)
 {
@@ -22,6 +22,7 @@ int main(int argc, char **argv)
     qsf_kernels_scalar(&ref);
     product_cases(&f, &ref, &t);
     rows_cases(&f, &t, &ref);
+    attend_cases(&f, &t, &ref);
     fprintf(f.json, "]}]\n");
     printf("%u shaders, %llu bytes of data\n", (unsigned)f.n_shaders, (unsigned long long)f.at);
     return fclose(f.json) || fclose(f.data) ? 1 : 0;

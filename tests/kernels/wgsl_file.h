@@ -1,5 +1,5 @@
-/* The folder that wgsl_cases writes for wgsl_run.mjs: a file for each shader, cases.json with what is
- * run, data.bin with the buffers' bytes.
+/* The folder that wgsl_cases writes for wgsl_run.mjs: a file for each shader, cases.json with what
+ * is run, data.bin with the buffers' bytes.
  * SPDX-License-Identifier: MIT */
 #ifndef KERNELS_WGSL_FILE_H
 #define KERNELS_WGSL_FILE_H
@@ -54,13 +54,14 @@ static void wgsl_shader_end(wgsl_folder *f, const char *name)
     fwrite(f->text, 1, f->out.len, to);
     fclose(to);
     fprintf(f->json, "%s\n{\"name\": \"%s\", \"access\": [", f->n_shaders++ ? "]}," : "", name);
-    for (uint32_t i = 0; i < f->out.n_bindings; i++) fprintf(f->json, "%s%d", i ? ", " : "", f->out.access[i]);
+    for (uint32_t i = 0; i < f->out.n_bindings; i++)
+        fprintf(f->json, "%s%d", i ? ", " : "", f->out.access[i]);
     fprintf(f->json, "], \"runs\": [");
     f->n_runs = 0;
 }
 
-/* A run of the shader: the number of workgroups, then bytes of each binding, then what the floats of
- * one binding must be. */
+/* A run of the shader: the number of workgroups, then bytes of each binding, then what one binding
+ * must have afterwards. */
 static void wgsl_run(wgsl_folder *f, const uint32_t groups[3])
 {
     fprintf(f->json, "%s\n  {\"groups\": [%u, %u, %u], \"buffers\": [", f->n_runs++ ? "," : "",
@@ -71,7 +72,7 @@ static void wgsl_buffer(wgsl_folder *f, const void *p, size_t bytes, bool last)
     wgsl_bytes(f, p, bytes);
     fprintf(f->json, last ? "]" : ", ");
 }
-/* type "f32", "i32", "f16", "act"; tolerance: of the largest value, 0: bits must be equal. */
+/* type: a reader of wgsl_run.mjs; tolerance: of the largest value, 0: equal values. */
 static void wgsl_expect(wgsl_folder *f, unsigned binding, const char *type, double tolerance, const void *p,
                         size_t bytes)
 {

@@ -84,7 +84,8 @@ static void product_run(wgsl_folder *f, table_test *t, const qsf_kernels *ref, c
 }
 
 /* A variant; runs: whether numbers are computed too. */
-static void product_variant(wgsl_folder *f, table_test *t, const qsf_kernels *ref, qsf_wgsl_product p, bool runs)
+static void product_variant(wgsl_folder *f, table_test *t, const qsf_kernels *ref, qsf_wgsl_product p,
+                            bool runs)
 {
     char name[128];
     if (p.rows) qsf_wgsl_product_rows(wgsl_shader(f), &p);
@@ -123,7 +124,8 @@ static void product_cases(wgsl_folder *f, const qsf_kernels *ref, table_test *t)
             qsf_wgsl_product p = { .form = (qsf_form)form, .block = block };
             for (p.rows = 1; p.rows <= 8; p.rows *= 2)
                 for (p.slices = 1; p.slices <= 16; p.slices *= 2)
-                    product_variant(f, t, ref, p, p.rows == 2 && p.slices == 2 && (plain ? block == 32 : own != 0));
+                    product_variant(f, t, ref, p, p.rows == 2 && p.slices == 2
+                                    && (plain ? block == 32 : own != 0));
             p.rows = 1, p.slices = 16, p.bias = p.add = true;
             product_variant(f, t, ref, p, form == QSF_F_4 && block == 32);
             p.rows = 8, p.slices = 4, p.split = true, p.bias = p.add = false;

@@ -36,8 +36,9 @@ static void rows_reference(float *y, const qsf_kernels *k, const qsf_wgsl_rows *
 static uint32_t *rows_codes(const qsf_kernels *k, const float *y, uint32_t n, uint32_t cols, uint32_t x_ld)
 {
     const uint32_t padded = qsf_act_cols(cols);
-    qsf_act x = { .n = n, .cols = padded, .q = malloc((size_t)n * padded), .d = malloc((size_t)n * padded / 16),
-                  .s = malloc((size_t)n * padded / 8), .h = malloc((size_t)n * padded / 4) };
+    const size_t all = (size_t)n * padded;
+    qsf_act x = { .n = n, .cols = padded, .q = malloc(all), .d = malloc(all / 16), .s = malloc(all / 8),
+                  .h = malloc(all / 4) };
     if (!x.q || !x.d || !x.s || !x.h) exit(1);
     for (uint32_t m = 0; m < n; m++) k->quantize_act(&x, m, y + (size_t)m * cols, cols);
     uint32_t *words = act_words(&x, (cols + 63) / 64 * 64, x_ld);
@@ -45,12 +46,14 @@ static uint32_t *rows_codes(const qsf_kernels *k, const float *y, uint32_t n, ui
     return words;
 }
 
-static void rows_run(wgsl_folder *f, table_test *t, const qsf_kernels *k, const qsf_wgsl_rows *r, uint32_t cols)
+static void rows_run(wgsl_folder *f, table_test *t, const qsf_kernels *k, const qsf_wgsl_rows *r,
+                     uint32_t cols)
 {
     const uint32_t rows = 3;
     const qsf_wgsl_rows_numbers n = {
         .n = rows, .cols = cols, .a_ld = cols + 16, .a_at = 8, .b_ld = cols + 4, .b_at = 4,
-        .x_ld = (cols + 255) / 256 * 20, .y_ld = cols + 3, .y_at = 2, .eps = 1e-5f, .shares = 2, .share_ld = 4,
+        .x_ld = (cols + 255) / 256 * 20, .y_ld = cols + 3, .y_at = 2, .eps = 1e-5f, .shares = 2,
+        .share_ld = 4,
     };
     float *a = random_floats(t, 8 * (size_t)n.a_ld, 3), *b = random_floats(t, rows * (size_t)n.b_ld, 1),
         *weight = random_floats(t, cols, 2), *bias = random_floats(t, cols, 1),
@@ -83,16 +86,20 @@ static void rows_run(wgsl_folder *f, table_test *t, const qsf_kernels *k, const 
     free(a), free(b), free(weight), free(bias), free(made), free(y), free(want), free(codes), free(zeros);
 }
 
+static void join_run(wgsl_folder *f, table_test *t, const qsf_kernels *k, bool sinks, bool to_codes);
+
 static void rows_variant(wgsl_folder *f, table_test *t, const qsf_kernels *k, qsf_wgsl_rows r, bool runs)
 {
     static const char *const sources[] = { "floats", "two", "shares", "attention" },
         *const norms[] = { "", "_rms", "_layer" }, *const functions[] = { "", "_silu", "_gelu", "_relu" };
     char name[128];
     qsf_wgsl_rows_text(wgsl_shader(f), &r);
-    snprintf(name, sizeof name, "rows_%s%s%s%s%s%s%s%s", sources[r.source], functions[r.function], norms[r.norm],
-             r.bias ? "_bias" : "", r.sinks ? "_sinks" : "", r.codes ? "_to_codes" : "",
+    snprintf(name, sizeof name, "rows_%s%s%s%s%s%s%s%s", sources[r.source], functions[r.function],
+             norms[r.norm], r.bias ? "_bias" : "", r.sinks ? "_sinks" : "", r.codes ? "_to_codes" : "",
              r.floats ? "_to_floats" : "", r.add ? "_add" : "");
     wgsl_shader_end(f, name);
+    if (r.source == QSF_WGSL_FROM_ATTENTION && !r.norm && r.codes != r.floats && !r.add)
+        join_run(f, t, k, r.sinks, r.codes);
     if (!runs) return;
     rows_run(f, t, k, &r, 1500);
     rows_run(f, t, k, &r, 64);
@@ -105,7 +112,8 @@ static void rows_cases(wgsl_folder *f, table_test *t, const qsf_kernels *k)
             for (uint32_t norm = 0; norm < 3; norm++)
                 for (uint32_t to = 0; to < 8; to++) {
                     const bool attention = source == QSF_WGSL_FROM_ATTENTION, sinks = attention && to & 4,
-                        bias = norm == QSF_WGSL_LAYER_NORM || (source == QSF_WGSL_FROM_SHARES && !norm && to & 4);
+                        bias = norm == QSF_WGSL_LAYER_NORM
+                            || (source == QSF_WGSL_FROM_SHARES && !norm && to & 4);
                     if ((norm && function) || (attention && function)) continue;
                     if (to >= 4 && !bias && !sinks) continue;
                     const qsf_wgsl_rows r = {
