@@ -6,7 +6,7 @@
 #  define _DEFAULT_SOURCE
 #  define _DARWIN_C_SOURCE
 #endif
-#include "wgsl_attend.h"
+#include "wgsl_tokens.h"
 
 int main(int argc, char **argv)
 {
@@ -23,6 +23,9 @@ int main(int argc, char **argv)
     product_cases(&f, &ref, &t);
     rows_cases(&f, &t, &ref);
     attend_cases(&f, &t, &ref);
+    floats_cases(&f, &t);
+    embed_cases(&f, &t);
+    largest_cases(&f, &t, &ref);
     fprintf(f.json, "]}]\n");
     printf("%u shaders, %llu bytes of data\n", (unsigned)f.n_shaders, (unsigned long long)f.at);
     return fclose(f.json) || fclose(f.data) ? 1 : 0;

@@ -61,7 +61,7 @@ function half(bits) {
 }
 const readers = {
   f32: bytes => new Float32Array(bytes),
-  i32: bytes => new Int32Array(bytes),
+  u32: bytes => new Uint32Array(bytes),
   f16: bytes => Float64Array.from(new Uint16Array(bytes), half),
   act: bytes => new Uint32Array(bytes),
 };
