@@ -49,16 +49,19 @@ typedef struct importance_work {
 /* ---- one pass ---- */
 
 /* After the layer before step `to`: how far it turned each row. */
-static void importance_note(importance_work *k, uint32_t layer, uint32_t first, bool any)
+static qsf_status importance_note(importance_work *k, uint32_t layer, uint32_t first, bool any)
 {
-    const qsf_context *c = k->c;
-    for (uint32_t r = 0; r < c->batch.n; r++) {
+    qsf_rows states;
+    qsf_executor *e = k->c->executor;
+    const qsf_status st = e->does->rows_out(e, QSF_ROWS_STATES, &states, &k->c->error);
+    for (uint32_t r = 0; !st && r < states.n; r++) {
         float *before = k->before + (size_t)r * k->n_embd;
-        const float *x = c->b.x + r * c->b.ld_embd;
+        const float *x = states.x + r * states.ld;
         /* The first positions of a sequence differ from all others. */
         if (any && first + r >= 2) k->turned[layer] += 1 - qsf_cosine(before, x, k->n_embd);
         memcpy(before, x, k->n_embd * sizeof *before);
     }
+    return st;
 }
 
 static qsf_status importance_batch(importance_work *k, const qsf_row *rows, uint32_t n, uint32_t first,
@@ -73,8 +76,10 @@ static qsf_status importance_batch(importance_work *k, const qsf_row *rows, uint
         st = qsf_step(c, &waiting);
         if (st && st != QSF_PENDING) break;
         const bool done = c->now.stage.kind != stage.kind || c->now.stage.number != stage.number;
-        if (watched && done && stage.kind != QSF_STAGE_HEAD)
-            importance_note(k, layer ? stage.number : 0, first, layer);
+        if (watched && done && stage.kind != QSF_STAGE_HEAD) {
+            const qsf_status noted = importance_note(k, layer ? stage.number : 0, first, layer);
+            if (noted) return qsf_fail(err, noted, "%s", qsf_last_error(c));
+        }
         if (!st) return QSF_OK;
         st = waiting ? qsf_wait(c) : QSF_OK;
     }

@@ -171,6 +171,12 @@ static uint32_t sens_start(const sens_work *k, uint32_t layer)
     return start;
 }
 
+/* Numbers of a row's other streams. */
+static size_t sens_streams(const qsf_context *c)
+{
+    return c->hp->altup ? (QSF_ALTUP - 1) * (size_t)c->hp->n_embd : 0;
+}
+
 /* The batch at the input of layer `from`, in the state k->x and k->alt. */
 static qsf_status sens_begin(sens_work *k, uint32_t from)
 {
@@ -184,8 +190,9 @@ static qsf_status sens_begin(sens_work *k, uint32_t from)
         st = wait ? qsf_wait(c) : QSF_OK;
     }
     if (st || !from) return st;
-    memcpy(c->b.x, k->x, k->x_bytes);
-    if (k->alt) memcpy(c->b.alt, k->alt, k->alt_bytes);
+    for (uint32_t r = 0; r < k->n_rows; r++)
+        c->executor->does->rows_in(c->executor, r, k->x + (size_t)r * c->hp->n_embd,
+                                   k->alt ? k->alt + r * sens_streams(c) : NULL);
     c->now.stage = qsf_stage_of(c->hp, from);
     return QSF_OK;
 }
@@ -239,6 +246,16 @@ static qsf_status sens_unit(sens_work *k, uint32_t unit, const bool *asked, doub
     return st;
 }
 
+static qsf_status sens_keep(sens_work *k, qsf_rows_kind kind, float *to, size_t width, qsf_error *err)
+{
+    qsf_rows rows;
+    qsf_executor *x = k->fine.c->executor;
+    const qsf_status st = x->does->rows_out(x, kind, &rows, err);
+    for (uint32_t r = 0; !st && r < k->n_rows; r++)
+        memcpy(to + r * width, rows.x + r * rows.ld, width * sizeof *to);
+    return st;
+}
+
 /* k->x and k->alt become the input of layer l + 1. */
 static qsf_status sens_next(sens_work *k, uint32_t l, qsf_error *err)
 {
@@ -246,9 +263,8 @@ static qsf_status sens_next(sens_work *k, uint32_t l, qsf_error *err)
     while (!st && !qsf_stage_after(k->fine.c->now.stage, l))
         if ((st = qsf_step(k->fine.c, NULL)) == QSF_PENDING) st = QSF_OK;
     if (st) return qsf_fail(err, st, "%s", qsf_last_error(k->fine.c));
-    memcpy(k->x, k->fine.c->b.x, k->x_bytes);
-    if (k->alt) memcpy(k->alt, k->fine.c->b.alt, k->alt_bytes);
-    return QSF_OK;
+    if ((st = sens_keep(k, QSF_ROWS_STATES, k->x, k->fine.c->hp->n_embd, err)) || !k->alt) return st;
+    return sens_keep(k, QSF_ROWS_STREAMS, k->alt, sens_streams(k->fine.c), err);
 }
 
 static qsf_status sens_each(sens_work *k, const bool *asked, double *kl, qsf_error *err)
@@ -306,11 +322,10 @@ static qsf_status sens_run(sens_work *k, convert_calibration *calibration, const
     k->rows = qsf_alloc_array(p, k->n_rows, sizeof *k->rows, "a batch", err);
     k->base = k->rows ? qsf_alloc_array(p, (uint64_t)k->n_logits * k->n_vocab, sizeof *k->base,
                                         "probabilities to compare with", err) : NULL;
-    const qsf_buffers *b = &k->fine.c->b;
-    k->x_bytes = (size_t)k->n_rows * b->ld_embd * sizeof *k->x;
-    k->alt_bytes = b->alt ? (size_t)k->n_rows * b->ld_alt * sizeof *k->alt : 0;
+    k->x_bytes = (size_t)k->n_rows * k->in->hp.n_embd * sizeof *k->x;
+    k->alt_bytes = k->n_rows * sens_streams(k->fine.c) * sizeof *k->alt;
     if (!k->base || !(k->x = qsf_alloc(p, k->x_bytes, "a layer's input", err)) ||
-        (b->alt && !(k->alt = qsf_alloc(p, k->alt_bytes, "a layer's input", err))))
+        (k->alt_bytes && !(k->alt = qsf_alloc(p, k->alt_bytes, "a layer's input", err))))
         return QSF_E_MEMORY;
     sens_rows(k, k->rows);
     return sens_each(k, asked, kl, err);

@@ -147,6 +147,7 @@ typedef struct text_maker {
     uint8_t     *rule;                  /* [n_vocab] TEXT_* */
     uint32_t     row_seq[TEXT_SEQS];    /* whose token the i-th logits of a step give */
     uint32_t     n_logits, pos;
+    qsf_rows     logits;                /* of the last step */
 } text_maker;
 
 /* In [0, 1); splitmix64's finisher over all three. */
@@ -254,8 +255,8 @@ static int32_t text_pick(const text_maker *k, float *x, uint32_t s)
     int32_t last = -1;
     for (uint32_t i = 0; i < k->n_vocab; i++)
         if (k->rule[i] == TEXT_NEVER || (k->rule[i] == TEXT_END && !may_end)) x[i] = -INFINITY;
-    for (size_t i = k->n_vocab; i < k->c->b.ld_vocab; i++) x[i] = -INFINITY;
-    k->c->k.attention_softmax_inplace(x, k->c->b.ld_vocab, &top, &sum);
+    for (size_t i = k->n_vocab; i < k->logits.ld; i++) x[i] = -INFINITY;
+    k->c->k.attention_softmax_inplace(x, k->logits.ld, &top, &sum);
     for (uint32_t i = 0; i < k->n_vocab; i++) all += x[i];
     at = text_chance(k->o->calibrate_seed, s, k->pos) * all;
     for (uint32_t i = 0; i < k->n_vocab; i++) {
@@ -272,7 +273,7 @@ static void text_pick_one(void *arg, uint32_t thread, uint32_t i)
     cal_text *t = k->t;
     const uint32_t s = k->row_seq[i];
     (void)thread;
-    const int32_t id = text_pick(k, k->c->b.logits + (size_t)i * k->c->b.ld_vocab, s);
+    const int32_t id = text_pick(k, k->logits.x + i * k->logits.ld, s);
     t->ids[(size_t)s * t->len + k->pos + 1] = id;
     if (k->rule[id] == TEXT_END) t->lens[s] = k->pos + 2;
 }
@@ -294,6 +295,7 @@ static qsf_status text_step(text_maker *k, uint32_t from, uint32_t n, qsf_error 
     if (!n_rows) return QSF_OK;
     const qsf_status st = qsf_compute(k->c, rows, n_rows);
     if (st) return qsf_fail(err, st, "%s", qsf_last_error(k->c));
+    k->logits = k->c->now.rows[QSF_ROWS_LOGITS];
     if (k->n_logits) qsf_pool_run(k->c->pool, k->n_logits, k->n_vocab, text_pick_one, k);
     return QSF_OK;
 }

@@ -14,9 +14,13 @@ enum { ACTIVATION_TEXTS = 8, ACTIVATION_TOKENS = 96, ACTIVATION_SKIPPED = 2 };
 
 static void activation_add(const qsf_context *c, double *sums)
 {
+    const float scale = c->hp->logit_scale;
     for (uint32_t s = 0; s < ACTIVATION_TEXTS; s++) {
-        const float *x = c->b.xn + s * c->b.ld_embd;
-        for (uint32_t j = 0; j < c->hp->n_embd; j++) sums[j] += (double)x[j] * x[j];
+        const float *hidden = qsf_hidden(c, s);
+        for (uint32_t j = 0; j < c->hp->n_embd; j++) {
+            const float x = scale != 0 ? hidden[j] * scale : hidden[j];
+            sums[j] += (double)x * x;
+        }
     }
 }
 
@@ -26,6 +30,7 @@ static qsf_status activation_run(qsf_context *c, qsf_sampler *sampler, const qsf
     const qsf_vocab *v = &c->model->source->vocab;
     int32_t token[ACTIVATION_TEXTS];
     qsf_row rows[ACTIVATION_TEXTS];
+    qsf_hidden_ask(c, true);
     for (int s = 0; s < ACTIVATION_TEXTS; s++) token[s] = v->bos >= 0 ? v->bos : v->eos >= 0 ? v->eos : 0;
     for (uint32_t i = 0; i < ACTIVATION_TOKENS; i++) {
         if (qsf_conv_cancelled(o)) return qsf_fail(err, QSF_E_CANCELLED, "interrupted");

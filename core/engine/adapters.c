@@ -16,49 +16,20 @@ static void set_drop(const qsf_lora *l, qsf_lora_set *set)
 void qsf_adapters_done(qsf_lora *l)
 {
     for (uint32_t s = 0; l->sets && s < l->n_seqs; s++) set_drop(l, &l->sets[s]);
-    qsf_dealloc(l->platform, l->h, l->cap_h * sizeof *l->h);
-    qsf_dealloc(l->platform, l->experts_h, l->cap_experts_h * sizeof *l->h);
     qsf_dealloc(l->platform, l->spans, (uint64_t)l->n_rows * sizeof *l->spans);
     qsf_lora_slots_done(l);
     qsf_dealloc(l->platform, l->sets, (uint64_t)l->n_seqs * sizeof *l->sets);
     *l = (qsf_lora){ 0 };
 }
 
-/* The places that a set's adapters have in a row. */
-static size_t set_width(const qsf_lora_set *set, bool experts)
+/* Tables for all sequences' adapters. */
+static qsf_status lora_tables(qsf_lora *l, qsf_error *err)
 {
-    size_t n = 0;
-    for (uint32_t i = 0; i < set->n; i++)
-        n += experts ? set->use[i].adapter->experts_width : set->use[i].adapter->width;
-    return n;
-}
-
-/* *h [n_rows][*ld], *cap floats, with places for all sequences' adapters, `set` among them. */
-static qsf_status rows_grow(qsf_lora *l, const qsf_lora_set *set, bool experts, size_t n_rows, float **h,
-                            size_t *ld, size_t *cap, qsf_error *err)
-{
-    size_t width = set_width(set, experts);
-    for (uint32_t s = 0; s < l->n_seqs; s++) width = QSF_MAX(width, set_width(&l->sets[s], experts));
-    *ld = width;
-    if (width * n_rows <= *cap) return QSF_OK;
-    float *more = qsf_alloc_array(l->platform, (uint64_t)width * n_rows, sizeof *more, "adapters", err);
-    if (!more) return QSF_E_MEMORY;
-    qsf_dealloc(l->platform, *h, *cap * sizeof *more);
-    *h = more;
-    *cap = width * n_rows;
-    return QSF_OK;
-}
-
-/* Memory for all sequences' adapters, `set` among them. */
-static qsf_status lora_grow(qsf_lora *l, const qsf_lora_set *set, qsf_error *err)
-{
-    qsf_status st;
     if (!l->sets && !(l->sets = qsf_alloc_array(l->platform, l->n_seqs, sizeof *l->sets, "adapters", err)))
         return QSF_E_MEMORY;
     if (!l->spans && !(l->spans = qsf_alloc_array(l->platform, l->n_rows, sizeof *l->spans, "adapters", err)))
         return QSF_E_MEMORY;
-    if ((st = rows_grow(l, set, false, l->n_rows, &l->h, &l->ld_h, &l->cap_h, err))) return st;
-    return rows_grow(l, set, true, l->n_expert_rows, &l->experts_h, &l->ld_experts_h, &l->cap_experts_h, err);
+    return QSF_OK;
 }
 
 static qsf_status check_use(qsf_context *c, const qsf_adapter_use *use)
@@ -101,9 +72,10 @@ qsf_status qsf_seq_set_adapters(qsf_context *c, qsf_seq s, const qsf_adapter_use
     l->platform = c->platform;
     l->n_seqs = c->o.n_seqs;
     l->n_rows = qsf_rows_most(&c->o);
-    l->n_expert_rows = c->b.n_slots;
     qsf_batch_drop(c);
-    if ((st = lora_grow(l, &set, &c->error)) || (st = qsf_lora_slots_take(l, &set, &c->error))) return st;
+    if ((st = lora_tables(l, &c->error)) ||
+        (st = c->executor->does->adapters_put(c->executor, &set, &c->error)) ||
+        (st = qsf_lora_slots_take(l, &set, &c->error))) return st;
     qsf_seq_back(c, (uint32_t)s, 0);
     if (c->behind.rows && (st = qsf_behind_adapt(c, s, set.use, set.n))) return qsf_lora_slots_sweep(l), st;
     for (uint32_t i = 0; i < set.n; i++) qsf_adapter_hold(set.use[i].adapter);

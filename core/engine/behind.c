@@ -34,8 +34,9 @@ qsf_status qsf_behind_compute(qsf_context *c)
         c->behind.rows[i] = (qsf_row){ (qsf_seq)r->seq, r->token, r->logits >= 0 };
     }
     const qsf_behind *b = &c->behind.use;
-    const qsf_status st = b->compute(b->user, c->behind.rows, c->batch.n, c->b.x, c->b.ld_embd, c->b.logits,
-                                     c->b.ld_vocab);
+    const qsf_rows *states = &c->now.rows[QSF_ROWS_STATES], *logits = &c->now.rows[QSF_ROWS_LOGITS];
+    const qsf_status st = b->compute(b->user, c->behind.rows, c->batch.n, states->x, states->ld, logits->x,
+                                     logits->ld);
     return !st ? st : qsf_fail(&c->error, st, "%s: the layers after %u could not be computed",
                                c->model->source->path, (unsigned)qsf_part_end(c->model->source) - 1);
 }

@@ -130,8 +130,7 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     if (threaded && (st = qsf_fetch_start_thread(&c->fetch, err))) goto done;
     if ((st = qsf_experts_init(&c->experts, &c->fetch, &m.fetch, err))) goto done;
     if ((st = qsf_embedding_init(&c->embedding, &c->fetch, &m.embedding, err))) goto done;
-    if ((st = qsf_head_stream_init(&c->head_stream, &c->fetch, &m.head, err))) goto done;
-    st = qsf_head_init(&c->head, s, &c->reserve.table, &c->o, err);
+    st = qsf_head_stream_init(&c->head_stream, &c->fetch, &m.head, err);
 done:
     qsf_memory_done(&m, c->model);
     return st;
@@ -141,9 +140,6 @@ static qsf_status context_batch(qsf_context *c, qsf_error *err)
 {
     const qsf_platform *mem = &c->reserve.table;
     qsf_piece list[QSF_CONTEXT_TABLES];
-    c->buffers_bytes = qsf_buffers_layout(&c->b, NULL, c->model->source, &c->o);
-    if (!(c->buffers = qsf_alloc(mem, c->buffers_bytes, "activations", err))) return QSF_E_MEMORY;
-    qsf_buffers_layout(&c->b, c->buffers, c->model->source, &c->o);
     qsf_context_pieces(c, c->model->source, &c->o, list);
     return qsf_pieces_alloc(mem, list, QSF_CONTEXT_TABLES, err);
 }
@@ -153,41 +149,56 @@ static qsf_status context_batch(qsf_context *c, qsf_error *err)
 static void context_ropes(qsf_context *c, uint32_t asked)
 {
     const qsf_source *s = c->model->source;
-    const size_t rows = qsf_rows_most(&c->o);
     double *freq = c->rope_freqs;
-    float *angles = c->b.angles;
     for (uint32_t i = 0; i < s->n_ropes; i++) {
         qsf_rope *r = &c->ropes[i];
         qsf_rope_init(r, &s->ropes[i], freq, c->o.n_ctx, asked);
-        r->cos = angles;
-        r->sin = r->cos + rows * r->half;
-        angles = r->sin + rows * r->half;
         freq += r->half;
     }
 }
 
-static void copy_block(void *user, uint32_t to, uint32_t from) { qsf_kv_copy(user, to, from); }
+static void copy_block(void *user, uint32_t to, uint32_t from)
+{
+    qsf_executor *x = user;
+    x->does->kv_copy(x, to, from);
+}
+
+static void copy_slot(void *user, uint32_t to, uint32_t from)
+{
+    qsf_executor *x = user;
+    x->does->state_copy(x, to, from);
+}
+
+/* What computes, over the tables of sequences and of the batch. */
+static qsf_status context_executor(qsf_context *c, qsf_error *err)
+{
+    const qsf_executor_host host = {
+        .platform = c->platform, .memory = &c->reserve.table, .source = c->model->source, .o = &c->o,
+        .k = &c->k, .pool = c->pool, .batch = &c->batch, .seqs = c->tables.seqs, .state_seqs = c->state.seqs,
+        .ropes = c->ropes, .lora = &c->lora, .embedding = &c->embedding, .head_stream = &c->head_stream,
+        .experts = &c->experts, .account = &c->account, .recorder = &c->recorder, .watch = &c->watch,
+        .reducer = &c->reducer,
+    };
+    c->executor = &c->on_cpu.base;
+    c->executor->does = &qsf_cpu_executor_table;
+    c->tables.copy = copy_block;
+    c->state.copy = copy_slot;
+    c->tables.user = c->state.user = c->executor;
+    return c->executor->does->init(c->executor, &host, err);
+}
 
 static qsf_status context_state(qsf_context *c, uint32_t asked, qsf_error *err)
 {
     const qsf_source *s = c->model->source;
     const qsf_platform *mem = &c->reserve.table;
     context_ropes(c, asked);
-    c->key_bias.back = c->b.bias_back;
-    c->key_bias.steps = c->b.bias_steps;
-    qsf_bias_init(&c->key_bias, c->ropes, &c->k, c->o.n_ctx);
-    qsf_exit_init(&c->early_exit, c->o.early_exit, &c->b);
-    qsf_kv_attention_init(&c->kv_attention, c->b.kv_attention, s, &c->o);
-    qsf_kv_layout l;
-    qsf_kv_layout_init(&l, c->o.kv_type, qsf_layers_kept(s, c->o.quality, s->hp.n_layers),
-                       s->most.n_kv_heads, s->most.head_dim);
-    const uint32_t blocks = qsf_kv_blocks_of(&c->o);
-    qsf_status st = qsf_kv_tables_init(&c->tables, mem, blocks, c->o.n_seqs, err);
-    if (st || (st = qsf_kv_init(&c->kv, mem, &l, blocks, err))) return st;
-    c->tables.copy = copy_block;
-    c->tables.user = &c->kv;
-    const size_t state = qsf_state_place(s, c->o.quality, s->hp.n_layers);
-    return qsf_state_init(&c->state, mem, state, c->o.n_seqs, err);
+    c->early_exit.hp = c->hp;
+    c->early_exit.threshold = c->o.early_exit;
+    qsf_status st = qsf_kv_tables_init(&c->tables, mem, qsf_kv_blocks_of(&c->o), c->o.n_seqs, err);
+    if (st) return st;
+    const bool state = qsf_state_place(s, c->o.quality, s->hp.n_layers) > 0;
+    if ((st = qsf_state_tables_init(&c->state, mem, state ? c->o.n_seqs : 0, err))) return st;
+    return context_executor(c, err);
 }
 
 qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_context **out, qsf_error *err)
@@ -224,17 +235,15 @@ void qsf_context_free(qsf_context *c)
     qsf_pool_free(c->pool);
     qsf_adapters_done(&c->lora);
     qsf_behind_done(c);
-    qsf_head_done(&c->head);
+    if (c->executor) c->executor->does->done(c->executor);
     qsf_head_stream_done(&c->head_stream);
     qsf_embedding_done(&c->embedding);
     qsf_experts_done(&c->experts);
     qsf_fetch_done(&c->fetch);
-    qsf_state_done(&c->state);
-    qsf_kv_done(&c->kv);
+    qsf_state_tables_done(&c->state);
     qsf_kv_tables_done(&c->tables);
     qsf_context_pieces(c, c->model->source, &c->o, list);
     qsf_pieces_free(mem, list, QSF_CONTEXT_TABLES);
-    qsf_dealloc(mem, c->buffers, c->buffers_bytes);
     qsf_reserve_done(&c->reserve);
     qsf_dealloc(p, c, sizeof *c);
 }

@@ -25,46 +25,28 @@
 enum { EXIT_LAST = 2 };         /* layers that no token skips */
 enum { EXIT_EVERY = 2 };        /* layers from one check to the next */
 
-void qsf_exit_init(qsf_early_exit *e, float threshold, const qsf_buffers *b)
-{
-    *e = (qsf_early_exit){ .threshold = threshold, .x = b->exit_x, .last = b->exit_last, .ld = b->ld_embd };
-}
-
 void qsf_exit_begin(qsf_early_exit *e)
 {
     e->joined = 0;
     e->checked = e->gone = false;
 }
 
-static float *waiting_x(const qsf_early_exit *e, uint32_t i) { return e->x + i * e->ld; }
+static float *waiting_x(const qsf_early_exit *e, uint32_t i) { return e->x + (size_t)i * e->hp->n_embd; }
 
-/* Moves the batch's rows back, to make room for n in front of them. */
-static void make_room(qsf_batch *batch, const qsf_pass *p, uint32_t n)
-{
-    const qsf_buffers *b = p->b;
-    memmove(batch->rows + n, batch->rows, batch->n * sizeof *batch->rows);
-    memmove(b->x + n * b->ld_embd, b->x, batch->n * b->ld_embd * sizeof(float));
-    for (uint32_t i = 0; i < p->cpu->n_ropes; i++) {
-        const qsf_rope *t = &p->cpu->ropes[i];
-        memmove(t->cos + (size_t)n * t->half, t->cos, (size_t)batch->n * t->half * sizeof(float));
-        memmove(t->sin + (size_t)n * t->half, t->sin, (size_t)batch->n * t->half * sizeof(float));
-    }
-    batch->n += n;
-}
-
-void qsf_exit_join(qsf_early_exit *e, qsf_batch *batch, const qsf_pass *p, uint32_t layer)
+void qsf_exit_join(qsf_early_exit *e, qsf_batch *batch, qsf_executor *x, uint32_t layer)
 {
     const uint32_t apart = e->n_waiting - e->joined;
     uint32_t n = 0;
     if (e->gone) return;
     while (n < apart && e->layer[apart - 1 - n] <= layer) n++;
     if (!n) return;
-    make_room(batch, p, n);
+    x->does->rows_back(x, n);
+    memmove(batch->rows + n, batch->rows, batch->n * sizeof *batch->rows);
+    batch->n += n;
     e->joined += n;
     for (uint32_t r = 0; r < n; r++) {
         batch->rows[r] = e->rows[apart - n + r];
-        memcpy(p->b->x + r * e->ld, waiting_x(e, apart - n + r), e->ld * sizeof(float));
-        qsf_pass_angles(p, r);
+        x->does->rows_in(x, r, waiting_x(e, apart - n + r), NULL);
     }
     qsf_batch_group(batch);
 }
@@ -80,18 +62,20 @@ double qsf_cosine(const float *a, const float *b, size_t n)
     return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
 }
 
-static bool exit_settled(qsf_early_exit *e, const qsf_pass *p)
+/* x: the last row. */
+static bool exit_settled(qsf_early_exit *e, const float *x)
 {
-    const float *x = p->b->x + (p->batch->n - 1) * e->ld;
-    const bool settled = e->checked && qsf_cosine(x, e->last, p->hp->n_embd) >= e->threshold;
-    memcpy(e->last, x, p->hp->n_embd * sizeof *x);
+    const uint32_t n_embd = e->hp->n_embd;
+    const bool settled = e->checked && qsf_cosine(x, e->last, n_embd) >= e->threshold;
+    memcpy(e->last, x, n_embd * sizeof *x);
     e->checked = true;
     return settled;
 }
 
 /* All rows of the batch wait at layer `next`; the last one, which is the batch's own, also
  * continues alone. */
-static void exit_leave(qsf_early_exit *e, qsf_batch *batch, const qsf_pass *p, uint32_t next)
+static void exit_leave(qsf_early_exit *e, qsf_batch *batch, qsf_executor *x, const qsf_rows *states,
+                       uint32_t next)
 {
     const uint32_t last = batch->n - 1;
     e->n_waiting -= e->joined;
@@ -103,28 +87,31 @@ static void exit_leave(qsf_early_exit *e, qsf_batch *batch, const qsf_pass *p, u
         e->rows[i] = batch->rows[r];
         e->rows[i].logits = -1;
         e->layer[i] = next;
-        memcpy(waiting_x(e, i), p->b->x + r * e->ld, e->ld * sizeof(float));
+        memcpy(waiting_x(e, i), states->x + r * states->ld, e->hp->n_embd * sizeof(float));
     }
     if (!last) return;
     batch->rows[0] = batch->rows[last];
-    memcpy(p->b->x, p->b->x + last * e->ld, e->ld * sizeof(float));
     batch->n = 1;
-    qsf_pass_angles(p, 0);
+    x->does->rows_in(x, 0, waiting_x(e, e->n_waiting - 1), NULL);
     qsf_batch_group(batch);
 }
 
-uint32_t qsf_exit_next(qsf_early_exit *e, qsf_batch *batch, const qsf_pass *p, uint32_t n_new, uint32_t layer,
-                       uint32_t next)
+qsf_status qsf_exit_next(qsf_early_exit *e, qsf_batch *batch, qsf_executor *x, uint32_t n_new, uint32_t layer,
+                         uint32_t *next, qsf_error *err)
 {
-    const uint32_t n_layers = p->hp->n_layers, begin = n_layers / 2;
+    qsf_rows states;
+    const qsf_hparams *hp = e->hp;
+    const uint32_t n_layers = hp->n_layers, begin = n_layers / 2;
     /* Rows that wait would need their tokens' rows for layers, or the first layer's values. */
-    if (p->hp->n_embd_layer || p->hp->mix_first) return next;
+    if (hp->n_embd_layer || hp->mix_first) return QSF_OK;
     if (!(e->threshold > 0) || n_new != 1 || batch->n_asked != 1 || e->gone ||
-        e->n_waiting == QSF_EXIT_MOST) return next;
-    if (next + EXIT_LAST >= n_layers || layer < begin || (layer - begin) % EXIT_EVERY ||
-        !exit_settled(e, p)) return next;
-    exit_leave(e, batch, p, next);
-    return n_layers - EXIT_LAST;        /* neither of them is skipped for quality's sake */
+        e->n_waiting == QSF_EXIT_MOST) return QSF_OK;
+    if (*next + EXIT_LAST >= n_layers || layer < begin || (layer - begin) % EXIT_EVERY) return QSF_OK;
+    const qsf_status st = x->does->rows_out(x, QSF_ROWS_STATES, &states, err);
+    if (st || !exit_settled(e, states.x + (batch->n - 1) * states.ld)) return st;
+    exit_leave(e, batch, x, &states, *next);
+    *next = n_layers - EXIT_LAST;       /* neither of them is skipped for quality's sake */
+    return QSF_OK;
 }
 
 void qsf_exit_end(qsf_early_exit *e)
@@ -143,7 +130,7 @@ void qsf_exit_truncate(qsf_early_exit *e, uint32_t s, uint32_t n)
         if (kept != i) {
             e->rows[kept] = e->rows[i];
             e->layer[kept] = e->layer[i];
-            memcpy(waiting_x(e, kept), waiting_x(e, i), e->ld * sizeof(float));
+            memcpy(waiting_x(e, kept), waiting_x(e, i), e->hp->n_embd * sizeof(float));
         }
         kept++;
     }

@@ -3,33 +3,30 @@
 #ifndef QSF_EARLY_EXIT_H
 #define QSF_EARLY_EXIT_H
 
-#include "layers/pass.h"
+#include "engine/executor.h"
 
 typedef struct qsf_early_exit {
+    const qsf_hparams *hp;
     float    threshold;                      /* a cosine; 0: no row leaves */
     uint32_t n_waiting;                      /* rows that wait */
     uint32_t joined;                         /* the last of them: the batch under way has taken them along */
     qsf_batch_row rows[QSF_EXIT_MOST];
     uint32_t layer[QSF_EXIT_MOST];           /* each one's next */
-    float   *x;                              /* [QSF_EXIT_MOST][ld] */
-    float   *last;                           /* [ld] at the last check */
-    size_t   ld;
+    float   *x;                              /* [QSF_EXIT_MOST][n_embd]; the context's memory */
+    float   *last;                           /* [n_embd] at the last check */
     bool     checked;                        /* the batch under way has a state to compare with */
     bool     gone;                           /* and has left the others for the last layers */
 } qsf_early_exit;
 
-/* b: whose exit_x and exit_last it takes. */
-void qsf_exit_init(qsf_early_exit *e, float threshold, const qsf_buffers *b);
-
 /* A batch begins. */
 void qsf_exit_begin(qsf_early_exit *e);
 /* Before layer `layer` is computed: rows that wait for it, or for a skipped one, are put in front
- * of the batch's own.  p is a pass of the batch. */
-void qsf_exit_join(qsf_early_exit *e, qsf_batch *batch, const qsf_pass *p, uint32_t layer);
-/* The layer after `layer`, which was computed; next: the one that would follow.  n_new: rows that
- * the batch began with. */
-uint32_t qsf_exit_next(qsf_early_exit *e, qsf_batch *batch, const qsf_pass *p, uint32_t n_new, uint32_t layer,
-                       uint32_t next);
+ * of the batch's own, which x computes. */
+void qsf_exit_join(qsf_early_exit *e, qsf_batch *batch, qsf_executor *x, uint32_t layer);
+/* *next, the layer after `layer`, which was computed, becomes a later one if the batch leaves.
+ * n_new: rows that it began with. */
+qsf_status qsf_exit_next(qsf_early_exit *e, qsf_batch *batch, qsf_executor *x, uint32_t n_new, uint32_t layer,
+                         uint32_t *next, qsf_error *err);
 /* The batch is done, and so are the rows that joined it, unless it has left. */
 void qsf_exit_end(qsf_early_exit *e);
 /* The batch is dropped: the rows that joined it wait where they did. */

@@ -3,7 +3,8 @@
 #include "engine/plan.h"
 #include "base/pieces.h"
 #include "engine/context.h"
-#include "layers/buffers.h"
+#include "engine/cpu_executor.h"
+#include "engine/state_tables.h"
 #include "model/part.h"
 #include "turn/sampler.h"
 #include "weights/experts.h"
@@ -193,20 +194,17 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const qsf_gr
     const qsf_context_options *o = &g->o;
     qsf_fetch_plan fetch = { 0 };
     const qsf_hparams *hp = &s->hp;
-    qsf_buffers b;
-    qsf_kv_layout l;
+    qsf_executor_needs needs;
     *plan = (qsf_plan){ .n_ctx = o->n_ctx, .n_batch = o->n_batch, .kv_type = o->kv_type,
                         .kv_window = o->kv_window, .kv_heavy = o->kv_heavy };
-    qsf_kv_layout_init(&l, o->kv_type, qsf_layers_kept(s, o->quality, hp->n_layers), s->most.n_kv_heads,
-                       s->most.head_dim);
+    qsf_cpu_executor_table.plan(s, o, &needs);
     plan_staging(z, g, &fetch);
     plan_ends(s, z, g, plan);
     if (z->rows_head) plan_item(plan, "approximate head", z->rows_head);
-    plan_item(plan, "KV cache", qsf_kv_bytes(&l, qsf_kv_blocks_of(o)) +
-                            qsf_kv_tables_bytes(qsf_kv_blocks_of(o), o->n_seqs));
-    const size_t slot = qsf_state_place(s, o->quality, hp->n_layers);
-    if (slot) plan_item(plan, "state", qsf_state_memory(slot, o->n_seqs) + 2 * QSF_RESERVE_PAGE);
-    plan_item(plan, "activations", qsf_buffers_layout(&b, NULL, s, o));
+    plan_item(plan, "KV cache", needs.kv + qsf_kv_tables_bytes(qsf_kv_blocks_of(o), o->n_seqs));
+    if (needs.state)
+        plan_item(plan, "state", needs.state + qsf_state_tables_bytes(o->n_seqs) + 2 * QSF_RESERVE_PAGE);
+    plan_item(plan, "activations", needs.activations);
     plan_item(plan, "staging", qsf_fetch_staging(&fetch));
     plan_item(plan, "description and vocabulary", plan_description(model));
     plan_item(plan, "tables", plan_own(s, o) + z->tables + qsf_context_tables(s, o));

@@ -38,7 +38,7 @@ void qsf_seq_copy(qsf_context *c, uint32_t dst, uint32_t src, uint32_t n)
 {
     if (c->behind.rows) c->behind.use.share(c->behind.use.user, (qsf_seq)dst, (qsf_seq)src, n);
     qsf_kv_share(&c->tables, dst, src, n);
-    qsf_state_copy(&c->state, dst, src, n);
+    qsf_state_share(&c->state, dst, src, n);
     qsf_exit_truncate(&c->early_exit, dst, dst == src ? n : 0);
 }
 
@@ -52,7 +52,7 @@ void qsf_batch_drop(qsf_context *c)
     b->walk.n = 0;
     c->batch.n_asked = 0;
     qsf_exit_drop(&c->early_exit);
-    qsf_kv_attention_collect(&c->kv_attention, c->tables.seqs, false);
+    c->executor->does->end(c->executor, c->tables.seqs, false);
 }
 
 uint32_t qsf_seq_length(const qsf_context *c, qsf_seq s)

@@ -69,12 +69,15 @@ static uint32_t session_keys(const qsf_context *c)
     session_hash x = { QSF_FNV1A };
     for (uint32_t i = 0; i < hp->n_layers; i++) hash_number(&x, qsf_layer_skipped(&c->fetch, i));
     hash_number(&x, qsf_ropes_long(c->model->source, c->o.n_ctx));
-    const bool unbiased = c->kv.layout.k_bits && qsf_unit_find(c->model->source, 0, QSF_K_ATTN_K_BIAS) >= 0;
-    const uint32_t n_ropes = c->model->source->n_ropes;
+    const qsf_source *s = c->model->source;
+    const qsf_kv_layout *kv = &c->executor->kv;
+    const bool unbiased = kv->k_bits && qsf_unit_find(s, 0, QSF_K_ATTN_K_BIAS) >= 0;
+    const bool apart = qsf_bias_apart(s, kv->type);
+    const uint32_t n_ropes = s->n_ropes;
     /* two at least, as files have had it from the first on */
     for (uint32_t i = 0; i < QSF_MAX(n_ropes, 2); i++) {
         const uint32_t slow = n_ropes ? c->ropes[QSF_MIN(i, n_ropes - 1)].slow : 0;
-        hash_number(&x, !unbiased ? 0 : c->key_bias.steps ? UINT32_MAX : slow);
+        hash_number(&x, !unbiased ? 0 : apart ? UINT32_MAX : slow);
     }
     if (c->o.kv_window) {
         hash_number(&x, c->o.kv_window);
@@ -86,14 +89,14 @@ static uint32_t session_keys(const qsf_context *c)
 
 static uint64_t session_bytes(const qsf_context *c, uint64_t n)
 {
-    const qsf_kv_layout *l = &c->kv.layout;
+    const qsf_kv_layout *l = &c->executor->kv;
     const uint64_t records = qsf_ceil_div(n, QSF_KV_BLOCK) * l->n_layers * l->n_kv_heads * l->record;
-    return SESSION_HEADER + n * 4 + records + c->state.bytes + 4;
+    return SESSION_HEADER + n * 4 + records + c->executor->state_bytes + 4;
 }
 
 static void session_header(const qsf_context *c, uint32_t seq, uint32_t n, uint8_t h[SESSION_HEADER])
 {
-    const qsf_kv_layout *l = &c->kv.layout;
+    const qsf_kv_layout *l = &c->executor->kv;
     memset(h, 0, SESSION_HEADER);
     memcpy(h, session_magic, sizeof session_magic);
     qsf_put32(h + AT_VERSION, SESSION_VERSION);
@@ -106,7 +109,7 @@ static void session_header(const qsf_context *c, uint32_t seq, uint32_t n, uint8
     qsf_put32(h + AT_DIM, l->head_dim);
     qsf_put32(h + AT_TYPE, (uint32_t)l->type);
     qsf_put32(h + AT_RECORD, (uint32_t)l->record);
-    qsf_put64(h + AT_STATE, c->state.bytes);
+    qsf_put64(h + AT_STATE, c->executor->state_bytes);
     qsf_put32(h + AT_CRC, qsf_crc32(0, h, AT_CRC));
 }
 
@@ -124,6 +127,24 @@ static qsf_status out_put(session_out *o, const void *p, size_t n, qsf_error *er
     const qsf_status st = n ? o->write(o->user, p, n) : QSF_OK;
     o->crc = o->crc32(o->crc, p, n);
     return st ? qsf_fail(err, st == QSF_PENDING ? QSF_E_IO : st, "writing the session failed") : QSF_OK;
+}
+
+/* Keys and values of n positions, and the state after them. */
+static qsf_status out_sequence(const qsf_context *c, uint32_t seq, uint32_t n, session_out *o, qsf_error *err)
+{
+    qsf_executor *x = c->executor;
+    const qsf_kv_layout *l = &x->kv;
+    const uint32_t *blocks = c->tables.seqs[seq].blocks;
+    uint8_t *bytes;
+    qsf_status st;
+    for (uint32_t b = 0; b < qsf_ceil_div(n, QSF_KV_BLOCK); b++)
+        for (uint32_t i = 0; i < l->n_layers; i++) {
+            if ((st = x->does->kv_map(x, i, blocks[b], false, &bytes, err))) return st;
+            if ((st = out_put(o, bytes, l->n_kv_heads * l->record, err))) return st;
+        }
+    if (!x->state_bytes) return QSF_OK;
+    if ((st = x->does->state_map(x, qsf_state_saved(&c->state, seq), false, &bytes, err))) return st;
+    return out_put(o, bytes, x->state_bytes, err);
 }
 
 qsf_status qsf_session_save(const qsf_context *c, qsf_seq seq, const int32_t *ids, size_t n_ids,
@@ -150,13 +171,7 @@ qsf_status qsf_session_save(const qsf_context *c, qsf_seq seq, const int32_t *id
         for (; i < n && at < sizeof part; at += 4) qsf_put32(part + at, (uint32_t)ids[i++]);
         if ((st = out_put(&o, part, at, err))) return st;
     }
-    for (uint32_t b = 0; b < qsf_ceil_div(n, QSF_KV_BLOCK); b++)
-        for (uint32_t l = 0; l < c->kv.layout.n_layers; l++)
-            if ((st = out_put(&o, qsf_kv_record(&c->kv, l, c->tables.seqs[seq].blocks[b], 0),
-                              c->kv.layout.n_kv_heads * c->kv.layout.record, err)))
-                return st;
-    if (c->state.bytes && (st = out_put(&o, qsf_state_saved(&c->state, (uint32_t)seq), c->state.bytes, err)))
-        return st;
+    if ((st = out_sequence(c, (uint32_t)seq, n, &o, err))) return st;
     qsf_put32(part, o.crc);
     return out_put(&o, part, 4, err);
 }
@@ -206,11 +221,11 @@ static qsf_status session_fits(const qsf_context *c, uint32_t seq, const uint8_t
     if (memcmp(h + AT_MODEL, own + AT_MODEL, 8))
         return qsf_fail(err, QSF_E_ARGUMENT, "session: it belongs to another model, or was computed with "
                         "other adapters");
-    if (qsf_le32(h + AT_TYPE) != (uint32_t)c->kv.layout.type)
+    if (qsf_le32(h + AT_TYPE) != (uint32_t)c->executor->kv.type)
         return qsf_fail(err, QSF_E_ARGUMENT,
                         "session: its KV cache has type %s, the context's has %s: use the same",
                         qsf_le32(h + AT_TYPE) <= QSF_KV_Q4V2 ? qsf_kv_name((qsf_kv_type)qsf_le32(h + AT_TYPE))
-                        : "something else", qsf_kv_name(c->kv.layout.type));
+                        : "something else", qsf_kv_name(c->executor->kv.type));
     if (qsf_le32(h + AT_KEYS) != qsf_le32(own + AT_KEYS))
         return qsf_fail(err, QSF_E_ARGUMENT,
                         "session: its keys were made with another context length, window or quality");
@@ -269,17 +284,36 @@ static qsf_status session_check(const qsf_context *c, uint32_t seq, const qsf_cu
             if (qsf_le32(part + i) >= c->hp->n_vocab) bad = QSF_E_CORRUPT;
         left -= len;
     }
-    const uint64_t records = qsf_ceil_div(*n, QSF_KV_BLOCK) * c->kv.layout.n_layers * c->kv.layout.n_kv_heads;
+    const qsf_kv_layout *l = &c->executor->kv;
+    const uint64_t records = qsf_ceil_div(*n, QSF_KV_BLOCK) * l->n_layers * l->n_kv_heads;
     for (uint64_t i = 0; i < records; i++)
-        if ((st = check_record(&in, &c->kv.layout, err))) return st;
-    for (size_t at = 0; at < c->state.bytes; at += SESSION_PART)
-        if ((st = in_get(&in, part, QSF_MIN(SESSION_PART, c->state.bytes - at), err))) return st;
+        if ((st = check_record(&in, l, err))) return st;
+    const size_t state = c->executor->state_bytes;
+    for (size_t at = 0; at < state; at += SESSION_PART)
+        if ((st = in_get(&in, part, QSF_MIN(SESSION_PART, state - at), err))) return st;
     *crc = in.crc;
     if ((st = in_get(&in, part, 4, err))) return st;
     if (qsf_le32(part) != *crc)
         return qsf_fail(err, QSF_E_CORRUPT,
                         "session: the checksum is wrong; it is damaged or incomplete");
     return bad ? qsf_fail(err, bad, "session: a token is outside the vocabulary") : QSF_OK;
+}
+
+static qsf_status in_sequence(qsf_context *c, uint32_t seq, session_in *in, uint32_t n, qsf_error *err)
+{
+    qsf_executor *x = c->executor;
+    const qsf_kv_layout *l = &x->kv;
+    const uint32_t *blocks = c->tables.seqs[seq].blocks;
+    uint8_t *bytes;
+    qsf_status st;
+    for (uint32_t b = 0; b < qsf_ceil_div(n, QSF_KV_BLOCK); b++)
+        for (uint32_t i = 0; i < l->n_layers; i++) {
+            if ((st = x->does->kv_map(x, i, blocks[b], true, &bytes, err))) return st;
+            if ((st = in_get(in, bytes, l->n_kv_heads * l->record, err))) return st;
+        }
+    if (!x->state_bytes) return QSF_OK;
+    if ((st = x->does->state_map(x, qsf_state_load(&c->state, seq, n), true, &bytes, err))) return st;
+    return in_get(in, bytes, x->state_bytes, err);
 }
 
 /* The same bytes again, into the cache. */
@@ -293,12 +327,7 @@ static qsf_status session_take(qsf_context *c, uint32_t seq, session_in *in, int
         if ((st = in_get(in, part, len, err))) break;
         for (size_t at = 0; at < len; at += 4) ids[i++] = (int32_t)qsf_le32(part + at);
     }
-    for (uint32_t b = 0; b < qsf_ceil_div(n, QSF_KV_BLOCK); b++)
-        for (uint32_t l = 0; l < c->kv.layout.n_layers && !st; l++)
-            st = in_get(in, qsf_kv_record(&c->kv, l, c->tables.seqs[seq].blocks[b], 0),
-                        c->kv.layout.n_kv_heads * c->kv.layout.record, err);
-    if (c->state.bytes && !st) st = in_get(in, qsf_state_load(&c->state, seq, n), c->state.bytes, err);
-    return st;
+    return st ? st : in_sequence(c, seq, in, n, err);
 }
 
 qsf_status qsf_session_load(qsf_context *c, qsf_seq seq, const qsf_custom_file *from, int32_t *ids,

@@ -1,24 +1,8 @@
-/* The step: moves a batch on by one layer.
+/* The step: moves a batch on by one stage.
  * SPDX-License-Identifier: MIT */
 #include "engine/step.h"
 #include "engine/sequence.h"
-#include "layers/layer.h"
 #include "weights/refine.h"
-
-/* What arithmetic gets of the context; weights and layer are still to be set. */
-static qsf_pass step_pass(qsf_context *c)
-{
-    c->cpu = (qsf_cpu){ .platform = c->platform, .pool = c->pool, .ropes = c->ropes,
-                        .n_ropes = c->model->source->n_ropes, .kv = &c->kv, .seqs = c->tables.seqs,
-                        .state = c->state.bytes ? &c->state : NULL, .key_bias = &c->key_bias,
-                        .kv_attention = &c->kv_attention,
-                        .experts = c->experts.fetch ? &c->experts : NULL, .walk = &c->now.walk,
-                        .account = &c->account, .recorder = c->recorder.fn ? &c->recorder : NULL,
-                        .not_finite = &c->now.not_finite, .lora = c->lora.n_used ? &c->lora : NULL,
-                        .watch = c->watch.fn ? &c->watch : NULL, .reducer = &c->reducer };
-    return (qsf_pass){ .hp = c->hp, .o = &c->o, .k = &c->k, .batch = &c->batch, .b = &c->b, .cpu = &c->cpu,
-                       .number = -1 };
-}
 
 bool qsf_stage_after(qsf_stage s, uint32_t layer)
 {
@@ -69,19 +53,15 @@ static uint32_t parts_needed(const qsf_context *c)
     return c->batch.n_asked ? c->head_stream.n_parts : c->now.hidden;
 }
 
-/* Rows are embedded or, if x is not NULL, are the output of the layer before the first one here. */
-static void batch_input(qsf_context *c, const float *x)
+/* Rows are embedded or, if states is not NULL, are the output of the layer before the first one
+ * here. */
+static void batch_input(qsf_context *c, const float *states)
 {
-    const qsf_pass p = step_pass(c);
-    c->now.stage = x ? qsf_stage_of(c->hp, next_layer(c, 0)) : (qsf_stage){ QSF_STAGE_EMBEDDING, 0 };
-    if (!x) {
-        qsf_embedding_begin(&c->embedding, &p);
-        return;
-    }
-    for (uint32_t r = 0; r < c->batch.n; r++) {
-        memcpy(c->b.x + r * c->b.ld_embd, x + (size_t)r * c->hp->n_embd, c->hp->n_embd * sizeof *x);
-        qsf_pass_angles(&p, r);
-    }
+    qsf_executor *x = c->executor;
+    c->now.stage = states ? qsf_stage_of(c->hp, next_layer(c, 0)) : (qsf_stage){ QSF_STAGE_EMBEDDING, 0 };
+    x->does->begin(x, !states);
+    for (uint32_t r = 0; states && r < c->batch.n; r++)
+        x->does->rows_in(x, r, states + (size_t)r * c->hp->n_embd, NULL);
 }
 
 qsf_status qsf_context_set_reduce(qsf_context *c, qsf_reduce_fn fn, void *user)
@@ -131,7 +111,6 @@ static qsf_status batch_begin(qsf_context *c, const qsf_row *rows, size_t n, con
         }
         qsf_state_grow(&c->state, s, 1);
     }
-    atomic_store_explicit(&c->now.not_finite, false, memory_order_relaxed);
     qsf_batch_group(&c->batch);
     qsf_exit_begin(&c->early_exit);
     batch_input(c, x);
@@ -160,14 +139,8 @@ qsf_status qsf_batch_begin_from(qsf_context *c, const qsf_row *rows, size_t n, c
     return batch_begin(c, rows, n, states);
 }
 
-/* The weights that the step's stage needs. */
-typedef struct step_weights {
-    const qsf_weights *w;            /* of the embedding's unit or of the layer */
-    qsf_head_units     head;
-} step_weights;
-
-/* Brings them; wait: does not return QSF_PENDING. */
-static qsf_status step_fetch(qsf_context *c, bool wait, step_weights *need)
+/* Brings the weights that the stage needs; wait: does not return QSF_PENDING. */
+static qsf_status step_fetch(qsf_context *c, bool wait, qsf_stage_work *need)
 {
     const qsf_stage stage = c->now.stage;
     if (stage.kind == QSF_STAGE_EMBEDDING)
@@ -193,7 +166,7 @@ static void batch_done(qsf_context *c)
     if (c->hp->both_ways)       /* the next batch has other texts */
         for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, 0);
     qsf_state_batch_done(&c->state);
-    qsf_kv_attention_collect(&c->kv_attention, c->tables.seqs, true);
+    c->executor->does->end(c->executor, c->tables.seqs, true);
     qsf_exit_end(&c->early_exit);
     if (batch_threads(c)) qsf_thread_count_took(batch_threads(c), ns);
     if (c->now.n_new == c->batch.n_asked) {
@@ -205,107 +178,105 @@ static void batch_done(qsf_context *c)
     }
 }
 
-/* Weights that are damaged, or of another type than the file declares, produce NaN, which would
- * only spread.  where: a layer, from 0; n_layers: the head. */
-static qsf_status step_finite(qsf_context *c, uint32_t where)
+/* What the batch was computed for comes to the host.  Logits of an approximate head are -infinity
+ * if they were not computed. */
+static qsf_status check_logits(qsf_context *c)
 {
-    const char *path = c->model->source->path;
-    if (c->reducer.st)
-        return qsf_fail(&c->error, c->reducer.st, "%s: layer %u: the results of its shares could not be "
-                                                  "added up",
-                        path, (unsigned)where);
-    if (!atomic_load_explicit(&c->now.not_finite, memory_order_relaxed)) return QSF_OK;
-    if (where == c->hp->n_layers)
-        return qsf_fail(&c->error, QSF_E_CORRUPT, "%s: the output head computes logits that are not "
-                        "finite: its weights are damaged; get or convert the file again", path);
-    return qsf_fail(&c->error, QSF_E_CORRUPT, "%s: layer %u of 0 to %u computes values that are not "
-                    "finite: its weights, or those before it, are damaged or of another type than the file "
-                    "says: get or convert the file again; or a loaded session is damaged", path,
-                    (unsigned)where, (unsigned)c->hp->n_layers - 1);
-}
-
-/* Logits of an approximate head are -infinity if they were not computed. */
-static void check_logits(qsf_context *c)
-{
+    const qsf_rows *logits = &c->now.rows[QSF_ROWS_LOGITS];
     const float least = c->o.head == QSF_HEAD_EXACT ? -FLT_MAX : -INFINITY;
+    uint32_t bad = 0;
     for (uint32_t i = 0; i < c->batch.n_asked; i++) {
-        const float *logits = c->b.logits + i * c->b.ld_vocab;
-        uint32_t bad = 0;
-        for (uint32_t t = 0; t < c->hp->n_vocab; t++) bad |= !(logits[t] < INFINITY) | (logits[t] < least);
-        if (bad) atomic_store_explicit(&c->now.not_finite, true, memory_order_relaxed);
+        const float *x = logits->x + i * logits->ld;
+        for (uint32_t t = 0; t < c->hp->n_vocab; t++) bad |= !(x[t] < INFINITY) | (x[t] < least);
     }
+    return bad ? qsf_head_not_finite(c->model->source, &c->error) : QSF_OK;
 }
 
-static qsf_status compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
+static qsf_status rows_out(qsf_context *c, qsf_rows_kind kind)
 {
-    const uint32_t next = next_layer(c, layer + 1);
-    const bool chooses = p->cpu->experts && c->model->source->layers[layer].n_experts && !c->now.walk.n;
-    if (!c->now.walk.n) qsf_exit_join(&c->early_exit, &c->batch, p, layer);
+    qsf_executor *x = c->executor;
+    return x->does->rows_out(x, kind, &c->now.rows[kind], &c->error);
+}
+
+static qsf_status batch_output(qsf_context *c)
+{
+    qsf_status st;
+    const bool states = !qsf_part_ends(c->model->source);
+    if (states && (st = rows_out(c, QSF_ROWS_STATES))) return st;
+    if (c->now.hidden && (st = rows_out(c, QSF_ROWS_HIDDEN))) return st;
+    if ((c->batch.n_asked || c->behind.rows) && (st = rows_out(c, QSF_ROWS_LOGITS))) return st;
+    c->now.n_states = states ? c->batch.n : 0;
+    c->now.n_hidden = c->now.hidden ? c->now.n_new : 0;
+    if (c->behind.rows && (st = qsf_behind_compute(c))) return st;
+    return check_logits(c);
+}
+
+/* Before a layer: rows that waited for it join the batch, and bytes travel while it computes, first
+ * those of the experts that it chooses. */
+static qsf_status begin_layer(qsf_context *c, uint32_t layer)
+{
+    const bool chooses = c->experts.fetch && c->model->source->layers[layer].n_experts && !c->now.walk.n;
+    if (!c->now.walk.n) qsf_exit_join(&c->early_exit, &c->batch, c->executor, layer);
     qsf_lora_rows(&c->lora, &c->batch, false);
     const qsf_status st = qsf_lora_fetch(&c->lora, layer, &c->error);
     if (st) return st;
-    /* Bytes travel while this layer computes: first those of the experts that it chooses. */
     if (!chooses) qsf_layers_ahead(&c->fetch, layer);
     qsf_lora_ahead(&c->lora, layer, c->hp->n_layers, c->batch.n_asked > 0);
     if (layer + 2 >= c->hp->n_layers && c->batch.n_asked) qsf_head_stream_ahead(&c->head_stream);
-    p->layer = &c->model->source->layers[layer];
-    p->number = (int32_t)layer;
-    p->place.kv = qsf_layers_kept(c->model->source, c->o.quality,
-                                  p->layer->kv_from ? p->layer->kv_from - 1 : layer);
-    if (p->cpu->state) p->place.state = qsf_state_place(c->model->source, c->o.quality, layer);
-    qsf_layer_compute(p);
-    if (c->now.walk.n) return QSF_OK;
-    if (c->reducer.st || atomic_load_explicit(&c->now.not_finite, memory_order_relaxed)) return QSF_OK;
-    const uint32_t to = c->now.hidden
-        ? next : qsf_exit_next(&c->early_exit, &c->batch, p, c->now.n_new, layer, next);
+    return QSF_OK;
+}
+
+static qsf_status end_layer(qsf_context *c, uint32_t layer)
+{
+    const uint32_t next = next_layer(c, layer + 1);
+    uint32_t to = next;
+    const qsf_status st = c->now.hidden ? QSF_OK
+        : qsf_exit_next(&c->early_exit, &c->batch, c->executor, c->now.n_new, layer, &to, &c->error);
+    if (st) return st;
     for (uint32_t i = next; i < to; i++) c->stats.layers_left += !qsf_layer_skipped(&c->fetch, i);
     c->now.stage = qsf_stage_of(c->hp, to);
     return QSF_OK;
 }
 
-static qsf_status compute_head(qsf_context *c, qsf_pass *p, uint32_t part, const qsf_head_units *units)
+static qsf_status begin_head(qsf_context *c)
 {
-    p->w = units->final;
-    if (part == 0 && c->now.hidden) {
-        qsf_head_hidden(p, c->batch.n - c->now.n_new, c->now.n_new);
-        c->now.n_hidden = c->now.n_new;
-    }
-    c->now.stage.number++;
+    const uint32_t unit = c->hp->n_layers + 1;
     if (!c->batch.n_asked) return QSF_OK;
     qsf_lora_rows(&c->lora, &c->batch, true);
-    const qsf_status st = qsf_lora_fetch(&c->lora, c->hp->n_layers + 1, &c->error);
-    if (st) return st;
-    qsf_lora_ahead(&c->lora, c->hp->n_layers + 1, c->hp->n_layers, true);
-    const qsf_head_part head = qsf_head_stream_part(&c->head_stream, part, units);
-    qsf_head_compute(&c->head, p, &head, part == 0);
-    qsf_head_stream_next(&c->head_stream, part);
+    const qsf_status st = qsf_lora_fetch(&c->lora, unit, &c->error);
+    if (!st) qsf_lora_ahead(&c->lora, unit, c->hp->n_layers, true);
+    return st;
+}
+
+static qsf_status step_stage(qsf_context *c, const qsf_stage_work *work)
+{
+    qsf_executor *x = c->executor;
+    const qsf_stage stage = work->stage;
+    qsf_status st = stage.kind == QSF_STAGE_LAYER ? begin_layer(c, stage.number)
+                    : stage.kind == QSF_STAGE_HEAD ? begin_head(c) : QSF_OK;
+    if (st || (st = x->does->stage(x, work, &c->error))) return st;
+    if (stage.kind == QSF_STAGE_LAYER) return end_layer(c, stage.number);
+    if (stage.kind == QSF_STAGE_EMBEDDING) {
+        c->now.stage = qsf_stage_of(c->hp, next_layer(c, 0));
+        return QSF_OK;
+    }
+    if (c->batch.n_asked) qsf_head_stream_next(&c->head_stream, stage.number);
+    c->now.stage.number++;
     return QSF_OK;
 }
 
-static qsf_status step_compute(qsf_context *c, const step_weights *have)
+/* Whether all stages are computed. */
+static bool batch_computed(const qsf_context *c)
 {
-    qsf_status st;
-    const uint32_t n_layers = c->hp->n_layers;
-    const qsf_stage stage = c->now.stage;
-    qsf_pass p = step_pass(c);
-    p.w = have->w;
-    if (stage.kind == QSF_STAGE_EMBEDDING) {
-        const uint32_t *places = c->hp->tied ? qsf_head_places(&c->head) : NULL;
-        const uint64_t begin = qsf_now(c->platform);
-        if (qsf_embedding_compute(&c->embedding, &p, places))
-            c->now.stage = qsf_stage_of(c->hp, next_layer(c, 0));
-        (void)qsf_pass_alone(&p, QSF_OP_EMBEDDING, begin);
-    } else if (stage.kind == QSF_STAGE_LAYER) {
-        if ((st = compute_layer(c, &p, stage.number)) || (st = step_finite(c, stage.number))) return st;
-    } else if ((st = compute_head(c, &p, stage.number, &have->head))) {
-        return st;
-    }
-    if (c->now.stage.kind != QSF_STAGE_HEAD) return QSF_PENDING;
-    c->now.n_states = qsf_part_ends(c->model->source) ? 0 : c->batch.n;
-    if (c->now.stage.number < parts_needed(c)) return QSF_PENDING;
-    if (c->behind.rows && (st = qsf_behind_compute(c))) return st;
-    check_logits(c);
-    if ((st = step_finite(c, n_layers))) return st;
+    return c->now.stage.kind == QSF_STAGE_HEAD && c->now.stage.number >= parts_needed(c);
+}
+
+static qsf_status step_compute(qsf_context *c, const qsf_stage_work *work)
+{
+    qsf_status st = batch_computed(c) ? QSF_OK : step_stage(c, work);
+    if (st) return st;
+    if (!batch_computed(c)) return QSF_PENDING;
+    if ((st = batch_output(c))) return st;
     batch_done(c);
     return QSF_OK;
 }
@@ -320,7 +291,7 @@ static bool step_does_record(const qsf_context *c)
 #endif
 }
 
-static qsf_status step_recorded(qsf_context *c, const step_weights *have)
+static qsf_status step_recorded(qsf_context *c, const qsf_stage_work *have)
 {
     static const char *const names[] = { "embedding", "layer", "head" };
     const qsf_stage stage = c->now.stage;
@@ -334,18 +305,19 @@ static qsf_status step_recorded(qsf_context *c, const step_weights *have)
 
 qsf_status qsf_step(qsf_context *c, bool *waiting)
 {
-    step_weights weights = { 0 };
+    qsf_stage_work work = { .stage = c->now.stage, .walk = &c->now.walk, .n_new = c->now.n_new,
+                            .hidden = c->now.hidden };
     if (waiting) *waiting = false;
     if (!c->now.active) return qsf_fail(&c->error, QSF_E_ARGUMENT, "no batch is in progress");
     if (c->now.waiting_ns) qsf_fetch_waited(&c->fetch, qsf_now(c->platform) - c->now.waiting_ns);
     c->now.waiting_ns = 0;
-    qsf_status st = step_fetch(c, false, &weights);
+    qsf_status st = batch_computed(c) ? QSF_OK : step_fetch(c, false, &work);
     if (st == QSF_PENDING) {
         if (waiting) *waiting = true;
         c->now.waiting_ns = qsf_now(c->platform);
         return st;
     }
-    if (!st) st = step_does_record(c) ? step_recorded(c, &weights) : step_compute(c, &weights);
+    if (!st) st = step_does_record(c) ? step_recorded(c, &work) : step_compute(c, &work);
     if (st && st != QSF_PENDING) qsf_batch_drop(c);
     return st;
 }
@@ -359,9 +331,9 @@ uint32_t qsf_batch_layer(const qsf_context *c)
 
 qsf_status qsf_wait(qsf_context *c)
 {
-    if (!c->now.active) return QSF_OK;
-    step_weights weights;
-    const qsf_status st = step_fetch(c, true, &weights);
+    if (!c->now.active || batch_computed(c)) return QSF_OK;
+    qsf_stage_work work = { .stage = c->now.stage };
+    const qsf_status st = step_fetch(c, true, &work);
     if (st != QSF_E_UNSUPPORTED) c->now.waiting_ns = 0;
     if (st && st != QSF_E_UNSUPPORTED) qsf_batch_drop(c);     /* a host that cannot wait may keep stepping */
     return st;
@@ -395,7 +367,8 @@ qsf_status qsf_compute_from(qsf_context *c, const qsf_row *rows, size_t n, const
 
 const float *qsf_batch_states(const qsf_context *c, size_t i)
 {
-    return !c->now.active && i < c->now.n_states ? c->b.x + i * c->b.ld_embd : NULL;
+    const qsf_rows *states = &c->now.rows[QSF_ROWS_STATES];
+    return !c->now.active && i < c->now.n_states ? states->x + i * states->ld : NULL;
 }
 
 /* The rows of a chunk live in the KV tables only; so a small array on the stack feeds batches of
@@ -426,20 +399,15 @@ qsf_status qsf_feed(qsf_context *c, qsf_seq s, const int32_t *ids, size_t n, con
 
 qsf_status qsf_logits_of(qsf_context *c, size_t i, const uint32_t *mask)
 {
-    qsf_head_units units;
-    if (c->now.active || i >= c->batch.n_asked || !qsf_head_leaves_out(&c->head, c->batch.n_asked))
-        return QSF_OK;
-    const qsf_status st = qsf_head_stream_fetch(&c->head_stream, 0, true, &units, &c->error);
-    if (st) return st;
-    const qsf_head_part head = qsf_head_stream_part(&c->head_stream, 0, &units);
-    qsf_pass p = step_pass(c);
-    p.w = units.final;
-    qsf_head_rows(&c->head, &p, &head, (uint32_t)i, mask);
-    check_logits(c);
-    return step_finite(c, c->hp->n_layers);
+    qsf_executor *x = c->executor;
+    if (c->now.active || i >= c->batch.n_asked) return QSF_OK;
+    qsf_status st = x->does->logits_more(x, (uint32_t)i, mask, &c->error);
+    if (!st) st = rows_out(c, QSF_ROWS_LOGITS);
+    return st ? st : check_logits(c);
 }
 
 const float *qsf_logits(const qsf_context *c, size_t i)
 {
-    return !c->now.active && i < c->batch.n_asked ? c->b.logits + i * c->b.ld_vocab : NULL;
+    const qsf_rows *logits = &c->now.rows[QSF_ROWS_LOGITS];
+    return !c->now.active && i < c->batch.n_asked ? logits->x + i * logits->ld : NULL;
 }

@@ -98,10 +98,6 @@ uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_source *s,
     if (hp->mix_first) b->first = CARVE(float, rows * b->ld_embd);
     if (b->ld_mix) b->mix = CARVE(float, rows * b->ld_mix);
     b->logits = CARVE(float, o->n_logits * b->ld_vocab);
-    if (o->early_exit > 0) {
-        b->exit_x = CARVE(float, QSF_EXIT_MOST * b->ld_embd);
-        b->exit_last = CARVE(float, b->ld_embd);
-    }
     b->angles = CARVE(float, 2 * rows * qsf_ropes_half(s));
     b->float_rows = CARVE(float, o->n_threads * QSF_TILE_ROWS * b->max_cols);
     b->attention = CARVE(float, o->n_threads * b->ld_attention);

@@ -21,8 +21,6 @@ typedef struct qsf_buffers {
     float *first;         /* [rows][ld_embd] the first layer's values, NULL: no layer asks for them */
     float *mix;           /* [rows][ld_mix] what a mixer with state is given; NULL: no layer has one */
     float *logits;        /* [n_logits][ld_vocab] */
-    float *exit_x;        /* [QSF_EXIT_MOST][ld_embd] of rows that early exit has left, NULL without it */
-    float *exit_last;     /* [ld_embd] at the last check */
     float *angles;        /* cosines, then sines [rows][half] of each rotary table; see qsf_rope */
     /* [threads][16][max_cols] weights as floats, or what the kernels of half floats need */
     float *float_rows;

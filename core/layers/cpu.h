@@ -33,7 +33,8 @@ typedef struct qsf_cpu {
     qsf_account        *account;        /* the time that operations take */
     qsf_recorder       *recorder;       /* NULL: nothing is recorded */
     atomic_bool        *not_finite;     /* a layer's or the head's result has a NaN or an infinity */
-    const struct qsf_lora *lora;        /* its numbers are output; NULL: no sequence has adapters */
+    const struct qsf_lora *lora;        /* NULL: no sequence has adapters */
+    const struct qsf_lora_room *lora_room;      /* its numbers are output */
     const qsf_watch    *watch;          /* NULL: not watched */
     qsf_reducer        *reducer;        /* of shares of layers */
 } qsf_cpu;

@@ -27,6 +27,12 @@ void qsf_head_done(qsf_head *h)
     if (h->mode == QSF_HEAD_CLUSTERS) qsf_clusters_done(&h->clusters);
 }
 
+qsf_status qsf_head_not_finite(const qsf_source *s, qsf_error *err)
+{
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: the output head computes logits that are not finite: its "
+                    "weights are damaged; get or convert the file again", s->path);
+}
+
 static void norm_row(const qsf_pass *p, float *y, uint32_t r)
 {
     const float *const *v = p->w->v;

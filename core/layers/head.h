@@ -21,6 +21,9 @@ qsf_status qsf_head_init(qsf_head *h, const qsf_source *s, const qsf_platform *m
                          const qsf_context_options *o, qsf_error *err);
 void       qsf_head_done(qsf_head *h);          /* accepts a partly built one */
 
+/* QSF_E_CORRUPT, for logits that are not finite. */
+qsf_status qsf_head_not_finite(const qsf_source *s, qsf_error *err);
+
 /* Norms n rows of the batch from row r on by the vectors of p->w: the i-th to b->tmp[i]. */
 void qsf_head_hidden(const qsf_pass *p, uint32_t r, uint32_t n);
 /* The logits of part, for the rows that asked.  first: norms these before, by the vectors of

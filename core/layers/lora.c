@@ -1,6 +1,7 @@
 /* What adapters add to products.
  * SPDX-License-Identifier: MIT */
 #include "layers/lora.h"
+#include "layers/lora_room.h"
 #include "layers/lora_stream.h"
 
 /* The memory of a's pairs of the unit. */
@@ -160,6 +161,7 @@ void qsf_lora_down(const qsf_pass *p, uint32_t unit, const uint8_t *kinds, uint3
                    const qsf_matrix_in *in, qsf_range rows, uint32_t thread)
 {
     const qsf_lora *l = p->cpu->lora;
+    const qsf_lora_room *room = p->cpu->lora_room;
     for (uint32_t i = 0; l && i < l->n_spans; i++) {
         const qsf_lora_span *s = &l->spans[i];
         const qsf_range mine = qsf_range_cut(rows, s->first, s->n);
@@ -169,8 +171,8 @@ void qsf_lora_down(const qsf_pass *p, uint32_t unit, const uint8_t *kinds, uint3
             if (a->first[unit] == a->first[unit + 1]) continue;
             const size_t r = s->first + mine.begin;
             const down_part part = { .p = p, .in = in, .mem = lora_mem(l, a, unit),
-                                     .h = l->h + r * l->ld_h + at, .scale = s->set->use[u].scale,
-                                     .ld = l->ld_h, .r = r, .n = mine.end - mine.begin, .thread = thread };
+                                     .h = room->h + r * room->ld + at, .scale = s->set->use[u].scale,
+                                     .ld = room->ld, .r = r, .n = mine.end - mine.begin, .thread = thread };
             down_adapter(&part, a, unit, kinds, n_kinds);
         }
     }
@@ -193,15 +195,16 @@ void qsf_lora_expert_down(const qsf_pass *p, const uint8_t *kinds, uint32_t n_ki
                           const qsf_lora_expert *e, uint32_t thread)
 {
     const qsf_lora *l = p->cpu->lora;
+    const qsf_lora_room *room = p->cpu->lora_room;
     const uint32_t unit = (uint32_t)p->number;
     qsf_lora_span s;
     for (uint32_t next = 0; expert_span(p, e, &next, &s);) {
-        float *h = l->experts_h + (e->first - e->wave + s.first) * l->ld_experts_h;
+        float *h = room->experts_h + (e->first - e->wave + s.first) * room->ld_experts;
         for (uint32_t u = 0; u < s.set->n; h += s.set->use[u++].adapter->experts_width) {
             const qsf_adapter *a = s.set->use[u].adapter;
             if (a->first[unit] == a->first[unit + 1]) continue;
             const down_part part = { .p = p, .in = in, .mem = lora_mem(l, a, unit), .h = h,
-                                     .scale = s.set->use[u].scale, .ld = l->ld_experts_h, .r = s.first,
+                                     .scale = s.set->use[u].scale, .ld = room->ld_experts, .r = s.first,
                                      .n = s.n, .thread = thread, .expert = e->expert, .experts = true };
             down_adapter(&part, a, unit, kinds, n_kinds);
         }
@@ -274,11 +277,12 @@ static void up_pair(const qsf_pass *p, const qsf_adapter *a, const qsf_lora_pair
 void qsf_lora_up(const qsf_pass *p, const qsf_matrix *m, float *y, size_t ldy, qsf_range tiles)
 {
     const qsf_lora *l = p->cpu->lora;
+    const qsf_lora_room *room = p->cpu->lora_room;
     for (uint32_t i = 0; p->number >= 0 && i < l->n_spans; i++) {
         const qsf_lora_span *s = &l->spans[i];
         up_part to = { tiles.begin, tiles.end - tiles.begin, s->n,
                        y + s->first * ldy + tiles.begin * QSF_TILE_ROWS, ldy,
-                       l->h + s->first * l->ld_h, l->ld_h, 0 };
+                       room->h + s->first * room->ld, room->ld, 0 };
         for (uint32_t u = 0; u < s->set->n; to.h += s->set->use[u++].adapter->width) {
             const qsf_adapter *a = s->set->use[u].adapter;
             for (uint32_t k = a->first[p->number]; k < a->first[p->number + 1]; k++)
@@ -311,12 +315,12 @@ static void up_between(const qsf_pass *p, const qsf_adapter *a, const qsf_lora_p
 void qsf_lora_expert_up(const qsf_pass *p, uint32_t kind, const qsf_lora_expert *e, uint32_t skew, float *y,
                         size_t ldy, qsf_range tiles)
 {
-    const qsf_lora *l = p->cpu->lora;
+    const qsf_lora_room *room = p->cpu->lora_room;
     qsf_lora_span s;
     for (uint32_t next = 0; tiles.begin < tiles.end && expert_span(p, e, &next, &s);) {
         up_part to = { .t = tiles.begin, .tiles = tiles.end - tiles.begin, .n = s.n, .y = y + s.first * ldy,
-                       .ldy = ldy, .h = l->experts_h + (e->first - e->wave + s.first) * l->ld_experts_h,
-                       .ld = l->ld_experts_h, .expert = e->expert };
+                       .ldy = ldy, .h = room->experts_h + (e->first - e->wave + s.first) * room->ld_experts,
+                       .ld = room->ld_experts, .expert = e->expert };
         if (!skew) to.y += tiles.begin * QSF_TILE_ROWS;
         for (uint32_t u = 0; u < s.set->n; to.h += s.set->use[u++].adapter->experts_width) {
             const qsf_adapter *a = s.set->use[u].adapter;
@@ -331,12 +335,13 @@ void qsf_lora_logits(const qsf_pass *p, uint32_t row, uint32_t j, uint32_t n, fl
                      qsf_range tiles)
 {
     const qsf_lora *l = p->cpu->lora;
+    const qsf_lora_room *room = p->cpu->lora_room;
     for (uint32_t i = 0; i < l->n_spans; i++) {
         const qsf_lora_span *s = &l->spans[i];
         const uint32_t first = QSF_MAX(s->first, j), last = QSF_MIN(s->first + s->n, j + n);
         up_part to = { row / QSF_TILE_ROWS + tiles.begin, tiles.end - tiles.begin, last - first,
                        y + (size_t)(first - j) * ldy + tiles.begin * QSF_TILE_ROWS, ldy,
-                       l->h + first * l->ld_h, l->ld_h, 0 };
+                       room->h + first * room->ld, room->ld, 0 };
         for (uint32_t u = 0; first < last && u < s->set->n; to.h += s->set->use[u++].adapter->width) {
             const qsf_adapter *a = s->set->use[u].adapter;
             const qsf_lora_pair *pair = qsf_adapter_find(a, p->hp->n_layers + 1, QSF_K_OUTPUT);

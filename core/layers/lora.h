@@ -43,11 +43,8 @@ typedef struct qsf_lora {
     uint64_t       bytes_read;          /* to slots */
     qsf_lora_span *spans;               /* [n_rows] of the rows under way */
     uint32_t       n_spans;
-    float         *h;                   /* [n_rows][ld_h] numbers, or their codes and a scale */
-    size_t         ld_h, cap_h;
-    float         *experts_h;           /* [n_expert_rows][ld_experts_h] of experts' slots in a wave */
-    size_t         ld_experts_h, cap_experts_h, n_expert_rows;
 } qsf_lora;
+typedef struct qsf_lora_room qsf_lora_room;
 
 /* Slots [first, first + n) of an expert (feed_forward_experts.c) in the wave that begins at slot
  * `wave`. */

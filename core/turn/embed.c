@@ -118,19 +118,27 @@ static void densify(const qsf_context *c, const qsf_weights *w, float *x, float 
     apply(w, QSF_K_DENSE_3, 0, n, wide, y, row, x);
 }
 
+/* Room for a pooled vector, and after it for what the layers after the pooling compute. */
+static qsf_status embed_spare(qsf_context *c, qsf_rows *spare)
+{
+    qsf_executor *x = c->executor;
+    return x->does->rows_out(x, QSF_ROWS_SPARE, spare, &c->error);
+}
+
 /* Turns a finished pooled vector into the requested output.  x: the pooled vector, which is out
  * itself except for scores. */
 static qsf_status embed_finish(qsf_context *c, const qsf_embed_options *o, qsf_pooling how, float *x,
                                float *out)
 {
     const qsf_hparams *hp = c->hp;
-    const size_t n = hp->n_embd, room = (size_t)c->o.n_batch * c->b.ld_embd;
-    float *work = c->b.xn + n;      /* unused between batches */
+    const size_t n = hp->n_embd;
     if (how == QSF_POOL_RANK || hp->n_between) {
         const qsf_weights *w;
-        const qsf_status st = qsf_head_stream_norm(&c->head_stream, true, &w, &c->error);
-        if (st) return st;
-        if (room < 4 * n + 2 * (size_t)hp->n_between)
+        qsf_rows spare;
+        qsf_status st = qsf_head_stream_norm(&c->head_stream, true, &w, &c->error);
+        if (st || (st = embed_spare(c, &spare))) return st;
+        float *work = spare.x + n;
+        if ((size_t)spare.n * spare.ld < 4 * n + 2 * (size_t)hp->n_between)
             return qsf_fail(&c->error, QSF_E_ARGUMENT, "batches of %u rows are too small for the layers "
                             "after the pooling", (unsigned)c->o.n_batch);
         if (how == QSF_POOL_RANK) classify(c, w, x, work, out);
@@ -154,8 +162,13 @@ qsf_status qsf_hidden_embed(qsf_context *c, size_t first, size_t rows, size_t at
     if (!qsf_hidden_sum(c, first, rows, at, n, qsf_pooling_rows(c->hp, how), out))
         return qsf_fail(&c->error, QSF_E_ARGUMENT, "the batch has no such hidden states");
     if (at + rows < n) return QSF_OK;
-    float *x = how == QSF_POOL_RANK ? c->b.xn : out;
-    if (x != out) memcpy(x, out, c->hp->n_embd * sizeof *x);
+    float *x = out;
+    if (how == QSF_POOL_RANK) {
+        qsf_rows spare;
+        const qsf_status none = embed_spare(c, &spare);
+        if (none) return none;
+        x = memcpy(spare.x, out, c->hp->n_embd * sizeof *x);
+    }
     return embed_finish(c, &o, how, x, out);
 }
 
@@ -191,7 +204,13 @@ static qsf_status embed_take(qsf_context *c, const embed_part *p, const qsf_embe
         }
         return QSF_OK;
     }
-    float *x = r->how == QSF_POOL_RANK ? c->b.xn : out;
+    float *x = out;
+    if (r->how == QSF_POOL_RANK) {
+        qsf_rows spare;
+        const qsf_status st = embed_spare(c, &spare);
+        if (st) return st;
+        x = spare.x;
+    }
     if (r->how) (void)qsf_hidden_sum(c, p->first, p->rows, p->at, p->n, qsf_pooling_rows(c->hp, r->how), x);
     if (!done) return QSF_OK;
     return r->score ? score_take(c, r, x, row, out) : embed_finish(c, &r->o, r->how, x, out);

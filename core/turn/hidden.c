@@ -6,7 +6,8 @@ void qsf_hidden_ask(qsf_context *c, bool wanted) { c->hidden = wanted; }
 
 const float *qsf_hidden(const qsf_context *c, size_t i)
 {
-    return !c->now.active && i < c->now.n_hidden ? c->b.tmp + i * c->b.ld_embd : NULL;
+    const qsf_rows *hidden = &c->now.rows[QSF_ROWS_HIDDEN];
+    return !c->now.active && i < c->now.n_hidden ? hidden->x + i * hidden->ld : NULL;
 }
 
 qsf_pooling qsf_pooling_rows(const qsf_hparams *hp, qsf_pooling how)

@@ -65,6 +65,10 @@ INCLUDES = {
     "cli/terminal.c base/platform.h": "the platform's clock",
     "cli/trace.c base/base.h": "names of records",
 }
+# Whoever computes is called through the executor's table: the CPU's struct is named here alone.
+CPU_STRUCT = re.compile(r"\bon_cpu\b")
+CPU_FILES = ("core/engine/context.h", "core/engine/context.c", "core/engine/cpu_executor.h",
+             "core/engine/cpu_executor.c")
 # Circles of files that call one another, and why.
 CIRCLES = {
     "core/text/grammar.c core/text/grammar_nodes.c":
@@ -134,6 +138,15 @@ def wrong_includes():
                     yield f"{name} includes {header} of {used}"
     for line in sorted(set(INCLUDES) - seen):
         yield f"{line}: it is not included there any more; take it off the list"
+
+
+def wrong_numbers():
+    """Rows, logits, keys and values are an executor's: the engine and its callers use its table."""
+    for folder in ("core", "convert", *PROGRAMS):
+        for path in sorted((ROOT / folder).rglob("*.[ch]")):
+            name = path.relative_to(ROOT).as_posix()
+            if name not in CPU_FILES and CPU_STRUCT.search(path.read_text()):
+                yield f"{name} uses the CPU's numbers; they are had through executor.h"
 
 
 def script_room(name):
@@ -251,7 +264,7 @@ def wrong_calls(nm, objects):
 
 
 def main():
-    wrong = [*wrong_includes(), *wrong_imports(), *wrong_calls(sys.argv[1], sys.argv[2:])]
+    wrong = [*wrong_includes(), *wrong_numbers(), *wrong_imports(), *wrong_calls(sys.argv[1], sys.argv[2:])]
     for line in wrong:
         print(line)
     print(f"{len(wrong)} of them do not point down" if wrong else

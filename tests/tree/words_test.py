@@ -43,7 +43,7 @@ LIMITS = {
     "there is none": (1, 7, 7),
     "behind": (0, 2, 5),
     "go on": (0, 0, 1),
-    "beside": (0, 8, 2),
+    "beside": (0, 7, 2),
     "so many": (0, 0, 0),
     "but for": (0, 0, 0),
     "give way": (0, 0, 0),

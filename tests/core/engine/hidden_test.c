@@ -41,7 +41,7 @@ TEST(hidden_states_are_what_the_head_gets)
         for (int i = 0, j = 0; i < N; i++) {
             CHECK(qsf_hidden(b.c, (size_t)i) != NULL);
             if (i % 3 == 0) continue;
-            const float *head = b.c->b.xn + (size_t)j++ * b.c->b.ld_embd;
+            const float *head = b.c->on_cpu.b.xn + (size_t)j++ * b.c->on_cpu.b.ld_embd;
             CHECK(!memcmp(qsf_hidden(b.c, (size_t)i), head, o.hp.n_embd * sizeof *head));
         }
         CHECK(!qsf_hidden(b.c, N));

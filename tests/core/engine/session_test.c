@@ -227,7 +227,7 @@ TEST(a_foreign_session_is_refused)
     int32_t ids[TOKENS + MORE], got[TOKENS];
     size_t n;
     if (!session_begin(&b, QSF_KV_Q8, ids, &s)) return;
-    const uint32_t tokens_at = 64, scale_at = (uint32_t)(64 + 4 * TOKENS + b.c->kv.layout.kd_at);
+    const uint32_t tokens_at = 64, scale_at = (uint32_t)(64 + 4 * TOKENS + b.c->executor->kv.kd_at);
     CHECK_EQ(load_with(&b, &s, 56, 0), QSF_OK);                              /* unchanged */
     for (uint32_t version = 0; version < 5; version++) {
         CHECK_EQ(load_with(&b, &s, 4, version), version == 3 ? QSF_OK : QSF_E_UNSUPPORTED);

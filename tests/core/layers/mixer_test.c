@@ -113,11 +113,11 @@ TEST(only_attention_takes_memory_for_positions)
     qsf_context_options co = mixer_options();
     const size_t channels = INNER + 2 * GROUPS * STATE;
     const size_t part = sizeof(float) * ((CONV - 1) * channels + INNER * STATE);
-    CHECK_EQ(b.c->kv.layout.n_layers, LAYERS / 2);
-    CHECK_EQ(b.c->state.bytes, 2 * qsf_round_up(part, 64));
+    CHECK_EQ(b.c->executor->kv.n_layers, LAYERS / 2);
+    CHECK_EQ(b.c->executor->state_bytes, 2 * qsf_round_up(part, 64));
     co.n_ctx *= 4;
     if (!bench_context(&b, &co)) return;
-    CHECK_EQ(b.c->state.bytes, 2 * qsf_round_up(part, 64));
+    CHECK_EQ(b.c->executor->state_bytes, 2 * qsf_round_up(part, 64));
     bench_end(&b);
 }
 
@@ -128,7 +128,7 @@ typedef struct mixer_cost {
 } mixer_cost;
 static mixer_cost token_cost(bench *b, uint32_t n)
 {
-    mixer_cost cost = { .state = b->c->state.bytes };
+    mixer_cost cost = { .state = b->c->executor->state_bytes };
     const qsf_account *a = &b->c->account;
     const int32_t id = 7;
     int32_t ids[64];
@@ -155,7 +155,7 @@ static void check_far(uint8_t mixer)
     co.n_ctx = 2 * FAR;
     co.n_seqs = 1;
     if (!mixer_model(&b, mixer, true) || !bench_context(&b, &co)) return;
-    CHECK_EQ(b.c->kv.layout.n_layers, 0);
+    CHECK_EQ(b.c->executor->kv.n_layers, 0);
     const mixer_cost near = token_cost(&b, 100), far = token_cost(&b, FAR);
     CHECK_EQ(qsf_seq_length(b.c, 0), FAR + 1);
     CHECK(near.ops[QSF_OP_MIX] > 0 && near.state > 0);

@@ -32,9 +32,9 @@ static void mix_batch(const qsf_context *c, uint32_t layer)
     for (uint32_t r = 0; r < c->batch.n; r++) {
         const qsf_batch_row *row = &c->batch.rows[r];
         uint64_t w[WORDS];
-        memcpy(w, qsf_state_before(&c->state, row->seq, row->pos) + place, sizeof w);
+        memcpy(w, qsf_state_before(&c->on_cpu.state, row->seq, row->pos) + place, sizeof w);
         mix(w, layer, row->token);
-        memcpy(qsf_state_after(&c->state, row->seq) + place, w, sizeof w);
+        memcpy(qsf_state_after(&c->on_cpu.state, row->seq) + place, w, sizeof w);
         mixer.first[r] = w[0];
     }
 }
@@ -45,11 +45,13 @@ static void mix_and_add(float *y, const float *a, const float *b, size_t n)
     const qsf_stage stage = c->now.stage;
     const uint32_t layer = 1 + stage.number;
     mixer.vec_add(y, a, b, n);
-    if (!c->now.active || stage.kind != QSF_STAGE_LAYER || y != a || y < c->b.x || y >= c->b.xn) return;
+    const qsf_buffers *buffers = &c->on_cpu.b;
+    if (!c->now.active || stage.kind != QSF_STAGE_LAYER || y != a) return;
+    if (y < buffers->x || y >= buffers->xn) return;
     if (mixer.batch != c->fetch.batch || mixer.layer != layer) mix_batch(c, layer - 1);
     mixer.batch = c->fetch.batch;
     mixer.layer = layer;
-    y[0] += (float)(mixer.first[(size_t)(y - c->b.x) / c->b.ld_embd] >> 40) * 0x1p-24f;
+    y[0] += (float)(mixer.first[(size_t)(y - buffers->x) / buffers->ld_embd] >> 40) * 0x1p-24f;
 }
 
 /* The state after ids[0..n). */
@@ -83,7 +85,7 @@ static bool state_context(bench *b)
     if (!bench_context(b, &co)) return false;
     mixer = (struct mixer){ .c = b->c, .vec_add = b->c->k.vec_add };
     b->c->k.vec_add = mix_and_add;
-    CHECK_EQ(b->c->state.bytes, LAYERS * PART);
+    CHECK_EQ(b->c->executor->state_bytes, LAYERS * PART);
     return true;
 }
 
@@ -98,7 +100,7 @@ static void check_state(const bench *b, qsf_seq s, const int32_t *ids, size_t n)
     uint64_t w[LAYERS][WORDS];
     mix_fresh(ids, n, w);
     CHECK_EQ(qsf_seq_length(b->c, s), n);
-    const uint8_t *have = qsf_state_saved(&b->c->state, (uint32_t)s);
+    const uint8_t *have = qsf_state_slot(&b->c->on_cpu.state, qsf_state_saved(&b->c->state, (uint32_t)s));
     for (uint32_t l = 0; l < LAYERS; l++) CHECK(!memcmp(have + l * PART, w[l], sizeof w[l]));
 }
 
@@ -139,8 +141,8 @@ TEST(models_with_attention_alone_have_no_state)
     qsf_plan plan = { .size = sizeof plan };
     const tiny_options o = tiny_defaults();
     if (!bench_begin(&b, &o)) return;
-    CHECK_EQ(b.c->state.bytes, 0);
-    CHECK(!b.c->state.data && !b.c->state.seqs);
+    CHECK_EQ(b.c->executor->state_bytes, 0);
+    CHECK(!b.c->on_cpu.state.data && !b.c->state.seqs);
     CHECK_EQ(qsf_state_memory(0, 4), 0);
     qsf_context_get_plan(b.c, &plan);
     for (size_t i = 0; i < plan.n_items; i++) CHECK(strcmp(plan.items[i].name, "state") != 0);
@@ -157,18 +159,22 @@ TEST(a_store_takes_the_memory_that_the_plan_counts)
 {
     bench b = { 0 };
     qsf_state st;
+    qsf_state_tables t;
     engine_host_init(&b.h);
     for (uint32_t seqs = 1; seqs < 9; seqs += 3) {
         const uint64_t before = b.h.m.live_bytes;
-        CHECK_EQ(qsf_state_init(&st, &b.h.m.p, 192, seqs, &b.error), QSF_OK);
-        CHECK_EQ(b.h.m.live_bytes - before, qsf_state_memory(192, seqs));
+        CHECK_EQ(qsf_state_tables_init(&t, &b.h.m.p, seqs, &b.error), QSF_OK);
+        CHECK_EQ(qsf_state_init(&st, &b.h.m.p, 192, t.seqs, seqs, &b.error), QSF_OK);
+        CHECK_EQ(b.h.m.live_bytes - before, qsf_state_memory(192, seqs) + qsf_state_tables_bytes(seqs));
         qsf_state_done(&st);
-        for (long at = 1; at <= 2; at++) {
-            b.h.m.calls = 0;
-            b.h.m.fail_at = at;
-            CHECK_EQ(qsf_state_init(&st, &b.h.m.p, 192, seqs, &b.error), QSF_E_MEMORY);
-            qsf_state_done(&st);
-        }
+        qsf_state_tables_done(&t);
+        b.h.m.calls = 0;
+        b.h.m.fail_at = 1;
+        CHECK_EQ(qsf_state_tables_init(&t, &b.h.m.p, seqs, &b.error), QSF_E_MEMORY);
+        qsf_state_tables_done(&t);
+        b.h.m.calls = 0;
+        CHECK_EQ(qsf_state_init(&st, &b.h.m.p, 192, NULL, seqs, &b.error), QSF_E_MEMORY);
+        qsf_state_done(&st);
         b.h.m.fail_at = 0;
     }
     CHECK_EQ(b.h.m.live, 0);
