@@ -8,7 +8,7 @@
 #include "chunks_wgsl.h"
 
 /* fn score(h, record, i) -> f32: of query h and the record's position i. */
-static void put_score(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
+static void wgsl_score(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
 {
     if (a->codes)
         qsf_wgsl_put(t,
@@ -37,7 +37,7 @@ static void put_score(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
 
 /* Sums of values: fp16 two columns of a head at a time, codes one, whose words have four
  * positions. */
-static void put_values(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
+static void wgsl_values(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
 {
     if (a->codes)
         qsf_wgsl_put(t,
@@ -78,7 +78,7 @@ static void put_values(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
             "  }\n");
 }
 
-static void put_chunk_head(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
+static void wgsl_chunk_head(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
 {
     qsf_wgsl_attend_head(t, a);
     qsf_wgsl_bind(t, QSF_WGSL_READ, "Queries", "array<u32>");
@@ -109,8 +109,8 @@ static void put_chunk_head(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
 void qsf_wgsl_chunks(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
 {
     assert(a->share && a->blocks && a->share <= qsf_wgsl_most_share(a));
-    put_chunk_head(t, a);
-    put_score(t, a);
+    wgsl_chunk_head(t, a);
+    wgsl_score(t, a);
     QSF_WGSL_PUT(t,
         "@compute @workgroup_size(256)\n"
         "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,\n"
@@ -156,6 +156,6 @@ void qsf_wgsl_chunks(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
         /* rows of A and B */
         "  let base = (m * p.heads + head) * groups.x + group.x;\n",
         { "softcap", 0, a->softcap ? "      v = p.cap * tanh(clamp(v / p.cap, -15.0, 15.0));\n" : "" });
-    put_values(t, a);
+    wgsl_values(t, a);
     qsf_wgsl_put(t, "}\n");
 }

@@ -11,7 +11,7 @@ uint32_t qsf_wgsl_group_scales(qsf_form f) { return qsf_forms[f].sub == 16 ? 2 :
 /* ---- tables ---- */
 
 /* Factors by code, as bytes, in the workgroup's memory: each entry has a bank of its own. */
-static void put_table(qsf_wgsl_text *t, const int8_t *table, uint32_t n, uint32_t threads)
+static void wgsl_table(qsf_wgsl_text *t, const int8_t *table, uint32_t n, uint32_t threads)
 {
     QSF_WGSL_PUT(t, "const TABLE = array<u32, ${n}>(", { "n", n, NULL });
     for (uint32_t i = 0; i < n; i++)
@@ -34,7 +34,7 @@ static void put_table(qsf_wgsl_text *t, const int8_t *table, uint32_t n, uint32_
 }
 
 /* The table of a form's factors and the number of its entries; NULL: codes are factors. */
-static const int8_t *table_of(qsf_form f, uint32_t *n)
+static const int8_t *wgsl_table_of(qsf_form f, uint32_t *n)
 {
     *n = 1u << qsf_form_bits(f);
     if (!qsf_form_trellis(f)) return qsf_form_map(f);
@@ -46,7 +46,7 @@ static const int8_t *table_of(qsf_form f, uint32_t *n)
 
 /* fn planes(at, h): codes of `bits` bits whose first vector has the row's word at `at`; kernels.h
  * draws the vectors. */
-static void put_planes(qsf_wgsl_text *t, uint32_t bits)
+static void wgsl_planes(qsf_wgsl_text *t, uint32_t bits)
 {
     qsf_wgsl_put(t, "fn planes(at: u32, h: u32) -> vec4<u32> {\n");
     if (bits == 8)              /* 8 vectors; one has a word of four columns */
@@ -80,9 +80,9 @@ static void put_planes(qsf_wgsl_text *t, uint32_t bits)
 }
 
 /* The place in the table of levels is 4 m + 2 P + Q: kernels.h. */
-static void put_trellis(qsf_wgsl_text *t, uint32_t bits)
+static void wgsl_trellis(qsf_wgsl_text *t, uint32_t bits)
 {
-    put_planes(t, bits - 1);
+    wgsl_planes(t, bits - 1);
     QSF_WGSL_PUT(t,
         "fn codes(tile: u32, b: u32, r: u32, g: u32, h: u32) -> vec4<u32> {\n"
         "  let at = tile + HEAD + GROUP * g + r;\n"
@@ -101,7 +101,7 @@ static void put_trellis(qsf_wgsl_text *t, uint32_t bits)
 
 /* Five digits to the base 3 in a byte, as fractions of 256 from the top: five.h has their
  * places. */
-static void put_digits(qsf_wgsl_text *t)
+static void wgsl_digits(qsf_wgsl_text *t)
 {
     qsf_wgsl_put(t,
         "const POWERS = array<u32, 5>(1u, 3u, 9u, 27u, 81u);\n"
@@ -125,19 +125,19 @@ static void put_digits(qsf_wgsl_text *t)
         "}\n");
 }
 
-static void put_codes(qsf_wgsl_text *t, qsf_form f, uint32_t threads)
+static void wgsl_codes(qsf_wgsl_text *t, qsf_form f, uint32_t threads)
 {
     uint32_t n;
-    const int8_t *table = table_of(f, &n);
-    if (table) put_table(t, table, n, threads);
+    const int8_t *table = wgsl_table_of(f, &n);
+    if (table) wgsl_table(t, table, n, threads);
     else qsf_wgsl_put(t, "fn prepare(lid: u32) {}\n");
     if (qsf_form_trellis(f)) {
-        put_trellis(t, (uint32_t)qsf_form_bits(f));
+        wgsl_trellis(t, (uint32_t)qsf_form_bits(f));
     } else if (qsf_forms[f].codes == QSF_CODES_DIGIT) {
-        put_digits(t);
+        wgsl_digits(t);
     } else {
         const bool twice = qsf_forms[f].codes == QSF_CODES_BIT;
-        put_planes(t, (uint32_t)qsf_form_bits(f));
+        wgsl_planes(t, (uint32_t)qsf_form_bits(f));
         QSF_WGSL_PUT(t,
             "fn codes(tile: u32, b: u32, r: u32, g: u32, h: u32) -> vec4<u32> {\n"
             "  let c = planes(tile + HEAD + GROUP * g + r, h);\n"
@@ -149,7 +149,7 @@ static void put_codes(qsf_wgsl_text *t, qsf_form f, uint32_t threads)
 /* ---- scales ---- */
 
 /* Row r's number in a plane of 16 bits each, or of bytes, that begins at word `at`. */
-static const char plane_readers[] =
+static const char wgsl_plane_readers[] =
     "fn half_at(at: u32, r: u32) -> f32 {\n"
     "  let v = unpack2x16float(W[at + (r >> 1u)]);\n"
     "  return select(v.x, v.y, (r & 1u) == 1u);\n"
@@ -159,7 +159,7 @@ static const char plane_readers[] =
 
 /* fn sub(tile, r, k): scale and minimum of a super-block's sub-block, from GGUF's bytes: byte i of
  * a row is in the plane at word 4 i after the fp16 numbers. */
-static void put_sub(qsf_wgsl_text *t, qsf_form f)
+static void wgsl_sub(qsf_wgsl_text *t, qsf_form f)
 {
     static const char q6k[] =
         "  return vec2<f32>(f32(bitcast<i32>(sub_byte(tile, r, k) << 24u) >> 24u), 0.0);\n";
@@ -191,7 +191,7 @@ static void put_sub(qsf_wgsl_text *t, qsf_form f)
 }
 
 /* The body of fn scales, an expression of tile, r and k. */
-static const char *scales_of(qsf_form f)
+static const char *wgsl_scales_of(qsf_form f)
 {
     switch (qsf_forms[f].scales) {
     case QSF_SCALES_F16_ZERO: return "vec2<f32>(half_at(tile, r), half_at(tile + 8u, r))";
@@ -218,11 +218,11 @@ static const char *scales_of(qsf_form f)
     }
 }
 
-static void put_scales(qsf_wgsl_text *t, qsf_form f)
+static void wgsl_scales(qsf_wgsl_text *t, qsf_form f)
 {
     const uint8_t scales = qsf_forms[f].scales;
-    qsf_wgsl_put(t, plane_readers);
-    if (scales == QSF_SCALES_SUPER || scales == QSF_SCALES_SUPER_MIN) put_sub(t, f);
+    qsf_wgsl_put(t, wgsl_plane_readers);
+    if (scales == QSF_SCALES_SUPER || scales == QSF_SCALES_SUPER_MIN) wgsl_sub(t, f);
     if (scales == QSF_SCALES_E8M0)
         qsf_wgsl_put(t, "fn exponent(e: u32) -> f32 { return bitcast<f32>(e << 23u); }\n");
     if (scales == QSF_SCALES_UE4M3)     /* half of 2^(x - 7) (1 + m / 8), or of 2^-6 m / 8 */
@@ -237,12 +237,12 @@ static void put_scales(qsf_wgsl_text *t, qsf_form f)
     QSF_WGSL_PUT(t,
         "fn scales(tile: u32, r: u32, k: u32) -> vec2<f32> {\n"
         "  return ${scales};\n"
-        "}\n", { "scales", 0, scales_of(f) });
+        "}\n", { "scales", 0, wgsl_scales_of(f) });
 }
 
 /* ---- sums ---- */
 
-static void put_terms(qsf_wgsl_text *t, qsf_form f)
+static void wgsl_terms(qsf_wgsl_text *t, qsf_form f)
 {
     const bool more = qsf_form_has_zero(f) || qsf_form_has_min(f);
     QSF_WGSL_PUT(t,
@@ -281,7 +281,7 @@ void qsf_wgsl_decode(qsf_wgsl_text *t, qsf_form f, uint32_t block, uint32_t thre
         "const GROUPS = ${groups}u;\n",
         { "tile", (uint32_t)qsf_tile_bytes(f, block) / 4, NULL }, { "head", qsf_forms[f].head / 4u, NULL },
         { "group", qsf_forms[f].group / 4u, NULL }, { "groups", block / 32, NULL });
-    put_codes(t, f, threads);
-    put_scales(t, f);
-    put_terms(t, f);
+    wgsl_codes(t, f, threads);
+    wgsl_scales(t, f);
+    wgsl_terms(t, f);
 }

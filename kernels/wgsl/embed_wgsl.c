@@ -4,7 +4,7 @@
  * An invocation has 16 columns: half a group of a tile. */
 #include "embed_wgsl.h"
 
-static void put_embed_tiles(qsf_wgsl_text *t, const qsf_wgsl_embed *e)
+static void wgsl_embed_tiles(qsf_wgsl_text *t, const qsf_wgsl_embed *e)
 {
     qsf_wgsl_decode(t, e->form, e->block, 64);
     QSF_WGSL_PUT(t,
@@ -25,7 +25,7 @@ static void put_embed_tiles(qsf_wgsl_text *t, const qsf_wgsl_embed *e)
         "}\n", { "sub", 0, qsf_wgsl_group_scales(e->form) == 2 ? "2u * g + h" : "g" });
 }
 
-static void put_embed_floats(qsf_wgsl_text *t, const qsf_wgsl_embed *e)
+static void wgsl_embed_floats(qsf_wgsl_text *t, const qsf_wgsl_embed *e)
 {
     qsf_wgsl_read_floats(t, e->storage);
     qsf_wgsl_put(t,
@@ -47,8 +47,8 @@ void qsf_wgsl_embed_text(qsf_wgsl_text *t, const qsf_wgsl_embed *e)
     qsf_wgsl_bind(t, QSF_WGSL_READ, "W", "array<u32>");
     qsf_wgsl_bind(t, QSF_WGSL_READ, "Tokens", "array<u32>");
     qsf_wgsl_bind(t, QSF_WGSL_WRITE, "Y", "array<f32>");
-    if (e->floats) put_embed_floats(t, e);
-    else put_embed_tiles(t, e);
+    if (e->floats) wgsl_embed_floats(t, e);
+    else wgsl_embed_tiles(t, e);
     qsf_wgsl_put(t,
         "@compute @workgroup_size(64)\n"
         "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lid: u32) {\n"

@@ -15,7 +15,7 @@ void qsf_wgsl_read_floats(qsf_wgsl_text *t, qsf_wgsl_storage storage)
     QSF_WGSL_PUT(t, "fn weight(i: u32) -> f32 { return ${body}; }\n", { "body", 0, bodies[storage] });
 }
 
-static void put_floats_head(qsf_wgsl_text *t, const qsf_wgsl_floats *f)
+static void wgsl_floats_head(qsf_wgsl_text *t, const qsf_wgsl_floats *f)
 {
     qsf_wgsl_put(t,
         "struct Numbers {\n"
@@ -46,7 +46,7 @@ void qsf_wgsl_product_floats(qsf_wgsl_text *t, const qsf_wgsl_floats *f)
     };
     const size_t n_values = sizeof values / sizeof *values;
     assert(f->rows >= 1 && f->rows <= 8);
-    put_floats_head(t, f);
+    wgsl_floats_head(t, f);
     qsf_wgsl_put_values(t,
         "var<workgroup> part: array<f32, 64u * ${rows}u>;        // [invocation][row of the batch]\n"
         "@compute @workgroup_size(64)\n"

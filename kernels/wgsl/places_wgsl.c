@@ -6,7 +6,7 @@
  * Then keys and values go to their record, queries to the buffer that the chunks read. */
 #include "places_wgsl.h"
 
-static void put_place_bindings(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
+static void wgsl_place_bindings(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
 {
     qsf_wgsl_bind(t, QSF_WGSL_READ, "Q", "array<f32>");
     qsf_wgsl_bind(t, QSF_WGSL_READ, "K", "array<f32>");
@@ -20,7 +20,7 @@ static void put_place_bindings(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
 }
 
 /* fn reduce(lid, v): the sum, or the largest, of the workgroup's 64 values. */
-static void put_reduce(qsf_wgsl_text *t, const char *name, const char *join)
+static void wgsl_reduce(qsf_wgsl_text *t, const char *name, const char *join)
 {
     QSF_WGSL_PUT(t,
         "fn ${name}(lid: u32, v: f32) -> f32 {\n"
@@ -37,7 +37,7 @@ static void put_reduce(qsf_wgsl_text *t, const char *name, const char *join)
 }
 
 /* The steps, each a function of the whole workgroup that ends with a barrier. */
-static void put_place_steps(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
+static void wgsl_place_steps(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
 {
     if (a->norm)
         qsf_wgsl_put(t,
@@ -95,7 +95,7 @@ static void put_place_steps(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
         "}\n");
 }
 
-static void put_place_stores(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
+static void wgsl_place_stores(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
 {
     if (a->codes)
         qsf_wgsl_put(t,
@@ -142,12 +142,12 @@ void qsf_wgsl_places(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
     static const char normed[] = "    norm(lid, select(p.norm_ld * p.heads, 0u, query) + p.norm_ld * head\n"
         "      + select(select(0u, p.head_dim, p.norm_ld == 0u), 0u, query));\n";
     qsf_wgsl_attend_head(t, a);
-    put_place_bindings(t, a);
+    wgsl_place_bindings(t, a);
     qsf_wgsl_put(t, "var<workgroup> x: array<f32, ROOM>;\nvar<workgroup> part: array<f32, 64>;\n");
-    put_reduce(t, "sum_all", "part[lid] + part[lid + w]");
-    put_reduce(t, "top_all", "max(part[lid], part[lid + w])");
-    put_place_steps(t, a);
-    put_place_stores(t, a);
+    wgsl_reduce(t, "sum_all", "part[lid] + part[lid + w]");
+    wgsl_reduce(t, "top_all", "max(part[lid], part[lid + w])");
+    wgsl_place_steps(t, a);
+    wgsl_place_stores(t, a);
     qsf_wgsl_put(t,
         "@compute @workgroup_size(64)\n"
         "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lid: u32) {\n"

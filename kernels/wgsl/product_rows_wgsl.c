@@ -8,7 +8,7 @@
 #include "product_rows_wgsl.h"
 
 /* Adds a group's part to the sum of each row of the batch. */
-static void put_group(qsf_wgsl_text *t, const qsf_wgsl_product *p)
+static void wgsl_group(qsf_wgsl_text *t, const qsf_wgsl_product *p)
 {
     const bool halves = qsf_wgsl_group_scales(p->form) == 2;
     QSF_WGSL_PUT(t,
@@ -52,7 +52,7 @@ void qsf_wgsl_product_rows(qsf_wgsl_text *t, const qsf_wgsl_product *p)
     for (uint32_t m = 0; m < p->rows; m++) QSF_WGSL_PUT(t, "  var y${m} = 0.0;\n", { "m", m, NULL });
     qsf_wgsl_put_values(t,
         "  for (var i = slice; i < p.blocks * GROUPS; i += ${slices}u * groups.z) {\n", sizes, n_sizes);
-    put_group(t, p);
+    wgsl_group(t, p);
     qsf_wgsl_put(t, "  }\n");
     for (uint32_t m = 0; m < p->rows; m++)
         QSF_WGSL_PUT(t, "  part[${at}u + lid] = y${m};\n", { "at", 16 * p->slices * m, NULL },

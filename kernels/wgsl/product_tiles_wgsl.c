@@ -7,7 +7,7 @@
  * invocations that follow each other read, and write to Y, places that follow each other. */
 #include "product_tiles_wgsl.h"
 
-static void put_tiles_memory(qsf_wgsl_text *t, uint32_t n_scales)
+static void wgsl_tiles_memory(qsf_wgsl_text *t, uint32_t n_scales)
 {
     QSF_WGSL_PUT(t,
         "var<workgroup> wc: array<vec4<u32>, 128>;       // [half of the group][row of the matrix]\n"
@@ -18,7 +18,7 @@ static void put_tiles_memory(qsf_wgsl_text *t, uint32_t n_scales)
         { "scales", 64 * n_scales, NULL });
 }
 
-static void put_tiles_load(qsf_wgsl_text *t, uint32_t n_scales)
+static void wgsl_tiles_load(qsf_wgsl_text *t, uint32_t n_scales)
 {
     qsf_wgsl_put(t,
         "    if (lid < 128u) {\n"
@@ -43,7 +43,7 @@ static void put_tiles_load(qsf_wgsl_text *t, uint32_t n_scales)
         "    workgroupBarrier();\n");
 }
 
-static void put_tiles_multiply(qsf_wgsl_text *t, uint32_t n_scales)
+static void wgsl_tiles_multiply(qsf_wgsl_text *t, uint32_t n_scales)
 {
     for (uint32_t k = 0; k < 4; k++) {
         QSF_WGSL_PUT(t, "    let c${k} = array<vec4<u32>, 2>(wc[tx + ${at}u], wc[tx + ${at}u + 64u]);\n",
@@ -67,7 +67,7 @@ void qsf_wgsl_product_tiles(qsf_wgsl_text *t, const qsf_wgsl_product *p)
 {
     const uint32_t n_scales = qsf_wgsl_group_scales(p->form);
     qsf_wgsl_product_head(t, p, QSF_WGSL_THREADS);
-    put_tiles_memory(t, n_scales);
+    wgsl_tiles_memory(t, n_scales);
     qsf_wgsl_put(t,
         "fn store(m: u32, row: u32, y: vec4<f32>) {\n"
         "  if (m >= p.n) { return; }\n"
@@ -92,8 +92,8 @@ void qsf_wgsl_product_tiles(qsf_wgsl_text *t, const qsf_wgsl_product *p)
         "  var y2 = vec4<f32>();\n"
         "  var y3 = vec4<f32>();\n"
         "  for (var i = 0u; i < p.blocks * GROUPS; i++) {\n");
-    put_tiles_load(t, n_scales);
-    put_tiles_multiply(t, n_scales);
+    wgsl_tiles_load(t, n_scales);
+    wgsl_tiles_multiply(t, n_scales);
     qsf_wgsl_put(t,
         "    workgroupBarrier();\n"
         "  }\n"

@@ -5,7 +5,7 @@
  * scale, and a workgroup 1024 columns at once.  With a norm a workgroup first adds up its row. */
 #include "rows_wgsl.h"
 
-static void put_rows_bindings(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
+static void wgsl_rows_bindings(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
 {
     qsf_wgsl_put(t,
         "struct Numbers {\n"
@@ -24,7 +24,7 @@ static void put_rows_bindings(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
 }
 
 /* fn source(m, c) -> f32: row m, column c < cols. */
-static void put_source(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
+static void wgsl_source(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
 {
     static const char *const functions[] = {
         [QSF_WGSL_UNCHANGED] = "fn function(x: f32) -> f32 { return x; }\n",
@@ -76,7 +76,7 @@ static void put_source(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
 }
 
 /* fn sum_all(lid, v): the sum over the workgroup. */
-static const char sum_all[] =
+static const char wgsl_sum_all[] =
     "var<workgroup> part: array<f32, 256>;\n"
     "fn sum_all(lid: u32, v: f32) -> f32 {\n"
     "  part[lid] = v;\n"
@@ -92,7 +92,7 @@ static const char sum_all[] =
 
 /* fn norm_of(m, lid) -> vec2<f32>: what is subtracted and what is multiplied with;
  * fn value(m, c, norm) -> f32: a column with it. */
-static void put_norm(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
+static void wgsl_norm(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
 {
     if (r->norm == QSF_WGSL_NO_NORM) {
         qsf_wgsl_put(t,
@@ -100,7 +100,7 @@ static void put_norm(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
             "fn value(m: u32, c: u32, norm: vec2<f32>) -> f32 { return source(m, c); }\n");
         return;
     }
-    qsf_wgsl_put(t, sum_all);
+    qsf_wgsl_put(t, wgsl_sum_all);
     qsf_wgsl_put(t, "fn norm_of(m: u32, lid: u32) -> vec2<f32> {\n  var mean = 0.0;\n");
     if (r->norm == QSF_WGSL_LAYER_NORM)
         qsf_wgsl_put(t,
@@ -121,8 +121,8 @@ static void put_norm(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
         "}\n", { "bias", 0, r->bias ? " + bias[c]" : "" });
 }
 
-/* fn put_codes(m, c, v, lid): columns c to c + 3 as codes; as qsf_kernels' quantize_act. */
-static const char put_codes_fn[] =
+/* fn encode(m, c, v, lid): columns c to c + 3 as codes; as qsf_kernels' quantize_act. */
+static const char wgsl_encode_fn[] =
     "var<workgroup> tops: array<f32, 256>;\n"
     "var<workgroup> sums: array<i32, 256>;\n"
     /* NaN, which a device's comparisons may not know, becomes 0, infinity the largest float */
@@ -134,7 +134,7 @@ static const char put_codes_fn[] =
     "  }\n"
     "  return x;\n"
     "}\n"
-    "fn put_codes(m: u32, c: u32, given: vec4<f32>, lid: u32) {\n"
+    "fn encode(m: u32, c: u32, given: vec4<f32>, lid: u32) {\n"
     "  let v = vec4<f32>(finite(given.x), finite(given.y), finite(given.z), finite(given.w));\n"
     "  let a = abs(v);\n"
     "  tops[lid] = max(max(a.x, a.y), max(a.z, a.w));\n"
@@ -166,10 +166,10 @@ static const char put_codes_fn[] =
 void qsf_wgsl_rows_text(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
 {
     assert(r->codes || r->floats);
-    put_rows_bindings(t, r);
-    put_source(t, r);
-    put_norm(t, r);
-    if (r->codes) qsf_wgsl_put(t, put_codes_fn);
+    wgsl_rows_bindings(t, r);
+    wgsl_source(t, r);
+    wgsl_norm(t, r);
+    if (r->codes) qsf_wgsl_put(t, wgsl_encode_fn);
     QSF_WGSL_PUT(t,
         "@compute @workgroup_size(256)\n"
         "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,\n"
@@ -188,6 +188,6 @@ void qsf_wgsl_rows_text(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
             "    for (var k = 0u; k < 4u; k++) {\n"
             "      if (c + k < p.cols) { Y[m * p.y_ld + p.y_at + c + k] ${set} v[k]; }\n"
             "    }\n", { "set", 0, r->add ? "+=" : "=" });
-    if (r->codes) qsf_wgsl_put(t, "    put_codes(m, c, v, lid);\n");
+    if (r->codes) qsf_wgsl_put(t, "    encode(m, c, v, lid);\n");
     qsf_wgsl_put(t, "  }\n}\n");
 }
