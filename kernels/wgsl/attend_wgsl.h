@@ -13,10 +13,7 @@
 
 #include "wgsl.h"
 
-enum {
-    QSF_WGSL_HEAD_DIM = 512,        /* at most */
-    QSF_WGSL_SHARED = 4096          /* words of memory that a workgroup has on every device */
-};
+enum { QSF_WGSL_HEAD_DIM = 512 };       /* at most */
 
 typedef struct qsf_wgsl_attend {
     bool     codes;         /* keys and values of 8 bits; else fp16 */

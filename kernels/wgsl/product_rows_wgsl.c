@@ -23,9 +23,9 @@ static void wgsl_group(qsf_wgsl_text *t, const qsf_wgsl_product *p)
         QSF_WGSL_PUT(t,
             "    {\n"
             "      let at = min(${m}u, p.n - 1u) * p.x_ld + p.x_at + 5u * (i >> 1u);\n"
-            "      let head = X[at];\n"
+            "      let head = activation(at);\n"
             "      let codes_at = at + 1u + 2u * (i & 1u);\n"
-            "      let x = array<vec4<u32>, 2>(X[codes_at], X[codes_at + 1u]);\n"
+            "      let x = array<vec4<u32>, 2>(activation(codes_at), activation(codes_at + 1u));\n"
             "      y${m} += bitcast<f32>(head.x) * terms(c, s, x, sums_of(head, i));\n"
             "    }\n", { "m", m, NULL });
 }
@@ -34,10 +34,11 @@ void qsf_wgsl_product_rows(qsf_wgsl_text *t, const qsf_wgsl_product *p)
 {
     const qsf_wgsl_value sizes[] = {
         { "rows", p->rows, NULL }, { "slices", p->slices, NULL }, { "threads", 16 * p->slices, NULL },
-        { "sums", 16 * p->slices * p->rows, NULL },
+        { "sums", 16 * p->slices * p->rows, NULL }, { "load", 0, p->from ? "  load_rows(lid);\n" : "" },
     };
     const size_t n_sizes = sizeof sizes / sizeof *sizes;
     assert(p->rows <= QSF_WGSL_ROWS && p->slices <= QSF_WGSL_SLICES);
+    assert(!p->from || (p->from->codes && !p->from->floats && qsf_wgsl_product_fits(p)));
     qsf_wgsl_product_head(t, p, 16 * p->slices);
     qsf_wgsl_put_values(t,
         "var<workgroup> part: array<f32, ${sums}>;       // [row of the batch][slice][row of the tile]\n"
@@ -47,6 +48,7 @@ void qsf_wgsl_product_rows(qsf_wgsl_text *t, const qsf_wgsl_product *p)
         "  let t = group.y * groups.x + group.x;\n"
         "  if (t >= p.tiles) { return; }\n"
         "  prepare(lid);\n"
+        "${load}"
         "  let r = lid & 15u;\n"
         "  let slice = group.z * ${slices}u + (lid >> 4u);\n", sizes, n_sizes);
     for (uint32_t m = 0; m < p->rows; m++) QSF_WGSL_PUT(t, "  var y${m} = 0.0;\n", { "m", m, NULL });

@@ -33,9 +33,9 @@ static void wgsl_tiles_load(qsf_wgsl_text *t, uint32_t n_scales)
     qsf_wgsl_put(t,
         "    } else {\n"
         "      let at = min(m + q, p.n - 1u) * p.x_ld + p.x_at + 5u * (i >> 1u);\n"
-        "      xc[lid - 128u] = X[at + 1u + 2u * (i & 1u) + h];\n"
+        "      xc[lid - 128u] = activation(at + 1u + 2u * (i & 1u) + h);\n"
         "      if (h == 0u) {\n"
-        "        let head = X[at];\n"
+        "        let head = activation(at);\n"
         "        xd[q] = bitcast<f32>(head.x);\n"
         "        xs[q] = sums_of(head, i);\n"
         "      }\n"
@@ -66,6 +66,7 @@ static void wgsl_tiles_multiply(qsf_wgsl_text *t, uint32_t n_scales)
 void qsf_wgsl_product_tiles(qsf_wgsl_text *t, const qsf_wgsl_product *p)
 {
     const uint32_t n_scales = qsf_wgsl_group_scales(p->form);
+    assert(!p->from);
     qsf_wgsl_product_head(t, p, QSF_WGSL_THREADS);
     wgsl_tiles_memory(t, n_scales);
     qsf_wgsl_put(t,

@@ -5,7 +5,7 @@
 #define QSF_WGSL_PRODUCT_H
 
 #include "decode_wgsl.h"
-#include "wgsl.h"
+#include "rows_wgsl.h"
 
 enum {
     QSF_WGSL_ROWS = 8,      /* of a batch that qsf_wgsl_product_rows multiplies at once, at most */
@@ -20,15 +20,26 @@ typedef struct qsf_wgsl_product {
     bool     split;         /* the same: each z of the dispatch writes its share of K */
     bool     bias;          /* added; not with split */
     bool     add;           /* adds to Y, as to the residual stream; not with split */
+    /* qsf_wgsl_product_rows, or NULL: what each workgroup makes codes of by itself, which saves a
+     * dispatch.  Codes are all that it may write, and slices must be 16. */
+    const qsf_wgsl_rows *from;
+    uint32_t cols;          /* with `from`: the most columns, padded as X would be */
 } qsf_wgsl_product;
 
-/* Binding 0.  1: W, the matrix's tiles; 2: X, activations; 3: Y, floats; with bias 4: B,
- * floats. */
+/* Whether a workgroup's memory has room for the codes. */
+bool qsf_wgsl_product_fits(const qsf_wgsl_product *p);
+
+/* Binding 0.  Then W (the matrix's tiles), X (activations; with `from` its A to sinks), Y (floats),
+ * with bias B (floats). */
 typedef struct qsf_wgsl_product_numbers {
     uint32_t rows, tiles, blocks;   /* of the matrix; tile rows, and tiles of one */
     uint32_t n;                     /* rows of the batch */
     uint32_t x_ld, x_at;            /* vec4s from one row of X to the next; of the first column */
     uint32_t y_ld, y_at;            /* floats from one row of Y to the next; of the first column */
+    /* with `from`: as in qsf_wgsl_rows_numbers; x_ld is that of the codes in the workgroup */
+    uint32_t cols, a_ld, a_at, b_ld, b_at;
+    float    eps;
+    uint32_t shares, share_ld, heads, head_dim, chunks, room;
 } qsf_wgsl_product_numbers;
 
 /* Numbers, bindings, the form's functions, and those that read activations and write results. */

@@ -5,6 +5,16 @@
  * scale, and a workgroup 1024 columns at once.  With a norm a workgroup first adds up its row. */
 #include "rows_wgsl.h"
 
+void qsf_wgsl_rows_sources(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
+{
+    qsf_wgsl_bind(t, QSF_WGSL_READ, "A", "array<f32>");
+    if (r->source == QSF_WGSL_FROM_TWO) qsf_wgsl_bind(t, QSF_WGSL_READ, "B", "array<f32>");
+    if (r->source == QSF_WGSL_FROM_ATTENTION) qsf_wgsl_bind(t, QSF_WGSL_READ, "B", "array<vec2<f32>>");
+    if (r->norm) qsf_wgsl_bind(t, QSF_WGSL_READ, "weight", "array<f32>");
+    if (r->bias) qsf_wgsl_bind(t, QSF_WGSL_READ, "bias", "array<f32>");
+    if (r->sinks) qsf_wgsl_bind(t, QSF_WGSL_READ, "sinks", "array<f32>");
+}
+
 static void wgsl_rows_bindings(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
 {
     qsf_wgsl_put(t,
@@ -13,12 +23,7 @@ static void wgsl_rows_bindings(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
         "  eps: f32, shares: u32, share_ld: u32, heads: u32, head_dim: u32, chunks: u32, room: u32,\n"
         "}\n");
     qsf_wgsl_bind(t, QSF_WGSL_UNIFORM, "p", "Numbers");
-    qsf_wgsl_bind(t, QSF_WGSL_READ, "A", "array<f32>");
-    if (r->source == QSF_WGSL_FROM_TWO) qsf_wgsl_bind(t, QSF_WGSL_READ, "B", "array<f32>");
-    if (r->source == QSF_WGSL_FROM_ATTENTION) qsf_wgsl_bind(t, QSF_WGSL_READ, "B", "array<vec2<f32>>");
-    if (r->norm) qsf_wgsl_bind(t, QSF_WGSL_READ, "weight", "array<f32>");
-    if (r->bias) qsf_wgsl_bind(t, QSF_WGSL_READ, "bias", "array<f32>");
-    if (r->sinks) qsf_wgsl_bind(t, QSF_WGSL_READ, "sinks", "array<f32>");
+    qsf_wgsl_rows_sources(t, r);
     if (r->codes) qsf_wgsl_bind(t, QSF_WGSL_WRITE, "X", "array<u32>");
     if (r->floats) qsf_wgsl_bind(t, QSF_WGSL_WRITE, "Y", "array<f32>");
 }
@@ -77,15 +82,15 @@ static void wgsl_source(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
 
 /* fn sum_all(lid, v): the sum over the workgroup. */
 static const char wgsl_sum_all[] =
-    "var<workgroup> part: array<f32, 256>;\n"
+    "var<workgroup> shares: array<f32, 256>;\n"
     "fn sum_all(lid: u32, v: f32) -> f32 {\n"
-    "  part[lid] = v;\n"
+    "  shares[lid] = v;\n"
     "  workgroupBarrier();\n"
     "  for (var w = 128u; w > 0u; w >>= 1u) {\n"
-    "    if (lid < w) { part[lid] += part[lid + w]; }\n"
+    "    if (lid < w) { shares[lid] += shares[lid + w]; }\n"
     "    workgroupBarrier();\n"
     "  }\n"
-    "  let sum = part[0];\n"
+    "  let sum = shares[0];\n"
     "  workgroupBarrier();\n"
     "  return sum;\n"
     "}\n";
@@ -163,21 +168,17 @@ static const char wgsl_encode_fn[] =
     "  }\n"
     "}\n";
 
-void qsf_wgsl_rows_text(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
+void qsf_wgsl_rows_load(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
 {
     assert(r->codes || r->floats);
-    wgsl_rows_bindings(t, r);
     wgsl_source(t, r);
     wgsl_norm(t, r);
     if (r->codes) qsf_wgsl_put(t, wgsl_encode_fn);
     QSF_WGSL_PUT(t,
-        "@compute @workgroup_size(256)\n"
-        "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,\n"
-        "        @builtin(local_invocation_index) lid: u32) {\n"
-        "  let m = group.y;\n"
+        "fn load(m: u32, lid: u32, begin: u32, step: u32) {\n"
         "  let norm = norm_of(m, lid);\n"
         "  let end = max(p.cols, ${codes_end});\n"
-        "  for (var first = 1024u * group.x; first < end; first += 1024u * groups.x) {\n"
+        "  for (var first = begin; first < end; first += 1024u * step) {\n"
         "    let c = first + 4u * lid;\n"
         "    var v = vec4<f32>();\n"
         "    for (var k = 0u; k < 4u; k++) {\n"
@@ -190,4 +191,16 @@ void qsf_wgsl_rows_text(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
             "    }\n", { "set", 0, r->add ? "+=" : "=" });
     if (r->codes) qsf_wgsl_put(t, "    encode(m, c, v, lid);\n");
     qsf_wgsl_put(t, "  }\n}\n");
+}
+
+void qsf_wgsl_rows_text(qsf_wgsl_text *t, const qsf_wgsl_rows *r)
+{
+    wgsl_rows_bindings(t, r);
+    qsf_wgsl_rows_load(t, r);
+    qsf_wgsl_put(t,
+        "@compute @workgroup_size(256)\n"
+        "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,\n"
+        "        @builtin(local_invocation_index) lid: u32) {\n"
+        "  load(group.y, lid, 1024u * group.x, groups.x);\n"
+        "}\n");
 }

@@ -44,4 +44,10 @@ typedef struct qsf_wgsl_rows_numbers {
  * are written, so that the end of a row becomes zeros.  y: rows. */
 void qsf_wgsl_rows_text(qsf_wgsl_text *t, const qsf_wgsl_rows *r);
 
+/* For shaders that make codes of their own input: bindings A to sinks; then functions of a
+ * workgroup of 256.  load(m, lid, first, step): row m to X, a u32 array with x_ld as above, columns
+ * first to first + 1023, and so on by `step` 1024s. */
+void qsf_wgsl_rows_sources(qsf_wgsl_text *t, const qsf_wgsl_rows *r);
+void qsf_wgsl_rows_load(qsf_wgsl_text *t, const qsf_wgsl_rows *r);
+
 #endif

@@ -17,6 +17,7 @@
 
 enum {
     QSF_WGSL_THREADS = 256,         /* of a workgroup, at most */
+    QSF_WGSL_SHARED = 4096,         /* words of memory that a workgroup has on every device */
     QSF_WGSL_DISPATCH = 65535       /* workgroups of a dimension, at most */
 };
 

@@ -6,7 +6,7 @@
 #  define _DEFAULT_SOURCE
 #  define _DARWIN_C_SOURCE
 #endif
-#include "wgsl_tokens.h"
+#include "wgsl_fused.h"
 
 int main(int argc, char **argv)
 {
@@ -24,6 +24,7 @@ int main(int argc, char **argv)
     rows_cases(&f, &t, &ref);
     attend_cases(&f, &t, &ref);
     floats_cases(&f, &t);
+    fused_cases(&f, &t, &ref);
     embed_cases(&f, &t);
     largest_cases(&f, &t, &ref);
     fprintf(f.json, "]}]\n");

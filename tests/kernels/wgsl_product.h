@@ -53,8 +53,10 @@ static void product_run(wgsl_folder *f, table_test *t, const qsf_kernels *ref, c
     const matmul_case c = random_case(t, unit, n);
     const uint32_t cols = (uint32_t)(c.blocks * c.block), x_ld = (cols + 63) / 64 * 5 + 5, rows = rows_of(&c),
         shares = p->split ? 2 : 1, y_ld = rows + 5, tiled = p->rows == 0;
-    const qsf_wgsl_product_numbers numbers = { rows, (uint32_t)c.tiles, (uint32_t)c.blocks, (uint32_t)n, x_ld,
-                                               0, y_ld, 2 };
+    const qsf_wgsl_product_numbers numbers = {
+        .rows = rows, .tiles = (uint32_t)c.tiles, .blocks = (uint32_t)c.blocks, .n = (uint32_t)n,
+        .x_ld = x_ld, .y_ld = y_ld, .y_at = 2,
+    };
     const size_t stride = tiled ? n : p->rows, floats = (shares > 1 ? shares * stride : n) * y_ld;
     float *y = malloc(floats * sizeof *y), *want = malloc(floats * sizeof *want),
         *ours = malloc(n * 16 * c.tiles * sizeof *ours), *bias = malloc(rows * sizeof *bias);
@@ -73,6 +75,7 @@ static void product_run(wgsl_folder *f, table_test *t, const qsf_kernels *ref, c
     uint32_t groups[3], *x = act_words(&c.x, cols, x_ld);
     qsf_wgsl_dispatch(tiled ? (uint32_t)(c.tiles + 3) / 4 : (uint32_t)c.tiles, groups);
     groups[2] = tiled ? (uint32_t)(n + 63) / 64 : shares;
+    if (unit && !tiled) groups[0] = 1, groups[1] = (uint32_t)c.tiles + 1;   /* as beyond 65535 tile rows */
     wgsl_run(f, groups);
     wgsl_buffer(f, &numbers, sizeof numbers, false);
     wgsl_buffer(f, c.w, c.tiles * c.blocks * qsf_tile_bytes((qsf_form)t->form, c.block), false);
