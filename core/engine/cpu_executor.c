@@ -88,7 +88,10 @@ static void cpu_done(qsf_executor *x)
 
 /* ---- keys and values, state, adapters ---- */
 
-static void cpu_kv_copy(qsf_executor *x, uint32_t to, uint32_t from) { qsf_kv_copy(&on_cpu(x)->kv, to, from); }
+static void cpu_kv_copy(qsf_executor *x, uint32_t to, uint32_t from)
+{
+    qsf_kv_copy(&on_cpu(x)->kv, to, from);
+}
 
 static void cpu_state_copy(qsf_executor *x, uint32_t to, uint32_t from)
 {
