@@ -9,7 +9,7 @@
 # that of an installed Chromium.  What is missing is named, and the exit status is 77.
 set -eu
 cases=$1 work=$2 what=$3
-missing() { echo "wgsl.sh: skipped: $1"; exit 77; }
+missing() { echo "skipped: $1"; exit 77; }
 
 command -v node > /dev/null || missing 'node is not installed'
 if [ "$what" = run ]; then
@@ -24,7 +24,11 @@ if [ "$what" = run ]; then
     LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
     export VK_DRIVER_FILES LD_LIBRARY_PATH
 fi
-dawn=$(sh tools/get-dawn.sh)
+dawn=$(sh tools/get-dawn.sh) || {
+    status=$?
+    [ $status != 77 ] || missing 'no Dawn (tools/get-dawn.sh says why)'
+    exit $status
+}
 rm -rf "$work"
 mkdir -p "$work"
 "$cases" "$work"
