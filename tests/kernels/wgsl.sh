@@ -4,6 +4,7 @@
 #
 #   wgsl.sh WGSL_CASES WORK_FOLDER compile      all, on the null backend of Dawn
 #   wgsl.sh WGSL_CASES WORK_FOLDER run          numbers, on SwiftShader, a GPU in software
+#   wgsl.sh WGSL_CASES WORK_FOLDER write        nothing of both: the texts are written
 #
 # QSF_TEST_VULKAN is a folder with libvk_swiftshader.so and vk_swiftshader_icd.json; by default
 # that of an installed Chromium.  What is missing is named, and the exit status is 77.
@@ -11,6 +12,13 @@ set -eu
 cases=$1 work=$2 what=$3
 missing() { echo "skipped: $1"; exit 77; }
 
+rm -rf "$work"
+mkdir -p "$work"
+if [ "$what" = write ]; then
+    "$cases" "$work"
+    rm -rf "$work"
+    exit 0
+fi
 command -v node > /dev/null || missing 'node is not installed'
 if [ "$what" = run ]; then
     folder=
@@ -29,8 +37,6 @@ dawn=$(sh tools/get-dawn.sh) || {
     [ $status != 77 ] || missing 'no Dawn (tools/get-dawn.sh says why)'
     exit $status
 }
-rm -rf "$work"
-mkdir -p "$work"
 "$cases" "$work"
 node tests/kernels/wgsl_run.mjs "$dawn" "$work" "$what"
 rm -rf "$work"

@@ -155,7 +155,7 @@ async function runCase(shader, {layout, pipeline}, run) {
 const broken = [
   ['product_4_32_rows', 'OFFSET = 8i', 'OFFSET = 7i'],
   ['product_4_32_rows', 'group.y * groups.x + group.x', 'group.x'],
-  ['fused_1_1', 'm * p.b_ld + p.b_at', 'm * p.b_ld'],
+  ['rows_two_silu', 'm * p.b_ld + p.b_at', 'm * p.b_ld'],
   ['product_tr2_64_rows', 'e >> 29u', 'e >> 30u'],
   ['product_4_32_rows', 'row < p.rows', 'row <= p.rows'],
   ['rows_floats_rms_to_codes', 'sums[lid + 12u]', 'sums[lid + 8u]'],
