@@ -1,4 +1,4 @@
-/* The writer of shader text: values, bindings, and what happens if a text does not fit.
+/* The writer of shader text: values, bindings, and the error if there is no room.
  * SPDX-License-Identifier: MIT */
 #include "forms.h"
 #include "test.h"
