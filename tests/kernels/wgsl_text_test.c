@@ -1,4 +1,4 @@
-/* The writer of shader text: values, bindings, and the error if there is no room.
+/* The writer of shader text: values, bindings, and texts that are too long.
  * SPDX-License-Identifier: MIT */
 #include "forms.h"
 #include "test.h"
