@@ -67,11 +67,11 @@ void branch_report(scheduler *s, serve_branch *b, qsf_turn_end end, bool late)
                       .late = late, .len = (uint32_t)strlen(text), .n_prompt = (uint32_t)st.n_prompt,
                       .n_kept = (uint32_t)st.n_kept, .n_tokens = (uint32_t)st.n_tokens,
                       .status = why, .score = b->score };
-    engine_post(s->engine, &e, NULL, text);
     metric_add(&s->metrics->generated_tokens_total, st.n_tokens);
     if (end == QSF_TURN_FAILED) metric_add(&s->metrics->failed_total, 1);
     if (end == QSF_TURN_CANCELLED) metric_add(&s->metrics->cancelled_total, 1);
     metric_time(&s->metrics->request_time, serve_now() - b->job->arrived_ns);
+    engine_post(s->engine, &e, NULL, text);
 }
 
 void beam_report(scheduler *s, serve_branch *b, qsf_turn_end end, bool late)

@@ -192,9 +192,13 @@ static disk_entry *disk_room(disk_store *d, uint64_t bytes)
 
 /* ---- what the thread has done ---- */
 
+/* A single operation that waited for a processor must not make the disk look slower than computing:
+ * it would not be used any more, and so not be measured again.  A disk that is slow shows after a
+ * few operations. */
 static void measure(double *ns, uint64_t took, uint64_t bytes)
 {
-    *ns = 0.7 * *ns + 0.3 * (double)took / (double)bytes;
+    const double sample = (double)took / (double)bytes, most = 4 * *ns;
+    *ns = 0.7 * *ns + 0.3 * (sample < most ? sample : most);
 }
 
 /* Measures a copy that began at `begin`; the engine's thread computed nothing meanwhile. */

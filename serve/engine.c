@@ -7,6 +7,19 @@
 
 /* ---- jobs ---- */
 
+void serve_turn(const serve_request *r, qsf_turn_options *o)
+{
+    qsf_turn_defaults(o);
+    o->stops = r->stops;
+    o->stop_lengths = r->stop_lengths;
+    o->n_stops = r->n_stops;
+    o->ignore_end = r->ignore_end;
+    o->min_tokens = r->min_tokens;
+    o->reasoning_budget = r->reasoning_budget;
+    o->logprobs = (int32_t)r->logprobs;
+    if (r->best_of > r->n && o->logprobs < 0) o->logprobs = 0;
+}
+
 bool serve_job_prepare(serve_job *j)
 {
     j->branches = calloc(j->n_branches, sizeof *j->branches);
@@ -61,13 +74,14 @@ static void engine_take(serve_engine *e, bool wait)
 
 /* ---- the thread ---- */
 
-static void engine_show(serve_engine *e)
+void engine_show(serve_engine *e)
 {
     static const unsigned states[] = { [BRANCH_PROMPT] = SLOT_PROMPT, [BRANCH_ANSWER] = SLOT_ANSWER,
                                        [BRANCH_PAUSED] = SLOT_PAUSED, [BRANCH_OVER] = SLOT_IDLE };
     const scheduler *s = &e->schedule;
     qsf_stats stats = { .size = sizeof stats };
     qsf_context_get_stats(e->context, &stats);
+    scheduler_show(&e->schedule);
     metric_set(&e->metrics->streamed_bytes_total, stats.bytes_read);
     for (unsigned i = 0; i < s->slots; i++) {
         qsf_turn_state t = { .size = sizeof t };

@@ -69,6 +69,8 @@ void engine_branch_over(serve_engine *e, serve_branch *b)
 {
     serve_job *j = b->job;
     if (++j->n_over < j->n_branches) return;
+    seq_pool_blocks(&e->schedule.pool);
+    engine_show(e);
     serve_event done = { .kind = EVENT_DONE, .job = j };
     engine_post(e, &done, NULL, "");
 }

@@ -33,6 +33,9 @@ struct serve_engine {
     struct { atomic_uint state, n_prompt, n_done, n_tokens; } *slots;
 };
 
+/* Publishes the engine's state.  It is called before the end of a job is posted, too: a client that
+ * has its whole answer and asks for the state must not find the job still running. */
+void engine_show(serve_engine *e);
 /* Wakes the front, which takes the events that are there. */
 void engine_show_events(serve_engine *e);
 

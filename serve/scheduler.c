@@ -47,7 +47,7 @@ static void waiting_remove(scheduler *s, serve_branch **at)
     *at = b->next;
     if (!b->next) s->waiting_end = at;
     b->next = NULL;
-    metric_set(&s->metrics->waiting, --s->n_waiting);
+    s->n_waiting--;
 }
 
 static void waiting_end(scheduler *s, serve_branch **at, qsf_turn_end end, bool late)
@@ -226,7 +226,7 @@ static void scheduler_let_in(scheduler *s)
         b->next = s->waiting;               /* it stays first in line */
         s->waiting = b;
         if (!b->next) s->waiting_end = &b->next;
-        metric_set(&s->metrics->waiting, ++s->n_waiting);
+        s->n_waiting++;
         return;
     }
 }
@@ -365,12 +365,18 @@ static bool scheduler_stuck(scheduler *s)
     return true;
 }
 
+void scheduler_show(scheduler *s)
+{
+    metric_set(&s->metrics->waiting, s->n_waiting);
+    metric_set(&s->metrics->running, s->n_running);
+}
+
 bool scheduler_step(scheduler *s)
 {
     const uint64_t begin = serve_now();
     if (s->pool.disk) disk_look(s->pool.disk);
     scheduler_let_in(s);
-    metric_set(&s->metrics->running, s->n_running);
+    scheduler_show(s);
     if (!s->n_running && !s->embed.jobs) {
         seq_pool_blocks(&s->pool);                  /* for the figures */
         return false;
@@ -380,6 +386,13 @@ bool scheduler_step(scheduler *s)
     const uint64_t gathered = serve_now();
     const qsf_status st = scheduler_compute(s, n);
     const uint64_t computed = serve_now();
+    /* A client that has its answer sees the steps that made it. */
+    metric_add(&s->metrics->gather_ns_total, gathered - begin);
+    metric_add(&s->metrics->step_ns_total, computed - gathered);
+    metric_add(&s->metrics->steps_total, 1);
+    metric_add(&s->metrics->rows_total, n);
+    metric_set(&s->metrics->batch_rows, n);
+    metric_size(&s->metrics->batch_size, n);
     if (st) {
         engine_spoilt(s->engine, st);
         scheduler_fail(s, st);
@@ -388,12 +401,6 @@ bool scheduler_step(scheduler *s)
         embed_deliver(&s->embed, QSF_OK);
         scheduler_deliver(s);
     }
-    metric_add(&s->metrics->gather_ns_total, gathered - begin);
-    metric_add(&s->metrics->step_ns_total, computed - gathered);
     metric_add(&s->metrics->deliver_ns_total, serve_now() - computed);
-    metric_add(&s->metrics->steps_total, 1);
-    metric_add(&s->metrics->rows_total, n);
-    metric_set(&s->metrics->batch_rows, n);
-    metric_size(&s->metrics->batch_size, n);
     return true;
 }

@@ -53,7 +53,7 @@ async function answers({seeds, threads}) {
 }
 
 for (const threads of [1, 2])
-  test(`two at once and none, ${threads} threads`, {timeout: 120_000}, async t => {
+  test(`two at once and none, ${threads} threads`, {timeout: 480_000}, async t => {
     const server = await serve([['/tests', here], ['/js', PACKAGE], ['/files', WORK]],
       {isolation: threads > 1});
     t.after(() => {

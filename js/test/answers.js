@@ -127,7 +127,7 @@ export async function hostile(load, count, seed) {
   };
   let timer;
   const hang = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`never settled: ${[...open].join(', ')}`)), 60_000);
+    timer = setTimeout(() => reject(new Error(`never settled: ${[...open].join(', ')}`)), 400_000);
   });
   try {
     await Promise.race([run(), hang]);

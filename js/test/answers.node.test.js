@@ -312,7 +312,7 @@ test('reasoning is told apart', async () => {
 });
 
 for (const [threads, count] of [[1, 150], [2, 40]])
-  test(`${count} answers in random order, threads: ${threads}`, {timeout: 120_000}, async t => {
+  test(`${count} answers in random order, threads: ${threads}`, {timeout: 480_000}, async t => {
     const seed = Number(process.env.QSF_TEST_SEED ?? 1 + Math.floor(Math.random() * 1e6));
     try {
       const seen = await hostile(() => load(tiny, {threads}), count, seed);

@@ -107,7 +107,7 @@ async function open(t, path) {
 /* A page's function: it loads with options and returns the result. */
 async function runner(t, path) {
   const page = await open(t, path);
-  await page.waitForFunction(() => globalThis.run, undefined, {polling: 20});
+  await page.waitForFunction(() => globalThis.run, undefined, {polling: 20, timeout: 240_000});
   return (options = {}) => page.evaluate(o => run(o), options);
 }
 function answered({ids, variant, warnings, ...error}, how) {

@@ -98,12 +98,12 @@ test('embeddings and answers take turns', async () => {
 test('a signal ends it', async () => {
   const reason = new Error('enough'), stop = new AbortController();
   await assert.rejects(decoder.embed('a', {signal: AbortSignal.abort(reason)}), reason);
-  const long = decoder.embed(new Array(200).fill('word '.repeat(200)), {signal: stop.signal});
+  const long = decoder.embed(new Array(1000).fill('word '.repeat(200)), {signal: stop.signal});
   setTimeout(() => stop.abort(reason), 100);
   const begin = performance.now();
   await assert.rejects(long, reason);
   await decoder.embed('a');
-  assert.ok(performance.now() - begin < 5000);
+  assert.ok(performance.now() - begin < 20_000);
 });
 test('layers that stream bring the same numbers', async () => {
   const small = await load(file('bert'), {threads: 1, batch: 512}), right = await small.embed(TEXTS);

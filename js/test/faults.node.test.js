@@ -117,7 +117,7 @@ describe('a model that stays in memory, and is not stored,', () => {
       step?.(request, response, range);
       return !!step;
     }, async server => {
-      await check(server, {timeout: 500});
+      await check(server, {timeout: 2500});
       assert.equal(steps.length, 0);
       assert.match(server.asked.at(-1), /^bytes=\d{8}-$/);
     });
@@ -171,10 +171,10 @@ describe('messages', () => {
     const refused = await failure(gone.url.replace('http://', 'http://me:secret@').concat('?token=secret'));
     assert.match(refused.message,
       /^http:\/\/127\.0\.0\.1:\d+\/model\?\.\.\.: no connection: .*ECONNREFUSED/);
-    assert.match(refused.message, /, 3 times in \d\.\d s; is the address right/);
+    assert.match(refused.message, /, 3 times in \d+\.\d s; is the address right/);
     const nameless = await failure('http://no-such-host.invalid/model');
     assert.match(nameless.message, /no connection: .*(ENOTFOUND|EAI_AGAIN)/);
-    assert.ok(performance.now() - begun < 6000);
+    assert.ok(performance.now() - begun < 60_000);
     for (const {code: c, message} of [refused, nameless]) {
       assert.equal(c, 'HTTP');
       assert.doesNotMatch(message, /CORS|secret/);

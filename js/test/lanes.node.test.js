@@ -61,14 +61,13 @@ describe('reads of a file', () => {
     assert.ok(learnt, `${JSON.stringify(remote.asked)} do not end where reading stops`);
     lanes.close();
   });
-  test('take no more than is read', async () => {
+  test('take no more than is read', {timeout: 60_000}, async () => {
     const remote = server(), lanes = new Lanes(remote, LENGTH);
     await read(lanes, 0, MB);
     await new Promise(resolve => setTimeout(resolve, 50));
     assert.ok(remote.parts <= Math.ceil(MB / PART), `${remote.parts} parts`);
     lanes.close();
-    await new Promise(resolve => setTimeout(resolve, 5));
-    assert.equal(remote.open, 0);
+    while (remote.open) await new Promise(resolve => setTimeout(resolve, 5));
   });
   test('that are short and alone ask for nothing else', async () => {
     const remote = server(), lanes = new Lanes(remote, LENGTH);

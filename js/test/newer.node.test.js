@@ -26,7 +26,7 @@ for (const threads of [1, 2]) {
 console.log(JSON.stringify(out));
 `;
 
-test('a newer Node.js runs relaxed SIMD and gives the native tokens', {skip, timeout: 120_000}, async () => {
+test('a newer Node.js runs relaxed SIMD and gives the native tokens', {skip, timeout: 480_000}, async () => {
   const {stdout} = await promisify(execFile)(node, ['--input-type=module', '-e', SCRIPT]);
   const out = JSON.parse(stdout), ids = nativeTokens(QSF, 24);
   for (const [threads, variant] of [[1, 'relaxed'], [2, 'relaxed-threads']]) {

@@ -48,7 +48,7 @@ for (const isolation of [true, false])
     let tab;
     before(async () => {
       tab = await open('/sub/page/?model=/model.qsf', {isolation});
-      await tab.page.waitForSelector('#ask:not([hidden])', {timeout: 60_000});
+      await tab.page.waitForSelector('#ask:not([hidden])', {timeout: 240_000});
     });
     after(() => tab.close());
 
@@ -89,7 +89,7 @@ for (const isolation of [true, false])
       await tab.page.fill('#text', 'What is the capital of France?');
       await tab.page.keyboard.press('Enter');
       await tab.page.waitForFunction(() => document.querySelector('#talk .assistant')?.textContent.includes(
-        'Paris') && document.querySelector('#stop').hidden, undefined, {polling: 50});
+        'Paris') && document.querySelector('#stop').hidden, undefined, {polling: 50, timeout: 240_000});
       await tab.page.screenshot({path: join(WORK, isolation ? 'page.png' : 'page-one-thread.png')});
     });
     test('stops at once', async () => {
@@ -105,6 +105,6 @@ for (const isolation of [true, false])
         }
         return performance.now() - at;
       });
-      assert.ok(ms < 5000, `${ms} ms`);
+      assert.ok(ms < 20_000, `${ms} ms`);              // 2000 tokens would take longer
     });
   });

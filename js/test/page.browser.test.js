@@ -21,7 +21,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url)),
   folder = join(process.env.QSF_TEST_WASM, 'demo');
 const CSP = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
 // by time: a page that is not in front may draw no frame
-const NAME = 'models/smollm2-135m-4bit.qsf', SLOW = {timeout: 60_000, polling: 50};
+const NAME = 'models/smollm2-135m-4bit.qsf', SLOW = {timeout: 240_000, polling: 50};
 
 let browser;
 before(async () => {
@@ -267,12 +267,14 @@ export async function load(from, {onProgress, signal}) {
   for (let i = 0; i <= 30; i++) {
     onProgress({phase: 'load', loaded: 20e6 + i * 1e6, total: 79e6, stored: 20e6});
     await wait(100, signal);
+    while (i === 15 && globalThis.stays) await wait(20, signal);
   }
   const talk = async function * (_, {signal, onToken}) {
     for (let i = 0; i <= 20; i++) {
       onProgress({phase: 'prompt', done: 100, total: 360, layer: i, layers: 30});
       onProgress({phase: 'load', loaded: 50e6 + i * 1e6, total: 79e6});
       await wait(50, signal);
+      while (i === 10 && globalThis.stays) await wait(20, signal);
     }
     onProgress({phase: 'load', loaded: 79e6, total: 79e6});
     onToken(1);
@@ -308,21 +310,25 @@ test('says what it needs, how far it is, and what is kept', async t => {
   await page.waitForFunction(() => document.querySelectorAll('#entries li').length === 1, undefined, SLOW);
   assert.match(await page.textContent('#state'), /300 MB freed/);
 
+  await page.evaluate(() => { globalThis.stays = true; });        // half way, until it has been seen
   await page.click('#load');
   await page.waitForFunction(() => /\d+ MB of 79 MB · [\d.]+ MB\/s · \d+ s left · 20 MB from storage/.test(
     document.querySelector('#progress-text').textContent), undefined, SLOW);
   await shot(page, 'loading');
   await page.keyboard.press('Escape');
   await page.waitForSelector('#load', SLOW);
+  await page.evaluate(() => { globalThis.stays = false; });
   assert.equal(await focused(page), 'load');
   await page.keyboard.press('Enter');
   await ready(page);
   assert.match(await page.textContent('#warnings'), /one thread/);
+  await page.evaluate(() => { globalThis.stays = true; });
   await page.fill('#text', 'Do you?');
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => /100 of 360 tokens · layer \d+ of 30 · \d+ MB of 79 MB/.test(
     document.querySelector('#progress-text').textContent), undefined, SLOW);
   await shot(page, 'prompt');
+  await page.evaluate(() => { globalThis.stays = false; });
   await page.waitForSelector('#error:not([hidden])', SLOW);
   assert.equal(await page.isHidden('#progress'), true);
   assert.match(await page.textContent('#error'), /The model has ended.*memory limit or fewer threads/);
@@ -471,10 +477,12 @@ describe('the service worker', () => {
     await page.reload();
     assert.equal(await style(), false, 'another page still has the old one');
     await other.close();
-    await page.waitForTimeout(300);
-    await page.reload();
-    await page.waitForFunction(() => globalThis.qsfDemo, undefined, SLOW);
-    await page.waitForTimeout(500);
+    for (let tries = 0; tries < 60; tries++) {          // the new worker begins when the old one has no page
+      await page.reload();
+      await page.waitForFunction(() => globalThis.qsfDemo, undefined, SLOW);
+      await page.waitForTimeout(500);
+      if (await style()) break;
+    }
     assert.equal(await style(), true);
     await kept(page);
   });

@@ -9,7 +9,7 @@ const tick = globalThis.setImmediate ? () => new Promise(resolve => setImmediate
 export const ticks = async n => { while (n-- > 0) await tick(); };
 const must = (truth, ...words) => { if (!truth) throw new Error(words.join(' ')); };
 
-const MOST = 30, HANG_MS = 20_000;
+const MOST = 30, HANG_MS = 120_000;
 /* Some share a prefix, so that an answer continues from what another one has computed. */
 const PROMPTS = ['Once upon a time', 'Once upon a mat', 'x'.repeat(70), 'one two three four. one two three',
   [{role: 'user', content: 'hi'}], [{role: 'user', content: 'hi there'}]];

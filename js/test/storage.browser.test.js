@@ -8,7 +8,7 @@ import {join} from 'node:path';
 import {after, before, beforeEach, describe, test} from 'node:test';
 import {serve} from '../../demo/serve.mjs';
 import {launch} from './chromium.js';
-import {PACKAGE, QSF, fileServer, nativeTokens} from './tools.js';
+import {PACKAGE, QSF, asked, fileServer, nativeTokens} from './tools.js';
 
 const QUESTION = [{role: 'user', content: 'What is the capital of France?'}];
 
@@ -123,11 +123,18 @@ for (const isolation of [true, false])
       assert.deepEqual((await go(a)).ids, wanted);
       assert.equal(server.asked.length, 2, server.asked.join());
     }));
-    test('loads in two tabs at the same time', () => served(20e6, async (server, go) => {
-      const both = await Promise.all([go(await open()), go(await open())]);
-      for (const {ids, error} of both) assert.deepEqual(ids, wanted, error?.message);
-      assert.equal(both.filter(r => r.info.warnings.some(w => /not stored/.test(w))).length, 1);
-    }));
+    test('loads in two tabs at the same time', () => {
+      let goOn;
+      const until = new Promise(resolve => { goOn = resolve; });
+      return served(Infinity, async (server, go) => {
+        const going = Promise.all([go(await open()), go(await open())]);
+        await asked(server, 2);
+        goOn();
+        const both = await going;
+        for (const {ids, error} of both) assert.deepEqual(ids, wanted, error?.message);
+        assert.equal(both.filter(r => r.info.warnings.some(w => /not stored/.test(w))).length, 1);
+      }, {at: 40e6, until});
+    });
     test('works without room to store', () => served(Infinity, async (server, go) => {
       const page = await open(), cdp = await context.newCDPSession(page);
       await cdp.send('Storage.overrideQuotaForOrigin', {origin: new URL(page.url()).origin, quotaSize: 30e6});
@@ -142,7 +149,7 @@ for (const isolation of [true, false])
       return served(Infinity, async (server, go) => {
         const page = await open(), cdp = await context.newCDPSession(page), {origin} = new URL(page.url());
         const going = go(page);
-        for (let n = 0; n < 600 && server.sent < 10e6; n++)
+        for (let n = 0; n < 2400 && server.sent < 10e6; n++)
           await new Promise(resolve => setTimeout(resolve, 50));
         await cdp.send('Storage.overrideQuotaForOrigin', {origin, quotaSize: 20e6});
         goOn();

@@ -118,7 +118,7 @@ console.log(JSON.stringify({variant: model.info.variant, ids}));
 await model.dispose();
 `;
 test('a Node.js that has relaxed SIMD behind a flag gives the native tokens with it',
-  {skip: flagged ? skip : 'needs no flag', timeout: 60_000}, async () => {
+  {skip: flagged ? skip : 'needs no flag', timeout: 240_000}, async () => {
     for (const more of [[], ['--liftoff-only']]) {
       const {stdout} = await promisify(execFile)(process.execPath,
         [FLAG, ...more, '--input-type=module', '-e', SCRIPT]);

@@ -9,7 +9,7 @@ import {PACKAGE} from './tools.js';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 
-test('15 rounds each, one thread and two; formats and tools', {timeout: 120_000}, async t => {
+test('15 rounds each, one thread and two; formats and tools', {timeout: 480_000}, async t => {
   const browser = await launch();
   t.after(() => browser.close());
   const server = await serve([['/tests', here], ['/js', PACKAGE]], {isolation: true});

@@ -41,21 +41,21 @@ async function inOneThread(seed, bytes = tiny) {
 }
 
 describe('answers, sessions and small calls in random order', () => {
-  test('400 rounds, messages that take a random time', {timeout: 120_000}, async t => {
+  test('400 rounds, messages that take a random time', {timeout: 480_000}, async t => {
     const seed = SEED ?? 1 + Math.floor(Math.random() * 1e6);
     t.diagnostic(`seed ${seed}`);
     await rounds(await inOneThread(seed), 400, seed);
   });
   for (const [name, options, layers] of [['one thread', {threads: 1, batch: 16}, 2],
     ['two threads', {threads: 2}, 2], ['layers stream', {threads: 1, memory: 2.6, batch: 16}, 6]])
-    test(`40 rounds in a worker, ${name}`, {timeout: 120_000}, async t => {
+    test(`40 rounds in a worker, ${name}`, {timeout: 480_000}, async t => {
       const path = join(WORK, `tiny-${layers}.gguf`);
       await writeFile(path, tinyModel({layers}));
       t.diagnostic(`seed ${await rounds(() => load(path, options), 40, SEED)}`);
     });
 });
 
-test('120 answers with formats and tools, messages that take a random time', {timeout: 120_000}, async t => {
+test('120 answers with formats and tools, messages that take a random time', {timeout: 480_000}, async t => {
   const seed = SEED ?? 1 + Math.floor(Math.random() * 1e6);
   t.diagnostic(`seed ${seed}`);
   await hostile(await inOneThread(seed, tinyModel({context: 2048})), 120, seed);

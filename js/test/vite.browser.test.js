@@ -27,7 +27,7 @@ after(() => browser?.close());
 
 for (const [name, config] of Object.entries(CONFIGS))
   test(`a bundle with ${name === 'default' ? "Vite's own settings" : `worker.format '${name}'`}`,
-    {timeout: 120_000}, async t => {
+    {timeout: 480_000}, async t => {
       const folder = join(WORK, `vite-${name}`);
       await rm(folder, {recursive: true, force: true});
       await mkdir(join(folder, 'node_modules'), {recursive: true});
@@ -52,7 +52,7 @@ for (const [name, config] of Object.entries(CONFIGS))
       page.on('pageerror', error => errors.push(error.message));
       page.on('console', message => { if (message.type() === 'error') errors.push(message.text()); });
       await page.goto(`http://127.0.0.1:${server.address().port}/app/`);
-      await page.waitForFunction(() => globalThis.load, undefined, {polling: 50});
+      await page.waitForFunction(() => globalThis.load, undefined, {polling: 50, timeout: 240_000});
       const {ids, variant} = await page.evaluate(async messages => {
         const model = await load('/model.qsf', {threads: 2, contextLength: 512}), ids = [];
         for await (const text of model.chat(messages,

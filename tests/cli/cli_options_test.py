@@ -23,7 +23,7 @@ TEMPLATE = """{% for m in messages %}<|im_start|>{{ m.role }}
 
 
 def asked(program, *args):
-    return subprocess.run([program, *map(str, args)], capture_output=True, text=True, timeout=60)
+    return subprocess.run([program, *map(str, args)], capture_output=True, text=True, timeout=120)
 
 
 def names(program):

@@ -440,11 +440,11 @@ class Interrupts(unittest.TestCase):
             self.assertNotIn("standard output", said)
 
     def test_closed_reader_ends_quietly(self):
-        p = self.start("--raw", "-p", "Hello", "-n", "2000", "-c", "1024", "--ignore-eos", "-t", "1")
+        p = self.start("--raw", "-p", "Hello", "-n", "100000", "--kv-window", "64", "--ignore-eos", "-t", "1")
         p.stdout.read(4)
         p.stdout.close()
         p.stdin.close()
-        self.assertNotEqual(p.wait(timeout=60), 0)
+        self.assertNotEqual(p.wait(timeout=120), 0)
         self.assertEqual(p.stderr.read(), b"")
         p.stderr.close()
 

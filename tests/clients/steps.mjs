@@ -21,7 +21,7 @@ function tell(...words) {
   readSync(0, Buffer.alloc(1));
 }
 export const step = (name) => tell('step', name);
-export const full = (seconds) => tell('full', seconds);
+export const full = (times) => tell('full', times);
 export const gone = () => tell('gone');
 
 export async function raises(kind, call) {

@@ -32,9 +32,9 @@ def step(name):
     tell("step", name)
 
 
-def full(seconds):
-    """The tiny model's server refuses requests for some time from now."""
-    tell("full", seconds)
+def full(times):
+    """The tiny model's server is full from now on, until it has refused that many requests."""
+    tell("full", times)
 
 
 def raises(kind, call):

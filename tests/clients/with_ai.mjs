@@ -67,14 +67,14 @@ const odd = await ai.generateText({...hi, model: tiny('none'), providerOptions: 
 assert.equal(odd.response.headers['x-qsf-ignored'], 'frobnicate');
 
 step('a full queue');
-full(0.5);
+full(2);
 assert.equal(await status({model: tiny('tiny')}), 429);
 assert.equal((await ai.generateText({...hi, model: tiny('tiny'), maxRetries: 3})).usage.outputTokens, 4);
 
 step('a deadline of the client');
 const long = {model: tiny.completionModel('tiny'), prompt: 'x', maxOutputTokens: 15000, maxRetries: 0,
   providerOptions: {qsf: {ignore_eos: true}}};
-await raises(Error, () => ai.generateText({...long, abortSignal: AbortSignal.timeout(100)}));
+await raises(Error, () => ai.generateText({...long, abortSignal: AbortSignal.timeout(500)}));
 gone();
 
 step('a stream that is left');

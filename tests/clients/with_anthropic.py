@@ -101,13 +101,13 @@ assert a.headers["x-qsf-ignored"] == "frobnicate"
 raises(anthropic.NotFoundError, lambda: once.post("/v1/messages/nothing", body={}, cast_to=dict))
 
 step("a full queue")
-full(0.5)
+full(2)
 e = raises(anthropic.RateLimitError, lambda: once.messages.create(**ask))
 assert e.body["error"]["type"] == "rate_limit_error" and int(e.response.headers["retry-after"]) >= 1
 assert tiny.messages.create(**ask).usage.output_tokens == 4
 
 step("a deadline of the client")
-raises(anthropic.APITimeoutError, lambda: once.with_options(timeout=0.1).messages.create(
+raises(anthropic.APITimeoutError, lambda: once.with_options(timeout=0.5).messages.create(
     model="tiny", messages=HI, **LONG))
 gone()
 

@@ -49,7 +49,7 @@ assert curl(f"{TINY}/v1/chat/completions", {"messages": 7}, *ask) == "400"
 assert curl(f"{TINY}/v1/chat/completions", None, *ask) == "405"
 
 step("a full queue")
-full(0.5)
+full(1)
 ask = "-w", "\n%{http_code}", "--retry", "5"
 assert curl(f"{TINY}/v1/completions", {"prompt": "x", "max_tokens": 1}, *ask).endswith("200")
 

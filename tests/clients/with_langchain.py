@@ -97,12 +97,12 @@ raises(openai.BadRequestError, lambda: once.bind(seed="x").invoke("Say hi"))
 raises(openai.BadRequestError, lambda: once.invoke("Say hi " * 3000))
 
 step("a full queue")
-full(0.5)
+full(2)
 raises(openai.RateLimitError, lambda: once.invoke("Say hi"))
 assert chat(TINY, "tiny").invoke("Say hi").usage_metadata["output_tokens"] == 8
 
 step("a deadline of the client")
-hasty = chat(TINY, "tiny", max_retries=0, timeout=0.02, **LONG)
+hasty = chat(TINY, "tiny", max_retries=0, timeout=0.5, **LONG)
 raises(openai.APITimeoutError, lambda: hasty.invoke("Say hi"))
 gone()
 

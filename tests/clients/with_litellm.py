@@ -78,13 +78,13 @@ raises(litellm.BadRequestError, lambda: litellm.completion(**once, seed="x"))
 raises(litellm.ContextWindowExceededError, lambda: litellm.completion(**once | {"messages": HI * 3000}))
 
 step("a full queue")
-full(0.5)
+full(2)
 raises(litellm.RateLimitError, lambda: litellm.completion(**once))
 a = litellm.completion(**at(TINY, "tiny"), messages=HI, max_tokens=4, max_retries=2)
 assert a.usage.completion_tokens == 4
 
 step("a deadline of the client")
-raises(litellm.Timeout, lambda: litellm.completion(**once | {"timeout": 0.02, **LONG}))
+raises(litellm.Timeout, lambda: litellm.completion(**once | {"timeout": 0.5, **LONG}))
 gone()
 
 

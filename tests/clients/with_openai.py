@@ -139,13 +139,13 @@ raises(openai.BadRequestError, lambda: once.responses.create(model="tiny", input
 raises(openai.BadRequestError, lambda: list(once.chat.completions.create(**ask, stream=True, top_p=7)))
 
 step("a full queue")
-full(0.5)
+full(2)
 e = raises(openai.RateLimitError, lambda: once.chat.completions.create(**ask, max_tokens=2))
 assert e.code == "queue_full" and int(e.response.headers["retry-after"]) >= 1
 assert tiny.chat.completions.create(**ask, max_tokens=2).usage.completion_tokens == 2
 
 step("a deadline of the client")
-raises(openai.APITimeoutError, lambda: once.with_options(timeout=0.02).completions.create(
+raises(openai.APITimeoutError, lambda: once.with_options(timeout=0.5).completions.create(
     model="tiny", prompt="x", **LONG))
 gone()
 

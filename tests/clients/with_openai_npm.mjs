@@ -100,13 +100,13 @@ const bad = await raises(OpenAI.BadRequestError, () => once.chat.completions.cre
 assert.equal(bad.param, 'seed');
 
 step('a full queue');
-full(0.5);
+full(2);
 await raises(OpenAI.RateLimitError, () => once.chat.completions.create(hi));
 assert.equal((await tiny.chat.completions.create(hi)).usage.completion_tokens, 4);
 
 step('a deadline of the client');
 const long = {model: 'tiny', prompt: 'x', max_tokens: 15000, ignore_eos: true};
-await raises(OpenAI.APIConnectionTimeoutError, () => once.completions.create(long, {timeout: 100}));
+await raises(OpenAI.APIConnectionTimeoutError, () => once.completions.create(long, {timeout: 500}));
 gone();
 
 step('a stream that is left');

@@ -25,7 +25,7 @@ ENV = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIR
 def over(ranks, model, *options, lines=LINES):
     command = [RUN, "-i"] if not ranks else [MPIRUN, "-np", str(ranks), RUN, "--mpi"]
     r = subprocess.run([*command, str(model), *OPTIONS, *options], input=lines.encode(), env=ENV,
-                       capture_output=True, timeout=60)
+                       capture_output=True, timeout=120)
     assert r.returncode == 0, (ranks, options, r)
     return r
 
@@ -55,13 +55,13 @@ def commands():
 
 def waits():
     """No rank counts as dead while the user thinks."""
-    command = [MPIRUN, "-np", "2", RUN, "--mpi", str(WORK / "llama.gguf"), *OPTIONS, "--mpi-silent", "2"]
+    command = [MPIRUN, "-np", "2", RUN, "--mpi", str(WORK / "llama.gguf"), *OPTIONS, "--mpi-silent", "5"]
     pipe = subprocess.PIPE
     p = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=ENV)
     p.stdin.write(b"Hello\n")
     p.stdin.flush()
-    time.sleep(4)
-    out, said = p.communicate(b"Hello\n", timeout=30)
+    time.sleep(7)
+    out, said = p.communicate(b"Hello\n", timeout=120)
     assert p.returncode == 0 and out.count(b"\n") >= 2, (out, said)
 
 
@@ -79,7 +79,7 @@ def adapters():
         assert over(2, model, *lora).stdout == over(0, model, *lora).stdout
     wrong = "-p", "x", "--lora", "no-such-file.gguf"
     command = [MPIRUN, "-np", "2", RUN, "--mpi", str(model), *wrong]
-    r = subprocess.run(command, capture_output=True, timeout=60, env=ENV)
+    r = subprocess.run(command, capture_output=True, timeout=120, env=ENV)
     assert r.returncode and b"no-such-file.gguf" in r.stderr, r
 
 

@@ -34,7 +34,7 @@ def test_a_killed_server_leaves_a_file_that_is_whole(s):
     with s.other() as plain:
         want = [ask(plain, p)[0] for p in PROMPTS]
     killed = written = 0
-    took = 0.05
+    took = 1.0
     for i in range(24 // min(SLOW, 3)):
         with s.other("--cache-file", str(file)) as server:
             got = [ask(server, p) for p in PROMPTS]
@@ -46,7 +46,7 @@ def test_a_killed_server_leaves_a_file_that_is_whole(s):
             server.process.send_signal(signal.SIGTERM)
             if i % 4 == 0:                      # lets one end, and learns how long that takes
                 assert server.process.wait(60 * SLOW) == 0
-                took = time.monotonic() - begin
+                took = min(took, time.monotonic() - begin)      # of one that was not disturbed
             else:
                 time.sleep(r.random() * took * 1.2)
                 server.process.kill()

@@ -121,23 +121,30 @@ class Client:
         return self.recorder.transcript()
 
     def take_step(self, name):
+        self.tiny.wait_for(lambda: self.metric("running") + self.metric("waiting") == 0)
         self.recorder.step = name
         self.cancelled = self.metric("cancelled_total")
 
     def take_gone(self):
         self.tiny.wait_for(lambda: self.metric("cancelled_total") > self.cancelled)
 
-    def take_full(self, seconds):
-        """Fills the tiny model's server for some time from now."""
-        open_ones = []
+    def take_full(self, times):
+        """Fills the tiny model's server until it has refused that many requests."""
+        open_ones, most = [], self.metric("refused_total") + int(times)
         for i in range(SLOTS + QUEUE):
             c = http.client.HTTPConnection("127.0.0.1", self.tiny.port)
             c.request("POST", "/v1/completions", json.dumps(
-                {"prompt": "x", "max_tokens": 15000, "stream": True, "ignore_eos": True, "logprobs": 50}),
-                {"X-Api-Key": KEY})
+                {"prompt": "x", "max_tokens": 15000, "ignore_eos": True}), {"X-Api-Key": KEY})
             open_ones.append(c)
             self.tiny.wait_for(lambda: self.metric("running") + self.metric("waiting") > i)
-        threading.Timer(float(seconds), lambda: [c.close() for c in open_ones]).start()
+
+        def leave():
+            try:
+                self.tiny.wait_for(lambda: self.metric("refused_total") >= most)
+            finally:
+                for c in open_ones: c.close()
+
+        threading.Thread(target=leave, daemon=True).start()
 
     def metric(self, name):
         text = self.tiny.ask("GET", "/metrics", headers={"X-Api-Key": KEY})[2]

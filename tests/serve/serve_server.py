@@ -71,7 +71,7 @@ class Server:
         return self.post("/v1/completions", prompt=prompt, max_tokens=n, temperature=0, ignore_eos=True,
                          **more)["choices"][0]["text"]
 
-    def raw(self, data, timeout=10 * SLOW, half=False):
+    def raw(self, data, timeout=60 * SLOW, half=False):
         """Everything that the server sends in response to these bytes, until it closes the connection; half:
         the sending side is closed after them."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as s:
@@ -86,30 +86,58 @@ class Server:
             return got
 
     def metric(self, name):
-        return float(re.search(rf"^qsf_{name} (\S+)$", self.ask("GET", "/metrics")[2], re.M)[1])
+        return self.metrics(name)[name]
 
-    def wait_for(self, what, seconds=10 * SLOW):
+    def metrics(self, *names):
+        """Figures of one moment: {name: value}, the sum of all models' and ranks'."""
+        text = self.ask("GET", "/metrics")[2]
+        found = {name: re.findall(rf"^qsf_{name}(?:{{.*}})? (\S+)$", text, re.M) for name in names}
+        assert all(found.values()), (found, text)
+        return {name: sum(map(float, values)) for name, values in found.items()}
+
+    def wait_for(self, what, seconds=60 * SLOW):
+        """Waits for a state that follows later.  Only what lasts may be waited for."""
         end = time.monotonic() + seconds
         while not what():
-            assert time.monotonic() < end, "it did not come"
+            if time.monotonic() > end:
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    print(self.ask("GET", "/metrics")[2])
+                raise AssertionError("it did not come")
             time.sleep(0.01)
 
+    def wait_metric(self, name, value):
+        """Waits until a figure has a value that it keeps."""
+        self.wait_for(lambda: self.metric(name) == value)
+
     def idle(self):
-        self.wait_for(lambda: not any(s["is_processing"] for s in self.ask("GET", "/slots")[2]))
+        """Waits until nothing runs and nothing is queued: after answers whose clients have gone."""
+        def busy():
+            return (any(self.metrics("running", "waiting", "embedding_requests").values())
+                    or any(s["is_processing"] for s in self.ask("GET", "/slots")[2]))
+
+        self.wait_for(lambda: not busy())
+
+    def alone(self):
+        """Waits until the server has noticed that all clients have gone, and is idle."""
+        self.wait_metric("connections", 1)          # the one that asks
+        self.idle()
 
     def end(self, sig=signal.SIGTERM):
         self.process.send_signal(sig)
         code = self.process.wait(60 * SLOW)
-        self.reader.join(10)
+        self.reader.join(60 * SLOW)
         assert code == 0, (code, "".join(self.lines[-20:]))
 
 
 def together(calls):
     """The results of functions that run at once; each begins when the one before it has begun."""
-    results = [None] * len(calls)
+    results, faults = [None] * len(calls), []
 
     def run(i):
-        results[i] = calls[i]()
+        try:
+            results[i] = calls[i]()
+        except BaseException as e:
+            faults.append(e)
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(len(calls))]
     for t in threads:
@@ -117,11 +145,17 @@ def together(calls):
         time.sleep(0.003)
     for t in threads:
         t.join()
+    if faults: raise faults[0]
     return results
 
 
+# Answers of a server with these options have no end: they last until their client goes.
+ENDLESS = "--kv-window", "512"
+FOREVER = 10 ** 7           # tokens
+
+
 def long_context(path, n):
-    """Sets a context in a model's file for answers that take seconds on any machine."""
+    """Sets a context in a model's file."""
     data = bytearray(path.read_bytes())
     at = data.index(key := b"llama.context_length") + len(key) + 4      # 4 bytes: the type
     data[at:at + 4] = n.to_bytes(4, "little")

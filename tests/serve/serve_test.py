@@ -11,12 +11,12 @@ import importlib.util
 import json
 import pathlib
 import random
+import select
 import signal
 import socket
 import threading
-import time
 
-from serve_server import CHAT, SLOW, WORK, Server, model_path, run, together
+from serve_server import CHAT, ENDLESS, FOREVER, SLOW, WORK, Server, model_path, run, together
 
 PROMPTS = ["Once upon a time", "x", "The number of the beast is " * 6, "def f(a, b):\n    return",
            "1 2 3 4 5 6", "Grass is green. " * 12, "who?", "Lorem ipsum dolor sit amet, consectetur",
@@ -187,7 +187,7 @@ def test_kept_sequences_survive_a_restart(s):
 def asking_socket(s, room=None, **body):
     """A connection on which that was asked; room: bytes that the system may keep for it."""
     c = socket.socket()
-    c.settimeout(20 * SLOW)
+    c.settimeout(60 * SLOW)
     if room:
         c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
     c.connect(("127.0.0.1", s.port))
@@ -202,16 +202,18 @@ def stream_socket(s, n, room=None, **body):
     c = asking_socket(s, room, max_tokens=n, stream=True, **body)
     got = b""
     while b"data: " not in got:
-        got += c.recv(4096)
+        piece = c.recv(4096)
+        assert piece, got
+        got += piece
     return c
 
 
 def test_a_full_queue_refuses_and_says_when_to_come_again(s):
-    with s.other("--slots", "1", "--queue", "1") as one:
-        running = stream_socket(one, 900)
+    with s.other("--slots", "1", "--queue", "1", *ENDLESS) as one:
+        running = stream_socket(one, FOREVER)
         waiting = threading.Thread(target=one.complete, args=("x", 2))
         waiting.start()
-        one.wait_for(lambda: one.metric("waiting") == 1)
+        one.wait_metric("waiting", 1)
         status, headers, answer = one.ask("POST", "/v1/completions", {"prompt": "y", "max_tokens": 1})
         assert status == 429 and int(headers["Retry-After"]) >= 1, answer
         assert answer["error"]["code"] == "queue_full" and one.metric("refused_total") == 1
@@ -221,48 +223,41 @@ def test_a_full_queue_refuses_and_says_when_to_come_again(s):
 
 
 def test_a_client_that_goes_makes_no_more_work(s):
-    with s.other("--slots", "2") as two:
-        running = stream_socket(two, 1000)
+    with s.other("--slots", "2", *ENDLESS) as two:
+        running = stream_socket(two, FOREVER)
         running.close()
-        two.wait_for(lambda: two.metric("cancelled_total") == 1)
+        two.wait_metric("cancelled_total", 1)
         two.idle()
-        with asking_socket(two, max_tokens=1000):                   # nothing has come back yet
-            two.wait_for(lambda: two.metric("running") == 1)
-        two.wait_for(lambda: two.metric("cancelled_total") == 2)
+        with asking_socket(two, max_tokens=FOREVER):                # nothing has come back yet
+            two.wait_metric("running", 1)
+        two.wait_metric("cancelled_total", 2)
         two.idle()
 
 
 def test_a_deadline_ends_an_answer(s):
-    status, _, answer = s.ask("POST", "/v1/completions", {"prompt": "x", "max_tokens": 900, "timeout": 0.02,
-                                                          "ignore_eos": True})
-    assert status == 503 and answer["error"]["code"] == "timeout"
-
-
-def order_behind_an_answer(one):
-    """The order of three requests that wait for an answer; None: it ended before all of them waited."""
-    running, order, threads = stream_socket(one, 900), [], []
-
-    def ask(priority):
-        one.complete("x", 200, priority=priority)
-        order.append(priority)
-
-    try:
-        for i, priority in enumerate((0, 1, 5)):
-            threads.append(threading.Thread(target=ask, args=(priority,)))
-            threads[-1].start()
-            one.wait_for(lambda: one.metric("waiting") == i + 1, 2)
-        all_wait = True
-    except AssertionError:
-        all_wait = False
-    running.close()
-    for t in threads:
-        t.join()
-    return order if all_wait else None
+    with s.other(*ENDLESS) as one:
+        status, _, answer = one.ask("POST", "/v1/completions", {"prompt": "x", "max_tokens": FOREVER,
+                                                                "timeout": 0.02, "ignore_eos": True})
+        assert status == 503 and answer["error"]["code"] == "timeout"
 
 
 def test_a_higher_priority_goes_first(s):
-    with s.other("--slots", "1") as one:
-        assert next(filter(None, (order_behind_an_answer(one) for _ in range(20)))) == [5, 1, 0]
+    """The order is that in which answers begin: of two threads the later one may be scheduled first."""
+    with s.other("--slots", "1", *ENDLESS) as one:
+        running, waiting = stream_socket(one, FOREVER), {}
+        for i, priority in enumerate((0, 1, 5)):
+            waiting[priority] = asking_socket(one, max_tokens=FOREVER, stream=True, priority=priority)
+            one.wait_metric("waiting", i + 1)
+        order = []
+        running.close()
+        while waiting:
+            ready, _, _ = select.select(waiting.values(), [], [], 60 * SLOW)
+            got = {p: c for p, c in waiting.items() if c in ready and b"data: " in c.recv(65536)}
+            assert len(got) <= 1, got           # there is one slot
+            for priority, c in got.items():
+                order.append(priority)
+                waiting.pop(priority).close()
+        assert order == [5, 1, 0]
 
 
 def test_slow_clients_hurt_nobody(s):
@@ -276,14 +271,14 @@ def test_slow_clients_hurt_nobody(s):
     assert together([lambda: s.complete("Once", 30) for _ in range(8)]) == [want] * 8
     for c in slow + lazy:
         c.close()
-    s.idle()
+    s.alone()
 
 
 # ---- the end ----
 
 def test_sigterm_finishes_what_runs(s):
     with s.other() as last:
-        c = stream_socket(last, 300)
+        c = stream_socket(last, 900)
         last.process.send_signal(signal.SIGTERM)
         got = b""
         while piece := c.recv(65536):
@@ -298,7 +293,7 @@ def test_sigterm_waits_for_a_client_that_has_not_read_its_answer(s):
         c = stream_socket(last, 900, 4096, logprobs=20)
         last.idle()                     # made, but more than the sockets' buffers hold
         last.process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
+        last.wait_for(lambda: last.ask("GET", "/health")[0] == 503)     # it has noticed, and waits
         got = b""
         while piece := c.recv(65536):
             got += piece
@@ -317,9 +312,25 @@ def test_many_requests_leave_nothing_behind(s):
     together([lambda i=i: some(i) for i in range(4)])
     before = s.metric("resident_bytes")
     together([lambda i=i: some(i) for i in range(4, 8)])
-    s.idle()
+    # The server counts an answer as over before it sends the last of it.
+    figures = s.metrics("running", "waiting", "embedding_requests", "kv_blocks_free")
+    assert figures.pop("kv_blocks_free") > 0 and not any(figures.values()), figures
+    assert not any(slot["is_processing"] for slot in s.ask("GET", "/slots")[2])
     assert SLOW > 1 or s.metric("resident_bytes") < before + 4e6     # sanitizers keep freed memory
-    assert s.metric("kv_blocks_free") > 0 and s.metric("running") == s.metric("waiting") == 0
+
+
+def test_an_answer_that_has_come_is_not_running(s):
+    """The figures of a client that asks after its answer have it counted, whole."""
+    with s.other("--slots", "1", "--queue", "0") as one:
+        before = one.metrics("generated_tokens_total", "request_seconds_count")
+        for i in range(1, 200 // SLOW):
+            assert one.events("/v1/completions", prompt="x", max_tokens=3, ignore_eos=True)[-1] == "[DONE]"
+            got = one.metrics("running", "waiting", *before)
+            assert got["running"] == got["waiting"] == 0, (i, got)
+            assert got["generated_tokens_total"] == before["generated_tokens_total"] + 3 * i, (i, got)
+            assert got["request_seconds_count"] == before["request_seconds_count"] + 2 * i - 1, (i, got)
+            assert not one.ask("GET", "/slots")[2][0]["is_processing"], i
+            assert one.post("/v1/embeddings", input="x") and one.metric("embedding_requests") == 0
 
 
 def test_openai_as_client(s):

@@ -158,7 +158,7 @@ class Terminal:
         self.screen.feed(data[:cut].decode("utf-8", "replace"))
         return True
 
-    def until(self, done, what, seconds=30):
+    def until(self, done, what, seconds=120):
         end = time.monotonic() + seconds
         while not done():
             if time.monotonic() > end:
@@ -200,9 +200,7 @@ class Terminal:
         """The user's messages."""
         f = pathlib.Path(WORK.name, "saved.txt")
         f.unlink(missing_ok=True)
-        self.keys(f"/save {f}\r")
-        self.until(f.exists, "nothing was saved")
-        self.ready()
+        self.asks(f"/save {f}")
         data, out = f.read_bytes(), []
         assert data.startswith(b"qsf-chat 1\n")
         data = data[11:]
@@ -215,12 +213,12 @@ class Terminal:
         return out
 
     def ends(self):
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while self.process.poll() is None and time.monotonic() < end:
             self.read(0.02)
         while self.read(0):
             pass
-        return self.process.wait(timeout=1)
+        return self.process.wait(timeout=60)
 
     def restored(self):
         return termios.tcgetattr(self.slave) == self.before and not self.screen.paste
