@@ -1,4 +1,4 @@
-/* Answers of the flat interface: a sampler, a turn of the conversation, and what splits the text.
+/* Answers of the flat interface: a sampler, and a turn of the conversation.
  * SPDX-License-Identifier: MIT */
 #include "own.h"
 
@@ -11,7 +11,6 @@ static void answer_done(flat_object *o)
     if (v->answer == a) v->answer = NULL;
     qsf_sampler_free(a->sampler);
     qsf_grammar_free(a->grammar);
-    qsf_answer_free(a->split);
     for (flat_stop *s = a->stops, *next; s; s = next) {
         next = s->next;
         qsf_flat_dealloc(s, sizeof *s + s->len);
@@ -48,13 +47,6 @@ static qsf_status answer_set(void *options, const char *name, const char *value,
     return qsf_turn_set(o->turn, name, value, err);
 }
 
-/* -1: any number. */
-static uint32_t answer_blanks(const flat_asked *asked)
-{
-    return asked->json_blanks < 0 || asked->json_blanks > UINT32_MAX ? UINT32_MAX
-        : (uint32_t)asked->json_blanks;
-}
-
 uint32_t qsf_flat_answer_new(uint32_t conversation, const char *options)
 {
     uint32_t handle;
@@ -79,24 +71,39 @@ static flat_answer *answer_at(uint32_t handle)
     return a && a->sampler ? a : NULL;
 }
 
+static bool answer_runs(const flat_answer *a, const flat_conversation *v)
+{
+    qsf_turn_state state = { .size = sizeof state };
+    return v->answer == a && !qsf_turn_get_state(v->turn, &state) && !state.end;
+}
+
+/* The same, if it may be changed: what a turn uses stays. */
+static flat_answer *idle_at(uint32_t handle)
+{
+    flat_answer *a = answer_at(handle);
+    if (!a || !answer_runs(a, (flat_conversation *)a->o.parent)) return a;
+    qsf_flat_fail(&a->o, QSF_E_ARGUMENT, "the answer has begun");
+    return NULL;
+}
+
 int32_t qsf_flat_answer_bias(uint32_t answer, int32_t token, double bias)
 {
-    flat_answer *a = answer_at(answer);
+    flat_answer *a = idle_at(answer);
     return a ? (int32_t)qsf_sampler_bias(a->sampler, token, (float)bias, &a->o.error) : QSF_E_ARGUMENT;
 }
 int32_t qsf_flat_answer_ban(uint32_t answer, const char *text, size_t len)
 {
-    flat_answer *a = answer_at(answer);
+    flat_answer *a = idle_at(answer);
     return a ? (int32_t)qsf_sampler_ban(a->sampler, text, len, &a->o.error) : QSF_E_ARGUMENT;
 }
 int32_t qsf_flat_answer_breaker(uint32_t answer, const char *text, size_t len)
 {
-    flat_answer *a = answer_at(answer);
+    flat_answer *a = idle_at(answer);
     return a ? (int32_t)qsf_sampler_breaker(a->sampler, text, len, &a->o.error) : QSF_E_ARGUMENT;
 }
 int32_t qsf_flat_answer_stop(uint32_t answer, const char *text, size_t len)
 {
-    flat_answer *a = answer_at(answer);
+    flat_answer *a = idle_at(answer);
     flat_stop *s = a ? qsf_flat_alloc(&a->o, sizeof *s + len) : NULL;
     if (!s) return a ? QSF_E_MEMORY : QSF_E_ARGUMENT;
     s->len = len;
@@ -110,14 +117,14 @@ int32_t qsf_flat_answer_stop(uint32_t answer, const char *text, size_t len)
 int32_t qsf_flat_answer_grammar(uint32_t answer, const char *options, int32_t kind, const char *text,
                                 size_t len)
 {
-    flat_answer *a = answer_at(answer);
+    flat_answer *a = idle_at(answer);
     flat_asked asked;
     qsf_grammar_options o;
     if (!a) return QSF_E_ARGUMENT;
     const qsf_status st = qsf_flat_options(&a->o, options, &asked, NULL, NULL);
     if (st) return (int32_t)st;
     qsf_grammar_defaults(&o);
-    o.json_blanks = answer_blanks(&asked);
+    o.json_blanks = qsf_flat_blanks(&asked);
     o.json_loose = asked.json_loose;
     qsf_grammar_free(a->grammar);
     return (int32_t)qsf_grammar_new(qsf_flat_model(answer), (qsf_grammar_kind)kind, text, len, &o,
@@ -125,37 +132,9 @@ int32_t qsf_flat_answer_grammar(uint32_t answer, const char *options, int32_t ki
                                     &a->o.error);
 }
 
-int32_t qsf_flat_answer_split(uint32_t answer, const char *options, int32_t kind, const char *shape,
-                              size_t len)
-{
-    flat_answer *a = answer_at(answer);
-    flat_asked asked;
-    qsf_answer_options o;
-    qsf_turn_options turn;
-    if (!a) return QSF_E_ARGUMENT;
-    qsf_status st = qsf_flat_options(&a->o, options, &asked, NULL, NULL);
-    if (st) return (int32_t)st;
-    qsf_answer_defaults(&o);
-    o.chat = &asked.chat;
-    o.tool_choice = asked.tool_choice;
-    o.parallel_tool_calls = asked.parallel;
-    o.id_seed = (uint64_t)asked.id_seed;
-    o.shape_kind = (qsf_grammar_kind)kind;
-    o.shape = shape;
-    o.shape_len = len;
-    o.json_blanks = answer_blanks(&asked);
-    o.json_loose = asked.json_loose;
-    qsf_answer_free(a->split);
-    a->split = NULL;
-    st = qsf_answer_new(qsf_flat_model(answer), &o, &a->split, &a->o.error);
-    if (st) return (int32_t)st;
-    qsf_turn_defaults(&turn);           /* only the errors are wanted now */
-    return (int32_t)qsf_answer_turn(a->split, &turn, &a->o.error);
-}
-
 /* ---- its turn ---- */
 
-static qsf_status answer_turn_begin(flat_answer *a, flat_conversation *v, const int32_t *ids, size_t n)
+static qsf_status answer_turn_begin(flat_answer *a, flat_conversation *v)
 {
     const size_t each = sizeof(char *) + sizeof(size_t), bytes = a->n_stops * each;
     const char **places = bytes ? qsf_flat_alloc(&a->o, bytes) : NULL;
@@ -170,21 +149,21 @@ static qsf_status answer_turn_begin(flat_answer *a, flat_conversation *v, const 
     o.stop_lengths = lens;
     o.n_stops = i;
     o.grammar = a->grammar;
-    qsf_status st = a->split ? qsf_answer_turn(a->split, &o, &a->o.error) : QSF_OK;
-    if (!st && (st = qsf_turn_begin(v->turn, ids, n, a->sampler, &o))) a->o.error = *qsf_turn_error(v->turn);
+    const qsf_status st = qsf_conversation_begin(v->talk, v->turn, a->sampler, &o);
+    if (st) a->o.error = *qsf_conversation_error(v->talk);
     qsf_flat_dealloc(places, bytes);
     return st;
 }
 
-int32_t qsf_flat_answer_begin(uint32_t answer, const int32_t *ids, size_t n)
+int32_t qsf_flat_answer_begin(uint32_t answer)
 {
     flat_answer *a = answer_at(answer);
     if (!a) return QSF_E_ARGUMENT;
     flat_conversation *v = qsf_flat_up(&a->o, FLAT_CONVERSATION);
     qsf_status st = qsf_flat_claim(&a->o, v);
-    if (!st) st = answer_turn_begin(a, v, ids, n);
+    if (st) return (int32_t)st;         /* the answer before this one continues */
+    st = answer_turn_begin(a, v);
     v->answer = st ? NULL : a;
-    a->ended = false;
     return (int32_t)st;
 }
 
@@ -194,29 +173,24 @@ static flat_answer *running_at(uint32_t handle, flat_conversation **v)
     flat_answer *a = qsf_flat_at(handle, FLAT_ANSWER);
     *v = a ? qsf_flat_up(&a->o, FLAT_CONVERSATION) : NULL;
     if (a && (*v)->answer == a) return a;
-    if (a) qsf_flat_fail(&a->o, QSF_E_ARGUMENT, "the answer has not begun, or another one has");
+    if (a) qsf_flat_fail(&a->o, QSF_E_ARGUMENT, "the answer has not begun, or its conversation has changed "
+                         "since");
     return NULL;
 }
 
 int32_t qsf_flat_answer_next(uint32_t answer)
 {
-    static const char unknown[] = "\xef\xbf\xbd";      /* for what is cut */
     flat_conversation *v;
     flat_answer *a = running_at(answer, &v);
     if (!a) return QSF_E_ARGUMENT;
-    qsf_turn_piece *p = &a->piece;
     qsf_flat_answer_forget(a);
-    qsf_status st = qsf_turn_next(v->turn, p);
-    if (!st && p->end == QSF_TURN_FAILED) {
-        a->o.error = *qsf_turn_error(v->turn);
-        return (int32_t)a->o.error.status;
-    }
-    if (st || !a->split || a->ended) return (int32_t)st;
-    a->ended = p->end != QSF_TURN_GOES_ON;
-    qsf_answer_token(a->split, p->token);
-    st = qsf_answer_push(a->split, p->text, p->len, a->ended && !p->cut, &a->o.error);
-    if (!st && p->cut) st = qsf_answer_push(a->split, unknown, 3, true, &a->o.error);
-    return (int32_t)st;
+    const qsf_status st = qsf_conversation_next(v->talk, &a->piece);
+    if (st == QSF_PENDING) return (int32_t)st;
+    a->has_events = !st;
+    a->is_ready = !st && !a->piece.end && a->turn.draft;        /* guesses may have been right */
+    if (!st && a->piece.end != QSF_TURN_FAILED) return QSF_OK;
+    a->o.error = *qsf_conversation_error(v->talk);
+    return (int32_t)a->o.error.status;
 }
 
 /* Damaged low bits of a progressive file are an error of qsf_flat_refine only: the answer continues
@@ -228,13 +202,14 @@ int32_t qsf_flat_answer_step(uint32_t answer)
     bool waiting = false;
     if (!a) return QSF_E_ARGUMENT;
     flat_context *c = qsf_flat_up(&a->o, FLAT_CONTEXT);
-    const qsf_status claimed = qsf_flat_free_for(&a->o, v);
+    const qsf_status claimed = qsf_flat_may_step(&a->o, v);
     if (claimed) return (int32_t)claimed;
     qsf_flat_answer_forget(a);
     (void)qsf_refine(c->context, false);
     const qsf_status st = qsf_turn_step(v->turn, &waiting);
     c->owner = &a->o;
     if (st != QSF_PENDING) qsf_flat_batch_over(c);
+    a->is_ready = !st && answer_runs(a, v);
     if (st && st != QSF_PENDING) a->o.error = *qsf_turn_error(v->turn);
     return (int32_t)st + (waiting ? QSF_FLAT_WAITING : 0);
 }
@@ -242,9 +217,10 @@ int32_t qsf_flat_answer_step(uint32_t answer)
 int32_t qsf_flat_answer_event(uint32_t answer)
 {
     flat_answer *a = answer_at(answer);
-    if (!a || !a->split) return 0;
+    if (!a || !a->has_events) return 0;
+    const flat_conversation *v = (flat_conversation *)a->o.parent;
     a->event.size = sizeof a->event;
-    return qsf_answer_next(a->split, &a->event) ? 0 : (int32_t)a->event.type;
+    return qsf_conversation_event(v->talk, &a->event) ? 0 : (int32_t)a->event.type;
 }
 
 int32_t qsf_flat_answer_logprobs(uint32_t answer, int32_t *tokens, float *logprobs, size_t cap)

@@ -13,6 +13,7 @@ void qsf_flat_answer_forget(flat_answer *a)
 {
     a->piece = (qsf_turn_piece){ .size = sizeof a->piece, .text = "" };
     a->event = (qsf_answer_event){ .size = sizeof a->event };
+    a->has_events = a->is_ready = false;
 }
 
 void qsf_flat_turn_cancel(flat_conversation *v)
@@ -28,6 +29,17 @@ qsf_status qsf_flat_free_for(flat_object *o, const flat_conversation *v)
     return !c->owner || c->owner == own ? QSF_OK
         : qsf_flat_fail(o, QSF_E_ARGUMENT, "the context has an unfinished batch of another answer or "
                         "embedding: step that first, or cancel it");
+}
+
+qsf_status qsf_flat_may_step(flat_object *o, const flat_conversation *v)
+{
+    const flat_context *c = qsf_flat_up(o, FLAT_CONTEXT);
+    const qsf_status st = qsf_flat_free_for(o, v);
+    for (uint32_t s = 0; !st && s < c->n_seqs; s++)
+        if (c->seqs[s] && c->seqs[s] != v && c->seqs[s]->answer && c->seqs[s]->answer->is_ready)
+            return qsf_flat_fail(o, QSF_E_ARGUMENT, "another answer of the context has pieces: read them "
+                                 "first, until QSF_PENDING, or cancel it");
+    return st;
 }
 
 qsf_status qsf_flat_claim(flat_object *o, flat_conversation *v)

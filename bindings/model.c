@@ -105,19 +105,6 @@ static bool begins_with_bos(const qsf_model *m)
                               NULL) && n && ids[0] == qsf_token_bos(m);
 }
 
-int32_t qsf_flat_chat_tokens(uint32_t model, const char *messages, size_t len, const char *options,
-                             int32_t *dst,
-                             size_t cap)
-{
-    flat_model *m = model_at(model);
-    flat_asked asked;
-    size_t n = 0;
-    if (!m) return -(int32_t)QSF_E_ARGUMENT;
-    qsf_status st = qsf_flat_options(&m->o, options, &asked, NULL, NULL);
-    if (!st) st = qsf_chat_encode_json(m->model, messages, len, &asked.chat, dst, cap, &n, &m->o.error);
-    return qsf_flat_copied(st, n, cap);
-}
-
 int32_t qsf_flat_chat_text(uint32_t model, const char *messages, size_t len, const char *options, char *dst,
                            size_t cap)
 {
@@ -128,17 +115,6 @@ int32_t qsf_flat_chat_text(uint32_t model, const char *messages, size_t len, con
     qsf_status st = qsf_flat_options(&m->o, options, &asked, NULL, NULL);
     if (begins_with_bos(m->model)) asked.chat.bos = "";
     if (!st) st = qsf_chat_render_json(m->model, messages, len, &asked.chat, dst, cap, &n, &m->o.error);
-    return qsf_flat_copied(st, n, cap);
-}
-
-int32_t qsf_flat_chat_stop(uint32_t model, const char *options, char *dst, size_t cap)
-{
-    flat_model *m = model_at(model);
-    flat_asked asked;
-    size_t n = 0;
-    if (!m) return -(int32_t)QSF_E_ARGUMENT;
-    qsf_status st = qsf_flat_options(&m->o, options, &asked, NULL, NULL);
-    if (!st) st = qsf_chat_stop_text(m->model, &asked.chat, dst, cap, &n, &m->o.error);
     return qsf_flat_copied(st, n, cap);
 }
 

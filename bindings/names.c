@@ -1,10 +1,10 @@
-/* Numbers and texts of handles, by the lists of names.h.
+/* Numbers and texts of handles, by the lists of qsf_flat_names.h.
  * SPDX-License-Identifier: MIT */
 #include "own.h"
 
 /* Whose a number is: in which part of flat_facts it lies. */
 enum { OF_MODEL, OF_PLAN, OF_ITEM, OF_STATS, OF_LAYER, OF_LENGTH, OF_SESSION, OF_TURN, OF_PIECE, OF_EMBEDDING,
-       OF_ADAPTER, OF_ANY };
+       OF_ADAPTER, OF_SPLIT, OF_ANY };
 /* Its type: bytes of an unsigned integer, or one of these. */
 enum { TYPE_I32 = 3, TYPE_F32 = 5, TYPE_F64 = 6 };
 #define TYPE_OF(member) _Generic(((flat_facts *)0)->member, int32_t: TYPE_I32, float: TYPE_F32, \
@@ -136,6 +136,12 @@ static const char *context_text(const flat_context *c, int32_t text, uint32_t i)
     (void)qsf_context_get_stats(c->context, &s);
     return text == QSF_TEXT_ISA ? s.isa : s.io;
 }
+/* What splits the answers of a handle's conversation; NULL: nothing. */
+static qsf_answer *split_of(flat_object *o)
+{
+    const flat_conversation *v = qsf_flat_up(o, FLAT_CONVERSATION);
+    return v && v->talk ? qsf_conversation_answer(v->talk) : NULL;
+}
 /* *len is set for texts that are not terminated. */
 static const char *answer_text(flat_answer *a, int32_t text, size_t *len)
 {
@@ -144,10 +150,10 @@ static const char *answer_text(flat_answer *a, int32_t text, size_t *len)
     case QSF_TEXT_PIECE: *len = a->piece.len; return a->piece.text;
     case QSF_TEXT_EVENT: *len = a->event.len; return a->event.text;
     case QSF_TEXT_EVENT_ID: *len = a->event.id_len; return a->event.id;
-    case QSF_TEXT_MESSAGE:
-        return a->split && !qsf_answer_json(a->split, &json, len, &a->o.error) ? json : NULL;
-    default: return a->split ? qsf_answer_loosened(a->split) : NULL;
+    default: break;
     }
+    qsf_answer *split = ((flat_conversation *)a->o.parent)->answer == a ? split_of(&a->o) : NULL;
+    return split && !qsf_answer_json(split, &json, len, &a->o.error) ? json : NULL;
 }
 static const char *adapter_text(const flat_adapter *a)
 {
@@ -162,6 +168,7 @@ static const char *text_of(flat_object *o, int32_t text, uint32_t i, size_t *len
     case OF_ANY: return text == QSF_TEXT_ERROR ? o->error.text : qsf_version();
     case OF_MODEL: return model_text(qsf_flat_up(o, FLAT_MODEL), text);
     case OF_ADAPTER: return o->kind == FLAT_ADAPTER ? adapter_text((flat_adapter *)o) : NULL;
+    case OF_SPLIT: return split_of(o) ? qsf_answer_loosened(split_of(o)) : NULL;
     case OF_PIECE: return o->kind == FLAT_ANSWER ? answer_text((flat_answer *)o, text, len) : NULL;
     default: return c ? context_text(c, text, i) : NULL;
     }

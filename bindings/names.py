@@ -1,7 +1,7 @@
-"""The names of the flat interface (bindings/flat.h).
+"""The names of the flat interface (bindings/qsf_flat.h).
 SPDX-License-Identifier: MIT
 
-tools/make_names.py makes it from bindings/names.h and include/qsf.h: change those, not this file.
+tools/make_names.py makes it from bindings/qsf_flat_names.h and include/qsf.h: change those, not this file.
 """
 # By number.
 STATUS = (
@@ -41,7 +41,7 @@ NUMBERS_OF_SESSION = (
     "session-bytes",
 )
 NUMBERS_OF_TURN = (
-    "sampling-ns", "done", "kept",
+    "sampling-ns", "prompt", "done", "kept",
 )
 NUMBERS_OF_PIECE = (
     "token", "end", "cut", "call",
@@ -68,7 +68,10 @@ TEXTS_OF_ADAPTER = (
     "adapter",
 )
 TEXTS_OF_PIECE = (
-    "piece", "event", "event-id", "message", "loosened",
+    "piece", "event", "event-id", "message",
+)
+TEXTS_OF_SPLIT = (
+    "loosened",
 )
 OPTIONS = (
     "vocab-only", "i2s-layout", "chat-template", "tools", "documents", "template-kwargs", "now",

@@ -74,3 +74,10 @@ qsf_status qsf_flat_options(flat_object *o, const char *list, flat_asked *asked,
     }
     return QSF_OK;
 }
+
+/* -1: any number. */
+uint32_t qsf_flat_blanks(const flat_asked *asked)
+{
+    return asked->json_blanks < 0 || asked->json_blanks > UINT32_MAX ? UINT32_MAX
+        : (uint32_t)asked->json_blanks;
+}

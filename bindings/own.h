@@ -3,7 +3,7 @@
 #ifndef QSF_FLAT_OWN_H
 #define QSF_FLAT_OWN_H
 
-#include "flat.h"
+#include "qsf_flat.h"
 #include "base/platform.h"
 
 #include <string.h>
@@ -56,11 +56,11 @@ typedef struct flat_answer {
     flat_object      o;
     qsf_sampler     *sampler;
     qsf_grammar     *grammar;
-    qsf_answer      *split;
     qsf_turn_options turn;
     flat_stop       *stops;
     uint32_t         n_stops;
-    bool             ended;             /* the last piece was taken */
+    bool             has_events;        /* of the piece */
+    bool             is_ready;          /* pieces come of the last batch, whose logits must stay */
     bool             is_leaving;
     struct flat_answer *next;           /* that leaves */
     qsf_turn_piece   piece;             /* the last one, and the last event of it */
@@ -68,10 +68,11 @@ typedef struct flat_answer {
 } flat_answer;
 
 struct flat_conversation {
-    flat_object  o;
-    qsf_turn    *turn;
-    flat_answer *answer;                /* that has begun last; NULL: none */
-    qsf_seq      seq;
+    flat_object       o;
+    qsf_turn         *turn;             /* of its sequence */
+    qsf_conversation *talk;
+    flat_answer      *answer;           /* that has begun last; NULL: none */
+    qsf_seq           seq;
 };
 
 typedef struct flat_embedding {
@@ -131,6 +132,11 @@ int32_t qsf_flat_copied(qsf_status st, size_t n, size_t cap);
 typedef qsf_status (*flat_other)(void *options, const char *name, const char *value, qsf_error *err);
 qsf_status qsf_flat_options(flat_object *o, const char *list, flat_asked *asked, flat_other other,
                             void *options);
+/* json-blanks for the library's structs. */
+uint32_t qsf_flat_blanks(const flat_asked *asked);
+
+/* ---- context.c ---- */
+flat_context *qsf_flat_context_at(uint32_t handle);     /* NULL: invalid, or not open */
 
 /* ---- batch.c ---- */
 /* Records the context's last error; returns st. */
@@ -138,7 +144,9 @@ qsf_status qsf_flat_said(flat_object *o, qsf_status st);
 /* QSF_E_ARGUMENT if a batch is unfinished that is not one of v (NULL: of no conversation).  Whoever
  * begins or changes a sequence drops it. */
 qsf_status qsf_flat_free_for(flat_object *o, const flat_conversation *v);
-/* The same; then the answer of v ends. */
+/* The same, also if another conversation's answer has pieces of a batch before. */
+qsf_status qsf_flat_may_step(flat_object *o, const flat_conversation *v);
+/* As qsf_flat_free_for; then the answer of v ends. */
 qsf_status qsf_flat_claim(flat_object *o, flat_conversation *v);
 /* No batch is unfinished any more: answers that waited for this end. */
 void qsf_flat_batch_over(flat_context *c);

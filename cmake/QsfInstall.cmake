@@ -3,11 +3,12 @@
 include(CMakePackageConfigHelpers)
 
 install(FILES "${PROJECT_SOURCE_DIR}/include/qsf.h" "${PROJECT_SOURCE_DIR}/include/qsf_convert.h"
+    "${PROJECT_SOURCE_DIR}/bindings/qsf_flat.h" "${PROJECT_SOURCE_DIR}/bindings/qsf_flat_names.h"
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES "${PROJECT_SOURCE_DIR}/core/base/platform.h" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
     RENAME qsf_platform.h)
 
-foreach(form IN ITEMS qsf qsf_shared qsf_convert qsf_convert_shared)
+foreach(form IN ITEMS qsf qsf_shared qsf_flat qsf_flat_shared qsf_convert qsf_convert_shared)
     if(TARGET ${form})
         install(TARGETS ${form}
             ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
@@ -40,10 +41,17 @@ if(qsf_yyjson STREQUAL "system")
     endif()
 endif()
 
-# qsf.pc, qsf_convert.pc and qsf-config.cmake find everything relative to their own location, so
-# that an installation can be moved. Only a folder given as an absolute path stays that path; and
-# if the libraries' folder is absolute, the path from there to the headers is not known before the
-# prefix is: at installation.
+# libqsf_flat's shared form has libqsf inside; the static one needs it.
+if(TARGET qsf_shared)
+    set(QSF_FLAT_PC_REQUIRES "Requires.private: qsf")
+else()
+    set(QSF_FLAT_PC_REQUIRES "Requires: qsf")
+endif()
+
+# The .pc files and qsf-config.cmake find everything relative to their own location, so that an
+# installation can be moved. Only a folder given as an absolute path stays that path; and if the
+# libraries' folder is absolute, the path from there to the headers is not known before the prefix
+# is: at installation.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
     set(QSF_PC_PREFIX "@QSF_INSTALL_PREFIX@")
     set(QSF_PC_LIBDIR "\${pcfiledir}/..")
@@ -61,6 +69,7 @@ else()
     set(QSF_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
 configure_file(cmake/qsf.pc.in qsf.pc.half @ONLY)
+configure_file(cmake/qsf_flat.pc.in qsf_flat.pc.half @ONLY)
 configure_file(cmake/qsf_convert.pc.in qsf_convert.pc.half @ONLY)
 
 # The libraries' names and not the builder's paths, so that the package can be moved to
@@ -85,10 +94,11 @@ write_basic_package_version_file(qsf-config-version.cmake COMPATIBILITY SameMino
 install(CODE "
     set(QSF_INSTALL_PREFIX \"\${CMAKE_INSTALL_PREFIX}\")
     set(from \"${CMAKE_CURRENT_BINARY_DIR}\")
-    foreach(name IN ITEMS qsf.pc qsf_convert.pc qsf-config.cmake)
+    foreach(name IN ITEMS qsf.pc qsf_flat.pc qsf_convert.pc qsf-config.cmake)
         configure_file(\"\${from}/\${name}.half\" \"\${from}/\${name}\" @ONLY)
     endforeach()" COMPONENT package)
-install(FILES "${CMAKE_CURRENT_BINARY_DIR}/qsf.pc" "${CMAKE_CURRENT_BINARY_DIR}/qsf_convert.pc"
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/qsf.pc" "${CMAKE_CURRENT_BINARY_DIR}/qsf_flat.pc"
+    "${CMAKE_CURRENT_BINARY_DIR}/qsf_convert.pc"
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT package)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/qsf-config.cmake"
     "${CMAKE_CURRENT_BINARY_DIR}/qsf-config-version.cmake"

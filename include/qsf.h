@@ -1361,7 +1361,10 @@ QSF_API qsf_status qsf_turn_next(qsf_turn *t, qsf_turn_piece *piece);
  * QSF_OK        the batch is done, or nothing is needed: call qsf_turn_next
  * QSF_PENDING   call again; if *waiting is true, when something has arrived
  *
- * After any other status the turn has failed, and its last piece says so too. */
+ * After any other status the turn has failed, and its last piece says so too.
+ *
+ * Pieces are chosen from the logits of the batch, which stay until the context's next batch begins:
+ * step another turn of the context when qsf_turn_next returns QSF_PENDING, not before. */
 QSF_API qsf_status qsf_turn_step(qsf_turn *t, bool *waiting);
 
 /* Writes the rows that the turn needs computed next, at most cap (1 or more), and returns their
@@ -1432,6 +1435,10 @@ typedef struct qsf_answer_options {
     size_t                  shape_len;
     uint32_t                json_blanks;    /* 32; as in qsf_grammar_options, for shape */
     bool                    json_loose;     /* false; as in qsf_grammar_options, for shape */
+    const qsf_answer       *like;           /* NULL; an answer after its qsf_answer_turn, whose grammar
+                                             * qsf_answer_turn sets instead of making one, so that many
+                                             * answers share it.  It must outlive this answer and have the
+                                             * same template, tools and choice; shape is ignored */
 } qsf_answer_options;
 
 /* Fills all members of *o with their defaults. */
@@ -1527,7 +1534,27 @@ QSF_API qsf_status qsf_answer_json(qsf_answer *a, const char **text, size_t *len
  * Turn, sampler and grammar stay the caller's.  qsf_turn_step computes, or the caller's own batches
  * of several turns do; qsf_turn_cancel ends the answer; qsf_turn_get_state reports the progress of
  * the prompt and the counts of tokens; qsf_turn_hold resumes a saved session.
- * qsf_conversation_error describes the last failure. */
+ * qsf_conversation_error describes the last failure.
+ *
+ * The conversation and the turn may also be used apart, for example by a server with one thread for
+ * its clients and another one that computes the turns of all of them.  The conversation then needs
+ * no context and no turn: it prepares the turn's options and is given the turn's pieces.
+ *
+ *   qsf_conversation_json(c, messages, len);              the clients' thread
+ *   qsf_conversation_prepare(c, &own_options, &turn_options);
+ *   ids = qsf_conversation_tokens(c, &n);
+ *
+ *   qsf_turn_begin(turn, ids, n, sampler, &turn_options); the thread that computes
+ *   while (!piece.end)
+ *       if (qsf_turn_next(turn, &piece) == QSF_PENDING) qsf_turn_step(turn, NULL);
+ *       else send(&piece);                                token, text and end are enough
+ *
+ *   qsf_conversation_push(c, &piece);                     the clients' thread, for each piece
+ *   while (!qsf_conversation_event(c, &event)) ...
+ *
+ * Several answers to one prompt have a conversation each; only one of them needs the prompt and the
+ * prepared options.  qsf_answer_options.like lets them, and other conversations, share a grammar.
+ */
 typedef struct qsf_conversation qsf_conversation;
 
 /* Creates a conversation for a template; frees it (takes NULL) and ends its turn.  chat is copied
@@ -1560,6 +1587,10 @@ QSF_API qsf_status qsf_conversation_messages(qsf_conversation *c, const qsf_mess
 QSF_API qsf_status qsf_conversation_json(qsf_conversation *c, const char *messages, size_t len);
 QSF_API qsf_status qsf_conversation_text(qsf_conversation *c, const char *text, size_t len);
 QSF_API qsf_status qsf_conversation_ids(qsf_conversation *c, const int32_t *ids, size_t n);
+/* Sets the next turn's prompt: tokens that the template has already made of messages, for example
+ * in another process.  Unlike after qsf_conversation_ids, qsf_conversation_stop's string ends the
+ * answer. */
+QSF_API qsf_status qsf_conversation_encoded(qsf_conversation *c, const int32_t *ids, size_t n);
 /* The prompt's tokens, which belong to c and are valid until its next prompt. */
 QSF_API const int32_t *qsf_conversation_tokens(const qsf_conversation *c, size_t *n);
 
@@ -1571,6 +1602,21 @@ QSF_API const int32_t *qsf_conversation_tokens(const qsf_conversation *c, size_t
  * and the other errors of qsf_turn_begin and qsf_answer_turn */
 QSF_API qsf_status qsf_conversation_begin(qsf_conversation *c, qsf_turn *t, qsf_sampler *sampler,
                                           const qsf_turn_options *opts);
+/* For a turn that the caller runs: sets *out to the options with which qsf_conversation_begin would
+ * begin it, and makes c ready for its pieces.  All stop strings are in out->stops, with their
+ * lengths.  What *out points to belongs to c or comes from opts; it is valid until c prepares or
+ * begins another turn, splits answers with other options, or is freed.  Ends the turn that c runs.
+ *
+ * QSF_E_ARGUMENT   out->size does not match the struct (qsf_turn_defaults sets it)
+ * and the errors of qsf_answer_turn */
+QSF_API qsf_status qsf_conversation_prepare(qsf_conversation *c, const qsf_turn_options *opts,
+                                            qsf_turn_options *out);
+/* Takes the next piece of that turn, of which token, text, len and end count, and which may be a
+ * copy.  Its events follow as after qsf_conversation_next.  Pieces after the last one are ignored.
+ *
+ * QSF_E_ARGUMENT   piece->size does not match the struct, or c runs a turn
+ * QSF_E_MEMORY     the answer is lost */
+QSF_API qsf_status qsf_conversation_push(qsf_conversation *c, const qsf_turn_piece *piece);
 /* The turn that was begun last; NULL: none yet. */
 QSF_API qsf_turn *qsf_conversation_turn(const qsf_conversation *c);
 /* The next piece of the answer: qsf_turn_next's, with its token, its log probabilities and, in the

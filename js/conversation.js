@@ -1,4 +1,4 @@
-/* Text, tokens and turns of a model: what its one sequence holds, and what comes next.
+/* Text, tokens and answers of a model, over the engine's conversation: its one sequence.
  * SPDX-License-Identifier: MIT */
 import {QsfError} from './errors.js';
 import {encoded, listed} from './memory.js';
@@ -48,7 +48,7 @@ export class Conversation {
   }
   /** The context is open. */
   begin() {
-    this.handle = this.#x.qsf_flat_conversation_new(this.#context);
+    this.handle = this.#x.qsf_flat_conversation_new(this.#context, 0);
     this.#memory.check(this.#x.qsf_flat_status(this.handle), this.handle);
   }
 
@@ -78,27 +78,26 @@ export class Conversation {
         this.#x.qsf_flat_chat_text(this.#model, at, texts.length, given, out, cap),
       (out, n) => memory.text(out, n))));
   }
-  /** The tokens of a conversation. Control tokens in a message's content are treated as text. */
-  tokenizeChat(messages, options) {
-    const memory = this.#memory, texts = encoded(messages);
-    return memory.with(listed(chatTexts(options)), given => memory.with(texts, at =>
-      this.#tokens(texts.length + 1024, (ids, cap) =>
-        this.#x.qsf_flat_chat_tokens(this.#model, at, texts.length, given, ids, cap))));
-  }
-  turnEnd(options) {
-    const memory = this.#memory;
-    return memory.with(listed(chatTexts(options)), given => memory.filled(this.#model, 1, 64, (out, cap) =>
-      this.#x.qsf_flat_chat_stop(this.#model, given, out, cap), (out, n) => memory.text(out, n)));
-  }
 
   /* ---- turns ---- */
+  /* Sets the prompt of the next answer: messages in JSON, a string or tokens. Control tokens in a
+   * message's content are treated as text. */
+  #prompted({messages, prompt}, options) {
+    const memory = this.#memory, x = this.#x, handle = this.handle;
+    const [set, given] = messages ? [x.qsf_flat_conversation_json, encoded(messages)]
+      : typeof prompt === 'string' ? [x.qsf_flat_conversation_text, encoded(prompt)]
+        : [x.qsf_flat_conversation_ids, Int32Array.from(prompt)];
+    memory.check(memory.with(listed(chatTexts(options)), at =>
+      x.qsf_flat_conversation_chat(handle, at)), handle);
+    memory.check(memory.with(given, at => set(handle, at, given.length)), handle);
+  }
   /* An error in the caller's value is an argument error, whatever part of the engine finds it. */
-  #written(option, status) {
+  #written(option, status, handle = this.#answer) {
     if (status !== OK && status !== E_MEMORY) {
-      const text = this.#memory.textOf(this.#answer, 'error');
+      const text = this.#memory.textOf(handle, 'error');
       throw new QsfError('ARGUMENT', text.startsWith(`${option}:`) ? text : `${option}: ${text}`);
     }
-    this.#memory.check(status, this.#answer);
+    this.#memory.check(status, handle);
   }
   #sampler({logitBias, bannedTexts, drySequenceBreakers, ...options}) {
     const memory = this.#memory, x = this.#x;
@@ -122,13 +121,14 @@ export class Conversation {
   #shape({responseFormat, jsonBlanks, apart, ...options}) {
     if (!apart && !responseFormat) return;
     const memory = this.#memory, x = this.#x, {kind = 0, text, loose} = responseFormat || {};
-    const bytes = encoded(text ?? ''), error = () => memory.textOf(this.#answer, 'error');
-    const make = apart ? x.qsf_flat_answer_split : x.qsf_flat_answer_grammar;
-    const answer = apart ? [...chatTexts(options), ['tool-choice', options.toolChoice],
-      ['parallel-tool-calls', options.parallelToolCalls], ['id-seed', options.idSeed]] : [];
-    const tried = isLoose => memory.with(bytes, at => memory.with(listed([...answer, ['json-loose', isLoose],
+    const [make, handle] = apart ? [x.qsf_flat_conversation_split, this.handle]
+      : [x.qsf_flat_answer_grammar, this.#answer];
+    const bytes = encoded(text ?? ''), error = () => memory.textOf(handle, 'error');
+    const tried = isLoose => memory.with(bytes, at => memory.with(listed([
+      ['tool-choice', options.toolChoice], ['parallel-tool-calls', options.parallelToolCalls],
+      ['id-seed', options.idSeed], ['json-loose', isLoose],
       ['json-blanks', jsonBlanks === Infinity ? -1 : jsonBlanks]]), given =>
-      make(this.#answer, given, kind, text === undefined ? 0 : at, bytes.length)));
+      make(handle, given, kind, text === undefined ? 0 : at, bytes.length)));
     const ofTools = status => text === undefined || (status && error().startsWith('tools:'));
     let status = tried(false);
     if (status && loose && !ofTools(status)) {
@@ -136,15 +136,9 @@ export class Conversation {
       status = tried(true);
       if (!status) this.#warn(`not kept of responseFormat: ${why}`);
     }
-    this.#written(ofTools(status) ? 'tools' : 'responseFormat', status);
-    const loosened = apart && memory.textOf(this.#answer, 'loosened');
+    this.#written(ofTools(status) ? 'tools' : 'responseFormat', status, handle);
+    const loosened = memory.textOf(this.handle, 'loosened');
     if (loosened) this.#warn(`not kept of the tools' schemas: ${loosened}`);
-  }
-  #begin(ids, options) {
-    this.#sampler(options);
-    this.#shape(options);
-    this.#memory.check(this.#memory.with(Int32Array.from(ids), at =>
-      this.#x.qsf_flat_answer_begin(this.#answer, at, ids.length)), this.#answer);
   }
 
   /* The JavaScript engine reoptimises code while it runs, and an earlier check of the sums does not
@@ -187,9 +181,9 @@ export class Conversation {
     }
   }
   /* Computes the part of the prompt that the sequence does not hold. */
-  async #prompt(total, signal, progress) {
+  async #prompt(signal, progress) {
     const number = name => this.#memory.number(this.handle, name);
-    const layers = number('layer');             // no batch is under way
+    const total = number('prompt'), layers = number('layer');   // no batch is under way
     let told = -Infinity;
     const tell = (done, layer) => {
       told = performance.now();
@@ -203,11 +197,6 @@ export class Conversation {
       done = number('done');
       tell(done, done === total ? layers : 0);          // the next batch begins
     }
-  }
-  /* The last piece's text. */
-  #text() {
-    const text = this.#memory.textOf(this.#answer, 'piece');
-    return this.#memory.number(this.#answer, 'cut') ? `${text}\ufffd` : text;
   }
   /* The last piece's parts; its calls are those it completed, after the first `whole` ones. */
   #parts(whole) {
@@ -250,27 +239,29 @@ export class Conversation {
   }
 
   /**
-   * Yields {id, text}, with options.logprobs also logprobs, with options.apart also reasoning and
-   * calls, until a token or a stop string ends the answer; returns why, and (apart) the answer as a
-   * message.
+   * Yields {id, text, reasoning, calls}, with options.logprobs also logprobs, until a token or a
+   * stop string ends the answer; returns why, and with options.apart, which splits answers, the
+   * answer as a message.
    */
-  async * generate(ids, options, signal, progress) {
+  async * generate(asked, options, signal, progress) {
     const {logprobs, apart} = options, calls = [];
     let all = '';
     try {
+      this.#prompted(asked, options);
       this.adapt(options.uses);
-      this.#begin(ids, options);
-      await this.#prompt(ids.length, signal, progress);
+      this.#sampler(options);
+      this.#shape(options);
+      this.#memory.check(this.#x.qsf_flat_answer_begin(this.#answer), this.#answer);
+      await this.#prompt(signal, progress);
       for (;;) {
         while (this.#next() === PENDING) await this.#compute(signal);
         const id = this.#memory.number(this.#answer, 'token');
         const end = ENDS[this.#memory.number(this.#answer, 'end')];
-        const piece = {id: end ? undefined : id,
-          ...(apart ? this.#parts(calls.length) : {text: this.#text()}),
+        const piece = {id: end ? undefined : id, ...this.#parts(calls.length),
           ...(logprobs && !end && {logprobs: this.#logprobs()})};
-        calls.push(...piece.calls ?? []);
-        if (apart) all += piece.text;
-        if (!end || piece.text || piece.reasoning || piece.calls?.length) yield piece;
+        calls.push(...piece.calls);
+        all += piece.text;
+        if (!end || piece.text || piece.reasoning || piece.calls.length) yield piece;
         if (end) {
           if (!apart) return {end};
           const message = this.#message();

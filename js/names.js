@@ -1,6 +1,6 @@
 /* What the engine calls things: names of numbers that it is asked for, and its enums.
- * tools/make_names.py makes it from bindings/names.h and include/qsf.h: change those, not this
- * file.
+ * tools/make_names.py makes it from bindings/qsf_flat_names.h and include/qsf.h: change those,
+ * not this file.
  * SPDX-License-Identifier: MIT */
 export const MODEL = (
   'layers embedding heads kvHeads headDim feedForward vocabulary trainedContext parameters ' +

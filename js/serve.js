@@ -241,13 +241,12 @@ export function serve(host) {
   /* Answers a conversation, and again after each round of tool results. Returns the last answer and
    * the messages that were added to the conversation. */
   async function talk({messages, options}, answer, post) {
-    const turnEnd = engine.conversation.turnEnd(options), stop = [...options.stop, turnEnd];
     const before = JSON.parse(messages), added = [];
     for (let round = 0; ; round++) {
       // a required call was made in the first answer
       const toolChoice = round && options.toolChoice !== 'none' ? 'auto' : options.toolChoice;
       const said = await speak({messages: JSON.stringify([...before, ...added]),
-        options: {...options, stop, toolChoice, idSeed: options.seed % 2 ** 52 + round}}, answer, post);
+        options: {...options, toolChoice, idSeed: options.seed % 2 ** 52 + round}}, answer, post);
       const {end, message} = said, calls = message?.tool_calls;
       added.push(message);
       if (!calls || round === options.toolRounds) return {...said, messages: added};
@@ -267,13 +266,10 @@ export function serve(host) {
   }
 
   /* Posts the parts of an answer; why it ended, and its message. */
-  async function speak({prompt, messages, options}, answer, post) {
-    const {stop} = answer, {conversation} = engine;
-    const ids = messages ? conversation.tokenizeChat(messages, options)
-      : Array.isArray(prompt) ? prompt : conversation.tokenize(prompt,
-        {addSpecial: true, parseSpecial: true});
+  async function speak({options, ...what}, answer, post) {
+    const {stop} = answer;
     const told = progress => post({progress: {phase: 'prompt', ...progress}});
-    const tokens = conversation.generate(ids, options, stop, told);
+    const tokens = engine.conversation.generate(what, options, stop, told);
     try {
       for (;;) {
         const {done, value} = await tokens.next();

@@ -1,4 +1,4 @@
-/* Answers as text, reasoning and calls: what the library's readers say, as items.
+/* Answers as text, reasoning and calls: the events of the library's conversations, as items.
  * SPDX-License-Identifier: MIT */
 #include "formats.h"
 
@@ -14,34 +14,64 @@ static bool answers_refuse(qsf_status st, const qsf_error *err, serve_error *e)
     return serve_refuse(e, 400, "invalid_value", "tools", "%s", err->text);
 }
 
-static bool answer_reader(front_job *j, unsigned i, const qsf_chat_options *chat, serve_error *e)
+/* Makes what splits an answer. */
+static bool answer_split(front_job *j, unsigned i, serve_error *e)
 {
     const serve_request *r = &j->job.request;
+    qsf_conversation **talk = &j->choices[i].talk;
     qsf_answer_options o;
-    qsf_error err;
+    if (!*talk && !(*talk = front_conversation(j, e))) return false;
     qsf_answer_defaults(&o);
-    o.chat = chat;
     o.tool_choice = r->tools ? r->tool_choice : NULL;
-    o.parallel_tool_calls = r->parallel;
     o.id_seed = ((uint64_t)j->front->started << 32) + j->number * SERVE_CHOICES + i;
-    const qsf_status st = qsf_answer_new(j->entry->model, &o, &j->choices[i].answer, &err);
-    return !st || answers_refuse(st, &err, e);
+    o.like = j->grammar ? grammar_answer(j->grammar) : NULL;
+    const qsf_status st = qsf_conversation_split(*talk, &o);
+    return !st || answers_refuse(st, qsf_conversation_error(*talk), e);
+}
+
+/* A rank that follows has no prompt but its tokens. */
+static bool answer_prompt(front_job *j, serve_error *e)
+{
+    const serve_tokens *t = &j->job.prompts[0];
+    if (j->talk) return true;
+    if (!(j->talk = front_conversation(j, e))) return false;
+    const qsf_status st = qsf_conversation_encoded(j->talk, t->ids, t->n);
+    return !st || answers_refuse(st, qsf_conversation_error(j->talk), e);
+}
+
+/* Reports the keywords of tools' schemas that their grammar does not enforce: of each line
+ * "NAME: parameters: #/PLACE: why", or without a place "NAME: parameters: why". */
+static void answers_loosened(front_job *j, const char *lines)
+{
+    static const char between[] = ": parameters: ";
+    char tool[80], place[80];
+    for (const char *at = lines, *found; (found = strstr(at, between));) {
+        const char *why = found + strlen(between), *end = *why == '#' ? strstr(why, ": ") : NULL;
+        snprintf(tool, sizeof tool, "tools.%.*s", (int)(found - at), at);
+        snprintf(place, sizeof place, "parameters%.*s", end ? (int)(end - why) - 1 : 0, why + 1);
+        serve_request_ignored(&j->job.request, tool, place);
+        if (!(at = strchr(why, '\n'))) break;
+        at++;
+    }
 }
 
 bool answers_begin(front_job *j, serve_error *e)
 {
     const serve_request *r = &j->job.request;
-    qsf_chat_options chat;
-    qsf_error err;
-    qsf_turn_defaults(&j->job.turn);
-    if (j->grammar) grammar_turn(j->grammar, &j->job.turn);
-    j->job.turn.reasoning_budget = r->reasoning_budget;
-    if (!(r->api & (API_CHAT | API_RESPONSES | API_MESSAGES))) return true;
-    front_chat(j->front, r, &chat);
-    for (unsigned i = 0; i < j->job.n_branches; i++) if (!answer_reader(j, i, &chat, e)) return false;
-    if (j->grammar) return true;        /* grammar_turn has set all of the turn */
-    const qsf_status st = qsf_answer_turn(j->choices[0].answer, &j->job.turn, &err);
-    return !st || answers_refuse(st, &err, e);
+    qsf_turn_options *turn = &j->job.turn;
+    serve_turn(r, turn);
+    if (!(r->api & (API_CHAT | API_RESPONSES | API_MESSAGES))) {
+        turn->grammar = j->grammar ? grammar_shape(j->grammar) : NULL;
+        return true;
+    }
+    if (!answer_prompt(j, e)) return false;
+    qsf_conversation *first = j->choices[0].talk = j->talk;
+    j->talk = NULL;
+    for (unsigned i = 0; i < j->job.n_branches; i++) if (!answer_split(j, i, e)) return false;
+    const qsf_status st = qsf_conversation_prepare(first, turn, turn);
+    if (st) return answers_refuse(st, qsf_conversation_error(first), e);
+    answers_loosened(j, qsf_answer_loosened(qsf_conversation_answer(first)));
+    return true;
 }
 
 void answers_free(front_job *j)
@@ -56,7 +86,7 @@ void answers_free(front_job *j)
         text_free(&ch->text);
         text_free(&ch->tokens);
         for (int k = 0; k < 4; k++) text_free(&ch->logprobs[k]);
-        qsf_answer_free(ch->answer);
+        qsf_conversation_free(ch->talk);
     }
     free(j->choices);
     j->choices = NULL;
@@ -124,13 +154,15 @@ static bool item_event(front_job *j, unsigned choice, const qsf_answer_event *e,
     return !item->text.failed;
 }
 
-bool answers_go_on(front_job *j, unsigned choice, const char *text, size_t len, bool last, serve_text *out)
+void answers_go_on(front_job *j, const serve_event *ev, const char *text, serve_text *out)
 {
-    qsf_answer *a = j->choices[choice].answer;
+    qsf_conversation *talk = j->choices[ev->branch].talk;
+    const bool last = ev->kind == EVENT_END;
+    const qsf_turn_piece p = { .size = sizeof p, .token = last ? -1 : ev->token, .text = text,
+                               .len = last ? 0 : ev->len, .end = last ? (qsf_turn_end)ev->end : 0 };
     qsf_answer_event e = { .size = sizeof e };
-    if (qsf_answer_push(a, text, len, last, NULL)) return false;
-    while (!qsf_answer_next(a, &e))
-        if (!item_event(j, choice, &e, out)) return false;
-    if (last) item_end(j, choice, QSF_ANSWER_CALL_END, out);
-    return true;
+    bool ok = !qsf_conversation_push(talk, &p);
+    while (ok && !qsf_conversation_event(talk, &e)) ok = item_event(j, ev->branch, &e, out);
+    if (ok && last) item_end(j, ev->branch, QSF_ANSWER_CALL_END, out);
+    if (!ok) serve_refuse(&j->error, 503, NULL, NULL, "out of memory for the answer");
 }

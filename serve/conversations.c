@@ -13,7 +13,8 @@ const char *front_template(const serve_front *f, const model_entry *m)
     return qsf_chat_template(m->model) ? qsf_chat_template(m->model) : "plain";
 }
 
-void front_chat(const serve_front *f, const serve_request *r, qsf_chat_options *o)
+/* The options that a conversation is written with. */
+static void chat_options(const serve_front *f, const serve_request *r, qsf_chat_options *o)
 {
     qsf_chat_defaults(o);
     o->chat_template = f->set->template_name;
@@ -35,7 +36,7 @@ char *front_render(const front_job *j, size_t *len, serve_error *e)
     qsf_chat_options o;
     qsf_error err = { .text = "the chat template failed" };
     size_t cap = r->messages.len + 4096;
-    front_chat(j->front, r, &o);
+    chat_options(j->front, r, &o);
     for (int i = 0; i < 2; i++) {
         char *text = malloc(cap);
         if (!text) return conversation_refuse(QSF_E_MEMORY, &err, e), NULL;
@@ -49,22 +50,21 @@ char *front_render(const front_job *j, size_t *len, serve_error *e)
     return conversation_refuse(QSF_E_ARGUMENT, &err, e), NULL;
 }
 
-bool front_encode(const front_job *j, serve_tokens *out, serve_error *e)
+qsf_conversation *front_conversation(const front_job *j, serve_error *e)
 {
-    const serve_request *r = &j->job.request;
     qsf_chat_options o;
-    qsf_error err = { .text = "the chat template failed" };
-    size_t cap = r->messages.len / 2 + 1024;
-    front_chat(j->front, r, &o);
-    for (int i = 0; i < 2; i++) {
-        free(out->ids);
-        out->ids = malloc(cap * sizeof *out->ids);
-        if (!out->ids) return conversation_refuse(QSF_E_MEMORY, &err, e);
-        const qsf_status st = qsf_chat_encode_json(j->entry->model, r->messages.text, r->messages.len, &o,
-                                                   out->ids, cap, &out->n, &err);
-        if (!st) return true;
-        if (st != QSF_E_ARGUMENT || out->n <= cap) return conversation_refuse(st, &err, e);
-        cap = out->n;
-    }
-    return conversation_refuse(QSF_E_ARGUMENT, &err, e);
+    qsf_conversation *c;
+    qsf_error err;
+    chat_options(j->front, &j->job.request, &o);
+    const qsf_status st = qsf_conversation_new(j->entry->model, &o, &c, &err);
+    if (st) conversation_refuse(st, &err, e);
+    return c;
+}
+
+bool front_encode(front_job *j, serve_error *e)
+{
+    const serve_words *messages = &j->job.request.messages;
+    if (!j->talk && !(j->talk = front_conversation(j, e))) return false;
+    const qsf_status st = qsf_conversation_json(j->talk, messages->text, messages->len);
+    return !st || conversation_refuse(st, qsf_conversation_error(j->talk), e);
 }

@@ -7,6 +7,19 @@
 
 /* ---- jobs ---- */
 
+void serve_turn(const serve_request *r, qsf_turn_options *o)
+{
+    qsf_turn_defaults(o);
+    o->stops = r->stops;
+    o->stop_lengths = r->stop_lengths;
+    o->n_stops = r->n_stops;
+    o->ignore_end = r->ignore_end;
+    o->min_tokens = r->min_tokens;
+    o->reasoning_budget = r->reasoning_budget;
+    o->logprobs = (int32_t)r->logprobs;
+    if (r->best_of > r->n && o->logprobs < 0) o->logprobs = 0;
+}
+
 bool serve_job_prepare(serve_job *j)
 {
     j->branches = calloc(j->n_branches, sizeof *j->branches);

@@ -48,7 +48,7 @@ struct serve_job {
     uint64_t      session;                 /* 0: none */
     uint64_t      arrived_ns, deadline_ns; /* 0: no deadline */
     serve_lora    lora;                    /* what its sequences are computed with */
-    qsf_turn_options turn;                 /* what its turns begin with: grammar, control tokens */
+    qsf_turn_options turn;                 /* what its turns begin with, without max_tokens */
     float        *embeddings;              /* [n_prompts][n_embd] if these are requested: output */
     bool          ranks;                   /* prompts are pairs: the first number is the classifier's score */
     void         *front;                   /* the front's own */
@@ -103,6 +103,8 @@ uint64_t serve_engine_context(const serve_engine_options *o, qsf_context_options
 bool serve_engine_spoilt(const serve_engine *e);
 const serve_facts *serve_engine_facts(const serve_engine *e);
 
+/* What a request asks of a turn; the template and tools of a chat add to it. */
+void serve_turn(const serve_request *r, qsf_turn_options *o);
 /* Prepares the engine's part of a job; the front frees it after EVENT_DONE. */
 bool serve_job_prepare(serve_job *j);
 /* Hands a job over.  false: the queue is full. */

@@ -107,7 +107,7 @@ static void completion_last(front_job *j, unsigned choice, const char *text, siz
     text_format(out, ",\"has_new_line\":%s,\"truncated\":false,\"stop_type\":\"%s\",\"stopping_word\":",
                 memchr(text, '\n', len) ? "true" : "false", word ? "word" : format_cut(ch) ? "limit" : "eos");
     /* The turn does not report which of several stop strings matched. */
-    if (word && j->n_asked_stops == 1) text_json(out, r->stops[0], r->stop_lengths[0]);
+    if (word && r->n_stops == 1) text_json(out, r->stops[0], r->stop_lengths[0]);
     else text_str(out, "\"\"");
     write_probabilities(j, ch, out);
     text_str(out, ",");

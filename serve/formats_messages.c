@@ -8,7 +8,7 @@ static const char *stop_word(const front_job *j, const front_choice *ch)
 {
     if (format_cut(ch)) return "max_tokens";
     if (format_calls(ch)) return "tool_use";
-    return ch->end == QSF_TURN_STOP_TEXT && j->n_asked_stops ? "stop_sequence" : "end_turn";
+    return ch->end == QSF_TURN_STOP_TEXT && j->job.request.n_stops ? "stop_sequence" : "end_turn";
 }
 
 /* "stop_sequence":..., if exactly one was requested: the turn does not report which one it met. */
@@ -16,7 +16,7 @@ static void write_stop(const front_job *j, const front_choice *ch, bool over, se
 {
     const serve_request *r = &j->job.request;
     text_str(out, ",\"stop_sequence\":");
-    if (over && ch->end == QSF_TURN_STOP_TEXT && j->n_asked_stops == 1)
+    if (over && ch->end == QSF_TURN_STOP_TEXT && r->n_stops == 1)
         text_json(out, r->stops[0], r->stop_lengths[0]);
     else text_str(out, "null");
 }

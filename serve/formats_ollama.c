@@ -164,7 +164,7 @@ static void ollama_whole(front_job *j, serve_text *out)
 {
     front_choice *ch = &j->choices[0];
     serve_text text = { 0 }, thinking = { 0 };
-    if (ch->answer) join_items(ch, ITEM_TEXT, &text);
+    if (ch->talk) join_items(ch, ITEM_TEXT, &text);
     else text_add(&text, format_bytes(&ch->text), ch->text.len);
     join_items(ch, ITEM_REASONING, &thinking);
     write_head(j, out);

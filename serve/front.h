@@ -33,7 +33,7 @@ typedef struct front_item {
 /* One answer of a job. */
 typedef struct front_choice {
     serve_text   text;                       /* of answers that are not cut into items */
-    qsf_answer  *answer;                     /* NULL: this one is not */
+    qsf_conversation *talk;                  /* cuts it into items; NULL: this one is not */
     front_item  *items;
     unsigned     n_items, cap_items;
     serve_text   logprobs[4];                /* JSON; which lists: formats_logprobs.c */
@@ -102,7 +102,7 @@ struct front_job {
     serve_grammar *grammar;                  /* NULL: none */
     bool          waits;                     /* for its grammar */
     job_hold      hold;
-    size_t        n_asked_stops;             /* of the request itself */
+    qsf_conversation *talk;                  /* a chat's prompt; then it is the first choice's */
     const http_request *asked;               /* as long as conn is */
     const front_form *form;                  /* NULL: the format of the request's API */
     serve_rewritten body;                    /* the body, if the form rewrites it */
@@ -110,6 +110,7 @@ struct front_job {
     uint64_t      told_ns;                   /* last write to its stream; 0: not started */
     rank_place    at;                        /* where several ranks serve */
     char          cors[ANSWER_LINES];        /* header lines of the answer, until it is sent */
+    size_t        n_cors;                    /* bytes of them that name no ignored fields */
     bool          begun;                     /* the stream's first event is written */
     serve_error   error;                     /* of an answer that failed */
 };
@@ -214,10 +215,10 @@ bool infill_tokens(const qsf_model *m, const serve_request *r, const serve_promp
 /* ---- conversations.c: what a chat's template makes of a request ---- */
 /* The template's source or name; "" if the model is not loaded. */
 const char *front_template(const serve_front *f, const model_entry *m);
-/* The options that a conversation is written with. */
-void front_chat(const serve_front *f, const serve_request *r, qsf_chat_options *o);
-/* Its tokens, in the place of those that *out has. */
-bool front_encode(const front_job *j, serve_tokens *out, serve_error *e);
+/* A conversation for the job's messages; NULL: *e says why. */
+qsf_conversation *front_conversation(const front_job *j, serve_error *e);
+/* Writes them to j->talk, as tokens.  false: *e says why not. */
+bool front_encode(front_job *j, serve_error *e);
 /* Its text, to be freed.  NULL: *e says why. */
 char *front_render(const front_job *j, size_t *len, serve_error *e);
 
@@ -228,8 +229,8 @@ bool front_text(front_job *j, serve_text *out, serve_error *e);
 /* ---- answers.c: answers as text, reasoning and calls ---- */
 /* Makes the readers of the job's answers, and what its turns begin with. */
 bool answers_begin(front_job *j, serve_error *e);
-/* Appends text to an answer, or ends it; adds a stream's part of it to out.  false: no memory. */
-bool answers_go_on(front_job *j, unsigned choice, const char *text, size_t len, bool last, serve_text *out);
+/* Gives an answer the piece, or the end, that the event has; adds a stream's part of it to out. */
+void answers_go_on(front_job *j, const serve_event *ev, const char *text, serve_text *out);
 void answers_free(front_job *j);
 
 /* ---- log.c ---- */

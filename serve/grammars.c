@@ -27,9 +27,8 @@ struct serve_grammar {
     bool           listed;
     uint64_t       used, bytes;
     serve_text     key;
-    qsf_grammar   *grammar;             /* of a shape */
-    qsf_answer    *answer;              /* whose grammar of calls it is */
-    qsf_turn_options turn;
+    qsf_grammar   *shape;               /* of answers without a template, or */
+    qsf_answer    *answer;              /* of chats, which has compiled its grammar */
     qsf_error      err;
     char           param[80];
     serve_grammar *next;                /* in a list of the thread */
@@ -51,6 +50,9 @@ struct grammar_store {
     bool            ends;
 };
 
+/* How a chat's prompt ends: with the generation prompt, within the last message, after it. */
+enum { BEGIN_PROMPT = 'g', BEGIN_CONTINUES = 'c', BEGIN_NOTHING = '-' };
+
 /* ---- the thread ---- */
 
 static const char *key_next(const char *at) { return at + strlen(at) + 1; }
@@ -66,13 +68,13 @@ static qsf_status make_shape(grammar_store *s, serve_grammar *g)
     o.most_memory = grammar_bytes;
     o.json_loose = key[1] == '0';
     const qsf_status st = qsf_grammar_new(s->model, (qsf_grammar_kind)(key[2] - '0'), text, len, &o,
-                                          &g->grammar, &g->err);
-    g->turn.grammar = g->grammar;
+                                          &g->shape, &g->err);
+    if (!st) g->bytes = qsf_grammar_memory(g->shape);
     return st;
 }
 
-/* Makes a grammar from a key 't' several strict kind 0 choice 0 kwargs 0 tools 0 shape, for chats.
- * Kind '-': no shape. */
+/* Makes a grammar from a key 't' several strict kind begin 0 choice 0 kwargs 0 tools 0 shape, for
+ * chats.  Kind '-': no shape.  Begin: how the prompt ends. */
 static qsf_status make_answer(grammar_store *s, serve_grammar *g)
 {
     const char *key = g->key.bytes, *choice = key_next(key), *kwargs = key_next(choice);
@@ -83,6 +85,8 @@ static qsf_status make_answer(grammar_store *s, serve_grammar *g)
     chat.chat_template = s->template_name;
     chat.tools = *tools ? tools : NULL;
     chat.kwargs = *kwargs ? kwargs : NULL;
+    chat.continue_final_message = key[4] == BEGIN_CONTINUES;
+    chat.add_generation_prompt = key[4] == BEGIN_PROMPT;
     qsf_answer_defaults(&o);
     o.chat = &chat;
     o.tool_choice = choice;
@@ -94,9 +98,14 @@ static qsf_status make_answer(grammar_store *s, serve_grammar *g)
         o.shape_kind = (qsf_grammar_kind)(key[3] - '0');
         o.json_loose = key[2] == '0';
     }
+    qsf_turn_options turn;
+    qsf_turn_defaults(&turn);
     qsf_status st = qsf_answer_new(s->model, &o, &g->answer, &g->err);
-    if (!st) st = qsf_answer_turn(g->answer, &g->turn, &g->err);
-    if (!st) return QSF_OK;
+    if (!st) st = qsf_answer_turn(g->answer, &turn, &g->err);
+    if (!st) {
+        if (turn.grammar) g->bytes = qsf_grammar_memory(turn.grammar);
+        return QSF_OK;
+    }
     qsf_answer_free(g->answer);
     g->answer = NULL;
     return st;
@@ -116,7 +125,6 @@ static void *store_main(void *arg)
         (void)qsf_grammar_prepare(s->model, NULL);      /* else the engine's thread would have to */
         const qsf_status st = g->key.bytes[0] == 's' ? make_shape(s, g) : make_answer(s, g);
         g->err.status = st;
-        if (g->turn.grammar) g->bytes = qsf_grammar_memory(g->turn.grammar);
         pthread_mutex_lock(&s->lock);
         g->next = s->done;
         s->done = g;
@@ -130,7 +138,7 @@ static void *store_main(void *arg)
 
 static void grammar_free(serve_grammar *g)
 {
-    qsf_grammar_free(g->grammar);
+    qsf_grammar_free(g->shape);
     qsf_answer_free(g->answer);
     text_free(&g->key);
     free(g);
@@ -257,7 +265,8 @@ static void key_of(const serve_request *r, serve_text *key)
     const serve_shape *shape = &r->shape;
     const bool shaped = shape->text.text != NULL;
     char head[8] = { 't', r->parallel ? '1' : '0', shape->strict ? '1' : '0',
-                     shaped ? (char)('0' + (int)shape->kind) : '-' };
+                     shaped ? (char)('0' + (int)shape->kind) : '-',
+                     r->continue_final ? BEGIN_CONTINUES : r->generate ? BEGIN_PROMPT : BEGIN_NOTHING };
     if (!grammar_has_template(r)) {
         text_format(key, "s%d%d", shape->strict, (int)shape->kind);
         text_add(key, "", 1);
@@ -286,7 +295,6 @@ static serve_grammar *store_add(grammar_store *s, serve_text *key)
     if (!g) return NULL;
     g->key = *key;
     *key = (serve_text){ 0 };
-    qsf_turn_defaults(&g->turn);
     store_tidy(s, 1);
     g->users = 1;
     g->listed = s->n_kept < STORE_GRAMMARS;
@@ -338,15 +346,5 @@ bool grammar_ready(const serve_grammar *g, serve_error *e)
     return g->state != GRAMMAR_MAKING;
 }
 
-void grammar_turn(const serve_grammar *g, qsf_turn_options *o)
-{
-    o->special = g->turn.special;
-    o->special_in = g->turn.special_in;
-    o->grammar = g->turn.grammar;
-    o->grammar_after = g->turn.grammar_after;
-    o->n_grammar_after = g->turn.n_grammar_after;
-    o->grammar_with = g->turn.grammar_with;
-    o->reasoning_begin = g->turn.reasoning_begin;
-    o->reasoning_end = g->turn.reasoning_end;
-    o->in_reasoning = g->turn.in_reasoning;
-}
+qsf_grammar      *grammar_shape(const serve_grammar *g) { return g->shape; }
+const qsf_answer *grammar_answer(const serve_grammar *g) { return g->answer; }

@@ -32,7 +32,9 @@ bool           grammar_ready(const serve_grammar *g, serve_error *e);
 /* Takes over what was compiled since the last call.  true: something was, and jobs that wait for it
  * can continue. */
 bool           grammar_store_look(grammar_store *s);
-/* Sets the members of *o by which a turn has this grammar. */
-void           grammar_turn(const serve_grammar *g, qsf_turn_options *o);
+/* What was compiled, which belongs to g: of an answer without a template its grammar, of a chat an
+ * answer whose grammar others take over; NULL: the other one. */
+qsf_grammar      *grammar_shape(const serve_grammar *g);
+const qsf_answer *grammar_answer(const serve_grammar *g);
 
 #endif

@@ -70,10 +70,8 @@ static void job_piece(front_job *j, const serve_event *ev, const char *text)
     if (j->job.request.tokens && ev->token >= 0)
         text_format(&ch->tokens, ch->tokens.len ? ",%d" : "%d", (int)ev->token);
     if (j->job.request.logprobs >= 0 && ev->token >= 0) format_logprob(j, ch, ev);
-    if (ch->answer) {
-        qsf_answer_token(ch->answer, ev->token);
-        if (!answers_go_on(j, ev->branch, text, ev->len, false, &f->out))
-            serve_refuse(&j->error, 503, NULL, NULL, "out of memory for the answer");
+    if (ch->talk) {
+        answers_go_on(j, ev, text, &f->out);
     } else if (!stream) {
         text_add(&ch->text, text, ev->len);
     } else if (ev->len) {
@@ -109,8 +107,7 @@ static void job_choice_over(front_job *j, const serve_event *ev, const char *tex
     if (!j->conn) return;
     text_clear(&f->out);
     if (!j->error.status) front_job_first(j);
-    if (ch->answer && !answers_go_on(j, ev->branch, "", 0, true, &f->out))
-        serve_refuse(&j->error, 503, NULL, NULL, "out of memory for the answer");
+    if (ch->talk) answers_go_on(j, ev, "", &f->out);
     if (!j->job.request.stream) return;
     format_choice_end(j, ev->branch, &f->out);
     job_write(j);

@@ -12,6 +12,7 @@ void front_job_free(front_job *j)
     if (j->before) j->before->next = j->next;
     else if (j->front->jobs == j) j->front->jobs = j->next;
     if (j->next) j->next->before = j->before;
+    qsf_conversation_free(j->talk);
     answers_free(j);
     if (j->grammar) grammar_drop(j->entry->grammars, j->grammar);
     lora_empty(&j->job.lora);

@@ -62,17 +62,22 @@ static bool tokens_cut(const model_entry *m, const serve_prompt *p, int flags, s
     return true;
 }
 
+static bool tokens_copy(const int32_t *ids, size_t n, serve_tokens *out, serve_error *e)
+{
+    if (!tokens_room(out, n, e)) return false;
+    if (n) memcpy(out->ids, ids, n * sizeof *ids);
+    out->n = n;
+    return true;
+}
+
 static bool tokens_of_ids(const model_entry *m, const serve_prompt *p, const char *field, serve_tokens *out,
                           serve_error *e)
 {
-    if (!tokens_room(out, p->n_ids, e)) return false;
     for (size_t i = 0; i < p->n_ids; i++)
         if ((uint32_t)p->ids[i] >= m->info.n_vocab)
             return serve_refuse(e, 400, "invalid_value", field, "token %d; the vocabulary has %u",
                                 (int)p->ids[i], (unsigned)m->info.n_vocab);
-    memcpy(out->ids, p->ids, p->n_ids * sizeof *p->ids);
-    out->n = p->n_ids;
-    return true;
+    return tokens_copy(p->ids, p->n_ids, out, e);
 }
 
 static size_t visible_bytes(const char *text, size_t len)
@@ -117,6 +122,14 @@ static bool chat_may_fit(const front_job *j, serve_error *e)
     return fits;
 }
 
+static bool tokens_of_chat(front_job *j, serve_tokens *out, serve_error *e)
+{
+    size_t n;
+    if (!chat_may_fit(j, e) || !front_encode(j, e)) return false;
+    const int32_t *ids = qsf_conversation_tokens(j->talk, &n);
+    return tokens_copy(ids, n, out, e);
+}
+
 /* A query and a document, as the model's classifier was trained on them. */
 static bool tokens_of_pair(const model_entry *m, const serve_prompt *query, const serve_prompt *document,
                            serve_tokens *out, serve_error *e)
@@ -153,7 +166,7 @@ bool front_tokens(front_job *j, serve_tokens **out, unsigned *n, serve_error *e)
         else if (p && r->truncate && !p->ids) ok = tokens_cut(j->entry, p, flags, &t[i], e);
         else if (p && !p->ids && r->api != API_TOKENIZE
             && !text_may_fit(j->entry, p->text, p->len, front_prompt_field(r), e)) ok = false;
-        else if (!p) ok = chat_may_fit(j, e) && front_encode(j, &t[i], e);
+        else if (!p) ok = tokens_of_chat(j, &t[i], e);
         else if (r->suffix.len || r->infill) ok = infill_tokens(j->entry->model, r, p, &t[i], e);
         else if (p->ids) ok = tokens_of_ids(j->entry, p, front_prompt_field(r), &t[i], e);
         else ok = tokens_of_text(j->entry, p, flags, &t[i], e);

@@ -64,11 +64,6 @@ static bool job_fill(front_job *j, serve_error *e)
     j->job.ranks = r->api == API_RERANK && info->n_classes && info->n_classes <= info->n_embd;
     if (!j->job.prompts && !front_tokens(j, &j->job.prompts, &j->job.n_prompts, e)) return false;
     if (!lora_choose(j, e) || !job_check(j, e)) return false;
-    j->n_asked_stops = r->n_stops;
-    if (j->entry->stop[0] && !r->n_prompts && !r->ignore_end) {
-        r->stop_lengths[r->n_stops] = strlen(j->entry->stop);
-        r->stops[r->n_stops++] = j->entry->stop;
-    }
     j->job.n_branches = r->api & API_EMBEDDED ? 1 : j->job.n_prompts * serve_request_each(r);
     if (r->api & API_EMBEDDED && !embeddings_begin(j, e)) return false;
     j->job.session = r->session ? session_number(r->session, j->job.key) : 0;
@@ -89,14 +84,12 @@ static unsigned retry_after(const front_job *j)
     return wait < 1 ? 1 : wait > 600 ? 600 : (unsigned)wait;
 }
 
-/* Builds the extra header lines of a job's answer: CORS, and the names of ignored fields. */
-static void job_headers(front_job *j, const char *cors)
+/* Adds the names of ignored fields to the header lines of a job's answer, after those of CORS. */
+static void job_headers(front_job *j)
 {
     const char *ignored = j->job.request.ignored;
-    snprintf(j->cors, sizeof j->cors, "%s", cors);
-    if (!*ignored) return;
-    const size_t n = strlen(j->cors);
-    snprintf(j->cors + n, sizeof j->cors - n, "x-qsf-ignored: %s\r\n", ignored);
+    if (!*ignored || !j->conn) return;
+    snprintf(j->cors + j->n_cors, sizeof j->cors - j->n_cors, "x-qsf-ignored: %s\r\n", ignored);
     http_note *note = http_note_of(j->conn);
     snprintf(note->ignored, sizeof note->ignored, "%s", ignored);
 }
@@ -121,7 +114,9 @@ static void job_enter(front_job *j, const char *cors)
     unsigned kind = 0;
     while (1 << kind < (int)r->api) kind++;
     job_name(j, kind < sizeof names / sizeof *names ? names[kind] : "");
-    job_headers(j, cors);
+    snprintf(j->cors, sizeof j->cors, "%s", cors);
+    j->n_cors = strlen(j->cors);
+    job_headers(j);
     j->created = (long long)time(NULL);
     j->job.arrived_ns = serve_now();
     j->job.deadline_ns = seconds > 0 ? j->job.arrived_ns + (uint64_t)(seconds * 1e9) : 0;
@@ -180,6 +175,7 @@ static void job_go(front_job *j)
         return;
     }
     if (!e.status && answers_begin(j, &e)) {
+        job_headers(j);                 /* with what the tools' grammar does not enforce */
         if (job_submit(j)) {
             metric_add(&m->requests_total, !j->at.rank);       /* else it is counted there */
             metric_add(&m->adapter_requests_total, !j->at.rank && j->job.lora.n > 0);

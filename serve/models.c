@@ -54,21 +54,20 @@ static qsf_status model_fit(model_list *l, model_entry *m, uint64_t room, qsf_er
     return m->need > room ? QSF_PENDING : QSF_OK;
 }
 
-/* Gets the text that ends an answer.  Detects an unknown template name at load. */
-static qsf_status model_template(const model_list *l, model_entry *m, qsf_error *err)
+/* Detects an unknown template name at load. */
+static qsf_status model_template(const model_list *l, const model_entry *m, qsf_error *err)
 {
+    char stop[64];
     size_t len;
     qsf_chat_options o;
     qsf_chat_defaults(&o);
     o.chat_template = l->set->template_name;
-    const qsf_status st = qsf_chat_stop_text(m->model, &o, m->stop, sizeof m->stop, &len, err);
-    if (st == QSF_E_NOT_FOUND) {
+    if (qsf_chat_stop_text(m->model, &o, stop, sizeof stop, &len, err) == QSF_E_NOT_FOUND) {
         const size_t n = strlen(err->text);
         snprintf(err->text + n, sizeof err->text - n, ", and no such file");
         return err->status = QSF_E_ARGUMENT;
     }
-    if (st) m->stop[0] = 0;             /* a template that does not work fails its first request instead */
-    *err = (qsf_error){ 0 };
+    *err = (qsf_error){ 0 };            /* a template that does not work fails its first request instead */
     return QSF_OK;
 }
 

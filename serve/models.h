@@ -35,7 +35,6 @@ typedef struct model_entry {
     qsf_model     *model;
     serve_engine  *engine;
     grammar_store *grammars;
-    char           stop[64];                 /* text that ends an answer in its chat template; "": none */
     lora_list   adapters;                 /* read with it, and when a client asks for one */
     uint64_t       adapter_room;             /* bytes that its plan has for them */
     /* what was known of it when it was loaded last; n_ctx 0: it never was */

@@ -155,6 +155,8 @@ typedef struct serve_defaults {
 bool serve_request_read(serve_request *r, serve_api api, const char *text, size_t len,
                         const serve_defaults *d, serve_error *e);
 void serve_request_free(serve_request *r);
+/* Adds "where.name" (where may be NULL) to the fields that are reported to have no effect. */
+void serve_request_ignored(serve_request *r, const char *where, const char *name);
 /* Whether the string is a JSON object. */
 bool serve_is_object(const char *json);
 /* The table of fields and their support in each API, in Markdown. */

@@ -90,19 +90,35 @@ static bool name_listed(const char *list, const char *name)
     return false;
 }
 
-bool request_ignore(serve_request *r, const char *where, const char *name, serve_error *e)
+enum { IGNORED_NAME = 160 };
+
+static void ignored_name(const char *where, const char *name, char out[IGNORED_NAME])
 {
-    char all[160] = "";
-    if (where) name_add(all, sizeof all, where);
-    if (where) name_add(all, sizeof all, ".");
-    name_add(all, sizeof all, *name ? name : "_");
-    if (r->strict)
-        return serve_refuse(e, 400, "unsupported_parameter", all, "\"%s\" is not supported here", all);
+    *out = 0;
+    if (where) name_add(out, IGNORED_NAME, where);
+    if (where) name_add(out, IGNORED_NAME, ".");
+    name_add(out, IGNORED_NAME, *name ? name : "_");
+}
+
+void serve_request_ignored(serve_request *r, const char *where, const char *name)
+{
+    char all[IGNORED_NAME];
     const size_t n = strlen(r->ignored);
-    if (name_listed(r->ignored, all) || (n > 4 && !strcmp(r->ignored + n - 3, "..."))) return true;
+    ignored_name(where, name, all);
+    if (name_listed(r->ignored, all) || (n > 4 && !strcmp(r->ignored + n - 3, "..."))) return;
     const bool room = n + strlen(all) + 8 < sizeof r->ignored;
     snprintf(r->ignored + n, sizeof r->ignored - n, "%s%s", n ? ", " : "", room ? all : "...");
-    return true;
+}
+
+bool request_ignore(serve_request *r, const char *where, const char *name, serve_error *e)
+{
+    char all[IGNORED_NAME];
+    if (!r->strict) {
+        serve_request_ignored(r, where, name);
+        return true;
+    }
+    ignored_name(where, name, all);
+    return serve_refuse(e, 400, "unsupported_parameter", all, "\"%s\" is not supported here", all);
 }
 
 bool request_missing(serve_error *e, const char *name)

@@ -24,15 +24,7 @@ qsf_status branch_sampler(const serve_branch *b, const qsf_model *m, qsf_sampler
 
 void branch_options(const serve_branch *b, int64_t max_tokens, qsf_turn_options *o)
 {
-    const serve_request *r = &b->job->request;
     *o = b->job->turn;
     o->max_tokens = max_tokens;
-    o->stops = r->stops;
-    o->stop_lengths = r->stop_lengths;
-    o->n_stops = r->n_stops;
-    o->ignore_end = r->ignore_end;
-    o->min_tokens = r->min_tokens;
-    o->logprobs = (int32_t)r->logprobs;
-    if (r->show_special) o->special = true;
-    if (r->best_of > r->n && o->logprobs < 0) o->logprobs = 0;
+    if (b->job->request.show_special) o->special = true;
 }

@@ -141,6 +141,10 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
         "${work}/seq" ${every})
     qsf_script(share_models_test 900 core/engine/share_models_test.py $<TARGET_FILE:part_models>
         "${work}/share" ${every})
+    qsf_test_program(program_models core/layers/program_models.c)
+    target_link_libraries(program_models PRIVATE qsf)
+    qsf_script(program_models_test 300 core/layers/program_models_test.py $<TARGET_FILE:program_models>
+        "${work}/program" ${every})
     qsf_test_program(budget_models core/engine/budget_models.c)
     target_link_libraries(budget_models PRIVATE qsf)
     qsf_script(budget_models_test 600 core/engine/budget_models_test.py $<TARGET_FILE:budget_models>

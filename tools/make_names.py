@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what follows from the names of the flat interface: bindings/names.h, and the enums of qsf.h.
+"""Writes what follows from the names of the flat layer (bindings/qsf_flat_names.h) and the enums of qsf.h.
 SPDX-License-Identifier: MIT
 
     python3 tools/make_names.py            writes the files below
@@ -14,14 +14,15 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-NAMES, HEADER = ROOT / "bindings" / "names.h", ROOT / "include" / "qsf.h"
-FLAT = ROOT / "bindings" / "flat.h"
+NAMES, HEADER = ROOT / "bindings" / "qsf_flat_names.h", ROOT / "include" / "qsf.h"
+FLAT = ROOT / "bindings" / "qsf_flat.h"
 SCRIPT, PYTHON, PAGE = ROOT / "js" / "names.js", ROOT / "bindings" / "names.py", ROOT / "docs" / "flat.md"
 # Whose names are.
 GROUPS = (("MODEL", "a model"), ("PLAN", "a context"), ("ITEM", "a part of the plan"), ("STATS", "a context"),
           ("LAYER", "a context"), ("LENGTH", "a conversation"), ("SESSION", "a conversation"),
           ("TURN", "a conversation"), ("PIECE", "an answer"), ("EMBEDDING", "an embedding"),
-          ("ADAPTER", "an adapter"), ("ANY", "any handle"), ("CHAT", "chats"), ("ANSWER", "answers"))
+          ("ADAPTER", "an adapter"), ("SPLIT", "a conversation"),
+          ("ANY", "any handle"), ("CHAT", "chats"), ("ANSWER", "answers"))
 OPTIONS_OF = {"MODEL": "models", "EMBEDDING": "embeddings", "CHAT": "chats", "ANSWER": "answers"}
 
 
@@ -99,8 +100,8 @@ def script(known):
         return ", ".join(f"{name}: {known[prefix + name]}" for name in USED[kind])
 
     out = ("/* What the engine calls things: names of numbers that it is asked for, and its enums.\n"
-           " * tools/make_names.py makes it from bindings/names.h and include/qsf.h: change those, not this\n"
-           " * file.\n"
+           " * tools/make_names.py makes it from bindings/qsf_flat_names.h and include/qsf.h: change those,\n"
+           " * not this file.\n"
            " * SPDX-License-Identifier: MIT */\n")
     out += script_list("MODEL", map_camel(of_group("NUMBERS", "MODEL")))
     out += script_list("PLAN", map_camel(of_group("NUMBERS", "PLAN")))
@@ -131,10 +132,10 @@ def python_tuple(name, items):
 
 
 def python(known):
-    out = ('"""The names of the flat interface (bindings/flat.h).\n'
+    out = ('"""The names of the flat interface (bindings/qsf_flat.h).\n'
            "SPDX-License-Identifier: MIT\n\n"
-           "tools/make_names.py makes it from bindings/names.h and include/qsf.h: change those, not this "
-           "file.\n"
+           "tools/make_names.py makes it from bindings/qsf_flat_names.h and include/qsf.h: change those, "
+           "not this file.\n"
            '"""\n')
     out += "# By number.\n"
     out += python_tuple("STATUS", statuses(known))

@@ -49,11 +49,16 @@ qsf_status qsf_sized_take(void *ours, size_t whole, const void *given, const cha
     return QSF_OK;
 }
 
-qsf_status qsf_sized_give(void *out, const void *ours, size_t whole, qsf_error *err)
+qsf_status qsf_sized_check(const void *out, qsf_error *err)
 {
     const size_t size = sized_of(out);
-    if (!sized_right(size)) return sized_refuse("the result", size, err);
-    sized_copy(out, size, ours, whole);
-    return QSF_OK;
+    return sized_right(size) ? QSF_OK : sized_refuse("the result", size, err);
+}
+
+qsf_status qsf_sized_give(void *out, const void *ours, size_t whole, qsf_error *err)
+{
+    const qsf_status st = qsf_sized_check(out, err);
+    if (!st) sized_copy(out, sized_of(out), ours, whole);
+    return st;
 }
 #endif

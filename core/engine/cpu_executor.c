@@ -29,14 +29,15 @@ static void cpu_kv_layout(const qsf_source *s, const qsf_context_options *o, qsf
                        s->most.head_dim);
 }
 
-static void cpu_plan(const qsf_source *s, const qsf_context_options *o, qsf_executor_needs *out)
+static void cpu_plan(const qsf_source *s, const qsf_needs *n, const qsf_context_options *o,
+                     qsf_executor_needs *out)
 {
     qsf_kv_layout l;
     qsf_buffers b;
     cpu_kv_layout(s, o, &l);
     out->kv = qsf_kv_bytes(&l, qsf_kv_blocks_of(o));
     out->state = qsf_state_memory(qsf_state_place(s, o->quality, s->hp.n_layers), o->n_seqs);
-    out->activations = qsf_buffers_layout(&b, NULL, s, o);
+    out->activations = qsf_buffers_layout(&b, NULL, s, n, o);
 }
 
 /* The angles of the batch's rows lie in the buffers. */
@@ -55,6 +56,7 @@ static void cpu_ropes(qsf_cpu_executor *e)
 static qsf_status cpu_init(qsf_executor *x, const qsf_executor_host *host, qsf_error *err)
 {
     qsf_cpu_executor *e = on_cpu(x);
+    qsf_needs needs;
     qsf_status st;
     e->host = *host;
     const qsf_source *s = host->source;
@@ -62,9 +64,10 @@ static qsf_status cpu_init(qsf_executor *x, const qsf_executor_host *host, qsf_e
     cpu_kv_layout(s, o, &x->kv);
     x->state_bytes = qsf_state_place(s, o->quality, s->hp.n_layers);
     if ((st = qsf_head_init(&e->head, s, host->memory, o, err))) return st;
-    e->memory_bytes = qsf_buffers_layout(&e->b, NULL, s, o);
+    qsf_needs_of(s, &needs);
+    e->memory_bytes = qsf_buffers_layout(&e->b, NULL, s, &needs, o);
     if (!(e->memory = qsf_alloc(host->memory, e->memory_bytes, "activations", err))) return QSF_E_MEMORY;
-    qsf_buffers_layout(&e->b, e->memory, s, o);
+    qsf_buffers_layout(&e->b, e->memory, s, &needs, o);
     cpu_ropes(e);
     e->key_bias.back = e->b.bias_back;
     e->key_bias.steps = e->b.bias_steps;
@@ -88,7 +91,10 @@ static void cpu_done(qsf_executor *x)
 
 /* ---- keys and values, state, adapters ---- */
 
-static void cpu_kv_copy(qsf_executor *x, uint32_t to, uint32_t from) { qsf_kv_copy(&on_cpu(x)->kv, to, from); }
+static void cpu_kv_copy(qsf_executor *x, uint32_t to, uint32_t from)
+{
+    qsf_kv_copy(&on_cpu(x)->kv, to, from);
+}
 
 static void cpu_state_copy(qsf_executor *x, uint32_t to, uint32_t from)
 {

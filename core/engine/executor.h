@@ -18,6 +18,7 @@
 #include "layers/head_stream.h"
 #include "layers/kv.h"
 #include "layers/lora.h"
+#include "layers/needs.h"
 #include "layers/recorder.h"
 #include "layers/reducer.h"
 #include "layers/rope.h"
@@ -83,13 +84,15 @@ typedef struct qsf_executor_host {
     qsf_reducer        *reducer;     /* output */
 } qsf_executor_host;
 
-/* Memory that an executor takes with these options, in bytes; for the plan. */
+/* Memory that an executor takes for layers with these needs, with these options, in bytes; for the
+ * plan. */
 typedef struct qsf_executor_needs { uint64_t kv, state, activations; } qsf_executor_needs;
 
 typedef struct qsf_executor qsf_executor;
 
 typedef struct qsf_executor_table {
-    void (*plan)(const qsf_source *s, const qsf_context_options *o, qsf_executor_needs *out);
+    void (*plan)(const qsf_source *s, const qsf_needs *n, const qsf_context_options *o,
+                 qsf_executor_needs *out);
     qsf_status (*init)(qsf_executor *x, const qsf_executor_host *host, qsf_error *err);
     void (*done)(qsf_executor *x);                      /* takes one whose init has failed, or all zeros */
 

@@ -29,6 +29,7 @@ typedef struct plan_sizes {
     uint64_t rows_head;       /* what an approximate head takes besides the head itself */
     uint64_t expert;          /* a slot for one with its tables; 0: experts come with their layers */
     uint64_t experts_least;   /* of the fewest such slots */
+    qsf_needs needs;          /* of the layers' programs */
 } plan_sizes;
 
 static void plan_stage(uint64_t most[2], uint64_t stored, uint64_t raw)
@@ -77,6 +78,7 @@ static qsf_status plan_measure(const qsf_source *s, const qsf_context_options *o
 {
     /* At most one slot for each unit: layers pass through fewer slots than their number. */
     *z = (plan_sizes){ .tables = qsf_fetch_tables(s, s->n_units, o->n_threads) + qsf_plan_rounding(s) };
+    qsf_needs_of(s, &z->needs);
     for (uint32_t u = 0; u < s->n_units; u++) {
         uint64_t slot, stored, raw;
         if (!qsf_part_needs(s, u) || (u < s->hp.n_layers && !qsf_layer_runs(s, o->quality, u))) continue;
@@ -197,7 +199,7 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const qsf_gr
     qsf_executor_needs needs;
     *plan = (qsf_plan){ .n_ctx = o->n_ctx, .n_batch = o->n_batch, .kv_type = o->kv_type,
                         .kv_window = o->kv_window, .kv_heavy = o->kv_heavy };
-    qsf_cpu_executor_table.plan(s, o, &needs);
+    qsf_cpu_executor_table.plan(s, &z->needs, o, &needs);
     plan_staging(z, g, &fetch);
     plan_ends(s, z, g, plan);
     if (z->rows_head) plan_item(plan, "approximate head", z->rows_head);

@@ -32,12 +32,12 @@ static void altup_list_product(qsf_program *g, uint8_t kind, qsf_view in, uint8_
 {
     QSF_ADD(g, .op = QSF_OP_ALTUP, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES, .in = in,
             .codes = QSF_OP_LAYER_CODES, .watch = (uint8_t)(1 + kind), .n = 1, .kinds = { kind },
-            .to = { to }, .fn = qsf_product_row);
+            .to = { { .buffer = to } }, .fn = qsf_product_row);
 }
 
-static void altup_list_rows(qsf_program *g, uint8_t work, uint32_t writes, qsf_row_fn *fn)
+qsf_view qsf_altup_view(const qsf_program *g)
 {
-    QSF_ADD(g, .op = QSF_OP_RESIDUAL, .work = work, .over = QSF_OVER_ROWS, .writes = writes, .fn = fn);
+    return (qsf_view){ .buffer = QSF_BUF_ALT, .cols = OTHERS * g->hp->n_embd };
 }
 
 /* ---- before a layer ---- */
@@ -97,13 +97,15 @@ static void altup_predict(const qsf_pass *p, const qsf_task *t)
 
 void qsf_altup_list_begin(const qsf_layer *l, qsf_program *g)
 {
-    const uint32_t streams = qsf_bit(QSF_BUF_X) | qsf_bit(QSF_BUF_ALT);
+    const qsf_view x = qsf_stream_view(g, QSF_BUF_X), others = qsf_altup_view(g);
     if (l->altup_begin) {
-        altup_list_product(g, QSF_K_ALTUP_PROJ, qsf_stream_view(g, QSF_BUF_X), QSF_BUF_ALT);
-        altup_list_rows(g, QSF_WORK_NORM, qsf_bit(QSF_BUF_ALT), altup_lengths);
+        altup_list_product(g, QSF_K_ALTUP_PROJ, x, QSF_BUF_ALT);
+        QSF_ADD(g, .op = QSF_OP_RESIDUAL, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS, .to = { others },
+                .fn = altup_lengths);
     }
-    altup_list_rows(g, QSF_WORK_ADD, streams | qsf_bit(QSF_BUF_XN) | qsf_bit(QSF_BUF_PREDICTED),
-                    altup_predict);
+    QSF_ADD(g, .op = QSF_OP_RESIDUAL, .work = QSF_WORK_ADD, .over = QSF_OVER_ROWS,
+            .to = { x, others, qsf_stream_view(g, QSF_BUF_XN), qsf_stream_view(g, QSF_BUF_PREDICTED) },
+            .fn = altup_predict);
 }
 
 /* ---- around attention ---- */
@@ -184,20 +186,21 @@ static void altup_mean(const qsf_pass *p, const qsf_task *t)
 
 void qsf_altup_list_correct(qsf_program *g)
 {
-    const uint32_t streams = qsf_bit(QSF_BUF_X) | qsf_bit(QSF_BUF_ALT);
-    altup_list_rows(g, QSF_WORK_ADD, streams | qsf_bit(QSF_BUF_XN), altup_come);
+    QSF_ADD(g, .op = QSF_OP_RESIDUAL, .work = QSF_WORK_ADD, .over = QSF_OVER_ROWS,
+            .to = { qsf_stream_view(g, QSF_BUF_X), qsf_altup_view(g), qsf_stream_view(g, QSF_BUF_XN) },
+            .fn = altup_come);
 }
 
 void qsf_altup_list_end(qsf_program *g)
 {
-    const uint32_t sum = qsf_bit(QSF_BUF_TMP) | qsf_bit(QSF_BUF_PREDICTED);
-    QSF_ADD(g, .work = QSF_WORK_COPY, .over = QSF_OVER_NOTHING, .writes = qsf_bit(QSF_BUF_PREDICTED),
-            .fn = altup_first);
+    const qsf_view sum = qsf_stream_view(g, QSF_BUF_PREDICTED), tmp = qsf_stream_view(g, QSF_BUF_TMP);
+    QSF_ADD(g, .work = QSF_WORK_COPY, .over = QSF_OVER_NOTHING, .to = { sum }, .fn = altup_first);
     for (uint32_t k = 0; k < OTHERS; k++) {
         const qsf_view other = { .buffer = QSF_BUF_ALT, .cols = g->hp->n_embd, .first = k * g->hp->n_embd };
         altup_list_product(g, (uint8_t)(QSF_K_ALTUP_BACK_1 + k), other, QSF_BUF_TMP);
-        altup_list_rows(g, QSF_WORK_ADD, sum, altup_join);
+        QSF_ADD(g, .op = QSF_OP_RESIDUAL, .work = QSF_WORK_ADD, .over = QSF_OVER_ROWS, .to = { tmp, sum },
+                .fn = altup_join);
     }
-    QSF_ADD(g, .work = QSF_WORK_COPY, .over = QSF_OVER_NOTHING, .writes = qsf_bit(QSF_BUF_X),
+    QSF_ADD(g, .work = QSF_WORK_COPY, .over = QSF_OVER_NOTHING, .to = { qsf_stream_view(g, QSF_BUF_X) },
             .fn = altup_mean);
 }

@@ -15,7 +15,9 @@ void qsf_laurel_list(const qsf_layer *l, qsf_program *g);
 void qsf_laurel_add(const qsf_pass *p, size_t r);
 /* After the layer's parts: corrects all streams by the resulting x; xn = x, scaled. */
 void qsf_altup_list_correct(qsf_program *g);
-/* t is added to all streams of row r but the first. */
+/* All streams but the first. */
+qsf_view qsf_altup_view(const qsf_program *g);
+/* t is added to these streams of row r. */
 void qsf_altup_add(const qsf_pass *p, size_t r, const float *t);
 /* After the last layer: x becomes the mean of all streams. */
 void qsf_altup_list_end(qsf_program *g);

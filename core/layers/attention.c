@@ -53,8 +53,6 @@ static qsf_view attention_out(const qsf_layer *l)
                        .cols = l->n_heads * (latent ? l->head_value : l->value_dim) };
 }
 
-static bool attention_ends(const qsf_pass *p) { return p->layer->attn_gate || p->w->v[QSF_K_ATTN_SUB_NORM]; }
-
 /* The gates of the sums of all heads and their norm, if the model has one. */
 static void end_attention(const qsf_pass *p, const qsf_task *t)
 {
@@ -216,12 +214,13 @@ typedef struct attention_scratch {
     uint32_t    head;           /* the first one of the vectors */
 } attention_scratch;
 
-size_t qsf_attention_scratch(const qsf_source *s, qsf_kv_type type)
+/* The same for all layers: keys and values have records of one size. */
+static size_t attention_floats(const qsf_source *s, const qsf_context_options *o)
 {
     const size_t vectors = (size_t)QSF_ATTENTION_ROWS * s->most.share, hd = s->most.head_dim;
     const size_t codes = vectors * (qsf_kv_dim(hd) + QSF_KV_BLOCK) / sizeof(float);
     const size_t unpacked = qsf_kv_scratch((uint32_t)hd) / sizeof(float);
-    const size_t bias = qsf_bias_apart(s, type) ? vectors * (hd + QSF_KV_BLOCK) + hd : 0;
+    const size_t bias = qsf_bias_apart(s, o->kv_type) ? vectors * (hd + QSF_KV_BLOCK) + hd : 0;
     return (size_t)qsf_round_up(vectors * (2 * hd + QSF_KV_BLOCK + 6) + codes + bias + unpacked, 16);
 }
 
@@ -229,7 +228,7 @@ static attention_scratch scratch_of(const qsf_pass *p, uint32_t seq, uint32_t th
 {
     const size_t share = p->layer->n_heads / p->layer->n_kv_heads, hd = p->cpu->kv->layout.head_dim;
     const size_t vectors = QSF_ATTENTION_ROWS * share;
-    float *own = p->b->attention + thread * p->b->ld_attention;
+    float *own = p->b->scratch + thread * p->b->ld_scratch;
     attention_scratch a = { .view = layer_view(p, seq), .work.scale = p->layer->attn_scale };
     qsf_kv_work *w = &a.work;
     w->unpacked = (uint8_t *)own;
@@ -379,15 +378,11 @@ static void attend(const qsf_pass *p, qsf_row_group g, uint32_t kv, uint32_t thr
 
 /* ---- rows of the program ---- */
 
-static bool qkv_changes(const qsf_pass *p)
+static bool qkv_changes(const qsf_layer *l, const qsf_weights *w)
 {
-    const qsf_layer *l = p->layer;
-    const bool norm = p->w->v[QSF_K_Q_NORM] || p->w->v[QSF_K_K_NORM];
+    const bool norm = w->v[QSF_K_Q_NORM] || w->v[QSF_K_K_NORM];
     return l->qkv_clamp > 0 || (l->qk_norm == QSF_QK_ALL && norm);
 }
-
-/* Whether groups of rows see keys of other groups of the batch, which are then placed before. */
-static bool groups_meet(const qsf_pass *p) { return !p->batch->groups_apart; }
 
 /* Heads 0 .. n_heads-1 are queries, then come the key-value heads. */
 static void place_heads(const qsf_pass *p, const qsf_task *t)
@@ -416,7 +411,7 @@ static void attend_groups(const qsf_pass *p, const qsf_task *t)
     for (size_t i = t->begin; i < t->end; i++) {
         const qsf_row_group g = p->batch->groups[i / n_kv];
         const uint32_t kv = (uint32_t)(i % n_kv);
-        if (!groups_meet(p)) place_group(p, g, kv);
+        if (p->batch->groups_apart) place_group(p, g, kv);      /* else all keys are placed before */
         attend(p, g, kv, t->thread);
     }
 }
@@ -427,29 +422,34 @@ static void list_qkv(const qsf_layer *l, qsf_program *g)
             .in = qsf_stream_view(g, QSF_BUF_XN), .codes = QSF_OP_ATTN_CODES, .watch = 1 + QSF_K_ATTN_Q,
             .n = l->kv_from ? 1 : 3, .kinds = { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V },
             .bias = { QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS },
-            .to = { l->attn_gate ? QSF_BUF_MIX : QSF_BUF_Q, QSF_BUF_K, QSF_BUF_V }, .fn = qsf_product_row);
+            .to = { { .buffer = l->attn_gate ? QSF_BUF_MIX : QSF_BUF_Q }, { .buffer = QSF_BUF_K },
+                    { .buffer = QSF_BUF_V } }, .fn = qsf_product_row);
 }
 
 void qsf_attention_list(const qsf_layer *l, qsf_program *g)
 {
-    const uint32_t q = qsf_bit(QSF_BUF_Q), kv = qsf_bit(QSF_BUF_K) | qsf_bit(QSF_BUF_V);
-    const qsf_view out = attention_out(l);
+    const qsf_view out = attention_out(l), q = { .buffer = QSF_BUF_Q, .cols = l->n_heads * l->head_dim };
+    const qsf_view k = { .buffer = QSF_BUF_K, .cols = l->n_kv_heads * l->head_dim };
+    const qsf_view v = { .buffer = QSF_BUF_V, .cols = l->n_kv_heads * l->value_dim };
+    const qsf_view sums = { .buffer = QSF_BUF_ATT, .cols = l->n_heads * l->value_dim };
     if (l->kv_latent) qsf_latent_list_in(l, g);
     else list_qkv(l, g);
     if (l->attn_gate)
-        QSF_ADD(g, .op = QSF_OP_PLACE, .work = QSF_WORK_COPY, .over = QSF_OVER_ROWS, .writes = q,
+        QSF_ADD(g, .op = QSF_OP_PLACE, .work = QSF_WORK_COPY, .over = QSF_OVER_ROWS, .to = { q },
                 .fn = part_queries);
-    QSF_ADD(g, .op = QSF_OP_PLACE, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS, .writes = q | kv,
-            .when = qkv_changes, .fn = ready_qkv);
-    QSF_ADD(g, .op = QSF_OP_PLACE, .work = QSF_WORK_PLACE, .over = QSF_OVER_PLACES, .writes = q | kv,
-            .when = groups_meet, .fn = place_heads);
+    if (qkv_changes(l, g->w))
+        QSF_ADD(g, .op = QSF_OP_PLACE, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS, .to = { q, k, v },
+                .fn = ready_qkv);
+    QSF_ADD(g, .op = QSF_OP_PLACE, .work = QSF_WORK_PLACE, .over = QSF_OVER_PLACES, .to = { q, k, v },
+            .when = QSF_ROW_GROUPS_MEET, .fn = place_heads);
     /* Later groups see more: they come first. */
     QSF_ADD(g, .op = QSF_OP_ATTENTION, .work = QSF_WORK_ATTEND, .over = QSF_OVER_GROUPS, .backwards = true,
-            .writes = q | kv | qsf_bit(QSF_BUF_ATT), .fn = attend_groups);
-    if (l->kv_latent) qsf_latent_list_out(g);
-    QSF_ADD(g, .op = QSF_OP_ATTN_CODES, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS,
-            .writes = qsf_bit(out.buffer), .when = attention_ends, .fn = end_attention);
+            .to = { q, k, v, sums }, .scratch = attention_floats, .fn = attend_groups);
+    if (l->kv_latent) qsf_latent_list_out(l, g);
+    if (l->attn_gate || g->w->v[QSF_K_ATTN_SUB_NORM])
+        QSF_ADD(g, .op = QSF_OP_ATTN_CODES, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS, .to = { out },
+                .fn = end_attention);
     QSF_ADD(g, .op = QSF_OP_ATTN_OUT, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES, .in = out,
             .codes = QSF_OP_ATTN_CODES, .watch = 1 + QSF_K_ATTN_OUT, .n = 1, .kinds = { QSF_K_ATTN_OUT },
-            .bias = { QSF_K_ATTN_OUT_BIAS }, .to = { QSF_BUF_TMP }, .fn = qsf_product_row);
+            .bias = { QSF_K_ATTN_OUT_BIAS }, .to = { { .buffer = QSF_BUF_TMP } }, .fn = qsf_product_row);
 }

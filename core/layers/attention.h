@@ -5,8 +5,6 @@
 
 #include "layers/program.h"
 
-/* Floats that a thread's attention needs, in any layer. */
-size_t qsf_attention_scratch(const qsf_source *s, qsf_kv_type type);
 /* From the normed rows to its output: xn -> tmp. */
 void qsf_attention_list(const qsf_layer *l, qsf_program *g);
 

@@ -13,15 +13,22 @@ static void convolve_qkv(const qsf_pass *p, const qsf_task *t)
     qsf_mixer_convolve(p, p->b->mix, p->b->ld_mix, qsf_mixer_mine(t), true);
 }
 
+/* The columns at which the gate begins, and the betas. */
+static uint32_t delta_gate_at(const qsf_weights *w) { return qsf_result_columns(w, QSF_K_MIX_IN); }
+static uint32_t betas_at(const qsf_weights *w)
+{
+    return delta_gate_at(w) + qsf_result_columns(w, QSF_K_MIX_GATE);
+}
+
 /* Row r's beta of a head; *to_alpha: how far after it its alpha is.  Alphas follow all betas, or
  * the betas of the head's group if one matrix has both. */
 static float *beta_of(const qsf_pass *p, size_t r, size_t head, size_t *to_alpha)
 {
     const qsf_layer *l = p->layer;
     const size_t share = l->mix_heads / l->mix_groups;
-    *to_alpha = l->mix_neighbours ? share : qsf_mixer_columns(p, QSF_K_MIX_BETA);
-    return p->b->mix + r * p->b->ld_mix + qsf_mixer_columns(p, QSF_K_MIX_IN)
-        + qsf_mixer_columns(p, QSF_K_MIX_GATE) + (l->mix_neighbours ? head + head / share * share : head);
+    *to_alpha = l->mix_neighbours ? share : qsf_result_columns(p->w, QSF_K_MIX_BETA);
+    return p->b->mix + r * p->b->ld_mix + betas_at(p->w) +
+        (l->mix_neighbours ? head + head / share * share : head);
 }
 
 /* Queries and keys get length 1, and queries the scale of their products; betas become what sums
@@ -73,7 +80,7 @@ static void gate_heads(const qsf_pass *p, const qsf_task *t)
     const size_t n = p->layer->mix_inner, each = n / p->layer->mix_heads;
     for (size_t r = t->begin; r < t->end; r++) {
         float *y = p->b->att + r * p->b->ld_q;
-        float *z = p->b->mix + r * p->b->ld_mix + qsf_mixer_columns(p, QSF_K_MIX_IN);
+        float *z = p->b->mix + r * p->b->ld_mix + delta_gate_at(p->w);
         for (size_t at = 0; weight && at < n; at += each)
             p->k->rms_norm(y + at, y + at, weight, each, p->layer->norm.eps);
         p->k->silu_mul(z, z, y, n);
@@ -83,10 +90,14 @@ static void gate_heads(const qsf_pass *p, const qsf_task *t)
 
 void qsf_delta_net_list(const qsf_layer *l, qsf_program *g)
 {
+    const uint32_t gates = qsf_result_columns(g->w, QSF_K_MIX_BETA) +
+        qsf_result_columns(g->w, QSF_K_MIX_ALPHA);
     qsf_mixer_list_in(g);
-    qsf_mixer_list_columns(g, QSF_WORK_CONVOLVE, l->mix_channels, qsf_bit(QSF_BUF_MIX), convolve_qkv);
-    qsf_mixer_list_rows(g, QSF_WORK_NORM, qsf_bit(QSF_BUF_MIX), ready_rows);
-    qsf_mixer_list_scan(g, correct_heads);
-    qsf_mixer_list_rows(g, QSF_WORK_ACTIVATE, qsf_bit(QSF_BUF_MIX) | qsf_bit(QSF_BUF_ATT), gate_heads);
+    qsf_mixer_list_columns(g, QSF_WORK_CONVOLVE, qsf_mixer_view(l->mix_channels, 0), convolve_qkv);
+    qsf_mixer_list_rows(g, QSF_WORK_NORM, qsf_mixer_view(2 * l->mix_groups * l->mix_state, 0),
+                        qsf_mixer_view(gates, betas_at(g->w)), ready_rows);
+    qsf_mixer_list_scan(l, g, correct_heads);
+    qsf_mixer_list_rows(g, QSF_WORK_ACTIVATE, qsf_mixer_result(l),
+                        qsf_mixer_view(l->mix_inner, delta_gate_at(g->w)), gate_heads);
     qsf_mixer_list_out(l, g);
 }

@@ -3,8 +3,6 @@
 #include "layers/feed_forward.h"
 #include "layers/product.h"
 
-static bool hidden_norm(const qsf_pass *p) { return p->w->v[QSF_K_FFN_SUB_NORM]; }
-
 static void norm_hidden(const qsf_pass *p, const qsf_task *t)
 {
     for (size_t r = t->begin; r < t->end; r++) {
@@ -15,10 +13,12 @@ static void norm_hidden(const qsf_pass *p, const qsf_task *t)
 
 void qsf_feed_forward_list_down(const qsf_layer *l, qsf_program *g)
 {
-    QSF_ADD(g, .op = QSF_OP_FFN_CODES, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS, .when = hidden_norm,
-            .writes = qsf_bit(QSF_BUF_GATE), .fn = norm_hidden);
+    const qsf_view hidden = { .buffer = QSF_BUF_GATE, .cols = l->n_ff };
+    if (g->w->v[QSF_K_FFN_SUB_NORM])
+        QSF_ADD(g, .op = QSF_OP_FFN_CODES, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS, .to = { hidden },
+                .fn = norm_hidden);
     QSF_ADD(g, .op = QSF_OP_FFN_DOWN, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
-            .in = { .buffer = QSF_BUF_GATE, .cols = l->n_ff }, .codes = QSF_OP_FFN_CODES,
-            .watch = 1 + QSF_K_FFN_DOWN, .n = 1, .kinds = { QSF_K_FFN_DOWN }, .bias = { QSF_K_FFN_DOWN_BIAS },
-            .to = { QSF_BUF_TMP }, .fn = qsf_product_row);
+            .in = hidden, .codes = QSF_OP_FFN_CODES, .watch = 1 + QSF_K_FFN_DOWN, .n = 1,
+            .kinds = { QSF_K_FFN_DOWN }, .bias = { QSF_K_FFN_DOWN_BIAS }, .to = { { .buffer = QSF_BUF_TMP } },
+            .fn = qsf_product_row);
 }

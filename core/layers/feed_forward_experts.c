@@ -50,6 +50,8 @@ static qsf_matrix expert_part(const qsf_pass *p, uint32_t kind, uint64_t row, ui
 
 /* The most tiles that an expert's rows can touch. */
 static size_t expert_tiles(size_t rows) { return (rows + 2 * QSF_TILE_ROWS - 2) / QSF_TILE_ROWS; }
+/* The columns of their results, including those of other experts' rows. */
+static uint32_t expert_columns(uint32_t rows) { return (uint32_t)expert_tiles(rows) * QSF_TILE_ROWS; }
 
 /* ---- slots ---- */
 
@@ -174,16 +176,9 @@ bool qsf_wave_end(const qsf_pass *p)
 
 /* ---- a wave ---- */
 
-static bool takes_codes(const qsf_pass *p)
-{
-    return qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_GATE]) ||
-           qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_UP]) || qsf_lora_takes_codes(p);
-}
-
 /* What adapters take of the wave's slots: of rows, or of hidden rows. */
 static void adapt_slots(const qsf_pass *p, bool hidden, const qsf_task *t)
 {
-    static const uint8_t wide[] = { QSF_K_EXPERT_UP, QSF_K_EXPERT_GATE }, narrow[] = { QSF_K_EXPERT_DOWN };
     const uint32_t wave = wave_first(p), end = wave + (uint32_t)t->end;
     qsf_lora_expert e = { .first = wave + (uint32_t)t->begin, .wave = wave };
     for (; p->cpu->lora && e.first < end; e.first += e.n) {
@@ -191,7 +186,7 @@ static void adapt_slots(const qsf_pass *p, bool hidden, const qsf_task *t)
         for (e.n = 1; e.first + e.n < end && p->b->slot_expert[e.first + e.n] == e.expert; e.n++) continue;
         const qsf_matrix_in in = hidden ? expert_hidden(p, e.expert, e.first - wave, e.n)
             : slots_rows(p, e.first - wave, e.n);
-        qsf_lora_expert_down(p, hidden ? narrow : wide, hidden ? 1 : 2, &in, &e, t->thread);
+        qsf_lora_expert_down(p, t->row->readers, t->row->n_readers, &in, &e, t->thread);
     }
 }
 
@@ -199,9 +194,8 @@ static void adapt_slots(const qsf_pass *p, bool hidden, const qsf_task *t)
 static void gather(const qsf_pass *p, const qsf_task *t)
 {
     const qsf_buffers *b = p->b;
-    const bool codes = takes_codes(p);
-    const bool floats = p->cpu->lora || qsf_matrix_takes_floats(p, &p->w->m[QSF_K_EXPERT_GATE]) ||
-                        qsf_matrix_takes_floats(p, &p->w->m[QSF_K_EXPERT_UP]);
+    const bool codes = qsf_kinds_take_codes(p, t->row->readers, t->row->n_readers);
+    const bool floats = qsf_kinds_take_floats(p, t->row->readers, t->row->n_readers);
     for (size_t s = t->begin; p->batch->n > 1 && s < t->end; s++) {
         const uint32_t row = b->slot_row[wave_first(p) + s];
         const qsf_matrix_in from = rows_in(p, row, 1),
@@ -246,31 +240,32 @@ static uint32_t next_part(const qsf_pass *p, size_t *at, size_t end, size_t each
 
 static void widen_experts(const qsf_pass *p, const qsf_task *t)
 {
-    const qsf_buffers *b = p->b;
     const uint32_t rows = p->layer->n_ff_expert;
     for (size_t at = t->begin; at < t->end;) {
         qsf_range tiles;
         const uint32_t i = next_part(p, &at, t->end, expert_tiles(rows), &tiles);
         const qsf_matrix_in in = expert_in(p, i);
-        float *up = p->layer->experts_plain ? b->slot_gate : b->slot_up;
-        multiply_part(p, i, QSF_K_EXPERT_UP, QSF_K_EXPERT_UP_BIAS, rows, &in, up, b->ld_slot, tiles,
-                      t->thread);
-        if (p->layer->experts_plain) continue;
-        multiply_part(p, i, QSF_K_EXPERT_GATE, QSF_K_EXPERT_GATE_BIAS, rows, &in, b->slot_gate, b->ld_slot,
-                      tiles, t->thread);
+        for (uint32_t k = 0; k < t->row->n; k++) {
+            size_t ld;
+            float *y = qsf_buffer_of(p->b, t->row->to[k].buffer, &ld);
+            multiply_part(p, i, t->row->kinds[k], t->row->bias[k], rows, &in, y, ld, tiles, t->thread);
+        }
     }
 }
 
 static void activate_slots(const qsf_pass *p, const qsf_task *t)
 {
     const qsf_buffers *b = p->b;
-    const bool codes = qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_DOWN]) || qsf_lora_takes_codes(p);
+    const bool codes = qsf_kinds_take_codes(p, t->row->readers, t->row->n_readers);
     for (size_t s = t->begin; s < t->end; s++) {
         const uint64_t row = hidden_row(p, b->slot_expert[wave_first(p) + s]);
         float *gate = b->slot_gate + s * b->ld_slot + expert_skew(p, hidden_kind(p), row);
-        const float *up = b->slot_up + s * b->ld_slot + expert_skew(p, QSF_K_EXPERT_UP, row);
-        if (p->layer->experts_plain) qsf_activate_plain(p, gate, p->layer->n_ff_expert);
-        else qsf_activate_gated(p, gate, up, p->layer->n_ff_expert);
+        if (p->layer->experts_plain) {
+            qsf_activate_plain(p, gate, p->layer->n_ff_expert);
+        } else {
+            const float *up = b->slot_up + s * b->ld_slot + expert_skew(p, QSF_K_EXPERT_UP, row);
+            qsf_activate_gated(p, gate, up, p->layer->n_ff_expert);
+        }
         if (!codes) continue;
         const qsf_matrix_in in = expert_hidden(p, b->slot_expert[wave_first(p) + s], (uint32_t)s, 1);
         qsf_matrix_quantize(p, &in, (qsf_range){ 0, 1 });
@@ -367,11 +362,8 @@ static void watch_wave(const qsf_pass *p, uint32_t kind)
 
 static void before_up(const qsf_pass *p, const qsf_program_row *row)
 {
-    const uint32_t ff = p->layer->n_ff_expert;
-    (void)row;
     watch_wave(p, QSF_K_EXPERT_UP);
-    count_products(p, QSF_K_EXPERT_UP, ff);
-    if (!p->layer->experts_plain) count_products(p, QSF_K_EXPERT_GATE, ff);
+    for (uint32_t k = 0; k < row->n; k++) count_products(p, row->kinds[k], p->layer->n_ff_expert);
 }
 
 static void before_down(const qsf_pass *p, const qsf_program_row *row)
@@ -398,7 +390,7 @@ static void list_norm(const qsf_layer *l, qsf_program *g, uint8_t norm)
 {
     if (l->experts_beside)
         QSF_ADD(g, .op = QSF_OP_FFN_NORM, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS, .of = norm,
-                .writes = qsf_bit(QSF_BUF_XN), .fn = norm_again);
+                .to = { qsf_stream_view(g, QSF_BUF_XN) }, .fn = norm_again);
 }
 
 static void take_narrow(const qsf_pass *p, const qsf_task *t)
@@ -422,8 +414,8 @@ static void list_watch(qsf_program *g, qsf_view in, uint8_t kind)
 static void list_stream(qsf_program *g, uint8_t op, uint8_t kind, qsf_view in, uint8_t to, uint8_t watch)
 {
     QSF_ADD(g, .op = op, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES, .in = in,
-            .codes = QSF_OP_EXPERT_ROWS, .watch = watch, .n = 1, .kinds = { kind }, .to = { to },
-            .fn = qsf_product_row);
+            .codes = QSF_OP_EXPERT_ROWS, .watch = watch, .n = 1, .kinds = { kind },
+            .to = { { .buffer = to } }, .fn = qsf_product_row);
 }
 
 /* ---- rows of the program ---- */
@@ -433,29 +425,35 @@ static void list_router(qsf_program *g, uint8_t from)
 {
     QSF_ADD(g, .op = QSF_OP_ROUTER, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
             .in = qsf_stream_view(g, from), .codes = QSF_OP_ROUTER_CHOICE, .n = 1,
-            .kinds = { QSF_K_ROUTER }, .bias = { QSF_K_ROUTER_BIAS }, .to = { QSF_BUF_ROUTE },
+            .kinds = { QSF_K_ROUTER }, .bias = { QSF_K_ROUTER_BIAS }, .to = { { .buffer = QSF_BUF_ROUTE } },
             .fn = qsf_product_row);
 }
 
-static bool gathers(const qsf_pass *p) { return p->batch->n > 1 || p->cpu->lora; }
-
 static void list_wave(const qsf_layer *l, qsf_program *g)
 {
+    const uint32_t hidden = expert_columns(l->n_ff_expert);
+    const uint8_t n = l->experts_plain ? 1 : 2;         /* matrices that widen */
+    const qsf_view gate = { .buffer = QSF_BUF_SLOT_GATE, .cols = hidden };
+    const qsf_view none = { 0 }, up = { .buffer = QSF_BUF_SLOT_UP, .cols = hidden };
     QSF_ADD(g, .op = QSF_OP_EXPERT_ROWS, .work = QSF_WORK_GATHER, .over = QSF_OVER_SLOTS, .wave = true,
-            .in = narrow_view(l, QSF_BUF_XN), .codes = QSF_OP_EXPERT_ROWS, .n = 2,
-            .kinds = { QSF_K_EXPERT_UP, QSF_K_EXPERT_GATE }, .to = { QSF_BUF_SLOT_X, QSF_BUF_SLOT_X },
-            .when = gathers, .fn = gather);
+            .in = narrow_view(l, QSF_BUF_XN), .codes = QSF_OP_EXPERT_ROWS, .n = n,
+            .kinds = { QSF_K_EXPERT_UP, QSF_K_EXPERT_GATE }, .to = { narrow_view(l, QSF_BUF_SLOT_X) },
+            .when = QSF_ROW_GATHERED, .fn = gather);
     QSF_ADD(g, .op = QSF_OP_EXPERT_UP, .work = QSF_WORK_EXPERT_PRODUCT, .over = QSF_OVER_HIDDEN_TILES,
-            .wave = true, .in = narrow_view(l, QSF_BUF_SLOT_X),
-            .writes = qsf_bit(QSF_BUF_SLOT_GATE) | qsf_bit(QSF_BUF_SLOT_UP), .before = before_up,
+            .wave = true, .in = narrow_view(l, QSF_BUF_SLOT_X), .n = n,
+            .kinds = { QSF_K_EXPERT_UP, QSF_K_EXPERT_GATE },
+            .bias = { QSF_K_EXPERT_UP_BIAS, QSF_K_EXPERT_GATE_BIAS },
+            .to = { n > 1 ? up : gate, n > 1 ? gate : none }, .before = before_up,
             .fn = widen_experts);
     QSF_ADD(g, .op = QSF_OP_EXPERT_CODES, .work = QSF_WORK_ACTIVATE, .over = QSF_OVER_SLOTS, .wave = true,
-            .writes = qsf_bit(QSF_BUF_SLOT_GATE), .fn = activate_slots);
+            .to = { gate }, .fn = activate_slots);
     QSF_ADD(g, .op = QSF_OP_EXPERT_DOWN, .work = QSF_WORK_EXPERT_PRODUCT, .over = QSF_OVER_OUT_TILES,
             .wave = true, .in = { .buffer = QSF_BUF_SLOT_GATE, .cols = l->n_ff_expert },
-            .writes = qsf_bit(QSF_BUF_SLOT_X), .before = before_down, .fn = narrow_experts);
+            .n = 1, .kinds = { QSF_K_EXPERT_DOWN },
+            .to = { { .buffer = QSF_BUF_SLOT_X, .cols = expert_columns(l->n_expert_embd) } },
+            .before = before_down, .fn = narrow_experts);
     QSF_ADD(g, .op = QSF_OP_EXPERT_SUM, .work = QSF_WORK_ADD, .over = QSF_OVER_ROWS, .wave = true,
-            .writes = qsf_bit(l->n_ff ? QSF_BUF_EXPERTS : QSF_BUF_TMP), .fn = add_slots);
+            .to = { narrow_view(l, l->n_ff ? QSF_BUF_EXPERTS : QSF_BUF_TMP) }, .fn = add_slots);
 }
 
 /* Experts that all rows take.  What they multiply was shown to the watcher as the router's. */
@@ -476,7 +474,7 @@ static void list_own_rows(const qsf_layer *l, qsf_program *g)
         list_stream(g, QSF_OP_EXPERTS_IN, QSF_K_EXPERTS_IN, qsf_stream_view(g, QSF_BUF_XN), QSF_BUF_EXPERTS,
                     0);
         QSF_ADD(g, .op = QSF_OP_EXPERT_ROWS, .work = QSF_WORK_COPY, .over = QSF_OVER_ROWS,
-                .writes = qsf_bit(QSF_BUF_XN), .fn = take_narrow);
+                .to = { narrow_view(l, QSF_BUF_XN) }, .fn = take_narrow);
     }
     if (l->experts_apart || l->experts_beside) list_watch(g, narrow_view(l, QSF_BUF_XN), QSF_K_EXPERT_UP);
 }
@@ -487,8 +485,8 @@ static void list_join(const qsf_layer *l, qsf_program *g)
         list_stream(g, QSF_OP_EXPERTS_OUT, QSF_K_EXPERTS_OUT, narrow_view(l, QSF_BUF_EXPERTS), QSF_BUF_XN,
                     1 + QSF_K_EXPERTS_OUT);
     QSF_ADD(g, .op = QSF_OP_EXPERT_SUM, .work = QSF_WORK_ADD, .over = QSF_OVER_ROWS,
-            .writes = qsf_bit(QSF_BUF_TMP) | qsf_bit(QSF_BUF_XN) | qsf_bit(QSF_BUF_EXPERTS),
-            .fn = add_shared);
+            .to = { qsf_stream_view(g, QSF_BUF_TMP), qsf_stream_view(g, QSF_BUF_XN),
+                    qsf_stream_view(g, QSF_BUF_EXPERTS) }, .fn = add_shared);
 }
 
 void qsf_feed_forward_experts_list_early(const qsf_layer *l, qsf_program *g)
@@ -504,7 +502,8 @@ void qsf_feed_forward_experts_list(const qsf_layer *l, qsf_program *g)
     list_watch(g, qsf_stream_view(g, QSF_BUF_XN), QSF_K_ROUTER);
     list_norm(l, g, QSF_K_ROUTER_NORM);
     if (!l->router_early) list_router(g, QSF_BUF_XN);
-    QSF_ADD(g, .op = QSF_OP_ROUTER_CHOICE, .work = QSF_WORK_ROUTE, .over = QSF_OVER_ROWS, .fn = choose);
+    QSF_ADD(g, .op = QSF_OP_ROUTER_CHOICE, .work = QSF_WORK_ROUTE, .over = QSF_OVER_ROWS,
+            .to = { { .buffer = QSF_BUF_ROUTE, .cols = qsf_router_columns(l->n_experts) } }, .fn = choose);
     QSF_ADD(g, .work = QSF_WORK_ROUTE, .over = QSF_OVER_NOTHING, .fn = sort_slots);
     if (first) list_shared(l, g);
     if (first) list_own_rows(l, g);

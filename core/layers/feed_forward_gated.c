@@ -83,10 +83,10 @@ void qsf_feed_forward_gated_list(const qsf_layer *l, qsf_program *g)
     QSF_ADD(g, .op = QSF_OP_FFN_UP, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_FIRST_TILES,
             .in = qsf_stream_view(g, QSF_BUF_XN), .codes = QSF_OP_FFN_CODES, .watch = 1 + QSF_K_FFN_UP,
             .n = 2, .kinds = { QSF_K_FFN_UP, QSF_K_FFN_GATE },
-            .bias = { QSF_K_FFN_UP_BIAS, QSF_K_FFN_GATE_BIAS }, .to = { QSF_BUF_UP, QSF_BUF_GATE },
-            .fn = widen_gated);
+            .bias = { QSF_K_FFN_UP_BIAS, QSF_K_FFN_GATE_BIAS },
+            .to = { { .buffer = QSF_BUF_UP }, { .buffer = QSF_BUF_GATE } }, .fn = widen_gated);
     if (l->sparse > 0)
         QSF_ADD(g, .op = QSF_OP_FFN_CODES, .work = QSF_WORK_ACTIVATE, .over = QSF_OVER_ROWS,
-                .writes = qsf_bit(QSF_BUF_GATE), .fn = drop_small);
+                .to = { { .buffer = QSF_BUF_GATE, .cols = l->n_ff } }, .fn = drop_small);
     qsf_feed_forward_list_down(l, g);
 }

@@ -45,7 +45,7 @@ void qsf_feed_forward_plain_list(const qsf_layer *l, qsf_program *g)
 {
     QSF_ADD(g, .op = QSF_OP_FFN_UP, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
             .in = qsf_stream_view(g, QSF_BUF_XN), .codes = QSF_OP_FFN_CODES, .watch = 1 + QSF_K_FFN_UP,
-            .n = 1, .kinds = { QSF_K_FFN_UP }, .bias = { QSF_K_FFN_UP_BIAS }, .to = { QSF_BUF_GATE },
-            .fn = widen_plain);
+            .n = 1, .kinds = { QSF_K_FFN_UP }, .bias = { QSF_K_FFN_UP_BIAS },
+            .to = { { .buffer = QSF_BUF_GATE } }, .fn = widen_plain);
     qsf_feed_forward_list_down(l, g);
 }

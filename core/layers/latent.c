@@ -10,18 +10,12 @@
 #include "layers/latent.h"
 #include "layers/product.h"
 
-static size_t latent_columns(const qsf_pass *p, uint32_t kind)
-{
-    return qsf_matrix_tiles(&p->w->m[kind]) * QSF_TILE_ROWS;
-}
-
 /* The columns at which the latents of queries begin, and the queries. */
-static size_t query_latents_at(const qsf_pass *p) { return latent_columns(p, QSF_K_KV_A); }
-static size_t queries_at(const qsf_pass *p)
+static uint32_t query_latents_at(const qsf_weights *w) { return qsf_result_columns(w, QSF_K_KV_A); }
+static uint32_t queries_at(const qsf_weights *w)
 {
-    return latent_columns(p, QSF_K_KV_A) + latent_columns(p, QSF_K_Q_A);
+    return query_latents_at(w) + qsf_result_columns(w, QSF_K_Q_A);
 }
-static float *latent_queries(const qsf_pass *p) { return p->b->mix + queries_at(p); }
 
 /* Norms of the latents; the key and the value of each row. */
 static void ready_latents(const qsf_pass *p, const qsf_task *t)
@@ -30,7 +24,7 @@ static void ready_latents(const qsf_pass *p, const qsf_task *t)
     const size_t n = l->kv_latent, turns = l->head_dim - n;
     for (size_t r = t->begin; r < t->end; r++) {
         const float *x = p->b->mix + r * p->b->ld_mix;
-        float *q = p->b->mix + r * p->b->ld_mix + latent_columns(p, QSF_K_KV_A);
+        float *q = p->b->mix + r * p->b->ld_mix + query_latents_at(p->w);
         float *k = p->b->k + r * p->b->ld_kv, *v = p->b->v + r * p->b->ld_kv;
         memcpy(k, x + n, turns * sizeof *k);
         memset(v, 0, turns * sizeof *v);
@@ -91,7 +85,7 @@ static void absorb_heads(const qsf_pass *p, const qsf_task *t)
     const qsf_layer *l = p->layer;
     const size_t plain = l->head_plain, turns = l->head_dim - l->kv_latent;
     for (size_t h = t->begin; h < t->end; h++) {
-        const float *x = latent_queries(p) + h * (plain + turns);
+        const float *x = p->b->mix + queries_at(p->w) + h * (plain + turns);
         float *y = p->b->q + h * l->head_dim;
         for (size_t r = 0; r < p->batch->n; r++)
             memcpy(y + r * p->b->ld_q, x + r * p->b->ld_mix + plain, turns * sizeof *y);
@@ -119,25 +113,28 @@ static void widen_values(const qsf_pass *p, const qsf_task *t)
 
 void qsf_latent_list_in(const qsf_layer *l, qsf_program *g)
 {
-    const uint8_t mix = QSF_BUF_MIX;
-    const uint32_t kv = qsf_bit(QSF_BUF_K) | qsf_bit(QSF_BUF_V);
+    const qsf_view mix = { .buffer = QSF_BUF_MIX };
+    const qsf_view k = { .buffer = QSF_BUF_K, .cols = l->head_dim };
+    const qsf_view v = { .buffer = QSF_BUF_V, .cols = l->head_dim };
+    const qsf_view q = { .buffer = QSF_BUF_MIX, .cols = l->q_latent, .first = query_latents_at(g->w) };
     QSF_ADD(g, .op = QSF_OP_LATENT, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
             .in = qsf_stream_view(g, QSF_BUF_XN), .codes = QSF_OP_ATTN_CODES, .watch = 1 + QSF_K_ATTN_Q,
             .n = 3, .kinds = { QSF_K_KV_A, QSF_K_Q_A, QSF_K_ATTN_Q }, .to = { mix, mix, mix },
             .fn = qsf_product_row);
     QSF_ADD(g, .op = QSF_OP_PLACE, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS,
-            .writes = kv | qsf_bit(mix), .fn = ready_latents);
+            .to = { k, v, l->q_latent ? q : (qsf_view){ 0 } }, .fn = ready_latents);
     if (l->q_latent)
         QSF_ADD(g, .op = QSF_OP_LATENT_QUERIES, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
-                .in = { .buffer = mix, .cols = l->q_latent, .at = query_latents_at },
-                .codes = QSF_OP_ATTN_CODES, .n = 1, .kinds = { QSF_K_Q_B }, .to = { mix },
-                .to_at = queries_at, .fn = qsf_product_row);
+                .in = q, .codes = QSF_OP_ATTN_CODES, .n = 1, .kinds = { QSF_K_Q_B },
+                .to = { { .buffer = QSF_BUF_MIX, .first = queries_at(g->w) } }, .fn = qsf_product_row);
     QSF_ADD(g, .op = QSF_OP_LATENT_HEADS, .work = QSF_WORK_HEAD_PRODUCT, .over = QSF_OVER_HEADS,
-            .writes = qsf_bit(QSF_BUF_Q), .fn = absorb_heads);
+            .n = 1, .kinds = { l->latent_joined ? QSF_K_KV_B : QSF_K_KEY_UP },
+            .to = { { .buffer = QSF_BUF_Q, .cols = l->n_heads * l->head_dim } }, .fn = absorb_heads);
 }
 
-void qsf_latent_list_out(qsf_program *g)
+void qsf_latent_list_out(const qsf_layer *l, qsf_program *g)
 {
     QSF_ADD(g, .op = QSF_OP_LATENT_HEADS, .work = QSF_WORK_HEAD_PRODUCT, .over = QSF_OVER_HEADS,
-            .writes = qsf_bit(QSF_BUF_Q), .fn = widen_values);
+            .n = 1, .kinds = { l->latent_joined ? QSF_K_KV_B : QSF_K_VALUE_UP },
+            .to = { { .buffer = QSF_BUF_Q, .cols = l->n_heads * l->head_value } }, .fn = widen_values);
 }

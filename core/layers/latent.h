@@ -8,6 +8,6 @@
 /* The queries, and the one key and value of all heads, of the normed rows. */
 void qsf_latent_list_in(const qsf_layer *l, qsf_program *g);
 /* All heads' values of the sums, to where queries were. */
-void qsf_latent_list_out(qsf_program *g);
+void qsf_latent_list_out(const qsf_layer *l, qsf_program *g);
 
 #endif

@@ -162,12 +162,12 @@ static void add_shares(const qsf_pass *p, const qsf_task *t)
 /* A mixer or feed-forward, after the norm of its input. */
 static void list_part(const qsf_layer *l, qsf_program *g, layer_list *part, qsf_op op, qsf_row_fn *norm)
 {
-    const uint32_t stream = qsf_bit(QSF_BUF_X) | qsf_bit(QSF_BUF_XN) | qsf_bit(QSF_BUF_TMP);
+    const qsf_view x = qsf_stream_view(g, QSF_BUF_X), tmp = qsf_stream_view(g, QSF_BUF_TMP);
     if (!part) return;
-    QSF_ADD(g, .op = (uint8_t)op, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS, .writes = stream, .fn = norm);
+    QSF_ADD(g, .op = (uint8_t)op, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS,
+            .to = { x, qsf_stream_view(g, QSF_BUF_XN), tmp }, .fn = norm);
     part(l, g);
-    QSF_ADD(g, .work = QSF_WORK_REDUCE, .over = QSF_OVER_NOTHING, .writes = qsf_bit(QSF_BUF_TMP),
-            .fn = add_shares);
+    QSF_ADD(g, .work = QSF_WORK_REDUCE, .over = QSF_OVER_NOTHING, .to = { tmp }, .fn = add_shares);
 }
 
 void qsf_layer_list(const qsf_layer *l, qsf_program *g)
@@ -178,7 +178,7 @@ void qsf_layer_list(const qsf_layer *l, qsf_program *g)
     if (l->altup) qsf_laurel_list(l, g);
     list_part(l, g, layer_feed_forwards[l->feed_forward], QSF_OP_FFN_NORM, norm_for_feed_forward);
     QSF_ADD(g, .op = QSF_OP_RESIDUAL, .work = QSF_WORK_ADD, .over = QSF_OVER_ROWS,
-            .writes = qsf_bit(QSF_BUF_X) | qsf_bit(QSF_BUF_TMP), .fn = leave_layer);
+            .to = { qsf_stream_view(g, QSF_BUF_X), qsf_stream_view(g, QSF_BUF_TMP) }, .fn = leave_layer);
     if (l->altup) qsf_altup_list_correct(g);
     if (l->n_embd_layer) qsf_layer_embedding_list(l, g);
     if (l->altup_end) qsf_altup_list_end(g);
@@ -188,9 +188,7 @@ void qsf_layer_list(const qsf_layer *l, qsf_program *g)
 void qsf_layer_compute(const qsf_pass *p)
 {
     qsf_program g;
-    g.hp = p->hp;
-    g.fetched = p->cpu->experts;
-    g.n = g.wave = g.wave_end = 0;
+    qsf_program_begin(&g, p->hp, p->w, p->cpu->experts);
     qsf_layer_list(p->layer, &g);
     (void)qsf_program_run(p, &g);
 }

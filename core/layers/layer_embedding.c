@@ -38,20 +38,22 @@ static void add_rows(const qsf_pass *p, const qsf_task *t)
 
 void qsf_layer_embedding_list(const qsf_layer *l, qsf_program *g)
 {
+    const qsf_view gate = { .buffer = QSF_BUF_GATE, .cols = l->n_embd_layer }, none = { 0 };
+    const qsf_view tmp = qsf_stream_view(g, QSF_BUF_TMP);
     QSF_ADD(g, .op = QSF_OP_LAYER_EMBD, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
             .in = qsf_stream_view(g, QSF_BUF_X0), .codes = QSF_OP_LAYER_CODES,
-            .watch = 1 + QSF_K_LAYER_EMBD, .n = 1, .kinds = { QSF_K_LAYER_EMBD }, .to = { QSF_BUF_UP },
-            .fn = qsf_product_row);
+            .watch = 1 + QSF_K_LAYER_EMBD, .n = 1, .kinds = { QSF_K_LAYER_EMBD },
+            .to = { { .buffer = QSF_BUF_UP } }, .fn = qsf_product_row);
     QSF_ADD(g, .op = QSF_OP_LAYER_GATE, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
             .in = qsf_stream_view(g, l->altup ? QSF_BUF_XN : QSF_BUF_X), .codes = QSF_OP_LAYER_CODES,
-            .watch = 1 + QSF_K_LAYER_GATE, .n = 1, .kinds = { QSF_K_LAYER_GATE }, .to = { QSF_BUF_GATE },
-            .fn = qsf_product_row);
+            .watch = 1 + QSF_K_LAYER_GATE, .n = 1, .kinds = { QSF_K_LAYER_GATE },
+            .to = { { .buffer = QSF_BUF_GATE } }, .fn = qsf_product_row);
     QSF_ADD(g, .op = QSF_OP_LAYER_CODES, .work = QSF_WORK_ACTIVATE, .over = QSF_OVER_ROWS,
-            .writes = qsf_bit(QSF_BUF_UP) | qsf_bit(QSF_BUF_GATE), .fn = join_rows);
+            .to = { { .buffer = QSF_BUF_UP, .cols = l->n_embd_layer }, gate }, .fn = join_rows);
     QSF_ADD(g, .op = QSF_OP_LAYER_OUT, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
-            .in = { .buffer = QSF_BUF_GATE, .cols = l->n_embd_layer }, .codes = QSF_OP_LAYER_CODES,
-            .watch = 1 + QSF_K_LAYER_OUT, .n = 1, .kinds = { QSF_K_LAYER_OUT }, .to = { QSF_BUF_TMP },
-            .fn = qsf_product_row);
+            .in = gate, .codes = QSF_OP_LAYER_CODES, .watch = 1 + QSF_K_LAYER_OUT, .n = 1,
+            .kinds = { QSF_K_LAYER_OUT }, .to = { tmp }, .fn = qsf_product_row);
     QSF_ADD(g, .op = QSF_OP_RESIDUAL, .work = QSF_WORK_ADD, .over = QSF_OVER_ROWS,
-            .writes = qsf_bit(QSF_BUF_X) | qsf_bit(QSF_BUF_TMP) | qsf_bit(QSF_BUF_ALT), .fn = add_rows);
+            .to = { qsf_stream_view(g, QSF_BUF_X), tmp, l->altup ? qsf_altup_view(g) : none },
+            .fn = add_rows);
 }

@@ -219,9 +219,7 @@ bool qsf_rows_need(const qsf_pass *p, uint32_t kind)
 void qsf_rows_ready(const qsf_pass *p, const uint8_t *kinds, uint32_t n_kinds, const qsf_matrix_in *in,
                     qsf_range rows, uint32_t thread)
 {
-    bool codes = qsf_lora_takes_codes(p);
-    for (uint32_t i = 0; i < n_kinds; i++) codes |= qsf_matrix_takes_codes(p, &p->w->m[kinds[i]]);
-    if (codes) qsf_matrix_quantize(p, in, rows);
+    if (qsf_kinds_take_codes(p, kinds, n_kinds)) qsf_matrix_quantize(p, in, rows);
     qsf_lora_down(p, (uint32_t)p->number, kinds, n_kinds, in, rows, thread);
 }
 

@@ -10,27 +10,38 @@
 #include "layers/mixer.h"
 #include "layers/product.h"
 
-static bool has_heads(const qsf_pass *p) { return p->layer->mixer == QSF_MIXER_PLAMO; }
+static bool has_heads(const qsf_layer *l) { return l->mixer == QSF_MIXER_PLAMO; }
 
-/* What x is narrowed to; in it the steps' columns; and B, which C follows. */
-static size_t narrow_at(const qsf_pass *p)
+/* The columns at which z begins; what x is narrowed to; in it the steps' columns. */
+static uint32_t z_at(const qsf_layer *l, const qsf_weights *w)
 {
-    return qsf_mixer_columns(p, QSF_K_MIX_IN) + qsf_mixer_columns(p, QSF_K_MIX_GATE);
+    return has_heads(l) ? qsf_result_columns(w, QSF_K_MIX_IN) : l->mix_inner;
 }
-static size_t steps_at(const qsf_pass *p)
+static uint32_t narrow_at(const qsf_weights *w)
 {
-    return narrow_at(p) + (has_heads(p) ? 2 * p->layer->mix_state : 0);
+    return qsf_result_columns(w, QSF_K_MIX_IN) + qsf_result_columns(w, QSF_K_MIX_GATE);
 }
-static float *narrow_row(const qsf_pass *p, size_t r) { return p->b->mix + r * p->b->ld_mix + narrow_at(p); }
-static float *steps_row(const qsf_pass *p, size_t r) { return p->b->mix + r * p->b->ld_mix + steps_at(p); }
+static uint32_t steps_at(const qsf_layer *l, const qsf_weights *w)
+{
+    return narrow_at(w) + (has_heads(l) ? 2 * l->mix_state : 0);
+}
+static float *steps_row(const qsf_pass *p, size_t r)
+{
+    return p->b->mix + r * p->b->ld_mix + steps_at(p->layer, p->w);
+}
+/* B, which C follows. */
 static float *write_row(const qsf_pass *p, size_t r)
 {
-    return narrow_row(p, r) + (has_heads(p) ? 0 : p->layer->mix_rank);
+    const uint32_t at = narrow_at(p->w) + (has_heads(p->layer) ? 0 : p->layer->mix_rank);
+    return p->b->mix + r * p->b->ld_mix + at;
 }
 
 /* Of heads, what the steps are widened to. */
-static size_t heads_at(const qsf_pass *p) { return narrow_at(p) + qsf_mixer_columns(p, QSF_K_MIX_X); }
-static float *heads_row(const qsf_pass *p, size_t r) { return p->b->mix + r * p->b->ld_mix + heads_at(p); }
+static uint32_t heads_at(const qsf_weights *w) { return narrow_at(w) + qsf_result_columns(w, QSF_K_MIX_X); }
+static float *heads_row(const qsf_pass *p, size_t r)
+{
+    return p->b->mix + r * p->b->ld_mix + heads_at(p->w);
+}
 
 static void convolve_x(const qsf_pass *p, const qsf_task *t)
 {
@@ -102,9 +113,9 @@ static void scan_plamo(const qsf_pass *p, const qsf_task *t) { qsf_mixer_scan(p,
 
 static void gate_columns(const qsf_pass *p, const qsf_task *t)
 {
-    const size_t n = p->layer->mix_inner, behind = has_heads(p) ? qsf_mixer_columns(p, QSF_K_MIX_IN) : n;
+    const size_t n = p->layer->mix_inner, at = z_at(p->layer, p->w);
     for (size_t r = t->begin; r < t->end; r++) {
-        float *y = p->b->att + r * p->b->ld_q, *z = p->b->mix + r * p->b->ld_mix + behind;
+        float *y = p->b->att + r * p->b->ld_q, *z = p->b->mix + r * p->b->ld_mix + at;
         p->k->silu_mul(z, z, y, n);
         memcpy(y, z, n * sizeof *y);
     }
@@ -112,24 +123,24 @@ static void gate_columns(const qsf_pass *p, const qsf_task *t)
 
 void qsf_mamba_list(const qsf_layer *l, qsf_program *g)
 {
-    const bool heads = l->mixer == QSF_MIXER_PLAMO;
-    const uint32_t att = qsf_bit(QSF_BUF_ATT), mix = qsf_bit(QSF_BUF_MIX);
+    const bool heads = has_heads(l);
+    const qsf_view steps = heads ? qsf_mixer_view(0, heads_at(g->w)) : qsf_mixer_result(l);
     qsf_mixer_list_in(g);
-    qsf_mixer_list_columns(g, QSF_WORK_CONVOLVE, l->mix_channels, mix, convolve_x);
+    qsf_mixer_list_columns(g, QSF_WORK_CONVOLVE, qsf_mixer_view(l->mix_channels, 0), convolve_x);
     QSF_ADD(g, .op = QSF_OP_MIX_X, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
-            .in = { .buffer = QSF_BUF_MIX, .cols = l->mix_inner }, .codes = QSF_OP_MIX_CODES,
-            .watch = 1 + QSF_K_MIX_X, .n = 1, .kinds = { QSF_K_MIX_X }, .to = { QSF_BUF_MIX },
-            .to_at = narrow_at, .fn = qsf_product_row);
+            .in = qsf_mixer_view(l->mix_inner, 0), .codes = QSF_OP_MIX_CODES, .watch = 1 + QSF_K_MIX_X,
+            .n = 1, .kinds = { QSF_K_MIX_X }, .to = { qsf_mixer_view(0, narrow_at(g->w)) },
+            .fn = qsf_product_row);
     if (heads || l->mix_norms)
-        QSF_ADD(g, .op = QSF_OP_MIX_CODES, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS, .writes = mix,
-                .fn = norm_parts);
+        QSF_ADD(g, .op = QSF_OP_MIX_CODES, .work = QSF_WORK_NORM, .over = QSF_OVER_ROWS,
+                .to = { qsf_mixer_view(l->mix_rank + 2 * l->mix_state, narrow_at(g->w)) }, .fn = norm_parts);
     QSF_ADD(g, .op = QSF_OP_MIX_STEP, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
-            .in = { .buffer = QSF_BUF_MIX, .cols = l->mix_rank, .at = steps_at }, .codes = QSF_OP_MIX_CODES,
-            .watch = 1 + QSF_K_MIX_STEP, .n = 1, .kinds = { QSF_K_MIX_STEP },
-            .bias = { QSF_K_MIX_STEP_BIAS }, .to = { heads ? QSF_BUF_MIX : QSF_BUF_ATT },
-            .to_at = heads ? heads_at : NULL, .fn = qsf_product_row);
-    if (heads) qsf_mixer_list_scan(g, scan_plamo);
-    else qsf_mixer_list_columns(g, QSF_WORK_SCAN, l->mix_inner, att, scan_columns);
-    qsf_mixer_list_rows(g, QSF_WORK_ACTIVATE, att | mix, gate_columns);
+            .in = qsf_mixer_view(l->mix_rank, steps_at(l, g->w)), .codes = QSF_OP_MIX_CODES,
+            .watch = 1 + QSF_K_MIX_STEP, .n = 1, .kinds = { QSF_K_MIX_STEP }, .bias = { QSF_K_MIX_STEP_BIAS },
+            .to = { steps }, .fn = qsf_product_row);
+    if (heads) qsf_mixer_list_scan(l, g, scan_plamo);
+    else qsf_mixer_list_columns(g, QSF_WORK_SCAN, qsf_mixer_result(l), scan_columns);
+    qsf_mixer_list_rows(g, QSF_WORK_ACTIVATE, qsf_mixer_result(l),
+                        qsf_mixer_view(l->mix_inner, z_at(l, g->w)), gate_columns);
     qsf_mixer_list_out(l, g);
 }

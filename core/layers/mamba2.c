@@ -54,8 +54,9 @@ static void gate_rows(const qsf_pass *p, const qsf_task *t)
 void qsf_mamba2_list(const qsf_layer *l, qsf_program *g)
 {
     qsf_mixer_list_in(g);
-    qsf_mixer_list_columns(g, QSF_WORK_CONVOLVE, l->mix_channels, qsf_bit(QSF_BUF_MIX), convolve_all);
-    qsf_mixer_list_scan(g, scan_heads);
-    qsf_mixer_list_rows(g, QSF_WORK_ACTIVATE, qsf_bit(QSF_BUF_MIX) | qsf_bit(QSF_BUF_ATT), gate_rows);
+    qsf_mixer_list_columns(g, QSF_WORK_CONVOLVE, qsf_mixer_view(l->mix_channels, l->mix_inner), convolve_all);
+    qsf_mixer_list_scan(l, g, scan_heads);
+    qsf_mixer_list_rows(g, QSF_WORK_ACTIVATE, qsf_mixer_result(l), qsf_mixer_view(l->mix_inner, 0),
+                        gate_rows);
     qsf_mixer_list_out(l, g);
 }

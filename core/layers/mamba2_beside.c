@@ -26,10 +26,10 @@ void qsf_mamba2_beside_list(const qsf_layer *l, qsf_program *g)
 {
     qsf_mamba2_list(l, g);
     QSF_ADD(g, .op = QSF_OP_MIX_CODES, .work = QSF_WORK_COPY, .over = QSF_OVER_ROWS,
-            .writes = qsf_bit(QSF_BUF_MIX), .fn = keep_first);
+            .to = { qsf_stream_view(g, QSF_BUF_MIX) }, .fn = keep_first);
     qsf_program_row *again = &g->rows[g->n];
     qsf_attention_list(l, g);
     again->watch = 0;           /* Mamba-2 has shown the same rows */
     QSF_ADD(g, .op = QSF_OP_MIX_CODES, .work = QSF_WORK_ADD, .over = QSF_OVER_ROWS,
-            .writes = qsf_bit(QSF_BUF_TMP), .fn = add_first);
+            .to = { qsf_stream_view(g, QSF_BUF_TMP) }, .fn = add_first);
 }

@@ -38,6 +38,10 @@ bool qsf_matrix_takes_codes(const qsf_pass *p, const qsf_matrix *m);
 /* Whether the rows that are multiplied with m are needed as floats: by m itself, its outliers,
  * adapters, or a watcher. */
 bool qsf_matrix_takes_floats(const qsf_pass *p, const qsf_matrix *m);
+/* Whether any of the layer's matrices of these kinds, or an adapter of one, takes codes; whether
+ * rows are needed as floats. */
+bool qsf_kinds_take_codes(const qsf_pass *p, const uint8_t *kinds, uint32_t n);
+bool qsf_kinds_take_floats(const qsf_pass *p, const uint8_t *kinds, uint32_t n);
 /* Makes the codes of these rows of in. */
 void qsf_matrix_quantize(const qsf_pass *p, const qsf_matrix_in *in, qsf_range rows);
 

@@ -1,6 +1,7 @@
 /* What a matrix multiplies: rows as floats or as codes, and the kernel that takes them.
  * SPDX-License-Identifier: MIT */
 #include "layers/act_row.h"
+#include "layers/lora.h"
 #include "layers/matrix.h"
 
 qsf_matrix_in qsf_matrix_input(const qsf_pass *p, const float *x, size_t ld, size_t cols, uint32_t first,
@@ -30,6 +31,20 @@ bool qsf_matrix_takes_codes(const qsf_pass *p, const qsf_matrix *m)
 bool qsf_matrix_takes_floats(const qsf_pass *p, const qsf_matrix *m)
 {
     return m->t.data && (!qsf_matrix_takes_codes(p, m) || m->out_start || p->cpu->lora || p->cpu->watch);
+}
+
+bool qsf_kinds_take_codes(const qsf_pass *p, const uint8_t *kinds, uint32_t n)
+{
+    bool take = qsf_lora_takes_codes(p);
+    for (uint32_t i = 0; i < n; i++) take |= qsf_matrix_takes_codes(p, &p->w->m[kinds[i]]);
+    return take;
+}
+
+bool qsf_kinds_take_floats(const qsf_pass *p, const uint8_t *kinds, uint32_t n)
+{
+    bool take = p->cpu->lora;
+    for (uint32_t i = 0; i < n; i++) take |= qsf_matrix_takes_floats(p, &p->w->m[kinds[i]]);
+    return take;
 }
 
 uint32_t qsf_matrix_kernel(const qsf_pass *p, const qsf_matrix *m, size_t n)

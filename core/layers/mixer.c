@@ -10,32 +10,32 @@ void qsf_mixer_list_in(qsf_program *g)
     QSF_ADD(g, .op = QSF_OP_MIX_IN, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
             .in = qsf_stream_view(g, QSF_BUF_XN), .codes = QSF_OP_MIX_CODES, .watch = 1 + QSF_K_MIX_IN,
             .n = 4, .kinds = { QSF_K_MIX_IN, QSF_K_MIX_GATE, QSF_K_MIX_BETA, QSF_K_MIX_ALPHA },
-            .to = { QSF_BUF_MIX, QSF_BUF_MIX, QSF_BUF_MIX, QSF_BUF_MIX }, .fn = qsf_product_row);
+            .to = { qsf_mixer_view(0, 0), qsf_mixer_view(0, 0), qsf_mixer_view(0, 0), qsf_mixer_view(0, 0) },
+            .fn = qsf_product_row);
 }
 
 void qsf_mixer_list_out(const qsf_layer *l, qsf_program *g)
 {
     QSF_ADD(g, .op = QSF_OP_MIX_OUT, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
-            .in = { .buffer = QSF_BUF_ATT, .cols = l->mix_inner }, .codes = QSF_OP_MIX_CODES,
-            .watch = 1 + QSF_K_MIX_OUT, .n = 1, .kinds = { QSF_K_MIX_OUT }, .to = { QSF_BUF_TMP },
-            .fn = qsf_product_row);
+            .in = qsf_mixer_result(l), .codes = QSF_OP_MIX_CODES, .watch = 1 + QSF_K_MIX_OUT, .n = 1,
+            .kinds = { QSF_K_MIX_OUT }, .to = { { .buffer = QSF_BUF_TMP } }, .fn = qsf_product_row);
 }
 
-void qsf_mixer_list_columns(qsf_program *g, uint8_t work, uint32_t cols, uint32_t writes, qsf_row_fn *fn)
+void qsf_mixer_list_columns(qsf_program *g, uint8_t work, qsf_view to, qsf_row_fn *fn)
 {
-    QSF_ADD(g, .op = QSF_OP_MIX, .work = work, .over = QSF_OVER_COLUMNS, .cols = cols, .writes = writes,
+    QSF_ADD(g, .op = QSF_OP_MIX, .work = work, .over = QSF_OVER_COLUMNS, .cols = to.cols, .to = { to },
             .fn = fn);
 }
 
-void qsf_mixer_list_scan(qsf_program *g, qsf_row_fn *fn)
+void qsf_mixer_list_scan(const qsf_layer *l, qsf_program *g, qsf_row_fn *fn)
 {
-    QSF_ADD(g, .op = QSF_OP_MIX, .work = QSF_WORK_SCAN, .over = QSF_OVER_SCAN,
-            .writes = qsf_bit(QSF_BUF_ATT), .fn = fn);
+    QSF_ADD(g, .op = QSF_OP_MIX, .work = QSF_WORK_SCAN, .over = QSF_OVER_SCAN, .to = { qsf_mixer_result(l) },
+            .fn = fn);
 }
 
-void qsf_mixer_list_rows(qsf_program *g, uint8_t work, uint32_t writes, qsf_row_fn *fn)
+void qsf_mixer_list_rows(qsf_program *g, uint8_t work, qsf_view to, qsf_view also, qsf_row_fn *fn)
 {
-    QSF_ADD(g, .op = QSF_OP_MIX, .work = work, .over = QSF_OVER_ROWS, .writes = writes, .fn = fn);
+    QSF_ADD(g, .op = QSF_OP_MIX, .work = work, .over = QSF_OVER_ROWS, .to = { to, also }, .fn = fn);
 }
 
 /* ---- state and columns ---- */

@@ -11,21 +11,26 @@
 void qsf_mixer_list_in(qsf_program *g);
 /* Afterwards: tmp = att . out, of the layer's mix_inner columns. */
 void qsf_mixer_list_out(const qsf_layer *l, qsf_program *g);
-/* In between: a row over columns, one over the parts of heads, one over the batch's rows. */
-void qsf_mixer_list_columns(qsf_program *g, uint8_t work, uint32_t cols, uint32_t writes, qsf_row_fn *fn);
-void qsf_mixer_list_scan(qsf_program *g, qsf_row_fn *fn);
-void qsf_mixer_list_rows(qsf_program *g, uint8_t work, uint32_t writes, qsf_row_fn *fn);
+/* In between: a row over the columns of `to`, one over the parts of heads, one over the batch's
+ * rows, which may write to two places. */
+void qsf_mixer_list_columns(qsf_program *g, uint8_t work, qsf_view to, qsf_row_fn *fn);
+void qsf_mixer_list_scan(const qsf_layer *l, qsf_program *g, qsf_row_fn *fn);
+void qsf_mixer_list_rows(qsf_program *g, uint8_t work, qsf_view to, qsf_view also, qsf_row_fn *fn);
+/* Columns of mix; of att, the first mix_inner ones: what most mixers compute. */
+static inline qsf_view qsf_mixer_view(uint32_t cols, uint32_t first)
+{
+    return (qsf_view){ .buffer = QSF_BUF_MIX, .cols = cols, .first = first };
+}
+static inline qsf_view qsf_mixer_result(const qsf_layer *l)
+{
+    return (qsf_view){ .buffer = QSF_BUF_ATT, .cols = l->mix_inner };
+}
 
 /* Of row r of the batch: the layer's part of the state before it, and of what it leaves.  Both may
  * be the same bytes. */
 const float *qsf_mixer_before(const qsf_pass *p, size_t r);
 float       *qsf_mixer_after(const qsf_pass *p, size_t r);
 
-/* The columns of a matrix's rows with all tiles. */
-static inline size_t qsf_mixer_columns(const qsf_pass *p, uint32_t kind)
-{
-    return qsf_matrix_tiles(&p->w->m[kind]) * QSF_TILE_ROWS;
-}
 static inline float qsf_softplus(float x) { return x > 20 ? x : (float)log(1 + exp(x)); }
 
 /* Mixers take up to this many rows of the batch before they continue with the next part of their

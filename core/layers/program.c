@@ -2,18 +2,39 @@
  * SPDX-License-Identifier: MIT */
 #include "layers/program.h"
 
+void qsf_program_begin(qsf_program *g, const qsf_hparams *hp, const qsf_weights *w, bool fetched)
+{
+    g->hp = hp;
+    g->w = w;
+    g->fetched = fetched;
+    g->n = g->wave = g->wave_end = 0;
+}
+
+/* Where a product's results lie, one of each matrix. */
+static void place_results(const qsf_program *g, qsf_program_row *row)
+{
+    for (uint32_t i = row->n; i < QSF_ROW_RESULTS; i++) row->to[i] = (qsf_view){ 0 };
+    for (uint32_t i = 0; i < row->n; i++) {
+        qsf_view *to = &row->to[i];
+        if (i && to->buffer == to[-1].buffer) to->first = to[-1].first + to[-1].cols;
+        to->cols = qsf_result_columns(g->w, row->kinds[i]);
+    }
+}
+
 qsf_program_row *qsf_program_add(qsf_program *g, const qsf_program_row *row)
 {
     assert(g->n < QSF_PROGRAM_ROWS);
     qsf_program_row *own = &g->rows[g->n++];
     *own = *row;
-    for (uint32_t i = 0; i < own->n; i++) own->writes |= qsf_bit(own->to[i]);
+    if (own->work == QSF_WORK_PRODUCT) place_results(g, own);
+    for (uint32_t i = 0; i < QSF_ROW_RESULTS && own->to[i].buffer; i++)
+        own->writes |= qsf_bit(own->to[i].buffer);
     return own;
 }
 
 static bool view_same(const qsf_view *a, const qsf_view *b)
 {
-    return a->buffer == b->buffer && a->cols == b->cols && a->first == b->first && a->at == b->at;
+    return a->buffer == b->buffer && a->cols == b->cols && a->first == b->first;
 }
 
 /* Whether the row takes codes of `in`. */
@@ -49,6 +70,13 @@ static void insert_maker(qsf_program *g, uint32_t at)
     g->n++;
 }
 
+/* The row that makes codes of slots for row `at`: the last one before it that goes by slots. */
+static uint32_t slots_maker_of(const qsf_program *g, uint32_t at)
+{
+    while (g->rows[--at].over != QSF_OVER_SLOTS) assert(at);
+    return at;
+}
+
 static void add_readers(qsf_program_row *maker, const qsf_program_row *reader)
 {
     maker->ready = reader->in;
@@ -70,6 +98,8 @@ void qsf_program_finish(qsf_program *g)
                 held = g->rows[i].in;
             }
             add_readers(&g->rows[maker], &g->rows[i]);
+        } else if (g->rows[i].work == QSF_WORK_EXPERT_PRODUCT) {
+            add_readers(&g->rows[slots_maker_of(g, i)], &g->rows[i]);
         }
         if (g->rows[i].writes & qsf_bit(held.buffer)) held.buffer = QSF_BUF_NONE;
     }

@@ -5,7 +5,7 @@
  * Each mixer and feed-forward appends its rows; layer.c joins them to a program and runs it
  * (program_run.c).  qsf_program_finish() derives from the rows which of them make codes of
  * activations, and for which matrices.  There is one buffer of codes, so a product whose rows are
- * no longer in it needs them made again. */
+ * no longer in it needs them made again; slots of experts have codes of their own. */
 #ifndef QSF_PROGRAM_H
 #define QSF_PROGRAM_H
 
@@ -47,11 +47,18 @@ typedef enum qsf_over {
     QSF_N_OVERS
 } qsf_over;
 
+/* When a row runs. */
+typedef enum qsf_row_when {
+    QSF_ROW_ALWAYS,
+    QSF_ROW_GROUPS_MEET,        /* groups of the batch's rows see keys of other groups */
+    QSF_ROW_GATHERED,           /* several rows, or one with adapters: experts take copies of them */
+    QSF_N_ROW_WHENS
+} qsf_row_when;
+
 /* Columns of a buffer. */
 typedef struct qsf_view {
-    uint8_t  buffer;                            /* qsf_buffer_name */
+    uint8_t  buffer;            /* qsf_buffer_name */
     uint32_t cols, first;
-    size_t (*at)(const qsf_pass *p);            /* if `first` depends on matrices; or NULL */
 } qsf_view;
 
 typedef struct qsf_program_row qsf_program_row;
@@ -63,31 +70,32 @@ typedef struct qsf_task {
     uint32_t thread;
 } qsf_task;
 typedef void qsf_row_fn(const qsf_pass *p, const qsf_task *t);
+/* Floats of scratch that a thread needs for such rows of all layers. */
+typedef size_t qsf_scratch_fn(const qsf_source *s, const qsf_context_options *o);
 
-enum { QSF_ROW_READERS = 6 };
+enum { QSF_ROW_READERS = 6, QSF_ROW_RESULTS = QSF_OP_PRODUCTS };
 
 struct qsf_program_row {
     uint8_t  op;                /* qsf_op: whose time it is */
-    uint8_t  work, over;        /* qsf_work, qsf_over */
+    uint8_t  work, over, when;  /* qsf_work, qsf_over, qsf_row_when */
     uint8_t  codes;             /* qsf_op: whose time it is if codes of `in` need a row of their own */
     uint8_t  watch;             /* 1 + the kind by which the watcher knows `in`; 0: it is not shown */
     uint8_t  of;                /* which one of several that the function can do */
     bool     wave;              /* repeated for each wave of experts */
     bool     backwards;         /* later items first: they take longer */
     qsf_view in;
-    /* A product's matrices, those that the layer has: kinds, kinds of their biases (0: none), and
-     * the buffers of their results.  A matrix with the same buffer as the one before continues
-     * after its last tile. */
-    uint8_t  n, kinds[QSF_OP_PRODUCTS], bias[QSF_OP_PRODUCTS], to[QSF_OP_PRODUCTS];
-    uint32_t to_first;                          /* the first column of the first result, and what is */
-    size_t (*to_at)(const qsf_pass *p);         /* added if it depends on matrices; or NULL */
+    /* Its matrices, those that the layer has: kinds, and kinds of their biases (0: none). */
+    uint8_t  n, kinds[QSF_OP_PRODUCTS], bias[QSF_OP_PRODUCTS];
+    /* What changes.  Of a product, the result of each matrix, whose columns qsf_program_add() sets:
+     * one in the same buffer as the one before continues after its last tile. */
+    qsf_view to[QSF_ROW_RESULTS];
     uint32_t cols;              /* QSF_OVER_COLUMNS */
-    uint32_t writes;            /* bits of qsf_buffer_name: what changes, besides a product's results */
-    bool   (*when)(const qsf_pass *p);          /* whether it runs; NULL: always */
     void   (*before)(const qsf_pass *p, const qsf_program_row *row);    /* by the calling thread; or NULL */
     qsf_row_fn *fn;             /* NULL: only codes are made */
-    /* By qsf_program_finish(): matrices that read the codes which are made of `ready` when the
-     * function has done its rows. */
+    qsf_scratch_fn *scratch;    /* of p->b->scratch; or NULL */
+    uint32_t writes;            /* bits of the buffers of `to`, by qsf_program_add() */
+    /* By qsf_program_finish(): matrices that read `ready` next.  Where a row goes by rows, their
+     * codes are made when its function has done these; functions that go by slots make them. */
     uint8_t  n_readers, readers[QSF_ROW_READERS];
     qsf_view ready;
 };
@@ -96,12 +104,15 @@ enum { QSF_PROGRAM_ROWS = 72 };
 
 typedef struct qsf_program {
     const qsf_hparams *hp;
+    const qsf_weights *w;       /* of the layer; their numbers may be missing (qsf_weights_describe) */
     bool     fetched;           /* experts are read one by one, while shared ones are computed */
     uint32_t n;
     uint32_t wave, wave_end;    /* rows of a wave of experts, none if equal */
     qsf_program_row rows[QSF_PROGRAM_ROWS];
 } qsf_program;
 
+/* An empty program for a layer with these weights. */
+void qsf_program_begin(qsf_program *g, const qsf_hparams *hp, const qsf_weights *w, bool fetched);
 /* Appends a row and returns it. */
 qsf_program_row *qsf_program_add(qsf_program *g, const qsf_program_row *row);
 #define QSF_ADD(g, ...) qsf_program_add((g), &(qsf_program_row){ __VA_ARGS__ })
@@ -112,6 +123,11 @@ void qsf_program_finish(qsf_program *g);
 static inline qsf_view qsf_stream_view(const qsf_program *g, uint8_t buffer)
 {
     return (qsf_view){ .buffer = buffer, .cols = g->hp->n_embd };
+}
+/* The columns of a matrix's result, all of its tiles; 0: the layer has no such matrix. */
+static inline uint32_t qsf_result_columns(const qsf_weights *w, uint32_t kind)
+{
+    return (w->m[kind].t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS * QSF_TILE_ROWS;
 }
 static inline uint32_t qsf_bit(uint8_t buffer) { return (uint32_t)1 << buffer; }
 

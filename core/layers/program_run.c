@@ -48,9 +48,18 @@ static void run_piece(void *arg, uint32_t thread, uint32_t piece)
     const qsf_range mine = qsf_range_of(r->items, row->backwards ? r->n_pieces - 1 - piece : piece,
                                         r->n_pieces);
     if (r->fn) r->fn(r->p, &(qsf_task){ row, mine.begin, mine.end, thread });
-    if (!row->n_readers) return;
+    if (!row->n_readers || row->over != QSF_OVER_ROWS) return;
     const qsf_matrix_in in = qsf_view_in(r->p, &row->ready);
     qsf_rows_ready(r->p, row->readers, row->n_readers, &in, mine, thread);
+}
+
+static bool row_runs(const qsf_pass *p, const qsf_program_row *row)
+{
+    switch ((qsf_row_when)row->when) {
+    case QSF_ROW_GROUPS_MEET:  return !p->batch->groups_apart;
+    case QSF_ROW_GATHERED:     return p->batch->n > 1 || p->cpu->lora;
+    default:                    return true;
+    }
 }
 
 /* Whether a matrix, or an adapter of one, takes what the row makes ready. */
@@ -66,12 +75,12 @@ static void run_row(const qsf_pass *p, const qsf_program_row *row, uint64_t *clo
 {
     const qsf_cpu *cpu = p->cpu;
     const uint32_t n = p->batch->n;
-    row_run r = { .p = p, .row = row, .fn = row->when && !row->when(p) ? NULL : row->fn };
+    row_run r = { .p = p, .row = row, .fn = row_runs(p, row) ? row->fn : NULL };
     if (row->watch) {
         const qsf_matrix_in in = qsf_view_in(p, &row->in);
         qsf_pass_watch(p, row->watch - 1u, in.x, in.ld, in.cols, 0, n);
     }
-    if (!r.fn && !row_readies(p, row)) return;
+    if (!r.fn && (row->over != QSF_OVER_ROWS || !row_readies(p, row))) return;
     if (row->before) row->before(p, row);
     if (row->over == QSF_OVER_NOTHING) {
         r.fn(p, &(qsf_task){ .row = row });
@@ -84,9 +93,9 @@ static void run_row(const qsf_pass *p, const qsf_program_row *row, uint64_t *clo
     /* The pool tells rows apart by their size. */
     qsf_op_run run = { .op = (qsf_op)row->op, .begin = *clock, .n_pieces = r.n_pieces,
                        .size = n + (uint32_t)(uintptr_t)row->fn, .fn = run_piece, .arg = &r };
-    for (uint32_t i = 0; i < row->n; i++) {
+    for (uint32_t i = 0; row->work == QSF_WORK_PRODUCT && i < row->n; i++) {
         const qsf_matrix *m = &p->w->m[row->kinds[i]];
-        if (m->t.data && !row->wave) run.products[run.n_products++] = (qsf_product){ m, m->t.rows, n, 0 };
+        if (m->t.data) run.products[run.n_products++] = (qsf_product){ m, m->t.rows, n, 0 };
     }
     *clock = qsf_pass_share(p, &run);
 }

@@ -5,10 +5,13 @@
 
 #include "layers/pass.h"
 
-/* Floats of scratch for a row with n_experts experts, including its logits. */
-static inline size_t qsf_router_floats(uint32_t n_experts) { return 3 * (size_t)n_experts; }
+/* Columns of a row with n_experts experts: its logits, then scratch of twice as many. */
+static inline uint32_t qsf_router_columns(uint32_t n_experts)
+{
+    return (uint32_t)qsf_round_up(3 * n_experts, QSF_TILE_ROWS);
+}
 
-/* row: [qsf_router_floats] the router's logits, then scratch.  bias: [n_experts] added to what is
+/* row: [qsf_router_columns] the router's logits, then scratch.  bias: [n_experts] added to what is
  * chosen by, but not to weights; or NULL.  chosen[n_used]: ascending; weights[n_used]: theirs. */
 void qsf_router_choose(const qsf_layer *l, float *row, const float *bias, uint32_t *chosen, float *weights);
 

@@ -80,10 +80,15 @@ static void bend_rows(const qsf_pass *p, const qsf_task *t)
 
 /* ---- rows of the program ---- */
 
-static void rwkv_list_rows(qsf_program *g, int part, uint8_t work, uint8_t to, qsf_row_fn *fn)
+static qsf_view part_view(const qsf_program *g, int part, uint32_t cols)
 {
-    QSF_ADD(g, .op = QSF_OP_MIX, .work = work, .over = QSF_OVER_ROWS, .of = (uint8_t)part,
-            .writes = qsf_bit(to), .fn = fn);
+    return qsf_mixer_view(cols, rwkv_part_at(g->hp, part));
+}
+
+static void rwkv_list_rows(qsf_program *g, int part, uint8_t work, qsf_view to, qsf_row_fn *fn)
+{
+    QSF_ADD(g, .op = QSF_OP_MIX, .work = work, .over = QSF_OVER_ROWS, .of = (uint8_t)part, .to = { to },
+            .fn = fn);
 }
 
 /* part = tmp . matrix */
@@ -91,14 +96,13 @@ static void rwkv_list_product(qsf_program *g, uint8_t kind, int part)
 {
     QSF_ADD(g, .op = QSF_OP_MIX_IN, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
             .in = qsf_stream_view(g, QSF_BUF_TMP), .codes = QSF_OP_MIX_CODES, .watch = (uint8_t)(1 + kind),
-            .n = 1, .kinds = { kind }, .to = { QSF_BUF_MIX }, .to_first = rwkv_part_at(g->hp, part),
-            .fn = qsf_product_row);
+            .n = 1, .kinds = { kind }, .to = { part_view(g, part, 0) }, .fn = qsf_product_row);
 }
 
 /* A share of the rows, and its matrix. */
 static void rwkv_list_share(qsf_program *g, uint8_t kind, int part)
 {
-    rwkv_list_rows(g, part, QSF_WORK_SHIFT, QSF_BUF_TMP, share_rows);
+    rwkv_list_rows(g, part, QSF_WORK_SHIFT, qsf_stream_view(g, QSF_BUF_TMP), share_rows);
     rwkv_list_product(g, kind, part);
 }
 
@@ -108,19 +112,19 @@ typedef struct rwkv_pair { uint8_t in, out, bias, to; uint32_t columns; } rwkv_p
 
 static void rwkv_list_pair(qsf_program *g, int part, rwkv_pair pair)
 {
-    const uint8_t to = pair.to ? pair.to : QSF_BUF_MIX;
+    const qsf_view narrow = part_view(g, RWKV_LOW, pair.columns);
     rwkv_list_product(g, pair.in, RWKV_LOW);
-    if (part == RWKV_W || part == RWKV_G) rwkv_list_rows(g, part, QSF_WORK_ACTIVATE, QSF_BUF_MIX, bend_rows);
+    if (part == RWKV_W || part == RWKV_G) rwkv_list_rows(g, part, QSF_WORK_ACTIVATE, narrow, bend_rows);
     QSF_ADD(g, .op = QSF_OP_MIX_STEP, .work = QSF_WORK_PRODUCT, .over = QSF_OVER_TILES,
-            .in = { .buffer = QSF_BUF_MIX, .cols = pair.columns, .first = rwkv_part_at(g->hp, RWKV_LOW) },
-            .codes = QSF_OP_MIX_CODES, .watch = (uint8_t)(1 + pair.out), .n = 1, .kinds = { pair.out },
-            .bias = { pair.bias }, .to = { to }, .to_first = pair.to ? 0 : rwkv_part_at(g->hp, part),
+            .in = narrow, .codes = QSF_OP_MIX_CODES, .watch = (uint8_t)(1 + pair.out), .n = 1,
+            .kinds = { pair.out }, .bias = { pair.bias },
+            .to = { pair.to ? (qsf_view){ .buffer = pair.to } : part_view(g, part, 0) },
             .fn = qsf_product_row);
 }
 
 static void rwkv_list_share_pair(qsf_program *g, int part, rwkv_pair pair)
 {
-    rwkv_list_rows(g, part, QSF_WORK_SHIFT, QSF_BUF_TMP, share_rows);
+    rwkv_list_rows(g, part, QSF_WORK_SHIFT, qsf_stream_view(g, QSF_BUF_TMP), share_rows);
     rwkv_list_pair(g, part, pair);
 }
 
@@ -239,13 +243,13 @@ static void rwkv_gate(const qsf_pass *p, const qsf_task *t)
 
 void qsf_rwkv_list(const qsf_layer *l, qsf_program *g)
 {
-    const uint32_t mix = qsf_bit(QSF_BUF_MIX), att = qsf_bit(QSF_BUF_ATT);
-    qsf_mixer_list_columns(g, QSF_WORK_SHIFT, g->hp->n_embd, mix, shift_mixer);
+    qsf_mixer_list_columns(g, QSF_WORK_SHIFT, part_view(g, RWKV_FAR, g->hp->n_embd), shift_mixer);
     rwkv_list_inputs(l, g);
-    qsf_mixer_list_rows(g, QSF_WORK_NORM, mix | qsf_bit(QSF_BUF_FIRST), ready_mixer);
-    QSF_ADD(g, .op = QSF_OP_MIX, .work = QSF_WORK_SCAN, .over = QSF_OVER_MIX_HEADS, .writes = att,
-            .fn = sum_heads);
-    qsf_mixer_list_rows(g, QSF_WORK_ACTIVATE, att, rwkv_gate);
+    qsf_mixer_list_rows(g, QSF_WORK_NORM, qsf_mixer_view(rwkv_part_at(g->hp, RWKV_G), 0),
+                        qsf_stream_view(g, QSF_BUF_FIRST), ready_mixer);
+    QSF_ADD(g, .op = QSF_OP_MIX, .work = QSF_WORK_SCAN, .over = QSF_OVER_MIX_HEADS,
+            .to = { qsf_mixer_result(l) }, .fn = sum_heads);
+    qsf_mixer_list_rows(g, QSF_WORK_ACTIVATE, qsf_mixer_result(l), (qsf_view){ 0 }, rwkv_gate);
     qsf_mixer_list_out(l, g);
 }
 
@@ -259,8 +263,8 @@ static void share_feed_forward(const qsf_pass *p, const qsf_task *t)
 
 void qsf_rwkv_feed_forward_list(const qsf_layer *l, qsf_program *g)
 {
-    qsf_mixer_list_columns(g, QSF_WORK_SHIFT, g->hp->n_embd, qsf_bit(QSF_BUF_MIX), shift_feed_forward);
+    qsf_mixer_list_columns(g, QSF_WORK_SHIFT, part_view(g, RWKV_FAR, g->hp->n_embd), shift_feed_forward);
     QSF_ADD(g, .op = QSF_OP_FFN_CODES, .work = QSF_WORK_SHIFT, .over = QSF_OVER_ROWS,
-            .writes = qsf_bit(QSF_BUF_XN), .fn = share_feed_forward);
+            .to = { qsf_stream_view(g, QSF_BUF_XN) }, .fn = share_feed_forward);
     qsf_feed_forward_plain_list(l, g);
 }

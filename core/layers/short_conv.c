@@ -20,6 +20,6 @@ static void convolve_channels(const qsf_pass *p, const qsf_task *t)
 void qsf_short_conv_list(const qsf_layer *l, qsf_program *g)
 {
     qsf_mixer_list_in(g);
-    qsf_mixer_list_columns(g, QSF_WORK_CONVOLVE, g->hp->n_embd, qsf_bit(QSF_BUF_ATT), convolve_channels);
+    qsf_mixer_list_columns(g, QSF_WORK_CONVOLVE, qsf_mixer_result(l), convolve_channels);
     qsf_mixer_list_out(l, g);
 }

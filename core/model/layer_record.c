@@ -10,8 +10,7 @@ enum { ROPE_GLOBAL, ROPE_LOCAL };
 
 qsf_norm qsf_norm_of(const qsf_hparams *hp) { return (qsf_norm){ hp->norm, hp->norm_eps }; }
 
-/* RWKV's convolution is the row before.  A row is how far that one is away, six vectors and a
- * narrow one, each from a whole tile on. */
+/* RWKV's convolution is the row before. */
 static void layer_rwkv(qsf_layer *l, const qsf_hparams *hp, bool first)
 {
     l->mix_inner = l->mix_channels = hp->n_embd;
@@ -20,7 +19,6 @@ static void layer_rwkv(qsf_layer *l, const qsf_hparams *hp, bool first)
     l->mix_rate = hp->mix_rate;
     l->mix_first = first ? 0 : hp->mix_first;
     l->mix_gate = hp->mix_gate;
-    l->mix_low = QSF_MAX(QSF_MAX(l->mix_rank, l->mix_rate), QSF_MAX(l->mix_first, l->mix_gate));
     l->mix_in = hp->n_embd;
 }
 
@@ -54,30 +52,19 @@ static void layer_mixer(qsf_layer *l, const qsf_hparams *hp, bool first)
         l->mix_in = l->mix_channels;
         if (qsf_mixer_is_mamba2(l->mixer)) l->mix_in += hp->mix_inner + hp->mix_heads;
     }
-    l->mix_room = l->mixer == QSF_MIXER_MAMBA2_BESIDE ? QSF_MAX(l->mix_in, hp->n_embd) : l->mix_in;
-    if (l->mixer == QSF_MIXER_MAMBA)            /* steps and the rest begin at a whole tile */
-        l->mix_room += l->mix_rank + 2 * l->mix_state + 2 * QSF_TILE_ROWS;
-    if (l->mixer == QSF_MIXER_PLAMO)            /* and so do the gate and what widened steps are */
-        l->mix_room += l->mix_inner + l->mix_rank + 2 * l->mix_state + l->mix_heads + 4 * QSF_TILE_ROWS;
-    if (l->mixer == QSF_MIXER_DELTA_NET)        /* gate, beta and alpha begin at whole tiles */
-        l->mix_room += l->mix_inner + 2 * l->mix_heads + 3 * QSF_TILE_ROWS;
-    if (l->mixer == QSF_MIXER_RWKV)
-        l->mix_room = 7 * (uint32_t)qsf_round_up(hp->n_embd, QSF_TILE_ROWS) + l->mix_low + QSF_TILE_ROWS;
     l->state_bytes = ((l->mix_conv - 1) * l->mix_channels + l->mix_inner * l->mix_state) *
                      (uint32_t)sizeof(float);
     if (l->feed_forward == QSF_FEED_FORWARD_SHIFTED) l->state_bytes += hp->n_embd * (uint32_t)sizeof(float);
 }
 
-/* Sizes of latent attention, and columns of what its matrices give, each from a whole tile on. */
+/* Sizes of latent attention. */
 static void layer_latent(qsf_layer *l, const qsf_hparams *hp)
 {
-    const uint64_t queries = (uint64_t)hp->n_heads * (hp->head_plain + hp->rope_dim);
     l->kv_latent = hp->kv_latent;
     l->q_latent = hp->q_latent;
     l->head_plain = hp->head_plain;
     l->head_value = hp->head_value;
     l->latent_joined = hp->latent_joined;
-    l->mix_room = (uint32_t)(hp->head_dim + hp->q_latent + queries + 3 * QSF_TILE_ROWS);
 }
 
 static void layer_experts(qsf_layer *l, const qsf_hparams *hp, uint32_t i)
@@ -257,7 +244,6 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
     if (l.feed_forward == QSF_FEED_FORWARD_NONE) l.n_ff = 0;
     if (mixer_has_state(l.mixer)) layer_mixer(&l, hp, i == 0);
     else if (hp->kv_latent) layer_latent(&l, hp);
-    else if (hp->attn_gate) l.mix_room = 2 * l.n_heads * l.head_dim;
     layer_sharing(&l, hp, i, windowed);
     if (hp->xielu) memcpy(l.xielu, hp->xielu + (size_t)i * QSF_XIELU_NUMBERS, sizeof l.xielu);
     return l;
@@ -292,12 +278,10 @@ qsf_layer_most qsf_layers_most(const qsf_layer *layers, uint32_t n)
         m.n_heads = QSF_MAX(m.n_heads, l->n_heads);
         m.n_kv_heads = QSF_MAX(m.n_kv_heads, l->n_kv_heads);
         m.head_dim = QSF_MAX(m.head_dim, wide);
-        const uint32_t beside = QSF_MAX(l->n_embd_layer, l->n_laurel);
-        m.n_ff = QSF_MAX(QSF_MAX(m.n_ff, beside), QSF_MAX(l->n_ff, l->n_ff_expert));
+        m.n_ff = QSF_MAX(m.n_ff, QSF_MAX(l->n_ff, l->n_ff_expert));
         m.n_experts = QSF_MAX(m.n_experts, l->n_experts);
         m.n_used = QSF_MAX(m.n_used, l->n_used);
-        m.q = QSF_MAX(QSF_MAX(m.q, l->mix_low), QSF_MAX(l->n_heads * wide, l->mix_inner));
-        m.mix_room = QSF_MAX(m.mix_room, l->mix_room);
+        m.q = QSF_MAX(m.q, l->n_heads * wide);
         m.kv = QSF_MAX(m.kv, l->n_kv_heads * wide);
         m.share = QSF_MAX(m.share, l->n_heads / l->n_kv_heads);
     }

@@ -71,9 +71,7 @@ typedef struct qsf_layer {
     uint32_t mix_channels;          /* of its convolution */
     uint32_t mix_rank;              /* Mamba-1, PLaMo 2, RWKV: columns that steps, or decays, are made of */
     uint32_t mix_rate, mix_first, mix_gate;         /* as in qsf_hparams; the first layer has no mix_first */
-    uint32_t mix_low;               /* the largest of these four */
     bool     mix_norms;
-    uint32_t mix_room;              /* columns of the buffer of what it is given */
     uint8_t  attn_gate, mix_neighbours;     /* as in qsf_hparams, like the next ones */
     uint8_t  latent_joined;
     uint32_t kv_latent, q_latent, head_plain, head_value;
@@ -113,14 +111,14 @@ typedef struct qsf_rope_record {
     const float *factors_long;      /* the same for contexts beyond orig_ctx, or NULL */
 } qsf_rope_record;
 
-/* The largest of all layers, for what they share. */
+/* The largest of all layers, for what they share; buffers are as wide as their programs need
+ * (core/layers/needs.h). */
 typedef struct qsf_layer_most {
     uint32_t n_heads, n_kv_heads, head_dim;
     uint32_t n_ff;                  /* an expert's, too */
     uint32_t n_experts, n_used;
-    uint32_t q, kv;                 /* columns of all heads' queries or sums; of all heads' keys or values */
+    uint32_t q, kv;                 /* columns of all heads' queries; of all heads' keys or values */
     uint32_t share;                 /* query heads that share a key-value head */
-    uint32_t mix_room;              /* columns of what a mixer with state, or with a gate, is given */
 } qsf_layer_most;
 
 qsf_norm qsf_norm_of(const qsf_hparams *hp);

@@ -82,6 +82,7 @@ typedef struct qsf_tool_form {
     bool    tools_shown;        /* the template writes the tools that it is given */
     bool    reasoning_shown;    /* it knows reasoning */
     bool    in_reasoning;       /* the generation prompt has begun the reasoning */
+    bool    continues;          /* the prompt ends within an answer's text; a template does not set it */
     bool    arguments_text;     /* the template wants arguments as text, not as an object */
     char    text[QSF_N_TOOL_TEXTS][QSF_TOOL_TEXT_MOST];
 } qsf_tool_form;

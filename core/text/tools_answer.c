@@ -143,7 +143,8 @@ void qsf_tool_answer_reset(qsf_tool_answer *a, uint64_t seed)
     a->tail = (qsf_utf8_tail){ 0 };
     a->last = a->has_text = a->said = a->bare = a->held = a->thinking = false;
     a->drop_blanks = a->f.in_reasoning;
-    a->mode = a->f.style == QSF_TOOLS_CHANNELS ? TA_HEADER : a->f.in_reasoning ? TA_REASONING : TA_TEXT;
+    a->mode = a->f.style == QSF_TOOLS_CHANNELS && !a->f.continues ? TA_HEADER
+            : a->f.in_reasoning ? TA_REASONING : TA_TEXT;
     qsf_ta_call_reset(a, 0);
     qsf_text_put(&a->src, a->f.text[QSF_TT_PROMPT]);
     a->prompt = a->src.n;

@@ -25,6 +25,7 @@ struct qsf_answer {
     const char         *behind;         /* of reasoning: where a caller's grammar begins */
     bool                has_grammar;
     qsf_tool_grammar    grammar;
+    const qsf_answer   *like;           /* whose grammar it is; NULL: its own */
     qsf_text            marks;          /* of the form */
     bool                all;            /* the turn gives all control tokens, which are text then */
     qsf_utf8_tail       tail;           /* of the tokens so far, and the bytes of their text */
@@ -39,6 +40,15 @@ void qsf_answer_defaults_of(qsf_answer_options *o, size_t size)
 
 static bool answer_choice_is(const qsf_answer *a, const char *text) { return !strcmp(a->choice, text); }
 
+/* The form is that of an answer after a generation prompt; this one may have another beginning. */
+static void answer_beginning(qsf_tool_form *f, const qsf_chat_options *chat)
+{
+    f->continues = chat->continue_final_message;
+    if (!f->continues && chat->add_generation_prompt) return;
+    f->in_reasoning = false;
+    f->text[QSF_TT_PROMPT][0] = 0;
+}
+
 static qsf_status answer_open(qsf_answer *a, const qsf_answer_options *o, qsf_error *err)
 {
     qsf_chat_options chat;
@@ -51,7 +61,8 @@ static qsf_status answer_open(qsf_answer *a, const qsf_answer_options *o, qsf_er
     memcpy(a->choice, choice, a->choice_bytes);
     a->several = o->parallel_tool_calls;
     a->most_memory = o->most_memory;
-    if (o->shape) {
+    a->like = o->like;
+    if (o->shape && !a->like) {
         if (o->shape_len > ANSWER_MAX_SHAPE)
             return qsf_fail(err, QSF_E_BUDGET, "the shape of an answer can have at most %u MB",
                             ANSWER_MAX_SHAPE >> 20);
@@ -63,6 +74,7 @@ static qsf_status answer_open(qsf_answer *a, const qsf_answer_options *o, qsf_er
         a->json_loose = o->json_loose;
     }
     if ((st = qsf_model_tool_form(a->model, &chat, &a->form, err))) return st;
+    answer_beginning(&a->form, &chat);
     a->marks.platform = a->platform;
     qsf_tool_form_marks(&a->form, &a->marks);
     if (a->marks.failed) return qsf_fail(err, QSF_E_MEMORY, "answer: out of memory");
@@ -71,7 +83,8 @@ static qsf_status answer_open(qsf_answer *a, const qsf_answer_options *o, qsf_er
         tools = NULL;
         a->form.text[QSF_TT_SECTION][0] = a->form.text[QSF_TT_OPEN][0] = 0;
     }
-    if (tools && (st = qsf_json_read(a->platform, tools, strlen(tools), "tools", &a->tools, err))) return st;
+    if (tools && !a->like       /* a grammar is made of them */
+        && (st = qsf_json_read(a->platform, tools, strlen(tools), "tools", &a->tools, err))) return st;
     return qsf_tool_answer_new(a->platform, &a->form, tools, tools ? strlen(tools) : 0, o->id_seed,
                                &a->answer, err);
 }
@@ -140,6 +153,11 @@ static qsf_status answer_grammar(qsf_answer *a, qsf_error *err)
     return st;
 }
 
+static const qsf_tool_grammar *answer_whose(const qsf_answer *a)
+{
+    return a->like ? &a->like->grammar : &a->grammar;
+}
+
 qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err)
 {
     qsf_turn_options own;
@@ -161,16 +179,23 @@ qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err)
         o->n_grammar_after = *a->behind != 0;
         o->grammar_with = false;
     }
-    if (own.grammar || (!a->shape && (!a->tools.n_nodes || !a->tools.nodes->n))) return QSF_OK;
-    if ((st = answer_grammar(a, err))) return st;
-    o->grammar = a->grammar.grammar;
-    o->grammar_after = a->grammar.after;
-    o->n_grammar_after = a->grammar.n_after;
-    o->grammar_with = a->grammar.with;
+    if (own.grammar) return QSF_OK;
+    if (!a->like && (a->shape || (a->tools.n_nodes && a->tools.nodes->n)) && (st = answer_grammar(a, err)))
+        return st;
+    const qsf_tool_grammar *g = answer_whose(a);
+    if (!g->grammar) return QSF_OK;
+    o->grammar = g->grammar;
+    o->grammar_after = g->after;
+    o->n_grammar_after = g->n_after;
+    o->grammar_with = g->with;
     return QSF_OK;
 }
 
-const char *qsf_answer_loosened(const qsf_answer *a) { return a->grammar.said.n ? a->grammar.said.at : ""; }
+const char *qsf_answer_loosened(const qsf_answer *a)
+{
+    const qsf_text *said = &answer_whose(a)->said;
+    return said->n ? said->at : "";
+}
 
 void qsf_answer_token(qsf_answer *a, int32_t id)
 {
@@ -199,7 +224,7 @@ qsf_status qsf_answer_next(qsf_answer *a, qsf_answer_event *out)
 {
     qsf_answer_event e = { .text = "" };
     qsf_tool_event t;
-    qsf_status st = QSF_GIVE(out, &e, NULL);        /* before an event is lost */
+    const qsf_status st = qsf_sized_check(out, NULL);   /* before an event is lost */
     if (st) return st;
     if (!qsf_tool_answer_next(a->answer, &t)) return QSF_PENDING;
     e.type = (qsf_answer_event_type)t.type;

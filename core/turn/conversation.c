@@ -3,7 +3,7 @@
  *
  * What a turn needs besides the prompt comes from three places: the caller's options, the template
  * (the text that ends an answer) and the tools (grammar, marks).  They are joined here, once for
- * all programs. */
+ * all programs.  The conversation runs the turn, or only prepares it and is given its pieces. */
 #include "base/sized.h"
 #include "model/model.h"
 
@@ -26,8 +26,7 @@ struct qsf_conversation {
     qsf_answer         *answer;         /* NULL: answers are not split */
     uint64_t            id_seed, n_turns;
 
-    const char        **stops;          /* [cap_stops] all of the last turn, and their lengths */
-    size_t             *stop_lengths;
+    const char        **stops;          /* [cap_stops] all of the last turn; then their lengths */
     size_t              cap_stops;
     qsf_turn           *turn;
     bool                whole;          /* the last piece has been read */
@@ -74,12 +73,12 @@ qsf_status qsf_conversation_new(const qsf_model *m, const qsf_chat_options *chat
     return st;
 }
 
+enum { CONVERSATION_STOP_BYTES = sizeof(char *) + sizeof(size_t) };
+
 static void conversation_drop_stops(qsf_conversation *c)
 {
-    qsf_dealloc(c->platform, (void *)(uintptr_t)c->stops, c->cap_stops * sizeof *c->stops);
-    qsf_dealloc(c->platform, c->stop_lengths, c->cap_stops * sizeof *c->stop_lengths);
+    qsf_dealloc(c->platform, (void *)(uintptr_t)c->stops, c->cap_stops * CONVERSATION_STOP_BYTES);
     c->stops = NULL;
-    c->stop_lengths = NULL;
     c->cap_stops = 0;
 }
 
@@ -149,14 +148,6 @@ qsf_status qsf_conversation_split(qsf_conversation *c, const qsf_answer_options 
 
 /* ---- the prompt ---- */
 
-typedef enum prompt_kind { PROMPT_MESSAGES, PROMPT_JSON, PROMPT_TEXT } prompt_kind;
-typedef struct prompt_source {
-    prompt_kind        kind;
-    const qsf_message *messages;
-    const char        *text;
-    size_t             n;               /* messages, or bytes */
-} prompt_source;
-
 /* Room for n tokens; those that are there are lost. */
 static qsf_status prompt_room(qsf_conversation *c, size_t n)
 {
@@ -168,61 +159,60 @@ static qsf_status prompt_room(qsf_conversation *c, size_t n)
     return QSF_OK;
 }
 
-/* How many tokens a prompt probably has at most: a token has a byte or more, except for those that
- * templates add. */
-static size_t prompt_guess(const prompt_source *s)
-{
-    enum { TEMPLATE = 512, MESSAGE = 64, ADDED = 16, MANY = 4096 };
-    size_t n = TEMPLATE;
-    if (s->kind == PROMPT_TEXT) return s->n + ADDED;
-    if (s->kind == PROMPT_JSON) return s->n + TEMPLATE;
-    for (size_t i = 0; s->n < MANY && i < s->n; i++) n += strlen(s->messages[i].content) + MESSAGE;
-    return n;
-}
+/* Writes the tokens of a prompt to c->ids, as the functions of qsf.h do. */
+typedef qsf_status (*prompt_encode)(qsf_conversation *c, const void *from, size_t n, size_t *n_ids);
 
-static qsf_status prompt_encode(qsf_conversation *c, const prompt_source *s, size_t *n)
+static qsf_status prompt_of_messages(qsf_conversation *c, const void *from, size_t n, size_t *n_ids)
 {
-    switch (s->kind) {
-    case PROMPT_MESSAGES:
-        return qsf_chat_encode_plain(c->model, s->messages, s->n, &c->chat, c->ids, c->cap_ids, n, &c->error);
-    case PROMPT_JSON:
-        return qsf_chat_encode_json(c->model, s->text, s->n, &c->chat, c->ids, c->cap_ids, n, &c->error);
-    case PROMPT_TEXT: break;
-    }
-    return qsf_tokens_encode(c->model, s->text, s->n, QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL, c->ids,
-                             c->cap_ids, n, &c->error);
+    return qsf_chat_encode_plain(c->model, from, n, &c->chat, c->ids, c->cap_ids, n_ids, &c->error);
+}
+static qsf_status prompt_of_json(qsf_conversation *c, const void *from, size_t n, size_t *n_ids)
+{
+    return qsf_chat_encode_json(c->model, from, n, &c->chat, c->ids, c->cap_ids, n_ids, &c->error);
+}
+static qsf_status prompt_of_text(qsf_conversation *c, const void *from, size_t n, size_t *n_ids)
+{
+    return qsf_tokens_encode(c->model, from, n, QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL, c->ids,
+                             c->cap_ids, n_ids, &c->error);
 }
 
 /* Tokenizes the prompt, again if the guess of its length was too small. */
-static qsf_status prompt_set(qsf_conversation *c, const prompt_source *s)
+static qsf_status prompt_set(qsf_conversation *c, prompt_encode encode, const void *from, size_t n,
+                             size_t guess)
 {
-    size_t n = prompt_guess(s);
+    size_t n_ids = guess;
     c->n_ids = 0;
-    c->of_messages = s->kind != PROMPT_TEXT;
+    c->of_messages = encode != prompt_of_text;
     for (;;) {
-        qsf_status st = prompt_room(c, n);
+        qsf_status st = prompt_room(c, n_ids);
         if (st) return st;
-        if (!(st = prompt_encode(c, s, &n))) break;
-        if (n <= c->cap_ids) return st;
+        if (!(st = encode(c, from, n, &n_ids))) break;
+        if (n_ids <= c->cap_ids) return st;
         c->error = (qsf_error){ 0 };
     }
-    c->n_ids = n;
+    c->n_ids = n_ids;
     return QSF_OK;
 }
 
+/* A token has a byte or more, except for those that templates add; in JSON, with its keys and
+ * escapes, two or more.  Otherwise a prompt is encoded again. */
+enum { PROMPT_TEMPLATE = 512, PROMPT_MESSAGE = 64, PROMPT_ADDED = 16, PROMPT_MANY = 4096 };
+
 qsf_status qsf_conversation_messages(qsf_conversation *c, const qsf_message *msgs, size_t n)
 {
-    return prompt_set(c, &(prompt_source){ .kind = PROMPT_MESSAGES, .messages = msgs, .n = n });
+    size_t guess = PROMPT_TEMPLATE;
+    for (size_t i = 0; n < PROMPT_MANY && i < n; i++) guess += strlen(msgs[i].content) + PROMPT_MESSAGE;
+    return prompt_set(c, prompt_of_messages, msgs, n, guess);
 }
 
 qsf_status qsf_conversation_json(qsf_conversation *c, const char *messages, size_t len)
 {
-    return prompt_set(c, &(prompt_source){ .kind = PROMPT_JSON, .text = messages, .n = len });
+    return prompt_set(c, prompt_of_json, messages, len, len / 2 + 2 * PROMPT_TEMPLATE);
 }
 
 qsf_status qsf_conversation_text(qsf_conversation *c, const char *text, size_t len)
 {
-    return prompt_set(c, &(prompt_source){ .kind = PROMPT_TEXT, .text = text, .n = len });
+    return prompt_set(c, prompt_of_text, text, len, len + PROMPT_ADDED);
 }
 
 qsf_status qsf_conversation_ids(qsf_conversation *c, const int32_t *ids, size_t n)
@@ -234,6 +224,13 @@ qsf_status qsf_conversation_ids(qsf_conversation *c, const int32_t *ids, size_t 
     if (n) memcpy(c->ids, ids, n * sizeof *ids);
     c->n_ids = n;
     return QSF_OK;
+}
+
+qsf_status qsf_conversation_encoded(qsf_conversation *c, const int32_t *ids, size_t n)
+{
+    const qsf_status st = qsf_conversation_ids(c, ids, n);
+    c->of_messages = !st;
+    return st;
 }
 
 const int32_t *qsf_conversation_tokens(const qsf_conversation *c, size_t *n)
@@ -255,21 +252,42 @@ static qsf_status turn_stops(qsf_conversation *c, qsf_turn_options *o)
     const size_t n = o->n_stops + 1;
     if (n > c->cap_stops) {
         conversation_drop_stops(c);
-        c->stops = qsf_alloc_array(c->platform, n, sizeof *c->stops, "stop texts", &c->error);
-        c->stop_lengths = qsf_alloc_array(c->platform, n, sizeof *c->stop_lengths, "stop texts", &c->error);
+        c->stops = qsf_alloc_array(c->platform, n, CONVERSATION_STOP_BYTES, "stop texts", &c->error);
+        if (!c->stops) return QSF_E_MEMORY;
         c->cap_stops = n;
-        if (!c->stops || !c->stop_lengths) return QSF_E_MEMORY;
     }
+    size_t *lengths = (size_t *)(void *)(c->stops + c->cap_stops);
     for (size_t i = 0; i < o->n_stops; i++) {
         c->stops[i] = o->stops[i];
-        c->stop_lengths[i] = o->stop_lengths ? o->stop_lengths[i] : strlen(o->stops[i]);
+        lengths[i] = o->stop_lengths ? o->stop_lengths[i] : strlen(o->stops[i]);
     }
     c->stops[o->n_stops] = own;
-    c->stop_lengths[o->n_stops] = len;
+    lengths[o->n_stops] = len;
     o->stops = c->stops;
-    o->stop_lengths = c->stop_lengths;
+    o->stop_lengths = lengths;
     o->n_stops += len > 0;
     return QSF_OK;
+}
+
+/* Adds to the options of a turn what the template and the tools ask of it. */
+static qsf_status turn_prepare(qsf_conversation *c, qsf_turn_options *o)
+{
+    const qsf_status st = turn_stops(c, o);
+    if (st || !c->answer) return st;
+    /* The calls of each answer have other ids. */
+    qsf_answer_reset(c->answer, c->id_seed + c->n_turns++ * 0x9e3779b97f4a7c15u);
+    return qsf_answer_turn(c->answer, o, &c->error);
+}
+
+qsf_status qsf_conversation_prepare(qsf_conversation *c, const qsf_turn_options *opts, qsf_turn_options *out)
+{
+    qsf_turn_options o;
+    qsf_turn_defaults(&o);
+    conversation_leave_turn(c);
+    c->error = (qsf_error){ 0 };
+    qsf_status st = QSF_TAKE(&o, opts, qsf_turn_options, &c->error);
+    if (!st) st = turn_prepare(c, &o);
+    return st ? st : QSF_GIVE(out, &o, &c->error);
 }
 
 qsf_status qsf_conversation_begin(qsf_conversation *c, qsf_turn *t, qsf_sampler *sampler,
@@ -280,12 +298,7 @@ qsf_status qsf_conversation_begin(qsf_conversation *c, qsf_turn *t, qsf_sampler 
     conversation_leave_turn(c);
     c->error = (qsf_error){ 0 };
     qsf_status st = QSF_TAKE(&o, opts, qsf_turn_options, &c->error);
-    if (st || (st = turn_stops(c, &o))) return st;
-    if (c->answer) {
-        /* The calls of each answer have other ids. */
-        qsf_answer_reset(c->answer, c->id_seed + c->n_turns++ * 0x9e3779b97f4a7c15u);
-        if ((st = qsf_answer_turn(c->answer, &o, &c->error))) return st;
-    }
+    if (st || (st = turn_prepare(c, &o))) return st;
     c->turn = t;
     if ((st = qsf_turn_begin(t, c->ids, c->n_ids, sampler, &o))) c->error = *qsf_turn_error(t);
     return st;
@@ -295,7 +308,9 @@ qsf_status qsf_conversation_begin(qsf_conversation *c, qsf_turn *t, qsf_sampler 
 static qsf_status turn_split(qsf_conversation *c, const qsf_turn_piece *p)
 {
     const bool last = p->end != QSF_TURN_GOES_ON;
+    qsf_answer_event lost = { .size = sizeof lost };
     c->has_plain = false;
+    while (c->answer && !qsf_answer_next(c->answer, &lost)) continue;
     if (c->whole) return QSF_OK;
     c->whole = last;
     if (c->answer) {
@@ -307,16 +322,22 @@ static qsf_status turn_split(qsf_conversation *c, const qsf_turn_piece *p)
     return QSF_OK;
 }
 
+qsf_status qsf_conversation_push(qsf_conversation *c, const qsf_turn_piece *piece)
+{
+    qsf_turn_piece p = { .size = sizeof p, .token = -1 };
+    if (c->turn) return qsf_fail(&c->error, QSF_E_ARGUMENT, "the conversation runs a turn of its own");
+    const qsf_status st = QSF_TAKE(&p, piece, qsf_turn_piece, &c->error);
+    return st ? st : turn_split(c, &p);
+}
+
 qsf_status qsf_conversation_next(qsf_conversation *c, qsf_turn_piece *piece)
 {
-    qsf_answer_event lost = { .size = sizeof lost };
     qsf_turn_piece p = { .size = sizeof p };
     if (!c->turn) return qsf_fail(&c->error, QSF_E_ARGUMENT, "no turn was started");
-    qsf_status st = QSF_GIVE(piece, &p, &c->error);         /* before a token is lost */
+    qsf_status st = qsf_sized_check(piece, &c->error);      /* before a token is lost */
     if (st || (st = qsf_turn_next(c->turn, &p)) == QSF_PENDING) return st;
     if (st || p.end == QSF_TURN_FULL || p.end == QSF_TURN_FAILED) c->error = *qsf_turn_error(c->turn);
     if (st) return st;
-    while (c->answer && !qsf_answer_next(c->answer, &lost)) continue;
     if ((st = turn_split(c, &p))) {
         qsf_turn_cancel(c->turn);
         return st;
@@ -327,9 +348,8 @@ qsf_status qsf_conversation_next(qsf_conversation *c, qsf_turn_piece *piece)
 qsf_status qsf_conversation_event(qsf_conversation *c, qsf_answer_event *out)
 {
     if (c->answer) return qsf_answer_next(c->answer, out);
-    const qsf_answer_event none = { .text = "" };
-    const qsf_status st = QSF_GIVE(out, c->has_plain ? &c->plain : &none, NULL);
+    const qsf_status st = qsf_sized_check(out, NULL);
     if (st || !c->has_plain) return st ? st : QSF_PENDING;
     c->has_plain = false;
-    return QSF_OK;
+    return QSF_GIVE(out, &c->plain, NULL);
 }

@@ -168,6 +168,20 @@ void qsf_matrix_of(const qsf_tensor *t, qsf_matrix *m)
     matrix_fill(m, &tiled);
 }
 
+void qsf_weights_describe(const qsf_source *s, uint32_t unit, qsf_weights *w)
+{
+    static const float number = 0;
+    const qsf_unit *u = &s->units[unit];
+    memset(w, 0, sizeof *w);
+    for (uint32_t i = 0; i < u->n_tensors; i++) {
+        qsf_tensor t = s->tensors[u->first_tensor + i];
+        if (t.kind >= QSF_N_KINDS) continue;
+        if (t.packing == 0 && qsf_type_tiles(t.type)) t.packing = 1;
+        if (unit_is_vector(&t)) w->v[t.kind] = &number;
+        else qsf_matrix_of(&t, &w->m[t.kind]);
+    }
+}
+
 /* Sets the form of one expert's matrices.  No expert is loaded yet; data only must not be NULL. */
 static void weights_add_experts(const qsf_source *s, const qsf_unit *shared, uint32_t n_experts,
                                 const uint8_t *mem, qsf_weights *w)

@@ -41,6 +41,10 @@ bool       qsf_unit_staged(const qsf_source *s, uint32_t unit);
 /* Whether it may be used when its first piece is there, and refined in its slot later. */
 bool       qsf_unit_refines(const qsf_source *s, uint32_t unit);
 
+/* A unit's weights without numbers: shapes, types and forms of its matrices, and which vectors it
+ * has. */
+void       qsf_weights_describe(const qsf_source *s, uint32_t unit, qsf_weights *w);
+
 /* What a unit is made in. */
 typedef struct qsf_unit_room {
     uint8_t       *mem;       /* the slot: [cap], at least qsf_unit_memory's slot */

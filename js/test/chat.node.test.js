@@ -97,3 +97,22 @@ test('a template of its own ends its turns', async () => {
   const template = '{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:';
   assert.ok((await answer(model, {template, maxTokens: 8})).text.length > 0);
 });
+test('what the template writes after an answer ends it', async () => {
+  const template = '{% for m in messages %}[{{ m.role }}]{{ m.content }}[end]{% endfor %}' +
+    '{% if add_generation_prompt %}[assistant]{% endif %}';
+  const options = {temperature: 0, responseFormat: {type: 'choices', choices: ['ab[end]cd']}};
+  const said = async tokens => Object.values(await collect(tokens)).join('|');
+  assert.equal(await said(model.generate('x', options)), 'ab[end]cd||end');
+  assert.equal(await said(model.chat(QUESTION, {...options, template})), 'ab||stop');
+  assert.equal(await said(model.chat(QUESTION, {...options, template, ignoreEnd: true})), 'ab[end]cd||end');
+});
+test('an incomplete character at the end of an answer is left out', async () => {
+  const [first, ...rest] = await model.tokenize('\u{12000}');
+  assert.ok(rest.length > 0);
+  assert.equal(await model.detokenize([first]), '\ufffd');
+  const options = {temperature: 0, maxTokens: 1, logitBias: {[first]: 1000}}, ids = [];
+  const onToken = id => ids.push(id);
+  assert.equal((await collect(model.generate('x', {...options, onToken}))).text, '');
+  assert.equal((await collect(model.chat(QUESTION, {...options, onToken, onReasoning() {}}))).text, '');
+  assert.deepEqual(ids, [first, first]);
+});

@@ -1,14 +1,18 @@
-/* What a module exports besides the flat interface (bindings/flat.h), whose functions the linker
- * exports by their own names: memory, and what JavaScript gives and takes by the module's imports
- * instead of by callbacks.
+/* What a module exports besides the flat interface (qsf_flat.h), whose functions the linker exports
+ * by their own names: memory, and what JavaScript gives and takes by the module's imports instead
+ * of by callbacks.
  * SPDX-License-Identifier: MIT */
-#include "flat.h"
+#include "qsf_flat.h"
 #include "wasm.h"
 
 WASM_EXPORT("alloc") void *wasm_alloc(size_t size) { return wasm_mem_alloc(NULL, size); }
 WASM_EXPORT("free") void wasm_free(void *p, size_t size) { wasm_mem_free(NULL, p, size); }
+/* Made by the linker.  If no object called it, the linker would take the module for a program, and
+ * wrap each export in a function that calls the constructors first and what exit() calls last. */
+void __wasm_call_ctors(void);
 WASM_EXPORT("start") void wasm_start(void)
 {
+    __wasm_call_ctors();
     wasm_crc_table();
     wasm_codebooks();
     wasm_unicode();

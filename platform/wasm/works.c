@@ -3,7 +3,7 @@
  *
  * This asks the kernels and the model's tensors, which qsf.h hides: no other platform has to doubt
  * its processor, so it is not part of the public interface. */
-#include "flat.h"
+#include "qsf_flat.h"
 #include "kernels.h"
 #include "model/model.h"
 #include "tensor/ggml_tiles.h"

@@ -1,75 +1,11 @@
 /* The flat interface: handles, results that are copied, options by name, several models at once.
  * SPDX-License-Identifier: MIT */
-#include "flat.h"
-#include "make_tiny_qsf.h"
-#include "test.h"
+#include "flat_scene.h"
 
-#if defined(_WIN32)
-#  include <process.h>
-#  define process_id() _getpid()
-#else
-#  include <unistd.h>
-#  define process_id() getpid()
-#endif
-
-static char path[2][64];                /* two models */
-
-static uint32_t opened(int which)
-{
-    const uint32_t m = qsf_flat_model_new(NULL, NULL);
-    CHECK_EQ(qsf_flat_model_open(m, path[which], NULL), QSF_OK);
-    return m;
-}
-/* A context for three conversations. */
-static uint32_t context_of(uint32_t model)
-{
-    const uint32_t c = qsf_flat_context_new(model);
-    CHECK_EQ(qsf_flat_context_open(c, "ctx-size\0" "128\0seqs\0" "3\0threads\0" "1\0batch-size\0" "16\0"),
-             QSF_OK);
-    return c;
-}
-static double number(uint32_t h, const char *name) { return qsf_flat_number(h, qsf_flat_find(name, false),
-                                                                            0); }
-static const char *text(uint32_t h, const char *name)
-{
-    static char all[4096];
-    const int32_t n = qsf_flat_text(h, qsf_flat_find(name, true), 0, all, sizeof all);
-    return n < 0 || n >= (int32_t)sizeof all ? "(none)" : all;
-}
-
-/* Steps until it is done; -1: never. */
-static int32_t stepped(uint32_t context, int32_t (*step)(uint32_t), uint32_t h)
-{
-    for (int i = 0; i < 10000; i++) {
-        const int32_t st = step(h);
-        if ((st & 255) != QSF_PENDING) return st;
-        if (st & QSF_FLAT_WAITING) (void)qsf_flat_wait(context);
-    }
-    return -1;
-}
-/* The next token; -1: the end. */
-static int32_t next_token(uint32_t context, uint32_t answer)
-{
-    int32_t st;
-    while ((st = qsf_flat_answer_next(answer)) == QSF_PENDING)
-        if ((st = stepped(context, qsf_flat_answer_step, answer)) != QSF_OK) break;
-    CHECK_EQ(st, QSF_OK);
-    return st ? -1 : (int32_t)number(answer, "token");
-}
-enum { N = 8 };
-static const int32_t prompt[] = { 1, 5, 9, 13 };
-static uint32_t begun(uint32_t conversation)
-{
-    const uint32_t a = qsf_flat_answer_new(conversation,
-                                           "temperature\0" "0\0ignore-end\0true\0max-tokens\0" "8\0");
-    CHECK_EQ(qsf_flat_status(a), QSF_OK);
-    CHECK_EQ(qsf_flat_answer_begin(a, prompt, 4), QSF_OK);
-    return a;
-}
 /* The answer of a new conversation. */
 static void answer_alone(uint32_t context, int32_t *ids)
 {
-    const uint32_t v = qsf_flat_conversation_new(context), a = begun(v);
+    const uint32_t v = qsf_flat_conversation_new(context, NULL), a = begun(v);
     for (int i = 0; i < N; i++) ids[i] = next_token(context, a);
     CHECK_EQ(next_token(context, a), -1);
     CHECK_EQ(number(a, "end"), QSF_TURN_MOST);
@@ -93,7 +29,7 @@ TEST(handles_that_were_freed_stay_invalid)
         qsf_flat_free(other);
     }
     CHECK_EQ(qsf_flat_status(m), QSF_E_ARGUMENT);
-    const uint32_t v = qsf_flat_conversation_new(c), a = begun(v);
+    const uint32_t v = qsf_flat_conversation_new(c, NULL), a = begun(v);
     qsf_flat_free(c);
     qsf_flat_free(v);
     CHECK_EQ(qsf_flat_answer_next(a), QSF_PENDING);     /* it keeps all that it needs */
@@ -111,7 +47,7 @@ TEST(a_handle_of_another_kind_is_invalid)
     const uint32_t m = opened(0), c = context_of(m);
     CHECK_EQ(qsf_flat_answer_new(m, NULL), 0);
     CHECK_EQ(qsf_flat_answer_new(c, NULL), 0);
-    CHECK_EQ(qsf_flat_conversation_new(m), 0);
+    CHECK_EQ(qsf_flat_conversation_new(m, NULL), 0);
     CHECK_EQ(qsf_flat_embedding_step(c), QSF_E_ARGUMENT);
     CHECK_EQ(qsf_flat_context_plan(m, NULL), QSF_E_ARGUMENT);
     qsf_flat_free(c);
@@ -155,17 +91,17 @@ TEST(errors_belong_to_their_handles)
     CHECK(number(c, "least-bytes") > 1000);
     CHECK_EQ(qsf_flat_context_plan(c, "ctx-size\0" "64\0"), QSF_OK);
     CHECK_EQ(number(c, "context-length"), 64);
-    CHECK_EQ(qsf_flat_conversation_new(c), 0);          /* only planned */
+    CHECK_EQ(qsf_flat_conversation_new(c, NULL), 0);          /* only planned */
     CHECK_EQ(qsf_flat_context_open(c, "seqs\0" "1\0"), QSF_OK);
-    const uint32_t v = qsf_flat_conversation_new(c), second = qsf_flat_conversation_new(c);
+    const uint32_t v = qsf_flat_conversation_new(c, NULL), second = qsf_flat_conversation_new(c, NULL);
     CHECK_EQ(qsf_flat_status(v), QSF_OK);
     CHECK_EQ(qsf_flat_status(second), QSF_E_FULL);
     const uint32_t a = qsf_flat_answer_new(v, "top-k\0many\0");
     CHECK_EQ(qsf_flat_status(a), QSF_E_ARGUMENT);
-    CHECK_EQ(qsf_flat_answer_begin(a, prompt, 4), QSF_E_ARGUMENT);
+    CHECK_EQ(begin_ids(v, a, 4), QSF_E_ARGUMENT);
     const uint32_t b = qsf_flat_answer_new(v, NULL), none[] = { 0 };
     CHECK_EQ(qsf_flat_answer_next(b), QSF_E_ARGUMENT);  /* not begun */
-    CHECK_EQ(qsf_flat_answer_begin(b, prompt, 0), QSF_E_ARGUMENT);
+    CHECK_EQ(begin_ids(v, b, 0), QSF_E_ARGUMENT);
     CHECK_EQ(qsf_flat_answer_grammar(b, NULL, QSF_GRAMMAR_REGEX, "(", 1), QSF_E_ARGUMENT);
     CHECK(*text(b, "error"));
     CHECK_EQ(qsf_flat_conversation_adapt(v, none, (float[]){ 1 }, 1), QSF_E_ARGUMENT);
@@ -201,15 +137,13 @@ TEST(results_are_copied_as_far_as_there_is_room)
     CHECK_EQ(qsf_flat_chat_text(m, message, strlen(message), NULL, whole, (size_t)chat + 1), chat);
     CHECK(strstr(whole, "hello") && strlen(whole) == (size_t)chat);
     free(whole);
-    CHECK(qsf_flat_chat_tokens(m, message, strlen(message), NULL, ids, 64) > 1);
-    CHECK_EQ(qsf_flat_chat_tokens(m, "{", 1, NULL, ids, 64), -QSF_E_CORRUPT);
-    CHECK(qsf_flat_chat_stop(m, NULL, out, 64) >= 0);
+    CHECK_EQ(qsf_flat_chat_text(m, "{", 1, NULL, out, 64), -QSF_E_CORRUPT);
     qsf_flat_free(m);
 }
 
 TEST(numbers_and_texts_have_names)
 {
-    const uint32_t m = opened(0), c = context_of(m), v = qsf_flat_conversation_new(c);
+    const uint32_t m = opened(0), c = context_of(m), v = qsf_flat_conversation_new(c, NULL);
     CHECK_STR(text(v, "version"), QSF_VERSION);
     CHECK_STR(text(v, "architecture"), "llama");
     CHECK(strcmp(text(c, "isa"), "(none)"));
@@ -236,7 +170,7 @@ TEST(two_models_answer_at_once_as_each_does_alone)
         m[i] = opened(i);
         c[i] = context_of(m[i]);
         answer_alone(c[i], alone[i]);
-        v[i] = qsf_flat_conversation_new(c[i]);
+        v[i] = qsf_flat_conversation_new(c[i], NULL);
         a[i] = begun(v[i]);
     }
     CHECK(memcmp(alone[0], alone[1], sizeof alone[0]));
@@ -260,7 +194,7 @@ TEST(conversations_of_a_context_take_turns_and_leave_at_any_time)
     const uint32_t m = opened(0), c = context_of(m);
     int32_t alone[N];
     answer_alone(c, alone);
-    const uint32_t v[2] = { qsf_flat_conversation_new(c), qsf_flat_conversation_new(c) };
+    const uint32_t v[2] = { qsf_flat_conversation_new(c, NULL), qsf_flat_conversation_new(c, NULL) };
     const uint32_t a[2] = { begun(v[0]), begun(v[1]) };
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < 2; i++) CHECK_EQ(next_token(c, a[i]), alone[k]);
@@ -293,7 +227,7 @@ TEST(conversations_of_a_context_take_turns_and_leave_at_any_time)
 
 TEST(answers_have_stops_grammars_and_log_probabilities)
 {
-    const uint32_t m = opened(0), c = context_of(m), v = qsf_flat_conversation_new(c);
+    const uint32_t m = opened(0), c = context_of(m), v = qsf_flat_conversation_new(c, NULL);
     const uint32_t a = qsf_flat_answer_new(v, "temperature\0" "0\0max-tokens\0" "20\0logprobs\0" "2\0");
     int32_t ids[8];
     float values[8];
@@ -303,8 +237,9 @@ TEST(answers_have_stops_grammars_and_log_probabilities)
     CHECK_EQ(qsf_flat_answer_breaker(a, "", 0), QSF_OK);
     CHECK_EQ(qsf_flat_answer_stop(a, "zy", 2), QSF_OK);
     CHECK_EQ(qsf_flat_answer_stop(a, "yz", 2), QSF_OK);
-    CHECK_EQ(qsf_flat_answer_split(a, "tool-choice\0none\0", QSF_GRAMMAR_CHOICES, "[\"ab\"]", 6), QSF_OK);
-    CHECK_EQ(qsf_flat_answer_begin(a, prompt, 4), QSF_OK);
+    CHECK_EQ(qsf_flat_conversation_split(v, "tool-choice\0none\0", QSF_GRAMMAR_CHOICES, "[\"ab\"]", 6),
+             QSF_OK);
+    CHECK_EQ(begin_ids(v, a, 4), QSF_OK);
     char all[64] = "";
     for (bool more = true; more;) {
         more = next_token(c, a) >= 0;
@@ -317,10 +252,12 @@ TEST(answers_have_stops_grammars_and_log_probabilities)
     CHECK_STR(all, "ab");
     CHECK(strstr(text(a, "message"), "\"content\":\"ab\"") || strstr(text(a, "message"),
                                                                      "\"content\": \"ab\""));
-    CHECK_STR(text(a, "loosened"), "");
+    CHECK_STR(text(v, "loosened"), "");
     CHECK_EQ(number(a, "end"), QSF_TURN_END_TOKEN);
+    CHECK_EQ(qsf_flat_conversation_chat(v, NULL), QSF_OK);      /* not split any more */
+    CHECK_EQ(qsf_flat_answer_next(a), QSF_E_ARGUMENT);
     const uint32_t free_one = qsf_flat_answer_new(v, "temperature\0" "0\0logprobs\0" "2\0");
-    CHECK_EQ(qsf_flat_answer_begin(free_one, prompt, 4), QSF_OK);
+    CHECK_EQ(begin_ids(v, free_one, 4), QSF_OK);
     const int32_t token = next_token(c, free_one);
     CHECK_EQ(qsf_flat_answer_logprobs(free_one, ids, values, 8), 3);    /* the token, then the best two */
     CHECK(ids[0] == token && ids[1] == token && ids[2] != token);
@@ -336,7 +273,7 @@ TEST(answers_have_stops_grammars_and_log_probabilities)
 
 TEST(embeddings_by_steps_are_those_of_the_library)
 {
-    const uint32_t m = opened(0), c = context_of(m), v = qsf_flat_conversation_new(c), a = begun(v);
+    const uint32_t m = opened(0), c = context_of(m), v = qsf_flat_conversation_new(c, NULL), a = begun(v);
     const int32_t ids[] = { 1, 5, 9, 13, 2, 6, 10 };
     const size_t lens[] = { 4, 3 };
     const uint32_t bad = qsf_flat_embedding_new(c, "pooling\0strange\0");
@@ -358,9 +295,9 @@ TEST(embeddings_by_steps_are_those_of_the_library)
     /* Cancelled, and begun again. */
     CHECK_EQ(qsf_flat_embedding_begin(e, ids, lens, 2), QSF_OK);
     CHECK_EQ(qsf_flat_embedding_step(e) & 255, QSF_PENDING);
-    CHECK_EQ(qsf_flat_answer_begin(a, prompt, 4), QSF_E_ARGUMENT);
+    CHECK_EQ(begin_ids(v, a, 4), QSF_E_ARGUMENT);
     qsf_flat_cancel(e);
-    CHECK_EQ(qsf_flat_answer_begin(a, prompt, 4), QSF_OK);
+    CHECK_EQ(begin_ids(v, a, 4), QSF_OK);
     CHECK(next_token(c, a) >= 0);
     CHECK_EQ(qsf_flat_embedding_begin(e, ids, &lens[1], 0), QSF_OK);
     CHECK_EQ(qsf_flat_embedding_begin(e, (int32_t[]){ -1, 0, 0 }, &lens[1], 1), QSF_E_ARGUMENT);
@@ -402,14 +339,14 @@ static qsf_status get(void *user, uint64_t at, void *dst, size_t len)
 }
 TEST(sessions_go_to_another_conversation)
 {
-    const uint32_t m = opened(0), c = context_of(m), v = qsf_flat_conversation_new(c), a = begun(v);
+    const uint32_t m = opened(0), c = context_of(m), v = qsf_flat_conversation_new(c, NULL), a = begun(v);
     int32_t ids[2][32];
     (void)next_token(c, a);
     (void)next_token(c, a);
     session_len = 0;
     CHECK_EQ(qsf_flat_session_save(v, put, NULL), QSF_OK);
     CHECK_EQ(session_len, number(v, "session-bytes"));
-    const uint32_t w = qsf_flat_conversation_new(c);
+    const uint32_t w = qsf_flat_conversation_new(c, NULL);
     CHECK_EQ(qsf_flat_session_load(w, session_len - 1, get, NULL), QSF_E_CORRUPT);
     CHECK(*text(w, "error"));
     CHECK_EQ(qsf_flat_session_load(w, session_len, get, NULL), QSF_OK);
@@ -446,15 +383,8 @@ TEST(warnings_of_a_plan_are_kept_and_logged)
 
 int main(int argc, char **argv)
 {
-    const qsf_platform *os = qsf_platform_native();
-    qsf_error error;
     test_begin(argc, argv);
-    for (int i = 0; i < 2; i++) {
-        tiny_options o = tiny_defaults();
-        o.seed += (uint64_t)i;
-        snprintf(path[i], sizeof path[i], "qsf-flat-test-%d-%d.qsf", (int)process_id(), i);
-        CHECK_EQ(tiny_write(os, path[i], &o, &error), QSF_OK);
-    }
+    scene_files();
     RUN(handles_that_were_freed_stay_invalid);
     RUN(a_handle_of_another_kind_is_invalid);
     RUN(places_run_out_with_0);
@@ -467,6 +397,6 @@ int main(int argc, char **argv)
     RUN(embeddings_by_steps_are_those_of_the_library);
     RUN(sessions_go_to_another_conversation);
     RUN(warnings_of_a_plan_are_kept_and_logged);
-    for (int i = 0; i < 2; i++) remove(path[i]);
+    scene_files_done();
     return test_end();
 }

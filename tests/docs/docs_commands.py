@@ -164,6 +164,7 @@ BLOCKS = {
         "tests/parity/qsf_parity_test.py", '"--lib"', '"verify"'),
     ("docs/parity.md", "qsf-parity keygen"): Tried("tests/parity/qsf_parity_test.py", '"keygen"', '"--sign"'),
     ("docs/adding.md", "CHANGELOG.md "): Text("what git says of a trial"),
+    ("docs/adding.md", "core/layers/layer.c "): Text("the same"),
     # ---- formulas and pictures
     ("docs/format.md", "((8/w)"): Text("a formula"),
     ("docs/format.md", "index = 4 m[t]"): Text("a formula"),

@@ -37,9 +37,10 @@ void fragment(qsf_context *context, qsf_turn **turns, size_t *want, size_t n_tur
 {
 size_t i, n, first;
 """
-FLAT = """#include <flat.h>
-void fragment(const int32_t *ids, size_t n, int32_t end, int32_t piece, int32_t error);
-void fragment(const int32_t *ids, size_t n, int32_t end, int32_t piece, int32_t error)
+FLAT = """#include <qsf_flat.h>
+#include <string.h>
+void fragment(const char *messages, int32_t end, int32_t event, int32_t error);
+void fragment(const char *messages, int32_t end, int32_t event, int32_t error)
 {
 char text[256];
 """

@@ -312,6 +312,18 @@ def test_reasoning_stands_apart(s):
         shaped = t.post("/v1/chat/completions", **{**asked, "max_tokens": 12}, response_format=FORMAT)
         assert "reasoning_content" in shaped["choices"][0]["message"]
         assert not shaped["choices"][0]["message"]["content"]
+        # An answer that is continued is past the reasoning, which a budget then cannot end.
+        begun = [*CHAT, {"role": "assistant", "content": "Hi"}]
+        for path, more in (("/v1/chat/completions", {"continue_final_message": True}),
+                           ("/v1/chat/completions", {"continue_final_message": True, "reasoning_budget": 0}),
+                           ("/v1/messages", {"thinking": {"type": "enabled", "budget_tokens": 1024}})):
+            a = t.post(path, **{**asked, "messages": begun, **more})
+            if path == "/v1/messages":
+                assert a["content"][0]["type"] == "text" and len(a["content"]) == 1, a
+            else:
+                message = a["choices"][0]["message"]
+                assert message["content"] and "reasoning_content" not in message, a
+                assert "</think>" not in message["content"], a
 
 
 def test_tools_that_are_none_are_refused(s):

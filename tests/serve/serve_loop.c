@@ -83,7 +83,7 @@ static void job_begin(loop_job *j, const char *text)
     j->job.prompts = &j->tokens;
     j->job.n_prompts = j->job.n_branches = 1;
     j->job.front = j;
-    qsf_turn_defaults(&j->job.turn);
+    serve_turn(&j->job.request, &j->job.turn);
     CHECK(serve_job_prepare(&j->job));
 }
 

@@ -83,6 +83,20 @@ def test_one_schema_that_cannot_be_kept_loosens_one_keyword(s):
             # What can be enforced is, and no key is invented.
             assert set(got) == {"list", "city"} and got["city"] in ("Rome", "Oslo"), got
             assert len(got["list"]) == 2 and all(type(x) is bool for x in got["list"]), got
+        reports_what_is_not_enforced(t, hard)
+    with s.other("--strict") as t:
+        assert t.post("/v1/chat/completions", messages=CHAT, tools=[hard], max_tokens=1)
+
+
+def reports_what_is_not_enforced(t, hard):
+    place = "tools.hard.parameters/properties/list/uniqueItems"
+    asked = {"messages": CHAT, "tools": [hard, TOOLS[0]], "max_tokens": 1}
+    for more, ignored in (({}, place), ({"stream": True}, place),      # the second time from the cache
+                          ({"tool_choice": "required", "what": 1}, f"what, {place}"),
+                          ({"tool_choice": {"type": "function", "function": {"name": "look"}}}, None),
+                          ({"tool_choice": "none"}, None), ({"tools": [TOOLS[0]]}, None)):
+        status, headers, answer = t.ask("POST", "/v1/chat/completions", {**asked, **more})
+        assert status == 200 and headers["x-qsf-ignored"] == ignored, (more, headers["x-qsf-ignored"], answer)
 
 
 def test_grammars_may_be_in_lark(s):

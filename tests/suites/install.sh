@@ -12,7 +12,8 @@ here=$(pwd)
 fail() { echo "$*"; exit 1; }
 
 cmake --install "$build" --prefix "$work/prefix" >"$work/install.log"
-for file in include/qsf.h include/qsf_platform.h include/qsf_convert.h bin/qsf-run bin/qsf-convert \
+for file in include/qsf.h include/qsf_platform.h include/qsf_convert.h include/qsf_flat.h \
+    include/qsf_flat_names.h bin/qsf-run bin/qsf-convert \
     bin/qsf-bench bin/qsf-serve bin/qsf-parity; do
     [ -f "$work/prefix/$file" ] || fail "not installed: $file"
 done
@@ -66,6 +67,20 @@ consumers() {
         cp "$out/converter" "$out/converter_static"
     fi
     (cd "$out" && "$out/converter" && "$out/converter_static") || fail "the converter"
+    if [ -e "$lib/libqsf_flat.so" ]; then       # libqsf is inside
+        cc "$here/tests/suites/consumer/flat.c" -o "$out/flat" $($config --cflags --libs qsf_flat) \
+            -Wl,-rpath,"$lib"
+        ldd "$out/flat" | grep -q "$lib/libqsf_flat.so" || fail "the flat layer is not shared"
+        cc "$here/tests/suites/consumer/flat.c" -o "$out/flat_static" $($config --cflags qsf_flat) \
+            "$lib/libqsf_flat.a" "$lib/libqsf.a" \
+            $($config --static --libs-only-l --libs-only-other qsf_flat | sed 's/-lqsf_flat//;s/-lqsf//')
+        ldd "$out/flat_static" | grep -q libqsf && fail "the flat layer is not static"
+    else
+        cc "$here/tests/suites/consumer/flat.c" -static -o "$out/flat" \
+            $($config --static --cflags --libs qsf_flat)
+        cp "$out/flat" "$out/flat_static"
+    fi
+    (cd "$out" && "$out/flat" && "$out/flat_static") || fail "the flat layer"
     "$out/consumer"
     says "$out/example"
     says "$out/example_static"
@@ -76,6 +91,7 @@ consumers() {
     for form in $(echo "$forms" | tr ';' ' '); do
         "$out/cmake/consumer_$form"
         (cd "$out" && "$out/cmake/converter_$form") || fail "the converter, $form"
+        (cd "$out" && "$out/cmake/flat_$form") || fail "the flat layer, $form"
         says "$out/cmake/example_$form"
     done
     says "$out/cmake/example_default"
@@ -115,7 +131,10 @@ place_is "$work/absolute/lib64" "$work/absolute/include"
 # Only what the header declares leaves the shared library.
 lib=$(dirname "$(find "$work/moved" -name libqsf.a)")
 if [ -e "$lib/libqsf.so" ]; then
-    nm -D --defined-only "$lib/libqsf.so" | awk '{ print $3 }' | grep -v '^qsf_' && fail "not to be seen"
+    for name in qsf qsf_flat; do
+        nm -D --defined-only "$lib/lib$name.so" | awk '{ print $3 }' | grep -v '^qsf_' &&
+            fail "not to be seen"
+    done
     nm -D --defined-only "$lib/libqsf_convert.so" | awk '{ print $3 }' | grep -v '^qsf_convert_' &&
         fail "not to be seen"
 fi

@@ -1,4 +1,4 @@
-/* The modules' own sine, cosine, logarithm and power against the C library's.
+/* The modules' own sine, cosine, logarithm and powers against the C library's.
  * SPDX-License-Identifier: MIT */
 #include "base/libc.h"
 #include "test.h"
@@ -7,11 +7,13 @@
 #define cos own_cos
 #define log own_log
 #define pow own_pow
+#define exp2 own_exp2
 #include "../../platform/wasm/maths.c"
 #undef sin
 #undef cos
 #undef log
 #undef pow
+#undef exp2
 
 static double worst(double worst, double got, double want) { return fmax(worst, fabs(got - want)); }
 
@@ -47,11 +49,20 @@ TEST(powers_are_right_to_the_last_bits)
     CHECK(own_pow(-2, 3) == -8 && own_pow(-2, -2) == 0.25 && own_pow(0, 2) == 0 && own_pow(0, 0) == 1);
 }
 
+TEST(powers_of_two_are_exact_and_slopes_are_the_same_floats)
+{
+    for (int n = -1022; n < 1024; n++) CHECK(own_exp2(n) == ldexp(1, n));
+    for (int heads = 1; heads <= 128; heads *= 2)           /* as attention computes them */
+        for (int i = 1; i <= 2 * heads; i++)
+            CHECK((float)own_exp2(-8. / heads * i) == (float)exp2(-8. / heads * i));
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
     RUN(angles_are_right_to_the_last_bits);
     RUN(logarithms_are_right_to_the_last_bits);
     RUN(powers_are_right_to_the_last_bits);
+    RUN(powers_of_two_are_exact_and_slopes_are_the_same_floats);
     return test_end();
 }

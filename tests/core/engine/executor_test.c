@@ -77,7 +77,8 @@ static bool far_fails(qsf_error *err)
 /* Between batches these rows are free. */
 static void far_spoil(qsf_executor *x)
 {
-    static const qsf_rows_kind kinds[] = { QSF_ROWS_STATES, QSF_ROWS_STREAMS, QSF_ROWS_HIDDEN, QSF_ROWS_LOGITS };
+    static const qsf_rows_kind kinds[] = { QSF_ROWS_STATES, QSF_ROWS_STREAMS, QSF_ROWS_HIDDEN,
+                                           QSF_ROWS_LOGITS };
     const qsf_hparams *hp = &((qsf_cpu_executor *)(void *)x)->host.source->hp;
     for (size_t i = 0; i < QSF_ARRAY_LEN(kinds); i++) {
         qsf_rows at;
@@ -212,7 +213,8 @@ static size_t do_everything(bench *b, float *out, size_t most)
 
     memfile f;
     session.len = 0;
-    CHECK(bench_ok(b, qsf_session_save(b->c, 0, ids, qsf_seq_length(b->c, 0), save_bytes, &session, &b->error)));
+    const uint32_t length = qsf_seq_length(b->c, 0);
+    CHECK(bench_ok(b, qsf_session_save(b->c, 0, ids, length, save_bytes, &session, &b->error)));
     memfile_init(&f, session.bytes, session.len);
     CHECK(bench_ok(b, qsf_session_load(b->c, 1, &f.file, ids, N, &n_ids, &b->error)));
     CHECK_EQ(n_ids, 22);

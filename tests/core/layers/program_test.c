@@ -14,21 +14,32 @@ static qsf_layer layer_of(uint8_t mixer, uint8_t feed_forward)
                         .head_dim = 16, .value_dim = 16, .n_ff = 96, .n_experts = 4, .n_used = 2,
                         .n_ff_expert = 32, .n_expert_embd = EMBD, .mix_conv = 4, .mix_state = 16,
                         .mix_heads = 4, .mix_groups = 1, .mix_in = 128, .mix_inner = EMBD,
-                        .mix_channels = EMBD, .mix_rank = 8, .mix_rate = 8, .mix_first = 8, .mix_gate = 8,
-                        .mix_low = 8 };
+                        .mix_channels = EMBD, .mix_rank = 8, .mix_rate = 8, .mix_first = 8, .mix_gate = 8 };
 }
 
-static void program_of(qsf_program *g, const qsf_layer *l, bool fetched)
+/* Weights with a matrix of every kind, and with all vectors or with none. */
+static qsf_weights weights_of(bool vectors)
 {
-    memset(g, 0, sizeof *g);
-    g->hp = &hparams;
-    g->fetched = fetched;
+    static const float number;
+    qsf_weights w = { 0 };
+    for (uint32_t i = 0; i < QSF_N_KINDS; i++) {
+        w.m[i].t = (qsf_tensor){ .kind = (uint8_t)i, .rows = 20 + i, .cols = EMBD };
+        if (vectors) w.v[i] = &number;
+    }
+    return w;
+}
+
+static void program_of(qsf_program *g, const qsf_layer *l, bool fetched, bool vectors)
+{
+    static qsf_weights w;
+    w = weights_of(vectors);
+    qsf_program_begin(g, &hparams, &w, fetched);
     qsf_layer_list(l, g);
 }
 
 static bool same_view(const qsf_view *a, const qsf_view *b)
 {
-    return a->buffer == b->buffer && a->cols == b->cols && a->first == b->first && a->at == b->at;
+    return a->buffer == b->buffer && a->cols == b->cols && a->first == b->first;
 }
 
 static bool is_reader(const qsf_program_row *maker, uint8_t kind)
@@ -50,11 +61,27 @@ static void check_codes(const qsf_program *g)
             for (uint32_t k = 0; maker && k < row->n; k++) CHECK(is_reader(maker, row->kinds[k]));
         }
         if (fresh && row->writes >> maker->ready.buffer & 1) fresh = false;
-        if (!row->n_readers) continue;
+        if (!row->n_readers || row->over == QSF_OVER_SLOTS) continue;
         CHECK_EQ(row->over, QSF_OVER_ROWS);
         CHECK(!row->wave);
         maker = row;
         fresh = true;
+    }
+}
+
+/* Products of experts find rows of slots that were made ready for all of their matrices, and the
+ * same ones. */
+static void check_slots(const qsf_program *g)
+{
+    const qsf_program_row *maker = NULL;
+    for (uint32_t i = 0; i < g->n; i++) {
+        const qsf_program_row *row = &g->rows[i];
+        if (row->over == QSF_OVER_SLOTS) maker = row;
+        if (row->work != QSF_WORK_EXPERT_PRODUCT) continue;
+        CHECK(maker && maker->wave && same_view(&maker->ready, &row->in));
+        CHECK_EQ(maker->n_readers, row->n);
+        for (uint32_t k = 0; maker && k < row->n; k++) CHECK(is_reader(maker, row->kinds[k]));
+        CHECK(maker->to[0].buffer == row->in.buffer && row->in.cols <= maker->to[0].cols);
     }
 }
 
@@ -63,7 +90,7 @@ static void check_rows(const qsf_program *g)
 {
     for (uint32_t i = 0; i < g->n; i++) {
         const qsf_program_row *row = &g->rows[i];
-        CHECK(row->over < QSF_N_OVERS && row->op < QSF_N_OPS);
+        CHECK(row->over < QSF_N_OVERS && row->op < QSF_N_OPS && row->when < QSF_N_ROW_WHENS);
         CHECK(row->fn || row->n_readers || row->work == QSF_WORK_WATCH);
         CHECK_EQ(row->wave, i >= g->wave && i < g->wave_end);
         if (row->over == QSF_OVER_COLUMNS) CHECK(row->cols > 0);
@@ -72,13 +99,38 @@ static void check_rows(const qsf_program *g)
     }
 }
 
+/* Results of a product lie one after another by whole tiles, and what a row writes is known. */
+static void check_results(const qsf_program *g)
+{
+    for (uint32_t i = 0; i < g->n; i++) {
+        const qsf_program_row *row = &g->rows[i];
+        uint32_t writes = 0;
+        for (uint32_t k = 0; k < QSF_ROW_RESULTS; k++) {
+            const qsf_view *to = &row->to[k];
+            if (!to->buffer) continue;
+            CHECK(k == 0 || row->to[k - 1].buffer);
+            CHECK(to->buffer < QSF_N_BUFFERS && to->cols > 0);
+            writes |= qsf_bit(to->buffer);
+            if (row->work != QSF_WORK_PRODUCT) continue;
+            CHECK_EQ(to->cols, (20 + row->kinds[k] + 15u) / 16 * 16);
+            if (k && to->buffer == row->to[k - 1].buffer)
+                CHECK_EQ(to->first, row->to[k - 1].first + row->to[k - 1].cols);
+        }
+        CHECK_EQ(row->writes, writes);
+        if (row->work != QSF_WORK_WATCH && row->work != QSF_WORK_ROUTE && row->work != QSF_WORK_CODES)
+            CHECK(writes);
+    }
+}
+
 static void check_program(const qsf_layer *l)
 {
     static qsf_program g;
-    for (int fetched = 0; fetched < 2; fetched++) {
-        program_of(&g, l, fetched);
+    for (int i = 0; i < 4; i++) {
+        program_of(&g, l, i & 1, i & 2);
         check_rows(&g);
+        check_results(&g);
         check_codes(&g);
+        check_slots(&g);
     }
 }
 
@@ -131,10 +183,9 @@ TEST(a_dense_layer_has_these_rows)
 {
     static qsf_program g;
     const qsf_layer l = layer_of(QSF_MIXER_ATTENTION, QSF_FEED_FORWARD_GATED);
-    program_of(&g, &l, false);
-    check_names(&g, "attention norm, qkv, place keys, place keys, attention, attention codes, "
-                    "attention output, feed-forward norm, feed-forward up, feed-forward codes, "
-                    "feed-forward down, residual");
+    program_of(&g, &l, false, false);
+    check_names(&g, "attention norm, qkv, place keys, attention, attention codes, attention output, "
+                    "feed-forward norm, feed-forward up, feed-forward codes, feed-forward down, residual");
     CHECK_EQ(g.rows[0].n_readers, 3);
     CHECK_EQ(g.rows[0].readers[1], QSF_K_ATTN_K);
 }
@@ -145,10 +196,23 @@ TEST(falcon_h1_makes_the_codes_of_its_normed_rows_twice)
     static qsf_program g;
     uint32_t makers = 0;
     const qsf_layer l = layer_of(QSF_MIXER_MAMBA2_BESIDE, QSF_FEED_FORWARD_GATED);
-    program_of(&g, &l, false);
+    program_of(&g, &l, false, false);
     for (uint32_t i = 0; i < g.n; i++)
         makers += g.rows[i].n_readers && g.rows[i].ready.buffer == QSF_BUF_XN;
     CHECK_EQ(makers, 3);        /* Mamba-2, attention, feed-forward */
+}
+
+/* Vectors that a layer has or lacks decide which rows there are. */
+TEST(norms_are_listed_if_the_layer_has_them)
+{
+    static qsf_program g[2];
+    const qsf_layer l = layer_of(QSF_MIXER_ATTENTION, QSF_FEED_FORWARD_GATED);
+    for (int i = 0; i < 2; i++) {
+        uint32_t norms = 0;
+        program_of(&g[i], &l, false, i);
+        for (uint32_t k = 0; k < g[i].n; k++) norms += g[i].rows[k].work == QSF_WORK_NORM;
+        CHECK_EQ(norms, i ? 4 : 2);         /* of sums of heads, of hidden rows */
+    }
 }
 
 int main(void)
@@ -156,6 +220,7 @@ int main(void)
     RUN(every_mixer_with_every_feed_forward_finds_its_codes);
     RUN(variants_of_layers_find_their_codes);
     RUN(a_dense_layer_has_these_rows);
+    RUN(norms_are_listed_if_the_layer_has_them);
     RUN(falcon_h1_makes_the_codes_of_its_normed_rows_twice);
     return test_end();
 }

@@ -97,6 +97,47 @@ TEST(control_tokens_are_marks_or_nothing)
     qsf_tokenizer_free(model.tokenizer);
 }
 
+/* The generation prompt of this template begins reasoning; other prompts do not. */
+TEST(an_answer_that_is_continued_begins_as_text)
+{
+    static const char source_text[] =
+        "{% for m in messages %}<|s|>{{ m.role }}\n{% if m.reasoning_content %}<think>"
+        "{{ m.reasoning_content }}</think>{% endif %}{{ m.content or '' }}<|e|>{% endfor %}"
+        "{% if add_generation_prompt %}<|s|>assistant\n<think>{% endif %}";
+    static const struct { bool continues, generate; const char *tokens, *message; } rows[] = {
+        { false, true, "Hm</think>Hi",
+          "{\"role\":\"assistant\",\"content\":\"Hi\",\"reasoning_content\":\"Hm\"}" },
+        { true, true, "Hi", "{\"role\":\"assistant\",\"content\":\"Hi\"}" },
+        { true, false, "Hi", "{\"role\":\"assistant\",\"content\":\"Hi\"}" },
+        { false, false, "Hi", "{\"role\":\"assistant\",\"content\":\"Hi\"}" },
+        { true, false, "<think>Hm</think>Hi",
+          "{\"role\":\"assistant\",\"content\":\"Hi\",\"reasoning_content\":\"Hm\"}" },
+    };
+    qsf_answer_options o;
+    qsf_chat_options chat;
+    qsf_turn_options turn;
+    qsf_error e = { 0 };
+    model_make();
+    for (size_t i = 0; i < QSF_ARRAY_LEN(rows); i++) {
+        qsf_answer *a = NULL;
+        qsf_answer_defaults(&o);
+        qsf_chat_defaults(&chat);
+        qsf_turn_defaults(&turn);
+        chat.chat_template = source_text;
+        chat.continue_final_message = rows[i].continues;
+        chat.add_generation_prompt = rows[i].generate;
+        o.chat = &chat;
+        CHECK_EQ(qsf_answer_new(&model, &o, &a, &e), QSF_OK);
+        if (!a) continue;
+        CHECK_EQ(qsf_answer_turn(a, &turn, &e), QSF_OK);
+        CHECK_EQ(turn.in_reasoning, i == 0);
+        CHECK_STR(turn.reasoning_end, "</think>");
+        CHECK_STR(message_of(a, &turn, rows[i].tokens), rows[i].message);
+        qsf_answer_free(a);
+    }
+    qsf_tokenizer_free(model.tokenizer);
+}
+
 /* An answer with a call that is none, whole and cut ones; its last status. */
 static qsf_status answer_all(void)
 {
@@ -152,6 +193,7 @@ int main(int argc, char **argv)
 {
     test_begin(argc, argv);
     RUN(control_tokens_are_marks_or_nothing);
+    RUN(an_answer_that_is_continued_begins_as_text);
     RUN(answers_survive_without_memory);
     return test_end();
 }

@@ -401,6 +401,137 @@ TEST(rows_may_be_computed_by_others)
     talk_end(&t);
 }
 
+/* The pieces of a turn as another thread may keep them. */
+typedef struct kept { qsf_turn_piece p; char text[64]; } kept;
+enum { KEPT = 300 };
+
+/* Runs a turn without a conversation. */
+static size_t run_apart(talk *t, const int32_t *ids, size_t n, const qsf_turn_options *o, kept *out)
+{
+    size_t n_pieces = 0;
+    qsf_turn_piece p = { .size = sizeof p };
+    if (!scene_sampler(&t->s, t->s.so.temperature, t->s.so.seed)) return 0;
+    CHECK_EQ(qsf_turn_begin(t->s.turn, ids, n, t->s.sampler, o), QSF_OK);
+    while (!p.end && n_pieces < KEPT) {
+        if (qsf_turn_next(t->s.turn, &p) == QSF_PENDING) {
+            (void)qsf_turn_step(t->s.turn, NULL);
+            continue;
+        }
+        kept *k = &out[n_pieces++];
+        k->p = (qsf_turn_piece){ .size = sizeof k->p, .token = p.token, .end = p.end, .len = p.len };
+        CHECK(p.len < sizeof k->text);
+        if (p.len >= sizeof k->text) break;
+        memcpy(k->text, p.text, p.len + 1);
+    }
+    CHECK(p.end != QSF_TURN_GOES_ON);
+    return n_pieces;
+}
+
+/* What the pieces say in a conversation that has no turn. */
+static void listen_apart(qsf_conversation *c, kept *pieces, size_t n, told *all)
+{
+    qsf_answer_event e = { .size = sizeof e };
+    *all = (told){ 0 };
+    for (size_t i = 0; i < n; i++) {
+        pieces[i].p.text = pieces[i].text;
+        CHECK_EQ(qsf_conversation_push(c, &pieces[i].p), QSF_OK);
+        while (!qsf_conversation_event(c, &e)) tell(all, &e);
+        all->n_tokens += pieces[i].p.token >= 0;
+        all->end = pieces[i].p.end;
+    }
+}
+
+/* One conversation prepares the turn, another one with its grammar is given the pieces. */
+TEST(the_halves_give_what_the_whole_gives)
+{
+    talk t;
+    told whole, one, other;
+    static kept pieces[KEPT];
+    qsf_conversation *second = NULL;
+    const qsf_chat_options chat = chat_options(tools);
+    qsf_answer_options ao;
+    qsf_turn_options o = options(200), out;
+    size_t n;
+    qsf_answer_defaults(&ao);
+    qsf_turn_defaults(&out);
+    ao.tool_choice = "required";
+    ao.parallel_tool_calls = false;
+    o.ignore_end = false;
+    if (!talk_begin(&t, &chat)) return;
+    CHECK_EQ(qsf_conversation_split(t.c, &ao), QSF_OK);
+    CHECK_EQ(qsf_conversation_messages(t.c, hello, 3), QSF_OK);
+    CHECK_EQ(begin(&t, &o), QSF_OK);
+    CHECK_EQ(listen(&t, &whole), QSF_OK);
+    CHECK_EQ(whole.calls, 1);
+    CHECK_EQ(qsf_conversation_split(t.c, &ao), QSF_OK);
+    CHECK_EQ(qsf_conversation_prepare(t.c, &o, &out), QSF_OK);
+    CHECK(!qsf_conversation_turn(t.c));
+    CHECK_EQ(out.max_tokens, o.max_tokens);
+    CHECK(out.grammar && out.special && out.special_in && strstr(out.special_in, "<call>"));
+    CHECK_EQ(out.n_stops, 1);
+    CHECK(out.stop_lengths && out.stop_lengths[0] == 5 && !memcmp(out.stops[0], "[end]", 5));
+    const int32_t *ids = qsf_conversation_tokens(t.c, &n);
+    const size_t n_pieces = run_apart(&t, ids, n, &out, pieces);
+    listen_apart(t.c, pieces, n_pieces, &one);
+    CHECK_EQ(qsf_conversation_new(t.s.b.m, &chat, &second, &t.s.b.error), QSF_OK);
+    ao.like = qsf_conversation_answer(t.c);
+    CHECK_EQ(qsf_conversation_split(second, &ao), QSF_OK);
+    listen_apart(second, pieces, n_pieces, &other);
+    for (int i = 0; i < 2; i++) {
+        const told *is = i ? &other : &one;
+        CHECK_STR(is->text, whole.text);
+        CHECK_STR(is->name, whole.name);
+        CHECK_STR(is->arguments, whole.arguments);
+        CHECK_STR(is->id, whole.id);
+        CHECK_EQ(is->calls, whole.calls);
+        CHECK_EQ(is->n_tokens, whole.n_tokens);
+        CHECK_EQ(is->end, whole.end);
+    }
+    const qsf_grammar *first = out.grammar;
+    CHECK_EQ(qsf_conversation_prepare(second, &o, &out), QSF_OK);
+    CHECK(out.grammar == first);
+    qsf_conversation_free(second);
+    talk_end(&t);
+}
+
+/* Without splitting, and with tokens that were encoded elsewhere. */
+TEST(a_prompt_encoded_elsewhere_ends_as_messages_do)
+{
+    talk t;
+    told all;
+    qsf_turn_piece p = { .size = sizeof p, .text = "Hi", .len = 2 };
+    qsf_turn_options o = options(3), out;
+    qsf_answer_event e = { .size = sizeof e };
+    const qsf_chat_options chat = chat_options(NULL);
+    static kept pieces[2] = { { { .size = sizeof p, .len = 2 }, "Hi" },
+                              { { .size = sizeof p, .token = -1, .end = QSF_TURN_MOST, .len = 1 }, "!" } };
+    if (!talk_begin(&t, &chat)) return;
+    qsf_turn_defaults(&out);
+    for (int way = 0; way < 3; way++) {
+        o.ignore_end = way == 2;
+        CHECK_EQ(way ? qsf_conversation_encoded(t.c, t.s.prompt, PROMPT)
+                     : qsf_conversation_ids(t.c, t.s.prompt, PROMPT), QSF_OK);
+        CHECK_EQ(qsf_conversation_prepare(t.c, &o, &out), QSF_OK);
+        CHECK_EQ(out.n_stops, way == 1);
+        CHECK(!out.grammar && !out.special);
+        listen_apart(t.c, pieces, 2, &all);
+        CHECK_STR(all.text, "Hi!");
+        CHECK_EQ(qsf_conversation_push(t.c, &p), QSF_OK);       /* after the end */
+        CHECK_EQ(qsf_conversation_event(t.c, &e), QSF_PENDING);
+    }
+    p.size = out.size = 3;
+    CHECK_EQ(qsf_conversation_push(t.c, &p), QSF_E_ARGUMENT);
+    CHECK_EQ(qsf_conversation_prepare(t.c, &o, &out), QSF_E_ARGUMENT);
+    p.size = sizeof p;
+    CHECK_EQ(qsf_conversation_next(t.c, &p), QSF_E_ARGUMENT);
+    CHECK_STR(qsf_conversation_error(t.c)->text, "no turn was started");
+    CHECK_EQ(begin(&t, &o), QSF_OK);
+    CHECK_EQ(qsf_conversation_push(t.c, &pieces[0].p), QSF_E_ARGUMENT);
+    CHECK_EQ(listen(&t, &all), QSF_OK);
+    CHECK_EQ(all.n_tokens, 3);
+    talk_end(&t);
+}
+
 /* From a new conversation to the end of an answer with a call; the status of what failed. */
 static qsf_status all_of_it(talk *t, told *all)
 {
@@ -462,6 +593,8 @@ int main(int argc, char **argv)
     RUN(a_cancelled_answer_ends_with_what_was_held_back);
     RUN(errors_have_a_text_and_leave_no_prompt);
     RUN(rows_may_be_computed_by_others);
+    RUN(the_halves_give_what_the_whole_gives);
+    RUN(a_prompt_encoded_elsewhere_ends_as_messages_do);
     RUN(any_allocation_may_fail);
     return test_end();
 }

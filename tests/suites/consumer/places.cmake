@@ -12,6 +12,8 @@ function(set_target_properties target)
     set(library "libqsf.a")
     if(target STREQUAL "qsf::convert_static")
         set(library "libqsf_convert.a")
+    elseif(target STREQUAL "qsf::flat_static")
+        set(library "libqsf_flat.a")
     endif()
     if(NOT is_IMPORTED_LOCATION STREQUAL "${FOLDER}/${library}" OR
        NOT is_INTERFACE_INCLUDE_DIRECTORIES STREQUAL INCLUDES)

@@ -55,6 +55,7 @@
     X(LENGTH, "length", LENGTH, length, "positions of the conversation")                                     \
     X(SESSION_BYTES, "session-bytes", SESSION, session_bytes, "size of its session file")                    \
     X(SAMPLING_NS, "sampling-ns", TURN, turn.ns_sampling, "time of choosing tokens")                         \
+    X(PROMPT, "prompt", TURN, turn.n_prompt, "tokens of the prompt")                                         \
     X(DONE, "done", TURN, turn.n_done, "tokens of the prompt that are computed, kept ones included")         \
     X(KEPT, "kept", TURN, turn.n_kept, "of these, tokens that the conversation held before")                 \
     X(TOKEN, "token", PIECE, piece.token, "the piece's token; -1: it is the last piece")                     \
@@ -86,7 +87,7 @@
     X(EVENT, "event", PIECE, "text of the last event")                                                       \
     X(EVENT_ID, "event-id", PIECE, "id of the tool call that begins")                                        \
     X(MESSAGE, "message", PIECE, "the answer so far as a message, in JSON")                                  \
-    X(LOOSENED, "loosened", PIECE, "lines: keywords of tools' schemas that are not enforced")
+    X(LOOSENED, "loosened", SPLIT, "lines: keywords of tools' schemas that are not enforced")
 
 /* Options besides those of qsf_context_option, qsf_sampler_option and qsf_turn_option: X(name, kind
  * of value, member of flat_asked, whose it is, what it is). */

@@ -29,7 +29,7 @@
 #ifndef QSF_FLAT_H
 #define QSF_FLAT_H
 
-#include "names.h"
+#include "qsf_flat_names.h"
 #include "qsf.h"
 
 #ifdef __cplusplus
@@ -72,16 +72,13 @@ QSF_API int32_t  qsf_flat_model_open(uint32_t model, const char *path, const cha
  * belongs to the handle. */
 QSF_API qsf_model *qsf_flat_model(uint32_t handle);
 
-/* As qsf_tokens_encode, qsf_token_piece, qsf_chat_encode_json, qsf_chat_render_json (without the
- * begin-of-text token that the tokenizer adds), qsf_chat_stop_text and qsf_rerank_encode. */
+/* As qsf_tokens_encode, qsf_token_piece, qsf_chat_render_json (without the begin-of-text token that
+ * the tokenizer adds) and qsf_rerank_encode. */
 QSF_API int32_t  qsf_flat_tokens(uint32_t model, const char *text, size_t len, int32_t flags, int32_t *dst,
                                  size_t cap);
 QSF_API int32_t  qsf_flat_token_text(uint32_t model, int32_t id, int32_t special, char *dst, size_t cap);
-QSF_API int32_t  qsf_flat_chat_tokens(uint32_t model, const char *messages, size_t len, const char *options,
-                                      int32_t *dst, size_t cap);
 QSF_API int32_t  qsf_flat_chat_text(uint32_t model, const char *messages, size_t len, const char *options,
                                     char *dst, size_t cap);
-QSF_API int32_t  qsf_flat_chat_stop(uint32_t model, const char *options, char *dst, size_t cap);
 QSF_API int32_t  qsf_flat_pair_tokens(uint32_t model, const char *query, size_t query_len,
                                       const char *document, size_t len, int32_t *dst, size_t cap);
 
@@ -106,14 +103,29 @@ QSF_API int32_t  qsf_flat_wait(uint32_t context);
 /* ---- conversations --------------------------------------------------------------------------- */
 
 /* A conversation is a sequence of the context (its option seqs sets how many there are) with the
- * tokens that it holds.  Its status is QSF_E_FULL if all sequences are taken. */
-QSF_API uint32_t qsf_flat_conversation_new(uint32_t context);
+ * tokens that it holds, and a template with its tools: qsf_conversation_new.  options: of chats.
+ * Its status is QSF_E_FULL if all sequences are taken. */
+QSF_API uint32_t qsf_flat_conversation_new(uint32_t context, const char *options);
+/* Other options of chats instead of these; the tokens stay.  There is then no prompt, answers are
+ * not split, and the conversation's answer ends. */
+QSF_API int32_t  qsf_flat_conversation_chat(uint32_t conversation, const char *options);
+/* The answers that follow are split into reasoning, text and tool calls: qsf_conversation_split.
+ * options: of answers.  shape: NULL, or a grammar for an answer that is not a call.  Ends the
+ * conversation's answer. */
+QSF_API int32_t  qsf_flat_conversation_split(uint32_t conversation, const char *options, int32_t kind,
+                                             const char *shape, size_t len);
+/* Sets the prompt of the next answer, all of the conversation so far: messages in JSON, a string
+ * without a template, or tokens (qsf_conversation_json, ...).  An answer under way continues. */
+QSF_API int32_t  qsf_flat_conversation_json(uint32_t conversation, const char *messages, size_t len);
+QSF_API int32_t  qsf_flat_conversation_text(uint32_t conversation, const char *text, size_t len);
+QSF_API int32_t  qsf_flat_conversation_ids(uint32_t conversation, const int32_t *ids, size_t n);
+/* The tokens of the prompt, and those that the sequence holds. */
+QSF_API int32_t  qsf_flat_conversation_prompt(uint32_t conversation, int32_t *dst, size_t cap);
+QSF_API int32_t  qsf_flat_conversation_tokens(uint32_t conversation, int32_t *dst, size_t cap);
 /* What is computed from now on uses these n adapters.  If they change, the conversation is
  * emptied. */
 QSF_API int32_t  qsf_flat_conversation_adapt(uint32_t conversation, const uint32_t *adapters,
                                              const float *scales, size_t n);
-/* The tokens that the conversation holds. */
-QSF_API int32_t  qsf_flat_conversation_tokens(uint32_t conversation, int32_t *dst, size_t cap);
 /* As qsf_session_save and qsf_session_load.  Both end the conversation's answer. */
 QSF_API int32_t  qsf_flat_session_save(uint32_t conversation, qsf_write_fn write, void *user);
 QSF_API int32_t  qsf_flat_session_load(uint32_t conversation, uint64_t length,
@@ -124,8 +136,8 @@ QSF_API int32_t  qsf_flat_session_load(uint32_t conversation, uint64_t length,
 
 /* An answer of a conversation.  options: of samplers and of turns. */
 QSF_API uint32_t qsf_flat_answer_new(uint32_t conversation, const char *options);
-/* As qsf_sampler_bias, qsf_sampler_ban and qsf_sampler_breaker, and a string that ends the answer;
- * before it begins. */
+/* As qsf_sampler_bias, qsf_sampler_ban and qsf_sampler_breaker, and a string that ends the answer.
+ * QSF_E_ARGUMENT while the answer is under way, also for its grammar. */
 QSF_API int32_t  qsf_flat_answer_bias(uint32_t answer, int32_t token, double bias);
 QSF_API int32_t  qsf_flat_answer_ban(uint32_t answer, const char *text, size_t len);
 QSF_API int32_t  qsf_flat_answer_breaker(uint32_t answer, const char *text, size_t len);
@@ -133,20 +145,18 @@ QSF_API int32_t  qsf_flat_answer_stop(uint32_t answer, const char *text, size_t 
 /* The answer matches a grammar: qsf_grammar_new.  options: of answers. */
 QSF_API int32_t  qsf_flat_answer_grammar(uint32_t answer, const char *options, int32_t kind, const char *text,
                                          size_t len);
-/* The answer is split into reasoning, text and tool calls: qsf_answer_new.  options: of chats, as
- * its prompt was rendered, and of answers.  shape: NULL, or a grammar for an answer that is not a
- * call. */
-QSF_API int32_t  qsf_flat_answer_split(uint32_t answer, const char *options, int32_t kind, const char *shape,
-                                       size_t len);
-/* Begins the answer to ids[0..n), the whole text so far: qsf_turn_begin.  Another answer of the
+/* Begins the answer to the conversation's prompt: qsf_conversation_begin.  Another answer of the
  * conversation ends.  QSF_E_ARGUMENT if another conversation of the context has an unfinished
  * batch. */
-QSF_API int32_t  qsf_flat_answer_begin(uint32_t answer, const int32_t *ids, size_t n);
-/* The next piece: qsf_turn_next.  QSF_PENDING: step first. */
+QSF_API int32_t  qsf_flat_answer_begin(uint32_t answer);
+/* The next piece: qsf_conversation_next.  QSF_PENDING: step first. */
 QSF_API int32_t  qsf_flat_answer_next(uint32_t answer);
-/* Computes at most one layer: qsf_turn_step. */
+/* Computes at most one layer: qsf_turn_step.  After QSF_OK, read the next pieces, until
+ * QSF_PENDING, before another answer of the context steps: until then that is QSF_E_ARGUMENT. */
 QSF_API int32_t  qsf_flat_answer_step(uint32_t answer);
-/* The type of the piece's next event (qsf_answer_event_type); 0: no more. */
+/* The type of the piece's next event (qsf_answer_event_type); 0: no more.  Without
+ * qsf_flat_conversation_split all events are QSF_ANSWER_TEXT.  Events that were not taken are lost
+ * when the conversation is used further. */
 QSF_API int32_t  qsf_flat_answer_event(uint32_t answer);
 /* The piece's log probabilities: cap elements of each array. */
 QSF_API int32_t  qsf_flat_answer_logprobs(uint32_t answer, int32_t *tokens, float *logprobs, size_t cap);
