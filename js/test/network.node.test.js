@@ -5,7 +5,9 @@ import {readdir, readFile, rm, truncate, writeFile} from 'node:fs/promises';
 import {join} from 'node:path';
 import {after, before, beforeEach, describe, test} from 'node:test';
 import {pathToFileURL} from 'node:url';
-import {GGUF, QSF, WORK, answer, asked, cache, code, fileServer, load, nativeTokens, packaged} from './tools.js';
+import {
+  GGUF, QSF, WORK, answer, asked, cache, code, fileServer, load, nativeTokens, packaged,
+} from './tools.js';
 
 const {Remote} = await import(pathToFileURL(packaged('http.js')));
 
