@@ -49,7 +49,7 @@ static const foreign_option foreign_models[] = {
             "--enforce-eager", NONE, NO_GPU),
     IGNORED("-fit --fit -fitt --fit-target -fitc --fit-ctx", VALUE,
             "--ram-budget determines the context and which layers stream"),
-    REFUSED("--list-devices", NONE, NO_GPU),
+    REFUSED("--list-devices", NONE, "qsf-run --list-devices lists GPUs, which are not used yet"),
     IGNORED("-fa --flash-attn", SWITCH, "attention never stores the whole matrix of scores"),
 
     /* memory and files */

@@ -127,6 +127,8 @@ static const option run_rest_rows[] = {
     OPTION_HEADING("about", "Diagnostics and help"),
     { OPTION_FLAG, "-v --verbose", NULL, AT(verbose), 0, 0, NULL,
       "print memory use, kernels and times by part", NULL },
+    { OPTION_FLAG, "--list-devices", NULL, AT(list_devices), 0, 0, NULL,
+      "list the GPUs, which are not used yet (docs/webgpu.md)", NULL },
 };
 #undef AT
 #undef CONTEXT
@@ -248,6 +250,7 @@ int main(int argc, char **argv)
     qsf_turn_defaults(&set.turn);
     int code;
     if (!common_parse(&program, &set, &set.program.about, argc, argv, &rest, &code)) return code;
+    if (set.list_devices) return output_end(run_devices());
     if ((code = check_settings(&set, &rest)) != 0) return code;
     return set.render ? output_end(run_render(&set)) : run_mode(&set);
 }

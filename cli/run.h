@@ -23,7 +23,8 @@ typedef struct run_settings {
     option_list stop;
     program_settings program;
     bool mpi, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, add_special,
-        parse_special, embedding, embed_plain, no_generation, continue_final, adapted, json_object;
+        parse_special, embedding, embed_plain, no_generation, continue_final, adapted, json_object,
+        list_devices;
     long long chunks, json_blanks;
 } run_settings;
 
@@ -132,6 +133,8 @@ void  chat_texts_close(chat_texts *t);
 /* Terminated; NULL: out of memory.  The caller frees. */
 char *messages_json(const message *msgs, size_t n, size_t *len);
 int   run_render(const run_settings *set);
+/* --list-devices, in devices.c */
+int   run_devices(void);
 
 /* ---- sampling.c ---- */
 /* The session's sampler from the settings.  Returns an exit code; errors are reported. */

@@ -191,5 +191,8 @@ function(qsf_library target)
         target_link_libraries(${target} PRIVATE synchronization)
     else()
         target_link_libraries(${target} PRIVATE Threads::Threads m)
+        if(NOT QSF_STATIC)      # for WebGPU libraries; since glibc 2.34 it is in the C library
+            target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
+        endif()
     endif()
 endfunction()

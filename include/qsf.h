@@ -119,6 +119,53 @@ typedef struct qsf_custom_file {
                                         * qsf_model_open that fails */
 } qsf_custom_file;
 
+/* ---- GPUs ------------------------------------------------------------------------------------ */
+
+/* The GPUs that the host offers.  Nothing is computed on them yet: docs/webgpu.md says what
+ * exists. */
+typedef struct qsf_devices qsf_devices;
+
+/* QSF_DEVICE_SOFTWARE is a CPU that pretends to be a GPU, as SwiftShader and lavapipe are. */
+typedef enum qsf_device_kind {
+    QSF_DEVICE_UNKNOWN = 0, QSF_DEVICE_SOFTWARE, QSF_DEVICE_INTEGRATED, QSF_DEVICE_DISCRETE
+} qsf_device_kind;
+
+/* A GPU and its limits. */
+typedef struct qsf_device_info {
+    size_t          size;               /* set by the caller: sizeof(qsf_device_info) */
+    char            name[128];          /* "NVIDIA H100"; printable */
+    char            vendor[64];         /* "nvidia" */
+    char            backend[16];        /* "Vulkan", "Metal", "D3D12" */
+    qsf_device_kind kind;
+    uint64_t        max_buffer;         /* bytes of a buffer */
+    uint64_t        max_binding;        /* bytes of a buffer that a shader sees through one binding */
+    uint32_t        max_bindings;       /* storage buffers of a shader */
+    uint32_t        binding_align;      /* places of bindings in their buffers are multiples */
+    uint32_t        max_invocations;    /* of a workgroup */
+    uint32_t        max_shared;         /* bytes of a workgroup's memory */
+    uint32_t        max_groups;         /* workgroups of a dispatch in one dimension */
+} qsf_device_info;
+
+/* Looks for GPUs.  The native host reaches them through a library with the functions of webgpu.h
+ * (Dawn or wgpu-native), which it loads now and keeps until the program ends.  library: its path.
+ * NULL: the path in the environment variable QSF_WEBGPU_LIB, else the usual names.  platform NULL:
+ * qsf_platform_native().  An empty list is not an error.
+ *
+ * QSF_E_NOT_FOUND     no such library; the message has the names that were tried
+ * QSF_E_UNSUPPORTED   the library is not one that can be used, as the message says, or the host
+ *                     offers no GPUs
+ * QSF_E_MEMORY        out of memory */
+QSF_API qsf_status  qsf_devices_open(const qsf_platform *platform, const char *library, qsf_devices **out,
+                                     qsf_error *err);
+QSF_API void        qsf_devices_close(qsf_devices *d);              /* takes NULL */
+/* The library that they come from. */
+QSF_API const char *qsf_devices_source(const qsf_devices *d);
+/* Describes device i, counted from 0, the fastest first.
+ *
+ * QSF_E_NOT_FOUND     i is past the last device
+ * QSF_E_ARGUMENT      out->size does not match the struct */
+QSF_API qsf_status  qsf_devices_get(const qsf_devices *d, uint32_t i, qsf_device_info *out);
+
 /* ---- model ----------------------------------------------------------------------------------- */
 
 /* An open model: description, tokenizer and the file from which contexts read weights. */

@@ -101,6 +101,9 @@ struct qsf_platform {
     void        (*remove)(void *user, const char *path);
     /* Optional (NULL): local time in seconds since 1970; 0: not known. */
     int64_t     (*wall_s)(void *user);
+    /* Optional (NULL): finds GPUs (base/device.h).  library: what qsf_devices_open got.  On an
+     * error *out is NULL, and err says why. */
+    qsf_status  (*devices)(void *user, const char *library, qsf_devices **out, qsf_error *err);
 };
 
 #endif

@@ -44,6 +44,7 @@ const qsf_platform *qsf_platform_native(void)
         .between = qsf_native_between,
         .remove = qsf_native_remove,
         .wall_s = qsf_native_wall_s,
+        .devices = qsf_native_devices,
     };
     return &table;
 }

@@ -113,6 +113,15 @@ int64_t    qsf_native_wall_s(void *user);
 /* ---- processor: cpu_*.c ---- */
 uint32_t qsf_native_cpu_features(void *user);
 
+/* ---- libraries that are loaded while the program runs, and stay: library_*.c ---- */
+typedef void (*native_fn)(void);
+/* name: a path, or a name that the system looks for.  NULL: why has the reason. */
+void     *qsf_native_library(const char *name, char *why, size_t cap);
+native_fn qsf_native_symbol(void *library, const char *name);      /* NULL: not there */
+
+/* ---- GPUs: device_webgpu.c ---- */
+qsf_status qsf_native_devices(void *user, const char *library, qsf_devices **out, qsf_error *err);
+
 #if defined(_WIN32)
 /* UTF-8 as UTF-16; the caller frees.  NULL: out of memory or not UTF-8. */
 unsigned short *qsf_native_wide(const char *utf8);

@@ -260,6 +260,8 @@ BLOCKS = {
         PROGRAM_FOLDER[0],
         first="cp --remove-destination tiny.gguf model.gguf",
     ),
+    # ---- docs/webgpu.md
+    ("docs/webgpu.md", "qsf-run --list-devices"): Tried("tests/cli/cli_devices_test.py", '"--list-devices"'),
     # ---- docs/wasm.md
     ("docs/wasm.md", "tools/wasm-toolchain.sh"): Run(
         ("-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF"),

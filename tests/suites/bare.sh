@@ -17,7 +17,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/qsf-bare.XXXXXX")
 git clone -q "$source" "$work/libqsf"
 mkdir -p "$work/cache/models"
 # Only what the short run downloads by itself: a test that needs other models has to skip.
-for one in deps npm venv wasm; do
+for one in deps npm venv wasm webgpu; do
     if [ -e "$cache/$one" ]; then ln -s "$cache/$one" "$work/cache/$one"; fi
 done
 model=$cache/models/smollm2-135m-q4_1.gguf

@@ -1,0 +1,59 @@
+/* Attention: queries, keys and values of a batch to their places, then chunks of positions.
+ * SPDX-License-Identifier: MIT
+ *
+ * Keys and values lie in the records of the CPU's KV cache (core/layers/kv.h): 32 positions of one
+ * key-value head, [blocks][n_kv_heads] records of a layer.  Two buffers select them:
+ *
+ *   Rows   vec4<u32> for each row of the batch: its position; the first entry of its sequence in
+ *          Table, and the number of entries; the block that its key and value are stored in
+ *   Table  vec2<u32> for each entry: the block, and which of the sequence's it is (0, 1, 2 ... if
+ *          none was dropped) */
+#ifndef QSF_WGSL_ATTEND_H
+#define QSF_WGSL_ATTEND_H
+
+#include "wgsl.h"
+
+enum { QSF_WGSL_HEAD_DIM = 512 };       /* at most */
+
+typedef struct qsf_wgsl_attend {
+    bool     codes;         /* keys and values of 8 bits; else fp16 */
+    uint32_t room;          /* head_dim of the records: even, and with codes a multiple of 16 */
+    /* chunks: */
+    uint32_t blocks;        /* of a chunk */
+    uint32_t share;         /* query heads of a workgroup, which share their keys */
+    bool     softcap;
+    /* places: */
+    bool     norm;          /* RMS norm of queries and keys */
+    bool     rotated_first; /* the norm comes after the rotation */
+    bool     rope, pairs;   /* rotated; which columns are rotated together (qsf_rope) */
+} qsf_wgsl_attend;
+
+/* Both shaders' numbers.  Places in records are in words. */
+typedef struct qsf_wgsl_attend_numbers {
+    uint32_t n, heads, kv_heads, head_dim;
+    uint32_t q_ld, q_at, k_ld, k_at, v_ld, v_at;    /* places: of Q, K, V, in floats */
+    uint32_t record, value_at, key_scales_at, value_scales_at;
+    uint32_t half;              /* pairs of columns that are rotated */
+    uint32_t mix;               /* codes: keys and queries are mixed this far apart (1 or 8); 0: not */
+    uint32_t norm_ld;           /* weights from one head to the next: 0 or head_dim */
+    float    eps, scale, cap;   /* of the norm; of queries times keys; of the soft cap */
+    uint32_t window, sinks, far;    /* 0: all; positions at the beginning that are seen up to far */
+    uint32_t unused;
+} qsf_wgsl_attend_numbers;
+
+/* Words of a query as places leaves it: fp16: floats; codes: the scale, then words of codes. */
+static inline uint32_t qsf_wgsl_query_words(const qsf_wgsl_attend *a)
+{
+    return a->codes ? 1 + a->room / 4 : a->room;
+}
+
+/* Query heads that fit a workgroup's memory with their scores. */
+static inline uint32_t qsf_wgsl_most_share(const qsf_wgsl_attend *a)
+{
+    return QSF_WGSL_SHARED / (qsf_wgsl_query_words(a) + 32 * a->blocks + 1);
+}
+
+/* The text of both: struct Numbers, binding 0, and the constants of a variant. */
+void qsf_wgsl_attend_head(qsf_wgsl_text *t, const qsf_wgsl_attend *a);
+
+#endif

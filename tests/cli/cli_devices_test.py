@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""qsf-run --list-devices: what it finds, and why it finds nothing.
+SPDX-License-Identifier: MIT
+
+    cli_devices_test.py QSF_RUN LIBRARY OLD_LIBRARY       the libraries of tests/platform/fake_webgpu.c
+"""
+import os, subprocess, sys, unittest
+
+QSF_RUN, LIBRARY, OLD = sys.argv[1:4]
+del sys.argv[1:4]
+
+
+def listed(library=None):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("QSF_")}
+    if library is not None: env["QSF_WEBGPU_LIB"] = library
+    return subprocess.run([QSF_RUN, "--list-devices"], capture_output=True, env=env, text=True, timeout=60)
+
+
+class Devices(unittest.TestCase):
+    def test_a_device_is_described(self):
+        r = listed(LIBRARY)
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        self.assertEqual(r.stdout.splitlines(), [
+            f"WebGPU library: {LIBRARY}",
+            "0: Fake GPU [31m",
+            "   integrated GPU, of nobody, by Vulkan",
+            "   buffers of 1 MB, 0 MB of one visible to a shader, 8 buffers at once",
+            "   workgroups of 256 threads with 16 KB",
+            "Models are computed on the processor; GPUs are not used yet."])
+
+    def test_a_library_that_was_asked_for_must_work(self):
+        for library, says in (("/no/such/library.so", "cannot be loaded"), (OLD, "wgpuGetInstanceLimits"),
+                              (QSF_RUN, "qsf-run")):
+            r = listed(library)
+            self.assertNotEqual(r.returncode, 0)
+            self.assertEqual(r.stdout, "")
+            self.assertIn(says, r.stderr)
+
+    def test_no_library_is_an_answer(self):
+        r = listed("")
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        self.assertIn("GPUs are not used yet", r.stdout)
+        if "WebGPU library:" not in r.stdout:           # it is not installed here
+            self.assertIn("QSF_WEBGPU_LIB", r.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,133 @@
+/* Cases of rows_wgsl: norms, activations, sums; as floats and as codes.
+ * SPDX-License-Identifier: MIT */
+#ifndef KERNELS_WGSL_ROWS_H
+#define KERNELS_WGSL_ROWS_H
+
+#include "wgsl/rows_wgsl.h"
+#include "wgsl_product.h"
+
+static float *random_floats(table_test *t, size_t n, float amp)
+{
+    float *x = malloc(n * sizeof *x);
+    if (!x) exit(1);
+    for (size_t i = 0; i < n; i++) x[i] = pick_f32(t, amp);
+    return x;
+}
+
+/* What the CPU makes of a row: without adding and codes. */
+static void rows_reference(float *y, const qsf_kernels *k, const qsf_wgsl_rows *r,
+                           const qsf_wgsl_rows_numbers *n, uint32_t m, const float *a, const float *b,
+                           const float *weight, const float *bias)
+{
+    const float *from = a + m * n->a_ld + n->a_at;
+    memcpy(y, from, n->cols * sizeof *y);
+    for (uint32_t s = 1; r->source == QSF_WGSL_FROM_SHARES && s < n->shares; s++)
+        k->vec_add(y, y, from + s * n->share_ld * n->a_ld, n->cols);
+    if (r->source == QSF_WGSL_FROM_SHARES && r->bias && !r->norm) k->vec_add(y, y, bias, n->cols);
+    if (r->function == QSF_WGSL_SILU) k->silu_inplace(y, n->cols);
+    if (r->function == QSF_WGSL_GELU) k->gelu_inplace(y, n->cols);
+    if (r->function == QSF_WGSL_RELU) k->relu_inplace(y, n->cols);
+    if (r->source == QSF_WGSL_FROM_TWO) k->vec_mul(y, y, b + m * n->b_ld + n->b_at, n->cols);
+    if (r->norm == QSF_WGSL_RMS_NORM) k->rms_norm(y, y, weight, n->cols, n->eps);
+    if (r->norm == QSF_WGSL_LAYER_NORM) k->layer_norm(y, y, weight, r->bias ? bias : NULL, n->cols, n->eps);
+}
+
+/* Codes of rows as words; the end of each row is zeros. */
+static uint32_t *rows_codes(const qsf_kernels *k, const float *y, uint32_t n, uint32_t cols, uint32_t x_ld)
+{
+    const uint32_t padded = qsf_act_cols(cols);
+    const size_t all = (size_t)n * padded;
+    qsf_act x = { .n = n, .cols = padded, .q = malloc(all), .d = malloc(all / 16), .s = malloc(all / 8),
+                  .h = malloc(all / 4) };
+    if (!x.q || !x.d || !x.s || !x.h) exit(1);
+    for (uint32_t m = 0; m < n; m++) k->quantize_act(&x, m, y + (size_t)m * cols, cols);
+    uint32_t *words = act_words(&x, (cols + 63) / 64 * 64, x_ld);
+    free(x.q), free(x.d), free(x.s), free(x.h);
+    return words;
+}
+
+static void rows_run(wgsl_folder *f, table_test *t, const qsf_kernels *k, const qsf_wgsl_rows *r,
+                     uint32_t cols)
+{
+    const uint32_t rows = 3;
+    const qsf_wgsl_rows_numbers n = {
+        .n = rows, .cols = cols, .a_ld = cols + 16, .a_at = 8, .b_ld = cols + 4, .b_at = 4,
+        .x_ld = (cols + 255) / 256 * 20, .y_ld = cols + 3, .y_at = 2, .eps = 1e-5f, .shares = 2,
+        .share_ld = 4,
+    };
+    float *a = random_floats(t, 8 * (size_t)n.a_ld, 3), *b = random_floats(t, rows * (size_t)n.b_ld, 1),
+        *weight = random_floats(t, cols, 2), *bias = random_floats(t, cols, 1),
+        *made = random_floats(t, rows * (size_t)cols, 0), *y = random_floats(t, rows * (size_t)n.y_ld, 1),
+        *want = malloc(rows * (size_t)n.y_ld * sizeof *want);
+    if (!want) exit(1);
+    memcpy(want, y, rows * (size_t)n.y_ld * sizeof *want);
+    for (uint32_t m = 0; m < rows; m++) {
+        rows_reference(made + (size_t)m * cols, k, r, &n, m, a, b, weight, bias);
+        for (uint32_t c = 0; c < cols; c++) {
+            float *to = want + m * n.y_ld + n.y_at + c;
+            *to = made[m * cols + c] + (r->add ? *to : 0);
+        }
+    }
+    uint32_t *codes = rows_codes(k, made, rows, cols, n.x_ld);
+    char *zeros = calloc(rows * (size_t)n.x_ld, 16);
+    if (!zeros) exit(1);
+    const uint32_t groups[3] = { r->norm ? 1 : (n.x_ld / 5 * 64 + 1023) / 1024, rows, 1 };
+    uint32_t binding = 2;
+    wgsl_run(f, groups);
+    wgsl_buffer(f, &n, sizeof n, false);
+    wgsl_buffer(f, a, 8 * (size_t)n.a_ld * 4, false);
+    if (r->source == QSF_WGSL_FROM_TWO) wgsl_buffer(f, b, rows * (size_t)n.b_ld * 4, false), binding++;
+    if (r->norm) wgsl_buffer(f, weight, cols * sizeof(float), false), binding++;
+    if (r->bias) wgsl_buffer(f, bias, cols * sizeof(float), false), binding++;
+    if (r->codes) wgsl_buffer(f, zeros, rows * (size_t)n.x_ld * 16, !r->floats);
+    if (r->floats) wgsl_buffer(f, y, rows * (size_t)n.y_ld * 4, true);
+    if (r->codes) wgsl_expect(f, binding, "act", 0, codes, rows * (size_t)n.x_ld * 16);
+    else wgsl_expect(f, binding, "f32", 1e-5, want, rows * (size_t)n.y_ld * 4);
+    free(a), free(b), free(weight), free(bias), free(made), free(y), free(want), free(codes), free(zeros);
+}
+
+static void join_run(wgsl_folder *f, table_test *t, const qsf_kernels *k, bool sinks, bool to_codes);
+
+static void rows_variant(wgsl_folder *f, table_test *t, const qsf_kernels *k, qsf_wgsl_rows r, bool runs)
+{
+    static const char *const sources[] = { "floats", "two", "shares", "attention" },
+        *const norms[] = { "", "_rms", "_layer" }, *const functions[] = { "", "_silu", "_gelu", "_relu" };
+    char name[128];
+    qsf_wgsl_rows_text(wgsl_shader(f), &r);
+    snprintf(name, sizeof name, "rows_%s%s%s%s%s%s%s%s", sources[r.source], functions[r.function],
+             norms[r.norm], r.bias ? "_bias" : "", r.sinks ? "_sinks" : "", r.codes ? "_to_codes" : "",
+             r.floats ? "_to_floats" : "", r.add ? "_add" : "");
+    wgsl_shader_end(f, name);
+    if (r.source == QSF_WGSL_FROM_ATTENTION && !r.norm && r.codes != r.floats && !r.add)
+        join_run(f, t, k, r.sinks, r.codes);
+    if (!runs) return;
+    rows_run(f, t, k, &r, 1500);
+    rows_run(f, t, k, &r, 64);
+}
+
+static void rows_cases(wgsl_folder *f, table_test *t, const qsf_kernels *k)
+{
+    for (uint32_t source = 0; source < 4; source++)
+        for (uint32_t function = 0; function < 4; function++)
+            for (uint32_t norm = 0; norm < 3; norm++)
+                for (uint32_t to = 0; to < 8; to++) {
+                    const bool attention = source == QSF_WGSL_FROM_ATTENTION, sinks = attention && to & 4,
+                        bias = norm == QSF_WGSL_LAYER_NORM
+                            || (source == QSF_WGSL_FROM_SHARES && !norm && to & 4);
+                    if ((norm && function) || (attention && function)) continue;
+                    if (to >= 4 && !bias && !sinks) continue;
+                    const qsf_wgsl_rows r = {
+                        .source = (qsf_wgsl_source)source, .function = (qsf_wgsl_function)function,
+                        .norm = (qsf_wgsl_norm)norm, .bias = bias, .sinks = sinks, .codes = to % 4 < 2,
+                        .floats = to % 4 > 0, .add = to % 4 == 3,
+                    };
+                    if (norm == QSF_WGSL_LAYER_NORM && to >= 4) continue;
+                    /* a few of the 100 ways */
+                    const bool once = to == 0 || (norm == 0 && to == 7) || (norm == 1 && to == 3);
+                    const bool runs = once && !attention && (source == 0 ? function == 0 || norm == 0
+                        : source == 1 ? function == 1 || function == 2 : function == 0);
+                    rows_variant(f, t, k, r, runs);
+                }
+}
+
+#endif

@@ -1,0 +1,198 @@
+// Compiles the shaders that wgsl_cases wrote, and runs its cases.
+// SPDX-License-Identifier: MIT
+//
+//   node wgsl_run.mjs DAWN.node FOLDER compile [NAME]     all, on Dawn's null backend
+//   node wgsl_run.mjs DAWN.node FOLDER run [NAME]         those with cases, by a Vulkan driver
+import {readFileSync} from 'node:fs';
+import {createRequire} from 'node:module';
+import {join, resolve} from 'node:path';
+
+const [dawnPath, folder, what, name = ''] = process.argv.slice(2);
+const dawn = createRequire(import.meta.url)(resolve(dawnPath));
+Object.assign(globalThis, dawn.globals);
+const gpu = dawn.create([`backend=${what === 'compile' ? 'null' : 'vulkan'}`]);
+const adapter = await gpu.requestAdapter();
+if (!adapter) {
+  console.log(`skipped: no adapter for ${what}`);
+  process.exit(77);
+}
+// no features and the least limits: what every device has
+const device = await adapter.requestDevice();
+const uncaptured = [];
+device.onuncapturederror = event => uncaptured.push(event.error.message);
+const shaders = JSON.parse(readFileSync(join(folder, 'cases.json')))
+  .filter(s => s.name.includes(name) && (what === 'compile' || s.runs.length));
+const data = readFileSync(join(folder, 'data.bin'));
+const bytesOf = ([at, length]) => data.subarray(at, at + length);
+const TYPES = [undefined, 'storage', 'read-only-storage', 'uniform'];     // qsf_wgsl_access
+const failures = [];
+const fail = text => { failures.push(text); console.log(`FAILED ${text}`); };
+
+const textOf = shader => readFileSync(join(folder, `${shader.name}.wgsl`), 'utf8');
+async function pipelineOf(shader, code = textOf(shader)) {
+  device.pushErrorScope('validation');
+  const module = device.createShaderModule({code});
+  for (const message of (await module.getCompilationInfo()).messages) {
+    fail(`${shader.name}:${message.lineNum}:${message.linePos}: ${message.message}`);
+  }
+  const layout = device.createBindGroupLayout({entries: shader.access.map((access, binding) => ({
+    binding, visibility: GPUShaderStage.COMPUTE,
+    buffer: {type: TYPES[access]},
+  }))});
+  const pipeline = device.createComputePipeline({
+    layout: device.createPipelineLayout({bindGroupLayouts: [layout]}), compute: {module, entryPoint: 'main'},
+  });
+  const error = await device.popErrorScope();
+  if (error) fail(`${shader.name}: ${error.message}`);
+  return {layout, pipeline, error};
+}
+
+function bufferOf(bytes, usage) {
+  const buffer = device.createBuffer({size: Math.max(bytes.length, 16), usage, mappedAtCreation: true});
+  new Uint8Array(buffer.getMappedRange()).set(bytes);
+  buffer.unmap();
+  return buffer;
+}
+
+function half(bits) {
+  const sign = bits & 0x8000 ? -1 : 1, exponent = bits >> 10 & 31, rest = bits & 1023;
+  if (exponent === 31) return rest ? NaN : sign * Infinity;
+  return sign * (exponent ? (1 + rest / 1024) * 2 ** (exponent - 15) : rest / 1024 * 2 ** -14);
+}
+const readers = {
+  f32: bytes => new Float32Array(bytes),
+  u32: bytes => new Uint32Array(bytes),
+  f16: bytes => Float64Array.from(new Uint16Array(bytes), half),
+  act: bytes => new Uint32Array(bytes),
+};
+
+// Rows of activations (kernels/wgsl/wgsl.h): a division may round otherwise than the CPU's, so that
+// a scale may be off by its last bits, and a code by one, with its sum.
+function actDifference(got, want) {
+  const scale = bits => new Float32Array(Uint32Array.of(bits).buffer)[0];
+  let off = 0;
+  for (let at = 0; at < want.length; at += 20) {
+    const a = scale(got[at]), b = scale(want[at]);
+    if (!(Math.abs(a - b) <= 1e-6 * b)) return `scale ${at / 20} is ${a}, not ${b}`;
+    for (let part = 0; part < 4; part++) {
+      let sum = 0;
+      for (let i = 0; i < 16; i++) {
+        const word = at + 4 + 4 * part + (i >> 2), shift = 24 - 8 * (i & 3);
+        const code = got[word] << shift >> 24, must = want[word] << shift >> 24;
+        if (Math.abs(code - must) > 1) return `code ${i} of 16 in word ${word} is ${code}, not ${must}`;
+        off += code !== must;
+        sum += code;
+      }
+      const said = got[at + 1 + (part >> 1)] << (part & 1 ? 0 : 16) >> 16;
+      if (said !== sum) return `sum ${part} of ${at / 20} is ${said}; its codes add up to ${sum}`;
+    }
+  }
+  return off > want.length / 200 ? `${off} codes are off by one` : undefined;
+}
+
+// Records of a number of bytes: floats from one place to another, the rest codes, as above.
+function codesDifference([record, begin, end], got, want) {
+  const a = new DataView(got.buffer, got.byteOffset), b = new DataView(want.buffer, want.byteOffset);
+  let off = 0;
+  for (let at = 0; at < want.length; at++) {
+    const place = at % record;
+    if (place < begin || place >= end) {
+      if (Math.abs(got[at] - want[at]) > 1) return `code at ${at} is ${got[at]}, not ${want[at]}`;
+      off += got[at] !== want[at];
+    } else if (at % 4 === 0) {
+      const x = a.getFloat32(at, true), y = b.getFloat32(at, true);
+      if (!(Math.abs(x - y) <= 1e-5 * Math.abs(y))) return `scale at ${at} is ${x}, not ${y}`;
+    }
+  }
+  return off > want.length / 200 ? `${off} codes are off by one` : undefined;
+}
+
+// The first difference that matters, in words; or undefined.
+function difference(run, got, want) {
+  if (run.type === 'act') return actDifference(got, want);
+  if (run.type.startsWith('codes:')) {
+    return codesDifference(run.type.split(':').slice(1).map(Number), got, want);
+  }
+  let top = 0;
+  // a score of -1e30 is that of a position which is not seen
+  for (const v of want) if (Math.abs(v) < 1e29) top = Math.max(top, Math.abs(v));
+  for (let i = 0; i < want.length; i++) {
+    const off = Math.abs(got[i] - want[i]);
+    if (!(off <= run.tolerance * top) && !Object.is(got[i], want[i])) {
+      return `[${i}] is ${got[i]}, not ${want[i]} (largest ${top}, tolerance ${run.tolerance})`;
+    }
+  }
+  return undefined;
+}
+
+// The first difference between what a run computes and what it must; undefined: none.
+async function runCase(shader, {layout, pipeline}, run) {
+  const usage = GPUBufferUsage.COPY_SRC;
+  const buffers = run.buffers.map((place, i) => bufferOf(bytesOf(place),
+    usage | (TYPES[shader.access[i]] === 'uniform' ? GPUBufferUsage.UNIFORM : GPUBufferUsage.STORAGE)));
+  const out = buffers[run.binding];
+  const back = device.createBuffer({size: out.size,
+    usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST});
+  const encoder = device.createCommandEncoder();
+  const pass = encoder.beginComputePass();
+  pass.setPipeline(pipeline);
+  pass.setBindGroup(0, device.createBindGroup({layout,
+    entries: buffers.map((buffer, binding) => ({binding, resource: {buffer}}))}));
+  pass.dispatchWorkgroups(...run.groups);
+  pass.end();
+  encoder.copyBufferToBuffer(out, 0, back, 0, out.size);
+  device.queue.submit([encoder.finish()]);
+  await back.mapAsync(GPUMapMode.READ);
+  const expect = bytesOf(run.expect), reader = readers[run.type] ?? (bytes => new Int8Array(bytes));
+  const got = reader(back.getMappedRange().slice(0, expect.length));
+  const want = reader(expect.buffer.slice(expect.byteOffset, expect.byteOffset + expect.length));
+  const off = difference(run, got, want);
+  for (const buffer of [...buffers, back]) buffer.destroy();
+  return off;
+}
+
+// Wrong shaders, which the cases must notice: a part of a name, and what is replaced by what.
+const broken = [
+  ['product_4_32_rows', 'OFFSET = 8i', 'OFFSET = 7i'],
+  ['product_4_32_rows', 'group.y * groups.x + group.x', 'group.x'],
+  ['rows_two_silu', 'm * p.b_ld + p.b_at', 'm * p.b_ld'],
+  ['product_tr2_64_rows', 'e >> 29u', 'e >> 30u'],
+  ['product_4_32_rows', 'row < p.rows', 'row <= p.rows'],
+  ['rows_floats_rms_to_codes', 'sums[lid + 12u]', 'sums[lid + 8u]'],
+  ['places_f16', 'angle.y + v.y', 'angle.y - v.y'],
+  ['places_codes', 'half < whole', '2u * half < whole'],
+  ['chunks_codes', 'at + p.window > pos', 'at + p.window >= pos'],
+  ['chunks_f16', 's[i] - top[i / SCORES]', 's[i]'],
+];
+async function checkBroken() {
+  for (const [part, from, to] of broken) {
+    const shader = shaders.find(s => s.name.startsWith(part));
+    if (!shader) continue;
+    const text = textOf(shader), wrong = text.replace(from, to);
+    if (wrong === text) fail(`${shader.name} has no "${from}"`);
+    const made = await pipelineOf(shader, wrong);
+    const found = await Promise.all(shader.runs.map(run => runCase(shader, made, run)));
+    if (!found.some(off => off)) fail(`${shader.name}: no case notices "${to}"`);
+  }
+}
+
+let runs = 0;
+const begin = performance.now();
+for (const shader of shaders) {
+  const began = performance.now();
+  const made = await pipelineOf(shader);
+  if (what !== 'run' || made.error) continue;
+  for (const [index, run] of shader.runs.entries()) {
+    const off = await runCase(shader, made, run);
+    if (off) fail(`${shader.name}, run ${index}: ${off}`);
+    runs++;
+  }
+  if (name) console.log(`${shader.name}: ${(performance.now() - began).toFixed(0)} ms`);
+}
+if (what === 'run') await checkBroken();
+for (const text of new Set(uncaptured)) fail(text);
+const seconds = ((performance.now() - begin) / 1000).toFixed(1);
+console.log(`${adapter.info.description || what}: ${shaders.length} shaders, ${runs} runs, `
+  + `${failures.length} failures, ${seconds} s`);
+if (!shaders.length || (what === 'run' && !runs)) fail('nothing was done');
+process.exit(failures.length ? 1 : 0);      // Dawn's own end would wait for nothing
