@@ -329,6 +329,11 @@ static void cut_close(void *user, qsf_file *f)
 
 static void check_cuts(const char *name, const char *file, uint64_t step)
 {
+#ifdef _WIN32
+    enum { RARER = 8 };             /* Wine opens files slowly, and nothing here depends on the system */
+#else
+    enum { RARER = 1 };
+#endif
     char path[1024];
     size_t len = 0;
     unsigned opened = 0;
@@ -336,7 +341,7 @@ static void check_cuts(const char *name, const char *file, uint64_t step)
     free(read_file(path, &len));
     snprintf(path, sizeof path, "%s/%s", hf_dir, name);
     cut_file.suffix = file;
-    for (uint64_t cut = 0; cut < len; cut += step) {
+    for (uint64_t cut = 0; cut < len; cut += step * RARER) {
         qsf_error err = { 0 };
         input *in;
         cut_file.cut = cut;
