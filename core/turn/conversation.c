@@ -194,7 +194,8 @@ static qsf_status prompt_set(qsf_conversation *c, prompt_encode encode, const vo
     return QSF_OK;
 }
 
-/* A token has a byte or more, except for those that templates add. */
+/* A token has a byte or more, except for those that templates add; in JSON, with its keys and
+ * escapes, two or more.  Otherwise a prompt is encoded again. */
 enum { PROMPT_TEMPLATE = 512, PROMPT_MESSAGE = 64, PROMPT_ADDED = 16, PROMPT_MANY = 4096 };
 
 qsf_status qsf_conversation_messages(qsf_conversation *c, const qsf_message *msgs, size_t n)
@@ -206,7 +207,7 @@ qsf_status qsf_conversation_messages(qsf_conversation *c, const qsf_message *msg
 
 qsf_status qsf_conversation_json(qsf_conversation *c, const char *messages, size_t len)
 {
-    return prompt_set(c, prompt_of_json, messages, len, len + PROMPT_TEMPLATE);
+    return prompt_set(c, prompt_of_json, messages, len, len / 2 + 2 * PROMPT_TEMPLATE);
 }
 
 qsf_status qsf_conversation_text(qsf_conversation *c, const char *text, size_t len)
