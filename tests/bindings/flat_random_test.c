@@ -35,7 +35,9 @@ static const char *const answers[] = {
     NULL, "temperature\0" "0\0max-tokens\0" "3\0", "max-tokens\0" "6\0logprobs\0" "2\0ignore-end\0true\0",
     "top-k\0x\0",
 };
-static const char *const splits[] = { NULL, "tool-choice\0required\0", "tool-choice\0g\0", "json-blanks\0x\0" };
+static const char *const splits[] = {
+    NULL, "tool-choice\0required\0", "tool-choice\0g\0", "json-blanks\0x\0",
+};
 static const char choices[] = "[\"ab\", \"\xc3\xa9\"]", hello[] = "[{\"role\":\"user\",\"content\":\"Hi\"}]";
 
 /* ---- what may be called ---- */
@@ -115,7 +117,9 @@ static int32_t ask(void)
     case 0: n = qsf_flat_conversation_prompt(v, (int32_t *)(void *)out, 2 * cap); break;
     case 1: n = qsf_flat_conversation_tokens(v, (int32_t *)(void *)out, 2 * cap); break;
     case 2: n = qsf_flat_embedding_values(one(EMBEDDINGS, MOST), (float *)(void *)out, 2 * cap); break;
-    case 3: n = qsf_flat_answer_logprobs(a, (int32_t *)(void *)out, (float *)(void *)(out + 4 * cap), cap); break;
+    case 3:
+        n = qsf_flat_answer_logprobs(a, (int32_t *)(void *)out, (float *)(void *)(out + 4 * cap), cap);
+        break;
     case 4: n = qsf_flat_answer_event(a); break;
     case 5: (void)qsf_flat_number(a, (int32_t)pick(QSF_N_NUMBERS + 1), pick(9)); break;
     default: n = qsf_flat_text(a, (int32_t)pick(QSF_N_TEXTS + 1), pick(9), out, 8 * cap + 1); break;
@@ -152,7 +156,8 @@ TEST(calls_in_any_order_are_answers_or_errors)
         state = seed;
         handles[0] = opened(0);
         handles[CONTEXT] = qsf_flat_context_new(handles[0]);
-        CHECK_EQ(qsf_flat_context_open(handles[CONTEXT], "ctx-size\0" "128\0seqs\0" "6\0threads\0" "1\0"), QSF_OK);
+        CHECK_EQ(qsf_flat_context_open(handles[CONTEXT], "ctx-size\0" "128\0seqs\0" "6\0threads\0" "1\0"),
+                 QSF_OK);
         answer_of(handles[0], before);
         for (int i = 0; i < STEPS; i++) {
             const uint32_t what = pick(64);
@@ -167,7 +172,7 @@ TEST(calls_in_any_order_are_answers_or_errors)
         free_all(handles, MOST);
         memset(handles, 0, sizeof handles);
     }
-    printf("%zu calls succeeded; after %zu the first answer had a piece\n", good, pieces);
+    printf("%u calls succeeded; after %u the first answer had a piece\n", (unsigned)good, (unsigned)pieces);
     CHECK(good > STEPS && pieces > 100);
 }
 
