@@ -27,11 +27,6 @@ enum {
 static inline uint32_t qsf_wgsl_act_words(uint32_t cols) { return (cols + 63) / 64 * 20; }
 
 /* Groups of a dispatch that has n of them: x and y. */
-static inline void qsf_wgsl_dispatch(uint32_t n, uint32_t groups[3])
-{
-    groups[0] = n < QSF_WGSL_DISPATCH ? n : QSF_WGSL_DISPATCH;
-    groups[1] = groups[0] ? (n + groups[0] - 1) / groups[0] : 0;
-    groups[2] = 1;
-}
+void qsf_wgsl_dispatch(uint32_t n, uint32_t groups[3]);
 
 #endif

@@ -72,11 +72,24 @@ TEST(a_text_that_does_not_fit_is_an_error)
     }
 }
 
+TEST(more_groups_than_a_dimension_has_go_to_y)
+{
+    static const uint32_t counts[] = { 1, 65535, 65536, 151936, 131071 };
+    for (int i = 0; i < 5; i++) {
+        uint32_t groups[3];
+        qsf_wgsl_dispatch(counts[i], groups);
+        CHECK(groups[0] <= 65535 && groups[1] <= 65535);
+        CHECK(groups[0] * groups[1] >= counts[i] && groups[0] * (groups[1] - 1) < counts[i]);
+        CHECK_EQ(groups[2], 1);
+    }
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
     RUN(values_replace_their_names);
     RUN(bindings_are_numbered);
     RUN(a_text_that_does_not_fit_is_an_error);
+    RUN(more_groups_than_a_dimension_has_go_to_y);
     return test_end();
 }
