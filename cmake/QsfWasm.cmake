@@ -30,7 +30,7 @@ set(qsf_small_files
     core/layers/mamba2_beside core/layers/mixer core/layers/rwkv core/layers/short_conv
     core/tensor/ggml_tiles core/tensor/iq_tiles core/tensor/quant core/tensor/quant_search
     core/tensor/stored core/tensor/stored_tl core/tensor/table
-    core/text/grammar_mask core/text/pretokenize core/text/token_tree core/text/tokenizer_bpe
+    core/grammar/grammar_mask core/tokens/pretokenize core/grammar/token_tree core/tokens/tokenizer_bpe
     core/turn/sampler_choose core/turn/sampler_cut core/turn/sampler_draw core/turn/sampler_logits
     kernels/convert_v128 kernels/float_v128 kernels/forms kernels/iq kernels/iq_v128 kernels/kernels
     kernels/scan_v128 kernels/top_k_v128 kernels/trellis kernels/trellis_v128 kernels/wasm)

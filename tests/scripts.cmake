@@ -212,7 +212,7 @@ if(CMAKE_NM AND NOT QSF_SANITIZE AND NOT QSF_LTO
 endif()
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(docs_pages_test 60 docs/docs_pages_test.py)
-    qsf_script(tools_table_test 60 core/text/tools_table_test.py $<TARGET_FILE:tools_test>)
+    qsf_script(tools_table_test 60 core/chat/tools_table_test.py $<TARGET_FILE:tools_test>)
 endif()
 
 # ---- the shape of every file: lines, functions, headers, words ----
@@ -272,22 +272,22 @@ if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "rele
     qsf_script(parity_lowbit 2400 ${parity} --models "${models}" --only lowbit)
     qsf_script(parity_rerank 900 ${parity} --models "${models}" --only rerank)
     qsf_script(parity_quantisers 2400 ${parity} --models "${models}" --only quantisers)
-    qsf_script(chat_exact 900 core/text/chat_exact.py $<TARGET_FILE:chat_test> --models "${models}")
-    qsf_script(chat_foreign 300 core/text/chat_foreign.py $<TARGET_FILE:chat_test>)
+    qsf_script(chat_exact 900 core/chat/chat_exact.py $<TARGET_FILE:chat_test> --models "${models}")
+    qsf_script(chat_foreign 300 core/chat/chat_foreign.py $<TARGET_FILE:chat_test>)
     if(TARGET schema_accept)
-        qsf_script(regex_random 120 core/text/regex_random.py $<TARGET_FILE:schema_accept>)
-        qsf_script(lark_random 300 core/text/lark_random.py $<TARGET_FILE:schema_accept> 200)
+        qsf_script(regex_random 120 core/grammar/regex_random.py $<TARGET_FILE:schema_accept>)
+        qsf_script(lark_random 300 core/grammar/lark_random.py $<TARGET_FILE:schema_accept> 200)
     endif()
     if(TARGET answers)
         qsf_script(answers_test 120 core/turn/answers.py $<TARGET_FILE:answers>
             "${models}/smollm2-135m-q4_1.gguf" --each 1 --every 5 --most 100 --slots 8 --whole 0.5)
     endif()
-    qsf_script(jinja_exact 300 core/text/jinja_exact.py $<TARGET_FILE:jinja_test>)
-    qsf_script(jinja_suite 300 core/text/jinja_suite.py $<TARGET_FILE:jinja_test>)
-    qsf_script(words_exact 300 core/text/words_exact.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>)
-    qsf_script(pipeline_exact 900 core/text/pipeline_exact.py $<TARGET_FILE:token_lines>
+    qsf_script(jinja_exact 300 core/chat/jinja_exact.py $<TARGET_FILE:jinja_test>)
+    qsf_script(jinja_suite 300 core/chat/jinja_suite.py $<TARGET_FILE:jinja_test>)
+    qsf_script(words_exact 300 core/tokens/words_exact.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>)
+    qsf_script(pipeline_exact 900 core/tokens/pipeline_exact.py $<TARGET_FILE:token_lines>
         $<TARGET_FILE:qsf-convert> --texts 20)
-    qsf_script(tokenizer_exact 1800 core/text/tokenizer_exact.py $<TARGET_FILE:qsf-run>
+    qsf_script(tokenizer_exact 1800 core/tokens/tokenizer_exact.py $<TARGET_FILE:qsf-run>
         --words $<TARGET_FILE:tokenizer_test> --models "${models}" --quick)
 endif()
 

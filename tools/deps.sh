@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fetches the optional libraries' sources (lz4, zstd, yyjson, libevent), pinned by SHA-256, for
-# builds without system packages; and jinja2's tests, which tests/core/text/jinja_suite.py runs.
+# builds without system packages; and jinja2's tests, which tests/core/chat/jinja_suite.py runs.
 # SPDX-License-Identifier: MIT
 #
 #   tools/deps.sh        unpacks into $QSF_CACHE/deps (default ~/.cache/qsf/deps), where CMake looks

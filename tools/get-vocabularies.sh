@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fetches llama.cpp's vocabularies with their vectors (ggml-vocab-*.gguf, .inp, .out), pinned by
-# SHA-256, and prints the folder. tests/core/text/tokenizer_test.c runs them.
+# SHA-256, and prints the folder. tests/core/tokens/tokenizer_test.c runs them.
 # SPDX-License-Identifier: MIT
 #
 #   tools/get-vocabularies.sh

@@ -5,8 +5,8 @@
  * The built-in ones take fewer bytes and less memory.  A file is mapped to one only if it gives the
  * same tokens for every input; all others are stored as steps. */
 #include "read/hf_tokenizer.h"
-#include "text/pretokenize.h"
-#include "text/tokenizer_own.h"
+#include "tokens/pretokenize.h"
+#include "tokens/tokenizer_own.h"
 
 #ifdef QSF_HAVE_YYJSON
 

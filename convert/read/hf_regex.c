@@ -1,5 +1,5 @@
 /* Compiles the regular expressions of a tokenizer.json (Oniguruma syntax) to instructions of
- * core/text/steps.h.
+ * core/tokens/steps.h.
  * SPDX-License-Identifier: MIT
  *
  * Instructions are emitted directly into a list; a quantifier moves or copies the instructions that

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "read/hf_sets.h"
 #include "read/hf_set_table.h"
-#include "text/pretokenize_ranges.h"
+#include "tokens/pretokenize_ranges.h"
 #include "text/unicode.h"
 
 #ifdef QSF_HAVE_YYJSON

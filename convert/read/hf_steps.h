@@ -1,10 +1,10 @@
-/* Builds a tokenizer's steps (core/text/steps.h).
+/* Builds a tokenizer's steps (core/tokens/steps.h).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_HF_STEPS_H
 #define QSF_CONVERT_HF_STEPS_H
 
 #include "read/hf_tokenizer.h"
-#include "text/steps.h"
+#include "tokens/steps.h"
 
 #ifdef QSF_HAVE_YYJSON
 

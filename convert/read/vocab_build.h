@@ -5,7 +5,7 @@
 #define QSF_CONVERT_VOCAB_BUILD_H
 
 #include "base/arena.h"
-#include "text/vocab.h"
+#include "tokens/vocab.h"
 
 typedef struct vocab_token {
     const char *text;       /* NULL: the id is not used */

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "model/gguf.h"
 #include "model/roles.h"
-#include "text/pretokenize.h"
+#include "tokens/pretokenize.h"
 
 /* ---- tokens ---- */
 

@@ -4,10 +4,10 @@
 #define QSF_MODEL_H
 
 #include "base/arena.h"
-#include "text/chat.h"
+#include "chat/chat.h"
 #include "model/source.h"
-#include "text/grammar.h"
-#include "text/tokenizer.h"
+#include "grammar/grammar.h"
+#include "tokens/tokenizer.h"
 
 #include <stdatomic.h>
 

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "base/sized.h"
 #include "model/model.h"
-#include "text/tools.h"
+#include "chat/tools.h"
 
 enum { CHAT_TOKEN = 64 };       /* bytes of a token's text that a template may write */
 

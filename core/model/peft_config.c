@@ -7,7 +7,7 @@
 #include "model/peft_config.h"
 
 #include "base/text_file.h"
-#include "text/regex.h"
+#include "grammar/regex.h"
 
 #if !defined(QSF_NO_CONVERTER)          /* which is who reads Hugging Face's files */
 

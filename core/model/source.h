@@ -8,7 +8,7 @@
 #include "model/layer_record.h"
 #include "model/unit.h"
 #include "tensor/types.h"
-#include "text/vocab.h"
+#include "tokens/vocab.h"
 
 enum { QSF_MAX_SPLITS = 512 };
 

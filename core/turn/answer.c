@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "base/sized.h"
 #include "model/model.h"
-#include "text/tools.h"
+#include "chat/tools.h"
 #include "turn/grammar_new.h"
 
 enum { ANSWER_MAX_SHAPE = 16 << 20 };

@@ -2,11 +2,11 @@
  * SPDX-License-Identifier: MIT */
 #include "base/sized.h"
 #include "model/model.h"
-#include "text/choices.h"
-#include "text/gbnf.h"
-#include "text/lark.h"
-#include "text/regex.h"
-#include "text/schema_loosen.h"
+#include "grammar/choices.h"
+#include "grammar/gbnf.h"
+#include "grammar/lark.h"
+#include "grammar/regex.h"
+#include "grammar/schema_loosen.h"
 #include "turn/grammar_new.h"
 
 enum { GRAMMAR_MAX_TEXT = 16 << 20 };

@@ -4,7 +4,7 @@
 #define QSF_GRAMMAR_NEW_H
 
 #include "qsf.h"
-#include "text/schema.h"
+#include "grammar/schema.h"
 
 /* The nodes of text[0..len) as a part of a larger grammar.  how: the options for JSON. */
 qsf_gnode qsf_grammar_nodes_of(qsf_grammar_builder *b, qsf_grammar_kind kind, const char *text, size_t len,

@@ -53,14 +53,14 @@ static void rerank_token(rerank_sink *s, int32_t id)
 }
 
 /* A template's text with its places filled, tiled by spans; NULL for both: it is only measured. */
-typedef struct rerank_text { char *text; qsf_chat_span *spans; size_t len, n_spans; } rerank_text;
+typedef struct rerank_text { char *text; qsf_text_span *spans; size_t len, n_spans; } rerank_text;
 
 static void rerank_add(rerank_text *t, const char *text, size_t len, bool own)
 {
     if (!len) return;
     if (t->text) {
         memcpy(t->text + t->len, text, len);
-        t->spans[t->n_spans] = (qsf_chat_span){ t->len, len, own };
+        t->spans[t->n_spans] = (qsf_text_span){ t->len, len, own };
     }
     t->len += len;
     t->n_spans++;
@@ -93,7 +93,7 @@ static qsf_status rerank_template(rerank_sink *s, const char *text, const char *
     char *mem = qsf_alloc(p, bytes, "a pair of texts", s->err);
     if (!mem) return QSF_E_MEMORY;
     const size_t n_spans = t.n_spans, len = t.len;
-    t = (rerank_text){ .spans = (qsf_chat_span *)(void *)mem, .text = mem + n_spans * sizeof *t.spans };
+    t = (rerank_text){ .spans = (qsf_text_span *)(void *)mem, .text = mem + n_spans * sizeof *t.spans };
     rerank_fill(&t, text, query, query_len, document, document_len);
     const qsf_status st = qsf_tokenizer_encode_chat(s->m->tokenizer, t.text, len, t.spans, n_spans, false,
                                                     s->ids, s->cap, &s->n, s->err);

@@ -9,7 +9,7 @@
 #include "engine/context.h"
 #include "engine/step.h"
 #include "engine/totals.h"
-#include "text/grammar.h"
+#include "grammar/grammar.h"
 #include "turn/sampler.h"
 #include "turn/turn_own.h"
 

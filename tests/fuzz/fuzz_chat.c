@@ -4,7 +4,7 @@
  *
  * The template ends at the first zero byte, the messages follow; an empty template stands for one
  * of the known templates, and empty messages for a fixed conversation. */
-#include "text/chat.h"
+#include "chat/chat.h"
 
 #include <stdlib.h>
 

@@ -3,9 +3,9 @@
  * a dead end.
  * SPDX-License-Identifier: MIT */
 #include "small_vocab.h"
-#include "text/gbnf.h"
-#include "text/lark.h"
-#include "text/regex.h"
+#include "grammar/gbnf.h"
+#include "grammar/lark.h"
+#include "grammar/regex.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Fuzz target: any text as a template.  It renders twice alike, in much memory as in little where
  * that is enough, never past its limits, and never takes a foreign byte for the template's.
  * SPDX-License-Identifier: MIT */
-#include "text/jinja_json.h"
+#include "chat/jinja_json.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Fuzz target: any text as a pattern, as it stands and as JSON Schema reads it.  It is refused, or
  * it becomes a grammar, whose forced bytes fit it.
  * SPDX-License-Identifier: MIT */
-#include "text/regex.h"
+#include "grammar/regex.h"
 
 #include <stdlib.h>
 

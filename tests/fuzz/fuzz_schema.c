@@ -1,7 +1,7 @@
 /* Fuzz target: any JSON as a schema, with blanks and without.  It is refused with a message, or it
  * becomes a grammar; what the compact one takes, the other takes as well.
  * SPDX-License-Identifier: MIT */
-#include "text/schema.h"
+#include "grammar/schema.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  *
  * The first byte chooses the form, whether three bytes are a control token, and whether the tools
  * come first, up to a zero byte; the second byte chooses the cut and which bytes. */
-#include "text/tools.h"
+#include "chat/tools.h"
 
 #include <stdlib.h>
 

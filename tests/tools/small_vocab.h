@@ -4,7 +4,7 @@
 #ifndef SMALL_VOCAB_H
 #define SMALL_VOCAB_H
 
-#include "text/tokenizer.h"
+#include "tokens/tokenizer.h"
 #include "text/unicode.h"
 
 #include <stdio.h>

@@ -12,11 +12,14 @@ BELOW = {
     "core/base": (),
     "core/tensor": ("core/base",),
     "core/text": ("core/base",),
+    "core/tokens": ("core/base", "core/text"),
+    "core/grammar": ("core/base", "core/text", "core/tokens"),
+    "core/chat": ("core/base", "core/text", "core/tokens", "core/grammar"),
     "kernels": ("core/base", "core/tensor"),
-    "core/model": ("core/base", "core/tensor", "core/text", "kernels"),
-    "core/weights": ("core/base", "core/tensor", "core/text", "kernels", "core/model"),
     "platform": ("core/base",),
 }
+BELOW["core/model"] = (*BELOW["core/chat"], "core/chat", "core/tensor", "kernels")
+BELOW["core/weights"] = (*BELOW["core/model"], "core/model")
 BELOW["core/layers"] = (*BELOW["core/weights"], "core/weights")
 BELOW["core/engine"] = (*BELOW["core/layers"], "core/layers")
 BELOW["core/turn"] = (*BELOW["core/engine"], "core/engine")
@@ -71,15 +74,15 @@ CPU_FILES = ("core/engine/context.h", "core/engine/context.c", "core/engine/cpu_
              "core/engine/cpu_executor.c")
 # Circles of files that call one another, and why.
 CIRCLES = {
-    "core/text/grammar.c core/text/grammar_nodes.c":
+    "core/grammar/grammar.c core/grammar/grammar_nodes.c":
         "whether a node is within another one is asked of the automaton, which makes nodes",
-    "core/text/schema.c core/text/schema_array.c core/text/schema_goal.c core/text/schema_object.c "
-    "core/text/schema_number.c core/text/schema_string.c":
+    "core/grammar/schema.c core/grammar/schema_array.c core/grammar/schema_goal.c "
+    "core/grammar/schema_object.c core/grammar/schema_number.c core/grammar/schema_string.c":
         "a schema has schemas of members and elements in it",
-    "core/text/jinja_builtin.c core/text/jinja_date.c core/text/jinja_emit.c core/text/jinja_filter.c "
-    "core/text/jinja_format.c core/text/jinja_letters.c core/text/jinja_lex.c core/text/jinja_markup.c "
-    "core/text/jinja_number.c core/text/jinja_print.c core/text/jinja_reach.c core/text/jinja_run.c "
-    "core/text/jinja_run_call.c core/text/jinja_text.c core/text/jinja_value.c":
+    "core/chat/jinja_builtin.c core/chat/jinja_date.c core/chat/jinja_emit.c core/chat/jinja_filter.c "
+    "core/chat/jinja_format.c core/chat/jinja_letters.c core/chat/jinja_lex.c core/chat/jinja_markup.c "
+    "core/chat/jinja_number.c core/chat/jinja_print.c core/chat/jinja_reach.c core/chat/jinja_run.c "
+    "core/chat/jinja_run_call.c core/chat/jinja_text.c core/chat/jinja_value.c":
         "an interpreter: values, text, filters and calls run one another",
     "cli/options.c cli/options_foreign.c":
         "parsing looks up other programs' options and prints help, which read rows as parsing does",

@@ -35,7 +35,7 @@ GROUPS = {
     "core/base/base.h": (("crc.c",), "one function, which everything uses"),
     "core/model/qsf_file.h": (("qsf_*.c",), "one format: what readers and writer of it share"),
     "core/model/source_formats.h": (("core/model/*.c",), "what source.c calls of each format"),
-    "core/text/jinja_parse.h": (("jinja_*.c",), "one parser: statements, expressions, what they emit"),
+    "core/chat/jinja_parse.h": (("jinja_*.c",), "one parser: statements, expressions, what they emit"),
     "core/text/unicode.h": (("utf8.c",), "tables, and the functions that read them"),
     "serve/front.h": (("serve/*.c",), "the HTTP side, whose files are its parts"),
     "serve/scheduler.h": (("serve/*.c",), "the engine's side: the thread, who runs, sequences"),

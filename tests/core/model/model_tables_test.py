@@ -52,7 +52,7 @@ def differences(header, table):
 # Other things of the same name: (file, names, why).
 NAMESAKES = {
     "core/model/gguf_vocab.c": ({"llama", "gemma4", "gpt2", "bert", "plamo2", "rwkv"}, "vocabularies"),
-    "core/text/chat_templates.c": ({"phi3", "gemma", "command-r"}, "chat templates"),
+    "core/chat/chat_templates.c": ({"phi3", "gemma", "command-r"}, "chat templates"),
 }
 
 

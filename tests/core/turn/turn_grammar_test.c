@@ -1,7 +1,7 @@
 /* Turns under a grammar: what comes fits it, forced text needs no asking, and nothing else changes.
  * SPDX-License-Identifier: MIT */
 #include "make_tiny_clusters.h"
-#include "text/grammar_own.h"
+#include "grammar/grammar_own.h"
 #include "turn_scene.h"
 
 /* ~: letters and spaces, as many as come; #: a digit; |: or. */
