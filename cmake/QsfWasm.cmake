@@ -24,13 +24,12 @@ set(qsf_engine_targets "")
 # between them is small. A folder has one of these levels, and the files in these lists another.
 set(qsf_fast_files core/base/crc core/layers/attention core/layers/kv_float core/model/planes)
 set(qsf_small_files
-    core/layers/act_row core/layers/altup core/layers/delta_net core/layers/head_clusters
-    core/layers/head_logits core/layers/head_screen core/layers/key_bias core/layers/kv_attention
-    core/layers/kv_codes core/layers/latent core/layers/mamba core/layers/mamba2
-    core/layers/mamba2_beside core/layers/mixer core/layers/rwkv core/layers/short_conv
-    core/tensor/ggml_tiles core/tensor/iq_tiles core/tensor/quant core/tensor/quant_search
-    core/tensor/stored core/tensor/stored_tl core/tensor/table
-    core/grammar/grammar_mask core/tokens/pretokenize core/grammar/token_tree core/tokens/tokenizer_bpe
+    core/layers/act_row core/layers/delta_net core/layers/head_logits core/layers/head_screen
+    core/layers/key_bias core/layers/kv_attention core/layers/kv_codes core/layers/latent
+    core/layers/mamba core/layers/mamba2 core/layers/mamba2_beside core/layers/mixer
+    core/layers/short_conv core/tensor/ggml_tiles core/tensor/iq_tiles core/tensor/quant
+    core/tensor/quant_search core/tensor/stored_tl core/tensor/table core/grammar/grammar_mask
+    core/tokens/pretokenize core/grammar/token_tree core/tokens/tokenizer_bpe
     core/turn/sampler_choose core/turn/sampler_cut core/turn/sampler_draw core/turn/sampler_logits
     kernels/convert_v128 kernels/float_v128 kernels/forms kernels/iq kernels/iq_v128 kernels/kernels
     kernels/scan_v128 kernels/top_k_v128 kernels/trellis kernels/trellis_v128 kernels/wasm)
@@ -72,7 +71,7 @@ function(qsf_engine_objects target)
     qsf_use_compression(${target})
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/platform/wasm")
     target_compile_definitions(${target} PRIVATE QSF_CRC_TABLE_MADE QSF_NO_CONVERTER QSF_NO_HELP
-        QSF_NO_RECORD QSF_ONE_VERSION QSF_SMALL_CODE)
+        QSF_NO_RECORD QSF_NO_SAMPLER_ORDER QSF_ONE_VERSION QSF_SMALL_CODE)
     target_compile_options(${target} PRIVATE ${arg_FLAGS})
 endfunction()
 

@@ -365,12 +365,6 @@ static bool scheduler_stuck(scheduler *s)
     return true;
 }
 
-void scheduler_show(scheduler *s)
-{
-    metric_set(&s->metrics->waiting, s->n_waiting);
-    metric_set(&s->metrics->running, s->n_running);
-}
-
 bool scheduler_step(scheduler *s)
 {
     const uint64_t begin = serve_now();

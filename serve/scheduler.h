@@ -152,10 +152,13 @@ void scheduler_end(scheduler *s);
 void scheduler_add(scheduler *s, serve_job *j);
 /* Ends branches that were cancelled or are past their deadline. */
 void scheduler_look(scheduler *s);
-/* Publishes how many answers run and how many wait. */
-void scheduler_show(scheduler *s);
 /* One batch; false: there is nothing to do. */
 bool scheduler_step(scheduler *s);
+
+/* ---- engine_show.c ---- */
+
+/* Publishes how many answers run and how many wait. */
+void scheduler_show(scheduler *s);
 
 /* ---- branches.c ---- */
 /* The branches of a job come in line: as scheduler_add, after texts that are told its prompts. */

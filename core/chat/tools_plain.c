@@ -46,17 +46,31 @@ void qsf_tools_plain_begins(const qsf_tool_grammar_ask *ask, qsf_tool_grammar *o
     out->with = true;
 }
 
+/* A single call ends the answer: text after it might have another one in it. */
+static qsf_gnode plain_single(qsf_grammar_builder *b, qsf_gnode call, qsf_gnode fence, qsf_gnode blanks)
+{
+    const qsf_gnode end = qsf_g_repeat(b, qsf_g_bytes(b, "```", 3), 0, 1);
+    const qsf_gnode fenced[] = { fence, call, blanks, end, blanks };
+    const qsf_gnode alone[] = { call, blanks };
+    const qsf_gnode ways[] = { qsf_g_sequence(b, fenced, 5), qsf_g_sequence(b, alone, 2) };
+    return qsf_g_choice(b, ways, 2);
+}
+
 qsf_gnode qsf_tools_plain_answer(qsf_grammar_builder *b, qsf_gnode call, qsf_gnode any, bool several)
 {
     static const uint32_t begins[][2] = { { '\t', '\n' }, { '\r', '\r' }, { ' ', ' ' }, { '{', '{' } };
     static const char begin[] = { QSF_TEXT_BEGIN };
     const qsf_gnode fence = qsf_g_bytes(b, plain_fence, sizeof plain_fence - 1);
+    const qsf_gnode start = qsf_g_bytes(b, begin, 1);
     const qsf_gnode blanks = qsf_g_repeat(b, qsf_g_class(b, begins, 3, false), 0, QSF_G_NO_MOST);
+    if (!several) {
+        const qsf_gnode single[] = { start, plain_single(b, call, fence, blanks) };
+        return qsf_g_sequence(b, single, 2);
+    }
     const qsf_gnode another[] = { blanks, call }, text[] = { qsf_g_class(b, begins, 4, true), any };
     const qsf_gnode more = qsf_g_sequence(b, another, 2), rest = qsf_g_sequence(b, text, 2);
-    const qsf_gnode parts[] = { qsf_g_bytes(b, begin, 1), qsf_g_repeat(b, fence, 0, 1), call,
-                                several ? qsf_g_repeat(b, more, 0, QSF_G_NO_MOST) : qsf_g_bytes(b, "", 0),
-                                blanks,
+    const qsf_gnode parts[] = { start, qsf_g_repeat(b, fence, 0, 1), call,
+                                qsf_g_repeat(b, more, 0, QSF_G_NO_MOST), blanks,
                                 qsf_g_repeat(b, rest, 0, 1) };
     return qsf_g_sequence(b, parts, QSF_ARRAY_LEN(parts));
 }

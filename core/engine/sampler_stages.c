@@ -4,6 +4,8 @@
 
 #include "base/host.h"
 
+#if !defined(QSF_NO_SAMPLER_ORDER)
+
 /* A stage's letter, then its names without separators. */
 static const char *const stage_names[] = {
     "e penalties", "d dry", "s topnsigma", "t temperature temp", "m minp", "k topk",
@@ -82,3 +84,5 @@ qsf_status qsf_sampler_stages_check(const char order[QSF_SAMPLER_ORDER], qsf_err
     }
     return qsf_fail(err, QSF_E_ARGUMENT, "samplers: more than %d stages", QSF_SAMPLER_ORDER - 1);
 }
+
+#endif

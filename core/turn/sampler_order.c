@@ -9,6 +9,8 @@
 
 #include "engine/sampler_stages.h"
 
+#if !defined(QSF_NO_SAMPLER_ORDER)
+
 /* The row of a stage.  rank: its place in the default order; a dynamic temperature comes last. */
 typedef struct order_row {
     char letter, rank;
@@ -121,3 +123,5 @@ void qsf_pick_ordered(sampler_pick *k)
     }
     qsf_pick_reweigh(k);
 }
+
+#endif

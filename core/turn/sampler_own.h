@@ -97,11 +97,16 @@ void qsf_pick_top_k_of_rest(sampler_pick *k);
 void qsf_pick_temperature(sampler_pick *k);
 
 /* ---- sampler_order.c: the caller's order of stages ---- */
+#if defined(QSF_NO_SAMPLER_ORDER)
+static inline bool qsf_sampler_select(qsf_sampler_options *o) { (void)o; return false; }
+static inline void qsf_pick_ordered(sampler_pick *k) { (void)k; }
+#else
 /* Turns off the stages that the order omits; returns whether the rest needs qsf_pick_ordered
  * because the default order may give another distribution. */
 bool qsf_sampler_select(qsf_sampler_options *o);
 /* Runs the stages in that order. */
 void qsf_pick_ordered(sampler_pick *k);
+#endif
 
 /* ---- sampler_cut.c: finding the first candidates of an order, and keeping them ---- */
 /* In order of falling key: all candidates above `key`, and the first `equal` of those equal to

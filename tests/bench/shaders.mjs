@@ -3,9 +3,9 @@
 //
 //   wgsl_cases FOLDER; node tests/bench/shaders.mjs DAWN.node FOLDER
 //
-// wgsl_cases (tests/kernels/) writes the shaders.  A time is the difference between a long and a short
-// pass of the same dispatch, over several copies of the matrix if one would fit the GPU's cache; the median
-// of three.  Encoding a dispatch takes about 6 us, so none takes less.
+// wgsl_cases (tests/kernels/) writes the shaders.  A time is the difference between a long and a
+// short pass of the same dispatch, over several copies of the matrix if one would fit the GPU's
+// cache; the median of three.  Encoding a dispatch takes about 6 us, so none takes less.
 import {readFileSync} from 'node:fs';
 import {createRequire} from 'node:module';
 import {join, resolve} from 'node:path';
@@ -29,7 +29,8 @@ const bufferOf = (size, usage) =>
   device.createBuffer({size: Math.ceil(size / 16) * 16, usage: usage | GPUBufferUsage.COPY_DST});
 
 async function pipelineOf(name) {
-  const shader = shaders.find(s => s.name === name), code = readFileSync(join(folder, `${name}.wgsl`), 'utf8');
+  const shader = shaders.find(s => s.name === name);
+  const code = readFileSync(join(folder, `${name}.wgsl`), 'utf8');
   const layout = device.createBindGroupLayout({entries: shader.access.map((access, binding) =>
     ({binding, visibility: GPUShaderStage.COMPUTE, buffer: {type: TYPES[access]}}))});
   const pipeline = await device.createComputePipelineAsync({
@@ -69,7 +70,8 @@ async function timeOf(made, block, [cols, rows], n, tiled) {
   await passOf(made, groups, dispatch, many);           // the GPU's clock rises
   const times = [];
   for (let i = 0; i < 3; i++) {
-    const long = await passOf(made, groups, dispatch, many), short = await passOf(made, groups, dispatch, few);
+    const long = await passOf(made, groups, dispatch, many);
+    const short = await passOf(made, groups, dispatch, few);
     times.push((long - short) / (many - few));
   }
   for (const buffer of [numbers, x, y, ...copies]) buffer.destroy();
@@ -90,8 +92,11 @@ async function product(form, block, rows, slices, n) {
 }
 
 for (const slices of [4, 8, 16]) await product('4', 32, 1, slices, 1);
-const forms = [['2z', 32], ['3', 32], ['8', 32], ['q4k', 256], ['q6k', 256], ['iq4', 32], ['tr3', 64], ['ternary', 64]];
+const forms = [['2z', 32], ['3', 32], ['8', 32], ['q4k', 256], ['q6k', 256], ['iq4', 32], ['tr3', 64],
+  ['ternary', 64]];
 for (const [form, block] of forms) await product(form, block, 1, 16, 1);
 await product('4', 32, 8, 8, 8);
-for (const [form, block] of [['4', 32], ['8', 32], ['q4k', 256], ['q6k', 256]]) await product(form, block, 0, 0, 512);
+for (const [form, block] of [['4', 32], ['8', 32], ['q4k', 256], ['q6k', 256]]) {
+  await product(form, block, 0, 0, 512);
+}
 process.exit(0);        // Dawn's own end would wait for nothing

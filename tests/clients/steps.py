@@ -19,7 +19,7 @@ CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required"
         "additionalProperties": False}
 ABOUT = "The weather in a city"
 RESULT = "snow, -5 degrees"
-LONG = {"max_tokens": 15000, "extra_body": {"ignore_eos": True}}
+LONG = {"max_tokens": 1000000, "extra_body": {"ignore_eos": True}}
 
 
 def tell(*words):

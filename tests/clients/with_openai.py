@@ -151,7 +151,7 @@ gone()
 
 step("a deadline of the server")
 raises(openai.InternalServerError, lambda: once.completions.create(
-    model="tiny", prompt="x", max_tokens=15000, extra_body={"ignore_eos": True, "timeout": 0.05}))
+    model="tiny", prompt="x", max_tokens=1000000, extra_body={"ignore_eos": True, "timeout": 0.05}))
 
 step("a stream that is left")
 with tiny.completions.create(model="tiny", prompt="x", stream=True, **LONG) as stream:

@@ -218,7 +218,7 @@ def main():
         def one(name):
             since = time.monotonic()
             with server(a.program, WORK.name + "/llama.gguf", "--alias", "tiny", "--chat-template", "chatml",
-                        "--slots", str(SLOTS), "--queue", str(QUEUE)) as tiny:
+                        "--slots", str(SLOTS), "--queue", str(QUEUE), "--ctx-size", str(CONTEXT)) as tiny:
                 try:
                     found = compare(name, Client(name, tiny, others if name in NAMES else frameworks).run(),
                                     a.record)

@@ -130,11 +130,32 @@ TEST(text_may_follow_a_call_without_marks)
     scene_end(&s);
 }
 
+TEST(a_single_call_without_marks_ends_the_answer)
+{
+    static const char *const texts[] = { "{\"name\": \"ask\", \"arguments\": {\"n\": 12}}",
+                                         "```json\n{\"name\": \"ask\", \"arguments\": {\"n\": 12}}" };
+    scene s;
+    qsf_context_options co = scene_context();
+    co.n_ctx = 512;
+    if (!scene_begin(&s) || !scene_open(&s, &co)) return;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(texts); i++)
+        for (uint64_t seed = 1; seed <= 4; seed++) {
+            char *message = message_of(&s, texts[i], seed, false);
+            const bool ends = message && has_call(message, "{\"n\":12}", NULL)
+                && strstr(message, "\"content\":null");
+            if (!ends) printf("      %s\n", message);
+            CHECK(ends);
+            free(message);
+        }
+    scene_end(&s);
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
     RUN(arguments_of_a_call_without_marks_fit_its_schema);
     RUN(text_is_not_held_to_a_schema);
     RUN(text_may_follow_a_call_without_marks);
+    RUN(a_single_call_without_marks_ends_the_answer);
     return test_end();
 }
