@@ -17,7 +17,8 @@ typedef struct device_executor {
     uint32_t            first, end;     /* the device's layers */
     qsf_device_layer   *layers;         /* [end - first] */
     qsf_device_buffers  b;
-    qsf_device_dispatch *list;          /* [QSF_DEVICE_STEPS] of a layer */
+    qsf_device_dispatch *list;          /* [layers * QSF_DEVICE_STEPS] of the batch, so far */
+    size_t              n_list;
     float              *rows;           /* [rows][ld] on their way */
     uint32_t           *words;          /* [max of the tables] on their way */
     uint64_t            n_words;
@@ -46,7 +47,7 @@ static void device_free(device_executor *e)
     for (uint32_t i = 0; e->layers && i < e->end - e->first; i++)
         if (e->layers[i].kv) qsf_device_layer_done(&e->b, &e->layers[i]);
     if (e->layers) qsf_dealloc(p, e->layers, (uint64_t)(e->end - e->first) * sizeof *e->layers);
-    if (e->list) qsf_dealloc(p, e->list, QSF_DEVICE_STEPS * sizeof *e->list);
+    if (e->list) qsf_dealloc(p, e->list, (uint64_t)(e->end - e->first) * QSF_DEVICE_STEPS * sizeof *e->list);
     if (e->rows) qsf_dealloc(p, e->rows, (uint64_t)e->b.rows * e->b.ld * sizeof *e->rows);
     if (e->words) qsf_dealloc(p, e->words, e->n_words * sizeof *e->words);
     qsf_device_buffers_done(&e->b);
@@ -225,6 +226,7 @@ static qsf_status rows_there(device_executor *e, qsf_error *err)
     st = e->d->write(e->d->user, e->b.of[QSF_DEVICE_X], 0, e->rows, (size_t)at.n * e->b.ld * 4, err);
     if (st || (st = upload_places(e, err)) || (st = upload_angles(e, err))) return st;
     e->here = true;
+    e->n_list = 0;
     return QSF_OK;
 }
 
@@ -264,14 +266,13 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     const uint32_t number = work->stage.number;
     qsf_device_layer *l = &e->layers[number - e->first];
     qsf_status st = device_flush(e, err);
-    size_t n = 0;
     if (st || (!e->here && (st = rows_there(e, err)))) return st;
     if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;
+    if ((st = qsf_device_layer_list(&e->b, l, e->c->batch.n, e->chunks, e->list, &e->n_list, err))) return st;
+    if (number + 1 < e->end) return QSF_OK;
     if ((st = batch_numbers(e, err))) return st;
-    if ((st = qsf_device_layer_list(&e->b, l, e->c->batch.n, e->chunks, e->list, &n, err))) return st;
-    if ((st = qsf_pipelines_ready(&e->b.pipelines, err))) return st;
-    if ((st = e->d->submit(e->d->user, e->list, n, err))) return st;
-    return number + 1 == e->end ? rows_back(e, number, err) : QSF_OK;
+    if ((st = e->d->submit(e->d->user, e->list, e->n_list, err))) return st;
+    return rows_back(e, number, err);
 }
 
 static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_error *err)
@@ -329,8 +330,8 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     uint64_t half = 0;
     qsf_status st;
     if (!(e->layers = qsf_alloc_array(p, n, sizeof *e->layers, "layers", err))) return QSF_E_MEMORY;
-    if (!(e->list = qsf_alloc_array(p, QSF_DEVICE_STEPS, sizeof *e->list, "dispatches", err)))
-        return QSF_E_MEMORY;
+    e->list = qsf_alloc_array(p, (uint64_t)n * QSF_DEVICE_STEPS, sizeof *e->list, "dispatches", err);
+    if (!e->list) return QSF_E_MEMORY;
     if ((st = qsf_device_buffers_init(&e->b, p, e->d, s, &e->c->o, &e->cpu->kv, err))) return st;
     if (!(e->rows = qsf_alloc_array(p, (uint64_t)e->b.rows * e->b.ld, sizeof *e->rows, "rows", err)))
         return QSF_E_MEMORY;
@@ -339,7 +340,8 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
                          QSF_MAX(2 * half * e->b.rows, e->b.bytes[QSF_DEVICE_SPARE] / 4));
     if (!(e->words = qsf_alloc_array(p, e->n_words, sizeof *e->words, "rows", err))) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < n; i++)
-        if ((st = qsf_device_layer_begin(&e->b, &e->layers[i], err))) return st;
+        if ((st = qsf_device_layer_begin(&e->b, &e->layers[i], err)) ||
+            (st = qsf_device_layer_compile(&e->b, e->first + i, err))) return st;
     return QSF_OK;
 }
 

@@ -111,6 +111,7 @@ typedef struct layer_vectors {
 static qsf_device_range put_vector(layer_vectors *v, const float *x, const float *more, size_t n,
                                    qsf_status *st, qsf_error *err)
 {
+    if (!v->l) return (qsf_device_range){ 0 };
     const qsf_device_range r = { v->l->vectors, v->at, (more ? 2 * n : n) * sizeof *x };
     if (!*st) *st = upload(v->b, r.buffer, r.at, x, n * sizeof *x, err);
     if (!*st && more) *st = upload(v->b, r.buffer, r.at + n * sizeof *x, more, n * sizeof *x, err);
@@ -134,6 +135,8 @@ typedef struct layer_maker {
     const qsf_layer    *layer;
     const qsf_weights  *w;
     layer_vectors       v;
+    bool                compiles;       /* pipelines only: the weights are descriptions */
+    union { qsf_wgsl_product_numbers p; qsf_wgsl_rows_numbers r; qsf_wgsl_attend_numbers a; } spare;
     qsf_status          st;
     qsf_error          *err;
 } layer_maker;
@@ -148,8 +151,9 @@ static void *step_new(layer_maker *k, qsf_device_work work, const char *name, qs
 {
     uint32_t place;
     assert(k->l->n_steps < QSF_DEVICE_STEPS);
-    *out = &k->l->steps[k->l->n_steps++];
+    *out = &k->l->steps[k->compiles ? 0 : k->l->n_steps++];
     **out = (qsf_device_step){ .work = (uint8_t)work, .name = name };
+    if (k->compiles) return &k->spare;
     void *numbers = qsf_device_numbers(k->b, &place);
     if (k->l->n_steps == 1) k->l->numbers_at = place;
     return numbers;
@@ -159,6 +163,7 @@ static void step_group(layer_maker *k, qsf_device_step *s, qsf_device_range *ran
 {
     const qsf_device *d = k->b->d;
     const uint32_t place = k->l->numbers_at + (uint32_t)(s - k->l->steps);
+    if (k->compiles) return;
     ranges[0] = (qsf_device_range){ k->b->numbers, (uint64_t)place * QSF_DEVICE_NUMBERS, QSF_DEVICE_NUMBERS };
     if (!k->st) k->st = d->group_new(d->user, s->pipeline[0], ranges, n, &s->group, k->err);
 }
@@ -235,13 +240,14 @@ static void step_product(layer_maker *k, const char *name, int kind, int bias, q
                                      .add = add };
     s->wide = x->tiles;
     s->slices = m->t.cols >= 1024 && x->tiles < 4096 ? 16 : 8;
-    if (!k->st) k->st = put_matrix(k->b, k->l, m, &ranges[1].buffer, k->err);
+    if (!k->st && !k->compiles) k->st = put_matrix(k->b, k->l, m, &ranges[1].buffer, k->err);
     ranges[1].at = 0;
     ranges[1].len = (uint64_t)x->tiles * m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
     ranges[n++] = all_of(k->b, QSF_DEVICE_CODES);
     ranges[n++] = all_of(k->b, to);
     if (more) ranges[n++] = put_vector(&k->v, more, NULL, m->t.rows, &k->st, k->err);
-    if (!k->st) k->st = product_pipeline(k->b, s, 0, k->err);
+    for (uint32_t i = 0; i < (k->compiles ? QSF_DEVICE_VARIANTS : 1) && !k->st; i++)
+        k->st = product_pipeline(k->b, s, i, k->err);
     step_group(k, s, ranges, n);
 }
 
@@ -368,6 +374,18 @@ qsf_status qsf_device_layer_begin(const qsf_device_buffers *b, qsf_device_layer 
                     "smaller context (-c)", d->info->name, (unsigned long long)(bytes / 1000000));
 }
 
+qsf_status qsf_device_layer_compile(qsf_device_buffers *b, uint32_t number, qsf_error *err)
+{
+    qsf_device_layer l = { 0 };
+    qsf_weights w;
+    qsf_weights_describe(b->source, number, &w);
+    layer_maker k = { .b = b, .l = &l, .layer = &b->source->layers[number], .w = &w, .compiles = true,
+                      .err = err };
+    list_attention(&k);
+    list_feed_forward(&k);
+    return k.st;
+}
+
 qsf_status qsf_device_layer_make(qsf_device_buffers *b, qsf_device_layer *l, uint32_t number,
                                  const qsf_weights *w, qsf_error *err)
 {
@@ -436,6 +454,8 @@ qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, uin
             *to = (qsf_device_dispatch){ s->pipeline[variant], s->group, groups[0], groups[1],
                                          many ? (n + 63) / 64 : 1 };
         }
+        const qsf_status st = qsf_pipeline_wait(&b->pipelines, to->pipeline, err);
+        if (st) return st;
         ++*len;
     }
     return QSF_OK;

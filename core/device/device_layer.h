@@ -38,6 +38,8 @@ typedef struct qsf_device_layer {
     qsf_device_id weights[QSF_DEVICE_WEIGHTS];
 } qsf_device_layer;
 
+/* Begins to compile the pipelines of a layer, whose weights may not be there yet. */
+qsf_status qsf_device_layer_compile(qsf_device_buffers *b, uint32_t number, qsf_error *err);
 /* Makes its keys and values, which are zeros. */
 qsf_status qsf_device_layer_begin(const qsf_device_buffers *b, qsf_device_layer *l, qsf_error *err);
 /* Brings a layer's weights to the device and makes its list. */

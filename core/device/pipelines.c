@@ -39,12 +39,15 @@ qsf_status qsf_pipeline_end(qsf_pipelines *p, const qsf_wgsl_text *t, const char
     return QSF_OK;
 }
 
-qsf_status qsf_pipelines_ready(qsf_pipelines *p, qsf_error *err)
+qsf_status qsf_pipeline_wait(qsf_pipelines *p, qsf_device_id id, qsf_error *err)
 {
-    while (p->n_ready < p->n) {
-        const qsf_status st = p->d->wait(p->d->user, p->id[p->n_ready], PIPELINE_NS, err);
+    uint32_t i = 0;
+    while (i < p->n && p->id[i] != id) i++;
+    assert(i < p->n);
+    while (!p->ready[i]) {
+        const qsf_status st = p->d->wait(p->d->user, id, PIPELINE_NS, err);
         if (st && st != QSF_PENDING) return st;
-        p->n_ready += !st;
+        p->ready[i] = !st;
     }
     return QSF_OK;
 }

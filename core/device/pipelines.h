@@ -14,9 +14,10 @@ typedef struct qsf_pipelines {
     const qsf_platform *platform;
     const qsf_device *d;
     char    *text;                      /* [QSF_PIPELINE_TEXT] of the shader in hand */
-    uint32_t n, n_ready;                /* those from n_ready on may still be compiled */
+    uint32_t n;
     uint64_t hash[QSF_PIPELINES];       /* of their texts */
     qsf_device_id id[QSF_PIPELINES];
+    bool     ready[QSF_PIPELINES];      /* compiled */
 } qsf_pipelines;
 
 qsf_status qsf_pipelines_init(qsf_pipelines *p, const qsf_platform *platform, const qsf_device *d,
@@ -27,7 +28,7 @@ void       qsf_pipeline_begin(qsf_pipelines *p, qsf_wgsl_text *t);
 /* The pipeline of the text that was written since, of those that are there or a new one. */
 qsf_status qsf_pipeline_end(qsf_pipelines *p, const qsf_wgsl_text *t, const char *name, qsf_device_id *out,
                             qsf_error *err);
-/* Waits until all are compiled. */
-qsf_status qsf_pipelines_ready(qsf_pipelines *p, qsf_error *err);
+/* Waits until one is compiled; the error of its shader comes from here. */
+qsf_status qsf_pipeline_wait(qsf_pipelines *p, qsf_device_id id, qsf_error *err);
 
 #endif
