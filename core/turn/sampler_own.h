@@ -88,7 +88,7 @@ void qsf_pick_top_p(sampler_pick *k);
 void qsf_pick_xtc(sampler_pick *k);
 void qsf_pick_dynamic(sampler_pick *k);
 void qsf_pick_mirostat(sampler_pick *k);
-/* The same where the logits of candidates may have changed, and candidates may be gone: weights are
+/* The same if the logits of candidates may have changed, and candidates may be gone: weights are
  * valid only after qsf_pick_reweigh, and temperature changes logits. */
 void qsf_pick_reweigh(sampler_pick *k);
 void qsf_pick_sigma_of_rest(sampler_pick *k);

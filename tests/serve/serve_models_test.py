@@ -529,7 +529,7 @@ def test_the_units_of_the_page_are_units(s):
     assert sorted(name for name, _ in units) == ["qsf-serve.service", "qsf-serve.socket"]
     paths = [pathlib.Path(WORK.name, name) for name, _ in units]
     for path, (_, text) in zip(paths, units):
-        path.write_text("#" + text.replace("/usr/local/bin/qsf-serve", os.path.abspath(s.program)))
+        path.write_text("#" + text.replace("/usr/local/bin/qsf-serve", f'"{os.path.abspath(s.program)}"'))
     checked = subprocess.run(["systemd-analyze", "verify", *paths], capture_output=True, text=True)
     assert checked.returncode == 0 and not checked.stderr, checked.stderr
 

@@ -21,7 +21,7 @@ def main():
     paths = [str(make_tiny.make(work, name)[0]) for name in make_tiny.models()]
     done = subprocess.run([program, *paths], capture_output=True, text=True)
     lines = done.stdout.splitlines()
-    refused = {pathlib.Path(l.split()[1][:-1]).stem for l in lines if l.startswith("refused")}
+    refused = {pathlib.Path(l.split(": ")[0]).stem for l in lines if l.startswith("refused")}
     for line in lines:
         if not line.startswith("ok"): print(line)
     if done.returncode or refused != REFUSED: sys.exit(f"parts differ from the whole {done.stderr}")
