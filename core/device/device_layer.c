@@ -267,6 +267,7 @@ static void attend_numbers(const layer_maker *k, qsf_wgsl_attend_numbers *x)
         .mix = kv->k_bits ? 8 : 0, .norm_ld = l->qk_norm == QSF_QK_EACH ? l->head_dim : 0,
         .eps = l->norm.eps, .scale = l->attn_scale, .cap = l->attn_softcap,
         .window = outer ? kept : own, .sinks = outer ? k->b->o->kv_sinks : 0, .far = own,
+        .blocks = k->b->chunk_blocks,
     };
 }
 
@@ -275,7 +276,7 @@ static qsf_wgsl_attend attend_variant(const layer_maker *k)
     const qsf_layer *l = k->layer;
     const bool rope = l->rope != QSF_NO_ROPE;
     qsf_wgsl_attend a = { .codes = k->b->kv.k_bits == 8, .room = k->b->kv.head_dim,
-                          .blocks = k->b->chunk_blocks, .softcap = l->attn_softcap > 0,
+                          .softcap = l->attn_softcap > 0,
                           .norm = k->w->v[QSF_K_Q_NORM] != NULL, .rope = rope,
                           .rotated_first = l->qk_norm == QSF_QK_ROTATED,
                           .pairs = rope && k->b->source->ropes[l->rope].kind == QSF_ROPE_PAIRS };

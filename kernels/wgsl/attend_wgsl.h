@@ -19,9 +19,10 @@ typedef struct qsf_wgsl_attend {
     bool     codes;         /* keys and values of 8 bits; else fp16 */
     uint32_t room;          /* head_dim of the records: even, and with codes a multiple of 16 */
     /* chunks: */
-    uint32_t blocks;        /* of a chunk */
     uint32_t share;         /* query heads of a workgroup, which share their keys */
     bool     softcap;
+    /* prompt: a score more for each head (chunks: rows_wgsl.h has them) */
+    bool     head_sinks;
     /* places: */
     bool     norm;          /* RMS norm of queries and keys */
     bool     rotated_first; /* the norm comes after the rotation */
@@ -38,7 +39,7 @@ typedef struct qsf_wgsl_attend_numbers {
     uint32_t norm_ld;           /* weights from one head to the next: 0 or head_dim */
     float    eps, scale, cap;   /* of the norm; of queries times keys; of the soft cap */
     uint32_t window, sinks, far;    /* 0: all; positions at the beginning that are seen up to far */
-    uint32_t unused;
+    uint32_t blocks;            /* chunks: of one */
 } qsf_wgsl_attend_numbers;
 
 /* Words of a query as places leaves it: fp16: floats; codes: the scale, then words of codes. */
@@ -47,13 +48,21 @@ static inline uint32_t qsf_wgsl_query_words(const qsf_wgsl_attend *a)
     return a->codes ? 1 + a->room / 4 : a->room;
 }
 
-/* Query heads that fit a workgroup's memory with their scores. */
+/* Elements of a query without its scale: fp16: pairs of floats; codes: words. */
+static inline uint32_t qsf_wgsl_query_room(const qsf_wgsl_attend *a) { return a->room / (a->codes ? 4 : 2); }
+
+/* Query heads that a workgroup can have: 32 invocations each, and memory for a query, for scores in
+ * nine parts, twice for those of a block. */
 static inline uint32_t qsf_wgsl_most_share(const qsf_wgsl_attend *a)
 {
-    return QSF_WGSL_SHARED / (qsf_wgsl_query_words(a) + 32 * a->blocks + 1);
+    return QSF_MIN(8, QSF_WGSL_SHARED / ((a->codes ? 1 : 2) * qsf_wgsl_query_room(a) + 11 * 32 + 1));
 }
 
 /* The text of both: struct Numbers, binding 0, and the constants of a variant. */
 void qsf_wgsl_attend_head(qsf_wgsl_text *t, const qsf_wgsl_attend *a);
+/* fn record_of(entry, kv): the record of a key-value head in the block of an entry of Table;
+ * fn seen(at, pos): whether the row at pos sees the position `at`; NONE, the score if it does not;
+ * fn needed(at, low, last): whether some row from low to last sees one of the 32 positions. */
+void qsf_wgsl_attend_seen(qsf_wgsl_text *t);
 
 #endif

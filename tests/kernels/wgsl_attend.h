@@ -183,11 +183,11 @@ static bool position_seen(const qsf_wgsl_attend_numbers *n, uint32_t at, uint32_
 static void chunk_reference(const attend_case *c, uint32_t m, uint32_t head, uint32_t chunk, float *sums,
                             float *of)
 {
-    const uint32_t room = c->shader.room, positions = 32 * c->shader.blocks;
+    const uint32_t room = c->shader.room, positions = 32 * c->numbers.blocks;
     const uint32_t *q = c->queries + (m * A_HEADS + head) * qsf_wgsl_query_words(&c->shader);
     double score[128], top = -1e30, all = 0;
     for (uint32_t i = 0; i < positions; i++) {
-        const uint32_t entry = chunk * c->shader.blocks + i / 32;
+        const uint32_t entry = chunk * c->numbers.blocks + i / 32;
         score[i] = -1e30;
         if (entry >= a_rows[m][2]) continue;
         const uint32_t *e = a_table[a_rows[m][1] + entry];
@@ -202,7 +202,7 @@ static void chunk_reference(const attend_case *c, uint32_t m, uint32_t head, uin
     for (uint32_t d = 0; d < room; d++) sums[d] = 0;
     for (uint32_t i = 0; i < positions; i++) {
         if (score[i] <= -1e30) continue;
-        const uint32_t *e = a_table[a_rows[m][1] + chunk * c->shader.blocks + i / 32];
+        const uint32_t *e = a_table[a_rows[m][1] + chunk * c->numbers.blocks + i / 32];
         const uint8_t *record = record_of(c, e[0], head / A_REP);
         all += exp(score[i] - top);
         for (uint32_t d = 0; d < room; d++)
@@ -214,7 +214,7 @@ static void chunk_reference(const attend_case *c, uint32_t m, uint32_t head, uin
 
 static void chunk_runs(wgsl_folder *f, attend_case *c)
 {
-    const uint32_t chunks = (3 + c->shader.blocks - 1) / c->shader.blocks, room = c->shader.room,
+    const uint32_t chunks = (3 + c->numbers.blocks - 1) / c->numbers.blocks, room = c->shader.room,
         parts = (A_REP + c->shader.share - 1) / c->shader.share, n = A_ROWS * A_HEADS * chunks;
     float *sums = malloc((size_t)n * room * 4), *of = malloc((size_t)n * 8);
     char *none = calloc((size_t)n * room, 4);
@@ -250,8 +250,8 @@ static void attend_shaders(wgsl_folder *f, table_test *t, const qsf_kernels *k, 
     wgsl_shader_end(f, name);
     if (runs) place_runs(f, t, k, c);
     qsf_wgsl_chunks(wgsl_shader(f), a);
-    snprintf(name, sizeof name, "chunks_%s_%u_%u_%u%s", a->codes ? "codes" : "f16", (unsigned)a->room,
-             (unsigned)a->blocks, (unsigned)a->share, a->softcap ? "_softcap" : "");
+    snprintf(name, sizeof name, "chunks_%s_%u_%u%s", a->codes ? "codes" : "f16", (unsigned)a->room,
+             (unsigned)a->share, a->softcap ? "_softcap" : "");
     wgsl_shader_end(f, name);
     if (!runs) return;
     chunk_runs(f, c);
@@ -265,22 +265,27 @@ static void attend_cases(wgsl_folder *f, table_test *t, const qsf_kernels *k)
     const qsf_wgsl_attend_numbers numbers = {
         .head_dim = hd, .q_ld = A_HEADS * hd + 4, .q_at = 4, .k_ld = A_KV_HEADS * hd,
         .v_ld = A_KV_HEADS * hd + 8, .v_at = 8, .half = hd / 2, .eps = 1e-5f, .scale = 0.125f, .cap = 3,
+        .blocks = 2,
     };
-    attend_case plain = { .shader = { .room = 64, .blocks = 2, .share = 3, .norm = true, .rope = true },
+    attend_case plain = { .shader = { .room = 64, .share = 3, .norm = true, .rope = true },
                           .numbers = numbers },
-        codes = { .shader = { .codes = true, .room = 64, .blocks = 1, .share = 2, .rope = true, .pairs = true,
+        codes = { .shader = { .codes = true, .room = 64, .share = 2, .rope = true, .pairs = true,
                               .softcap = true }, .numbers = numbers };
     attend_case each = plain;
-    codes.numbers.mix = 8, codes.numbers.window = 35, codes.numbers.sinks = 4;
+    codes.numbers.blocks = 1, codes.numbers.mix = 8, codes.numbers.window = 35, codes.numbers.sinks = 4;
     /* a layer whose heads are smaller than the cache's, rotated in part */
     codes.numbers.head_dim = 48, codes.numbers.half = 20;
-    each.shader.rotated_first = true, each.shader.blocks = 3, each.shader.share = 1;
+    each.shader.rotated_first = true, each.shader.share = 1, each.numbers.blocks = 3;
     each.numbers.norm_ld = hd;
     attend_shaders(f, t, k, &plain, true);
     attend_shaders(f, t, k, &codes, true);
     attend_shaders(f, t, k, &each, true);
+    /* records whose words do not fill the invocations, or are more than these */
+    each.shader.room = 96, each.shader.share = 3, codes.shader.room = 320;
+    attend_shaders(f, t, k, &each, true);
+    attend_shaders(f, t, k, &codes, true);
     for (uint32_t i = 0; i < 6 * 2 * 16; i++) {
-        attend_case c = { .shader = { .codes = i / 16 % 2, .room = rooms[i / 32], .blocks = 1 + i % 4,
+        attend_case c = { .shader = { .codes = i / 16 % 2, .room = rooms[i / 32],
                                       .norm = i % 2, .rotated_first = i % 4 == 3, .rope = i / 2 % 2,
                                       .pairs = i / 4 % 2,
                                       .softcap = i / 8 % 2 } };

@@ -162,7 +162,10 @@ const broken = [
   ['places_f16', 'angle.y + v.y', 'angle.y - v.y'],
   ['places_codes', 'half < whole', '2u * half < whole'],
   ['chunks_codes', 'at + p.window > pos', 'at + p.window >= pos'],
-  ['chunks_f16', 's[i] - top[i / SCORES]', 's[i]'],
+  ['chunks_f16', 'exp(score - most)', 'exp(score)'],
+  ['chunks_f16', 'total * exp(top - most) + share', 'total + share'],
+  ['prompt_f16', 'total * shrink + share', 'total + share'],
+  ['prompt_codes_64_softcap', 'at + 31u + p.window > low', 'at + p.window > low'],
 ];
 async function checkBroken() {
   for (const [part, from, to] of broken) {
