@@ -107,7 +107,8 @@ static void chunk_values_load(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
                 ? "    let v${c}_${i} = vec4<f32>(unpack4xI8(KV[values + ((column + ${at}u) / 16u * 8u"
                   " + group_of * ${n}u + ${i}u) * 16u + column % 16u]));\n"
                 : "    let v${c}_${i} = unpack2x16float(select(0u,"
-                  " KV[values + (group_of * ${n}u + ${i}u) * ${width}u + column + ${at}u], at + group_of * ${n}u + ${i}u <= row.x));\n", values, 5);
+                  " KV[values + (group_of * ${n}u + ${i}u) * ${width}u + column + ${at}u],"
+                  " at + group_of * ${n}u + ${i}u <= row.x));\n", values, 5);
         }
 }
 

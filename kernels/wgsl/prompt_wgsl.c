@@ -16,7 +16,10 @@ typedef struct prompt_part { uint32_t begin, words; } prompt_part;
 
 static uint32_t prompt_words(const qsf_wgsl_attend *a) { return a->room / (a->codes ? 4 : 2); }
 
-static uint32_t prompt_parts(const qsf_wgsl_attend *a) { return (prompt_words(a) + PART_WORDS - 1) / PART_WORDS; }
+static uint32_t prompt_parts(const qsf_wgsl_attend *a)
+{
+    return (prompt_words(a) + PART_WORDS - 1) / PART_WORDS;
+}
 
 static prompt_part prompt_part_of(const qsf_wgsl_attend *a, uint32_t i)
 {
@@ -78,10 +81,11 @@ static void prompt_scores(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
           "    var score = vec4<f32>(sums) * (key_scale * query_scales * p.scale);\n"
         : "    score *= p.scale;\n");
     if (a->softcap)
-        qsf_wgsl_put(t, "    score = p.cap * tanh(clamp(score / p.cap, vec4<f32>(-15.0), vec4<f32>(15.0)));\n");
+        qsf_wgsl_put(t,
+            "    score = p.cap * tanh(clamp(score / p.cap, vec4<f32>(-15.0), vec4<f32>(15.0)));\n");
     qsf_wgsl_put(t,
-        "    let is_seen = vec4<bool>(seen(at + lane, pos.x), seen(at + lane, pos.y), seen(at + lane, pos.z),\n"
-        "                             seen(at + lane, pos.w));\n"
+        "    let is_seen = vec4<bool>(seen(at + lane, pos.x), seen(at + lane, pos.y),\n"
+        "                             seen(at + lane, pos.z), seen(at + lane, pos.w));\n"
         "    score = select(vec4<f32>(NONE), score, is_seen);\n"
         "    s[lid] = score;\n"
         "    workgroupBarrier();\n");
@@ -145,7 +149,8 @@ static void prompt_sums_add(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
     qsf_wgsl_put(t,
         "    if (lane < 8u) {\n"
         "      let four = first + 4u * lane;\n"
-        "      tops[lid / 32u * 8u + lane] = max(max(s[four], s[four + 1u]), max(s[four + 2u], s[four + 3u]));\n"
+        "      tops[lid / 32u * 8u + lane] = max(max(s[four], s[four + 1u]),\n"
+        "                                        max(s[four + 2u], s[four + 3u]));\n"
         "    }\n"
         "    workgroupBarrier();\n"
         "    var most = top;\n"
@@ -262,8 +267,8 @@ void qsf_wgsl_prompt(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
         "  var top = vec4<f32>(NONE);\n"
         "  var total = vec4<f32>();             // of this invocation's positions\n",
         { "query", 0, a->codes ? "QUERY" : "(QUERY / 4u)" },
-        { "scales", 0, a->codes ? "  let query_scales = bitcast<vec4<f32>>(vec4<u32>(Queries[q.x], Queries[q.y],\n"
-              "    Queries[q.z], Queries[q.w]));\n" : "" });
+        { "scales", 0, a->codes ? "  let query_scales = bitcast<vec4<f32>>(vec4<u32>(Queries[q.x],\n"
+              "    Queries[q.y], Queries[q.z], Queries[q.w]));\n" : "" });
     uint32_t n = 0;
     for (uint32_t i = 0; i < prompt_parts(a); i++) n += prompt_sums(a, prompt_part_of(a, i));
     for (uint32_t k = 0; k < n; k++) QSF_WGSL_PUT(t, "  var y${k} = vec4<f32>();\n", { "k", k, NULL });

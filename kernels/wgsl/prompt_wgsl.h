@@ -14,6 +14,9 @@ enum { QSF_WGSL_PROMPT_ROWS = 32 };     /* of a group, at most */
 void qsf_wgsl_prompt(qsf_wgsl_text *t, const qsf_wgsl_attend *a);
 
 /* Whether records have a shape that it can read. */
-static inline bool qsf_wgsl_has_prompt(const qsf_wgsl_attend *a) { return a->room % (a->codes ? 16 : 4) == 0; }
+static inline bool qsf_wgsl_has_prompt(const qsf_wgsl_attend *a)
+{
+    return a->room % (a->codes ? 16 : 4) == 0;
+}
 
 #endif

@@ -18,6 +18,9 @@ typedef enum qsf_wgsl_function {
     QSF_WGSL_UNCHANGED, QSF_WGSL_SILU, QSF_WGSL_GELU, QSF_WGSL_RELU
 } qsf_wgsl_function;
 
+/* fn name(x) -> f32. */
+void qsf_wgsl_function_text(qsf_wgsl_text *t, const char *name, qsf_wgsl_function f);
+
 typedef struct qsf_wgsl_rows {
     qsf_wgsl_source   source;
     qsf_wgsl_function function;

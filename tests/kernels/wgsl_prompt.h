@@ -101,12 +101,14 @@ static void prompt_cases(wgsl_folder *f, table_test *t, const qsf_kernels *k)
     static const uint32_t rooms[] = { 64, 80, 96, 128, 256, 512 };
     for (uint32_t i = 0; i < 6 * 2 * 4; i++) {
         const uint32_t room = rooms[i / 8];
-        attend_case c = { .shader = { .codes = i / 4 % 2, .room = room, .softcap = i % 2, .head_sinks = i / 2 % 2 },
+        const uint32_t way = i % 4;
+        attend_case c = { .shader = { .codes = i / 4 % 2, .room = room, .softcap = way % 2,
+                                      .head_sinks = way / 2 },
                           .numbers = { .head_dim = room, .q_ld = A_HEADS * room + 4, .q_at = 4,
                                        .scale = 0.125f, .cap = 3 } };
-        /* a window that the sequence's second block leaves; the first positions are seen from afar */
-        if (i % 2) c.numbers.window = 20, c.numbers.sinks = 4, c.numbers.head_dim = room - 6;
-        prompt_shader(f, t, k, &c, room == 64 ? i % 4 < 2 : (room == 80 && i % 4 == 3) || (room == 256 && !(i % 4)));
+        /* a window that does not reach all blocks; the first positions are seen from afar */
+        if (way % 2) c.numbers.window = 20, c.numbers.sinks = 4, c.numbers.head_dim = room - 6;
+        prompt_shader(f, t, k, &c, room == 64 ? way < 2 : room == 80 ? way == 3 : room == 256 && way == 0);
     }
 }
 
