@@ -7,6 +7,7 @@
 
 #include "wgsl/chunks_wgsl.h"
 #include "wgsl/places_wgsl.h"
+#include "wgsl/prompt_wgsl.h"
 
 /* Codes of 8 bits are stored mixed, and without some biases, which no shader does. */
 static const char *attention_refused(const qsf_source *s, const qsf_layer *l, const qsf_weights *w,
@@ -45,7 +46,6 @@ static void attend_numbers(const qsf_device_maker *k, qsf_wgsl_attend_numbers *x
         .mix = kv->k_bits ? 8 : 0, .norm_ld = l->qk_norm == QSF_QK_EACH ? l->head_dim : 0,
         .eps = l->norm.eps, .scale = l->attn_scale, .cap = l->attn_softcap,
         .window = outer ? kept : own, .sinks = outer ? k->b->o->kv_sinks : 0, .far = own,
-        .blocks = k->b->chunk_blocks,
     };
 }
 
@@ -84,6 +84,31 @@ static void step_places(qsf_device_maker *k, const qsf_wgsl_attend *a)
     qsf_device_step_group(k, s, ranges, n);
 }
 
+/* Rows of a prompt in groups, to Q, which has become QUERIES. */
+static void step_prompt(qsf_device_maker *k, const qsf_wgsl_attend *variant)
+{
+    qsf_device_step *s;
+    qsf_wgsl_text t;
+    qsf_device_range ranges[8];
+    uint32_t n = 1;
+    qsf_wgsl_attend a = *variant;
+    a.head_sinks = k->w->v[QSF_K_ATTN_SINKS] != NULL;
+    attend_numbers(k, qsf_device_step_new(k, QSF_DEVICE_PROMPT, "attention of prompts", &s));
+    s->wide = k->layer->n_heads;
+    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_QUERIES);
+    ranges[n++] = (qsf_device_range){ k->l->kv, 0, (uint64_t)k->b->n_blocks * k->b->bytes[QSF_DEVICE_SPARE] };
+    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_PLACE);
+    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_TABLE);
+    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_GROUPS);
+    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_Q);
+    if (a.head_sinks)
+        ranges[n++] = qsf_device_put_vector(k, k->w->v[QSF_K_ATTN_SINKS], NULL, k->layer->n_heads);
+    qsf_pipeline_begin(&k->b->pipelines, &t);
+    qsf_wgsl_prompt(&t, &a);
+    if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, s->name, &s->pipeline[0], k->err);
+    qsf_device_step_group(k, s, ranges, n);
+}
+
 static void step_chunks(qsf_device_maker *k, const qsf_wgsl_attend *a)
 {
     qsf_device_step *s;
@@ -104,18 +129,34 @@ static void step_chunks(qsf_device_maker *k, const qsf_wgsl_attend *a)
     qsf_device_step_group(k, s, ranges, 7);
 }
 
-static void attention_list(qsf_device_maker *k)
+/* Attention to CODES: of rows by themselves in chunks of positions, which are joined, or of groups
+ * of rows. */
+static void list_attend(qsf_device_maker *k)
 {
     const qsf_wgsl_attend a = attend_variant(k);
     const qsf_wgsl_rows join = { .source = QSF_WGSL_FROM_ATTENTION, .codes = true,
-                                 .sinks = k->w->v[QSF_K_ATTN_SINKS] != NULL };
+                                 .sinks = k->w->v[QSF_K_ATTN_SINKS] != NULL },
+        codes = { .source = QSF_WGSL_FROM_FLOATS, .codes = true };
+    const uint32_t cols = k->layer->n_heads * k->layer->head_dim;
+    step_places(k, &a);
+    k->of.attention = QSF_DEVICE_IN_CHUNKS;
+    step_chunks(k, &a);
+    qsf_device_step_rows(k, &join, "attention codes", QSF_DEVICE_SUMS, QSF_DEVICE_TOPS, cols, 0, 0, 0);
+    if (k->b->prompts) {
+        k->of.attention = QSF_DEVICE_IN_GROUPS;
+        step_prompt(k, &a);
+        qsf_device_step_rows(k, &codes, "attention codes", QSF_DEVICE_Q, QSF_N_DEVICE_NAMES, cols, k->b->q_ld, 0,
+                             0);
+    }
+    k->of.attention = QSF_DEVICE_ALL;
+}
+
+static void attention_list(qsf_device_maker *k)
+{
     qsf_device_step_product(k, "queries", QSF_K_ATTN_Q, QSF_K_ATTN_Q_BIAS, QSF_DEVICE_Q, k->b->q_ld, false);
     qsf_device_step_product(k, "keys", QSF_K_ATTN_K, QSF_K_ATTN_K_BIAS, QSF_DEVICE_K, k->b->kv_ld, false);
     qsf_device_step_product(k, "values", QSF_K_ATTN_V, QSF_K_ATTN_V_BIAS, QSF_DEVICE_V, k->b->kv_ld, false);
-    step_places(k, &a);
-    step_chunks(k, &a);
-    qsf_device_step_rows(k, &join, "attention codes", QSF_DEVICE_SUMS, QSF_DEVICE_TOPS,
-                         k->layer->n_heads * k->layer->head_dim, 0, 0, 0);
+    list_attend(k);
     qsf_device_step_out(k, "attention output", QSF_K_ATTN_OUT, QSF_K_ATTN_OUT_BIAS);
 }
 

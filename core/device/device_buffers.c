@@ -5,7 +5,12 @@
 #include "layers/batch.h"
 #include "layers/rope.h"
 
-enum { STEPS_MOST = 16 };       /* of a layer */
+#include "wgsl/prompt_wgsl.h"
+
+enum {
+    STEPS_MOST = 32,            /* of a layer */
+    SUMS_BYTES = 8 << 20        /* of chunks of attention, if groups of rows can do without */
+};
 
 /* Columns of the widest matrices of the layers, whole tiles. */
 static uint32_t device_ld(uint64_t cols) { return (uint32_t)qsf_round_up(cols, QSF_TILE_ROWS); }
@@ -21,9 +26,9 @@ static void buffer_sizes(qsf_device_buffers *b)
     b->q_ld = device_ld(s->most.q);
     b->kv_ld = device_ld(s->most.kv);
     b->ff_ld = device_ld(s->most.n_ff);
-    b->chunk_blocks = 2;
+    b->prompts = qsf_wgsl_has_prompt(&a);
+    b->sums = (uint32_t)QSF_MAX(b->prompts ? 64 : rows, SUMS_BYTES / (heads * room * 4));
     b->entries = (uint64_t)o->n_seqs * (qsf_ceil_div(o->n_ctx, QSF_KV_BLOCK) + 1);
-    b->chunks = (uint32_t)(qsf_ceil_div(o->n_ctx, QSF_KV_BLOCK) / b->chunk_blocks + 1);
     uint64_t *bytes = b->bytes;
     bytes[QSF_DEVICE_X] = bytes[QSF_DEVICE_TMP] = rows * b->ld * 4;
     bytes[QSF_DEVICE_CODES] = rows * qsf_device_codes_ld(widest) * 16;
@@ -33,8 +38,9 @@ static void buffer_sizes(qsf_device_buffers *b)
     bytes[QSF_DEVICE_QUERIES] = rows * heads * qsf_wgsl_query_words(&a) * 4;
     bytes[QSF_DEVICE_PLACE] = rows * 16;
     bytes[QSF_DEVICE_TABLE] = b->entries * 8;
-    bytes[QSF_DEVICE_SUMS] = rows * heads * b->chunks * room * 4;
-    bytes[QSF_DEVICE_TOPS] = rows * heads * b->chunks * 8;
+    bytes[QSF_DEVICE_GROUPS] = rows * 8;
+    bytes[QSF_DEVICE_SUMS] = b->sums * heads * room * 4;
+    bytes[QSF_DEVICE_TOPS] = b->sums * heads * 8;
     for (uint32_t i = 0; i < s->n_ropes && i < 2; i++)
         bytes[QSF_DEVICE_ANGLES + i] = QSF_MAX(rows * qsf_rope_half(&s->ropes[i]) * 8, 8);
     bytes[QSF_DEVICE_SPARE] = (uint64_t)b->kv.n_kv_heads * b->kv.record;

@@ -22,12 +22,20 @@ typedef enum qsf_device_name {
     QSF_DEVICE_QUERIES,         /* [rows][heads] as attention takes them */
     QSF_DEVICE_PLACE,           /* [rows] of the batch: position, entries of Table, block (attend_wgsl.h) */
     QSF_DEVICE_TABLE,           /* entries of the block tables of the batch's sequences */
+    QSF_DEVICE_GROUPS,          /* groups of rows (prompt_wgsl.h) */
     QSF_DEVICE_SUMS, QSF_DEVICE_TOPS,           /* of chunks of attention */
     QSF_DEVICE_ANGLES,          /* [rows][half] of the first rotary table; */
     QSF_DEVICE_ANGLES_2,        /* of the second one */
     QSF_DEVICE_SPARE,           /* a layer's keys and values of a block, on their way */
     QSF_N_DEVICE_NAMES
 } qsf_device_name;
+
+/* What the dispatches of a batch depend on. */
+typedef struct qsf_device_batch {
+    uint32_t n;                 /* rows */
+    uint32_t groups;            /* of rows of one sequence: a prompt's attention; 0: in chunks */
+    uint32_t chunks, blocks;    /* of attention; blocks of one */
+} qsf_device_batch;
 
 typedef struct qsf_device_buffers {
     const qsf_device *d;
@@ -41,13 +49,13 @@ typedef struct qsf_device_buffers {
     uint64_t bytes[QSF_N_DEVICE_NAMES];
     uint32_t rows;              /* of a batch, at most */
     uint32_t ld, q_ld, kv_ld, ff_ld;    /* floats */
-    uint32_t chunks;            /* of attention, at most; */
-    uint32_t chunk_blocks;      /* blocks of one */
+    uint32_t sums;              /* chunks of all rows, at most */
+    bool     prompts;           /* attention of groups of rows is possible */
     uint64_t entries;           /* of the table */
     qsf_device_id numbers;      /* [n_numbers][QSF_DEVICE_NUMBERS] */
     uint8_t *host_numbers;      /* the same here */
     uint32_t n_numbers, most_numbers;
-    uint32_t n, n_chunks;       /* for which they are set; 0: they have changed */
+    qsf_device_batch set;       /* for which they are set; n == 0: they have changed */
     uint64_t total;             /* bytes of all buffers, those of layers too */
 } qsf_device_buffers;
 

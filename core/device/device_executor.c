@@ -6,6 +6,7 @@
 #include "device/device_layer.h"
 #include "engine/context.h"
 #include "model/part.h"
+#include "wgsl/prompt_wgsl.h"
 
 typedef struct device_executor {
     qsf_executor        base;
@@ -25,10 +26,13 @@ typedef struct device_executor {
     bool                here;           /* the batch's rows are on the device */
     qsf_device_id       mapped;         /* the buffer for `words`, which the caller fills; 0: none */
     uint64_t            mapped_at;
-    uint32_t            chunks;         /* of the batch */
+    qsf_device_batch    batch;
 } device_executor;
 
-enum { WAIT_NS = 1000 * 1000 * 1000 };
+enum {
+    WAIT_NS = 1000 * 1000 * 1000,
+    ATTENTION_CHUNKS = 32       /* of a row, at most; each costs time where they are joined */
+};
 
 static device_executor *on_device(qsf_executor *x) { return (device_executor *)(void *)x; }
 
@@ -169,14 +173,41 @@ static void device_rows_back(qsf_executor *x, uint32_t n)
     on_device(x)->cpu_does->rows_back(on_device(x)->cpu, n);
 }
 
+/* Rows that follow each other in a sequence, in groups: [n] the first, and how many. */
+static uint32_t row_groups(const qsf_batch *batch, uint32_t *groups)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0, begin = 0; r < batch->n; r++) {
+        const qsf_batch_row *row = &batch->rows[r];
+        const bool more = r + 1 < batch->n && r + 1 - begin < QSF_WGSL_PROMPT_ROWS
+            && row[1].seq == row->seq && row[1].pos == row->pos + 1;
+        if (more) continue;
+        groups[2 * n] = begin;
+        groups[2 * n++ + 1] = r + 1 - begin;
+        begin = r + 1;
+    }
+    return n;
+}
+
+/* How the batch attends to at most `blocks` blocks a row: groups of rows share what they read if
+ * there are several in a group; chunks occupy a GPU with few rows. */
+static void batch_attention(device_executor *e, uint32_t *groups, uint32_t blocks)
+{
+    const uint32_t n = e->c->batch.n, most = QSF_MAX(QSF_MIN(e->b.sums / n, ATTENTION_CHUNKS), 1);
+    const uint32_t each = (blocks + most - 1) / most;
+    e->batch = (qsf_device_batch){ .n = n, .blocks = each, .chunks = (blocks + each - 1) / each };
+    if (!e->b.prompts) return;
+    const uint32_t n_groups = row_groups(&e->c->batch, groups);
+    if (n > e->b.sums || 8 * n_groups <= n) e->batch.groups = n_groups;
+}
+
 /* The rows' positions, and the entries of their sequences' blocks. */
 static qsf_status upload_places(device_executor *e, qsf_error *err)
 {
     const qsf_batch *batch = &e->c->batch;
     const qsf_kv_seq *seqs = e->c->tables.seqs;
-    uint32_t *place = e->words, *entry = place + 4 * (size_t)e->b.rows, *first = entry + 2 * e->b.entries;
-    uint32_t n = 0;
-    e->chunks = 1;
+    uint32_t *place = e->words, *entry = place + 4 * (size_t)e->b.rows, *first = entry + 2 * e->b.entries,
+        *groups = first + e->c->o.n_seqs, n = 0, blocks = 1;
     for (uint32_t s = 0; s < e->c->o.n_seqs; s++) first[s] = UINT32_MAX;
     for (uint32_t r = 0; r < batch->n; r++) {
         const uint32_t s = batch->rows[r].seq, pos = batch->rows[r].pos;
@@ -187,15 +218,18 @@ static qsf_status upload_places(device_executor *e, qsf_error *err)
                 entry[2 * n] = q->blocks[i];
                 entry[2 * n + 1] = q->places[i];
             }
-            e->chunks = QSF_MAX(e->chunks, (q->n + e->b.chunk_blocks - 1) / e->b.chunk_blocks);
+            blocks = QSF_MAX(blocks, q->n);
         }
         const uint32_t row[] = { pos, first[s], q->n, q->blocks[qsf_kv_entry(q, pos)] };
         memcpy(place + 4 * (size_t)r, row, sizeof row);
     }
-    assert(n <= e->b.entries && e->chunks <= e->b.chunks);
+    assert(n <= e->b.entries);
+    batch_attention(e, groups, blocks);
     const qsf_device *d = e->d;
-    const qsf_status st = d->write(d->user, e->b.of[QSF_DEVICE_PLACE], 0, place, 16 * (size_t)batch->n, err);
-    return st ? st : d->write(d->user, e->b.of[QSF_DEVICE_TABLE], 0, entry, 8 * (size_t)n, err);
+    qsf_status st = d->write(d->user, e->b.of[QSF_DEVICE_PLACE], 0, place, 16 * (size_t)batch->n, err);
+    if (!st) st = d->write(d->user, e->b.of[QSF_DEVICE_TABLE], 0, entry, 8 * (size_t)n, err);
+    return st || !e->batch.groups ? st
+        : d->write(d->user, e->b.of[QSF_DEVICE_GROUPS], 0, groups, 8 * (size_t)e->batch.groups, err);
 }
 
 static qsf_status upload_angles(device_executor *e, qsf_error *err)
@@ -252,12 +286,11 @@ static qsf_status rows_back(device_executor *e, uint32_t layer, qsf_error *err)
 static qsf_status batch_numbers(device_executor *e, qsf_error *err)
 {
     qsf_device_buffers *b = &e->b;
-    const uint32_t n = e->c->batch.n;
-    if (b->n == n && b->n_chunks == e->chunks) return QSF_OK;
+    const qsf_device_batch *is = &b->set, *new = &e->batch;
+    if (is->n == new->n && is->chunks == new->chunks && is->blocks == new->blocks) return QSF_OK;
     for (uint32_t i = 0; i < e->end - e->first; i++)
-        if (e->layers[i].ready) qsf_device_layer_batch(b, &e->layers[i], n, e->chunks);
-    b->n = n;
-    b->n_chunks = e->chunks;
+        if (e->layers[i].ready) qsf_device_layer_batch(b, &e->layers[i], new);
+    b->set = *new;
     return b->n_numbers ? b->d->write(b->d->user, b->numbers, 0, b->host_numbers,
                                       (size_t)b->n_numbers * QSF_DEVICE_NUMBERS, err) : QSF_OK;
 }
@@ -269,7 +302,7 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     qsf_status st = device_flush(e, err);
     if (st || (!e->here && (st = rows_there(e, err)))) return st;
     if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;
-    if ((st = qsf_device_layer_list(&e->b, l, e->c->batch.n, e->chunks, e->list, &e->n_list, err))) return st;
+    if ((st = qsf_device_layer_list(&e->b, l, &e->batch, e->list, &e->n_list, err))) return st;
     if (number + 1 < e->end) return QSF_OK;
     if ((st = batch_numbers(e, err))) return st;
     if ((st = e->d->submit(e->d->user, e->list, e->n_list, err))) return st;
@@ -325,7 +358,7 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     if (!(e->rows = qsf_alloc_array(p, (uint64_t)e->b.rows * e->b.ld, sizeof *e->rows, "rows", err)))
         return QSF_E_MEMORY;
     for (uint32_t i = 0; i < s->n_ropes; i++) half = QSF_MAX(half, qsf_rope_half(&s->ropes[i]));
-    e->n_words = QSF_MAX(4 * (uint64_t)e->b.rows + 2 * e->b.entries + e->c->o.n_seqs,
+    e->n_words = QSF_MAX(6 * (uint64_t)e->b.rows + 2 * e->b.entries + e->c->o.n_seqs,
                          QSF_MAX(2 * half * e->b.rows, e->b.bytes[QSF_DEVICE_SPARE] / 4));
     if (!(e->words = qsf_alloc_array(p, e->n_words, sizeof *e->words, "rows", err))) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < n; i++)

@@ -108,7 +108,7 @@ qsf_status qsf_device_layer_make(qsf_device_buffers *b, qsf_device_layer *l, uin
     k.st = qsf_device_buffer_new(b, vectors_bytes(b), &l->vectors, err);
     list_layer(&k);
     l->ready = !k.st;
-    b->n = 0;                   /* its numbers have to be written */
+    b->set.n = 0;               /* its numbers have to be written */
     return k.st;
 }
 
@@ -126,37 +126,48 @@ static uint32_t variant_of(uint32_t n) { return n <= 1 ? 0 : n <= 2 ? 1 : n <= 4
 
 /* What depends on the batch, in the numbers of a step. */
 static void step_batch(const qsf_device_buffers *b, const qsf_device_layer *l, const qsf_device_step *s,
-                       uint32_t n, uint32_t chunks)
+                       const qsf_device_batch *batch)
 {
+    const uint32_t n = batch->n;
     const uint32_t place = l->numbers_at + (uint32_t)(s - l->steps);
     void *numbers = b->host_numbers + (size_t)place * QSF_DEVICE_NUMBERS;
     if (s->work == QSF_DEVICE_PRODUCT) {
         ((qsf_wgsl_product_numbers *)numbers)->n = n;
     } else if (s->work == QSF_DEVICE_ROWS) {
         ((qsf_wgsl_rows_numbers *)numbers)->n = n;
-        ((qsf_wgsl_rows_numbers *)numbers)->chunks = chunks;
+        ((qsf_wgsl_rows_numbers *)numbers)->chunks = batch->chunks;
     } else {
         ((qsf_wgsl_attend_numbers *)numbers)->n = n;
+        ((qsf_wgsl_attend_numbers *)numbers)->blocks = batch->blocks;
     }
 }
 
-void qsf_device_layer_batch(const qsf_device_buffers *b, const qsf_device_layer *l, uint32_t n,
-                            uint32_t chunks)
+void qsf_device_layer_batch(const qsf_device_buffers *b, const qsf_device_layer *l,
+                            const qsf_device_batch *batch)
 {
-    for (uint32_t i = 0; i < l->n_steps; i++) step_batch(b, l, &l->steps[i], n, chunks);
+    for (uint32_t i = 0; i < l->n_steps; i++) step_batch(b, l, &l->steps[i], batch);
 }
 
-qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, uint32_t n, uint32_t chunks,
+static bool step_is_for(const qsf_device_step *s, const qsf_device_batch *batch)
+{
+    if (batch->n < s->of.least || (s->of.most && batch->n > s->of.most)) return false;
+    return s->of.attention == QSF_DEVICE_ALL || (s->of.attention == QSF_DEVICE_IN_GROUPS) == (batch->groups > 0);
+}
+
+qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, const qsf_device_batch *batch,
                                  qsf_device_dispatch *list, size_t *len, qsf_error *err)
 {
-    const uint32_t variant = variant_of(n);
+    const uint32_t n = batch->n, variant = variant_of(n);
     for (uint32_t i = 0; i < l->n_steps; i++) {
         qsf_device_step *s = &l->steps[i];
+        if (!step_is_for(s, batch)) continue;
         qsf_device_dispatch *to = &list[*len];
         uint32_t groups[3];
         *to = (qsf_device_dispatch){ s->pipeline[0], s->group, s->wide, n, 1 };
         if (s->work == QSF_DEVICE_CHUNKS) {
-            *to = (qsf_device_dispatch){ s->pipeline[0], s->group, chunks, n, s->wide };
+            *to = (qsf_device_dispatch){ s->pipeline[0], s->group, batch->chunks, n, s->wide };
+        } else if (s->work == QSF_DEVICE_PROMPT) {
+            *to = (qsf_device_dispatch){ s->pipeline[0], s->group, batch->groups, s->wide, 1 };
         } else if (s->work == QSF_DEVICE_PRODUCT) {
             const bool many = variant == QSF_DEVICE_VARIANTS - 1;
             const qsf_status st = qsf_device_product_pipeline(b, s, variant, err);

@@ -10,15 +10,22 @@
 const char *qsf_device_layer_refused(const qsf_source *s, uint32_t layer, const qsf_context_options *o);
 
 typedef enum qsf_device_work {
-    QSF_DEVICE_ROWS, QSF_DEVICE_PRODUCT, QSF_DEVICE_PLACES, QSF_DEVICE_CHUNKS
+    QSF_DEVICE_ROWS, QSF_DEVICE_PRODUCT, QSF_DEVICE_PLACES, QSF_DEVICE_CHUNKS, QSF_DEVICE_PROMPT
 } qsf_device_work;
+
+/* The batches that a step is for. */
+typedef struct qsf_device_for {
+    uint32_t least, most;               /* rows; most 0: no limit */
+    enum { QSF_DEVICE_ALL, QSF_DEVICE_IN_CHUNKS, QSF_DEVICE_IN_GROUPS } attention;
+} qsf_device_for;
 
 /* A dispatch, without what depends on the batch. */
 typedef struct qsf_device_step {
     uint8_t  work;                      /* qsf_device_work */
     bool     joins;                     /* of rows: chunks of attention */
+    qsf_device_for of;
     uint32_t wide;                      /* workgroups: x of rows and places, tile rows of products, z of
-                                         * chunks */
+                                         * chunks, heads */
     uint32_t slices;                    /* of products */
     qsf_device_id group;
     qsf_device_id pipeline[QSF_DEVICE_VARIANTS];        /* 0: not made yet; only products have several */
@@ -26,7 +33,7 @@ typedef struct qsf_device_step {
     const char *name;
 } qsf_device_step;
 
-enum { QSF_DEVICE_STEPS = 16, QSF_DEVICE_WEIGHTS = 10 };
+enum { QSF_DEVICE_STEPS = 32, QSF_DEVICE_WEIGHTS = 10 };
 
 typedef struct qsf_device_layer {
     bool          ready;
@@ -48,11 +55,10 @@ qsf_status qsf_device_layer_make(qsf_device_buffers *b, qsf_device_layer *l, uin
                                  const qsf_weights *w, qsf_error *err);
 void       qsf_device_layer_done(const qsf_device_buffers *b, qsf_device_layer *l);
 /* Sets what depends on the batch in the layer's numbers (b->host_numbers). */
-void       qsf_device_layer_batch(const qsf_device_buffers *b, const qsf_device_layer *l, uint32_t n,
-                                  uint32_t chunks);
-/* Appends the layer's dispatches for a batch of n rows and `chunks` of attention to list,
- * which has room for QSF_DEVICE_STEPS. */
-qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, uint32_t n, uint32_t chunks,
+void       qsf_device_layer_batch(const qsf_device_buffers *b, const qsf_device_layer *l,
+                                  const qsf_device_batch *batch);
+/* Appends the layer's dispatches for a batch to list, which has room for QSF_DEVICE_STEPS. */
+qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, const qsf_device_batch *batch,
                                  qsf_device_dispatch *list, size_t *len, qsf_error *err);
 
 #endif

@@ -66,7 +66,7 @@ void *qsf_device_step_new(qsf_device_maker *k, qsf_device_work work, const char 
     uint32_t place;
     assert(k->l->n_steps < QSF_DEVICE_STEPS);
     *out = &k->l->steps[k->compiles ? 0 : k->l->n_steps++];
-    **out = (qsf_device_step){ .work = (uint8_t)work, .name = name };
+    **out = (qsf_device_step){ .work = (uint8_t)work, .name = name, .of = k->of };
     if (k->compiles) return &k->spare;
     void *numbers = qsf_device_numbers(k->b, &place);
     if (k->l->n_steps == 1) k->l->numbers_at = place;

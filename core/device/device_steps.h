@@ -13,6 +13,7 @@ typedef struct qsf_device_maker {
     const qsf_weights  *w;
     uint64_t            vectors_at;     /* bytes of l->vectors that are in use */
     bool                compiles;       /* pipelines only: the weights are descriptions */
+    qsf_device_for      of;             /* of the next steps */
     bool                apart;          /* the part's output goes to TMP; else it is added to X */
     union { qsf_wgsl_product_numbers p; qsf_wgsl_rows_numbers r; qsf_wgsl_attend_numbers a; } spare;
     qsf_status          st;
