@@ -45,6 +45,7 @@ static void attend_numbers(const qsf_device_maker *k, qsf_wgsl_attend_numbers *x
         .mix = kv->k_bits ? 8 : 0, .norm_ld = l->qk_norm == QSF_QK_EACH ? l->head_dim : 0,
         .eps = l->norm.eps, .scale = l->attn_scale, .cap = l->attn_softcap,
         .window = outer ? kept : own, .sinks = outer ? k->b->o->kv_sinks : 0, .far = own,
+        .block = kv->n_kv_heads, .q_step = l->head_dim,
     };
 }
 
