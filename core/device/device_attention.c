@@ -155,7 +155,8 @@ static void step_chunks(qsf_device_maker *k, const qsf_wgsl_attend *a)
 }
 
 /* What is done with whole rows of queries and keys. */
-static void step_whole(qsf_device_maker *k, qsf_device_name to, uint32_t cols, uint32_t ld, int norm, int bias)
+static void step_whole(qsf_device_maker *k, qsf_device_name to, uint32_t cols, uint32_t ld, int norm,
+                       int bias)
 {
     const float limit[4] = { k->layer->qkv_clamp };
     qsf_device_rows x = { .name = "whole rows of heads", .to = to, .cols = cols, .to_ld = ld,

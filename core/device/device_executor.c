@@ -360,8 +360,8 @@ static void keep_together(const qsf_source *s, uint32_t *first, uint32_t *end)
     *end = QSF_MAX(*first, QSF_MIN(*end, read));
 }
 
-/* The longest run of layers that a device can compute, of these the last `most`.  left: the first of
- * the others. */
+/* The longest run of layers that a device can compute, of these the last `most`.  left: the first
+ * of the others. */
 static void find_layers(const qsf_context *c, uint32_t most, uint32_t *first, uint32_t *end, char *left,
                         size_t len)
 {

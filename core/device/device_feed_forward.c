@@ -24,7 +24,8 @@ static void plain_in(qsf_device_maker *k)
 
 static void gated_in(qsf_device_maker *k)
 {
-    qsf_device_step_product(k, "gate", QSF_K_FFN_GATE, QSF_K_FFN_GATE_BIAS, QSF_DEVICE_GATE, k->b->ff_ld, false);
+    const uint32_t ld = k->b->ff_ld;
+    qsf_device_step_product(k, "gate", QSF_K_FFN_GATE, QSF_K_FFN_GATE_BIAS, QSF_DEVICE_GATE, ld, false);
     plain_in(k);
 }
 

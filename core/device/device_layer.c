@@ -71,7 +71,8 @@ static void list_in(qsf_device_maker *k, const layer_part *p, const layer_part *
     const uint8_t flow = k->layer->flow;
     const bool bare = flow == QSF_FLOW_POST || flow == QSF_FLOW_SUMS ||
                       (flow == QSF_FLOW_BARE_BEGIN && p->norm[0] == QSF_K_ATTN_NORM);
-    qsf_device_rows x = { .name = p->in, .a = QSF_DEVICE_X, .cols = k->b->source->hp.n_embd, .ld = k->b->ld };
+    qsf_device_rows x = { .name = p->in, .a = QSF_DEVICE_X, .cols = k->b->source->hp.n_embd,
+                          .ld = k->b->ld };
     uint8_t kinds[8], n = 0;
     for (uint32_t i = 0; i < p->part->n_kinds; i++) kinds[n++] = p->part->kinds[i];
     for (uint32_t i = 0; with && i < with->part->n_kinds; i++) kinds[n++] = with->part->kinds[i];
@@ -97,8 +98,8 @@ static void list_rest(qsf_device_maker *k, const layer_part *p)
     if (k->layer->flow == QSF_FLOW_SUMS)
         qsf_device_add_norm(k, p->out, QSF_DEVICE_X, cols, k->b->ld, p->post[0], p->post[1]);
     if (!k->apart) return;
-    qsf_device_rows x = { .name = p->out, .a = QSF_DEVICE_TMP, .to = QSF_DEVICE_X, .cols = cols, .ld = k->b->ld,
-                          .to_ld = k->b->ld, .gain = times,
+    qsf_device_rows x = { .name = p->out, .a = QSF_DEVICE_TMP, .to = QSF_DEVICE_X, .cols = cols,
+                          .ld = k->b->ld, .to_ld = k->b->ld, .gain = times,
                           .r = { .floats = true, .add = true, .scaled = times != 0 && times != 1 } };
     qsf_device_set_norm(k, &x, p->post[0], 0);
     qsf_device_add_rows(k, &x);
@@ -195,8 +196,8 @@ qsf_status qsf_device_layer_compile(qsf_device_buffers *b, qsf_device_layer *l, 
     qsf_device_layer spare = { 0 };
     qsf_weights w;
     qsf_weights_describe(b->source, number, &w);
-    qsf_device_maker k = { .b = b, .l = &spare, .layer = &b->source->layers[number], .w = &w, .number = number,
-                           .compiles = true, .err = err };
+    qsf_device_maker k = { .b = b, .l = &spare, .layer = &b->source->layers[number], .w = &w,
+                           .number = number, .compiles = true, .err = err };
     list_layer(&k);
     l->vectors_bytes = QSF_MAX(k.vectors_at, QSF_DEVICE_ALIGN);
     return k.st;
@@ -262,7 +263,8 @@ qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, uin
         if (s->work == QSF_DEVICE_CHUNKS) {
             *to = (qsf_device_dispatch){ s->pipeline[0], s->group, chunks, n, s->wide };
         } else if (s->work == QSF_DEVICE_PRODUCT || s->work == QSF_DEVICE_FLOAT_PRODUCT) {
-            const bool floats = s->work == QSF_DEVICE_FLOAT_PRODUCT, many = variant == QSF_DEVICE_VARIANTS - 1;
+            const bool floats = s->work == QSF_DEVICE_FLOAT_PRODUCT,
+                many = variant == QSF_DEVICE_VARIANTS - 1;
             const uint32_t rows = floats ? qsf_device_variant_rows(variant) : many ? 64 : n;
             const qsf_status st = qsf_device_product_pipeline(b, s, variant, err);
             if (st) return st;

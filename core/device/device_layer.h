@@ -37,7 +37,7 @@ typedef struct qsf_device_layer {
     uint32_t      n_steps;
     qsf_device_step steps[QSF_DEVICE_STEPS];
     uint32_t      numbers_at;           /* of the first step's in the buffer of numbers, in places */
-    qsf_device_id kv;                   /* [blocks][n_kv_heads] records; 0: it has none of its own */
+    qsf_device_id kv;                   /* [blocks][n_kv_heads] records; 0: not its own */
     qsf_device_id reads;                /* the keys and values that it sees: its own or another's */
     qsf_device_id vectors;              /* norms and biases, each at a multiple of the device's alignment */
     uint64_t      vectors_bytes;

@@ -162,22 +162,17 @@ void qsf_device_add_input(qsf_device_maker *k, qsf_device_rows x, const uint8_t 
     qsf_device_add_rows(k, &x);
 }
 
-qsf_wgsl_norm qsf_device_norm_of(const qsf_device_maker *k)
-{
-    return k->layer->norm.kind == QSF_NORM_RMS ? QSF_WGSL_RMS_NORM : QSF_WGSL_LAYER_NORM;
-}
-
 void qsf_device_set_norm(const qsf_device_maker *k, qsf_device_rows *x, int norm, int bias)
 {
-    x->r.norm = qsf_device_norm_of(k);
+    x->r.norm = k->layer->norm.kind == QSF_NORM_RMS ? QSF_WGSL_RMS_NORM : QSF_WGSL_LAYER_NORM;
     x->r.bare = k->layer->norm.kind == QSF_NORM_BARE;
     x->r.bias = bias && k->w->v[bias] && !x->r.bare;
     x->norm = norm;
     x->bias = bias;
 }
 
-void qsf_device_add_norm(qsf_device_maker *k, const char *name, qsf_device_name to, uint32_t cols, uint32_t ld,
-                         int norm, int bias)
+void qsf_device_add_norm(qsf_device_maker *k, const char *name, qsf_device_name to, uint32_t cols,
+                         uint32_t ld, int norm, int bias)
 {
     qsf_device_rows x = { .name = name, .r = { .source = QSF_WGSL_FROM_ITSELF, .floats = true }, .to = to,
                           .cols = cols, .to_ld = ld };
@@ -266,7 +261,8 @@ void qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, in
     qsf_device_range ranges[5];
     uint32_t n = 2;
     qsf_device_step *s = product_step(k, name, m, more != NULL, ld, add);
-    s->product.scaled = s->floats.scaled = matrix_is_scaled(k, kind) || (add && k->times != 0 && k->times != 1);
+    s->product.scaled = s->floats.scaled =
+        matrix_is_scaled(k, kind) || (add && k->times != 0 && k->times != 1);
     if (!k->st && !k->compiles) k->st = put_matrix(k->b, k->l, m, &ranges[1].buffer, k->err);
     ranges[1].at = 0;
     ranges[1].len = matrix_bytes(m);
@@ -280,5 +276,6 @@ void qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, in
 
 void qsf_device_step_out(qsf_device_maker *k, const char *name, int kind, int bias)
 {
-    qsf_device_step_product(k, name, kind, bias, k->apart ? QSF_DEVICE_TMP : QSF_DEVICE_X, k->b->ld, !k->apart);
+    const qsf_device_name to = k->apart ? QSF_DEVICE_TMP : QSF_DEVICE_X;
+    qsf_device_step_product(k, name, kind, bias, to, k->b->ld, !k->apart);
 }

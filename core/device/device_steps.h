@@ -47,13 +47,11 @@ typedef struct qsf_device_rows {
 void  qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x);
 /* As what matrices of these kinds multiply: CODES, FLOATS or both. */
 void  qsf_device_add_input(qsf_device_maker *k, qsf_device_rows x, const uint8_t *kinds, uint32_t n);
-/* The layer's kind of norm. */
-qsf_wgsl_norm qsf_device_norm_of(const qsf_device_maker *k);
-/* What models need but no step has to ask for: norm's weights, and its bias if there is one. */
+/* The rows are normed as the layer's norms are, with weights and bias of these kinds; bias 0: none. */
 void  qsf_device_set_norm(const qsf_device_maker *k, qsf_device_rows *x, int norm, int bias);
 /* The rows of a buffer become their norm. */
-void  qsf_device_add_norm(qsf_device_maker *k, const char *name, qsf_device_name to, uint32_t cols, uint32_t ld,
-                          int norm, int bias);
+void  qsf_device_add_norm(qsf_device_maker *k, const char *name, qsf_device_name to, uint32_t cols,
+                          uint32_t ld, int norm, int bias);
 /* CODES, or FLOATS, times a matrix to a buffer whose rows are ld apart. */
 void  qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
                               uint32_t ld, bool add);

@@ -19,7 +19,8 @@ static void wgsl_floats_head(qsf_wgsl_text *t, const qsf_wgsl_floats *f)
 {
     qsf_wgsl_put(t,
         "struct Numbers {\n"
-        "  rows: u32, cols: u32, n: u32, x_ld: u32, x_at: u32, y_ld: u32, y_at: u32, scale: f32, times: f32,\n"
+        "  rows: u32, cols: u32, n: u32, x_ld: u32, x_at: u32, y_ld: u32, y_at: u32,\n"
+        "  scale: f32, times: f32,\n"
         "}\n");
     qsf_wgsl_bind(t, QSF_WGSL_UNIFORM, "p", "Numbers");
     qsf_wgsl_bind(t, QSF_WGSL_READ, "W", "array<u32>");
