@@ -11,30 +11,48 @@ static const char *feed_forward_refused(const qsf_source *s, const qsf_layer *l,
     const char *why;
     (void)s;
     (void)o;
-    if (l->act != QSF_ACT_SILU && l->act != QSF_ACT_GELU && l->act != QSF_ACT_RELU) return "its activation";
-    if (w->v[QSF_K_FFN_SUB_NORM]) return "its norms";
+    if (l->sparse > 0) return "gates that it drops";
     for (size_t i = 0; i < QSF_ARRAY_LEN(kinds); i++)
         if ((why = qsf_device_matrix_refused(&w->m[kinds[i]]))) return why;
     return NULL;
 }
 
+static void plain_in(qsf_device_maker *k)
+{
+    qsf_device_step_product(k, "up", QSF_K_FFN_UP, QSF_K_FFN_UP_BIAS, QSF_DEVICE_UP, k->b->ff_ld, false);
+}
+
+static void gated_in(qsf_device_maker *k)
+{
+    const uint32_t ld = k->b->ff_ld;
+    qsf_device_step_product(k, "gate", QSF_K_FFN_GATE, QSF_K_FFN_GATE_BIAS, QSF_DEVICE_GATE, ld, false);
+    plain_in(k);
+}
+
 static void feed_forward_list(qsf_device_maker *k, bool gated)
 {
-    static const qsf_wgsl_function functions[] = { [QSF_ACT_GELU] = QSF_WGSL_GELU,
-                                                   [QSF_ACT_SILU] = QSF_WGSL_SILU,
-                                                   [QSF_ACT_RELU] = QSF_WGSL_RELU };
-    const qsf_wgsl_rows r = { .source = gated ? QSF_WGSL_FROM_TWO : QSF_WGSL_FROM_FLOATS, .codes = true,
-                              .function = functions[k->layer->act] };
-    const uint32_t ld = k->b->ff_ld;
-    if (gated) qsf_device_step_product(k, "gate", QSF_K_FFN_GATE, QSF_K_FFN_GATE_BIAS, QSF_DEVICE_GATE, ld, false);
-    qsf_device_step_product(k, "up", QSF_K_FFN_UP, QSF_K_FFN_UP_BIAS, QSF_DEVICE_UP, ld, false);
-    qsf_device_step_rows(k, &r, "feed-forward codes", gated ? QSF_DEVICE_GATE : QSF_DEVICE_UP, QSF_DEVICE_UP,
-                         k->layer->n_ff, ld, 0, 0);
+    static const uint8_t functions[] = {
+        [QSF_ACT_GELU] = QSF_WGSL_GELU, [QSF_ACT_SILU] = QSF_WGSL_SILU, [QSF_ACT_RELU] = QSF_WGSL_RELU,
+        [QSF_ACT_RELU2] = QSF_WGSL_RELU2, [QSF_ACT_XIELU] = QSF_WGSL_XIELU,
+        [QSF_ACT_SWIGLU_OAI] = QSF_WGSL_SWIGLU_OAI,
+    };
+    static const uint8_t down = QSF_K_FFN_DOWN;
+    qsf_device_rows x = { .name = "feed-forward codes", .a = gated ? QSF_DEVICE_GATE : QSF_DEVICE_UP,
+                          .b = QSF_DEVICE_UP, .cols = k->layer->n_ff, .ld = k->b->ff_ld,
+                          .r = { .source = gated ? QSF_WGSL_FROM_TWO : QSF_WGSL_FROM_FLOATS,
+                                 .function = (qsf_wgsl_function)functions[k->layer->act] },
+                          .of_function = k->layer->xielu };
+    if (k->w->v[QSF_K_FFN_SUB_NORM]) qsf_device_set_norm(k, &x, QSF_K_FFN_SUB_NORM, 0);
+    qsf_device_add_input(k, x, &down, 1);
     qsf_device_step_out(k, "down", QSF_K_FFN_DOWN, QSF_K_FFN_DOWN_BIAS);
 }
 
 static void plain_list(qsf_device_maker *k) { feed_forward_list(k, false); }
 static void gated_list(qsf_device_maker *k) { feed_forward_list(k, true); }
 
-const qsf_device_part qsf_device_plain = { feed_forward_refused, plain_list };
-const qsf_device_part qsf_device_gated = { feed_forward_refused, gated_list };
+const qsf_device_part qsf_device_plain = {
+    feed_forward_refused, plain_list, plain_in, 1, { QSF_K_FFN_UP },
+};
+const qsf_device_part qsf_device_gated = {
+    feed_forward_refused, gated_list, gated_in, 2, { QSF_K_FFN_UP, QSF_K_FFN_GATE },
+};

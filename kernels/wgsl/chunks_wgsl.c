@@ -34,17 +34,18 @@ static void chunk_score_parts(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
 {
     const uint32_t words = a->room / (a->codes ? 4 : 2), each = (words + SCORE_PARTS - 1) / SCORE_PARTS;
     for (uint32_t k = 0; k < each; k++) {
-        const bool whole = SCORE_PARTS * (k + 1) <= words;
         const qsf_wgsl_value values[] = {
             { "k", k, NULL }, { "at", SCORE_PARTS * k, NULL }, { "words", words, NULL },
-            { "if", 0, whole ? "" : "select(0u, " }, { "end", 0, whole ? "" : ", part_of + " },
+            { "type", 0, a->codes ? "u32" : "vec2<f32>" },
         };
+        if (SCORE_PARTS * (k + 1) <= words) qsf_wgsl_put_values(t, "    let k${k} = ", values, 4);
+        else
+            qsf_wgsl_put_values(t, "    let k${k} = select(${type}(), ", values, 4);
         qsf_wgsl_put_values(t, a->codes
-            ? "    let k${k} = ${if}KV[record + (i / 16u * ${words}u + part_of + ${at}u) * 16u + i % 16u]"
-            : "    let k${k} = unpack2x16float(${if}KV[record + i * ${words}u + part_of + ${at}u]",
-            values, 5);
-        if (!whole) qsf_wgsl_put_values(t, ", part_of + ${at}u < ${words}u)", values, 5);
-        qsf_wgsl_put(t, a->codes ? ";\n" : ");\n");
+            ? "KV[record + (i / 16u * ${words}u + part_of + ${at}u) * 16u + i % 16u]"
+            : "pair_of(record + i * FLOATS, part_of + ${at}u)", values, 4);
+        if (SCORE_PARTS * (k + 1) <= words) qsf_wgsl_put(t, ";\n");
+        else qsf_wgsl_put_values(t, ", part_of + ${at}u < ${words}u);\n", values, 4);
     }
     for (uint32_t h = 0; h < a->share; h++) {
         QSF_WGSL_PUT(t, a->codes ? "    part[${at}u + 9u * i + part_of] = f32(0i"
@@ -69,6 +70,8 @@ static void chunk_exponentials(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
     qsf_wgsl_put(t, a->codes
         ? "      score *= bitcast<f32>(KV[record + p.key_scales_at + lane]) * query_scale * p.scale;\n"
         : "      score *= p.scale;\n");
+    if (a->alibi)
+        qsf_wgsl_put(t, "      score -= slope(head + head_of) * abs(f32(at + lane) - f32(row.x));\n");
     if (a->softcap) qsf_wgsl_put(t, "      score = p.cap * tanh(clamp(score / p.cap, -15.0, 15.0));\n");
     qsf_wgsl_put(t,
         "    }\n"
@@ -106,9 +109,9 @@ static void chunk_values_load(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
             qsf_wgsl_put_values(t, a->codes
                 ? "    let v${c}_${i} = vec4<f32>(unpack4xI8(KV[values + ((column + ${at}u) / 16u * 8u"
                   " + group_of * ${n}u + ${i}u) * 16u + column % 16u]));\n"
-                : "    let v${c}_${i} = unpack2x16float(select(0u,"
-                  " KV[values + (group_of * ${n}u + ${i}u) * ${width}u + column + ${at}u],"
-                  " at + group_of * ${n}u + ${i}u <= row.x));\n", values, 5);
+                : "    let v${c}_${i} = select(vec2<f32>(),"
+                  " pair_of(values + (group_of * ${n}u + ${i}u) * FLOATS, column + ${at}u),"
+                  " written(at + group_of * ${n}u + ${i}u, row.x));\n", values, 5);
         }
 }
 
@@ -202,7 +205,11 @@ static void chunk_head(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
         "var<workgroup> shrinks: array<f32, SHARE>;\n",
         { "share", a->share, NULL }, { "type", 0, a->codes ? "u32" : "vec2<f32>" },
         { "queries", a->share * qsf_wgsl_query_room(a), NULL }, { "parts", 9 * 32 * a->share, NULL });
-    qsf_wgsl_attend_seen(t);
+    if (!a->codes)              /* columns 2 w and 2 w + 1 of the key or value at a word */
+        QSF_WGSL_PUT(t, "fn pair_of(at: u32, w: u32) -> vec2<f32> { return ${pair}; }\n", { "pair", 0, a->wide
+            ? "vec2<f32>(bitcast<f32>(KV[at + 2u * w]), bitcast<f32>(KV[at + 2u * w + 1u]))"
+            : "unpack2x16float(KV[at + w])" });
+    qsf_wgsl_attend_seen(t, a);
 }
 
 /* Where the invocation is, and the queries. */
@@ -214,7 +221,9 @@ static void chunk_begin(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
         "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,\n"
         "        @builtin(local_invocation_index) lid: u32) {\n"
         "  let m = group.y;\n"
-        "  let row = Rows[m];\n"
+        "  let row = Rows[m];\n");
+    if (a->both) qsf_wgsl_put(t, "  length = Table[row.y + row.z].x;\n");
+    qsf_wgsl_put(t,
         "  let rep = p.heads / p.kv_heads;\n"
         "  let parts = (rep + SHARE - 1u) / SHARE;\n"
         "  let kv = group.z / parts;\n"

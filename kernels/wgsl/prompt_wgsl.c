@@ -80,6 +80,8 @@ static void prompt_scores(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
         ? "    let key_scale = bitcast<f32>(KV[record + p.key_scales_at + lane]);\n"
           "    var score = vec4<f32>(sums) * (key_scale * query_scales * p.scale);\n"
         : "    score *= p.scale;\n");
+    if (a->alibi)
+        qsf_wgsl_put(t, "    score -= slope(head) * abs(vec4<f32>(pos) - f32(at + lane));\n");
     if (a->softcap)
         qsf_wgsl_put(t,
             "    score = p.cap * tanh(clamp(score / p.cap, vec4<f32>(-15.0), vec4<f32>(15.0)));\n");
@@ -103,7 +105,7 @@ static void prompt_values(qsf_wgsl_text *t, const qsf_wgsl_attend *a, prompt_par
         : "    for (var e = lid; e < 32u * ${words}u; e += 256u) {\n"
           "      let i = e / ${words}u;\n"
           "      let v = KV[record + p.value_at + i * (ROOM / 2u) + ${begin}u + e % ${words}u];\n"
-          "      kv[e] = select(0u, v, at + i <= last);\n"
+          "      kv[e] = select(0u, v, written(at + i, last));\n"
           "    }\n", { "begin", part.begin, NULL }, { "words", part.words, NULL });
 }
 
@@ -228,7 +230,7 @@ static void prompt_head(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
         "var<workgroup> tops: array<vec4<f32>, 64>;      // [four rows][four positions]\n"
         "var<private> column: u32;              // of Y, the head's first\n",
         { "words", 32 * (prompt_part_of(a, 0).words + 1), NULL });
-    qsf_wgsl_attend_seen(t);
+    qsf_wgsl_attend_seen(t, a);
     qsf_wgsl_put(t,
         "fn store(m: u32, c: u32, count: u32, v: vec4<f32>) {\n"
         "  if (c >= p.head_dim) { return; }\n"
@@ -263,10 +265,12 @@ void qsf_wgsl_prompt(qsf_wgsl_text *t, const qsf_wgsl_attend *a)
         "  let last = Rows[end - 1u].x;\n"
         "  let table = Rows[group.x].y;\n"
         "  let entries = Rows[group.x].z;\n"
+        "${length}"
         "  column = p.q_at + head * p.head_dim;\n"
         "  var top = vec4<f32>(NONE);\n"
         "  var total = vec4<f32>();             // of this invocation's positions\n",
         { "query", 0, a->codes ? "QUERY" : "(QUERY / 4u)" },
+        { "length", 0, a->both ? "  length = Table[table + entries].x;\n" : "" },
         { "scales", 0, a->codes ? "  let query_scales = bitcast<vec4<f32>>(vec4<u32>(Queries[q.x],\n"
               "    Queries[q.y], Queries[q.z], Queries[q.w]));\n" : "" });
     uint32_t n = 0;

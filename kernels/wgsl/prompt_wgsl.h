@@ -16,7 +16,7 @@ void qsf_wgsl_prompt(qsf_wgsl_text *t, const qsf_wgsl_attend *a);
 /* Whether records have a shape that it can read. */
 static inline bool qsf_wgsl_has_prompt(const qsf_wgsl_attend *a)
 {
-    return a->room % (a->codes ? 16 : 4) == 0;
+    return !a->wide && a->room % (a->codes ? 16 : 4) == 0;
 }
 
 #endif

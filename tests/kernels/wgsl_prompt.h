@@ -15,7 +15,7 @@ static void prompt_row(uint32_t m, uint32_t row[4])
 {
     const bool one = m < P_FIRST;
     row[0] = one ? P_POS + m : 9 + m - P_FIRST;
-    row[1] = one ? 0 : 3;
+    row[1] = one ? 0 : 4;
     row[2] = one ? 3 : 1;
     row[3] = 0;
 }
@@ -29,11 +29,13 @@ static void prompt_reference(const attend_case *c, const uint32_t row[4], const 
     for (uint32_t i = 0; i < 32 * row[2]; i++) {
         const uint32_t *e = a_table[row[1] + i / 32];
         scores[i] = -1e30;
-        if (!position_seen(n, e[1] * 32 + i % 32, row[0])) continue;
+        if (!position_seen(c, e[1] * 32 + i % 32, row)) continue;
         scores[i] = 0;
         for (uint32_t d = 0; d < c->shader.room; d++)
             scores[i] += query_column(c, q, d) * key_column(c, record_of(c, e[0], head / A_REP), i % 32, d);
         scores[i] *= (double)n->scale;
+        if (c->shader.alibi)
+            scores[i] -= alibi_of(n, head) * fabs((double)(e[1] * 32 + i % 32) - (double)row[0]);
         if (c->shader.softcap) scores[i] = (double)n->cap * tanh(scores[i] / (double)n->cap);
         top = scores[i] > top ? scores[i] : top;
     }
@@ -71,7 +73,7 @@ static void prompt_run(wgsl_folder *f, table_test *t, const qsf_kernels *k, atte
     wgsl_run(f, groups);
     wgsl_buffer(f, n, sizeof *n, false);
     wgsl_buffer(f, queries, (size_t)P_ROWS * A_HEADS * words * 4, false);
-    wgsl_buffer(f, c->records, A_BLOCKS * A_KV_HEADS * c->layout.record, false);
+    wgsl_buffer(f, c->records, A_BLOCKS * A_RECORDS * c->layout.record, false);
     wgsl_buffer(f, rows, sizeof rows, false);
     wgsl_buffer(f, a_table, sizeof a_table, false);
     wgsl_buffer(f, p_groups, sizeof p_groups, false);
@@ -86,8 +88,9 @@ static void prompt_shader(wgsl_folder *f, table_test *t, const qsf_kernels *k, a
     const qsf_wgsl_attend *a = &c->shader;
     char name[64];
     qsf_wgsl_prompt(wgsl_shader(f), a);
-    snprintf(name, sizeof name, "prompt_%s_%u%s%s", a->codes ? "codes" : "f16", (unsigned)a->room,
-             a->softcap ? "_softcap" : "", a->head_sinks ? "_sinks" : "");
+    snprintf(name, sizeof name, "prompt_%s_%u%s%s%s%s", a->codes ? "codes" : "f16", (unsigned)a->room,
+             a->softcap ? "_softcap" : "", a->alibi ? "_alibi" : "", a->both ? "_both" : "",
+             a->head_sinks ? "_sinks" : "");
     wgsl_shader_end(f, name);
     if (!runs) return;
     attend_begin(c, t, k);
@@ -103,12 +106,15 @@ static void prompt_cases(wgsl_folder *f, table_test *t, const qsf_kernels *k)
         const uint32_t room = rooms[i / 8];
         const uint32_t way = i % 4;
         attend_case c = { .shader = { .codes = i / 4 % 2, .room = room, .softcap = way % 2,
-                                      .head_sinks = way / 2 },
+                                      .head_sinks = way / 2, .alibi = way == 2,
+                                      .both = room == 96 || (room == 80 && way == 2) },
                           .numbers = { .head_dim = room, .q_ld = A_HEADS * room + 4, .q_at = 4,
-                                       .scale = 0.125f, .cap = 3 } };
+                                       .scale = 0.125f, .cap = 3, .slope = -2, .even = 4 } };
         /* a window that does not reach all blocks; the first positions are seen from afar */
         if (way % 2) c.numbers.window = 20, c.numbers.sinks = 4, c.numbers.head_dim = room - 6;
-        prompt_shader(f, t, k, &c, room == 64 ? way < 2 : room == 80 ? way == 3 : room == 256 && way == 0);
+        const bool runs = room == 64 ? way < 2 : room == 80 ? way > 1 : room == 256 && way == 0;
+        if (c.shader.both) c.numbers.window = 50;
+        prompt_shader(f, t, k, &c, runs);
     }
 }
 
