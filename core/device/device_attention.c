@@ -37,6 +37,15 @@ static void alibi_numbers(const qsf_layer *l, qsf_wgsl_attend_numbers *x)
     x->slope = -l->alibi / (float)x->even;
 }
 
+/* Whether queries, keys and values lie side by side in Q. */
+static bool side_by_side(const qsf_device_maker *k)
+{
+    static const uint8_t kinds[] = { QSF_K_ATTN_Q, QSF_K_ATTN_K };
+    const qsf_layer *l = k->layer;
+    return !l->kv_from && !l->attn_gate && l->qkv_clamp <= 0 && l->qk_norm != QSF_QK_ALL &&
+        qsf_device_joined(k, kinds, 2) && !(k->w->m[QSF_K_ATTN_K].t.rows % QSF_TILE_ROWS);
+}
+
 /* The numbers of attention, for both of its shaders. */
 static void attend_numbers(const qsf_device_maker *k, qsf_wgsl_attend_numbers *x)
 {
@@ -58,6 +67,10 @@ static void attend_numbers(const qsf_device_maker *k, qsf_wgsl_attend_numbers *x
         .temp = l->temp_scale, .every = QSF_MAX(l->temp_every, 1),
     };
     alibi_numbers(l, x);
+    if (!side_by_side(k)) return;
+    x->q_ld = x->k_ld = x->v_ld = k->b->qkv_ld;
+    x->k_at = k->w->m[QSF_K_ATTN_Q].t.rows;
+    x->v_at = x->k_at + k->w->m[QSF_K_ATTN_K].t.rows;
 }
 
 static qsf_wgsl_attend attend_variant(const qsf_device_maker *k)
@@ -124,6 +137,7 @@ static void step_places(qsf_device_maker *k, const qsf_wgsl_attend *a)
     static const qsf_device_name in[] = { QSF_DEVICE_Q, QSF_DEVICE_K, QSF_DEVICE_V, QSF_DEVICE_PLACE,
                                           QSF_DEVICE_QUERIES };
     for (size_t i = 0; i < QSF_ARRAY_LEN(in); i++) ranges[n++] = qsf_device_all_of(k->b, in[i]);
+    if (side_by_side(k)) ranges[2] = ranges[3] = ranges[1];
     ranges[n++] = all_keys(k);
     if (a->rope) ranges[n++] = qsf_device_angles(k->b, k->layer->rope);
     if (a->norm) ranges[n++] = head_norms(k);
@@ -191,9 +205,26 @@ static void step_whole(qsf_device_maker *k, qsf_device_name to, uint32_t cols, u
     if (x.r.function || x.r.norm) qsf_device_add_rows(k, &x);
 }
 
+static void joined_in(qsf_device_maker *k)
+{
+    qsf_device_products p = { .name = "queries, keys and values", .n = 3, .to = QSF_DEVICE_Q, .ld = k->b->qkv_ld,
+                              .kinds = { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V },
+                              .biases = { QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS } };
+    const qsf_device_products values = { .name = "values", .n = 1, .to = QSF_DEVICE_Q, .ld = k->b->qkv_ld,
+                                         .at = k->w->m[QSF_K_ATTN_Q].t.rows + k->w->m[QSF_K_ATTN_K].t.rows,
+                                         .kinds = { QSF_K_ATTN_V }, .biases = { QSF_K_ATTN_V_BIAS } };
+    if (!qsf_device_joined(k, p.kinds, 3)) p.n = 2;
+    qsf_device_step_products(k, &p);
+    if (p.n == 2) qsf_device_step_products(k, &values);
+}
+
 static void attention_in(qsf_device_maker *k)
 {
     const qsf_device_buffers *b = k->b;
+    if (side_by_side(k)) {
+        joined_in(k);
+        return;
+    }
     qsf_device_step_product(k, "queries", QSF_K_ATTN_Q, QSF_K_ATTN_Q_BIAS, QSF_DEVICE_Q, b->q_ld, false);
     if (k->layer->kv_from) return;
     qsf_device_step_product(k, "keys", QSF_K_ATTN_K, QSF_K_ATTN_K_BIAS, QSF_DEVICE_K, b->kv_ld, false);
@@ -221,7 +252,7 @@ static void attention_list(qsf_device_maker *k)
         qsf_device_rows codes = join;
         codes.r.source = QSF_WGSL_FROM_FLOATS;
         codes.r.sinks = false;
-        codes.a = QSF_DEVICE_Q, codes.ld = k->b->q_ld;
+        codes.a = QSF_DEVICE_Q, codes.ld = side_by_side(k) ? k->b->qkv_ld : k->b->q_ld;
         k->of.attention = QSF_DEVICE_IN_GROUPS;
         step_prompt(k, &a);
         qsf_device_add_input(k, codes, &out, 1);
@@ -230,9 +261,11 @@ static void attention_list(qsf_device_maker *k)
     step_chunks(k, &a);
     qsf_device_add_input(k, join, &out, 1);
     k->of.attention = QSF_DEVICE_ALL;
+    qsf_device_fuse(k, UINT32_MAX);
     qsf_device_step_out(k, "attention output", QSF_K_ATTN_OUT, QSF_K_ATTN_OUT_BIAS);
 }
 
 const qsf_device_part qsf_device_attention = {
     attention_refused, attention_list, attention_in, 3, { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V },
+    true,
 };

@@ -65,9 +65,11 @@ static void buffer_sizes(qsf_device_buffers *b)
     uint64_t *bytes = b->bytes;
     bytes[QSF_DEVICE_X] = bytes[QSF_DEVICE_TMP] = rows * b->ld * 4;
     bytes[QSF_DEVICE_CODES] = rows * qsf_device_codes_ld(widest) * 16;
-    bytes[QSF_DEVICE_Q] = rows * b->q_ld * 4;
+    b->qkv_ld = b->q_ld + 2 * b->kv_ld;
+    bytes[QSF_DEVICE_Q] = rows * b->qkv_ld * 4;
     bytes[QSF_DEVICE_K] = bytes[QSF_DEVICE_V] = rows * b->kv_ld * 4;
-    bytes[QSF_DEVICE_GATE] = bytes[QSF_DEVICE_UP] = rows * b->ff_ld * 4;
+    bytes[QSF_DEVICE_UP] = rows * b->ff_ld * 4;
+    bytes[QSF_DEVICE_GATE] = 2 * bytes[QSF_DEVICE_UP];
     bytes[QSF_DEVICE_QUERIES] = rows * heads * qsf_wgsl_query_words(&a) * 4;
     bytes[QSF_DEVICE_PLACE] = rows * 16;
     bytes[QSF_DEVICE_TABLE] = b->entries * 8;

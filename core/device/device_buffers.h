@@ -21,7 +21,7 @@ typedef enum qsf_device_name {
     QSF_DEVICE_CODES,           /* [rows][codes_ld] vec4s: what products multiply; */
     QSF_DEVICE_FLOATS,          /* [rows][floats_ld] the same for matrices that are stored as floats */
     QSF_DEVICE_Q, QSF_DEVICE_K, QSF_DEVICE_V,           /* [rows][columns] floats */
-    QSF_DEVICE_GATE, QSF_DEVICE_UP,
+    QSF_DEVICE_GATE, QSF_DEVICE_UP,             /* GATE: [rows][2 * ff_ld], both if one product has them */
     QSF_DEVICE_TMP,             /* [rows][ld] floats: the output of a part, before its norm */
     QSF_DEVICE_BEGIN,           /* [rows][ld] floats: the layer's input, for a second norm after attention */
     QSF_DEVICE_QUERIES,         /* [rows][heads] as attention takes them */
@@ -54,6 +54,7 @@ typedef struct qsf_device_buffers {
     uint64_t bytes[QSF_N_DEVICE_NAMES];
     uint32_t rows;              /* of a batch, at most */
     uint32_t ld, q_ld, kv_ld, ff_ld, floats_ld; /* floats */
+    uint32_t qkv_ld;            /* of queries, keys and values side by side */
     uint32_t room;              /* columns of heads in the cache */
     uint32_t sums;              /* chunks of all rows, at most */
     bool     prompts;           /* attention of groups of rows is possible */

@@ -22,28 +22,60 @@ static void plain_in(qsf_device_maker *k)
     qsf_device_step_product(k, "up", QSF_K_FFN_UP, QSF_K_FFN_UP_BIAS, QSF_DEVICE_UP, k->b->ff_ld, false);
 }
 
-static void gated_in(qsf_device_maker *k)
-{
-    const uint32_t ld = k->b->ff_ld;
-    qsf_device_step_product(k, "gate", QSF_K_FFN_GATE, QSF_K_FFN_GATE_BIAS, QSF_DEVICE_GATE, ld, false);
-    plain_in(k);
-}
-
-static void feed_forward_list(qsf_device_maker *k, bool gated)
+static qsf_wgsl_function function_of(const qsf_layer *l)
 {
     static const uint8_t functions[] = {
         [QSF_ACT_GELU] = QSF_WGSL_GELU, [QSF_ACT_SILU] = QSF_WGSL_SILU, [QSF_ACT_RELU] = QSF_WGSL_RELU,
         [QSF_ACT_RELU2] = QSF_WGSL_RELU2, [QSF_ACT_XIELU] = QSF_WGSL_XIELU,
         [QSF_ACT_SWIGLU_OAI] = QSF_WGSL_SWIGLU_OAI,
     };
+    return (qsf_wgsl_function)functions[l->act];
+}
+
+static const uint8_t gate_and_up[] = { QSF_K_FFN_GATE, QSF_K_FFN_UP };
+
+/* Both are in GATE if one product has them; and in small batches what becomes of them. */
+static void gated_in(qsf_device_maker *k)
+{
+    qsf_device_products p = { .name = "gate", .kinds = { QSF_K_FFN_GATE, QSF_K_FFN_UP },
+                              .biases = { QSF_K_FFN_GATE_BIAS, QSF_K_FFN_UP_BIAS }, .to = QSF_DEVICE_GATE,
+                              .function = function_of(k->layer) };
+    p.n = qsf_device_joined(k, gate_and_up, 2) ? 2 : 1;
+    p.ld = p.n * k->b->ff_ld;
+    p.gated = p.n == 2 && p.function != QSF_WGSL_SWIGLU_OAI && p.function != QSF_WGSL_XIELU;
+    k->gated = p.gated ? k->fused : 0;
+    qsf_device_step_products(k, &p);
+    if (p.n == 1) plain_in(k);
+}
+
+enum { FUSED_COLUMNS = 5120 };  /* wider rows are faster if they are made once, not in each workgroup */
+
+static void feed_forward_list(qsf_device_maker *k, bool gated)
+{
     static const uint8_t down = QSF_K_FFN_DOWN;
-    qsf_device_rows x = { .name = "feed-forward codes", .a = gated ? QSF_DEVICE_GATE : QSF_DEVICE_UP,
-                          .b = QSF_DEVICE_UP, .cols = k->layer->n_ff, .ld = k->b->ff_ld,
-                          .r = { .source = gated ? QSF_WGSL_FROM_TWO : QSF_WGSL_FROM_FLOATS,
-                                 .function = (qsf_wgsl_function)functions[k->layer->act] },
+    const bool joined = gated && qsf_device_joined(k, gate_and_up, 2);
+    qsf_device_rows x = { .name = "feed-forward codes", .a = QSF_DEVICE_UP, .cols = k->layer->n_ff,
+                          .ld = k->b->ff_ld, .r = { .function = function_of(k->layer) },
                           .of_function = k->layer->xielu };
     if (k->w->v[QSF_K_FFN_SUB_NORM]) qsf_device_set_norm(k, &x, QSF_K_FFN_SUB_NORM, 0);
+    if (gated) {
+        x.r.source = QSF_WGSL_FROM_TWO;
+        x.a = QSF_DEVICE_GATE, x.ld = (joined ? 2 : 1) * k->b->ff_ld;
+        x.b = joined ? QSF_DEVICE_GATE : QSF_DEVICE_UP;
+        x.b_at = joined ? k->layer->n_ff : 0;
+    }
+    k->of.least = k->gated ? k->gated + 1 : 0;
     qsf_device_add_input(k, x, &down, 1);
+    k->of.least = 0;
+    if (k->gated) {
+        x.r.source = QSF_WGSL_FROM_FLOATS;
+        x.r.function = QSF_WGSL_UNCHANGED;
+        k->of.most = k->gated;
+        qsf_device_add_input(k, x, &down, 1);
+    }
+    qsf_device_fuse(k, FUSED_COLUMNS);
+    k->of.most = 0;
+    k->gated = 0;
     qsf_device_step_out(k, "down", QSF_K_FFN_DOWN, QSF_K_FFN_DOWN_BIAS);
 }
 
@@ -51,8 +83,8 @@ static void plain_list(qsf_device_maker *k) { feed_forward_list(k, false); }
 static void gated_list(qsf_device_maker *k) { feed_forward_list(k, true); }
 
 const qsf_device_part qsf_device_plain = {
-    feed_forward_refused, plain_list, plain_in, 1, { QSF_K_FFN_UP },
+    feed_forward_refused, plain_list, plain_in, 1, { QSF_K_FFN_UP }, true,
 };
 const qsf_device_part qsf_device_gated = {
-    feed_forward_refused, gated_list, gated_in, 2, { QSF_K_FFN_UP, QSF_K_FFN_GATE },
+    feed_forward_refused, gated_list, gated_in, 2, { QSF_K_FFN_UP, QSF_K_FFN_GATE }, true,
 };

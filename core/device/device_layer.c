@@ -133,6 +133,7 @@ static void list_serial(qsf_device_maker *k, const layer_part *p)
 {
     if (!p->part) return;
     list_in(k, p, NULL);
+    if (p->part->fuses) qsf_device_fuse(k, UINT32_MAX);
     if (p->part->in) p->part->in(k);
     list_rest(k, p);
 }
@@ -141,8 +142,10 @@ static void list_parallel(qsf_device_maker *k, const layer_part *mixer, const la
 {
     const bool apart = k->layer->flow == QSF_FLOW_PARALLEL_NORMS;
     list_in(k, mixer, apart ? NULL : ff);
+    if (mixer->part->fuses && (apart || ff->part->fuses)) qsf_device_fuse(k, UINT32_MAX);
     mixer->part->in(k);
     if (apart) list_in(k, ff, NULL);
+    if (apart && ff->part->fuses) qsf_device_fuse(k, UINT32_MAX);
     ff->part->in(k);
     list_rest(k, mixer);
     list_rest(k, ff);
@@ -225,8 +228,6 @@ void qsf_device_layer_done(const qsf_device_buffers *b, qsf_device_layer *l)
     *l = (qsf_device_layer){ 0 };
 }
 
-static uint32_t variant_of(uint32_t n) { return n <= 1 ? 0 : n <= 2 ? 1 : n <= 4 ? 2 : n <= 8 ? 3 : 4; }
-
 /* What depends on the batch, in the numbers of a step. */
 static void step_batch(const qsf_device_buffers *b, const qsf_device_layer *l, const qsf_device_step *s,
                        const qsf_device_batch *batch)
@@ -236,6 +237,7 @@ static void step_batch(const qsf_device_buffers *b, const qsf_device_layer *l, c
     void *numbers = b->host_numbers + (size_t)place * QSF_DEVICE_NUMBERS;
     if (s->work == QSF_DEVICE_PRODUCT) {
         ((qsf_wgsl_product_numbers *)numbers)->n = n;
+        ((qsf_wgsl_product_numbers *)numbers)->chunks = batch->chunks;
     } else if (s->work == QSF_DEVICE_FLOAT_PRODUCT) {
         ((qsf_wgsl_floats_numbers *)numbers)->n = n;
     } else if (s->work == QSF_DEVICE_ROWS) {
@@ -263,7 +265,7 @@ static bool step_is_for(const qsf_device_step *s, const qsf_device_batch *batch)
 qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, const qsf_device_batch *batch,
                                  qsf_device_dispatch *list, size_t *len, qsf_error *err)
 {
-    const uint32_t n = batch->n, variant = variant_of(n);
+    const uint32_t n = batch->n, variant = qsf_device_variant(n);
     for (uint32_t i = 0; i < l->n_steps; i++) {
         qsf_device_step *s = &l->steps[i];
         if (!step_is_for(s, batch)) continue;
@@ -277,10 +279,10 @@ qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, con
         } else if (s->work == QSF_DEVICE_PRODUCT || s->work == QSF_DEVICE_FLOAT_PRODUCT) {
             const bool floats = s->work == QSF_DEVICE_FLOAT_PRODUCT,
                 many = variant == QSF_DEVICE_VARIANTS - 1;
-            const uint32_t rows = floats ? qsf_device_variant_rows(variant) : many ? 64 : n;
+            const uint32_t rows = many && !floats ? 64 : qsf_device_variant_rows(variant);
             const qsf_status st = qsf_device_product_pipeline(b, s, variant, err);
             if (st) return st;
-            qsf_wgsl_dispatch(many && !floats ? (s->wide + 3) / 4 : s->wide, groups);
+            qsf_wgsl_dispatch(floats ? s->wide : many ? (s->wide + 3) / 4 : s->wide * s->product.parts, groups);
             *to = (qsf_device_dispatch){ s->pipeline[variant], s->group, groups[0], groups[1],
                                          (n + rows - 1) / rows };
         }

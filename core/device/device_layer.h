@@ -20,6 +20,11 @@ typedef struct qsf_device_for {
     enum { QSF_DEVICE_ALL, QSF_DEVICE_IN_CHUNKS, QSF_DEVICE_IN_GROUPS } attention;
 } qsf_device_for;
 
+/* The variant for n rows; up to 32 of them are multiplied eight at a time. */
+static inline uint32_t qsf_device_variant(uint32_t n)
+{
+    return n <= 1 ? 0 : n <= 2 ? 1 : n <= 4 ? 2 : n <= 32 ? 3 : 4;
+}
 /* Rows of a batch that a workgroup of a product's variant takes. */
 static inline uint32_t qsf_device_variant_rows(uint32_t variant) { return variant < 4 ? 1u << variant : 8; }
 
@@ -30,10 +35,11 @@ typedef struct qsf_device_step {
     qsf_device_for of;
     uint32_t wide;                      /* workgroups: x of rows and places, tile rows of products, z of
                                          * chunks, heads */
-    uint32_t slices;                    /* of products */
     qsf_device_id group;
     qsf_device_id pipeline[QSF_DEVICE_VARIANTS];        /* 0: not made yet; only products have several */
     qsf_wgsl_product product;
+    bool     fused;                     /* the product makes codes by itself, of `from` */
+    qsf_wgsl_rows from;
     qsf_wgsl_floats floats;             /* of a matrix of floats */
     const char *name;
 } qsf_device_step;

@@ -5,6 +5,15 @@
 
 #include "device/device_layer.h"
 
+/* What CODES are made of, and nothing else with them. */
+typedef struct qsf_device_from {
+    qsf_wgsl_rows         rows;
+    qsf_wgsl_rows_numbers numbers;
+    qsf_device_range      ranges[7];    /* A to gates */
+    uint32_t              n_ranges;     /* 0: it cannot be part of a product */
+    qsf_device_step      *step;
+} qsf_device_from;
+
 /* A layer whose list is being made.  Errors stay in st: what follows does nothing. */
 typedef struct qsf_device_maker {
     qsf_device_buffers *b;
@@ -15,6 +24,9 @@ typedef struct qsf_device_maker {
     uint64_t            vectors_at;     /* bytes of l->vectors that are in use */
     bool                compiles;       /* pipelines only: the weights are descriptions */
     qsf_device_for      of;             /* of the next steps */
+    qsf_device_from     from;
+    uint32_t            fused;          /* rows for which the next products make codes by themselves */
+    uint32_t            gated;          /* rows for which GATE has function(gate) * up */
     bool                apart;          /* the part's output goes to TMP; else it is added to X, */
     float               times;          /* times this; 0 means 1 */
     union { qsf_wgsl_product_numbers p; qsf_wgsl_rows_numbers r; qsf_wgsl_attend_numbers a; } spare;
@@ -40,7 +52,7 @@ typedef struct qsf_device_rows {
     const char     *name;
     qsf_wgsl_rows   r;
     qsf_device_name a, b, to;
-    uint32_t        cols, ld, to_ld;
+    uint32_t        cols, ld, to_ld, b_at;
     int             norm, bias;         /* kinds of vectors */
     float           gain;
     const float    *of_function;        /* [4], or NULL */
@@ -53,6 +65,27 @@ void  qsf_device_set_norm(const qsf_device_maker *k, qsf_device_rows *x, int nor
 /* The rows of a buffer become their norm. */
 void  qsf_device_add_norm(qsf_device_maker *k, const char *name, qsf_device_name to, uint32_t cols,
                           uint32_t ld, int norm, int bias);
+
+enum { QSF_DEVICE_FUSED = 2 };          /* rows, at most */
+/* After rows to CODES of at most `widest` columns: batches of few rows leave that step out, and the
+ * products that follow make codes by themselves.  Only if nothing else reads these CODES.  Sets
+ * k->fused to the rows of such batches, at most; 0: none. */
+void  qsf_device_fuse(qsf_device_maker *k, uint32_t widest);
+
+/* Products of the same rows with matrices whose results lie side by side, from `at` on; gated: for
+ * batches of at most k->fused rows function(first) * second instead. */
+typedef struct qsf_device_products {
+    const char      *name;
+    uint8_t          kinds[3], biases[3];
+    uint32_t         n;
+    qsf_device_name  to;
+    uint32_t         ld, at;            /* floats */
+    bool             add, gated;
+    qsf_wgsl_function function;
+} qsf_device_products;
+void  qsf_device_step_products(qsf_device_maker *k, const qsf_device_products *p);
+/* Whether one dispatch can multiply by these matrices. */
+bool  qsf_device_joined(const qsf_device_maker *k, const uint8_t *kinds, uint32_t n);
 /* CODES, or FLOATS, times a matrix to a buffer whose rows are ld apart. */
 void  qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
                               uint32_t ld, bool add);
