@@ -23,22 +23,32 @@ qsf_device_range qsf_device_angles(const qsf_device_buffers *b, uint32_t rope)
     return r;
 }
 
-/* What only some layers need: rows as floats, queries with gates, a copy of the layer's input. */
-static void rare_sizes(qsf_device_buffers *b, uint64_t widest)
+/* What matrices multiply; and what only some layers need: rows as floats, queries with gates, a copy
+ * of the layer's input, tokens' embeddings. */
+static void input_sizes(qsf_device_buffers *b)
 {
     const qsf_source *s = b->source;
+    uint32_t widest = s->hp.n_embd;
     bool floats = false, gates = false, begin = false;
     for (uint32_t i = 0; i < s->hp.n_layers; i++) {
         qsf_weights w;
         qsf_weights_describe(s, i, &w);
-        for (uint32_t kind = 0; kind < QSF_N_KINDS; kind++) floats |= w.m[kind].t.rows && w.m[kind].form < 0;
+        for (uint32_t kind = 0; kind < QSF_N_KINDS; kind++) {
+            const qsf_matrix *m = &w.m[kind];
+            if (m->t.rows) widest = QSF_MAX(widest, m->t.cols);
+            floats |= m->t.rows && m->form < 0;
+        }
         gates |= s->layers[i].attn_gate != 0;
         begin |= w.v[QSF_K_ATTN_NORM_2] != NULL;
     }
+    b->bytes[QSF_DEVICE_CODES] = (uint64_t)b->rows * qsf_device_codes_ld(widest) * 16;
     b->floats_ld = device_ld(widest);
     b->bytes[QSF_DEVICE_FLOATS] = floats ? (uint64_t)b->rows * b->floats_ld * 4 : 0;
     b->bytes[QSF_DEVICE_BEGIN] = begin ? (uint64_t)b->rows * b->ld * 4 : 0;
     b->q_ld = device_ld(s->most.q * (gates ? 2 : 1));
+    b->tokens_ld = s->hp.n_embd_layer * s->hp.n_layers;
+    b->bytes[QSF_DEVICE_TOKENS] = (uint64_t)b->rows * b->tokens_ld * 4;
+    b->bytes[QSF_DEVICE_X0] = b->tokens_ld ? (uint64_t)b->rows * b->ld * 4 : 0;
 }
 
 static void buffer_sizes(qsf_device_buffers *b)
@@ -47,18 +57,16 @@ static void buffer_sizes(qsf_device_buffers *b)
     const qsf_context_options *o = b->o;
     const uint64_t rows = b->rows, heads = s->most.n_heads, room = qsf_device_room(s, o->kv_type);
     const qsf_wgsl_attend a = { .codes = b->kv.k_bits == 8, .room = (uint32_t)room };
-    uint32_t widest = QSF_MAX(s->hp.n_embd, QSF_MAX((uint32_t)s->most.q, s->most.n_ff));
     b->room = (uint32_t)room;
     b->ld = device_ld(s->hp.n_embd);
-    rare_sizes(b, widest);
+    input_sizes(b);
     b->kv_ld = device_ld(s->most.kv);
-    b->ff_ld = device_ld(s->most.n_ff);
+    b->ff_ld = device_ld(QSF_MAX(s->most.n_ff, s->hp.n_embd_layer));
     b->chunk_blocks = 2;
     b->entries = (uint64_t)o->n_seqs * (qsf_ceil_div(o->n_ctx, QSF_KV_BLOCK) + 2);
     b->chunks = (uint32_t)(qsf_ceil_div(o->n_ctx, QSF_KV_BLOCK) / b->chunk_blocks + 1);
     uint64_t *bytes = b->bytes;
     bytes[QSF_DEVICE_X] = bytes[QSF_DEVICE_TMP] = rows * b->ld * 4;
-    bytes[QSF_DEVICE_CODES] = rows * qsf_device_codes_ld(widest) * 16;
     bytes[QSF_DEVICE_Q] = rows * b->q_ld * 4;
     bytes[QSF_DEVICE_K] = bytes[QSF_DEVICE_V] = rows * b->kv_ld * 4;
     bytes[QSF_DEVICE_GATE] = bytes[QSF_DEVICE_UP] = rows * b->ff_ld * 4;

@@ -14,7 +14,7 @@
 
 /* Products have pipelines for 1, 2, 4 and 8 rows, and for more. */
 enum { QSF_DEVICE_VARIANTS = 5, QSF_DEVICE_NUMBERS = 256 /* bytes of a dispatch's */,
-       QSF_DEVICE_STEPS = 28 /* of a layer, at most */ };
+       QSF_DEVICE_STEPS = 36 /* of a layer, at most */ };
 
 typedef enum qsf_device_name {
     QSF_DEVICE_X,               /* [rows][ld] floats: the residual stream */
@@ -24,6 +24,8 @@ typedef enum qsf_device_name {
     QSF_DEVICE_GATE, QSF_DEVICE_UP,
     QSF_DEVICE_TMP,             /* [rows][ld] floats: the output of a part, before its norm */
     QSF_DEVICE_BEGIN,           /* [rows][ld] floats: the layer's input, for a second norm after attention */
+    QSF_DEVICE_X0,              /* [rows][ld] floats: tokens' embeddings, and */
+    QSF_DEVICE_TOKENS,          /* [rows][tokens_ld] those for all layers, if the model has them */
     QSF_DEVICE_QUERIES,         /* [rows][heads] as attention takes them */
     QSF_DEVICE_PLACE,           /* [rows] of the batch: position, entries of Table, block (attend_wgsl.h) */
     QSF_DEVICE_TABLE,           /* entries of the block tables of the batch's sequences */
@@ -45,7 +47,7 @@ typedef struct qsf_device_buffers {
     qsf_device_id of[QSF_N_DEVICE_NAMES];
     uint64_t bytes[QSF_N_DEVICE_NAMES];
     uint32_t rows;              /* of a batch, at most */
-    uint32_t ld, q_ld, kv_ld, ff_ld, floats_ld; /* floats */
+    uint32_t ld, q_ld, kv_ld, ff_ld, floats_ld, tokens_ld;      /* floats */
     uint32_t room;              /* columns of heads in the cache */
     uint32_t chunks;            /* of attention, at most; */
     uint32_t chunk_blocks;      /* blocks of one */

@@ -220,14 +220,33 @@ static qsf_status upload_angles(device_executor *e, qsf_error *err)
     return QSF_OK;
 }
 
+static void copy_rows(const device_executor *e, const float *x, size_t ld, uint32_t n)
+{
+    for (uint32_t r = 0; r < n; r++)
+        memcpy(e->rows + (size_t)r * e->b.ld, x + r * ld, e->c->hp->n_embd * sizeof *x);
+}
+
+/* What layers read besides the stream, if tokens have embeddings for them. */
+static qsf_status upload_tokens(device_executor *e, qsf_error *err)
+{
+    const qsf_buffers *b = &e->c->on_cpu.b;
+    const qsf_device *d = e->d;
+    const uint32_t n = e->c->batch.n;
+    if (!e->b.tokens_ld) return QSF_OK;
+    assert(b->ld_table == e->b.tokens_ld);
+    const qsf_status st = d->write(d->user, e->b.of[QSF_DEVICE_TOKENS], 0, b->table,
+                                   (size_t)n * b->ld_table * sizeof *b->table, err);
+    copy_rows(e, b->x0, b->ld_embd, n);
+    return st ? st : d->write(d->user, e->b.of[QSF_DEVICE_X0], 0, e->rows, (size_t)n * e->b.ld * 4, err);
+}
+
 /* Rows of the CPU go to the device, or back. */
 static qsf_status rows_there(device_executor *e, qsf_error *err)
 {
     qsf_rows at;
     qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_STATES, &at, err);
-    if (st) return st;
-    for (uint32_t r = 0; r < at.n; r++)
-        memcpy(e->rows + (size_t)r * e->b.ld, at.x + r * at.ld, e->c->hp->n_embd * sizeof *at.x);
+    if (st || (st = upload_tokens(e, err))) return st;
+    copy_rows(e, at.x, at.ld, at.n);
     st = e->d->write(e->d->user, e->b.of[QSF_DEVICE_X], 0, e->rows, (size_t)at.n * e->b.ld * 4, err);
     if (st || (st = upload_places(e, err)) || (st = upload_angles(e, err))) return st;
     e->here = true;

@@ -29,7 +29,6 @@ static const char *flow_refused(const qsf_layer *l, const qsf_weights *w, const 
                                 const qsf_device_part *ff)
 {
     if (l->altup) return "its streams";
-    if (l->n_embd_layer) return "its own embeddings of tokens";
     if (is_parallel(l) && (!mixer || !ff || !mixer->in || !ff->in)) return "its parallel parts";
     if (w->v[QSF_K_ATTN_NORM_2] && l->flow != QSF_FLOW_SUMS) return "its second norm";
     return NULL;
@@ -51,6 +50,7 @@ const char *qsf_device_layer_refused(const qsf_source *s, uint32_t layer, const 
     }
     qsf_weights_describe(s, layer, &w);
     if ((why = flow_refused(l, &w, mixer, ff))) return why;
+    if (l->n_embd_layer && (why = qsf_device_layer_embedding.refused(s, l, &w, o))) return why;
     if (mixer && (why = mixer->refused(s, l, &w, o))) return why;
     return ff ? ff->refused(s, l, &w, o) : NULL;
 }
@@ -84,7 +84,7 @@ static void list_in(qsf_device_maker *k, const layer_part *p, const layer_part *
 /* How a part's output gets to X, for qsf_device_step_out. */
 static void choose_out(qsf_device_maker *k, const layer_part *p)
 {
-    k->times = k->layer->residual_scale;
+    k->times = k->layer->residual_scale != 0 ? k->layer->residual_scale : 1;
     k->apart = k->layer->flow != QSF_FLOW_SUMS && k->w->v[p->post[0]];
 }
 
@@ -165,6 +165,7 @@ static void list_layer(qsf_device_maker *k)
         list_copy(k, true);
         list_serial(k, &ff);
     }
+    if (k->layer->n_embd_layer) qsf_device_layer_embedding.list(k);
     list_end(k);
 }
 

@@ -20,5 +20,7 @@ typedef struct qsf_device_part {
 } qsf_device_part;
 
 extern const qsf_device_part qsf_device_attention, qsf_device_plain, qsf_device_gated;
+/* Of layers with n_embd_layer, after the feed-forward; it changes X itself. */
+extern const qsf_device_part qsf_device_layer_embedding;
 
 #endif

@@ -127,7 +127,7 @@ void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
     qsf_device_range ranges[QSF_WGSL_BINDINGS];
     uint32_t n = 1;
     qsf_wgsl_rows_numbers *p = qsf_device_step_new(k, QSF_DEVICE_ROWS, x->name, &s);
-    *p = (qsf_wgsl_rows_numbers){ .cols = x->cols, .a_ld = x->ld, .b_ld = x->ld,
+    *p = (qsf_wgsl_rows_numbers){ .cols = x->cols, .a_ld = x->ld, .a_at = x->at, .b_ld = x->ld,
                                   .x_ld = qsf_device_codes_ld(x->cols), .y_ld = x->to_ld,
                                   .eps = k->layer->norm.eps, .heads = k->layer->n_heads,
                                   .head_dim = k->layer->head_dim, .room = k->b->room, .gate_ld = k->b->q_ld,
@@ -229,11 +229,10 @@ qsf_status qsf_device_product_pipeline(qsf_device_buffers *b, qsf_device_step *s
 
 /* The numbers of a product of floats, or of codes. */
 static qsf_device_step *product_step(qsf_device_maker *k, const char *name, const qsf_matrix *m, bool bias,
-                                     uint32_t ld, bool add)
+                                     uint32_t ld, bool add, float times)
 {
     qsf_device_step *s;
     const uint32_t tiles = (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS;
-    const float times = add && k->times != 0 ? k->times : 1;
     if (m->form < 0) {
         qsf_wgsl_floats_numbers *x = qsf_device_step_new(k, QSF_DEVICE_FLOAT_PRODUCT, name, &s);
         *x = (qsf_wgsl_floats_numbers){ .rows = m->t.rows, .cols = m->t.cols, .x_ld = k->b->floats_ld,
@@ -253,16 +252,14 @@ static qsf_device_step *product_step(qsf_device_maker *k, const char *name, cons
     return s;
 }
 
-void qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
-                             uint32_t ld, bool add)
+static void add_product(qsf_device_maker *k, const char *name, int kind, const float *more,
+                        qsf_device_name to, uint32_t ld, bool add, float times)
 {
     const qsf_matrix *m = &k->w->m[kind];
-    const float *more = k->w->v[bias];
     qsf_device_range ranges[5];
     uint32_t n = 2;
-    qsf_device_step *s = product_step(k, name, m, more != NULL, ld, add);
-    s->product.scaled = s->floats.scaled =
-        matrix_is_scaled(k, kind) || (add && k->times != 0 && k->times != 1);
+    qsf_device_step *s = product_step(k, name, m, more != NULL, ld, add, times);
+    s->product.scaled = s->floats.scaled = matrix_is_scaled(k, kind) || times != 1;
     if (!k->st && !k->compiles) k->st = put_matrix(k->b, k->l, m, &ranges[1].buffer, k->err);
     ranges[1].at = 0;
     ranges[1].len = matrix_bytes(m);
@@ -274,8 +271,20 @@ void qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, in
     qsf_device_step_group(k, s, ranges, n);
 }
 
+void qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
+                             uint32_t ld, bool add)
+{
+    add_product(k, name, kind, k->w->v[bias], to, ld, add, 1);
+}
+
+void qsf_device_step_scaled(qsf_device_maker *k, const char *name, int kind, qsf_device_name to, uint32_t ld,
+                            float times)
+{
+    add_product(k, name, kind, NULL, to, ld, false, times);
+}
+
 void qsf_device_step_out(qsf_device_maker *k, const char *name, int kind, int bias)
 {
     const qsf_device_name to = k->apart ? QSF_DEVICE_TMP : QSF_DEVICE_X;
-    qsf_device_step_product(k, name, kind, bias, to, k->b->ld, !k->apart);
+    add_product(k, name, kind, k->w->v[bias], to, k->b->ld, !k->apart, k->apart ? 1 : k->times);
 }

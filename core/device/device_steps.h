@@ -15,7 +15,7 @@ typedef struct qsf_device_maker {
     uint64_t            vectors_at;     /* bytes of l->vectors that are in use */
     bool                compiles;       /* pipelines only: the weights are descriptions */
     bool                apart;          /* the part's output goes to TMP; else it is added to X, */
-    float               times;          /* times this; 0 means 1 */
+    float               times;          /* times this */
     union { qsf_wgsl_product_numbers p; qsf_wgsl_rows_numbers r; qsf_wgsl_attend_numbers a; } spare;
     qsf_status          st;
     qsf_error          *err;
@@ -39,7 +39,7 @@ typedef struct qsf_device_rows {
     const char     *name;
     qsf_wgsl_rows   r;
     qsf_device_name a, b, to;
-    uint32_t        cols, ld, to_ld;
+    uint32_t        cols, at, ld, to_ld;        /* at: the first column of a */
     int             norm, bias;         /* kinds of vectors */
     float           gain;
     const float    *of_function;        /* [4], or NULL */
@@ -47,7 +47,8 @@ typedef struct qsf_device_rows {
 void  qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x);
 /* As what matrices of these kinds multiply: CODES, FLOATS or both. */
 void  qsf_device_add_input(qsf_device_maker *k, qsf_device_rows x, const uint8_t *kinds, uint32_t n);
-/* The rows are normed as the layer's norms are, with weights and bias of these kinds; bias 0: none. */
+/* The rows are normed as the layer's norms are, with weights and bias of these kinds; bias 0:
+ * none. */
 void  qsf_device_set_norm(const qsf_device_maker *k, qsf_device_rows *x, int norm, int bias);
 /* The rows of a buffer become their norm. */
 void  qsf_device_add_norm(qsf_device_maker *k, const char *name, qsf_device_name to, uint32_t cols,
@@ -55,6 +56,9 @@ void  qsf_device_add_norm(qsf_device_maker *k, const char *name, qsf_device_name
 /* CODES, or FLOATS, times a matrix to a buffer whose rows are ld apart. */
 void  qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
                               uint32_t ld, bool add);
+/* The same without bias, times a number. */
+void  qsf_device_step_scaled(qsf_device_maker *k, const char *name, int kind, qsf_device_name to, uint32_t ld,
+                             float times);
 /* The last product of a part: its output. */
 void  qsf_device_step_out(qsf_device_maker *k, const char *name, int kind, int bias);
 /* The pipeline of a product's variant (QSF_DEVICE_VARIANTS). */
