@@ -3,6 +3,7 @@
 #include "device/device_buffers.h"
 
 #include "layers/batch.h"
+#include "layers/matrix_place.h"
 #include "weights/weights.h"
 
 /* Columns of the widest matrices of the layers, whole tiles. */
@@ -23,15 +24,15 @@ qsf_device_range qsf_device_angles(const qsf_device_buffers *b, uint32_t rope)
     return r;
 }
 
-/* What matrices multiply; and what only some layers need: rows as floats, queries with gates, a copy
- * of the layer's input, tokens' embeddings. */
+/* What matrices multiply; and what only some layers need: rows as floats, queries with gates, a
+ * copy of the layer's input, tokens' embeddings. */
 static void input_sizes(qsf_device_buffers *b)
 {
     const qsf_source *s = b->source;
     uint32_t widest = s->hp.n_embd;
     bool floats = false, gates = false, begin = false;
+    qsf_weights w;
     for (uint32_t i = 0; i < s->hp.n_layers; i++) {
-        qsf_weights w;
         qsf_weights_describe(s, i, &w);
         for (uint32_t kind = 0; kind < QSF_N_KINDS; kind++) {
             const qsf_matrix *m = &w.m[kind];
@@ -41,6 +42,9 @@ static void input_sizes(qsf_device_buffers *b)
         gates |= s->layers[i].attn_gate != 0;
         begin |= w.v[QSF_K_ATTN_NORM_2] != NULL;
     }
+    const qsf_matrix_place head = qsf_place_head(s);
+    qsf_weights_describe(s, qsf_source_unit(s, head.unit), &w);
+    floats |= w.m[head.t->kind].form < 0;
     b->bytes[QSF_DEVICE_CODES] = (uint64_t)b->rows * qsf_device_codes_ld(widest) * 16;
     b->floats_ld = device_ld(widest);
     b->bytes[QSF_DEVICE_FLOATS] = floats ? (uint64_t)b->rows * b->floats_ld * 4 : 0;
@@ -89,7 +93,7 @@ qsf_status qsf_device_buffers_init(qsf_device_buffers *b, const qsf_platform *p,
     qsf_status st;
     *b = (qsf_device_buffers){ .d = d, .platform = p, .source = s, .o = o, .kv = *kv,
                                .n_blocks = qsf_kv_blocks_of(o), .rows = qsf_rows_most(o),
-                               .most_numbers = s->hp.n_layers * QSF_DEVICE_STEPS };
+                               .most_numbers = (s->hp.n_layers + 1) * QSF_DEVICE_STEPS };
     if ((st = qsf_pipelines_init(&b->pipelines, p, d, err))) return st;
     const uint64_t bytes = (uint64_t)b->most_numbers * QSF_DEVICE_NUMBERS;
     if (!(b->host_numbers = qsf_alloc(p, bytes, "dispatches", err))) return QSF_E_MEMORY;
@@ -129,5 +133,11 @@ void *qsf_device_numbers(qsf_device_buffers *b, uint32_t *place)
 {
     assert(b->n_numbers < b->most_numbers);
     *place = b->n_numbers++;
-    return b->host_numbers + (size_t)*place * QSF_DEVICE_NUMBERS;
+    return qsf_device_numbers_at(b, *place);
+}
+
+qsf_status qsf_device_numbers_write(qsf_device_buffers *b, uint32_t place, uint32_t n, qsf_error *err)
+{
+    const size_t at = (size_t)place * QSF_DEVICE_NUMBERS, len = (size_t)n * QSF_DEVICE_NUMBERS;
+    return n ? b->d->write(b->d->user, b->numbers, at, b->host_numbers + at, len, err) : QSF_OK;
 }

@@ -25,8 +25,8 @@ static void list_token(qsf_device_maker *k)
     const uint32_t n_embd = b->source->hp.n_embd, n = k->layer->n_embd_layer;
     const float half = 1 / sqrtf(2);
     const qsf_device_rows in = { .name = "embedding", .a = QSF_DEVICE_X0, .cols = n_embd, .ld = b->ld };
-    qsf_device_rows norm = { .name = "layer embedding norm", .to = QSF_DEVICE_UP, .cols = n, .to_ld = b->ff_ld,
-                             .gain = half,
+    qsf_device_rows norm = { .name = "layer embedding norm", .to = QSF_DEVICE_UP, .cols = n,
+                             .to_ld = b->ff_ld, .gain = half,
                              .r = { .source = QSF_WGSL_FROM_ITSELF, .floats = true, .scaled = true } };
     const qsf_device_rows row = { .name = "layer embedding", .a = QSF_DEVICE_TOKENS, .at = k->number * n,
                                   .ld = b->tokens_ld, .to = QSF_DEVICE_UP, .cols = n, .to_ld = b->ff_ld,
@@ -50,7 +50,8 @@ static void layer_embedding_list(qsf_device_maker *k)
                                    .cols = k->layer->n_embd_layer, .ld = b->ff_ld,
                                    .r = { .source = QSF_WGSL_FROM_TWO, .function = QSF_WGSL_GELU } };
     qsf_device_rows add = { .name = "norm after layer embedding", .a = QSF_DEVICE_TMP, .to = QSF_DEVICE_X,
-                            .cols = n_embd, .ld = b->ld, .to_ld = b->ld, .r = { .floats = true, .add = true } };
+                            .cols = n_embd, .ld = b->ld, .to_ld = b->ld,
+                            .r = { .floats = true, .add = true } };
     list_token(k);
     qsf_device_add_input(k, in, &gate, 1);
     qsf_device_step_scaled(k, "layer embedding gate", QSF_K_LAYER_GATE, QSF_DEVICE_GATE, b->ff_ld, 1);
@@ -60,4 +61,6 @@ static void layer_embedding_list(qsf_device_maker *k)
     qsf_device_add_rows(k, &add);
 }
 
-const qsf_device_part qsf_device_layer_embedding = { layer_embedding_refused, layer_embedding_list, NULL, 0, { 0 } };
+const qsf_device_part qsf_device_layer_embedding = {
+    layer_embedding_refused, layer_embedding_list, NULL, 0, { 0 },
+};

@@ -97,7 +97,6 @@ qsf_device_range qsf_device_all_of(const qsf_device_buffers *b, qsf_device_name 
     return (qsf_device_range){ b->of[name], 0, b->bytes[name] };
 }
 
-/* Appends a step whose numbers, of n bytes, the caller fills; NULL after an error. */
 void *qsf_device_step_new(qsf_device_maker *k, qsf_device_work work, const char *name, qsf_device_step **out)
 {
     uint32_t place;
@@ -149,6 +148,13 @@ void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
     qsf_device_step_group(k, s, ranges, n);
 }
 
+static void add_input(qsf_device_maker *k, qsf_device_rows x)
+{
+    x.to = QSF_DEVICE_FLOATS;
+    x.to_ld = k->b->floats_ld;
+    qsf_device_add_rows(k, &x);
+}
+
 void qsf_device_add_input(qsf_device_maker *k, qsf_device_rows x, const uint8_t *kinds, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -157,9 +163,14 @@ void qsf_device_add_input(qsf_device_maker *k, qsf_device_rows x, const uint8_t 
         x.r.codes |= m->form >= 0;
         x.r.floats |= m->form < 0;
     }
-    x.to = QSF_DEVICE_FLOATS;
-    x.to_ld = k->b->floats_ld;
-    qsf_device_add_rows(k, &x);
+    add_input(k, x);
+}
+
+void qsf_device_add_input_of(qsf_device_maker *k, qsf_device_rows x, const qsf_matrix *m)
+{
+    x.r.codes = m->form >= 0;
+    x.r.floats = m->form < 0;
+    add_input(k, x);
 }
 
 void qsf_device_set_norm(const qsf_device_maker *k, qsf_device_rows *x, int norm, int bias)
@@ -196,13 +207,11 @@ const char *qsf_device_matrix_refused(const qsf_matrix *m)
     return m->form < 0 && floats ? NULL : "a type of its weights";
 }
 
-/* Whether a number of its own multiplies the matrix. */
-static bool matrix_is_scaled(const qsf_device_maker *k, int kind)
+bool qsf_device_scaled(const qsf_source *s, uint32_t unit, uint32_t kind)
 {
-    const qsf_source *s = k->b->source;
-    const qsf_unit *u = &s->units[k->number];
+    const qsf_unit *u = &s->units[unit];
     for (uint32_t i = 0; i < u->n_tensors; i++)
-        if (s->tensors[u->first_tensor + i].kind == (uint32_t)kind + QSF_K_SCALE) return true;
+        if (s->tensors[u->first_tensor + i].kind == kind + QSF_K_SCALE) return true;
     return false;
 }
 
@@ -227,64 +236,73 @@ qsf_status qsf_device_product_pipeline(qsf_device_buffers *b, qsf_device_step *s
     return qsf_pipeline_end(&b->pipelines, &t, s->name, &s->pipeline[variant], err);
 }
 
-/* The numbers of a product of floats, or of codes. */
+/* A product of floats, or of codes. */
 static qsf_device_step *product_step(qsf_device_maker *k, const char *name, const qsf_matrix *m, bool bias,
-                                     uint32_t ld, bool add, float times)
+                                     const qsf_device_to *to)
 {
     qsf_device_step *s;
     const uint32_t tiles = (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS;
     if (m->form < 0) {
         qsf_wgsl_floats_numbers *x = qsf_device_step_new(k, QSF_DEVICE_FLOAT_PRODUCT, name, &s);
         *x = (qsf_wgsl_floats_numbers){ .rows = m->t.rows, .cols = m->t.cols, .x_ld = k->b->floats_ld,
-                                        .y_ld = ld, .scale = m->scale, .times = times };
-        s->floats = (qsf_wgsl_floats){ .storage = storage_of(m), .bias = bias, .add = add };
+                                        .y_ld = to->ld, .y_at = to->at, .scale = m->scale,
+                                        .times = to->times };
+        s->floats = (qsf_wgsl_floats){ .storage = storage_of(m), .bias = bias, .add = to->add,
+                                       .scaled = to->scaled };
         s->wide = m->t.rows;
     } else {
         qsf_wgsl_product_numbers *x = qsf_device_step_new(k, QSF_DEVICE_PRODUCT, name, &s);
         *x = (qsf_wgsl_product_numbers){ .rows = m->t.rows, .tiles = tiles, .blocks = m->blocks,
-                                         .x_ld = qsf_device_codes_ld(m->t.cols), .y_ld = ld,
-                                         .scale = m->scale, .times = times };
+                                         .x_ld = qsf_device_codes_ld(m->t.cols), .y_ld = to->ld,
+                                         .y_at = to->at, .scale = m->scale, .times = to->times };
         s->product = (qsf_wgsl_product){ .form = (qsf_form)m->form, .block = m->t.block, .bias = bias,
-                                         .add = add };
+                                         .add = to->add, .scaled = to->scaled };
         s->wide = tiles;
         s->slices = m->t.cols >= 1024 && tiles < 4096 ? 16 : 8;
     }
     return s;
 }
 
-static void add_product(qsf_device_maker *k, const char *name, int kind, const float *more,
-                        qsf_device_name to, uint32_t ld, bool add, float times)
+void qsf_device_step_matrix(qsf_device_maker *k, const char *name, const qsf_matrix *m, const float *bias,
+                            const qsf_device_to *to)
 {
-    const qsf_matrix *m = &k->w->m[kind];
     qsf_device_range ranges[5];
     uint32_t n = 2;
-    qsf_device_step *s = product_step(k, name, m, more != NULL, ld, add, times);
-    s->product.scaled = s->floats.scaled = matrix_is_scaled(k, kind) || times != 1;
+    qsf_device_step *s = product_step(k, name, m, bias != NULL, to);
     if (!k->st && !k->compiles) k->st = put_matrix(k->b, k->l, m, &ranges[1].buffer, k->err);
     ranges[1].at = 0;
     ranges[1].len = matrix_bytes(m);
     ranges[n++] = qsf_device_all_of(k->b, m->form < 0 ? QSF_DEVICE_FLOATS : QSF_DEVICE_CODES);
-    ranges[n++] = qsf_device_all_of(k->b, to);
-    if (more) ranges[n++] = qsf_device_put_vector(k, more, m->t.rows);
+    ranges[n++] = qsf_device_all_of(k->b, to->buffer);
+    if (bias) ranges[n++] = qsf_device_put_vector(k, bias, m->t.rows);
     for (uint32_t i = 0; i < (k->compiles ? QSF_DEVICE_VARIANTS : 1) && !k->st; i++)
         k->st = qsf_device_product_pipeline(k->b, s, i, k->err);
     qsf_device_step_group(k, s, ranges, n);
 }
 
+/* With a matrix of the layer. */
+static void layer_product(qsf_device_maker *k, const char *name, int kind, const float *bias,
+                          qsf_device_to to)
+{
+    to.scaled = to.times != 1 || qsf_device_scaled(k->b->source, k->number, (uint32_t)kind);
+    qsf_device_step_matrix(k, name, &k->w->m[kind], bias, &to);
+}
+
 void qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
                              uint32_t ld, bool add)
 {
-    add_product(k, name, kind, k->w->v[bias], to, ld, add, 1);
+    layer_product(k, name, kind, k->w->v[bias], (qsf_device_to){ to, ld, 0, add, false, 1 });
 }
 
 void qsf_device_step_scaled(qsf_device_maker *k, const char *name, int kind, qsf_device_name to, uint32_t ld,
                             float times)
 {
-    add_product(k, name, kind, NULL, to, ld, false, times);
+    layer_product(k, name, kind, NULL, (qsf_device_to){ to, ld, 0, false, false, times });
 }
 
 void qsf_device_step_out(qsf_device_maker *k, const char *name, int kind, int bias)
 {
-    const qsf_device_name to = k->apart ? QSF_DEVICE_TMP : QSF_DEVICE_X;
-    add_product(k, name, kind, k->w->v[bias], to, k->b->ld, !k->apart, k->apart ? 1 : k->times);
+    const qsf_device_to apart = { QSF_DEVICE_TMP, k->b->ld, 0, false, false, 1 };
+    const qsf_device_to added = { QSF_DEVICE_X, k->b->ld, 0, true, false, k->times };
+    layer_product(k, name, kind, k->w->v[bias], k->apart ? apart : added);
 }

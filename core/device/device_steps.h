@@ -47,16 +47,31 @@ typedef struct qsf_device_rows {
 void  qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x);
 /* As what matrices of these kinds multiply: CODES, FLOATS or both. */
 void  qsf_device_add_input(qsf_device_maker *k, qsf_device_rows x, const uint8_t *kinds, uint32_t n);
+/* The same for a matrix that is not the layer's. */
+void  qsf_device_add_input_of(qsf_device_maker *k, qsf_device_rows x, const qsf_matrix *m);
 /* The rows are normed as the layer's norms are, with weights and bias of these kinds; bias 0:
  * none. */
 void  qsf_device_set_norm(const qsf_device_maker *k, qsf_device_rows *x, int norm, int bias);
 /* The rows of a buffer become their norm. */
 void  qsf_device_add_norm(qsf_device_maker *k, const char *name, qsf_device_name to, uint32_t cols,
                           uint32_t ld, int norm, int bias);
-/* CODES, or FLOATS, times a matrix to a buffer whose rows are ld apart. */
+/* Whether a number of its own multiplies a matrix. */
+bool  qsf_device_scaled(const qsf_source *s, uint32_t unit, uint32_t kind);
+/* Where a product goes: to rows of a buffer that are ld floats apart, from column `at` on.  scaled:
+ * the matrix's own number, and `times`, multiply it. */
+typedef struct qsf_device_to {
+    qsf_device_name buffer;
+    uint32_t        ld, at;
+    bool            add, scaled;
+    float           times;
+} qsf_device_to;
+/* CODES, or FLOATS, times a matrix. */
+void  qsf_device_step_matrix(qsf_device_maker *k, const char *name, const qsf_matrix *m, const float *bias,
+                             const qsf_device_to *to);
+/* The same with a matrix of the layer, from column 0 on; bias: the kind of its bias. */
 void  qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
                               uint32_t ld, bool add);
-/* The same without bias, times a number. */
+/* The same without bias, and times a number. */
 void  qsf_device_step_scaled(qsf_device_maker *k, const char *name, int kind, qsf_device_name to, uint32_t ld,
                              float times);
 /* The last product of a part: its output. */

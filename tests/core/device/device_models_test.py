@@ -11,12 +11,12 @@ import os, pathlib, re, subprocess, sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "parity"))
 import make_tiny
 
-# One of each that computes differently, by the type of the KV cache.  Scales in sub-blocks, norms of
-# heads and after parts, windows; norms of sums, a second one, ALiBi, both directions, half windows;
-# norms of attention and of hidden rows, scales of matrices; parallel parts with one norm and with two,
-# layer norms of heads; xIELU; scales of what parts add; clamps, norms without weights, norms of all
-# heads; embeddings for layers, keys of other layers, norms of values.  Codes of keys without the part
-# of their bias that stays in place.
+# One of each that computes differently, by the type of the KV cache.  Scales in sub-blocks, norms
+# of heads and after parts, windows; norms of sums, a second one, ALiBi, both directions; half
+# windows; norms of attention and of hidden rows, scales of matrices; parallel parts with one norm
+# and with two; xIELU; scales of what parts add; clamps, norms without weights; norms of all heads;
+# embeddings for layers, keys of other layers, norms of values; scales of queries by position; gates
+# of attention.  Codes of keys without the part of their bias that stays in place; floats.
 MODELS = {
     "f16": ["llama-q4_k", "gemma3-q5_0", "jina-bert-v2-twice", "modern-bert", "bitnet-i2_s",
             "command-r-norms", "falcon-two-norms", "apertus", "granite", "olmo", "olmo2", "gemma4"],
@@ -49,7 +49,7 @@ def main():
     gpu = subprocess.run([*command, "--device", "gpu", "-ngl", "1", "-v"], capture_output=True, env=env)
     print(gpu.stderr.decode().splitlines()[0])
     if cpu.returncode or gpu.returncode or cpu.stdout != gpu.stdout: sys.exit("qsf-run answers differently")
-    if b"layers 1 to 1 on SwiftShader" not in gpu.stderr: sys.exit("not on the GPU")
+    if b"layers 1 to 1 and the head on SwiftShader" not in gpu.stderr: sys.exit("not on the GPU")
 
 
 if __name__ == "__main__":
