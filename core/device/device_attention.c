@@ -207,15 +207,18 @@ static void step_whole(qsf_device_maker *k, qsf_device_name to, uint32_t cols, u
 
 static void joined_in(qsf_device_maker *k)
 {
-    qsf_device_products p = { .name = "queries, keys and values", .n = 3, .to = QSF_DEVICE_Q, .ld = k->b->qkv_ld,
-                              .kinds = { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V },
-                              .biases = { QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS } };
-    const qsf_device_products values = { .name = "values", .n = 1, .to = QSF_DEVICE_Q, .ld = k->b->qkv_ld,
-                                         .at = k->w->m[QSF_K_ATTN_Q].t.rows + k->w->m[QSF_K_ATTN_K].t.rows,
-                                         .kinds = { QSF_K_ATTN_V }, .biases = { QSF_K_ATTN_V_BIAS } };
-    if (!qsf_device_joined(k, p.kinds, 3)) p.n = 2;
+    static const uint8_t kinds[] = { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V };
+    const uint32_t at = k->w->m[QSF_K_ATTN_Q].t.rows + k->w->m[QSF_K_ATTN_K].t.rows;
+    const bool all = qsf_device_joined(k, kinds, 3), scaled = qsf_device_scaled(k->b->source, k->number, kinds[2]);
+    const qsf_device_to to = { QSF_DEVICE_Q, k->b->qkv_ld, at, false, scaled, 1 };
+    qsf_device_products p = { .name = "queries, keys and values",
+                              .to = { QSF_DEVICE_Q, k->b->qkv_ld, 0, false, false, 1 } };
+    qsf_device_set_matrix(k, &p, QSF_K_ATTN_Q, QSF_K_ATTN_Q_BIAS);
+    qsf_device_set_matrix(k, &p, QSF_K_ATTN_K, QSF_K_ATTN_K_BIAS);
+    if (all) qsf_device_set_matrix(k, &p, QSF_K_ATTN_V, QSF_K_ATTN_V_BIAS);
     qsf_device_step_products(k, &p);
-    if (p.n == 2) qsf_device_step_products(k, &values);
+    if (!all)
+        qsf_device_step_matrix(k, "values", &k->w->m[QSF_K_ATTN_V], k->w->v[QSF_K_ATTN_V_BIAS], &to);
 }
 
 static void attention_in(qsf_device_maker *k)
@@ -267,5 +270,4 @@ static void attention_list(qsf_device_maker *k)
 
 const qsf_device_part qsf_device_attention = {
     attention_refused, attention_list, attention_in, 3, { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V },
-    true,
 };

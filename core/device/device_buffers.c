@@ -3,6 +3,7 @@
 #include "device/device_buffers.h"
 
 #include "layers/batch.h"
+#include "layers/matrix_place.h"
 #include "weights/weights.h"
 
 #include "wgsl/prompt_wgsl.h"
@@ -27,23 +28,36 @@ qsf_device_range qsf_device_angles(const qsf_device_buffers *b, uint32_t rope)
     return r;
 }
 
-/* What only some layers need: rows as floats, queries with gates, a copy of the layer's input. */
-static void rare_sizes(qsf_device_buffers *b, uint64_t widest)
+/* What matrices multiply; and what only some layers need: rows as floats, queries with gates, a
+ * copy of the layer's input, tokens' embeddings. */
+static void input_sizes(qsf_device_buffers *b)
 {
     const qsf_source *s = b->source;
+    uint32_t widest = s->hp.n_embd;
     bool floats = false, gates = false, begin = false;
+    qsf_weights w;
     for (uint32_t i = 0; i < s->hp.n_layers; i++) {
-        qsf_weights w;
         qsf_weights_describe(s, i, &w);
-        for (uint32_t kind = 0; kind < QSF_N_KINDS; kind++) floats |= w.m[kind].t.rows && w.m[kind].form < 0;
+        for (uint32_t kind = 0; kind < QSF_N_KINDS; kind++) {
+            const qsf_matrix *m = &w.m[kind];
+            if (m->t.rows) widest = QSF_MAX(widest, m->t.cols);
+            floats |= m->t.rows && m->form < 0;
+        }
         gates |= s->layers[i].attn_gate != 0;
         begin |= w.v[QSF_K_ATTN_NORM_2] != NULL;
     }
+    const qsf_matrix_place head = qsf_place_head(s);
+    qsf_weights_describe(s, qsf_source_unit(s, head.unit), &w);
+    floats |= w.m[head.t->kind].form < 0;
+    b->bytes[QSF_DEVICE_CODES] = (uint64_t)b->rows * qsf_device_codes_ld(widest) * 16;
     b->floats_ld = device_ld(widest);
     b->bytes[QSF_DEVICE_FLOATS] = floats ? (uint64_t)b->rows * b->floats_ld * 4 : 0;
     b->bytes[QSF_DEVICE_BEGIN] = begin ? (uint64_t)b->rows * b->ld * 4 : 0;
     b->q_ld = device_ld(s->most.q * (gates ? 2 : 1));
     b->prompts = !gates;        /* which are in Q, where results of groups go */
+    b->tokens_ld = s->hp.n_embd_layer * s->hp.n_layers;
+    b->bytes[QSF_DEVICE_TOKENS] = (uint64_t)b->rows * b->tokens_ld * 4;
+    b->bytes[QSF_DEVICE_X0] = b->tokens_ld ? (uint64_t)b->rows * b->ld * 4 : 0;
 }
 
 static void buffer_sizes(qsf_device_buffers *b)
@@ -53,18 +67,16 @@ static void buffer_sizes(qsf_device_buffers *b)
     const uint64_t rows = b->rows, heads = s->most.n_heads, room = qsf_device_room(s, o->kv_type);
     const qsf_wgsl_attend a = { .codes = b->kv.k_bits == 8, .wide = b->kv.type == QSF_KV_F32,
                                 .room = (uint32_t)room };
-    uint32_t widest = QSF_MAX(s->hp.n_embd, QSF_MAX((uint32_t)s->most.q, s->most.n_ff));
     b->room = (uint32_t)room;
     b->ld = device_ld(s->hp.n_embd);
-    rare_sizes(b, widest);
+    input_sizes(b);
     b->kv_ld = device_ld(s->most.kv);
-    b->ff_ld = device_ld(s->most.n_ff);
+    b->ff_ld = device_ld(QSF_MAX(s->most.n_ff, s->hp.n_embd_layer));
     b->prompts &= qsf_wgsl_has_prompt(&a);
     b->sums = (uint32_t)QSF_MAX(b->prompts ? 64 : rows, SUMS_BYTES / (heads * room * 4));
     b->entries = (uint64_t)o->n_seqs * (qsf_ceil_div(o->n_ctx, QSF_KV_BLOCK) + 2);
     uint64_t *bytes = b->bytes;
     bytes[QSF_DEVICE_X] = bytes[QSF_DEVICE_TMP] = rows * b->ld * 4;
-    bytes[QSF_DEVICE_CODES] = rows * qsf_device_codes_ld(widest) * 16;
     b->qkv_ld = b->q_ld + 2 * b->kv_ld;
     bytes[QSF_DEVICE_Q] = rows * b->qkv_ld * 4;
     bytes[QSF_DEVICE_K] = bytes[QSF_DEVICE_V] = rows * b->kv_ld * 4;
@@ -90,7 +102,7 @@ qsf_status qsf_device_buffers_init(qsf_device_buffers *b, const qsf_platform *p,
     qsf_status st;
     *b = (qsf_device_buffers){ .d = d, .platform = p, .source = s, .o = o, .kv = *kv,
                                .n_blocks = qsf_kv_blocks_of(o), .rows = qsf_rows_most(o),
-                               .most_numbers = s->hp.n_layers * QSF_DEVICE_STEPS };
+                               .most_numbers = (s->hp.n_layers + 1) * QSF_DEVICE_STEPS };
     if ((st = qsf_pipelines_init(&b->pipelines, p, d, err))) return st;
     const uint64_t bytes = (uint64_t)b->most_numbers * QSF_DEVICE_NUMBERS;
     if (!(b->host_numbers = qsf_alloc(p, bytes, "dispatches", err))) return QSF_E_MEMORY;
@@ -130,5 +142,12 @@ void *qsf_device_numbers(qsf_device_buffers *b, uint32_t *place)
 {
     assert(b->n_numbers < b->most_numbers);
     *place = b->n_numbers++;
-    return b->host_numbers + (size_t)*place * QSF_DEVICE_NUMBERS;
+    return qsf_device_numbers_at(b, *place);
+}
+
+qsf_status qsf_device_numbers_write(qsf_device_buffers *b, uint32_t place, uint32_t n, qsf_error *err)
+{
+    const size_t at = (size_t)place * QSF_DEVICE_NUMBERS;
+    const size_t bytes = (size_t)n * QSF_DEVICE_NUMBERS;
+    return n ? b->d->write(b->d->user, b->numbers, at, b->host_numbers + at, bytes, err) : QSF_OK;
 }

@@ -24,12 +24,15 @@ typedef enum qsf_device_name {
     QSF_DEVICE_GATE, QSF_DEVICE_UP,             /* GATE: [rows][2 * ff_ld], both if one product has them */
     QSF_DEVICE_TMP,             /* [rows][ld] floats: the output of a part, before its norm */
     QSF_DEVICE_BEGIN,           /* [rows][ld] floats: the layer's input, for a second norm after attention */
+    QSF_DEVICE_X0,              /* [rows][ld] floats: tokens' embeddings, and */
+    QSF_DEVICE_TOKENS,          /* [rows][tokens_ld] those for all layers, if the model has them */
     QSF_DEVICE_QUERIES,         /* [rows][heads] as attention takes them */
     QSF_DEVICE_PLACE,           /* [rows] of the batch: position, entries of Table, block (attend_wgsl.h) */
     QSF_DEVICE_TABLE,           /* entries of the block tables of the batch's sequences */
     QSF_DEVICE_GROUPS,          /* groups of rows (prompt_wgsl.h) */
     QSF_DEVICE_SUMS, QSF_DEVICE_TOPS,           /* of chunks of attention */
     QSF_DEVICE_ANGLES,          /* [rows][half] of each rotary table (qsf_device_angles) */
+    QSF_DEVICE_LOGITS,          /* [n_logits][head_ld] floats, if the head is on the device */
     QSF_DEVICE_SPARE,           /* a layer's keys and values of a block, on their way */
     QSF_N_DEVICE_NAMES
 } qsf_device_name;
@@ -53,7 +56,7 @@ typedef struct qsf_device_buffers {
     qsf_device_id of[QSF_N_DEVICE_NAMES];
     uint64_t bytes[QSF_N_DEVICE_NAMES];
     uint32_t rows;              /* of a batch, at most */
-    uint32_t ld, q_ld, kv_ld, ff_ld, floats_ld; /* floats */
+    uint32_t ld, q_ld, kv_ld, ff_ld, floats_ld, tokens_ld, head_ld;     /* floats */
     uint32_t qkv_ld;            /* of queries, keys and values side by side */
     uint32_t room;              /* columns of heads in the cache */
     uint32_t sums;              /* chunks of all rows, at most */
@@ -74,6 +77,12 @@ void       qsf_device_buffers_done(qsf_device_buffers *b);      /* takes one tha
 qsf_status qsf_device_buffer_new(qsf_device_buffers *b, uint64_t bytes, qsf_device_id *out, qsf_error *err);
 /* Room for the numbers of a dispatch. */
 void      *qsf_device_numbers(qsf_device_buffers *b, uint32_t *place);
+static inline void *qsf_device_numbers_at(qsf_device_buffers *b, uint32_t place)
+{
+    return b->host_numbers + (size_t)place * QSF_DEVICE_NUMBERS;
+}
+/* Brings n of them to the device. */
+qsf_status qsf_device_numbers_write(qsf_device_buffers *b, uint32_t place, uint32_t n, qsf_error *err);
 /* The angles of a rotary table. */
 qsf_device_range qsf_device_angles(const qsf_device_buffers *b, uint32_t rope);
 /* Columns of heads in the shaders of attention: those of all layers' records. */

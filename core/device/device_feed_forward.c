@@ -37,15 +37,21 @@ static const uint8_t gate_and_up[] = { QSF_K_FFN_GATE, QSF_K_FFN_UP };
 /* Both are in GATE if one product has them; and in small batches what becomes of them. */
 static void gated_in(qsf_device_maker *k)
 {
-    qsf_device_products p = { .name = "gate", .kinds = { QSF_K_FFN_GATE, QSF_K_FFN_UP },
-                              .biases = { QSF_K_FFN_GATE_BIAS, QSF_K_FFN_UP_BIAS }, .to = QSF_DEVICE_GATE,
-                              .function = function_of(k->layer) };
-    p.n = qsf_device_joined(k, gate_and_up, 2) ? 2 : 1;
-    p.ld = p.n * k->b->ff_ld;
-    p.gated = p.n == 2 && p.function != QSF_WGSL_SWIGLU_OAI && p.function != QSF_WGSL_XIELU;
+    const bool joined = qsf_device_joined(k, gate_and_up, 2);
+    const qsf_wgsl_function f = function_of(k->layer);
+    qsf_device_products p = { .name = "gate and up", .function = f,
+                              .gated = joined && f != QSF_WGSL_SWIGLU_OAI && f != QSF_WGSL_XIELU,
+                              .to = { QSF_DEVICE_GATE, 2 * k->b->ff_ld, 0, false, false, 1 } };
     k->gated = p.gated ? k->fused : 0;
-    qsf_device_step_products(k, &p);
-    if (p.n == 1) plain_in(k);
+    if (joined) {
+        qsf_device_set_matrix(k, &p, QSF_K_FFN_GATE, QSF_K_FFN_GATE_BIAS);
+        qsf_device_set_matrix(k, &p, QSF_K_FFN_UP, QSF_K_FFN_UP_BIAS);
+        qsf_device_step_products(k, &p);
+    } else {
+        qsf_device_step_product(k, "gate", QSF_K_FFN_GATE, QSF_K_FFN_GATE_BIAS, QSF_DEVICE_GATE, k->b->ff_ld,
+                                false);
+        plain_in(k);
+    }
 }
 
 enum { FUSED_COLUMNS = 5120 };  /* wider rows are faster if they are made once, not in each workgroup */
@@ -83,8 +89,8 @@ static void plain_list(qsf_device_maker *k) { feed_forward_list(k, false); }
 static void gated_list(qsf_device_maker *k) { feed_forward_list(k, true); }
 
 const qsf_device_part qsf_device_plain = {
-    feed_forward_refused, plain_list, plain_in, 1, { QSF_K_FFN_UP }, true,
+    feed_forward_refused, plain_list, plain_in, 1, { QSF_K_FFN_UP },
 };
 const qsf_device_part qsf_device_gated = {
-    feed_forward_refused, gated_list, gated_in, 2, { QSF_K_FFN_UP, QSF_K_FFN_GATE }, true,
+    feed_forward_refused, gated_list, gated_in, 2, { QSF_K_FFN_UP, QSF_K_FFN_GATE },
 };

@@ -29,7 +29,6 @@ static const char *flow_refused(const qsf_layer *l, const qsf_weights *w, const 
                                 const qsf_device_part *ff)
 {
     if (l->altup) return "its streams";
-    if (l->n_embd_layer) return "its own embeddings of tokens";
     if (is_parallel(l) && (!mixer || !ff || !mixer->in || !ff->in)) return "its parallel parts";
     if (w->v[QSF_K_ATTN_NORM_2] && l->flow != QSF_FLOW_SUMS) return "its second norm";
     return NULL;
@@ -51,6 +50,7 @@ const char *qsf_device_layer_refused(const qsf_source *s, uint32_t layer, const 
     }
     qsf_weights_describe(s, layer, &w);
     if ((why = flow_refused(l, &w, mixer, ff))) return why;
+    if (l->n_embd_layer && (why = qsf_device_layer_embedding.refused(s, l, &w, o))) return why;
     if (mixer && (why = mixer->refused(s, l, &w, o))) return why;
     return ff ? ff->refused(s, l, &w, o) : NULL;
 }
@@ -63,6 +63,12 @@ typedef struct layer_part {
     const char *in, *out;
     uint8_t norm[2], post[2];
 } layer_part;
+
+/* Whether products (qsf_device_fuse) are all that reads the part's input. */
+static bool reads_by_products(const qsf_device_part *part)
+{
+    return part == &qsf_device_attention || part == &qsf_device_plain || part == &qsf_device_gated;
+}
 
 /* X, normed unless the flow leaves that out, as the part's products take it; also those of `with`,
  * which reads the same rows. */
@@ -84,7 +90,7 @@ static void list_in(qsf_device_maker *k, const layer_part *p, const layer_part *
 /* How a part's output gets to X, for qsf_device_step_out. */
 static void choose_out(qsf_device_maker *k, const layer_part *p)
 {
-    k->times = k->layer->residual_scale;
+    k->times = k->layer->residual_scale != 0 ? k->layer->residual_scale : 1;
     k->apart = k->layer->flow != QSF_FLOW_SUMS && k->w->v[p->post[0]];
 }
 
@@ -133,7 +139,7 @@ static void list_serial(qsf_device_maker *k, const layer_part *p)
 {
     if (!p->part) return;
     list_in(k, p, NULL);
-    if (p->part->fuses) qsf_device_fuse(k, UINT32_MAX);
+    if (reads_by_products(p->part)) qsf_device_fuse(k, UINT32_MAX);
     if (p->part->in) p->part->in(k);
     list_rest(k, p);
 }
@@ -142,10 +148,10 @@ static void list_parallel(qsf_device_maker *k, const layer_part *mixer, const la
 {
     const bool apart = k->layer->flow == QSF_FLOW_PARALLEL_NORMS;
     list_in(k, mixer, apart ? NULL : ff);
-    if (mixer->part->fuses && (apart || ff->part->fuses)) qsf_device_fuse(k, UINT32_MAX);
+    if (reads_by_products(mixer->part) && (apart || reads_by_products(ff->part))) qsf_device_fuse(k, UINT32_MAX);
     mixer->part->in(k);
     if (apart) list_in(k, ff, NULL);
-    if (apart && ff->part->fuses) qsf_device_fuse(k, UINT32_MAX);
+    if (apart && reads_by_products(ff->part)) qsf_device_fuse(k, UINT32_MAX);
     ff->part->in(k);
     list_rest(k, mixer);
     list_rest(k, ff);
@@ -168,6 +174,7 @@ static void list_layer(qsf_device_maker *k)
         list_copy(k, true);
         list_serial(k, &ff);
     }
+    if (k->layer->n_embd_layer) qsf_device_layer_embedding.list(k);
     list_end(k);
 }
 

@@ -44,7 +44,7 @@ typedef struct qsf_device_step {
     const char *name;
 } qsf_device_step;
 
-enum { QSF_DEVICE_WEIGHTS = 10 };
+enum { QSF_DEVICE_WEIGHTS = 12 };
 
 typedef struct qsf_device_layer {
     bool          ready;

@@ -17,9 +17,10 @@ typedef struct qsf_device_part {
      * rows (qsf_hparams' parallel flows). */
     void (*in)(qsf_device_maker *k);
     uint8_t n_kinds, kinds[4];      /* matrices that read them; none: codes */
-    bool    fuses;                  /* these products are all that reads them: qsf_device_fuse */
 } qsf_device_part;
 
 extern const qsf_device_part qsf_device_attention, qsf_device_plain, qsf_device_gated;
+/* Of layers with n_embd_layer, after the feed-forward; it changes X itself. */
+extern const qsf_device_part qsf_device_layer_embedding;
 
 #endif

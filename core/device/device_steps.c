@@ -60,11 +60,11 @@ static qsf_status upload_matrix(const qsf_device_buffers *b, qsf_device_id to, u
 }
 
 /* Matrices, one after the other. */
-static qsf_device_range put_matrices(qsf_device_maker *k, const uint8_t *kinds, uint32_t n)
+static qsf_device_range put_matrices(qsf_device_maker *k, const qsf_device_products *p)
 {
     qsf_device_range r = { 0 };
     uint64_t at = 0;
-    for (uint32_t i = 0; i < n; i++) r.len += matrix_bytes(&k->w->m[kinds[i]]);
+    for (uint32_t i = 0; i < p->n; i++) r.len += matrix_bytes(p->m[i]);
     if (k->compiles || k->st) return r;
     if (r.len > k->b->d->info->max_binding) {
         k->st = qsf_fail(k->err, QSF_E_UNSUPPORTED, "a matrix of %llu MB is more than the GPU binds",
@@ -74,10 +74,9 @@ static qsf_device_range put_matrices(qsf_device_maker *k, const uint8_t *kinds, 
     if ((k->st = qsf_device_buffer_new(k->b, r.len, &r.buffer, k->err))) return r;
     assert(k->l->n_weights < QSF_DEVICE_WEIGHTS);
     k->l->weights[k->l->n_weights++] = r.buffer;
-    for (uint32_t i = 0; i < n && !k->st; i++) {
-        const qsf_matrix *m = &k->w->m[kinds[i]];
-        k->st = upload_matrix(k->b, r.buffer, at, m, k->err);
-        at += matrix_bytes(m);
+    for (uint32_t i = 0; i < p->n && !k->st; i++) {
+        k->st = upload_matrix(k->b, r.buffer, at, p->m[i], k->err);
+        at += matrix_bytes(p->m[i]);
     }
     return r;
 }
@@ -111,16 +110,15 @@ static qsf_device_range put_biases(qsf_device_maker *k, const qsf_device_product
 {
     uint32_t rows = 0, n = 0;
     for (uint32_t i = 0; i < p->n; i++) {
-        rows += k->w->m[p->kinds[i]].t.rows;
-        n += k->w->v[p->biases[i]] != NULL;
+        rows += p->m[i]->t.rows;
+        n += p->bias[i] != NULL;
     }
     if (!n) return (qsf_device_range){ 0 };
     const qsf_device_range r = vector_room(k, rows);
     uint64_t at = r.at;
     for (uint32_t i = 0; i < p->n && !k->compiles; i++) {
-        const float *x = k->w->v[p->biases[i]];
-        const size_t bytes = k->w->m[p->kinds[i]].t.rows * sizeof *x;
-        if (x && !k->st) k->st = upload(k->b, r.buffer, at, x, bytes, k->err);
+        const size_t bytes = p->m[i]->t.rows * sizeof(float);
+        if (p->bias[i] && !k->st) k->st = upload(k->b, r.buffer, at, p->bias[i], bytes, k->err);
         at += bytes;
     }
     return r;
@@ -133,7 +131,6 @@ qsf_device_range qsf_device_all_of(const qsf_device_buffers *b, qsf_device_name 
     return (qsf_device_range){ b->of[name], 0, b->bytes[name] };
 }
 
-/* Appends a step whose numbers, of n bytes, the caller fills; NULL after an error. */
 void *qsf_device_step_new(qsf_device_maker *k, qsf_device_work work, const char *name, qsf_device_step **out)
 {
     uint32_t place;
@@ -165,7 +162,7 @@ void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
     qsf_device_range ranges[QSF_WGSL_BINDINGS];
     uint32_t n = 1;
     qsf_wgsl_rows_numbers *p = qsf_device_step_new(k, QSF_DEVICE_ROWS, x->name, &s);
-    *p = (qsf_wgsl_rows_numbers){ .cols = x->cols, .a_ld = x->ld, .b_ld = x->ld, .b_at = x->b_at,
+    *p = (qsf_wgsl_rows_numbers){ .cols = x->cols, .a_ld = x->ld, .a_at = x->at, .b_ld = x->ld, .b_at = x->b_at,
                                   .x_ld = qsf_device_codes_ld(x->cols), .y_ld = x->to_ld,
                                   .eps = k->layer->norm.eps, .heads = k->layer->n_heads,
                                   .head_dim = k->layer->head_dim, .room = k->b->room, .gate_ld = k->b->q_ld,
@@ -191,6 +188,13 @@ void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
     qsf_device_step_group(k, s, ranges, n);
 }
 
+static void add_input(qsf_device_maker *k, qsf_device_rows x)
+{
+    x.to = QSF_DEVICE_FLOATS;
+    x.to_ld = k->b->floats_ld;
+    qsf_device_add_rows(k, &x);
+}
+
 void qsf_device_add_input(qsf_device_maker *k, qsf_device_rows x, const uint8_t *kinds, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -199,9 +203,14 @@ void qsf_device_add_input(qsf_device_maker *k, qsf_device_rows x, const uint8_t 
         x.r.codes |= m->form >= 0;
         x.r.floats |= m->form < 0;
     }
-    x.to = QSF_DEVICE_FLOATS;
-    x.to_ld = k->b->floats_ld;
-    qsf_device_add_rows(k, &x);
+    add_input(k, x);
+}
+
+void qsf_device_add_input_of(qsf_device_maker *k, qsf_device_rows x, const qsf_matrix *m)
+{
+    x.r.codes = m->form >= 0;
+    x.r.floats = m->form < 0;
+    add_input(k, x);
 }
 
 void qsf_device_set_norm(const qsf_device_maker *k, qsf_device_rows *x, int norm, int bias)
@@ -238,13 +247,11 @@ const char *qsf_device_matrix_refused(const qsf_matrix *m)
     return m->form < 0 && floats ? NULL : "a type of its weights";
 }
 
-/* Whether a number of its own multiplies the matrix. */
-static bool matrix_is_scaled(const qsf_device_maker *k, int kind)
+bool qsf_device_scaled(const qsf_source *s, uint32_t unit, uint32_t kind)
 {
-    const qsf_source *s = k->b->source;
-    const qsf_unit *u = &s->units[k->number];
+    const qsf_unit *u = &s->units[unit];
     for (uint32_t i = 0; i < u->n_tensors; i++)
-        if (s->tensors[u->first_tensor + i].kind == (uint32_t)kind + QSF_K_SCALE) return true;
+        if (s->tensors[u->first_tensor + i].kind == kind + QSF_K_SCALE) return true;
     return false;
 }
 
@@ -265,7 +272,7 @@ bool qsf_device_joined(const qsf_device_maker *k, const uint8_t *kinds, uint32_t
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < n; i++) {
         const qsf_matrix *m = &k->w->m[kinds[i]];
-        if (m->form < 0 || !m->t.rows || matrix_is_scaled(k, kinds[i])) return false;
+        if (m->form < 0 || !m->t.rows || qsf_device_scaled(k->b->source, k->number, kinds[i])) return false;
         if (m->form != first->form || m->t.block != first->t.block || m->t.cols != first->t.cols) return false;
         if (i + 1 < n && m->t.rows % QSF_TILE_ROWS) return false;
         bytes += matrix_bytes(m);
@@ -313,33 +320,35 @@ static void product_pipelines(qsf_device_maker *k, qsf_device_step *s)
 }
 
 /* The numbers of a product of floats. */
-static qsf_device_step *floats_step(qsf_device_maker *k, const qsf_device_products *p, float times)
+static qsf_device_step *floats_step(qsf_device_maker *k, const qsf_device_products *p)
 {
-    const qsf_matrix *m = &k->w->m[p->kinds[0]];
+    const qsf_matrix *m = p->m[0];
     qsf_device_step *s;
     qsf_wgsl_floats_numbers *x = qsf_device_step_new(k, QSF_DEVICE_FLOAT_PRODUCT, p->name, &s);
     *x = (qsf_wgsl_floats_numbers){ .rows = m->t.rows, .cols = m->t.cols, .x_ld = k->b->floats_ld,
-                                    .y_ld = p->ld, .y_at = p->at, .scale = m->scale, .times = times };
-    s->floats = (qsf_wgsl_floats){ .storage = storage_of(m), .add = p->add };
+                                    .y_ld = p->to.ld, .y_at = p->to.at, .scale = m->scale,
+                                    .times = p->to.times };
+    s->floats = (qsf_wgsl_floats){ .storage = storage_of(m), .add = p->to.add, .scaled = p->to.scaled };
     s->wide = m->t.rows;
     return s;
 }
 
 /* Those of a product of codes. */
-static qsf_device_step *codes_step(qsf_device_maker *k, const qsf_device_products *p, float times, bool fused)
+static qsf_device_step *codes_step(qsf_device_maker *k, const qsf_device_products *p, bool fused)
 {
-    const qsf_matrix *m = &k->w->m[p->kinds[0]];
+    const qsf_matrix *m = p->m[0];
     const qsf_wgsl_rows_numbers *f = &k->from.numbers;
     qsf_device_step *s;
     qsf_wgsl_product_numbers *x = qsf_device_step_new(k, QSF_DEVICE_PRODUCT, p->name, &s);
-    *x = (qsf_wgsl_product_numbers){ .blocks = m->blocks, .x_ld = qsf_device_codes_ld(m->t.cols), .y_ld = p->ld,
-                                     .y_at = p->at, .scale = m->scale, .times = times };
+    *x = (qsf_wgsl_product_numbers){ .blocks = m->blocks, .x_ld = qsf_device_codes_ld(m->t.cols),
+                                     .y_ld = p->to.ld, .y_at = p->to.at, .scale = m->scale,
+                                     .times = p->to.times };
     for (uint32_t i = 0; i < (p->gated ? 1 : p->n); i++) {
-        x->rows += k->w->m[p->kinds[i]].t.rows;
-        x->tiles += (k->w->m[p->kinds[i]].t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS;
+        x->rows += p->m[i]->t.rows;
+        x->tiles += (p->m[i]->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS;
     }
-    s->product = (qsf_wgsl_product){ .form = (qsf_form)m->form, .block = m->t.block, .add = p->add,
-                                     .gated = p->gated, .function = p->function };
+    s->product = (qsf_wgsl_product){ .form = (qsf_form)m->form, .block = m->t.block, .add = p->to.add,
+                                     .scaled = p->to.scaled, .gated = p->gated, .function = p->function };
     s->wide = x->tiles;
     product_slices(&s->product, x->tiles, m->t.cols, fused);
     if (!fused) return s;
@@ -357,20 +366,18 @@ static qsf_device_step *codes_step(qsf_device_maker *k, const qsf_device_product
 static void step_joined(qsf_device_maker *k, const qsf_device_products *p, bool fused,
                         qsf_device_range weights, qsf_device_range bias)
 {
-    const bool floats = k->w->m[p->kinds[0]].form < 0;
-    const float times = p->add && k->times != 0 ? k->times : 1;
+    const bool floats = p->m[0]->form < 0;
     qsf_device_range ranges[QSF_WGSL_BINDINGS + 1] = { { 0 }, weights };
     uint32_t n = 2;
-    qsf_device_step *s = floats ? floats_step(k, p, times) : codes_step(k, p, times, fused);
+    qsf_device_step *s = floats ? floats_step(k, p) : codes_step(k, p, fused);
     s->product.bias = s->floats.bias = bias.len > 0;
-    s->product.scaled = s->floats.scaled = times < 1 || times > 1 || matrix_is_scaled(k, p->kinds[0]);
     if (fused) {
         memcpy(ranges + n, k->from.ranges, k->from.n_ranges * sizeof *ranges);
         n += k->from.n_ranges;
     } else {
         ranges[n++] = qsf_device_all_of(k->b, floats ? QSF_DEVICE_FLOATS : QSF_DEVICE_CODES);
     }
-    ranges[n++] = qsf_device_all_of(k->b, p->to);
+    ranges[n++] = qsf_device_all_of(k->b, p->to.buffer);
     if (bias.len) ranges[n++] = bias;
     product_pipelines(k, s);
     qsf_device_step_group(k, s, ranges, n);
@@ -378,35 +385,56 @@ static void step_joined(qsf_device_maker *k, const qsf_device_products *p, bool 
 
 void qsf_device_step_products(qsf_device_maker *k, const qsf_device_products *p)
 {
-    const qsf_device_range weights = put_matrices(k, p->kinds, p->n), bias = put_biases(k, p);
+    const qsf_device_range weights = put_matrices(k, p), bias = put_biases(k, p);
     const qsf_device_for of = k->of;
-    const bool fused = k->fused && k->w->m[p->kinds[0]].form >= 0;
-    if (fused) {
+    qsf_device_products plain = *p;
+    plain.gated = false;
+    if (k->fused && p->m[0]->form >= 0) {
         k->of.most = of.most ? QSF_MIN(of.most, k->fused) : k->fused;
         step_joined(k, p, true, weights, bias);
         k->of = of;
         k->of.least = QSF_MAX(of.least, k->fused + 1);
     }
-    if (p->gated) {
-        qsf_device_products plain = *p;
-        plain.gated = false;
-        step_joined(k, &plain, false, weights, bias);
-    } else {
-        step_joined(k, p, false, weights, bias);
-    }
+    step_joined(k, &plain, false, weights, bias);
     k->of = of;
+}
+
+void qsf_device_set_matrix(const qsf_device_maker *k, qsf_device_products *p, int kind, int bias)
+{
+    p->m[p->n] = &k->w->m[kind];
+    p->bias[p->n++] = k->w->v[bias];
+}
+
+void qsf_device_step_matrix(qsf_device_maker *k, const char *name, const qsf_matrix *m, const float *bias,
+                            const qsf_device_to *to)
+{
+    const qsf_device_products p = { .name = name, .m = { m }, .bias = { bias }, .n = 1, .to = *to };
+    qsf_device_step_products(k, &p);
+}
+
+/* With a matrix of the layer. */
+static void layer_product(qsf_device_maker *k, const char *name, int kind, const float *bias,
+                          qsf_device_to to)
+{
+    to.scaled = to.times != 1 || qsf_device_scaled(k->b->source, k->number, (uint32_t)kind);
+    qsf_device_step_matrix(k, name, &k->w->m[kind], bias, &to);
 }
 
 void qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
                              uint32_t ld, bool add)
 {
-    const qsf_device_products p = { .name = name, .kinds = { (uint8_t)kind }, .biases = { (uint8_t)bias },
-                                    .n = 1, .to = to, .ld = ld, .add = add };
-    qsf_device_step_products(k, &p);
+    layer_product(k, name, kind, k->w->v[bias], (qsf_device_to){ to, ld, 0, add, false, 1 });
+}
+
+void qsf_device_step_scaled(qsf_device_maker *k, const char *name, int kind, qsf_device_name to, uint32_t ld,
+                            float times)
+{
+    layer_product(k, name, kind, NULL, (qsf_device_to){ to, ld, 0, false, false, times });
 }
 
 void qsf_device_step_out(qsf_device_maker *k, const char *name, int kind, int bias)
 {
-    const qsf_device_name to = k->apart ? QSF_DEVICE_TMP : QSF_DEVICE_X;
-    qsf_device_step_product(k, name, kind, bias, to, k->b->ld, !k->apart);
+    const qsf_device_to apart = { QSF_DEVICE_TMP, k->b->ld, 0, false, false, 1 };
+    const qsf_device_to added = { QSF_DEVICE_X, k->b->ld, 0, true, false, k->times };
+    layer_product(k, name, kind, k->w->v[bias], k->apart ? apart : added);
 }

@@ -28,7 +28,7 @@ typedef struct qsf_device_maker {
     uint32_t            fused;          /* rows for which the next products make codes by themselves */
     uint32_t            gated;          /* rows for which GATE has function(gate) * up */
     bool                apart;          /* the part's output goes to TMP; else it is added to X, */
-    float               times;          /* times this; 0 means 1 */
+    float               times;          /* times this */
     union { qsf_wgsl_product_numbers p; qsf_wgsl_rows_numbers r; qsf_wgsl_attend_numbers a; } spare;
     qsf_status          st;
     qsf_error          *err;
@@ -52,7 +52,7 @@ typedef struct qsf_device_rows {
     const char     *name;
     qsf_wgsl_rows   r;
     qsf_device_name a, b, to;
-    uint32_t        cols, ld, to_ld, b_at;
+    uint32_t        cols, at, ld, b_at, to_ld;  /* at, b_at: the first columns of a and b */
     int             norm, bias;         /* kinds of vectors */
     float           gain;
     const float    *of_function;        /* [4], or NULL */
@@ -60,7 +60,10 @@ typedef struct qsf_device_rows {
 void  qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x);
 /* As what matrices of these kinds multiply: CODES, FLOATS or both. */
 void  qsf_device_add_input(qsf_device_maker *k, qsf_device_rows x, const uint8_t *kinds, uint32_t n);
-/* The rows are normed as the layer's norms are, with weights and bias of these kinds; bias 0: none. */
+/* The same for a matrix that is not the layer's. */
+void  qsf_device_add_input_of(qsf_device_maker *k, qsf_device_rows x, const qsf_matrix *m);
+/* The rows are normed as the layer's norms are, with weights and bias of these kinds; bias 0:
+ * none. */
 void  qsf_device_set_norm(const qsf_device_maker *k, qsf_device_rows *x, int norm, int bias);
 /* The rows of a buffer become their norm. */
 void  qsf_device_add_norm(qsf_device_maker *k, const char *name, qsf_device_name to, uint32_t cols,
@@ -72,23 +75,41 @@ enum { QSF_DEVICE_FUSED = 2 };          /* rows, at most */
  * k->fused to the rows of such batches, at most; 0: none. */
 void  qsf_device_fuse(qsf_device_maker *k, uint32_t widest);
 
-/* Products of the same rows with matrices whose results lie side by side, from `at` on; gated: for
- * batches of at most k->fused rows function(first) * second instead. */
+/* Whether a number of its own multiplies a matrix. */
+bool  qsf_device_scaled(const qsf_source *s, uint32_t unit, uint32_t kind);
+/* Where a product goes: to rows of a buffer that are ld floats apart, from column `at` on.  scaled:
+ * the matrix's own number, and `times`, multiply it. */
+typedef struct qsf_device_to {
+    qsf_device_name buffer;
+    uint32_t        ld, at;
+    bool            add, scaled;
+    float           times;
+} qsf_device_to;
+/* Products of the same rows with matrices whose results lie side by side; gated: for batches of at
+ * most k->fused rows function(first) * second instead. */
 typedef struct qsf_device_products {
-    const char      *name;
-    uint8_t          kinds[3], biases[3];
-    uint32_t         n;
-    qsf_device_name  to;
-    uint32_t         ld, at;            /* floats */
-    bool             add, gated;
+    const char       *name;
+    const qsf_matrix *m[3];
+    const float      *bias[3];          /* NULL: none */
+    uint32_t          n;
+    qsf_device_to     to;
+    bool              gated;
     qsf_wgsl_function function;
 } qsf_device_products;
 void  qsf_device_step_products(qsf_device_maker *k, const qsf_device_products *p);
-/* Whether one dispatch can multiply by these matrices. */
+/* Appends a matrix of the layer; bias: the kind of its bias. */
+void  qsf_device_set_matrix(const qsf_device_maker *k, qsf_device_products *p, int kind, int bias);
+/* Whether one dispatch can multiply by these matrices of the layer. */
 bool  qsf_device_joined(const qsf_device_maker *k, const uint8_t *kinds, uint32_t n);
-/* CODES, or FLOATS, times a matrix to a buffer whose rows are ld apart. */
+/* CODES, or FLOATS, times a matrix. */
+void  qsf_device_step_matrix(qsf_device_maker *k, const char *name, const qsf_matrix *m, const float *bias,
+                             const qsf_device_to *to);
+/* The same with a matrix of the layer, from column 0 on; bias: the kind of its bias. */
 void  qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
                               uint32_t ld, bool add);
+/* The same without bias, and times a number. */
+void  qsf_device_step_scaled(qsf_device_maker *k, const char *name, int kind, qsf_device_name to, uint32_t ld,
+                             float times);
 /* The last product of a part: its output. */
 void  qsf_device_step_out(qsf_device_maker *k, const char *name, int kind, int bias);
 /* The pipeline of a product's variant (QSF_DEVICE_VARIANTS). */

@@ -47,13 +47,14 @@ static const float *result_of(const three *p, int k, uint32_t i)
     return p->info.encoder ? qsf_hidden(p->c[k], i) : qsf_logits(p->c[k], i);
 }
 
-/* The same rows to all; sums of squares of results, and of their differences to those of floats. */
-static qsf_status all_rows(three *p, const qsf_row *rows, uint32_t n)
+/* The same rows to all, of which n_results have results; sums of squares of these, and of their
+ * differences to those of floats. */
+static qsf_status all_rows(three *p, const qsf_row *rows, uint32_t n, uint32_t n_results)
 {
     qsf_status st;
     for (int k = 0; k < N_CONTEXTS; k++)
         if ((st = qsf_compute(p->c[k], rows, n))) return st;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n_results; i++) {
         const float *f = result_of(p, FLOATS, i);
         for (int k = 0; k < N_CONTEXTS; k++) {
             const float *x = result_of(p, k, i);
@@ -66,11 +67,20 @@ static qsf_status all_rows(three *p, const qsf_row *rows, uint32_t n)
     return QSF_OK;
 }
 
-static qsf_status all(three *p, uint32_t seq, uint32_t first, uint32_t n)
+/* Each `every`-th row asks for logits. */
+static qsf_status some(three *p, uint32_t seq, uint32_t first, uint32_t n, uint32_t every)
 {
     qsf_row rows[ROWS];
-    for (uint32_t i = 0; i < n; i++) rows[i] = row_of(p, seq, first + i);
-    return all_rows(p, rows, n);
+    for (uint32_t i = 0; i < n; i++) {
+        rows[i] = row_of(p, seq, first + i);
+        rows[i].logits = i % every == 0;
+    }
+    return all_rows(p, rows, n, (n + every - 1) / every);
+}
+
+static qsf_status all(three *p, uint32_t seq, uint32_t first, uint32_t n)
+{
+    return some(p, seq, first, n, 1);
 }
 
 /* Two texts at once, which are new. */
@@ -81,7 +91,7 @@ static qsf_status texts(three *p, uint32_t first, uint32_t n, uint32_t m)
     for (int k = 0; k < N_CONTEXTS; k++)
         if ((st = qsf_seq_truncate(p->c[k], 0, 0)) || (st = qsf_seq_truncate(p->c[k], 1, 0))) return st;
     for (uint32_t i = 0; i < n + m; i++) rows[i] = row_of(p, i >= n, first + i);
-    return all_rows(p, rows, n + m);
+    return all_rows(p, rows, n + m, n + m);
 }
 
 static qsf_status batches(three *p)
@@ -95,7 +105,7 @@ static qsf_status batches(three *p)
     if ((st = all(p, 0, 9, 1)) || (st = all(p, 1, 60, 2))) return st;
     for (int k = 0; k < N_CONTEXTS; k++)
         if ((st = qsf_seq_truncate(p->c[k], 1, 12))) return st;
-    if ((st = all(p, 1, 80, ROWS)) || (st = all(p, 1, 110, 4))) return st;
+    if ((st = all(p, 1, 80, ROWS)) || (st = some(p, 1, 110, 13, 3)) || (st = all(p, 1, 130, 4))) return st;
     return all(p, 0, 10, 1);
 }
 
