@@ -209,7 +209,8 @@ static void joined_in(qsf_device_maker *k)
 {
     static const uint8_t kinds[] = { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V };
     const uint32_t at = k->w->m[QSF_K_ATTN_Q].t.rows + k->w->m[QSF_K_ATTN_K].t.rows;
-    const bool all = qsf_device_joined(k, kinds, 3), scaled = qsf_device_scaled(k->b->source, k->number, kinds[2]);
+    const bool all = qsf_device_joined(k, kinds, 3),
+        scaled = qsf_device_scaled(k->b->source, k->number, QSF_K_ATTN_V);
     const qsf_device_to to = { QSF_DEVICE_Q, k->b->qkv_ld, at, false, scaled, 1 };
     qsf_device_products p = { .name = "queries, keys and values",
                               .to = { QSF_DEVICE_Q, k->b->qkv_ld, 0, false, false, 1 } };

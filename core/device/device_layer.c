@@ -148,7 +148,8 @@ static void list_parallel(qsf_device_maker *k, const layer_part *mixer, const la
 {
     const bool apart = k->layer->flow == QSF_FLOW_PARALLEL_NORMS;
     list_in(k, mixer, apart ? NULL : ff);
-    if (reads_by_products(mixer->part) && (apart || reads_by_products(ff->part))) qsf_device_fuse(k, UINT32_MAX);
+    if (reads_by_products(mixer->part) && (apart || reads_by_products(ff->part)))
+        qsf_device_fuse(k, UINT32_MAX);
     mixer->part->in(k);
     if (apart) list_in(k, ff, NULL);
     if (apart && reads_by_products(ff->part)) qsf_device_fuse(k, UINT32_MAX);
@@ -289,7 +290,8 @@ qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, con
             const uint32_t rows = many && !floats ? 64 : qsf_device_variant_rows(variant);
             const qsf_status st = qsf_device_product_pipeline(b, s, variant, err);
             if (st) return st;
-            qsf_wgsl_dispatch(floats ? s->wide : many ? (s->wide + 3) / 4 : s->wide * s->product.parts, groups);
+            qsf_wgsl_dispatch(floats ? s->wide : many ? (s->wide + 3) / 4 : s->wide * s->product.parts,
+                              groups);
             *to = (qsf_device_dispatch){ s->pipeline[variant], s->group, groups[0], groups[1],
                                          (n + rows - 1) / rows };
         }

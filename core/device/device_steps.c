@@ -162,8 +162,8 @@ void qsf_device_add_rows(qsf_device_maker *k, const qsf_device_rows *x)
     qsf_device_range ranges[QSF_WGSL_BINDINGS];
     uint32_t n = 1;
     qsf_wgsl_rows_numbers *p = qsf_device_step_new(k, QSF_DEVICE_ROWS, x->name, &s);
-    *p = (qsf_wgsl_rows_numbers){ .cols = x->cols, .a_ld = x->ld, .a_at = x->at, .b_ld = x->ld, .b_at = x->b_at,
-                                  .x_ld = qsf_device_codes_ld(x->cols), .y_ld = x->to_ld,
+    *p = (qsf_wgsl_rows_numbers){ .cols = x->cols, .a_ld = x->ld, .a_at = x->at, .b_ld = x->ld,
+                                  .b_at = x->b_at, .x_ld = qsf_device_codes_ld(x->cols), .y_ld = x->to_ld,
                                   .eps = k->layer->norm.eps, .heads = k->layer->n_heads,
                                   .head_dim = k->layer->head_dim, .room = k->b->room, .gate_ld = k->b->q_ld,
                                   .gain = x->gain };
@@ -273,7 +273,8 @@ bool qsf_device_joined(const qsf_device_maker *k, const uint8_t *kinds, uint32_t
     for (uint32_t i = 0; i < n; i++) {
         const qsf_matrix *m = &k->w->m[kinds[i]];
         if (m->form < 0 || !m->t.rows || qsf_device_scaled(k->b->source, k->number, kinds[i])) return false;
-        if (m->form != first->form || m->t.block != first->t.block || m->t.cols != first->t.cols) return false;
+        if (m->form != first->form || m->t.block != first->t.block) return false;
+        if (m->t.cols != first->t.cols) return false;
         if (i + 1 < n && m->t.rows % QSF_TILE_ROWS) return false;
         bytes += matrix_bytes(m);
     }
