@@ -27,6 +27,15 @@ MODELS = {
 IN_PART = {"qwen35-nextn.gguf": "1 of 2 layers"}
 
 
+def same_answer(qsf_run, env, model, options, where):
+    command = [qsf_run, model, "--raw", "-p", "abc de fgh ijk lmno", "--temp", "0", "-n", "8"]
+    cpu = subprocess.run(command, capture_output=True)
+    gpu = subprocess.run([*command, *options, "--device", "gpu", "-v"], capture_output=True, env=env)
+    print(gpu.stderr.decode().splitlines()[0])
+    if cpu.returncode or gpu.returncode or cpu.stdout != gpu.stdout: sys.exit("qsf-run answers differently")
+    if where.encode() not in gpu.stderr: sys.exit("not on the GPU")
+
+
 def main():
     program, qsf_run, work = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
     folder = os.environ.get("QSF_WEBGPU_DIR")
@@ -47,12 +56,10 @@ def main():
             sys.exit(f"layers are missing on the GPU: {line}")
     if len(lines) != sum(map(len, MODELS.values())): sys.exit("models are missing")
 
-    command = [qsf_run, paths["f16"][0], "--raw", "-p", "abc de fgh ijk lmno", "--temp", "0", "-n", "8"]
-    cpu = subprocess.run(command, capture_output=True)
-    gpu = subprocess.run([*command, "--device", "gpu", "-ngl", "1", "-v"], capture_output=True, env=env)
-    print(gpu.stderr.decode().splitlines()[0])
-    if cpu.returncode or gpu.returncode or cpu.stdout != gpu.stdout: sys.exit("qsf-run answers differently")
-    if b"layers 1 to 1 and the head on SwiftShader" not in gpu.stderr: sys.exit("not on the GPU")
+    # one layer; tiles that were transposed for look-ups
+    llama, bitnet = (paths["f16"][MODELS["f16"].index(m)] for m in ("llama-q4_k", "bitnet-i2_s"))
+    same_answer(qsf_run, env, llama, ["-ngl", "1"], "layers 1 to 1 and the head on")
+    same_answer(qsf_run, env, bitnet, ["--kernel-route", "lut"], "layers 0 to 2 and the head on")
 
 
 if __name__ == "__main__":
