@@ -2,7 +2,9 @@
  * SPDX-License-Identifier: MIT
  *
  * The CPU's executor embeds tokens, computes the layers before and after, and the head.  Rows cross
- * twice: before the first layer that is on the device, and after the last one. */
+ * twice: before the first layer that is on the device, and after the last one.  On a host that must
+ * not block, the last layer's stage is QSF_PENDING until they are back, and any layer's until its
+ * pipelines are compiled. */
 #include "device/device_executor.h"
 
 #include "device/device_layer.h"
@@ -23,6 +25,7 @@ typedef struct device_executor {
     uint32_t           *words;          /* [max of the tables] on their way */
     uint64_t            n_words;
     bool                here;           /* the batch's rows are on the device */
+    qsf_device_id       read;           /* under way on a host that must not block; 0: none */
     qsf_device_id       mapped;         /* the buffer that `words` belong to when the caller has filled them; */
     uint64_t            mapped_at;      /* 0: none */
     uint32_t            chunks;         /* of the batch */
@@ -40,10 +43,18 @@ static void device_plan(const qsf_source *s, const qsf_needs *n, const qsf_conte
     qsf_cpu_executor_table.plan(s, n, o, out);
 }
 
+/* No caller waits for the read any more. */
+static void device_forget(device_executor *e)
+{
+    e->d->release(e->d->user, e->read);
+    e->read = 0;
+}
+
 /* All but the CPU's executor. */
 static void device_free(device_executor *e)
 {
     const qsf_platform *p = e->c->platform;
+    device_forget(e);
     for (uint32_t i = 0; e->layers && i < e->end - e->first; i++)
         if (e->layers[i].kv) qsf_device_layer_done(&e->b, &e->layers[i]);
     if (e->layers) qsf_dealloc(p, e->layers, (uint64_t)(e->end - e->first) * sizeof *e->layers);
@@ -112,13 +123,16 @@ static void device_state_copy(qsf_executor *x, uint32_t to, uint32_t from)
     on_device(x)->cpu_does->state_copy(on_device(x)->cpu, to, from);
 }
 
+/* QSF_PENDING, on a host that must not block: call again with the same arguments. */
 static qsf_status device_read(device_executor *e, qsf_device_id buffer, uint64_t at, void *dst, size_t len,
                               qsf_error *err)
 {
     const qsf_device *d = e->d;
-    qsf_device_id read;
-    qsf_status st = d->read_start(d->user, buffer, at, dst, len, &read, err);
-    while (!st && (st = d->wait(d->user, read, WAIT_NS, err)) == QSF_PENDING) st = QSF_OK;
+    qsf_status st = e->read ? QSF_OK : d->read_start(d->user, buffer, at, dst, len, &e->read, err);
+    if (st) return st;
+    if (!d->wait) st = d->poll(d->user, e->read, err);
+    else while ((st = d->wait(d->user, e->read, WAIT_NS, err)) == QSF_PENDING) { }
+    if (st != QSF_PENDING) e->read = 0;
     return st;
 }
 
@@ -131,7 +145,11 @@ static qsf_status device_kv_map(qsf_executor *x, uint32_t layer, uint32_t block,
     const qsf_status st = device_flush(e, err);
     if (st || !l) return st ? st : e->cpu_does->kv_map(e->cpu, layer, block, write, bytes, err);
     *bytes = (uint8_t *)e->words;
-    if (!write) return device_read(e, l->kv, block * n, e->words, n, err);
+    if (!write) {
+        const qsf_status read = device_read(e, l->kv, block * n, e->words, n, err);
+        if (read == QSF_PENDING) device_forget(e);      /* the caller begins anew */
+        return read;
+    }
     e->mapped = l->kv;
     e->mapped_at = block * n;
     return QSF_OK;
@@ -265,10 +283,16 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
 {
     const uint32_t number = work->stage.number;
     qsf_device_layer *l = &e->layers[number - e->first];
+    if (e->read) return rows_back(e, number, err);
     qsf_status st = device_flush(e, err);
     if (st || (!e->here && (st = rows_there(e, err)))) return st;
     if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;
-    if ((st = qsf_device_layer_list(&e->b, l, e->c->batch.n, e->chunks, e->list, &e->n_list, err))) return st;
+    const size_t before = e->n_list;
+    st = qsf_device_layer_list(&e->b, l, e->c->batch.n, e->chunks, e->list, &e->n_list, err);
+    if (st) {
+        e->n_list = before;
+        return st;
+    }
     if (number + 1 < e->end) return QSF_OK;
     if ((st = batch_numbers(e, err))) return st;
     if ((st = e->d->submit(e->d->user, e->list, e->n_list, err))) return st;
@@ -296,6 +320,7 @@ static qsf_status device_logits_more(qsf_executor *x, uint32_t i, const uint32_t
 
 static void device_end(qsf_executor *x, qsf_kv_seq *seqs, bool done)
 {
+    device_forget(on_device(x));
     on_device(x)->here = false;
     on_device(x)->cpu_does->end(on_device(x)->cpu, seqs, done);
 }
@@ -353,7 +378,7 @@ qsf_status qsf_context_move(qsf_context *c, qsf_device *d, uint32_t first, uint3
     while (!why && first < end && qsf_device_layer_refused(s, first, &c->o)) first++;
     for (uint32_t i = first; !why && i < end; i++)
         if (qsf_device_layer_refused(s, i, &c->o)) end = i;
-    if (why || first >= end || !d->wait) {
+    if (why || first >= end) {
         d->close(d->user);
         return why ? qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s cannot be combined with layers on a GPU", why)
             : QSF_OK;
