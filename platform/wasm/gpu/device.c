@@ -1,4 +1,4 @@
-/* The device over imported functions, which web/gpu.js serves.
+/* The device over imported functions, which js/gpu.js serves.
  * SPDX-License-Identifier: MIT */
 #include "gpu.h"
 

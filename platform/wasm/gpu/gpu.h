@@ -3,11 +3,10 @@
  * SPDX-License-Identifier: MIT
  *
  * It is position-independent and shares memory, table and stack with the engine's module, whose
- * functions it calls (js/gpu_module.js loads it).  Only the engine's own thread has it: nothing here may
- * be called by the pool's threads.
+ * functions it calls; js/gpu_module.js links the two, and serves these imports.  Only the engine's
+ * own thread has it: the pool's threads must call nothing here.
  *
- * Functions that make something return its number, or 0; the others a qsf_status.  js/gpu_module.js
- * has the other side. */
+ * Functions that make something return its number, or 0; the others a qsf_status. */
 #ifndef QSF_WASM_GPU_H
 #define QSF_WASM_GPU_H
 
