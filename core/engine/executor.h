@@ -114,8 +114,7 @@ typedef struct qsf_executor_table {
     void (*rows_in)(qsf_executor *x, uint32_t r, const float *state, const float *streams);
     /* Moves the batch's rows back by n; rows_in fills those in front. */
     void (*rows_back)(qsf_executor *x, uint32_t n);
-    /* QSF_PENDING: the same stage again, when its next weights have come, or what a device has begun
-     * is done. */
+    /* QSF_PENDING: the same stage again, when its next weights have come, or a device is done. */
     qsf_status (*stage)(qsf_executor *x, const qsf_stage_work *work, qsf_error *err);
     /* QSF_PENDING, only after the last stage of a batch: they are not here yet; call again. */
     qsf_status (*rows_out)(qsf_executor *x, qsf_rows_kind kind, qsf_rows *out, qsf_error *err);

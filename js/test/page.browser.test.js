@@ -282,7 +282,8 @@ export async function load(from, {onProgress, signal}) {
     throw Object.assign(new QsfError('the engine ended'), {code: 'WORKER'});
   };
   return {info: {name: '', architecture: 'llama', parameters: 135e6, format: 'QSF', fileBytes: 79e6,
-    layers: 30, resident: true, threads: 1, isa: 'wasm', contextLength: 2048, trainedContext: 8192,
+    layers: 30, resident: true, threads: 1, isa: 'wasm', device: {kind: 'cpu', name: '', layers: 0,
+    reason: 'this browser has no WebGPU'}, contextLength: 2048, trainedContext: 8192,
     planBytes: 104e6, plan, chatTemplate: 'chatml',
       warnings: ['one thread: this page is not cross-origin isolated']}, chat: talk, generate: talk,
       dispose: async () => {}};
