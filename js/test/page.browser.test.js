@@ -101,6 +101,7 @@ describe('a conversation', () => {
     assert.ok(Math.abs(widths - 1000) < 20, `${widths}`);
     assert.match(await page.getAttribute('#map svg', 'aria-label'), /Memory map: .*KV cache \d+ MB/);
     assert.match(await page.textContent('#facts'), new RegExp(`Memory${Math.round(total / 1e6)} MB`));
+    assert.match(await page.textContent('#facts'), /DeviceCPU, because .*(WebGPU|emulates a GPU)/);
     await shot(page, 'ready');
     await page.evaluate(() => { qsfDemo.settings.temperature = 0; });
     await ask(page, 'What is the capital of France?');
