@@ -138,9 +138,9 @@ export class Engine {
     try {
       const gpu = this.#gpu, module = await this.#host.compile(this.isShared ? 'gpu-threads' : 'gpu');
       const side = await GpuModule.start(module, this.#memory, gpu);
-      const layers = side.move(this.#context, status => this.#memory.check(status, this.#context));
-      if (!layers) throw new QsfError('UNSUPPORTED', 'a GPU can compute none of the layers of this model');
-      this.#device = {kind: 'gpu', name: nameOf(gpu.info), layers, reason: ''};
+      side.use(this.#context, status => this.#memory.check(status, this.#context));
+      const {layers, reason} = side.about(this.#context);
+      this.#device = {kind: 'gpu', name: nameOf(gpu.info), layers, reason};
       return side;
     } catch (error) {
       return this.#without(error, device);

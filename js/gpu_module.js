@@ -44,6 +44,8 @@ async function linked(module, memory, gpu) {
 
 /* A buffer's range: u32 buffer, u64 at, u64 length, aligned to 8 bytes. */
 const RANGE = 24;
+/* f64 layers, f64 bytes, 160 characters */
+const ABOUT = 176;
 const KINDS = ['unknown', 'software', 'integrated', 'discrete'];
 
 export class GpuModule {
@@ -61,11 +63,15 @@ export class GpuModule {
     this.#gpu = gpu;
   }
 
-  /** Moves a context's layers to the GPU; how many. check(status) throws what is wrong. */
-  move(context, check) {
-    return this.#memory.room(4, at => {
-      check(this.#x.move(context, at));
-      return this.#memory.numbers(at, 1)[0];
+  /** Moves a context's layers to the GPU, as far as it can compute them. check(status) throws what
+   * is wrong. */
+  use(context, check) { check(this.#x.use(context, 0xffffffff)); }
+  /** How many layers it has, in how many bytes of the GPU's memory, and why it has no others. */
+  about(context) {
+    return this.#memory.room(ABOUT, at => {
+      this.#x.about(context, at, at + 16);
+      const [layers, bytes] = new Float64Array(this.#memory.raw.buffer, at, 2);
+      return {layers, bytes, reason: this.#string(at + 16)};
     });
   }
 

@@ -75,6 +75,7 @@ async function compile(variant, wasmPaths) {
 
 /* A GPU object, or the module that makes one: npm's package webgpu, or Dawn itself. */
 async function gpuOf(given) {
+  if (!given && globalThis.navigator?.gpu) return navigator.gpu;        // Deno
   if (!given)
     throw new QsfError('UNSUPPORTED', 'Node.js has no WebGPU of its own; the option gpu gives it one');
   if (typeof given !== 'string') return given;

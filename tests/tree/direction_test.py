@@ -22,8 +22,9 @@ BELOW["core/model"] = (*BELOW["core/chat"], "core/chat", "core/tensor", "kernels
 BELOW["core/weights"] = (*BELOW["core/model"], "core/model")
 BELOW["core/layers"] = (*BELOW["core/weights"], "core/weights")
 BELOW["core/engine"] = (*BELOW["core/layers"], "core/layers")
+BELOW["core/device"] = (*BELOW["core/engine"], "core/engine")
 BELOW["core/turn"] = (*BELOW["core/engine"], "core/engine")
-BELOW["core"] = (*BELOW["core/turn"], "core/turn")
+BELOW["core"] = (*BELOW["core/turn"], "core/turn", "core/device")
 CORE = tuple(room for room in BELOW if room != "platform")
 BELOW["convert/read"] = CORE
 BELOW["convert/plan"] = (*CORE, "convert/read")
@@ -52,7 +53,6 @@ HOOKS = {"qsf_platform_native", "qsf_sampler_bytes"}
 # What includes a header that its folder may not, and why.  These lists may only get shorter.
 INCLUDES = {
     "core/engine/plan.c turn/sampler.h": "the hook above",
-    "platform/wasm/gpu/move.c device/device_executor.h": "a module that the engine's, linked apart, starts",
     "cli/bench_head.c base/platform.h": "a head that is no model's needs the platform's table",
     "cli/bench_kernels.c tensor/types.h": "measures kernels, which the public interface hides",
     "cli/bench_kernels.h kernels.h": "the same",
