@@ -15,7 +15,7 @@ after(() => {
   server.close();
 });
 
-/** What each of these options gives: the device and a text, or a code.  Runs in the page. */
+/** What each of these options gives: the device and an answer, or a code.  Runs in the page. */
 async function answers(all) {
   const {load} = await import('/js/browser.js'), {tinyModel} = await import('/tests/tiny.js');
   const got = [];
