@@ -375,10 +375,21 @@ export class Conversation {
 
   /* ---- sessions ---- */
   /** The sequence's tokens, with their keys and values, as bytes. */
-  saveSession() {
+  async saveSession() {
     const memory = this.#memory;
-    return this.#transport.saved(memory.number(this.handle, 'sessionBytes'), () =>
-      memory.check(this.#x.session_save(this.handle), this.handle));
+    this.#gpu?.keep(true);
+    try {
+      for (let status; ;) {
+        const bytes = this.#transport.saved(memory.number(this.handle, 'sessionBytes'), () => {
+          status = this.#x.session_save(this.handle);
+        });
+        if (status === OK) return bytes;
+        if (status !== PENDING) memory.check(status, this.handle);
+        await this.#gpu.missing;        // what a GPU has comes a layer at a time; then from the beginning
+      }
+    } finally {
+      this.#gpu?.keep(false);
+    }
   }
   /** Restores a saved sequence; if the bytes are invalid, the sequence stays unchanged. Returns its
    * number of tokens. */

@@ -372,6 +372,11 @@ class Gpu {
     return this.#add(object);
   }
 
+  /** A read that is done. */
+  done() { return this.#add({kind: 'read'}); }
+  /** Bytes of a buffer. */
+  length(id) { return this.#object(id, 'buffer')?.length ?? 0; }
+
   // ---- results ----
   poll(id) {
     const object = this.#objects[id];

@@ -50,7 +50,8 @@ const KINDS = ['unknown', 'software', 'integrated', 'discrete'];
 
 export class GpuModule {
   #gpu; #memory; #x;
-  #waits = 0;                   // the number that the last poll was told to wait for
+  #waits;                       // a promise for what the last poll or read was told to wait for
+  #kept;                        // buffer -> its bytes, or a status, while reads have to be answered at once
 
   /** module: compiled for the variant that runs in memory. The Gpu is this module's from now on. */
   static async start(module, memory, gpu) {
@@ -77,9 +78,27 @@ export class GpuModule {
 
   /** After a step: a promise for what it waits for; undefined: for nothing on the GPU. */
   get missing() {
-    const id = this.#waits;
-    this.#waits = 0;
-    return id ? this.#gpu.over(id) : undefined;
+    const promise = this.#waits;
+    this.#waits = undefined;
+    return promise;
+  }
+  /** Until keep(false), a buffer that is read comes here whole, and reads of it are answered at once:
+   * for what cannot stop in its middle. The first one is PENDING; then begin anew. */
+  keep(does) { this.#kept = does ? new Map() : undefined; }
+  #readKept(id, at, to, length) {
+    const gpu = this.#gpu, kept = this.#kept, has = kept.get(id);
+    if (has?.length) {
+      this.#memory.bytes(to, length).set(has.subarray(at, at + length));
+      return gpu.done();
+    }
+    gpu.status = has ?? PENDING;
+    if (has !== undefined) return 0;
+    const read = gpu.read(id, 0, gpu.length(id), bytes => kept.set(id, bytes.slice()));
+    if (read) {
+      this.#waits = gpu.settled(read).then(status => { if (status) kept.set(id, status); });
+      gpu.status = PENDING;
+    }
+    return 0;
   }
 
   #string(at) {
@@ -123,11 +142,11 @@ export class GpuModule {
       write: (id, at, from, length) => gpu.write(id >>> 0, at, memory.bytes(from, length >>> 0)),
       copy: (to, toAt, from, fromAt, length) => gpu.copy(to >>> 0, toAt, from >>> 0, fromAt, length),
       submit: (at, n) => gpu.submit(new Uint32Array(memory.raw.buffer, at >>> 0, 5 * n)),
-      read: (id, at, to, length) => gpu.read(id >>> 0, at, length >>> 0,
-        bytes => memory.bytes(to, length >>> 0).set(bytes)),
+      read: (id, at, to, length) => (this.#kept ? this.#readKept(id >>> 0, at, to, length >>> 0)
+        : gpu.read(id >>> 0, at, length >>> 0, bytes => memory.bytes(to, length >>> 0).set(bytes))),
       poll: id => {
         const status = gpu.poll(id >>> 0);
-        if (status === PENDING) this.#waits = id >>> 0;
+        if (status === PENDING) this.#waits = gpu.over(id >>> 0);
         return status;
       },
       state: () => gpu.state(),

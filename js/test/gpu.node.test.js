@@ -92,6 +92,30 @@ describe('a GPU object', {skip}, () => {
     await assert.rejects(answer(model, {signal: stop.signal, onToken: () => stop.abort(reason)}), reason);
     assert.equal(await answer(model), wanted);
   });
+  test('saves sessions, which a CPU continues, and loads those of a CPU', async () => {
+    const cpu = await load(MODEL, {...HOW, device: 'cpu'}), longer = `${PROMPT} upon a time`;
+    await answer(model);
+    const bytes = await model.saveSession();
+    assert.equal(await cpu.loadSession(bytes), PROMPT.length + 1 + 12);
+    const text = await answer(cpu);
+    assert.equal(text, wanted);
+    assert.ok((await cpu.stats()).promptTokens < PROMPT.length, 'the prompt was computed again');
+
+    const whole = {temperature: 0, maxTokens: 1, logprobs: true, topLogprobs: 1};
+    const first = async (of, prompt) => {
+      let all;
+      for await (const part of of.generate(prompt, {...whole, onToken: (id, given) => { all ??= given; }}))
+        void part;
+      return all;
+    };
+    const native = await first(cpu, longer), before = (await model.stats()).promptTokens;
+    await model.loadSession(await cpu.saveSession());
+    const given = await first(model, longer);
+    assert.equal(given.id, native.id);
+    assert.ok(Math.abs(given.logprob - native.logprob) < 0.2, `${given.logprob}, not ${native.logprob}`);
+    assert.ok((await model.stats()).promptTokens - before < 3);
+    await cpu.dispose();
+  });
   test('that is lost ends an answer, with a code', async () => {
     await assert.rejects(answer(model, {onToken: () => devices[0].destroy()}), code('IO', /GPU was lost/));
     await assert.rejects(answer(model), code('IO', /GPU was lost/));
