@@ -82,8 +82,8 @@ export class GpuModule {
     this.#waits = undefined;
     return promise;
   }
-  /** Until keep(false), a buffer that is read comes here whole, and reads of it are answered at once:
-   * for what cannot stop in its middle. The first one is PENDING; then begin anew. */
+  /** Until keep(false), a buffer that is read comes here whole, and reads of it are answered at
+   * once: for what cannot stop in its middle. The first one is PENDING; then begin anew. */
   keep(does) { this.#kept = does ? new Map() : undefined; }
   #readKept(id, at, to, length) {
     const gpu = this.#gpu, kept = this.#kept, has = kept.get(id);

@@ -22,6 +22,7 @@ typedef struct device_executor {
     qsf_device_dispatch *list;          /* [layers * QSF_DEVICE_STEPS] of the batch, so far */
     size_t              n_list;
     float              *rows;           /* [rows][ld] on their way */
+    uint8_t            *there;          /* [n_layers of the model] whose weights the device has */
     uint32_t           *words;          /* [max of the tables] on their way */
     uint64_t            n_words;
     bool                here;           /* the batch's rows are on the device */
@@ -61,6 +62,8 @@ static void device_free(device_executor *e)
     if (e->list) qsf_dealloc(p, e->list, (uint64_t)(e->end - e->first) * QSF_DEVICE_STEPS * sizeof *e->list);
     if (e->rows) qsf_dealloc(p, e->rows, (uint64_t)e->b.rows * e->b.ld * sizeof *e->rows);
     if (e->words) qsf_dealloc(p, e->words, e->n_words * sizeof *e->words);
+    e->c->fetch.elsewhere = NULL;
+    if (e->there) qsf_dealloc(p, e->there, e->c->hp->n_layers);
     qsf_device_buffers_done(&e->b);
     e->d->close(e->d->user);
     qsf_dealloc(p, e, sizeof *e);
@@ -288,6 +291,7 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     qsf_status st = device_flush(e, err);
     if (st || (!e->here && (st = rows_there(e, err)))) return st;
     if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;
+    e->there[number] = 1;
     const size_t before = e->n_list;
     st = qsf_device_layer_list(&e->b, l, e->c->batch.n, e->chunks, e->list, &e->n_list, err);
     if (st) {
@@ -353,6 +357,8 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     e->n_words = QSF_MAX(4 * (uint64_t)e->b.rows + 2 * e->b.entries + e->c->o.n_seqs,
                          QSF_MAX(2 * half * e->b.rows, e->b.bytes[QSF_DEVICE_SPARE] / 4));
     if (!(e->words = qsf_alloc_array(p, e->n_words, sizeof *e->words, "rows", err))) return QSF_E_MEMORY;
+    if (!(e->there = qsf_alloc(p, s->hp.n_layers, "layers", err))) return QSF_E_MEMORY;
+    e->c->fetch.elsewhere = e->there;
     for (uint32_t i = 0; i < n; i++)
         if ((st = qsf_device_layer_begin(&e->b, &e->layers[i], err)) ||
             (st = qsf_device_layer_compile(&e->b, e->first + i, err))) return st;
@@ -368,6 +374,7 @@ static const char *context_refused(const qsf_context *c)
     if (o->early_exit > 0) return "early-exit";
     if (o->quality < 1) return "quality below 1";
     if (o->kv_heavy) return "kv-heavy";
+    if (c->fetch.first) return "first-stage";       /* whose weights change later */
     return c->lora.n_used ? "adapters" : NULL;
 }
 

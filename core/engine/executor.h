@@ -55,7 +55,8 @@ typedef struct qsf_rows { float *x; size_t ld; uint32_t n; } qsf_rows;
 /* What a stage is computed with. */
 typedef struct qsf_stage_work {
     qsf_stage          stage;
-    const qsf_weights *w;            /* of the embedding's unit, if it is in memory, or of the layer */
+    const qsf_weights *w;            /* of the embedding's unit, if it is in memory, or of the layer; NULL:
+                                      * the executor has them (qsf_fetch's elsewhere) */
     qsf_head_units     head;         /* of the part of the head */
     qsf_expert_walk   *walk;         /* output: the experts that the layer needs next, if read one by one */
     uint32_t           n_new;        /* the last rows of the batch, with which it began */

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import {createRequire} from 'node:module';
 import {after, before, describe, test} from 'node:test';
-import {code, load} from './tools.js';
+import {code, estimate, load} from './tools.js';
 import {tinyModel} from './tiny.js';
 
 const DAWN = process.env.QSF_TEST_DAWN;
@@ -14,10 +14,13 @@ const skip = DAWN ? false : 'no Dawn or no SwiftShader (tests/web/gpu.sh)';
 /* After this prompt the most likely token is always far ahead of the next one. */
 const MODEL = tinyModel({codes: true, seed: 38}), PROMPT = 'Once';
 const HOW = {threads: 1, kv: 'f16', contextLength: 64, batch: 8};
+/* Its layers are larger than everything else. */
+const LAYERS = 12, LARGE = tinyModel({codes: true, seed: 38, layers: LAYERS});
 
 async function answer(model, options) {
   let text = '';
-  for await (const part of model.generate(PROMPT, {temperature: 0, maxTokens: 12, ...options})) text += part;
+  for await (const part of model.generate(PROMPT, {temperature: 0, maxTokens: 12, ...options}))
+    text += part;
   return text;
 }
 async function onCpu() {
@@ -120,6 +123,25 @@ describe('a GPU object', {skip}, () => {
     await assert.rejects(answer(model, {onToken: () => devices[0].destroy()}), code('IO', /GPU was lost/));
     await assert.rejects(answer(model), code('IO', /GPU was lost/));
   });
+});
+
+/* Reads of the file in an answer after the first one. */
+async function readAgain(options) {
+  const {leastBytes} = await estimate(LARGE, {...HOW, memory: 1e-3});
+  const model = await load(LARGE, {...HOW, memory: leastBytes / 1e6, ...options});
+  assert.equal(model.info.resident, false);
+  await answer(model, {maxTokens: 2});
+  const before = (await model.stats()).bytesRead;
+  const text = await answer(model, {maxTokens: 4});
+  const {bytesRead} = await model.stats(), {device, weightBytes} = model.info;
+  await model.dispose();
+  return {bytes: bytesRead - before, text, device, weightBytes};
+}
+test('weights that a GPU has are not read again', {skip}, async () => {
+  const cpu = await readAgain({device: 'cpu'}), gpu = await readAgain({device: 'gpu', gpu: DAWN});
+  assert.equal(gpu.device.layers, LAYERS);
+  assert.ok(cpu.bytes > cpu.weightBytes, `${cpu.bytes} bytes of ${cpu.weightBytes} on the CPU`);
+  assert.ok(gpu.bytes < cpu.bytes / 4, `${gpu.bytes} bytes, ${cpu.bytes} on the CPU`);
 });
 
 test('a module that makes a GPU runs in the worker', {skip}, async () => {

@@ -23,7 +23,7 @@ GPU_EXPORT("use") int32_t gpu_use(uint32_t context, uint32_t n_layers)
     return (int32_t)qsf_flat_said(&c->o, qsf_context_use_device(c->context, &one, 0, n_layers));
 }
 
-/* qsf_context_device: the number of layers that are on the GPU, and its bytes; why others are not. */
+/* qsf_context_device: how many layers are on the GPU, in how many bytes; why others are not. */
 GPU_EXPORT("about") void gpu_about(uint32_t context, double layers_and_bytes[2], char left[160])
 {
     const flat_context *c = qsf_flat_context_at(context);
