@@ -18,12 +18,12 @@ typedef struct device_executor {
     uint32_t            first, end;     /* the device's layers */
     char                left[160];      /* why others are not */
     qsf_device_layer   *layers;         /* [end - first] */
+    uint8_t            *there;          /* [n_layers] whose weights are on the device (qsf_fetch) */
     qsf_device_head     head;
     qsf_device_buffers  b;
     qsf_device_dispatch *list;          /* [(layers + 1) * QSF_DEVICE_STEPS] of the batch, so far */
     size_t              n_list;
     float              *rows;           /* [rows][ld] on their way */
-    uint8_t            *there;          /* [n_layers of the model] whose weights the device has */
     uint32_t           *words;          /* [max of the tables] on their way */
     uint64_t            n_words;
     bool                here;           /* the batch's rows are on the device; */
@@ -70,11 +70,10 @@ static void device_free(device_executor *e)
     for (uint32_t i = 0; e->layers && i < e->end - e->first; i++)
         if (e->layers[i].kv) qsf_device_layer_done(&e->b, &e->layers[i]);
     if (e->layers) qsf_dealloc(p, e->layers, (uint64_t)(e->end - e->first) * sizeof *e->layers);
+    if (e->there) qsf_dealloc(p, e->there, e->c->hp->n_layers);
     if (e->list) qsf_dealloc(p, e->list, list_room(e) * sizeof *e->list);
     if (e->rows) qsf_dealloc(p, e->rows, (uint64_t)e->b.rows * e->b.ld * sizeof *e->rows);
     if (e->words) qsf_dealloc(p, e->words, e->n_words * sizeof *e->words);
-    e->c->fetch.elsewhere = NULL;
-    if (e->there) qsf_dealloc(p, e->there, e->c->hp->n_layers);
     qsf_device_buffers_done(&e->b);
     e->d->close(e->d->user);
     qsf_dealloc(p, e, sizeof *e);
@@ -93,6 +92,7 @@ static void device_undo(device_executor *e)
 {
     qsf_context *c = e->c;
     c->executor = e->cpu;
+    c->fetch.elsewhere = NULL;
     c->tables.user = c->state.user = c->executor;
     device_free(e);
 }
@@ -428,6 +428,9 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     uint64_t half = 0;
     qsf_status st;
     if (!(e->layers = qsf_alloc_array(p, n, sizeof *e->layers, "layers", err))) return QSF_E_MEMORY;
+    if (!(e->there = qsf_alloc(p, s->hp.n_layers, "layers", err))) return QSF_E_MEMORY;
+    memset(e->there, 0, s->hp.n_layers);
+    e->c->fetch.elsewhere = e->there;
     e->list = qsf_alloc_array(p, list_room(e), sizeof *e->list, "dispatches", err);
     if (!e->list) return QSF_E_MEMORY;
     if ((st = qsf_device_buffers_init(&e->b, p, e->d, s, &e->c->o, &e->cpu->kv, err))) return st;
@@ -437,8 +440,6 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     e->n_words = QSF_MAX(4 * (uint64_t)e->b.rows + 2 * e->b.entries + e->c->o.n_seqs,
                          QSF_MAX(2 * half * e->b.rows, e->b.bytes[QSF_DEVICE_SPARE] / 4));
     if (!(e->words = qsf_alloc_array(p, e->n_words, sizeof *e->words, "rows", err))) return QSF_E_MEMORY;
-    if (!(e->there = qsf_alloc(p, s->hp.n_layers, "layers", err))) return QSF_E_MEMORY;
-    e->c->fetch.elsewhere = e->there;
     for (uint32_t i = 0; i < n; i++)
         if ((st = qsf_device_layer_begin(&e->b, &e->layers[i], err)) ||
             (st = qsf_device_layer_compile(&e->b, e->first + i, err))) return st;
@@ -457,7 +458,7 @@ static const char *context_refused(const qsf_context *c)
     if (o->early_exit > 0) return "early-exit";
     if (o->quality < 1) return "quality below 1";
     if (o->kv_heavy) return "kv-heavy";
-    if (c->fetch.first) return "first-stage";       /* whose weights change later */
+    if (o->first_stage) return "the first stage of a progressive file";
     return c->lora.n_used ? "adapters" : NULL;
 }
 

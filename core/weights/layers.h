@@ -15,7 +15,7 @@ uint32_t qsf_layers_kept(const qsf_source *s, float quality, uint32_t n);
 bool     qsf_layers_known(const qsf_source *s);         /* whether the file tells layers' importance */
 /* Whether a layer is left out: it is in left_out, or does not run at the fetch's quality. */
 bool     qsf_layer_skipped(const qsf_fetch *f, uint32_t layer);
-/* Whether a device has the layer's weights, so that nothing is read. */
+/* Whether its weights need not be read. */
 static inline bool qsf_layer_elsewhere(const qsf_fetch *f, uint32_t layer)
 {
     return f->elsewhere && f->elsewhere[layer];

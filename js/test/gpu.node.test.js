@@ -41,7 +41,8 @@ describe('without WebGPU', () => {
     await model.dispose();
   });
   test('gpu is refused', async () => {
-    await assert.rejects(load(MODEL, {...HOW, device: 'gpu'}), code('UNSUPPORTED', /option gpu gives it one/));
+    await assert.rejects(load(MODEL, {...HOW, device: 'gpu'}),
+      code('UNSUPPORTED', /option gpu gives it one/));
     const none = {requestAdapter: async () => null};
     await assert.rejects(load(MODEL, {...HOW, device: 'gpu', gpu: none}),
       code('UNSUPPORTED', /no adapter/));
