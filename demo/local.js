@@ -18,7 +18,7 @@ const pause = ms => new Promise(resolve => { setTimeout(resolve, ms); });
 
 let page, settings, qsf, packageReady, opening, again, outdated = false, listed = [];
 const loadOptions = () => ({memory: settings.memory, contextLength: settings.contextLength,
-  threads: settings.threads, kv: settings.kv});
+  threads: settings.threads, device: settings.device, kv: settings.kv});
 
 /** Absolute, or relative to this page; undefined: neither, or not an http(s) address. */
 function addressOf(text) {
