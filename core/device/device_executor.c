@@ -2,7 +2,9 @@
  * SPDX-License-Identifier: MIT
  *
  * The CPU's executor embeds tokens, computes the layers before and after, and the head.  Rows cross
- * twice: before the first layer that is on the device, and after the last one. */
+ * twice: before the first layer that is on the device, and after the last one.  On a host that must
+ * not block, a stage is QSF_PENDING until its pipelines are compiled and, if it ends the device's
+ * work, until its rows have come. */
 #include "device/device_head.h"
 #include "engine/context.h"
 #include "model/part.h"
@@ -27,8 +29,11 @@ typedef struct device_executor {
     uint32_t           *words;          /* [max of the tables] on their way */
     uint64_t            n_words;
     bool                here;           /* the batch's rows are on the device; */
+    bool                together;       /* those that asked stand together, from first_asked on; */
     bool                logits;         /* its logits are; */
-    bool                read;           /* they have come to the CPU */
+    bool                came;           /* they have come to the CPU */
+    uint32_t            first_asked;
+    qsf_device_id       read;           /* under way on a host that must not block; 0: none */
     qsf_device_id       mapped;         /* the buffer for `words`, which the caller fills; 0: none */
     uint64_t            mapped_at;
     qsf_device_batch    batch;
@@ -49,6 +54,13 @@ static void device_plan(const qsf_source *s, const qsf_needs *n, const qsf_conte
     qsf_cpu_executor_table.plan(s, n, o, out);
 }
 
+/* No caller waits for the read any more. */
+static void device_forget(device_executor *e)
+{
+    e->d->release(e->d->user, e->read);
+    e->read = 0;
+}
+
 static uint64_t list_room(const device_executor *e)
 {
     return (uint64_t)(e->end - e->first + 1) * QSF_DEVICE_STEPS;
@@ -58,6 +70,7 @@ static uint64_t list_room(const device_executor *e)
 static void device_free(device_executor *e)
 {
     const qsf_platform *p = e->c->platform;
+    device_forget(e);
     qsf_device_head_done(&e->head, &e->b);
     for (uint32_t i = 0; e->layers && i < e->end - e->first; i++) qsf_device_layer_done(&e->b, &e->layers[i]);
     if (e->layers) qsf_dealloc(p, e->layers, (uint64_t)(e->end - e->first) * sizeof *e->layers);
@@ -131,13 +144,16 @@ static void device_state_copy(qsf_executor *x, uint32_t to, uint32_t from)
     on_device(x)->cpu_does->state_copy(on_device(x)->cpu, to, from);
 }
 
+/* QSF_PENDING, on a host that must not block: call again with the same arguments. */
 static qsf_status device_read(device_executor *e, qsf_device_id buffer, uint64_t at, void *dst, size_t len,
                               qsf_error *err)
 {
     const qsf_device *d = e->d;
-    qsf_device_id read;
-    qsf_status st = d->read_start(d->user, buffer, at, dst, len, &read, err);
-    while (!st && (st = d->wait(d->user, read, WAIT_NS, err)) == QSF_PENDING) st = QSF_OK;
+    qsf_status st = e->read ? QSF_OK : d->read_start(d->user, buffer, at, dst, len, &e->read, err);
+    if (st) return st;
+    if (!d->wait) st = d->poll(d->user, e->read, err);
+    else while ((st = d->wait(d->user, e->read, WAIT_NS, err)) == QSF_PENDING) { }
+    if (st != QSF_PENDING) e->read = 0;
     return st;
 }
 
@@ -150,7 +166,11 @@ static qsf_status device_kv_map(qsf_executor *x, uint32_t layer, uint32_t block,
     const qsf_status st = device_flush(e, err);
     if (st || !l) return st ? st : e->cpu_does->kv_map(e->cpu, layer, block, write, bytes, err);
     *bytes = (uint8_t *)e->words;
-    if (!write) return device_read(e, l->kv, block * n, e->words, n, err);
+    if (!write) {
+        const qsf_status read = device_read(e, l->kv, block * n, e->words, n, err);
+        if (read == QSF_PENDING) device_forget(e);      /* the caller begins anew */
+        return read;
+    }
     e->mapped = l->kv;
     e->mapped_at = block * n;
     return QSF_OK;
@@ -174,8 +194,9 @@ static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, 
 
 static void device_begin(qsf_executor *x, bool embed)
 {
-    on_device(x)->here = on_device(x)->logits = on_device(x)->read = false;
-    on_device(x)->cpu_does->begin(on_device(x)->cpu, embed);
+    device_executor *e = on_device(x);
+    e->here = e->together = e->logits = e->came = false;
+    e->cpu_does->begin(e->cpu, embed);
 }
 
 static void device_rows_in(qsf_executor *x, uint32_t r, const float *state, const float *streams)
@@ -331,15 +352,25 @@ static qsf_status batch_numbers(device_executor *e, qsf_error *err)
                                       (size_t)b->n_numbers * QSF_DEVICE_NUMBERS, err) : QSF_OK;
 }
 
+/* All of the layer's dispatches, or none. */
+static qsf_status layer_list(device_executor *e, qsf_device_layer *l, qsf_error *err)
+{
+    const size_t before = e->n_list;
+    const qsf_status st = qsf_device_layer_list(&e->b, l, &e->batch, e->list, &e->n_list, err);
+    if (st) e->n_list = before;
+    return st;
+}
+
 static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, qsf_error *err)
 {
     const uint32_t number = work->stage.number;
     qsf_device_layer *l = &e->layers[number - e->first];
+    if (e->read) return rows_back(e, number, err);
     qsf_status st = device_flush(e, err);
     if (st || (!e->here && (st = rows_there(e, err)))) return st;
     if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;
     e->there[number] = 1;
-    if ((st = qsf_device_layer_list(&e->b, l, &e->batch, e->list, &e->n_list, err))) return st;
+    if ((st = layer_list(e, l, err))) return st;
     if (number + 1 < e->end) return QSF_OK;
     if ((st = batch_numbers(e, err))) return st;
     const bool ends = e->end == e->c->hp->n_layers && qsf_part_ends(e->c->model->source) && !work->hidden;
@@ -352,6 +383,8 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
 /* The rows that asked stand together in X, if there are others between them after a copy. */
 static qsf_status asked_rows(device_executor *e, uint32_t *first, qsf_error *err)
 {
+    if (e->together) return QSF_OK;
+    e->together = true;
     const qsf_batch *batch = &e->c->batch;
     const qsf_device *d = e->d;
     const qsf_device_id x = e->b.of[QSF_DEVICE_X], tmp = e->b.of[QSF_DEVICE_TMP];
@@ -376,11 +409,13 @@ static qsf_status asked_rows(device_executor *e, uint32_t *first, qsf_error *err
 static qsf_status device_head(device_executor *e, const qsf_stage_work *work, qsf_error *err)
 {
     const qsf_context *c = e->c;
-    uint32_t first;
-    qsf_status st = asked_rows(e, &first, err);
+    qsf_status st = asked_rows(e, &e->first_asked, err);
+    const size_t before = e->n_list;
     if (!st)
-        st = qsf_device_head_list(&e->head, &e->b, &c->head_stream, &work->head, first, c->batch.n_asked,
-                                  e->list, &e->n_list, err);
+        st = qsf_device_head_list(&e->head, &e->b, &c->head_stream, &work->head, e->first_asked,
+                                  c->batch.n_asked, e->list, &e->n_list, err);
+    if (st == QSF_PENDING) e->n_list = before;
+    if (st == QSF_PENDING) return st;
     if (!st) st = e->d->submit(e->d->user, e->list, e->n_list, err);
     e->here = false;
     e->logits = !st;
@@ -393,13 +428,13 @@ static qsf_status device_logits(device_executor *e, qsf_rows *out, qsf_error *er
     const qsf_hparams *hp = e->c->hp;
     const float scale = hp->logit_scale, cap = hp->final_softcap;
     qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, out, err);
-    if (st || e->read) return st;
+    if (st || e->came) return st;
     st = device_read(e, e->b.of[QSF_DEVICE_LOGITS], 0, out->x, out->n * out->ld * sizeof *out->x, err);
     for (uint32_t i = 0; i < out->n && !st; i++) {
         if (scale != 0 && scale != 1) e->c->k.vec_scale(out->x + i * out->ld, scale, hp->n_vocab);
         if (cap > 0) e->c->k.softcap_inplace(out->x + i * out->ld, cap, hp->n_vocab);
     }
-    e->read = !st;
+    e->came = !st;
     return st;
 }
 
@@ -427,6 +462,7 @@ static qsf_status device_logits_more(qsf_executor *x, uint32_t i, const uint32_t
 
 static void device_end(qsf_executor *x, qsf_kv_seq *seqs, bool done)
 {
+    device_forget(on_device(x));
     on_device(x)->here = false;
     on_device(x)->cpu_does->end(on_device(x)->cpu, seqs, done);
 }
@@ -561,10 +597,7 @@ qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *devices, uint32_t
         return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s: a GPU cannot compute any of its layers (%s)",
                         c->model->source->path, use.left);
     const qsf_status st = devices->open(devices, i, &d, &c->error);
-    if (st) return st;
-    if (d->wait) return move_layers(c, d, first, end, use.left);
-    d->close(d->user);
-    return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "a host that must not wait has no layers on a GPU yet");
+    return st ? st : move_layers(c, d, first, end, use.left);
 }
 
 qsf_status qsf_context_device(const qsf_context *c, qsf_device_use *out)
