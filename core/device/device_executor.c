@@ -192,7 +192,7 @@ static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, 
 
 /* ---- a batch ---- */
 
-static void device_begin(qsf_executor *x, bool embed)
+static void device_begin_batch(qsf_executor *x, bool embed)
 {
     device_executor *e = on_device(x);
     e->here = e->together = e->logits = e->came = false;
@@ -353,7 +353,7 @@ static qsf_status batch_numbers(device_executor *e, qsf_error *err)
 }
 
 /* All of the layer's dispatches, or none. */
-static qsf_status layer_list(device_executor *e, qsf_device_layer *l, qsf_error *err)
+static qsf_status append_layer(device_executor *e, qsf_device_layer *l, qsf_error *err)
 {
     const size_t before = e->n_list;
     const qsf_status st = qsf_device_layer_list(&e->b, l, &e->batch, e->list, &e->n_list, err);
@@ -370,7 +370,7 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     if (st || (!e->here && (st = rows_there(e, err)))) return st;
     if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;
     e->there[number] = 1;
-    if ((st = layer_list(e, l, err))) return st;
+    if ((st = append_layer(e, l, err))) return st;
     if (number + 1 < e->end) return QSF_OK;
     if ((st = batch_numbers(e, err))) return st;
     const bool ends = e->end == e->c->hp->n_layers && qsf_part_ends(e->c->model->source) && !work->hidden;
@@ -471,7 +471,7 @@ static const qsf_executor_table device_table = {
     device_plan, NULL, device_done,
     device_kv_copy, device_state_copy, device_kv_map, device_state_map,
     device_adapters_put,
-    device_begin, device_rows_in, device_rows_back, device_stage, device_rows_out, device_logits_more,
+    device_begin_batch, device_rows_in, device_rows_back, device_stage, device_rows_out, device_logits_more,
     device_end,
 };
 
