@@ -93,7 +93,6 @@ export class Engine {
     for (const thread of this.#threads) thread.terminate();
     this.#threads = [];
   }
-  get hasGpu() { return this.#gpu !== undefined; }
   get isShared() { return this.variant.endsWith('threads'); }
 
   /** Opens the model, in the first variant that multiplies its matrices correctly. */

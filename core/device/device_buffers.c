@@ -72,7 +72,7 @@ static void buffer_sizes(qsf_device_buffers *b)
     input_sizes(b);
     b->kv_ld = device_ld(s->most.kv);
     b->ff_ld = device_ld(QSF_MAX(s->most.n_ff, s->hp.n_embd_layer));
-    b->prompts &= qsf_wgsl_has_prompt(&a);
+    b->prompts &= rows >= QSF_DEVICE_GROUP && qsf_wgsl_has_prompt(&a);
     b->sums = (uint32_t)QSF_MAX(b->prompts ? 64 : rows, SUMS_BYTES / (heads * room * 4));
     b->entries = (uint64_t)o->n_seqs * (qsf_ceil_div(o->n_ctx, QSF_KV_BLOCK) + 2);
     uint64_t *bytes = b->bytes;

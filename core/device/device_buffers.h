@@ -14,7 +14,8 @@
 
 /* Products have pipelines for 1, 2, 4 and 8 rows, and for more. */
 enum { QSF_DEVICE_VARIANTS = 5, QSF_DEVICE_NUMBERS = 256 /* bytes of a dispatch's */,
-       QSF_DEVICE_STEPS = 40 /* of a layer, at most */ };
+       QSF_DEVICE_STEPS = 40 /* of a layer, at most */,
+       QSF_DEVICE_GROUP = 8 /* rows of attention that share what they read, at least */ };
 
 typedef enum qsf_device_name {
     QSF_DEVICE_X,               /* [rows][ld] floats: the residual stream */

@@ -234,7 +234,7 @@ static void batch_attention(device_executor *e, uint32_t *groups, uint32_t block
     e->batch = (qsf_device_batch){ .n = n, .blocks = each, .chunks = (blocks + each - 1) / each };
     if (!e->b.prompts) return;
     const uint32_t n_groups = row_groups(&e->c->batch, groups);
-    if (n > e->b.sums || 8 * n_groups <= n) e->batch.groups = n_groups;
+    if (n > e->b.sums || QSF_DEVICE_GROUP * n_groups <= n) e->batch.groups = n_groups;
 }
 
 /* The rows' positions, and the entries of their sequences' blocks. */

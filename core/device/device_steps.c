@@ -314,8 +314,8 @@ qsf_status qsf_device_product_pipeline(qsf_device_buffers *b, qsf_device_step *s
 /* The pipelines that a step's batches need; the first of them, if there was a time for all. */
 static void product_pipelines(qsf_device_maker *k, qsf_device_step *s)
 {
-    const uint32_t first = qsf_device_variant(s->of.least),
-        last = s->of.most ? qsf_device_variant(s->of.most) : QSF_DEVICE_VARIANTS - 1;
+    const uint32_t most = s->of.most ? QSF_MIN(s->of.most, k->b->rows) : k->b->rows;
+    const uint32_t first = qsf_device_variant(s->of.least), last = qsf_device_variant(most);
     for (uint32_t i = first; i <= (k->compiles ? last : first) && !k->st; i++)
         k->st = qsf_device_product_pipeline(k->b, s, i, k->err);
 }
