@@ -90,6 +90,7 @@ describe('a GPU object', {skip}, () => {
     assert.equal(await answer(model), wanted);
     clearInterval(timer);
     assert.ok(ticks > 10, `${ticks} ticks`);
+    assert.equal((await model.stats()).gpuLayers, 2);
   });
   test('goes on from where a prompt agrees, and stops at a signal', async () => {
     const stop = new AbortController(), reason = new Error('enough');
