@@ -62,9 +62,16 @@ int device_begin(const common_settings *c, qsf_context *context, FILE *log)
     if (qsf_devices_open(NULL, NULL, &found, &err)) return report(&err);
     const uint32_t most = c->gpu_layers < 0 ? UINT32_MAX : (uint32_t)c->gpu_layers;
     const qsf_status st = qsf_context_use_device(context, found, 0, most);
-    if (st) err = (qsf_error){ .status = st };
-    if (st) snprintf(err.text, sizeof err.text, "--device gpu: %s", qsf_last_error(context));
-    else device_log(context, log);
     qsf_devices_close(found);
-    return st ? report(&err) : EXIT_OK;
+    if (!st) {
+        device_log(context, log);
+    } else if (st == QSF_E_CORRUPT || st == QSF_E_MEMORY || st == QSF_E_IO) {
+        /* a defect, a full or a lost GPU: nothing that another option would change for the answer */
+        fprintf(stderr, "warning: --device gpu: %s; all layers stay on the CPU\n", qsf_last_error(context));
+    } else {
+        err = (qsf_error){ .status = st };
+        snprintf(err.text, sizeof err.text, "--device gpu: %s", qsf_last_error(context));
+        return report(&err);
+    }
+    return EXIT_OK;
 }

@@ -6,6 +6,7 @@
 #include "layers/rope.h"
 
 enum { STEPS_MOST = 16 };       /* of a layer */
+enum { BUFFER_NS = 1000 * 1000 * 1000 };        /* of one wait */
 
 /* Columns of the widest matrices of the layers, whole tiles. */
 static uint32_t device_ld(uint64_t cols) { return (uint32_t)qsf_round_up(cols, QSF_TILE_ROWS); }
@@ -81,6 +82,25 @@ qsf_status qsf_device_buffer_new(qsf_device_buffers *b, uint64_t bytes, qsf_devi
 {
     b->total += bytes;
     return b->d->buffer_new(b->d->user, QSF_DEVICE_STORAGE, bytes, out, err);
+}
+
+qsf_status qsf_device_buffer_there(const qsf_device_buffers *b, qsf_device_id id, qsf_error *err)
+{
+    const qsf_device *d = b->d;
+    qsf_error why = { 0 };
+    qsf_status st = id ? d->poll(d->user, id, &why) : QSF_OK;
+    while (st == QSF_PENDING) st = d->wait(d->user, id, BUFFER_NS, &why);
+    if (st == QSF_E_MEMORY)
+        return qsf_fail(err, st, "%.200s: use fewer layers there (--gpu-layers), a smaller batch (-b) "
+                        "or context (-c)", why.text);
+    return st ? qsf_fail(err, st, "%s", why.text) : QSF_OK;
+}
+
+qsf_status qsf_device_buffers_there(const qsf_device_buffers *b, qsf_error *err)
+{
+    qsf_status st = qsf_device_buffer_there(b, b->numbers, err);
+    for (uint32_t i = 0; i < QSF_N_DEVICE_NAMES && !st; i++) st = qsf_device_buffer_there(b, b->of[i], err);
+    return st;
 }
 
 void *qsf_device_numbers(qsf_device_buffers *b, uint32_t *place)

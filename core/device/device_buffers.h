@@ -3,7 +3,7 @@
 #ifndef QSF_DEVICE_BUFFERS_H
 #define QSF_DEVICE_BUFFERS_H
 
-#include "device/pipelines.h"
+#include "device/self_test.h"
 #include "layers/kv.h"
 
 #include "wgsl/attend_wgsl.h"
@@ -37,6 +37,7 @@ typedef struct qsf_device_buffers {
     qsf_kv_layout kv;
     uint32_t n_blocks;          /* of the KV cache */
     qsf_pipelines pipelines;
+    qsf_self_test *test;        /* takes the shaders that are compiled; NULL: it has passed */
     qsf_device_id of[QSF_N_DEVICE_NAMES];
     uint64_t bytes[QSF_N_DEVICE_NAMES];
     uint32_t rows;              /* of a batch, at most */
@@ -55,6 +56,9 @@ qsf_status qsf_device_buffers_init(qsf_device_buffers *b, const qsf_platform *p,
                                    const qsf_source *s, const qsf_context_options *o, const qsf_kv_layout *kv,
                                    qsf_error *err);
 void       qsf_device_buffers_done(qsf_device_buffers *b);      /* takes one that is all zeros */
+/* Waits for what a buffer's creation came to: QSF_E_MEMORY, the device is full.  Accepts 0. */
+qsf_status qsf_device_buffer_there(const qsf_device_buffers *b, qsf_device_id id, qsf_error *err);
+qsf_status qsf_device_buffers_there(const qsf_device_buffers *b, qsf_error *err);       /* of all */
 /* A new buffer; who makes it releases it. */
 qsf_status qsf_device_buffer_new(qsf_device_buffers *b, uint64_t bytes, qsf_device_id *out, qsf_error *err);
 /* Room for the numbers of a dispatch. */

@@ -2,8 +2,13 @@
  * SPDX-License-Identifier: MIT
  *
  * The CPU's executor embeds tokens, computes the layers before and after, and the head.  Rows cross
- * twice: before the first layer that is on the device, and after the last one. */
+ * twice: before the first layer that is on the device, and after the last one.
+ *
+ * A device that fails is given up: its layers are the CPU's from then on (device_fall), and what it
+ * knew is computed again (replay.h).  So an error of the device becomes one of the context only if
+ * that is not possible. */
 #include "device/device_layer.h"
+#include "device/replay.h"
 #include "engine/context.h"
 #include "model/part.h"
 
@@ -13,7 +18,7 @@ typedef struct device_executor {
     const qsf_executor_table *cpu_does;
     qsf_context        *c;
     qsf_device         *d;
-    uint32_t            first, end;     /* the device's layers */
+    uint32_t            first, end;     /* the device's layers; none: it was given up, and d is NULL */
     char                left[160];      /* why others are not */
     qsf_device_layer   *layers;         /* [end - first] */
     qsf_device_buffers  b;
@@ -25,6 +30,9 @@ typedef struct device_executor {
     bool                here;           /* the batch's rows are on the device */
     qsf_device_id       mapped;         /* the buffer for `words`, which the caller fills; 0: none */
     uint64_t            mapped_at;
+    uint32_t            mapped_layer, mapped_block;     /* of the cache */
+    bool                unchecked;      /* buffers are new: whether they found memory is not known */
+    qsf_replay          replay;
     uint32_t            chunks;         /* of the batch */
 } device_executor;
 
@@ -40,18 +48,33 @@ static void device_plan(const qsf_source *s, const qsf_needs *n, const qsf_conte
     qsf_cpu_executor_table.plan(s, n, o, out);
 }
 
+/* All that is on the device, and the device. */
+static void device_release(device_executor *e)
+{
+    const qsf_platform *p = e->c->platform;
+    const uint64_t n = e->end - e->first;
+    for (uint32_t i = 0; e->layers && i < n; i++)
+        if (e->layers[i].kv) qsf_device_layer_done(&e->b, &e->layers[i]);
+    if (e->layers) qsf_dealloc(p, e->layers, n * sizeof *e->layers);
+    if (e->list) qsf_dealloc(p, e->list, n * QSF_DEVICE_STEPS * sizeof *e->list);
+    if (e->rows) qsf_dealloc(p, e->rows, (uint64_t)e->b.rows * e->b.ld * sizeof *e->rows);
+    if (e->words) qsf_dealloc(p, e->words, e->n_words * sizeof *e->words);
+    qsf_device_buffers_done(&e->b);
+    if (e->d) e->d->close(e->d->user);
+    e->layers = NULL;
+    e->list = NULL;
+    e->rows = NULL;
+    e->words = NULL;
+    e->d = NULL;
+    e->first = e->end = 0;
+}
+
 /* All but the CPU's executor. */
 static void device_free(device_executor *e)
 {
     const qsf_platform *p = e->c->platform;
-    for (uint32_t i = 0; e->layers && i < e->end - e->first; i++)
-        if (e->layers[i].kv) qsf_device_layer_done(&e->b, &e->layers[i]);
-    if (e->layers) qsf_dealloc(p, e->layers, (uint64_t)(e->end - e->first) * sizeof *e->layers);
-    if (e->list) qsf_dealloc(p, e->list, (uint64_t)(e->end - e->first) * QSF_DEVICE_STEPS * sizeof *e->list);
-    if (e->rows) qsf_dealloc(p, e->rows, (uint64_t)e->b.rows * e->b.ld * sizeof *e->rows);
-    if (e->words) qsf_dealloc(p, e->words, e->n_words * sizeof *e->words);
-    qsf_device_buffers_done(&e->b);
-    e->d->close(e->d->user);
+    device_release(e);
+    qsf_replay_done(&e->replay);
     qsf_dealloc(p, e, sizeof *e);
 }
 
@@ -82,13 +105,35 @@ static qsf_device_layer *layer_of_kv(device_executor *e, uint32_t kv)
     return NULL;
 }
 
-/* Bytes that a caller has filled go where they belong. */
+/* Bytes that a caller has filled go where they belong, and to the CPU's cache: their tokens are not
+ * known. */
 static qsf_status device_flush(device_executor *e, qsf_error *err)
 {
     const qsf_device_id to = e->mapped;
+    const uint64_t n = e->b.bytes[QSF_DEVICE_SPARE];
+    uint8_t *own;
+    if (!to) return QSF_OK;
     e->mapped = 0;
-    return to ? e->d->write(e->d->user, to, e->mapped_at, e->words, e->b.bytes[QSF_DEVICE_SPARE], err)
-        : QSF_OK;
+    const qsf_status st = e->cpu_does->kv_map(e->cpu, e->mapped_layer, e->mapped_block, true, &own, err);
+    if (st) return st;
+    memcpy(own, e->words, n);
+    qsf_replay_kept(&e->replay, e->mapped_block);
+    return e->d->write(e->d->user, to, e->mapped_at, e->words, n, err);
+}
+
+/* The device has failed, as *err says: everything is the CPU's from now on.  A batch that is under
+ * way begins again. */
+static qsf_status device_fall(device_executor *e, qsf_error *err)
+{
+    qsf_error why = *err, ignored;
+    (void)device_flush(e, &ignored);
+    qsf_log(e->c->model, QSF_LOG_WARN, "%s: %.300s; layers %u to %u continue on the CPU", e->d->info->name,
+            why.text, (unsigned)e->first, (unsigned)e->end - 1);
+    qsf_format(e->left, sizeof e->left, "the GPU failed: %.120s", why.text);
+    device_release(e);
+    e->here = false;
+    *err = (qsf_error){ 0 };
+    return qsf_replay_run(&e->replay, err);
 }
 
 static void device_kv_copy(qsf_executor *x, uint32_t to, uint32_t from)
@@ -98,12 +143,13 @@ static void device_kv_copy(qsf_executor *x, uint32_t to, uint32_t from)
     const uint64_t n = e->b.bytes[QSF_DEVICE_SPARE];
     const qsf_device_id spare = e->b.of[QSF_DEVICE_SPARE];
     qsf_error err;
-    if (device_flush(e, &err)) return;
-    e->cpu_does->kv_copy(e->cpu, to, from);
     /* An error is the device's loss, which the next batch reports. */
-    for (uint32_t i = 0; i < e->end - e->first; i++) {
-        if (d->copy(d->user, spare, 0, e->layers[i].kv, from * n, n, &err)) return;
-        if (d->copy(d->user, e->layers[i].kv, to * n, spare, 0, n, &err)) return;
+    qsf_status st = device_flush(e, &err);
+    e->cpu_does->kv_copy(e->cpu, to, from);
+    qsf_replay_copy(&e->replay, to, from);
+    for (uint32_t i = 0; i < e->end - e->first && !st; i++) {
+        st = d->copy(d->user, spare, 0, e->layers[i].kv, from * n, n, &err);
+        if (!st) st = d->copy(d->user, e->layers[i].kv, to * n, spare, 0, n, &err);
     }
 }
 
@@ -126,14 +172,21 @@ static qsf_status device_kv_map(qsf_executor *x, uint32_t layer, uint32_t block,
                                 qsf_error *err)
 {
     device_executor *e = on_device(x);
-    const qsf_device_layer *l = layer_of_kv(e, layer);
     const uint64_t n = e->b.bytes[QSF_DEVICE_SPARE];
-    const qsf_status st = device_flush(e, err);
-    if (st || !l) return st ? st : e->cpu_does->kv_map(e->cpu, layer, block, write, bytes, err);
+    qsf_status st = device_flush(e, err);
+    const qsf_device_layer *l = layer_of_kv(e, layer);
+    if (!st && l && !write) st = device_read(e, l->kv, block * n, e->words, n, err);
+    if (st) {
+        if (!e->d || (st = device_fall(e, err))) return st;
+        l = NULL;
+    }
+    if (!l) return e->cpu_does->kv_map(e->cpu, layer, block, write, bytes, err);
     *bytes = (uint8_t *)e->words;
-    if (!write) return device_read(e, l->kv, block * n, e->words, n, err);
+    if (!write) return QSF_OK;
     e->mapped = l->kv;
     e->mapped_at = block * n;
+    e->mapped_layer = layer;
+    e->mapped_block = block;
     return QSF_OK;
 }
 
@@ -146,7 +199,7 @@ static qsf_status device_state_map(qsf_executor *x, uint32_t slot, bool write, u
 static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, qsf_error *err)
 {
     const device_executor *e = on_device(x);
-    if (!set->n) return e->cpu_does->adapters_put(e->cpu, set, err);
+    if (!set->n || !e->d) return e->cpu_does->adapters_put(e->cpu, set, err);
     return qsf_fail(err, QSF_E_UNSUPPORTED, "adapters need all layers on the CPU; layers %u to %u are on %s",
                     (unsigned)e->first, (unsigned)e->end - 1, e->d->info->name);
 }
@@ -155,8 +208,10 @@ static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, 
 
 static void device_begin(qsf_executor *x, bool embed)
 {
-    on_device(x)->here = false;
-    on_device(x)->cpu_does->begin(on_device(x)->cpu, embed);
+    device_executor *e = on_device(x);
+    e->here = false;
+    qsf_replay_begin(&e->replay, embed);
+    e->cpu_does->begin(e->cpu, embed);
 }
 
 static void device_rows_in(qsf_executor *x, uint32_t r, const float *state, const float *streams)
@@ -231,17 +286,30 @@ static qsf_status rows_there(device_executor *e, qsf_error *err)
     return QSF_OK;
 }
 
+/* Whether the device did what it was told: a buffer that found no memory, and a command that was
+ * refused, are known only now. */
+static qsf_status device_verdict(device_executor *e, qsf_error *err)
+{
+    qsf_status st = e->unchecked ? qsf_device_buffers_there(&e->b, err) : QSF_OK;
+    for (uint32_t i = 0; e->unchecked && i < e->end - e->first && !st; i++)
+        st = qsf_device_layer_there(&e->b, &e->layers[i], err);
+    if (!st) st = e->d->state(e->d->user, err);
+    e->unchecked = st != QSF_OK;
+    return st;
+}
+
+/* If values are not finite, the CPU computes them, too: then damaged weights are found, with the
+ * number of their layer. */
 static qsf_status rows_back(device_executor *e, uint32_t layer, qsf_error *err)
 {
     const uint32_t n = e->c->batch.n, cols = e->c->hp->n_embd;
-    const qsf_status st = device_read(e, e->b.of[QSF_DEVICE_X], 0, e->rows, (size_t)n * e->b.ld * 4, err);
-    if (st) return st;
+    qsf_status st = device_read(e, e->b.of[QSF_DEVICE_X], 0, e->rows, (size_t)n * e->b.ld * 4, err);
+    if (st || (st = device_verdict(e, err))) return st;
     for (uint32_t r = 0; r < n; r++) {
         const float *x = e->rows + (size_t)r * e->b.ld;
         if (!qsf_all_finite(x, cols))
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: layers %u to %u, on %s, compute values that are not "
-                            "finite: the weights are damaged, or the GPU computes them wrong: try without it",
-                            e->c->model->source->path, (unsigned)e->first, (unsigned)layer, e->d->info->name);
+            return qsf_fail(err, QSF_E_CORRUPT, "values of layers %u to %u are not finite",
+                            (unsigned)e->first, (unsigned)layer);
         e->cpu_does->rows_in(e->cpu, r, x, NULL);
     }
     e->here = false;
@@ -268,6 +336,7 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     qsf_device_layer *l = &e->layers[number - e->first];
     qsf_status st = device_flush(e, err);
     if (st || (!e->here && (st = rows_there(e, err)))) return st;
+    e->unchecked |= !l->ready;
     if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;
     if ((st = qsf_device_layer_list(&e->b, l, e->c->batch.n, e->chunks, e->list, &e->n_list, err))) return st;
     if (number + 1 < e->end) return QSF_OK;
@@ -281,7 +350,11 @@ static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_
     device_executor *e = on_device(x);
     const uint32_t number = work->stage.number;
     const bool there = work->stage.kind == QSF_STAGE_LAYER && number >= e->first && number < e->end;
-    return there ? device_layer(e, work, err) : e->cpu_does->stage(e->cpu, work, err);
+    qsf_status st = qsf_replay_check(&e->replay, err);
+    if (st || !there) return st ? st : e->cpu_does->stage(e->cpu, work, err);
+    st = device_layer(e, work, err);
+    if (!st || st == QSF_PENDING) return st;
+    return (st = device_fall(e, err)) ? st : QSF_PENDING;       /* the batch begins again */
 }
 
 static qsf_status device_rows_out(qsf_executor *x, qsf_rows_kind kind, qsf_rows *out, qsf_error *err)
@@ -311,6 +384,17 @@ static const qsf_executor_table device_table = {
 
 /* ---- from outside ---- */
 
+/* Compiles the layers' shaders, and lets them show that they compute what the CPU computes. */
+static qsf_status device_test(device_executor *e, qsf_error *err)
+{
+    qsf_status st = qsf_self_test_new(e->c->platform, &e->b.pipelines, &e->c->k, &e->b.test, err);
+    for (uint32_t i = e->first; i < e->end && !st; i++) st = qsf_device_layer_compile(&e->b, i, err);
+    if (!st) st = qsf_self_test_run(e->b.test, true, err);
+    qsf_self_test_free(e->b.test);
+    e->b.test = NULL;
+    return st;
+}
+
 static qsf_status device_make(device_executor *e, qsf_error *err)
 {
     const qsf_platform *p = e->c->platform;
@@ -329,9 +413,8 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
                          QSF_MAX(2 * half * e->b.rows, e->b.bytes[QSF_DEVICE_SPARE] / 4));
     if (!(e->words = qsf_alloc_array(p, e->n_words, sizeof *e->words, "rows", err))) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < n; i++)
-        if ((st = qsf_device_layer_begin(&e->b, &e->layers[i], err)) ||
-            (st = qsf_device_layer_compile(&e->b, e->first + i, err))) return st;
-    return QSF_OK;
+        if ((st = qsf_device_layer_begin(&e->b, &e->layers[i], err))) return st;
+    return device_test(e, err);
 }
 
 static const char *context_refused(const qsf_context *c)
@@ -376,7 +459,8 @@ static qsf_status move_layers(qsf_context *c, qsf_device *d, uint32_t first, uin
     e->base.does = &device_table;
     c->executor = &e->base;
     c->tables.user = c->state.user = c->executor;
-    const qsf_status st = device_make(e, &c->error);
+    qsf_status st = qsf_replay_init(&e->replay, c, &c->error);
+    if (!st) st = device_make(e, &c->error);
     if (st) device_undo(e);
     return st;
 }
@@ -425,7 +509,7 @@ qsf_status qsf_context_device(const qsf_context *c, qsf_device_use *out)
     out->first = e->first;
     out->n_layers = e->end - e->first;
     out->bytes = e->b.total;
-    memcpy(out->name, e->d->info->name, sizeof out->name);
+    if (e->d) memcpy(out->name, e->d->info->name, sizeof out->name);
     memcpy(out->left, e->left, sizeof out->left);
     return QSF_OK;
 }

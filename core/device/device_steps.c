@@ -105,6 +105,7 @@ void qsf_device_step_rows(qsf_device_maker *k, const qsf_wgsl_rows *r, const cha
     qsf_pipeline_begin(&k->b->pipelines, &t);
     qsf_wgsl_rows_text(&t, r);
     if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, name, &s->pipeline[0], k->err);
+    if (!k->st && k->compiles && k->b->test) k->st = qsf_self_test_rows(k->b->test, r, k->err);
     qsf_device_step_group(k, s, ranges, n);
 }
 
@@ -138,6 +139,16 @@ qsf_status qsf_device_product_pipeline(qsf_device_buffers *b, qsf_device_step *s
     return qsf_pipeline_end(&b->pipelines, &t, s->name, &s->pipeline[variant], err);
 }
 
+/* Of the variants those that answers and prompts need most; all have the same decoder. */
+static qsf_status test_product(const qsf_device_buffers *b, const qsf_device_step *s, qsf_error *err)
+{
+    qsf_wgsl_product p = s->product;
+    qsf_status st = qsf_self_test_product(b->test, &p, err);
+    p.rows = 1;
+    p.slices = s->slices;
+    return st ? st : qsf_self_test_product(b->test, &p, err);
+}
+
 /* CODES times a matrix, to a buffer whose rows are ld apart. */
 void qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
                          uint32_t ld, bool add)
@@ -162,6 +173,7 @@ void qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, in
     if (more) ranges[n++] = qsf_device_put_vector(k, more, NULL, m->t.rows);
     for (uint32_t i = 0; i < (k->compiles ? QSF_DEVICE_VARIANTS : 1) && !k->st; i++)
         k->st = qsf_device_product_pipeline(k->b, s, i, k->err);
+    if (!k->st && k->compiles && k->b->test) k->st = test_product(k->b, s, k->err);
     qsf_device_step_group(k, s, ranges, n);
 }
 
