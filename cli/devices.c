@@ -66,7 +66,7 @@ int device_begin(const common_settings *c, qsf_context *context, FILE *log)
     if (!st) {
         device_log(context, log);
     } else if (st == QSF_E_CORRUPT || st == QSF_E_MEMORY || st == QSF_E_IO) {
-        /* a defect, a full or a lost GPU: nothing that another option would change for the answer */
+        /* a defect, a full or a lost GPU: the answer is the same without it */
         fprintf(stderr, "warning: --device gpu: %s; all layers stay on the CPU\n", qsf_last_error(context));
     } else {
         err = (qsf_error){ .status = st };

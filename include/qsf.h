@@ -581,10 +581,10 @@ typedef struct qsf_device_use {
  * QSF_E_MEMORY, QSF_E_IO   the device is full, or lost
  *
  * After every error the context works without it.  A device that fails later, or gives values that
- * are not finite, is given up with a warning in the model's log: the CPU computes its layers from
- * then on, and what the device had of the sequences once more.  A batch then takes longer; it fails,
- * with QSF_E_IO, only if positions cannot be computed again, because a window has dropped others
- * or the model's layers keep state: its sequences are empty then. */
+ * are not finite, is given up with a warning in the model's log: from then on the CPU computes its
+ * layers, and first what the device had of the sequences.  A batch then takes longer.  It fails, with
+ * QSF_E_IO, only if positions cannot be computed again, because a window has dropped others or the
+ * model's layers keep state; its sequences are empty then. */
 QSF_API qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *d, uint32_t i, uint32_t n_layers);
 /* What of the context is on a GPU.
  *

@@ -37,8 +37,8 @@ qsf_status qsf_self_test_attention(qsf_self_test *t, const qsf_wgsl_attend *a, c
                                    qsf_error *err);
 
 /* Runs what was added.  wait: does not return QSF_PENDING; otherwise call again until it does not.
- * QSF_E_CORRUPT: a shader does not compile, or computes something else; the message names the device
- * and the case.  Other codes are the device's (base/device.h). */
+ * QSF_E_CORRUPT: a shader does not compile, or computes something else; the message names the
+ * device and the case.  Other codes are the device's (base/device.h). */
 qsf_status qsf_self_test_run(qsf_self_test *t, bool wait, qsf_error *err);
 
 #endif

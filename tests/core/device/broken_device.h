@@ -184,7 +184,7 @@ static qsf_status broken_open(qsf_devices *list, uint32_t i, qsf_device **out, q
     return QSF_OK;
 }
 
-/* The first device of the machine; false: there is no device. */
+/* The first device of the machine; false: it could not be opened. */
 static inline bool broken_begin(void)
 {
     static qsf_devices *found;
