@@ -7,7 +7,7 @@
  * A device that fails is given up: its layers are the CPU's from then on (device_fall), and what it
  * knew is computed again (replay.h).  So an error of the device becomes one of the context only if
  * that is not possible. */
-#include "device/device_layer.h"
+#include "device/device_head.h"
 #include "device/replay.h"
 #include "engine/context.h"
 #include "model/part.h"
@@ -21,13 +21,16 @@ typedef struct device_executor {
     uint32_t            first, end;     /* the device's layers; none: it was given up, and d is NULL */
     char                left[160];      /* why others are not */
     qsf_device_layer   *layers;         /* [end - first] */
+    qsf_device_head     head;
     qsf_device_buffers  b;
-    qsf_device_dispatch *list;          /* [layers * QSF_DEVICE_STEPS] of the batch, so far */
+    qsf_device_dispatch *list;          /* [(layers + 1) * QSF_DEVICE_STEPS] of the batch, so far */
     size_t              n_list;
     float              *rows;           /* [rows][ld] on their way */
     uint32_t           *words;          /* [max of the tables] on their way */
     uint64_t            n_words;
-    bool                here;           /* the batch's rows are on the device */
+    bool                here;           /* the batch's rows are on the device; */
+    bool                logits;         /* its logits are; */
+    bool                read;           /* they have come to the CPU */
     qsf_device_id       mapped;         /* the buffer for `words`, which the caller fills; 0: none */
     uint64_t            mapped_at;
     uint32_t            mapped_layer, mapped_block;     /* of the cache */
@@ -48,15 +51,21 @@ static void device_plan(const qsf_source *s, const qsf_needs *n, const qsf_conte
     qsf_cpu_executor_table.plan(s, n, o, out);
 }
 
+static uint64_t list_room(const device_executor *e)
+{
+    return (uint64_t)(e->end - e->first + 1) * QSF_DEVICE_STEPS;
+}
+
 /* All that is on the device, and the device. */
 static void device_release(device_executor *e)
 {
     const qsf_platform *p = e->c->platform;
     const uint64_t n = e->end - e->first;
+    qsf_device_head_done(&e->head, &e->b);
     for (uint32_t i = 0; e->layers && i < n; i++)
         if (e->layers[i].kv) qsf_device_layer_done(&e->b, &e->layers[i]);
     if (e->layers) qsf_dealloc(p, e->layers, n * sizeof *e->layers);
-    if (e->list) qsf_dealloc(p, e->list, n * QSF_DEVICE_STEPS * sizeof *e->list);
+    if (e->list) qsf_dealloc(p, e->list, list_room(e) * sizeof *e->list);
     if (e->rows) qsf_dealloc(p, e->rows, (uint64_t)e->b.rows * e->b.ld * sizeof *e->rows);
     if (e->words) qsf_dealloc(p, e->words, e->n_words * sizeof *e->words);
     qsf_device_buffers_done(&e->b);
@@ -67,6 +76,7 @@ static void device_release(device_executor *e)
     e->words = NULL;
     e->d = NULL;
     e->first = e->end = 0;
+    e->here = e->logits = e->read = false;
 }
 
 /* All but the CPU's executor. */
@@ -209,7 +219,7 @@ static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, 
 static void device_begin(qsf_executor *x, bool embed)
 {
     device_executor *e = on_device(x);
-    e->here = false;
+    e->here = e->logits = e->read = false;
     qsf_replay_begin(&e->replay, embed);
     e->cpu_does->begin(e->cpu, embed);
 }
@@ -293,6 +303,7 @@ static qsf_status device_verdict(device_executor *e, qsf_error *err)
     qsf_status st = e->unchecked ? qsf_device_buffers_there(&e->b, err) : QSF_OK;
     for (uint32_t i = 0; e->unchecked && i < e->end - e->first && !st; i++)
         st = qsf_device_layer_there(&e->b, &e->layers[i], err);
+    if (e->unchecked && !st) st = qsf_device_layer_there(&e->b, &e->head.steps, err);
     if (!st) st = e->d->state(e->d->user, err);
     e->unchecked = st != QSF_OK;
     return st;
@@ -308,7 +319,7 @@ static qsf_status rows_back(device_executor *e, uint32_t layer, qsf_error *err)
     for (uint32_t r = 0; r < n; r++) {
         const float *x = e->rows + (size_t)r * e->b.ld;
         if (!qsf_all_finite(x, cols))
-            return qsf_fail(err, QSF_E_CORRUPT, "values of layers %u to %u are not finite",
+            return qsf_fail(err, QSF_E_CORRUPT, "its values of layers %u to %u are not finite",
                             (unsigned)e->first, (unsigned)layer);
         e->cpu_does->rows_in(e->cpu, r, x, NULL);
     }
@@ -341,8 +352,69 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     if ((st = qsf_device_layer_list(&e->b, l, e->c->batch.n, e->chunks, e->list, &e->n_list, err))) return st;
     if (number + 1 < e->end) return QSF_OK;
     if ((st = batch_numbers(e, err))) return st;
+    const bool ends = e->end == e->c->hp->n_layers && qsf_part_ends(e->c->model->source) && !work->hidden;
+    if (ends && e->head.here && e->c->batch.n_asked) return QSF_OK;         /* the head comes with them */
     if ((st = e->d->submit(e->d->user, e->list, e->n_list, err))) return st;
+    if (ends && !e->c->batch.n_asked) return QSF_OK;                        /* no caller needs the rows */
     return rows_back(e, number, err);
+}
+
+/* The rows that asked stand together in X, if there are others between them after a copy. */
+static qsf_status asked_rows(device_executor *e, uint32_t *first, qsf_error *err)
+{
+    const qsf_batch *batch = &e->c->batch;
+    const qsf_device *d = e->d;
+    const qsf_device_id x = e->b.of[QSF_DEVICE_X], tmp = e->b.of[QSF_DEVICE_TMP];
+    const uint64_t row = (uint64_t)e->b.ld * sizeof(float);
+    uint32_t last = 0;
+    qsf_status st = QSF_OK;
+    *first = UINT32_MAX;
+    for (uint32_t r = 0; r < batch->n; r++) {
+        if (batch->rows[r].logits < 0) continue;
+        if (*first == UINT32_MAX) *first = r;
+        last = r;
+    }
+    if (last - *first + 1 == batch->n_asked) return QSF_OK;
+    if ((st = d->submit(d->user, e->list, e->n_list, err))) return st;
+    e->n_list = 0;
+    for (uint32_t r = *first, j = 0; r <= last && !st; r++)
+        if (batch->rows[r].logits >= 0) st = d->copy(d->user, tmp, j++ * row, x, r * row, row, err);
+    *first = 0;
+    return st ? st : d->copy(d->user, x, 0, tmp, 0, batch->n_asked * row, err);
+}
+
+static qsf_status device_head(device_executor *e, const qsf_stage_work *work, qsf_error *err)
+{
+    const qsf_context *c = e->c;
+    uint32_t first;
+    qsf_status st = asked_rows(e, &first, err);
+    e->unchecked |= !e->head.steps.ready;
+    if (!st)
+        st = qsf_device_head_list(&e->head, &e->b, &c->head_stream, &work->head, first, c->batch.n_asked,
+                                  e->list, &e->n_list, err);
+    if (!st) st = e->d->submit(e->d->user, e->list, e->n_list, err);
+    e->here = false;
+    e->logits = !st;
+    return st;
+}
+
+/* Logits come to where the CPU has them. */
+static qsf_status device_logits(device_executor *e, qsf_rows *out, qsf_error *err)
+{
+    const qsf_hparams *hp = e->c->hp;
+    const float scale = hp->logit_scale, cap = hp->final_softcap;
+    qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, out, err);
+    if (st || e->read) return st;
+    st = device_read(e, e->b.of[QSF_DEVICE_LOGITS], 0, out->x, out->n * out->ld * sizeof *out->x, err);
+    if (!st) st = device_verdict(e, err);
+    for (uint32_t i = 0; i < out->n && !st; i++) {
+        if (!qsf_all_finite(out->x + i * out->ld, hp->n_vocab))
+            return qsf_fail(err, QSF_E_CORRUPT, "its logits are not finite");
+        if (scale != 0 && scale != 1) e->c->k.vec_scale(out->x + i * out->ld, scale, hp->n_vocab);
+        if (cap > 0) e->c->k.softcap_inplace(out->x + i * out->ld, cap, hp->n_vocab);
+    }
+    e->read = !st;
+    return st;
 }
 
 static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_error *err)
@@ -351,8 +423,10 @@ static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_
     const uint32_t number = work->stage.number;
     const bool there = work->stage.kind == QSF_STAGE_LAYER && number >= e->first && number < e->end;
     qsf_status st = qsf_replay_check(&e->replay, err);
-    if (st || !there) return st ? st : e->cpu_does->stage(e->cpu, work, err);
-    st = device_layer(e, work, err);
+    if (st) return st;
+    if (there) st = device_layer(e, work, err);
+    else if (work->stage.kind == QSF_STAGE_HEAD && e->here) st = device_head(e, work, err);
+    else return e->cpu_does->stage(e->cpu, work, err);
     if (!st || st == QSF_PENDING) return st;
     return (st = device_fall(e, err)) ? st : QSF_PENDING;       /* the batch begins again */
 }
@@ -360,7 +434,10 @@ static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_
 static qsf_status device_rows_out(qsf_executor *x, qsf_rows_kind kind, qsf_rows *out, qsf_error *err)
 {
     device_executor *e = on_device(x);
-    return e->cpu_does->rows_out(e->cpu, kind, out, err);
+    if (kind != QSF_ROWS_LOGITS || !e->logits) return e->cpu_does->rows_out(e->cpu, kind, out, err);
+    qsf_status st = device_logits(e, out, err);
+    if (!st || st == QSF_PENDING) return st;
+    return (st = device_fall(e, err)) ? st : QSF_PENDING;       /* the batch begins again */
 }
 
 static qsf_status device_logits_more(qsf_executor *x, uint32_t i, const uint32_t *mask, qsf_error *err)
@@ -384,11 +461,25 @@ static const qsf_executor_table device_table = {
 
 /* ---- from outside ---- */
 
+/* The head is the device's if the last layer is. */
+static qsf_status device_head_begin(device_executor *e, qsf_error *err)
+{
+    const qsf_source *s = e->c->model->source;
+    qsf_rows logits;
+    if (e->end < s->hp.n_layers || !qsf_part_ends(s)) return QSF_OK;
+    const qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, &logits, err);
+    return st ? st
+        : qsf_device_head_begin(&e->head, &e->b, &e->c->head_stream, (uint32_t)logits.ld, err);
+}
+
 /* Compiles the layers' shaders, and lets them show that they compute what the CPU computes. */
 static qsf_status device_test(device_executor *e, qsf_error *err)
 {
     qsf_status st = qsf_self_test_new(e->c->platform, &e->b.pipelines, &e->c->k, &e->b.test, err);
     for (uint32_t i = e->first; i < e->end && !st; i++) st = qsf_device_layer_compile(&e->b, i, err);
+    if (!st) st = device_head_begin(e, err);
+    e->unchecked = true;
+    if (!st) st = device_verdict(e, err);
     if (!st) st = qsf_self_test_run(e->b.test, true, err);
     qsf_self_test_free(e->b.test);
     e->b.test = NULL;
@@ -403,7 +494,7 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     uint64_t half = 0;
     qsf_status st;
     if (!(e->layers = qsf_alloc_array(p, n, sizeof *e->layers, "layers", err))) return QSF_E_MEMORY;
-    e->list = qsf_alloc_array(p, (uint64_t)n * QSF_DEVICE_STEPS, sizeof *e->list, "dispatches", err);
+    e->list = qsf_alloc_array(p, list_room(e), sizeof *e->list, "dispatches", err);
     if (!e->list) return QSF_E_MEMORY;
     if ((st = qsf_device_buffers_init(&e->b, p, e->d, s, &e->c->o, &e->cpu->kv, err))) return st;
     if (!(e->rows = qsf_alloc_array(p, (uint64_t)e->b.rows * e->b.ld, sizeof *e->rows, "rows", err)))
@@ -508,6 +599,7 @@ qsf_status qsf_context_device(const qsf_context *c, qsf_device_use *out)
     if (c->executor->does != &device_table) return QSF_OK;
     out->first = e->first;
     out->n_layers = e->end - e->first;
+    out->head = e->head.here;
     out->bytes = e->b.total;
     if (e->d) memcpy(out->name, e->d->info->name, sizeof out->name);
     memcpy(out->left, e->left, sizeof out->left);

@@ -22,7 +22,7 @@ static struct broken {
     bool         wrong;                 /* reads give NaN */
     struct { uint8_t *dst; size_t len; } reads[BROKEN_BUFFERS];         /* by number */
     bool         full[BROKEN_BUFFERS];  /* by number */
-    uint32_t     n_full;
+    qsf_device_id groups[BROKEN_BUFFERS][QSF_DEVICE_BINDINGS];          /* their buffers, by number */
     int          live, open;            /* objects, devices */
     struct { char *text; qsf_device_id id; } pipelines[BROKEN_PIPELINES];
     uint32_t     n_pipelines;
@@ -51,7 +51,7 @@ static qsf_status broken_buffer_new(void *u, uint32_t usage, uint64_t len, qsf_d
     if ((st = broken.real->buffer_new(broken.real->user, usage, len, out, err))) return st;
     broken.live++;
     if (++broken.buffers == broken.fail_at && broken.how == QSF_E_MEMORY)
-        broken.full[*out] = true, broken.n_full++;
+        broken.full[*out] = true;
     return QSF_OK;
 }
 
@@ -78,6 +78,8 @@ static qsf_status broken_group_new(void *u, qsf_device_id pipeline, const qsf_de
     if (broken_now(err, &st)) return st;
     if ((st = broken.real->group_new(broken.real->user, pipeline, ranges, n, out, err))) return st;
     broken.live++;
+    memset(broken.groups[*out], 0, sizeof broken.groups[*out]);
+    for (uint32_t i = 0; i < n; i++) broken.groups[*out][i] = ranges[i].buffer;
     return QSF_OK;
 }
 
@@ -86,7 +88,7 @@ static void broken_release(void *u, qsf_device_id id)
     (void)u;
     if (!id || broken_pipeline(id)) return;
     broken.reads[id].dst = NULL;
-    if (id < BROKEN_BUFFERS && broken.full[id]) broken.full[id] = false, broken.n_full--;
+    broken.full[id] = false;
     broken.real->release(broken.real->user, id);
     broken.live--;
 }
@@ -114,7 +116,10 @@ static qsf_status broken_submit(void *u, const qsf_device_dispatch *list, size_t
     qsf_status st;
     (void)u;
     if (broken_now(err, &st)) return st;
-    if (broken.n_full) { broken.refused = true; return QSF_OK; }
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < QSF_DEVICE_BINDINGS; k++)
+            broken.refused |= broken.full[broken.groups[list[i].group][k]];
+    if (broken.refused) return QSF_OK;
     return broken.real->submit(broken.real->user, list, n, err);
 }
 
@@ -143,13 +148,14 @@ static void broken_read_ended(qsf_device_id id, qsf_status st)
     broken.live--;
 }
 
+/* Nothing is pending, so that the number of calls does not depend on time. */
 static qsf_status broken_wait(void *u, qsf_device_id id, uint64_t ns, qsf_error *err)
 {
     qsf_status st;
-    (void)u;
+    (void)u, (void)ns;
     if (!broken_now(err, &st))
         st = broken.full[id] ? qsf_fail(err, QSF_E_MEMORY, "the GPU is full")
-            : broken.real->wait(broken.real->user, id, ns, err);
+            : broken.real->wait(broken.real->user, id, UINT64_C(60000000000), err);
     broken_read_ended(id, st);
     return st;
 }
@@ -212,7 +218,6 @@ static inline void broken_reset(uint32_t fail_at, qsf_status how)
     broken.fail_at = fail_at;
     broken.how = how;
     broken.lost = broken.refused = broken.wrong = false;
-    broken.n_full = 0;
     memset(broken.full, 0, sizeof broken.full);
 }
 
