@@ -11,10 +11,11 @@ enum { BUFFER_NS = 1000 * 1000 * 1000 };        /* of one wait */
 /* Columns of the widest matrices of the layers, whole tiles. */
 static uint32_t device_ld(uint64_t cols) { return (uint32_t)qsf_round_up(cols, QSF_TILE_ROWS); }
 
-static void buffer_sizes(qsf_device_buffers *b)
+void qsf_device_buffers_sizes(qsf_device_buffers *b, const qsf_source *s, const qsf_context_options *o,
+                              const qsf_kv_layout *kv)
 {
-    const qsf_source *s = b->source;
-    const qsf_context_options *o = b->o;
+    *b = (qsf_device_buffers){ .source = s, .o = o, .kv = *kv, .n_blocks = qsf_kv_blocks_of(o),
+                               .rows = qsf_rows_most(o), .most_numbers = (s->hp.n_layers + 1) * STEPS_MOST };
     const uint64_t rows = b->rows, heads = s->most.n_heads, room = b->kv.head_dim;
     const qsf_wgsl_attend a = { .codes = b->kv.k_bits == 8, .room = (uint32_t)room };
     uint32_t widest = QSF_MAX(s->hp.n_embd, QSF_MAX((uint32_t)s->most.q, s->most.n_ff));
@@ -46,14 +47,13 @@ qsf_status qsf_device_buffers_init(qsf_device_buffers *b, const qsf_platform *p,
                                    qsf_error *err)
 {
     qsf_status st;
-    *b = (qsf_device_buffers){ .d = d, .platform = p, .source = s, .o = o, .kv = *kv,
-                               .n_blocks = qsf_kv_blocks_of(o), .rows = qsf_rows_most(o),
-                               .most_numbers = (s->hp.n_layers + 1) * STEPS_MOST };
+    qsf_device_buffers_sizes(b, s, o, kv);
+    b->d = d;
+    b->platform = p;
     if ((st = qsf_pipelines_init(&b->pipelines, p, d, err))) return st;
     const uint64_t bytes = (uint64_t)b->most_numbers * QSF_DEVICE_NUMBERS;
     if (!(b->host_numbers = qsf_alloc(p, bytes, "dispatches", err))) return QSF_E_MEMORY;
     if ((st = d->buffer_new(d->user, QSF_DEVICE_UNIFORM, bytes, &b->numbers, err))) return st;
-    buffer_sizes(b);
     for (uint32_t i = 0; i < QSF_N_DEVICE_NAMES; i++) {
         if (!b->bytes[i]) continue;
         if (b->bytes[i] > d->info->max_binding)
@@ -64,6 +64,13 @@ qsf_status qsf_device_buffers_init(qsf_device_buffers *b, const qsf_platform *p,
         if ((st = qsf_device_buffer_new(b, b->bytes[i], &b->of[i], err))) return st;
     }
     return QSF_OK;
+}
+
+uint64_t qsf_device_vectors_bytes(const qsf_device_buffers *b)
+{
+    const uint64_t align = b->d ? b->d->info->binding_align : 256;
+    const uint64_t widest = QSF_MAX(QSF_MAX((uint64_t)b->ld, b->q_ld), QSF_MAX((uint64_t)b->ff_ld, b->kv_ld));
+    return 16 * qsf_round_up(2 * widest * sizeof(float), align);
 }
 
 void qsf_device_buffers_done(qsf_device_buffers *b)
@@ -113,6 +120,6 @@ void *qsf_device_numbers(qsf_device_buffers *b, uint32_t *place)
 qsf_status qsf_device_numbers_write(qsf_device_buffers *b, uint32_t place, uint32_t n, qsf_error *err)
 {
     const size_t at = (size_t)place * QSF_DEVICE_NUMBERS;
-    return n ? b->d->write(b->d->user, b->numbers, at, b->host_numbers + at, (size_t)n * QSF_DEVICE_NUMBERS, err)
-        : QSF_OK;
+    const size_t bytes = (size_t)n * QSF_DEVICE_NUMBERS;
+    return n ? b->d->write(b->d->user, b->numbers, at, b->host_numbers + at, bytes, err) : QSF_OK;
 }

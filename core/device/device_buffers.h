@@ -56,6 +56,11 @@ typedef struct qsf_device_buffers {
 qsf_status qsf_device_buffers_init(qsf_device_buffers *b, const qsf_platform *p, const qsf_device *d,
                                    const qsf_source *s, const qsf_context_options *o, const qsf_kv_layout *kv,
                                    qsf_error *err);
+/* The sizes alone, without a device. */
+void       qsf_device_buffers_sizes(qsf_device_buffers *b, const qsf_source *s, const qsf_context_options *o,
+                                    const qsf_kv_layout *kv);
+/* Bytes for the norms and biases of a layer. */
+uint64_t   qsf_device_vectors_bytes(const qsf_device_buffers *b);
 void       qsf_device_buffers_done(qsf_device_buffers *b);      /* takes one that is all zeros */
 /* Waits for what a buffer's creation came to: QSF_E_MEMORY, the device is full.  Accepts 0. */
 qsf_status qsf_device_buffer_there(const qsf_device_buffers *b, qsf_device_id id, qsf_error *err);

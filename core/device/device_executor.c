@@ -7,6 +7,7 @@
  * A device that fails is given up: its layers are the CPU's from then on (device_fall), and what it
  * knew is computed again (replay.h).  So an error of the device becomes one of the context only if
  * that is not possible. */
+#include "device/device_choose.h"
 #include "device/device_head.h"
 #include "device/replay.h"
 #include "engine/context.h"
@@ -19,8 +20,9 @@ typedef struct device_executor {
     qsf_context        *c;
     qsf_device         *d;
     uint32_t            first, end;     /* the device's layers; none: it was given up, and d is NULL */
-    char                left[160];      /* why others are not */
+    qsf_device_choice   choice;         /* the same, and why others are not */
     qsf_device_layer   *layers;         /* [end - first] */
+    uint8_t            *there;          /* [n_layers] whose weights are on the device (qsf_fetch) */
     qsf_device_head     head;
     qsf_device_buffers  b;
     qsf_device_dispatch *list;          /* [(layers + 1) * QSF_DEVICE_STEPS] of the batch, so far */
@@ -65,12 +67,15 @@ static void device_release(device_executor *e)
     for (uint32_t i = 0; e->layers && i < n; i++)
         if (e->layers[i].kv) qsf_device_layer_done(&e->b, &e->layers[i]);
     if (e->layers) qsf_dealloc(p, e->layers, n * sizeof *e->layers);
+    if (e->there) qsf_dealloc(p, e->there, e->c->hp->n_layers);
+    e->c->fetch.elsewhere = NULL;
     if (e->list) qsf_dealloc(p, e->list, list_room(e) * sizeof *e->list);
     if (e->rows) qsf_dealloc(p, e->rows, (uint64_t)e->b.rows * e->b.ld * sizeof *e->rows);
     if (e->words) qsf_dealloc(p, e->words, e->n_words * sizeof *e->words);
     qsf_device_buffers_done(&e->b);
     if (e->d) e->d->close(e->d->user);
     e->layers = NULL;
+    e->there = NULL;
     e->list = NULL;
     e->rows = NULL;
     e->words = NULL;
@@ -139,7 +144,7 @@ static qsf_status device_fall(device_executor *e, qsf_error *err)
     (void)device_flush(e, &ignored);
     qsf_log(e->c->model, QSF_LOG_WARN, "%s: %.300s; layers %u to %u continue on the CPU", e->d->info->name,
             why.text, (unsigned)e->first, (unsigned)e->end - 1);
-    qsf_format(e->left, sizeof e->left, "the GPU failed: %.120s", why.text);
+    qsf_format(e->choice.left, sizeof e->choice.left, "the GPU failed: %.120s", why.text);
     device_release(e);
     e->here = false;
     *err = (qsf_error){ 0 };
@@ -349,6 +354,7 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     if (st || (!e->here && (st = rows_there(e, err)))) return st;
     e->unchecked |= !l->ready;
     if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;
+    e->there[number] = 1;
     if ((st = qsf_device_layer_list(&e->b, l, e->c->batch.n, e->chunks, e->list, &e->n_list, err))) return st;
     if (number + 1 < e->end) return QSF_OK;
     if ((st = batch_numbers(e, err))) return st;
@@ -494,6 +500,9 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     uint64_t half = 0;
     qsf_status st;
     if (!(e->layers = qsf_alloc_array(p, n, sizeof *e->layers, "layers", err))) return QSF_E_MEMORY;
+    if (!(e->there = qsf_alloc(p, s->hp.n_layers, "layers", err))) return QSF_E_MEMORY;
+    memset(e->there, 0, s->hp.n_layers);
+    e->c->fetch.elsewhere = e->there;
     e->list = qsf_alloc_array(p, list_room(e), sizeof *e->list, "dispatches", err);
     if (!e->list) return QSF_E_MEMORY;
     if ((st = qsf_device_buffers_init(&e->b, p, e->d, s, &e->c->o, &e->cpu->kv, err))) return st;
@@ -508,36 +517,9 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     return device_test(e, err);
 }
 
-static const char *context_refused(const qsf_context *c)
-{
-    const qsf_context_options *o = &c->o;
-    if (qsf_part_shared(c->model->source)) return "shares of layers";
-    if (o->f32) return "f32";
-    if (o->act_quant != QSF_ACT_BLOCK) return "act-quant row";
-    if (o->early_exit > 0) return "early-exit";
-    if (o->quality < 1) return "quality below 1";
-    if (o->kv_heavy) return "kv-heavy";
-    return c->lora.n_used ? "adapters" : NULL;
-}
-
-/* The longest run of layers that a device can compute.  left: the first of the others. */
-static void find_layers(const qsf_context *c, uint32_t *first, uint32_t *end, char *left, size_t len)
-{
-    const qsf_source *s = c->model->source;
-    uint32_t begin = 0;
-    *first = *end = 0;
-    left[0] = '\0';
-    for (uint32_t i = 0; i < s->hp.n_layers; i++) {
-        const char *why = qsf_device_layer_refused(s, i, &c->o);
-        if (why && !left[0]) qsf_format(left, len, "layer %u: %s", (unsigned)i, why);
-        if (why) begin = i + 1;
-        else if (i + 1 - begin > *end - *first) *first = begin, *end = i + 1;
-    }
-}
-
-/* The context's layers [first, end) are the device's, which belongs to the context also after an
+/* The context's layers of the choice are the device's, which belongs to the context also after an
  * error. */
-static qsf_status move_layers(qsf_context *c, qsf_device *d, uint32_t first, uint32_t end, const char *left)
+static qsf_status move_layers(qsf_context *c, qsf_device *d, const qsf_device_choice *choice)
 {
     device_executor *e = qsf_alloc(c->platform, sizeof *e, "layers on a GPU", &c->error);
     if (!e) {
@@ -545,8 +527,7 @@ static qsf_status move_layers(qsf_context *c, qsf_device *d, uint32_t first, uin
         return QSF_E_MEMORY;
     }
     *e = (device_executor){ .base = *c->executor, .cpu = c->executor, .cpu_does = c->executor->does, .c = c,
-                            .d = d, .first = first, .end = end };
-    memcpy(e->left, left, sizeof e->left);
+                            .d = d, .first = choice->first, .end = choice->end, .choice = *choice };
     e->base.does = &device_table;
     c->executor = &e->base;
     c->tables.user = c->state.user = c->executor;
@@ -563,30 +544,20 @@ static bool context_is_new(const qsf_context *c)
     return c->executor->does != &device_table;
 }
 
-qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *devices, uint32_t i, uint32_t n_layers)
+qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *devices, uint32_t i, uint32_t n_layers,
+                                  uint64_t memory)
 {
-    qsf_device_use use = { 0 };
+    qsf_device_choice choice;
     qsf_device *d;
-    uint32_t first, end;
-    const char *why = context_refused(c);
     if (!n_layers) return qsf_fail(&c->error, QSF_E_ARGUMENT, "no layers are asked for");
     if (!context_is_new(c))
         return qsf_fail(&c->error, QSF_E_ARGUMENT, "layers move to a GPU before the first token");
     if (i >= devices->n)
         return qsf_fail(&c->error, QSF_E_NOT_FOUND, "no GPU %u: there are %u", (unsigned)i,
                         (unsigned)devices->n);
-    if (why) return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s cannot be combined with layers on a GPU", why);
-    find_layers(c, &first, &end, use.left, sizeof use.left);
-    if (first == end)
-        return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s: a GPU cannot compute any of its layers (%s)",
-                        c->model->source->path, use.left);
-    if (end - first > n_layers) {
-        first = end - n_layers;
-        if (!use.left[0]) qsf_format(use.left, sizeof use.left, "at most %u on the GPU", (unsigned)n_layers);
-    }
-    const qsf_status st = devices->open(devices, i, &d, &c->error);
-    if (st) return st;
-    if (d->wait) return move_layers(c, d, first, end, use.left);
+    qsf_status st = qsf_device_choose(c, &devices->info[i], n_layers, memory, &choice, &c->error);
+    if (st || (st = devices->open(devices, i, &d, &c->error))) return st;
+    if (d->wait) return move_layers(c, d, &choice);
     d->close(d->user);
     return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "a host that must not wait has no layers on a GPU yet");
 }
@@ -602,6 +573,10 @@ qsf_status qsf_context_device(const qsf_context *c, qsf_device_use *out)
     out->head = e->head.here;
     out->bytes = e->b.total;
     if (e->d) memcpy(out->name, e->d->info->name, sizeof out->name);
-    memcpy(out->left, e->left, sizeof out->left);
+    memcpy(out->left, e->choice.left, sizeof out->left);
+    if (!e->d) return QSF_OK;
+    out->weights = e->choice.weights;
+    out->kv = e->choice.kv;
+    out->batch = e->choice.batch;
     return QSF_OK;
 }

@@ -40,8 +40,7 @@ qsf_status qsf_device_vectors_new(qsf_device_maker *k, uint64_t more)
 {
     const qsf_device_buffers *b = k->b;
     const uint64_t align = b->d->info->binding_align;
-    const uint64_t widest = QSF_MAX(QSF_MAX((uint64_t)b->ld, b->q_ld), QSF_MAX((uint64_t)b->ff_ld, b->kv_ld));
-    const uint64_t bytes = 16 * qsf_round_up(2 * widest * sizeof(float), align) + qsf_round_up(more, align);
+    const uint64_t bytes = qsf_device_vectors_bytes(b) + qsf_round_up(more, align);
     return qsf_device_buffer_new(k->b, bytes, &k->l->vectors, k->err);
 }
 

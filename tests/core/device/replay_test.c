@@ -56,7 +56,7 @@ static bool begin(bench *b, const tiny_options *t, const qsf_context_options *o,
 {
     if (!bench_write(b, t) || !bench_open(b) || !bench_context(b, o)) return false;
     if (!device) return true;
-    const qsf_status st = qsf_context_use_device(b->c, &broken.list, 0, 2);
+    const qsf_status st = qsf_context_use_device(b->c, &broken.list, 0, 2, 0);
     if (st && broken.fail_at) return st == broken.how;          /* it stays on the CPU */
     if (st) printf("      %s\n", qsf_last_error(b->c));
     CHECK_EQ(st, QSF_OK);
