@@ -54,8 +54,9 @@ static void layer_refused(const qsf_context *c, const qsf_device_info *info, uin
     }
     (void)layer_matrices(s, layer, &largest);
     if (largest > info->max_binding)
-        qsf_format(why, len, "layer %u: a matrix of %llu MB, of which the GPU binds %llu MB", (unsigned)layer,
-                   (unsigned long long)(largest / 1000000), (unsigned long long)(info->max_binding / 1000000));
+        qsf_format(why, len, "layer %u: a matrix of %llu MB, of which the GPU binds %llu MB",
+                   (unsigned)layer, (unsigned long long)(largest / 1000000),
+                   (unsigned long long)(info->max_binding / 1000000));
 }
 
 /* The longest run of layers that a device can compute.  left: the first of the others. */
@@ -116,9 +117,10 @@ static qsf_status choice_fit(const qsf_context *c, const qsf_device_buffers *b, 
         choice_bytes(c, b, x);
     }
     if (memory && choice_total(x) > memory)
-        return qsf_fail(err, QSF_E_BUDGET, "one layer needs %llu MB of the GPU's memory (weights %llu, keys and "
-                        "values %llu, batch %llu), the limit is %llu MB: raise it, or use a smaller context (-c) "
-                        "or batch (-b)", (unsigned long long)qsf_ceil_div(choice_total(x), 1000000),
+        return qsf_fail(err, QSF_E_BUDGET, "one layer needs %llu MB of the GPU's memory (weights %llu, "
+                        "keys and values %llu, batch %llu), the limit is %llu MB: raise it, or use a "
+                        "smaller context (-c) or batch (-b)",
+                        (unsigned long long)qsf_ceil_div(choice_total(x), 1000000),
                         (unsigned long long)(x->weights / 1000000), (unsigned long long)(x->kv / 1000000),
                         (unsigned long long)(x->batch / 1000000), (unsigned long long)(memory / 1000000));
     if (x->first > first && !x->left[0])
@@ -141,7 +143,8 @@ qsf_status qsf_device_choose(const qsf_context *c, const qsf_device_info *info, 
                         out->left);
     if (out->end - out->first > n_layers) {
         out->first = out->end - n_layers;
-        if (!out->left[0]) qsf_format(out->left, sizeof out->left, "at most %u on the GPU", (unsigned)n_layers);
+        if (!out->left[0])
+            qsf_format(out->left, sizeof out->left, "at most %u on the GPU", (unsigned)n_layers);
     }
     qsf_device_buffers_sizes(&b, s, &c->o, &c->executor->kv);
     return choice_fit(c, &b, memory, out, err);

@@ -1,5 +1,5 @@
-/* Which layers of a context a device computes: those it can, and those that its memory has room for.
- * All of it is known before anything is created there.
+/* Which layers of a context a device computes: those it can, and those that its memory has room
+ * for.  All of it is known before anything is created there.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_DEVICE_CHOOSE_H
 #define QSF_DEVICE_CHOOSE_H

@@ -33,6 +33,7 @@ typedef struct device_executor {
     bool                here;           /* the batch's rows are on the device; */
     bool                logits;         /* its logits are; */
     bool                read;           /* they have come to the CPU */
+    uint32_t            asked;          /* the first row of X that they are of */
     qsf_device_id       mapped;         /* the buffer for `words`, which the caller fills; 0: none */
     uint64_t            mapped_at;
     uint32_t            mapped_layer, mapped_block;     /* of the cache */
@@ -74,14 +75,8 @@ static void device_release(device_executor *e)
     if (e->words) qsf_dealloc(p, e->words, e->n_words * sizeof *e->words);
     qsf_device_buffers_done(&e->b);
     if (e->d) e->d->close(e->d->user);
-    e->layers = NULL;
-    e->there = NULL;
-    e->list = NULL;
-    e->rows = NULL;
-    e->words = NULL;
-    e->d = NULL;
-    e->first = e->end = 0;
-    e->here = e->logits = e->read = false;
+    *e = (device_executor){ .base = e->base, .cpu = e->cpu, .cpu_does = e->cpu_does, .c = e->c,
+                            .choice = e->choice, .replay = e->replay };
 }
 
 /* All but the CPU's executor. */
@@ -146,7 +141,6 @@ static qsf_status device_fall(device_executor *e, qsf_error *err)
             why.text, (unsigned)e->first, (unsigned)e->end - 1);
     qsf_format(e->choice.left, sizeof e->choice.left, "the GPU failed: %.120s", why.text);
     device_release(e);
-    e->here = false;
     *err = (qsf_error){ 0 };
     return qsf_replay_run(&e->replay, err);
 }
@@ -173,14 +167,20 @@ static void device_state_copy(qsf_executor *x, uint32_t to, uint32_t from)
     on_device(x)->cpu_does->state_copy(on_device(x)->cpu, to, from);
 }
 
+static qsf_status read_end(const device_executor *e, qsf_device_id read, qsf_error *err)
+{
+    qsf_status st;
+    do st = e->d->wait(e->d->user, read, WAIT_NS, err); while (st == QSF_PENDING);
+    return st;
+}
+
 static qsf_status device_read(device_executor *e, qsf_device_id buffer, uint64_t at, void *dst, size_t len,
                               qsf_error *err)
 {
     const qsf_device *d = e->d;
     qsf_device_id read;
-    qsf_status st = d->read_start(d->user, buffer, at, dst, len, &read, err);
-    while (!st && (st = d->wait(d->user, read, WAIT_NS, err)) == QSF_PENDING) st = QSF_OK;
-    return st;
+    const qsf_status st = d->read_start(d->user, buffer, at, dst, len, &read, err);
+    return st ? st : read_end(e, read, err);
 }
 
 static qsf_status device_kv_map(qsf_executor *x, uint32_t layer, uint32_t block, bool write, uint8_t **bytes,
@@ -401,7 +401,29 @@ static qsf_status device_head(device_executor *e, const qsf_stage_work *work, qs
     if (!st) st = e->d->submit(e->d->user, e->list, e->n_list, err);
     e->here = false;
     e->logits = !st;
+    e->asked = first;
     return st;
+}
+
+/* Brings logits to x, and the rows that they were made of: codes have no NaN, so logits alone would
+ * not tell. */
+static qsf_status read_logits(device_executor *e, float *x, size_t len, qsf_error *err)
+{
+    const qsf_device *d = e->d;
+    const uint32_t n = e->c->batch.n_asked, ld = e->b.ld;
+    const uint64_t row = (uint64_t)ld * sizeof *e->rows;
+    qsf_device_id rows, logits = 0;
+    qsf_status st = d->read_start(d->user, e->b.of[QSF_DEVICE_X], e->asked * row, e->rows, n * (size_t)row,
+                                  &rows, err);
+    if (st) return st;
+    st = d->read_start(d->user, e->b.of[QSF_DEVICE_LOGITS], 0, x, len, &logits, err);
+    if (st) d->release(d->user, rows);
+    else if ((st = read_end(e, rows, err))) d->release(d->user, logits);
+    else st = read_end(e, logits, err);
+    if (st || (st = device_verdict(e, err))) return st;
+    bool finite = qsf_all_finite(x, len / sizeof *x);
+    for (uint32_t i = 0; i < n; i++) finite &= qsf_all_finite(e->rows + (size_t)i * ld, e->c->hp->n_embd);
+    return finite ? QSF_OK : qsf_fail(err, QSF_E_CORRUPT, "logits, or their rows, are not finite");
 }
 
 /* Logits come to where the CPU has them. */
@@ -411,11 +433,8 @@ static qsf_status device_logits(device_executor *e, qsf_rows *out, qsf_error *er
     const float scale = hp->logit_scale, cap = hp->final_softcap;
     qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, out, err);
     if (st || e->read) return st;
-    st = device_read(e, e->b.of[QSF_DEVICE_LOGITS], 0, out->x, out->n * out->ld * sizeof *out->x, err);
-    if (!st) st = device_verdict(e, err);
+    st = read_logits(e, out->x, out->n * out->ld * sizeof *out->x, err);
     for (uint32_t i = 0; i < out->n && !st; i++) {
-        if (!qsf_all_finite(out->x + i * out->ld, hp->n_vocab))
-            return qsf_fail(err, QSF_E_CORRUPT, "its logits are not finite");
         if (scale != 0 && scale != 1) e->c->k.vec_scale(out->x + i * out->ld, scale, hp->n_vocab);
         if (cap > 0) e->c->k.softcap_inplace(out->x + i * out->ld, cap, hp->n_vocab);
     }

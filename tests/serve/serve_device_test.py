@@ -61,8 +61,8 @@ def check_serve(program, model, work):
 
 
 def check_bench(program, model):
-    done = subprocess.run([program, model, "--device", "gpu", "-p", "8", "-n", "2", "-r", "1", "-t", "1", "--json"],
-                          capture_output=True, text=True)
+    command = [program, model, "--device", "gpu", "-p", "8", "-n", "2", "-r", "1", "-t", "1", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["results"]
     assert "on SwiftShader" in done.stderr and done.stderr.count("SwiftShader") == 1, done.stderr
