@@ -19,7 +19,7 @@ static const char *context_refused(const qsf_context *c)
     return c->lora.n_used ? "adapters" : NULL;
 }
 
-static uint64_t matrix_bytes(const qsf_matrix *m)
+static uint64_t matrix_room(const qsf_matrix *m)
 {
     const uint64_t tiles = (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS;
     return m->form < 0 ? m->t.bytes : tiles * m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
@@ -33,7 +33,7 @@ static uint64_t layer_matrices(const qsf_source *s, uint32_t layer, uint64_t *la
     *largest = 0;
     qsf_weights_describe(s, layer, &w);
     for (uint32_t i = 0; i < QSF_N_KINDS; i++) {
-        const uint64_t bytes = w.m[i].t.rows ? matrix_bytes(&w.m[i]) : 0;
+        const uint64_t bytes = w.m[i].t.rows ? matrix_room(&w.m[i]) : 0;
         all += bytes;
         *largest = QSF_MAX(*largest, bytes);
     }
@@ -72,6 +72,16 @@ static void find_layers(const qsf_context *c, const qsf_device_info *info, qsf_d
     }
 }
 
+/* Layers that read keys of an earlier one, and that one, are on the same side. */
+static void keep_together(const qsf_source *s, qsf_device_choice *x)
+{
+    uint32_t read = 0;
+    while (read < s->hp.n_layers && !s->layers[read].kv_read) read++;
+    if (read == s->hp.n_layers || (x->first <= read && x->end == s->hp.n_layers)) return;
+    x->end = QSF_MAX(x->first, QSF_MIN(x->end, read));
+    if (!x->left[0]) qsf_format(x->left, sizeof x->left, "layers that read other layers' keys");
+}
+
 /* ---- memory ---- */
 
 /* Of the head, if it goes there with the last layer. */
@@ -86,10 +96,12 @@ static void head_bytes(const qsf_context *c, uint64_t *weights, uint64_t *logits
     *logits = (uint64_t)c->o.n_logits * qsf_round_up(c->hp->n_vocab, QSF_TILE_ROWS) * sizeof(float);
 }
 
+/* With its norms and biases, of which there are some sixteen at most. */
 static uint64_t layer_weights(const qsf_device_buffers *b, uint32_t layer)
 {
     uint64_t largest;
-    return layer_matrices(b->source, layer, &largest) + qsf_device_vectors_bytes(b);
+    const uint64_t widest = QSF_MAX(QSF_MAX(b->ld, b->qkv_ld), b->ff_ld) * sizeof(float);
+    return layer_matrices(b->source, layer, &largest) + 16 * qsf_round_up(widest, b->align);
 }
 
 /* Fills in what [first, end) takes. */
@@ -138,6 +150,7 @@ qsf_status qsf_device_choose(const qsf_context *c, const qsf_device_info *info, 
     *out = (qsf_device_choice){ 0 };
     if (why) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s cannot be combined with layers on a GPU", why);
     find_layers(c, info, out);
+    keep_together(s, out);
     if (out->first == out->end)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a GPU cannot compute any of its layers (%s)", s->path,
                         out->left);
@@ -146,6 +159,12 @@ qsf_status qsf_device_choose(const qsf_context *c, const qsf_device_info *info, 
         if (!out->left[0])
             qsf_format(out->left, sizeof out->left, "at most %u on the GPU", (unsigned)n_layers);
     }
-    qsf_device_buffers_sizes(&b, s, &c->o, &c->executor->kv);
-    return choice_fit(c, &b, memory, out, err);
+    qsf_device_buffers_sizes(&b, s, &c->o, &c->executor->kv, info);
+    const qsf_status st = choice_fit(c, &b, memory, out, err);
+    if (st) return st;
+    keep_together(s, out);
+    choice_bytes(c, &b, out);
+    return out->first < out->end ? QSF_OK
+        : qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers that read other layers' keys need more on the GPU",
+                   s->path);
 }

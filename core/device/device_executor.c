@@ -2,47 +2,18 @@
  * SPDX-License-Identifier: MIT
  *
  * The CPU's executor embeds tokens, computes the layers before and after, and the head.  Rows cross
- * twice: before the first layer that is on the device, and after the last one.
- *
- * A device that fails is given up: its layers are the CPU's from then on (device_fall), and what it
- * knew is computed again (replay.h).  So an error of the device becomes one of the context only if
- * that is not possible. */
-#include "device/device_choose.h"
-#include "device/device_head.h"
-#include "device/replay.h"
-#include "engine/context.h"
+ * twice: before the first layer that is on the device, and after the last one.  On a host that must
+ * not block, a stage is QSF_PENDING until its pipelines are compiled and, if it ends the device's
+ * work, until its rows have come. */
+#include "device/device_make.h"
 #include "model/part.h"
 
-typedef struct device_executor {
-    qsf_executor        base;
-    qsf_executor       *cpu;
-    const qsf_executor_table *cpu_does;
-    qsf_context        *c;
-    qsf_device         *d;
-    uint32_t            first, end;     /* the device's layers; none: it was given up, and d is NULL */
-    qsf_device_choice   choice;         /* the same, and why others are not */
-    qsf_device_layer   *layers;         /* [end - first] */
-    uint8_t            *there;          /* [n_layers] whose weights are on the device (qsf_fetch) */
-    qsf_device_head     head;
-    qsf_device_buffers  b;
-    qsf_device_dispatch *list;          /* [(layers + 1) * QSF_DEVICE_STEPS] of the batch, so far */
-    size_t              n_list;
-    float              *rows;           /* [rows][ld] on their way */
-    uint32_t           *words;          /* [max of the tables] on their way */
-    uint64_t            n_words;
-    bool                here;           /* the batch's rows are on the device; */
-    bool                logits;         /* its logits are; */
-    bool                read;           /* they have come to the CPU */
-    uint32_t            asked;          /* the first row of X that they are of */
-    qsf_device_id       mapped;         /* the buffer for `words`, which the caller fills; 0: none */
-    uint64_t            mapped_at;
-    uint32_t            mapped_layer, mapped_block;     /* of the cache */
-    bool                unchecked;      /* buffers are new: whether they found memory is not known */
-    qsf_replay          replay;
-    uint32_t            chunks;         /* of the batch */
-} device_executor;
+#include "wgsl/prompt_wgsl.h"
 
-enum { WAIT_NS = 1000 * 1000 * 1000 };
+enum {
+    WAIT_NS = 1000 * 1000 * 1000,
+    ATTENTION_CHUNKS = 32       /* of a row, at most; each costs time where they are joined */
+};
 
 static device_executor *on_device(qsf_executor *x) { return (device_executor *)(void *)x; }
 
@@ -54,55 +25,12 @@ static void device_plan(const qsf_source *s, const qsf_needs *n, const qsf_conte
     qsf_cpu_executor_table.plan(s, n, o, out);
 }
 
-static uint64_t list_room(const device_executor *e)
-{
-    return (uint64_t)(e->end - e->first + 1) * QSF_DEVICE_STEPS;
-}
-
-/* All that is on the device, and the device. */
-static void device_release(device_executor *e)
-{
-    const qsf_platform *p = e->c->platform;
-    const uint64_t n = e->end - e->first;
-    qsf_device_head_done(&e->head, &e->b);
-    for (uint32_t i = 0; e->layers && i < n; i++)
-        if (e->layers[i].kv) qsf_device_layer_done(&e->b, &e->layers[i]);
-    if (e->layers) qsf_dealloc(p, e->layers, n * sizeof *e->layers);
-    if (e->there) qsf_dealloc(p, e->there, e->c->hp->n_layers);
-    e->c->fetch.elsewhere = NULL;
-    if (e->list) qsf_dealloc(p, e->list, list_room(e) * sizeof *e->list);
-    if (e->rows) qsf_dealloc(p, e->rows, (uint64_t)e->b.rows * e->b.ld * sizeof *e->rows);
-    if (e->words) qsf_dealloc(p, e->words, e->n_words * sizeof *e->words);
-    qsf_device_buffers_done(&e->b);
-    if (e->d) e->d->close(e->d->user);
-    *e = (device_executor){ .base = e->base, .cpu = e->cpu, .cpu_does = e->cpu_does, .c = e->c,
-                            .choice = e->choice, .replay = e->replay };
-}
-
-/* All but the CPU's executor. */
-static void device_free(device_executor *e)
-{
-    const qsf_platform *p = e->c->platform;
-    device_release(e);
-    qsf_replay_done(&e->replay);
-    qsf_dealloc(p, e, sizeof *e);
-}
-
 static void device_done(qsf_executor *x)
 {
     device_executor *e = on_device(x);
     qsf_executor *cpu = e->cpu;
-    device_free(e);
+    qsf_device_executor_free(e);
     cpu->does->done(cpu);
-}
-
-/* The context is the CPU's alone again. */
-static void device_undo(device_executor *e)
-{
-    qsf_context *c = e->c;
-    c->executor = e->cpu;
-    c->tables.user = c->state.user = c->executor;
-    device_free(e);
 }
 
 /* ---- keys and values ---- */
@@ -110,39 +38,11 @@ static void device_undo(device_executor *e)
 /* The device's layer that has this layer of the cache; NULL: it is the CPU's. */
 static qsf_device_layer *layer_of_kv(device_executor *e, uint32_t kv)
 {
-    for (uint32_t i = e->first; i < e->end; i++)
-        if (qsf_layers_kept(e->c->model->source, e->c->o.quality, i) == kv) return &e->layers[i - e->first];
+    for (uint32_t i = e->first; i < e->end; i++) {
+        qsf_device_layer *l = &e->layers[i - e->first];
+        if (l->kv && qsf_layers_kept(e->c->model->source, e->c->o.quality, i) == kv) return l;
+    }
     return NULL;
-}
-
-/* Bytes that a caller has filled go where they belong, and to the CPU's cache: their tokens are not
- * known. */
-static qsf_status device_flush(device_executor *e, qsf_error *err)
-{
-    const qsf_device_id to = e->mapped;
-    const uint64_t n = e->b.bytes[QSF_DEVICE_SPARE];
-    uint8_t *own;
-    if (!to) return QSF_OK;
-    e->mapped = 0;
-    const qsf_status st = e->cpu_does->kv_map(e->cpu, e->mapped_layer, e->mapped_block, true, &own, err);
-    if (st) return st;
-    memcpy(own, e->words, n);
-    qsf_replay_kept(&e->replay, e->mapped_block);
-    return e->d->write(e->d->user, to, e->mapped_at, e->words, n, err);
-}
-
-/* The device has failed, as *err says: everything is the CPU's from now on.  A batch that is under
- * way begins again. */
-static qsf_status device_fall(device_executor *e, qsf_error *err)
-{
-    qsf_error why = *err, ignored;
-    (void)device_flush(e, &ignored);
-    qsf_log(e->c->model, QSF_LOG_WARN, "%s: %.300s; layers %u to %u continue on the CPU", e->d->info->name,
-            why.text, (unsigned)e->first, (unsigned)e->end - 1);
-    qsf_format(e->choice.left, sizeof e->choice.left, "the GPU failed: %.120s", why.text);
-    device_release(e);
-    *err = (qsf_error){ 0 };
-    return qsf_replay_run(&e->replay, err);
 }
 
 static void device_kv_copy(qsf_executor *x, uint32_t to, uint32_t from)
@@ -153,10 +53,11 @@ static void device_kv_copy(qsf_executor *x, uint32_t to, uint32_t from)
     const qsf_device_id spare = e->b.of[QSF_DEVICE_SPARE];
     qsf_error err;
     /* An error is the device's loss, which the next batch reports. */
-    qsf_status st = device_flush(e, &err);
+    qsf_status st = qsf_device_flush(e, &err);
     e->cpu_does->kv_copy(e->cpu, to, from);
     qsf_replay_copy(&e->replay, to, from);
     for (uint32_t i = 0; i < e->end - e->first && !st; i++) {
+        if (!e->layers[i].kv) continue;
         st = d->copy(d->user, spare, 0, e->layers[i].kv, from * n, n, &err);
         if (!st) st = d->copy(d->user, e->layers[i].kv, to * n, spare, 0, n, &err);
     }
@@ -167,20 +68,17 @@ static void device_state_copy(qsf_executor *x, uint32_t to, uint32_t from)
     on_device(x)->cpu_does->state_copy(on_device(x)->cpu, to, from);
 }
 
-static qsf_status read_end(const device_executor *e, qsf_device_id read, qsf_error *err)
-{
-    qsf_status st;
-    do st = e->d->wait(e->d->user, read, WAIT_NS, err); while (st == QSF_PENDING);
-    return st;
-}
-
+/* QSF_PENDING, on a host that must not block: call again with the same arguments. */
 static qsf_status device_read(device_executor *e, qsf_device_id buffer, uint64_t at, void *dst, size_t len,
                               qsf_error *err)
 {
     const qsf_device *d = e->d;
-    qsf_device_id read;
-    const qsf_status st = d->read_start(d->user, buffer, at, dst, len, &read, err);
-    return st ? st : read_end(e, read, err);
+    qsf_status st = e->read ? QSF_OK : d->read_start(d->user, buffer, at, dst, len, &e->read, err);
+    if (st) return st;
+    if (!d->wait) st = d->poll(d->user, e->read, err);
+    else while ((st = d->wait(d->user, e->read, WAIT_NS, err)) == QSF_PENDING) { }
+    if (st != QSF_PENDING) e->read = 0;
+    return st;
 }
 
 static qsf_status device_kv_map(qsf_executor *x, uint32_t layer, uint32_t block, bool write, uint8_t **bytes,
@@ -188,14 +86,15 @@ static qsf_status device_kv_map(qsf_executor *x, uint32_t layer, uint32_t block,
 {
     device_executor *e = on_device(x);
     const uint64_t n = e->b.bytes[QSF_DEVICE_SPARE];
-    qsf_status st = device_flush(e, err);
+    qsf_status st = qsf_device_flush(e, err);
     const qsf_device_layer *l = layer_of_kv(e, layer);
     if (!st && l && !write) st = device_read(e, l->kv, block * n, e->words, n, err);
-    if (st) {
-        if (!e->d || (st = device_fall(e, err))) return st;
-        l = NULL;
+    if (st == QSF_PENDING) {
+        qsf_device_forget(e);           /* the caller begins anew */
+        return st;
     }
-    if (!l) return e->cpu_does->kv_map(e->cpu, layer, block, write, bytes, err);
+    if (st && (!e->d || (st = qsf_device_fall(e, err)))) return st;
+    if (!l || !e->d) return e->cpu_does->kv_map(e->cpu, layer, block, write, bytes, err);
     *bytes = (uint8_t *)e->words;
     if (!write) return QSF_OK;
     e->mapped = l->kv;
@@ -224,7 +123,7 @@ static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, 
 static void device_begin(qsf_executor *x, bool embed)
 {
     device_executor *e = on_device(x);
-    e->here = e->logits = e->read = false;
+    e->here = e->together = e->logits = e->came = false;
     qsf_replay_begin(&e->replay, embed);
     e->cpu_does->begin(e->cpu, embed);
 }
@@ -239,14 +138,41 @@ static void device_rows_back(qsf_executor *x, uint32_t n)
     on_device(x)->cpu_does->rows_back(on_device(x)->cpu, n);
 }
 
+/* Rows that follow each other in a sequence, in groups: [n] the first, and how many. */
+static uint32_t row_groups(const qsf_batch *batch, uint32_t *groups)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0, begin = 0; r < batch->n; r++) {
+        const qsf_batch_row *row = &batch->rows[r];
+        const bool more = r + 1 < batch->n && r + 1 - begin < QSF_WGSL_PROMPT_ROWS
+            && row[1].seq == row->seq && row[1].pos == row->pos + 1;
+        if (more) continue;
+        groups[2 * n] = begin;
+        groups[2 * n++ + 1] = r + 1 - begin;
+        begin = r + 1;
+    }
+    return n;
+}
+
+/* How the batch attends to at most `blocks` blocks a row: groups of rows share what they read if
+ * there are several in a group; chunks occupy a GPU with few rows. */
+static void batch_attention(device_executor *e, uint32_t *groups, uint32_t blocks)
+{
+    const uint32_t n = e->c->batch.n, most = QSF_MAX(QSF_MIN(e->b.sums / n, ATTENTION_CHUNKS), 1);
+    const uint32_t each = (blocks + most - 1) / most;
+    e->batch = (qsf_device_batch){ .n = n, .blocks = each, .chunks = (blocks + each - 1) / each };
+    if (!e->b.prompts) return;
+    const uint32_t n_groups = row_groups(&e->c->batch, groups);
+    if (n > e->b.sums || 8 * n_groups <= n) e->batch.groups = n_groups;
+}
+
 /* The rows' positions, and the entries of their sequences' blocks. */
 static qsf_status upload_places(device_executor *e, qsf_error *err)
 {
     const qsf_batch *batch = &e->c->batch;
     const qsf_kv_seq *seqs = e->c->tables.seqs;
-    uint32_t *place = e->words, *entry = place + 4 * (size_t)e->b.rows, *first = entry + 2 * e->b.entries;
-    uint32_t n = 0;
-    e->chunks = 1;
+    uint32_t *place = e->words, *entry = place + 4 * (size_t)e->b.rows, *first = entry + 2 * e->b.entries,
+        *groups = first + e->c->o.n_seqs, n = 0, blocks = 1;
     for (uint32_t s = 0; s < e->c->o.n_seqs; s++) first[s] = UINT32_MAX;
     for (uint32_t r = 0; r < batch->n; r++) {
         const uint32_t s = batch->rows[r].seq, pos = batch->rows[r].pos;
@@ -257,21 +183,26 @@ static qsf_status upload_places(device_executor *e, qsf_error *err)
                 entry[2 * n] = q->blocks[i];
                 entry[2 * n + 1] = q->places[i];
             }
-            e->chunks = QSF_MAX(e->chunks, (q->n + e->b.chunk_blocks - 1) / e->b.chunk_blocks);
+            entry[2 * n] = q->length;
+            entry[2 * n++ + 1] = 0;
+            blocks = QSF_MAX(blocks, q->n);
         }
         const uint32_t row[] = { pos, first[s], q->n, q->blocks[qsf_kv_entry(q, pos)] };
         memcpy(place + 4 * (size_t)r, row, sizeof row);
     }
-    assert(n <= e->b.entries && e->chunks <= e->b.chunks);
+    assert(n <= e->b.entries);
+    batch_attention(e, groups, blocks);
     const qsf_device *d = e->d;
-    const qsf_status st = d->write(d->user, e->b.of[QSF_DEVICE_PLACE], 0, place, 16 * (size_t)batch->n, err);
-    return st ? st : d->write(d->user, e->b.of[QSF_DEVICE_TABLE], 0, entry, 8 * (size_t)n, err);
+    qsf_status st = d->write(d->user, e->b.of[QSF_DEVICE_PLACE], 0, place, 16 * (size_t)batch->n, err);
+    if (!st) st = d->write(d->user, e->b.of[QSF_DEVICE_TABLE], 0, entry, 8 * (size_t)n, err);
+    return st || !e->batch.groups ? st
+        : d->write(d->user, e->b.of[QSF_DEVICE_GROUPS], 0, groups, 8 * (size_t)e->batch.groups, err);
 }
 
 static qsf_status upload_angles(device_executor *e, qsf_error *err)
 {
     const uint32_t rows = e->c->batch.n;
-    for (uint32_t i = 0; i < e->c->model->source->n_ropes && i < 2; i++) {
+    for (uint32_t i = 0; i < e->c->model->source->n_ropes; i++) {
         const qsf_rope *t = &e->c->ropes[i];
         float *to = (float *)(void *)e->words;
         const size_t n = (size_t)rows * t->half;
@@ -279,11 +210,31 @@ static qsf_status upload_angles(device_executor *e, qsf_error *err)
             to[2 * k] = t->cos[k];
             to[2 * k + 1] = t->sin[k];
         }
-        const qsf_status st = n ? e->d->write(e->d->user, e->b.of[QSF_DEVICE_ANGLES + i], 0, to, 8 * n, err)
-            : QSF_OK;
+        const qsf_device_range at = qsf_device_angles(&e->b, i);
+        const qsf_status st = n ? e->d->write(e->d->user, at.buffer, at.at, to, 8 * n, err) : QSF_OK;
         if (st) return st;
     }
     return QSF_OK;
+}
+
+static void copy_rows(const device_executor *e, const float *x, size_t ld, uint32_t n)
+{
+    for (uint32_t r = 0; r < n; r++)
+        memcpy(e->rows + (size_t)r * e->b.ld, x + r * ld, e->c->hp->n_embd * sizeof *x);
+}
+
+/* What layers read besides the stream, if tokens have embeddings for them. */
+static qsf_status upload_tokens(device_executor *e, qsf_error *err)
+{
+    const qsf_buffers *b = &e->c->on_cpu.b;
+    const qsf_device *d = e->d;
+    const uint32_t n = e->c->batch.n;
+    if (!e->b.tokens_ld) return QSF_OK;
+    assert(b->ld_table == e->b.tokens_ld);
+    const qsf_status st = d->write(d->user, e->b.of[QSF_DEVICE_TOKENS], 0, b->table,
+                                   (size_t)n * b->ld_table * sizeof *b->table, err);
+    copy_rows(e, b->x0, b->ld_embd, n);
+    return st ? st : d->write(d->user, e->b.of[QSF_DEVICE_X0], 0, e->rows, (size_t)n * e->b.ld * 4, err);
 }
 
 /* Rows of the CPU go to the device, or back. */
@@ -291,27 +242,13 @@ static qsf_status rows_there(device_executor *e, qsf_error *err)
 {
     qsf_rows at;
     qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_STATES, &at, err);
-    if (st) return st;
-    for (uint32_t r = 0; r < at.n; r++)
-        memcpy(e->rows + (size_t)r * e->b.ld, at.x + r * at.ld, e->c->hp->n_embd * sizeof *at.x);
+    if (st || (st = upload_tokens(e, err))) return st;
+    copy_rows(e, at.x, at.ld, at.n);
     st = e->d->write(e->d->user, e->b.of[QSF_DEVICE_X], 0, e->rows, (size_t)at.n * e->b.ld * 4, err);
     if (st || (st = upload_places(e, err)) || (st = upload_angles(e, err))) return st;
     e->here = true;
     e->n_list = 0;
     return QSF_OK;
-}
-
-/* Whether the device did what it was told: a buffer that found no memory, and a command that was
- * refused, are known only now. */
-static qsf_status device_verdict(device_executor *e, qsf_error *err)
-{
-    qsf_status st = e->unchecked ? qsf_device_buffers_there(&e->b, err) : QSF_OK;
-    for (uint32_t i = 0; e->unchecked && i < e->end - e->first && !st; i++)
-        st = qsf_device_layer_there(&e->b, &e->layers[i], err);
-    if (e->unchecked && !st) st = qsf_device_layer_there(&e->b, &e->head.steps, err);
-    if (!st) st = e->d->state(e->d->user, err);
-    e->unchecked = st != QSF_OK;
-    return st;
 }
 
 /* If values are not finite, the CPU computes them, too: then damaged weights are found, with the
@@ -320,7 +257,7 @@ static qsf_status rows_back(device_executor *e, uint32_t layer, qsf_error *err)
 {
     const uint32_t n = e->c->batch.n, cols = e->c->hp->n_embd;
     qsf_status st = device_read(e, e->b.of[QSF_DEVICE_X], 0, e->rows, (size_t)n * e->b.ld * 4, err);
-    if (st || (st = device_verdict(e, err))) return st;
+    if (st || (st = qsf_device_verdict(e, err))) return st;
     for (uint32_t r = 0; r < n; r++) {
         const float *x = e->rows + (size_t)r * e->b.ld;
         if (!qsf_all_finite(x, cols))
@@ -336,26 +273,35 @@ static qsf_status rows_back(device_executor *e, uint32_t layer, qsf_error *err)
 static qsf_status batch_numbers(device_executor *e, qsf_error *err)
 {
     qsf_device_buffers *b = &e->b;
-    const uint32_t n = e->c->batch.n;
-    if (b->n == n && b->n_chunks == e->chunks) return QSF_OK;
+    const qsf_device_batch *is = &b->set, *new = &e->batch;
+    if (is->n == new->n && is->chunks == new->chunks && is->blocks == new->blocks) return QSF_OK;
     for (uint32_t i = 0; i < e->end - e->first; i++)
-        if (e->layers[i].ready) qsf_device_layer_batch(b, &e->layers[i], n, e->chunks);
-    b->n = n;
-    b->n_chunks = e->chunks;
+        if (e->layers[i].ready) qsf_device_layer_batch(b, &e->layers[i], new);
+    b->set = *new;
     return b->n_numbers ? b->d->write(b->d->user, b->numbers, 0, b->host_numbers,
                                       (size_t)b->n_numbers * QSF_DEVICE_NUMBERS, err) : QSF_OK;
+}
+
+/* All of the layer's dispatches, or none. */
+static qsf_status layer_list(device_executor *e, qsf_device_layer *l, qsf_error *err)
+{
+    const size_t before = e->n_list;
+    const qsf_status st = qsf_device_layer_list(&e->b, l, &e->batch, e->list, &e->n_list, err);
+    if (st) e->n_list = before;
+    return st;
 }
 
 static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, qsf_error *err)
 {
     const uint32_t number = work->stage.number;
     qsf_device_layer *l = &e->layers[number - e->first];
-    qsf_status st = device_flush(e, err);
+    if (e->read) return rows_back(e, number, err);
+    qsf_status st = qsf_device_flush(e, err);
     if (st || (!e->here && (st = rows_there(e, err)))) return st;
     e->unchecked |= !l->ready;
     if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;
     e->there[number] = 1;
-    if ((st = qsf_device_layer_list(&e->b, l, e->c->batch.n, e->chunks, e->list, &e->n_list, err))) return st;
+    if ((st = layer_list(e, l, err))) return st;
     if (number + 1 < e->end) return QSF_OK;
     if ((st = batch_numbers(e, err))) return st;
     const bool ends = e->end == e->c->hp->n_layers && qsf_part_ends(e->c->model->source) && !work->hidden;
@@ -368,6 +314,8 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
 /* The rows that asked stand together in X, if there are others between them after a copy. */
 static qsf_status asked_rows(device_executor *e, uint32_t *first, qsf_error *err)
 {
+    if (e->together) return QSF_OK;
+    e->together = true;
     const qsf_batch *batch = &e->c->batch;
     const qsf_device *d = e->d;
     const qsf_device_id x = e->b.of[QSF_DEVICE_X], tmp = e->b.of[QSF_DEVICE_TMP];
@@ -392,38 +340,34 @@ static qsf_status asked_rows(device_executor *e, uint32_t *first, qsf_error *err
 static qsf_status device_head(device_executor *e, const qsf_stage_work *work, qsf_error *err)
 {
     const qsf_context *c = e->c;
-    uint32_t first;
-    qsf_status st = asked_rows(e, &first, err);
+    qsf_status st = asked_rows(e, &e->first_asked, err);
     e->unchecked |= !e->head.steps.ready;
+    const size_t before = e->n_list;
     if (!st)
-        st = qsf_device_head_list(&e->head, &e->b, &c->head_stream, &work->head, first, c->batch.n_asked,
-                                  e->list, &e->n_list, err);
+        st = qsf_device_head_list(&e->head, &e->b, &c->head_stream, &work->head, e->first_asked,
+                                  c->batch.n_asked, e->list, &e->n_list, err);
+    if (st == QSF_PENDING) e->n_list = before;
+    if (st == QSF_PENDING) return st;
     if (!st) st = e->d->submit(e->d->user, e->list, e->n_list, err);
     e->here = false;
     e->logits = !st;
-    e->asked = first;
     return st;
 }
 
-/* Brings logits to x, and the rows that they were made of: codes have no NaN, so logits alone would
- * not tell. */
-static qsf_status read_logits(device_executor *e, float *x, size_t len, qsf_error *err)
+/* Codes have no NaN: rows that are not finite give logits that are all 0, if they have no bias. */
+static qsf_status check_logits_there(device_executor *e, const qsf_rows *out, qsf_error *err)
 {
-    const qsf_device *d = e->d;
-    const uint32_t n = e->c->batch.n_asked, ld = e->b.ld;
-    const uint64_t row = (uint64_t)ld * sizeof *e->rows;
-    qsf_device_id rows, logits = 0;
-    qsf_status st = d->read_start(d->user, e->b.of[QSF_DEVICE_X], e->asked * row, e->rows, n * (size_t)row,
-                                  &rows, err);
-    if (st) return st;
-    st = d->read_start(d->user, e->b.of[QSF_DEVICE_LOGITS], 0, x, len, &logits, err);
-    if (st) d->release(d->user, rows);
-    else if ((st = read_end(e, rows, err))) d->release(d->user, logits);
-    else st = read_end(e, logits, err);
-    if (st || (st = device_verdict(e, err))) return st;
-    bool finite = qsf_all_finite(x, len / sizeof *x);
-    for (uint32_t i = 0; i < n; i++) finite &= qsf_all_finite(e->rows + (size_t)i * ld, e->c->hp->n_embd);
-    return finite ? QSF_OK : qsf_fail(err, QSF_E_CORRUPT, "logits, or their rows, are not finite");
+    const uint64_t row = (uint64_t)e->b.ld * sizeof *e->rows;
+    bool finite = qsf_all_finite(out->x, out->n * out->ld), zeros = false;
+    for (uint32_t i = 0; i < out->n; i++) zeros |= out->x[i * out->ld] == 0 && out->x[i * out->ld + 1] == 0;
+    if (finite && zeros && e->d->wait) {
+        const qsf_status st = device_read(e, e->b.of[QSF_DEVICE_X], e->first_asked * row, e->rows,
+                                          (size_t)(out->n * row), err);
+        if (st) return st;
+        for (uint32_t i = 0; i < out->n; i++)
+            finite &= qsf_all_finite(e->rows + (size_t)i * e->b.ld, e->c->hp->n_embd);
+    }
+    return finite ? QSF_OK : qsf_fail(err, QSF_E_CORRUPT, "its logits, or their rows, are not finite");
 }
 
 /* Logits come to where the CPU has them. */
@@ -432,13 +376,15 @@ static qsf_status device_logits(device_executor *e, qsf_rows *out, qsf_error *er
     const qsf_hparams *hp = e->c->hp;
     const float scale = hp->logit_scale, cap = hp->final_softcap;
     qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, out, err);
-    if (st || e->read) return st;
-    st = read_logits(e, out->x, out->n * out->ld * sizeof *out->x, err);
+    if (st || e->came) return st;
+    st = device_read(e, e->b.of[QSF_DEVICE_LOGITS], 0, out->x, out->n * out->ld * sizeof *out->x, err);
+    if (!st) st = qsf_device_verdict(e, err);
+    if (!st) st = check_logits_there(e, out, err);
     for (uint32_t i = 0; i < out->n && !st; i++) {
         if (scale != 0 && scale != 1) e->c->k.vec_scale(out->x + i * out->ld, scale, hp->n_vocab);
         if (cap > 0) e->c->k.softcap_inplace(out->x + i * out->ld, cap, hp->n_vocab);
     }
-    e->read = !st;
+    e->came = !st;
     return st;
 }
 
@@ -453,7 +399,7 @@ static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_
     else if (work->stage.kind == QSF_STAGE_HEAD && e->here) st = device_head(e, work, err);
     else return e->cpu_does->stage(e->cpu, work, err);
     if (!st || st == QSF_PENDING) return st;
-    return (st = device_fall(e, err)) ? st : QSF_PENDING;       /* the batch begins again */
+    return (st = qsf_device_fall(e, err)) ? st : QSF_PENDING;       /* the batch begins again */
 }
 
 static qsf_status device_rows_out(qsf_executor *x, qsf_rows_kind kind, qsf_rows *out, qsf_error *err)
@@ -462,7 +408,7 @@ static qsf_status device_rows_out(qsf_executor *x, qsf_rows_kind kind, qsf_rows 
     if (kind != QSF_ROWS_LOGITS || !e->logits) return e->cpu_does->rows_out(e->cpu, kind, out, err);
     qsf_status st = device_logits(e, out, err);
     if (!st || st == QSF_PENDING) return st;
-    return (st = device_fall(e, err)) ? st : QSF_PENDING;       /* the batch begins again */
+    return (st = qsf_device_fall(e, err)) ? st : QSF_PENDING;       /* the batch begins again */
 }
 
 static qsf_status device_logits_more(qsf_executor *x, uint32_t i, const uint32_t *mask, qsf_error *err)
@@ -472,130 +418,15 @@ static qsf_status device_logits_more(qsf_executor *x, uint32_t i, const uint32_t
 
 static void device_end(qsf_executor *x, qsf_kv_seq *seqs, bool done)
 {
+    qsf_device_forget(on_device(x));
     on_device(x)->here = false;
     on_device(x)->cpu_does->end(on_device(x)->cpu, seqs, done);
 }
 
-static const qsf_executor_table device_table = {
+const qsf_executor_table qsf_device_executor_table = {
     device_plan, NULL, device_done,
     device_kv_copy, device_state_copy, device_kv_map, device_state_map,
     device_adapters_put,
     device_begin, device_rows_in, device_rows_back, device_stage, device_rows_out, device_logits_more,
     device_end,
 };
-
-/* ---- from outside ---- */
-
-/* The head is the device's if the last layer is. */
-static qsf_status device_head_begin(device_executor *e, qsf_error *err)
-{
-    const qsf_source *s = e->c->model->source;
-    qsf_rows logits;
-    if (e->end < s->hp.n_layers || !qsf_part_ends(s)) return QSF_OK;
-    const qsf_status st = e->cpu_does->rows_out(e->cpu, QSF_ROWS_LOGITS, &logits, err);
-    return st ? st
-        : qsf_device_head_begin(&e->head, &e->b, &e->c->head_stream, (uint32_t)logits.ld, err);
-}
-
-/* Compiles the layers' shaders, and lets them show that they compute what the CPU computes. */
-static qsf_status device_test(device_executor *e, qsf_error *err)
-{
-    qsf_status st = qsf_self_test_new(e->c->platform, &e->b.pipelines, &e->c->k, &e->b.test, err);
-    for (uint32_t i = e->first; i < e->end && !st; i++) st = qsf_device_layer_compile(&e->b, i, err);
-    if (!st) st = device_head_begin(e, err);
-    e->unchecked = true;
-    if (!st) st = device_verdict(e, err);
-    if (!st) st = qsf_self_test_run(e->b.test, true, err);
-    qsf_self_test_free(e->b.test);
-    e->b.test = NULL;
-    return st;
-}
-
-static qsf_status device_make(device_executor *e, qsf_error *err)
-{
-    const qsf_platform *p = e->c->platform;
-    const qsf_source *s = e->c->model->source;
-    const uint32_t n = e->end - e->first;
-    uint64_t half = 0;
-    qsf_status st;
-    if (!(e->layers = qsf_alloc_array(p, n, sizeof *e->layers, "layers", err))) return QSF_E_MEMORY;
-    if (!(e->there = qsf_alloc(p, s->hp.n_layers, "layers", err))) return QSF_E_MEMORY;
-    memset(e->there, 0, s->hp.n_layers);
-    e->c->fetch.elsewhere = e->there;
-    e->list = qsf_alloc_array(p, list_room(e), sizeof *e->list, "dispatches", err);
-    if (!e->list) return QSF_E_MEMORY;
-    if ((st = qsf_device_buffers_init(&e->b, p, e->d, s, &e->c->o, &e->cpu->kv, err))) return st;
-    if (!(e->rows = qsf_alloc_array(p, (uint64_t)e->b.rows * e->b.ld, sizeof *e->rows, "rows", err)))
-        return QSF_E_MEMORY;
-    for (uint32_t i = 0; i < s->n_ropes; i++) half = QSF_MAX(half, qsf_rope_half(&s->ropes[i]));
-    e->n_words = QSF_MAX(4 * (uint64_t)e->b.rows + 2 * e->b.entries + e->c->o.n_seqs,
-                         QSF_MAX(2 * half * e->b.rows, e->b.bytes[QSF_DEVICE_SPARE] / 4));
-    if (!(e->words = qsf_alloc_array(p, e->n_words, sizeof *e->words, "rows", err))) return QSF_E_MEMORY;
-    for (uint32_t i = 0; i < n; i++)
-        if ((st = qsf_device_layer_begin(&e->b, &e->layers[i], err))) return st;
-    return device_test(e, err);
-}
-
-/* The context's layers of the choice are the device's, which belongs to the context also after an
- * error. */
-static qsf_status move_layers(qsf_context *c, qsf_device *d, const qsf_device_choice *choice)
-{
-    device_executor *e = qsf_alloc(c->platform, sizeof *e, "layers on a GPU", &c->error);
-    if (!e) {
-        d->close(d->user);
-        return QSF_E_MEMORY;
-    }
-    *e = (device_executor){ .base = *c->executor, .cpu = c->executor, .cpu_does = c->executor->does, .c = c,
-                            .d = d, .first = choice->first, .end = choice->end, .choice = *choice };
-    e->base.does = &device_table;
-    c->executor = &e->base;
-    c->tables.user = c->state.user = c->executor;
-    qsf_status st = qsf_replay_init(&e->replay, c, &c->error);
-    if (!st) st = device_make(e, &c->error);
-    if (st) device_undo(e);
-    return st;
-}
-
-static bool context_is_new(const qsf_context *c)
-{
-    for (uint32_t i = 0; i < c->o.n_seqs; i++)
-        if (c->tables.seqs[i].n) return false;
-    return c->executor->does != &device_table;
-}
-
-qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *devices, uint32_t i, uint32_t n_layers,
-                                  uint64_t memory)
-{
-    qsf_device_choice choice;
-    qsf_device *d;
-    if (!n_layers) return qsf_fail(&c->error, QSF_E_ARGUMENT, "no layers are asked for");
-    if (!context_is_new(c))
-        return qsf_fail(&c->error, QSF_E_ARGUMENT, "layers move to a GPU before the first token");
-    if (i >= devices->n)
-        return qsf_fail(&c->error, QSF_E_NOT_FOUND, "no GPU %u: there are %u", (unsigned)i,
-                        (unsigned)devices->n);
-    qsf_status st = qsf_device_choose(c, &devices->info[i], n_layers, memory, &choice, &c->error);
-    if (st || (st = devices->open(devices, i, &d, &c->error))) return st;
-    if (d->wait) return move_layers(c, d, &choice);
-    d->close(d->user);
-    return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "a host that must not wait has no layers on a GPU yet");
-}
-
-qsf_status qsf_context_device(const qsf_context *c, qsf_device_use *out)
-{
-    const device_executor *e = (const device_executor *)(const void *)c->executor;
-    if (out->size != sizeof *out) return QSF_E_ARGUMENT;
-    *out = (qsf_device_use){ .size = sizeof *out };
-    if (c->executor->does != &device_table) return QSF_OK;
-    out->first = e->first;
-    out->n_layers = e->end - e->first;
-    out->head = e->head.here;
-    out->bytes = e->b.total;
-    if (e->d) memcpy(out->name, e->d->info->name, sizeof out->name);
-    memcpy(out->left, e->choice.left, sizeof out->left);
-    if (!e->d) return QSF_OK;
-    out->weights = e->choice.weights;
-    out->kv = e->choice.kv;
-    out->batch = e->choice.batch;
-    return QSF_OK;
-}

@@ -118,7 +118,7 @@ static qsf_status replay_batch(qsf_replay *r)
     bool waiting;
     qsf_status st;
     c->now = (qsf_batch_state){ .active = true, .n_new = c->batch.n, .old_length = r->lengths,
-                                .stage = { QSF_STAGE_EMBEDDING, 0 }, .begun_ns = qsf_now(c->platform) };
+                                .stage = { QSF_STAGE_EMBEDDING, 0 }, .begun_ns = r->begun_ns };
     c->fetch.batch++;
     x->does->begin(x, true);
     do {
@@ -166,6 +166,7 @@ qsf_status qsf_replay_run(qsf_replay *r, qsf_error *err)
     const uint32_t n = c->batch.n, n_asked = c->batch.n_asked;
     qsf_status st = QSF_OK;
     r->fallen = true;
+    r->begun_ns = was.begun_ns;
     if (was.active && !r->embeds)
         return qsf_fail(err, QSF_E_IO, "the GPU had the rows of this batch: compute them again");
     memcpy(r->rows, c->batch.rows, n * sizeof *r->rows);

@@ -21,6 +21,7 @@ typedef struct qsf_replay {
     bool      fallen;           /* the device has failed */
     bool      runs;             /* positions are computed again just now */
     bool      checked;          /* what the batch under way sees is not lost */
+    uint64_t  begun_ns;         /* the batch under way */
     uint32_t  n_blocks;
     int32_t  *tokens;           /* [n_blocks][QSF_KV_BLOCK] */
     /* [n_blocks], a bit for each place: its token is noted; the CPU's cache has its keys and values

@@ -136,7 +136,7 @@ static void self_product_run(self_build *b, const qsf_wgsl_product *p, qsf_devic
     ranges[at++] = qsf_self_buffer(b, QSF_DEVICE_STORAGE, x->words, (uint64_t)n * x->x_ld * 16);
     ranges[at++] = qsf_self_buffer(b, QSF_DEVICE_STORAGE, p->add ? sums : NULL, (uint64_t)n * rows * 4);
     if (p->bias) ranges[at++] = qsf_self_buffer(b, QSF_DEVICE_STORAGE, bias, rows * sizeof *bias);
-    qsf_self_step(b, pipeline, ranges, at, p->rows ? SELF_TILES : 1, 1, 1);
+    qsf_self_step(b, pipeline, ranges, at, p->rows ? SELF_TILES * QSF_MAX(p->parts, 1) : 1, 1, 1);
     qsf_self_expect(b, ranges[3].buffer, SELF_EXACT, 0, want, n * rows);
     qsf_self_room_free(b, sums, bytes);
 }
@@ -150,7 +150,7 @@ qsf_status qsf_self_test_product(qsf_self_test *t, const qsf_wgsl_product *p, qs
     self_rows x = { .bytes = 0 };
     qsf_device_id pipeline;
     char name[64];
-    assert(!p->from && !p->split);
+    assert(!p->from && !p->split && !p->gated && !p->scaled);
     qsf_format(name, sizeof name, "products of %s weights (%s)", qsf_form_name(p->form),
                p->rows ? "rows" : "tiles");
     qsf_self_begin(&b, t, name, err);

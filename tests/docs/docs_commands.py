@@ -265,6 +265,9 @@ BLOCKS = {
                                                       '"--device", "gpu"'),
     ("docs/webgpu.md", "qsf-serve --device gpu"): Tried("tests/serve/serve_device_test.py",
                                                         '"--device", "gpu"'),
+    ("docs/webgpu.md", "const model = await load(url, {device"): Tried(
+        "js/test/gpu.browser.test.js", "[{device: 'cpu'}, {}, {device: 'gpu', threads: 1}"),
+    ("docs/webgpu.md", "await load(path, {gpu"): Tried("js/test/gpu.node.test.js", "{...HOW, gpu: DAWN}"),
     ("docs/webgpu.md", "qsf-run --list-devices"): Tried("tests/cli/cli_devices_test.py", '"--list-devices"'),
     # ---- docs/wasm.md
     ("docs/wasm.md", "tools/wasm-toolchain.sh"): Run(

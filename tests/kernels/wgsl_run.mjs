@@ -155,6 +155,8 @@ async function runCase(shader, {layout, pipeline}, run) {
 const broken = [
   ['product_4_32_rows', 'OFFSET = 8i', 'OFFSET = 7i'],
   ['product_4_32_rows', 'group.y * groups.x + group.x', 'group.x'],
+  ['product_4_32_rows_1_64_parts', 'unit % PARTS * LANES + lid', 'lid'],
+  ['product_4_32_rows_1_8_gated', 'at + 16u + 32u * k', 'at + 32u * k'],
   ['rows_two_silu', 'm * p.b_ld + p.b_at', 'm * p.b_ld'],
   ['product_tr2_64_rows', 'e >> 29u', 'e >> 30u'],
   ['product_4_32_rows', 'row < p.rows', 'row <= p.rows'],
@@ -162,7 +164,10 @@ const broken = [
   ['places_f16', 'angle.y + v.y', 'angle.y - v.y'],
   ['places_codes', 'half < whole', '2u * half < whole'],
   ['chunks_codes', 'at + p.window > pos', 'at + p.window >= pos'],
-  ['chunks_f16', 's[i] - top[i / SCORES]', 's[i]'],
+  ['chunks_f16', 'exp(score - most)', 'exp(score)'],
+  ['chunks_f16', 'total * exp(top - most) + share', 'total + share'],
+  ['prompt_f16', 'total * shrink + share', 'total + share'],
+  ['prompt_codes_64_softcap', 'at + 31u + p.window > low', 'at + p.window > low'],
 ];
 async function checkBroken() {
   for (const [part, from, to] of broken) {

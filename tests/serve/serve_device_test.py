@@ -71,7 +71,7 @@ def check_bench(program, model):
 
 
 def check_memory(program, model):
-    """Fewer layers in less memory; an error if there is no room for one."""
+    """Fewer layers in less memory; an error if not even one fits."""
     run = [program, model, "--raw", "-p", "abc de", "-n", "4", "--temp", "0", "--device", "gpu", "-v"]
     least = subprocess.run([*run, "--gpu-memory", "0.1"], capture_output=True, text=True)
     assert least.returncode and "one layer needs" in least.stderr, least.stderr

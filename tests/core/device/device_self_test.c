@@ -83,7 +83,7 @@ static void add_rows(testing *x, qsf_wgsl_rows r) { CHECK_EQ(qsf_self_test_rows(
 static void add_attention(testing *x, bool codes, bool norm)
 {
     qsf_kv_layout l;
-    const qsf_wgsl_attend a = { .codes = codes, .room = 32, .blocks = 1, .share = 2, .softcap = codes,
+    const qsf_wgsl_attend a = { .codes = codes, .room = 32, .share = 2, .softcap = codes,
                                 .norm = norm, .rope = true, .pairs = codes, .rotated_first = codes };
     qsf_kv_layout_init(&l, codes ? QSF_KV_Q8 : QSF_KV_F16, 1, 2, 32);
     CHECK_EQ(qsf_self_test_attention(x->t, &a, &l, &error), QSF_OK);
