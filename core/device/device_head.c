@@ -43,7 +43,7 @@ static bool head_possible(const qsf_device_buffers *b, const qsf_head_stream *s,
     const qsf_hparams *hp = &b->source->hp;
     const uint64_t logits = (uint64_t)b->o->n_logits * b->head_ld * sizeof(float);
     if (s->streamed || b->o->head != QSF_HEAD_EXACT) return false;
-    if (hp->flow == QSF_FLOW_SUMS || hp->n_classes) return false;
+    if (hp->flow == QSF_FLOW_SUMS || hp->both_ways || hp->n_classes) return false;
     if (w->bias && hp->logit_scale != 0 && hp->logit_scale != 1) return false;
     if (!w->m.t.rows || qsf_device_matrix_refused(&w->m) || logits > b->d->info->max_binding) return false;
     return qsf_ceil_div(w->m.t.rows, head_part_rows(b, &w->m)) < QSF_DEVICE_STEPS;
