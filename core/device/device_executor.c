@@ -13,8 +13,9 @@
 enum {
     WAIT_NS = 1000 * 1000 * 1000,
     ATTENTION_CHUNKS = 32,      /* of a row, at most; each costs time where they are joined */
-    ATTENTION_GROUPS = 96,      /* groups of rows times heads, from which on they occupy a fast GPU */
-    EARLY = 40                  /* dispatches with which a GPU begins, while others are listed */
+    ATTENTION_GROUPS = 256,     /* groups of rows times heads, from which on they occupy a fast GPU */
+    EARLY = 40,                 /* dispatches with which a GPU begins, while others are listed, */
+    EARLY_ROWS = 16             /* for batches that it computes as fast as they are listed */
 };
 
 static device_executor *on_device(qsf_executor *x) { return (device_executor *)(void *)x; }
@@ -306,7 +307,7 @@ static qsf_status append_layer(device_executor *e, qsf_device_layer *l, qsf_erro
 static qsf_status begin_early(device_executor *e, qsf_error *err)
 {
     qsf_status st = QSF_OK;
-    if (e->n_list < EARLY || !e->all_ready) return QSF_OK;
+    if (e->n_list < EARLY || e->batch.n > EARLY_ROWS || !e->all_ready) return QSF_OK;
     if (!(st = batch_numbers(e, err))) st = e->d->submit(e->d->user, e->list, e->n_list, err);
     e->n_list = 0;
     return st;
