@@ -12,7 +12,9 @@
 
 enum {
     WAIT_NS = 1000 * 1000 * 1000,
-    ATTENTION_CHUNKS = 32       /* of a row, at most; each costs time where they are joined */
+    ATTENTION_CHUNKS = 32,      /* of a row, at most; each costs time where they are joined */
+    ATTENTION_GROUPS = 96,      /* groups of rows times heads, from which on they occupy a fast GPU */
+    EARLY = 40                  /* dispatches with which a GPU begins, while others are listed */
 };
 
 static device_executor *on_device(qsf_executor *x) { return (device_executor *)(void *)x; }
@@ -124,7 +126,7 @@ static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, 
 
 /* ---- a batch ---- */
 
-static void device_begin(qsf_executor *x, bool embed)
+static void device_begin_batch(qsf_executor *x, bool embed)
 {
     device_executor *e = on_device(x);
     e->here = e->together = e->logits = e->came = false;
@@ -167,7 +169,9 @@ static void batch_attention(device_executor *e, uint32_t *groups, uint32_t block
     e->batch = (qsf_device_batch){ .n = n, .blocks = each, .chunks = (blocks + each - 1) / each };
     if (!e->b.prompts) return;
     const uint32_t n_groups = row_groups(&e->c->batch, groups);
-    if (n > e->b.sums || QSF_DEVICE_GROUP * n_groups <= n) e->batch.groups = n_groups;
+    const bool several = QSF_DEVICE_GROUP * n_groups <= n,
+        many = n_groups * e->c->model->source->most.n_heads >= ATTENTION_GROUPS;
+    if (n > e->b.sums || (several && many)) e->batch.groups = n_groups;
 }
 
 /* The rows' positions, and the entries of their sequences' blocks. */
@@ -273,6 +277,13 @@ static qsf_status rows_back(device_executor *e, uint32_t layer, qsf_error *err)
     return QSF_OK;
 }
 
+static bool layers_ready(const device_executor *e)
+{
+    for (uint32_t i = 0; i < e->end - e->first; i++)
+        if (!e->layers[i].ready) return false;
+    return true;
+}
+
 /* The numbers of all layers that are there, for this batch. */
 static qsf_status batch_numbers(device_executor *e, qsf_error *err)
 {
@@ -287,11 +298,21 @@ static qsf_status batch_numbers(device_executor *e, qsf_error *err)
 }
 
 /* All of the layer's dispatches, or none. */
-static qsf_status layer_list(device_executor *e, qsf_device_layer *l, qsf_error *err)
+static qsf_status append_layer(device_executor *e, qsf_device_layer *l, qsf_error *err)
 {
     const size_t before = e->n_list;
     const qsf_status st = qsf_device_layer_list(&e->b, l, &e->batch, e->list, &e->n_list, err);
     if (st) e->n_list = before;
+    return st;
+}
+
+/* What is listed so far is submitted, if it is enough and no layer is still to be made. */
+static qsf_status begin_early(device_executor *e, qsf_error *err)
+{
+    qsf_status st = QSF_OK;
+    if (e->n_list < EARLY || !e->all_ready) return QSF_OK;
+    if (!(st = batch_numbers(e, err))) st = e->d->submit(e->d->user, e->list, e->n_list, err);
+    e->n_list = 0;
     return st;
 }
 
@@ -305,8 +326,9 @@ static qsf_status device_layer(device_executor *e, const qsf_stage_work *work, q
     e->unchecked |= !l->ready;
     if (!l->ready && (st = qsf_device_layer_make(&e->b, l, number, work->w, err))) return st;
     e->there[number] = 1;
-    if ((st = layer_list(e, l, err))) return st;
-    if (number + 1 < e->end) return QSF_OK;
+    if (!e->all_ready) e->all_ready = layers_ready(e);
+    if ((st = append_layer(e, l, err))) return st;
+    if (number + 1 < e->end) return begin_early(e, err);
     if ((st = batch_numbers(e, err))) return st;
     const bool ends = e->end == e->c->hp->n_layers && qsf_part_ends(e->c->model->source) && !work->hidden;
     if (ends && e->head.here && e->c->batch.n_asked) return QSF_OK;         /* the head comes with them */
@@ -431,6 +453,6 @@ const qsf_executor_table qsf_device_executor_table = {
     device_plan, NULL, device_done,
     device_kv_copy, device_state_copy, device_kv_map, device_state_map,
     device_adapters_put,
-    device_begin, device_rows_in, device_rows_back, device_stage, device_rows_out, device_logits_more,
+    device_begin_batch, device_rows_in, device_rows_back, device_stage, device_rows_out, device_logits_more,
     device_end,
 };

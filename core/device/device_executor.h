@@ -21,6 +21,7 @@ typedef struct device_executor {
     qsf_device_buffers  b;
     qsf_device_dispatch *list;          /* [(layers + 1) * QSF_DEVICE_STEPS] of the batch, so far */
     size_t              n_list;
+    bool                all_ready;      /* no layer is still to be made */
     float              *rows;           /* [rows][ld] on their way */
     uint32_t           *words;          /* [max of the tables] on their way */
     uint64_t            n_words;
