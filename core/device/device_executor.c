@@ -115,10 +115,14 @@ static qsf_status device_state_map(qsf_executor *x, uint32_t slot, bool write, u
 
 static qsf_status device_adapters_put(qsf_executor *x, const qsf_lora_set *set, qsf_error *err)
 {
-    const device_executor *e = on_device(x);
-    if (!set->n || !e->d) return e->cpu_does->adapters_put(e->cpu, set, err);
-    return qsf_fail(err, QSF_E_UNSUPPORTED, "adapters need all layers on the CPU; layers %u to %u are on %s",
-                    (unsigned)e->first, (unsigned)e->end - 1, e->d->info->name);
+    device_executor *e = on_device(x);
+    if (set->n && e->d) {
+        (void)qsf_fail(err, QSF_E_UNSUPPORTED, "adapters need all layers on the CPU");
+        const qsf_status st = qsf_device_fall(e, err);
+        if (st) return st;
+        qsf_format(e->choice.left, sizeof e->choice.left, "adapters need all layers on the CPU");
+    }
+    return e->cpu_does->adapters_put(e->cpu, set, err);
 }
 
 /* ---- a batch ---- */
@@ -418,7 +422,7 @@ static qsf_status device_stage(qsf_executor *x, const qsf_stage_work *work, qsf_
     const bool there = work->stage.kind == QSF_STAGE_LAYER && number >= e->first && number < e->end;
     qsf_status st = qsf_replay_check(&e->replay, err);
     if (st) return st;
-    if (there) st = device_layer(e, work, err);
+    if (there) st = (st = qsf_device_tested(e, err)) ? st : device_layer(e, work, err);
     else if (work->stage.kind == QSF_STAGE_HEAD && e->here) st = device_head(e, work, err);
     else return e->cpu_does->stage(e->cpu, work, err);
     if (!st || st == QSF_PENDING) return st;
