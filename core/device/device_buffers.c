@@ -56,11 +56,11 @@ qsf_status qsf_device_buffers_init(qsf_device_buffers *b, const qsf_platform *p,
     for (uint32_t i = 0; i < QSF_N_DEVICE_NAMES; i++) {
         if (!b->bytes[i]) continue;
         if (b->bytes[i] > d->info->max_binding)
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a buffer of %llu MB is more than the GPU binds (%llu "
-                            "MB): use a smaller batch (-b) or context (-c)", d->info->name,
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a buffer of %llu MB is more than the GPU binds "
+                            "(%llu MB): use a smaller batch (-b) or context (-c)", d->info->name,
                             (unsigned long long)(b->bytes[i] / 1000000),
                             (unsigned long long)(d->info->max_binding / 1000000));
-        if ((st = d->buffer_new(d->user, QSF_DEVICE_STORAGE, b->bytes[i], &b->of[i], err))) return st;
+        if ((st = qsf_device_buffer_new(b, b->bytes[i], &b->of[i], err))) return st;
     }
     return QSF_OK;
 }
@@ -74,6 +74,13 @@ void qsf_device_buffers_done(qsf_device_buffers *b)
     if (b->host_numbers)
         qsf_dealloc(b->platform, b->host_numbers, (uint64_t)b->most_numbers * QSF_DEVICE_NUMBERS);
     *b = (qsf_device_buffers){ 0 };
+}
+
+qsf_status qsf_device_buffer_new(qsf_device_buffers *b, uint64_t bytes, qsf_device_id *out,
+                                 qsf_error *err)
+{
+    b->total += bytes;
+    return b->d->buffer_new(b->d->user, QSF_DEVICE_STORAGE, bytes, out, err);
 }
 
 void *qsf_device_numbers(qsf_device_buffers *b, uint32_t *place)

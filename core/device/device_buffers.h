@@ -48,15 +48,18 @@ typedef struct qsf_device_buffers {
     uint8_t *host_numbers;      /* the same here */
     uint32_t n_numbers, most_numbers;
     uint32_t n, n_chunks;       /* for which they are set; 0: they have changed */
+    uint64_t total;             /* bytes of all buffers, those of layers too */
 } qsf_device_buffers;
 
 qsf_status qsf_device_buffers_init(qsf_device_buffers *b, const qsf_platform *p, const qsf_device *d,
                                    const qsf_source *s, const qsf_context_options *o, const qsf_kv_layout *kv,
                                    qsf_error *err);
 void       qsf_device_buffers_done(qsf_device_buffers *b);      /* takes one that is all zeros */
+/* A new buffer; who makes it releases it. */
+qsf_status qsf_device_buffer_new(qsf_device_buffers *b, uint64_t bytes, qsf_device_id *out, qsf_error *err);
 /* Room for the numbers of a dispatch. */
 void      *qsf_device_numbers(qsf_device_buffers *b, uint32_t *place);
-/* Bytes of codes of a row of so many columns, padded for all tiles; in vec4s. */
+/* The codes of a row of `cols` columns, padded for all tiles, in vec4s. */
 static inline uint32_t qsf_device_codes_ld(uint32_t cols) { return (cols + 255) / 256 * 20; }
 
 #endif

@@ -3,9 +3,8 @@
  *
  * The CPU's executor embeds tokens, computes the layers before and after, and the head.  Rows cross
  * twice: before the first layer that is on the device, and after the last one. */
-#include "device/device_executor.h"
-
 #include "device/device_layer.h"
+#include "engine/context.h"
 #include "model/part.h"
 
 typedef struct device_executor {
@@ -15,6 +14,7 @@ typedef struct device_executor {
     qsf_context        *c;
     qsf_device         *d;
     uint32_t            first, end;     /* the device's layers */
+    char                left[160];      /* why others are not */
     qsf_device_layer   *layers;         /* [end - first] */
     qsf_device_buffers  b;
     qsf_device_dispatch *list;          /* [layers * QSF_DEVICE_STEPS] of the batch, so far */
@@ -23,8 +23,8 @@ typedef struct device_executor {
     uint32_t           *words;          /* [max of the tables] on their way */
     uint64_t            n_words;
     bool                here;           /* the batch's rows are on the device */
-    qsf_device_id       mapped;         /* the buffer that `words` belong to when the caller has filled them; */
-    uint64_t            mapped_at;      /* 0: none */
+    qsf_device_id       mapped;         /* the buffer for `words`, which the caller fills; 0: none */
+    uint64_t            mapped_at;
     uint32_t            chunks;         /* of the batch */
 } device_executor;
 
@@ -137,7 +137,8 @@ static qsf_status device_kv_map(qsf_executor *x, uint32_t layer, uint32_t block,
     return QSF_OK;
 }
 
-static qsf_status device_state_map(qsf_executor *x, uint32_t slot, bool write, uint8_t **bytes, qsf_error *err)
+static qsf_status device_state_map(qsf_executor *x, uint32_t slot, bool write, uint8_t **bytes,
+                                   qsf_error *err)
 {
     return on_device(x)->cpu_does->state_map(on_device(x)->cpu, slot, write, bytes, err);
 }
@@ -308,19 +309,7 @@ static const qsf_executor_table device_table = {
     device_end,
 };
 
-/* ---- moving ---- */
-
-static const char *context_refused(const qsf_context *c)
-{
-    const qsf_context_options *o = &c->o;
-    if (qsf_part_shared(c->model->source)) return "shares of layers";
-    if (o->f32) return "f32";
-    if (o->act_quant != QSF_ACT_BLOCK) return "act-quant row";
-    if (o->early_exit > 0) return "early-exit";
-    if (o->quality < 1) return "quality below 1";
-    if (o->kv_heavy) return "kv-heavy";
-    return c->lora.n_used ? "adapters" : NULL;
-}
+/* ---- from outside ---- */
 
 static qsf_status device_make(device_executor *e, qsf_error *err)
 {
@@ -345,19 +334,37 @@ static qsf_status device_make(device_executor *e, qsf_error *err)
     return QSF_OK;
 }
 
-qsf_status qsf_context_move(qsf_context *c, qsf_device *d, uint32_t first, uint32_t end, uint32_t *moved)
+static const char *context_refused(const qsf_context *c)
+{
+    const qsf_context_options *o = &c->o;
+    if (qsf_part_shared(c->model->source)) return "shares of layers";
+    if (o->f32) return "f32";
+    if (o->act_quant != QSF_ACT_BLOCK) return "act-quant row";
+    if (o->early_exit > 0) return "early-exit";
+    if (o->quality < 1) return "quality below 1";
+    if (o->kv_heavy) return "kv-heavy";
+    return c->lora.n_used ? "adapters" : NULL;
+}
+
+/* The longest run of layers that a device can compute.  left: the first of the others. */
+static void find_layers(const qsf_context *c, uint32_t *first, uint32_t *end, char *left, size_t len)
 {
     const qsf_source *s = c->model->source;
-    const char *why = context_refused(c);
-    *moved = 0;
-    while (!why && first < end && qsf_device_layer_refused(s, first, &c->o)) first++;
-    for (uint32_t i = first; !why && i < end; i++)
-        if (qsf_device_layer_refused(s, i, &c->o)) end = i;
-    if (why || first >= end || !d->wait) {
-        d->close(d->user);
-        return why ? qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s cannot be combined with layers on a GPU", why)
-            : QSF_OK;
+    uint32_t begin = 0;
+    *first = *end = 0;
+    left[0] = '\0';
+    for (uint32_t i = 0; i < s->hp.n_layers; i++) {
+        const char *why = qsf_device_layer_refused(s, i, &c->o);
+        if (why && !left[0]) qsf_format(left, len, "layer %u: %s", (unsigned)i, why);
+        if (why) begin = i + 1;
+        else if (i + 1 - begin > *end - *first) *first = begin, *end = i + 1;
     }
+}
+
+/* The context's layers [first, end) are the device's, which belongs to the context also after an
+ * error. */
+static qsf_status move_layers(qsf_context *c, qsf_device *d, uint32_t first, uint32_t end, const char *left)
+{
     device_executor *e = qsf_alloc(c->platform, sizeof *e, "layers on a GPU", &c->error);
     if (!e) {
         d->close(d->user);
@@ -365,11 +372,60 @@ qsf_status qsf_context_move(qsf_context *c, qsf_device *d, uint32_t first, uint3
     }
     *e = (device_executor){ .base = *c->executor, .cpu = c->executor, .cpu_does = c->executor->does, .c = c,
                             .d = d, .first = first, .end = end };
+    memcpy(e->left, left, sizeof e->left);
     e->base.does = &device_table;
     c->executor = &e->base;
     c->tables.user = c->state.user = c->executor;
     const qsf_status st = device_make(e, &c->error);
-    if (!st) *moved = end - first;
-    else device_undo(e);
+    if (st) device_undo(e);
     return st;
+}
+
+static bool context_is_new(const qsf_context *c)
+{
+    for (uint32_t i = 0; i < c->o.n_seqs; i++)
+        if (c->tables.seqs[i].n) return false;
+    return c->executor->does != &device_table;
+}
+
+qsf_status qsf_context_use_device(qsf_context *c, qsf_devices *devices, uint32_t i, uint32_t n_layers)
+{
+    qsf_device_use use = { 0 };
+    qsf_device *d;
+    uint32_t first, end;
+    const char *why = context_refused(c);
+    if (!n_layers) return qsf_fail(&c->error, QSF_E_ARGUMENT, "no layers are asked for");
+    if (!context_is_new(c))
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "layers move to a GPU before the first token");
+    if (i >= devices->n)
+        return qsf_fail(&c->error, QSF_E_NOT_FOUND, "no GPU %u: there are %u", (unsigned)i,
+                        (unsigned)devices->n);
+    if (why) return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s cannot be combined with layers on a GPU", why);
+    find_layers(c, &first, &end, use.left, sizeof use.left);
+    if (first == end)
+        return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "%s: a GPU cannot compute any of its layers (%s)",
+                        c->model->source->path, use.left);
+    if (end - first > n_layers) {
+        first = end - n_layers;
+        if (!use.left[0]) qsf_format(use.left, sizeof use.left, "at most %u on the GPU", (unsigned)n_layers);
+    }
+    const qsf_status st = devices->open(devices, i, &d, &c->error);
+    if (st) return st;
+    if (d->wait) return move_layers(c, d, first, end, use.left);
+    d->close(d->user);
+    return qsf_fail(&c->error, QSF_E_UNSUPPORTED, "a host that must not wait has no layers on a GPU yet");
+}
+
+qsf_status qsf_context_device(const qsf_context *c, qsf_device_use *out)
+{
+    const device_executor *e = (const device_executor *)(const void *)c->executor;
+    if (out->size != sizeof *out) return QSF_E_ARGUMENT;
+    *out = (qsf_device_use){ .size = sizeof *out };
+    if (c->executor->does != &device_table) return QSF_OK;
+    out->first = e->first;
+    out->n_layers = e->end - e->first;
+    out->bytes = e->b.total;
+    memcpy(out->name, e->d->info->name, sizeof out->name);
+    memcpy(out->left, e->left, sizeof out->left);
+    return QSF_OK;
 }

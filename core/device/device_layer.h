@@ -17,10 +17,11 @@ typedef enum qsf_device_work {
 typedef struct qsf_device_step {
     uint8_t  work;                      /* qsf_device_work */
     bool     joins;                     /* of rows: chunks of attention */
-    uint32_t wide;                      /* workgroups: x of rows and places, tile rows of products, z of chunks */
+    uint32_t wide;                      /* workgroups: x of rows and places, tile rows of products, z of
+                                         * chunks */
     uint32_t slices;                    /* of products */
     qsf_device_id group;
-    qsf_device_id pipeline[QSF_DEVICE_VARIANTS];        /* 0: not made yet; others than products use the first */
+    qsf_device_id pipeline[QSF_DEVICE_VARIANTS];        /* 0: not made yet; only products have several */
     qsf_wgsl_product product;
     const char *name;
 } qsf_device_step;
@@ -41,7 +42,7 @@ typedef struct qsf_device_layer {
 /* Begins to compile the pipelines of a layer, whose weights may not be there yet. */
 qsf_status qsf_device_layer_compile(qsf_device_buffers *b, uint32_t number, qsf_error *err);
 /* Makes its keys and values, which are zeros. */
-qsf_status qsf_device_layer_begin(const qsf_device_buffers *b, qsf_device_layer *l, qsf_error *err);
+qsf_status qsf_device_layer_begin(qsf_device_buffers *b, qsf_device_layer *l, qsf_error *err);
 /* Brings a layer's weights to the device and makes its list. */
 qsf_status qsf_device_layer_make(qsf_device_buffers *b, qsf_device_layer *l, uint32_t number,
                                  const qsf_weights *w, qsf_error *err);
@@ -49,7 +50,7 @@ void       qsf_device_layer_done(const qsf_device_buffers *b, qsf_device_layer *
 /* Sets what depends on the batch in the layer's numbers (b->host_numbers). */
 void       qsf_device_layer_batch(const qsf_device_buffers *b, const qsf_device_layer *l, uint32_t n,
                                   uint32_t chunks);
-/* Appends the layer's dispatches for a batch of n rows and so many chunks of attention to list,
+/* Appends the layer's dispatches for a batch of n rows and `chunks` of attention to list,
  * which has room for QSF_DEVICE_STEPS. */
 qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, uint32_t n, uint32_t chunks,
                                  qsf_device_dispatch *list, size_t *len, qsf_error *err);
