@@ -5,10 +5,39 @@
 #include "layers/batch.h"
 #include "layers/rope.h"
 
-enum { STEPS_MOST = 16 };       /* of a layer */
+#include "wgsl/choice_wgsl.h"
+
+enum { STEPS_MOST = 48 };       /* of a layer */
 
 /* Columns of the widest matrices of the layers, whole tiles. */
 static uint32_t device_ld(uint64_t cols) { return (uint32_t)qsf_round_up(cols, QSF_TILE_ROWS); }
+
+/* What layers of experts need besides the others' buffers, or of these. */
+static void expert_sizes(qsf_device_buffers *b)
+{
+    const qsf_source *s = b->source;
+    const uint64_t rows = b->rows;
+    uint64_t *bytes = b->bytes;
+    uint32_t hidden = 0, used = 0, slots = 0, experts = 0;
+    for (uint32_t i = 0; i < s->hp.n_layers; i++) {
+        const qsf_layer *l = &s->layers[i];
+        if (l->feed_forward != QSF_FEED_FORWARD_EXPERTS) continue;
+        hidden = QSF_MAX(hidden, l->n_ff_expert);
+        used = QSF_MAX(used, l->n_used);
+        slots = QSF_MAX(slots, l->n_used + (l->n_ff != 0));
+        experts = QSF_MAX(experts, l->n_experts);
+    }
+    if (!experts) return;
+    b->route_ld = device_ld((uint64_t)experts + 1);
+    b->slot_ld = device_ld(hidden);
+    bytes[QSF_DEVICE_GATE] = QSF_MAX(bytes[QSF_DEVICE_GATE], rows * used * b->slot_ld * 4);
+    bytes[QSF_DEVICE_UP] = bytes[QSF_DEVICE_GATE];
+    bytes[QSF_DEVICE_ROUTE] = rows * b->route_ld * 4;
+    bytes[QSF_DEVICE_SLOTS] = rows * slots * 8;
+    bytes[QSF_DEVICE_LIST] = 16 * (uint64_t)qsf_wgsl_expert_groups(b->rows * used, experts) + 4 * rows * used;
+    bytes[QSF_DEVICE_SLOT_CODES] = rows * used * qsf_device_codes_ld(hidden) * 16;
+    bytes[QSF_DEVICE_SLOT_OUT] = rows * slots * b->ld * 4;
+}
 
 static void buffer_sizes(qsf_device_buffers *b)
 {
@@ -37,6 +66,7 @@ static void buffer_sizes(qsf_device_buffers *b)
     bytes[QSF_DEVICE_TOPS] = rows * heads * b->chunks * 8;
     for (uint32_t i = 0; i < s->n_ropes && i < 2; i++)
         bytes[QSF_DEVICE_ANGLES + i] = QSF_MAX(rows * qsf_rope_half(&s->ropes[i]) * 8, 8);
+    expert_sizes(b);
     bytes[QSF_DEVICE_SPARE] = (uint64_t)b->kv.n_kv_heads * b->kv.record;
 }
 

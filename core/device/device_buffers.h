@@ -25,6 +25,12 @@ typedef enum qsf_device_name {
     QSF_DEVICE_SUMS, QSF_DEVICE_TOPS,           /* of chunks of attention */
     QSF_DEVICE_ANGLES,          /* [rows][half] of the first rotary table; */
     QSF_DEVICE_ANGLES_2,        /* of the second one */
+    /* of experts (wgsl/choice_wgsl.h): */
+    QSF_DEVICE_ROUTE,           /* [rows][route_ld] floats: logits of routers */
+    QSF_DEVICE_SLOTS,           /* [rows][used, and one] */
+    QSF_DEVICE_LIST,            /* slots by expert */
+    QSF_DEVICE_SLOT_CODES,      /* [slots of rows] codes of hidden rows */
+    QSF_DEVICE_SLOT_OUT,        /* [rows][used, and one][ld] floats: outputs */
     QSF_DEVICE_SPARE,           /* a layer's keys and values of a block, on their way */
     QSF_N_DEVICE_NAMES
 } qsf_device_name;
@@ -41,6 +47,7 @@ typedef struct qsf_device_buffers {
     uint64_t bytes[QSF_N_DEVICE_NAMES];
     uint32_t rows;              /* of a batch, at most */
     uint32_t ld, q_ld, kv_ld, ff_ld;    /* floats */
+    uint32_t route_ld, slot_ld;         /* floats; slot_ld: of an expert's hidden row */
     uint32_t chunks;            /* of attention, at most; */
     uint32_t chunk_blocks;      /* blocks of one */
     uint64_t entries;           /* of the table */

@@ -355,6 +355,7 @@ static void find_layers(const qsf_context *c, uint32_t *first, uint32_t *end, ch
     left[0] = '\0';
     for (uint32_t i = 0; i < s->hp.n_layers; i++) {
         const char *why = qsf_device_layer_refused(s, i, &c->o);
+        if (!why && c->experts.fetch && s->layers[i].n_experts) why = "its experts are read one by one";
         if (why && !left[0]) qsf_format(left, len, "layer %u: %s", (unsigned)i, why);
         if (why) begin = i + 1;
         else if (i + 1 - begin > *end - *first) *first = begin, *end = i + 1;

@@ -6,7 +6,7 @@
  *   product added to X. */
 #include "device/device_layer.h"
 
-#include "device/device_parts.h"
+#include "device/device_experts.h"
 #include "weights/layers.h"
 
 /* ---- what is possible ---- */
@@ -17,6 +17,7 @@ static const qsf_device_part *const device_mixers[QSF_N_MIXERS] = {
 static const qsf_device_part *const device_feed_forwards[QSF_N_FEED_FORWARDS] = {
     [QSF_FEED_FORWARD_PLAIN] = &qsf_device_plain,
     [QSF_FEED_FORWARD_GATED] = &qsf_device_gated,
+    [QSF_FEED_FORWARD_EXPERTS] = &qsf_device_experts,
 };
 
 /* What is around the parts. */
@@ -50,11 +51,11 @@ const char *qsf_device_layer_refused(const qsf_source *s, uint32_t layer, const 
 
 /* ---- the list ---- */
 
-static uint64_t vectors_bytes(const qsf_device_buffers *b)
+static uint64_t vectors_bytes(const qsf_device_buffers *b, const qsf_layer *layer, const qsf_weights *w)
 {
     const uint64_t align = b->d->info->binding_align;
     const uint64_t widest = QSF_MAX(QSF_MAX((uint64_t)b->ld, b->q_ld), QSF_MAX((uint64_t)b->ff_ld, b->kv_ld));
-    return 16 * qsf_round_up(2 * widest * sizeof(float), align);
+    return 24 * qsf_round_up(2 * widest * sizeof(float), align) + qsf_device_experts_vectors(b, layer, w);
 }
 
 /* names, kinds: of the norm before the part, and of the one after it, with their biases. */
@@ -75,8 +76,10 @@ static void list_layer(qsf_device_maker *k)
         { QSF_K_ATTN_NORM, QSF_K_ATTN_NORM_BIAS, QSF_K_ATTN_POST_NORM, QSF_K_ATTN_POST_NORM_BIAS },
         { QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS, QSF_K_FFN_POST_NORM, QSF_K_FFN_POST_NORM_BIAS },
     };
+    const qsf_device_part *ff = device_feed_forwards[k->layer->feed_forward];
+    if (k->layer->router_early) qsf_device_experts_early(k);
     list_part(k, device_mixers[k->layer->mixer], names[0], kinds[0]);
-    list_part(k, device_feed_forwards[k->layer->feed_forward], names[1], kinds[1]);
+    list_part(k, ff, names[1], kinds[1]);
 }
 
 qsf_status qsf_device_layer_begin(qsf_device_buffers *b, qsf_device_layer *l, qsf_error *err)
@@ -105,7 +108,7 @@ qsf_status qsf_device_layer_make(qsf_device_buffers *b, qsf_device_layer *l, uin
 {
     const qsf_layer *layer = &b->source->layers[number];
     qsf_device_maker k = { .b = b, .l = l, .layer = layer, .w = w, .err = err };
-    k.st = qsf_device_buffer_new(b, vectors_bytes(b), &l->vectors, err);
+    k.st = qsf_device_buffer_new(b, vectors_bytes(b, layer, w), &l->vectors, err);
     list_layer(&k);
     l->ready = !k.st;
     b->n = 0;                   /* its numbers have to be written */
@@ -130,7 +133,9 @@ static void step_batch(const qsf_device_buffers *b, const qsf_device_layer *l, c
 {
     const uint32_t place = l->numbers_at + (uint32_t)(s - l->steps);
     void *numbers = b->host_numbers + (size_t)place * QSF_DEVICE_NUMBERS;
-    if (s->work == QSF_DEVICE_PRODUCT) {
+    if (s->work == QSF_DEVICE_OWN) {
+        if (s->own->batch) s->own->batch(s, numbers, n);
+    } else if (s->work == QSF_DEVICE_PRODUCT) {
         ((qsf_wgsl_product_numbers *)numbers)->n = n;
     } else if (s->work == QSF_DEVICE_ROWS) {
         ((qsf_wgsl_rows_numbers *)numbers)->n = n;
@@ -154,8 +159,11 @@ qsf_status qsf_device_layer_list(qsf_device_buffers *b, qsf_device_layer *l, uin
         qsf_device_step *s = &l->steps[i];
         qsf_device_dispatch *to = &list[*len];
         uint32_t groups[3];
-        *to = (qsf_device_dispatch){ s->pipeline[0], s->group, s->wide, n, 1 };
-        if (s->work == QSF_DEVICE_CHUNKS) {
+        *to = (qsf_device_dispatch){ s->pipeline[0], s->group, s->wide, s->slots ? n * s->slots : n, 1 };
+        if (s->work == QSF_DEVICE_OWN) {
+            const qsf_status st = s->own->dispatch(b, s, n, to, err);
+            if (st) return st;
+        } else if (s->work == QSF_DEVICE_CHUNKS) {
             *to = (qsf_device_dispatch){ s->pipeline[0], s->group, chunks, n, s->wide };
         } else if (s->work == QSF_DEVICE_PRODUCT) {
             const bool many = variant == QSF_DEVICE_VARIANTS - 1;

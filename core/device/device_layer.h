@@ -6,15 +6,30 @@
 #include "device/device_buffers.h"
 #include "weights/weights.h"
 
+#include "wgsl/experts_wgsl.h"
+#include "wgsl/floats_wgsl.h"
+
 /* What of the layer a device cannot compute, in words; NULL: it can compute all of it. */
 const char *qsf_device_layer_refused(const qsf_source *s, uint32_t layer, const qsf_context_options *o);
 
 typedef enum qsf_device_work {
-    QSF_DEVICE_ROWS, QSF_DEVICE_PRODUCT, QSF_DEVICE_PLACES, QSF_DEVICE_CHUNKS
+    QSF_DEVICE_ROWS, QSF_DEVICE_PRODUCT, QSF_DEVICE_PLACES, QSF_DEVICE_CHUNKS,
+    QSF_DEVICE_OWN                      /* what its `own` computes */
 } qsf_device_work;
 
+typedef struct qsf_device_step qsf_device_step;
+
+/* Steps that only one part has. */
+typedef struct qsf_device_own {
+    /* Sets what depends on the batch's n rows in the step's numbers; NULL: nothing does. */
+    void (*batch)(const qsf_device_step *s, void *numbers, uint32_t n);
+    /* *out: pipeline and workgroups; 0 of them: there is nothing to do. */
+    qsf_status (*dispatch)(qsf_device_buffers *b, qsf_device_step *s, uint32_t n, qsf_device_dispatch *out,
+                           qsf_error *err);
+} qsf_device_own;
+
 /* A dispatch, without what depends on the batch. */
-typedef struct qsf_device_step {
+struct qsf_device_step {
     uint8_t  work;                      /* qsf_device_work */
     bool     joins;                     /* of rows: chunks of attention */
     uint32_t wide;                      /* workgroups: x of rows and places, tile rows of products, z of
@@ -23,10 +38,15 @@ typedef struct qsf_device_step {
     qsf_device_id group;
     qsf_device_id pipeline[QSF_DEVICE_VARIANTS];        /* 0: not made yet; only products have several */
     qsf_wgsl_product product;
+    const qsf_device_own *own;
+    uint32_t slots;                     /* of a row, if the step has a row for each slot; else 0 */
+    uint32_t n_experts;                 /* of the layer, for products of experts; */
+    qsf_wgsl_experts experts;           /* their shaders */
+    qsf_wgsl_floats floats;             /* of a router */
     const char *name;
-} qsf_device_step;
+};
 
-enum { QSF_DEVICE_STEPS = 16, QSF_DEVICE_WEIGHTS = 10 };
+enum { QSF_DEVICE_STEPS = 48, QSF_DEVICE_WEIGHTS = 32 };
 
 typedef struct qsf_device_layer {
     bool          ready;

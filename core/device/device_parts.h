@@ -14,6 +14,6 @@ typedef struct qsf_device_part {
     void (*list)(qsf_device_maker *k);
 } qsf_device_part;
 
-extern const qsf_device_part qsf_device_attention, qsf_device_plain, qsf_device_gated;
+extern const qsf_device_part qsf_device_attention, qsf_device_plain, qsf_device_gated, qsf_device_experts;
 
 #endif

@@ -36,6 +36,16 @@ static qsf_status put_matrix(qsf_device_buffers *b, qsf_device_layer *l, const q
     return upload(b, *out, 0, m->t.data, bytes, err);
 }
 
+qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const void *data, uint64_t bytes)
+{
+    qsf_device_range r = { 0, 0, bytes };
+    if (k->compiles || k->st || (k->st = qsf_device_buffer_new(k->b, bytes, &r.buffer, k->err))) return r;
+    assert(k->l->n_weights < QSF_DEVICE_WEIGHTS);
+    k->l->weights[k->l->n_weights++] = r.buffer;
+    k->st = upload(k->b, r.buffer, 0, data, bytes, k->err);
+    return r;
+}
+
 qsf_device_range qsf_device_put_vector(qsf_device_maker *k, const float *x, const float *more, size_t n)
 {
     if (k->compiles) return (qsf_device_range){ 0 };
@@ -101,7 +111,7 @@ void qsf_device_step_rows(qsf_device_maker *k, const qsf_wgsl_rows *r, const cha
     if (r->norm) ranges[n++] = qsf_device_put_vector(k, k->w->v[norm], NULL, cols);
     if (r->bias) ranges[n++] = qsf_device_put_vector(k, k->w->v[bias], NULL, cols);
     if (r->sinks) ranges[n++] = qsf_device_put_vector(k, k->w->v[QSF_K_ATTN_SINKS], NULL, x->heads);
-    ranges[n++] = qsf_device_all_of(k->b, r->codes ? QSF_DEVICE_CODES : QSF_DEVICE_X);
+    ranges[n++] = qsf_device_all_of(k->b, r->codes ? QSF_DEVICE_CODES : r->add ? QSF_DEVICE_X : QSF_DEVICE_TMP);
     qsf_pipeline_begin(&k->b->pipelines, &t);
     qsf_wgsl_rows_text(&t, r);
     if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, name, &s->pipeline[0], k->err);
@@ -139,7 +149,8 @@ qsf_status qsf_device_product_pipeline(qsf_device_buffers *b, qsf_device_step *s
 }
 
 /* CODES times a matrix, to a buffer whose rows are ld apart. */
-void qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
+qsf_wgsl_product_numbers *
+qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
                          uint32_t ld, bool add)
 {
     const qsf_matrix *m = &k->w->m[kind];
@@ -163,6 +174,7 @@ void qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, in
     for (uint32_t i = 0; i < (k->compiles ? QSF_DEVICE_VARIANTS : 1) && !k->st; i++)
         k->st = qsf_device_product_pipeline(k->b, s, i, k->err);
     qsf_device_step_group(k, s, ranges, n);
+    return x;
 }
 
 void qsf_device_step_out(qsf_device_maker *k, const char *name, int kind, int bias)

@@ -14,7 +14,8 @@ typedef struct qsf_device_maker {
     uint64_t            vectors_at;     /* bytes of l->vectors that are in use */
     bool                compiles;       /* pipelines only: the weights are descriptions */
     bool                apart;          /* the part's output goes to TMP; else it is added to X */
-    union { qsf_wgsl_product_numbers p; qsf_wgsl_rows_numbers r; qsf_wgsl_attend_numbers a; } spare;
+    union { qsf_wgsl_product_numbers p; qsf_wgsl_rows_numbers r; qsf_wgsl_attend_numbers a;
+            uint8_t own[QSF_DEVICE_NUMBERS]; } spare;
     qsf_status          st;
     qsf_error          *err;
 } qsf_device_maker;
@@ -25,6 +26,8 @@ const char *qsf_device_matrix_refused(const qsf_matrix *m);
 qsf_device_range qsf_device_all_of(const qsf_device_buffers *b, qsf_device_name name);
 /* Brings n floats, followed by n of `more` if it is not NULL, to the layer's vectors. */
 qsf_device_range qsf_device_put_vector(qsf_device_maker *k, const float *x, const float *more, size_t n);
+/* Brings bytes of a matrix to a buffer of their own. */
+qsf_device_range qsf_device_put_tiles(qsf_device_maker *k, const void *data, uint64_t bytes);
 /* Appends a step and returns its numbers, all zeros, for the caller to fill. */
 void *qsf_device_step_new(qsf_device_maker *k, qsf_device_work work, const char *name, qsf_device_step **out);
 /* Binds a step's numbers, as ranges[0], and the caller's ranges [1, n). */
@@ -34,8 +37,9 @@ void  qsf_device_step_rows(qsf_device_maker *k, const qsf_wgsl_rows *r, const ch
                            qsf_device_name b, uint32_t cols, uint32_t a_ld, int norm, int bias);
 /* in: the norm of X to CODES; else the norm of TMP is added to X. */
 void  qsf_device_step_norm(qsf_device_maker *k, const char *name, bool in, int norm, int bias);
-/* CODES times a matrix to a buffer whose rows are ld apart. */
-void  qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
+/* CODES times a matrix to a buffer whose rows are ld apart; its numbers, in which y_at is 0. */
+qsf_wgsl_product_numbers *
+      qsf_device_step_product(qsf_device_maker *k, const char *name, int kind, int bias, qsf_device_name to,
                               uint32_t ld, bool add);
 /* The last product of a part: its output. */
 void  qsf_device_step_out(qsf_device_maker *k, const char *name, int kind, int bias);

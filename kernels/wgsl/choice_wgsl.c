@@ -204,7 +204,7 @@ static void wgsl_sort_head(qsf_wgsl_text *t)
     QSF_WGSL_PUT(t,
         "const GROUP = ${group}u;\n"
         "const EACH = ${each}u;                          // experts of an invocation\n"
-        "var<workgroup> count: array<atomic<u32>, ${most}>;      // [expert] slots; then the next one's place\n"
+        "var<workgroup> count: array<atomic<u32>, ${most}>;      // [expert] slots; then the next place\n"
         "var<workgroup> sums: array<vec2<u32>, 256>;     // slots and groups of the invocations up to one\n"
         "fn expert_of(s: u32) -> u32 { return Slots[s / p.used * p.slots + s % p.used].x; }\n"
         "fn put_group(g: u32, e: u32, first: u32, n: u32) {\n"

@@ -1,9 +1,9 @@
 /* Experts: which of them a row takes, and the rows of a batch by expert.
  * SPDX-License-Identifier: MIT
  *
- * A slot is a pair of a row and one of its experts.  Slots: array<vec2<u32>> has those of a row side
- * by side: the expert, and the weight of its output (f32).  A row may have one more for the experts
- * that all rows share, whose number is QSF_WGSL_NO_EXPERT.  No count of it is known on the CPU. */
+ * A slot is a pair of a row and one of its experts.  Slots: array<vec2<u32>> has those of a row one
+ * after another: the expert, and the weight of its output (f32).  A row may have one more for the
+ * experts that all rows share, with the number QSF_WGSL_NO_EXPERT.  The CPU knows none of this. */
 #ifndef QSF_WGSL_CHOICE_H
 #define QSF_WGSL_CHOICE_H
 

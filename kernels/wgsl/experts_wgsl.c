@@ -2,12 +2,12 @@
  * SPDX-License-Identifier: MIT
  *
  * Which expert a workgroup has is read from a buffer, so that dispatches depend on the number of
- * rows alone.  Workgroups return at once if their group of slots is empty, or their expert is not in
- * this part of the matrix. */
+ * rows alone.  Workgroups return at once if their group of slots is empty, or their expert is not
+ * in this part of the matrix. */
 #include "experts_wgsl.h"
 #include "product_tiles_wgsl.h"
 
-static void wgsl_experts_head(qsf_wgsl_text *t, const qsf_wgsl_experts *e, uint32_t threads, bool list)
+static void wgsl_experts_head(qsf_wgsl_text *t, const qsf_wgsl_experts *e, uint32_t threads)
 {
     qsf_wgsl_put(t,
         "struct Numbers {\n"
@@ -18,8 +18,8 @@ static void wgsl_experts_head(qsf_wgsl_text *t, const qsf_wgsl_experts *e, uint3
     qsf_wgsl_bind(t, QSF_WGSL_READ, "W", "array<u32>");
     qsf_wgsl_bind(t, QSF_WGSL_READ, "X", "array<vec4<u32>>");
     qsf_wgsl_bind(t, QSF_WGSL_WRITE, "Y", "array<f32>");
-    if (list) qsf_wgsl_bind(t, QSF_WGSL_READ, "List", "array<u32>");
-    else qsf_wgsl_bind(t, QSF_WGSL_READ, "Slots", "array<vec2<u32>>");
+    qsf_wgsl_bind(t, QSF_WGSL_READ, "Slots", "array<vec2<u32>>");
+    qsf_wgsl_bind(t, QSF_WGSL_READ, "List", "array<u32>");
     if (e->scales) qsf_wgsl_bind(t, QSF_WGSL_READ, "expert_scales", "array<f32>");
     if (e->bias) qsf_wgsl_bind(t, QSF_WGSL_READ, "row_bias", "array<f32>");
     qsf_wgsl_decode(t, e->form, e->block, threads);
@@ -53,7 +53,7 @@ void qsf_wgsl_experts_slots(qsf_wgsl_text *t, const qsf_wgsl_experts *e)
               : "array<vec2<f32>, 1>(scales(tile, r, g))" },
     };
     assert(e->slices && e->slices <= QSF_WGSL_SLICES);
-    wgsl_experts_head(t, e, 16 * e->slices, false);
+    wgsl_experts_head(t, e, 16 * e->slices);
     qsf_wgsl_put_values(t,
         "var<workgroup> part: array<f32, ${threads}>;    // [slice][row of the tile]\n"
         "@compute @workgroup_size(${threads})\n"
@@ -90,7 +90,7 @@ void qsf_wgsl_experts_slots(qsf_wgsl_text *t, const qsf_wgsl_experts *e)
 
 void qsf_wgsl_experts_tiles(qsf_wgsl_text *t, const qsf_wgsl_experts *e)
 {
-    wgsl_experts_head(t, e, QSF_WGSL_THREADS, true);
+    wgsl_experts_head(t, e, QSF_WGSL_THREADS);
     qsf_wgsl_tiles_memory(t, e->form);
     qsf_wgsl_put(t,
         "var<workgroup> slots: array<u32, 64>;\n"

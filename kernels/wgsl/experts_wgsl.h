@@ -13,13 +13,14 @@
 typedef struct qsf_wgsl_experts {
     qsf_form form;
     uint32_t block;         /* columns of a tile */
-    uint32_t slices;        /* of K in a workgroup: a power of two; qsf_wgsl_experts_tiles ignores it */
+    uint32_t slices;        /* of K in a workgroup: a power of two; for few slots */
     bool     scales;        /* each expert's sums are multiplied by its own number */
     bool     bias;          /* then added: as the matrix, the rows of all experts */
 } qsf_wgsl_experts;
 
-/* Binding 0.  Then W (tiles of experts first to end), X (codes), Y (floats), Slots or List, with
- * scales and bias their floats. */
+/* Binding 0.  Then W (tiles of experts first to end), X (codes), Y (floats), Slots, List, with
+ * scales and bias their floats.  Both shaders have the same bindings, so that they can share a bind
+ * group; that for few slots does not read List, the other one not Slots. */
 typedef struct qsf_wgsl_experts_numbers {
     uint32_t rows, blocks;          /* of an expert; tiles of a tile row */
     uint32_t first, end;            /* experts of this part, */
@@ -32,9 +33,12 @@ typedef struct qsf_wgsl_experts_numbers {
 } qsf_wgsl_experts_numbers;
 
 /* The most tile rows, of 16 rows each, that an expert touches. */
-static inline uint32_t qsf_wgsl_expert_tiles(uint32_t rows) { return (rows % 16 ? rows + 30 : rows) / 16; }
+static inline uint32_t qsf_wgsl_expert_tiles(uint32_t rows)
+{
+    return (rows % 16 ? rows + 30 : rows) / 16;
+}
 
-/* Few slots: a workgroup has one and a tile row.  Workgroups: x: qsf_wgsl_expert_tiles; z: slots. */
+/* A workgroup has a slot and a tile row.  Workgroups: x: qsf_wgsl_expert_tiles; z: slots. */
 void qsf_wgsl_experts_slots(qsf_wgsl_text *t, const qsf_wgsl_experts *e);
 /* Many: a workgroup has a group of List and 64 rows.  Workgroups: x: a fourth of the tiles, rounded
  * up; z: groups. */

@@ -36,7 +36,8 @@ static void choice_run(wgsl_folder *f, table_test *t, const qsf_wgsl_choice *of,
                           .n_groups = of->groups ? c->groups : 0, .n_groups_used = c->groups_used,
                           .router_norm = of->norm, .router_scale = p.scale };
     float *x = choice_logits(t, c, rows, ld), *bias = random_floats(t, c->experts, 0.1f),
-        *scales = random_floats(t, c->experts, 2), *row = malloc(qsf_router_columns(c->experts) * sizeof *row),
+        *scales = random_floats(t, c->experts, 2),
+        *row = malloc(qsf_router_columns(c->experts) * sizeof *row),
         *weights = malloc(c->used * sizeof *weights);
     uint32_t *chosen = malloc(c->used * sizeof *chosen), *want = malloc(8 * (size_t)rows * p.slots);
     if (!row || !weights || !chosen || !want) exit(1);
@@ -73,10 +74,12 @@ static void choice_cases(wgsl_folder *f, table_test *t)
         { 1024, 30, 32, 3, false, false }, { 16, 16, 2, 2, false, false }, { 24, 5, 8, 5, true, false },
         { 300, 1, 300, 2, false, false }, { 32, 4, 4, 3, false, true },
     };
-    static const char *const routers[] = { "all", "each", "chosen" }, *const shared[] = { "", "_shared", "_gate" };
+    static const char *const routers[] = { "all", "each", "chosen" },
+        *const shared[] = { "", "_shared", "_gate" };
     for (uint32_t i = 0; i < 3 * 3 * 16; i++) {
-        const qsf_wgsl_choice c = { .router = (qsf_wgsl_router)(i / 48), .shared = (qsf_wgsl_shared)(i / 16 % 3),
-                                    .bias = i & 1, .norm = i & 2, .groups = i & 4, .scales = i & 8 };
+        const qsf_wgsl_choice c = { .router = (qsf_wgsl_router)(i / 48),
+                                    .shared = (qsf_wgsl_shared)(i / 16 % 3), .bias = i & 1, .norm = i & 2,
+                                    .groups = i & 4, .scales = i & 8 };
         char name[96];
         qsf_wgsl_choice_text(wgsl_shader(f), &c);
         snprintf(name, sizeof name, "choice_%s%s%s%s%s%s", routers[c.router], shared[c.shared],
@@ -129,8 +132,8 @@ static uint32_t *slots_list(const uint32_t *s, uint32_t n, const qsf_wgsl_sort_n
 
 static void sort_cases(wgsl_folder *f, table_test *t)
 {
-    static const uint32_t sizes[][4] = { { 1, 8, 2, 2 }, { 100, 9, 2, 3 }, { 70, 257, 8, 9 }, { 20, 1024, 4, 4 },
-                                         { 65, 2, 1, 1 } };
+    static const uint32_t sizes[][4] = { { 1, 8, 2, 2 }, { 100, 9, 2, 3 }, { 70, 257, 8, 9 },
+                                         { 20, 1024, 4, 4 }, { 65, 2, 1, 1 } };
     qsf_wgsl_sort(wgsl_shader(f));
     wgsl_shader_end(f, "sort");
     for (size_t i = 0; i < QSF_ARRAY_LEN(sizes); i++) {
@@ -171,8 +174,8 @@ static uint8_t *experts_tiles(table_test *t, uint32_t tiles, uint32_t blocks, ui
     return w;
 }
 
-/* down: each slot has a row of X and a place among all slots; else slots share a row.  part: some of
- * the experts are bound. */
+/* down: each slot has a row of X and a place among all slots; else slots share a row.  part: not
+ * all experts are bound. */
 static void experts_run(wgsl_folder *f, table_test *t, const qsf_kernels *ref, const qsf_wgsl_experts *e,
                         bool list, bool down, bool part)
 {
@@ -185,7 +188,8 @@ static void experts_run(wgsl_folder *f, table_test *t, const qsf_kernels *ref, c
         .y_slots = down ? EXPERTS_SLOTS : EXPERTS_USED, .groups = qsf_wgsl_expert_groups(n_slots, EXPERTS),
     };
     if (part) p.first = 1, p.end = 3, p.tile = rows / 16;
-    for (t->round = 4; t->round < 8 && (uint32_t[]){ 32, 64, 128, 256 }[t->round % 4] != e->block;) t->round++;
+    static const uint32_t sizes[] = { 32, 64, 128, 256 };
+    for (t->round = 4; t->round < 8 && sizes[t->round % 4] != e->block;) t->round++;
     t->form = (int)e->form;
     uint8_t *w = experts_tiles(t, tiles, blocks, e->block);
     uint32_t *slots = random_slots(t, n, EXPERTS, EXPERTS_USED, EXPERTS_SLOTS);
@@ -198,10 +202,11 @@ static void experts_run(wgsl_folder *f, table_test *t, const qsf_kernels *ref, c
     if (!want || !all) exit(1);
     memcpy(want, y, (size_t)y_rows * p.y_ld * 4);
     for (uint32_t s = 0; s < n_slots; s++) {
-        const uint32_t m = s / EXPERTS_USED, k = s % EXPERTS_USED, one_of = slots[2 * (m * EXPERTS_SLOTS + k)];
+        const uint32_t m = s / EXPERTS_USED, k = s % EXPERTS_USED,
+            one_of = slots[2 * (m * EXPERTS_SLOTS + k)];
         const size_t at = (size_t)(down ? s : m) * x.cols, to = (size_t)m * p.y_slots + k;
-        const qsf_act one = { .q = x.q + at, .d = x.d + at / 64, .s = x.s + at / 32, .h = x.h + at / 8, .n = 1,
-                              .cols = x.cols };
+        const qsf_act one = { .q = x.q + at, .d = x.d + at / 64, .s = x.s + at / 32, .h = x.h + at / 8,
+                              .n = 1, .cols = x.cols };
         if (one_of < p.first || one_of >= p.end) continue;
         ref->matvec[e->form](all, w, &one, tiles, blocks, e->block);
         for (uint32_t r = 0; r < rows; r++)
@@ -218,8 +223,8 @@ static void experts_run(wgsl_folder *f, table_test *t, const qsf_kernels *ref, c
     wgsl_buffer(f, w + p.tile * tile_row, ((p.end * rows + 15) / 16 - p.tile) * tile_row, false);
     wgsl_buffer(f, codes, x_rows * (size_t)p.x_ld * 16, false);
     wgsl_buffer(f, y, (size_t)y_rows * p.y_ld * 4, false);
-    if (list) wgsl_buffer(f, sorted, (4 * (size_t)p.groups + n_slots) * 4, !e->scales && !e->bias);
-    else wgsl_buffer(f, slots, 8 * (size_t)y_rows, !e->scales && !e->bias);
+    wgsl_buffer(f, slots, 8 * (size_t)y_rows, false);
+    wgsl_buffer(f, sorted, (4 * (size_t)p.groups + n_slots) * 4, !e->scales && !e->bias);
     if (e->scales) wgsl_buffer(f, scales, EXPERTS * 4, !e->bias);
     if (e->bias) wgsl_buffer(f, bias, EXPERTS * rows * 4, true);
     wgsl_expect(f, 3, "f32", 1e-5, want, (size_t)y_rows * p.y_ld * 4);
@@ -234,7 +239,8 @@ static void experts_variant(wgsl_folder *f, table_test *t, const qsf_kernels *re
     if (list) qsf_wgsl_experts_tiles(wgsl_shader(f), e);
     else qsf_wgsl_experts_slots(wgsl_shader(f), e);
     snprintf(name, sizeof name, "experts_%s_%u_%s_%u%s%s", form_names[e->form], (unsigned)e->block,
-             list ? "tiles" : "slots", (unsigned)e->slices, e->scales ? "_scales" : "", e->bias ? "_bias" : "");
+             list ? "tiles" : "slots", (unsigned)e->slices, e->scales ? "_scales" : "",
+             e->bias ? "_bias" : "");
     wgsl_shader_end(f, name);
     if (!runs) return;
     experts_run(f, t, ref, e, list, false, false);
@@ -270,8 +276,8 @@ static void slots_sum_cases(wgsl_folder *f, table_test *t)
         const uint32_t n = 3, used = 4, cols = 1030;
         const qsf_wgsl_rows_numbers p = { .n = n, .cols = cols, .a_ld = cols + 3, .a_at = 1, .y_ld = cols + 2,
                                           .y_at = 2, .shares = used };
-        float *a = random_floats(t, (size_t)n * used * p.a_ld, 2), *y = random_floats(t, (size_t)n * p.y_ld, 1),
-            *want = malloc((size_t)n * p.y_ld * 4);
+        float *a = random_floats(t, (size_t)n * used * p.a_ld, 2),
+            *y = random_floats(t, (size_t)n * p.y_ld, 1), *want = malloc((size_t)n * p.y_ld * 4);
         uint32_t *slots = random_slots(t, n, 9, used, used);
         if (!want) exit(1);
         memcpy(want, y, (size_t)n * p.y_ld * 4);

@@ -109,8 +109,8 @@ function codesDifference([record, begin, end], got, want) {
   return off > want.length / 200 ? `${off} codes are off by one` : undefined;
 }
 
-// Slots (kernels/wgsl/choice_wgsl.h): an expert and its weight.  any: a row whose weights must be NaN
-// may have any experts.
+// Slots (kernels/wgsl/choice_wgsl.h): an expert and its weight.  any: a row whose weights must be
+// NaN may have any experts.
 function slotsDifference(tolerance, damaged, got, want) {
   const a = new Float32Array(got.buffer, got.byteOffset), b = new Float32Array(want.buffer, want.byteOffset);
   let top = 0;

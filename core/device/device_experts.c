@@ -1,0 +1,423 @@
+/* Feed-forwards of experts on a device.
+ * SPDX-License-Identifier: MIT
+ *
+ *   router: normed rows -> ROUTE, choice -> SLOTS, with many rows sorted by expert -> LIST
+ *   products of slots to GATE and UP, activation -> SLOT_CODES, product -> SLOT_OUT
+ *   shared experts: as a dense feed-forward, whose output is one more slot of SLOT_OUT
+ *   weighted sum of a row's slots -> X, or TMP
+ *
+ * No count of slots is known here: dispatches depend on the rows of the batch alone. */
+#include "device/device_experts.h"
+#include "device/device_feed_forward.h"
+
+#include "layers/batch.h"
+#include "weights/layers.h"
+
+#include "wgsl/choice_wgsl.h"
+
+/* ---- what is possible ---- */
+
+static bool router_is_floats(const qsf_matrix *m)
+{
+    return m->form < 0 && (m->t.type == QSF_T_F32 || m->t.type == QSF_T_F16 || m->t.type == QSF_T_BF16);
+}
+
+static const char *expert_matrix_refused(const qsf_weights *w, int kind)
+{
+    qsf_matrix m = w->m[kind];
+    if (w->v[kind]) m.scale = 1;        /* each expert has its own */
+    return qsf_device_matrix_refused(&m);
+}
+
+static const char *experts_refused(const qsf_source *s, const qsf_layer *l, const qsf_weights *w,
+                                   const qsf_context_options *o)
+{
+    static const uint8_t kinds[] = { QSF_K_EXPERT_GATE, QSF_K_EXPERT_UP, QSF_K_EXPERT_DOWN };
+    const qsf_matrix *router = &w->m[QSF_K_ROUTER];
+    const char *why;
+    (void)s;
+    if (l->experts_beside) return "norms of its experts";
+    if (l->experts_apart) return "the width of its experts";
+    if (l->router_early && !router_is_floats(router)) return "the type of its router";
+    if (!qsf_device_function(l)) return "its activation";
+    if (router->out_start || router->scale != 1) return "its router";
+    if (!router_is_floats(router) && (why = qsf_device_matrix_refused(router))) return why;
+    if ((uint64_t)qsf_rows_most(o) * l->n_used > QSF_WGSL_DISPATCH) return "experts of so large a batch (-b)";
+    for (size_t i = 0; i < QSF_ARRAY_LEN(kinds); i++)
+        if ((why = expert_matrix_refused(w, kinds[i]))) return why;
+    if (w->v[QSF_K_SHARED_ROUTER] && w->v[QSF_K_FFN_DOWN_BIAS]) return "a bias of its shared experts";
+    return l->n_ff ? qsf_device_feed_forward_refused(l, w) : NULL;
+}
+
+/* ---- vectors ---- */
+
+static const struct expert_kind { uint8_t kind, bias; } expert_kinds[] = {
+    { QSF_K_EXPERT_GATE, QSF_K_EXPERT_GATE_BIAS }, { QSF_K_EXPERT_UP, QSF_K_EXPERT_UP_BIAS },
+    { QSF_K_EXPERT_DOWN, QSF_K_EXPERT_DOWN_BIAS },
+};
+
+uint64_t qsf_device_experts_vectors(const qsf_device_buffers *b, const qsf_layer *l, const qsf_weights *w)
+{
+    const uint64_t align = b->d->info->binding_align;
+    const uint64_t some = qsf_round_up(l->n_experts * sizeof(float), align);
+    uint64_t bytes = 0;
+    if (l->feed_forward != QSF_FEED_FORWARD_EXPERTS) return 0;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(expert_kinds); i++) {
+        const uint64_t rows = w->m[expert_kinds[i].kind].t.rows;
+        bytes += some + (w->v[expert_kinds[i].bias] ? qsf_round_up(rows * sizeof(float), align) : 0);
+    }
+    return bytes + 3 * some;
+}
+
+/* ---- the choice ---- */
+
+static uint32_t expert_slots(const qsf_layer *l) { return l->n_used + (l->n_ff != 0); }
+
+/* More rows than this are sorted by expert. */
+static bool rows_are_sorted(uint32_t n) { return n > QSF_WGSL_ROWS; }
+
+static qsf_status router_pipeline(qsf_device_buffers *b, qsf_device_step *s, bool many, qsf_error *err)
+{
+    qsf_wgsl_text t;
+    qsf_wgsl_floats f = s->floats;
+    if (s->pipeline[many]) return QSF_OK;
+    f.rows = many ? 8 : 1;
+    qsf_pipeline_begin(&b->pipelines, &t);
+    qsf_wgsl_product_floats(&t, &f);
+    return qsf_pipeline_end(&b->pipelines, &t, s->name, &s->pipeline[many], err);
+}
+
+static void router_batch(const qsf_device_step *s, void *numbers, uint32_t n)
+{
+    (void)s;
+    ((qsf_wgsl_floats_numbers *)numbers)->n = n;
+}
+
+static qsf_status router_dispatch(qsf_device_buffers *b, qsf_device_step *s, uint32_t n,
+                                  qsf_device_dispatch *out, qsf_error *err)
+{
+    const bool many = n > 4;
+    const qsf_status st = router_pipeline(b, s, many, err);
+    *out = (qsf_device_dispatch){ s->pipeline[many], s->group, s->wide, 1, many ? (n + 7) / 8 : n };
+    return st;
+}
+
+static const qsf_device_own router_does = { router_batch, router_dispatch };
+
+/* A matrix of floats, of `rows` rows. */
+typedef struct router_matrix {
+    const char *name;
+    qsf_wgsl_storage storage;
+    qsf_device_range w;
+    uint32_t rows;
+    const float *bias;
+} router_matrix;
+
+/* Rows of X or TMP times a matrix of floats, from column y_at of ROUTE on. */
+static void step_router(qsf_device_maker *k, const router_matrix *m, qsf_device_name from, uint32_t y_at)
+{
+    qsf_device_step *s;
+    const uint32_t cols = k->b->source->hp.n_embd;
+    qsf_wgsl_floats_numbers *x = qsf_device_step_new(k, QSF_DEVICE_OWN, m->name, &s);
+    *x = (qsf_wgsl_floats_numbers){ .rows = m->rows, .cols = cols, .x_ld = k->b->ld, .y_ld = k->b->route_ld,
+                                    .y_at = y_at };
+    s->own = &router_does;
+    s->wide = m->rows;
+    s->floats = (qsf_wgsl_floats){ .storage = m->storage, .bias = m->bias != NULL };
+    qsf_device_range ranges[5] = { { 0 }, m->w, qsf_device_all_of(k->b, from),
+                                   qsf_device_all_of(k->b, QSF_DEVICE_ROUTE) };
+    if (m->bias) ranges[4] = qsf_device_put_vector(k, m->bias, NULL, m->rows);
+    for (int many = 0; many < (k->compiles ? 2 : 1) && !k->st; many++)
+        k->st = router_pipeline(k->b, s, many, k->err);
+    qsf_device_step_group(k, s, ranges, m->bias ? 5 : 4);
+}
+
+static void step_float_router(qsf_device_maker *k, qsf_device_name from)
+{
+    const qsf_matrix *m = &k->w->m[QSF_K_ROUTER];
+    const qsf_wgsl_storage storage = m->t.type == QSF_T_F32 ? QSF_WGSL_F32
+        : m->t.type == QSF_T_F16 ? QSF_WGSL_F16 : QSF_WGSL_BF16;
+    const uint64_t bytes = (uint64_t)m->t.rows * m->t.cols * (storage == QSF_WGSL_F32 ? 4 : 2);
+    const router_matrix router = { "router", storage,
+                                   qsf_device_put_tiles(k, m->t.data, qsf_round_up(bytes, 4)), m->t.rows,
+                                   k->w->v[QSF_K_ROUTER_BIAS] };
+    step_router(k, &router, from, 0);
+}
+
+/* Logits of all experts, and of the shared ones' gate. */
+static void list_router(qsf_device_maker *k)
+{
+    const bool floats = router_is_floats(&k->w->m[QSF_K_ROUTER]), early = k->layer->router_early;
+    const float *gate = k->w->v[QSF_K_SHARED_ROUTER];
+    const uint32_t cols = k->b->source->hp.n_embd;
+    if ((floats && !early) || gate) {
+        const qsf_wgsl_rows r = {
+            .source = QSF_WGSL_FROM_FLOATS, .floats = true,
+            .norm = k->layer->norm.kind == QSF_NORM_RMS ? QSF_WGSL_RMS_NORM : QSF_WGSL_LAYER_NORM,
+            .bias = k->w->v[QSF_K_FFN_NORM_BIAS] != NULL,
+        };
+        qsf_device_step_rows(k, &r, "router norm", QSF_DEVICE_X, QSF_DEVICE_TMP, cols, k->b->ld,
+                             QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS);
+    }
+    if (!floats)
+        qsf_device_step_product(k, "router", QSF_K_ROUTER, QSF_K_ROUTER_BIAS, QSF_DEVICE_ROUTE,
+                                k->b->route_ld, false);
+    else if (!early)
+        step_float_router(k, QSF_DEVICE_TMP);
+    if (gate) {
+        const router_matrix m = { "gate of shared experts", QSF_WGSL_F32,
+                                  qsf_device_put_vector(k, gate, NULL, cols), 1, NULL };
+        step_router(k, &m, QSF_DEVICE_TMP, k->layer->n_experts);
+    }
+}
+
+void qsf_device_experts_early(qsf_device_maker *k) { step_float_router(k, QSF_DEVICE_X); }
+
+static qsf_status choice_dispatch(qsf_device_buffers *b, qsf_device_step *s, uint32_t n,
+                                  qsf_device_dispatch *out, qsf_error *err)
+{
+    (void)b;
+    (void)err;
+    *out = (qsf_device_dispatch){ s->pipeline[0], s->group, 1, n, 1 };
+    return QSF_OK;
+}
+
+static void list_choice(qsf_device_maker *k)
+{
+    static const qsf_device_own does = { NULL, choice_dispatch };
+    const qsf_layer *l = k->layer;
+    const float *bias = k->w->v[QSF_K_ROUTER_CHOICE], *scales = k->w->v[QSF_K_EXPERT_WEIGHT];
+    const qsf_wgsl_choice c = {
+        .router = l->router == QSF_ROUTER_SOFTMAX ? QSF_WGSL_OF_ALL
+            : l->router == QSF_ROUTER_SIGMOID ? QSF_WGSL_OF_EACH : QSF_WGSL_OF_CHOSEN,
+        .shared = !l->n_ff ? QSF_WGSL_ALONE : k->w->v[QSF_K_SHARED_ROUTER] ? QSF_WGSL_BESIDE_GATE
+            : QSF_WGSL_BESIDE,
+        .bias = bias != NULL, .norm = l->router_norm, .groups = l->n_groups > 1, .scales = scales != NULL,
+    };
+    qsf_device_step *s;
+    qsf_wgsl_text t;
+    qsf_device_range ranges[5];
+    uint32_t n = 1;
+    qsf_wgsl_choice_numbers *x = qsf_device_step_new(k, QSF_DEVICE_OWN, "choice of experts", &s);
+    *x = (qsf_wgsl_choice_numbers){
+        .experts = l->n_experts, .used = l->n_used, .a_ld = k->b->route_ld, .slots = expert_slots(l),
+        .groups = l->n_groups, .groups_used = l->n_groups_used,
+        .scale = l->router_scale != 0 ? l->router_scale : 1,
+    };
+    s->own = &does;
+    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_ROUTE);
+    if (bias) ranges[n++] = qsf_device_put_vector(k, bias, NULL, l->n_experts);
+    if (scales) ranges[n++] = qsf_device_put_vector(k, scales, NULL, l->n_experts);
+    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_SLOTS);
+    qsf_pipeline_begin(&k->b->pipelines, &t);
+    qsf_wgsl_choice_text(&t, &c);
+    if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, s->name, &s->pipeline[0], k->err);
+    qsf_device_step_group(k, s, ranges, n);
+}
+
+static void sort_batch(const qsf_device_step *s, void *numbers, uint32_t n)
+{
+    qsf_wgsl_sort_numbers *x = numbers;
+    x->n = n * s->slots;
+    x->groups = qsf_wgsl_expert_groups(x->n, x->experts);
+}
+
+static qsf_status sort_dispatch(qsf_device_buffers *b, qsf_device_step *s, uint32_t n,
+                                qsf_device_dispatch *out, qsf_error *err)
+{
+    (void)b;
+    (void)err;
+    *out = (qsf_device_dispatch){ s->pipeline[0], s->group, rows_are_sorted(n), 1, 1 };
+    return QSF_OK;
+}
+
+static void list_sort(qsf_device_maker *k)
+{
+    static const qsf_device_own does = { sort_batch, sort_dispatch };
+    qsf_device_step *s;
+    qsf_wgsl_text t;
+    qsf_wgsl_sort_numbers *x = qsf_device_step_new(k, QSF_DEVICE_OWN, "slots by expert", &s);
+    *x = (qsf_wgsl_sort_numbers){ .experts = k->layer->n_experts, .used = k->layer->n_used,
+                                  .slots = expert_slots(k->layer) };
+    s->own = &does;
+    s->slots = k->layer->n_used;
+    qsf_device_range ranges[] = { { 0 }, qsf_device_all_of(k->b, QSF_DEVICE_SLOTS),
+                                  qsf_device_all_of(k->b, QSF_DEVICE_LIST) };
+    qsf_pipeline_begin(&k->b->pipelines, &t);
+    qsf_wgsl_sort(&t);
+    if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, s->name, &s->pipeline[0], k->err);
+    qsf_device_step_group(k, s, ranges, 3);
+}
+
+/* ---- products ---- */
+
+static qsf_status experts_pipeline(qsf_device_buffers *b, qsf_device_step *s, bool many, qsf_error *err)
+{
+    qsf_wgsl_text t;
+    if (s->pipeline[many]) return QSF_OK;
+    qsf_pipeline_begin(&b->pipelines, &t);
+    if (many) qsf_wgsl_experts_tiles(&t, &s->experts);
+    else qsf_wgsl_experts_slots(&t, &s->experts);
+    return qsf_pipeline_end(&b->pipelines, &t, s->name, &s->pipeline[many], err);
+}
+
+static void experts_batch(const qsf_device_step *s, void *numbers, uint32_t n)
+{
+    ((qsf_wgsl_experts_numbers *)numbers)->groups = qsf_wgsl_expert_groups(n * s->slots, s->n_experts);
+}
+
+static qsf_status experts_dispatch(qsf_device_buffers *b, qsf_device_step *s, uint32_t n,
+                                   qsf_device_dispatch *out, qsf_error *err)
+{
+    const bool many = rows_are_sorted(n);
+    const uint32_t slots = n * s->slots;
+    const qsf_status st = experts_pipeline(b, s, many, err);
+    *out = (qsf_device_dispatch){ s->pipeline[many], s->group, many ? (s->wide + 3) / 4 : s->wide, 1,
+                                  many ? qsf_wgsl_expert_groups(slots, s->n_experts) : slots };
+    return st;
+}
+
+/* A product of slots.  down: of hidden rows, to a row's slots and the shared one's. */
+typedef struct expert_product {
+    const char *name;
+    uint8_t kind, bias;
+    bool    down;
+    qsf_device_name from, to;
+    uint32_t rows, y_ld;                /* of an expert; floats */
+} expert_product;
+
+/* The part of a matrix that experts [first, end) have. */
+static void step_part(qsf_device_maker *k, const expert_product *p, uint32_t first, uint32_t end)
+{
+    static const qsf_device_own does = { experts_batch, experts_dispatch };
+    const qsf_layer *l = k->layer;
+    const qsf_matrix *m = &k->w->m[p->kind];
+    const float *scales = k->w->v[p->kind], *bias = k->w->v[p->bias];
+    const uint64_t tile_row = m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block),
+        tile = (uint64_t)first * p->rows / QSF_TILE_ROWS,
+        tiles = qsf_ceil_div((uint64_t)end * p->rows, QSF_TILE_ROWS) - tile;
+    qsf_device_step *s;
+    qsf_device_range ranges[8];
+    uint32_t n = 1;
+    qsf_wgsl_experts_numbers *x = qsf_device_step_new(k, QSF_DEVICE_OWN, p->name, &s);
+    *x = (qsf_wgsl_experts_numbers){
+        .rows = p->rows, .blocks = m->blocks, .first = first, .end = end, .tile = (uint32_t)tile,
+        .x_ld = qsf_device_codes_ld(m->t.cols), .y_ld = p->y_ld, .used = l->n_used, .slots = expert_slots(l),
+        .x_used = p->down ? 1 : l->n_used, .y_slots = p->down ? expert_slots(l) : l->n_used,
+    };
+    s->own = &does;
+    s->slots = l->n_used;
+    s->n_experts = l->n_experts;
+    s->wide = qsf_wgsl_expert_tiles(p->rows);
+    s->experts = (qsf_wgsl_experts){ .form = (qsf_form)m->form, .block = m->t.block, .scales = scales != NULL,
+                                     .bias = bias != NULL, .slices = m->t.cols >= 1024 ? 16 : 8 };
+    const uint8_t *data = m->t.data;
+    ranges[n++] = qsf_device_put_tiles(k, k->compiles ? data : data + tile * tile_row, tiles * tile_row);
+    ranges[n++] = qsf_device_all_of(k->b, p->from);
+    ranges[n++] = qsf_device_all_of(k->b, p->to);
+    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_SLOTS);
+    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_LIST);
+    if (scales) ranges[n++] = qsf_device_put_vector(k, scales, NULL, l->n_experts);
+    if (bias) ranges[n++] = qsf_device_put_vector(k, bias, NULL, m->t.rows);
+    for (int many = 0; many < (k->compiles ? 2 : 1) && !k->st; many++)
+        k->st = experts_pipeline(k->b, s, many, k->err);
+    qsf_device_step_group(k, s, ranges, n);
+}
+
+/* As few parts as bindings allow. */
+static void step_experts(qsf_device_maker *k, const expert_product *p)
+{
+    const qsf_matrix *m = &k->w->m[p->kind];
+    const qsf_device_info *info = k->b->d->info;
+    const uint64_t tile_row = m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block),
+        most = QSF_MIN(info->max_binding, info->max_buffer) / tile_row * QSF_TILE_ROWS;
+    /* with the rest of the tiles at both ends */
+    const uint64_t each = most > 2 * QSF_TILE_ROWS ? (most - 2 * QSF_TILE_ROWS) / p->rows : 0;
+    const bool whole = k->layer->n_experts * (uint64_t)p->rows <= most;
+    if (!whole && !each && !k->st)
+        k->st = qsf_fail(k->err, QSF_E_UNSUPPORTED, "%s: an expert of %llu MB is more than the GPU binds",
+                         info->name, (unsigned long long)(p->rows / QSF_TILE_ROWS * tile_row / 1000000));
+    for (uint32_t first = 0; first < k->layer->n_experts && !k->st;) {
+        const uint32_t left = k->layer->n_experts - first, n = whole ? left : (uint32_t)QSF_MIN(left, each);
+        step_part(k, p, first, first + n);
+        first += k->compiles ? left : n;
+    }
+}
+
+/* ---- rows of slots ---- */
+
+static void list_slot_codes(qsf_device_maker *k)
+{
+    const qsf_layer *l = k->layer;
+    const bool gated = !l->experts_plain;
+    const qsf_wgsl_rows r = { .source = gated ? QSF_WGSL_FROM_TWO : QSF_WGSL_FROM_FLOATS, .codes = true,
+                              .function = qsf_device_function(l) };
+    qsf_device_step *s;
+    qsf_wgsl_text t;
+    uint32_t n = 1;
+    qsf_device_range ranges[4];
+    qsf_wgsl_rows_numbers *x = qsf_device_step_new(k, QSF_DEVICE_ROWS, "codes of experts", &s);
+    *x = (qsf_wgsl_rows_numbers){ .cols = l->n_ff_expert, .a_ld = k->b->slot_ld, .b_ld = k->b->slot_ld,
+                                  .x_ld = qsf_device_codes_ld(l->n_ff_expert) };
+    s->slots = l->n_used;
+    s->wide = (x->x_ld + 79) / 80;
+    if (gated) ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_GATE);
+    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_UP);
+    ranges[n++] = qsf_device_all_of(k->b, QSF_DEVICE_SLOT_CODES);
+    qsf_pipeline_begin(&k->b->pipelines, &t);
+    qsf_wgsl_rows_text(&t, &r);
+    if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, s->name, &s->pipeline[0], k->err);
+    qsf_device_step_group(k, s, ranges, n);
+}
+
+static void list_sum(qsf_device_maker *k)
+{
+    const qsf_wgsl_rows r = { .source = QSF_WGSL_FROM_SLOTS, .floats = true, .add = !k->apart };
+    const uint32_t cols = k->b->source->hp.n_embd;
+    qsf_device_step *s;
+    qsf_wgsl_text t;
+    qsf_wgsl_rows_numbers *x = qsf_device_step_new(k, QSF_DEVICE_ROWS, "sum of experts", &s);
+    *x = (qsf_wgsl_rows_numbers){ .cols = cols, .a_ld = k->b->ld, .y_ld = k->b->ld,
+                                  .shares = expert_slots(k->layer) };
+    s->wide = (cols + 1023) / 1024;
+    qsf_device_range ranges[] = { { 0 }, qsf_device_all_of(k->b, QSF_DEVICE_SLOT_OUT),
+                                  qsf_device_all_of(k->b, QSF_DEVICE_SLOTS),
+                                  qsf_device_all_of(k->b, k->apart ? QSF_DEVICE_TMP : QSF_DEVICE_X) };
+    qsf_pipeline_begin(&k->b->pipelines, &t);
+    qsf_wgsl_rows_text(&t, &r);
+    if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, s->name, &s->pipeline[0], k->err);
+    qsf_device_step_group(k, s, ranges, 4);
+}
+
+/* CODES are the normed rows until here. */
+static void list_shared(qsf_device_maker *k)
+{
+    const uint32_t ld = k->b->ld;
+    qsf_device_list_hidden(k, !k->layer->experts_plain);
+    qsf_device_step_product(k, "down of shared experts", QSF_K_FFN_DOWN, QSF_K_FFN_DOWN_BIAS,
+                            QSF_DEVICE_SLOT_OUT, expert_slots(k->layer) * ld, false)->y_at =
+        k->layer->n_used * ld;
+}
+
+static void experts_list(qsf_device_maker *k)
+{
+    const qsf_layer *l = k->layer;
+    const expert_product
+        gate = { "gate of experts", QSF_K_EXPERT_GATE, QSF_K_EXPERT_GATE_BIAS, false, QSF_DEVICE_CODES,
+                 QSF_DEVICE_GATE, l->n_ff_expert, k->b->slot_ld },
+        up = { "up of experts", QSF_K_EXPERT_UP, QSF_K_EXPERT_UP_BIAS, false, QSF_DEVICE_CODES, QSF_DEVICE_UP,
+               l->n_ff_expert, k->b->slot_ld },
+        down = { "down of experts", QSF_K_EXPERT_DOWN, QSF_K_EXPERT_DOWN_BIAS, true, QSF_DEVICE_SLOT_CODES,
+                 QSF_DEVICE_SLOT_OUT, l->n_expert_embd, k->b->ld };
+    list_router(k);
+    list_choice(k);
+    list_sort(k);
+    if (!l->experts_plain) step_experts(k, &gate);
+    step_experts(k, &up);
+    list_slot_codes(k);
+    if (l->n_ff) list_shared(k);
+    step_experts(k, &down);
+    list_sum(k);
+}
+
+const qsf_device_part qsf_device_experts = { experts_refused, experts_list };
