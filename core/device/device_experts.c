@@ -393,10 +393,11 @@ static void list_sum(qsf_device_maker *k)
 static void list_shared(qsf_device_maker *k)
 {
     const uint32_t ld = k->b->ld;
+    const qsf_device_to last = { QSF_DEVICE_SLOT_OUT, expert_slots(k->layer) * ld, k->layer->n_used * ld,
+                                 false };
     qsf_device_list_hidden(k, !k->layer->experts_plain);
-    qsf_device_step_product(k, "down of shared experts", QSF_K_FFN_DOWN, QSF_K_FFN_DOWN_BIAS,
-                            QSF_DEVICE_SLOT_OUT, expert_slots(k->layer) * ld, false)->y_at =
-        k->layer->n_used * ld;
+    qsf_device_step_matrix(k, "down of shared experts", &k->w->m[QSF_K_FFN_DOWN],
+                           k->w->v[QSF_K_FFN_DOWN_BIAS], &last);
 }
 
 static void experts_list(qsf_device_maker *k)
