@@ -1,4 +1,4 @@
-/* Layers of dense decoders as dispatches.
+/* Layers of decoders as dispatches.
  * SPDX-License-Identifier: MIT
  *
  *   norm of X -> codes, products to Q, K, V, places, chunks of attention joined to codes,

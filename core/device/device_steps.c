@@ -118,7 +118,8 @@ void qsf_device_step_rows(qsf_device_maker *k, const qsf_wgsl_rows *r, const cha
     if (r->norm) ranges[n++] = qsf_device_put_vector(k, k->w->v[norm], NULL, cols);
     if (r->bias) ranges[n++] = qsf_device_put_vector(k, k->w->v[bias], NULL, cols);
     if (r->sinks) ranges[n++] = qsf_device_put_vector(k, k->w->v[QSF_K_ATTN_SINKS], NULL, x->heads);
-    ranges[n++] = qsf_device_all_of(k->b, r->codes ? QSF_DEVICE_CODES : r->add ? QSF_DEVICE_X : QSF_DEVICE_TMP);
+    const qsf_device_name floats = r->add ? QSF_DEVICE_X : QSF_DEVICE_TMP;
+    ranges[n++] = qsf_device_all_of(k->b, r->codes ? QSF_DEVICE_CODES : floats);
     qsf_pipeline_begin(&k->b->pipelines, &t);
     qsf_wgsl_rows_text(&t, r);
     if (!k->st) k->st = qsf_pipeline_end(&k->b->pipelines, &t, name, &s->pipeline[0], k->err);

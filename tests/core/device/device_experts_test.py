@@ -13,9 +13,8 @@ import os, pathlib, re, subprocess, sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "parity"))
 import make_tiny
 
-# One of each that computes differently: softmax over the chosen, scales of each expert; a shared expert with a
-# gate; sigmoid, a bias of the choice, groups, shared experts without a gate; a router at the layer's
-# beginning.
+# One of each that computes differently: scales of experts; a shared expert with a gate; sigmoid, a
+# bias of the choice, groups, shared experts without a gate; a router that reads the layer's input.
 MODELS = ["mixtral-scales", "qwen2moe", "bailingmoe2", "smallthinker"]
 MORE = ["mixtral-q8_0", "ernie4_5-moe", "glm4moe", "phimoe", "qwen3moe"]
 

@@ -21,7 +21,11 @@ enum { ROWS = 64, CONTEXT = 128 };
 static qsf_error why;
 
 enum { FLOATS, CPU, GPU, N_CONTEXTS };
-typedef struct three { qsf_context *c[N_CONTEXTS]; uint32_t n_vocab; double sum[N_CONTEXTS]; uint32_t n, same; } three;
+typedef struct three {
+    qsf_context *c[N_CONTEXTS];
+    uint32_t n_vocab, n, same;
+    double sum[N_CONTEXTS];
+} three;
 
 static int failed(const char *path, const char *text)
 {
